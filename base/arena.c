@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Arenas: bump allocation in doubling chunks. No per-object free.
+ * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) stands alone, a smaller one never does;
+ * so growing a large array is one resize, and its size alone tells where a block lives. */
+#include "base/base.h"
+
+enum { ALIGN = 16, CHUNK_MAX = 1 << 20 };
+
+struct anfi_chunk {
+  anfi_chunk *next, *prev; // prev is used by large blocks alone
+  size_t size;             // of the whole allocation
+  size_t pad_;
+};
+
+static size_t round_up(size_t n) { return (n + ALIGN - 1) & ~(size_t)(ALIGN - 1); }
+
+void anfi_arena_init(anfi_arena *a, anf_ctx *cx) {
+  *a = (anfi_arena){.cx = cx, .chunk_size = ANFI_CHUNK_MIN};
+}
+
+static void free_list(anf_ctx *cx, anfi_chunk *c) {
+  while (c) {
+    anfi_chunk *next = c->next;
+    anfi_raw(cx, c, c->size, 0);
+    c = next;
+  }
+}
+
+void anfi_arena_free(anfi_arena *a) {
+  free_list(a->cx, a->chunks);
+  free_list(a->cx, a->large);
+  anfi_arena_init(a, a->cx);
+}
+
+static anfi_chunk *new_chunk(anfi_arena *a, size_t payload) {
+  size_t size = payload + sizeof(anfi_chunk);
+  anfi_chunk *c = size < payload ? NULL : (anfi_chunk *)anfi_raw(a->cx, NULL, 0, size);
+  if (!c) anfi_throw_nomem(a->cx);
+  *c = (anfi_chunk){.size = size};
+  return c;
+}
+
+static void *alloc_large(anfi_arena *a, size_t size) {
+  anfi_chunk *c = new_chunk(a, size);
+  c->next = a->large;
+  if (a->large) a->large->prev = c;
+  a->large = c;
+  return c + 1;
+}
+
+static bool is_large(size_t rounded) { return rounded >= ANFI_CHUNK_MIN; }
+
+void *anfi_alloc(anfi_arena *a, size_t size) {
+  size_t n = round_up(size ? size : 1);
+  if (n < size) anfi_throw_nomem(a->cx);
+  if (is_large(n)) return alloc_large(a, n);
+  if ((size_t)(a->end - a->at) >= n) {
+    void *p = a->at;
+    a->at += n;
+    return p;
+  }
+  anfi_chunk *c = new_chunk(a, a->chunk_size);
+  c->next = a->chunks;
+  a->chunks = c;
+  a->at = (char *)(c + 1);
+  a->end = a->at + a->chunk_size;
+  if (a->chunk_size < CHUNK_MAX) a->chunk_size *= 2;
+  void *p = a->at;
+  a->at += n;
+  return p;
+}
+
+void *anfi_zalloc(anfi_arena *a, size_t size) { return memset(anfi_alloc(a, size), 0, size); }
+
+static void *grow_large(anfi_arena *a, void *p, size_t size) {
+  anfi_chunk *c = (anfi_chunk *)p - 1, *prev = c->prev, *next = c->next;
+  size_t whole = size + sizeof(anfi_chunk);
+  anfi_chunk *moved = whole < size ? NULL : (anfi_chunk *)anfi_raw(a->cx, c, c->size, whole);
+  if (!moved) anfi_throw_nomem(a->cx);
+  moved->size = whole;
+  if (prev) prev->next = moved;
+  else a->large = moved;
+  if (next) next->prev = moved;
+  return moved + 1;
+}
+
+void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size) {
+  size_t was = round_up(old ? old : 1), n = round_up(size ? size : 1);
+  if (n < size) anfi_throw_nomem(a->cx);
+  if (!p) return anfi_alloc(a, size);
+  if (n <= was) return p;
+  if (is_large(was)) return grow_large(a, p, n);
+  if ((char *)p + was == a->at && !is_large(n) && (size_t)(a->end - a->at) >= n - was) { // the last one: extend
+    a->at += n - was;
+    return p;
+  }
+  return memcpy(anfi_alloc(a, n), p, old);
+}
+
+void *anfi_vec_grow(anfi_arena *a, void *at, size_t *cap, size_t elem) {
+  size_t want = *cap ? *cap * 2 : ANFI_VEC_MIN;
+  void *p = anfi_grow(a, at, *cap * elem, anfi_size_mul(a->cx, want, elem));
+  *cap = want;
+  return p;
+}
+
+char *anfi_strndup(anfi_arena *a, const char *s, size_t len) {
+  char *p = (char *)anfi_alloc(a, len + 1);
+  memcpy(p, s, len);
+  p[len] = 0;
+  return p;
+}
+
+char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) {
+  va_list ap, again;
+  va_start(ap, fmt);
+  va_copy(again, ap);
+  int n = vsnprintf(NULL, 0, fmt, ap);
+  va_end(ap);
+  char *p = (char *)anfi_alloc(a, (size_t)(n < 0 ? 0 : n) + 1);
+  p[0] = 0;
+  if (n > 0) vsnprintf(p, (size_t)n + 1, fmt, again);
+  va_end(again);
+  return p;
+}

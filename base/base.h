@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the whole library stands on: memory, interning, containers, diagnostics, files.
+ *
+ * Glossary
+ *   arena   chunks of memory freed together; large blocks in it can be resized in place of a copy
+ *   frame   one protected API entry. Allocation that fails jumps back to the innermost frame, so
+ *           inner code has no error plumbing for memory; everything it owns is in an arena or on
+ *           the frame's defer list.
+ *   loc     where something was written: file, line, column
+ */
+#ifndef ANFI_BASE_H
+#define ANFI_BASE_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+
+#include "anfora/base.h"
+
+#if defined(__GNUC__)
+#define ANFI_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define ANFI_NORETURN __attribute__((noreturn))
+#else
+#define ANFI_PRINTF(f, a)
+#define ANFI_NORETURN
+#endif
+
+/* The hostile build shrinks the world, so that growth and collision paths run in every test. */
+#ifdef ANF_HOSTILE
+#define ANFI_CHUNK_MIN 128
+#define ANFI_HASH_MIN 2
+#define ANFI_VEC_MIN 1
+#else
+#define ANFI_CHUNK_MIN 4096
+#define ANFI_HASH_MIN 16
+#define ANFI_VEC_MIN 8
+#endif
+
+#define ANFI_LEN(a) (sizeof(a) / sizeof((a)[0]))
+
+/* arena.c */
+typedef struct anfi_chunk anfi_chunk;
+typedef struct anfi_arena {
+  anf_ctx *cx;
+  anfi_chunk *chunks; // small allocations are carved from the first
+  anfi_chunk *large;  // doubly linked, one block each
+  char *at, *end;     // free part of the first chunk
+  size_t chunk_size;  // of the next chunk; doubles up to a limit
+} anfi_arena;
+
+void anfi_arena_init(anfi_arena *a, anf_ctx *cx);
+void anfi_arena_free(anfi_arena *a);
+/* 16-byte aligned. Never NULL: a failure jumps to the frame. */
+void *anfi_alloc(anfi_arena *a, size_t size);
+void *anfi_zalloc(anfi_arena *a, size_t size);
+/* As realloc; `old` is the size that `p` was allocated with. */
+void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size);
+char *anfi_strndup(anfi_arena *a, const char *s, size_t len);
+char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) ANFI_PRINTF(2, 3);
+
+#define ANFI_NEW(a, T) ((T *)anfi_zalloc((a), sizeof(T)))
+#define ANFI_NEW_N(a, T, n) ((T *)anfi_zalloc((a), anfi_size_mul((a)->cx, (n), sizeof(T))))
+
+/* Growable array in an arena: ANFI_VEC(int) v = {0}; anfi_push(a, &v, 7); v.at[0] */
+#define ANFI_VEC(T)                                                                                \
+  struct {                                                                                         \
+    T *at;                                                                                         \
+    size_t n, cap;                                                                                 \
+  }
+#define anfi_push(a, v, x)                                                                         \
+  ((v)->n == (v)->cap                                                                              \
+       ? (void)((v)->at = anfi_vec_grow((a), (v)->at, &(v)->cap, sizeof(*(v)->at)))                \
+       : (void)0,                                                                                  \
+   (v)->at[(v)->n++] = (x))
+void *anfi_vec_grow(anfi_arena *a, void *at, size_t *cap, size_t elem);
+
+/* ctx.c: raw memory of the context, tracked; NULL on failure. Use arenas where you can. */
+void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size);
+ANFI_NORETURN void anfi_throw_nomem(anf_ctx *cx);
+/* a * b, jumping to the frame on overflow */
+size_t anfi_size_mul(anf_ctx *cx, size_t a, size_t b);
+
+/* Protected entries. The pattern of every public function that can allocate:
+ *
+ *   anf_status anf_thing(anf_ctx *cx, ..., anf_diag *d, anf_out **out) {
+ *     ANFI_ENTRY(cx, d);
+ *     *out = thing(cx, ...);
+ *     return anfi_leave(cx);
+ *   }
+ * INVARIANT: between ANFI_ENTRY and anfi_leave only parameters and one assignment to an out-parameter
+ * are touched, so nothing is clobbered by the jump. Do the work in a static function. */
+typedef struct anfi_frame {
+  jmp_buf jump;
+  struct anfi_frame *outer;
+  struct anfi_defer *defers;
+  anf_diag *diag;
+  anf_status status; // of the first error in this frame
+  uint32_t nerror;
+} anfi_frame;
+
+void anfi_enter(anf_ctx *cx, anf_diag *d, anfi_frame *f);
+anf_status anfi_leave(anf_ctx *cx);
+#define ANFI_ENTRY(cx, d)                                                                          \
+  anfi_frame frame_;                                                                               \
+  anfi_enter((cx), (d), &frame_);                                                                  \
+  if (setjmp(frame_.jump)) return anfi_leave(cx)
+/* The same in a function that returns a pointer, or `otherwise`. */
+#define ANFI_ENTRY_ELSE(cx, d, otherwise)                                                          \
+  anfi_frame frame_;                                                                               \
+  anfi_enter((cx), (d), &frame_);                                                                  \
+  if (setjmp(frame_.jump)) return (void)anfi_leave(cx), (otherwise)
+
+/* Cleanups run at anfi_leave, last first: ALWAYS, or only when the frame failed. */
+typedef enum { ANFI_ALWAYS, ANFI_ON_FAIL } anfi_when;
+void anfi_defer(anf_ctx *cx, anfi_when when, void (*fn)(void *), void *arg);
+/* A scratch arena that lives until the frame is left. */
+anfi_arena *anfi_scratch(anf_ctx *cx);
+/* Has this frame recorded an error? */
+bool anfi_failed(const anf_ctx *cx);
+/* Polls the cancel flag and the progress callback; records ANF_CANCELLED and returns false. */
+bool anfi_go_on(anf_ctx *cx, const char *what, double done);
+
+/* str.c: interned strings of one table; equality is pointer equality. */
+typedef struct anfi_str {
+  uint32_t id, len; // id dense per table
+  char s[];         // NUL-terminated
+} anfi_str;
+typedef struct anfi_strtab {
+  anfi_arena *arena;
+  anfi_str **slots;
+  size_t nslot;
+  ANFI_VEC(const anfi_str *) all; // by id
+} anfi_strtab;
+void anfi_strtab_init(anfi_strtab *t, anfi_arena *a);
+const anfi_str *anfi_intern(anfi_strtab *t, const char *s, size_t len);
+const anfi_str *anfi_intern_z(anfi_strtab *t, const char *s);
+/* The interned string if it is there already, or NULL. */
+const anfi_str *anfi_interned(const anfi_strtab *t, const char *s, size_t len);
+
+/* map.c: open addressing, uint64 to uint64, keys any; in an arena. */
+typedef struct anfi_map {
+  anfi_arena *arena;
+  struct anfi_map_slot *slots;
+  size_t nslot, n;
+} anfi_map;
+void anfi_map_init(anfi_map *m, anfi_arena *a);
+/* The place of the value of `key`, made (as 0) if absent; valid until the next call. */
+uint64_t *anfi_map_at(anfi_map *m, uint64_t key);
+/* The value's place, or NULL. */
+uint64_t *anfi_map_find(const anfi_map *m, uint64_t key);
+static inline uint64_t anfi_key(const void *p) { return (uint64_t)(uintptr_t)p; }
+
+/* hash.c */
+uint64_t anfi_hash(const void *p, size_t n, uint64_t seed);
+static inline uint64_t anfi_hash_mix(uint64_t h, uint64_t x) {
+  h ^= x + UINT64_C(0x9e3779b97f4a7c15) + (h << 6) + (h >> 2);
+  h *= UINT64_C(0xff51afd7ed558ccd);
+  return h ^ (h >> 32);
+}
+
+/* diag.c */
+typedef struct anfi_loc {
+  const char *file; // interned, or NULL when unknown
+  uint32_t line, col;
+} anfi_loc;
+typedef enum anfi_code {
+#define ANF_MSG(code, class, text, explanation) ANF_##code,
+#include "base/diag.def"
+#undef ANF_MSG
+  ANF_CODE_COUNT
+} anfi_code;
+/* Records an error in the frame's list; the arguments fill the text of the code. Always false. */
+bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...);
+/* Further words on the item recorded last. */
+void anfi_hint(anf_ctx *cx, const char *fmt, ...) ANFI_PRINTF(2, 3);
+void anfi_note(anf_ctx *cx, anfi_loc loc, const char *fmt, ...) ANFI_PRINTF(3, 4);
+void anfi_warn(anf_ctx *cx, anfi_loc loc, anfi_code code, ...);
+/* May more errors be recorded in this frame? Recovery goes on only while true. */
+bool anfi_more_errors(const anf_ctx *cx);
+/* Remembers a file's text, so that diagnostics can show the line; borrows `text` until removed. */
+void anfi_source_add(anf_ctx *cx, const char *file, const char *text, size_t len);
+void anfi_source_remove(anf_ctx *cx, const char *file);
+static inline anfi_loc anfi_nowhere(void) { return (anfi_loc){NULL, 0, 0}; }
+/* The candidate nearest to `word` by edit distance, or NULL if none is near: "did you mean". */
+const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size_t), void *user);
+
+/* text.c: appending to an anf_text; a failure jumps to the frame. */
+void anfi_put(anf_text *t, const char *s, size_t len);
+void anfi_puts(anf_text *t, const char *s);
+void anfi_putc(anf_text *t, char c);
+void anfi_putf(anf_text *t, const char *fmt, ...) ANFI_PRINTF(2, 3);
+void anfi_put_u64(anf_text *t, uint64_t v);
+void anfi_put_i64(anf_text *t, int64_t v);
+/* Shortest decimal that reads back to the same double (or float): "0.1", "1e+300", "inf", "nan". */
+void anfi_put_f64(anf_text *t, double v);
+void anfi_put_f32(anf_text *t, float v);
+/* Length of the valid UTF-8 character at s (1..4), or 0. */
+size_t anfi_utf8_len(const char *s, size_t left);
+
+/* half.c: exact conversions, rounding to nearest even */
+float anfi_f16_to_f32(uint16_t h);
+uint16_t anfi_f32_to_f16(float f);
+uint16_t anfi_f64_to_f16(double f);
+float anfi_bf16_to_f32(uint16_t h);
+uint16_t anfi_f32_to_bf16(float f);
+uint16_t anfi_f64_to_bf16(double f);
+
+/* os_posix.c: the only place of this folder that calls the system */
+/* Reads a whole file into the arena, NUL-terminated; "-" is standard input. Fails with E03xx. */
+bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, size_t *len);
+/* Writes a file whole or not at all (temporary name, then rename). */
+bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len);
+uint64_t anfi_os_now_ns(void);
+
+/* ctx.c: the context itself */
+struct anf_ctx {
+  anf_allocator alloc;
+  size_t bytes, max_bytes;
+  uint32_t max_errors, max_nesting;
+  bool (*progress)(void *, const char *, double);
+  void *progress_user;
+  atomic_bool cancel;
+  anfi_frame *frame;           // innermost, or NULL
+  anfi_arena arena;            // types, names and other things that live as long as the context
+  anfi_strtab strings;
+  struct anfi_source *sources;
+  struct anfi_types *types;    // ir/type.c
+  struct anfi_schema *schemas; // ir/op.c: the op table, parsed
+  anfi_map op_by_name;         // string id -> opcode
+};
+
+#endif

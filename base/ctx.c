@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The context: allocator, protected frames, cancellation.
+ * Memory is counted here, so that a test can fail any allocation and prove that none leaks. */
+#include "base/base.h"
+#include "ir/ir.h"
+
+#include <stdlib.h>
+#ifdef ANF_USE_MIMALLOC
+#include <mimalloc.h>
+#endif
+
+const char *anf_version(void) { return ANF_VERSION; }
+
+const char *anf_status_name(anf_status s) {
+  static const char *const names[] = {"ANF_OK",    "ANF_INVALID", "ANF_UNSUPPORTED", "ANF_LIMIT",
+                                      "ANF_NOMEM", "ANF_IO",      "ANF_CANCELLED",   "ANF_INTERNAL"};
+  return (size_t)s < ANFI_LEN(names) ? names[s] : "ANF_?";
+}
+
+/* mimalloc's process-wide functions and not a heap of the context: its heaps belong to the thread
+ * that made them, and a context may be handed to another thread. */
+static void *default_alloc(void *user, void *ptr, size_t old, size_t size) {
+  (void)user, (void)old;
+#ifdef ANF_USE_MIMALLOC
+  if (size) return mi_realloc(ptr, size);
+  mi_free(ptr);
+#else
+  if (size) return realloc(ptr, size);
+  free(ptr);
+#endif
+  return NULL;
+}
+
+void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size) {
+  if (!p) old = 0;
+  if (size > old && size - old > cx->max_bytes - cx->bytes) return NULL;
+  void *q = p || size ? cx->alloc.fn(cx->alloc.user, p, old, size) : NULL;
+  if (!q && size) return NULL;
+  cx->bytes = cx->bytes - old + size;
+  return q;
+}
+
+void anfi_throw_nomem(anf_ctx *cx) {
+  if (!cx->frame) abort(); // our bug: an allocation outside a protected entry
+  if (cx->frame->status == ANF_OK) cx->frame->status = ANF_NOMEM;
+  longjmp(cx->frame->jump, 1);
+}
+
+size_t anfi_size_mul(anf_ctx *cx, size_t a, size_t b) {
+  if (b && a > SIZE_MAX / 2 / b) anfi_throw_nomem(cx);
+  return a * b;
+}
+
+static anf_ctx *new_ctx(const anf_ctx_opts *o) {
+  anf_allocator al = o->allocator.fn ? o->allocator : (anf_allocator){default_alloc, NULL};
+  anf_ctx *cx = (anf_ctx *)al.fn(al.user, NULL, 0, sizeof *cx);
+  if (!cx) return NULL;
+  memset(cx, 0, sizeof *cx);
+  cx->alloc = al;
+  cx->bytes = sizeof *cx;
+  cx->max_bytes = o->max_bytes ? o->max_bytes : SIZE_MAX / 2;
+  cx->max_errors = o->max_errors ? o->max_errors : 20;
+  cx->max_nesting = o->max_nesting ? o->max_nesting : 1000;
+  cx->progress = o->progress;
+  cx->progress_user = o->progress_user;
+  anfi_arena_init(&cx->arena, cx);
+  return cx;
+}
+
+static anf_status fill_ctx(anf_ctx *cx) {
+  ANFI_ENTRY(cx, NULL);
+  anfi_strtab_init(&cx->strings, &cx->arena);
+  anfi_ir_init(cx);
+  return anfi_leave(cx);
+}
+
+anf_ctx *anf_ctx_new(const anf_ctx_opts *o) {
+  anf_ctx_opts given = {0};
+  if (o) memcpy(&given, o, o->size && o->size < sizeof given ? o->size : sizeof given);
+  anf_ctx *cx = new_ctx(&given);
+  if (cx && fill_ctx(cx) != ANF_OK) {
+    anf_ctx_free(cx);
+    return NULL;
+  }
+  return cx;
+}
+
+void anf_ctx_free(anf_ctx *cx) {
+  if (!cx) return;
+  anfi_arena_free(&cx->arena);
+  anf_allocator al = cx->alloc;
+  al.fn(al.user, cx, sizeof *cx, 0);
+}
+
+size_t anf_ctx_bytes(const anf_ctx *cx) { return cx->bytes; }
+void anf_ctx_cancel(anf_ctx *cx) { atomic_store(&cx->cancel, true); }
+
+typedef struct anfi_defer {
+  struct anfi_defer *next;
+  anfi_when when;
+  void (*fn)(void *);
+  void *arg;
+} defer;
+
+void anfi_enter(anf_ctx *cx, anf_diag *d, anfi_frame *f) {
+  f->outer = cx->frame;
+  f->defers = NULL;
+  f->diag = d ? d : cx->frame ? cx->frame->diag : NULL;
+  f->status = ANF_OK;
+  f->nerror = 0;
+  cx->frame = f;
+}
+
+anf_status anfi_leave(anf_ctx *cx) {
+  anfi_frame *f = cx->frame;
+  for (defer *d = f->defers; d;) {
+    defer *next = d->next;
+    if (d->when == ANFI_ALWAYS || f->status != ANF_OK) d->fn(d->arg);
+    anfi_raw(cx, d, sizeof *d, 0);
+    d = next;
+  }
+  cx->frame = f->outer;
+  if (!f->outer) atomic_store(&cx->cancel, false);
+  return f->status;
+}
+
+void anfi_defer(anf_ctx *cx, anfi_when when, void (*fn)(void *), void *arg) {
+  defer *d = (defer *)anfi_raw(cx, NULL, 0, sizeof *d);
+  if (!d) {
+    fn(arg);
+    anfi_throw_nomem(cx);
+  }
+  *d = (defer){cx->frame->defers, when, fn, arg};
+  cx->frame->defers = d;
+}
+
+static void free_scratch(void *p) {
+  anfi_arena *a = (anfi_arena *)p;
+  anf_ctx *cx = a->cx;
+  anfi_arena_free(a);
+  anfi_raw(cx, a, sizeof *a, 0);
+}
+
+anfi_arena *anfi_scratch(anf_ctx *cx) {
+  anfi_arena *a = (anfi_arena *)anfi_raw(cx, NULL, 0, sizeof *a);
+  if (!a) anfi_throw_nomem(cx);
+  anfi_arena_init(a, cx);
+  anfi_defer(cx, ANFI_ALWAYS, free_scratch, a);
+  return a;
+}
+
+bool anfi_failed(const anf_ctx *cx) { return cx->frame->status != ANF_OK; }
+
+bool anfi_go_on(anf_ctx *cx, const char *what, double done) {
+  bool wanted = !cx->progress || cx->progress(cx->progress_user, what, done);
+  if (wanted && !atomic_load(&cx->cancel)) return true;
+  return anfi_fail(cx, anfi_nowhere(), ANF_E0004, what);
+}

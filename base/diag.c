@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Diagnostics: a caller-owned list. Recording never fails the caller further: when memory runs out
+ * while an error is written down, the status says so and the list just ends. */
+#include "base/base.h"
+
+typedef struct {
+  const char *code;
+  anf_status status;
+  const char *text, *explanation;
+} message;
+
+static const message messages[ANF_CODE_COUNT] = {
+#define ANF_MSG(code, class, text, explanation) [ANF_##code] = {#code, class, text, explanation},
+#include "base/diag.def"
+#undef ANF_MSG
+};
+
+struct anf_diag {
+  anfi_arena arena;
+  ANFI_VEC(anf_diag_item) items;
+};
+
+typedef struct anfi_source {
+  struct anfi_source *next;
+  const char *file, *text;
+  size_t len;
+} source;
+
+anf_diag *anf_diag_new(anf_ctx *cx) {
+  anf_diag *d = (anf_diag *)anfi_raw(cx, NULL, 0, sizeof *d);
+  if (!d) return NULL;
+  *d = (anf_diag){0};
+  anfi_arena_init(&d->arena, cx);
+  return d;
+}
+
+void anf_diag_clear(anf_diag *d) {
+  anfi_arena_free(&d->arena);
+  d->items.at = NULL;
+  d->items.n = d->items.cap = 0;
+}
+
+void anf_diag_free(anf_diag *d) {
+  if (!d) return;
+  anf_ctx *cx = d->arena.cx;
+  anfi_arena_free(&d->arena);
+  anfi_raw(cx, d, sizeof *d, 0);
+}
+
+size_t anf_diag_count(const anf_diag *d) { return d->items.n; }
+const anf_diag_item *anf_diag_at(const anf_diag *d, size_t i) {
+  return i < d->items.n ? &d->items.at[i] : NULL;
+}
+
+const char *anf_explain(const char *code) {
+  for (size_t i = 0; i < ANF_CODE_COUNT; i++)
+    if (strcmp(messages[i].code, code) == 0) return messages[i].explanation;
+  return NULL;
+}
+
+void anfi_source_add(anf_ctx *cx, const char *file, const char *text, size_t len) {
+  anfi_source_remove(cx, file);
+  source *s = ANFI_NEW(&cx->arena, source);
+  *s = (source){cx->sources, anfi_intern_z(&cx->strings, file)->s, text, len};
+  cx->sources = s;
+}
+
+void anfi_source_remove(anf_ctx *cx, const char *file) {
+  for (source **p = &cx->sources; *p;)
+    if (strcmp((*p)->file, file) == 0) *p = (*p)->next;
+    else p = &(*p)->next;
+}
+
+enum { SHOWN_LINE = 400 }; // bytes of a source line that are kept
+
+static const char *line_text(anfi_arena *a, anfi_loc loc) {
+  const source *s = loc.file ? a->cx->sources : NULL;
+  while (s && strcmp(s->file, loc.file) != 0) s = s->next;
+  if (!s || !loc.line) return "";
+  const char *p = s->text, *end = s->text + s->len;
+  for (uint32_t l = 1; l < loc.line && p; l++) {
+    p = (const char *)memchr(p, '\n', (size_t)(end - p));
+    if (p) p++;
+  }
+  if (!p) return "";
+  const char *eol = (const char *)memchr(p, '\n', (size_t)(end - p));
+  size_t n = (size_t)((eol ? eol : end) - p);
+  return anfi_strndup(a, p, n < SHOWN_LINE ? n : SHOWN_LINE);
+}
+
+/* Work in the list's arena, in a frame of its own: running out of memory here must not lose the
+ * caller's frame. */
+static anf_status add_item(anf_diag *d, anf_diag_item it, anfi_loc loc, const char *fmt, va_list ap) {
+  anf_ctx *cx = d->arena.cx;
+  ANFI_ENTRY(cx, NULL);
+  char buf[2048];
+  vsnprintf(buf, sizeof buf, fmt, ap);
+  it.message = anfi_strndup(&d->arena, buf, strlen(buf));
+  it.file = loc.file ? anfi_strndup(&d->arena, loc.file, strlen(loc.file)) : "";
+  it.line = loc.line;
+  it.col = loc.col;
+  it.source = line_text(&d->arena, loc);
+  it.hint = "";
+  anfi_push(&d->arena, &d->items, it);
+  return anfi_leave(cx);
+}
+
+static void set_status(anf_ctx *cx, anf_status st) {
+  if (cx->frame->status == ANF_OK) cx->frame->status = st;
+}
+
+static void record(anf_ctx *cx, anf_severity sev, anfi_loc loc, const message *m, va_list ap) {
+  anf_diag *d = cx->frame->diag;
+  anf_diag_item it = {.severity = sev, .status = m->status, .code = m->code};
+  if (d && add_item(d, it, loc, m->text, ap) != ANF_OK) set_status(cx, ANF_NOMEM);
+}
+
+static void record_limit(anf_ctx *cx, const message *m, ...) {
+  va_list ap;
+  va_start(ap, m);
+  record(cx, ANF_NOTE, anfi_nowhere(), m, ap);
+  va_end(ap);
+}
+
+bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...) {
+  va_list ap;
+  va_start(ap, code);
+  if (cx->frame->nerror++ < cx->max_errors) record(cx, ANF_ERROR, loc, &messages[code], ap);
+  else if (cx->frame->nerror == cx->max_errors + 1)
+    record_limit(cx, &messages[ANF_E0003], (unsigned)cx->max_errors);
+  va_end(ap);
+  set_status(cx, messages[code].status);
+  return false;
+}
+
+void anfi_warn(anf_ctx *cx, anfi_loc loc, anfi_code code, ...) {
+  va_list ap;
+  va_start(ap, code);
+  record(cx, ANF_WARNING, loc, &messages[code], ap);
+  va_end(ap);
+}
+
+bool anfi_more_errors(const anf_ctx *cx) { return cx->frame->nerror < cx->max_errors; }
+
+void anfi_note(anf_ctx *cx, anfi_loc loc, const char *fmt, ...) {
+  static const message note = {"", ANF_OK, "", ""};
+  anf_diag *d = cx->frame->diag;
+  if (!d || cx->frame->nerror > cx->max_errors) return;
+  va_list ap;
+  va_start(ap, fmt);
+  anf_diag_item it = {.severity = ANF_NOTE, .code = note.code};
+  if (add_item(d, it, loc, fmt, ap) != ANF_OK) set_status(cx, ANF_NOMEM);
+  va_end(ap);
+}
+
+static anf_status set_hint(anf_diag *d, const char *text) {
+  anf_ctx *cx = d->arena.cx;
+  ANFI_ENTRY(cx, NULL);
+  d->items.at[d->items.n - 1].hint = anfi_strndup(&d->arena, text, strlen(text));
+  return anfi_leave(cx);
+}
+
+void anfi_hint(anf_ctx *cx, const char *fmt, ...) {
+  anf_diag *d = cx->frame->diag;
+  if (!d || !d->items.n || cx->frame->nerror > cx->max_errors) return;
+  char buf[1024];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(buf, sizeof buf, fmt, ap);
+  va_end(ap);
+  if (set_hint(d, buf) != ANF_OK) set_status(cx, ANF_NOMEM);
+}
+
+static void print_caret(const anf_diag_item *it, FILE *to) {
+  fprintf(to, "  %s\n  ", it->source);
+  const char *s = it->source;
+  for (uint32_t c = 1; c < it->col && *s; c++) { // tabs stay tabs, so that the caret lines up
+    fputc(*s == '\t' ? '\t' : ' ', to);
+    size_t n = anfi_utf8_len(s, strlen(s));
+    s += n ? n : 1;
+  }
+  fputs("^\n", to);
+}
+
+static void print_item(const anf_diag_item *it, FILE *to, bool colour) {
+  static const char *const word[] = {"note", "warning", "error"};
+  static const char *const paint[] = {"\033[36m", "\033[33m", "\033[31m"};
+  if (it->file[0] && it->line) fprintf(to, "%s:%u:%u: ", it->file, it->line, it->col);
+  else if (it->file[0]) fprintf(to, "%s: ", it->file);
+  fprintf(to, "%s%s%s", colour ? paint[it->severity] : "", word[it->severity], colour ? "\033[0m" : "");
+  if (it->code[0]) fprintf(to, " %s", it->code);
+  fprintf(to, ": %s\n", it->message);
+  if (it->source[0]) print_caret(it, to);
+  if (it->hint[0]) fprintf(to, "  hint: %s\n", it->hint);
+}
+
+void anf_diag_print(const anf_diag *d, FILE *to, bool colour) {
+  for (size_t i = 0; i < d->items.n; i++) print_item(&d->items.at[i], to, colour);
+}
+
+/* Edit distance with adjacent swaps, cut off at `limit`. */
+static size_t distance(const char *a, const char *b) {
+  enum { MAX = 40 };
+  size_t n = strlen(a), m = strlen(b);
+  if (n >= MAX || m >= MAX) return MAX;
+  size_t row[3][MAX + 1];
+  for (size_t j = 0; j <= m; j++) row[0][j] = j;
+  for (size_t i = 1; i <= n; i++) {
+    size_t *now = row[i % 3], *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
+    now[0] = i;
+    for (size_t j = 1; j <= m; j++) {
+      size_t best = up[j - 1] + (a[i - 1] != b[j - 1]);
+      if (up[j] + 1 < best) best = up[j] + 1;
+      if (now[j - 1] + 1 < best) best = now[j - 1] + 1;
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && up2[j - 2] + 1 < best)
+        best = up2[j - 2] + 1;
+      now[j] = best;
+    }
+  }
+  return row[n % 3][m];
+}
+
+const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size_t), void *user) {
+  const char *best = NULL, *c;
+  size_t near = strlen(word) / 3 + 2; // further away is no suggestion
+  for (size_t i = 0; (c = candidate(user, i)); i++) {
+    size_t k = distance(word, c);
+    if (k < near) near = k, best = c;
+  }
+  return best;
+}

@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/base.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+uint64_t anfi_hash(const void *p, size_t n, uint64_t seed) { return XXH3_64bits_withSeed(p, n, seed); }

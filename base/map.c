@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A hash map from 64 bits to 64 bits: linear probing, no removal. */
+#include "base/base.h"
+
+struct anfi_map_slot {
+  uint64_t key, value;
+  bool used;
+};
+
+void anfi_map_init(anfi_map *m, anfi_arena *a) { *m = (anfi_map){.arena = a}; }
+
+static struct anfi_map_slot *slot_of(const anfi_map *m, uint64_t key) {
+  size_t mask = m->nslot - 1, i = (size_t)anfi_hash_mix(0, key) & mask;
+  while (m->slots[i].used && m->slots[i].key != key) i = (i + 1) & mask;
+  return &m->slots[i];
+}
+
+static void grow(anfi_map *m) {
+  struct anfi_map_slot *old = m->slots;
+  size_t n = m->nslot, want = n ? n * 2 : ANFI_HASH_MIN;
+  m->slots = ANFI_NEW_N(m->arena, struct anfi_map_slot, want);
+  m->nslot = want;
+  for (size_t i = 0; i < n; i++)
+    if (old[i].used) *slot_of(m, old[i].key) = old[i];
+}
+
+uint64_t *anfi_map_at(anfi_map *m, uint64_t key) {
+  if (m->n * 4 >= m->nslot * 3) grow(m);
+  struct anfi_map_slot *s = slot_of(m, key);
+  if (!s->used) {
+    *s = (struct anfi_map_slot){key, 0, true};
+    m->n++;
+  }
+  return &s->value;
+}
+
+uint64_t *anfi_map_find(const anfi_map *m, uint64_t key) {
+  if (!m->nslot) return NULL;
+  struct anfi_map_slot *s = slot_of(m, key);
+  return s->used ? &s->value : NULL;
+}

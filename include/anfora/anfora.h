@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Everything: #include <anfora/anfora.h> and link with `pkg-config --cflags --libs anfora`. */
+#ifndef ANFORA_H
+#define ANFORA_H
+
+#include "anfora/base.h"
+#include "anfora/ir.h"
+#include "anfora/run.h"
+#include "anfora/text.h"
+#include "anfora/types.h"
+
+#endif

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Contexts, statuses, diagnostics: what every other part of the library uses.
+ *
+ * A context owns the allocator and the interned types. Everything made from a context (modules,
+ * values, diagnostics) must be freed before it. One context serves one thread at a time; distinct
+ * contexts are independent.
+ *
+ * Example:
+ *   anf_ctx *cx = anf_ctx_new(NULL);
+ *   anf_diag *d = anf_diag_new(cx);
+ *   anf_module *m = NULL;
+ *   if (anf_parse(cx, "def f(x) { x + 1 }", "inline", d, &m) != ANF_OK) anf_diag_print(d, stderr, false);
+ *   anf_module_free(m);
+ *   anf_diag_free(d);
+ *   anf_ctx_free(cx);
+ */
+#ifndef ANFORA_BASE_H
+#define ANFORA_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define ANF_API __attribute__((visibility("default")))
+#else
+#define ANF_API
+#endif
+
+/* What an entry point reports. Details are in the diagnostics list, if one was given. */
+typedef enum anf_status {
+  ANF_OK = 0,
+  ANF_INVALID,     // the input is wrong
+  ANF_UNSUPPORTED, // the input is valid, and Anfora does not do it
+  ANF_LIMIT,       // a limit set by an option was reached
+  ANF_NOMEM,       // the allocator returned NULL
+  ANF_IO,          // a file could not be read or written
+  ANF_CANCELLED,   // the host asked to stop
+  ANF_INTERNAL     // a bug of Anfora's
+} anf_status;
+
+/* Returns a static name such as "ANF_INVALID". */
+ANF_API const char *anf_status_name(anf_status s);
+
+/* One function allocates (old == 0), resizes and frees (size == 0), as realloc does with sizes told. */
+typedef struct anf_allocator {
+  void *(*fn)(void *user, void *ptr, size_t old, size_t size);
+  void *user;
+} anf_allocator;
+
+/* Every options structure starts with its own size, so that it can grow. A zero field means the
+ * default; `.size = sizeof(anf_ctx_opts)`. */
+typedef struct anf_ctx_opts {
+  size_t size;
+  anf_allocator allocator;        // default: mimalloc
+  uint32_t max_errors;            // how many errors one call collects; default 20
+  uint32_t max_nesting;           // nesting of brackets and blocks in text; default 1000
+  size_t max_bytes;               // all memory of the context; default: no limit
+  bool (*progress)(void *user, const char *what, double done); // false cancels; may be NULL
+  void *progress_user;
+} anf_ctx_opts;
+
+typedef struct anf_ctx anf_ctx;
+
+/* Returns a new context, or NULL when out of memory. `o` may be NULL. */
+ANF_API anf_ctx *anf_ctx_new(const anf_ctx_opts *o);
+ANF_API void anf_ctx_free(anf_ctx *cx);
+/* Bytes that the context and all made from it hold now: 0 growth over a cycle means no leak. */
+ANF_API size_t anf_ctx_bytes(const anf_ctx *cx);
+/* Asks long work of this context to stop with ANF_CANCELLED; the one call allowed from any thread. */
+ANF_API void anf_ctx_cancel(anf_ctx *cx);
+
+/* The version of the library, such as "0.1.0". */
+ANF_API const char *anf_version(void);
+
+typedef enum anf_severity { ANF_NOTE, ANF_WARNING, ANF_ERROR } anf_severity;
+
+/* One finding. Strings are owned by the list and live as long as it. Absent parts are "" or 0. */
+typedef struct anf_diag_item {
+  anf_severity severity;
+  anf_status status;   // the class of an error
+  const char *code;    // "E0107"; see `anfora explain`
+  const char *message; // one line, no code, no place
+  const char *file;
+  uint32_t line, col;  // from 1; col counts characters
+  const char *source;  // the text of that line
+  const char *hint;    // what to do about it
+} anf_diag_item;
+
+typedef struct anf_diag anf_diag;
+
+/* Returns a new list, or NULL when out of memory. Notes follow the error they belong to. */
+ANF_API anf_diag *anf_diag_new(anf_ctx *cx);
+ANF_API void anf_diag_free(anf_diag *d);
+ANF_API void anf_diag_clear(anf_diag *d);
+ANF_API size_t anf_diag_count(const anf_diag *d);
+/* Borrows the i-th item; NULL past the end. */
+ANF_API const anf_diag_item *anf_diag_at(const anf_diag *d, size_t i);
+/* Writes all items with source line and caret; the library itself never prints. */
+ANF_API void anf_diag_print(const anf_diag *d, FILE *to, bool colour);
+/* The long explanation of a code such as "E0107", or NULL. */
+ANF_API const char *anf_explain(const char *code);
+
+/* A growable text buffer that printers write to. `text` is always NUL-terminated once non-NULL. */
+typedef struct anf_text {
+  anf_ctx *cx;
+  char *text;
+  size_t len, cap;
+} anf_text;
+ANF_API void anf_text_free(anf_text *t);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Modules and graphs: who owns what, debug information, the public accessors. */
+#include "ir/ir.h"
+
+static void free_module(void *p) { anf_module_free((anf_module *)p); }
+
+/* The module's own memory comes first, so that every later failure can free what is there. */
+static anf_module *alloc_module(anf_ctx *cx) {
+  anf_module *m = (anf_module *)anfi_raw(cx, NULL, 0, sizeof *m);
+  if (!m) anfi_throw_nomem(cx);
+  memset(m, 0, sizeof *m);
+  m->cx = cx;
+  anfi_arena_init(&m->arena, cx);
+  anfi_defer(cx, ANFI_ON_FAIL, free_module, m);
+  return m;
+}
+
+anf_module *anfi_module_new(anf_ctx *cx) {
+  anf_module *m = alloc_module(cx);
+  m->diag = anf_diag_new(cx);
+  if (!m->diag) anfi_throw_nomem(cx);
+  anfi_strtab_init(&m->strings, &m->arena);
+  anfi_map_init(&m->results, &m->arena);
+  anfi_push(&m->arena, &m->debugs, ((anfi_debug){0}));
+  return m;
+}
+
+anf_module *anf_module_new(anf_ctx *cx) {
+  ANFI_ENTRY_ELSE(cx, NULL, NULL);
+  anf_module *m = anfi_module_new(cx);
+  return anfi_leave(cx) == ANF_OK ? m : NULL;
+}
+
+void anf_module_free(anf_module *m) {
+  if (!m) return;
+  anf_ctx *cx = m->cx;
+  for (size_t i = 0; i < m->held.n; i++) anf_value_release(m->held.at[i]);
+  anf_diag_free(m->diag);
+  anfi_arena_free(&m->arena);
+  anfi_raw(cx, m, sizeof *m, 0);
+}
+
+anf_graph *anfi_graph_new(anf_module *m, const anfi_str *name) {
+  anf_graph *g = ANFI_NEW(&m->arena, anf_graph);
+  g->module = m;
+  g->name = name;
+  g->id = (uint32_t)m->graphs.n;
+  anfi_push(&m->arena, &m->graphs, g);
+  return g;
+}
+
+void anfi_graph_remove(anf_graph *g) {
+  anfi_set_result(g, NULL);
+  g->removed = true;
+  g->module->graphs.at[g->id] = NULL;
+}
+
+uint32_t anfi_debug_new(anf_module *m, anfi_debug d) {
+  anfi_push(&m->arena, &m->debugs, d);
+  return (uint32_t)(m->debugs.n - 1);
+}
+
+uint32_t anfi_debug_derive(anf_module *m, uint32_t from, const char *how) {
+  anfi_debug d = m->debugs.at[from];
+  d.name = NULL;
+  d.origin = from;
+  d.how = how;
+  return anfi_debug_new(m, d);
+}
+
+anfi_loc anfi_node_loc(const anf_node *n) {
+  const anf_module *m = n->graph ? n->graph->module : NULL;
+  const anfi_debug *d = m ? &m->debugs.at[n->debug] : NULL;
+  return d && d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
+}
+
+/* ---- the public face ---- */
+
+anf_graph *anf_graph_new(anf_module *m, const char *name) {
+  if (!m || m->status != ANF_OK) return NULL;
+  ANFI_ENTRY_ELSE(m->cx, m->diag, (m->status = ANF_NOMEM, (anf_graph *)NULL));
+  anf_graph *g = anfi_graph_new(m, anfi_intern_z(&m->strings, name ? name : ""));
+  return (void)anfi_leave(m->cx), g;
+}
+
+anf_ctx *anf_module_ctx(const anf_module *m) { return m->cx; }
+anf_status anf_module_status(const anf_module *m) { return m->status; }
+const anf_diag *anf_module_diag(const anf_module *m) { return m->diag; }
+size_t anf_module_graph_count(const anf_module *m) { return m->graphs.n; }
+anf_graph *anf_module_graph(const anf_module *m, size_t i) { return i < m->graphs.n ? m->graphs.at[i] : NULL; }
+size_t anf_module_node_limit(const anf_module *m) { return m->nodes.n; }
+anf_node *anf_module_node(const anf_module *m, size_t id) { return id < m->nodes.n ? m->nodes.at[id] : NULL; }
+
+anf_graph *anf_module_find(const anf_module *m, const char *name) {
+  const anfi_str *s = anfi_interned(&m->strings, name, strlen(name));
+  for (size_t i = 0; s && i < m->graphs.n; i++)
+    if (m->graphs.at[i] && m->graphs.at[i]->name == s) return m->graphs.at[i];
+  return NULL;
+}
+
+const char *anf_graph_name(const anf_graph *g) { return g->name->s; }
+anf_module *anf_graph_module(const anf_graph *g) { return g->module; }
+size_t anf_graph_param_count(const anf_graph *g) { return g->params.n; }
+anf_node *anf_graph_param(const anf_graph *g, size_t i) { return i < g->params.n ? g->params.at[i] : NULL; }
+anf_node *anf_graph_result(const anf_graph *g) { return g->result; }
+void anf_graph_set_result_type(anf_graph *g, const anf_type *t) { g->result_type = t; }
+const anf_type *anf_graph_result_type(const anf_graph *g) { return g->result_type; }
+
+/* NULL, and the module marked as failed, when out of memory. */
+static const anfi_str *intern_in(anf_module *m, const char *text) {
+  ANFI_ENTRY_ELSE(m->cx, m->diag, (m->status = ANF_NOMEM, (const anfi_str *)NULL));
+  const anfi_str *s = anfi_intern_z(&m->strings, text);
+  return (void)anfi_leave(m->cx), s;
+}
+
+void anf_graph_set_name(anf_graph *g, const char *name) {
+  const anfi_str *s = intern_in(g->module, name);
+  if (s) g->name = s;
+}
+
+anf_status anf_graph_remove(anf_graph *g) {
+  ANFI_ENTRY(g->module->cx, g->module->diag);
+  if (g->self && anfi_is_used(g->self)) anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0209, g->name->s);
+  else anfi_graph_remove(g);
+  return anfi_leave(g->module->cx);
+}
+
+/* ---- debug information of nodes: a node's entry is copied before it is changed, entries are shared ---- */
+
+static const anfi_debug *debug_of(const anf_node *n) {
+  static const anfi_debug nothing = {0};
+  return n->graph ? &n->graph->module->debugs.at[n->debug] : &nothing;
+}
+
+const char *anf_node_name(const anf_node *n) { return debug_of(n)->name ? debug_of(n)->name->s : ""; }
+const char *anf_node_scope(const anf_node *n) { return debug_of(n)->scope ? debug_of(n)->scope->s : ""; }
+const char *anf_node_file(const anf_node *n) { return debug_of(n)->file ? debug_of(n)->file->s : ""; }
+uint32_t anf_node_line(const anf_node *n) { return debug_of(n)->line; }
+uint32_t anf_node_col(const anf_node *n) { return debug_of(n)->col; }
+
+static uint32_t new_debug(anf_module *m, anfi_debug d, uint32_t old) {
+  ANFI_ENTRY_ELSE(m->cx, m->diag, (m->status = ANF_NOMEM, old));
+  uint32_t k = anfi_debug_new(m, d);
+  return (void)anfi_leave(m->cx), k;
+}
+
+void anf_node_set_name(anf_node *n, const char *name) {
+  if (!n || !n->graph) return;
+  anfi_debug d = *debug_of(n);
+  d.name = intern_in(n->graph->module, name);
+  n->debug = new_debug(n->graph->module, d, n->debug);
+}
+
+void anf_node_set_scope(anf_node *n, const char *scope) {
+  if (!n || !n->graph) return;
+  anfi_debug d = *debug_of(n);
+  d.scope = intern_in(n->graph->module, scope);
+  n->debug = new_debug(n->graph->module, d, n->debug);
+}
+
+void anf_node_set_loc(anf_node *n, const char *file, uint32_t line, uint32_t col) {
+  if (!n || !n->graph) return;
+  anfi_debug d = *debug_of(n);
+  d.file = intern_in(n->graph->module, file);
+  d.line = line;
+  d.col = col;
+  n->debug = new_debug(n->graph->module, d, n->debug);
+}

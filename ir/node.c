@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Nodes and edges. Each input is an edge in the use list of what it uses, so uses are found and
+ * replaced in time linear in their number.
+ * INVARIANT: a VALUE that holds a primitive has no use list (it would be as long as the module). */
+#include "ir/ir.h"
+
+static bool tracks_uses(const anf_node *n) { return !(n->kind == ANFI_VALUE && n->op != ANF_OP_NONE); }
+
+static void link_use(anfi_use *u, anf_node *user, anf_node *def) {
+  u->def = def;
+  u->user = user;
+  u->next = NULL;
+  u->link = NULL;
+  if (!tracks_uses(def)) return;
+  u->next = def->uses;
+  u->link = &def->uses;
+  if (def->uses) def->uses->link = &u->next;
+  def->uses = u;
+}
+
+static void unlink_use(anfi_use *u) {
+  if (!u->link) return;
+  *u->link = u->next;
+  if (u->next) u->next->link = u->link;
+  u->link = NULL;
+}
+
+static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n) {
+  if (m->nodes.n >= UINT32_MAX || n >= UINT32_MAX) anfi_throw_nomem(m->cx);
+  anf_node *p = (anf_node *)anfi_alloc(&m->arena, sizeof *p + n * sizeof(anfi_use));
+  *p = (anf_node){.kind = (uint8_t)kind, .op = ANF_OP_NONE, .id = (uint32_t)m->nodes.n,
+                  .nin = (uint32_t)n, .graph = g};
+  anfi_push(&m->arena, &m->nodes, p);
+  return p;
+}
+
+static anf_node *new_cnode(anf_graph *g, anfi_kind kind, size_t n, anf_node *const *in) {
+  anf_node *p = new_node(g->module, kind, g, n);
+  for (size_t i = 0; i < n; i++) link_use(&p->in[i], p, in[i]);
+  return p;
+}
+
+anf_node *anfi_insert_param(anf_graph *g, size_t at, const anfi_str *name, const anf_type *t) {
+  anf_node *p = new_node(g->module, ANFI_PARAM, g, 0);
+  p->type = t;
+  if (name && name->len) p->debug = anfi_debug_new(g->module, (anfi_debug){.name = name});
+  anfi_push(&g->module->arena, &g->params, p);
+  for (size_t i = g->params.n - 1; i > at; i--) {
+    g->params.at[i] = g->params.at[i - 1];
+    g->params.at[i]->u.index = i;
+  }
+  g->params.at[at] = p;
+  p->u.index = at;
+  return p;
+}
+
+anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t) {
+  return anfi_insert_param(g, g->params.n, name, t);
+}
+
+void anfi_remove_param(anf_graph *g, size_t at) {
+  anfi_delete(g->params.at[at]);
+  for (size_t i = at + 1; i < g->params.n; i++) {
+    g->params.at[i - 1] = g->params.at[i];
+    g->params.at[i - 1]->u.index = i - 1;
+  }
+  g->params.n--;
+}
+
+anf_node *anfi_value(anf_module *m, anf_value *v) {
+  anfi_value_guard(v); // until the module holds it
+  anf_node *n = new_node(m, ANFI_VALUE, NULL, 0);
+  anfi_push(&m->arena, &m->held, anf_value_retain(v));
+  anf_value_release(v);
+  n->u.value = v;
+  return n;
+}
+
+anf_node *anfi_graph_value(anf_graph *g) {
+  if (!g->self) {
+    anf_value *v = anfi_value_new_fn(g->module->cx, g, ANF_OP_NONE, NULL, 0, 0);
+    g->self = anfi_value(g->module, v);
+  }
+  return g->self;
+}
+
+anf_node *anfi_op_value_attrs(anf_module *m, anfi_opcode op, const anfi_attrs *attrs) {
+  anf_node *n = anfi_value(m, anfi_value_new_fn(m->cx, NULL, (uint16_t)op, attrs, 0, 0));
+  n->op = (uint16_t)op;
+  return n;
+}
+
+anf_node *anfi_op_value(anf_module *m, anfi_opcode op) {
+  if (!m->op_nodes[op]) m->op_nodes[op] = anfi_op_value_attrs(m, op, NULL);
+  return m->op_nodes[op];
+}
+
+anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n, anf_node *const *in) {
+  anf_node *p = new_cnode(g, ANFI_APPLY, n, in);
+  p->op = (uint16_t)op;
+  p->u.attrs = attrs;
+  return p;
+}
+
+anf_node *anfi_call(anf_graph *g, size_t n, anf_node *const *in) {
+  const anfi_fn *f = anfi_value_op(in[0]) != ANF_OP_NONE ? anfi_value_fn(in[0]->u.value) : NULL;
+  if (f && f->nbound == 0) return anfi_apply(g, (anfi_opcode)f->op, f->attrs, n - 1, in + 1);
+  return new_cnode(g, ANFI_CALL, n, in);
+}
+
+/* A node is mostly the result of one graph: the count sits in a map, apart from the nodes. */
+static void count_result(anf_module *m, const anf_node *n, int by) {
+  if (!n) return;
+  uint64_t *c = anfi_map_at(&m->results, n->id);
+  *c += (uint64_t)(int64_t)by;
+}
+
+void anfi_set_result(anf_graph *g, anf_node *n) {
+  count_result(g->module, n, 1); // first the step that can fail
+  count_result(g->module, g->result, -1);
+  g->result = n;
+}
+
+void anfi_add_effect(anf_graph *g, anf_node *n) {
+  if (n->flags & ANFI_NODE_EFFECT) return;
+  anfi_push(&g->module->arena, &g->effects, n);
+  n->flags |= ANFI_NODE_EFFECT;
+}
+
+void anfi_remove_effect(anf_node *n) {
+  anf_graph *g = n->graph;
+  size_t k = 0;
+  for (size_t i = 0; i < g->effects.n; i++)
+    if (g->effects.at[i] != n) g->effects.at[k++] = g->effects.at[i];
+  g->effects.n = k;
+  n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+}
+
+void anfi_set_input(anf_node *n, size_t i, anf_node *to) {
+  unlink_use(&n->in[i]);
+  link_use(&n->in[i], n, to);
+}
+
+static bool is_result(const anf_node *n, const anf_module *m) {
+  const uint64_t *c = anfi_map_find(&m->results, n->id);
+  return c && *c;
+}
+
+/* A constant does not know its module, but what uses it, or what is to replace it, does. */
+static anf_module *module_of(const anf_node *n, const anf_node *by) {
+  if (n->graph) return n->graph->module;
+  if (by->graph) return by->graph->module;
+  return n->uses ? n->uses->user->graph->module : NULL;
+}
+
+/* Whose result it is: its own graph's, or rarely another's, which captures it only to return it. */
+static void replace_results(anf_module *m, anf_node *n, anf_node *by) {
+  if (!is_result(n, m)) return;
+  if (n->graph && n->graph->result == n) anfi_set_result(n->graph, by);
+  if (!is_result(n, m)) return;
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && m->graphs.at[i]->result == n) anfi_set_result(m->graphs.at[i], by);
+}
+
+void anfi_replace(anf_node *n, anf_node *by) {
+  if (n == by) return;
+  anf_module *m = module_of(n, by);
+  if (m) replace_results(m, n, by);
+  while (n->uses) {
+    anfi_use *u = n->uses;
+    unlink_use(u);
+    link_use(u, u->user, by);
+  }
+}
+
+void anfi_move(anf_node *n, anf_graph *to) { n->graph = to; }
+
+bool anfi_is_used(const anf_node *n) {
+  if (n->uses || (n->flags & ANFI_NODE_EFFECT)) return true;
+  return n->graph && is_result(n, n->graph->module);
+}
+
+void anfi_delete(anf_node *n) {
+  anf_module *m = n->graph ? n->graph->module : NULL;
+  for (uint32_t i = 0; i < n->nin; i++) unlink_use(&n->in[i]);
+  n->kind = ANFI_DEAD;
+  if (m) m->nodes.at[n->id] = NULL;
+}
+
+/* ---- the public face ---- */
+
+/* Every building function: skipped once the module has failed; a failure is kept in the module. */
+static anf_node *built(anf_module *m, anf_node *n) {
+  anf_status st = anfi_leave(m->cx);
+  if (st == ANF_OK) return n;
+  if (m->status == ANF_OK) m->status = st;
+  return NULL;
+}
+#define BUILD(m)                                                                                   \
+  if (!(m) || (m)->status != ANF_OK) return NULL;                                                  \
+  anfi_frame frame_;                                                                               \
+  anfi_enter((m)->cx, (m)->diag, &frame_);                                                         \
+  if (setjmp(frame_.jump)) return built((m), NULL)
+
+static bool given(size_t n, anf_node *const *in) {
+  for (size_t i = 0; i < n; i++)
+    if (!in[i]) return false;
+  return true;
+}
+
+anf_node *anf_param(anf_graph *g, const char *name, const anf_type *t) {
+  BUILD(g ? g->module : NULL);
+  return built(g->module, anfi_param(g, anfi_intern_z(&g->module->strings, name ? name : ""), t));
+}
+
+anf_node *anf_constant(anf_module *m, anf_value *v) {
+  if (!v) return NULL;
+  BUILD(m);
+  return built(m, anfi_value(m, anf_value_retain(v)));
+}
+
+anf_node *anf_int(anf_module *m, int64_t v) {
+  BUILD(m);
+  return built(m, anfi_value(m, anfi_value_new_i64(m->cx, ANF_INT, v)));
+}
+
+anf_node *anf_float(anf_module *m, double v) {
+  BUILD(m);
+  return built(m, anfi_value(m, anfi_value_new_f64(m->cx, ANF_FLOAT, v)));
+}
+
+anf_node *anf_graph_node(anf_graph *g) {
+  BUILD(g ? g->module : NULL);
+  return built(g->module, anfi_graph_value(g));
+}
+
+static const char *op_name(void *cx, size_t i) {
+  (void)cx;
+  return i < ANF_OP_COUNT ? anfi_op[i].name : NULL;
+}
+
+static anfi_opcode find_op(anf_ctx *cx, const char *name) {
+  anfi_opcode op = anfi_op_find(cx, name, strlen(name));
+  if (op != ANF_OP_NONE) return op;
+  anfi_fail(cx, anfi_nowhere(), ANF_E0201, name);
+  const char *near = anfi_nearest(name, op_name, cx);
+  if (near) anfi_hint(cx, "did you mean '%s'?", near);
+  return op;
+}
+
+anf_node *anf_op_node(anf_module *m, const char *op) {
+  BUILD(m);
+  anfi_opcode k = find_op(m->cx, op);
+  return built(m, k == ANF_OP_NONE ? NULL : anfi_op_value(m, k));
+}
+
+static anf_node *call(anf_graph *g, anf_node *callee, size_t n, anf_node *const *args) {
+  anf_node **in = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n + 1);
+  in[0] = callee;
+  if (n) memcpy(in + 1, args, n * sizeof *in);
+  return anfi_call(g, n + 1, in);
+}
+
+anf_node *anf_call(anf_graph *g, anf_node *callee, size_t n, anf_node *const *args) {
+  if (!callee || !given(n, args)) return NULL;
+  BUILD(g ? g->module : NULL);
+  return built(g->module, call(g, callee, n, args));
+}
+
+static bool check_arity(anf_ctx *cx, anfi_opcode op, size_t n) {
+  const anfi_schema *s = anfi_op_schema(cx, op);
+  if (n >= s->min_in && (s->variadic || n <= s->nin)) return true;
+  anfi_fail(cx, anfi_nowhere(), ANF_E0202, s->name->s, n, anfi_op[op].in);
+  return false;
+}
+
+static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *const *args, size_t nattr,
+                         const anf_attr *attrs) {
+  anf_module *m = g->module;
+  anfi_opcode op = find_op(m->cx, name);
+  if (op == ANF_OP_NONE || !check_arity(m->cx, op, n)) return NULL;
+  const anfi_schema *s = anfi_op_schema(m->cx, op);
+  anfi_arena *a = anfi_scratch(m->cx);
+  anf_value **values = ANFI_NEW_N(a, anf_value *, s->nattr);
+  anf_node **nodes = ANFI_NEW_N(a, anf_node *, s->nattr), **in = ANFI_NEW_N(a, anf_node *, n + s->nattr);
+  for (size_t i = 0; i < nattr; i++) {
+    int k = anfi_attr_index(m->cx, op, attrs[i].name);
+    if (k < 0) return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0203, name, attrs[i].name), NULL;
+    values[k] = attrs[i].value ? attrs[i].value : &anfi_from_node;
+    nodes[k] = attrs[i].value ? NULL : attrs[i].node;
+    if (!values[k] || (!attrs[i].value && !nodes[k])) return NULL;
+  }
+  const anfi_attrs *record;
+  if (!anfi_attrs_new(m, op, values, anfi_nowhere(), &record)) return NULL;
+  for (size_t i = 0; i < n; i++) in[i] = args[i];
+  for (size_t k = 0; k < s->nattr; k++)
+    if (nodes[k]) in[n++] = nodes[k];
+  return anfi_apply(g, op, record, n, in);
+}
+
+anf_node *anf_op_attrs(anf_graph *g, const char *op, size_t n, anf_node *const *args, size_t nattr,
+                       const anf_attr *attrs) {
+  if (!given(n, args)) return NULL;
+  BUILD(g ? g->module : NULL);
+  return built(g->module, op_call(g, op, n, args, nattr, attrs));
+}
+
+anf_node *anf_op(anf_graph *g, const char *op, size_t n, anf_node *const *args) {
+  return anf_op_attrs(g, op, n, args, 0, NULL);
+}
+
+anf_node *anf_switch(anf_graph *g, anf_node *cond, anf_node *f, anf_node *h) {
+  return anf_op(g, "Switch", 3, (anf_node *[]){cond, f, h});
+}
+
+anf_node *anf_tuple(anf_graph *g, size_t n, anf_node *const *items) { return anf_op(g, "MakeTuple", n, items); }
+
+anf_node *anf_tuple_get(anf_graph *g, anf_node *t, size_t i) {
+  anf_value *k = g ? anf_value_int(g->module->cx, (int64_t)i) : NULL;
+  anf_node *n = k ? anf_op_attrs(g, "TupleGet", 1, &t, 1, &(anf_attr){"index", k, NULL}) : NULL;
+  anf_value_release(k);
+  return n;
+}
+
+static anf_node *partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *args) {
+  anf_node **in = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n + 1);
+  in[0] = f;
+  if (n) memcpy(in + 1, args, n * sizeof *in);
+  return anfi_apply(g, ANF_OP_Partial, NULL, n + 1, in);
+}
+
+anf_node *anf_partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *args) {
+  if (!f || !given(n, args)) return NULL;
+  BUILD(g ? g->module : NULL);
+  return built(g->module, partial(g, f, n, args));
+}
+
+/* Entries that change what is there; they refuse to touch a module that has failed. */
+static anf_status changed(anf_module *m) {
+  anf_status st = anfi_leave(m->cx);
+  if (m->status == ANF_OK) m->status = st;
+  return st;
+}
+#define CHANGE(m)                                                                                  \
+  if ((m)->status != ANF_OK) return (m)->status;                                                   \
+  anfi_frame frame_;                                                                               \
+  anfi_enter((m)->cx, (m)->diag, &frame_);                                                         \
+  if (setjmp(frame_.jump)) return changed(m)
+
+anf_status anf_return(anf_graph *g, anf_node *n) {
+  if (!g) return ANF_INVALID;
+  CHANGE(g->module);
+  if (n) anfi_set_result(g, n);
+  else anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0002, "the result of a graph");
+  return changed(g->module);
+}
+
+anf_status anf_effect(anf_graph *g, anf_node *n) {
+  if (!g || !n) return ANF_INVALID;
+  CHANGE(g->module);
+  if (n->graph == g && (n->kind == ANFI_APPLY || n->kind == ANFI_CALL)) anfi_add_effect(g, n);
+  else anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0204);
+  return changed(g->module);
+}
+
+anf_status anf_node_set_input(anf_node *n, size_t i, anf_node *to) {
+  if (!n || !to || !n->graph) return ANF_INVALID;
+  size_t first = n->kind == ANFI_APPLY ? 1 : 0; // the public input 0 of an APPLY is its primitive
+  if (i < first || i - first >= n->nin) return ANF_INVALID;
+  anfi_set_input(n, i - first, to);
+  return ANF_OK;
+}
+
+anf_status anf_node_replace(anf_node *n, anf_node *by) {
+  if (!n || !by) return ANF_INVALID;
+  anf_module *m = module_of(n, by);
+  if (!m) return ANF_OK; // nothing uses it
+  CHANGE(m);
+  anfi_replace(n, by);
+  return changed(m);
+}
+
+anf_status anf_node_move(anf_node *n, anf_graph *to) {
+  if (!n || !to || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL) || n->graph->module != to->module)
+    return ANF_INVALID;
+  anfi_move(n, to);
+  return ANF_OK;
+}
+
+anf_node_kind anf_node_get_kind(const anf_node *n) {
+  return n->kind == ANFI_VALUE ? ANF_NODE_VALUE : n->kind == ANFI_PARAM ? ANF_NODE_PARAM : ANF_NODE_CNODE;
+}
+uint32_t anf_node_id(const anf_node *n) { return n->id; }
+anf_graph *anf_node_graph(const anf_node *n) { return n->graph; }
+const anf_type *anf_node_type(const anf_node *n) { return n->type; }
+void anf_node_set_type(anf_node *n, const anf_type *t) {
+  if (n) n->type = t;
+}
+const char *anf_node_op(const anf_node *n) { return n->op < ANF_OP_COUNT ? anfi_op[n->op].name : NULL; }
+anf_graph *anf_node_callee_graph(const anf_node *n) {
+  return n->kind == ANFI_CALL ? anfi_value_graph(n->in[0].def) : anfi_value_graph(n);
+}
+const anf_value *anf_node_value(const anf_node *n) { return n->kind == ANFI_VALUE ? n->u.value : NULL; }
+size_t anf_node_input_count(const anf_node *n) { return n->kind == ANFI_APPLY ? n->nin + 1u : n->nin; }
+
+anf_node *anf_node_input(const anf_node *n, size_t i) {
+  if (n->kind != ANFI_APPLY) return i < n->nin ? n->in[i].def : NULL;
+  if (i) return i - 1 < n->nin ? n->in[i - 1].def : NULL;
+  anf_module *m = n->graph->module;
+  BUILD(m);
+  return built(m, n->u.attrs ? anfi_op_value_attrs(m, (anfi_opcode)n->op, n->u.attrs)
+                             : anfi_op_value(m, (anfi_opcode)n->op));
+}
+
+const anf_value *anf_node_attr(const anf_node *n, const char *name) {
+  if (n->kind != ANFI_APPLY) return NULL;
+  anf_ctx *cx = n->graph->module->cx;
+  int k = anfi_attr_index(cx, (anfi_opcode)n->op, name);
+  return k < 0 ? NULL : anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, (uint32_t)k);
+}
+
+const anf_use *anf_node_first_use(const anf_node *n) { return n->uses; }
+const anf_use *anf_use_next(const anf_use *u) { return u->next; }
+anf_node *anf_use_user(const anf_use *u) { return u->user; }
+size_t anf_use_index(const anf_use *u) {
+  return (size_t)(u - u->user->in) + (u->user->kind == ANFI_APPLY ? 1 : 0);
+}
+bool anf_node_is_used(const anf_node *n) { return anfi_is_used(n); }

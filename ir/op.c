@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The op table, and its schemas parsed once for each context (some 100 ns a row). */
+#include "ir/op.h"
+
+#include <stdlib.h>
+
+const anfi_op_info anfi_op[ANF_OP_COUNT] = {
+#define ANF_OP(nm, ...) [ANF_OP_##nm] = {.name = #nm, __VA_ARGS__},
+#include "ir/op.def"
+#undef ANF_OP
+};
+
+static const struct {
+  const char *name;
+  anfi_attr_type type;
+} attr_types[] = {
+    {"int", ANFI_ATTR_INT},   {"bool", ANFI_ATTR_BOOL},   {"float", ANFI_ATTR_FLOAT}, {"str", ANFI_ATTR_STR},
+    {"ints", ANFI_ATTR_INTS}, {"dtype", ANFI_ATTR_DTYPE}, {"any", ANFI_ATTR_ANY},
+};
+
+/* The next word of *s, or length 0 at the end. */
+static size_t next_word(const char **s) {
+  while (**s == ' ') ++*s;
+  return strcspn(*s, " ");
+}
+
+static void parse_inputs(anf_ctx *cx, anfi_schema *s, const char *in) {
+  size_t n = 1;
+  for (const char *p = in; *p; p++) n += *p == ' ';
+  s->in = ANFI_NEW_N(&cx->arena, const anfi_str *, n);
+  for (size_t len; (len = next_word(&in)) > 0; in += len) {
+    char last = in[len - 1];
+    bool optional = last == '?', many = last == '*';
+    s->in[s->nin++] = anfi_intern(&cx->strings, in, len - (optional || many));
+    if (!optional && !many) s->min_in = s->nin;
+    s->variadic |= many;
+  }
+}
+
+static anf_value *parse_default(anf_ctx *cx, anfi_attr_type t, const char *s, size_t len) {
+  switch (t) {
+  case ANFI_ATTR_BOOL: return anfi_value_new_i64(cx, ANF_BOOL, s[0] == 't');
+  case ANFI_ATTR_FLOAT: return anfi_value_new_f64(cx, ANF_FLOAT, strtod(s, NULL));
+  case ANFI_ATTR_STR: return anfi_value_new_string(cx, s, len);
+  case ANFI_ATTR_DTYPE: {
+    anf_dtype d = ANF_F32;
+    anfi_dtype_parse(s, len, &d);
+    return anfi_value_new_type(cx, anfi_type_scalar(cx, d));
+  }
+  case ANFI_ATTR_INTS:
+    if (s[0] == '(') {
+      int64_t v[8];
+      size_t n = 0;
+      for (const char *p = s + 1; *p != ')' && n < ANFI_LEN(v);) {
+        char *end;
+        v[n++] = strtoll(p, &end, 10);
+        p = *end == ',' ? end + 1 : end;
+      }
+      return anfi_value_new_ints(cx, n, v);
+    } // fall through
+  default: return anfi_value_new_i64(cx, ANF_INT, strtoll(s, NULL, 10));
+  }
+}
+
+/* Defaults live in the context's arena and are not counted. */
+static anf_value *keep(anf_ctx *cx, const anf_value *v) {
+  anf_value *p = (anf_value *)memcpy(anfi_alloc(&cx->arena, v->bytes), v, v->bytes);
+  p->refs = UINT32_MAX;
+  for (size_t i = 0; p->kind == ANF_VALUE_TUPLE && i < p->n; i++) p->u.item[i] = keep(cx, v->u.item[i]);
+  return p;
+}
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+/* name:type, then ?, =default or neither */
+static void parse_attr(anf_ctx *cx, anfi_attr_schema *a, const char *s, size_t len) {
+  size_t name = strcspn(s, ":"), type = strcspn(s + name + 1, " ?=");
+  const char *t = s + name + 1, *rest = t + type;
+  a->name = anfi_intern(&cx->strings, s, name);
+  for (size_t i = 0; i < ANFI_LEN(attr_types); i++)
+    if (strlen(attr_types[i].name) == type && memcmp(attr_types[i].name, t, type) == 0) a->type = attr_types[i].type;
+  a->optional = rest < s + len && *rest == '?';
+  anf_value *v = NULL;
+  if (a->optional) v = anfi_value_new_none(cx);
+  else if (rest < s + len) v = parse_default(cx, a->type, rest + 1, (size_t)(s + len - rest - 1));
+  if (!v) return;
+  anfi_defer(cx, ANFI_ALWAYS, release, v);
+  a->initial = keep(cx, v);
+}
+
+static void parse_attrs(anf_ctx *cx, anfi_schema *s, const char *attrs) {
+  const char *p = attrs;
+  for (size_t len; (len = next_word(&p)) > 0; p += len) s->nattr++;
+  s->attr = ANFI_NEW_N(&cx->arena, anfi_attr_schema, s->nattr);
+  s->nattr = 0;
+  for (size_t len; (len = next_word(&attrs)) > 0; attrs += len) parse_attr(cx, &s->attr[s->nattr++], attrs, len);
+}
+
+void anfi_ops_init(anf_ctx *cx) {
+  anfi_map_init(&cx->op_by_name, &cx->arena);
+  cx->schemas = ANFI_NEW_N(&cx->arena, anfi_schema, ANF_OP_COUNT);
+  for (int i = 0; i < ANF_OP_COUNT; i++) {
+    anfi_schema *s = &cx->schemas[i];
+    s->name = anfi_intern_z(&cx->strings, anfi_op[i].name);
+    *anfi_map_at(&cx->op_by_name, s->name->id) = (uint64_t)i;
+    parse_inputs(cx, s, anfi_op[i].in ? anfi_op[i].in : "");
+    parse_attrs(cx, s, anfi_op[i].attrs ? anfi_op[i].attrs : "");
+  }
+}
+
+void anfi_ir_init(anf_ctx *cx) {
+  anfi_types_init(cx);
+  anfi_ops_init(cx);
+}
+
+const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op) { return &cx->schemas[op]; }
+
+anfi_opcode anfi_op_find(anf_ctx *cx, const char *name, size_t len) {
+  const anfi_str *s = anfi_interned(&cx->strings, name, len);
+  const uint64_t *at = s ? anfi_map_find(&cx->op_by_name, s->id) : NULL;
+  return at ? (anfi_opcode)*at : ANF_OP_NONE;
+}
+
+int anfi_attr_index(anf_ctx *cx, anfi_opcode op, const char *name) {
+  const anfi_schema *s = &cx->schemas[op];
+  for (uint32_t k = 0; k < s->nattr; k++)
+    if (strcmp(s->attr[k].name->s, name) == 0) return (int)k;
+  return -1;
+}
+
+static uint32_t attr_nodes(const anfi_attrs *at) {
+  uint32_t c = 0;
+  for (uint32_t k = 0; at && k < at->n; k++) c += at->at[k] == &anfi_from_node;
+  return c;
+}
+
+size_t anfi_arg_count(const anf_node *n) { return n->nin - (n->kind == ANFI_APPLY ? attr_nodes(n->u.attrs) : 0); }
+
+anf_node *anfi_attr_node(const anf_node *n, uint32_t k) {
+  const anfi_attrs *at = n->u.attrs;
+  if (!at || k >= at->n || at->at[k] != &anfi_from_node) return NULL;
+  size_t i = anfi_arg_count(n);
+  for (uint32_t j = 0; j < k; j++) i += at->at[j] == &anfi_from_node;
+  return n->in[i].def;
+}
+
+anf_value *anfi_attr_value(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, uint32_t k) {
+  anf_value *v = at && k < at->n ? at->at[k] : NULL;
+  if (v == &anfi_from_node) return NULL;
+  return v ? v : cx->schemas[op].attr[k].initial;
+}
+
+static bool all_ints(const anf_value *v) {
+  int64_t ignored;
+  if (v->kind != ANF_VALUE_TUPLE) return anfi_value_is_int(v, &ignored);
+  for (size_t i = 0; i < v->n; i++)
+    if (!anfi_value_is_int(v->u.item[i], &ignored)) return false;
+  return true;
+}
+
+static bool fits(const anfi_attr_schema *a, const anf_value *v) {
+  int64_t ignored;
+  bool scalar = v->kind == ANF_VALUE_TENSOR && v->type->n == 0;
+  if (v->kind == ANF_VALUE_NONE) return a->optional || a->type == ANFI_ATTR_ANY;
+  switch (a->type) {
+  case ANFI_ATTR_INT: return anfi_value_is_int(v, &ignored);
+  case ANFI_ATTR_BOOL: return scalar && v->type->dtype == ANF_BOOL;
+  case ANFI_ATTR_FLOAT: return scalar && (anfi_dtype_is_float((anf_dtype)v->type->dtype) || anfi_value_is_int(v, &ignored));
+  case ANFI_ATTR_STR: return v->kind == ANF_VALUE_STRING;
+  case ANFI_ATTR_INTS: return all_ints(v);
+  case ANFI_ATTR_DTYPE: return v->kind == ANF_VALUE_TYPE && anfi_is_scalar(v->type);
+  case ANFI_ATTR_ANY: return true;
+  }
+  return false;
+}
+
+bool anfi_attr_check(anf_ctx *cx, anfi_opcode op, uint32_t k, const anf_value *v, anfi_loc loc) {
+  const anfi_attr_schema *a = &cx->schemas[op].attr[k];
+  if (fits(a, v)) return true;
+  for (size_t i = 0; i < ANFI_LEN(attr_types); i++)
+    if (attr_types[i].type == a->type) anfi_fail(cx, loc, ANF_E0205, a->name->s, anfi_op[op].name, attr_types[i].name);
+  return false;
+}
+
+bool anfi_attrs_new(anf_module *m, anfi_opcode op, anf_value *const *values, anfi_loc loc, const anfi_attrs **out) {
+  const anfi_schema *s = anfi_op_schema(m->cx, op);
+  bool plain = true;
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    anf_value *v = values[k];
+    if (!v && !s->attr[k].initial) return anfi_fail(m->cx, loc, ANF_E0206, s->name->s, s->attr[k].name->s);
+    if (v && v != &anfi_from_node && !anfi_attr_check(m->cx, op, k, v, loc)) return false;
+    plain &= !v || (s->attr[k].initial && v != &anfi_from_node && anf_value_same(v, s->attr[k].initial));
+  }
+  *out = NULL;
+  if (plain) return true;
+  anfi_attrs *at = (anfi_attrs *)anfi_zalloc(&m->arena, sizeof *at + s->nattr * sizeof(anf_value *));
+  at->n = s->nattr;
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    at->at[k] = values[k];
+    if (values[k] && values[k] != &anfi_from_node) anfi_push(&m->arena, &m->held, anf_value_retain(values[k]));
+  }
+  *out = at;
+  return true;
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Removes CNodes that nothing needs: mark from the results and effects of all graphs, then delete. */
+#include "ir/ir.h"
+
+typedef ANFI_VEC(anf_node *) stack;
+
+static void mark(anfi_arena *a, stack *st, anf_node *n) {
+  if (n->kind == ANFI_VALUE || (n->flags & ANFI_NODE_MARK)) return;
+  n->flags |= ANFI_NODE_MARK;
+  anfi_push(a, st, n);
+}
+
+static void mark_graph(anfi_arena *a, stack *st, anf_graph *g) {
+  for (size_t i = 0; i < g->effects.n; i++) mark(a, st, g->effects.at[i]);
+  if (g->result) mark(a, st, g->result);
+  while (st->n) {
+    anf_node *n = st->at[--st->n];
+    for (uint32_t i = 0; i < n->nin; i++) mark(a, st, n->in[i].def);
+  }
+}
+
+size_t anfi_sweep(anf_module *m) {
+  anfi_arena *a = anfi_scratch(m->cx);
+  stack st = {0};
+  size_t removed = 0;
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i]) mark_graph(a, &st, m->graphs.at[i]);
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    anf_node *n = m->nodes.at[i];
+    if (!n || n->kind == ANFI_VALUE || n->kind == ANFI_PARAM) continue;
+    if (n->flags & ANFI_NODE_MARK) continue;
+    anfi_delete(n);
+    removed++;
+  }
+  for (size_t i = 0; i < m->nodes.n; i++)
+    if (m->nodes.at[i]) m->nodes.at[i]->flags &= (uint8_t)~ANFI_NODE_MARK;
+  return removed;
+}
+
+size_t anf_module_sweep(anf_module *m) {
+  ANFI_ENTRY_ELSE(m->cx, m->diag, 0);
+  size_t n = anfi_sweep(m);
+  return anfi_leave(m->cx) == ANF_OK ? n : 0;
+}

@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Interned types. A type is hashed by its parts, which are themselves interned, so equality is shallow
+ * and the depth of a type costs nothing. Symbolic dims are numbers from -2 down, one a name. */
+#include "ir/ir.h"
+
+struct anfi_types {
+  const anf_type **slots;
+  size_t nslot, n;
+  const anf_type *scalar[ANF_DTYPE_COUNT];
+  ANFI_VEC(const anfi_str *) symbols; // symbol -2-i
+};
+
+static const struct {
+  const char *name;
+  uint8_t bytes, class, rank;
+} dtypes[ANF_DTYPE_COUNT] = {
+#define ANF_DTYPE(id, name, bytes, class, rank) [ANF_##id] = {name, bytes, ANFI_CLASS_##class, rank},
+#include "ir/dtype.def"
+#undef ANF_DTYPE
+};
+
+const char *anf_dtype_name(anf_dtype d) { return (size_t)d < ANF_DTYPE_COUNT ? dtypes[d].name : "?"; }
+size_t anf_dtype_bytes(anf_dtype d) { return dtypes[d].bytes; }
+anfi_class anfi_dtype_class(anf_dtype d) { return (anfi_class)dtypes[d].class; }
+bool anfi_dtype_is_float(anf_dtype d) { return dtypes[d].class == ANFI_CLASS_FLOAT; }
+bool anfi_dtype_is_weak(anf_dtype d) { return d == ANF_INT || d == ANF_FLOAT; }
+bool anfi_dtype_is_int(anf_dtype d) {
+  return dtypes[d].class == ANFI_CLASS_SIGNED || dtypes[d].class == ANFI_CLASS_UNSIGNED;
+}
+anf_dtype anfi_dtype_settle(anf_dtype d) {
+  return d == ANF_INT ? ANF_I64 : d == ANF_FLOAT ? ANF_F64 : d;
+}
+
+bool anfi_dtype_parse(const char *s, size_t len, anf_dtype *out) {
+  for (int d = 0; d < ANF_DTYPE_COUNT; d++)
+    if (strlen(dtypes[d].name) == len && memcmp(dtypes[d].name, s, len) == 0) {
+      *out = (anf_dtype)d;
+      return true;
+    }
+  return false;
+}
+
+/* bool < integers < floats < complex; within a class the wider wins; a weak number has the lowest rank
+ * of its class, and decides only if its class is the higher one. */
+static anf_dtype promote_ints(anf_dtype a, anf_dtype b) {
+  if (dtypes[a].class == dtypes[b].class || anfi_dtype_is_weak(a) || anfi_dtype_is_weak(b))
+    return dtypes[a].rank >= dtypes[b].rank ? a : b;
+  anf_dtype s = dtypes[a].class == ANFI_CLASS_SIGNED ? a : b, u = s == a ? b : a;
+  if (dtypes[s].rank > dtypes[u].rank) return s;
+  return dtypes[u].rank < 4 ? (anf_dtype)(ANF_I8 + dtypes[u].rank) : ANF_I64; // the next wider signed
+}
+
+bool anfi_dtype_promote(anf_dtype a, anf_dtype b, anf_dtype *out) {
+  *out = a;
+  if (a == b) return true;
+  anfi_class ca = anfi_dtype_class(a), cb = anfi_dtype_class(b);
+  if (ca == ANFI_CLASS_KEY || cb == ANFI_CLASS_KEY) return false;
+  if (anfi_dtype_is_int(a) && anfi_dtype_is_int(b)) *out = promote_ints(a, b);
+  else if (ca != cb) {
+    anf_dtype hi = ca > cb ? a : b, lo = ca > cb ? b : a;
+    *out = hi;
+    if (hi == ANF_FLOAT && lo != ANF_INT) *out = ANF_F64; // a weak real with typed integers
+    if (hi == ANF_INT && lo == ANF_BOOL) *out = ANF_I64;
+    if (anfi_dtype_class(hi) == ANFI_CLASS_COMPLEX && lo == ANF_F64) *out = ANF_C128;
+  } else if (dtypes[a].rank == dtypes[b].rank) *out = ANF_F32; // f16 and bf16
+  else *out = dtypes[a].rank > dtypes[b].rank ? a : b;
+  return true;
+}
+
+static bool same_type(const anf_type *a, const anf_type *b) {
+  if (a->hash != b->hash || a->kind != b->kind || a->dtype != b->dtype || a->n != b->n ||
+      a->result != b->result)
+    return false;
+  if (a->dims) return memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0;
+  if (a->names && memcmp(a->names, b->names, a->n * sizeof *a->names) != 0) return false;
+  return !a->items || memcmp(a->items, b->items, a->n * sizeof *a->items) == 0;
+}
+
+static uint64_t hash_type(const anf_type *t) {
+  uint64_t h = anfi_hash_mix(t->kind * 64u + t->dtype, t->n);
+  h = anfi_hash_mix(h, t->result ? t->result->hash : 0);
+  for (uint32_t i = 0; i < t->n; i++) {
+    if (t->dims) h = anfi_hash_mix(h, (uint64_t)t->dims[i]);
+    if (t->items) h = anfi_hash_mix(h, t->items[i]->hash);
+    if (t->names) h = anfi_hash_mix(h, t->names[i]->id);
+  }
+  return h;
+}
+
+static void grow(anf_ctx *cx, struct anfi_types *ts) {
+  const anf_type **old = ts->slots;
+  size_t n = ts->nslot, want = n ? n * 2 : ANFI_HASH_MIN;
+  ts->slots = ANFI_NEW_N(&cx->arena, const anf_type *, want);
+  ts->nslot = want;
+  for (size_t i = 0; i < n; i++) {
+    if (!old[i]) continue;
+    size_t k = (size_t)old[i]->hash & (want - 1);
+    while (ts->slots[k]) k = (k + 1) & (want - 1);
+    ts->slots[k] = old[i];
+  }
+}
+
+/* Copies the parts of a new type into the context's arena; `t` itself lives on the caller's stack. */
+static const anf_type *intern(anf_ctx *cx, anf_type t) {
+  struct anfi_types *ts = cx->types;
+  if (ts->n * 4 >= ts->nslot * 3) grow(cx, ts);
+  t.hash = hash_type(&t);
+  size_t i = (size_t)t.hash & (ts->nslot - 1);
+  for (; ts->slots[i]; i = (i + 1) & (ts->nslot - 1))
+    if (same_type(ts->slots[i], &t)) return ts->slots[i];
+  size_t bytes = t.n * sizeof(void *);
+  if (t.dims) t.dims = (const int64_t *)memcpy(anfi_alloc(&cx->arena, bytes), t.dims, bytes);
+  if (t.items) t.items = (const anf_type *const *)memcpy(anfi_alloc(&cx->arena, bytes), t.items, bytes);
+  if (t.names) t.names = (const anfi_str *const *)memcpy(anfi_alloc(&cx->arena, bytes), t.names, bytes);
+  anf_type *p = ANFI_NEW(&cx->arena, anf_type);
+  *p = t;
+  ts->slots[i] = p;
+  ts->n++;
+  return p;
+}
+
+const anf_type *anfi_type_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims) {
+  if (!rank && cx->types->scalar[d]) return cx->types->scalar[d];
+  return intern(cx, (anf_type){.kind = ANF_TYPE_TENSOR, .dtype = (uint8_t)d, .n = (uint32_t)rank,
+                               .dims = rank ? dims : NULL});
+}
+
+const anf_type *anfi_type_scalar(anf_ctx *cx, anf_dtype d) { return cx->types->scalar[d]; }
+
+const anf_type *anfi_type_tuple(anf_ctx *cx, size_t n, const anf_type *const *items) {
+  return intern(cx, (anf_type){.kind = ANF_TYPE_TUPLE, .n = (uint32_t)n, .items = n ? items : NULL});
+}
+
+const anf_type *anfi_type_record(anf_ctx *cx, size_t n, const anfi_str *const *names,
+                                 const anf_type *const *items) {
+  return intern(cx, (anf_type){.kind = ANF_TYPE_RECORD, .n = (uint32_t)n, .items = n ? items : NULL,
+                               .names = n ? names : NULL});
+}
+
+const anf_type *anfi_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params, const anf_type *result) {
+  return intern(cx, (anf_type){.kind = ANF_TYPE_FN, .n = (uint32_t)n, .items = n ? params : NULL,
+                               .result = result});
+}
+
+const anf_type *anfi_type_simple(anf_ctx *cx, anf_type_kind k) {
+  return intern(cx, (anf_type){.kind = (uint8_t)k});
+}
+
+const anf_type *anfi_type_with_dtype(anf_ctx *cx, const anf_type *t, anf_dtype d) {
+  return t->dtype == d ? t : anfi_type_tensor(cx, d, t->n, t->dims);
+}
+
+bool anfi_is_tensor(const anf_type *t) { return t && t->kind == ANF_TYPE_TENSOR; }
+bool anfi_is_scalar(const anf_type *t) { return anfi_is_tensor(t) && t->n == 0; }
+
+bool anfi_type_elements(const anf_type *t, size_t *n) {
+  *n = 1;
+  for (uint32_t i = 0; i < t->n; i++) {
+    if (t->dims[i] < 0) return false;
+    *n *= (size_t)t->dims[i];
+  }
+  return true;
+}
+
+int64_t anfi_dim_symbol(anf_ctx *cx, const anfi_str *name) {
+  struct anfi_types *ts = cx->types;
+  for (size_t i = 0; i < ts->symbols.n; i++)
+    if (ts->symbols.at[i] == name) return -2 - (int64_t)i;
+  anfi_push(&cx->arena, &ts->symbols, name);
+  return -1 - (int64_t)ts->symbols.n;
+}
+
+const char *anf_dim_name(const anf_ctx *cx, int64_t dim) {
+  size_t i = (size_t)(-2 - dim);
+  return dim <= -2 && i < cx->types->symbols.n ? cx->types->symbols.at[i]->s : NULL;
+}
+
+void anfi_types_init(anf_ctx *cx) {
+  cx->types = ANFI_NEW(&cx->arena, struct anfi_types);
+  for (int d = 0; d < ANF_DTYPE_COUNT; d++)
+    cx->types->scalar[d] = intern(cx, (anf_type){.kind = ANF_TYPE_TENSOR, .dtype = (uint8_t)d});
+}
+
+/* ---- the public face ---- */
+
+static bool dims_are_good(size_t rank, const int64_t *dims, size_t bytes) {
+  if (rank > ANF_MAX_RANK || (rank && !dims)) return false;
+  uint64_t total = bytes;
+  for (size_t i = 0; i < rank; i++)
+    if (dims[i] > 0) {
+      if (total > ((uint64_t)1 << 47) / (uint64_t)dims[i]) return false;
+      total *= (uint64_t)dims[i];
+    }
+  return true;
+}
+
+const anf_type *anf_type_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims) {
+  if ((size_t)d >= ANF_DTYPE_COUNT || !dims_are_good(rank, dims, dtypes[d].bytes)) return NULL;
+  ANFI_ENTRY_ELSE(cx, NULL, NULL);
+  const anf_type *t = anfi_type_tensor(cx, d, rank, dims);
+  return anfi_leave(cx) == ANF_OK ? t : NULL;
+}
+
+const anf_type *anf_type_scalar(anf_ctx *cx, anf_dtype d) { return anf_type_tensor(cx, d, 0, NULL); }
+
+static bool all_given(size_t n, const void *const *p) {
+  for (size_t i = 0; i < n; i++)
+    if (!p[i]) return false;
+  return true;
+}
+
+const anf_type *anf_type_tuple(anf_ctx *cx, size_t n, const anf_type *const *items) {
+  if (!all_given(n, (const void *const *)items)) return NULL;
+  ANFI_ENTRY_ELSE(cx, NULL, NULL);
+  const anf_type *t = anfi_type_tuple(cx, n, items);
+  return anfi_leave(cx) == ANF_OK ? t : NULL;
+}
+
+static const anf_type *record_of(anf_ctx *cx, size_t n, const char *const *names,
+                                 const anf_type *const *items) {
+  anfi_arena *a = anfi_scratch(cx);
+  const anfi_str **s = ANFI_NEW_N(a, const anfi_str *, n);
+  anfi_map seen;
+  anfi_map_init(&seen, a);
+  for (size_t i = 0; i < n; i++) {
+    s[i] = anfi_intern_z(&cx->strings, names[i]);
+    if (anfi_map_find(&seen, s[i]->id)) return NULL;
+    anfi_map_at(&seen, s[i]->id);
+  }
+  return anfi_type_record(cx, n, s, items);
+}
+
+const anf_type *anf_type_record(anf_ctx *cx, size_t n, const char *const *names,
+                                const anf_type *const *items) {
+  if (!all_given(n, (const void *const *)names) || !all_given(n, (const void *const *)items)) return NULL;
+  ANFI_ENTRY_ELSE(cx, NULL, NULL);
+  const anf_type *t = record_of(cx, n, names, items);
+  return anfi_leave(cx) == ANF_OK ? t : NULL;
+}
+
+const anf_type *anf_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params, const anf_type *result) {
+  if (!result || !all_given(n, (const void *const *)params)) return NULL;
+  ANFI_ENTRY_ELSE(cx, NULL, NULL);
+  const anf_type *t = anfi_type_fn(cx, n, params, result);
+  return anfi_leave(cx) == ANF_OK ? t : NULL;
+}
+
+const anf_type *anf_type_simple(anf_ctx *cx, anf_type_kind k) {
+  if (k < ANF_TYPE_NONE || k > ANF_TYPE_ANY) return NULL;
+  ANFI_ENTRY_ELSE(cx, NULL, NULL);
+  const anf_type *t = anfi_type_simple(cx, k);
+  return anfi_leave(cx) == ANF_OK ? t : NULL;
+}
+
+int64_t anf_dim_symbol(anf_ctx *cx, const char *name) {
+  ANFI_ENTRY_ELSE(cx, NULL, 0);
+  int64_t d = anfi_dim_symbol(cx, anfi_intern_z(&cx->strings, name));
+  return anfi_leave(cx) == ANF_OK ? d : 0;
+}
+
+anf_type_kind anf_type_get_kind(const anf_type *t) { return (anf_type_kind)t->kind; }
+anf_dtype anf_type_dtype(const anf_type *t) { return (anf_dtype)t->dtype; }
+size_t anf_type_rank(const anf_type *t) { return t->kind == ANF_TYPE_TENSOR ? t->n : 0; }
+int64_t anf_type_dim(const anf_type *t, size_t i) { return t->dims && i < t->n ? t->dims[i] : 0; }
+size_t anf_type_count(const anf_type *t) { return t->n; }
+const anf_type *anf_type_at(const anf_type *t, size_t i) { return t->items && i < t->n ? t->items[i] : NULL; }
+const char *anf_type_field(const anf_type *t, size_t i) { return t->names && i < t->n ? t->names[i]->s : NULL; }
+const anf_type *anf_type_result(const anf_type *t) { return t->result; }
+
+/* ---- printing: an explicit stack of what is still to be written, for types nest without bound ---- */
+
+typedef struct {
+  const anf_type *type; // or
+  const char *text;
+} piece;
+typedef ANFI_VEC(piece) pieces;
+
+static void later(anfi_arena *a, pieces *st, const anf_type *t, const char *text) {
+  anfi_push(a, st, ((piece){t, text}));
+}
+
+static void put_tensor(anf_text *o, anf_ctx *cx, const anf_type *t) {
+  anfi_puts(o, dtypes[t->dtype].name);
+  if (!t->n) return;
+  anfi_putc(o, '[');
+  for (uint32_t i = 0; i < t->n; i++) {
+    if (i) anfi_puts(o, ", ");
+    const char *name = anf_dim_name(cx, t->dims[i]);
+    if (name) anfi_puts(o, name);
+    else if (t->dims[i] < 0) anfi_putc(o, '?');
+    else anfi_put_i64(o, t->dims[i]);
+  }
+  anfi_putc(o, ']');
+}
+
+/* Pushed in reverse, since the stack's top is written first. */
+static void put_list(anfi_arena *a, pieces *st, const anf_type *t) {
+  for (uint32_t i = t->n; i-- > 0;) {
+    later(a, st, t->items[i], NULL);
+    if (t->names) later(a, st, NULL, ": "), later(a, st, NULL, t->names[i]->s);
+    if (i) later(a, st, NULL, ", ");
+  }
+}
+
+static void put_compound(anf_text *o, anfi_arena *a, pieces *st, const anf_type *t) {
+  switch ((anf_type_kind)t->kind) {
+  case ANF_TYPE_TUPLE:
+    anfi_putc(o, '(');
+    later(a, st, NULL, t->n == 1 ? ",)" : ")");
+    put_list(a, st, t);
+    break;
+  case ANF_TYPE_RECORD:
+    anfi_putc(o, '{');
+    later(a, st, NULL, "}");
+    put_list(a, st, t);
+    break;
+  case ANF_TYPE_FN:
+    anfi_puts(o, "fn(");
+    later(a, st, t->result, NULL);
+    later(a, st, NULL, ") -> ");
+    put_list(a, st, t);
+    break;
+  case ANF_TYPE_NONE: anfi_puts(o, "none"); break;
+  case ANF_TYPE_STRING: anfi_puts(o, "str"); break;
+  case ANF_TYPE_TYPE: anfi_puts(o, "type"); break;
+  default: anfi_puts(o, "any"); break;
+  }
+}
+
+void anfi_put_type(anf_text *o, anf_ctx *cx, const anf_type *t) {
+  if (t->kind == ANF_TYPE_TENSOR) { // by far the most, and needs no stack
+    put_tensor(o, cx, t);
+    return;
+  }
+  anfi_arena *a = anfi_scratch(cx);
+  pieces st = {0};
+  later(a, &st, t, NULL);
+  while (st.n) {
+    piece p = st.at[--st.n];
+    if (p.text) anfi_puts(o, p.text);
+    else if (p.type->kind == ANF_TYPE_TENSOR) put_tensor(o, cx, p.type);
+    else put_compound(o, a, &st, p.type);
+  }
+}
+
+anf_status anf_type_print(anf_ctx *cx, const anf_type *t, anf_text *out) {
+  ANFI_ENTRY(cx, NULL);
+  anfi_put_type(out, cx, t);
+  return anfi_leave(cx);
+}
