@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Rules of the source tree that a compiler does not check, as TAP: lint.py BUILD_DIR"""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+SKIP = {".git", "out", "build", "__pycache__"}
+CODE = (".c", ".h", ".def", ".py", ".sh", ".build", ".txt")
+
+# Which folders a folder may include from; every folder may include from itself and from include/.
+ALLOWED = {
+    "include": set(),
+    "base": set(),
+    "ir": {"base"},
+    "frontend": {"base", "ir"},
+    "autodiff": {"base", "ir"},
+    "optimizer": {"base", "ir"},
+    "backend": {"base", "ir"},
+    "runtime": {"base"},
+    "cli": {"base", "ir", "frontend", "autodiff", "optimizer", "backend", "runtime"},
+}
+# What a library must not call: it neither prints nor ends the host's process.
+FORBIDDEN = {"exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",
+             "system", "__printf_chk", "__vprintf_chk"}
+
+
+def files(*endings):
+    """Source files below the root, relative to it."""
+    for folder, dirs, names in os.walk(ROOT):
+        dirs[:] = sorted(d for d in dirs if d not in SKIP and not d.startswith((".venv", "build")))
+        for name in sorted(names):
+            if name.endswith(endings):
+                yield os.path.relpath(os.path.join(folder, name), ROOT)
+
+
+def text(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def lines_matching(pattern, paths):
+    for path in paths:
+        for number, line in enumerate(text(path).split("\n"), 1):
+            if re.search(pattern, line):
+                yield f"{path}:{number}: {line.strip()}"
+
+
+def check_includes(_build):
+    """includes point from upper folders to lower ones"""
+    for path in files(".c", ".h", ".def"):
+        folder = path.split(os.sep)[0]
+        if folder not in ALLOWED:
+            continue
+        for target in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text(path), re.M):
+            other = target.split("/")[0]
+            if other in ("anfora", folder) or "/" not in target:
+                continue
+            if other not in ALLOWED[folder]:
+                yield f"{path} includes {target}"
+
+
+def symbols(library, *flags):
+    out = subprocess.run(["nm", *flags, library], capture_output=True, text=True, check=True).stdout
+    return [line.split()[-1] for line in out.splitlines() if len(line.split()) >= 2]
+
+
+def check_exports(build):
+    """the shared library exports anf_ names alone"""
+    names = symbols(os.path.join(build, "libanfora.so"), "-D", "--defined-only")
+    if len(names) < 10:
+        yield f"only {len(names)} symbols are exported: is this the library?"
+    yield from (n for n in names if not n.startswith("anf_"))
+
+
+def check_static_names(build):
+    """global names of the static library start with anf_ or anfi_"""
+    names = symbols(os.path.join(build, "libanfora.a"), "-g", "--defined-only")
+    yield from (n for n in names if not n.startswith(("anf_", "anfi_")) and not n.endswith(":"))
+
+
+def check_forbidden_calls(build):
+    """the library calls nothing that prints or exits"""
+    names = symbols(os.path.join(build, "libanfora.so"), "-D", "--undefined-only")
+    yield from (n for n in names if n.split("@")[0] in FORBIDDEN)
+
+
+def check_leftovers(_build):
+    """no leftovers"""
+    words = "|".join(["TO" + "DO", "FIX" + "ME", "XX" + "X", "HA" + "CK"])
+    yield from lines_matching(rf"\b({words})\b", files(*CODE))
+
+
+def check_machine_paths(_build):
+    """no paths of one machine"""
+    folders = "|".join(["wo" + "rk", "ro" + "ot", "ho" + "me"])
+    yield from lines_matching(rf"(?<![\w.}}])/({folders})/\w", files(*CODE, ".md", ".anf", ".ir"))
+
+
+def check_spdx(_build):
+    """every source file names its licence in the first lines"""
+    for path in files(".c", ".h", ".def", ".py", ".sh"):
+        if "SPDX-License-Identifier: Apache-2.0" not in "\n".join(text(path).split("\n")[:3]):
+            yield path
+
+
+def check_length(_build):
+    """no .c, .h or .py file is longer than 1000 lines"""
+    for path in files(".c", ".h", ".py"):
+        n = text(path).count("\n")
+        if n > 1000:
+            yield f"{path}: {n} lines"
+
+
+def check_platform(_build):
+    """only base/os_*.c and runtime/ ask for the operating system"""
+    paths = (p for p in files(".c", ".h") if not p.startswith(("base/os_", "runtime/", "test/")))
+    yield from lines_matching(r"#\s*if.*\b(_WIN32|__linux__|__APPLE__|__unix__)\b", paths)
+
+
+def check_codes(_build):
+    """every diagnostic code is reported by the code and provoked by a test"""
+    codes = re.findall(r"^ANF_MSG\((\w+)", text("base/diag.def"), re.M)
+    sources = [p for p in files(".c", ".h") if not p.startswith(("test/", "fuzz/", "bench/"))]
+    used = set(re.findall(r"ANF_([EW]\d{4})\b", "\n".join(text(p) for p in sources)))
+    tests = "\n".join(text(p) for p in files(".c", ".py", ".anf", ".ir", ".dat", ".txt", ".h")
+                      if p.startswith("test/"))
+    tested = set(re.findall(r"(?<![A-Za-z0-9])(?:ANF_)?([EW]\d{4})\b", tests))
+    yield from (f"{c} is never reported" for c in codes if c not in used)
+    yield from (f"{c} is in no test" for c in codes if c not in tested)
+    yield from (f"{c} occurs twice" for c in sorted({c for c in codes if codes.count(c) > 1}))
+
+
+def check_format(_build):
+    """sources are formatted by clang-format 14"""
+    paths = [p for p in files(".c", ".h")]
+    run = subprocess.run(["clang-format-14", "--dry-run", "-Werror", *paths], cwd=ROOT,
+                         capture_output=True, text=True, check=False)
+    bad = sorted({line.split(":")[0] for line in run.stderr.splitlines() if ": error:" in line})
+    yield from bad
+    if run.returncode and not bad:
+        yield run.stderr
+
+
+CHECKS = [check_includes, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
+          check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_format]
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    print(f"1..{len(CHECKS)}")
+    bad = 0
+    for number, check in enumerate(CHECKS, 1):
+        found = list(check(build))
+        bad += bool(found)
+        print(f"{'not ok' if found else 'ok'} {number} - {check.__doc__}")
+        for line in found[:40]:
+            print(f"# {line}")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
