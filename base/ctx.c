@@ -52,6 +52,7 @@ size_t anfi_size_mul(anf_ctx *cx, size_t a, size_t b) {
 }
 
 static anf_ctx *new_ctx(const anf_ctx_opts *o) {
+  if (o->max_bytes && o->max_bytes < sizeof(anf_ctx)) return NULL;
   anf_allocator al = o->allocator.fn ? o->allocator : (anf_allocator){default_alloc, NULL};
   anf_ctx *cx = (anf_ctx *)al.fn(al.user, NULL, 0, sizeof *cx);
   if (!cx) return NULL;

@@ -2,6 +2,7 @@
 /* Appending to text; numbers in the shortest form that reads back exactly. */
 #include "base/base.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -74,7 +75,7 @@ static bool put_special(anf_text *t, double v) {
 void anfi_put_f64(anf_text *t, double v) {
   char buf[40];
   if (put_special(t, v)) return;
-  for (int p = 15; p <= 17; p++) {
+  for (int p = fabs(v) < DBL_MIN ? 1 : DBL_DIG; p <= 17; p++) { // subnormals need fewer digits
     snprintf(buf, sizeof buf, "%.*g", p, v);
     if (strtod(buf, NULL) == v) break;
   }
@@ -84,7 +85,7 @@ void anfi_put_f64(anf_text *t, double v) {
 void anfi_put_f32(anf_text *t, float v) {
   char buf[40];
   if (put_special(t, (double)v)) return;
-  for (int p = 6; p <= 9; p++) {
+  for (int p = fabsf(v) < FLT_MIN ? 1 : FLT_DIG; p <= 9; p++) {
     snprintf(buf, sizeof buf, "%.*g", p, (double)v);
     if (strtof(buf, NULL) == v) break;
   }
