@@ -373,13 +373,39 @@ bool anfi_eval_op(anfi_eval *q);
 
 /* interp.c: see anfora/run.h */
 
+/* print_value.c */
+typedef struct anfi_names anfi_names;
+/* What is still to be written of a constant that nests; one serves many constants. */
+typedef struct anfi_piece {
+  const anf_value *value; // or
+  const anfi_str *name;   // or
+  const char *text;
+} anfi_piece;
+typedef struct anfi_pending {
+  anfi_arena *arena;
+  ANFI_VEC(anfi_piece) st;
+} anfi_pending;
+/* A constant in the exact form of programs; `names` are those of the module that it is in, or NULL. */
+void anfi_put_constant(anf_text *o, const anf_value *v, const anfi_names *names, anfi_pending *pending);
+/* Between `quote`s ('"' or '`'), escaped. */
+void anfi_put_quoted(anf_text *o, const char *s, size_t len, char quote);
+/* A name, between backticks if it is not a plain one. */
+void anfi_put_name(anf_text *o, const char *s, size_t len);
+bool anfi_is_plain_name(const char *s, size_t len);
+
+/* names.c: how the printers call and order things */
+struct anfi_names {
+  const char **graph, **node; // by id: unique printable names of graphs, parameters and CNodes
+  anf_graph **graphs;         // owners of free variables before graphs that capture them
+  size_t ngraph;
+  anf_node **order;           // all CNodes that graphs hold, dead ones too, each after what it needs
+  size_t *first;              // by graph id: where the graph's part of `order` starts, ...
+  size_t *count;              // ... and its length
+};
+anfi_names anfi_unique_names(anf_module *m, const anf_analysis *an, anfi_arena *a);
+
 /* print.c */
 void anfi_print_ir(anf_text *o, anf_module *m);
-/* Unique printable names of graphs and nodes, as the printers use them: arrays by id. */
-typedef struct anfi_names {
-  const char **graph, **node;
-} anfi_names;
-anfi_names anfi_unique_names(anf_module *m, const anf_analysis *an, anfi_arena *a);
 
 /* What a new context starts with. */
 void anfi_types_init(anf_ctx *cx);

@@ -271,12 +271,13 @@ const anf_type *anf_type_result(const anf_type *t) { return t->result; }
 
 typedef struct {
   const anf_type *type; // or
-  const char *text;
+  const char *text;     // or
+  const anfi_str *name;
 } piece;
 typedef ANFI_VEC(piece) pieces;
 
 static void later(anfi_arena *a, pieces *st, const anf_type *t, const char *text) {
-  anfi_push(a, st, ((piece){t, text}));
+  anfi_push(a, st, ((piece){t, text, NULL}));
 }
 
 static void put_tensor(anf_text *o, anf_ctx *cx, const anf_type *t) {
@@ -286,7 +287,7 @@ static void put_tensor(anf_text *o, anf_ctx *cx, const anf_type *t) {
   for (uint32_t i = 0; i < t->n; i++) {
     if (i) anfi_puts(o, ", ");
     const char *name = anf_dim_name(cx, t->dims[i]);
-    if (name) anfi_puts(o, name);
+    if (name) anfi_put_name(o, name, strlen(name));
     else if (t->dims[i] < 0) anfi_putc(o, '?');
     else anfi_put_i64(o, t->dims[i]);
   }
@@ -297,7 +298,10 @@ static void put_tensor(anf_text *o, anf_ctx *cx, const anf_type *t) {
 static void put_list(anfi_arena *a, pieces *st, const anf_type *t) {
   for (uint32_t i = t->n; i-- > 0;) {
     later(a, st, t->items[i], NULL);
-    if (t->names) later(a, st, NULL, ": "), later(a, st, NULL, t->names[i]->s);
+    if (t->names) {
+      later(a, st, NULL, ": ");
+      anfi_push(a, st, ((piece){NULL, NULL, t->names[i]}));
+    }
     if (i) later(a, st, NULL, ", ");
   }
 }
@@ -338,6 +342,7 @@ void anfi_put_type(anf_text *o, anf_ctx *cx, const anf_type *t) {
   while (st.n) {
     piece p = st.at[--st.n];
     if (p.text) anfi_puts(o, p.text);
+    else if (p.name) anfi_put_name(o, p.name->s, p.name->len);
     else if (p.type->kind == ANF_TYPE_TENSOR) put_tensor(o, cx, p.type);
     else put_compound(o, a, &st, p.type);
   }
