@@ -1,23 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Result types: the driver, elementwise families, and ops on tuples and functions. */
 #include "ir/op.h"
+#include "ir/scalar.h"
+
+static const char *show(const anfi_infer *q, const anf_type *t);
+
+/* Is the elementwise code defined for the type that it would be computed in? */
+static bool scalar_is_defined(anfi_infer *q) {
+  const anfi_scalar *code = anfi_scalar_of(q->cx, q->op);
+  if (!code || !anfi_is_tensor(q->out)) return code != NULL;
+  anf_dtype d = anfi_scalar_dtype(q->n, q->in, q->out);
+  return (code->domain & anfi_scalar_domain(d)) || anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
+}
+
+static bool fits_memory(const anfi_infer *q) {
+  const anf_type *t = q->out;
+  uint64_t bytes = anf_dtype_bytes((anf_dtype)t->dtype);
+  for (uint32_t i = 0; i < t->n; i++)
+    if (t->dims[i] == 0) return true;
+  for (uint32_t i = 0; i < t->n; i++) {
+    if (t->dims[i] < 0) continue;
+    if (bytes > ANFI_MAX_BYTES / (uint64_t)t->dims[i])
+      return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, show(q, t));
+    bytes *= (uint64_t)t->dims[i];
+  }
+  return true;
+}
 
 bool anfi_infer_op(anfi_infer *q) {
+  const anfi_op_info *op = &anfi_op[q->op];
   q->out = NULL;
-  return anfi_op[q->op].infer(q) && q->out;
+  for (uint32_t k = 0; k < anfi_op_schema(q->cx, q->op)->nattr; k++)
+    if (!q->attr[k]) return anfi_infer_any(q); // given by a node whose value is not known yet
+  if (!op->infer(q) || !q->out) return false;
+  if (op->scalar && !scalar_is_defined(q)) return false;
+  return !anfi_is_tensor(q->out) || fits_memory(q);
 }
 
 bool anfi_infer_fail(const anfi_infer *q, const char *why) {
   return anfi_fail(q->cx, q->loc, ANF_E0501, anfi_op[q->op].name, why);
 }
 
-static const char *show(const anfi_infer *q, const anf_type *t) {
-  anf_text o = {q->cx, NULL, 0, 0};
-  anfi_put_type(&o, q->cx, t);
-  char *s = anfi_strndup(anfi_scratch(q->cx), o.text, o.len);
-  anf_text_free(&o);
-  return s;
-}
+static const char *show(const anfi_infer *q, const anf_type *t) { return anfi_type_text(q->cx, t); }
 
 bool anfi_infer_tensors(anfi_infer *q) {
   for (size_t i = 0; i < q->n; i++)
@@ -71,6 +95,36 @@ static anf_dtype to_real(anf_dtype d) {
 bool anfi_infer_divide(anfi_infer *q) {
   anf_dtype d;
   return anfi_infer_promoted(q, &d) && anfi_infer_broadcast(q, to_real(d));
+}
+
+bool anfi_infer_number(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_promoted(q, &d)) return false;
+  if (d == ANF_BOOL) return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
+  return anfi_infer_broadcast(q, d);
+}
+
+bool anfi_infer_abs(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_promoted(q, &d)) return false;
+  return anfi_infer_broadcast(q, d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d);
+}
+
+bool anfi_infer_make_complex(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_promoted(q, &d)) return false;
+  if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX) return anfi_infer_fail(q, "the parts must be real");
+  bool narrow = d == ANF_F32 || d == ANF_F16 || d == ANF_BF16;
+  return anfi_infer_broadcast(q, narrow ? ANF_C64 : ANF_C128);
+}
+
+bool anfi_infer_where(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_tensors(q)) return false;
+  if (q->in[0]->dtype != ANF_BOOL) return anfi_infer_fail(q, "the condition must be a bool");
+  if (!anfi_dtype_promote((anf_dtype)q->in[1]->dtype, (anf_dtype)q->in[2]->dtype, &d))
+    return anfi_infer_fail(q, "random keys take no part in arithmetic");
+  return anfi_infer_broadcast(q, d);
 }
 
 bool anfi_infer_compare(anfi_infer *q) {

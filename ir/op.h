@@ -5,6 +5,8 @@
 
 #include "ir/ir.h"
 
+#define ANFI_MAX_BYTES (UINT64_C(1) << 47) // of one tensor: what an address can reach
+
 /* infer.c: what hooks share */
 bool anfi_infer_fail(const anfi_infer *q, const char *why);   // "Op: why"
 bool anfi_infer_tensors(anfi_infer *q);                       // every argument must be a tensor
@@ -16,15 +18,96 @@ bool anfi_infer_broadcast(anfi_infer *q, anf_dtype d);        // sets the result
 bool anfi_infer_arith(anfi_infer *q);   // promoted type, broadcast shape
 bool anfi_infer_divide(anfi_infer *q);  // as arith, integers give f64
 bool anfi_infer_compare(anfi_infer *q); // bool, broadcast shape
+bool anfi_infer_number(anfi_infer *q);  // as arith, but not for bools
+bool anfi_infer_abs(anfi_infer *q);     // as arith, complex gives real
+bool anfi_infer_make_complex(anfi_infer *q);
+bool anfi_infer_where(anfi_infer *q);
 bool anfi_infer_switch(anfi_infer *q);
 bool anfi_infer_tuple(anfi_infer *q);
 bool anfi_infer_tuple_get(anfi_infer *q);
 bool anfi_infer_any(anfi_infer *q);     // not known before the program runs
 
-/* eval.c: values without shape */
-bool anfi_eval_partial(anfi_eval *q);
+/* attr.c: attributes by type; the schema has checked them */
+bool anfi_attr_given(const anf_value *v);  // not None
+int64_t anfi_attr_int(const anf_value *v);
+bool anfi_attr_bool(const anf_value *v);
+double anfi_attr_float(const anf_value *v);
+anf_dtype anfi_attr_dtype(const anf_value *v);
+bool anfi_attr_is(const anf_value *v, const char *s); // a string that equals s
+/* How many integers; at most `max` are stored. One integer is a list of one. */
+size_t anfi_attr_ints(const anf_value *v, size_t max, int64_t *out);
+/* Arguments that may be absent, or None. */
+bool anfi_infer_given(const anfi_infer *q, size_t i);
+anf_value *anfi_eval_given(const anfi_eval *q, size_t i); // borrowed, or NULL
+/* Negative axes count from the end. */
+bool anfi_axis_in(int64_t axis, size_t rank, size_t *out);
+bool anfi_infer_axis(const anfi_infer *q, const anf_value *v, size_t rank, size_t *out);
+bool anfi_infer_axes(const anfi_infer *q, const anf_value *v, size_t rank, uint32_t *mask);
+
+/* A type as text in the frame's scratch, for messages. */
+const char *anfi_type_text(anf_ctx *cx, const anf_type *t);
+
+/* infer_control.c: functions, tuples and records */
+bool anfi_infer_same(anfi_infer *q); // the type of the first argument
+bool anfi_infer_none(anfi_infer *q);
+bool anfi_infer_assert(anfi_infer *q);
+bool anfi_infer_switch_layer(anfi_infer *q);
+bool anfi_infer_tuple_len(anfi_infer *q);
+bool anfi_infer_tuple_set(anfi_infer *q);
+bool anfi_infer_tuple_slice(anfi_infer *q);
+bool anfi_infer_tuple_concat(anfi_infer *q);
+bool anfi_infer_record(anfi_infer *q);
+bool anfi_infer_record_get(anfi_infer *q);
+bool anfi_infer_record_set(anfi_infer *q);
+/* Length of the slice start:stop:step (attributes; the first two may be None) of `len` items. */
+size_t anfi_slice(size_t len, anf_value *const *attr, int64_t *start, int64_t *step);
+/* The field names of MakeRecord: n different strings. */
+bool anfi_record_names(anf_ctx *cx, anfi_loc loc, const anf_value *names, size_t n, const anfi_str **out);
+bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field, uint32_t *at);
+
+/* eval_control.c */
+bool anfi_eval_identity(anfi_eval *q);
 bool anfi_eval_switch(anfi_eval *q);
+bool anfi_eval_switch_layer(anfi_eval *q);
+bool anfi_eval_partial(anfi_eval *q);
+bool anfi_eval_assert(anfi_eval *q);
 bool anfi_eval_tuple(anfi_eval *q);
 bool anfi_eval_tuple_get(anfi_eval *q);
+bool anfi_eval_tuple_set(anfi_eval *q);
+bool anfi_eval_tuple_len(anfi_eval *q);
+bool anfi_eval_tuple_slice(anfi_eval *q);
+bool anfi_eval_tuple_concat(anfi_eval *q);
+bool anfi_eval_record(anfi_eval *q);
+bool anfi_eval_record_get(anfi_eval *q);
+bool anfi_eval_record_set(anfi_eval *q);
+
+/* eval_array.c: tensors as arrays of one wide type; kernels round once when they store */
+typedef enum { ANFI_WIDE_REAL, ANFI_WIDE_INT, ANFI_WIDE_COMPLEX } anfi_wide; // double, uint64_t, pairs
+anfi_wide anfi_wide_of(anf_dtype d);
+double *anfi_load_f64(anfi_arena *a, const anf_value *v);
+uint64_t *anfi_load_u64(anfi_arena *a, const anf_value *v);
+double *anfi_load_complex(anfi_arena *a, const anf_value *v);
+void *anfi_load(anfi_arena *a, const anf_value *v, anfi_wide w);
+void anfi_store_f64(anf_value *v, const double *from);
+void anfi_store(anf_value *v, const void *from, anfi_wide w);
+/* A tensor seen as [outer, n, inner] around one axis. */
+void anfi_split_axis(const anf_type *t, size_t axis, size_t *outer, size_t *n, size_t *inner);
+
+/* infer_contract.c, eval_contract.c */
+enum { ANFI_EINSUM_LABELS = 52 + ANF_MAX_RANK };
+typedef struct anfi_einsum_labels { uint8_t at[ANF_MAX_RANK]; } anfi_einsum_labels;
+typedef struct anfi_einsum {
+  uint32_t nlabel, nout;           // the result's labels come first, in its order; the rest is summed
+  int64_t dim[ANFI_EINSUM_LABELS];
+  anfi_einsum_labels *label;       // of each operand's dims
+} anfi_einsum;
+bool anfi_einsum_plan(anf_ctx *cx, anfi_loc loc, const anf_value *equation, size_t n, const anf_type *const *in,
+                      anfi_einsum *plan);
+bool anfi_infer_matmul(anfi_infer *q);
+bool anfi_infer_linear(anfi_infer *q);
+bool anfi_infer_einsum(anfi_infer *q);
+bool anfi_eval_matmul(anfi_eval *q);
+bool anfi_eval_linear(anfi_eval *q);
+bool anfi_eval_einsum(anfi_eval *q);
 
 #endif

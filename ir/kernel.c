@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What reference kernels share (ir/kernel.h). */
+#define _DEFAULT_SOURCE // lgamma_r
+#include "ir/kernel.h"
+
+#include <math.h>
+
+void anfi_nd_init(anfi_nd *it, size_t rank, const int64_t *dims) {
+  memset(it, 0, sizeof *it);
+  it->rank = rank;
+  it->more = true;
+  for (size_t k = 0; k < rank; k++) {
+    it->dims[k] = dims[k];
+    if (dims[k] <= 0) it->more = false;
+  }
+}
+
+void anfi_nd_next(anfi_nd *it) {
+  for (size_t k = it->rank; k-- > 0;) {
+    if (++it->index[k] < it->dims[k]) {
+      for (int j = 0; j < ANFI_ND; j++) it->at[j] += (size_t)it->stride[j][k];
+      return;
+    }
+    for (int j = 0; j < ANFI_ND; j++) it->at[j] -= (size_t)(it->stride[j][k] * (it->dims[k] - 1));
+    it->index[k] = 0;
+  }
+  it->more = false;
+}
+
+void anfi_dense_strides(size_t rank, const int64_t *dims, int64_t *stride) {
+  int64_t s = 1;
+  for (size_t k = rank; k-- > 0;) {
+    stride[k] = s;
+    s *= dims[k];
+  }
+}
+
+void anfi_nd_strides(anfi_nd *it, int k, size_t start, const int64_t *stride) {
+  it->at[k] = start;
+  for (size_t j = 0; j < it->rank; j++) it->stride[k][j] = stride[j];
+}
+
+void anfi_nd_broadcast(anfi_nd *it, int k, const anf_type *t) {
+  int64_t dense[ANF_MAX_RANK];
+  anfi_dense_strides(t->n, t->dims, dense);
+  for (size_t j = 0; j < t->n; j++)
+    it->stride[k][it->rank - t->n + j] = t->dims[j] == 1 ? 0 : dense[j];
+}
+
+size_t anfi_dims_product(const int64_t *dims, size_t from, size_t to) {
+  size_t n = 1;
+  for (size_t k = from; k < to; k++) n *= (size_t)dims[k];
+  return n;
+}
+
+void anfi_copy_element(anf_value *b, size_t to, const anf_value *a, size_t from) {
+  size_t w = anf_dtype_bytes((anf_dtype)a->type->dtype);
+  memcpy(b->u.data + to * w, a->u.data + from * w, w);
+}
+
+double anfi_load_real(anf_dtype d, const anf_value *v, size_t i) {
+  anf_dtype from = (anf_dtype)v->type->dtype;
+  if (from == d) return anfi_get_f64(v, i);
+  if (d == ANF_F32 && from == ANF_U64) return (double)(float)(uint64_t)anfi_get_i64(v, i);
+  if (d == ANF_F32 && !anfi_dtype_is_float(from)) return (double)(float)anfi_get_i64(v, i);
+  double x = anfi_get_f64(v, i);
+  switch (d) {
+  case ANF_F16: return (double)anfi_f16_to_f32(anfi_f64_to_f16(x));
+  case ANF_BF16: return (double)anfi_bf16_to_f32(anfi_f64_to_bf16(x));
+  case ANF_F32: return (double)(float)x;
+  default: return x;
+  }
+}
+
+double anfi_lgamma(double x) { // lgamma proper writes a global
+  int sign;
+  return lgamma_r(x, &sign);
+}
