@@ -14,7 +14,8 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FUZZ_CHECK(claim)                                                                          \
-  ((claim) ? (void)0 : (fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #claim), abort()))
+  ((claim) ? (void)0                                                                               \
+           : (fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #claim), abort()))
 
 /* Input must not make the library take more memory than this, and a limit is no finding. */
 enum { FUZZ_BYTES = 256 << 20 };

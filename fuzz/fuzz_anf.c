@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The reader of .anf and .ir: any bytes are refused with a reason or give a module that the verifier
- * accepts and whose printed form reads back to the same text. */
+/* The reader of .anf and .ir: any bytes are refused with a reason or give a module that the
+ * verifier accepts and whose printed form reads back to the same text. */
 #include "fuzz.h"
 
 static void check_module(anf_ctx *cx, anf_module *m) {
@@ -9,14 +9,16 @@ static void check_module(anf_ctx *cx, anf_module *m) {
   if (anf_print_ir(m, &first) == ANF_OK) {
     anf_diag *d = anf_diag_new(cx);
     anf_module *again = NULL;
-    anf_status st = anf_parse_n(cx, first.text ? first.text : "", first.len, "printed.ir", d, &again);
+    anf_status st =
+        anf_parse_n(cx, first.text ? first.text : "", first.len, "printed.ir", d, &again);
     if (st != ANF_OK && st != ANF_NOMEM) {
       fwrite(first.text, 1, first.len, stderr);
       anf_diag_print(d, stderr, false);
     }
     FUZZ_CHECK(st == ANF_OK || st == ANF_NOMEM);
     if (st == ANF_OK && anf_print_ir(again, &second) == ANF_OK) {
-      bool same = first.len == second.len && (!first.len || memcmp(first.text, second.text, first.len) == 0);
+      bool same = first.len == second.len &&
+                  (!first.len || memcmp(first.text, second.text, first.len) == 0);
       if (!same) fprintf(stderr, "%s\n---- and then ----\n%s\n", first.text, second.text);
       FUZZ_CHECK(same);
     }
