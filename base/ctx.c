@@ -135,6 +135,15 @@ void anfi_defer(anf_ctx *cx, anfi_when when, void (*fn)(void *), void *arg) {
   cx->frame->defers = d;
 }
 
+void anfi_undefer(anf_ctx *cx, const void *arg) {
+  defer **p = &cx->frame->defers;
+  while (*p && (*p)->arg != arg) p = &(*p)->next;
+  defer *d = *p;
+  if (!d) return;
+  *p = d->next;
+  anfi_raw(cx, d, sizeof *d, 0);
+}
+
 static void free_scratch(void *p) {
   anfi_arena *a = (anfi_arena *)p;
   anf_ctx *cx = a->cx;

@@ -179,8 +179,10 @@ anf_value *anfi_value_new_fn(anf_ctx *cx, anf_graph *g, uint16_t op, const anfi_
 static inline anfi_fn *anfi_value_fn(const anf_value *v) {
   return (anfi_fn *)(uintptr_t)(const void *)v->u.data;
 }
-/* Releases v if the frame fails: for a value that is being filled and that nothing owns yet. */
+/* Releases v if the frame fails: for a value that is being filled and that nothing owns yet. Before the
+ * value is handed on or released, anfi_value_unguard: a frame that fails later would release it again. */
 void anfi_value_guard(anf_value *v);
+void anfi_value_unguard(anf_value *v);
 /* The value of element i in three readings; for the dtype classes that hold them exactly. */
 double anfi_get_f64(const anf_value *v, size_t i);
 int64_t anfi_get_i64(const anf_value *v, size_t i);

@@ -67,11 +67,20 @@ void anfi_remove_param(anf_graph *g, size_t at) {
   g->params.n--;
 }
 
+/* In a frame of its own, so that v can be given back when memory runs out. (A guard would stay with the
+ * caller's frame, and release v a second time when that fails and the module goes with it.) */
+static anf_status hold(anf_module *m, anf_value *v) {
+  ANFI_ENTRY(m->cx, NULL);
+  anfi_push(&m->arena, &m->held, v);
+  return anfi_leave(m->cx);
+}
+
 anf_node *anfi_value(anf_module *m, anf_value *v) {
-  anfi_value_guard(v); // until the module holds it
+  if (hold(m, v) != ANF_OK) {
+    anf_value_release(v);
+    anfi_throw_nomem(m->cx);
+  }
   anf_node *n = new_node(m, ANFI_VALUE, NULL, 0);
-  anfi_push(&m->arena, &m->held, anf_value_retain(v));
-  anf_value_release(v);
   n->u.value = v;
   return n;
 }

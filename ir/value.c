@@ -86,6 +86,7 @@ anf_value *anfi_value_new_ints(anf_ctx *cx, size_t n, const int64_t *x) {
   anf_value *v = anfi_value_new_tuple(cx, n);
   anfi_value_guard(v);
   for (size_t i = 0; i < n; i++) v->u.item[i] = anfi_value_new_i64(cx, ANF_INT, x[i]);
+  anfi_value_unguard(v);
   return v;
 }
 
@@ -106,6 +107,7 @@ anf_value *anf_value_retain(anf_value *v) {
 static void release(void *v) { anf_value_release((anf_value *)v); }
 
 void anfi_value_guard(anf_value *v) { anfi_defer(v->cx, ANFI_ON_FAIL, release, v); }
+void anfi_value_unguard(anf_value *v) { anfi_undefer(v->cx, v); }
 
 void anf_value_release(anf_value *v) {
   if (!v || v->refs == UINT32_MAX || --v->refs) return;
