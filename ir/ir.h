@@ -65,6 +65,10 @@ struct anfi_attrs {
 };
 extern anf_value anfi_from_node;
 
+enum {
+  ANFI_GRAPH_PRIVATE = 1, // not for the host: a branch, a nested function, what a pass made
+};
+
 /* What is known of where a node comes from; entry 0 is "nothing". Shared by many nodes. */
 typedef struct anfi_debug {
   const anfi_str *file, *name, *scope; // NULL when not known
@@ -77,7 +81,7 @@ struct anf_graph {
   anf_module *module;
   const anfi_str *name;
   uint32_t id;             // dense in the module
-  uint32_t flags;
+  uint32_t flags;          // ANFI_GRAPH_*
   ANFI_VEC(anf_node *) params;
   ANFI_VEC(anf_node *) effects; // in order
   anf_node *result;
@@ -209,6 +213,9 @@ anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t);
 anf_node *anfi_insert_param(anf_graph *g, size_t at, const anfi_str *name, const anf_type *t);
 void anfi_remove_param(anf_graph *g, size_t at); // must be unused
 anf_node *anfi_value(anf_module *m, anf_value *v); // takes the reference
+void anfi_hold(anf_module *m, anf_value *v);        // takes the reference; released with the module
+/* A node whose inputs must all be set by anfi_set_input: for readers, where nodes refer forward. */
+anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n);
 anf_node *anfi_graph_value(anf_graph *g);
 anf_node *anfi_op_value(anf_module *m, anfi_opcode op);
 anf_node *anfi_op_value_attrs(anf_module *m, anfi_opcode op, const anfi_attrs *attrs);

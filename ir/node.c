@@ -75,11 +75,20 @@ static anf_status hold(anf_module *m, anf_value *v) {
   return anfi_leave(m->cx);
 }
 
+void anfi_hold(anf_module *m, anf_value *v) {
+  if (hold(m, v) == ANF_OK) return;
+  anf_value_release(v);
+  anfi_throw_nomem(m->cx);
+}
+
+anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n) {
+  anf_node *p = new_node(m, kind, g, n);
+  if (n) memset(p->in, 0, n * sizeof p->in[0]);
+  return p;
+}
+
 anf_node *anfi_value(anf_module *m, anf_value *v) {
-  if (hold(m, v) != ANF_OK) {
-    anf_value_release(v);
-    anfi_throw_nomem(m->cx);
-  }
+  anfi_hold(m, v);
   anf_node *n = new_node(m, ANFI_VALUE, NULL, 0);
   n->u.value = v;
   return n;
