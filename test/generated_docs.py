@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are written by the command from its tables are as it writes them now:
+"""Files that are written from tables are as they would be written now:
 generated_docs.py ANFORA [--write]"""
 import os
+import subprocess
 import sys
 
 from tap import ROOT, Tap, read, run
@@ -15,19 +16,38 @@ GENERATED = {
     "cli/completion.zsh": ["help", "--zsh"],
 }
 
+NEEDS = {"run": "To build and run", "test": "To test"}
+
+
+def dependencies():
+    """The table of packages.txt as a page."""
+    rows = [line.split(None, 2) for line in read(os.path.join(ROOT, "packages.txt")).splitlines()
+            if line and not line.startswith("#")]
+    page = "# What Anfora needs, and why\n\nWritten by `./dev docs` from `packages.txt`, which `./dev` " \
+           "installs from. The names are those of Debian 12.\n"
+    for need, title in NEEDS.items():
+        page += f"\n## {title}\n| package | why |\n|---|---|\n"
+        page += "".join(f"| {name} | {why} |\n" for name, of, why in rows if of == need)
+    return page
+
 
 def main():
     anfora, write = os.path.abspath(sys.argv[1]), "--write" in sys.argv[2:]
     tap = Tap()
-    for name, words in GENERATED.items():
+    texts = {name: run([anfora, *words]) for name, words in GENERATED.items()}
+    texts["docs/dependencies.md"] = (dependencies(), "")
+    for name, (text, problem) in texts.items():
         path = os.path.join(ROOT, name)
-        text, problem = run([anfora, *words])
         if not problem and write:
             with open(path, "w", encoding="utf-8") as f:
                 f.write(text)
         elif not problem and (not os.path.exists(path) or read(path) != text):
             problem = "it is out of date; `./dev docs` writes it anew"
         tap.case(name, problem)
+    page = os.path.join(ROOT, "docs", "anfora.1")
+    words = ["man", "--warnings", "--encoding=UTF-8", "-l", page]
+    r = subprocess.run(words, capture_output=True, text=True, env={**os.environ, "MANWIDTH": "100"}, check=False)
+    tap.case("the manual page renders without a warning", r.stderr if r.returncode == 0 else f"{words}: {r.stderr}")
     tap.done()
 
 
