@@ -112,3 +112,11 @@ def make_complex(re, im):
     out = np.zeros(np.broadcast(re, im).shape, t)
     out.real, out.imag = re, im
     return out
+
+
+from reference_nn import *  # noqa: E402,F401,F403 - neural networks, contraction, random numbers, sorting
+from reference_nn import CHECKED_ELSEWHERE_NN, ULPS_NN, ULPS_NN_FAMILY  # noqa: E402
+
+ULPS.update(ULPS_NN)
+ULPS_BY_FAMILY.update(ULPS_NN_FAMILY)
+CHECKED_ELSEWHERE.update(CHECKED_ELSEWHERE_NN)
