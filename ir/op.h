@@ -110,4 +110,42 @@ bool anfi_eval_matmul(anfi_eval *q);
 bool anfi_eval_linear(anfi_eval *q);
 bool anfi_eval_einsum(anfi_eval *q);
 
+/* infer_nn.c: what hooks of neural-network ops share */
+/* The result's real type, of the arguments `which` that are given; integers give f64. */
+bool anfi_infer_real_dtype(const anfi_infer *q, size_t n, const size_t *which, anf_dtype *out);
+bool anfi_infer_agree(int64_t a, int64_t b); // equal, as far as both are known
+bool anfi_infer_shape_is(const anfi_infer *q, size_t i, size_t rank, const int64_t *dims);
+bool anfi_infer_softmax(anfi_infer *q);
+bool anfi_infer_cross_entropy(anfi_infer *q);
+bool anfi_infer_layer_norm(anfi_infer *q);
+bool anfi_infer_batch_norm(anfi_infer *q);
+bool anfi_infer_batch_norm_train(anfi_infer *q);
+bool anfi_infer_group_norm(anfi_infer *q);
+bool anfi_infer_attention(anfi_infer *q);
+bool anfi_infer_embedding(anfi_infer *q);
+
+/* eval_group.c: element k of group i is at base[i] + at[k]; groups and their elements in row-major order */
+typedef struct anfi_groups {
+  size_t count, size;
+  size_t *base, *at;
+} anfi_groups;
+anfi_groups anfi_groups_of(anfi_arena *a, const anf_type *t, uint32_t mask); // of axes within a group
+uint32_t anfi_axes_mask(const anf_value *axes, size_t rank);                  // checked by the infer hook
+
+/* eval_softmax.c */
+bool anfi_eval_softmax(anfi_eval *q);
+bool anfi_eval_log_softmax(anfi_eval *q);
+bool anfi_eval_cross_entropy(anfi_eval *q);
+bool anfi_eval_attention(anfi_eval *q);
+bool anfi_eval_embedding(anfi_eval *q);
+
+/* eval_norm.c */
+bool anfi_eval_layer_norm(anfi_eval *q);
+bool anfi_eval_rms_norm(anfi_eval *q);
+bool anfi_eval_l2_normalize(anfi_eval *q);
+bool anfi_eval_batch_norm(anfi_eval *q);
+bool anfi_eval_batch_norm_train(anfi_eval *q);
+bool anfi_eval_group_norm(anfi_eval *q);
+bool anfi_eval_instance_norm(anfi_eval *q);
+
 #endif
