@@ -35,6 +35,13 @@ ANF_API anf_status anf_write_dat(anf_module *m, anf_text *out);
 ANF_API anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
                                 anf_module **out);
 
+/* One tensor in NumPy's format. Reading takes versions 1 to 3, either byte order, C and Fortran order. */
+ANF_API anf_status anf_load_npy(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out);
+ANF_API anf_status anf_save_npy(anf_ctx *cx, const anf_value *v, const char *path, anf_diag *d);
+/* The same from memory; `file` is the name that messages tell. */
+ANF_API anf_status anf_read_npy(anf_ctx *cx, const void *data, size_t len, const char *file, anf_diag *d,
+                                anf_value **out);
+
 typedef struct anf_view_opts {
   size_t size;
   anf_graph *graph;      // only this graph and those that it refers to; default: all

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Arguments of a function from words of the command line: by place, or name=value. */
+#include "cli/cli.h"
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+static anf_status read_value(cli *c, const char *word, anf_value **out) {
+  anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out)
+                                 : anf_parse_value(c->cx, word, c->d, out);
+  if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
+  return st;
+}
+
+/* The length of the name in name=value, or 0. */
+static size_t name_length(const char *word) {
+  size_t n = strcspn(word, "=\"'`([{@ ");
+  bool starts = (word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z') || word[0] == '_' ||
+                (unsigned char)word[0] >= 0x80;
+  return starts && word[n] == '=' ? n : 0;
+}
+
+static const char *param_name(void *user, size_t i) {
+  const anf_graph *g = (const anf_graph *)user;
+  return i < anf_graph_param_count(g) ? anf_node_name(anf_graph_param(g, i)) : NULL;
+}
+
+static bool find_param(cli *c, anf_graph *g, const char *name, size_t *at) {
+  for (size_t i = 0; i < anf_graph_param_count(g); i++)
+    if (strcmp(param_name(g, i), name) == 0) return *at = i, true;
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0013, anf_graph_name(g), name);
+  const char *near = anfi_nearest(name, param_name, g);
+  if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
+  return false;
+}
+
+static anf_status wrong_count(cli *c, anf_graph *g, size_t given) {
+  anf_text t = {.cx = c->cx};
+  anfi_puts(&t, "");
+  size_t n = anf_graph_param_count(g);
+  for (size_t i = 0; i < n && i < 20; i++) anfi_putf(&t, "%s%s", i ? ", " : "", param_name(g, i));
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0012, anf_graph_name(g), n, t.text, given);
+  anf_text_free(&t);
+  return ANF_INVALID;
+}
+
+static anf_status set(cli *c, anf_graph *g, anf_value **values, size_t at, const char *text) {
+  if (!values[at]) return read_value(c, text, &values[at]);
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0014, param_name(g, at));
+  return ANF_INVALID;
+}
+
+anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n, anf_value ***out) {
+  anfi_arena *a = anfi_scratch(c->cx);
+  size_t want = anf_graph_param_count(g), next = 0;
+  anf_value **values = ANFI_NEW_N(a, anf_value *, want + 1);
+  if (n != want) return wrong_count(c, g, n);
+  anf_status st = ANF_OK;
+  for (size_t i = 0; i < n && st == ANF_OK; i++) {
+    size_t k = name_length(word[i]), at = 0;
+    if (!k) continue;
+    if (!find_param(c, g, anfi_strndup(a, word[i], k), &at)) return ANF_INVALID;
+    st = set(c, g, values, at, word[i] + k + 1);
+  }
+  for (size_t i = 0; i < n && st == ANF_OK; i++) {
+    if (name_length(word[i])) continue;
+    while (values[next]) next++; // those given by name are not given again; there are as many as words
+    st = set(c, g, values, next, word[i]);
+  }
+  *out = values;
+  return st;
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The `anfora` command. main.c reads the command line by the table option.def and calls one cmd_*.c;
+ * what those share is here. A command's function runs inside one frame (base/base.h), so it may allocate
+ * from anfi_scratch and fail with anfi_fail; it returns the exit status. */
+#ifndef CLI_H
+#define CLI_H
+
+#include "anfora/anfora.h"
+#include "base/base.h"
+
+typedef enum cli_option {
+#define CLI_OPTION(id, commands, name, letter, argument, choices, help) OPT_##id,
+#include "cli/option.def"
+#undef CLI_OPTION
+  OPT_COUNT
+} cli_option;
+
+enum { // exit statuses
+  EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2, EXIT_UNSUPPORTED = 3, EXIT_RESOURCES = 4, EXIT_BUG = 70
+};
+
+typedef struct cli cli;
+
+typedef struct cli_command_info {
+  const char *name, *arguments, *summary, *text;
+  int (*run)(cli *);
+} cli_command_info;
+
+typedef struct cli_option_info {
+  const char *commands, *name;
+  char letter;
+  const char *argument, *choices, *help;
+} cli_option_info;
+
+/* What one run of the command knows. */
+struct cli {
+  anf_ctx *cx;
+  anf_diag *d;
+  const cli_command_info *command; // NULL before it is known
+  const char *value[OPT_COUNT];    // NULL: not given; "" for one that takes no argument
+  const char **arg;                // what is not an option
+  size_t narg;
+  bool colour;
+  anf_status status;               // of what failed first
+};
+
+/* table.c: the table, and questions to it */
+extern const cli_command_info cli_command[];
+extern const size_t cli_command_count;
+extern const cli_option_info cli_option_table[OPT_COUNT];
+const cli_command_info *cli_find_command(const char *name);
+/* The nearest command or, in a command, the nearest option (without dashes); NULL if none is near. */
+const char *cli_nearest_command(const char *word);
+const char *cli_nearest_option(const cli_command_info *in, const char *word);
+bool cli_takes(const cli_command_info *command, cli_option o);
+/* Is `word` one of the space-separated words of `list`? */
+bool cli_has_word(const char *list, const char *word);
+
+/* help.c */
+void cli_help(const cli_command_info *command, anf_text *out); // NULL: in general
+void cli_man(anf_text *out);
+void cli_bash(anf_text *out);
+void cli_zsh(anf_text *out);
+
+/* main.c: ending */
+/* Wrong use: says so on standard error, with a pointer to the help. Always EXIT_USAGE. */
+int cli_usage(const cli *c, const char *fmt, ...) ANFI_PRINTF(2, 3);
+/* The exit status for a status of the library, which is remembered. */
+int cli_status(cli *c, anf_status st);
+/* Writes text to standard output, or to the file of --output. */
+int cli_write(cli *c, const char *text, size_t len);
+/* The number that an option has, at most `max`; `*out` stays as it is if the option is not given. False
+ * after saying what is wrong. */
+bool cli_number(const cli *c, cli_option o, uint64_t max, uint64_t *out);
+
+/* load.c: files and functions */
+typedef struct cli_target {
+  const char *file, *function; // function NULL: not said
+} cli_target;
+cli_target cli_split(const cli *c, const char *spec);
+/* Reads a file, and dumps it if ANFORA_DUMP says so. The module is freed with the frame. */
+anf_status cli_load(cli *c, const char *file, anf_module **m);
+/* The function of that name; if none is said: main, else the only one that is there to be called. NULL
+ * with a diagnostic. */
+anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
+
+/* arg.c: one value for each parameter, in a scratch array; they are released with the frame */
+anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n, anf_value ***out);
+
+/* json.c */
+struct json_t;
+/* Inside a frame. Numbers that JSON has not are strings: "nan", "inf", integers above 2^63. */
+struct json_t *cli_json_value(cli *c, const anf_value *v);
+struct json_t *cli_json_type(cli *c, const anf_value *v); // its name, as in programs
+/* {"error": [...], "status": "..."}, of the diagnostics so far. */
+struct json_t *cli_json_errors(cli *c);
+/* Puts a new member into an object; both may be NULL after a failure. */
+void cli_json_put(cli *c, struct json_t *object, const char *key, struct json_t *value);
+/* Writes one line to standard output. */
+int cli_json_write(cli *c, struct json_t *object);
+
+/* cmd_*.c */
+int cmd_run(cli *c);
+int cmd_check(cli *c);
+int cmd_print(cli *c);
+int cmd_view(cli *c);
+int cmd_ops(cli *c);
+int cmd_explain(cli *c);
+int cmd_help(cli *c);
+int cmd_version(cli *c);
+
+#endif

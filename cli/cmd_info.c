@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora help, version, explain: what needs no program. */
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+static int put_out(cli *c, anf_text *t) {
+  int status = cli_write(c, t->text ? t->text : "", t->len);
+  anf_text_free(t);
+  return status;
+}
+
+int cmd_help(cli *c) {
+  anf_text out = {.cx = c->cx};
+  if (c->narg > 1) return cli_usage(c, "one command at a time");
+  const cli_command_info *about = c->narg ? cli_find_command(c->arg[0]) : NULL;
+  if (c->narg && !about) {
+    const char *near = cli_nearest_command(c->arg[0]);
+    return cli_usage(c, "there is no command '%s'%s%s", c->arg[0], near ? "; did you mean " : "", near ? near : "");
+  }
+  if (c->value[OPT_MAN]) cli_man(&out);
+  else if (c->value[OPT_BASH]) cli_bash(&out);
+  else if (c->value[OPT_ZSH]) cli_zsh(&out);
+  else cli_help(about, &out);
+  return put_out(c, &out);
+}
+
+int cmd_version(cli *c) {
+  if (c->narg) return cli_usage(c, "it takes no arguments");
+  printf("anfora %s\n", anf_version());
+  return EXIT_OK;
+}
+
+/* ---- explain ---- */
+
+typedef struct {
+  const char *code, *status, *text, *explanation;
+} message;
+
+static const message messages[] = {
+#define ANF_MSG(code, class, text, explanation) {#code, #class, text, explanation},
+#include "base/diag.def"
+#undef ANF_MSG
+};
+
+static const char *message_code(void *user, size_t i) {
+  (void)user;
+  return i < ANFI_LEN(messages) ? messages[i].code : NULL;
+}
+
+static void put_message_json(cli *c, json_t *list, const message *m) {
+  json_t *o = json_object();
+  cli_json_put(c, o, "code", json_string(m->code));
+  cli_json_put(c, o, "status", json_string(m->status));
+  cli_json_put(c, o, "text", json_string(m->text));
+  cli_json_put(c, o, "explanation", json_string(m->explanation));
+  if (json_array_append_new(list, o) != 0) anfi_throw_nomem(c->cx);
+}
+
+int cmd_explain(cli *c) {
+  if (c->narg > 1) return cli_usage(c, "one code at a time");
+  bool json = c->value[OPT_JSON] != NULL, found = false;
+  json_t *list = json ? json_array() : NULL;
+  for (size_t i = 0; i < ANFI_LEN(messages); i++) {
+    const message *m = &messages[i];
+    if (c->narg && strcmp(m->code, c->arg[0]) != 0) continue;
+    found = true;
+    if (json) put_message_json(c, list, m);
+    else if (c->narg) printf("%s: %s\n\n%s\nStatus: %s\n", m->code, m->text, m->explanation, m->status);
+    else printf("%s  %s\n", m->code, m->text);
+  }
+  if (!found) {
+    json_decref(list);
+    const char *near = anfi_nearest(c->arg[0], message_code, NULL);
+    return cli_usage(c, "there is no code '%s'%s%s", c->arg[0], near ? "; did you mean " : "", near ? near : "");
+  }
+  if (!json) return EXIT_OK;
+  json_t *o = json_object();
+  cli_json_put(c, o, "codes", list);
+  return cli_json_write(c, o);
+}

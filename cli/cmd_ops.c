@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora ops: the op table, whole or one row. */
+#include "cli/cli.h"
+#include "ir/ir.h"
+
+#include <jansson.h>
+
+static const char *or_none(const char *s) { return s && s[0] ? s : "none"; }
+
+static const char *lower_name(anfi_lower l) {
+  static const char *const name[] = {"none",   "pointwise", "index map", "reduce", "contract",
+                                     "window", "scatter",   "random",    "call",   "control"};
+  return name[l];
+}
+
+static void put_flags(anf_text *t, uint32_t flags) {
+  static const char *const name[] = {"commutative", "associative", "effect", "random", "linear", "calls", "transform"};
+  for (size_t i = 0; i < ANFI_LEN(name); i++)
+    if (flags & 1u << i) anfi_putf(t, "%s%s", t->len ? ", " : "", name[i]);
+}
+
+/* ---- one op ---- */
+
+static void describe(cli *c, const anfi_op_info *op) {
+  anf_text flags = {.cx = c->cx};
+  put_flags(&flags, op->flags);
+  printf("%s: %s\n\n", op->name, op->doc ? op->doc : "");
+  printf("  family      %s\n  inputs      %s\n  attributes  %s\n", op->family, or_none(op->in), or_none(op->attrs));
+  if (op->scalar) printf("  elementwise %s\n", op->scalar);
+  if (flags.len) printf("  is          %s\n", flags.text);
+  printf("  lowering    %s\n", lower_name(op->lower));
+  const char *grad = !op->grad ? "not implemented" : strcmp(op->grad, "!") == 0 ? "not differentiable" : op->grad;
+  printf("  gradient    %s\n", grad);
+  if (op->numpy) printf("  NumPy       %s\n", op->numpy);
+  if (op->onnx) printf("  ONNX        %s\n", op->onnx);
+  if (op->mindir) printf("  MindIR      %s\n", op->mindir);
+  if (op->pnnx) printf("  PNNX        %s\n", op->pnnx);
+  if (op->aten) printf("  ATen        %s\n", op->aten);
+  anf_text_free(&flags);
+}
+
+static json_t *text_or_null(const char *s) { return s ? json_string(s) : json_null(); }
+
+static json_t *op_json(cli *c, const anfi_op_info *op) {
+  anf_text flags = {.cx = c->cx};
+  anfi_puts(&flags, "");
+  put_flags(&flags, op->flags);
+  json_t *j = json_object();
+  cli_json_put(c, j, "name", json_string(op->name));
+  cli_json_put(c, j, "family", text_or_null(op->family));
+  cli_json_put(c, j, "inputs", json_string(op->in ? op->in : ""));
+  cli_json_put(c, j, "attributes", json_string(op->attrs ? op->attrs : ""));
+  cli_json_put(c, j, "doc", text_or_null(op->doc));
+  cli_json_put(c, j, "scalar", text_or_null(op->scalar));
+  cli_json_put(c, j, "gradient", text_or_null(op->grad));
+  cli_json_put(c, j, "lowering", json_string(lower_name(op->lower)));
+  cli_json_put(c, j, "flags", json_string(flags.text));
+  cli_json_put(c, j, "numpy", text_or_null(op->numpy));
+  cli_json_put(c, j, "onnx", text_or_null(op->onnx));
+  cli_json_put(c, j, "mindir", text_or_null(op->mindir));
+  cli_json_put(c, j, "pnnx", text_or_null(op->pnnx));
+  cli_json_put(c, j, "aten", text_or_null(op->aten));
+  anf_text_free(&flags);
+  return j;
+}
+
+/* ---- many ---- */
+
+static char lower_case(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+
+static bool same_word(const char *a, const char *b) {
+  for (; *a && lower_case(*a) == lower_case(*b); a++) b++;
+  return lower_case(*a) == lower_case(*b);
+}
+
+static bool contains(const char *text, const char *word) {
+  for (; text && *text; text++) {
+    size_t i = 0;
+    while (word[i] && lower_case(text[i]) == lower_case(word[i])) i++;
+    if (!word[i]) return true;
+  }
+  return false;
+}
+
+static bool matches(const anfi_op_info *op, const char *word) {
+  return !word || contains(op->name, word) || contains(op->family, word) || contains(op->doc, word);
+}
+
+static void list(const char *word) {
+  const char *family = "";
+  for (size_t i = 0; i < ANF_OP_COUNT; i++) {
+    const anfi_op_info *op = &anfi_op[i];
+    if (!matches(op, word)) continue;
+    if (strcmp(op->family, family) != 0) printf("%s%s\n", *family ? "\n" : "", op->family);
+    family = op->family;
+    printf("  %-24s %s\n", op->name, op->doc ? op->doc : "");
+  }
+}
+
+static int list_json(cli *c, const char *word, const anfi_op_info *only) {
+  json_t *j = json_object(), *ops = json_array();
+  for (size_t i = 0; i < ANF_OP_COUNT; i++) {
+    if (only ? only != &anfi_op[i] : !matches(&anfi_op[i], word)) continue;
+    if (json_array_append_new(ops, op_json(c, &anfi_op[i])) != 0) anfi_throw_nomem(c->cx);
+  }
+  cli_json_put(c, j, "ops", ops);
+  return cli_json_write(c, j);
+}
+
+static const char *op_name(void *user, size_t i) {
+  (void)user;
+  return i < ANF_OP_COUNT ? anfi_op[i].name : NULL;
+}
+
+int cmd_ops(cli *c) {
+  if (c->narg > 1) return cli_usage(c, "one name at a time");
+  const char *word = c->narg ? c->arg[0] : NULL;
+  const anfi_op_info *only = NULL;
+  size_t count = 0;
+  for (size_t i = 0; i < ANF_OP_COUNT; i++) {
+    if (word && same_word(anfi_op[i].name, word)) only = &anfi_op[i];
+    count += matches(&anfi_op[i], word);
+  }
+  if (!count && !only) {
+    anfi_fail(c->cx, anfi_nowhere(), ANF_E0201, word);
+    const char *near = anfi_nearest(word, op_name, NULL);
+    if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
+    return cli_status(c, ANF_INVALID);
+  }
+  if (c->value[OPT_JSON]) return list_json(c, word, only);
+  if (only) describe(c, only);
+  else list(word);
+  return EXIT_OK;
+}

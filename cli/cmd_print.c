@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora check and print: what a program is, and the same program in another form. */
+#include "cli/cli.h"
+
+#include <jansson.h>
+
+static int check_json(cli *c, const char *file, size_t ngraph, size_t nnode) {
+  json_t *j = json_object();
+  cli_json_put(c, j, "file", json_string(file));
+  cli_json_put(c, j, "status", json_string(anf_status_name(ANF_OK)));
+  cli_json_put(c, j, "graphs", json_integer((json_int_t)ngraph));
+  cli_json_put(c, j, "nodes", json_integer((json_int_t)nnode));
+  return cli_json_write(c, j);
+}
+
+static anf_status check(cli *c, const char *file) {
+  anf_module *m = NULL;
+  anf_status st = cli_load(c, file, &m);
+  if (st == ANF_OK) st = anf_verify(m, c->d);
+  if (st != ANF_OK) return st;
+  size_t ngraph = anf_module_graph_count(m), nnode = 0;
+  for (size_t i = 0; i < anf_module_node_limit(m); i++) nnode += anf_module_node(m, i) != NULL;
+  if (c->value[OPT_JSON]) return check_json(c, file, ngraph, nnode) == EXIT_OK ? ANF_OK : ANF_IO;
+  printf("%s: ok, %zu graph%s, %zu node%s\n", file, ngraph, ngraph == 1 ? "" : "s", nnode, nnode == 1 ? "" : "s");
+  return ANF_OK;
+}
+
+int cmd_check(cli *c) {
+  int worst = EXIT_OK;
+  if (!c->narg) return cli_usage(c, "which program?");
+  if (c->narg > 1 && c->value[OPT_JSON]) return cli_usage(c, "--json takes one file at a time");
+  for (size_t i = 0; i < c->narg; i++) {
+    int status = cli_status(c, check(c, c->arg[i]));
+    if (status > worst) worst = status;
+  }
+  return worst;
+}
+
+int cmd_print(cli *c) {
+  if (c->narg != 1) return cli_usage(c, "it takes one file");
+  const char *as = c->value[OPT_AS] ? c->value[OPT_AS] : "ir";
+  uint64_t depth = 0, max_nodes = 0;
+  if (!cli_number(c, OPT_DEPTH, UINT32_MAX, &depth) || !cli_number(c, OPT_MAX_NODES, UINT32_MAX, &max_nodes))
+    return EXIT_USAGE;
+  anf_view_opts o = {.size = sizeof o, .depth = (uint32_t)depth, .max_nodes = (uint32_t)max_nodes};
+  anf_module *m = NULL;
+  anf_text t = {.cx = c->cx};
+  anf_status st = cli_load(c, c->arg[0], &m);
+  if (st != ANF_OK) return cli_status(c, st);
+  if (strcmp(as, "ir") == 0) st = anf_print_ir(m, &t);
+  else if (strcmp(as, "dat") == 0) st = anf_write_dat(m, &t);
+  else if (strcmp(as, "dot") == 0) st = anf_write_dot(m, &o, &t);
+  else st = anf_write_html(m, &o, &t);
+  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
+  anf_text_free(&t);
+  return status;
+}

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora run: calls a function with arguments of the command line and shows what it gives. */
+#include "cli/cli.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+
+typedef struct {
+  uint64_t repeat;
+  double compile_ms, run_ms;
+  anf_value *result;
+} outcome;
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+static double ms_since(uint64_t start) { return (double)(anfi_os_now_ns() - start) / 1e6; }
+
+/* What Print writes; with --json standard output is for the one object. */
+static void show(void *user, const char *text, size_t len) { fwrite(text, 1, len, (FILE *)user); }
+
+static int by_size(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(double *ms, size_t n) {
+  qsort(ms, n, sizeof *ms, by_size);
+  return n % 2 ? ms[n / 2] : (ms[n / 2 - 1] + ms[n / 2]) / 2;
+}
+
+static anf_status call(cli *c, anf_graph *g, anf_value **args, anf_run_opts *o, outcome *r) {
+  anf_value *v = NULL;
+  anf_status st = anf_run(g, anf_graph_param_count(g), args, o, c->d, &v);
+  if (st != ANF_OK) return st;
+  anf_value_release(r->result);
+  r->result = v;
+  return ANF_OK;
+}
+
+/* One run; or with --repeat one to warm up and N measured ones, which print nothing again. */
+static anf_status call_all(cli *c, anf_graph *g, anf_value **args, anf_run_opts *o, outcome *r) {
+  double *ms = ANFI_NEW_N(anfi_scratch(c->cx), double, r->repeat);
+  anf_status st = ANF_OK;
+  if (r->repeat > 1) {
+    st = call(c, g, args, o, r);
+    o->print = NULL;
+  }
+  for (uint64_t i = 0; i < r->repeat && st == ANF_OK; i++) {
+    uint64_t start = anfi_os_now_ns();
+    st = call(c, g, args, o, r);
+    ms[i] = ms_since(start);
+  }
+  if (r->result) anfi_defer(c->cx, ANFI_ALWAYS, release, r->result);
+  if (st == ANF_OK) r->run_ms = median(ms, r->repeat);
+  return st;
+}
+
+static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
+  anf_module *m = NULL;
+  anf_value **args = NULL;
+  anf_run_opts o = *limits;
+  cli_target t = cli_split(c, c->arg[0]);
+  uint64_t start = anfi_os_now_ns();
+  anf_status st = cli_load(c, t.file, &m);
+  if (st == ANF_OK) st = anf_verify(m, c->d);
+  r->compile_ms = ms_since(start);
+  if (st != ANF_OK) return st;
+  anf_graph *g = cli_function(c, m, t);
+  if (!g) return ANF_INVALID;
+  st = cli_arguments(c, g, c->arg + 1, c->narg - 1, &args);
+  return st == ANF_OK ? call_all(c, g, args, &o, r) : st;
+}
+
+/* ---- showing ---- */
+
+static anf_status save_one(cli *c, const anf_value *v, const char *path) {
+  if (anf_value_get_kind(v) == ANF_VALUE_TENSOR) return anf_save_npy(c->cx, v, path, c->d);
+  static const char *const kind[] = {"None", "tensor", "string", "tuple", "record", "type", "function"};
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0015, kind[anf_value_get_kind(v)]);
+  return ANF_INVALID;
+}
+
+static anf_status save(cli *c, const anf_value *v, const char *path) {
+  if (anf_value_get_kind(v) != ANF_VALUE_TUPLE) return save_one(c, v, path);
+  size_t n = strlen(path);
+  bool npy = n > 4 && strcmp(path + n - 4, ".npy") == 0;
+  anf_status st = ANF_OK;
+  for (size_t i = 0; i < anf_value_count(v) && st == ANF_OK; i++) {
+    const char *name =
+        anfi_sprintf(anfi_scratch(c->cx), "%.*s.%zu.npy", (int)(npy ? n - 4 : n), path, i);
+    st = save_one(c, anf_value_at(v, i), name);
+  }
+  return st;
+}
+
+static int show_json(cli *c, const outcome *r) {
+  json_t *j = json_object(), *result = cli_json_value(c, r->result);
+  if (anfi_failed(c->cx)) {
+    json_decref(j), json_decref(result);
+    return cli_status(c, ANF_LIMIT);
+  }
+  cli_json_put(c, j, "result", result);
+  cli_json_put(c, j, "type", cli_json_type(c, r->result));
+  cli_json_put(c, j, "compile_ms", json_real(r->compile_ms));
+  cli_json_put(c, j, "run_ms", json_real(r->run_ms));
+  cli_json_put(c, j, "backend", json_string("interp"));
+  return cli_json_write(c, j);
+}
+
+static int show_text(cli *c, const outcome *r) {
+  anf_text t = {.cx = c->cx};
+  anf_status st = anf_value_print(c->cx, r->result, 0, &t);
+  if (st == ANF_OK) {
+    anfi_putc(&t, '\n');
+    fwrite(t.text, 1, t.len, stdout);
+  }
+  anf_text_free(&t);
+  return cli_status(c, st);
+}
+
+int cmd_run(cli *c) {
+  outcome r = {.repeat = 1};
+  anf_run_opts o = {.size = sizeof o, .print = show, .print_user = c->value[OPT_JSON] ? stderr : stdout};
+  if (!c->narg) return cli_usage(c, "which program?");
+  if (!cli_number(c, OPT_REPEAT, 1000000000, &r.repeat) || !cli_number(c, OPT_MAX_STEPS, INT64_MAX, &o.max_steps) ||
+      !cli_number(c, OPT_MAX_DEPTH, INT64_MAX, &o.max_depth))
+    return EXIT_USAGE;
+  anf_status st = run(c, &o, &r);
+  if (st == ANF_OK && c->value[OPT_OUTPUT]) st = save(c, r.result, c->value[OPT_OUTPUT]);
+  if (st != ANF_OK) return cli_status(c, st);
+  if (c->value[OPT_TIME])
+    fprintf(stderr, "compile %.3f ms, run %.3f ms%s\n", r.compile_ms, r.run_ms, r.repeat > 1 ? " (median)" : "");
+  if (c->value[OPT_JSON]) return show_json(c, &r);
+  return c->value[OPT_OUTPUT] ? EXIT_OK : show_text(c, &r);
+}

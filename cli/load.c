@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files and functions as the command line names them: FILE:FUNC. */
+#define _POSIX_C_SOURCE 200809L
+#include "cli/cli.h"
+#include "ir/ir.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* FILE:FUNC splits at the last colon after the last slash, unless there is a file of the whole name. */
+cli_target cli_split(const cli *c, const char *spec) {
+  const char *slash = strrchr(spec, '/'), *colon = strrchr(slash ? slash : spec, ':');
+  if (!colon || colon == spec || !colon[1] || access(spec, F_OK) == 0) return (cli_target){spec, NULL};
+  const char *file = anfi_strndup(anfi_scratch(c->cx), spec, (size_t)(colon - spec));
+  return (cli_target){file, colon + 1};
+}
+
+static void free_module(void *m) { anf_module_free((anf_module *)m); }
+
+/* ---- dumps ---- */
+
+static bool dump_form(cli *c, anf_module *m, const char *dir, const char *stage, const char *form) {
+  anf_text t = {.cx = c->cx};
+  anf_status st = strcmp(form, "ir") == 0    ? anf_print_ir(m, &t)
+                  : strcmp(form, "dat") == 0 ? anf_write_dat(m, &t)
+                                             : anf_write_dot(m, NULL, &t);
+  const char *path = anfi_sprintf(anfi_scratch(c->cx), "%s/%s.%s", dir, stage, form);
+  bool good = st == ANF_OK && anfi_os_write(c->cx, path, t.text, t.len);
+  anf_text_free(&t);
+  return good;
+}
+
+static anf_status dump(cli *c, anf_module *m, const char *stage) {
+  const char *dir = getenv("ANFORA_DUMP");
+  if (!dir || !*dir) return ANF_OK;
+  if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
+    anfi_fail(c->cx, anfi_nowhere(), ANF_E0301, "make the folder", dir, strerror(errno));
+    return ANF_IO;
+  }
+  bool good = dump_form(c, m, dir, stage, "ir") && dump_form(c, m, dir, stage, "dat") &&
+              dump_form(c, m, dir, stage, "dot");
+  return good ? ANF_OK : ANF_IO;
+}
+
+anf_status cli_load(cli *c, const char *file, anf_module **out) {
+  anf_module *m = NULL;
+  anf_status st = anf_load(c->cx, file, c->d, &m);
+  if (st != ANF_OK) return st;
+  anfi_defer(c->cx, ANFI_ALWAYS, free_module, m);
+  *out = m;
+  return dump(c, m, "00_parse");
+}
+
+/* ---- choosing a function ---- */
+
+/* Graphs that a program defines by name start otherwise than those made for `if` and loops. */
+static bool is_made(const anf_graph *g) {
+  static const char *const mark[] = {"✓", "✗", "↵", "↻", "↓", "▶", "◀"};
+  for (size_t i = 0; i < ANFI_LEN(mark); i++)
+    if (strncmp(g->name->s, mark[i], strlen(mark[i])) == 0) return true;
+  return false;
+}
+
+static bool refers_outside(const anf_analysis *an, const anf_graph *user, const anf_graph *g) {
+  const anfi_graph_info *u = &an->graphs[user->id];
+  if (u->scc == an->graphs[g->id].scc) return false;
+  for (size_t i = 0; i < u->callees.n; i++)
+    if (u->callees.at[i] == g) return true;
+  return false;
+}
+
+typedef ANFI_VEC(anf_graph *) graphs;
+
+/* Closed graphs with a name of their own; `roots`: only those that others do not refer to. */
+static graphs candidates(cli *c, anf_module *m, bool roots) {
+  graphs list = {0};
+  anf_analysis *an = anfi_analyse(m);
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    anf_graph *g = m->graphs.at[i];
+    if (!g || is_made(g) || an->graphs[g->id].parent) continue;
+    bool used = false;
+    for (size_t k = 0; roots && k < m->graphs.n && !used; k++)
+      used = m->graphs.at[k] && refers_outside(an, m->graphs.at[k], g);
+    if (!used) anfi_push(anfi_scratch(c->cx), &list, g);
+  }
+  return list;
+}
+
+enum { SHOWN = 20 };
+
+static void hint_list(cli *c, const graphs *list) {
+  anf_text t = {.cx = c->cx};
+  for (size_t i = 0; i < list->n && i < SHOWN; i++) anfi_putf(&t, "%s%s", i ? ", " : "", list->at[i]->name->s);
+  if (list->n > SHOWN) anfi_putf(&t, " and %zu more", list->n - SHOWN);
+  if (t.text) anfi_hint(c->cx, "it defines %s", t.text);
+  else anfi_hint(c->cx, "it defines no function");
+  anf_text_free(&t);
+}
+
+static const char *name_at(void *user, size_t i) {
+  const graphs *list = (const graphs *)user;
+  return i < list->n ? list->at[i]->name->s : NULL;
+}
+
+anf_graph *cli_function(cli *c, anf_module *m, cli_target t) {
+  anf_graph *g = anf_module_find(m, t.function ? t.function : "main");
+  if (g) return g;
+  graphs all = candidates(c, m, false);
+  if (t.function) {
+    anfi_fail(c->cx, anfi_nowhere(), ANF_E0010, t.function, t.file);
+    const char *near = anfi_nearest(t.function, name_at, &all);
+    if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
+    else hint_list(c, &all);
+    return NULL;
+  }
+  if (all.n == 1) return all.at[0];
+  graphs roots = candidates(c, m, true);
+  if (roots.n == 1) return roots.at[0];
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0011, t.file);
+  hint_list(c, &all);
+  return NULL;
+}
