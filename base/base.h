@@ -174,6 +174,8 @@ typedef enum anfi_code {
 } anfi_code;
 /* Records an error in the frame's list; the arguments fill the text of the code. Always false. */
 bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...);
+/* The status of an inner frame, which has recorded why, becomes this frame's. Always false. */
+bool anfi_fail_as(anf_ctx *cx, anf_status st);
 /* Further words on the item recorded last. */
 void anfi_hint(anf_ctx *cx, const char *fmt, ...) ANFI_PRINTF(2, 3);
 void anfi_note(anf_ctx *cx, anfi_loc loc, const char *fmt, ...) ANFI_PRINTF(3, 4);

@@ -133,6 +133,11 @@ bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...) {
   return false;
 }
 
+bool anfi_fail_as(anf_ctx *cx, anf_status st) {
+  set_status(cx, st);
+  return false;
+}
+
 void anfi_warn(anf_ctx *cx, anfi_loc loc, anfi_code code, ...) {
   va_list ap;
   va_start(ap, code);

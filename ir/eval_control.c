@@ -176,3 +176,9 @@ bool anfi_eval_record_set(anfi_eval *q) {
   swap_item(q, at, q->in[1]);
   return true;
 }
+
+/* A tensor comes as made, full of zeros; anything else is None, which no one reads. */
+bool anfi_eval_undef(anfi_eval *q) {
+  if (!q->out) q->out = anfi_value_new_none(q->cx);
+  return true;
+}

@@ -160,3 +160,9 @@ bool anfi_infer_record_set(anfi_infer *q) {
   q->out = anfi_type_record(q->cx, t->n, t->names, items);
   return true;
 }
+
+bool anfi_infer_undef(anfi_infer *q) {
+  if (q->attr[0]->kind != ANF_VALUE_TYPE) return anfi_infer_fail(q, "the attribute 'type' must be a type");
+  q->out = q->attr[0]->type;
+  return true;
+}

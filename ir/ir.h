@@ -232,6 +232,7 @@ void anfi_move(anf_node *n, anf_graph *to);
 /* Unlinks the inputs and forgets the node; it must be unused. */
 void anfi_delete(anf_node *n);
 bool anfi_is_used(const anf_node *n);
+bool anfi_is_result(const anf_module *m, const anf_node *n); // of any graph
 #define anfi_apply1(g, op, a) anfi_apply(g, op, NULL, 1, (anf_node *const[]){a})
 #define anfi_apply2(g, op, a, b) anfi_apply(g, op, NULL, 2, (anf_node *const[]){a, b})
 #define anfi_apply3(g, op, a, b, c) anfi_apply(g, op, NULL, 3, (anf_node *const[]){a, b, c})

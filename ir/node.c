@@ -159,7 +159,7 @@ void anfi_set_input(anf_node *n, size_t i, anf_node *to) {
   link_use(&n->in[i], n, to);
 }
 
-static bool is_result(const anf_node *n, const anf_module *m) {
+bool anfi_is_result(const anf_module *m, const anf_node *n) {
   const uint64_t *c = anfi_map_find(&m->results, n->id);
   return c && *c;
 }
@@ -173,9 +173,9 @@ static anf_module *module_of(const anf_node *n, const anf_node *by) {
 
 /* Whose result it is: its own graph's, or rarely another's, which captures it only to return it. */
 static void replace_results(anf_module *m, anf_node *n, anf_node *by) {
-  if (!is_result(n, m)) return;
+  if (!anfi_is_result(m, n)) return;
   if (n->graph && n->graph->result == n) anfi_set_result(n->graph, by);
-  if (!is_result(n, m)) return;
+  if (!anfi_is_result(m, n)) return;
   for (size_t i = 0; i < m->graphs.n; i++)
     if (m->graphs.at[i] && m->graphs.at[i]->result == n) anfi_set_result(m->graphs.at[i], by);
 }
@@ -195,7 +195,7 @@ void anfi_move(anf_node *n, anf_graph *to) { n->graph = to; }
 
 bool anfi_is_used(const anf_node *n) {
   if (n->uses || (n->flags & ANFI_NODE_EFFECT)) return true;
-  return n->graph && is_result(n, n->graph->module);
+  return n->graph && anfi_is_result(n->graph->module, n);
 }
 
 void anfi_delete(anf_node *n) {

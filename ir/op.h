@@ -52,6 +52,7 @@ bool anfi_infer_same(anfi_infer *q); // the type of the first argument
 bool anfi_infer_none(anfi_infer *q);
 bool anfi_infer_assert(anfi_infer *q);
 bool anfi_infer_switch_layer(anfi_infer *q);
+bool anfi_infer_undef(anfi_infer *q);
 bool anfi_infer_tuple_len(anfi_infer *q);
 bool anfi_infer_tuple_set(anfi_infer *q);
 bool anfi_infer_tuple_slice(anfi_infer *q);
@@ -69,6 +70,7 @@ bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_v
 bool anfi_eval_identity(anfi_eval *q);
 bool anfi_eval_switch(anfi_eval *q);
 bool anfi_eval_switch_layer(anfi_eval *q);
+bool anfi_eval_undef(anfi_eval *q);
 bool anfi_eval_partial(anfi_eval *q);
 bool anfi_eval_assert(anfi_eval *q);
 bool anfi_eval_tuple(anfi_eval *q);
