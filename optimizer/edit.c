@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Small edits that several passes make. */
+#include "optimizer/opt.h"
+
+static void take_effect_place(anf_node *n, anf_node *by) {
+  anf_graph *g = n->graph;
+  for (size_t i = 0; i < g->effects.n; i++)
+    if (g->effects.at[i] == n) g->effects.at[i] = by;
+  n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+  by->flags |= ANFI_NODE_EFFECT;
+}
+
+void anfi_substitute(anf_node *n, anf_node *by) {
+  bool call = by->graph == n->graph && (by->kind == ANFI_APPLY || by->kind == ANFI_CALL);
+  if ((n->flags & ANFI_NODE_EFFECT) && call && !(by->flags & ANFI_NODE_EFFECT)) take_effect_place(n, by);
+  else if (n->flags & ANFI_NODE_EFFECT) anfi_remove_effect(n);
+  anfi_replace(n, by);
+  anfi_delete(n);
+}
+
+anf_node *anfi_copy_of(const anfi_map *copies, anf_node *old) {
+  const uint64_t *at = anfi_map_find(copies, old->id);
+  return at ? (anf_node *)(uintptr_t)*at : old;
+}
+
+anf_node *anfi_copy_node(anfi_arena *a, anf_graph *to, anf_node *old, anfi_map *copies) {
+  anf_node **in = ANFI_NEW_N(a, anf_node *, old->nin);
+  for (uint32_t i = 0; i < old->nin; i++) in[i] = anfi_copy_of(copies, old->in[i].def);
+  anf_node *n = old->kind == ANFI_CALL ? anfi_call(to, old->nin, in)
+                                       : anfi_apply(to, (anfi_opcode)old->op, old->u.attrs, old->nin, in);
+  n->debug = old->debug;
+  n->type = old->type;
+  *anfi_map_at(copies, old->id) = anfi_key(n);
+  return n;
+}
+
+void anfi_splice_effects(anf_node *call, const anf_graph *callee, anfi_map *copies) {
+  anf_graph *g = call->graph;
+  anfi_arena *a = &g->module->arena;
+  anfi_node_vec all = {0};
+  for (size_t i = 0; i < g->effects.n; i++) {
+    if (g->effects.at[i] != call) {
+      anfi_push(a, &all, g->effects.at[i]);
+      continue;
+    }
+    for (size_t k = 0; k < callee->effects.n; k++) {
+      anf_node *n = copies ? anfi_copy_of(copies, callee->effects.at[k]) : callee->effects.at[k];
+      n->flags |= ANFI_NODE_EFFECT;
+      anfi_push(a, &all, n);
+    }
+  }
+  call->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+  g->effects.at = all.at;
+  g->effects.n = all.n;
+  g->effects.cap = all.cap;
+}
+
+/* ---- order of one closed graph, without an analysis of the module ---- */
+
+typedef struct {
+  anf_node *node;
+  uint32_t next;
+} visit;
+
+static bool is_new(const anf_node *n, const anf_graph *g) {
+  return n->graph == g && (n->kind == ANFI_APPLY || n->kind == ANFI_CALL) && !(n->flags & ANFI_NODE_MARK);
+}
+
+static void order_from(anf_graph *g, anf_node *root, anfi_arena *a, anfi_node_vec *out) {
+  ANFI_VEC(visit) st = {0};
+  if (!is_new(root, g)) return;
+  root->flags |= ANFI_NODE_MARK;
+  anfi_push(a, &st, ((visit){root, 0}));
+  while (st.n) {
+    visit *top = &st.at[st.n - 1];
+    if (top->next == top->node->nin) {
+      anfi_push(a, out, top->node);
+      st.n--;
+      continue;
+    }
+    anf_node *def = top->node->in[top->next++].def;
+    if (!is_new(def, g)) continue;
+    def->flags |= ANFI_NODE_MARK;
+    anfi_push(a, &st, ((visit){def, 0}));
+  }
+}
+
+void anfi_graph_order(anf_graph *g, anfi_arena *a, anfi_node_vec *out) {
+  for (size_t i = 0; i < g->effects.n; i++) order_from(g, g->effects.at[i], a, out);
+  if (g->result) order_from(g, g->result, a, out);
+  for (size_t i = 0; i < out->n; i++) out->at[i]->flags &= (uint8_t)~ANFI_NODE_MARK;
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Abstract values: hash-consed, so equality and hashing are O(1) however deep they are. */
+#include "optimizer/infer/infer.h"
+
+static uint64_t hash_of(const anfi_abs *a) {
+  uint64_t h = anfi_hash_mix(a->kind * 65536u + a->op, a->n);
+  h = anfi_hash_mix(h, a->type ? a->type->hash : 0);
+  h = anfi_hash_mix(h, a->value ? anfi_value_hash(a->value) : 0);
+  h = anfi_hash_mix(h, a->graph ? a->graph->id + 1 : 0);
+  h = anfi_hash_mix(h, anfi_key(a->attrs));
+  for (uint32_t i = 0; i < a->n; i++) h = anfi_hash_mix(h, a->item[i]->id);
+  return h;
+}
+
+static bool same(const anfi_abs *a, const anfi_abs *b) {
+  if (a->hash != b->hash || a->kind != b->kind || a->op != b->op || a->n != b->n || a->type != b->type ||
+      a->graph != b->graph || a->attrs != b->attrs || !a->value != !b->value)
+    return false;
+  if (a->value && !anf_value_same(a->value, b->value)) return false;
+  return memcmp(a->item, b->item, a->n * sizeof *a->item) == 0;
+}
+
+static void grow(anfi_abs_table *t) {
+  const anfi_abs **old = t->slots;
+  size_t n = t->nslot, want = n ? n * 2 : ANFI_HASH_MIN;
+  t->slots = ANFI_NEW_N(t->arena, const anfi_abs *, want);
+  t->nslot = want;
+  for (size_t i = 0; i < n; i++) {
+    if (!old[i]) continue;
+    size_t k = (size_t)old[i]->hash & (want - 1);
+    while (t->slots[k]) k = (k + 1) & (want - 1);
+    t->slots[k] = old[i];
+  }
+}
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+static uint32_t height_of(const anfi_abs *a) {
+  uint32_t h = 0;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->item[i]->height > h) h = a->item[i]->height;
+  return h + 1;
+}
+
+static uint32_t depth_of(const anfi_abs *a) {
+  uint32_t d = 0;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->item[i]->depth > d) d = a->item[i]->depth;
+  return d + (a->kind == ANFI_ABS_CODE);
+}
+
+/* `head` has all but the items; on a miss it is copied with them. */
+static const anfi_abs *intern(anfi_abs_table *t, anfi_abs head, const anfi_abs *const *items) {
+  size_t bytes = head.n * sizeof *items;
+  anfi_abs *a = (anfi_abs *)anfi_alloc(t->arena, sizeof head + bytes);
+  *a = head;
+  if (bytes) memcpy(a->item, items, bytes);
+  a->hash = hash_of(a);
+  if (t->n * 4 >= t->nslot * 3) grow(t);
+  size_t i = (size_t)a->hash & (t->nslot - 1);
+  for (; t->slots[i]; i = (i + 1) & (t->nslot - 1))
+    if (same(t->slots[i], a)) return t->slots[i];
+  a->depth = depth_of(a);
+  a->height = height_of(a);
+  a->id = (uint32_t)t->n++;
+  if (a->value) anfi_defer(t->cx, ANFI_ALWAYS, release, anf_value_retain(a->value));
+  return t->slots[i] = a;
+}
+
+void anfi_abs_init(anfi_abs_table *t, anfi_arena *a) {
+  *t = (anfi_abs_table){.cx = a->cx, .arena = a};
+  t->bottom = intern(t, (anfi_abs){.kind = ANFI_ABS_BOTTOM, .op = ANF_OP_NONE}, NULL);
+}
+
+const anfi_abs *anfi_abs_data(anfi_abs_table *t, const anf_type *type) {
+  return intern(t, (anfi_abs){.kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = type}, NULL);
+}
+
+const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_type *record, size_t n,
+                               const anfi_abs *const *items) {
+  return intern(t, (anfi_abs){.kind = (uint8_t)k, .op = ANF_OP_NONE, .n = (uint32_t)n, .type = record}, items);
+}
+
+const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs, size_t n,
+                              const anfi_abs *const *bound) {
+  anfi_abs head = {.kind = ANFI_ABS_CODE, .op = op, .n = (uint32_t)n, .graph = g, .attrs = attrs};
+  return intern(t, head, bound);
+}
+
+const anfi_abs *anfi_abs_fn1(anfi_abs_table *t, const anfi_abs *code) {
+  return anfi_abs_items(t, ANFI_ABS_FN, NULL, 1, &code);
+}
+
+/* Values nest as deep as literals in a program's text, which the parser bounds. */
+const anfi_abs *anfi_abs_const(anfi_abs_table *t, anf_value *v) {
+  if (v->kind == ANF_VALUE_FN) {
+    const anfi_fn *f = anfi_value_fn(v);
+    return anfi_abs_fn1(t, anfi_abs_code(t, f->graph, f->op, f->attrs, 0, NULL));
+  }
+  if (v->kind != ANF_VALUE_TUPLE && v->kind != ANF_VALUE_RECORD)
+    return intern(t, (anfi_abs){.kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = anf_value_type(t->cx, v), .value = v},
+                  NULL);
+  const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, v->n);
+  for (size_t i = 0; i < v->n; i++) items[i] = anfi_abs_const(t, v->u.item[i]);
+  bool tuple = v->kind == ANF_VALUE_TUPLE;
+  return anfi_abs_items(t, tuple ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD, tuple ? NULL : v->type, v->n, items);
+}
+
+const anfi_abs *anfi_abs_of_type(anfi_abs_table *t, const anf_type *type) {
+  if (type->kind == ANF_TYPE_FN || type->kind == ANF_TYPE_ANY) return NULL;
+  if (type->kind != ANF_TYPE_TUPLE && type->kind != ANF_TYPE_RECORD) return anfi_abs_data(t, type);
+  const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, type->n);
+  for (uint32_t i = 0; i < type->n; i++)
+    if (!(items[i] = anfi_abs_of_type(t, type->items[i]))) return NULL;
+  bool tuple = type->kind == ANF_TYPE_TUPLE;
+  return anfi_abs_items(t, tuple ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD, tuple ? NULL : type, type->n, items);
+}
+
+static const anfi_abs *with_items(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *const *items) {
+  if (a->kind == ANFI_ABS_CODE) return anfi_abs_code(t, a->graph, a->op, a->attrs, a->n, items);
+  return anfi_abs_items(t, (anfi_abs_kind)a->kind, a->type, a->n, items);
+}
+
+const anfi_abs *anfi_abs_broaden(anfi_abs_table *t, const anfi_abs *a) {
+  if (a->kind == ANFI_ABS_DATA) {
+    bool unit = a->type->kind != ANF_TYPE_TENSOR; // strings, types and None are known by their value alone
+    return a->value && !unit ? anfi_abs_data(t, a->type) : a;
+  }
+  if (!a->n) return a;
+  const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, a->n);
+  bool changed = false;
+  for (uint32_t i = 0; i < a->n; i++) {
+    items[i] = anfi_abs_broaden(t, a->item[i]);
+    changed |= items[i] != a->item[i];
+  }
+  return changed ? with_items(t, a, items) : a;
+}
+
+static const anf_type *join_tensors(anf_ctx *cx, const anf_type *a, const anf_type *b, bool dims) {
+  anf_dtype d;
+  bool weak = anfi_dtype_is_weak((anf_dtype)a->dtype) || anfi_dtype_is_weak((anf_dtype)b->dtype);
+  if (a->n != b->n || (a->dtype != b->dtype && !weak)) return NULL;
+  if (!anfi_dtype_promote((anf_dtype)a->dtype, (anf_dtype)b->dtype, &d)) return NULL;
+  int64_t joined[ANF_MAX_RANK];
+  for (uint32_t i = 0; i < a->n; i++) {
+    if (a->dims[i] != b->dims[i] && !dims) return NULL;
+    joined[i] = a->dims[i] == b->dims[i] ? a->dims[i] : ANF_DIM_UNKNOWN;
+  }
+  return anfi_type_tensor(cx, d, a->n, joined);
+}
+
+static const anfi_abs *join_data(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b, bool dims) {
+  if (a->type == b->type) {
+    bool unit = a->type->kind == ANF_TYPE_STRING || a->type->kind == ANF_TYPE_TYPE;
+    return unit ? NULL : anfi_abs_data(t, a->type);
+  }
+  if (a->type->kind != ANF_TYPE_TENSOR || b->type->kind != ANF_TYPE_TENSOR) return NULL;
+  const anf_type *type = join_tensors(t->cx, a->type, b->type, dims);
+  return type ? anfi_abs_data(t, type) : NULL;
+}
+
+static bool same_code(const anfi_abs *a, const anfi_abs *b) {
+  return a->graph == b->graph && a->op == b->op && a->attrs == b->attrs && a->n == b->n;
+}
+
+/* The union of two flow sets; a code in both binds the join of what they bind. */
+static const anfi_abs *join_fns(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b, bool dims) {
+  const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, a->n + b->n);
+  uint32_t n = a->n;
+  memcpy(items, a->item, a->n * sizeof *items);
+  for (uint32_t i = 0; i < b->n; i++) {
+    uint32_t k = 0;
+    while (k < n && !same_code(items[k], b->item[i])) k++;
+    const anfi_abs *both = k < n ? anfi_abs_join(t, items[k], b->item[i], dims) : b->item[i];
+    if (!both) return NULL; // the same code binds data of other types
+    if (k == n) n++;
+    items[k] = both;
+  }
+  for (uint32_t i = 1; i < n; i++) // by id, so that equal sets are one
+    for (uint32_t k = i; k > 0 && items[k - 1]->id > items[k]->id; k--) {
+      const anfi_abs *x = items[k];
+      items[k] = items[k - 1];
+      items[k - 1] = x;
+    }
+  return anfi_abs_items(t, ANFI_ABS_FN, NULL, n, items);
+}
+
+const anfi_abs *anfi_abs_join(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b, bool dims) {
+  if (a == b || b->kind == ANFI_ABS_BOTTOM) return a;
+  if (a->kind == ANFI_ABS_BOTTOM) return b;
+  if (a->kind != b->kind) return NULL;
+  if (a->kind == ANFI_ABS_DATA) return join_data(t, a, b, dims);
+  if (a->kind == ANFI_ABS_FN) return join_fns(t, a, b, dims);
+  if (a->n != b->n || (a->kind == ANFI_ABS_CODE && !same_code(a, b))) return NULL;
+  if (a->kind == ANFI_ABS_RECORD && memcmp(a->type->names, b->type->names, a->n * sizeof *a->type->names) != 0)
+    return NULL;
+  const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, a->n);
+  for (uint32_t i = 0; i < a->n; i++)
+    if (!(items[i] = anfi_abs_join(t, a->item[i], b->item[i], dims))) return NULL;
+  return with_items(t, a, items);
+}
+
+uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code) {
+  uint32_t i = 0;
+  while (i < set->n && !same_code(set->item[i], code)) i++;
+  return i;
+}
+
+static const anf_type *type_of_items(anfi_abs_table *t, const anfi_abs *a) {
+  const anf_type **items = ANFI_NEW_N(t->arena, const anf_type *, a->n + 1);
+  for (uint32_t i = 0; i < a->n; i++) items[i + 1] = anfi_abs_type(t, a->item[i]);
+  if (a->kind == ANFI_ABS_RECORD) return anfi_type_record(t->cx, a->n, a->type->names, items + 1);
+  if (a->kind != ANFI_ABS_FN) return anfi_type_tuple(t->cx, a->n, items + 1);
+  if (a->n == 1) return items[1];
+  items[0] = anfi_type_scalar(t->cx, ANF_I32);
+  return anfi_type_tuple(t->cx, a->n + 1, items);
+}
+
+const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a) {
+  if (a->kind == ANFI_ABS_BOTTOM) return anfi_type_simple(t->cx, ANF_TYPE_NONE);
+  return a->kind == ANFI_ABS_DATA ? a->type : type_of_items(t, a);
+}
+
+anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a) {
+  if (a->kind == ANFI_ABS_DATA) return anf_value_retain(a->value);
+  if (a->kind != ANFI_ABS_TUPLE && a->kind != ANFI_ABS_RECORD) return NULL;
+  anf_value *v = a->kind == ANFI_ABS_TUPLE ? anfi_value_new_tuple(cx, a->n)
+                                           : anfi_value_new_record(cx, a->type);
+  anfi_value_guard(v);
+  for (uint32_t i = 0; i < a->n; i++)
+    if (!(v->u.item[i] = anfi_abs_value(cx, a->item[i]))) return anfi_value_unguard(v), anf_value_release(v), NULL;
+  anfi_value_unguard(v);
+  return v;
+}
+
+bool anfi_abs_has_fn(const anfi_abs *a) {
+  if (a->kind == ANFI_ABS_FN || a->kind == ANFI_ABS_CODE) return true;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (anfi_abs_has_fn(a->item[i])) return true;
+  return false;
+}
+
+void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a) {
+  static const char *const open[] = {"?", "", "(", "{", "", "fn{"}, *const close[] = {"", "", ")", "}", "", "}"};
+  if (a->kind == ANFI_ABS_DATA) {
+    anfi_put_type(o, cx, a->type);
+    return;
+  }
+  if (a->kind == ANFI_ABS_CODE) {
+    anfi_puts(o, a->graph ? a->graph->name->s : anfi_op[a->op].name);
+    return;
+  }
+  anfi_puts(o, open[a->kind]);
+  for (uint32_t i = 0; i < a->n; i++) {
+    if (i) anfi_puts(o, ", ");
+    if (a->kind == ANFI_ABS_RECORD) anfi_putf(o, "%s: ", a->type->names[i]->s);
+    anfi_put_abs(o, cx, a->item[i]);
+  }
+  anfi_puts(o, close[a->kind]);
+}

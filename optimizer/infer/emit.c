@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Typed nodes, and the data of function values (see infer.h): widening one representation to another. */
+#include "optimizer/infer/emit.h"
+
+anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, const anf_type *type, size_t n,
+                          anf_node *const *in) {
+  anf_node *p = anfi_apply(e->g, op, attrs, n, in);
+  p->type = type;
+  p->debug = e->debug;
+  return p;
+}
+
+anf_node *anfi_emit_const(anfi_emit *e, anf_value *v) {
+  anf_node *n = anfi_value(e->q->m, v);
+  n->type = anf_value_type(e->q->cx, v);
+  return n;
+}
+
+anf_node *anfi_emit_i32(anfi_emit *e, int64_t v) {
+  return anfi_emit_const(e, anfi_value_new_i64(e->q->cx, ANF_I32, v));
+}
+
+anf_node *anfi_emit_tuple(anfi_emit *e, size_t n, anf_node *const *items) {
+  const anf_type **t = ANFI_NEW_N(e->arena, const anf_type *, n + 1);
+  for (size_t i = 0; i < n; i++) t[i] = items[i]->type;
+  const anf_type *type = anfi_type_tuple(e->q->cx, n, t);
+  if (n) return anfi_emit_apply(e, ANF_OP_MakeTuple, NULL, type, n, items);
+  return anfi_emit_const(e, anfi_value_new_tuple(e->q->cx, 0));
+}
+
+static const anfi_attrs *attrs1(anfi_emit *e, anfi_opcode op, anf_value *v) {
+  const anfi_attrs *at = NULL;
+  anfi_value_guard(v);
+  anfi_attrs_new(e->q->m, op, &v, anfi_nowhere(), &at);
+  anfi_value_unguard(v);
+  anf_value_release(v);
+  return at;
+}
+
+anf_node *anfi_emit_get(anfi_emit *e, anf_node *t, size_t i) {
+  if (anfi_is_op(t, ANF_OP_MakeTuple)) return t->in[i].def;
+  const anfi_attrs *at = attrs1(e, ANF_OP_TupleGet, anfi_value_new_i64(e->q->cx, ANF_INT, (int64_t)i));
+  return anfi_emit_apply(e, ANF_OP_TupleGet, at, t->type->items[i], 1, &t);
+}
+
+anf_node *anfi_emit_field(anfi_emit *e, anf_node *record, size_t i) {
+  const anfi_str *name = record->type->names[i];
+  const anfi_attrs *at = attrs1(e, ANF_OP_RecordGet, anfi_value_new_string(e->q->cx, name->s, name->len));
+  return anfi_emit_apply(e, ANF_OP_RecordGet, at, record->type->items[i], 1, &record);
+}
+
+anf_node *anfi_emit_record(anfi_emit *e, const anfi_abs *abs, anf_node *const *items) {
+  const anf_type *t = abs->type;
+  anf_value *names = anfi_value_new_tuple(e->q->cx, abs->n);
+  for (uint32_t i = 0; i < abs->n; i++)
+    names->u.item[i] = anfi_value_new_string(e->q->cx, t->names[i]->s, t->names[i]->len);
+  const anfi_attrs *at = attrs1(e, ANF_OP_MakeRecord, names);
+  return anfi_emit_apply(e, ANF_OP_MakeRecord, at, anfi_abs_type(e->abs, abs), abs->n, items);
+}
+
+/* Data that is never read. */
+static anf_node *undefined(anfi_emit *e, const anf_type *type) {
+  const anfi_attrs *at = attrs1(e, ANF_OP_Undef, anfi_value_new_type(e->q->cx, type));
+  return anfi_emit_apply(e, ANF_OP_Undef, at, type, 0, NULL);
+}
+
+static anf_node *cast(anfi_emit *e, anf_node *n, const anf_type *to) {
+  if (n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR)
+    return anfi_emit_const(e, anfi_value_cast(n->u.value, (anf_dtype)to->dtype));
+  anf_value *d = anfi_value_new_type(e->q->cx, anfi_type_scalar(e->q->cx, (anf_dtype)to->dtype));
+  return anfi_emit_apply(e, ANF_OP_Cast, attrs1(e, ANF_OP_Cast, d), to, 1, &n);
+}
+
+static anf_node *coerce_items(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to) {
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, to->n + 1);
+  bool record = from->kind == ANFI_ABS_RECORD;
+  for (uint32_t i = 0; i < to->n; i++) {
+    anf_node *it = record ? anfi_emit_field(e, n, i) : anfi_emit_get(e, n, i);
+    items[i] = anfi_emit_coerce(e, it, from->item[i], to->item[i]);
+  }
+  return record ? anfi_emit_record(e, to, items) : anfi_emit_tuple(e, to->n, items);
+}
+
+/* The tag of a set as the tag of a larger one: a table lookup by Switch. */
+static anf_node *retag(anfi_emit *e, anf_node *tag, const anfi_abs *from, const anfi_abs *to) {
+  const anf_type *i32 = anfi_type_scalar(e->q->cx, ANF_I32);
+  anf_node *r = anfi_emit_i32(e, anfi_abs_member(to, from->item[from->n - 1]));
+  for (uint32_t i = from->n - 1; i-- > 0;) {
+    anf_node *k[2] = {tag, anfi_emit_i32(e, i)};
+    anf_node *is = anfi_emit_apply(e, ANF_OP_Equal, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, k);
+    anf_node *pick[3] = {is, anfi_emit_i32(e, anfi_abs_member(to, from->item[i])), r};
+    r = anfi_emit_apply(e, ANF_OP_Switch, NULL, i32, 3, pick);
+  }
+  return r;
+}
+
+static anf_node *coerce_fn(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to) {
+  if (to->n == 1) return coerce_items(e, n, from->item[0], to->item[0]);
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, to->n + 1);
+  bool one = from->n == 1;
+  items[0] = one ? anfi_emit_i32(e, anfi_abs_member(to, from->item[0])) : retag(e, anfi_emit_get(e, n, 0), from, to);
+  for (uint32_t i = 0; i < to->n; i++) {
+    uint32_t k = anfi_abs_member(from, to->item[i]);
+    if (k == from->n) items[i + 1] = undefined(e, anfi_abs_type(e->abs, to->item[i]));
+    else items[i + 1] = anfi_emit_coerce(e, one ? n : anfi_emit_get(e, n, k + 1), from->item[k], to->item[i]);
+  }
+  return anfi_emit_tuple(e, to->n + 1, items);
+}
+
+anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to) {
+  if (from == to || to->kind == ANFI_ABS_BOTTOM) return n;
+  if (from->kind == ANFI_ABS_BOTTOM) return undefined(e, anfi_abs_type(e->abs, to));
+  if (to->kind == ANFI_ABS_FN) return coerce_fn(e, n, from, to);
+  if (to->kind != ANFI_ABS_DATA) return coerce_items(e, n, from, to);
+  bool same = from->type->kind != ANF_TYPE_TENSOR || from->type->dtype == to->type->dtype;
+  return same ? n : cast(e, n, to->type);
+}

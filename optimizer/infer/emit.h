@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writing a spec out as a first-order graph: what specialise.c and its parts share. */
+#ifndef ANFI_EMIT_H
+#define ANFI_EMIT_H
+
+#include "optimizer/infer/rules.h"
+#include "optimizer/opt.h"
+
+typedef struct anfi_emit {
+  anfi_inference *q;
+  anfi_abs_table *abs;
+  anfi_arena *arena;
+  ANFI_VEC(anfi_spec *) todo; // made, body still to be written
+  anfi_spec *spec;            // being written
+  anf_graph *g;               // its graph
+  anf_node **node;            // by position in the original's order
+  anf_node *call;             // the call written last, for the order of effects
+  uint32_t debug;             // of nodes being written
+  size_t *where[2];           // of a branch: which shared parameter each arm's bound data is
+} anfi_emit;
+
+/* emit.c: nodes with types */
+anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, const anf_type *type, size_t n,
+                          anf_node *const *in);
+anf_node *anfi_emit_tuple(anfi_emit *e, size_t n, anf_node *const *items);
+anf_node *anfi_emit_get(anfi_emit *e, anf_node *t, size_t i);
+anf_node *anfi_emit_field(anfi_emit *e, anf_node *record, size_t i);
+anf_node *anfi_emit_record(anfi_emit *e, const anfi_abs *abs, anf_node *const *items);
+anf_node *anfi_emit_i32(anfi_emit *e, int64_t v);
+anf_node *anfi_emit_const(anfi_emit *e, anf_value *v); // takes the reference
+/* The data of `from` as data of `to`, which is wider. */
+anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to);
+
+/* specialise.c */
+anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s); // its graph, written later if not yet
+
+/* emit_call.c: a call of a function value whose data is `f` (NULL: it binds nothing) */
+anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t n, const anfi_abs *const *aabs,
+                         anf_node *const *args, const anfi_abs *result, anf_node *at);
+/* A call of Switch(cond, f, h). */
+anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const fabs[2], anf_node *const f[2],
+                           size_t n, const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result,
+                           anf_node *at);
+
+/* emit_op.c: a primitive on data of the given abs */
+anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                       const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result, anf_node *at);
+
+/* generate.c */
+anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
+                         anf_node *at);
+
+#endif

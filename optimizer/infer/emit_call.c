@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls in first-order form: a known function is called with what it binds and the arguments; one of
+ * several is chosen by Switch among adapters, closed graphs of one signature that unpack what their
+ * code binds, call it, and widen its result. */
+#include "optimizer/infer/emit.h"
+
+/* One code with its bound data spread out, applied. The result is data of `result`. */
+static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *bound, size_t n,
+                           const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result, anf_node *at) {
+  size_t all = code->n + n;
+  anf_node **in = ANFI_NEW_N(e->arena, anf_node *, all + 1);
+  const anfi_abs **iabs = ANFI_NEW_N(e->arena, const anfi_abs *, all + 1);
+  for (size_t i = 0; i < all; i++) {
+    in[i + 1] = i < code->n ? bound[i] : args[i - code->n];
+    iabs[i] = i < code->n ? code->item[i] : aabs[i - code->n];
+  }
+  if (!code->graph) {
+    const anfi_abs *r = anfi_infer_code(e->q, code, n, aabs, at);
+    return r ? anfi_emit_coerce(e, anfi_emit_op(e, (anfi_opcode)code->op, code->attrs, all, iabs, in + 1, r, at), r, result)
+             : NULL;
+  }
+  anfi_spec *s = anfi_infer_callee(e->q, e->spec, code, n, aabs, at);
+  if (!s) return NULL;
+  in[0] = anfi_graph_value(anfi_emit_graph(e, s));
+  for (size_t i = 0; i < all; i++) in[i + 1] = anfi_emit_coerce(e, in[i + 1], iabs[i], s->arg[i]);
+  anf_node *call = anfi_call(e->g, all + 1, in);
+  call->type = anfi_abs_type(e->abs, s->result);
+  call->debug = e->debug;
+  e->call = call;
+  return anfi_emit_coerce(e, call, s->result, result);
+}
+
+static anf_node **spread(anfi_emit *e, anf_node *bound, size_t n) {
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, n);
+  for (size_t i = 0; i < n; i++) items[i] = anfi_emit_get(e, bound, i);
+  return items;
+}
+
+/* ---- adapters ---- */
+
+typedef struct {
+  size_t nshared;              // leading parameters: the data of function values
+  anf_node *const *shared;     // at the call; their types make the parameters
+  size_t n;                    // then the arguments
+  const anfi_abs *const *aabs;
+  anf_node *const *args;
+  const anfi_abs *result;
+  anf_node *at;
+} site;
+
+static const char *mark_of(size_t arm) { return arm == 0 ? "✓" : "✗"; }
+
+/* The graph of one arm: `pick` finds, among the shared parameters, what the code binds. */
+static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm,
+                         anf_node **(*pick)(anfi_emit *, const site *, const anfi_abs *, size_t, anf_node **)) {
+  anf_graph *outer = e->g;
+  anf_node *outer_call = e->call;
+  const char *name = anfi_sprintf(e->arena, "%s%s", mark_of(arm), outer->name->s);
+  anf_graph *g = anfi_graph_new(e->q->m, anfi_intern_z(&e->q->m->strings, name));
+  g->flags = ANFI_GRAPH_PRIVATE;
+  anf_node **params = ANFI_NEW_N(e->arena, anf_node *, s->nshared + s->n + 1);
+  for (size_t i = 0; i < s->nshared; i++) params[i] = anfi_param(g, NULL, s->shared[i]->type);
+  for (size_t i = 0; i < s->n; i++) params[s->nshared + i] = anfi_param(g, NULL, s->args[i]->type);
+  e->g = g;
+  anf_node **bound = pick(e, s, code, arm, params);
+  anf_node *r = call_code(e, code, bound, s->n, s->aabs, params + s->nshared, s->result, s->at);
+  if (r) anfi_set_result(g, r);
+  if (r && e->call && e->call->graph == g && (s->at->flags & ANFI_NODE_EFFECT)) anfi_add_effect(g, e->call);
+  e->g = outer;
+  e->call = outer_call;
+  return r ? anfi_graph_value(g) : NULL;
+}
+
+static anf_node *call_chosen(anfi_emit *e, const site *s, anf_node *chosen) {
+  anf_node **in = ANFI_NEW_N(e->arena, anf_node *, s->nshared + s->n + 1);
+  in[0] = chosen;
+  if (s->nshared) memcpy(in + 1, s->shared, s->nshared * sizeof *in);
+  if (s->n) memcpy(in + 1 + s->nshared, s->args, s->n * sizeof *in);
+  anf_node *call = anfi_call(e->g, s->nshared + s->n + 1, in);
+  call->type = anfi_abs_type(e->abs, s->result);
+  call->debug = e->debug;
+  e->call = call;
+  return call;
+}
+
+/* ---- one of a flow set, by tag ---- */
+
+static anf_node **pick_by_tag(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm, anf_node **params) {
+  (void)s;
+  return spread(e, anfi_emit_get(e, params[0], arm + 1), code->n);
+}
+
+static anf_node *choose(anfi_emit *e, anf_node *tag, uint32_t n, anf_node *const *arm) {
+  if (n == 2) {
+    anf_node *eq[2] = {tag, anfi_emit_i32(e, 0)};
+    anf_node *is = anfi_emit_apply(e, ANF_OP_Equal, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, eq);
+    return anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3, (anf_node *const[]){is, arm[0], arm[1]});
+  }
+  anf_node **in = ANFI_NEW_N(e->arena, anf_node *, n + 1);
+  in[0] = tag;
+  memcpy(in + 1, arm, n * sizeof *in);
+  return anfi_emit_apply(e, ANF_OP_SwitchLayer, NULL, NULL, n + 1, in);
+}
+
+anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t n, const anfi_abs *const *aabs,
+                         anf_node *const *args, const anfi_abs *result, anf_node *at) {
+  if (fabs->n == 1) return call_code(e, fabs->item[0], spread(e, f, fabs->item[0]->n), n, aabs, args, result, at);
+  site s = {1, &f, n, aabs, args, result, at};
+  anf_node **arm = ANFI_NEW_N(e->arena, anf_node *, fabs->n);
+  for (uint32_t i = 0; i < fabs->n; i++)
+    if (!(arm[i] = adapter(e, &s, fabs->item[i], i, pick_by_tag))) return NULL;
+  return call_chosen(e, &s, choose(e, anfi_emit_get(e, f, 0), fabs->n, arm));
+}
+
+/* ---- a branch: Switch(cond, f, h)(args) ---- */
+
+/* What both arms bind is passed once each; `from` tells where an arm's data lie. */
+static anf_node **pick_by_arm(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm, anf_node **params) {
+  (void)s;
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, code->n);
+  for (uint32_t i = 0; i < code->n; i++) items[i] = params[e->where[arm][i]];
+  return items;
+}
+
+/* Both arms' bound data, equal nodes once. */
+static size_t share(anfi_emit *e, const anfi_abs *const code[2], anf_node *const f[2], anf_node **shared) {
+  size_t n = 0;
+  for (int arm = 0; arm < 2; arm++) {
+    anf_node **items = spread(e, f[arm], code[arm]->n);
+    e->where[arm] = ANFI_NEW_N(e->arena, size_t, code[arm]->n);
+    for (uint32_t i = 0; i < code[arm]->n; i++) {
+      size_t k = 0;
+      while (k < n && shared[k] != items[i]) k++;
+      if (k == n) shared[n++] = items[i];
+      e->where[arm][i] = k;
+    }
+  }
+  return n;
+}
+
+anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const fabs[2], anf_node *const f[2], size_t n,
+                           const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result, anf_node *at) {
+  const anfi_abs *code[2] = {fabs[0]->item[0], fabs[1]->item[0]};
+  anf_node **shared = ANFI_NEW_N(e->arena, anf_node *, code[0]->n + code[1]->n);
+  size_t nshared = share(e, code, f, shared);
+  size_t *where[2] = {e->where[0], e->where[1]};
+  site s = {nshared, shared, n, aabs, args, result, at};
+  anf_node *arm[3] = {cond};
+  for (size_t i = 0; i < 2; i++) {
+    e->where[i] = where[i];
+    if (!(arm[i + 1] = adapter(e, &s, code[i], i, pick_by_arm))) return NULL;
+    e->where[0] = where[0], e->where[1] = where[1];
+  }
+  return call_chosen(e, &s, anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3, arm));
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Meta-graphs: ops that call functions they are given, expanded by the types of their arguments. Each
+ * has one walk over the structure of its arguments, done twice: on abs to infer, on nodes to emit.
+ * Recursion is over the nesting of tuples, which inference bounds. */
+#include "optimizer/infer/emit.h"
+
+bool anfi_op_makes_function(anfi_opcode op) { return (anfi_op[op].flags & ANFI_TRANSFORM) != 0; }
+
+/* What to do at the leaves: infer only, or emit as well (e set). */
+typedef struct {
+  anfi_inference *q;
+  anfi_emit *e;
+  anf_node *at;
+} walk;
+
+typedef struct {
+  const anfi_abs *abs;
+  anf_node *node; // NULL when inferring only
+} part;
+
+static part failed(void) { return (part){NULL, NULL}; }
+
+static part call(const walk *w, part f, size_t n, const part *args) {
+  const anfi_abs **aabs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
+  anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
+  for (size_t i = 0; i < n; i++) aabs[i] = args[i].abs, nodes[i] = args[i].node;
+  const anfi_abs *r = anfi_infer_call(w->q, f.abs, n, aabs, w->at);
+  if (!r || !w->e) return (part){r, NULL};
+  return (part){r, anfi_emit_call(w->e, f.abs, f.node, n, aabs, nodes, r, w->at)};
+}
+
+static bool is_nest(const anfi_abs *a) { return a->kind == ANFI_ABS_TUPLE || a->kind == ANFI_ABS_RECORD; }
+
+static part item(const walk *w, part p, size_t i) {
+  bool record = p.abs->kind == ANFI_ABS_RECORD;
+  anf_node *n = !w->e ? NULL : record ? anfi_emit_field(w->e, p.node, i) : anfi_emit_get(w->e, p.node, i);
+  return (part){p.abs->item[i], n};
+}
+
+static part nest_like(const walk *w, const anfi_abs *like, const part *items) {
+  const anfi_abs **abs = ANFI_NEW_N(w->q->arena, const anfi_abs *, like->n + 1);
+  anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, like->n + 1);
+  for (uint32_t i = 0; i < like->n; i++) abs[i] = items[i].abs, nodes[i] = items[i].node;
+  part r = {anfi_abs_items(&w->q->abs, (anfi_abs_kind)like->kind, like->type, like->n, abs), NULL};
+  if (w->e) r.node = like->kind == ANFI_ABS_RECORD ? anfi_emit_record(w->e, r.abs, nodes) : anfi_emit_tuple(w->e, like->n, nodes);
+  return r;
+}
+
+/* A leaf of a later argument stands for all leaves where the first goes deeper. */
+static bool map_items(const walk *w, size_t n, const part *xs, size_t i, part *out) {
+  for (size_t k = 0; k < n; k++) {
+    if (k && !is_nest(xs[k].abs)) out[k] = xs[k];
+    else if (i < xs[k].abs->n && xs[k].abs->n == xs[0].abs->n) out[k] = item(w, xs[k], i);
+    else return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0527, k + 1, (size_t)xs[k].abs->n, (size_t)xs[0].abs->n);
+  }
+  return true;
+}
+
+static part map(const walk *w, part f, size_t n, const part *xs, bool deep) {
+  if (!is_nest(xs[0].abs)) return call(w, f, n, xs);
+  part *items = ANFI_NEW_N(w->q->arena, part, xs[0].abs->n + 1), *args = ANFI_NEW_N(w->q->arena, part, n + 1);
+  for (uint32_t i = 0; i < xs[0].abs->n; i++) {
+    if (!map_items(w, n, xs, i, args)) return failed();
+    items[i] = deep ? map(w, f, n, args, true) : call(w, f, n, args);
+    if (!items[i].abs) return failed();
+  }
+  return nest_like(w, xs[0].abs, items);
+}
+
+/* The first function whose declared parameters take the arguments. */
+static part choose_and_call(const walk *w, part fs, size_t n, const part *args) {
+  for (uint32_t i = 0; i < fs.abs->n; i++) {
+    const anfi_abs *f = fs.abs->item[i];
+    const anf_graph *g = f->kind == ANFI_ABS_FN && f->n == 1 ? f->item[0]->graph : NULL;
+    size_t bound = g ? f->item[0]->n : 0;
+    bool takes = g && g->params.n == bound + n;
+    for (size_t k = 0; takes && k < n; k++) {
+      const anf_type *t = g->params.at[bound + k]->type;
+      takes = !t || anfi_abs_fits(args[k].abs, t);
+    }
+    if (takes) return call(w, item(w, fs, i), n, args);
+  }
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0528);
+  anfi_infer_trace(w->q);
+  return failed();
+}
+
+static part expand(const walk *w, anfi_opcode op, size_t n, const part *in) {
+  for (size_t i = 0; i < n; i++)
+    if (in[i].abs->kind == ANFI_ABS_BOTTOM) return in[i];
+  if (op == ANF_OP_MultiType) return choose_and_call(w, in[0], n - 1, in + 1);
+  if (n < 2) return (void)anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0501, anfi_op[op].name, "nothing to map over"), failed();
+  return map(w, in[0], n - 1, in + 1, op == ANF_OP_HyperMap);
+}
+
+static part *parts(anfi_inference *q, size_t n, const anfi_abs *const *abs, anf_node *const *in) {
+  part *p = ANFI_NEW_N(q->arena, part, n + 1);
+  for (size_t i = 0; i < n; i++) p[i] = (part){abs[i], in ? in[i] : NULL};
+  return p;
+}
+
+const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, size_t n, const anfi_abs *const *in, anf_node *at) {
+  return expand(&(walk){q, NULL, at}, op, n, parts(q, n, in, NULL)).abs;
+}
+
+anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
+                         anf_node *at) {
+  return expand(&(walk){e->q, e, at}, op, n, parts(e->q, n, iabs, in)).node;
+}
+
+const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, anf_node *at) {
+  anfi_fail(q->cx, anfi_node_loc(at), ANF_E0529, anfi_op[code->op].name);
+  anfi_infer_trace(q);
+  return NULL;
+}

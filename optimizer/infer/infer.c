@@ -1,0 +1,352 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The worklist of inference: each spec is evaluated node by node in its graph's order; a call asks for
+ * the callee's spec and waits for its result; a result that rises wakes those who wait. BOTTOM, the
+ * result of a recursion that has not come back, makes what depends on it BOTTOM, and a join ignores it:
+ * so base cases give the type of recursion.
+ * Termination: abs have finite height, since calls inside a recursion are widened (see widen). */
+#include "optimizer/infer/rules.h"
+
+enum { MAX_SPECS = 64, MANY_SPECS = 8 };
+
+static anfi_loc loc_of(const anf_node *n) { return n ? anfi_node_loc(n) : anfi_nowhere(); }
+
+static const char *show(anfi_inference *q, const anfi_abs *a) {
+  anf_text o = {q->cx, NULL, 0, 0};
+  anfi_put_abs(&o, q->cx, a);
+  char *s = anfi_strndup(q->arena, o.text, o.len);
+  anf_text_free(&o);
+  return s;
+}
+
+/* "while specialising loss(f32[784, 10]) called at net.anf:20:7", innermost first. */
+void anfi_infer_trace(anfi_inference *q) {
+  size_t shown = 0;
+  for (const anfi_spec *s = q->now; s && shown < 10; s = s->caller, shown++) {
+    anf_text o = {q->cx, NULL, 0, 0};
+    for (size_t i = 0; i < s->graph->params.n; i++) {
+      if (i) anfi_puts(&o, ", ");
+      anfi_put_abs(&o, q->cx, s->arg[i]);
+    }
+    anfi_note(q->cx, loc_of(s->call), "while specialising %s(%s)%s", s->graph->name->s, o.text ? o.text : "",
+              s->call ? ", called here" : "");
+    anf_text_free(&o);
+  }
+}
+
+/* ---- specs ---- */
+
+static uint64_t key_of(const anf_graph *g, const anfi_abs *const *args) {
+  uint64_t h = g->id;
+  for (size_t i = 0; i < g->params.n; i++) h = anfi_hash_mix(h, args[i]->id);
+  return h;
+}
+
+static bool same_args(const anfi_spec *s, const anfi_abs *const *args) {
+  return !s->graph->params.n || memcmp(s->arg, args, s->graph->params.n * sizeof *args) == 0;
+}
+
+static void enqueue(anfi_inference *q, anfi_spec *s) {
+  if (s->queued) return;
+  s->queued = true;
+  anfi_push(q->arena, &q->queue, s);
+}
+
+static anfi_spec *new_spec(anfi_inference *q, anf_graph *g, const anfi_abs *const *args, anf_node *at) {
+  anfi_spec *s = ANFI_NEW(q->arena, anfi_spec);
+  s->graph = g;
+  s->id = (uint32_t)q->specs.n;
+  s->arg = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
+  if (g->params.n) memcpy(s->arg, args, g->params.n * sizeof *args);
+  s->node = ANFI_NEW_N(q->arena, const anfi_abs *, q->an->graphs[g->id].order.n);
+  s->result = q->abs.bottom;
+  s->caller = q->now;
+  s->call = at;
+  s->next_same = q->of_graph[g->id];
+  q->of_graph[g->id] = s;
+  q->nspec_of[g->id]++;
+  anfi_push(q->arena, &q->specs, s);
+  enqueue(q, s);
+  return s;
+}
+
+static anfi_spec *spec_of(anfi_inference *q, anf_graph *g, const anfi_abs *const *args, anf_node *at) {
+  uint64_t *slot, key = key_of(g, args);
+  for (;; key++) { // keys that collide take the next number
+    slot = anfi_map_at(&q->by_key, key);
+    anfi_spec *s = (anfi_spec *)(uintptr_t)*slot;
+    if (!s) break;
+    if (s->graph == g && same_args(s, args)) return s;
+  }
+  anfi_spec *s = new_spec(q, g, args, at);
+  *slot = anfi_key(s);
+  return s;
+}
+
+static void wake(anfi_inference *q, anfi_spec *s) {
+  for (anfi_site *w = s->waiting; w; w = w->next) enqueue(q, w->user);
+}
+
+static void wait_for(anfi_inference *q, anfi_spec *s, anfi_spec *user) {
+  for (const anfi_site *w = s->waiting; w; w = w->next)
+    if (w->user == user) return;
+  anfi_site *w = ANFI_NEW(q->arena, anfi_site);
+  *w = (anfi_site){s->waiting, user};
+  s->waiting = w;
+}
+
+/* A call inside a recursion meets a spec of the same graph that differs in constants, weak types or
+ * flow sets: one wider spec takes its place. Many specs: dims widen as well. */
+static anfi_spec *widen(anfi_inference *q, anf_graph *g, const anfi_abs **args, anf_node *at) {
+  bool dims = q->nspec_of[g->id] >= MANY_SPECS;
+  const anfi_abs **joined = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
+  for (anfi_spec *s = q->of_graph[g->id]; s; s = s->next_same) {
+    if (s->forward) continue;
+    bool fits = true;
+    for (size_t i = 0; fits && i < g->params.n; i++) {
+      joined[i] = anfi_abs_join(&q->abs, s->arg[i], args[i], dims);
+      fits = joined[i] != NULL;
+    }
+    if (!fits) continue;
+    if (same_args(s, joined)) return s;
+    anfi_spec *wide = anfi_spec_final(spec_of(q, g, joined, at));
+    if (wide != s) {
+      s->forward = wide;
+      wake(q, s);
+    }
+    return wide;
+  }
+  return NULL;
+}
+
+/* ---- arguments ---- */
+
+static bool arity_error(anfi_inference *q, const anf_graph *g, size_t n, const anf_node *at) {
+  anfi_fail(q->cx, loc_of(at), ANF_E0510, g->name->s, g->params.n, n);
+  if (g->debug) {
+    const anfi_debug *d = &q->m->debugs.at[g->debug];
+    if (d->file) anfi_note(q->cx, (anfi_loc){d->file->s, d->line, d->col}, "'%s' is defined here", g->name->s);
+  }
+  anfi_infer_trace(q);
+  return false;
+}
+
+/* A weak number takes the declared element type; unknown dims of a declaration take what comes. */
+static const anfi_abs *declared(anfi_inference *q, const anfi_abs *a, const anf_type *type) {
+  if (a->kind != ANFI_ABS_DATA || type->kind != ANF_TYPE_TENSOR || a->type->kind != ANF_TYPE_TENSOR) return a;
+  if (!anfi_dtype_is_weak((anf_dtype)a->type->dtype) || a->type->dtype == type->dtype) return a;
+  const anf_type *to = anfi_type_with_dtype(q->cx, a->type, (anf_dtype)type->dtype);
+  if (!a->value) return anfi_abs_data(&q->abs, to);
+  anf_value *v = anfi_value_cast(a->value, (anf_dtype)type->dtype);
+  const anfi_abs *cast = anfi_abs_const(&q->abs, v);
+  anf_value_release(v);
+  return cast;
+}
+
+bool anfi_abs_fits(const anfi_abs *a, const anf_type *type) {
+  if (type->kind == ANF_TYPE_ANY || a->kind == ANFI_ABS_BOTTOM) return true;
+  if (type->kind == ANF_TYPE_FN) return a->kind == ANFI_ABS_FN;
+  if (type->kind == ANF_TYPE_TUPLE || type->kind == ANF_TYPE_RECORD) {
+    if (a->kind != (type->kind == ANF_TYPE_TUPLE ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD) || a->n != type->n) return false;
+    for (uint32_t i = 0; i < a->n; i++)
+      if (!anfi_abs_fits(a->item[i], type->items[i])) return false;
+    return true;
+  }
+  if (a->kind != ANFI_ABS_DATA || a->type->kind != type->kind) return false;
+  if (type->kind != ANF_TYPE_TENSOR) return true;
+  if (a->type->dtype != type->dtype || a->type->n != type->n) return false;
+  for (uint32_t i = 0; i < type->n; i++)
+    if (type->dims[i] >= 0 && a->type->dims[i] >= 0 && type->dims[i] != a->type->dims[i]) return false;
+  return true;
+}
+
+static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args, anf_node *at) {
+  for (size_t i = 0; i < g->params.n; i++) {
+    const anf_node *p = g->params.at[i];
+    if (p->type) args[i] = declared(q, args[i], p->type);
+    if (p->type && !anfi_abs_fits(args[i], p->type)) {
+      anf_text o = {q->cx, NULL, 0, 0};
+      anfi_put_type(&o, q->cx, p->type);
+      anfi_fail(q->cx, loc_of(at), ANF_E0511, i + 1, g->name->s, o.text, show(q, args[i]));
+      anf_text_free(&o);
+      anfi_note(q->cx, anfi_node_loc(p), "the parameter is declared here");
+      anfi_infer_trace(q);
+      return false;
+    }
+    if (!q->need[p->id]) args[i] = anfi_abs_broaden(&q->abs, args[i]);
+  }
+  return true;
+}
+
+static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_graph *g) {
+  const anfi_graph_info *gi = &q->an->graphs[g->id];
+  return s && gi->recursive && gi->scc == q->an->graphs[s->graph->id].scc;
+}
+
+anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *code, size_t n,
+                             const anfi_abs *const *args, anf_node *at) {
+  anf_graph *g = code->graph;
+  if (!g) return NULL;
+  if (g->params.n != code->n + n) return (void)arity_error(q, g, code->n + n, at), NULL;
+  const anfi_abs **all = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
+  for (uint32_t i = 0; i < code->n; i++) all[i] = code->item[i];
+  for (size_t i = 0; i < n; i++) all[code->n + i] = args[i];
+  for (size_t i = 0; i < g->params.n; i++)
+    if (all[i]->height > 500) return (void)anfi_fail(q->cx, loc_of(at), ANF_E0513, g->name->s), NULL;
+  if (!fit_declared(q, g, all, at)) return NULL;
+  anfi_spec *callee = in_recursion(q, s, g) || q->nspec_of[g->id] > MAX_SPECS / 2 ? widen(q, g, all, at) : NULL;
+  if (!callee && q->nspec_of[g->id] >= MAX_SPECS) {
+    anfi_fail(q->cx, loc_of(at), ANF_E0512, g->name->s, (unsigned)MAX_SPECS);
+    anfi_infer_trace(q);
+    return NULL;
+  }
+  return anfi_spec_final(callee ? callee : spec_of(q, g, all, at));
+}
+
+const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n, const anfi_abs *const *args,
+                                anf_node *at) {
+  if (f->kind == ANFI_ABS_BOTTOM) return f;
+  for (size_t i = 0; i < n; i++)
+    if (args[i]->kind == ANFI_ABS_BOTTOM) return args[i];
+  if (f->kind != ANFI_ABS_FN) {
+    anfi_fail(q->cx, loc_of(at), ANF_E0514, show(q, f));
+    return anfi_infer_trace(q), NULL;
+  }
+  const anfi_abs *result = q->abs.bottom;
+  for (uint32_t i = 0; i < f->n; i++) {
+    const anfi_abs *r = anfi_infer_code(q, f->item[i], n, args, at);
+    const anfi_abs *both = r ? anfi_abs_join(&q->abs, result, r, true) : NULL;
+    if (r && !both) {
+      anfi_fail(q->cx, loc_of(at), ANF_E0515, show(q, result), show(q, r));
+      anfi_infer_trace(q);
+    }
+    if (!both) return NULL;
+    result = both;
+  }
+  return result;
+}
+
+const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n, const anfi_abs *const *args,
+                                anf_node *at) {
+  if (code->graph) {
+    anfi_spec *s = anfi_infer_callee(q, q->now, code, n, args, at);
+    if (!s) return NULL;
+    wait_for(q, s, q->now);
+    return s->result;
+  }
+  const anfi_abs **all = ANFI_NEW_N(q->arena, const anfi_abs *, code->n + n);
+  for (uint32_t i = 0; i < code->n; i++) all[i] = code->item[i];
+  for (size_t i = 0; i < n; i++) all[code->n + i] = args[i];
+  if (anfi_op_makes_function((anfi_opcode)code->op)) return anfi_infer_transformed(q, code, at);
+  return anfi_infer_apply(q, (anfi_opcode)code->op, code->attrs, code->n + n, all, at);
+}
+
+/* ---- evaluating a spec ---- */
+
+const anfi_abs *anfi_spec_abs(anfi_inference *q, const anfi_spec *s, const anf_node *n) {
+  if (n->kind == ANFI_VALUE) return anfi_abs_const(&q->abs, n->u.value);
+  if (n->kind == ANFI_PARAM) return s->arg[n->u.index];
+  return s->node[q->local[n->id]];
+}
+
+static const anfi_abs *eval_node(anfi_inference *q, anfi_spec *s, anf_node *n) {
+  const anfi_abs *few[8], **in = n->nin <= 8 ? few : ANFI_NEW_N(q->arena, const anfi_abs *, n->nin);
+  for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_spec_abs(q, s, n->in[i].def);
+  if (n->kind == ANFI_CALL) return anfi_infer_call(q, in[0], n->nin - 1u, in + 1, n);
+  return anfi_infer_apply(q, (anfi_opcode)n->op, n->u.attrs, n->nin, in, n);
+}
+
+static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
+  const anf_type *type = s->graph->result_type;
+  if (type) r = declared(q, r, type);
+  if (type && !anfi_abs_fits(r, type)) {
+    anf_text o = {q->cx, NULL, 0, 0};
+    anfi_put_type(&o, q->cx, type);
+    anfi_fail(q->cx, loc_of(s->graph->result), ANF_E0516, s->graph->name->s, o.text, show(q, r));
+    anf_text_free(&o);
+    anfi_infer_trace(q);
+    return false;
+  }
+  if (!q->need[s->graph->result->id]) r = anfi_abs_broaden(&q->abs, r);
+  const anfi_abs *up = anfi_abs_join(&q->abs, s->result, r, true);
+  if (!up) {
+    anfi_fail(q->cx, loc_of(s->graph->result), ANF_E0515, show(q, s->result), show(q, r));
+    return false;
+  }
+  if (up == s->result) return true;
+  s->result = up;
+  wake(q, s);
+  return true;
+}
+
+static bool eval_spec(anfi_inference *q, anfi_spec *s) {
+  const anfi_graph_info *gi = &q->an->graphs[s->graph->id];
+  q->now = s;
+  q->evals++;
+  for (size_t i = 0; i < gi->order.n; i++) {
+    const anfi_abs *a = eval_node(q, s, gi->order.at[i]);
+    if (!a) return false;
+    s->node[i] = a;
+  }
+  return set_result(q, s, anfi_spec_abs(q, s, s->graph->result));
+}
+
+anfi_inference *anfi_infer_new(anf_module *m) {
+  anfi_arena *a = anfi_scratch(m->cx);
+  anfi_inference *q = ANFI_NEW(a, anfi_inference);
+  q->cx = m->cx;
+  q->m = m;
+  q->arena = a;
+  q->an = anfi_analyse(m);
+  anfi_abs_init(&q->abs, a);
+  anfi_map_init(&q->by_key, a);
+  q->local = ANFI_NEW_N(a, uint32_t, m->nodes.n);
+  q->need = ANFI_NEW_N(a, uint8_t, m->nodes.n);
+  q->of_graph = ANFI_NEW_N(a, anfi_spec *, m->graphs.n);
+  q->nspec_of = ANFI_NEW_N(a, uint32_t, m->graphs.n);
+  for (size_t i = 0; i < m->graphs.n; i++)
+    for (size_t k = 0; k < q->an->graphs[i].order.n; k++)
+      q->local[q->an->graphs[i].order.at[k]->id] = (uint32_t)k;
+  anfi_find_needs(q);
+  return q;
+}
+
+anfi_spec *anfi_infer_entry(anfi_inference *q, anf_graph *g, size_t n, const anf_type *const *types) {
+  if (n != g->params.n) return (void)arity_error(q, g, n, NULL), NULL;
+  const anfi_abs **args = ANFI_NEW_N(q->arena, const anfi_abs *, n);
+  for (size_t i = 0; i < n; i++) {
+    args[i] = anfi_abs_of_type(&q->abs, types[i]);
+    if (!args[i]) return (void)anfi_fail(q->cx, anfi_node_loc(g->params.at[i]), ANF_E0517, g->name->s, i + 1), NULL;
+  }
+  if (!fit_declared(q, g, args, NULL)) return NULL;
+  anfi_spec *s = spec_of(q, g, args, NULL);
+  s->entry = true;
+  return s;
+}
+
+/* The recursion whose result nothing gives. */
+static bool check_grounded(anfi_inference *q) {
+  for (size_t i = 0; i < q->specs.n; i++) {
+    const anfi_spec *s = q->specs.at[i];
+    if (s->forward || s->result->kind != ANFI_ABS_BOTTOM || !s->entry) continue;
+    const anfi_spec *at = s;
+    for (size_t k = 0; k < q->specs.n; k++) // the recursive one says more than who called it
+      if (q->an->graphs[q->specs.at[k]->graph->id].recursive && q->specs.at[k]->result->kind == ANFI_ABS_BOTTOM) {
+        at = q->specs.at[k];
+        break;
+      }
+    return anfi_fail(q->cx, loc_of(at->graph->result), ANF_E0518, at->graph->name->s);
+  }
+  return true;
+}
+
+bool anfi_infer_run(anfi_inference *q) {
+  size_t next = 0;
+  while (next < q->queue.n) {
+    anfi_spec *s = q->queue.at[next++];
+    s->queued = false;
+    if (!s->forward && !eval_spec(q, s)) return false;
+    if (next == q->queue.n) next = q->queue.n = 0;
+    if (q->evals % 1024 == 0 && !anfi_go_on(q->cx, "inferring types", 0.0)) return false;
+  }
+  return check_grounded(q);
+}

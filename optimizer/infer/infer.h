@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inference and specialisation: what each function computes for each signature it is called with.
+ *
+ * Glossary
+ *   abs      an abstract value, hash-consed: equality is pointer equality
+ *   code     one function that a value may be: a graph, a primitive or a transform, with what is bound
+ *   flow set the codes that a function value may be
+ *   spec     a graph at one signature: its parameters' abs, and the abs of all its nodes
+ *   need     a node whose value, not just type, decides types: an attribute, an index into a tuple
+ *
+ * Graphs are closed before (optimizer/lift.c), so a spec has no captures, only parameters. */
+#ifndef ANFI_INFER_H
+#define ANFI_INFER_H
+
+#include "ir/ir.h"
+
+typedef enum anfi_abs_kind {
+  ANFI_ABS_BOTTOM, // nothing known yet: the recursion has not come back
+  ANFI_ABS_DATA,   // a type without items; `value` if it is constant
+  ANFI_ABS_TUPLE,
+  ANFI_ABS_RECORD,
+  ANFI_ABS_CODE,   // a member of a flow set; items are what is bound
+  ANFI_ABS_FN      // a flow set; items are codes, by rising id
+} anfi_abs_kind;
+
+typedef struct anfi_abs {
+  uint8_t kind;
+  uint16_t op;                // of a CODE that is a primitive, else ANF_OP_NONE
+  uint32_t id, n;
+  uint32_t depth;             // nesting of codes in what codes bind
+  uint32_t height;            // of the whole abs; bounded, so that walks over it may recurse
+  const anf_type *type;       // of DATA; of a RECORD, for its field names
+  anf_value *value;           // of constant DATA
+  anf_graph *graph;           // of a CODE
+  const anfi_attrs *attrs;    // of a CODE that is a primitive
+  uint64_t hash;
+  const struct anfi_abs *item[];
+} anfi_abs;
+
+/* abs.c */
+typedef struct anfi_abs_table {
+  anf_ctx *cx;
+  anfi_arena *arena;
+  const anfi_abs **slots;
+  size_t nslot, n;
+  const anfi_abs *bottom;
+} anfi_abs_table;
+void anfi_abs_init(anfi_abs_table *t, anfi_arena *a);
+const anfi_abs *anfi_abs_data(anfi_abs_table *t, const anf_type *type);
+const anfi_abs *anfi_abs_const(anfi_abs_table *t, anf_value *v); // any value without functions
+const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_type *record, size_t n,
+                               const anfi_abs *const *items);
+const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
+                              size_t n, const anfi_abs *const *bound);
+const anfi_abs *anfi_abs_fn1(anfi_abs_table *t, const anfi_abs *code); // a flow set of one
+/* From a declared type: functions in it are unknown, which gives NULL. */
+const anfi_abs *anfi_abs_of_type(anfi_abs_table *t, const anf_type *type);
+/* Without constants, all the way down. */
+const anfi_abs *anfi_abs_broaden(anfi_abs_table *t, const anfi_abs *a);
+/* The least abs above both; NULL if they do not fit (types, ranks, arities). `dims` allows dims to
+ * become unknown. */
+const anfi_abs *anfi_abs_join(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b, bool dims);
+/* The type of the data that represents it after specialisation (see form.c); NULL for BOTTOM. */
+const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a);
+bool anfi_abs_has_fn(const anfi_abs *a);
+/* The value of a constant, a new reference; NULL if it is not constant all through. */
+anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a);
+void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a); // "f32[2], fn{f, g}" for messages
+
+/* Does `set` have a member with this code, whatever it binds? Its position, or set->n. */
+uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code);
+
+/* infer.c */
+typedef struct anfi_spec anfi_spec;
+typedef struct anfi_site anfi_site;
+struct anfi_site { // who waits for a spec's result
+  anfi_site *next;
+  anfi_spec *user;
+};
+struct anfi_spec {
+  anf_graph *graph;
+  uint32_t id;
+  const anfi_abs **arg;        // by parameter
+  const anfi_abs **node;       // by position in the graph's order
+  const anfi_abs *result;
+  anfi_spec *forward;          // a wider spec that took its place, or NULL
+  anfi_spec *caller;           // who asked first, for messages
+  anf_node *call;              // and at which node
+  anfi_site *waiting;
+  anfi_spec *next_same;        // specs of one graph
+  bool queued, entry;
+  anf_graph *made;             // specialise.c: the specialised graph
+};
+
+typedef struct anfi_inference {
+  anf_ctx *cx;
+  anf_module *m;
+  anfi_arena *arena;
+  const anf_analysis *an;
+  anfi_abs_table abs;
+  uint32_t *local;             // node id -> position in its graph's order
+  uint8_t *need;               // node id -> its value decides types
+  anfi_spec **of_graph;        // graph id -> its specs
+  uint32_t *nspec_of;          // graph id -> their number
+  anfi_map by_key;
+  ANFI_VEC(anfi_spec *) specs; // by id
+  ANFI_VEC(anfi_spec *) queue;
+  size_t evals;                // evaluations of whole specs, for tests and benchmarks
+  anfi_spec *now;              // being evaluated
+} anfi_inference;
+
+/* Infers from the entry graphs on. False with E05xx recorded. */
+bool anfi_infer_run(anfi_inference *q);
+anfi_inference *anfi_infer_new(anf_module *m);
+/* The spec of g at these arguments, made and queued if it is new. */
+anfi_spec *anfi_infer_entry(anfi_inference *q, anf_graph *g, size_t n, const anf_type *const *types);
+static inline anfi_spec *anfi_spec_final(anfi_spec *s) {
+  while (s->forward) s = s->forward;
+  return s;
+}
+/* The abs of a node inside a spec. */
+const anfi_abs *anfi_spec_abs(anfi_inference *q, const anfi_spec *s, const anf_node *n);
+/* The spec that calling `code` with `args` in s comes to; NULL for a primitive. */
+anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *code, size_t n,
+                             const anfi_abs *const *args, anf_node *at);
+
+/* need.c */
+void anfi_find_needs(anfi_inference *q);
+
+/* The data that stands for a function value once programs are first order (emit.c):
+ *   one code        the tuple of what it binds
+ *   several codes   (tag, what code 0 binds, what code 1 binds, ...), those of other tags undefined */
+
+#endif

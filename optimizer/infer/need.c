@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which nodes' values, and not just types, decide the types of others: attributes given by nodes and
+ * indices into tuples, back through integer arithmetic, tuples, and parameters of graphs that are
+ * called by name. Only these keep constants in a signature; all others are broadened, so f(1) and
+ * f(2) are one signature. A worklist over nodes: linear. */
+#include "optimizer/infer/infer.h"
+
+typedef struct {
+  anfi_inference *q;
+  ANFI_VEC(anf_node *) todo;
+} needs;
+
+static void want(needs *w, anf_node *n) {
+  if (n->kind == ANFI_VALUE || w->q->need[n->id]) return;
+  w->q->need[n->id] = 1;
+  anfi_push(w->q->arena, &w->todo, n);
+}
+
+static void want_inputs(needs *w, const anf_node *n, size_t from) {
+  for (size_t i = from; i < n->nin; i++) want(w, n->in[i].def);
+}
+
+static void seed(needs *w, anf_node *n) {
+  if (n->kind != ANFI_APPLY) return;
+  if (n->u.attrs) want_inputs(w, n, anfi_arg_count(n));
+  if (n->op == ANF_OP_GetItem) want_inputs(w, n, 1);
+}
+
+/* A needed parameter makes the argument needed at every call by name. */
+static void want_arguments(needs *w, const anf_node *param) {
+  const anf_graph *g = param->graph;
+  if (!g->self) return;
+  for (const anfi_use *u = g->self->uses; u; u = u->next) {
+    const anf_node *call = u->user;
+    size_t at = param->u.index + 1;
+    if (call->kind == ANFI_CALL && u == &call->in[0] && at < call->nin) want(w, call->in[at].def);
+    if (anfi_is_op(call, ANF_OP_Partial) && u == &call->in[0] && at < call->nin) want(w, call->in[at].def);
+  }
+}
+
+static void want_result(needs *w, const anf_node *call) {
+  anf_graph *g = anfi_value_graph(call->in[0].def);
+  if (g && g->result) want(w, g->result);
+}
+
+void anfi_find_needs(anfi_inference *q) {
+  needs w = {.q = q};
+  for (size_t i = 0; i < q->m->graphs.n; i++) {
+    const anfi_graph_info *gi = &q->an->graphs[i];
+    for (size_t k = 0; q->m->graphs.at[i] && k < gi->order.n; k++) seed(&w, gi->order.at[k]);
+  }
+  while (w.todo.n) {
+    anf_node *n = w.todo.at[--w.todo.n];
+    if (n->kind == ANFI_PARAM) want_arguments(&w, n);
+    else if (n->kind == ANFI_CALL) want_result(&w, n);
+    else want_inputs(&w, n, 0);
+  }
+}

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The abs of a primitive's result. Ops on tuples and functions work on abs; all others are asked for
+ * the type of their result by their row's infer hook. A node whose value is needed is computed by the
+ * reference kernels when its inputs are constants. */
+#include "optimizer/infer/rules.h"
+
+enum { FEW = 8, FOLD_BYTES = 4096 };
+
+typedef struct {
+  anfi_inference *q;
+  anfi_opcode op;
+  const anfi_attrs *attrs;
+  size_t n;                    // arguments, without attribute nodes
+  const anfi_abs *const *in;
+  anf_node *at;
+  anf_value **attr;            // by schema index
+} applied;
+
+static const anfi_abs *fail(const applied *p, anfi_code code, const char *a, const char *b) {
+  anfi_fail(p->q->cx, anfi_node_loc(p->at), code, a, b);
+  anfi_infer_trace(p->q);
+  return NULL;
+}
+
+static const char *show(const applied *p, const anfi_abs *a) {
+  anf_text o = {p->q->cx, NULL, 0, 0};
+  anfi_put_abs(&o, p->q->cx, a);
+  char *s = anfi_strndup(p->q->arena, o.text, o.len);
+  anf_text_free(&o);
+  return s;
+}
+
+/* ---- constants ---- */
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+/* Attribute values: constants of the node, or inputs whose abs must be constant. */
+static bool find_attrs(applied *p, size_t n) {
+  anfi_inference *q = p->q;
+  const anfi_schema *s = anfi_op_schema(q->cx, p->op);
+  uint32_t nodes = 0;
+  for (uint32_t k = 0; p->attrs && k < p->attrs->n; k++) nodes += p->attrs->at[k] == &anfi_from_node;
+  p->n = n - nodes;
+  p->attr = s->nattr ? ANFI_NEW_N(q->arena, anf_value *, s->nattr) : NULL;
+  size_t next = p->n;
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    p->attr[k] = anfi_attr_value(q->cx, p->op, p->attrs, k);
+    if (p->attr[k]) continue;
+    const anfi_abs *a = p->in[next++];
+    p->attr[k] = anfi_abs_value(q->cx, a);
+    if (!p->attr[k]) return fail(p, ANF_E0520, s->attr[k].name->s, s->name->s) != NULL;
+    anfi_defer(q->cx, ANFI_ALWAYS, release, p->attr[k]);
+    if (!anfi_attr_check(q->cx, p->op, k, p->attr[k], anfi_node_loc(p->at))) return false;
+  }
+  return true;
+}
+
+/* ---- ops on tuples, records and functions ---- */
+
+static const anfi_abs *tuple_item(const applied *p, const anfi_abs *t, int64_t i) {
+  if (t->kind == ANFI_ABS_BOTTOM) return t;
+  if (t->kind != ANFI_ABS_TUPLE) return fail(p, ANF_E0504, show(p, t), "");
+  if (i < 0) i += t->n;
+  if (i < 0 || i >= (int64_t)t->n) {
+    anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0505, (long long)i, show(p, t));
+    return anfi_infer_trace(p->q), NULL;
+  }
+  return t->item[i];
+}
+
+static const anfi_abs *tuple_get(const applied *p) {
+  int64_t i = 0;
+  anfi_value_is_int(p->attr[0], &i);
+  return tuple_item(p, p->in[0], i);
+}
+
+static const anfi_abs *join_all(const applied *p, size_t n, const anfi_abs *const *in) {
+  const anfi_abs *r = p->q->abs.bottom;
+  for (size_t i = 0; i < n; i++) {
+    const anfi_abs *both = anfi_abs_join(&p->q->abs, r, in[i], true);
+    if (!both) return fail(p, ANF_E0515, show(p, r), show(p, in[i]));
+    r = both;
+  }
+  return r;
+}
+
+static const anfi_abs *switch_of(const applied *p) {
+  const anfi_abs *c = p->in[0];
+  if (c->kind == ANFI_ABS_BOTTOM) return c;
+  if (c->kind != ANFI_ABS_DATA || !anfi_is_scalar(c->type)) return fail(p, ANF_E0521, show(p, c), "");
+  if (c->value) return anfi_get_f64(c->value, 0) != 0 ? p->in[1] : p->in[2];
+  return join_all(p, 2, p->in + 1);
+}
+
+/* SwitchLayer(i, f, g, ...) or SwitchLayer(i, (f, g, ...)). */
+static const anfi_abs *switch_layer(const applied *p) {
+  const anfi_abs *t = p->in[1];
+  bool packed = p->n == 2 && t->kind == ANFI_ABS_TUPLE;
+  return packed ? join_all(p, t->n, t->item) : join_all(p, p->n - 1, p->in + 1);
+}
+
+static const anfi_abs *partial(const applied *p) {
+  anfi_inference *q = p->q;
+  const anfi_abs *f = p->in[0];
+  if (f->kind == ANFI_ABS_BOTTOM) return f;
+  if (f->kind != ANFI_ABS_FN) return fail(p, ANF_E0514, show(p, f), "");
+  const anfi_abs *r = q->abs.bottom;
+  for (uint32_t i = 0; i < f->n; i++) {
+    const anfi_abs *c = f->item[i], **bound = ANFI_NEW_N(q->arena, const anfi_abs *, c->n + p->n - 1);
+    if (c->n) memcpy(bound, c->item, c->n * sizeof *bound);
+    memcpy(bound + c->n, p->in + 1, (p->n - 1) * sizeof *bound);
+    const anfi_abs *code = anfi_abs_code(&q->abs, c->graph, c->op, c->attrs, c->n + p->n - 1, bound);
+    if (code->depth > 8) return fail(p, ANF_E0522, c->graph ? c->graph->name->s : anfi_op[c->op].name, "");
+    r = anfi_abs_join(&q->abs, r, anfi_abs_fn1(&q->abs, code), true);
+  }
+  return r;
+}
+
+static const anfi_abs *make_record(const applied *p) {
+  const anf_value *names = p->attr[0];
+  anfi_inference *q = p->q;
+  const anfi_str **s = ANFI_NEW_N(q->arena, const anfi_str *, p->n);
+  const anf_type **t = ANFI_NEW_N(q->arena, const anf_type *, p->n), *any = anfi_type_simple(q->cx, ANF_TYPE_ANY);
+  for (size_t i = 0; i < p->n; i++) {
+    s[i] = anfi_intern(&q->cx->strings, names->u.item[i]->u.text, names->u.item[i]->n);
+    t[i] = any;
+  }
+  return anfi_abs_items(&q->abs, ANFI_ABS_RECORD, anfi_type_record(q->cx, p->n, s, t), p->n, p->in);
+}
+
+static const anfi_abs *record_get(const applied *p) {
+  const anfi_abs *r = p->in[0];
+  if (r->kind == ANFI_ABS_BOTTOM) return r;
+  for (uint32_t i = 0; r->kind == ANFI_ABS_RECORD && i < r->n; i++)
+    if (strcmp(r->type->names[i]->s, p->attr[0]->u.text) == 0) return r->item[i];
+  return fail(p, ANF_E0523, p->attr[0]->u.text, show(p, r));
+}
+
+/* ---- everything else: the row's hook ---- */
+
+/* A nested tuple's abs from its type. */
+static const anfi_abs *of_type(const applied *p, const anf_type *t) {
+  const anfi_abs *a = anfi_abs_of_type(&p->q->abs, t);
+  return a ? a : fail(p, ANF_E0524, anfi_op[p->op].name, "");
+}
+
+static const anf_type **types_of(const applied *p) {
+  const anf_type **t = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
+  for (size_t i = 0; i < p->n; i++) {
+    if (anfi_abs_has_fn(p->in[i])) return (void)fail(p, ANF_E0525, anfi_op[p->op].name, show(p, p->in[i])), NULL;
+    t[i] = anfi_abs_type(&p->q->abs, p->in[i]);
+  }
+  return t;
+}
+
+static const anfi_abs *fold(const applied *p, const anf_type *t) {
+  anfi_inference *q = p->q;
+  anf_value **in = ANFI_NEW_N(q->arena, anf_value *, p->n + 1);
+  for (size_t i = 0; i < p->n; i++) {
+    if (!(in[i] = anfi_abs_value(q->cx, p->in[i]))) return NULL;
+    anfi_defer(q->cx, ANFI_ALWAYS, release, in[i]);
+  }
+  anfi_eval e = {.cx = q->cx, .scratch = q->arena, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = in,
+                 .attr = p->attr, .type = t};
+  if (!anfi_eval_op(&e)) return NULL;
+  const anfi_abs *a = anfi_abs_const(&q->abs, e.out);
+  anf_value_release(e.out);
+  return a;
+}
+
+static bool worth_folding(const applied *p, const anf_type *t) {
+  size_t n;
+  if (!p->q->need[p->at->id] || (anfi_op[p->op].flags & ANFI_EFFECT)) return false;
+  return t->kind != ANF_TYPE_TENSOR || (anfi_type_elements(t, &n) && n * anf_dtype_bytes((anf_dtype)t->dtype) <= FOLD_BYTES);
+}
+
+/* The shape of a tensor with known dims is known though the tensor is not. */
+static const anfi_abs *shape_of(const applied *p) {
+  const anfi_abs *x = p->in[0];
+  if (x->kind != ANFI_ABS_DATA || x->type->kind != ANF_TYPE_TENSOR) return NULL;
+  for (uint32_t i = 0; i < x->type->n; i++)
+    if (x->type->dims[i] < 0) return NULL;
+  anf_value *v = anfi_value_new_ints(p->q->cx, x->type->n, x->type->dims);
+  const anfi_abs *a = anfi_abs_const(&p->q->abs, v);
+  anf_value_release(v);
+  return a;
+}
+
+static const anfi_abs *by_hook(const applied *p) {
+  anfi_inference *q = p->q;
+  for (size_t i = 0; i < p->n; i++)
+    if (p->in[i]->kind == ANFI_ABS_BOTTOM) return p->in[i];
+  const anf_type **t = types_of(p);
+  if (!t) return NULL;
+  anfi_infer hook = {.cx = q->cx, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = t, .attr = p->attr};
+  if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
+  const anfi_abs *known = p->op == ANF_OP_Shape ? shape_of(p) : NULL;
+  if (known) return known;
+  const anfi_abs *folded = worth_folding(p, hook.out) ? fold(p, hook.out) : NULL;
+  if (folded) return folded;
+  if (anfi_failed(q->cx)) return anfi_infer_trace(q), NULL;
+  return of_type(p, hook.out);
+}
+
+const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                                 const anfi_abs *const *in, anf_node *at) {
+  applied p = {.q = q, .op = op, .attrs = attrs, .n = n, .in = in, .at = at};
+  if (anfi_op_makes_function(op)) {
+    const anfi_abs *code = anfi_abs_code(&q->abs, NULL, (uint16_t)op, attrs, n, in);
+    return anfi_abs_fn1(&q->abs, code);
+  }
+  if (anfi_op[op].flags & ANFI_CALLS) return anfi_infer_meta(q, op, n, in, at);
+  if (!find_attrs(&p, n)) return NULL;
+  switch (op) {
+  case ANF_OP_MakeTuple: return anfi_abs_items(&q->abs, ANFI_ABS_TUPLE, NULL, p.n, in);
+  case ANF_OP_TupleGet: return tuple_get(&p);
+  case ANF_OP_MakeRecord: return make_record(&p);
+  case ANF_OP_RecordGet: return record_get(&p);
+  case ANF_OP_Switch: return switch_of(&p);
+  case ANF_OP_SwitchLayer: return switch_layer(&p);
+  case ANF_OP_Partial: return partial(&p);
+  default: return by_hook(&p);
+  }
+}

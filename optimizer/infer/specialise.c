@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writes inferred specs out: a typed copy of a graph for each signature, in first-order form, where
+ * function values are the data they bind and calls are direct or by Switch among closed graphs. The
+ * originals are removed. Works through a list of specs, never by recursion. */
+#include "optimizer/infer/emit.h"
+
+anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s) {
+  s = anfi_spec_final(s);
+  if (s->made) return s->made;
+  anf_graph *old = s->graph, *g = anfi_graph_new(e->q->m, old->name);
+  g->debug = old->debug;
+  g->flags = old->flags;
+  for (size_t i = 0; i < old->params.n; i++) {
+    anf_node *p = anfi_param(g, NULL, anfi_abs_type(e->abs, s->arg[i]));
+    p->debug = old->params.at[i]->debug;
+  }
+  s->made = g;
+  anfi_push(e->arena, &e->todo, s);
+  return g;
+}
+
+/* An original operand as data: a function constant binds nothing. */
+static anf_node *operand(anfi_emit *e, anf_node *n) {
+  if (n->kind == ANFI_PARAM) return e->g->params.at[n->u.index];
+  if (n->kind != ANFI_VALUE) return e->node[e->q->local[n->id]];
+  if (n->u.value->kind == ANF_VALUE_FN) return anfi_emit_tuple(e, 0, NULL);
+  if (!n->type) n->type = anf_value_type(e->q->cx, n->u.value);
+  return n;
+}
+
+/* The callee of a call is a Switch of two single functions: a branch, with nothing stored. */
+static bool is_branch(anfi_emit *e, const anf_node *call, const anfi_abs *fabs[2]) {
+  const anf_node *sw = call->in[0].def;
+  if (!anfi_is_op(sw, ANF_OP_Switch) || sw->graph != call->graph) return false;
+  if (anfi_spec_abs(e->q, e->spec, sw->in[0].def)->value) return false;
+  for (int i = 0; i < 2; i++) {
+    fabs[i] = anfi_spec_abs(e->q, e->spec, sw->in[i + 1].def);
+    if (fabs[i]->kind != ANFI_ABS_FN || fabs[i]->n != 1) return false;
+  }
+  return true;
+}
+
+static anf_node *emit_call(anfi_emit *e, anf_node *n, const anfi_abs *const *iabs, anf_node *const *in,
+                           const anfi_abs *result) {
+  const anfi_abs *fabs[2];
+  if (iabs[0]->kind == ANFI_ABS_BOTTOM) return anfi_emit_coerce(e, in[0], iabs[0], result);
+  if (!is_branch(e, n, fabs)) return anfi_emit_call(e, iabs[0], in[0], n->nin - 1u, iabs + 1, in + 1, result, n);
+  anf_node *sw = n->in[0].def, *f[2] = {operand(e, sw->in[1].def), operand(e, sw->in[2].def)};
+  return anfi_emit_branch(e, operand(e, sw->in[0].def), fabs, f, n->nin - 1u, iabs + 1, in + 1, result, n);
+}
+
+static anf_node *emit_node(anfi_emit *e, anf_node *n) {
+  anfi_inference *q = e->q;
+  const anfi_abs **iabs = ANFI_NEW_N(e->arena, const anfi_abs *, n->nin + 1), *result = anfi_spec_abs(q, e->spec, n);
+  anf_node **in = ANFI_NEW_N(e->arena, anf_node *, n->nin + 1);
+  if (result->kind == ANFI_ABS_DATA && result->value && !(n->flags & ANFI_NODE_EFFECT))
+    return anfi_emit_const(e, anf_value_retain(result->value));
+  for (uint32_t i = 0; i < n->nin; i++) {
+    in[i] = operand(e, n->in[i].def);
+    iabs[i] = anfi_spec_abs(q, e->spec, n->in[i].def);
+  }
+  if (n->kind == ANFI_CALL) return emit_call(e, n, iabs, in, result);
+  return anfi_emit_op(e, (anfi_opcode)n->op, n->u.attrs, n->nin, iabs, in, result, n);
+}
+
+static bool write_body(anfi_emit *e, anfi_spec *s) {
+  const anfi_graph_info *gi = &e->q->an->graphs[s->graph->id];
+  e->spec = s;
+  e->q->now = s;
+  e->g = s->made;
+  e->node = ANFI_NEW_N(e->arena, anf_node *, gi->order.n);
+  for (size_t i = 0; i < gi->order.n; i++) {
+    anf_node *n = gi->order.at[i];
+    e->debug = n->debug;
+    e->call = NULL;
+    if (!(e->node[i] = emit_node(e, n))) return false;
+    if ((n->flags & ANFI_NODE_EFFECT) && e->call) anfi_add_effect(e->g, e->call);
+  }
+  anf_node *r = s->graph->result;
+  anf_node *out = anfi_emit_coerce(e, operand(e, r), anfi_spec_abs(e->q, s, r), s->result);
+  anfi_set_result(s->made, out);
+  return true;
+}
+
+static void remove_originals(anf_module *m, size_t ngraph) {
+  for (size_t i = 0; i < ngraph; i++) {
+    anf_graph *g = m->graphs.at[i];
+    if (!g) continue;
+    while (g->effects.n) anfi_remove_effect(g->effects.at[g->effects.n - 1]);
+    anfi_graph_remove(g);
+  }
+  anfi_sweep(m);
+}
+
+bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry, const anf_type *const *const *types) {
+  size_t ngraph = m->graphs.n;
+  anfi_inference *q = anfi_infer_new(m);
+  anfi_emit e = {.q = q, .abs = &q->abs, .arena = q->arena};
+  for (size_t i = 0; i < n; i++)
+    if (!anfi_infer_entry(q, entry[i], entry[i]->params.n, types[i])) return false;
+  size_t nentry = q->specs.n;
+  if (!anfi_infer_run(q)) return false;
+  for (size_t i = 0; i < nentry; i++) entry[i] = anfi_emit_graph(&e, q->specs.at[i]);
+  while (e.todo.n)
+    if (!write_body(&e, e.todo.at[--e.todo.n])) return false;
+  remove_originals(m, ngraph);
+  return true;
+}
+
+/* All functions for the host whose parameters have types are entries. */
+static bool has_signature(const anf_graph *g) {
+  for (size_t i = 0; i < g->params.n; i++) {
+    const anf_type *t = g->params.at[i]->type;
+    if (!t || t->kind == ANF_TYPE_FN || t->kind == ANF_TYPE_ANY) return false;
+  }
+  return g->result != NULL;
+}
+
+bool anfi_opt_specialise(anfi_pass *p) {
+  anf_module *m = p->m;
+  anfi_arena *a = anfi_scratch(m->cx);
+  anf_graph **entry = ANFI_NEW_N(a, anf_graph *, m->graphs.n);
+  const anf_type *const **types = ANFI_NEW_N(a, const anf_type *const *, m->graphs.n);
+  size_t n = 0;
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    anf_graph *g = m->graphs.at[i];
+    if (!g || (g->flags & ANFI_GRAPH_PRIVATE) || !has_signature(g)) continue;
+    const anf_type **t = ANFI_NEW_N(a, const anf_type *, g->params.n);
+    for (size_t k = 0; k < g->params.n; k++) t[k] = g->params.at[k]->type;
+    types[n] = t;
+    entry[n++] = g;
+  }
+  if (!n) return anfi_fail(m->cx, anfi_nowhere(), ANF_E0526);
+  return anfi_specialise(m, n, entry, types);
+}

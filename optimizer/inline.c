@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Inlining of calls by name in a closed module, callees before callers. A graph with one use moves into
+ * its caller, which costs its size once; a small one is copied while the caller does not grow past
+ * twice its size. Recursive graphs stay: they are loops or calls for later passes. */
+#include "optimizer/opt.h"
+
+enum { TRIVIAL = 2, SMALL = 40, SLACK = 200 };
+
+typedef struct {
+  anfi_pass *pass;
+  anfi_arena *a;
+  const anf_analysis *an;
+  uint32_t *size; // by graph id, of graphs that are done
+} inlining;
+
+/* One call, no other use, and the host does not know it. */
+static bool used_once(const anf_graph *g) {
+  const anfi_use *u = g->self ? g->self->uses : NULL;
+  return (g->flags & ANFI_GRAPH_PRIVATE) && u && !u->next && !anfi_is_result(g->module, g->self);
+}
+
+static bool wanted(const inlining *in, const anf_graph *callee, size_t now, size_t before) {
+  const anfi_graph_info *info = &in->an->graphs[callee->id];
+  if (info->recursive || !callee->result) return false;
+  size_t size = in->size[callee->id];
+  if (used_once(callee) || size <= TRIVIAL) return true;
+  return size <= SMALL && now + size <= 2 * before + SLACK;
+}
+
+/* The call's users get the callee's result; the order of effects keeps its place. */
+static void finish(anf_node *call, anf_node *result, const anf_graph *callee, anfi_map *copies) {
+  if (call->flags & ANFI_NODE_EFFECT) anfi_splice_effects(call, callee, copies);
+  anfi_replace(call, result);
+  anfi_delete(call);
+}
+
+static void move_in(inlining *in, anf_node *call, anf_graph *callee) {
+  anfi_node_vec order = {0};
+  anfi_graph_order(callee, in->a, &order);
+  for (size_t i = 0; i < callee->params.n; i++) anfi_replace(callee->params.at[i], call->in[i + 1].def);
+  for (size_t i = 0; i < order.n; i++) anfi_move(order.at[i], call->graph);
+  anf_node *result = callee->result;
+  finish(call, result, callee, NULL);
+  callee->effects.n = 0;
+  anfi_graph_remove(callee);
+}
+
+static void copy_in(inlining *in, anf_node *call, anf_graph *callee) {
+  anfi_map copies;
+  anfi_map_init(&copies, in->a);
+  anfi_node_vec order = {0};
+  anfi_graph_order(callee, in->a, &order);
+  for (size_t i = 0; i < callee->params.n; i++)
+    *anfi_map_at(&copies, callee->params.at[i]->id) = anfi_key(call->in[i + 1].def);
+  for (size_t i = 0; i < order.n; i++) anfi_copy_node(in->a, call->graph, order.at[i], &copies);
+  finish(call, anfi_copy_of(&copies, callee->result), callee, &copies);
+}
+
+static void inline_into(inlining *in, anf_graph *g) {
+  anfi_node_vec order = {0};
+  anfi_graph_order(g, in->a, &order);
+  size_t before = order.n, now = before;
+  for (size_t i = 0; i < order.n; i++) {
+    anf_node *n = order.at[i];
+    anf_graph *callee = n->kind == ANFI_CALL ? anfi_value_graph(n->in[0].def) : NULL;
+    if (!callee || callee == g || callee->params.n != n->nin - 1u || !wanted(in, callee, now, before)) continue;
+    if (!anfi_rewrite(in->pass)) break;
+    now += in->size[callee->id];
+    if (used_once(callee)) move_in(in, n, callee);
+    else copy_in(in, n, callee);
+  }
+  in->size[g->id] = (uint32_t)now;
+}
+
+bool anfi_opt_inline(anfi_pass *p) {
+  anf_module *m = p->m;
+  inlining in = {.pass = p, .a = anfi_scratch(m->cx), .an = anfi_analyse(m)};
+  in.size = ANFI_NEW_N(in.a, uint32_t, m->graphs.n);
+  for (size_t i = 0; i < in.an->by_scc.n; i++) {
+    anf_graph *g = in.an->by_scc.at[i];
+    if (!g->removed && g->result) inline_into(&in, g);
+  }
+  return true;
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lambda lifting: what a graph captures becomes leading parameters, so every graph is closed.
+ *   a call of g           passes the captured values first
+ *   any other use of g    becomes Partial(g, captured values)
+ * The captured value of a graph nested deeper is that graph's own new parameter, for a graph captures
+ * all that the graphs it refers to capture (ir/analysis.c). Linear in the module and the captures. */
+#include "optimizer/opt.h"
+
+typedef struct {
+  anf_module *m;
+  const anf_analysis *an;
+  anfi_arena *scratch;
+  anfi_map lifted; // (graph id, node id) -> the graph's parameter for that node
+  anfi_map moved;  // node id -> the call that took its place
+} lifting;
+
+static uint64_t pair(const anf_graph *g, const anf_node *n) { return (uint64_t)g->id << 32 | n->id; }
+
+/* The captured node as graph g sees it. */
+static anf_node *seen_from(const lifting *l, const anf_graph *g, anf_node *n) {
+  const uint64_t *p = n->graph == g ? anfi_map_find(&l->moved, n->id) : anfi_map_find(&l->lifted, pair(g, n));
+  return p ? (anf_node *)(uintptr_t)*p : n;
+}
+
+static void add_params(lifting *l, anf_graph *g) {
+  const anfi_graph_info *gi = &l->an->graphs[g->id];
+  for (size_t i = 0; i < gi->free.n; i++) {
+    anf_node *n = gi->free.at[i];
+    anf_node *p = anfi_insert_param(g, i, NULL, n->type);
+    p->debug = anfi_debug_derive(l->m, n->debug, "captured");
+    l->m->debugs.at[p->debug].name = l->m->debugs.at[n->debug].name;
+    *anfi_map_at(&l->lifted, pair(g, n)) = anfi_key(p);
+  }
+}
+
+/* Appends what k captures, as g sees it. */
+static size_t captures(const lifting *l, const anf_graph *g, const anf_graph *k, anf_node **in) {
+  const anfi_graph_info *ki = &l->an->graphs[k->id];
+  for (size_t i = 0; i < ki->free.n; i++) in[i] = seen_from(l, g, ki->free.at[i]);
+  return ki->free.n;
+}
+
+static size_t free_count(const lifting *l, const anf_node *n) {
+  const anf_graph *k = anfi_value_graph(n);
+  return k ? l->an->graphs[k->id].free.n : 0;
+}
+
+static anf_node *make_partial(lifting *l, anf_graph *g, anf_node *value) {
+  anf_graph *k = anfi_value_graph(value);
+  anf_node **in = ANFI_NEW_N(l->scratch, anf_node *, free_count(l, value) + 1);
+  in[0] = value;
+  size_t n = captures(l, g, k, in + 1);
+  return anfi_apply(g, ANF_OP_Partial, NULL, n + 1, in);
+}
+
+/* An operand of a node of g: another graph's node becomes a parameter, a capturing graph a Partial. */
+static void fix_operand(lifting *l, anf_node *n, uint32_t i) {
+  anf_node *def = n->in[i].def;
+  if (def->graph && def->graph != n->graph) anfi_set_input(n, i, seen_from(l, n->graph, def));
+  else if (free_count(l, def)) anfi_set_input(n, i, make_partial(l, n->graph, def));
+}
+
+static void replace_call(lifting *l, anf_node *n) {
+  anf_graph *k = anfi_value_graph(n->in[0].def);
+  anf_node **in = ANFI_NEW_N(l->scratch, anf_node *, n->nin + free_count(l, n->in[0].def));
+  in[0] = n->in[0].def;
+  size_t at = 1 + captures(l, n->graph, k, in + 1);
+  for (uint32_t i = 1; i < n->nin; i++) in[at++] = n->in[i].def;
+  anf_node *call = anfi_call(n->graph, at, in);
+  call->debug = n->debug;
+  call->type = n->type;
+  *anfi_map_at(&l->moved, n->id) = anfi_key(call);
+  anfi_substitute(n, call);
+}
+
+static void fix_node(lifting *l, anf_node *n) {
+  bool direct = n->kind == ANFI_CALL && free_count(l, n->in[0].def);
+  for (uint32_t i = direct ? 1 : 0; i < n->nin; i++) fix_operand(l, n, i);
+  if (direct) replace_call(l, n);
+}
+
+static void fix_result(lifting *l, anf_graph *g) {
+  anf_node *r = g->result;
+  if (!r) return;
+  if (r->graph && r->graph != g) anfi_set_result(g, seen_from(l, g, r));
+  else if (free_count(l, r)) anfi_set_result(g, make_partial(l, g, r));
+}
+
+bool anfi_opt_lift(anfi_pass *p) {
+  anf_module *m = p->m;
+  lifting l = {.m = m, .an = anfi_analyse(m), .scratch = anfi_scratch(m->cx)};
+  anfi_map_init(&l.lifted, l.scratch);
+  anfi_map_init(&l.moved, l.scratch);
+  size_t ngraph = m->graphs.n;
+  for (size_t i = 0; i < ngraph; i++)
+    if (m->graphs.at[i]) add_params(&l, m->graphs.at[i]);
+  for (size_t i = 0; i < ngraph; i++) {
+    anf_graph *g = m->graphs.at[i];
+    if (!g) continue;
+    const anfi_graph_info *gi = &l.an->graphs[i];
+    for (size_t k = 0; k < gi->order.n; k++) fix_node(&l, gi->order.at[k]);
+    fix_result(&l, g);
+  }
+  return true;
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The optimizer: passes over modules, each one function and one row of pass.def. */
+#ifndef ANFI_OPT_H
+#define ANFI_OPT_H
+
+#include "ir/ir.h"
+
+/* What a pass works on. */
+typedef struct anfi_pass {
+  anf_module *m;
+  bool fast;            // floats may be reassociated
+  uint64_t rewrites;    // done so far; counted up by every rewrite
+  uint64_t limit;       // bisecting: stop rewriting here
+} anfi_pass;
+/* One more rewrite: false when the limit says to leave the program as it is. */
+static inline bool anfi_rewrite(anfi_pass *p) {
+  if (p->rewrites >= p->limit) return false;
+  p->rewrites++;
+  return true;
+}
+
+/* What holds of a module, as rows of pass.def speak of it. */
+typedef enum anfi_property {
+  ANFI_CLOSED = 1,      // no graph captures anything
+  ANFI_TYPED = 2,       // every node has a type
+  ANFI_FIRST_ORDER = 4, // a graph is used only as a callee or as an arm of a Switch that is a callee
+} anfi_property;
+
+/* infer/specialise.c: replaces the module by what the entries need, each at its parameter types.
+ * `entry` receives the new graphs. */
+bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry, const anf_type *const *const *types);
+
+/* edit.c: `by` takes the place of `n` for its users and in the order of effects; n is deleted. */
+void anfi_substitute(anf_node *n, anf_node *by);
+
+/* The effects of `callee`, or their copies, take the place of `call` in the order of effects. */
+void anfi_splice_effects(anf_node *call, const anf_graph *callee, anfi_map *copies);
+/* The CNodes that a closed graph's result and effects need now, inputs first. */
+typedef ANFI_VEC(anf_node *) anfi_node_vec;
+void anfi_graph_order(anf_graph *g, anfi_arena *a, anfi_node_vec *out);
+/* Copies of nodes by old id; what is not there stands for itself. */
+anf_node *anfi_copy_of(const anfi_map *copies, anf_node *old);
+anf_node *anfi_copy_node(anfi_arena *a, anf_graph *to, anf_node *old, anfi_map *copies);
+
+/* The passes. False with an error recorded. */
+#define ANF_PASS(name, ...) bool anfi_opt_##name(anfi_pass *p);
+#include "optimizer/pass.def"
+#undef ANF_PASS
+
+#endif

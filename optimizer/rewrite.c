@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The rule engine: a worklist of nodes; at each, the rules of its op in order. A rewrite puts the new
+ * nodes and the users of the old one on the list, and deletes what is no longer used. */
+#include "optimizer/rule.h"
+
+#include <math.h>
+
+/* ---- matching ---- */
+
+static bool is_number(const anf_node *n, double x) {
+  if (n->kind != ANFI_VALUE || n->u.value->kind != ANF_VALUE_TENSOR || !n->u.value->n) return false;
+  const anf_value *v = n->u.value;
+  anfi_class c = anfi_dtype_class((anf_dtype)v->type->dtype);
+  if (c == ANFI_CLASS_COMPLEX || c == ANFI_CLASS_KEY) return false;
+  for (size_t i = 0; i < v->n; i++) {
+    double e = anfi_get_f64(v, i);
+    if (e != x || signbit(e) != signbit(x)) return false; // -0.0 is no 0
+  }
+  return true;
+}
+
+static bool same_node(const anf_node *a, const anf_node *b) {
+  if (a == b) return true;
+  return a->kind == ANFI_VALUE && b->kind == ANFI_VALUE && anf_value_same(a->u.value, b->u.value);
+}
+
+static bool bind(anfi_match *m, int var, anf_node *n) {
+  if (m->var[var]) return same_node(m->var[var], n);
+  m->var[var] = n;
+  return true;
+}
+
+static bool match_attrs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_match *m) {
+  const anfi_schema *s = anfi_op_schema(cx, p->op);
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    anf_value *v = anfi_attr_value(cx, p->op, n->u.attrs, k);
+    if (!v) return false; // given by a node
+    uint32_t i = 0;
+    while (i < p->nattr && p->attr[i].index != k) i++;
+    if (i == p->nattr) {
+      if (s->attr[k].initial && !anf_value_same(v, s->attr[k].initial)) return false;
+    } else if (p->attr[i].var < 0) {
+      if (!anf_value_same(v, p->attr[i].value)) return false;
+    } else if (m->value[p->attr[i].var]) {
+      if (!anf_value_same(v, m->value[p->attr[i].var])) return false;
+    } else m->value[p->attr[i].var] = v;
+  }
+  return true;
+}
+
+static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m);
+
+static bool match_inputs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_match *m, bool swapped) {
+  for (uint32_t i = 0; i < p->n; i++)
+    if (!match(cx, p->in[i], n->in[swapped && i < 2 ? 1 - i : i].def, m)) return false;
+  return true;
+}
+
+/* As deep as the pattern. */
+static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m) {
+  switch (p->kind) {
+  case ANFI_PAT_VAR: return bind(m, p->var, n);
+  case ANFI_PAT_CONST_VAR: return n->kind == ANFI_VALUE && bind(m, p->var, n);
+  case ANFI_PAT_NUMBER: return is_number(n, p->number);
+  case ANFI_PAT_OP: break;
+  }
+  if (!anfi_is_op(n, p->op) || n->nin != p->n || (n->flags & ANFI_NODE_EFFECT)) return false;
+  anfi_match before = *m;
+  if (!match_attrs(cx, p, n, m)) return false;
+  anfi_match bound = *m;
+  if (match_inputs(cx, p, n, m, false)) return true;
+  if ((anfi_op[p->op].flags & ANFI_COMM) && p->n >= 2) {
+    *m = bound;
+    if (match_inputs(cx, p, n, m, true)) return true;
+  }
+  *m = before;
+  return false;
+}
+
+/* ---- building ---- */
+
+static const anf_type *infer_type(anfi_rewriter *r, anf_node *near, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                                  anf_node *const *in) {
+  anf_ctx *cx = r->m->cx;
+  const anfi_schema *s = anfi_op_schema(cx, op);
+  const anf_type **t = ANFI_NEW_N(r->arena, const anf_type *, n + 1);
+  anf_value **at = ANFI_NEW_N(r->arena, anf_value *, s->nattr + 1);
+  for (size_t i = 0; i < n; i++) {
+    t[i] = in[i]->kind == ANFI_VALUE && !in[i]->type ? anf_value_type(cx, in[i]->u.value) : in[i]->type;
+    if (!t[i]) return NULL;
+  }
+  for (uint32_t k = 0; k < s->nattr; k++)
+    if (!(at[k] = anfi_attr_value(cx, op, attrs, k))) return NULL;
+  anfi_infer q = {.cx = cx, .op = op, .loc = anfi_node_loc(near), .n = n, .in = t, .attr = at};
+  return anfi_infer_op(&q) ? q.out : NULL;
+}
+
+anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                             anf_node *const *in) {
+  const anf_type *t = infer_type(r, near, op, attrs, n, in);
+  if (!t) return NULL;
+  anf_node *p = anfi_apply(near->graph, op, attrs, n, in);
+  p->type = t;
+  p->debug = near->debug;
+  anfi_push(r->arena, &r->todo, p);
+  return p;
+}
+
+anf_node *anfi_rewrite_const(anfi_rewriter *r, anf_value *v) {
+  anf_node *n = anfi_value(r->m, v);
+  n->type = anf_value_type(r->m->cx, v);
+  return n;
+}
+
+anf_node *anfi_rewrite_number(anfi_rewriter *r, const anf_type *like, double x) {
+  anf_value *v = anfi_value_new_tensor(r->m->cx, like);
+  for (size_t i = 0; i < v->n; i++) anfi_set_f64(v, i, x);
+  return anfi_rewrite_const(r, v);
+}
+
+static anf_node *build(anfi_rewriter *r, const anfi_pat *p, const anfi_match *m) {
+  if (p->kind == ANFI_PAT_VAR || p->kind == ANFI_PAT_CONST_VAR) return m->var[p->var];
+  if (p->kind == ANFI_PAT_NUMBER) { // of the root's element type; it broadcasts
+    return anfi_rewrite_number(r, anfi_type_scalar(r->m->cx, (anf_dtype)m->root->type->dtype), p->number);
+  }
+  anf_node *in[16];
+  for (uint32_t i = 0; i < p->n; i++)
+    if (!(in[i] = build(r, p->in[i], m))) return NULL;
+  const anfi_attrs *attrs = NULL;
+  if (p->nattr) {
+    anf_value **v = ANFI_NEW_N(r->arena, anf_value *, anfi_op_schema(r->m->cx, p->op)->nattr);
+    for (uint32_t i = 0; i < p->nattr; i++)
+      v[p->attr[i].index] = p->attr[i].var < 0 ? p->attr[i].value : m->value[p->attr[i].var];
+    if (!anfi_attrs_new(r->m, p->op, v, anfi_node_loc(m->root), &attrs)) return NULL;
+  }
+  return anfi_rewrite_apply(r, m->root, p->op, attrs, p->n, in);
+}
+
+/* ---- rewriting ---- */
+
+static bool guards_hold(anfi_rewriter *r, const anfi_rule *rule, const anfi_match *m) {
+  for (uint32_t i = 0; i < rule->nguard; i++)
+    if (!rule->guard[i].holds(r, m, rule->guard[i].vars)) return false;
+  return true;
+}
+
+/* Deletes n and then what only it used. */
+static void delete_unused(anfi_rewriter *r, anf_node *n) {
+  ANFI_VEC(anf_node *) dead = {0};
+  anfi_push(r->arena, &dead, n);
+  while (dead.n) {
+    anf_node *d = dead.at[--dead.n];
+    if ((d->kind != ANFI_APPLY && d->kind != ANFI_CALL) || anfi_is_used(d)) continue;
+    for (uint32_t i = 0; i < d->nin; i++) anfi_push(r->arena, &dead, d->in[i].def);
+    anfi_delete(d);
+  }
+}
+
+/* A template may fail half way, when types do not fit: what it made so far goes again. */
+static void undo(anfi_rewriter *r, size_t todo) {
+  while (r->todo.n > todo) delete_unused(r, r->todo.at[--r->todo.n]);
+}
+
+anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
+  anfi_match m = {.root = n};
+  if ((rule->fast && !r->pass->fast) || !match(r->m->cx, rule->lhs, n, &m) || !guards_hold(r, rule, &m)) return NULL;
+  if (!anfi_rewrite(r->pass)) return NULL;
+  size_t todo = r->todo.n;
+  anf_node *by = rule->rhs ? build(r, rule->rhs, &m) : rule->row->fn(r, &m);
+  if (by && by != n && by->type == n->type) {
+    r->fired[rule - r->set.rules]++;
+    return by;
+  }
+  r->pass->rewrites--;
+  undo(r, todo);
+  return NULL;
+}
+
+static void push_users(anfi_rewriter *r, const anf_node *n) {
+  for (const anfi_use *u = n->uses; u; u = u->next) anfi_push(r->arena, &r->todo, u->user);
+}
+
+static void simplify_node(anfi_rewriter *r, anf_node *n) {
+  for (size_t i = 0; i < r->set.by_op[n->op].n; i++) {
+    anf_node *by = anfi_rule_try(r, r->set.by_op[n->op].at[i], n);
+    if (!by) continue;
+    push_users(r, n);
+    anfi_replace(n, by);
+    delete_unused(r, n);
+    if (by->kind == ANFI_APPLY) anfi_push(r->arena, &r->todo, by);
+    return;
+  }
+}
+
+bool anfi_opt_simplify(anfi_pass *p) {
+  anf_ctx *cx = p->m->cx;
+  anfi_rewriter r = {.pass = p, .m = p->m, .arena = anfi_scratch(cx)};
+  if (!anfi_rules_load(cx, r.arena, &r.set)) return false;
+  r.fired = ANFI_NEW_N(r.arena, uint32_t, r.set.n);
+  for (size_t i = p->m->nodes.n; i-- > 0;) // popped in order of creation: inputs mostly first
+    if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_APPLY) anfi_push(r.arena, &r.todo, p->m->nodes.at[i]);
+  for (size_t steps = 1; r.todo.n; steps++) {
+    anf_node *n = r.todo.at[--r.todo.n];
+    if (n->kind == ANFI_APPLY && n->type) simplify_node(&r, n);
+    if (steps % 65536 == 0 && !anfi_go_on(cx, "simplifying", 0.0)) return false;
+  }
+  return true;
+}

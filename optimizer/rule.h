@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Rewrite rules as data: a pattern, a template and guards, in s-expressions.
+ *
+ *   (Add x 0)              an op and its arguments; a number matches a constant full of it
+ *   x                      a variable; twice the same name must be the same node (or equal constants)
+ *   c:const                a variable that must be a constant
+ *   (Sum x :axis a)        an attribute; a variable binds its value, which a template may use again;
+ *                          attributes that are not named must be at their defaults
+ *   guards                 "int x, one_use y": predicates of guard.def on variables, all must hold;
+ *                          `root` is the whole match
+ *
+ * LAWS: a rule keeps the type (the engine refuses it otherwise); the right side is never dearer
+ * (cost.c); commuted forms of a commutative op are matched by themselves, no twins; floats that change
+ * bits need `fast`. Rewriting ends because each rule lowers (cost, number of nodes, name order).
+ *
+ * Compiled once for each run, some 200 ns a rule, and indexed by root op. */
+#ifndef ANFI_RULE_H
+#define ANFI_RULE_H
+
+#include "optimizer/opt.h"
+
+enum { ANFI_RULE_VARS = 12 };
+
+typedef enum anfi_pat_kind { ANFI_PAT_OP, ANFI_PAT_VAR, ANFI_PAT_CONST_VAR, ANFI_PAT_NUMBER } anfi_pat_kind;
+
+typedef struct anfi_pat anfi_pat;
+struct anfi_pat {
+  anfi_pat_kind kind;
+  anfi_opcode op;
+  uint32_t n;
+  anfi_pat **in;
+  int var;                 // of a variable
+  double number;
+  uint32_t nattr;
+  struct {
+    uint32_t index;        // in the op's schema
+    int var;               // binds or uses the value; or -1 and
+    anf_value *value;      // a constant
+  } attr[4];
+};
+
+typedef struct anfi_match {
+  anf_node *root;
+  anf_node *var[ANFI_RULE_VARS];
+  anf_value *value[ANFI_RULE_VARS]; // of attribute variables
+} anfi_match;
+
+/* Makes what replaces the match, or returns NULL to decline. */
+struct anfi_rewriter;
+typedef anf_node *(*anfi_rule_fn)(struct anfi_rewriter *, const anfi_match *);
+
+typedef struct anfi_rule_row { // a row of rules/*.def
+  const char *name, *lhs, *rhs, *guards;
+  anfi_rule_fn fn;
+  const char *file;
+} anfi_rule_row;
+extern const anfi_rule_row anfi_rules[];
+extern const size_t anfi_nrules;
+
+typedef struct anfi_guard_call {
+  bool (*holds)(struct anfi_rewriter *, const anfi_match *, const int *vars);
+  int vars[3]; // -1: root
+} anfi_guard_call;
+
+typedef struct anfi_rule {
+  const anfi_rule_row *row;
+  anfi_pat *lhs, *rhs;
+  uint32_t nguard;
+  anfi_guard_call guard[4];
+  bool fast;               // only when floats may be reassociated
+} anfi_rule;
+
+typedef struct anfi_ruleset {
+  anfi_rule *rules;
+  size_t n;
+  ANFI_VEC(const anfi_rule *) by_op[ANF_OP_COUNT];
+} anfi_ruleset;
+
+/* rule_parse.c: all rules; a row that does not parse is an internal error that names it */
+bool anfi_rules_load(anf_ctx *cx, anfi_arena *a, anfi_ruleset *out);
+
+/* rewrite.c */
+typedef struct anfi_rewriter {
+  anfi_pass *pass;
+  anf_module *m;
+  anfi_arena *arena;
+  anfi_ruleset set;
+  ANFI_VEC(anf_node *) todo;
+  uint32_t *fired;         // by rule, for --trace and tests
+} anfi_rewriter;
+/* Applies all rules until none fires. */
+bool anfi_opt_simplify(anfi_pass *p);
+/* A node with its type inferred; folds nothing. For templates and hooks. */
+anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                             anf_node *const *in);
+anf_node *anfi_rewrite_const(anfi_rewriter *r, anf_value *v); // takes the reference
+/* A constant like `like` full of x. */
+anf_node *anfi_rewrite_number(anfi_rewriter *r, const anf_type *like, double x);
+/* Tries one rule at one node; the replacement, or NULL. For tests of single rules. */
+anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n);
+
+// Hooks that rows of the rules name.
+#define ANF_RULE(name, lhs, rhs, guards)
+#define ANF_RULE_FN(name, lhs, hook, guards) anf_node *hook(anfi_rewriter *r, const anfi_match *m);
+#include "optimizer/rules/all.def"
+#undef ANF_RULE
+#undef ANF_RULE_FN
+
+#endif
