@@ -75,7 +75,9 @@ char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) ANFI_PRINTF(2, 3);
    (v)->at[(v)->n++] = (x))
 void *anfi_vec_grow(anfi_arena *a, void *at, size_t *cap, size_t elem);
 
-/* ctx.c: raw memory of the context, tracked; NULL on failure. Use arenas where you can. */
+/* ctx.c: a context; `fill` puts into it, inside a frame, what the folders above start with. */
+anf_ctx *anfi_ctx_new(const anf_ctx_opts *o, void (*fill)(anf_ctx *));
+/* Raw memory of the context, tracked; NULL on failure. Use arenas where you can. */
 void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size);
 ANFI_NORETURN void anfi_throw_nomem(anf_ctx *cx);
 /* a * b, jumping to the frame on overflow */

@@ -2,7 +2,6 @@
 /* The context: allocator, protected frames, cancellation.
  * Memory is counted here, so that a test can fail any allocation and prove that none leaks. */
 #include "base/base.h"
-#include "ir/ir.h"
 
 #include <stdlib.h>
 #ifdef ANF_USE_MIMALLOC
@@ -68,18 +67,18 @@ static anf_ctx *new_ctx(const anf_ctx_opts *o) {
   return cx;
 }
 
-static anf_status fill_ctx(anf_ctx *cx) {
+static anf_status fill_ctx(anf_ctx *cx, void (*fill)(anf_ctx *)) {
   ANFI_ENTRY(cx, NULL);
   anfi_strtab_init(&cx->strings, &cx->arena);
-  anfi_ir_init(cx);
+  fill(cx);
   return anfi_leave(cx);
 }
 
-anf_ctx *anf_ctx_new(const anf_ctx_opts *o) {
+anf_ctx *anfi_ctx_new(const anf_ctx_opts *o, void (*fill)(anf_ctx *)) {
   anf_ctx_opts given = {0};
   if (o) memcpy(&given, o, o->size && o->size < sizeof given ? o->size : sizeof given);
   anf_ctx *cx = new_ctx(&given);
-  if (cx && fill_ctx(cx) != ANF_OK) {
+  if (cx && fill_ctx(cx, fill) != ANF_OK) {
     anf_ctx_free(cx);
     return NULL;
   }

@@ -420,6 +420,5 @@ void anfi_print_ir(anf_text *o, anf_module *m);
 /* What a new context starts with. */
 void anfi_types_init(anf_ctx *cx);
 void anfi_ops_init(anf_ctx *cx);
-void anfi_ir_init(anf_ctx *cx);
 
 #endif

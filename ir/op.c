@@ -108,10 +108,12 @@ void anfi_ops_init(anf_ctx *cx) {
   }
 }
 
-void anfi_ir_init(anf_ctx *cx) {
+static void fill_ctx(anf_ctx *cx) {
   anfi_types_init(cx);
   anfi_ops_init(cx);
 }
+
+anf_ctx *anf_ctx_new(const anf_ctx_opts *o) { return anfi_ctx_new(o, fill_ctx); }
 
 const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op) { return &cx->schemas[op]; }
 
