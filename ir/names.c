@@ -19,7 +19,7 @@ typedef struct {
   anfi_names out;
 } naming;
 
-enum { NOWHERE = 0xffffffff };
+static const uint32_t NOWHERE = UINT32_MAX;
 
 static uint64_t pair(uint32_t a, uint32_t b) { return (uint64_t)a << 32 | b; }
 
