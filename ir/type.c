@@ -8,6 +8,7 @@ struct anfi_types {
   size_t nslot, n;
   const anf_type *scalar[ANF_DTYPE_COUNT];
   ANFI_VEC(const anfi_str *) symbols; // symbol -2-i
+  anfi_map symbol_of;                 // string id -> 1 + i
 };
 
 static const struct {
@@ -164,10 +165,12 @@ bool anfi_type_elements(const anf_type *t, size_t *n) {
 
 int64_t anfi_dim_symbol(anf_ctx *cx, const anfi_str *name) {
   struct anfi_types *ts = cx->types;
-  for (size_t i = 0; i < ts->symbols.n; i++)
-    if (ts->symbols.at[i] == name) return -2 - (int64_t)i;
-  anfi_push(&cx->arena, &ts->symbols, name);
-  return -1 - (int64_t)ts->symbols.n;
+  uint64_t *at = anfi_map_at(&ts->symbol_of, name->id);
+  if (!*at) {
+    anfi_push(&cx->arena, &ts->symbols, name);
+    *at = ts->symbols.n;
+  }
+  return -1 - (int64_t)*at;
 }
 
 const char *anf_dim_name(const anf_ctx *cx, int64_t dim) {
@@ -177,6 +180,7 @@ const char *anf_dim_name(const anf_ctx *cx, int64_t dim) {
 
 void anfi_types_init(anf_ctx *cx) {
   cx->types = ANFI_NEW(&cx->arena, struct anfi_types);
+  anfi_map_init(&cx->types->symbol_of, &cx->arena);
   for (int d = 0; d < ANF_DTYPE_COUNT; d++)
     cx->types->scalar[d] = intern(cx, (anf_type){.kind = ANF_TYPE_TENSOR, .dtype = (uint8_t)d});
 }

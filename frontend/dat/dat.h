@@ -21,6 +21,7 @@ void anfi_dat_put_captures(anf_text *o, anf_module *m);
 typedef struct anfi_scan {
   anf_ctx *cx;
   const char *file, *text, *at, *end; // `end` is where the checksum line starts
+  anf_text *quoted;                   // scratch
 } anfi_scan;
 bool anfi_scan_open(anfi_scan *s, anf_ctx *cx, const char *text, size_t len, const char *file);
 bool anfi_scan_expected(anfi_scan *s, const char *what); // fails at the current place
@@ -45,6 +46,7 @@ typedef struct anfi_dat_entry {
   anf_value *value;        // or
   const anfi_attrs *attrs; // of `op`
   anfi_opcode op;
+  uint64_t parts;          // values in it, those that are shared counted each time
 } anfi_dat_entry;
 typedef struct anfi_reader {
   anfi_scan s;
@@ -56,6 +58,8 @@ typedef struct anfi_reader {
   const anfi_str **strings;
   size_t ntype, nentry;
   const anf_type **types;
+  uint64_t *type_parts;      // as of entries
+  uint64_t parts, max_parts; // of the line that is read
   anfi_dat_entry *entries;
   ANFI_VEC(uint32_t) inputs; // of all nodes, one after the other
 } anfi_reader;

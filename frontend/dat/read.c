@@ -249,6 +249,7 @@ static anf_module *read_dat(anf_ctx *cx, const char *text, size_t len, const cha
   anfi_reader r = {.cx = cx};
   if (!anfi_scan_open(&r.s, cx, text, len, file)) return NULL;
   r.m = anfi_module_new(cx);
+  r.max_parts = len;
   r.a = anfi_scratch(cx);
   r.buf = ANFI_NEW(r.a, anf_text);
   r.buf->cx = cx;

@@ -97,17 +97,28 @@ static bool scan_escape(anfi_scan *s, anf_text *out) {
   return true;
 }
 
+/* Is a string written as the writer does it? There is one way to write a module. */
+static bool is_canonical(anfi_scan *s, const char *start, const char *content, size_t len) {
+  s->quoted->len = 0;
+  anfi_put_quoted(s->quoted, content, len, '"');
+  return s->quoted->len == (size_t)(s->at - start) && memcmp(s->quoted->text, start, s->quoted->len) == 0;
+}
+
 bool anfi_scan_string(anfi_scan *s, anf_text *out) {
+  const char *start = s->at;
+  size_t from = out->len;
   if (!anfi_scan_char(s, '"')) return false;
   for (;;) {
     const char *p = s->at;
     while (p < s->end && *p != '"' && *p != '\\' && *p != '\n') p++;
     anfi_put(out, s->at, (size_t)(p - s->at));
     s->at = p;
-    if (anfi_scan_skip(s, '"')) return true;
+    if (anfi_scan_skip(s, '"')) break;
     if (!anfi_scan_skip(s, '\\')) return anfi_scan_expected(s, "a closing quote");
     if (!scan_escape(s, out)) return false;
   }
+  const char *content = out->text ? out->text + from : "";
+  return is_canonical(s, start, content, out->len - from) || anfi_scan_wrong(s, "a string is not written as it should be");
 }
 
 bool anfi_scan_count(anfi_scan *s, const char *what, size_t *n) {
@@ -148,8 +159,13 @@ static bool check_sum(anfi_scan *s, const char *end) {
   return true;
 }
 
+static void free_text(void *t) { anf_text_free((anf_text *)t); }
+
 bool anfi_scan_open(anfi_scan *s, anf_ctx *cx, const char *text, size_t len, const char *file) {
-  *s = (anfi_scan){cx, anfi_intern_z(&cx->strings, file ? file : "")->s, text, text, text + len};
+  *s = (anfi_scan){cx, anfi_intern_z(&cx->strings, file ? file : "")->s, text, text, text + len, NULL};
+  s->quoted = ANFI_NEW(anfi_scratch(cx), anf_text);
+  s->quoted->cx = cx;
+  anfi_defer(cx, ANFI_ALWAYS, free_text, s->quoted);
   size_t magic = strlen(ANFI_DAT_MAGIC);
   uint64_t version;
   if (len < magic || memcmp(text, ANFI_DAT_MAGIC, magic) != 0) return FAIL_HERE(s, ANF_E0310);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of a .dat file that nodes refer to: strings, types, constants.
  * INVARIANT: an id is checked against its table before it is used, and tables refer backwards only, so
- * types and values are finite whatever the file says. */
+ * types and values are finite whatever the file says. Parts may be shared, so that a short file could
+ * say a type or value of astronomic size; none is read that has more parts than the file has bytes. */
 #include "frontend/dat/dat.h"
 
 /* ---- references ---- */
@@ -26,6 +27,7 @@ bool anfi_dat_type_ref(anfi_reader *r, const anf_type **out) {
   uint32_t id;
   if (!SPACE(r) || !OPT(r, "type", r->ntype, &id)) return false;
   *out = id == UINT32_MAX ? NULL : r->types[id];
+  if (*out) r->parts += r->type_parts[id];
   return true;
 }
 
@@ -39,6 +41,7 @@ bool anfi_dat_attrs_ref(anfi_reader *r, anfi_opcode op, const anfi_attrs **out) 
   if (!SPACE(r) || !OPT(r, "constant", r->nentry, &id)) return false;
   if (id == UINT32_MAX) return true;
   *out = r->entries[id].attrs;
+  r->parts += r->entries[id].parts;
   if (*out && r->entries[id].op == op) return true;
   return anfi_scan_wrong(&r->s, "attributes of another op");
 }
@@ -47,6 +50,7 @@ bool anfi_dat_value_ref(anfi_reader *r, anf_value **out) {
   uint32_t id;
   if (!SPACE(r) || !ID(r, "constant", r->nentry, &id)) return false;
   *out = r->entries[id].value;
+  r->parts += r->entries[id].parts;
   return *out || anfi_scan_wrong(&r->s, "a record of attributes where a value should be");
 }
 
@@ -59,6 +63,14 @@ bool anfi_dat_op(anfi_reader *r, anfi_opcode *op) {
   char name[64];
   snprintf(name, sizeof name, "%.*s", (int)(len < 60 ? len : 60), word);
   return anfi_fail(r->cx, anfi_nowhere(), ANF_E0201, name);
+}
+
+/* The end of a line that makes a type or constant of the parts that were counted since `parts` was 1. */
+static bool end_line(anfi_reader *r, uint64_t *parts) {
+  *parts = r->parts;
+  r->parts = 1;
+  if (*parts > r->max_parts) return anfi_scan_wrong(&r->s, "a constant or type is larger than the file");
+  return EOL(r);
 }
 
 static bool is_word(const char *word, size_t len, const char *is) {
@@ -177,8 +189,10 @@ bool anfi_dat_types(anfi_reader *r) {
   size_t n;
   if (!anfi_scan_section(&r->s, "types", &n)) return false;
   r->types = ANFI_NEW_N(r->a, const anf_type *, n);
+  r->type_parts = ANFI_NEW_N(r->a, uint64_t, n);
+  r->parts = 1;
   for (; r->ntype < n; r->ntype++)
-    if (!read_type(r, &r->types[r->ntype]) || !EOL(r)) return false;
+    if (!read_type(r, &r->types[r->ntype]) || !end_line(r, &r->type_parts[r->ntype])) return false;
   return true;
 }
 
@@ -341,7 +355,10 @@ bool anfi_dat_constants(anfi_reader *r) {
   size_t n;
   if (!anfi_scan_section(&r->s, "constants", &n)) return false;
   r->entries = ANFI_NEW_N(r->a, anfi_dat_entry, n);
-  for (; r->nentry < n; r->nentry++)
-    if (!read_entry(r, r->m->graphs.n, &r->entries[r->nentry]) || !EOL(r)) return false;
+  r->parts = 1;
+  for (; r->nentry < n; r->nentry++) {
+    anfi_dat_entry *e = &r->entries[r->nentry];
+    if (!read_entry(r, r->m->graphs.n, e) || !end_line(r, &e->parts)) return false;
+  }
   return true;
 }
