@@ -218,6 +218,10 @@ bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, siz
 /* Writes a file whole or not at all (temporary name, then rename). */
 bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len);
 uint64_t anfi_os_now_ns(void);
+/* strtod, strtof and "%.*g" with a decimal point, whatever locale the host has set. */
+double anfi_read_f64(const char *s, char **end);
+float anfi_read_f32(const char *s, char **end);
+void anfi_format_f64(char *buf, size_t size, int digits, double v);
 
 /* ctx.c: the context itself */
 struct anf_ctx {

@@ -76,8 +76,8 @@ void anfi_put_f64(anf_text *t, double v) {
   char buf[40];
   if (put_special(t, v)) return;
   for (int p = fabs(v) < DBL_MIN ? 1 : DBL_DIG; p <= 17; p++) { // subnormals need fewer digits
-    snprintf(buf, sizeof buf, "%.*g", p, v);
-    if (strtod(buf, NULL) == v) break;
+    anfi_format_f64(buf, sizeof buf, p, v);
+    if (anfi_read_f64(buf, NULL) == v) break;
   }
   put_real(t, buf);
 }
@@ -86,8 +86,8 @@ void anfi_put_f32(anf_text *t, float v) {
   char buf[40];
   if (put_special(t, (double)v)) return;
   for (int p = fabsf(v) < FLT_MIN ? 1 : FLT_DIG; p <= 9; p++) {
-    snprintf(buf, sizeof buf, "%.*g", p, (double)v);
-    if (strtof(buf, NULL) == v) break;
+    anfi_format_f64(buf, sizeof buf, p, (double)v);
+    if (anfi_read_f32(buf, NULL) == v) break;
   }
   put_real(t, buf);
 }

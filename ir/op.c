@@ -40,7 +40,7 @@ static void parse_inputs(anf_ctx *cx, anfi_schema *s, const char *in) {
 static anf_value *parse_default(anf_ctx *cx, anfi_attr_type t, const char *s, size_t len) {
   switch (t) {
   case ANFI_ATTR_BOOL: return anfi_value_new_i64(cx, ANF_BOOL, s[0] == 't');
-  case ANFI_ATTR_FLOAT: return anfi_value_new_f64(cx, ANF_FLOAT, strtod(s, NULL));
+  case ANFI_ATTR_FLOAT: return anfi_value_new_f64(cx, ANF_FLOAT, anfi_read_f64(s, NULL));
   case ANFI_ATTR_STR: return anfi_value_new_string(cx, s, len);
   case ANFI_ATTR_DTYPE: {
     anf_dtype d = ANF_F32;

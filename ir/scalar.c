@@ -107,7 +107,7 @@ static uint16_t unary(parser *p) {
   }
   if (isdigit((unsigned char)*p->s)) {
     char *end;
-    double v = strtod(p->s, &end);
+    double v = anfi_read_f64(p->s, &end);
     p->s = end;
     return emit(p, ANFI_S_number, NULL, v);
   }
