@@ -60,7 +60,7 @@ def check_sh(code, _expected, _folder):
         words = words[1:] if words[0] == "./dev" else words
         if words[0] != "anfora":
             continue
-        r = subprocess.run([ANFORA, *words[1:]], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        r = subprocess.run([ANFORA, *words[1:]], cwd=ROOT, capture_output=True, encoding="utf-8", timeout=60,
                            check=False)
         problems.append(differs(command, r.stdout + r.stderr, expected))
     return "\n".join(p for p in problems if p)

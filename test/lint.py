@@ -63,7 +63,7 @@ def check_includes(_build):
 
 
 def symbols(library, *flags):
-    out = subprocess.run(["nm", *flags, library], capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(["nm", *flags, library], capture_output=True, encoding="utf-8", check=True).stdout
     return [line.split()[-1] for line in out.splitlines() if len(line.split()) >= 2]
 
 
@@ -137,7 +137,7 @@ def check_format(_build):
     """sources are formatted by clang-format 14"""
     paths = [p for p in files(".c", ".h")]
     run = subprocess.run(["clang-format-14", "--dry-run", "-Werror", *paths], cwd=ROOT,
-                         capture_output=True, text=True, check=False)
+                         capture_output=True, encoding="utf-8", check=False)
     bad = sorted({line.split(":")[0] for line in run.stderr.splitlines() if ": error:" in line})
     yield from bad
     if run.returncode and not bad:

@@ -37,7 +37,7 @@ class Tap:
 def run(words, status=0, cwd=None, env=None, seconds=120):
     """Runs a program; returns its standard output and what is wrong with how it ended ("": nothing)."""
     try:
-        r = subprocess.run(words, capture_output=True, text=True, cwd=cwd, timeout=seconds, check=False,
+        r = subprocess.run(words, capture_output=True, encoding="utf-8", errors="replace", cwd=cwd, timeout=seconds, check=False,
                            env=None if env is None else {**os.environ, **env})
     except subprocess.TimeoutExpired:
         return "", f"{words[0]} ran longer than {seconds} seconds"

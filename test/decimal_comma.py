@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Numbers are read and printed with a point though the host's locale has a comma:
-locale.py LIB -- CC FLAGS..."""
+decimal_comma.py LIB -- CC FLAGS..."""
 import os
 import sys
 import tempfile
