@@ -13,7 +13,7 @@ GENERATED = {
     "docs/status.md": ["ops", "--status"],
 }
 
-NEEDS = {"run": "To build and run", "test": "To test"}
+NEEDS = {"run": "To build and run", "test": "To test", "peers": "To measure other projects beside ours"}
 
 
 def dependencies():
