@@ -113,6 +113,7 @@ static void put_header(printer *p, const anf_graph *g) {
     put_type(p, t);
   }
   const anf_graph *parent = p->an->graphs[g->id].parent;
+  if (!parent && (g->flags & ANFI_GRAPH_PRIVATE)) anfi_puts(p->o, " private");
   if (parent) {
     anfi_puts(p->o, " parent ");
     put_known(p->o, p->names.graph[parent->id]);
