@@ -204,8 +204,8 @@ static anf_value *make(header *h, anf_dtype dtype, bool swap, const char *data, 
 
 static anf_value *read_array(anf_ctx *cx, const char *text, size_t len, const char *file) {
   header h = {.cx = cx, .file = file, .order = -1};
-  const char *data;
-  size_t left;
+  const char *data = NULL;
+  size_t left = 0;
   anf_dtype dtype = ANF_BOOL;
   bool swap = false;
   if (!split(&h, text, len, &data, &left) || !read_header(&h) || !find_form(&h, &dtype, &swap)) return NULL;
