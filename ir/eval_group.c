@@ -31,7 +31,7 @@ anfi_groups anfi_groups_of(anfi_arena *a, const anf_type *t, uint32_t mask) {
     g.base = offsets(a, t, mask, false, g.count);
     g.at = offsets(a, t, mask, true, g.size);
   } else {
-    g.base = g.at = ANFI_NEW_N(a, size_t, (g.count > g.size ? g.count : g.size) + 1);
+    g.base = g.at = ANFI_NEW_N(a, size_t, g.count + 1);
   }
   return g;
 }

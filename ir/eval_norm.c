@@ -36,6 +36,7 @@ static void standardize(double *x, const anfi_groups *g, double mean, double var
 }
 
 bool anfi_eval_layer_norm(anfi_eval *q) {
+  if (!q->out->n) return true;
   double *x = anfi_load_f64(q->scratch, q->in[0]), eps = anfi_attr_float(q->attr[1]);
   const double *scale = load_given(q, 1), *bias = load_given(q, 2);
   anfi_groups g = anfi_groups_of(q->scratch, q->type, anfi_axes_mask(q->attr[0], q->type->n));
@@ -49,6 +50,7 @@ bool anfi_eval_layer_norm(anfi_eval *q) {
 }
 
 bool anfi_eval_rms_norm(anfi_eval *q) {
+  if (!q->out->n) return true;
   double *x = anfi_load_f64(q->scratch, q->in[0]), eps = anfi_attr_float(q->attr[1]);
   const double *scale = load_given(q, 1);
   anfi_groups g = anfi_groups_of(q->scratch, q->type, anfi_axes_mask(q->attr[0], q->type->n));
@@ -62,6 +64,7 @@ bool anfi_eval_rms_norm(anfi_eval *q) {
 }
 
 bool anfi_eval_l2_normalize(anfi_eval *q) {
+  if (!q->out->n) return true;
   double *x = anfi_load_f64(q->scratch, q->in[0]), eps = anfi_attr_float(q->attr[1]);
   anfi_groups g = anfi_groups_of(q->scratch, q->type, anfi_axes_mask(q->attr[0], q->type->n));
   for (size_t i = 0; i < g.count; i++) {
@@ -83,6 +86,7 @@ static anfi_groups channels_of(anfi_eval *q, const anf_value *axis_attr) {
 }
 
 bool anfi_eval_batch_norm(anfi_eval *q) {
+  if (!q->out->n) return true;
   double *x = anfi_load_f64(q->scratch, q->in[0]), eps = anfi_attr_float(q->attr[1]);
   const double *scale = load_given(q, 1), *bias = load_given(q, 2), *mean = load_given(q, 3), *var = load_given(q, 4);
   anfi_groups g = channels_of(q, q->attr[0]);
@@ -113,6 +117,7 @@ bool anfi_eval_batch_norm_train(anfi_eval *q) {
 
 /* Group and instance norm: x is [batch, groups, rest] where rest holds whole channels. */
 static bool grouped(anfi_eval *q, size_t groups, double eps) {
+  if (!q->out->n) return true;
   double *x = anfi_load_f64(q->scratch, q->in[0]);
   const double *scale = load_given(q, 1), *bias = load_given(q, 2);
   const int64_t *dims = q->type->dims;

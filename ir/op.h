@@ -44,6 +44,115 @@ bool anfi_axis_in(int64_t axis, size_t rank, size_t *out);
 bool anfi_infer_axis(const anfi_infer *q, const anf_value *v, size_t rank, size_t *out);
 bool anfi_infer_axes(const anfi_infer *q, const anf_value *v, size_t rank, uint32_t *mask);
 
+/* Sets the result; E0507 when its rank is above 16. A dim may be unknown. */
+bool anfi_infer_result(anfi_infer *q, anf_dtype d, size_t rank, const int64_t *dims);
+/* A shape given as an attribute: dims that are not negative. */
+bool anfi_infer_shape_attr(const anfi_infer *q, const anf_value *v, size_t *rank, int64_t *dims);
+bool anfi_infer_number_attr(const anfi_infer *q, const anf_value *v); // a scalar, no key
+
+/* infer_reduce.c, eval_reduce.c */
+uint32_t anfi_reduced_axes(const anf_value *axis, size_t rank); // None: all; checked by the infer hook
+bool anfi_infer_sum(anfi_infer *q);
+bool anfi_infer_mean(anfi_infer *q);
+bool anfi_infer_spread(anfi_infer *q);
+bool anfi_infer_extreme(anfi_infer *q);
+bool anfi_infer_arg_extreme(anfi_infer *q);
+bool anfi_infer_any_all(anfi_infer *q);
+bool anfi_infer_cumsum(anfi_infer *q);
+bool anfi_infer_cummax(anfi_infer *q);
+bool anfi_infer_sum_to(anfi_infer *q);
+bool anfi_eval_reduce(anfi_eval *q);
+bool anfi_eval_cumulate(anfi_eval *q);
+bool anfi_eval_sum_to(anfi_eval *q);
+
+/* infer_shape.c, eval_shape.c */
+bool anfi_permutation(const anf_value *axes, size_t rank, size_t *perm);
+void anfi_split_part(const anf_value *sections, int64_t size, size_t i, int64_t *from, int64_t *to);
+bool anfi_infer_shape(anfi_infer *q);
+bool anfi_infer_rank(anfi_infer *q);
+bool anfi_infer_len(anfi_infer *q);
+bool anfi_infer_reshape(anfi_infer *q);
+bool anfi_infer_reshape_like(anfi_infer *q);
+bool anfi_infer_flatten(anfi_infer *q);
+bool anfi_infer_transpose(anfi_infer *q);
+bool anfi_infer_swap_axes(anfi_infer *q);
+bool anfi_infer_broadcast_to(anfi_infer *q);
+bool anfi_infer_broadcast_like(anfi_infer *q);
+bool anfi_infer_expand_dims(anfi_infer *q);
+bool anfi_infer_squeeze(anfi_infer *q);
+bool anfi_infer_concat(anfi_infer *q);
+bool anfi_infer_stack(anfi_infer *q);
+bool anfi_infer_split(anfi_infer *q);
+bool anfi_infer_unstack(anfi_infer *q);
+bool anfi_infer_pad(anfi_infer *q);
+bool anfi_infer_tile(anfi_infer *q);
+bool anfi_infer_repeat(anfi_infer *q);
+bool anfi_infer_flip(anfi_infer *q);
+bool anfi_infer_roll(anfi_infer *q);
+bool anfi_infer_tri(anfi_infer *q);
+bool anfi_infer_diag(anfi_infer *q);
+bool anfi_eval_shape(anfi_eval *q);
+bool anfi_eval_rank(anfi_eval *q);
+bool anfi_eval_size(anfi_eval *q);
+bool anfi_eval_len(anfi_eval *q);
+bool anfi_eval_copy(anfi_eval *q);
+bool anfi_eval_transpose(anfi_eval *q);
+bool anfi_eval_swap_axes(anfi_eval *q);
+bool anfi_eval_broadcast_to(anfi_eval *q);
+bool anfi_eval_flip(anfi_eval *q);
+bool anfi_eval_diag(anfi_eval *q);
+bool anfi_eval_concat(anfi_eval *q);
+bool anfi_eval_stack(anfi_eval *q);
+bool anfi_eval_split(anfi_eval *q);
+bool anfi_eval_unstack(anfi_eval *q);
+bool anfi_eval_pad(anfi_eval *q);
+bool anfi_eval_tile(anfi_eval *q);
+bool anfi_eval_repeat(anfi_eval *q);
+bool anfi_eval_roll(anfi_eval *q);
+bool anfi_eval_tri(anfi_eval *q);
+
+/* infer_index.c, eval_index.c */
+bool anfi_infer_slice(anfi_infer *q);
+bool anfi_infer_slice_update(anfi_infer *q);
+bool anfi_infer_take(anfi_infer *q);
+bool anfi_infer_index_write(anfi_infer *q);
+bool anfi_infer_take_along(anfi_infer *q);
+bool anfi_infer_write_along(anfi_infer *q);
+bool anfi_infer_gather_nd(anfi_infer *q);
+bool anfi_infer_scatter_nd(anfi_infer *q);
+bool anfi_infer_dynamic_slice(anfi_infer *q);
+bool anfi_infer_dynamic_update_slice(anfi_infer *q);
+bool anfi_infer_one_hot(anfi_infer *q);
+bool anfi_eval_slice(anfi_eval *q);
+bool anfi_eval_slice_update(anfi_eval *q);
+bool anfi_eval_take(anfi_eval *q);
+bool anfi_eval_index_write(anfi_eval *q);
+bool anfi_eval_take_along(anfi_eval *q);
+bool anfi_eval_write_along(anfi_eval *q);
+bool anfi_eval_gather_nd(anfi_eval *q);
+bool anfi_eval_scatter_nd(anfi_eval *q);
+bool anfi_eval_dynamic_slice(anfi_eval *q);
+bool anfi_eval_dynamic_update_slice(anfi_eval *q);
+bool anfi_eval_one_hot(anfi_eval *q);
+
+/* infer_make.c, eval_make.c */
+bool anfi_infer_cast(anfi_infer *q);
+bool anfi_infer_cast_like(anfi_infer *q);
+bool anfi_infer_fill(anfi_infer *q);
+bool anfi_infer_full(anfi_infer *q);
+bool anfi_infer_like(anfi_infer *q);
+bool anfi_infer_full_like(anfi_infer *q);
+bool anfi_infer_eye(anfi_infer *q);
+bool anfi_infer_arange(anfi_infer *q);
+bool anfi_infer_linspace(anfi_infer *q);
+bool anfi_eval_cast(anfi_eval *q);
+bool anfi_eval_fill(anfi_eval *q);
+bool anfi_eval_full(anfi_eval *q);
+bool anfi_eval_full_like(anfi_eval *q);
+bool anfi_eval_eye(anfi_eval *q);
+bool anfi_eval_arange(anfi_eval *q);
+bool anfi_eval_linspace(anfi_eval *q);
+
 /* A type as text in the frame's scratch, for messages. */
 const char *anfi_type_text(anf_ctx *cx, const anf_type *t);
 
@@ -149,5 +258,22 @@ bool anfi_eval_batch_norm(anfi_eval *q);
 bool anfi_eval_batch_norm_train(anfi_eval *q);
 bool anfi_eval_group_norm(anfi_eval *q);
 bool anfi_eval_instance_norm(anfi_eval *q);
+
+/* infer_conv.c, infer_pool.c; eval_conv.c, eval_pool.c: windows are in window.h */
+bool anfi_infer_conv(anfi_infer *q);
+bool anfi_infer_pool(anfi_infer *q);
+bool anfi_infer_max_pool_grad(anfi_infer *q);
+bool anfi_infer_mean_pool_grad(anfi_infer *q);
+bool anfi_infer_resize(anfi_infer *q);
+bool anfi_infer_resize_grad(anfi_infer *q);
+bool anfi_eval_conv(anfi_eval *q);
+bool anfi_eval_conv_grad_input(anfi_eval *q); // and transposes
+bool anfi_eval_conv_grad_weight(anfi_eval *q);
+bool anfi_eval_max_pool(anfi_eval *q);
+bool anfi_eval_max_pool_grad(anfi_eval *q);
+bool anfi_eval_mean_pool(anfi_eval *q);
+bool anfi_eval_mean_pool_grad(anfi_eval *q);
+bool anfi_eval_resize(anfi_eval *q);
+bool anfi_eval_resize_grad(anfi_eval *q);
 
 #endif

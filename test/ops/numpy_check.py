@@ -6,6 +6,7 @@ Cases come from the table's `.sample` column, expected values from its `.numpy` 
 the same element types (bf16 in float32, rounded). Integers, bools, shapes and types must agree exactly,
 floats within the op's tolerance. An op that has no `.numpy` must be in checked_elsewhere below.
 """
+import ast
 import itertools
 import math
 import os
@@ -157,7 +158,7 @@ def parse_attr(text):
     if re.fullmatch(r"-?\d+", text):
         return int(text)
     if text.startswith("("):
-        return tuple(int(x) for x in text.strip("()").split(",") if x.strip())
+        return ast.literal_eval(text)
     try:
         return float(text)
     except ValueError:
@@ -172,7 +173,7 @@ def attr_text(v):
     if isinstance(v, str):
         return "'" + v
     if isinstance(v, tuple):
-        return "(" + ",".join(map(str, v)) + ")"
+        return "(" + ",".join(map(attr_text, v)) + ")"
     return repr(v)
 
 

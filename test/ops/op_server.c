@@ -77,21 +77,30 @@ static anf_value *read_value(anf_ctx *cx, const char **s) {
   return read_tensor(cx, s);
 }
 
-static anf_value *read_ints(anf_ctx *cx, const char *s) {
-  int64_t v[64];
+/* A tuple of integers and tuples; *s is left behind it. */
+static anf_value *read_ints(anf_ctx *cx, const char **s) {
+  anf_value *items[64] = {NULL};
   size_t n = 0;
-  for (s++; *s != ')' && n < 64;) {
+  for (++*s; **s != ')' && n < 64;) {
     char *end;
-    v[n++] = strtoll(s, &end, 10);
-    s = *end == ',' ? end + 1 : end;
+    if (**s == '(') {
+      items[n++] = read_ints(cx, s);
+    } else {
+      items[n++] = anf_value_int(cx, strtoll(*s, &end, 10));
+      *s = end;
+    }
+    if (**s == ',') ++*s;
   }
-  return anf_value_shape(cx, n, v);
+  ++*s;
+  anf_value *t = anf_value_tuple(cx, n, items);
+  while (n) anf_value_release(items[--n]);
+  return t;
 }
 
 static anf_value *read_attr(anf_ctx *cx, const char *s) {
   size_t len = strcspn(s, " ");
   anf_dtype d;
-  if (s[0] == '(') return read_ints(cx, s);
+  if (s[0] == '(') return read_ints(cx, &s);
   if (s[0] == '\'') return anf_value_string(cx, s + 1, len - 1);
   if (s[0] == '@') return anf_value_of_type(cx, anf_type_scalar(cx, anfi_dtype_parse(s + 1, len - 1, &d) ? d : ANF_F32));
   if (strncmp(s, "None", 4) == 0) return anf_value_none(cx);

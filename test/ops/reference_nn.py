@@ -153,6 +153,182 @@ def group_norm(x, scale, bias, groups, eps):
     return (y if bias is None else y + along(bias, (1,), x.ndim)).astype(t)
 
 
+# ---- windows ----
+
+def each(v, n):
+    return tuple(v) if isinstance(v, (tuple, list)) else (v,) * n
+
+
+def pads_of(padding, in_, kernel, stride, dilation):
+    """(before, after) of each spatial dim."""
+    n = len(in_)
+    if padding == "valid":
+        return [(0, 0)] * n
+    if padding == "same":
+        out = [-(-i // s) for i, s in zip(in_, stride)]
+        total = [max(0, (o - 1) * s + (k - 1) * d + 1 - i)
+                 for o, s, k, d, i in zip(out, stride, kernel, dilation, in_)]
+        return [(t // 2, t - t // 2) for t in total]
+    return [p if isinstance(p, tuple) else (p, p) for p in each(padding, n)]
+
+
+def windows(x, kernel, stride, dilation):
+    """[n, c, out..., kernel...] of an array that is padded already."""
+    n = len(kernel)
+    extent = [(k - 1) * d + 1 for k, d in zip(kernel, dilation)]
+    v = np.lib.stride_tricks.sliding_window_view(x, extent, axis=tuple(range(2, 2 + n)))
+    cut = (slice(None),) * 2 + tuple(slice(None, None, s) for s in stride)
+    return v[cut + tuple(slice(None, None, d) for d in dilation)]
+
+
+def conv_wide(x, w, stride, padding, dilation, groups):
+    """Of float64 or int64 arrays."""
+    n = x.ndim - 2
+    stride, dilation = each(stride, n), each(dilation, n)
+    pads = pads_of(padding, x.shape[2:], w.shape[2:], stride, dilation)
+    x = np.pad(x, [(0, 0), (0, 0)] + pads)
+    v = windows(x, w.shape[2:], stride, dilation)
+    out = []
+    for g in range(groups):
+        co, ci = w.shape[0] // groups, w.shape[1]
+        vg, wg = v[:, g * ci:(g + 1) * ci], w[g * co:(g + 1) * co]
+        o, k = "xyz"[:n], "klm"[:n]
+        out.append(np.einsum(f"bi{o}{k},oi{k}->bo{o}", vg, wg))
+    return np.concatenate(out, 1)
+
+
+def widen(x):
+    return wide(x) if x.dtype.kind == "f" else x.astype(np.int64)
+
+
+def with_bias(y, bias, t):
+    if bias is not None:
+        y = y + widen(bias).reshape((1, -1) + (1,) * (y.ndim - 2))
+    return y.astype(t)
+
+
+def conv(x, w, bias, stride, padding, dilation, groups):
+    t = np.result_type(*[a for a in (x, w, bias) if a is not None])
+    return with_bias(conv_wide(widen(x), widen(w), stride, padding, dilation, groups), bias, t)
+
+
+def transpose_of(f, dy, shape):
+    """The transpose of the linear map f, applied to dy: f of each basis vector, times dy."""
+    out = np.zeros(int(np.prod(shape)), dy.dtype)
+    for i in range(out.size):
+        e = np.zeros(out.size, dy.dtype)
+        e[i] = 1
+        out[i] = np.sum(f(e.reshape(shape)) * dy)
+    return out.reshape(shape)
+
+
+def linear_transpose(f, dy, shape):
+    return transpose_of(lambda x: wide(f(x)), wide(dy), shape).astype(kind_of(dy))
+
+
+def conv_grad_input(dy, w, stride, padding, dilation, groups, shape):
+    f = lambda x: conv_wide(x, widen(w), stride, padding, dilation, groups)
+    return transpose_of(f, widen(dy), shape).astype(np.result_type(dy, w))
+
+
+def conv_grad_weight(x, dy, stride, padding, dilation, groups, shape):
+    f = lambda w: conv_wide(widen(x), w, stride, padding, dilation, groups)
+    return transpose_of(f, widen(dy), shape).astype(np.result_type(x, dy))
+
+
+def conv_transpose(x, w, bias, stride, padding, dilation, groups, output_padding):
+    n = x.ndim - 2
+    stride, dilation, extra = each(stride, n), each(dilation, n), each(output_padding, n)
+    extent = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilation)]
+    if padding == "same":
+        size = [i * s for i, s in zip(x.shape[2:], stride)]
+    else:
+        pads = pads_of(padding, x.shape[2:], w.shape[2:], stride, dilation)
+        size = [(i - 1) * s - sum(p) + e + o for i, s, p, e, o in zip(x.shape[2:], stride, pads, extent, extra)]
+    shape = (x.shape[0], w.shape[1] * groups) + tuple(size)
+    t = np.result_type(*[a for a in (x, w, bias) if a is not None])
+    f = lambda v: conv_wide(v, widen(w), stride, padding, dilation, groups)
+    return with_bias(transpose_of(f, widen(x), shape), bias, t)
+
+
+def pool_windows(x, fill, kernel, stride, padding, ceil_mode, dilation):
+    """Windows of x padded with `fill`; with ceil_mode padded further, for windows that start within."""
+    n = x.ndim - 2
+    kernel = each(kernel, n)
+    stride, dilation = each(kernel if stride is None else stride, n), each(dilation, n)
+    pads = pads_of(padding, x.shape[2:], kernel, stride, dilation)
+    more = []
+    for i, (a, b), k, s, d in zip(x.shape[2:], pads, kernel, stride, dilation):
+        extent = (k - 1) * d + 1
+        rest = (i + a + b - extent) % s
+        start = i + a + b - extent - rest + s   # where one more window would start
+        more.append(start + extent - (i + a + b) if ceil_mode and rest and start < i + a else 0)
+    x = np.pad(x, [(0, 0), (0, 0)] + pads, constant_values=fill)
+    counted = np.ones(x.shape[2:])
+    x = np.pad(x, [(0, 0), (0, 0)] + [(0, m) for m in more], constant_values=fill)
+    counted = np.pad(counted, [(0, m) for m in more])
+    return windows(x, kernel, stride, dilation), windows(counted[None, None], kernel, stride, dilation), n
+
+
+def last(n):
+    return tuple(range(-n, 0))
+
+
+def avg_pool(x, kernel, stride, padding, ceil_mode, count_include_pad):
+    v, counted, n = pool_windows(wide(x), 0.0, kernel, stride, padding, ceil_mode, 1)
+    if not count_include_pad:
+        counted = pool_windows(np.ones((1, 1) + x.shape[2:]), 0.0, kernel, stride, padding, ceil_mode, 1)[0]
+    return (v.sum(last(n)) / counted.sum(last(n))).astype(kind_of(x))
+
+
+def least(t):
+    return -np.inf if t.kind == "f" else False if t.kind == "b" else np.iinfo(t).min
+
+
+def max_pool(x, kernel, stride, padding, ceil_mode, dilation):
+    v, _, n = pool_windows(x, least(x.dtype), kernel, stride, padding, ceil_mode, dilation)
+    return v.max(last(n), initial=least(x.dtype))
+
+
+def max_pool_grad(x, dy, kernel, stride, padding, ceil_mode, dilation):
+    """Each dy to the number of the element that its window's first greatest one is."""
+    v, _, n = pool_windows(wide(x), -np.inf, kernel, stride, padding, ceil_mode, dilation)
+    ids = np.arange(x.size, dtype=np.float64).reshape(x.shape)
+    which, _, _ = pool_windows(ids, -1.0, kernel, stride, padding, ceil_mode, dilation)
+    flat = v.reshape(dy.shape + (-1,))
+    at = np.take_along_axis(which.reshape(flat.shape), flat.argmax(-1)[..., None], -1)[..., 0].astype(int)
+    out = np.zeros(x.size)
+    np.add.at(out, at.ravel(), wide(dy).ravel())
+    return out.reshape(x.shape).astype(kind_of(dy))
+
+
+def adaptive_avg_pool(x, shape):
+    v = wide(x)
+    for k, size in enumerate(each(shape, x.ndim - 2)):
+        axis, d = 2 + k, v.shape[2 + k]
+        parts = [np.mean(np.take(v, range(i * d // size, -(-(i + 1) * d // size)), axis), axis, keepdims=True)
+                 for i in range(size)]
+        v = np.concatenate(parts, axis) if parts else np.take(v, [], axis)
+    return v.astype(kind_of(x))
+
+
+def resize(x, shape, mode, align_corners):
+    shape = each(shape, x.ndim - 2)
+    v = x if mode == "nearest" else wide(x)
+    for k, n in enumerate(shape):
+        axis, d = 2 + k, v.shape[2 + k]
+        o = np.arange(n)
+        if mode == "nearest":
+            v = np.take(v, o * d // n, axis)
+            continue
+        at = o * ((d - 1) / (n - 1) if n > 1 else 0) if align_corners else np.maximum((o + 0.5) * d / n - 0.5, 0)
+        low = np.minimum(np.floor(at).astype(int), d - 1)
+        high = np.minimum(low + 1, d - 1)
+        w = (at - low).reshape((-1,) + (1,) * (v.ndim - axis - 1))
+        v = np.take(v, low, axis) * (1 - w) + np.take(v, high, axis) * w
+    return v if mode == "nearest" else v.astype(kind_of(x))
+
+
 # Units in the last place; a pair adds an absolute tolerance where terms cancel.
 ULPS_NN = {
     "Gelu": (64, 1e-6), "SigmoidCrossEntropy": (8, 1e-6),
@@ -162,6 +338,6 @@ ULPS_NN = {
     "Softmax": (4, 1e-300), "LogSoftmax": (4, 1e-12), "SoftmaxCrossEntropy": (4, 1e-12),
 }
 
-ULPS_NN_FAMILY = {"activations": 8}
+ULPS_NN_FAMILY = {"activations": 8, "convolutions": (1, 1e-12), "pools": (1, 1e-12)}
 
 CHECKED_ELSEWHERE_NN = {}
