@@ -44,7 +44,10 @@ static bool compute(anfi_eval *q) {
   if (anfi_is_tensor(q->type) && anfi_type_elements(q->type, &n)) q->out = anfi_value_new_tensor(q->cx, q->type);
   if (!op->eval) return anfi_eval_scalar(q);
   if (!q->scratch) q->scratch = anfi_scratch(q->cx);
-  return op->eval(q);
+  anf_value *made = q->out;
+  bool good = op->eval(q);
+  if (q->out != made) anf_value_release(made); // the hook gave a value that was there already
+  return good;
 }
 
 static anf_status in_frame(anfi_eval *q) {

@@ -249,6 +249,7 @@ static void set_slot(machine *m, const frame *f, uint32_t dst, anf_value *v) {
 static bool pop_frame(machine *m) {
   const frame *f = &m->frame[m->nframe - 1];
   if (f->want && !fit_result(m, f->want)) return false;
+  if (f->map) anfi_map_free(m->cx, f->map);
   anfi_machine_drop_to(m, f->base - 1);
   m->nframe--;
   return true;
