@@ -187,6 +187,7 @@ bool anfi_more_errors(const anf_ctx *cx);
 /* Remembers a file's text, so that diagnostics can show the line; borrows `text` until removed. */
 void anfi_source_add(anf_ctx *cx, const char *file, const char *text, size_t len);
 void anfi_source_remove(anf_ctx *cx, const char *file);
+void anfi_source_remove_text(anf_ctx *cx, const char *text); // whichever file has this very text; NULL: all
 static inline anfi_loc anfi_nowhere(void) { return (anfi_loc){NULL, 0, 0}; }
 /* The candidate nearest to `word` by edit distance, or NULL if none is near: "did you mean". */
 const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size_t), void *user);

@@ -87,6 +87,7 @@ anf_ctx *anfi_ctx_new(const anf_ctx_opts *o, void (*fill)(anf_ctx *)) {
 
 void anf_ctx_free(anf_ctx *cx) {
   if (!cx) return;
+  anfi_source_remove_text(cx, NULL); // all
   anfi_arena_free(&cx->arena);
   anf_allocator al = cx->alloc;
   al.fn(al.user, cx, sizeof *cx, 0);

@@ -60,16 +60,27 @@ const char *anf_explain(const char *code) {
 
 void anfi_source_add(anf_ctx *cx, const char *file, const char *text, size_t len) {
   anfi_source_remove(cx, file);
-  source *s = ANFI_NEW(&cx->arena, source);
-  *s = (source){cx->sources, anfi_intern_z(&cx->strings, file)->s, text, len};
+  const char *name = anfi_intern_z(&cx->strings, file)->s;
+  source *s = (source *)anfi_raw(cx, NULL, 0, sizeof *s);
+  if (!s) anfi_throw_nomem(cx);
+  *s = (source){cx->sources, name, text, len};
   cx->sources = s;
 }
 
-void anfi_source_remove(anf_ctx *cx, const char *file) {
-  for (source **p = &cx->sources; *p;)
-    if (strcmp((*p)->file, file) == 0) *p = (*p)->next;
-    else p = &(*p)->next;
+static void remove_sources(anf_ctx *cx, const char *file, const char *text) {
+  for (source **p = &cx->sources; *p;) {
+    source *s = *p;
+    if ((text && s->text != text) || (file && strcmp(s->file, file) != 0)) {
+      p = &s->next;
+      continue;
+    }
+    *p = s->next;
+    anfi_raw(cx, s, sizeof *s, 0);
+  }
 }
+
+void anfi_source_remove(anf_ctx *cx, const char *file) { remove_sources(cx, file, NULL); }
+void anfi_source_remove_text(anf_ctx *cx, const char *text) { remove_sources(cx, NULL, text); }
 
 enum { SHOWN_LINE = 400 }; // bytes of a source line that are kept
 

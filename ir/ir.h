@@ -101,6 +101,7 @@ struct anf_module {
   ANFI_VEC(anf_value *) held;     // constants: released with the module
   anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
   anf_diag *diag;
+  const char *source;             // the text that it was read from, in the arena, or NULL
   anf_status status;              // first failure of a building function
   anfi_map results;               // node id -> number of graphs whose result it is
 };
@@ -190,6 +191,7 @@ void anfi_value_unguard(anf_value *v);
 /* The value of element i in three readings; for the dtype classes that hold them exactly. */
 double anfi_get_f64(const anf_value *v, size_t i);
 int64_t anfi_get_i64(const anf_value *v, size_t i);
+double anfi_get_odd(const anf_value *v, size_t i); // to be rounded again to a narrower float: rounds to odd
 void anfi_set_f64(anf_value *v, size_t i, double x); // rounds once to the dtype
 void anfi_set_i64(anf_value *v, size_t i, int64_t x); // wraps to the dtype
 bool anfi_value_is_int(const anf_value *v, int64_t *out);  // an integer scalar

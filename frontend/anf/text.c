@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The public entries: programs, files, single values and types from text. */
+#include "anfora/text.h"
+#include "frontend/anf/anf.h"
+
+static parser *new_parser(anf_ctx *cx, const char *file, const char *text, size_t len) {
+  anfi_arena *a = anfi_scratch(cx);
+  parser *p = ANFI_NEW(a, parser);
+  if (len >= UINT32_MAX / 2) {
+    anfi_fail(cx, (anfi_loc){anfi_intern_z(&cx->strings, file)->s, 0, 0}, ANF_E0141, len);
+    return NULL;
+  }
+  anfi_parse_init(p, cx, a, file, text, (uint32_t)len);
+  return p;
+}
+
+/* The text stays with the module, so that later errors can show its lines. */
+static const char *keep_source(anf_module *m, const char *file, const char *text, size_t len) {
+  char *own = anfi_strndup(&m->arena, text, len);
+  m->source = own;
+  anfi_source_add(m->cx, file, own, len);
+  return own;
+}
+
+static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *file) {
+  anf_module *m = anfi_module_new(cx);
+  parser *p = new_parser(cx, file, keep_source(m, file, text, len), len);
+  if (!p) return m;
+  anfi_parse_module(p);
+  if (anfi_failed(cx)) return m;
+  lower *lw = ANFI_NEW(p->a, lower);
+  anfi_lower_module(lw, p, m);
+  if (!anfi_failed(cx) && !p->has_effects) anfi_lower_effects(m, p->a);
+  return m;
+}
+
+anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d, anf_module **out) {
+  *out = NULL;
+  ANFI_ENTRY(cx, d);
+  *out = parse(cx, text, len, file);
+  anf_status st = anfi_leave(cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
+
+anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *d, anf_module **out) {
+  return anf_parse_n(cx, text, strlen(text), file, d, out);
+}
+
+static bool ends_with(const char *s, const char *end) {
+  size_t n = strlen(s), k = strlen(end);
+  return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+static anf_module *load(anf_ctx *cx, const char *path) {
+  char *text;
+  size_t len;
+  bool input = strcmp(path, "-") == 0;
+  if (!input && !ends_with(path, ".anf") && !ends_with(path, ".ir") && !ends_with(path, ".dat")) {
+    anfi_fail(cx, anfi_nowhere(), ANF_E0142, path);
+    anfi_hint(cx, "the ending tells the format: .anf, .ir or .dat");
+    return NULL;
+  }
+  if (!anfi_os_read(cx, anfi_scratch(cx), path, &text, &len)) return NULL;
+  if (!ends_with(path, ".dat")) return parse(cx, text, len, input ? "<stdin>" : path);
+  anf_module *m = NULL;
+  anf_status st = anf_read_dat(cx, text, len, path, NULL, &m);
+  if (st != ANF_OK) anfi_fail_as(cx, st);
+  return m;
+}
+
+anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out) {
+  *out = NULL;
+  ANFI_ENTRY(cx, d);
+  *out = load(cx, path);
+  anf_status st = anfi_leave(cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
+
+/* ---- values and types by themselves ---- */
+
+static const char given[] = "<text>";
+
+static void forget_source(void *cx) { anfi_source_remove((anf_ctx *)cx, given); }
+
+static parser *parser_of(anf_ctx *cx, const char *text) {
+  size_t len = strlen(text);
+  anfi_source_add(cx, given, text, len);
+  anfi_defer(cx, ANFI_ALWAYS, forget_source, cx);
+  return new_parser(cx, given, text, len);
+}
+
+static void free_module(void *m) { anf_module_free((anf_module *)m); }
+
+/* Lowered in a function of a module of its own: what comes out must be a constant. */
+static anf_value *parse_value(anf_ctx *cx, const char *text) {
+  parser *p = parser_of(cx, text);
+  if (!p) return NULL;
+  p->inside = 1; // lines mean nothing
+  ast *e = anfi_parse_expr(p);
+  if (!p->panic && !anfi_parse_at(p, T_EOF)) anfi_parse_fail(p, "the end of the value");
+  if (anfi_failed(cx)) return NULL;
+  anf_module *m = anfi_module_new(cx);
+  lower *lw = ANFI_NEW(p->a, lower);
+  anfi_lower_module(lw, p, m);
+  anf_node *n = anfi_lower_constant(lw, e);
+  anf_value *v = n && !anfi_failed(cx) ? anf_value_retain(n->u.value) : NULL;
+  if (!v && !anfi_failed(cx)) anfi_fail(cx, anfi_lower_loc(lw, e), ANF_E0143);
+  if (v) anfi_defer(cx, ANFI_ALWAYS, free_module, m); // else the frame fails and frees it
+  return v;
+}
+
+anf_status anf_parse_value(anf_ctx *cx, const char *text, anf_diag *d, anf_value **out) {
+  *out = NULL;
+  ANFI_ENTRY(cx, d);
+  *out = parse_value(cx, text);
+  return anfi_leave(cx);
+}
+
+static const anf_type *parse_type(anf_ctx *cx, const char *text) {
+  parser *p = parser_of(cx, text);
+  if (!p) return NULL;
+  p->inside = 1;
+  const anf_type *t = anfi_parse_type_at(p);
+  if (t && !anfi_parse_at(p, T_EOF)) anfi_parse_fail(p, "the end of the type");
+  return t;
+}
+
+anf_status anf_parse_type(anf_ctx *cx, const char *text, anf_diag *d, const anf_type **out) {
+  *out = NULL;
+  ANFI_ENTRY(cx, d);
+  *out = parse_type(cx, text);
+  anf_status st = anfi_leave(cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
