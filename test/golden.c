@@ -9,7 +9,7 @@
  *   --bless       rewrites the expected output
  *   --round-trip  prints each program as .ir and .dat, reads both back, and wants the same text
  *   --must-fail   the negative control: turns every verdict round */
-#define _POSIX_C_SOURCE 200809L
+#define _XOPEN_SOURCE 700
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -460,6 +460,9 @@ int main(int argc, char **argv) {
   options o = {.filter = filter ? filter : "", .jobs = sysconf(_SC_NPROCESSORS_ONLN)};
   list folders = {(char **)more(NULL, (size_t)argc * sizeof(char *)), 0}, cases = {0};
   if (!read_options(&o, argc, argv, &folders)) return usage();
+  char *command = realpath(o.anfora, NULL); // cases run in folders of their own
+  if (!command || access(command, X_OK) != 0) die("cannot run", o.anfora);
+  o.anfora = command;
   for (size_t i = 0; i < folders.n; i++) collect(&cases, folders.at[i], o.filter);
   if (cases.n) qsort(cases.at, cases.n, sizeof *cases.at, by_name);
   // what a sanitizer finds must not look like an exit status of the command's own
@@ -469,6 +472,6 @@ int main(int argc, char **argv) {
   setenv("NO_COLOR", "1", 1);
   int status = run_list(&o, cases);
   for (size_t i = 0; i < cases.n; i++) free(cases.at[i]);
-  free(cases.at), free(folders.at);
+  free(cases.at), free(folders.at), free(command);
   return status;
 }

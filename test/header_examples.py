@@ -15,6 +15,7 @@ from tap import ROOT, Tap, public_headers, read, run
 
 FRAME = """\
 #include <anfora/anfora.h>
+#include <{header}>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,29 +40,29 @@ def examples_of(text):
                 yield "\n".join(body[:end])
 
 
-def program_of(body):
+def program_of(header, body):
     """A whole program around an example."""
-    def declares(name, kind=""):
-        return re.search(rf"{kind}\b[^;()]*\*?\b{name}\b\s*(=|;|,|\[)", body) is not None
+    def declares(name, kind=r"anf_\w+"):
+        return re.search(rf"\b{kind}\b\s[^;()=]*?\b{name}\s*(=|;|,|\[)", body) is not None
 
     def uses(name):
         return re.search(rf"\b{name}\b", body) is not None
 
     before, after = [], []
-    if not declares("cx", "anf_ctx"):
+    if not declares("cx"):
         before.append("  anf_ctx *cx = anf_ctx_new(NULL);")
         after.insert(0, "  anf_ctx_free(cx);")
-    if uses("d") and not declares("d", "anf_diag"):
+    if uses("d") and not declares("d"):
         before.append("  anf_diag *d = anf_diag_new(cx);")
         after.insert(0, "  anf_diag_free(d);")
-    if uses("m") and not declares("m", "anf_module"):
+    if uses("m") and not declares("m"):
         path = os.path.join(ROOT, "examples", "fibonacci.anf")
         before.append(f'  anf_module *m = NULL;\n  if (anf_load(cx, "{path}", NULL, &m) != ANF_OK) return 9;')
         after.insert(0, "  anf_module_free(m);")
     results = ["st == ANF_OK"] if declares("st", "anf_status") else []
     results += ["good"] if declares("good", "bool") else []
     result = f"{' && '.join(results)} ? 0 : 1" if results else "0"
-    return FRAME.format(before="\n".join(before), body=body, after="\n".join(after), result=result)
+    return FRAME.format(header=header, before="\n".join(before), body=body, after="\n".join(after), result=result)
 
 
 def libraries(compiler):
@@ -70,10 +71,10 @@ def libraries(compiler):
     return ["-lm"] if sanitized else ["-lmimalloc", "-lm"]
 
 
-def problem_of(body, library, compiler, folder):
+def problem_of(header, body, library, compiler, folder):
     source, program = os.path.join(folder, "example.c"), os.path.join(folder, "example")
     with open(source, "w", encoding="utf-8") as f:
-        f.write(program_of(body))
+        f.write(program_of(header, body))
     words = [*compiler, "-std=c11", "-g", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-I",
              os.path.join(ROOT, "include"), "-o", program, source, library,
              *libraries(compiler)]
@@ -88,7 +89,7 @@ def main():
         for header in public_headers():
             bodies = list(examples_of(read(os.path.join(ROOT, "include", header))))
             for number, body in enumerate(bodies, 1):
-                tap.case(f"{header}, example {number}", problem_of(body, library, compiler, folder))
+                tap.case(f"{header}, example {number}", problem_of(header, body, library, compiler, folder))
             if not bodies and header != "anfora/anfora.h":
                 tap.case(header, "no comment of it has an example")
     tap.done()
