@@ -201,7 +201,7 @@ bool anfi_opt_simplify(anfi_pass *p) {
     if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_APPLY) anfi_push(r.arena, &r.todo, p->m->nodes.at[i]);
   for (size_t steps = 1; r.todo.n; steps++) {
     anf_node *n = r.todo.at[--r.todo.n];
-    if (n->kind == ANFI_APPLY && n->type) simplify_node(&r, n);
+    if (n->kind == ANFI_APPLY && (n->type || n->op == ANF_OP_Switch)) simplify_node(&r, n);
     if (steps % 65536 == 0 && !anfi_go_on(cx, "simplifying", 0.0)) return false;
   }
   return true;

@@ -1,15 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hooks of rules/tuple.def. */
+/* Hooks of rules/tuple.def and rules/logic.def. */
 #include "optimizer/rule.h"
+
+static anf_node *constant(anfi_rewriter *r, const anfi_match *m, double x) {
+  size_t n;
+  if (!anfi_type_elements(m->root->type, &n)) return NULL;
+  return anfi_rewrite_number(r, m->root->type, x);
+}
+
+anf_node *anfi_rule_true(anfi_rewriter *r, const anfi_match *m) { return constant(r, m, 1); }
+anf_node *anfi_rule_false(anfi_rewriter *r, const anfi_match *m) { return constant(r, m, 0); }
+
+/* A Switch keeps the root's type, also where that is not known, as with functions. */
+static anf_node *new_switch(anfi_rewriter *r, const anfi_match *m, anf_node *c, anf_node *x, anf_node *y) {
+  anf_node *n = anfi_apply3(m->root->graph, ANF_OP_Switch, c, x, y);
+  n->type = m->root->type;
+  n->debug = m->root->debug;
+  anfi_push(r->arena, &r->todo, n);
+  return n;
+}
+
+anf_node *anfi_rule_switch_not(anfi_rewriter *r, const anfi_match *m) {
+  return new_switch(r, m, m->root->in[0].def->in[0].def, m->root->in[2].def, m->root->in[1].def);
+}
+
+/* In an arm of a Switch, a Switch on the same condition has made its choice. */
+anf_node *anfi_rule_switch_inner(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *c = m->root->in[0].def, *arm[2];
+  for (int i = 0; i < 2; i++) {
+    arm[i] = m->root->in[i + 1].def;
+    if (anfi_is_op(arm[i], ANF_OP_Switch) && arm[i]->in[0].def == c) arm[i] = arm[i]->in[i + 1].def;
+  }
+  return new_switch(r, m, c, arm[0], arm[1]);
+}
 
 /* TupleGet(MakeTuple(a, b, ...), i) -> the i-th; of a constant tuple, its item. */
 anf_node *anfi_rule_get_make(anfi_rewriter *r, const anfi_match *m) {
   anf_node *t = m->root->in[0].def;
-  int64_t i = 0;
+  bool constant_tuple = t->kind == ANFI_VALUE && t->u.value->kind == ANF_VALUE_TUPLE;
+  int64_t i = 0, n = anfi_is_op(t, ANF_OP_MakeTuple) ? (int64_t)t->nin : constant_tuple ? (int64_t)t->u.value->n : 0;
   anfi_value_is_int(anfi_attr_value(r->m->cx, ANF_OP_TupleGet, m->root->u.attrs, 0), &i);
-  size_t n = anfi_is_op(t, ANF_OP_MakeTuple) ? t->nin : t->kind == ANFI_VALUE ? t->u.value->n : 0;
-  if (i < 0) i += (int64_t)n;
-  if (i < 0 || i >= (int64_t)n) return NULL;
-  if (t->kind == ANFI_VALUE) return anfi_rewrite_const(r, anf_value_retain(t->u.value->u.item[i]));
-  return t->in[i].def;
+  if (i < 0) i += n;
+  if (i < 0 || i >= n) return NULL;
+  return constant_tuple ? anfi_rewrite_const(r, anf_value_retain(t->u.value->u.item[i])) : t->in[i].def;
+}
+
+anf_node *anfi_rule_field_make(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *t = m->root->in[0].def;
+  if (!anfi_is_op(t, ANF_OP_MakeRecord)) return NULL;
+  const anf_value *names = anfi_attr_value(r->m->cx, ANF_OP_MakeRecord, t->u.attrs, 0);
+  const anf_value *field = anfi_attr_value(r->m->cx, ANF_OP_RecordGet, m->root->u.attrs, 0);
+  for (size_t i = 0; names && field && i < names->n; i++)
+    if (anf_value_same(names->u.item[i], field)) return t->in[i].def;
+  return NULL;
 }
