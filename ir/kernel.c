@@ -59,20 +59,29 @@ void anfi_copy_element(anf_value *b, size_t to, const anf_value *a, size_t from)
 }
 
 double anfi_load_real(anf_dtype d, const anf_value *v, size_t i) {
-  anf_dtype from = (anf_dtype)v->type->dtype;
-  if (from == d) return anfi_get_f64(v, i);
-  if (d == ANF_F32 && from == ANF_U64) return (double)(float)(uint64_t)anfi_get_i64(v, i);
-  if (d == ANF_F32 && !anfi_dtype_is_float(from)) return (double)(float)anfi_get_i64(v, i);
-  double x = anfi_get_f64(v, i);
+  if ((anf_dtype)v->type->dtype == d) return anfi_get_f64(v, i);
   switch (d) {
-  case ANF_F16: return (double)anfi_f16_to_f32(anfi_f64_to_f16(x));
-  case ANF_BF16: return (double)anfi_bf16_to_f32(anfi_f64_to_bf16(x));
-  case ANF_F32: return (double)(float)x;
-  default: return x;
+  case ANF_F16: return (double)anfi_f16_to_f32(anfi_f64_to_f16(anfi_get_odd(v, i)));
+  case ANF_BF16: return (double)anfi_bf16_to_f32(anfi_f64_to_bf16(anfi_get_odd(v, i)));
+  case ANF_F32: return (double)(float)anfi_get_odd(v, i);
+  default: return anfi_get_f64(v, i);
   }
 }
 
 double anfi_lgamma(double x) { // lgamma proper writes a global
   int sign;
   return lgamma_r(x, &sign);
+}
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+void anfi_release_later(anf_value *v) { anfi_defer(v->cx, ANFI_ALWAYS, release, v); }
+
+bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t size, int64_t *out) {
+  int64_t at = anfi_get_i64(index, i);
+  bool huge = index->type->dtype == ANF_U64 && at < 0;
+  if (huge || at < -size || at >= size)
+    return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)at, (long long)size);
+  *out = at < 0 ? at + size : at;
+  return true;
 }

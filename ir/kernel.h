@@ -34,6 +34,11 @@ void anfi_copy_element(anf_value *b, size_t to, const anf_value *a, size_t from)
 /* Element i of v as a real of type d: rounded once, whatever v's type is. */
 double anfi_load_real(anf_dtype d, const anf_value *v, size_t i);
 
+/* Releases v when the running op ends, however it ends. */
+void anfi_release_later(anf_value *v);
+/* Element i of an index tensor as a position in 0..size; negative ones count from the end. Else E0404. */
+bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t size, int64_t *out);
+
 /* eval_scalar.c */
 bool anfi_eval_scalar(anfi_eval *q);
 double anfi_digamma(double x);

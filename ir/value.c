@@ -127,6 +127,23 @@ void anf_value_release(anf_value *v) {
 
 /* ---- elements ---- */
 
+/* An integer as a double that is rounded to odd: rounding it again to a narrower type is right. */
+static double odd_u64(uint64_t x) {
+  double scale = 1;
+  for (; x >> 53; scale *= 2) x = x >> 1 | (x & 1);
+  return (double)x * scale;
+}
+
+static double odd_i64(int64_t x) { return x < 0 ? -odd_u64(0 - (uint64_t)x) : odd_u64((uint64_t)x); }
+
+double anfi_get_odd(const anf_value *v, size_t i) {
+  anf_dtype d = (anf_dtype)v->type->dtype;
+  if (d == ANF_U64) return odd_u64((uint64_t)anfi_get_i64(v, i));
+  return anfi_dtype_class(d) < ANFI_CLASS_FLOAT ? odd_i64(anfi_get_i64(v, i)) : anfi_get_f64(v, i);
+}
+
+static bool is_narrow(anf_dtype d) { return d == ANF_F16 || d == ANF_BF16 || d == ANF_F32 || d == ANF_C64; }
+
 double anfi_get_f64(const anf_value *v, size_t i) {
   const void *p = v->u.data;
   switch ((anf_dtype)v->type->dtype) {
@@ -178,7 +195,7 @@ void anfi_set_i64(anf_value *v, size_t i, int64_t x) {
   case ANF_INT:
   case ANF_U64:
   case ANF_KEY: ((int64_t *)p)[i] = x; break;
-  default: anfi_set_f64(v, i, (double)x); break;
+  default: anfi_set_f64(v, i, is_narrow((anf_dtype)v->type->dtype) ? odd_i64(x) : (double)x); break;
   }
 }
 
@@ -209,8 +226,9 @@ bool anfi_value_is_int(const anf_value *v, int64_t *out) {
 }
 
 static anf_value *cast_complex(anf_value *v, anf_value *to, bool from_complex) {
+  bool odd = !from_complex && to->type->dtype == ANF_C64;
   for (size_t i = 0; i < v->n; i++) {
-    anfi_set_f64(to, 2 * i, anfi_get_f64(v, from_complex ? 2 * i : i));
+    anfi_set_f64(to, 2 * i, odd ? anfi_get_odd(v, i) : anfi_get_f64(v, from_complex ? 2 * i : i));
     anfi_set_f64(to, 2 * i + 1, from_complex ? anfi_get_f64(v, 2 * i + 1) : 0.0);
   }
   return to;
@@ -225,6 +243,8 @@ anf_value *anfi_value_cast(anf_value *v, anf_dtype d) {
   bool exact_int = !anfi_dtype_is_float(from) && !complex_in && (from != ANF_U64 || !anfi_dtype_is_float(d));
   for (size_t i = 0; i < v->n; i++)
     if (exact_int) anfi_set_i64(to, i, anfi_get_i64(v, i));
+    else if (complex_in && d == ANF_BOOL) anfi_set_i64(to, i, anfi_get_f64(v, 2 * i) != 0 || anfi_get_f64(v, 2 * i + 1) != 0);
+    else if (!complex_in && is_narrow(d)) anfi_set_f64(to, i, anfi_get_odd(v, i));
     else anfi_set_f64(to, i, anfi_get_f64(v, complex_in ? 2 * i : i));
   return to;
 }

@@ -4,7 +4,7 @@
 
 Cases come from the table's `.sample` column, expected values from its `.numpy` column, evaluated here in
 the same element types (bf16 in float32, rounded). Integers, bools, shapes and types must agree exactly,
-floats within the op's tolerance. An op that has no `.numpy` must be in checked_elsewhere below.
+floats within the op's tolerance. An op that has no `.numpy` must occur in a golden or unit test.
 """
 import ast
 import itertools
@@ -32,11 +32,12 @@ DTYPES = {
 }
 NAMES = {np.dtype(t): n for n, t in DTYPES.items() if n not in ("key", "int", "float", "bf16")}
 
-# Ops whose results need not be NumPy's, and where they are checked.
-CHECKED_ELSEWHERE = reference.CHECKED_ELSEWHERE
 # Tolerance in units in the last place of the result's type; 0 where absent.
 ULPS = reference.ULPS
 ULPS_BY_FAMILY = reference.ULPS_BY_FAMILY
+
+
+TRANSFORM = 64  # the flag of rows that are expanded before a program runs
 
 
 # ---- bf16: NumPy has none, so a float32 array whose values are bf16 ----
@@ -252,7 +253,14 @@ def expected(op, args, attrs):
     env = dict(reference.__dict__)
     env.update(op["defaults"])
     env.update({k: (v.numpy if isinstance(v, reference.DType) else v) for k, v in attrs.items()})
+    if op["scalar"] == "1" and op["name"] != "Where" and len({a.dtype for a in args}) > 1:
+        d = args[0].dtype
+        for a in args[1:]:
+            d = reference.promote(d, a.dtype)
+        args = [Tensor(d, a.array.astype(DTYPES[d])) for a in args]
     variadic = op["in"].endswith("*")
+    if op["name"] in reference.IN_DOUBLE and args[0].array.dtype.kind in "fc":
+        return in_double(op, env, names, args)
     for i, n in enumerate(names):
         if variadic and i == len(names) - 1:
             rest = args[i:]
@@ -260,6 +268,12 @@ def expected(op, args, attrs):
         else:
             env[n] = array_of(args[i]) if i < len(args) else None
     return eval(op["numpy"], env)  # pylint: disable=eval-used
+
+
+def in_double(op, env, names, args):
+    kind = args[0].array.dtype
+    env.update({n: a.array.astype(np.complex128 if kind.kind == "c" else np.float64) for n, a in zip(names, args)})
+    return np.asarray(eval(op["numpy"], env)).astype(kind)  # pylint: disable=eval-used
 
 
 def ulp_distance(a, b):
@@ -289,7 +303,7 @@ def compare_arrays(got, want, ulps, atol):
         parts = np.float32 if a.dtype == np.complex64 else np.float64
         a, w = (np.ascontiguousarray(np.atleast_1d(x)).view(parts) for x in (a, w))
         scale = max(1.0, float(np.max(np.abs(w[np.isfinite(w)]), initial=0)))
-        atol = max(atol, ulps * float(np.finfo(parts).eps) * scale)
+        atol = max(atol, max(ulps, 2) * float(np.finfo(parts).eps) * scale)
     if a.dtype.kind != "f":
         bad = a != w
     else:
@@ -385,33 +399,93 @@ def check(op, cases_of_op, answers):
     return "\n".join(problems[:5]) + (f"\n{len(problems)} of {len(cases_of_op)}" if problems else "")
 
 
-def main():
-    server, only = sys.argv[1], sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
-    tap = Tap()
-    rng = np.random.default_rng(7)
-    todo = []
-    for op in table(server):
-        if only and op["name"] != only:
+def where_named():
+    """Names of ops that occur in golden and unit tests, with the file."""
+    found = {}
+    for folder in ("golden", "unit"):
+        top = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), folder)
+        for base, _, files in os.walk(top):
+            for f in sorted(files):
+                with open(os.path.join(base, f), encoding="utf-8", errors="replace") as text:
+                    for word in set(re.findall(r"\b[A-Z][A-Za-z0-9]+\b", text.read())):
+                        found.setdefault(word, os.path.join(folder, f))
+    return found
+
+
+def extra_requests(op):
+    for name, attrs, inputs in reference.EXTRA:
+        if name != op["name"]:
             continue
-        if op["numpy"] and op["sample"]:
-            try:
-                todo.append((op, list(requests_of(op, rng))))
-            except ValueError as e:
-                tap.case(op["name"], str(e))
-        else:
-            ok = op["name"] in CHECKED_ELSEWHERE
-            tap.case(f"{op['name']} is checked", "" if ok else
-                     f"it has no .numpy with .sample, and reference.CHECKED_ELSEWHERE names no other check")
-    lines = [r[0] for _, rs in todo for r in rs]
+        attrs = {k: reference.DType(v) if k == "dtype" else v for k, v in attrs.items()}
+        args = [Tensor(NAMES[np.asarray(x).dtype], x) for x in inputs]
+        given = "".join(f" {k}={attr_text(v)}" for k, v in attrs.items())
+        yield (f"{name}{given} | " + " ".join(text_of(a) for a in args), "extra " + str(inputs)[:60],
+               expected(op, args, attrs))
+
+
+def promotions():
+    """Add of every pair of types: (line, expected type)."""
+    names = [d for d in DTYPES if d != "key"]
+    for a, b in itertools.product(names, names):
+        x, y = (Tensor(d, np.zeros(1, DTYPES[d])) for d in (a, b))
+        yield f"Add | {x.text()} {y.text()}", reference.promote(a, b)
+
+
+def ask(server, lines, tap):
     r = subprocess.run([server], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
     answers = r.stdout.splitlines()
     if r.returncode or len(answers) != len(lines):
         at = lines[len(answers)] if len(answers) < len(lines) else ""
         tap.case("the server answers every line", f"status {r.returncode} at: {at[:300]}\n{r.stderr[-3000:]}")
         tap.done()
+    return answers
+
+
+def check_errors(server, tap):
+    for (line, code), answer in zip(reference.ERRORS, ask(server, [e[0] for e in reference.ERRORS], tap)):
+        good = answer.startswith(f"error {code}") if code else not answer.startswith("error")
+        tap.case(f"{code or 'no error'}: {line[:70]}", "" if good else f"got {answer[:200]}")
+
+
+def check_promotions(server, tap):
+    pairs = list(promotions())
+    wrong = [f"{line}: {answer[:60]}, expected {want}" for (line, want), answer in
+             zip(pairs, ask(server, [p[0] for p in pairs], tap)) if not answer.startswith(want + "[")]
+    tap.case(f"promotion of {len(pairs)} pairs of types", "\n".join(wrong[:9]))
+
+
+def check_memory(server, tap):
+    """A second round of the same requests leaves no more memory in use."""
+    lines = [e[0] for e in reference.ERRORS] + [p[0] for p in promotions()]
+    answers = ask(server, lines + ["bytes"] + lines + ["bytes"], tap)
+    first, second = answers[len(lines)], answers[-1]
+    tap.case("nothing leaks", "" if first == second else f"{first} bytes, then {second}")
+
+
+def main():
+    server, only = sys.argv[1], sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
+    tap, named = Tap(), where_named()
+    rng = np.random.default_rng(int(os.environ.get("SEED", "7")))
+    todo = []
+    for op in table(server):
+        if only and op["name"] != only:
+            continue
+        if op["numpy"] and op["sample"]:
+            try:
+                todo.append((op, list(requests_of(op, rng)) + list(extra_requests(op))))
+            except ValueError as e:
+                tap.case(op["name"], str(e))
+        elif not int(op["flags"]) & TRANSFORM:
+            tap.case(f"{op['name']} is checked", "" if op["name"] in named else
+                     "it has neither .numpy with .sample nor a test in test/golden or test/unit")
+    answers = ask(server, [r[0] for _, rs in todo for r in rs], tap)
     for op, rs in todo:
         tap.case(f"{op['name']}: {len(rs)} cases", check(op, rs, answers[: len(rs)]))
         answers = answers[len(rs):]
+    if not only:
+        check_errors(server, tap)
+        check_promotions(server, tap)
+        check_memory(server, tap)
     tap.done()
 
 
