@@ -21,7 +21,7 @@ static const char program[] =
     "def outer(a, b) { fn (c) { a + b + c } }\n"
     "def closures() { f = outer(1, 2); (f(1), f(2)) }\n"
     "def power(x: f32, n: i64) { acc = 1.0; while n > 0 { acc = acc * x; n = n - 1 }; acc }\n"
-    "def tensors(x: f32[2, 3]) { Sum(Relu(x) * 2.0 + f32[3]([1.0, 2.0, 3.0]), axis=1) }\n"
+    "def tensors(x: f64[2, 3]) { Sum(Relu(x) * 2.0 + f32[3]([1.0, 2.0, 3.0]), axis=1) }\n"
     "def strings() { (\"a text\", None, (1, (2.5, true))) }\n";
 
 /* Nine errors of several kinds, in one text. */
