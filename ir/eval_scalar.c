@@ -391,22 +391,31 @@ static void attributes(machine *m, const anfi_eval *q) {
   }
 }
 
+static bool one(machine *m, anfi_eval *q, size_t i, const size_t *at) {
+  for (size_t k = 0; k < q->n; k++) m->in[k] = load(m, q->in[k], at[k]);
+  number x = run(m);
+  if (m->failed) return anfi_fail(q->cx, q->loc, m->failed, anfi_op[q->op].name);
+  store(m, q->out, i, x);
+  return true;
+}
+
 bool anfi_eval_scalar(anfi_eval *q) {
+  static const size_t first[ANFI_ND] = {0};
   const anf_type *in[4];
-  machine m = {.code = anfi_scalar_of(q->cx, q->op)};
+  machine m; // not cleared as a whole: that would take longer than most codes do
+  m.code = anfi_scalar_of(q->cx, q->op);
+  m.failed = (anfi_code)0;
+  m.at[0] = (number){0}; // what instructions with fewer arguments read
   if (!m.code || q->n > ANFI_LEN(in)) return false;
   for (size_t k = 0; k < q->n; k++) in[k] = q->in[k]->type;
   m.type = anfi_scalar_dtype(q->n, in, q->type);
   m.single = m.type == ANF_F16 || m.type == ANF_BF16 || m.type == ANF_F32 || m.type == ANF_C64;
   attributes(&m, q);
+  if (!q->type->n) return one(&m, q, 0, first);
   anfi_nd it;
   anfi_nd_init(&it, q->type->n, q->type->dims);
   for (size_t k = 0; k < q->n; k++) anfi_nd_broadcast(&it, (int)k, in[k]);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) {
-    for (size_t k = 0; k < q->n; k++) m.in[k] = load(&m, q->in[k], it.at[k]);
-    number x = run(&m);
-    if (m.failed) return anfi_fail(q->cx, q->loc, m.failed, anfi_op[q->op].name);
-    store(&m, q->out, i, x);
-  }
+  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
+    if (!one(&m, q, i, it.at)) return false;
   return true;
 }

@@ -42,6 +42,8 @@ typedef struct anfi_step {
   const uint32_t *in;            // operands, then slots that nothing uses after this step
   anf_value **attr;              // by schema index; NULL where an input gives it
   const anf_node *node;          // what it comes from
+  bool elementwise;              // types of inputs tell the result's: those seen last are kept
+  const anf_type *seen[3], *type;
 } anfi_step;
 
 /* A graph that captures, in an operand: where its captures are in the frame that makes it. */

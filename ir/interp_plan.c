@@ -141,6 +141,12 @@ static bool arity_is_good(const maker *k, const anf_node *n) {
   return args >= s->min_in && (args <= s->nin || s->variadic);
 }
 
+static bool is_elementwise(const maker *k, const anfi_step *s, const anf_node *n) {
+  const anfi_op_info *op = &anfi_op[n->op];
+  return op->scalar && !op->eval && !anfi_op_schema(k->p->module->cx, (anfi_opcode)n->op)->nattr &&
+         arity_is_good(k, n) && n->nin <= ANFI_LEN(s->seen);
+}
+
 /* Anything that is not as expected becomes a STEP_OP, which checks and reports. */
 static anfi_step_kind kind_of_apply(const maker *k, const anfi_step *s, const anf_node *n) {
   int64_t ignored;
@@ -177,6 +183,7 @@ static bool make_step(maker *k, const anf_node *n, uint32_t at) {
   if (n->kind == ANFI_APPLY && !calls) {
     set_attrs(k, s, n);
     s->kind = (uint8_t)kind_of_apply(k, s, n);
+    s->elementwise = s->kind == ANFI_STEP_OP && is_elementwise(k, s, n);
   } else s->kind = last ? ANFI_STEP_TAIL : ANFI_STEP_CALL;
   s->in = pack(k, s);
   bool needed = k->p->last[n->id] != ANFI_NO_SLOT;

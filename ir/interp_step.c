@@ -3,6 +3,7 @@
  * tuples are new references on the stack, since they outlive it.
  * ORDER: a step releases what dies with it before it stores its result, for the slot may be the same. */
 #include "ir/interp.h"
+#include "ir/kernel.h"
 
 typedef anfi_machine machine;
 typedef anfi_call_frame frame;
@@ -99,6 +100,31 @@ static anf_value **inputs(machine *m, const frame *f, const step *s, size_t natt
   return a;
 }
 
+static bool seen_before(const step *s, anf_value *const *in) {
+  for (uint32_t i = 0; i < s->nin; i++)
+    if (in[i]->kind != ANF_VALUE_TENSOR || in[i]->type != s->seen[i]) return false;
+  return s->type != NULL;
+}
+
+/* The short way for types that this step has had before: no inference, no frame of its own. */
+static bool elementwise_step(machine *m, const frame *f, step *s) {
+  size_t sp = m->sp;
+  anf_value **in = inputs(m, f, s, 0), *v = NULL;
+  if (!seen_before(s, in)) {
+    if (!anfi_machine_eval(m, s->op, s->nin, in, NULL, &v)) return false;
+    for (uint32_t i = 0; i < s->nin; i++) s->seen[i] = in[i]->type;
+    s->type = v->type;
+    anfi_machine_drop_to(m, sp);
+    return done(m, f, s, v);
+  }
+  v = m->acc = anfi_value_new_tensor(m->cx, s->type);
+  anfi_eval q = {.cx = m->cx, .op = (anfi_opcode)s->op, .loc = anfi_node_loc(s->node), .n = s->nin, .in = in,
+                 .type = s->type, .out = v};
+  if (!anfi_eval_scalar(&q)) return false;
+  m->acc = NULL;
+  return done(m, f, s, v);
+}
+
 static bool op_step(machine *m, const frame *f, const step *s) {
   size_t sp = m->sp;
   anf_value **a = inputs(m, f, s, anfi_op_schema(m->cx, (anfi_opcode)s->op)->nattr), *v = NULL;
@@ -166,9 +192,9 @@ static bool call_step(machine *m, const frame *f, const step *s) {
 }
 
 bool anfi_step_run(machine *m, frame *f) {
-  const step *s = &f->plan->step[f->pc++];
+  step *s = &f->plan->step[f->pc++];
   switch ((anfi_step_kind)s->kind) {
-  case ANFI_STEP_OP: return op_step(m, f, s);
+  case ANFI_STEP_OP: return s->elementwise ? elementwise_step(m, f, s) : op_step(m, f, s);
   case ANFI_STEP_CONTROL: return control_step(m, f, s);
   case ANFI_STEP_SWITCH: return switch_step(m, f, s);
   case ANFI_STEP_TUPLE: return tuple_step(m, f, s);
