@@ -67,15 +67,22 @@ static int64_t clip(int64_t i, int64_t n, int64_t low, int64_t high) {
   return i < low ? low : i > high ? high : i;
 }
 
-size_t anfi_slice(size_t len, anf_value *const *attr, int64_t *start, int64_t *step) {
+size_t anfi_slice_ints(size_t len, const int64_t *from, const int64_t *to, int64_t step, int64_t *start) {
   int64_t n = (int64_t)len;
+  if (step == INT64_MIN) step = -INT64_MAX;
+  int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
+  *start = from ? clip(*from, n, low, high) : step < 0 ? high : 0;
+  int64_t stop = to ? clip(*to, n, low, high) : step < 0 ? -1 : n;
+  if (step > 0) return *start < stop ? (size_t)((stop - *start - 1) / step) + 1 : 0;
+  return *start > stop ? (size_t)((*start - stop - 1) / -step) + 1 : 0;
+}
+
+size_t anfi_slice(size_t len, anf_value *const *attr, int64_t *start, int64_t *step) {
+  int64_t from = anfi_attr_given(attr[0]) ? anfi_attr_int(attr[0]) : 0;
+  int64_t to = anfi_attr_given(attr[1]) ? anfi_attr_int(attr[1]) : 0;
   *step = anfi_attr_int(attr[2]);
   if (*step == INT64_MIN) *step = -INT64_MAX;
-  int64_t low = *step < 0 ? -1 : 0, high = *step < 0 ? n - 1 : n;
-  *start = anfi_attr_given(attr[0]) ? clip(anfi_attr_int(attr[0]), n, low, high) : *step < 0 ? high : 0;
-  int64_t stop = anfi_attr_given(attr[1]) ? clip(anfi_attr_int(attr[1]), n, low, high) : *step < 0 ? -1 : n;
-  if (*step > 0) return *start < stop ? (size_t)((stop - *start - 1) / *step) + 1 : 0;
-  return *start > stop ? (size_t)((*start - stop - 1) / -*step) + 1 : 0;
+  return anfi_slice_ints(len, anfi_attr_given(attr[0]) ? &from : NULL, anfi_attr_given(attr[1]) ? &to : NULL, *step, start);
 }
 
 bool anfi_infer_tuple_slice(anfi_infer *q) {

@@ -70,7 +70,6 @@ bool anfi_permutation(const anf_value *axes, size_t rank, size_t *perm);
 void anfi_split_part(const anf_value *sections, int64_t size, size_t i, int64_t *from, int64_t *to);
 bool anfi_infer_shape(anfi_infer *q);
 bool anfi_infer_rank(anfi_infer *q);
-bool anfi_infer_len(anfi_infer *q);
 bool anfi_infer_reshape(anfi_infer *q);
 bool anfi_infer_reshape_like(anfi_infer *q);
 bool anfi_infer_flatten(anfi_infer *q);
@@ -94,7 +93,6 @@ bool anfi_infer_diag(anfi_infer *q);
 bool anfi_eval_shape(anfi_eval *q);
 bool anfi_eval_rank(anfi_eval *q);
 bool anfi_eval_size(anfi_eval *q);
-bool anfi_eval_len(anfi_eval *q);
 bool anfi_eval_copy(anfi_eval *q);
 bool anfi_eval_transpose(anfi_eval *q);
 bool anfi_eval_swap_axes(anfi_eval *q);
@@ -168,8 +166,15 @@ bool anfi_infer_tuple_slice(anfi_infer *q);
 bool anfi_infer_tuple_concat(anfi_infer *q);
 bool anfi_infer_record(anfi_infer *q);
 bool anfi_infer_record_get(anfi_infer *q);
+/* infer_getitem.c, eval_getitem.c: what applies to tensors, tuples and records alike */
+bool anfi_infer_get_item(anfi_infer *q);
+bool anfi_infer_get_field(anfi_infer *q);
+bool anfi_eval_get_item(anfi_eval *q);
+bool anfi_eval_get_field(anfi_eval *q);
 bool anfi_infer_record_set(anfi_infer *q);
 /* Length of the slice start:stop:step (attributes; the first two may be None) of `len` items. */
+/* The same with the step given, and NULL for an absent bound. */
+size_t anfi_slice_ints(size_t len, const int64_t *from, const int64_t *to, int64_t step, int64_t *start);
 size_t anfi_slice(size_t len, anf_value *const *attr, int64_t *start, int64_t *step);
 /* The field names of MakeRecord: n different strings. */
 bool anfi_record_names(anf_ctx *cx, anfi_loc loc, const anf_value *names, size_t n, const anfi_str **out);
@@ -275,5 +280,47 @@ bool anfi_eval_mean_pool(anfi_eval *q);
 bool anfi_eval_mean_pool_grad(anfi_eval *q);
 bool anfi_eval_resize(anfi_eval *q);
 bool anfi_eval_resize_grad(anfi_eval *q);
+
+/* op_doc.c: docs/ops.md and docs/status.md */
+const char *anfi_lower_name(anfi_lower l);
+void anfi_put_ops_markdown(anf_text *o, anf_ctx *cx);
+void anfi_put_status_markdown(anf_text *o, anf_ctx *cx);
+
+/* infer_random.c, eval_random.c */
+bool anfi_infer_key(anfi_infer *q);
+bool anfi_infer_split_key(anfi_infer *q);
+bool anfi_infer_fold_in(anfi_infer *q);
+bool anfi_infer_random_bits(anfi_infer *q);
+bool anfi_infer_random_real(anfi_infer *q);
+bool anfi_infer_rand_int(anfi_infer *q);
+bool anfi_infer_bernoulli(anfi_infer *q);
+bool anfi_infer_permutation(anfi_infer *q);
+bool anfi_infer_shuffle(anfi_infer *q);
+bool anfi_infer_categorical(anfi_infer *q);
+bool anfi_infer_dropout(anfi_infer *q);
+bool anfi_eval_key(anfi_eval *q);
+bool anfi_eval_split_key(anfi_eval *q);
+bool anfi_eval_fold_in(anfi_eval *q);
+bool anfi_eval_random_bits(anfi_eval *q);
+bool anfi_eval_uniform(anfi_eval *q);
+bool anfi_eval_normal(anfi_eval *q);
+bool anfi_eval_rand_int(anfi_eval *q);
+bool anfi_eval_bernoulli(anfi_eval *q);
+bool anfi_eval_permutation(anfi_eval *q);
+bool anfi_eval_shuffle(anfi_eval *q);
+bool anfi_eval_categorical(anfi_eval *q);
+bool anfi_eval_dropout(anfi_eval *q);
+
+/* eval_sort.c, hooks of both kinds */
+size_t *anfi_stable_order(anfi_arena *a, size_t n, bool (*before)(const void *user, size_t, size_t), const void *user);
+bool anfi_infer_sort(anfi_infer *q);
+bool anfi_infer_topk(anfi_infer *q);
+bool anfi_infer_search_sorted(anfi_infer *q);
+bool anfi_infer_bincount(anfi_infer *q);
+bool anfi_eval_sort(anfi_eval *q);
+bool anfi_eval_argsort(anfi_eval *q);
+bool anfi_eval_topk(anfi_eval *q);
+bool anfi_eval_search_sorted(anfi_eval *q);
+bool anfi_eval_bincount(anfi_eval *q);
 
 #endif
