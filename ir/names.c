@@ -209,9 +209,16 @@ static const anfi_str *with_suffix(naming *q, uint32_t where, const anfi_str *ba
   }
 }
 
+/* A name that the language has: not empty, and not that of a nameless node. */
+static const anfi_str *speakable(naming *q, const anfi_str *s) {
+  if (!s->len) return anfi_intern_z(&q->words, "g");
+  if (s->s[0] != '%') return anfi_intern(&q->words, s->s, s->len);
+  return anfi_intern_z(&q->words, anfi_sprintf(q->scratch, "_%s", s->s + 1));
+}
+
 /* The text of a name that `where` has not yet, as it is printed. */
 static const char *give(naming *q, uint32_t where, const anfi_str *wanted) {
-  const anfi_str *w = wanted->len ? anfi_intern(&q->words, wanted->s, wanted->len) : anfi_intern_z(&q->words, "g");
+  const anfi_str *w = speakable(q, wanted);
   if (is_taken(q, where, w)) w = with_suffix(q, where, w);
   *anfi_map_at(&q->taken, pair(where, w->id)) = 1;
   if (anfi_is_plain_name(w->s, w->len)) return w->s;
