@@ -3,8 +3,6 @@
 #include "ir/kernel.h"
 
 bool anfi_eval_cast(anfi_eval *q) {
-  anf_value_release(q->out);
-  q->out = NULL;
   q->out = anfi_value_cast(q->in[0], (anf_dtype)q->type->dtype);
   return true;
 }

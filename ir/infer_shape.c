@@ -54,7 +54,8 @@ bool anfi_infer_rank(anfi_infer *q) {
 
 bool anfi_infer_len(anfi_infer *q) {
   const anf_type *t = q->in[0];
-  if (t->kind == ANF_TYPE_TENSOR ? t->n == 0 : t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD && t->kind != ANF_TYPE_STRING)
+  bool composite = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD || t->kind == ANF_TYPE_STRING;
+  if (!composite && t->kind != ANF_TYPE_ANY && !(anfi_is_tensor(t) && t->n))
     return anfi_infer_fail(q, "only a tensor with dims, a tuple, a record or a string has a length");
   q->out = anfi_type_scalar(q->cx, ANF_INT);
   return true;

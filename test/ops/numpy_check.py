@@ -431,8 +431,8 @@ def promotions():
         yield f"Add | {x.text()} {y.text()}", reference.promote(a, b)
 
 
-def ask(server, lines, tap):
-    r = subprocess.run([server], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
+def ask(server, lines, tap, *words):
+    r = subprocess.run([server, *words], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
     answers = r.stdout.splitlines()
     if r.returncode or len(answers) != len(lines):
         at = lines[len(answers)] if len(answers) < len(lines) else ""
@@ -462,6 +462,15 @@ def check_memory(server, tap):
     tap.case("nothing leaks", "" if first == second else f"{first} bytes, then {second}")
 
 
+def check_faults(server, todo, tap):
+    """The first and the last case of each op, and the errors, with each allocation failed in turn."""
+    lines = [r[0] for _, rs in todo for r in {rs[0][0]: rs[0], rs[-1][0]: rs[-1]}.values()]
+    lines += [e[0] for e in reference.ERRORS]
+    wrong = [f"{answer}: {line[:200]}" for line, answer in zip(lines, ask(server, lines, tap, "--faults"))
+             if not answer.endswith("allocations")]
+    tap.case(f"each allocation of {len(lines)} requests may fail", "\n".join(wrong[:20]))
+
+
 def main():
     server, only = sys.argv[1], sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
     tap, named = Tap(), where_named()
@@ -486,6 +495,7 @@ def main():
         check_errors(server, tap)
         check_promotions(server, tap)
         check_memory(server, tap)
+        check_faults(server, todo, tap)
     tap.done()
 
 

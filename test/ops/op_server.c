@@ -3,11 +3,11 @@
  * with tabs between columns. Without arguments it answers each line of standard input with one line:
  *   Op attr=value ... | value value ...     ->   value   or   error CODE message
  * A value is "f32[2,3]:HEX" (the bytes in memory), "None", or "( value ... )". An attribute's value is a
- * number, true, false, None, (1,2), a type name after @, or a string after '. */
+ * number, true, false, None, (1,2), a type name after @, or a string after '. The line "bytes" is answered
+ * with what the context holds. `op_server --faults` fails the 1st, 2nd, ... allocation of each line and
+ * answers with how many there were, or with what went wrong. */
 #include "ir/op.h"
-
-#include <stdio.h>
-#include <stdlib.h>
+#include "test/unit/fault.h"
 
 enum { MAX_ARGS = 4096, MAX_ATTRS = 32 };
 
@@ -143,55 +143,78 @@ static anf_status compute(anf_ctx *cx, anfi_eval *q, anf_diag *d) {
   return anfi_leave(cx);
 }
 
-static void answer(anf_ctx *cx, anfi_opcode op, const request *r) {
+static anf_status compute_in(anf_ctx *cx, anfi_opcode op, const request *r, bool print) {
   anf_diag *d = anf_diag_new(cx);
+  if (!d) return ANF_NOMEM;
   anfi_eval q = {.cx = cx, .op = op, .n = r->n, .in = r->in, .attr = r->attr};
   anf_status st = compute(cx, &q, d);
-  if (st != ANF_OK) printf("error %s %s", anf_diag_count(d) ? anf_diag_at(d, 0)->code : anf_status_name(st),
-                           anf_diag_count(d) ? anf_diag_at(d, 0)->message : "");
-  else put_value(q.out);
-  putchar('\n');
+  const anf_diag_item *first = anf_diag_at(d, 0);
+  if (print && st != ANF_OK) printf("error %s %s", first ? first->code : anf_status_name(st), first ? first->message : "");
+  else if (print) put_value(q.out);
   anf_value_release(q.out);
   anf_diag_free(d);
+  return st;
 }
 
-static void serve(anf_ctx *cx, const char *s) {
-  static request r;
-  r = (request){0};
-  size_t len = strcspn(s, " ");
-  anfi_opcode op = anfi_op_find(cx, s, len);
-  if (op == ANF_OP_NONE) {
-    printf("error no such op\n");
-    return;
-  }
+/* Fails each allocation in turn, on one context that has computed the op before. */
+static void fault_each(anf_ctx *cx, fault_heap *h, anfi_opcode op, const request *r) {
+  anf_status good = compute_in(cx, op, r, false), st;
+  size_t before = anf_ctx_bytes(cx), k = 0;
+  do {
+    h->countdown = ++k;
+    h->refused = false;
+    st = compute_in(cx, op, r, false);
+    h->countdown = 0;
+    if (anf_ctx_bytes(cx) != before) {
+      printf("allocation %zu leaks %lld bytes\n", k, (long long)(anf_ctx_bytes(cx) - before));
+      return;
+    }
+  } while (h->refused && st == ANF_NOMEM);
+  if (h->refused || st != good) printf("allocation %zu failed, status %s\n", k, anf_status_name(st));
+  else printf("%zu allocations\n", k - 1);
+}
+
+static void read_request(anf_ctx *cx, anfi_opcode op, const char *s, request *r) {
   const anfi_schema *sc = anfi_op_schema(cx, op);
-  r.nattr = sc->nattr;
-  for (uint32_t k = 0; k < sc->nattr; k++) r.attr[k] = sc->attr[k].initial;
-  for (s += len + 1; *s != '|'; s += strcspn(s, " ") + 1) {
+  *r = (request){.nattr = sc->nattr};
+  for (uint32_t k = 0; k < sc->nattr; k++) r->attr[k] = sc->attr[k].initial;
+  for (s += strcspn(s, " ") + 1; *s != '|'; s += strcspn(s, " ") + 1) {
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)strcspn(s, "="), s);
     int k = anfi_attr_index(cx, op, name);
     if (k < 0) exit(2);
-    r.attr[k] = read_attr(cx, s + strlen(name) + 1);
-    r.own[k] = true;
+    r->attr[k] = read_attr(cx, s + strlen(name) + 1);
+    r->own[k] = true;
   }
-  for (s++; *s && r.n < MAX_ARGS;) {
+  for (s++; *s && r->n < MAX_ARGS;) {
     while (*s == ' ') s++;
-    if (!*s) break;
-    r.in[r.n++] = read_value(cx, &s);
+    if (*s) r->in[r->n++] = read_value(cx, &s);
   }
-  answer(cx, op, &r);
+}
+
+static void serve(anf_ctx *cx, const char *line, fault_heap *faults) {
+  static request r;
+  anfi_opcode op = anfi_op_find(cx, line, strcspn(line, " "));
+  if (op == ANF_OP_NONE) {
+    printf("error no such op\n");
+    return;
+  }
+  read_request(cx, op, line, &r);
+  if (faults) fault_each(cx, faults, op, &r);
+  else compute_in(cx, op, &r, true), putchar('\n');
   for (size_t k = 0; k < r.nattr; k++)
     if (r.own[k]) anf_value_release(r.attr[k]);
   while (r.n) anf_value_release(r.in[--r.n]);
 }
 
 int main(int argc, char **argv) {
+  bool faults = argc > 1 && strcmp(argv[1], "--faults") == 0;
   if (argc > 1 && strcmp(argv[1], "--table") == 0) {
     put_table();
     return 0;
   }
-  anf_ctx *cx = anf_ctx_new(NULL);
+  fault_heap heap = {0};
+  anf_ctx *cx = anf_ctx_new(&(anf_ctx_opts){.size = sizeof(anf_ctx_opts), .allocator = {fault_alloc, &heap}});
   size_t cap = 0, len = 0;
   char *line = NULL;
   for (int c = getchar(); c != EOF; c = getchar()) {
@@ -203,7 +226,7 @@ int main(int argc, char **argv) {
     line[len] = 0;
     len = 0;
     if (strcmp(line, "bytes") == 0) printf("%zu\n", anf_ctx_bytes(cx));
-    else serve(cx, line);
+    else serve(cx, line, faults ? &heap : NULL);
   }
   free(line);
   anf_ctx_free(cx);

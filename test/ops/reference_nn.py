@@ -329,13 +329,145 @@ def resize(x, shape, mode, align_corners):
     return v if mode == "nearest" else v.astype(kind_of(x))
 
 
+# ---- random: docs/random.md in NumPy ----
+
+def philox(counter, key):
+    """Blocks of four words: counter is four arrays of 32-bit words, key two words."""
+    mask, c, k = np.uint64(0xFFFFFFFF), [np.asarray(w, np.uint64) for w in counter], [int(w) for w in key]
+    for _ in range(10):
+        a, b = c[0] * np.uint64(0xD2511F53), c[2] * np.uint64(0xCD9E8D57)
+        c = [(b >> np.uint64(32)) ^ c[1] ^ np.uint64(k[0]), b & mask,
+             (a >> np.uint64(32)) ^ c[3] ^ np.uint64(k[1]), a & mask]
+        k = [(k[0] + 0x9E3779B9) % 2**32, (k[1] + 0xBB67AE85) % 2**32]
+    return np.stack(c, -1)
+
+
+def blocks(key, numbers, purpose):
+    n = np.asarray(numbers, np.uint64)
+    zero = np.zeros(n.shape, np.uint64)
+    words = (int(key) % 2**32, int(key) >> 32)
+    return philox((n & np.uint64(0xFFFFFFFF), n >> np.uint64(32), zero, zero + np.uint64(purpose)), words)
+
+
+def words32(key, n):
+    return blocks(key, np.arange(-(-n // 4)), 0).reshape(-1)[:n]
+
+
+def words64(key, n):
+    w = blocks(key, np.arange(-(-n // 2)), 0).reshape(-1, 2)
+    return (w[:, 0] | w[:, 1] << np.uint64(32))[:n]
+
+
+def size_of(shape):
+    shape = shape if isinstance(shape, tuple) else (shape,)
+    return shape, int(np.prod(shape, dtype=int))
+
+
+def random_split(key, n):
+    w = blocks(key, np.arange(n), 1)
+    return w[:, 0] | w[:, 1] << np.uint64(32)
+
+
+def random_fold_in(key, data):
+    w = blocks(key, np.asarray(data).astype(np.int64).astype(np.uint64), 2)
+    return w[0] | w[1] << np.uint64(32)
+
+
+def random_bits(key, shape, dtype):
+    shape, n = size_of(shape)
+    bits = np.dtype(dtype).itemsize * 8
+    w = words64(key, n) if bits == 64 else words32(key, n) >> np.uint64(32 - bits)
+    return w.astype(dtype).reshape(shape)
+
+
+def random_uniform(key, shape, dtype, low, high):
+    shape, n = size_of(shape)
+    if dtype == np.float64:
+        x = low + (words64(key, n) >> np.uint64(11)).astype(np.float64) * 2.0**-53 * (high - low)
+    else:
+        p = 11 if dtype == np.float16 else 24
+        low, high = (np.float32(dtype(v)) for v in (low, high))
+        u = (words32(key, n) >> np.uint64(32 - p)).astype(np.float32) * np.float32(2.0**-p)
+        x = (low + u * (high - low)).astype(dtype)
+    if low < high:
+        x = np.where(x < dtype(high), x, np.nextafter(dtype(high), dtype(-np.inf)))
+    return x.astype(dtype).reshape(shape)
+
+
+def halfway32(key, n):
+    return (words32(key, n).astype(np.float64) + 0.5) * 2.0**-32
+
+
+def random_normal(key, shape, dtype, mean, std):
+    from statistics import NormalDist
+    shape, n = size_of(shape)
+    p = (words64(key, n) >> np.uint64(12)).astype(np.float64)
+    p = (p + 0.5) * 2.0**-52 if dtype == np.float64 else halfway32(key, n)
+    z = np.array([NormalDist().inv_cdf(float(v)) for v in p], np.float64)
+    return (mean + std * z).astype(dtype).reshape(shape)
+
+
+def random_bernoulli(key, p, shape):
+    shape, n = size_of(p.shape if shape is None else shape)
+    return (words32(key, n).astype(np.float64) * 2.0**-32).reshape(shape) < p
+
+
+def random_int(key, high, low, shape, dtype):
+    shape, n = size_of(shape)
+    v = [low + (int(w) * (high - low) >> 64) for w in words64(key, n)]
+    return np.array(v, np.int64 if np.dtype(dtype).kind == "i" else np.uint64).astype(dtype).reshape(shape)
+
+
+def random_permutation(key, n):
+    return np.argsort(words64(key, n), kind="stable")
+
+
+def random_categorical(key, logits, axis, shape):
+    x = np.moveaxis(wide(logits), axis, -1)
+    shape, n = size_of(x.shape[:-1] if shape is None else shape)
+    classes = x.shape[-1]
+    gumbel = -np.log(-np.log(halfway32(key, n * classes)))
+    return np.asarray(np.argmax(x + gumbel.reshape(shape + (classes,)), -1))
+
+
+def random_dropout(x, key, rate):
+    keep = (words32(key, x.size).astype(np.float64) * 2.0**-32 >= rate).reshape(x.shape)
+    scale = x.dtype.type(1 / (1 - rate)) if rate < 1 else x.dtype.type(0)
+    return np.where(keep, x * scale, x.dtype.type(0))
+
+
+# ---- sorting ----
+
+def argsort(x, axis, descending=False):
+    """With Python's stable sort: NaN last, then by value."""
+    def order(line):
+        key = lambda i: (bool(line[i] != line[i]), 0 if line[i] != line[i] else
+                         -line[i].item() if descending else line[i].item())
+        return np.array(sorted(range(len(line)), key=key), np.int64)
+    if x.size == 0:
+        return np.zeros(x.shape, np.int64)
+    return np.apply_along_axis(order, axis, x)
+
+
+def topk(x, k, axis, largest):
+    i = np.take(argsort(x, axis, largest), range(k), axis)
+    return np.take_along_axis(x, i, axis), i
+
+
+def bincount(x, weights, length):
+    t = np.dtype(np.int64) if weights is None or weights.dtype == np.bool_ else weights.dtype
+    hot = np.asarray(x)[None, :] == np.arange(length)[:, None]
+    w = np.ones(x.shape) if weights is None else weights.astype(np.float64)
+    return np.sum(np.where(hot, w[None, :], 0), 1).astype(t)
+
+
 # Units in the last place; a pair adds an absolute tolerance where terms cancel.
 ULPS_NN = {
     "Gelu": (64, 1e-6), "SigmoidCrossEntropy": (8, 1e-6),
     "MatMul": (1, 1e-12), "Einsum": (1, 1e-12), "Linear": (1, 1e-12), "Attention": (1, 1e-12),
     "LayerNorm": (1, 1e-12), "RMSNorm": (1, 1e-12), "L2Normalize": (1, 1e-12), "BatchNorm": (1, 1e-12),
     "BatchNormTrain": (1, 1e-12), "GroupNorm": (1, 1e-12), "InstanceNorm": (1, 1e-12),
-    "Softmax": (4, 1e-300), "LogSoftmax": (4, 1e-12), "SoftmaxCrossEntropy": (4, 1e-12),
+    "Normal": (4, 1e-15), "Uniform": 0, "Softmax": (4, 1e-300), "LogSoftmax": (4, 1e-12), "SoftmaxCrossEntropy": (4, 1e-12),
 }
 
 ULPS_NN_FAMILY = {"activations": 8, "convolutions": (1, 1e-12), "pools": (1, 1e-12)}
