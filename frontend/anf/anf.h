@@ -272,70 +272,70 @@ typedef struct lower {
   anfi_map func_of;      // graph id → func
 } lower;
 
-static inline void anfi_lower_keep(lower *lw, anf_node *n) { anfi_push(lw->p->a, &lw->stack, n); }
+static inline void anfi_anf_keep(lower *lw, anf_node *n) { anfi_push(lw->p->a, &lw->stack, n); }
 
 /* lower.c */
-void anfi_lower_module(lower *lw, parser *p, anf_module *m);
+void anfi_anf_module(lower *lw, parser *p, anf_module *m);
 /* The VALUE that e is, or NULL when it is no constant. */
-anf_node *anfi_lower_constant(lower *lw, const ast *e);
-anfi_loc anfi_lower_loc(const lower *lw, const ast *e);
-const anfi_str *anfi_lower_name(lower *lw, const anfi_str *word);
+anf_node *anfi_anf_constant(lower *lw, const ast *e);
+anfi_loc anfi_anf_loc(const lower *lw, const ast *e);
+const anfi_str *anfi_anf_name(lower *lw, const anfi_str *word);
 /* Gives a node the place of e. */
-anf_node *anfi_lower_at(lower *lw, anf_node *n, const ast *e);
-void anfi_lower_bind(lower *lw, const anfi_str *word, binding b);
-void anfi_lower_bind_value(lower *lw, const anfi_str *word, anf_node *n);
-void anfi_lower_undo(lower *lw, size_t to);
+anf_node *anfi_anf_at(lower *lw, anf_node *n, const ast *e);
+void anfi_anf_bind(lower *lw, const anfi_str *word, binding b);
+void anfi_anf_bind_value(lower *lw, const anfi_str *word, anf_node *n);
+void anfi_anf_undo(lower *lw, size_t to);
 /* A graph of the graph at hand's name with one more mark. */
-anf_graph *anfi_lower_graph(lower *lw, const char *mark, const ast *e);
-anf_graph *anfi_lower_func(lower *lw, func *f);  // declares and fills a fn
-void anfi_lower_def(lower *lw, func *f);         // fills a declared def
-anf_node *anfi_lower_name_value(lower *lw, const anfi_str *word, const ast *e);
-bool anfi_lower_dotted(lower *lw, const ast *owner, const ast *field, anf_node **out);
-bool anfi_lower_live(const lower *lw, const anfi_str *word, uint32_t after);
-anf_node *anfi_lower_none(lower *lw);
+anf_graph *anfi_anf_graph(lower *lw, const char *mark, const ast *e);
+anf_graph *anfi_anf_func(lower *lw, func *f);  // declares and fills a fn
+void anfi_anf_def(lower *lw, func *f);         // fills a declared def
+anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e);
+bool anfi_anf_dotted(lower *lw, const ast *owner, const ast *field, anf_node **out);
+bool anfi_anf_live(const lower *lw, const anfi_str *word, uint32_t after);
+anf_node *anfi_anf_none(lower *lw);
 /* The name nearest to one that is not there, or NULL. */
-const char *anfi_lower_near(lower *lw, const char *s);
-void anfi_lower_declare(lower *lw, ast *const *statements, size_t n);
-void anfi_lower_name_node(lower *lw, const ast *pattern, anf_node *n);
-bool anfi_lower_pattern(lower *lw, const ast *pattern, anf_node *value);
+const char *anfi_anf_near(lower *lw, const char *s);
+void anfi_anf_declare(lower *lw, ast *const *statements, size_t n);
+void anfi_anf_name_node(lower *lw, const ast *pattern, anf_node *n);
+bool anfi_anf_pattern(lower *lw, const ast *pattern, anf_node *value);
 
 /* lower_flow.c */
 typedef struct outcome {
   bool ended;          // by return, break or continue: nothing follows in this graph
   anf_node *value;     // of an open block that ends with an expression, else NULL
 } outcome;
-outcome anfi_lower_block(lower *lw, const ast *b, bool tail, bool want);
-anf_node *anfi_lower_if(lower *lw, const ast *e);
-anf_node *anfi_lower_and_or(lower *lw, const ast *e);
-anf_node *anfi_lower_switch(lower *lw, const ast *e, anf_node *c, anf_graph *f, anf_graph *g);
+outcome anfi_anf_block(lower *lw, const ast *b, bool tail, bool want);
+anf_node *anfi_anf_if(lower *lw, const ast *e);
+anf_node *anfi_anf_and_or(lower *lw, const ast *e);
+anf_node *anfi_anf_switch(lower *lw, const ast *e, anf_node *c, anf_graph *f, anf_graph *g);
 
 /* lower_expr.c */
-anf_node *anfi_lower_expr(lower *lw, const ast *e);
-anf_node *anfi_lower_apply(lower *lw, const ast *e, const char *op, size_t n, anf_node *const *in);
-anf_node *anfi_lower_tuple_get(lower *lw, const ast *e, anf_node *t, size_t i);
-bool anfi_lower_is_const(const anf_node *n);
-anf_node *anfi_lower_aug(lower *lw, const ast *s);
+anf_node *anfi_anf_expr(lower *lw, const ast *e);
+anf_node *anfi_anf_apply(lower *lw, const ast *e, const char *op, size_t n, anf_node *const *in);
+anf_node *anfi_anf_tuple_get(lower *lw, const ast *e, anf_node *t, size_t i);
+bool anfi_anf_is_const(const anf_node *n);
+anf_node *anfi_anf_aug(lower *lw, const ast *s);
 /* The value with a declared type. */
-anf_node *anfi_lower_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t);
+anf_node *anfi_anf_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t);
 /* lower_const.c */
-anf_node *anfi_lower_number(lower *lw, const ast *e, anf_dtype d);
-anf_node *anfi_lower_list(lower *lw, const ast *e);
+anf_node *anfi_anf_number(lower *lw, const ast *e, anf_dtype d);
+anf_node *anfi_anf_list(lower *lw, const ast *e);
 /* f32(1.5), f32[2]([1, 2]), c64(1, 2): a constant; f32(x): a cast. */
-anf_node *anfi_lower_typed(lower *lw, const ast *e, const anf_type *t, const ast *call);
+anf_node *anfi_anf_typed(lower *lw, const ast *e, const anf_type *t, const ast *call);
 /* The type that a name with dims stands for, or NULL with an error. */
-const anf_type *anfi_lower_dims(lower *lw, anf_dtype d, const ast *index);
+const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index);
 /* lower_call.c */
-anf_node *anfi_lower_call(lower *lw, const ast *base, anf_node *callee, const ast *call);
-anf_node *anfi_lower_op_call(lower *lw, anfi_opcode op, const ast *base, const ast *call);
-bool anfi_lower_builtin(lower *lw, const ast *base, const ast *call, anf_node **out);
-anfi_opcode anfi_lower_op_of(lower *lw, const anfi_str *word);
+anf_node *anfi_anf_call(lower *lw, const ast *base, anf_node *callee, const ast *call);
+anf_node *anfi_anf_op_call(lower *lw, anfi_opcode op, const ast *base, const ast *call);
+bool anfi_anf_builtin(lower *lw, const ast *base, const ast *call, anf_node **out);
+anfi_opcode anfi_anf_op_of(lower *lw, const anfi_str *word);
 /* The op of a builtin's name, or ANF_OP_NONE. */
-anfi_opcode anfi_lower_builtin_op(lower *lw, const anfi_str *word);
-const char *anfi_lower_builtin_name(size_t i); // NULL past the end
+anfi_opcode anfi_anf_builtin_op(lower *lw, const anfi_str *word);
+const char *anfi_anf_builtin_name(size_t i); // NULL past the end
 /* lower_index.c */
-anf_node *anfi_lower_index(lower *lw, anf_node *x, const ast *index);
-anf_node *anfi_lower_field(lower *lw, anf_node *x, const ast *field);
+anf_node *anfi_anf_index(lower *lw, anf_node *x, const ast *index);
+anf_node *anfi_anf_field(lower *lw, anf_node *x, const ast *field);
 /* effects.c */
-void anfi_lower_effects(anf_module *m, anfi_arena *a);
+void anfi_anf_effects(anf_module *m, anfi_arena *a);
 
 #endif

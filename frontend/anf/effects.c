@@ -106,7 +106,7 @@ static void add_all(effects *q) {
   }
 }
 
-void anfi_lower_effects(anf_module *m, anfi_arena *a) {
+void anfi_anf_effects(anf_module *m, anfi_arena *a) {
   if (!any_effect(m)) return;
   effects q = {.m = m, .a = a};
   q.marked = ANFI_NEW_N(a, bool, m->graphs.n);

@@ -6,9 +6,9 @@
  * effects. */
 #include "frontend/anf/anf.h"
 
-anfi_loc anfi_lower_loc(const lower *lw, const ast *e) { return (anfi_loc){lw->p->lx.file, e->line, e->col}; }
+anfi_loc anfi_anf_loc(const lower *lw, const ast *e) { return (anfi_loc){lw->p->lx.file, e->line, e->col}; }
 
-const anfi_str *anfi_lower_name(lower *lw, const anfi_str *word) {
+const anfi_str *anfi_anf_name(lower *lw, const anfi_str *word) {
   if (word->id >= lw->nword) return anfi_intern(&lw->m->strings, word->s, word->len);
   if (!lw->name[word->id]) {
     bool own = word->s[0] == '`'; // a reserved word between backticks
@@ -21,32 +21,32 @@ static uint32_t debug_at(lower *lw, const anfi_str *name, uint32_t line, uint32_
   return anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = name, .line = line, .col = col});
 }
 
-anf_node *anfi_lower_at(lower *lw, anf_node *n, const ast *e) {
+anf_node *anfi_anf_at(lower *lw, anf_node *n, const ast *e) {
   if (n->graph && !n->debug) n->debug = debug_at(lw, NULL, e->line, e->col);
   return n;
 }
 
-anf_node *anfi_lower_none(lower *lw) { return anfi_value(lw->m, anfi_value_new_none(lw->cx)); }
+anf_node *anfi_anf_none(lower *lw) { return anfi_value(lw->m, anfi_value_new_none(lw->cx)); }
 
 /* ---- bindings ---- */
 
-void anfi_lower_bind(lower *lw, const anfi_str *word, binding b) {
+void anfi_anf_bind(lower *lw, const anfi_str *word, binding b) {
   anfi_push(lw->p->a, &lw->undo, ((struct undo){word->id, lw->bind[word->id]}));
   lw->bind[word->id] = b;
 }
 
-void anfi_lower_bind_value(lower *lw, const anfi_str *word, anf_node *n) {
-  anfi_lower_bind(lw, word, (binding){.state = B_VALUE, .node = n});
+void anfi_anf_bind_value(lower *lw, const anfi_str *word, anf_node *n) {
+  anfi_anf_bind(lw, word, (binding){.state = B_VALUE, .node = n});
 }
 
-void anfi_lower_undo(lower *lw, size_t to) {
+void anfi_anf_undo(lower *lw, size_t to) {
   while (lw->undo.n > to) {
     struct undo u = lw->undo.at[--lw->undo.n];
     lw->bind[u.word] = u.old;
   }
 }
 
-bool anfi_lower_live(const lower *lw, const anfi_str *word, uint32_t after) {
+bool anfi_anf_live(const lower *lw, const anfi_str *word, uint32_t after) {
   if (lw->wanted[word->id] == lw->fn->id) return true;
   const uint64_t *last = anfi_map_find(&lw->p->last_read, (uint64_t)lw->fn->id << 32 | word->id);
   return last && *last >= after;
@@ -57,7 +57,7 @@ bool anfi_lower_live(const lower *lw, const anfi_str *word, uint32_t after) {
 enum { SHOWN_MARKS = 8 };
 
 /* ✓✗fibonacci; beyond some marks the newest and their number: ✓12_fibonacci. Linear in depth. */
-anf_graph *anfi_lower_graph(lower *lw, const char *mark, const ast *e) {
+anf_graph *anfi_anf_graph(lower *lw, const char *mark, const ast *e) {
   struct mark at = lw->marks.at[lw->g->id];
   const anfi_str *outer = lw->g->name;
   const char *s = at.depth < SHOWN_MARKS ? anfi_sprintf(lw->p->a, "%s%s", mark, outer->s)
@@ -83,8 +83,8 @@ static void add_params(lower *lw, func *f) {
     const param *q = &f->params[i];
     bool unnamed = q->word->s[0] == '%';
     anf_node *n = anfi_param(f->graph, NULL, q->type);
-    n->debug = debug_at(lw, unnamed ? NULL : anfi_lower_name(lw, q->word), q->line, q->col);
-    anfi_lower_bind_value(lw, q->word, n);
+    n->debug = debug_at(lw, unnamed ? NULL : anfi_anf_name(lw, q->word), q->line, q->col);
+    anfi_anf_bind_value(lw, q->word, n);
   }
 }
 
@@ -107,19 +107,19 @@ static void fill(lower *lw, func *f) {
   lw->fn = f;
   lw->loop = NULL;
   add_params(lw, f);
-  outcome o = anfi_lower_block(lw, f->body, true, true);
-  if (!o.ended) anfi_set_result(lw->g, o.value ? o.value : anfi_lower_none(lw));
+  outcome o = anfi_anf_block(lw, f->body, true, true);
+  if (!o.ended) anfi_set_result(lw->g, o.value ? o.value : anfi_anf_none(lw));
   keep_fields(lw, f, undo);
-  anfi_lower_undo(lw, undo);
+  anfi_anf_undo(lw, undo);
   lw->g = g;
   lw->fn = outer;
   lw->loop = around;
   f->defined = true;
 }
 
-void anfi_lower_def(lower *lw, func *f) { fill(lw, f); }
+void anfi_anf_def(lower *lw, func *f) { fill(lw, f); }
 
-anf_graph *anfi_lower_func(lower *lw, func *f) {
+anf_graph *anfi_anf_func(lower *lw, func *f) {
   const anfi_str *outer = lw->marks.at[lw->g->id].base;
   declare(lw, f, anfi_intern_z(&lw->m->strings, anfi_sprintf(lw->p->a, "fn_%s", outer->s)));
   fill(lw, f);
@@ -127,7 +127,7 @@ anf_graph *anfi_lower_func(lower *lw, func *f) {
 }
 
 /* The defs of a block can refer to each other, so all are declared before any is filled. */
-void anfi_lower_declare(lower *lw, ast *const *statements, size_t n) {
+void anfi_anf_declare(lower *lw, ast *const *statements, size_t n) {
   size_t from = lw->undo.n;
   for (size_t i = 0; i < n; i++) {
     if (statements[i]->kind != A_DEF) continue;
@@ -138,8 +138,8 @@ void anfi_lower_declare(lower *lw, ast *const *statements, size_t n) {
         anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, lw->bind[f->name->id].def->line, lw->bind[f->name->id].def->col},
                   "the other one is here");
       }
-    declare(lw, f, anfi_lower_name(lw, f->name));
-    anfi_lower_bind(lw, f->name, (binding){.state = B_DEF, .def = f});
+    declare(lw, f, anfi_anf_name(lw, f->name));
+    anfi_anf_bind(lw, f->name, (binding){.state = B_DEF, .def = f});
   }
 }
 
@@ -157,10 +157,10 @@ static const char *next_candidate(void *user, size_t i) {
     if (c->lw->bind[c->at].state == B_VALUE || c->lw->bind[c->at].state == B_DEF)
       return c->lw->p->words.all.at[c->at++]->s;
   size_t k = c->at++ - c->lw->nword;
-  return k < ANF_OP_COUNT ? anfi_op[k].name : anfi_lower_builtin_name(k - ANF_OP_COUNT);
+  return k < ANF_OP_COUNT ? anfi_op[k].name : anfi_anf_builtin_name(k - ANF_OP_COUNT);
 }
 
-const char *anfi_lower_near(lower *lw, const char *s) {
+const char *anfi_anf_near(lower *lw, const char *s) {
   candidates c = {lw, 0};
   return anfi_nearest(s, next_candidate, &c);
 }
@@ -173,13 +173,13 @@ static bool is_local(const lower *lw, const anfi_str *word) {
 }
 
 static anf_node *undefined(lower *lw, const anfi_str *word, const ast *e) {
-  anfi_loc loc = anfi_lower_loc(lw, e);
+  anfi_loc loc = anfi_anf_loc(lw, e);
   if (is_local(lw, word)) {
     anfi_fail(lw->cx, loc, ANF_E0115, word->s);
     return lw->bad;
   }
   anfi_fail(lw->cx, loc, ANF_E0114, word->s);
-  const char *near = anfi_lower_near(lw, word->s);
+  const char *near = anfi_anf_near(lw, word->s);
   if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
   return lw->bad;
 }
@@ -210,21 +210,21 @@ static anf_node *def_value(lower *lw, func *f, const ast *e) {
   if (in && in != f && !f->complete) anfi_push(lw->p->a, &in->waits, f);
   const func *late = in && in->name ? NULL : unready(lw, f);
   if (late) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0128, f->name->s, late->name ? late->name->s : "fn");
+    anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0128, f->name->s, late->name ? late->name->s : "fn");
     anfi_hint(lw->cx, "move the definition of '%s' up", late->name ? late->name->s : "fn");
   }
   return anfi_graph_value(f->graph);
 }
 
 static anf_node *maybe_value(lower *lw, const anfi_str *word, const ast *e, const binding *b) {
-  anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0116, word->s);
+  anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0116, word->s);
   anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->line, 1}, "what starts here does not assign it on every path");
   anfi_hint(lw->cx, "give '%s' a value before", word->s);
-  anfi_lower_bind_value(lw, word, lw->bad); // said once
+  anfi_anf_bind_value(lw, word, lw->bad); // said once
   return lw->bad;
 }
 
-anf_node *anfi_lower_name_value(lower *lw, const anfi_str *word, const ast *e) {
+anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e) {
   binding b = lw->bind[word->id];
   switch ((bound)b.state) {
   case B_VALUE: return b.node;
@@ -235,29 +235,29 @@ anf_node *anfi_lower_name_value(lower *lw, const anfi_str *word, const ast *e) {
   anf_dtype d;
   if (anfi_dtype_parse(word->s, word->len, &d))
     return anfi_value(lw->m, anfi_value_new_type(lw->cx, anfi_type_scalar(lw->cx, d)));
-  anfi_opcode op = anfi_lower_op_of(lw, word);
-  if (op == ANF_OP_NONE) op = anfi_lower_builtin_op(lw, word);
+  anfi_opcode op = anfi_anf_op_of(lw, word);
+  if (op == ANF_OP_NONE) op = anfi_anf_builtin_op(lw, word);
   if (op != ANF_OP_NONE) return anfi_op_value(lw->m, op);
   anf_node *n = undefined(lw, word, e);
-  anfi_lower_bind_value(lw, word, n);
+  anfi_anf_bind_value(lw, word, n);
   return n;
 }
 
 /* `graph.name`: a free variable as printed graphs write it. */
-bool anfi_lower_dotted(lower *lw, const ast *owner, const ast *field, anf_node **out) {
+bool anfi_anf_dotted(lower *lw, const ast *owner, const ast *field, anf_node **out) {
   const binding *b = &lw->bind[owner->u.word->id];
   if (b->state != B_DEF) return false;
   uint64_t key = (uint64_t)b->def->graph->id << 32 | field->u.word->id, *at = anfi_map_find(&lw->fields, key);
   if (at) return *out = (anf_node *)(uintptr_t)*at, true;
-  anfi_fail(lw->cx, anfi_lower_loc(lw, field), ANF_E0126, owner->u.word->s, field->u.word->s);
+  anfi_fail(lw->cx, anfi_anf_loc(lw, field), ANF_E0126, owner->u.word->s, field->u.word->s);
   return *out = lw->bad, true;
 }
 
 /* ---- patterns ---- */
 
-bool anfi_lower_pattern(lower *lw, const ast *pattern, anf_node *value) {
+bool anfi_anf_pattern(lower *lw, const ast *pattern, anf_node *value) {
   if (pattern->kind == A_NAME) {
-    anfi_lower_bind_value(lw, pattern->u.word, value);
+    anfi_anf_bind_value(lw, pattern->u.word, value);
     return true;
   }
   if (pattern->kind != A_TUPLE) return false;
@@ -265,21 +265,21 @@ bool anfi_lower_pattern(lower *lw, const ast *pattern, anf_node *value) {
   bool tuple = anfi_is_op(value, ANF_OP_MakeTuple) || (v && v->kind == ANF_VALUE_TUPLE);
   size_t n = v && tuple ? v->n : value->nin;
   if (value != lw->bad && ((tuple && n != pattern->n) || (v && !tuple)))
-    return anfi_fail(lw->cx, anfi_lower_loc(lw, pattern), ANF_E0125, (unsigned)pattern->n,
+    return anfi_fail(lw->cx, anfi_anf_loc(lw, pattern), ANF_E0125, (unsigned)pattern->n,
                      tuple ? anfi_sprintf(lw->p->a, "%zu", n) : "no");
   for (uint32_t i = 0; i < pattern->n; i++) {
-    anf_node *item = value == lw->bad ? value : anfi_lower_tuple_get(lw, pattern->kid[i], value, i);
-    anfi_lower_name_node(lw, pattern->kid[i], item);
-    if (!anfi_lower_pattern(lw, pattern->kid[i], item)) return false;
+    anf_node *item = value == lw->bad ? value : anfi_anf_tuple_get(lw, pattern->kid[i], value, i);
+    anfi_anf_name_node(lw, pattern->kid[i], item);
+    if (!anfi_anf_pattern(lw, pattern->kid[i], item)) return false;
   }
   return true;
 }
 
 /* A CNode without a name takes that of what it is bound to. */
-void anfi_lower_name_node(lower *lw, const ast *pattern, anf_node *n) {
+void anfi_anf_name_node(lower *lw, const ast *pattern, anf_node *n) {
   if (pattern->kind != A_NAME || !n->graph || n->graph != lw->g || n->kind == ANFI_PARAM || !n->debug) return;
   anfi_debug *d = &lw->m->debugs.at[n->debug];
-  if (!d->name && pattern->u.word->s[0] != '%') d->name = anfi_lower_name(lw, pattern->u.word);
+  if (!d->name && pattern->u.word->s[0] != '%') d->name = anfi_anf_name(lw, pattern->u.word);
 }
 
 /* ---- modules ---- */
@@ -338,13 +338,13 @@ static void declare_top(lower *lw) {
       anfi_fail(lw->cx, (anfi_loc){lw->p->lx.file, f->line, f->col}, ANF_E0112, f->name->s);
       anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->def->line, b->def->col}, "the other one is here");
     }
-    declare(lw, f, anfi_lower_name(lw, f->name));
+    declare(lw, f, anfi_anf_name(lw, f->name));
     f->complete = true;
     *b = (binding){.state = B_DEF, .def = f};
   }
 }
 
-void anfi_lower_module(lower *lw, parser *p, anf_module *m) {
+void anfi_anf_module(lower *lw, parser *p, anf_module *m) {
   *lw = (lower){.p = p, .cx = p->cx, .m = m, .nword = (uint32_t)p->words.all.n};
   lw->file = anfi_intern_z(&m->strings, p->lx.file);
   lw->bind = ANFI_NEW_N(p->a, binding, lw->nword);
@@ -353,7 +353,7 @@ void anfi_lower_module(lower *lw, parser *p, anf_module *m) {
   lw->op = ANFI_NEW_N(p->a, uint16_t, lw->nword);
   anfi_map_init(&lw->fields, p->a);
   anfi_map_init(&lw->func_of, p->a);
-  lw->bad = anfi_lower_none(lw);
+  lw->bad = anfi_anf_none(lw);
   declare_top(lw);
   funcs order = order_defs(lw);
   for (size_t i = 0; i < order.n && anfi_more_errors(lw->cx); i++) {
@@ -363,11 +363,11 @@ void anfi_lower_module(lower *lw, parser *p, anf_module *m) {
 }
 
 /* In a function that nobody sees. */
-anf_node *anfi_lower_constant(lower *lw, const ast *e) {
+anf_node *anfi_anf_constant(lower *lw, const ast *e) {
   func *f = ANFI_NEW(lw->p->a, func);
   declare(lw, f, anfi_intern_z(&lw->m->strings, ""));
   lw->g = f->graph;
   lw->fn = f;
-  anf_node *n = anfi_lower_expr(lw, e);
+  anf_node *n = anfi_anf_expr(lw, e);
   return n != lw->bad && n->kind == ANFI_VALUE && !anfi_value_graph(n) ? n : NULL;
 }

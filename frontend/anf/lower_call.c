@@ -10,15 +10,15 @@ static const struct {
 #undef ANF_BUILTIN
 };
 
-const char *anfi_lower_builtin_name(size_t i) { return i < ANFI_LEN(builtins) ? builtins[i].name : NULL; }
+const char *anfi_anf_builtin_name(size_t i) { return i < ANFI_LEN(builtins) ? builtins[i].name : NULL; }
 
-anfi_opcode anfi_lower_builtin_op(lower *lw, const anfi_str *word) {
+anfi_opcode anfi_anf_builtin_op(lower *lw, const anfi_str *word) {
   for (size_t i = 0; i < ANFI_LEN(builtins); i++)
     if (strcmp(builtins[i].name, word->s) == 0) return anfi_op_find(lw->cx, builtins[i].op, strlen(builtins[i].op));
   return ANF_OP_NONE;
 }
 
-anfi_opcode anfi_lower_op_of(lower *lw, const anfi_str *word) {
+anfi_opcode anfi_anf_op_of(lower *lw, const anfi_str *word) {
   if (word->id >= lw->nword) return anfi_op_find(lw->cx, word->s, word->len);
   uint16_t *at = &lw->op[word->id];
   if (!*at) {
@@ -44,9 +44,9 @@ typedef struct {
 
 static bool set_attr(lower *lw, op_call *c, uint32_t k, anf_node *v, const ast *at) {
   if (v == lw->bad) return c->bad = true, false;
-  if (c->values[k]) return c->bad = true, anfi_fail(lw->cx, anfi_lower_loc(lw, at), ANF_E0131, c->s->attr[k].name->s);
-  bool constant = anfi_lower_is_const(v) || (v->kind == ANFI_VALUE && c->s->attr[k].type == ANFI_ATTR_ANY);
-  if (constant && !anfi_attr_check(lw->cx, c->op, k, v->u.value, anfi_lower_loc(lw, at))) return c->bad = true, false;
+  if (c->values[k]) return c->bad = true, anfi_fail(lw->cx, anfi_anf_loc(lw, at), ANF_E0131, c->s->attr[k].name->s);
+  bool constant = anfi_anf_is_const(v) || (v->kind == ANFI_VALUE && c->s->attr[k].type == ANFI_ATTR_ANY);
+  if (constant && !anfi_attr_check(lw->cx, c->op, k, v->u.value, anfi_anf_loc(lw, at))) return c->bad = true, false;
   c->values[k] = constant ? v->u.value : &anfi_from_node;
   c->nodes[k] = constant ? NULL : v;
   return true;
@@ -70,7 +70,7 @@ static const char *attr_name(void *user, size_t i) {
 
 static void set_keyword(lower *lw, op_call *c, const ast *k) {
   int attr = anfi_attr_index(lw->cx, c->op, k->u.word->s), in = input_index(c->s, k->u.word);
-  anfi_loc loc = anfi_lower_loc(lw, k);
+  anfi_loc loc = anfi_anf_loc(lw, k);
   if (attr < 0 && in < 0) {
     anfi_fail(lw->cx, loc, ANF_E0203, c->s->name->s, k->u.word->s);
     attr_names names = {c->s};
@@ -79,7 +79,7 @@ static void set_keyword(lower *lw, op_call *c, const ast *k) {
     c->bad = true;
     return;
   }
-  anf_node *v = anfi_lower_expr(lw, k->kid[0]);
+  anf_node *v = anfi_anf_expr(lw, k->kid[0]);
   if (attr >= 0) {
     set_attr(lw, c, (uint32_t)attr, v, k);
     return;
@@ -93,7 +93,7 @@ static void set_keyword(lower *lw, op_call *c, const ast *k) {
 static bool arity_error(lower *lw, op_call *c, size_t n) {
   c->bad = true;
   const char *in = anfi_op[c->op].in;
-  return anfi_fail(lw->cx, anfi_lower_loc(lw, c->call), ANF_E0202, c->s->name->s, n, in ? in : "");
+  return anfi_fail(lw->cx, anfi_anf_loc(lw, c->call), ANF_E0202, c->s->name->s, n, in ? in : "");
 }
 
 /* Positional arguments are inputs, then attributes in the schema's order; keywords come after. */
@@ -107,13 +107,13 @@ static void sort_arguments(lower *lw, op_call *c) {
       set_keyword(lw, c, k);
       continue;
     }
-    if (keywords) anfi_fail(lw->cx, anfi_lower_loc(lw, k), ANF_E0133), c->bad = true;
+    if (keywords) anfi_fail(lw->cx, anfi_anf_loc(lw, k), ANF_E0133), c->bad = true;
     bool input = c->s->variadic || positional < c->s->nin;
     if (!input && attr >= c->s->nattr) {
       arity_error(lw, c, c->call->n);
       return;
     }
-    anf_node *v = anfi_lower_expr(lw, k);
+    anf_node *v = anfi_anf_expr(lw, k);
     c->bad |= v == lw->bad;
     if (input) c->in[positional++] = v, c->nin = positional;
     else set_attr(lw, c, attr++, v, k);
@@ -125,7 +125,7 @@ static bool fill_gaps(lower *lw, op_call *c) {
   for (uint32_t i = 0; i < c->nin; i++) {
     if (c->in[i]) continue;
     if (i < c->s->min_in) return arity_error(lw, c, c->call->n);
-    c->in[i] = anfi_lower_none(lw);
+    c->in[i] = anfi_anf_none(lw);
   }
   return c->nin >= c->s->min_in || arity_error(lw, c, c->nin);
 }
@@ -156,16 +156,16 @@ static bool begin(lower *lw, op_call *c, anfi_opcode op, const ast *call) {
 
 static bool finish_attrs(lower *lw, op_call *c, const anfi_attrs **at) {
   *at = NULL;
-  return !any_attr(c) || anfi_attrs_new(lw->m, c->op, c->values, anfi_lower_loc(lw, c->call), at);
+  return !any_attr(c) || anfi_attrs_new(lw->m, c->op, c->values, anfi_anf_loc(lw, c->call), at);
 }
 
-anf_node *anfi_lower_op_call(lower *lw, anfi_opcode op, const ast *base, const ast *call) {
+anf_node *anfi_anf_op_call(lower *lw, anfi_opcode op, const ast *base, const ast *call) {
   op_call c;
   const anfi_attrs *at;
   if (!begin(lw, &c, op, call) || !fill_gaps(lw, &c) || !finish_attrs(lw, &c, &at)) return lw->bad;
   for (uint32_t k = 0; k < c.s->nattr; k++)
     if (c.nodes[k]) c.in[c.nin++] = c.nodes[k];
-  return anfi_lower_at(lw, anfi_apply(lw->g, op, at, c.nin, c.in), base ? base : call);
+  return anfi_anf_at(lw, anfi_apply(lw->g, op, at, c.nin, c.in), base ? base : call);
 }
 
 /* ---- builtins with forms of their own ---- */
@@ -189,7 +189,7 @@ static anf_node *bind_arguments(lower *lw, const ast *call, size_t n, anf_node *
   for (size_t i = 1; i < n; i++) constant = constant && !anfi_value_graph(in[i]);
   if (n == 1) return in[0];
   if (constant) return bound_constant(lw, n, in);
-  return anfi_lower_at(lw, anfi_apply(lw->g, ANF_OP_Partial, NULL, n, in), call);
+  return anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_Partial, NULL, n, in), call);
 }
 
 /* partial(Sum, axis=0): the attributes become the op's own. */
@@ -201,10 +201,10 @@ static anf_node *partial_op(lower *lw, anfi_opcode op, const ast *call) {
   if (!begin(lw, &c, op, rest)) return lw->bad;
   for (uint32_t k = 0; k < c.s->nattr; k++)
     if (c.nodes[k]) {
-      anfi_fail(lw->cx, anfi_lower_loc(lw, call), ANF_E0134, c.s->attr[k].name->s);
+      anfi_fail(lw->cx, anfi_anf_loc(lw, call), ANF_E0134, c.s->attr[k].name->s);
       return lw->bad;
     }
-  if (any_given(&c) && !anfi_attrs_new(lw->m, op, c.values, anfi_lower_loc(lw, call), &at)) return lw->bad;
+  if (any_given(&c) && !anfi_attrs_new(lw->m, op, c.values, anfi_anf_loc(lw, call), &at)) return lw->bad;
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, (size_t)c.nin + 1);
   in[0] = at ? anfi_op_value_attrs(lw->m, op, at) : anfi_op_value(lw->m, op);
   for (uint32_t i = 0; i < c.nin; i++)
@@ -215,7 +215,7 @@ static anf_node *partial_op(lower *lw, anfi_opcode op, const ast *call) {
 static anf_node *partial(lower *lw, const ast *call) {
   const ast *f = call->n ? call->kid[0] : NULL;
   if (f && f->kind == A_NAME && lw->bind[f->u.word->id].state == B_NONE) {
-    anfi_opcode op = anfi_lower_op_of(lw, f->u.word);
+    anfi_opcode op = anfi_anf_op_of(lw, f->u.word);
     if (op != ANF_OP_NONE) return partial_op(lw, op, call);
   }
   op_call c;
@@ -227,32 +227,32 @@ static anf_node *partial(lower *lw, const ast *call) {
 static anf_node *multitype(lower *lw, anfi_opcode op, const ast *call) {
   op_call c;
   if (!begin(lw, &c, ANF_OP_MakeTuple, call)) return lw->bad;
-  anf_node *fs = anfi_lower_at(lw, anfi_apply(lw->g, ANF_OP_MakeTuple, NULL, c.nin, c.in), call);
-  return anfi_lower_at(lw, anfi_apply2(lw->g, ANF_OP_Partial, anfi_op_value(lw->m, op), fs), call);
+  anf_node *fs = anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_MakeTuple, NULL, c.nin, c.in), call);
+  return anfi_anf_at(lw, anfi_apply2(lw->g, ANF_OP_Partial, anfi_op_value(lw->m, op), fs), call);
 }
 
 /* switch(i, (f, g)) chooses by an index, switch(c, f, g) by a bool. */
 static anf_node *switch_call(lower *lw, const ast *base, const ast *call) {
-  return anfi_lower_op_call(lw, call->n == 2 ? ANF_OP_SwitchLayer : ANF_OP_Switch, base, call);
+  return anfi_anf_op_call(lw, call->n == 2 ? ANF_OP_SwitchLayer : ANF_OP_Switch, base, call);
 }
 
-bool anfi_lower_builtin(lower *lw, const ast *base, const ast *call, anf_node **out) {
+bool anfi_anf_builtin(lower *lw, const ast *base, const ast *call, anf_node **out) {
   const anfi_str *w = base->u.word;
   if (w->id < lw->nword && lw->bind[w->id].state != B_NONE) return false;
-  anfi_opcode op = anfi_lower_op_of(lw, w);
-  if (op != ANF_OP_NONE) return *out = anfi_lower_op_call(lw, op, base, call), true;
-  op = anfi_lower_builtin_op(lw, w);
+  anfi_opcode op = anfi_anf_op_of(lw, w);
+  if (op != ANF_OP_NONE) return *out = anfi_anf_op_call(lw, op, base, call), true;
+  op = anfi_anf_builtin_op(lw, w);
   if (op != ANF_OP_NONE) {
     if (op == ANF_OP_Partial) *out = partial(lw, call);
     else if (op == ANF_OP_Switch) *out = switch_call(lw, base, call);
     else if (op == ANF_OP_MultiType) *out = multitype(lw, op, call);
-    else *out = anfi_lower_op_call(lw, op, base, call);
+    else *out = anfi_anf_op_call(lw, op, base, call);
     return true;
   }
   bool like_op = w->s[0] >= 'A' && w->s[0] <= 'Z' && !(base->flags & A_PAREN);
   if (!like_op || base->op) return false;
-  anfi_fail(lw->cx, anfi_lower_loc(lw, base), ANF_E0201, w->s);
-  const char *near = anfi_lower_near(lw, w->s);
+  anfi_fail(lw->cx, anfi_anf_loc(lw, base), ANF_E0201, w->s);
+  const char *near = anfi_anf_near(lw, w->s);
   if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
   return *out = lw->bad, true;
 }
@@ -279,7 +279,7 @@ static const char *param_name(void *user, size_t i) {
 
 /* Where a keyword's argument goes; -1 with an error if nowhere. */
 static int keyword_slot(lower *lw, const func *f, const ast *k, anf_node *const *in) {
-  anfi_loc loc = anfi_lower_loc(lw, k);
+  anfi_loc loc = anfi_anf_loc(lw, k);
   if (!f) return anfi_fail(lw->cx, loc, ANF_E0135), -1;
   int i = param_index(f, k->u.word);
   if (i < 0) {
@@ -296,31 +296,31 @@ static bool arguments(lower *lw, const func *f, const ast *call, anf_node **in) 
     const ast *k = call->kid[i];
     int slot = (int)i;
     if (k->kind == A_KEYWORD) keywords = true, slot = keyword_slot(lw, f, k, in);
-    else if (keywords) anfi_fail(lw->cx, anfi_lower_loc(lw, k), ANF_E0133), slot = -1;
-    anf_node *v = anfi_lower_expr(lw, k->kind == A_KEYWORD ? k->kid[0] : k);
+    else if (keywords) anfi_fail(lw->cx, anfi_anf_loc(lw, k), ANF_E0133), slot = -1;
+    anf_node *v = anfi_anf_expr(lw, k->kind == A_KEYWORD ? k->kid[0] : k);
     good &= slot >= 0 && v != lw->bad;
     if (slot >= 0) in[slot + 1] = v;
   }
   return good;
 }
 
-anf_node *anfi_lower_call(lower *lw, const ast *base, anf_node *callee, const ast *call) {
+anf_node *anfi_anf_call(lower *lw, const ast *base, anf_node *callee, const ast *call) {
   const func *f = known_func(lw, callee);
   size_t n = call->n;
   if (f && n != f->nparam) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, base ? base : call), ANF_E0137, f->name ? f->name->s : "fn", (unsigned)f->nparam, n);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, base ? base : call), ANF_E0137, f->name ? f->name->s : "fn", (unsigned)f->nparam, n);
     anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, f->line, f->col}, "it is defined here");
     return lw->bad;
   }
   if (callee->kind == ANFI_VALUE && callee->u.value->kind != ANF_VALUE_FN) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, base ? base : call), ANF_E0138);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, base ? base : call), ANF_E0138);
     return lw->bad;
   }
   anfi_opcode op = anfi_value_op(callee);
   const anfi_fn *fn = op == ANF_OP_NONE ? NULL : anfi_value_fn(callee->u.value);
-  if (fn && !fn->nbound && !fn->attrs) return anfi_lower_op_call(lw, op, base, call);
+  if (fn && !fn->nbound && !fn->attrs) return anfi_anf_op_call(lw, op, base, call);
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, n + 1);
   in[0] = callee;
   if (!arguments(lw, f, call, in)) return lw->bad;
-  return anfi_lower_at(lw, anfi_call(lw->g, n + 1, in), base ? base : call);
+  return anfi_anf_at(lw, anfi_call(lw->g, n + 1, in), base ? base : call);
 }

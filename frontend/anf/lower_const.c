@@ -23,7 +23,7 @@ static double float_value(lower *lw, const ast *e, anf_dtype d) {
   if (kind == T_FLOAT) {
     const char *s = digits(lw, e);
     v = d == ANF_F32 || d == ANF_C64 ? (double)strtof(s, NULL) : strtod(s, NULL);
-    if (isinf(v) && isinf(strtod(s, NULL))) anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0106);
+    if (isinf(v) && isinf(strtod(s, NULL))) anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0106);
   }
   return e->op & 0x80 ? -v : v;
 }
@@ -37,7 +37,7 @@ static uint64_t int_max(anf_dtype d, bool negative) {
 
 static bool check_int(lower *lw, const ast *e, anf_dtype d) {
   if (e->u.u64 <= int_max(d, e->op)) return true;
-  anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0106);
+  anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0106);
   anfi_hint(lw->cx, "integers of type %s end at %s%llu", d == ANF_INT ? "i64" : anf_dtype_name(d), e->op ? "-" : "",
             (unsigned long long)int_max(d, e->op));
   return false;
@@ -61,7 +61,7 @@ static bool set_number(lower *lw, const ast *e, anf_value *v, size_t i) {
   return false;
 }
 
-anf_node *anfi_lower_number(lower *lw, const ast *e, anf_dtype d) {
+anf_node *anfi_anf_number(lower *lw, const ast *e, anf_dtype d) {
   if (e->kind == A_INT && !check_int(lw, e, d)) return lw->bad;
   if (e->kind == A_INT) return anfi_value(lw->m, anfi_value_new_i64(lw->cx, d, int_value(e)));
   return anfi_value(lw->m, anfi_value_new_f64(lw->cx, d, float_value(lw, e, d)));
@@ -78,12 +78,12 @@ typedef struct {
 /* Shape and items in row-major order; every list of one depth must have the same length. */
 static bool flatten(lower *lw, const ast *e, size_t depth, listing *l) {
   if (e->kind != A_LIST) {
-    if (depth != l->rank) return anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0118);
+    if (depth != l->rank) return anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0118);
     anfi_push(lw->p->a, &l->items, e);
     return true;
   }
-  if (depth == l->rank) return anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0118);
-  if (e->n != (uint64_t)l->dims[depth]) return anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0118);
+  if (depth == l->rank) return anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0118);
+  if (e->n != (uint64_t)l->dims[depth]) return anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0118);
   for (uint32_t i = 0; i < e->n; i++)
     if (!flatten(lw, e->kid[i], depth + 1, l)) return false;
   return true;
@@ -91,7 +91,7 @@ static bool flatten(lower *lw, const ast *e, size_t depth, listing *l) {
 
 static bool flatten_list(lower *lw, const ast *e, listing *l) {
   for (const ast *k = e; k && k->kind == A_LIST; k = k->n ? k->kid[0] : NULL) {
-    if (l->rank == ANF_MAX_RANK) return anfi_fail(lw->cx, anfi_lower_loc(lw, k), ANF_E0122, (int)ANF_MAX_RANK);
+    if (l->rank == ANF_MAX_RANK) return anfi_fail(lw->cx, anfi_anf_loc(lw, k), ANF_E0122, (int)ANF_MAX_RANK);
     l->dims[l->rank++] = k->n;
   }
   return flatten(lw, e, 0, l);
@@ -129,7 +129,7 @@ static anf_node *tensor_of(lower *lw, const anf_type *t, const listing *l) {
 /* The promoted type of constant items; false if one is no scalar constant. */
 static bool constant_dtype(const lower *lw, size_t n, anf_node *const *items, anf_dtype *d) {
   for (size_t i = 0; i < n; i++) {
-    if (items[i] == lw->bad || !anfi_lower_is_const(items[i])) return false;
+    if (items[i] == lw->bad || !anfi_anf_is_const(items[i])) return false;
     const anf_value *v = items[i]->u.value;
     if (v->kind != ANF_VALUE_TENSOR || v->type->n) return false;
     if (anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX) return false;
@@ -157,10 +157,10 @@ static anf_node *stack(lower *lw, const ast *e, const listing *l, size_t depth, 
   size_t n = (size_t)l->dims[depth];
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, n);
   for (size_t i = 0; i < n; i++) in[i] = stack(lw, e->kind == A_LIST ? e->kid[i] : e, l, depth + 1, items);
-  return anfi_lower_apply(lw, e, "Stack", n, in);
+  return anfi_anf_apply(lw, e, "Stack", n, in);
 }
 
-anf_node *anfi_lower_list(lower *lw, const ast *e) {
+anf_node *anfi_anf_list(lower *lw, const ast *e) {
   listing l = {0};
   if (!flatten_list(lw, e, &l)) return lw->bad;
   anf_dtype d = literal_dtype(&l);
@@ -168,7 +168,7 @@ anf_node *anfi_lower_list(lower *lw, const ast *e) {
   anf_node **items = ANFI_NEW_N(lw->p->a, anf_node *, l.items.n);
   bool bad = false;
   for (size_t i = 0; i < l.items.n; i++) {
-    items[i] = anfi_lower_expr(lw, l.items.at[i]);
+    items[i] = anfi_anf_expr(lw, l.items.at[i]);
     bad |= items[i] == lw->bad;
   }
   if (bad) return lw->bad;
@@ -204,7 +204,7 @@ static bool fill_typed(lower *lw, const listing *l, anf_value *v) {
     bool good = complex && e->kind == A_TUPLE && e->n == 2 ? set_complex(lw, e->kid[0], e->kid[1], v, i)
                 : complex                                   ? false
                                                             : set_number(lw, e, v, i);
-    if (!good) return anfi_failed(lw->cx) ? false : anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0119);
+    if (!good) return anfi_failed(lw->cx) ? false : anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0119);
   }
   return true;
 }
@@ -214,12 +214,12 @@ static anf_node *typed_tensor(lower *lw, const ast *e, const anf_type *t, const 
   size_t n;
   listing l = {0};
   if (!anfi_type_elements(t, &n)) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0121);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0121);
     return lw->bad;
   }
   if (!flatten_list(lw, list, &l)) return lw->bad;
   if (!same_dims(t, &l) && (n || l.items.n)) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, list), ANF_E0118);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, list), ANF_E0118);
     return lw->bad;
   }
   anf_value *v = anfi_value_new_tensor(lw->cx, t);
@@ -231,17 +231,17 @@ static anf_node *cast(lower *lw, const ast *e, anf_node *x, const anf_type *t) {
   anfi_opcode op = anfi_op_find(lw->cx, "Cast", 4);
   if (x == lw->bad) return x;
   if (op == ANF_OP_NONE) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0201, "Cast");
+    anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0201, "Cast");
     return x;
   }
   anf_value *v = anfi_value_new_type(lw->cx, t);
   anfi_hold(lw->m, v);
   const anfi_attrs *at = NULL;
-  if (!anfi_attrs_new(lw->m, op, &v, anfi_lower_loc(lw, e), &at)) return lw->bad;
-  return anfi_lower_at(lw, anfi_apply(lw->g, op, at, 1, &x), e);
+  if (!anfi_attrs_new(lw->m, op, &v, anfi_anf_loc(lw, e), &at)) return lw->bad;
+  return anfi_anf_at(lw, anfi_apply(lw->g, op, at, 1, &x), e);
 }
 
-anf_node *anfi_lower_typed(lower *lw, const ast *e, const anf_type *t, const ast *call) {
+anf_node *anfi_anf_typed(lower *lw, const ast *e, const anf_type *t, const ast *call) {
   bool complex = anfi_dtype_class((anf_dtype)t->dtype) == ANFI_CLASS_COMPLEX;
   anf_node *n = NULL;
   if (call->n == 2 && complex && !t->n) n = complex_scalar(lw, call, t);
@@ -251,24 +251,24 @@ anf_node *anfi_lower_typed(lower *lw, const ast *e, const anf_type *t, const ast
     n = anfi_value(lw->m, v);
     if (!set_number(lw, call->kid[0], v, 0)) n = lw->bad;
   } else if (call->n == 1 && !t->n && call->kid[0]->kind != A_KEYWORD)
-    n = cast(lw, e, anfi_lower_expr(lw, call->kid[0]), t);
+    n = cast(lw, e, anfi_anf_expr(lw, call->kid[0]), t);
   if (n) return n;
-  anfi_fail(lw->cx, anfi_lower_loc(lw, call), ANF_E0119);
+  anfi_fail(lw->cx, anfi_anf_loc(lw, call), ANF_E0119);
   anfi_hint(lw->cx, "typed constants are f32(0.5), f32[2]([1, 2]), c64(1.0, -2.0)");
   return lw->bad;
 }
 
-const anf_type *anfi_lower_dims(lower *lw, anf_dtype d, const ast *index) {
+const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index) {
   int64_t dims[ANF_MAX_RANK];
-  if (index->n > ANF_MAX_RANK) return (void)anfi_fail(lw->cx, anfi_lower_loc(lw, index), ANF_E0122, (int)ANF_MAX_RANK), NULL;
+  if (index->n > ANF_MAX_RANK) return (void)anfi_fail(lw->cx, anfi_anf_loc(lw, index), ANF_E0122, (int)ANF_MAX_RANK), NULL;
   for (uint32_t i = 0; i < index->n; i++) {
     const ast *e = index->kid[i];
     if (e->kind == A_HOLE) dims[i] = ANF_DIM_UNKNOWN;
     else if (e->kind == A_INT && !e->op && e->u.u64 <= INT64_MAX) dims[i] = (int64_t)e->u.u64;
     else if (e->kind == A_NAME) dims[i] = anfi_dim_symbol(lw->cx, anfi_intern(&lw->cx->strings, e->u.word->s, e->u.word->len));
-    else return (void)anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0121), NULL;
+    else return (void)anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0121), NULL;
   }
   const anf_type *t = anf_type_tensor(lw->cx, d, index->n, dims);
-  if (!t) anfi_fail(lw->cx, anfi_lower_loc(lw, index), ANF_E0122, (int)ANF_MAX_RANK);
+  if (!t) anfi_fail(lw->cx, anfi_anf_loc(lw, index), ANF_E0122, (int)ANF_MAX_RANK);
   return t;
 }

@@ -4,16 +4,16 @@
 #include "frontend/anf/anf.h"
 
 /* An op by name that the language itself needs. */
-anf_node *anfi_lower_apply(lower *lw, const ast *e, const char *op, size_t n, anf_node *const *in) {
+anf_node *anfi_anf_apply(lower *lw, const ast *e, const char *op, size_t n, anf_node *const *in) {
   anfi_opcode k = anfi_op_find(lw->cx, op, strlen(op));
   if (k == ANF_OP_NONE) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0201, op);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0201, op);
     return lw->bad;
   }
-  return anfi_lower_at(lw, anfi_apply(lw->g, k, NULL, n, in), e);
+  return anfi_anf_at(lw, anfi_apply(lw->g, k, NULL, n, in), e);
 }
 
-bool anfi_lower_is_const(const anf_node *n) { return n->kind == ANFI_VALUE && n->u.value->kind != ANF_VALUE_FN; }
+bool anfi_anf_is_const(const anf_node *n) { return n->kind == ANFI_VALUE && n->u.value->kind != ANF_VALUE_FN; }
 
 /* Takes the reference. */
 static const anfi_attrs *one_attr(lower *lw, anfi_opcode op, anf_value *v, anfi_loc loc) {
@@ -23,15 +23,15 @@ static const anfi_attrs *one_attr(lower *lw, anfi_opcode op, anf_value *v, anfi_
   return at;
 }
 
-anf_node *anfi_lower_tuple_get(lower *lw, const ast *e, anf_node *t, size_t i) {
+anf_node *anfi_anf_tuple_get(lower *lw, const ast *e, anf_node *t, size_t i) {
   if (t == lw->bad) return t;
   const anf_value *v = t->kind == ANFI_VALUE ? t->u.value : NULL;
   if (v && v->kind == ANF_VALUE_TUPLE && i < v->n) return anfi_value(lw->m, anf_value_retain(v->u.item[i]));
   while (lw->indices.n <= i) {
     anf_value *k = anfi_value_new_i64(lw->cx, ANF_INT, (int64_t)lw->indices.n);
-    anfi_push(lw->p->a, &lw->indices, one_attr(lw, ANF_OP_TupleGet, k, anfi_lower_loc(lw, e)));
+    anfi_push(lw->p->a, &lw->indices, one_attr(lw, ANF_OP_TupleGet, k, anfi_anf_loc(lw, e)));
   }
-  return anfi_lower_at(lw, anfi_apply(lw->g, ANF_OP_TupleGet, lw->indices.at[i], 1, &t), e);
+  return anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_TupleGet, lw->indices.at[i], 1, &t), e);
 }
 
 /* ---- operators ---- */
@@ -51,7 +51,7 @@ static anf_node *binary(lower *lw, const op_at *op, anf_node *a, anf_node *b) {
   ast at = {.line = op->line, .col = op->col};
   if (a == lw->bad || b == lw->bad) return lw->bad;
   for (size_t i = 0; i < ANFI_LEN(binaries); i++)
-    if (binaries[i].tok == op->op) return anfi_lower_apply(lw, &at, binaries[i].op, 2, (anf_node *[]){a, b});
+    if (binaries[i].tok == op->op) return anfi_anf_apply(lw, &at, binaries[i].op, 2, (anf_node *[]){a, b});
   return lw->bad;
 }
 
@@ -59,22 +59,22 @@ static anf_node *binary(lower *lw, const op_at *op, anf_node *a, anf_node *b) {
 static anf_node *compare_chain(lower *lw, const ast *e, anf_node *left) {
   anf_graph *home = lw->g;
   size_t undo = lw->undo.n;
-  anf_node *right = anfi_lower_expr(lw, e->kid[1]), *first = NULL;
+  anf_node *right = anfi_anf_expr(lw, e->kid[1]), *first = NULL;
   anf_node *holds = binary(lw, &e->u.ops[0], left, right);
   for (uint32_t i = 2; i < e->n; i++) {
-    anf_graph *yes = anfi_lower_graph(lw, "✓", e->kid[i]), *no = anfi_lower_graph(lw, "✗", e->kid[i]);
-    anf_node *call = anfi_lower_switch(lw, e->kid[i], holds, yes, no);
+    anf_graph *yes = anfi_anf_graph(lw, "✓", e->kid[i]), *no = anfi_anf_graph(lw, "✗", e->kid[i]);
+    anf_node *call = anfi_anf_switch(lw, e->kid[i], holds, yes, no);
     anfi_set_result(no, holds);
     if (first) anfi_set_result(lw->g, call);
     else first = call, undo = lw->undo.n;
     lw->g = yes;
     left = right;
-    right = anfi_lower_expr(lw, e->kid[i]);
+    right = anfi_anf_expr(lw, e->kid[i]);
     holds = binary(lw, &e->u.ops[i - 1], left, right);
   }
   if (!first) return holds;
   anfi_set_result(lw->g, holds);
-  anfi_lower_undo(lw, undo); // what the branches bind stays in them
+  anfi_anf_undo(lw, undo); // what the branches bind stays in them
   lw->g = home;
   return first;
 }
@@ -83,16 +83,16 @@ static bool is_comparison(uint8_t op) { return op >= T_LT && op <= T_NE; }
 
 static anf_node *chain(lower *lw, const ast *e) {
   uint8_t op = e->u.ops[0].op;
-  if (op == W_and || op == W_or) return anfi_lower_and_or(lw, e);
-  anf_node *v = anfi_lower_expr(lw, e->kid[0]);
+  if (op == W_and || op == W_or) return anfi_anf_and_or(lw, e);
+  anf_node *v = anfi_anf_expr(lw, e->kid[0]);
   if (is_comparison(op)) return compare_chain(lw, e, v);
-  for (uint32_t i = 1; i < e->n; i++) v = binary(lw, &e->u.ops[i - 1], v, anfi_lower_expr(lw, e->kid[i]));
+  for (uint32_t i = 1; i < e->n; i++) v = binary(lw, &e->u.ops[i - 1], v, anfi_anf_expr(lw, e->kid[i]));
   return v;
 }
 
 static anf_node *power(lower *lw, const ast *e) {
   size_t base = lw->stack.n;
-  for (uint32_t i = 0; i < e->n; i++) anfi_lower_keep(lw, anfi_lower_expr(lw, e->kid[i]));
+  for (uint32_t i = 0; i < e->n; i++) anfi_anf_keep(lw, anfi_anf_expr(lw, e->kid[i]));
   anf_node *v = lw->stack.at[base + e->n - 1];
   for (uint32_t i = e->n - 1; i > 0; i--) v = binary(lw, &e->u.ops[i - 1], lw->stack.at[base + i - 1], v);
   lw->stack.n = base;
@@ -100,17 +100,17 @@ static anf_node *power(lower *lw, const ast *e) {
 }
 
 static anf_node *unary(lower *lw, const ast *e) {
-  anf_node *v = anfi_lower_expr(lw, e->kid[0]);
+  anf_node *v = anfi_anf_expr(lw, e->kid[0]);
   if (v == lw->bad || e->op == T_PLUS) return v;
   const char *op = e->op == T_MINUS ? "Neg" : e->op == T_TILDE ? "BitNot" : "LogicalNot";
-  return anfi_lower_apply(lw, e, op, 1, &v);
+  return anfi_anf_apply(lw, e, op, 1, &v);
 }
 
-anf_node *anfi_lower_aug(lower *lw, const ast *s) {
-  anf_node *now = anfi_lower_expr(lw, s->kid[0]), *by = anfi_lower_expr(lw, s->kid[1]);
+anf_node *anfi_anf_aug(lower *lw, const ast *s) {
+  anf_node *now = anfi_anf_expr(lw, s->kid[0]), *by = anfi_anf_expr(lw, s->kid[1]);
   op_at op = {s->op, s->line, s->col};
   anf_node *v = binary(lw, &op, now, by);
-  anfi_lower_name_node(lw, s->kid[0], v);
+  anfi_anf_name_node(lw, s->kid[0], v);
   return v;
 }
 
@@ -127,15 +127,15 @@ static anf_node *tuple(lower *lw, const ast *e) {
   size_t base = lw->stack.n;
   bool constant = true, bad = false;
   for (uint32_t i = 0; i < e->n; i++) {
-    anf_node *v = anfi_lower_expr(lw, e->kid[i]);
-    constant &= anfi_lower_is_const(v);
+    anf_node *v = anfi_anf_expr(lw, e->kid[i]);
+    constant &= anfi_anf_is_const(v);
     bad |= v == lw->bad;
-    anfi_lower_keep(lw, v);
+    anfi_anf_keep(lw, v);
   }
   anf_node *const *items = lw->stack.at + base;
   anf_node *v = lw->bad;
   if (!bad && constant) v = constant_tuple(lw, e->n, items);
-  else if (!bad) v = anfi_lower_at(lw, anfi_apply(lw->g, ANF_OP_MakeTuple, NULL, e->n, items), e);
+  else if (!bad) v = anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_MakeTuple, NULL, e->n, items), e);
   lw->stack.n = base;
   return v;
 }
@@ -146,7 +146,7 @@ static bool check_fields(lower *lw, const ast *e) {
   for (uint32_t i = 0; i < e->n; i++) {
     if (e->kid[i]->kind != A_KEYWORD) return false;
     if (anfi_map_find(&seen, e->kid[i]->u.word->id))
-      return anfi_fail(lw->cx, anfi_lower_loc(lw, e->kid[i]), ANF_E0131, e->kid[i]->u.word->s);
+      return anfi_fail(lw->cx, anfi_anf_loc(lw, e->kid[i]), ANF_E0131, e->kid[i]->u.word->s);
     anfi_map_at(&seen, e->kid[i]->u.word->id);
   }
   return true;
@@ -156,7 +156,7 @@ static anf_value *record_value(lower *lw, const ast *e, anf_node *const *items) 
   const char **names = ANFI_NEW_N(lw->p->a, const char *, e->n);
   anf_value **values = ANFI_NEW_N(lw->p->a, anf_value *, e->n);
   for (uint32_t i = 0; i < e->n; i++) {
-    names[i] = anfi_lower_name(lw, e->kid[i]->u.word)->s;
+    names[i] = anfi_anf_name(lw, e->kid[i]->u.word)->s;
     values[i] = items[i]->u.value;
   }
   anf_value *v = anf_value_record(lw->cx, e->n, names, values);
@@ -169,11 +169,11 @@ static const anfi_attrs *field_names(lower *lw, const ast *e) {
   anf_value *v = anfi_value_new_tuple(lw->cx, e->n);
   anfi_hold(lw->m, v);
   for (uint32_t i = 0; i < e->n; i++) {
-    const anfi_str *w = anfi_lower_name(lw, e->kid[i]->u.word);
+    const anfi_str *w = anfi_anf_name(lw, e->kid[i]->u.word);
     v->u.item[i] = anfi_value_new_string(lw->cx, w->s, w->len);
   }
   const anfi_attrs *at = NULL;
-  anfi_attrs_new(lw->m, ANF_OP_MakeRecord, &v, anfi_lower_loc(lw, e), &at);
+  anfi_attrs_new(lw->m, ANF_OP_MakeRecord, &v, anfi_anf_loc(lw, e), &at);
   return at;
 }
 
@@ -182,15 +182,15 @@ static anf_node *record(lower *lw, const ast *e) {
   size_t base = lw->stack.n;
   bool constant = true, bad = false;
   for (uint32_t i = 0; i < e->n; i++) {
-    anf_node *v = anfi_lower_expr(lw, e->kid[i]->kid[0]);
-    constant &= anfi_lower_is_const(v);
+    anf_node *v = anfi_anf_expr(lw, e->kid[i]->kid[0]);
+    constant &= anfi_anf_is_const(v);
     bad |= v == lw->bad;
-    anfi_lower_keep(lw, v);
+    anfi_anf_keep(lw, v);
   }
   anf_node *const *items = lw->stack.at + base;
   anf_node *v = lw->bad;
   if (!bad && constant) v = anfi_value(lw->m, record_value(lw, e, items));
-  else if (!bad) v = anfi_lower_at(lw, anfi_apply(lw->g, ANF_OP_MakeRecord, field_names(lw, e), e->n, items), e);
+  else if (!bad) v = anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_MakeRecord, field_names(lw, e), e->n, items), e);
   lw->stack.n = base;
   return v;
 }
@@ -200,9 +200,9 @@ static anf_node *record(lower *lw, const ast *e) {
 static anf_node *postfix_step(lower *lw, const ast *base, anf_node *v, const ast *k) {
   if (v == lw->bad) return v;
   switch ((akind)k->kind) {
-  case A_CALL: return anfi_lower_call(lw, base, v, k);
-  case A_INDEX: return anfi_lower_index(lw, v, k);
-  case A_FIELD: return anfi_lower_field(lw, v, k);
+  case A_CALL: return anfi_anf_call(lw, base, v, k);
+  case A_INDEX: return anfi_anf_index(lw, v, k);
+  case A_FIELD: return anfi_anf_field(lw, v, k);
   default: return lw->bad;
   }
 }
@@ -213,12 +213,12 @@ static bool dtype_form(lower *lw, const ast *e, anf_node **v, uint32_t *from) {
   anf_dtype d;
   if (lw->bind[base->u.word->id].state != B_NONE || !anfi_dtype_parse(base->u.word->s, base->u.word->len, &d)) return false;
   bool dims = e->kid[1]->kind == A_INDEX;
-  const anf_type *t = dims ? anfi_lower_dims(lw, d, e->kid[1]) : anfi_type_scalar(lw->cx, d);
+  const anf_type *t = dims ? anfi_anf_dims(lw, d, e->kid[1]) : anfi_type_scalar(lw->cx, d);
   uint32_t call = dims ? 2 : 1;
   *v = lw->bad;
   *from = call + 1;
   if (!t) return true;
-  if (call < e->n && e->kid[call]->kind == A_CALL) *v = anfi_lower_typed(lw, base, t, e->kid[call]);
+  if (call < e->n && e->kid[call]->kind == A_CALL) *v = anfi_anf_typed(lw, base, t, e->kid[call]);
   else if (*from = call, dims) *v = anfi_value(lw->m, anfi_value_new_type(lw->cx, t));
   else return false;
   return true;
@@ -230,11 +230,11 @@ static anf_node *postfix(lower *lw, const ast *e) {
   uint32_t from = 1;
   if (base->kind == A_NAME) {
     const ast *k = e->kid[1];
-    if (k->kind == A_FIELD && anfi_lower_dotted(lw, base, k, &v)) from = 2;
+    if (k->kind == A_FIELD && anfi_anf_dotted(lw, base, k, &v)) from = 2;
     else if (dtype_form(lw, e, &v, &from)) {}
-    else if (k->kind == A_CALL && anfi_lower_builtin(lw, base, k, &v)) from = 2;
+    else if (k->kind == A_CALL && anfi_anf_builtin(lw, base, k, &v)) from = 2;
   }
-  if (!v) v = anfi_lower_expr(lw, base);
+  if (!v) v = anfi_anf_expr(lw, base);
   for (uint32_t i = from; i < e->n; i++) {
     v = postfix_step(lw, i == 1 ? base : NULL, v, e->kid[i]);
   }
@@ -244,50 +244,50 @@ static anf_node *postfix(lower *lw, const ast *e) {
 /* ---- the rest ---- */
 
 static anf_node *word(lower *lw, const ast *e) {
-  if (e->op == W_None) return anfi_lower_none(lw);
+  if (e->op == W_None) return anfi_anf_none(lw);
   return anfi_value(lw->m, anfi_value_new_i64(lw->cx, ANF_BOOL, e->op == W_true));
 }
 
 static anf_node *misplaced(lower *lw, const ast *e, const char *what) {
-  anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0123, what);
+  anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0123, what);
   return lw->bad;
 }
 
 /* The value with a declared type: a constant takes it, a node is marked with it. */
-anf_node *anfi_lower_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t) {
+anf_node *anfi_anf_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t) {
   if (v == lw->bad) return v;
-  if (anfi_lower_is_const(v)) {
+  if (anfi_anf_is_const(v)) {
     const anf_type *is = anf_value_type(lw->cx, v->u.value);
     if (!is) anfi_throw_nomem(lw->cx);
     bool weak = anfi_is_scalar(is) && anfi_dtype_is_weak((anf_dtype)is->dtype) && anfi_is_scalar(t);
     if (is == t || t->kind == ANF_TYPE_ANY) return v;
     if (weak && (is->dtype == ANF_INT || anfi_dtype_class((anf_dtype)t->dtype) >= ANFI_CLASS_FLOAT))
       return anfi_value(lw->m, anfi_value_cast(v->u.value, (anf_dtype)t->dtype));
-    anfi_fail(lw->cx, anfi_lower_loc(lw, s->kid[2]), ANF_E0132);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0132);
     return lw->bad;
   }
   if (!v->type && v->graph == lw->g) v->type = t;
-  else if (v->type && v->type != t) anfi_fail(lw->cx, anfi_lower_loc(lw, s->kid[2]), ANF_E0132);
+  else if (v->type && v->type != t) anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0132);
   return v;
 }
 
-anf_node *anfi_lower_expr(lower *lw, const ast *e) { /* dispatch */
+anf_node *anfi_anf_expr(lower *lw, const ast *e) { /* dispatch */
   switch ((akind)e->kind) {
   case A_INT:
-  case A_FLOAT: return anfi_lower_number(lw, e, e->kind == A_INT ? ANF_INT : ANF_FLOAT);
+  case A_FLOAT: return anfi_anf_number(lw, e, e->kind == A_INT ? ANF_INT : ANF_FLOAT);
   case A_STR: return anfi_value(lw->m, anfi_value_new_string(lw->cx, e->u.str->s, e->u.str->n));
   case A_WORD: return word(lw, e);
-  case A_NAME: return anfi_lower_name_value(lw, e->u.word, e);
+  case A_NAME: return anfi_anf_name_value(lw, e->u.word, e);
   case A_TYPE: return anfi_value(lw->m, anfi_value_new_type(lw->cx, e->u.type));
   case A_TUPLE: return tuple(lw, e);
-  case A_LIST: return anfi_lower_list(lw, e);
+  case A_LIST: return anfi_anf_list(lw, e);
   case A_RECORD: return record(lw, e);
   case A_CHAIN: return chain(lw, e);
   case A_POWER: return power(lw, e);
   case A_UNARY: return unary(lw, e);
   case A_POSTFIX: return postfix(lw, e);
-  case A_FN: return anfi_graph_value(anfi_lower_func(lw, e->u.fn));
-  case A_IF: return anfi_lower_if(lw, e);
+  case A_FN: return anfi_graph_value(anfi_anf_func(lw, e->u.fn));
+  case A_IF: return anfi_anf_if(lw, e);
   case A_HOLE: return misplaced(lw, e, "'?'");
   case A_ELLIPSIS: return misplaced(lw, e, "'...'");
   case A_SLICE: return misplaced(lw, e, "a slice");

@@ -10,7 +10,7 @@
  * Sequences of statements, arms and loops are loops here: only nesting recurses. */
 #include "frontend/anf/anf.h"
 
-static anf_node *place(lower *lw, anf_node *n, const ast *e) { return anfi_lower_at(lw, n, e); }
+static anf_node *place(lower *lw, anf_node *n, const ast *e) { return anfi_anf_at(lw, n, e); }
 
 static anf_node *call_graph(lower *lw, const ast *e, anf_graph *to, size_t n, anf_node *const *args) {
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, n + 1);
@@ -19,7 +19,7 @@ static anf_node *call_graph(lower *lw, const ast *e, anf_graph *to, size_t n, an
   return place(lw, anfi_call(lw->g, n + 1, in), e);
 }
 
-anf_node *anfi_lower_switch(lower *lw, const ast *e, anf_node *c, anf_graph *f, anf_graph *g) {
+anf_node *anfi_anf_switch(lower *lw, const ast *e, anf_node *c, anf_graph *f, anf_graph *g) {
   anf_node *pick = anfi_apply3(lw->g, ANF_OP_Switch, c, anfi_graph_value(f), anfi_graph_value(g));
   place(lw, pick, e);
   return place(lw, anfi_call(lw->g, 1, &pick), e);
@@ -32,7 +32,7 @@ typedef ANFI_VEC(const anfi_str *) wordlist;
 /* One value as it is, more as a tuple; `first` (or NULL) stands before the names' values. */
 static anf_node *pack(lower *lw, const ast *e, anf_node *first, size_t n, anf_node *const *values) {
   size_t total = n + (first ? 1 : 0);
-  if (total == 0) return anfi_lower_none(lw);
+  if (total == 0) return anfi_anf_none(lw);
   if (total == 1) return first ? first : values[0];
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, total);
   size_t k = 0;
@@ -45,13 +45,13 @@ static anf_node *pack(lower *lw, const ast *e, anf_node *first, size_t n, anf_no
 static anf_node *unpack(lower *lw, const ast *e, anf_node *call, bool first, size_t n, const anfi_str *const *names) {
   size_t total = n + first;
   for (size_t i = 0; i < n; i++) {
-    anf_node *v = total == 1 ? call : anfi_lower_tuple_get(lw, e, call, i + first);
+    anf_node *v = total == 1 ? call : anfi_anf_tuple_get(lw, e, call, i + first);
     ast name = {.kind = A_NAME, .u.word = names[i]};
-    anfi_lower_name_node(lw, &name, v);
-    anfi_lower_bind_value(lw, names[i], v);
+    anfi_anf_name_node(lw, &name, v);
+    anfi_anf_bind_value(lw, names[i], v);
   }
   if (!first) return NULL;
-  return total == 1 ? call : anfi_lower_tuple_get(lw, e, call, 0);
+  return total == 1 ? call : anfi_anf_tuple_get(lw, e, call, 0);
 }
 
 static bool bound_value(lower *lw, const anfi_str *w, anf_node **out) {
@@ -68,7 +68,7 @@ static anf_node **values_of(lower *lw, size_t n, const anfi_str *const *names) {
 }
 
 static void set_maybe(lower *lw, const anfi_str *w, const ast *e) {
-  anfi_lower_bind(lw, w, (binding){.state = B_MAYBE, .line = e->line});
+  anfi_anf_bind(lw, w, (binding){.state = B_MAYBE, .line = e->line});
 }
 
 /* ---- if ---- */
@@ -91,7 +91,7 @@ typedef struct {
 static void find_names(lower *lw, choice *c) {
   const wordset *s = c->e->u.assigned;
   for (uint32_t i = 0; i < s->n; i++)
-    if (anfi_lower_live(lw, s->at[i], c->e->end)) anfi_push(lw->p->a, &c->names, s->at[i]);
+    if (anfi_anf_live(lw, s->at[i], c->e->end)) anfi_push(lw->p->a, &c->names, s->at[i]);
 }
 
 static void keep_arm(lower *lw, choice *c, arm *a, outcome o) {
@@ -112,23 +112,23 @@ static void lower_arms(lower *lw, choice *c, bool tail, bool want, anf_node **ca
   c->arms = ANFI_NEW_N(lw->p->a, arm, c->n);
   for (size_t i = 0; i + 1 < c->n; i++) {
     anf_graph *here = lw->g;
-    anf_node *cond = anfi_lower_expr(lw, e->kid[2 * i]);
+    anf_node *cond = anfi_anf_expr(lw, e->kid[2 * i]);
     if (here == home) outer = lw->undo.n;
-    anf_graph *yes = anfi_lower_graph(lw, "✓", e->kid[2 * i + 1]);
-    anf_graph *no = anfi_lower_graph(lw, "✗", 2 * i + 2 < e->n ? e->kid[2 * i + 2] : e);
-    anf_node *chosen = anfi_lower_switch(lw, e->kid[2 * i], cond, yes, no);
+    anf_graph *yes = anfi_anf_graph(lw, "✓", e->kid[2 * i + 1]);
+    anf_graph *no = anfi_anf_graph(lw, "✗", 2 * i + 2 < e->n ? e->kid[2 * i + 2] : e);
+    anf_node *chosen = anfi_anf_switch(lw, e->kid[2 * i], cond, yes, no);
     if (here == home) *call = chosen;
     else anfi_set_result(here, chosen);
     size_t undo = lw->undo.n;
     lw->g = yes;
-    keep_arm(lw, c, &c->arms[i], anfi_lower_block(lw, e->kid[2 * i + 1], tail, want));
-    anfi_lower_undo(lw, undo);
+    keep_arm(lw, c, &c->arms[i], anfi_anf_block(lw, e->kid[2 * i + 1], tail, want));
+    anfi_anf_undo(lw, undo);
     lw->g = no;
   }
   outcome last = {false, NULL};
-  if (c->has_else) last = anfi_lower_block(lw, e->kid[e->n - 1], tail, want);
+  if (c->has_else) last = anfi_anf_block(lw, e->kid[e->n - 1], tail, want);
   keep_arm(lw, c, &c->arms[c->n - 1], last);
-  anfi_lower_undo(lw, outer);
+  anfi_anf_undo(lw, outer);
   lw->g = home;
 }
 
@@ -153,7 +153,7 @@ static anf_node **arm_values(lower *lw, const choice *c, const arm *a, const wor
   return v;
 }
 
-static anf_node *arm_value(lower *lw, const arm *a) { return a->value ? a->value : anfi_lower_none(lw); }
+static anf_node *arm_value(lower *lw, const arm *a) { return a->value ? a->value : anfi_anf_none(lw); }
 
 static bool any_value(const choice *c) {
   for (size_t i = 0; i < c->n; i++)
@@ -185,14 +185,14 @@ static anf_node *plain_if(lower *lw, const ast *e, bool want) {
 static void take_over(lower *lw, const choice *c, const arm *a) {
   lw->g = a->at;
   for (size_t k = 0; k < c->names.n; k++)
-    if (a->now[k]) anfi_lower_bind_value(lw, c->names.at[k], a->now[k]);
+    if (a->now[k]) anfi_anf_bind_value(lw, c->names.at[k], a->now[k]);
     else if (lw->bind[c->names.at[k]->id].state == B_NONE) set_maybe(lw, c->names.at[k], c->e);
 }
 
 /* Several arms reach the code after: it goes on in ↓. */
 static outcome join_in_graph(lower *lw, choice *c) {
   wordlist all = {0};
-  anf_graph *after = anfi_lower_graph(lw, "↓", c->e);
+  anf_graph *after = anfi_anf_graph(lw, "↓", c->e);
   split_names(lw, c, &all);
   for (size_t i = 0; i < c->n; i++) {
     if (c->arms[i].ended) continue;
@@ -202,9 +202,9 @@ static outcome join_in_graph(lower *lw, choice *c) {
   lw->g = after;
   for (size_t k = 0; k < all.n; k++) {
     anf_node *q = anfi_param(after, NULL, NULL);
-    q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = anfi_lower_name(lw, all.at[k]),
+    q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = anfi_anf_name(lw, all.at[k]),
                                                   .line = c->e->line, .col = c->e->col});
-    anfi_lower_bind_value(lw, all.at[k], q);
+    anfi_anf_bind_value(lw, all.at[k], q);
   }
   return (outcome){false, NULL};
 }
@@ -229,19 +229,19 @@ static outcome leaving_if(lower *lw, const ast *e, bool last) {
   for (size_t i = 0; i < c.n; i++) {
     if (c.arms[i].ended) continue;
     lw->g = c.arms[i].at;
-    anfi_set_result(lw->g, c.has_else ? arm_value(lw, &c.arms[i]) : anfi_lower_none(lw));
+    anfi_set_result(lw->g, c.has_else ? arm_value(lw, &c.arms[i]) : anfi_anf_none(lw));
   }
   return (outcome){true, NULL};
 }
 
-anf_node *anfi_lower_if(lower *lw, const ast *e) {
+anf_node *anfi_anf_if(lower *lw, const ast *e) {
   if (e->flags & A_EXITS) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0124);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0124);
     anfi_hint(lw->cx, "make the 'if' a statement of its own");
     return lw->bad;
   }
   if (e->n % 2 == 0) {
-    anfi_fail(lw->cx, anfi_lower_loc(lw, e), ANF_E0129);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0129);
     anfi_hint(lw->cx, "add 'else { ... }'");
     return lw->bad;
   }
@@ -249,17 +249,17 @@ anf_node *anfi_lower_if(lower *lw, const ast *e) {
 }
 
 /* a and b and c: ((a and b) and c), each a choice that does not compute what it need not. */
-anf_node *anfi_lower_and_or(lower *lw, const ast *e) {
+anf_node *anfi_anf_and_or(lower *lw, const ast *e) {
   anf_graph *home = lw->g;
-  anf_node *v = anfi_lower_expr(lw, e->kid[0]);
+  anf_node *v = anfi_anf_expr(lw, e->kid[0]);
   for (uint32_t i = 1; i < e->n; i++) {
     bool is_and = e->u.ops[i - 1].op == W_and;
-    anf_graph *yes = anfi_lower_graph(lw, "✓", e->kid[i]), *no = anfi_lower_graph(lw, "✗", e->kid[i]);
-    anf_node *call = anfi_lower_switch(lw, e->kid[i], v, yes, no);
+    anf_graph *yes = anfi_anf_graph(lw, "✓", e->kid[i]), *no = anfi_anf_graph(lw, "✗", e->kid[i]);
+    anf_node *call = anfi_anf_switch(lw, e->kid[i], v, yes, no);
     size_t undo = lw->undo.n;
     lw->g = is_and ? yes : no;
-    anfi_set_result(lw->g, anfi_lower_expr(lw, e->kid[i]));
-    anfi_lower_undo(lw, undo);
+    anfi_set_result(lw->g, anfi_anf_expr(lw, e->kid[i]));
+    anfi_anf_undo(lw, undo);
     anfi_set_result(is_and ? no : yes, v);
     lw->g = home;
     v = call;
@@ -289,9 +289,9 @@ static void find_carried(lower *lw, looping *l) {
   anf_node *ignored;
   for (uint32_t i = 0; i < s->n; i++) {
     const anfi_str *w = s->at[i];
-    if (is_vars_name(l, w) || !bound_value(lw, w, &ignored) || !anfi_lower_live(lw, w, l->e->off)) continue;
+    if (is_vars_name(l, w) || !bound_value(lw, w, &ignored) || !anfi_anf_live(lw, w, l->e->off)) continue;
     anfi_push(lw->p->a, &l->vars, w);
-    if (anfi_lower_live(lw, w, l->e->end)) anfi_push(lw->p->a, &l->out, w);
+    if (anfi_anf_live(lw, w, l->e->end)) anfi_push(lw->p->a, &l->out, w);
   }
 }
 
@@ -309,7 +309,7 @@ static void unwant(lower *lw, const looping *l) {
 
 static anf_node *named_param(lower *lw, anf_graph *g, const anfi_str *w, const ast *e) {
   anf_node *q = anfi_param(g, NULL, NULL);
-  q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = w ? anfi_lower_name(lw, w) : NULL,
+  q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = w ? anfi_anf_name(lw, w) : NULL,
                                                 .line = e->line, .col = e->col});
   return q;
 }
@@ -320,12 +320,12 @@ static anf_node *start_loop(lower *lw, looping *l, anf_node *from) {
   anf_node **args = ANFI_NEW_N(lw->p->a, anf_node *, n + k), **now = values_of(lw, n, l->vars.at);
   if (from) args[0] = from;
   for (size_t i = 0; i < n; i++) args[k + i] = now[i];
-  l->header = anfi_lower_graph(lw, "↵", l->e);
+  l->header = anfi_anf_graph(lw, "↵", l->e);
   anf_node *call = call_graph(lw, l->e, l->header, n + k, args);
   if (from) l->index = named_param(lw, l->header, l->over ? NULL : l->e->kid[0]->u.word, l->e->kid[0]);
   for (size_t i = 0; i < n; i++) {
     anf_node *q = named_param(lw, l->header, l->vars.at[i], l->e);
-    anfi_lower_bind_value(lw, l->vars.at[i], q);
+    anfi_anf_bind_value(lw, l->vars.at[i], q);
   }
   return call;
 }
@@ -336,7 +336,7 @@ static void go_round(lower *lw, const looping *l) {
   anf_node **args = ANFI_NEW_N(lw->p->a, anf_node *, n + k), **now = values_of(lw, n, l->vars.at);
   if (k) {
     anf_node *one = anfi_value(lw->m, anfi_value_new_i64(lw->cx, ANF_INT, 1));
-    args[0] = anfi_lower_apply(lw, l->e, "Add", 2, (anf_node *[]){l->index, one});
+    args[0] = anfi_anf_apply(lw, l->e, "Add", 2, (anf_node *[]){l->index, one});
   }
   for (size_t i = 0; i < n; i++) args[k + i] = now[i];
   anfi_set_result(lw->g, call_graph(lw, l->e, l->header, n + k, args));
@@ -361,22 +361,22 @@ static void lower_round(lower *lw, looping *l, anf_graph *body, anf_graph *after
   if (l->index) {
     anf_node *item = l->index;
     if (l->over) {
-      item = anfi_lower_apply(lw, l->e->kid[0], "GetItem", 2, (anf_node *[]){l->over, l->index});
-      anfi_lower_name_node(lw, l->e->kid[0], item);
+      item = anfi_anf_apply(lw, l->e->kid[0], "GetItem", 2, (anf_node *[]){l->over, l->index});
+      anfi_anf_name_node(lw, l->e->kid[0], item);
     }
-    anfi_lower_bind_value(lw, l->e->kid[0]->u.word, item);
+    anfi_anf_bind_value(lw, l->e->kid[0]->u.word, item);
   }
   want(lw, l);
-  outcome o = anfi_lower_block(lw, l->body, false, false);
+  outcome o = anfi_anf_block(lw, l->body, false, false);
   if (!o.ended) go_round(lw, l);
   unwant(lw, l);
   lw->loop = here.outer;
-  anfi_lower_undo(lw, undo);
+  anfi_anf_undo(lw, undo);
 }
 
 static anf_node *loop_condition(lower *lw, const looping *l) {
-  if (!l->index) return anfi_lower_expr(lw, l->e->kid[0]);
-  return anfi_lower_apply(lw, l->e->kid[0], "Less", 2, (anf_node *[]){l->index, l->end});
+  if (!l->index) return anfi_anf_expr(lw, l->e->kid[0]);
+  return anfi_anf_apply(lw, l->e->kid[0], "Less", 2, (anf_node *[]){l->index, l->end});
 }
 
 /* Names that only the loop assigns have no value after it. */
@@ -392,12 +392,12 @@ static void forget_inner(lower *lw, const looping *l) {
 static anf_node *for_start(lower *lw, looping *l) {
   if (l->e->kind != A_FOR) return NULL;
   if (l->e->n == 4) {
-    anf_node *from = anfi_lower_expr(lw, l->e->kid[1]);
-    l->end = anfi_lower_expr(lw, l->e->kid[2]);
+    anf_node *from = anfi_anf_expr(lw, l->e->kid[1]);
+    l->end = anfi_anf_expr(lw, l->e->kid[2]);
     return from;
   }
-  l->over = anfi_lower_expr(lw, l->e->kid[1]);
-  l->end = anfi_lower_apply(lw, l->e->kid[1], "Len", 1, &l->over);
+  l->over = anfi_anf_expr(lw, l->e->kid[1]);
+  l->end = anfi_anf_apply(lw, l->e->kid[1], "Len", 1, &l->over);
   return anfi_value(lw->m, anfi_value_new_i64(lw->cx, ANF_INT, 0));
 }
 
@@ -410,27 +410,27 @@ static void lower_loop(lower *lw, const ast *e, bool tail) {
   anf_node *call = start_loop(lw, &l, from);
   lw->g = l.header;
   anf_node *cond = loop_condition(lw, &l);
-  anf_graph *body = anfi_lower_graph(lw, "↻", l.body), *after = NULL;
+  anf_graph *body = anfi_anf_graph(lw, "↻", l.body), *after = NULL;
   lw->g = home;
-  anf_graph *done = anfi_lower_graph(lw, l.returns && (e->flags & A_BREAKS) ? "✗" : "↓", e);
+  anf_graph *done = anfi_anf_graph(lw, l.returns && (e->flags & A_BREAKS) ? "✗" : "↓", e);
   lw->g = l.header;
-  anfi_set_result(l.header, anfi_lower_switch(lw, e, cond, body, done));
+  anfi_set_result(l.header, anfi_anf_switch(lw, e, cond, body, done));
   if (l.returns && (e->flags & A_BREAKS)) {
     lw->g = home;
-    after = anfi_lower_graph(lw, "↓", e);
+    after = anfi_anf_graph(lw, "↓", e);
   }
   lower_round(lw, &l, body, after);
   lw->g = done;
   if (!l.returns || after) leave_round(lw, &l, after);
   if (!l.returns) {
     lw->g = home;
-    anfi_lower_undo(lw, undo);
+    anfi_anf_undo(lw, undo);
     unpack(lw, e, call, false, l.out.n, l.out.at);
   } else {
     anfi_set_result(home, call);
     if (after) {
       lw->g = after;
-      for (size_t i = 0; i < l.out.n; i++) anfi_lower_bind_value(lw, l.out.at[i], named_param(lw, after, l.out.at[i], e));
+      for (size_t i = 0; i < l.out.n; i++) anfi_anf_bind_value(lw, l.out.at[i], named_param(lw, after, l.out.at[i], e));
     }
   }
   forget_inner(lw, &l);
@@ -446,18 +446,18 @@ static void lower_jump(lower *lw, const ast *s) {
 /* ---- statements ---- */
 
 static void lower_bind(lower *lw, const ast *s) {
-  anf_node *v = anfi_lower_expr(lw, s->kid[1]);
-  if (s->n == 3) v = anfi_lower_annotate(lw, s, v, s->kid[2]->u.type);
-  anfi_lower_name_node(lw, s->kid[0], v);
+  anf_node *v = anfi_anf_expr(lw, s->kid[1]);
+  if (s->n == 3) v = anfi_anf_annotate(lw, s, v, s->kid[2]->u.type);
+  anfi_anf_name_node(lw, s->kid[0], v);
   if (s->flags & A_EFFECT) {
     if (v->graph == lw->g && (v->kind == ANFI_APPLY || v->kind == ANFI_CALL)) anfi_add_effect(lw->g, v);
-    else anfi_fail(lw->cx, anfi_lower_loc(lw, s), ANF_E0204);
+    else anfi_fail(lw->cx, anfi_anf_loc(lw, s), ANF_E0204);
   }
-  anfi_lower_pattern(lw, s->kid[0], v);
+  anfi_anf_pattern(lw, s->kid[0], v);
 }
 
 static void lower_return(lower *lw, const ast *s) {
-  anf_node *v = s->n ? anfi_lower_expr(lw, s->kid[0]) : anfi_lower_none(lw);
+  anf_node *v = s->n ? anfi_anf_expr(lw, s->kid[0]) : anfi_anf_none(lw);
   anfi_set_result(lw->g, v);
 }
 
@@ -465,9 +465,9 @@ static void lower_return(lower *lw, const ast *s) {
 static outcome lower_statement(lower *lw, const ast *s, bool last, bool want) {
   outcome o = {false, NULL};
   switch ((akind)s->kind) {
-  case A_DEF: anfi_lower_def(lw, s->u.fn); break;
+  case A_DEF: anfi_anf_def(lw, s->u.fn); break;
   case A_BIND: lower_bind(lw, s); break;
-  case A_AUG: anfi_lower_pattern(lw, s->kid[0], anfi_lower_aug(lw, s)); break;
+  case A_AUG: anfi_anf_pattern(lw, s->kid[0], anfi_anf_aug(lw, s)); break;
   case A_RETURN: lower_return(lw, s), o.ended = true; break;
   case A_BREAK:
   case A_CONTINUE: lower_jump(lw, s), o.ended = true; break;
@@ -477,20 +477,20 @@ static outcome lower_statement(lower *lw, const ast *s, bool last, bool want) {
     if (s->flags & A_EXITS) return leaving_if(lw, s, last);
     o.value = plain_if(lw, s, want);
     break;
-  default: o.value = anfi_lower_expr(lw, s); break;
+  default: o.value = anfi_anf_expr(lw, s); break;
   }
   return o;
 }
 
 /* `tail`: the block's end is the function's end. `want`: its value is needed. */
-outcome anfi_lower_block(lower *lw, const ast *b, bool tail, bool want) {
+outcome anfi_anf_block(lower *lw, const ast *b, bool tail, bool want) {
   outcome o = {false, NULL};
   if (b->kind != A_BLOCK) return (outcome){false, lw->bad};
-  anfi_lower_declare(lw, b->kid, b->n);
+  anfi_anf_declare(lw, b->kid, b->n);
   for (uint32_t i = 0; i < b->n && !o.ended; i++) {
     bool last = i + 1 == b->n;
     o = lower_statement(lw, b->kid[i], last && tail, last && want);
-    if (o.ended && !last) anfi_fail(lw->cx, anfi_lower_loc(lw, b->kid[i + 1]), ANF_E0130);
+    if (o.ended && !last) anfi_fail(lw->cx, anfi_anf_loc(lw, b->kid[i + 1]), ANF_E0130);
   }
   return o;
 }

@@ -29,7 +29,7 @@ static bool is_none(const anf_node *n) { return n->kind == ANFI_VALUE && n->u.va
 static bool lower_slice(lower *lw, part *p) {
   p->kind = P_SLICE;
   for (int k = 0; k < 3; k++) {
-    anf_node *v = p->e->kid[k] ? anfi_lower_expr(lw, p->e->kid[k]) : NULL;
+    anf_node *v = p->e->kid[k] ? anfi_anf_expr(lw, p->e->kid[k]) : NULL;
     if (v == lw->bad) return false;
     p->v[k] = v && is_none(v) ? NULL : v;
   }
@@ -38,7 +38,7 @@ static bool lower_slice(lower *lw, part *p) {
 
 static bool lower_index(lower *lw, subscript *s, part *p) {
   int64_t ignored;
-  p->v[0] = anfi_lower_expr(lw, p->e);
+  p->v[0] = anfi_anf_expr(lw, p->e);
   if (p->v[0] == lw->bad) return false;
   p->kind = is_none(p->v[0]) ? P_NEW : P_INDEX;
   bool constant = p->kind == P_INDEX && is_int(p->v[0], &ignored);
@@ -50,12 +50,12 @@ static bool lower_index(lower *lw, subscript *s, part *p) {
 static bool lower_parts(lower *lw, subscript *s, const ast *index) {
   s->n = s->dots = index->n;
   s->at = ANFI_NEW_N(lw->p->a, part, s->n);
-  if (!s->n) return anfi_fail(lw->cx, anfi_lower_loc(lw, index), ANF_E0140);
+  if (!s->n) return anfi_fail(lw->cx, anfi_anf_loc(lw, index), ANF_E0140);
   for (size_t i = 0; i < s->n; i++) {
     part *p = &s->at[i];
     p->e = index->kid[i];
     if (p->e->kind == A_ELLIPSIS) {
-      if (s->dots < i) return anfi_fail(lw->cx, anfi_lower_loc(lw, p->e), ANF_E0139);
+      if (s->dots < i) return anfi_fail(lw->cx, anfi_anf_loc(lw, p->e), ANF_E0139);
       p->kind = P_DOTS;
       s->dots = i;
     } else if (!(p->e->kind == A_SLICE ? lower_slice(lw, p) : lower_index(lw, s, p))) return false;
@@ -79,15 +79,15 @@ static anf_node *apply(lower *lw, const ast *e, anfi_opcode op, size_t nin, anf_
   anf_node **all = ANFI_NEW_N(lw->p->a, anf_node *, nin + s->nattr);
   for (size_t i = 0; i < n; i++) {
     int k = anfi_attr_index(lw->cx, op, a[i].name);
-    if (a[i].v) values[k] = anfi_lower_is_const(a[i].v) ? a[i].v->u.value : &anfi_from_node;
+    if (a[i].v) values[k] = anfi_anf_is_const(a[i].v) ? a[i].v->u.value : &anfi_from_node;
   }
   const anfi_attrs *at;
-  if (!anfi_attrs_new(lw->m, op, values, anfi_lower_loc(lw, e), &at)) return lw->bad;
+  if (!anfi_attrs_new(lw->m, op, values, anfi_anf_loc(lw, e), &at)) return lw->bad;
   memcpy(all, in, nin * sizeof *in);
   for (uint32_t k = 0; k < s->nattr; k++)
     for (size_t i = 0; i < n; i++)
       if (values[k] == &anfi_from_node && strcmp(s->attr[k].name->s, a[i].name) == 0) all[nin++] = a[i].v;
-  return anfi_lower_at(lw, anfi_apply(lw->g, op, at, nin, all), e);
+  return anfi_anf_at(lw, anfi_apply(lw->g, op, at, nin, all), e);
 }
 
 static anf_node *number(lower *lw, int64_t k) { return anfi_value(lw->m, anfi_value_new_i64(lw->cx, ANF_INT, k)); }
@@ -107,11 +107,11 @@ static anf_node *part_by_part(lower *lw, const subscript *s, anf_node *x) {
   int64_t axis = 0, back = -1;
   for (size_t i = 0; i < s->dots; i++) {
     x = one_part(lw, &s->at[i], x, axis);
-    if (s->at[i].kind != P_INDEX || !anfi_lower_is_const(s->at[i].v[0])) axis++;
+    if (s->at[i].kind != P_INDEX || !anfi_anf_is_const(s->at[i].v[0])) axis++;
   }
   for (size_t i = s->n; i-- > s->dots + 1;) {
     x = one_part(lw, &s->at[i], x, back);
-    if (s->at[i].kind != P_INDEX || !anfi_lower_is_const(s->at[i].v[0])) back--;
+    if (s->at[i].kind != P_INDEX || !anfi_anf_is_const(s->at[i].v[0])) back--;
   }
   return x;
 }
@@ -153,8 +153,8 @@ static anf_node *get_item(lower *lw, const ast *e, const subscript *s, anf_node 
   anf_value *v = anfi_value_new_string(lw->cx, spec->text, spec->len);
   anfi_hold(lw->m, v);
   const anfi_attrs *at = NULL;
-  if (!anfi_attrs_new(lw->m, ANF_OP_GetItem, &v, anfi_lower_loc(lw, e), &at)) return lw->bad;
-  return anfi_lower_at(lw, anfi_apply(lw->g, ANF_OP_GetItem, at, nin, in), e);
+  if (!anfi_attrs_new(lw->m, ANF_OP_GetItem, &v, anfi_anf_loc(lw, e), &at)) return lw->bad;
+  return anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_GetItem, at, nin, in), e);
 }
 
 /* A constant index of what is known to be a tuple. */
@@ -166,7 +166,7 @@ static bool tuple_item(lower *lw, const ast *e, const subscript *s, anf_node *x,
   if (s->at[0].kind != P_INDEX || !is_int(s->at[0].v[0], &k)) return false;
   int64_t n = (int64_t)(v ? v->n : built ? x->nin : x->type->n);
   if (k < -n || k >= n) return false; // its own error, when it is typed or runs
-  *out = anfi_lower_tuple_get(lw, e, x, (size_t)(k < 0 ? k + n : k));
+  *out = anfi_anf_tuple_get(lw, e, x, (size_t)(k < 0 ? k + n : k));
   return true;
 }
 
@@ -181,7 +181,7 @@ static bool can_split(const subscript *s) {
   return false;
 }
 
-anf_node *anfi_lower_index(lower *lw, anf_node *x, const ast *index) {
+anf_node *anfi_anf_index(lower *lw, anf_node *x, const ast *index) {
   subscript s = {0};
   anf_node *out;
   if (!lower_parts(lw, &s, index)) return lw->bad;
@@ -199,13 +199,13 @@ static bool is_tensor_field(const anfi_str *w) {
   return false;
 }
 
-anf_node *anfi_lower_field(lower *lw, anf_node *x, const ast *field) {
+anf_node *anfi_anf_field(lower *lw, anf_node *x, const ast *field) {
   if (field->kind != A_FIELD) return lw->bad;
-  const anfi_str *w = anfi_lower_name(lw, field->u.word);
+  const anfi_str *w = anfi_anf_name(lw, field->u.word);
   anfi_opcode op = is_tensor_field(w) ? ANF_OP_GetField : ANF_OP_RecordGet;
   anf_value *v = anfi_value_new_string(lw->cx, w->s, w->len);
   anfi_hold(lw->m, v);
   const anfi_attrs *at = NULL;
-  if (!anfi_attrs_new(lw->m, op, &v, anfi_lower_loc(lw, field), &at)) return lw->bad;
-  return anfi_lower_at(lw, anfi_apply(lw->g, op, at, 1, &x), field);
+  if (!anfi_attrs_new(lw->m, op, &v, anfi_anf_loc(lw, field), &at)) return lw->bad;
+  return anfi_anf_at(lw, anfi_apply(lw->g, op, at, 1, &x), field);
 }

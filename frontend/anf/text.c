@@ -29,8 +29,8 @@ static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *
   anfi_parse_module(p);
   if (anfi_failed(cx)) return m;
   lower *lw = ANFI_NEW(p->a, lower);
-  anfi_lower_module(lw, p, m);
-  if (!anfi_failed(cx) && !p->has_effects) anfi_lower_effects(m, p->a);
+  anfi_anf_module(lw, p, m);
+  if (!anfi_failed(cx) && !p->has_effects) anfi_anf_effects(m, p->a);
   return m;
 }
 
@@ -103,10 +103,10 @@ static anf_value *parse_value(anf_ctx *cx, const char *text) {
   if (anfi_failed(cx)) return NULL;
   anf_module *m = anfi_module_new(cx);
   lower *lw = ANFI_NEW(p->a, lower);
-  anfi_lower_module(lw, p, m);
-  anf_node *n = anfi_lower_constant(lw, e);
+  anfi_anf_module(lw, p, m);
+  anf_node *n = anfi_anf_constant(lw, e);
   anf_value *v = n && !anfi_failed(cx) ? anf_value_retain(n->u.value) : NULL;
-  if (!v && !anfi_failed(cx)) anfi_fail(cx, anfi_lower_loc(lw, e), ANF_E0143);
+  if (!v && !anfi_failed(cx)) anfi_fail(cx, anfi_anf_loc(lw, e), ANF_E0143);
   if (v) anfi_defer(cx, ANFI_ALWAYS, free_module, m); // else the frame fails and frees it
   return v;
 }
