@@ -91,31 +91,31 @@ static parser *parser_of(anf_ctx *cx, const char *text) {
   return new_parser(cx, given, text, len);
 }
 
-static void free_module(void *m) { anf_module_free((anf_module *)m); }
-
-/* Lowered in a function of a module of its own: what comes out must be a constant. */
-static anf_value *parse_value(anf_ctx *cx, const char *text) {
+/* Lowered in a function of a module of its own, `*m`: what comes out must be a constant. */
+static anf_value *parse_value(anf_ctx *cx, const char *text, anf_module **m) {
   parser *p = parser_of(cx, text);
   if (!p) return NULL;
   p->inside = 1; // lines mean nothing
   ast *e = anfi_parse_expr(p);
   if (!p->panic && !anfi_parse_at(p, T_EOF)) anfi_parse_fail(p, "the end of the value");
   if (anfi_failed(cx)) return NULL;
-  anf_module *m = anfi_module_new(cx);
+  *m = anfi_module_new(cx);
   lower *lw = ANFI_NEW(p->a, lower);
-  anfi_anf_module(lw, p, m);
+  anfi_anf_module(lw, p, *m);
   anf_node *n = anfi_anf_constant(lw, e);
-  anf_value *v = n && !anfi_failed(cx) ? anf_value_retain(n->u.value) : NULL;
-  if (!v && !anfi_failed(cx)) anfi_fail(cx, anfi_anf_loc(lw, e), ANF_E0143);
-  if (v) anfi_defer(cx, ANFI_ALWAYS, free_module, m); // else the frame fails and frees it
-  return v;
+  if (n && !anfi_failed(cx)) return anf_value_retain(n->u.value);
+  if (!anfi_failed(cx)) anfi_fail(cx, anfi_anf_loc(lw, e), ANF_E0143);
+  return NULL;
 }
 
 anf_status anf_parse_value(anf_ctx *cx, const char *text, anf_diag *d, anf_value **out) {
+  anf_module *m = NULL;
   *out = NULL;
   ANFI_ENTRY(cx, d);
-  *out = parse_value(cx, text);
-  return anfi_leave(cx);
+  *out = parse_value(cx, text, &m);
+  anf_status st = anfi_leave(cx);
+  if (st == ANF_OK) anf_module_free(m); // else the frame has freed it
+  return st;
 }
 
 static const anf_type *parse_type(anf_ctx *cx, const char *text) {
