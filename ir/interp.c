@@ -153,8 +153,8 @@ static bool fit_result(machine *m, const anf_graph *g) {
   fit->host = false;
   if (!outside) fit->dims.n = 0;
   if (!anfi_fit_value(fit, v, g->result_type, &fitting)) {
-    anfi_loc loc = anfi_node_loc(g->result);
-    anfi_fail(m->cx, loc.file ? loc : graph_loc(g), ANF_E0413, g->name->s, anfi_fit_why(fit, &m->text));
+    anfi_loc loc = g->result->graph == g && g->result->kind != ANFI_PARAM ? anfi_node_loc(g->result) : graph_loc(g);
+    anfi_fail(m->cx, loc, ANF_E0413, g->name->s, anfi_fit_why(fit, &m->text));
     return false;
   }
   m->acc = fitting;

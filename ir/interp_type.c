@@ -242,10 +242,11 @@ void anfi_put_kind(anf_text *o, const anf_value *v) {
 const char *anfi_fit_why(anfi_fit *f, anf_text *o) {
   o->len = 0;
   anfi_put_type(o, f->cx, f->want);
-  anfi_puts(o, " is needed, and ");
+  anfi_puts(o, " is needed, ");
+  if (f->symbol) anfi_putf(o, "%s being %lld, ", anf_dim_name(f->cx, f->symbol), (long long)f->size);
+  anfi_puts(o, "and ");
   anfi_put_kind(o, f->got);
   anfi_puts(o, " was given");
   if (f->range) anfi_puts(o, ", whose value is outside");
-  if (f->symbol) anfi_putf(o, ", but %s is %lld already", anf_dim_name(f->cx, f->symbol), (long long)f->size);
   return o->text;
 }

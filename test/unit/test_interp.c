@@ -18,7 +18,11 @@
 #define OP(g, name, ...) anf_op((g), (name), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
 #define CALL(g, f, ...) anf_call((g), (f), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
 #define CALL0(g, f) anf_call((g), (f), 0, NULL)
+#if defined(ANF_HOSTILE) || defined(__SANITIZE_ADDRESS__)
+#define LONG_LOOP 100000 // these builds are slow
+#else
 #define LONG_LOOP 1000000
+#endif
 
 typedef struct world {
   anf_ctx *cx;
@@ -98,7 +102,7 @@ static anf_graph *fibonacci(anf_module *m, bool typed) {
             *more = anf_graph_new(m, "✗fibonacci"), *one = anf_graph_new(m, "✓✗fibonacci"),
             *sum = anf_graph_new(m, "✗✗fibonacci");
   anf_node *n = anf_param(fib, "n", typed ? scalar(cx, ANF_I64) : NULL), *f = anf_graph_node(fib);
-  if (typed) anf_graph_set_result_type(fib, scalar(cx, ANF_I64));
+  if (typed && fib) anf_graph_set_result_type(fib, scalar(cx, ANF_I64));
   anf_return(zero, anf_int(m, 0));
   anf_return(one, anf_int(m, 1));
   anf_node *a = CALL(sum, f, OP(sum, "Sub", n, anf_int(m, 1))), *b = CALL(sum, f, OP(sum, "Sub", n, anf_int(m, 2)));
@@ -667,7 +671,7 @@ static void test_symbolic_dims(void **state) {
   anf_value_release(run(w, g, 3, (anf_value *[]){anf_value_retain(two), anf_value_retain(two), num(w, 0)}));
   run_fails(w, g, 3, (anf_value *[]){anf_value_retain(two), anf_value_retain(three), num(w, 0)}, ANF_INVALID, "E0412");
   says(w, 0, "argument 2 of g");
-  says(w, 0, "f32[3] was given, but B is 2 already");
+  says(w, 0, "f32[B] is needed, B being 2, and f32[3] was given");
   anf_graph *h = anf_graph_new(w->m, "h"); // the result's B is the argument's
   anf_param(h, "x", t);
   anf_node *other = anf_param(h, "y", NULL);
@@ -742,7 +746,7 @@ static void test_wrong_calls(void **state) {
   anf_node_set_loc(call, "t.anf", 9, 5);
   anf_return(g, call);
   run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0410");
-  says(w, 0, "two takes 2 arguments, and 1 were given");
+  says(w, 0, "two takes 2 arguments, not 1");
   assert_int_equal(anf_diag_at(w->d, 0)->line, 9);
   says(w, 1, "two is defined here");
   run_fails(w, g, 0, NULL, ANF_INVALID, "E0410");
