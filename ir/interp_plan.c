@@ -147,6 +147,14 @@ static bool is_elementwise(const maker *k, const anfi_step *s, const anf_node *n
          arity_is_good(k, n) && n->nin <= ANFI_LEN(s->seen);
 }
 
+/* Ops that only hand values on check their own arguments and make their own result, so they need no types. */
+static bool moves_values(const anfi_op_info *op) {
+  static const char *const families[] = {"control", "tuples", "records"};
+  for (size_t i = 0; i < ANFI_LEN(families); i++)
+    if (strcmp(op->family, families[i]) == 0) return op->lower == ANFI_LOWER_CONTROL && op->eval;
+  return false;
+}
+
 /* Anything that is not as expected becomes a STEP_OP, which checks and reports. */
 static anfi_step_kind kind_of_apply(const maker *k, const anfi_step *s, const anf_node *n) {
   int64_t ignored;
@@ -157,7 +165,7 @@ static anfi_step_kind kind_of_apply(const maker *k, const anfi_step *s, const an
   case ANF_OP_Switch: return ANFI_STEP_SWITCH;
   case ANF_OP_MakeTuple: return ANFI_STEP_TUPLE;
   case ANF_OP_TupleGet: return anfi_value_is_int(s->attr[0], &ignored) ? ANFI_STEP_ITEM : ANFI_STEP_OP;
-  default: return anfi_op[n->op].lower == ANFI_LOWER_CONTROL && anfi_op[n->op].eval ? ANFI_STEP_CONTROL : ANFI_STEP_OP;
+  default: return moves_values(&anfi_op[n->op]) ? ANFI_STEP_CONTROL : ANFI_STEP_OP;
   }
 }
 
