@@ -108,12 +108,16 @@ static anf_value *parse_value(anf_ctx *cx, const char *text, anf_module **m) {
   return NULL;
 }
 
+static anf_status guarded_value(anf_ctx *cx, const char *text, anf_diag *d, anf_module **m, anf_value **out) {
+  ANFI_ENTRY(cx, d);
+  *out = parse_value(cx, text, m);
+  return anfi_leave(cx);
+}
+
 anf_status anf_parse_value(anf_ctx *cx, const char *text, anf_diag *d, anf_value **out) {
   anf_module *m = NULL;
   *out = NULL;
-  ANFI_ENTRY(cx, d);
-  *out = parse_value(cx, text, &m);
-  anf_status st = anfi_leave(cx);
+  anf_status st = guarded_value(cx, text, d, &m, out);
   if (st == ANF_OK) anf_module_free(m); // else the frame has freed it
   return st;
 }
