@@ -101,7 +101,7 @@ static bool set_letter(anfi_reader *r, anf_node *n, char letter) {
     f->graph->self = n;
     return true;
   }
-  if (!f || f->graph || f->ncapture || f->nbound) return anfi_scan_wrong(&r->s, "not a primitive");
+  if (!f || f->graph || f->ncapture || (f->nbound && letter == 'O')) return anfi_scan_wrong(&r->s, "not a primitive");
   n->op = f->op;
   if (letter == 'o') return true;
   if (f->attrs || r->m->op_nodes[f->op]) return anfi_scan_wrong(&r->s, "not the one node of a primitive");
