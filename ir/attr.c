@@ -55,10 +55,24 @@ bool anfi_infer_axes(const anfi_infer *q, const anf_value *v, size_t rank, uint3
   return true;
 }
 
+static void free_text(void *o) { anf_text_free((anf_text *)o); }
+
+/* A text that lives as long as the frame. */
+static anf_text *frame_text(anf_ctx *cx) {
+  anf_text *o = ANFI_NEW(anfi_scratch(cx), anf_text);
+  o->cx = cx;
+  anfi_defer(cx, ANFI_ALWAYS, free_text, o);
+  return o;
+}
+
 const char *anfi_type_text(anf_ctx *cx, const anf_type *t) {
-  anf_text o = {cx, NULL, 0, 0};
-  anfi_put_type(&o, cx, t);
-  char *s = anfi_strndup(anfi_scratch(cx), o.text, o.len);
-  anf_text_free(&o);
-  return s;
+  anf_text *o = frame_text(cx);
+  anfi_put_type(o, cx, t);
+  return o->text;
+}
+
+const char *anfi_value_text(anf_ctx *cx, const anf_value *v) {
+  anf_text *o = frame_text(cx);
+  anfi_put_value(o, v, 20);
+  return o->text;
 }

@@ -63,14 +63,6 @@ bool anfi_infer_len(anfi_infer *q) {
 
 /* ---- the same elements in another shape ---- */
 
-static const char *value_text(anf_ctx *cx, const anf_value *v) {
-  anf_text o = {cx, NULL, 0, 0};
-  anfi_put_value(&o, v, 20);
-  char *s = anfi_strndup(anfi_scratch(cx), o.text, o.len);
-  anf_text_free(&o);
-  return s;
-}
-
 bool anfi_infer_reshape(anfi_infer *q) {
   if (!anfi_infer_tensors(q)) return false;
   int64_t dims[ANF_MAX_RANK], have = product(q->in[0], 0, q->in[0]->n), rest = 1;
@@ -83,7 +75,7 @@ bool anfi_infer_reshape(anfi_infer *q) {
   }
   bool fits = open < ANF_MAX_RANK ? rest > 0 && have % rest == 0 : have == rest;
   if (have >= 0 && !fits)
-    return anfi_fail(q->cx, q->loc, ANF_E0508, anfi_type_text(q->cx, q->in[0]), value_text(q->cx, q->attr[0]));
+    return anfi_fail(q->cx, q->loc, ANF_E0508, anfi_type_text(q->cx, q->in[0]), anfi_value_text(q->cx, q->attr[0]));
   if (open < ANF_MAX_RANK) dims[open] = have >= 0 ? have / rest : ANF_DIM_UNKNOWN;
   return anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, rank, dims);
 }

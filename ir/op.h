@@ -155,6 +155,7 @@ bool anfi_eval_linspace(anfi_eval *q);
 
 /* A type as text in the frame's scratch, for messages. */
 const char *anfi_type_text(anf_ctx *cx, const anf_type *t);
+const char *anfi_value_text(anf_ctx *cx, const anf_value *v);
 
 /* infer_control.c: functions, tuples and records */
 bool anfi_infer_same(anfi_infer *q); // the type of the first argument

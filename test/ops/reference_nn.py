@@ -472,4 +472,100 @@ ULPS_NN = {
 
 ULPS_NN_FAMILY = {"activations": 8, "convolutions": (1, 1e-12), "pools": (1, 1e-12)}
 
-CHECKED_ELSEWHERE_NN = {}
+# Cases that no random choice would meet: op, attributes, inputs.
+SPECIAL = np.array([3.0, np.nan, -np.inf, 0.0, -0.0, np.inf, np.nan, -1.0], np.float32)
+EXTRA_NN = [
+    ("SearchSorted", {}, [np.array([1, 2, 2, 2, 5], np.int32), np.arange(7, dtype=np.int32)]),
+    ("SearchSorted", {"side": "right"}, [np.array([1, 2, 2, 2, 5], np.int32), np.arange(7, dtype=np.int32)]),
+    ("SearchSorted", {"side": "right"}, [np.sort(SPECIAL), SPECIAL]),
+    ("SearchSorted", {}, [np.sort(SPECIAL), SPECIAL]),
+    ("SearchSorted", {}, [np.array([1, 2**63], np.uint64), np.array([0, 2**63 - 1, 2**64 - 1], np.uint64)]),
+    ("Sort", {}, [SPECIAL]), ("Sort", {"descending": True}, [SPECIAL]),
+    ("ArgSort", {}, [SPECIAL]), ("ArgSort", {"descending": True}, [SPECIAL]),
+    ("ArgSort", {}, [np.array([2, 1, 2, 1, 2, 1, 0], np.int8)]),
+    ("ArgSort", {"descending": True}, [np.array([2**63, 1, 2**64 - 1, 1], np.uint64)]),
+    ("TopK", {"k": 3}, [SPECIAL]), ("TopK", {"k": 5, "largest": False}, [SPECIAL]),
+    ("Softmax", {}, [np.array([[1e4, 1e4 - 1, -1e4], [-np.inf, 0, 0]], np.float32)]),
+    ("Softmax", {}, [np.full((2, 3), -np.inf, np.float32)]),
+    ("LogSoftmax", {}, [np.array([[1e4, 1e4 - 1, -1e4], [-np.inf, 0, 0]], np.float32)]),
+    ("MatMul", {}, [np.full((1, 3), 1e20, np.float32), np.array([[1e20], [-1e20], [1]], np.float32)]),
+    ("MatMul", {}, [np.array([[2**62, 2]], np.int64), np.array([[4], [3]], np.int64)]),
+    ("MaxPool2D", {"kernel": 2, "stride": 1}, [SPECIAL.reshape(1, 1, 2, 4)]),
+    ("Relu", {}, [SPECIAL]), ("Sigmoid", {}, [np.array([-1000.0, 1000.0, -np.inf, np.inf])]),
+    ("Softplus", {}, [np.array([-1000.0, 1000.0, 0.0])]), ("Silu", {}, [np.array([-1000.0, 1000.0])]),
+    ("RandInt", {"high": 2**63 - 1, "low": -2**63, "shape": (9,)}, [np.array(7, np.uint64)]),
+]
+
+# Requests that must fail, and with which code.
+X23, X32, V2, ONE, KEY = ("f32[2,3]:" + "00" * 24, "f32[3,2]:" + "00" * 24, "f32[2]:" + "00" * 8,
+                          "f32[]:00000000", "key[]:" + "00" * 8)
+IMAGE, KERNEL = "f32[1,2,4,4]:" + "00" * 128, "f32[2,2,3,3]:" + "00" * 144
+ERRORS_NN = [
+    (f"Partial | {ONE}", "E0440"), (f"TupleGet index=0 | {ONE}", "E0504"), (f"TupleGet index=2 | ( {ONE} )", "E0505"),
+    (f"TupleGet index=-2 | ( {ONE} )", "E0505"), (f"TupleSet index=1 | ( {ONE} ) {ONE}", "E0501"),
+    (f"TupleSlice step=0 | ( {ONE} )", "E0501"), (f"TupleLen | {ONE}", "E0501"), (f"TupleConcat | ( ) {ONE}", "E0501"),
+    (f"SwitchLayer | i64[]:{'00' * 8}", "E0441"), (f"SwitchLayer | i64[]:03{'00' * 7} {ONE} {ONE} {ONE}", "E0441"),
+    (f"SwitchLayer | {ONE} {ONE}", "E0501"), (f"Switch | {V2} {ONE} {ONE}", "E0501"),
+    ("Assert | bool[]:00", "E0442"), (f"Assert | {V2}", "E0501"), ("Assert | bool[]:01 None", ""),
+    (f"MakeRecord names=(1,) | {ONE}", "E0541"), (f"MakeRecord names=() | {ONE}", "E0541"),
+    (f"RecordGet field='a | {ONE}", "E0501"), (f"RecordSet field='a | {ONE} {ONE}", "E0501"),
+    (f"MatMul | {X23} {X23}", "E0544"), (f"MatMul tb=true | {X23} {X32}", "E0544"), (f"MatMul | {ONE} {X23}", "E0501"),
+    (f"MatMul ta=true | {V2} {X23}", "E0501"), (f"MatMul | None {X23}", "E0502"), (f"MatMul | {KEY} {X23}", "E0501"),
+    (f"MatMul | f32[2,1,1]:{'00' * 8} f32[3,1,1]:{'00' * 12}", "E0544"),
+    (f"Linear | {X23} {X32}", "E0544"), (f"Linear | {X23} {X23} {ONE}", "E0544"), (f"Linear | {ONE} {X23}", "E0501"),
+    (f"Linear | {X23} {X23} None", ""), (f"Linear | {X23} {KEY}", "E0501"), (f"Linear | {X23} None", "E0502"),
+    ("Einsum equation='ij |", "E0501"),
+    *[(f"Einsum equation='{e} | {X23}", "E0545") for e in
+      ("i", "ijk", "ij,jk", "i1", "ij->ik", "ij->ii", "ij-", "ij->ij,i", "i..j", "......", "->", "", "ij>", ",", "i.j")],
+    (f"Einsum equation='ij,ij | {X23} {X32}", "E0545"), (f"Einsum equation='ij | {KEY}", "E0545"),
+    (f"Einsum equation='ij,ij | {X23} {KEY}", "E0501"),
+    (f"Softmax axis=2 | {X23}", "E0540"), (f"Softmax axis=(0,-2) | {X23}", "E0501"), (f"Softmax | {ONE}", "E0540"),
+    ("Softmax | c64[1]:" + "00" * 8, "E0506"), ("Softmax | None", "E0502"), ("Relu | c64[]:" + "00" * 8, "E0506"),
+    (f"SoftmaxCrossEntropy | {V2} i64[]:02{'00' * 7}", "E0443"), (f"SoftmaxCrossEntropy | {V2} i64[]:{'ff' * 8}", "E0443"),
+    (f"SoftmaxCrossEntropy | {V2} i64[1]:{'00' * 8}", "E0546"), (f"SoftmaxCrossEntropy | {V2} {X23}", "E0546"),
+    (f"SoftmaxCrossEntropy | {V2} bool[]:00", "E0501"), (f"SoftmaxCrossEntropy | {V2} None", "E0502"),
+    ("SoftmaxCrossEntropy | f32[0]: i64[]:" + "00" * 8, "E0443"), ("SoftmaxCrossEntropy | f32[3,0]: i64[3]:" + "00" * 24, "E0443"),
+    (f"LayerNorm | {X23} {V2}", "E0546"), (f"LayerNorm axis=5 | {X23}", "E0540"), (f"BatchNorm | {X23} {V2} {V2} {V2} {V2}", "E0546"),
+    (f"BatchNormTrain axis=0 | {X23} {V2} {X23}", "E0546"), (f"GroupNorm groups=2 | {X23}", "E0501"),
+    (f"GroupNorm groups=0 | {X23}", "E0501"), (f"InstanceNorm | {V2}", "E0501"), (f"GroupNorm | {X23}", "E0206"),
+    (f"Attention | {X23} {X32} {X32}", "E0544"), (f"Attention | {X23} {X23} {X32}", "E0544"), (f"Attention | {V2} {V2} {V2}", "E0501"),
+    (f"Attention | {X23} {X23} {X23} {X23}", "E0544"), (f"Attention | {X23} {X23} {X23} i64[]:{'00' * 8}", "E0501"),
+    (f"Embedding | {X23} i64[]:02{'00' * 7}", "E0404"), (f"Embedding | {X23} {ONE}", "E0501"), (f"Embedding | {ONE} i64[]:{'00' * 8}", "E0501"),
+    (f"Conv2D stride=0 | {IMAGE} {KERNEL}", "E0548"), (f"Conv2D stride=(1,1,1) | {IMAGE} {KERNEL}", "E0547"),
+    (f"Conv2D padding='full | {IMAGE} {KERNEL}", "E0549"), (f"Conv2D padding=(1,(1,2,3)) | {IMAGE} {KERNEL}", "E0549"),
+    (f"Conv2D padding=0.5 | {IMAGE} {KERNEL}", "E0549"), (f"Conv2D padding=(1,) | {IMAGE} {KERNEL}", "E0549"),
+    (f"Conv2D padding=-1 | {IMAGE} {KERNEL}", "E0548"), (f"Conv2D groups=2 | {IMAGE} {KERNEL}", "E0544"),
+    (f"Conv2D groups=0 | {IMAGE} {KERNEL}", "E0501"), (f"Conv2D dilation=3 | {IMAGE} {KERNEL}", "E0501"),
+    (f"Conv2D dilation=2147483647 stride=2147483647 padding=2147483647 | {IMAGE} {KERNEL}", ""),
+    (f"Conv2D | {IMAGE} {KERNEL} {ONE}", "E0546"), (f"Conv1D | {IMAGE} {KERNEL}", "E0501"), (f"Conv2D | {IMAGE} None", "E0502"),
+    ("Conv2D | c64[1,0,1,1]: c64[1,0,1,1]:", "E0506"), (f"ConvGradInput shape=(1,2,4) | {IMAGE} {KERNEL}", "E0501"),
+    (f"ConvGradInput shape=(1,2,4,4) | {IMAGE} {KERNEL}", "E0501"), (f"ConvGradInput padding=1 shape=(1,3,4,4) | {IMAGE} {KERNEL}", "E0544"),
+    (f"ConvGradInput padding=1 shape=(1,2,4,4) | {IMAGE} {KERNEL}", ""), (f"ConvGradWeight shape=(2,-1,3,3) | {IMAGE} {IMAGE}", "E0548"),
+    (f"ConvTranspose2D output_padding=1 | {IMAGE} {KERNEL}", "E0501"), (f"ConvTranspose2D padding=9 | {IMAGE} {KERNEL}", "E0501"),
+    (f"ConvTranspose2D stride=2147483647 | {IMAGE} {KERNEL}", "E0507"),
+    (f"MaxPool2D kernel=0 | {IMAGE}", "E0548"), (f"MaxPool2D kernel=5 | {IMAGE}", "E0501"), (f"MaxPool2D kernel=(1,1,1) | {IMAGE}", "E0547"),
+    (f"AvgPool2D kernel=2 padding=2 | {IMAGE}", "E0501"), (f"MaxPool1D kernel=1 | {IMAGE}", "E0501"), ("MaxPool1D kernel=1 | c64[1,1,0]:", "E0506"),
+    (f"MaxPoolGrad kernel=2 | {IMAGE} {IMAGE}", "E0546"), (f"AvgPoolGrad kernel=2 shape=(1,2,4,4) | {IMAGE}", "E0546"),
+    (f"AvgPoolGrad kernel=2 shape=(1,2) | {IMAGE}", "E0501"), (f"AdaptiveAvgPool2D shape=-1 | {IMAGE}", "E0548"),
+    (f"AdaptiveAvgPool2D shape=2147483647 | {IMAGE}", "E0507"), ("AdaptiveAvgPool1D shape=1 | f32[1,1,0]:", "E0501"),
+    (f"Resize shape=-1 | {IMAGE}", "E0548"), (f"Resize shape=2 mode='cubic | {IMAGE}", "E0501"), ("Resize shape=2 | f32[1,1,0]:", "E0501"),
+    (f"Upsample scale=2147483647 | {IMAGE}", "E0507"), (f"ResizeGrad shape=(1,1,2,2) | {IMAGE}", "E0501"),
+    (f"Key | {ONE}", "E0501"), (f"SplitKey | {ONE}", "E0550"), (f"SplitKey n=-1 | {KEY}", "E0501"), (f"FoldIn | {KEY} {ONE}", "E0501"),
+    (f"RandomBits dtype=@i32 | {KEY}", "E0501"), (f"Uniform dtype=@i32 | {KEY}", "E0501"), (f"Uniform shape=(-1,) | {KEY}", "E0501"),
+    (f"RandInt high=0 | {KEY}", "E0501"), (f"RandInt high=129 dtype=@i8 | {KEY}", "E0501"), (f"RandInt high=1 dtype=@f32 | {KEY}", "E0501"),
+    (f"Bernoulli shape=(3,) | {KEY} {V2}", "E0544"), (f"Permutation n=-1 | {KEY}", "E0501"), (f"Permutation n=9223372036854775807 | {KEY}", "E0507"),
+    (f"Shuffle | {KEY} {ONE}", "E0540"), ("Categorical | " + KEY + " f32[0]:", "E0501"), (f"Categorical shape=(3,) | {KEY} {X23}", "E0544"),
+    (f"Dropout rate=1.5 | {ONE} {KEY}", "E0501"), (f"Dropout rate=nan | {ONE} {KEY}", "E0501"), (f"Dropout | {ONE} {ONE}", "E0550"),
+    (f"Sort | {ONE}", "E0540"), ("Sort | c64[1]:" + "00" * 8, "E0506"), (f"Sort | {KEY}", "E0506"), (f"TopK k=3 | {V2}", "E0501"),
+    (f"SearchSorted side='middle | {V2} {V2}", "E0501"), (f"SearchSorted | {X23} {V2}", "E0501"), (f"Bincount length=1 | {V2}", "E0501"),
+    ("Bincount length=2 | i8[1]:02", "E0404"), ("Bincount length=2 | i8[1]:ff", "E0404"), ("Bincount length=-1 | i8[0]:", "E0501"),
+    ("HyperMap | None", "E0403"), ("Print |", "E0403"),
+]
+
+# Ops that NumPy cannot check, and where they are checked.
+CONTROL = ("Assert Identity Partial StopGradient Switch SwitchLayer MakeRecord RecordGet RecordSet MakeTuple TupleConcat "
+           "TupleGet TupleLen TupleSet TupleSlice")
+PROGRAMS = ("HyperMap Map MultiType Print Checkpoint CustomJvp CustomVjp Grad Hessian JacFwd JacRev Jvp Linearize "
+            "ValueAndGrad Vjp Vmap")
+CHECKED_ELSEWHERE_NN = {**dict.fromkeys(CONTROL.split(), "test/unit/test_ops_nn.c"),
+                        **dict.fromkeys(PROGRAMS.split(), "golden programs")}
