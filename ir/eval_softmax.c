@@ -12,10 +12,10 @@ static double greatest(const double *x, const size_t *at, size_t n) {
   return m;
 }
 
-/* log of the sum of exponentials; -inf of nothing, inf if one is inf. */
+/* Log of the sum of exponentials; NaN if one is inf, for its share is then not known. */
 static double log_sum_exp(const double *x, const size_t *at, size_t n) {
   double m = greatest(x, at, n), sum = 0.0;
-  if (isinf(m)) return m;
+  if (isinf(m)) return m < 0.0 ? m : NAN;
   for (size_t k = 0; k < n; k++) sum += exp(x[at[k]] - m);
   return m + log(sum);
 }
