@@ -239,3 +239,11 @@ bool anfi_eval_sum_to(anfi_eval *q) {
   }
   return true;
 }
+
+bool anfi_eval_unreduce(anfi_eval *q) {
+  const anf_type *t = q->in[1]->type;
+  anfi_groups g = anfi_groups_of(q->scratch, t, anfi_reduced_axes(q->attr[0], t->n));
+  for (size_t i = 0; i < g.count; i++)
+    for (size_t k = 0; k < g.size; k++) anfi_copy_element(q->out, g.base[i] + g.at[k], q->in[0], i);
+  return true;
+}

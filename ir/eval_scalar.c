@@ -8,7 +8,12 @@
 #include "ir/scalar.h"
 
 #include <complex.h>
+#ifndef CMPLX // glibc keeps it from clang
+#define CMPLX(re, im) ((union { double part[2]; double complex z; }){{(re), (im)}}.z)
+#endif
 #include <math.h>
+
+enum { MAX_INPUTS = ANFI_ND };
 
 typedef union number {
   int64_t i; // of an unsigned type: its bits
@@ -20,10 +25,11 @@ typedef union number {
 
 typedef struct machine {
   anf_dtype type;      // of the computation
+  unsigned domain;     // ANFI_SCALAR_*
   bool single;         // round every step to float
-  anfi_code failed;    // set by a step that has no result
+  int failed;          // the code of a step that has no result, or -1
   const anfi_scalar *code;
-  number in[4], attr[4], at[ANFI_SCALAR_MAX];
+  number in[MAX_INPUTS], attr[MAX_INPUTS], at[ANFI_SCALAR_MAX];
 } machine;
 
 /* ---- integers ---- */
@@ -46,7 +52,7 @@ static bool is_less(const machine *m, int64_t a, int64_t b) {
 }
 
 static int64_t fail(machine *m, anfi_code code) {
-  m->failed = code;
+  m->failed = (int)code;
   return 0;
 }
 
@@ -70,7 +76,7 @@ static int64_t int_mod(machine *m, int64_t a, int64_t b) {
 
 static int64_t int_floordiv(machine *m, int64_t a, int64_t b) {
   int64_t q = int_div(m, a, b);
-  if (m->failed || m->type == ANF_U64) return q;
+  if (m->failed >= 0 || m->type == ANF_U64) return q;
   return int_rem(m, a, b) != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
 
@@ -345,77 +351,89 @@ static number step_complex(machine *m, const anfi_scalar_ins *i) {
 
 static double to_single(const machine *m, double x) { return m->single ? (double)(float)x : x; }
 
-static number run(machine *m) {
-  const anfi_scalar *code = m->code;
-  unsigned domain = anfi_scalar_domain(m->type);
-  for (uint32_t k = 0; k < code->n && !m->failed; k++) {
-    number *to = &m->at[k];
-    if (domain == ANFI_SCALAR_INT) to->i = wrap(m->type, (uint64_t)step_int(m, &code->at[k]));
-    else if (domain == ANFI_SCALAR_REAL) to->f = to_single(m, step_real(m, &code->at[k]));
-    else {
-      number z = step_complex(m, &code->at[k]);
-      *to = cplx(to_single(m, z.c.re), to_single(m, z.c.im));
-    }
+static void run_int(machine *m) {
+  for (uint32_t k = 0; k < m->code->n; k++) m->at[k].i = wrap(m->type, (uint64_t)step_int(m, &m->code->at[k]));
+}
+
+static void run_real(machine *m) {
+  for (uint32_t k = 0; k < m->code->n; k++) m->at[k].f = to_single(m, step_real(m, &m->code->at[k]));
+}
+
+static void run_complex(machine *m) {
+  for (uint32_t k = 0; k < m->code->n; k++) {
+    number z = step_complex(m, &m->code->at[k]);
+    m->at[k] = cplx(to_single(m, z.c.re), to_single(m, z.c.im));
   }
-  return m->at[code->n - 1];
 }
 
 /* Element i of v, converted to the computation type. */
 static number load(const machine *m, const anf_value *v, size_t i) {
-  anf_dtype from = (anf_dtype)v->type->dtype;
-  switch (anfi_scalar_domain(m->type)) {
+  bool pairs = anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX;
+  switch (m->domain) {
   case ANFI_SCALAR_INT: return (number){.i = wrap(m->type, (uint64_t)anfi_get_i64(v, i))};
   case ANFI_SCALAR_REAL: return (number){.f = anfi_load_real(m->type, v, i)};
   default:
-    if (anfi_dtype_class(from) == ANFI_CLASS_COMPLEX)
-      return cplx(to_single(m, anfi_get_f64(v, 2 * i)), to_single(m, anfi_get_f64(v, 2 * i + 1)));
-    return cplx(to_single(m, anfi_get_f64(v, i)), 0);
+    if (pairs) return cplx(to_single(m, anfi_get_f64(v, 2 * i)), to_single(m, anfi_get_f64(v, 2 * i + 1)));
+    return cplx(anfi_load_real(m->type == ANF_C64 ? ANF_F32 : ANF_F64, v, i), 0);
   }
 }
 
 static void store(const machine *m, anf_value *v, size_t i, number x) {
-  bool to_complex = anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX;
-  switch (anfi_scalar_domain(m->type)) {
+  bool pairs = anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX;
+  switch (m->domain) {
   case ANFI_SCALAR_INT: anfi_set_i64(v, i, x.i); break;
   case ANFI_SCALAR_REAL: anfi_set_f64(v, i, x.f); break;
   default:
-    anfi_set_f64(v, to_complex ? 2 * i : i, x.c.re);
-    if (to_complex) anfi_set_f64(v, 2 * i + 1, x.c.im);
+    anfi_set_f64(v, pairs ? 2 * i : i, x.c.re);
+    if (pairs) anfi_set_f64(v, 2 * i + 1, x.c.im);
   }
 }
 
-static void attributes(machine *m, const anfi_eval *q) {
+/* Computes element `to` of the result from these elements of the inputs. */
+static bool element(machine *m, const anfi_eval *q, size_t to, const size_t *from) {
+  for (size_t k = 0; k < q->n; k++) m->in[k] = load(m, q->in[k], from[k]);
+  if (m->domain == ANFI_SCALAR_INT) run_int(m);
+  else if (m->domain == ANFI_SCALAR_REAL) run_real(m);
+  else run_complex(m);
+  if (m->failed >= 0) return anfi_fail(q->cx, q->loc, (anfi_code)m->failed, anfi_op[q->op].name);
+  store(m, q->out, to, m->at[m->code->n - 1]);
+  return true;
+}
+
+static bool prepare(machine *m, const anfi_eval *q) {
+  const anf_type *in[MAX_INPUTS];
+  m->code = anfi_scalar_of(q->cx, q->op);
+  if (!m->code || q->n > MAX_INPUTS) return false;
+  for (size_t k = 0; k < q->n; k++) in[k] = q->in[k]->type;
+  m->type = anfi_scalar_dtype(q->n, in, q->type);
+  m->domain = anfi_scalar_domain(m->type);
+  m->single = m->type == ANF_F16 || m->type == ANF_BF16 || m->type == ANF_F32 || m->type == ANF_C64;
+  m->failed = -1;
+  memset(m->at, 0, m->code->n * sizeof *m->at); // a step reads arg[] that it does not have
   for (uint32_t k = 0; k < m->code->n; k++) {
     const anfi_scalar_ins *i = &m->code->at[k];
     if (i->op == ANFI_S_attr) m->attr[i->arg[0]] = load(m, q->attr[i->arg[0]], 0);
   }
-}
-
-static bool one(machine *m, anfi_eval *q, size_t i, const size_t *at) {
-  for (size_t k = 0; k < q->n; k++) m->in[k] = load(m, q->in[k], at[k]);
-  number x = run(m);
-  if (m->failed) return anfi_fail(q->cx, q->loc, m->failed, anfi_op[q->op].name);
-  store(m, q->out, i, x);
   return true;
 }
 
 bool anfi_eval_scalar(anfi_eval *q) {
-  static const size_t first[ANFI_ND] = {0};
-  const anf_type *in[4];
-  machine m; // not cleared as a whole: that would take longer than most codes do
-  m.code = anfi_scalar_of(q->cx, q->op);
-  m.failed = (anfi_code)0;
-  m.at[0] = (number){0}; // what instructions with fewer arguments read
-  if (!m.code || q->n > ANFI_LEN(in)) return false;
-  for (size_t k = 0; k < q->n; k++) in[k] = q->in[k]->type;
-  m.type = anfi_scalar_dtype(q->n, in, q->type);
-  m.single = m.type == ANF_F16 || m.type == ANF_BF16 || m.type == ANF_F32 || m.type == ANF_C64;
-  attributes(&m, q);
-  if (!q->type->n) return one(&m, q, 0, first);
+  machine m;
   anfi_nd it;
+  bool flat = true; // each input is one element, or in step with the result
+  if (!prepare(&m, q)) return false;
+  for (size_t k = 0; k < q->n; k++) flat &= q->in[k]->n == 1 || q->in[k]->n == q->out->n;
+  if (flat) {
+    size_t at[MAX_INPUTS] = {0};
+    for (size_t i = 0; i < q->out->n; i++) {
+      if (!element(&m, q, i, at)) return false;
+      for (size_t k = 0; k < q->n; k++) at[k] += q->in[k]->n > 1;
+    }
+    return true;
+  }
   anfi_nd_init(&it, q->type->n, q->type->dims);
-  for (size_t k = 0; k < q->n; k++) anfi_nd_broadcast(&it, (int)k, in[k]);
+  for (size_t k = 0; k < q->n; k++) anfi_nd_broadcast(&it, (int)k, q->in[k]->type);
   for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
-    if (!one(&m, q, i, it.at)) return false;
+    if (!element(&m, q, i, it.at)) return false;
   return true;
 }

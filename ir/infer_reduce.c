@@ -13,9 +13,8 @@ uint32_t anfi_reduced_axes(const anf_value *axis, size_t rank) {
   return anfi_attr_given(axis) ? anfi_axes_mask(axis, rank) : (UINT32_C(1) << rank) - 1;
 }
 
-/* Attributes 0 and 1 are axis and keepdims. */
-static bool reduced(anfi_infer *q, anf_dtype d, bool needs_elements) {
-  const anf_type *t = q->in[0];
+/* Sets the result of reducing t; attributes 0 and 1 are axis and keepdims. */
+static bool reduced_type(anfi_infer *q, const anf_type *t, anf_dtype d, bool needs_elements) {
   uint32_t mask = (UINT32_C(1) << t->n) - 1;
   if (anfi_attr_given(q->attr[0]) && !anfi_infer_axes(q, q->attr[0], t->n, &mask)) return false;
   bool keep = anfi_attr_bool(q->attr[1]), empty = false, none = false;
@@ -28,6 +27,10 @@ static bool reduced(anfi_infer *q, anf_dtype d, bool needs_elements) {
   }
   if (needs_elements && empty && !none) return anfi_infer_fail(q, "there is no element to choose from");
   return anfi_infer_result(q, d, rank, dims);
+}
+
+static bool reduced(anfi_infer *q, anf_dtype d, bool needs_elements) {
+  return reduced_type(q, q->in[0], d, needs_elements);
 }
 
 static bool real_argument(anfi_infer *q) {
@@ -106,4 +109,15 @@ bool anfi_infer_sum_to(anfi_infer *q) {
       return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, anfi_type_text(q->cx, x), anfi_type_text(q->cx, to));
   }
   return anfi_infer_result(q, (anf_dtype)x->dtype, to->n, to->dims);
+}
+
+/* y is what a reduction of `like` gives; the result has the shape of `like`. */
+bool anfi_infer_unreduce(anfi_infer *q) {
+  const anf_type *y = q->in[0], *like = q->in[1];
+  if (!number_argument(q) || !reduced_type(q, like, (anf_dtype)y->dtype, false)) return false;
+  bool fits = y->n == q->out->n;
+  for (size_t k = 0; fits && k < y->n; k++) fits = y->dims[k] == q->out->dims[k] || y->dims[k] < 0 || q->out->dims[k] < 0;
+  if (!fits)
+    return anfi_fail(q->cx, q->loc, ANF_E0546, (size_t)1, anfi_op[q->op].name, anfi_type_text(q->cx, q->out), anfi_type_text(q->cx, y));
+  return anfi_infer_result(q, (anf_dtype)y->dtype, like->n, like->dims);
 }

@@ -6,11 +6,12 @@
 #include <math.h>
 
 void anfi_nd_init(anfi_nd *it, size_t rank, const int64_t *dims) {
-  memset(it, 0, sizeof *it);
   it->rank = rank;
   it->more = true;
+  it->nop = 0;
   for (size_t k = 0; k < rank; k++) {
     it->dims[k] = dims[k];
+    it->index[k] = 0;
     if (dims[k] <= 0) it->more = false;
   }
 }
@@ -18,10 +19,10 @@ void anfi_nd_init(anfi_nd *it, size_t rank, const int64_t *dims) {
 void anfi_nd_next(anfi_nd *it) {
   for (size_t k = it->rank; k-- > 0;) {
     if (++it->index[k] < it->dims[k]) {
-      for (int j = 0; j < ANFI_ND; j++) it->at[j] += (size_t)it->stride[j][k];
+      for (int j = 0; j < it->nop; j++) it->at[j] += (size_t)it->stride[j][k];
       return;
     }
-    for (int j = 0; j < ANFI_ND; j++) it->at[j] -= (size_t)(it->stride[j][k] * (it->dims[k] - 1));
+    for (int j = 0; j < it->nop; j++) it->at[j] -= (size_t)(it->stride[j][k] * (it->dims[k] - 1));
     it->index[k] = 0;
   }
   it->more = false;
@@ -36,15 +37,17 @@ void anfi_dense_strides(size_t rank, const int64_t *dims, int64_t *stride) {
 }
 
 void anfi_nd_strides(anfi_nd *it, int k, size_t start, const int64_t *stride) {
+  it->nop = k + 1;
   it->at[k] = start;
   for (size_t j = 0; j < it->rank; j++) it->stride[k][j] = stride[j];
 }
 
 void anfi_nd_broadcast(anfi_nd *it, int k, const anf_type *t) {
-  int64_t dense[ANF_MAX_RANK];
+  int64_t dense[ANF_MAX_RANK], stride[ANF_MAX_RANK] = {0};
   anfi_dense_strides(t->n, t->dims, dense);
   for (size_t j = 0; j < t->n; j++)
-    it->stride[k][it->rank - t->n + j] = t->dims[j] == 1 ? 0 : dense[j];
+    stride[it->rank - t->n + j] = t->dims[j] == 1 ? 0 : dense[j];
+  anfi_nd_strides(it, k, 0, stride);
 }
 
 size_t anfi_dims_product(const int64_t *dims, size_t from, size_t to) {
@@ -55,7 +58,15 @@ size_t anfi_dims_product(const int64_t *dims, size_t from, size_t to) {
 
 void anfi_copy_element(anf_value *b, size_t to, const anf_value *a, size_t from) {
   size_t w = anf_dtype_bytes((anf_dtype)a->type->dtype);
-  memcpy(b->u.data + to * w, a->u.data + from * w, w);
+  unsigned char *p = b->u.data + to * w;
+  const unsigned char *q = a->u.data + from * w;
+  switch (w) { // a constant size is a move
+  case 1: *p = *q; break;
+  case 2: memcpy(p, q, 2); break;
+  case 4: memcpy(p, q, 4); break;
+  case 8: memcpy(p, q, 8); break;
+  default: memcpy(p, q, w); break;
+  }
 }
 
 double anfi_load_real(anf_dtype d, const anf_value *v, size_t i) {

@@ -14,6 +14,7 @@ enum { ANFI_ND = 4 };
 typedef struct anfi_nd {
   size_t rank;
   bool more;                             // is there an element at `index`?
+  int nop;                               // operands, which are given in order
   int64_t dims[ANF_MAX_RANK], index[ANF_MAX_RANK];
   int64_t stride[ANFI_ND][ANF_MAX_RANK]; // of each operand, in elements
   size_t at[ANFI_ND];

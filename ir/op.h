@@ -61,9 +61,11 @@ bool anfi_infer_any_all(anfi_infer *q);
 bool anfi_infer_cumsum(anfi_infer *q);
 bool anfi_infer_cummax(anfi_infer *q);
 bool anfi_infer_sum_to(anfi_infer *q);
+bool anfi_infer_unreduce(anfi_infer *q);
 bool anfi_eval_reduce(anfi_eval *q);
 bool anfi_eval_cumulate(anfi_eval *q);
 bool anfi_eval_sum_to(anfi_eval *q);
+bool anfi_eval_unreduce(anfi_eval *q);
 
 /* infer_shape.c, eval_shape.c */
 bool anfi_permutation(const anf_value *axes, size_t rank, size_t *perm);

@@ -431,6 +431,39 @@ def promotions():
         yield f"Add | {x.text()} {y.text()}", reference.promote(a, b)
 
 
+def formula_problem(op, names):
+    """A `.grad` column: one formula for each input, of names that exist."""
+    words = re.findall(r"\w+=\([^()]*\)|[()]|[^\s()]+", op["grad"])
+    formulas, calls = 0, []
+    inputs = {n.rstrip("?*") for n in op["in"].split()}
+    attrs = {a.split(":")[0] for a in op["attrs"].split()}
+    for before, w in zip([""] + words, words):
+        formulas += not calls and before != "("  # a name, or the bracket that opens one
+        if before == "(":
+            if w not in names:
+                return f"no op {w}"
+            calls.append(names[w])
+        elif w == ")":
+            if not calls:
+                return "a bracket too many"
+            calls.pop()
+        elif re.match(r"\w+=", w):
+            k = w.split("=", 1)[0]
+            if k not in {a.split(":")[0] for a in calls[-1]["attrs"].split()}:
+                return f"{calls[-1]['name']} has no attribute {k}"
+        elif w not in "(_!" and w not in inputs | attrs | {"dy", "y"} and not re.fullmatch(r"-?[\d.]+", w):
+            return f"unknown name {w}"
+    if calls or (formulas != len(inputs) and op["grad"] != "!"):
+        return f"{formulas} formulas for {len(inputs)} inputs"
+    return ""
+
+
+def check_formulas(ops, tap):
+    names = {op["name"]: op for op in ops}
+    wrong = [f"{op['name']}: {p}" for op in ops if op["grad"] for p in [formula_problem(op, names)] if p]
+    tap.case("gradient formulas are well formed", "\n".join(wrong))
+
+
 def ask(server, lines, tap, *words):
     r = subprocess.run([server, *words], input="\n".join(lines) + "\n", capture_output=True, text=True, check=False)
     answers = r.stdout.splitlines()
@@ -475,8 +508,8 @@ def main():
     server, only = sys.argv[1], sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
     tap, named = Tap(), where_named()
     rng = np.random.default_rng(int(os.environ.get("SEED", "7")))
-    todo = []
-    for op in table(server):
+    todo, ops = [], list(table(server))
+    for op in ops:
         if only and op["name"] != only:
             continue
         if op["numpy"] and op["sample"]:
@@ -492,6 +525,7 @@ def main():
         tap.case(f"{op['name']}: {len(rs)} cases", check(op, rs, answers[: len(rs)]))
         answers = answers[len(rs):]
     if not only:
+        check_formulas(ops, tap)
         check_errors(server, tap)
         check_promotions(server, tap)
         check_memory(server, tap)

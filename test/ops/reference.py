@@ -73,6 +73,7 @@ ERRORS = [
     ("Less | c64[]:0000000000000000 c64[]:0000000000000000", "E0506"),
     ("Add | key[]:0000000000000000 i32[]:00000000", "E0501"),
     ("Max | f32[0]:", "E0501"),
+    ("Unreduce axis=0 | f32[2]:0000000000000000 f32[2]:0000000000000000", "E0546"),
     ("Max | c64[1]:0000000000000000", "E0506"),
     ("Sum axis=2 | f32[1]:00000000", "E0540"),
     ("Sum axis=(0,0) | f32[1]:00000000", "E0501"),
@@ -261,6 +262,10 @@ def cumulate(f, first, x, axis, reverse, exclusive):
         lead = np.full_like(np.take(y, [0], axis), first)
         y = np.concatenate([lead, np.delete(y, -1, axis)], axis)
     return np.flip(y, axis) if reverse else y
+
+
+def reduced_axes(x, axis):
+    return tuple(range(x.ndim)) if axis is None else axis
 
 
 def sum_to(x, like):
