@@ -42,6 +42,12 @@ typedef struct token {
   const anfi_str *word; // of a name or reserved word
 } token;
 
+/* The element type that a word names. */
+static inline bool anfi_word_dtype(const anfi_str *w, anf_dtype *d) {
+  *d = (anf_dtype)(w->id - NWORD);
+  return w->id >= NWORD && w->id < NWORD + ANF_DTYPE_COUNT;
+}
+
 typedef struct lexer {
   anf_ctx *cx;
   anfi_arena *a;
@@ -242,7 +248,7 @@ typedef struct binding {
   uint8_t state;         // bound
   anf_node *node;        // B_VALUE
   func *def;             // B_DEF
-  uint32_t line;         // B_MAYBE: where it is assigned on some paths
+  uint32_t line, col;    // B_MAYBE: what assigns it on some paths only
 } binding;
 
 typedef struct loop {

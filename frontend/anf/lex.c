@@ -15,7 +15,8 @@ void anfi_lex_init(lexer *lx, anf_ctx *cx, anfi_arena *a, anfi_strtab *tab, cons
                    const char *text, uint32_t len) {
   *lx = (lexer){.cx = cx, .a = a, .words = tab, .text = text, .len = len, .line = 1, .col = 1};
   lx->file = anfi_intern_z(&cx->strings, file)->s;
-  for (size_t i = 0; i < NWORD; i++) anfi_intern_z(tab, words[i]); // ORDER: ids are token kinds
+  for (size_t i = 0; i < NWORD; i++) anfi_intern_z(tab, words[i]); // ORDER: ids are token kinds,
+  for (int d = 0; d < ANF_DTYPE_COUNT; d++) anfi_intern_z(tab, anf_dtype_name((anf_dtype)d)); // then element types
   lx->effect = anfi_intern_z(tab, "effect");
   lx->before = (token){.kind = T_SEMI};
   if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) lx->at = 3; // a byte order mark says nothing
@@ -180,42 +181,70 @@ static void lex_backtick(lexer *lx, token *t) {
   /* A quoted name is the same name as the plain one; but a reserved word between backticks is a name,
    * so it gets an entry of its own, which no plain text can spell. */
   const anfi_str *w = anfi_interned(lx->words, s, n);
-  if (w && w->id < NWORD) {
+  anf_dtype d;
+  if (w && (w->id < NWORD || (anfi_word_dtype(w, &d) && d != ANF_KEY))) {
     char *own = anfi_sprintf(lx->a, "`%s", s);
     t->word = anfi_intern(lx->words, own, n + 1);
   } else t->word = anfi_intern(lx->words, s, n);
 }
 
+/* What the operator characters mean alone, doubled, and before '='. 0: nothing. */
 typedef struct {
-  char text[4];
-  uint8_t kind, op;
-} punct;
-/* Longest first. */
-static const punct puncts[] = {
-    {"**=", T_AUG, T_STARSTAR}, {"//=", T_AUG, T_DSLASH}, {"<<=", T_AUG, T_LSHIFT}, {">>=", T_AUG, T_RSHIFT},
-    {"...", T_ELLIPSIS, 0},     {"->", T_ARROW, 0},       {"**", T_STARSTAR, 0},    {"//", T_DSLASH, 0},
-    {"<<", T_LSHIFT, 0},        {">>", T_RSHIFT, 0},      {"<=", T_LE, 0},          {">=", T_GE, 0},
-    {"==", T_EQ, 0},            {"!=", T_NE, 0},          {"..", T_DOTDOT, 0},      {"+=", T_AUG, T_PLUS},
-    {"-=", T_AUG, T_MINUS},     {"*=", T_AUG, T_STAR},    {"/=", T_AUG, T_SLASH},   {"%=", T_AUG, T_PERCENT},
-    {"@=", T_AUG, T_AT},        {"&=", T_AUG, T_AMP},     {"|=", T_AUG, T_PIPE},    {"^=", T_AUG, T_CARET},
-    {"(", T_LPAREN, 0},         {")", T_RPAREN, 0},       {"[", T_LBRACK, 0},       {"]", T_RBRACK, 0},
-    {"{", T_LBRACE, 0},         {"}", T_RBRACE, 0},       {",", T_COMMA, 0},        {";", T_SEMI, 0},
-    {":", T_COLON, 0},          {".", T_DOT, 0},          {"?", T_QUESTION, 0},     {"=", T_ASSIGN, 0},
-    {"+", T_PLUS, 0},           {"-", T_MINUS, 0},        {"*", T_STAR, 0},         {"/", T_SLASH, 0},
-    {"%", T_PERCENT, 0},        {"@", T_AT, 0},           {"&", T_AMP, 0},          {"|", T_PIPE, 0},
-    {"^", T_CARET, 0},          {"~", T_TILDE, 0},        {"<", T_LT, 0},           {">", T_GT, 0},
-};
+  uint8_t alone, doubled, equals;
+} operator_char;
+
+static operator_char operator_of(char c) { /* dispatch */
+  switch (c) {
+  case '+': return (operator_char){T_PLUS, 0, T_AUG};
+  case '-': return (operator_char){T_MINUS, 0, T_AUG};
+  case '*': return (operator_char){T_STAR, T_STARSTAR, T_AUG};
+  case '/': return (operator_char){T_SLASH, T_DSLASH, T_AUG};
+  case '%': return (operator_char){T_PERCENT, 0, T_AUG};
+  case '@': return (operator_char){T_AT, 0, T_AUG};
+  case '&': return (operator_char){T_AMP, 0, T_AUG};
+  case '|': return (operator_char){T_PIPE, 0, T_AUG};
+  case '^': return (operator_char){T_CARET, 0, T_AUG};
+  case '<': return (operator_char){T_LT, T_LSHIFT, T_LE};
+  case '>': return (operator_char){T_GT, T_RSHIFT, T_GE};
+  case '=': return (operator_char){T_ASSIGN, 0, T_EQ};
+  case '!': return (operator_char){0, 0, T_NE};
+  case '.': return (operator_char){T_DOT, T_DOTDOT, 0};
+  case '(': return (operator_char){T_LPAREN, 0, 0};
+  case ')': return (operator_char){T_RPAREN, 0, 0};
+  case '[': return (operator_char){T_LBRACK, 0, 0};
+  case ']': return (operator_char){T_RBRACK, 0, 0};
+  case '{': return (operator_char){T_LBRACE, 0, 0};
+  case '}': return (operator_char){T_RBRACE, 0, 0};
+  case ',': return (operator_char){T_COMMA, 0, 0};
+  case ';': return (operator_char){T_SEMI, 0, 0};
+  case ':': return (operator_char){T_COLON, 0, 0};
+  case '?': return (operator_char){T_QUESTION, 0, 0};
+  case '~': return (operator_char){T_TILDE, 0, 0};
+  default: return (operator_char){0, 0, 0};
+  }
+}
+
+static bool take(lexer *lx, token *t, uint8_t kind, uint32_t n) {
+  t->kind = kind;
+  lx->at += n, lx->col += n;
+  return true;
+}
 
 static bool lex_punct(lexer *lx, token *t) {
-  for (size_t i = 0; i < ANFI_LEN(puncts); i++) {
-    size_t n = strlen(puncts[i].text);
-    if (lx->len - lx->at < n || memcmp(lx->text + lx->at, puncts[i].text, n) != 0) continue;
-    t->kind = puncts[i].kind;
-    t->op = puncts[i].op;
-    lx->at += (uint32_t)n, lx->col += (uint32_t)n;
-    return true;
+  char c = peek(lx, 0), d = peek(lx, 1);
+  operator_char is = operator_of(c);
+  if (c == '-' && d == '>') return take(lx, t, T_ARROW, 2);
+  if (c == '.' && d == '.' && peek(lx, 2) == '.') return take(lx, t, T_ELLIPSIS, 3);
+  if (d == c && is.doubled) {
+    t->op = is.doubled;
+    bool assigns = peek(lx, 2) == '=' && is.doubled != T_DOTDOT;
+    return take(lx, t, assigns ? T_AUG : is.doubled, assigns ? 3 : 2);
   }
-  return false;
+  if (d == '=' && is.equals) {
+    t->op = is.alone;
+    return take(lx, t, is.equals, 2);
+  }
+  return is.alone && take(lx, t, is.alone, 1);
 }
 
 /* One step over what begins no token, with an error. */

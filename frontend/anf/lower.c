@@ -218,7 +218,7 @@ static anf_node *def_value(lower *lw, func *f, const ast *e) {
 
 static anf_node *maybe_value(lower *lw, const anfi_str *word, const ast *e, const binding *b) {
   anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0116, word->s);
-  anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->line, 1}, "what starts here does not assign it on every path");
+  anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->line, b->col}, "what starts here does not assign it on every path");
   anfi_hint(lw->cx, "give '%s' a value before", word->s);
   anfi_anf_bind_value(lw, word, lw->bad); // said once
   return lw->bad;
@@ -233,7 +233,7 @@ anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e) {
   case B_NONE: break;
   }
   anf_dtype d;
-  if (anfi_dtype_parse(word->s, word->len, &d))
+  if (anfi_word_dtype(word, &d))
     return anfi_value(lw->m, anfi_value_new_type(lw->cx, anfi_type_scalar(lw->cx, d)));
   anfi_opcode op = anfi_anf_op_of(lw, word);
   if (op == ANF_OP_NONE) op = anfi_anf_builtin_op(lw, word);
@@ -264,9 +264,11 @@ bool anfi_anf_pattern(lower *lw, const ast *pattern, anf_node *value) {
   const anf_value *v = value->kind == ANFI_VALUE ? value->u.value : NULL;
   bool tuple = anfi_is_op(value, ANF_OP_MakeTuple) || (v && v->kind == ANF_VALUE_TUPLE);
   size_t n = v && tuple ? v->n : value->nin;
-  if (value != lw->bad && ((tuple && n != pattern->n) || (v && !tuple)))
-    return anfi_fail(lw->cx, anfi_anf_loc(lw, pattern), ANF_E0125, (unsigned)pattern->n,
-                     tuple ? anfi_sprintf(lw->p->a, "%zu", n) : "no");
+  if (value != lw->bad && ((tuple && n != pattern->n) || (v && !tuple))) {
+    anfi_fail(lw->cx, anfi_anf_loc(lw, pattern), ANF_E0125, (unsigned)pattern->n,
+              tuple ? anfi_sprintf(lw->p->a, "%zu", n) : "no");
+    value = lw->bad;
+  }
   for (uint32_t i = 0; i < pattern->n; i++) {
     anf_node *item = value == lw->bad ? value : anfi_anf_tuple_get(lw, pattern->kid[i], value, i);
     anfi_anf_name_node(lw, pattern->kid[i], item);

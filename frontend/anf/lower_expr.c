@@ -211,7 +211,7 @@ static anf_node *postfix_step(lower *lw, const ast *base, anf_node *v, const ast
 static bool dtype_form(lower *lw, const ast *e, anf_node **v, uint32_t *from) {
   const ast *base = e->kid[0];
   anf_dtype d;
-  if (lw->bind[base->u.word->id].state != B_NONE || !anfi_dtype_parse(base->u.word->s, base->u.word->len, &d)) return false;
+  if (lw->bind[base->u.word->id].state != B_NONE || !anfi_word_dtype(base->u.word, &d)) return false;
   bool dims = e->kid[1]->kind == A_INDEX;
   const anf_type *t = dims ? anfi_anf_dims(lw, d, e->kid[1]) : anfi_type_scalar(lw->cx, d);
   uint32_t call = dims ? 2 : 1;

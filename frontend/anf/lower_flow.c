@@ -68,7 +68,7 @@ static anf_node **values_of(lower *lw, size_t n, const anfi_str *const *names) {
 }
 
 static void set_maybe(lower *lw, const anfi_str *w, const ast *e) {
-  anfi_anf_bind(lw, w, (binding){.state = B_MAYBE, .line = e->line});
+  anfi_anf_bind(lw, w, (binding){.state = B_MAYBE, .line = e->line, .col = e->col});
 }
 
 /* ---- if ---- */

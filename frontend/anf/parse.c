@@ -87,14 +87,13 @@ const wordset *anfi_parse_assigned(parser *p, size_t from) {
   return s;
 }
 
-static bool is_reserved(const parser *p, const anfi_str *w) {
+static bool is_reserved(const anfi_str *w) {
   anf_dtype d;
-  (void)p;
-  return anfi_dtype_parse(w->s, w->len, &d) && d != ANF_KEY;
+  return anfi_word_dtype(w, &d) && d != ANF_KEY;
 }
 
 static bool check_word(parser *p, const anfi_str *w, bool quoted, anfi_loc loc) {
-  if (quoted || !is_reserved(p, w)) return true;
+  if (quoted || !is_reserved(w)) return true;
   anfi_fail(p->cx, loc, ANF_E0109, w->s);
   anfi_hint(p->cx, "as a name it is written `%s`", w->s);
   return false;
@@ -371,6 +370,7 @@ static ast *parse_simple(parser *p) {
   token t = p->t;
   size_t reads = p->reads.n;
   ast *e = anfi_parse_exprs(p);
+  if (p->panic) return e;
   if (anfi_parse_at(p, T_ASSIGN) || (anfi_parse_at(p, T_COLON) && !anfi_parse_line_ends(p)))
     return parse_bind(p, e, &t, reads);
   if (anfi_parse_at(p, T_AUG)) return parse_aug(p, e, &t);

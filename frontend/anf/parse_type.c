@@ -127,7 +127,7 @@ static const anf_type *parse_named(parser *p) {
   } simple[] = {{"none", ANF_TYPE_NONE}, {"str", ANF_TYPE_STRING}, {"type", ANF_TYPE_TYPE}, {"any", ANF_TYPE_ANY}};
   token t = p->t;
   anf_dtype d;
-  if (anfi_dtype_parse(t.word->s, t.word->len, &d)) return parse_tensor(p, d);
+  if (anfi_word_dtype(t.word, &d)) return parse_tensor(p, d);
   for (size_t i = 0; i < ANFI_LEN(simple); i++)
     if (strcmp(t.word->s, simple[i].name) == 0)
       return anfi_parse_advance(p), anfi_type_simple(p->cx, simple[i].kind);

@@ -91,35 +91,45 @@ static parser *parser_of(anf_ctx *cx, const char *text) {
   return new_parser(cx, given, text, len);
 }
 
-/* Lowered in a function of a module of its own, `*m`: what comes out must be a constant. */
-static anf_value *parse_value(anf_ctx *cx, const char *text, anf_module **m) {
+/* A module for the time of one entry. When the frame fails it is freed with it. */
+typedef struct {
+  anf_ctx *cx;
+  anf_module *m;
+} lent;
+
+static void give_back(void *l) {
+  lent *at = (lent *)l;
+  if (!anfi_failed(at->cx)) anf_module_free(at->m);
+}
+
+static anf_module *lend_module(anf_ctx *cx, anfi_arena *a) {
+  lent *l = ANFI_NEW(a, lent);
+  l->cx = cx;
+  anfi_defer(cx, ANFI_ALWAYS, give_back, l);
+  return l->m = anfi_module_new(cx);
+}
+
+/* Lowered in a function of a module of its own: what comes out must be a constant. */
+static anf_value *parse_value(anf_ctx *cx, const char *text) {
   parser *p = parser_of(cx, text);
   if (!p) return NULL;
   p->inside = 1; // lines mean nothing
   ast *e = anfi_parse_expr(p);
   if (!p->panic && !anfi_parse_at(p, T_EOF)) anfi_parse_fail(p, "the end of the value");
   if (anfi_failed(cx)) return NULL;
-  *m = anfi_module_new(cx);
   lower *lw = ANFI_NEW(p->a, lower);
-  anfi_anf_module(lw, p, *m);
+  anfi_anf_module(lw, p, lend_module(cx, p->a));
   anf_node *n = anfi_anf_constant(lw, e);
   if (n && !anfi_failed(cx)) return anf_value_retain(n->u.value);
   if (!anfi_failed(cx)) anfi_fail(cx, anfi_anf_loc(lw, e), ANF_E0143);
   return NULL;
 }
 
-static anf_status guarded_value(anf_ctx *cx, const char *text, anf_diag *d, anf_module **m, anf_value **out) {
-  ANFI_ENTRY(cx, d);
-  *out = parse_value(cx, text, m);
-  return anfi_leave(cx);
-}
-
 anf_status anf_parse_value(anf_ctx *cx, const char *text, anf_diag *d, anf_value **out) {
-  anf_module *m = NULL;
   *out = NULL;
-  anf_status st = guarded_value(cx, text, d, &m, out);
-  if (st == ANF_OK) anf_module_free(m); // else the frame has freed it
-  return st;
+  ANFI_ENTRY(cx, d);
+  *out = parse_value(cx, text);
+  return anfi_leave(cx);
 }
 
 static const anf_type *parse_type(anf_ctx *cx, const char *text) {
