@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora ops: the op table, whole or one row. */
 #include "cli/cli.h"
-#include "ir/ir.h"
+#include "ir/op.h"
 
 #include <jansson.h>
 
 static const char *or_none(const char *s) { return s && s[0] ? s : "none"; }
-
-static const char *lower_name(anfi_lower l) {
-  static const char *const name[] = {"none",   "pointwise", "index map", "reduce", "contract",
-                                     "window", "scatter",   "random",    "call",   "control"};
-  return name[l];
-}
 
 static void put_flags(anf_text *t, uint32_t flags) {
   static const char *const name[] = {"commutative", "associative", "effect", "random", "linear", "calls", "transform"};
@@ -28,7 +22,7 @@ static void describe(cli *c, const anfi_op_info *op) {
   printf("  family      %s\n  inputs      %s\n  attributes  %s\n", op->family, or_none(op->in), or_none(op->attrs));
   if (op->scalar) printf("  elementwise %s\n", op->scalar);
   if (flags.len) printf("  is          %s\n", flags.text);
-  printf("  lowering    %s\n", lower_name(op->lower));
+  printf("  lowering    %s\n", anfi_lower_name(op->lower));
   const char *grad = !op->grad ? "not implemented" : strcmp(op->grad, "!") == 0 ? "not differentiable" : op->grad;
   printf("  gradient    %s\n", grad);
   if (op->numpy) printf("  NumPy       %s\n", op->numpy);
@@ -53,7 +47,7 @@ static json_t *op_json(cli *c, const anfi_op_info *op) {
   cli_json_put(c, j, "doc", text_or_null(op->doc));
   cli_json_put(c, j, "scalar", text_or_null(op->scalar));
   cli_json_put(c, j, "gradient", text_or_null(op->grad));
-  cli_json_put(c, j, "lowering", json_string(lower_name(op->lower)));
+  cli_json_put(c, j, "lowering", json_string(anfi_lower_name(op->lower)));
   cli_json_put(c, j, "flags", json_string(flags.text));
   cli_json_put(c, j, "numpy", text_or_null(op->numpy));
   cli_json_put(c, j, "onnx", text_or_null(op->onnx));
@@ -112,8 +106,18 @@ static const char *op_name(void *user, size_t i) {
   return i < ANF_OP_COUNT ? anfi_op[i].name : NULL;
 }
 
+static int page(cli *c, void (*put)(anf_text *, anf_ctx *)) {
+  anf_text t = {.cx = c->cx};
+  put(&t, c->cx);
+  fwrite(t.text, 1, t.len, stdout);
+  anf_text_free(&t);
+  return EXIT_OK;
+}
+
 int cmd_ops(cli *c) {
   if (c->narg > 1) return cli_usage(c, "one name at a time");
+  if (c->value[OPT_MARKDOWN]) return page(c, anfi_put_ops_markdown);
+  if (c->value[OPT_STATUS]) return page(c, anfi_put_status_markdown);
   const char *word = c->narg ? c->arg[0] : NULL;
   const anfi_op_info *only = NULL;
   size_t count = 0;

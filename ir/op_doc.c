@@ -4,7 +4,7 @@
 
 #define RED "🟥"
 
-static const char *const lower_names[] = {"",       "pointwise", "index map", "reduce", "contract",
+static const char *const lower_names[] = {"none",       "pointwise", "index map", "reduce", "contract",
                                           "window", "scatter",   "random",    "call",   "control"};
 
 const char *anfi_lower_name(anfi_lower l) { return lower_names[l]; }
