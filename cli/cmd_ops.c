@@ -8,7 +8,8 @@
 static const char *or_none(const char *s) { return s && s[0] ? s : "none"; }
 
 static void put_flags(anf_text *t, uint32_t flags) {
-  static const char *const name[] = {"commutative", "associative", "effect", "random", "linear", "calls", "transform"};
+  static const char *const name[] = {"commutative", "associative", "effect",   "random",
+                                     "linear",      "calls",       "transform"};
   for (size_t i = 0; i < ANFI_LEN(name); i++)
     if (flags & 1u << i) anfi_putf(t, "%s%s", t->len ? ", " : "", name[i]);
 }
@@ -19,11 +20,14 @@ static void describe(cli *c, const anfi_op_info *op) {
   anf_text flags = {.cx = c->cx};
   put_flags(&flags, op->flags);
   printf("%s: %s\n\n", op->name, op->doc ? op->doc : "");
-  printf("  family      %s\n  inputs      %s\n  attributes  %s\n", op->family, or_none(op->in), or_none(op->attrs));
+  printf("  family      %s\n  inputs      %s\n  attributes  %s\n", op->family, or_none(op->in),
+         or_none(op->attrs));
   if (op->scalar) printf("  elementwise %s\n", op->scalar);
   if (flags.len) printf("  is          %s\n", flags.text);
   printf("  lowering    %s\n", anfi_lower_name(op->lower));
-  const char *grad = !op->grad ? "not implemented" : strcmp(op->grad, "!") == 0 ? "not differentiable" : op->grad;
+  const char *grad = !op->grad                    ? "not implemented"
+                     : strcmp(op->grad, "!") == 0 ? "not differentiable"
+                                                  : op->grad;
   printf("  gradient    %s\n", grad);
   if (op->numpy) printf("  NumPy       %s\n", op->numpy);
   if (op->onnx) printf("  ONNX        %s\n", op->onnx);

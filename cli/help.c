@@ -59,7 +59,7 @@ static void option_name(const cli_option_info *t, char *buf, size_t size) {
   snprintf(buf, size, "%s--%s%s%s", letter, t->name, t->argument ? " " : "", t->argument ? t->argument : "");
 }
 
-static bool is_global(cli_option o) { return strcmp(cli_option_table[o].commands, "*") == 0; }
+static bool is_global(cli_option o) { return strchr("*-", cli_option_table[o].commands[0]) != NULL; }
 
 static void options(anf_text *out, const cli_command_info *command) {
   for (int pass = 0; pass < 2; pass++) // the command's own first
@@ -197,7 +197,9 @@ void cli_bash(anf_text *o) {
   bash_choices(o);
   anfi_puts(o, "  esac\n  if [ -z \"$command\" ]; then\n    COMPREPLY=($(compgen -W '");
   all_commands(o);
-  anfi_puts(o, " --help --color' -- \"$word\"))\n    return\n  fi\n  local options=\n  case $command in\n");
+  for (cli_option k = 0; k < OPT_COUNT; k++)
+    if (is_global(k)) anfi_putf(o, " --%s", cli_option_table[k].name);
+  anfi_puts(o, "' -- \"$word\"))\n    return\n  fi\n  local options=\n  case $command in\n");
   for (size_t i = 0; i < cli_command_count; i++) {
     anfi_putf(o, "    %s) options='", cli_command[i].name);
     for (cli_option k = 0; k < OPT_COUNT; k++)

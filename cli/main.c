@@ -111,8 +111,10 @@ static int set_option(cli *c, cli_option o, const char *value) {
   return EXIT_OK;
 }
 
-static bool is_negative_number(const char *s) {
-  if (!s || *s++ != '-') return false;
+/* What begins with a dash and is no option: -3, -.5, -inf, and -:FUNC of standard input. */
+static bool is_plain_word(const char *s) {
+  if (*s++ != '-') return false;
+  if (*s == ':') return true;
   if (strcmp(s, "inf") == 0 || strcmp(s, "nan") == 0) return true;
   return (*s >= '0' && *s <= '9') || (*s == '.' && s[1] >= '0' && s[1] <= '9');
 }
@@ -132,7 +134,7 @@ static int read_options(cli *c, int argc, char **argv) {
   int status = EXIT_OK, code = 0;
   opterr = 0;
   while (!status && optind < argc && code != -1) {
-    if (is_negative_number(argv[optind])) {
+    if (is_plain_word(argv[optind])) {
       status = add_word(c, argv[optind++]);
       continue;
     }
@@ -173,6 +175,7 @@ static bool wants_colour(const cli *c) {
 /* ---- running ---- */
 
 static int run_command(cli *c) {
+  if (c->value[OPT_VERSION]) return cmd_version(c);
   if (!c->value[OPT_HELP] && c->command) return c->command->run(c);
   anf_text out = {.cx = c->cx};
   cli_help(c->command, &out);
@@ -221,7 +224,8 @@ int main(int argc, char **argv) {
   c.arg = (const char **)calloc((size_t)argc + 1, sizeof *c.arg);
   if (!c.arg) return EXIT_RESOURCES;
   int status = read_options(&c, argc, argv);
-  if (!status && !c.command && !c.value[OPT_HELP]) status = cli_usage(&c, "a command is needed");
+  bool asked = c.command || c.value[OPT_HELP] || c.value[OPT_VERSION];
+  if (!status && !asked) status = cli_usage(&c, "a command is needed");
   c.colour = wants_colour(&c);
   if (!status) status = work(&c);
   free(c.arg);

@@ -35,7 +35,8 @@ bool cli_has_word(const char *list, const char *word) {
 
 bool cli_takes(const cli_command_info *command, cli_option o) {
   const char *list = cli_option_table[o].commands;
-  return strcmp(list, "*") == 0 || (command && cli_has_word(list, command->name));
+  if (strcmp(list, "*") == 0) return true;
+  return command ? cli_has_word(list, command->name) : strcmp(list, "-") == 0;
 }
 
 static const char *command_name(void *user, size_t i) {

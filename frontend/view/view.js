@@ -259,22 +259,39 @@
     if (old) old.replaceWith(e);
     else world.appendChild(e);
   }
-  /* Rows by distance, broken where they get wider than the whole is to be. */
+  /* Rows by distance, broken where they get wider than the whole is to be; in a row, graphs stand in the
+   * order of those that refer to them. */
   function arrange() {
     const area = data.graphs.reduce((s, g) => s + (g.w + 40) * (g.h + 60), 0);
     const limit = Math.max(1100, Math.sqrt(area) * 1.5, ...data.graphs.map((g) => g.w));
-    let x = 0, y = 0, high = 0, depth = 0;
-    for (const g of data.graphs.slice().sort((a, b) => a.depth - b.depth)) {
-      if (x && (g.depth !== depth || x + g.w > limit)) {
-        y += high + 60;
-        x = high = 0;
+    const byDepth = [];
+    for (const g of data.graphs) (byDepth[g.depth] = byDepth[g.depth] || []).push(g);
+    const rows = [];
+    for (const level of byDepth.filter(Boolean)) {
+      for (const g of level) {
+        const above = [...g.callers].filter((c) => c.depth < g.depth);
+        g.key = above.reduce((s, c) => s + c.at, 0) / above.length || 0;
       }
-      depth = g.depth;
-      g.x = x;
-      g.y = y;
-      g.element.setAttribute("transform", `translate(${x} ${y})`);
-      x += g.w + 40;
-      high = Math.max(high, g.h);
+      level.sort((a, b) => a.key - b.key);
+      level.forEach((g, i) => { g.at = (i + 0.5) / level.length; });
+      let row = null;
+      for (const g of level) {
+        if (!row || row.w + 40 + g.w > limit) rows.push((row = { graphs: [], w: -40 }));
+        row.graphs.push(g);
+        row.w += 40 + g.w;
+      }
+    }
+    const width = Math.max(...rows.map((r) => r.w));
+    let y = 0;
+    for (const row of rows) {
+      let x = (width - row.w) / 2;
+      for (const g of row.graphs) {
+        g.x = x;
+        g.y = y;
+        g.element.setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`);
+        x += g.w + 40;
+      }
+      y += Math.max(...row.graphs.map((g) => g.h)) + 60;
     }
     drawCross();
   }
@@ -335,7 +352,10 @@
     if (k < 0.05) view = { x: 20, y: 20, k: 0.3 };
     apply();
   }
+  /* Moves only what is out of sight or too small to read. */
   function centre(x, y) {
+    const sx = view.x + x * view.k, sy = view.y + y * view.k;
+    if (view.k > 0.6 && sx > 60 && sy > 60 && sx < svg.clientWidth - 60 && sy < svg.clientHeight - 60) return;
     view.k = Math.max(view.k, 0.7);
     view.x = svg.clientWidth / 2 - x * view.k;
     view.y = svg.clientHeight / 2 - y * view.k;

@@ -1,0 +1,257 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What a golden case cannot say about the command: exit statuses, JSON, pipes, completions, dumps.
+test_cli.py ANFORA"""
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import Tap  # noqa: E402
+
+ANFORA = os.path.abspath(sys.argv[1])
+TAP = Tap()
+PROGRAM = """def add(x: f32, y: f32) { x + y }
+def pair(n: i64) { (n, (n + 1, true)) }
+def twice(f, x) { f(f(x)) }
+def make(a: i64) { fn (b) { a + b } }
+def shout(x: i64) { Print(x); x }
+def spin(n: i64) -> i64 { if n == 0 { 0 } else { 1 + spin(n - 1) } }
+def main(x: i64) { x * 2 }
+"""
+
+
+def anfora(*words, env=None, stdin=None, binary=False):
+    environment = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "ANFORA_DUMP")}
+    environment.update(env or {})
+    r = subprocess.run([ANFORA, *words], input=stdin, capture_output=True, env=environment, timeout=120, check=False)
+    if binary:
+        return r.returncode, r.stdout, r.stderr
+    return r.returncode, r.stdout.decode(), r.stderr.decode()
+
+
+def check(name, got, status=0, out=None, err=None, no_err=True):
+    """`out` is the whole output, or a pattern that occurs in it; `err` is a pattern."""
+    problem = ""
+    if got[0] != status:
+        problem += f"status {got[0]}, not {status}\n"
+    if isinstance(out, str) and got[1] != out:
+        problem += f"output is not {out!r}\n"
+    if isinstance(out, re.Pattern) and not out.search(got[1]):
+        problem += f"output lacks {out.pattern!r}\n"
+    if err is not None and not re.search(err, got[2]):
+        problem += f"standard error lacks {err!r}\n"
+    if err is None and no_err and got[2]:
+        problem += "standard error is not empty\n"
+    TAP.case(name, problem and f"{problem}{got[1]}{got[2]}")
+
+
+def test_running():
+    check("run", anfora("run", "p.anf:add", "1", "2"), out="3.0\n")
+    check("main is the default", anfora("run", "p.anf", "21"), out="42\n")
+    check("a negative number is no option", anfora("run", "p.anf", "-21"), out="-42\n")
+    check("options after arguments", anfora("run", "p.anf:add", "-1.5", "-.5", "--max-steps", "1000"), out="-2.0\n")
+    check("by name", anfora("run", "p.anf:add", "y=1", "x=-3"), out="-2.0\n")
+    check("by name and by place", anfora("run", "p.anf:add", "x=1", "5"), out="6.0\n")
+    check("from standard input", anfora("run", "-", "3", stdin=b"def main(x) { x + 1 }"), out="4\n")
+    check("FUNC from standard input", anfora("run", "-:f", "3", stdin=b"def f(x) { x + 1 }"), out="4\n")
+    check("the only function", anfora("run", "-", "3", stdin=b"def only(x) { x + 1 }"), out="4\n")
+    check("the only one that is not used", anfora("run", "-", "3", stdin=b"def g(x) { x }\ndef f(x) { g(x) }"), out="3\n")
+    check("after --", anfora("run", "--", "p.anf", "-4"), out="-8\n")
+    check("Print goes to standard output", anfora("run", "p.anf:shout", "7"), out="7\n7\n")
+    check("--repeat prints once", anfora("run", "p.anf:shout", "7", "--repeat", "3"), out="7\n7\n")
+    check("--time", anfora("run", "p.anf", "1", "--time"), out="2\n", err=r"^compile [\d.]+ ms, run [\d.]+ ms\n$")
+
+
+def test_statuses():
+    check("no such file", anfora("run", "none.anf"), 1, out="", err="E0301")
+    check("a folder", anfora("check", "."), 1, err="error E0")
+    check("a wrong program", anfora("check", "-", stdin=b"def f( {"), 1, err=r"<stdin>:1:\d+: error E01")
+    check("no such function", anfora("run", "p.anf:mian", "1"), 1, err="E0010.*\n.*did you mean 'main'")
+    check("which function", anfora("run", "-", stdin=b"def f(x) { x }\ndef g(x) { x }"), 1, err="E0011.*\n.*f, g")
+    check("too few arguments", anfora("run", "p.anf:add", "1"), 1, err=r"E0012.*\(x, y\), and 1")
+    check("no such parameter", anfora("run", "p.anf:add", "1", "z=2"), 1, err="E0013")
+    check("given twice", anfora("run", "p.anf:add", "x=1", "x=2"), 1, err="E0014")
+    check("a bad value", anfora("run", "p.anf", "[1, 2"), 1, err="E01")
+    check("a limit of steps", anfora("run", "p.anf:spin", "100000", "--max-steps", "1000"), 4, err="E04")
+    check("a limit of depth", anfora("run", "p.anf:spin", "100000", "--max-depth", "1000"), 4, err="E04")
+    check("no command", anfora(), 2, err="a command is needed")
+    check("an unknown command", anfora("rnu"), 2, err="did you mean 'run'")
+    check("an unknown option", anfora("run", "--repaet", "3", "p.anf"), 2, err="did you mean --repeat")
+    check("an unknown letter", anfora("run", "-z", "p.anf"), 2, err="no option -z")
+    check("an option of another command", anfora("check", "--repeat", "3", "p.anf"), 2, err="no option --repeat")
+    check("an option without its argument", anfora("print", "p.anf", "--as"), 2, err="--as needs an argument")
+    check("an argument that it does not take", anfora("run", "--json=1", "p.anf"), 2, err="takes no argument")
+    check("a wrong choice", anfora("print", "p.anf", "--as", "svg"), 2, err="ir dat dot")
+    check("a number that is none", anfora("run", "p.anf", "1", "--repeat", "x"), 2, err="--repeat must be a number")
+    check("a number that is too large", anfora("run", "p.anf", "1", "--repeat", "99999999999999999999"), 2, err="must be")
+    check("nothing to run", anfora("run"), 2, err="which program")
+    check("two files to print", anfora("print", "p.anf", "p.anf"), 2, err="one file")
+    check("no such op", anfora("ops", "Matmull"), 1, err="E0201.*\n.*did you mean 'MatMul'")
+    check("no such code", anfora("explain", "E9999"), 2, err="there is no code")
+    check("all files are checked", anfora("check", "none.anf", "p.anf"), 1, out=re.compile("p.anf: ok"), err="E0301")
+
+
+def test_json():
+    def result(*words):
+        status, out, err = anfora("run", *words, "--json")
+        return json.loads(out)["result"] if status == 0 and not err else (status, out, err)
+
+    def same(name, got, want):
+        TAP.case(name, "" if got == want and repr(got) == repr(want) else f"{got!r} is not {want!r}")
+
+    same("json: a float", result("p.anf:add", "1", "2"), 3.0)
+    same("json: nested tuples", result("p.anf:pair", "4"), [4, [5, True]])
+    same("json: what it has not", result("p.anf:add", "inf", "1"), "inf")
+    same("json: nan", result("p.anf:add", "nan", "1"), "nan")
+    same("json: a float to the last bit", result("p.anf:add", "0.1", "0"), 0.10000000149011612)
+    value = result("p.anf:make", "4")
+    same("json: a function", isinstance(value, dict) and isinstance(value.get("function"), str), True)
+    for name, text, want in [
+        ("a tensor", "[[1, 2], [3, 4]]", [[1, 2], [3, 4]]), ("a string", '"a\\"<é>"', 'a"<é>'), ("None", "None", None),
+        ("a record", "{b = 1, a = (2,)}", {"b": 1, "a": [2]}), ("u64", "u64(18446744073709551615)", "18446744073709551615"),
+        ("complex", "c64(1.0, -2.0)", [1.0, -2.0]), ("no elements", "f32[0, 3]([])", []), ("a type", "f32", "f32"),
+    ]:
+        with open("one.anf", "w", encoding="utf-8") as f:
+            f.write(f"def main() {{ {text} }}\n")
+        same("json: " + name, result("one.anf"), want)
+    status, out, err = anfora("run", "p.anf:add", "1", "2", "--json", "--repeat", "5")
+    o = json.loads(out)
+    same("json: members", sorted(o), ["backend", "compile_ms", "result", "run_ms", "type"])
+    same("json: times are numbers", [isinstance(o[k], float) for k in ("compile_ms", "run_ms")], [True, True])
+    same("json: the type", o["type"], "f32")
+    status, out, err = anfora("run", "p.anf:shout", "7", "--json")
+    same("json: Print goes to standard error", (status, json.loads(out)["result"], err), (0, 7, "7\n"))
+    status, out, err = anfora("check", "-", "--json", stdin=b"def f(x) {\n  y\n}")
+    o = json.loads(out)
+    same("json: an error", (status, o["status"], err), (1, "ANF_INVALID", ""))
+    first = o["error"][0]
+    same("json: its place", (first["file"], first["line"], first["col"], first["code"][:3]), ("<stdin>", 2, 3, "E01"))
+    same("json: its members", sorted(first), ["code", "col", "file", "hint", "line", "message", "severity"])
+    status, out, err = anfora("run", "none.anf", "--json")
+    same("json: no file", (status, json.loads(out)["status"]), (1, "ANF_IO"))
+    status, out, err = anfora("run", "p.anf:spin", "9999", "--max-depth", "10", "--json")
+    same("json: a limit", (status, json.loads(out)["status"]), (4, "ANF_LIMIT"))
+    status, out, err = anfora("check", "p.anf", "--json")
+    same("json: check", (json.loads(out)["graphs"] >= 7, json.loads(out)["status"]), (True, "ANF_OK"))
+    status, out, err = anfora("ops", "--json")
+    ops = {o["name"]: o for o in json.loads(out)["ops"]}
+    same("json: ops", ops["Add"]["inputs"], "a b")
+    status, out, err = anfora("explain", "--json")
+    same("json: explain", "E0301" in [o["code"] for o in json.loads(out)["codes"]], True)
+    deep = "def main() { t = (1,); i = 0; while i < 2000 { t = (t, 1); i = i + 1 }; t }"
+    status, out, err = anfora("run", "-", "--json", stdin=deep.encode())
+    same("json: too deep", (status, json.loads(out)["error"][0]["code"]), (4, "E0016"))
+
+
+def test_output():
+    with open("/dev/full", "w", encoding="utf-8") as full:
+        r = subprocess.run([ANFORA, "ops"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    check("a full disk", (r.returncode, "", r.stderr), 4, err="cannot write to standard output: No space left")
+    r = subprocess.run(["bash", "-c", '"$0" print big.anf | head -c 1 >/dev/null; echo ${PIPESTATUS[0]}', ANFORA],
+                       capture_output=True, text=True, check=False)
+    check("a reader that has gone", (r.returncode, r.stdout, r.stderr), out="4\n")
+    check("no place for the file", anfora("print", "p.anf", "-o", "none/x.ir"), 1, err="E0301.*none/x.ir")
+    check("a file that is full", anfora("print", "p.anf", "-o", "/dev/full"), 1, err="E0301.*No space")
+    anfora("print", "p.anf", "-o", "x.ir")
+    with open("x.ir", encoding="utf-8") as f:
+        check("-o", (0, f.read(), ""), out=anfora("print", "p.anf")[1])
+    check("the .ir runs", anfora("run", "x.ir:add", "1", "2"), out="3.0\n")
+    anfora("print", "p.anf", "--as", "dat", "-o", "x.dat")
+    check("the .dat runs", anfora("run", "x.dat:add", "1", "2"), out="3.0\n")
+    check("ANFORA_DUMP", anfora("check", "p.anf", env={"ANFORA_DUMP": "dump"}), out=re.compile("ok"))
+    problem = [e for e in ("ir", "dat", "dot") if not os.path.getsize(f"dump/00_parse.{e}")]
+    TAP.case("dumps are there", f"empty: {problem}" if problem else "")
+    check("the dump runs", anfora("run", "dump/00_parse.dat", "4"), out="8\n")
+    check("a folder that cannot be made", anfora("check", "p.anf", env={"ANFORA_DUMP": "none/dump"}), 1, err="E0301")
+
+
+def test_views():
+    check("view: a page by default", anfora("view", "p.anf"), out="p.anf.html\n")
+    for end, magic in [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF"), ("dot", b"digraph"), ("html", b"<!DOCTYPE html>")]:
+        got = anfora("view", "p.anf:spin", "-o", "v." + end)
+        with open("v." + end, "rb") as f:
+            found = magic in f.read()
+        check("view: ." + end, (got[0], str(found), got[2]), out="True")
+    check("view: an ending that is none", anfora("view", "p.anf", "-o", "v.gif"), 2, err=r"\.svg")
+    check("view: without graphviz", anfora("view", "p.anf", "-o", "w.svg", env={"PATH": "/nowhere"}), 3, err="E0018.*graphviz")
+    os.mkdir("bin")
+    with open("bin/dot", "w", encoding="utf-8") as f:
+        f.write("#!/bin/sh\nexit 1\n")
+    os.chmod("bin/dot", 0o755)
+    check("view: graphviz fails", anfora("view", "p.anf", "-o", "w.svg", env={"PATH": "bin"}), 1, err="E0019")
+    hostile = "$(touch pwned);'`.anf"
+    shutil.copy("p.anf", hostile)
+    check("view: no shell", anfora("view", hostile, "-o", hostile + ".svg"))
+    TAP.case("view: nothing was run", "a shell ran" if os.path.exists("pwned") else "")
+    check("view: --focus", anfora("view", "p.anf", "--focus", "spin.%1", "--radius", "1", "-o", "v.dot"))
+    check("view: no such node", anfora("view", "p.anf", "--focus", "spin.%99", "-o", "v.dot"), 1, err="E0017")
+
+
+def complete(*words):
+    """What bash offers for the last word."""
+    script = 'source anfora.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _anfora; printf "%s\\n" "${COMPREPLY[@]}"'
+    r = subprocess.run(["bash", "-c", script, "bash", *words], capture_output=True, text=True, check=False)
+    return sorted(r.stdout.split()) if not r.stderr else [r.stderr]
+
+
+def test_help():
+    commands = re.findall(r"^  ([a-z]+) {2,}", anfora("help")[1].split("Commands")[1].split("Options")[0], re.M)
+    for command in commands:
+        check("help " + command, anfora("help", command), out=re.compile("usage: anfora " + command))
+        check(command + " --help", anfora(command, "--help"), out=anfora("help", command)[1])
+    check("--help", anfora("--help"), out=anfora("help")[1])
+    check("--version", anfora("--version"), out=anfora("version")[1])
+    check("no line is too long", (0, str(max(len(l) for c in [""] + commands for l in anfora(c, "--help")[1].splitlines()) <= 98 if commands else 0), ""), out="True")
+    manual = anfora("help", "--man")[1]
+    options = set(re.findall(r"--([a-z-]+)", "".join(anfora("help", c)[1] for c in commands)))
+    missing = [o for o in options if "\\-\\-" + o.replace("-", "\\-") not in manual]
+    TAP.case("the manual page has every option", f"missing: {missing}" if missing else "")
+    if shutil.which("groff"):
+        r = subprocess.run(["groff", "-man", "-ww", "-Tutf8", "-z"], input=manual, capture_output=True, text=True, check=False)
+        check("the manual page has no warning", (r.returncode, r.stdout, r.stderr))
+    else:
+        TAP.skip("the manual page has no warning", "groff is not here")
+    with open("anfora.bash", "w", encoding="utf-8") as f:
+        f.write(anfora("help", "--bash")[1])
+    for name, words, want in [
+        ("commands", ["anfora", "ru"], ["run"]), ("options", ["anfora", "run", "--max"], ["--max-depth", "--max-steps"]),
+        ("choices", ["anfora", "print", "p.anf", "--as", "d"], ["dat", "dot"]), ("help of a command", ["anfora", "help", "ex"], ["explain"]),
+        ("files", ["anfora", "check", "p.anf.h"], ["p.anf.html"]),
+    ]:
+        got = complete(*words)
+        TAP.case("completion: " + name, "" if got == want else f"{got} is not {want}")
+    zsh = anfora("help", "--zsh")[1]
+    if shutil.which("zsh"):
+        r = subprocess.run(["zsh", "-n"], input=zsh, capture_output=True, text=True, check=False)
+        check("zsh reads its completion", (r.returncode, r.stdout, r.stderr))
+    else:
+        TAP.case("zsh has every command", "" if all(f"    {c})" in zsh for c in commands) else zsh)
+
+
+def test_colour():
+    bad = b"def f( {"
+    check("no colour in a pipe", (0, str("\033" in anfora("check", "-", stdin=bad)[2]), ""), out="False")
+    check("--color always", (0, str("\033[" in anfora("check", "-", "--color", "always", stdin=bad)[2]), ""), out="True")
+    check("--color before the command", (0, str("\033[" in anfora("--color=always", "check", "-", stdin=bad)[2]), ""), out="True")
+    check("--color never", (0, str("\033" in anfora("check", "-", "--color=never", stdin=bad)[2]), ""), out="False")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        with open("p.anf", "w", encoding="utf-8") as f:
+            f.write(PROGRAM)
+        with open("big.anf", "w", encoding="utf-8") as f:
+            f.write("def f(x) {\n" + "  x = x + 1\n" * 20000 + "  x\n}\n")
+        for test in (test_running, test_statuses, test_json, test_output, test_views, test_help, test_colour):
+            test()
+        os.chdir("/")
+    TAP.done()
+
+
+main()
