@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The reference interpreter: an iterative machine with frames on its own stack.
- * Every value in flight is in a slot, in `acc`, or in a mapping of a frame, so one cleanup frees all of
- * them however a run ends: by an error, a limit, or memory that runs out in the middle of a step.
- * A call that is a graph's last step takes the place of its frame, so loops through header graphs run in
- * constant space. */
+ * Every value in flight is in a slot, in `acc`, or in a mapping of a frame, so one cleanup frees
+ * all of them however a run ends: by an error, a limit, or memory that runs out in the middle of a
+ * step. A call that is a graph's last step takes the place of its frame, so loops through header
+ * graphs run in constant space. */
 #include "ir/interp.h"
 
 typedef anfi_machine machine;
@@ -57,7 +57,8 @@ static void *grown(anf_ctx *cx, void *p, size_t *cap, size_t need, size_t elem) 
 }
 
 void anfi_machine_reserve(machine *m, size_t n) {
-  if (m->slot_cap - m->sp < n) m->slot = (anf_value **)grown(m->cx, m->slot, &m->slot_cap, m->sp + n, sizeof *m->slot);
+  if (m->slot_cap - m->sp < n)
+    m->slot = (anf_value **)grown(m->cx, m->slot, &m->slot_cap, m->sp + n, sizeof *m->slot);
 }
 
 void anfi_machine_drop_to(machine *m, size_t sp) {
@@ -101,7 +102,11 @@ static machine *new_machine(anf_ctx *cx, const anf_run_opts *o) {
 
 static anfi_program *new_program(machine *m, anf_module *mod) {
   anfi_program *p = ANFI_NEW(&m->arena, anfi_program);
-  *p = (anfi_program){.next = m->programs, .module = mod, .an = anfi_analyse(mod), .arena = &m->arena, .held = &m->held};
+  *p = (anfi_program){.next = m->programs,
+                      .module = mod,
+                      .an = anfi_analyse(mod),
+                      .arena = &m->arena,
+                      .held = &m->held};
   p->plans = ANFI_NEW_N(&m->arena, const anfi_plan *, mod->graphs.n);
   p->owner = ANFI_NEW_N(&m->arena, uint32_t, mod->nodes.n);
   p->slot = ANFI_NEW_N(&m->arena, uint32_t, mod->nodes.n);
@@ -130,7 +135,8 @@ static bool fit_arguments(machine *m, const anfi_plan *pl, size_t first) {
     if (!t || (v->kind == ANF_VALUE_TENSOR && v->type == t)) continue;
     if (!anfi_fit_value(fit, v, t, &fitting)) {
       const anf_node *param = pl->graph->params.at[i];
-      anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0412, (size_t)i + 1, pl->graph->name->s, anfi_fit_why(fit, &m->text));
+      anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0412, (size_t)i + 1, pl->graph->name->s,
+                anfi_fit_why(fit, &m->text));
       anfi_note(m->cx, anfi_node_loc(param), "the parameter is declared here");
       return false;
     }
@@ -153,7 +159,8 @@ static bool fit_result(machine *m, const anf_graph *g) {
   fit->host = false;
   if (!outside) fit->dims.n = 0;
   if (!anfi_fit_value(fit, v, g->result_type, &fitting)) {
-    anfi_loc loc = g->result->graph == g && g->result->kind != ANFI_PARAM ? anfi_node_loc(g->result) : graph_loc(g);
+    anfi_loc loc = g->result->graph == g && g->result->kind != ANFI_PARAM ? anfi_node_loc(g->result)
+                                                                          : graph_loc(g);
     anfi_fail(m->cx, loc, ANF_E0413, g->name->s, anfi_fit_why(fit, &m->text));
     return false;
   }
@@ -167,7 +174,8 @@ static frame *push_frame(machine *m, size_t base) {
     anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0416, (unsigned long long)m->opts.max_depth);
     return NULL;
   }
-  if (m->nframe == m->frame_cap) m->frame = (frame *)grown(m->cx, m->frame, &m->frame_cap, m->nframe + 1, sizeof *m->frame);
+  if (m->nframe == m->frame_cap)
+    m->frame = (frame *)grown(m->cx, m->frame, &m->frame_cap, m->nframe + 1, sizeof *m->frame);
   frame *f = &m->frame[m->nframe++];
   *f = (frame){.base = base};
   return f;
@@ -188,10 +196,12 @@ static bool check_call(machine *m, const anfi_plan *pl, const anfi_fn *fn, size_
   if (fn->ncapture != pl->ncapture && !fn->ncapture) {
     const anf_node *what = m->programs->an->graphs[g->id].free.at[0];
     const char *name = anf_node_name(what);
-    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0414, g->name->s, *name ? name : "a value of another function");
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0414, g->name->s,
+                     *name ? name : "a value of another function");
   }
   if (fn->ncapture != pl->ncapture)
-    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0420, g->name->s, "it was changed after the function value was made");
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0420, g->name->s,
+                     "it was changed after the function value was made");
   if (n == pl->nparam) return true;
   anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0410, g->name->s, (size_t)pl->nparam, n);
   anfi_note(m->cx, graph_loc(g), "%s is defined here", g->name->s);
@@ -331,8 +341,10 @@ bool anfi_machine_call(machine *m, size_t p, bool tail) {
     size_t n = m->sp - p - 1;
     bool walks = fn->op == ANF_OP_HyperMap || fn->op == ANF_OP_Map;
     if ((walks && n < 2) || (fn->op == ANF_OP_MultiType && n < 1))
-      return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0202, anfi_op[fn->op].name, n, anfi_op[fn->op].in);
-    if (walks && anfi_map_is_leaf(fn->op, m->slot[p + 2])) drop_callee(m, p); // of a leaf, f itself is called
+      return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0202, anfi_op[fn->op].name, n,
+                       anfi_op[fn->op].in);
+    if (walks && anfi_map_is_leaf(fn->op, m->slot[p + 2]))
+      drop_callee(m, p); // of a leaf, f itself is called
     else if (walks) return anfi_map_start(m, p, fn->op);
     else if (fn->op != ANF_OP_MultiType) break;
     else if (!anfi_pick_function(m, p)) return false;
@@ -390,14 +402,17 @@ static anf_value *finish(machine *m, size_t n, anf_value *const *args) {
 static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o) {
   anf_ctx *cx = g->module->cx;
   if (g->module->status != ANF_OK)
-    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s, "its module could not be built"), NULL;
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
+                           "its module could not be built"),
+           NULL;
   machine *m = new_machine(cx, o);
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, anfi_value_new_fn(cx, g, ANF_OP_NONE, NULL, 0, 0));
   return finish(m, n, args);
 }
 
-static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args, const anf_run_opts *o) {
+static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
+                            const anf_run_opts *o) {
   if (!check_given(cx, 1, &f)) return NULL;
   machine *m = new_machine(cx, o);
   anfi_machine_reserve(m, 1);
@@ -405,8 +420,8 @@ static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *cons
   return finish(m, n, args);
 }
 
-anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o, anf_diag *d,
-                   anf_value **result) {
+anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
+                   anf_diag *d, anf_value **result) {
   if (!g || !result || (n && !args)) return ANF_INVALID;
   *result = NULL;
   ANFI_ENTRY(g->module->cx, d);
@@ -414,8 +429,8 @@ anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run
   return anfi_leave(g->module->cx);
 }
 
-anf_status anf_run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args, const anf_run_opts *o,
-                         anf_diag *d, anf_value **result) {
+anf_status anf_run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
+                         const anf_run_opts *o, anf_diag *d, anf_value **result) {
   if (!cx || !result || (n && !args)) return ANF_INVALID;
   *result = NULL;
   ANFI_ENTRY(cx, d);

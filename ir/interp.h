@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The reference interpreter's own parts. A graph is compiled once a run to a plan: a list of steps
- * over numbered slots. A machine runs plans with frames of its own, so depth costs heap and no C stack.
+ * over numbered slots. A machine runs plans with frames of its own, so depth costs heap and no C
+ * stack.
  *
  * Stack of a machine, slots of counted references or NULL:
  *   … | function value | parameters | locals | temporaries …
@@ -27,9 +28,9 @@ typedef enum anfi_step_kind {
   ANFI_STEP_CONTROL, // the row's hook alone: it checks what it needs and has no use for types
   ANFI_STEP_SWITCH,  // makes only the operand that is chosen
   ANFI_STEP_TUPLE,
-  ANFI_STEP_ITEM,    // of a tuple, at a constant index
-  ANFI_STEP_CALL,    // in[0] is the callee
-  ANFI_STEP_TAIL,    // the same as the graph's last step: its frame is given up
+  ANFI_STEP_ITEM, // of a tuple, at a constant index
+  ANFI_STEP_CALL, // in[0] is the callee
+  ANFI_STEP_TAIL, // the same as the graph's last step: its frame is given up
   ANFI_STEP_RETURN
 } anfi_step_kind;
 
@@ -48,8 +49,8 @@ typedef struct anfi_step {
 
 /* A graph that captures, in an operand: where its captures are in the frame that makes it. */
 typedef struct anfi_closure {
-  const anfi_fn *f;   // the constant: code, and arguments that are bound already
-  bool self;          // the running graph: its function value will do
+  const anfi_fn *f; // the constant: code, and arguments that are bound already
+  bool self;        // the running graph: its function value will do
   uint32_t n;
   const uint32_t *in;
 } anfi_closure;
@@ -57,11 +58,11 @@ typedef struct anfi_closure {
 typedef struct anfi_plan {
   anf_graph *graph;
   uint32_t nparam, ncapture, nslot, nstep, nunused;
-  bool checked;                  // does a parameter have a declared type?
+  bool checked; // does a parameter have a declared type?
   anfi_step *step;
-  const anf_type **declared;     // by parameter, or NULL
-  const uint32_t *unused;        // parameters that nothing uses
-  ANFI_VEC(anf_value *) consts;  // borrowed
+  const anf_type **declared;    // by parameter, or NULL
+  const uint32_t *unused;       // parameters that nothing uses
+  ANFI_VEC(anf_value *) consts; // borrowed
   ANFI_VEC(anfi_closure) closures;
 } anfi_plan;
 
@@ -71,10 +72,10 @@ typedef struct anfi_program {
   anf_module *module;
   const anf_analysis *an;
   anfi_arena *arena;
-  const anfi_plan **plans;            // by graph id, made when first called
-  uint32_t *owner, *slot;             // by node id: graph id + 1 that `slot` was set for; its operand
-  uint32_t *last;                     // by node id: the last step that uses it
-  anfi_values *held;                  // values made for plans
+  const anfi_plan **plans; // by graph id, made when first called
+  uint32_t *owner, *slot;  // by node id: graph id + 1 that `slot` was set for; its operand
+  uint32_t *last;          // by node id: the last step that uses it
+  anfi_values *held;       // values made for plans
 } anfi_program;
 
 /* Of a graph that belongs to the program; NULL with E0420 if it cannot run. */
@@ -90,12 +91,12 @@ typedef struct anfi_dim_size {
 typedef struct anfi_fit {
   anf_ctx *cx;
   anfi_arena *arena;
-  bool host;                     // from outside: what loses nothing is converted
+  bool host; // from outside: what loses nothing is converted
   ANFI_VEC(anfi_dim_size) dims;
-  const anf_type *want;          // of the part that did not fit
+  const anf_type *want; // of the part that did not fit
   const anf_value *got;
-  int64_t symbol, size;          // a dim that stands for another size already, or 0
-  bool range;                    // the type would do, the number is outside
+  int64_t symbol, size; // a dim that stands for another size already, or 0
+  bool range;           // the type would do, the number is outside
 } anfi_fit;
 /* Whether v fits t, and what becomes of it: a new reference. Records nothing. */
 bool anfi_fit_value(anfi_fit *f, anf_value *v, const anf_type *t, anf_value **out);
@@ -110,31 +111,31 @@ void anfi_put_kind(anf_text *o, const anf_value *v);
 
 typedef struct anfi_mapping anfi_mapping;
 typedef struct anfi_call_frame {
-  const anfi_plan *plan;   // NULL: a mapping
+  const anfi_plan *plan; // NULL: a mapping
   anfi_mapping *map;
   size_t base;
-  uint32_t pc;             // next step
-  const anf_graph *want;   // whose declared result type the result must fit, or NULL
+  uint32_t pc;           // next step
+  const anf_graph *want; // whose declared result type the result must fit, or NULL
 } anfi_call_frame;
 
 typedef struct anfi_machine {
   anf_ctx *cx;
-  anfi_arena arena;              // plans and other things of the whole run
-  anfi_arena scratch;            // of one step
+  anfi_arena arena;   // plans and other things of the whole run
+  anfi_arena scratch; // of one step
   anf_run_opts opts;
   anfi_program *programs;
   anfi_values held;
   anfi_call_frame *frame;
   size_t nframe, frame_cap;
-  anf_value **slot;              // INVARIANT: slot[0..sp) are owned or NULL
+  anf_value **slot; // INVARIANT: slot[0..sp) are owned or NULL
   size_t sp, slot_cap;
-  anf_value **arg;               // borrowed inputs of one step
+  anf_value **arg; // borrowed inputs of one step
   size_t arg_cap;
-  anf_value *acc;                // a result on its way, owned
-  anf_text text;                 // what is printed, and words for messages
-  anfi_fit fit, outer;           // of calls inside, of the call from outside
-  const anf_graph *outer_graph;  // what was called from outside
-  uint64_t steps, fuel;          // steps taken when fuel was last given; steps until the next check
+  anf_value *acc;               // a result on its way, owned
+  anf_text text;                // what is printed, and words for messages
+  anfi_fit fit, outer;          // of calls inside, of the call from outside
+  const anf_graph *outer_graph; // what was called from outside
+  uint64_t steps, fuel;         // steps taken when fuel was last given; steps until the next check
 } anfi_machine;
 
 static inline void anfi_drop(anf_value *v) {
@@ -147,8 +148,8 @@ static inline anf_value *anfi_keep(anf_value *v) {
 }
 
 /* interp.c */
-anfi_loc anfi_machine_loc(const anfi_machine *m); // of the step that runs
-void anfi_machine_reserve(anfi_machine *m, size_t n); // n more slots
+anfi_loc anfi_machine_loc(const anfi_machine *m);                     // of the step that runs
+void anfi_machine_reserve(anfi_machine *m, size_t n);                 // n more slots
 static inline void anfi_machine_push(anfi_machine *m, anf_value *v) { // takes the reference
   m->slot[m->sp++] = v;
 }
@@ -164,16 +165,18 @@ bool anfi_machine_leave(anfi_machine *m);
 bool anfi_step_run(anfi_machine *m, anfi_call_frame *f); // the next step of a frame with a plan
 /* Room for n borrowed values, until the next call. */
 anf_value **anfi_machine_args(anfi_machine *m, size_t n);
-bool anfi_machine_eval(anfi_machine *m, uint16_t op, size_t n, anf_value *const *in, anf_value *const *attr,
-                       anf_value **out);
+bool anfi_machine_eval(anfi_machine *m, uint16_t op, size_t n, anf_value *const *in,
+                       anf_value *const *attr, anf_value **out);
 
 /* interp_map.c: HyperMap, Map, and the choice of a multitype function */
 bool anfi_map_is_leaf(uint16_t op, const anf_value *first);
 bool anfi_map_start(anfi_machine *m, size_t p, uint16_t op);
 bool anfi_map_step(anfi_machine *m, anfi_mapping *map, size_t base);
-void anfi_map_take(anfi_mapping *map, anf_value *v); // takes the reference: result of the call it made
+void anfi_map_take(anfi_mapping *map,
+                   anf_value *v); // takes the reference: result of the call it made
 void anfi_map_free(anf_ctx *cx, anfi_mapping *map);
-/* slot[p + 1] is a tuple of functions: the one that fits the arguments after it takes the callee's place. */
+/* slot[p + 1] is a tuple of functions: the one that fits the arguments after it takes the callee's
+ * place. */
 bool anfi_pick_function(anfi_machine *m, size_t p);
 
 #endif

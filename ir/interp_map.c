@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions of functions: HyperMap and Map walk their arguments' nesting with a stack of levels, one
- * machine step a level or call, so a walk of any depth can be cancelled and needs no C stack; and the
- * choice of a multitype function. */
+/* Functions of functions: HyperMap and Map walk their arguments' nesting with a stack of levels,
+ * one machine step a level or call, so a walk of any depth can be cancelled and needs no C stack;
+ * and the choice of a multitype function. */
 #include "ir/interp.h"
 
 typedef struct {
-  anf_value *out;  // filled from the left, up to `next`
+  anf_value *out; // filled from the left, up to `next`
   size_t next;
 } level;
 
@@ -13,13 +13,17 @@ struct anfi_mapping {
   uint16_t op;
   size_t nargs;
   level *levels;
-  anf_value **in;  // nargs for each level, borrowed from the arguments
+  anf_value **in; // nargs for each level, borrowed from the arguments
   size_t n, cap;
 };
 
-static bool is_compound(const anf_value *v) { return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD; }
+static bool is_compound(const anf_value *v) {
+  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+}
 
-bool anfi_map_is_leaf(uint16_t op, const anf_value *first) { return op == ANF_OP_HyperMap && !is_compound(first); }
+bool anfi_map_is_leaf(uint16_t op, const anf_value *first) {
+  return op == ANF_OP_HyperMap && !is_compound(first);
+}
 
 void anfi_map_free(anf_ctx *cx, anfi_mapping *map) {
   for (size_t i = 0; i < map->n; i++) anf_value_release(map->levels[i].out);
@@ -28,7 +32,8 @@ void anfi_map_free(anf_ctx *cx, anfi_mapping *map) {
   anfi_raw(cx, map, sizeof *map, 0);
 }
 
-/* A failure of the second leaves the first larger than `cap` says, so they are made anew and then freed. */
+/* A failure of the second leaves the first larger than `cap` says, so they are made anew and then
+ * freed. */
 static void grow(anf_ctx *cx, anfi_mapping *map) {
   size_t want = map->cap ? map->cap * 2 : 4, args = anfi_size_mul(cx, map->nargs, sizeof *map->in);
   size_t row = sizeof *map->levels;
@@ -51,7 +56,8 @@ static void grow(anf_ctx *cx, anfi_mapping *map) {
 
 static bool is_alike(const anf_value *a, const anf_value *b) {
   if (a->kind != b->kind || a->n != b->n) return false;
-  return a->kind == ANF_VALUE_TUPLE || !a->n || memcmp(a->type->names, b->type->names, a->n * sizeof *a->type->names) == 0;
+  return a->kind == ANF_VALUE_TUPLE || !a->n ||
+         memcmp(a->type->names, b->type->names, a->n * sizeof *a->type->names) == 0;
 }
 
 /* Opens a level over the values that map->in has for it. */
@@ -161,8 +167,8 @@ static void note_candidate(anfi_machine *m, const anf_value *f) {
     else anfi_puts(&m->text, "any");
   }
   const anfi_debug *d = &g->module->debugs.at[g->debug];
-  anfi_note(m->cx, d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere(), "it is not %s)",
-            m->text.text);
+  anfi_note(m->cx, d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere(),
+            "it is not %s)", m->text.text);
 }
 
 static bool fail_choice(anfi_machine *m, const anf_value *fs, size_t n, anf_value *const *args) {
@@ -184,7 +190,8 @@ bool anfi_pick_function(anfi_machine *m, size_t p) {
   size_t n = m->sp - p - 2, k = 0;
   bool good = fs->kind == ANF_VALUE_TUPLE;
   for (size_t i = 0; good && i < fs->n; i++) good = fs->u.item[i]->kind == ANF_VALUE_FN;
-  if (!good) return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0440, "MultiType", "a tuple of functions");
+  if (!good)
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0440, "MultiType", "a tuple of functions");
   while (k < fs->n && !accepts(m, fs->u.item[k], n, m->slot + p + 2)) k++;
   if (k == fs->n) return fail_choice(m, fs, n, m->slot + p + 2);
   anfi_drop(m->slot[p]);

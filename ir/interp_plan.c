@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a graph to a plan: CNodes in evaluation order become steps, operands become slots.
- * A slot is free again after the last step that uses it, so a plan has as many slots as values live at
- * one time, and a running program holds no value that it does not need.
- * Linear in the graph and in the captures of the graphs that it makes function values of. */
+ * A slot is free again after the last step that uses it, so a plan has as many slots as values live
+ * at one time, and a running program holds no value that it does not need. Linear in the graph and
+ * in the captures of the graphs that it makes function values of. */
 #include "ir/interp.h"
 
 typedef struct {
@@ -11,9 +11,9 @@ typedef struct {
   anf_graph *g;
   const anfi_graph_info *info;
   anfi_arena *tmp;
-  ANFI_VEC(uint32_t) operands;  // of the step that is made
+  ANFI_VEC(uint32_t) operands; // of the step that is made
   ANFI_VEC(uint32_t) kills;
-  ANFI_VEC(uint32_t) free;      // slots
+  ANFI_VEC(uint32_t) free; // slots
   uint32_t nslot;
 } maker;
 
@@ -47,7 +47,8 @@ static void find_last_uses(maker *k) {
   for (size_t i = 0; i < k->g->params.n; i++) k->p->last[k->g->params.at[i]->id] = ANFI_NO_SLOT;
   for (size_t i = 0; i < k->info->order.n; i++) k->p->last[k->info->order.at[i]->id] = ANFI_NO_SLOT;
   for (size_t i = 0; i < k->info->order.n; i++)
-    for (uint32_t j = 0; j < k->info->order.at[i]->nin; j++) use(k, k->info->order.at[i]->in[j].def, (uint32_t)i);
+    for (uint32_t j = 0; j < k->info->order.at[i]->nin; j++)
+      use(k, k->info->order.at[i]->in[j].def, (uint32_t)i);
   use(k, k->g->result, limited(k, k->info->order.n));
 }
 
@@ -67,8 +68,10 @@ static bool add_closure(maker *k, anf_graph *h, const anf_value *f, uint32_t *ou
     if (!find(k, hi->free.at[i], &in[i])) return false;
   *out = anfi_operand(ANFI_CLOSURE, limited(k, k->plan->closures.n));
   anfi_push(k->p->arena, &k->plan->closures,
-            ((anfi_closure){.f = anfi_value_fn(f), .self = h == k->g && !anfi_value_fn(f)->nbound,
-                            .n = limited(k, hi->free.n), .in = in}));
+            ((anfi_closure){.f = anfi_value_fn(f),
+                            .self = h == k->g && !anfi_value_fn(f)->nbound,
+                            .n = limited(k, hi->free.n),
+                            .in = in}));
   return true;
 }
 
@@ -81,7 +84,8 @@ static uint32_t add_const(maker *k, anf_value *v) {
 static bool operand_of(maker *k, const anf_node *n, uint32_t *out) {
   if (n->kind != ANFI_VALUE) return find(k, n, out);
   anf_graph *h = anfi_value_graph(n);
-  if (h && k->p->an->graphs[h->id].free.n && !anfi_value_fn(n->u.value)->ncapture) return add_closure(k, h, n->u.value, out);
+  if (h && k->p->an->graphs[h->id].free.n && !anfi_value_fn(n->u.value)->ncapture)
+    return add_closure(k, h, n->u.value, out);
   *out = add_const(k, n->u.value);
   return true;
 }
@@ -147,7 +151,8 @@ static bool is_elementwise(const maker *k, const anfi_step *s, const anf_node *n
          arity_is_good(k, n) && n->nin <= ANFI_LEN(s->seen);
 }
 
-/* Ops that only hand values on check their own arguments and make their own result, so they need no types. */
+/* Ops that only hand values on check their own arguments and make their own result, so they need no
+ * types. */
 static bool moves_values(const anfi_op_info *op) {
   static const char *const families[] = {"control", "tuples", "records"};
   for (size_t i = 0; i < ANFI_LEN(families); i++)
@@ -159,12 +164,14 @@ static bool moves_values(const anfi_op_info *op) {
 static anfi_step_kind kind_of_apply(const maker *k, const anfi_step *s, const anf_node *n) {
   int64_t ignored;
   bool constant = s->nattr_in == 0;
-  for (uint32_t i = 0; i < anfi_op_schema(k->p->module->cx, (anfi_opcode)n->op)->nattr; i++) constant &= s->attr[i] != NULL;
+  for (uint32_t i = 0; i < anfi_op_schema(k->p->module->cx, (anfi_opcode)n->op)->nattr; i++)
+    constant &= s->attr[i] != NULL;
   if (!arity_is_good(k, n) || !constant) return ANFI_STEP_OP;
   switch (n->op) {
   case ANF_OP_Switch: return ANFI_STEP_SWITCH;
   case ANF_OP_MakeTuple: return ANFI_STEP_TUPLE;
-  case ANF_OP_TupleGet: return anfi_value_is_int(s->attr[0], &ignored) ? ANFI_STEP_ITEM : ANFI_STEP_OP;
+  case ANF_OP_TupleGet:
+    return anfi_value_is_int(s->attr[0], &ignored) ? ANFI_STEP_ITEM : ANFI_STEP_OP;
   default: return moves_values(&anfi_op[n->op]) ? ANFI_STEP_CONTROL : ANFI_STEP_OP;
   }
 }
@@ -202,7 +209,8 @@ static bool make_step(maker *k, const anf_node *n, uint32_t at) {
 
 static bool make_return(maker *k, uint32_t at) {
   anfi_step *s = &k->plan->step[at];
-  *s = (anfi_step){.kind = ANFI_STEP_RETURN, .op = ANF_OP_NONE, .dst = ANFI_NO_SLOT, .node = k->g->result};
+  *s = (anfi_step){
+      .kind = ANFI_STEP_RETURN, .op = ANF_OP_NONE, .dst = ANFI_NO_SLOT, .node = k->g->result};
   k->operands.n = k->kills.n = 0;
   if (!add_operand(k, k->g->result)) return false;
   s->in = pack(k, s);
@@ -230,7 +238,8 @@ static bool make(maker *k) {
   anfi_plan *pl = k->plan;
   find_last_uses(k);
   make_params(k);
-  for (size_t i = 0; i < k->info->free.n; i++) bind(k, k->info->free.at[i], anfi_operand(ANFI_CAPTURE, limited(k, i)));
+  for (size_t i = 0; i < k->info->free.n; i++)
+    bind(k, k->info->free.at[i], anfi_operand(ANFI_CAPTURE, limited(k, i)));
   pl->step = ANFI_NEW_N(k->p->arena, anfi_step, k->info->order.n + 1);
   for (size_t i = 0; i < k->info->order.n; i++)
     if (!make_step(k, k->info->order.at[i], (uint32_t)i)) return false;

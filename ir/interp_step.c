@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The steps of a plan. Inputs of primitives are borrowed from the frame; arguments of calls and items of
- * tuples are new references on the stack, since they outlive it.
- * ORDER: a step releases what dies with it before it stores its result, for the slot may be the same. */
+/* The steps of a plan. Inputs of primitives are borrowed from the frame; arguments of calls and
+ * items of tuples are new references on the stack, since they outlive it. ORDER: a step releases
+ * what dies with it before it stores its result, for the slot may be the same. */
 #include "ir/interp.h"
 #include "ir/kernel.h"
 
@@ -11,7 +11,9 @@ typedef anfi_step step;
 
 /* ---- operands ---- */
 
-static const anfi_fn *running(const machine *m, const frame *f) { return anfi_value_fn(m->slot[f->base - 1]); }
+static const anfi_fn *running(const machine *m, const frame *f) {
+  return anfi_value_fn(m->slot[f->base - 1]);
+}
 
 /* Of an operand that exists already. */
 static anf_value *look(const machine *m, const frame *f, uint32_t o) {
@@ -34,7 +36,8 @@ static anf_value *new_closure(const machine *m, const frame *f, const anfi_closu
 }
 
 static anf_value *make(const machine *m, const frame *f, uint32_t o) {
-  if (anfi_operand_kind(o) == ANFI_CLOSURE) return new_closure(m, f, &f->plan->closures.at[anfi_operand_at(o)]);
+  if (anfi_operand_kind(o) == ANFI_CLOSURE)
+    return new_closure(m, f, &f->plan->closures.at[anfi_operand_at(o)]);
   return anfi_keep(look(m, f, o));
 }
 
@@ -73,18 +76,25 @@ anf_value **anfi_machine_args(machine *m, size_t n) {
   if (m->arg_cap >= n) return m->arg;
   size_t want = m->arg_cap ? m->arg_cap * 2 : 16;
   if (want < n) want = n;
-  anf_value **p = (anf_value **)anfi_raw(m->cx, m->arg, m->arg_cap * sizeof *p, anfi_size_mul(m->cx, want, sizeof *p));
+  anf_value **p = (anf_value **)anfi_raw(m->cx, m->arg, m->arg_cap * sizeof *p,
+                                         anfi_size_mul(m->cx, want, sizeof *p));
   if (!p) anfi_throw_nomem(m->cx);
   m->arg = p;
   m->arg_cap = want;
   return p;
 }
 
-bool anfi_machine_eval(machine *m, uint16_t op, size_t n, anf_value *const *in, anf_value *const *attr,
-                       anf_value **out) {
+bool anfi_machine_eval(machine *m, uint16_t op, size_t n, anf_value *const *in,
+                       anf_value *const *attr, anf_value **out) {
   const anfi_op_info *info = &anfi_op[op];
-  anfi_eval q = {.cx = m->cx, .op = (anfi_opcode)op, .loc = anfi_machine_loc(m), .n = n, .in = in, .attr = attr};
-  if ((info->flags & ANFI_TRANSFORM) && !info->eval) return anfi_fail(m->cx, q.loc, ANF_E0417, info->name);
+  anfi_eval q = {.cx = m->cx,
+                 .op = (anfi_opcode)op,
+                 .loc = anfi_machine_loc(m),
+                 .n = n,
+                 .in = in,
+                 .attr = attr};
+  if ((info->flags & ANFI_TRANSFORM) && !info->eval)
+    return anfi_fail(m->cx, q.loc, ANF_E0417, info->name);
   if (!anfi_eval_op(&q)) return false;
   *out = q.out;
   return true;
@@ -96,7 +106,8 @@ static anf_value **inputs(machine *m, const frame *f, const step *s, size_t natt
   anfi_machine_reserve(m, s->nin);
   for (uint32_t i = 0; i < s->nin; i++) a[i] = borrow(m, f, s->in[i]);
   size_t from = s->nin - s->nattr_in;
-  for (size_t k = 0; k < nattr; k++) a[s->nin + k] = s->attr[k] || from == s->nin ? s->attr[k] : a[from++];
+  for (size_t k = 0; k < nattr; k++)
+    a[s->nin + k] = s->attr[k] || from == s->nin ? s->attr[k] : a[from++];
   return a;
 }
 
@@ -118,8 +129,13 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
     return done(m, f, s, v);
   }
   v = m->acc = anfi_value_new_tensor(m->cx, s->type);
-  anfi_eval q = {.cx = m->cx, .op = (anfi_opcode)s->op, .loc = anfi_node_loc(s->node), .n = s->nin, .in = in,
-                 .type = s->type, .out = v};
+  anfi_eval q = {.cx = m->cx,
+                 .op = (anfi_opcode)s->op,
+                 .loc = anfi_node_loc(s->node),
+                 .n = s->nin,
+                 .in = in,
+                 .type = s->type,
+                 .out = v};
   if (!anfi_eval_scalar(&q)) return false;
   m->acc = NULL;
   return done(m, f, s, v);
@@ -135,15 +151,21 @@ static bool op_step(machine *m, const frame *f, const step *s) {
 
 static anf_status hook(anfi_eval *q) {
   ANFI_ENTRY(q->cx, NULL);
-  if (!anfi_op[q->op].eval(q) && !anfi_failed(q->cx)) anfi_fail(q->cx, q->loc, ANF_E0001, anfi_op[q->op].name);
+  if (!anfi_op[q->op].eval(q) && !anfi_failed(q->cx))
+    anfi_fail(q->cx, q->loc, ANF_E0001, anfi_op[q->op].name);
   return anfi_leave(q->cx);
 }
 
 static bool control_step(machine *m, const frame *f, const step *s) {
   size_t sp = m->sp;
   anf_value **a = inputs(m, f, s, anfi_op_schema(m->cx, (anfi_opcode)s->op)->nattr);
-  anfi_eval q = {.cx = m->cx, .op = (anfi_opcode)s->op, .loc = anfi_machine_loc(m), .n = s->nin, .in = a,
-                 .attr = a + s->nin, .scratch = &m->scratch};
+  anfi_eval q = {.cx = m->cx,
+                 .op = (anfi_opcode)s->op,
+                 .loc = anfi_machine_loc(m),
+                 .n = s->nin,
+                 .in = a,
+                 .attr = a + s->nin,
+                 .scratch = &m->scratch};
   anf_status st = hook(&q);
   if (st != ANF_OK) {
     anf_value_release(q.out);
@@ -161,7 +183,8 @@ static bool control_step(machine *m, const frame *f, const step *s) {
 static bool switch_step(machine *m, const frame *f, const step *s) {
   if (anfi_operand_kind(s->in[0]) == ANFI_CLOSURE) return control_step(m, f, s);
   const anf_value *c = look(m, f, s->in[0]);
-  if (c->kind != ANF_VALUE_TENSOR || c->type->n || c->type->dtype != ANF_BOOL) return control_step(m, f, s);
+  if (c->kind != ANF_VALUE_TENSOR || c->type->n || c->type->dtype != ANF_BOOL)
+    return control_step(m, f, s);
   return done(m, f, s, make(m, f, s->in[c->u.data[0] ? 1 : 2]));
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Does a value fit a declared type, and what becomes of it. A number without a type takes the declared
- * one; a value from outside is also converted where that loses nothing; else types must match.
- * A dim's name stands for one size throughout a set of values.
- * Two walks with stacks of their own: the first only looks, and almost always finds nothing to convert;
- * the second copies what changes. Both follow the declared type, so they are as long as it is. */
+/* Does a value fit a declared type, and what becomes of it. A number without a type takes the
+ * declared one; a value from outside is also converted where that loses nothing; else types must
+ * match. A dim's name stands for one size throughout a set of values. Two walks with stacks of
+ * their own: the first only looks, and almost always finds nothing to convert; the second copies
+ * what changes. Both follow the declared type, so they are as long as it is. */
 #include "ir/interp.h"
 
 typedef struct {
@@ -16,7 +16,8 @@ typedef ANFI_VEC(pair) pairs;
 
 static bool int_in_int(bool huge, int64_t x, anf_dtype to) {
   int bits = 8 * (int)anf_dtype_bytes(to);
-  if (anfi_dtype_class(to) == ANFI_CLASS_UNSIGNED) return huge ? bits == 64 : x >= 0 && (bits == 64 || x < (int64_t)1 << bits);
+  if (anfi_dtype_class(to) == ANFI_CLASS_UNSIGNED)
+    return huge ? bits == 64 : x >= 0 && (bits == 64 || x < (int64_t)1 << bits);
   if (huge) return false;
   return bits == 64 || (x >= -((int64_t)1 << (bits - 1)) && x < (int64_t)1 << (bits - 1));
 }
@@ -101,7 +102,8 @@ static bool fn_fits(const anf_value *v, const anf_type *t) {
 /* The value itself, without its items. */
 static bool shallow_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   switch ((anf_type_kind)t->kind) {
-  case ANF_TYPE_TENSOR: return (v->kind == ANF_VALUE_TENSOR && v->type == t) || tensor_fits(f, v, t);
+  case ANF_TYPE_TENSOR:
+    return (v->kind == ANF_VALUE_TENSOR && v->type == t) || tensor_fits(f, v, t);
   case ANF_TYPE_TUPLE: return v->kind == ANF_VALUE_TUPLE && v->n == t->n;
   case ANF_TYPE_RECORD: return same_fields(v, t);
   case ANF_TYPE_FN: return fn_fits(v, t);
@@ -113,7 +115,9 @@ static bool shallow_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   return false;
 }
 
-static bool is_compound(const anf_type *t) { return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD; }
+static bool is_compound(const anf_type *t) {
+  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+}
 
 static bool one_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   f->symbol = 0;
@@ -140,7 +144,8 @@ static bool all_fit(anfi_fit *f, anf_value *v, const anf_type *t, bool *same) {
   return true;
 }
 
-/* ---- converting: every new part hangs in the new whole from its birth, so a guard on that is enough ---- */
+/* ---- converting: every new part hangs in the new whole from its birth, so a guard on that is
+ * enough ---- */
 
 typedef struct {
   anf_value *from, *to;
@@ -163,7 +168,9 @@ static void settle_record(anf_ctx *cx, anfi_arena *a, anf_value *v) {
 }
 
 static anf_value *convert_all(anf_ctx *cx, anf_value *v, const anf_type *t) {
-  if (!is_compound(t)) return t->kind == ANF_TYPE_TENSOR ? anfi_value_cast(v, (anf_dtype)t->dtype) : anf_value_retain(v);
+  if (!is_compound(t))
+    return t->kind == ANF_TYPE_TENSOR ? anfi_value_cast(v, (anf_dtype)t->dtype)
+                                      : anf_value_retain(v);
   anfi_arena *a = anfi_scratch(cx);
   ANFI_VEC(copying) st = {0};
   anf_value *root = new_like(v);
@@ -195,7 +202,8 @@ static bool fit(anfi_fit *f, anf_value *v, const anf_type *t, anf_value **out) {
 }
 
 /* Each use is a frame of its own, so that its scratch memory goes with it. */
-static anf_status fit_in_frame(anfi_fit *f, anf_value *v, const anf_type *t, bool *fits, anf_value **out) {
+static anf_status fit_in_frame(anfi_fit *f, anf_value *v, const anf_type *t, bool *fits,
+                               anf_value **out) {
   ANFI_ENTRY(f->cx, NULL);
   *fits = fit(f, v, t, out);
   return anfi_leave(f->cx);
@@ -243,7 +251,8 @@ const char *anfi_fit_why(anfi_fit *f, anf_text *o) {
   o->len = 0;
   anfi_put_type(o, f->cx, f->want);
   anfi_puts(o, " is needed, ");
-  if (f->symbol) anfi_putf(o, "%s being %lld, ", anf_dim_name(f->cx, f->symbol), (long long)f->size);
+  if (f->symbol)
+    anfi_putf(o, "%s being %lld, ", anf_dim_name(f->cx, f->symbol), (long long)f->size);
   anfi_puts(o, "and ");
   anfi_put_kind(o, f->got);
   anfi_puts(o, " was given");

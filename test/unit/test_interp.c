@@ -1,98 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The interpreter: what a program gives, what it costs, how it fails. Graphs are built with the C API, so
- * that the text language is not needed to test it; expected values are worked out by hand. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+/* The interpreter: what programs give, what they cost, where they stop. Expected values are worked
+ * out by hand. */
+#include "test/unit/program.h"
 
-#include <cmocka.h>
-
-#include "anfora/anfora.h"
-#include "ir/ir.h"
-#include "test/unit/fault.h"
-
-#include <string.h>
-
-#define NODES(...) ((anf_node *[]){__VA_ARGS__})
-#define OP(g, name, ...) anf_op((g), (name), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
-#define CALL(g, f, ...) anf_call((g), (f), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
-#define CALL0(g, f) anf_call((g), (f), 0, NULL)
 #if defined(ANF_HOSTILE) || defined(__SANITIZE_ADDRESS__)
 #define LONG_LOOP 100000 // these builds are slow
 #else
 #define LONG_LOOP 1000000
 #endif
-
-typedef struct world {
-  anf_ctx *cx;
-  anf_module *m;
-  anf_diag *d;
-  fault_heap heap; // fails nothing, counts bytes
-  char printed[400];
-} world;
-
-static int setup(void **state) {
-  world *w = calloc(1, sizeof *w);
-  anf_ctx_opts o = {.size = sizeof o, .allocator = {fault_alloc, &w->heap}};
-  w->cx = anf_ctx_new(&o);
-  w->m = anf_module_new(w->cx);
-  w->d = anf_diag_new(w->cx);
-  *state = w;
-  return w->d ? 0 : 1;
-}
-
-static int teardown(void **state) {
-  world *w = *state;
-  anf_diag_free(w->d);
-  anf_module_free(w->m);
-  anf_ctx_free(w->cx);
-  bool clean = w->heap.bytes == 0;
-  free(w);
-  return clean ? 0 : 1;
-}
-
-static const anf_type *scalar(anf_ctx *cx, anf_dtype d) { return anf_type_scalar(cx, d); }
-
-/* Runs g of the world's module on the arguments, which it takes. */
-static anf_status run_opts(world *w, const anf_run_opts *o, anf_graph *g, size_t n, anf_value **args, anf_value **out) {
-  assert_int_equal(anf_module_status(w->m), ANF_OK);
-  anf_status st = anf_run(g, n, args, o, w->d, out);
-  for (size_t i = 0; i < n; i++) anf_value_release(args[i]);
-  return st;
-}
-
-static anf_value *run(world *w, anf_graph *g, size_t n, anf_value **args) {
-  anf_value *v = NULL;
-  anf_status st = run_opts(w, NULL, g, n, args, &v);
-  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
-  assert_int_equal(st, ANF_OK);
-  return v;
-}
-
-static int64_t take_i64(anf_value *v) {
-  assert_int_equal(anf_value_get_kind(v), ANF_VALUE_TENSOR);
-  int64_t x = anf_value_get_i64(v, 0);
-  anf_value_release(v);
-  return x;
-}
-
-static int64_t run1(world *w, anf_graph *g, int64_t x) { return take_i64(run(w, g, 1, (anf_value *[]){anf_value_i64(w->cx, x)})); }
-
-/* The run fails with this code, first, and gives no value. */
-static void run_fails(world *w, anf_graph *g, size_t n, anf_value **args, anf_status st, const char *code) {
-  anf_value *v = NULL;
-  anf_diag_clear(w->d);
-  assert_int_equal(run_opts(w, NULL, g, n, args, &v), st);
-  assert_null(v);
-  assert_true(anf_diag_count(w->d) > 0);
-  assert_string_equal(anf_diag_at(w->d, 0)->code, code);
-}
-
-static const char *message(world *w, size_t i) { return i < anf_diag_count(w->d) ? anf_diag_at(w->d, i)->message : ""; }
-static void says(world *w, size_t i, const char *part) {
-  if (!strstr(message(w, i), part)) fail_msg("'%s' is not in '%s'", part, message(w, i));
-}
 
 /* ---- programs ---- */
 
@@ -105,7 +20,8 @@ static anf_graph *fibonacci(anf_module *m, bool typed) {
   if (typed && fib) anf_graph_set_result_type(fib, scalar(cx, ANF_I64));
   anf_return(zero, anf_int(m, 0));
   anf_return(one, anf_int(m, 1));
-  anf_node *a = CALL(sum, f, OP(sum, "Sub", n, anf_int(m, 1))), *b = CALL(sum, f, OP(sum, "Sub", n, anf_int(m, 2)));
+  anf_node *a = CALL(sum, f, OP(sum, "Sub", n, anf_int(m, 1))),
+           *b = CALL(sum, f, OP(sum, "Sub", n, anf_int(m, 2)));
   anf_return(sum, OP(sum, "Add", a, b));
   anf_node *is1 = OP(more, "Equal", n, anf_int(m, 1));
   anf_return(more, CALL0(more, anf_switch(more, is1, anf_graph_node(one), anf_graph_node(sum))));
@@ -130,22 +46,14 @@ static void test_fibonacci(void **state) {
 
 static void test_hof(void **state) {
   world *w = *state;
-  anf_graph *hof = anf_graph_new(w->m, "hof"), *f = anf_graph_new(w->m, "f"), *g = anf_graph_new(w->m, "g");
+  anf_graph *hof = anf_graph_new(w->m, "hof"), *f = anf_graph_new(w->m, "f"),
+            *g = anf_graph_new(w->m, "g");
   anf_node *x = anf_param(hof, "x", NULL), *fx = anf_param(f, "x", NULL);
   anf_return(f, OP(f, "Add", fx, anf_int(w->m, 3)));
   anf_node *fn = anf_param(g, "function", NULL), *gx = anf_param(g, "x", NULL);
   anf_return(g, OP(g, "Mul", CALL(g, fn, gx), CALL(g, fn, gx)));
   anf_return(hof, CALL(hof, anf_graph_node(g), anf_graph_node(f), x));
   assert_int_equal(run1(w, hof, 2), 25);
-}
-
-/* func_outer(a, b) = fn (c) a + b + c */
-static anf_graph *func_outer(anf_module *m) {
-  anf_graph *outer = anf_graph_new(m, "func_outer"), *inner = anf_graph_new(m, "func_inner");
-  anf_node *a = anf_param(outer, "a", NULL), *b = anf_param(outer, "b", NULL), *c = anf_param(inner, "c", NULL);
-  anf_return(inner, OP(inner, "Add", OP(inner, "Add", a, b), c));
-  anf_return(outer, anf_graph_node(inner));
-  return outer;
 }
 
 static void test_closure(void **state) {
@@ -176,7 +84,8 @@ static void test_seed_001(void **state) { // test_f(3, 4): a = 2, b = 6, 6 * (2 
 /* A closure returned to the host, called later, and after its program has run again. */
 static void test_returned_function(void **state) {
   world *w = *state;
-  anf_value *f = run(w, func_outer(w->m), 2, (anf_value *[]){anf_value_i64(w->cx, 10), anf_value_i64(w->cx, 20)});
+  anf_value *f = run(w, func_outer(w->m), 2,
+                     (anf_value *[]){anf_value_i64(w->cx, 10), anf_value_i64(w->cx, 20)});
   assert_int_equal(anf_value_get_kind(f), ANF_VALUE_FN);
   for (int64_t i = 0; i < 3; i++) {
     anf_value *arg = anf_value_i64(w->cx, i), *v = NULL;
@@ -190,18 +99,22 @@ static void test_returned_function(void **state) {
 /* pick(n): if n < 0 a closure over a, else one over b and n, called with 100 */
 static void test_choice_among_closures(void **state) {
   world *w = *state;
-  anf_graph *g = anf_graph_new(w->m, "pick"), *yes = anf_graph_new(w->m, "✓pick"), *no = anf_graph_new(w->m, "✗pick");
-  anf_node *n = anf_param(g, "n", NULL), *a = OP(g, "Mul", n, anf_int(w->m, 2)), *b = OP(g, "Mul", n, anf_int(w->m, 3));
+  anf_graph *g = anf_graph_new(w->m, "pick"), *yes = anf_graph_new(w->m, "✓pick"),
+            *no = anf_graph_new(w->m, "✗pick");
+  anf_node *n = anf_param(g, "n", NULL), *a = OP(g, "Mul", n, anf_int(w->m, 2)),
+           *b = OP(g, "Mul", n, anf_int(w->m, 3));
   anf_node *p = anf_param(yes, "p", NULL), *q = anf_param(no, "q", NULL);
   anf_return(yes, OP(yes, "Add", p, a));
   anf_return(no, OP(no, "Sub", OP(no, "Add", q, b), n));
-  anf_node *f = anf_switch(g, OP(g, "Less", n, anf_int(w->m, 0)), anf_graph_node(yes), anf_graph_node(no));
+  anf_node *f =
+      anf_switch(g, OP(g, "Less", n, anf_int(w->m, 0)), anf_graph_node(yes), anf_graph_node(no));
   anf_return(g, CALL(g, f, anf_int(w->m, 100)));
   assert_int_equal(run1(w, g, -7), 86);
   assert_int_equal(run1(w, g, 7), 114);
 }
 
-/* even(n) = n == 0 or odd(n - 1), odd(n) = n != 0 and even(n - 1), as 1 and 0; all calls are last steps */
+/* even(n) = n == 0 or odd(n - 1), odd(n) = n != 0 and even(n - 1), as 1 and 0; all calls are last
+ * steps */
 static anf_graph *even(anf_module *m) {
   anf_graph *f[2] = {anf_graph_new(m, "even"), anf_graph_new(m, "odd")};
   for (int i = 0; i < 2; i++) {
@@ -222,35 +135,42 @@ static void test_mutual_recursion(void **state) {
   assert_int_equal(run1(w, f, 11), 0);
   anf_value *v = NULL;
   anf_run_opts o = {.size = sizeof o, .max_depth = 3}; // last steps take the place of their caller
-  assert_int_equal(run_opts(w, &o, f, 1, (anf_value *[]){anf_value_i64(w->cx, 100001)}, &v), ANF_OK);
+  assert_int_equal(run_opts(w, &o, f, 1, (anf_value *[]){anf_value_i64(w->cx, 100001)}, &v),
+                   ANF_OK);
   assert_int_equal(take_i64(v), 0);
 }
 
 static void test_ackermann(void **state) {
   world *w = *state;
   anf_module *m = w->m;
-  anf_graph *ack = anf_graph_new(m, "ackermann"), *m0 = anf_graph_new(m, "✓"), *m1 = anf_graph_new(m, "✗"),
-            *n0 = anf_graph_new(m, "✓✗"), *n1 = anf_graph_new(m, "✗✗");
+  anf_graph *ack = anf_graph_new(m, "ackermann"), *m0 = anf_graph_new(m, "✓"),
+            *m1 = anf_graph_new(m, "✗"), *n0 = anf_graph_new(m, "✓✗"), *n1 = anf_graph_new(m, "✗✗");
   anf_node *a = anf_param(ack, "m", NULL), *b = anf_param(ack, "n", NULL), *f = anf_graph_node(ack);
   anf_return(m0, OP(m0, "Add", b, anf_int(m, 1)));
   anf_return(n0, CALL(n0, f, OP(n0, "Sub", a, anf_int(m, 1)), anf_int(m, 1)));
   anf_node *inner = CALL(n1, f, a, OP(n1, "Sub", b, anf_int(m, 1)));
   anf_return(n1, CALL(n1, f, OP(n1, "Sub", a, anf_int(m, 1)), inner));
-  anf_return(m1, CALL0(m1, anf_switch(m1, OP(m1, "Equal", b, anf_int(m, 0)), anf_graph_node(n0), anf_graph_node(n1))));
-  anf_return(ack, CALL0(ack, anf_switch(ack, OP(ack, "Equal", a, anf_int(m, 0)), anf_graph_node(m0), anf_graph_node(m1))));
-  assert_int_equal(take_i64(run(w, ack, 2, (anf_value *[]){anf_value_i64(w->cx, 2), anf_value_i64(w->cx, 3)})), 9);
+  anf_return(m1, CALL0(m1, anf_switch(m1, OP(m1, "Equal", b, anf_int(m, 0)), anf_graph_node(n0),
+                                      anf_graph_node(n1))));
+  anf_return(ack, CALL0(ack, anf_switch(ack, OP(ack, "Equal", a, anf_int(m, 0)), anf_graph_node(m0),
+                                        anf_graph_node(m1))));
+  assert_int_equal(
+      take_i64(run(w, ack, 2, (anf_value *[]){anf_value_i64(w->cx, 2), anf_value_i64(w->cx, 3)})),
+      9);
 }
 
 /* fact = fn (self, n) if n < 1 then 1 else n * self(self, n - 1); fact(fact, n) */
 static void test_self_application(void **state) {
   world *w = *state;
   anf_module *m = w->m;
-  anf_graph *f = anf_graph_new(m, "fact"), *end = anf_graph_new(m, "✓fact"), *go = anf_graph_new(m, "✗fact"),
-            *top = anf_graph_new(m, "top");
-  anf_node *self = anf_param(f, "self", NULL), *n = anf_param(f, "n", NULL), *x = anf_param(top, "x", NULL);
+  anf_graph *f = anf_graph_new(m, "fact"), *end = anf_graph_new(m, "✓fact"),
+            *go = anf_graph_new(m, "✗fact"), *top = anf_graph_new(m, "top");
+  anf_node *self = anf_param(f, "self", NULL), *n = anf_param(f, "n", NULL),
+           *x = anf_param(top, "x", NULL);
   anf_return(end, anf_int(m, 1));
   anf_return(go, OP(go, "Mul", n, CALL(go, self, self, OP(go, "Sub", n, anf_int(m, 1)))));
-  anf_return(f, CALL0(f, anf_switch(f, OP(f, "Less", n, anf_int(m, 1)), anf_graph_node(end), anf_graph_node(go))));
+  anf_return(f, CALL0(f, anf_switch(f, OP(f, "Less", n, anf_int(m, 1)), anf_graph_node(end),
+                                    anf_graph_node(go))));
   anf_return(top, CALL(top, anf_graph_node(f), anf_graph_node(f), x));
   assert_int_equal(run1(w, top, 10), 3628800);
 }
@@ -259,27 +179,32 @@ static void test_self_application(void **state) {
 static void test_recursion_with_captures(void **state) {
   world *w = *state;
   anf_module *m = w->m;
-  anf_graph *g = anf_graph_new(m, "g"), *times = anf_graph_new(m, "times"), *end = anf_graph_new(m, "✓times"),
-            *go = anf_graph_new(m, "✗times");
+  anf_graph *g = anf_graph_new(m, "g"), *times = anf_graph_new(m, "times"),
+            *end = anf_graph_new(m, "✓times"), *go = anf_graph_new(m, "✗times");
   anf_node *x = anf_param(g, "x", NULL), *n = anf_param(times, "n", NULL);
   anf_return(end, anf_int(m, 0));
-  anf_return(go, OP(go, "Add", x, CALL(go, anf_graph_node(times), OP(go, "Sub", n, anf_int(m, 1)))));
-  anf_return(times, CALL0(times, anf_switch(times, OP(times, "Less", n, anf_int(m, 1)), anf_graph_node(end), anf_graph_node(go))));
+  anf_return(go,
+             OP(go, "Add", x, CALL(go, anf_graph_node(times), OP(go, "Sub", n, anf_int(m, 1)))));
+  anf_return(times, CALL0(times, anf_switch(times, OP(times, "Less", n, anf_int(m, 1)),
+                                            anf_graph_node(end), anf_graph_node(go))));
   anf_return(g, CALL(g, anf_graph_node(times), anf_int(m, 6)));
   assert_int_equal(run1(w, g, 7), 42);
 }
 
-/* The same, entered through Partial: the function value that runs has arguments bound, the one it makes
- * must not have them. */
+/* The same, entered through Partial: the function value that runs has arguments bound, the one it
+ * makes must not have them. */
 static void test_recursion_with_captures_and_bound(void **state) {
   world *w = *state;
   anf_module *m = w->m;
-  anf_graph *g = anf_graph_new(m, "g"), *times = anf_graph_new(m, "times"), *end = anf_graph_new(m, "✓times"),
-            *go = anf_graph_new(m, "✗times");
-  anf_node *x = anf_param(g, "x", NULL), *n = anf_param(times, "n", NULL), *k = anf_param(times, "k", NULL);
+  anf_graph *g = anf_graph_new(m, "g"), *times = anf_graph_new(m, "times"),
+            *end = anf_graph_new(m, "✓times"), *go = anf_graph_new(m, "✗times");
+  anf_node *x = anf_param(g, "x", NULL), *n = anf_param(times, "n", NULL),
+           *k = anf_param(times, "k", NULL);
   anf_return(end, k);
-  anf_return(go, OP(go, "Add", x, CALL(go, anf_graph_node(times), OP(go, "Sub", n, anf_int(m, 1)), k)));
-  anf_return(times, CALL0(times, anf_switch(times, OP(times, "Less", n, anf_int(m, 1)), anf_graph_node(end), anf_graph_node(go))));
+  anf_return(go,
+             OP(go, "Add", x, CALL(go, anf_graph_node(times), OP(go, "Sub", n, anf_int(m, 1)), k)));
+  anf_return(times, CALL0(times, anf_switch(times, OP(times, "Less", n, anf_int(m, 1)),
+                                            anf_graph_node(end), anf_graph_node(go))));
   anf_node *bound = anf_partial(g, anf_graph_node(times), 1, NODES(anf_int(m, 6)));
   anf_return(g, CALL(g, bound, anf_int(m, 100)));
   assert_int_equal(run1(w, g, 7), 142);
@@ -288,11 +213,14 @@ static void test_recursion_with_captures_and_bound(void **state) {
 static void test_functions_in_tuples(void **state) {
   world *w = *state;
   anf_module *m = w->m;
-  anf_graph *g = anf_graph_new(m, "g"), *inc = anf_graph_new(m, "inc"), *scale = anf_graph_new(m, "scale");
-  anf_node *x = anf_param(g, "x", NULL), *a = anf_param(inc, "a", NULL), *b = anf_param(scale, "b", NULL);
+  anf_graph *g = anf_graph_new(m, "g"), *inc = anf_graph_new(m, "inc"),
+            *scale = anf_graph_new(m, "scale");
+  anf_node *x = anf_param(g, "x", NULL), *a = anf_param(inc, "a", NULL),
+           *b = anf_param(scale, "b", NULL);
   anf_return(inc, OP(inc, "Add", a, anf_int(m, 1)));
   anf_return(scale, OP(scale, "Mul", b, x));
-  anf_node *fs = anf_tuple(g, 3, NODES(anf_graph_node(inc), anf_graph_node(scale), anf_op_node(m, "Sub")));
+  anf_node *fs =
+      anf_tuple(g, 3, NODES(anf_graph_node(inc), anf_graph_node(scale), anf_op_node(m, "Sub")));
   anf_node *p = CALL(g, anf_tuple_get(g, fs, 0), x), *q = CALL(g, anf_tuple_get(g, fs, 1), p);
   anf_return(g, CALL(g, anf_tuple_get(g, fs, 2), q, p));
   assert_int_equal(run1(w, g, 5), 24); // p = 6, q = 30
@@ -302,9 +230,11 @@ static void test_partial(void **state) {
   world *w = *state;
   anf_module *m = w->m;
   anf_graph *g = anf_graph_new(m, "g"), *f = anf_graph_new(m, "f");
-  anf_node *x = anf_param(g, "x", NULL), *a = anf_param(f, "a", NULL), *b = anf_param(f, "b", NULL), *c = anf_param(f, "c", NULL);
+  anf_node *x = anf_param(g, "x", NULL), *a = anf_param(f, "a", NULL), *b = anf_param(f, "b", NULL),
+           *c = anf_param(f, "c", NULL);
   anf_return(f, OP(f, "Sub", OP(f, "Mul", a, b), c));
-  anf_node *p = anf_partial(g, anf_graph_node(f), 1, NODES(x)), *q = anf_partial(g, p, 1, NODES(anf_int(m, 10)));
+  anf_node *p = anf_partial(g, anf_graph_node(f), 1, NODES(x)),
+           *q = anf_partial(g, p, 1, NODES(anf_int(m, 10)));
   anf_node *minus = anf_partial(g, anf_op_node(m, "Sub"), 1, NODES(CALL(g, q, anf_int(m, 1))));
   anf_return(g, CALL(g, minus, anf_int(m, 4)));
   assert_int_equal(run1(w, g, 3), 25); // 3 * 10 - 1 - 4
@@ -312,11 +242,14 @@ static void test_partial(void **state) {
 
 /* loop(i, acc) counts down in constant space: `depth` says how deep it may get. */
 static anf_graph *loop(anf_module *m) {
-  anf_graph *f = anf_graph_new(m, "↻loop"), *end = anf_graph_new(m, "✓loop"), *go = anf_graph_new(m, "✗loop");
+  anf_graph *f = anf_graph_new(m, "↻loop"), *end = anf_graph_new(m, "✓loop"),
+            *go = anf_graph_new(m, "✗loop");
   anf_node *i = anf_param(f, "i", NULL), *acc = anf_param(f, "acc", NULL);
   anf_return(end, acc);
-  anf_return(go, CALL(go, anf_graph_node(f), OP(go, "Sub", i, anf_int(m, 1)), OP(go, "Add", acc, i)));
-  anf_return(f, CALL0(f, anf_switch(f, OP(f, "Less", i, anf_int(m, 1)), anf_graph_node(end), anf_graph_node(go))));
+  anf_return(go,
+             CALL(go, anf_graph_node(f), OP(go, "Sub", i, anf_int(m, 1)), OP(go, "Add", acc, i)));
+  anf_return(f, CALL0(f, anf_switch(f, OP(f, "Less", i, anf_int(m, 1)), anf_graph_node(end),
+                                    anf_graph_node(go))));
   return f;
 }
 
@@ -358,14 +291,16 @@ static void test_loop_in_constant_space(void **state) {
 
 /* sum_to(n) = if n < 1 then 0 else n + sum_to(n - 1), which is no last step */
 static anf_graph *sum_to(anf_module *m) {
-  anf_graph *f = anf_graph_new(m, "sum_to"), *end = anf_graph_new(m, "✓sum_to"), *go = anf_graph_new(m, "✗sum_to");
+  anf_graph *f = anf_graph_new(m, "sum_to"), *end = anf_graph_new(m, "✓sum_to"),
+            *go = anf_graph_new(m, "✗sum_to");
   anf_node *n = anf_param(f, "n", scalar(anf_module_ctx(m), ANF_I64));
   anf_node_set_loc(n, "sum.anf", 1, 12);
   anf_return(end, anf_int(m, 0));
   anf_node *rest = CALL(go, anf_graph_node(f), OP(go, "Sub", n, anf_int(m, 1)));
   anf_node_set_loc(rest, "sum.anf", 2, 30);
   anf_return(go, OP(go, "Add", n, rest));
-  anf_node *call = CALL0(f, anf_switch(f, OP(f, "Less", n, anf_int(m, 1)), anf_graph_node(end), anf_graph_node(go)));
+  anf_node *call = CALL0(
+      f, anf_switch(f, OP(f, "Less", n, anf_int(m, 1)), anf_graph_node(end), anf_graph_node(go)));
   anf_return(f, call);
   return f;
 }
@@ -376,7 +311,8 @@ static void test_deep_recursion(void **state) {
   assert_int_equal(run1(w, f, LONG_LOOP), (int64_t)LONG_LOOP * (LONG_LOOP + 1) / 2);
   anf_value *v = NULL;
   anf_run_opts o = {.size = sizeof o, .max_depth = 1000};
-  assert_int_equal(run_opts(w, &o, f, 1, (anf_value *[]){anf_value_i64(w->cx, LONG_LOOP)}, &v), ANF_LIMIT);
+  assert_int_equal(run_opts(w, &o, f, 1, (anf_value *[]){anf_value_i64(w->cx, LONG_LOOP)}, &v),
+                   ANF_LIMIT);
   assert_null(v);
   assert_string_equal(anf_diag_at(w->d, 0)->code, "E0416");
   says(w, 0, "1000");
@@ -388,15 +324,17 @@ static void test_deep_recursion(void **state) {
 
 /* chain(n, acc): each turn makes a closure that holds the closure of the turn before. */
 static anf_graph *closure_chain(anf_module *m, bool in_tuples) {
-  anf_graph *f = anf_graph_new(m, "chain"), *end = anf_graph_new(m, "✓chain"), *go = anf_graph_new(m, "✗chain"),
-            *link = anf_graph_new(m, "link");
-  anf_node *n = anf_param(f, "n", NULL), *acc = anf_param(f, "acc", NULL), *x = anf_param(link, "x", NULL);
+  anf_graph *f = anf_graph_new(m, "chain"), *end = anf_graph_new(m, "✓chain"),
+            *go = anf_graph_new(m, "✗chain"), *link = anf_graph_new(m, "link");
+  anf_node *n = anf_param(f, "n", NULL), *acc = anf_param(f, "acc", NULL),
+           *x = anf_param(link, "x", NULL);
   anf_return(link, anf_tuple(link, 3, NODES(x, n, acc)));
   anf_return(end, acc);
   anf_node *made = anf_graph_node(link);
   if (in_tuples) made = anf_tuple(go, 2, NODES(made, acc));
   anf_return(go, CALL(go, anf_graph_node(f), OP(go, "Sub", n, anf_int(m, 1)), made));
-  anf_return(f, CALL0(f, anf_switch(f, OP(f, "Less", n, anf_int(m, 1)), anf_graph_node(end), anf_graph_node(go))));
+  anf_return(f, CALL0(f, anf_switch(f, OP(f, "Less", n, anf_int(m, 1)), anf_graph_node(end),
+                                    anf_graph_node(go))));
   return f;
 }
 
@@ -433,43 +371,28 @@ static anf_graph *mapping(anf_module *m, const char *op, size_t nargs) {
   return g;
 }
 
-static anf_value *pair(anf_ctx *cx, anf_value *a, anf_value *b) {
-  anf_value *v = anf_value_tuple(cx, 2, (anf_value *[]){a, b});
-  anf_value_release(a);
-  anf_value_release(b);
-  return v;
-}
-
-/* Value and type, as they are printed; takes the value. */
-static void gives(anf_ctx *cx, anf_value *v, const char *value, const char *type) {
-  anf_text t = {cx, NULL, 0, 0};
-  assert_int_equal(anf_value_print(cx, v, 0, &t), ANF_OK);
-  assert_string_equal(t.text, value);
-  t.len = 0;
-  assert_int_equal(anf_type_print(cx, anf_value_type(cx, v), &t), ANF_OK);
-  assert_string_equal(t.text, type);
-  anf_text_free(&t);
-  anf_value_release(v);
-}
-
-static anf_value *num(world *w, int64_t x) { return anf_value_int(w->cx, x); }
-
 static void test_hyper_map(void **state) {
   world *w = *state;
   anf_graph *one = mapping(w->m, "HyperMap", 1), *two = mapping(w->m, "HyperMap", 2);
   gives(w->cx, run(w, one, 2, (anf_value *[]){num(w, 4), num(w, 2)}), "42", "int");
   anf_value *nest = pair(w->cx, num(w, 1), pair(w->cx, num(w, 2), anf_value_tuple(w->cx, 0, NULL)));
-  gives(w->cx, run(w, one, 2, (anf_value *[]){num(w, 4), anf_value_retain(nest)}), "(41, (42, ()))", "(int, (int, ()))");
-  gives(w->cx, run(w, two, 3, (anf_value *[]){num(w, 4), anf_value_retain(nest), anf_value_retain(nest)}),
-         "(411, (422, ()))", "(int, (int, ()))");
-  gives(w->cx, run(w, two, 3, (anf_value *[]){num(w, 4), anf_value_retain(nest), num(w, 9)}), "(419, (429, ()))", "(int, (int, ()))");
-  run_fails(w, two, 3, (anf_value *[]){num(w, 4), anf_value_retain(nest), pair(w->cx, num(w, 1), pair(w->cx, num(w, 1), pair(w->cx, num(w, 1), num(w, 1))))},
+  gives(w->cx, run(w, one, 2, (anf_value *[]){num(w, 4), anf_value_retain(nest)}), "(41, (42, ()))",
+        "(int, (int, ()))");
+  gives(w->cx,
+        run(w, two, 3, (anf_value *[]){num(w, 4), anf_value_retain(nest), anf_value_retain(nest)}),
+        "(411, (422, ()))", "(int, (int, ()))");
+  gives(w->cx, run(w, two, 3, (anf_value *[]){num(w, 4), anf_value_retain(nest), num(w, 9)}),
+        "(419, (429, ()))", "(int, (int, ()))");
+  run_fails(w, two, 3,
+            (anf_value *[]){
+                num(w, 4), anf_value_retain(nest),
+                pair(w->cx, num(w, 1), pair(w->cx, num(w, 1), pair(w->cx, num(w, 1), num(w, 1))))},
             ANF_INVALID, "E0419");
   anf_value_release(nest);
   anf_value *fields[] = {num(w, 1), pair(w->cx, num(w, 2), num(w, 3))};
   anf_value *rec = anf_value_record(w->cx, 2, (const char *[]){"a", "b"}, fields);
-  gives(w->cx, run(w, one, 2, (anf_value *[]){anf_value_f64(w->cx, 4.0), rec}), "{a = 41.0, b = (42.0, 43.0)}",
-        "{a: f64, b: (f64, f64)}");
+  gives(w->cx, run(w, one, 2, (anf_value *[]){anf_value_f64(w->cx, 4.0), rec}),
+        "{a = 41.0, b = (42.0, 43.0)}", "{a: f64, b: (f64, f64)}");
   anf_value_release(fields[0]);
   anf_value_release(fields[1]);
 }
@@ -477,9 +400,13 @@ static void test_hyper_map(void **state) {
 static void test_map(void **state) {
   world *w = *state;
   anf_graph *two = mapping(w->m, "Map", 2);
-  gives(w->cx, run(w, two, 3, (anf_value *[]){num(w, 4), pair(w->cx, num(w, 1), num(w, 2)), pair(w->cx, num(w, 3), num(w, 5))}),
-         "(413, 425)", "(int, int)");
-  run_fails(w, two, 3, (anf_value *[]){num(w, 4), pair(w->cx, num(w, 1), num(w, 2)), num(w, 3)}, ANF_INVALID, "E0419");
+  gives(w->cx,
+        run(w, two, 3,
+            (anf_value *[]){num(w, 4), pair(w->cx, num(w, 1), num(w, 2)),
+                            pair(w->cx, num(w, 3), num(w, 5))}),
+        "(413, 425)", "(int, int)");
+  run_fails(w, two, 3, (anf_value *[]){num(w, 4), pair(w->cx, num(w, 1), num(w, 2)), num(w, 3)},
+            ANF_INVALID, "E0419");
   run_fails(w, two, 3, (anf_value *[]){num(w, 4), num(w, 1), num(w, 3)}, ANF_INVALID, "E0419");
   anf_graph *none = anf_graph_new(w->m, "none");
   anf_return(none, anf_op(none, "Map", 1, NODES(anf_op_node(w->m, "Neg"))));
@@ -501,7 +428,8 @@ static anf_graph *by_type(anf_module *m) {
   anf_ctx *cx = anf_module_ctx(m);
   anf_graph *g = anf_graph_new(m, "by_type"), *f[3];
   const anf_type *any = anf_type_simple(cx, ANF_TYPE_ANY);
-  const anf_type *types[] = {anf_type_tensor(cx, ANF_F32, 1, (int64_t[]){anf_dim_symbol(cx, "N")}), scalar(cx, ANF_I64),
+  const anf_type *types[] = {anf_type_tensor(cx, ANF_F32, 1, (int64_t[]){anf_dim_symbol(cx, "N")}),
+                             scalar(cx, ANF_I64),
                              anf_type_tuple(cx, 2, (const anf_type *[]){any, any})};
   for (int i = 0; i < 3; i++) {
     f[i] = anf_graph_new(m, i == 0 ? "vector" : i == 1 ? "integer" : "couple");
@@ -511,7 +439,8 @@ static anf_graph *by_type(anf_module *m) {
                               : anf_tuple_get(f[i], x, 0));
   }
   anf_node *x = anf_param(g, "x", NULL);
-  anf_node *fs = anf_tuple(g, 3, NODES(anf_graph_node(f[0]), anf_graph_node(f[1]), anf_graph_node(f[2])));
+  anf_node *fs =
+      anf_tuple(g, 3, NODES(anf_graph_node(f[0]), anf_graph_node(f[1]), anf_graph_node(f[2])));
   anf_node *multi = anf_partial(g, anf_op_node(m, "MultiType"), 1, NODES(fs));
   anf_return(g, CALL(g, multi, x));
   return g;
@@ -521,16 +450,20 @@ static void test_multitype(void **state) {
   world *w = *state;
   anf_graph *g = by_type(w->m);
   float data[] = {1, 2};
-  gives(w->cx, run(w, g, 1, (anf_value *[]){anf_value_tensor(w->cx, ANF_F32, 1, (int64_t[]){2}, data)}), "[2.0, 3.0]", "f32[2]");
+  gives(w->cx,
+        run(w, g, 1, (anf_value *[]){anf_value_tensor(w->cx, ANF_F32, 1, (int64_t[]){2}, data)}),
+        "[2.0, 3.0]", "f32[2]");
   assert_int_equal(run1(w, g, 21), 42);
-  gives(w->cx, run(w, g, 1, (anf_value *[]){num(w, 4)}), "8", "i64"); // a weak integer takes the parameter's type
+  gives(w->cx, run(w, g, 1, (anf_value *[]){num(w, 4)}), "8",
+        "i64"); // a weak integer takes the parameter's type
   gives(w->cx, run(w, g, 1, (anf_value *[]){pair(w->cx, num(w, 7), num(w, 8))}), "7", "int");
   run_fails(w, g, 1, (anf_value *[]){anf_value_f64(w->cx, 1.0)}, ANF_INVALID, "E0418");
   says(w, 0, "none of the 3 functions accepts (f64)");
   says(w, 1, "vector(f32[N])");
   says(w, 3, "couple((any, any))");
   anf_graph *bad = anf_graph_new(w->m, "bad");
-  anf_return(bad, OP(bad, "MultiType", anf_tuple(bad, 1, NODES(anf_int(w->m, 1))), anf_int(w->m, 2)));
+  anf_return(bad,
+             OP(bad, "MultiType", anf_tuple(bad, 1, NODES(anf_int(w->m, 1))), anf_int(w->m, 2)));
   run_fails(w, bad, 0, NULL, ANF_INVALID, "E0440");
 }
 
@@ -553,7 +486,9 @@ static void test_print_in_order(void **state) {
   anf_effect(g, OP(g, "Print", s, x));
   anf_node *y = OP(g, "Add", x, anf_int(m, 1));
   anf_effect(g, OP(g, "Print", anf_tuple(g, 2, NODES(x, y))));
-  anf_effect(g, CALL(g, anf_switch(g, OP(g, "Less", x, y), anf_op_node(m, "Print"), anf_op_node(m, "Neg")), y));
+  anf_effect(
+      g, CALL(g, anf_switch(g, OP(g, "Less", x, y), anf_op_node(m, "Print"), anf_op_node(m, "Neg")),
+              y));
   anf_return(g, y);
   anf_run_opts o = {.size = sizeof o, .print = print_to, .print_user = w};
   anf_value *v = NULL;
@@ -578,257 +513,6 @@ static void test_assert(void **state) {
   run_fails(w, g, 1, (anf_value *[]){num(w, -1)}, ANF_INVALID, "E0442");
   says(w, 0, "x must be positive");
   assert_int_equal(anf_diag_at(w->d, 0)->line, 4);
-}
-
-/* ---- attributes given by nodes ---- */
-
-static void test_attribute_from_node(void **state) {
-  world *w = *state;
-  anf_module *m = w->m;
-  anf_graph *g = anf_graph_new(m, "g");
-  anf_node *t = anf_param(g, "t", NULL), *i = anf_param(g, "i", NULL);
-  anf_return(g, anf_op_attrs(g, "TupleGet", 1, &t, 1, &(anf_attr){"index", NULL, i}));
-  assert_int_equal(take_i64(run(w, g, 2, (anf_value *[]){pair(w->cx, num(w, 5), num(w, 6)), num(w, 1)})), 6);
-  run_fails(w, g, 2, (anf_value *[]){pair(w->cx, num(w, 5), num(w, 6)), anf_value_none(w->cx)}, ANF_INVALID, "E0205");
-}
-
-/* ---- types at the boundary and inside ---- */
-
-static anf_graph *typed_identity(anf_module *m, const anf_type *t) {
-  anf_graph *g = anf_graph_new(m, "id");
-  anf_node *x = anf_param(g, "x", t);
-  anf_node_set_loc(x, "t.anf", 1, 8);
-  anf_return(g, x);
-  return g;
-}
-
-static void test_arguments_are_converted(void **state) {
-  world *w = *state;
-  anf_ctx *cx = w->cx;
-  static const struct { anf_dtype from, to; double x; bool good; } cases[] = {
-      {ANF_INT, ANF_I8, 127, true},      {ANF_INT, ANF_I8, 128, false},     {ANF_INT, ANF_U8, -1, false},
-      {ANF_INT, ANF_F32, 16777217, true}, {ANF_INT, ANF_BOOL, 1, false},    {ANF_FLOAT, ANF_F16, 0.1, true},
-      {ANF_FLOAT, ANF_I32, 1.0, false},  {ANF_I64, ANF_I32, 5, true},       {ANF_I64, ANF_I32, 2147483648.0, false},
-      {ANF_I64, ANF_U64, -5, false},     {ANF_U8, ANF_I8, 200, false},      {ANF_I64, ANF_F32, 16777216, true},
-      {ANF_I64, ANF_F32, 16777217, false}, {ANF_I32, ANF_F16, 65504, true}, {ANF_I32, ANF_F16, 65536, false},
-      {ANF_F32, ANF_F64, 0.5, true},     {ANF_F64, ANF_F32, 0.5, false},    {ANF_F16, ANF_BF16, 1, false},
-      {ANF_BOOL, ANF_I32, 1, false},     {ANF_F32, ANF_C64, 2, true},       {ANF_F64, ANF_C64, 2, false},
-      {ANF_I32, ANF_C64, 3, true},       {ANF_INT, ANF_C128, 3, true},      {ANF_F32, ANF_I32, 1, false},
-      {ANF_I8, ANF_BF16, -128, true},    {ANF_I16, ANF_BF16, 257, false},
-  };
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    anf_graph *g = typed_identity(w->m, scalar(cx, cases[i].to));
-    anf_value *v = NULL, *from = anf_value_tensor(cx, cases[i].from, 0, NULL, NULL);
-    anfi_set_f64(from, 0, cases[i].x);
-    anf_status st = run_opts(w, NULL, g, 1, &from, &v);
-    if ((st == ANF_OK) != cases[i].good) fail_msg("case %zu: %s to %s", i, anf_dtype_name(cases[i].from), anf_dtype_name(cases[i].to));
-    if (v) {
-      assert_int_equal(anf_value_dtype(v), cases[i].to);
-      if (cases[i].to != ANF_F16 && cases[i].x != 16777217) assert_true(anf_value_get_f64(v, 0) == cases[i].x);
-    }
-    anf_value_release(v);
-  }
-}
-
-static void test_huge_unsigned(void **state) {
-  world *w = *state;
-  uint64_t huge = UINT64_MAX;
-  anf_value *v = anf_value_tensor(w->cx, ANF_U64, 0, NULL, &huge);
-  run_fails(w, typed_identity(w->m, scalar(w->cx, ANF_I64)), 1, (anf_value *[]){anf_value_retain(v)}, ANF_INVALID, "E0412");
-  says(w, 0, "outside");
-  run_fails(w, typed_identity(w->m, scalar(w->cx, ANF_F64)), 1, (anf_value *[]){v}, ANF_INVALID, "E0412");
-}
-
-static void test_nested_arguments(void **state) {
-  world *w = *state;
-  anf_ctx *cx = w->cx;
-  const anf_type *f32 = scalar(cx, ANF_F32), *any = anf_type_simple(cx, ANF_TYPE_ANY);
-  const anf_type *rec = anf_type_record(cx, 2, (const char *[]){"w", "b"}, (const anf_type *[]){f32, any});
-  anf_graph *g = typed_identity(w->m, anf_type_tuple(cx, 2, (const anf_type *[]){rec, scalar(cx, ANF_I32)}));
-  anf_value *f[] = {num(w, 3), anf_value_none(cx)};
-  anf_value *r = anf_value_record(cx, 2, (const char *[]){"w", "b"}, f);
-  anf_value *v = run(w, g, 1, (anf_value *[]){pair(cx, anf_value_retain(r), anf_value_i64(cx, 4))});
-  gives(cx, v, "({w = 3.0, b = None}, 4)", "({w: f32, b: none}, i32)");
-  run_fails(w, g, 1, (anf_value *[]){pair(cx, r, anf_value_f64(cx, 4.0))}, ANF_INVALID, "E0412");
-  says(w, 0, "i32 is needed, and f64 was given");
-  assert_int_equal(anf_diag_at(w->d, 1)->line, 1);
-  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0412");
-  anf_value_release(f[0]);
-  anf_value_release(f[1]);
-}
-
-static void test_symbolic_dims(void **state) {
-  world *w = *state;
-  anf_ctx *cx = w->cx;
-  int64_t b = anf_dim_symbol(cx, "B");
-  const anf_type *t = anf_type_tensor(cx, ANF_F32, 1, &b);
-  anf_graph *g = anf_graph_new(w->m, "g");
-  anf_node *x = anf_param(g, "x", t), *y = anf_param(g, "y", t);
-  anf_node *k = anf_param(g, "k", NULL);
-  anf_return(g, anf_op(g, "SwitchLayer", 3, NODES(k, x, y)));
-  anf_graph_set_result_type(g, t);
-  anf_value *two = anf_value_tensor(cx, ANF_F32, 1, (int64_t[]){2}, NULL), *three = anf_value_tensor(cx, ANF_F32, 1, (int64_t[]){3}, NULL);
-  anf_value_release(run(w, g, 3, (anf_value *[]){anf_value_retain(two), anf_value_retain(two), num(w, 0)}));
-  run_fails(w, g, 3, (anf_value *[]){anf_value_retain(two), anf_value_retain(three), num(w, 0)}, ANF_INVALID, "E0412");
-  says(w, 0, "argument 2 of g");
-  says(w, 0, "f32[B] is needed, B being 2, and f32[3] was given");
-  anf_graph *h = anf_graph_new(w->m, "h"); // the result's B is the argument's
-  anf_param(h, "x", t);
-  anf_node *other = anf_param(h, "y", NULL);
-  anf_return(h, other);
-  anf_graph_set_result_type(h, t);
-  anf_value_release(run(w, h, 2, (anf_value *[]){anf_value_retain(two), anf_value_retain(two)}));
-  run_fails(w, h, 2, (anf_value *[]){two, three}, ANF_INVALID, "E0413");
-}
-
-static void test_types_inside(void **state) {
-  world *w = *state;
-  anf_ctx *cx = w->cx;
-  anf_graph *f = typed_identity(w->m, scalar(cx, ANF_F32)), *g = anf_graph_new(w->m, "g");
-  anf_node *x = anf_param(g, "x", NULL), *call = CALL(g, anf_graph_node(f), x);
-  anf_node_set_loc(call, "t.anf", 7, 3);
-  anf_return(g, anf_tuple(g, 1, NODES(call)));
-  gives(cx, run(w, g, 1, (anf_value *[]){num(w, 2)}), "(2.0,)", "(f32,)");
-  run_fails(w, g, 1, (anf_value *[]){anf_value_i64(cx, 2)}, ANF_INVALID, "E0412"); // inside, no conversion of typed
-  assert_int_equal(anf_diag_at(w->d, 0)->line, 7);
-  assert_int_equal(anf_diag_at(w->d, 1)->line, 1);
-  anf_graph *r = anf_graph_new(w->m, "r");
-  anf_return(r, anf_int(w->m, 3));
-  anf_graph_set_result_type(r, scalar(cx, ANF_F64));
-  gives(cx, run(w, r, 0, NULL), "3.0", "f64");
-  anf_graph_set_result_type(r, scalar(cx, ANF_BOOL));
-  run_fails(w, r, 0, NULL, ANF_INVALID, "E0413");
-  says(w, 0, "the result of r: bool is needed, and int was given");
-}
-
-/* A last step keeps what its caller owes: outer -> f32, which ends in inner -> any of weak 1. */
-static void test_result_type_through_last_steps(void **state) {
-  world *w = *state;
-  anf_ctx *cx = w->cx;
-  anf_graph *outer = anf_graph_new(w->m, "outer"), *mid = anf_graph_new(w->m, "mid"), *inner = anf_graph_new(w->m, "inner");
-  anf_return(inner, anf_int(w->m, 1));
-  anf_return(mid, CALL0(mid, anf_graph_node(inner)));
-  anf_return(outer, CALL0(outer, anf_graph_node(mid)));
-  anf_graph_set_result_type(outer, scalar(cx, ANF_F32));
-  gives(cx, run(w, outer, 0, NULL), "1.0", "f32");
-  anf_graph_set_result_type(inner, scalar(cx, ANF_I32)); // now it is not weak any more
-  run_fails(w, outer, 0, NULL, ANF_INVALID, "E0413");
-  says(w, 0, "the result of outer");
-}
-
-static void test_any_and_functions(void **state) {
-  world *w = *state;
-  anf_ctx *cx = w->cx;
-  const anf_type *i64 = scalar(cx, ANF_I64), *any = anf_type_simple(cx, ANF_TYPE_ANY);
-  anf_graph *g = typed_identity(w->m, anf_type_fn(cx, 1, &i64, any));
-  anf_value *f = run(w, func_outer(w->m), 2, (anf_value *[]){num(w, 1), num(w, 2)});
-  anf_value_release(run(w, g, 1, (anf_value *[]){f}));
-  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0412");
-  static const anf_type_kind kinds[] = {ANF_TYPE_NONE, ANF_TYPE_STRING, ANF_TYPE_TYPE};
-  for (int i = 0; i < 3; i++) {
-    anf_graph *h = typed_identity(w->m, anf_type_simple(cx, kinds[i]));
-    anf_value *v[] = {anf_value_none(cx), anf_value_string(cx, "s", 1), anf_value_of_type(cx, i64)};
-    for (int k = 0; k < 3; k++)
-      if (k == i) anf_value_release(run(w, h, 1, &v[k]));
-      else run_fails(w, h, 1, &v[k], ANF_INVALID, "E0412");
-  }
-}
-
-/* ---- errors ---- */
-
-static void test_wrong_calls(void **state) {
-  world *w = *state;
-  anf_module *m = w->m;
-  anf_graph *two = anf_graph_new(m, "two"), *g = anf_graph_new(m, "g"), *h = anf_graph_new(m, "h");
-  anf_node *a = anf_param(two, "a", NULL), *b = anf_param(two, "b", NULL);
-  anf_return(two, OP(two, "Add", a, b));
-  anf_node *x = anf_param(g, "x", NULL), *call = CALL(g, anf_graph_node(two), x);
-  anf_node_set_loc(call, "t.anf", 9, 5);
-  anf_return(g, call);
-  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0410");
-  says(w, 0, "two takes 2 arguments, not 1");
-  assert_int_equal(anf_diag_at(w->d, 0)->line, 9);
-  says(w, 1, "two is defined here");
-  run_fails(w, g, 0, NULL, ANF_INVALID, "E0410");
-  anf_node *y = anf_param(h, "y", NULL);
-  anf_return(h, CALL(h, y, y));
-  run_fails(w, h, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0411");
-  says(w, 0, "only a function can be called, and this is int");
-  run_fails(w, h, 1, (anf_value *[]){pair(w->cx, num(w, 1), num(w, 1))}, ANF_INVALID, "E0411");
-  says(w, 0, "a tuple of 2 items");
-  anf_graph *p = anf_graph_new(m, "p");
-  anf_return(p, CALL0(p, anf_switch(p, anf_param(p, "c", NULL), anf_op_node(m, "Add"), anf_op_node(m, "Sub"))));
-  run_fails(w, p, 1, (anf_value *[]){anf_value_bool(w->cx, true)}, ANF_INVALID, "E0202");
-}
-
-static void test_not_from_outside(void **state) {
-  world *w = *state;
-  func_outer(w->m);
-  run_fails(w, anf_module_find(w->m, "func_inner"), 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0414");
-  says(w, 0, "func_inner captures a");
-}
-
-static void test_incomplete(void **state) {
-  world *w = *state;
-  anf_graph *g = anf_graph_new(w->m, "g");
-  run_fails(w, g, 0, NULL, ANF_INVALID, "E0420");
-  says(w, 0, "no result");
-  anf_node *x = anf_param(g, "x", NULL), *a = OP(g, "Add", x, x), *b = OP(g, "Add", a, x);
-  anf_return(g, b);
-  assert_int_equal(anf_node_set_input(a, 1, b), ANF_OK); // a cycle
-  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0420");
-  anf_graph *outer = func_outer(w->m), *inner = anf_module_find(w->m, "func_inner");
-  anf_value *f = run(w, outer, 2, (anf_value *[]){num(w, 1), num(w, 2)}), *v = NULL, *arg = num(w, 3);
-  anf_return(inner, OP(inner, "Add", anf_graph_param(outer, 0), anf_graph_param(inner, 0))); // b is not captured any more
-  assert_int_equal(anf_run_value(w->cx, f, 1, &arg, NULL, w->d, &v), ANF_INVALID);
-  anf_value_release(f);
-  anf_value_release(arg);
-}
-
-static void test_module_in_error(void **state) {
-  world *w = *state;
-  anf_graph *g = anf_graph_new(w->m, "g");
-  anf_return(g, anf_int(w->m, 1));
-  OP(g, "NoSuchOp", anf_int(w->m, 1));
-  anf_value *v = NULL;
-  assert_int_equal(anf_run(g, 0, NULL, NULL, w->d, &v), ANF_INVALID);
-  assert_string_equal(anf_diag_at(w->d, 0)->code, "E0420");
-}
-
-static void test_other_context(void **state) {
-  world *w = *state;
-  anf_ctx *other = anf_ctx_new(NULL);
-  anf_graph *g = typed_identity(w->m, NULL);
-  run_fails(w, g, 1, (anf_value *[]){anf_value_i64(other, 1)}, ANF_INVALID, "E0421");
-  anf_ctx_free(other);
-  run_fails(w, g, 1, (anf_value *[]){NULL}, ANF_INVALID, "E0002");
-  anf_value *v = NULL;
-  assert_int_equal(anf_run(NULL, 0, NULL, NULL, w->d, &v), ANF_INVALID);
-  assert_int_equal(anf_run_value(w->cx, NULL, 0, NULL, NULL, w->d, &v), ANF_INVALID);
-}
-
-static void test_transform(void **state) {
-  world *w = *state;
-  anf_graph *g = anf_graph_new(w->m, "g");
-  anf_node *x = anf_param(g, "x", NULL);
-  anf_return(g, CALL(g, OP(g, "Grad", anf_graph_node(typed_identity(w->m, NULL))), x));
-  run_fails(w, g, 1, (anf_value *[]){anf_value_f64(w->cx, 1)}, ANF_UNSUPPORTED, "E0417");
-  says(w, 0, "Grad");
-}
-
-static void test_kernel_error_has_callers(void **state) {
-  world *w = *state;
-  anf_graph *g = anf_graph_new(w->m, "g"), *f = anf_graph_new(w->m, "f");
-  anf_node *x = anf_param(f, "x", NULL), *bad = OP(f, "Add", x, anf_tuple(f, 0, NULL));
-  anf_node_set_loc(bad, "k.anf", 3, 3);
-  anf_return(f, bad);
-  anf_node *call = CALL(g, anf_graph_node(f), anf_int(w->m, 1));
-  anf_node_set_loc(call, "k.anf", 8, 1);
-  anf_return(g, anf_tuple(g, 1, NODES(call)));
-  run_fails(w, g, 0, NULL, ANF_INVALID, "E0502");
-  assert_int_equal(anf_diag_at(w->d, 0)->line, 3);
-  says(w, 1, "called from g");
-  assert_int_equal(anf_diag_at(w->d, 1)->line, 8);
 }
 
 static void test_step_limit(void **state) {
@@ -858,7 +542,8 @@ static void test_cancel(void **state) {
   (void)state;
   for (int way = 0; way < 2; way++) {
     meter t = {0};
-    anf_ctx_opts co = {.size = sizeof co, .progress = way ? cancel_at_third : stop_at_third, .progress_user = &t};
+    anf_ctx_opts co = {
+        .size = sizeof co, .progress = way ? cancel_at_third : stop_at_third, .progress_user = &t};
     t.cx = anf_ctx_new(&co);
     anf_module *m = anf_module_new(t.cx);
     anf_diag *d = anf_diag_new(t.cx);
@@ -920,8 +605,10 @@ static anf_status fault_work_programs(anf_ctx *cx, void *user) {
                  : which == 2 ? mapping(m, "HyperMap", 1)
                  : which == 3 ? by_type(m)
                               : sum_to(m);
-  anf_value *a = anf_value_int(cx, 3), *b = anf_value_int(cx, 4), *p = a && b ? anf_value_tuple(cx, 2, (anf_value *[]){a, b}) : NULL;
-  anf_value *q = p ? anf_value_record(cx, 2, (const char *[]){"u", "v"}, (anf_value *[]){p, b}) : NULL;
+  anf_value *a = anf_value_int(cx, 3), *b = anf_value_int(cx, 4),
+            *p = a && b ? anf_value_tuple(cx, 2, (anf_value *[]){a, b}) : NULL;
+  anf_value *q =
+      p ? anf_value_record(cx, 2, (const char *[]){"u", "v"}, (anf_value *[]){p, b}) : NULL;
   if (q && anf_module_status(m) == ANF_OK) {
     if (which == 0 || which == 4) st = run_once(g, 1, (anf_value *[]){anf_value_retain(b)});
     if (which == 1) st = run_once(g, 2, (anf_value *[]){anf_value_retain(b), anf_value_retain(a)});
@@ -938,25 +625,39 @@ static anf_status fault_work_programs(anf_ctx *cx, void *user) {
 
 static void test_out_of_memory(void **state) {
   (void)state;
-  for (int which = 0; which < 5; which++) assert_true(fault_loop(fault_work_programs, &which) > 100);
+  for (int which = 0; which < 5; which++)
+    assert_true(fault_loop(fault_work_programs, &which) > 100);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(int argc, char **argv) {
   if (argc > 1) cmocka_set_test_filter(argv[1]);
   const struct CMUnitTest tests[] = {
-      TEST(test_fibonacci), TEST(test_hof), TEST(test_closure), TEST(test_seed_001), TEST(test_returned_function),
-      TEST(test_choice_among_closures), TEST(test_mutual_recursion), TEST(test_ackermann), TEST(test_self_application),
-      TEST(test_recursion_with_captures), TEST(test_recursion_with_captures_and_bound), TEST(test_functions_in_tuples),
-      TEST(test_partial), cmocka_unit_test(test_loop_in_constant_space), TEST(test_deep_recursion),
-      TEST(test_closures_in_a_loop), TEST(test_hyper_map), TEST(test_map), TEST(test_deep_hyper_map), TEST(test_multitype),
-      TEST(test_print_in_order), TEST(test_assert), TEST(test_attribute_from_node), TEST(test_arguments_are_converted),
-      TEST(test_huge_unsigned), TEST(test_nested_arguments), TEST(test_symbolic_dims), TEST(test_types_inside),
-      TEST(test_result_type_through_last_steps), TEST(test_any_and_functions), TEST(test_wrong_calls),
-      TEST(test_not_from_outside), TEST(test_incomplete), TEST(test_module_in_error), TEST(test_other_context),
-      TEST(test_transform), TEST(test_kernel_error_has_callers), TEST(test_step_limit), cmocka_unit_test(test_cancel),
-      cmocka_unit_test(test_long_chain), cmocka_unit_test(test_out_of_memory),
+      TEST(test_fibonacci),
+      TEST(test_hof),
+      TEST(test_closure),
+      TEST(test_seed_001),
+      TEST(test_returned_function),
+      TEST(test_choice_among_closures),
+      TEST(test_mutual_recursion),
+      TEST(test_ackermann),
+      TEST(test_self_application),
+      TEST(test_recursion_with_captures),
+      TEST(test_recursion_with_captures_and_bound),
+      TEST(test_functions_in_tuples),
+      TEST(test_partial),
+      cmocka_unit_test(test_loop_in_constant_space),
+      TEST(test_deep_recursion),
+      TEST(test_closures_in_a_loop),
+      TEST(test_hyper_map),
+      TEST(test_map),
+      TEST(test_deep_hyper_map),
+      TEST(test_multitype),
+      TEST(test_print_in_order),
+      TEST(test_assert),
+      TEST(test_step_limit),
+      cmocka_unit_test(test_cancel),
+      cmocka_unit_test(test_long_chain),
+      cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
