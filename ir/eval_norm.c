@@ -104,14 +104,15 @@ bool anfi_eval_batch_norm_train(anfi_eval *q) {
   const double *scale = load_given(q, 1), *bias = load_given(q, 2);
   anfi_groups g = channels_of(q, q->attr[0]);
   q->out = anfi_value_new_tuple(q->cx, 3);
-  for (size_t i = 0; i < 3; i++) q->out->u.item[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
+  anf_value **part = q->out->u.item; // y, mean, variance
+  for (size_t i = 0; i < 3; i++) part[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
   for (size_t c = 0; c < g.count; c++) {
     double *p = x + g.base[c], mean = mean_of(p, g.at, g.size), var = variance_of(p, g.at, g.size, mean);
-    anfi_set_f64(q->out->u.item[1], c, mean);
-    anfi_set_f64(q->out->u.item[2], c, var);
+    anfi_set_f64(part[1], c, mean);
+    anfi_set_f64(part[2], c, var);
     for (size_t k = 0; k < g.size; k++) p[g.at[k]] = (p[g.at[k]] - mean) / sqrt(var + eps) * scale[c] + bias[c];
   }
-  anfi_store_f64(q->out->u.item[0], x);
+  anfi_store_f64(part[0], x);
   return true;
 }
 

@@ -94,9 +94,10 @@ static void put_top(anfi_eval *q, size_t i, const anfi_groups *g, const size_t *
   anfi_axis_in(anfi_attr_int(q->attr[1]), t->n, &axis);
   anfi_split_axis(t, axis, &outer, &k, &inner);
   size_t start = i / inner * k * inner + i % inner;
+  anf_value **part = q->out->u.item; // values, indices
   for (size_t j = 0; j < k; j++) {
-    copy(q->out->u.item[0], start + j * inner, q->in[0], g->base[i] + g->at[order[j]]);
-    anfi_set_i64(q->out->u.item[1], start + j * inner, (int64_t)order[j]);
+    copy(part[0], start + j * inner, q->in[0], g->base[i] + g->at[order[j]]);
+    anfi_set_i64(part[1], start + j * inner, (int64_t)order[j]);
   }
 }
 

@@ -39,8 +39,9 @@ static bool explicit_padding(const anfi_infer *q, anfi_window *w, const anf_valu
     bool pair = p->kind == ANF_VALUE_TUPLE;
     if (pair && p->n != 2) return anfi_fail(q->cx, q->loc, ANF_E0549, anfi_op[q->op].name);
     size_t at = 3 - w->rank + k;
-    if (!pad_size(q, pair ? p->u.item[0] : p, &w->before[at])) return false;
-    if (!pad_size(q, pair ? p->u.item[1] : p, &w->after[at])) return false;
+    anf_value *const *end = p->u.item;
+    if (!pad_size(q, pair ? end[0] : p, &w->before[at])) return false;
+    if (!pad_size(q, pair ? end[1] : p, &w->after[at])) return false;
   }
   return true;
 }

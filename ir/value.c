@@ -353,7 +353,7 @@ static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
       anfi_push(s, &st, ((typing){item, 0, ts.n}));
       continue;
     }
-    const anf_type *t = shallow_type(cx, top->v, ts.at + top->base);
+    const anf_type *t = shallow_type(cx, top->v, ts.at ? ts.at + top->base : NULL);
     ts.n = top->base;
     st.n--;
     anfi_push(s, &ts, t);
