@@ -2,6 +2,15 @@
 /* Small edits that several passes make. */
 #include "optimizer/opt.h"
 
+const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v) {
+  const anfi_attrs *at = NULL;
+  anfi_value_guard(v);
+  anfi_attrs_new(m, op, &v, anfi_nowhere(), &at);
+  anfi_value_unguard(v);
+  anf_value_release(v);
+  return at;
+}
+
 static void take_effect_place(anf_node *n, anf_node *by) {
   anf_graph *g = n->graph;
   for (size_t i = 0; i < g->effects.n; i++)

@@ -21,9 +21,11 @@ static bool used_once(const anf_graph *g) {
 
 static bool wanted(const inlining *in, const anf_graph *callee, size_t now, size_t before) {
   const anfi_graph_info *info = &in->an->graphs[callee->id];
-  if (info->recursive || !callee->result) return false;
+  if (!callee->result) return false;
+  if (used_once(callee)) return true; // in a recursion too: one graph less each time
   size_t size = in->size[callee->id];
-  if (used_once(callee) || size <= TRIVIAL) return true;
+  if (info->recursive) return false;
+  if (size <= TRIVIAL) return true;
   return size <= SMALL && now + size <= 2 * before + SLACK;
 }
 

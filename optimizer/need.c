@@ -140,11 +140,7 @@ static void renumber_gets(needs *w, uint32_t c, anf_node *old, anf_node *call) {
     if (!anfi_is_op(get, ANF_OP_TupleGet) || !w->needed[get->id]) continue; // dead: swept with the rest
     int64_t i = index_of(w, get), k = 0;
     for (int64_t j = 0; j < i; j++) k += w->item[c][j];
-    anf_value *v = anfi_value_new_i64(w->m->cx, ANF_INT, k);
-    anfi_value_guard(v);
-    const anfi_attrs *at;
-    anfi_attrs_new(w->m, ANF_OP_TupleGet, &v, anfi_nowhere(), &at);
-    anf_value_release(v);
+    const anfi_attrs *at = anfi_attrs_one(w->m, ANF_OP_TupleGet, anfi_value_new_i64(w->m->cx, ANF_INT, k));
     anf_node *to = anfi_apply(get->graph, ANF_OP_TupleGet, at, 1, &call);
     to->type = get->type;
     to->debug = get->debug;
@@ -210,7 +206,7 @@ static void rewrite(needs *w, anfi_pass *p) {
 bool anfi_opt_need(anfi_pass *p) {
   needs w = {.m = p->m, .a = anfi_scratch(p->m->cx)};
   if (p->rewrites >= p->limit) return true;
-  anfi_sweep(p->m);
+  if (!anfi_opt_dce(p)) return false; // what is unreachable needs nothing, and would keep its uses
   anfi_find_groups(p->m, w.a, &w.gs);
   w.needed = ANFI_NEW_N(w.a, uint8_t, p->m->nodes.n);
   find_items(&w);

@@ -30,7 +30,9 @@ typedef enum anfi_property {
  * `entry` receives the new graphs. */
 bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry, const anf_type *const *const *types);
 
-/* edit.c: `by` takes the place of `n` for its users and in the order of effects; n is deleted. */
+/* edit.c: the attributes of an op with one, given by a constant (takes the reference) */
+const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v);
+/* `by` takes the place of `n` for its users and in the order of effects; n is deleted. */
 void anfi_substitute(anf_node *n, anf_node *by);
 
 /* The effects of `callee`, or their copies, take the place of `call` in the order of effects. */

@@ -180,16 +180,19 @@ static void push_users(anfi_rewriter *r, const anf_node *n) {
   for (const anfi_use *u = n->uses; u; u = u->next) anfi_push(r->arena, &r->todo, u->user);
 }
 
-static void simplify_node(anfi_rewriter *r, anf_node *n) {
+/* The rule that fired, or NULL. */
+static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
   for (size_t i = 0; i < r->set.by_op[n->op].n; i++) {
-    anf_node *by = anfi_rule_try(r, r->set.by_op[n->op].at[i], n);
+    const anfi_rule *rule = r->set.by_op[n->op].at[i];
+    anf_node *by = anfi_rule_try(r, rule, n);
     if (!by) continue;
     push_users(r, n);
     anfi_replace(n, by);
     delete_unused(r, n);
     if (by->kind == ANFI_APPLY) anfi_push(r->arena, &r->todo, by);
-    return;
+    return rule;
   }
+  return NULL;
 }
 
 bool anfi_opt_simplify(anfi_pass *p) {
@@ -199,9 +202,12 @@ bool anfi_opt_simplify(anfi_pass *p) {
   r.fired = ANFI_NEW_N(r.arena, uint32_t, r.set.n);
   for (size_t i = p->m->nodes.n; i-- > 0;) // popped in order of creation: inputs mostly first
     if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_APPLY) anfi_push(r.arena, &r.todo, p->m->nodes.at[i]);
+  size_t fired = 0, enough = 100 * p->m->nodes.n + 10000;
   for (size_t steps = 1; r.todo.n; steps++) {
     anf_node *n = r.todo.at[--r.todo.n];
-    if (n->kind == ANFI_APPLY && (n->type || n->op == ANF_OP_Switch)) simplify_node(&r, n);
+    bool ready = n->kind == ANFI_APPLY && (n->type || n->op == ANF_OP_Switch); // choices of graphs have no type
+    const anfi_rule *rule = ready ? simplify_node(&r, n) : NULL;
+    if (rule && ++fired > enough) return anfi_fail(cx, anfi_nowhere(), ANF_E0604, rule->row->name);
     if (steps % 65536 == 0 && !anfi_go_on(cx, "simplifying", 0.0)) return false;
   }
   return true;

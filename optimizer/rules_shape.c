@@ -22,11 +22,7 @@ static bool is_identity(const int64_t *perm, uint32_t n) {
 
 static anf_node *transpose(anfi_rewriter *r, anf_node *near, anf_node *x, const int64_t *perm, uint32_t n) {
   if (is_identity(perm, n)) return x;
-  anf_value *v = anfi_value_new_ints(r->m->cx, n, perm);
-  anfi_value_guard(v);
-  const anfi_attrs *at;
-  anfi_attrs_new(r->m, ANF_OP_Transpose, &v, anfi_nowhere(), &at);
-  anf_value_release(v);
+  const anfi_attrs *at = anfi_attrs_one(r->m, ANF_OP_Transpose, anfi_value_new_ints(r->m->cx, n, perm));
   return anfi_rewrite_apply(r, near, ANF_OP_Transpose, at, 1, &x);
 }
 
@@ -60,8 +56,10 @@ static anf_node *matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, 
   anfi_value_guard(v[1]);
   const anfi_attrs *at;
   anfi_attrs_new(r->m, ANF_OP_MatMul, v, anfi_nowhere(), &at);
-  anf_value_release(v[0]);
-  anf_value_release(v[1]);
+  for (int i = 0; i < 2; i++) {
+    anfi_value_unguard(v[i]);
+    anf_value_release(v[i]);
+  }
   return anfi_rewrite_apply(r, near, ANF_OP_MatMul, at, 2, (anf_node *const[]){a, b});
 }
 

@@ -45,6 +45,60 @@ anf_node *anfi_rule_get_make(anfi_rewriter *r, const anfi_match *m) {
   return constant_tuple ? anfi_rewrite_const(r, anf_value_retain(t->u.value->u.item[i])) : t->in[i].def;
 }
 
+static bool is_made(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_MakeTuple) || anfi_is_op(n, ANF_OP_Undef) ||
+         (n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TUPLE);
+}
+
+/* An item of a choice among tuples that are made here is the choice among their items. */
+anf_node *anfi_rule_get_choice(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *t = m->root->in[0].def, *in[17];
+  if ((!anfi_is_op(t, ANF_OP_Switch) && !anfi_is_op(t, ANF_OP_SwitchLayer)) || t->nin > ANFI_LEN(in)) return NULL;
+  for (uint32_t i = 1; i < t->nin; i++)
+    if (!is_made(t->in[i].def)) return NULL;
+  in[0] = t->in[0].def;
+  for (uint32_t i = 1; i < t->nin; i++) {
+    in[i] = anfi_rewrite_apply(r, m->root, ANF_OP_TupleGet, m->root->u.attrs, 1, &t->in[i].def);
+    if (!in[i]) return NULL;
+  }
+  anf_node *n = anfi_apply(m->root->graph, (anfi_opcode)t->op, NULL, t->nin, in);
+  n->type = m->root->type;
+  n->debug = m->root->debug;
+  anfi_push(r->arena, &r->todo, n);
+  return n;
+}
+
+anf_node *anfi_rule_get_undef(anfi_rewriter *r, const anfi_match *m) {
+  const anfi_attrs *at = anfi_attrs_one(r->m, ANF_OP_Undef, anfi_value_new_type(r->m->cx, m->root->type));
+  return anfi_rewrite_apply(r, m->root, ANF_OP_Undef, at, 0, NULL);
+}
+
+/* Switch(c, true, false) is c; the other way round, not c. */
+anf_node *anfi_rule_switch_bools(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *c = m->root->in[0].def;
+  if (anfi_get_i64(m->root->in[1].def->u.value, 0)) return c;
+  return anfi_rewrite_apply(r, m->root, ANF_OP_LogicalNot, NULL, 1, &c);
+}
+
+/* A comparison of a choice between constants, such as a tag, is the condition, its negation or known. */
+anf_node *anfi_rule_equal_switch(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *sw = m->root->in[0].def->kind == ANFI_VALUE ? m->root->in[1].def : m->root->in[0].def, *c = sw->in[0].def;
+  const anf_node *k = m->root->in[0].def == sw ? m->root->in[1].def : m->root->in[0].def;
+  const anf_value *a = sw->in[1].def->u.value, *b = sw->in[2].def->u.value;
+  if (a->n != 1 || b->n != 1 || k->u.value->n != 1) return NULL;
+  int64_t x = anfi_get_i64(k->u.value, 0);
+  bool is_a = anfi_get_i64(a, 0) == x, is_b = anfi_get_i64(b, 0) == x;
+  if (is_a == is_b) return constant(r, m, is_a);
+  return is_a ? c : anfi_rewrite_apply(r, m->root, ANF_OP_LogicalNot, NULL, 1, &c);
+}
+
+/* An arm that is never read may be anything: also the other one. */
+anf_node *anfi_rule_defined_arm(anfi_rewriter *r, const anfi_match *m) {
+  (void)r;
+  bool first = anfi_is_op(m->root->in[1].def, ANF_OP_Undef);
+  return m->root->in[first ? 2 : 1].def;
+}
+
 anf_node *anfi_rule_field_make(anfi_rewriter *r, const anfi_match *m) {
   anf_node *t = m->root->in[0].def;
   if (!anfi_is_op(t, ANF_OP_MakeRecord)) return NULL;

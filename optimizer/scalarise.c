@@ -15,21 +15,13 @@ static bool is_nest(const anf_type *t) {
   return t && (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) && t->n <= 64;
 }
 
-static const anfi_attrs *one_attr(const scalarising *s, anfi_opcode op, anf_value *v) {
-  const anfi_attrs *at;
-  anfi_value_guard(v);
-  anfi_attrs_new(s->m, op, &v, anfi_nowhere(), &at);
-  anf_value_release(v);
-  return at;
-}
-
 static anf_node *take(const scalarising *s, anf_graph *g, anf_node *t, const anf_type *type, uint32_t i) {
   if (anfi_is_op(t, ANF_OP_MakeTuple) || anfi_is_op(t, ANF_OP_MakeRecord)) return t->in[i].def;
   bool tuple = type->kind == ANF_TYPE_TUPLE;
   anf_value *k = tuple ? anfi_value_new_i64(s->m->cx, ANF_INT, i)
                        : anfi_value_new_string(s->m->cx, type->names[i]->s, type->names[i]->len);
   anfi_opcode op = tuple ? ANF_OP_TupleGet : ANF_OP_RecordGet;
-  anf_node *n = anfi_apply(g, op, one_attr(s, op, k), 1, &t);
+  anf_node *n = anfi_apply(g, op, anfi_attrs_one(s->m, op, k), 1, &t);
   n->type = type->items[i];
   n->debug = t->debug;
   return n;
@@ -42,8 +34,8 @@ static anf_node *make(const scalarising *s, anf_graph *g, const anf_type *type, 
     anfi_value_guard(names);
     for (uint32_t i = 0; i < type->n; i++)
       names->u.item[i] = anfi_value_new_string(s->m->cx, type->names[i]->s, type->names[i]->len);
-    at = one_attr(s, ANF_OP_MakeRecord, anf_value_retain(names));
-    anf_value_release(names);
+    anfi_value_unguard(names);
+    at = anfi_attrs_one(s->m, ANF_OP_MakeRecord, names);
   }
   anf_node *n = anfi_apply(g, type->kind == ANF_TYPE_TUPLE ? ANF_OP_MakeTuple : ANF_OP_MakeRecord, at, type->n, items);
   n->type = type;
@@ -95,7 +87,7 @@ static void split_group(const scalarising *s, anfi_pass *p, anfi_group *g) {
 bool anfi_opt_scalarise(anfi_pass *p) {
   scalarising s = {p->m, anfi_scratch(p->m->cx)};
   anfi_groups gs;
-  anfi_sweep(p->m);
+  if (!anfi_opt_dce(p)) return false;
   anfi_find_groups(p->m, s.a, &gs);
   for (uint32_t i = 0; i < gs.n; i++)
     if (!gs.at[i].open && gs.at[i].graphs.n) split_group(&s, p, &gs.at[i]);

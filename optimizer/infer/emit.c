@@ -28,39 +28,32 @@ anf_node *anfi_emit_tuple(anfi_emit *e, size_t n, anf_node *const *items) {
   return anfi_emit_const(e, anfi_value_new_tuple(e->q->cx, 0));
 }
 
-static const anfi_attrs *attrs1(anfi_emit *e, anfi_opcode op, anf_value *v) {
-  const anfi_attrs *at = NULL;
-  anfi_value_guard(v);
-  anfi_attrs_new(e->q->m, op, &v, anfi_nowhere(), &at);
-  anfi_value_unguard(v);
-  anf_value_release(v);
-  return at;
-}
-
 anf_node *anfi_emit_get(anfi_emit *e, anf_node *t, size_t i) {
   if (anfi_is_op(t, ANF_OP_MakeTuple)) return t->in[i].def;
-  const anfi_attrs *at = attrs1(e, ANF_OP_TupleGet, anfi_value_new_i64(e->q->cx, ANF_INT, (int64_t)i));
+  const anfi_attrs *at = anfi_attrs_one(e->q->m, ANF_OP_TupleGet, anfi_value_new_i64(e->q->cx, ANF_INT, (int64_t)i));
   return anfi_emit_apply(e, ANF_OP_TupleGet, at, t->type->items[i], 1, &t);
 }
 
 anf_node *anfi_emit_field(anfi_emit *e, anf_node *record, size_t i) {
   const anfi_str *name = record->type->names[i];
-  const anfi_attrs *at = attrs1(e, ANF_OP_RecordGet, anfi_value_new_string(e->q->cx, name->s, name->len));
+  const anfi_attrs *at = anfi_attrs_one(e->q->m, ANF_OP_RecordGet, anfi_value_new_string(e->q->cx, name->s, name->len));
   return anfi_emit_apply(e, ANF_OP_RecordGet, at, record->type->items[i], 1, &record);
 }
 
 anf_node *anfi_emit_record(anfi_emit *e, const anfi_abs *abs, anf_node *const *items) {
   const anf_type *t = abs->type;
   anf_value *names = anfi_value_new_tuple(e->q->cx, abs->n);
+  anfi_value_guard(names);
   for (uint32_t i = 0; i < abs->n; i++)
     names->u.item[i] = anfi_value_new_string(e->q->cx, t->names[i]->s, t->names[i]->len);
-  const anfi_attrs *at = attrs1(e, ANF_OP_MakeRecord, names);
+  anfi_value_unguard(names);
+  const anfi_attrs *at = anfi_attrs_one(e->q->m, ANF_OP_MakeRecord, names);
   return anfi_emit_apply(e, ANF_OP_MakeRecord, at, anfi_abs_type(e->abs, abs), abs->n, items);
 }
 
 /* Data that is never read. */
 static anf_node *undefined(anfi_emit *e, const anf_type *type) {
-  const anfi_attrs *at = attrs1(e, ANF_OP_Undef, anfi_value_new_type(e->q->cx, type));
+  const anfi_attrs *at = anfi_attrs_one(e->q->m, ANF_OP_Undef, anfi_value_new_type(e->q->cx, type));
   return anfi_emit_apply(e, ANF_OP_Undef, at, type, 0, NULL);
 }
 
@@ -68,7 +61,7 @@ static anf_node *cast(anfi_emit *e, anf_node *n, const anf_type *to) {
   if (n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR)
     return anfi_emit_const(e, anfi_value_cast(n->u.value, (anf_dtype)to->dtype));
   anf_value *d = anfi_value_new_type(e->q->cx, anfi_type_scalar(e->q->cx, (anf_dtype)to->dtype));
-  return anfi_emit_apply(e, ANF_OP_Cast, attrs1(e, ANF_OP_Cast, d), to, 1, &n);
+  return anfi_emit_apply(e, ANF_OP_Cast, anfi_attrs_one(e->q->m, ANF_OP_Cast, d), to, 1, &n);
 }
 
 static anf_node *coerce_items(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to) {

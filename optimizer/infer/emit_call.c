@@ -59,8 +59,14 @@ static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size
   anf_graph *g = anfi_graph_new(e->q->m, anfi_intern_z(&e->q->m->strings, name));
   g->flags = ANFI_GRAPH_PRIVATE;
   anf_node **params = ANFI_NEW_N(e->arena, anf_node *, s->nshared + s->n + 1);
-  for (size_t i = 0; i < s->nshared; i++) params[i] = anfi_param(g, NULL, s->shared[i]->type);
-  for (size_t i = 0; i < s->n; i++) params[s->nshared + i] = anfi_param(g, NULL, s->args[i]->type);
+  for (size_t i = 0; i < s->nshared; i++) {
+    params[i] = anfi_param(g, NULL, s->shared[i]->type);
+    params[i]->debug = s->shared[i]->debug;
+  }
+  for (size_t i = 0; i < s->n; i++) {
+    params[s->nshared + i] = anfi_param(g, NULL, s->args[i]->type);
+    params[s->nshared + i]->debug = s->args[i]->debug;
+  }
   e->g = g;
   anf_node **bound = pick(e, s, code, arm, params);
   anf_node *r = call_code(e, code, bound, s->n, s->aabs, params + s->nshared, s->result, s->at);

@@ -61,6 +61,24 @@ static anf_node *emit_switch_layer(anfi_emit *e, size_t n, const anfi_abs *const
   return anfi_emit_apply(e, ANF_OP_SwitchLayer, NULL, anfi_abs_type(e->abs, result), narm + 1, arm);
 }
 
+static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs,
+                                 anf_node *t, anf_node *at) {
+  anfi_chosen c;
+  anf_value *spec = anfi_attr_value(e->q->cx, ANF_OP_GetItem, attrs, 0);
+  if (!anfi_tuple_parts(e->q, spec, n, iabs, at, &c)) return NULL;
+  if (!c.slice) return anfi_emit_get(e, t, (size_t)c.first);
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, c.n);
+  for (size_t i = 0; i < c.n; i++) items[i] = anfi_emit_get(e, t, (size_t)(c.first + (int64_t)i * c.step));
+  return anfi_emit_tuple(e, c.n, items);
+}
+
+static anf_node *emit_field(anfi_emit *e, const anfi_attrs *attrs, const anfi_abs *r, anf_node *record) {
+  const anf_value *name = anfi_attr_value(e->q->cx, ANF_OP_GetField, attrs, 0);
+  for (uint32_t i = 0; i < r->n; i++)
+    if (strcmp(r->type->names[i]->s, name->u.text) == 0) return anfi_emit_field(e, record, i);
+  return NULL;
+}
+
 anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs,
                        anf_node *const *in, const anfi_abs *result, anf_node *at) {
   if (anfi_op_makes_function(op)) return anfi_emit_tuple(e, n, in);
@@ -71,6 +89,12 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
   case ANF_OP_Switch: return emit_switch(e, iabs, in, result);
   case ANF_OP_SwitchLayer: return emit_switch_layer(e, n, iabs, in, result);
   case ANF_OP_MakeTuple: return anfi_emit_tuple(e, n, in);
+  case ANF_OP_GetItem:
+    if (iabs[0]->kind == ANFI_ABS_TUPLE) return emit_tuple_part(e, attrs, n, iabs, in[0], at);
+    break;
+  case ANF_OP_GetField:
+    if (iabs[0]->kind == ANFI_ABS_RECORD) return emit_field(e, attrs, iabs[0], in[0]);
+    break;
   default: break;
   }
   anf_node *p = anfi_emit_apply(e, op, attrs, anfi_abs_type(e->abs, result), n, in);

@@ -136,6 +136,48 @@ static const anfi_abs *record_get(const applied *p) {
   return fail(p, ANF_E0523, p->attr[0]->u.text, show(p, r));
 }
 
+/* ---- x[...] and x.f of tuples and records: as the ops on those ---- */
+
+/* A constant part of a subscript, or one given by an input whose abs is constant. */
+static bool known_part(const anfi_abs *const *in, const anfi_part *part, int k, int64_t *v) {
+  *v = part->v[k];
+  if (part->given[k] != ANFI_INPUT) return true;
+  const anfi_abs *i = in[part->v[k]];
+  return i->kind == ANFI_ABS_DATA && i->value && anfi_value_is_int(i->value, v);
+}
+
+bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in, anf_node *at,
+                      anfi_chosen *out) {
+  anfi_subscript s;
+  int64_t v[3], first, count = in[0]->n;
+  if (!anfi_subscript_read(q->cx, anfi_node_loc(at), spec, n, &s)) return false;
+  const anfi_part *part = &s.part[0];
+  bool known = true;
+  for (int k = 0; k < 3; k++) known &= known_part(in, part, k, &v[k]);
+  if (s.n != 1 || part->kind > ANFI_PART_SLICE || (part->kind == ANFI_PART_SLICE && part->given[2] && !v[2]))
+    return anfi_fail(q->cx, anfi_node_loc(at), ANF_E0501, "GetItem", "a tuple has one index or slice");
+  if (!known) return anfi_fail(q->cx, anfi_node_loc(at), ANF_E0520, "index", "GetItem of a tuple");
+  out->slice = part->kind == ANFI_PART_SLICE;
+  if (!out->slice) {
+    *out = (anfi_chosen){false, 1, v[0] < 0 ? v[0] + count : v[0], 1};
+    return true;
+  }
+  int64_t step = part->given[2] ? v[2] : 1;
+  out->n = anfi_slice_ints((size_t)count, part->given[0] ? &v[0] : NULL, part->given[1] ? &v[1] : NULL, step, &first);
+  out->first = first;
+  out->step = step;
+  return true;
+}
+
+static const anfi_abs *tuple_part(const applied *p, const anfi_abs *t) {
+  anfi_chosen c;
+  if (!anfi_tuple_parts(p->q, p->attr[0], p->n, p->in, p->at, &c)) return anfi_infer_trace(p->q), NULL;
+  if (!c.slice) return tuple_item(p, t, c.first);
+  const anfi_abs **items = ANFI_NEW_N(p->q->arena, const anfi_abs *, c.n);
+  for (size_t i = 0; i < c.n; i++) items[i] = t->item[c.first + (int64_t)i * c.step];
+  return anfi_abs_items(&p->q->abs, ANFI_ABS_TUPLE, NULL, c.n, items);
+}
+
 /* ---- everything else: the row's hook ---- */
 
 /* A nested tuple's abs from its type. */
@@ -194,7 +236,8 @@ static const anfi_abs *by_hook(const applied *p) {
   if (!t) return NULL;
   anfi_infer hook = {.cx = q->cx, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = t, .attr = p->attr};
   if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
-  const anfi_abs *known = p->op == ANF_OP_Shape ? shape_of(p) : NULL;
+  bool shape = p->op == ANF_OP_Shape || (p->op == ANF_OP_GetField && strcmp(p->attr[0]->u.text, "shape") == 0);
+  const anfi_abs *known = shape ? shape_of(p) : NULL;
   if (known) return known;
   const anfi_abs *folded = worth_folding(p, hook.out) ? fold(p, hook.out) : NULL;
   if (folded) return folded;
@@ -219,6 +262,8 @@ const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_a
   case ANF_OP_Switch: return switch_of(&p);
   case ANF_OP_SwitchLayer: return switch_layer(&p);
   case ANF_OP_Partial: return partial(&p);
+  case ANF_OP_GetItem: return in[0]->kind == ANFI_ABS_TUPLE ? tuple_part(&p, in[0]) : by_hook(&p);
+  case ANF_OP_GetField: return in[0]->kind == ANFI_ABS_RECORD ? record_get(&p) : by_hook(&p);
   default: return by_hook(&p);
   }
 }

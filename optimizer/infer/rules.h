@@ -3,6 +3,7 @@
 #ifndef ANFI_INFER_RULES_H
 #define ANFI_INFER_RULES_H
 
+#include "ir/getitem.h"
 #include "optimizer/infer/infer.h"
 
 /* infer.c: NULL after an error */
@@ -16,6 +17,15 @@ void anfi_infer_trace(anfi_inference *q); // notes: while specialising what, cal
 /* rules.c: a primitive applied to `n` abs (attribute nodes' included) */
 const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                                  const anfi_abs *const *in, anf_node *at);
+
+/* Which items x[...] takes of a tuple in[0]: one, or a slice. */
+typedef struct anfi_chosen {
+  bool slice;
+  size_t n;
+  int64_t first, step;
+} anfi_chosen;
+bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in, anf_node *at,
+                      anfi_chosen *out);
 
 /* generate.c: calls of functions by HyperMap, Map, MultiType; and of what a transform makes */
 bool anfi_op_makes_function(anfi_opcode op);

@@ -9,7 +9,7 @@ anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s) {
   if (s->made) return s->made;
   anf_graph *old = s->graph, *g = anfi_graph_new(e->q->m, old->name);
   g->debug = old->debug;
-  g->flags = old->flags;
+  g->flags = s->entry ? old->flags : ANFI_GRAPH_PRIVATE;
   for (size_t i = 0; i < old->params.n; i++) {
     anf_node *p = anfi_param(g, NULL, anfi_abs_type(e->abs, s->arg[i]));
     p->debug = old->params.at[i]->debug;

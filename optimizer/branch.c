@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Branches that are cheap to take both ways: Switch(c, f, g)(args), where f and g only do a few total
+ * operations, becomes Switch(c, f(args), g(args)), a choice of data. A branch of one known graph twice
+ * becomes a call. Ops that may fail (an integer division, an index) stay behind their branch. */
+#include "optimizer/opt.h"
+
+enum { CHEAP = 4 };
+
+static bool may_fail(const anf_node *n) {
+  const anfi_op_info *op = &anfi_op[n->op];
+  bool whole = n->type && n->type->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)n->type->dtype);
+  if (n->op == ANF_OP_FloorDiv || n->op == ANF_OP_Mod || n->op == ANF_OP_Fmod || n->op == ANF_OP_Power) return whole;
+  bool moves = n->op == ANF_OP_TupleGet || n->op == ANF_OP_MakeTuple || n->op == ANF_OP_Switch ||
+               n->op == ANF_OP_RecordGet || n->op == ANF_OP_MakeRecord || n->op == ANF_OP_Undef || n->op == ANF_OP_Cast;
+  return !moves && op->lower != ANFI_LOWER_POINTWISE;
+}
+
+/* A tensor that is not a scalar costs work in the arm that is not wanted. */
+static bool is_cheap(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT) || may_fail(n)) return false;
+  return !n->type || n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0;
+}
+
+static bool is_cheap_graph(anf_graph *g, anfi_arena *a) {
+  anfi_node_vec order = {0};
+  if (!g || !g->result || g->effects.n) return false;
+  anfi_graph_order(g, a, &order);
+  bool cheap = order.n <= CHEAP;
+  for (size_t i = 0; cheap && i < order.n; i++) cheap = is_cheap(order.at[i]);
+  return cheap;
+}
+
+static anf_node *body(anfi_arena *a, anf_graph *g, anf_node *call) {
+  anfi_map copies;
+  anfi_node_vec order = {0};
+  anfi_map_init(&copies, a);
+  anfi_graph_order(g, a, &order);
+  for (size_t i = 0; i < g->params.n; i++)
+    *anfi_map_at(&copies, g->params.at[i]->id) = anfi_key(call->in[i + 1].def);
+  for (size_t i = 0; i < order.n; i++) anfi_copy_node(a, call->graph, order.at[i], &copies);
+  return anfi_copy_of(&copies, g->result);
+}
+
+static void flatten(anfi_pass *p, anfi_arena *a, anf_node *call) {
+  anf_node *sw = call->in[0].def;
+  if (!anfi_is_op(sw, ANF_OP_Switch) || (call->flags & ANFI_NODE_EFFECT) || !call->type) return;
+  anf_graph *f = anfi_value_graph(sw->in[1].def), *g = anfi_value_graph(sw->in[2].def);
+  if (!is_cheap_graph(f, a) || !is_cheap_graph(g, a) || !anfi_rewrite(p)) return;
+  anf_node *arm[3] = {sw->in[0].def, body(a, f, call), body(a, g, call)};
+  anf_node *n = anfi_apply(call->graph, ANF_OP_Switch, NULL, 3, arm);
+  n->type = call->type;
+  n->debug = call->debug;
+  anfi_substitute(call, n);
+}
+
+bool anfi_opt_branch(anfi_pass *p) {
+  anfi_arena *a = anfi_scratch(p->m->cx);
+  size_t n = p->m->nodes.n;
+  for (size_t i = 0; i < n; i++) {
+    anf_node *c = p->m->nodes.at[i];
+    if (c && c->kind == ANFI_CALL) flatten(p, a, c);
+  }
+  return true;
+}
