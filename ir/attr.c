@@ -23,7 +23,9 @@ size_t anfi_attr_ints(const anf_value *v, size_t max, int64_t *out) {
   return v->n;
 }
 
-bool anfi_infer_given(const anfi_infer *q, size_t i) { return i < q->n && q->in[i]->kind != ANF_TYPE_NONE; }
+bool anfi_infer_given(const anfi_infer *q, size_t i) {
+  return i < q->n && q->in[i]->kind != ANF_TYPE_NONE;
+}
 
 anf_value *anfi_eval_given(const anfi_eval *q, size_t i) {
   return i < q->n && q->in[i]->kind != ANF_VALUE_NONE ? q->in[i] : NULL;
@@ -38,7 +40,8 @@ bool anfi_axis_in(int64_t axis, size_t rank, size_t *out) {
 
 bool anfi_infer_axis(const anfi_infer *q, const anf_value *v, size_t rank, size_t *out) {
   int64_t axis = anfi_attr_int(v);
-  return anfi_axis_in(axis, rank, out) || anfi_fail(q->cx, q->loc, ANF_E0540, (long long)axis, anfi_op[q->op].name, rank);
+  return anfi_axis_in(axis, rank, out) ||
+         anfi_fail(q->cx, q->loc, ANF_E0540, (long long)axis, anfi_op[q->op].name, rank);
 }
 
 bool anfi_infer_axes(const anfi_infer *q, const anf_value *v, size_t rank, uint32_t *mask) {

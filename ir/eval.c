@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One op on values: checks arguments and attributes, types them, makes the result, runs the kernel.
- * Each call is a frame of its own: a kernel may hold scratch memory and guarded values, and all of it is
- * gone when the call returns, however it ends. */
+ * Each call is a frame of its own: a kernel may hold scratch memory and guarded values, and all of
+ * it is gone when the call returns, however it ends. */
 #include "ir/kernel.h"
 
 static bool arity(const anfi_eval *q) {
   const anfi_schema *s = anfi_op_schema(q->cx, q->op);
   if (q->n >= s->min_in && (q->n <= s->nin || s->variadic)) return true;
-  return anfi_fail(q->cx, q->loc, ANF_E0202, s->name->s, q->n, anfi_op[q->op].in ? anfi_op[q->op].in : "");
+  return anfi_fail(q->cx, q->loc, ANF_E0202, s->name->s, q->n,
+                   anfi_op[q->op].in ? anfi_op[q->op].in : "");
 }
 
 /* Attributes that came from nodes have not been checked yet. */
@@ -15,7 +16,8 @@ static bool attributes(const anfi_eval *q) {
   const anfi_schema *s = anfi_op_schema(q->cx, q->op);
   for (uint32_t k = 0; k < s->nattr; k++) {
     if (!q->attr[k]) return anfi_fail(q->cx, q->loc, ANF_E0206, s->name->s, s->attr[k].name->s);
-    if (q->attr[k] != s->attr[k].initial && !anfi_attr_check(q->cx, q->op, k, q->attr[k], q->loc)) return false;
+    if (q->attr[k] != s->attr[k].initial && !anfi_attr_check(q->cx, q->op, k, q->attr[k], q->loc))
+      return false;
   }
   return true;
 }
@@ -41,7 +43,8 @@ static bool compute(anfi_eval *q) {
   if (!arity(q) || !attributes(q) || !infer(q)) return false;
   if (!op->eval && !op->scalar) return anfi_fail(q->cx, q->loc, ANF_E0403, op->name);
   size_t n;
-  if (anfi_is_tensor(q->type) && anfi_type_elements(q->type, &n)) q->out = anfi_value_new_tensor(q->cx, q->type);
+  if (anfi_is_tensor(q->type) && anfi_type_elements(q->type, &n))
+    q->out = anfi_value_new_tensor(q->cx, q->type);
   if (!op->eval) return anfi_eval_scalar(q);
   if (!q->scratch) q->scratch = anfi_scratch(q->cx);
   anf_value *made = q->out;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels that read or write at indices. Writes go in the row-major order of the update, so the last of
- * equal indices wins; sums are added one after the other in the element type. */
+/* Kernels that read or write at indices. Writes go in the row-major order of the update, so the
+ * last of equal indices wins; sums are added one after the other in the element type. */
 #include "ir/kernel.h"
 
 /* ---- writing: x is copied, then elements are changed ---- */
@@ -39,7 +39,8 @@ static int64_t combine_int(writing how, anf_dtype d, int64_t a, int64_t b) {
   }
 }
 
-static void combine_complex(writing how, anf_value *out, size_t to, const anf_value *u, size_t from) {
+static void combine_complex(writing how, anf_value *out, size_t to, const anf_value *u,
+                            size_t from) {
   double re = anfi_get_f64(out, 2 * to), im = anfi_get_f64(out, 2 * to + 1);
   double x = anfi_get_f64(u, 2 * from), y = anfi_get_f64(u, 2 * from + 1);
   anfi_set_f64(out, 2 * to, how == ADD ? re + x : re * x - im * y);
@@ -62,10 +63,13 @@ static bool how_of(const anfi_eval *q, const anf_value *mode, writing *how) {
     if (anfi_attr_is(mode, names[i])) {
       *how = (writing)i;
       bool ordered = *how == MIN || *how == MAX;
-      if (*how == UPDATE || (d != ANF_KEY && (!ordered || anfi_dtype_class(d) != ANFI_CLASS_COMPLEX))) return true;
+      if (*how == UPDATE ||
+          (d != ANF_KEY && (!ordered || anfi_dtype_class(d) != ANFI_CLASS_COMPLEX)))
+        return true;
       return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
     }
-  return anfi_fail(q->cx, q->loc, ANF_E0405, anfi_op[q->op].name, "mode must be update, add, mul, min or max");
+  return anfi_fail(q->cx, q->loc, ANF_E0405, anfi_op[q->op].name,
+                   "mode must be update, add, mul, min or max");
 }
 
 /* ---- slices ---- */
@@ -91,7 +95,8 @@ bool anfi_eval_slice(anfi_eval *q) {
   anfi_nd it;
   anfi_nd_init(&it, q->type->n, dims);
   anfi_nd_strides(&it, 0, start, stride);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) anfi_copy_element(q->out, i, q->in[0], it.at[0]);
+  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
+    anfi_copy_element(q->out, i, q->in[0], it.at[0]);
   return true;
 }
 
@@ -120,7 +125,8 @@ static size_t dynamic_walk(const anfi_eval *q, size_t first, const int64_t *dims
   const anf_type *t = q->in[0]->type;
   int64_t at = 0;
   anfi_dense_strides(t->n, t->dims, stride);
-  for (size_t k = 0; k < t->n; k++) at += clamped(q->in[first + k], dims[k], t->dims[k]) * stride[k];
+  for (size_t k = 0; k < t->n; k++)
+    at += clamped(q->in[first + k], dims[k], t->dims[k]) * stride[k];
   return (size_t)at;
 }
 
@@ -130,7 +136,8 @@ bool anfi_eval_dynamic_slice(anfi_eval *q) {
   anfi_nd it;
   anfi_nd_init(&it, q->type->n, q->type->dims);
   anfi_nd_strides(&it, 0, start, stride);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) anfi_copy_element(q->out, i, q->in[0], it.at[0]);
+  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
+    anfi_copy_element(q->out, i, q->in[0], it.at[0]);
   return true;
 }
 
@@ -169,7 +176,8 @@ bool anfi_eval_take(anfi_eval *q) {
     if (!anfi_index_at(q, index, j, (int64_t)r.n, &at)) return false;
     for (size_t o = 0; o < r.outer; o++)
       for (size_t i = 0; i < r.inner; i++)
-        anfi_copy_element(q->out, (o * index->n + j) * r.inner + i, q->in[0], (o * r.n + (size_t)at) * r.inner + i);
+        anfi_copy_element(q->out, (o * index->n + j) * r.inner + i, q->in[0],
+                          (o * r.n + (size_t)at) * r.inner + i);
   }
   return true;
 }
@@ -185,7 +193,8 @@ bool anfi_eval_index_write(anfi_eval *q) {
     if (!anfi_index_at(q, index, j, (int64_t)r.n, &at)) return false;
     for (size_t o = 0; o < r.outer; o++)
       for (size_t i = 0; i < r.inner; i++)
-        write(how, q->out, (o * r.n + (size_t)at) * r.inner + i, u, (o * index->n + j) * r.inner + i);
+        write(how, q->out, (o * r.n + (size_t)at) * r.inner + i, u,
+              (o * index->n + j) * r.inner + i);
   }
   return true;
 }
@@ -241,7 +250,8 @@ typedef struct blocks { // x seen as blocks that one index tuple picks
 static blocks blocks_of(const anfi_eval *q) {
   const anf_type *x = q->in[0]->type, *index = q->in[1]->type;
   size_t depth = (size_t)index->dims[index->n - 1];
-  return (blocks){depth, anfi_dims_product(index->dims, 0, index->n - 1), anfi_dims_product(x->dims, depth, x->n)};
+  return (blocks){depth, anfi_dims_product(index->dims, 0, index->n - 1),
+                  anfi_dims_product(x->dims, depth, x->n)};
 }
 
 static bool block_at(const anfi_eval *q, const blocks *b, size_t j, size_t *out) {
@@ -259,7 +269,8 @@ bool anfi_eval_gather_nd(anfi_eval *q) {
   blocks b = blocks_of(q);
   for (size_t j = 0, from; j < b.count && q->out->n; j++) {
     if (!block_at(q, &b, j, &from)) return false;
-    for (size_t i = 0; i < b.size; i++) anfi_copy_element(q->out, j * b.size + i, q->in[0], from + i);
+    for (size_t i = 0; i < b.size; i++)
+      anfi_copy_element(q->out, j * b.size + i, q->in[0], from + i);
   }
   return true;
 }

@@ -39,7 +39,8 @@ bool anfi_eval_eye(anfi_eval *q) {
 /* Element i is start + i * step, in 64-bit integers or in double. */
 bool anfi_eval_arange(anfi_eval *q) {
   bool ints = true, pairs = anfi_dtype_class((anf_dtype)q->type->dtype) == ANFI_CLASS_COMPLEX;
-  for (size_t k = 0; k < 3; k++) ints &= anfi_dtype_class((anf_dtype)q->attr[k]->type->dtype) < ANFI_CLASS_FLOAT;
+  for (size_t k = 0; k < 3; k++)
+    ints &= anfi_dtype_class((anf_dtype)q->attr[k]->type->dtype) < ANFI_CLASS_FLOAT;
   double start = anfi_attr_float(q->attr[0]), step = anfi_attr_float(q->attr[2]);
   uint64_t first = (uint64_t)anfi_attr_int(q->attr[0]), by = (uint64_t)anfi_attr_int(q->attr[2]);
   for (size_t i = 0; i < q->out->n; i++) {
@@ -52,7 +53,8 @@ bool anfi_eval_arange(anfi_eval *q) {
 
 bool anfi_eval_linspace(anfi_eval *q) {
   double start = anfi_attr_float(q->attr[0]), stop = anfi_attr_float(q->attr[1]);
-  bool endpoint = anfi_attr_bool(q->attr[3]), pairs = anfi_dtype_class((anf_dtype)q->type->dtype) == ANFI_CLASS_COMPLEX;
+  bool endpoint = anfi_attr_bool(q->attr[3]),
+       pairs = anfi_dtype_class((anf_dtype)q->type->dtype) == ANFI_CLASS_COMPLEX;
   size_t n = q->out->n, parts = endpoint && n > 1 ? n - 1 : n;
   double step = (stop - start) / (double)parts;
   for (size_t i = 0; i < n; i++) {

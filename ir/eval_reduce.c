@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Reductions and running sums.
- * ORDER: elements are taken one after the other in row-major order. Floats of every width are summed in
- * double and rounded once at the end; integers wrap in 64 bits. */
+ * ORDER: elements are taken one after the other in row-major order. Floats of every width are
+ * summed in double and rounded once at the end; integers wrap in 64 bits. */
 #include "ir/kernel.h"
 
 #include <math.h>
@@ -13,8 +13,12 @@ typedef struct elements { // of one group
   anf_dtype dtype;
 } elements;
 
-static double real_at(const elements *e, size_t k) { return ((const double *)e->data)[e->base + e->g->at[k]]; }
-static uint64_t int_at(const elements *e, size_t k) { return ((const uint64_t *)e->data)[e->base + e->g->at[k]]; }
+static double real_at(const elements *e, size_t k) {
+  return ((const double *)e->data)[e->base + e->g->at[k]];
+}
+static uint64_t int_at(const elements *e, size_t k) {
+  return ((const uint64_t *)e->data)[e->base + e->g->at[k]];
+}
 static const double *pair_at(const elements *e, size_t k) {
   return (const double *)e->data + 2 * (e->base + e->g->at[k]);
 }
@@ -113,7 +117,8 @@ static bool any(const elements *e, bool wanted) {
 
 /* dispatch */
 static void reduce(const anfi_eval *q, const elements *e, size_t i) {
-  double n = (double)e->g->size, ddof = q->op == ANF_OP_Var || q->op == ANF_OP_Std ? anfi_attr_float(q->attr[2]) : 0;
+  double n = (double)e->g->size,
+         ddof = q->op == ANF_OP_Var || q->op == ANF_OP_Std ? anfi_attr_float(q->attr[2]) : 0;
   double left = n > ddof ? n - ddof : 0;
   switch (q->op) {
   case ANF_OP_Sum: sum(e, q->out, i, 1); break;

@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The elementwise evaluator: runs an op's scalar code on each element of broadcast inputs, one
- * instruction at a time in the computation type (ir/scalar.h has the rules). One function for each class of
- * types: integers in 64 bits wrapped after each step, reals in double rounded to float after each step when
- * the type is f32 or narrower, complex as pairs of those. Rounding a double to float after + - * / and sqrt
- * gives the correctly rounded float, since double has more than twice its digits. */
+ * instruction at a time in the computation type (ir/scalar.h has the rules). One function for each
+ * class of types: integers in 64 bits wrapped after each step, reals in double rounded to float
+ * after each step when the type is f32 or narrower, complex as pairs of those. Rounding a double to
+ * float after + - * / and sqrt gives the correctly rounded float, since double has more than twice
+ * its digits. */
 #include "ir/kernel.h"
 #include "ir/scalar.h"
 
 #include <complex.h>
 #ifndef CMPLX // glibc keeps it from clang
-#define CMPLX(re, im) ((union { double part[2]; double complex z; }){{(re), (im)}}.z)
+#define CMPLX(re, im)                                                                              \
+  ((union {                                                                                        \
+     double part[2];                                                                               \
+     double complex z;                                                                             \
+   }){{(re), (im)}}                                                                                \
+       .z)
 #endif
 #include <math.h>
 
@@ -24,10 +30,10 @@ typedef union number {
 } number;
 
 typedef struct machine {
-  anf_dtype type;      // of the computation
-  unsigned domain;     // ANFI_SCALAR_*
-  bool single;         // round every step to float
-  int failed;          // the code of a step that has no result, or -1
+  anf_dtype type;  // of the computation
+  unsigned domain; // ANFI_SCALAR_*
+  bool single;     // round every step to float
+  int failed;      // the code of a step that has no result, or -1
   const anfi_scalar *code;
   number in[MAX_INPUTS], attr[MAX_INPUTS], at[ANFI_SCALAR_MAX];
 } machine;
@@ -88,7 +94,9 @@ static int64_t int_pow(machine *m, int64_t a, int64_t b) {
   return (int64_t)r;
 }
 
-static int width(const machine *m) { return m->type == ANF_BOOL ? 1 : 8 * (int)anf_dtype_bytes(m->type); }
+static int width(const machine *m) {
+  return m->type == ANF_BOOL ? 1 : 8 * (int)anf_dtype_bytes(m->type);
+}
 
 static int64_t int_shift(const machine *m, bool left, int64_t a, int64_t b) {
   uint64_t count = (uint64_t)b;
@@ -191,8 +199,10 @@ double anfi_digamma(double x) {
   }
   for (; x < 10; x += 1) sum -= 1 / x;
   double y = 1 / (x * x);
-  double series = y * (1.0 / 12 - y * (1.0 / 120 - y * (1.0 / 252 - y * (1.0 / 240 - y * (1.0 / 132 -
-                  y * (691.0 / 32760 - y / 12))))));
+  double series =
+      y * (1.0 / 12 - y * (1.0 / 120 -
+                           y * (1.0 / 252 -
+                                y * (1.0 / 240 - y * (1.0 / 132 - y * (691.0 / 32760 - y / 12))))));
   return sum + log(x) - 0.5 / x - series;
 }
 
@@ -352,11 +362,13 @@ static number step_complex(machine *m, const anfi_scalar_ins *i) {
 static double to_single(const machine *m, double x) { return m->single ? (double)(float)x : x; }
 
 static void run_int(machine *m) {
-  for (uint32_t k = 0; k < m->code->n; k++) m->at[k].i = wrap(m->type, (uint64_t)step_int(m, &m->code->at[k]));
+  for (uint32_t k = 0; k < m->code->n; k++)
+    m->at[k].i = wrap(m->type, (uint64_t)step_int(m, &m->code->at[k]));
 }
 
 static void run_real(machine *m) {
-  for (uint32_t k = 0; k < m->code->n; k++) m->at[k].f = to_single(m, step_real(m, &m->code->at[k]));
+  for (uint32_t k = 0; k < m->code->n; k++)
+    m->at[k].f = to_single(m, step_real(m, &m->code->at[k]));
 }
 
 static void run_complex(machine *m) {
@@ -373,7 +385,8 @@ static number load(const machine *m, const anf_value *v, size_t i) {
   case ANFI_SCALAR_INT: return (number){.i = wrap(m->type, (uint64_t)anfi_get_i64(v, i))};
   case ANFI_SCALAR_REAL: return (number){.f = anfi_load_real(m->type, v, i)};
   default:
-    if (pairs) return cplx(to_single(m, anfi_get_f64(v, 2 * i)), to_single(m, anfi_get_f64(v, 2 * i + 1)));
+    if (pairs)
+      return cplx(to_single(m, anfi_get_f64(v, 2 * i)), to_single(m, anfi_get_f64(v, 2 * i + 1)));
     return cplx(anfi_load_real(m->type == ANF_C64 ? ANF_F32 : ANF_F64, v, i), 0);
   }
 }

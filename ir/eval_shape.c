@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels that look at shapes or move whole tensors about. Nearly all are one walk over the result with
- * strides into the argument. */
+/* Kernels that look at shapes or move whole tensors about. Nearly all are one walk over the result
+ * with strides into the argument. */
 #include "ir/kernel.h"
 
 /* Walks the result; element `start` and strides say where each element is in x. */
@@ -8,7 +8,8 @@ static bool gather(anfi_eval *q, size_t start, const int64_t *stride) {
   anfi_nd it;
   anfi_nd_init(&it, q->type->n, q->type->dims);
   anfi_nd_strides(&it, 0, start, stride);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) anfi_copy_element(q->out, i, q->in[0], it.at[0]);
+  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
+    anfi_copy_element(q->out, i, q->in[0], it.at[0]);
   return true;
 }
 
@@ -65,7 +66,8 @@ bool anfi_eval_broadcast_to(anfi_eval *q) {
   anfi_nd it;
   anfi_nd_init(&it, q->type->n, q->type->dims);
   anfi_nd_broadcast(&it, 0, q->in[0]->type);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) anfi_copy_element(q->out, i, q->in[0], it.at[0]);
+  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
+    anfi_copy_element(q->out, i, q->in[0], it.at[0]);
   return true;
 }
 
@@ -87,14 +89,16 @@ bool anfi_eval_diag(anfi_eval *q) {
   int64_t k = anfi_attr_int(q->attr[0]), row = k < 0 ? -k : 0, column = k > 0 ? k : 0;
   if (t->n == 2) return gather(q, (size_t)(row * t->dims[1] + column), (int64_t[]){t->dims[1] + 1});
   for (int64_t i = 0; i < t->dims[0]; i++)
-    anfi_copy_element(q->out, (size_t)((row + i) * q->type->dims[1] + column + i), q->in[0], (size_t)i);
+    anfi_copy_element(q->out, (size_t)((row + i) * q->type->dims[1] + column + i), q->in[0],
+                      (size_t)i);
   return true;
 }
 
 /* ---- joining and cutting ---- */
 
 /* Writes x into the result, from index `from` along the axis on. */
-static void place(anfi_eval *q, const anf_value *x, const int64_t *dims, size_t rank, size_t axis, int64_t from) {
+static void place(anfi_eval *q, const anf_value *x, const int64_t *dims, size_t rank, size_t axis,
+                  int64_t from) {
   anfi_nd it;
   int64_t dense[ANF_MAX_RANK];
   anfi_dense_strides(q->type->n, q->type->dims, dense);
@@ -146,7 +150,8 @@ static bool cut(anfi_eval *q, size_t axis, const anf_value *sections) {
     anfi_nd it;
     anfi_nd_init(&it, t->n, dims);
     anfi_nd_strides(&it, 0, (size_t)(from * dense[axis]), dense);
-    for (size_t j = 0; it.more; j++, anfi_nd_next(&it)) anfi_copy_element(part, j, q->in[0], it.at[0]);
+    for (size_t j = 0; it.more; j++, anfi_nd_next(&it))
+      anfi_copy_element(part, j, q->in[0], it.at[0]);
   }
   return true;
 }
@@ -223,7 +228,8 @@ bool anfi_eval_tile(anfi_eval *q) {
 }
 
 bool anfi_eval_repeat(anfi_eval *q) {
-  size_t outer = 1, n = q->in[0]->n, inner = 1, axis = 0, times = (size_t)anfi_attr_int(q->attr[0]), to = 0;
+  size_t outer = 1, n = q->in[0]->n, inner = 1, axis = 0, times = (size_t)anfi_attr_int(q->attr[0]),
+         to = 0;
   if (anfi_attr_given(q->attr[1])) {
     anfi_axis_in(anfi_attr_int(q->attr[1]), q->in[0]->type->n, &axis);
     anfi_split_axis(q->in[0]->type, axis, &outer, &n, &inner);
@@ -241,7 +247,9 @@ bool anfi_eval_roll(anfi_eval *q) {
   size_t n = anfi_attr_ints(q->attr[0], ANF_MAX_RANK, shift), axis = 0;
   if (!anfi_attr_given(q->attr[1])) {
     for (size_t i = 0; i < q->in[0]->n; i++)
-      anfi_copy_element(q->out, i, q->in[0], (size_t)floor_mod((int64_t)i - shift[0] % (int64_t)q->in[0]->n, (int64_t)q->in[0]->n));
+      anfi_copy_element(
+          q->out, i, q->in[0],
+          (size_t)floor_mod((int64_t)i - shift[0] % (int64_t)q->in[0]->n, (int64_t)q->in[0]->n));
     return true;
   }
   size_t m = anfi_attr_ints(q->attr[1], ANF_MAX_RANK, axes);

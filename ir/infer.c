@@ -10,7 +10,8 @@ static bool scalar_is_defined(anfi_infer *q) {
   const anfi_scalar *code = anfi_scalar_of(q->cx, q->op);
   if (!code || !anfi_is_tensor(q->out)) return code != NULL;
   anf_dtype d = anfi_scalar_dtype(q->n, q->in, q->out);
-  return (code->domain & anfi_scalar_domain(d)) || anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
+  return (code->domain & anfi_scalar_domain(d)) ||
+         anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
 }
 
 static bool fits_memory(const anfi_infer *q) {
@@ -68,7 +69,8 @@ bool anfi_infer_broadcast(anfi_infer *q, anf_dtype d) {
     for (size_t k = 0; k < q->in[i]->n; k++) {
       int64_t *to = &dims[rank - q->in[i]->n + k];
       if (!anfi_infer_dim(*to, q->in[i]->dims[k], to))
-        return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, show(q, q->in[0]), show(q, q->in[i]));
+        return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, show(q, q->in[0]),
+                         show(q, q->in[i]));
     }
   q->out = anfi_type_tensor(q->cx, d, rank, dims);
   return true;
@@ -100,7 +102,8 @@ bool anfi_infer_divide(anfi_infer *q) {
 bool anfi_infer_number(anfi_infer *q) {
   anf_dtype d;
   if (!anfi_infer_promoted(q, &d)) return false;
-  if (d == ANF_BOOL) return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
+  if (d == ANF_BOOL)
+    return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
   return anfi_infer_broadcast(q, d);
 }
 
@@ -113,7 +116,8 @@ bool anfi_infer_abs(anfi_infer *q) {
 bool anfi_infer_make_complex(anfi_infer *q) {
   anf_dtype d;
   if (!anfi_infer_promoted(q, &d)) return false;
-  if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX) return anfi_infer_fail(q, "the parts must be real");
+  if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX)
+    return anfi_infer_fail(q, "the parts must be real");
   bool narrow = d == ANF_F32 || d == ANF_F16 || d == ANF_BF16;
   return anfi_infer_broadcast(q, narrow ? ANF_C64 : ANF_C128);
 }
@@ -155,7 +159,8 @@ bool anfi_infer_tuple_get(anfi_infer *q) {
   if (t->kind == ANF_TYPE_ANY) return anfi_infer_any(q);
   if (t->kind != ANF_TYPE_TUPLE) return anfi_fail(q->cx, q->loc, ANF_E0504, show(q, t));
   if (i < 0) i += t->n;
-  if (i < 0 || i >= (int64_t)t->n) return anfi_fail(q->cx, q->loc, ANF_E0505, (long long)i, show(q, t));
+  if (i < 0 || i >= (int64_t)t->n)
+    return anfi_fail(q->cx, q->loc, ANF_E0505, (long long)i, show(q, t));
   q->out = t->items[i];
   return true;
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Result types of ops that read or write at indices. Index tensors are integers; whether the indices are
- * in range is for the kernels to see. */
+/* Result types of ops that read or write at indices. Index tensors are integers; whether the
+ * indices are in range is for the kernels to see. */
 #include "ir/op.h"
 
 static bool indices(const anfi_infer *q, size_t i) {
   if (anfi_dtype_is_int((anf_dtype)q->in[i]->dtype)) return true;
-  return anfi_fail(q->cx, q->loc, ANF_E0546, i + 1, anfi_op[q->op].name, "integers", anfi_type_text(q->cx, q->in[i]));
+  return anfi_fail(q->cx, q->loc, ANF_E0546, i + 1, anfi_op[q->op].name, "integers",
+                   anfi_type_text(q->cx, q->in[i]));
 }
 
 static bool agree(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
@@ -15,15 +16,20 @@ static bool shapes_are(const anfi_infer *q, size_t i, size_t rank, const int64_t
   for (size_t k = 0; fits && k < rank; k++) fits = agree(q->in[i]->dims[k], dims[k]);
   if (fits) return true;
   const anf_type *want = anfi_type_tensor(q->cx, (anf_dtype)q->in[i]->dtype, rank, dims);
-  return anfi_fail(q->cx, q->loc, ANF_E0546, i + 1, anfi_op[q->op].name, anfi_type_text(q->cx, want), anfi_type_text(q->cx, q->in[i]));
+  return anfi_fail(q->cx, q->loc, ANF_E0546, i + 1, anfi_op[q->op].name,
+                   anfi_type_text(q->cx, want), anfi_type_text(q->cx, q->in[i]));
 }
 
 /* A write keeps the type of x: what is written must not need a wider class. */
 static bool writable(const anfi_infer *q, size_t i) {
   anf_dtype x = (anf_dtype)q->in[0]->dtype, u = (anf_dtype)q->in[i]->dtype;
   bool keys = x == ANF_KEY || u == ANF_KEY;
-  if (keys ? x == u : anfi_dtype_class(u) <= anfi_dtype_class(x) || (anfi_dtype_is_int(x) && anfi_dtype_is_int(u))) return true;
-  return anfi_fail(q->cx, q->loc, ANF_E0546, i + 1, anfi_op[q->op].name, anf_dtype_name(x), anfi_type_text(q->cx, q->in[i]));
+  if (keys ? x == u
+           : anfi_dtype_class(u) <= anfi_dtype_class(x) ||
+                 (anfi_dtype_is_int(x) && anfi_dtype_is_int(u)))
+    return true;
+  return anfi_fail(q->cx, q->loc, ANF_E0546, i + 1, anfi_op[q->op].name, anf_dtype_name(x),
+                   anfi_type_text(q->cx, q->in[i]));
 }
 
 static bool result_like(anfi_infer *q, size_t i) {
@@ -61,10 +67,12 @@ bool anfi_infer_slice_update(anfi_infer *q) {
   if (!slice_dims(q, &rank, dims) || !writable(q, 1)) return false;
   const anf_type *u = q->in[1];
   bool fits = u->n <= rank;
-  for (size_t k = 0; fits && k < u->n; k++) fits = u->dims[k] == 1 || agree(u->dims[k], dims[rank - u->n + k]);
+  for (size_t k = 0; fits && k < u->n; k++)
+    fits = u->dims[k] == 1 || agree(u->dims[k], dims[rank - u->n + k]);
   if (fits) return result_like(q, 0);
   const anf_type *part = anfi_type_tensor(q->cx, (anf_dtype)q->in[0]->dtype, rank, dims);
-  return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, anfi_type_text(q->cx, u), anfi_type_text(q->cx, part));
+  return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, anfi_type_text(q->cx, u),
+                   anfi_type_text(q->cx, part));
 }
 
 /* ---- whole rows: x[..., index, ...] ---- */
@@ -77,7 +85,8 @@ static bool take_dims(anfi_infer *q, const anf_value *attr, size_t *rank, int64_
     for (size_t k = 0; k < index->n; k++) dims[n++] = index->dims[k];
   } else {
     if (!anfi_infer_axis(q, attr, x->n, &axis)) return false;
-    if (x->n + index->n - 1 > ANF_MAX_RANK) return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, "its rank is above 16");
+    if (x->n + index->n - 1 > ANF_MAX_RANK)
+      return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, "its rank is above 16");
     for (size_t k = 0; k < axis; k++) dims[n++] = x->dims[k];
     for (size_t k = 0; k < index->n; k++) dims[n++] = index->dims[k];
     for (size_t k = axis + 1; k < x->n; k++) dims[n++] = x->dims[k];
@@ -89,14 +98,17 @@ static bool take_dims(anfi_infer *q, const anf_value *attr, size_t *rank, int64_
 bool anfi_infer_take(anfi_infer *q) {
   size_t rank;
   int64_t dims[ANF_MAX_RANK];
-  if (!anfi_infer_tensors(q) || !indices(q, 1) || !take_dims(q, q->attr[0], &rank, dims)) return false;
+  if (!anfi_infer_tensors(q) || !indices(q, 1) || !take_dims(q, q->attr[0], &rank, dims))
+    return false;
   return anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, rank, dims);
 }
 
 bool anfi_infer_index_write(anfi_infer *q) {
   size_t rank;
   int64_t dims[ANF_MAX_RANK];
-  if (!anfi_infer_tensors(q) || !indices(q, 1) || !writable(q, 2) || !take_dims(q, q->attr[0], &rank, dims)) return false;
+  if (!anfi_infer_tensors(q) || !indices(q, 1) || !writable(q, 2) ||
+      !take_dims(q, q->attr[0], &rank, dims))
+    return false;
   return shapes_are(q, 2, rank, dims) && result_like(q, 0);
 }
 
@@ -108,7 +120,8 @@ static bool along(anfi_infer *q) {
   if (!indices(q, 1) || !anfi_infer_axis(q, q->attr[0], x->n, &axis)) return false;
   bool fits = index->n == x->n;
   for (size_t k = 0; fits && k < x->n; k++) fits = k == axis || agree(x->dims[k], index->dims[k]);
-  return fits || anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, x), anfi_type_text(q->cx, index));
+  return fits || anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, x),
+                           anfi_type_text(q->cx, index));
 }
 
 bool anfi_infer_take_along(anfi_infer *q) {
@@ -126,10 +139,13 @@ bool anfi_infer_write_along(anfi_infer *q) {
 static bool nd_dims(anfi_infer *q, size_t *rank, int64_t *dims) {
   const anf_type *x = q->in[0], *index = q->in[1];
   if (!indices(q, 1)) return false;
-  if (!index->n || index->dims[index->n - 1] < 0) return anfi_infer_fail(q, "the last dim of the indices must be known");
-  if (index->dims[index->n - 1] > (int64_t)x->n) return anfi_infer_fail(q, "there are more indices than dims");
+  if (!index->n || index->dims[index->n - 1] < 0)
+    return anfi_infer_fail(q, "the last dim of the indices must be known");
+  if (index->dims[index->n - 1] > (int64_t)x->n)
+    return anfi_infer_fail(q, "there are more indices than dims");
   size_t depth = (size_t)index->dims[index->n - 1], n = 0;
-  if (index->n - 1 + x->n - depth > ANF_MAX_RANK) return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, "its rank is above 16");
+  if (index->n - 1 + x->n - depth > ANF_MAX_RANK)
+    return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, "its rank is above 16");
   for (size_t k = 0; k + 1 < index->n; k++) dims[n++] = index->dims[k];
   for (size_t k = depth; k < x->n; k++) dims[n++] = x->dims[k];
   *rank = n;
@@ -139,7 +155,8 @@ static bool nd_dims(anfi_infer *q, size_t *rank, int64_t *dims) {
 bool anfi_infer_gather_nd(anfi_infer *q) {
   size_t rank;
   int64_t dims[ANF_MAX_RANK];
-  return anfi_infer_tensors(q) && nd_dims(q, &rank, dims) && anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, rank, dims);
+  return anfi_infer_tensors(q) && nd_dims(q, &rank, dims) &&
+         anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, rank, dims);
 }
 
 bool anfi_infer_scatter_nd(anfi_infer *q) {
@@ -154,14 +171,16 @@ bool anfi_infer_scatter_nd(anfi_infer *q) {
 static bool starts(const anfi_infer *q, size_t from) {
   if (q->n - from != q->in[0]->n) return anfi_infer_fail(q, "each dim needs a start");
   for (size_t i = from; i < q->n; i++)
-    if (!anfi_is_scalar(q->in[i]) || !indices(q, i)) return anfi_infer_fail(q, "a start must be one integer");
+    if (!anfi_is_scalar(q->in[i]) || !indices(q, i))
+      return anfi_infer_fail(q, "a start must be one integer");
   return true;
 }
 
 bool anfi_infer_dynamic_slice(anfi_infer *q) {
   size_t rank;
   int64_t dims[ANF_MAX_RANK];
-  if (!anfi_infer_tensors(q) || !starts(q, 1) || !anfi_infer_shape_attr(q, q->attr[0], &rank, dims)) return false;
+  if (!anfi_infer_tensors(q) || !starts(q, 1) || !anfi_infer_shape_attr(q, q->attr[0], &rank, dims))
+    return false;
   const anf_type *t = q->in[0];
   bool fits = rank == t->n;
   for (size_t k = 0; fits && k < rank; k++) fits = t->dims[k] < 0 || dims[k] <= t->dims[k];
@@ -175,7 +194,8 @@ bool anfi_infer_dynamic_update_slice(anfi_infer *q) {
   bool fits = u->n == t->n;
   for (size_t k = 0; fits && k < t->n; k++) fits = t->dims[k] < 0 || u->dims[k] <= t->dims[k];
   if (fits) return result_like(q, 0);
-  return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, t), anfi_type_text(q->cx, u));
+  return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, t),
+                   anfi_type_text(q->cx, u));
 }
 
 bool anfi_infer_one_hot(anfi_infer *q) {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Result types of reductions and running sums. `axis` None means all axes, () none; reduced axes vanish,
- * or stay as 1 with keepdims. */
+/* Result types of reductions and running sums. `axis` None means all axes, () none; reduced axes
+ * vanish, or stay as 1 with keepdims. */
 #include "ir/op.h"
 
 bool anfi_infer_result(anfi_infer *q, anf_dtype d, size_t rank, const int64_t *dims) {
-  if (rank > ANF_MAX_RANK) return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, "its rank is above 16");
+  if (rank > ANF_MAX_RANK)
+    return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, "its rank is above 16");
   q->out = anfi_type_tensor(q->cx, d, rank, dims);
   return true;
 }
@@ -25,7 +26,8 @@ static bool reduced_type(anfi_infer *q, const anf_type *t, anf_dtype d, bool nee
     if (t->dims[k] == 0) *(gone ? &empty : &none) = true;
     if (!gone || keep) dims[rank++] = gone ? 1 : t->dims[k];
   }
-  if (needs_elements && empty && !none) return anfi_infer_fail(q, "there is no element to choose from");
+  if (needs_elements && empty && !none)
+    return anfi_infer_fail(q, "there is no element to choose from");
   return anfi_infer_result(q, d, rank, dims);
 }
 
@@ -37,7 +39,8 @@ static bool real_argument(anfi_infer *q) {
   if (!anfi_infer_tensors(q)) return false;
   anfi_class c = anfi_dtype_class((anf_dtype)q->in[0]->dtype);
   if (c < ANFI_CLASS_COMPLEX) return true;
-  return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name((anf_dtype)q->in[0]->dtype));
+  return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name,
+                   anf_dtype_name((anf_dtype)q->in[0]->dtype));
 }
 
 static bool number_argument(anfi_infer *q) {
@@ -96,7 +99,9 @@ bool anfi_infer_cumsum(anfi_infer *q) {
   return number_argument(q) && running(q, sum_dtype((anf_dtype)q->in[0]->dtype));
 }
 
-bool anfi_infer_cummax(anfi_infer *q) { return real_argument(q) && running(q, (anf_dtype)q->in[0]->dtype); }
+bool anfi_infer_cummax(anfi_infer *q) {
+  return real_argument(q) && running(q, (anf_dtype)q->in[0]->dtype);
+}
 
 /* x broadcast from `like`, summed back to its shape. */
 bool anfi_infer_sum_to(anfi_infer *q) {
@@ -106,7 +111,8 @@ bool anfi_infer_sum_to(anfi_infer *q) {
   for (size_t k = 0; k < to->n; k++) {
     int64_t have = x->dims[x->n - to->n + k], want = to->dims[k];
     if (have != want && want != 1 && have >= 0 && want >= 0)
-      return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, anfi_type_text(q->cx, x), anfi_type_text(q->cx, to));
+      return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, anfi_type_text(q->cx, x),
+                       anfi_type_text(q->cx, to));
   }
   return anfi_infer_result(q, (anf_dtype)x->dtype, to->n, to->dims);
 }
@@ -116,8 +122,10 @@ bool anfi_infer_unreduce(anfi_infer *q) {
   const anf_type *y = q->in[0], *like = q->in[1];
   if (!number_argument(q) || !reduced_type(q, like, (anf_dtype)y->dtype, false)) return false;
   bool fits = y->n == q->out->n;
-  for (size_t k = 0; fits && k < y->n; k++) fits = y->dims[k] == q->out->dims[k] || y->dims[k] < 0 || q->out->dims[k] < 0;
+  for (size_t k = 0; fits && k < y->n; k++)
+    fits = y->dims[k] == q->out->dims[k] || y->dims[k] < 0 || q->out->dims[k] < 0;
   if (!fits)
-    return anfi_fail(q->cx, q->loc, ANF_E0546, (size_t)1, anfi_op[q->op].name, anfi_type_text(q->cx, q->out), anfi_type_text(q->cx, y));
+    return anfi_fail(q->cx, q->loc, ANF_E0546, (size_t)1, anfi_op[q->op].name,
+                     anfi_type_text(q->cx, q->out), anfi_type_text(q->cx, y));
   return anfi_infer_result(q, (anf_dtype)y->dtype, like->n, like->dims);
 }

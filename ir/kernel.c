@@ -45,8 +45,7 @@ void anfi_nd_strides(anfi_nd *it, int k, size_t start, const int64_t *stride) {
 void anfi_nd_broadcast(anfi_nd *it, int k, const anf_type *t) {
   int64_t dense[ANF_MAX_RANK], stride[ANF_MAX_RANK] = {0};
   anfi_dense_strides(t->n, t->dims, dense);
-  for (size_t j = 0; j < t->n; j++)
-    stride[it->rank - t->n + j] = t->dims[j] == 1 ? 0 : dense[j];
+  for (size_t j = 0; j < t->n; j++) stride[it->rank - t->n + j] = t->dims[j] == 1 ? 0 : dense[j];
   anfi_nd_strides(it, k, 0, stride);
 }
 
@@ -88,7 +87,8 @@ static void release(void *v) { anf_value_release((anf_value *)v); }
 
 void anfi_release_later(anf_value *v) { anfi_defer(v->cx, ANFI_ALWAYS, release, v); }
 
-bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t size, int64_t *out) {
+bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t size,
+                   int64_t *out) {
   int64_t at = anfi_get_i64(index, i);
   bool huge = index->type->dtype == ANF_U64 && at < 0;
   if (huge || at < -size || at >= size)

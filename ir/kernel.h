@@ -5,16 +5,14 @@
 
 #include "ir/op.h"
 
-/* kernel.c: an odometer over dims in row-major order, with the element index of up to ANFI_ND operands.
- *   anfi_nd it;
- *   anfi_nd_init(&it, rank, dims);
- *   anfi_nd_broadcast(&it, 0, type);
- *   for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) use(i, it.at[0], it.index); */
+/* kernel.c: an odometer over dims in row-major order, with the element index of up to ANFI_ND
+ * operands. anfi_nd it; anfi_nd_init(&it, rank, dims); anfi_nd_broadcast(&it, 0, type); for (size_t
+ * i = 0; it.more; i++, anfi_nd_next(&it)) use(i, it.at[0], it.index); */
 enum { ANFI_ND = 4 };
 typedef struct anfi_nd {
   size_t rank;
-  bool more;                             // is there an element at `index`?
-  int nop;                               // operands, which are given in order
+  bool more; // is there an element at `index`?
+  int nop;   // operands, which are given in order
   int64_t dims[ANF_MAX_RANK], index[ANF_MAX_RANK];
   int64_t stride[ANFI_ND][ANF_MAX_RANK]; // of each operand, in elements
   size_t at[ANFI_ND];
@@ -37,8 +35,10 @@ double anfi_load_real(anf_dtype d, const anf_value *v, size_t i);
 
 /* Releases v when the running op ends, however it ends. */
 void anfi_release_later(anf_value *v);
-/* Element i of an index tensor as a position in 0..size; negative ones count from the end. Else E0404. */
-bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t size, int64_t *out);
+/* Element i of an index tensor as a position in 0..size; negative ones count from the end. Else
+ * E0404. */
+bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t size,
+                   int64_t *out);
 
 /* eval_scalar.c */
 bool anfi_eval_scalar(anfi_eval *q);

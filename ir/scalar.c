@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parser of the elementwise language: precedence climbing over C's operators. The texts are rows of
- * op.def, so what is wrong with one is our bug (E0001), and nesting is bounded by ANFI_SCALAR_MAX. */
+ * op.def, so what is wrong with one is our bug (E0001), and nesting is bounded by ANFI_SCALAR_MAX.
+ */
 #include "ir/scalar.h"
 
 #include <ctype.h>
@@ -33,11 +34,12 @@ static const struct {
   uint8_t level;
   anfi_scalar_op op;
 } infix[] = {
-    {"<<", 8, ANFI_S_shl}, {">>", 8, ANFI_S_shr},    {"<=", 7, ANFI_S_le},     {">=", 7, ANFI_S_ge},
-    {"==", 6, ANFI_S_eq},  {"!=", 6, ANFI_S_ne},     {"&&", 2, ANFI_S_land},   {"||", 1, ANFI_S_lor},
-    {"+", 9, ANFI_S_add},  {"-", 9, ANFI_S_sub},     {"*", 10, ANFI_S_mul},    {"/", 10, ANFI_S_div},
-    {"%", 10, ANFI_S_rem}, {"<", 7, ANFI_S_lt},      {">", 7, ANFI_S_gt},      {"&", 5, ANFI_S_bitand},
-    {"^", 4, ANFI_S_bitxor}, {"|", 3, ANFI_S_bitor},
+    {"<<", 8, ANFI_S_shl},   {">>", 8, ANFI_S_shr},   {"<=", 7, ANFI_S_le},
+    {">=", 7, ANFI_S_ge},    {"==", 6, ANFI_S_eq},    {"!=", 6, ANFI_S_ne},
+    {"&&", 2, ANFI_S_land},  {"||", 1, ANFI_S_lor},   {"+", 9, ANFI_S_add},
+    {"-", 9, ANFI_S_sub},    {"*", 10, ANFI_S_mul},   {"/", 10, ANFI_S_div},
+    {"%", 10, ANFI_S_rem},   {"<", 7, ANFI_S_lt},     {">", 7, ANFI_S_gt},
+    {"&", 5, ANFI_S_bitand}, {"^", 4, ANFI_S_bitxor}, {"|", 3, ANFI_S_bitor},
 };
 
 static uint16_t emit(parser *p, anfi_scalar_op op, const uint16_t *arg, double number) {
@@ -85,7 +87,8 @@ static uint16_t name(parser *p) {
   if (take(p, "(")) return function(p, s, len);
   const anfi_schema *sc = anfi_op_schema(p->cx, p->op);
   for (uint16_t k = 0; k < sc->nin; k++)
-    if (sc->in[k]->len == len && memcmp(sc->in[k]->s, s, len) == 0) return emit(p, ANFI_S_input, (uint16_t[3]){k}, 0);
+    if (sc->in[k]->len == len && memcmp(sc->in[k]->s, s, len) == 0)
+      return emit(p, ANFI_S_input, (uint16_t[3]){k}, 0);
   for (uint16_t k = 0; k < sc->nattr; k++)
     if (sc->attr[k].name->len == len && memcmp(sc->attr[k].name->s, s, len) == 0)
       return emit(p, ANFI_S_attr, (uint16_t[3]){k}, 0);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Computes single ops for test/ops/numpy_check.py. `op_server --table` prints the op table, one op a line
- * with tabs between columns. Without arguments it answers each line of standard input with one line:
- *   Op attr=value ... | value value ...     ->   value   or   error CODE message
- * A value is "f32[2,3]:HEX" (the bytes in memory), "None", or "( value ... )". An attribute's value is a
- * number, true, false, None, (1,2), a type name after @, or a string after '. The line "bytes" is answered
- * with what the context holds. `op_server --faults` fails the 1st, 2nd, ... allocation of each line and
- * answers with how many there were, or with what went wrong. */
+/* Computes single ops for test/ops/numpy_check.py. `op_server --table` prints the op table, one op
+ * a line with tabs between columns. Without arguments it answers each line of standard input with
+ * one line: Op attr=value ... | value value ...     ->   value   or   error CODE message A value is
+ * "f32[2,3]:HEX" (the bytes in memory), "None", or "( value ... )". An attribute's value is a
+ * number, true, false, None, (1,2), a type name after @, or a string after '. The line "bytes" is
+ * answered with what the context holds. `op_server --faults` fails the 1st, 2nd, ... allocation of
+ * each line and answers with how many there were, or with what went wrong. */
 #include "ir/op.h"
 #include "test/unit/fault.h"
 
@@ -48,7 +48,8 @@ static anf_value *read_tensor(anf_ctx *cx, const char **s) {
   *s += 2;
   size_t n = strcspn(*s, " )");
   unsigned char *data = (unsigned char *)malloc(n / 2 + 1);
-  for (size_t i = 0; i < n / 2; i++) data[i] = (unsigned char)(hex_digit((*s)[2 * i]) * 16 + hex_digit((*s)[2 * i + 1]));
+  for (size_t i = 0; i < n / 2; i++)
+    data[i] = (unsigned char)(hex_digit((*s)[2 * i]) * 16 + hex_digit((*s)[2 * i + 1]));
   *s += n;
   anf_value *v = anf_value_tensor(cx, d, rank, dims, data);
   free(data);
@@ -102,7 +103,9 @@ static anf_value *read_attr(anf_ctx *cx, const char *s) {
   anf_dtype d;
   if (s[0] == '(') return read_ints(cx, &s);
   if (s[0] == '\'') return anf_value_string(cx, s + 1, len - 1);
-  if (s[0] == '@') return anf_value_of_type(cx, anf_type_scalar(cx, anfi_dtype_parse(s + 1, len - 1, &d) ? d : ANF_F32));
+  if (s[0] == '@')
+    return anf_value_of_type(
+        cx, anf_type_scalar(cx, anfi_dtype_parse(s + 1, len - 1, &d) ? d : ANF_F32));
   if (strncmp(s, "None", 4) == 0) return anf_value_none(cx);
   if (s[0] == 't' || (s[0] == 'f' && s[1] == 'a')) return anf_value_bool(cx, s[0] == 't');
   if (strcspn(s, ".en") < len) return anf_value_float(cx, strtod(s, NULL));
@@ -113,7 +116,8 @@ static anf_value *read_attr(anf_ctx *cx, const char *s) {
 
 static void put_tensor(const anf_value *v) {
   printf("%s[", anf_dtype_name(anf_value_dtype(v)));
-  for (size_t i = 0; i < anf_value_rank(v); i++) printf(i ? ",%lld" : "%lld", (long long)anf_value_dim(v, i));
+  for (size_t i = 0; i < anf_value_rank(v); i++)
+    printf(i ? ",%lld" : "%lld", (long long)anf_value_dim(v, i));
   printf("]:");
   const unsigned char *p = (const unsigned char *)anf_value_data(v);
   size_t n = anf_value_elements(v) * anf_dtype_bytes(anf_value_dtype(v));
@@ -149,7 +153,8 @@ static anf_status compute_in(anf_ctx *cx, anfi_opcode op, const request *r, bool
   anfi_eval q = {.cx = cx, .op = op, .n = r->n, .in = r->in, .attr = r->attr};
   anf_status st = compute(cx, &q, d);
   const anf_diag_item *first = anf_diag_at(d, 0);
-  if (print && st != ANF_OK) printf("error %s %s", first ? first->code : anf_status_name(st), first ? first->message : "");
+  if (print && st != ANF_OK)
+    printf("error %s %s", first ? first->code : anf_status_name(st), first ? first->message : "");
   else if (print) put_value(q.out);
   anf_value_release(q.out);
   anf_diag_free(d);
@@ -170,7 +175,8 @@ static void fault_each(anf_ctx *cx, fault_heap *h, anfi_opcode op, const request
       return;
     }
   } while (h->refused && st == ANF_NOMEM);
-  if (h->refused || st != good) printf("allocation %zu failed, status %s\n", k, anf_status_name(st));
+  if (h->refused || st != good)
+    printf("allocation %zu failed, status %s\n", k, anf_status_name(st));
   else printf("%zu allocations\n", k - 1);
 }
 
@@ -214,7 +220,8 @@ int main(int argc, char **argv) {
     return 0;
   }
   fault_heap heap = {0};
-  anf_ctx *cx = anf_ctx_new(&(anf_ctx_opts){.size = sizeof(anf_ctx_opts), .allocator = {fault_alloc, &heap}});
+  anf_ctx *cx =
+      anf_ctx_new(&(anf_ctx_opts){.size = sizeof(anf_ctx_opts), .allocator = {fault_alloc, &heap}});
   size_t cap = 0, len = 0;
   char *line = NULL;
   for (int c = getchar(); c != EOF; c = getchar()) {
