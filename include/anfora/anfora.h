@@ -5,6 +5,7 @@
 
 #include "anfora/base.h"
 #include "anfora/ir.h"
+#include "anfora/opt.h"
 #include "anfora/run.h"
 #include "anfora/text.h"
 #include "anfora/types.h"

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora opt, passes and rules: a pipeline run on a program, text to text, and what a pipeline is made of. */
+#include "cli/cli.h"
+
+#include "anfora/opt.h"
+
+#include <jansson.h>
+
+typedef struct {
+  cli *c;
+  const char *dump_after;
+  bool time;
+  anf_status dump_status;
+} watch;
+
+static void dump(watch *w, anf_module *m, const char *pass) {
+  anf_text t = {.cx = w->c->cx};
+  w->dump_status = anf_print_ir(m, &t);
+  if (w->dump_status == ANF_OK) fprintf(stderr, "# after %s\n%s", pass, t.text ? t.text : "");
+  anf_text_free(&t);
+}
+
+static void after(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites) {
+  watch *w = (watch *)user;
+  if (w->time) fprintf(stderr, "%-12s %10.3f ms %10llu rewrites\n", pass, ms, (unsigned long long)rewrites);
+  if (w->dump_after && (strcmp(w->dump_after, pass) == 0 || strcmp(w->dump_after, "all") == 0)) dump(w, m, pass);
+}
+
+/* The types of --sig, which is a tuple's inside: "f32[2, 3], i64". */
+static anf_status specialise(cli *c, anf_module *m, cli_target t, const char *sig) {
+  anf_graph *g = cli_function(c, m, t), *made = NULL;
+  const anf_type *tuple = NULL;
+  if (!g) return c->cx->frame->status;
+  anf_status st = anf_parse_type(c->cx, anfi_sprintf(anfi_scratch(c->cx), *sig ? "(%s,)" : "()", sig), c->d, &tuple);
+  if (st != ANF_OK) return st;
+  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_type_count(tuple) + 1);
+  for (size_t i = 0; i < anf_type_count(tuple); i++) types[i] = anf_type_at(tuple, i);
+  return anf_specialise(m, g, anf_type_count(tuple), types, c->d, &made);
+}
+
+int cmd_opt(cli *c) {
+  if (c->narg != 1) return cli_usage(c, "it takes one file");
+  watch w = {.c = c, .dump_after = c->value[OPT_DUMP_AFTER], .time = c->value[OPT_TIME_PASSES] != NULL};
+  uint64_t limit = 0;
+  if (!cli_number(c, OPT_BISECT_LIMIT, UINT64_MAX, &limit)) return EXIT_USAGE;
+  anf_opt_opts o = {.size = sizeof o, .fast = c->value[OPT_FAST] != NULL, .verify_each = c->value[OPT_VERIFY_EACH] != NULL,
+                    .bisect_limit = limit, .after = after, .user = &w};
+  cli_target t = cli_split(c, c->arg[0]);
+  anf_module *m = NULL;
+  anf_text out = {.cx = c->cx};
+  anf_status st = cli_load(c, t.file, &m);
+  if (st == ANF_OK && c->value[OPT_SIG]) st = specialise(c, m, t, c->value[OPT_SIG]);
+  if (st == ANF_OK) st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", &o, c->d);
+  if (st == ANF_OK) st = w.dump_status;
+  if (st == ANF_OK) st = anf_print_ir(m, &out);
+  int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
+  anf_text_free(&out);
+  return status;
+}
+
+int cmd_passes(cli *c) {
+  const char *doc, *name;
+  if (c->narg) return cli_usage(c, "it takes no argument");
+  for (size_t i = 0; (name = anf_pass_name(i, &doc)); i++) printf("%-12s %s\n", name, doc);
+  printf("\nPipelines:\n");
+  for (size_t i = 0; (name = anf_pipeline_name(i, &doc)); i++) printf("%-12s %s\n", name, doc);
+  return EXIT_OK;
+}
+
+static json_t *rule_json(cli *c, const char *name, const char *lhs, const char *rhs, const char *guards, const char *file) {
+  json_t *j = json_object();
+  cli_json_put(c, j, "name", json_string(name));
+  cli_json_put(c, j, "file", json_string(file));
+  cli_json_put(c, j, "pattern", json_string(lhs));
+  cli_json_put(c, j, "template", rhs ? json_string(rhs) : json_null());
+  cli_json_put(c, j, "guards", json_string(guards));
+  return j;
+}
+
+int cmd_rules(cli *c) {
+  const char *name, *lhs, *rhs, *guards, *file, *word = c->narg ? c->arg[0] : NULL;
+  if (c->narg > 1) return cli_usage(c, "it takes one name at most");
+  json_t *all = c->value[OPT_JSON] ? json_array() : NULL;
+  for (size_t i = 0; (name = anf_rule_name(i, &lhs, &rhs, &guards, &file)); i++) {
+    if (word && !strstr(name, word) && !strstr(lhs, word) && strcmp(file, word) != 0) continue;
+    if (all) json_array_append_new(all, rule_json(c, name, lhs, rhs, guards, file));
+    else printf("%-24s %s -> %s%s%s\n", name, lhs, rhs ? rhs : "(computed)", *guards ? "  if " : "", guards);
+  }
+  if (!all) return EXIT_OK;
+  json_t *j = json_object();
+  cli_json_put(c, j, "rules", all);
+  return cli_json_write(c, j);
+}
