@@ -340,20 +340,27 @@ static const anf_type *shallow_type(anf_ctx *cx, const anf_value *v, const anf_t
   }
 }
 
+static bool is_composite(const anf_value *v) { return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD; }
+
+/* A part that is shared is typed once: forty pairs of one another stand for 2^40 items. */
 static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
   anfi_arena *s = anfi_scratch(cx);
   ANFI_VEC(typing) st = {0};
   ANFI_VEC(const anf_type *) ts = {0};
+  anfi_map shared;
+  anfi_map_init(&shared, s);
   anfi_push(s, &st, ((typing){v, 0, 0}));
   while (st.n) {
     typing *top = &st.at[st.n - 1];
-    bool composite = top->v->kind == ANF_VALUE_TUPLE || top->v->kind == ANF_VALUE_RECORD;
-    if (composite && top->next < top->v->n) {
+    if (is_composite(top->v) && top->next < top->v->n) {
       const anf_value *item = top->v->u.item[top->next++];
-      anfi_push(s, &st, ((typing){item, 0, ts.n}));
+      const uint64_t *known = is_composite(item) && item->refs > 1 ? anfi_map_find(&shared, anfi_key(item)) : NULL;
+      if (known) anfi_push(s, &ts, (const anf_type *)(uintptr_t)*known);
+      else anfi_push(s, &st, ((typing){item, 0, ts.n}));
       continue;
     }
     const anf_type *t = shallow_type(cx, top->v, ts.at ? ts.at + top->base : NULL);
+    if (is_composite(top->v) && top->v->refs > 1) *anfi_map_at(&shared, anfi_key(top->v)) = anfi_key(t);
     ts.n = top->base;
     st.n--;
     anfi_push(s, &ts, t);
