@@ -14,8 +14,8 @@ static anf_status read_value(cli *c, const char *word, anf_value **out) {
 /* The length of the name in name=value, or 0. */
 static size_t name_length(const char *word) {
   size_t n = strcspn(word, "=\"'`([{@ ");
-  bool starts = (word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z') || word[0] == '_' ||
-                (unsigned char)word[0] >= 0x80;
+  bool starts = (word[0] >= 'a' && word[0] <= 'z') || (word[0] >= 'A' && word[0] <= 'Z') ||
+                word[0] == '_' || (unsigned char)word[0] >= 0x80;
   return starts && word[n] == '=' ? n : 0;
 }
 
@@ -49,7 +49,8 @@ static anf_status set(cli *c, anf_graph *g, anf_value **values, size_t at, const
   return ANF_INVALID;
 }
 
-anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n, anf_value ***out) {
+anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n,
+                         anf_value ***out) {
   anfi_arena *a = anfi_scratch(c->cx);
   size_t want = anf_graph_param_count(g), next = 0;
   anf_value **values = ANFI_NEW_N(a, anf_value *, want + 1);
@@ -63,7 +64,8 @@ anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n
   }
   for (size_t i = 0; i < n && st == ANF_OK; i++) {
     if (name_length(word[i])) continue;
-    while (values[next]) next++; // those given by name are not given again; there are as many as words
+    while (values[next])
+      next++; // those given by name are not given again; there are as many as words
     st = set(c, g, values, next, word[i]);
   }
   *out = values;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The `anfora` command. main.c reads the command line by the table option.def and calls one cmd_*.c;
- * what those share is here. A command's function runs inside one frame (base/base.h), so it may allocate
- * from anfi_scratch and fail with anfi_fail; it returns the exit status. */
+/* The `anfora` command. main.c reads the command line by the table option.def and calls one
+ * cmd_*.c; what those share is here. A command's function runs inside one frame (base/base.h), so
+ * it may allocate from anfi_scratch and fail with anfi_fail; it returns the exit status. */
 #ifndef CLI_H
 #define CLI_H
 
@@ -16,7 +16,12 @@ typedef enum cli_option {
 } cli_option;
 
 enum { // exit statuses
-  EXIT_OK = 0, EXIT_INPUT = 1, EXIT_USAGE = 2, EXIT_UNSUPPORTED = 3, EXIT_RESOURCES = 4, EXIT_BUG = 70
+  EXIT_OK = 0,
+  EXIT_INPUT = 1,
+  EXIT_USAGE = 2,
+  EXIT_UNSUPPORTED = 3,
+  EXIT_RESOURCES = 4,
+  EXIT_BUG = 70
 };
 
 typedef struct cli cli;
@@ -41,7 +46,7 @@ struct cli {
   const char **arg;                // what is not an option
   size_t narg;
   bool colour;
-  anf_status status;               // of what failed first
+  anf_status status; // of what failed first
 };
 
 /* table.c: the table, and questions to it */
@@ -49,7 +54,8 @@ extern const cli_command_info cli_command[];
 extern const size_t cli_command_count;
 extern const cli_option_info cli_option_table[OPT_COUNT];
 const cli_command_info *cli_find_command(const char *name);
-/* The nearest command or, in a command, the nearest option (without dashes); NULL if none is near. */
+/* The nearest command or, in a command, the nearest option (without dashes); NULL if none is near.
+ */
 const char *cli_nearest_command(const char *word);
 const char *cli_nearest_option(const cli_command_info *in, const char *word);
 bool cli_takes(const cli_command_info *command, cli_option o);
@@ -69,8 +75,8 @@ int cli_usage(const cli *c, const char *fmt, ...) ANFI_PRINTF(2, 3);
 int cli_status(cli *c, anf_status st);
 /* Writes text to standard output, or to the file of --output. */
 int cli_write(cli *c, const char *text, size_t len);
-/* The number that an option has, at most `max`; `*out` stays as it is if the option is not given. False
- * after saying what is wrong. */
+/* The number that an option has, at most `max`; `*out` stays as it is if the option is not given.
+ * False after saying what is wrong. */
 bool cli_number(const cli *c, cli_option o, uint64_t max, uint64_t *out);
 
 /* load.c: files and functions */
@@ -80,8 +86,8 @@ typedef struct cli_target {
 cli_target cli_split(const cli *c, const char *spec);
 /* Reads a file, and dumps it if ANFORA_DUMP says so. The module is freed with the frame. */
 anf_status cli_load(cli *c, const char *file, anf_module **m);
-/* The function of that name; if none is said: main, else the only one that is there to be called. NULL
- * with a diagnostic. */
+/* The function of that name; if none is said: main, else the only one that is there to be called.
+ * NULL with a diagnostic. */
 anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
 
 /* arg.c: one value for each parameter, in a scratch array; they are released with the frame */

@@ -16,7 +16,8 @@ int cmd_help(cli *c) {
   const cli_command_info *about = c->narg ? cli_find_command(c->arg[0]) : NULL;
   if (c->narg && !about) {
     const char *near = cli_nearest_command(c->arg[0]);
-    return cli_usage(c, "there is no command '%s'%s%s", c->arg[0], near ? "; did you mean " : "", near ? near : "");
+    return cli_usage(c, "there is no command '%s'%s%s", c->arg[0], near ? "; did you mean " : "",
+                     near ? near : "");
   }
   if (c->value[OPT_MAN]) cli_man(&out);
   else if (c->value[OPT_BASH]) cli_bash(&out);
@@ -66,13 +67,15 @@ int cmd_explain(cli *c) {
     if (c->narg && strcmp(m->code, c->arg[0]) != 0) continue;
     found = true;
     if (json) put_message_json(c, list, m);
-    else if (c->narg) printf("%s: %s\n\n%s\nStatus: %s\n", m->code, m->text, m->explanation, m->status);
+    else if (c->narg)
+      printf("%s: %s\n\n%s\nStatus: %s\n", m->code, m->text, m->explanation, m->status);
     else printf("%s  %s\n", m->code, m->text);
   }
   if (!found) {
     json_decref(list);
     const char *near = anfi_nearest(c->arg[0], message_code, NULL);
-    return cli_usage(c, "there is no code '%s'%s%s", c->arg[0], near ? "; did you mean " : "", near ? near : "");
+    return cli_usage(c, "there is no code '%s'%s%s", c->arg[0], near ? "; did you mean " : "",
+                     near ? near : "");
   }
   if (!json) return EXIT_OK;
   json_t *o = json_object();

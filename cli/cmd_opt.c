@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora opt, passes and rules: a pipeline run on a program, text to text, and what a pipeline is made of. */
+/* anfora opt, passes and rules: a pipeline run on a program, text to text, and what a pipeline is
+ * made of. */
 #include "cli/cli.h"
 
 #include "anfora/opt.h"
@@ -22,8 +23,10 @@ static void dump(watch *w, anf_module *m, const char *pass) {
 
 static void after(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites) {
   watch *w = (watch *)user;
-  if (w->time) fprintf(stderr, "%-12s %10.3f ms %10llu rewrites\n", pass, ms, (unsigned long long)rewrites);
-  if (w->dump_after && (strcmp(w->dump_after, pass) == 0 || strcmp(w->dump_after, "all") == 0)) dump(w, m, pass);
+  if (w->time)
+    fprintf(stderr, "%-12s %10.3f ms %10llu rewrites\n", pass, ms, (unsigned long long)rewrites);
+  if (w->dump_after && (strcmp(w->dump_after, pass) == 0 || strcmp(w->dump_after, "all") == 0))
+    dump(w, m, pass);
 }
 
 /* The types of --sig, which is a tuple's inside: "f32[2, 3], i64". */
@@ -31,26 +34,34 @@ static anf_status specialise(cli *c, anf_module *m, cli_target t, const char *si
   anf_graph *g = cli_function(c, m, t), *made = NULL;
   const anf_type *tuple = NULL;
   if (!g) return c->cx->frame->status;
-  anf_status st = anf_parse_type(c->cx, anfi_sprintf(anfi_scratch(c->cx), *sig ? "(%s,)" : "()", sig), c->d, &tuple);
+  anf_status st = anf_parse_type(
+      c->cx, anfi_sprintf(anfi_scratch(c->cx), *sig ? "(%s,)" : "()", sig), c->d, &tuple);
   if (st != ANF_OK) return st;
-  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_type_count(tuple) + 1);
+  const anf_type **types =
+      ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_type_count(tuple) + 1);
   for (size_t i = 0; i < anf_type_count(tuple); i++) types[i] = anf_type_at(tuple, i);
   return anf_specialise(m, g, anf_type_count(tuple), types, c->d, &made);
 }
 
 int cmd_opt(cli *c) {
   if (c->narg != 1) return cli_usage(c, "it takes one file");
-  watch w = {.c = c, .dump_after = c->value[OPT_DUMP_AFTER], .time = c->value[OPT_TIME_PASSES] != NULL};
+  watch w = {
+      .c = c, .dump_after = c->value[OPT_DUMP_AFTER], .time = c->value[OPT_TIME_PASSES] != NULL};
   uint64_t limit = 0;
   if (!cli_number(c, OPT_BISECT_LIMIT, UINT64_MAX, &limit)) return EXIT_USAGE;
-  anf_opt_opts o = {.size = sizeof o, .fast = c->value[OPT_FAST] != NULL, .verify_each = c->value[OPT_VERIFY_EACH] != NULL,
-                    .bisect_limit = limit, .after = after, .user = &w};
+  anf_opt_opts o = {.size = sizeof o,
+                    .fast = c->value[OPT_FAST] != NULL,
+                    .verify_each = c->value[OPT_VERIFY_EACH] != NULL,
+                    .bisect_limit = limit,
+                    .after = after,
+                    .user = &w};
   cli_target t = cli_split(c, c->arg[0]);
   anf_module *m = NULL;
   anf_text out = {.cx = c->cx};
   anf_status st = cli_load(c, t.file, &m);
   if (st == ANF_OK && c->value[OPT_SIG]) st = specialise(c, m, t, c->value[OPT_SIG]);
-  if (st == ANF_OK) st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", &o, c->d);
+  if (st == ANF_OK)
+    st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", &o, c->d);
   if (st == ANF_OK) st = w.dump_status;
   if (st == ANF_OK) st = anf_print_ir(m, &out);
   int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
@@ -67,7 +78,8 @@ int cmd_passes(cli *c) {
   return EXIT_OK;
 }
 
-static json_t *rule_json(cli *c, const char *name, const char *lhs, const char *rhs, const char *guards, const char *file) {
+static json_t *rule_json(cli *c, const char *name, const char *lhs, const char *rhs,
+                         const char *guards, const char *file) {
   json_t *j = json_object();
   cli_json_put(c, j, "name", json_string(name));
   cli_json_put(c, j, "file", json_string(file));
@@ -84,7 +96,9 @@ int cmd_rules(cli *c) {
   for (size_t i = 0; (name = anf_rule_name(i, &lhs, &rhs, &guards, &file)); i++) {
     if (word && !strstr(name, word) && !strstr(lhs, word) && strcmp(file, word) != 0) continue;
     if (all) json_array_append_new(all, rule_json(c, name, lhs, rhs, guards, file));
-    else printf("%-24s %s -> %s%s%s\n", name, lhs, rhs ? rhs : "(computed)", *guards ? "  if " : "", guards);
+    else
+      printf("%-24s %s -> %s%s%s\n", name, lhs, rhs ? rhs : "(computed)", *guards ? "  if " : "",
+             guards);
   }
   if (!all) return EXIT_OK;
   json_t *j = json_object();

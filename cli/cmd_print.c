@@ -21,7 +21,8 @@ static anf_status check(cli *c, const char *file) {
   size_t ngraph = anf_module_graph_count(m), nnode = 0;
   for (size_t i = 0; i < anf_module_node_limit(m); i++) nnode += anf_module_node(m, i) != NULL;
   if (c->value[OPT_JSON]) return check_json(c, file, ngraph, nnode) == EXIT_OK ? ANF_OK : ANF_IO;
-  printf("%s: ok, %zu graph%s, %zu node%s\n", file, ngraph, ngraph == 1 ? "" : "s", nnode, nnode == 1 ? "" : "s");
+  printf("%s: ok, %zu graph%s, %zu node%s\n", file, ngraph, ngraph == 1 ? "" : "s", nnode,
+         nnode == 1 ? "" : "s");
   return ANF_OK;
 }
 
@@ -40,7 +41,8 @@ int cmd_print(cli *c) {
   if (c->narg != 1) return cli_usage(c, "it takes one file");
   const char *as = c->value[OPT_AS] ? c->value[OPT_AS] : "ir";
   uint64_t depth = 0, max_nodes = 0;
-  if (!cli_number(c, OPT_DEPTH, UINT32_MAX, &depth) || !cli_number(c, OPT_MAX_NODES, UINT32_MAX, &max_nodes))
+  if (!cli_number(c, OPT_DEPTH, UINT32_MAX, &depth) ||
+      !cli_number(c, OPT_MAX_NODES, UINT32_MAX, &max_nodes))
     return EXIT_USAGE;
   anf_view_opts o = {.size = sizeof o, .depth = (uint32_t)depth, .max_nodes = (uint32_t)max_nodes};
   anf_module *m = NULL;

@@ -75,7 +75,8 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
 
 static anf_status save_one(cli *c, const anf_value *v, const char *path) {
   if (anf_value_get_kind(v) == ANF_VALUE_TENSOR) return anf_save_npy(c->cx, v, path, c->d);
-  static const char *const kind[] = {"None", "tensor", "string", "tuple", "record", "type", "function"};
+  static const char *const kind[] = {"None",   "tensor", "string",  "tuple",
+                                     "record", "type",   "function"};
   anfi_fail(c->cx, anfi_nowhere(), ANF_E0015, kind[anf_value_get_kind(v)]);
   return ANF_INVALID;
 }
@@ -120,16 +121,19 @@ static int show_text(cli *c, const outcome *r) {
 
 int cmd_run(cli *c) {
   outcome r = {.repeat = 1};
-  anf_run_opts o = {.size = sizeof o, .print = show, .print_user = c->value[OPT_JSON] ? stderr : stdout};
+  anf_run_opts o = {
+      .size = sizeof o, .print = show, .print_user = c->value[OPT_JSON] ? stderr : stdout};
   if (!c->narg) return cli_usage(c, "which program?");
-  if (!cli_number(c, OPT_REPEAT, 1000000000, &r.repeat) || !cli_number(c, OPT_MAX_STEPS, INT64_MAX, &o.max_steps) ||
+  if (!cli_number(c, OPT_REPEAT, 1000000000, &r.repeat) ||
+      !cli_number(c, OPT_MAX_STEPS, INT64_MAX, &o.max_steps) ||
       !cli_number(c, OPT_MAX_DEPTH, INT64_MAX, &o.max_depth))
     return EXIT_USAGE;
   anf_status st = run(c, &o, &r);
   if (st == ANF_OK && c->value[OPT_OUTPUT]) st = save(c, r.result, c->value[OPT_OUTPUT]);
   if (st != ANF_OK) return cli_status(c, st);
   if (c->value[OPT_TIME])
-    fprintf(stderr, "compile %.3f ms, run %.3f ms%s\n", r.compile_ms, r.run_ms, r.repeat > 1 ? " (median)" : "");
+    fprintf(stderr, "compile %.3f ms, run %.3f ms%s\n", r.compile_ms, r.run_ms,
+            r.repeat > 1 ? " (median)" : "");
   if (c->value[OPT_JSON]) return show_json(c, &r);
   return c->value[OPT_OUTPUT] ? EXIT_OK : show_text(c, &r);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora view: drawings. Pictures are made by graphviz's `dot`, started without a shell and fed from an
- * unnamed file, so that no name in a program can become part of a command. */
+/* anfora view: drawings. Pictures are made by graphviz's `dot`, started without a shell and fed
+ * from an unnamed file, so that no name in a program can become part of a command. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 #include "ir/ir.h"
@@ -113,14 +113,18 @@ int cmd_view(cli *c) {
   form f;
   uint64_t depth = 0, radius = 0, max_nodes = 0;
   if (c->narg != 1) return cli_usage(c, "it takes one file");
-  if (!cli_number(c, OPT_DEPTH, UINT32_MAX, &depth) || !cli_number(c, OPT_RADIUS, UINT32_MAX, &radius) ||
+  if (!cli_number(c, OPT_DEPTH, UINT32_MAX, &depth) ||
+      !cli_number(c, OPT_RADIUS, UINT32_MAX, &radius) ||
       !cli_number(c, OPT_MAX_NODES, UINT32_MAX, &max_nodes))
     return EXIT_USAGE;
   cli_target t = cli_split(c, c->arg[0]);
   const char *slash = strrchr(t.file, '/'), *path = c->value[OPT_OUTPUT];
   if (!path) path = anfi_sprintf(anfi_scratch(c->cx), "%s.html", slash ? slash + 1 : t.file);
-  if (!form_of(path, &f)) return cli_usage(c, "the output must end in .svg, .png, .pdf, .dot or .html; it is '%s'", path);
-  anf_view_opts o = {.size = sizeof o, .depth = (uint32_t)depth, .radius = (uint32_t)radius,
+  if (!form_of(path, &f))
+    return cli_usage(c, "the output must end in .svg, .png, .pdf, .dot or .html; it is '%s'", path);
+  anf_view_opts o = {.size = sizeof o,
+                     .depth = (uint32_t)depth,
+                     .radius = (uint32_t)radius,
                      .max_nodes = (uint32_t)max_nodes};
   anf_module *m = NULL;
   anf_status st = cli_load(c, t.file, &m);

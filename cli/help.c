@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is derived from the table for readers: help, the manual page, completions of bash and zsh. */
+/* What is derived from the table for readers: help, the manual page, completions of bash and zsh.
+ */
 #include "cli/cli.h"
 
 typedef struct {
@@ -56,10 +57,13 @@ static void row(anf_text *o, const char *left, const char *text) {
 static void option_name(const cli_option_info *t, char *buf, size_t size) {
   char letter[8] = "";
   if (t->letter) snprintf(letter, sizeof letter, "-%c, ", t->letter);
-  snprintf(buf, size, "%s--%s%s%s", letter, t->name, t->argument ? " " : "", t->argument ? t->argument : "");
+  snprintf(buf, size, "%s--%s%s%s", letter, t->name, t->argument ? " " : "",
+           t->argument ? t->argument : "");
 }
 
-static bool is_global(cli_option o) { return strchr("*-", cli_option_table[o].commands[0]) != NULL; }
+static bool is_global(cli_option o) {
+  return strchr("*-", cli_option_table[o].commands[0]) != NULL;
+}
 
 static void options(anf_text *out, const cli_command_info *command) {
   for (int pass = 0; pass < 2; pass++) // the command's own first
@@ -78,7 +82,8 @@ static void facts(anf_text *out, const char *title, const fact *f, size_t n) {
 
 static void general_help(anf_text *out) {
   anfi_puts(out, "usage: anfora COMMAND [OPTION...] [ARGUMENT...]\n\nCommands\n");
-  for (size_t i = 0; i < cli_command_count; i++) row(out, cli_command[i].name, cli_command[i].summary);
+  for (size_t i = 0; i < cli_command_count; i++)
+    row(out, cli_command[i].name, cli_command[i].summary);
   anfi_puts(out, "\nOptions of every command\n");
   options(out, NULL);
   facts(out, "Exit status", status_facts, ANFI_LEN(status_facts));
@@ -91,8 +96,8 @@ void cli_help(const cli_command_info *command, anf_text *out) {
     general_help(out);
     return;
   }
-  anfi_putf(out, "usage: anfora %s [OPTION...]%s%s\n\n", command->name, command->arguments[0] ? " " : "",
-            command->arguments);
+  anfi_putf(out, "usage: anfora %s [OPTION...]%s%s\n\n", command->name,
+            command->arguments[0] ? " " : "", command->arguments);
   anfi_putf(out, "anfora %s: %s\n\n", command->name, command->summary);
   wrap(out, command->text, 0, 0);
   anfi_puts(out, "\nOptions\n");
@@ -101,7 +106,8 @@ void cli_help(const cli_command_info *command, anf_text *out) {
 
 /* ---- manual page ---- */
 
-/* Text of roff: a backslash and a dash are escaped, a line never begins with a control character. */
+/* Text of roff: a backslash and a dash are escaped, a line never begins with a control character.
+ */
 static void roff(anf_text *o, const char *s) {
   bool start = !o->len || o->text[o->len - 1] == '\n';
   for (; *s; s++) {
@@ -152,7 +158,8 @@ static void roff_facts(anf_text *o, const char *title, const fact *f, size_t n) 
 void cli_man(anf_text *o) {
   anfi_putf(o, ".TH ANFORA 1 \"\" \"Anfora %s\" \"User Commands\"\n", anf_version());
   anfi_puts(o, ".SH NAME\nanfora \\- run, check, print and draw functional tensor programs\n");
-  anfi_puts(o, ".SH SYNOPSIS\n.B anfora\n\\fICOMMAND\\fR [\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n");
+  anfi_puts(o,
+            ".SH SYNOPSIS\n.B anfora\n\\fICOMMAND\\fR [\\fIOPTION\\fR...] [\\fIARGUMENT\\fR...]\n");
   anfi_puts(o, ".SH COMMANDS\n");
   for (size_t i = 0; i < cli_command_count; i++) {
     const cli_command_info *c = &cli_command[i];
@@ -172,7 +179,8 @@ void cli_man(anf_text *o) {
 /* ---- completions ---- */
 
 static void all_commands(anf_text *o) {
-  for (size_t i = 0; i < cli_command_count; i++) anfi_putf(o, "%s%s", i ? " " : "", cli_command[i].name);
+  for (size_t i = 0; i < cli_command_count; i++)
+    anfi_putf(o, "%s%s", i ? " " : "", cli_command[i].name);
 }
 
 static void bash_choices(anf_text *o) {
@@ -181,19 +189,21 @@ static void bash_choices(anf_text *o) {
     if (!t->argument) continue;
     anfi_putf(o, "    --%s", t->name);
     if (t->letter) anfi_putf(o, " | -%c", t->letter);
-    if (strcmp(t->choices, "FILE") == 0) anfi_puts(o, ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n");
+    if (strcmp(t->choices, "FILE") == 0)
+      anfi_puts(o, ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n");
     else anfi_putf(o, ") COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", t->choices);
   }
 }
 
 void cli_bash(anf_text *o) {
-  anfi_puts(o, "# bash completion for anfora; written by `anfora help --bash`\n"
-               "_anfora() {\n"
-               "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= w\n"
-               "  for w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
-               "    case $w in -*) ;; *) command=$w; break ;; esac\n"
-               "  done\n"
-               "  case $before in\n");
+  anfi_puts(o,
+            "# bash completion for anfora; written by `anfora help --bash`\n"
+            "_anfora() {\n"
+            "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= w\n"
+            "  for w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
+            "    case $w in -*) ;; *) command=$w; break ;; esac\n"
+            "  done\n"
+            "  case $before in\n");
   bash_choices(o);
   anfi_puts(o, "  esac\n  if [ -z \"$command\" ]; then\n    COMPREPLY=($(compgen -W '");
   all_commands(o);
@@ -208,7 +218,8 @@ void cli_bash(anf_text *o) {
   }
   anfi_puts(o, "  esac\n"
                "  case $command:$word in\n"
-               "    *:-*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n    help:*) COMPREPLY=($(compgen -W '");
+               "    *:-*) COMPREPLY=($(compgen -W \"$options\" -- \"$word\")) ;;\n    help:*) "
+               "COMPREPLY=($(compgen -W '");
   all_commands(o);
   anfi_puts(o, "' -- \"$word\")) ;;\n"
                "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
@@ -242,8 +253,9 @@ void cli_zsh(anf_text *o) {
     zsh_text(o, cli_command[i].summary);
     anfi_puts(o, "'\n");
   }
-  anfi_puts(o, "  )\n  if ((CURRENT == 2)); then\n    _describe command commands\n    return\n  fi\n"
-               "  case $words[2] in\n");
+  anfi_puts(o,
+            "  )\n  if ((CURRENT == 2)); then\n    _describe command commands\n    return\n  fi\n"
+            "  case $words[2] in\n");
   for (size_t i = 0; i < cli_command_count; i++) {
     anfi_putf(o, "    %s)\n      _arguments", cli_command[i].name);
     for (cli_option k = 0; k < OPT_COUNT; k++)

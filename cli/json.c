@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values and diagnostics as JSON. A value nests at most MAX_DEPTH deep here, so that neither this file nor
- * a reader of the result runs out of stack; numbers that JSON has not are strings. */
+/* Values and diagnostics as JSON. A value nests at most MAX_DEPTH deep here, so that neither this
+ * file nor a reader of the result runs out of stack; numbers that JSON has not are strings. */
 #include "cli/cli.h"
 #include "ir/ir.h"
 
@@ -64,7 +64,9 @@ static json_t *element(cli *c, const anf_value *v, size_t i) {
   case ANF_F32:
   case ANF_F64:
   case ANF_FLOAT: return real(c, anf_value_get_f64(v, i));
-  case ANF_C64: return complex_pair(c, (double)((const float *)p)[2 * i], (double)((const float *)p)[2 * i + 1]);
+  case ANF_C64:
+    return complex_pair(c, (double)((const float *)p)[2 * i],
+                        (double)((const float *)p)[2 * i + 1]);
   case ANF_C128: return complex_pair(c, ((const double *)p)[2 * i], ((const double *)p)[2 * i + 1]);
   case ANF_U64:
   case ANF_KEY: return natural(c, ((const uint64_t *)p)[i]);
@@ -153,7 +155,8 @@ static json_t *diagnostic(cli *c, const anf_diag_item *it) {
 
 json_t *cli_json_errors(cli *c) {
   json_t *list = need(c, json_array()), *j = need(c, json_object());
-  for (size_t i = 0; i < anf_diag_count(c->d); i++) append(c, list, diagnostic(c, anf_diag_at(c->d, i)));
+  for (size_t i = 0; i < anf_diag_count(c->d); i++)
+    append(c, list, diagnostic(c, anf_diag_at(c->d, i)));
   cli_json_put(c, j, "error", list);
   cli_json_put(c, j, "status", json_string(anf_status_name(c->status)));
   return j;

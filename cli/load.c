@@ -9,10 +9,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* FILE:FUNC splits at the last colon after the last slash, unless there is a file of the whole name. */
+/* FILE:FUNC splits at the last colon after the last slash, unless there is a file of the whole
+ * name. */
 cli_target cli_split(const cli *c, const char *spec) {
   const char *slash = strrchr(spec, '/'), *colon = strrchr(slash ? slash : spec, ':');
-  if (!colon || colon == spec || !colon[1] || access(spec, F_OK) == 0) return (cli_target){spec, NULL};
+  if (!colon || colon == spec || !colon[1] || access(spec, F_OK) == 0)
+    return (cli_target){spec, NULL};
   const char *file = anfi_strndup(anfi_scratch(c->cx), spec, (size_t)(colon - spec));
   return (cli_target){file, colon + 1};
 }
@@ -92,7 +94,8 @@ enum { SHOWN = 20 };
 
 static void hint_list(cli *c, const graphs *list) {
   anf_text t = {.cx = c->cx};
-  for (size_t i = 0; i < list->n && i < SHOWN; i++) anfi_putf(&t, "%s%s", i ? ", " : "", list->at[i]->name->s);
+  for (size_t i = 0; i < list->n && i < SHOWN; i++)
+    anfi_putf(&t, "%s%s", i ? ", " : "", list->at[i]->name->s);
   if (list->n > SHOWN) anfi_putf(&t, " and %zu more", list->n - SHOWN);
   if (t.text) anfi_hint(c->cx, "it defines %s", t.text);
   else anfi_hint(c->cx, "it defines no function");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The command `anfora`: reads the command line by the table, runs one command, tells how it went.
- * Messages go to standard error, results to standard output; a result that could not be written is never
- * a success. */
+ * Messages go to standard error, results to standard output; a result that could not be written is
+ * never a success. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 
@@ -19,7 +19,8 @@ int cli_usage(const cli *c, const char *fmt, ...) {
   fprintf(stderr, "anfora%s%s: ", c->command ? " " : "", c->command ? c->command->name : "");
   vfprintf(stderr, fmt, ap);
   va_end(ap);
-  fprintf(stderr, "\nTry: anfora help%s%s\n", c->command ? " " : "", c->command ? c->command->name : "");
+  fprintf(stderr, "\nTry: anfora help%s%s\n", c->command ? " " : "",
+          c->command ? c->command->name : "");
   return EXIT_USAGE;
 }
 
@@ -46,7 +47,8 @@ int cli_write(cli *c, const char *text, size_t len) {
   return EXIT_OK;
 }
 
-/* A reader that has gone away (EPIPE) has seen enough: that is no message, but no success either. */
+/* A reader that has gone away (EPIPE) has seen enough: that is no message, but no success either.
+ */
 static int close_stdout(int status) {
   errno = 0;
   bool bad = ferror(stdout) != 0;
@@ -74,7 +76,8 @@ static void make_grammar(const cli_command_info *command, grammar *g) {
   for (cli_option o = 0; o < OPT_COUNT; o++) {
     const cli_option_info *t = &cli_option_table[o];
     if (!cli_takes(command, o)) continue;
-    g->longs[n++] = (struct option){t->name, t->argument ? required_argument : no_argument, NULL, LONG + (int)o};
+    g->longs[n++] = (struct option){t->name, t->argument ? required_argument : no_argument, NULL,
+                                    LONG + (int)o};
     if (!t->letter) continue;
     g->shorts[k++] = t->letter;
     if (t->argument) g->shorts[k++] = ':';
@@ -143,7 +146,8 @@ static int read_options(cli *c, int argc, char **argv) {
     code = getopt_long(argc, argv, g.shorts, g.longs, NULL);
     if (code == -1) break;
     if (code == 1) status = add_word(c, optarg);
-    else if (code == ':') status = cli_usage(c, "the option %s needs an argument", argv[optind - 1]);
+    else if (code == ':')
+      status = cli_usage(c, "the option %s needs an argument", argv[optind - 1]);
     else if (code == '?') status = unknown_option(c, argv);
     else status = set_option(c, option_of(code), optarg);
   }

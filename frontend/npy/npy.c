@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* NumPy's .npy: reading and writing one array.
- * A file is "\x93NUMPY", a version (1 to 3), the length of the header, the header (a Python dictionary
- * with exactly descr, fortran_order and shape) and the elements. INVARIANT: nothing is allocated for
- * elements before the file is known to hold them all. */
+ * A file is "\x93NUMPY", a version (1 to 3), the length of the header, the header (a Python
+ * dictionary with exactly descr, fortran_order and shape) and the elements. INVARIANT: nothing is
+ * allocated for elements before the file is known to hold them all. */
 #include "anfora/text.h"
 #include "ir/ir.h"
 
@@ -12,17 +12,17 @@ typedef struct {
 } form;
 /* What follows the byte order in descr. */
 static const form forms[] = {
-    {"b1", ANF_BOOL}, {"i1", ANF_I8},  {"i2", ANF_I16}, {"i4", ANF_I32}, {"i8", ANF_I64},
-    {"u1", ANF_U8},   {"u2", ANF_U16}, {"u4", ANF_U32}, {"u8", ANF_U64}, {"f2", ANF_F16},
+    {"b1", ANF_BOOL}, {"i1", ANF_I8},  {"i2", ANF_I16}, {"i4", ANF_I32},   {"i8", ANF_I64},
+    {"u1", ANF_U8},   {"u2", ANF_U16}, {"u4", ANF_U32}, {"u8", ANF_U64},   {"f2", ANF_F16},
     {"f4", ANF_F32},  {"f8", ANF_F64}, {"c8", ANF_C64}, {"c16", ANF_C128},
 };
 
 typedef struct {
   anf_ctx *cx;
   const char *file;
-  const char *at, *end;  // of the header
-  const char *descr;     // NULL: not seen
-  int order;             // 1: Fortran, 0: C, -1: not seen
+  const char *at, *end; // of the header
+  const char *descr;    // NULL: not seen
+  int order;            // 1: Fortran, 0: C, -1: not seen
   size_t rank;
   bool has_shape;
   int64_t dims[ANF_MAX_RANK];
@@ -39,7 +39,8 @@ static bool bad_shape(header *h, const char *why) {
 /* ---- the header ---- */
 
 static void skip_space(header *h) {
-  while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t' || *h->at == '\r')) h->at++;
+  while (h->at < h->end && (*h->at == ' ' || *h->at == '\n' || *h->at == '\t' || *h->at == '\r'))
+    h->at++;
 }
 
 static bool take(header *h, char c) {
@@ -113,18 +114,21 @@ static bool read_header(header *h) {
   if (!take(h, '{')) return bad(h, "its header is not a dictionary");
   while (!take(h, '}')) {
     if (!read_entry(h)) return false;
-    if (!take(h, ',') && (h->at == h->end || *h->at != '}')) return bad(h, "its header is not a dictionary");
+    if (!take(h, ',') && (h->at == h->end || *h->at != '}'))
+      return bad(h, "its header is not a dictionary");
   }
   skip_space(h);
   if (h->at != h->end) return bad(h, "there is something after the dictionary of its header");
-  if (!h->descr || !h->has_shape || h->order < 0) return bad(h, "its header lacks descr, shape or fortran_order");
+  if (!h->descr || !h->has_shape || h->order < 0)
+    return bad(h, "its header lacks descr, shape or fortran_order");
   return true;
 }
 
 /* Finds the header and the data in the file. */
 static bool split(header *h, const char *text, size_t len, const char **data, size_t *left) {
   const unsigned char *p = (const unsigned char *)text;
-  if (len < 10 || memcmp(p, "\x93NUMPY", 6) != 0) return bad(h, "it does not begin with \\x93NUMPY");
+  if (len < 10 || memcmp(p, "\x93NUMPY", 6) != 0)
+    return bad(h, "it does not begin with \\x93NUMPY");
   if (p[6] < 1 || p[6] > 3) return bad(h, "its version is not 1, 2 or 3");
   size_t start = p[6] == 1 ? 10 : 12, n = (size_t)p[8] | (size_t)p[9] << 8;
   if (len < start) return bad(h, "its header is cut off");
@@ -168,8 +172,10 @@ static void swap_bytes(unsigned char *p, size_t n, size_t word) {
     }
 }
 
-/* Copies elements in Fortran order to C order: an odometer over C order that knows the other offset. */
-static void copy_fortran(const header *h, unsigned char *to, const char *from, size_t n, size_t size) {
+/* Copies elements in Fortran order to C order: an odometer over C order that knows the other
+ * offset. */
+static void copy_fortran(const header *h, unsigned char *to, const char *from, size_t n,
+                         size_t size) {
   size_t at[ANF_MAX_RANK] = {0}, stride[ANF_MAX_RANK], offset = 0, step = 1;
   for (size_t i = 0; i < h->rank; i++) stride[i] = step, step *= (size_t)h->dims[i];
   for (size_t i = 0; i < n; i++, to += size) {
@@ -208,7 +214,8 @@ static anf_value *read_array(anf_ctx *cx, const char *text, size_t len, const ch
   size_t left = 0;
   anf_dtype dtype = ANF_BOOL;
   bool swap = false;
-  if (!split(&h, text, len, &data, &left) || !read_header(&h) || !find_form(&h, &dtype, &swap)) return NULL;
+  if (!split(&h, text, len, &data, &left) || !read_header(&h) || !find_form(&h, &dtype, &swap))
+    return NULL;
   return make(&h, dtype, swap, data, left);
 }
 
@@ -262,7 +269,8 @@ static void put_header(anf_text *t, const anf_value *v, const char *descr) {
 static void free_text(void *t) { anf_text_free((anf_text *)t); }
 
 static bool save(anf_ctx *cx, const anf_value *v, const char *path) {
-  if (v->kind != ANF_VALUE_TENSOR) return anfi_fail(cx, anfi_nowhere(), ANF_E0344, "that is no number");
+  if (v->kind != ANF_VALUE_TENSOR)
+    return anfi_fail(cx, anfi_nowhere(), ANF_E0344, "that is no number");
   const char *descr = form_of(anf_value_dtype(v));
   if (!descr) return anfi_fail(cx, anfi_nowhere(), ANF_E0344, anf_dtype_name(anf_value_dtype(v)));
   anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);

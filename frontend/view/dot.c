@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Text for graphviz, in the manner of MindSpore's dumps: a graph is a cluster, a CNode a table with its
- * inputs as numbered ports, the callee a dashed edge to port 0; functions are green ovals that point at
- * their cluster, constants lavender, parameters turquoise. Beyond that: what is captured from another
- * graph is an orange edge, the order of effects a dotted one, a folded graph a box.
+/* Text for graphviz, in the manner of MindSpore's dumps: a graph is a cluster, a CNode a table with
+ * its inputs as numbered ports, the callee a dashed edge to port 0; functions are green ovals that
+ * point at their cluster, constants lavender, parameters turquoise. Beyond that: what is captured
+ * from another graph is an orange edge, the order of effects a dotted one, a folded graph a box.
  * INVARIANT: no text of a program reaches the output but through put_html or put_quoted. */
 #include "frontend/view/view.h"
 
 enum {
   MAX_NODES = 4000,
-  MAX_LABEL = 48,   // characters of one line
-  MAX_PORTS = 40,   // further inputs share one port
-  MANY = 400,       // nodes; beyond, graphviz is told to take less care
+  MAX_LABEL = 48, // characters of one line
+  MAX_PORTS = 40, // further inputs share one port
+  MANY = 400,     // nodes; beyond, graphviz is told to take less care
 };
 
 typedef struct {
@@ -68,7 +68,8 @@ static void put_ports(writer *w, const anf_node *n) {
   anfi_puts(w->o, "<tr>");
   for (uint32_t i = 0; i < n->nin && i < MAX_PORTS; i++) {
     uint32_t port = i + first_port(n);
-    if (i == MAX_PORTS - 1 && n->nin > MAX_PORTS) anfi_putf(w->o, "<td port='%u'>%u…</td>", port, port);
+    if (i == MAX_PORTS - 1 && n->nin > MAX_PORTS)
+      anfi_putf(w->o, "<td port='%u'>%u…</td>", port, port);
     else anfi_putf(w->o, "<td port='%u'>%u</td>", port, port);
   }
   anfi_puts(w->o, "</tr>");
@@ -80,7 +81,8 @@ static void put_row(writer *w, const anf_node *n, const char *colour) {
 }
 
 static void put_attributes(writer *w, const anf_node *n) {
-  const anfi_schema *s = n->kind == ANFI_APPLY && n->u.attrs ? anfi_op_schema(w->v->m->cx, n->op) : NULL;
+  const anfi_schema *s =
+      n->kind == ANFI_APPLY && n->u.attrs ? anfi_op_schema(w->v->m->cx, n->op) : NULL;
   for (uint32_t k = 0; s && k < s->nattr; k++) {
     const anf_value *v = n->u.attrs->at[k];
     if (!v || v == &anfi_from_node) continue;
@@ -101,7 +103,10 @@ static void put_place(writer *w, const anf_node *n) {
 }
 
 static void put_cnode(writer *w, const anf_node *n) {
-  anfi_putf(w->o, "n%u[shape=plaintext,label=<<table port='core' border='0' cellborder='1' cellspacing='0'>", n->id);
+  anfi_putf(
+      w->o,
+      "n%u[shape=plaintext,label=<<table port='core' border='0' cellborder='1' cellspacing='0'>",
+      n->id);
   put_ports(w, n);
   put_row(w, n, n->flags & ANFI_NODE_EFFECT ? " bgcolor='lightsalmon'" : " bgcolor='cornsilk'");
   anfi_puts(w->o, "<b>");
@@ -129,27 +134,34 @@ static void put_param(writer *w, const anf_node *n) {
 
 static void put_params_block(writer *w, const anf_graph *g) {
   if (!g->params.n) return;
-  anfi_putf(w->o, "p%u[shape=plaintext,label=<<table bgcolor='paleturquoise' border='0' cellborder='1' "
-                  "cellspacing='0'><tr><td>parameters</td></tr>", g->id);
+  anfi_putf(w->o,
+            "p%u[shape=plaintext,label=<<table bgcolor='paleturquoise' border='0' cellborder='1' "
+            "cellspacing='0'><tr><td>parameters</td></tr>",
+            g->id);
   for (size_t i = 0; i < g->params.n && i < MAX_PORTS; i++) {
     anfi_puts(w->o, "<tr><td>");
     put_typed(w, g->params.at[i], put_html);
     anfi_puts(w->o, "</td></tr>");
   }
-  if (g->params.n > MAX_PORTS) anfi_putf(w->o, "<tr><td>and %zu more</td></tr>", g->params.n - MAX_PORTS);
+  if (g->params.n > MAX_PORTS)
+    anfi_putf(w->o, "<tr><td>and %zu more</td></tr>", g->params.n - MAX_PORTS);
   anfi_puts(w->o, "</table>>]\n");
 }
 
 /* ---- what nodes use ---- */
 
-static uint64_t oval_key(const anf_graph *user, const anf_graph *of) { return (uint64_t)user->id << 32 | of->id; }
+static uint64_t oval_key(const anf_graph *user, const anf_graph *of) {
+  return (uint64_t)user->id << 32 | of->id;
+}
 
 /* A function value, once in each graph that uses it. */
 static void put_oval(writer *w, const anf_graph *user, const anf_graph *of) {
   uint64_t *seen = anfi_map_at(&w->ovals, oval_key(user, of));
   if (*seen) return;
   *seen = 1;
-  anfi_putf(w->o, "f%u_%u[shape=oval,style=filled,fillcolor=palegreen,URL=\"#cluster_g%u\",label=\"", user->id, of->id, of->id);
+  anfi_putf(w->o,
+            "f%u_%u[shape=oval,style=filled,fillcolor=palegreen,URL=\"#cluster_g%u\",label=\"",
+            user->id, of->id, of->id);
   put_quoted(w, graph_name(w, of));
   anfi_puts(w->o, "\"]\n");
 }
@@ -207,14 +219,17 @@ static void put_result(writer *w, const anf_graph *g) {
   const anf_node *r = g->result;
   if (!r) return;
   const anf_graph *f = anfi_value_graph(r);
-  anfi_putf(w->o, "r%u[shape=box,style=\"rounded,filled\",fillcolor=mistyrose,label=\"return\"]\n", g->id);
+  anfi_putf(w->o, "r%u[shape=box,style=\"rounded,filled\",fillcolor=mistyrose,label=\"return\"]\n",
+            g->id);
   if (f && !f->removed) {
     put_oval(w, g, f);
     anfi_putf(w->o, "f%u_%u->r%u\n", g->id, f->id, g->id);
   } else if (r->kind == ANFI_VALUE || !w->v->drawn[r->id]) {
     anfi_putf(w->o, "c_r%u[shape=%s,label=\"", g->id,
-              r->kind == ANFI_VALUE ? "box,style=filled,fillcolor=lavender" : "plaintext,fontcolor=gray40");
-    put_quoted(w, r->kind == ANFI_VALUE ? anfi_view_value(w->label, r->u.value, MAX_LABEL) : name_of(w, r));
+              r->kind == ANFI_VALUE ? "box,style=filled,fillcolor=lavender"
+                                    : "plaintext,fontcolor=gray40");
+    put_quoted(w, r->kind == ANFI_VALUE ? anfi_view_value(w->label, r->u.value, MAX_LABEL)
+                                        : name_of(w, r));
     anfi_putf(w->o, "\"]\nc_r%u->r%u\n", g->id, g->id);
   } else
     anfi_putf(w->o, "n%u%s->r%u%s\n", r->id, r->kind == ANFI_PARAM ? "" : ":core", g->id,
@@ -225,7 +240,8 @@ static void put_effects(writer *w, const anf_graph *g) {
   for (size_t i = 1; i < g->effects.n; i++) {
     const anf_node *a = g->effects.at[i - 1], *b = g->effects.at[i];
     if (w->v->drawn[a->id] && w->v->drawn[b->id])
-      anfi_putf(w->o, "n%u:core->n%u:core[style=dotted,color=firebrick,tooltip=\"then\"]\n", a->id, b->id);
+      anfi_putf(w->o, "n%u:core->n%u:core[style=dotted,color=firebrick,tooltip=\"then\"]\n", a->id,
+                b->id);
   }
 }
 
@@ -281,7 +297,8 @@ static void put_head(writer *w) {
   anfi_puts(w->o, "digraph anfora {\ncompound=true\nfontname=\"Courier New\"\n"
                   "node[fontname=\"Courier New\",fontsize=11]\nedge[arrowhead=vee]\n");
   // simplex over thousands of nodes takes minutes for a picture that is no better
-  if (w->v->nnode > MANY) anfi_puts(w->o, "nslimit=0.5\nnslimit1=0.5\nmclimit=0.2\nsearchsize=5\nsplines=line\n");
+  if (w->v->nnode > MANY)
+    anfi_puts(w->o, "nslimit=0.5\nnslimit1=0.5\nmclimit=0.2\nsearchsize=5\nsplines=line\n");
 }
 
 static void write_dot(anf_module *m, const anf_view_opts *opts, anf_text *out) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One page on its own to look around in: view.html with its style and script (put together by embed.py
- * when Anfora is built), and the module as JSON in the middle. Layout and drawing are the script's.
- * INVARIANT: text of a program reaches the page only through put_json, which also escapes what would
- * end a script element; the script shows it as text, never as markup. */
+/* One page on its own to look around in: view.html with its style and script (put together by
+ * embed.py when Anfora is built), and the module as JSON in the middle. Layout and drawing are the
+ * script's. INVARIANT: text of a program reaches the page only through put_json, which also escapes
+ * what would end a script element; the script shows it as text, never as markup. */
 #include "frontend/view/page.h"
 #include "frontend/view/view.h"
 
@@ -31,7 +31,9 @@ static void put_json(writer *w, const char *s) {
   anfi_putc(w->o, '"');
 }
 
-static const char *clean(writer *w, const char *s) { return anfi_view_clean(w->label, s, MAX_LABEL); }
+static const char *clean(writer *w, const char *s) {
+  return anfi_view_clean(w->label, s, MAX_LABEL);
+}
 static void put_clean(writer *w, const char *s) { put_json(w, clean(w, s)); }
 
 static void put_member(writer *w, const char *key, const char *text) {
@@ -53,7 +55,8 @@ static void put_place(writer *w, anfi_loc at) {
 
 /* ---- nodes ---- */
 
-/* A drawn node's id, ["c", constant], ["g", graph id, name] or ["x", name of a node that is not drawn]. */
+/* A drawn node's id, ["c", constant], ["g", graph id, name] or ["x", name of a node that is not
+ * drawn]. */
 static void put_ref(writer *w, const anf_node *def) {
   const anf_graph *g = anfi_value_graph(def);
   if (g && !g->removed) {
@@ -124,7 +127,8 @@ static void put_node(writer *w, const anf_node *n) {
 static void put_graph(writer *w, const anfi_view_graph *vg) {
   const anf_graph *g = vg->graph;
   const anf_graph *parent = w->v->an->graphs[g->id].parent;
-  anfi_putf(w->o, "{\"id\":%u,\"depth\":%u,\"open\":%d,\"total\":%zu,\"name\":", g->id, vg->depth, vg->open, vg->total);
+  anfi_putf(w->o, "{\"id\":%u,\"depth\":%u,\"open\":%d,\"total\":%zu,\"name\":", g->id, vg->depth,
+            vg->open, vg->total);
   put_clean(w, w->v->names.graph[g->id]);
   put_type(w, "t", g->result_type);
   if (parent) anfi_putf(w->o, ",\"parent\":%u", parent->id);
@@ -134,7 +138,8 @@ static void put_graph(writer *w, const anfi_view_graph *vg) {
   }
   anfi_puts(w->o, ",\"effects\":[");
   for (size_t i = 0, k = 0; vg->open && i < g->effects.n; i++)
-    if (w->v->drawn[g->effects.at[i]->id]) anfi_putf(w->o, "%s%u", k++ ? "," : "", g->effects.at[i]->id);
+    if (w->v->drawn[g->effects.at[i]->id])
+      anfi_putf(w->o, "%s%u", k++ ? "," : "", g->effects.at[i]->id);
   anfi_puts(w->o, "],\"nodes\":[");
   for (size_t i = 0; i < vg->nodes.n; i++) {
     anfi_puts(w->o, i ? ",\n" : "\n");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What of a module is drawn: graphs by how far they are from where calls begin, nodes near a focus, and
- * never more than a limit, so that any module has a picture. Linear in the module; no recursion. */
+/* What of a module is drawn: graphs by how far they are from where calls begin, nodes near a focus,
+ * and never more than a limit, so that any module has a picture. Linear in the module; no
+ * recursion. */
 #include "frontend/view/view.h"
 
 enum { DEFAULT_RADIUS = 3 };
@@ -23,7 +24,8 @@ static void reach_all(anfi_view *v, size_t from) {
   for (size_t i = from; i < v->order.n; i++) {
     const anf_graph *g = v->order.at[i];
     const anfi_graph_info *info = &v->an->graphs[g->id];
-    for (size_t k = 0; k < info->callees.n; k++) reach(v, info->callees.at[k], v->graph[g->id].depth + 1);
+    for (size_t k = 0; k < info->callees.n; k++)
+      reach(v, info->callees.at[k], v->graph[g->id].depth + 1);
   }
 }
 
@@ -33,7 +35,8 @@ static void order_graphs(anfi_view *v, const anf_graph *only) {
     reach_all(v, 0);
     return;
   }
-  for (size_t i = v->an->by_scc.n; i-- > 0;) { // callers first: what is not reached yet is a beginning
+  for (size_t i = v->an->by_scc.n;
+       i-- > 0;) { // callers first: what is not reached yet is a beginning
     size_t from = v->order.n;
     reach(v, v->an->by_scc.at[i], 0);
     reach_all(v, from);
@@ -86,14 +89,16 @@ static void draw_node(anfi_view *v, anfi_view_graph *vg, anf_node *n, const uint
   anfi_push(v->a, &vg->nodes, n);
 }
 
-/* Opens a graph; of one that is too large alone, the `room` last nodes, which are nearest to the result. */
+/* Opens a graph; of one that is too large alone, the `room` last nodes, which are nearest to the
+ * result. */
 static void open_graph(anfi_view *v, anfi_view_graph *vg, const uint8_t *near, size_t room) {
   const anf_graph *g = vg->graph;
   size_t n = v->names.count[g->id], skip = 0;
   vg->open = true;
   if (!near && vg->total > room) skip = vg->total - room < n ? vg->total - room : n;
   for (size_t i = 0; i < g->params.n && i < room; i++) draw_node(v, vg, g->params.at[i], near);
-  for (size_t i = skip; i < n; i++) draw_node(v, vg, v->names.order[v->names.first[g->id] + i], near);
+  for (size_t i = skip; i < n; i++)
+    draw_node(v, vg, v->names.order[v->names.first[g->id] + i], near);
 }
 
 static bool has_near(const anfi_view *v, const anf_graph *g, const uint8_t *near) {

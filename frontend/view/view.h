@@ -9,10 +9,10 @@
 
 typedef struct anfi_view_graph {
   anf_graph *graph;
-  bool drawn;             // at all; else only its name where it is referred to
-  bool open;              // its nodes are drawn; else it is a box
-  uint32_t depth;         // 0: no drawn graph refers to it
-  size_t total;           // parameters and CNodes that it has
+  bool drawn;                 // at all; else only its name where it is referred to
+  bool open;                  // its nodes are drawn; else it is a box
+  uint32_t depth;             // 0: no drawn graph refers to it
+  size_t total;               // parameters and CNodes that it has
   ANFI_VEC(anf_node *) nodes; // those that are drawn: parameters, then CNodes after what they need
 } anfi_view_graph;
 
@@ -21,10 +21,10 @@ typedef struct anfi_view {
   anfi_arena *a;
   const anf_analysis *an;
   anfi_names names;
-  anfi_view_graph *graph;    // by id
+  anfi_view_graph *graph;      // by id
   ANFI_VEC(anf_graph *) order; // drawn graphs, callers first
-  uint8_t *drawn;            // by node id
-  size_t nnode;              // drawn
+  uint8_t *drawn;              // by node id
+  size_t nnode;                // drawn
 } anfi_view;
 
 /* Lives until the frame is left. `max_nodes` is what the options' 0 stands for. */
