@@ -25,7 +25,7 @@ static void grow(anfi_map *m) {
 }
 
 uint64_t *anfi_map_at(anfi_map *m, uint64_t key) {
-  if (m->n * 4 >= m->nslot * 3) grow(m);
+  if ((m->n + 1) * 4 > m->nslot * 3) grow(m); // a free slot ends every search
   struct anfi_map_slot *s = slot_of(m, key);
   if (!s->used) {
     *s = (struct anfi_map_slot){key, 0, true};

@@ -21,7 +21,7 @@ static void grow(anfi_strtab *t) {
 }
 
 const anfi_str *anfi_intern(anfi_strtab *t, const char *s, size_t len) {
-  if (t->all.n * 4 >= t->nslot * 3) grow(t);
+  if ((t->all.n + 1) * 4 > t->nslot * 3) grow(t); // a free slot ends every search
   size_t i = slot_of(t, s, len);
   if (t->slots[i]) return t->slots[i];
   if (len >= UINT32_MAX) anfi_throw_nomem(t->arena->cx);

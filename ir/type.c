@@ -104,7 +104,7 @@ static void grow(anf_ctx *cx, struct anfi_types *ts) {
 /* Copies the parts of a new type into the context's arena; `t` itself lives on the caller's stack. */
 static const anf_type *intern(anf_ctx *cx, anf_type t) {
   struct anfi_types *ts = cx->types;
-  if (ts->n * 4 >= ts->nslot * 3) grow(cx, ts);
+  if ((ts->n + 1) * 4 > ts->nslot * 3) grow(cx, ts);
   t.hash = hash_type(&t);
   size_t i = (size_t)t.hash & (ts->nslot - 1);
   for (; ts->slots[i]; i = (i + 1) & (ts->nslot - 1))

@@ -56,7 +56,7 @@ static const anfi_abs *intern(anfi_abs_table *t, anfi_abs head, const anfi_abs *
   *a = head;
   if (bytes) memcpy(a->item, items, bytes);
   a->hash = hash_of(a);
-  if (t->n * 4 >= t->nslot * 3) grow(t);
+  if ((t->n + 1) * 4 > t->nslot * 3) grow(t);
   size_t i = (size_t)a->hash & (t->nslot - 1);
   for (; t->slots[i]; i = (i + 1) & (t->nslot - 1))
     if (same(t->slots[i], a)) return t->slots[i];
