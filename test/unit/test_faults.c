@@ -204,6 +204,19 @@ static anf_status load_missing(anf_ctx *cx, void *user) {
   return expect(st, ANF_IO);
 }
 
+/* Two elements in the other byte order; written to where nothing stays. */
+static anf_status npy(anf_ctx *cx, void *user) {
+  static const char file[] = "\x93NUMPY\x01\x00\x3c\x00"
+                             "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }   \x01\x02\x03\x04";
+  (void)user;
+  anf_value *v = NULL;
+  anf_status st = anf_read_npy(cx, file, sizeof file - 1, "a.npy", NULL, &v);
+  if (st == ANF_OK && anf_value_get_i64(v, 1) != 0x304) st = ANF_INTERNAL;
+  if (st == ANF_OK) st = anf_save_npy(cx, v, "/dev/null", NULL);
+  anf_value_release(v);
+  return st;
+}
+
 #define FAULT_TEST(work)                                                                           \
   static void test_##work(void **state) {                                                          \
     (void)state;                                                                                   \
@@ -218,6 +231,7 @@ FAULT_TEST(run)
 FAULT_TEST(build)
 FAULT_TEST(values)
 FAULT_TEST(load_missing)
+FAULT_TEST(npy)
 
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -225,7 +239,7 @@ int main(void) {
       cmocka_unit_test(test_round_trip),   cmocka_unit_test(test_draw),
       cmocka_unit_test(test_change),       cmocka_unit_test(test_run),
       cmocka_unit_test(test_build),        cmocka_unit_test(test_values),
-      cmocka_unit_test(test_load_missing),
+      cmocka_unit_test(test_load_missing), cmocka_unit_test(test_npy),
   };
   return cmocka_run_group_tests_name("faults", tests, NULL, NULL);
 }
