@@ -3,21 +3,24 @@
  * summed index, and rounded once to the result's type; integers wrap; bools are or-ed. */
 #include "ir/op.h"
 
-/* c[m, n] += a[m, k] b[k, n], rows of b adjacent. */
+/* One term of a row of the result. */
+static void add_row_real(size_t n, double x, const double *restrict b, double *restrict c) {
+  for (size_t j = 0; j < n; j++) c[j] += x * b[j];
+}
+
+/* c[m, n] += a[m, k] b[k, n], dense. */
 static void gemm_real(size_t m, size_t n, size_t k, const double *a, const double *b, double *c) {
-  for (size_t i = 0; i < m; i++)
-    for (size_t p = 0; p < k; p++) {
-      double x = a[i * k + p];
-      for (size_t j = 0; j < n; j++) c[i * n + j] += x * b[p * n + j];
-    }
+  for (size_t i = 0; i < m; i++, c += n)
+    for (size_t p = 0; p < k; p++) add_row_real(n, a[i * k + p], b + p * n, c);
+}
+
+static void add_row_int(size_t n, uint64_t x, const uint64_t *restrict b, uint64_t *restrict c) {
+  for (size_t j = 0; j < n; j++) c[j] += x * b[j];
 }
 
 static void gemm_int(size_t m, size_t n, size_t k, const uint64_t *a, const uint64_t *b, uint64_t *c) {
-  for (size_t i = 0; i < m; i++)
-    for (size_t p = 0; p < k; p++) {
-      uint64_t x = a[i * k + p];
-      for (size_t j = 0; j < n; j++) c[i * n + j] += x * b[p * n + j];
-    }
+  for (size_t i = 0; i < m; i++, c += n)
+    for (size_t p = 0; p < k; p++) add_row_int(n, a[i * k + p], b + p * n, c);
 }
 
 static void mul_complex(const double *x, const double *y, double *sum) {

@@ -13,26 +13,38 @@ typedef struct {
 } row;
 
 static void row_real(const row *r, direction to, double *x, double *w, double *y) {
-  x += r->x;
+  int64_t first = (int64_t)r->x + r->off, step = r->step;
+  double *at = w + r->w, sum = *at;
   y += r->y;
-  double *at = w + r->w;
-  for (int64_t o = r->lo; o < r->hi; o++) {
-    int64_t i = r->off + o * r->step;
-    if (to == TO_Y) y[o] += *at * x[i];
-    else if (to == TO_X) x[i] += *at * y[o];
-    else *at += x[i] * y[o];
+  switch (to) {
+  case TO_Y:
+    for (int64_t o = r->lo; o < r->hi; o++) y[o] += sum * x[first + o * step];
+    break;
+  case TO_X:
+    for (int64_t o = r->lo; o < r->hi; o++) x[first + o * step] += sum * y[o];
+    break;
+  case TO_W:
+    for (int64_t o = r->lo; o < r->hi; o++) sum += x[first + o * step] * y[o];
+    *at = sum;
+    break;
   }
 }
 
 static void row_int(const row *r, direction to, uint64_t *x, uint64_t *w, uint64_t *y) {
-  x += r->x;
+  int64_t first = (int64_t)r->x + r->off, step = r->step;
+  uint64_t *at = w + r->w, sum = *at;
   y += r->y;
-  uint64_t *at = w + r->w;
-  for (int64_t o = r->lo; o < r->hi; o++) {
-    int64_t i = r->off + o * r->step;
-    if (to == TO_Y) y[o] += *at * x[i];
-    else if (to == TO_X) x[i] += *at * y[o];
-    else *at += x[i] * y[o];
+  switch (to) {
+  case TO_Y:
+    for (int64_t o = r->lo; o < r->hi; o++) y[o] += sum * x[first + o * step];
+    break;
+  case TO_X:
+    for (int64_t o = r->lo; o < r->hi; o++) x[first + o * step] += sum * y[o];
+    break;
+  case TO_W:
+    for (int64_t o = r->lo; o < r->hi; o++) sum += x[first + o * step] * y[o];
+    *at = sum;
+    break;
   }
 }
 
