@@ -22,8 +22,8 @@ static double float_value(lower *lw, const ast *e, anf_dtype d) {
   double v = kind == W_inf ? (double)INFINITY : kind == W_nan ? (double)NAN : 0.0;
   if (kind == T_FLOAT) {
     const char *s = digits(lw, e);
-    v = d == ANF_F32 || d == ANF_C64 ? (double)strtof(s, NULL) : strtod(s, NULL);
-    if (isinf(v) && isinf(strtod(s, NULL))) anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0106);
+    v = d == ANF_F32 || d == ANF_C64 ? (double)anfi_read_f32(s, NULL) : anfi_read_f64(s, NULL);
+    if (isinf(v) && isinf(anfi_read_f64(s, NULL))) anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0106);
   }
   return e->op & 0x80 ? -v : v;
 }

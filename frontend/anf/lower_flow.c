@@ -4,9 +4,9 @@
  *   if      ✓g and ✗g; what they assign and is read later comes back as the call's value. When an arm
  *           ends by return, break or continue, the code after the `if` goes on in the other arm's graph,
  *           or in ↓g with the names that differ as parameters when several arms reach it.
- *   while   ↵g(names carried) = Switch(condition, ↻g, ↓g)(); ↻g calls ↵g with the new values. At the end
- *           of a function ↓g holds the code after the loop; elsewhere it returns the carried names, so
- *           that an inner loop is a call complete in itself.
+ *   while   ↵g(names carried) = Switch(condition, ↻g, ↓g)(); ↻g calls ↵g with the new values, ↓g gives those
+ *           that are wanted after the loop. So a loop is a call complete in itself. Only when the loop
+ *           holds a return does the code after it go on in ↓g, whose result is then the function's.
  * Sequences of statements, arms and loops are loops here: only nesting recurses. */
 #include "frontend/anf/anf.h"
 
@@ -65,6 +65,13 @@ static anf_node **values_of(lower *lw, size_t n, const anfi_str *const *names) {
   for (size_t i = 0; i < n; i++)
     if (!bound_value(lw, names[i], &v[i])) v[i] = lw->bad;
   return v;
+}
+
+static anf_node *named_param(lower *lw, anf_graph *g, const anfi_str *w, const ast *e) {
+  anf_node *q = anfi_param(g, NULL, NULL);
+  q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = w ? anfi_anf_name(lw, w) : NULL,
+                                                .line = e->line, .col = e->col});
+  return q;
 }
 
 static void set_maybe(lower *lw, const anfi_str *w, const ast *e) {
@@ -201,9 +208,7 @@ static outcome join_in_graph(lower *lw, choice *c) {
   }
   lw->g = after;
   for (size_t k = 0; k < all.n; k++) {
-    anf_node *q = anfi_param(after, NULL, NULL);
-    q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = anfi_anf_name(lw, all.at[k]),
-                                                  .line = c->e->line, .col = c->e->col});
+    anf_node *q = named_param(lw, after, all.at[k], c->e);
     anfi_anf_bind_value(lw, all.at[k], q);
   }
   return (outcome){false, NULL};
@@ -275,7 +280,7 @@ typedef struct {
   wordlist out;            // of these, wanted after
   anf_graph *header;
   anf_node *index, *end, *over; // of a for
-  bool returns;            // as a tail: the code after goes on in ↓
+  bool returns;            // holds a return: the code after goes on in ↓
   uint32_t *saved;         // of lw->wanted
 } looping;
 
@@ -305,13 +310,6 @@ static void want(lower *lw, looping *l) {
 
 static void unwant(lower *lw, const looping *l) {
   for (size_t i = 0; i < l->vars.n; i++) lw->wanted[l->vars.at[i]->id] = l->saved[i];
-}
-
-static anf_node *named_param(lower *lw, anf_graph *g, const anfi_str *w, const ast *e) {
-  anf_node *q = anfi_param(g, NULL, NULL);
-  q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = w ? anfi_anf_name(lw, w) : NULL,
-                                                .line = e->line, .col = e->col});
-  return q;
 }
 
 /* The call of the header from before the loop, and its parameters. */
@@ -401,37 +399,36 @@ static anf_node *for_start(lower *lw, looping *l) {
   return anfi_value(lw->m, anfi_value_new_i64(lw->cx, ANF_INT, 0));
 }
 
-static void lower_loop(lower *lw, const ast *e, bool tail) {
-  looping l = {.e = e, .body = e->kid[e->n - 1], .returns = tail || (e->flags & A_RETURNS)};
+/* What follows the loop stands in its last graph, or in `after`, whose parameters are the names. */
+static void go_on_after(lower *lw, const looping *l, anf_graph *home, anf_node *call, anf_graph *after) {
+  anfi_set_result(home, call);
+  if (!after) return;
+  lw->g = after;
+  for (size_t i = 0; i < l->out.n; i++)
+    anfi_anf_bind_value(lw, l->out.at[i], named_param(lw, after, l->out.at[i], l->e));
+}
+
+static void lower_loop(lower *lw, const ast *e) {
+  looping l = {.e = e, .body = e->kid[e->n - 1], .returns = e->flags & A_RETURNS};
   anf_graph *home = lw->g;
   anf_node *from = for_start(lw, &l);
   size_t undo = lw->undo.n;
   find_carried(lw, &l);
   anf_node *call = start_loop(lw, &l, from);
+  bool joins = l.returns && (e->flags & A_BREAKS); // what follows is reached in two ways
+  anf_graph *body = anfi_anf_graph(lw, "↻", l.body), *done = anfi_anf_graph(lw, joins ? "✗" : "↓", e);
+  anf_graph *after = joins ? anfi_anf_graph(lw, "↓", e) : NULL;
   lw->g = l.header;
   anf_node *cond = loop_condition(lw, &l);
-  anf_graph *body = anfi_anf_graph(lw, "↻", l.body), *after = NULL;
-  lw->g = home;
-  anf_graph *done = anfi_anf_graph(lw, l.returns && (e->flags & A_BREAKS) ? "✗" : "↓", e);
-  lw->g = l.header;
-  anfi_set_result(l.header, anfi_anf_switch(lw, e, cond, body, done));
-  if (l.returns && (e->flags & A_BREAKS)) {
-    lw->g = home;
-    after = anfi_anf_graph(lw, "↓", e);
-  }
+  anfi_set_result(lw->g, anfi_anf_switch(lw, e, cond, body, done));
   lower_round(lw, &l, body, after);
   lw->g = done;
   if (!l.returns || after) leave_round(lw, &l, after);
-  if (!l.returns) {
+  if (l.returns) go_on_after(lw, &l, home, call, after);
+  else {
     lw->g = home;
     anfi_anf_undo(lw, undo);
     unpack(lw, e, call, false, l.out.n, l.out.at);
-  } else {
-    anfi_set_result(home, call);
-    if (after) {
-      lw->g = after;
-      for (size_t i = 0; i < l.out.n; i++) anfi_anf_bind_value(lw, l.out.at[i], named_param(lw, after, l.out.at[i], e));
-    }
   }
   forget_inner(lw, &l);
 }
@@ -445,7 +442,22 @@ static void lower_jump(lower *lw, const ast *s) {
 
 /* ---- statements ---- */
 
+/* a, b = b, a: item by item, without a tuple. */
+static bool bind_items(lower *lw, const ast *s) {
+  const ast *to = s->kid[0], *from = s->kid[1];
+  bool plain = s->n == 2 && !(s->flags & A_EFFECT) && to->kind == A_TUPLE && from->kind == A_TUPLE && to->n == from->n;
+  if (!plain) return false;
+  anf_node **v = ANFI_NEW_N(lw->p->a, anf_node *, to->n);
+  for (uint32_t i = 0; i < to->n; i++) v[i] = anfi_anf_expr(lw, from->kid[i]);
+  for (uint32_t i = 0; i < to->n; i++) {
+    anfi_anf_name_node(lw, to->kid[i], v[i]);
+    anfi_anf_pattern(lw, to->kid[i], v[i]);
+  }
+  return true;
+}
+
 static void lower_bind(lower *lw, const ast *s) {
+  if (bind_items(lw, s)) return;
   anf_node *v = anfi_anf_expr(lw, s->kid[1]);
   if (s->n == 3) v = anfi_anf_annotate(lw, s, v, s->kid[2]->u.type);
   anfi_anf_name_node(lw, s->kid[0], v);
@@ -472,7 +484,7 @@ static outcome lower_statement(lower *lw, const ast *s, bool last, bool want) {
   case A_BREAK:
   case A_CONTINUE: lower_jump(lw, s), o.ended = true; break;
   case A_WHILE:
-  case A_FOR: lower_loop(lw, s, last); break;
+  case A_FOR: lower_loop(lw, s); break;
   case A_IF:
     if (s->flags & A_EXITS) return leaving_if(lw, s, last);
     o.value = plain_if(lw, s, want);
