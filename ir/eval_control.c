@@ -177,8 +177,25 @@ bool anfi_eval_record_set(anfi_eval *q) {
   return true;
 }
 
-/* A tensor comes as made, full of zeros; anything else is None, which no one reads. */
+/* Zeros of a type: dims that are not known are 0. What is deeper than anything that is compiled, or no
+ * data, is None. */
+static anf_value *zeros(anf_ctx *cx, const anf_type *t, int depth) {
+  int64_t dims[ANF_MAX_RANK];
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  if (t->kind == ANF_TYPE_TENSOR) {
+    for (uint32_t i = 0; i < t->n; i++) dims[i] = t->dims[i] < 0 ? 0 : t->dims[i];
+    return anfi_value_new_tensor(cx, anfi_type_tensor(cx, (anf_dtype)t->dtype, t->n, dims));
+  }
+  if (!nest || depth > 600) return anfi_value_new_none(cx);
+  anf_value *v = t->kind == ANF_TYPE_TUPLE ? anfi_value_new_tuple(cx, t->n) : anfi_value_new_record(cx, t);
+  anfi_value_guard(v);
+  for (uint32_t i = 0; i < t->n; i++) v->u.item[i] = zeros(cx, t->items[i], depth + 1);
+  anfi_value_unguard(v);
+  return v;
+}
+
 bool anfi_eval_undef(anfi_eval *q) {
-  if (!q->out) q->out = anfi_value_new_none(q->cx);
+  if (q->attr[0]->kind != ANF_VALUE_TYPE) return anfi_fail(q->cx, q->loc, ANF_E0205, "of", "Undef", "type");
+  if (!q->out) q->out = zeros(q->cx, q->attr[0]->type, 0);
   return true;
 }

@@ -169,7 +169,7 @@ bool anfi_infer_record_set(anfi_infer *q) {
 }
 
 bool anfi_infer_undef(anfi_infer *q) {
-  if (q->attr[0]->kind != ANF_VALUE_TYPE) return anfi_infer_fail(q, "the attribute 'type' must be a type");
+  if (q->attr[0]->kind != ANF_VALUE_TYPE) return anfi_infer_fail(q, "the attribute 'of' must be a type");
   q->out = q->attr[0]->type;
   return true;
 }

@@ -268,8 +268,12 @@ static bool pop_frame(machine *m) {
 /* acc goes to the step that waits for it; one that is a graph's last ends that graph as well. */
 static bool deliver(machine *m) {
   while (m->nframe) {
-    const frame *f = &m->frame[m->nframe - 1];
+    frame *f = &m->frame[m->nframe - 1];
     anf_value *v = m->acc;
+    if (f->looping && !f->finished) {
+      m->acc = NULL;
+      return anfi_loop_take(m, f, v);
+    }
     if (f->map) {
       m->acc = NULL;
       anfi_map_take(f->map, v);
@@ -346,6 +350,7 @@ bool anfi_machine_call(machine *m, size_t p, bool tail) {
     if (walks && anfi_map_is_leaf(fn->op, m->slot[p + 2]))
       drop_callee(m, p); // of a leaf, f itself is called
     else if (walks) return anfi_map_start(m, p, fn->op);
+    else if (fn->op == ANF_OP_Loop) return anfi_loop_start(m, p);
     else if (fn->op != ANF_OP_MultiType) break;
     else if (!anfi_pick_function(m, p)) return false;
   }
@@ -372,7 +377,10 @@ static bool run_frames(machine *m) {
     frame *f = &m->frame[m->nframe - 1];
     if (m->fuel == 0 && !refuel(m)) return false;
     m->fuel--;
-    if (f->plan ? !anfi_step_run(m, f) : !anfi_map_step(m, f->map, f->base)) return false;
+    bool good = f->plan      ? anfi_step_run(m, f)
+                : f->looping ? anfi_loop_step(m, f)
+                             : anfi_map_step(m, f->map, f->base);
+    if (!good) return false;
   }
   return true;
 }

@@ -111,11 +111,13 @@ void anfi_put_kind(anf_text *o, const anf_value *v);
 
 typedef struct anfi_mapping anfi_mapping;
 typedef struct anfi_call_frame {
-  const anfi_plan *plan; // NULL: a mapping
+  const anfi_plan *plan; // NULL: a mapping or a loop
   anfi_mapping *map;
   size_t base;
   uint32_t pc;           // next step
   const anf_graph *want; // whose declared result type the result must fit, or NULL
+  uint32_t invariant;    // of a loop: arguments that stay as they are
+  bool looping, finished;
 } anfi_call_frame;
 
 typedef struct anfi_machine {
@@ -178,5 +180,10 @@ void anfi_map_free(anf_ctx *cx, anfi_mapping *map);
 /* slot[p + 1] is a tuple of functions: the one that fits the arguments after it takes the callee's
  * place. */
 bool anfi_pick_function(anfi_machine *m, size_t p);
+
+/* interp_loop.c */
+bool anfi_loop_start(anfi_machine *m, size_t p);
+bool anfi_loop_step(anfi_machine *m, anfi_call_frame *f);
+bool anfi_loop_take(anfi_machine *m, anfi_call_frame *f, anf_value *v); // takes the reference
 
 #endif

@@ -68,6 +68,23 @@ anf_node *anfi_rule_get_choice(anfi_rewriter *r, const anfi_match *m) {
   return n;
 }
 
+/* A choice between tuples made for it alone is the tuple of choices: arms that agree, or that are never
+ * read, then need no choice. */
+anf_node *anfi_rule_switch_tuples(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *x = m->root->in[1].def, *y = m->root->in[2].def;
+  if (!anfi_is_op(x, ANF_OP_MakeTuple) || !anfi_is_op(y, ANF_OP_MakeTuple) || x->nin != y->nin || x == y) return NULL;
+  if (x->uses->next || y->uses->next) return NULL;
+  anf_node **in = ANFI_NEW_N(r->arena, anf_node *, x->nin + 1);
+  for (uint32_t i = 0; i < x->nin; i++) {
+    in[i] = new_switch(r, m, m->root->in[0].def, x->in[i].def, y->in[i].def);
+    in[i]->type = m->root->type ? m->root->type->items[i] : NULL;
+  }
+  anf_node *t = anfi_apply(m->root->graph, ANF_OP_MakeTuple, NULL, x->nin, in);
+  t->type = m->root->type;
+  t->debug = m->root->debug;
+  return t;
+}
+
 anf_node *anfi_rule_get_undef(anfi_rewriter *r, const anfi_match *m) {
   const anfi_attrs *at = anfi_attrs_one(r->m, ANF_OP_Undef, anfi_value_new_type(r->m->cx, m->root->type));
   return anfi_rewrite_apply(r, m->root, ANF_OP_Undef, at, 0, NULL);

@@ -42,12 +42,16 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
                            size_t n, const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result,
                            anf_node *at);
 
+/* Loop(f, args): `aabs` are those of the state that the loop keeps to, and args are data of them. */
+anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f, size_t n,
+                         const anfi_abs *const *aabs, anf_node *const *args, anf_node *at);
+
 /* emit_op.c: a primitive on data of the given abs */
 anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                        const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result, anf_node *at);
 
 /* generate.c */
-anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
+anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
                          anf_node *at);
 
 #endif

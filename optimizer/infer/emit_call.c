@@ -159,3 +159,25 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
   }
   return call_chosen(e, &s, anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3, arm));
 }
+
+/* ---- Loop: the step is an adapter too, and what it binds joins the arguments that do not change ---- */
+
+anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f, size_t n,
+                         const anfi_abs *const *aabs, anf_node *const *args, anf_node *at) {
+  if (fabs->n != 1) return (void)anfi_fail(e->q->cx, anfi_node_loc(at), ANF_E0450, "the step must be one function"), NULL;
+  const anfi_abs *code = fabs->item[0], **state = ANFI_NEW_N(e->arena, const anfi_abs *, n + 1);
+  size_t nb = code->n, ns = n - (size_t)invariant;
+  state[0] = anfi_abs_data(e->abs, anfi_type_scalar(e->q->cx, ANF_BOOL));
+  for (size_t i = 0; i < ns; i++) state[i + 1] = aabs[(size_t)invariant + i];
+  e->where[0] = ANFI_NEW_N(e->arena, size_t, nb);
+  for (size_t i = 0; i < nb; i++) e->where[0][i] = i;
+  site s = {nb, spread(e, f, nb), n, aabs, args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns + 1, state), at};
+  anf_node **in = ANFI_NEW_N(e->arena, anf_node *, nb + n + 1);
+  if (!(in[0] = adapter(e, &s, code, 0, pick_by_arm))) return NULL;
+  memcpy(in + 1, s.shared, nb * sizeof *in);
+  memcpy(in + 1 + nb, args, n * sizeof *in);
+  const anfi_attrs *attrs =
+      anfi_attrs_one(e->q->m, ANF_OP_Loop, anfi_value_new_i64(e->q->cx, ANF_INT, invariant + (int64_t)nb));
+  const anf_type *type = anfi_abs_type(e->abs, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns, state + 1));
+  return e->call = anfi_emit_apply(e, ANF_OP_Loop, attrs, type, nb + n + 1, in);
+}

@@ -85,9 +85,44 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
   return failed();
 }
 
-static part expand(const walk *w, anfi_opcode op, size_t n, const part *in) {
+static anf_node *emit_loop(const walk *w, int64_t nw, const part *in, size_t n, const anfi_abs *const *args) {
+  anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
+  for (size_t i = 0; i < n; i++) nodes[i] = anfi_emit_coerce(w->e, in[i + 1].node, in[i + 1].abs, args[i]);
+  return anfi_emit_loop(w->e, nw, in[0].abs, in[0].node, n, args, nodes, w->at);
+}
+
+/* The state's abs is the least that holds what goes in and what every round gives. */
+static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *in) {
+  int64_t nw = 0;
+  anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, 0), &nw);
+  size_t first = (size_t)nw + 1, ns = n > first ? n - first : 0;
+  const anfi_abs **args = ANFI_NEW_N(w->q->arena, const anfi_abs *, n);
+  for (size_t i = 1; i < n; i++) args[i - 1] = in[i].abs;
+  for (bool grew = true; grew;) {
+    grew = false;
+    const anfi_abs *r = anfi_infer_call(w->q, in[0].abs, n - 1, args, w->at);
+    if (!r || r->kind == ANFI_ABS_BOTTOM) return (part){r, NULL};
+    bool fits = r->kind == ANFI_ABS_TUPLE && r->n == ns + 1;
+    for (size_t i = 0; fits && i < ns; i++) {
+      const anfi_abs *up = anfi_abs_join(&w->q->abs, args[nw + (int64_t)i], r->item[i + 1], true);
+      fits = up != NULL;
+      grew |= fits && up != args[nw + (int64_t)i];
+      if (fits) args[nw + (int64_t)i] = up;
+    }
+    if (!fits) {
+      anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0450, "the step gives another state than it takes");
+      return failed();
+    }
+  }
+  part result = {anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, ns, args + nw), NULL};
+  if (w->e) result.node = emit_loop(w, nw, in, n - 1, args);
+  return result;
+}
+
+static part expand(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t n, const part *in) {
   for (size_t i = 0; i < n; i++)
     if (in[i].abs->kind == ANFI_ABS_BOTTOM) return in[i];
+  if (op == ANF_OP_Loop) return loop(w, attrs, n, in);
   if (op == ANF_OP_MultiType) return choose_and_call(w, in[0], n - 1, in + 1);
   if (n < 2) return (void)anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0501, anfi_op[op].name, "nothing to map over"), failed();
   return map(w, in[0], n - 1, in + 1, op == ANF_OP_HyperMap);
@@ -99,13 +134,13 @@ static part *parts(anfi_inference *q, size_t n, const anfi_abs *const *abs, anf_
   return p;
 }
 
-const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, size_t n, const anfi_abs *const *in, anf_node *at) {
-  return expand(&(walk){q, NULL, at}, op, n, parts(q, n, in, NULL)).abs;
+const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *in, anf_node *at) {
+  return expand(&(walk){q, NULL, at}, op, attrs, n, parts(q, n, in, NULL)).abs;
 }
 
-anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
+anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
                          anf_node *at) {
-  return expand(&(walk){e->q, e, at}, op, n, parts(e->q, n, iabs, in)).node;
+  return expand(&(walk){e->q, e, at}, op, attrs, n, parts(e->q, n, iabs, in)).node;
 }
 
 const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, anf_node *at) {
