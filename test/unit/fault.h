@@ -22,8 +22,16 @@
 
 #include "anfora/base.h"
 
+/* Turns of a loop. A work that allocates more often is tried at every second, third, ... allocation. */
+#ifdef ANF_HOSTILE
+enum { FAULT_TURNS = 200 }; // its tiny chunks make very many allocations
+#else
+enum { FAULT_TURNS = 5000 };
+#endif
+
 /* An allocator that refuses one allocation, and knows how much it has given out. */
 typedef struct fault_heap {
+  uint64_t count;     // allocations so far
   uint64_t countdown; // allocations until the one that is refused; 0: none is
   bool refused;
   size_t bytes;
@@ -32,7 +40,9 @@ typedef struct fault_heap {
 static inline void *fault_alloc(void *user, void *p, size_t old, size_t size) {
   fault_heap *h = (fault_heap *)user;
   if (!p) old = 0;
-  if (size > old && h->countdown && --h->countdown == 0) {
+  bool grows = size > old;
+  h->count += grows;
+  if (grows && h->countdown && --h->countdown == 0) {
     h->refused = true;
     return NULL;
   }
@@ -50,33 +60,53 @@ static inline bool fault_complain(uint64_t k, const char *what) {
   return false;
 }
 
-/* One turn, the k-th allocation refused. `*more` says whether there was a k-th at all. */
-static inline bool fault_turn(fault_work work, void *user, uint64_t k, bool *more) {
+static inline anf_ctx *fault_ctx(fault_heap *h) {
+  anf_ctx_opts o = {.size = sizeof o, .allocator = {fault_alloc, h}};
+  return anf_ctx_new(&o);
+}
+
+/* How many allocations a context makes, and with the work after it. */
+static inline bool fault_count(fault_work work, void *user, uint64_t *ctx, uint64_t *all) {
+  fault_heap h = {0};
+  anf_ctx *cx = fault_ctx(&h);
+  if (!cx) return fault_complain(0, "anf_ctx_new fails");
+  *ctx = h.count;
+  anf_status st = work(cx, user);
+  *all = h.count;
+  anf_ctx_free(cx);
+  return st == ANF_OK || fault_complain(0, anf_status_name(st));
+}
+
+/* One turn, the k-th allocation refused. */
+static inline bool fault_turn(fault_work work, void *user, uint64_t k) {
   fault_heap h = {.countdown = k};
-  anf_ctx_opts o = {.size = sizeof o, .allocator = {fault_alloc, &h}};
-  anf_ctx *cx = anf_ctx_new(&o);
-  if (!cx)
-    return (*more = h.refused) && h.bytes == 0 ? true : fault_complain(k, "anf_ctx_new leaks");
-  anf_status first = work(cx, user), second = ANF_OK;
-  *more = h.refused;
-  if (h.refused) second = work(cx, user);
+  anf_ctx *cx = fault_ctx(&h);
+  if (!cx) return (h.refused && h.bytes == 0) || fault_complain(k, "anf_ctx_new leaks");
+  anf_status first = work(cx, user);
+  anf_status second = h.refused ? work(cx, user) : ANF_OK;
   bool counted = anf_ctx_bytes(cx) == h.bytes;
   anf_ctx_free(cx);
-  if (first != (h.refused ? ANF_NOMEM : ANF_OK)) return fault_complain(k, anf_status_name(first));
-  if (second != ANF_OK)
-    return fault_complain(k, "the same work fails on the same context afterwards");
+  if (!h.refused) return fault_complain(k, "the work made fewer allocations than before");
+  if (first != ANF_NOMEM) return fault_complain(k, anf_status_name(first));
+  if (second != ANF_OK) return fault_complain(k, "the same work fails on the same context afterwards");
   if (!counted) return fault_complain(k, "anf_ctx_bytes is not what was allocated");
   if (h.bytes) return fault_complain(k, "something leaks");
   return true;
 }
 
-/* Returns how many allocations the work makes, 0 if something was wrong. */
+/* Refuses each allocation of the work, and if `whole` those of the context too. Returns how many there
+ * are, 0 if something was wrong. */
+static inline uint64_t fault_loop_of(fault_work work, void *user, bool whole) {
+  uint64_t ctx = 0, all = 0;
+  if (!fault_count(work, user, &ctx, &all)) return 0;
+  uint64_t from = whole ? 1 : ctx + 1, step = (all - from + 1) / FAULT_TURNS + 1;
+  for (uint64_t k = from; k <= all; k += step)
+    if (!fault_turn(work, user, k)) return 0;
+  return all - from + 1;
+}
+
 static inline uint64_t fault_loop(fault_work work, void *user) {
-  bool more = true;
-  uint64_t k = 0;
-  while (more)
-    if (!fault_turn(work, user, ++k, &more)) return 0;
-  return k;
+  return fault_loop_of(work, user, false);
 }
 
 #endif
