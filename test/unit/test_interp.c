@@ -623,10 +623,45 @@ static anf_status fault_work_programs(anf_ctx *cx, void *user) {
   return st;
 }
 
+static void print_nowhere(void *user, const char *text, size_t len) {
+  (void)user, (void)text, (void)len;
+}
+
+/* Every kind of step, conversion and frame, in one small program. */
+static anf_status fault_work_text(anf_ctx *cx, void *user) {
+  anf_module *m = NULL;
+  anf_value *v = NULL, *arg = NULL;
+  anf_run_opts o = {.size = sizeof o, .print = print_nowhere};
+  anf_status st = anf_parse(cx, user, "all.anf", NULL, &m);
+  if (st == ANF_OK) st = anf_parse_value(cx, "((3, [1, 2]), 1.5)", NULL, &arg);
+  if (st == ANF_OK) st = anf_run(anf_module_find(m, "main"), 1, &arg, &o, NULL, &v);
+  anf_value_release(v);
+  anf_value_release(arg);
+  anf_module_free(m);
+  return st;
+}
+
+static void test_out_of_memory_in_text(void **state) {
+  (void)state;
+  static char text[] =
+      "def whole(x: i64) { x + 1 }\n"
+      "def pairs(x: (f32, f32)) -> (f64, f32) { (1, x[1]) }\n"
+      "def main(x: ((i8, f32[N]), f64)) -> f64 {\n"
+      "  kind = partial(multitype, (whole, pairs))\n"
+      "  w = hyper_map(fn (a, b) { a * b }, {u = (1.0, 2.0), v = {k = 3.0}}, 2.0)\n"
+      "  print(\"w\", w, kind(4))\n"
+      "  assert(w.v.k == 6.0, \"three times two\")\n"
+      "  (p, q) = kind((1, 2))\n"
+      "  s = 0.0\n"
+      "  for i in 0..3 { f = fn (y) { y + s + i }; s = if i == 1 { f(p) } else { (f, 2)[0](q) } }\n"
+      "  s + Sum(cast(x[0][1], dtype=f64)) + x[1]\n"
+      "}\n";
+  assert_true(fault_loop(fault_work_text, text) > 0);
+}
+
 static void test_out_of_memory(void **state) {
   (void)state;
-  for (int which = 0; which < 5; which++)
-    assert_true(fault_loop(fault_work_programs, &which) > 0);
+  for (int which = 0; which < 5; which++) assert_true(fault_loop(fault_work_programs, &which) > 0);
 }
 
 int main(int argc, char **argv) {
@@ -657,6 +692,7 @@ int main(int argc, char **argv) {
       TEST(test_step_limit),
       cmocka_unit_test(test_cancel),
       cmocka_unit_test(test_long_chain),
+      cmocka_unit_test(test_out_of_memory_in_text),
       cmocka_unit_test(test_out_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
