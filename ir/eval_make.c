@@ -31,7 +31,7 @@ bool anfi_eval_full_like(anfi_eval *q) { return fill_with(q, q->in[1]); }
 
 bool anfi_eval_eye(anfi_eval *q) {
   int64_t n = q->type->dims[0], m = q->type->dims[1], k = anfi_attr_int(q->attr[2]);
-  for (int64_t i = 0; i < n; i++)
+  for (int64_t i = 0; i < n && m > 0; i++)
     if (k >= -i && k < m - i) set_one(q->out, (size_t)(i * m + i + k));
   return true;
 }

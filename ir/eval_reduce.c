@@ -246,6 +246,7 @@ bool anfi_eval_sum_to(anfi_eval *q) {
 }
 
 bool anfi_eval_unreduce(anfi_eval *q) {
+  if (!q->out->n) return true;
   const anf_type *t = q->in[1]->type;
   anfi_groups g = anfi_groups_of(q->scratch, t, anfi_reduced_axes(q->attr[0], t->n));
   for (size_t i = 0; i < g.count; i++)

@@ -504,6 +504,77 @@ def check_faults(server, todo, tap):
     tap.case(f"each allocation of {len(lines)} requests may fail", "\n".join(wrong[:20]))
 
 
+EXTREMES = [0, 1, 2, 3, -1, -2, 5, 2**31, 2**32, 2**62, 2**63 - 1, -2**63, -2**31 - 1, 1 << 20]
+WORDS = ["", "constant", "reflect", "wrap", "add", "max", "ij,jk->ik", "->", "ii->i", "nearest", "shape", "i", "..."]
+
+
+def random_attr(rng, kind):
+    """A value of an attribute's type that may be quite wrong."""
+    def pick(of):
+        return of[int(rng.integers(0, len(of)))]
+
+    def small():
+        return int(rng.integers(-2, 4)) if rng.uniform() < 0.7 else pick(EXTREMES)
+
+    if rng.uniform() < 0.03:
+        kind = pick(["int", "bool", "float", "ints", "str", "dtype"])
+    if kind == "ints" and rng.uniform() < 0.7:
+        return "(" + ",".join(str(small()) for _ in range(int(rng.integers(0, 6)))) + ")"
+    if kind in ("int", "ints"):
+        return str(small())
+    if kind == "bool":
+        return pick(["true", "false"])
+    if kind == "float":
+        return pick(["0.0", "1.0", "-0.5", "nan", "1e300", "-1e-300", "3"])
+    if kind == "dtype":
+        return "@" + pick(list(DTYPES))
+    return pick([str(small()), "'" + pick(WORDS), "true", "2.5"])
+
+
+def random_input(rng):
+    if rng.uniform() < 0.04:
+        return "None"
+    shape = tuple(int(d) for d in rng.integers(0, 4, int(rng.integers(0, 5))))
+    dtype = list(DTYPES)[int(rng.integers(0, len(DTYPES)))]
+    t, n = DTYPES[dtype], int(np.prod(shape, dtype=int))
+    if dtype == "bool":
+        a = rng.integers(0, 2, n).astype(bool)
+    elif np.issubdtype(t, np.integer) and rng.uniform() < 0.8:
+        a = rng.integers(0, 3, n).astype(t)
+    elif np.issubdtype(t, np.integer):
+        a = np.frombuffer(rng.bytes(n * np.dtype(t).itemsize), t)
+    else:
+        a = rng.normal(0, 2, n).astype(t)
+    return Tensor(dtype, a.reshape(shape)).text()
+
+
+def random_requests(op, rng, n):
+    """Requests that are mostly wrong; they must be answered."""
+    names = op["in"].split()
+    least = sum(not x.endswith(("?", "*")) for x in names)
+    most = least + 3 if op["in"].endswith("*") else len(names)
+    for _ in range(n):
+        given = ""
+        for a in op["attrs"].split():
+            name, kind = a.split(":", 1)
+            if rng.uniform() < 0.6 or not re.search(r"[?=]", kind):
+                given += f" {name}={random_attr(rng, re.match('[a-z]+', kind).group())}"
+        count = int(rng.integers(least, most + 1)) + (rng.uniform() < 0.03)
+        first, alike = random_input(rng), rng.uniform() < 0.6  # inputs that are alike get further
+        inputs = [first if alike and rng.uniform() < 0.8 else random_input(rng) for _ in range(count)]
+        yield f"{op['name']}{given} | " + " ".join(inputs)
+
+
+def check_random(server, ops, tap):
+    rng = np.random.default_rng(int(os.environ.get("SEED", "7")))
+    n = int(os.environ.get("RANDOM_REQUESTS", "25"))
+    lines = [line for op in ops for line in random_requests(op, rng, n)]
+    answers = ask(server, lines, tap)
+    bugs = [f"{a[:80]}: {line[:300]}" for line, a in zip(lines, answers) if a.startswith("error E0001")]
+    good = sum(not a.startswith("error") for a in answers)
+    tap.case(f"{len(lines)} random requests are answered, {good} without an error", "\n".join(bugs[:9]))
+
+
 def main():
     server, only = sys.argv[1], sys.argv[sys.argv.index("--only") + 1] if "--only" in sys.argv else None
     tap, named = Tap(), where_named()
@@ -529,6 +600,7 @@ def main():
         check_errors(server, tap)
         check_promotions(server, tap)
         check_memory(server, tap)
+        check_random(server, ops, tap)
         check_faults(server, todo, tap)
     tap.done()
 

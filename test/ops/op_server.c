@@ -7,7 +7,26 @@
  * answered with what the context holds. `op_server --faults` fails the 1st, 2nd, ... allocation of
  * each line and answers with how many there were, or with what went wrong. */
 #include "ir/op.h"
-#include "test/unit/fault.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* An allocator that refuses one allocation when it is told to. */
+typedef struct faults {
+  size_t countdown; // allocations until the one that is refused; 0: none is
+  bool refused;
+} faults;
+
+static void *faulty_alloc(void *user, void *p, size_t old, size_t size) {
+  faults *h = (faults *)user;
+  if ((!p || size > old) && size && h->countdown && --h->countdown == 0) {
+    h->refused = true;
+    return NULL;
+  }
+  if (size) return realloc(p, size);
+  free(p);
+  return NULL;
+}
 
 enum { MAX_ARGS = 4096, MAX_ATTRS = 32 };
 
@@ -162,7 +181,7 @@ static anf_status compute_in(anf_ctx *cx, anfi_opcode op, const request *r, bool
 }
 
 /* Fails each allocation in turn, on one context that has computed the op before. */
-static void fault_each(anf_ctx *cx, fault_heap *h, anfi_opcode op, const request *r) {
+static void fault_each(anf_ctx *cx, faults *h, anfi_opcode op, const request *r) {
   anf_status good = compute_in(cx, op, r, false), st;
   size_t before = anf_ctx_bytes(cx), k = 0;
   do {
@@ -198,7 +217,7 @@ static void read_request(anf_ctx *cx, anfi_opcode op, const char *s, request *r)
   }
 }
 
-static void serve(anf_ctx *cx, const char *line, fault_heap *faults) {
+static void serve(anf_ctx *cx, const char *line, faults *h) {
   static request r;
   anfi_opcode op = anfi_op_find(cx, line, strcspn(line, " "));
   if (op == ANF_OP_NONE) {
@@ -206,7 +225,7 @@ static void serve(anf_ctx *cx, const char *line, fault_heap *faults) {
     return;
   }
   read_request(cx, op, line, &r);
-  if (faults) fault_each(cx, faults, op, &r);
+  if (h) fault_each(cx, h, op, &r);
   else compute_in(cx, op, &r, true), putchar('\n');
   for (size_t k = 0; k < r.nattr; k++)
     if (r.own[k]) anf_value_release(r.attr[k]);
@@ -214,15 +233,16 @@ static void serve(anf_ctx *cx, const char *line, fault_heap *faults) {
 }
 
 int main(int argc, char **argv) {
-  bool faults = argc > 1 && strcmp(argv[1], "--faults") == 0;
+  bool faulty = argc > 1 && strcmp(argv[1], "--faults") == 0;
   if (argc > 1 && strcmp(argv[1], "--table") == 0) {
     put_table();
     return 0;
   }
-  fault_heap heap = {0};
-  anf_ctx *cx =
-      anf_ctx_new(&(anf_ctx_opts){.size = sizeof(anf_ctx_opts), .allocator = {fault_alloc, &heap}});
+  faults heap = {0};
+  anf_ctx_opts o = {.size = sizeof o, .allocator = {faulty_alloc, &heap}, .max_bytes = 1 << 28};
+  anf_ctx *cx = anf_ctx_new(&o);
   size_t cap = 0, len = 0;
+  setvbuf(stdout, NULL, _IOLBF, 1 << 16); // a crash leaves the answers before it
   char *line = NULL;
   for (int c = getchar(); c != EOF; c = getchar()) {
     if (len + 1 >= cap) line = (char *)realloc(line, cap = cap ? cap * 2 : 256);
@@ -233,7 +253,7 @@ int main(int argc, char **argv) {
     line[len] = 0;
     len = 0;
     if (strcmp(line, "bytes") == 0) printf("%zu\n", anf_ctx_bytes(cx));
-    else serve(cx, line, faults ? &heap : NULL);
+    else serve(cx, line, faulty ? &heap : NULL);
   }
   free(line);
   anf_ctx_free(cx);

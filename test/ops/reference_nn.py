@@ -461,6 +461,28 @@ def bincount(x, weights, length):
     return np.sum(np.where(hot, w[None, :], 0), 1).astype(t)
 
 
+# ---- linear algebra ----
+
+def cholesky(a):
+    v = wide(a)
+    sym = np.tril(v) + np.swapaxes(np.tril(v, -1), -1, -2)
+    out = np.full(v.shape, np.nan)
+    for i in np.ndindex(v.shape[:-2]):
+        try:
+            out[i] = np.linalg.cholesky(sym[i])
+        except np.linalg.LinAlgError:
+            pass
+    return out.astype(kind_of(a))
+
+
+def triangular_solve(a, b, lower, transpose, unit):
+    v = np.tril(wide(a)) if lower else np.triu(wide(a))
+    if unit:
+        eye = np.eye(a.shape[-1])
+        v = v * (1 - eye) + eye
+    return np.linalg.solve(v.swapaxes(-1, -2) if transpose else v, wide(b)).astype(kind_of(a, b))
+
+
 # Units in the last place; a pair adds an absolute tolerance where terms cancel.
 ULPS_NN = {
     "Gelu": (64, 1e-6), "SigmoidCrossEntropy": (8, 1e-6),
@@ -470,7 +492,7 @@ ULPS_NN = {
     "Normal": (4, 1e-15), "Uniform": 0, "Softmax": (4, 1e-300), "LogSoftmax": (4, 1e-12), "SoftmaxCrossEntropy": (4, 1e-12),
 }
 
-ULPS_NN_FAMILY = {"activations": 8, "convolutions": (1, 1e-12), "pools": (1, 1e-12)}
+ULPS_NN_FAMILY = {"activations": 8, "convolutions": (1, 1e-12), "pools": (1, 1e-12), "linear algebra": (4000, 1e-9)}
 
 # Cases that no random choice would meet: op, attributes, inputs.
 SPECIAL = np.array([3.0, np.nan, -np.inf, 0.0, -0.0, np.inf, np.nan, -1.0], np.float32)
@@ -493,6 +515,10 @@ EXTRA_NN = [
     ("MaxPool2D", {"kernel": 2, "stride": 1}, [SPECIAL.reshape(1, 1, 2, 4)]),
     ("Relu", {}, [SPECIAL]), ("Sigmoid", {}, [np.array([-1000.0, 1000.0, -np.inf, np.inf])]),
     ("Softplus", {}, [np.array([-1000.0, 1000.0, 0.0])]), ("Silu", {}, [np.array([-1000.0, 1000.0])]),
+    ("Cholesky", {}, [np.array([[4, 99, 99], [2, 5, 99], [-2, 1, 6]], np.float64)]),
+    ("Cholesky", {}, [np.array([[[2, 0], [1, 2]], [[1, 0], [1, 1]], [[1, 0], [2, 1]]], np.float32)]),
+    ("Inverse", {}, [np.array([[0, 2], [4, 0]], np.float32)]), ("Det", {}, [np.array([[0, 2], [4, 0]], np.float32)]),
+    ("Det", {}, [np.array([[1, 2], [2, 4]], np.float64)]), ("Solve", {}, [np.array([[0, 2], [4, 0]], np.int32), np.eye(2)]),
     ("RandInt", {"high": 2**63 - 1, "low": -2**63, "shape": (9,)}, [np.array(7, np.uint64)]),
 ]
 
@@ -559,7 +585,9 @@ ERRORS_NN = [
     (f"Sort | {ONE}", "E0540"), ("Sort | c64[1]:" + "00" * 8, "E0506"), (f"Sort | {KEY}", "E0506"), (f"TopK k=3 | {V2}", "E0501"),
     (f"SearchSorted side='middle | {V2} {V2}", "E0501"), (f"SearchSorted | {X23} {V2}", "E0501"), (f"Bincount length=1 | {V2}", "E0501"),
     ("Bincount length=2 | i8[1]:02", "E0404"), ("Bincount length=2 | i8[1]:ff", "E0404"), ("Bincount length=-1 | i8[0]:", "E0501"),
-    ("HyperMap | None", "E0403"), ("Print |", "E0403"),
+    (f"Inverse | {X23}", "E0501"), (f"Det | {V2}", "E0501"), ("Cholesky | c64[0,0]:", "E0506"),
+    (f"Solve | f32[2,2]:{'00' * 16} {V2}", "E0544"), (f"TriangularSolve | f32[2,2]:{'00' * 16} {X32}", "E0544"),
+    (f"Inverse | f32[2,2]:{'00' * 16}", ""), ("HyperMap | None", "E0403"), ("Print |", "E0403"),
 ]
 
 # Ops that NumPy cannot check, and where they are checked.
