@@ -82,7 +82,7 @@ static anf_node *emit_field(anfi_emit *e, const anfi_attrs *attrs, const anfi_ab
 anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs,
                        anf_node *const *in, const anfi_abs *result, anf_node *at) {
   if (anfi_op_makes_function(op)) return anfi_emit_tuple(e, n, in);
-  if (anfi_op[op].flags & ANFI_CALLS) return anfi_emit_meta(e, op, attrs, n, iabs, in, at);
+  if (anfi_op_is_meta(op)) return anfi_emit_meta(e, op, attrs, n, iabs, in, at);
   attrs = constant_attrs(e, op, attrs, &n, iabs, at);
   switch (op) {
   case ANF_OP_Partial: return emit_partial(e, n, iabs, in, result);

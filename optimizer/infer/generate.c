@@ -6,6 +6,10 @@
 
 bool anfi_op_makes_function(anfi_opcode op) { return (anfi_op[op].flags & ANFI_TRANSFORM) != 0; }
 
+bool anfi_op_is_meta(anfi_opcode op) {
+  return op == ANF_OP_HyperMap || op == ANF_OP_Map || op == ANF_OP_MultiType || op == ANF_OP_Loop;
+}
+
 /* What to do at the leaves: infer only, or emit as well (e set). */
 typedef struct {
   anfi_inference *q;

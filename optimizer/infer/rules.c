@@ -252,7 +252,7 @@ const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_a
     const anfi_abs *code = anfi_abs_code(&q->abs, NULL, (uint16_t)op, attrs, n, in);
     return anfi_abs_fn1(&q->abs, code);
   }
-  if (anfi_op[op].flags & ANFI_CALLS) return anfi_infer_meta(q, op, attrs, n, in, at);
+  if (anfi_op_is_meta(op)) return anfi_infer_meta(q, op, attrs, n, in, at);
   if (!find_attrs(&p, n)) return NULL;
   switch (op) {
   case ANF_OP_MakeTuple: return anfi_abs_items(&q->abs, ANFI_ABS_TUPLE, NULL, p.n, in);

@@ -29,6 +29,7 @@ bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const 
 
 /* generate.c: calls of functions by HyperMap, Map, MultiType; and of what a transform makes */
 bool anfi_op_makes_function(anfi_opcode op);
+bool anfi_op_is_meta(anfi_opcode op); // calls functions that it is given
 const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *in, anf_node *at);
 const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, anf_node *at);
 
