@@ -3,13 +3,14 @@
 #include "anfora/text.h"
 #include "frontend/anf/anf.h"
 
+static bool check_length(anf_ctx *cx, const char *file, size_t len) {
+  if (len < (size_t)1 << 31) return true;
+  return anfi_fail(cx, (anfi_loc){anfi_intern_z(&cx->strings, file)->s, 0, 0}, ANF_E0141, len);
+}
+
 static parser *new_parser(anf_ctx *cx, const char *file, const char *text, size_t len) {
   anfi_arena *a = anfi_scratch(cx);
   parser *p = ANFI_NEW(a, parser);
-  if (len >= UINT32_MAX / 2) {
-    anfi_fail(cx, (anfi_loc){anfi_intern_z(&cx->strings, file)->s, 0, 0}, ANF_E0141, len);
-    return NULL;
-  }
   anfi_parse_init(p, cx, a, file, text, (uint32_t)len);
   return p;
 }
@@ -23,9 +24,9 @@ static const char *keep_source(anf_module *m, const char *file, const char *text
 }
 
 static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *file) {
+  if (!check_length(cx, file, len)) return NULL;
   anf_module *m = anfi_module_new(cx);
   parser *p = new_parser(cx, file, keep_source(m, file, text, len), len);
-  if (!p) return m;
   anfi_parse_module(p);
   if (anfi_failed(cx)) return m;
   lower *lw = ANFI_NEW(p->a, lower);
@@ -86,6 +87,7 @@ static void forget_source(void *cx) { anfi_source_remove((anf_ctx *)cx, given); 
 
 static parser *parser_of(anf_ctx *cx, const char *text) {
   size_t len = strlen(text);
+  if (!check_length(cx, given, len)) return NULL;
   anfi_source_add(cx, given, text, len);
   anfi_defer(cx, ANFI_ALWAYS, forget_source, cx);
   return new_parser(cx, given, text, len);
