@@ -8,7 +8,8 @@ bool anfi_infer_real_dtype(const anfi_infer *q, size_t n, const size_t *which, a
   bool first = true;
   for (size_t i = 0; i < n; i++) {
     size_t k = which[i];
-    if (!anfi_infer_given(q, k)) continue;
+    bool required = k < anfi_op_schema(q->cx, q->op)->min_in;
+    if (!required && !anfi_infer_given(q, k)) continue;
     if (!anfi_is_tensor(q->in[k]))
       return anfi_fail(q->cx, q->loc, ANF_E0502, k + 1, anfi_op[q->op].name, anfi_type_text(q->cx, q->in[k]));
     anf_dtype d = (anf_dtype)q->in[k]->dtype;
