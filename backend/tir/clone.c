@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A deep copy of a module in another store: after many passes it leaves their garbage behind. */
+#include "backend/tir/tir.h"
+
+typedef struct cloner {
+  tstore *t;
+  anfi_map vars;
+} cloner;
+
+static const anfi_str *name(cloner *c, const anfi_str *s) {
+  return s ? anfi_intern(&c->t->names, s->s, s->len) : NULL;
+}
+
+static tattrs attrs(cloner *c, tattrs a) {
+  if (!a.n) return a;
+  tattr *p = ANFI_NEW_N(&c->t->arena, tattr, a.n);
+  memcpy(p, a.at, a.n * sizeof *p);
+  return (tattrs){p, a.n};
+}
+
+static texpr expr(cloner *c, texpr e) {
+  bool shared = e->kind == TX_var || e->kind == TX_tensor;
+  uint64_t *have = shared ? anfi_map_find(&c->vars, anfi_key(e)) : NULL;
+  if (have) return (texpr)(uintptr_t)*have;
+  size_t size = sizeof *e + e->n * sizeof(texpr);
+  struct anf_tir_expr_node *r = (struct anf_tir_expr_node *)memcpy(anfi_alloc(&c->t->arena, size), e, size);
+  if (shared) *anfi_map_at(&c->vars, anfi_key(e)) = anfi_key(r), r->id = c->t->next_id++;
+  for (uint32_t i = 0; i < e->n; i++) r->in[i] = expr(c, e->in[i]);
+  if (e->kind == TX_constant) {
+    uint64_t *p = ANFI_NEW_N(&c->t->arena, uint64_t, e->u.k.n);
+    memcpy(p, e->u.k.bits, e->u.k.n * sizeof *p);
+    r->u.k.bits = p;
+  } else if (e->kind == TX_intrin_call) r->u.attrs = attrs(c, e->u.attrs);
+  else if (shared || e->kind == TX_func_addr || e->kind == TX_call) r->u.name = name(c, e->u.name);
+  return r;
+}
+
+static tstmt stmt(cloner *c, tstmt s) {
+  size_t size = sizeof *s + s->n * sizeof(tstmt);
+  struct anf_tir_stmt_node *r = (struct anf_tir_stmt_node *)memcpy(anfi_alloc(&c->t->arena, size), s, size);
+  for (int i = 0; i < 4; i++)
+    if (s->e[i]) r->e[i] = expr(c, s->e[i]);
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->s[i]) r->s[i] = stmt(c, s->s[i]);
+  r->attrs = attrs(c, s->attrs);
+  r->comment = name(c, s->comment);
+  return r;
+}
+
+static tfunc func(cloner *c, tfunc f) {
+  struct anf_tir_func_node *r = ANFI_NEW(&c->t->arena, struct anf_tir_func_node);
+  texpr *param = ANFI_NEW_N(&c->t->arena, texpr, f->n);
+  for (uint32_t k = 0; k < f->n; k++) param[k] = expr(c, f->param[k]);
+  *r = *f;
+  r->param = param;
+  r->name = name(c, f->name);
+  r->comment = name(c, f->comment);
+  r->attrs = attrs(c, f->attrs);
+  r->body = f->body ? stmt(c, f->body) : NULL;
+  return r;
+}
+
+tmod *anfi_t_clone(const tmod *m, tstore *to) {
+  cloner c = {.t = to};
+  tmod *o = anfi_t_mod_new(to);
+  anfi_map_init(&c.vars, anfi_scratch(to->cx));
+  to->file = m->t->file ? anfi_intern_z(&to->names, m->t->file)->s : NULL;
+  for (size_t i = 0; i < m->global.n; i++) anfi_push(&to->arena, &o->global, stmt(&c, m->global.at[i]));
+  for (size_t i = 0; i < m->func.n; i++) anfi_t_mod_add(o, func(&c, m->func.at[i]));
+  o->props = m->props;
+  if (m->image) {
+    o->image = (const uint8_t *)anfi_strndup(&to->arena, (const char *)m->image, (size_t)m->image_size);
+    o->image_size = m->image_size;
+  }
+  return o;
+}
+
+void anfi_t_import(tmod *to, const tmod *from) {
+  cloner c = {.t = to->t};
+  anfi_map_init(&c.vars, anfi_scratch(to->t->cx));
+  for (size_t i = 0; i < from->func.n; i++) anfi_t_mod_add(to, func(&c, from->func.at[i]));
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* loop_merger: neighbouring loops marked merge_loop, with equal bounds, become one. Legal when no variable
+ * and no tensor is written by one and touched by the other, unless every access to the tensor in both has
+ * the loop variable alone at one and the same dim: then iterations meet no other's slice. */
+#include "backend/tir/tir.h"
+
+typedef struct slices {
+  texpr var, root;
+  uint32_t possible; // dims at which all accesses so far stand at the variable
+  bool aliased;
+  const talias *a;
+} slices;
+
+static bool see(tviewer *v, texpr e) {
+  slices *s = (slices *)v->user;
+  if (e->kind != TX_indexing || anfi_t_root(s->a, e->in[0]) != s->root) return true;
+  if (e->in[0] != s->root) s->aliased = true; // a view has dims of its own
+  for (uint32_t k = 0; k < 32; k++) {
+    texpr at = k < e->nidx ? e->in[1 + k] : NULL;
+    while (at && at->kind == TX_cast) at = at->in[0];
+    uint32_t extent = k + 1 == e->nidx ? e->dtype.lanes : e->dtype.rows ? 2 : 1;
+    if (at != s->var || extent > 1) s->possible &= ~(UINT32_C(1) << k);
+  }
+  return true;
+}
+
+static uint32_t own_dims(const talias *a, tstmt loop, texpr root) {
+  slices s = {loop->e[0], root, UINT32_MAX, false, a};
+  tviewer v = {.user = &s, .enter_expr = see};
+  anfi_t_view_stmt(&v, loop->s[0]);
+  return s.aliased ? 0 : s.possible;
+}
+
+static bool independent(const talias *a, anfi_arena *scratch, tstmt x, tstmt y) {
+  teffects ex, ey;
+  anfi_t_effects_init(&ex, scratch);
+  anfi_t_effects_init(&ey, scratch);
+  anfi_t_effects_stmt(&ex, a, x->s[0]);
+  anfi_t_effects_stmt(&ey, a, y->s[0]);
+  if (ex.returns || ey.returns || ex.effect || ey.effect || ex.writes_unknown || ey.writes_unknown || ex.reads_unknown || ey.reads_unknown)
+    return false;
+  for (size_t i = 0; i < ex.all.n; i++) {
+    texpr r = ex.all.at[i];
+    bool wx = anfi_t_writes(&ex, a, r), wy = anfi_t_writes(&ey, a, r);
+    if (!(wx && (wy || anfi_t_reads(&ey, a, r))) && !(wy && anfi_t_reads(&ex, a, r))) continue;
+    if (r->kind != TX_tensor || !(own_dims(a, x, r) & own_dims(a, y, r))) return false;
+  }
+  return true;
+}
+
+static bool marked(tstmt s) { return s->kind == TS_for_loop && anfi_t_attr(s->attrs, TA_merge_loop, NULL); }
+
+static tstmt sequence(tvisitor *v, tstmt s) {
+  const talias *a = (const talias *)v->user;
+  ANFI_VEC(tstmt) out = {0};
+  if (s->kind != TS_stmts) return s;
+  for (uint32_t i = 0; i < s->n; i++) {
+    tstmt last = out.n ? out.at[out.n - 1] : NULL, both = NULL;
+    if (last && marked(last) && marked(s->s[i]) && independent(a, v->scratch, last, s->s[i]))
+      both = anfi_t_loop_merge(v->t, v->scratch, last, s->s[i], NULL);
+    if (both) out.at[out.n - 1] = both;
+    else anfi_push(v->scratch, &out, s->s[i]);
+  }
+  return out.n == s->n ? s : anfi_t_stmts(v->t, out.n, out.at);
+}
+
+tfunc anfi_t_pass_loop_merger(tpass_cx *p, tfunc f) {
+  talias a;
+  anfi_t_alias_init(&a, p->t, p->scratch, f);
+  tvisitor v;
+  anfi_t_visitor_init(&v, p->t, p->scratch, &a);
+  v.stmt = sequence;
+  return anfi_t_visit_func(&v, f);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+/* nested_parallel_flattener: a parallel loop that is all of another's body becomes one with it, with the
+ * counters by division and remainder; other parallel loops inside one run in order. */
+#include "backend/tir/tir.h"
+
+typedef struct user {
+  uint32_t depth;
+} user;
+
+static tstmt serial(tvisitor *v, tstmt s) {
+  tstmt r = anfi_t_for(v->t, s->e[0], s->e[1], s->e[2], s->e[3], s->s[0], false, 0);
+  return anfi_t_with_comment(v->t, anfi_t_with_attrs(v->t, r, s->attrs), s->comment);
+}
+
+static tstmt enter(tvisitor *v, tstmt s) {
+  user *u = (user *)v->user;
+  if (s->kind != TS_for_loop || !s->sub) return s;
+  if (u->depth) return serial(v, s);
+  for (;;) {
+    tstmt inner = s->s[0]->n == 1 ? s->s[0]->s[0] : NULL;
+    tstmt one = inner && inner->kind == TS_for_loop && inner->sub ? anfi_t_loop_fuse(v->t, v->scratch, s, NULL) : NULL;
+    if (!one) break;
+    s = one;
+  }
+  u->depth++;
+  return s;
+}
+static tstmt leave(tvisitor *v, tstmt s) {
+  if (s->kind == TS_for_loop && s->sub) ((user *)v->user)->depth--;
+  return s;
+}
+
+tfunc anfi_t_pass_nested_parallel_flattener(tpass_cx *p, tfunc f) {
+  user u = {0};
+  tvisitor v;
+  anfi_t_visitor_init(&v, p->t, p->scratch, &u);
+  v.enter = enter;
+  v.stmt = leave;
+  return anfi_t_visit_func(&v, f);
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Running with values, as graphs are run: tensors are copied in, and out again as the function left them. */
+#include "backend/tir/tir.h"
+
+static bool elem_of(anf_dtype d, anf_tir_elem *e) {
+  static const uint8_t map[ANF_DTYPE_COUNT] = {
+      [ANF_BOOL] = ANF_TIR_bool, [ANF_I8] = ANF_TIR_s8,    [ANF_I16] = ANF_TIR_s16, [ANF_I32] = ANF_TIR_s32,
+      [ANF_I64] = ANF_TIR_s64,   [ANF_U8] = ANF_TIR_u8,    [ANF_U16] = ANF_TIR_u16, [ANF_U32] = ANF_TIR_u32,
+      [ANF_U64] = ANF_TIR_u64,   [ANF_F16] = ANF_TIR_f16,  [ANF_BF16] = ANF_TIR_bf16, [ANF_F32] = ANF_TIR_f32,
+      [ANF_F64] = ANF_TIR_f64,   [ANF_INT] = ANF_TIR_s64,  [ANF_FLOAT] = ANF_TIR_f64};
+  if ((size_t)d >= ANF_DTYPE_COUNT || map[d] == ANF_TIR_void) return false;
+  *e = (anf_tir_elem)map[d];
+  return true;
+}
+static anf_dtype dtype_of(tdtype d) {
+  static const uint8_t map[ANF_TIR_ELEM_COUNT] = {
+      [ANF_TIR_bool] = ANF_BOOL, [ANF_TIR_s8] = ANF_I8,   [ANF_TIR_s16] = ANF_I16, [ANF_TIR_s32] = ANF_I32,
+      [ANF_TIR_s64] = ANF_I64,   [ANF_TIR_u8] = ANF_U8,   [ANF_TIR_u16] = ANF_U16, [ANF_TIR_u32] = ANF_U32,
+      [ANF_TIR_u64] = ANF_U64,   [ANF_TIR_index] = ANF_U64, [ANF_TIR_f16] = ANF_F16, [ANF_TIR_bf16] = ANF_BF16,
+      [ANF_TIR_f32] = ANF_F32,   [ANF_TIR_f64] = ANF_F64, [ANF_TIR_generic] = ANF_U64};
+  return d.ptr ? ANF_U64 : (anf_dtype)map[d.elem];
+}
+
+static uint64_t lane_of(tdtype want, const anf_value *v) {
+  anf_tir_elem have = ANF_TIR_void;
+  elem_of(anf_value_dtype(v), &have);
+  if (anfi_t_is_float(anfi_t_dt(have))) return anfi_t_lane_of_f64(want, anf_value_get_f64(v, 0));
+  if (have == ANF_TIR_u64 && anfi_t_is_float(want)) return anfi_t_lane_of_f64(want, anf_value_get_f64(v, 0));
+  return anfi_t_lane_of_i64(want, anf_value_get_i64(v, 0));
+}
+
+static bool number(const anf_value *v) {
+  anf_tir_elem e;
+  return v && anf_value_get_kind(v) == ANF_VALUE_TENSOR && elem_of(anf_value_dtype(v), &e);
+}
+
+/* A tensor's memory is the run's own; its elements must be of the parameter's type. */
+static bool tensor_arg(anf_ctx *cx, anfi_arena *a, tfunc f, size_t i, const anf_value *v, anf_tir_arg *out) {
+  texpr p = f->param[i];
+  anf_tir_elem e = ANF_TIR_void;
+  bool same = number(v) && elem_of(anf_value_dtype(v), &e) && (e == p->dtype.elem || (e == ANF_TIR_u64 && p->dtype.elem == ANF_TIR_index) ||
+                                                               p->dtype.elem == ANF_TIR_void || p->dtype.elem == ANF_TIR_generic);
+  if (!same) return anfi_fail(cx, anfi_nowhere(), ANF_E0869, i + 1, f->name->s, anfi_sprintf(a, "a tensor of %s", anfi_t_elem_names[p->dtype.elem]));
+  out->bytes = anf_value_elements(v) * anfi_t_bytes(anfi_t_dt(e));
+  out->data = anfi_alloc(a, out->bytes);
+  memcpy(out->data, anf_value_data(v), out->bytes);
+  return true;
+}
+
+static bool one_arg(anf_ctx *cx, anfi_arena *a, tfunc f, size_t i, const anf_value *v, anf_tir_arg *out) {
+  texpr p = f->param[i];
+  if (p->dtype.ptr) return tensor_arg(cx, a, f, i, v, out);
+  uint32_t lanes = anfi_t_total(p->dtype);
+  if (!number(v) || anf_value_elements(v) != lanes)
+    return anfi_fail(cx, anfi_nowhere(), ANF_E0869, i + 1, f->name->s, lanes == 1 ? "a number" : "as many numbers as it has lanes");
+  if (lanes == 1) {
+    uint64_t bits = lane_of(p->dtype, v);
+    if (anfi_t_class(p->dtype) == TC_BOOL) out->v.b = bits != 0;
+    else out->v.bits = bits;
+    return true;
+  }
+  return tensor_arg(cx, a, f, i, v, out);
+}
+
+static anf_value *given_back(anf_ctx *cx, tdtype d, const anf_tir_arg *r) {
+  if (anfi_t_is_void(d)) return anf_value_none(cx);
+  return anf_value_tensor(cx, dtype_of(d), 0, NULL, &r->v);
+}
+
+static anf_value *left(anf_ctx *cx, anf_value *in, texpr p, const anf_tir_arg *arg) {
+  if (!p->dtype.ptr) return anf_value_retain(in);
+  int64_t dims[ANF_MAX_RANK];
+  for (size_t k = 0; k < anf_value_rank(in); k++) dims[k] = anf_value_dim(in, k);
+  return anf_value_tensor(cx, anf_value_dtype(in), anf_value_rank(in), dims, arg->data);
+}
+
+static void run(anf_ctx *cx, const tmod *m, const char *func, size_t n, anf_value *const *args,
+                const anf_tir_run_opts *o, anf_value **result, anf_value **outs) {
+  anfi_arena *a = anfi_scratch(cx);
+  anf_tir_arg *in = ANFI_NEW_N(a, anf_tir_arg, n + 1), r = {0};
+  tfunc f = anf_tir_find(m, func);
+  size_t hidden = f && anfi_t_attr(f->attrs, TA_resolved, NULL) ? 2 : 0;
+  for (size_t i = 0; f && i < n && i + hidden < f->n; i++)
+    if (!one_arg(cx, a, f, i + hidden, args[i], &in[i])) return;
+  if (!anfi_t_interp(cx, m, func, n, in, o, &r)) return;
+  *result = given_back(cx, f->ret, &r);
+  bool good = *result != NULL;
+  for (size_t i = 0; outs && i < n; i++) good &= (outs[i] = left(cx, args[i], f->param[i + hidden], &in[i])) != NULL;
+  if (good) return;
+  anf_value_release(*result);
+  for (size_t i = 0; outs && i < n; i++) {
+    if (outs[i]) anf_value_release(outs[i]);
+    outs[i] = NULL;
+  }
+  *result = NULL;
+  anfi_throw_nomem(cx);
+}
+
+anf_status anf_tir_run_values(const anf_tir_module *m, const char *func, size_t n, anf_value *const *args,
+                              const anf_tir_run_opts *o, anf_diag *d, anf_value **result, anf_value **outs) {
+  *result = NULL;
+  for (size_t i = 0; outs && i < n; i++) outs[i] = NULL;
+  ANFI_ENTRY(m->t->cx, d);
+  run(m->t->cx, m, func, n, args, o, result, outs);
+  return anfi_leave(m->t->cx);
+}
