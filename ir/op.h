@@ -328,4 +328,14 @@ bool anfi_eval_topk(anfi_eval *q);
 bool anfi_eval_search_sorted(anfi_eval *q);
 bool anfi_eval_bincount(anfi_eval *q);
 
+/* eval_linalg.c, hooks of both kinds */
+bool anfi_infer_square(anfi_infer *q);
+bool anfi_infer_det(anfi_infer *q);
+bool anfi_infer_solve(anfi_infer *q);
+bool anfi_eval_cholesky(anfi_eval *q);
+bool anfi_eval_det(anfi_eval *q);
+bool anfi_eval_inverse(anfi_eval *q);
+bool anfi_eval_solve(anfi_eval *q);
+bool anfi_eval_triangular_solve(anfi_eval *q);
+
 #endif
