@@ -178,12 +178,14 @@ static void lex_backtick(lexer *lx, token *t) {
   t->len = lx->at - t->off;
   size_t n;
   char *s = anfi_lex_string(lx, t, &n);
-  /* A quoted name is the same name as the plain one; but a reserved word between backticks is a name,
-   * so it gets an entry of its own, which no plain text can spell. */
+  /* A quoted name is the same name as the plain one; but what is no name without quotes, a reserved word or
+   * %7, gets an entry of its own, with a NUL in front. */
   const anfi_str *w = anfi_interned(lx->words, s, n);
   anf_dtype d;
-  if (w && (w->id < NWORD || (anfi_word_dtype(w, &d) && d != ANF_KEY))) {
-    char *own = anfi_sprintf(lx->a, "`%s", s);
+  bool reserved = w && (w->id < NWORD || (anfi_word_dtype(w, &d) && d != ANF_KEY));
+  if (reserved || (n && s[0] == '%')) {
+    char *own = (char *)anfi_zalloc(lx->a, n + 1);
+    memcpy(own + 1, s, n);
     t->word = anfi_intern(lx->words, own, n + 1);
   } else t->word = anfi_intern(lx->words, s, n);
 }

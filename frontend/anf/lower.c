@@ -11,7 +11,7 @@ anfi_loc anfi_anf_loc(const lower *lw, const ast *e) { return (anfi_loc){lw->p->
 const anfi_str *anfi_anf_name(lower *lw, const anfi_str *word) {
   if (word->id >= lw->nword) return anfi_intern(&lw->m->strings, word->s, word->len);
   if (!lw->name[word->id]) {
-    bool own = word->s[0] == '`'; // a reserved word between backticks
+    bool own = word->len > 1 && !word->s[0]; // `if`: see lex_backtick
     lw->name[word->id] = anfi_intern(&lw->m->strings, word->s + own, word->len - own);
   }
   return lw->name[word->id];
@@ -174,12 +174,13 @@ static bool is_local(const lower *lw, const anfi_str *word) {
 
 static anf_node *undefined(lower *lw, const anfi_str *word, const ast *e) {
   anfi_loc loc = anfi_anf_loc(lw, e);
+  const char *name = anfi_anf_name(lw, word)->s;
   if (is_local(lw, word)) {
-    anfi_fail(lw->cx, loc, ANF_E0115, word->s);
+    anfi_fail(lw->cx, loc, ANF_E0115, name);
     return lw->bad;
   }
-  anfi_fail(lw->cx, loc, ANF_E0114, word->s);
-  const char *near = anfi_anf_near(lw, word->s);
+  anfi_fail(lw->cx, loc, ANF_E0114, name);
+  const char *near = anfi_anf_near(lw, name);
   if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
   return lw->bad;
 }
