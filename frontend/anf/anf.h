@@ -236,8 +236,6 @@ static inline bool anfi_parse_line_ends(const parser *p) { return p->t.nl && !p-
 ast *anfi_parse_expr(parser *p);
 /* a, b, c without parentheses is a tuple here. */
 ast *anfi_parse_exprs(parser *p);
-/* `if`, whose token is at hand. */
-ast *anfi_parse_if(parser *p);
 /* parse_type.c */
 const anf_type *anfi_parse_type_at(parser *p); // NULL after an error
 

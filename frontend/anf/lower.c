@@ -166,9 +166,9 @@ const char *anfi_anf_near(lower *lw, const char *s) {
 }
 
 static bool is_local(const lower *lw, const anfi_str *word) {
-  for (const func *f = lw->fn; f && f->locals; f = NULL)
-    for (uint32_t i = 0; i < f->locals->n; i++)
-      if (f->locals->at[i] == word) return true;
+  const wordset *s = lw->fn->locals;
+  for (uint32_t i = 0; s && i < s->n; i++)
+    if (s->at[i] == word) return true;
   return false;
 }
 

@@ -3,8 +3,6 @@
  * other make one n-ary node, so a sum of 10^6 terms is one node and no depth. */
 #include "frontend/anf/anf.h"
 
-#include <errno.h>
-
 enum { L_NONE, L_OR, L_AND, L_NOT, L_COMPARE, L_PIPE, L_CARET, L_AMP, L_SHIFT, L_ADD, L_MUL };
 
 static int level_of(const token *t) {
@@ -198,7 +196,7 @@ static ast *parse_fn(parser *p) {
   return e;
 }
 
-ast *anfi_parse_if(parser *p) {
+static ast *parse_if(parser *p) {
   token t = p->t;
   size_t base = p->stack.n, assigns = p->assigns.n;
   uint16_t outer = p->exits;
@@ -240,7 +238,7 @@ static ast *parse_primary(parser *p) {
   case T_LBRACE: return parse_record(p);
   case W_type: return parse_type_value(p);
   case W_fn: return parse_fn(p);
-  case W_if: return anfi_parse_if(p);
+  case W_if: return parse_if(p);
   default: anfi_parse_fail(p, "an expression"); return error_at(p, &t);
   }
 }

@@ -3,9 +3,18 @@
 #include "anfora/text.h"
 #include "frontend/anf/anf.h"
 
-static bool check_length(anf_ctx *cx, const char *file, size_t len) {
-  if (len < (size_t)1 << 31) return true;
-  return anfi_fail(cx, (anfi_loc){anfi_intern_z(&cx->strings, file)->s, 0, 0}, ANF_E0141, len);
+enum { LONGEST_LINE = 1 << 26 }; // bytes
+
+/* Sizes that the lexer counts on, and a limit to what one line of a message could be. */
+static bool check_length(anf_ctx *cx, const char *file, const char *text, size_t len) {
+  const char *name = anfi_intern_z(&cx->strings, file)->s, *p = text;
+  if (len >= (size_t)1 << 31) return anfi_fail(cx, (anfi_loc){name, 0, 0}, ANF_E0141, len);
+  for (uint32_t line = 1; (size_t)(text + len - p) > LONGEST_LINE; line++) {
+    const char *end = (const char *)memchr(p, '\n', LONGEST_LINE + 1);
+    if (!end) return anfi_fail(cx, (anfi_loc){name, line, 1}, ANF_E0144, (unsigned)LONGEST_LINE);
+    p = end + 1;
+  }
+  return true;
 }
 
 static parser *new_parser(anf_ctx *cx, const char *file, const char *text, size_t len) {
@@ -24,7 +33,7 @@ static const char *keep_source(anf_module *m, const char *file, const char *text
 }
 
 static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *file) {
-  if (!check_length(cx, file, len)) return NULL;
+  if (!check_length(cx, file, text, len)) return NULL;
   anf_module *m = anfi_module_new(cx);
   parser *p = new_parser(cx, file, keep_source(m, file, text, len), len);
   anfi_parse_module(p);
@@ -87,7 +96,7 @@ static void forget_source(void *cx) { anfi_source_remove((anf_ctx *)cx, given); 
 
 static parser *parser_of(anf_ctx *cx, const char *text) {
   size_t len = strlen(text);
-  if (!check_length(cx, given, len)) return NULL;
+  if (!check_length(cx, given, text, len)) return NULL;
   anfi_source_add(cx, given, text, len);
   anfi_defer(cx, ANFI_ALWAYS, forget_source, cx);
   return new_parser(cx, given, text, len);

@@ -322,6 +322,12 @@ static void text_is_limited(void **state) {
   anf_diag_clear(d);
   assert_int_equal(anf_parse_n(cx, "not looked at", (size_t)1 << 31, "t.anf", d, &m), ANF_LIMIT);
   assert_string_equal(anf_diag_at(d, 0)->code, "E0141");
+  char *line = repeat("def f() { 1 }\n# ", "0123456789", 10000000, ""); // 100 MB
+  anf_diag_clear(d);
+  assert_int_equal(anf_parse(cx, line, "t.anf", d, &m), ANF_LIMIT);
+  free(line);
+  assert_string_equal(anf_diag_at(d, 0)->code, "E0144");
+  assert_int_equal(anf_diag_at(d, 0)->line, 2);
   anf_ctx_opts o = {.size = sizeof o, .max_bytes = 1 << 20};
   anf_ctx *small = anf_ctx_new(&o);
   char *text = repeat("def f(x) { x", " + x", 100000, " }");
