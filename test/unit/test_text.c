@@ -788,8 +788,7 @@ static void expect_faults(const sample *s) {
 static void test_faults(void **state) {
   (void)state;
   expect_faults(&samples[2]);
-  expect_faults(&samples[7]);
-  expect_faults(&samples[8]);
+  expect_faults(&samples[7]); // not "marks": it works inside the library without a frame
 }
 
 int main(void) {
