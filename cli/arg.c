@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arguments of a function from words of the command line: by place, or name=value. */
 #include "cli/cli.h"
+#include "ir/ir.h"
 
 static void release(void *v) { anf_value_release((anf_value *)v); }
 
@@ -38,13 +39,26 @@ static anf_status wrong_count(cli *c, anf_graph *g, size_t given) {
   anfi_puts(&t, "");
   size_t n = anf_graph_param_count(g);
   for (size_t i = 0; i < n && i < 20; i++) anfi_putf(&t, "%s%s", i ? ", " : "", param_name(g, i));
-  anfi_fail(c->cx, anfi_nowhere(), ANF_E0012, anf_graph_name(g), n, t.text, given);
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0012, anf_graph_name(g), t.text, given,
+            given == 1 ? "" : "s");
   anf_text_free(&t);
   return ANF_INVALID;
 }
 
+/* The numbers of a list that was typed are as untyped as a single one: they take the parameter's type. */
+static void settle(const cli *c, const anf_type *t, anf_value **v) {
+  bool list = t && anf_type_get_kind(t) == ANF_TYPE_TENSOR && anf_value_rank(*v);
+  if (!list || !anfi_dtype_is_float(anf_type_dtype(t)) || anf_value_dtype(*v) != ANF_F64) return;
+  *v = anfi_value_cast(*v, anf_type_dtype(t));
+  anfi_defer(c->cx, ANFI_ALWAYS, release, *v);
+}
+
 static anf_status set(cli *c, anf_graph *g, anf_value **values, size_t at, const char *text) {
-  if (!values[at]) return read_value(c, text, &values[at]);
+  if (!values[at]) {
+    anf_status st = read_value(c, text, &values[at]);
+    if (st == ANF_OK && text[0] != '@') settle(c, anf_node_type(anf_graph_param(g, at)), &values[at]);
+    return st;
+  }
   anfi_fail(c->cx, anfi_nowhere(), ANF_E0014, param_name(g, at));
   return ANF_INVALID;
 }

@@ -16,8 +16,8 @@ int cmd_help(cli *c) {
   const cli_command_info *about = c->narg ? cli_find_command(c->arg[0]) : NULL;
   if (c->narg && !about) {
     const char *near = cli_nearest_command(c->arg[0]);
-    return cli_usage(c, "there is no command '%s'%s%s", c->arg[0], near ? "; did you mean " : "",
-                     near ? near : "");
+    if (near) return cli_usage(c, "there is no command '%s'; did you mean '%s'?", c->arg[0], near);
+    return cli_usage(c, "there is no command '%s'", c->arg[0]);
   }
   if (c->value[OPT_MAN]) cli_man(&out);
   else if (c->value[OPT_BASH]) cli_bash(&out);
@@ -44,11 +44,6 @@ static const message messages[] = {
 #undef ANF_MSG
 };
 
-static const char *message_code(void *user, size_t i) {
-  (void)user;
-  return i < ANFI_LEN(messages) ? messages[i].code : NULL;
-}
-
 static void put_message_json(cli *c, json_t *list, const message *m) {
   json_t *o = json_object();
   cli_json_put(c, o, "code", json_string(m->code));
@@ -73,9 +68,7 @@ int cmd_explain(cli *c) {
   }
   if (!found) {
     json_decref(list);
-    const char *near = anfi_nearest(c->arg[0], message_code, NULL);
-    return cli_usage(c, "there is no code '%s'%s%s", c->arg[0], near ? "; did you mean " : "",
-                     near ? near : "");
+    return cli_usage(c, "there is no code '%s'; without a code all are listed", c->arg[0]);
   }
   if (!json) return EXIT_OK;
   json_t *o = json_object();

@@ -73,7 +73,7 @@ def test_statuses():
     check("a wrong program", anfora("check", "-", stdin=b"def f( {"), 1, err=r"<stdin>:1:\d+: error E01")
     check("no such function", anfora("run", "p.anf:mian", "1"), 1, err="E0010.*\n.*did you mean 'main'")
     check("which function", anfora("run", "-", stdin=b"def f(x) { x }\ndef g(x) { x }"), 1, err="E0011.*\n.*f, g")
-    check("too few arguments", anfora("run", "p.anf:add", "1"), 1, err=r"E0012.*\(x, y\), and 1")
+    check("too few arguments", anfora("run", "p.anf:add", "1"), 1, err=r"E0012: add\(x, y\) is called with 1 argument\n")
     check("no such parameter", anfora("run", "p.anf:add", "1", "z=2"), 1, err="E0013")
     check("given twice", anfora("run", "p.anf:add", "x=1", "x=2"), 1, err="E0014")
     check("a bad value", anfora("run", "p.anf", "[1, 2"), 1, err="E01")
