@@ -226,6 +226,14 @@ static bool given(size_t n, anf_node *const *in) {
   return true;
 }
 
+/* Ids of another module's node mean nothing here: passes would look beside their tables. */
+static bool belong(anf_module *m, size_t n, anf_node *const *in) {
+  for (size_t i = 0; i < n; i++)
+    if (in[i]->id >= m->nodes.n || m->nodes.at[in[i]->id] != in[i])
+      return anfi_fail(m->cx, anfi_nowhere(), ANF_E0207);
+  return true;
+}
+
 anf_node *anf_param(anf_graph *g, const char *name, const anf_type *t) {
   BUILD(g ? g->module : NULL);
   return built(g->module, anfi_param(g, anfi_intern_z(&g->module->strings, name ? name : ""), t));
@@ -234,6 +242,8 @@ anf_node *anf_param(anf_graph *g, const char *name, const anf_type *t) {
 anf_node *anf_constant(anf_module *m, anf_value *v) {
   if (!v) return NULL;
   BUILD(m);
+  const anf_graph *g = v->kind == ANF_VALUE_FN ? anfi_value_fn(v)->graph : NULL;
+  if (g && g->module != m) return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0207), built(m, NULL);
   return built(m, anfi_value(m, anf_value_retain(v)));
 }
 
@@ -276,7 +286,7 @@ static anf_node *call(anf_graph *g, anf_node *callee, size_t n, anf_node *const 
   anf_node **in = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n + 1);
   in[0] = callee;
   if (n) memcpy(in + 1, args, n * sizeof *in);
-  return anfi_call(g, n + 1, in);
+  return belong(g->module, n + 1, in) ? anfi_call(g, n + 1, in) : NULL;
 }
 
 anf_node *anf_call(anf_graph *g, anf_node *callee, size_t n, anf_node *const *args) {
@@ -313,7 +323,7 @@ static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *con
   for (size_t i = 0; i < n; i++) in[i] = args[i];
   for (size_t k = 0; k < s->nattr; k++)
     if (nodes[k]) in[n++] = nodes[k];
-  return anfi_apply(g, op, record, n, in);
+  return belong(m, n, in) ? anfi_apply(g, op, record, n, in) : NULL;
 }
 
 anf_node *anf_op_attrs(anf_graph *g, const char *op, size_t n, anf_node *const *args, size_t nattr,
@@ -344,7 +354,7 @@ static anf_node *partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *a
   anf_node **in = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n + 1);
   in[0] = f;
   if (n) memcpy(in + 1, args, n * sizeof *in);
-  return anfi_apply(g, ANF_OP_Partial, NULL, n + 1, in);
+  return belong(g->module, n + 1, in) ? anfi_apply(g, ANF_OP_Partial, NULL, n + 1, in) : NULL;
 }
 
 anf_node *anf_partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *args) {
@@ -368,8 +378,8 @@ static anf_status changed(anf_module *m) {
 anf_status anf_return(anf_graph *g, anf_node *n) {
   if (!g) return ANF_INVALID;
   CHANGE(g->module);
-  if (n) anfi_set_result(g, n);
-  else anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0002, "the result of a graph");
+  if (!n) anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0002, "the result of a graph");
+  else if (belong(g->module, 1, &n)) anfi_set_result(g, n);
   return changed(g->module);
 }
 
@@ -385,8 +395,10 @@ anf_status anf_node_set_input(anf_node *n, size_t i, anf_node *to) {
   if (!n || !to || !n->graph) return ANF_INVALID;
   size_t first = n->kind == ANFI_APPLY ? 1 : 0; // the public input 0 of an APPLY is its primitive
   if (i < first || i - first >= n->nin) return ANF_INVALID;
-  anfi_set_input(n, i - first, to);
-  return ANF_OK;
+  anf_module *m = n->graph->module;
+  CHANGE(m);
+  if (belong(m, 1, &to)) anfi_set_input(n, i - first, to);
+  return changed(m);
 }
 
 anf_status anf_node_replace(anf_node *n, anf_node *by) {
@@ -394,7 +406,7 @@ anf_status anf_node_replace(anf_node *n, anf_node *by) {
   anf_module *m = module_of(n, by);
   if (!m) return ANF_OK; // nothing uses it
   CHANGE(m);
-  anfi_replace(n, by);
+  if (belong(m, 1, &by)) anfi_replace(n, by);
   return changed(m);
 }
 

@@ -259,6 +259,35 @@ static void test_other_context(void **state) {
   assert_int_equal(anf_run_value(w->cx, NULL, 0, NULL, NULL, w->d, &v), ANF_INVALID);
 }
 
+/* Parts of another module are refused when a graph is built, for a run would look them up in vain; a
+ * function of one may come as an argument. */
+static void test_other_module(void **state) {
+  world *w = *state;
+  anf_module *other = anf_module_new(w->cx);
+  anf_graph *f = typed_identity(other, NULL), *g = anf_graph_new(w->m, "g");
+  anf_node *x = anf_param(g, "x", NULL);
+  anf_return(g, CALL(g, x, anf_int(w->m, 7)));
+  anf_value *fn = anf_value_retain((anf_value *)(uintptr_t)anf_node_value(anf_graph_node(f)));
+  assert_int_equal(take_i64(run(w, g, 1, (anf_value *[]){fn})), 7);
+  for (int i = 0; i < 7; i++) {
+    anf_module *m = anf_module_new(w->cx);
+    anf_graph *h = anf_graph_new(m, "h");
+    anf_node *one = anf_int(m, 1), *sum = OP(h, "Add", one, one);
+    anf_return(h, sum);
+    if (i == 0) assert_null(CALL(h, anf_graph_node(f), one));
+    if (i == 1) assert_null(OP(h, "Neg", anf_graph_param(f, 0)));
+    if (i == 2) assert_null(anf_partial(h, one, 1, NODES(x)));
+    if (i == 3) assert_int_equal(anf_return(h, x), ANF_INVALID);
+    if (i == 4) assert_int_equal(anf_node_set_input(sum, 1, x), ANF_INVALID);
+    if (i == 5) assert_int_equal(anf_node_replace(sum, x), ANF_INVALID);
+    if (i == 6) assert_null(anf_constant(m, fn));
+    assert_int_equal(anf_module_status(m), ANF_INVALID);
+    assert_string_equal(anf_diag_at(anf_module_diag(m), 0)->code, "E0207");
+    anf_module_free(m);
+  }
+  anf_module_free(other);
+}
+
 static void test_transform(void **state) {
   world *w = *state;
   anf_graph *g = anf_graph_new(w->m, "g");
@@ -299,6 +328,7 @@ int main(int argc, char **argv) {
       TEST(test_incomplete),
       TEST(test_module_in_error),
       TEST(test_other_context),
+      TEST(test_other_module),
       TEST(test_transform),
       TEST(test_kernel_error_has_callers),
   };

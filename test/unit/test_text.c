@@ -740,9 +740,12 @@ static void test_dat_foreign(void **state) {
   (void)state;
   anf_module *m = anf_module_new(cx), *other = build_test_f(cx);
   anf_graph *g = anf_graph_new(m, "g");
-  anf_return(g, anf_constant(m, anf_graph_node(anf_module_graph(other, 0))->u.value));
-  anf_text o = {.cx = cx};
   anfi_frame f;
+  anfi_enter(cx, NULL, &f); // past the check of anf_constant
+  anf_value *foreign = anf_graph_node(anf_module_graph(other, 0))->u.value;
+  anfi_set_result(g, anfi_value(m, anf_value_retain(foreign)));
+  anfi_leave(cx);
+  anf_text o = {.cx = cx};
   anfi_enter(cx, d, &f); // so that the list is the one that the writer's frame inherits
   assert_int_equal(anf_write_dat(m, &o), ANF_INVALID);
   anfi_leave(cx);
