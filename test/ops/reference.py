@@ -298,6 +298,26 @@ def sl(start, stop, step, axis):
     return (Ellipsis, s) if axis == -1 else (slice(None),) * axis + (s,)
 
 
+def getitem(x, indices, spec):
+    """x[spec], an "i" being the next of the indices."""
+    rest = iter(indices)
+
+    def number(t):
+        return None if not t else next(rest).item() if t == "i" else int(t)
+
+    def part(t):
+        if t in ("n", "..."):
+            return None if t == "n" else Ellipsis
+        if ":" in t:
+            return slice(*map(number, t.split(":")))
+        if t != "i":
+            return int(t)
+        a = next(rest)
+        return a if a.ndim else a.item()
+
+    return np.asarray(x[tuple(part(t) for t in spec.split(","))])
+
+
 def setitem(x, where, update):
     x = x.copy()
     x[where] = update
