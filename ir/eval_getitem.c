@@ -14,13 +14,15 @@ static const int64_t *number(const anfi_eval *q, const anfi_part *p, int k, int6
   return p->given[k] ? to : NULL;
 }
 
-static bool slice_of(const anfi_eval *q, const anfi_part *p, size_t len, int64_t *start, int64_t *step, size_t *n) {
+static bool slice_of(const anfi_eval *q, const anfi_part *p, size_t len, int64_t *start,
+                     int64_t *step, size_t *n) {
   int64_t from, to;
   for (int k = 0; k < 3; k++)
     if (p->given[k] == ANFI_INPUT && q->in[p->v[k]]->n != 1)
       return anfi_fail(q->cx, q->loc, ANF_E0501, anfi_op[q->op].name, "a slice needs integers");
   if (!number(q, p, 2, step)) *step = 1;
-  if (*step == 0) return anfi_fail(q->cx, q->loc, ANF_E0501, anfi_op[q->op].name, "the step must not be 0");
+  if (*step == 0)
+    return anfi_fail(q->cx, q->loc, ANF_E0501, anfi_op[q->op].name, "the step must not be 0");
   if (*step == INT64_MIN) *step = -INT64_MAX;
   const int64_t *a = number(q, p, 0, &from), *b = number(q, p, 1, &to);
   *n = anfi_slice_ints(len, a, b, *step, start);
@@ -36,12 +38,14 @@ static bool tuple_item(anfi_eval *q, const anfi_part *p) {
   if (p->kind == ANFI_PART_INDEX) {
     number(q, p, 0, &i);
     if (!anfi_axis_in(i, x->n, &at))
-      return anfi_fail(q->cx, q->loc, ANF_E0505, (long long)i, anfi_sprintf(q->scratch, "a tuple of %zu", x->n));
+      return anfi_fail(q->cx, q->loc, ANF_E0505, (long long)i,
+                       anfi_sprintf(q->scratch, "a tuple of %zu", x->n));
     return give(q, x->u.item[at]);
   }
   if (!slice_of(q, p, x->n, &start, &step, &n)) return false;
   q->out = anfi_value_new_tuple(q->cx, n);
-  for (size_t k = 0; k < n; k++) q->out->u.item[k] = anf_value_retain(x->u.item[start + (int64_t)k * step]);
+  for (size_t k = 0; k < n; k++)
+    q->out->u.item[k] = anf_value_retain(x->u.item[start + (int64_t)k * step]);
   return true;
 }
 
@@ -52,7 +56,7 @@ typedef struct {
   int64_t dims[ANF_MAX_RANK];   // of the result
   int64_t stride[ANF_MAX_RANK]; // in x, of each dim of the result; 0 for dims of the indices
   int64_t xstride[ANF_MAX_RANK];
-  int64_t base;                 // where all slices start
+  int64_t base; // where all slices start
 } gather;
 
 static bool lay_dim(const anfi_eval *q, const anfi_subscript *s, gather *g, size_t k) {
@@ -64,7 +68,9 @@ static bool lay_dim(const anfi_eval *q, const anfi_subscript *s, gather *g, size
   }
   int64_t start = 0, step = 1;
   size_t n = (size_t)x->dims[from];
-  if (g->l.out[k].part != ANFI_PARTS && !slice_of(q, &s->part[g->l.out[k].part], n, &start, &step, &n)) return false;
+  if (g->l.out[k].part != ANFI_PARTS &&
+      !slice_of(q, &s->part[g->l.out[k].part], n, &start, &step, &n))
+    return false;
   g->dims[k] = (int64_t)n;
   g->stride[k] = n > 1 ? step * g->xstride[from] : 0;
   if (n) g->base += start * g->xstride[from];
@@ -72,13 +78,15 @@ static bool lay_dim(const anfi_eval *q, const anfi_subscript *s, gather *g, size
 }
 
 /* The position that index tensor `i` has at a position of the result. */
-static bool index_value(const anfi_eval *q, const anfi_subscript *s, const gather *g, size_t i, const int64_t *at, int64_t *out) {
+static bool index_value(const anfi_eval *q, const anfi_subscript *s, const gather *g, size_t i,
+                        const int64_t *at, int64_t *out) {
   const anfi_part *p = &s->part[g->l.index[i].part];
   int64_t size = q->in[0]->type->dims[g->l.index[i].axis];
   if (p->given[0] == ANFI_CONSTANT) {
     size_t v = 0;
     if (!anfi_axis_in(p->v[0], (size_t)size, &v))
-      return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)p->v[0], (long long)size);
+      return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)p->v[0],
+                       (long long)size);
     return *out = (int64_t)v, true;
   }
   const anf_value *index = q->in[p->v[0]];
@@ -118,7 +126,9 @@ static bool tensor_item(anfi_eval *q, const anfi_subscript *s) {
   anfi_dense_strides(x->n, x->dims, g.xstride);
   for (size_t k = 0; k < g.l.rank; k++)
     if (!lay_dim(q, s, &g, k)) return false;
-  if (!q->out) q->out = anfi_value_new_tensor(q->cx, anfi_type_tensor(q->cx, (anf_dtype)x->dtype, g.l.rank, g.dims));
+  if (!q->out)
+    q->out = anfi_value_new_tensor(q->cx,
+                                   anfi_type_tensor(q->cx, (anf_dtype)x->dtype, g.l.rank, g.dims));
   return copy_all(q, s, &g);
 }
 
@@ -148,7 +158,8 @@ bool anfi_eval_get_field(anfi_eval *q) {
   if (x->kind == ANF_VALUE_RECORD) return anfi_eval_record_get(q);
   if (strcmp(name, "T") == 0) return transposed(q);
   if (strcmp(name, "shape") == 0) q->out = anfi_value_new_ints(q->cx, x->type->n, x->type->dims);
-  else if (strcmp(name, "dtype") == 0) q->out = anfi_value_new_type(q->cx, anfi_type_scalar(q->cx, (anf_dtype)x->type->dtype));
+  else if (strcmp(name, "dtype") == 0)
+    q->out = anfi_value_new_type(q->cx, anfi_type_scalar(q->cx, (anf_dtype)x->type->dtype));
   else anfi_set_i64(q->out, 0, strcmp(name, "ndim") == 0 ? (int64_t)x->type->n : (int64_t)x->n);
   return true;
 }

@@ -12,7 +12,7 @@ static bool bad_spec(anf_ctx *cx, anfi_loc loc, const anf_value *spec) {
 
 typedef struct {
   const char *at;
-  int64_t input;        // number of the next input
+  int64_t input; // number of the next input
 } reader;
 
 static bool read_number(reader *r, anfi_part *p, int k) {
@@ -44,7 +44,8 @@ static bool read_part(reader *r, anfi_part *p) {
   return first || p->kind == ANFI_PART_SLICE;
 }
 
-bool anfi_subscript_read(anf_ctx *cx, anfi_loc loc, const anf_value *spec, size_t nin, anfi_subscript *s) {
+bool anfi_subscript_read(anf_ctx *cx, anfi_loc loc, const anf_value *spec, size_t nin,
+                         anfi_subscript *s) {
   reader r = {spec->u.text, 1};
   bool dots = false;
   s->n = 0;
@@ -60,13 +61,16 @@ bool anfi_subscript_read(anf_ctx *cx, anfi_loc loc, const anf_value *spec, size_
 
 /* ---- layout of a tensor's result ---- */
 
-static bool is_whole(const anf_type *t) { return anfi_is_tensor(t) && anfi_dtype_is_int((anf_dtype)t->dtype); }
+static bool is_whole(const anf_type *t) {
+  return anfi_is_tensor(t) && anfi_dtype_is_int((anf_dtype)t->dtype);
+}
 
 static bool check_index(const anfi_infer *q, const anfi_part *p) {
   if (p->given[0] != ANFI_INPUT || is_whole(q->in[p->v[0]])) return true;
   const anf_type *t = q->in[p->v[0]];
   if (anfi_is_tensor(t) && t->dtype == ANF_BOOL)
-    return anfi_infer_fail(q, "the shape of x[mask] depends on values; Where(mask, x, y) keeps the shape");
+    return anfi_infer_fail(
+        q, "the shape of x[mask] depends on values; Where(mask, x, y) keeps the shape");
   return anfi_infer_fail(q, "an index must be an integer or a tensor of integers");
 }
 
@@ -81,14 +85,16 @@ static bool broadcast_index(const anfi_infer *q, anfi_layout *l, const anf_type 
   }
   for (uint32_t k = 0; k < t->n; k++) {
     int64_t *to = &l->bdims[l->brank - t->n + k];
-    if (!anfi_infer_dim(*to, t->dims[k], to)) return anfi_infer_fail(q, "the index tensors do not broadcast");
+    if (!anfi_infer_dim(*to, t->dims[k], to))
+      return anfi_infer_fail(q, "the index tensors do not broadcast");
   }
   return true;
 }
 
 static size_t axes_taken(const anfi_subscript *s) {
   size_t n = 0;
-  for (size_t i = 0; i < s->n; i++) n += s->part[i].kind == ANFI_PART_INDEX || s->part[i].kind == ANFI_PART_SLICE;
+  for (size_t i = 0; i < s->n; i++)
+    n += s->part[i].kind == ANFI_PART_INDEX || s->part[i].kind == ANFI_PART_SLICE;
   return n;
 }
 
@@ -109,12 +115,13 @@ static bool insert_indices(const anfi_infer *q, anfi_layout *l, size_t at) {
 }
 
 typedef struct {
-  size_t axis, first;   // where the indices' dims go
-  bool seen, apart;     // index parts: any; with something else between them
-  bool other;           // something else since the last index part
+  size_t axis, first; // where the indices' dims go
+  bool seen, apart;   // index parts: any; with something else between them
+  bool other;         // something else since the last index part
 } walk;
 
-static bool lay_index(const anfi_infer *q, const anfi_subscript *s, size_t i, anfi_layout *l, walk *w) {
+static bool lay_index(const anfi_infer *q, const anfi_subscript *s, size_t i, anfi_layout *l,
+                      walk *w) {
   const anfi_part *p = &s->part[i];
   if (!check_index(q, p) || !broadcast_index(q, l, index_type(q, p))) return false;
   l->index[l->nindex].axis = (uint8_t)w->axis++;
@@ -126,7 +133,8 @@ static bool lay_index(const anfi_infer *q, const anfi_subscript *s, size_t i, an
   return true;
 }
 
-static bool lay_part(const anfi_infer *q, const anfi_subscript *s, size_t i, size_t dots, anfi_layout *l, walk *w) {
+static bool lay_part(const anfi_infer *q, const anfi_subscript *s, size_t i, size_t dots,
+                     anfi_layout *l, walk *w) {
   switch ((anfi_part_kind)s->part[i].kind) {
   case ANFI_PART_INDEX: return lay_index(q, s, i, l, w);
   case ANFI_PART_SLICE: w->other = true; return add_out(q, l, (int)w->axis++, i);
@@ -165,19 +173,23 @@ static int64_t slice_dim(const anfi_part *p, int64_t n) {
   for (int k = 0; k < 3; k++) known &= p->given[k] != ANFI_INPUT;
   if (!known) return ANF_DIM_UNKNOWN;
   int64_t step = p->given[2] ? p->v[2] : 1;
-  return step ? (int64_t)anfi_slice_ints((size_t)n, p->given[0] ? &p->v[0] : NULL, p->given[1] ? &p->v[1] : NULL, step, &start) : 0;
+  return step ? (int64_t)anfi_slice_ints((size_t)n, p->given[0] ? &p->v[0] : NULL,
+                                         p->given[1] ? &p->v[1] : NULL, step, &start)
+              : 0;
 }
 
 static bool check_constants(const anfi_infer *q, const anfi_subscript *s, const anfi_layout *l) {
   size_t ignored;
   for (size_t i = 0; i < s->n; i++)
-    if (s->part[i].kind == ANFI_PART_SLICE && s->part[i].given[2] == ANFI_CONSTANT && !s->part[i].v[2])
+    if (s->part[i].kind == ANFI_PART_SLICE && s->part[i].given[2] == ANFI_CONSTANT &&
+        !s->part[i].v[2])
       return anfi_infer_fail(q, "the step must not be 0");
   for (size_t i = 0; i < l->nindex; i++) {
     const anfi_part *p = &s->part[l->index[i].part];
     int64_t n = q->in[0]->dims[l->index[i].axis];
     if (p->given[0] == ANFI_CONSTANT && n >= 0 && !anfi_axis_in(p->v[0], (size_t)n, &ignored))
-      return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)p->v[0], (long long)n);
+      return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)p->v[0],
+                       (long long)n);
   }
   return true;
 }
@@ -203,17 +215,20 @@ static bool tuple_part(anfi_infer *q, const anfi_subscript *s) {
   const anfi_part *p = &s->part[0];
   size_t at = 0;
   int64_t first, step = p->given[2] ? p->v[2] : 1;
-  if (s->n != 1 || p->kind > ANFI_PART_SLICE) return anfi_infer_fail(q, "a tuple has one index or slice");
+  if (s->n != 1 || p->kind > ANFI_PART_SLICE)
+    return anfi_infer_fail(q, "a tuple has one index or slice");
   for (int k = 0; k < 3; k++)
     if (p->given[k] == ANFI_INPUT && !(is_whole(q->in[p->v[k]]) && anfi_is_scalar(q->in[p->v[k]])))
       return anfi_infer_fail(q, "an index of a tuple must be an integer");
   if (q->n > 1) return anfi_infer_any(q);
   if (p->kind == ANFI_PART_INDEX) {
-    if (!anfi_axis_in(p->v[0], t->n, &at)) return anfi_infer_fail(q, "the index is outside the tuple");
+    if (!anfi_axis_in(p->v[0], t->n, &at))
+      return anfi_infer_fail(q, "the index is outside the tuple");
     return q->out = t->items[at], true;
   }
   if (!step) return anfi_infer_fail(q, "the step must not be 0");
-  size_t n = anfi_slice_ints(t->n, p->given[0] ? &p->v[0] : NULL, p->given[1] ? &p->v[1] : NULL, step, &first);
+  size_t n = anfi_slice_ints(t->n, p->given[0] ? &p->v[0] : NULL, p->given[1] ? &p->v[1] : NULL,
+                             step, &first);
   const anf_type **items = ANFI_NEW_N(anfi_scratch(q->cx), const anf_type *, n);
   for (size_t i = 0; i < n; i++) items[i] = t->items[first + (int64_t)i * step];
   q->out = anfi_type_tuple(q->cx, n, items);
@@ -237,7 +252,8 @@ static bool tensor_field(anfi_infer *q, const char *name) {
   int64_t dims[ANF_MAX_RANK];
   for (uint32_t k = 0; k < t->n; k++) items[k] = whole, dims[k] = t->dims[t->n - 1 - k];
   if (strcmp(name, "shape") == 0) q->out = anfi_type_tuple(q->cx, t->n, items);
-  else if (strcmp(name, "T") == 0) q->out = anfi_type_tensor(q->cx, (anf_dtype)t->dtype, t->n, dims);
+  else if (strcmp(name, "T") == 0)
+    q->out = anfi_type_tensor(q->cx, (anf_dtype)t->dtype, t->n, dims);
   else if (strcmp(name, "ndim") == 0 || strcmp(name, "size") == 0) q->out = whole;
   else if (strcmp(name, "dtype") == 0) q->out = anfi_type_simple(q->cx, ANF_TYPE_TYPE);
   else return anfi_infer_fail(q, "a tensor has the fields shape, ndim, size, dtype and T");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The text front end: characters → tokens → syntax tree → graphs.
  *
- * The tree and all tables live in scratch memory; only what the graphs need goes to the module. Lists
- * of operators, postfix forms and else-if arms are n-ary nodes, so the tree's depth is that of the
- * brackets and blocks in the text, which max_nesting limits; nothing else recurses.
+ * The tree and all tables live in scratch memory; only what the graphs need goes to the module.
+ * Lists of operators, postfix forms and else-if arms are n-ary nodes, so the tree's depth is that
+ * of the brackets and blocks in the text, which max_nesting limits; nothing else recurses.
  *
  * Glossary
  *   word     an interned identifier; its id indexes flat tables, so a name is looked up in O(1)
@@ -22,22 +22,55 @@ typedef enum tok {
 #include "ir/word.def"
 #undef ANF_WORD
   NWORD,
-  T_EOF = NWORD, T_NAME, T_INT, T_FLOAT, T_STR,
-  T_LPAREN, T_RPAREN, T_LBRACK, T_RBRACK, T_LBRACE, T_RBRACE,
-  T_COMMA, T_SEMI, T_COLON, T_DOT, T_DOTDOT, T_ELLIPSIS, T_ARROW, T_QUESTION,
+  T_EOF = NWORD,
+  T_NAME,
+  T_INT,
+  T_FLOAT,
+  T_STR,
+  T_LPAREN,
+  T_RPAREN,
+  T_LBRACK,
+  T_RBRACK,
+  T_LBRACE,
+  T_RBRACE,
+  T_COMMA,
+  T_SEMI,
+  T_COLON,
+  T_DOT,
+  T_DOTDOT,
+  T_ELLIPSIS,
+  T_ARROW,
+  T_QUESTION,
   T_ASSIGN,
-  T_PLUS, T_MINUS, T_STAR, T_SLASH, T_DSLASH, T_PERCENT, T_AT, T_STARSTAR,
-  T_LSHIFT, T_RSHIFT, T_AMP, T_PIPE, T_CARET, T_TILDE,
-  T_LT, T_LE, T_GT, T_GE, T_EQ, T_NE,
+  T_PLUS,
+  T_MINUS,
+  T_STAR,
+  T_SLASH,
+  T_DSLASH,
+  T_PERCENT,
+  T_AT,
+  T_STARSTAR,
+  T_LSHIFT,
+  T_RSHIFT,
+  T_AMP,
+  T_PIPE,
+  T_CARET,
+  T_TILDE,
+  T_LT,
+  T_LE,
+  T_GT,
+  T_GE,
+  T_EQ,
+  T_NE,
   T_AUG, // an operator with = after it; `op` is the operator's token kind
   T_KINDS
 } tok;
 
 typedef struct token {
   uint8_t kind, op;
-  bool nl;              // a line ended since the token before
-  bool quoted;          // a name between backticks
-  uint32_t off, len;    // in the text
+  bool nl;           // a line ended since the token before
+  bool quoted;       // a name between backticks
+  uint32_t off, len; // in the text
   uint32_t line, col;
   const anfi_str *word; // of a name or reserved word
 } token;
@@ -52,12 +85,12 @@ typedef struct lexer {
   anf_ctx *cx;
   anfi_arena *a;
   anfi_strtab *words;
-  const char *file;     // interned in the context
+  const char *file; // interned in the context
   const char *text;
   uint32_t at, len, line, col;
-  token before;         // the last one
+  token before; // the last one
   const anfi_str *effect;
-  bool stop;            // no more tokens: too many errors, or a limit
+  bool stop; // no more tokens: too many errors, or a limit
 } lexer;
 
 void anfi_lex_init(lexer *lx, anf_ctx *cx, anfi_arena *a, anfi_strtab *words, const char *file,
@@ -81,35 +114,38 @@ typedef enum akind {
   A_ELLIPSIS, // ...
   A_SLICE,    // a:b:c in brackets; absent parts NULL
   A_TYPE,     // u.type
-  A_TUPLE, A_LIST, // items
-  A_RECORD,   // items A_KEYWORD
-  A_KEYWORD,  // word = kid 0
-  A_CHAIN,    // operands; u.ops: operators between them, of one level
-  A_POWER,    // the same, from the right
-  A_UNARY,    // `op` on kid 0
-  A_POSTFIX,  // kid 0, then A_CALL, A_INDEX, A_FIELD
-  A_CALL, A_INDEX, // arguments
-  A_FIELD,    // word
-  A_FN,       // u.fn
-  A_IF,       // condition, block, condition, block, ... and perhaps a last block
-  A_BLOCK,    // statements
+  A_TUPLE,
+  A_LIST,    // items
+  A_RECORD,  // items A_KEYWORD
+  A_KEYWORD, // word = kid 0
+  A_CHAIN,   // operands; u.ops: operators between them, of one level
+  A_POWER,   // the same, from the right
+  A_UNARY,   // `op` on kid 0
+  A_POSTFIX, // kid 0, then A_CALL, A_INDEX, A_FIELD
+  A_CALL,
+  A_INDEX, // arguments
+  A_FIELD, // word
+  A_FN,    // u.fn
+  A_IF,    // condition, block, condition, block, ... and perhaps a last block
+  A_BLOCK, // statements
   /* statements; an expression is one too */
-  A_DEF,      // u.fn
-  A_BIND,     // pattern, value, or pattern, value, A_TYPE; flag A_EFFECT
-  A_AUG,      // name, value: name op= value
-  A_RETURN,   // value, or nothing
-  A_BREAK, A_CONTINUE,
-  A_WHILE,    // condition, block
-  A_FOR       // name, from, to, block, or name, over, block
+  A_DEF,    // u.fn
+  A_BIND,   // pattern, value, or pattern, value, A_TYPE; flag A_EFFECT
+  A_AUG,    // name, value: name op= value
+  A_RETURN, // value, or nothing
+  A_BREAK,
+  A_CONTINUE,
+  A_WHILE, // condition, block
+  A_FOR    // name, from, to, block, or name, over, block
 } akind;
 
-enum { // flags of a tree node
-  A_PAREN = 1,     // stood in parentheses
-  A_EFFECT = 2,    // marked `effect`
-  A_EXITS = 4,     // an A_IF, A_WHILE or A_FOR that exits
-  A_BREAKS = 8,    // a loop that holds a break of its own
-  A_RETURNS = 16,  // holds a return
-  A_COMMA = 32,    // a tuple without parentheses
+enum {            // flags of a tree node
+  A_PAREN = 1,    // stood in parentheses
+  A_EFFECT = 2,   // marked `effect`
+  A_EXITS = 4,    // an A_IF, A_WHILE or A_FOR that exits
+  A_BREAKS = 8,   // a loop that holds a break of its own
+  A_RETURNS = 16, // holds a return
+  A_COMMA = 32,   // a tuple without parentheses
 };
 
 typedef struct ast ast;
@@ -118,7 +154,7 @@ typedef struct string {
   size_t n;
 } string;
 typedef struct op_at {
-  uint8_t op;           // token kind
+  uint8_t op; // token kind
   uint32_t line, col;
 } op_at;
 /* What a loop or `if` assigns; names once each. */
@@ -130,9 +166,9 @@ typedef struct wordset {
 struct ast {
   uint8_t kind, op;
   uint16_t flags;
-  uint32_t n;           // kids
+  uint32_t n; // kids
   uint32_t line, col;
-  uint32_t off, end;    // in the text
+  uint32_t off, end; // in the text
   union {
     const anfi_str *word;
     const op_at *ops;
@@ -153,23 +189,23 @@ typedef struct param {
 
 /* A def or fn. */
 typedef struct func {
-  const anfi_str *name;     // NULL: a fn
-  uint32_t id;              // from 1
-  uint32_t line, col;       // of the name
+  const anfi_str *name; // NULL: a fn
+  uint32_t id;          // from 1
+  uint32_t line, col;   // of the name
   uint32_t nparam;
   param *params;
-  const anf_type *result;   // or NULL
-  const anfi_str *parent;   // or NULL
-  bool is_private;          // marked `private`
+  const anf_type *result; // or NULL
+  const anfi_str *parent; // or NULL
+  bool is_private;        // marked `private`
   ast *body;
-  const wordset *locals;    // what its body assigns
-  bool has_flow;            // holds an if or a loop
+  const wordset *locals; // what its body assigns
+  bool has_flow;         // holds an if or a loop
   /* lowering */
   anf_graph *graph;
-  struct func *around;      // the function that it stands in
+  struct func *around; // the function that it stands in
   bool top, defined;
-  bool complete;            // it and all that it refers to are defined
-  uint8_t ndeps;            // 1 while ordered, 2 once it has its place
+  bool complete;                 // it and all that it refers to are defined
+  uint8_t ndeps;                 // 1 while ordered, 2 once it has its place
   ANFI_VEC(struct func *) waits; // functions of its block that it refers to
 } func;
 
@@ -185,19 +221,19 @@ typedef struct dotted {
 
 typedef struct parser {
   lexer lx;
-  token t;                  // the one at hand
+  token t; // the one at hand
   anf_ctx *cx;
   anfi_arena *a;
   anfi_strtab words;
-  uint32_t depth;           // of brackets and blocks
-  uint32_t inside;          // brackets in which a line's end means nothing
-  uint32_t prev_end;        // end of the token before
-  uint32_t loops;           // around, in this function
+  uint32_t depth;    // of brackets and blocks
+  uint32_t inside;   // brackets in which a line's end means nothing
+  uint32_t prev_end; // end of the token before
+  uint32_t loops;    // around, in this function
   uint32_t nfunc;
-  func *fn;                 // around
-  bool panic;               // an error was recorded since the last good statement
-  bool has_effects;         // some statement is marked `effect`
-  uint16_t exits;           // flags of what is being parsed, gathered upwards
+  func *fn;         // around
+  bool panic;       // an error was recorded since the last good statement
+  bool has_effects; // some statement is marked `effect`
+  uint16_t exits;   // flags of what is being parsed, gathered upwards
   ANFI_VEC(ast *) stack;
   ANFI_VEC(op_at) ops;
   ANFI_VEC(const anfi_str *) assigns;
@@ -208,7 +244,8 @@ typedef struct parser {
 } parser;
 
 /* parse.c */
-void anfi_parse_init(parser *p, anf_ctx *cx, anfi_arena *a, const char *file, const char *text, uint32_t len);
+void anfi_parse_init(parser *p, anf_ctx *cx, anfi_arena *a, const char *file, const char *text,
+                     uint32_t len);
 void anfi_parse_advance(parser *p);
 bool anfi_parse_expect(parser *p, tok kind, const char *what);
 bool anfi_parse_fail(parser *p, const char *what); // "expected WHAT, found the token at hand"
@@ -243,10 +280,10 @@ const anf_type *anfi_parse_type_at(parser *p); // NULL after an error
 
 typedef enum bound { B_NONE, B_VALUE, B_DEF, B_MAYBE } bound;
 typedef struct binding {
-  uint8_t state;         // bound
-  anf_node *node;        // B_VALUE
-  func *def;             // B_DEF
-  uint32_t line, col;    // B_MAYBE: what assigns it on some paths only
+  uint8_t state;      // bound
+  anf_node *node;     // B_VALUE
+  func *def;          // B_DEF
+  uint32_t line, col; // B_MAYBE: what assigns it on some paths only
 } binding;
 
 typedef struct loop {
@@ -258,7 +295,7 @@ typedef struct lower {
   parser *p;
   anf_ctx *cx;
   anf_module *m;
-  anf_graph *g;          // under construction
+  anf_graph *g; // under construction
   func *fn;
   loop *loop;
   const anfi_str *file;  // in the module
@@ -268,12 +305,18 @@ typedef struct lower {
   const anfi_str **name; // by word id: the module's own string, made when needed
   uint16_t *op;          // by word id: 1 + opcode, or UINT16_MAX when it is none
   uint32_t nword;
-  ANFI_VEC(struct undo { uint32_t word; binding old; }) undo;
+  ANFI_VEC(struct undo {
+    uint32_t word;
+    binding old;
+  }) undo;
   ANFI_VEC(anf_node *) stack;
-  ANFI_VEC(struct mark { const anfi_str *base; uint32_t depth; }) marks; // by graph id
+  ANFI_VEC(struct mark {
+    const anfi_str *base;
+    uint32_t depth;
+  }) marks;                             // by graph id
   ANFI_VEC(const anfi_attrs *) indices; // of TupleGet, by index
-  anfi_map fields;       // graph id << 32 | word id → node: `graph.name` of printed graphs
-  anfi_map func_of;      // graph id → func
+  anfi_map fields;  // graph id << 32 | word id → node: `graph.name` of printed graphs
+  anfi_map func_of; // graph id → func
 } lower;
 
 static inline void anfi_anf_keep(lower *lw, anf_node *n) { anfi_push(lw->p->a, &lw->stack, n); }
@@ -291,8 +334,8 @@ void anfi_anf_bind_value(lower *lw, const anfi_str *word, anf_node *n);
 void anfi_anf_undo(lower *lw, size_t to);
 /* A graph of the graph at hand's name with one more mark. */
 anf_graph *anfi_anf_graph(lower *lw, const char *mark, const ast *e);
-anf_graph *anfi_anf_func(lower *lw, func *f);  // declares and fills a fn
-void anfi_anf_def(lower *lw, func *f);         // fills a declared def
+anf_graph *anfi_anf_func(lower *lw, func *f); // declares and fills a fn
+void anfi_anf_def(lower *lw, func *f);        // fills a declared def
 anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e);
 bool anfi_anf_dotted(lower *lw, const ast *owner, const ast *field, anf_node **out);
 bool anfi_anf_live(const lower *lw, const anfi_str *word, uint32_t after);
@@ -305,8 +348,8 @@ bool anfi_anf_pattern(lower *lw, const ast *pattern, anf_node *value);
 
 /* lower_flow.c */
 typedef struct outcome {
-  bool ended;          // by return, break or continue: nothing follows in this graph
-  anf_node *value;     // of an open block that ends with an expression, else NULL
+  bool ended;      // by return, break or continue: nothing follows in this graph
+  anf_node *value; // of an open block that ends with an expression, else NULL
 } outcome;
 outcome anfi_anf_block(lower *lw, const ast *b, bool tail, bool want);
 anf_node *anfi_anf_if(lower *lw, const ast *e);

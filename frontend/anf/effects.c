@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which calls have effects, and their order. A graph has effects if it holds an op that has, or calls a
- * graph that may have. What a computed function may do is not known: it has effects if any function that
- * has is used as a value in the module. Programs without effectful ops pay one look at each node.
- * Linear: a graph is marked once, and its callers are then looked at once. */
+/* Which calls have effects, and their order. A graph has effects if it holds an op that has, or
+ * calls a graph that may have. What a computed function may do is not known: it has effects if any
+ * function that has is used as a value in the module. Programs without effectful ops pay one look
+ * at each node. Linear: a graph is marked once, and its callers are then looked at once. */
 #include "frontend/anf/anf.h"
 
 typedef ANFI_VEC(anf_node *) nodes;
@@ -10,15 +10,17 @@ typedef ANFI_VEC(anf_node *) nodes;
 typedef struct {
   anf_module *m;
   anfi_arena *a;
-  bool *marked;       // by graph id
-  nodes *calls;       // by graph id: nodes that run the graph
-  nodes unknown;      // calls of what is not known
-  bool *escapes;      // by graph id: used as a value beyond a choice that is called at once
-  bool any_escaped;   // a graph with effects, or an op, is used as a value
+  bool *marked;     // by graph id
+  nodes *calls;     // by graph id: nodes that run the graph
+  nodes unknown;    // calls of what is not known
+  bool *escapes;    // by graph id: used as a value beyond a choice that is called at once
+  bool any_escaped; // a graph with effects, or an op, is used as a value
   ANFI_VEC(anf_graph *) work;
 } effects;
 
-static bool is_effect_op(uint16_t op) { return op < ANF_OP_COUNT && (anfi_op[op].flags & ANFI_EFFECT); }
+static bool is_effect_op(uint16_t op) {
+  return op < ANF_OP_COUNT && (anfi_op[op].flags & ANFI_EFFECT);
+}
 
 static void mark(effects *q, anf_graph *g) {
   if (q->marked[g->id]) return;
@@ -75,7 +77,8 @@ static void look(effects *q, anf_node *n) {
   if (n->kind == ANFI_CALL || n->kind == ANFI_APPLY) add_values(q, n);
   if (n->kind == ANFI_APPLY && !is_effect_op(n->op) && (anfi_op[n->op].flags & ANFI_CALLS)) {
     bool known = true; // it calls functions among its arguments
-    for (uint32_t i = 0; i < n->nin; i++) known &= add_callee(q, n->in[i].def, n) || n->in[i].def->kind == ANFI_VALUE;
+    for (uint32_t i = 0; i < n->nin; i++)
+      known &= add_callee(q, n->in[i].def, n) || n->in[i].def->kind == ANFI_VALUE;
     if (!known) anfi_push(q->a, &q->unknown, n);
   }
 }
@@ -98,11 +101,13 @@ static void spread(effects *q) {
 static void add_all(effects *q) {
   bool *has = ANFI_NEW_N(q->a, bool, q->m->nodes.n);
   for (size_t i = 0; i < q->m->graphs.n; i++)
-    for (size_t k = 0; q->m->graphs.at[i] && q->marked[i] && k < q->calls[i].n; k++) has[q->calls[i].at[k]->id] = true;
+    for (size_t k = 0; q->m->graphs.at[i] && q->marked[i] && k < q->calls[i].n; k++)
+      has[q->calls[i].at[k]->id] = true;
   for (size_t i = 0; q->any_escaped && i < q->unknown.n; i++) has[q->unknown.at[i]->id] = true;
   for (size_t i = 0; i < q->m->nodes.n; i++) {
     anf_node *n = q->m->nodes.at[i];
-    if (n && n->graph && (has[i] || (n->kind == ANFI_APPLY && is_effect_op(n->op)))) anfi_add_effect(n->graph, n);
+    if (n && n->graph && (has[i] || (n->kind == ANFI_APPLY && is_effect_op(n->op))))
+      anfi_add_effect(n->graph, n);
   }
 }
 
@@ -116,11 +121,14 @@ void anfi_anf_effects(anf_module *m, anfi_arena *a) {
   for (size_t i = 0; i < n; i++)
     if (m->nodes.at[i]) look(&q, m->nodes.at[i]);
   for (size_t i = 0; i < m->graphs.n; i++) { // a function that is returned
-    const anf_graph *r = m->graphs.at[i] && m->graphs.at[i]->result ? anfi_value_graph(m->graphs.at[i]->result) : NULL;
+    const anf_graph *r = m->graphs.at[i] && m->graphs.at[i]->result
+                             ? anfi_value_graph(m->graphs.at[i]->result)
+                             : NULL;
     if (r) q.escapes[r->id] = true;
   }
   for (size_t i = 0; i < n; i++)
-    if (m->nodes.at[i] && m->nodes.at[i]->kind == ANFI_APPLY && is_effect_op(m->nodes.at[i]->op)) mark(&q, m->nodes.at[i]->graph);
+    if (m->nodes.at[i] && m->nodes.at[i]->kind == ANFI_APPLY && is_effect_op(m->nodes.at[i]->op))
+      mark(&q, m->nodes.at[i]->graph);
   spread(&q);
   add_all(&q);
 }

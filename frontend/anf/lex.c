@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Characters to tokens, on demand. Linear: the column is carried along, never counted again.
  * INVARIANT: an error is recorded once for each bad token and lexing goes on after it.
- * Two spellings mean an operator after an operand and something else elsewhere: `//` starts a comment
- * where no operator can stand, and `%7` is a node without a name there. */
+ * Two spellings mean an operator after an operand and something else elsewhere: `//` starts a
+ * comment where no operator can stand, and `%7` is a node without a name there. */
 #include "frontend/anf/anf.h"
 
 static const char *const words[] = {
@@ -16,18 +16,26 @@ void anfi_lex_init(lexer *lx, anf_ctx *cx, anfi_arena *a, anfi_strtab *tab, cons
   *lx = (lexer){.cx = cx, .a = a, .words = tab, .text = text, .len = len, .line = 1, .col = 1};
   lx->file = anfi_intern_z(&cx->strings, file)->s;
   for (size_t i = 0; i < NWORD; i++) anfi_intern_z(tab, words[i]); // ORDER: ids are token kinds,
-  for (int d = 0; d < ANF_DTYPE_COUNT; d++) anfi_intern_z(tab, anf_dtype_name((anf_dtype)d)); // then element types
+  for (int d = 0; d < ANF_DTYPE_COUNT; d++)
+    anfi_intern_z(tab, anf_dtype_name((anf_dtype)d)); // then element types
   lx->effect = anfi_intern_z(tab, "effect");
   lx->before = (token){.kind = T_SEMI};
-  if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0) lx->at = 3; // a byte order mark says nothing
+  if (len >= 3 && memcmp(text, "\xef\xbb\xbf", 3) == 0)
+    lx->at = 3; // a byte order mark says nothing
 }
 
 static anfi_loc here(const lexer *lx) { return (anfi_loc){lx->file, lx->line, lx->col}; }
-static anfi_loc place(const lexer *lx, const token *t) { return (anfi_loc){lx->file, t->line, t->col}; }
-static char peek(const lexer *lx, uint32_t k) { return lx->len - lx->at > k ? lx->text[lx->at + k] : 0; }
+static anfi_loc place(const lexer *lx, const token *t) {
+  return (anfi_loc){lx->file, t->line, t->col};
+}
+static char peek(const lexer *lx, uint32_t k) {
+  return lx->len - lx->at > k ? lx->text[lx->at + k] : 0;
+}
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 static bool is_high(char c) { return (unsigned char)c >= 0x80; }
 
 static void newline(lexer *lx) {
@@ -57,8 +65,18 @@ static bool after_operand(const lexer *lx, bool nl) {
   if (nl) return false;
   switch (lx->before.kind) {
   case T_NAME: return !(lx->before.nl && lx->before.word == lx->effect);
-  case T_INT: case T_FLOAT: case T_STR: case T_RPAREN: case T_RBRACK: case T_QUESTION: case T_ELLIPSIS:
-  case W_true: case W_false: case W_None: case W_inf: case W_nan: return true;
+  case T_INT:
+  case T_FLOAT:
+  case T_STR:
+  case T_RPAREN:
+  case T_RBRACK:
+  case T_QUESTION:
+  case T_ELLIPSIS:
+  case W_true:
+  case W_false:
+  case W_None:
+  case W_inf:
+  case W_nan: return true;
   default: return false;
   }
 }
@@ -70,7 +88,8 @@ static bool skip_blank(lexer *lx) {
     char c = lx->text[lx->at];
     if (c == '\n') nl = true, newline(lx);
     else if (c == ' ' || c == '\t' || c == '\r') lx->at++, lx->col++;
-    else if (c == '#' || (c == '/' && peek(lx, 1) == '/' && !after_operand(lx, nl))) skip_comment(lx);
+    else if (c == '#' || (c == '/' && peek(lx, 1) == '/' && !after_operand(lx, nl)))
+      skip_comment(lx);
     else break;
   }
   return nl;
@@ -90,7 +109,8 @@ static bool step_name(lexer *lx) {
 }
 
 static void lex_name(lexer *lx, token *t) {
-  while (lx->at < lx->len && step_name(lx)) {}
+  while (lx->at < lx->len && step_name(lx)) {
+  }
   t->word = anfi_intern(lx->words, lx->text + t->off, lx->at - t->off);
   t->kind = t->word->id < NWORD ? (uint8_t)t->word->id : T_NAME;
 }
@@ -121,7 +141,9 @@ static void lex_radix(lexer *lx) {
   while (is_letter(peek(lx, 0)) || is_digit(peek(lx, 0))) lx->at++, lx->col++;
 }
 
-static bool is_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
+static bool is_hex(char c) {
+  return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
 
 static bool good_radix(const lexer *lx, const token *t) {
   char x = lx->text[t->off + 1];
@@ -150,7 +172,8 @@ static void lex_number(lexer *lx, token *t) {
     if (lex_exponent(lx)) t->kind = T_FLOAT;
     if (is_letter(peek(lx, 0)) || is_high(peek(lx, 0))) {
       good = false;
-      while (lx->at < lx->len && step_name(lx)) {}
+      while (lx->at < lx->len && step_name(lx)) {
+      }
     }
   }
   if (good && lx->text[lx->at - 1] != '_') return;
@@ -178,8 +201,8 @@ static void lex_backtick(lexer *lx, token *t) {
   t->len = lx->at - t->off;
   size_t n;
   char *s = anfi_lex_string(lx, t, &n);
-  /* A quoted name is the same name as the plain one; but what is no name without quotes, a reserved word or
-   * %7, gets an entry of its own, with a NUL in front. */
+  /* A quoted name is the same name as the plain one; but what is no name without quotes, a reserved
+   * word or %7, gets an entry of its own, with a NUL in front. */
   const anfi_str *w = anfi_interned(lx->words, s, n);
   anf_dtype d;
   bool reserved = w && (w->id < NWORD || (anfi_word_dtype(w, &d) && d != ANF_KEY));
@@ -266,7 +289,8 @@ static bool starts_name(const lexer *lx) {
 }
 
 static bool lex_token(lexer *lx, token *t) {
-  if (peek(lx, 0) == '%' && is_digit(peek(lx, 1)) && !after_operand(lx, t->nl)) return lex_unnamed(lx, t), true;
+  if (peek(lx, 0) == '%' && is_digit(peek(lx, 1)) && !after_operand(lx, t->nl))
+    return lex_unnamed(lx, t), true;
   char c = peek(lx, 0), next = peek(lx, 1);
   if (starts_name(lx)) lex_name(lx, t);
   else if (is_digit(c) || (c == '.' && is_digit(next))) lex_number(lx, t);

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tree to graphs: modules, functions, names and what they are bound to.
- * Names are flow-sensitive: a name is bound to the node that computes its value here, and binding it
- * anew changes the table, not a variable. An undo log takes bindings back where a scope ends.
+ * Names are flow-sensitive: a name is bound to the node that computes its value here, and binding
+ * it anew changes the table, not a variable. An undo log takes bindings back where a scope ends.
  * INVARIANT: nodes are made in the order in which the text computes them, so ids give the order of
  * effects. */
 #include "frontend/anf/anf.h"
 
-anfi_loc anfi_anf_loc(const lower *lw, const ast *e) { return (anfi_loc){lw->p->lx.file, e->line, e->col}; }
+anfi_loc anfi_anf_loc(const lower *lw, const ast *e) {
+  return (anfi_loc){lw->p->lx.file, e->line, e->col};
+}
 
 const anfi_str *anfi_anf_name(lower *lw, const anfi_str *word) {
   if (word->id >= lw->nword) return anfi_intern(&lw->m->strings, word->s, word->len);
@@ -18,7 +20,8 @@ const anfi_str *anfi_anf_name(lower *lw, const anfi_str *word) {
 }
 
 static uint32_t debug_at(lower *lw, const anfi_str *name, uint32_t line, uint32_t col) {
-  return anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = name, .line = line, .col = col});
+  return anfi_debug_new(lw->m,
+                        (anfi_debug){.file = lw->file, .name = name, .line = line, .col = col});
 }
 
 anf_node *anfi_anf_at(lower *lw, anf_node *n, const ast *e) {
@@ -60,8 +63,9 @@ enum { SHOWN_MARKS = 8 };
 anf_graph *anfi_anf_graph(lower *lw, const char *mark, const ast *e) {
   struct mark at = lw->marks.at[lw->g->id];
   const anfi_str *outer = lw->g->name;
-  const char *s = at.depth < SHOWN_MARKS ? anfi_sprintf(lw->p->a, "%s%s", mark, outer->s)
-                                         : anfi_sprintf(lw->p->a, "%s%u_%s", mark, at.depth + 1, at.base->s);
+  const char *s = at.depth < SHOWN_MARKS
+                      ? anfi_sprintf(lw->p->a, "%s%s", mark, outer->s)
+                      : anfi_sprintf(lw->p->a, "%s%u_%s", mark, at.depth + 1, at.base->s);
   anf_graph *g = anfi_graph_new(lw->m, anfi_intern_z(&lw->m->strings, s));
   g->debug = debug_at(lw, NULL, e->line, e->col);
   g->flags = ANFI_GRAPH_PRIVATE;
@@ -94,7 +98,8 @@ static void keep_fields(lower *lw, const func *f, size_t from) {
   for (size_t i = from; i < lw->undo.n; i++) {
     uint32_t w = lw->undo.at[i].word;
     if (lw->bind[w].state == B_VALUE)
-      *anfi_map_at(&lw->fields, (uint64_t)f->graph->id << 32 | w) = (uint64_t)(uintptr_t)lw->bind[w].node;
+      *anfi_map_at(&lw->fields, (uint64_t)f->graph->id << 32 | w) =
+          (uint64_t)(uintptr_t)lw->bind[w].node;
   }
 }
 
@@ -135,7 +140,9 @@ void anfi_anf_declare(lower *lw, ast *const *statements, size_t n) {
     for (size_t k = from; k < lw->undo.n; k++)
       if (lw->undo.at[k].word == f->name->id) {
         anfi_fail(lw->cx, (anfi_loc){lw->p->lx.file, f->line, f->col}, ANF_E0112, f->name->s);
-        anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, lw->bind[f->name->id].def->line, lw->bind[f->name->id].def->col},
+        anfi_note(lw->cx,
+                  (anfi_loc){lw->p->lx.file, lw->bind[f->name->id].def->line,
+                             lw->bind[f->name->id].def->col},
                   "the other one is here");
       }
     declare(lw, f, anfi_anf_name(lw, f->name));
@@ -211,7 +218,8 @@ static anf_node *def_value(lower *lw, func *f, const ast *e) {
   if (in && in != f && !f->complete) anfi_push(lw->p->a, &in->waits, f);
   const func *late = in && in->name ? NULL : unready(lw, f);
   if (late) {
-    anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0128, f->name->s, late->name ? late->name->s : "fn");
+    anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0128, f->name->s,
+              late->name ? late->name->s : "fn");
     anfi_hint(lw->cx, "move the definition of '%s' up", late->name ? late->name->s : "fn");
   }
   return anfi_graph_value(f->graph);
@@ -219,7 +227,8 @@ static anf_node *def_value(lower *lw, func *f, const ast *e) {
 
 static anf_node *maybe_value(lower *lw, const anfi_str *word, const ast *e, const binding *b) {
   anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0116, word->s);
-  anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->line, b->col}, "what starts here does not assign it on every path");
+  anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->line, b->col},
+            "what starts here does not assign it on every path");
   anfi_hint(lw->cx, "give '%s' a value before", word->s);
   anfi_anf_bind_value(lw, word, lw->bad); // said once
   return lw->bad;
@@ -248,7 +257,8 @@ anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e) {
 bool anfi_anf_dotted(lower *lw, const ast *owner, const ast *field, anf_node **out) {
   const binding *b = &lw->bind[owner->u.word->id];
   if (b->state != B_DEF) return false;
-  uint64_t key = (uint64_t)b->def->graph->id << 32 | field->u.word->id, *at = anfi_map_find(&lw->fields, key);
+  uint64_t key = (uint64_t)b->def->graph->id << 32 | field->u.word->id,
+           *at = anfi_map_find(&lw->fields, key);
   if (at) return *out = (anf_node *)(uintptr_t)*at, true;
   anfi_fail(lw->cx, anfi_anf_loc(lw, field), ANF_E0126, owner->u.word->s, field->u.word->s);
   return *out = lw->bad, true;
@@ -280,7 +290,9 @@ bool anfi_anf_pattern(lower *lw, const ast *pattern, anf_node *value) {
 
 /* A CNode without a name takes that of what it is bound to. */
 void anfi_anf_name_node(lower *lw, const ast *pattern, anf_node *n) {
-  if (pattern->kind != A_NAME || !n->graph || n->graph != lw->g || n->kind == ANFI_PARAM || !n->debug) return;
+  if (pattern->kind != A_NAME || !n->graph || n->graph != lw->g || n->kind == ANFI_PARAM ||
+      !n->debug)
+    return;
   anfi_debug *d = &lw->m->debugs.at[n->debug];
   if (!d->name && pattern->u.word->s[0] != '%') d->name = anfi_anf_name(lw, pattern->u.word);
 }
@@ -288,7 +300,8 @@ void anfi_anf_name_node(lower *lw, const ast *pattern, anf_node *n) {
 /* ---- modules ---- */
 
 /* Defs in an order in which whatever `graph.name` refers to comes first. */
-static void order_visit(lower *lw, funcs *out, func *root, const size_t *first, const size_t *next) {
+static void order_visit(lower *lw, funcs *out, func *root, const size_t *first,
+                        const size_t *next) {
   typedef struct {
     func *f;
     size_t dot;
@@ -309,7 +322,8 @@ static void order_visit(lower *lw, funcs *out, func *root, const size_t *first, 
     const binding *b = &lw->bind[d->owner->id];
     if (b->state != B_DEF || b->def->ndeps == 2 || b->def == top->f) continue;
     if (b->def->ndeps == 1) {
-      anfi_fail(lw->cx, (anfi_loc){lw->p->lx.file, b->def->line, b->def->col}, ANF_E0127, b->def->name->s, top->f->name->s);
+      anfi_fail(lw->cx, (anfi_loc){lw->p->lx.file, b->def->line, b->def->col}, ANF_E0127,
+                b->def->name->s, top->f->name->s);
       continue;
     }
     b->def->ndeps = 1;
@@ -320,7 +334,8 @@ static void order_visit(lower *lw, funcs *out, func *root, const size_t *first, 
 static funcs order_defs(lower *lw) {
   parser *p = lw->p;
   if (!p->dots.n) return p->top;
-  size_t *first = ANFI_NEW_N(p->a, size_t, (size_t)p->nfunc + 1), *next = ANFI_NEW_N(p->a, size_t, p->dots.n + 1);
+  size_t *first = ANFI_NEW_N(p->a, size_t, (size_t)p->nfunc + 1),
+         *next = ANFI_NEW_N(p->a, size_t, p->dots.n + 1);
   for (size_t i = p->dots.n; i > 0; i--) { // 1 + index, so that 0 ends a chain
     func *f = p->dots.at[i - 1].in;
     if (!f || !f->top) continue;
@@ -339,7 +354,8 @@ static void declare_top(lower *lw) {
     binding *b = &lw->bind[f->name->id];
     if (b->state == B_DEF) {
       anfi_fail(lw->cx, (anfi_loc){lw->p->lx.file, f->line, f->col}, ANF_E0112, f->name->s);
-      anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->def->line, b->def->col}, "the other one is here");
+      anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->def->line, b->def->col},
+                "the other one is here");
     }
     declare(lw, f, anfi_anf_name(lw, f->name));
     f->complete = true;

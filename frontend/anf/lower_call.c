@@ -10,11 +10,14 @@ static const struct {
 #undef ANF_BUILTIN
 };
 
-const char *anfi_anf_builtin_name(size_t i) { return i < ANFI_LEN(builtins) ? builtins[i].name : NULL; }
+const char *anfi_anf_builtin_name(size_t i) {
+  return i < ANFI_LEN(builtins) ? builtins[i].name : NULL;
+}
 
 anfi_opcode anfi_anf_builtin_op(lower *lw, const anfi_str *word) {
   for (size_t i = 0; i < ANFI_LEN(builtins); i++)
-    if (strcmp(builtins[i].name, word->s) == 0) return anfi_op_find(lw->cx, builtins[i].op, strlen(builtins[i].op));
+    if (strcmp(builtins[i].name, word->s) == 0)
+      return anfi_op_find(lw->cx, builtins[i].op, strlen(builtins[i].op));
   return ANF_OP_NONE;
 }
 
@@ -35,18 +38,21 @@ typedef struct {
   anfi_opcode op;
   const anfi_schema *s;
   const ast *call;
-  anf_node **in;       // s->nin of them, or more when variadic; NULL: absent
+  anf_node **in; // s->nin of them, or more when variadic; NULL: absent
   uint32_t nin;
-  anf_value **values;  // by attribute
+  anf_value **values; // by attribute
   anf_node **nodes;
   bool bad;
 } op_call;
 
 static bool set_attr(lower *lw, op_call *c, uint32_t k, anf_node *v, const ast *at) {
   if (v == lw->bad) return c->bad = true, false;
-  if (c->values[k]) return c->bad = true, anfi_fail(lw->cx, anfi_anf_loc(lw, at), ANF_E0131, c->s->attr[k].name->s);
-  bool constant = anfi_anf_is_const(v) || (v->kind == ANFI_VALUE && c->s->attr[k].type == ANFI_ATTR_ANY);
-  if (constant && !anfi_attr_check(lw->cx, c->op, k, v->u.value, anfi_anf_loc(lw, at))) return c->bad = true, false;
+  if (c->values[k])
+    return c->bad = true, anfi_fail(lw->cx, anfi_anf_loc(lw, at), ANF_E0131, c->s->attr[k].name->s);
+  bool constant =
+      anfi_anf_is_const(v) || (v->kind == ANFI_VALUE && c->s->attr[k].type == ANFI_ATTR_ANY);
+  if (constant && !anfi_attr_check(lw->cx, c->op, k, v->u.value, anfi_anf_loc(lw, at)))
+    return c->bad = true, false;
   c->values[k] = constant ? v->u.value : &anfi_from_node;
   c->nodes[k] = constant ? NULL : v;
   return true;
@@ -173,7 +179,8 @@ anf_node *anfi_anf_op_call(lower *lw, anfi_opcode op, const ast *base, const ast
 /* A function value with further arguments bound, as a constant. */
 static anf_node *bound_constant(lower *lw, size_t n, anf_node *const *in) {
   const anfi_fn *f = anfi_value_fn(in[0]->u.value);
-  anf_value *v = anfi_value_new_fn(lw->cx, f->graph, f->op, f->attrs, 0, f->nbound + (uint32_t)n - 1);
+  anf_value *v =
+      anfi_value_new_fn(lw->cx, f->graph, f->op, f->attrs, 0, f->nbound + (uint32_t)n - 1);
   anfi_fn *to = anfi_value_fn(v); // nothing can fail while it is filled
   for (uint32_t i = 0; i < f->nbound; i++) to->at[i] = anf_value_retain(f->at[i]);
   for (size_t i = 1; i < n; i++) to->at[f->nbound + i - 1] = anf_value_retain(in[i]->u.value);
@@ -204,7 +211,8 @@ static anf_node *partial_op(lower *lw, anfi_opcode op, const ast *call) {
       anfi_fail(lw->cx, anfi_anf_loc(lw, call), ANF_E0134, c.s->attr[k].name->s);
       return lw->bad;
     }
-  if (any_given(&c) && !anfi_attrs_new(lw->m, op, c.values, anfi_anf_loc(lw, call), &at)) return lw->bad;
+  if (any_given(&c) && !anfi_attrs_new(lw->m, op, c.values, anfi_anf_loc(lw, call), &at))
+    return lw->bad;
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, (size_t)c.nin + 1);
   in[0] = at ? anfi_op_value_attrs(lw->m, op, at) : anfi_op_value(lw->m, op);
   for (uint32_t i = 0; i < c.nin; i++)
@@ -308,7 +316,8 @@ anf_node *anfi_anf_call(lower *lw, const ast *base, anf_node *callee, const ast 
   const func *f = known_func(lw, callee);
   size_t n = call->n;
   if (f && n != f->nparam) {
-    anfi_fail(lw->cx, anfi_anf_loc(lw, base ? base : call), ANF_E0137, f->name ? f->name->s : "fn", (unsigned)f->nparam, n);
+    anfi_fail(lw->cx, anfi_anf_loc(lw, base ? base : call), ANF_E0137, f->name ? f->name->s : "fn",
+              (unsigned)f->nparam, n);
     anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, f->line, f->col}, "it is defined here");
     return lw->bad;
   }

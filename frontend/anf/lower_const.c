@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants: numbers, tensors from nested lists, typed ones. A real number is rounded once, from its
- * decimal digits to its type. */
+/* Constants: numbers, tensors from nested lists, typed ones. A real number is rounded once, from
+ * its decimal digits to its type. */
 #include "frontend/anf/anf.h"
 
 #include <math.h>
@@ -23,7 +23,8 @@ static double float_value(lower *lw, const ast *e, anf_dtype d) {
   if (kind == T_FLOAT) {
     const char *s = digits(lw, e);
     v = d == ANF_F32 || d == ANF_C64 ? (double)anfi_read_f32(s, NULL) : anfi_read_f64(s, NULL);
-    if (isinf(v) && isinf(anfi_read_f64(s, NULL))) anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0106);
+    if (isinf(v) && isinf(anfi_read_f64(s, NULL)))
+      anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0106);
   }
   return e->op & 0x80 ? -v : v;
 }
@@ -38,8 +39,8 @@ static uint64_t int_max(anf_dtype d, bool negative) {
 static bool check_int(lower *lw, const ast *e, anf_dtype d) {
   if (e->u.u64 <= int_max(d, e->op)) return true;
   anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0106);
-  anfi_hint(lw->cx, "integers of type %s end at %s%llu", d == ANF_INT ? "i64" : anf_dtype_name(d), e->op ? "-" : "",
-            (unsigned long long)int_max(d, e->op));
+  anfi_hint(lw->cx, "integers of type %s end at %s%llu", d == ANF_INT ? "i64" : anf_dtype_name(d),
+            e->op ? "-" : "", (unsigned long long)int_max(d, e->op));
   return false;
 }
 
@@ -50,7 +51,8 @@ static bool set_number(lower *lw, const ast *e, anf_value *v, size_t i) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   bool whole = anfi_dtype_is_int(d) || d == ANF_KEY;
   if (e->kind == A_WORD && e->op != W_None) return anfi_set_i64(v, i, e->op == W_true), true;
-  if (e->kind == A_INT && whole) return check_int(lw, e, d) && (anfi_set_i64(v, i, int_value(e)), true);
+  if (e->kind == A_INT && whole)
+    return check_int(lw, e, d) && (anfi_set_i64(v, i, int_value(e)), true);
   if (e->kind == A_INT && d == ANF_BOOL) return anfi_set_i64(v, i, e->u.u64 != 0), true;
   if (e->kind == A_INT) {
     double x = (double)e->u.u64;
@@ -91,7 +93,8 @@ static bool flatten(lower *lw, const ast *e, size_t depth, listing *l) {
 
 static bool flatten_list(lower *lw, const ast *e, listing *l) {
   for (const ast *k = e; k && k->kind == A_LIST; k = k->n ? k->kid[0] : NULL) {
-    if (l->rank == ANF_MAX_RANK) return anfi_fail(lw->cx, anfi_anf_loc(lw, k), ANF_E0122, (int)ANF_MAX_RANK);
+    if (l->rank == ANF_MAX_RANK)
+      return anfi_fail(lw->cx, anfi_anf_loc(lw, k), ANF_E0122, (int)ANF_MAX_RANK);
     l->dims[l->rank++] = k->n;
   }
   return flatten(lw, e, 0, l);
@@ -152,11 +155,13 @@ static anf_node *constants(lower *lw, const listing *l, anf_node *const *items, 
 }
 
 /* Not constant: stacked, innermost lists first. */
-static anf_node *stack(lower *lw, const ast *e, const listing *l, size_t depth, anf_node *const **items) {
+static anf_node *stack(lower *lw, const ast *e, const listing *l, size_t depth,
+                       anf_node *const **items) {
   if (depth == l->rank) return *(*items)++;
   size_t n = (size_t)l->dims[depth];
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, n);
-  for (size_t i = 0; i < n; i++) in[i] = stack(lw, e->kind == A_LIST ? e->kid[i] : e, l, depth + 1, items);
+  for (size_t i = 0; i < n; i++)
+    in[i] = stack(lw, e->kind == A_LIST ? e->kid[i] : e, l, depth + 1, items);
   return anfi_anf_apply(lw, e, "Stack", n, in);
 }
 
@@ -201,10 +206,12 @@ static bool fill_typed(lower *lw, const listing *l, anf_value *v) {
   bool complex = anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX;
   for (size_t i = 0; i < l->items.n; i++) {
     const ast *e = l->items.at[i];
-    bool good = complex && e->kind == A_TUPLE && e->n == 2 ? set_complex(lw, e->kid[0], e->kid[1], v, i)
-                : complex                                   ? false
-                                                            : set_number(lw, e, v, i);
-    if (!good) return anfi_failed(lw->cx) ? false : anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0119);
+    bool good = complex && e->kind == A_TUPLE && e->n == 2
+                    ? set_complex(lw, e->kid[0], e->kid[1], v, i)
+                : complex ? false
+                          : set_number(lw, e, v, i);
+    if (!good)
+      return anfi_failed(lw->cx) ? false : anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0119);
   }
   return true;
 }
@@ -245,7 +252,8 @@ anf_node *anfi_anf_typed(lower *lw, const ast *e, const anf_type *t, const ast *
   bool complex = anfi_dtype_class((anf_dtype)t->dtype) == ANFI_CLASS_COMPLEX;
   anf_node *n = NULL;
   if (call->n == 2 && complex && !t->n) n = complex_scalar(lw, call, t);
-  else if (call->n == 1 && t->n && call->kid[0]->kind == A_LIST) n = typed_tensor(lw, e, t, call->kid[0]);
+  else if (call->n == 1 && t->n && call->kid[0]->kind == A_LIST)
+    n = typed_tensor(lw, e, t, call->kid[0]);
   else if (call->n == 1 && !t->n && !complex && is_literal(call->kid[0])) {
     anf_value *v = anfi_value_new_tensor(lw->cx, t);
     n = anfi_value(lw->m, v);
@@ -260,12 +268,15 @@ anf_node *anfi_anf_typed(lower *lw, const ast *e, const anf_type *t, const ast *
 
 const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index) {
   int64_t dims[ANF_MAX_RANK];
-  if (index->n > ANF_MAX_RANK) return (void)anfi_fail(lw->cx, anfi_anf_loc(lw, index), ANF_E0122, (int)ANF_MAX_RANK), NULL;
+  if (index->n > ANF_MAX_RANK)
+    return (void)anfi_fail(lw->cx, anfi_anf_loc(lw, index), ANF_E0122, (int)ANF_MAX_RANK), NULL;
   for (uint32_t i = 0; i < index->n; i++) {
     const ast *e = index->kid[i];
     if (e->kind == A_HOLE) dims[i] = ANF_DIM_UNKNOWN;
     else if (e->kind == A_INT && !e->op && e->u.u64 <= INT64_MAX) dims[i] = (int64_t)e->u.u64;
-    else if (e->kind == A_NAME) dims[i] = anfi_dim_symbol(lw->cx, anfi_intern(&lw->cx->strings, e->u.word->s, e->u.word->len));
+    else if (e->kind == A_NAME)
+      dims[i] =
+          anfi_dim_symbol(lw->cx, anfi_intern(&lw->cx->strings, e->u.word->s, e->u.word->len));
     else return (void)anfi_fail(lw->cx, anfi_anf_loc(lw, e), ANF_E0121), NULL;
   }
   const anf_type *t = anf_type_tensor(lw->cx, d, index->n, dims);

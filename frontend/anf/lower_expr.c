@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions to nodes. Recursion follows the tree, whose depth max_nesting bounds; chains of operators
- * and of calls are loops. */
+/* Expressions to nodes. Recursion follows the tree, whose depth max_nesting bounds; chains of
+ * operators and of calls are loops. */
 #include "frontend/anf/anf.h"
 
 /* An op by name that the language itself needs. */
@@ -13,7 +13,9 @@ anf_node *anfi_anf_apply(lower *lw, const ast *e, const char *op, size_t n, anf_
   return anfi_anf_at(lw, anfi_apply(lw->g, k, NULL, n, in), e);
 }
 
-bool anfi_anf_is_const(const anf_node *n) { return n->kind == ANFI_VALUE && n->u.value->kind != ANF_VALUE_FN; }
+bool anfi_anf_is_const(const anf_node *n) {
+  return n->kind == ANFI_VALUE && n->u.value->kind != ANF_VALUE_FN;
+}
 
 /* Takes the reference. */
 static const anfi_attrs *one_attr(lower *lw, anfi_opcode op, anf_value *v, anfi_loc loc) {
@@ -26,7 +28,8 @@ static const anfi_attrs *one_attr(lower *lw, anfi_opcode op, anf_value *v, anfi_
 anf_node *anfi_anf_tuple_get(lower *lw, const ast *e, anf_node *t, size_t i) {
   if (t == lw->bad) return t;
   const anf_value *v = t->kind == ANFI_VALUE ? t->u.value : NULL;
-  if (v && v->kind == ANF_VALUE_TUPLE && i < v->n) return anfi_value(lw->m, anf_value_retain(v->u.item[i]));
+  if (v && v->kind == ANF_VALUE_TUPLE && i < v->n)
+    return anfi_value(lw->m, anf_value_retain(v->u.item[i]));
   while (lw->indices.n <= i) {
     anf_value *k = anfi_value_new_i64(lw->cx, ANF_INT, (int64_t)lw->indices.n);
     anfi_push(lw->p->a, &lw->indices, one_attr(lw, ANF_OP_TupleGet, k, anfi_anf_loc(lw, e)));
@@ -40,18 +43,19 @@ static const struct {
   uint8_t tok;
   const char *op;
 } binaries[] = {
-    {T_PLUS, "Add"},       {T_MINUS, "Sub"},      {T_STAR, "Mul"},          {T_SLASH, "Div"},
-    {T_DSLASH, "FloorDiv"}, {T_PERCENT, "Mod"},   {T_AT, "MatMul"},         {T_STARSTAR, "Power"},
+    {T_PLUS, "Add"},         {T_MINUS, "Sub"},         {T_STAR, "Mul"},     {T_SLASH, "Div"},
+    {T_DSLASH, "FloorDiv"},  {T_PERCENT, "Mod"},       {T_AT, "MatMul"},    {T_STARSTAR, "Power"},
     {T_LSHIFT, "ShiftLeft"}, {T_RSHIFT, "ShiftRight"}, {T_AMP, "BitAnd"},   {T_PIPE, "BitOr"},
-    {T_CARET, "BitXor"},   {T_LT, "Less"},        {T_LE, "LessEqual"},      {T_GT, "Greater"},
-    {T_GE, "GreaterEqual"}, {T_EQ, "Equal"},      {T_NE, "NotEqual"},
+    {T_CARET, "BitXor"},     {T_LT, "Less"},           {T_LE, "LessEqual"}, {T_GT, "Greater"},
+    {T_GE, "GreaterEqual"},  {T_EQ, "Equal"},          {T_NE, "NotEqual"},
 };
 
 static anf_node *binary(lower *lw, const op_at *op, anf_node *a, anf_node *b) {
   ast at = {.line = op->line, .col = op->col};
   if (a == lw->bad || b == lw->bad) return lw->bad;
   for (size_t i = 0; i < ANFI_LEN(binaries); i++)
-    if (binaries[i].tok == op->op) return anfi_anf_apply(lw, &at, binaries[i].op, 2, (anf_node *[]){a, b});
+    if (binaries[i].tok == op->op)
+      return anfi_anf_apply(lw, &at, binaries[i].op, 2, (anf_node *[]){a, b});
   return lw->bad;
 }
 
@@ -86,7 +90,8 @@ static anf_node *chain(lower *lw, const ast *e) {
   if (op == W_and || op == W_or) return anfi_anf_and_or(lw, e);
   anf_node *v = anfi_anf_expr(lw, e->kid[0]);
   if (is_comparison(op)) return compare_chain(lw, e, v);
-  for (uint32_t i = 1; i < e->n; i++) v = binary(lw, &e->u.ops[i - 1], v, anfi_anf_expr(lw, e->kid[i]));
+  for (uint32_t i = 1; i < e->n; i++)
+    v = binary(lw, &e->u.ops[i - 1], v, anfi_anf_expr(lw, e->kid[i]));
   return v;
 }
 
@@ -94,7 +99,8 @@ static anf_node *power(lower *lw, const ast *e) {
   size_t base = lw->stack.n;
   for (uint32_t i = 0; i < e->n; i++) anfi_anf_keep(lw, anfi_anf_expr(lw, e->kid[i]));
   anf_node *v = lw->stack.at[base + e->n - 1];
-  for (uint32_t i = e->n - 1; i > 0; i--) v = binary(lw, &e->u.ops[i - 1], lw->stack.at[base + i - 1], v);
+  for (uint32_t i = e->n - 1; i > 0; i--)
+    v = binary(lw, &e->u.ops[i - 1], lw->stack.at[base + i - 1], v);
   lw->stack.n = base;
   return v;
 }
@@ -190,7 +196,8 @@ static anf_node *record(lower *lw, const ast *e) {
   anf_node *const *items = lw->stack.at + base;
   anf_node *v = lw->bad;
   if (!bad && constant) v = anfi_value(lw->m, record_value(lw, e, items));
-  else if (!bad) v = anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_MakeRecord, field_names(lw, e), e->n, items), e);
+  else if (!bad)
+    v = anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_MakeRecord, field_names(lw, e), e->n, items), e);
   lw->stack.n = base;
   return v;
 }
@@ -211,7 +218,8 @@ static anf_node *postfix_step(lower *lw, const ast *base, anf_node *v, const ast
 static bool dtype_form(lower *lw, const ast *e, anf_node **v, uint32_t *from) {
   const ast *base = e->kid[0];
   anf_dtype d;
-  if (lw->bind[base->u.word->id].state != B_NONE || !anfi_word_dtype(base->u.word, &d)) return false;
+  if (lw->bind[base->u.word->id].state != B_NONE || !anfi_word_dtype(base->u.word, &d))
+    return false;
   bool dims = e->kid[1]->kind == A_INDEX;
   const anf_type *t = dims ? anfi_anf_dims(lw, d, e->kid[1]) : anfi_type_scalar(lw->cx, d);
   uint32_t call = dims ? 2 : 1;
@@ -231,8 +239,8 @@ static anf_node *postfix(lower *lw, const ast *e) {
   if (base->kind == A_NAME) {
     const ast *k = e->kid[1];
     if (k->kind == A_FIELD && anfi_anf_dotted(lw, base, k, &v)) from = 2;
-    else if (dtype_form(lw, e, &v, &from)) {}
-    else if (k->kind == A_CALL && anfi_anf_builtin(lw, base, k, &v)) from = 2;
+    else if (dtype_form(lw, e, &v, &from)) {
+    } else if (k->kind == A_CALL && anfi_anf_builtin(lw, base, k, &v)) from = 2;
   }
   if (!v) v = anfi_anf_expr(lw, base);
   for (uint32_t i = from; i < e->n; i++) {

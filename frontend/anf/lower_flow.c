@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Control flow as MindIR has it: branches and loops are graphs, chosen by Switch and called.
  *
- *   if      ✓g and ✗g; what they assign and is read later comes back as the call's value. When an arm
- *           ends by return, break or continue, the code after the `if` goes on in the other arm's graph,
+ *   if      ✓g and ✗g; what they assign and is read later comes back as the call's value. When an
+ * arm ends by return, break or continue, the code after the `if` goes on in the other arm's graph,
  *           or in ↓g with the names that differ as parameters when several arms reach it.
- *   while   ↵g(names carried) = Switch(condition, ↻g, ↓g)(); ↻g calls ↵g with the new values, ↓g gives those
- *           that are wanted after the loop. So a loop is a call complete in itself. Only when the loop
- *           holds a return does the code after it go on in ↓g, whose result is then the function's.
+ *   while   ↵g(names carried) = Switch(condition, ↻g, ↓g)(); ↻g calls ↵g with the new values, ↓g
+ * gives those that are wanted after the loop. So a loop is a call complete in itself. Only when the
+ * loop holds a return does the code after it go on in ↓g, whose result is then the function's.
  * Sequences of statements, arms and loops are loops here: only nesting recurses. */
 #include "frontend/anf/anf.h"
 
 static anf_node *place(lower *lw, anf_node *n, const ast *e) { return anfi_anf_at(lw, n, e); }
 
-static anf_node *call_graph(lower *lw, const ast *e, anf_graph *to, size_t n, anf_node *const *args) {
+static anf_node *call_graph(lower *lw, const ast *e, anf_graph *to, size_t n,
+                            anf_node *const *args) {
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, n + 1);
   in[0] = anfi_graph_value(to);
   if (n) memcpy(in + 1, args, n * sizeof *in);
@@ -42,7 +43,8 @@ static anf_node *pack(lower *lw, const ast *e, anf_node *first, size_t n, anf_no
 }
 
 /* Binds the names to what a call gave; returns the value that stands first. */
-static anf_node *unpack(lower *lw, const ast *e, anf_node *call, bool first, size_t n, const anfi_str *const *names) {
+static anf_node *unpack(lower *lw, const ast *e, anf_node *call, bool first, size_t n,
+                        const anfi_str *const *names) {
   size_t total = n + first;
   for (size_t i = 0; i < n; i++) {
     anf_node *v = total == 1 ? call : anfi_anf_tuple_get(lw, e, call, i + first);
@@ -69,8 +71,10 @@ static anf_node **values_of(lower *lw, size_t n, const anfi_str *const *names) {
 
 static anf_node *named_param(lower *lw, anf_graph *g, const anfi_str *w, const ast *e) {
   anf_node *q = anfi_param(g, NULL, NULL);
-  q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file, .name = w ? anfi_anf_name(lw, w) : NULL,
-                                                .line = e->line, .col = e->col});
+  q->debug = anfi_debug_new(lw->m, (anfi_debug){.file = lw->file,
+                                                .name = w ? anfi_anf_name(lw, w) : NULL,
+                                                .line = e->line,
+                                                .col = e->col});
   return q;
 }
 
@@ -82,14 +86,14 @@ static void set_maybe(lower *lw, const anfi_str *w, const ast *e) {
 
 typedef struct {
   bool ended;
-  anf_graph *at;      // the graph in which it ended
+  anf_graph *at; // the graph in which it ended
   anf_node *value;
-  anf_node **now;     // values of the names that the `if` assigns and that are read later; NULL: none
+  anf_node **now; // values of the names that the `if` assigns and that are read later; NULL: none
 } arm;
 
 typedef struct {
   const ast *e;
-  wordlist names;     // assigned in some arm, and read later
+  wordlist names; // assigned in some arm, and read later
   arm *arms;
   size_t n;
   bool has_else;
@@ -108,7 +112,8 @@ static void keep_arm(lower *lw, choice *c, arm *a, outcome o) {
   for (size_t i = 0; i < c->names.n; i++) bound_value(lw, c->names.at[i], &a->now[i]);
 }
 
-/* Makes the graphs of all arms and the calls that choose; the graph at hand gets the first choice as
+/* Makes the graphs of all arms and the calls that choose; the graph at hand gets the first choice
+ * as
  * `*call`. Arms after the first stand in the ✗ graph of the one before. */
 static void lower_arms(lower *lw, choice *c, bool tail, bool want, anf_node **call) {
   const ast *e = c->e;
@@ -160,7 +165,9 @@ static anf_node **arm_values(lower *lw, const choice *c, const arm *a, const wor
   return v;
 }
 
-static anf_node *arm_value(lower *lw, const arm *a) { return a->value ? a->value : anfi_anf_none(lw); }
+static anf_node *arm_value(lower *lw, const arm *a) {
+  return a->value ? a->value : anfi_anf_none(lw);
+}
 
 static bool any_value(const choice *c) {
   for (size_t i = 0; i < c->n; i++)
@@ -204,7 +211,8 @@ static outcome join_in_graph(lower *lw, choice *c) {
   for (size_t i = 0; i < c->n; i++) {
     if (c->arms[i].ended) continue;
     lw->g = c->arms[i].at;
-    anfi_set_result(lw->g, call_graph(lw, c->e, after, all.n, arm_values(lw, c, &c->arms[i], &all)));
+    anfi_set_result(lw->g,
+                    call_graph(lw, c->e, after, all.n, arm_values(lw, c, &c->arms[i], &all)));
   }
   lw->g = after;
   for (size_t k = 0; k < all.n; k++) {
@@ -214,8 +222,8 @@ static outcome join_in_graph(lower *lw, choice *c) {
   return (outcome){false, NULL};
 }
 
-/* An `if` with an arm that leaves. The graph at hand ends in the choice; what follows goes on in the
- * graph that lw->g is then. `last`: nothing follows, and the value counts. */
+/* An `if` with an arm that leaves. The graph at hand ends in the choice; what follows goes on in
+ * the graph that lw->g is then. `last`: nothing follows, and the value counts. */
 static outcome leaving_if(lower *lw, const ast *e, bool last) {
   choice c = {.e = e};
   anf_node *call = NULL;
@@ -276,12 +284,12 @@ anf_node *anfi_anf_and_or(lower *lw, const ast *e) {
 
 typedef struct {
   const ast *e, *body;
-  wordlist vars;           // carried
-  wordlist out;            // of these, wanted after
+  wordlist vars; // carried
+  wordlist out;  // of these, wanted after
   anf_graph *header;
   anf_node *index, *end, *over; // of a for
-  bool returns;            // holds a return: the code after goes on in ↓
-  uint32_t *saved;         // of lw->wanted
+  bool returns;                 // holds a return: the code after goes on in ↓
+  uint32_t *saved;              // of lw->wanted
 } looping;
 
 static bool is_vars_name(const looping *l, const anfi_str *w) {
@@ -294,7 +302,8 @@ static void find_carried(lower *lw, looping *l) {
   anf_node *ignored;
   for (uint32_t i = 0; i < s->n; i++) {
     const anfi_str *w = s->at[i];
-    if (is_vars_name(l, w) || !bound_value(lw, w, &ignored) || !anfi_anf_live(lw, w, l->e->off)) continue;
+    if (is_vars_name(l, w) || !bound_value(lw, w, &ignored) || !anfi_anf_live(lw, w, l->e->off))
+      continue;
     anfi_push(lw->p->a, &l->vars, w);
     if (anfi_anf_live(lw, w, l->e->end)) anfi_push(lw->p->a, &l->out, w);
   }
@@ -320,7 +329,8 @@ static anf_node *start_loop(lower *lw, looping *l, anf_node *from) {
   for (size_t i = 0; i < n; i++) args[k + i] = now[i];
   l->header = anfi_anf_graph(lw, "↵", l->e);
   anf_node *call = call_graph(lw, l->e, l->header, n + k, args);
-  if (from) l->index = named_param(lw, l->header, l->over ? NULL : l->e->kid[0]->u.word, l->e->kid[0]);
+  if (from)
+    l->index = named_param(lw, l->header, l->over ? NULL : l->e->kid[0]->u.word, l->e->kid[0]);
   for (size_t i = 0; i < n; i++) {
     anf_node *q = named_param(lw, l->header, l->vars.at[i], l->e);
     anfi_anf_bind_value(lw, l->vars.at[i], q);
@@ -342,7 +352,8 @@ static void go_round(lower *lw, const looping *l) {
 
 static void leave_round(lower *lw, const looping *l, anf_graph *after) {
   anf_node **v = values_of(lw, l->out.n, l->out.at);
-  anfi_set_result(lw->g, after ? call_graph(lw, l->e, after, l->out.n, v) : pack(lw, l->e, NULL, l->out.n, v));
+  anfi_set_result(lw->g, after ? call_graph(lw, l->e, after, l->out.n, v)
+                               : pack(lw, l->e, NULL, l->out.n, v));
 }
 
 struct jumps {
@@ -400,7 +411,8 @@ static anf_node *for_start(lower *lw, looping *l) {
 }
 
 /* What follows the loop stands in its last graph, or in `after`, whose parameters are the names. */
-static void go_on_after(lower *lw, const looping *l, anf_graph *home, anf_node *call, anf_graph *after) {
+static void go_on_after(lower *lw, const looping *l, anf_graph *home, anf_node *call,
+                        anf_graph *after) {
   anfi_set_result(home, call);
   if (!after) return;
   lw->g = after;
@@ -416,7 +428,8 @@ static void lower_loop(lower *lw, const ast *e) {
   find_carried(lw, &l);
   anf_node *call = start_loop(lw, &l, from);
   bool joins = l.returns && (e->flags & A_BREAKS); // what follows is reached in two ways
-  anf_graph *body = anfi_anf_graph(lw, "↻", l.body), *done = anfi_anf_graph(lw, joins ? "✗" : "↓", e);
+  anf_graph *body = anfi_anf_graph(lw, "↻", l.body),
+            *done = anfi_anf_graph(lw, joins ? "✗" : "↓", e);
   anf_graph *after = joins ? anfi_anf_graph(lw, "↓", e) : NULL;
   lw->g = l.header;
   anf_node *cond = loop_condition(lw, &l);
@@ -445,7 +458,8 @@ static void lower_jump(lower *lw, const ast *s) {
 /* a, b = b, a: item by item, without a tuple. */
 static bool bind_items(lower *lw, const ast *s) {
   const ast *to = s->kid[0], *from = s->kid[1];
-  bool plain = s->n == 2 && !(s->flags & A_EFFECT) && to->kind == A_TUPLE && from->kind == A_TUPLE && to->n == from->n;
+  bool plain = s->n == 2 && !(s->flags & A_EFFECT) && to->kind == A_TUPLE &&
+               from->kind == A_TUPLE && to->n == from->n;
   if (!plain) return false;
   anf_node **v = ANFI_NEW_N(lw->p->a, anf_node *, to->n);
   for (uint32_t i = 0; i < to->n; i++) v[i] = anfi_anf_expr(lw, from->kid[i]);
@@ -462,7 +476,8 @@ static void lower_bind(lower *lw, const ast *s) {
   if (s->n == 3) v = anfi_anf_annotate(lw, s, v, s->kid[2]->u.type);
   anfi_anf_name_node(lw, s->kid[0], v);
   if (s->flags & A_EFFECT) {
-    if (v->graph == lw->g && (v->kind == ANFI_APPLY || v->kind == ANFI_CALL)) anfi_add_effect(lw->g, v);
+    if (v->graph == lw->g && (v->kind == ANFI_APPLY || v->kind == ANFI_CALL))
+      anfi_add_effect(lw->g, v);
     else anfi_fail(lw->cx, anfi_anf_loc(lw, s), ANF_E0204);
   }
   anfi_anf_pattern(lw, s->kid[0], v);

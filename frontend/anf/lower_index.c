@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* x[...] and x.name.
- * A subscript that only a tensor can have becomes Take, Slice and ExpandDims, one a part. Where x may be a
- * tuple too, or where index tensors may meet (whose dims NumPy moves together), one op GetItem carries the
- * whole subscript in its attribute `spec`, and its other inputs are the parts that are not constant:
- *   3 or i      an index: a constant, or the next input
- *   a:b:c       a slice, whose parts are constants, i, or nothing
+ * A subscript that only a tensor can have becomes Take, Slice and ExpandDims, one a part. Where x
+ * may be a tuple too, or where index tensors may meet (whose dims NumPy moves together), one op
+ * GetItem carries the whole subscript in its attribute `spec`, and its other inputs are the parts
+ * that are not constant: 3 or i      an index: a constant, or the next input a:b:c       a slice,
+ * whose parts are constants, i, or nothing
  *   ... and n   the dims that no other part takes; a new axis */
 #include "frontend/anf/anf.h"
 
@@ -12,19 +12,23 @@ typedef enum { P_INDEX, P_SLICE, P_NEW, P_DOTS } kind;
 typedef struct {
   kind kind;
   const ast *e;
-  anf_node *v[3];   // an index, or start, stop, step; NULL: absent
+  anf_node *v[3]; // an index, or start, stop, step; NULL: absent
 } part;
 
 typedef struct {
   part *at;
-  size_t n, dots;   // dots: where `...` stands, or n
-  size_t tensors;   // indices that may be tensors
-  size_t scalars;   // constant integers
-  bool surely;      // x can only be a tensor
+  size_t n, dots; // dots: where `...` stands, or n
+  size_t tensors; // indices that may be tensors
+  size_t scalars; // constant integers
+  bool surely;    // x can only be a tensor
 } subscript;
 
-static bool is_int(const anf_node *n, int64_t *k) { return n->kind == ANFI_VALUE && anfi_value_is_int(n->u.value, k); }
-static bool is_none(const anf_node *n) { return n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_NONE; }
+static bool is_int(const anf_node *n, int64_t *k) {
+  return n->kind == ANFI_VALUE && anfi_value_is_int(n->u.value, k);
+}
+static bool is_none(const anf_node *n) {
+  return n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_NONE;
+}
 
 static bool lower_slice(lower *lw, part *p) {
   p->kind = P_SLICE;
@@ -67,13 +71,15 @@ static bool lower_parts(lower *lw, subscript *s, const ast *index) {
 
 /* ---- one op a part ---- */
 
-/* An op on x with one further input or none, its attributes by name; nodes become attribute inputs. */
+/* An op on x with one further input or none, its attributes by name; nodes become attribute inputs.
+ */
 typedef struct {
   const char *name;
   anf_node *v;
 } attribute;
 
-static anf_node *apply(lower *lw, const ast *e, anfi_opcode op, size_t nin, anf_node *const *in, size_t n, const attribute *a) {
+static anf_node *apply(lower *lw, const ast *e, anfi_opcode op, size_t nin, anf_node *const *in,
+                       size_t n, const attribute *a) {
   const anfi_schema *s = anfi_op_schema(lw->cx, op);
   anf_value **values = ANFI_NEW_N(lw->p->a, anf_value *, s->nattr);
   anf_node **all = ANFI_NEW_N(lw->p->a, anf_node *, nin + s->nattr);
@@ -86,11 +92,14 @@ static anf_node *apply(lower *lw, const ast *e, anfi_opcode op, size_t nin, anf_
   memcpy(all, in, nin * sizeof *in);
   for (uint32_t k = 0; k < s->nattr; k++)
     for (size_t i = 0; i < n; i++)
-      if (values[k] == &anfi_from_node && strcmp(s->attr[k].name->s, a[i].name) == 0) all[nin++] = a[i].v;
+      if (values[k] == &anfi_from_node && strcmp(s->attr[k].name->s, a[i].name) == 0)
+        all[nin++] = a[i].v;
   return anfi_anf_at(lw, anfi_apply(lw->g, op, at, nin, all), e);
 }
 
-static anf_node *number(lower *lw, int64_t k) { return anfi_value(lw->m, anfi_value_new_i64(lw->cx, ANF_INT, k)); }
+static anf_node *number(lower *lw, int64_t k) {
+  return anfi_value(lw->m, anfi_value_new_i64(lw->cx, ANF_INT, k));
+}
 
 static anf_node *one_part(lower *lw, const part *p, anf_node *x, int64_t axis) {
   attribute at[] = {{"axis", NULL}, {"start", p->v[0]}, {"stop", p->v[1]}, {"step", p->v[2]}};
@@ -125,7 +134,8 @@ static void put_number(lower *lw, anf_text *spec, anf_node *v, anf_node **in, si
   else anfi_putc(spec, 'i'), in[(*nin)++] = v;
 }
 
-static void put_spec(lower *lw, const subscript *s, bool comma, anf_text *spec, anf_node **in, size_t *nin) {
+static void put_spec(lower *lw, const subscript *s, bool comma, anf_text *spec, anf_node **in,
+                     size_t *nin) {
   for (size_t i = 0; i < s->n; i++) {
     const part *p = &s->at[i];
     if (i) anfi_putc(spec, ',');

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tokens to tree: modules, functions, statements. Recursive descent, bounded by max_nesting.
- * Recovery: after an error the rest of the statement is skipped, brackets and blocks in it included. */
+ * Recovery: after an error the rest of the statement is skipped, brackets and blocks in it
+ * included. */
 #include "frontend/anf/anf.h"
 
-void anfi_parse_init(parser *p, anf_ctx *cx, anfi_arena *a, const char *file, const char *text, uint32_t len) {
+void anfi_parse_init(parser *p, anf_ctx *cx, anfi_arena *a, const char *file, const char *text,
+                     uint32_t len) {
   *p = (parser){.cx = cx, .a = a};
   anfi_strtab_init(&p->words, a);
   anfi_map_init(&p->last_read, a);
@@ -16,7 +18,9 @@ void anfi_parse_advance(parser *p) {
   anfi_lex_next(&p->lx, &p->t);
 }
 
-anfi_loc anfi_parse_loc(const parser *p, const token *t) { return (anfi_loc){p->lx.file, t->line, t->col}; }
+anfi_loc anfi_parse_loc(const parser *p, const token *t) {
+  return (anfi_loc){p->lx.file, t->line, t->col};
+}
 
 bool anfi_parse_fail(parser *p, const char *what) {
   if (!p->panic && !p->lx.stop)
@@ -34,7 +38,8 @@ bool anfi_parse_expect(parser *p, tok kind, const char *what) {
 
 bool anfi_parse_enter(parser *p) {
   if (p->depth++ < p->cx->max_nesting) return true;
-  if (!p->lx.stop) anfi_fail(p->cx, anfi_parse_loc(p, &p->t), ANF_E0110, (unsigned)p->cx->max_nesting);
+  if (!p->lx.stop)
+    anfi_fail(p->cx, anfi_parse_loc(p, &p->t), ANF_E0110, (unsigned)p->cx->max_nesting);
   p->panic = p->lx.stop = true;
   return false;
 }
@@ -44,18 +49,29 @@ void anfi_parse_leave(parser *p) { p->depth--; }
 bool anfi_parse_close(parser *p, tok kind, const token *open) {
   if (p->t.kind == kind) return anfi_parse_advance(p), true;
   if (p->panic || p->lx.stop) return false;
-  bool cut = p->t.kind == T_EOF || p->t.kind == T_RPAREN || p->t.kind == T_RBRACK || p->t.kind == T_RBRACE;
-  if (!cut) return anfi_parse_fail(p, kind == T_RPAREN ? "',' or ')'" : kind == T_RBRACK ? "',' or ']'" : "',' or '}'");
+  bool cut =
+      p->t.kind == T_EOF || p->t.kind == T_RPAREN || p->t.kind == T_RBRACK || p->t.kind == T_RBRACE;
+  if (!cut)
+    return anfi_parse_fail(p, kind == T_RPAREN   ? "',' or ')'"
+                              : kind == T_RBRACK ? "',' or ']'"
+                                                 : "',' or '}'");
   anfi_fail(p->cx, anfi_parse_loc(p, open), ANF_E0108, p->lx.text[open->off]);
-  anfi_note(p->cx, anfi_parse_loc(p, &p->t), "%s is here instead of '%c'", anfi_tok_name(p->a, &p->lx, &p->t),
-            kind == T_RPAREN ? ')' : kind == T_RBRACK ? ']' : '}');
+  anfi_note(p->cx, anfi_parse_loc(p, &p->t), "%s is here instead of '%c'",
+            anfi_tok_name(p->a, &p->lx, &p->t),
+            kind == T_RPAREN   ? ')'
+            : kind == T_RBRACK ? ']'
+                               : '}');
   p->panic = true;
   return false;
 }
 
 ast *anfi_ast(parser *p, akind kind, const token *t, size_t nkid) {
   ast *e = (ast *)anfi_alloc(p->a, sizeof *e + nkid * sizeof(ast *));
-  *e = (ast){.kind = (uint8_t)kind, .n = (uint32_t)nkid, .line = t->line, .col = t->col, .off = t->off,
+  *e = (ast){.kind = (uint8_t)kind,
+             .n = (uint32_t)nkid,
+             .line = t->line,
+             .col = t->col,
+             .off = t->off,
              .end = t->off + t->len};
   return e;
 }
@@ -162,11 +178,12 @@ static bool parse_params(parser *p, func *f) {
   return anfi_parse_close(p, T_RPAREN, &open);
 }
 
-/* The reads of a function with control flow are kept by name; those of others are needed by nobody but
- * the functions around. */
+/* The reads of a function with control flow are kept by name; those of others are needed by nobody
+ * but the functions around. */
 static void keep_reads(parser *p, const func *f, size_t from) {
   for (size_t i = from; f->has_flow && i < p->reads.n; i++) {
-    uint64_t key = (uint64_t)f->id << 32 | p->reads.at[i] >> 32, *at = anfi_map_at(&p->last_read, key);
+    uint64_t key = (uint64_t)f->id << 32 | p->reads.at[i] >> 32,
+             *at = anfi_map_at(&p->last_read, key);
     if ((p->reads.at[i] & UINT32_MAX) > *at) *at = p->reads.at[i] & UINT32_MAX;
   }
   if (!p->fn) p->reads.n = from;
@@ -263,7 +280,8 @@ static ast *parse_loop_block(parser *p, uint16_t *flags) {
   return b;
 }
 
-static ast *finish_loop(parser *p, akind kind, const token *t, size_t base, size_t assigns, uint16_t flags) {
+static ast *finish_loop(parser *p, akind kind, const token *t, size_t base, size_t assigns,
+                        uint16_t flags) {
   ast *e = anfi_ast_of(p, kind, t, base);
   e->u.assigned = anfi_parse_assigned(p, assigns);
   e->flags |= flags;
@@ -287,7 +305,8 @@ static ast *parse_for(parser *p) {
   size_t base = p->stack.n, assigns = p->assigns.n;
   uint16_t flags = 0;
   anfi_parse_advance(p);
-  if (!anfi_parse_at(p, T_NAME)) return anfi_parse_fail(p, "the name of the loop's variable"), error_node(p);
+  if (!anfi_parse_at(p, T_NAME))
+    return anfi_parse_fail(p, "the name of the loop's variable"), error_node(p);
   ast *name = anfi_ast(p, A_NAME, &p->t, 0);
   name->u.word = p->t.word;
   check_word(p, p->t.word, p->t.quoted, anfi_parse_loc(p, &p->t));
@@ -306,7 +325,8 @@ static ast *parse_for(parser *p) {
 /* ---- statements ---- */
 
 static bool statement_ends(const parser *p) {
-  return p->t.kind == T_EOF || p->t.kind == T_SEMI || p->t.kind == T_RBRACE || anfi_parse_line_ends(p);
+  return p->t.kind == T_EOF || p->t.kind == T_SEMI || p->t.kind == T_RBRACE ||
+         anfi_parse_line_ends(p);
 }
 
 static ast *parse_return(parser *p) {
@@ -320,7 +340,8 @@ static ast *parse_return(parser *p) {
 
 static ast *parse_jump(parser *p, akind kind) {
   token t = p->t;
-  if (!p->loops) anfi_fail(p->cx, anfi_parse_loc(p, &t), ANF_E0117, kind == A_BREAK ? "break" : "continue");
+  if (!p->loops)
+    anfi_fail(p->cx, anfi_parse_loc(p, &t), ANF_E0117, kind == A_BREAK ? "break" : "continue");
   p->exits |= kind == A_BREAK ? A_EXITS | A_BREAKS : A_EXITS;
   anfi_parse_advance(p);
   return anfi_ast(p, kind, &t, 0);
@@ -352,7 +373,8 @@ static ast *parse_bind(parser *p, ast *pattern, const token *t, size_t reads) {
 static ast *parse_aug(parser *p, ast *target, const token *t) {
   if (target->kind != A_NAME) {
     if (target->kind != A_ERROR) to_pattern(p, target);
-    if (target->kind == A_TUPLE) anfi_fail(p->cx, (anfi_loc){p->lx.file, t->line, t->col}, ANF_E0111);
+    if (target->kind == A_TUPLE)
+      anfi_fail(p->cx, (anfi_loc){p->lx.file, t->line, t->col}, ANF_E0111);
   }
   token op = p->t;
   size_t base = p->stack.n;
@@ -374,7 +396,8 @@ static ast *parse_simple(parser *p) {
   if (anfi_parse_at(p, T_ASSIGN) || (anfi_parse_at(p, T_COLON) && !anfi_parse_line_ends(p)))
     return parse_bind(p, e, &t, reads);
   if (anfi_parse_at(p, T_AUG)) return parse_aug(p, e, &t);
-  bool marked = e->kind == A_NAME && e->u.word == p->lx.effect && anfi_parse_at(p, T_NAME) && !p->t.nl;
+  bool marked =
+      e->kind == A_NAME && e->u.word == p->lx.effect && anfi_parse_at(p, T_NAME) && !p->t.nl;
   if (!marked) return e;
   p->has_effects = true;
   token name = p->t;
@@ -410,7 +433,9 @@ static void recover(parser *p) {
   }
 }
 
-static bool ends_by_itself(const ast *e) { return e->kind == A_DEF || e->kind == A_WHILE || e->kind == A_FOR; }
+static bool ends_by_itself(const ast *e) {
+  return e->kind == A_DEF || e->kind == A_WHILE || e->kind == A_FOR;
+}
 
 static void parse_statements(parser *p) {
   for (;;) {

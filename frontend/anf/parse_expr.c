@@ -9,13 +9,24 @@ static int level_of(const token *t) {
   switch (t->kind) {
   case W_or: return L_OR;
   case W_and: return L_AND;
-  case T_LT: case T_LE: case T_GT: case T_GE: case T_EQ: case T_NE: return L_COMPARE;
+  case T_LT:
+  case T_LE:
+  case T_GT:
+  case T_GE:
+  case T_EQ:
+  case T_NE: return L_COMPARE;
   case T_PIPE: return L_PIPE;
   case T_CARET: return L_CARET;
   case T_AMP: return L_AMP;
-  case T_LSHIFT: case T_RSHIFT: return L_SHIFT;
-  case T_PLUS: case T_MINUS: return L_ADD;
-  case T_STAR: case T_SLASH: case T_DSLASH: case T_PERCENT: case T_AT: return L_MUL;
+  case T_LSHIFT:
+  case T_RSHIFT: return L_SHIFT;
+  case T_PLUS:
+  case T_MINUS: return L_ADD;
+  case T_STAR:
+  case T_SLASH:
+  case T_DSLASH:
+  case T_PERCENT:
+  case T_AT: return L_MUL;
   default: return L_NONE;
   }
 }
@@ -27,7 +38,8 @@ static ast *error_at(parser *p, const token *t) { return anfi_ast(p, A_ERROR, t,
 /* ---- brackets ---- */
 
 /* Items up to the closing bracket onto the stack; true in *comma if one ended with a comma. */
-static bool parse_items(parser *p, tok close, const token *open, ast *(*item)(parser *), bool *comma) {
+static bool parse_items(parser *p, tok close, const token *open, ast *(*item)(parser *),
+                        bool *comma) {
   *comma = false;
   if (!anfi_parse_enter(p)) return false;
   uint32_t inside = p->inside++;
@@ -95,7 +107,8 @@ static ast *parse_record(parser *p) {
 }
 
 static ast *slice_part(parser *p) {
-  bool absent = anfi_parse_at(p, T_COLON) || anfi_parse_at(p, T_COMMA) || anfi_parse_at(p, T_RBRACK);
+  bool absent =
+      anfi_parse_at(p, T_COLON) || anfi_parse_at(p, T_COMMA) || anfi_parse_at(p, T_RBRACK);
   return absent ? NULL : anfi_parse_expr(p);
 }
 
@@ -107,7 +120,8 @@ static ast *parse_subscript(parser *p) {
     return anfi_ast(p, A_ELLIPSIS, &t, 0);
   }
   ast *from = slice_part(p);
-  if (!anfi_parse_at(p, T_COLON)) return from ? from : (anfi_parse_fail(p, "an index"), error_at(p, &t));
+  if (!anfi_parse_at(p, T_COLON))
+    return from ? from : (anfi_parse_fail(p, "an index"), error_at(p, &t));
   ast *s = anfi_ast(p, A_SLICE, &t, 3);
   s->kid[0] = from;
   anfi_parse_advance(p);
@@ -272,7 +286,8 @@ static ast *parse_postfix(parser *p) {
   while (!anfi_parse_line_ends(p) && !p->panic) {
     ast *next = NULL;
     if (anfi_parse_at(p, T_LPAREN)) next = parse_brackets(p, A_CALL, T_RPAREN, parse_argument);
-    else if (anfi_parse_at(p, T_LBRACK)) next = parse_brackets(p, A_INDEX, T_RBRACK, parse_subscript);
+    else if (anfi_parse_at(p, T_LBRACK))
+      next = parse_brackets(p, A_INDEX, T_RBRACK, parse_subscript);
     else if (anfi_parse_at(p, T_DOT)) next = parse_field(p);
     else break;
     if (p->stack.n == base) anfi_parse_keep(p, e);
@@ -377,8 +392,8 @@ ast *anfi_parse_exprs(parser *p) {
   anfi_parse_keep(p, e);
   while (anfi_parse_at(p, T_COMMA) && !p->panic) {
     anfi_parse_advance(p);
-    bool ends = anfi_parse_at(p, T_ASSIGN) || anfi_parse_at(p, T_SEMI) || anfi_parse_at(p, T_RBRACE) ||
-                anfi_parse_at(p, T_EOF);
+    bool ends = anfi_parse_at(p, T_ASSIGN) || anfi_parse_at(p, T_SEMI) ||
+                anfi_parse_at(p, T_RBRACE) || anfi_parse_at(p, T_EOF);
     if (ends) break; // a trailing comma
     anfi_parse_keep(p, anfi_parse_expr(p));
   }

@@ -7,7 +7,8 @@ typedef ANFI_VEC(const anf_type *) types;
 static bool parse_dim(parser *p, int64_t *out) {
   token t = p->t;
   if (t.kind == T_QUESTION) *out = ANF_DIM_UNKNOWN;
-  else if (t.kind == T_NAME) *out = anfi_dim_symbol(p->cx, anfi_intern(&p->cx->strings, t.word->s, t.word->len));
+  else if (t.kind == T_NAME)
+    *out = anfi_dim_symbol(p->cx, anfi_intern(&p->cx->strings, t.word->s, t.word->len));
   else if (t.kind == T_INT) {
     int64_t v = 0;
     for (uint32_t i = 0; i < t.len; i++) {
@@ -117,14 +118,18 @@ static const anf_type *parse_record(parser *p) {
     anfi_parse_advance(p);
   }
   p->inside--;
-  return anfi_parse_close(p, T_RBRACE, &open) ? anfi_type_record(p->cx, ts.n, names.at, ts.at) : NULL;
+  return anfi_parse_close(p, T_RBRACE, &open) ? anfi_type_record(p->cx, ts.n, names.at, ts.at)
+                                              : NULL;
 }
 
 static const anf_type *parse_named(parser *p) {
   static const struct {
     const char *name;
     anf_type_kind kind;
-  } simple[] = {{"none", ANF_TYPE_NONE}, {"str", ANF_TYPE_STRING}, {"type", ANF_TYPE_TYPE}, {"any", ANF_TYPE_ANY}};
+  } simple[] = {{"none", ANF_TYPE_NONE},
+                {"str", ANF_TYPE_STRING},
+                {"type", ANF_TYPE_TYPE},
+                {"any", ANF_TYPE_ANY}};
   token t = p->t;
   anf_dtype d;
   if (anfi_word_dtype(t.word, &d)) return parse_tensor(p, d);
@@ -132,7 +137,8 @@ static const anf_type *parse_named(parser *p) {
     if (strcmp(t.word->s, simple[i].name) == 0)
       return anfi_parse_advance(p), anfi_type_simple(p->cx, simple[i].kind);
   anfi_fail(p->cx, anfi_parse_loc(p, &t), ANF_E0120, t.word->s);
-  anfi_hint(p->cx, "types are f32, f32[2, B], (i64, f32), {w: f32}, fn(f32) -> f32, none, str, type, any");
+  anfi_hint(p->cx,
+            "types are f32, f32[2, B], (i64, f32), {w: f32}, fn(f32) -> f32, none, str, type, any");
   p->panic = true;
   return NULL;
 }

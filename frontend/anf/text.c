@@ -44,7 +44,8 @@ static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *
   return m;
 }
 
-anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d, anf_module **out) {
+anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
+                       anf_module **out) {
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = parse(cx, text, len, file);
@@ -53,7 +54,8 @@ anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *fi
   return st;
 }
 
-anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *d, anf_module **out) {
+anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *d,
+                     anf_module **out) {
   return anf_parse_n(cx, text, strlen(text), file, d, out);
 }
 

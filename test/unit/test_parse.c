@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading programs: every error of the text with its place, limits, the graphs that come out, single
- * values and types. Values of programs are in golden/lang. */
+/* Reading programs: every error of the text with its place, limits, the graphs that come out,
+ * single values and types. Values of programs are in golden/lang. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -108,6 +108,7 @@ static const bad bads[] = {
   {"E0139", 1, 19, "def f(x) { x[..., ...] }"},
   {"E0140", 1, 13, "def g(x) { x[] }"},
   {"E0201", 1, 12, "def f(x) { Conv2d(x) }"},
+  {"E0204", 1, 19, "def f(x) { effect y = x; y }"},
   {"E0202", 1, 16, "def g(x) { Relu(x, x) }"},
   {"E0203", 1, 19, "def h(x) { Sum(x, axs=1) }"},
   {"E0205", 1, 19, "def i(x) { Sum(x, keepdims=3) }"},
@@ -119,7 +120,8 @@ static bool check_bad(const bad *b) {
   anf_diag_clear(d);
   anf_status st = anf_parse(cx, b->text, "t.anf", d, &m);
   const anf_diag_item *it = anf_diag_at(d, 0);
-  bool good = st != ANF_OK && !m && it && strcmp(it->code, b->code) == 0 && it->line == b->line && it->col == b->col;
+  bool good = st != ANF_OK && !m && it && strcmp(it->code, b->code) == 0 && it->line == b->line &&
+              it->col == b->col;
   if (!good) {
     print_error("%s\nexpected %s at %u:%u, got:\n", b->text, b->code, b->line, b->col);
     anf_diag_print(d, stderr, false);
@@ -150,7 +152,8 @@ static void hints(void **state) {
   (void)state;
   anf_module *m = NULL;
   anf_diag_clear(d);
-  anf_parse(cx, "def f(value) { valeu }\ndef g(x) { Conv2d(x) }\ndef h(x) { Sum(x, axs=1) }", "t.anf", d, &m);
+  anf_parse(cx, "def f(value) { valeu }\ndef g(x) { Conv2d(x) }\ndef h(x) { Sum(x, axs=1) }",
+            "t.anf", d, &m);
   assert_string_equal(anf_diag_at(d, 0)->hint, "did you mean 'value'?");
   assert_string_equal(anf_diag_at(d, 1)->hint, "did you mean 'Conv2D'?");
   assert_string_equal(anf_diag_at(d, 2)->hint, "did you mean 'axis'?");
@@ -184,9 +187,11 @@ static anf_status parse_status(char *text, const char *code) {
 
 static void nesting_is_limited(void **state) {
   (void)state;
-  static const char *const openers[] = {"(", "[", "{a=", "f(", "x[", "-", "not ", "if x {", "fn (x) {"};
+  static const char *const openers[] = {"(", "[",    "{a=",    "f(",      "x[",
+                                        "-", "not ", "if x {", "fn (x) {"};
   for (size_t i = 0; i < sizeof openers / sizeof openers[0]; i++)
-    assert_int_equal(parse_status(repeat("def f(x) { ", openers[i], 1000000, ""), "E0110"), ANF_LIMIT);
+    assert_int_equal(parse_status(repeat("def f(x) { ", openers[i], 1000000, ""), "E0110"),
+                     ANF_LIMIT);
   assert_int_equal(parse_status(repeat("def f(x: ", "(", 1000000, ""), "E0110"), ANF_LIMIT);
   assert_int_equal(parse_status(repeat("", "def f(x) {", 1000000, ""), "E0110"), ANF_LIMIT);
 }
@@ -198,9 +203,12 @@ static void chains_are_not_nesting(void **state) {
   assert_int_equal(parse_status(repeat("def f(x) { x", " and x", 20000, " }"), NULL), ANF_OK);
   assert_int_equal(parse_status(repeat("def f(x) { x", " < x", 20000, " }"), NULL), ANF_OK);
   assert_int_equal(parse_status(repeat("def f(x) { x", "(1)", 100000, " }"), NULL), ANF_OK);
-  assert_int_equal(parse_status(repeat("def f(x) { ", "if x == 1 { 2 } else ", 20000, "{ 3 } }"), NULL), ANF_OK);
-  assert_int_equal(parse_status(repeat("def f(x) {\n", "if x == 1 { return 2 }\n", 20000, "3 }"), NULL), ANF_OK);
-  assert_int_equal(parse_status(repeat("def f(x) {\n", "while x < 1 { x += 1 }\n", 20000, "3 }"), NULL), ANF_OK);
+  assert_int_equal(
+      parse_status(repeat("def f(x) { ", "if x == 1 { 2 } else ", 20000, "{ 3 } }"), NULL), ANF_OK);
+  assert_int_equal(
+      parse_status(repeat("def f(x) {\n", "if x == 1 { return 2 }\n", 20000, "3 }"), NULL), ANF_OK);
+  assert_int_equal(
+      parse_status(repeat("def f(x) {\n", "while x < 1 { x += 1 }\n", 20000, "3 }"), NULL), ANF_OK);
 }
 
 /* ---- graphs ---- */
@@ -208,8 +216,11 @@ static void chains_are_not_nesting(void **state) {
 static void graphs_of_a_loop(void **state) {
   (void)state;
   anf_module *m = NULL;
-  assert_int_equal(anf_parse(cx, "def pow(x: f32, n: i64) -> f32 {\n  acc = 1.0\n  while n > 0 { acc = acc * x; n = n - 1 }\n  acc\n}",
-                             "pow.anf", d, &m), ANF_OK);
+  assert_int_equal(anf_parse(cx,
+                             "def pow(x: f32, n: i64) -> f32 {\n  acc = 1.0\n  while n > 0 { acc = "
+                             "acc * x; n = n - 1 }\n  acc\n}",
+                             "pow.anf", d, &m),
+                   ANF_OK);
   anf_graph *pow = anf_module_find(m, "pow"), *head = anf_module_find(m, "↵pow");
   assert_non_null(anf_module_find(m, "↻pow"));
   assert_non_null(anf_module_find(m, "↓pow"));
@@ -260,10 +271,20 @@ static void values_from_text(void **state) {
   (void)state;
   static const struct {
     const char *text, *print;
-  } good[] = {{"3", "3"},           {" -2.5 ", "-2.5"},       {"true", "true"},       {"None", "None"},
-              {"(1, 2.0)", "(1, 2.0)"}, {"(7,)", "(7,)"},     {"[[1, 2], [3, 4]]", "[[1, 2], [3, 4]]"},
-              {"\"a b\"", "\"a b\""}, {"f32[2]([1, 2])", "[1.0, 2.0]"}, {"{w = 1}", "{w = 1}"}, {"nan", "nan"},
-              {"-9223372036854775808", "-9223372036854775808"}, {"f32[2, 3]", "f32[2, 3]"}, {"(1,\n 2)", "(1, 2)"}};
+  } good[] = {{"3", "3"},
+              {" -2.5 ", "-2.5"},
+              {"true", "true"},
+              {"None", "None"},
+              {"(1, 2.0)", "(1, 2.0)"},
+              {"(7,)", "(7,)"},
+              {"[[1, 2], [3, 4]]", "[[1, 2], [3, 4]]"},
+              {"\"a b\"", "\"a b\""},
+              {"f32[2]([1, 2])", "[1.0, 2.0]"},
+              {"{w = 1}", "{w = 1}"},
+              {"nan", "nan"},
+              {"-9223372036854775808", "-9223372036854775808"},
+              {"f32[2, 3]", "f32[2, 3]"},
+              {"(1,\n 2)", "(1, 2)"}};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
     anf_value *v = NULL;
     anf_text out = {cx, NULL, 0, 0};
@@ -277,8 +298,9 @@ static void values_from_text(void **state) {
 
 static void no_values(void **state) {
   (void)state;
-  static const bad bad_values[] = {{"E0143", 1, 3, "1 + 2"}, {"E0107", 1, 1, ""}, {"E0107", 1, 3, "1 2"},
-                                   {"E0114", 1, 1, "x"}, {"E0108", 1, 1, "(1, 2"}, {"E0143", 1, 1, "fn (x) { x }"}};
+  static const bad bad_values[] = {{"E0143", 1, 3, "1 + 2"}, {"E0107", 1, 1, ""},
+                                   {"E0107", 1, 3, "1 2"},   {"E0114", 1, 1, "x"},
+                                   {"E0108", 1, 1, "(1, 2"}, {"E0143", 1, 1, "fn (x) { x }"}};
   for (size_t i = 0; i < sizeof bad_values / sizeof bad_values[0]; i++) {
     anf_value *v = NULL;
     anf_diag_clear(d);
@@ -290,8 +312,19 @@ static void no_values(void **state) {
 
 static void types_from_text(void **state) {
   (void)state;
-  static const char *const good[] = {"f32", "f32[2, B, ?]", "(i64, f32)", "(f32,)", "()", "{w: f32[3], b: none}", "fn(f32, str) -> (i64, any)",
-                                     "type", "key", "int", "float", "fn() -> fn() -> bool", "i8[0]"};
+  static const char *const good[] = {"f32",
+                                     "f32[2, B, ?]",
+                                     "(i64, f32)",
+                                     "(f32,)",
+                                     "()",
+                                     "{w: f32[3], b: none}",
+                                     "fn(f32, str) -> (i64, any)",
+                                     "type",
+                                     "key",
+                                     "int",
+                                     "float",
+                                     "fn() -> fn() -> bool",
+                                     "i8[0]"};
   for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {
     const anf_type *t = NULL;
     anf_text out = {cx, NULL, 0, 0};
@@ -341,7 +374,8 @@ static void text_is_limited(void **state) {
 static const char wide[] =
     "def f(x: f32[2, B], n) -> any {\n"
     "  (a, b) = (x, {w = n, v = 2})\n  s = 0\n"
-    "  for i in 0..n { if i == 3 { continue }; while s > i { s -= 1; if s == 7 { return b.w } }; s += i }\n"
+    "  for i in 0..n { if i == 3 { continue }; while s > i { s -= 1; if s == 7 { return b.w } }; s "
+    "+= i }\n"
     "  def g(y) { h(y, [s, y]) }\n  def h(y, z) { z[1] + y }\n"
     "  print(\"text\", g(1)); c = if s > 1 and n < 2 < s { f32[2]([1, 2]) } else { x[0, 1:] }\n"
     "  Sum(c, axis=(0,)) + partial(Sum, axis=0)([1.0, 2.0]) + switch(n, (Neg, Abs))(x.T)\n}\n";
@@ -361,8 +395,11 @@ static anf_status parse_bad(anf_ctx *c, void *user) {
   (void)user;
   anf_module *m = NULL;
   anf_diag *list = anf_diag_new(c);
-  anf_status st = list ? anf_parse(c, "def f(x) { y = (x; z }\ndef g() { h(x }", "bad.anf", list, &m) : ANF_NOMEM;
-  if (st == ANF_INVALID && anf_diag_count(list) < 3) st = ANF_NOMEM; // an error could not be written down
+  anf_status st = list
+                      ? anf_parse(c, "def f(x) { y = (x; z }\ndef g() { h(x }", "bad.anf", list, &m)
+                      : ANF_NOMEM;
+  if (st == ANF_INVALID && anf_diag_count(list) < 3)
+    st = ANF_NOMEM; // an error could not be written down
   anf_diag_free(list);
   return st == ANF_INVALID ? ANF_OK : st;
 }
@@ -375,13 +412,20 @@ static void faults(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(errors_have_code_and_place), cmocka_unit_test(errors_go_on),
-      cmocka_unit_test(hints),                      cmocka_unit_test(nesting_is_limited),
-      cmocka_unit_test(chains_are_not_nesting),     cmocka_unit_test(graphs_of_a_loop),
-      cmocka_unit_test(marks_do_not_grow),          cmocka_unit_test(source_lines_outlive_parsing),
-      cmocka_unit_test(values_from_text),           cmocka_unit_test(no_values),
-      cmocka_unit_test(types_from_text),            cmocka_unit_test(files_by_ending),
-      cmocka_unit_test(text_is_limited),            cmocka_unit_test(faults),
+      cmocka_unit_test(errors_have_code_and_place),
+      cmocka_unit_test(errors_go_on),
+      cmocka_unit_test(hints),
+      cmocka_unit_test(nesting_is_limited),
+      cmocka_unit_test(chains_are_not_nesting),
+      cmocka_unit_test(graphs_of_a_loop),
+      cmocka_unit_test(marks_do_not_grow),
+      cmocka_unit_test(source_lines_outlive_parsing),
+      cmocka_unit_test(values_from_text),
+      cmocka_unit_test(no_values),
+      cmocka_unit_test(types_from_text),
+      cmocka_unit_test(files_by_ending),
+      cmocka_unit_test(text_is_limited),
+      cmocka_unit_test(faults),
   };
   return cmocka_run_group_tests(tests, setup, teardown);
 }
