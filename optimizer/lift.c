@@ -12,13 +12,16 @@ typedef struct {
   anfi_arena *scratch;
   anfi_map lifted; // (graph id, node id) -> the graph's parameter for that node
   anfi_map moved;  // node id -> the call that took its place
+  anfi_map was;    // id of such a call -> the node that it was, which captures are known by
 } lifting;
 
 static uint64_t pair(const anf_graph *g, const anf_node *n) { return (uint64_t)g->id << 32 | n->id; }
 
 /* The captured node as graph g sees it. */
 static anf_node *seen_from(const lifting *l, const anf_graph *g, anf_node *n) {
-  const uint64_t *p = n->graph == g ? anfi_map_find(&l->moved, n->id) : anfi_map_find(&l->lifted, pair(g, n));
+  const uint64_t *old = anfi_map_find(&l->was, n->id), *p = NULL;
+  if (n->graph == g) p = anfi_map_find(&l->moved, n->id);
+  else p = anfi_map_find(&l->lifted, pair(g, old ? (const anf_node *)(uintptr_t)*old : n));
   return p ? (anf_node *)(uintptr_t)*p : n;
 }
 
@@ -70,6 +73,7 @@ static void replace_call(lifting *l, anf_node *n) {
   call->debug = n->debug;
   call->type = n->type;
   *anfi_map_at(&l->moved, n->id) = anfi_key(call);
+  *anfi_map_at(&l->was, call->id) = anfi_key(n);
   anfi_substitute(n, call);
 }
 
@@ -88,9 +92,11 @@ static void fix_result(lifting *l, anf_graph *g) {
 
 bool anfi_opt_lift(anfi_pass *p) {
   anf_module *m = p->m;
+  anfi_sweep(m); // what nothing needs is not lifted, so it must not be there
   lifting l = {.m = m, .an = anfi_analyse(m), .scratch = anfi_scratch(m->cx)};
   anfi_map_init(&l.lifted, l.scratch);
   anfi_map_init(&l.moved, l.scratch);
+  anfi_map_init(&l.was, l.scratch);
   size_t ngraph = m->graphs.n;
   for (size_t i = 0; i < ngraph; i++)
     if (m->graphs.at[i]) add_params(&l, m->graphs.at[i]);

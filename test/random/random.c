@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* random [--programs N] [--seed S] [--size N] [--show SEED]
+ * Random programs: what the interpreter gives before optimisation it must give after, for every pass
+ * alone and for whole pipelines, with the module verified after each pass. Speaks TAP, one line a
+ * pipeline; a failure prints the seed and the program. */
+#include "generate.h"
+
+#include "anfora/anfora.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const pipelines[] = {
+    "lift", "first_order", "first_order cse", "first_order fold", "first_order simplify", "first_order inline",
+    "first_order scalarise", "first_order need", "first_order branch", "first_order loop", "first_order dce",
+    "first_order clean", "standard", "first_order loop clean lift specialise clean"};
+enum { PIPELINES = sizeof pipelines / sizeof *pipelines, INPUTS = 2 };
+
+typedef struct {
+  anf_ctx *cx;
+  anf_diag *d;
+  anf_value *arg[INPUTS][6];
+  size_t ran, failing, failed[PIPELINES];
+} bench;
+
+static void make_inputs(bench *b) {
+  static const float data[INPUTS][5] = {{1.5f, -2.0f, 0.5f, -1.25f, 3.0f}, {0.0f, -0.0f, 1e20f, -3.0f, 0.1f}};
+  int64_t three = 3;
+  for (int i = 0; i < INPUTS; i++) {
+    b->arg[i][0] = anf_value_i64(b->cx, i ? -4 : 5);
+    b->arg[i][1] = anf_value_i64(b->cx, i ? 1000000007 : 2);
+    b->arg[i][2] = anf_value_f32(b->cx, data[i][0]);
+    b->arg[i][3] = anf_value_f32(b->cx, data[i][1]);
+    b->arg[i][4] = anf_value_bool(b->cx, i == 0);
+    b->arg[i][5] = anf_value_tensor(b->cx, ANF_F32, 1, &three, data[i] + 2);
+  }
+}
+
+static anf_status run(bench *b, anf_module *m, int input, anf_value **out) {
+  anf_run_opts o = {.size = sizeof o, .max_steps = 2000000, .max_depth = 100000};
+  *out = NULL;
+  return anf_run(anf_module_find(m, "main"), 6, b->arg[input], &o, b->d, out);
+}
+
+/* As anf_value_same, but any NaN is as good as another. */
+static bool same(const anf_value *a, const anf_value *b) {
+  if (anf_value_get_kind(a) != anf_value_get_kind(b)) return false;
+  if (anf_value_get_kind(a) == ANF_VALUE_TUPLE) {
+    if (anf_value_count(a) != anf_value_count(b)) return false;
+    for (size_t i = 0; i < anf_value_count(a); i++)
+      if (!same(anf_value_at(a, i), anf_value_at(b, i))) return false;
+    return true;
+  }
+  if (anf_value_same(a, b)) return true;
+  if (anf_value_get_kind(a) != ANF_VALUE_TENSOR || anf_value_dtype(a) != anf_value_dtype(b)) return false;
+  if (anf_value_dtype(a) != ANF_F32 || anf_value_elements(a) != anf_value_elements(b)) return false;
+  const float *x = (const float *)anf_value_data(a), *y = (const float *)anf_value_data(b);
+  for (size_t i = 0; i < anf_value_elements(a); i++)
+    if (memcmp(&x[i], &y[i], sizeof *x) != 0 && !(x[i] != x[i] && y[i] != y[i])) return false;
+  return true;
+}
+
+static void complain(bench *b, uint64_t seed, int p, const char *what, const char *text) {
+  if (!b->failed[p]++) {
+    printf("# seed %llu, pipeline '%s': %s\n", (unsigned long long)seed, pipelines[p], what);
+    for (size_t i = 0; i < anf_diag_count(b->d); i++) printf("# %s %s\n", anf_diag_at(b->d, i)->code, anf_diag_at(b->d, i)->message);
+    for (const char *s = text; *s;) {
+      const char *end = strchr(s, '\n');
+      printf("#   %.*s\n", (int)(end - s), s);
+      s = end + 1;
+    }
+  }
+}
+
+static void try_pipeline(bench *b, uint64_t seed, int p, const char *text, anf_value *const *want) {
+  anf_opt_opts o = {.size = sizeof o, .verify_each = true};
+  anf_module *m = NULL;
+  anf_diag_clear(b->d);
+  if (anf_parse(b->cx, text, "random.anf", b->d, &m) != ANF_OK) return;
+  anf_status st = anf_optimise(m, pipelines[p], &o, b->d);
+  if (st == ANF_UNSUPPORTED || st == ANF_LIMIT) b->failing++; // closures without bound: said, and not compiled
+  else if (st != ANF_OK) complain(b, seed, p, anf_status_name(st), text);
+  for (int i = 0; st == ANF_OK && i < INPUTS; i++) {
+    anf_value *got = NULL;
+    if (!want[i]) continue;
+    if (run(b, m, i, &got) != ANF_OK) complain(b, seed, p, "it does not run any more", text);
+    else if (!same(want[i], got)) complain(b, seed, p, "another value", text);
+    anf_value_release(got);
+  }
+  anf_module_free(m);
+}
+
+static void try_program(bench *b, uint64_t seed, size_t size) {
+  char *text = generate_program(seed, size);
+  anf_module *m = NULL;
+  anf_value *want[INPUTS] = {0};
+  anf_diag_clear(b->d);
+  if (anf_parse(b->cx, text, "random.anf", b->d, &m) != ANF_OK) complain(b, seed, 0, "it does not parse", text);
+  for (int i = 0; m && i < INPUTS; i++)
+    if (run(b, m, i, &want[i]) == ANF_OK) b->ran++;
+  anf_module_free(m);
+  for (int p = 0; m && p < PIPELINES; p++) try_pipeline(b, seed, p, text, want);
+  for (int i = 0; i < INPUTS; i++) anf_value_release(want[i]);
+  free(text);
+}
+
+int main(int argc, char **argv) {
+  uint64_t seed = 1;
+  size_t programs = 300, size = 40;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    uint64_t v = strtoull(argv[i + 1], NULL, 10);
+    if (strcmp(argv[i], "--programs") == 0) programs = (size_t)v;
+    else if (strcmp(argv[i], "--seed") == 0) seed = v;
+    else if (strcmp(argv[i], "--size") == 0) size = (size_t)v;
+    else if (strcmp(argv[i], "--show") == 0) {
+      char *text = generate_program(v, size);
+      fputs(text, stdout);
+      free(text);
+      return 0;
+    }
+  }
+  bench b = {.cx = anf_ctx_new(NULL)};
+  b.d = anf_diag_new(b.cx);
+  make_inputs(&b);
+  for (size_t i = 0; i < programs; i++) try_program(&b, seed + i, size);
+  printf("1..%d\n", PIPELINES + 1);
+  for (int p = 0; p < PIPELINES; p++)
+    printf("%s %d - %zu random programs: %s\n", b.failed[p] ? "not ok" : "ok", p + 1, programs, pipelines[p]);
+  /* A generator of programs that mostly fail would test nothing. */
+  bool useful = b.ran * 10 >= programs * INPUTS * 8 && b.failing * 10 <= programs * PIPELINES * 2;
+  printf("%s %d - most programs run (%zu of %zu) and compile (all but %zu of %zu)\n", useful ? "ok" : "not ok",
+         PIPELINES + 1, b.ran, programs * INPUTS, b.failing, programs * PIPELINES);
+  for (int i = 0; i < INPUTS; i++)
+    for (int k = 0; k < 6; k++) anf_value_release(b.arg[i][k]);
+  anf_diag_free(b.d);
+  anf_ctx_free(b.cx);
+  return !useful;
+}
