@@ -65,7 +65,10 @@ static const char ops_head[] =
     "- Sums and other reductions of floats take elements in row-major order, accumulate in f64 and "
     "round once.\n"
     "- NaN, infinities, signed zeros and tensors without elements behave as in NumPy 2.\n"
-    "- An index outside its dim is an error, a negative one counts from the end; slices clamp.\n";
+    "- An index outside its dim is an error, a negative one counts from the end; slices clamp.\n\n"
+    "The column NumPy is the expression that tests compare with; names without `np.` in it are "
+    "functions of\n"
+    "`test/ops/reference.py`.\n";
 
 void anfi_put_ops_markdown(anf_text *o, anf_ctx *cx) {
   const char *family = "";
