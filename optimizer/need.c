@@ -180,12 +180,12 @@ static bool *kept_params(needs *w, const anfi_group *g) {
 
 static void drop_params(const anfi_group *g, const bool *keep) {
   for (size_t k = 0; k < g->graphs.n; k++)
-    for (size_t i = g->graphs.at[k]->params.n; i-- > 0;)
+    for (size_t i = g->graphs.at[k]->params.n; !g->graphs.at[k]->removed && i-- > 0;)
       if (!keep[i]) anfi_remove_param(g->graphs.at[k], i);
 }
 
-/* First all calls and results, then the nodes that this makes dead, then the parameters they used. */
-static void rewrite(needs *w, anfi_pass *p) {
+/* First all calls and results, then what this makes dead, then the parameters that it used. */
+static bool rewrite(needs *w, anfi_pass *p) {
   bool **keep = ANFI_NEW_N(w->a, bool *, w->gs.n), *shrinks = ANFI_NEW_N(w->a, bool, w->gs.n);
   for (uint32_t k = 0; k < w->gs.n; k++) {
     keep[k] = kept_params(w, &w->gs.at[k]);
@@ -198,9 +198,10 @@ static void rewrite(needs *w, anfi_pass *p) {
     for (size_t j = 0; (keep[k] || items) && j < g->calls.n; j++) rewrite_call(w, g, g->calls.at[j], keep[k], items);
     for (size_t j = 0; items && j < g->graphs.n; j++) shrink_result(w, g->result_class, g->graphs.at[j]);
   }
-  anfi_sweep(w->m);
+  if (!anfi_opt_dce(p)) return false;
   for (uint32_t k = 0; k < w->gs.n; k++)
     if (keep[k]) drop_params(&w->gs.at[k], keep[k]);
+  return true;
 }
 
 bool anfi_opt_need(anfi_pass *p) {
@@ -216,6 +217,5 @@ bool anfi_opt_need(anfi_pass *p) {
     if (n->kind == ANFI_PARAM) want_param(&w, n);
     else want_inputs_of(&w, n);
   }
-  rewrite(&w, p);
-  return true;
+  return rewrite(&w, p);
 }
