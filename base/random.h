@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Counter-based random numbers: pure functions of a key and an index, the same in the interpreter, in
- * compiled code and on any number of threads. docs/random.md defines them bit for bit. */
+/* Counter-based random numbers: pure functions of a key and an index, the same in the interpreter,
+ * in compiled code and on any number of threads. docs/random.md defines them bit for bit. */
 #ifndef ANFI_RANDOM_H
 #define ANFI_RANDOM_H
 

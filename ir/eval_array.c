@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Whole tensors as arrays of one wide type: double for reals, uint64_t for integers and bools (so that
- * sums wrap), double complex. Kernels compute in these and round once when they store. */
+/* Whole tensors as arrays of one wide type: double for reals, uint64_t for integers and bools (so
+ * that sums wrap), double complex. Kernels compute in these and round once when they store. */
 #include "ir/op.h"
 
 double *anfi_load_f64(anfi_arena *a, const anf_value *v) {

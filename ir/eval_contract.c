@@ -18,7 +18,8 @@ static void add_row_int(size_t n, uint64_t x, const uint64_t *restrict b, uint64
   for (size_t j = 0; j < n; j++) c[j] += x * b[j];
 }
 
-static void gemm_int(size_t m, size_t n, size_t k, const uint64_t *a, const uint64_t *b, uint64_t *c) {
+static void gemm_int(size_t m, size_t n, size_t k, const uint64_t *a, const uint64_t *b,
+                     uint64_t *c) {
   for (size_t i = 0; i < m; i++, c += n)
     for (size_t p = 0; p < k; p++) add_row_int(n, a[i * k + p], b + p * n, c);
 }
@@ -28,16 +29,22 @@ static void mul_complex(const double *x, const double *y, double *sum) {
   sum[1] += x[0] * y[1] + x[1] * y[0];
 }
 
-static void gemm_complex(size_t m, size_t n, size_t k, const double *a, const double *b, double *c) {
+static void gemm_complex(size_t m, size_t n, size_t k, const double *a, const double *b,
+                         double *c) {
   for (size_t i = 0; i < m; i++)
     for (size_t p = 0; p < k; p++)
-      for (size_t j = 0; j < n; j++) mul_complex(a + 2 * (i * k + p), b + 2 * (p * n + j), c + 2 * (i * n + j));
+      for (size_t j = 0; j < n; j++)
+        mul_complex(a + 2 * (i * k + p), b + 2 * (p * n + j), c + 2 * (i * n + j));
 }
 
 static void gemm(anfi_wide w, size_t m, size_t n, size_t k, const void *a, const void *b, void *c) {
   switch (w) {
-  case ANFI_WIDE_INT: gemm_int(m, n, k, (const uint64_t *)a, (const uint64_t *)b, (uint64_t *)c); break;
-  case ANFI_WIDE_COMPLEX: gemm_complex(m, n, k, (const double *)a, (const double *)b, (double *)c); break;
+  case ANFI_WIDE_INT:
+    gemm_int(m, n, k, (const uint64_t *)a, (const uint64_t *)b, (uint64_t *)c);
+    break;
+  case ANFI_WIDE_COMPLEX:
+    gemm_complex(m, n, k, (const double *)a, (const double *)b, (double *)c);
+    break;
   default: gemm_real(m, n, k, (const double *)a, (const double *)b, (double *)c); break;
   }
 }
@@ -45,7 +52,8 @@ static void gemm(anfi_wide w, size_t m, size_t n, size_t k, const void *a, const
 static size_t wide_bytes(anfi_wide w) { return w == ANFI_WIDE_COMPLEX ? 16 : 8; }
 
 /* All matrices [rows, cols] of `from`, transposed. */
-static void *transposed(anfi_arena *a, const void *from, size_t total, size_t rows, size_t cols, size_t bytes) {
+static void *transposed(anfi_arena *a, const void *from, size_t total, size_t rows, size_t cols,
+                        size_t bytes) {
   char *to = (char *)anfi_alloc(a, total * bytes + 1);
   const char *s = (const char *)from;
   for (size_t at = 0, per = rows * cols; per && at < total; at += per)
@@ -95,11 +103,14 @@ bool anfi_eval_matmul(anfi_eval *q) {
   anfi_wide w = anfi_wide_of((anf_dtype)q->type->dtype);
   matrices a = matrices_of(q, 0, anfi_attr_bool(q->attr[0]), w);
   matrices b = matrices_of(q, 1, anfi_attr_bool(q->attr[1]), w);
-  size_t bytes = wide_bytes(w), per = a.rows * b.cols, nbatch = a.nbatch > b.nbatch ? a.nbatch : b.nbatch;
-  char *c = ANFI_NEW_N(q->scratch, char, q->out->n * bytes + 1);
+  size_t bytes = wide_bytes(w), per = a.rows * b.cols,
+         nbatch = a.nbatch > b.nbatch ? a.nbatch : b.nbatch;
+  char *c = ANFI_NEW_N(q->scratch, char, q->out->n *bytes + 1);
   for (size_t i = 0; per && i < q->out->n / per; i++)
-    gemm(w, a.rows, b.cols, a.cols, a.data + batch_at(&a, i, nbatch, q->type->dims) * a.rows * a.cols * bytes,
-         b.data + batch_at(&b, i, nbatch, q->type->dims) * b.rows * b.cols * bytes, c + i * per * bytes);
+    gemm(w, a.rows, b.cols, a.cols,
+         a.data + batch_at(&a, i, nbatch, q->type->dims) * a.rows * a.cols * bytes,
+         b.data + batch_at(&b, i, nbatch, q->type->dims) * b.rows * b.cols * bytes,
+         c + i * per * bytes);
   anfi_store(q->out, c, w);
   return true;
 }
@@ -115,8 +126,9 @@ bool anfi_eval_linear(anfi_eval *q) {
   size_t out = (size_t)q->in[1]->type->dims[0], in = (size_t)q->in[1]->type->dims[1];
   size_t rows = out ? q->out->n / out : 0, bytes = wide_bytes(w);
   const void *x = anfi_load(q->scratch, q->in[0], w);
-  const void *wt = transposed(q->scratch, anfi_load(q->scratch, q->in[1], w), q->in[1]->n, out, in, bytes);
-  char *c = ANFI_NEW_N(q->scratch, char, q->out->n * bytes + 1);
+  const void *wt =
+      transposed(q->scratch, anfi_load(q->scratch, q->in[1], w), q->in[1]->n, out, in, bytes);
+  char *c = ANFI_NEW_N(q->scratch, char, q->out->n *bytes + 1);
   if (bias) start_with(c, anfi_load(q->scratch, bias, w), rows, out * bytes);
   gemm(w, rows, out, in, x, wt, c);
   anfi_store(q->out, c, w);
@@ -128,8 +140,8 @@ bool anfi_eval_linear(anfi_eval *q) {
 typedef struct {
   const anfi_einsum *plan;
   size_t n;
-  void **data;                             // operands
-  size_t (*step)[ANFI_EINSUM_LABELS];      // elements that a label's index moves operand i by
+  void **data;                        // operands
+  size_t (*step)[ANFI_EINSUM_LABELS]; // elements that a label's index moves operand i by
   size_t index[ANFI_EINSUM_LABELS];
 } summing;
 
@@ -185,16 +197,17 @@ bool anfi_eval_einsum(anfi_eval *q) {
   for (size_t i = 0; i < q->n; i++) types[i] = q->in[i]->type;
   if (!anfi_einsum_plan(q->cx, q->loc, q->attr[0], q->n, types, &plan)) return false;
   summing s = {.plan = &plan, .n = q->n, .data = ANFI_NEW_N(q->scratch, void *, q->n)};
-  s.step = (size_t(*)[ANFI_EINSUM_LABELS])anfi_zalloc(q->scratch, anfi_size_mul(q->cx, q->n, sizeof *s.step));
+  s.step = (size_t(*)[ANFI_EINSUM_LABELS])anfi_zalloc(q->scratch,
+                                                      anfi_size_mul(q->cx, q->n, sizeof *s.step));
   for (size_t i = 0; i < q->n; i++) {
     s.data[i] = anfi_load(q->scratch, q->in[i], w);
     set_steps(&s, i, types[i]);
   }
   size_t terms = 1;
   for (uint32_t l = plan.nout; l < plan.nlabel; l++) terms *= plan.dim[l] > 0;
-  char *c = ANFI_NEW_N(q->scratch, char, q->out->n * wide_bytes(w) + 1);
-  for (size_t o = 0; terms && o < q->out->n; o++, advance(&s, 0, plan.nout))
-    do add_term(&s, w, c + o * wide_bytes(w));
+  char *c = ANFI_NEW_N(q->scratch, char, q->out->n *wide_bytes(w) + 1);
+  for (size_t o = 0; terms && o < q->out->n; o++, advance(&s, 0, plan.nout)) do
+      add_term(&s, w, c + o * wide_bytes(w));
     while (advance(&s, plan.nout, plan.nlabel));
   anfi_store(q->out, c, w);
   return true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Functions, tuples and records as values: chosen, bound, built and taken apart. Nothing is called
- * here. The hooks check what they are given themselves and need no result type, so that a driver may
- * leave out inference, which walks whole nested values. */
+ * here. The hooks check what they are given themselves and need no result type, so that a driver
+ * may leave out inference, which walks whole nested values. */
 #include "ir/op.h"
 
 static bool fail_kind(const anfi_eval *q, const char *want) {
@@ -17,7 +17,8 @@ bool anfi_eval_identity(anfi_eval *q) { return give(q, q->in[0]); }
 
 static bool is_true(const anfi_eval *q, bool *out) {
   const anf_value *v = q->in[0];
-  if (v->kind != ANF_VALUE_TENSOR || v->type->n || anfi_dtype_class((anf_dtype)v->type->dtype) > ANFI_CLASS_FLOAT)
+  if (v->kind != ANF_VALUE_TENSOR || v->type->n ||
+      anfi_dtype_class((anf_dtype)v->type->dtype) > ANFI_CLASS_FLOAT)
     return fail_kind(q, "a bool as its condition");
   *out = anfi_get_f64(v, 0) != 0.0;
   return true;
@@ -44,7 +45,8 @@ bool anfi_eval_partial(anfi_eval *q) {
   const anfi_fn *old = anfi_value_fn(f);
   size_t more = q->n - 1, had = (size_t)old->ncapture + old->nbound;
   if (more == 0) return give(q, f);
-  q->out = anfi_value_new_fn(q->cx, old->graph, old->op, old->attrs, old->ncapture, old->nbound + (uint32_t)more);
+  q->out = anfi_value_new_fn(q->cx, old->graph, old->op, old->attrs, old->ncapture,
+                             old->nbound + (uint32_t)more);
   anfi_fn *fn = anfi_value_fn(q->out);
   for (size_t i = 0; i < had; i++) fn->at[i] = anf_value_retain(old->at[i]);
   for (size_t i = 0; i < more; i++) fn->at[had + i] = anf_value_retain(q->in[1 + i]);
@@ -131,7 +133,8 @@ bool anfi_eval_tuple_concat(anfi_eval *q) {
   }
   q->out = anfi_value_new_tuple(q->cx, n);
   for (size_t i = 0; i < q->n; i++)
-    for (size_t k = 0; k < q->in[i]->n; k++) q->out->u.item[at++] = anf_value_retain(q->in[i]->u.item[k]);
+    for (size_t k = 0; k < q->in[i]->n; k++)
+      q->out->u.item[at++] = anf_value_retain(q->in[i]->u.item[k]);
   return true;
 }
 
@@ -177,8 +180,8 @@ bool anfi_eval_record_set(anfi_eval *q) {
   return true;
 }
 
-/* Zeros of a type: dims that are not known are 0. What is deeper than anything that is compiled, or no
- * data, is None. */
+/* Zeros of a type: dims that are not known are 0. What is deeper than anything that is compiled, or
+ * no data, is None. */
 static anf_value *zeros(anf_ctx *cx, const anf_type *t, int depth) {
   int64_t dims[ANF_MAX_RANK];
   bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
@@ -187,7 +190,8 @@ static anf_value *zeros(anf_ctx *cx, const anf_type *t, int depth) {
     return anfi_value_new_tensor(cx, anfi_type_tensor(cx, (anf_dtype)t->dtype, t->n, dims));
   }
   if (!nest || depth > 600) return anfi_value_new_none(cx);
-  anf_value *v = t->kind == ANF_TYPE_TUPLE ? anfi_value_new_tuple(cx, t->n) : anfi_value_new_record(cx, t);
+  anf_value *v =
+      t->kind == ANF_TYPE_TUPLE ? anfi_value_new_tuple(cx, t->n) : anfi_value_new_record(cx, t);
   anfi_value_guard(v);
   for (uint32_t i = 0; i < t->n; i++) v->u.item[i] = zeros(cx, t->items[i], depth + 1);
   anfi_value_unguard(v);
@@ -195,7 +199,8 @@ static anf_value *zeros(anf_ctx *cx, const anf_type *t, int depth) {
 }
 
 bool anfi_eval_undef(anfi_eval *q) {
-  if (q->attr[0]->kind != ANF_VALUE_TYPE) return anfi_fail(q->cx, q->loc, ANF_E0205, "of", "Undef", "type");
+  if (q->attr[0]->kind != ANF_VALUE_TYPE)
+    return anfi_fail(q->cx, q->loc, ANF_E0205, "of", "Undef", "type");
   if (!q->out) q->out = zeros(q->cx, q->attr[0]->type, 0);
   return true;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions: one walk over all (x, w, y) triples serves the forward direction and both gradients; a
- * transpose is the gradient with respect to the input. Reals are summed in double, integers wrap, the
- * bias starts the sum, and the result is rounded once. */
+/* Convolutions: one walk over all (x, w, y) triples serves the forward direction and both
+ * gradients; a transpose is the gradient with respect to the input. Reals are summed in double,
+ * integers wrap, the bias starts the sum, and the result is rounded once. */
 #include "ir/window.h"
 
 typedef enum { TO_Y, TO_X, TO_W } direction;
@@ -74,9 +74,13 @@ static void walk_plane(const walk *v, size_t x, size_t w, size_t y, const int64_
   for (int64_t a = lo[0]; a < hi[0]; a++)
     for (int64_t b = lo[1]; b < hi[1]; b++) {
       int64_t i = a * n->stride[0] + shift[0], j = b * n->stride[1] + shift[1];
-      row r = {.x = x + (size_t)((i * n->in[1] + j) * n->in[2]), .w = w,
+      row r = {.x = x + (size_t)((i * n->in[1] + j) * n->in[2]),
+               .w = w,
                .y = y + (size_t)((a * n->out[1] + b) * n->out[2]),
-               .off = shift[2], .step = n->stride[2], .lo = lo[2], .hi = hi[2]};
+               .off = shift[2],
+               .step = n->stride[2],
+               .lo = lo[2],
+               .hi = hi[2]};
       if (v->ints) row_int(&r, v->to, (uint64_t *)v->x, (uint64_t *)v->w, (uint64_t *)v->y);
       else row_real(&r, v->to, (double *)v->x, (double *)v->w, (double *)v->y);
     }
@@ -99,7 +103,8 @@ static void walk_all(const walk *v) {
   for (size_t n = 0; n < (size_t)c->n; n++)
     for (size_t o = 0; o < g * co; o++)
       for (size_t i = 0; i < ci; i++)
-        walk_taps(v, (n * g * ci + o / co * ci + i) * in, (o * ci + i) * kernel, (n * g * co + o) * out);
+        walk_taps(v, (n * g * ci + o / co * ci + i) * in, (o * ci + i) * kernel,
+                  (n * g * co + o) * out);
 }
 
 /* The bias in every element of its channel. */
@@ -107,7 +112,8 @@ static void start_with(anfi_eval *q, void *y, const anf_value *bias, anfi_wide w
   const char *b = (const char *)anfi_load(q->scratch, bias, w);
   size_t channels = bias->n, plane = 1;
   for (uint32_t k = 2; k < q->type->n; k++) plane *= (size_t)q->type->dims[k];
-  for (size_t i = 0; i < q->out->n; i++) memcpy((char *)y + 8 * i, b + 8 * (i / plane % channels), 8);
+  for (size_t i = 0; i < q->out->n; i++)
+    memcpy((char *)y + 8 * i, b + 8 * (i / plane % channels), 8);
 }
 
 static bool run(anfi_eval *q, direction to, size_t ix, size_t iw, size_t iy) {
@@ -120,7 +126,9 @@ static bool run(anfi_eval *q, direction to, size_t ix, size_t iw, size_t iy) {
   v.x = to == TO_X ? result : anfi_load(q->scratch, q->in[ix], w);
   v.w = to == TO_W ? result : anfi_load(q->scratch, q->in[iw], w);
   v.y = to == TO_Y ? result : anfi_load(q->scratch, q->in[iy], w);
-  const anf_value *bias = q->op == ANF_OP_ConvGradInput || q->op == ANF_OP_ConvGradWeight ? NULL : anfi_eval_given(q, 2);
+  const anf_value *bias = q->op == ANF_OP_ConvGradInput || q->op == ANF_OP_ConvGradWeight
+                              ? NULL
+                              : anfi_eval_given(q, 2);
   if (bias) start_with(q, result, bias, w);
   walk_all(&v);
   anfi_store(q->out, result, w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small linear algebra on the last two dims, in double and rounded once: elimination with row pivots,
- * Cholesky, triangular systems. A singular matrix gives inf and NaN as the divisions by 0 do; one that
- * is not positive definite has NaN for its Cholesky factor. */
+/* Small linear algebra on the last two dims, in double and rounded once: elimination with row
+ * pivots, Cholesky, triangular systems. A singular matrix gives inf and NaN as the divisions by 0
+ * do; one that is not positive definite has NaN for its Cholesky factor. */
 #include <math.h>
 
 #include "ir/op.h"
@@ -35,7 +35,8 @@ bool anfi_infer_solve(anfi_infer *q) { // a b
   bool fits = b->n == a->n;
   for (uint32_t k = 0; fits && k + 1 < a->n; k++) fits = anfi_infer_agree(a->dims[k], b->dims[k]);
   if (!fits)
-    return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a), anfi_type_text(q->cx, b));
+    return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a),
+                     anfi_type_text(q->cx, b));
   q->out = anfi_type_with_dtype(q->cx, b, d);
   return true;
 }
@@ -80,12 +81,14 @@ static double at(const double *a, size_t n, size_t i, size_t j, bool transpose) 
 }
 
 /* b becomes the solution x of a x = b, where what is read of a is triangular. */
-static void substitute(const double *a, size_t n, double *b, size_t width, bool lower, bool transpose, bool unit) {
+static void substitute(const double *a, size_t n, double *b, size_t width, bool lower,
+                       bool transpose, bool unit) {
   for (size_t s = 0; s < n; s++) {
     size_t i = lower ? s : n - 1 - s;
     for (size_t k = 0; k < width; k++) {
       double x = b[i * width + k];
-      for (size_t j = lower ? 0 : i + 1; j < (lower ? i : n); j++) x -= at(a, n, i, j, transpose) * b[j * width + k];
+      for (size_t j = lower ? 0 : i + 1; j < (lower ? i : n); j++)
+        x -= at(a, n, i, j, transpose) * b[j * width + k];
       b[i * width + k] = unit ? x : x / at(a, n, i, i, transpose);
     }
   }
@@ -96,7 +99,8 @@ static size_t order_of(const anf_type *t) { return (size_t)t->dims[t->n - 1]; }
 bool anfi_eval_det(anfi_eval *q) {
   size_t n = order_of(q->in[0]->type);
   double *a = anfi_load_f64(q->scratch, q->in[0]);
-  for (size_t i = 0; i < q->out->n; i++) anfi_set_f64(q->out, i, eliminate(a + i * n * n, n, NULL, 0));
+  for (size_t i = 0; i < q->out->n; i++)
+    anfi_set_f64(q->out, i, eliminate(a + i * n * n, n, NULL, 0));
   return true;
 }
 
@@ -118,10 +122,13 @@ bool anfi_eval_inverse(anfi_eval *q) {
   return solve(q, b, n);
 }
 
-bool anfi_eval_solve(anfi_eval *q) { return solve(q, anfi_load_f64(q->scratch, q->in[1]), order_of(q->type)); }
+bool anfi_eval_solve(anfi_eval *q) {
+  return solve(q, anfi_load_f64(q->scratch, q->in[1]), order_of(q->type));
+}
 
 bool anfi_eval_triangular_solve(anfi_eval *q) { // lower transpose unit
-  bool lower = anfi_attr_bool(q->attr[0]), transpose = anfi_attr_bool(q->attr[1]), unit = anfi_attr_bool(q->attr[2]);
+  bool lower = anfi_attr_bool(q->attr[0]), transpose = anfi_attr_bool(q->attr[1]),
+       unit = anfi_attr_bool(q->attr[2]);
   size_t n = order_of(q->in[0]->type), width = order_of(q->type);
   const double *a = anfi_load_f64(q->scratch, q->in[0]);
   double *b = anfi_load_f64(q->scratch, q->in[1]);
@@ -131,7 +138,8 @@ bool anfi_eval_triangular_solve(anfi_eval *q) { // lower transpose unit
   return true;
 }
 
-/* The lower factor of the symmetric matrix whose lower half a holds; false if a pivot is not positive. */
+/* The lower factor of the symmetric matrix whose lower half a holds; false if a pivot is not
+ * positive. */
 static bool factor(const double *a, double *l, size_t n) {
   for (size_t i = 0; i < n; i++)
     for (size_t j = 0; j <= i; j++) {

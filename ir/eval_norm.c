@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Normalisations: mean and variance in two passes, everything in double, one rounding at the end. The
- * variance is that of the whole population (divided by n), also in BatchNormTrain's result. */
+/* Normalisations: mean and variance in two passes, everything in double, one rounding at the end.
+ * The variance is that of the whole population (divided by n), also in BatchNormTrain's result. */
 #include <math.h>
 
 #include "ir/op.h"
@@ -88,7 +88,8 @@ static anfi_groups channels_of(anfi_eval *q, const anf_value *axis_attr) {
 bool anfi_eval_batch_norm(anfi_eval *q) {
   if (!q->out->n) return true;
   double *x = anfi_load_f64(q->scratch, q->in[0]), eps = anfi_attr_float(q->attr[1]);
-  const double *scale = load_given(q, 1), *bias = load_given(q, 2), *mean = load_given(q, 3), *var = load_given(q, 4);
+  const double *scale = load_given(q, 1), *bias = load_given(q, 2), *mean = load_given(q, 3),
+               *var = load_given(q, 4);
   anfi_groups g = channels_of(q, q->attr[0]);
   for (size_t c = 0; c < g.count; c++)
     for (size_t k = 0; k < g.size; k++) {
@@ -107,10 +108,12 @@ bool anfi_eval_batch_norm_train(anfi_eval *q) {
   anf_value **part = q->out->u.item; // y, mean, variance
   for (size_t i = 0; i < 3; i++) part[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
   for (size_t c = 0; c < g.count; c++) {
-    double *p = x + g.base[c], mean = mean_of(p, g.at, g.size), var = variance_of(p, g.at, g.size, mean);
+    double *p = x + g.base[c], mean = mean_of(p, g.at, g.size),
+           var = variance_of(p, g.at, g.size, mean);
     anfi_set_f64(part[1], c, mean);
     anfi_set_f64(part[2], c, var);
-    for (size_t k = 0; k < g.size; k++) p[g.at[k]] = (p[g.at[k]] - mean) / sqrt(var + eps) * scale[c] + bias[c];
+    for (size_t k = 0; k < g.size; k++)
+      p[g.at[k]] = (p[g.at[k]] - mean) / sqrt(var + eps) * scale[c] + bias[c];
   }
   anfi_store_f64(part[0], x);
   return true;
@@ -122,7 +125,8 @@ static bool grouped(anfi_eval *q, size_t groups, double eps) {
   double *x = anfi_load_f64(q->scratch, q->in[0]);
   const double *scale = load_given(q, 1), *bias = load_given(q, 2);
   const int64_t *dims = q->type->dims;
-  size_t channels = (size_t)dims[1], many = (size_t)dims[0] * groups, size = many ? q->out->n / many : 0;
+  size_t channels = (size_t)dims[1], many = (size_t)dims[0] * groups,
+         size = many ? q->out->n / many : 0;
   size_t spatial = channels ? size / (channels / groups) : 0;
   size_t *at = ANFI_NEW_N(q->scratch, size_t, size + 1);
   for (size_t k = 0; k < size; k++) at[k] = k;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools over products of spans (infer_pool.c), and resizing. The first of equal greatest elements is the
- * one that a gradient goes to; a NaN is greater than all. Means are taken in double. */
+/* Pools over products of spans (infer_pool.c), and resizing. The first of equal greatest elements
+ * is the one that a gradient goes to; a NaN is greater than all. Means are taken in double. */
 #include <math.h>
 
 #include "ir/window.h"
@@ -36,7 +36,9 @@ static size_t window_at(const window *w) {
   return (size_t)((w->i[0] * w->p->in[1] + w->i[1]) * w->p->in[2] + w->i[2]);
 }
 
-static double window_size(const window *w) { return (double)(w->s[0]->count * w->s[1]->count * w->s[2]->count); }
+static double window_size(const window *w) {
+  return (double)(w->s[0]->count * w->s[1]->count * w->s[2]->count);
+}
 
 static size_t volume(const int64_t *d) { return (size_t)(d[0] * d[1] * d[2]); }
 
@@ -44,7 +46,7 @@ static size_t volume(const int64_t *d) { return (size_t)(d[0] * d[1] * d[2]); }
 typedef struct {
   const double *x, *dy;
   double *out;
-  const anf_value *in;   // a max pool of integers compares them as they are
+  const anf_value *in; // a max pool of integers compares them as they are
   anf_value *result;
 } job;
 typedef void (*each_window)(const job *j, window *w, bool any, size_t plane, size_t result);
@@ -91,13 +93,16 @@ static size_t find_max(const anf_value *x, window *w, size_t plane) {
 static void set_least(anf_value *v, size_t i) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   if (anfi_dtype_is_float(d)) anfi_set_f64(v, i, -INFINITY);
-  else if (anfi_dtype_class(d) == ANFI_CLASS_SIGNED) anfi_set_i64(v, i, (int64_t)(UINT64_MAX << (anf_dtype_bytes(d) * 8 - 1)));
+  else if (anfi_dtype_class(d) == ANFI_CLASS_SIGNED)
+    anfi_set_i64(v, i, (int64_t)(UINT64_MAX << (anf_dtype_bytes(d) * 8 - 1)));
   else anfi_set_i64(v, i, 0);
 }
 
 static void max_window(const job *j, window *w, bool any, size_t plane, size_t result) {
   size_t bytes = anf_dtype_bytes((anf_dtype)j->in->type->dtype);
-  if (any) memcpy(j->result->u.data + result * bytes, j->in->u.data + find_max(j->in, w, plane) * bytes, bytes);
+  if (any)
+    memcpy(j->result->u.data + result * bytes, j->in->u.data + find_max(j->in, w, plane) * bytes,
+           bytes);
   else set_least(j->result, result);
 }
 
@@ -119,7 +124,9 @@ bool anfi_eval_max_pool_grad(anfi_eval *q) {
   anfi_pool p;
   size_t planes;
   if (!pool_of(q, q->in[0]->type, &p, &planes)) return false;
-  job j = {.in = q->in[0], .dy = anfi_load_f64(q->scratch, q->in[1]), .out = ANFI_NEW_N(q->scratch, double, q->out->n + 1)};
+  job j = {.in = q->in[0],
+           .dy = anfi_load_f64(q->scratch, q->in[1]),
+           .out = ANFI_NEW_N(q->scratch, double, q->out->n + 1)};
   for_each(&p, planes, &j, max_grad_window);
   anfi_store_f64(q->out, j.out);
   return true;
@@ -129,14 +136,16 @@ bool anfi_eval_max_pool_grad(anfi_eval *q) {
 
 static void mean_window(const job *j, window *w, bool any, size_t plane, size_t result) {
   double sum = 0.0;
-  if (any) do sum += j->x[plane + window_at(w)];
+  if (any) do
+      sum += j->x[plane + window_at(w)];
     while (window_next(w));
   j->out[result] = sum / window_size(w);
 }
 
 static void mean_grad_window(const job *j, window *w, bool any, size_t plane, size_t result) {
   double each = j->dy[result] / window_size(w);
-  if (any) do j->out[plane + window_at(w)] += each;
+  if (any) do
+      j->out[plane + window_at(w)] += each;
     while (window_next(w));
 }
 
@@ -145,7 +154,8 @@ bool anfi_eval_mean_pool(anfi_eval *q) {
   anfi_pool p;
   size_t planes;
   if (!pool_of(q, q->in[0]->type, &p, &planes)) return false;
-  job j = {.x = anfi_load_f64(q->scratch, q->in[0]), .out = ANFI_NEW_N(q->scratch, double, q->out->n + 1)};
+  job j = {.x = anfi_load_f64(q->scratch, q->in[0]),
+           .out = ANFI_NEW_N(q->scratch, double, q->out->n + 1)};
   for_each(&p, planes, &j, mean_window);
   anfi_store_f64(q->out, j.out);
   return true;
@@ -156,13 +166,15 @@ bool anfi_eval_mean_pool_grad(anfi_eval *q) {
   anfi_pool p;
   size_t planes;
   if (!pool_of(q, q->type, &p, &planes)) return false;
-  job j = {.dy = anfi_load_f64(q->scratch, q->in[0]), .out = ANFI_NEW_N(q->scratch, double, q->out->n + 1)};
+  job j = {.dy = anfi_load_f64(q->scratch, q->in[0]),
+           .out = ANFI_NEW_N(q->scratch, double, q->out->n + 1)};
   for_each(&p, planes, &j, mean_grad_window);
   anfi_store_f64(q->out, j.out);
   return true;
 }
 
-/* ---- resizing: each result element is a weighted sum of at most two elements along each dim ---- */
+/* ---- resizing: each result element is a weighted sum of at most two elements along each dim ----
+ */
 
 typedef struct {
   int64_t at[2];
@@ -184,7 +196,8 @@ static tap *taps_of(anfi_eval *q, int64_t in, int64_t out) {
   bool nearest = anfi_attr_is(q->attr[1], "nearest"), align = anfi_attr_bool(q->attr[2]);
   tap *t = ANFI_NEW_N(q->scratch, tap, (size_t)out + 1);
   for (int64_t o = 0; o < out; o++)
-    t[o] = nearest ? (tap){.at = {o * in / out, 0}, .weight = {1.0, 0.0}} : linear_tap(o, in, out, align);
+    t[o] = nearest ? (tap){.at = {o * in / out, 0}, .weight = {1.0, 0.0}}
+                   : linear_tap(o, in, out, align);
   return t;
 }
 

@@ -29,7 +29,9 @@ bool anfi_eval_random_bits(anfi_eval *q) {
   uint64_t key = key_of(q->in[0]);
   size_t bits = anf_dtype_bytes((anf_dtype)q->type->dtype) * 8;
   for (size_t i = 0; i < q->out->n; i++)
-    anfi_set_i64(q->out, i, bits == 64 ? (int64_t)anfi_random_u64(key, i) : (int64_t)(anfi_random_u32(key, i) >> (32 - bits)));
+    anfi_set_i64(q->out, i,
+                 bits == 64 ? (int64_t)anfi_random_u64(key, i)
+                            : (int64_t)(anfi_random_u32(key, i) >> (32 - bits)));
   return true;
 }
 
@@ -67,12 +69,15 @@ bool anfi_eval_uniform(anfi_eval *q) { // shape dtype low high
   anf_dtype d = (anf_dtype)q->type->dtype;
   uint64_t key = key_of(q->in[0]);
   if (!q->out->n) return true;
-  double low = as(q->out, anfi_attr_float(q->attr[2])), high = as(q->out, anfi_attr_float(q->attr[3]));
+  double low = as(q->out, anfi_attr_float(q->attr[2])),
+         high = as(q->out, anfi_attr_float(q->attr[3]));
   for (size_t i = 0; i < q->out->n; i++) {
     double u = unit(d, key, i);
-    double x = d == ANF_F64 ? low + u * (high - low) : (double)((float)low + (float)u * ((float)high - (float)low));
+    double x = d == ANF_F64 ? low + u * (high - low)
+                            : (double)((float)low + (float)u * ((float)high - (float)low));
     anfi_set_f64(q->out, i, x);
-    if (low < high && isfinite(high) && !(anfi_get_f64(q->out, i) < high)) set_below(q->out, i, high);
+    if (low < high && isfinite(high) && !(anfi_get_f64(q->out, i) < high))
+      set_below(q->out, i, high);
   }
   return true;
 }
@@ -87,7 +92,8 @@ bool anfi_eval_normal(anfi_eval *q) { // shape dtype mean std
   uint64_t key = key_of(q->in[0]);
   double mean = anfi_attr_float(q->attr[2]), std = anfi_attr_float(q->attr[3]);
   for (size_t i = 0; i < q->out->n; i++)
-    anfi_set_f64(q->out, i, mean + std * anfi_random_normal(inside((anf_dtype)q->type->dtype, key, i)));
+    anfi_set_f64(q->out, i,
+                 mean + std * anfi_random_normal(inside((anf_dtype)q->type->dtype, key, i)));
   return true;
 }
 
@@ -97,7 +103,8 @@ bool anfi_eval_bernoulli(anfi_eval *q) {
   anfi_nd_init(&it, q->type->n, q->type->dims);
   anfi_nd_broadcast(&it, 0, q->in[1]->type);
   for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
-    anfi_set_i64(q->out, i, (double)anfi_random_u32(key, i) * 0x1p-32 < anfi_get_f64(q->in[1], it.at[0]));
+    anfi_set_i64(q->out, i,
+                 (double)anfi_random_u32(key, i) * 0x1p-32 < anfi_get_f64(q->in[1], it.at[0]));
   return true;
 }
 
@@ -180,6 +187,7 @@ bool anfi_eval_categorical(anfi_eval *q) {
   anfi_nd_init(&it, q->type->n, q->type->dims);
   anfi_nd_broadcast(&it, 0, anfi_type_tensor(q->cx, ANF_F64, rank, batch));
   for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
-    anfi_set_i64(q->out, i, (int64_t)choose(key_of(q->in[0]), (uint64_t)i * g.size, x + g.base[it.at[0]], &g));
+    anfi_set_i64(q->out, i,
+                 (int64_t)choose(key_of(q->in[0]), (uint64_t)i * g.size, x + g.base[it.at[0]], &g));
   return true;
 }

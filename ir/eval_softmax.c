@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Softmax, log-softmax, cross entropy and attention: exponents are taken relative to the greatest, so
- * that nothing overflows. Computed in double and rounded once. */
+/* Softmax, log-softmax, cross entropy and attention: exponents are taken relative to the greatest,
+ * so that nothing overflows. Computed in double and rounded once. */
 #include <math.h>
 
 #include "ir/op.h"
@@ -47,10 +47,13 @@ bool anfi_eval_log_softmax(anfi_eval *q) {
 
 /* ---- cross entropy ---- */
 
-static bool label_loss(anfi_eval *q, size_t i, const double *x, const anfi_groups *g, double *loss) {
+static bool label_loss(anfi_eval *q, size_t i, const double *x, const anfi_groups *g,
+                       double *loss) {
   int64_t label = anfi_get_i64(q->in[1], i), skip;
-  if (anfi_attr_given(q->attr[1]) && anfi_value_is_int(q->attr[1], &skip) && skip == label) return *loss = 0.0, true;
-  if ((uint64_t)label >= g->size) return anfi_fail(q->cx, q->loc, ANF_E0443, (long long)label, g->size);
+  if (anfi_attr_given(q->attr[1]) && anfi_value_is_int(q->attr[1], &skip) && skip == label)
+    return *loss = 0.0, true;
+  if ((uint64_t)label >= g->size)
+    return anfi_fail(q->cx, q->loc, ANF_E0443, (long long)label, g->size);
   *loss = log_sum_exp(x, g->at, g->size) - x[g->at[label]];
   return true;
 }
@@ -81,16 +84,17 @@ bool anfi_eval_cross_entropy(anfi_eval *q) {
 /* ---- attention ---- */
 
 typedef struct {
-  size_t l, s, d, dv;                // queries, keys, their width, width of values
+  size_t l, s, d, dv; // queries, keys, their width, width of values
   const double *q, *k, *v, *mask;
   bool causal, is_bool;
   double scale;
-  double *score;                     // of one query
+  double *score; // of one query
 } attending;
 
-/* One query: scores, softmax, weighted sum of values. A row that may attend to nothing gives zeros. */
-static void attend_row(const attending *a, size_t i, const double *q, const double *k, const double *v,
-                       const double *mask, const size_t *mask_step, double *out) {
+/* One query: scores, softmax, weighted sum of values. A row that may attend to nothing gives zeros.
+ */
+static void attend_row(const attending *a, size_t i, const double *q, const double *k,
+                       const double *v, const double *mask, const size_t *mask_step, double *out) {
   double m = -INFINITY, sum = 0.0;
   for (size_t j = 0; j < a->s; j++) {
     double x = 0.0, add = mask ? mask[i * mask_step[0] + j * mask_step[1]] : 0.0;
@@ -102,7 +106,8 @@ static void attend_row(const attending *a, size_t i, const double *q, const doub
     a->score[j] = x;
     if (x > m || x != x) m = x;
   }
-  for (size_t j = 0; j < a->s; j++) sum += a->score[j] = m == -INFINITY ? 0.0 : exp(a->score[j] - m);
+  for (size_t j = 0; j < a->s; j++)
+    sum += a->score[j] = m == -INFINITY ? 0.0 : exp(a->score[j] - m);
   for (size_t p = 0; p < a->dv; p++) {
     double y = 0.0;
     for (size_t j = 0; j < a->s; j++)
@@ -111,7 +116,8 @@ static void attend_row(const attending *a, size_t i, const double *q, const doub
   }
 }
 
-/* Number of the matrix in t (last two dims) for result batch b; *step of the mask's last two dims. */
+/* Number of the matrix in t (last two dims) for result batch b; *step of the mask's last two dims.
+ */
 static size_t matrix_at(const anf_type *t, const anf_type *out, size_t b) {
   size_t at = 0, step = 1;
   for (size_t k = out->n - 2; k-- > 0;) {
@@ -128,8 +134,11 @@ static size_t matrix_at(const anf_type *t, const anf_type *out, size_t b) {
 bool anfi_eval_attention(anfi_eval *q) {
   const anf_type *tq = q->in[0]->type, *tk = q->in[1]->type, *tv = q->in[2]->type, *tm = NULL;
   const anf_value *mask = anfi_eval_given(q, 3);
-  attending a = {.l = (size_t)tq->dims[tq->n - 2], .s = (size_t)tk->dims[tk->n - 2], .d = (size_t)tq->dims[tq->n - 1],
-                 .dv = (size_t)tv->dims[tv->n - 1], .causal = anfi_attr_bool(q->attr[0])};
+  attending a = {.l = (size_t)tq->dims[tq->n - 2],
+                 .s = (size_t)tk->dims[tk->n - 2],
+                 .d = (size_t)tq->dims[tq->n - 1],
+                 .dv = (size_t)tv->dims[tv->n - 1],
+                 .causal = anfi_attr_bool(q->attr[0])};
   a.scale = anfi_attr_given(q->attr[1]) ? anfi_attr_float(q->attr[1]) : 1.0 / sqrt((double)a.d);
   a.q = anfi_load_f64(q->scratch, q->in[0]);
   a.k = anfi_load_f64(q->scratch, q->in[1]);
@@ -150,7 +159,8 @@ bool anfi_eval_attention(anfi_eval *q) {
   for (size_t b = 0; per && b < q->out->n / per; b++) {
     const double *m = mask ? a.mask + matrix_at(tm, q->type, b) * rows * cols : NULL;
     for (size_t i = 0; i < a.l; i++)
-      attend_row(&a, i, a.q + matrix_at(tq, q->type, b) * a.l * a.d, a.k + matrix_at(tk, q->type, b) * a.s * a.d,
+      attend_row(&a, i, a.q + matrix_at(tq, q->type, b) * a.l * a.d,
+                 a.k + matrix_at(tk, q->type, b) * a.s * a.d,
                  a.v + matrix_at(tv, q->type, b) * a.s * a.dv, m, step, out + b * per);
   }
   anfi_store_f64(q->out, out);
@@ -164,7 +174,8 @@ bool anfi_eval_embedding(anfi_eval *q) {
   for (size_t i = 0; i < ids->n; i++) {
     int64_t k = anfi_get_i64(ids, i);
     size_t at = 0;
-    if (!anfi_axis_in(k, rows, &at)) return anfi_fail(q->cx, q->loc, ANF_E0404, "Embedding", (long long)k, (long long)rows);
+    if (!anfi_axis_in(k, rows, &at))
+      return anfi_fail(q->cx, q->loc, ANF_E0404, "Embedding", (long long)k, (long long)rows);
     memcpy(q->out->u.data + i * bytes, w->u.data + at * bytes, bytes);
   }
   return true;

@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sorting and searching. Orders are stable; a NaN comes after all numbers, in both directions; -0 and 0
- * are equal. */
+/* Sorting and searching. Orders are stable; a NaN comes after all numbers, in both directions; -0
+ * and 0 are equal. */
 #include "ir/op.h"
 
 typedef bool (*comes_before)(const void *user, size_t a, size_t b);
 
-/* Bottom-up merge sort of the numbers 0..n-1 in the given room; gives that of the two with the result. */
-static size_t *merge_sort(size_t *from, size_t *to, size_t n, comes_before before, const void *user) {
+/* Bottom-up merge sort of the numbers 0..n-1 in the given room; gives that of the two with the
+ * result. */
+static size_t *merge_sort(size_t *from, size_t *to, size_t n, comes_before before,
+                          const void *user) {
   for (size_t i = 0; i < n; i++) from[i] = i;
   for (size_t run = 1; run < n; run *= 2) {
     for (size_t lo = 0; lo < n; lo += 2 * run) {
-      size_t mid = lo + run < n ? lo + run : n, hi = lo + 2 * run < n ? lo + 2 * run : n, l = lo, r = mid;
+      size_t mid = lo + run < n ? lo + run : n, hi = lo + 2 * run < n ? lo + 2 * run : n, l = lo,
+             r = mid;
       for (size_t k = lo; k < hi; k++)
         to[k] = r == hi || (l < mid && !before(user, from[r], from[l])) ? from[l++] : from[r++];
     }
@@ -57,7 +60,8 @@ typedef void (*put_line)(anfi_eval *q, size_t line, const anfi_groups *g, const 
 static void each_line(anfi_eval *q, const anf_value *axis_attr, bool descending, put_line put) {
   const anf_value *x = q->in[0];
   anfi_groups g = anfi_groups_of(q->scratch, x->type, anfi_axes_mask(axis_attr, x->type->n));
-  size_t *from = ANFI_NEW_N(q->scratch, size_t, g.size + 1), *to = ANFI_NEW_N(q->scratch, size_t, g.size + 1);
+  size_t *from = ANFI_NEW_N(q->scratch, size_t, g.size + 1),
+         *to = ANFI_NEW_N(q->scratch, size_t, g.size + 1);
   for (size_t i = 0; i < g.count && g.size; i++) {
     line l = {.x = x, .at = g.at, .base = g.base[i], .descending = descending};
     put(q, i, &g, merge_sort(from, to, g.size, before, &l));
@@ -70,11 +74,13 @@ static void copy(anf_value *to, size_t i, const anf_value *from, size_t k) {
 }
 
 static void put_sorted(anfi_eval *q, size_t i, const anfi_groups *g, const size_t *order) {
-  for (size_t k = 0; k < g->size; k++) copy(q->out, g->base[i] + g->at[k], q->in[0], g->base[i] + g->at[order[k]]);
+  for (size_t k = 0; k < g->size; k++)
+    copy(q->out, g->base[i] + g->at[k], q->in[0], g->base[i] + g->at[order[k]]);
 }
 
 static void put_order(anfi_eval *q, size_t i, const anfi_groups *g, const size_t *order) {
-  for (size_t k = 0; k < g->size; k++) anfi_set_i64(q->out, g->base[i] + g->at[k], (int64_t)order[k]);
+  for (size_t k = 0; k < g->size; k++)
+    anfi_set_i64(q->out, g->base[i] + g->at[k], (int64_t)order[k]);
 }
 
 bool anfi_eval_sort(anfi_eval *q) {
@@ -103,7 +109,8 @@ static void put_top(anfi_eval *q, size_t i, const anfi_groups *g, const size_t *
 
 bool anfi_eval_topk(anfi_eval *q) {
   q->out = anfi_value_new_tuple(q->cx, 2);
-  for (size_t i = 0; i < 2; i++) q->out->u.item[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
+  for (size_t i = 0; i < 2; i++)
+    q->out->u.item[i] = anfi_value_new_tensor(q->cx, q->type->items[i]);
   if (q->out->u.item[0]->n) each_line(q, q->attr[1], anfi_attr_bool(q->attr[2]), put_top);
   return true;
 }
@@ -139,9 +146,12 @@ bool anfi_eval_bincount(anfi_eval *q) {
   for (size_t i = 0; i < x->n; i++) {
     int64_t k = anfi_get_i64(x, i);
     if ((uint64_t)k >= q->out->n)
-      return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)k, (long long)q->out->n);
+      return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)k,
+                       (long long)q->out->n);
     if (wide == ANFI_WIDE_REAL) sum[k] += anfi_get_f64(w, i);
-    else anfi_set_i64(q->out, (size_t)k, anfi_get_i64(q->out, (size_t)k) + (w ? anfi_get_i64(w, i) : 1));
+    else
+      anfi_set_i64(q->out, (size_t)k,
+                   anfi_get_i64(q->out, (size_t)k) + (w ? anfi_get_i64(w, i) : 1));
   }
   if (wide == ANFI_WIDE_REAL) anfi_store_f64(q->out, sum);
   return true;
@@ -151,9 +161,11 @@ bool anfi_eval_bincount(anfi_eval *q) {
 
 static bool ordered(const anfi_infer *q, size_t i) {
   if (!anfi_is_tensor(q->in[i]))
-    return anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name, anfi_type_text(q->cx, q->in[i]));
+    return anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name,
+                     anfi_type_text(q->cx, q->in[i]));
   anf_dtype d = (anf_dtype)q->in[i]->dtype;
-  return anfi_dtype_class(d) <= ANFI_CLASS_FLOAT || anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
+  return anfi_dtype_class(d) <= ANFI_CLASS_FLOAT ||
+         anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
 }
 
 bool anfi_infer_sort(anfi_infer *q) {
@@ -168,7 +180,8 @@ bool anfi_infer_topk(anfi_infer *q) { // k axis largest
   int64_t dims[ANF_MAX_RANK], k = anfi_attr_int(q->attr[0]);
   if (!ordered(q, 0) || !anfi_infer_axis(q, q->attr[1], q->in[0]->n, &axis)) return false;
   const anf_type *x = q->in[0];
-  if (k < 0 || (x->dims[axis] >= 0 && k > x->dims[axis])) return anfi_infer_fail(q, "k must be 0 to the size of the axis");
+  if (k < 0 || (x->dims[axis] >= 0 && k > x->dims[axis]))
+    return anfi_infer_fail(q, "k must be 0 to the size of the axis");
   memcpy(dims, x->dims, x->n * sizeof *dims);
   dims[axis] = k;
   const anf_type *items[2] = {anfi_type_tensor(q->cx, (anf_dtype)x->dtype, x->n, dims),
@@ -192,7 +205,8 @@ bool anfi_infer_bincount(anfi_infer *q) {
   if (!anfi_dtype_is_int((anf_dtype)q->in[0]->dtype) || q->in[0]->n != 1)
     return anfi_infer_fail(q, "what is counted is a list of integers");
   if (n < 0) return anfi_infer_fail(q, "the length is negative");
-  if (anfi_infer_given(q, 1) && (!ordered(q, 1) || !anfi_infer_shape_is(q, 1, 1, q->in[0]->dims))) return false;
+  if (anfi_infer_given(q, 1) && (!ordered(q, 1) || !anfi_infer_shape_is(q, 1, 1, q->in[0]->dims)))
+    return false;
   anf_dtype d = anfi_infer_given(q, 1) ? (anf_dtype)q->in[1]->dtype : ANF_I64;
   q->out = anfi_type_tensor(q->cx, d == ANF_BOOL ? ANF_I64 : d, 1, &n);
   return true;

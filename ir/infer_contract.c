@@ -4,7 +4,8 @@
 #include "ir/op.h"
 
 static bool fail_pair(const anfi_infer *q, const anf_type *a, const anf_type *b) {
-  return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a), anfi_type_text(q->cx, b));
+  return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a),
+                   anfi_type_text(q->cx, b));
 }
 
 /* Two dims that must be equal; unknown ones are checked when the program runs. */
@@ -16,8 +17,10 @@ bool anfi_infer_matmul(anfi_infer *q) {
   const anf_type *a = q->in[0], *b = q->in[1];
   bool ta = anfi_attr_bool(q->attr[0]), tb = anfi_attr_bool(q->attr[1]);
   if (!a->n || !b->n) return anfi_infer_fail(q, "a scalar has no matrix product; use *");
-  if ((ta && a->n < 2) || (tb && b->n < 2)) return anfi_infer_fail(q, "a vector cannot be transposed");
-  int64_t ka = a->dims[ta ? a->n - 2 : a->n - 1], kb = b->dims[b->n < 2 || tb ? b->n - 1 : b->n - 2];
+  if ((ta && a->n < 2) || (tb && b->n < 2))
+    return anfi_infer_fail(q, "a vector cannot be transposed");
+  int64_t ka = a->dims[ta ? a->n - 2 : a->n - 1],
+          kb = b->dims[b->n < 2 || tb ? b->n - 1 : b->n - 2];
   if (!agree(ka, kb)) return fail_pair(q, a, b);
   size_t na = a->n > 2 ? a->n - 2 : 0, nb = b->n > 2 ? b->n - 2 : 0, n = na > nb ? na : nb;
   int64_t dims[ANF_MAX_RANK];
@@ -41,9 +44,11 @@ bool anfi_infer_linear(anfi_infer *q) {
     if (!anfi_dtype_promote(d, (anf_dtype)q->in[i]->dtype, &d))
       return anfi_infer_fail(q, "random keys take no part in arithmetic");
   }
-  if (x->n < 1 || w->n != 2) return anfi_infer_fail(q, "x must be of rank 1 or more and w a matrix [out, in]");
+  if (x->n < 1 || w->n != 2)
+    return anfi_infer_fail(q, "x must be of rank 1 or more and w a matrix [out, in]");
   if (!agree(x->dims[x->n - 1], w->dims[1])) return fail_pair(q, x, w);
-  if (biased && (q->in[2]->n != 1 || !agree(q->in[2]->dims[0], w->dims[0]))) return fail_pair(q, w, q->in[2]);
+  if (biased && (q->in[2]->n != 1 || !agree(q->in[2]->dims[0], w->dims[0])))
+    return fail_pair(q, w, q->in[2]);
   int64_t dims[ANF_MAX_RANK];
   memcpy(dims, x->dims, (x->n - 1) * sizeof *dims);
   dims[x->n - 1] = w->dims[0];
@@ -53,7 +58,8 @@ bool anfi_infer_linear(anfi_infer *q) {
 
 /* ---- einsum ---- */
 
-/* Labels while reading: letters are numbered 0..51, dims of "..." 52 and on, counted from the right. */
+/* Labels while reading: letters are numbered 0..51, dims of "..." 52 and on, counted from the
+ * right. */
 enum { LETTERS = 52, LABELS = ANFI_EINSUM_LABELS };
 
 typedef struct {
@@ -61,19 +67,23 @@ typedef struct {
   anfi_loc loc;
   const char *text, *end, *at;
   int64_t dim[LABELS];
-  uint32_t seen[LABELS];    // how often among the inputs
-  uint8_t place[LABELS];    // 1 + index in the plan; 0 while it has none
-  size_t dots;              // the most dims that "..." stands for
+  uint32_t seen[LABELS]; // how often among the inputs
+  uint8_t place[LABELS]; // 1 + index in the plan; 0 while it has none
+  size_t dots;           // the most dims that "..." stands for
   anfi_einsum *plan;
 } reader;
 
-static bool bad(reader *r, const char *why) { return anfi_fail(r->cx, r->loc, ANF_E0545, r->text, why); }
+static bool bad(reader *r, const char *why) {
+  return anfi_fail(r->cx, r->loc, ANF_E0545, r->text, why);
+}
 
 static void skip(reader *r) {
   while (r->at < r->end && *r->at == ' ') r->at++;
 }
 
-static int letter(char c) { return c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= 'A' && c <= 'Z' ? c - 'A' : -1; }
+static int letter(char c) {
+  return c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= 'A' && c <= 'Z' ? c - 'A' : -1;
+}
 
 /* The labels of one term, without the dims of "..."; *dots is where it stands among them, or -1. */
 static bool read_term(reader *r, uint8_t *label, size_t *n, int *dots) {
@@ -81,7 +91,8 @@ static bool read_term(reader *r, uint8_t *label, size_t *n, int *dots) {
   *dots = -1;
   for (skip(r); r->at < r->end && *r->at != ',' && *r->at != '-'; skip(r)) {
     if (*r->at == '.') {
-      if (r->end - r->at < 3 || memcmp(r->at, "...", 3) != 0 || *dots >= 0) return bad(r, "a term has one '...' at most");
+      if (r->end - r->at < 3 || memcmp(r->at, "...", 3) != 0 || *dots >= 0)
+        return bad(r, "a term has one '...' at most");
       *dots = (int)*n;
       r->at += 3;
       continue;
@@ -99,7 +110,8 @@ static bool set_dim(reader *r, uint8_t l, int64_t d) {
     r->dim[l] = d;
     return true;
   }
-  return anfi_infer_dim(r->dim[l], d, &r->dim[l]) || bad(r, "a label stands for dims that do not broadcast");
+  return anfi_infer_dim(r->dim[l], d, &r->dim[l]) ||
+         bad(r, "a label stands for dims that do not broadcast");
 }
 
 static bool read_operand(reader *r, const anf_type *t, uint8_t *label) {
@@ -107,11 +119,13 @@ static bool read_operand(reader *r, const anf_type *t, uint8_t *label) {
   size_t n, k = 0;
   int dots;
   if (!read_term(r, read, &n, &dots)) return false;
-  if (dots < 0 ? n != t->n : n > t->n) return bad(r, "a term has other labels than its operand has dims");
+  if (dots < 0 ? n != t->n : n > t->n)
+    return bad(r, "a term has other labels than its operand has dims");
   size_t extra = t->n - n;
   if (extra > r->dots) r->dots = extra;
   for (size_t i = 0; i <= n; i++) {
-    for (size_t e = 0; dots == (int)i && e < extra; e++) label[k++] = (uint8_t)(LETTERS + extra - 1 - e);
+    for (size_t e = 0; dots == (int)i && e < extra; e++)
+      label[k++] = (uint8_t)(LETTERS + extra - 1 - e);
     if (i < n) label[k++] = read[i];
   }
   for (size_t i = 0; i < t->n; i++)
@@ -130,7 +144,8 @@ static bool place_output(reader *r) {
   int dots = 0;
   bool given = r->at < r->end;
   if (given) {
-    if (r->end - r->at < 2 || memcmp(r->at, "->", 2) != 0) return bad(r, "'->' comes before the result's labels");
+    if (r->end - r->at < 2 || memcmp(r->at, "->", 2) != 0)
+      return bad(r, "'->' comes before the result's labels");
     r->at += 2;
     if (!read_term(r, label, &n, &dots)) return false;
     if (r->at < r->end) return bad(r, "the result has one term");
@@ -148,14 +163,19 @@ static bool place_output(reader *r) {
   return r->plan->nout <= ANF_MAX_RANK || bad(r, "the result has too many dims");
 }
 
-bool anfi_einsum_plan(anf_ctx *cx, anfi_loc loc, const anf_value *equation, size_t n, const anf_type *const *in,
-                      anfi_einsum *plan) {
-  reader r = {.cx = cx, .loc = loc, .text = equation->u.text, .at = equation->u.text,
-              .end = equation->u.text + equation->n, .plan = plan};
+bool anfi_einsum_plan(anf_ctx *cx, anfi_loc loc, const anf_value *equation, size_t n,
+                      const anf_type *const *in, anfi_einsum *plan) {
+  reader r = {.cx = cx,
+              .loc = loc,
+              .text = equation->u.text,
+              .at = equation->u.text,
+              .end = equation->u.text + equation->n,
+              .plan = plan};
   plan->nlabel = 0;
   plan->label = ANFI_NEW_N(anfi_scratch(cx), anfi_einsum_labels, n);
   for (size_t i = 0; i < n; i++) {
-    if (i && (r.at >= r.end || *r.at++ != ',')) return bad(&r, "it has fewer terms than there are operands");
+    if (i && (r.at >= r.end || *r.at++ != ','))
+      return bad(&r, "it has fewer terms than there are operands");
     if (!read_operand(&r, in[i], plan->label[i].at)) return false;
   }
   if (r.at < r.end && *r.at == ',') return bad(&r, "it has more terms than there are operands");
@@ -164,7 +184,8 @@ bool anfi_einsum_plan(anf_ctx *cx, anfi_loc loc, const anf_value *equation, size
     for (uint32_t k = 0; k < in[i]->n; k++)
       if (!r.place[plan->label[i].at[k]]) place(&r, plan->label[i].at[k]);
   for (size_t i = 0; i < n; i++)
-    for (uint32_t k = 0; k < in[i]->n; k++) plan->label[i].at[k] = (uint8_t)(r.place[plan->label[i].at[k]] - 1);
+    for (uint32_t k = 0; k < in[i]->n; k++)
+      plan->label[i].at[k] = (uint8_t)(r.place[plan->label[i].at[k]] - 1);
   return true;
 }
 

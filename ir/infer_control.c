@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Result types of ops on functions, tuples and records. An argument of unknown type gives a result of
- * unknown type: these ops are checked again when the program runs. */
+/* Result types of ops on functions, tuples and records. An argument of unknown type gives a result
+ * of unknown type: these ops are checked again when the program runs. */
 #include "ir/op.h"
 
 static bool is_any(const anf_type *t) { return t->kind == ANF_TYPE_ANY; }
@@ -16,7 +16,8 @@ bool anfi_infer_none(anfi_infer *q) {
 }
 
 bool anfi_infer_assert(anfi_infer *q) {
-  if (!is_any(q->in[0]) && !anfi_is_scalar(q->in[0])) return anfi_infer_fail(q, "the condition must be a bool");
+  if (!is_any(q->in[0]) && !anfi_is_scalar(q->in[0]))
+    return anfi_infer_fail(q, "the condition must be a bool");
   return anfi_infer_none(q);
 }
 
@@ -31,7 +32,8 @@ bool anfi_infer_switch_layer(anfi_infer *q) {
   const anf_type *i = q->in[0];
   if (!is_any(i) && !(anfi_is_scalar(i) && anfi_dtype_is_int((anf_dtype)i->dtype)))
     return anfi_infer_fail(q, "the index must be an integer");
-  if (q->n == 2 && q->in[1]->kind == ANF_TYPE_TUPLE) return all_same(q, q->in[1]->n, q->in[1]->items);
+  if (q->n == 2 && q->in[1]->kind == ANF_TYPE_TUPLE)
+    return all_same(q, q->in[1]->n, q->in[1]->items);
   if (q->n == 2 && is_any(q->in[1])) return anfi_infer_any(q);
   return all_same(q, q->n - 1, q->in + 1);
 }
@@ -53,7 +55,8 @@ bool anfi_infer_tuple_set(anfi_infer *q) {
   size_t at = 0;
   if (is_any(t)) return anfi_infer_any(q);
   if (!want_tuple(q, 0)) return false;
-  if (!anfi_axis_in(anfi_attr_int(q->attr[0]), t->n, &at)) return anfi_infer_fail(q, "the index is outside the tuple");
+  if (!anfi_axis_in(anfi_attr_int(q->attr[0]), t->n, &at))
+    return anfi_infer_fail(q, "the index is outside the tuple");
   const anf_type **items = ANFI_NEW_N(anfi_scratch(q->cx), const anf_type *, t->n);
   memcpy(items, t->items, t->n * sizeof(*items));
   items[at] = q->in[1];
@@ -67,7 +70,8 @@ static int64_t clip(int64_t i, int64_t n, int64_t low, int64_t high) {
   return i < low ? low : i > high ? high : i;
 }
 
-size_t anfi_slice_ints(size_t len, const int64_t *from, const int64_t *to, int64_t step, int64_t *start) {
+size_t anfi_slice_ints(size_t len, const int64_t *from, const int64_t *to, int64_t step,
+                       int64_t *start) {
   int64_t n = (int64_t)len;
   if (step == INT64_MIN) step = -INT64_MAX;
   int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
@@ -82,7 +86,8 @@ size_t anfi_slice(size_t len, anf_value *const *attr, int64_t *start, int64_t *s
   int64_t to = anfi_attr_given(attr[1]) ? anfi_attr_int(attr[1]) : 0;
   *step = anfi_attr_int(attr[2]);
   if (*step == INT64_MIN) *step = -INT64_MAX;
-  return anfi_slice_ints(len, anfi_attr_given(attr[0]) ? &from : NULL, anfi_attr_given(attr[1]) ? &to : NULL, *step, start);
+  return anfi_slice_ints(len, anfi_attr_given(attr[0]) ? &from : NULL,
+                         anfi_attr_given(attr[1]) ? &to : NULL, *step, start);
 }
 
 bool anfi_infer_tuple_slice(anfi_infer *q) {
@@ -112,7 +117,8 @@ bool anfi_infer_tuple_concat(anfi_infer *q) {
 
 /* ---- records ---- */
 
-bool anfi_record_names(anf_ctx *cx, anfi_loc loc, const anf_value *names, size_t n, const anfi_str **out) {
+bool anfi_record_names(anf_ctx *cx, anfi_loc loc, const anf_value *names, size_t n,
+                       const anfi_str **out) {
   anfi_map seen;
   anfi_map_init(&seen, anfi_scratch(cx));
   if (names->kind != ANF_VALUE_TUPLE || names->n != n) return anfi_fail(cx, loc, ANF_E0541, n);
@@ -133,9 +139,11 @@ bool anfi_infer_record(anfi_infer *q) {
   return true;
 }
 
-bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field, uint32_t *at) {
+bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field,
+                       uint32_t *at) {
   for (uint32_t i = 0; i < t->n; i++)
-    if (t->names[i]->len == field->n && memcmp(t->names[i]->s, field->u.text, field->n) == 0) return *at = i, true;
+    if (t->names[i]->len == field->n && memcmp(t->names[i]->s, field->u.text, field->n) == 0)
+      return *at = i, true;
   anfi_fail(cx, loc, ANF_E0543, field->u.text);
   anf_text o = {cx, NULL, 0, 0};
   for (uint32_t i = 0; i < t->n; i++) anfi_putf(&o, "%s%s", i ? ", " : "", t->names[i]->s);
@@ -169,7 +177,8 @@ bool anfi_infer_record_set(anfi_infer *q) {
 }
 
 bool anfi_infer_undef(anfi_infer *q) {
-  if (q->attr[0]->kind != ANF_VALUE_TYPE) return anfi_infer_fail(q, "the attribute 'of' must be a type");
+  if (q->attr[0]->kind != ANF_VALUE_TYPE)
+    return anfi_infer_fail(q, "the attribute 'of' must be a type");
   q->out = q->attr[0]->type;
   return true;
 }

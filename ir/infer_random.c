@@ -20,7 +20,8 @@ static bool shaped(anfi_infer *q, const anf_value *shape, anf_dtype d) {
 
 bool anfi_infer_key(anfi_infer *q) {
   if (!anfi_infer_tensors(q)) return false;
-  if (!anfi_dtype_is_int((anf_dtype)q->in[0]->dtype)) return anfi_infer_fail(q, "a seed is an integer");
+  if (!anfi_dtype_is_int((anf_dtype)q->in[0]->dtype))
+    return anfi_infer_fail(q, "a seed is an integer");
   q->out = anfi_type_with_dtype(q->cx, q->in[0], ANF_KEY);
   return true;
 }
@@ -43,13 +44,15 @@ bool anfi_infer_fold_in(anfi_infer *q) {
 
 bool anfi_infer_random_bits(anfi_infer *q) {
   anf_dtype d = anfi_attr_dtype(q->attr[1]);
-  if (anfi_dtype_class(d) != ANFI_CLASS_UNSIGNED) return anfi_infer_fail(q, "dtype is u8, u16, u32 or u64");
+  if (anfi_dtype_class(d) != ANFI_CLASS_UNSIGNED)
+    return anfi_infer_fail(q, "dtype is u8, u16, u32 or u64");
   return want_key(q, 0) && shaped(q, q->attr[0], d);
 }
 
 bool anfi_infer_random_real(anfi_infer *q) {
   anf_dtype d = anfi_attr_dtype(q->attr[1]);
-  if (!anfi_dtype_is_float(d) || anfi_dtype_is_weak(d)) return anfi_infer_fail(q, "dtype is f16, bf16, f32 or f64");
+  if (!anfi_dtype_is_float(d) || anfi_dtype_is_weak(d))
+    return anfi_infer_fail(q, "dtype is f16, bf16, f32 or f64");
   return want_key(q, 0) && shaped(q, q->attr[0], d);
 }
 
@@ -65,7 +68,8 @@ bool anfi_infer_rand_int(anfi_infer *q) { // high low shape dtype
   int64_t high = anfi_attr_int(q->attr[0]), low = anfi_attr_int(q->attr[1]);
   if (!anfi_dtype_is_int(d)) return anfi_infer_fail(q, "dtype is an integer type");
   if (low >= high) return anfi_infer_fail(q, "low must be below high");
-  if (!holds(d, low) || !holds(d, high - 1)) return anfi_infer_fail(q, "low..high does not fit the dtype");
+  if (!holds(d, low) || !holds(d, high - 1))
+    return anfi_infer_fail(q, "low..high does not fit the dtype");
   return want_key(q, 0) && shaped(q, q->attr[2], d);
 }
 
@@ -95,7 +99,9 @@ bool anfi_infer_permutation(anfi_infer *q) {
 
 bool anfi_infer_shuffle(anfi_infer *q) { // key x
   size_t axis;
-  if (!want_key(q, 0) || !anfi_infer_tensors(q) || !anfi_infer_axis(q, q->attr[0], q->in[1]->n, &axis)) return false;
+  if (!want_key(q, 0) || !anfi_infer_tensors(q) ||
+      !anfi_infer_axis(q, q->attr[0], q->in[1]->n, &axis))
+    return false;
   q->out = q->in[1];
   return true;
 }
@@ -117,8 +123,8 @@ bool anfi_infer_categorical(anfi_infer *q) { // key logits; attributes axis, sha
   bool fits = rank <= q->out->n;
   for (size_t k = 0; fits && k < rank; k++)
     fits = batch[k] == 1 || anfi_infer_agree(batch[k], q->out->dims[q->out->n - rank + k]);
-  return fits || anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, own),
-                           anfi_type_text(q->cx, q->out));
+  return fits || anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name,
+                           anfi_type_text(q->cx, own), anfi_type_text(q->cx, q->out));
 }
 
 bool anfi_infer_dropout(anfi_infer *q) { // x key

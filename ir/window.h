@@ -21,10 +21,10 @@ typedef struct anfi_conv {
 /* The same question as types: what eval hooks ask plans with. */
 anfi_infer anfi_as_infer(const anfi_eval *q);
 
-/* infer_conv.c: attributes in the order stride padding dilation; in[] and kernel[] are set. Dims that
- * are not known give dims that are not known. */
-bool anfi_window_plan(const anfi_infer *q, anfi_window *w, const anf_value *stride, const anf_value *padding,
-                      const anf_value *dilation, bool ceil_mode);
+/* infer_conv.c: attributes in the order stride padding dilation; in[] and kernel[] are set. Dims
+ * that are not known give dims that are not known. */
+bool anfi_window_plan(const anfi_infer *q, anfi_window *w, const anf_value *stride,
+                      const anf_value *padding, const anf_value *dilation, bool ceil_mode);
 bool anfi_conv_plan(const anfi_infer *q, anfi_conv *c);
 
 /* infer_pool.c: which elements of the input a result index reads, along one spatial dim:
@@ -34,7 +34,7 @@ typedef struct anfi_span {
 } anfi_span;
 typedef struct anfi_pool {
   size_t rank;
-  bool spans;         // are they wanted?
+  bool spans; // are they wanted?
   int64_t in[3], out[3], step[3];
   anfi_span *span[3]; // by result index
 } anfi_pool;

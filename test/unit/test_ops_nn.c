@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops on functions, tuples and records: what they give, by hand; that partials nest flat; that a key
- * gives one set of numbers. */
+/* Ops on functions, tuples and records: what they give, by hand; that partials nest flat; that a
+ * key gives one set of numbers. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,10 +35,12 @@ static anf_status run(anfi_eval *q) {
 }
 
 /* The result, or NULL; attributes are those given, then defaults. */
-static anf_value *eval(anfi_opcode op, size_t n, anf_value *const *in, size_t nattr, anf_value *const *given) {
+static anf_value *eval(anfi_opcode op, size_t n, anf_value *const *in, size_t nattr,
+                       anf_value *const *given) {
   const anfi_schema *s = anfi_op_schema(cx, op);
   anf_value *attr[8];
-  for (uint32_t k = 0; k < s->nattr; k++) attr[k] = k < nattr && given[k] ? given[k] : s->attr[k].initial;
+  for (uint32_t k = 0; k < s->nattr; k++)
+    attr[k] = k < nattr && given[k] ? given[k] : s->attr[k].initial;
   anfi_eval q = {.cx = cx, .op = op, .n = n, .in = in, .attr = attr};
   anf_diag_clear(diag);
   return run(&q) == ANF_OK ? q.out : NULL;
@@ -68,7 +70,8 @@ static void tuples(void **state) {
   (void)state;
   anf_value *i[6];
   for (int k = 0; k < 6; k++) i[k] = anf_value_i64(cx, k);
-  anf_value *minus1 = anf_value_int(cx, -1), *two = anf_value_int(cx, 2), *far = anf_value_int(cx, 1000);
+  anf_value *minus1 = anf_value_int(cx, -1), *two = anf_value_int(cx, 2),
+            *far = anf_value_int(cx, 1000);
   anf_value *t = eval(ANF_OP_MakeTuple, 5, i, 0, NULL), *low = anf_value_int(cx, INT64_MIN);
   prints(anf_value_retain(t), "(0, 1, 2, 3, 4)");
   prints(EVAL(TupleGet, 1, &t, minus1), "4");
@@ -89,7 +92,8 @@ static void tuples(void **state) {
 
 static void choices(void **state) {
   (void)state;
-  anf_value *yes = anf_value_bool(cx, true), *no = anf_value_bool(cx, false), *a = anf_value_i64(cx, 10), *b = anf_value_f32(cx, 20);
+  anf_value *yes = anf_value_bool(cx, true), *no = anf_value_bool(cx, false),
+            *a = anf_value_i64(cx, 10), *b = anf_value_f32(cx, 20);
   anf_value *last = anf_value_i64(cx, -1), *t = anf_value_tuple(cx, 2, (anf_value *[]){a, b});
   prints(EVAL(Switch, 3, ((anf_value *[]){yes, a, b}), NULL), "10");
   prints(EVAL(Switch, 3, ((anf_value *[]){no, a, b}), NULL), "20.0");
@@ -109,9 +113,11 @@ static void choices(void **state) {
 
 static void records(void **state) {
   (void)state;
-  anf_value *x = anf_value_string(cx, "x", 1), *y = anf_value_string(cx, "y", 1), *z = anf_value_string(cx, "z", 1);
+  anf_value *x = anf_value_string(cx, "x", 1), *y = anf_value_string(cx, "y", 1),
+            *z = anf_value_string(cx, "z", 1);
   anf_value *v[2] = {anf_value_i64(cx, 1), anf_value_f32(cx, 2)};
-  anf_value *names = anf_value_tuple(cx, 2, (anf_value *[]){x, y}), *twice = anf_value_tuple(cx, 2, (anf_value *[]){x, x});
+  anf_value *names = anf_value_tuple(cx, 2, (anf_value *[]){x, y}),
+            *twice = anf_value_tuple(cx, 2, (anf_value *[]){x, x});
   anf_value *r = EVAL(MakeRecord, 2, v, names);
   prints(anf_value_retain(r), "{x = 1, y = 2.0}");
   prints(EVAL(RecordGet, 1, &r, y), "2.0");
@@ -137,12 +143,14 @@ static anf_value *primitive(anfi_opcode op) {
   return anfi_leave(cx) == ANF_OK ? f : NULL;
 }
 
-/* Partial(Partial(Add, 1), 2) holds both arguments in order, and leaves the first partial as it was. */
+/* Partial(Partial(Add, 1), 2) holds both arguments in order, and leaves the first partial as it
+ * was. */
 static void partials_are_flat(void **state) {
   (void)state;
   anf_value *add = primitive(ANF_OP_Add), *one = anf_value_i64(cx, 1), *two = anf_value_i64(cx, 2);
   anf_value *f = EVAL(Partial, 2, ((anf_value *[]){add, one}), NULL);
-  anf_value *g = EVAL(Partial, 2, ((anf_value *[]){f, two}), NULL), *same = EVAL(Partial, 1, &g, NULL);
+  anf_value *g = EVAL(Partial, 2, ((anf_value *[]){f, two}), NULL),
+            *same = EVAL(Partial, 1, &g, NULL);
   assert_int_equal(anfi_value_fn(f)->nbound, 1);
   assert_int_equal(anfi_value_fn(g)->nbound, 2);
   assert_int_equal(anfi_value_fn(g)->op, ANF_OP_Add);
@@ -152,7 +160,8 @@ static void partials_are_flat(void **state) {
   release_all(6, (anf_value *[]){add, one, two, f, g, same});
 }
 
-/* Long numbers of draws: mean, variance and the shares of classes are those of the distributions. */
+/* Long numbers of draws: mean, variance and the shares of classes are those of the distributions.
+ */
 static double mean_of(anf_value *v, double power) {
   double sum = 0.0;
   for (size_t i = 0; i < anf_value_elements(v); i++) {
@@ -169,7 +178,8 @@ static void distributions(void **state) {
   uint64_t seed = 99;
   int64_t n = 100000, two = 2;
   float half = 0.25f, logits[2] = {0.0f, 1.0986123f};
-  anf_value *key = anf_value_tensor(cx, ANF_KEY, 0, NULL, &seed), *shape = anf_value_shape(cx, 1, &n);
+  anf_value *key = anf_value_tensor(cx, ANF_KEY, 0, NULL, &seed),
+            *shape = anf_value_shape(cx, 1, &n);
   anf_value *p = anf_value_f32(cx, half), *l = anf_value_tensor(cx, ANF_F32, 1, &two, logits), *v;
   v = EVAL(Normal, 1, &key, shape);
   near(mean_of(v, 1.0), 0.0, 0.02);
@@ -204,7 +214,8 @@ static void keys_differ(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(tuples),        cmocka_unit_test(choices),     cmocka_unit_test(records), cmocka_unit_test(partials_are_flat),
+      cmocka_unit_test(tuples),        cmocka_unit_test(choices),
+      cmocka_unit_test(records),       cmocka_unit_test(partials_are_flat),
       cmocka_unit_test(distributions), cmocka_unit_test(keys_differ),
   };
   return cmocka_run_group_tests(tests, setup, teardown);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Random numbers at the bottom: Philox against the known answers that Random123 ships (kat_vectors), and
- * the logarithm and the normal quantile against the C library. */
+/* Random numbers at the bottom: Philox against the known answers that Random123 ships
+ * (kat_vectors), and the logarithm and the normal quantile against the C library. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,9 +18,11 @@ static void known_answers(void **state) {
     uint32_t counter[4], key[2], want[4];
   } k[] = {
       {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-      {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff},
+      {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+       {0xffffffff, 0xffffffff},
        {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-      {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0},
+      {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+       {0xa4093822, 0x299f31d0},
        {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
   for (size_t i = 0; i < sizeof k / sizeof *k; i++) {
@@ -37,7 +39,8 @@ static void streams_are_words_of_blocks(void **state) {
     uint64_t pair = anfi_random_u32(key, 2 * i) | (uint64_t)anfi_random_u32(key, 2 * i + 1) << 32;
     assert_true(anfi_random_u64(key, i) == pair);
   }
-  assert_int_not_equal(anfi_random_derive(key, ANFI_RANDOM_SPLIT, 0), anfi_random_derive(key, ANFI_RANDOM_FOLD, 0));
+  assert_int_not_equal(anfi_random_derive(key, ANFI_RANDOM_SPLIT, 0),
+                       anfi_random_derive(key, ANFI_RANDOM_FOLD, 0));
 }
 
 static void high_halves_of_products(void **state) {
@@ -45,10 +48,13 @@ static void high_halves_of_products(void **state) {
   assert_true(anfi_mul_high(UINT64_MAX, UINT64_MAX) == UINT64_MAX - 1);
   assert_true(anfi_mul_high(UINT64_MAX, 1) == 0);
   assert_true(anfi_mul_high(UINT64_C(1) << 63, 6) == 3);
-  assert_true(anfi_mul_high(UINT64_C(0x123456789abcdef0), UINT64_C(0xfedcba9876543210)) == UINT64_C(0x121fa00ad77d7422));
+  assert_true(anfi_mul_high(UINT64_C(0x123456789abcdef0), UINT64_C(0xfedcba9876543210)) ==
+              UINT64_C(0x121fa00ad77d7422));
 }
 
-static double ulps(double a, double b) { return fabs(a - b) / (nextafter(fabs(b), INFINITY) - fabs(b)); }
+static double ulps(double a, double b) {
+  return fabs(a - b) / (nextafter(fabs(b), INFINITY) - fabs(b));
+}
 
 static void logarithm_is_accurate(void **state) {
   (void)state;
@@ -87,7 +93,8 @@ static void uniform_bf16(void **state) {
   anf_ctx *cx = anf_ctx_new(NULL);
   uint64_t bits = 5;
   int64_t dims[1] = {4096};
-  anf_value *key = anf_value_tensor(cx, ANF_KEY, 0, NULL, &bits), *shape = anf_value_shape(cx, 1, dims);
+  anf_value *key = anf_value_tensor(cx, ANF_KEY, 0, NULL, &bits),
+            *shape = anf_value_shape(cx, 1, dims);
   anf_value *type = anf_value_of_type(cx, anf_type_scalar(cx, ANF_BF16));
   const anfi_schema *s = anfi_op_schema(cx, ANF_OP_Uniform);
   anf_value *attr[4] = {shape, type, s->attr[2].initial, s->attr[3].initial};
@@ -110,9 +117,12 @@ static void uniform_bf16(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(known_answers),          cmocka_unit_test(streams_are_words_of_blocks),
-      cmocka_unit_test(high_halves_of_products), cmocka_unit_test(logarithm_is_accurate),
-      cmocka_unit_test(quantile_inverts_the_distribution), cmocka_unit_test(uniform_bf16),
+      cmocka_unit_test(known_answers),
+      cmocka_unit_test(streams_are_words_of_blocks),
+      cmocka_unit_test(high_halves_of_products),
+      cmocka_unit_test(logarithm_is_accurate),
+      cmocka_unit_test(quantile_inverts_the_distribution),
+      cmocka_unit_test(uniform_bf16),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
