@@ -219,7 +219,7 @@ def test_help():
     with open("anfora.bash", "w", encoding="utf-8") as f:
         f.write(anfora("help", "--bash")[1])
     for name, words, want in [
-        ("commands", ["anfora", "ru"], ["run"]), ("options", ["anfora", "run", "--max"], ["--max-depth", "--max-steps"]),
+        ("commands", ["anfora", "che"], ["check"]), ("options", ["anfora", "run", "--max"], ["--max-depth", "--max-steps"]),
         ("choices", ["anfora", "print", "p.anf", "--as", "d"], ["dat", "dot"]), ("help of a command", ["anfora", "help", "ex"], ["explain"]),
         ("files", ["anfora", "check", "p.anf.h"], ["p.anf.html"]),
     ]:
