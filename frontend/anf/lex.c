@@ -201,6 +201,10 @@ static void lex_backtick(lexer *lx, token *t) {
   t->len = lx->at - t->off;
   size_t n;
   char *s = anfi_lex_string(lx, t, &n);
+  if (memchr(s, 0, n)) { // names are C strings
+    anfi_fail(lx->cx, place(lx, t), ANF_E0102, "\\x00");
+    n = strlen(s);
+  }
   /* A quoted name is the same name as the plain one; but what is no name without quotes, a reserved
    * word or %7, gets an entry of its own, with a NUL in front. */
   const anfi_str *w = anfi_interned(lx->words, s, n);

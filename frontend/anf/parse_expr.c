@@ -308,7 +308,7 @@ static ast *finish_chain(parser *p, akind kind, const token *t, size_t base, siz
   ast *e = anfi_ast_of(p, kind, t, base);
   size_t n = p->ops.n - ops;
   op_at *at = ANFI_NEW_N(p->a, op_at, n);
-  memcpy(at, p->ops.at + ops, n * sizeof *at);
+  if (n) memcpy(at, p->ops.at + ops, n * sizeof *at);
   e->u.ops = at;
   p->ops.n = ops;
   return e;

@@ -45,6 +45,7 @@ static const bad bads[] = {
   {"E0101", 1, 3, "# \xed\xa0\x80"},
   {"E0102", 1, 14, "def f(x) { x $ 1 }"},
   {"E0102", 1, 12, "def f(x) { \x01 }"},
+  {"E0102", 1, 5, "def `a\\x00b`() { 1 }"},
   {"E0103", 1, 11, "def f() { \"abc\n }"},
   {"E0103", 1, 5, "def `abc"},
   {"E0104", 1, 13, "def f() { \"a\\q\" }"},
@@ -126,6 +127,7 @@ static bool check_bad(const bad *b) {
     print_error("%s\nexpected %s at %u:%u, got:\n", b->text, b->code, b->line, b->col);
     anf_diag_print(d, stderr, false);
   }
+  anf_module_free(m);
   return good;
 }
 
