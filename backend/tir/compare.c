@@ -23,6 +23,16 @@ static bool through(tcompare *c, const char *step) {
   return false;
 }
 
+static bool note(tcompare *c, texpr a, texpr b) {
+  uint64_t *to = anfi_map_at(&c->map, anfi_key(a)), *from;
+  if (*to && *to != anfi_key(b)) return false;
+  *to = anfi_key(b);
+  from = anfi_map_at(&c->back, anfi_key(b));
+  if (*from && *from != anfi_key(a)) return false;
+  *from = anfi_key(a);
+  return true;
+}
+
 static bool same_attrs(const tcompare *c, tattrs a, tattrs b) {
   if (c->ignore_attrs) return true;
   if (a.n != b.n) return false;
@@ -46,9 +56,7 @@ static bool bind(tcompare *c, texpr a, texpr b) {
   if (a->kind == TX_tensor)
     for (uint32_t i = 0; i < a->n; i++)
       if (!anfi_t_equal_expr(c, a->in[i], b->in[i])) return through(c, "dims");
-  *anfi_map_at(&c->map, anfi_key(a)) = anfi_key(b);
-  *anfi_map_at(&c->back, anfi_key(b)) = anfi_key(a);
-  return true;
+  return note(c, a, b) || differ(c, a, b, true, "different variables");
 }
 
 static bool same_payload(const tcompare *c, texpr a, texpr b) {
@@ -63,7 +71,16 @@ static bool same_payload(const tcompare *c, texpr a, texpr b) {
   }
 }
 
+/* A phi may name what is defined further down. */
+static void ahead(tcompare *c, texpr a, texpr b) {
+  for (uint32_t i = 0; i < a->n; i++) {
+    bool both = a->in[i]->kind == TX_var && b->in[i]->kind == TX_var && a->in[i] != b->in[i];
+    if (both && !anfi_map_find(&c->map, anfi_key(a->in[i])) && !anfi_map_find(&c->back, anfi_key(b->in[i]))) note(c, a->in[i], b->in[i]);
+  }
+}
+
 static bool children(tcompare *c, texpr a, texpr b) {
+  if (a->kind == TX_ssa_phi) ahead(c, a, b);
   for (uint32_t i = 0; i < a->n; i++)
     if (!anfi_t_equal_expr(c, a->in[i], b->in[i])) return through(c, anfi_t_kind_names[a->kind]);
   return true;

@@ -699,25 +699,39 @@ static const char *fname(void *user, size_t i) {
   return i < m->func.n ? m->func.at[i]->name->s : NULL;
 }
 
-bool anfi_t_interp(anf_ctx *cx, const tmod *mod, const char *func, size_t n, const anf_tir_arg *args,
+/* The module as it runs: valid, and with every cast explicit. */
+static const tmod *runnable(anf_ctx *cx, const tmod *mod) {
+  static const anf_tir_opt_opts none = {.size = sizeof none};
+  if (!anfi_t_validate(cx, mod)) return NULL;
+  if (anfi_t_measure(mod) & TPROP_CAST) return mod;
+  tpass_cx p = {.cx = cx, .t = mod->t, .scratch = anfi_scratch(cx), .m = mod, .opts = &none};
+  return anfi_t_pass_auto_caster(&p, mod);
+}
+
+static bool not_there(anf_ctx *cx, const tmod *mod, const char *func) {
+  fname_user u = {mod};
+  anfi_fail(cx, anfi_nowhere(), ANF_E0864, func);
+  const char *near = anfi_nearest(func, fname, &u);
+  if (near && strcmp(near, func) != 0) anfi_hint(cx, "did you mean '%s'?", near);
+  return false;
+}
+
+bool anfi_t_interp(anf_ctx *cx, const tmod *given, const char *func, size_t n, const anf_tir_arg *args,
                    const anf_tir_run_opts *o, anf_tir_arg *result) {
-  static const anf_tir_run_opts none = {.size = sizeof none};
+  const tmod *mod = runnable(cx, given);
+  if (!mod) return false;
   const anfi_str *name = anfi_interned(&mod->t->names, func, strlen(func));
   uint64_t *at = name ? anfi_map_find(&mod->by_name, anfi_key(name)) : NULL;
-  if (!at || !mod->func.at[*at - 1]->body) {
-    fname_user u = {mod};
-    anfi_fail(cx, anfi_nowhere(), ANF_E0864, func);
-    const char *near = anfi_nearest(func, fname, &u);
-    if (near) anfi_hint(cx, "did you mean '%s'?", near);
-    return false;
-  }
+  if (!at || !mod->func.at[*at - 1]->body) return not_there(cx, mod, func);
   machine *m = ANFI_NEW(anfi_scratch(cx), machine);
+  anf_tir_run_opts *opts = ANFI_NEW(anfi_scratch(cx), anf_tir_run_opts);
+  if (o) memcpy(opts, o, o->size && o->size < sizeof *opts ? o->size : sizeof *opts);
   m->cx = cx;
-  m->o = o ? o : &none;
+  m->o = opts;
   m->a = anfi_scratch(cx);
-  m->max_steps = m->o->max_steps ? m->o->max_steps : UINT64_MAX - 1;
-  anfi_t_mem_init(&m->mem, cx, !m->o->plain);
-  m->prog = (iprog){.m = mod, .a = m->a, .checked = !m->o->plain, .code = ANFI_NEW_N(m->a, icode *, mod->func.n)};
+  m->max_steps = opts->max_steps ? opts->max_steps : UINT64_MAX - 1;
+  anfi_t_mem_init(&m->mem, cx, !opts->plain);
+  m->prog = (iprog){.m = mod, .a = m->a, .checked = !opts->plain, .code = ANFI_NEW_N(m->a, icode *, mod->func.n)};
   anfi_map_init(&m->prog.globals, m->a);
   if (!make_globals(m) || !initialise(m) || !start(m, *at - 1, n, args)) return false;
   while (step(m)) continue;
