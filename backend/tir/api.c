@@ -211,6 +211,11 @@ texpr anf_tir_make_var(tmod *m, tdtype t, const char *name) {
   if (!name || t.elem >= ANF_TIR_ELEM_COUNT || !t.lanes) return (texpr)bad(m);
   MAKE(texpr, anfi_t_var(m->t, t, name));
 }
+static bool good_dims(size_t rank, const int64_t *dims) {
+  for (size_t i = 0; i < rank; i++)
+    if (dims[i] < 0) return false;
+  return true;
+}
 static texpr dense_tensor(tstore *t, anf_tir_elem e, const char *name, size_t rank, const int64_t *dims) {
   texpr *d = ANFI_NEW_N(&t->arena, texpr, rank);
   for (size_t i = 0; i < rank; i++) d[i] = anfi_t_index(t, (uint64_t)dims[i]);
@@ -218,11 +223,11 @@ static texpr dense_tensor(tstore *t, anf_tir_elem e, const char *name, size_t ra
 }
 texpr anf_tir_make_tensor(tmod *m, anf_tir_elem e, const char *name, size_t rank, const int64_t *dims) {
   bool good = name && rank && rank <= 1024 && dims && e < ANF_TIR_ELEM_COUNT && e != ANF_TIR_void;
-  for (size_t i = 0; good && i < rank; i++) good = dims[i] >= 0;
-  if (!good) return (texpr)bad(m);
+  if (!good || !good_dims(rank, dims)) return (texpr)bad(m);
   MAKE(texpr, dense_tensor(m->t, e, name, rank, dims));
 }
 
+/* The kind, if it is one of two operands; -1 otherwise. */
 static int kind_of(const char *s) {
   for (int i = 0; s && i < TX_COUNT; i++)
     if (strcmp(anfi_t_kind_names[i], s) == 0) return i;

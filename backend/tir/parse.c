@@ -776,14 +776,39 @@ static tstmt branch(parser *p) {
   return a.n ? anfi_t_with_attrs(p->t, s, a) : s;
 }
 
+typedef struct spot {
+  const char *p;
+  uint32_t line, col;
+  token tok;
+} spot;
+static spot mark_spot(const parser *p) { return (spot){p->p, p->line, p->col, p->tok}; }
+static void go_to(parser *p, spot s) {
+  p->p = s.p;
+  p->line = s.line;
+  p->col = s.col;
+  p->tok = s.tok;
+}
+
+/* The body comes first: the condition may use the phis that it begins with. */
 static tstmt while_loop(parser *p) {
   token at = p->tok;
   next(p);
-  texpr c = unary(p);
-  if (!c) return NULL;
-  tattrs a = attrs(p);
+  spot condition = mark_spot(p);
+  while (!is(p, "{") && !is(p, "}") && p->tok.kind != K_EOF) next(p);
   tstmt body = scope(p);
   if (!body) return NULL;
+  spot end = mark_spot(p);
+  size_t mark = p->scope.n;
+  for (uint32_t i = 0; i < body->n && body->s[i]->kind == TS_define && anfi_t_isa(body->s[i]->e[1], TX_ssa_phi); i++)
+    declare(p, body->s[i]->e[0]->u.name, body->s[i]->e[0]);
+  go_to(p, condition);
+  texpr c = unary(p);
+  tattrs a = attrs(p);
+  leave_to(p, mark);
+  if (c && !is(p, "{")) unexpected(p, "'{'");
+  bool good = c && is(p, "{");
+  go_to(p, end);
+  if (!good) return NULL;
   p->t->line = at.line, p->t->col = at.col;
   tstmt s = anfi_t_while(p->t, c, body);
   return a.n ? anfi_t_with_attrs(p->t, s, a) : s;
