@@ -119,7 +119,16 @@ static const char *const roles[TS_COUNT][4] = {
     [TS_evaluate] = {"evaluate"},
     [TS_returns] = {"return"}};
 
+/* The condition of a while sees the phis that its body begins with. */
+static void loop_phis(tcompare *c, tstmt a, tstmt b) {
+  for (uint32_t i = 0; i < a->n && i < b->n; i++) {
+    if (a->s[i]->kind != TS_define || b->s[i]->kind != TS_define || !anfi_t_isa(a->s[i]->e[1], TX_ssa_phi)) return;
+    note(c, a->s[i]->e[0], b->s[i]->e[0]);
+  }
+}
+
 static bool expressions(tcompare *c, tstmt a, tstmt b) {
+  if (a->kind == TS_while_loop) loop_phis(c, a->s[0], b->s[0]);
   bool defines = a->kind == TS_define || a->kind == TS_for_loop;
   for (int i = defines; i < 4; i++)
     if (!anfi_t_equal_expr(c, a->e[i], b->e[i])) return through(c, roles[a->kind][i]);

@@ -250,9 +250,12 @@ static texpr tensor_type(parser *p, const char *name) {
 /* ": type" after a name: the variable or tensor */
 static texpr typed(parser *p, const anfi_str *name) {
   tdtype d;
+  anfi_loc at = here(p);
   if (!expect(p, ":")) return NULL;
   if (is(p, "[")) return tensor_type(p, name->s);
-  return type(p, &d) ? anfi_t_var(p->t, d, name->s) : NULL;
+  if (!type(p, &d)) return NULL;
+  p->t->line = at.line, p->t->col = at.col;
+  return anfi_t_var(p->t, d, name->s);
 }
 
 static tattrs attrs(parser *p) {
@@ -429,6 +432,7 @@ static texpr indexed(parser *p, texpr base, bool address) {
   tvec idx = {0};
   uint16_t n = 1, rows = 0;
   texpr mask = NULL;
+  anfi_loc at = here(p);
   next(p);
   while (!is(p, "]") && !is(p, "@") && p->tok.kind != K_EOF) {
     texpr e = expr(p, 0);
@@ -446,6 +450,7 @@ static texpr indexed(parser *p, texpr base, bool address) {
     if (!expect(p, "=") || !(mask = expr(p, 0))) return NULL;
   }
   if (!expect(p, "]")) return NULL;
+  p->t->line = at.line, p->t->col = at.col;
   if (address) return anfi_t_addr(p->t, base, (uint32_t)idx.n, idx.at);
   return anfi_t_at(p->t, base, (uint32_t)idx.n, idx.at, n, rows, mask);
 }

@@ -270,8 +270,10 @@ static tstmt around(tvisitor *v, user *u, tstmt loop) {
 
 static tstmt leave(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
-  if (s->kind == TS_stmts) return sequence(v, u, s);
-  return s->kind == TS_for_loop ? around(v, u, s) : s;
+  return s->kind == TS_stmts ? sequence(v, u, s) : s;
+}
+static tstmt enter(tvisitor *v, tstmt s) { // outer loops first: what lives around one is no slot inside it
+  return s->kind == TS_for_loop ? around(v, (user *)v->user, s) : s;
 }
 
 tfunc anfi_t_pass_index2var(tpass_cx *p, tfunc f) {
@@ -279,6 +281,7 @@ tfunc anfi_t_pass_index2var(tpass_cx *p, tfunc f) {
   anfi_t_alias_init(&u.alias, p->t, p->scratch, f);
   tvisitor v;
   anfi_t_visitor_init(&v, p->t, p->scratch, &u);
+  v.enter = enter;
   v.stmt = leave;
   return anfi_t_visit_func(&v, f);
 }

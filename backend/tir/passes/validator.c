@@ -29,7 +29,8 @@ static const char *path(checker *c) {
 }
 
 static bool fail(checker *c, texpr e, anfi_code code, const char *what) {
-  uint32_t line = e && e->line ? e->line : c->line, col = e && e->line ? e->col : c->col;
+  bool use = e && e->line && e->kind != TX_var && e->kind != TX_tensor; // those know where they are defined
+  uint32_t line = use ? e->line : c->line, col = use ? e->col : c->col;
   return anfi_fail(c->cx, anfi_t_loc(c->m->t, line, col), code, what, path(c));
 }
 
@@ -269,7 +270,7 @@ static bool initial(checker *c, tstmt s) {
   if (!expr(c, init)) return false;
   bool pending = anfi_t_is_void(init->dtype) && init->kind != TX_call;
   return pending || fits_param(v->dtype, init, false) ||
-         fail(c, init, ANF_E0823, anfi_sprintf(c->a, "'%s' is %s, and its initial value %s", v->u.name->s, say(c, v->dtype), say(c, init->dtype)));
+         fail(c, init, anfi_t_same_shape(v->dtype, init->dtype) ? ANF_E0823 : ANF_E0824, anfi_sprintf(c->a, "'%s' is %s, and its initial value %s", v->u.name->s, say(c, v->dtype), say(c, init->dtype)));
 }
 
 static bool assign(checker *c, tstmt s) {
