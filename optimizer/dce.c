@@ -1,34 +1,64 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Dead code: private graphs that no public one reaches, and nodes that nothing needs. */
+/* Dead code: what the public graphs need is found by one walk from their results and effects, which
+ * enters a graph when a needed node refers to it. Other nodes and private graphs go. (The analysis of a
+ * module would not do: it takes every graph that is there as needed.) */
 #include "optimizer/opt.h"
+
+typedef struct {
+  anfi_arena *a;
+  bool *graph;   // by id: needed
+  anfi_node_vec todo;
+} walk;
+
+static void need_graph(walk *w, anf_graph *g) {
+  if (w->graph[g->id]) return;
+  w->graph[g->id] = true;
+  for (size_t i = 0; i < g->effects.n; i++) anfi_push(w->a, &w->todo, g->effects.at[i]);
+  if (g->result) anfi_push(w->a, &w->todo, g->result);
+}
+
+static void take(walk *w, anf_node *n) {
+  anf_graph *g = anfi_value_graph(n);
+  if (g) need_graph(w, g);
+  if (n->kind == ANFI_VALUE || (n->flags & ANFI_NODE_MARK)) return;
+  n->flags |= ANFI_NODE_MARK;
+  for (uint32_t i = 0; i < n->nin; i++) anfi_push(w->a, &w->todo, n->in[i].def);
+}
 
 static void remove_graph(anf_graph *g) {
   while (g->effects.n) anfi_remove_effect(g->effects.at[g->effects.n - 1]);
   anfi_graph_remove(g);
 }
 
+/* What a bisection's limit keeps of graphs keeps their nodes too; marks are taken off in any case. */
+static void remove_rest(anfi_pass *p, const walk *w) {
+  anf_module *m = p->m;
+  bool whole = p->rewrites < p->limit;
+  for (size_t i = 0; whole && i < m->graphs.n; i++)
+    if (m->graphs.at[i] && !w->graph[i]) {
+      remove_graph(m->graphs.at[i]);
+      p->rewrites++;
+    }
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    anf_node *n = m->nodes.at[i];
+    if (!n) continue;
+    bool marked = n->flags & ANFI_NODE_MARK;
+    n->flags &= (uint8_t)~ANFI_NODE_MARK;
+    if (marked || !whole || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL)) continue;
+    anfi_delete(n);
+    p->rewrites++;
+  }
+}
+
 bool anfi_opt_dce(anfi_pass *p) {
   anf_module *m = p->m;
-  anfi_arena *a = anfi_scratch(m->cx);
-  const anf_analysis *an = anfi_analyse(m);
-  bool *live = ANFI_NEW_N(a, bool, m->graphs.n);
-  ANFI_VEC(anf_graph *) todo = {0};
+  walk w = {.a = anfi_scratch(m->cx)};
+  w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n);
   for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE)) {
-      live[i] = true;
-      anfi_push(a, &todo, m->graphs.at[i]);
-    }
-  while (todo.n) {
-    const anfi_graph_info *gi = &an->graphs[todo.at[--todo.n]->id];
-    for (size_t k = 0; k < gi->callees.n; k++) {
-      anf_graph *c = gi->callees.at[k];
-      if (live[c->id]) continue;
-      live[c->id] = true;
-      anfi_push(a, &todo, c);
-    }
-  }
-  for (size_t i = 0; i < an->ngraph; i++)
-    if (m->graphs.at[i] && !live[i] && anfi_rewrite(p)) remove_graph(m->graphs.at[i]);
-  p->rewrites += anfi_sweep(m);
+    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE)) need_graph(&w, m->graphs.at[i]);
+  while (w.todo.n) take(&w, w.todo.at[--w.todo.n]);
+  remove_rest(p, &w);
   return true;
 }
+
+bool anfi_clear_dead(anf_module *m) { return anfi_opt_dce(&(anfi_pass){.m = m, .limit = UINT64_MAX}); }

@@ -92,7 +92,7 @@ static void fix_result(lifting *l, anf_graph *g) {
 
 bool anfi_opt_lift(anfi_pass *p) {
   anf_module *m = p->m;
-  if (!anfi_opt_dce(p)) return false; // what nothing needs is not lifted, so it must not be there
+  if (!anfi_clear_dead(p->m)) return false; // what nothing needs is not lifted, so it must not be there
   lifting l = {.m = m, .an = anfi_analyse(m), .scratch = anfi_scratch(m->cx)};
   anfi_map_init(&l.lifted, l.scratch);
   anfi_map_init(&l.moved, l.scratch);

@@ -300,7 +300,7 @@ static bool is_candidate(looping *l, anf_graph *g) {
 
 bool anfi_opt_loop(anfi_pass *p) {
   looping l = {.pass = p, .m = p->m, .a = anfi_scratch(p->m->cx)};
-  if (!anfi_opt_dce(p)) return false;
+  if (!anfi_clear_dead(p->m)) return false;
   l.an = anfi_analyse(p->m);
   uint32_t seen = UINT32_MAX;
   for (size_t i = 0; i < l.an->by_scc.n; i++) {
@@ -314,5 +314,5 @@ bool anfi_opt_loop(anfi_pass *p) {
     make_steps(&l);
     replace_header(&l);
   }
-  return anfi_opt_dce(p);
+  return anfi_clear_dead(p->m);
 }

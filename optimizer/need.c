@@ -198,7 +198,7 @@ static bool rewrite(needs *w, anfi_pass *p) {
     for (size_t j = 0; (keep[k] || items) && j < g->calls.n; j++) rewrite_call(w, g, g->calls.at[j], keep[k], items);
     for (size_t j = 0; items && j < g->graphs.n; j++) shrink_result(w, g->result_class, g->graphs.at[j]);
   }
-  if (!anfi_opt_dce(p)) return false;
+  if (!anfi_clear_dead(p->m)) return false;
   for (uint32_t k = 0; k < w->gs.n; k++)
     if (keep[k]) drop_params(&w->gs.at[k], keep[k]);
   return true;
@@ -207,7 +207,7 @@ static bool rewrite(needs *w, anfi_pass *p) {
 bool anfi_opt_need(anfi_pass *p) {
   needs w = {.m = p->m, .a = anfi_scratch(p->m->cx)};
   if (p->rewrites >= p->limit) return true;
-  if (!anfi_opt_dce(p)) return false; // what is unreachable needs nothing, and would keep its uses
+  if (!anfi_clear_dead(p->m)) return false; // what is unreachable needs nothing, and would keep its uses
   anfi_find_groups(p->m, w.a, &w.gs);
   w.needed = ANFI_NEW_N(w.a, uint8_t, p->m->nodes.n);
   find_items(&w);
