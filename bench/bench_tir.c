@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Every pass of the Tensor IR on functions of 12,500 to 100,000 statements: time a statement, and how it
+ * grows with eight times the size. A linear pass keeps it; parse and print are measured alike. */
+#define _POSIX_C_SOURCE 200809L
+#include "bench.h"
+
+#include "anfora/tir.h"
+
+enum { SMALL = 12500, LARGE = 100000, MOST_PASSES = 64 };
+static const double growth_limit = 3; // of the time a statement takes; caches alone cost some
+
+typedef struct timed {
+  const char *name[MOST_PASSES];
+  double ns[2][MOST_PASSES];
+  size_t n[2];
+  int at;
+} timed;
+
+static void note(void *user, const char *pass, uint64_t ns) {
+  timed *t = (timed *)user;
+  size_t i = t->n[t->at]++;
+  if (i >= MOST_PASSES) return;
+  t->name[i] = pass;
+  t->ns[t->at][i] = (double)ns;
+}
+
+static char *program(size_t statements, size_t *len) {
+  size_t cap = statements * 64 + 4096;
+  char *s = (char *)malloc(cap);
+  if (!s) exit(2);
+  int n = sprintf(s, "func f(n: s32, A: [f32 * 64 * 64], B: [f32 * 64 * 64]): f32 {\n  var x: f32 = 0.f\n");
+  for (size_t i = 0; i < statements / 5; i++) {
+    unsigned a = (unsigned)(i * 7 % 64), b = (unsigned)(i * 13 % 64);
+    n += sprintf(s + n, "  for i%zu in (0, 64, 1)%s {\n    A[%u, i%zu] = (B[%u, i%zu] + 1.f)\n  }\n", i, i % 3 ? "" : " parallel", a, i, b, i);
+    n += sprintf(s + n, "  if (n > %u) {\n    x = (x + A[%u, %u])\n  }\n  var t%zu: f32 = (x * 2.f)\n  B[%u, 0] = t%zu\n", a, a, b, i, b, i);
+  }
+  n += sprintf(s + n, "  return x\n}\n");
+  *len = (size_t)n;
+  return s;
+}
+
+static void once(size_t statements, int at, timed *t, const char *passes, double *parse, double *print) {
+  size_t len;
+  char *s = program(statements, &len);
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_diag *d = anf_diag_new(cx);
+  anf_tir_module *m = NULL, *o = NULL;
+  anf_text out = {.cx = cx};
+  anf_tir_opt_opts opts = {.size = sizeof opts, .timed = note, .user = t};
+  double start = bench_now();
+  bench_check(anf_tir_parse(cx, s, len, "bench", d, &m) == ANF_OK, "the program does not parse");
+  parse[at] = (bench_now() - start) * 1e9;
+  start = bench_now();
+  bench_check(anf_tir_print(m, &out) == ANF_OK, "the program does not print");
+  print[at] = (bench_now() - start) * 1e9;
+  t->at = at;
+  t->n[at] = 0;
+  bench_check(anf_tir_opt(m, passes, &opts, d, &o) == ANF_OK, "a pass failed");
+  anf_diag_print(d, stdout, false);
+  anf_text_free(&out);
+  anf_tir_module_free(o);
+  anf_tir_module_free(m);
+  anf_diag_free(d);
+  anf_ctx_free(cx);
+  free(s);
+}
+
+static void line(const char *name, double small, double large) {
+  double a = small / SMALL, b = large / LARGE;
+  bool fast = large < 2e7; // too short to tell
+  printf("  %-30s %8.0f %8.0f ns a statement, growth %.2f%s\n", name, a, b, b / a, fast || b / a < growth_limit ? "" : "  BROKEN");
+  if (!fast && b / a >= growth_limit) bench_bad = 1;
+}
+
+int main(void) {
+  static timed t;
+  double parse[2], print[2];
+  const char *passes = "trace_inserter dyn_boundary_check default";
+  once(SMALL, 0, &t, passes, parse, print);
+  once(LARGE, 1, &t, passes, parse, print);
+  line("parse", parse[0], parse[1]);
+  line("print", print[0], print[1]);
+  for (size_t i = 0; i < t.n[1] && i < MOST_PASSES; i++) line(t.name[i], t.ns[0][i], t.ns[1][i]);
+  return bench_bad;
+}
