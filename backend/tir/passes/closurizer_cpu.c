@@ -14,7 +14,7 @@ typedef struct user {
   tpass_cx *p;
   tmod *out;
   tfunc f;
-  uint32_t parallel;
+  uint32_t parallel, made;
 } user;
 
 typedef struct finder {
@@ -71,7 +71,7 @@ static const anfi_str *closure(tvisitor *v, tstmt s, size_t n, const capture *ca
   anfi_push(v->scratch, &body, anfi_t_splice(t, s->s[0]->n, s->s[0]->s));
   tstmt own = anfi_t_copy_stmt(t, v->scratch, anfi_t_stmts(t, body.n, body.at), NULL, NULL); // with variables of its own
   tattrs a = anfi_t_attr_set(t, anfi_t_attr_set(t, (tattrs){0}, TA_is_private, 1), TA_resolved, 1);
-  const anfi_str *name = anfi_t_fresh_func(u->out, anfi_sprintf(v->scratch, "%s_closure", u->f->name->s));
+  const anfi_str *name = anfi_t_fresh_func(u->out, anfi_sprintf(v->scratch, "%s_closure%u", u->f->name->s, ++u->made));
   if (anfi_t_mod_find(u->p->m, name)) name = anfi_t_fresh_func(u->p->m, name->s);
   anfi_t_mod_add(u->out, anfi_t_func(t, name, anfi_t_dt(ANF_TIR_void), 4, param, own, a));
   return name;
