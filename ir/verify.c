@@ -30,6 +30,8 @@ typedef struct {
   anfi_arena *scratch;
   anf_text *type_text;
   size_t nedge;          // to nodes that keep a use list
+  bool ordered;          // so far, what a node needs has a smaller id
+  ANFI_VEC(const anf_node *) makers; // nodes with functions among their inputs
   anfi_map values;       // constants looked into
   ANFI_VEC(const anf_value *) pending;
 } checker;
@@ -88,11 +90,33 @@ static void check_tables(checker *c) {
 
 /* ---- V3, V4: edges and use lists ---- */
 
+/* What node i uses is far away in memory: it is asked for some nodes ahead, in two steps, for where it
+ * is in the table can be asked only once its id is there. */
+static void fetch_ahead(const anf_module *m, size_t i) {
+#if defined(__GNUC__)
+  enum { FAR = 24, NEAR = 8 };
+  const anf_node *n = i + FAR < m->nodes.n ? m->nodes.at[i + FAR] : NULL;
+  for (uint32_t k = 0; n && k < n->nin && k < 4; k++) __builtin_prefetch(n->in[k].def);
+  n = i + NEAR < m->nodes.n ? m->nodes.at[i + NEAR] : NULL;
+  for (uint32_t k = 0; n && k < n->nin && k < 4; k++)
+    if (n->in[k].def && n->in[k].def->id < m->nodes.n) __builtin_prefetch(&m->nodes.at[n->in[k].def->id]);
+#else
+  (void)m, (void)i;
+#endif
+}
+
 static bool is_node_of(const anf_module *m, const anf_node *n) {
   return n && n->id < m->nodes.n && m->nodes.at[n->id] == n;
 }
 
 static bool keeps_uses(const anf_node *n) { return n->kind != ANFI_VALUE || n->op == ANF_OP_NONE; }
+
+/* Ids that only go up from what is needed to what needs it prove V6 without a walk. */
+static void note_order(checker *c, const anf_node *n, const anf_node *def) {
+  if (is_cnode(def) && def->id >= n->id && def->graph == n->graph) c->ordered = false;
+  if (anfi_value_graph(def) && (!c->makers.n || c->makers.at[c->makers.n - 1] != n))
+    anfi_push(c->scratch, &c->makers, n);
+}
 
 static void check_edges(checker *c, const anf_node *n) {
   for (uint32_t i = 0; i < n->nin; i++) {
@@ -101,17 +125,33 @@ static void check_edges(checker *c, const anf_node *n) {
     if (!is_node_of(c->m, def)) wrong = def ? "is not in the module" : "is missing";
     else if (n->in[i].user != n) wrong = "names another user";
     else if (is_left_behind(def) && !is_left_behind(n)) wrong = "belongs to a graph that was removed";
-    else c->nedge += keeps_uses(def);
+    else {
+      c->nedge += keeps_uses(def);
+      note_order(c, n, def);
+    }
     if (wrong) FAIL(c, n, ANF_E0212, (unsigned)i, called(c, n), wrong);
   }
 }
 
-static const char *wrong_use(const checker *c, const anf_node *n, const anfi_use *u, anfi_use *const *link) {
+static const char *wrong_use(const anf_node *n, const anfi_use *u, anfi_use *const *link) {
   if (u->def != n) return "holds an edge to another node";
   if (u->link != link) return "is not linked both ways";
-  if (!is_node_of(c->m, u->user) || u < u->user->in || u >= u->user->in + u->user->nin)
+  if (!is_cnode(u->user) || u < u->user->in || u >= u->user->in + u->user->nin)
     return "holds an edge of a node that is gone";
   return NULL;
+}
+
+/* The same for the first two uses of a node. */
+static void fetch_uses(const anf_module *m, size_t i) {
+#if defined(__GNUC__)
+  enum { FAR = 24, NEAR = 8 };
+  const anf_node *n = i + FAR < m->nodes.n ? m->nodes.at[i + FAR] : NULL;
+  if (n && n->uses) __builtin_prefetch(n->uses);
+  n = i + NEAR < m->nodes.n ? m->nodes.at[i + NEAR] : NULL;
+  if (n && n->uses && n->uses->next) __builtin_prefetch(n->uses->next);
+#else
+  (void)m, (void)i;
+#endif
 }
 
 /* All lists together must hold as many edges as there are: with that, and each edge known to be in the
@@ -121,9 +161,10 @@ static void check_uses(checker *c) {
   for (size_t i = 0; i < c->m->nodes.n && anfi_more_errors(c->cx); i++) {
     const anf_node *n = c->m->nodes.at[i];
     if (!n) continue;
+    fetch_uses(c->m, i);
     const char *wrong = n->uses && !keeps_uses(n) ? "should be empty" : NULL;
     anfi_use *const *link = &n->uses;
-    for (; *link && !wrong && seen <= c->nedge; link = &(*link)->next, seen++) wrong = wrong_use(c, n, *link, link);
+    for (; *link && !wrong && seen <= c->nedge; link = &(*link)->next, seen++) wrong = wrong_use(n, *link, link);
     if (wrong) FAIL(c, n, ANF_E0213, called(c, n), wrong);
   }
   if (seen != c->nedge && !anfi_failed(c->cx))
@@ -459,9 +500,32 @@ static bool walk_from(walk *w, anf_node *n) {
   return good;
 }
 
+/* Does a greater id than that of all it needs prove that no node needs itself? */
+static bool is_ordered(checker *c, const anf_analysis *an) {
+  if (!c->ordered) return false;
+  for (size_t i = 0; i < an->ngraph; i++) {
+    const anf_graph *g = c->m->graphs.at[i];
+    for (size_t k = 1; g && k < g->effects.n; k++)
+      if (g->effects.at[k - 1]->id >= g->effects.at[k]->id) return false;
+  }
+  uint32_t *last = ANFI_NEW_N(c->scratch, uint32_t, an->ngraph); // 1 + greatest id that a graph captures
+  for (size_t i = 0; i < an->ngraph; i++)
+    for (size_t k = 0; k < an->graphs[i].free.n; k++)
+      if (an->graphs[i].free.at[k]->id >= last[i]) last[i] = an->graphs[i].free.at[k]->id + 1;
+  for (size_t i = 0; i < c->makers.n; i++) {
+    const anf_node *n = c->makers.at[i];
+    for (uint32_t k = 0; k < n->nin; k++) {
+      const anf_graph *f = anfi_value_graph(n->in[k].def);
+      if (f && last[f->id] > n->id) return false;
+    }
+  }
+  return true;
+}
+
 /* Nodes are walked graph by graph, as what is known of captures is good within one graph. */
 static void check_cycles(checker *c, const anf_analysis *an) {
   anf_module *m = c->m;
+  if (is_ordered(c, an)) return;
   walk w = {.c = c, .an = an, .before = effect_order(c)};
   w.state = ANFI_NEW_N(c->scratch, uint8_t, m->nodes.n);
   w.open_in = ANFI_NEW_N(c->scratch, uint32_t, m->graphs.n);
@@ -480,15 +544,17 @@ static void check_cycles(checker *c, const anf_analysis *an) {
 static void free_text(void *t) { anf_text_free((anf_text *)t); }
 
 bool anfi_verify(anf_module *m) {
-  checker c = {.m = m, .cx = m->cx, .scratch = anfi_scratch(m->cx)};
+  checker c = {.m = m, .cx = m->cx, .scratch = anfi_scratch(m->cx), .ordered = true};
   anfi_map_init(&c.values, c.scratch);
   c.type_text = ANFI_NEW(c.scratch, anf_text);
   c.type_text->cx = m->cx;
   anfi_defer(m->cx, ANFI_ALWAYS, free_text, c.type_text);
   check_tables(&c);
   if (anfi_failed(c.cx)) return false;
-  for (size_t i = 0; i < m->nodes.n && anfi_more_errors(c.cx); i++)
+  for (size_t i = 0; i < m->nodes.n && anfi_more_errors(c.cx); i++) {
+    fetch_ahead(m, i);
     if (m->nodes.at[i]) check_edges(&c, m->nodes.at[i]);
+  }
   if (anfi_failed(c.cx)) return false;
   check_uses(&c);
   check_graphs(&c);
