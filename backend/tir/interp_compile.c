@@ -195,7 +195,7 @@ static uint32_t parallel_call(comp *c, texpr e, uint32_t n, const uint32_t *args
     k[p] = loop_begin(c, tri[3 * p]->dtype, b, en, s, all[p], e);
     par_mark(c, I_PARITER, marks[p]);
   }
-  memcpy(all + npar, args, n * sizeof *args);
+  if (n) memcpy(all + npar, args, n * sizeof *args);
   emit_call(c, place, 0, n + npar, all, anfi_t_dt(ANF_TIR_void), e);
   while (npar--) {
     loop_end(c, k[npar]);

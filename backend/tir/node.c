@@ -221,7 +221,7 @@ texpr anfi_t_bits(tstore *t, tdtype d, uint32_t n, const uint64_t *bits) {
   if (splat) n = 1;
   xnode *e = fresh(t, TX_constant, d, 0);
   uint64_t *p = (uint64_t *)anfi_alloc(&t->arena, anfi_size_mul(t->cx, n, sizeof *p));
-  memcpy(p, bits, n * sizeof *p);
+  if (n) memcpy(p, bits, n * sizeof *p);
   e->u.k.bits = p;
   e->u.k.n = n;
   return finish(t, e);
@@ -230,7 +230,7 @@ texpr anfi_t_bits(tstore *t, tdtype d, uint32_t n, const uint64_t *bits) {
 texpr anfi_t_list(tstore *t, tdtype d, uint32_t n, const uint64_t *bits) {
   xnode *e = fresh(t, TX_constant, d, 0);
   uint64_t *p = (uint64_t *)anfi_alloc(&t->arena, anfi_size_mul(t->cx, n, sizeof *p));
-  memcpy(p, bits, n * sizeof *p);
+  if (n) memcpy(p, bits, n * sizeof *p);
   e->sub = 1;
   e->u.k.bits = p;
   e->u.k.n = n;
@@ -261,7 +261,7 @@ texpr anfi_t_tensor(tstore *t, anf_tir_elem el, bool ptr, const char *name, uint
   xnode *e = fresh(t, TX_tensor, ptr ? anfi_t_ptr(ANF_TIR_void) : anfi_t_ptr(el), strides ? 2 * rank : rank);
   e->sub = ptr;
   e->nidx = (uint16_t)rank;
-  memcpy(e->in, dims, rank * sizeof *dims);
+  if (rank) memcpy(e->in, dims, rank * sizeof *dims);
   if (strides) memcpy(e->in + rank, strides, rank * sizeof *strides);
   e->u.name = anfi_t_name(t, name);
   e->id = t->next_id++;
@@ -303,7 +303,7 @@ texpr anfi_t_at(tstore *t, texpr tensor, uint32_t n, const texpr *idx, uint16_t 
   xnode *e = fresh(t, TX_indexing, d, 1u + n + (mask ? 1u : 0u));
   e->nidx = (uint16_t)n;
   e->in[0] = tensor;
-  memcpy(e->in + 1, idx, n * sizeof *idx);
+  if (n) memcpy(e->in + 1, idx, n * sizeof *idx);
   if (mask) e->in[1 + n] = mask;
   return finish(t, e);
 }
@@ -313,7 +313,7 @@ texpr anfi_t_addr(tstore *t, texpr tensor, uint32_t n, const texpr *idx) {
   xnode *e = fresh(t, TX_tensorptr, tensor->dtype, 1u + n);
   e->nidx = (uint16_t)n;
   e->in[0] = tensor;
-  memcpy(e->in + 1, idx, n * sizeof *idx);
+  if (n) memcpy(e->in + 1, idx, n * sizeof *idx);
   return finish(t, e);
 }
 

@@ -133,7 +133,7 @@ tfunc anfi_t_visit_func(tvisitor *v, tfunc f) {
   if (!changed) return anfi_t_with_body(v->t, f, body);
   struct anf_tir_func_node *r = ANFI_NEW(&v->t->arena, struct anf_tir_func_node);
   texpr *p = ANFI_NEW_N(&v->t->arena, texpr, f->n);
-  memcpy(p, param, f->n * sizeof *p);
+  if (f->n) memcpy(p, param, f->n * sizeof *p);
   *r = *f;
   r->param = p;
   r->body = body;

@@ -62,7 +62,7 @@ static texpr rewrite(tvisitor *v, texpr e) {
   texpr *in = ANFI_NEW_N(v->scratch, texpr, e->nidx + 2u);
   in[0] = u->stream;
   in[1] = u->data;
-  memcpy(in + 2, e->in, e->nidx * sizeof *in);
+  if (e->nidx) memcpy(in + 2, e->in, e->nidx * sizeof *in);
   if (npar) anfi_fail(u->p->cx, anfi_t_loc(v->t, e->line, e->col), ANF_E0842, "module_globals_resolver", "a parallel call");
   (void)tri;
   return e->u.name ? anfi_t_call(v->t, e->u.name, e->dtype, e->nidx + 2u, in)
@@ -97,7 +97,7 @@ static tfunc function(user *u, tfunc f) {
   texpr *param = ANFI_NEW_N(u->p->scratch, texpr, f->n + 2u);
   param[0] = u->stream;
   param[1] = u->data;
-  memcpy(param + (has ? 0 : 2), f->param, f->n * sizeof *param);
+  if (f->n) memcpy(param + (has ? 0 : 2), f->param, f->n * sizeof *param);
   tattrs a = anfi_t_attr_set(t, f->attrs, TA_resolved, 1);
   t->line = f->line, t->col = f->col;
   struct anf_tir_func_node *r = (struct anf_tir_func_node *)(uintptr_t)anfi_t_func(
