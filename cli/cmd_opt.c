@@ -45,6 +45,7 @@ static anf_status specialise(cli *c, anf_module *m, cli_target t, const char *si
 
 int cmd_opt(cli *c) {
   if (c->narg != 1) return cli_usage(c, "it takes one file");
+  if (cli_is_tir(c->arg[0])) return cli_opt_tir(c);
   watch w = {
       .c = c, .dump_after = c->value[OPT_DUMP_AFTER], .time = c->value[OPT_TIME_PASSES] != NULL};
   uint64_t limit = 0;

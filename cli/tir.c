@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tensor IR files (.tir) in the commands that take programs: print, opt and run. */
+#include "cli/cli.h"
+
+#include "anfora/tir.h"
+#include "backend/tir/tir.h"
+#include "ir/ir.h"
+
+#include <ctype.h>
+
+bool cli_is_tir(const char *file) {
+  size_t n = strlen(file);
+  return n > 4 && strcmp(file + n - 4, ".tir") == 0;
+}
+
+static void free_module(void *m) { anf_tir_module_free((anf_tir_module *)m); }
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+static anf_status load(cli *c, const char *file, anf_tir_module **m) {
+  anf_status st = anf_tir_load(c->cx, file, c->d, m);
+  if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, free_module, *m);
+  return st;
+}
+
+static int write_module(cli *c, const anf_tir_module *m) {
+  anf_text t = {.cx = c->cx};
+  anf_status st = anf_tir_print(m, &t);
+  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
+  anf_text_free(&t);
+  return status;
+}
+
+int cli_print_tir(cli *c) {
+  anf_tir_module *m = NULL;
+  anf_status st = load(c, c->arg[0], &m);
+  return st == ANF_OK ? write_module(c, m) : cli_status(c, st);
+}
+
+/* ---- opt ---- */
+
+static void dump(void *user, const char *pass, const char *text, size_t len) {
+  (void)user;
+  fprintf(stderr, "// after %s\n%.*s", pass, (int)len, text);
+}
+
+static void timed(void *user, const char *pass, uint64_t ns) {
+  (void)user;
+  fprintf(stderr, "%-28s %10.3f ms\n", pass, (double)ns / 1e6);
+}
+
+int cli_opt_tir(cli *c) {
+  const char *after = c->value[OPT_DUMP_AFTER];
+  anf_tir_opt_opts o = {.size = sizeof o, .verify_each = c->value[OPT_VERIFY_EACH] != NULL, .dump = dump};
+  o.dump_after = after && strcmp(after, "all") == 0 ? "*" : after;
+  if (c->value[OPT_TIME_PASSES]) o.timed = timed;
+  anf_tir_module *m = NULL, *out = NULL;
+  anf_status st = load(c, c->arg[0], &m);
+  if (st == ANF_OK) st = anf_tir_opt(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "default", &o, c->d, &out);
+  if (st != ANF_OK) return cli_status(c, st);
+  int status = write_module(c, out); // it shares nodes with m, which goes after it
+  anf_tir_module_free(out);
+  return status;
+}
+
+/* ---- run ---- */
+
+static anf_tir_func find(cli *c, const anf_tir_module *m, const char *file, const char *name) {
+  size_t n = anf_tir_func_count(m);
+  anf_tir_func f = name ? anf_tir_find(m, name) : n == 1 ? anf_tir_func_at(m, 0) : anf_tir_find(m, "main");
+  if (!f) anfi_fail(c->cx, anfi_nowhere(), ANF_E0010, name ? name : "main", file);
+  return f;
+}
+
+/* The element types of Tensor IR are s8 … s64 where programs say i8 … i64. */
+static bool element(const anf_tir_expr param, anf_dtype *d) {
+  char name[8];
+  snprintf(name, sizeof name, "%s", anfi_t_elem_names[param->dtype.elem]);
+  if (name[0] == 's' && isdigit((unsigned char)name[1])) name[0] = 'i';
+  return anfi_dtype_parse(name, strlen(name), d);
+}
+
+/* Numbers that were typed take the parameter's type; a file's stay what they are. */
+static anf_status argument(cli *c, anf_tir_func f, size_t i, const char *word, anf_value **out) {
+  anf_dtype d;
+  anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out) : anf_parse_value(c->cx, word, c->d, out);
+  if (st != ANF_OK) return st;
+  anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
+  if (word[0] == '@' || anf_value_get_kind(*out) != ANF_VALUE_TENSOR || !element(f->param[i], &d)) return ANF_OK;
+  *out = anfi_value_cast(*out, d);
+  anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
+  return ANF_OK;
+}
+
+/* What the function returned; or, of one that returns nothing, its tensors as it left them. */
+static anf_value *outcome(cli *c, anf_tir_func f, size_t n, anf_value *result, anf_value **outs) {
+  size_t k = 0;
+  if (anf_value_get_kind(result) != ANF_VALUE_NONE) return result;
+  for (size_t i = 0; i < n; i++)
+    if (f->param[i]->dtype.ptr) outs[k++] = outs[i];
+  if (k == 1) return outs[0];
+  anf_value *v = anf_value_tuple(c->cx, k, outs);
+  if (v) anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  return v;
+}
+
+anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps, anf_value **result) {
+  anf_tir_module *m = NULL;
+  anf_status st = load(c, t.file, &m);
+  if (st != ANF_OK) return st;
+  anf_tir_func f = find(c, m, t.file, t.function);
+  if (!f) return ANF_INVALID;
+  size_t n = c->narg - 1;
+  anfi_arena *a = anfi_scratch(c->cx);
+  anf_value **args = ANFI_NEW_N(a, anf_value *, n + 1), **outs = ANFI_NEW_N(a, anf_value *, n + 1), *r = NULL;
+  if (n != f->n) {
+    anfi_fail(c->cx, anfi_nowhere(), ANF_E0510, f->name->s, (size_t)f->n, n);
+    return ANF_INVALID;
+  }
+  for (size_t i = 0; i < n; i++)
+    if ((st = argument(c, f, i, c->arg[i + 1], &args[i])) != ANF_OK) return st;
+  anf_tir_run_opts o = {.size = sizeof o, .max_steps = max_steps};
+  st = anf_tir_run_values(m, f->name->s, n, args, &o, c->d, &r, outs);
+  if (st != ANF_OK) return st;
+  anfi_defer(c->cx, ANFI_ALWAYS, release, r);
+  for (size_t i = 0; i < n; i++)
+    if (outs[i]) anfi_defer(c->cx, ANFI_ALWAYS, release, outs[i]);
+  *result = outcome(c, f, n, r, outs);
+  return *result ? ANF_OK : ANF_NOMEM;
+}
