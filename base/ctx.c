@@ -41,7 +41,7 @@ void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size) {
 
 void anfi_throw_nomem(anf_ctx *cx) {
   if (!cx->frame) abort(); // our bug: an allocation outside a protected entry
-  if (cx->frame->status == ANF_OK) cx->frame->status = ANF_NOMEM;
+  cx->frame->status = ANF_NOMEM; // over an error before it: the list of errors may be cut short
   longjmp(cx->frame->jump, 1);
 }
 

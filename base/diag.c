@@ -117,7 +117,7 @@ static anf_status add_item(anf_diag *d, anf_diag_item it, anfi_loc loc, const ch
 }
 
 static void set_status(anf_ctx *cx, anf_status st) {
-  if (cx->frame->status == ANF_OK) cx->frame->status = st;
+  if (cx->frame->status == ANF_OK || st == ANF_NOMEM) cx->frame->status = st;
 }
 
 static void record(anf_ctx *cx, anf_severity sev, anfi_loc loc, const message *m, va_list ap) {

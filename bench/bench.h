@@ -22,6 +22,13 @@ static inline double bench_now(void) { // seconds
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
+/* Seconds that this process computed: for work of one thread, hardly disturbed by what else runs. */
+static inline double bench_cpu(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
 static inline void bench_check(bool claim, const char *what) {
   if (claim) return;
   printf("WRONG: %s\n", what);

@@ -45,7 +45,7 @@ static anf_module *build(anf_ctx *cx, bool chain) {
 }
 
 static double since(double *t) {
-  double now = bench_now(), spent = now - *t;
+  double now = bench_cpu(), spent = now - *t;
   *t = now;
   return spent;
 }
@@ -58,7 +58,7 @@ static void once(anf_ctx *cx, bool chain, size_t run, samples *s) {
   size_t before = anf_ctx_bytes(cx);
   anf_text ir = {.cx = cx}, ir2 = {.cx = cx}, dat = {.cx = cx};
   anf_module *parsed = NULL, *loaded = NULL;
-  double t = bench_now();
+  double t = bench_cpu();
   anf_module *m = build(cx, chain);
   s->at[BUILD][run] = since(&t);
   s->bytes[0] = (double)(anf_ctx_bytes(cx) - before) / N;
@@ -83,7 +83,7 @@ static void once(anf_ctx *cx, bool chain, size_t run, samples *s) {
                 "the .dat round trip is exact");
   anf_module_free(parsed);
   anf_module_free(loaded);
-  t = bench_now();
+  t = bench_cpu();
   anf_module_free(m);
   s->at[FREE][run] = since(&t);
   anf_text_free(&ir), anf_text_free(&ir2), anf_text_free(&dat);

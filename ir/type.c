@@ -174,8 +174,8 @@ int64_t anfi_dim_symbol(anf_ctx *cx, const anfi_str *name) {
 }
 
 const char *anf_dim_name(const anf_ctx *cx, int64_t dim) {
-  size_t i = (size_t)(-2 - dim);
-  return dim <= -2 && i < cx->types->symbols.n ? cx->types->symbols.at[i]->s : NULL;
+  size_t i = dim <= -2 ? (size_t)(-2 - dim) : SIZE_MAX;
+  return i < cx->types->symbols.n ? cx->types->symbols.at[i]->s : NULL;
 }
 
 void anfi_types_init(anf_ctx *cx) {
