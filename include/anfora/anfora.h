@@ -8,6 +8,7 @@
 #include "anfora/opt.h"
 #include "anfora/run.h"
 #include "anfora/text.h"
+#include "anfora/tir.h"
 #include "anfora/types.h"
 
 #endif
