@@ -231,6 +231,10 @@ bool anfi_eval_cumulate(anfi_eval *q) {
 bool anfi_eval_sum_to(anfi_eval *q) {
   const anf_type *t = q->in[0]->type;
   uint32_t mask = 0;
+  if (t == q->type) { // nothing to sum: also -0.0 stays
+    for (size_t i = 0; i < q->out->n; i++) anfi_copy_element(q->out, i, q->in[0], i);
+    return true;
+  }
   for (size_t k = 0; k < t->n; k++) {
     size_t lead = t->n - q->type->n;
     if (k < lead || (q->type->dims[k - lead] == 1 && t->dims[k] != 1)) mask |= UINT32_C(1) << k;

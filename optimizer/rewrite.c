@@ -48,6 +48,20 @@ static bool match_attrs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_
   return true;
 }
 
+/* A look one level down, which refuses most rules before anything is bound. */
+static bool may_be(const anfi_pat *p, const anf_node *n) {
+  if (p->kind == ANFI_PAT_VAR) return true;
+  return p->kind == ANFI_PAT_OP ? anfi_is_op(n, p->op) : n->kind == ANFI_VALUE;
+}
+
+static bool may_match(const anfi_pat *p, const anf_node *n) {
+  bool swaps = (anfi_op[p->op].flags & ANFI_COMM) && p->n >= 2;
+  if (n->nin != p->n) return false;
+  for (uint32_t i = 0; i < p->n; i++)
+    if (!may_be(p->in[i], n->in[i].def) && !(swaps && i < 2 && may_be(p->in[i], n->in[1 - i].def))) return false;
+  return true;
+}
+
 static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m);
 
 static bool match_inputs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_match *m, bool swapped) {
@@ -92,7 +106,14 @@ static const anf_type *infer_type(anfi_rewriter *r, anf_node *near, anfi_opcode 
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!(at[k] = anfi_attr_value(cx, op, attrs, k))) return NULL;
   anfi_infer q = {.cx = cx, .op = op, .loc = anfi_node_loc(near), .n = n, .in = t, .attr = at};
-  return anfi_infer_op(&q) ? q.out : NULL;
+  anfi_frame *f = cx->frame;
+  const anfi_frame before = {.diag = f->diag, .status = f->status, .nerror = f->nerror};
+  f->diag = NULL; // a template that does not fit is no error of the program
+  bool fits = anfi_infer_op(&q);
+  f->diag = before.diag;
+  f->status = before.status;
+  f->nerror = before.nerror;
+  return fits ? q.out : NULL;
 }
 
 anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op, const anfi_attrs *attrs, size_t n,
@@ -138,6 +159,19 @@ static anf_node *build(anfi_rewriter *r, const anfi_pat *p, const anfi_match *m)
 
 /* ---- rewriting ---- */
 
+/* A variable that the right side drops may have widened a dim that is not known: f32[?] + 0 * f32[?]. */
+static bool may_change_shape(const anfi_rule *rule, const anfi_match *m) {
+  const anf_type *t = m->root->type;
+  bool unknown = false;
+  if (!rule->dropped || !t || t->kind != ANF_TYPE_TENSOR) return false;
+  for (uint32_t i = 0; i < t->n; i++) unknown |= t->dims[i] == ANF_DIM_UNKNOWN;
+  for (int k = 0; unknown && k < ANFI_RULE_VARS; k++) {
+    const anf_node *n = rule->dropped >> k & 1 ? m->var[k] : NULL;
+    if (n && n->kind != ANFI_VALUE && n->type && n->type->n) return true;
+  }
+  return false;
+}
+
 static bool guards_hold(anfi_rewriter *r, const anfi_rule *rule, const anfi_match *m) {
   for (uint32_t i = 0; i < rule->nguard; i++)
     if (!rule->guard[i].holds(r, m, rule->guard[i].vars)) return false;
@@ -162,8 +196,10 @@ static void undo(anfi_rewriter *r, size_t todo) {
 }
 
 anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
+  if (!may_match(rule->lhs, n)) return NULL;
   anfi_match m = {.root = n};
   if ((rule->fast && !r->pass->fast) || !match(r->m->cx, rule->lhs, n, &m) || !guards_hold(r, rule, &m)) return NULL;
+  if (may_change_shape(rule, &m)) return NULL;
   if (!anfi_rewrite(r->pass)) return NULL;
   size_t todo = r->todo.n;
   anf_node *by = rule->rhs ? build(r, rule->rhs, &m) : rule->row->fn(r, &m);

@@ -19,7 +19,7 @@
 
 #include "optimizer/opt.h"
 
-enum { ANFI_RULE_VARS = 12 };
+enum { ANFI_RULE_VARS = 12, ANFI_RULE_GUARDS = 6 };
 
 typedef enum anfi_pat_kind { ANFI_PAT_OP, ANFI_PAT_VAR, ANFI_PAT_CONST_VAR, ANFI_PAT_NUMBER } anfi_pat_kind;
 
@@ -66,8 +66,9 @@ typedef struct anfi_rule {
   const anfi_rule_row *row;
   anfi_pat *lhs, *rhs;
   uint32_t nguard;
-  anfi_guard_call guard[4];
+  anfi_guard_call guard[ANFI_RULE_GUARDS];
   bool fast;               // only when floats may be reassociated
+  uint32_t dropped;        // bit set of variables that the template leaves out
 } anfi_rule;
 
 typedef struct anfi_ruleset {
@@ -78,6 +79,7 @@ typedef struct anfi_ruleset {
 
 /* rule_parse.c: all rules; a row that does not parse is an internal error that names it */
 bool anfi_rules_load(anf_ctx *cx, anfi_arena *a, anfi_ruleset *out);
+bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row, anfi_rule *out); // one row
 
 /* rewrite.c */
 typedef struct anfi_rewriter {

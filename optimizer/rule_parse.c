@@ -18,10 +18,16 @@ static bool has_static_shape(const anf_type *t) {
   return anfi_type_elements(t, &n);
 }
 
+/* A constant may have come without a type on its node. */
+static const anf_type *type_of(const anf_node *n) {
+  bool held = !n->type && n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR;
+  return held ? n->u.value->type : n->type;
+}
+
 #define ANF_GUARD(name, nvar, cond)                                                                \
   static bool guard_##name(anfi_rewriter *r, const anfi_match *m, const int *v) {                  \
     anf_node *a = v[0] < 0 ? m->root : m->var[v[0]], *b = nvar < 2 ? a : v[1] < 0 ? m->root : m->var[v[1]]; \
-    const anf_type *ta = a->type, *tb = b->type;                                                   \
+    const anf_type *ta = type_of(a), *tb = type_of(b);                                             \
     (void)r, (void)ta, (void)tb;                                                                   \
     return cond;                                                                                   \
   }
@@ -161,6 +167,14 @@ static bool read_guard(reader *r, anfi_rule *rule) {
   return bad(r, "no such guard") != NULL;
 }
 
+/* The variables of a pattern, as a bit set; as deep as the pattern. */
+static uint32_t variables(const anfi_pat *p) {
+  if (p->kind == ANFI_PAT_VAR || p->kind == ANFI_PAT_CONST_VAR) return 1u << p->var;
+  uint32_t set = 0;
+  for (uint32_t i = 0; i < p->n; i++) set |= variables(p->in[i]);
+  return set;
+}
+
 static bool read_rule(reader *r, anfi_rule *rule) {
   const anfi_rule_row *row = rule->row = r->row;
   r->at = row->lhs;
@@ -173,16 +187,21 @@ static bool read_rule(reader *r, anfi_rule *rule) {
     if (!read_guard(r, rule)) return false;
     skip_space(r);
   }
+  if (r->good && rule->rhs) rule->dropped = variables(rule->lhs) & ~variables(rule->rhs);
   if (r->good && rule->lhs->kind != ANFI_PAT_OP) bad(r, "the pattern must start with an op");
   return r->good;
+}
+
+bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row, anfi_rule *out) {
+  reader r = {.cx = cx, .a = a, .row = row, .good = true};
+  return read_rule(&r, out);
 }
 
 bool anfi_rules_load(anf_ctx *cx, anfi_arena *a, anfi_ruleset *out) {
   out->rules = ANFI_NEW_N(a, anfi_rule, anfi_nrules);
   out->n = anfi_nrules;
   for (size_t i = 0; i < anfi_nrules; i++) {
-    reader r = {.cx = cx, .a = a, .row = &anfi_rules[i], .good = true};
-    if (!read_rule(&r, &out->rules[i])) return false;
+    if (!anfi_rule_parse(cx, a, &anfi_rules[i], &out->rules[i])) return false;
     anfi_push(a, &out->by_op[out->rules[i].lhs->op], (const anfi_rule *)&out->rules[i]);
   }
   return true;

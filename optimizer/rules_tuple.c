@@ -74,6 +74,7 @@ anf_node *anfi_rule_switch_tuples(anfi_rewriter *r, const anfi_match *m) {
   anf_node *x = m->root->in[1].def, *y = m->root->in[2].def;
   if (!anfi_is_op(x, ANF_OP_MakeTuple) || !anfi_is_op(y, ANF_OP_MakeTuple) || x->nin != y->nin || x == y) return NULL;
   if (x->uses->next || y->uses->next) return NULL;
+  if (m->root->type && m->root->type->kind != ANF_TYPE_TUPLE) return NULL; // arms that do not agree
   anf_node **in = ANFI_NEW_N(r->arena, anf_node *, x->nin + 1);
   for (uint32_t i = 0; i < x->nin; i++) {
     in[i] = new_switch(r, m, m->root->in[0].def, x->in[i].def, y->in[i].def);
@@ -103,7 +104,10 @@ anf_node *anfi_rule_equal_switch(anfi_rewriter *r, const anfi_match *m) {
   const anf_node *k = m->root->in[0].def == sw ? m->root->in[1].def : m->root->in[0].def;
   const anf_value *a = sw->in[1].def->u.value, *b = sw->in[2].def->u.value;
   if (a->n != 1 || b->n != 1 || k->u.value->n != 1) return NULL;
-  int64_t x = anfi_get_i64(k->u.value, 0);
+  bool truth = a->type->dtype == ANF_BOOL; // a number without a type takes a's, but a bool is taken for a number
+  anf_value *as_a = anfi_value_cast(k->u.value, (anf_dtype)(truth ? k->u.value->type->dtype : a->type->dtype));
+  int64_t x = anfi_get_i64(as_a, 0);
+  anf_value_release(as_a);
   bool is_a = anfi_get_i64(a, 0) == x, is_b = anfi_get_i64(b, 0) == x;
   if (is_a == is_b) return constant(r, m, is_a);
   return is_a ? c : anfi_rewrite_apply(r, m->root, ANF_OP_LogicalNot, NULL, 1, &c);

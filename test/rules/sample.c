@@ -113,8 +113,14 @@ static anf_node *constant(sample *s, const anf_type *t) {
   return anfi_rewrite_const(s->r, v);
 }
 
+static const anf_dtype weak[] = {ANF_INT, ANF_FLOAT};
+
+/* Also a number of the program's text, which has no type of its own. */
+static const anf_type *constant_type(sample *s) {
+  return draw(s, 6) ? operand_type(s, true) : anfi_type_scalar(s->cx, weak[draw(s, 2)]);
+}
+
 static anf_node *number(sample *s, double x, bool condition) {
-  static const anf_dtype weak[] = {ANF_INT, ANF_FLOAT};
   anf_dtype d = condition ? ANF_BOOL : draw(s, 2) ? s->dtype : draw(s, 4) ? weak[draw(s, 2)] : any_dtype(s);
   const anf_type *t = draw(s, 2) ? anfi_type_scalar(s->cx, d) : tensor_type(s, d, draw(s, 2) ? s->shape : draw(s, ANFI_LEN(shapes)), true);
   return anfi_rewrite_number(s->r, t, x);
@@ -232,7 +238,7 @@ static anf_node *instance(sample *s, const anfi_pat *p, anfi_opcode user, uint32
   bool condition = at == 0 && (user == ANF_OP_Switch || user == ANF_OP_Where);
   if (p->kind == ANFI_PAT_NUMBER) return number(s, p->number, condition);
   if (p->kind == ANFI_PAT_VAR || p->kind == ANFI_PAT_CONST_VAR) {
-    if (!s->var[p->var]) s->var[p->var] = p->kind == ANFI_PAT_VAR ? operand(s, user, at) : constant(s, operand_type(s, true));
+    if (!s->var[p->var]) s->var[p->var] = p->kind == ANFI_PAT_VAR ? operand(s, user, at) : constant(s, constant_type(s));
     return s->var[p->var];
   }
   anf_node *in[16];
