@@ -44,7 +44,7 @@ struct cli {
   const cli_command_info *command; // NULL before it is known
   const char *value[OPT_COUNT];    // NULL: not given; "" for one that takes no argument
   const char **arg;                // what is not an option
-  size_t narg;
+  size_t narg, nplain;             // how many, and how many stand before --
   bool colour;
   anf_status status; // of what failed first
 };
@@ -120,6 +120,7 @@ int cmd_ops(cli *c);
 int cmd_opt(cli *c);
 int cmd_passes(cli *c);
 int cmd_rules(cli *c);
+int cmd_reduce(cli *c);
 int cmd_explain(cli *c);
 int cmd_help(cli *c);
 int cmd_version(cli *c);

@@ -151,6 +151,7 @@ static int read_options(cli *c, int argc, char **argv) {
     else if (code == '?') status = unknown_option(c, argv);
     else status = set_option(c, option_of(code), optarg);
   }
+  c->nplain = c->narg;
   while (!status && optind < argc) status = add_word(c, argv[optind++]); // after --
   return status;
 }
