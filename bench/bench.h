@@ -49,6 +49,7 @@ static inline void bench_line(const char *what, const char *unit, size_t n, doub
   if (n > 1) printf(" (%.4g to %.4g)", sample[0], sample[n - 1]);
   if (limit > 0) printf("  limit %g%s", limit, median <= limit ? "" : "  BROKEN");
   putchar('\n');
+  fflush(stdout); // a long benchmark shows what it has
   if (limit > 0 && median > limit) bench_bad = 1;
 }
 
