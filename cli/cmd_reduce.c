@@ -284,9 +284,9 @@ static int reduce(job *j, const char *text, size_t len) {
   }
   anfi_reducer r = {.cx = c->cx, .fails = fails, .user = j, .max_tries = tries};
   const char *small = anfi_reduce(&r, text, len);
-  fprintf(stderr, "%s%s%s: %zu bytes to %zu in %llu tries%s\n", how_text[j->want.how],
+  fprintf(stderr, "%s%s%s: %zu bytes to %zu%s\n", how_text[j->want.how],
           j->want.code[0] ? " with " : "", j->want.code, len, strlen(small),
-          (unsigned long long)r.tries, r.tries >= tries ? ", which is the limit" : "");
+          r.tries >= tries ? ", stopped by --max-tries" : "");
   return cli_write(c, small, strlen(small));
 }
 

@@ -147,14 +147,31 @@ static bool edit_graphs(state *s, uint32_t kind) {
   return changed;
 }
 
+static void to_fixed_point(state *s) {
+  for (bool changed = true; changed && s->r->tries < s->r->max_tries;) {
+    changed = drop_lines(s);
+    changed |= drop_blocks(s);
+    for (uint32_t kind = 0; kind < anfi_reduce_kinds; kind++) changed |= edit_graphs(s, kind);
+  }
+}
+
+/* A program as written is shorter than its graphs printed, which hides that an edit made them
+ * smaller. So reduction starts again from the printed form; if that leads nowhere better, this was
+ * for nothing. */
+static void from_printed(state *s) {
+  state printed = *s;
+  size_t sites = 0;
+  printed.lines = SIZE_MAX;
+  if (!try_edits(&printed, 0, SIZE_MAX, 1, &sites)) return;
+  to_fixed_point(&printed);
+  if (printed.lines < s->lines || (printed.lines == s->lines && printed.len < s->len)) *s = printed;
+}
+
 const char *anfi_reduce(anfi_reducer *r, const char *text, size_t len) {
   state s = {.r = r, .a = anfi_scratch(r->cx), .len = len};
   s.text = anfi_strndup(s.a, text, len);
   s.lines = count_lines(s.text, len);
-  for (bool changed = true; changed && r->tries < r->max_tries;) {
-    changed = drop_lines(&s);
-    changed |= drop_blocks(&s);
-    for (uint32_t kind = 0; kind < anfi_reduce_kinds; kind++) changed |= edit_graphs(&s, kind);
-  }
+  to_fixed_point(&s);
+  from_printed(&s);
   return s.text;
 }
