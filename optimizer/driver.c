@@ -153,7 +153,14 @@ static anf_status run_framed(const one_pass *r) {
   return anfi_leave(r->pass->m->cx);
 }
 
+/* A pass that found nothing to do would find nothing again while the module stays as it is. */
+static void note_idle(uint64_t *idle, const pass_row *row, uint64_t before, uint64_t after) {
+  if (row->make) memset(idle, 0, ANFI_LEN(passes) * sizeof *idle); // changes without counting
+  else idle[row - passes] = before == after ? after + 1 : 0;
+}
+
 static bool run_plan(plan *p, anfi_pass *pass, uint32_t have, const anf_opt_opts *o) {
+  uint64_t idle[ANFI_LEN(passes)] = {0}; // by pass: 1 + the count of rewrites at which it found nothing
   size_t *rounds = ANFI_NEW_N(p->a, size_t, p->steps.n);
   for (size_t i = 0; i < p->steps.n; i++) {
     step *s = &p->steps.at[i];
@@ -165,10 +172,12 @@ static bool run_plan(plan *p, anfi_pass *pass, uint32_t have, const anf_opt_opts
       if (again) i = s->open;
       else rounds[i] = 0;
     }
-    if (s->kind != STEP_PASS) continue;
+    if (s->kind != STEP_PASS || idle[s->pass - passes] == pass->rewrites + 1) continue;
+    uint64_t before = pass->rewrites;
     one_pass one = {pass, s->pass, &have, o};
     anf_status st = run_framed(&one);
     if (st != ANF_OK) return anfi_fail_as(p->cx, st);
+    note_idle(idle, s->pass, before, pass->rewrites);
   }
   return true;
 }

@@ -2,22 +2,22 @@
 /* Abstract values: hash-consed, so equality and hashing are O(1) however deep they are. */
 #include "optimizer/infer/infer.h"
 
-static uint64_t hash_of(const anfi_abs *a) {
+static uint64_t hash_of(const anfi_abs *a, const anfi_abs *const *items) {
   uint64_t h = anfi_hash_mix(a->kind * 65536u + a->op, a->n);
   h = anfi_hash_mix(h, a->type ? a->type->hash : 0);
   h = anfi_hash_mix(h, a->value ? anfi_value_hash(a->value) : 0);
   h = anfi_hash_mix(h, a->graph ? a->graph->id + 1 : 0);
   h = anfi_hash_mix(h, anfi_key(a->attrs));
-  for (uint32_t i = 0; i < a->n; i++) h = anfi_hash_mix(h, a->item[i]->id);
+  for (uint32_t i = 0; i < a->n; i++) h = anfi_hash_mix(h, items[i]->id);
   return h;
 }
 
-static bool same(const anfi_abs *a, const anfi_abs *b) {
+static bool same(const anfi_abs *a, const anfi_abs *b, const anfi_abs *const *items) {
   if (a->hash != b->hash || a->kind != b->kind || a->op != b->op || a->n != b->n || a->type != b->type ||
       a->graph != b->graph || a->attrs != b->attrs || !a->value != !b->value)
     return false;
   if (a->value && !anf_value_same(a->value, b->value)) return false;
-  return memcmp(a->item, b->item, a->n * sizeof *a->item) == 0;
+  return !a->n || memcmp(a->item, items, a->n * sizeof *items) == 0;
 }
 
 static void grow(anfi_abs_table *t) {
@@ -51,15 +51,14 @@ static uint32_t depth_of(const anfi_abs *a) {
 
 /* `head` has all but the items; on a miss it is copied with them. */
 static const anfi_abs *intern(anfi_abs_table *t, anfi_abs head, const anfi_abs *const *items) {
-  size_t bytes = head.n * sizeof *items;
+  head.hash = hash_of(&head, items);
+  if ((t->n + 1) * 4 > t->nslot * 3) grow(t);
+  size_t i = (size_t)head.hash & (t->nslot - 1), bytes = head.n * sizeof *items;
+  for (; t->slots[i]; i = (i + 1) & (t->nslot - 1))
+    if (same(t->slots[i], &head, items)) return t->slots[i];
   anfi_abs *a = (anfi_abs *)anfi_alloc(t->arena, sizeof head + bytes);
   *a = head;
   if (bytes) memcpy(a->item, items, bytes);
-  a->hash = hash_of(a);
-  if ((t->n + 1) * 4 > t->nslot * 3) grow(t);
-  size_t i = (size_t)a->hash & (t->nslot - 1);
-  for (; t->slots[i]; i = (i + 1) & (t->nslot - 1))
-    if (same(t->slots[i], a)) return t->slots[i];
   a->depth = depth_of(a);
   a->height = height_of(a);
   a->id = (uint32_t)t->n++;

@@ -92,6 +92,15 @@ struct anfi_spec {
   anf_graph *made;             // specialise.c: the specialised graph
 };
 
+/* What an op gave for these arguments: programs repeat few signatures of ops many times. */
+enum { ANFI_KNOWN = 256, ANFI_KNOWN_ARGS = 3 };
+typedef struct anfi_known {
+  anfi_opcode op;
+  uint32_t n;
+  const anfi_attrs *attrs;
+  const anfi_abs *in[ANFI_KNOWN_ARGS], *result;
+} anfi_known;
+
 typedef struct anfi_inference {
   anf_ctx *cx;
   anf_module *m;
@@ -103,6 +112,7 @@ typedef struct anfi_inference {
   anfi_spec **of_graph;        // graph id -> its specs
   uint32_t *nspec_of;          // graph id -> their number
   anfi_map by_key;
+  anfi_known known[ANFI_KNOWN]; // direct-mapped, by hash
   ANFI_VEC(anfi_spec *) specs; // by id
   ANFI_VEC(anfi_spec *) queue;
   size_t evals;                // evaluations of whole specs, for tests and benchmarks

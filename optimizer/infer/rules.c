@@ -245,14 +245,15 @@ static const anfi_abs *by_hook(const applied *p) {
   return of_type(p, hook.out);
 }
 
-const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                                 const anfi_abs *const *in, anf_node *at) {
+/* ---- any op ---- */
+
+static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                             const anfi_abs *const *in, anf_node *at) {
   applied p = {.q = q, .op = op, .attrs = attrs, .n = n, .in = in, .at = at};
   if (anfi_op_makes_function(op)) {
     const anfi_abs *code = anfi_abs_code(&q->abs, NULL, (uint16_t)op, attrs, n, in);
     return anfi_abs_fn1(&q->abs, code);
   }
-  if (anfi_op_is_meta(op)) return anfi_infer_meta(q, op, attrs, n, in, at);
   if (!find_attrs(&p, n)) return NULL;
   switch (op) {
   case ANF_OP_MakeTuple: return anfi_abs_items(&q->abs, ANFI_ABS_TUPLE, NULL, p.n, in);
@@ -266,4 +267,27 @@ const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_a
   case ANF_OP_GetField: return in[0]->kind == ANFI_ABS_RECORD ? record_get(&p) : by_hook(&p);
   default: return by_hook(&p);
   }
+}
+
+/* Where the result for these arguments is remembered. It depends on nothing else, unless the node's value
+ * is needed, which is then computed. */
+static anfi_known *known_place(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                               const anfi_abs *const *in, const anf_node *at) {
+  if (n > ANFI_KNOWN_ARGS || q->need[at->id]) return NULL;
+  uint64_t h = anfi_hash_mix(op, anfi_key(attrs));
+  for (size_t i = 0; i < n; i++) h = anfi_hash_mix(h, in[i]->id);
+  return &q->known[h % ANFI_KNOWN];
+}
+
+const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                                 const anfi_abs *const *in, anf_node *at) {
+  if (anfi_op_is_meta(op)) return anfi_infer_meta(q, op, attrs, n, in, at); // its calls have effects here
+  anfi_known *k = known_place(q, op, attrs, n, in, at);
+  size_t bytes = n * sizeof *in;
+  if (k && k->result && k->op == op && k->attrs == attrs && k->n == n && memcmp(k->in, in, bytes) == 0) return k->result;
+  const anfi_abs *r = apply(q, op, attrs, n, in, at);
+  if (!k || !r) return r;
+  *k = (anfi_known){.op = op, .n = (uint32_t)n, .attrs = attrs, .result = r};
+  memcpy(k->in, in, bytes);
+  return r;
 }

@@ -4,6 +4,8 @@
  * originals are removed. Works through a list of specs, never by recursion. */
 #include "optimizer/infer/emit.h"
 
+enum { FEW = 8 };
+
 anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s) {
   s = anfi_spec_final(s);
   if (s->made) return s->made;
@@ -51,10 +53,14 @@ static anf_node *emit_call(anfi_emit *e, anf_node *n, const anfi_abs *const *iab
 
 static anf_node *emit_node(anfi_emit *e, anf_node *n) {
   anfi_inference *q = e->q;
-  const anfi_abs **iabs = ANFI_NEW_N(e->arena, const anfi_abs *, n->nin + 1), *result = anfi_spec_abs(q, e->spec, n);
-  anf_node **in = ANFI_NEW_N(e->arena, anf_node *, n->nin + 1);
+  const anfi_abs *few_abs[FEW], **iabs = few_abs, *result = anfi_spec_abs(q, e->spec, n);
+  anf_node *few[FEW], **in = few;
   if (result->kind == ANFI_ABS_DATA && result->value && !(n->flags & ANFI_NODE_EFFECT))
     return anfi_emit_const(e, anf_value_retain(result->value));
+  if (n->nin > FEW) {
+    iabs = ANFI_NEW_N(e->arena, const anfi_abs *, n->nin);
+    in = ANFI_NEW_N(e->arena, anf_node *, n->nin);
+  }
   for (uint32_t i = 0; i < n->nin; i++) {
     in[i] = operand(e, n->in[i].def);
     iabs[i] = anfi_spec_abs(q, e->spec, n->in[i].def);
