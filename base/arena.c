@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arenas: bump allocation in doubling chunks. No per-object free.
- * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) stands alone, a smaller one never does;
- * so growing a large array is one resize, and its size alone tells where a block lives. */
+ * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) stands alone, a smaller one never
+ * does; so growing a large array is one resize, and its size alone tells where a block lives. */
 #include "base/base.h"
 
 enum { ALIGN = 16, CHUNK_MAX = 1 << 20 };
@@ -90,7 +90,8 @@ void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size) {
   if (!p) return anfi_alloc(a, size);
   if (n <= was) return p;
   if (is_large(was)) return grow_large(a, p, n);
-  if ((char *)p + was == a->at && !is_large(n) && (size_t)(a->end - a->at) >= n - was) { // the last one: extend
+  if ((char *)p + was == a->at && !is_large(n) &&
+      (size_t)(a->end - a->at) >= n - was) { // the last one: extend
     a->at += n - was;
     return p;
   }

@@ -20,7 +20,7 @@
 
 #if defined(__GNUC__)
 #define ANFI_PRINTF(f, a) __attribute__((format(printf, f, a)))
-#define ANFI_NORETURN __attribute__((noreturn))
+#define ANFI_NORETURN     __attribute__((noreturn))
 #else
 #define ANFI_PRINTF(f, a)
 #define ANFI_NORETURN
@@ -29,12 +29,12 @@
 /* The hostile build shrinks the world, so that growth and collision paths run in every test. */
 #ifdef ANF_HOSTILE
 #define ANFI_CHUNK_MIN 128
-#define ANFI_HASH_MIN 2
-#define ANFI_VEC_MIN 1
+#define ANFI_HASH_MIN  2
+#define ANFI_VEC_MIN   1
 #else
 #define ANFI_CHUNK_MIN 4096
-#define ANFI_HASH_MIN 16
-#define ANFI_VEC_MIN 8
+#define ANFI_HASH_MIN  16
+#define ANFI_VEC_MIN   8
 #endif
 
 #define ANFI_LEN(a) (sizeof(a) / sizeof((a)[0]))
@@ -59,7 +59,7 @@ void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size);
 char *anfi_strndup(anfi_arena *a, const char *s, size_t len);
 char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) ANFI_PRINTF(2, 3);
 
-#define ANFI_NEW(a, T) ((T *)anfi_zalloc((a), sizeof(T)))
+#define ANFI_NEW(a, T)      ((T *)anfi_zalloc((a), sizeof(T)))
 #define ANFI_NEW_N(a, T, n) ((T *)anfi_zalloc((a), anfi_size_mul((a)->cx, (n), sizeof(T))))
 
 /* Growable array in an arena: ANFI_VEC(int) v = {0}; anfi_push(a, &v, 7); v.at[0] */
@@ -69,9 +69,8 @@ char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) ANFI_PRINTF(2, 3);
     size_t n, cap;                                                                                 \
   }
 #define anfi_push(a, v, x)                                                                         \
-  ((v)->n == (v)->cap                                                                              \
-       ? (void)((v)->at = anfi_vec_grow((a), (v)->at, &(v)->cap, sizeof(*(v)->at)))                \
-       : (void)0,                                                                                  \
+  ((v)->n == (v)->cap ? (void)((v)->at = anfi_vec_grow((a), (v)->at, &(v)->cap, sizeof(*(v)->at))) \
+                      : (void)0,                                                                   \
    (v)->at[(v)->n++] = (x))
 void *anfi_vec_grow(anfi_arena *a, void *at, size_t *cap, size_t elem);
 
@@ -90,8 +89,9 @@ size_t anfi_size_mul(anf_ctx *cx, size_t a, size_t b);
  *     *out = thing(cx, ...);
  *     return anfi_leave(cx);
  *   }
- * INVARIANT: between ANFI_ENTRY and anfi_leave only parameters and one assignment to an out-parameter
- * are touched, so nothing is clobbered by the jump. Do the work in a static function. */
+ * INVARIANT: between ANFI_ENTRY and anfi_leave only parameters and one assignment to an
+ * out-parameter are touched, so nothing is clobbered by the jump. Do the work in a static function.
+ */
 typedef struct anfi_frame {
   jmp_buf jump;
   struct anfi_frame *outer;
@@ -187,7 +187,8 @@ bool anfi_more_errors(const anf_ctx *cx);
 /* Remembers a file's text, so that diagnostics can show the line; borrows `text` until removed. */
 void anfi_source_add(anf_ctx *cx, const char *file, const char *text, size_t len);
 void anfi_source_remove(anf_ctx *cx, const char *file);
-void anfi_source_remove_text(anf_ctx *cx, const char *text); // whichever file has this very text; NULL: all
+void anfi_source_remove_text(anf_ctx *cx,
+                             const char *text); // whichever file has this very text; NULL: all
 static inline anfi_loc anfi_nowhere(void) { return (anfi_loc){NULL, 0, 0}; }
 /* The candidate nearest to `word` by edit distance, or NULL if none is near: "did you mean". */
 const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size_t), void *user);
@@ -232,14 +233,15 @@ struct anf_ctx {
   bool (*progress)(void *, const char *, double);
   void *progress_user;
   atomic_bool cancel;
-  anfi_frame *frame;           // innermost, or NULL
-  anfi_arena arena;            // types, names and other things that live as long as the context
+  anfi_frame *frame; // innermost, or NULL
+  anfi_arena arena;  // types, names and other things that live as long as the context
   anfi_strtab strings;
   struct anfi_source *sources;
   struct anfi_types *types;    // ir/type.c
   struct anfi_schema *schemas; // ir/op.c: the op table, parsed
   anfi_map op_by_name;         // string id -> opcode
-  const struct anfi_scalar **scalars; // ir/scalar.c: code of elementwise ops by opcode, parsed at first use
+  const struct anfi_scalar *
+      *scalars; // ir/scalar.c: code of elementwise ops by opcode, parsed at first use
 };
 
 #endif

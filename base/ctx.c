@@ -11,8 +11,9 @@
 const char *anf_version(void) { return ANF_VERSION; }
 
 const char *anf_status_name(anf_status s) {
-  static const char *const names[] = {"ANF_OK",    "ANF_INVALID", "ANF_UNSUPPORTED", "ANF_LIMIT",
-                                      "ANF_NOMEM", "ANF_IO",      "ANF_CANCELLED",   "ANF_INTERNAL"};
+  static const char *const names[] = {"ANF_OK",        "ANF_INVALID", "ANF_UNSUPPORTED",
+                                      "ANF_LIMIT",     "ANF_NOMEM",   "ANF_IO",
+                                      "ANF_CANCELLED", "ANF_INTERNAL"};
   return (size_t)s < ANFI_LEN(names) ? names[s] : "ANF_?";
 }
 
@@ -40,7 +41,7 @@ void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size) {
 }
 
 void anfi_throw_nomem(anf_ctx *cx) {
-  if (!cx->frame) abort(); // our bug: an allocation outside a protected entry
+  if (!cx->frame) abort();       // our bug: an allocation outside a protected entry
   cx->frame->status = ANF_NOMEM; // over an error before it: the list of errors may be cut short
   longjmp(cx->frame->jump, 1);
 }

@@ -101,7 +101,8 @@ static const char *line_text(anfi_arena *a, anfi_loc loc) {
 
 /* Work in the list's arena, in a frame of its own: running out of memory here must not lose the
  * caller's frame. */
-static anf_status add_item(anf_diag *d, anf_diag_item it, anfi_loc loc, const char *fmt, va_list ap) {
+static anf_status add_item(anf_diag *d, anf_diag_item it, anfi_loc loc, const char *fmt,
+                           va_list ap) {
   anf_ctx *cx = d->arena.cx;
   ANFI_ENTRY(cx, NULL);
   char buf[2048];
@@ -203,7 +204,8 @@ static void print_item(const anf_diag_item *it, FILE *to, bool colour) {
   static const char *const paint[] = {"\033[36m", "\033[33m", "\033[31m"};
   if (it->file[0] && it->line) fprintf(to, "%s:%u:%u: ", it->file, it->line, it->col);
   else if (it->file[0]) fprintf(to, "%s: ", it->file);
-  fprintf(to, "%s%s%s", colour ? paint[it->severity] : "", word[it->severity], colour ? "\033[0m" : "");
+  fprintf(to, "%s%s%s", colour ? paint[it->severity] : "", word[it->severity],
+          colour ? "\033[0m" : "");
   if (it->code[0]) fprintf(to, " %s", it->code);
   fprintf(to, ": %s\n", it->message);
   if (it->source[0]) print_caret(it, to);

@@ -45,7 +45,7 @@ uint16_t anfi_f32_to_f16(float f) {
   uint32_t u = bits32(f), sign = (u >> 16) & 0x8000, mag = u & 0x7fffffff;
   if (mag > 0x7f800000) return (uint16_t)(sign | 0x7e00 | ((mag >> 13) & 0x3ff));
   if (mag >= 0x477ff000) return (uint16_t)(sign | 0x7c00); // rounds to infinity
-  if (mag < 0x38800000) {                                  // subnormal: add a magic number, take the bits
+  if (mag < 0x38800000) { // subnormal: add a magic number, take the bits
     float shifted = float_of(mag) + 0.5f;
     return (uint16_t)(sign | (bits32(shifted) - 0x3f000000u));
   }

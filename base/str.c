@@ -35,7 +35,9 @@ const anfi_str *anfi_intern(anfi_strtab *t, const char *s, size_t len) {
   return p;
 }
 
-const anfi_str *anfi_intern_z(anfi_strtab *t, const char *s) { return anfi_intern(t, s, strlen(s)); }
+const anfi_str *anfi_intern_z(anfi_strtab *t, const char *s) {
+  return anfi_intern(t, s, strlen(s));
+}
 
 const anfi_str *anfi_interned(const anfi_strtab *t, const char *s, size_t len) {
   return t->nslot ? t->slots[slot_of(t, s, len)] : NULL;

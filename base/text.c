@@ -96,7 +96,10 @@ size_t anfi_utf8_len(const char *str, size_t left) {
   const unsigned char *s = (const unsigned char *)str;
   if (!left) return 0;
   if (s[0] < 0x80) return 1;
-  size_t n = s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : (s[0] & 0xf0) == 0xe0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+  size_t n = s[0] >= 0xc2 && s[0] < 0xe0   ? 2
+             : (s[0] & 0xf0) == 0xe0       ? 3
+             : s[0] >= 0xf0 && s[0] < 0xf5 ? 4
+                                           : 0;
   if (!n || n > left) return 0;
   for (size_t i = 1; i < n; i++)
     if ((s[i] & 0xc0) != 0x80) return 0;

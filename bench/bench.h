@@ -22,7 +22,8 @@ static inline double bench_now(void) { // seconds
   return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Seconds that this process computed: for work of one thread, hardly disturbed by what else runs. */
+/* Seconds that this process computed: for work of one thread, hardly disturbed by what else runs.
+ */
 static inline double bench_cpu(void) {
   struct timespec t;
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);

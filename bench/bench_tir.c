@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Every pass of the Tensor IR on functions of 12,500 to 100,000 statements: time a statement, and how it
- * grows with eight times the size. A linear pass keeps it; parse and print are measured alike. */
+/* Every pass of the Tensor IR on functions of 12,500 to 100,000 statements: time a statement, and
+ * how it grows with eight times the size. A linear pass keeps it; parse and print are measured
+ * alike. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 
@@ -28,18 +29,25 @@ static char *program(size_t statements, size_t *len) {
   size_t cap = statements * 64 + 4096;
   char *s = (char *)malloc(cap);
   if (!s) exit(2);
-  int n = sprintf(s, "func f(n: s32, A: [f32 * 64 * 64], B: [f32 * 64 * 64]): f32 {\n  var x: f32 = 0.f\n");
+  int n = sprintf(
+      s, "func f(n: s32, A: [f32 * 64 * 64], B: [f32 * 64 * 64]): f32 {\n  var x: f32 = 0.f\n");
   for (size_t i = 0; i < statements / 5; i++) {
     unsigned a = (unsigned)(i * 7 % 64), b = (unsigned)(i * 13 % 64);
-    n += sprintf(s + n, "  for i%zu in (0, 64, 1)%s {\n    A[%u, i%zu] = (B[%u, i%zu] + 1.f)\n  }\n", i, i % 3 ? "" : " parallel", a, i, b, i);
-    n += sprintf(s + n, "  if (n > %u) {\n    x = (x + A[%u, %u])\n  }\n  var t%zu: f32 = (x * 2.f)\n  B[%u, 0] = t%zu\n", a, a, b, i, b, i);
+    n +=
+        sprintf(s + n, "  for i%zu in (0, 64, 1)%s {\n    A[%u, i%zu] = (B[%u, i%zu] + 1.f)\n  }\n",
+                i, i % 3 ? "" : " parallel", a, i, b, i);
+    n += sprintf(s + n,
+                 "  if (n > %u) {\n    x = (x + A[%u, %u])\n  }\n  var t%zu: f32 = (x * 2.f)\n  "
+                 "B[%u, 0] = t%zu\n",
+                 a, a, b, i, b, i);
   }
   n += sprintf(s + n, "  return x\n}\n");
   *len = (size_t)n;
   return s;
 }
 
-static void once(size_t statements, int at, timed *t, const char *passes, double *parse, double *print) {
+static void once(size_t statements, int at, timed *t, const char *passes, double *parse,
+                 double *print) {
   size_t len;
   char *s = program(statements, &len);
   anf_ctx *cx = anf_ctx_new(NULL);
@@ -68,7 +76,8 @@ static void once(size_t statements, int at, timed *t, const char *passes, double
 static void line(const char *name, double small, double large) {
   double a = small / SMALL, b = large / LARGE;
   bool fast = large < 2e7; // too short to tell
-  printf("  %-30s %8.0f %8.0f ns a statement, growth %.2f%s\n", name, a, b, b / a, fast || b / a < growth_limit ? "" : "  BROKEN");
+  printf("  %-30s %8.0f %8.0f ns a statement, growth %.2f%s\n", name, a, b, b / a,
+         fast || b / a < growth_limit ? "" : "  BROKEN");
   if (!fast && b / a >= growth_limit) bench_bad = 1;
 }
 

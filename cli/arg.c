@@ -45,7 +45,8 @@ static anf_status wrong_count(cli *c, anf_graph *g, size_t given) {
   return ANF_INVALID;
 }
 
-/* The numbers of a list that was typed are as untyped as a single one: they take the parameter's type. */
+/* The numbers of a list that was typed are as untyped as a single one: they take the parameter's
+ * type. */
 static void settle(const cli *c, const anf_type *t, anf_value **v) {
   bool list = t && anf_type_get_kind(t) == ANF_TYPE_TENSOR && anf_value_rank(*v);
   if (!list || !anfi_dtype_is_float(anf_type_dtype(t)) || anf_value_dtype(*v) != ANF_F64) return;
@@ -56,7 +57,8 @@ static void settle(const cli *c, const anf_type *t, anf_value **v) {
 static anf_status set(cli *c, anf_graph *g, anf_value **values, size_t at, const char *text) {
   if (!values[at]) {
     anf_status st = read_value(c, text, &values[at]);
-    if (st == ANF_OK && text[0] != '@') settle(c, anf_node_type(anf_graph_param(g, at)), &values[at]);
+    if (st == ANF_OK && text[0] != '@')
+      settle(c, anf_node_type(anf_graph_param(g, at)), &values[at]);
     return st;
   }
   anfi_fail(c->cx, anfi_nowhere(), ANF_E0014, param_name(g, at));

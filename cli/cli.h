@@ -109,7 +109,8 @@ int cli_json_write(cli *c, struct json_t *object);
 bool cli_is_tir(const char *file);
 int cli_print_tir(cli *c);
 int cli_opt_tir(cli *c);
-anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps, anf_value **result); // lives as long as the frame
+anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps,
+                       anf_value **result); // lives as long as the frame
 
 /* cmd_*.c */
 int cmd_run(cli *c);

@@ -41,7 +41,8 @@ int cmd_print(cli *c) {
   if (c->narg != 1) return cli_usage(c, "it takes one file");
   if (cli_is_tir(c->arg[0])) return cli_print_tir(c);
   const char *as = c->value[OPT_AS] ? c->value[OPT_AS] : "ir";
-  if (strcmp(as, "tir") == 0) return cli_usage(c, "only a .tir file is printed as tir: graphs are not lowered to it");
+  if (strcmp(as, "tir") == 0)
+    return cli_usage(c, "only a .tir file is printed as tir: graphs are not lowered to it");
   uint64_t depth = 0, max_nodes = 0;
   if (!cli_number(c, OPT_DEPTH, UINT32_MAX, &depth) ||
       !cli_number(c, OPT_MAX_NODES, UINT32_MAX, &max_nodes))

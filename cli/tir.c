@@ -50,12 +50,14 @@ static void timed(void *user, const char *pass, uint64_t ns) {
 
 int cli_opt_tir(cli *c) {
   const char *after = c->value[OPT_DUMP_AFTER];
-  anf_tir_opt_opts o = {.size = sizeof o, .verify_each = c->value[OPT_VERIFY_EACH] != NULL, .dump = dump};
+  anf_tir_opt_opts o = {
+      .size = sizeof o, .verify_each = c->value[OPT_VERIFY_EACH] != NULL, .dump = dump};
   o.dump_after = after && strcmp(after, "all") == 0 ? "*" : after;
   if (c->value[OPT_TIME_PASSES]) o.timed = timed;
   anf_tir_module *m = NULL, *out = NULL;
   anf_status st = load(c, c->arg[0], &m);
-  if (st == ANF_OK) st = anf_tir_opt(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "default", &o, c->d, &out);
+  if (st == ANF_OK)
+    st = anf_tir_opt(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "default", &o, c->d, &out);
   if (st != ANF_OK) return cli_status(c, st);
   int status = write_module(c, out); // it shares nodes with m, which goes after it
   anf_tir_module_free(out);
@@ -66,7 +68,9 @@ int cli_opt_tir(cli *c) {
 
 static anf_tir_func find(cli *c, const anf_tir_module *m, const char *file, const char *name) {
   size_t n = anf_tir_func_count(m);
-  anf_tir_func f = name ? anf_tir_find(m, name) : n == 1 ? anf_tir_func_at(m, 0) : anf_tir_find(m, "main");
+  anf_tir_func f = name     ? anf_tir_find(m, name)
+                   : n == 1 ? anf_tir_func_at(m, 0)
+                            : anf_tir_find(m, "main");
   if (!f) anfi_fail(c->cx, anfi_nowhere(), ANF_E0010, name ? name : "main", file);
   return f;
 }
@@ -82,10 +86,12 @@ static bool element(const anf_tir_expr param, anf_dtype *d) {
 /* Numbers that were typed take the parameter's type; a file's stay what they are. */
 static anf_status argument(cli *c, anf_tir_func f, size_t i, const char *word, anf_value **out) {
   anf_dtype d;
-  anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out) : anf_parse_value(c->cx, word, c->d, out);
+  anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out)
+                                 : anf_parse_value(c->cx, word, c->d, out);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
-  if (word[0] == '@' || anf_value_get_kind(*out) != ANF_VALUE_TENSOR || !element(f->param[i], &d)) return ANF_OK;
+  if (word[0] == '@' || anf_value_get_kind(*out) != ANF_VALUE_TENSOR || !element(f->param[i], &d))
+    return ANF_OK;
   *out = anfi_value_cast(*out, d);
   anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
   return ANF_OK;
@@ -111,7 +117,8 @@ anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps, anf_value **res
   if (!f) return ANF_INVALID;
   size_t n = c->narg - 1;
   anfi_arena *a = anfi_scratch(c->cx);
-  anf_value **args = ANFI_NEW_N(a, anf_value *, n + 1), **outs = ANFI_NEW_N(a, anf_value *, n + 1), *r = NULL;
+  anf_value **args = ANFI_NEW_N(a, anf_value *, n + 1), **outs = ANFI_NEW_N(a, anf_value *, n + 1),
+            *r = NULL;
   if (n != f->n) {
     anfi_fail(c->cx, anfi_nowhere(), ANF_E0510, f->name->s, (size_t)f->n, n);
     return ANF_INVALID;

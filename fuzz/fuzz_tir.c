@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensor IR text: any bytes are refused with a reason, or give a module that prints and reads back to the
- * same text; if it is valid, passes and the interpreter take it without a crash. */
+/* Tensor IR text: any bytes are refused with a reason, or give a module that prints and reads back
+ * to the same text; if it is valid, passes and the interpreter take it without a crash. */
 #include "fuzz.h"
 
 #include "anfora/tir.h"
@@ -11,7 +11,8 @@ static void round_trip(anf_ctx *cx, const anf_tir_module *m) {
   if (anf_tir_print(m, &a) == ANF_OK) {
     anf_status st = anf_tir_parse(cx, a.text ? a.text : "", a.len, "printed", NULL, &back);
     FUZZ_CHECK(st == ANF_OK || st == ANF_NOMEM || st == ANF_LIMIT);
-    if (st == ANF_OK && anf_tir_print(back, &b) == ANF_OK) FUZZ_CHECK(a.len == b.len && (!a.len || memcmp(a.text, b.text, a.len) == 0));
+    if (st == ANF_OK && anf_tir_print(back, &b) == ANF_OK)
+      FUZZ_CHECK(a.len == b.len && (!a.len || memcmp(a.text, b.text, a.len) == 0));
   }
   anf_tir_module_free(back);
   anf_text_free(&a);
@@ -22,7 +23,8 @@ static void run(const anf_tir_module *m) {
   anf_tir_arg args[32] = {{{0}, NULL, 0}};
   anf_tir_run_opts o = {.size = sizeof o, .max_steps = 2000, .max_depth = 100};
   for (size_t i = 0; i < anf_tir_func_count(m) && i < 4; i++)
-    for (size_t n = 0; n < 4; n++) anf_tir_run(m, anf_tir_func_name(anf_tir_func_at(m, i)), n, args, &o, NULL, NULL);
+    for (size_t n = 0; n < 4; n++)
+      anf_tir_run(m, anf_tir_func_name(anf_tir_func_at(m, i)), n, args, &o, NULL, NULL);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

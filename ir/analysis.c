@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Free variables, parents, call graph and evaluation order of a whole module, in time linear in its
  * size and in the size of the result (a graph that captures k nodes has k entries).
- *   1. One walk from all results and effects finds the live nodes; an edge to another graph's node is
- *      a direct capture, an edge to a graph is a reference.
+ *   1. One walk from all results and effects finds the live nodes; an edge to another graph's node
+ * is a direct capture, an edge to a graph is a reference.
  *   2. Captures flow from graphs to those that refer to them until they reach their owner.
  *   3. Tarjan's components number the graphs, callees first.
  *   4. A depth-first walk of each graph orders its CNodes; a reference to a graph depends on what
@@ -24,9 +24,9 @@ typedef ANFI_VEC(step) steps;
 typedef struct {
   anf_analysis *an;
   anfi_arena *scratch;
-  uint8_t *seen;      // by node id
-  anfi_map captured;  // (graph, node) pairs
-  anfi_map referred;  // (graph, graph) pairs
+  uint8_t *seen;            // by node id
+  anfi_map captured;        // (graph, node) pairs
+  anfi_map referred;        // (graph, graph) pairs
   ANFI_VEC(uint64_t) fresh; // captured pairs that are still to flow on
 } walk;
 
@@ -48,7 +48,8 @@ static void capture(walk *w, anf_graph *g, anf_node *n) {
 /* What g gains from one of its edges, or from its result. */
 static void note_edge(walk *w, anf_graph *g, anf_node *def) {
   anf_graph *k = anfi_value_graph(def);
-  if (k && first_time(&w->referred, pair(g->id, k->id))) anfi_push(&w->an->arena, &w->an->graphs[g->id].callees, k);
+  if (k && first_time(&w->referred, pair(g->id, k->id)))
+    anfi_push(&w->an->arena, &w->an->graphs[g->id].callees, k);
   if (def->graph && def->graph != g) capture(w, g, def);
 }
 
@@ -112,8 +113,8 @@ static anf_graph *deepest_owner(const info *g, const uint32_t *depth) {
   return best;
 }
 
-/* Depth of each graph is one more than that of its deepest owner; owners first. A cycle of owners is
- * a broken module, which the verifier reports: here it just ends. */
+/* Depth of each graph is one more than that of its deepest owner; owners first. A cycle of owners
+ * is a broken module, which the verifier reports: here it just ends. */
 static void find_parents(walk *w, anf_module *m) {
   uint32_t *depth = ANFI_NEW_N(w->scratch, uint32_t, m->graphs.n);
   uint8_t *state = ANFI_NEW_N(w->scratch, uint8_t, m->graphs.n);
@@ -126,7 +127,8 @@ static void find_parents(walk *w, anf_module *m) {
       if (state[k] == 0) {
         state[k] = 1;
         for (size_t f = 0; f < g->free.n; f++)
-          if (!state[g->free.at[f]->graph->id]) anfi_push(w->scratch, &st, g->free.at[f]->graph->id);
+          if (!state[g->free.at[f]->graph->id])
+            anfi_push(w->scratch, &st, g->free.at[f]->graph->id);
         continue;
       }
       st.n--;
@@ -134,7 +136,8 @@ static void find_parents(walk *w, anf_module *m) {
       state[k] = 2;
       g->parent = deepest_owner(g, depth);
       depth[k] = g->parent ? depth[g->parent->id] + 1 : 0;
-      if (g->parent) anfi_push(&w->an->arena, &w->an->graphs[g->parent->id].children, m->graphs.at[k]);
+      if (g->parent)
+        anfi_push(&w->an->arena, &w->an->graphs[g->parent->id].children, m->graphs.at[k]);
     }
   }
 }
@@ -173,7 +176,10 @@ static void close_component(tarjan *t, uint32_t root) {
 
 static void find_sccs(anf_analysis *an, anfi_arena *scratch) {
   anf_module *m = an->module;
-  typedef struct { uint32_t g; size_t next; } frame;
+  typedef struct {
+    uint32_t g;
+    size_t next;
+  } frame;
   ANFI_VEC(frame) st = {0};
   tarjan t = {.an = an, .scratch = scratch};
   t.index = ANFI_NEW_N(scratch, uint32_t, m->graphs.n);
@@ -304,13 +310,19 @@ anf_node *anf_free_at(const anf_analysis *a, const anf_graph *g, size_t i) {
   return i < a->graphs[g->id].free.n ? a->graphs[g->id].free.at[i] : NULL;
 }
 anf_graph *anf_parent(const anf_analysis *a, const anf_graph *g) { return a->graphs[g->id].parent; }
-size_t anf_callee_count(const anf_analysis *a, const anf_graph *g) { return a->graphs[g->id].callees.n; }
+size_t anf_callee_count(const anf_analysis *a, const anf_graph *g) {
+  return a->graphs[g->id].callees.n;
+}
 anf_graph *anf_callee_at(const anf_analysis *a, const anf_graph *g, size_t i) {
   return i < a->graphs[g->id].callees.n ? a->graphs[g->id].callees.at[i] : NULL;
 }
 size_t anf_scc(const anf_analysis *a, const anf_graph *g) { return a->graphs[g->id].scc; }
-bool anf_is_recursive(const anf_analysis *a, const anf_graph *g) { return a->graphs[g->id].recursive; }
-size_t anf_order_count(const anf_analysis *a, const anf_graph *g) { return a->graphs[g->id].order.n; }
+bool anf_is_recursive(const anf_analysis *a, const anf_graph *g) {
+  return a->graphs[g->id].recursive;
+}
+size_t anf_order_count(const anf_analysis *a, const anf_graph *g) {
+  return a->graphs[g->id].order.n;
+}
 anf_node *anf_order_at(const anf_analysis *a, const anf_graph *g, size_t i) {
   return i < a->graphs[g->id].order.n ? a->graphs[g->id].order.at[i] : NULL;
 }

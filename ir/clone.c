@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Copying a graph with the graphs nested in it. Graphs are made first, so that references to them and
- * recursion find the copies; then nodes in evaluation order, parents before children, so that every
- * input is there already. */
+/* Copying a graph with the graphs nested in it. Graphs are made first, so that references to them
+ * and recursion find the copies; then nodes in evaluation order, parents before children, so that
+ * every input is there already. */
 #include "ir/ir.h"
 
 typedef struct {
   const anf_analysis *an;
   anf_module *m;
   anfi_arena *scratch;
-  anfi_map *nodes;                 // old id -> new node
-  anfi_map graphs;                 // old id -> new graph
-  ANFI_VEC(anf_graph *) todo;      // old graphs, parents first
+  anfi_map *nodes;            // old id -> new node
+  anfi_map graphs;            // old id -> new graph
+  ANFI_VEC(anf_graph *) todo; // old graphs, parents first
 } cloning;
 
 static anf_node *new_of(const cloning *c, anf_node *old) {
@@ -18,7 +18,8 @@ static anf_node *new_of(const cloning *c, anf_node *old) {
   if (at) return (anf_node *)(uintptr_t)*at;
   anf_graph *g = anfi_value_graph(old);
   const uint64_t *copy = g ? anfi_map_find(&c->graphs, g->id) : NULL;
-  return copy ? anfi_graph_value((anf_graph *)(uintptr_t)*copy) : old; // a constant or a capture from outside
+  return copy ? anfi_graph_value((anf_graph *)(uintptr_t)*copy)
+              : old; // a constant or a capture from outside
 }
 
 static void copy_header(cloning *c, anf_graph *old) {
@@ -39,8 +40,9 @@ static void copy_header(cloning *c, anf_graph *old) {
 static void copy_node(cloning *c, anf_graph *to, anf_node *old) {
   anf_node **in = ANFI_NEW_N(c->scratch, anf_node *, old->nin);
   for (uint32_t i = 0; i < old->nin; i++) in[i] = new_of(c, old->in[i].def);
-  anf_node *n = old->kind == ANFI_CALL ? anfi_call(to, old->nin, in)
-                                       : anfi_apply(to, (anfi_opcode)old->op, old->u.attrs, old->nin, in);
+  anf_node *n = old->kind == ANFI_CALL
+                    ? anfi_call(to, old->nin, in)
+                    : anfi_apply(to, (anfi_opcode)old->op, old->u.attrs, old->nin, in);
   n->debug = old->debug;
   n->type = old->type;
   *anfi_map_at(c->nodes, old->id) = anfi_key(n);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loop(step, w.., s..): calls step(w.., s..) -> (again, s'..) until `again` is false; the result is the
- * tuple of the last s'. A frame without a plan holds the step at slot[base] and the arguments after it,
- * the state being replaced in place, so a loop of any length runs in constant space. */
+/* Loop(step, w.., s..): calls step(w.., s..) -> (again, s'..) until `again` is false; the result is
+ * the tuple of the last s'. A frame without a plan holds the step at slot[base] and the arguments
+ * after it, the state being replaced in place, so a loop of any length runs in constant space. */
 #include "ir/interp.h"
 
 static bool fail(anfi_machine *m, const char *why) {
@@ -21,7 +21,8 @@ static bool invariants(anfi_machine *m, size_t p, size_t nargs, size_t *out) {
 
 bool anfi_loop_start(anfi_machine *m, size_t p) {
   size_t n = 0;
-  if (m->sp - p < 2) return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0202, "Loop", m->sp - p - 1, "step args*");
+  if (m->sp - p < 2)
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0202, "Loop", m->sp - p - 1, "step args*");
   if (!invariants(m, p, m->sp - p - 2, &n)) return false;
   anfi_call_frame *f = anfi_machine_enter_map(m, p + 1);
   if (!f) return false;

@@ -36,18 +36,18 @@ struct anf_use {
 
 /* 48 bytes and 32 for each input. */
 struct anf_node {
-  uint8_t kind;            // anfi_kind
-  uint8_t flags;           // ANFI_NODE_*
-  uint16_t op;             // of an APPLY, or of a VALUE that is a primitive; else ANF_OP_NONE
-  uint32_t id, nin;        // id dense in the module: side tables are arrays
-  uint32_t debug;          // index into the module's debug table: name, place, scope
-  const anf_type *type;    // NULL until known
-  anf_graph *graph;        // owner; NULL for a VALUE
+  uint8_t kind;         // anfi_kind
+  uint8_t flags;        // ANFI_NODE_*
+  uint16_t op;          // of an APPLY, or of a VALUE that is a primitive; else ANF_OP_NONE
+  uint32_t id, nin;     // id dense in the module: side tables are arrays
+  uint32_t debug;       // index into the module's debug table: name, place, scope
+  const anf_type *type; // NULL until known
+  anf_graph *graph;     // owner; NULL for a VALUE
   anfi_use *uses;
   union {
-    anf_value *value;         // VALUE
-    const anfi_attrs *attrs;  // APPLY; NULL: all at their defaults
-    uint64_t index;           // PARAM: position
+    anf_value *value;        // VALUE
+    const anfi_attrs *attrs; // APPLY; NULL: all at their defaults
+    uint64_t index;          // PARAM: position
   } u;
   anfi_use in[];
 };
@@ -57,8 +57,8 @@ enum {
   ANFI_NODE_MARK = 2,   // scratch of one pass, 0 between passes
 };
 
-/* Attribute values in the order of the op's schema. NULL: the default; anfi_from_node: the value is the
- * next input after the op's own arguments. */
+/* Attribute values in the order of the op's schema. NULL: the default; anfi_from_node: the value is
+ * the next input after the op's own arguments. */
 struct anfi_attrs {
   uint32_t n;
   anf_value *at[];
@@ -73,19 +73,19 @@ enum {
 typedef struct anfi_debug {
   const anfi_str *file, *name, *scope; // NULL when not known
   uint32_t line, col;
-  uint32_t origin;        // debug entry that this one was derived from, or 0
-  const char *how;        // "gradient of", "inlined from"; NULL when written so
+  uint32_t origin; // debug entry that this one was derived from, or 0
+  const char *how; // "gradient of", "inlined from"; NULL when written so
 } anfi_debug;
 
 struct anf_graph {
   anf_module *module;
   const anfi_str *name;
-  uint32_t id;             // dense in the module
-  uint32_t flags;          // ANFI_GRAPH_*
+  uint32_t id;    // dense in the module
+  uint32_t flags; // ANFI_GRAPH_*
   ANFI_VEC(anf_node *) params;
   ANFI_VEC(anf_node *) effects; // in order
   anf_node *result;
-  anf_node *self;          // the VALUE node of this graph, or NULL while there is none
+  anf_node *self;              // the VALUE node of this graph, or NULL while there is none
   const anf_type *result_type; // declared, or NULL
   uint32_t debug;
   bool removed;
@@ -95,47 +95,53 @@ struct anf_module {
   anf_ctx *cx;
   anfi_arena arena;
   anfi_strtab strings;
-  ANFI_VEC(anf_node *) nodes;     // by id; NULL when removed
-  ANFI_VEC(anf_graph *) graphs;   // by id; NULL when removed
+  ANFI_VEC(anf_node *) nodes;   // by id; NULL when removed
+  ANFI_VEC(anf_graph *) graphs; // by id; NULL when removed
   ANFI_VEC(anfi_debug) debugs;
-  ANFI_VEC(anf_value *) held;     // constants: released with the module
+  ANFI_VEC(anf_value *) held;       // constants: released with the module
   anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
   anf_diag *diag;
-  const char *source;             // the text that it was read from, in the arena, or NULL
-  anf_status status;              // first failure of a building function
-  anfi_map results;               // node id -> number of graphs whose result it is
+  const char *source; // the text that it was read from, in the arena, or NULL
+  anf_status status;  // first failure of a building function
+  anfi_map results;   // node id -> number of graphs whose result it is
 };
 
 /* type.c */
 struct anf_type {
-  uint8_t kind;                   // anf_type_kind
-  uint8_t dtype;                  // of a tensor
-  uint32_t n;                     // rank, items, fields or parameters
+  uint8_t kind;  // anf_type_kind
+  uint8_t dtype; // of a tensor
+  uint32_t n;    // rank, items, fields or parameters
   uint64_t hash;
-  const anf_type *result;         // of a function
-  const int64_t *dims;            // of a tensor
-  const anf_type *const *items;   // of a tuple, record or function
-  const anfi_str *const *names;   // of a record
+  const anf_type *result;       // of a function
+  const int64_t *dims;          // of a tensor
+  const anf_type *const *items; // of a tuple, record or function
+  const anfi_str *const *names; // of a record
 };
 typedef enum anfi_class {
-  ANFI_CLASS_BOOL, ANFI_CLASS_SIGNED, ANFI_CLASS_UNSIGNED,
-  ANFI_CLASS_FLOAT, ANFI_CLASS_COMPLEX, ANFI_CLASS_KEY
+  ANFI_CLASS_BOOL,
+  ANFI_CLASS_SIGNED,
+  ANFI_CLASS_UNSIGNED,
+  ANFI_CLASS_FLOAT,
+  ANFI_CLASS_COMPLEX,
+  ANFI_CLASS_KEY
 } anfi_class;
 anfi_class anfi_dtype_class(anf_dtype d);
-bool anfi_dtype_is_int(anf_dtype d);      // signed or unsigned, not bool
+bool anfi_dtype_is_int(anf_dtype d); // signed or unsigned, not bool
 bool anfi_dtype_is_float(anf_dtype d);
 bool anfi_dtype_is_weak(anf_dtype d);
 anf_dtype anfi_dtype_settle(anf_dtype d); // weak types to i64 and f64
 bool anfi_dtype_parse(const char *s, size_t len, anf_dtype *out);
 /* The element type of an operation on both: a float beats an integer, the wider wins, a weak number
- * takes the other's type, f16 with bf16 gives f32. False for keys. docs/language.md has the table. */
+ * takes the other's type, f16 with bf16 gives f32. False for keys. docs/language.md has the table.
+ */
 bool anfi_dtype_promote(anf_dtype a, anf_dtype b, anf_dtype *out);
 const anf_type *anfi_type_scalar(anf_ctx *cx, anf_dtype d);
 const anf_type *anfi_type_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims);
 const anf_type *anfi_type_tuple(anf_ctx *cx, size_t n, const anf_type *const *items);
 const anf_type *anfi_type_record(anf_ctx *cx, size_t n, const anfi_str *const *names,
                                  const anf_type *const *items);
-const anf_type *anfi_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params, const anf_type *result);
+const anf_type *anfi_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params,
+                             const anf_type *result);
 const anf_type *anfi_type_simple(anf_ctx *cx, anf_type_kind k);
 const anf_type *anfi_type_with_dtype(anf_ctx *cx, const anf_type *t, anf_dtype d); // tensors
 /* Elements of a tensor type; false if a dim is not constant. */
@@ -147,54 +153,58 @@ int64_t anfi_dim_symbol(anf_ctx *cx, const anfi_str *name);
 
 /* value.c */
 struct anf_value {
-  uint32_t refs;           // UINT32_MAX: lives as long as its owner, not counted
-  uint8_t kind;            // anf_value_kind
-  size_t bytes;            // of this allocation
+  uint32_t refs; // UINT32_MAX: lives as long as its owner, not counted
+  uint8_t kind;  // anf_value_kind
+  size_t bytes;  // of this allocation
   anf_ctx *cx;
-  const anf_type *type;    // of a tensor or record; what a TYPE value holds
-  size_t n;                // elements, items, or bytes of a string
-  anf_value *next;         // chain of those being freed: release is a loop, not recursion
-  union {                  // 16-byte aligned; C11 wants a member here, the payload goes on past it
+  const anf_type *type; // of a tensor or record; what a TYPE value holds
+  size_t n;             // elements, items, or bytes of a string
+  anf_value *next;      // chain of those being freed: release is a loop, not recursion
+  union {               // 16-byte aligned; C11 wants a member here, the payload goes on past it
     char text[1];
     unsigned char data[1];
     anf_value *item[1];
     void *align_;
   } u;
 };
-/* A function value: the code, what a closure captured, and arguments bound by Partial (they come first). */
+/* A function value: the code, what a closure captured, and arguments bound by Partial (they come
+ * first). */
 typedef struct anfi_fn {
-  anf_graph *graph;        // NULL for a primitive
+  anf_graph *graph; // NULL for a primitive
   uint16_t op;
   const anfi_attrs *attrs; // of a primitive
   uint32_t ncapture, nbound;
-  anf_value *at[];         // captures in the order of the graph's free list, then bound arguments
+  anf_value *at[]; // captures in the order of the graph's free list, then bound arguments
 } anfi_fn;
 
 anf_value *anfi_value_new_tensor(anf_ctx *cx, const anf_type *t); // zeros; type has constant dims
 anf_value *anfi_value_new_none(anf_ctx *cx);
 anf_value *anfi_value_new_type(anf_ctx *cx, const anf_type *t);
 anf_value *anfi_value_new_string(anf_ctx *cx, const char *s, size_t len);
-anf_value *anfi_value_new_i64(anf_ctx *cx, anf_dtype d, int64_t x); // a scalar of any real or int type
+anf_value *anfi_value_new_i64(anf_ctx *cx, anf_dtype d,
+                              int64_t x); // a scalar of any real or int type
 anf_value *anfi_value_new_f64(anf_ctx *cx, anf_dtype d, double x);
 anf_value *anfi_value_new_ints(anf_ctx *cx, size_t n, const int64_t *x); // a tuple
-anf_value *anfi_value_new_tuple(anf_ctx *cx, size_t n);           // items NULL: fill with new references
+anf_value *anfi_value_new_tuple(anf_ctx *cx, size_t n); // items NULL: fill with new references
 anf_value *anfi_value_new_record(anf_ctx *cx, const anf_type *t); // type gives the names; likewise
 anf_value *anfi_value_new_fn(anf_ctx *cx, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                              uint32_t ncapture, uint32_t nbound); // items NULL; likewise
 static inline anfi_fn *anfi_value_fn(const anf_value *v) {
   return (anfi_fn *)(uintptr_t)(const void *)v->u.data;
 }
-/* Releases v if the frame fails: for a value that is being filled and that nothing owns yet. Before the
- * value is handed on or released, anfi_value_unguard: a frame that fails later would release it again. */
+/* Releases v if the frame fails: for a value that is being filled and that nothing owns yet. Before
+ * the value is handed on or released, anfi_value_unguard: a frame that fails later would release it
+ * again. */
 void anfi_value_guard(anf_value *v);
 void anfi_value_unguard(anf_value *v);
 /* The value of element i in three readings; for the dtype classes that hold them exactly. */
 double anfi_get_f64(const anf_value *v, size_t i);
 int64_t anfi_get_i64(const anf_value *v, size_t i);
-double anfi_get_odd(const anf_value *v, size_t i); // to be rounded again to a narrower float: rounds to odd
-void anfi_set_f64(anf_value *v, size_t i, double x); // rounds once to the dtype
-void anfi_set_i64(anf_value *v, size_t i, int64_t x); // wraps to the dtype
-bool anfi_value_is_int(const anf_value *v, int64_t *out);  // an integer scalar
+double anfi_get_odd(const anf_value *v,
+                    size_t i); // to be rounded again to a narrower float: rounds to odd
+void anfi_set_f64(anf_value *v, size_t i, double x);      // rounds once to the dtype
+void anfi_set_i64(anf_value *v, size_t i, int64_t x);     // wraps to the dtype
+bool anfi_value_is_int(const anf_value *v, int64_t *out); // an integer scalar
 uint64_t anfi_value_hash(const anf_value *v);
 /* The value with another dtype (conversion as Cast does), or itself retained if it has it. */
 anf_value *anfi_value_cast(anf_value *v, anf_dtype d);
@@ -213,16 +223,17 @@ anfi_loc anfi_node_loc(const anf_node *n);
 /* node.c: building inside a frame; never NULL, operands never NULL */
 anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t);
 anf_node *anfi_insert_param(anf_graph *g, size_t at, const anfi_str *name, const anf_type *t);
-void anfi_remove_param(anf_graph *g, size_t at); // must be unused
+void anfi_remove_param(anf_graph *g, size_t at);   // must be unused
 anf_node *anfi_value(anf_module *m, anf_value *v); // takes the reference
-void anfi_hold(anf_module *m, anf_value *v);        // takes the reference; released with the module
+void anfi_hold(anf_module *m, anf_value *v);       // takes the reference; released with the module
 /* A node whose inputs must all be set by anfi_set_input: for readers, where nodes refer forward. */
 anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n);
 anf_node *anfi_graph_value(anf_graph *g);
 anf_node *anfi_op_value(anf_module *m, anfi_opcode op);
 anf_node *anfi_op_value_attrs(anf_module *m, anfi_opcode op, const anfi_attrs *attrs);
 /* `n` counts attribute nodes too, which follow the arguments. */
-anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n, anf_node *const *in);
+anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                     anf_node *const *in);
 /* in[0] is the callee; a constant primitive becomes an APPLY. */
 anf_node *anfi_call(anf_graph *g, size_t n, anf_node *const *in);
 void anfi_set_result(anf_graph *g, anf_node *n);
@@ -235,13 +246,14 @@ void anfi_move(anf_node *n, anf_graph *to);
 void anfi_delete(anf_node *n);
 bool anfi_is_used(const anf_node *n);
 bool anfi_is_result(const anf_module *m, const anf_node *n); // of any graph
-#define anfi_apply1(g, op, a) anfi_apply(g, op, NULL, 1, (anf_node *const[]){a})
-#define anfi_apply2(g, op, a, b) anfi_apply(g, op, NULL, 2, (anf_node *const[]){a, b})
+#define anfi_apply1(g, op, a)       anfi_apply(g, op, NULL, 1, (anf_node *const[]){a})
+#define anfi_apply2(g, op, a, b)    anfi_apply(g, op, NULL, 2, (anf_node *const[]){a, b})
 #define anfi_apply3(g, op, a, b, c) anfi_apply(g, op, NULL, 3, (anf_node *const[]){a, b, c})
 /* The graph that a VALUE holds, or NULL. */
 static inline anf_graph *anfi_value_graph(const anf_node *n) {
-  return n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_FN ? anfi_value_fn(n->u.value)->graph
-                                                                   : NULL;
+  return n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_FN
+             ? anfi_value_fn(n->u.value)->graph
+             : NULL;
 }
 /* The primitive that a VALUE holds, or ANF_OP_NONE. */
 static inline anfi_opcode anfi_value_op(const anf_node *n) {
@@ -250,7 +262,6 @@ static inline anfi_opcode anfi_value_op(const anf_node *n) {
 static inline bool anfi_is_op(const anf_node *n, anfi_opcode op) {
   return n->kind == ANFI_APPLY && n->op == op;
 }
-
 
 /* analysis.c: a snapshot; changing the module makes it stale */
 typedef struct anfi_graph_info {
@@ -265,16 +276,16 @@ typedef struct anfi_graph_info {
 struct anf_analysis {
   anfi_arena arena;
   anf_module *module;
-  anfi_graph_info *graphs;        // by graph id
+  anfi_graph_info *graphs; // by graph id
   size_t ngraph;
-  ANFI_VEC(anf_graph *) by_scc;   // all graphs, callees before callers
+  ANFI_VEC(anf_graph *) by_scc; // all graphs, callees before callers
 };
 /* Lives until the frame is left. */
 anf_analysis *anfi_analyse(anf_module *m);
 
-/* clone.c: copies g and the graphs nested in it into their module. `nodes` (id -> anf_node *) receives
- * the copies; what it holds before is taken as it is, so parameters can be replaced by arguments.
- * The copy of g has no parameters for those. */
+/* clone.c: copies g and the graphs nested in it into their module. `nodes` (id -> anf_node *)
+ * receives the copies; what it holds before is taken as it is, so parameters can be replaced by
+ * arguments. The copy of g has no parameters for those. */
 anf_graph *anfi_clone(const anf_analysis *an, anf_graph *g, anfi_map *nodes);
 
 /* sweep.c */
@@ -285,7 +296,10 @@ bool anfi_verify(anf_module *m);
 
 /* op.c: the op table and its parsed schemas */
 typedef enum anfi_attr_type {
-  ANFI_ATTR_INT, ANFI_ATTR_BOOL, ANFI_ATTR_FLOAT, ANFI_ATTR_STR,
+  ANFI_ATTR_INT,
+  ANFI_ATTR_BOOL,
+  ANFI_ATTR_FLOAT,
+  ANFI_ATTR_STR,
   ANFI_ATTR_INTS,  // a tuple of integers, or one integer
   ANFI_ATTR_DTYPE, // a scalar type
   ANFI_ATTR_ANY
@@ -293,46 +307,54 @@ typedef enum anfi_attr_type {
 typedef struct anfi_attr_schema {
   const anfi_str *name;
   anfi_attr_type type;
-  anf_value *initial;   // the default; NULL: required, unless `optional`, which means None
+  anf_value *initial; // the default; NULL: required, unless `optional`, which means None
   bool optional;
 } anfi_attr_schema;
 typedef struct anfi_schema {
   const anfi_str *name;
-  uint32_t nin, min_in;       // named inputs; the last `nin - min_in` may be absent
-  bool variadic;              // the last named input may be repeated, or absent
-  const anfi_str **in;        // names
+  uint32_t nin, min_in; // named inputs; the last `nin - min_in` may be absent
+  bool variadic;        // the last named input may be repeated, or absent
+  const anfi_str **in;  // names
   uint32_t nattr;
   anfi_attr_schema *attr;
 } anfi_schema;
 typedef struct anfi_infer anfi_infer;
 typedef struct anfi_eval anfi_eval;
-enum { // flags of a row
-  ANFI_COMM = 1,        // a op b == b op a, bit for bit
-  ANFI_ASSOC = 2,       // for integers
-  ANFI_EFFECT = 4,      // order matters and it must not be dropped
-  ANFI_RANDOM = 8,      // takes a key; still a pure function of it
-  ANFI_LINEAR = 16,     // in all its inputs together
-  ANFI_CALLS = 32,      // calls a function that it is given: the evaluator knows it by name
-  ANFI_TRANSFORM = 64,  // Grad and its kin: expanded before a program runs
+enum {                 // flags of a row
+  ANFI_COMM = 1,       // a op b == b op a, bit for bit
+  ANFI_ASSOC = 2,      // for integers
+  ANFI_EFFECT = 4,     // order matters and it must not be dropped
+  ANFI_RANDOM = 8,     // takes a key; still a pure function of it
+  ANFI_LINEAR = 16,    // in all its inputs together
+  ANFI_CALLS = 32,     // calls a function that it is given: the evaluator knows it by name
+  ANFI_TRANSFORM = 64, // Grad and its kin: expanded before a program runs
 };
 typedef enum anfi_lower {
-  ANFI_LOWER_NONE, ANFI_LOWER_POINTWISE, ANFI_LOWER_INDEX_MAP, ANFI_LOWER_REDUCE, ANFI_LOWER_CONTRACT,
-  ANFI_LOWER_WINDOW, ANFI_LOWER_SCATTER, ANFI_LOWER_RANDOM, ANFI_LOWER_CALL, ANFI_LOWER_CONTROL
+  ANFI_LOWER_NONE,
+  ANFI_LOWER_POINTWISE,
+  ANFI_LOWER_INDEX_MAP,
+  ANFI_LOWER_REDUCE,
+  ANFI_LOWER_CONTRACT,
+  ANFI_LOWER_WINDOW,
+  ANFI_LOWER_SCATTER,
+  ANFI_LOWER_RANDOM,
+  ANFI_LOWER_CALL,
+  ANFI_LOWER_CONTROL
 } anfi_lower;
 typedef struct anfi_op_info {
   const char *name, *family;
-  const char *in;       // input names: "a b", "x bias?", "xs*"
-  const char *attrs;    // "axis:ints? keepdims:bool=false"
+  const char *in;              // input names: "a b", "x bias?", "xs*"
+  const char *attrs;           // "axis:ints? keepdims:bool=false"
   bool (*infer)(anfi_infer *); // type of the result from types of inputs
   bool (*eval)(anfi_eval *);   // fills the result; NULL with `scalar` set: elementwise
-  const char *scalar;   // elementwise code in the inputs' names, C operators: "a * b"
-  const char *grad;     // formula; "_" zero, "!" not differentiable, NULL not implemented
+  const char *scalar;          // elementwise code in the inputs' names, C operators: "a * b"
+  const char *grad;            // formula; "_" zero, "!" not differentiable, NULL not implemented
   anfi_lower lower;
   uint32_t flags;
-  uint32_t cost;        // of one result element, a multiplication being 1
+  uint32_t cost;                           // of one result element, a multiplication being 1
   const char *onnx, *mindir, *pnnx, *aten; // their names, space-separated; NULL: none
-  const char *sample;   // inputs for generated tests
-  const char *numpy;    // the same in NumPy, checked by tests
+  const char *sample;                      // inputs for generated tests
+  const char *numpy;                       // the same in NumPy, checked by tests
   const char *doc;
 } anfi_op_info;
 extern const anfi_op_info anfi_op[ANF_OP_COUNT];
@@ -361,9 +383,9 @@ struct anfi_infer {
   anfi_opcode op;
   anfi_loc loc;
   size_t n;
-  const anf_type *const *in;   // types of the arguments, never NULL
-  anf_value *const *attr;      // attribute values by schema index, defaults filled in
-  const anf_type *out;         // set by the hook
+  const anf_type *const *in; // types of the arguments, never NULL
+  anf_value *const *attr;    // attribute values by schema index, defaults filled in
+  const anf_type *out;       // set by the hook
 };
 /* Runs the op's hook. False with E05xx recorded. */
 bool anfi_infer_op(anfi_infer *q);
@@ -375,10 +397,10 @@ struct anfi_eval {
   anfi_opcode op;
   anfi_loc loc;
   size_t n;
-  anf_value *const *in;        // borrowed
-  anf_value *const *attr;      // by schema index, defaults filled in
-  const anf_type *type;        // of the result, from the op's infer hook
-  anf_value *out;              // a new reference, set by the hook; tensors are made beforehand
+  anf_value *const *in;   // borrowed
+  anf_value *const *attr; // by schema index, defaults filled in
+  const anf_type *type;   // of the result, from the op's infer hook
+  anf_value *out;         // a new reference, set by the hook; tensors are made beforehand
 };
 /* Types, then computes one op on values. False with an error recorded; nothing leaks. */
 bool anfi_eval_op(anfi_eval *q);
@@ -397,8 +419,10 @@ typedef struct anfi_pending {
   anfi_arena *arena;
   ANFI_VEC(anfi_piece) st;
 } anfi_pending;
-/* A constant in the exact form of programs; `names` are those of the module that it is in, or NULL. */
-void anfi_put_constant(anf_text *o, const anf_value *v, const anfi_names *names, anfi_pending *pending);
+/* A constant in the exact form of programs; `names` are those of the module that it is in, or NULL.
+ */
+void anfi_put_constant(anf_text *o, const anf_value *v, const anfi_names *names,
+                       anfi_pending *pending);
 /* Between `quote`s ('"' or '`'), escaped. */
 void anfi_put_quoted(anf_text *o, const char *s, size_t len, char quote);
 /* A name, between backticks if it is not a plain one. */
@@ -410,9 +434,9 @@ struct anfi_names {
   const char **graph, **node; // by id: unique printable names of graphs, parameters and CNodes
   anf_graph **graphs;         // owners of free variables before graphs that capture them
   size_t ngraph;
-  anf_node **order;           // all CNodes that graphs hold, dead ones too, each after what it needs
-  size_t *first;              // by graph id: where the graph's part of `order` starts, ...
-  size_t *count;              // ... and its length
+  anf_node **order; // all CNodes that graphs hold, dead ones too, each after what it needs
+  size_t *first;    // by graph id: where the graph's part of `order` starts, ...
+  size_t *count;    // ... and its length
 };
 anfi_names anfi_unique_names(anf_module *m, const anf_analysis *an, anfi_arena *a);
 

@@ -88,9 +88,13 @@ anf_ctx *anf_module_ctx(const anf_module *m) { return m->cx; }
 anf_status anf_module_status(const anf_module *m) { return m->status; }
 const anf_diag *anf_module_diag(const anf_module *m) { return m->diag; }
 size_t anf_module_graph_count(const anf_module *m) { return m->graphs.n; }
-anf_graph *anf_module_graph(const anf_module *m, size_t i) { return i < m->graphs.n ? m->graphs.at[i] : NULL; }
+anf_graph *anf_module_graph(const anf_module *m, size_t i) {
+  return i < m->graphs.n ? m->graphs.at[i] : NULL;
+}
 size_t anf_module_node_limit(const anf_module *m) { return m->nodes.n; }
-anf_node *anf_module_node(const anf_module *m, size_t id) { return id < m->nodes.n ? m->nodes.at[id] : NULL; }
+anf_node *anf_module_node(const anf_module *m, size_t id) {
+  return id < m->nodes.n ? m->nodes.at[id] : NULL;
+}
 
 anf_graph *anf_module_find(const anf_module *m, const char *name) {
   const anfi_str *s = anfi_interned(&m->strings, name, strlen(name));
@@ -102,7 +106,9 @@ anf_graph *anf_module_find(const anf_module *m, const char *name) {
 const char *anf_graph_name(const anf_graph *g) { return g->name->s; }
 anf_module *anf_graph_module(const anf_graph *g) { return g->module; }
 size_t anf_graph_param_count(const anf_graph *g) { return g->params.n; }
-anf_node *anf_graph_param(const anf_graph *g, size_t i) { return i < g->params.n ? g->params.at[i] : NULL; }
+anf_node *anf_graph_param(const anf_graph *g, size_t i) {
+  return i < g->params.n ? g->params.at[i] : NULL;
+}
 anf_node *anf_graph_result(const anf_graph *g) { return g->result; }
 void anf_graph_set_result_type(anf_graph *g, const anf_type *t) { g->result_type = t; }
 const anf_type *anf_graph_result_type(const anf_graph *g) { return g->result_type; }
@@ -121,21 +127,29 @@ void anf_graph_set_name(anf_graph *g, const char *name) {
 
 anf_status anf_graph_remove(anf_graph *g) {
   ANFI_ENTRY(g->module->cx, g->module->diag);
-  if (g->self && anfi_is_used(g->self)) anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0209, g->name->s);
+  if (g->self && anfi_is_used(g->self))
+    anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0209, g->name->s);
   else anfi_graph_remove(g);
   return anfi_leave(g->module->cx);
 }
 
-/* ---- debug information of nodes: a node's entry is copied before it is changed, entries are shared ---- */
+/* ---- debug information of nodes: a node's entry is copied before it is changed, entries are
+ * shared ---- */
 
 static const anfi_debug *debug_of(const anf_node *n) {
   static const anfi_debug nothing = {0};
   return n->graph ? &n->graph->module->debugs.at[n->debug] : &nothing;
 }
 
-const char *anf_node_name(const anf_node *n) { return debug_of(n)->name ? debug_of(n)->name->s : ""; }
-const char *anf_node_scope(const anf_node *n) { return debug_of(n)->scope ? debug_of(n)->scope->s : ""; }
-const char *anf_node_file(const anf_node *n) { return debug_of(n)->file ? debug_of(n)->file->s : ""; }
+const char *anf_node_name(const anf_node *n) {
+  return debug_of(n)->name ? debug_of(n)->name->s : "";
+}
+const char *anf_node_scope(const anf_node *n) {
+  return debug_of(n)->scope ? debug_of(n)->scope->s : "";
+}
+const char *anf_node_file(const anf_node *n) {
+  return debug_of(n)->file ? debug_of(n)->file->s : "";
+}
 uint32_t anf_node_line(const anf_node *n) { return debug_of(n)->line; }
 uint32_t anf_node_col(const anf_node *n) { return debug_of(n)->col; }
 

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Names and order for printing.
- * INVARIANT: the order of a module that was read from its own print is that of the print, and its names
- * are those of the print; so printing what was read gives the same text. Order is that of ids, except
- * that what a node needs comes first: inputs, what the graphs among its inputs capture, and the effect
- * before it. Names are made unique in order of printing: graphs first, then the nodes of each graph;
- * a name that is taken gets the first free suffix. Linear; no recursion. */
+ * INVARIANT: the order of a module that was read from its own print is that of the print, and its
+ * names are those of the print; so printing what was read gives the same text. Order is that of
+ * ids, except that what a node needs comes first: inputs, what the graphs among its inputs capture,
+ * and the effect before it. Names are made unique in order of printing: graphs first, then the
+ * nodes of each graph; a name that is taken gets the first free suffix. Linear; no recursion. */
 #include "ir/ir.h"
 
 typedef struct {
   anf_module *m;
   const anf_analysis *an;
-  anfi_arena *a;      // of the result
+  anfi_arena *a; // of the result
   anfi_arena *scratch;
-  anfi_strtab words;  // every name given or tried
-  anfi_map taken;     // (graph id, word) pairs; graph NOWHERE: in the whole module
-  anfi_map suffix;    // the same: next suffix to try
-  anf_text *quoted;   // the last name that needed quotes
+  anfi_strtab words; // every name given or tried
+  anfi_map taken;    // (graph id, word) pairs; graph NOWHERE: in the whole module
+  anfi_map suffix;   // the same: next suffix to try
+  anf_text *quoted;  // the last name that needed quotes
   anfi_names out;
 } naming;
 
@@ -31,7 +31,8 @@ typedef struct {
 } visit;
 typedef ANFI_VEC(uint32_t) idlist;
 
-static void add_owner(naming *q, idlist *owners, anfi_map *seen, const anf_graph *g, const anf_graph *o) {
+static void add_owner(naming *q, idlist *owners, anfi_map *seen, const anf_graph *g,
+                      const anf_graph *o) {
   if (!o || o == g || o->removed) return;
   uint64_t *at = anfi_map_at(seen, pair(g->id, o->id));
   if (!*at) anfi_push(q->scratch, &owners[g->id], o->id);
@@ -49,7 +50,8 @@ static idlist *find_owners(naming *q) {
   for (size_t i = 0; i < m->nodes.n; i++) {
     const anf_node *n = m->nodes.at[i];
     for (uint32_t k = 0; n && n->graph && k < n->nin; k++)
-      if (n->in[k].def->graph != n->graph) add_owner(q, owners, &seen, n->graph, n->in[k].def->graph);
+      if (n->in[k].def->graph != n->graph)
+        add_owner(q, owners, &seen, n->graph, n->in[k].def->graph);
   }
   return owners;
 }
@@ -84,15 +86,15 @@ static void order_graphs(naming *q) {
 typedef struct {
   anf_node *node;
   uint32_t input;
-  size_t capture;   // of the graph at that input
+  size_t capture; // of the graph at that input
   bool effect_done;
 } step;
 
 typedef struct {
   naming *q;
-  uint8_t *seen;       // nodes
-  uint32_t *captured;  // by graph id: 1 + the last graph in which its captures were looked at
-  uint32_t *before;    // by node id: 1 + id of the effect before it, in graphs with effects
+  uint8_t *seen;      // nodes
+  uint32_t *captured; // by graph id: 1 + the last graph in which its captures were looked at
+  uint32_t *before;   // by node id: 1 + id of the effect before it, in graphs with effects
   ANFI_VEC(step) st;
 } ordering;
 
@@ -104,9 +106,9 @@ static void enter(ordering *r, anf_graph *g, anf_node *n) {
   anfi_push(r->q->scratch, &r->st, ((step){.node = n}));
 }
 
-/* The next thing that top's node depends on, or NULL when all were looked at. A function value needs
- * what its graph captures; to go through that once in each graph is enough: what was looked at is
- * emitted, or waits below on the stack for what is being looked at now. */
+/* The next thing that top's node depends on, or NULL when all were looked at. A function value
+ * needs what its graph captures; to go through that once in each graph is enough: what was looked
+ * at is emitted, or waits below on the stack for what is being looked at now. */
 static anf_node *next_need(ordering *r, const anf_graph *g, step *top) {
   if (!top->effect_done) {
     top->effect_done = true;
@@ -193,7 +195,8 @@ static void order_nodes(naming *q) {
 /* ---- names ---- */
 
 static bool is_taken(const naming *q, uint32_t where, const anfi_str *s) {
-  return anfi_map_find(&q->taken, pair(NOWHERE, s->id)) || anfi_map_find(&q->taken, pair(where, s->id));
+  return anfi_map_find(&q->taken, pair(NOWHERE, s->id)) ||
+         anfi_map_find(&q->taken, pair(where, s->id));
 }
 
 static const anfi_str *with_suffix(naming *q, uint32_t where, const anfi_str *base) {
@@ -254,7 +257,8 @@ static void name_all(naming *q) {
     anf_graph *g = q->out.graphs[i];
     size_t unnamed = 0, first = q->out.first[g->id];
     for (size_t k = 0; k < g->params.n; k++) name_node(q, g->params.at[k], &unnamed);
-    for (size_t k = 0; k < q->out.count[g->id]; k++) name_node(q, q->out.order[first + k], &unnamed);
+    for (size_t k = 0; k < q->out.count[g->id]; k++)
+      name_node(q, q->out.order[first + k], &unnamed);
   }
 }
 

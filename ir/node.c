@@ -4,7 +4,9 @@
  * INVARIANT: a VALUE that holds a primitive has no use list (it would be as long as the module). */
 #include "ir/ir.h"
 
-static bool tracks_uses(const anf_node *n) { return !(n->kind == ANFI_VALUE && n->op != ANF_OP_NONE); }
+static bool tracks_uses(const anf_node *n) {
+  return !(n->kind == ANFI_VALUE && n->op != ANF_OP_NONE);
+}
 
 static void link_use(anfi_use *u, anf_node *user, anf_node *def) {
   u->def = def;
@@ -28,8 +30,11 @@ static void unlink_use(anfi_use *u) {
 static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n) {
   if (m->nodes.n >= UINT32_MAX || n >= UINT32_MAX) anfi_throw_nomem(m->cx);
   anf_node *p = (anf_node *)anfi_alloc(&m->arena, sizeof *p + n * sizeof(anfi_use));
-  *p = (anf_node){.kind = (uint8_t)kind, .op = ANF_OP_NONE, .id = (uint32_t)m->nodes.n,
-                  .nin = (uint32_t)n, .graph = g};
+  *p = (anf_node){.kind = (uint8_t)kind,
+                  .op = ANF_OP_NONE,
+                  .id = (uint32_t)m->nodes.n,
+                  .nin = (uint32_t)n,
+                  .graph = g};
   anfi_push(&m->arena, &m->nodes, p);
   return p;
 }
@@ -67,8 +72,8 @@ void anfi_remove_param(anf_graph *g, size_t at) {
   g->params.n--;
 }
 
-/* In a frame of its own, so that v can be given back when memory runs out. (A guard would stay with the
- * caller's frame, and release v a second time when that fails and the module goes with it.) */
+/* In a frame of its own, so that v can be given back when memory runs out. (A guard would stay with
+ * the caller's frame, and release v a second time when that fails and the module goes with it.) */
 static anf_status hold(anf_module *m, anf_value *v) {
   ANFI_ENTRY(m->cx, NULL);
   anfi_push(&m->arena, &m->held, v);
@@ -113,7 +118,8 @@ anf_node *anfi_op_value(anf_module *m, anfi_opcode op) {
   return m->op_nodes[op];
 }
 
-anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n, anf_node *const *in) {
+anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                     anf_node *const *in) {
   anf_node *p = new_cnode(g, ANFI_APPLY, n, in);
   p->op = (uint16_t)op;
   p->u.attrs = attrs;
@@ -302,15 +308,16 @@ static bool check_arity(anf_ctx *cx, anfi_opcode op, size_t n) {
   return false;
 }
 
-static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *const *args, size_t nattr,
-                         const anf_attr *attrs) {
+static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *const *args,
+                         size_t nattr, const anf_attr *attrs) {
   anf_module *m = g->module;
   anfi_opcode op = find_op(m->cx, name);
   if (op == ANF_OP_NONE || !check_arity(m->cx, op, n)) return NULL;
   const anfi_schema *s = anfi_op_schema(m->cx, op);
   anfi_arena *a = anfi_scratch(m->cx);
   anf_value **values = ANFI_NEW_N(a, anf_value *, s->nattr);
-  anf_node **nodes = ANFI_NEW_N(a, anf_node *, s->nattr), **in = ANFI_NEW_N(a, anf_node *, n + s->nattr);
+  anf_node **nodes = ANFI_NEW_N(a, anf_node *, s->nattr),
+           **in = ANFI_NEW_N(a, anf_node *, n + s->nattr);
   for (size_t i = 0; i < nattr; i++) {
     int k = anfi_attr_index(m->cx, op, attrs[i].name);
     if (k < 0) return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0203, name, attrs[i].name), NULL;
@@ -341,7 +348,9 @@ anf_node *anf_switch(anf_graph *g, anf_node *cond, anf_node *f, anf_node *h) {
   return anf_op(g, "Switch", 3, (anf_node *[]){cond, f, h});
 }
 
-anf_node *anf_tuple(anf_graph *g, size_t n, anf_node *const *items) { return anf_op(g, "MakeTuple", n, items); }
+anf_node *anf_tuple(anf_graph *g, size_t n, anf_node *const *items) {
+  return anf_op(g, "MakeTuple", n, items);
+}
 
 anf_node *anf_tuple_get(anf_graph *g, anf_node *t, size_t i) {
   anf_value *k = g ? anf_value_int(g->module->cx, (int64_t)i) : NULL;
@@ -411,14 +420,17 @@ anf_status anf_node_replace(anf_node *n, anf_node *by) {
 }
 
 anf_status anf_node_move(anf_node *n, anf_graph *to) {
-  if (!n || !to || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL) || n->graph->module != to->module)
+  if (!n || !to || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL) ||
+      n->graph->module != to->module)
     return ANF_INVALID;
   anfi_move(n, to);
   return ANF_OK;
 }
 
 anf_node_kind anf_node_get_kind(const anf_node *n) {
-  return n->kind == ANFI_VALUE ? ANF_NODE_VALUE : n->kind == ANFI_PARAM ? ANF_NODE_PARAM : ANF_NODE_CNODE;
+  return n->kind == ANFI_VALUE   ? ANF_NODE_VALUE
+         : n->kind == ANFI_PARAM ? ANF_NODE_PARAM
+                                 : ANF_NODE_CNODE;
 }
 uint32_t anf_node_id(const anf_node *n) { return n->id; }
 anf_graph *anf_node_graph(const anf_node *n) { return n->graph; }
@@ -426,12 +438,18 @@ const anf_type *anf_node_type(const anf_node *n) { return n->type; }
 void anf_node_set_type(anf_node *n, const anf_type *t) {
   if (n) n->type = t;
 }
-const char *anf_node_op(const anf_node *n) { return n->op < ANF_OP_COUNT ? anfi_op[n->op].name : NULL; }
+const char *anf_node_op(const anf_node *n) {
+  return n->op < ANF_OP_COUNT ? anfi_op[n->op].name : NULL;
+}
 anf_graph *anf_node_callee_graph(const anf_node *n) {
   return n->kind == ANFI_CALL ? anfi_value_graph(n->in[0].def) : anfi_value_graph(n);
 }
-const anf_value *anf_node_value(const anf_node *n) { return n->kind == ANFI_VALUE ? n->u.value : NULL; }
-size_t anf_node_input_count(const anf_node *n) { return n->kind == ANFI_APPLY ? n->nin + 1u : n->nin; }
+const anf_value *anf_node_value(const anf_node *n) {
+  return n->kind == ANFI_VALUE ? n->u.value : NULL;
+}
+size_t anf_node_input_count(const anf_node *n) {
+  return n->kind == ANFI_APPLY ? n->nin + 1u : n->nin;
+}
 
 anf_node *anf_node_input(const anf_node *n, size_t i) {
   if (n->kind != ANFI_APPLY) return i < n->nin ? n->in[i].def : NULL;

@@ -14,8 +14,9 @@ static const struct {
   const char *name;
   anfi_attr_type type;
 } attr_types[] = {
-    {"int", ANFI_ATTR_INT},   {"bool", ANFI_ATTR_BOOL},   {"float", ANFI_ATTR_FLOAT}, {"str", ANFI_ATTR_STR},
-    {"ints", ANFI_ATTR_INTS}, {"dtype", ANFI_ATTR_DTYPE}, {"any", ANFI_ATTR_ANY},
+    {"int", ANFI_ATTR_INT}, {"bool", ANFI_ATTR_BOOL}, {"float", ANFI_ATTR_FLOAT},
+    {"str", ANFI_ATTR_STR}, {"ints", ANFI_ATTR_INTS}, {"dtype", ANFI_ATTR_DTYPE},
+    {"any", ANFI_ATTR_ANY},
 };
 
 /* The next word of *s, or length 0 at the end. */
@@ -66,7 +67,8 @@ static anf_value *parse_default(anf_ctx *cx, anfi_attr_type t, const char *s, si
 static anf_value *keep(anf_ctx *cx, const anf_value *v) {
   anf_value *p = (anf_value *)memcpy(anfi_alloc(&cx->arena, v->bytes), v, v->bytes);
   p->refs = UINT32_MAX;
-  for (size_t i = 0; p->kind == ANF_VALUE_TUPLE && i < p->n; i++) p->u.item[i] = keep(cx, v->u.item[i]);
+  for (size_t i = 0; p->kind == ANF_VALUE_TUPLE && i < p->n; i++)
+    p->u.item[i] = keep(cx, v->u.item[i]);
   return p;
 }
 
@@ -78,7 +80,8 @@ static void parse_attr(anf_ctx *cx, anfi_attr_schema *a, const char *s, size_t l
   const char *t = s + name + 1, *rest = t + type;
   a->name = anfi_intern(&cx->strings, s, name);
   for (size_t i = 0; i < ANFI_LEN(attr_types); i++)
-    if (strlen(attr_types[i].name) == type && memcmp(attr_types[i].name, t, type) == 0) a->type = attr_types[i].type;
+    if (strlen(attr_types[i].name) == type && memcmp(attr_types[i].name, t, type) == 0)
+      a->type = attr_types[i].type;
   a->optional = rest < s + len && *rest == '?';
   anf_value *v = NULL;
   if (a->optional) v = anfi_value_new_none(cx);
@@ -93,7 +96,8 @@ static void parse_attrs(anf_ctx *cx, anfi_schema *s, const char *attrs) {
   for (size_t len; (len = next_word(&p)) > 0; p += len) s->nattr++;
   s->attr = ANFI_NEW_N(&cx->arena, anfi_attr_schema, s->nattr);
   s->nattr = 0;
-  for (size_t len; (len = next_word(&attrs)) > 0; attrs += len) parse_attr(cx, &s->attr[s->nattr++], attrs, len);
+  for (size_t len; (len = next_word(&attrs)) > 0; attrs += len)
+    parse_attr(cx, &s->attr[s->nattr++], attrs, len);
 }
 
 void anfi_ops_init(anf_ctx *cx) {
@@ -136,7 +140,9 @@ static uint32_t attr_nodes(const anfi_attrs *at) {
   return c;
 }
 
-size_t anfi_arg_count(const anf_node *n) { return n->nin - (n->kind == ANFI_APPLY ? attr_nodes(n->u.attrs) : 0); }
+size_t anfi_arg_count(const anf_node *n) {
+  return n->nin - (n->kind == ANFI_APPLY ? attr_nodes(n->u.attrs) : 0);
+}
 
 anf_node *anfi_attr_node(const anf_node *n, uint32_t k) {
   const anfi_attrs *at = n->u.attrs;
@@ -167,7 +173,9 @@ static bool fits(const anfi_attr_schema *a, const anf_value *v) {
   switch (a->type) {
   case ANFI_ATTR_INT: return anfi_value_is_int(v, &ignored);
   case ANFI_ATTR_BOOL: return scalar && v->type->dtype == ANF_BOOL;
-  case ANFI_ATTR_FLOAT: return scalar && (anfi_dtype_is_float((anf_dtype)v->type->dtype) || anfi_value_is_int(v, &ignored));
+  case ANFI_ATTR_FLOAT:
+    return scalar &&
+           (anfi_dtype_is_float((anf_dtype)v->type->dtype) || anfi_value_is_int(v, &ignored));
   case ANFI_ATTR_STR: return v->kind == ANF_VALUE_STRING;
   case ANFI_ATTR_INTS: return all_ints(v);
   case ANFI_ATTR_DTYPE: return v->kind == ANF_VALUE_TYPE && anfi_is_scalar(v->type);
@@ -180,26 +188,32 @@ bool anfi_attr_check(anf_ctx *cx, anfi_opcode op, uint32_t k, const anf_value *v
   const anfi_attr_schema *a = &cx->schemas[op].attr[k];
   if (fits(a, v)) return true;
   for (size_t i = 0; i < ANFI_LEN(attr_types); i++)
-    if (attr_types[i].type == a->type) anfi_fail(cx, loc, ANF_E0205, a->name->s, anfi_op[op].name, attr_types[i].name);
+    if (attr_types[i].type == a->type)
+      anfi_fail(cx, loc, ANF_E0205, a->name->s, anfi_op[op].name, attr_types[i].name);
   return false;
 }
 
-bool anfi_attrs_new(anf_module *m, anfi_opcode op, anf_value *const *values, anfi_loc loc, const anfi_attrs **out) {
+bool anfi_attrs_new(anf_module *m, anfi_opcode op, anf_value *const *values, anfi_loc loc,
+                    const anfi_attrs **out) {
   const anfi_schema *s = anfi_op_schema(m->cx, op);
   bool plain = true;
   for (uint32_t k = 0; k < s->nattr; k++) {
     anf_value *v = values[k];
-    if (!v && !s->attr[k].initial) return anfi_fail(m->cx, loc, ANF_E0206, s->name->s, s->attr[k].name->s);
+    if (!v && !s->attr[k].initial)
+      return anfi_fail(m->cx, loc, ANF_E0206, s->name->s, s->attr[k].name->s);
     if (v && v != &anfi_from_node && !anfi_attr_check(m->cx, op, k, v, loc)) return false;
-    plain &= !v || (s->attr[k].initial && v != &anfi_from_node && anf_value_same(v, s->attr[k].initial));
+    plain &=
+        !v || (s->attr[k].initial && v != &anfi_from_node && anf_value_same(v, s->attr[k].initial));
   }
   *out = NULL;
   if (plain) return true;
-  anfi_attrs *at = (anfi_attrs *)anfi_zalloc(&m->arena, sizeof *at + s->nattr * sizeof(anf_value *));
+  anfi_attrs *at =
+      (anfi_attrs *)anfi_zalloc(&m->arena, sizeof *at + s->nattr * sizeof(anf_value *));
   at->n = s->nattr;
   for (uint32_t k = 0; k < s->nattr; k++) {
     at->at[k] = values[k];
-    if (values[k] && values[k] != &anfi_from_node) anfi_push(&m->arena, &m->held, anf_value_retain(values[k]));
+    if (values[k] && values[k] != &anfi_from_node)
+      anfi_push(&m->arena, &m->held, anf_value_retain(values[k]));
   }
   *out = at;
   return true;

@@ -8,11 +8,11 @@
 #define ANFI_MAX_BYTES (UINT64_C(1) << 47) // of one tensor: what an address can reach
 
 /* infer.c: what hooks share */
-bool anfi_infer_fail(const anfi_infer *q, const char *why);   // "Op: why"
-bool anfi_infer_tensors(anfi_infer *q);                       // every argument must be a tensor
-bool anfi_infer_dim(int64_t a, int64_t b, int64_t *out);      // two dims that broadcast
-bool anfi_infer_promoted(anfi_infer *q, anf_dtype *d);        // of all arguments, which are tensors
-bool anfi_infer_broadcast(anfi_infer *q, anf_dtype d);        // sets the result: all shapes broadcast
+bool anfi_infer_fail(const anfi_infer *q, const char *why); // "Op: why"
+bool anfi_infer_tensors(anfi_infer *q);                     // every argument must be a tensor
+bool anfi_infer_dim(int64_t a, int64_t b, int64_t *out);    // two dims that broadcast
+bool anfi_infer_promoted(anfi_infer *q, anf_dtype *d);      // of all arguments, which are tensors
+bool anfi_infer_broadcast(anfi_infer *q, anf_dtype d);      // sets the result: all shapes broadcast
 
 /* infer.c: families of elementwise ops and of values without shape */
 bool anfi_infer_arith(anfi_infer *q);   // promoted type, broadcast shape
@@ -25,10 +25,10 @@ bool anfi_infer_where(anfi_infer *q);
 bool anfi_infer_switch(anfi_infer *q);
 bool anfi_infer_tuple(anfi_infer *q);
 bool anfi_infer_tuple_get(anfi_infer *q);
-bool anfi_infer_any(anfi_infer *q);     // not known before the program runs
+bool anfi_infer_any(anfi_infer *q); // not known before the program runs
 
 /* attr.c: attributes by type; the schema has checked them */
-bool anfi_attr_given(const anf_value *v);  // not None
+bool anfi_attr_given(const anf_value *v); // not None
 int64_t anfi_attr_int(const anf_value *v);
 bool anfi_attr_bool(const anf_value *v);
 double anfi_attr_float(const anf_value *v);
@@ -51,7 +51,8 @@ bool anfi_infer_shape_attr(const anfi_infer *q, const anf_value *v, size_t *rank
 bool anfi_infer_number_attr(const anfi_infer *q, const anf_value *v); // a scalar, no key
 
 /* infer_reduce.c, eval_reduce.c */
-uint32_t anfi_reduced_axes(const anf_value *axis, size_t rank); // None: all; checked by the infer hook
+uint32_t anfi_reduced_axes(const anf_value *axis,
+                           size_t rank); // None: all; checked by the infer hook
 bool anfi_infer_sum(anfi_infer *q);
 bool anfi_infer_mean(anfi_infer *q);
 bool anfi_infer_spread(anfi_infer *q);
@@ -179,11 +180,14 @@ bool anfi_eval_get_field(anfi_eval *q);
 bool anfi_infer_record_set(anfi_infer *q);
 /* Length of the slice start:stop:step (attributes; the first two may be None) of `len` items. */
 /* The same with the step given, and NULL for an absent bound. */
-size_t anfi_slice_ints(size_t len, const int64_t *from, const int64_t *to, int64_t step, int64_t *start);
+size_t anfi_slice_ints(size_t len, const int64_t *from, const int64_t *to, int64_t step,
+                       int64_t *start);
 size_t anfi_slice(size_t len, anf_value *const *attr, int64_t *start, int64_t *step);
 /* The field names of MakeRecord: n different strings. */
-bool anfi_record_names(anf_ctx *cx, anfi_loc loc, const anf_value *names, size_t n, const anfi_str **out);
-bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field, uint32_t *at);
+bool anfi_record_names(anf_ctx *cx, anfi_loc loc, const anf_value *names, size_t n,
+                       const anfi_str **out);
+bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field,
+                       uint32_t *at);
 
 /* eval_control.c */
 bool anfi_eval_identity(anfi_eval *q);
@@ -203,7 +207,11 @@ bool anfi_eval_record_get(anfi_eval *q);
 bool anfi_eval_record_set(anfi_eval *q);
 
 /* eval_array.c: tensors as arrays of one wide type; kernels round once when they store */
-typedef enum { ANFI_WIDE_REAL, ANFI_WIDE_INT, ANFI_WIDE_COMPLEX } anfi_wide; // double, uint64_t, pairs
+typedef enum {
+  ANFI_WIDE_REAL,
+  ANFI_WIDE_INT,
+  ANFI_WIDE_COMPLEX
+} anfi_wide; // double, uint64_t, pairs
 anfi_wide anfi_wide_of(anf_dtype d);
 double *anfi_load_f64(anfi_arena *a, const anf_value *v);
 uint64_t *anfi_load_u64(anfi_arena *a, const anf_value *v);
@@ -216,14 +224,16 @@ void anfi_split_axis(const anf_type *t, size_t axis, size_t *outer, size_t *n, s
 
 /* infer_contract.c, eval_contract.c */
 enum { ANFI_EINSUM_LABELS = 52 + ANF_MAX_RANK };
-typedef struct anfi_einsum_labels { uint8_t at[ANF_MAX_RANK]; } anfi_einsum_labels;
+typedef struct anfi_einsum_labels {
+  uint8_t at[ANF_MAX_RANK];
+} anfi_einsum_labels;
 typedef struct anfi_einsum {
-  uint32_t nlabel, nout;           // the result's labels come first, in its order; the rest is summed
+  uint32_t nlabel, nout; // the result's labels come first, in its order; the rest is summed
   int64_t dim[ANFI_EINSUM_LABELS];
-  anfi_einsum_labels *label;       // of each operand's dims
+  anfi_einsum_labels *label; // of each operand's dims
 } anfi_einsum;
-bool anfi_einsum_plan(anf_ctx *cx, anfi_loc loc, const anf_value *equation, size_t n, const anf_type *const *in,
-                      anfi_einsum *plan);
+bool anfi_einsum_plan(anf_ctx *cx, anfi_loc loc, const anf_value *equation, size_t n,
+                      const anf_type *const *in, anfi_einsum *plan);
 bool anfi_infer_matmul(anfi_infer *q);
 bool anfi_infer_linear(anfi_infer *q);
 bool anfi_infer_einsum(anfi_infer *q);
@@ -245,13 +255,15 @@ bool anfi_infer_group_norm(anfi_infer *q);
 bool anfi_infer_attention(anfi_infer *q);
 bool anfi_infer_embedding(anfi_infer *q);
 
-/* eval_group.c: element k of group i is at base[i] + at[k]; groups and their elements in row-major order */
+/* eval_group.c: element k of group i is at base[i] + at[k]; groups and their elements in row-major
+ * order */
 typedef struct anfi_groups {
   size_t count, size;
   size_t *base, *at;
 } anfi_groups;
-anfi_groups anfi_groups_of(anfi_arena *a, const anf_type *t, uint32_t mask); // of axes within a group
-uint32_t anfi_axes_mask(const anf_value *axes, size_t rank);                  // checked by the infer hook
+anfi_groups anfi_groups_of(anfi_arena *a, const anf_type *t,
+                           uint32_t mask);                   // of axes within a group
+uint32_t anfi_axes_mask(const anf_value *axes, size_t rank); // checked by the infer hook
 
 /* eval_softmax.c */
 bool anfi_eval_softmax(anfi_eval *q);
@@ -317,7 +329,8 @@ bool anfi_eval_categorical(anfi_eval *q);
 bool anfi_eval_dropout(anfi_eval *q);
 
 /* eval_sort.c, hooks of both kinds */
-size_t *anfi_stable_order(anfi_arena *a, size_t n, bool (*before)(const void *user, size_t, size_t), const void *user);
+size_t *anfi_stable_order(anfi_arena *a, size_t n, bool (*before)(const void *user, size_t, size_t),
+                          const void *user);
 bool anfi_infer_sort(anfi_infer *q);
 bool anfi_infer_topk(anfi_infer *q);
 bool anfi_infer_search_sorted(anfi_infer *q);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A module as .ir text: every node a line, typed where its type is known (docs/language.md).
  * INVARIANT: reading the text and printing again gives the same text. Linear; a type is written out
- * once and copied after. Modules that the verifier rejects can be printed too: what a node lacks shows
- * as `?`. */
+ * once and copied after. Modules that the verifier rejects can be printed too: what a node lacks
+ * shows as `?`. */
 #include "ir/ir.h"
 
 #include "anfora/text.h"

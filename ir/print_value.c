@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants as text. Two forms: what a person wants to see of a result ("[[1.0, 2.0]]"), and the exact
- * form of programs, which says the type wherever it is not that of a literal ("f32[1, 2]([[1.0, 2.0]])").
- * docs/language.md has the table. Values nest without bound, so what is still to be written is kept on
- * an explicit stack. */
+/* Constants as text. Two forms: what a person wants to see of a result ("[[1.0, 2.0]]"), and the
+ * exact form of programs, which says the type wherever it is not that of a literal ("f32[1,
+ * 2]([[1.0, 2.0]])"). docs/language.md has the table. Values nest without bound, so what is still
+ * to be written is kept on an explicit stack. */
 #include "ir/ir.h"
 
 #include <math.h>
@@ -159,7 +159,8 @@ static bool is_literal(const anf_value *v) {
 }
 
 static void put_tensor(anf_text *o, const anf_value *v, size_t max_items, bool exact) {
-  bool complex_scalar = v->type->n == 0 && anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX;
+  bool complex_scalar =
+      v->type->n == 0 && anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX;
   bool key_scalar = v->type->n == 0 && v->type->dtype == ANF_KEY;
   bool typed = complex_scalar || key_scalar || (exact && !is_literal(v));
   if (typed) anfi_put_type(o, v->cx, v->type);
@@ -202,7 +203,8 @@ static void put_items(writer *w, const anf_value *v) {
 
 static void put_code(writer *w, const anfi_fn *f) {
   if (!f->graph) anfi_puts(w->o, anfi_op[f->op].name);
-  else if (w->names && w->names->graph[f->graph->id]) anfi_puts(w->o, w->names->graph[f->graph->id]);
+  else if (w->names && w->names->graph[f->graph->id])
+    anfi_puts(w->o, w->names->graph[f->graph->id]);
   else anfi_put_name(w->o, f->graph->name->s, f->graph->name->len);
 }
 
@@ -267,6 +269,7 @@ void anfi_put_value(anf_text *o, const anf_value *v, size_t max_items) {
   put_all(&(writer){.o = o, .max_items = max_items, .pending = &(anfi_pending){0}}, v);
 }
 
-void anfi_put_constant(anf_text *o, const anf_value *v, const anfi_names *names, anfi_pending *pending) {
+void anfi_put_constant(anf_text *o, const anf_value *v, const anfi_names *names,
+                       anfi_pending *pending) {
   put_all(&(writer){.o = o, .exact = true, .names = names, .pending = pending}, v);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Removes CNodes that nothing needs: mark from the results and effects of all graphs, then delete. */
+/* Removes CNodes that nothing needs: mark from the results and effects of all graphs, then delete.
+ */
 #include "ir/ir.h"
 
 /* Room for every node from the start: nothing may fail while marks are set. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Interned types. A type is hashed by its parts, which are themselves interned, so equality is shallow
- * and the depth of a type costs nothing. Symbolic dims are numbers from -2 down, one a name. */
+/* Interned types. A type is hashed by its parts, which are themselves interned, so equality is
+ * shallow and the depth of a type costs nothing. Symbolic dims are numbers from -2 down, one a
+ * name. */
 #include "ir/ir.h"
 
 struct anfi_types {
@@ -15,12 +16,15 @@ static const struct {
   const char *name;
   uint8_t bytes, class, rank;
 } dtypes[ANF_DTYPE_COUNT] = {
-#define ANF_DTYPE(id, name, bytes, class, rank) [ANF_##id] = {name, bytes, ANFI_CLASS_##class, rank},
+#define ANF_DTYPE(id, name, bytes, class, rank)                                                    \
+  [ANF_##id] = {name, bytes, ANFI_CLASS_##class, rank},
 #include "ir/dtype.def"
 #undef ANF_DTYPE
 };
 
-const char *anf_dtype_name(anf_dtype d) { return (size_t)d < ANF_DTYPE_COUNT ? dtypes[d].name : "?"; }
+const char *anf_dtype_name(anf_dtype d) {
+  return (size_t)d < ANF_DTYPE_COUNT ? dtypes[d].name : "?";
+}
 size_t anf_dtype_bytes(anf_dtype d) { return dtypes[d].bytes; }
 anfi_class anfi_dtype_class(anf_dtype d) { return (anfi_class)dtypes[d].class; }
 bool anfi_dtype_is_float(anf_dtype d) { return dtypes[d].class == ANFI_CLASS_FLOAT; }
@@ -41,14 +45,15 @@ bool anfi_dtype_parse(const char *s, size_t len, anf_dtype *out) {
   return false;
 }
 
-/* bool < integers < floats < complex; within a class the wider wins; a weak number has the lowest rank
- * of its class, and decides only if its class is the higher one. */
+/* bool < integers < floats < complex; within a class the wider wins; a weak number has the lowest
+ * rank of its class, and decides only if its class is the higher one. */
 static anf_dtype promote_ints(anf_dtype a, anf_dtype b) {
   if (dtypes[a].class == dtypes[b].class || anfi_dtype_is_weak(a) || anfi_dtype_is_weak(b))
     return dtypes[a].rank >= dtypes[b].rank ? a : b;
   anf_dtype s = dtypes[a].class == ANFI_CLASS_SIGNED ? a : b, u = s == a ? b : a;
   if (dtypes[s].rank > dtypes[u].rank) return s;
-  return dtypes[u].rank < 4 ? (anf_dtype)(ANF_I8 + dtypes[u].rank) : ANF_I64; // the next wider signed
+  return dtypes[u].rank < 4 ? (anf_dtype)(ANF_I8 + dtypes[u].rank)
+                            : ANF_I64; // the next wider signed
 }
 
 bool anfi_dtype_promote(anf_dtype a, anf_dtype b, anf_dtype *out) {
@@ -101,7 +106,8 @@ static void grow(anf_ctx *cx, struct anfi_types *ts) {
   }
 }
 
-/* Copies the parts of a new type into the context's arena; `t` itself lives on the caller's stack. */
+/* Copies the parts of a new type into the context's arena; `t` itself lives on the caller's stack.
+ */
 static const anf_type *intern(anf_ctx *cx, anf_type t) {
   struct anfi_types *ts = cx->types;
   if ((ts->n + 1) * 4 > ts->nslot * 3) grow(cx, ts);
@@ -111,8 +117,10 @@ static const anf_type *intern(anf_ctx *cx, anf_type t) {
     if (same_type(ts->slots[i], &t)) return ts->slots[i];
   size_t bytes = t.n * sizeof(void *);
   if (t.dims) t.dims = (const int64_t *)memcpy(anfi_alloc(&cx->arena, bytes), t.dims, bytes);
-  if (t.items) t.items = (const anf_type *const *)memcpy(anfi_alloc(&cx->arena, bytes), t.items, bytes);
-  if (t.names) t.names = (const anfi_str *const *)memcpy(anfi_alloc(&cx->arena, bytes), t.names, bytes);
+  if (t.items)
+    t.items = (const anf_type *const *)memcpy(anfi_alloc(&cx->arena, bytes), t.items, bytes);
+  if (t.names)
+    t.names = (const anfi_str *const *)memcpy(anfi_alloc(&cx->arena, bytes), t.names, bytes);
   anf_type *p = ANFI_NEW(&cx->arena, anf_type);
   *p = t;
   ts->slots[i] = p;
@@ -122,25 +130,32 @@ static const anf_type *intern(anf_ctx *cx, anf_type t) {
 
 const anf_type *anfi_type_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims) {
   if (!rank && cx->types->scalar[d]) return cx->types->scalar[d];
-  return intern(cx, (anf_type){.kind = ANF_TYPE_TENSOR, .dtype = (uint8_t)d, .n = (uint32_t)rank,
+  return intern(cx, (anf_type){.kind = ANF_TYPE_TENSOR,
+                               .dtype = (uint8_t)d,
+                               .n = (uint32_t)rank,
                                .dims = rank ? dims : NULL});
 }
 
 const anf_type *anfi_type_scalar(anf_ctx *cx, anf_dtype d) { return cx->types->scalar[d]; }
 
 const anf_type *anfi_type_tuple(anf_ctx *cx, size_t n, const anf_type *const *items) {
-  return intern(cx, (anf_type){.kind = ANF_TYPE_TUPLE, .n = (uint32_t)n, .items = n ? items : NULL});
+  return intern(cx,
+                (anf_type){.kind = ANF_TYPE_TUPLE, .n = (uint32_t)n, .items = n ? items : NULL});
 }
 
 const anf_type *anfi_type_record(anf_ctx *cx, size_t n, const anfi_str *const *names,
                                  const anf_type *const *items) {
-  return intern(cx, (anf_type){.kind = ANF_TYPE_RECORD, .n = (uint32_t)n, .items = n ? items : NULL,
+  return intern(cx, (anf_type){.kind = ANF_TYPE_RECORD,
+                               .n = (uint32_t)n,
+                               .items = n ? items : NULL,
                                .names = n ? names : NULL});
 }
 
-const anf_type *anfi_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params, const anf_type *result) {
-  return intern(cx, (anf_type){.kind = ANF_TYPE_FN, .n = (uint32_t)n, .items = n ? params : NULL,
-                               .result = result});
+const anf_type *anfi_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params,
+                             const anf_type *result) {
+  return intern(
+      cx, (anf_type){
+              .kind = ANF_TYPE_FN, .n = (uint32_t)n, .items = n ? params : NULL, .result = result});
 }
 
 const anf_type *anfi_type_simple(anf_ctx *cx, anf_type_kind k) {
@@ -205,7 +220,9 @@ const anf_type *anf_type_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int
   return anfi_leave(cx) == ANF_OK ? t : NULL;
 }
 
-const anf_type *anf_type_scalar(anf_ctx *cx, anf_dtype d) { return anf_type_tensor(cx, d, 0, NULL); }
+const anf_type *anf_type_scalar(anf_ctx *cx, anf_dtype d) {
+  return anf_type_tensor(cx, d, 0, NULL);
+}
 
 static bool all_given(size_t n, const void *const *p) {
   for (size_t i = 0; i < n; i++)
@@ -236,13 +253,15 @@ static const anf_type *record_of(anf_ctx *cx, size_t n, const char *const *names
 
 const anf_type *anf_type_record(anf_ctx *cx, size_t n, const char *const *names,
                                 const anf_type *const *items) {
-  if (!all_given(n, (const void *const *)names) || !all_given(n, (const void *const *)items)) return NULL;
+  if (!all_given(n, (const void *const *)names) || !all_given(n, (const void *const *)items))
+    return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   const anf_type *t = record_of(cx, n, names, items);
   return anfi_leave(cx) == ANF_OK ? t : NULL;
 }
 
-const anf_type *anf_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params, const anf_type *result) {
+const anf_type *anf_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params,
+                            const anf_type *result) {
   if (!result || !all_given(n, (const void *const *)params)) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   const anf_type *t = anfi_type_fn(cx, n, params, result);
@@ -267,11 +286,16 @@ anf_dtype anf_type_dtype(const anf_type *t) { return (anf_dtype)t->dtype; }
 size_t anf_type_rank(const anf_type *t) { return t->kind == ANF_TYPE_TENSOR ? t->n : 0; }
 int64_t anf_type_dim(const anf_type *t, size_t i) { return t->dims && i < t->n ? t->dims[i] : 0; }
 size_t anf_type_count(const anf_type *t) { return t->n; }
-const anf_type *anf_type_at(const anf_type *t, size_t i) { return t->items && i < t->n ? t->items[i] : NULL; }
-const char *anf_type_field(const anf_type *t, size_t i) { return t->names && i < t->n ? t->names[i]->s : NULL; }
+const anf_type *anf_type_at(const anf_type *t, size_t i) {
+  return t->items && i < t->n ? t->items[i] : NULL;
+}
+const char *anf_type_field(const anf_type *t, size_t i) {
+  return t->names && i < t->n ? t->names[i]->s : NULL;
+}
 const anf_type *anf_type_result(const anf_type *t) { return t->result; }
 
-/* ---- printing: an explicit stack of what is still to be written, for types nest without bound ---- */
+/* ---- printing: an explicit stack of what is still to be written, for types nest without bound
+ * ---- */
 
 typedef struct {
   const anf_type *type; // or

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values: immutable once shared, counted, freed by a loop. One allocation a value: header and payload. */
+/* Values: immutable once shared, counted, freed by a loop. One allocation a value: header and
+ * payload. */
 #include "ir/ir.h"
 
 #include <math.h>
 
 enum { HEADER = offsetof(anf_value, u) };
-_Static_assert(offsetof(anf_value, u) % 16 == 0, "the payload must be aligned as an arena block is");
+_Static_assert(offsetof(anf_value, u) % 16 == 0,
+               "the payload must be aligned as an arena block is");
 
 /* Stands in anfi_attrs for "given by an input of the node". */
 anf_value anfi_from_node = {.refs = UINT32_MAX, .kind = ANF_VALUE_NONE};
@@ -25,7 +27,8 @@ static anf_value *new_value(anf_ctx *cx, anf_value_kind kind, size_t payload) {
 anf_value *anfi_value_new_tensor(anf_ctx *cx, const anf_type *t) {
   size_t n = 0;
   if (!anfi_type_elements(t, &n)) n = 0;
-  anf_value *v = new_value(cx, ANF_VALUE_TENSOR, anfi_size_mul(cx, n, anf_dtype_bytes((anf_dtype)t->dtype)));
+  anf_value *v =
+      new_value(cx, ANF_VALUE_TENSOR, anfi_size_mul(cx, n, anf_dtype_bytes((anf_dtype)t->dtype)));
   v->type = t;
   v->n = n;
   return v;
@@ -48,7 +51,8 @@ anf_value *anfi_value_new_record(anf_ctx *cx, const anf_type *t) {
 anf_value *anfi_value_new_fn(anf_ctx *cx, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                              uint32_t ncapture, uint32_t nbound) {
   size_t n = (size_t)ncapture + nbound;
-  anf_value *v = new_value(cx, ANF_VALUE_FN, sizeof(anfi_fn) + anfi_size_mul(cx, n, sizeof(anf_value *)));
+  anf_value *v =
+      new_value(cx, ANF_VALUE_FN, sizeof(anfi_fn) + anfi_size_mul(cx, n, sizeof(anf_value *)));
   v->n = n;
   anfi_fn *f = anfi_value_fn(v);
   *f = (anfi_fn){.graph = g, .op = op, .attrs = attrs, .ncapture = ncapture, .nbound = nbound};
@@ -134,7 +138,9 @@ static double odd_u64(uint64_t x) {
   return (double)x * scale;
 }
 
-static double odd_i64(int64_t x) { return x < 0 ? -odd_u64(0 - (uint64_t)x) : odd_u64((uint64_t)x); }
+static double odd_i64(int64_t x) {
+  return x < 0 ? -odd_u64(0 - (uint64_t)x) : odd_u64((uint64_t)x);
+}
 
 double anfi_get_odd(const anf_value *v, size_t i) {
   anf_dtype d = (anf_dtype)v->type->dtype;
@@ -142,7 +148,9 @@ double anfi_get_odd(const anf_value *v, size_t i) {
   return anfi_dtype_class(d) < ANFI_CLASS_FLOAT ? odd_i64(anfi_get_i64(v, i)) : anfi_get_f64(v, i);
 }
 
-static bool is_narrow(anf_dtype d) { return d == ANF_F16 || d == ANF_BF16 || d == ANF_F32 || d == ANF_C64; }
+static bool is_narrow(anf_dtype d) {
+  return d == ANF_F16 || d == ANF_BF16 || d == ANF_F32 || d == ANF_C64;
+}
 
 double anfi_get_f64(const anf_value *v, size_t i) {
   const void *p = v->u.data;
@@ -220,7 +228,8 @@ void anfi_set_f64(anf_value *v, size_t i, double x) {
 }
 
 bool anfi_value_is_int(const anf_value *v, int64_t *out) {
-  if (v->kind != ANF_VALUE_TENSOR || v->type->n || !anfi_dtype_is_int((anf_dtype)v->type->dtype)) return false;
+  if (v->kind != ANF_VALUE_TENSOR || v->type->n || !anfi_dtype_is_int((anf_dtype)v->type->dtype))
+    return false;
   *out = anfi_get_i64(v, 0);
   return true;
 }
@@ -240,10 +249,12 @@ anf_value *anfi_value_cast(anf_value *v, anf_dtype d) {
   anf_value *to = anfi_value_new_tensor(v->cx, anfi_type_with_dtype(v->cx, v->type, d));
   bool complex_in = anfi_dtype_class(from) == ANFI_CLASS_COMPLEX;
   if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX) return cast_complex(v, to, complex_in);
-  bool exact_int = !anfi_dtype_is_float(from) && !complex_in && (from != ANF_U64 || !anfi_dtype_is_float(d));
+  bool exact_int =
+      !anfi_dtype_is_float(from) && !complex_in && (from != ANF_U64 || !anfi_dtype_is_float(d));
   for (size_t i = 0; i < v->n; i++)
     if (exact_int) anfi_set_i64(to, i, anfi_get_i64(v, i));
-    else if (complex_in && d == ANF_BOOL) anfi_set_i64(to, i, anfi_get_f64(v, 2 * i) != 0 || anfi_get_f64(v, 2 * i + 1) != 0);
+    else if (complex_in && d == ANF_BOOL)
+      anfi_set_i64(to, i, anfi_get_f64(v, 2 * i) != 0 || anfi_get_f64(v, 2 * i + 1) != 0);
     else if (!complex_in && is_narrow(d)) anfi_set_f64(to, i, anfi_get_odd(v, i));
     else anfi_set_f64(to, i, anfi_get_f64(v, complex_in ? 2 * i : i));
   return to;
@@ -252,7 +263,8 @@ anf_value *anfi_value_cast(anf_value *v, anf_dtype d) {
 static bool same_shallow(const anf_value *a, const anf_value *b) {
   if (a->kind != b->kind || a->type != b->type || a->n != b->n) return false;
   switch ((anf_value_kind)a->kind) {
-  case ANF_VALUE_TENSOR: return memcmp(a->u.data, b->u.data, a->n * anf_dtype_bytes((anf_dtype)a->type->dtype)) == 0;
+  case ANF_VALUE_TENSOR:
+    return memcmp(a->u.data, b->u.data, a->n * anf_dtype_bytes((anf_dtype)a->type->dtype)) == 0;
   case ANF_VALUE_STRING: return memcmp(a->u.text, b->u.text, a->n) == 0;
   case ANF_VALUE_FN: {
     const anfi_fn *f = anfi_value_fn(a), *g = anfi_value_fn(b);
@@ -324,8 +336,8 @@ uint64_t anfi_value_hash(const anf_value *v) {
 
 typedef struct {
   const anf_value *v;
-  size_t next;       // item to type next
-  size_t base;       // where the types of its items start on the type stack
+  size_t next; // item to type next
+  size_t base; // where the types of its items start on the type stack
 } typing;
 
 static const anf_type *shallow_type(anf_ctx *cx, const anf_value *v, const anf_type *const *items) {
@@ -340,7 +352,9 @@ static const anf_type *shallow_type(anf_ctx *cx, const anf_value *v, const anf_t
   }
 }
 
-static bool is_composite(const anf_value *v) { return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD; }
+static bool is_composite(const anf_value *v) {
+  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+}
 
 /* A part that is shared is typed once: forty pairs of one another stand for 2^40 items. */
 static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
@@ -354,13 +368,15 @@ static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
     typing *top = &st.at[st.n - 1];
     if (is_composite(top->v) && top->next < top->v->n) {
       const anf_value *item = top->v->u.item[top->next++];
-      const uint64_t *known = is_composite(item) && item->refs > 1 ? anfi_map_find(&shared, anfi_key(item)) : NULL;
+      const uint64_t *known =
+          is_composite(item) && item->refs > 1 ? anfi_map_find(&shared, anfi_key(item)) : NULL;
       if (known) anfi_push(s, &ts, (const anf_type *)(uintptr_t)*known);
       else anfi_push(s, &st, ((typing){item, 0, ts.n}));
       continue;
     }
     const anf_type *t = shallow_type(cx, top->v, ts.at ? ts.at + top->base : NULL);
-    if (is_composite(top->v) && top->v->refs > 1) *anfi_map_at(&shared, anfi_key(top->v)) = anfi_key(t);
+    if (is_composite(top->v) && top->v->refs > 1)
+      *anfi_map_at(&shared, anfi_key(top->v)) = anfi_key(t);
     ts.n = top->base;
     st.n--;
     anfi_push(s, &ts, t);

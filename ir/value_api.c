@@ -8,7 +8,8 @@ anf_value *anf_value_none(anf_ctx *cx) {
   return (void)anfi_leave(cx), v;
 }
 
-anf_value *anf_value_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims, const void *data) {
+anf_value *anf_value_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims,
+                            const void *data) {
   for (size_t i = 0; i < rank; i++)
     if (!dims || dims[i] < 0) return NULL;
   const anf_type *t = anf_type_tensor(cx, d, rank, dims);
@@ -23,11 +24,21 @@ anf_value *anf_value_bool(anf_ctx *cx, bool v) {
   uint8_t byte = v;
   return anf_value_tensor(cx, ANF_BOOL, 0, NULL, &byte);
 }
-anf_value *anf_value_i64(anf_ctx *cx, int64_t v) { return anf_value_tensor(cx, ANF_I64, 0, NULL, &v); }
-anf_value *anf_value_f32(anf_ctx *cx, float v) { return anf_value_tensor(cx, ANF_F32, 0, NULL, &v); }
-anf_value *anf_value_f64(anf_ctx *cx, double v) { return anf_value_tensor(cx, ANF_F64, 0, NULL, &v); }
-anf_value *anf_value_int(anf_ctx *cx, int64_t v) { return anf_value_tensor(cx, ANF_INT, 0, NULL, &v); }
-anf_value *anf_value_float(anf_ctx *cx, double v) { return anf_value_tensor(cx, ANF_FLOAT, 0, NULL, &v); }
+anf_value *anf_value_i64(anf_ctx *cx, int64_t v) {
+  return anf_value_tensor(cx, ANF_I64, 0, NULL, &v);
+}
+anf_value *anf_value_f32(anf_ctx *cx, float v) {
+  return anf_value_tensor(cx, ANF_F32, 0, NULL, &v);
+}
+anf_value *anf_value_f64(anf_ctx *cx, double v) {
+  return anf_value_tensor(cx, ANF_F64, 0, NULL, &v);
+}
+anf_value *anf_value_int(anf_ctx *cx, int64_t v) {
+  return anf_value_tensor(cx, ANF_INT, 0, NULL, &v);
+}
+anf_value *anf_value_float(anf_ctx *cx, double v) {
+  return anf_value_tensor(cx, ANF_FLOAT, 0, NULL, &v);
+}
 
 anf_value *anf_value_string(anf_ctx *cx, const char *s, size_t len) {
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
@@ -60,13 +71,15 @@ anf_value *anf_value_tuple(anf_ctx *cx, size_t n, anf_value *const *items) {
   return (void)anfi_leave(cx), v;
 }
 
-static const anf_type *record_type(anf_ctx *cx, size_t n, const char *const *names, anf_value *const *items) {
+static const anf_type *record_type(anf_ctx *cx, size_t n, const char *const *names,
+                                   anf_value *const *items) {
   const anf_type **t = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, n);
   for (size_t i = 0; i < n; i++) t[i] = anf_value_type(cx, items[i]);
   return anf_type_record(cx, n, names, t);
 }
 
-static anf_value *new_record(anf_ctx *cx, size_t n, const char *const *names, anf_value *const *items) {
+static anf_value *new_record(anf_ctx *cx, size_t n, const char *const *names,
+                             anf_value *const *items) {
   const anf_type *t = record_type(cx, n, names, items);
   if (!t) return NULL;
   anf_value *v = anfi_value_new_record(cx, t);
@@ -74,7 +87,8 @@ static anf_value *new_record(anf_ctx *cx, size_t n, const char *const *names, an
   return v;
 }
 
-anf_value *anf_value_record(anf_ctx *cx, size_t n, const char *const *names, anf_value *const *items) {
+anf_value *anf_value_record(anf_ctx *cx, size_t n, const char *const *names,
+                            anf_value *const *items) {
   if (any_missing(n, items)) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_value *v = new_record(cx, n, names, items);
@@ -96,8 +110,12 @@ const void *anf_value_data(const anf_value *v) { return v->u.data; }
 size_t anf_value_count(const anf_value *v) {
   return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD ? v->n : 0;
 }
-anf_value *anf_value_at(const anf_value *v, size_t i) { return i < anf_value_count(v) ? v->u.item[i] : NULL; }
-const char *anf_value_text(const anf_value *v) { return v->kind == ANF_VALUE_STRING ? v->u.text : ""; }
+anf_value *anf_value_at(const anf_value *v, size_t i) {
+  return i < anf_value_count(v) ? v->u.item[i] : NULL;
+}
+const char *anf_value_text(const anf_value *v) {
+  return v->kind == ANF_VALUE_STRING ? v->u.text : "";
+}
 double anf_value_get_f64(const anf_value *v, size_t i) { return anfi_get_f64(v, i); }
 int64_t anf_value_get_i64(const anf_value *v, size_t i) { return anfi_get_i64(v, i); }
 

@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The verifier. It checks, in this order, and stops before a step that needs what an earlier one found
- * broken:
- *   V1  ids: the node or graph at place i of its table has id i, and the module as its owner
- *   V2  kinds: a VALUE has a value, no graph, no inputs; a PARAM no inputs; a PARAM, APPLY or CALL is in a
- *       graph of the module
- *   V3  edges: every input is a node of the module, and its edge names the user
- *   V4  use lists: the list of a node holds each edge to it once, linked both ways; a primitive has none
- *   V5  scopes: what a graph captures belongs to graphs that enclose it by capture; these form a tree
- *   V6  no node needs its own value: through inputs, through captures of functions among them, or
- *       through the order of effects
- *   V7  results: every graph has one, and the module's count of results is right
- *   V8  arity: arguments of an APPLY fit the op's schema, those of a direct CALL the graph's parameters;
- *       the call of a plain primitive is an APPLY
- *   V9  attributes: the record is as long as the schema, with every needed one, each of its type, and
- *       one input for each that a node gives
- *   V10 parameters: entry i of a graph's list is a PARAM of that graph with index i, and all are listed
- *   V11 effects: a graph's list holds CNodes of that graph, each once, and exactly those are flagged
- *   V12 constants: functions in them are primitives or graphs of this module; a graph's own node
- *       holds that graph; a VALUE knows the primitive that it holds
- *   V13 types, where known: the condition of Switch is a scalar, what is called is a function, and
- *       TupleGet takes an item that is there
- * A node that a removed graph left behind is no part of the module: nothing may use it.
- * Linear in the module and its captures; no recursion. */
+/* The verifier. It checks, in this order, and stops before a step that needs what an earlier one
+ * found broken: V1  ids: the node or graph at place i of its table has id i, and the module as its
+ * owner V2  kinds: a VALUE has a value, no graph, no inputs; a PARAM no inputs; a PARAM, APPLY or
+ * CALL is in a graph of the module V3  edges: every input is a node of the module, and its edge
+ * names the user V4  use lists: the list of a node holds each edge to it once, linked both ways; a
+ * primitive has none V5  scopes: what a graph captures belongs to graphs that enclose it by
+ * capture; these form a tree V6  no node needs its own value: through inputs, through captures of
+ * functions among them, or through the order of effects V7  results: every graph has one, and the
+ * module's count of results is right V8  arity: arguments of an APPLY fit the op's schema, those of
+ * a direct CALL the graph's parameters; the call of a plain primitive is an APPLY V9  attributes:
+ * the record is as long as the schema, with every needed one, each of its type, and one input for
+ * each that a node gives V10 parameters: entry i of a graph's list is a PARAM of that graph with
+ * index i, and all are listed V11 effects: a graph's list holds CNodes of that graph, each once,
+ * and exactly those are flagged V12 constants: functions in them are primitives or graphs of this
+ * module; a graph's own node holds that graph; a VALUE knows the primitive that it holds V13 types,
+ * where known: the condition of Switch is a scalar, what is called is a function, and TupleGet
+ * takes an item that is there A node that a removed graph left behind is no part of the module:
+ * nothing may use it. Linear in the module and its captures; no recursion. */
 #include "ir/ir.h"
 
 typedef struct {
@@ -29,10 +24,10 @@ typedef struct {
   anf_ctx *cx;
   anfi_arena *scratch;
   anf_text *type_text;
-  size_t nedge;          // to nodes that keep a use list
-  bool ordered;          // so far, what a node needs has a smaller id
+  size_t nedge;                      // to nodes that keep a use list
+  bool ordered;                      // so far, what a node needs has a smaller id
   ANFI_VEC(const anf_node *) makers; // nodes with functions among their inputs
-  anfi_map values;       // constants looked into
+  anfi_map values;                   // constants looked into
   ANFI_VEC(const anf_value *) pending;
 } checker;
 
@@ -42,11 +37,13 @@ static bool is_left_behind(const anf_node *n) { return n->graph && n->graph->rem
 /* "x" or "node 7" */
 static const char *called(checker *c, const anf_node *n) {
   const anfi_str *s = n->debug < c->m->debugs.n ? c->m->debugs.at[n->debug].name : NULL;
-  return s && s->len ? anfi_sprintf(c->scratch, "'%s'", s->s) : anfi_sprintf(c->scratch, "node %u", n->id);
+  return s && s->len ? anfi_sprintf(c->scratch, "'%s'", s->s)
+                     : anfi_sprintf(c->scratch, "node %u", n->id);
 }
 
 static anfi_loc loc_of(const checker *c, const anf_node *n) {
-  return n->graph && n->graph->module == c->m && n->debug < c->m->debugs.n ? anfi_node_loc(n) : anfi_nowhere();
+  return n->graph && n->graph->module == c->m && n->debug < c->m->debugs.n ? anfi_node_loc(n)
+                                                                           : anfi_nowhere();
 }
 
 #define FAIL(c, n, ...) ((void)anfi_fail((c)->cx, loc_of((c), (n)), __VA_ARGS__))
@@ -67,11 +64,13 @@ static void check_kind(checker *c, const anf_node *n) {
   const char *wrong = NULL;
   if (n->kind > ANFI_CALL) wrong = "is of no kind";
   else if (n->debug >= c->m->debugs.n) wrong = "has no place in the table of places";
-  else if (n->kind == ANFI_VALUE && (n->graph || !n->u.value)) wrong = "is a constant with a graph or without value";
+  else if (n->kind == ANFI_VALUE && (n->graph || !n->u.value))
+    wrong = "is a constant with a graph or without value";
   else if (n->kind != ANFI_VALUE && !n->graph) wrong = "belongs to no graph";
   else if (n->graph && !is_graph_of(c->m, n->graph)) wrong = "belongs to a graph of another module";
   else if (!is_cnode(n) && n->nin) wrong = "has inputs and is no call";
-  else if (n->kind == ANFI_APPLY && n->op >= ANF_OP_COUNT) wrong = "is of an op that does not exist";
+  else if (n->kind == ANFI_APPLY && n->op >= ANF_OP_COUNT)
+    wrong = "is of an op that does not exist";
   else if (n->kind == ANFI_CALL && !n->nin) wrong = "calls nothing";
   if (wrong) anfi_fail(c->cx, anfi_nowhere(), ANF_E0211, called(c, n), wrong);
 }
@@ -83,15 +82,16 @@ static void check_tables(checker *c) {
   for (size_t i = 0; i < m->nodes.n && anfi_more_errors(c->cx); i++) {
     const anf_node *n = m->nodes.at[i];
     if (!n) continue;
-    if (n->id != i) anfi_fail(c->cx, anfi_nowhere(), ANF_E0210, "node", (unsigned)i, (unsigned)n->id);
+    if (n->id != i)
+      anfi_fail(c->cx, anfi_nowhere(), ANF_E0210, "node", (unsigned)i, (unsigned)n->id);
     else check_kind(c, n);
   }
 }
 
 /* ---- V3, V4: edges and use lists ---- */
 
-/* What node i uses is far away in memory: it is asked for some nodes ahead, in two steps, for where it
- * is in the table can be asked only once its id is there. */
+/* What node i uses is far away in memory: it is asked for some nodes ahead, in two steps, for where
+ * it is in the table can be asked only once its id is there. */
 static void fetch_ahead(const anf_module *m, size_t i) {
 #if defined(__GNUC__)
   enum { FAR = 24, NEAR = 8 };
@@ -99,7 +99,8 @@ static void fetch_ahead(const anf_module *m, size_t i) {
   for (uint32_t k = 0; n && k < n->nin && k < 4; k++) __builtin_prefetch(n->in[k].def);
   n = i + NEAR < m->nodes.n ? m->nodes.at[i + NEAR] : NULL;
   for (uint32_t k = 0; n && k < n->nin && k < 4; k++)
-    if (n->in[k].def && n->in[k].def->id < m->nodes.n) __builtin_prefetch(&m->nodes.at[n->in[k].def->id]);
+    if (n->in[k].def && n->in[k].def->id < m->nodes.n)
+      __builtin_prefetch(&m->nodes.at[n->in[k].def->id]);
 #else
   (void)m, (void)i;
 #endif
@@ -124,7 +125,8 @@ static void check_edges(checker *c, const anf_node *n) {
     const char *wrong = NULL;
     if (!is_node_of(c->m, def)) wrong = def ? "is not in the module" : "is missing";
     else if (n->in[i].user != n) wrong = "names another user";
-    else if (is_left_behind(def) && !is_left_behind(n)) wrong = "belongs to a graph that was removed";
+    else if (is_left_behind(def) && !is_left_behind(n))
+      wrong = "belongs to a graph that was removed";
     else {
       c->nedge += keeps_uses(def);
       note_order(c, n, def);
@@ -154,8 +156,8 @@ static void fetch_uses(const anf_module *m, size_t i) {
 #endif
 }
 
-/* All lists together must hold as many edges as there are: with that, and each edge known to be in the
- * list of its own node at most once, none is missing. */
+/* All lists together must hold as many edges as there are: with that, and each edge known to be in
+ * the list of its own node at most once, none is missing. */
 static void check_uses(checker *c) {
   size_t seen = 0;
   for (size_t i = 0; i < c->m->nodes.n && anfi_more_errors(c->cx); i++) {
@@ -164,7 +166,8 @@ static void check_uses(checker *c) {
     fetch_uses(c->m, i);
     const char *wrong = n->uses && !keeps_uses(n) ? "should be empty" : NULL;
     anfi_use *const *link = &n->uses;
-    for (; *link && !wrong && seen <= c->nedge; link = &(*link)->next, seen++) wrong = wrong_use(n, *link, link);
+    for (; *link && !wrong && seen <= c->nedge; link = &(*link)->next, seen++)
+      wrong = wrong_use(n, *link, link);
     if (wrong) FAIL(c, n, ANF_E0213, called(c, n), wrong);
   }
   if (seen != c->nedge && !anfi_failed(c->cx))
@@ -208,7 +211,8 @@ static void check_value(checker *c, const anf_node *n) {
   const anf_value *v = n->u.value;
   const anfi_fn *f = v->kind == ANF_VALUE_FN ? anfi_value_fn(v) : NULL;
   const char *wrong = NULL;
-  if (n->op != ANF_OP_NONE && (!f || f->graph || f->op != n->op)) wrong = "does not hold the op that it says";
+  if (n->op != ANF_OP_NONE && (!f || f->graph || f->op != n->op))
+    wrong = "does not hold the op that it says";
   else if (f && f->graph && f->graph->removed && !n->uses) return; // left behind with its graph
   else if (is_compound(v)) wrong = wrong_constant(c, v);
   if (wrong) FAIL(c, n, ANF_E0221, called(c, n), wrong);
@@ -243,15 +247,18 @@ static void check_apply(checker *c, const anf_node *n) {
     return;
   }
   size_t args = n->nin - nodes;
-  if (args < s->min_in || (args > s->nin && !s->variadic)) FAIL(c, n, ANF_E0202, s->name->s, args, anfi_op[n->op].in);
+  if (args < s->min_in || (args > s->nin && !s->variadic))
+    FAIL(c, n, ANF_E0202, s->name->s, args, anfi_op[n->op].in);
   if (at || s->nattr) check_attrs(c, n);
 }
 
 static void check_call(checker *c, const anf_node *n) {
   const anf_node *f = n->in[0].def;
   const anf_graph *g = anfi_value_graph(f);
-  const anfi_fn *fn = f->kind == ANFI_VALUE && f->u.value->kind == ANF_VALUE_FN ? anfi_value_fn(f->u.value) : NULL;
-  if (anfi_value_op(f) != ANF_OP_NONE && !fn->nbound) FAIL(c, n, ANF_E0211, called(c, n), "is a CALL of a primitive");
+  const anfi_fn *fn =
+      f->kind == ANFI_VALUE && f->u.value->kind == ANF_VALUE_FN ? anfi_value_fn(f->u.value) : NULL;
+  if (anfi_value_op(f) != ANF_OP_NONE && !fn->nbound)
+    FAIL(c, n, ANF_E0211, called(c, n), "is a CALL of a primitive");
   size_t given = g ? n->nin - 1u + fn->nbound : 0;
   if (g && given != g->params.n) FAIL(c, n, ANF_E0217, g->name->s, g->params.n, given);
 }
@@ -277,8 +284,10 @@ static void check_item(checker *c, const anf_node *n, const anf_type *t) {
 static void check_types(checker *c, const anf_node *n) {
   const anf_type *t = n->nin ? n->in[0].def->type : NULL;
   if (!is_known(t)) return;
-  if (n->kind == ANFI_CALL && t->kind != ANF_TYPE_FN) fail_type(c, n, t, "calls what is no function");
-  else if (anfi_is_op(n, ANF_OP_Switch) && !anfi_is_scalar(t)) fail_type(c, n, t, "switches on what is no scalar");
+  if (n->kind == ANFI_CALL && t->kind != ANF_TYPE_FN)
+    fail_type(c, n, t, "calls what is no function");
+  else if (anfi_is_op(n, ANF_OP_Switch) && !anfi_is_scalar(t))
+    fail_type(c, n, t, "switches on what is no scalar");
   else if (anfi_is_op(n, ANF_OP_TupleGet)) check_item(c, n, t);
 }
 
@@ -298,7 +307,8 @@ static void check_params(checker *c, const anf_graph *g) {
 static void check_listed(checker *c, const anf_node *n) {
   const anf_graph *g = n->graph;
   if (n->u.index >= g->params.n || g->params.at[n->u.index] != n)
-    anfi_fail(c->cx, loc_of(c, n), ANF_E0219, (size_t)n->u.index, g->name->s, "is not in the graph's list");
+    anfi_fail(c->cx, loc_of(c, n), ANF_E0219, (size_t)n->u.index, g->name->s,
+              "is not in the graph's list");
 }
 
 static void check_effects(checker *c, const anf_graph *g, uint8_t *listed) {
@@ -306,7 +316,8 @@ static void check_effects(checker *c, const anf_graph *g, uint8_t *listed) {
     const anf_node *n = g->effects.at[i];
     const char *wrong = NULL;
     if (!is_node_of(c->m, n) || !is_cnode(n) || n->graph != g) {
-      anfi_fail(c->cx, anfi_nowhere(), ANF_E0220, g->name->s, "lists an effect that is no call of its own");
+      anfi_fail(c->cx, anfi_nowhere(), ANF_E0220, g->name->s,
+                "lists an effect that is no call of its own");
       continue;
     }
     if (!(n->flags & ANFI_NODE_EFFECT)) wrong = "is in a list of effects, and does not say so";
@@ -346,7 +357,8 @@ static void check_graphs(checker *c) {
       FAIL(c, n, ANF_E0220, called(c, n), "says that it is an effect, and is in no list");
     const uint64_t *count = anfi_map_find(&m->results, i);
     if ((count ? *count : 0) != results[i] && !anfi_failed(c->cx))
-      FAIL(c, n, ANF_E0216, called(c, n), "is the result of another number of graphs than the module counts");
+      FAIL(c, n, ANF_E0216, called(c, n),
+           "is the result of another number of graphs than the module counts");
   }
 }
 
@@ -363,10 +375,13 @@ static void check_nodes(checker *c) {
 
 /* ---- V5: scopes ---- */
 
-/* Numbers the tree of parents, so that "encloses" is a comparison of two intervals. A graph on a cycle
- * of parents gets no number. */
+/* Numbers the tree of parents, so that "encloses" is a comparison of two intervals. A graph on a
+ * cycle of parents gets no number. */
 static void number_tree(checker *c, const anf_analysis *an, uint32_t *in, uint32_t *out) {
-  typedef struct { uint32_t g; size_t next; } frame;
+  typedef struct {
+    uint32_t g;
+    size_t next;
+  } frame;
   ANFI_VEC(frame) st = {0};
   uint32_t clock = 0;
   for (uint32_t i = 0; i < an->ngraph; i++) {
@@ -389,7 +404,8 @@ static void number_tree(checker *c, const anf_analysis *an, uint32_t *in, uint32
 }
 
 static void check_scopes(checker *c, const anf_analysis *an) {
-  uint32_t *in = ANFI_NEW_N(c->scratch, uint32_t, an->ngraph), *out = ANFI_NEW_N(c->scratch, uint32_t, an->ngraph);
+  uint32_t *in = ANFI_NEW_N(c->scratch, uint32_t, an->ngraph),
+           *out = ANFI_NEW_N(c->scratch, uint32_t, an->ngraph);
   number_tree(c, an, in, out);
   for (size_t i = 0; i < an->ngraph && anfi_more_errors(c->cx); i++) {
     const anf_graph *g = c->m->graphs.at[i];
@@ -418,10 +434,10 @@ typedef struct {
 typedef struct {
   checker *c;
   const anf_analysis *an;
-  uint8_t *state;     // of nodes
-  uint32_t *before;   // by node id: 1 + id of the effect before it; NULL without effects
-  uint32_t *open_in;  // by graph id: 1 + the graph in which its captures are being looked at
-  uint32_t *done_in;  // ... were looked at
+  uint8_t *state;    // of nodes
+  uint32_t *before;  // by node id: 1 + id of the effect before it; NULL without effects
+  uint32_t *open_in; // by graph id: 1 + the graph in which its captures are being looked at
+  uint32_t *done_in; // ... were looked at
   ANFI_VEC(step) st;
 } walk;
 
@@ -437,8 +453,8 @@ static uint32_t *effect_order(checker *c) {
   return before;
 }
 
-/* What top needs next, or NULL. *cycle is set when it needs the captures of a function that are being
- * looked at, which wait for top itself. */
+/* What top needs next, or NULL. *cycle is set when it needs the captures of a function that are
+ * being looked at, which wait for top itself. */
 static anf_node *next_need(walk *w, const anf_graph *g, step *top, bool *cycle) {
   if (!top->effect_done) {
     top->effect_done = true;
@@ -508,7 +524,8 @@ static bool is_ordered(checker *c, const anf_analysis *an) {
     for (size_t k = 1; g && k < g->effects.n; k++)
       if (g->effects.at[k - 1]->id >= g->effects.at[k]->id) return false;
   }
-  uint32_t *last = ANFI_NEW_N(c->scratch, uint32_t, an->ngraph); // 1 + greatest id that a graph captures
+  uint32_t *last =
+      ANFI_NEW_N(c->scratch, uint32_t, an->ngraph); // 1 + greatest id that a graph captures
   for (size_t i = 0; i < an->ngraph; i++)
     for (size_t k = 0; k < an->graphs[i].free.n; k++)
       if (an->graphs[i].free.at[k]->id >= last[i]) last[i] = an->graphs[i].free.at[k]->id + 1;

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Branches that are cheap to take both ways: Switch(c, f, g)(args), where f and g only do a few total
- * operations, becomes Switch(c, f(args), g(args)), a choice of data. A branch of one known graph twice
- * becomes a call. Ops that may fail (an integer division, an index) stay behind their branch. */
+/* Branches that are cheap to take both ways: Switch(c, f, g)(args), where f and g only do a few
+ * total operations, becomes Switch(c, f(args), g(args)), a choice of data. A branch of one known
+ * graph twice becomes a call. Ops that may fail (an integer division, an index) stay behind their
+ * branch. */
 #include "optimizer/opt.h"
 
 enum { CHEAP = 4 };
 
 static bool may_fail(const anf_node *n) {
   const anfi_op_info *op = &anfi_op[n->op];
-  bool whole = n->type && n->type->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)n->type->dtype);
-  if (n->op == ANF_OP_FloorDiv || n->op == ANF_OP_Mod || n->op == ANF_OP_Fmod || n->op == ANF_OP_Power) return whole;
+  bool whole =
+      n->type && n->type->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)n->type->dtype);
+  if (n->op == ANF_OP_FloorDiv || n->op == ANF_OP_Mod || n->op == ANF_OP_Fmod ||
+      n->op == ANF_OP_Power)
+    return whole;
   bool moves = n->op == ANF_OP_TupleGet || n->op == ANF_OP_MakeTuple || n->op == ANF_OP_Switch ||
-               n->op == ANF_OP_RecordGet || n->op == ANF_OP_MakeRecord || n->op == ANF_OP_Undef || n->op == ANF_OP_Cast;
+               n->op == ANF_OP_RecordGet || n->op == ANF_OP_MakeRecord || n->op == ANF_OP_Undef ||
+               n->op == ANF_OP_Cast;
   return !moves && op->lower != ANFI_LOWER_POINTWISE;
 }
 

@@ -5,14 +5,16 @@
 
 typedef struct {
   anfi_arena *a;
-  anfi_map nodes;   // hash of a node -> anf_node *
-  anfi_map values;  // hash of a constant -> its representative VALUE
+  anfi_map nodes;  // hash of a node -> anf_node *
+  anfi_map values; // hash of a constant -> its representative VALUE
 } table;
 
 static uint64_t hash_attrs(const anfi_attrs *at) {
   uint64_t h = 0;
   for (uint32_t k = 0; at && k < at->n; k++)
-    h = anfi_hash_mix(h, at->at[k] == &anfi_from_node ? 1 : at->at[k] ? anfi_value_hash(at->at[k]) : 0);
+    h = anfi_hash_mix(h, at->at[k] == &anfi_from_node ? 1
+                         : at->at[k]                  ? anfi_value_hash(at->at[k])
+                                                      : 0);
   return h;
 }
 
@@ -22,7 +24,8 @@ static bool same_attrs(const anfi_attrs *a, const anfi_attrs *b) {
   for (uint32_t k = 0; k < a->n; k++) {
     anf_value *x = a->at[k], *y = b->at[k];
     if (x == y) continue;
-    if (!x || !y || x == &anfi_from_node || y == &anfi_from_node || !anf_value_same(x, y)) return false;
+    if (!x || !y || x == &anfi_from_node || y == &anfi_from_node || !anf_value_same(x, y))
+      return false;
   }
   return true;
 }
@@ -39,7 +42,8 @@ static anf_node *representative(table *t, anf_node *n) {
 }
 
 static uint64_t hash_node(const anf_node *n) {
-  uint64_t h = anfi_hash_mix(n->kind * 65536u + n->op, n->kind == ANFI_APPLY ? hash_attrs(n->u.attrs) : 0);
+  uint64_t h =
+      anfi_hash_mix(n->kind * 65536u + n->op, n->kind == ANFI_APPLY ? hash_attrs(n->u.attrs) : 0);
   h = anfi_hash_mix(h, anfi_key(n->type));
   for (uint32_t i = 0; i < n->nin; i++) h = anfi_hash_mix(h, anfi_key(n->in[i].def));
   return h;

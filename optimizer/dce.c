@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Dead code: what the public graphs need is found by one walk from their results and effects, which
- * enters a graph when a needed node refers to it. Other nodes and private graphs go. (The analysis of a
- * module would not do: it takes every graph that is there as needed.) */
+ * enters a graph when a needed node refers to it. Other nodes and private graphs go. (The analysis
+ * of a module would not do: it takes every graph that is there as needed.) */
 #include "optimizer/opt.h"
 
 typedef struct {
   anfi_arena *a;
-  bool *graph;   // by id: needed
+  bool *graph; // by id: needed
   anfi_node_vec todo;
 } walk;
 
@@ -30,7 +30,8 @@ static void remove_graph(anf_graph *g) {
   anfi_graph_remove(g);
 }
 
-/* What a bisection's limit keeps of graphs keeps their nodes too; marks are taken off in any case. */
+/* What a bisection's limit keeps of graphs keeps their nodes too; marks are taken off in any case.
+ */
 static void remove_rest(anfi_pass *p, const walk *w) {
   anf_module *m = p->m;
   bool whole = p->rewrites < p->limit;
@@ -55,10 +56,13 @@ bool anfi_opt_dce(anfi_pass *p) {
   walk w = {.a = anfi_scratch(m->cx)};
   w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n);
   for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE)) need_graph(&w, m->graphs.at[i]);
+    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE))
+      need_graph(&w, m->graphs.at[i]);
   while (w.todo.n) take(&w, w.todo.at[--w.todo.n]);
   remove_rest(p, &w);
   return true;
 }
 
-bool anfi_clear_dead(anf_module *m) { return anfi_opt_dce(&(anfi_pass){.m = m, .limit = UINT64_MAX}); }
+bool anfi_clear_dead(anf_module *m) {
+  return anfi_opt_dce(&(anfi_pass){.m = m, .limit = UINT64_MAX});
+}

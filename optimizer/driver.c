@@ -37,7 +37,8 @@ const char *anf_pipeline_name(size_t i, const char **text) {
   return pipelines[i].name;
 }
 
-const char *anf_rule_name(size_t i, const char **lhs, const char **rhs, const char **guards, const char **file) {
+const char *anf_rule_name(size_t i, const char **lhs, const char **rhs, const char **guards,
+                          const char **file) {
   if (i >= anfi_nrules) return NULL;
   const anfi_rule_row *r = &anfi_rules[i];
   if (lhs) *lhs = r->lhs;
@@ -47,7 +48,8 @@ const char *anf_rule_name(size_t i, const char **lhs, const char **rhs, const ch
   return r->name;
 }
 
-/* One step of a parsed pipeline. A group's steps lie between OPEN and CLOSE; CLOSE knows its OPEN. */
+/* One step of a parsed pipeline. A group's steps lie between OPEN and CLOSE; CLOSE knows its OPEN.
+ */
 typedef enum { STEP_PASS, STEP_OPEN, STEP_CLOSE } step_kind;
 typedef struct {
   step_kind kind;
@@ -80,7 +82,8 @@ static bool parse_word(plan *p, const char *w, size_t len, int depth) {
       return true;
     }
   for (size_t i = 0; i < ANFI_LEN(pipelines); i++)
-    if (strlen(pipelines[i].name) == len && memcmp(pipelines[i].name, w, len) == 0 && depth < MAX_EXPANSION)
+    if (strlen(pipelines[i].name) == len && memcmp(pipelines[i].name, w, len) == 0 &&
+        depth < MAX_EXPANSION)
       return parse(p, pipelines[i].text, depth + 1);
   const char *word = anfi_strndup(p->a, w, len), *near = anfi_nearest(word, any_name, NULL);
   anfi_fail(p->cx, anfi_nowhere(), ANF_E0601, word);
@@ -126,7 +129,8 @@ static uint32_t properties(anf_module *m) {
 
 static bool run_pass(anfi_pass *p, const pass_row *row, uint32_t *have, const anf_opt_opts *o) {
   anf_module *m = p->m;
-  if ((row->need & *have) != row->need) return anfi_fail(m->cx, anfi_nowhere(), ANF_E0603, row->name);
+  if ((row->need & *have) != row->need)
+    return anfi_fail(m->cx, anfi_nowhere(), ANF_E0603, row->name);
   uint64_t before = p->rewrites, start = anfi_os_now_ns();
   if (!row->run(p)) return false;
   *have = (*have | row->make) & ~row->kill;
@@ -160,7 +164,8 @@ static void note_idle(uint64_t *idle, const pass_row *row, uint64_t before, uint
 }
 
 static bool run_plan(plan *p, anfi_pass *pass, uint32_t have, const anf_opt_opts *o) {
-  uint64_t idle[ANFI_LEN(passes)] = {0}; // by pass: 1 + the count of rewrites at which it found nothing
+  uint64_t idle[ANFI_LEN(passes)] = {
+      0}; // by pass: 1 + the count of rewrites at which it found nothing
   size_t *rounds = ANFI_NEW_N(p->a, size_t, p->steps.n);
   for (size_t i = 0; i < p->steps.n; i++) {
     step *s = &p->steps.at[i];
@@ -184,7 +189,8 @@ static bool run_plan(plan *p, anfi_pass *pass, uint32_t have, const anf_opt_opts
 
 static bool optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o) {
   plan p = {.cx = m->cx, .a = anfi_scratch(m->cx)};
-  anfi_pass pass = {.m = m, .fast = o->fast, .limit = o->bisect_limit ? o->bisect_limit : UINT64_MAX};
+  anfi_pass pass = {
+      .m = m, .fast = o->fast, .limit = o->bisect_limit ? o->bisect_limit : UINT64_MAX};
   return parse(&p, pipeline, 0) && run_plan(&p, &pass, properties(m), o);
 }
 
@@ -197,8 +203,8 @@ anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts 
   return anfi_leave(m->cx);
 }
 
-anf_status anf_specialise(anf_module *m, anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
-                          anf_graph **out) {
+anf_status anf_specialise(anf_module *m, anf_graph *g, size_t n, const anf_type *const *types,
+                          anf_diag *d, anf_graph **out) {
   if (m->status != ANF_OK) return m->status;
   ANFI_ENTRY(m->cx, d);
   anfi_pass p = {.m = m, .limit = UINT64_MAX};

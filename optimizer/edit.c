@@ -21,7 +21,8 @@ static void take_effect_place(anf_node *n, anf_node *by) {
 
 void anfi_substitute(anf_node *n, anf_node *by) {
   bool call = by->graph == n->graph && (by->kind == ANFI_APPLY || by->kind == ANFI_CALL);
-  if ((n->flags & ANFI_NODE_EFFECT) && call && !(by->flags & ANFI_NODE_EFFECT)) take_effect_place(n, by);
+  if ((n->flags & ANFI_NODE_EFFECT) && call && !(by->flags & ANFI_NODE_EFFECT))
+    take_effect_place(n, by);
   else if (n->flags & ANFI_NODE_EFFECT) anfi_remove_effect(n);
   anfi_replace(n, by);
   anfi_delete(n);
@@ -35,8 +36,9 @@ anf_node *anfi_copy_of(const anfi_map *copies, anf_node *old) {
 anf_node *anfi_copy_node(anfi_arena *a, anf_graph *to, anf_node *old, anfi_map *copies) {
   anf_node **in = ANFI_NEW_N(a, anf_node *, old->nin);
   for (uint32_t i = 0; i < old->nin; i++) in[i] = anfi_copy_of(copies, old->in[i].def);
-  anf_node *n = old->kind == ANFI_CALL ? anfi_call(to, old->nin, in)
-                                       : anfi_apply(to, (anfi_opcode)old->op, old->u.attrs, old->nin, in);
+  anf_node *n = old->kind == ANFI_CALL
+                    ? anfi_call(to, old->nin, in)
+                    : anfi_apply(to, (anfi_opcode)old->op, old->u.attrs, old->nin, in);
   n->debug = old->debug;
   n->type = old->type;
   *anfi_map_at(copies, old->id) = anfi_key(n);
@@ -72,7 +74,8 @@ typedef struct {
 } visit;
 
 static bool is_new(const anf_node *n, const anf_graph *g) {
-  return n->graph == g && (n->kind == ANFI_APPLY || n->kind == ANFI_CALL) && !(n->flags & ANFI_NODE_MARK);
+  return n->graph == g && (n->kind == ANFI_APPLY || n->kind == ANFI_CALL) &&
+         !(n->flags & ANFI_NODE_MARK);
 }
 
 static void order_from(anf_graph *g, anf_node *root, anfi_arena *a, anfi_node_vec *out) {

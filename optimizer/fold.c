@@ -1,18 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constant folding: ops whose arguments are constants are computed by the reference kernels, up to a
- * size. An op that fails (an integer divided by zero) stays, and fails when the program runs. */
+/* Constant folding: ops whose arguments are constants are computed by the reference kernels, up to
+ * a size. An op that fails (an integer divided by zero) stays, and fails when the program runs. */
 #include "optimizer/opt.h"
 
 enum { LIMIT = 64 * 1024 }; // bytes of a result
 
 static bool foldable(const anf_node *n) {
   const anfi_op_info *op = n->kind == ANFI_APPLY ? &anfi_op[n->op] : NULL;
-  if (!op || (op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM)) || !n->nin || n->op == ANF_OP_Undef) return false;
+  if (!op || (op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM)) || !n->nin ||
+      n->op == ANF_OP_Undef)
+    return false;
   for (uint32_t i = 0; i < n->nin; i++)
-    if (n->in[i].def->kind != ANFI_VALUE || n->in[i].def->u.value->kind == ANF_VALUE_FN) return false;
+    if (n->in[i].def->kind != ANFI_VALUE || n->in[i].def->u.value->kind == ANF_VALUE_FN)
+      return false;
   size_t elements;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;
-  return anfi_type_elements(n->type, &elements) && elements <= LIMIT / anf_dtype_bytes((anf_dtype)n->type->dtype);
+  return anfi_type_elements(n->type, &elements) &&
+         elements <= LIMIT / anf_dtype_bytes((anf_dtype)n->type->dtype);
 }
 
 /* In a frame without diagnostics: what goes wrong here is not the user's business yet. */
@@ -28,7 +32,8 @@ static anf_status eval_quietly(anf_ctx *cx, anfi_eval *e) {
 static anf_value *value_of(anfi_arena *a, const anf_node *n) {
   anf_ctx *cx = n->graph->module->cx;
   const anfi_schema *s = anfi_op_schema(cx, (anfi_opcode)n->op);
-  anf_value **in = ANFI_NEW_N(a, anf_value *, n->nin), **attr = ANFI_NEW_N(a, anf_value *, s->nattr + 1);
+  anf_value **in = ANFI_NEW_N(a, anf_value *, n->nin),
+            **attr = ANFI_NEW_N(a, anf_value *, s->nattr + 1);
   for (uint32_t i = 0; i < n->nin; i++) in[i] = n->in[i].def->u.value;
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!(attr[k] = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, k))) return NULL;

@@ -18,7 +18,9 @@ static forest new_forest(anfi_arena *a, size_t n) {
   return f;
 }
 
-static bool is_choice(const anf_node *n) { return anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer); }
+static bool is_choice(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer);
+}
 
 size_t anfi_call_targets(const anf_node *call, anf_graph **at) {
   const anf_node *f = call->in[0].def;
@@ -60,12 +62,14 @@ static bool join_arms(forest *f, anf_graph *g) {
     if (user->kind == ANFI_CALL && u == &user->in[0]) continue;
     bool arm = is_choice(user) && u != &user->in[0] && only_called(user);
     if (!arm) closed = false;
-    for (uint32_t i = 1; arm && i < user->nin; i++) join(f, g->id, anfi_value_graph(user->in[i].def)->id);
+    for (uint32_t i = 1; arm && i < user->nin; i++)
+      join(f, g->id, anfi_value_graph(user->in[i].def)->id);
   }
   return closed;
 }
 
-static void number_groups(anf_module *m, anfi_arena *a, forest *f, const bool *closed, anfi_groups *out) {
+static void number_groups(anf_module *m, anfi_arena *a, forest *f, const bool *closed,
+                          anfi_groups *out) {
   uint32_t *number = ANFI_NEW_N(a, uint32_t, m->graphs.n);
   out->of_graph = ANFI_NEW_N(a, uint32_t, m->graphs.n);
   out->at = ANFI_NEW_N(a, anfi_group, m->graphs.n);
@@ -88,8 +92,8 @@ static void collect_calls(anf_module *m, anfi_arena *a, anfi_groups *out) {
   }
 }
 
-/* A result that is a call joins the classes; one that is neither a call nor a tuple being made leaves
- * the class as it is. */
+/* A result that is a call joins the classes; one that is neither a call nor a tuple being made
+ * leaves the class as it is. */
 static void find_classes(anfi_arena *a, anfi_groups *gs) {
   forest f = new_forest(a, gs->n);
   for (uint32_t i = 0; i < gs->n; i++)
@@ -104,7 +108,8 @@ static void find_classes(anfi_arena *a, anfi_groups *gs) {
     for (size_t k = 0; k < g->graphs.n; k++) {
       const anf_node *r = g->graphs.at[k]->result;
       anfi_push(a, &head->in_class, g->graphs.at[k]);
-      if (r && !anfi_group_of_call(gs, r) && !anfi_is_op(r, ANF_OP_MakeTuple)) head->result_open = true;
+      if (r && !anfi_group_of_call(gs, r) && !anfi_is_op(r, ANF_OP_MakeTuple))
+        head->result_open = true;
     }
   }
 }

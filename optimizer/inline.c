@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inlining of calls by name in a closed module, callees before callers. A graph with one use moves into
- * its caller, which costs its size once; a small one is copied while the caller does not grow past
- * twice its size. Recursive graphs stay: they are loops or calls for later passes. */
+/* Inlining of calls by name in a closed module, callees before callers. A graph with one use moves
+ * into its caller, which costs its size once; a small one is copied while the caller does not grow
+ * past twice its size. Recursive graphs stay: they are loops or calls for later passes. */
 #include "optimizer/opt.h"
 
 enum { TRIVIAL = 2, SMALL = 40, SLACK = 200 };
@@ -39,7 +39,8 @@ static void finish(anf_node *call, anf_node *result, const anf_graph *callee, an
 static void move_in(inlining *in, anf_node *call, anf_graph *callee) {
   anfi_node_vec order = {0};
   anfi_graph_order(callee, in->a, &order);
-  for (size_t i = 0; i < callee->params.n; i++) anfi_replace(callee->params.at[i], call->in[i + 1].def);
+  for (size_t i = 0; i < callee->params.n; i++)
+    anfi_replace(callee->params.at[i], call->in[i + 1].def);
   for (size_t i = 0; i < order.n; i++) anfi_move(order.at[i], call->graph);
   anf_node *result = callee->result;
   finish(call, result, callee, NULL);
@@ -65,7 +66,9 @@ static void inline_into(inlining *in, anf_graph *g) {
   for (size_t i = 0; i < order.n; i++) {
     anf_node *n = order.at[i];
     anf_graph *callee = n->kind == ANFI_CALL ? anfi_value_graph(n->in[0].def) : NULL;
-    if (!callee || callee == g || callee->params.n != n->nin - 1u || !wanted(in, callee, now, before)) continue;
+    if (!callee || callee == g || callee->params.n != n->nin - 1u ||
+        !wanted(in, callee, now, before))
+      continue;
     if (!anfi_rewrite(in->pass)) break;
     now += in->size[callee->id];
     if (used_once(callee)) move_in(in, n, callee);

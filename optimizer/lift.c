@@ -2,8 +2,9 @@
 /* Lambda lifting: what a graph captures becomes leading parameters, so every graph is closed.
  *   a call of g           passes the captured values first
  *   any other use of g    becomes Partial(g, captured values)
- * The captured value of a graph nested deeper is that graph's own new parameter, for a graph captures
- * all that the graphs it refers to capture (ir/analysis.c). Linear in the module and the captures. */
+ * The captured value of a graph nested deeper is that graph's own new parameter, for a graph
+ * captures all that the graphs it refers to capture (ir/analysis.c). Linear in the module and the
+ * captures. */
 #include "optimizer/opt.h"
 
 typedef struct {
@@ -15,7 +16,9 @@ typedef struct {
   anfi_map was;    // id of such a call -> the node that it was, which captures are known by
 } lifting;
 
-static uint64_t pair(const anf_graph *g, const anf_node *n) { return (uint64_t)g->id << 32 | n->id; }
+static uint64_t pair(const anf_graph *g, const anf_node *n) {
+  return (uint64_t)g->id << 32 | n->id;
+}
 
 /* The captured node as graph g sees it. */
 static anf_node *seen_from(const lifting *l, const anf_graph *g, anf_node *n) {
@@ -56,7 +59,8 @@ static anf_node *make_partial(lifting *l, anf_graph *g, anf_node *value) {
   return anfi_apply(g, ANF_OP_Partial, NULL, n + 1, in);
 }
 
-/* An operand of a node of g: another graph's node becomes a parameter, a capturing graph a Partial. */
+/* An operand of a node of g: another graph's node becomes a parameter, a capturing graph a Partial.
+ */
 static void fix_operand(lifting *l, anf_node *n, uint32_t i) {
   anf_node *def = n->in[i].def;
   if (def->graph && def->graph != n->graph) anfi_set_input(n, i, seen_from(l, n->graph, def));
@@ -92,7 +96,8 @@ static void fix_result(lifting *l, anf_graph *g) {
 
 bool anfi_opt_lift(anfi_pass *p) {
   anf_module *m = p->m;
-  if (!anfi_clear_dead(p->m)) return false; // what nothing needs is not lifted, so it must not be there
+  if (!anfi_clear_dead(p->m))
+    return false; // what nothing needs is not lifted, so it must not be there
   lifting l = {.m = m, .an = anfi_analyse(m), .scratch = anfi_scratch(m->cx)};
   anfi_map_init(&l.lifted, l.scratch);
   anfi_map_init(&l.moved, l.scratch);

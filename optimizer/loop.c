@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tail recursion becomes Loop. Taken is a strongly connected component of graphs whose calls among each
- * other all stand in result position, and that one graph, the header, breaks: without it no cycle is
- * left. Each graph of the component gets a step form of the same parameters, that gives
+/* Tail recursion becomes Loop. Taken is a strongly connected component of graphs whose calls among
+ * each other all stand in result position, and that one graph, the header, breaks: without it no
+ * cycle is left. Each graph of the component gets a step form of the same parameters, that gives
  *   (true, next state, undefined)   where it called the header,
  *   what the step form of g gives   where it called another graph g of the component,
  *   (false, undefined, value)       where it gave a value;
- * and the header becomes Loop(its step form; arguments, undefined). Parameters of the header that every
- * call hands on unchanged are the loop's invariants, the others its state. What is then unused, dce takes. */
+ * and the header becomes Loop(its step form; arguments, undefined). Parameters of the header that
+ * every call hands on unchanged are the loop's invariants, the others its state. What is then
+ * unused, dce takes. */
 #include "optimizer/group.h"
 
 enum { NO_ORIGIN = -1, ANY_ORIGIN = -2, MAX_MEMBERS = 256 };
@@ -19,10 +20,10 @@ typedef struct {
   ANFI_VEC(anf_graph *) member;
   anf_graph *header;
   uint32_t scc;
-  int64_t **origin;        // by member: which parameter of the header a parameter is
-  bool *invariant;         // by parameter of the header
-  anf_graph **step;        // by member: its step form
-  const anf_type *type;    // of what a step form gives
+  int64_t **origin;     // by member: which parameter of the header a parameter is
+  bool *invariant;      // by parameter of the header
+  anf_graph **step;     // by member: its step form
+  const anf_type *type; // of what a step form gives
 } looping;
 
 static bool in_component(const looping *l, const anf_graph *g) {
@@ -59,10 +60,12 @@ static bool only_tail_calls(const looping *l) {
       const anf_node *n = gi->order.at[k];
       for (uint32_t j = 0; j < n->nin; j++) { // as data, or in a choice that is not called
         const anf_graph *f = anfi_value_graph(n->in[j].def);
-        bool callee = n->kind == ANFI_CALL && j == 0, arm = anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer);
+        bool callee = n->kind == ANFI_CALL && j == 0,
+             arm = anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer);
         if (f && in_component(l, f) && !callee && !arm) return false;
       }
-      if (n->kind == ANFI_CALL && reaches_component(l, n) && (n != g->result || (n->flags & ANFI_NODE_EFFECT)))
+      if (n->kind == ANFI_CALL && reaches_component(l, n) &&
+          (n != g->result || (n->flags & ANFI_NODE_EFFECT)))
         return false;
     }
     if (g->effects.n) return false; // the order of effects is that of calls: left to recursion
@@ -132,7 +135,8 @@ static void find_invariants(looping *l) {
   for (size_t i = 0; i < l->member.n; i++) {
     const anf_graph *g = l->member.at[i];
     l->origin[i] = ANFI_NEW_N(l->a, int64_t, g->params.n);
-    for (size_t k = 0; k < g->params.n; k++) l->origin[i][k] = g == l->header ? (int64_t)k : ANY_ORIGIN;
+    for (size_t k = 0; k < g->params.n; k++)
+      l->origin[i][k] = g == l->header ? (int64_t)k : ANY_ORIGIN;
   }
   for (size_t k = 0; k < l->header->params.n; k++) l->invariant[k] = true;
   for (bool changed = true; changed;) {
@@ -158,7 +162,8 @@ static anf_node *undefined(looping *l, anf_graph *g, const anf_type *t) {
 }
 
 static anf_node *truth(looping *l, bool b) {
-  return typed(anfi_value(l->m, anfi_value_new_i64(l->m->cx, ANF_BOOL, b)), anfi_type_scalar(l->m->cx, ANF_BOOL), NULL);
+  return typed(anfi_value(l->m, anfi_value_new_i64(l->m->cx, ANF_BOOL, b)),
+               anfi_type_scalar(l->m->cx, ANF_BOOL), NULL);
 }
 
 /* (again, state, value): `args` are the header's, or NULL when the loop is left. */
@@ -182,11 +187,14 @@ static anf_graph *new_graph(looping *l, const char *mark, const anf_graph *like)
 
 static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
   anf_node **p = ANFI_NEW_N(l->a, anf_node *, like->params.n + 1);
-  for (size_t k = 0; k < like->params.n; k++) p[k] = typed(anfi_param(g, NULL, like->params.at[k]->type), like->params.at[k]->type, like->params.at[k]);
+  for (size_t k = 0; k < like->params.n; k++)
+    p[k] = typed(anfi_param(g, NULL, like->params.at[k]->type), like->params.at[k]->type,
+                 like->params.at[k]);
   return p;
 }
 
-/* What takes the place of a call of t in step forms: a graph of t's parameters that gives an outcome. */
+/* What takes the place of a call of t in step forms: a graph of t's parameters that gives an
+ * outcome. */
 static anf_graph *outcome_of(looping *l, anf_graph *t) {
   if (in_component(l, t) && t != l->header) return l->step[number_of(l, t)];
   anf_graph *g = new_graph(l, t == l->header ? "↻" : "↓", t);
@@ -202,15 +210,18 @@ static anf_graph *outcome_of(looping *l, anf_graph *t) {
   return g;
 }
 
-static anf_node *chosen_outcome(looping *l, anf_graph *g, const anf_node *sw, const anfi_map *copies) {
+static anf_node *chosen_outcome(looping *l, anf_graph *g, const anf_node *sw,
+                                const anfi_map *copies) {
   anf_node **in = ANFI_NEW_N(l->a, anf_node *, sw->nin);
   in[0] = anfi_copy_of(copies, sw->in[0].def);
-  for (uint32_t i = 1; i < sw->nin; i++) in[i] = anfi_graph_value(outcome_of(l, anfi_value_graph(sw->in[i].def)));
+  for (uint32_t i = 1; i < sw->nin; i++)
+    in[i] = anfi_graph_value(outcome_of(l, anfi_value_graph(sw->in[i].def)));
   return typed(anfi_apply(g, (anfi_opcode)sw->op, NULL, sw->nin, in), NULL, sw);
 }
 
 static anf_node *result_outcome(looping *l, anf_graph *g, anf_node *r, const anfi_map *copies) {
-  if (r->kind != ANFI_CALL || !reaches_component(l, r)) return outcome(l, g, NULL, anfi_copy_of(copies, r));
+  if (r->kind != ANFI_CALL || !reaches_component(l, r))
+    return outcome(l, g, NULL, anfi_copy_of(copies, r));
   anf_node **in = ANFI_NEW_N(l->a, anf_node *, r->nin);
   for (uint32_t i = 1; i < r->nin; i++) in[i] = anfi_copy_of(copies, r->in[i].def);
   anf_graph *t = anfi_value_graph(r->in[0].def);
@@ -236,7 +247,8 @@ static anf_graph *header_step(looping *l, anfi_map *copies) {
   for (int state = 0; state < 2; state++)
     for (size_t k = 0; k < h->params.n; k++) {
       anf_node *p = h->params.at[k];
-      if (l->invariant[k] == (state == 0)) *anfi_map_at(copies, p->id) = anfi_key(typed(anfi_param(g, NULL, p->type), p->type, p));
+      if (l->invariant[k] == (state == 0))
+        *anfi_map_at(copies, p->id) = anfi_key(typed(anfi_param(g, NULL, p->type), p->type, p));
     }
   anfi_param(g, NULL, h->result->type);
   return g;
@@ -254,7 +266,8 @@ static void make_steps(looping *l) {
     }
     l->step[i] = new_graph(l, "↻", g);
     anf_node **p = copy_params(l, l->step[i], g);
-    for (size_t k = 0; k < g->params.n; k++) *anfi_map_at(&copies[i], g->params.at[k]->id) = anfi_key(p[k]);
+    for (size_t k = 0; k < g->params.n; k++)
+      *anfi_map_at(&copies[i], g->params.at[k]->id) = anfi_key(p[k]);
   }
   for (size_t i = 0; i < l->member.n; i++) fill_step(l, l->member.at[i], l->step[i], &copies[i]);
 }
@@ -281,9 +294,12 @@ static void replace_header(looping *l) {
       if (l->invariant[k] == (state == 0)) in[n++] = h->params.at[k];
   in[n++] = undefined(l, h, old->type);
   size_t ns = l->type->n - 1, nw = n - 1 - ns;
-  const anfi_attrs *at = anfi_attrs_one(l->m, ANF_OP_Loop, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)nw));
-  anf_node *loop = typed(anfi_apply(h, ANF_OP_Loop, at, n, in), anfi_type_tuple(l->m->cx, ns, l->type->items + 1), old);
-  at = anfi_attrs_one(l->m, ANF_OP_TupleGet, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)ns - 1));
+  const anfi_attrs *at =
+      anfi_attrs_one(l->m, ANF_OP_Loop, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)nw));
+  anf_node *loop = typed(anfi_apply(h, ANF_OP_Loop, at, n, in),
+                         anfi_type_tuple(l->m->cx, ns, l->type->items + 1), old);
+  at =
+      anfi_attrs_one(l->m, ANF_OP_TupleGet, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)ns - 1));
   anfi_set_result(h, typed(anfi_apply(h, ANF_OP_TupleGet, at, 1, &loop), old->type, old));
 }
 
@@ -291,7 +307,8 @@ static bool is_candidate(looping *l, anf_graph *g) {
   l->scc = l->an->graphs[g->id].scc;
   l->member.n = 0;
   for (size_t i = 0; i < l->an->by_scc.n; i++)
-    if (l->an->graphs[l->an->by_scc.at[i]->id].scc == l->scc) anfi_push(l->a, &l->member, l->an->by_scc.at[i]);
+    if (l->an->graphs[l->an->by_scc.at[i]->id].scc == l->scc)
+      anfi_push(l->a, &l->member, l->an->by_scc.at[i]);
   if (l->member.n > MAX_MEMBERS) return false;
   for (size_t i = 0; i < l->member.n; i++)
     if (!l->member.at[i]->result || !l->member.at[i]->result->type) return false;

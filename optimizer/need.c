@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Need-path dead code across calls: parameters, and items of tuple results, that nothing needs vanish
- * from all graphs and calls of their group at once. Needs are the least fixed point from what the host
- * sees and from effects, so a loop variable that only computes itself goes too.
- * What a call needs of its callee's result is told item by item where all its uses take items. */
+/* Need-path dead code across calls: parameters, and items of tuple results, that nothing needs
+ * vanish from all graphs and calls of their group at once. Needs are the least fixed point from
+ * what the host sees and from effects, so a loop variable that only computes itself goes too. What
+ * a call needs of its callee's result is told item by item where all its uses take items. */
 #include "optimizer/group.h"
 
 typedef struct {
   anf_module *m;
   anfi_arena *a;
   anfi_groups gs;
-  uint8_t *needed;     // by node id
-  bool **item;         // by result class: items that are needed; NULL: the result is no tuple
+  uint8_t *needed; // by node id
+  bool **item;     // by result class: items that are needed; NULL: the result is no tuple
   uint32_t *nitem;
   anfi_node_vec todo;
 } needs;
@@ -85,8 +85,10 @@ static void seed(needs *w) {
   for (uint32_t k = 0; k < w->gs.n; k++) {
     const anfi_group *g = &w->gs.at[k];
     for (size_t j = 0; j < g->graphs.n; j++) {
-      for (size_t e = 0; e < g->graphs.at[j]->effects.n; e++) want(w, g->graphs.at[j]->effects.at[e]);
-      for (size_t p = 0; g->open && p < g->graphs.at[j]->params.n; p++) want(w, g->graphs.at[j]->params.at[p]);
+      for (size_t e = 0; e < g->graphs.at[j]->effects.n; e++)
+        want(w, g->graphs.at[j]->effects.at[e]);
+      for (size_t p = 0; g->open && p < g->graphs.at[j]->params.n; p++)
+        want(w, g->graphs.at[j]->params.at[p]);
     }
     if (g->open) want_whole_result(w, g);
   }
@@ -137,10 +139,12 @@ static void renumber_gets(needs *w, uint32_t c, anf_node *old, anf_node *call) {
   for (anfi_use *u = old->uses; u;) {
     anf_node *get = u->user;
     u = u->next;
-    if (!anfi_is_op(get, ANF_OP_TupleGet) || !w->needed[get->id]) continue; // dead: swept with the rest
+    if (!anfi_is_op(get, ANF_OP_TupleGet) || !w->needed[get->id])
+      continue; // dead: swept with the rest
     int64_t i = index_of(w, get), k = 0;
     for (int64_t j = 0; j < i; j++) k += w->item[c][j];
-    const anfi_attrs *at = anfi_attrs_one(w->m, ANF_OP_TupleGet, anfi_value_new_i64(w->m->cx, ANF_INT, k));
+    const anfi_attrs *at =
+        anfi_attrs_one(w->m, ANF_OP_TupleGet, anfi_value_new_i64(w->m->cx, ANF_INT, k));
     anf_node *to = anfi_apply(get->graph, ANF_OP_TupleGet, at, 1, &call);
     to->type = get->type;
     to->debug = get->debug;
@@ -148,7 +152,8 @@ static void renumber_gets(needs *w, uint32_t c, anf_node *old, anf_node *call) {
   }
 }
 
-static void rewrite_call(needs *w, const anfi_group *g, anf_node *call, const bool *keep, bool items) {
+static void rewrite_call(needs *w, const anfi_group *g, anf_node *call, const bool *keep,
+                         bool items) {
   anf_node **in = ANFI_NEW_N(w->a, anf_node *, call->nin);
   size_t n = 1;
   in[0] = call->in[0].def;
@@ -172,7 +177,8 @@ static bool *kept_params(needs *w, const anfi_group *g) {
   size_t np = g->open ? 0 : g->graphs.at[0]->params.n, kept = 0;
   bool *keep = ANFI_NEW_N(w->a, bool, np);
   for (size_t i = 0; i < np; i++) {
-    for (size_t k = 0; k < g->graphs.n; k++) keep[i] |= w->needed[g->graphs.at[k]->params.at[i]->id] != 0;
+    for (size_t k = 0; k < g->graphs.n; k++)
+      keep[i] |= w->needed[g->graphs.at[k]->params.at[i]->id] != 0;
     kept += keep[i];
   }
   return kept < np ? keep : NULL;
@@ -195,8 +201,10 @@ static bool rewrite(needs *w, anfi_pass *p) {
   for (uint32_t k = 0; k < w->gs.n; k++) {
     const anfi_group *g = &w->gs.at[k];
     bool items = shrinks[g->result_class];
-    for (size_t j = 0; (keep[k] || items) && j < g->calls.n; j++) rewrite_call(w, g, g->calls.at[j], keep[k], items);
-    for (size_t j = 0; items && j < g->graphs.n; j++) shrink_result(w, g->result_class, g->graphs.at[j]);
+    for (size_t j = 0; (keep[k] || items) && j < g->calls.n; j++)
+      rewrite_call(w, g, g->calls.at[j], keep[k], items);
+    for (size_t j = 0; items && j < g->graphs.n; j++)
+      shrink_result(w, g->result_class, g->graphs.at[j]);
   }
   if (!anfi_clear_dead(p->m)) return false;
   for (uint32_t k = 0; k < w->gs.n; k++)
@@ -207,7 +215,8 @@ static bool rewrite(needs *w, anfi_pass *p) {
 bool anfi_opt_need(anfi_pass *p) {
   needs w = {.m = p->m, .a = anfi_scratch(p->m->cx)};
   if (p->rewrites >= p->limit) return true;
-  if (!anfi_clear_dead(p->m)) return false; // what is unreachable needs nothing, and would keep its uses
+  if (!anfi_clear_dead(p->m))
+    return false; // what is unreachable needs nothing, and would keep its uses
   anfi_find_groups(p->m, w.a, &w.gs);
   w.needed = ANFI_NEW_N(w.a, uint8_t, p->m->nodes.n);
   find_items(&w);

@@ -8,9 +8,9 @@
 /* What a pass works on. */
 typedef struct anfi_pass {
   anf_module *m;
-  bool fast;            // floats may be reassociated
-  uint64_t rewrites;    // done so far; counted up by every rewrite
-  uint64_t limit;       // bisecting: stop rewriting here
+  bool fast;         // floats may be reassociated
+  uint64_t rewrites; // done so far; counted up by every rewrite
+  uint64_t limit;    // bisecting: stop rewriting here
 } anfi_pass;
 /* One more rewrite: false when the limit says to leave the program as it is. */
 static inline bool anfi_rewrite(anfi_pass *p) {
@@ -21,14 +21,16 @@ static inline bool anfi_rewrite(anfi_pass *p) {
 
 /* What holds of a module, as rows of pass.def speak of it. */
 typedef enum anfi_property {
-  ANFI_CLOSED = 1,      // no graph captures anything
-  ANFI_TYPED = 2,       // every node has a type
-  ANFI_FIRST_ORDER = 4, // a graph is used only as a callee or as an arm of a Switch that is a callee
+  ANFI_CLOSED = 1, // no graph captures anything
+  ANFI_TYPED = 2,  // every node has a type
+  ANFI_FIRST_ORDER =
+      4, // a graph is used only as a callee or as an arm of a Switch that is a callee
 } anfi_property;
 
 /* infer/specialise.c: replaces the module by what the entries need, each at its parameter types.
  * `entry` receives the new graphs. */
-bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry, const anf_type *const *const *types);
+bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
+                     const anf_type *const *const *types);
 
 /* dce.c: for passes that must not meet what nothing needs; no bisection stops it. */
 bool anfi_clear_dead(anf_module *m);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rule engine: a worklist of nodes; at each, the rules of its op in order. A rewrite puts the new
- * nodes and the users of the old one on the list, and deletes what is no longer used. */
+/* The rule engine: a worklist of nodes; at each, the rules of its op in order. A rewrite puts the
+ * new nodes and the users of the old one on the list, and deletes what is no longer used. */
 #include "optimizer/rule.h"
 
 #include <math.h>
@@ -58,13 +58,15 @@ static bool may_match(const anfi_pat *p, const anf_node *n) {
   bool swaps = (anfi_op[p->op].flags & ANFI_COMM) && p->n >= 2;
   if (n->nin != p->n) return false;
   for (uint32_t i = 0; i < p->n; i++)
-    if (!may_be(p->in[i], n->in[i].def) && !(swaps && i < 2 && may_be(p->in[i], n->in[1 - i].def))) return false;
+    if (!may_be(p->in[i], n->in[i].def) && !(swaps && i < 2 && may_be(p->in[i], n->in[1 - i].def)))
+      return false;
   return true;
 }
 
 static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m);
 
-static bool match_inputs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_match *m, bool swapped) {
+static bool match_inputs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_match *m,
+                         bool swapped) {
   for (uint32_t i = 0; i < p->n; i++)
     if (!match(cx, p->in[i], n->in[swapped && i < 2 ? 1 - i : i].def, m)) return false;
   return true;
@@ -93,14 +95,15 @@ static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m) {
 
 /* ---- building ---- */
 
-static const anf_type *infer_type(anfi_rewriter *r, anf_node *near, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                                  anf_node *const *in) {
+static const anf_type *infer_type(anfi_rewriter *r, anf_node *near, anfi_opcode op,
+                                  const anfi_attrs *attrs, size_t n, anf_node *const *in) {
   anf_ctx *cx = r->m->cx;
   const anfi_schema *s = anfi_op_schema(cx, op);
   const anf_type **t = ANFI_NEW_N(r->arena, const anf_type *, n + 1);
   anf_value **at = ANFI_NEW_N(r->arena, anf_value *, s->nattr + 1);
   for (size_t i = 0; i < n; i++) {
-    t[i] = in[i]->kind == ANFI_VALUE && !in[i]->type ? anf_value_type(cx, in[i]->u.value) : in[i]->type;
+    t[i] = in[i]->kind == ANFI_VALUE && !in[i]->type ? anf_value_type(cx, in[i]->u.value)
+                                                     : in[i]->type;
     if (!t[i]) return NULL;
   }
   for (uint32_t k = 0; k < s->nattr; k++)
@@ -116,8 +119,8 @@ static const anf_type *infer_type(anfi_rewriter *r, anf_node *near, anfi_opcode 
   return fits ? q.out : NULL;
 }
 
-anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                             anf_node *const *in) {
+anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op,
+                             const anfi_attrs *attrs, size_t n, anf_node *const *in) {
   const anf_type *t = infer_type(r, near, op, attrs, n, in);
   if (!t) return NULL;
   anf_node *p = anfi_apply(near->graph, op, attrs, n, in);
@@ -142,7 +145,8 @@ anf_node *anfi_rewrite_number(anfi_rewriter *r, const anf_type *like, double x) 
 static anf_node *build(anfi_rewriter *r, const anfi_pat *p, const anfi_match *m) {
   if (p->kind == ANFI_PAT_VAR || p->kind == ANFI_PAT_CONST_VAR) return m->var[p->var];
   if (p->kind == ANFI_PAT_NUMBER) { // of the root's element type; it broadcasts
-    return anfi_rewrite_number(r, anfi_type_scalar(r->m->cx, (anf_dtype)m->root->type->dtype), p->number);
+    return anfi_rewrite_number(r, anfi_type_scalar(r->m->cx, (anf_dtype)m->root->type->dtype),
+                               p->number);
   }
   anf_node *in[16];
   for (uint32_t i = 0; i < p->n; i++)
@@ -159,7 +163,8 @@ static anf_node *build(anfi_rewriter *r, const anfi_pat *p, const anfi_match *m)
 
 /* ---- rewriting ---- */
 
-/* A variable that the right side drops may have widened a dim that is not known: f32[?] + 0 * f32[?]. */
+/* A variable that the right side drops may have widened a dim that is not known: f32[?] + 0 *
+ * f32[?]. */
 static bool may_change_shape(const anfi_rule *rule, const anfi_match *m) {
   const anf_type *t = m->root->type;
   bool unknown = false;
@@ -198,7 +203,9 @@ static void undo(anfi_rewriter *r, size_t todo) {
 anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
   if (!may_match(rule->lhs, n)) return NULL;
   anfi_match m = {.root = n};
-  if ((rule->fast && !r->pass->fast) || !match(r->m->cx, rule->lhs, n, &m) || !guards_hold(r, rule, &m)) return NULL;
+  if ((rule->fast && !r->pass->fast) || !match(r->m->cx, rule->lhs, n, &m) ||
+      !guards_hold(r, rule, &m))
+    return NULL;
   if (may_change_shape(rule, &m)) return NULL;
   if (!anfi_rewrite(r->pass)) return NULL;
   size_t todo = r->todo.n;
@@ -237,11 +244,13 @@ bool anfi_opt_simplify(anfi_pass *p) {
   if (!anfi_rules_load(cx, r.arena, &r.set)) return false;
   r.fired = ANFI_NEW_N(r.arena, uint32_t, r.set.n);
   for (size_t i = p->m->nodes.n; i-- > 0;) // popped in order of creation: inputs mostly first
-    if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_APPLY) anfi_push(r.arena, &r.todo, p->m->nodes.at[i]);
+    if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_APPLY)
+      anfi_push(r.arena, &r.todo, p->m->nodes.at[i]);
   size_t fired = 0, enough = 100 * p->m->nodes.n + 10000;
   for (size_t steps = 1; r.todo.n; steps++) {
     anf_node *n = r.todo.at[--r.todo.n];
-    bool ready = n->kind == ANFI_APPLY && (n->type || n->op == ANF_OP_Switch); // choices of graphs have no type
+    bool ready = n->kind == ANFI_APPLY &&
+                 (n->type || n->op == ANF_OP_Switch); // choices of graphs have no type
     const anfi_rule *rule = ready ? simplify_node(&r, n) : NULL;
     if (rule && ++fired > enough) return anfi_fail(cx, anfi_nowhere(), ANF_E0604, rule->row->name);
     if (steps % 65536 == 0 && !anfi_go_on(cx, "simplifying", 0.0)) return false;

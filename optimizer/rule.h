@@ -2,16 +2,16 @@
 /* Rewrite rules as data: a pattern, a template and guards, in s-expressions.
  *
  *   (Add x 0)              an op and its arguments; a number matches a constant full of it
- *   x                      a variable; twice the same name must be the same node (or equal constants)
- *   c:const                a variable that must be a constant
- *   (Sum x :axis a)        an attribute; a variable binds its value, which a template may use again;
- *                          attributes that are not named must be at their defaults
- *   guards                 "int x, one_use y": predicates of guard.def on variables, all must hold;
- *                          `root` is the whole match
+ *   x                      a variable; twice the same name must be the same node (or equal
+ * constants) c:const                a variable that must be a constant (Sum x :axis a)        an
+ * attribute; a variable binds its value, which a template may use again; attributes that are not
+ * named must be at their defaults guards                 "int x, one_use y": predicates of
+ * guard.def on variables, all must hold; `root` is the whole match
  *
  * LAWS: a rule keeps the type (the engine refuses it otherwise); the right side is never dearer
- * (cost.c); commuted forms of a commutative op are matched by themselves, no twins; floats that change
- * bits need `fast`. Rewriting ends because each rule lowers (cost, number of nodes, name order).
+ * (cost.c); commuted forms of a commutative op are matched by themselves, no twins; floats that
+ * change bits need `fast`. Rewriting ends because each rule lowers (cost, number of nodes, name
+ * order).
  *
  * Compiled once for each run, some 200 ns a rule, and indexed by root op. */
 #ifndef ANFI_RULE_H
@@ -21,7 +21,12 @@
 
 enum { ANFI_RULE_VARS = 12, ANFI_RULE_GUARDS = 6 };
 
-typedef enum anfi_pat_kind { ANFI_PAT_OP, ANFI_PAT_VAR, ANFI_PAT_CONST_VAR, ANFI_PAT_NUMBER } anfi_pat_kind;
+typedef enum anfi_pat_kind {
+  ANFI_PAT_OP,
+  ANFI_PAT_VAR,
+  ANFI_PAT_CONST_VAR,
+  ANFI_PAT_NUMBER
+} anfi_pat_kind;
 
 typedef struct anfi_pat anfi_pat;
 struct anfi_pat {
@@ -29,13 +34,13 @@ struct anfi_pat {
   anfi_opcode op;
   uint32_t n;
   anfi_pat **in;
-  int var;                 // of a variable
+  int var; // of a variable
   double number;
   uint32_t nattr;
   struct {
-    uint32_t index;        // in the op's schema
-    int var;               // binds or uses the value; or -1 and
-    anf_value *value;      // a constant
+    uint32_t index;   // in the op's schema
+    int var;          // binds or uses the value; or -1 and
+    anf_value *value; // a constant
   } attr[4];
 };
 
@@ -67,8 +72,8 @@ typedef struct anfi_rule {
   anfi_pat *lhs, *rhs;
   uint32_t nguard;
   anfi_guard_call guard[ANFI_RULE_GUARDS];
-  bool fast;               // only when floats may be reassociated
-  uint32_t dropped;        // bit set of variables that the template leaves out
+  bool fast;        // only when floats may be reassociated
+  uint32_t dropped; // bit set of variables that the template leaves out
 } anfi_rule;
 
 typedef struct anfi_ruleset {
@@ -79,7 +84,8 @@ typedef struct anfi_ruleset {
 
 /* rule_parse.c: all rules; a row that does not parse is an internal error that names it */
 bool anfi_rules_load(anf_ctx *cx, anfi_arena *a, anfi_ruleset *out);
-bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row, anfi_rule *out); // one row
+bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row,
+                     anfi_rule *out); // one row
 
 /* rewrite.c */
 typedef struct anfi_rewriter {
@@ -88,13 +94,13 @@ typedef struct anfi_rewriter {
   anfi_arena *arena;
   anfi_ruleset set;
   ANFI_VEC(anf_node *) todo;
-  uint32_t *fired;         // by rule, for --trace and tests
+  uint32_t *fired; // by rule, for --trace and tests
 } anfi_rewriter;
 /* Applies all rules until none fires. */
 bool anfi_opt_simplify(anfi_pass *p);
 /* A node with its type inferred; folds nothing. For templates and hooks. */
-anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                             anf_node *const *in);
+anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op,
+                             const anfi_attrs *attrs, size_t n, anf_node *const *in);
 anf_node *anfi_rewrite_const(anfi_rewriter *r, anf_value *v); // takes the reference
 /* A constant like `like` full of x. */
 anf_node *anfi_rewrite_number(anfi_rewriter *r, const anf_type *like, double x);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 const anfi_rule_row anfi_rules[] = {
-#define ANF_RULE(name, lhs, rhs, guards) {#name, lhs, rhs, guards, NULL, RULE_FILE},
+#define ANF_RULE(name, lhs, rhs, guards)   {#name, lhs, rhs, guards, NULL, RULE_FILE},
 #define ANF_RULE_FN(name, lhs, fn, guards) {#name, lhs, NULL, guards, fn, RULE_FILE},
 #include "optimizer/rules/all.def"
 #undef ANF_RULE
@@ -26,7 +26,9 @@ static const anf_type *type_of(const anf_node *n) {
 
 #define ANF_GUARD(name, nvar, cond)                                                                \
   static bool guard_##name(anfi_rewriter *r, const anfi_match *m, const int *v) {                  \
-    anf_node *a = v[0] < 0 ? m->root : m->var[v[0]], *b = nvar < 2 ? a : v[1] < 0 ? m->root : m->var[v[1]]; \
+    anf_node *a = v[0] < 0 ? m->root : m->var[v[0]], *b = nvar < 2   ? a                           \
+                                                          : v[1] < 0 ? m->root                     \
+                                                                     : m->var[v[1]];               \
     const anf_type *ta = type_of(a), *tb = type_of(b);                                             \
     (void)r, (void)ta, (void)tb;                                                                   \
     return cond;                                                                                   \
@@ -78,7 +80,8 @@ static int variable(reader *r, const char *s, size_t len, bool defines) {
 }
 
 static bool is_number(const char *s) {
-  return (*s >= '0' && *s <= '9') || (*s == '-' && s[1] >= '0' && s[1] <= '9') || strncmp(s, "inf", 3) == 0;
+  return (*s >= '0' && *s <= '9') || (*s == '-' && s[1] >= '0' && s[1] <= '9') ||
+         strncmp(s, "inf", 3) == 0;
 }
 
 static void release(void *v) { anf_value_release((anf_value *)v); }
@@ -96,9 +99,11 @@ static void read_attr(reader *r, anfi_pat *p, bool defines) {
   len = word_length(r->at);
   p->attr[p->nattr].index = (uint32_t)k;
   p->attr[p->nattr].var = -1;
-  bool truth = len == 4 && memcmp(r->at, "true", 4) == 0, lie = len == 5 && memcmp(r->at, "false", 5) == 0;
+  bool truth = len == 4 && memcmp(r->at, "true", 4) == 0,
+       lie = len == 5 && memcmp(r->at, "false", 5) == 0;
   if (truth || lie) p->attr[p->nattr].value = anfi_value_new_i64(r->cx, ANF_BOOL, truth);
-  else if (is_number(r->at)) p->attr[p->nattr].value = anfi_value_new_i64(r->cx, ANF_INT, strtoll(r->at, NULL, 10));
+  else if (is_number(r->at))
+    p->attr[p->nattr].value = anfi_value_new_i64(r->cx, ANF_INT, strtoll(r->at, NULL, 10));
   else p->attr[p->nattr].var = variable(r, r->at, len, defines);
   if (p->attr[p->nattr].value) anfi_defer(r->cx, ANFI_ALWAYS, release, p->attr[p->nattr].value);
   p->nattr++;

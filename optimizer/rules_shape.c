@@ -8,7 +8,8 @@ static bool permutation(const anfi_rewriter *r, const anf_node *n, int64_t *perm
   int64_t rank = (int64_t)n->type->n;
   for (int64_t i = 0; i < rank; i++) {
     perm[i] = rank - 1 - i;
-    if (axes && axes->kind == ANF_VALUE_TUPLE && !anfi_value_is_int(axes->u.item[i], &perm[i])) return false;
+    if (axes && axes->kind == ANF_VALUE_TUPLE && !anfi_value_is_int(axes->u.item[i], &perm[i]))
+      return false;
     if (perm[i] < 0) perm[i] += rank;
   }
   return axes != NULL;
@@ -20,9 +21,11 @@ static bool is_identity(const int64_t *perm, uint32_t n) {
   return true;
 }
 
-static anf_node *transpose(anfi_rewriter *r, anf_node *near, anf_node *x, const int64_t *perm, uint32_t n) {
+static anf_node *transpose(anfi_rewriter *r, anf_node *near, anf_node *x, const int64_t *perm,
+                           uint32_t n) {
   if (is_identity(perm, n)) return x;
-  const anfi_attrs *at = anfi_attrs_one(r->m, ANF_OP_Transpose, anfi_value_new_ints(r->m->cx, n, perm));
+  const anfi_attrs *at =
+      anfi_attrs_one(r->m, ANF_OP_Transpose, anfi_value_new_ints(r->m->cx, n, perm));
   return anfi_rewrite_apply(r, near, ANF_OP_Transpose, at, 1, &x);
 }
 
@@ -49,7 +52,8 @@ static bool swaps_last(const anfi_rewriter *r, const anf_node *t) {
   return is_identity(perm, n - 2);
 }
 
-static anf_node *matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, anf_node *b, bool tb) {
+static anf_node *matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, anf_node *b,
+                        bool tb) {
   anf_value *v[2] = {anfi_value_new_i64(r->m->cx, ANF_BOOL, ta), NULL};
   anfi_value_guard(v[0]);
   v[1] = anfi_value_new_i64(r->m->cx, ANF_BOOL, tb);
@@ -82,6 +86,7 @@ anf_node *anfi_rule_matmul_tb(anfi_rewriter *r, const anfi_match *m) {
 /* (a b)' = b' a', for matrices. */
 anf_node *anfi_rule_transposed_matmul(anfi_rewriter *r, const anfi_match *m) {
   anf_node *mm = m->root->in[0].def, *a = mm->in[0].def, *b = mm->in[1].def;
-  if (!swaps_last(r, m->root) || a->type->n < 2 || b->type->n < 2 || !mm->uses || mm->uses->next) return NULL;
+  if (!swaps_last(r, m->root) || a->type->n < 2 || b->type->n < 2 || !mm->uses || mm->uses->next)
+    return NULL;
   return matmul(r, m->root, b, !flag(r, mm, 1), a, !flag(r, mm, 0));
 }

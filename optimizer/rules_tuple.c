@@ -12,7 +12,8 @@ anf_node *anfi_rule_true(anfi_rewriter *r, const anfi_match *m) { return constan
 anf_node *anfi_rule_false(anfi_rewriter *r, const anfi_match *m) { return constant(r, m, 0); }
 
 /* A Switch keeps the root's type, also where that is not known, as with functions. */
-static anf_node *new_switch(anfi_rewriter *r, const anfi_match *m, anf_node *c, anf_node *x, anf_node *y) {
+static anf_node *new_switch(anfi_rewriter *r, const anfi_match *m, anf_node *c, anf_node *x,
+                            anf_node *y) {
   anf_node *n = anfi_apply3(m->root->graph, ANF_OP_Switch, c, x, y);
   n->type = m->root->type;
   n->debug = m->root->debug;
@@ -38,11 +39,14 @@ anf_node *anfi_rule_switch_inner(anfi_rewriter *r, const anfi_match *m) {
 anf_node *anfi_rule_get_make(anfi_rewriter *r, const anfi_match *m) {
   anf_node *t = m->root->in[0].def;
   bool constant_tuple = t->kind == ANFI_VALUE && t->u.value->kind == ANF_VALUE_TUPLE;
-  int64_t i = 0, n = anfi_is_op(t, ANF_OP_MakeTuple) ? (int64_t)t->nin : constant_tuple ? (int64_t)t->u.value->n : 0;
+  int64_t i = 0, n = anfi_is_op(t, ANF_OP_MakeTuple) ? (int64_t)t->nin
+                     : constant_tuple                ? (int64_t)t->u.value->n
+                                                     : 0;
   anfi_value_is_int(anfi_attr_value(r->m->cx, ANF_OP_TupleGet, m->root->u.attrs, 0), &i);
   if (i < 0) i += n;
   if (i < 0 || i >= n) return NULL;
-  return constant_tuple ? anfi_rewrite_const(r, anf_value_retain(t->u.value->u.item[i])) : t->in[i].def;
+  return constant_tuple ? anfi_rewrite_const(r, anf_value_retain(t->u.value->u.item[i]))
+                        : t->in[i].def;
 }
 
 static bool is_made(const anf_node *n) {
@@ -53,7 +57,9 @@ static bool is_made(const anf_node *n) {
 /* An item of a choice among tuples that are made here is the choice among their items. */
 anf_node *anfi_rule_get_choice(anfi_rewriter *r, const anfi_match *m) {
   anf_node *t = m->root->in[0].def, *in[17];
-  if ((!anfi_is_op(t, ANF_OP_Switch) && !anfi_is_op(t, ANF_OP_SwitchLayer)) || t->nin > ANFI_LEN(in)) return NULL;
+  if ((!anfi_is_op(t, ANF_OP_Switch) && !anfi_is_op(t, ANF_OP_SwitchLayer)) ||
+      t->nin > ANFI_LEN(in))
+    return NULL;
   for (uint32_t i = 1; i < t->nin; i++)
     if (!is_made(t->in[i].def)) return NULL;
   in[0] = t->in[0].def;
@@ -68,11 +74,13 @@ anf_node *anfi_rule_get_choice(anfi_rewriter *r, const anfi_match *m) {
   return n;
 }
 
-/* A choice between tuples made for it alone is the tuple of choices: arms that agree, or that are never
- * read, then need no choice. */
+/* A choice between tuples made for it alone is the tuple of choices: arms that agree, or that are
+ * never read, then need no choice. */
 anf_node *anfi_rule_switch_tuples(anfi_rewriter *r, const anfi_match *m) {
   anf_node *x = m->root->in[1].def, *y = m->root->in[2].def;
-  if (!anfi_is_op(x, ANF_OP_MakeTuple) || !anfi_is_op(y, ANF_OP_MakeTuple) || x->nin != y->nin || x == y) return NULL;
+  if (!anfi_is_op(x, ANF_OP_MakeTuple) || !anfi_is_op(y, ANF_OP_MakeTuple) || x->nin != y->nin ||
+      x == y)
+    return NULL;
   if (x->uses->next || y->uses->next) return NULL;
   if (m->root->type && m->root->type->kind != ANF_TYPE_TUPLE) return NULL; // arms that do not agree
   anf_node **in = ANFI_NEW_N(r->arena, anf_node *, x->nin + 1);
@@ -87,7 +95,8 @@ anf_node *anfi_rule_switch_tuples(anfi_rewriter *r, const anfi_match *m) {
 }
 
 anf_node *anfi_rule_get_undef(anfi_rewriter *r, const anfi_match *m) {
-  const anfi_attrs *at = anfi_attrs_one(r->m, ANF_OP_Undef, anfi_value_new_type(r->m->cx, m->root->type));
+  const anfi_attrs *at =
+      anfi_attrs_one(r->m, ANF_OP_Undef, anfi_value_new_type(r->m->cx, m->root->type));
   return anfi_rewrite_apply(r, m->root, ANF_OP_Undef, at, 0, NULL);
 }
 
@@ -98,14 +107,18 @@ anf_node *anfi_rule_switch_bools(anfi_rewriter *r, const anfi_match *m) {
   return anfi_rewrite_apply(r, m->root, ANF_OP_LogicalNot, NULL, 1, &c);
 }
 
-/* A comparison of a choice between constants, such as a tag, is the condition, its negation or known. */
+/* A comparison of a choice between constants, such as a tag, is the condition, its negation or
+ * known. */
 anf_node *anfi_rule_equal_switch(anfi_rewriter *r, const anfi_match *m) {
-  anf_node *sw = m->root->in[0].def->kind == ANFI_VALUE ? m->root->in[1].def : m->root->in[0].def, *c = sw->in[0].def;
+  anf_node *sw = m->root->in[0].def->kind == ANFI_VALUE ? m->root->in[1].def : m->root->in[0].def,
+           *c = sw->in[0].def;
   const anf_node *k = m->root->in[0].def == sw ? m->root->in[1].def : m->root->in[0].def;
   const anf_value *a = sw->in[1].def->u.value, *b = sw->in[2].def->u.value;
   if (a->n != 1 || b->n != 1 || k->u.value->n != 1) return NULL;
-  bool truth = a->type->dtype == ANF_BOOL; // a number without a type takes a's, but a bool is taken for a number
-  anf_value *as_a = anfi_value_cast(k->u.value, (anf_dtype)(truth ? k->u.value->type->dtype : a->type->dtype));
+  bool truth = a->type->dtype ==
+               ANF_BOOL; // a number without a type takes a's, but a bool is taken for a number
+  anf_value *as_a =
+      anfi_value_cast(k->u.value, (anf_dtype)(truth ? k->u.value->type->dtype : a->type->dtype));
   int64_t x = anfi_get_i64(as_a, 0);
   anf_value_release(as_a);
   bool is_a = anfi_get_i64(a, 0) == x, is_b = anfi_get_i64(b, 0) == x;

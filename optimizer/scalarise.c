@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tuples across calls: a parameter that is a tuple becomes one parameter an item, in all graphs and
  * calls of a closed group; so do records, whose fields are taken by name. One level a round: the
- * pipeline repeats the pass until no tuple is passed. What is made of the items inside, and taken apart
- * outside, the rules remove. Results are tuples of the call and stay: `need` and the rules deal with
- * their items. */
+ * pipeline repeats the pass until no tuple is passed. What is made of the items inside, and taken
+ * apart outside, the rules remove. Results are tuples of the call and stay: `need` and the rules
+ * deal with their items. */
 #include "optimizer/group.h"
 
 typedef struct {
@@ -15,7 +15,8 @@ static bool is_nest(const anf_type *t) {
   return t && (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) && t->n <= 64;
 }
 
-static anf_node *take(const scalarising *s, anf_graph *g, anf_node *t, const anf_type *type, uint32_t i) {
+static anf_node *take(const scalarising *s, anf_graph *g, anf_node *t, const anf_type *type,
+                      uint32_t i) {
   if (anfi_is_op(t, ANF_OP_MakeTuple) || anfi_is_op(t, ANF_OP_MakeRecord)) return t->in[i].def;
   bool tuple = type->kind == ANF_TYPE_TUPLE;
   anf_value *k = tuple ? anfi_value_new_i64(s->m->cx, ANF_INT, i)
@@ -27,7 +28,8 @@ static anf_node *take(const scalarising *s, anf_graph *g, anf_node *t, const anf
   return n;
 }
 
-static anf_node *make(const scalarising *s, anf_graph *g, const anf_type *type, anf_node *const *items) {
+static anf_node *make(const scalarising *s, anf_graph *g, const anf_type *type,
+                      anf_node *const *items) {
   const anfi_attrs *at = NULL;
   if (type->kind == ANF_TYPE_RECORD) {
     anf_value *names = anfi_value_new_tuple(s->m->cx, type->n);
@@ -37,7 +39,8 @@ static anf_node *make(const scalarising *s, anf_graph *g, const anf_type *type, 
     anfi_value_unguard(names);
     at = anfi_attrs_one(s->m, ANF_OP_MakeRecord, names);
   }
-  anf_node *n = anfi_apply(g, type->kind == ANF_TYPE_TUPLE ? ANF_OP_MakeTuple : ANF_OP_MakeRecord, at, type->n, items);
+  anf_node *n = anfi_apply(g, type->kind == ANF_TYPE_TUPLE ? ANF_OP_MakeTuple : ANF_OP_MakeRecord,
+                           at, type->n, items);
   n->type = type;
   return n;
 }
@@ -58,7 +61,8 @@ static void split_argument(const scalarising *s, anf_node **slot, size_t at, con
   size_t n = 0;
   for (uint32_t i = 0; i < call->nin; i++) {
     if (i != at + 1) in[n++] = call->in[i].def;
-    for (uint32_t k = 0; i == at + 1 && k < type->n; k++) in[n++] = take(s, call->graph, call->in[i].def, type, k);
+    for (uint32_t k = 0; i == at + 1 && k < type->n; k++)
+      in[n++] = take(s, call->graph, call->in[i].def, type, k);
   }
   anf_node *c = anfi_call(call->graph, n, in);
   c->type = call->type;
@@ -69,7 +73,8 @@ static void split_argument(const scalarising *s, anf_node **slot, size_t at, con
 
 static bool agrees(const anfi_group *g, size_t at, const anf_type *type) {
   for (size_t k = 0; k < g->graphs.n; k++)
-    if (g->graphs.at[k]->params.n <= at || g->graphs.at[k]->params.at[at]->type != type) return false;
+    if (g->graphs.at[k]->params.n <= at || g->graphs.at[k]->params.at[at]->type != type)
+      return false;
   for (size_t k = 0; k < g->calls.n; k++)
     if (g->calls.at[k]->nin <= at + 1) return false;
   return true;

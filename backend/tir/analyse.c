@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What expressions and statements touch, where tensors point, what integers can be. All answers err on
- * the safe side: an unknown pointer may be any memory that is not provably the function's own. */
+/* What expressions and statements touch, where tensors point, what integers can be. All answers err
+ * on the safe side: an unknown pointer may be any memory that is not provably the function's own.
+ */
 #include "backend/tir/tir.h"
 
 /* ---- aliases ---- */
@@ -27,14 +28,17 @@ static bool see_expr(tviewer *v, texpr e) {
 
 static bool see_stmt(tviewer *v, tstmt s) {
   talias *a = (talias *)v->user;
-  if (s->kind == TS_define || s->kind == TS_for_loop) *anfi_map_at(&a->where, anfi_key(s->e[0])) = anfi_key(s);
-  if (s->kind == TS_assign && s->e[0]->kind == TX_var) ++*anfi_map_at(&a->assigned, anfi_key(s->e[0]));
+  if (s->kind == TS_define || s->kind == TS_for_loop)
+    *anfi_map_at(&a->where, anfi_key(s->e[0])) = anfi_key(s);
+  if (s->kind == TS_assign && s->e[0]->kind == TX_var)
+    ++*anfi_map_at(&a->assigned, anfi_key(s->e[0]));
   if (s->kind != TS_define || s->e[0]->kind != TX_tensor) return true;
   texpr t = s->e[0], init = s->e[1], root = NULL;
   if (!init || init->kind == TX_constant) {
     root = t;
     *anfi_map_at(&a->local, anfi_key(t)) = 1;
-  } else if (init->kind == TX_tensorptr || init->kind == TX_tensor) root = anfi_t_root(a, init->kind == TX_tensor ? init : init->in[0]);
+  } else if (init->kind == TX_tensorptr || init->kind == TX_tensor)
+    root = anfi_t_root(a, init->kind == TX_tensor ? init : init->in[0]);
   if (root) *anfi_map_at(&a->root, anfi_key(t)) = anfi_key(root);
   for (uint32_t i = 0; i < t->n; i++) anfi_t_view_expr(v, t->in[i]);
   if (init && init->kind == TX_tensorptr)
@@ -51,13 +55,15 @@ void anfi_t_alias_init(talias *a, tstore *t, anfi_arena *scratch, tfunc f) {
   anfi_map_init(&a->where, scratch);
   anfi_map_init(&a->assigned, scratch);
   for (uint32_t i = 0; i < f->n; i++)
-    if (f->param[i]->kind == TX_tensor) *anfi_map_at(&a->root, anfi_key(f->param[i])) = anfi_key(f->param[i]);
+    if (f->param[i]->kind == TX_tensor)
+      *anfi_map_at(&a->root, anfi_key(f->param[i])) = anfi_key(f->param[i]);
   tviewer v = {.user = a, .enter_expr = see_expr, .enter_stmt = see_stmt};
   if (f->body) anfi_t_view_stmt(&v, f->body);
 }
 
 bool anfi_t_is_local(const talias *a, texpr root) {
-  return root && anfi_map_find(&a->local, anfi_key(root)) && !anfi_map_find(&a->escaped, anfi_key(root));
+  return root && anfi_map_find(&a->local, anfi_key(root)) &&
+         !anfi_map_find(&a->escaped, anfi_key(root));
 }
 uint32_t anfi_t_assigned(const talias *a, texpr var) {
   uint64_t *at = anfi_map_find(&a->assigned, anfi_key(var));
@@ -134,11 +140,14 @@ void anfi_t_effects_stmt(teffects *e, const talias *a, tstmt s) {
 }
 
 /* May unknown memory be this? */
-static bool exposed(const talias *a, texpr x) { return !x || (x->kind == TX_tensor && !anfi_t_is_local(a, x)); }
+static bool exposed(const talias *a, texpr x) {
+  return !x || (x->kind == TX_tensor && !anfi_t_is_local(a, x));
+}
 
 static bool any_exposed(const teffects *e, const talias *a, uint64_t how) {
   for (size_t i = 0; i < e->all.n; i++)
-    if (e->all.at[i]->kind == TX_tensor && *anfi_map_find(&e->seen, anfi_key(e->all.at[i])) & how && exposed(a, e->all.at[i]))
+    if (e->all.at[i]->kind == TX_tensor && *anfi_map_find(&e->seen, anfi_key(e->all.at[i])) & how &&
+        exposed(a, e->all.at[i]))
       return true;
   return false;
 }
@@ -191,7 +200,8 @@ bool anfi_t_affine(tstore *t, texpr e, texpr var, int64_t *coef, texpr *rest) {
     *rest = r1 ? anfi_t_cast(t, e->dtype, r1) : NULL;
     return true;
   case TX_add:
-    if (!anfi_t_affine(t, e->in[0], var, &c, &r1) || !anfi_t_affine(t, e->in[1], var, &k, &r2)) return false;
+    if (!anfi_t_affine(t, e->in[0], var, &c, &r1) || !anfi_t_affine(t, e->in[1], var, &k, &r2))
+      return false;
     *coef = c + k;
     *rest = r1 && r2 ? anfi_t_add(t, r1, r2) : r1 ? r1 : r2;
     return true;
@@ -241,7 +251,8 @@ static bool small(const trange *r) { return r->lo > INT32_MIN && r->hi < INT32_M
 
 static bool range_of_binary(const tranges *r, texpr e, trange *out) {
   trange x, y;
-  if (!anfi_t_range(r, e->in[0], &x) || !anfi_t_range(r, e->in[1], &y) || !small(&x) || !small(&y)) return false;
+  if (!anfi_t_range(r, e->in[0], &x) || !anfi_t_range(r, e->in[1], &y) || !small(&x) || !small(&y))
+    return false;
   switch ((tkind)e->kind) {
   case TX_add: *out = (trange){x.lo + y.lo, x.hi + y.hi}; return true;
   case TX_sub: *out = (trange){x.lo - y.hi, x.hi - y.lo}; return true;

@@ -16,7 +16,8 @@ anf_tir_module *anf_tir_module_new(anf_ctx *cx) {
 }
 anf_status anf_tir_module_status(const anf_tir_module *m) { return m->status; }
 
-anf_status anf_tir_parse(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d, anf_tir_module **out) {
+anf_status anf_tir_parse(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
+                         anf_tir_module **out) {
   *out = NULL;
   ANFI_ENTRY(cx, d);
   anfi_source_add(cx, file ? file : "", text, len);
@@ -60,7 +61,9 @@ anf_status anf_tir_print_stmt(anf_ctx *cx, anf_tir_stmt s, anf_text *out) {
 }
 
 size_t anf_tir_func_count(const anf_tir_module *m) { return m->func.n; }
-anf_tir_func anf_tir_func_at(const anf_tir_module *m, size_t i) { return i < m->func.n ? m->func.at[i] : NULL; }
+anf_tir_func anf_tir_func_at(const anf_tir_module *m, size_t i) {
+  return i < m->func.n ? m->func.at[i] : NULL;
+}
 anf_tir_func anf_tir_find(const anf_tir_module *m, const char *name) {
   return anfi_t_mod_find(m, anfi_interned(&m->t->names, name, strlen(name)));
 }
@@ -99,7 +102,9 @@ static bool equal(const tmod *a, const tmod *b, const anf_tir_compare_opts *o, a
   tcompare c;
   size_t where = SIZE_MAX;
   anfi_t_compare_init(&c, anfi_scratch(a->t->cx));
-  if (o) c.names = o->names, c.callees = o->callees, c.commutative = o->commutative, c.ignore_attrs = o->ignore_attrs;
+  if (o)
+    c.names = o->names, c.callees = o->callees, c.commutative = o->commutative,
+    c.ignore_attrs = o->ignore_attrs;
   bool same = equal_parts(a, b, &c, &where);
   if (same && (a->func.n != b->func.n || a->global.n != b->global.n)) {
     same = false;
@@ -113,7 +118,8 @@ static bool equal(const tmod *a, const tmod *b, const anf_tir_compare_opts *o, a
   return same;
 }
 
-bool anf_tir_equal(const anf_tir_module *a, const anf_tir_module *b, const anf_tir_compare_opts *o, anf_text *why) {
+bool anf_tir_equal(const anf_tir_module *a, const anf_tir_module *b, const anf_tir_compare_opts *o,
+                   anf_text *why) {
   volatile bool same = false;
   ANFI_ENTRY_ELSE(a->t->cx, NULL, false);
   same = equal(a, b, o, why);
@@ -123,7 +129,8 @@ bool anf_tir_equal(const anf_tir_module *a, const anf_tir_module *b, const anf_t
 
 static uint64_t hash_module(const tmod *m) {
   uint64_t h = m->func.n;
-  for (size_t i = 0; i < m->func.n; i++) h = anfi_hash_mix(h, anfi_t_hash_func(m->func.at[i], anfi_scratch(m->t->cx)));
+  for (size_t i = 0; i < m->func.n; i++)
+    h = anfi_hash_mix(h, anfi_t_hash_func(m->func.at[i], anfi_scratch(m->t->cx)));
   return h;
 }
 uint64_t anf_tir_hash(const anf_tir_module *m) {
@@ -136,8 +143,8 @@ uint64_t anf_tir_hash(const anf_tir_module *m) {
 
 /* ---- passes, running ---- */
 
-anf_status anf_tir_opt(const anf_tir_module *m, const char *passes, const anf_tir_opt_opts *o, anf_diag *d,
-                       anf_tir_module **out) {
+anf_status anf_tir_opt(const anf_tir_module *m, const char *passes, const anf_tir_opt_opts *o,
+                       anf_diag *d, anf_tir_module **out) {
   *out = NULL;
   ANFI_ENTRY(m->t->cx, d);
   const tmod *r = anfi_t_run_passes(m->t->cx, m, passes, o);
@@ -155,7 +162,9 @@ anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n, cons
 /* ---- makers ---- */
 
 anf_tir_dtype anf_tir_scalar(anf_tir_elem e) { return anfi_t_dt(e); }
-anf_tir_dtype anf_tir_vector(anf_tir_elem e, uint16_t lanes) { return (tdtype){(uint8_t)e, 0, lanes ? lanes : 1, 0}; }
+anf_tir_dtype anf_tir_vector(anf_tir_elem e, uint16_t lanes) {
+  return (tdtype){(uint8_t)e, 0, lanes ? lanes : 1, 0};
+}
 anf_tir_dtype anf_tir_pointer(anf_tir_elem e) { return anfi_t_ptr(e); }
 
 static void remember(tmod *m, anf_status st) {
@@ -202,11 +211,17 @@ anf_status anf_tir_module_add_global(anf_tir_module *m, anf_tir_stmt define) {
 }
 
 texpr anf_tir_make_s32(tmod *m, int32_t v) { MAKE(texpr, anfi_t_s32(m->t, v)); }
-texpr anf_tir_make_s64(tmod *m, int64_t v) { MAKE(texpr, anfi_t_int(m->t, anfi_t_dt(ANF_TIR_s64), v)); }
+texpr anf_tir_make_s64(tmod *m, int64_t v) {
+  MAKE(texpr, anfi_t_int(m->t, anfi_t_dt(ANF_TIR_s64), v));
+}
 texpr anf_tir_make_index(tmod *m, uint64_t v) { MAKE(texpr, anfi_t_index(m->t, v)); }
 texpr anf_tir_make_bool(tmod *m, bool v) { MAKE(texpr, anfi_t_bool(m->t, v)); }
-texpr anf_tir_make_f32(tmod *m, float v) { MAKE(texpr, anfi_t_real(m->t, anfi_t_dt(ANF_TIR_f32), (double)v)); }
-texpr anf_tir_make_f64(tmod *m, double v) { MAKE(texpr, anfi_t_real(m->t, anfi_t_dt(ANF_TIR_f64), v)); }
+texpr anf_tir_make_f32(tmod *m, float v) {
+  MAKE(texpr, anfi_t_real(m->t, anfi_t_dt(ANF_TIR_f32), (double)v));
+}
+texpr anf_tir_make_f64(tmod *m, double v) {
+  MAKE(texpr, anfi_t_real(m->t, anfi_t_dt(ANF_TIR_f64), v));
+}
 texpr anf_tir_make_var(tmod *m, tdtype t, const char *name) {
   if (!name || t.elem >= ANF_TIR_ELEM_COUNT || !t.lanes) return (texpr)bad(m);
   MAKE(texpr, anfi_t_var(m->t, t, name));
@@ -216,12 +231,14 @@ static bool good_dims(size_t rank, const int64_t *dims) {
     if (dims[i] < 0) return false;
   return true;
 }
-static texpr dense_tensor(tstore *t, anf_tir_elem e, const char *name, size_t rank, const int64_t *dims) {
+static texpr dense_tensor(tstore *t, anf_tir_elem e, const char *name, size_t rank,
+                          const int64_t *dims) {
   texpr *d = ANFI_NEW_N(&t->arena, texpr, rank);
   for (size_t i = 0; i < rank; i++) d[i] = anfi_t_index(t, (uint64_t)dims[i]);
   return anfi_t_tensor(t, e, false, name, (uint32_t)rank, d, NULL);
 }
-texpr anf_tir_make_tensor(tmod *m, anf_tir_elem e, const char *name, size_t rank, const int64_t *dims) {
+texpr anf_tir_make_tensor(tmod *m, anf_tir_elem e, const char *name, size_t rank,
+                          const int64_t *dims) {
   bool good = name && rank && rank <= 1024 && dims && e < ANF_TIR_ELEM_COUNT && e != ANF_TIR_void;
   if (!good || !good_dims(rank, dims)) return (texpr)bad(m);
   MAKE(texpr, dense_tensor(m->t, e, name, rank, dims));
@@ -234,7 +251,11 @@ static int kind_of(const char *s) {
   return -1;
 }
 static bool in_group(texpr e, const char *g) {
-  static const char *const names[] = {[TG_LEAF] = "", [TG_BINARY] = "binary", [TG_CMP] = "cmp", [TG_LOGIC] = "logic", [TG_OTHER] = ""};
+  static const char *const names[] = {[TG_LEAF] = "",
+                                      [TG_BINARY] = "binary",
+                                      [TG_CMP] = "cmp",
+                                      [TG_LOGIC] = "logic",
+                                      [TG_OTHER] = ""};
   return *g && strcmp(names[anfi_t_group(e)], g) == 0;
 }
 texpr anf_tir_make_binary(tmod *m, const char *kind, texpr l, texpr r) {
@@ -258,8 +279,10 @@ texpr anf_tir_make_select(tmod *m, texpr c, texpr l, texpr r) {
   if (!c || !l || !r) return (texpr)bad(m);
   MAKE(texpr, anfi_t_select(m->t, c, l, r));
 }
-texpr anf_tir_make_indexing(tmod *m, texpr tensor, size_t n, const texpr *idx, uint16_t lanes, texpr mask) {
-  if (!anfi_t_isa(tensor, TX_tensor) || !n || n > UINT16_MAX || !lanes || !GIVEN(n, idx)) return (texpr)bad(m);
+texpr anf_tir_make_indexing(tmod *m, texpr tensor, size_t n, const texpr *idx, uint16_t lanes,
+                            texpr mask) {
+  if (!anfi_t_isa(tensor, TX_tensor) || !n || n > UINT16_MAX || !lanes || !GIVEN(n, idx))
+    return (texpr)bad(m);
   MAKE(texpr, anfi_t_at(m->t, tensor, (uint32_t)n, idx, lanes, 0, mask));
 }
 texpr anf_tir_make_tensorptr(tmod *m, texpr tensor, size_t n, const texpr *idx) {
@@ -280,7 +303,8 @@ texpr anf_tir_make_func_addr(tmod *m, const char *func) {
 }
 texpr anf_tir_make_intrin(tmod *m, const char *name, tdtype t, size_t n, const texpr *args) {
   int i = name ? anfi_t_intrin_of(name, strlen(name)) : -1;
-  if (i < 0 || n < anfi_t_intrins[i].lo || n > anfi_t_intrins[i].hi || !GIVEN(n, args)) return (texpr)bad(m);
+  if (i < 0 || n < anfi_t_intrins[i].lo || n > anfi_t_intrins[i].hi || !GIVEN(n, args))
+    return (texpr)bad(m);
   MAKE(texpr, anfi_t_intrin(m->t, (tintrin)i, t, (uint32_t)n, args, (tattrs){0}));
 }
 texpr anf_tir_remake(tmod *m, texpr e, const texpr *in) {
@@ -304,8 +328,8 @@ tstmt anf_tir_make_if_else_unattached(tmod *m, texpr cond, tstmt then_, tstmt el
   if (!cond || !then_) return (tstmt)bad(m);
   MAKE(tstmt, anfi_t_if(m->t, cond, then_, else_));
 }
-tstmt anf_tir_make_for_unattached(tmod *m, texpr var, texpr begin, texpr end, texpr step, tstmt body, bool parallel,
-                                  uint32_t num_threads) {
+tstmt anf_tir_make_for_unattached(tmod *m, texpr var, texpr begin, texpr end, texpr step,
+                                  tstmt body, bool parallel, uint32_t num_threads) {
   if (!anfi_t_isa(var, TX_var) || !begin || !end || !step || !body) return (tstmt)bad(m);
   MAKE(tstmt, anfi_t_for(m->t, var, begin, end, step, body, parallel, num_threads));
 }
@@ -317,12 +341,17 @@ tstmt anf_tir_make_evaluate_unattached(tmod *m, texpr value) {
   if (!value) return (tstmt)bad(m);
   MAKE(tstmt, anfi_t_eval(m->t, value));
 }
-tstmt anf_tir_make_return_unattached(tmod *m, texpr value) { MAKE(tstmt, anfi_t_return(m->t, value)); }
-tfunc anf_tir_make_func(tmod *m, const char *name, tdtype ret, size_t n, const texpr *params, tstmt body) {
+tstmt anf_tir_make_return_unattached(tmod *m, texpr value) {
+  MAKE(tstmt, anfi_t_return(m->t, value));
+}
+tfunc anf_tir_make_func(tmod *m, const char *name, tdtype ret, size_t n, const texpr *params,
+                        tstmt body) {
   bool good = name && n <= UINT16_MAX && GIVEN(n, params);
-  for (size_t i = 0; good && i < n; i++) good = params[i]->kind == TX_var || params[i]->kind == TX_tensor;
+  for (size_t i = 0; good && i < n; i++)
+    good = params[i]->kind == TX_var || params[i]->kind == TX_tensor;
   if (!good) return (tfunc)bad(m);
-  MAKE(tfunc, anfi_t_func(m->t, anfi_t_name(m->t, name), ret, (uint32_t)n, params, body, (tattrs){0}));
+  MAKE(tfunc,
+       anfi_t_func(m->t, anfi_t_name(m->t, name), ret, (uint32_t)n, params, body, (tattrs){0}));
 }
 
 /* ---- looking ---- */
@@ -332,7 +361,15 @@ const char *anf_tir_expr_kind(anf_tir_expr e) { return anfi_t_kind_names[e->kind
 const char *anf_tir_stmt_kind(anf_tir_stmt s) { return anfi_t_stmt_names[s->kind]; }
 size_t anf_tir_expr_count(anf_tir_expr e) { return e->n; }
 anf_tir_expr anf_tir_expr_at(anf_tir_expr e, size_t i) { return i < e->n ? e->in[i] : NULL; }
-bool anf_tir_isa(anf_tir_expr e, const char *kind) { return e && strcmp(anfi_t_kind_names[e->kind], kind) == 0; }
-bool anf_tir_instanceof(anf_tir_expr e, const char *k) { return e && (anf_tir_isa(e, k) || in_group(e, k)); }
-anf_tir_expr anf_tir_as(anf_tir_expr e, const char *kind) { return anf_tir_isa(e, kind) ? e : NULL; }
-anf_tir_expr anf_tir_dyn_as(anf_tir_expr e, const char *k) { return anf_tir_instanceof(e, k) ? e : NULL; }
+bool anf_tir_isa(anf_tir_expr e, const char *kind) {
+  return e && strcmp(anfi_t_kind_names[e->kind], kind) == 0;
+}
+bool anf_tir_instanceof(anf_tir_expr e, const char *k) {
+  return e && (anf_tir_isa(e, k) || in_group(e, k));
+}
+anf_tir_expr anf_tir_as(anf_tir_expr e, const char *kind) {
+  return anf_tir_isa(e, kind) ? e : NULL;
+}
+anf_tir_expr anf_tir_dyn_as(anf_tir_expr e, const char *k) {
+  return anf_tir_instanceof(e, k) ? e : NULL;
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The builder with scopes, behind the easy-build macros.
- * INVARIANT: a body is entered once; leaving it by `break` skips anf_tb_leave, which anf_tb_close of the
- * same body notices. The first error sticks and turns later steps into nothing. */
+ * INVARIANT: a body is entered once; leaving it by `break` skips anf_tb_leave, which anf_tb_close
+ * of the same body notices. The first error sticks and turns later steps into nothing. */
 #include "backend/tir/tir.h"
 
 typedef enum bkind { B_TOP, B_FUNC, B_FOR, B_IF, B_ELSE, B_WHILE } bkind;
@@ -24,12 +24,13 @@ struct anf_tb {
   texpr *param;
   size_t nparam;
   anf_status status;
-  anfi_code code;         // of the first error
+  anfi_code code;          // of the first error
   const char *file, *what; // where it was
   int line;
 };
 
-static void sticks(anf_tb *b, anf_status st, anfi_code code, const char *what, const char *file, int line) {
+static void sticks(anf_tb *b, anf_status st, anfi_code code, const char *what, const char *file,
+                   int line) {
   if (b->status != ANF_OK) return;
   b->status = st;
   b->code = code;
@@ -92,7 +93,8 @@ static void put(anf_tb *b, tstmt s) {
 static texpr checked(anf_tb *b, texpr e) {
   if (!e && b->status == ANF_OK) {
     anf_status st = anf_tir_module_status(b->m);
-    sticks(b, st == ANF_OK ? ANF_INVALID : st, ANF_E0868, "an expression", top(b)->file, top(b)->line);
+    sticks(b, st == ANF_OK ? ANF_INVALID : st, ANF_E0868, "an expression", top(b)->file,
+           top(b)->line);
   }
   return e;
 }
@@ -127,7 +129,8 @@ void anf_tb_leave(anf_tb_scope *s) { s->state = 2; }
 static tstmt close_stmt(anf_tb *b, bscope *s, tstmt body) {
   tmod *m = b->m;
   switch (s->kind) {
-  case B_FOR: return anf_tir_make_for_unattached(m, s->var, s->e[0], s->e[1], s->e[2], body, s->parallel, 0);
+  case B_FOR:
+    return anf_tir_make_for_unattached(m, s->var, s->e[0], s->e[1], s->e[2], body, s->parallel, 0);
   case B_IF: return anf_tir_make_if_else_unattached(m, s->e[0], body, NULL);
   case B_WHILE: return anf_tir_make_while_unattached(m, s->e[0], body);
   default: return body;
@@ -172,8 +175,8 @@ static anf_status room_for_params(anf_tb *b, size_t n) {
   return anfi_leave(b->cx);
 }
 
-anf_tb_scope anf_tb_func(anf_tb *b, anf_tir_elem ret, const char *name, size_t n, const anf_tb_arg *args,
-                         const char *file, int line) {
+anf_tb_scope anf_tb_func(anf_tb *b, anf_tir_elem ret, const char *name, size_t n,
+                         const anf_tb_arg *args, const char *file, int line) {
   anf_tb_scope s = opened(b, B_FUNC, file, line);
   if (s.state) return s;
   top(b)->name = name;
@@ -188,8 +191,8 @@ anf_tb_scope anf_tb_func(anf_tb *b, anf_tir_elem ret, const char *name, size_t n
   return s;
 }
 
-anf_tb_scope anf_tb_for(anf_tb *b, const char *name, texpr begin, texpr end, texpr step, bool parallel,
-                        const char *file, int line) {
+anf_tb_scope anf_tb_for(anf_tb *b, const char *name, texpr begin, texpr end, texpr step,
+                        bool parallel, const char *file, int line) {
   anf_tb_scope s = opened(b, B_FOR, file, line);
   if (s.state) return s;
   bscope *k = top(b);
@@ -198,8 +201,10 @@ anf_tb_scope anf_tb_for(anf_tb *b, const char *name, texpr begin, texpr end, tex
   k->e[1] = checked(b, end);
   if (!k->e[0] || !k->e[1]) return s;
   s.var = k->var = checked(b, anf_tir_make_var(b->m, begin->dtype, name));
-  if (!step) step = begin->dtype.elem == ANF_TIR_s64 ? anf_tir_make_s64(b->m, 1)
-                    : begin->dtype.elem == ANF_TIR_index ? anf_tir_make_index(b->m, 1) : anf_tir_make_s32(b->m, 1);
+  if (!step)
+    step = begin->dtype.elem == ANF_TIR_s64     ? anf_tir_make_s64(b->m, 1)
+           : begin->dtype.elem == ANF_TIR_index ? anf_tir_make_index(b->m, 1)
+                                                : anf_tir_make_s32(b->m, 1);
   k->e[2] = checked(b, step);
   return s;
 }
@@ -209,11 +214,15 @@ static anf_tb_scope with_condition(anf_tb *b, bkind k, texpr cond, const char *f
   if (!s.state) top(b)->e[0] = checked(b, cond);
   return s;
 }
-anf_tb_scope anf_tb_if(anf_tb *b, texpr cond, const char *file, int line) { return with_condition(b, B_IF, cond, file, line); }
+anf_tb_scope anf_tb_if(anf_tb *b, texpr cond, const char *file, int line) {
+  return with_condition(b, B_IF, cond, file, line);
+}
 anf_tb_scope anf_tb_while(anf_tb *b, texpr cond, const char *file, int line) {
   return with_condition(b, B_WHILE, cond, file, line);
 }
-anf_tb_scope anf_tb_else(anf_tb *b, const char *file, int line) { return opened(b, B_ELSE, file, line); }
+anf_tb_scope anf_tb_else(anf_tb *b, const char *file, int line) {
+  return opened(b, B_ELSE, file, line);
+}
 
 texpr anf_tb_param(anf_tb *b, size_t i) {
   if (i < b->nparam) return b->param[i];
@@ -230,10 +239,16 @@ texpr anf_tb_tensor(anf_tb *b, anf_tir_elem e, const char *name, size_t rank, co
   if (v) put(b, anf_tir_make_define_unattached(b->m, v, NULL));
   return v;
 }
-void anf_tb_assign(anf_tb *b, texpr to, texpr value) { put(b, anf_tir_make_assign_unattached(b->m, to, value)); }
-void anf_tb_evaluate(anf_tb *b, texpr value) { put(b, anf_tir_make_evaluate_unattached(b->m, value)); }
+void anf_tb_assign(anf_tb *b, texpr to, texpr value) {
+  put(b, anf_tir_make_assign_unattached(b->m, to, value));
+}
+void anf_tb_evaluate(anf_tb *b, texpr value) {
+  put(b, anf_tir_make_evaluate_unattached(b->m, value));
+}
 void anf_tb_return(anf_tb *b, texpr value) { put(b, anf_tir_make_return_unattached(b->m, value)); }
-texpr anf_tb_binary(anf_tb *b, const char *kind, texpr l, texpr r) { return checked(b, anf_tir_make_binary(b->m, kind, l, r)); }
+texpr anf_tb_binary(anf_tb *b, const char *kind, texpr l, texpr r) {
+  return checked(b, anf_tir_make_binary(b->m, kind, l, r));
+}
 texpr anf_tb_at(anf_tb *b, texpr tensor, size_t n, const texpr *idx) {
   return checked(b, anf_tir_make_indexing(b->m, tensor, n, idx, 1, NULL));
 }

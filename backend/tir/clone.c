@@ -23,7 +23,8 @@ static texpr expr(cloner *c, texpr e) {
   uint64_t *have = shared ? anfi_map_find(&c->vars, anfi_key(e)) : NULL;
   if (have) return (texpr)(uintptr_t)*have;
   size_t size = sizeof *e + e->n * sizeof(texpr);
-  struct anf_tir_expr_node *r = (struct anf_tir_expr_node *)memcpy(anfi_alloc(&c->t->arena, size), e, size);
+  struct anf_tir_expr_node *r =
+      (struct anf_tir_expr_node *)memcpy(anfi_alloc(&c->t->arena, size), e, size);
   if (shared) *anfi_map_at(&c->vars, anfi_key(e)) = anfi_key(r), r->id = c->t->next_id++;
   for (uint32_t i = 0; i < e->n; i++) r->in[i] = expr(c, e->in[i]);
   if (e->kind == TX_constant) {
@@ -37,7 +38,8 @@ static texpr expr(cloner *c, texpr e) {
 
 static tstmt stmt(cloner *c, tstmt s) {
   size_t size = sizeof *s + s->n * sizeof(tstmt);
-  struct anf_tir_stmt_node *r = (struct anf_tir_stmt_node *)memcpy(anfi_alloc(&c->t->arena, size), s, size);
+  struct anf_tir_stmt_node *r =
+      (struct anf_tir_stmt_node *)memcpy(anfi_alloc(&c->t->arena, size), s, size);
   for (int i = 0; i < 4; i++)
     if (s->e[i]) r->e[i] = expr(c, s->e[i]);
   for (uint32_t i = 0; i < s->n; i++)
@@ -65,11 +67,13 @@ tmod *anfi_t_clone(const tmod *m, tstore *to) {
   tmod *o = anfi_t_mod_new(to);
   anfi_map_init(&c.vars, anfi_scratch(to->cx));
   to->file = m->t->file ? anfi_intern_z(&to->names, m->t->file)->s : NULL;
-  for (size_t i = 0; i < m->global.n; i++) anfi_push(&to->arena, &o->global, stmt(&c, m->global.at[i]));
+  for (size_t i = 0; i < m->global.n; i++)
+    anfi_push(&to->arena, &o->global, stmt(&c, m->global.at[i]));
   for (size_t i = 0; i < m->func.n; i++) anfi_t_mod_add(o, func(&c, m->func.at[i]));
   o->props = m->props;
   if (m->image) {
-    o->image = (const uint8_t *)anfi_strndup(&to->arena, (const char *)m->image, (size_t)m->image_size);
+    o->image =
+        (const uint8_t *)anfi_strndup(&to->arena, (const char *)m->image, (size_t)m->image_size);
     o->image_size = m->image_size;
   }
   return o;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Structural comparison up to the names of variables, with the first difference; content hashes.
- * INVARIANT: equal functions have equal hashes; variables hash by the order of their definitions. */
+ * INVARIANT: equal functions have equal hashes; variables hash by the order of their definitions.
+ */
 #include "backend/tir/tir.h"
 
 void anfi_t_compare_init(tcompare *c, anfi_arena *scratch) {
@@ -43,7 +44,8 @@ static bool same_attrs(const tcompare *c, tattrs a, tattrs b) {
 
 static bool same_var(tcompare *c, texpr a, texpr b) {
   uint64_t *to = anfi_map_find(&c->map, anfi_key(a)), *from = anfi_map_find(&c->back, anfi_key(b));
-  if (!to && !from) return a == b || differ(c, a, b, true, "different variables"); // of the module, or free
+  if (!to && !from)
+    return a == b || differ(c, a, b, true, "different variables"); // of the module, or free
   if (to && *to == anfi_key(b)) return true;
   return differ(c, a, b, true, "different variables");
 }
@@ -52,7 +54,8 @@ static bool bind(tcompare *c, texpr a, texpr b) {
   if (a->kind != b->kind) return differ(c, a, b, true, "different kinds");
   if (!anfi_t_same(a->dtype, b->dtype) || a->sub != b->sub || a->nidx != b->nidx || a->n != b->n)
     return differ(c, a, b, true, "different types");
-  if (c->names && strcmp(a->u.name->s, b->u.name->s) != 0) return differ(c, a, b, true, "different names");
+  if (c->names && strcmp(a->u.name->s, b->u.name->s) != 0)
+    return differ(c, a, b, true, "different names");
   if (a->kind == TX_tensor)
     for (uint32_t i = 0; i < a->n; i++)
       if (!anfi_t_equal_expr(c, a->in[i], b->in[i])) return through(c, "dims");
@@ -62,8 +65,10 @@ static bool bind(tcompare *c, texpr a, texpr b) {
 static bool same_payload(const tcompare *c, texpr a, texpr b) {
   switch ((tkind)a->kind) {
   case TX_constant:
-    return a->u.k.n == b->u.k.n && memcmp(a->u.k.bits, b->u.k.bits, a->u.k.n * sizeof *a->u.k.bits) == 0;
-  case TX_call: case TX_func_addr:
+    return a->u.k.n == b->u.k.n &&
+           memcmp(a->u.k.bits, b->u.k.bits, a->u.k.n * sizeof *a->u.k.bits) == 0;
+  case TX_call:
+  case TX_func_addr:
     if (!a->u.name || !b->u.name) return a->u.name == b->u.name;
     return (!c->names && !c->callees) || strcmp(a->u.name->s, b->u.name->s) == 0;
   case TX_intrin_call: return same_attrs(c, a->u.attrs, b->u.attrs);
@@ -75,7 +80,9 @@ static bool same_payload(const tcompare *c, texpr a, texpr b) {
 static void ahead(tcompare *c, texpr a, texpr b) {
   for (uint32_t i = 0; i < a->n; i++) {
     bool both = a->in[i]->kind == TX_var && b->in[i]->kind == TX_var && a->in[i] != b->in[i];
-    if (both && !anfi_map_find(&c->map, anfi_key(a->in[i])) && !anfi_map_find(&c->back, anfi_key(b->in[i]))) note(c, a->in[i], b->in[i]);
+    if (both && !anfi_map_find(&c->map, anfi_key(a->in[i])) &&
+        !anfi_map_find(&c->back, anfi_key(b->in[i])))
+      note(c, a->in[i], b->in[i]);
   }
 }
 
@@ -91,7 +98,8 @@ static bool commutes(texpr e) {
 }
 
 static bool pair(tcompare *c, texpr a, texpr b, uint32_t swap) {
-  return (anfi_t_equal_expr(c, a->in[0], b->in[swap]) && anfi_t_equal_expr(c, a->in[1], b->in[1 - swap])) ||
+  return (anfi_t_equal_expr(c, a->in[0], b->in[swap]) &&
+          anfi_t_equal_expr(c, a->in[1], b->in[1 - swap])) ||
          through(c, anfi_t_kind_names[a->kind]);
 }
 
@@ -100,8 +108,11 @@ bool anfi_t_equal_expr(tcompare *c, texpr a, texpr b) {
   if (a->kind != b->kind) return differ(c, a, b, true, "different kinds");
   if (a->kind == TX_var || a->kind == TX_tensor) return same_var(c, a, b);
   if (!anfi_t_same(a->dtype, b->dtype)) return differ(c, a, b, true, "different types");
-  if (a->n != b->n || a->sub != b->sub || a->nidx != b->nidx) return differ(c, a, b, true, "different shapes");
-  if (!same_payload(c, a, b)) return differ(c, a, b, true, a->kind == TX_constant ? "different values" : "different callees or attributes");
+  if (a->n != b->n || a->sub != b->sub || a->nidx != b->nidx)
+    return differ(c, a, b, true, "different shapes");
+  if (!same_payload(c, a, b))
+    return differ(c, a, b, true,
+                  a->kind == TX_constant ? "different values" : "different callees or attributes");
   if (!c->commutative || !commutes(a)) return children(c, a, b);
   /* Sizes say which order can agree, so that deep sums stay cheap. */
   bool straight = a->in[0]->size == b->in[0]->size, crossed = a->in[0]->size == b->in[1]->size;
@@ -122,7 +133,9 @@ static const char *const roles[TS_COUNT][4] = {
 /* The condition of a while sees the phis that its body begins with. */
 static void loop_phis(tcompare *c, tstmt a, tstmt b) {
   for (uint32_t i = 0; i < a->n && i < b->n; i++) {
-    if (a->s[i]->kind != TS_define || b->s[i]->kind != TS_define || !anfi_t_isa(a->s[i]->e[1], TX_ssa_phi)) return;
+    if (a->s[i]->kind != TS_define || b->s[i]->kind != TS_define ||
+        !anfi_t_isa(a->s[i]->e[1], TX_ssa_phi))
+      return;
     note(c, a->s[i]->e[0], b->s[i]->e[0]);
   }
 }
@@ -155,17 +168,21 @@ bool anfi_t_equal_stmt(tcompare *c, tstmt a, tstmt b) {
 bool anfi_t_equal_func(tcompare *c, tfunc a, tfunc b) {
   if (a->n != b->n) return differ(c, NULL, NULL, true, "different numbers of parameters");
   if (!anfi_t_same(a->ret, b->ret)) return differ(c, NULL, NULL, true, "different result types");
-  if (c->names && strcmp(a->name->s, b->name->s) != 0) return differ(c, NULL, NULL, true, "different names");
-  if (!same_attrs(c, a->attrs, b->attrs)) return differ(c, NULL, NULL, true, "different attributes");
+  if (c->names && strcmp(a->name->s, b->name->s) != 0)
+    return differ(c, NULL, NULL, true, "different names");
+  if (!same_attrs(c, a->attrs, b->attrs))
+    return differ(c, NULL, NULL, true, "different attributes");
   for (uint32_t i = 0; i < a->n; i++)
-    if (!bind(c, a->param[i], b->param[i])) return through(c, anfi_sprintf(c->map.arena, "parameter %u", i + 1));
+    if (!bind(c, a->param[i], b->param[i]))
+      return through(c, anfi_sprintf(c->map.arena, "parameter %u", i + 1));
   return anfi_t_equal_stmt(c, a->body, b->body) || through(c, "body");
 }
 
 bool anfi_t_identical(texpr a, texpr b) {
   if (a == b) return true;
   if (!a || !b || a->kind != b->kind || a->kind == TX_var || a->kind == TX_tensor) return false;
-  if (!anfi_t_same(a->dtype, b->dtype) || a->n != b->n || a->sub != b->sub || a->nidx != b->nidx) return false;
+  if (!anfi_t_same(a->dtype, b->dtype) || a->n != b->n || a->sub != b->sub || a->nidx != b->nidx)
+    return false;
   tcompare plain = {.names = true};
   if (!same_payload(&plain, a, b)) return false;
   for (uint32_t i = 0; i < a->n; i++)
@@ -185,7 +202,8 @@ static uint64_t dtype_hash(tdtype d) {
 }
 
 static uint64_t attrs_hash(uint64_t h, tattrs a) {
-  for (uint32_t i = 0; i < a.n; i++) h = anfi_hash_mix(anfi_hash_mix(h, a.at[i].key), (uint64_t)a.at[i].value);
+  for (uint32_t i = 0; i < a.n; i++)
+    h = anfi_hash_mix(anfi_hash_mix(h, a.at[i].key), (uint64_t)a.at[i].value);
   return h;
 }
 
@@ -193,7 +211,8 @@ static uint64_t hash_expr(hasher *s, texpr e) {
   uint64_t h = anfi_hash_mix(e->kind, dtype_hash(e->dtype));
   if (e->kind == TX_var || e->kind == TX_tensor) {
     uint64_t *at = s->order.arena ? anfi_map_find(&s->order, anfi_key(e)) : NULL;
-    return anfi_hash_mix(h, s->order.arena ? at ? *at : anfi_hash(e->u.name->s, e->u.name->len, 1) : e->id);
+    return anfi_hash_mix(h, s->order.arena ? at ? *at : anfi_hash(e->u.name->s, e->u.name->len, 1)
+                                           : e->id);
   }
   h = anfi_hash_mix(h, (uint64_t)e->sub << 32 | e->n);
   if (e->kind == TX_constant) h = anfi_hash(e->u.k.bits, e->u.k.n * sizeof *e->u.k.bits, h);

@@ -42,7 +42,8 @@ static bool count(const char **s, const char *end, uint16_t *n) {
   const char *p = *s;
   uint32_t v = 0;
   if (p == end || *p++ != 'x' || p == end || *p == '0') return false;
-  for (; p < end && *p >= '0' && *p <= '9' && v <= UINT16_MAX; p++) v = v * 10 + (uint32_t)(*p - '0');
+  for (; p < end && *p >= '0' && *p <= '9' && v <= UINT16_MAX; p++)
+    v = v * 10 + (uint32_t)(*p - '0');
   if (!v || v > UINT16_MAX) return false;
   *n = (uint16_t)v;
   *s = p;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The interpreter: the meaning of Tensor IR, and the oracle for code generators. Calls use frames of
- * its own, so recursion costs memory and no C stack; every access goes through interp_mem. */
+/* The interpreter: the meaning of Tensor IR, and the oracle for code generators. Calls use frames
+ * of its own, so recursion costs memory and no C stack; every access goes through interp_mem. */
 #include "backend/tir/interp.h"
 #include "backend/tir/interp_mem.h"
 
@@ -18,8 +18,8 @@ typedef struct machine {
   iprog prog;
   imem mem;
   anfi_arena *a;
-  uint64_t *r;   // all registers
-  uint8_t *set;  // has the variable a value?
+  uint64_t *r;  // all registers
+  uint8_t *set; // has the variable a value?
   size_t nreg;
   ANFI_VEC(iframe) frame;
   ANFI_VEC(uint64_t) tensors; // blocks of local tensors, by scope
@@ -39,13 +39,17 @@ static bool fail_at(machine *m, const void *node, bool is_stmt, anfi_code code, 
   if (node && is_stmt) line = ((tstmt)node)->line, col = ((tstmt)node)->col;
   else if (node) line = ((texpr)node)->line, col = ((texpr)node)->col;
   m->failed = true;
-  anfi_fail(m->cx, anfi_t_loc(m->prog.m->t, line, col), code, what, m->code ? m->code->f->name->s : "");
+  anfi_fail(m->cx, anfi_t_loc(m->prog.m->t, line, col), code, what,
+            m->code ? m->code->f->name->s : "");
   return false;
 }
 static bool mem_fail(machine *m, const ins *i, imem_error e) {
-  static const anfi_code codes[] = {[IM_WILD] = ANF_E0851, [IM_RANGE] = ANF_E0852, [IM_UNSET] = ANF_E0853, [IM_RACE] = ANF_E0854};
+  static const anfi_code codes[] = {
+      [IM_WILD] = ANF_E0851, [IM_RANGE] = ANF_E0852, [IM_UNSET] = ANF_E0853, [IM_RACE] = ANF_E0854};
   texpr x = (texpr)i->node;
-  const char *what = x ? anfi_t_expr_str(m->a, x->kind == TX_indexing || x->kind == TX_tensorptr ? x->in[0] : x) : "memory";
+  const char *what =
+      x ? anfi_t_expr_str(m->a, x->kind == TX_indexing || x->kind == TX_tensorptr ? x->in[0] : x)
+        : "memory";
   return fail_at(m, i->node, false, codes[e], what);
 }
 
@@ -54,7 +58,8 @@ static bool mem_fail(machine *m, const ins *i, imem_error e) {
 static void reserve(machine *m, size_t n) {
   if (n <= m->nreg) return;
   size_t want = n + n / 2 + 64;
-  m->r = (uint64_t *)anfi_grow(m->a, m->r, m->nreg * sizeof *m->r, anfi_size_mul(m->cx, want, sizeof *m->r));
+  m->r = (uint64_t *)anfi_grow(m->a, m->r, m->nreg * sizeof *m->r,
+                               anfi_size_mul(m->cx, want, sizeof *m->r));
   m->set = (uint8_t *)anfi_grow(m->a, m->set, m->nreg, want);
   m->nreg = want;
 }
@@ -111,7 +116,8 @@ static bool address(machine *m, const ins *i) {
     if (k + 1 == rank && e->kind == TX_indexing && !i->c) extent = e->dtype.lanes;
     if (k + 2 == rank && e->kind == TX_indexing && e->dtype.rows) extent = e->dtype.rows;
     bool address_of = e->kind == TX_tensorptr; // may point past the end
-    if (m->prog.checked && (at > dim || extent > dim - at) && !(address_of && at == dim) && !(i->c && at <= dim))
+    if (m->prog.checked && (at > dim || extent > dim - at) && !(address_of && at == dim) &&
+        !(i->c && at <= dim))
       return mem_fail(m, i, IM_RANGE);
     elems = (int64_t)((uint64_t)elems + at * r[i->a + 1 + rank + k]);
   }
@@ -231,7 +237,8 @@ static uint64_t pick(const uint64_t *r, uint32_t a, uint32_t b, uint32_t lanes, 
 
 static void unpack(machine *m, const ins *i, texpr e, const uint32_t *arg) {
   uint64_t *r = regs(m);
-  uint32_t lanes = e->dtype.lanes, w = (uint32_t)r[arg[2]], half = i->sub == TI_unpack_high ? lanes / 2 : 0;
+  uint32_t lanes = e->dtype.lanes, w = (uint32_t)r[arg[2]],
+           half = i->sub == TI_unpack_high ? lanes / 2 : 0;
   if (!w || w > lanes) w = 1;
   for (uint32_t k = 0; k < lanes; k++)
     r[i->d + k] = r[(k / w & 1 ? arg[1] : arg[0]) + (half + k / (2 * w) * w + k % w) % lanes];
@@ -251,7 +258,8 @@ static bool shuffles(machine *m, const ins *i, texpr e, const uint32_t *arg) {
     for (uint32_t k = 0; k < lanes; k++) r[i->d + k] = r[arg[1] + r[arg[0] + k] % lanes];
     return true;
   case TI_permutex2var:
-    for (uint32_t k = 0; k < lanes; k++) r[i->d + k] = pick(r, arg[0], arg[2], lanes, r[arg[1] + k]);
+    for (uint32_t k = 0; k < lanes; k++)
+      r[i->d + k] = pick(r, arg[0], arg[2], lanes, r[arg[1] + k]);
     return true;
   case TI_insert: {
     uint32_t n = anfi_t_total(e->in[1]->dtype), at = (uint32_t)(r[arg[2]] % lanes);
@@ -265,7 +273,8 @@ static bool shuffles(machine *m, const ins *i, texpr e, const uint32_t *arg) {
   case TI_broadcast:
     for (uint32_t k = 0; k < lanes; k++) r[i->d + k] = r[arg[0] + k % from];
     return true;
-  case TI_unpack_low: case TI_unpack_high: unpack(m, i, e, arg); return true;
+  case TI_unpack_low:
+  case TI_unpack_high: unpack(m, i, e, arg); return true;
   default: return false;
   }
 }
@@ -277,8 +286,10 @@ static bool struct_access(machine *m, const ins *i, texpr e, const uint32_t *arg
   size_t bytes = anfi_t_bytes(d);
   for (uint32_t k = 0; k < anfi_t_total(d); k++) {
     uint64_t p = r[arg[0]];
-    if (!anfi_t_mem_move(&m->mem, &p, (int64_t)(r[arg[store ? 2 : 1]] + k * bytes))) return mem_fail(m, i, IM_RANGE);
-    imem_error x = store ? anfi_t_mem_write(&m->mem, p, bytes, r[arg[1] + k]) : anfi_t_mem_read(&m->mem, p, bytes, &r[i->d + k]);
+    if (!anfi_t_mem_move(&m->mem, &p, (int64_t)(r[arg[store ? 2 : 1]] + k * bytes)))
+      return mem_fail(m, i, IM_RANGE);
+    imem_error x = store ? anfi_t_mem_write(&m->mem, p, bytes, r[arg[1] + k])
+                         : anfi_t_mem_read(&m->mem, p, bytes, &r[i->d + k]);
     if (x) return mem_fail(m, i, x);
   }
   return true;
@@ -290,7 +301,8 @@ static bool gather(machine *m, const ins *i, texpr e, const uint32_t *arg) {
   for (uint32_t k = 0; k < anfi_t_total(e->dtype); k++) {
     uint64_t p = r[arg[0]];
     int64_t at = anfi_t_lane_i64(e->in[1]->dtype, r[arg[1] + k]);
-    if (!anfi_t_mem_move(&m->mem, &p, (int64_t)((uint64_t)at * bytes))) return mem_fail(m, i, IM_RANGE);
+    if (!anfi_t_mem_move(&m->mem, &p, (int64_t)((uint64_t)at * bytes)))
+      return mem_fail(m, i, IM_RANGE);
     imem_error x = anfi_t_mem_read(&m->mem, p, bytes, &r[i->d + k]);
     if (x) return mem_fail(m, i, x);
   }
@@ -323,7 +335,8 @@ static imem_error pointer_at(machine *m, uint64_t p, int64_t at, uint64_t *v) {
   return anfi_t_mem_read(&m->mem, p, 8, v);
 }
 
-static imem_error dot(machine *m, const gemm *g, const gemm_ptrs *p, int64_t i, int64_t j, double *acc) {
+static imem_error dot(machine *m, const gemm *g, const gemm_ptrs *p, int64_t i, int64_t j,
+                      double *acc) {
   bool f32 = g->tc.elem == ANF_TIR_f32;
   for (int64_t b = 0; b < p->num * (p->list ? p->len : 1); b++) {
     uint64_t pa = p->a, pb = p->b;
@@ -349,7 +362,8 @@ static double binary_post(int64_t alg, double x, double y) {
   return alg == 1 ? x + y : alg == 2 ? x * y : alg == 3 ? fmax(x, y) : fmin(x, y);
 }
 
-static imem_error gemm_element(machine *m, const gemm *g, const gemm_ptrs *p, int64_t i, int64_t j) {
+static imem_error gemm_element(machine *m, const gemm *g, const gemm_ptrs *p, int64_t i,
+                               int64_t j) {
   double acc = 0, y = 0;
   imem_error e = IM_OK;
   if (!(g->flags & 1)) e = elem(m, p->c, g->tc, i * g->ldc + j, &acc);
@@ -369,7 +383,8 @@ static imem_error gemm_element(machine *m, const gemm *g, const gemm_ptrs *p, in
   if (e) return e;
   if (g->flags & 8 && acc < 0) acc = 0;
   uint64_t at = p->c;
-  if (!anfi_t_mem_move(&m->mem, &at, (i * g->ldc + j) * (int64_t)anfi_t_bytes(g->tc))) return IM_RANGE;
+  if (!anfi_t_mem_move(&m->mem, &at, (i * g->ldc + j) * (int64_t)anfi_t_bytes(g->tc)))
+    return IM_RANGE;
   return anfi_t_mem_write(&m->mem, at, anfi_t_bytes(g->tc), anfi_t_lane_of_f64(g->tc, acc));
 }
 
@@ -402,15 +417,33 @@ static bool brgemm(machine *m, const ins *i, texpr e, const uint32_t *arg) {
   int64_t v[12];
   for (uint32_t k = 3; k < 12; k++) v[k] = int_arg(m, e, arg, k);
   for (uint32_t k = TSLOT_binary_rhs + 1; k < TSLOT_COUNT; k++)
-    if (!anfi_t_is_void(e->in[slot + k]->dtype)) return fail_at(m, e, false, ANF_E0859, "this post-operation of brgemm");
+    if (!anfi_t_is_void(e->in[slot + k]->dtype))
+      return fail_at(m, e, false, ANF_E0859, "this post-operation of brgemm");
   int64_t types[3] = {0};
   for (uint32_t k = 0; k < 3; k++) types[k] = e->in[k]->dtype.elem;
-  gemm g = {v[4], v[5], v[6], v[7], v[8], v[9], v[10], v[11], anfi_t_dt((anf_tir_elem)types[0]),
-            anfi_t_dt((anf_tir_elem)types[1]), anfi_t_dt((anf_tir_elem)types[2]), flags_of(e->u.attrs)};
+  gemm g = {v[4],
+            v[5],
+            v[6],
+            v[7],
+            v[8],
+            v[9],
+            v[10],
+            v[11],
+            anfi_t_dt((anf_tir_elem)types[0]),
+            anfi_t_dt((anf_tir_elem)types[1]),
+            anfi_t_dt((anf_tir_elem)types[2]),
+            flags_of(e->u.attrs)};
   if (list) g.ta = g.tb = anfi_t_dt((anf_tir_elem)types[2]);
   uint64_t *r = regs(m);
-  gemm_ptrs p = {r[arg[0]], r[arg[1]], r[arg[2]], r[arg[slot]], r[arg[slot + 1]], r[arg[slot + 2]], v[3],
-                 list ? int_arg(m, e, arg, 12) : 1, list};
+  gemm_ptrs p = {r[arg[0]],
+                 r[arg[1]],
+                 r[arg[2]],
+                 r[arg[slot]],
+                 r[arg[slot + 1]],
+                 r[arg[slot + 2]],
+                 v[3],
+                 list ? int_arg(m, e, arg, 12) : 1,
+                 list};
   return run_gemm(m, i, &g, &p);
 }
 
@@ -419,24 +452,31 @@ static bool intrinsic(machine *m, const ins *i) {
   const uint32_t *arg = m->code->aux.at + i->a;
   uint64_t *r = regs(m);
   switch ((tintrin)i->sub) { /* dispatch */
-  case TI_reduce_add: case TI_reduce_mul: case TI_reduce_max: case TI_reduce_min:
-    reduce(m, i, e, arg[0]);
-    return true;
-  case TI_reinterpret: case TI_saturated_cast: case TI_round_and_cast:
+  case TI_reduce_add:
+  case TI_reduce_mul:
+  case TI_reduce_max:
+  case TI_reduce_min: reduce(m, i, e, arg[0]); return true;
+  case TI_reinterpret:
+  case TI_saturated_cast:
+  case TI_round_and_cast:
     for (uint32_t k = 0; k < i->n; k++)
       r[i->d + k] = anfi_t_lane_convert((tintrin)i->sub, e->dtype, e->in[0]->dtype, r[arg[0] + k]);
     return true;
-  case TI_read_struct: case TI_write_struct: return struct_access(m, i, e, arg);
+  case TI_read_struct:
+  case TI_write_struct: return struct_access(m, i, e, arg);
   case TI_gather: return gather(m, i, e, arg);
-  case TI_constant_load: case TI_volatile_load:
-    memcpy(r + i->d, r + arg[0], i->n * sizeof *r);
-    return true;
-  case TI_get_group_id: case TI_get_group_thread_id:
+  case TI_constant_load:
+  case TI_volatile_load: memcpy(r + i->d, r + arg[0], i->n * sizeof *r); return true;
+  case TI_get_group_id:
+  case TI_get_group_thread_id:
     for (uint32_t k = 0; k < i->n; k++) r[i->d + k] = 0; // one thread
     return true;
-  case TI_prefetch: case TI_set_thread_idle_func: return true;
-  case TI_brgemm: case TI_list_brgemm: return brgemm(m, i, e, arg);
-  default: return shuffles(m, i, e, arg) || fail_at(m, e, false, ANF_E0859, anfi_t_intrins[i->sub].name);
+  case TI_prefetch:
+  case TI_set_thread_idle_func: return true;
+  case TI_brgemm:
+  case TI_list_brgemm: return brgemm(m, i, e, arg);
+  default:
+    return shuffles(m, i, e, arg) || fail_at(m, e, false, ANF_E0859, anfi_t_intrins[i->sub].name);
   }
 }
 
@@ -449,12 +489,22 @@ static bool rt_kernel_call(machine *m, const ins *i, const uint64_t *v, bool lis
     if (e) return mem_fail(m, i, e);
     if (!anfi_t_mem_move(&m->mem, &p, 8)) return mem_fail(m, i, IM_RANGE);
   }
-  gemm g = {(int64_t)k[0], (int64_t)k[1], (int64_t)k[2], (int64_t)k[3], (int64_t)k[4], (int64_t)k[5], (int64_t)k[6],
-            (int64_t)k[7], anfi_t_dt((anf_tir_elem)(k[8] & 15)), anfi_t_dt((anf_tir_elem)(k[9] & 15)),
-            anfi_t_dt((anf_tir_elem)(k[10] & 15)), (int64_t)k[11]};
+  gemm g = {(int64_t)k[0],
+            (int64_t)k[1],
+            (int64_t)k[2],
+            (int64_t)k[3],
+            (int64_t)k[4],
+            (int64_t)k[5],
+            (int64_t)k[6],
+            (int64_t)k[7],
+            anfi_t_dt((anf_tir_elem)(k[8] & 15)),
+            anfi_t_dt((anf_tir_elem)(k[9] & 15)),
+            anfi_t_dt((anf_tir_elem)(k[10] & 15)),
+            (int64_t)k[11]};
   if (list) g.ta = g.tb = g.tc;
   uint32_t at = list ? 6 : 5;
-  gemm_ptrs ptr = {v[1], v[2], v[3], v[at], v[at + 1], v[at + 2], (int64_t)v[4], list ? (int64_t)v[5] : 1, list};
+  gemm_ptrs ptr = {
+      v[1], v[2], v[3], v[at], v[at + 1], v[at + 2], (int64_t)v[4], list ? (int64_t)v[5] : 1, list};
   return run_gemm(m, i, &g, &ptr);
 }
 
@@ -485,7 +535,8 @@ static bool runtime_call(machine *m, const ins *i, trt f, const uint32_t *arg) {
   case TRT_anf_rt_brgemm_kernel: return rt_kernel(m, i, v, &r[i->d]);
   case TRT_anf_rt_brgemm_call: return rt_kernel_call(m, i, v, false);
   case TRT_anf_rt_brgemm_list_call: return rt_kernel_call(m, i, v, true);
-  case TRT_anf_rt_parallel: case TRT_COUNT: break; // made a loop when compiled
+  case TRT_anf_rt_parallel:
+  case TRT_COUNT: break; // made a loop when compiled
   }
   return fail_at(m, i->node, false, ANF_E0855, anfi_t_rt[f].name);
 }
@@ -537,7 +588,8 @@ static bool next(machine *m, const ins *i) { // false: the loop is over
 
 static bool tick(machine *m) {
   if (++m->steps > m->max_steps) return fail_at(m, NULL, false, ANF_E0862, "");
-  if (m->steps % 65536 == 0 && !anfi_go_on(m->cx, "running Tensor IR", 0)) return m->failed = true, false;
+  if (m->steps % 65536 == 0 && !anfi_go_on(m->cx, "running Tensor IR", 0))
+    return m->failed = true, false;
   return true;
 }
 
@@ -561,7 +613,8 @@ static bool step(machine *m) {
     for (uint32_t x = 0; x < i->n; x++) r[i->d + x] = !r[i->a + x];
     return true;
   case I_SELECT:
-    for (uint32_t x = 0; x < i->n; x++) r[i->d + x] = r[i->a + (i->x == 1 ? 0 : x)] ? r[i->b + x] : r[i->c + x];
+    for (uint32_t x = 0; x < i->n; x++)
+      r[i->d + x] = r[i->a + (i->x == 1 ? 0 : x)] ? r[i->b + x] : r[i->c + x];
     return true;
   case I_CAST:
     for (uint32_t x = 0; x < i->n; x++) r[i->d + x] = anfi_t_lane_cast(i->t, i->from, r[i->a + x]);
@@ -571,9 +624,7 @@ static bool step(machine *m) {
   case I_ADDR: return address(m, i);
   case I_LOAD: return access(m, i, false);
   case I_STORE: return access(m, i, true);
-  case I_JMP:
-    m->pc = i->x;
-    return tick(m);
+  case I_JMP: m->pc = i->x; return tick(m);
   case I_JZ:
     if (!r[i->a]) m->pc = i->x;
     return true;
@@ -599,7 +650,9 @@ static bool step(machine *m) {
   case I_PARITER: anfi_t_mem_iterate(&m->mem, (uint32_t)r[i->a]); return true;
   case I_PAREND: anfi_t_mem_leave(&m->mem, (uint32_t)r[i->a]); return true;
   case I_UNSET: m->set[m->base + i->d] = 0; return true;
-  case I_CHECK: return (!i->x && m->set[m->base + i->a]) || fail_at(m, i->node, false, ANF_E0863, ((texpr)i->node)->u.name->s);
+  case I_CHECK:
+    return (!i->x && m->set[m->base + i->a]) ||
+           fail_at(m, i->node, false, ANF_E0863, ((texpr)i->node)->u.name->s);
   case I_FAILDECL: return fail_at(m, i->node, false, ANF_E0864, ((texpr)i->node)->u.name->s);
   }
   return false;
@@ -628,7 +681,8 @@ static bool make_globals(machine *m) {
   if (!mod->image) return true;
   m->data = anfi_t_mem_block(&m->mem, NULL, (size_t)mod->image_size, true);
   if (!m->data) return fail_at(m, NULL, false, ANF_E0857, "module data");
-  for (uint64_t k = 0, p = m->data; k < mod->image_size; k++, p++) anfi_t_mem_write(&m->mem, p, 1, mod->image[k]);
+  for (uint64_t k = 0, p = m->data; k < mod->image_size; k++, p++)
+    anfi_t_mem_write(&m->mem, p, 1, mod->image[k]);
   return true;
 }
 
@@ -645,7 +699,10 @@ static bool argument(machine *m, tfunc f, uint32_t k, const anf_tir_arg *arg, ui
         reg[x] = 0;
         memcpy(&reg[x], (const char *)arg->data + x * bytes, bytes);
       }
-    } else reg[0] = anfi_t_class(p->dtype) == TC_BOOL ? arg->v.b : bytes == 8 ? arg->v.bits : arg->v.bits & ((UINT64_C(1) << bytes * 8) - 1);
+    } else
+      reg[0] = anfi_t_class(p->dtype) == TC_BOOL ? arg->v.b
+               : bytes == 8                      ? arg->v.bits
+                                                 : arg->v.bits & ((UINT64_C(1) << bytes * 8) - 1);
     return true;
   }
   if (p->kind == TX_tensor && anfi_t_const_elems(p, &n)) {
@@ -716,8 +773,8 @@ static bool not_there(anf_ctx *cx, const tmod *mod, const char *func) {
   return false;
 }
 
-bool anfi_t_interp(anf_ctx *cx, const tmod *given, const char *func, size_t n, const anf_tir_arg *args,
-                   const anf_tir_run_opts *o, anf_tir_arg *result) {
+bool anfi_t_interp(anf_ctx *cx, const tmod *given, const char *func, size_t n,
+                   const anf_tir_arg *args, const anf_tir_run_opts *o, anf_tir_arg *result) {
   const tmod *mod = runnable(cx, given);
   if (!mod) return false;
   const anfi_str *name = anfi_interned(&mod->t->names, func, strlen(func));
@@ -731,7 +788,8 @@ bool anfi_t_interp(anf_ctx *cx, const tmod *given, const char *func, size_t n, c
   m->a = anfi_scratch(cx);
   m->max_steps = opts->max_steps ? opts->max_steps : UINT64_MAX - 1;
   anfi_t_mem_init(&m->mem, cx, !opts->plain);
-  m->prog = (iprog){.m = mod, .a = m->a, .checked = !opts->plain, .code = ANFI_NEW_N(m->a, icode *, mod->func.n)};
+  m->prog = (iprog){
+      .m = mod, .a = m->a, .checked = !opts->plain, .code = ANFI_NEW_N(m->a, icode *, mod->func.n)};
   anfi_map_init(&m->prog.globals, m->a);
   if (!make_globals(m) || !initialise(m) || !start(m, *at - 1, n, args)) return false;
   while (step(m)) continue;

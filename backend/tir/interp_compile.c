@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a function's tree to the interpreter's code, so that running needs no C stack: recursion of the
- * program is bounded by memory alone.
- * INVARIANT: a temporary lives until the end of its statement, a variable as long as the frame. */
+/* From a function's tree to the interpreter's code, so that running needs no C stack: recursion of
+ * the program is bounded by memory alone. INVARIANT: a temporary lives until the end of its
+ * statement, a variable as long as the frame. */
 #include "backend/tir/interp.h"
 
 typedef struct comp {
   iprog *p;
   icode *o;
-  anfi_map regs;   // variable → 1 + register
-  anfi_map unset;  // variables that may have no value
-  uint32_t top;    // next free register
+  anfi_map regs;  // variable → 1 + register
+  anfi_map unset; // variables that may have no value
+  uint32_t top;   // next free register
 } comp;
 
 static uint32_t expr(comp *c, texpr e);
@@ -126,7 +126,8 @@ static uint32_t intrinsic(comp *c, texpr e) {
   if (anfi_t_lanewise((tintrin)e->sub)) return operands(c, e, I_LANE, e->n);
   uint32_t *r = ANFI_NEW_N(c->p->a, uint32_t, e->n);
   for (uint32_t k = 0; k < e->n; k++) r[k] = expr(c, e->in[k]);
-  uint32_t at = aux(c, e->n, r), lanes = anfi_t_is_void(e->dtype) ? 0 : anfi_t_total(e->dtype), d = temp(c, lanes);
+  uint32_t at = aux(c, e->n, r), lanes = anfi_t_is_void(e->dtype) ? 0 : anfi_t_total(e->dtype),
+           d = temp(c, lanes);
   ins *i = emit(c, I_INTRIN);
   i->d = d, i->a = at, i->n = lanes, i->t = e->dtype, i->node = e, i->sub = e->sub;
   return d;
@@ -137,7 +138,8 @@ typedef struct counted {
   uint32_t prep, next, var;
 } counted;
 
-static counted loop_begin(comp *c, tdtype t, uint32_t b, uint32_t e, uint32_t s, uint32_t var, const void *node) {
+static counted loop_begin(comp *c, tdtype t, uint32_t b, uint32_t e, uint32_t s, uint32_t var,
+                          const void *node) {
   uint32_t prep = temp(c, 2);
   ins *i = emit(c, I_PREP);
   i->d = prep, i->a = b, i->b = e, i->c = s, i->t = t, i->node = node;
@@ -158,10 +160,13 @@ static void par_mark(comp *c, iop op, uint32_t mark) {
   if (c->p->checked) emit(c, op)->a = mark;
 }
 
-static uint32_t emit_call(comp *c, uint32_t func, uint32_t ptr, uint32_t n, const uint32_t *args, tdtype ret, texpr e) {
-  uint32_t at = aux(c, n, args), lanes = anfi_t_is_void(ret) ? 0 : anfi_t_total(ret), d = temp(c, lanes);
+static uint32_t emit_call(comp *c, uint32_t func, uint32_t ptr, uint32_t n, const uint32_t *args,
+                          tdtype ret, texpr e) {
+  uint32_t at = aux(c, n, args), lanes = anfi_t_is_void(ret) ? 0 : anfi_t_total(ret),
+           d = temp(c, lanes);
   ins *i = emit(c, ptr ? I_CALLP : I_CALL);
-  i->d = d, i->a = at, i->b = n, i->c = ptr ? ptr - 1 : 0, i->x = func, i->t = ret, i->n = lanes, i->node = e;
+  i->d = d, i->a = at, i->b = n, i->c = ptr ? ptr - 1 : 0, i->x = func, i->t = ret, i->n = lanes,
+  i->node = e;
   return d;
 }
 
@@ -171,7 +176,8 @@ static uint32_t closure_loop(comp *c, texpr e, const uint32_t *r) {
   par_begin(c, mark);
   counted k = loop_begin(c, anfi_t_dt(ANF_TIR_s64), r[4], r[5], r[6], var, e);
   par_mark(c, I_PARITER, mark);
-  emit_call(c, 0, r[0] + 1, 4, (const uint32_t[]){r[1], r[2], var, r[3]}, anfi_t_dt(ANF_TIR_void), e);
+  emit_call(c, 0, r[0] + 1, 4, (const uint32_t[]){r[1], r[2], var, r[3]}, anfi_t_dt(ANF_TIR_void),
+            e);
   loop_end(c, k);
   par_mark(c, I_PAREND, mark);
   return 0;
@@ -208,7 +214,8 @@ static uint32_t call(comp *c, texpr e) {
   uint32_t *r = ANFI_NEW_N(c->p->a, uint32_t, e->nidx), npar;
   for (uint32_t k = 0; k < e->nidx; k++) r[k] = expr(c, e->in[k]);
   anfi_t_triples(e, &npar);
-  if (!e->u.name) return emit_call(c, 0, expr(c, anfi_t_callee_ptr(e)) + 1, e->nidx, r, e->dtype, e);
+  if (!e->u.name)
+    return emit_call(c, 0, expr(c, anfi_t_callee_ptr(e)) + 1, e->nidx, r, e->dtype, e);
   uint32_t place = func_place(c, e->u.name);
   tfunc f = place == UINT32_MAX ? NULL : c->p->m->func.at[place];
   int rt = f && f->body ? -1 : anfi_t_rt_of(e->u.name->s);
@@ -218,11 +225,13 @@ static uint32_t call(comp *c, texpr e) {
     emit(c, I_FAILDECL)->node = e;
     return temp(c, anfi_t_total(e->dtype));
   }
-  return npar ? parallel_call(c, e, e->nidx, r, place) : emit_call(c, place, 0, e->nidx, r, e->dtype, e);
+  return npar ? parallel_call(c, e, e->nidx, r, place)
+              : emit_call(c, place, 0, e->nidx, r, e->dtype, e);
 }
 
 static uint32_t load(comp *c, texpr e) {
-  uint32_t tensor, mask, a = address(c, e, &tensor, &mask), n = anfi_t_total(e->dtype), d = temp(c, n);
+  uint32_t tensor, mask, a = address(c, e, &tensor, &mask), n = anfi_t_total(e->dtype),
+                         d = temp(c, n);
   ins *i = emit(c, I_LOAD);
   i->d = d, i->a = a, i->b = tensor, i->c = mask, i->n = n, i->t = e->dtype, i->node = e;
   return d;
@@ -249,7 +258,8 @@ static uint32_t expr(comp *c, texpr e) {
     return r;
   }
   case TX_cast: return operands(c, e, I_CAST, 1);
-  case TX_logic_and: case TX_logic_or:
+  case TX_logic_and:
+  case TX_logic_or:
     if (anfi_t_total(e->dtype) == 1) return short_circuit(c, e);
     return operands(c, e, I_BIN, 2);
   case TX_logic_not: return operands(c, e, I_NOT, 1);
@@ -293,7 +303,8 @@ static uint32_t phis(comp *c, tstmt seq, uint32_t at, bool loop, uint32_t first)
     move(c, tmp[k], expr(c, phi->in[phi->n - 1]), cells);
     patch(c, end);
   }
-  for (uint32_t k = 0; k < n; k++) move(c, dst[k], tmp[k], anfi_t_total(seq->s[at + k]->e[0]->dtype));
+  for (uint32_t k = 0; k < n; k++)
+    move(c, dst[k], tmp[k], anfi_t_total(seq->s[at + k]->e[0]->dtype));
   c->top = kept;
   return n;
 }
@@ -303,7 +314,8 @@ static void declare_all(comp *c, tstmt s) {
   for (uint32_t i = 0; i < s->n; i++) {
     tstmt x = s->s[i];
     if (!x) continue;
-    if (x->kind == TS_define && x->e[0]->kind == TX_var && !anfi_map_find(&c->regs, anfi_key(x->e[0])))
+    if (x->kind == TS_define && x->e[0]->kind == TX_var &&
+        !anfi_map_find(&c->regs, anfi_key(x->e[0])))
       variable(c, x->e[0]);
     if (x->kind == TS_stmts) declare_all(c, x);
   }
@@ -364,7 +376,8 @@ static void assign(comp *c, tstmt s) {
   }
   uint32_t a = address(c, to, &tensor, &mask);
   ins *i = emit(c, I_STORE);
-  i->d = v, i->a = a, i->b = tensor, i->c = mask, i->n = anfi_t_total(to->dtype), i->t = to->dtype, i->node = to;
+  i->d = v, i->a = a, i->b = tensor, i->c = mask, i->n = anfi_t_total(to->dtype), i->t = to->dtype,
+  i->node = to;
 }
 
 static void set(comp *c, uint32_t d, uint64_t v) {

@@ -104,7 +104,8 @@ static bool races(imem *m, iblock *b, uint64_t off, size_t bytes, bool write) {
   for (uint64_t i = off; i < off + bytes; i++) {
     if (b->written[i] && apart(m, b->written[i] - 1, m->now)) return true;
     if (write) {
-      if ((b->read1[i] && apart(m, b->read1[i] - 1, m->now)) || (b->read2[i] && apart(m, b->read2[i] - 1, m->now)))
+      if ((b->read1[i] && apart(m, b->read1[i] - 1, m->now)) ||
+          (b->read2[i] && apart(m, b->read2[i] - 1, m->now)))
         return true;
       b->written[i] = m->now + 1;
     } else if (b->read1[i] != m->now + 1) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory of the interpreter: blocks behind pointers that carry a slot and a generation, so that no
- * program can reach what is not its own; in checked mode also what was written, and by which iteration
- * of a parallel loop. */
+ * program can reach what is not its own; in checked mode also what was written, and by which
+ * iteration of a parallel loop. */
 #ifndef ANFI_TIR_INTERP_MEM_H
 #define ANFI_TIR_INTERP_MEM_H
 
@@ -10,8 +10,8 @@
 typedef struct iblock {
   uint8_t *p;
   size_t size;
-  uint8_t *set;                       // one flag a byte: has a value; NULL: all have
-  uint32_t *written, *read1, *read2;  // place in the tree of iterations + 1, a byte; NULL: not yet
+  uint8_t *set;                      // one flag a byte: has a value; NULL: all have
+  uint32_t *written, *read1, *read2; // place in the tree of iterations + 1, a byte; NULL: not yet
   uint8_t gen;
   bool owned, live;
 } iblock;

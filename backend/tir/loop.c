@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Transforms of for loops. Each gives a new statement; whether the order of iterations may change is the
- * caller's to know. Nodes of the old loop that live on under another node are told in the map. */
+/* Transforms of for loops. Each gives a new statement; whether the order of iterations may change
+ * is the caller's to know. Nodes of the old loop that live on under another node are told in the
+ * map. */
 #include "backend/tir/tir.h"
 
 bool anfi_t_loop_bounds(tstmt loop, int64_t *b, int64_t *e, int64_t *step) {
-  return loop->kind == TS_for_loop && anfi_t_const_i64(loop->e[1], b) && anfi_t_const_i64(loop->e[2], e) &&
-         anfi_t_const_i64(loop->e[3], step) && *step > 0 && *b > INT32_MIN && *e < INT64_C(1) << 40 && *step < INT32_MAX;
+  return loop->kind == TS_for_loop && anfi_t_const_i64(loop->e[1], b) &&
+         anfi_t_const_i64(loop->e[2], e) && anfi_t_const_i64(loop->e[3], step) && *step > 0 &&
+         *b > INT32_MIN && *e < INT64_C(1) << 40 && *step < INT32_MAX;
 }
-uint64_t anfi_t_trip(int64_t b, int64_t e, int64_t step) { return b < e ? ((uint64_t)(e - b) - 1) / (uint64_t)step + 1 : 0; }
+uint64_t anfi_t_trip(int64_t b, int64_t e, int64_t step) {
+  return b < e ? ((uint64_t)(e - b) - 1) / (uint64_t)step + 1 : 0;
+}
 
 /* ---- old → new ---- */
 
@@ -53,12 +57,14 @@ static tstmt like(tstore *t, tstmt loop, texpr var, texpr b, texpr e, texpr step
 tstmt anfi_t_loop_split(tstore *t, anfi_arena *s, tstmt loop, int64_t block, tloop_map *map) {
   int64_t b, e, step;
   (void)s;
-  if (loop->kind != TS_for_loop || block < 1 || !anfi_t_const_i64(loop->e[3], &step) || step < 1) return NULL;
+  if (loop->kind != TS_for_loop || block < 1 || !anfi_t_const_i64(loop->e[3], &step) || step < 1)
+    return NULL;
   if (block > INT32_MAX / step || anfi_t_bytes(loop->e[0]->dtype) < 4) return NULL;
   texpr i = loop->e[0], wide = num(t, i, step * block);
   texpr out = anfi_t_var(t, i->dtype, anfi_sprintf(&t->arena, "%s_o", i->u.name->s));
   texpr end = anfi_t_add(t, out, wide);
-  bool whole = anfi_t_loop_bounds(loop, &b, &e, &step) && anfi_t_trip(b, e, step) % (uint64_t)block == 0;
+  bool whole =
+      anfi_t_loop_bounds(loop, &b, &e, &step) && anfi_t_trip(b, e, step) % (uint64_t)block == 0;
   if (!whole) end = anfi_t_intrin2(t, TI_min, end, anfi_t_cast(t, i->dtype, loop->e[2]));
   tstmt inner = anfi_t_for(t, i, out, end, loop->e[3], loop->s[0], false, 0);
   tell(map, loop, inner);
@@ -79,10 +85,13 @@ static texpr counted(tstore *t, texpr k, int64_t b, int64_t step) {
 tstmt anfi_t_loop_fuse(tstore *t, anfi_arena *s, tstmt loop, tloop_map *map) {
   int64_t b1, e1, s1, b2, e2, s2;
   tstmt inner = loop->kind == TS_for_loop ? only_loop(loop) : NULL;
-  if (!inner || !anfi_t_loop_bounds(loop, &b1, &e1, &s1) || !anfi_t_loop_bounds(inner, &b2, &e2, &s2)) return NULL;
+  if (!inner || !anfi_t_loop_bounds(loop, &b1, &e1, &s1) ||
+      !anfi_t_loop_bounds(inner, &b2, &e2, &s2))
+    return NULL;
   texpr i = loop->e[0], j = inner->e[0];
   uint64_t n1 = anfi_t_trip(b1, e1, s1), n2 = anfi_t_trip(b2, e2, s2);
-  if (!anfi_t_same(i->dtype, j->dtype) || !n2 || n1 > INT32_MAX / n2 || anfi_t_bytes(i->dtype) < 4) return NULL;
+  if (!anfi_t_same(i->dtype, j->dtype) || !n2 || n1 > INT32_MAX / n2 || anfi_t_bytes(i->dtype) < 4)
+    return NULL;
   texpr k = anfi_t_var(t, i->dtype, anfi_sprintf(&t->arena, "%s_%s", i->u.name->s, j->u.name->s));
   texpr n = num(t, i, (int64_t)n2);
   tvisitor v;
@@ -91,13 +100,15 @@ tstmt anfi_t_loop_fuse(tstore *t, anfi_arena *s, tstmt loop, tloop_map *map) {
   anfi_t_map_var(&v, j, counted(t, anfi_t_bin(t, TX_mod, k, n), b2, s2));
   tstmt body = anfi_t_visit_stmt(&v, inner->s[0]);
   tell_stmt(map, inner->s[0], body);
-  tstmt r = anfi_t_for(t, k, num(t, i, 0), num(t, i, (int64_t)(n1 * n2)), num(t, i, 1), body, loop->sub && inner->sub, loop->threads);
+  tstmt r = anfi_t_for(t, k, num(t, i, 0), num(t, i, (int64_t)(n1 * n2)), num(t, i, 1), body,
+                       loop->sub && inner->sub, loop->threads);
   tell(map, loop, r);
   tell(map, inner, r);
   return r;
 }
 
-tstmt anfi_t_loop_reorder(tstore *t, anfi_arena *s, tstmt loop, uint32_t n, const uint32_t *order, tloop_map *map) {
+tstmt anfi_t_loop_reorder(tstore *t, anfi_arena *s, tstmt loop, uint32_t n, const uint32_t *order,
+                          tloop_map *map) {
   tstmt *nest = ANFI_NEW_N(s, tstmt, n);
   bool *used = ANFI_NEW_N(s, bool, n);
   for (uint32_t k = 0; k < n; k++, loop = only_loop(loop)) {
@@ -125,17 +136,20 @@ tstmt anfi_t_loop_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tloop_map *m
   for (int i = 1; i < 4; i++)
     if (!anfi_t_identical(a->e[i], b->e[i])) return NULL;
   tstmt second = body_with(t, s, b, a->e[0], map);
-  tstmt parts[] = {anfi_t_splice(t, a->s[0]->n, a->s[0]->s), anfi_t_splice(t, second->n, second->s)};
+  tstmt parts[] = {anfi_t_splice(t, a->s[0]->n, a->s[0]->s),
+                   anfi_t_splice(t, second->n, second->s)};
   tstmt r = like(t, a, a->e[0], a->e[1], a->e[2], a->e[3], anfi_t_stmts(t, 2, parts));
   tell(map, a, r);
   tell(map, b, r);
   return r;
 }
 
-static tstmt unroll_whole(tstore *t, anfi_arena *s, tstmt loop, int64_t b, uint64_t n, int64_t step, tloop_map *map) {
+static tstmt unroll_whole(tstore *t, anfi_arena *s, tstmt loop, int64_t b, uint64_t n, int64_t step,
+                          tloop_map *map) {
   tstmt *out = ANFI_NEW_N(s, tstmt, n);
   for (uint64_t k = 0; k < n; k++) {
-    out[k] = anfi_t_copy_stmt(t, s, loop->s[0], loop->e[0], num(t, loop->e[0], b + (int64_t)k * step));
+    out[k] =
+        anfi_t_copy_stmt(t, s, loop->s[0], loop->e[0], num(t, loop->e[0], b + (int64_t)k * step));
     if (!k) tell_stmt(map, loop->s[0], out[k]);
   }
   return anfi_t_splice(t, n, out);
@@ -157,7 +171,8 @@ tstmt anfi_t_loop_unroll(tstore *t, anfi_arena *s, tstmt loop, int64_t factor, t
     copies[k] = anfi_t_copy_stmt(t, s, loop->s[0], i, at);
     if (!k) tell_stmt(map, loop->s[0], copies[k]);
   }
-  both[0] = like(t, loop, iv, loop->e[1], main_end, num(t, i, step * factor), anfi_t_stmts(t, f, copies));
+  both[0] =
+      like(t, loop, iv, loop->e[1], main_end, num(t, i, step * factor), anfi_t_stmts(t, f, copies));
   tell(map, loop, both[0]);
   if (n % f == 0) return both[0];
   both[1] = like(t, loop, i, main_end, loop->e[2], loop->e[3], loop->s[0]);
@@ -166,7 +181,9 @@ tstmt anfi_t_loop_unroll(tstore *t, anfi_arena *s, tstmt loop, int64_t factor, t
 
 tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tloop_map *map) {
   int64_t b1, e1, s1, b2, e2, s2;
-  if (!anfi_t_loop_bounds(a, &b1, &e1, &s1) || !anfi_t_loop_bounds(b, &b2, &e2, &s2) || !a->sub || !b->sub) return NULL;
+  if (!anfi_t_loop_bounds(a, &b1, &e1, &s1) || !anfi_t_loop_bounds(b, &b2, &e2, &s2) || !a->sub ||
+      !b->sub)
+    return NULL;
   if (!anfi_t_same(a->e[0]->dtype, b->e[0]->dtype) || anfi_t_bytes(a->e[0]->dtype) < 4) return NULL;
   int64_t n1 = (int64_t)anfi_t_trip(b1, e1, s1), n2 = (int64_t)anfi_t_trip(b2, e2, s2);
   if (n1 > INT32_MAX / 2 || n2 > INT32_MAX / 2) return NULL;
@@ -174,7 +191,8 @@ tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tlo
   tstmt then_ = body_with(t, s, a, counted(t, k, b1, s1), map);
   tstmt else_ = body_with(t, s, b, counted(t, anfi_t_sub(t, k, num(t, i, n1)), b2, s2), map);
   tstmt both = anfi_t_if(t, anfi_t_lt(t, k, num(t, i, n1)), then_, else_);
-  tstmt r = anfi_t_for(t, k, num(t, i, 0), num(t, i, n1 + n2), num(t, i, 1), anfi_t_stmts(t, 1, &both), true, a->threads);
+  tstmt r = anfi_t_for(t, k, num(t, i, 0), num(t, i, n1 + n2), num(t, i, 1),
+                       anfi_t_stmts(t, 1, &both), true, a->threads);
   tell(map, a, r);
   tell(map, b, r);
   return r;

@@ -42,7 +42,8 @@ tgroup anfi_t_group(texpr e) { return (tgroup)groups[e->kind]; }
 
 int anfi_t_intrin_of(const char *s, size_t len) {
   for (int i = 0; i < TI_COUNT; i++)
-    if (strlen(anfi_t_intrins[i].name) == len && memcmp(anfi_t_intrins[i].name, s, len) == 0) return i;
+    if (strlen(anfi_t_intrins[i].name) == len && memcmp(anfi_t_intrins[i].name, s, len) == 0)
+      return i;
   return -1;
 }
 int anfi_t_attr_of(const char *s, size_t len) {
@@ -56,11 +57,13 @@ double anfi_t_math(tintrin i, double a, double b) {
 #define FN_PURE(name, fn)
 #define FN_MEMORY(name, fn)
 #define FN_EFFECT(name, fn)
+// clang-format off
 #define FN_MATH1(name, fn) case TI_##name: return fn(a);
 #define FN_MATH2(name, fn) case TI_##name: return fn(a, b);
 #define ANF_TIR_INTRIN(name, lo, hi, typing, cls, fn) FN_##cls(name, fn)
 #include "backend/tir/intrin.def"
 #undef ANF_TIR_INTRIN
+    // clang-format on
   default: return 0;
   }
 }
@@ -254,11 +257,12 @@ texpr anfi_t_var(tstore *t, tdtype d, const char *name) {
   return finish(t, e);
 }
 
-texpr anfi_t_tensor(tstore *t, anf_tir_elem el, bool ptr, const char *name, uint32_t rank, const texpr *dims,
-                    const texpr *strides) {
+texpr anfi_t_tensor(tstore *t, anf_tir_elem el, bool ptr, const char *name, uint32_t rank,
+                    const texpr *dims, const texpr *strides) {
   if (rank > UINT16_MAX) too_big(t, "tensor");
   /* elements that are pointers have no pointer type of their own: void* */
-  xnode *e = fresh(t, TX_tensor, ptr ? anfi_t_ptr(ANF_TIR_void) : anfi_t_ptr(el), strides ? 2 * rank : rank);
+  xnode *e = fresh(t, TX_tensor, ptr ? anfi_t_ptr(ANF_TIR_void) : anfi_t_ptr(el),
+                   strides ? 2 * rank : rank);
   e->sub = ptr;
   e->nidx = (uint16_t)rank;
   if (rank) memcpy(e->in, dims, rank * sizeof *dims);
@@ -295,7 +299,8 @@ texpr anfi_t_select(tstore *t, texpr c, texpr l, texpr r) {
   return finish(t, with(t, TX_select, d, 3, (const texpr[]){c, l, r}));
 }
 
-texpr anfi_t_at(tstore *t, texpr tensor, uint32_t n, const texpr *idx, uint16_t lanes, uint16_t rows, texpr mask) {
+texpr anfi_t_at(tstore *t, texpr tensor, uint32_t n, const texpr *idx, uint16_t lanes,
+                uint16_t rows, texpr mask) {
   tdtype d = elem_of(tensor);
   d.lanes = lanes;
   d.rows = rows;
@@ -317,8 +322,8 @@ texpr anfi_t_addr(tstore *t, texpr tensor, uint32_t n, const texpr *idx) {
   return finish(t, e);
 }
 
-static texpr call(tstore *t, const anfi_str *name, texpr fn, tdtype ret, uint32_t n, const texpr *args,
-                  uint32_t npar, const texpr *triples) {
+static texpr call(tstore *t, const anfi_str *name, texpr fn, tdtype ret, uint32_t n,
+                  const texpr *args, uint32_t npar, const texpr *triples) {
   if (n > UINT16_MAX) too_big(t, "call");
   xnode *e = fresh(t, TX_call, ret, (size_t)n + (fn ? 1u : 0u) + (size_t)npar * 3);
   e->nidx = (uint16_t)n;
@@ -334,8 +339,8 @@ texpr anfi_t_call(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const
 texpr anfi_t_call_ptr(tstore *t, texpr fn, tdtype ret, uint32_t n, const texpr *args) {
   return call(t, NULL, fn, ret, n, args, 0, NULL);
 }
-texpr anfi_t_call_par(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *args, uint32_t npar,
-                      const texpr *triples) {
+texpr anfi_t_call_par(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *args,
+                      uint32_t npar, const texpr *triples) {
   return call(t, name, NULL, ret, n, args, npar, triples);
 }
 
@@ -357,7 +362,8 @@ static tdtype intrin_type(tintrin i, tdtype given, uint32_t n, const texpr *args
   return anfi_t_dt(ANF_TIR_void);
 }
 
-texpr anfi_t_intrin(tstore *t, tintrin i, tdtype given, uint32_t n, const texpr *args, tattrs attrs) {
+texpr anfi_t_intrin(tstore *t, tintrin i, tdtype given, uint32_t n, const texpr *args,
+                    tattrs attrs) {
   xnode *e = with(t, TX_intrin_call, intrin_type(i, given, n, args), n, args);
   e->sub = (uint8_t)i;
   e->u.attrs = attrs;
@@ -380,9 +386,19 @@ texpr anfi_t_phi(tstore *t, uint32_t n, const texpr *values, bool loop) {
 texpr anfi_t_remake(tstore *t, texpr e, const texpr *in) {
   xnode *r;
   switch ((tkind)e->kind) {
-  case TX_add: case TX_sub: case TX_mul: case TX_div: case TX_mod:
-  case TX_cmp_eq: case TX_cmp_ne: case TX_cmp_lt: case TX_cmp_le: case TX_cmp_gt: case TX_cmp_ge:
-  case TX_logic_and: case TX_logic_or: return anfi_t_bin(t, (tkind)e->kind, in[0], in[1]);
+  case TX_add:
+  case TX_sub:
+  case TX_mul:
+  case TX_div:
+  case TX_mod:
+  case TX_cmp_eq:
+  case TX_cmp_ne:
+  case TX_cmp_lt:
+  case TX_cmp_le:
+  case TX_cmp_gt:
+  case TX_cmp_ge:
+  case TX_logic_and:
+  case TX_logic_or: return anfi_t_bin(t, (tkind)e->kind, in[0], in[1]);
   case TX_cast: return anfi_t_cast(t, e->dtype, in[0]);
   case TX_logic_not: return anfi_t_not(t, in[0]);
   case TX_select: return anfi_t_select(t, in[0], in[1], in[2]);
@@ -400,7 +416,10 @@ texpr anfi_t_remake(tstore *t, texpr e, const texpr *in) {
     r->nidx = e->nidx;
     r->u = e->u;
     return finish(t, r);
-  case TX_constant: case TX_var: case TX_func_addr: case TX_COUNT: break;
+  case TX_constant:
+  case TX_var:
+  case TX_func_addr:
+  case TX_COUNT: break;
   }
   return e;
 }
@@ -491,7 +510,8 @@ tstmt anfi_t_if(tstore *t, texpr cond, tstmt then_, tstmt else_) {
   s->s[1] = else_ ? anfi_t_body(t, else_) : NULL;
   return finish_stmt(t, s);
 }
-tstmt anfi_t_for(tstore *t, texpr var, texpr b, texpr e, texpr step, tstmt body, bool parallel, uint32_t threads) {
+tstmt anfi_t_for(tstore *t, texpr var, texpr b, texpr e, texpr step, tstmt body, bool parallel,
+                 uint32_t threads) {
   snode *s = fresh_stmt(t, TS_for_loop, 1);
   s->sub = parallel;
   s->threads = threads;
@@ -523,14 +543,19 @@ tstmt anfi_t_remake_stmt(tstore *t, tstmt s, const texpr *e, const tstmt *sub) {
   return finish_stmt(t, r);
 }
 
-tfunc anfi_t_func(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *param, tstmt body,
-                  tattrs attrs) {
+tfunc anfi_t_func(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *param,
+                  tstmt body, tattrs attrs) {
   struct anf_tir_func_node *f = ANFI_NEW(&t->arena, struct anf_tir_func_node);
   texpr *p = ANFI_NEW_N(&t->arena, texpr, n);
   if (n) memcpy(p, param, n * sizeof *p);
-  *f = (struct anf_tir_func_node){.name = name, .ret = ret, .n = n, .param = p,
-                                  .body = body ? anfi_t_body(t, body) : NULL, .attrs = attrs,
-                                  .line = t->line, .col = t->col};
+  *f = (struct anf_tir_func_node){.name = name,
+                                  .ret = ret,
+                                  .n = n,
+                                  .param = p,
+                                  .body = body ? anfi_t_body(t, body) : NULL,
+                                  .attrs = attrs,
+                                  .line = t->line,
+                                  .col = t->col};
   return f;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tensor IR from text: recursive descent with a bounded depth, precedence climbing in expressions.
- * A first pass reads the signatures alone, so that calls of later functions know their type. After an
- * error the parser goes on at the next line. */
+ * A first pass reads the signatures alone, so that calls of later functions know their type. After
+ * an error the parser goes on at the next line. */
 #include "backend/tir/tir.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ typedef struct binding {
   texpr was;
 } binding;
 
-/* A phi names values that are out of scope, or defined further down: found when the function is read. */
+/* A phi names values that are out of scope, or defined further down: found when the function is
+ * read. */
 typedef struct later {
   struct anf_tir_expr_node *phi;
   uint32_t operand;
@@ -178,7 +179,8 @@ static void declare(parser *p, const anfi_str *name, texpr v) {
 static void leave_to(parser *p, size_t n) {
   while (p->scope.n > n) {
     p->scope.n--;
-    *anfi_map_at(&p->vars, anfi_key(p->scope.at[p->scope.n].name)) = anfi_key(p->scope.at[p->scope.n].was);
+    *anfi_map_at(&p->vars, anfi_key(p->scope.at[p->scope.n].name)) =
+        anfi_key(p->scope.at[p->scope.n].was);
   }
 }
 static const char *visible(void *user, size_t i) {
@@ -201,7 +203,8 @@ static bool is_type(const parser *p) {
   return p->tok.kind == K_IDENT && anfi_t_dtype_of(p->tok.s, p->tok.len, &d);
 }
 static bool type(parser *p, tdtype *d) {
-  if (p->tok.kind != K_IDENT || !anfi_t_dtype_of(p->tok.s, p->tok.len, d)) return unexpected(p, "a type such as f32");
+  if (p->tok.kind != K_IDENT || !anfi_t_dtype_of(p->tok.s, p->tok.len, d))
+    return unexpected(p, "a type such as f32");
   next(p);
   if (accept(p, "*")) d->ptr = 1;
   return true;
@@ -221,7 +224,8 @@ static texpr tensor_type(parser *p, const char *name) {
   ANFI_VEC(texpr) d = {0};
   tdtype e;
   next(p);
-  if (p->tok.kind != K_IDENT || !anfi_t_dtype_of(p->tok.s, p->tok.len, &e)) return unexpected(p, "a type"), NULL;
+  if (p->tok.kind != K_IDENT || !anfi_t_dtype_of(p->tok.s, p->tok.len, &e))
+    return unexpected(p, "a type"), NULL;
   next(p);
   size_t rank = 0;
   while (is(p, "*") || is(p, ":")) {
@@ -294,7 +298,8 @@ static bool suffix_type(const token *k, tdtype *d) {
   if (!n) return true;
   if (n == 1 && *s == 'f') return *d = anfi_t_dt(ANF_TIR_f32), true;
   if (n == 2 && memcmp(s, "UL", 2) == 0) return *d = anfi_t_dt(ANF_TIR_index), !k->real;
-  return anfi_t_dtype_of(s, n, d) && d->lanes == 1 && !d->rows && (anfi_t_is_float(*d) || (anfi_t_is_int(*d) && !k->real));
+  return anfi_t_dtype_of(s, n, d) && d->lanes == 1 && !d->rows &&
+         (anfi_t_is_float(*d) || (anfi_t_is_int(*d) && !k->real));
 }
 
 static texpr number_constant(parser *p, bool neg) {
@@ -308,14 +313,16 @@ static texpr number_constant(parser *p, bool neg) {
   const char *digits = anfi_strndup(p->a, k.s, k.digits);
   uint64_t bits;
   if (anfi_t_is_float(d)) {
-    double v = d.elem == ANF_TIR_f32 || d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16 ? (double)anfi_read_f32(digits, NULL)
-                                                                                        : anfi_read_f64(digits, NULL);
+    double v = d.elem == ANF_TIR_f32 || d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16
+                   ? (double)anfi_read_f32(digits, NULL)
+                   : anfi_read_f64(digits, NULL);
     if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) v = anfi_read_f64(digits, NULL);
     bits = anfi_t_lane_of_f64(d, neg ? -v : v);
   } else {
     uint64_t v = strtoull(digits, NULL, 0);
     unsigned w = (unsigned)anfi_t_bytes(d) * 8;
-    uint64_t max = anfi_t_class(d) == TC_SINT ? (UINT64_C(1) << (w - 1)) - 1 + neg : UINT64_MAX >> (64 - w);
+    uint64_t max =
+        anfi_t_class(d) == TC_SINT ? (UINT64_C(1) << (w - 1)) - 1 + neg : UINT64_MAX >> (64 - w);
     if (v > max || (neg && anfi_t_class(d) == TC_UINT && v)) {
       anfi_fail(p->cx, here(p), ANF_E0807, digits, anfi_t_elem_names[d.elem]);
       return NULL;
@@ -336,11 +343,14 @@ static texpr word_constant(parser *p, bool neg) {
     return e;
   }
   if (is(p, "none")) return next(p), anfi_t_none(p->t);
-  bool inf = k->len >= 8 && memcmp(k->s, "INFINITY", 8) == 0, nan = k->len >= 3 && memcmp(k->s, "NAN", 3) == 0;
+  bool inf = k->len >= 8 && memcmp(k->s, "INFINITY", 8) == 0,
+       nan = k->len >= 3 && memcmp(k->s, "NAN", 3) == 0;
   size_t n = inf ? 8 : 3;
   if (k->kind != K_IDENT || (!inf && !nan)) return NULL;
-  if (k->len > n && (!anfi_t_dtype_of(k->s + n, k->len - n, &d) || !anfi_t_is_float(d))) return NULL;
-  uint64_t bits = anfi_t_lane_of_f64(d, inf ? neg ? -(double)INFINITY : (double)INFINITY : (double)NAN);
+  if (k->len > n && (!anfi_t_dtype_of(k->s + n, k->len - n, &d) || !anfi_t_is_float(d)))
+    return NULL;
+  uint64_t bits =
+      anfi_t_lane_of_f64(d, inf ? neg ? -(double)INFINITY : (double)INFINITY : (double)NAN);
   if (nan) bits &= ~(UINT64_C(1) << (anfi_t_bytes(d) * 8 - 1));
   next(p);
   return anfi_t_bits(p->t, d, 1, &bits);
@@ -358,8 +368,9 @@ static bool shape_count(parser *p, uint16_t *n) {
 static texpr lanes(parser *p, tdtype d, size_t n, const texpr *in, anfi_loc at) {
   uint64_t *bits = ANFI_NEW_N(p->a, uint64_t, n);
   for (size_t i = 0; i < n; i++) {
-    bool ok = anfi_t_isa(in[i], TX_constant) && in[i]->dtype.lanes == 1 && in[i]->dtype.elem == in[0]->dtype.elem &&
-              in[i]->dtype.ptr == in[0]->dtype.ptr && !in[i]->sub;
+    bool ok = anfi_t_isa(in[i], TX_constant) && in[i]->dtype.lanes == 1 &&
+              in[i]->dtype.elem == in[0]->dtype.elem && in[i]->dtype.ptr == in[0]->dtype.ptr &&
+              !in[i]->sub;
     if (!ok || n != anfi_t_total(d) || d.elem != in[0]->dtype.elem) {
       anfi_fail(p->cx, at, ANF_E0808);
       return NULL;
@@ -380,8 +391,11 @@ static texpr parenthesised(parser *p) {
   if (is(p, "x")) {
     tdtype d = first->dtype;
     next(p);
-    if (!shape_count(p, &d.lanes) || (accept(p, "x") && !shape_count(p, &d.rows)) || !expect(p, ")")) return NULL;
-    if (!anfi_t_isa(first, TX_constant) || first->u.k.n != 1) return anfi_fail(p->cx, at, ANF_E0808), NULL;
+    if (!shape_count(p, &d.lanes) || (accept(p, "x") && !shape_count(p, &d.rows)) ||
+        !expect(p, ")"))
+      return NULL;
+    if (!anfi_t_isa(first, TX_constant) || first->u.k.n != 1)
+      return anfi_fail(p->cx, at, ANF_E0808), NULL;
     return anfi_t_bits(p->t, d, 1, first->u.k.bits);
   }
   ANFI_VEC(texpr) in = {0};
@@ -405,7 +419,8 @@ static texpr init_list(parser *p, tdtype d) {
   while (!is(p, "}") && p->tok.kind != K_EOF) {
     texpr e = unary(p);
     if (!e) return NULL;
-    if (!anfi_t_isa(e, TX_constant) || e->dtype.lanes != 1) return anfi_fail(p->cx, here(p), ANF_E0808), NULL;
+    if (!anfi_t_isa(e, TX_constant) || e->dtype.lanes != 1)
+      return anfi_fail(p->cx, here(p), ANF_E0808), NULL;
     anfi_push(p->a, &bits, anfi_t_lane_cast(d, e->dtype, e->u.k.bits[0]));
     if (!accept(p, ",")) break;
   }
@@ -442,7 +457,8 @@ static texpr indexed(parser *p, texpr base, bool address) {
   }
   if (!is(p, "]") && !is(p, "@") && !is(p, "M")) return unexpected(p, "',' or ']'"), NULL;
   if (accept(p, "@")) {
-    const char *x = p->tok.kind == K_NUMBER && p->tok.len > p->tok.digits ? p->tok.s + p->tok.digits : NULL;
+    const char *x =
+        p->tok.kind == K_NUMBER && p->tok.len > p->tok.digits ? p->tok.s + p->tok.digits : NULL;
     if (x && *x == 'x') rows = (uint16_t)strtoul(x + 1, NULL, 10);
     if (!shape_count(p, &n)) return NULL;
   }
@@ -460,11 +476,14 @@ static texpr intrinsic(parser *p, tintrin i) {
   tdtype given = anfi_t_dt(ANF_TIR_void);
   anfi_loc at = here(p);
   next(p);
-  if (anfi_t_intrins[i].typing == TT_GIVEN && (!expect(p, "<") || !type(p, &given) || !expect(p, ">"))) return NULL;
+  if (anfi_t_intrins[i].typing == TT_GIVEN &&
+      (!expect(p, "<") || !type(p, &given) || !expect(p, ">")))
+    return NULL;
   if (!expect(p, "(") || !arguments(p, &args, ")")) return NULL;
   tattrs a = attrs(p);
   if (args.n < anfi_t_intrins[i].lo || args.n > anfi_t_intrins[i].hi) {
-    anfi_fail(p->cx, at, ANF_E0809, anfi_t_intrins[i].name, (unsigned)anfi_t_intrins[i].lo, (unsigned)args.n);
+    anfi_fail(p->cx, at, ANF_E0809, anfi_t_intrins[i].name, (unsigned)anfi_t_intrins[i].lo,
+              (unsigned)args.n);
     return NULL;
   }
   if (i == TI_brgemm || i == TI_list_brgemm)
@@ -487,7 +506,10 @@ static bool parallel_suffix(parser *p, tvec *tri) {
 
 static const char *function_name(void *user, size_t i) {
   parser *p = (parser *)user;
-  return i < p->t->names.all.n ? anfi_map_find(&p->returns, anfi_key(p->t->names.all.at[i])) ? p->t->names.all.at[i]->s : "" : NULL;
+  return i < p->t->names.all.n ? anfi_map_find(&p->returns, anfi_key(p->t->names.all.at[i]))
+                                     ? p->t->names.all.at[i]->s
+                                     : ""
+                               : NULL;
 }
 
 static texpr call(parser *p, const anfi_str *name, anfi_loc at) {
@@ -501,9 +523,11 @@ static texpr call(parser *p, const anfi_str *name, anfi_loc at) {
     if (near && *near) anfi_hint(p->cx, "did you mean '%s'?", near);
     return NULL;
   }
-  if (is(p, "@") && p->p < p->end && memcmp(p->p, "par", 3) == 0 && !parallel_suffix(p, &tri)) return NULL;
+  if (is(p, "@") && p->p < p->end && memcmp(p->p, "par", 3) == 0 && !parallel_suffix(p, &tri))
+    return NULL;
   p->t->line = at.line, p->t->col = at.col;
-  return anfi_t_call_par(p->t, name, p->sigs.at[*sig - 1], (uint32_t)args.n, args.at, (uint32_t)(tri.n / 3), tri.at);
+  return anfi_t_call_par(p->t, name, p->sigs.at[*sig - 1], (uint32_t)args.n, args.at,
+                         (uint32_t)(tri.n / 3), tri.at);
 }
 
 /* call(pointer: type, arguments) */
@@ -584,7 +608,8 @@ static texpr address(parser *p) {
   const anfi_str *name = ident(p, "a tensor or function");
   if (!name) return NULL;
   if (!is(p, "[")) {
-    if (!anfi_map_find(&p->returns, anfi_key(name))) return anfi_fail(p->cx, at, ANF_E0810, name->s), NULL;
+    if (!anfi_map_find(&p->returns, anfi_key(name)))
+      return anfi_fail(p->cx, at, ANF_E0810, name->s), NULL;
     return anfi_t_func_addr(p->t, name);
   }
   texpr base = lookup(p, name, at);
@@ -709,7 +734,8 @@ static tstmt scope(parser *p) {
 }
 
 static texpr initial(parser *p, texpr v) {
-  if (is(p, "{")) return init_list(p, v->sub ? anfi_t_ptr(ANF_TIR_void) : anfi_t_dt((anf_tir_elem)v->dtype.elem));
+  if (is(p, "{"))
+    return init_list(p, v->sub ? anfi_t_ptr(ANF_TIR_void) : anfi_t_dt((anf_tir_elem)v->dtype.elem));
   return expr(p, 0);
 }
 
@@ -721,7 +747,8 @@ static tstmt define(parser *p, tlinkage l) {
   texpr v = name ? typed(p, name) : NULL, init = NULL;
   if (!v) return NULL;
   if (tensor != (v->kind == TX_tensor)) {
-    anfi_fail(p->cx, here(p), ANF_E0811, name->s, tensor ? "tensor" : "var", tensor ? "[f32 * 10]" : "f32");
+    anfi_fail(p->cx, here(p), ANF_E0811, name->s, tensor ? "tensor" : "var",
+              tensor ? "[f32 * 10]" : "f32");
     return NULL;
   }
   if (accept(p, "=") && !(init = initial(p, v))) return NULL;
@@ -804,7 +831,9 @@ static tstmt while_loop(parser *p) {
   if (!body) return NULL;
   spot end = mark_spot(p);
   size_t mark = p->scope.n;
-  for (uint32_t i = 0; i < body->n && body->s[i]->kind == TS_define && anfi_t_isa(body->s[i]->e[1], TX_ssa_phi); i++)
+  for (uint32_t i = 0;
+       i < body->n && body->s[i]->kind == TS_define && anfi_t_isa(body->s[i]->e[1], TX_ssa_phi);
+       i++)
     declare(p, body->s[i]->e[0]->u.name, body->s[i]->e[0]);
   go_to(p, condition);
   texpr c = unary(p);
@@ -895,7 +924,8 @@ static bool function(parser *p) {
   const anfi_str *name = ident(p, "a function name");
   size_t mark = p->scope.n;
   anfi_map_init(&p->ever, p->a);
-  if (!name || !parameters(p, &params) || !expect(p, ":") || !type(p, &ret)) return leave_to(p, mark), false;
+  if (!name || !parameters(p, &params) || !expect(p, ":") || !type(p, &ret))
+    return leave_to(p, mark), false;
   tattrs a = attrs(p);
   bool has_body = is(p, "{");
   tstmt body = has_body ? scope(p) : NULL;
@@ -939,7 +969,8 @@ static bool image(parser *p) {
   uint8_t *at = (uint8_t *)anfi_alloc(&p->t->arena, (size_t)n);
   for (uint64_t i = 0; i < n; i++) {
     skip_space(p);
-    if (p->end - p->p < 2 || !hex_byte(p->p, &at[i])) return next(p), unexpected(p, "bytes in hexadecimal");
+    if (p->end - p->p < 2 || !hex_byte(p->p, &at[i]))
+      return next(p), unexpected(p, "bytes in hexadecimal");
     advance(p, 2);
   }
   next(p);
@@ -998,7 +1029,8 @@ tmod *anfi_t_parse(anf_ctx *cx, const char *text, size_t len, const char *file) 
     }
     if (ok) continue;
     recover(&p, line);
-    while (p.tok.kind != K_EOF && !is(&p, "func") && !is(&p, "public") && !is(&p, "private")) next(&p);
+    while (p.tok.kind != K_EOF && !is(&p, "func") && !is(&p, "public") && !is(&p, "private"))
+      next(&p);
   }
   t->line = t->col = 0;
   return p.m;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The driver of passes: looks them up, checks what they need, runs, times, dumps and verifies, so that no
- * pass does any of it. Between passes it moves the module to a new store once garbage outweighs it. */
+/* The driver of passes: looks them up, checks what they need, runs, times, dumps and verifies, so
+ * that no pass does any of it. Between passes it moves the module to a new store once garbage
+ * outweighs it. */
 #include "backend/tir/tir.h"
 
 const tpass anfi_t_passes[] = {
@@ -15,30 +16,49 @@ const size_t anfi_t_npass = ANFI_LEN(anfi_t_passes);
 static const struct {
   const char *name, *passes;
 } pipelines[] = {
-    {"default",
-     "interface_generalizer tensor_shrinker index_flattener auto_caster bf16_legalizer validator constant_folder "
-     "func_inliner constant_folder ir_simplifier tensor_inplace tensor_init loop_merger parallel_workload_dispatcher "
-     "constant_folder loop_unroller constant_folder ir_simplifier index2var dead_write_eliminator ir_simplifier "
-     "nested_parallel_flattener constant_folder ir_simplifier loop_splitter parallel_merge dead_func_eliminate "
-     "bf16_eliminator target_specific_lowering_cpu func_inliner dead_func_eliminate constant_folder ir_simplifier "
-     "tensor2var buffer_scheduler kernel_lowering_cpu closurizer_cpu ir_simplifier module_globals_resolver "
-     "local_tensor_lowering_cpu ssa_transform value_numbering loop_invariant_code_motion dessa_transform"},
-    /* for a code generator that has parallel loops, tensors of the module and local tensors of its own */
-    {"structured",
-     "tensor_shrinker index_flattener auto_caster bf16_legalizer validator constant_folder func_inliner "
-     "constant_folder ir_simplifier tensor_inplace tensor_init loop_merger parallel_workload_dispatcher "
-     "constant_folder loop_unroller constant_folder ir_simplifier index2var dead_write_eliminator ir_simplifier "
-     "nested_parallel_flattener constant_folder ir_simplifier loop_splitter parallel_merge dead_func_eliminate "
-     "bf16_eliminator tensor2var buffer_scheduler ir_simplifier"},
+    {"default", "interface_generalizer tensor_shrinker index_flattener auto_caster bf16_legalizer "
+                "validator constant_folder "
+                "func_inliner constant_folder ir_simplifier tensor_inplace tensor_init loop_merger "
+                "parallel_workload_dispatcher "
+                "constant_folder loop_unroller constant_folder ir_simplifier index2var "
+                "dead_write_eliminator ir_simplifier "
+                "nested_parallel_flattener constant_folder ir_simplifier loop_splitter "
+                "parallel_merge dead_func_eliminate "
+                "bf16_eliminator target_specific_lowering_cpu func_inliner dead_func_eliminate "
+                "constant_folder ir_simplifier "
+                "tensor2var buffer_scheduler kernel_lowering_cpu closurizer_cpu ir_simplifier "
+                "module_globals_resolver "
+                "local_tensor_lowering_cpu ssa_transform value_numbering "
+                "loop_invariant_code_motion dessa_transform"},
+    /* for a code generator that has parallel loops, tensors of the module and local tensors of its
+       own */
+    {"structured", "tensor_shrinker index_flattener auto_caster bf16_legalizer validator "
+                   "constant_folder func_inliner "
+                   "constant_folder ir_simplifier tensor_inplace tensor_init loop_merger "
+                   "parallel_workload_dispatcher "
+                   "constant_folder loop_unroller constant_folder ir_simplifier index2var "
+                   "dead_write_eliminator ir_simplifier "
+                   "nested_parallel_flattener constant_folder ir_simplifier loop_splitter "
+                   "parallel_merge dead_func_eliminate "
+                   "bf16_eliminator tensor2var buffer_scheduler ir_simplifier"},
 };
 
-static const char *const prop_names[TPROP_COUNT] = {
-    "valid", "flat tensors", "exact types", "no bf16 arithmetic", "folded constants", "simple scopes",
-    "single assignment", "no parallel loops", "no globals", "lowered intrinsics", "no phis"};
+static const char *const prop_names[TPROP_COUNT] = {"valid",
+                                                    "flat tensors",
+                                                    "exact types",
+                                                    "no bf16 arithmetic",
+                                                    "folded constants",
+                                                    "simple scopes",
+                                                    "single assignment",
+                                                    "no parallel loops",
+                                                    "no globals",
+                                                    "lowered intrinsics",
+                                                    "no phis"};
 
 const tpass *anfi_t_pass_find(const char *name, size_t len) {
   for (size_t i = 0; i < anfi_t_npass; i++)
-    if (strlen(anfi_t_passes[i].name) == len && memcmp(anfi_t_passes[i].name, name, len) == 0) return &anfi_t_passes[i];
+    if (strlen(anfi_t_passes[i].name) == len && memcmp(anfi_t_passes[i].name, name, len) == 0)
+      return &anfi_t_passes[i];
   return NULL;
 }
 size_t anf_tir_pass_count(void) { return anfi_t_npass; }
@@ -53,7 +73,7 @@ const char *anf_tir_pipeline(const char *name) {
 /* ---- properties that can be seen ---- */
 
 typedef struct seen {
-  uint32_t not;
+  uint32_t not ;
 } seen;
 
 static bool exact(texpr e) {
@@ -64,18 +84,23 @@ static bool exact(texpr e) {
     return true;
   }
   tgroup g = anfi_t_group(e);
-  if (g == TG_BINARY || g == TG_CMP || g == TG_LOGIC) return anfi_t_same(e->in[0]->dtype, e->in[1]->dtype);
+  if (g == TG_BINARY || g == TG_CMP || g == TG_LOGIC)
+    return anfi_t_same(e->in[0]->dtype, e->in[1]->dtype);
   if (e->kind == TX_select) return anfi_t_same(e->in[1]->dtype, e->in[2]->dtype);
   return true;
 }
 
-static bool half(tdtype d) { return anfi_t_is_elem(d, ANF_TIR_bf16) || anfi_t_is_elem(d, ANF_TIR_f16); }
+static bool half(tdtype d) {
+  return anfi_t_is_elem(d, ANF_TIR_bf16) || anfi_t_is_elem(d, ANF_TIR_f16);
+}
 
 static bool see_expr(tviewer *v, texpr e) {
   seen *s = (seen *)v->user;
   tgroup g = anfi_t_group(e);
   if (!exact(e)) s->not |= TPROP_CAST;
-  if ((g == TG_BINARY || g == TG_CMP || (e->kind == TX_intrin_call && e->n)) && half(e->in[0]->dtype)) s->not |= TPROP_NO_BF16;
+  if ((g == TG_BINARY || g == TG_CMP || (e->kind == TX_intrin_call && e->n)) &&
+      half(e->in[0]->dtype))
+    s->not |= TPROP_NO_BF16;
   if (e->kind == TX_indexing && e->nidx != 1 && !e->dtype.rows) s->not |= TPROP_FLAT;
   if (e->kind == TX_indexing)
     for (uint32_t i = 0; i < e->nidx; i++)
@@ -86,9 +111,12 @@ static bool see_expr(tviewer *v, texpr e) {
 
 static bool see_stmt(tviewer *v, tstmt s) {
   seen *u = (seen *)v->user;
-  if (s->kind == TS_define && s->e[0]->kind == TX_tensor && s->e[0]->nidx != 1) u->not |= TPROP_FLAT;
+  if (s->kind == TS_define && s->e[0]->kind == TX_tensor && s->e[0]->nidx != 1)
+    u->not |= TPROP_FLAT;
   if (s->kind == TS_define && s->e[0]->kind == TX_var && !s->e[1]) u->not |= TPROP_SSA;
-  if (s->kind == TS_define && s->e[0]->kind == TX_var && s->e[1] && !anfi_t_same(s->e[0]->dtype, s->e[1]->dtype)) u->not |= TPROP_CAST;
+  if (s->kind == TS_define && s->e[0]->kind == TX_var && s->e[1] &&
+      !anfi_t_same(s->e[0]->dtype, s->e[1]->dtype))
+    u->not |= TPROP_CAST;
   if (s->kind == TS_assign && s->e[0]->kind == TX_var) u->not |= TPROP_SSA;
   if (s->kind == TS_assign && !anfi_t_same(s->e[0]->dtype, s->e[1]->dtype)) u->not |= TPROP_CAST;
   if (s->kind == TS_for_loop && s->sub) u->not |= TPROP_SERIAL;
@@ -110,8 +138,9 @@ uint32_t anfi_t_measure(const tmod *m) {
       if (f->param[k]->kind == TX_tensor && f->param[k]->nidx != 1) s.not |= TPROP_FLAT;
     if (f->body) anfi_t_view_stmt(&v, f->body);
   }
-  uint32_t all = TPROP_FLAT | TPROP_CAST | TPROP_NO_BF16 | TPROP_SSA | TPROP_SERIAL | TPROP_NO_GLOBALS | TPROP_PHI;
-  return all & ~s.not;
+  uint32_t all = TPROP_FLAT | TPROP_CAST | TPROP_NO_BF16 | TPROP_SSA | TPROP_SERIAL |
+                 TPROP_NO_GLOBALS | TPROP_PHI;
+  return all & ~s.not ;
 }
 
 /* ---- running ---- */
@@ -162,14 +191,17 @@ typedef struct run {
   tpass_cx p;
   const anf_tir_opt_opts *o;
   const tmod *m, *input;
-  size_t base, live; // bytes of the context: when the store was new, and what the module took of them
+  size_t base,
+      live; // bytes of the context: when the store was new, and what the module took of them
 } run;
 
 static void free_text(void *t) { anf_text_free((anf_text *)t); }
 
 static void dump(run *r, const tpass *pass) {
   const anf_tir_opt_opts *o = r->o;
-  if (!o->dump || !o->dump_after || (strcmp(o->dump_after, "*") != 0 && strcmp(o->dump_after, pass->name) != 0)) return;
+  if (!o->dump || !o->dump_after ||
+      (strcmp(o->dump_after, "*") != 0 && strcmp(o->dump_after, pass->name) != 0))
+    return;
   anf_text *t = ANFI_NEW(anfi_scratch(r->cx), anf_text);
   t->cx = r->cx;
   anfi_defer(r->cx, ANFI_ALWAYS, free_text, t);
@@ -215,7 +247,8 @@ static bool each(run *r, const char *s) {
   while (*s) {
     size_t n = strcspn(s, " ,\t\n");
     const tpass *pass = n ? anfi_t_pass_find(s, n) : NULL;
-    const char *word = anfi_strndup(anfi_scratch(r->cx), s, n), *pipe = n && !pass ? anf_tir_pipeline(word) : NULL;
+    const char *word = anfi_strndup(anfi_scratch(r->cx), s, n),
+               *pipe = n && !pass ? anf_tir_pipeline(word) : NULL;
     if (n && !pass && !pipe) {
       anfi_fail(r->cx, anfi_nowhere(), ANF_E0840, word);
       const char *near = anfi_nearest(word, pass_name, NULL);
@@ -228,7 +261,8 @@ static bool each(run *r, const char *s) {
   return true;
 }
 
-const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes, const anf_tir_opt_opts *o) {
+const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes,
+                              const anf_tir_opt_opts *o) {
   anf_tir_opt_opts *given = ANFI_NEW(anfi_scratch(cx), anf_tir_opt_opts);
   if (o) memcpy(given, o, o->size && o->size < sizeof *given ? o->size : sizeof *given);
   if (!given->max_threads) given->max_threads = 8;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensor IR as text. What is printed reads back to the same module: every constant shows its type and
- * all of its bits, and a variable whose name would hide another's gets a name of its own. */
+/* Tensor IR as text. What is printed reads back to the same module: every constant shows its type
+ * and all of its bits, and a variable whose name would hide another's gets a name of its own. */
 #include "backend/tir/tir.h"
 
 #include <math.h>
@@ -18,14 +18,16 @@ typedef struct printer {
 static void expr(printer *p, texpr e);
 
 static const char *const keywords[] = {
-    "func", "var",   "tensor", "for",  "in",   "while", "if",     "else", "return",   "evaluate", "parallel",
-    "public", "private", "true", "false", "none", "phi", "select", "call", "INFINITY", "NAN"};
+    "func",  "var",    "tensor",   "for",      "in",     "while",    "if",
+    "else",  "return", "evaluate", "parallel", "public", "private",  "true",
+    "false", "none",   "phi",      "select",   "call",   "INFINITY", "NAN"};
 
 bool anfi_t_is_keyword(const char *s, size_t len) {
   tdtype d;
   for (size_t i = 0; i < ANFI_LEN(keywords); i++)
     if (strlen(keywords[i]) == len && memcmp(keywords[i], s, len) == 0) return true;
-  if ((len > 3 && memcmp(s, "NAN", 3) == 0) || (len > 8 && memcmp(s, "INFINITY", 8) == 0)) return true;
+  if ((len > 3 && memcmp(s, "NAN", 3) == 0) || (len > 8 && memcmp(s, "INFINITY", 8) == 0))
+    return true;
   return anfi_t_dtype_of(s, len, &d) || anfi_t_intrin_of(s, len) >= 0;
 }
 
@@ -59,7 +61,9 @@ static void start(printer *p, anf_text *out) {
 
 /* ---- constants ---- */
 
-static uint64_t nan_bits(tdtype d) { return anfi_t_lane_of_f64(d, (double)NAN) & ~(UINT64_C(1) << (anfi_t_bytes(d) * 8 - 1)); }
+static uint64_t nan_bits(tdtype d) {
+  return anfi_t_lane_of_f64(d, (double)NAN) & ~(UINT64_C(1) << (anfi_t_bytes(d) * 8 - 1));
+}
 
 static void real(printer *p, tdtype d, uint64_t bits) {
   double v = anfi_t_lane_f64(d, bits);
@@ -141,7 +145,8 @@ static void place(printer *p, texpr e) {
   anfi_putc(p->out, '[');
   list(p, e->in + 1, e->nidx);
   if (e->kind == TX_indexing) {
-    if (e->dtype.rows) anfi_putf(p->out, " @ %ux%u", (unsigned)e->dtype.lanes, (unsigned)e->dtype.rows);
+    if (e->dtype.rows)
+      anfi_putf(p->out, " @ %ux%u", (unsigned)e->dtype.lanes, (unsigned)e->dtype.rows);
     else if (e->dtype.lanes != 1) anfi_putf(p->out, " @ %u", (unsigned)e->dtype.lanes);
     if (anfi_t_mask(e)) {
       anfi_puts(p->out, " M= ");
@@ -192,7 +197,8 @@ static void intrin(printer *p, texpr e) {
 static void expr(printer *p, texpr e) {
   switch ((tkind)e->kind) { /* dispatch */
   case TX_constant: constant(p, e); break;
-  case TX_var: case TX_tensor: anfi_puts(p->out, name_of(p, e)); break;
+  case TX_var:
+  case TX_tensor: anfi_puts(p->out, name_of(p, e)); break;
   case TX_cast:
     anfi_t_put_dtype(p->out, e->dtype);
     anfi_putc(p->out, '(');
@@ -233,7 +239,8 @@ static void expr(printer *p, texpr e) {
 /* ---- definitions and statements ---- */
 
 static void dim(printer *p, texpr e) {
-  if (e->kind == TX_constant && anfi_t_is_elem(e->dtype, ANF_TIR_index)) anfi_put_u64(p->out, e->u.k.bits[0]);
+  if (e->kind == TX_constant && anfi_t_is_elem(e->dtype, ANF_TIR_index))
+    anfi_put_u64(p->out, e->u.k.bits[0]);
   else if (e->kind == TX_constant) { // parentheses keep the type of a constant that is no index
     anfi_putc(p->out, '(');
     expr(p, e);
@@ -323,7 +330,8 @@ static void loop(printer *p, tstmt s) {
 
 /* The condition of a branch, in one pair of parentheses. */
 static void condition(printer *p, texpr c) {
-  bool has = anfi_t_group(c) == TG_BINARY || anfi_t_group(c) == TG_CMP || anfi_t_group(c) == TG_LOGIC;
+  bool has =
+      anfi_t_group(c) == TG_BINARY || anfi_t_group(c) == TG_CMP || anfi_t_group(c) == TG_LOGIC;
   if (!has) anfi_putc(p->out, '(');
   expr(p, c);
   anfi_puts(p->out, has ? "" : ")");
@@ -396,7 +404,8 @@ void anfi_t_print_mod(const tmod *m, anf_text *out) {
   start(&p, out);
   if (m->image) {
     anfi_putf(out, "data %llu {", (unsigned long long)m->image_size);
-    for (uint64_t i = 0; i < m->image_size; i++) anfi_putf(out, "%s%02x", i % 40 ? "" : "\n  ", m->image[i]);
+    for (uint64_t i = 0; i < m->image_size; i++)
+      anfi_putf(out, "%s%02x", i % 40 ? "" : "\n  ", m->image[i]);
     anfi_puts(out, "\n}\n");
   }
   for (size_t i = 0; i < m->global.n; i++) {

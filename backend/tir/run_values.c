@@ -1,22 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Running with values, as graphs are run: tensors are copied in, and out again as the function left them. */
+/* Running with values, as graphs are run: tensors are copied in, and out again as the function left
+ * them. */
 #include "backend/tir/tir.h"
 
 static bool elem_of(anf_dtype d, anf_tir_elem *e) {
   static const uint8_t map[ANF_DTYPE_COUNT] = {
-      [ANF_BOOL] = ANF_TIR_bool, [ANF_I8] = ANF_TIR_s8,    [ANF_I16] = ANF_TIR_s16, [ANF_I32] = ANF_TIR_s32,
-      [ANF_I64] = ANF_TIR_s64,   [ANF_U8] = ANF_TIR_u8,    [ANF_U16] = ANF_TIR_u16, [ANF_U32] = ANF_TIR_u32,
-      [ANF_U64] = ANF_TIR_u64,   [ANF_F16] = ANF_TIR_f16,  [ANF_BF16] = ANF_TIR_bf16, [ANF_F32] = ANF_TIR_f32,
-      [ANF_F64] = ANF_TIR_f64,   [ANF_INT] = ANF_TIR_s64,  [ANF_FLOAT] = ANF_TIR_f64};
+      [ANF_BOOL] = ANF_TIR_bool, [ANF_I8] = ANF_TIR_s8,     [ANF_I16] = ANF_TIR_s16,
+      [ANF_I32] = ANF_TIR_s32,   [ANF_I64] = ANF_TIR_s64,   [ANF_U8] = ANF_TIR_u8,
+      [ANF_U16] = ANF_TIR_u16,   [ANF_U32] = ANF_TIR_u32,   [ANF_U64] = ANF_TIR_u64,
+      [ANF_F16] = ANF_TIR_f16,   [ANF_BF16] = ANF_TIR_bf16, [ANF_F32] = ANF_TIR_f32,
+      [ANF_F64] = ANF_TIR_f64,   [ANF_INT] = ANF_TIR_s64,   [ANF_FLOAT] = ANF_TIR_f64};
   if ((size_t)d >= ANF_DTYPE_COUNT || map[d] == ANF_TIR_void) return false;
   *e = (anf_tir_elem)map[d];
   return true;
 }
 static anf_dtype dtype_of(tdtype d) {
   static const uint8_t map[ANF_TIR_ELEM_COUNT] = {
-      [ANF_TIR_bool] = ANF_BOOL, [ANF_TIR_s8] = ANF_I8,   [ANF_TIR_s16] = ANF_I16, [ANF_TIR_s32] = ANF_I32,
-      [ANF_TIR_s64] = ANF_I64,   [ANF_TIR_u8] = ANF_U8,   [ANF_TIR_u16] = ANF_U16, [ANF_TIR_u32] = ANF_U32,
-      [ANF_TIR_u64] = ANF_U64,   [ANF_TIR_index] = ANF_U64, [ANF_TIR_f16] = ANF_F16, [ANF_TIR_bf16] = ANF_BF16,
+      [ANF_TIR_bool] = ANF_BOOL, [ANF_TIR_s8] = ANF_I8,   [ANF_TIR_s16] = ANF_I16,
+      [ANF_TIR_s32] = ANF_I32,   [ANF_TIR_s64] = ANF_I64, [ANF_TIR_u8] = ANF_U8,
+      [ANF_TIR_u16] = ANF_U16,   [ANF_TIR_u32] = ANF_U32, [ANF_TIR_u64] = ANF_U64,
+      [ANF_TIR_index] = ANF_U64, [ANF_TIR_f16] = ANF_F16, [ANF_TIR_bf16] = ANF_BF16,
       [ANF_TIR_f32] = ANF_F32,   [ANF_TIR_f64] = ANF_F64, [ANF_TIR_generic] = ANF_U64};
   return d.ptr ? ANF_U64 : (anf_dtype)map[d.elem];
 }
@@ -25,7 +28,8 @@ static uint64_t lane_of(tdtype want, const anf_value *v) {
   anf_tir_elem have = ANF_TIR_void;
   elem_of(anf_value_dtype(v), &have);
   if (anfi_t_is_float(anfi_t_dt(have))) return anfi_t_lane_of_f64(want, anf_value_get_f64(v, 0));
-  if (have == ANF_TIR_u64 && anfi_t_is_float(want)) return anfi_t_lane_of_f64(want, anf_value_get_f64(v, 0));
+  if (have == ANF_TIR_u64 && anfi_t_is_float(want))
+    return anfi_t_lane_of_f64(want, anf_value_get_f64(v, 0));
   return anfi_t_lane_of_i64(want, anf_value_get_i64(v, 0));
 }
 
@@ -35,24 +39,30 @@ static bool number(const anf_value *v) {
 }
 
 /* A tensor's memory is the run's own; its elements must be of the parameter's type. */
-static bool tensor_arg(anf_ctx *cx, anfi_arena *a, tfunc f, size_t i, const anf_value *v, anf_tir_arg *out) {
+static bool tensor_arg(anf_ctx *cx, anfi_arena *a, tfunc f, size_t i, const anf_value *v,
+                       anf_tir_arg *out) {
   texpr p = f->param[i];
   anf_tir_elem e = ANF_TIR_void;
-  bool same = number(v) && elem_of(anf_value_dtype(v), &e) && (e == p->dtype.elem || (e == ANF_TIR_u64 && p->dtype.elem == ANF_TIR_index) ||
-                                                               p->dtype.elem == ANF_TIR_void || p->dtype.elem == ANF_TIR_generic);
-  if (!same) return anfi_fail(cx, anfi_nowhere(), ANF_E0869, i + 1, f->name->s, anfi_sprintf(a, "a tensor of %s", anfi_t_elem_names[p->dtype.elem]));
+  bool same = number(v) && elem_of(anf_value_dtype(v), &e) &&
+              (e == p->dtype.elem || (e == ANF_TIR_u64 && p->dtype.elem == ANF_TIR_index) ||
+               p->dtype.elem == ANF_TIR_void || p->dtype.elem == ANF_TIR_generic);
+  if (!same)
+    return anfi_fail(cx, anfi_nowhere(), ANF_E0869, i + 1, f->name->s,
+                     anfi_sprintf(a, "a tensor of %s", anfi_t_elem_names[p->dtype.elem]));
   out->bytes = anf_value_elements(v) * anfi_t_bytes(anfi_t_dt(e));
   out->data = anfi_alloc(a, out->bytes);
   memcpy(out->data, anf_value_data(v), out->bytes);
   return true;
 }
 
-static bool one_arg(anf_ctx *cx, anfi_arena *a, tfunc f, size_t i, const anf_value *v, anf_tir_arg *out) {
+static bool one_arg(anf_ctx *cx, anfi_arena *a, tfunc f, size_t i, const anf_value *v,
+                    anf_tir_arg *out) {
   texpr p = f->param[i];
   if (p->dtype.ptr) return tensor_arg(cx, a, f, i, v, out);
   uint32_t lanes = anfi_t_total(p->dtype);
   if (!number(v) || anf_value_elements(v) != lanes)
-    return anfi_fail(cx, anfi_nowhere(), ANF_E0869, i + 1, f->name->s, lanes == 1 ? "a number" : "as many numbers as it has lanes");
+    return anfi_fail(cx, anfi_nowhere(), ANF_E0869, i + 1, f->name->s,
+                     lanes == 1 ? "a number" : "as many numbers as it has lanes");
   if (lanes == 1) {
     uint64_t bits = lane_of(p->dtype, v);
     if (anfi_t_class(p->dtype) == TC_BOOL) out->v.b = bits != 0;
@@ -85,7 +95,8 @@ static void run(anf_ctx *cx, const tmod *m, const char *func, size_t n, anf_valu
   if (!anfi_t_interp(cx, m, func, n, in, o, &r)) return;
   *result = given_back(cx, f->ret, &r);
   bool good = *result != NULL;
-  for (size_t i = 0; outs && i < n; i++) good &= (outs[i] = left(cx, args[i], f->param[i + hidden], &in[i])) != NULL;
+  for (size_t i = 0; outs && i < n; i++)
+    good &= (outs[i] = left(cx, args[i], f->param[i + hidden], &in[i])) != NULL;
   if (good) return;
   anf_value_release(*result);
   for (size_t i = 0; outs && i < n; i++) {
@@ -96,8 +107,9 @@ static void run(anf_ctx *cx, const tmod *m, const char *func, size_t n, anf_valu
   anfi_throw_nomem(cx);
 }
 
-anf_status anf_tir_run_values(const anf_tir_module *m, const char *func, size_t n, anf_value *const *args,
-                              const anf_tir_run_opts *o, anf_diag *d, anf_value **result, anf_value **outs) {
+anf_status anf_tir_run_values(const anf_tir_module *m, const char *func, size_t n,
+                              anf_value *const *args, const anf_tir_run_opts *o, anf_diag *d,
+                              anf_value **result, anf_value **outs) {
   *result = NULL;
   for (size_t i = 0; outs && i < n; i++) outs[i] = NULL;
   ANFI_ENTRY(m->t->cx, d);

@@ -26,7 +26,8 @@ typedef struct wanted {
 
 static bool see_call(tviewer *v, texpr e) {
   wanted *w = (wanted *)v->user;
-  if (e->kind != TX_call || !e->u.name || anfi_map_find(&w->m->by_name, anfi_key(e->u.name))) return true;
+  if (e->kind != TX_call || !e->u.name || anfi_map_find(&w->m->by_name, anfi_key(e->u.name)))
+    return true;
   int rt = anfi_t_rt_of(e->u.name->s);
   if (rt >= 0) w->want[rt] = true;
   return true;
@@ -43,6 +44,7 @@ void anfi_t_declare_rt(tmod *m) {
     texpr param[ANFI_LEN(f->param)];
     if (!w.want[k]) continue;
     for (uint32_t i = 0; i < f->n; i++) param[i] = anfi_t_var(t, f->param[i], "p");
-    anfi_t_mod_add(m, anfi_t_func(t, anfi_intern_z(&t->names, f->name), f->ret, f->n, param, NULL, (tattrs){0}));
+    anfi_t_mod_add(m, anfi_t_func(t, anfi_intern_z(&t->names, f->name), f->ret, f->n, param, NULL,
+                                  (tattrs){0}));
   }
 }

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tensor IR, inside: nodes, makers, visitors, passes.
  *
- * INVARIANT: nodes never change once made; a module derived from another shares nodes with it, and the
- * store that holds them is counted.
- * INVARIANT: no node is deeper than t->max_depth and none prints larger than MAX_SIZE, so walks may
- * recurse over expressions and statements and stay within a bounded C stack.
- * INVARIANT: bodies of loops, branches and functions are `stmts` nodes; a variable or tensor is its
- * node, whatever its name; a function is its name in the module. */
+ * INVARIANT: nodes never change once made; a module derived from another shares nodes with it, and
+ * the store that holds them is counted. INVARIANT: no node is deeper than t->max_depth and none
+ * prints larger than MAX_SIZE, so walks may recurse over expressions and statements and stay within
+ * a bounded C stack. INVARIANT: bodies of loops, branches and functions are `stmts` nodes; a
+ * variable or tensor is its node, whatever its name; a function is its name in the module. */
 #ifndef ANFI_TIR_H
 #define ANFI_TIR_H
 
@@ -65,8 +64,8 @@ typedef struct tattrs {
 } tattrs;
 
 struct anf_tir_expr_node {
-  uint8_t kind;   // tkind
-  uint8_t sub;    // intrin_call: tintrin · ssa_phi: 1 of a loop · constant: 1 a list, as initial value
+  uint8_t kind; // tkind
+  uint8_t sub; // intrin_call: tintrin · ssa_phi: 1 of a loop · constant: 1 a list, as initial value
   uint16_t depth; // of the tree below
   uint32_t size;  // nodes of the tree, saturating
   tdtype dtype;   // tensor: pointer to the element; void: not settled yet
@@ -75,9 +74,12 @@ struct anf_tir_expr_node {
   uint32_t id;    // of a var or tensor: its number in the store
   uint32_t line, col;
   union {
-    const anfi_str *name;                            // var, tensor, func_addr; call, NULL through a pointer
-    struct { const uint64_t *bits; uint32_t n; } k;  // constant: 1 (all lanes) or one for each lane
-    tattrs attrs;                                    // intrin_call
+    const anfi_str *name; // var, tensor, func_addr; call, NULL through a pointer
+    struct {
+      const uint64_t *bits;
+      uint32_t n;
+    } k;          // constant: 1 (all lanes) or one for each lane
+    tattrs attrs; // intrin_call
   } u;
   /* cast, logic_not: x · binary: l r · select: cond l r · indexing: tensor idx... [mask] ·
    * tensorptr: tensor idx... · tensor: dims... [strides...] · call: args... [pointer]
@@ -86,8 +88,8 @@ struct anf_tir_expr_node {
 };
 
 struct anf_tir_stmt_node {
-  uint8_t kind;     // tskind
-  uint8_t sub;      // define: tlinkage · for_loop: 1 parallel · stmts: 1 is spliced into its parent
+  uint8_t kind; // tskind
+  uint8_t sub;  // define: tlinkage · for_loop: 1 parallel · stmts: 1 is spliced into its parent
   uint16_t depth;
   uint32_t size;
   uint32_t line, col;
@@ -95,7 +97,7 @@ struct anf_tir_stmt_node {
   uint32_t n;       // statements held
   tattrs attrs;
   const anfi_str *comment;
-  texpr e[4];       // absent ones are NULL
+  texpr e[4]; // absent ones are NULL
   tstmt s[];
 };
 
@@ -129,22 +131,24 @@ struct anf_tir_module {
   uint32_t props;         // TPROP_*: what passes have made true
   const uint8_t *image;   // after module_globals_resolver: initial module data, or NULL
   uint64_t image_size;
-  anf_status status;      // of building
+  anf_status status; // of building
   anf_ctx *cx;
   bool keep;
 };
 
 /* dtype.c */
 extern const char *const anfi_t_elem_names[ANF_TIR_ELEM_COUNT];
-tclass anfi_t_class(tdtype t);     // of a pointer: TC_UINT
-size_t anfi_t_bytes(tdtype t);     // of one lane
-int anfi_t_rank_of(tdtype t);      // in promotion, 0 none
+tclass anfi_t_class(tdtype t); // of a pointer: TC_UINT
+size_t anfi_t_bytes(tdtype t); // of one lane
+int anfi_t_rank_of(tdtype t);  // in promotion, 0 none
 static inline tdtype anfi_t_dt(anf_tir_elem e) { return (tdtype){(uint8_t)e, 0, 1, 0}; }
 static inline tdtype anfi_t_ptr(anf_tir_elem e) { return (tdtype){(uint8_t)e, 1, 1, 0}; }
 static inline bool anfi_t_same(tdtype a, tdtype b) {
   return a.elem == b.elem && a.ptr == b.ptr && a.lanes == b.lanes && a.rows == b.rows;
 }
-static inline bool anfi_t_same_shape(tdtype a, tdtype b) { return a.lanes == b.lanes && a.rows == b.rows; }
+static inline bool anfi_t_same_shape(tdtype a, tdtype b) {
+  return a.lanes == b.lanes && a.rows == b.rows;
+}
 static inline bool anfi_t_is_void(tdtype t) { return t.elem == ANF_TIR_void && !t.ptr; }
 static inline bool anfi_t_is_elem(tdtype t, anf_tir_elem e) { return t.elem == e && !t.ptr; }
 static inline uint32_t anfi_t_total(tdtype t) { return (uint32_t)t.lanes * (t.rows ? t.rows : 1u); }
@@ -199,32 +203,40 @@ texpr anfi_t_list(tstore *t, tdtype d, uint32_t n, const uint64_t *bits); // an 
 texpr anfi_t_int(tstore *t, tdtype d, int64_t v); // of any class of number: 3 or 3.f
 texpr anfi_t_real(tstore *t, tdtype d, double v);
 texpr anfi_t_none(tstore *t);
-static inline texpr anfi_t_s32(tstore *t, int32_t v) { return anfi_t_int(t, anfi_t_dt(ANF_TIR_s32), v); }
+static inline texpr anfi_t_s32(tstore *t, int32_t v) {
+  return anfi_t_int(t, anfi_t_dt(ANF_TIR_s32), v);
+}
 static inline texpr anfi_t_index(tstore *t, uint64_t v) {
   return anfi_t_int(t, anfi_t_dt(ANF_TIR_index), (int64_t)v);
 }
-static inline texpr anfi_t_bool(tstore *t, bool v) { return anfi_t_int(t, anfi_t_dt(ANF_TIR_bool), v); }
+static inline texpr anfi_t_bool(tstore *t, bool v) {
+  return anfi_t_int(t, anfi_t_dt(ANF_TIR_bool), v);
+}
 texpr anfi_t_var(tstore *t, tdtype d, const char *name);
 /* strides NULL: dense. Dims and strides are of type index. */
-texpr anfi_t_tensor(tstore *t, anf_tir_elem e, bool ptr, const char *name, uint32_t rank, const texpr *dims,
-                    const texpr *strides);
+texpr anfi_t_tensor(tstore *t, anf_tir_elem e, bool ptr, const char *name, uint32_t rank,
+                    const texpr *dims, const texpr *strides);
 texpr anfi_t_tensor1(tstore *t, anf_tir_elem e, const char *name, uint64_t n);
 texpr anfi_t_bin(tstore *t, tkind k, texpr l, texpr r); // BINARY, CMP and LOGIC
 static inline texpr anfi_t_add(tstore *t, texpr l, texpr r) { return anfi_t_bin(t, TX_add, l, r); }
 static inline texpr anfi_t_sub(tstore *t, texpr l, texpr r) { return anfi_t_bin(t, TX_sub, l, r); }
 static inline texpr anfi_t_mul(tstore *t, texpr l, texpr r) { return anfi_t_bin(t, TX_mul, l, r); }
-static inline texpr anfi_t_lt(tstore *t, texpr l, texpr r) { return anfi_t_bin(t, TX_cmp_lt, l, r); }
+static inline texpr anfi_t_lt(tstore *t, texpr l, texpr r) {
+  return anfi_t_bin(t, TX_cmp_lt, l, r);
+}
 texpr anfi_t_cast(tstore *t, tdtype d, texpr x); // x itself if it is of the type
 texpr anfi_t_not(tstore *t, texpr x);
 texpr anfi_t_select(tstore *t, texpr c, texpr l, texpr r);
-texpr anfi_t_at(tstore *t, texpr tensor, uint32_t n, const texpr *idx, uint16_t lanes, uint16_t rows, texpr mask);
+texpr anfi_t_at(tstore *t, texpr tensor, uint32_t n, const texpr *idx, uint16_t lanes,
+                uint16_t rows, texpr mask);
 texpr anfi_t_addr(tstore *t, texpr tensor, uint32_t n, const texpr *idx);
 texpr anfi_t_call(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *args);
 texpr anfi_t_call_ptr(tstore *t, texpr fn, tdtype ret, uint32_t n, const texpr *args);
 /* The same call in parallel, for each of npar triples begin, end, step */
-texpr anfi_t_call_par(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *args, uint32_t npar,
-                      const texpr *triples);
-texpr anfi_t_intrin(tstore *t, tintrin i, tdtype given, uint32_t n, const texpr *args, tattrs attrs);
+texpr anfi_t_call_par(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *args,
+                      uint32_t npar, const texpr *triples);
+texpr anfi_t_intrin(tstore *t, tintrin i, tdtype given, uint32_t n, const texpr *args,
+                    tattrs attrs);
 texpr anfi_t_intrin2(tstore *t, tintrin i, texpr a, texpr b);
 texpr anfi_t_func_addr(tstore *t, const anfi_str *name);
 texpr anfi_t_phi(tstore *t, uint32_t n, const texpr *values, bool loop);
@@ -237,14 +249,15 @@ tstmt anfi_t_splice(tstore *t, size_t n, const tstmt *s);
 tstmt anfi_t_define(tstore *t, tlinkage l, texpr var, texpr init);
 tstmt anfi_t_assign(tstore *t, texpr to, texpr value);
 tstmt anfi_t_if(tstore *t, texpr cond, tstmt then_, tstmt else_);
-tstmt anfi_t_for(tstore *t, texpr var, texpr b, texpr e, texpr step, tstmt body, bool parallel, uint32_t threads);
+tstmt anfi_t_for(tstore *t, texpr var, texpr b, texpr e, texpr step, tstmt body, bool parallel,
+                 uint32_t threads);
 tstmt anfi_t_while(tstore *t, texpr cond, tstmt body);
 tstmt anfi_t_eval(tstore *t, texpr value);
 tstmt anfi_t_return(tstore *t, texpr value);
 tstmt anfi_t_remake_stmt(tstore *t, tstmt s, const texpr *e, const tstmt *sub);
 tstmt anfi_t_body(tstore *t, tstmt s); // a stmts node: s itself, or one around it
-tfunc anfi_t_func(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *param, tstmt body,
-                  tattrs attrs);
+tfunc anfi_t_func(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, const texpr *param,
+                  tstmt body, tattrs attrs);
 tfunc anfi_t_with_body(tstore *t, tfunc f, tstmt body);
 
 bool anfi_t_attr(tattrs a, tattr_key k, int64_t *value); // value may be NULL
@@ -259,14 +272,18 @@ bool anfi_t_is_const(texpr e, int64_t v);
 static inline texpr anfi_t_dim(texpr tensor, uint32_t i) { return tensor->in[i]; }
 static inline bool anfi_t_has_strides(texpr tensor) { return tensor->n > tensor->nidx; }
 bool anfi_t_const_elems(texpr tensor, uint64_t *n); // product of constant dims, if it fits
-static inline texpr anfi_t_mask(texpr at) { return at->n > at->nidx + 1u ? at->in[at->n - 1] : NULL; }
-static inline texpr anfi_t_callee_ptr(texpr call) { return call->u.name ? NULL : call->in[call->nidx]; }
+static inline texpr anfi_t_mask(texpr at) {
+  return at->n > at->nidx + 1u ? at->in[at->n - 1] : NULL;
+}
+static inline texpr anfi_t_callee_ptr(texpr call) {
+  return call->u.name ? NULL : call->in[call->nidx];
+}
 static inline const texpr *anfi_t_triples(texpr call, uint32_t *n) {
   uint32_t at = call->nidx + (call->u.name ? 0u : 1u);
   *n = (call->n - at) / 3;
   return call->in + at;
 }
-bool anfi_t_pure(texpr e);      // no effect, no memory read, no call: may be moved, repeated, dropped
+bool anfi_t_pure(texpr e); // no effect, no memory read, no call: may be moved, repeated, dropped
 bool anfi_t_no_effect(texpr e); // may be dropped or repeated, not moved over writes
 bool anfi_t_may_trap(texpr e);  // integer division, memory: may not run where it did not
 /* Does the tree use this variable or tensor? */
@@ -276,15 +293,15 @@ bool anfi_t_uses(texpr e, texpr var);
 typedef struct tvisitor {
   tstore *t;
   void *user;
-  texpr (*expr)(struct tvisitor *v, texpr e);        // after its children; the replacement
-  tstmt (*enter)(struct tvisitor *v, tstmt s);       // before; another statement to visit, or the same
-  tstmt (*stmt)(struct tvisitor *v, tstmt s);        // after; NULL deletes it
-  anfi_map map;                                      // variables and tensors replaced everywhere
-  ANFI_VEC(tstmt) pre;                               // what the hooks want before the statement at hand
-  uint32_t def_depth;                                // > 0 while at the target of a define or for
-  uint32_t lvalue;                                   // > 0 for the node that an assign writes
-  bool fresh;                                        // every definition gets a new variable (a copy)
-  bool in_while;                                     // at the condition of a while: `pre` has no place
+  texpr (*expr)(struct tvisitor *v, texpr e);  // after its children; the replacement
+  tstmt (*enter)(struct tvisitor *v, tstmt s); // before; another statement to visit, or the same
+  tstmt (*stmt)(struct tvisitor *v, tstmt s);  // after; NULL deletes it
+  anfi_map map;                                // variables and tensors replaced everywhere
+  ANFI_VEC(tstmt) pre;                         // what the hooks want before the statement at hand
+  uint32_t def_depth;                          // > 0 while at the target of a define or for
+  uint32_t lvalue;                             // > 0 for the node that an assign writes
+  bool fresh;                                  // every definition gets a new variable (a copy)
+  bool in_while;                               // at the condition of a while: `pre` has no place
   anfi_arena *scratch;
 } tvisitor;
 void anfi_t_visitor_init(tvisitor *v, tstore *t, anfi_arena *scratch, void *user);
@@ -315,12 +332,12 @@ void anfi_t_import(tmod *to, const tmod *from); // copies of from's functions
 
 /* compare.c */
 typedef struct tcompare {
-  anfi_map map;        // left variable or tensor → right
+  anfi_map map; // left variable or tensor → right
   anfi_map back;
   bool names, callees, commutative, ignore_attrs;
-  const void *l, *r;   // the first nodes that differ
+  const void *l, *r; // the first nodes that differ
   bool is_expr;
-  const char *what;    // how
+  const char *what;            // how
   ANFI_VEC(const char *) path; // innermost last
 } tcompare;
 void anfi_t_compare_init(tcompare *c, anfi_arena *scratch);
@@ -329,7 +346,7 @@ bool anfi_t_equal_stmt(tcompare *c, tstmt a, tstmt b);
 bool anfi_t_equal_func(tcompare *c, tfunc a, tfunc b);
 /* Same nodes or trees; variables by identity. */
 bool anfi_t_identical(texpr a, texpr b);
-uint64_t anfi_t_hash_expr(texpr e); // variables by identity
+uint64_t anfi_t_hash_expr(texpr e);                      // variables by identity
 uint64_t anfi_t_hash_func(tfunc f, anfi_arena *scratch); // up to names of variables
 
 /* print.c */
@@ -353,12 +370,13 @@ uint64_t anfi_t_lane_cast(tdtype to, tdtype from, uint64_t bits);
 bool anfi_t_lane_bin(tkind k, tdtype d, uint64_t a, uint64_t b, uint64_t *r);
 /* Intrinsics that work lane by lane. */
 uint64_t anfi_t_lane_intrin(tintrin i, tdtype d, uint64_t a, uint64_t b, uint64_t c);
-uint64_t anfi_t_lane_convert(tintrin i, tdtype to, tdtype from, uint64_t bits); // the three conversions
+uint64_t anfi_t_lane_convert(tintrin i, tdtype to, tdtype from,
+                             uint64_t bits); // the three conversions
 bool anfi_t_lanewise(tintrin i);
 
-/* loop.c: transforms of a for_loop with constant step. Each gives a statement to put in the place of its
- * input and tells old → new nodes in `map`, if given (keys and values are node addresses). NULL: does
- * not apply. */
+/* loop.c: transforms of a for_loop with constant step. Each gives a statement to put in the place
+ * of its input and tells old → new nodes in `map`, if given (keys and values are node addresses).
+ * NULL: does not apply. */
 typedef struct tloop_map {
   anfi_map map;
 } tloop_map;
@@ -369,7 +387,8 @@ tstmt anfi_t_loop_split(tstore *t, anfi_arena *s, tstmt loop, int64_t block, tlo
 /* The loop and the one that is all of its body → one over both */
 tstmt anfi_t_loop_fuse(tstore *t, anfi_arena *s, tstmt loop, tloop_map *map);
 /* n loops directly in one another, the new outermost first: order[k] is its old depth */
-tstmt anfi_t_loop_reorder(tstore *t, anfi_arena *s, tstmt loop, uint32_t n, const uint32_t *order, tloop_map *map);
+tstmt anfi_t_loop_reorder(tstore *t, anfi_arena *s, tstmt loop, uint32_t n, const uint32_t *order,
+                          tloop_map *map);
 /* Equal bounds: one loop with both bodies */
 tstmt anfi_t_loop_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tloop_map *map);
 /* factor 0: wholly. A remainder loop follows where the factor does not divide. */
@@ -379,7 +398,8 @@ tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tlo
 tstmt anfi_t_map_stmt(const tloop_map *m, tstmt old); // NULL: not told
 texpr anfi_t_map_expr(const tloop_map *m, texpr old);
 
-/* analyse.c: what statements touch. Distinct tensor parameters do not overlap, unless neither is written. */
+/* analyse.c: what statements touch. Distinct tensor parameters do not overlap, unless neither is
+ * written. */
 typedef struct talias {
   tstore *t;
   anfi_arena *scratch;
@@ -391,7 +411,8 @@ typedef struct talias {
 } talias;
 void anfi_t_alias_init(talias *a, tstore *t, anfi_arena *scratch, tfunc f);
 texpr anfi_t_root(const talias *a, texpr tensor); // NULL unknown
-bool anfi_t_is_local(const talias *a, texpr root); // defined in the function and seen whole: no escape
+bool anfi_t_is_local(const talias *a,
+                     texpr root); // defined in the function and seen whole: no escape
 uint32_t anfi_t_assigned(const talias *a, texpr var);
 typedef struct teffects {
   anfi_map seen; // 1 read, 2 written, of roots and variables
@@ -403,7 +424,8 @@ typedef struct teffects {
 void anfi_t_effects_init(teffects *e, anfi_arena *scratch);
 void anfi_t_effects_expr(teffects *e, const talias *a, texpr x);
 void anfi_t_effects_stmt(teffects *e, const talias *a, tstmt s);
-bool anfi_t_reads(const teffects *e, const talias *a, texpr x);  // variable or root; NULL: unknown memory
+bool anfi_t_reads(const teffects *e, const talias *a,
+                  texpr x); // variable or root; NULL: unknown memory
 bool anfi_t_writes(const teffects *e, const talias *a, texpr x);
 /* Does the order of the two matter? */
 bool anfi_t_conflict(const teffects *x, const teffects *y, const talias *a);
@@ -423,12 +445,12 @@ bool anfi_t_range(const tranges *r, texpr e, trange *out);
 
 /* passes: pass.def, pass.c */
 enum {
-  TPROP_VALID = 1,        // the validator has seen it
-  TPROP_FLAT = 2,         // tensors are 1-D, tiles apart
-  TPROP_CAST = 4,         // every type is exact
-  TPROP_NO_BF16 = 8,      // arithmetic on f16 and bf16 goes through f32
+  TPROP_VALID = 1,   // the validator has seen it
+  TPROP_FLAT = 2,    // tensors are 1-D, tiles apart
+  TPROP_CAST = 4,    // every type is exact
+  TPROP_NO_BF16 = 8, // arithmetic on f16 and bf16 goes through f32
   TPROP_FOLDED = 16,
-  TPROP_SIMPLE = 32,      // no empty scopes, constant branches
+  TPROP_SIMPLE = 32, // no empty scopes, constant branches
   TPROP_SSA = 64,
   TPROP_SERIAL = 128,     // no parallel loops: closures instead
   TPROP_NO_GLOBALS = 256, // module data instead
@@ -449,7 +471,7 @@ typedef struct tpass {
   const char *name;
   const tmod *(*module)(tpass_cx *p, const tmod *m);
   tfunc (*func)(tpass_cx *p, tfunc f); // of functions with a body
-  uint32_t need, bar, make, kill; // must hold, must not hold, holds after, no longer holds
+  uint32_t need, bar, make, kill;      // must hold, must not hold, holds after, no longer holds
   const char *doc;
 } tpass;
 extern const tpass anfi_t_passes[];
@@ -457,11 +479,12 @@ extern const size_t anfi_t_npass;
 const tpass *anfi_t_pass_find(const char *name, size_t len);
 /* Runs one pass with its checks. NULL if it failed. */
 const tmod *anfi_t_run_pass(tpass_cx *p, const tpass *pass, const tmod *m);
-const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes, const anf_tir_opt_opts *o);
+const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes,
+                              const anf_tir_opt_opts *o);
 bool anfi_t_validate(anf_ctx *cx, const tmod *m); // passes/validator.c
 anfi_loc anfi_t_loc(const tstore *t, uint32_t line, uint32_t col);
-#define TPASS_MODULE(name) const tmod *anfi_t_pass_##name(tpass_cx *p, const tmod *m);
-#define TPASS_FUNC(name)   tfunc anfi_t_pass_##name(tpass_cx *p, tfunc f);
+#define TPASS_MODULE(name)      const tmod *anfi_t_pass_##name(tpass_cx *p, const tmod *m);
+#define TPASS_FUNC(name)        tfunc anfi_t_pass_##name(tpass_cx *p, tfunc f);
 #define ANF_TIR_PASS_M(nm, ...) TPASS_MODULE(nm)
 #define ANF_TIR_PASS_F(nm, ...) TPASS_FUNC(nm)
 #include "backend/tir/pass.def"

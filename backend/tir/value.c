@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What operations mean, one lane at a time: the interpreter and the constant folder share this, and
- * code generators are tested against it. Integers wrap; division truncates; f16 and bf16 compute in f32
- * and round once; a float becomes an integer by truncation into its range, NaN becomes 0. */
+ * code generators are tested against it. Integers wrap; division truncates; f16 and bf16 compute in
+ * f32 and round once; a float becomes an integer by truncation into its range, NaN becomes 0. */
 #include "backend/tir/tir.h"
 
 #include <math.h>
@@ -93,14 +93,16 @@ double anfi_t_lane_f64(tdtype d, uint64_t bits) {
 static uint64_t int_to_float(tdtype to, tdtype from, uint64_t bits) {
   bool neg = anfi_t_class(from) == TC_SINT && anfi_t_lane_i64(from, bits) < 0;
   if (to.elem == ANF_TIR_f32)
-    return of_f32(neg || anfi_t_class(from) == TC_SINT ? (float)anfi_t_lane_i64(from, bits) : (float)bits);
+    return of_f32(neg || anfi_t_class(from) == TC_SINT ? (float)anfi_t_lane_i64(from, bits)
+                                                       : (float)bits);
   return anfi_t_lane_of_f64(to, anfi_t_lane_f64(from, bits));
 }
 
 uint64_t anfi_t_lane_cast(tdtype to, tdtype from, uint64_t bits) {
   tclass tc = anfi_t_class(to), fc = anfi_t_class(from);
   if (to.elem == from.elem && to.ptr == from.ptr) return bits;
-  if (tc == TC_GENERIC || fc == TC_GENERIC || to.ptr || from.ptr) return low(to, bits); // the bits as they are
+  if (tc == TC_GENERIC || fc == TC_GENERIC || to.ptr || from.ptr)
+    return low(to, bits); // the bits as they are
   if (fc == TC_FLOAT) {
     double v = anfi_t_lane_f64(from, bits);
     return tc == TC_BOOL ? v != 0 : anfi_t_lane_of_f64(to, v);
@@ -127,7 +129,8 @@ static bool float_bin(tkind k, double a, double b, double *r, uint64_t *truth) {
   }
 }
 
-/* Double suffices for f32: rounding the double result of one + - * / again is the same as rounding once. */
+/* Double suffices for f32: rounding the double result of one + - * / again is the same as rounding
+ * once. */
 static uint64_t real_bin(tkind k, tdtype d, uint64_t a, uint64_t b) {
   double r;
   uint64_t truth;
@@ -154,7 +157,8 @@ bool anfi_t_lane_bin(tkind k, tdtype d, uint64_t a, uint64_t b, uint64_t *r) {
   case TX_add: *r = low(d, a + b); break;
   case TX_sub: *r = low(d, a - b); break;
   case TX_mul: *r = low(d, a * b); break;
-  case TX_div: case TX_mod:
+  case TX_div:
+  case TX_mod:
     if (!int_div(k, s, a, b, r)) return false;
     *r = low(d, *r);
     break;
@@ -218,19 +222,23 @@ uint64_t anfi_t_lane_intrin(tintrin i, tdtype d, uint64_t a, uint64_t b, uint64_
   unsigned bits = (unsigned)anfi_t_bytes(d) * 8;
   switch (i) {
   case TI_abs: return anfi_t_lane_i64(d, a) < 0 && anfi_t_class(d) == TC_SINT ? low(d, 0 - a) : a;
-  case TI_fmadd: case TI_fnmadd: return int_fma(i, d, a, b, c);
+  case TI_fmadd:
+  case TI_fnmadd: return int_fma(i, d, a, b, c);
   case TI_int_and: return a & b;
   case TI_int_or: return a | b;
   case TI_int_xor: return a ^ b;
   case TI_int_not: return anfi_t_class(d) == TC_BOOL ? (uint64_t)!a : low(d, ~a);
   case TI_shl: return low(d, a << (b & (bits - 1)));
-  case TI_shr: return low(d, (uint64_t)(anfi_t_class(d) == TC_SINT ? anfi_t_lane_i64(d, a) >> (b & (bits - 1))
-                                                                   : (int64_t)(a >> (b & (bits - 1)))));
-  case TI_isnan: case TI_isinf: return 0;
+  case TI_shr:
+    return low(d, (uint64_t)(anfi_t_class(d) == TC_SINT ? anfi_t_lane_i64(d, a) >> (b & (bits - 1))
+                                                        : (int64_t)(a >> (b & (bits - 1)))));
+  case TI_isnan:
+  case TI_isinf: return 0;
   default: // rounding of an integer is itself; other math goes through double
     if (i == TI_round || i == TI_floor || i == TI_ceil || i == TI_trunc) return a;
-    return anfi_t_lane_of_f64(d, i == TI_rsqrt ? 1 / sqrt(anfi_t_lane_f64(d, a))
-                                               : anfi_t_math(i, anfi_t_lane_f64(d, a), anfi_t_lane_f64(d, b)));
+    return anfi_t_lane_of_f64(
+        d, i == TI_rsqrt ? 1 / sqrt(anfi_t_lane_f64(d, a))
+                         : anfi_t_math(i, anfi_t_lane_f64(d, a), anfi_t_lane_f64(d, b)));
   }
 }
 
@@ -239,9 +247,12 @@ static uint64_t clamp(tdtype to, tdtype from, uint64_t bits) {
   unsigned n = (unsigned)anfi_t_bytes(to) * 8;
   bool neg = anfi_t_class(from) == TC_SINT && anfi_t_lane_i64(from, bits) < 0;
   if (anfi_t_class(to) == TC_BOOL) return bits != 0;
-  if (anfi_t_class(to) == TC_UINT) return neg ? 0 : bits > UINT64_MAX >> (64 - n) ? UINT64_MAX >> (64 - n) : bits;
+  if (anfi_t_class(to) == TC_UINT)
+    return neg ? 0 : bits > UINT64_MAX >> (64 - n) ? UINT64_MAX >> (64 - n) : bits;
   int64_t hi = (int64_t)((UINT64_C(1) << (n - 1)) - 1);
-  if (neg) return low(to, (uint64_t)(anfi_t_lane_i64(from, bits) < -hi - 1 ? -hi - 1 : anfi_t_lane_i64(from, bits)));
+  if (neg)
+    return low(to, (uint64_t)(anfi_t_lane_i64(from, bits) < -hi - 1 ? -hi - 1
+                                                                    : anfi_t_lane_i64(from, bits)));
   return bits > (uint64_t)hi ? (uint64_t)hi : bits;
 }
 

@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Visitors: copy on write, with consistent renaming. A node is made anew only when something below it
- * changed; a replaced variable or tensor is replaced wherever it is used, since definitions come first. */
+/* Visitors: copy on write, with consistent renaming. A node is made anew only when something below
+ * it changed; a replaced variable or tensor is replaced wherever it is used, since definitions come
+ * first. */
 #include "backend/tir/tir.h"
 
 void anfi_t_visitor_init(tvisitor *v, tstore *t, anfi_arena *scratch, void *user) {
   *v = (tvisitor){.t = t, .user = user, .scratch = scratch};
   anfi_map_init(&v->map, scratch);
 }
-void anfi_t_map_var(tvisitor *v, texpr from, texpr to) { *anfi_map_at(&v->map, anfi_key(from)) = anfi_key(to); }
+void anfi_t_map_var(tvisitor *v, texpr from, texpr to) {
+  *anfi_map_at(&v->map, anfi_key(from)) = anfi_key(to);
+}
 texpr anfi_t_mapped(const tvisitor *v, texpr from) {
   uint64_t *at = anfi_map_find(&v->map, anfi_key(from));
   return at ? (texpr)(uintptr_t)*at : NULL;

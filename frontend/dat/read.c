@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading .dat: section by section, in the order in which write.c puts them; tables.c reads the tables.
- * INVARIANT: every node has all its inputs, and every graph its parameters, before anything looks at
- * the module; then the verifier decides. Linear; no recursion. */
+/* Reading .dat: section by section, in the order in which write.c puts them; tables.c reads the
+ * tables. INVARIANT: every node has all its inputs, and every graph its parameters, before anything
+ * looks at the module; then the verifier decides. Linear; no recursion. */
 #include "frontend/dat/dat.h"
 
 static const uint32_t NONE = UINT32_MAX;
@@ -10,15 +10,18 @@ static bool read_place(anfi_reader *r, size_t limit, anfi_debug *d) {
   uint64_t line, col;
   uint32_t how = NONE;
   if (!anfi_scan_num(&r->s, &line) || !SPACE(r) || !anfi_scan_num(&r->s, &col)) return false;
-  if (line > UINT32_MAX || col > UINT32_MAX) return anfi_scan_expected(&r->s, "a line and column below 2^32");
+  if (line > UINT32_MAX || col > UINT32_MAX)
+    return anfi_scan_expected(&r->s, "a line and column below 2^32");
   d->line = (uint32_t)line;
   d->col = (uint32_t)col;
-  if (!anfi_dat_string_ref(r, &d->file) || !anfi_dat_string_ref(r, &d->name) || !anfi_dat_string_ref(r, &d->scope))
+  if (!anfi_dat_string_ref(r, &d->file) || !anfi_dat_string_ref(r, &d->name) ||
+      !anfi_dat_string_ref(r, &d->scope))
     return false;
   // an entry is derived from one that was there before
   if (!SPACE(r) || !ID(r, "place", limit ? limit : 1, &d->origin) || !SPACE(r)) return false;
   if (!OPT(r, "text", r->nstring, &how)) return false;
-  if (how != NONE && how < r->nown) return anfi_scan_wrong(&r->s, "a word of the library among the module's strings");
+  if (how != NONE && how < r->nown)
+    return anfi_scan_wrong(&r->s, "a word of the library among the module's strings");
   d->how = how == NONE ? NULL : r->strings[how]->s;
   return EOL(r);
 }
@@ -50,7 +53,8 @@ static bool read_graph(anfi_reader *r) {
     return EOL(r);
   }
   if (!anfi_dat_type_ref(r, &t) || !SPACE(r) || !ID(r, "place", m->debugs.n, &debug)) return false;
-  if (!SPACE(r) || !anfi_scan_num(&r->s, &flags) || !SPACE(r) || !anfi_scan_count(&r->s, "parameters", &nparam))
+  if (!SPACE(r) || !anfi_scan_num(&r->s, &flags) || !SPACE(r) ||
+      !anfi_scan_count(&r->s, "parameters", &nparam))
     return false;
   if (flags > UINT32_MAX) return anfi_scan_expected(&r->s, "flags below 2^32");
   g->result_type = t;
@@ -97,14 +101,17 @@ static bool set_letter(anfi_reader *r, anf_node *n, char letter) {
   const anfi_fn *f = n->u.value->kind == ANF_VALUE_FN ? anfi_value_fn(n->u.value) : NULL;
   if (letter == 'v') return true;
   if (letter == 'V') {
-    if (!f || !f->graph || f->graph->self) return anfi_scan_wrong(&r->s, "not the one node of a graph");
+    if (!f || !f->graph || f->graph->self)
+      return anfi_scan_wrong(&r->s, "not the one node of a graph");
     f->graph->self = n;
     return true;
   }
-  if (!f || f->graph || f->ncapture || (f->nbound && letter == 'O')) return anfi_scan_wrong(&r->s, "not a primitive");
+  if (!f || f->graph || f->ncapture || (f->nbound && letter == 'O'))
+    return anfi_scan_wrong(&r->s, "not a primitive");
   n->op = f->op;
   if (letter == 'o') return true;
-  if (f->attrs || r->m->op_nodes[f->op]) return anfi_scan_wrong(&r->s, "not the one node of a primitive");
+  if (f->attrs || r->m->op_nodes[f->op])
+    return anfi_scan_wrong(&r->s, "not the one node of a primitive");
   r->m->op_nodes[f->op] = n;
   return true;
 }
@@ -125,7 +132,8 @@ static bool read_param(anfi_reader *r) {
   anf_graph *g;
   const anf_type *t;
   uint32_t index, debug;
-  if (!read_owner(r, &g) || !SPACE(r) || !ID(r, "parameter", g->params.n, &index) || !read_common(r, &t, &debug))
+  if (!read_owner(r, &g) || !SPACE(r) || !ID(r, "parameter", g->params.n, &index) ||
+      !read_common(r, &t, &debug))
     return false;
   if (g->params.at[index]) return anfi_scan_wrong(&r->s, "two parameters in one place");
   anf_node *n = anfi_node_blank(r->m, ANFI_PARAM, g, 0);
@@ -156,7 +164,8 @@ static bool read_cnode(anfi_reader *r, bool apply, size_t nnode) {
 
 static bool read_node(anfi_reader *r, size_t nnode) {
   char c = r->s.at < r->s.end ? *r->s.at : 0;
-  if (!c || !strchr("-vVoOpac", c)) return anfi_scan_expected(&r->s, "a kind of node: - v V o O p a or c");
+  if (!c || !strchr("-vVoOpac", c))
+    return anfi_scan_expected(&r->s, "a kind of node: - v V o O p a or c");
   r->s.at++;
   if (c == '-') {
     anfi_push(&r->m->arena, &r->m->nodes, (anf_node *)NULL);
@@ -218,7 +227,8 @@ static bool read_result(anfi_reader *r, anf_graph *g) {
   }
   while (anfi_scan_skip(&r->s, ' ')) {
     if (!read_live(r, &n)) return false;
-    if (!g || n->graph != g || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL) || (n->flags & ANFI_NODE_EFFECT))
+    if (!g || n->graph != g || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL) ||
+        (n->flags & ANFI_NODE_EFFECT))
       return anfi_scan_wrong(&r->s, "an effect must be a call of the graph, once");
     anfi_add_effect(g, n);
   }
@@ -228,7 +238,8 @@ static bool read_result(anfi_reader *r, anf_graph *g) {
 static bool read_results(anfi_reader *r) {
   size_t n;
   if (!anfi_scan_section(&r->s, "results", &n)) return false;
-  if (n != r->m->graphs.n) return anfi_scan_wrong(&r->s, "another number of results than of graphs");
+  if (n != r->m->graphs.n)
+    return anfi_scan_wrong(&r->s, "another number of results than of graphs");
   for (size_t i = 0; i < n; i++)
     if (!read_result(r, r->m->graphs.at[i])) return false;
   return true;

@@ -7,7 +7,9 @@
 static anfi_loc place(const anfi_scan *s) {
   anfi_loc l = {s->file, 1, 1};
   const char *line = s->text;
-  for (const char *p = s->text; (p = (const char *)memchr(p, '\n', (size_t)(s->at - p))); line = ++p) l.line++;
+  for (const char *p = s->text; (p = (const char *)memchr(p, '\n', (size_t)(s->at - p)));
+       line = ++p)
+    l.line++;
   l.col += (uint32_t)(s->at - line);
   return l;
 }
@@ -36,7 +38,9 @@ bool anfi_scan_skip(anfi_scan *s, char c) {
 
 bool anfi_scan_char(anfi_scan *s, char c) {
   if (anfi_scan_skip(s, c)) return true;
-  return anfi_scan_expected(s, c == '\n' ? "the end of the line" : c == ' ' ? "a space" : "a quoted string");
+  return anfi_scan_expected(s, c == '\n'  ? "the end of the line"
+                               : c == ' ' ? "a space"
+                                          : "a quoted string");
 }
 
 bool anfi_scan_num(anfi_scan *s, uint64_t *out) {
@@ -90,8 +94,10 @@ static bool scan_escape(anfi_scan *s, anf_text *out) {
     s->at++;
     return true;
   }
-  int hi = s->end - s->at >= 3 && *s->at == 'x' ? hex_digit(s->at[1]) : -1, lo = hi < 0 ? -1 : hex_digit(s->at[2]);
-  if (lo < 0) return anfi_scan_expected(s, "an escape: \\n \\t \\r \\\" \\\\ or \\x and two digits");
+  int hi = s->end - s->at >= 3 && *s->at == 'x' ? hex_digit(s->at[1]) : -1,
+      lo = hi < 0 ? -1 : hex_digit(s->at[2]);
+  if (lo < 0)
+    return anfi_scan_expected(s, "an escape: \\n \\t \\r \\\" \\\\ or \\x and two digits");
   anfi_putc(out, (char)(hi * 16 + lo));
   s->at += 3;
   return true;
@@ -101,7 +107,8 @@ static bool scan_escape(anfi_scan *s, anf_text *out) {
 static bool is_canonical(anfi_scan *s, const char *start, const char *content, size_t len) {
   s->quoted->len = 0;
   anfi_put_quoted(s->quoted, content, len, '"');
-  return s->quoted->len == (size_t)(s->at - start) && memcmp(s->quoted->text, start, s->quoted->len) == 0;
+  return s->quoted->len == (size_t)(s->at - start) &&
+         memcmp(s->quoted->text, start, s->quoted->len) == 0;
 }
 
 bool anfi_scan_string(anfi_scan *s, anf_text *out) {
@@ -118,7 +125,8 @@ bool anfi_scan_string(anfi_scan *s, anf_text *out) {
     if (!scan_escape(s, out)) return false;
   }
   const char *content = out->text ? out->text + from : "";
-  return is_canonical(s, start, content, out->len - from) || anfi_scan_wrong(s, "a string is not written as it should be");
+  return is_canonical(s, start, content, out->len - from) ||
+         anfi_scan_wrong(s, "a string is not written as it should be");
 }
 
 bool anfi_scan_count(anfi_scan *s, const char *what, size_t *n) {
@@ -154,7 +162,8 @@ static bool check_sum(anfi_scan *s, const char *end) {
     if (d < 0) return FAIL_HERE(s, ANF_E0312);
     told = told << 4 | (uint64_t)d;
   }
-  if (told != has) return FAIL_HERE(s, ANF_E0313, (unsigned long long)told, (unsigned long long)has);
+  if (told != has)
+    return FAIL_HERE(s, ANF_E0313, (unsigned long long)told, (unsigned long long)has);
   s->end = s->at;
   return true;
 }
@@ -162,7 +171,8 @@ static bool check_sum(anfi_scan *s, const char *end) {
 static void free_text(void *t) { anf_text_free((anf_text *)t); }
 
 bool anfi_scan_open(anfi_scan *s, anf_ctx *cx, const char *text, size_t len, const char *file) {
-  *s = (anfi_scan){cx, anfi_intern_z(&cx->strings, file ? file : "")->s, text, text, text + len, NULL};
+  *s = (anfi_scan){cx,  anfi_intern_z(&cx->strings, file ? file : "")->s, text, text, text + len,
+                   NULL};
   s->quoted = ANFI_NEW(anfi_scratch(cx), anf_text);
   s->quoted->cx = cx;
   anfi_defer(cx, ANFI_ALWAYS, free_text, s->quoted);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The tables of a .dat file that nodes refer to: strings, types, constants.
- * INVARIANT: an id is checked against its table before it is used, and tables refer backwards only, so
- * types and values are finite whatever the file says. Parts may be shared, so that a short file could
- * say a type or value of astronomic size; none is read that has more parts than the file has bytes. */
+ * INVARIANT: an id is checked against its table before it is used, and tables refer backwards only,
+ * so types and values are finite whatever the file says. Parts may be shared, so that a short file
+ * could say a type or value of astronomic size; none is read that has more parts than the file has
+ * bytes. */
 #include "frontend/dat/dat.h"
 
 /* ---- references ---- */
@@ -65,11 +66,13 @@ bool anfi_dat_op(anfi_reader *r, anfi_opcode *op) {
   return anfi_fail(r->cx, anfi_nowhere(), ANF_E0201, name);
 }
 
-/* The end of a line that makes a type or constant of the parts that were counted since `parts` was 1. */
+/* The end of a line that makes a type or constant of the parts that were counted since `parts`
+ * was 1. */
 static bool end_line(anfi_reader *r, uint64_t *parts) {
   *parts = r->parts;
   r->parts = 1;
-  if (*parts > r->max_parts) return anfi_scan_wrong(&r->s, "a constant or type is larger than the file");
+  if (*parts > r->max_parts)
+    return anfi_scan_wrong(&r->s, "a constant or type is larger than the file");
   return EOL(r);
 }
 
@@ -95,7 +98,8 @@ bool anfi_dat_strings(anfi_reader *r) {
   for (size_t i = 0; i < ntext; i++) {
     r->buf->len = 0;
     if (!anfi_scan_string(&r->s, r->buf) || !EOL(r)) return false;
-    r->strings[r->nstring++] = anfi_intern(&r->cx->strings, r->buf->text ? r->buf->text : "", r->buf->len);
+    r->strings[r->nstring++] =
+        anfi_intern(&r->cx->strings, r->buf->text ? r->buf->text : "", r->buf->len);
   }
   return true;
 }
@@ -240,7 +244,8 @@ static bool read_tensor(anfi_reader *r, anf_value **out) {
   if (t->kind != ANF_TYPE_TENSOR || !anfi_type_elements(t, &n))
     return anfi_scan_wrong(&r->s, "a tensor of a type that is not one of known dims");
   size_t left = (size_t)(r->s.end - r->s.at), digits = n * 2 * anf_dtype_bytes((anf_dtype)t->dtype);
-  if (digits > left) return anfi_scan_expected(&r->s, "as many digits as the type has elements for");
+  if (digits > left)
+    return anfi_scan_expected(&r->s, "as many digits as the type has elements for");
   if (!n && !anfi_scan_skip(&r->s, '-')) return anfi_scan_expected(&r->s, "'-' for no elements");
   *out = held(r, anfi_value_new_tensor(r->cx, t));
   return read_elements(r, *out);
@@ -265,8 +270,10 @@ static bool read_tuple(anfi_reader *r, anf_value **out) {
 static bool read_record(anfi_reader *r, anf_value **out) {
   const anf_type *t;
   if (!need_type_ref(r, &t)) return false;
-  if (t->kind != ANF_TYPE_RECORD) return anfi_scan_wrong(&r->s, "a record of a type that is not a record's");
-  if (t->n > (size_t)(r->s.end - r->s.at) / 2) return anfi_scan_expected(&r->s, "an item for each field");
+  if (t->kind != ANF_TYPE_RECORD)
+    return anfi_scan_wrong(&r->s, "a record of a type that is not a record's");
+  if (t->n > (size_t)(r->s.end - r->s.at) / 2)
+    return anfi_scan_expected(&r->s, "an item for each field");
   *out = held(r, anfi_value_new_record(r->cx, t));
   return read_items(r, t->n, (*out)->u.item);
 }
@@ -293,7 +300,8 @@ static bool read_attr(anfi_reader *r, anfi_opcode op, anfi_attrs *at, uint32_t *
   size_t len;
   if (!anfi_scan_word(&r->s, &word, &len)) return false;
   while (*next < s->nattr && !is_word(word, len, s->attr[*next].name->s)) ++*next;
-  if (*next == s->nattr) return anfi_scan_expected(&r->s, "an attribute of the op, in the op's order");
+  if (*next == s->nattr)
+    return anfi_scan_expected(&r->s, "an attribute of the op, in the op's order");
   uint32_t k = (*next)++;
   const char *before = r->s.at;
   if (!SPACE(r)) return false;
@@ -302,7 +310,8 @@ static bool read_attr(anfi_reader *r, anfi_opcode op, anfi_attrs *at, uint32_t *
     return true;
   }
   r->s.at = before;
-  return anfi_dat_value_ref(r, &at->at[k]) && anfi_attr_check(r->cx, op, k, at->at[k], anfi_nowhere());
+  return anfi_dat_value_ref(r, &at->at[k]) &&
+         anfi_attr_check(r->cx, op, k, at->at[k], anfi_nowhere());
 }
 
 static bool read_attrs(anfi_reader *r, anfi_dat_entry *e) {
@@ -310,12 +319,14 @@ static bool read_attrs(anfi_reader *r, anfi_dat_entry *e) {
   uint32_t next = 0;
   if (!anfi_dat_op(r, &op)) return false;
   const anfi_schema *s = anfi_op_schema(r->cx, op);
-  anfi_attrs *at = (anfi_attrs *)anfi_zalloc(&r->m->arena, sizeof *at + s->nattr * sizeof(anf_value *));
+  anfi_attrs *at =
+      (anfi_attrs *)anfi_zalloc(&r->m->arena, sizeof *at + s->nattr * sizeof(anf_value *));
   at->n = s->nattr;
   while (anfi_scan_skip(&r->s, ' '))
     if (!read_attr(r, op, at, &next)) return false;
   for (uint32_t k = 0; k < s->nattr; k++)
-    if (!at->at[k] && !s->attr[k].initial) return anfi_scan_wrong(&r->s, "attributes without one that is needed");
+    if (!at->at[k] && !s->attr[k].initial)
+      return anfi_scan_wrong(&r->s, "attributes without one that is needed");
   e->op = op;
   e->attrs = at;
   return true;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writing .dat: first the tables of what nodes refer to (strings, types, constants), numbered in order
- * of first reference with parts before wholes, then graphs and nodes by id. Linear; no recursion. */
+/* Writing .dat: first the tables of what nodes refer to (strings, types, constants), numbered in
+ * order of first reference with parts before wholes, then graphs and nodes by id. Linear; no
+ * recursion. */
 #include "frontend/dat/dat.h"
 
 typedef struct {
@@ -20,10 +21,10 @@ typedef struct {
   anf_module *m;
   anf_ctx *cx;
   anfi_arena *a;
-  anfi_strtab texts;    // strings that are not the module's, numbered after those
-  anfi_map type_id;     // type -> 1 + number
-  anfi_map entry_id;    // value or attribute record -> 1 + number
-  anfi_map record_op;   // attribute record -> its op
+  anfi_strtab texts;  // strings that are not the module's, numbered after those
+  anfi_map type_id;   // type -> 1 + number
+  anfi_map entry_id;  // value or attribute record -> 1 + number
+  anfi_map record_op; // attribute record -> its op
   ANFI_VEC(const anf_type *) types;
   ANFI_VEC(entry) entries;
   ANFI_VEC(visit) type_stack;
@@ -43,7 +44,8 @@ static uint64_t text_id(writer *w, const char *s) {
 }
 
 static void push_type(writer *w, const anf_type *t) {
-  if (t && !anfi_map_find(&w->type_id, anfi_key(t))) anfi_push(w->a, &w->type_stack, ((visit){t, false}));
+  if (t && !anfi_map_find(&w->type_id, anfi_key(t)))
+    anfi_push(w->a, &w->type_stack, ((visit){t, false}));
 }
 
 static void push_parts(writer *w, const anf_type *t) {
@@ -198,7 +200,8 @@ static void put_dim(writer *w, int64_t d) {
 }
 
 static void put_type(writer *w, const anf_type *t) {
-  static const char *const kinds[] = {"tensor", "tuple", "record", "fn", "none", "string", "type", "any"};
+  static const char *const kinds[] = {"tensor", "tuple",  "record", "fn",
+                                      "none",   "string", "type",   "any"};
   anfi_puts(w->o, kinds[t->kind]);
   if (t->kind == ANF_TYPE_TENSOR) anfi_putf(w->o, " %s", anf_dtype_name((anf_dtype)t->dtype));
   if (t->kind <= ANF_TYPE_FN) put_num(w, t->n);

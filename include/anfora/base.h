@@ -9,10 +9,8 @@
  *   anf_ctx *cx = anf_ctx_new(NULL);
  *   anf_diag *d = anf_diag_new(cx);
  *   anf_module *m = NULL;
- *   if (anf_parse(cx, "def f(x) { x + 1 }", "inline", d, &m) != ANF_OK) anf_diag_print(d, stderr, false);
- *   anf_module_free(m);
- *   anf_diag_free(d);
- *   anf_ctx_free(cx);
+ *   if (anf_parse(cx, "def f(x) { x + 1 }", "inline", d, &m) != ANF_OK) anf_diag_print(d, stderr,
+ * false); anf_module_free(m); anf_diag_free(d); anf_ctx_free(cx);
  */
 #ifndef ANFORA_BASE_H
 #define ANFORA_BASE_H
@@ -47,7 +45,8 @@ typedef enum anf_status {
 /* Returns a static name such as "ANF_INVALID". */
 ANF_API const char *anf_status_name(anf_status s);
 
-/* One function allocates (old == 0), resizes and frees (size == 0), as realloc does with sizes told. */
+/* One function allocates (old == 0), resizes and frees (size == 0), as realloc does with sizes
+ * told. */
 typedef struct anf_allocator {
   void *(*fn)(void *user, void *ptr, size_t old, size_t size);
   void *user;
@@ -57,10 +56,10 @@ typedef struct anf_allocator {
  * default; `.size = sizeof(anf_ctx_opts)`. */
 typedef struct anf_ctx_opts {
   size_t size;
-  anf_allocator allocator;        // default: mimalloc
-  uint32_t max_errors;            // how many errors one call collects; default 20
-  uint32_t max_nesting;           // nesting of brackets and blocks in text; default 1000
-  size_t max_bytes;               // all memory of the context; default: no limit
+  anf_allocator allocator; // default: mimalloc
+  uint32_t max_errors;     // how many errors one call collects; default 20
+  uint32_t max_nesting;    // nesting of brackets and blocks in text; default 1000
+  size_t max_bytes;        // all memory of the context; default: no limit
   bool (*progress)(void *user, const char *what, double done); // false cancels; may be NULL
   void *progress_user;
 } anf_ctx_opts;
@@ -72,7 +71,8 @@ ANF_API anf_ctx *anf_ctx_new(const anf_ctx_opts *o);
 ANF_API void anf_ctx_free(anf_ctx *cx);
 /* Bytes that the context and all made from it hold now: 0 growth over a cycle means no leak. */
 ANF_API size_t anf_ctx_bytes(const anf_ctx *cx);
-/* Asks long work of this context to stop with ANF_CANCELLED; the one call allowed from any thread. */
+/* Asks long work of this context to stop with ANF_CANCELLED; the one call allowed from any thread.
+ */
 ANF_API void anf_ctx_cancel(anf_ctx *cx);
 
 /* The version of the library, such as "0.1.0". */
@@ -87,9 +87,9 @@ typedef struct anf_diag_item {
   const char *code;    // "E0107"; see `anfora explain`
   const char *message; // one line, no code, no place
   const char *file;
-  uint32_t line, col;  // from 1; col counts characters
-  const char *source;  // the text of that line
-  const char *hint;    // what to do about it
+  uint32_t line, col; // from 1; col counts characters
+  const char *source; // the text of that line
+  const char *hint;   // what to do about it
 } anf_diag_item;
 
 typedef struct anf_diag anf_diag;

@@ -2,13 +2,14 @@
 /* The graph IR: modules of functional graphs.
  *
  * A module owns graphs and nodes. A node is a Value (a constant), a Parameter, or a CNode: a call
- * whose input 0 is what is called (a primitive, a graph, or any node that yields a function) and whose
- * further inputs are the arguments. A node belongs to one graph; a node that another graph uses is
- * that graph's free variable, captured by value. `Switch` selects a function and does not call it.
+ * whose input 0 is what is called (a primitive, a graph, or any node that yields a function) and
+ * whose further inputs are the arguments. A node belongs to one graph; a node that another graph
+ * uses is that graph's free variable, captured by value. `Switch` selects a function and does not
+ * call it.
  *
  * Building: functions that make nodes return NULL on failure and take NULL inputs for "already
- * failed", so a whole graph is built without a check a line; anf_module_status tells at the end, and
- * anf_module_diag says why. Nodes and graphs live until the module is freed.
+ * failed", so a whole graph is built without a check a line; anf_module_status tells at the end,
+ * and anf_module_diag says why. Nodes and graphs live until the module is freed.
  *
  * Example (fibonacci of a functional IR, where branches are graphs and Switch picks one):
  *   anf_module *m = anf_module_new(cx);
@@ -50,7 +51,7 @@ ANF_API anf_status anf_module_status(const anf_module *m);
 /* What building functions found wrong; borrowed. */
 ANF_API const anf_diag *anf_module_diag(const anf_module *m);
 ANF_API size_t anf_module_graph_count(const anf_module *m);
-ANF_API anf_graph *anf_module_graph(const anf_module *m, size_t i); // in order of creation
+ANF_API anf_graph *anf_module_graph(const anf_module *m, size_t i);        // in order of creation
 ANF_API anf_graph *anf_module_find(const anf_module *m, const char *name); // NULL if there is none
 /* One more than the greatest node id: the size of a table by node id. */
 ANF_API size_t anf_module_node_limit(const anf_module *m);
@@ -89,8 +90,8 @@ ANF_API anf_node *anf_op_attrs(anf_graph *g, const char *op, size_t n, anf_node 
                                size_t nattr, const anf_attr *attrs);
 /* Constants. A module keeps one node for each graph and for each primitive without attributes. */
 ANF_API anf_node *anf_constant(anf_module *m, anf_value *v); // borrows v
-ANF_API anf_node *anf_int(anf_module *m, int64_t v);   // a weak number
-ANF_API anf_node *anf_float(anf_module *m, double v);  // a weak number
+ANF_API anf_node *anf_int(anf_module *m, int64_t v);         // a weak number
+ANF_API anf_node *anf_float(anf_module *m, double v);        // a weak number
 ANF_API anf_node *anf_graph_node(anf_graph *g);
 ANF_API anf_node *anf_op_node(anf_module *m, const char *op);
 /* Common calls. */
@@ -100,17 +101,17 @@ ANF_API anf_node *anf_tuple_get(anf_graph *g, anf_node *t, size_t i);
 ANF_API anf_node *anf_partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *args);
 /* Sets the result of the graph. May be called again. */
 ANF_API anf_status anf_return(anf_graph *g, anf_node *n);
-/* Adds an effectful call (Print, Assert, a call of a function that has effects) to the graph's order
- * of effects: effects run in this order, and are kept though nothing uses their value. */
+/* Adds an effectful call (Print, Assert, a call of a function that has effects) to the graph's
+ * order of effects: effects run in this order, and are kept though nothing uses their value. */
 ANF_API anf_status anf_effect(anf_graph *g, anf_node *n);
 
 /* ---- looking at nodes ---- */
 ANF_API anf_node_kind anf_node_get_kind(const anf_node *n);
 ANF_API uint32_t anf_node_id(const anf_node *n);
-ANF_API anf_graph *anf_node_graph(const anf_node *n);      // NULL for a constant
-ANF_API const anf_type *anf_node_type(const anf_node *n);  // NULL when not known
+ANF_API anf_graph *anf_node_graph(const anf_node *n);     // NULL for a constant
+ANF_API const anf_type *anf_node_type(const anf_node *n); // NULL when not known
 ANF_API void anf_node_set_type(anf_node *n, const anf_type *t);
-ANF_API const char *anf_node_name(const anf_node *n);      // "" when it has none
+ANF_API const char *anf_node_name(const anf_node *n); // "" when it has none
 ANF_API void anf_node_set_name(anf_node *n, const char *name);
 /* The primitive that a CNode calls or a constant holds, such as "Add"; NULL if it is not one. */
 ANF_API const char *anf_node_op(const anf_node *n);
@@ -132,7 +133,8 @@ ANF_API const char *anf_node_scope(const anf_node *n);
 ANF_API void anf_node_set_scope(anf_node *n, const char *scope);
 
 /* Uses: iterate with anf_node_first_use and anf_use_next; `user` uses the node as input `index`.
- * A constant primitive has no use list. Using as a graph's result is counted by anf_node_is_used. */
+ * A constant primitive has no use list. Using as a graph's result is counted by anf_node_is_used.
+ */
 typedef struct anf_use anf_use;
 ANF_API const anf_use *anf_node_first_use(const anf_node *n);
 ANF_API const anf_use *anf_use_next(const anf_use *u);
@@ -148,8 +150,8 @@ ANF_API anf_status anf_node_replace(anf_node *n, anf_node *by);
 ANF_API anf_status anf_node_move(anf_node *n, anf_graph *to);
 /* Removes nodes that no result, effect or used node needs. Returns how many. */
 ANF_API size_t anf_module_sweep(anf_module *m);
-/* A copy of g and of the graphs nested in it (those that capture from the copied ones), in its module.
- * What they capture from outside stays captured. */
+/* A copy of g and of the graphs nested in it (those that capture from the copied ones), in its
+ * module. What they capture from outside stays captured. */
 ANF_API anf_graph *anf_graph_clone(anf_graph *g);
 
 /* ---- analyses: results are owned by the object; free it when done ---- */

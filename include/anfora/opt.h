@@ -3,9 +3,8 @@
  *
  * Example:
  *   anf_module *m = NULL;
- *   anf_status st = anf_parse(cx, "def f(x: f32) { g = fn (y) { y + x }; g(1.0) * g(2.0) }", "f.anf", d, &m);
- *   if (st == ANF_OK) st = anf_optimise(m, "standard", NULL, d);
- *   anf_module_free(m);
+ *   anf_status st = anf_parse(cx, "def f(x: f32) { g = fn (y) { y + x }; g(1.0) * g(2.0) }",
+ * "f.anf", d, &m); if (st == ANF_OK) st = anf_optimise(m, "standard", NULL, d); anf_module_free(m);
  */
 #ifndef ANFORA_OPT_H
 #define ANFORA_OPT_H
@@ -26,13 +25,15 @@ typedef struct anf_opt_opts {
   void *user;
 } anf_opt_opts;
 
-/* Runs a pipeline: names of passes and pipelines separated by blanks; "( ... )*" repeats until nothing
- * changes. `anfora passes` lists the names. */
-ANF_API anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o, anf_diag *d);
+/* Runs a pipeline: names of passes and pipelines separated by blanks; "( ... )*" repeats until
+ * nothing changes. `anfora passes` lists the names. */
+ANF_API anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o,
+                                anf_diag *d);
 
-/* Replaces the module by the function at a signature, with all that it needs, in first-order form. */
-ANF_API anf_status anf_specialise(anf_module *m, anf_graph *g, size_t n, const anf_type *const *types,
-                                  anf_diag *d, anf_graph **out);
+/* Replaces the module by the function at a signature, with all that it needs, in first-order form.
+ */
+ANF_API anf_status anf_specialise(anf_module *m, anf_graph *g, size_t n,
+                                  const anf_type *const *types, anf_diag *d, anf_graph **out);
 
 /* The passes and pipelines: name and description of the i-th; NULL past the end. */
 ANF_API const char *anf_pass_name(size_t i, const char **doc);

@@ -18,14 +18,15 @@ extern "C" {
 
 typedef struct anf_run_opts {
   size_t size;
-  uint64_t max_steps;   // operations before ANF_LIMIT; default none
-  uint64_t max_depth;   // calls under way at once before ANF_LIMIT; default 10^7
+  uint64_t max_steps; // operations before ANF_LIMIT; default none
+  uint64_t max_depth; // calls under way at once before ANF_LIMIT; default 10^7
   void (*print)(void *user, const char *text, size_t len); // where Print goes; default: nowhere
   void *print_user;
 } anf_run_opts;
 
 /* Calls a graph that captures nothing. Arguments are borrowed and converted to the parameters'
- * declared types where that loses nothing. `*result` is a new reference. `o` and `d` may be NULL. */
+ * declared types where that loses nothing. `*result` is a new reference. `o` and `d` may be NULL.
+ */
 ANF_API anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
                            anf_diag *d, anf_value **result);
 /* Calls a function value, such as a closure that a program returned. */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs and modules as text: .anf and .ir (one language), .dat (exact), .dot and .html (pictures).
+/* Programs and modules as text: .anf and .ir (one language), .dat (exact), .dot and .html
+ * (pictures).
  *
  * Example:
  *   anf_module *m = NULL;
@@ -19,9 +20,10 @@ extern "C" {
 #endif
 
 /* Reads a program (.anf or .ir). `file` is the name that places are told with. */
-ANF_API anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *d, anf_module **out);
-ANF_API anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
-                               anf_module **out);
+ANF_API anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *d,
+                             anf_module **out);
+ANF_API anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file,
+                               anf_diag *d, anf_module **out);
 /* Reads a file by its ending: .anf, .ir or .dat; "-" reads .anf from standard input. */
 ANF_API anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out);
 /* One value as a command line gives it: 3, 1.5, true, (1, 2), [[1, 2], [3, 4]], "text", None. */
@@ -32,23 +34,24 @@ ANF_API anf_status anf_parse_type(anf_ctx *cx, const char *text, anf_diag *d, co
 /* Append to `out`, which starts as {cx, NULL, 0, 0}. */
 ANF_API anf_status anf_print_ir(anf_module *m, anf_text *out);
 ANF_API anf_status anf_write_dat(anf_module *m, anf_text *out);
-ANF_API anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
-                                anf_module **out);
+ANF_API anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const char *file,
+                                anf_diag *d, anf_module **out);
 
-/* One tensor in NumPy's format. Reading takes versions 1 to 3, either byte order, C and Fortran order. */
+/* One tensor in NumPy's format. Reading takes versions 1 to 3, either byte order, C and Fortran
+ * order. */
 ANF_API anf_status anf_load_npy(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out);
 ANF_API anf_status anf_save_npy(anf_ctx *cx, const anf_value *v, const char *path, anf_diag *d);
 /* The same from memory; `file` is the name that messages tell. */
-ANF_API anf_status anf_read_npy(anf_ctx *cx, const void *data, size_t len, const char *file, anf_diag *d,
-                                anf_value **out);
+ANF_API anf_status anf_read_npy(anf_ctx *cx, const void *data, size_t len, const char *file,
+                                anf_diag *d, anf_value **out);
 
 typedef struct anf_view_opts {
   size_t size;
-  anf_graph *graph;      // only this graph and those that it refers to; default: all
-  uint32_t depth;        // how deep graphs that refer to graphs are drawn; default: no limit
-  anf_node *focus;       // only this node and what is within `radius` edges
-  uint32_t radius;       // default 3
-  uint32_t max_nodes;    // graphs are folded beyond; default 4000
+  anf_graph *graph;   // only this graph and those that it refers to; default: all
+  uint32_t depth;     // how deep graphs that refer to graphs are drawn; default: no limit
+  anf_node *focus;    // only this node and what is within `radius` edges
+  uint32_t radius;    // default 3
+  uint32_t max_nodes; // graphs are folded beyond; default 4000
 } anf_view_opts;
 ANF_API anf_status anf_write_dot(anf_module *m, const anf_view_opts *o, anf_text *out);
 /* One self-contained page: pan, zoom, fold a graph, search, click a node. */

@@ -2,8 +2,8 @@
 /* Types and values.
  *
  * A type is interned in its context: equal types are the same pointer. Everything numeric is a
- * tensor; a scalar is a tensor of rank 0. A value is immutable and counted: functions that return one
- * return a new reference, which anf_value_release gives back.
+ * tensor; a scalar is a tensor of rank 0. A value is immutable and counted: functions that return
+ * one return a new reference, which anf_value_release gives back.
  *
  * Example:
  *   int64_t dims[] = {2, 3};
@@ -25,10 +25,20 @@ extern "C" {
  * not settled: it takes the type of what it meets, else i64 and f64. */
 typedef enum anf_dtype {
   ANF_BOOL,
-  ANF_I8, ANF_I16, ANF_I32, ANF_I64,
-  ANF_U8, ANF_U16, ANF_U32, ANF_U64,
-  ANF_F16, ANF_BF16, ANF_F32, ANF_F64,
-  ANF_C64, ANF_C128,
+  ANF_I8,
+  ANF_I16,
+  ANF_I32,
+  ANF_I64,
+  ANF_U8,
+  ANF_U16,
+  ANF_U32,
+  ANF_U64,
+  ANF_F16,
+  ANF_BF16,
+  ANF_F32,
+  ANF_F64,
+  ANF_C64,
+  ANF_C128,
   ANF_KEY,   // a random key, 8 bytes
   ANF_INT,   // weak i64
   ANF_FLOAT, // weak f64
@@ -52,8 +62,9 @@ typedef enum anf_type_kind {
 typedef struct anf_type anf_type;
 
 enum { ANF_MAX_RANK = 16 };
-#define ANF_DIM_UNKNOWN INT64_C(-1) // a dim that is not known before the program runs
-                                    // below -1: a symbol, see anf_dim_symbol
+#define ANF_DIM_UNKNOWN                                                                            \
+  INT64_C(-1) // a dim that is not known before the program runs
+              // below -1: a symbol, see anf_dim_symbol
 
 ANF_API const anf_type *anf_type_scalar(anf_ctx *cx, anf_dtype d);
 /* NULL if a dim is bad, the rank is above ANF_MAX_RANK or the size overflows. */
@@ -68,17 +79,18 @@ ANF_API const anf_type *anf_type_fn(anf_ctx *cx, size_t n, const anf_type *const
 ANF_API const anf_type *anf_type_simple(anf_ctx *cx, anf_type_kind kind);
 
 ANF_API anf_type_kind anf_type_get_kind(const anf_type *t);
-ANF_API anf_dtype anf_type_dtype(const anf_type *t);          // of a tensor
-ANF_API size_t anf_type_rank(const anf_type *t);              // of a tensor
-ANF_API int64_t anf_type_dim(const anf_type *t, size_t i);    // of a tensor
-ANF_API size_t anf_type_count(const anf_type *t);             // items, fields or parameters
+ANF_API anf_dtype anf_type_dtype(const anf_type *t);       // of a tensor
+ANF_API size_t anf_type_rank(const anf_type *t);           // of a tensor
+ANF_API int64_t anf_type_dim(const anf_type *t, size_t i); // of a tensor
+ANF_API size_t anf_type_count(const anf_type *t);          // items, fields or parameters
 ANF_API const anf_type *anf_type_at(const anf_type *t, size_t i);
 ANF_API const char *anf_type_field(const anf_type *t, size_t i); // of a record
 ANF_API const anf_type *anf_type_result(const anf_type *t);      // of a function
 /* "f32[2, 3]", "(i64, fn(f32) -> f32)", "{w: f32[B, 4]}": as in programs. */
 ANF_API anf_status anf_type_print(anf_ctx *cx, const anf_type *t, anf_text *out);
 
-/* The dim that stands for a name, such as B in f32[B, 4]; the same for equal names. 0 when out of memory. */
+/* The dim that stands for a name, such as B in f32[B, 4]; the same for equal names. 0 when out of
+ * memory. */
 ANF_API int64_t anf_dim_symbol(anf_ctx *cx, const char *name);
 /* The name of a symbolic dim, or NULL. */
 ANF_API const char *anf_dim_name(const anf_ctx *cx, int64_t dim);
@@ -90,7 +102,7 @@ typedef enum anf_value_kind {
   ANF_VALUE_TUPLE,
   ANF_VALUE_RECORD,
   ANF_VALUE_TYPE,
-  ANF_VALUE_FN      // a graph, a primitive, a closure, or one of them with arguments bound
+  ANF_VALUE_FN // a graph, a primitive, a closure, or one of them with arguments bound
 } anf_value_kind;
 
 typedef struct anf_value anf_value;
@@ -121,21 +133,22 @@ ANF_API void anf_value_release(anf_value *v); // v may be NULL
 ANF_API anf_value_kind anf_value_get_kind(const anf_value *v);
 /* The type of any value; of a function, fn() with what is known. */
 ANF_API const anf_type *anf_value_type(anf_ctx *cx, const anf_value *v);
-ANF_API anf_dtype anf_value_dtype(const anf_value *v);           // of a tensor
-ANF_API size_t anf_value_rank(const anf_value *v);               // of a tensor
-ANF_API int64_t anf_value_dim(const anf_value *v, size_t i);     // of a tensor
-ANF_API size_t anf_value_elements(const anf_value *v);           // of a tensor
-ANF_API const void *anf_value_data(const anf_value *v);          // of a tensor: dense, row-major
-ANF_API size_t anf_value_count(const anf_value *v);              // items of a tuple or record
-ANF_API anf_value *anf_value_at(const anf_value *v, size_t i);   // borrowed
-ANF_API const char *anf_value_text(const anf_value *v);          // of a string
+ANF_API anf_dtype anf_value_dtype(const anf_value *v);         // of a tensor
+ANF_API size_t anf_value_rank(const anf_value *v);             // of a tensor
+ANF_API int64_t anf_value_dim(const anf_value *v, size_t i);   // of a tensor
+ANF_API size_t anf_value_elements(const anf_value *v);         // of a tensor
+ANF_API const void *anf_value_data(const anf_value *v);        // of a tensor: dense, row-major
+ANF_API size_t anf_value_count(const anf_value *v);            // items of a tuple or record
+ANF_API anf_value *anf_value_at(const anf_value *v, size_t i); // borrowed
+ANF_API const char *anf_value_text(const anf_value *v);        // of a string
 /* Element i of a real or integer tensor as a double, or as an integer (truncated). */
 ANF_API double anf_value_get_f64(const anf_value *v, size_t i);
 ANF_API int64_t anf_value_get_i64(const anf_value *v, size_t i);
 /* Same kind, type and bits (NaN equals NaN of the same bits); functions by identity. */
 ANF_API bool anf_value_same(const anf_value *a, const anf_value *b);
 /* As in programs: "(4, 5)", "[[1.0, 2.0]]". `max_items` shortens long tensors; 0 prints all. */
-ANF_API anf_status anf_value_print(anf_ctx *cx, const anf_value *v, size_t max_items, anf_text *out);
+ANF_API anf_status anf_value_print(anf_ctx *cx, const anf_value *v, size_t max_items,
+                                   anf_text *out);
 
 #ifdef __cplusplus
 }

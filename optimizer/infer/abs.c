@@ -13,8 +13,8 @@ static uint64_t hash_of(const anfi_abs *a, const anfi_abs *const *items) {
 }
 
 static bool same(const anfi_abs *a, const anfi_abs *b, const anfi_abs *const *items) {
-  if (a->hash != b->hash || a->kind != b->kind || a->op != b->op || a->n != b->n || a->type != b->type ||
-      a->graph != b->graph || a->attrs != b->attrs || !a->value != !b->value)
+  if (a->hash != b->hash || a->kind != b->kind || a->op != b->op || a->n != b->n ||
+      a->type != b->type || a->graph != b->graph || a->attrs != b->attrs || !a->value != !b->value)
     return false;
   if (a->value && !anf_value_same(a->value, b->value)) return false;
   return !a->n || memcmp(a->item, items, a->n * sizeof *items) == 0;
@@ -77,11 +77,13 @@ const anfi_abs *anfi_abs_data(anfi_abs_table *t, const anf_type *type) {
 
 const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_type *record, size_t n,
                                const anfi_abs *const *items) {
-  return intern(t, (anfi_abs){.kind = (uint8_t)k, .op = ANF_OP_NONE, .n = (uint32_t)n, .type = record}, items);
+  return intern(t,
+                (anfi_abs){.kind = (uint8_t)k, .op = ANF_OP_NONE, .n = (uint32_t)n, .type = record},
+                items);
 }
 
-const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs, size_t n,
-                              const anfi_abs *const *bound) {
+const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
+                              size_t n, const anfi_abs *const *bound) {
   anfi_abs head = {.kind = ANFI_ABS_CODE, .op = op, .n = (uint32_t)n, .graph = g, .attrs = attrs};
   return intern(t, head, bound);
 }
@@ -97,12 +99,16 @@ const anfi_abs *anfi_abs_const(anfi_abs_table *t, anf_value *v) {
     return anfi_abs_fn1(t, anfi_abs_code(t, f->graph, f->op, f->attrs, 0, NULL));
   }
   if (v->kind != ANF_VALUE_TUPLE && v->kind != ANF_VALUE_RECORD)
-    return intern(t, (anfi_abs){.kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = anf_value_type(t->cx, v), .value = v},
-                  NULL);
+    return intern(
+        t,
+        (anfi_abs){
+            .kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = anf_value_type(t->cx, v), .value = v},
+        NULL);
   const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, v->n);
   for (size_t i = 0; i < v->n; i++) items[i] = anfi_abs_const(t, v->u.item[i]);
   bool tuple = v->kind == ANF_VALUE_TUPLE;
-  return anfi_abs_items(t, tuple ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD, tuple ? NULL : v->type, v->n, items);
+  return anfi_abs_items(t, tuple ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD, tuple ? NULL : v->type, v->n,
+                        items);
 }
 
 const anfi_abs *anfi_abs_of_type(anfi_abs_table *t, const anf_type *type) {
@@ -112,17 +118,20 @@ const anfi_abs *anfi_abs_of_type(anfi_abs_table *t, const anf_type *type) {
   for (uint32_t i = 0; i < type->n; i++)
     if (!(items[i] = anfi_abs_of_type(t, type->items[i]))) return NULL;
   bool tuple = type->kind == ANF_TYPE_TUPLE;
-  return anfi_abs_items(t, tuple ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD, tuple ? NULL : type, type->n, items);
+  return anfi_abs_items(t, tuple ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD, tuple ? NULL : type, type->n,
+                        items);
 }
 
-static const anfi_abs *with_items(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *const *items) {
+static const anfi_abs *with_items(anfi_abs_table *t, const anfi_abs *a,
+                                  const anfi_abs *const *items) {
   if (a->kind == ANFI_ABS_CODE) return anfi_abs_code(t, a->graph, a->op, a->attrs, a->n, items);
   return anfi_abs_items(t, (anfi_abs_kind)a->kind, a->type, a->n, items);
 }
 
 const anfi_abs *anfi_abs_broaden(anfi_abs_table *t, const anfi_abs *a) {
   if (a->kind == ANFI_ABS_DATA) {
-    bool unit = a->type->kind != ANF_TYPE_TENSOR; // strings, types and None are known by their value alone
+    bool unit =
+        a->type->kind != ANF_TYPE_TENSOR; // strings, types and None are known by their value alone
     return a->value && !unit ? anfi_abs_data(t, a->type) : a;
   }
   if (!a->n) return a;
@@ -148,7 +157,8 @@ static const anf_type *join_tensors(anf_ctx *cx, const anf_type *a, const anf_ty
   return anfi_type_tensor(cx, d, a->n, joined);
 }
 
-static const anfi_abs *join_data(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b, bool dims) {
+static const anfi_abs *join_data(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b,
+                                 bool dims) {
   if (a->type == b->type) {
     bool unit = a->type->kind == ANF_TYPE_STRING || a->type->kind == ANF_TYPE_TYPE;
     return unit ? NULL : anfi_abs_data(t, a->type);
@@ -163,7 +173,8 @@ static bool same_code(const anfi_abs *a, const anfi_abs *b) {
 }
 
 /* The union of two flow sets; a code in both binds the join of what they bind. */
-static const anfi_abs *join_fns(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b, bool dims) {
+static const anfi_abs *join_fns(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b,
+                                bool dims) {
   const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, a->n + b->n);
   uint32_t n = a->n;
   memcpy(items, a->item, a->n * sizeof *items);
@@ -191,7 +202,8 @@ const anfi_abs *anfi_abs_join(anfi_abs_table *t, const anfi_abs *a, const anfi_a
   if (a->kind == ANFI_ABS_DATA) return join_data(t, a, b, dims);
   if (a->kind == ANFI_ABS_FN) return join_fns(t, a, b, dims);
   if (a->n != b->n || (a->kind == ANFI_ABS_CODE && !same_code(a, b))) return NULL;
-  if (a->kind == ANFI_ABS_RECORD && memcmp(a->type->names, b->type->names, a->n * sizeof *a->type->names) != 0)
+  if (a->kind == ANFI_ABS_RECORD &&
+      memcmp(a->type->names, b->type->names, a->n * sizeof *a->type->names) != 0)
     return NULL;
   const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, a->n);
   for (uint32_t i = 0; i < a->n; i++)
@@ -227,7 +239,8 @@ anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a) {
                                            : anfi_value_new_record(cx, a->type);
   anfi_value_guard(v);
   for (uint32_t i = 0; i < a->n; i++)
-    if (!(v->u.item[i] = anfi_abs_value(cx, a->item[i]))) return anfi_value_unguard(v), anf_value_release(v), NULL;
+    if (!(v->u.item[i] = anfi_abs_value(cx, a->item[i])))
+      return anfi_value_unguard(v), anf_value_release(v), NULL;
   anfi_value_unguard(v);
   return v;
 }
@@ -240,7 +253,8 @@ bool anfi_abs_has_fn(const anfi_abs *a) {
 }
 
 void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a) {
-  static const char *const open[] = {"?", "", "(", "{", "", "fn{"}, *const close[] = {"", "", ")", "}", "", "}"};
+  static const char *const open[] = {"?", "", "(", "{", "", "fn{"}, *const close[] = {"",  "", ")",
+                                                                                      "}", "", "}"};
   if (a->kind == ANFI_ABS_DATA) {
     anfi_put_type(o, cx, a->type);
     return;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Typed nodes, and the data of function values (see infer.h): widening one representation to another. */
+/* Typed nodes, and the data of function values (see infer.h): widening one representation to
+ * another. */
 #include "optimizer/infer/emit.h"
 
-anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, const anf_type *type, size_t n,
-                          anf_node *const *in) {
+anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs,
+                          const anf_type *type, size_t n, anf_node *const *in) {
   anf_node *p = anfi_apply(e->g, op, attrs, n, in);
   p->type = type;
   p->debug = e->debug;
@@ -30,13 +31,15 @@ anf_node *anfi_emit_tuple(anfi_emit *e, size_t n, anf_node *const *items) {
 
 anf_node *anfi_emit_get(anfi_emit *e, anf_node *t, size_t i) {
   if (anfi_is_op(t, ANF_OP_MakeTuple)) return t->in[i].def;
-  const anfi_attrs *at = anfi_attrs_one(e->q->m, ANF_OP_TupleGet, anfi_value_new_i64(e->q->cx, ANF_INT, (int64_t)i));
+  const anfi_attrs *at =
+      anfi_attrs_one(e->q->m, ANF_OP_TupleGet, anfi_value_new_i64(e->q->cx, ANF_INT, (int64_t)i));
   return anfi_emit_apply(e, ANF_OP_TupleGet, at, t->type->items[i], 1, &t);
 }
 
 anf_node *anfi_emit_field(anfi_emit *e, anf_node *record, size_t i) {
   const anfi_str *name = record->type->names[i];
-  const anfi_attrs *at = anfi_attrs_one(e->q->m, ANF_OP_RecordGet, anfi_value_new_string(e->q->cx, name->s, name->len));
+  const anfi_attrs *at = anfi_attrs_one(e->q->m, ANF_OP_RecordGet,
+                                        anfi_value_new_string(e->q->cx, name->s, name->len));
   return anfi_emit_apply(e, ANF_OP_RecordGet, at, record->type->items[i], 1, &record);
 }
 
@@ -80,7 +83,8 @@ static anf_node *retag(anfi_emit *e, anf_node *tag, const anfi_abs *from, const 
   anf_node *r = anfi_emit_i32(e, anfi_abs_member(to, from->item[from->n - 1]));
   for (uint32_t i = from->n - 1; i-- > 0;) {
     anf_node *k[2] = {tag, anfi_emit_i32(e, i)};
-    anf_node *is = anfi_emit_apply(e, ANF_OP_Equal, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, k);
+    anf_node *is =
+        anfi_emit_apply(e, ANF_OP_Equal, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, k);
     anf_node *pick[3] = {is, anfi_emit_i32(e, anfi_abs_member(to, from->item[i])), r};
     r = anfi_emit_apply(e, ANF_OP_Switch, NULL, i32, 3, pick);
   }
@@ -91,11 +95,14 @@ static anf_node *coerce_fn(anfi_emit *e, anf_node *n, const anfi_abs *from, cons
   if (to->n == 1) return coerce_items(e, n, from->item[0], to->item[0]);
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, to->n + 1);
   bool one = from->n == 1;
-  items[0] = one ? anfi_emit_i32(e, anfi_abs_member(to, from->item[0])) : retag(e, anfi_emit_get(e, n, 0), from, to);
+  items[0] = one ? anfi_emit_i32(e, anfi_abs_member(to, from->item[0]))
+                 : retag(e, anfi_emit_get(e, n, 0), from, to);
   for (uint32_t i = 0; i < to->n; i++) {
     uint32_t k = anfi_abs_member(from, to->item[i]);
     if (k == from->n) items[i + 1] = undefined(e, anfi_abs_type(e->abs, to->item[i]));
-    else items[i + 1] = anfi_emit_coerce(e, one ? n : anfi_emit_get(e, n, k + 1), from->item[k], to->item[i]);
+    else
+      items[i + 1] =
+          anfi_emit_coerce(e, one ? n : anfi_emit_get(e, n, k + 1), from->item[k], to->item[i]);
   }
   return anfi_emit_tuple(e, to->n + 1, items);
 }

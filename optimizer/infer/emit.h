@@ -20,8 +20,8 @@ typedef struct anfi_emit {
 } anfi_emit;
 
 /* emit.c: nodes with types */
-anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, const anf_type *type, size_t n,
-                          anf_node *const *in);
+anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs,
+                          const anf_type *type, size_t n, anf_node *const *in);
 anf_node *anfi_emit_tuple(anfi_emit *e, size_t n, anf_node *const *items);
 anf_node *anfi_emit_get(anfi_emit *e, anf_node *t, size_t i);
 anf_node *anfi_emit_field(anfi_emit *e, anf_node *record, size_t i);
@@ -35,23 +35,27 @@ anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, cons
 anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s); // its graph, written later if not yet
 
 /* emit_call.c: a call of a function value whose data is `f` (NULL: it binds nothing) */
-anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t n, const anfi_abs *const *aabs,
-                         anf_node *const *args, const anfi_abs *result, anf_node *at);
+anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t n,
+                         const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result,
+                         anf_node *at);
 /* A call of Switch(cond, f, h). */
-anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const fabs[2], anf_node *const f[2],
-                           size_t n, const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result,
-                           anf_node *at);
+anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const fabs[2],
+                           anf_node *const f[2], size_t n, const anfi_abs *const *aabs,
+                           anf_node *const *args, const anfi_abs *result, anf_node *at);
 
-/* Loop(f, args): `aabs` are those of the state that the loop keeps to, and args are data of them. */
-anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f, size_t n,
-                         const anfi_abs *const *aabs, anf_node *const *args, anf_node *at);
+/* Loop(f, args): `aabs` are those of the state that the loop keeps to, and args are data of them.
+ */
+anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f,
+                         size_t n, const anfi_abs *const *aabs, anf_node *const *args,
+                         anf_node *at);
 
 /* emit_op.c: a primitive on data of the given abs */
 anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                       const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result, anf_node *at);
+                       const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result,
+                       anf_node *at);
 
 /* generate.c */
-anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
-                         anf_node *at);
+anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                         const anfi_abs *const *iabs, anf_node *const *in, anf_node *at);
 
 #endif

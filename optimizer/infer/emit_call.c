@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls in first-order form: a known function is called with what it binds and the arguments; one of
- * several is chosen by Switch among adapters, closed graphs of one signature that unpack what their
- * code binds, call it, and widen its result. */
+/* Calls in first-order form: a known function is called with what it binds and the arguments; one
+ * of several is chosen by Switch among adapters, closed graphs of one signature that unpack what
+ * their code binds, call it, and widen its result. */
 #include "optimizer/infer/emit.h"
 
 /* One code with its bound data spread out, applied. The result is data of `result`. */
 static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *bound, size_t n,
-                           const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result, anf_node *at) {
+                           const anfi_abs *const *aabs, anf_node *const *args,
+                           const anfi_abs *result, anf_node *at) {
   size_t all = code->n + n;
   anf_node **in = ANFI_NEW_N(e->arena, anf_node *, all + 1);
   const anfi_abs **iabs = ANFI_NEW_N(e->arena, const anfi_abs *, all + 1);
@@ -16,7 +17,9 @@ static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *
   }
   if (!code->graph) {
     const anfi_abs *r = anfi_infer_code(e->q, code, n, aabs, at);
-    return r ? anfi_emit_coerce(e, anfi_emit_op(e, (anfi_opcode)code->op, code->attrs, all, iabs, in + 1, r, at), r, result)
+    return r ? anfi_emit_coerce(
+                   e, anfi_emit_op(e, (anfi_opcode)code->op, code->attrs, all, iabs, in + 1, r, at),
+                   r, result)
              : NULL;
   }
   anfi_spec *s = anfi_infer_callee(e->q, e->spec, code, n, aabs, at);
@@ -39,9 +42,9 @@ static anf_node **spread(anfi_emit *e, anf_node *bound, size_t n) {
 /* ---- adapters ---- */
 
 typedef struct {
-  size_t nshared;              // leading parameters: the data of function values
-  anf_node *const *shared;     // at the call; their types make the parameters
-  size_t n;                    // then the arguments
+  size_t nshared;          // leading parameters: the data of function values
+  anf_node *const *shared; // at the call; their types make the parameters
+  size_t n;                // then the arguments
   const anfi_abs *const *aabs;
   anf_node *const *args;
   const anfi_abs *result;
@@ -52,7 +55,8 @@ static const char *mark_of(size_t arm) { return arm == 0 ? "✓" : "✗"; }
 
 /* The graph of one arm: `pick` finds, among the shared parameters, what the code binds. */
 static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm,
-                         anf_node **(*pick)(anfi_emit *, const site *, const anfi_abs *, size_t, anf_node **)) {
+                         anf_node **(*pick)(anfi_emit *, const site *, const anfi_abs *, size_t,
+                                            anf_node **)) {
   anf_graph *outer = e->g;
   anf_node *outer_call = e->call;
   const char *name = anfi_sprintf(e->arena, "%s%s", mark_of(arm), outer->name->s);
@@ -71,7 +75,8 @@ static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size
   anf_node **bound = pick(e, s, code, arm, params);
   anf_node *r = call_code(e, code, bound, s->n, s->aabs, params + s->nshared, s->result, s->at);
   if (r) anfi_set_result(g, r);
-  if (r && e->call && e->call->graph == g && (s->at->flags & ANFI_NODE_EFFECT)) anfi_add_effect(g, e->call);
+  if (r && e->call && e->call->graph == g && (s->at->flags & ANFI_NODE_EFFECT))
+    anfi_add_effect(g, e->call);
   e->g = outer;
   e->call = outer_call;
   return r ? anfi_graph_value(g) : NULL;
@@ -91,7 +96,8 @@ static anf_node *call_chosen(anfi_emit *e, const site *s, anf_node *chosen) {
 
 /* ---- one of a flow set, by tag ---- */
 
-static anf_node **pick_by_tag(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm, anf_node **params) {
+static anf_node **pick_by_tag(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm,
+                              anf_node **params) {
   (void)s;
   return spread(e, anfi_emit_get(e, params[0], arm + 1), code->n);
 }
@@ -99,8 +105,10 @@ static anf_node **pick_by_tag(anfi_emit *e, const site *s, const anfi_abs *code,
 static anf_node *choose(anfi_emit *e, anf_node *tag, uint32_t n, anf_node *const *arm) {
   if (n == 2) {
     anf_node *eq[2] = {tag, anfi_emit_i32(e, 0)};
-    anf_node *is = anfi_emit_apply(e, ANF_OP_Equal, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, eq);
-    return anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3, (anf_node *const[]){is, arm[0], arm[1]});
+    anf_node *is =
+        anfi_emit_apply(e, ANF_OP_Equal, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, eq);
+    return anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3,
+                           (anf_node *const[]){is, arm[0], arm[1]});
   }
   anf_node **in = ANFI_NEW_N(e->arena, anf_node *, n + 1);
   in[0] = tag;
@@ -108,9 +116,11 @@ static anf_node *choose(anfi_emit *e, anf_node *tag, uint32_t n, anf_node *const
   return anfi_emit_apply(e, ANF_OP_SwitchLayer, NULL, NULL, n + 1, in);
 }
 
-anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t n, const anfi_abs *const *aabs,
-                         anf_node *const *args, const anfi_abs *result, anf_node *at) {
-  if (fabs->n == 1) return call_code(e, fabs->item[0], spread(e, f, fabs->item[0]->n), n, aabs, args, result, at);
+anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t n,
+                         const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result,
+                         anf_node *at) {
+  if (fabs->n == 1)
+    return call_code(e, fabs->item[0], spread(e, f, fabs->item[0]->n), n, aabs, args, result, at);
   site s = {1, &f, n, aabs, args, result, at};
   anf_node **arm = ANFI_NEW_N(e->arena, anf_node *, fabs->n);
   for (uint32_t i = 0; i < fabs->n; i++)
@@ -121,7 +131,8 @@ anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t
 /* ---- a branch: Switch(cond, f, h)(args) ---- */
 
 /* What both arms bind is passed once each; `from` tells where an arm's data lie. */
-static anf_node **pick_by_arm(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm, anf_node **params) {
+static anf_node **pick_by_arm(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm,
+                              anf_node **params) {
   (void)s;
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, code->n);
   for (uint32_t i = 0; i < code->n; i++) items[i] = params[e->where[arm][i]];
@@ -129,7 +140,8 @@ static anf_node **pick_by_arm(anfi_emit *e, const site *s, const anfi_abs *code,
 }
 
 /* Both arms' bound data, equal nodes once. */
-static size_t share(anfi_emit *e, const anfi_abs *const code[2], anf_node *const f[2], anf_node **shared) {
+static size_t share(anfi_emit *e, const anfi_abs *const code[2], anf_node *const f[2],
+                    anf_node **shared) {
   size_t n = 0;
   for (int arm = 0; arm < 2; arm++) {
     anf_node **items = spread(e, f[arm], code[arm]->n);
@@ -144,8 +156,9 @@ static size_t share(anfi_emit *e, const anfi_abs *const code[2], anf_node *const
   return n;
 }
 
-anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const fabs[2], anf_node *const f[2], size_t n,
-                           const anfi_abs *const *aabs, anf_node *const *args, const anfi_abs *result, anf_node *at) {
+anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const fabs[2],
+                           anf_node *const f[2], size_t n, const anfi_abs *const *aabs,
+                           anf_node *const *args, const anfi_abs *result, anf_node *at) {
   const anfi_abs *code[2] = {fabs[0]->item[0], fabs[1]->item[0]};
   anf_node **shared = ANFI_NEW_N(e->arena, anf_node *, code[0]->n + code[1]->n);
   size_t nshared = share(e, code, f, shared);
@@ -160,24 +173,32 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
   return call_chosen(e, &s, anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3, arm));
 }
 
-/* ---- Loop: the step is an adapter too, and what it binds joins the arguments that do not change ---- */
+/* ---- Loop: the step is an adapter too, and what it binds joins the arguments that do not change
+ * ---- */
 
-anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f, size_t n,
-                         const anfi_abs *const *aabs, anf_node *const *args, anf_node *at) {
-  if (fabs->n != 1) return (void)anfi_fail(e->q->cx, anfi_node_loc(at), ANF_E0450, "the step must be one function"), NULL;
+anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f,
+                         size_t n, const anfi_abs *const *aabs, anf_node *const *args,
+                         anf_node *at) {
+  if (fabs->n != 1)
+    return (void)anfi_fail(e->q->cx, anfi_node_loc(at), ANF_E0450, "the step must be one function"),
+           NULL;
   const anfi_abs *code = fabs->item[0], **state = ANFI_NEW_N(e->arena, const anfi_abs *, n + 1);
   size_t nb = code->n, ns = n - (size_t)invariant;
   state[0] = anfi_abs_data(e->abs, anfi_type_scalar(e->q->cx, ANF_BOOL));
   for (size_t i = 0; i < ns; i++) state[i + 1] = aabs[(size_t)invariant + i];
   e->where[0] = ANFI_NEW_N(e->arena, size_t, nb);
   for (size_t i = 0; i < nb; i++) e->where[0][i] = i;
-  site s = {nb, spread(e, f, nb), n, aabs, args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns + 1, state), at};
+  site s = {nb,   spread(e, f, nb),
+            n,    aabs,
+            args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns + 1, state),
+            at};
   anf_node **in = ANFI_NEW_N(e->arena, anf_node *, nb + n + 1);
   if (!(in[0] = adapter(e, &s, code, 0, pick_by_arm))) return NULL;
   memcpy(in + 1, s.shared, nb * sizeof *in);
   memcpy(in + 1 + nb, args, n * sizeof *in);
-  const anfi_attrs *attrs =
-      anfi_attrs_one(e->q->m, ANF_OP_Loop, anfi_value_new_i64(e->q->cx, ANF_INT, invariant + (int64_t)nb));
-  const anf_type *type = anfi_abs_type(e->abs, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns, state + 1));
+  const anfi_attrs *attrs = anfi_attrs_one(
+      e->q->m, ANF_OP_Loop, anfi_value_new_i64(e->q->cx, ANF_INT, invariant + (int64_t)nb));
+  const anf_type *type =
+      anfi_abs_type(e->abs, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns, state + 1));
   return e->call = anfi_emit_apply(e, ANF_OP_Loop, attrs, type, nb + n + 1, in);
 }

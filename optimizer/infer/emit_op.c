@@ -4,8 +4,9 @@
 #include "optimizer/infer/emit.h"
 
 /* Attribute nodes become constants: inference found their values. */
-static const anfi_attrs *constant_attrs(anfi_emit *e, anfi_opcode op, const anfi_attrs *at, size_t *n,
-                                        const anfi_abs *const *iabs, const anf_node *where) {
+static const anfi_attrs *constant_attrs(anfi_emit *e, anfi_opcode op, const anfi_attrs *at,
+                                        size_t *n, const anfi_abs *const *iabs,
+                                        const anf_node *where) {
   uint32_t nodes = 0;
   for (uint32_t k = 0; at && k < at->n; k++) nodes += at->at[k] == &anfi_from_node;
   if (!nodes) return at;
@@ -13,7 +14,8 @@ static const anfi_attrs *constant_attrs(anfi_emit *e, anfi_opcode op, const anfi
   *n -= nodes;
   size_t next = *n;
   for (uint32_t k = 0; k < at->n; k++)
-    values[k] = at->at[k] == &anfi_from_node ? anfi_abs_value(e->q->cx, iabs[next++]) : anf_value_retain(at->at[k]);
+    values[k] = at->at[k] == &anfi_from_node ? anfi_abs_value(e->q->cx, iabs[next++])
+                                             : anf_value_retain(at->at[k]);
   const anfi_attrs *out = NULL;
   anfi_attrs_new(e->q->m, op, values, anfi_node_loc(where), &out);
   for (uint32_t k = 0; k < at->n; k++) anf_value_release(values[k]);
@@ -21,15 +23,16 @@ static const anfi_attrs *constant_attrs(anfi_emit *e, anfi_opcode op, const anfi
 }
 
 /* What one code binds, with more bound. */
-static anf_node *bind_more(anfi_emit *e, anf_node *bound, size_t nbound, size_t n, anf_node *const *more) {
+static anf_node *bind_more(anfi_emit *e, anf_node *bound, size_t nbound, size_t n,
+                           anf_node *const *more) {
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, nbound + n);
   for (size_t i = 0; i < nbound; i++) items[i] = anfi_emit_get(e, bound, i);
   if (n) memcpy(items + nbound, more, n * sizeof *items);
   return anfi_emit_tuple(e, nbound + n, items);
 }
 
-static anf_node *emit_partial(anfi_emit *e, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
-                              const anfi_abs *result) {
+static anf_node *emit_partial(anfi_emit *e, size_t n, const anfi_abs *const *iabs,
+                              anf_node *const *in, const anfi_abs *result) {
   const anfi_abs *f = iabs[0];
   if (f->n == 1) return bind_more(e, in[0], f->item[0]->n, n - 1, in + 1);
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, result->n + 1);
@@ -39,18 +42,20 @@ static anf_node *emit_partial(anfi_emit *e, size_t n, const anfi_abs *const *iab
   return anfi_emit_tuple(e, f->n + 1u, items);
 }
 
-static anf_node *emit_switch(anfi_emit *e, const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result) {
+static anf_node *emit_switch(anfi_emit *e, const anfi_abs *const *iabs, anf_node *const *in,
+                             const anfi_abs *result) {
   const anfi_abs *c = iabs[0];
   if (c->value) {
     size_t k = anfi_get_f64(c->value, 0) != 0 ? 1 : 2;
     return anfi_emit_coerce(e, in[k], iabs[k], result);
   }
-  anf_node *arm[3] = {in[0], anfi_emit_coerce(e, in[1], iabs[1], result), anfi_emit_coerce(e, in[2], iabs[2], result)};
+  anf_node *arm[3] = {in[0], anfi_emit_coerce(e, in[1], iabs[1], result),
+                      anfi_emit_coerce(e, in[2], iabs[2], result)};
   return anfi_emit_apply(e, ANF_OP_Switch, NULL, anfi_abs_type(e->abs, result), 3, arm);
 }
 
-static anf_node *emit_switch_layer(anfi_emit *e, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
-                                   const anfi_abs *result) {
+static anf_node *emit_switch_layer(anfi_emit *e, size_t n, const anfi_abs *const *iabs,
+                                   anf_node *const *in, const anfi_abs *result) {
   bool packed = n == 2 && iabs[1]->kind == ANFI_ABS_TUPLE;
   size_t narm = packed ? iabs[1]->n : n - 1;
   anf_node **arm = ANFI_NEW_N(e->arena, anf_node *, narm + 1);
@@ -61,26 +66,29 @@ static anf_node *emit_switch_layer(anfi_emit *e, size_t n, const anfi_abs *const
   return anfi_emit_apply(e, ANF_OP_SwitchLayer, NULL, anfi_abs_type(e->abs, result), narm + 1, arm);
 }
 
-static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs,
-                                 anf_node *t, anf_node *at) {
+static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n,
+                                 const anfi_abs *const *iabs, anf_node *t, anf_node *at) {
   anfi_chosen c;
   anf_value *spec = anfi_attr_value(e->q->cx, ANF_OP_GetItem, attrs, 0);
   if (!anfi_tuple_parts(e->q, spec, n, iabs, at, &c)) return NULL;
   if (!c.slice) return anfi_emit_get(e, t, (size_t)c.first);
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, c.n);
-  for (size_t i = 0; i < c.n; i++) items[i] = anfi_emit_get(e, t, (size_t)(c.first + (int64_t)i * c.step));
+  for (size_t i = 0; i < c.n; i++)
+    items[i] = anfi_emit_get(e, t, (size_t)(c.first + (int64_t)i * c.step));
   return anfi_emit_tuple(e, c.n, items);
 }
 
-static anf_node *emit_field(anfi_emit *e, const anfi_attrs *attrs, const anfi_abs *r, anf_node *record) {
+static anf_node *emit_field(anfi_emit *e, const anfi_attrs *attrs, const anfi_abs *r,
+                            anf_node *record) {
   const anf_value *name = anfi_attr_value(e->q->cx, ANF_OP_GetField, attrs, 0);
   for (uint32_t i = 0; i < r->n; i++)
     if (strcmp(r->type->names[i]->s, name->u.text) == 0) return anfi_emit_field(e, record, i);
   return NULL;
 }
 
-anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs,
-                       anf_node *const *in, const anfi_abs *result, anf_node *at) {
+anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                       const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result,
+                       anf_node *at) {
   if (anfi_op_makes_function(op)) return anfi_emit_tuple(e, n, in);
   if (anfi_op_is_meta(op)) return anfi_emit_meta(e, op, attrs, n, iabs, in, at);
   attrs = constant_attrs(e, op, attrs, &n, iabs, at);

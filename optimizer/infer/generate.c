@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Meta-graphs: ops that call functions they are given, expanded by the types of their arguments. Each
- * has one walk over the structure of its arguments, done twice: on abs to infer, on nodes to emit.
- * Recursion is over the nesting of tuples, which inference bounds. */
+/* Meta-graphs: ops that call functions they are given, expanded by the types of their arguments.
+ * Each has one walk over the structure of its arguments, done twice: on abs to infer, on nodes to
+ * emit. Recursion is over the nesting of tuples, which inference bounds. */
 #include "optimizer/infer/emit.h"
 
 bool anfi_op_makes_function(anfi_opcode op) { return (anfi_op[op].flags & ANFI_TRANSFORM) != 0; }
@@ -33,11 +33,15 @@ static part call(const walk *w, part f, size_t n, const part *args) {
   return (part){r, anfi_emit_call(w->e, f.abs, f.node, n, aabs, nodes, r, w->at)};
 }
 
-static bool is_nest(const anfi_abs *a) { return a->kind == ANFI_ABS_TUPLE || a->kind == ANFI_ABS_RECORD; }
+static bool is_nest(const anfi_abs *a) {
+  return a->kind == ANFI_ABS_TUPLE || a->kind == ANFI_ABS_RECORD;
+}
 
 static part item(const walk *w, part p, size_t i) {
   bool record = p.abs->kind == ANFI_ABS_RECORD;
-  anf_node *n = !w->e ? NULL : record ? anfi_emit_field(w->e, p.node, i) : anfi_emit_get(w->e, p.node, i);
+  anf_node *n = !w->e    ? NULL
+                : record ? anfi_emit_field(w->e, p.node, i)
+                         : anfi_emit_get(w->e, p.node, i);
   return (part){p.abs->item[i], n};
 }
 
@@ -46,7 +50,9 @@ static part nest_like(const walk *w, const anfi_abs *like, const part *items) {
   anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, like->n + 1);
   for (uint32_t i = 0; i < like->n; i++) abs[i] = items[i].abs, nodes[i] = items[i].node;
   part r = {anfi_abs_items(&w->q->abs, (anfi_abs_kind)like->kind, like->type, like->n, abs), NULL};
-  if (w->e) r.node = like->kind == ANFI_ABS_RECORD ? anfi_emit_record(w->e, r.abs, nodes) : anfi_emit_tuple(w->e, like->n, nodes);
+  if (w->e)
+    r.node = like->kind == ANFI_ABS_RECORD ? anfi_emit_record(w->e, r.abs, nodes)
+                                           : anfi_emit_tuple(w->e, like->n, nodes);
   return r;
 }
 
@@ -55,14 +61,17 @@ static bool map_items(const walk *w, size_t n, const part *xs, size_t i, part *o
   for (size_t k = 0; k < n; k++) {
     if (k && !is_nest(xs[k].abs)) out[k] = xs[k];
     else if (i < xs[k].abs->n && xs[k].abs->n == xs[0].abs->n) out[k] = item(w, xs[k], i);
-    else return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0527, k + 1, (size_t)xs[k].abs->n, (size_t)xs[0].abs->n);
+    else
+      return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0527, k + 1, (size_t)xs[k].abs->n,
+                       (size_t)xs[0].abs->n);
   }
   return true;
 }
 
 static part map(const walk *w, part f, size_t n, const part *xs, bool deep) {
   if (!is_nest(xs[0].abs)) return call(w, f, n, xs);
-  part *items = ANFI_NEW_N(w->q->arena, part, xs[0].abs->n + 1), *args = ANFI_NEW_N(w->q->arena, part, n + 1);
+  part *items = ANFI_NEW_N(w->q->arena, part, xs[0].abs->n + 1),
+       *args = ANFI_NEW_N(w->q->arena, part, n + 1);
   for (uint32_t i = 0; i < xs[0].abs->n; i++) {
     if (!map_items(w, n, xs, i, args)) return failed();
     items[i] = deep ? map(w, f, n, args, true) : call(w, f, n, args);
@@ -89,9 +98,11 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
   return failed();
 }
 
-static anf_node *emit_loop(const walk *w, int64_t nw, const part *in, size_t n, const anfi_abs *const *args) {
+static anf_node *emit_loop(const walk *w, int64_t nw, const part *in, size_t n,
+                           const anfi_abs *const *args) {
   anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
-  for (size_t i = 0; i < n; i++) nodes[i] = anfi_emit_coerce(w->e, in[i + 1].node, in[i + 1].abs, args[i]);
+  for (size_t i = 0; i < n; i++)
+    nodes[i] = anfi_emit_coerce(w->e, in[i + 1].node, in[i + 1].abs, args[i]);
   return anfi_emit_loop(w->e, nw, in[0].abs, in[0].node, n, args, nodes, w->at);
 }
 
@@ -114,7 +125,8 @@ static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *i
       if (fits) args[nw + (int64_t)i] = up;
     }
     if (!fits) {
-      anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0450, "the step gives another state than it takes");
+      anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0450,
+                "the step gives another state than it takes");
       return failed();
     }
   }
@@ -123,12 +135,16 @@ static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *i
   return result;
 }
 
-static part expand(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t n, const part *in) {
+static part expand(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                   const part *in) {
   for (size_t i = 0; i < n; i++)
     if (in[i].abs->kind == ANFI_ABS_BOTTOM) return in[i];
   if (op == ANF_OP_Loop) return loop(w, attrs, n, in);
   if (op == ANF_OP_MultiType) return choose_and_call(w, in[0], n - 1, in + 1);
-  if (n < 2) return (void)anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0501, anfi_op[op].name, "nothing to map over"), failed();
+  if (n < 2)
+    return (void)anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0501, anfi_op[op].name,
+                           "nothing to map over"),
+           failed();
   return map(w, in[0], n - 1, in + 1, op == ANF_OP_HyperMap);
 }
 
@@ -138,12 +154,13 @@ static part *parts(anfi_inference *q, size_t n, const anfi_abs *const *abs, anf_
   return p;
 }
 
-const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *in, anf_node *at) {
+const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
+                                size_t n, const anfi_abs *const *in, anf_node *at) {
   return expand(&(walk){q, NULL, at}, op, attrs, n, parts(q, n, in, NULL)).abs;
 }
 
-anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *iabs, anf_node *const *in,
-                         anf_node *at) {
+anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                         const anfi_abs *const *iabs, anf_node *const *in, anf_node *at) {
   return expand(&(walk){e->q, e, at}, op, attrs, n, parts(e->q, n, iabs, in)).node;
 }
 

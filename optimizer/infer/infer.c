@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The worklist of inference: each spec is evaluated node by node in its graph's order; a call asks for
- * the callee's spec and waits for its result; a result that rises wakes those who wait. BOTTOM, the
- * result of a recursion that has not come back, makes what depends on it BOTTOM, and a join ignores it:
- * so base cases give the type of recursion.
- * Termination: abs have finite height, since calls inside a recursion are widened (see widen). */
+/* The worklist of inference: each spec is evaluated node by node in its graph's order; a call asks
+ * for the callee's spec and waits for its result; a result that rises wakes those who wait. BOTTOM,
+ * the result of a recursion that has not come back, makes what depends on it BOTTOM, and a join
+ * ignores it: so base cases give the type of recursion. Termination: abs have finite height, since
+ * calls inside a recursion are widened (see widen). */
 #include "optimizer/infer/rules.h"
 
 enum { MAX_SPECS = 64, MANY_SPECS = 8 };
@@ -27,8 +27,8 @@ void anfi_infer_trace(anfi_inference *q) {
       if (i) anfi_puts(&o, ", ");
       anfi_put_abs(&o, q->cx, s->arg[i]);
     }
-    anfi_note(q->cx, loc_of(s->call), "while specialising %s(%s)%s", s->graph->name->s, o.text ? o.text : "",
-              s->call ? ", called here" : "");
+    anfi_note(q->cx, loc_of(s->call), "while specialising %s(%s)%s", s->graph->name->s,
+              o.text ? o.text : "", s->call ? ", called here" : "");
     anf_text_free(&o);
   }
 }
@@ -51,7 +51,8 @@ static void enqueue(anfi_inference *q, anfi_spec *s) {
   anfi_push(q->arena, &q->queue, s);
 }
 
-static anfi_spec *new_spec(anfi_inference *q, anf_graph *g, const anfi_abs *const *args, anf_node *at) {
+static anfi_spec *new_spec(anfi_inference *q, anf_graph *g, const anfi_abs *const *args,
+                           anf_node *at) {
   anfi_spec *s = ANFI_NEW(q->arena, anfi_spec);
   s->graph = g;
   s->id = (uint32_t)q->specs.n;
@@ -69,7 +70,8 @@ static anfi_spec *new_spec(anfi_inference *q, anf_graph *g, const anfi_abs *cons
   return s;
 }
 
-static anfi_spec *spec_of(anfi_inference *q, anf_graph *g, const anfi_abs *const *args, anf_node *at) {
+static anfi_spec *spec_of(anfi_inference *q, anf_graph *g, const anfi_abs *const *args,
+                          anf_node *at) {
   uint64_t *slot, key = key_of(g, args);
   for (;; key++) { // keys that collide take the next number
     slot = anfi_map_at(&q->by_key, key);
@@ -124,7 +126,8 @@ static bool arity_error(anfi_inference *q, const anf_graph *g, size_t n, const a
   anfi_fail(q->cx, loc_of(at), ANF_E0510, g->name->s, g->params.n, n);
   if (g->debug) {
     const anfi_debug *d = &q->m->debugs.at[g->debug];
-    if (d->file) anfi_note(q->cx, (anfi_loc){d->file->s, d->line, d->col}, "'%s' is defined here", g->name->s);
+    if (d->file)
+      anfi_note(q->cx, (anfi_loc){d->file->s, d->line, d->col}, "'%s' is defined here", g->name->s);
   }
   anfi_infer_trace(q);
   return false;
@@ -132,7 +135,8 @@ static bool arity_error(anfi_inference *q, const anf_graph *g, size_t n, const a
 
 /* A weak number takes the declared element type; unknown dims of a declaration take what comes. */
 static const anfi_abs *declared(anfi_inference *q, const anfi_abs *a, const anf_type *type) {
-  if (a->kind != ANFI_ABS_DATA || type->kind != ANF_TYPE_TENSOR || a->type->kind != ANF_TYPE_TENSOR) return a;
+  if (a->kind != ANFI_ABS_DATA || type->kind != ANF_TYPE_TENSOR || a->type->kind != ANF_TYPE_TENSOR)
+    return a;
   if (!anfi_dtype_is_weak((anf_dtype)a->type->dtype) || a->type->dtype == type->dtype) return a;
   const anf_type *to = anfi_type_with_dtype(q->cx, a->type, (anf_dtype)type->dtype);
   if (!a->value) return anfi_abs_data(&q->abs, to);
@@ -146,7 +150,9 @@ bool anfi_abs_fits(const anfi_abs *a, const anf_type *type) {
   if (type->kind == ANF_TYPE_ANY || a->kind == ANFI_ABS_BOTTOM) return true;
   if (type->kind == ANF_TYPE_FN) return a->kind == ANFI_ABS_FN;
   if (type->kind == ANF_TYPE_TUPLE || type->kind == ANF_TYPE_RECORD) {
-    if (a->kind != (type->kind == ANF_TYPE_TUPLE ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD) || a->n != type->n) return false;
+    if (a->kind != (type->kind == ANF_TYPE_TUPLE ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD) ||
+        a->n != type->n)
+      return false;
     for (uint32_t i = 0; i < a->n; i++)
       if (!anfi_abs_fits(a->item[i], type->items[i])) return false;
     return true;
@@ -155,7 +161,8 @@ bool anfi_abs_fits(const anfi_abs *a, const anf_type *type) {
   if (type->kind != ANF_TYPE_TENSOR) return true;
   if (a->type->dtype != type->dtype || a->type->n != type->n) return false;
   for (uint32_t i = 0; i < type->n; i++)
-    if (type->dims[i] >= 0 && a->type->dims[i] >= 0 && type->dims[i] != a->type->dims[i]) return false;
+    if (type->dims[i] >= 0 && a->type->dims[i] >= 0 && type->dims[i] != a->type->dims[i])
+      return false;
   return true;
 }
 
@@ -191,9 +198,11 @@ anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *co
   for (uint32_t i = 0; i < code->n; i++) all[i] = code->item[i];
   for (size_t i = 0; i < n; i++) all[code->n + i] = args[i];
   for (size_t i = 0; i < g->params.n; i++)
-    if (all[i]->height > 500) return (void)anfi_fail(q->cx, loc_of(at), ANF_E0513, g->name->s), NULL;
+    if (all[i]->height > 500)
+      return (void)anfi_fail(q->cx, loc_of(at), ANF_E0513, g->name->s), NULL;
   if (!fit_declared(q, g, all, at)) return NULL;
-  anfi_spec *callee = in_recursion(q, s, g) || q->nspec_of[g->id] > MAX_SPECS / 2 ? widen(q, g, all, at) : NULL;
+  anfi_spec *callee =
+      in_recursion(q, s, g) || q->nspec_of[g->id] > MAX_SPECS / 2 ? widen(q, g, all, at) : NULL;
   if (!callee && q->nspec_of[g->id] >= MAX_SPECS) {
     anfi_fail(q->cx, loc_of(at), ANF_E0512, g->name->s, (unsigned)MAX_SPECS);
     anfi_infer_trace(q);
@@ -202,8 +211,8 @@ anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *co
   return anfi_spec_final(callee ? callee : spec_of(q, g, all, at));
 }
 
-const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n, const anfi_abs *const *args,
-                                anf_node *at) {
+const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
+                                const anfi_abs *const *args, anf_node *at) {
   if (f->kind == ANFI_ABS_BOTTOM) return f;
   for (size_t i = 0; i < n; i++)
     if (args[i]->kind == ANFI_ABS_BOTTOM) return args[i];
@@ -225,8 +234,8 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n, 
   return result;
 }
 
-const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n, const anfi_abs *const *args,
-                                anf_node *at) {
+const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n,
+                                const anfi_abs *const *args, anf_node *at) {
   if (code->graph) {
     anfi_spec *s = anfi_infer_callee(q, q->now, code, n, args, at);
     if (!s) return NULL;
@@ -310,12 +319,15 @@ anfi_inference *anfi_infer_new(anf_module *m) {
   return q;
 }
 
-anfi_spec *anfi_infer_entry(anfi_inference *q, anf_graph *g, size_t n, const anf_type *const *types) {
+anfi_spec *anfi_infer_entry(anfi_inference *q, anf_graph *g, size_t n,
+                            const anf_type *const *types) {
   if (n != g->params.n) return (void)arity_error(q, g, n, NULL), NULL;
   const anfi_abs **args = ANFI_NEW_N(q->arena, const anfi_abs *, n);
   for (size_t i = 0; i < n; i++) {
     args[i] = anfi_abs_of_type(&q->abs, types[i]);
-    if (!args[i]) return (void)anfi_fail(q->cx, anfi_node_loc(g->params.at[i]), ANF_E0517, g->name->s, i + 1), NULL;
+    if (!args[i])
+      return (void)anfi_fail(q->cx, anfi_node_loc(g->params.at[i]), ANF_E0517, g->name->s, i + 1),
+             NULL;
   }
   if (!fit_declared(q, g, args, NULL)) return NULL;
   anfi_spec *s = spec_of(q, g, args, NULL);
@@ -330,7 +342,8 @@ static bool check_grounded(anfi_inference *q) {
     if (s->forward || s->result->kind != ANFI_ABS_BOTTOM || !s->entry) continue;
     const anfi_spec *at = s;
     for (size_t k = 0; k < q->specs.n; k++) // the recursive one says more than who called it
-      if (q->an->graphs[q->specs.at[k]->graph->id].recursive && q->specs.at[k]->result->kind == ANFI_ABS_BOTTOM) {
+      if (q->an->graphs[q->specs.at[k]->graph->id].recursive &&
+          q->specs.at[k]->result->kind == ANFI_ABS_BOTTOM) {
         at = q->specs.at[k];
         break;
       }

@@ -3,10 +3,10 @@
  *
  * Glossary
  *   abs      an abstract value, hash-consed: equality is pointer equality
- *   code     one function that a value may be: a graph, a primitive or a transform, with what is bound
- *   flow set the codes that a function value may be
- *   spec     a graph at one signature: its parameters' abs, and the abs of all its nodes
- *   need     a node whose value, not just type, decides types: an attribute, an index into a tuple
+ *   code     one function that a value may be: a graph, a primitive or a transform, with what is
+ * bound flow set the codes that a function value may be spec     a graph at one signature: its
+ * parameters' abs, and the abs of all its nodes need     a node whose value, not just type, decides
+ * types: an attribute, an index into a tuple
  *
  * Graphs are closed before (optimizer/lift.c), so a spec has no captures, only parameters. */
 #ifndef ANFI_INFER_H
@@ -19,20 +19,20 @@ typedef enum anfi_abs_kind {
   ANFI_ABS_DATA,   // a type without items; `value` if it is constant
   ANFI_ABS_TUPLE,
   ANFI_ABS_RECORD,
-  ANFI_ABS_CODE,   // a member of a flow set; items are what is bound
-  ANFI_ABS_FN      // a flow set; items are codes, by rising id
+  ANFI_ABS_CODE, // a member of a flow set; items are what is bound
+  ANFI_ABS_FN    // a flow set; items are codes, by rising id
 } anfi_abs_kind;
 
 typedef struct anfi_abs {
   uint8_t kind;
-  uint16_t op;                // of a CODE that is a primitive, else ANF_OP_NONE
+  uint16_t op; // of a CODE that is a primitive, else ANF_OP_NONE
   uint32_t id, n;
-  uint32_t depth;             // nesting of codes in what codes bind
-  uint32_t height;            // of the whole abs; bounded, so that walks over it may recurse
-  const anf_type *type;       // of DATA; of a RECORD, for its field names
-  anf_value *value;           // of constant DATA
-  anf_graph *graph;           // of a CODE
-  const anfi_attrs *attrs;    // of a CODE that is a primitive
+  uint32_t depth;          // nesting of codes in what codes bind
+  uint32_t height;         // of the whole abs; bounded, so that walks over it may recurse
+  const anf_type *type;    // of DATA; of a RECORD, for its field names
+  anf_value *value;        // of constant DATA
+  anf_graph *graph;        // of a CODE
+  const anfi_attrs *attrs; // of a CODE that is a primitive
   uint64_t hash;
   const struct anfi_abs *item[];
 } anfi_abs;
@@ -80,16 +80,16 @@ struct anfi_site { // who waits for a spec's result
 struct anfi_spec {
   anf_graph *graph;
   uint32_t id;
-  const anfi_abs **arg;        // by parameter
-  const anfi_abs **node;       // by position in the graph's order
+  const anfi_abs **arg;  // by parameter
+  const anfi_abs **node; // by position in the graph's order
   const anfi_abs *result;
-  anfi_spec *forward;          // a wider spec that took its place, or NULL
-  anfi_spec *caller;           // who asked first, for messages
-  anf_node *call;              // and at which node
+  anfi_spec *forward; // a wider spec that took its place, or NULL
+  anfi_spec *caller;  // who asked first, for messages
+  anf_node *call;     // and at which node
   anfi_site *waiting;
-  anfi_spec *next_same;        // specs of one graph
+  anfi_spec *next_same; // specs of one graph
   bool queued, entry;
-  anf_graph *made;             // specialise.c: the specialised graph
+  anf_graph *made; // specialise.c: the specialised graph
 };
 
 /* What an op gave for these arguments: programs repeat few signatures of ops many times. */
@@ -107,23 +107,24 @@ typedef struct anfi_inference {
   anfi_arena *arena;
   const anf_analysis *an;
   anfi_abs_table abs;
-  uint32_t *local;             // node id -> position in its graph's order
-  uint8_t *need;               // node id -> its value decides types
-  anfi_spec **of_graph;        // graph id -> its specs
-  uint32_t *nspec_of;          // graph id -> their number
+  uint32_t *local;      // node id -> position in its graph's order
+  uint8_t *need;        // node id -> its value decides types
+  anfi_spec **of_graph; // graph id -> its specs
+  uint32_t *nspec_of;   // graph id -> their number
   anfi_map by_key;
   anfi_known known[ANFI_KNOWN]; // direct-mapped, by hash
-  ANFI_VEC(anfi_spec *) specs; // by id
+  ANFI_VEC(anfi_spec *) specs;  // by id
   ANFI_VEC(anfi_spec *) queue;
-  size_t evals;                // evaluations of whole specs, for tests and benchmarks
-  anfi_spec *now;              // being evaluated
+  size_t evals;   // evaluations of whole specs, for tests and benchmarks
+  anfi_spec *now; // being evaluated
 } anfi_inference;
 
 /* Infers from the entry graphs on. False with E05xx recorded. */
 bool anfi_infer_run(anfi_inference *q);
 anfi_inference *anfi_infer_new(anf_module *m);
 /* The spec of g at these arguments, made and queued if it is new. */
-anfi_spec *anfi_infer_entry(anfi_inference *q, anf_graph *g, size_t n, const anf_type *const *types);
+anfi_spec *anfi_infer_entry(anfi_inference *q, anf_graph *g, size_t n,
+                            const anf_type *const *types);
 static inline anfi_spec *anfi_spec_final(anfi_spec *s) {
   while (s->forward) s = s->forward;
   return s;
@@ -139,6 +140,7 @@ void anfi_find_needs(anfi_inference *q);
 
 /* The data that stands for a function value once programs are first order (emit.c):
  *   one code        the tuple of what it binds
- *   several codes   (tag, what code 0 binds, what code 1 binds, ...), those of other tags undefined */
+ *   several codes   (tag, what code 0 binds, what code 1 binds, ...), those of other tags undefined
+ */
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which nodes' values, and not just types, decide the types of others: attributes given by nodes and
- * indices into tuples, back through integer arithmetic, tuples, and parameters of graphs that are
- * called by name. Only these keep constants in a signature; all others are broadened, so f(1) and
- * f(2) are one signature. A worklist over nodes: linear. */
+/* Which nodes' values, and not just types, decide the types of others: attributes given by nodes
+ * and indices into tuples, back through integer arithmetic, tuples, and parameters of graphs that
+ * are called by name. Only these keep constants in a signature; all others are broadened, so f(1)
+ * and f(2) are one signature. A worklist over nodes: linear. */
 #include "optimizer/infer/infer.h"
 
 typedef struct {
@@ -34,7 +34,8 @@ static void want_arguments(needs *w, const anf_node *param) {
     const anf_node *call = u->user;
     size_t at = param->u.index + 1;
     if (call->kind == ANFI_CALL && u == &call->in[0] && at < call->nin) want(w, call->in[at].def);
-    if (anfi_is_op(call, ANF_OP_Partial) && u == &call->in[0] && at < call->nin) want(w, call->in[at].def);
+    if (anfi_is_op(call, ANF_OP_Partial) && u == &call->in[0] && at < call->nin)
+      want(w, call->in[at].def);
   }
 }
 

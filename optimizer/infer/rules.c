@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The abs of a primitive's result. Ops on tuples and functions work on abs; all others are asked for
- * the type of their result by their row's infer hook. A node whose value is needed is computed by the
- * reference kernels when its inputs are constants. */
+/* The abs of a primitive's result. Ops on tuples and functions work on abs; all others are asked
+ * for the type of their result by their row's infer hook. A node whose value is needed is computed
+ * by the reference kernels when its inputs are constants. */
 #include "optimizer/infer/rules.h"
 
 enum { FEW = 8, FOLD_BYTES = 4096 };
@@ -10,10 +10,10 @@ typedef struct {
   anfi_inference *q;
   anfi_opcode op;
   const anfi_attrs *attrs;
-  size_t n;                    // arguments, without attribute nodes
+  size_t n; // arguments, without attribute nodes
   const anfi_abs *const *in;
   anf_node *at;
-  anf_value **attr;            // by schema index
+  anf_value **attr; // by schema index
 } applied;
 
 static const anfi_abs *fail(const applied *p, anfi_code code, const char *a, const char *b) {
@@ -39,7 +39,8 @@ static bool find_attrs(applied *p, size_t n) {
   anfi_inference *q = p->q;
   const anfi_schema *s = anfi_op_schema(q->cx, p->op);
   uint32_t nodes = 0;
-  for (uint32_t k = 0; p->attrs && k < p->attrs->n; k++) nodes += p->attrs->at[k] == &anfi_from_node;
+  for (uint32_t k = 0; p->attrs && k < p->attrs->n; k++)
+    nodes += p->attrs->at[k] == &anfi_from_node;
   p->n = n - nodes;
   p->attr = s->nattr ? ANFI_NEW_N(q->arena, anf_value *, s->nattr) : NULL;
   size_t next = p->n;
@@ -87,7 +88,8 @@ static const anfi_abs *join_all(const applied *p, size_t n, const anfi_abs *cons
 static const anfi_abs *switch_of(const applied *p) {
   const anfi_abs *c = p->in[0];
   if (c->kind == ANFI_ABS_BOTTOM) return c;
-  if (c->kind != ANFI_ABS_DATA || !anfi_is_scalar(c->type)) return fail(p, ANF_E0521, show(p, c), "");
+  if (c->kind != ANFI_ABS_DATA || !anfi_is_scalar(c->type))
+    return fail(p, ANF_E0521, show(p, c), "");
   if (c->value) return anfi_get_f64(c->value, 0) != 0 ? p->in[1] : p->in[2];
   return join_all(p, 2, p->in + 1);
 }
@@ -106,11 +108,14 @@ static const anfi_abs *partial(const applied *p) {
   if (f->kind != ANFI_ABS_FN) return fail(p, ANF_E0514, show(p, f), "");
   const anfi_abs *r = q->abs.bottom;
   for (uint32_t i = 0; i < f->n; i++) {
-    const anfi_abs *c = f->item[i], **bound = ANFI_NEW_N(q->arena, const anfi_abs *, c->n + p->n - 1);
+    const anfi_abs *c = f->item[i],
+                   **bound = ANFI_NEW_N(q->arena, const anfi_abs *, c->n + p->n - 1);
     if (c->n) memcpy(bound, c->item, c->n * sizeof *bound);
     memcpy(bound + c->n, p->in + 1, (p->n - 1) * sizeof *bound);
-    const anfi_abs *code = anfi_abs_code(&q->abs, c->graph, c->op, c->attrs, c->n + p->n - 1, bound);
-    if (code->depth > 8) return fail(p, ANF_E0522, c->graph ? c->graph->name->s : anfi_op[c->op].name, "");
+    const anfi_abs *code =
+        anfi_abs_code(&q->abs, c->graph, c->op, c->attrs, c->n + p->n - 1, bound);
+    if (code->depth > 8)
+      return fail(p, ANF_E0522, c->graph ? c->graph->name->s : anfi_op[c->op].name, "");
     r = anfi_abs_join(&q->abs, r, anfi_abs_fn1(&q->abs, code), true);
   }
   return r;
@@ -120,7 +125,8 @@ static const anfi_abs *make_record(const applied *p) {
   const anf_value *names = p->attr[0];
   anfi_inference *q = p->q;
   const anfi_str **s = ANFI_NEW_N(q->arena, const anfi_str *, p->n);
-  const anf_type **t = ANFI_NEW_N(q->arena, const anf_type *, p->n), *any = anfi_type_simple(q->cx, ANF_TYPE_ANY);
+  const anf_type **t = ANFI_NEW_N(q->arena, const anf_type *, p->n),
+                 *any = anfi_type_simple(q->cx, ANF_TYPE_ANY);
   for (size_t i = 0; i < p->n; i++) {
     s[i] = anfi_intern(&q->cx->strings, names->u.item[i]->u.text, names->u.item[i]->n);
     t[i] = any;
@@ -146,16 +152,18 @@ static bool known_part(const anfi_abs *const *in, const anfi_part *part, int k, 
   return i->kind == ANFI_ABS_DATA && i->value && anfi_value_is_int(i->value, v);
 }
 
-bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in, anf_node *at,
-                      anfi_chosen *out) {
+bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in,
+                      anf_node *at, anfi_chosen *out) {
   anfi_subscript s;
   int64_t v[3], first, count = in[0]->n;
   if (!anfi_subscript_read(q->cx, anfi_node_loc(at), spec, n, &s)) return false;
   const anfi_part *part = &s.part[0];
   bool known = true;
   for (int k = 0; k < 3; k++) known &= known_part(in, part, k, &v[k]);
-  if (s.n != 1 || part->kind > ANFI_PART_SLICE || (part->kind == ANFI_PART_SLICE && part->given[2] && !v[2]))
-    return anfi_fail(q->cx, anfi_node_loc(at), ANF_E0501, "GetItem", "a tuple has one index or slice");
+  if (s.n != 1 || part->kind > ANFI_PART_SLICE ||
+      (part->kind == ANFI_PART_SLICE && part->given[2] && !v[2]))
+    return anfi_fail(q->cx, anfi_node_loc(at), ANF_E0501, "GetItem",
+                     "a tuple has one index or slice");
   if (!known) return anfi_fail(q->cx, anfi_node_loc(at), ANF_E0520, "index", "GetItem of a tuple");
   out->slice = part->kind == ANFI_PART_SLICE;
   if (!out->slice) {
@@ -163,7 +171,8 @@ bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const 
     return true;
   }
   int64_t step = part->given[2] ? v[2] : 1;
-  out->n = anfi_slice_ints((size_t)count, part->given[0] ? &v[0] : NULL, part->given[1] ? &v[1] : NULL, step, &first);
+  out->n = anfi_slice_ints((size_t)count, part->given[0] ? &v[0] : NULL,
+                           part->given[1] ? &v[1] : NULL, step, &first);
   out->first = first;
   out->step = step;
   return true;
@@ -171,7 +180,8 @@ bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const 
 
 static const anfi_abs *tuple_part(const applied *p, const anfi_abs *t) {
   anfi_chosen c;
-  if (!anfi_tuple_parts(p->q, p->attr[0], p->n, p->in, p->at, &c)) return anfi_infer_trace(p->q), NULL;
+  if (!anfi_tuple_parts(p->q, p->attr[0], p->n, p->in, p->at, &c))
+    return anfi_infer_trace(p->q), NULL;
   if (!c.slice) return tuple_item(p, t, c.first);
   const anfi_abs **items = ANFI_NEW_N(p->q->arena, const anfi_abs *, c.n);
   for (size_t i = 0; i < c.n; i++) items[i] = t->item[c.first + (int64_t)i * c.step];
@@ -189,7 +199,8 @@ static const anfi_abs *of_type(const applied *p, const anf_type *t) {
 static const anf_type **types_of(const applied *p) {
   const anf_type **t = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
   for (size_t i = 0; i < p->n; i++) {
-    if (anfi_abs_has_fn(p->in[i])) return (void)fail(p, ANF_E0525, anfi_op[p->op].name, show(p, p->in[i])), NULL;
+    if (anfi_abs_has_fn(p->in[i]))
+      return (void)fail(p, ANF_E0525, anfi_op[p->op].name, show(p, p->in[i])), NULL;
     t[i] = anfi_abs_type(&p->q->abs, p->in[i]);
   }
   return t;
@@ -202,8 +213,14 @@ static const anfi_abs *fold(const applied *p, const anf_type *t) {
     if (!(in[i] = anfi_abs_value(q->cx, p->in[i]))) return NULL;
     anfi_defer(q->cx, ANFI_ALWAYS, release, in[i]);
   }
-  anfi_eval e = {.cx = q->cx, .scratch = q->arena, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = in,
-                 .attr = p->attr, .type = t};
+  anfi_eval e = {.cx = q->cx,
+                 .scratch = q->arena,
+                 .op = p->op,
+                 .loc = anfi_node_loc(p->at),
+                 .n = p->n,
+                 .in = in,
+                 .attr = p->attr,
+                 .type = t};
   if (!anfi_eval_op(&e)) return NULL;
   const anfi_abs *a = anfi_abs_const(&q->abs, e.out);
   anf_value_release(e.out);
@@ -213,7 +230,8 @@ static const anfi_abs *fold(const applied *p, const anf_type *t) {
 static bool worth_folding(const applied *p, const anf_type *t) {
   size_t n;
   if (!p->q->need[p->at->id] || (anfi_op[p->op].flags & ANFI_EFFECT)) return false;
-  return t->kind != ANF_TYPE_TENSOR || (anfi_type_elements(t, &n) && n * anf_dtype_bytes((anf_dtype)t->dtype) <= FOLD_BYTES);
+  return t->kind != ANF_TYPE_TENSOR ||
+         (anfi_type_elements(t, &n) && n * anf_dtype_bytes((anf_dtype)t->dtype) <= FOLD_BYTES);
 }
 
 /* The shape of a tensor with known dims is known though the tensor is not. */
@@ -234,9 +252,11 @@ static const anfi_abs *by_hook(const applied *p) {
     if (p->in[i]->kind == ANFI_ABS_BOTTOM) return p->in[i];
   const anf_type **t = types_of(p);
   if (!t) return NULL;
-  anfi_infer hook = {.cx = q->cx, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = t, .attr = p->attr};
+  anfi_infer hook = {
+      .cx = q->cx, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = t, .attr = p->attr};
   if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
-  bool shape = p->op == ANF_OP_Shape || (p->op == ANF_OP_GetField && strcmp(p->attr[0]->u.text, "shape") == 0);
+  bool shape = p->op == ANF_OP_Shape ||
+               (p->op == ANF_OP_GetField && strcmp(p->attr[0]->u.text, "shape") == 0);
   const anfi_abs *known = shape ? shape_of(p) : NULL;
   if (known) return known;
   const anfi_abs *folded = worth_folding(p, hook.out) ? fold(p, hook.out) : NULL;
@@ -269,8 +289,8 @@ static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs
   }
 }
 
-/* Where the result for these arguments is remembered. It depends on nothing else, unless the node's value
- * is needed, which is then computed. */
+/* Where the result for these arguments is remembered. It depends on nothing else, unless the node's
+ * value is needed, which is then computed. */
 static anfi_known *known_place(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                                const anfi_abs *const *in, const anf_node *at) {
   if (n > ANFI_KNOWN_ARGS || q->need[at->id]) return NULL;
@@ -279,12 +299,15 @@ static anfi_known *known_place(anfi_inference *q, anfi_opcode op, const anfi_att
   return &q->known[h % ANFI_KNOWN];
 }
 
-const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                                 const anfi_abs *const *in, anf_node *at) {
-  if (anfi_op_is_meta(op)) return anfi_infer_meta(q, op, attrs, n, in, at); // its calls have effects here
+const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
+                                 size_t n, const anfi_abs *const *in, anf_node *at) {
+  if (anfi_op_is_meta(op))
+    return anfi_infer_meta(q, op, attrs, n, in, at); // its calls have effects here
   anfi_known *k = known_place(q, op, attrs, n, in, at);
   size_t bytes = n * sizeof *in;
-  if (k && k->result && k->op == op && k->attrs == attrs && k->n == n && memcmp(k->in, in, bytes) == 0) return k->result;
+  if (k && k->result && k->op == op && k->attrs == attrs && k->n == n &&
+      memcmp(k->in, in, bytes) == 0)
+    return k->result;
   const anfi_abs *r = apply(q, op, attrs, n, in, at);
   if (!k || !r) return r;
   *k = (anfi_known){.op = op, .n = (uint32_t)n, .attrs = attrs, .result = r};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the worklist (infer.c) and the rules of single nodes (rules.c, generate.c) ask of each other. */
+/* What the worklist (infer.c) and the rules of single nodes (rules.c, generate.c) ask of each
+ * other. */
 #ifndef ANFI_INFER_RULES_H
 #define ANFI_INFER_RULES_H
 
@@ -7,16 +8,16 @@
 #include "optimizer/infer/infer.h"
 
 /* infer.c: NULL after an error */
-const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n, const anfi_abs *const *args,
-                                anf_node *at);
-const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n, const anfi_abs *const *args,
-                                anf_node *at);
+const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
+                                const anfi_abs *const *args, anf_node *at);
+const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n,
+                                const anfi_abs *const *args, anf_node *at);
 bool anfi_abs_fits(const anfi_abs *a, const anf_type *declared);
 void anfi_infer_trace(anfi_inference *q); // notes: while specialising what, called where
 
 /* rules.c: a primitive applied to `n` abs (attribute nodes' included) */
-const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                                 const anfi_abs *const *in, anf_node *at);
+const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
+                                 size_t n, const anfi_abs *const *in, anf_node *at);
 
 /* Which items x[...] takes of a tuple in[0]: one, or a slice. */
 typedef struct anfi_chosen {
@@ -24,13 +25,14 @@ typedef struct anfi_chosen {
   size_t n;
   int64_t first, step;
 } anfi_chosen;
-bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in, anf_node *at,
-                      anfi_chosen *out);
+bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in,
+                      anf_node *at, anfi_chosen *out);
 
 /* generate.c: calls of functions by HyperMap, Map, MultiType; and of what a transform makes */
 bool anfi_op_makes_function(anfi_opcode op);
 bool anfi_op_is_meta(anfi_opcode op); // calls functions that it is given
-const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n, const anfi_abs *const *in, anf_node *at);
+const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
+                                size_t n, const anfi_abs *const *in, anf_node *at);
 const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, anf_node *at);
 
 #endif

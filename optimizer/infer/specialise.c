@@ -42,13 +42,15 @@ static bool is_branch(anfi_emit *e, const anf_node *call, const anfi_abs *fabs[2
   return true;
 }
 
-static anf_node *emit_call(anfi_emit *e, anf_node *n, const anfi_abs *const *iabs, anf_node *const *in,
-                           const anfi_abs *result) {
+static anf_node *emit_call(anfi_emit *e, anf_node *n, const anfi_abs *const *iabs,
+                           anf_node *const *in, const anfi_abs *result) {
   const anfi_abs *fabs[2];
   if (iabs[0]->kind == ANFI_ABS_BOTTOM) return anfi_emit_coerce(e, in[0], iabs[0], result);
-  if (!is_branch(e, n, fabs)) return anfi_emit_call(e, iabs[0], in[0], n->nin - 1u, iabs + 1, in + 1, result, n);
+  if (!is_branch(e, n, fabs))
+    return anfi_emit_call(e, iabs[0], in[0], n->nin - 1u, iabs + 1, in + 1, result, n);
   anf_node *sw = n->in[0].def, *f[2] = {operand(e, sw->in[1].def), operand(e, sw->in[2].def)};
-  return anfi_emit_branch(e, operand(e, sw->in[0].def), fabs, f, n->nin - 1u, iabs + 1, in + 1, result, n);
+  return anfi_emit_branch(e, operand(e, sw->in[0].def), fabs, f, n->nin - 1u, iabs + 1, in + 1,
+                          result, n);
 }
 
 static anf_node *emit_node(anfi_emit *e, anf_node *n) {
@@ -98,7 +100,8 @@ static void remove_originals(anf_module *m, size_t ngraph) {
   anfi_sweep(m);
 }
 
-bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry, const anf_type *const *const *types) {
+bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
+                     const anf_type *const *const *types) {
   size_t ngraph = m->graphs.n;
   anfi_inference *q = anfi_infer_new(m);
   anfi_emit e = {.q = q, .abs = &q->abs, .arena = q->arena};

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions are made by type from what is in scope; statements bind and rebind names. All recursion of
- * the made programs ends: its argument falls from a small number, and loops count to a small number.
- * Literals are typed, so that a value has one type whichever way the program takes. */
+/* Expressions are made by type from what is in scope; statements bind and rebind names. All
+ * recursion of the made programs ends: its argument falls from a small number, and loops count to a
+ * small number. Literals are typed, so that a value has one type whichever way the program takes.
+ */
 #include "generate.h"
 
 #include <stdarg.h>
@@ -24,7 +25,7 @@ typedef struct {
   uint64_t random;
   char *text;
   size_t len, cap;
-  long budget;   // operations that may still be made
+  long budget; // operations that may still be made
   int indent, names, loops;
   variable var[MAX_VARS];
   int nvar;
@@ -51,9 +52,7 @@ __attribute__((format(printf, 2, 3))) static void put(maker *m, const char *fmt,
   va_end(ap);
 }
 
-static void line(maker *m) {
-  put(m, "\n%*s", 2 * m->indent, "");
-}
+static void line(maker *m) { put(m, "\n%*s", 2 * m->indent, ""); }
 
 static void new_name(maker *m, char *out, size_t n) { snprintf(out, n, "n%d", m->names++); }
 
@@ -79,12 +78,15 @@ static void block(maker *m, type t, int depth);
 
 static void literal(maker *m, type t) {
   static const char *const ints[] = {"0", "1", "2", "3", "-1", "7", "-5", "100"};
-  static const char *const reals[] = {"0.0", "1.0", "-1.0", "0.5", "2.0", "-0.25", "3.5", "1e-3", "10.0"};
+  static const char *const reals[] = {"0.0",   "1.0", "-1.0", "0.5", "2.0",
+                                      "-0.25", "3.5", "1e-3", "10.0"};
   switch (t) {
   case INT: put(m, "i64(%s)", ints[pick(m, 8)]); break;
   case REAL: put(m, "f32(%s)", reals[pick(m, 9)]); break;
   case BOOL: put(m, pick(m, 2) ? "true" : "false"); break;
-  case VEC: put(m, "f32[3]([%s, %s, %s])", reals[pick(m, 9)], reals[pick(m, 9)], reals[pick(m, 9)]); break;
+  case VEC:
+    put(m, "f32[3]([%s, %s, %s])", reals[pick(m, 9)], reals[pick(m, 9)], reals[pick(m, 9)]);
+    break;
   case PAIR: put(m, "(i64(%s), f32(%s))", ints[pick(m, 8)], reals[pick(m, 9)]); break;
   case FN_INT: put(m, "fn (q) { q + i64(%s) }", ints[pick(m, 8)]); break;
   case FN_REAL: put(m, "fn (q) { q * f32(%s) }", reals[pick(m, 9)]); break;
@@ -98,11 +100,13 @@ static void leaf(maker *m, type t) {
   else literal(m, t);
 }
 
-/* A pattern: I F B V P G(fn int) H(fn real) are expressions of that type, everything else stands. */
+/* A pattern: I F B V P G(fn int) H(fn real) are expressions of that type, everything else stands.
+ */
 static void fill(maker *m, const char *pattern, int depth) {
   for (const char *p = pattern; *p; p++) {
     const char *types = "IFBVPGH", *at = strchr(types, *p);
-    bool alone = p == pattern || !((p[-1] >= 'a' && p[-1] <= 'z') || (p[-1] >= 'A' && p[-1] <= 'Z'));
+    bool alone =
+        p == pattern || !((p[-1] >= 'a' && p[-1] <= 'z') || (p[-1] >= 'A' && p[-1] <= 'Z'));
     bool end = !((p[1] >= 'a' && p[1] <= 'z') || (p[1] >= 'A' && p[1] <= 'Z'));
     if (at && alone && end) expr(m, (type)(at - types), depth + 1);
     else put(m, "%c", *p);
@@ -110,15 +114,18 @@ static void fill(maker *m, const char *pattern, int depth) {
 }
 
 static const char *pattern_for(maker *m, type t) {
-  static const char *const ints[] = {"(I + I)", "(I - I)", "(I * I)", "(I % i64(7))", "Maximum(I, I)", "Minimum(I, I)",
-                                     "(-I)", "G(I)", "P[0]", "(I & I)", "(I ^ I)", "(I + 1)", "(I // i64(3))", "Abs(I)"};
-  static const char *const reals[] = {"(F + F)", "(F - F)", "(F * F)", "(F / F)", "Tanh(F)", "Sin(F)", "(-F)", "H(F)",
-                                      "P[1]", "Sum(V)", "V[1]", "Maximum(F, F)", "(F * 0.5)", "(F + 0.0)", "Abs(F)",
-                                      "Sqrt(Abs(F))", "Max(V)", "(F - 0.0)"};
-  static const char *const bools[] = {"(I < I)", "(F < F)", "(I == I)", "(B and B)", "(B or B)", "(not B)", "(I >= I)",
-                                      "(F <= F)", "(B == B)", "(I != I)"};
-  static const char *const vecs[] = {"(V + V)", "(V * V)", "(V * F)", "(V - F)", "Relu(V)", "(-V)", "Where(B, V, V)",
-                                     "Stack(F, F, F)", "Flip(V)", "Exp(-Abs(V))", "(V * 1.0)"};
+  static const char *const ints[] = {
+      "(I + I)", "(I - I)", "(I * I)", "(I % i64(7))", "Maximum(I, I)", "Minimum(I, I)", "(-I)",
+      "G(I)",    "P[0]",    "(I & I)", "(I ^ I)",      "(I + 1)",       "(I // i64(3))", "Abs(I)"};
+  static const char *const reals[] = {
+      "(F + F)",   "(F - F)",   "(F * F)", "(F / F)",      "Tanh(F)", "Sin(F)",
+      "(-F)",      "H(F)",      "P[1]",    "Sum(V)",       "V[1]",    "Maximum(F, F)",
+      "(F * 0.5)", "(F + 0.0)", "Abs(F)",  "Sqrt(Abs(F))", "Max(V)",  "(F - 0.0)"};
+  static const char *const bools[] = {"(I < I)", "(F < F)",  "(I == I)", "(B and B)", "(B or B)",
+                                      "(not B)", "(I >= I)", "(F <= F)", "(B == B)",  "(I != I)"};
+  static const char *const vecs[] = {"(V + V)", "(V * V)",      "(V * F)",        "(V - F)",
+                                     "Relu(V)", "(-V)",         "Where(B, V, V)", "Stack(F, F, F)",
+                                     "Flip(V)", "Exp(-Abs(V))", "(V * 1.0)"};
   switch (t) {
   case INT: return ints[pick(m, 14)];
   case REAL: return reals[pick(m, 18)];

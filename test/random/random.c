@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* random [--programs N] [--seed S] [--size N] [--show SEED]
- * Random programs: what the interpreter gives before optimisation it must give after, for every pass
- * alone and for whole pipelines, with the module verified after each pass. Speaks TAP, one line a
- * pipeline; a failure prints the seed and the program. */
+ * Random programs: what the interpreter gives before optimisation it must give after, for every
+ * pass alone and for whole pipelines, with the module verified after each pass. Speaks TAP, one
+ * line a pipeline; a failure prints the seed and the program. */
 #include "generate.h"
 
 #include "anfora/anfora.h"
@@ -10,10 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const pipelines[] = {
-    "lift", "first_order", "first_order cse", "first_order fold", "first_order simplify", "first_order inline",
-    "first_order scalarise", "first_order need", "first_order branch", "first_order loop", "first_order dce",
-    "first_order clean", "standard", "first_order loop clean lift specialise clean"};
+static const char *const pipelines[] = {"lift",
+                                        "first_order",
+                                        "first_order cse",
+                                        "first_order fold",
+                                        "first_order simplify",
+                                        "first_order inline",
+                                        "first_order scalarise",
+                                        "first_order need",
+                                        "first_order branch",
+                                        "first_order loop",
+                                        "first_order dce",
+                                        "first_order clean",
+                                        "standard",
+                                        "first_order loop clean lift specialise clean"};
 enum { PIPELINES = sizeof pipelines / sizeof *pipelines, INPUTS = 2 };
 
 typedef struct {
@@ -24,7 +34,8 @@ typedef struct {
 } bench;
 
 static void make_inputs(bench *b) {
-  static const float data[INPUTS][5] = {{1.5f, -2.0f, 0.5f, -1.25f, 3.0f}, {0.0f, -0.0f, 1e20f, -3.0f, 0.1f}};
+  static const float data[INPUTS][5] = {{1.5f, -2.0f, 0.5f, -1.25f, 3.0f},
+                                        {0.0f, -0.0f, 1e20f, -3.0f, 0.1f}};
   int64_t three = 3;
   for (int i = 0; i < INPUTS; i++) {
     b->arg[i][0] = anf_value_i64(b->cx, i ? -4 : 5);
@@ -52,7 +63,8 @@ static bool same(const anf_value *a, const anf_value *b) {
     return true;
   }
   if (anf_value_same(a, b)) return true;
-  if (anf_value_get_kind(a) != ANF_VALUE_TENSOR || anf_value_dtype(a) != anf_value_dtype(b)) return false;
+  if (anf_value_get_kind(a) != ANF_VALUE_TENSOR || anf_value_dtype(a) != anf_value_dtype(b))
+    return false;
   if (anf_value_dtype(a) != ANF_F32 || anf_value_elements(a) != anf_value_elements(b)) return false;
   const float *x = (const float *)anf_value_data(a), *y = (const float *)anf_value_data(b);
   for (size_t i = 0; i < anf_value_elements(a); i++)
@@ -63,7 +75,8 @@ static bool same(const anf_value *a, const anf_value *b) {
 static void complain(bench *b, uint64_t seed, int p, const char *what, const char *text) {
   if (!b->failed[p]++) {
     printf("# seed %llu, pipeline '%s': %s\n", (unsigned long long)seed, pipelines[p], what);
-    for (size_t i = 0; i < anf_diag_count(b->d); i++) printf("# %s %s\n", anf_diag_at(b->d, i)->code, anf_diag_at(b->d, i)->message);
+    for (size_t i = 0; i < anf_diag_count(b->d); i++)
+      printf("# %s %s\n", anf_diag_at(b->d, i)->code, anf_diag_at(b->d, i)->message);
     for (const char *s = text; *s;) {
       const char *end = strchr(s, '\n');
       printf("#   %.*s\n", (int)(end - s), s);
@@ -78,7 +91,8 @@ static void try_pipeline(bench *b, uint64_t seed, int p, const char *text, anf_v
   anf_diag_clear(b->d);
   if (anf_parse(b->cx, text, "random.anf", b->d, &m) != ANF_OK) return;
   anf_status st = anf_optimise(m, pipelines[p], &o, b->d);
-  if (st == ANF_UNSUPPORTED || st == ANF_LIMIT) b->failing++; // closures without bound: said, and not compiled
+  if (st == ANF_UNSUPPORTED || st == ANF_LIMIT)
+    b->failing++; // closures without bound: said, and not compiled
   else if (st != ANF_OK) complain(b, seed, p, anf_status_name(st), text);
   for (int i = 0; st == ANF_OK && i < INPUTS; i++) {
     anf_value *got = NULL;
@@ -95,7 +109,8 @@ static void try_program(bench *b, uint64_t seed, size_t size) {
   anf_module *m = NULL;
   anf_value *want[INPUTS] = {0};
   anf_diag_clear(b->d);
-  if (anf_parse(b->cx, text, "random.anf", b->d, &m) != ANF_OK) complain(b, seed, 0, "it does not parse", text);
+  if (anf_parse(b->cx, text, "random.anf", b->d, &m) != ANF_OK)
+    complain(b, seed, 0, "it does not parse", text);
   for (int i = 0; m && i < INPUTS; i++)
     if (run(b, m, i, &want[i]) == ANF_OK) b->ran++;
   anf_module_free(m);
@@ -125,11 +140,13 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < programs; i++) try_program(&b, seed + i, size);
   printf("1..%d\n", PIPELINES + 1);
   for (int p = 0; p < PIPELINES; p++)
-    printf("%s %d - %zu random programs: %s\n", b.failed[p] ? "not ok" : "ok", p + 1, programs, pipelines[p]);
+    printf("%s %d - %zu random programs: %s\n", b.failed[p] ? "not ok" : "ok", p + 1, programs,
+           pipelines[p]);
   /* A generator of programs that mostly fail would test nothing. */
   bool useful = b.ran * 10 >= programs * INPUTS * 8 && b.failing * 10 <= programs * PIPELINES * 2;
-  printf("%s %d - most programs run (%zu of %zu) and compile (all but %zu of %zu)\n", useful ? "ok" : "not ok",
-         PIPELINES + 1, b.ran, programs * INPUTS, b.failing, programs * PIPELINES);
+  printf("%s %d - most programs run (%zu of %zu) and compile (all but %zu of %zu)\n",
+         useful ? "ok" : "not ok", PIPELINES + 1, b.ran, programs * INPUTS, b.failing,
+         programs * PIPELINES);
   for (int i = 0; i < INPUTS; i++)
     for (int k = 0; k < 6; k++) anf_value_release(b.arg[i][k]);
   anf_diag_free(b.d);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The tests of the rewrite rules, made from their table. Of every rule: it parses; it fires on instances of its
- * own left side and keeps their type; the right side gives the same bits (any NaN is as good as another) through
- * the interpreter, or with `fast`, where the left side is finite, the same numbers up to rounding; it leaves
- * instances alone that fail exactly one guard, and each guard has such instances; without `fast` a fast rule
- * does nothing; the right side is never dearer; the rules end on it, and the result verifies and gives the same.
- * Rules that are wrong on purpose must each be caught. Speaks TAP, one line a rule.
- * rules [--filter WORD] [--seed S] [--draws N] */
+/* The tests of the rewrite rules, made from their table. Of every rule: it parses; it fires on
+ * instances of its own left side and keeps their type; the right side gives the same bits (any NaN
+ * is as good as another) through the interpreter, or with `fast`, where the left side is finite,
+ * the same numbers up to rounding; it leaves instances alone that fail exactly one guard, and each
+ * guard has such instances; without `fast` a fast rule does nothing; the right side is never
+ * dearer; the rules end on it, and the result verifies and gives the same. Rules that are wrong on
+ * purpose must each be caught. Speaks TAP, one line a rule. rules [--filter WORD] [--seed S]
+ * [--draws N] */
 #include "sample.h"
 
 #include <math.h>
@@ -22,10 +23,10 @@ typedef struct job {
   anfi_pass pass;
   anfi_rewriter r;
   anf_node *by;
-  uint32_t count;      // of the rewriter
+  uint32_t count; // of the rewriter
   size_t fired, compared, violated[ANFI_RULE_GUARDS], draws;
   char problem[200];
-  anf_text program;    // that has the problem
+  anf_text program; // that has the problem
 } job;
 
 static void complain(job *j, const char *what) {
@@ -90,7 +91,8 @@ typedef struct {
 /* 0 when it is not known; pairs at most nest. */
 static size_t elements_of(const anf_type *t) {
   size_t n = 0;
-  if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return t->kind != ANF_TYPE_TENSOR || !anfi_type_elements(t, &n) ? 0 : n;
+  if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD)
+    return t->kind != ANF_TYPE_TENSOR || !anfi_type_elements(t, &n) ? 0 : n;
   for (uint32_t i = 0; i < t->n; i++) {
     size_t item = elements_of(t->items[i]);
     if (!item) return 0;
@@ -107,8 +109,8 @@ static bool is_constant(const anf_node *n) {
   return true;
 }
 
-/* Of everything that n needs, each node once; what is made of constants is computed once and for all. Tensors
- * without elements say nothing about cost. */
+/* Of everything that n needs, each node once; what is made of constants is computed once and for
+ * all. Tensors without elements say nothing about cost. */
 static price price_of(anf_node *n) {
   anf_node *todo[256] = {n};
   size_t seen = 1;
@@ -132,7 +134,8 @@ static price price_of(anf_node *n) {
 static void check_price(job *j) {
   price l = price_of(j->s.root), r = price_of(j->by);
   if (!l.known || !r.known) return;
-  if (r.work > l.work || (r.work == l.work && r.nodes > l.nodes && !j->row->fn)) complain(j, "the right side is dearer");
+  if (r.work > l.work || (r.work == l.work && r.nodes > l.nodes && !j->row->fn))
+    complain(j, "the right side is dearer");
 }
 
 /* ---- values ---- */
@@ -155,7 +158,8 @@ static bool same_tensor(const anf_value *a, const anf_value *b, bool exact) {
   }
   if (!anfi_dtype_is_float(d)) return anf_value_same(a, b);
   for (size_t i = 0; i < a->n; i++)
-    if (!near(anfi_get_f64(a, i), anfi_get_f64(b, i), exact, d == ANF_F32 ? 1e-5 : 1e-12)) return false;
+    if (!near(anfi_get_f64(a, i), anfi_get_f64(b, i), exact, d == ANF_F32 ? 1e-5 : 1e-12))
+      return false;
   return true;
 }
 
@@ -181,7 +185,8 @@ static void choose_defined_arms(job *j, anf_value **args) {
     const anf_node *n = j->s.m->nodes.at[i];
     if (!n || !anfi_is_op(n, ANF_OP_Switch) || n->in[0].def->kind != ANFI_PARAM) continue;
     for (int arm = 1; arm <= 2; arm++)
-      if (anfi_is_op(n->in[arm].def, ANF_OP_Undef)) anfi_set_i64(args[n->in[0].def->u.index], 0, arm == 2);
+      if (anfi_is_op(n->in[arm].def, ANF_OP_Undef))
+        anfi_set_i64(args[n->in[0].def->u.index], 0, arm == 2);
   }
 }
 
@@ -208,7 +213,8 @@ static void check_values(job *j, values how, bool exact, bool last) {
   }
   anfi_set_result(j->s.g, j->s.root);
   anf_diag_clear(j->d);
-  if (last && simplify(j) != ANF_OK) complain(j, "the rules do not end, or leave what does not verify");
+  if (last && simplify(j) != ANF_OK)
+    complain(j, "the rules do not end, or leave what does not verify");
   else if (last && want) {
     got = run(j, args);
     if (!got || !same(want, got, exact)) complain(j, "another value after all rules");
@@ -236,8 +242,11 @@ static void check_firing(job *j) {
 
 static void start(job *j) {
   j->pass = (anfi_pass){.limit = UINT64_MAX};
-  j->r = (anfi_rewriter){.pass = &j->pass, .m = j->s.m, .arena = anfi_scratch(j->cx),
-                         .set = {.rules = &j->rule, .n = 1}, .fired = &j->count};
+  j->r = (anfi_rewriter){.pass = &j->pass,
+                         .m = j->s.m,
+                         .arena = anfi_scratch(j->cx),
+                         .set = {.rules = &j->rule, .n = 1},
+                         .fired = &j->count};
 }
 
 static anf_status draw_one(job *j) {
@@ -302,18 +311,29 @@ static const struct {
     {{"add_0_of_floats", "(Add x 0)", "x", "", NULL, "control"}, "another value"},
     {{"mul_0_of_floats", "(Mul x 0)", "(ZerosLike x)", "", NULL, "control"}, "another value"},
     {{"max_is_first", "(Maximum x y)", NULL, "", same_input, "control"}, "another value"},
-    {{"not_less_of_floats", "(LogicalNot (Less x y))", "(LessEqual y x)", "", NULL, "control"}, "another value"},
-    {{"fast_and_wrong", "(Mul (Exp x) (Exp y))", "(Exp (Mul x y))", "fast, same_type x y, float x", NULL, "control"}, "another value"},
+    {{"not_less_of_floats", "(LogicalNot (Less x y))", "(LessEqual y x)", "", NULL, "control"},
+     "another value"},
+    {{"fast_and_wrong", "(Mul (Exp x) (Exp y))", "(Exp (Mul x y))", "fast, same_type x y, float x",
+      NULL, "control"},
+     "another value"},
     {{"log_is_less_1", "(Log x)", "(Sub x 1)", "fast", NULL, "control"}, "another value"},
-    {{"dearer", "(Square x)", "(Mul (Neg x) (Neg x))", "", NULL, "control"}, "the right side is dearer"},
-    {{"unknown_shape", "(Mul x (OnesLike y))", NULL, "real x", same_input, "control"}, "another value"},
-    {{"narrow", "(Add (Add x a:const) b:const)", "(Add x (Add a b))", "exact root, variable x", NULL, "control"}, "another value"},
+    {{"dearer", "(Square x)", "(Mul (Neg x) (Neg x))", "", NULL, "control"},
+     "the right side is dearer"},
+    {{"unknown_shape", "(Mul x (OnesLike y))", NULL, "real x", same_input, "control"},
+     "another value"},
+    {{"narrow", "(Add (Add x a:const) b:const)", "(Add x (Add a b))", "exact root, variable x",
+      NULL, "control"},
+     "another value"},
     {{"unsigned", "(Abs (Neg x))", "(Abs x)", "real x", NULL, "control"}, "another value"},
-    {{"shared_reciprocal", "(Mul x (Reciprocal y))", "(Div x y)", "fast", NULL, "control"}, "the right side is dearer"},
-    {{"divides", "(Mod x y)", "(Sub x (Mul y (FloorDiv x y)))", "int x", NULL, "control"}, "the right side is dearer"},
-    {{"never", "(BitNot x)", "x", "float x", NULL, "control"}, "it never fires on its own left side"},
+    {{"shared_reciprocal", "(Mul x (Reciprocal y))", "(Div x y)", "fast", NULL, "control"},
+     "the right side is dearer"},
+    {{"divides", "(Mod x y)", "(Sub x (Mul y (FloorDiv x y)))", "int x", NULL, "control"},
+     "the right side is dearer"},
+    {{"never", "(BitNot x)", "x", "float x", NULL, "control"},
+     "it never fires on its own left side"},
     {{"endless", "(Maximum x y)", "(Maximum y x)", "", NULL, "control"}, "it does not end"},
-    {{"useless_guard", "(BitNot (BitNot x))", "x", "exact x", NULL, "control"}, "a guard holds whenever the rest does"},
+    {{"useless_guard", "(BitNot (BitNot x))", "x", "exact x", NULL, "control"},
+     "a guard holds whenever the rest does"},
     {{"no_op", "(Frobnicate x)", "x", "", NULL, "control"}, "it does not parse"},
     {{"no_guard", "(Neg x)", "x", "nonsense x", NULL, "control"}, "it does not parse"},
     {{"unbound", "(Neg x)", "y", "", NULL, "control"}, "it does not parse"},
@@ -322,11 +342,11 @@ static const struct {
 /* ---- */
 
 static void report(size_t i, const job *j, bool good, const char *what) {
-  printf("%s %zu - %s %s: %zu instances, %zu comparisons, %zu draws\n", good ? "ok" : "not ok", i, what, j->row->name, j->fired,
-         j->compared, j->draws);
+  printf("%s %zu - %s %s: %zu instances, %zu comparisons, %zu draws\n", good ? "ok" : "not ok", i,
+         what, j->row->name, j->fired, j->compared, j->draws);
   if (good) return;
-  printf("# (%s) -> %s if %s: %s\n", j->row->lhs, j->row->rhs ? j->row->rhs : "a hook", j->row->guards,
-         j->problem[0] ? j->problem : "nothing was found");
+  printf("# (%s) -> %s if %s: %s\n", j->row->lhs, j->row->rhs ? j->row->rhs : "a hook",
+         j->row->guards, j->problem[0] ? j->problem : "nothing was found");
   for (const char *s = j->program.text ? j->program.text : ""; *s;) {
     size_t n = strcspn(s, "\n");
     printf("#   %.*s\n", (int)n, s);
@@ -345,12 +365,15 @@ int main(int argc, char **argv) {
   }
   for (size_t i = 0; i < anfi_nrules + ANFI_LEN(wrong); i++) {
     bool control = i >= anfi_nrules;
-    job j = {.cx = anf_ctx_new(NULL), .row = control ? &wrong[i - anfi_nrules].row : &anfi_rules[i], .s = {.seed = seed * 1000 + i}};
+    job j = {.cx = anf_ctx_new(NULL),
+             .row = control ? &wrong[i - anfi_nrules].row : &anfi_rules[i],
+             .s = {.seed = seed * 1000 + i}};
     if (strstr(j.row->name, filter)) {
       j.d = anf_diag_new(j.cx);
       j.program.cx = j.cx;
       anf_status st = check(&j, draws);
-      bool good = control ? strcmp(j.problem, wrong[i - anfi_nrules].finds) == 0 : st == ANF_OK && !j.problem[0];
+      bool good = control ? strcmp(j.problem, wrong[i - anfi_nrules].finds) == 0
+                          : st == ANF_OK && !j.problem[0];
       report(++n, &j, good, control ? "caught:" : "rule");
       anf_text_free(&j.program);
       anf_diag_free(j.d);

@@ -15,9 +15,9 @@ enum { UNKNOWN = -1, BATCH = -2 }; // dims: not known; the symbol B
 static const struct {
   uint32_t rank;
   int dims[3];
-} shapes[] = {{0, {0}},       {1, {3}},       {2, {2, 3}}, {1, {0}},    {2, {2, 2}},    {2, {1, 3}},
-              {3, {2, 3, 2}}, {1, {1}},       {2, {3, 1}}, {2, {1, 1}}, {1, {UNKNOWN}}, {2, {UNKNOWN, 3}},
-              {1, {BATCH}},   {2, {BATCH, 2}}, {2, {2, 0}}};
+} shapes[] = {{0, {0}},       {1, {3}},          {2, {2, 3}},  {1, {0}},        {2, {2, 2}},
+              {2, {1, 3}},    {3, {2, 3, 2}},    {1, {1}},     {2, {3, 1}},     {2, {1, 1}},
+              {1, {UNKNOWN}}, {2, {UNKNOWN, 3}}, {1, {BATCH}}, {2, {BATCH, 2}}, {2, {2, 0}}};
 static const anf_dtype dtypes[] = {ANF_F32, ANF_F64, ANF_I32, ANF_I64, ANF_U8, ANF_BOOL, ANF_C64};
 
 static const anf_type *tensor_type(sample *s, anf_dtype d, size_t shape, bool fixed) {
@@ -41,24 +41,45 @@ static const anf_type *operand_type(sample *s, bool fixed) {
 /* ---- values ---- */
 
 static double any_float(sample *s, values how) {
-  static const double odd[] = {0.0, -0.0, 1.0, -1.0, INFINITY, -INFINITY, NAN, 5e-324, -1e-45, 1.17549435e-38, 2.2250738585072014e-308,
-                               3.4028234663852886e38, 1.7976931348623157e308, 0.5, 2.0, -3.0, 1e-30, 1.5, -2.5, 7.0};
+  static const double odd[] = {0.0,
+                               -0.0,
+                               1.0,
+                               -1.0,
+                               INFINITY,
+                               -INFINITY,
+                               NAN,
+                               5e-324,
+                               -1e-45,
+                               1.17549435e-38,
+                               2.2250738585072014e-308,
+                               3.4028234663852886e38,
+                               1.7976931348623157e308,
+                               0.5,
+                               2.0,
+                               -3.0,
+                               1e-30,
+                               1.5,
+                               -2.5,
+                               7.0};
   if (how == ANY_BITS && draw(s, 2)) return odd[draw(s, ANFI_LEN(odd))];
   double x = 0.5 + (double)draw(s, 1 << 20) * 1.5 / (1 << 20);
   return how != TAME && draw(s, 2) ? -x : x;
 }
 
 static int64_t any_int(sample *s, values how) {
-  static const int64_t odd[] = {0, 1, -1, INT64_MIN, INT64_MAX, INT32_MIN, INT32_MAX, 2, 3, 255, 128, -7};
+  static const int64_t odd[] = {0,         1, -1, INT64_MIN, INT64_MAX, INT32_MIN,
+                                INT32_MAX, 2, 3,  255,       128,       -7};
   if (how == TAME) return 1 + draw(s, 9);
   if (how == TAME_SIGNED) return (int64_t)draw(s, 19) - 9;
-  return draw(s, 2) ? odd[draw(s, ANFI_LEN(odd))] : (int64_t)(((uint64_t)draw(s, 1u << 30) << 34) ^ draw(s, 1u << 30));
+  return draw(s, 2) ? odd[draw(s, ANFI_LEN(odd))]
+                    : (int64_t)(((uint64_t)draw(s, 1u << 30) << 34) ^ draw(s, 1u << 30));
 }
 
 static void fill(sample *s, anf_value *v, values how) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   if (d == ANF_C64) {
-    for (size_t i = 0; i < 2 * v->n; i++) ((float *)(void *)v->u.data)[i] = (float)any_float(s, how);
+    for (size_t i = 0; i < 2 * v->n; i++)
+      ((float *)(void *)v->u.data)[i] = (float)any_float(s, how);
     return;
   }
   for (size_t i = 0; i < v->n; i++) {
@@ -72,7 +93,9 @@ static const anf_type *concrete(sample *s, const anf_type *t, int64_t batch) {
   int64_t dims[ANF_MAX_RANK];
   static const int64_t some[] = {3, 1, 2, 0};
   for (uint32_t i = 0; i < t->n; i++)
-    dims[i] = t->dims[i] >= 0 ? t->dims[i] : t->dims[i] == ANF_DIM_UNKNOWN ? some[draw(s, 4)] : batch;
+    dims[i] = t->dims[i] >= 0                 ? t->dims[i]
+              : t->dims[i] == ANF_DIM_UNKNOWN ? some[draw(s, 4)]
+                                              : batch;
   return anfi_type_tensor(s->cx, (anf_dtype)t->dtype, t->n, dims);
 }
 
@@ -109,7 +132,8 @@ static anf_node *constant(sample *s, const anf_type *t) {
   anf_value *v = anfi_value_new_tensor(s->cx, t);
   fill(s, v, s->rule->fast ? TAME_SIGNED : ANY_BITS);
   if (draw(s, 2)) // small ones, that are equal at times
-    for (size_t i = 0, x = draw(s, 3); i < v->n && t->dtype != ANF_C64; i++) anfi_set_i64(v, i, (int64_t)x);
+    for (size_t i = 0, x = draw(s, 3); i < v->n && t->dtype != ANF_C64; i++)
+      anfi_set_i64(v, i, (int64_t)x);
   return anfi_rewrite_const(s->r, v);
 }
 
@@ -121,8 +145,13 @@ static const anf_type *constant_type(sample *s) {
 }
 
 static anf_node *number(sample *s, double x, bool condition) {
-  anf_dtype d = condition ? ANF_BOOL : draw(s, 2) ? s->dtype : draw(s, 4) ? weak[draw(s, 2)] : any_dtype(s);
-  const anf_type *t = draw(s, 2) ? anfi_type_scalar(s->cx, d) : tensor_type(s, d, draw(s, 2) ? s->shape : draw(s, ANFI_LEN(shapes)), true);
+  anf_dtype d = condition    ? ANF_BOOL
+                : draw(s, 2) ? s->dtype
+                : draw(s, 4) ? weak[draw(s, 2)]
+                             : any_dtype(s);
+  const anf_type *t =
+      draw(s, 2) ? anfi_type_scalar(s->cx, d)
+                 : tensor_type(s, d, draw(s, 2) ? s->shape : draw(s, ANFI_LEN(shapes)), true);
   return anfi_rewrite_number(s->r, t, x);
 }
 
@@ -147,7 +176,9 @@ static anf_node *made(sample *s, anfi_opcode op, const anf_type *a, const anf_ty
 }
 
 static anf_node *undef(sample *s, const anf_type *t) {
-  return anfi_rewrite_apply(s->r, s->near, ANF_OP_Undef, anfi_attrs_one(s->m, ANF_OP_Undef, anfi_value_new_type(s->cx, t)), 0, NULL);
+  return anfi_rewrite_apply(s->r, s->near, ANF_OP_Undef,
+                            anfi_attrs_one(s->m, ANF_OP_Undef, anfi_value_new_type(s->cx, t)), 0,
+                            NULL);
 }
 
 static anf_node *constant_pair(sample *s) {
@@ -169,9 +200,11 @@ static anf_node *pair(sample *s) {
   case 0: return param(s, both);
   case 1: return constant_pair(s);
   case 2: {
-    anf_node *in[3] = {param(s, anfi_type_scalar(s->cx, ANF_BOOL)), made(s, ANF_OP_MakeTuple, t[0], t[1]),
+    anf_node *in[3] = {param(s, anfi_type_scalar(s->cx, ANF_BOOL)),
+                       made(s, ANF_OP_MakeTuple, t[0], t[1]),
                        draw(s, 3) ? made(s, ANF_OP_MakeTuple, t[0], t[1]) : undef(s, both)};
-    return in[0] && in[1] && in[2] ? anfi_rewrite_apply(s->r, s->near, ANF_OP_Switch, NULL, 3, in) : NULL;
+    return in[0] && in[1] && in[2] ? anfi_rewrite_apply(s->r, s->near, ANF_OP_Switch, NULL, 3, in)
+                                   : NULL;
   }
   default: return made(s, ANF_OP_MakeTuple, t[0], t[1]);
   }
@@ -179,9 +212,13 @@ static anf_node *pair(sample *s) {
 
 static anf_node *operand(sample *s, anfi_opcode user, uint32_t i) {
   bool choice = user == ANF_OP_Switch || user == ANF_OP_Where;
-  if (choice && i == 0 && draw(s, 8)) return param(s, user == ANF_OP_Switch ? anfi_type_scalar(s->cx, ANF_BOOL) : tensor_type(s, ANF_BOOL, draw(s, 2) ? s->shape : 0, false));
+  if (choice && i == 0 && draw(s, 8))
+    return param(s, user == ANF_OP_Switch
+                        ? anfi_type_scalar(s->cx, ANF_BOOL)
+                        : tensor_type(s, ANF_BOOL, draw(s, 2) ? s->shape : 0, false));
   if (user == ANF_OP_TupleGet || (user == ANF_OP_Switch && draw(s, 3) == 0)) return pair(s);
-  if (user == ANF_OP_RecordGet) return made(s, ANF_OP_MakeRecord, operand_type(s, false), operand_type(s, false));
+  if (user == ANF_OP_RecordGet)
+    return made(s, ANF_OP_MakeRecord, operand_type(s, false), operand_type(s, false));
   return tensor(s, operand_type(s, false));
 }
 
@@ -191,17 +228,20 @@ static anf_value *some_ints(sample *s) {
   static const struct {
     size_t n;
     int64_t x[3];
-  } lists[] = {{0, {0}},    {1, {0}},    {1, {1}},    {1, {-1}},      {2, {0, 1}},    {2, {1, 0}},   {2, {-1, -2}},
-               {3, {0, 2, 1}}, {3, {1, 0, 2}}, {3, {1, 2, 0}}, {3, {0, 1, 2}}, {1, {3}},      {2, {2, 3}},   {2, {3, 2}},
-               {1, {6}},    {2, {1, 3}}, {1, {1}},    {2, {1, 1}},    {3, {2, 3, 2}}, {3, {2, 1, 3}}, {2, {0, 3}},
-               {1, {-1}},   {2, {-1, 3}}, {2, {2, 2}}, {1, {4}},       {1, {0}},       {3, {1, 2, 3}}, {2, {2, 0}}};
+  } lists[] = {{0, {0}},       {1, {0}},       {1, {1}},       {1, {-1}},      {2, {0, 1}},
+               {2, {1, 0}},    {2, {-1, -2}},  {3, {0, 2, 1}}, {3, {1, 0, 2}}, {3, {1, 2, 0}},
+               {3, {0, 1, 2}}, {1, {3}},       {2, {2, 3}},    {2, {3, 2}},    {1, {6}},
+               {2, {1, 3}},    {1, {1}},       {2, {1, 1}},    {3, {2, 3, 2}}, {3, {2, 1, 3}},
+               {2, {0, 3}},    {1, {-1}},      {2, {-1, 3}},   {2, {2, 2}},    {1, {4}},
+               {1, {0}},       {3, {1, 2, 3}}, {2, {2, 0}}};
   size_t k = draw(s, ANFI_LEN(lists));
   return lists[k].n == 1 && draw(s, 2) ? anfi_value_new_i64(s->cx, ANF_INT, lists[k].x[0])
                                        : anfi_value_new_ints(s->cx, lists[k].n, lists[k].x);
 }
 
 static anf_value *some_type(sample *s) {
-  const anf_type *t = tensor_type(s, s->dtype, s->shape, false), *two[2] = {t, operand_type(s, false)};
+  const anf_type *t = tensor_type(s, s->dtype, s->shape, false),
+                 *two[2] = {t, operand_type(s, false)};
   return anfi_value_new_type(s->cx, draw(s, 2) ? t : anfi_type_tuple(s->cx, 2, two));
 }
 
@@ -213,7 +253,9 @@ static anf_value *some_attribute(sample *s, const anfi_attr_schema *a) {
   case ANFI_ATTR_BOOL: return anfi_value_new_i64(s->cx, ANF_BOOL, draw(s, 2));
   case ANFI_ATTR_FLOAT: return anfi_value_new_f64(s->cx, ANF_FLOAT, 0.25 * draw(s, 9));
   case ANFI_ATTR_STR: return anfi_value_new_string(s->cx, draw(s, 2) ? "a" : "b", 1);
-  case ANFI_ATTR_DTYPE: return anfi_value_new_type(s->cx, anfi_type_scalar(s->cx, draw(s, 2) ? s->dtype : any_dtype(s)));
+  case ANFI_ATTR_DTYPE:
+    return anfi_value_new_type(s->cx,
+                               anfi_type_scalar(s->cx, draw(s, 2) ? s->dtype : any_dtype(s)));
   case ANFI_ATTR_INTS: return some_ints(s);
   case ANFI_ATTR_ANY: break;
   }
@@ -225,7 +267,8 @@ static bool attributes(sample *s, const anfi_pat *p, const anfi_attrs **out) {
   anf_value **v = ANFI_NEW_N(s->r->arena, anf_value *, sc->nattr + 1);
   for (uint32_t i = 0; i < p->nattr; i++) {
     int var = p->attr[i].var;
-    if (var >= 0 && !s->value[var]) anfi_hold(s->m, s->value[var] = some_attribute(s, &sc->attr[p->attr[i].index]));
+    if (var >= 0 && !s->value[var])
+      anfi_hold(s->m, s->value[var] = some_attribute(s, &sc->attr[p->attr[i].index]));
     v[p->attr[i].index] = var < 0 ? p->attr[i].value : s->value[var];
   }
   return anfi_attrs_new(s->m, p->op, v, anfi_nowhere(), out);
@@ -238,7 +281,9 @@ static anf_node *instance(sample *s, const anfi_pat *p, anfi_opcode user, uint32
   bool condition = at == 0 && (user == ANF_OP_Switch || user == ANF_OP_Where);
   if (p->kind == ANFI_PAT_NUMBER) return number(s, p->number, condition);
   if (p->kind == ANFI_PAT_VAR || p->kind == ANFI_PAT_CONST_VAR) {
-    if (!s->var[p->var]) s->var[p->var] = p->kind == ANFI_PAT_VAR ? operand(s, user, at) : constant(s, constant_type(s));
+    if (!s->var[p->var])
+      s->var[p->var] =
+          p->kind == ANFI_PAT_VAR ? operand(s, user, at) : constant(s, constant_type(s));
     return s->var[p->var];
   }
   anf_node *in[16];

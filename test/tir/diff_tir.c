@@ -1,26 +1,56 @@
 // SPDX-License-Identifier: Apache-2.0
-/* diff_tir COUNT [FIRST] [PASSES]: random modules before and after every pass alone, and the default
- * pipeline, must compute the same; their text must read back to the same. TAP. With PASSES only those. */
+/* diff_tir COUNT [FIRST] [PASSES]: random modules before and after every pass alone, and the
+ * default pipeline, must compute the same; their text must read back to the same. TAP. With PASSES
+ * only those. */
 #include "test/tir/values.h"
 
 #include <stdlib.h>
 
 static unsigned bad, ran;
 
-static const char *const alone[] = {
-    "tensor_shrinker", "index_flattener", "auto_caster", "bf16_legalizer", "validator", "trace_inserter", "constant_folder",
-    "func_inliner", "ir_simplifier", "tensor_inplace", "tensor_init", "loop_merger", "parallel_workload_dispatcher",
-    "loop_unroller", "index2var", "dead_write_eliminator", "nested_parallel_flattener", "loop_splitter", "parallel_merge",
-    "dead_func_eliminate", "bf16_legalizer target_specific_lowering_cpu", "index_flattener auto_caster tensor2var",
-    "index_flattener auto_caster tensor_init buffer_scheduler", "kernel_lowering_cpu", "closurizer_cpu", "dyn_boundary_check",
-    "module_globals_resolver", "index_flattener local_tensor_lowering_cpu", "ssa_transform", "ssa_transform dessa_transform",
-    "ssa_transform value_numbering dessa_transform", "ssa_transform loop_invariant_code_motion dessa_transform",
-    "interface_generalizer", "bf16_eliminator", "structured", "default"};
+static const char *const alone[] = {"tensor_shrinker",
+                                    "index_flattener",
+                                    "auto_caster",
+                                    "bf16_legalizer",
+                                    "validator",
+                                    "trace_inserter",
+                                    "constant_folder",
+                                    "func_inliner",
+                                    "ir_simplifier",
+                                    "tensor_inplace",
+                                    "tensor_init",
+                                    "loop_merger",
+                                    "parallel_workload_dispatcher",
+                                    "loop_unroller",
+                                    "index2var",
+                                    "dead_write_eliminator",
+                                    "nested_parallel_flattener",
+                                    "loop_splitter",
+                                    "parallel_merge",
+                                    "dead_func_eliminate",
+                                    "bf16_legalizer target_specific_lowering_cpu",
+                                    "index_flattener auto_caster tensor2var",
+                                    "index_flattener auto_caster tensor_init buffer_scheduler",
+                                    "kernel_lowering_cpu",
+                                    "closurizer_cpu",
+                                    "dyn_boundary_check",
+                                    "module_globals_resolver",
+                                    "index_flattener local_tensor_lowering_cpu",
+                                    "ssa_transform",
+                                    "ssa_transform dessa_transform",
+                                    "ssa_transform value_numbering dessa_transform",
+                                    "ssa_transform loop_invariant_code_motion dessa_transform",
+                                    "interface_generalizer",
+                                    "bf16_eliminator",
+                                    "structured",
+                                    "default"};
 
-static void complain(uint64_t seed, const char *passes, const char *why, const anf_diag *d, const char *text) {
+static void complain(uint64_t seed, const char *passes, const char *why, const anf_diag *d,
+                     const char *text) {
   bad++;
   const anf_diag_item *it = d ? anf_diag_at(d, 0) : NULL;
-  printf("# seed %llu, passes '%s': %s %s%s%s\n", (unsigned long long)seed, passes, why, it ? it->code : "", it ? ": " : "", it ? it->message : "");
+  printf("# seed %llu, passes '%s': %s %s%s%s\n", (unsigned long long)seed, passes, why,
+         it ? it->code : "", it ? ": " : "", it ? it->message : "");
   if (getenv("SHOW")) printf("%s\n", text);
 }
 
@@ -29,11 +59,14 @@ static bool round_trip(anf_ctx *cx, const anf_tir_module *m) {
   anf_tir_module *back = NULL;
   anf_diag *d = anf_diag_new(cx);
   anf_tir_compare_opts o = {.size = sizeof o, .callees = true};
-  bool good = anf_tir_print(m, &a) == ANF_OK && anf_tir_parse(cx, a.text, a.len, "back", d, &back) == ANF_OK &&
-              anf_tir_print(back, &b) == ANF_OK && strcmp(a.text, b.text) == 0 && anf_tir_equal(m, back, &o, &why);
+  bool good = anf_tir_print(m, &a) == ANF_OK &&
+              anf_tir_parse(cx, a.text, a.len, "back", d, &back) == ANF_OK &&
+              anf_tir_print(back, &b) == ANF_OK && strcmp(a.text, b.text) == 0 &&
+              anf_tir_equal(m, back, &o, &why);
   if (good) good = anf_tir_hash(m) == anf_tir_hash(back);
   if (!good && getenv("SHOW")) {
-    printf("---- printed\n%s\n---- again\n%s\n%s\n", a.text ? a.text : "", b.text ? b.text : "", why.text ? why.text : "");
+    printf("---- printed\n%s\n---- again\n%s\n%s\n", a.text ? a.text : "", b.text ? b.text : "",
+           why.text ? why.text : "");
     anf_diag_print(d, stdout, false);
   }
   anf_diag_free(d);
@@ -44,7 +77,8 @@ static bool round_trip(anf_ctx *cx, const anf_tir_module *m) {
   return good;
 }
 
-static void one_pass(anf_ctx *cx, uint64_t seed, const anf_tir_module *m, const char *passes, double tol, const char *text) {
+static void one_pass(anf_ctx *cx, uint64_t seed, const anf_tir_module *m, const char *passes,
+                     double tol, const char *text) {
   anf_diag *d = anf_diag_new(cx);
   anf_tir_module *o = NULL;
   anf_tir_opt_opts oo = {.size = sizeof oo, .verify_each = true};
@@ -69,7 +103,8 @@ static void one_seed(uint64_t seed, const char *only) {
   anf_tir_module *m = NULL;
   bool bf16 = seed % 8 == 7;
   char *text = random_module(seed, 6 + (unsigned)(seed % 25), bf16);
-  if (anf_tir_parse(cx, text, strlen(text), "random", d, &m) != ANF_OK || anf_tir_verify(m, d) != ANF_OK)
+  if (anf_tir_parse(cx, text, strlen(text), "random", d, &m) != ANF_OK ||
+      anf_tir_verify(m, d) != ANF_OK)
     complain(seed, "", "the program is not valid", d, text);
   else {
     if (!round_trip(cx, m)) complain(seed, "", "text does not read back", NULL, text);
@@ -81,7 +116,8 @@ static void one_seed(uint64_t seed, const char *only) {
     }
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
       const char *p = alone[i];
-      bool rounds = strstr(p, "bf16_eliminator") || strcmp(p, "default") == 0 || strcmp(p, "structured") == 0;
+      bool rounds =
+          strstr(p, "bf16_eliminator") || strcmp(p, "default") == 0 || strcmp(p, "structured") == 0;
       if (only && strcmp(only, p) != 0) continue;
       if (!(bf16 && rounds)) one_pass(cx, seed, m, p, 0, text);
     }
@@ -95,8 +131,10 @@ static void one_seed(uint64_t seed, const char *only) {
 }
 
 int main(int argc, char **argv) {
-  uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 100, first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
+  uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) : 100,
+           first = argc > 2 ? strtoull(argv[2], NULL, 10) : 1;
   for (uint64_t s = first; s < first + n && bad < 20; s++) one_seed(s, argc > 3 ? argv[3] : NULL);
-  printf("1..1\n%sok 1 - %llu random modules, %u runs\n", bad ? "not " : "", (unsigned long long)n, ran);
+  printf("1..1\n%sok 1 - %llu random modules, %u runs\n", bad ? "not " : "", (unsigned long long)n,
+         ran);
   return bad != 0;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Random tensor programs as text: valid, exactly typed, in bounds, free of races and of reads of what was
- * never written, so that any difference between two runs is a fault of what lies between them. */
+/* Random tensor programs as text: valid, exactly typed, in bounds, free of races and of reads of
+ * what was never written, so that any difference between two runs is a fault of what lies between
+ * them. */
 #include "test/tir/values.h"
 
 #include <stdarg.h>
@@ -22,7 +23,8 @@ typedef struct rtensor {
   rtype type;
   unsigned rank, dim[3];
   unsigned par;
-  int own; // in a parallel loop: the variable that dim 0 must be indexed by to write, -1 not writable
+  int own;      // in a parallel loop: the variable that dim 0 must be indexed by to write, -1 not
+                // writable
   bool written; // in the parallel loop at hand: only own slices may be read
 } rtensor;
 
@@ -46,7 +48,8 @@ static void out(rgen *g, const char *fmt, ...) {
   va_start(ap, fmt);
   int n = vsnprintf(buf, sizeof buf, fmt, ap);
   va_end(ap);
-  if (g->n + (size_t)n + 1 > g->cap) g->text = (char *)realloc(g->text, g->cap = g->cap * 2 + (size_t)n + 256);
+  if (g->n + (size_t)n + 1 > g->cap)
+    g->text = (char *)realloc(g->text, g->cap = g->cap * 2 + (size_t)n + 256);
   memcpy(g->text + g->n, buf, (size_t)n + 1);
   g->n += (size_t)n;
 }
@@ -55,7 +58,8 @@ static void line(rgen *g) {
 }
 static bool is_float(rtype t) { return t == R_f32 || t == R_f64 || t == R_bf16; }
 static rtype any_type(rgen *g) {
-  static const rtype common[] = {R_s32, R_index, R_f32, R_f32, R_s64, R_u8, R_f64, R_bool, R_s32, R_f32};
+  static const rtype common[] = {R_s32, R_index, R_f32,  R_f32, R_s64,
+                                 R_u8,  R_f64,   R_bool, R_s32, R_f32};
   return g->bf16 && pick(g, 3) == 0 ? R_bf16 : common[pick(g, 10)];
 }
 
@@ -72,7 +76,8 @@ static int some_var(rgen *g, rtype t, bool to_assign) {
   unsigned from = g->nvar ? pick(g, g->nvar) : 0;
   for (unsigned i = 0; i < g->nvar; i++) {
     unsigned k = (from + i) % g->nvar;
-    if (g->var[k].type == t && (!to_assign || (g->var[k].assignable && g->var[k].par == g->par))) return (int)k;
+    if (g->var[k].type == t && (!to_assign || (g->var[k].assignable && g->var[k].par == g->par)))
+      return (int)k;
   }
   return -1;
 }
@@ -83,7 +88,8 @@ static void index_expr(rgen *g, unsigned dim, unsigned extent) {
   for (int tries = 0; tries < 4 && g->nvar; tries++) {
     const rvar *v = &g->var[pick(g, g->nvar)];
     if (!v->bound || v->bound > limit) continue;
-    if (v->bound < limit && pick(g, 3) == 0) out(g, "(%s + %u%s)", v->name, 1 + pick(g, limit - v->bound), suffix[v->type]);
+    if (v->bound < limit && pick(g, 3) == 0)
+      out(g, "(%s + %u%s)", v->name, 1 + pick(g, limit - v->bound), suffix[v->type]);
     else out(g, "%s", v->name);
     return;
   }
@@ -129,7 +135,9 @@ static void boolean(rgen *g, unsigned depth) {
   rtype t = any_type(g);
   unsigned k = pick(g, 8);
   if (k == 0) out(g, "!"), out(g, "("), boolean(g, depth ? depth - 1 : 0), out(g, ")");
-  else if (k == 1 && depth) out(g, "("), boolean(g, depth - 1), out(g, pick(g, 2) ? " && " : " || "), boolean(g, depth - 1), out(g, ")");
+  else if (k == 1 && depth)
+    out(g, "("), boolean(g, depth - 1), out(g, pick(g, 2) ? " && " : " || "), boolean(g, depth - 1),
+        out(g, ")");
   else {
     if (t == R_bool) t = R_s32;
     out(g, "(");
@@ -153,7 +161,8 @@ static void arithmetic(rgen *g, rtype t, unsigned depth) {
 }
 
 static void intrinsic(rgen *g, rtype t, unsigned depth) {
-  static const char *const names[] = {"min", "max", "abs", "fmadd", "fnmadd", "int_and", "int_xor", "shl", "shr", "floor"};
+  static const char *const names[] = {"min",     "max",     "abs", "fmadd", "fnmadd",
+                                      "int_and", "int_xor", "shl", "shr",   "floor"};
   unsigned k = pick(g, is_float(t) ? 5 : 9);
   if (t == R_bf16) k &= 1;
   unsigned n = k == 2 ? 1 : k == 3 || k == 4 ? 3 : 2;
@@ -167,7 +176,8 @@ static void intrinsic(rgen *g, rtype t, unsigned depth) {
 
 static void cast(rgen *g, rtype t, unsigned depth) {
   rtype from = any_type(g);
-  while (from == t || (t != R_bf16 && from == R_bf16)) from = from == R_f32 && t == R_f32 ? R_s32 : (rtype)pick(g, R_bf16);
+  while (from == t || (t != R_bf16 && from == R_bf16))
+    from = from == R_f32 && t == R_f32 ? R_s32 : (rtype)pick(g, R_bf16);
   out(g, "%s(", type_names[t]);
   expr(g, from, depth - 1);
   out(g, ")");
@@ -183,11 +193,13 @@ static void expr(rgen *g, rtype t, unsigned depth) {
   }
   switch (depth ? pick(g, 12) : pick(g, 3)) {
   case 0: constant(g, t); return;
-  case 1: case 2:
+  case 1:
+  case 2:
     if ((v = some_var(g, t, false)) >= 0) out(g, "%s", g->var[v].name);
     else constant(g, t);
     return;
-  case 3: case 4: load(g, t, 1); return;
+  case 3:
+  case 4: load(g, t, 1); return;
   case 5: intrinsic(g, t, depth); return;
   case 6:
     out(g, "select(");
@@ -326,7 +338,8 @@ static void branch(rgen *g) {
 static void branch_on_counter(rgen *g) {
   for (unsigned i = g->nvar; i-- > 0;) {
     if (!g->var[i].bound) continue;
-    out(g, "if (%s %s %u%s) ", g->var[i].name, pick(g, 2) ? "<" : ">=", pick(g, g->var[i].bound + 2), suffix[g->var[i].type]);
+    out(g, "if (%s %s %u%s) ", g->var[i].name,
+        pick(g, 2) ? "<" : ">=", pick(g, g->var[i].bound + 2), suffix[g->var[i].type]);
     open_scope(g, 2);
     if (pick(g, 2)) out(g, " else "), open_scope(g, 2);
     out(g, "\n");
@@ -354,7 +367,9 @@ static void loop(rgen *g, bool parallel) {
     out(g, " parallel");
     g->par++;
     g->counter = (int)(v - g->var);
-    for (unsigned k = 0; k < g->nt; k++) g->t[k].own = g->t[k].name[0] != 'V' && g->t[k].own >= 0 && g->t[k].dim[0] >= n && pick(g, 2) ? 0 : -1;
+    for (unsigned k = 0; k < g->nt; k++)
+      g->t[k].own =
+          g->t[k].name[0] != 'V' && g->t[k].own >= 0 && g->t[k].dim[0] >= n && pick(g, 2) ? 0 : -1;
     for (unsigned k = 0; k < g->nt; k++) // a view is its tensor under another name
       if (g->t[k].name[0] == 'V')
         for (unsigned o = 0; o < g->nt; o++) g->t[o].own = -1;
@@ -400,12 +415,14 @@ static void body(rgen *g, unsigned most) {
     g->budget--;
     line(g);
     switch (pick(g, 16)) {
-    case 0: case 1: define(g); break;
+    case 0:
+    case 1: define(g); break;
     case 2: tensor(g); break;
     case 3: view(g); break;
     case 4: branch(g); break;
     case 5: branch_on_counter(g); break;
-    case 6: case 7: loop(g, false); break;
+    case 6:
+    case 7: loop(g, false); break;
     case 8: loop(g, g->par == 0 || pick(g, 3) == 0); break;
     case 9: while_loop(g); break;
     case 10: vector_assign(g); break;
@@ -447,7 +464,8 @@ char *random_module(uint64_t seed, unsigned size, bool bf16) {
   g.counter = -1;
   for (unsigned k = 0; k < 2; k++) {
     g.nvar = g.nt = 0;
-    out(&g, "func helper%u(a: f32, b: s32): f32 @[inline_level=%u, is_private%s] {\n", k, k ? 2 : 0, pick(&g, 2) ? ", pure" : "");
+    out(&g, "func helper%u(a: f32, b: s32): f32 @[inline_level=%u, is_private%s] {\n", k, k ? 2 : 0,
+        pick(&g, 2) ? ", pure" : "");
     *new_var(&g, R_f32, "") = (rvar){"a", R_f32, false, 0, 0};
     *new_var(&g, R_s32, "") = (rvar){"b", R_s32, false, 0, 0};
     out(&g, "  var r: f32 = ");

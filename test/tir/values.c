@@ -71,7 +71,8 @@ static bool close_lane(tdtype d, uint64_t a, uint64_t b, double tolerance) {
 
 static bool same_call(tfunc f, const call *a, const call *b, double tol, char *why, size_t len) {
   if (!anfi_t_is_void(f->ret) && !close_lane(f->ret, a->result.v.bits, b->result.v.bits, tol)) {
-    snprintf(why, len, "%s gives %llx, not %llx", f->name->s, (unsigned long long)b->result.v.bits, (unsigned long long)a->result.v.bits);
+    snprintf(why, len, "%s gives %llx, not %llx", f->name->s, (unsigned long long)b->result.v.bits,
+             (unsigned long long)a->result.v.bits);
     return false;
   }
   for (size_t i = 0; i < a->n; i++) {
@@ -81,14 +82,16 @@ static bool same_call(tfunc f, const call *a, const call *b, double tol, char *w
       memcpy(&x, (char *)a->arg[i].data + k * bytes, bytes);
       memcpy(&y, (char *)b->arg[i].data + k * bytes, bytes);
       if (close_lane(a->type[i], x, y, tol)) continue;
-      snprintf(why, len, "%s: element %zu of argument %zu is %g, not %g", f->name->s, k, i, anfi_t_lane_f64(a->type[i], y), anfi_t_lane_f64(a->type[i], x));
+      snprintf(why, len, "%s: element %zu of argument %zu is %g, not %g", f->name->s, k, i,
+               anfi_t_lane_f64(a->type[i], y), anfi_t_lane_f64(a->type[i], x));
       return false;
     }
   }
   return true;
 }
 
-static bool one(const anf_tir_module *a, const anf_tir_module *b, tfunc f, const values_opts *o, char *why, size_t len, unsigned *ran) {
+static bool one(const anf_tir_module *a, const anf_tir_module *b, tfunc f, const values_opts *o,
+                char *why, size_t len, unsigned *ran) {
   call x = {.n = 0}, y = {.n = 0};
   anf_diag *d = anf_diag_new(a->cx);
   anf_tir_run_opts ro = {.size = sizeof ro, .plain = o->plain, .max_steps = 2000000};
@@ -98,7 +101,8 @@ static bool one(const anf_tir_module *a, const anf_tir_module *b, tfunc f, const
     ro.max_steps *= 20;
     if (anf_tir_run(b, f->name->s, y.n, y.arg, &ro, d, &y.result) != ANF_OK) {
       const anf_diag_item *it = anf_diag_at(d, 0);
-      snprintf(why, len, "%s fails: %s (line %u)", f->name->s, it ? it->message : "?", it ? it->line : 0);
+      snprintf(why, len, "%s fails: %s (line %u)", f->name->s, it ? it->message : "?",
+               it ? it->line : 0);
       good = false;
     } else good = same_call(f, &x, &y, o->tolerance, why, len);
   } else good = true;
@@ -108,7 +112,8 @@ static bool one(const anf_tir_module *a, const anf_tir_module *b, tfunc f, const
   return good;
 }
 
-bool same_values(const anf_tir_module *a, const anf_tir_module *b, const values_opts *o, char *why, size_t len, unsigned *ran) {
+bool same_values(const anf_tir_module *a, const anf_tir_module *b, const values_opts *o, char *why,
+                 size_t len, unsigned *ran) {
   for (size_t i = 0; i < a->func.n; i++) {
     tfunc f = a->func.at[i], g = anf_tir_find(b, f->name->s);
     if (!f->body || anfi_t_attr(f->attrs, TA_is_private, NULL)) continue;

@@ -22,7 +22,8 @@
 
 #include "anfora/base.h"
 
-/* Turns of a loop. A work that allocates more often is tried at every second, third, ... allocation. */
+/* Turns of a loop. A work that allocates more often is tried at every second, third, ...
+ * allocation. */
 #ifdef ANF_HOSTILE
 enum { FAULT_TURNS = 200 }; // its tiny chunks make very many allocations
 #else
@@ -88,14 +89,15 @@ static inline bool fault_turn(fault_work work, void *user, uint64_t k) {
   anf_ctx_free(cx);
   if (!h.refused) return fault_complain(k, "the work made fewer allocations than before");
   if (first != ANF_NOMEM) return fault_complain(k, anf_status_name(first));
-  if (second != ANF_OK) return fault_complain(k, "the same work fails on the same context afterwards");
+  if (second != ANF_OK)
+    return fault_complain(k, "the same work fails on the same context afterwards");
   if (!counted) return fault_complain(k, "anf_ctx_bytes is not what was allocated");
   if (h.bytes) return fault_complain(k, "something leaks");
   return true;
 }
 
-/* Refuses each allocation of the work, and if `whole` those of the context too. Returns how many there
- * are, 0 if something was wrong. */
+/* Refuses each allocation of the work, and if `whole` those of the context too. Returns how many
+ * there are, 0 if something was wrong. */
 static inline uint64_t fault_loop_of(fault_work work, void *user, bool whole) {
   uint64_t ctx = 0, all = 0;
   if (!fault_count(work, user, &ctx, &all)) return 0;

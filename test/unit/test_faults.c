@@ -206,8 +206,9 @@ static anf_status load_missing(anf_ctx *cx, void *user) {
 
 /* Two elements in the other byte order; written to where nothing stays. */
 static anf_status npy(anf_ctx *cx, void *user) {
-  static const char file[] = "\x93NUMPY\x01\x00\x3c\x00"
-                             "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }   \x01\x02\x03\x04";
+  static const char file[] =
+      "\x93NUMPY\x01\x00\x3c\x00"
+      "{'descr': '>i2', 'fortran_order': False, 'shape': (2,), }   \x01\x02\x03\x04";
   (void)user;
   anf_value *v = NULL;
   anf_status st = anf_read_npy(cx, file, sizeof file - 1, "a.npy", NULL, &v);

@@ -259,8 +259,8 @@ static void test_other_context(void **state) {
   assert_int_equal(anf_run_value(w->cx, NULL, 0, NULL, NULL, w->d, &v), ANF_INVALID);
 }
 
-/* Parts of another module are refused when a graph is built, for a run would look them up in vain; a
- * function of one may come as an argument. */
+/* Parts of another module are refused when a graph is built, for a run would look them up in vain;
+ * a function of one may come as an argument. */
 static void test_other_module(void **state) {
   world *w = *state;
   anf_module *other = anf_module_new(w->cx);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Printing and saving. Modules are built with the C interface; their text is written here by hand. What is
- * printed must read back to what prints the same, what is saved to what saves the same, bit for bit. */
+/* Printing and saving. Modules are built with the C interface; their text is written here by hand.
+ * What is printed must read back to what prints the same, what is saved to what saves the same, bit
+ * for bit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,8 +17,10 @@
 #include <string.h>
 
 #define NODES(...) ((anf_node *[]){__VA_ARGS__})
-#define OP(g, name, ...) anf_op((g), (name), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
-#define CALL(g, f, ...) anf_call((g), (f), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
+#define OP(g, name, ...)                                                                           \
+  anf_op((g), (name), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
+#define CALL(g, f, ...)                                                                            \
+  anf_call((g), (f), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
 #define CALL0(g, f) anf_call((g), (f), 0, NULL)
 
 static anf_ctx *cx;
@@ -194,8 +197,10 @@ static anf_module *build_names(anf_ctx *c) {
   anf_module *m = anf_module_new(c);
   anf_graph *g = anf_graph_new(m, "x"), *h = anf_graph_new(m, "x"), *op = anf_graph_new(m, "Add");
   anf_graph *odd = anf_graph_new(m, "a.b `c`"), *none = anf_graph_new(m, "");
-  anf_node *p = anf_param(g, "x", NULL), *q = anf_param(g, "x_1", NULL), *r = anf_param(g, "if", NULL);
-  anf_node *s = anf_param(g, "%1", NULL), *t = anf_param(g, NULL, NULL), *u = anf_param(g, "key", NULL);
+  anf_node *p = anf_param(g, "x", NULL), *q = anf_param(g, "x_1", NULL),
+           *r = anf_param(g, "if", NULL);
+  anf_node *s = anf_param(g, "%1", NULL), *t = anf_param(g, NULL, NULL),
+           *u = anf_param(g, "key", NULL);
   anf_node *v = named(anf_tuple(g, 6, NODES(p, q, r, s, t, u)), "y");
   anf_node *w = named(anf_tuple(g, 1, NODES(v)), "y");
   anf_return(g, anf_tuple(g, 2, NODES(w, anf_graph_node(odd))));
@@ -226,7 +231,8 @@ static const char names_text[] = "def x(x_2, x_1_1, `if`, _1, %1, key) {\n"
                                  "  return 0\n"
                                  "}\n";
 
-/* A node that was made after those that use it; a captured one, a dead one, effects out of order. */
+/* A node that was made after those that use it; a captured one, a dead one, effects out of order.
+ */
 static anf_module *build_order(anf_ctx *c) {
   anf_module *m = anf_module_new(c);
   anf_graph *g = anf_graph_new(m, "main"), *k = anf_graph_new(m, "k");
@@ -261,7 +267,8 @@ static const char order_text[] = "def main(x) {\n"
 
 /* ---- constants ---- */
 
-static anf_value *tensor(anf_ctx *c, anf_dtype t, size_t rank, const int64_t *dims, const void *data) {
+static anf_value *tensor(anf_ctx *c, anf_dtype t, size_t rank, const int64_t *dims,
+                         const void *data) {
   return anf_value_tensor(c, t, rank, dims, data);
 }
 #define DIMS(...) ((int64_t[]){__VA_ARGS__})
@@ -284,9 +291,11 @@ static anf_value *pair(anf_ctx *c) {
 
 static anf_value *type_value(anf_ctx *c, int which) {
   const anf_type *f32 = anf_type_scalar(c, ANF_F32);
-  const anf_type *mat = anf_type_tensor(c, ANF_F32, 3, DIMS(2, anf_dim_symbol(c, "B"), ANF_DIM_UNKNOWN));
+  const anf_type *mat =
+      anf_type_tensor(c, ANF_F32, 3, DIMS(2, anf_dim_symbol(c, "B"), ANF_DIM_UNKNOWN));
   const anf_type *rec = anf_type_record(c, 1, (const char *[]){"w"}, (const anf_type *[]){mat});
-  const anf_type *fn = anf_type_fn(c, 2, (const anf_type *[]){rec, f32}, anf_type_simple(c, ANF_TYPE_NONE));
+  const anf_type *fn =
+      anf_type_fn(c, 2, (const anf_type *[]){rec, f32}, anf_type_simple(c, ANF_TYPE_NONE));
   const anf_type *all[] = {f32, mat, fn, anf_type_scalar(c, ANF_KEY)};
   return anf_value_of_type(c, all[which]);
 }
@@ -302,7 +311,8 @@ static size_t constants(anf_ctx *c, constant *k) {
   static const uint8_t b[] = {1, 0};
   static const int8_t i8[] = {1, 2, 3, 4, 5, 6, 7, -128};
   static const uint64_t u64 = UINT64_MAX, keys[] = {0x1234, 1};
-  static const uint16_t half = 0x2e66, halves[] = {0x7bff, 0x0001, 0xfc00}, brain[] = {0x3dcd, 0x4049};
+  static const uint16_t half = 0x2e66, halves[] = {0x7bff, 0x0001, 0xfc00},
+                        brain[] = {0x3dcd, 0x4049};
   static const float z[] = {1.0f, -2.5f, 0.0f, 1e20f};
   const constant all[] = {
       {anf_value_int(c, 3), "3", NULL},
@@ -318,7 +328,8 @@ static size_t constants(anf_ctx *c, constant *k) {
       {anf_value_f64(c, 0.3), "f64(0.3)", "0.3"},
       {tensor(c, ANF_U64, 0, NULL, &u64), "u64(18446744073709551615)", "18446744073709551615"},
       {tensor(c, ANF_F16, 0, NULL, &half), "f16(0.1)", "0.1"},
-      {tensor(c, ANF_F16, 1, DIMS(3), halves), "f16[3]([65500.0, 6e-08, -inf])", "[65500.0, 6e-08, -inf]"},
+      {tensor(c, ANF_F16, 1, DIMS(3), halves), "f16[3]([65500.0, 6e-08, -inf])",
+       "[65500.0, 6e-08, -inf]"},
       {tensor(c, ANF_BF16, 1, DIMS(2), brain), "bf16[2]([0.1, 3.14])", "[0.1, 3.14]"},
       {tensor(c, ANF_C64, 0, NULL, z), "c64(1.0, -2.5)", NULL},
       {tensor(c, ANF_C64, 2, DIMS(1, 2), z), "c64[1, 2]([[(1.0, -2.5), (0.0, 1e+20)]])",
@@ -330,11 +341,13 @@ static size_t constants(anf_ctx *c, constant *k) {
       {tensor(c, ANF_INT, 1, DIMS(1), &u64), "int[1]([-1])", "[-1]"},
       {tensor(c, ANF_F32, 2, DIMS(2, 3), f), "f32[2, 3]([[1.0, 0.1, 3e-30], [-0.0, nan, -inf]])",
        "[[1.0, 0.1, 3e-30], [-0.0, nan, -inf]]"},
-      {tensor(c, ANF_I8, 3, DIMS(2, 2, 2), i8), "i8[2, 2, 2]([[[1, 2], [3, 4]], [[5, 6], [7, -128]]])",
+      {tensor(c, ANF_I8, 3, DIMS(2, 2, 2), i8),
+       "i8[2, 2, 2]([[[1, 2], [3, 4]], [[5, 6], [7, -128]]])",
        "[[[1, 2], [3, 4]], [[5, 6], [7, -128]]]"},
       {tensor(c, ANF_F32, 2, DIMS(0, 3), NULL), "f32[0, 3]([])", "[]"},
       {tensor(c, ANF_F32, 2, DIMS(1000000, 0), NULL), "f32[1000000, 0]([])", "[]"},
-      {anf_value_string(c, "a\"\\\n\t\r\0é✓\x1f\x7f\xff`", 16), "\"a\\\"\\\\\\n\\t\\r\\x00é✓\\x1f\\x7f\\xff`\"", NULL},
+      {anf_value_string(c, "a\"\\\n\t\r\0é✓\x1f\x7f\xff`", 16),
+       "\"a\\\"\\\\\\n\\t\\r\\x00é✓\\x1f\\x7f\\xff`\"", NULL},
       {anf_value_string(c, "", 0), "\"\"", NULL},
       {anf_value_none(c), "None", NULL},
       {pair(c), "(1, ((),))", NULL},
@@ -404,7 +417,8 @@ static anf_module *build_attrs(anf_ctx *c) {
   anf_graph *g = anf_graph_new(m, "main");
   anf_node *x = anf_param(g, "x", NULL), *i = anf_param(g, "i", NULL);
   if (!i) return m;
-  anf_value *two = anf_value_int(c, 2), *axes = anf_value_shape(c, 2, DIMS(0, 1)), *yes = anf_value_bool(c, true);
+  anf_value *two = anf_value_int(c, 2), *axes = anf_value_shape(c, 2, DIMS(0, 1)),
+            *yes = anf_value_bool(c, true);
   anf_node *get = anf_op_attrs(g, "TupleGet", 1, &x, 1, &(anf_attr){"index", two, NULL});
   anf_node *at = anf_op_attrs(g, "TupleGet", 1, &x, 1, &(anf_attr){"index", NULL, i});
   anf_node *all = OP(g, "Sum", get);
@@ -426,10 +440,12 @@ static const char attrs_text[] = "def main(x, i) {\n"
                                  "  return %5\n"
                                  "}\n";
 
-/* A removed graph and node, places, scopes, origins, private graphs, a primitive with attributes. */
+/* A removed graph and node, places, scopes, origins, private graphs, a primitive with attributes.
+ */
 static anf_module *build_marks(anf_ctx *c) {
   anf_module *m = anf_module_new(c);
-  anf_graph *gone = anf_graph_new(m, "gone"), *g = anf_graph_new(m, "main"), *h = anf_graph_new(m, "branch");
+  anf_graph *gone = anf_graph_new(m, "gone"), *g = anf_graph_new(m, "main"),
+            *h = anf_graph_new(m, "branch");
   anf_return(gone, OP(gone, "Neg", anf_param(gone, "x", NULL)));
   anf_node *x = anf_param(g, "x", anf_type_tensor(c, ANF_F32, 2, DIMS(anf_dim_symbol(c, "B"), 4)));
   anf_node *y = OP(g, "Exp", x), *z = OP(g, "Neg", y), *unused = OP(g, "Exp", z);
@@ -462,11 +478,16 @@ typedef struct {
   const char *text; // or NULL
 } sample;
 static const sample samples[] = {
-    {"test_f", build_test_f, test_f_text},          {"hof", build_hof, hof_text},
-    {"fibonacci", build_fibonacci, fibonacci_text}, {"closure", build_closure, closure_text},
-    {"names", build_names, names_text},             {"order", build_order, order_text},
-    {"constants", build_constants, NULL},           {"attrs", build_attrs, attrs_text},
-    {"marks", build_marks, marks_text},             {"empty", anf_module_new, ""},
+    {"test_f", build_test_f, test_f_text},
+    {"hof", build_hof, hof_text},
+    {"fibonacci", build_fibonacci, fibonacci_text},
+    {"closure", build_closure, closure_text},
+    {"names", build_names, names_text},
+    {"order", build_order, order_text},
+    {"constants", build_constants, NULL},
+    {"attrs", build_attrs, attrs_text},
+    {"marks", build_marks, marks_text},
+    {"empty", anf_module_new, ""},
 };
 enum { NSAMPLE = sizeof samples / sizeof samples[0] };
 
@@ -497,7 +518,8 @@ static void test_text_round_trip(void **state) {
     anf_module *m = samples[i].build(cx), *back = NULL;
     anf_text o = {.cx = cx}, p = {.cx = cx};
     expect_ok(anf_print_ir(m, &o), samples[i].name);
-    expect_ok(anf_parse_n(cx, o.text ? o.text : "", o.len, samples[i].name, d, &back), samples[i].name);
+    expect_ok(anf_parse_n(cx, o.text ? o.text : "", o.len, samples[i].name, d, &back),
+              samples[i].name);
     expect_ok(anf_verify(back, d), samples[i].name);
     expect_ok(anf_print_ir(back, &p), samples[i].name);
     assert_string_equal(p.text ? p.text : "", o.text ? o.text : "");
@@ -570,7 +592,8 @@ static void test_dat_nan(void **state) {
   anf_text o = {.cx = cx};
   expect_ok(anf_write_dat(m, &o), "nan");
   expect_ok(anf_read_dat(cx, o.text, o.len, "a.dat", d, &back), "nan");
-  assert_memory_equal(anf_value_data(anf_node_value(anf_graph_result(anf_module_graph(back, 0)))), &bits, 4);
+  assert_memory_equal(anf_value_data(anf_node_value(anf_graph_result(anf_module_graph(back, 0)))),
+                      &bits, 4);
   anf_text_free(&o);
   anf_module_free(m), anf_module_free(back);
 }
@@ -636,7 +659,8 @@ static void expect_lies(anf_module *(*build)(anf_ctx *), size_t n, const lie *li
     anf_text bad = patched(o.text, lies[i].from, lies[i].to);
     const char *code = refused(bad.text, bad.len);
     if (strcmp(code, lies[i].code) != 0)
-      fail_msg("'%s' for '%s' gives %s: %s", lies[i].to, lies[i].from, code, anf_diag_at(d, 0)->message);
+      fail_msg("'%s' for '%s' gives %s: %s", lies[i].to, lies[i].from, code,
+               anf_diag_at(d, 0)->message);
     anf_text_free(&bad);
   }
   anf_text_free(&o);
@@ -726,10 +750,14 @@ static void test_dat_shared_parts(void **state) {
   anf_text o = {.cx = cx};
   o.cap = 1 << 16;
   o.text = (char *)anfi_raw(cx, NULL, 0, o.cap);
-  o.len = (size_t)snprintf(o.text, o.cap, ANFI_DAT_MAGIC "1\nstrings 0\ntexts 0\ntypes 0\nplaces 1\n0 0 - - - 0 -\n"
-                                                         "graphs 0\nconstants 41\nnone\n");
-  for (int i = 0; i < 40; i++) o.len += (size_t)snprintf(o.text + o.len, o.cap - o.len, "tuple 2 %d %d\n", i, i);
-  o.len += (size_t)snprintf(o.text + o.len, o.cap - o.len, "nodes 1\nv 40 - 0\nresults 0\ncaptures 0\n");
+  o.len =
+      (size_t)snprintf(o.text, o.cap,
+                       ANFI_DAT_MAGIC "1\nstrings 0\ntexts 0\ntypes 0\nplaces 1\n0 0 - - - 0 -\n"
+                                      "graphs 0\nconstants 41\nnone\n");
+  for (int i = 0; i < 40; i++)
+    o.len += (size_t)snprintf(o.text + o.len, o.cap - o.len, "tuple 2 %d %d\n", i, i);
+  o.len +=
+      (size_t)snprintf(o.text + o.len, o.cap - o.len, "nodes 1\nv 40 - 0\nresults 0\ncaptures 0\n");
   o.len += (size_t)snprintf(o.text + o.len, o.cap - o.len, ANFI_DAT_CHECKSUM "%016llx\n",
                             (unsigned long long)anfi_hash(o.text, o.len, 0));
   assert_string_equal(refused(o.text, o.len), "E0317");
@@ -781,7 +809,8 @@ static void expect_faults(const sample *s) {
     h.refused = false;
     anf_status st = print_and_save(c, (void *)(uintptr_t)s);
     more = h.refused;
-    if (st != (more ? ANF_NOMEM : ANF_OK)) fail_msg("%s, allocation %d: %s", s->name, (int)k, anf_status_name(st));
+    if (st != (more ? ANF_NOMEM : ANF_OK))
+      fail_msg("%s, allocation %d: %s", s->name, (int)k, anf_status_name(st));
   }
   assert_int_equal(anf_ctx_bytes(c), h.bytes);
   anf_ctx_free(c);

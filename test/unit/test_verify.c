@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The verifier: each test breaks one invariant of a good module behind the library's back, and expects the
- * code that ir/verify.c gives it. The numbers are those of that file's head. */
+/* The verifier: each test breaks one invariant of a good module behind the library's back, and
+ * expects the code that ir/verify.c gives it. The numbers are those of that file's head. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,8 +14,10 @@
 #include <string.h>
 
 #define NODES(...) ((anf_node *[]){__VA_ARGS__})
-#define OP(g, name, ...) anf_op((g), (name), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
-#define CALL(g, f, ...) anf_call((g), (f), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
+#define OP(g, name, ...)                                                                           \
+  anf_op((g), (name), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
+#define CALL(g, f, ...)                                                                            \
+  anf_call((g), (f), sizeof NODES(__VA_ARGS__) / sizeof(anf_node *), NODES(__VA_ARGS__))
 #define CALL0(g, f) anf_call((g), (f), 0, NULL)
 
 /* def main(x, y) { a = Add(x, y); b = Mul(a, 2); c = inner(b); c }
@@ -292,7 +294,8 @@ static void v8_bare_primitive(void **state) {
 static anfi_attrs *attrs(world *w, uint32_t n) {
   anfi_frame f;
   anfi_enter(w->cx, NULL, &f);
-  anfi_attrs *at = (anfi_attrs *)anfi_zalloc(&w->m->arena, sizeof *at + (n + 1) * sizeof(anf_value *));
+  anfi_attrs *at =
+      (anfi_attrs *)anfi_zalloc(&w->m->arena, sizeof *at + (n + 1) * sizeof(anf_value *));
   anfi_leave(w->cx);
   at->n = n;
   return at;
@@ -464,16 +467,44 @@ static void deep(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(v1_node_id),       TEST(v1_graph_id),         TEST(v2_kinds),          TEST(v2_foreign_graph),
-      TEST(v2_empty_call),    TEST(v3_missing_input),    TEST(v3_foreign_input),  TEST(v3_wrong_user),
-      TEST(v3_removed_graph), TEST(v4_lost_use),         TEST(v4_broken_link),    TEST(v4_foreign_use),
-      TEST(v4_cyclic_list),   TEST(v5_siblings),         TEST(v5_cycle_of_parents), TEST(v6_direct),
-      TEST(v6_through_capture), TEST(v6_dead_code),      TEST(v6_effects),        TEST(v7_no_result),
-      TEST(v7_foreign_result), TEST(v7_removed_result),  TEST(v7_miscounted),     TEST(v8_op_arity),
-      TEST(v8_graph_arity),   TEST(v8_bare_primitive),   TEST(v9_record_length),  TEST(v9_too_many_nodes),
-      TEST(v9_attribute_type), TEST(v10_parameters),     TEST(v11_effects),       TEST(v12_foreign_function),
-      TEST(v12_removed_function), TEST(v12_wrong_op),    TEST(v12_self),          TEST(v13_types),
-      TEST(many_faults),      TEST(deep),
+      TEST(v1_node_id),
+      TEST(v1_graph_id),
+      TEST(v2_kinds),
+      TEST(v2_foreign_graph),
+      TEST(v2_empty_call),
+      TEST(v3_missing_input),
+      TEST(v3_foreign_input),
+      TEST(v3_wrong_user),
+      TEST(v3_removed_graph),
+      TEST(v4_lost_use),
+      TEST(v4_broken_link),
+      TEST(v4_foreign_use),
+      TEST(v4_cyclic_list),
+      TEST(v5_siblings),
+      TEST(v5_cycle_of_parents),
+      TEST(v6_direct),
+      TEST(v6_through_capture),
+      TEST(v6_dead_code),
+      TEST(v6_effects),
+      TEST(v7_no_result),
+      TEST(v7_foreign_result),
+      TEST(v7_removed_result),
+      TEST(v7_miscounted),
+      TEST(v8_op_arity),
+      TEST(v8_graph_arity),
+      TEST(v8_bare_primitive),
+      TEST(v9_record_length),
+      TEST(v9_too_many_nodes),
+      TEST(v9_attribute_type),
+      TEST(v10_parameters),
+      TEST(v11_effects),
+      TEST(v12_foreign_function),
+      TEST(v12_removed_function),
+      TEST(v12_wrong_op),
+      TEST(v12_self),
+      TEST(v13_types),
+      TEST(many_faults),
+      TEST(deep),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

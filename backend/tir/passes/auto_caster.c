@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* auto_caster: makes implicit casts explicit. Of two operands the one of lower rank (dtype.def) takes the
- * other's type; f16 with bf16 meet in f32; a scalar with a vector is broadcast. Constants are converted on
- * the spot. Values assigned, returned, passed or counted over take the type of where they go. */
+/* auto_caster: makes implicit casts explicit. Of two operands the one of lower rank (dtype.def)
+ * takes the other's type; f16 with bf16 meet in f32; a scalar with a vector is broadcast. Constants
+ * are converted on the spot. Values assigned, returned, passed or counted over take the type of
+ * where they go. */
 #include "backend/tir/tir.h"
 
 static texpr to_type(tstore *t, texpr e, tdtype want) {
@@ -11,7 +12,8 @@ static texpr to_type(tstore *t, texpr e, tdtype want) {
   tdtype d = want;
   if (scalar) d.lanes = 1, d.rows = 0;
   bool numbers = !e->dtype.ptr && !want.ptr && anfi_t_rank_of(e->dtype) && anfi_t_rank_of(want);
-  if (e->kind == TX_constant && !e->sub && numbers) return anfi_t_retype(t, e, scalar || anfi_t_same_shape(e->dtype, want) ? want : e->dtype);
+  if (e->kind == TX_constant && !e->sub && numbers)
+    return anfi_t_retype(t, e, scalar || anfi_t_same_shape(e->dtype, want) ? want : e->dtype);
   if (!scalar && !anfi_t_same_shape(e->dtype, want)) return e;
   e = anfi_t_cast(t, d, e);
   return scalar ? anfi_t_intrin(t, TI_broadcast, want, 1, &e, (tattrs){0}) : e;
@@ -19,7 +21,8 @@ static texpr to_type(tstore *t, texpr e, tdtype want) {
 
 static tdtype join(tdtype a, tdtype b) {
   if (a.ptr || b.ptr) return a.ptr ? a : b;
-  bool halves = (a.elem == ANF_TIR_f16 && b.elem == ANF_TIR_bf16) || (a.elem == ANF_TIR_bf16 && b.elem == ANF_TIR_f16);
+  bool halves = (a.elem == ANF_TIR_f16 && b.elem == ANF_TIR_bf16) ||
+                (a.elem == ANF_TIR_bf16 && b.elem == ANF_TIR_f16);
   tdtype shape = anfi_t_total(a) > 1 ? a : b;
   uint8_t elem = anfi_t_rank_of(a) >= anfi_t_rank_of(b) ? a.elem : b.elem;
   return anfi_t_with(shape, halves ? ANF_TIR_f32 : (anf_tir_elem)elem);

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-/* bf16_eliminator: f32(bf16(x)) becomes x, and a variable that only such casts write and read becomes
- * f32. Results may differ from before by the roundings left out, never by more. */
+/* bf16_eliminator: f32(bf16(x)) becomes x, and a variable that only such casts write and read
+ * becomes f32. Results may differ from before by the roundings left out, never by more. */
 #include "backend/tir/tir.h"
 
-static bool half(tdtype d) { return anfi_t_is_elem(d, ANF_TIR_bf16) || anfi_t_is_elem(d, ANF_TIR_f16); }
+static bool half(tdtype d) {
+  return anfi_t_is_elem(d, ANF_TIR_bf16) || anfi_t_is_elem(d, ANF_TIR_f16);
+}
 static bool from_f32(texpr e) {
   return e && e->kind == TX_cast && half(e->dtype) && anfi_t_is_elem(e->in[0]->dtype, ANF_TIR_f32);
 }
-static bool to_f32(texpr e) { return e->kind == TX_cast && anfi_t_is_elem(e->dtype, ANF_TIR_f32) && half(e->in[0]->dtype); }
+static bool to_f32(texpr e) {
+  return e->kind == TX_cast && anfi_t_is_elem(e->dtype, ANF_TIR_f32) && half(e->in[0]->dtype);
+}
 
 typedef struct user {
   anfi_map bad; // variables that something else uses
@@ -30,21 +34,27 @@ static bool see_stmt(tviewer *v, tstmt s) {
 
 static texpr strip(tvisitor *v, texpr e) {
   if (!to_f32(e)) return e;
-  return from_f32(e->in[0]) ? e->in[0]->in[0] : anfi_t_is_elem(e->in[0]->dtype, ANF_TIR_f32) ? e->in[0] : ((void)v, e);
+  return from_f32(e->in[0])                             ? e->in[0]->in[0]
+         : anfi_t_is_elem(e->in[0]->dtype, ANF_TIR_f32) ? e->in[0]
+                                                        : ((void)v, e);
 }
 
 static tstmt enter(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
   texpr x = s->e[0];
-  if (s->kind == TS_define && x->kind == TX_var && half(x->dtype) && !anfi_map_find(&u->bad, anfi_key(x)))
+  if (s->kind == TS_define && x->kind == TX_var && half(x->dtype) &&
+      !anfi_map_find(&u->bad, anfi_key(x)))
     anfi_t_map_var(v, x, anfi_t_var(v->t, anfi_t_with(x->dtype, ANF_TIR_f32), x->u.name->s));
   return s;
 }
 /* What is written to such a variable loses its cast. */
 static tstmt value(tvisitor *v, tstmt s) {
   bool writes = (s->kind == TS_define && s->e[1]) || s->kind == TS_assign;
-  if (!writes || s->e[0]->kind != TX_var || !anfi_t_is_elem(s->e[0]->dtype, ANF_TIR_f32) || !half(s->e[1]->dtype)) return s;
-  texpr e[4] = {s->e[0], from_f32(s->e[1]) ? s->e[1]->in[0] : anfi_t_retype(v->t, s->e[1], s->e[0]->dtype)};
+  if (!writes || s->e[0]->kind != TX_var || !anfi_t_is_elem(s->e[0]->dtype, ANF_TIR_f32) ||
+      !half(s->e[1]->dtype))
+    return s;
+  texpr e[4] = {s->e[0],
+                from_f32(s->e[1]) ? s->e[1]->in[0] : anfi_t_retype(v->t, s->e[1], s->e[0]->dtype)};
   return anfi_t_remake_stmt(v->t, s, e, NULL);
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* buffer_scheduler: local tensors of one region, the function or the body of a parallel loop, become views
- * of one buffer; those that are never alive together share its bytes. Time is the order of statements; a
- * life that enters a loop from outside lasts the whole loop. Freed room is kept by size class, the room
- * freed last is taken first, since it is still in the cache. */
+/* buffer_scheduler: local tensors of one region, the function or the body of a parallel loop,
+ * become views of one buffer; those that are never alive together share its bytes. Time is the
+ * order of statements; a life that enters a loop from outside lasts the whole loop. Freed room is
+ * kept by size class, the room freed last is taken first, since it is still in the cache. */
 #include "backend/tir/tir.h"
 
 #include <stdlib.h>
@@ -72,8 +72,11 @@ static void new_region(user *u, tstmt body) {
 static bool planned(const user *u, tstmt s, uint64_t *bytes) {
   uint64_t n;
   texpr t = s->e[0];
-  if (s->kind != TS_define || t->kind != TX_tensor || s->e[1] || t->nidx != 1 || anfi_t_has_strides(t)) return false;
-  if (!anfi_t_is_local(&u->alias, t) || !anfi_t_const_elems(t, &n) || n > INT32_MAX || !n) return false;
+  if (s->kind != TS_define || t->kind != TX_tensor || s->e[1] || t->nidx != 1 ||
+      anfi_t_has_strides(t))
+    return false;
+  if (!anfi_t_is_local(&u->alias, t) || !anfi_t_const_elems(t, &n) || n > INT32_MAX || !n)
+    return false;
   *bytes = n * (t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem)));
   return true;
 }
@@ -82,7 +85,8 @@ static bool see_stmt(tviewer *v, tstmt s) {
   user *u = (user *)v->user;
   uint64_t bytes;
   u->tick++;
-  if (s->kind == TS_for_loop || s->kind == TS_while_loop) anfi_push(u->p->scratch, &u->loops, ((span){.from = u->tick}));
+  if (s->kind == TS_for_loop || s->kind == TS_while_loop)
+    anfi_push(u->p->scratch, &u->loops, ((span){.from = u->tick}));
   if (s->kind == TS_for_loop && s->sub) new_region(u, s->s[0]);
   if (!planned(u, s, &bytes)) return true;
   life *l = ANFI_NEW(u->p->scratch, life);
@@ -154,7 +158,8 @@ static tstmt define(tvisitor *v, tstmt s) {
     life *l = (life *)(uintptr_t)*at;
     region *r = (region *)(uintptr_t)*anfi_map_find(&u->where, anfi_key(s->e[0]));
     texpr off = anfi_t_index(v->t, l->offset);
-    return r->buffer ? anfi_t_define(v->t, TL_local, s->e[0], anfi_t_addr(v->t, r->buffer, 1, &off)) : s;
+    return r->buffer ? anfi_t_define(v->t, TL_local, s->e[0], anfi_t_addr(v->t, r->buffer, 1, &off))
+                     : s;
   }
   if (s->kind != TS_stmts) return s;
   uint64_t *reg = anfi_map_find(&u->region_of, anfi_key(s));

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* closurizer_cpu: the body of a parallel loop becomes a function
  *   f_closure(stream: void*, data: void*, i: s64, env: [generic * n]): void
- * that finds what it uses of outside in env, and the loop a call of the run time. A pointer or scalar takes
- * one slot of env, a vector as many as it needs bytes. Parallel loops inside run in order. */
+ * that finds what it uses of outside in env, and the loop a call of the run time. A pointer or
+ * scalar takes one slot of env, a vector as many as it needs bytes. Parallel loops inside run in
+ * order. */
 #include "backend/tir/tir.h"
 
 typedef struct capture {
@@ -24,19 +25,23 @@ typedef struct finder {
 } finder;
 
 static void use(finder *s, texpr v) {
-  if (anfi_map_find(&s->inside, anfi_key(v)) || anfi_map_find(&s->seen, anfi_key(v)) || anfi_map_find(&s->globals, anfi_key(v))) return;
+  if (anfi_map_find(&s->inside, anfi_key(v)) || anfi_map_find(&s->seen, anfi_key(v)) ||
+      anfi_map_find(&s->globals, anfi_key(v)))
+    return;
   *anfi_map_at(&s->seen, anfi_key(v)) = 1;
   anfi_push(s->a, &s->free, v);
 }
 static bool see_expr(tviewer *v, texpr e) {
   finder *s = (finder *)v->user;
-  if (e->kind == TX_tensor && !anfi_map_find(&s->inside, anfi_key(e))) // what its dims use comes first
+  if (e->kind == TX_tensor &&
+      !anfi_map_find(&s->inside, anfi_key(e))) // what its dims use comes first
     for (uint32_t i = 0; i < e->n; i++) anfi_t_view_expr(v, e->in[i]);
   if (e->kind == TX_var || e->kind == TX_tensor) use(s, e);
   return true;
 }
 static bool see_stmt(tviewer *v, tstmt s) {
-  if (s->kind == TS_define || s->kind == TS_for_loop) *anfi_map_at(&((finder *)v->user)->inside, anfi_key(s->e[0])) = 1;
+  if (s->kind == TS_define || s->kind == TS_for_loop)
+    *anfi_map_at(&((finder *)v->user)->inside, anfi_key(s->e[0])) = 1;
   return true;
 }
 
@@ -48,7 +53,9 @@ static bool in_slot(texpr v) { return v->dtype.ptr || anfi_t_total(v->dtype) == 
 /* env[k] = x outside, x = env[k] inside */
 static tstmt pack(tstore *t, texpr env, capture c) {
   texpr at = anfi_t_index(t, c.slot), zero = anfi_t_index(t, 0);
-  if (in_slot(c.var)) return anfi_t_assign(t, anfi_t_at(t, env, 1, &at, 1, 0, NULL), anfi_t_cast(t, anfi_t_dt(ANF_TIR_generic), c.var));
+  if (in_slot(c.var))
+    return anfi_t_assign(t, anfi_t_at(t, env, 1, &at, 1, 0, NULL),
+                         anfi_t_cast(t, anfi_t_dt(ANF_TIR_generic), c.var));
   const texpr in[] = {anfi_t_addr(t, env, 1, &zero), c.var, anfi_t_index(t, (uint64_t)c.slot * 8)};
   return anfi_t_eval(t, anfi_t_intrin(t, TI_write_struct, c.var->dtype, 3, in, (tattrs){0}));
 }
@@ -62,16 +69,22 @@ static texpr unpack(tstore *t, texpr env, capture c) {
 static const anfi_str *closure(tvisitor *v, tstmt s, size_t n, const capture *cap, uint32_t slots) {
   user *u = (user *)v->user;
   tstore *t = v->t;
-  texpr dim = anfi_t_index(t, slots ? slots : 1), i = s->e[0], param[4] = {
-      anfi_t_var(t, anfi_t_ptr(ANF_TIR_void), "__stream"), anfi_t_var(t, anfi_t_ptr(ANF_TIR_void), "__module_data"),
-      anfi_t_var(t, anfi_t_dt(ANF_TIR_s64), "__i"), anfi_t_tensor(t, ANF_TIR_generic, false, "env", 1, &dim, NULL)};
+  texpr dim = anfi_t_index(t, slots ? slots : 1), i = s->e[0],
+        param[4] = {anfi_t_var(t, anfi_t_ptr(ANF_TIR_void), "__stream"),
+                    anfi_t_var(t, anfi_t_ptr(ANF_TIR_void), "__module_data"),
+                    anfi_t_var(t, anfi_t_dt(ANF_TIR_s64), "__i"),
+                    anfi_t_tensor(t, ANF_TIR_generic, false, "env", 1, &dim, NULL)};
   ANFI_VEC(tstmt) body = {0};
   anfi_push(v->scratch, &body, anfi_t_define(t, TL_local, i, anfi_t_cast(t, i->dtype, param[2])));
-  for (size_t k = 0; k < n; k++) anfi_push(v->scratch, &body, anfi_t_define(t, TL_local, cap[k].var, unpack(t, param[3], cap[k])));
+  for (size_t k = 0; k < n; k++)
+    anfi_push(v->scratch, &body,
+              anfi_t_define(t, TL_local, cap[k].var, unpack(t, param[3], cap[k])));
   anfi_push(v->scratch, &body, anfi_t_splice(t, s->s[0]->n, s->s[0]->s));
-  tstmt own = anfi_t_copy_stmt(t, v->scratch, anfi_t_stmts(t, body.n, body.at), NULL, NULL); // with variables of its own
+  tstmt own = anfi_t_copy_stmt(t, v->scratch, anfi_t_stmts(t, body.n, body.at), NULL,
+                               NULL); // with variables of its own
   tattrs a = anfi_t_attr_set(t, anfi_t_attr_set(t, (tattrs){0}, TA_is_private, 1), TA_resolved, 1);
-  const anfi_str *name = anfi_t_fresh_func(u->out, anfi_sprintf(v->scratch, "%s_closure%u", u->f->name->s, ++u->made));
+  const anfi_str *name =
+      anfi_t_fresh_func(u->out, anfi_sprintf(v->scratch, "%s_closure%u", u->f->name->s, ++u->made));
   if (anfi_t_mod_find(u->p->m, name)) name = anfi_t_fresh_func(u->p->m, name->s);
   anfi_t_mod_add(u->out, anfi_t_func(t, name, anfi_t_dt(ANF_TIR_void), 4, param, own, a));
   return name;
@@ -90,20 +103,29 @@ static tstmt outline(tvisitor *v, tstmt s) {
   anfi_map_init(&find.inside, v->scratch);
   anfi_map_init(&find.seen, v->scratch);
   anfi_map_init(&find.globals, v->scratch);
-  for (size_t i = 0; i < u->p->m->global.n; i++) *anfi_map_at(&find.globals, anfi_key(u->p->m->global.at[i]->e[0])) = 1;
+  for (size_t i = 0; i < u->p->m->global.n; i++)
+    *anfi_map_at(&find.globals, anfi_key(u->p->m->global.at[i]->e[0])) = 1;
   *anfi_map_at(&find.inside, anfi_key(s->e[0])) = 1;
   tviewer see = {.user = &find, .enter_expr = see_expr, .enter_stmt = see_stmt};
   anfi_t_view_stmt(&see, s->s[0]);
   capture *cap = ANFI_NEW_N(v->scratch, capture, find.free.n);
   uint32_t slots = 0;
-  for (size_t i = 0; i < find.free.n; slots += slots_of(find.free.at[i]), i++) cap[i] = (capture){find.free.at[i], slots};
+  for (size_t i = 0; i < find.free.n; slots += slots_of(find.free.at[i]), i++)
+    cap[i] = (capture){find.free.at[i], slots};
   const anfi_str *name = closure(v, s, find.free.n, cap, slots);
   ANFI_VEC(tstmt) out = {0};
-  texpr env = anfi_t_tensor1(t, ANF_TIR_generic, "env", slots ? slots : 1), null = anfi_t_int(t, anfi_t_ptr(ANF_TIR_void), 0);
+  texpr env = anfi_t_tensor1(t, ANF_TIR_generic, "env", slots ? slots : 1),
+        null = anfi_t_int(t, anfi_t_ptr(ANF_TIR_void), 0);
   anfi_push(v->scratch, &out, anfi_t_define(t, TL_local, env, NULL));
   for (size_t i = 0; i < find.free.n; i++) anfi_push(v->scratch, &out, pack(t, env, cap[i]));
-  const texpr in[] = {anfi_t_func_addr(t, name), null, null, anfi_t_cast(t, anfi_t_ptr(ANF_TIR_void), env),
-                      s64(t, s->e[1]), s64(t, s->e[2]), s64(t, s->e[3]), anfi_t_s32(t, (int32_t)s->threads)};
+  const texpr in[] = {anfi_t_func_addr(t, name),
+                      null,
+                      null,
+                      anfi_t_cast(t, anfi_t_ptr(ANF_TIR_void), env),
+                      s64(t, s->e[1]),
+                      s64(t, s->e[2]),
+                      s64(t, s->e[3]),
+                      anfi_t_s32(t, (int32_t)s->threads)};
   anfi_push(v->scratch, &out, anfi_t_eval(t, anfi_t_rt_call(t, TRT_anf_rt_parallel, 8, in)));
   return anfi_t_stmts(t, out.n, out.at);
 }
@@ -111,7 +133,8 @@ static tstmt outline(tvisitor *v, tstmt s) {
 static tstmt enter(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
   if (s->kind != TS_for_loop || !s->sub) return s;
-  bool serial = u->parallel || u->p->opts->max_threads == 1 || anfi_t_attr(s->attrs, TA_no_parallel, NULL);
+  bool serial =
+      u->parallel || u->p->opts->max_threads == 1 || anfi_t_attr(s->attrs, TA_no_parallel, NULL);
   if (!serial) return u->parallel++, s;
   return anfi_t_for(v->t, s->e[0], s->e[1], s->e[2], s->e[3], s->s[0], false, 0);
 }

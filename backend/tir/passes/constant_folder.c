@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* constant_folder: folds what value.c can compute, moves constants to the right, drops neutral operands.
- * A variable that is defined as a constant and never assigned is that constant. Nothing is folded that
- * would trap or depend on the machine: division by zero, exp and its like stay. Floats keep their exact
- * meaning: x * 0 and x + 0 stay, x * 1 goes. */
+/* constant_folder: folds what value.c can compute, moves constants to the right, drops neutral
+ * operands. A variable that is defined as a constant and never assigned is that constant. Nothing
+ * is folded that would trap or depend on the machine: division by zero, exp and its like stay.
+ * Floats keep their exact meaning: x * 0 and x + 0 stay, x * 1 goes. */
 #include "backend/tir/tir.h"
 
 typedef struct fold {
@@ -11,7 +11,9 @@ typedef struct fold {
 } fold;
 
 static uint64_t lane(texpr k, uint32_t i) { return k->u.k.bits[k->u.k.n == 1 ? 0 : i]; }
-static bool is_const(texpr e) { return e->kind == TX_constant && !e->sub && !anfi_t_is_void(e->dtype); }
+static bool is_const(texpr e) {
+  return e->kind == TX_constant && !e->sub && !anfi_t_is_void(e->dtype);
+}
 
 /* Lane by lane, by a function that may refuse. */
 typedef bool (*lane_fn)(texpr e, const uint64_t *in, uint64_t *out);
@@ -36,7 +38,9 @@ static bool do_bin(texpr e, const uint64_t *in, uint64_t *out) {
 static bool do_cast(texpr e, const uint64_t *in, uint64_t *out) {
   return *out = anfi_t_lane_cast(e->dtype, e->in[0]->dtype, in[0]), true;
 }
-static bool do_not(texpr e, const uint64_t *in, uint64_t *out) { return (void)e, *out = !in[0], true; }
+static bool do_not(texpr e, const uint64_t *in, uint64_t *out) {
+  return (void)e, *out = !in[0], true;
+}
 static bool do_intrin(texpr e, const uint64_t *in, uint64_t *out) {
   return *out = anfi_t_lane_intrin((tintrin)e->sub, e->in[0]->dtype, in[0], in[1], in[2]), true;
 }
@@ -47,15 +51,32 @@ static bool do_convert(texpr e, const uint64_t *in, uint64_t *out) {
 /* Exact on every machine */
 static bool exact(texpr e) {
   switch ((tintrin)e->sub) {
-  case TI_min: case TI_max: case TI_abs: case TI_round: case TI_floor: case TI_ceil: case TI_trunc: case TI_sqrt:
-  case TI_copysign: case TI_isnan: case TI_isinf: case TI_fmadd: case TI_fnmadd: case TI_int_and: case TI_int_or:
-  case TI_int_xor: case TI_int_not: case TI_shl: case TI_shr: return true;
+  case TI_min:
+  case TI_max:
+  case TI_abs:
+  case TI_round:
+  case TI_floor:
+  case TI_ceil:
+  case TI_trunc:
+  case TI_sqrt:
+  case TI_copysign:
+  case TI_isnan:
+  case TI_isinf:
+  case TI_fmadd:
+  case TI_fnmadd:
+  case TI_int_and:
+  case TI_int_or:
+  case TI_int_xor:
+  case TI_int_not:
+  case TI_shl:
+  case TI_shr: return true;
   default: return false;
   }
 }
 
 static bool all_equal(texpr e, int64_t v) { // every lane is the integer or float v
-  return is_const(e) && e->u.k.n == 1 && anfi_t_rank_of(e->dtype) && e->u.k.bits[0] == anfi_t_lane_of_i64(e->dtype, v);
+  return is_const(e) && e->u.k.n == 1 && anfi_t_rank_of(e->dtype) &&
+         e->u.k.bits[0] == anfi_t_lane_of_i64(e->dtype, v);
 }
 static texpr zero_of(tstore *t, texpr e) { return anfi_t_int(t, e->dtype, 0); }
 static bool drop_ok(texpr e) { return anfi_t_pure(e) && !anfi_t_may_trap(e); }
@@ -69,7 +90,9 @@ static tkind mirrored(tkind k) {
   default: return k;
   }
 }
-static bool commutes(tkind k) { return k == TX_add || k == TX_mul || (k >= TX_cmp_eq && k <= TX_cmp_ge); }
+static bool commutes(tkind k) {
+  return k == TX_add || k == TX_mul || (k >= TX_cmp_eq && k <= TX_cmp_ge);
+}
 
 /* (x + c1) + c2 → x + (c1 + c2), the same for *; integers wrap alike. */
 static texpr reassociate(tstore *t, texpr e) {
@@ -85,8 +108,12 @@ static texpr same_sides(tstore *t, texpr e) {
   if (!ints || !anfi_t_identical(e->in[0], e->in[1]) || !drop_ok(e->in[0])) return e;
   switch ((tkind)e->kind) {
   case TX_sub: return zero_of(t, e);
-  case TX_cmp_eq: case TX_cmp_le: case TX_cmp_ge: return anfi_t_int(t, e->dtype, 1);
-  case TX_cmp_ne: case TX_cmp_lt: case TX_cmp_gt: return anfi_t_int(t, e->dtype, 0);
+  case TX_cmp_eq:
+  case TX_cmp_le:
+  case TX_cmp_ge: return anfi_t_int(t, e->dtype, 1);
+  case TX_cmp_ne:
+  case TX_cmp_lt:
+  case TX_cmp_gt: return anfi_t_int(t, e->dtype, 0);
   default: return e;
   }
 }
@@ -99,7 +126,8 @@ static texpr binary(tstore *t, texpr e) {
   texpr l = e->in[0], r = e->in[1];
   bool ints = anfi_t_is_int(e->dtype);
   switch ((tkind)e->kind) {
-  case TX_add: case TX_sub:
+  case TX_add:
+  case TX_sub:
     if (ints && all_equal(r, 0)) return l;
     break;
   case TX_mul:
@@ -152,11 +180,15 @@ static texpr choice(texpr e) {
 static texpr intrinsic(tstore *t, texpr e) {
   texpr k = NULL;
   if (anfi_t_lanewise((tintrin)e->sub) && exact(e)) k = fold_lanes(t, e, do_intrin);
-  else if (e->sub >= TI_reinterpret && e->sub <= TI_round_and_cast) k = fold_lanes(t, e, do_convert);
-  else if (e->sub == TI_broadcast && is_const(e->in[0]) && e->in[0]->u.k.n == 1) k = anfi_t_bits(t, e->dtype, 1, e->in[0]->u.k.bits);
+  else if (e->sub >= TI_reinterpret && e->sub <= TI_round_and_cast)
+    k = fold_lanes(t, e, do_convert);
+  else if (e->sub == TI_broadcast && is_const(e->in[0]) && e->in[0]->u.k.n == 1)
+    k = anfi_t_bits(t, e->dtype, 1, e->in[0]->u.k.bits);
   if (k) return k;
   bool ints = anfi_t_is_int(e->dtype);
-  if ((e->sub == TI_min || e->sub == TI_max) && ints && anfi_t_identical(e->in[0], e->in[1]) && drop_ok(e->in[0])) return e->in[0];
+  if ((e->sub == TI_min || e->sub == TI_max) && ints && anfi_t_identical(e->in[0], e->in[1]) &&
+      drop_ok(e->in[0]))
+    return e->in[0];
   return e;
 }
 
@@ -171,7 +203,8 @@ static texpr simplify(tvisitor *v, texpr e) {
     texpr k = anfi_t_class(e->dtype) == TC_GENERIC ? NULL : fold_lanes(v->t, e, do_cast);
     return k ? k : e;
   }
-  case TX_logic_and: case TX_logic_or: return logic(v->t, e);
+  case TX_logic_and:
+  case TX_logic_or: return logic(v->t, e);
   case TX_logic_not: return negation(v->t, e);
   case TX_select: return choice(e);
   case TX_intrin_call: return intrinsic(v->t, e);
@@ -181,8 +214,8 @@ static texpr simplify(tvisitor *v, texpr e) {
 
 static tstmt learn(tvisitor *v, tstmt s) {
   fold *f = (fold *)v->user;
-  if (s->kind == TS_define && s->e[0]->kind == TX_var && s->e[1] && is_const(s->e[1]) && !anfi_t_assigned(&f->alias, s->e[0]) &&
-      anfi_t_same(s->e[0]->dtype, s->e[1]->dtype))
+  if (s->kind == TS_define && s->e[0]->kind == TX_var && s->e[1] && is_const(s->e[1]) &&
+      !anfi_t_assigned(&f->alias, s->e[0]) && anfi_t_same(s->e[0]->dtype, s->e[1]->dtype))
     *anfi_map_at(&f->value, anfi_key(s->e[0])) = anfi_key(s->e[1]);
   return s;
 }

@@ -16,7 +16,8 @@ static void reach(user *u, const anfi_str *name) {
   anfi_push(u->scratch, &u->todo, f);
 }
 static bool see(tviewer *v, texpr e) {
-  if ((e->kind == TX_call || e->kind == TX_func_addr) && e->u.name) reach((user *)v->user, e->u.name);
+  if ((e->kind == TX_call || e->kind == TX_func_addr) && e->u.name)
+    reach((user *)v->user, e->u.name);
   return true;
 }
 
@@ -25,7 +26,8 @@ const tmod *anfi_t_pass_dead_func_eliminate(tpass_cx *p, const tmod *m) {
   tviewer v = {.user = &u, .enter_expr = see};
   anfi_map_init(&u.live, p->scratch);
   for (size_t i = 0; i < m->func.n; i++)
-    if (m->func.at[i]->body && !anfi_t_attr(m->func.at[i]->attrs, TA_is_private, NULL)) reach(&u, m->func.at[i]->name);
+    if (m->func.at[i]->body && !anfi_t_attr(m->func.at[i]->attrs, TA_is_private, NULL))
+      reach(&u, m->func.at[i]->name);
   while (u.todo.n) {
     tfunc f = u.todo.at[--u.todo.n];
     if (f->body) anfi_t_view_stmt(&v, f->body);

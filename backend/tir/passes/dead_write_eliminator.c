@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dead_write_eliminator: writes to local tensors and to variables that nothing reads go, and then their
- * definitions. What a dropped value would have called is still called. */
+/* dead_write_eliminator: writes to local tensors and to variables that nothing reads go, and then
+ * their definitions. What a dropped value would have called is still called. */
 #include "backend/tir/tir.h"
 
 enum { ROUNDS = 4 };
@@ -27,9 +27,11 @@ static bool see_expr(tviewer *v, texpr e) {
 }
 static bool see_stmt(tviewer *v, tstmt s) {
   user *u = (user *)v->user;
-  if (s->kind == TS_define && s->e[0]->kind == TX_tensor && s->e[1] && s->e[1]->kind != TX_constant) // viewed: keep it
+  if (s->kind == TS_define && s->e[0]->kind == TX_tensor && s->e[1] &&
+      s->e[1]->kind != TX_constant) // viewed: keep it
     mark(u, s->e[1]->kind == TX_tensorptr ? anfi_t_root(&u->alias, s->e[1]->in[0]) : NULL);
-  if (anfi_t_attr(s->attrs, TA_keep_write, NULL) && s->e[0]) mark(u, s->e[0]->kind == TX_indexing ? anfi_t_root(&u->alias, s->e[0]->in[0]) : s->e[0]);
+  if (anfi_t_attr(s->attrs, TA_keep_write, NULL) && s->e[0])
+    mark(u, s->e[0]->kind == TX_indexing ? anfi_t_root(&u->alias, s->e[0]->in[0]) : s->e[0]);
   return true;
 }
 
@@ -44,7 +46,8 @@ static tstmt drop(tvisitor *v, tstmt s) {
   if (s->kind != TS_define && s->kind != TS_assign) return s;
   texpr x = s->e[0]->kind == TX_indexing ? s->e[0]->in[0] : s->e[0];
   if (x->kind != TX_var && x->kind != TX_tensor) return s;
-  bool view = x->kind == TX_tensor && s->kind == TS_define && s->e[1] && s->e[1]->kind != TX_constant;
+  bool view =
+      x->kind == TX_tensor && s->kind == TS_define && s->e[1] && s->e[1]->kind != TX_constant;
   if (view || !is_dead(u, x)) return s;
   if (s->kind == TS_assign && s->e[0]->kind == TX_indexing && !anfi_t_no_effect(s->e[0])) return s;
   if (!s->e[1] || s->e[1]->kind == TX_ssa_phi || anfi_t_no_effect(s->e[1])) return NULL;

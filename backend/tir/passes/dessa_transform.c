@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dessa_transform: phis become variables that every way assigns at its end. The phi behind a loop that
- * takes what a phi of the loop takes is that one. Values that phis of a loop take from each other are
- * read before any is written. */
+/* dessa_transform: phis become variables that every way assigns at its end. The phi behind a loop
+ * that takes what a phi of the loop takes is that one. Values that phis of a loop take from each
+ * other are read before any is written. */
 #include "backend/tir/tir.h"
 
 typedef ANFI_VEC(tstmt) svec;
@@ -11,7 +11,9 @@ typedef struct user {
   tvisitor names; // phis that are another variable
 } user;
 
-static bool is_phi(tstmt s, bool loop) { return s->kind == TS_define && anfi_t_isa(s->e[1], TX_ssa_phi) && s->e[1]->sub == loop; }
+static bool is_phi(tstmt s, bool loop) {
+  return s->kind == TS_define && anfi_t_isa(s->e[1], TX_ssa_phi) && s->e[1]->sub == loop;
+}
 static bool ends(tstmt body) { return body->n && body->s[body->n - 1]->kind == TS_returns; }
 
 static tstmt stmt(user *u, tstmt s);
@@ -33,7 +35,8 @@ static void branch(user *u, tstmt s, const tstmt *phi, uint32_t n, svec *out) {
     push(u, &b, anfi_t_assign(u->t, v, in->in[1]));
   }
   tstmt x = stmt(u, s), none = anfi_t_stmts(u->t, 0, NULL);
-  const tstmt sub[] = {extended(u, x->s[0], &a), n ? extended(u, x->s[1] ? x->s[1] : none, &b) : x->s[1]};
+  const tstmt sub[] = {extended(u, x->s[0], &a),
+                       n ? extended(u, x->s[1] ? x->s[1] : none, &b) : x->s[1]};
   push(u, out, n ? anfi_t_remake_stmt(u->t, x, x->e, sub) : x);
 }
 
@@ -45,7 +48,8 @@ static void loop(user *u, tstmt s, const tstmt *phi, uint32_t n, svec *out) {
   for (uint32_t i = 0; i < n; i++) {
     texpr v = phi[i]->e[0], in = phi[i]->e[1], same = NULL;
     for (uint32_t k = 0; k < heads && !same; k++)
-      if (body->s[k]->e[1]->in[0] == in->in[0] && body->s[k]->e[1]->in[1] == in->in[1]) same = body->s[k]->e[0];
+      if (body->s[k]->e[1]->in[0] == in->in[0] && body->s[k]->e[1]->in[1] == in->in[1])
+        same = body->s[k]->e[0];
     if (same) {
       anfi_t_map_var(&u->names, v, same);
       continue;

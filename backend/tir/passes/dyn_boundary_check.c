@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* dyn_boundary_check: before a statement, anf_rt_check(index, dim, line) for every index in it that ranges
- * of loops do not prove. What only runs behind && or || is checked behind the same. The condition of a
- * while is checked before the loop and at the end of each turn. Masked accesses are left: lanes that are
- * off may stand anywhere. */
+/* dyn_boundary_check: before a statement, anf_rt_check(index, dim, line) for every index in it that
+ * ranges of loops do not prove. What only runs behind && or || is checked behind the same. The
+ * condition of a while is checked before the loop and at the end of each turn. Masked accesses are
+ * left: lanes that are off may stand anywhere. */
 #include "backend/tir/tir.h"
 
 typedef struct user {
@@ -17,11 +17,15 @@ static void check(user *u, texpr e) {
   tstore *t = u->v->t;
   anfi_arena *a = u->v->scratch;
   for (uint32_t k = 0; k < e->nidx; k++) {
-    uint32_t extent = k + 1 == e->nidx ? e->dtype.lanes : k + 2 == e->nidx && e->dtype.rows ? e->dtype.rows : 1;
+    uint32_t extent = k + 1 == e->nidx                    ? e->dtype.lanes
+                      : k + 2 == e->nidx && e->dtype.rows ? e->dtype.rows
+                                                          : 1;
     texpr i = e->in[1 + k], dim = e->in[0]->in[k];
     int64_t d;
     trange r;
-    if (anfi_t_const_i64(dim, &d) && anfi_t_range(&u->ranges, i, &r) && r.lo >= 0 && r.hi + extent <= d) continue;
+    if (anfi_t_const_i64(dim, &d) && anfi_t_range(&u->ranges, i, &r) && r.lo >= 0 &&
+        r.hi + extent <= d)
+      continue;
     if (!anfi_t_no_effect(i)) continue;
     tdtype index = anfi_t_dt(ANF_TIR_index);
     texpr at = anfi_t_cast(t, index, i);
@@ -38,13 +42,15 @@ static bool see(tviewer *v, texpr e) {
   if (anfi_t_group(e) == TG_LOGIC && anfi_t_total(e->dtype) == 1) {
     anfi_t_view_expr(v, e->in[0]);
     if (!anfi_t_no_effect(e->in[0])) return false;
-    anfi_push(u->v->scratch, &u->guard, e->kind == TX_logic_and ? e->in[0] : anfi_t_not(u->v->t, e->in[0]));
+    anfi_push(u->v->scratch, &u->guard,
+              e->kind == TX_logic_and ? e->in[0] : anfi_t_not(u->v->t, e->in[0]));
     anfi_t_view_expr(v, e->in[1]);
     u->guard.n--;
     return false;
   }
   if (e->kind != TX_indexing) return true;
-  for (uint32_t i = 1; i < e->n; i++) anfi_t_view_expr(v, e->in[i]); // what an index reads is checked first
+  for (uint32_t i = 1; i < e->n; i++)
+    anfi_t_view_expr(v, e->in[i]); // what an index reads is checked first
   if (!anfi_t_mask(e)) check(u, e);
   return false;
 }
@@ -55,7 +61,8 @@ static void collect(tvisitor *v, tstmt s) {
   u->out.n = 0;
   u->line = s->line;
   for (int i = 0; i < 4; i++)
-    if (s->e[i] && !(i == 0 && (s->kind == TS_define || s->kind == TS_for_loop))) anfi_t_view_expr(&view, s->e[i]);
+    if (s->e[i] && !(i == 0 && (s->kind == TS_define || s->kind == TS_for_loop)))
+      anfi_t_view_expr(&view, s->e[i]);
 }
 
 static tstmt enter(tvisitor *v, tstmt s) {

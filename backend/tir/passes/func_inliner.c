@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* func_inliner: the body of a function with inline_level 2 replaces its call where the call is all of an
- * evaluated, assigned, defining or returned value; a pure function's call also inside an expression. The
- * function must return at its end alone. Rounds bring in what the bodies call; recursion is left. */
+/* func_inliner: the body of a function with inline_level 2 replaces its call where the call is all
+ * of an evaluated, assigned, defining or returned value; a pure function's call also inside an
+ * expression. The function must return at its end alone. Rounds bring in what the bodies call;
+ * recursion is left. */
 #include "backend/tir/tir.h"
 
 enum { ROUNDS = 6 };
@@ -20,7 +21,9 @@ typedef struct probe {
   tfunc f;
   bool calls_self;
 } probe;
-static bool see_stmt(tviewer *v, tstmt s) { return ((probe *)v->user)->returns += s->kind == TS_returns, true; }
+static bool see_stmt(tviewer *v, tstmt s) {
+  return ((probe *)v->user)->returns += s->kind == TS_returns, true;
+}
 static bool see_expr(tviewer *v, texpr e) {
   probe *p = (probe *)v->user;
   p->calls_self |= (e->kind == TX_call || e->kind == TX_func_addr) && e->u.name == p->f->name;
@@ -35,7 +38,8 @@ static bool can_inline(user *u, tfunc f) {
   anfi_t_view_stmt(&v, f->body);
   tstmt last = f->body->n ? f->body->s[f->body->n - 1] : NULL;
   bool at_end = last && last->kind == TS_returns;
-  bool good = !pr.calls_self && pr.returns == (at_end ? 1u : 0u) && (at_end || anfi_t_is_void(f->ret));
+  bool good =
+      !pr.calls_self && pr.returns == (at_end ? 1u : 0u) && (at_end || anfi_t_is_void(f->ret));
   *known = good ? 1 : 2;
   return good;
 }
@@ -54,10 +58,13 @@ static tfunc target(user *u, texpr e, tattrs site) {
 
 /* A tensor parameter is the argument itself if that is a tensor of the same dims, else a view. */
 static bool same_tensor(texpr param, texpr arg) {
-  if (arg->kind != TX_tensor || arg->nidx != param->nidx || arg->n != param->n || !anfi_t_same(arg->dtype, param->dtype)) return false;
+  if (arg->kind != TX_tensor || arg->nidx != param->nidx || arg->n != param->n ||
+      !anfi_t_same(arg->dtype, param->dtype))
+    return false;
   for (uint32_t i = 0; i < arg->n; i++) {
     int64_t x, y;
-    if (!anfi_t_const_i64(arg->in[i], &x) || !anfi_t_const_i64(param->in[i], &y) || x != y) return false;
+    if (!anfi_t_const_i64(arg->in[i], &x) || !anfi_t_const_i64(param->in[i], &y) || x != y)
+      return false;
   }
   return true;
 }
@@ -83,7 +90,10 @@ static tstmt expand(tvisitor *v, tfunc f, texpr call, texpr result) {
   u->fired = true;
   for (uint32_t i = 0; i < body->n; i++) {
     tstmt s = body->s[i];
-    if (s->kind == TS_returns) s = result && s->e[0] ? anfi_t_assign(v->t, result, s->e[0]) : s->e[0] ? anfi_t_eval(v->t, s->e[0]) : NULL;
+    if (s->kind == TS_returns)
+      s = result && s->e[0] ? anfi_t_assign(v->t, result, s->e[0])
+          : s->e[0]         ? anfi_t_eval(v->t, s->e[0])
+                            : NULL;
     if (s) anfi_push(v->scratch, &out, s);
   }
   return anfi_t_stmts(v->t, out.n, out.at);
@@ -91,11 +101,15 @@ static tstmt expand(tvisitor *v, tfunc f, texpr call, texpr result) {
 
 static tstmt at_stmt(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
-  texpr value = s->kind == TS_define || s->kind == TS_assign ? s->e[1] : s->kind == TS_evaluate || s->kind == TS_returns ? s->e[0] : NULL;
+  texpr value = s->kind == TS_define || s->kind == TS_assign      ? s->e[1]
+                : s->kind == TS_evaluate || s->kind == TS_returns ? s->e[0]
+                                                                  : NULL;
   tfunc f = value ? target(u, value, s->attrs) : NULL;
   if (!f) return s;
   if (s->kind == TS_evaluate) return expand(v, f, value, NULL);
-  texpr tmp = s->kind == TS_define && s->e[0]->kind == TX_var ? s->e[0] : anfi_t_var(v->t, f->ret, f->name->s);
+  texpr tmp = s->kind == TS_define && s->e[0]->kind == TX_var
+                  ? s->e[0]
+                  : anfi_t_var(v->t, f->ret, f->name->s);
   tstmt out[] = {anfi_t_define(v->t, TL_local, tmp, NULL), expand(v, f, value, tmp), NULL};
   if (tmp == s->e[0]) return anfi_t_splice(v->t, 2, out);
   texpr e[4] = {s->e[0], tmp};
@@ -133,7 +147,8 @@ static const tmod *round_of(tpass_cx *p, const tmod *m, user *u) {
 const tmod *anfi_t_pass_func_inliner(tpass_cx *p, const tmod *m) {
   user u = {.p = p, .room = 1 << 16};
   const tmod *now = m;
-  for (size_t i = 0; i < m->func.n; i++) u.room += m->func.at[i]->body ? 4 * (uint64_t)m->func.at[i]->body->size : 0;
+  for (size_t i = 0; i < m->func.n; i++)
+    u.room += m->func.at[i]->body ? 4 * (uint64_t)m->func.at[i]->body->size : 0;
   for (int k = 0; k < ROUNDS; k++) {
     u.fired = false;
     const tmod *r = round_of(p, now, &u);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* index2var: neighbouring accesses of one element A[i] go through a variable, one slot a tensor, written
- * back before anything else could see it; and an element that a whole loop works on lives in a variable
- * around the loop. Look-ahead is bounded, so the pass is linear. */
+/* index2var: neighbouring accesses of one element A[i] go through a variable, one slot a tensor,
+ * written back before anything else could see it; and an element that a whole loop works on lives
+ * in a variable around the loop. Look-ahead is bounded, so the pass is linear. */
 #include "backend/tir/tir.h"
 
 enum { AHEAD = 16, SLOTS = 8 };
@@ -19,7 +19,6 @@ typedef struct user {
   tstmt seq;
   uint32_t at;
 } user;
-
 
 static void put(tvisitor *v, user *u, tstmt s) { anfi_push(v->scratch, &u->out, s); }
 
@@ -105,7 +104,8 @@ static void write_element(tvisitor *v, user *u, tstmt s, texpr value) {
   }
   if (changed) to = anfi_t_remake(v->t, to, in);
   uint32_t k;
-  bool have = find(u, anfi_t_root(&u->alias, to->in[0]), &k), same = have && anfi_t_identical(u->slot[k].at, to);
+  bool have = find(u, anfi_t_root(&u->alias, to->in[0]), &k),
+       same = have && anfi_t_identical(u->slot[k].at, to);
   if (have && !same) flush(v, u, k);
   if (same) {
     put(v, u, anfi_t_assign(v->t, u->slot[k].var, value));
@@ -124,7 +124,8 @@ static void statement(tvisitor *v, user *u, tstmt s) {
   }
   for (uint32_t k = u->nslot; k-- > 0;) // an index is about to change
     if (s->kind == TS_assign && anfi_t_uses(u->slot[k].at, s->e[0])) flush(v, u, k);
-  put(v, u, value == s->e[1] ? s : anfi_t_remake_stmt(v->t, s, (const texpr[4]){s->e[0], value}, NULL));
+  put(v, u,
+      value == s->e[1] ? s : anfi_t_remake_stmt(v->t, s, (const texpr[4]){s->e[0], value}, NULL));
 }
 
 static tstmt sequence(tvisitor *v, user *u, tstmt s) {
@@ -142,16 +143,18 @@ static tstmt sequence(tvisitor *v, user *u, tstmt s) {
   flush_all(v, u);
   bool same = u->out.n == s->n;
   for (uint32_t i = 0; same && i < s->n; i++) same = u->out.at[i] == s->s[i];
-  return same ? s : s->sub ? anfi_t_splice(v->t, u->out.n, u->out.at) : anfi_t_stmts(v->t, u->out.n, u->out.at);
+  return same     ? s
+         : s->sub ? anfi_t_splice(v->t, u->out.n, u->out.at)
+                  : anfi_t_stmts(v->t, u->out.n, u->out.at);
 }
 
 /* ---- around a loop ---- */
 
 typedef struct element {
   const talias *a;
-  texpr root, at;   // the only element of the root that is met
+  texpr root, at; // the only element of the root that is met
   bool bad, written, first_write, seen;
-  uint32_t maybe;   // depth of what may not run
+  uint32_t maybe; // depth of what may not run
 } element;
 
 typedef struct scan {
@@ -211,13 +214,18 @@ static bool scan_stmt(tviewer *v, tstmt x) {
   scan *s = (scan *)v->user;
   if (x->kind == TS_returns || (x->kind == TS_for_loop && x->sub)) s->barrier = true;
   if (x->kind == TS_define && x->e[0]->kind == TX_tensor) s->barrier = true;
-  if (x->kind == TS_define || x->kind == TS_for_loop) *anfi_map_at(&s->defined, anfi_key(x->e[0])) = 1;
-  if (x->kind == TS_if_else || x->kind == TS_while_loop || (x->kind == TS_for_loop && !surely_runs(x))) s->maybe++;
+  if (x->kind == TS_define || x->kind == TS_for_loop)
+    *anfi_map_at(&s->defined, anfi_key(x->e[0])) = 1;
+  if (x->kind == TS_if_else || x->kind == TS_while_loop ||
+      (x->kind == TS_for_loop && !surely_runs(x)))
+    s->maybe++;
   return !s->barrier;
 }
 static void scan_left(tviewer *v, tstmt x) {
   scan *s = (scan *)v->user;
-  if (x->kind == TS_if_else || x->kind == TS_while_loop || (x->kind == TS_for_loop && !surely_runs(x))) s->maybe--;
+  if (x->kind == TS_if_else || x->kind == TS_while_loop ||
+      (x->kind == TS_for_loop && !surely_runs(x)))
+    s->maybe--;
 }
 
 static bool fixed(const scan *s, texpr e) {
@@ -235,7 +243,9 @@ static bool fixed_place(const scan *s, texpr at) {
 
 static texpr to_var(tvisitor *v, texpr e) {
   scan *s = (scan *)v->user;
-  uint64_t *at = e->kind == TX_indexing ? anfi_map_find(&s->by_root, anfi_key(anfi_t_root(s->a, e->in[0]))) : NULL;
+  uint64_t *at = e->kind == TX_indexing
+                     ? anfi_map_find(&s->by_root, anfi_key(anfi_t_root(s->a, e->in[0])))
+                     : NULL;
   element *x = at ? (element *)(uintptr_t)*at : NULL;
   return x && x->seen ? (texpr)x->root : e;
 }
@@ -245,7 +255,8 @@ static tstmt around(tvisitor *v, user *u, tstmt loop) {
   scan s = {.a = &u->alias};
   anfi_map_init(&s.by_root, v->scratch);
   anfi_map_init(&s.defined, v->scratch);
-  tviewer see = {.user = &s, .enter_expr = scan_expr, .enter_stmt = scan_stmt, .leave_stmt = scan_left};
+  tviewer see = {
+      .user = &s, .enter_expr = scan_expr, .enter_stmt = scan_stmt, .leave_stmt = scan_left};
   *anfi_map_at(&s.defined, anfi_key(loop->e[0])) = 1;
   anfi_t_view_stmt(&see, loop->s[0]);
   if (s.barrier) return loop;
@@ -253,8 +264,10 @@ static tstmt around(tvisitor *v, user *u, tstmt loop) {
   for (size_t i = 0; i < s.all.n; i++) {
     element *x = s.all.at[i];
     if (x->bad || !x->written || !fixed_place(&s, x->at)) continue;
-    texpr var = anfi_t_var(v->t, x->at->dtype, anfi_sprintf(v->scratch, "%s_v", x->at->in[0]->u.name->s));
-    anfi_push(v->scratch, &before, anfi_t_define(v->t, TL_local, var, x->first_write ? NULL : x->at));
+    texpr var =
+        anfi_t_var(v->t, x->at->dtype, anfi_sprintf(v->scratch, "%s_v", x->at->in[0]->u.name->s));
+    anfi_push(v->scratch, &before,
+              anfi_t_define(v->t, TL_local, var, x->first_write ? NULL : x->at));
     anfi_push(v->scratch, &after, anfi_t_assign(v->t, x->at, var));
     x->seen = true;
     x->root = var;
@@ -272,7 +285,8 @@ static tstmt leave(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
   return s->kind == TS_stmts ? sequence(v, u, s) : s;
 }
-static tstmt enter(tvisitor *v, tstmt s) { // outer loops first: what lives around one is no slot inside it
+static tstmt enter(tvisitor *v,
+                   tstmt s) { // outer loops first: what lives around one is no slot inside it
   return s->kind == TS_for_loop ? around(v, (user *)v->user, s) : s;
 }
 

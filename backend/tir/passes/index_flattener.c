@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* index_flattener: [f32 * 4 * 5] becomes [f32 * 20], A[i, j] becomes A[i * 5 + j]. A tensor that tiles
- * are read from keeps its last dim apart, since a tile's rows need it; one that is so already stays. */
+/* index_flattener: [f32 * 4 * 5] becomes [f32 * 20], A[i, j] becomes A[i * 5 + j]. A tensor that
+ * tiles are read from keeps its last dim apart, since a tile's rows need it; one that is so already
+ * stays. */
 #include "backend/tir/tir.h"
 
 typedef struct flat {
@@ -16,13 +17,15 @@ static texpr index_of(tstore *t, texpr e) {
 }
 static texpr times(tstore *t, texpr a, texpr b) {
   int64_t x, y;
-  if (anfi_t_const_i64(a, &x) && anfi_t_const_i64(b, &y)) return anfi_t_index(t, (uint64_t)x * (uint64_t)y);
+  if (anfi_t_const_i64(a, &x) && anfi_t_const_i64(b, &y))
+    return anfi_t_index(t, (uint64_t)x * (uint64_t)y);
   if (anfi_t_is_const(a, 1)) return b;
   return anfi_t_is_const(b, 1) ? a : anfi_t_mul(t, a, b);
 }
 static texpr plus(tstore *t, texpr a, texpr b) {
   int64_t x, y;
-  if (anfi_t_const_i64(a, &x) && anfi_t_const_i64(b, &y)) return anfi_t_index(t, (uint64_t)x + (uint64_t)y);
+  if (anfi_t_const_i64(a, &x) && anfi_t_const_i64(b, &y))
+    return anfi_t_index(t, (uint64_t)x + (uint64_t)y);
   if (anfi_t_is_const(a, 0)) return b;
   return anfi_t_is_const(b, 0) ? a : anfi_t_add(t, a, b);
 }
@@ -52,7 +55,8 @@ static texpr extent(tstore *t, texpr tensor, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) {
     int64_t d;
     texpr dim = index_of(t, tensor->in[i]);
-    texpr less = anfi_t_const_i64(dim, &d) ? anfi_t_index(t, d ? (uint64_t)d - 1 : 0) : anfi_t_sub(t, dim, anfi_t_index(t, 1));
+    texpr less = anfi_t_const_i64(dim, &d) ? anfi_t_index(t, d ? (uint64_t)d - 1 : 0)
+                                           : anfi_t_sub(t, dim, anfi_t_index(t, 1));
     e = plus(t, e, times(t, less, stride(t, tensor, i, n)));
   }
   return e;
@@ -63,23 +67,28 @@ static texpr flat_tensor(flat *f, texpr t, texpr old) {
   if (!n || (t->nidx == 1 && !anfi_t_has_strides(t))) return t;
   tstore *s = f->p->t;
   texpr dims[2] = {extent(s, t, n), n < t->nidx ? index_of(s, t->in[n]) : NULL};
-  texpr r = anfi_t_tensor(s, (anf_tir_elem)t->dtype.elem, t->sub, t->u.name->s, n < t->nidx ? 2 : 1, dims, NULL);
+  texpr r = anfi_t_tensor(s, (anf_tir_elem)t->dtype.elem, t->sub, t->u.name->s, n < t->nidx ? 2 : 1,
+                          dims, NULL);
   *anfi_map_at(&f->old, anfi_key(r)) = anfi_key(t);
   return r;
 }
 
 static texpr place(tvisitor *v, texpr e) {
   flat *f = (flat *)v->user;
-  uint64_t *at = e->kind == TX_indexing || e->kind == TX_tensorptr ? anfi_map_find(&f->old, anfi_key(e->in[0])) : NULL;
+  uint64_t *at = e->kind == TX_indexing || e->kind == TX_tensorptr
+                     ? anfi_map_find(&f->old, anfi_key(e->in[0]))
+                     : NULL;
   if (!at) return e;
   texpr old = (texpr)(uintptr_t)*at, sum = anfi_t_index(v->t, 0), idx[2];
   uint32_t n = e->in[0]->nidx == 2 ? old->nidx - 1 : old->nidx;
   if (e->nidx != old->nidx) return e; // the validator's to report
-  for (uint32_t k = 0; k < n; k++) sum = plus(v->t, sum, times(v->t, index_of(v->t, e->in[1 + k]), stride(v->t, old, k, n)));
+  for (uint32_t k = 0; k < n; k++)
+    sum = plus(v->t, sum, times(v->t, index_of(v->t, e->in[1 + k]), stride(v->t, old, k, n)));
   idx[0] = sum;
   if (n < old->nidx) idx[1] = index_of(v->t, e->in[1 + n]);
   if (e->kind == TX_tensorptr) return anfi_t_addr(v->t, e->in[0], e->in[0]->nidx, idx);
-  return anfi_t_at(v->t, e->in[0], e->in[0]->nidx, idx, e->dtype.lanes, e->dtype.rows, anfi_t_mask(e));
+  return anfi_t_at(v->t, e->in[0], e->in[0]->nidx, idx, e->dtype.lanes, e->dtype.rows,
+                   anfi_t_mask(e));
 }
 
 static void define(tvisitor *v, texpr t) {
@@ -126,7 +135,8 @@ const tmod *anfi_t_pass_index_flattener(tpass_cx *p, const tmod *m) {
     tstmt g = m->global.at[i];
     define(&v, g->e[0]);
     texpr now = anfi_t_mapped(&v, g->e[0]);
-    anfi_push(&p->t->arena, &o->global, now ? anfi_t_remake_stmt(p->t, g, (const texpr[4]){now, g->e[1]}, NULL) : g);
+    anfi_push(&p->t->arena, &o->global,
+              now ? anfi_t_remake_stmt(p->t, g, (const texpr[4]){now, g->e[1]}, NULL) : g);
   }
   for (size_t i = 0; i < m->func.n; i++) {
     for (uint32_t k = 0; k < m->func.at[i]->n; k++) define(&v, m->func.at[i]->param[k]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ir_simplifier: scopes in scopes become one; branches and loops whose way is known go; statements that
- * do nothing or are never reached go. */
+/* ir_simplifier: scopes in scopes become one; branches and loops whose way is known go; statements
+ * that do nothing or are never reached go. */
 #include "backend/tir/tir.h"
 
 static bool quiet(texpr e) { return anfi_t_pure(e) && !anfi_t_may_trap(e); }
@@ -9,7 +9,8 @@ static tstmt open_up(tvisitor *v, tstmt body) { return anfi_t_splice(v->t, body-
 
 static tstmt branch(tvisitor *v, tstmt s) {
   int64_t c;
-  if (anfi_t_const_i64(s->e[0], &c)) return c ? open_up(v, s->s[0]) : s->s[1] ? open_up(v, s->s[1]) : NULL;
+  if (anfi_t_const_i64(s->e[0], &c))
+    return c ? open_up(v, s->s[0]) : s->s[1] ? open_up(v, s->s[1]) : NULL;
   bool no_else = !s->s[1] || !s->s[1]->n;
   if (!s->s[0]->n && no_else) return quiet(s->e[0]) ? NULL : anfi_t_eval(v->t, s->e[0]);
   if (!s->s[0]->n) return anfi_t_if(v->t, anfi_t_not(v->t, s->e[0]), s->s[1], NULL);
@@ -20,7 +21,8 @@ static tstmt loop(tvisitor *v, tstmt s) {
   int64_t b, e, step;
   if (!anfi_t_loop_bounds(s, &b, &e, &step)) {
     int64_t k;
-    bool nothing = !s->s[0]->n && quiet(s->e[1]) && quiet(s->e[2]) && anfi_t_const_i64(s->e[3], &k) && k > 0;
+    bool nothing =
+        !s->s[0]->n && quiet(s->e[1]) && quiet(s->e[2]) && anfi_t_const_i64(s->e[3], &k) && k > 0;
     return nothing ? NULL : s;
   }
   uint64_t n = anfi_t_trip(b, e, step);

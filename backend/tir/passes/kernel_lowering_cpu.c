@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* kernel_lowering_cpu: brgemm of constant shape becomes a call through a kernel handle, which the function
- * __tir_init looks up once and keeps in a tensor of the module; equal shapes share a handle. Of other
- * shapes the handle is looked up at the call. Post-operations beyond bias, scales, binary and relu stay
- * intrinsics. */
+/* kernel_lowering_cpu: brgemm of constant shape becomes a call through a kernel handle, which the
+ * function
+ * __tir_init looks up once and keeps in a tensor of the module; equal shapes share a handle. Of
+ * other shapes the handle is looked up at the call. Post-operations beyond bias, scales, binary and
+ * relu stay intrinsics. */
 #include "backend/tir/tir.h"
 
 typedef struct user {
@@ -37,7 +38,8 @@ static texpr lookup(tstore *t, texpr e, bool *constant) {
     in[i] = s64(t, e->in[4 + i]);
     *constant &= in[i]->kind == TX_constant;
   }
-  for (uint32_t i = 0; i < 3; i++) in[8 + i] = anfi_t_s32(t, (int32_t)e->in[list && i < 2 ? 2 : i]->dtype.elem);
+  for (uint32_t i = 0; i < 3; i++)
+    in[8 + i] = anfi_t_s32(t, (int32_t)e->in[list && i < 2 ? 2 : i]->dtype.elem);
   in[11] = anfi_t_int(t, anfi_t_dt(ANF_TIR_s64), flags(e->u.attrs));
   return anfi_t_rt_call(t, TRT_anf_rt_brgemm_kernel, 12, in);
 }
@@ -47,10 +49,13 @@ static texpr handle(user *u, texpr look) {
   uint64_t *at = anfi_map_at(&u->have, anfi_t_hash_expr(look));
   if (!*at) {
     texpr one = anfi_t_index(t, 1), zero = anfi_t_index(t, 0);
-    texpr g = anfi_t_tensor(t, ANF_TIR_void, true, anfi_sprintf(u->p->scratch, "brgemm_kernel_%u", (unsigned)u->handles.n), 1, &one, NULL);
+    texpr g = anfi_t_tensor(t, ANF_TIR_void, true,
+                            anfi_sprintf(u->p->scratch, "brgemm_kernel_%u", (unsigned)u->handles.n),
+                            1, &one, NULL);
     anfi_push(&t->arena, &u->out->global, anfi_t_define(t, TL_private, g, NULL));
     anfi_push(u->p->scratch, &u->handles, g);
-    anfi_push(u->p->scratch, &u->init, anfi_t_assign(t, anfi_t_at(t, g, 1, &zero, 1, 0, NULL), look));
+    anfi_push(u->p->scratch, &u->init,
+              anfi_t_assign(t, anfi_t_at(t, g, 1, &zero, 1, 0, NULL), look));
     *at = u->handles.n;
   }
   texpr zero = anfi_t_index(t, 0);
@@ -86,13 +91,18 @@ const tmod *anfi_t_pass_kernel_lowering_cpu(tpass_cx *p, const tmod *m) {
     tvisitor v;
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.expr = lower;
-    anfi_t_mod_add(u.out, m->func.at[i]->body ? anfi_t_visit_func(&v, m->func.at[i]) : m->func.at[i]);
+    anfi_t_mod_add(u.out,
+                   m->func.at[i]->body ? anfi_t_visit_func(&v, m->func.at[i]) : m->func.at[i]);
   }
   tfunc old = anfi_t_mod_find(u.out, init);
-  if (u.init.n && old) anfi_push(p->scratch, &u.init, anfi_t_splice(p->t, old->body->n, old->body->s));
+  if (u.init.n && old)
+    anfi_push(p->scratch, &u.init, anfi_t_splice(p->t, old->body->n, old->body->s));
   tattrs a = anfi_t_attr_set(p->t, (tattrs){0}, TA_skip_trace, 1);
-  tfunc f = u.init.n ? anfi_t_func(p->t, init, anfi_t_dt(ANF_TIR_void), 0, NULL, anfi_t_stmts(p->t, u.init.n, u.init.at), a) : NULL;
-  if (f && old) anfi_t_mod_replace(u.out, (size_t)*anfi_map_find(&u.out->by_name, anfi_key(init)) - 1, f);
+  tfunc f = u.init.n ? anfi_t_func(p->t, init, anfi_t_dt(ANF_TIR_void), 0, NULL,
+                                   anfi_t_stmts(p->t, u.init.n, u.init.at), a)
+                     : NULL;
+  if (f && old)
+    anfi_t_mod_replace(u.out, (size_t)*anfi_map_find(&u.out->by_name, anfi_key(init)) - 1, f);
   else if (f) anfi_t_mod_add(u.out, f);
   anfi_t_declare_rt(u.out);
   return u.out;

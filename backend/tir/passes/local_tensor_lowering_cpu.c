@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* local_tensor_lowering_cpu: local tensors above a size, or of a size not known, are allocated by the run
- * time and freed in reverse order, at the end of their scope and before each return inside it. */
+/* local_tensor_lowering_cpu: local tensors above a size, or of a size not known, are allocated by
+ * the run time and freed in reverse order, at the end of their scope and before each return inside
+ * it. */
 #include "backend/tir/tir.h"
 
 typedef struct user {
@@ -25,7 +26,9 @@ static bool large(const user *u, tstmt s) {
   return n > (int64_t)u->p->opts->local_tensor_bytes;
 }
 
-static tstmt free_one(tstore *t, texpr ptr) { return anfi_t_eval(t, anfi_t_rt_call(t, TRT_anf_rt_free, 1, &ptr)); }
+static tstmt free_one(tstore *t, texpr ptr) {
+  return anfi_t_eval(t, anfi_t_rt_call(t, TRT_anf_rt_free, 1, &ptr));
+}
 
 static tstmt stmt(user *u, tstmt s);
 
@@ -53,10 +56,13 @@ static tstmt sequence(user *u, tstmt s) {
     tstmt x = s->s[i];
     if (large(u, x)) {
       texpr v = x->e[0], n = bytes_of(t, v);
-      texpr ptr = anfi_t_var(t, anfi_t_ptr(ANF_TIR_void), anfi_sprintf(u->p->scratch, "%s_p", v->u.name->s));
-      anfi_push(u->p->scratch, &out, anfi_t_define(t, TL_local, ptr, anfi_t_rt_call(t, TRT_anf_rt_alloc, 1, &n)));
+      texpr ptr = anfi_t_var(t, anfi_t_ptr(ANF_TIR_void),
+                             anfi_sprintf(u->p->scratch, "%s_p", v->u.name->s));
+      anfi_push(u->p->scratch, &out,
+                anfi_t_define(t, TL_local, ptr, anfi_t_rt_call(t, TRT_anf_rt_alloc, 1, &n)));
       tstmt d = anfi_t_define(t, TL_local, v, ptr);
-      anfi_push(u->p->scratch, &out, anfi_t_with_attrs(t, d, anfi_t_attr_set(t, x->attrs, TA_heap, 1)));
+      anfi_push(u->p->scratch, &out,
+                anfi_t_with_attrs(t, d, anfi_t_attr_set(t, x->attrs, TA_heap, 1)));
       anfi_push(u->p->scratch, &u->open, ptr);
       changed = true;
       continue;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loop_invariant_code_motion: a pure value whose variables are all defined outside a loop is computed
- * before it, once, out of as many loops as that holds for. Values that could trap stay. Needs single
- * assignment. One walk: every variable knows how many loops its definition is in. */
+/* loop_invariant_code_motion: a pure value whose variables are all defined outside a loop is
+ * computed before it, once, out of as many loops as that holds for. Values that could trap stay.
+ * Needs single assignment. One walk: every variable knows how many loops its definition is in. */
 #include "backend/tir/tir.h"
 
 enum { WORTH = 3 };
@@ -27,7 +27,9 @@ static uint32_t depth_of(const user *u, texpr e) {
   return d;
 }
 static bool movable(texpr e) {
-  if (e->kind == TX_constant || e->kind == TX_var || e->kind == TX_tensor || e->kind == TX_ssa_phi || e->kind == TX_tensorptr) return false;
+  if (e->kind == TX_constant || e->kind == TX_var || e->kind == TX_tensor ||
+      e->kind == TX_ssa_phi || e->kind == TX_tensorptr)
+    return false;
   return e->size <= 256 && !anfi_t_is_void(e->dtype) && anfi_t_pure(e) && !anfi_t_may_trap(e);
 }
 
@@ -38,7 +40,8 @@ static void move(user *u, uint32_t to, texpr var, texpr e) {
 
 static texpr rewrite(user *u, texpr e) {
   uint32_t open = (uint32_t)u->pre.n, d;
-  if (e->kind == TX_var || e->kind == TX_tensor || e->kind == TX_constant || e->kind == TX_ssa_phi) return e;
+  if (e->kind == TX_var || e->kind == TX_tensor || e->kind == TX_constant || e->kind == TX_ssa_phi)
+    return e;
   if (e->size >= WORTH && movable(e) && (d = depth_of(u, e)) < open) {
     texpr var = anfi_t_var(u->t, e->dtype, "inv");
     move(u, d, var, e);
@@ -67,7 +70,9 @@ static tstmt define(user *u, tstmt s) {
   return r == e ? s : anfi_t_remake_stmt(u->t, s, (const texpr[4]){v, r}, NULL);
 }
 
-static bool is_loop_phi(tstmt s) { return s->kind == TS_define && anfi_t_isa(s->e[1], TX_ssa_phi) && s->e[1]->sub; }
+static bool is_loop_phi(tstmt s) {
+  return s->kind == TS_define && anfi_t_isa(s->e[1], TX_ssa_phi) && s->e[1]->sub;
+}
 
 static void loop(user *u, tstmt s, svec *out) {
   texpr e[4];
@@ -78,7 +83,8 @@ static void loop(user *u, tstmt s, svec *out) {
   anfi_push(u->a, &u->pre, none);
   uint32_t inside = (uint32_t)u->pre.n;
   if (s->kind == TS_for_loop) *anfi_map_at(&u->depth, anfi_key(e[0])) = inside;
-  for (uint32_t i = 0; i < s->s[0]->n && is_loop_phi(s->s[0]->s[i]); i++) // the condition may use them
+  for (uint32_t i = 0; i < s->s[0]->n && is_loop_phi(s->s[0]->s[i]);
+       i++) // the condition may use them
     *anfi_map_at(&u->depth, anfi_key(s->s[0]->s[i]->e[0])) = inside;
   if (s->kind == TS_while_loop) e[0] = rewrite(u, e[0]);
   tstmt body = sequence(u, s->s[0]);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loop_merger: neighbouring loops marked merge_loop, with equal bounds, become one. Legal when no variable
- * and no tensor is written by one and touched by the other, unless every access to the tensor in both has
- * the loop variable alone at one and the same dim: then iterations meet no other's slice. */
+/* loop_merger: neighbouring loops marked merge_loop, with equal bounds, become one. Legal when no
+ * variable and no tensor is written by one and touched by the other, unless every access to the
+ * tensor in both has the loop variable alone at one and the same dim: then iterations meet no
+ * other's slice. */
 #include "backend/tir/tir.h"
 
 typedef struct slices {
@@ -37,7 +38,8 @@ static bool independent(const talias *a, anfi_arena *scratch, tstmt x, tstmt y) 
   anfi_t_effects_init(&ey, scratch);
   anfi_t_effects_stmt(&ex, a, x->s[0]);
   anfi_t_effects_stmt(&ey, a, y->s[0]);
-  if (ex.returns || ey.returns || ex.effect || ey.effect || ex.writes_unknown || ey.writes_unknown || ex.reads_unknown || ey.reads_unknown)
+  if (ex.returns || ey.returns || ex.effect || ey.effect || ex.writes_unknown ||
+      ey.writes_unknown || ex.reads_unknown || ey.reads_unknown)
     return false;
   for (size_t i = 0; i < ex.all.n; i++) {
     texpr r = ex.all.at[i];
@@ -48,7 +50,9 @@ static bool independent(const talias *a, anfi_arena *scratch, tstmt x, tstmt y) 
   return true;
 }
 
-static bool marked(tstmt s) { return s->kind == TS_for_loop && anfi_t_attr(s->attrs, TA_merge_loop, NULL); }
+static bool marked(tstmt s) {
+  return s->kind == TS_for_loop && anfi_t_attr(s->attrs, TA_merge_loop, NULL);
+}
 
 static tstmt sequence(tvisitor *v, tstmt s) {
   const talias *a = (const talias *)v->user;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loop_splitter: for i in (b, e, s) { … if (i < c) … } becomes a loop up to c with the one side and a loop
- * from c with the other. One branch of each loop at a time; the halves are looked at again. */
+/* loop_splitter: for i in (b, e, s) { … if (i < c) … } becomes a loop up to c with the one side and
+ * a loop from c with the other. One branch of each loop at a time; the halves are looked at again.
+ */
 #include "backend/tir/tir.h"
 
 typedef struct cut {
@@ -12,7 +13,9 @@ typedef struct cut {
 static bool cut_of(tstmt branch, texpr i, cut *c) {
   texpr e = branch->e[0];
   int64_t k;
-  if (anfi_t_group(e) != TG_CMP || e->in[0] != i || !anfi_t_const_i64(e->in[1], &k) || k > INT32_MAX || k < INT32_MIN) return false;
+  if (anfi_t_group(e) != TG_CMP || e->in[0] != i || !anfi_t_const_i64(e->in[1], &k) ||
+      k > INT32_MAX || k < INT32_MIN)
+    return false;
   bool above = e->kind == TX_cmp_gt || e->kind == TX_cmp_ge;
   if (!above && e->kind != TX_cmp_lt && e->kind != TX_cmp_le) return false;
   c->bound = k + (e->kind == TX_cmp_le || e->kind == TX_cmp_gt);
@@ -39,14 +42,18 @@ static tstmt half(tvisitor *v, tstmt loop, int64_t b, int64_t e, tstmt body) {
 
 static tstmt split(tvisitor *v, tstmt s, int depth) {
   int64_t b, e, step;
-  if (s->kind != TS_for_loop || s->sub || depth > 3 || !anfi_t_loop_bounds(s, &b, &e, &step) || b >= e) return s;
+  if (s->kind != TS_for_loop || s->sub || depth > 3 || !anfi_t_loop_bounds(s, &b, &e, &step) ||
+      b >= e)
+    return s;
   for (cut c = {0}; c.at < s->s[0]->n; c.at++) {
     if (s->s[0]->s[c.at]->kind != TS_if_else || !cut_of(s->s[0]->s[c.at], s->e[0], &c)) continue;
     int64_t p = c.bound <= b ? b : b + (int64_t)anfi_t_trip(b, c.bound, step) * step;
     if (p <= b) return split(v, half(v, s, b, e, body_with(v, s->s[0], &c, false)), depth + 1);
     if (p >= e) return split(v, half(v, s, b, e, body_with(v, s->s[0], &c, true)), depth + 1);
-    tstmt second = anfi_t_copy_stmt(v->t, v->scratch, half(v, s, p, e, body_with(v, s->s[0], &c, false)), NULL, NULL);
-    tstmt both[] = {split(v, half(v, s, b, p, body_with(v, s->s[0], &c, true)), depth + 1), split(v, second, depth + 1)};
+    tstmt second = anfi_t_copy_stmt(v->t, v->scratch,
+                                    half(v, s, p, e, body_with(v, s->s[0], &c, false)), NULL, NULL);
+    tstmt both[] = {split(v, half(v, s, b, p, body_with(v, s->s[0], &c, true)), depth + 1),
+                    split(v, second, depth + 1)};
     return anfi_t_splice(v->t, 2, both);
   }
   return s;

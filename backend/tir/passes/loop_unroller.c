@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* loop_unroller: a loop marked unroll_loop=n becomes n copies of its body a turn, and a loop for the rest;
- * n = 0 leaves no loop. Loops in an unrolled body are unrolled first. */
+/* loop_unroller: a loop marked unroll_loop=n becomes n copies of its body a turn, and a loop for
+ * the rest; n = 0 leaves no loop. Loops in an unrolled body are unrolled first. */
 #include "backend/tir/tir.h"
 
 static tstmt unroll(tvisitor *v, tstmt s) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* module_globals_resolver: tensors of the module get places in one block of module data, whose initial
- * bytes go with the module. Every function with a body takes (stream, module data) first and hands them on;
- * a function that uses a tensor of the module defines it at its start as a view of the data. Closures of
- * closurizer_cpu have the two parameters already. */
+/* module_globals_resolver: tensors of the module get places in one block of module data, whose
+ * initial bytes go with the module. Every function with a body takes (stream, module data) first
+ * and hands them on; a function that uses a tensor of the module defines it at its start as a view
+ * of the data. Closures of closurizer_cpu have the two parameters already. */
 #include "backend/tir/tir.h"
 
 enum { ALIGN = 64 };
@@ -17,14 +17,18 @@ typedef struct user {
   ANFI_VEC(texpr) uses;
 } user;
 
-static size_t elem_bytes(texpr t) { return t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem)); }
+static size_t elem_bytes(texpr t) {
+  return t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem));
+}
 
 static bool lay_out(user *u, uint8_t **image) {
   tstore *t = u->p->t;
   for (size_t i = 0; i < u->m->global.n; i++) {
     texpr v = u->m->global.at[i]->e[0];
     uint64_t n = 0;
-    if (!anfi_t_const_elems(v, &n) || n > (UINT64_C(1) << 40) / elem_bytes(v)) return anfi_fail(u->p->cx, anfi_nowhere(), ANF_E0842, "module_globals_resolver", v->u.name->s);
+    if (!anfi_t_const_elems(v, &n) || n > (UINT64_C(1) << 40) / elem_bytes(v))
+      return anfi_fail(u->p->cx, anfi_nowhere(), ANF_E0842, "module_globals_resolver",
+                       v->u.name->s);
     *anfi_map_at(&u->offset, anfi_key(v)) = u->size + 1;
     u->size += (n * elem_bytes(v) + ALIGN - 1) / ALIGN * ALIGN;
   }
@@ -34,14 +38,16 @@ static bool lay_out(user *u, uint8_t **image) {
     uint64_t n = 0, at = *anfi_map_find(&u->offset, anfi_key(v)) - 1;
     anfi_t_const_elems(v, &n);
     for (uint64_t k = 0; init && k < n && (init->u.k.n == 1 || k < init->u.k.n); k++)
-      memcpy(*image + at + k * elem_bytes(v), &init->u.k.bits[init->u.k.n == 1 ? 0 : k], elem_bytes(v));
+      memcpy(*image + at + k * elem_bytes(v), &init->u.k.bits[init->u.k.n == 1 ? 0 : k],
+             elem_bytes(v));
   }
   return true;
 }
 
 static texpr rewrite(tvisitor *v, texpr e) {
   user *u = (user *)v->user;
-  if (e->kind == TX_tensor && anfi_map_find(&u->offset, anfi_key(e)) && !anfi_map_find(&u->used, anfi_key(e))) {
+  if (e->kind == TX_tensor && anfi_map_find(&u->offset, anfi_key(e)) &&
+      !anfi_map_find(&u->used, anfi_key(e))) {
     *anfi_map_at(&u->used, anfi_key(e)) = 1;
     anfi_push(v->scratch, &u->uses, e);
   }
@@ -63,7 +69,9 @@ static texpr rewrite(tvisitor *v, texpr e) {
   in[0] = u->stream;
   in[1] = u->data;
   if (e->nidx) memcpy(in + 2, e->in, e->nidx * sizeof *in);
-  if (npar) anfi_fail(u->p->cx, anfi_t_loc(v->t, e->line, e->col), ANF_E0842, "module_globals_resolver", "a parallel call");
+  if (npar)
+    anfi_fail(u->p->cx, anfi_t_loc(v->t, e->line, e->col), ANF_E0842, "module_globals_resolver",
+              "a parallel call");
   (void)tri;
   return e->u.name ? anfi_t_call(v->t, e->u.name, e->dtype, e->nidx + 2u, in)
                    : anfi_t_call_ptr(v->t, anfi_t_callee_ptr(e), e->dtype, e->nidx + 2u, in);
@@ -118,9 +126,11 @@ const tmod *anfi_t_pass_module_globals_resolver(tpass_cx *p, const tmod *m) {
     o->image = image;
     o->image_size = u.size;
   } else if (u.size) {
-    anfi_fail(p->cx, anfi_nowhere(), ANF_E0842, "module_globals_resolver", "tensors added after it ran");
+    anfi_fail(p->cx, anfi_nowhere(), ANF_E0842, "module_globals_resolver",
+              "tensors added after it ran");
     return NULL;
   }
-  for (size_t i = 0; i < m->func.n; i++) anfi_t_mod_add(o, m->func.at[i]->body ? function(&u, m->func.at[i]) : m->func.at[i]);
+  for (size_t i = 0; i < m->func.n; i++)
+    anfi_t_mod_add(o, m->func.at[i]->body ? function(&u, m->func.at[i]) : m->func.at[i]);
   return o;
 }

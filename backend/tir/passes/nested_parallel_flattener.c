@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* nested_parallel_flattener: a parallel loop that is all of another's body becomes one with it, with the
- * counters by division and remainder; other parallel loops inside one run in order. */
+/* nested_parallel_flattener: a parallel loop that is all of another's body becomes one with it,
+ * with the counters by division and remainder; other parallel loops inside one run in order. */
 #include "backend/tir/tir.h"
 
 typedef struct user {
@@ -18,7 +18,9 @@ static tstmt enter(tvisitor *v, tstmt s) {
   if (u->depth) return serial(v, s);
   for (;;) {
     tstmt inner = s->s[0]->n == 1 ? s->s[0]->s[0] : NULL;
-    tstmt one = inner && inner->kind == TS_for_loop && inner->sub ? anfi_t_loop_fuse(v->t, v->scratch, s, NULL) : NULL;
+    tstmt one = inner && inner->kind == TS_for_loop && inner->sub
+                    ? anfi_t_loop_fuse(v->t, v->scratch, s, NULL)
+                    : NULL;
     if (!one) break;
     s = one;
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* parallel_merge: neighbouring parallel loops that touch nothing of each other become one loop over the
- * iterations of both, which saves the barrier between them. */
+/* parallel_merge: neighbouring parallel loops that touch nothing of each other become one loop over
+ * the iterations of both, which saves the barrier between them. */
 #include "backend/tir/tir.h"
 
 enum { LARGEST = 4096 }; // size of a body that may be wrapped again and again
@@ -20,8 +20,10 @@ static tstmt sequence(tvisitor *v, tstmt s) {
   if (s->kind != TS_stmts) return s;
   for (uint32_t i = 0; i < s->n; i++) {
     tstmt x = out.n ? out.at[out.n - 1] : NULL, y = s->s[i], both = NULL;
-    bool pair = x && x->kind == TS_for_loop && x->sub && y->kind == TS_for_loop && y->sub && x->size < LARGEST && y->size < LARGEST;
-    if (pair && independent(v, x, y)) both = anfi_t_loop_parallel_merge(v->t, v->scratch, x, y, NULL);
+    bool pair = x && x->kind == TS_for_loop && x->sub && y->kind == TS_for_loop && y->sub &&
+                x->size < LARGEST && y->size < LARGEST;
+    if (pair && independent(v, x, y))
+      both = anfi_t_loop_parallel_merge(v->t, v->scratch, x, y, NULL);
     if (both) out.at[out.n - 1] = both;
     else anfi_push(v->scratch, &out, y);
   }

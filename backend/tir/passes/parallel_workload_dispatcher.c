@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* parallel_workload_dispatcher: a parallel loop that says what an iteration costs (workload) gets as many
- * threads as there are 37440 units for each, as the peer measured; less than two threads' worth runs in
- * order. The count is a hint: how many threads there are is known when it runs. */
+/* parallel_workload_dispatcher: a parallel loop that says what an iteration costs (workload) gets
+ * as many threads as there are 37440 units for each, as the peer measured; less than two threads'
+ * worth runs in order. The count is a hint: how many threads there are is known when it runs. */
 #include "backend/tir/tir.h"
 
 enum { UNITS_A_THREAD = 37440 };
@@ -12,9 +12,12 @@ static tstmt dispatch(tvisitor *v, tstmt s) {
   if (s->kind != TS_for_loop || !s->sub) return s;
   bool serial = anfi_t_attr(s->attrs, TA_no_parallel, NULL) || p->opts->max_threads == 1;
   uint64_t threads = 0;
-  if (!serial && anfi_t_attr(s->attrs, TA_workload, &cost) && anfi_t_loop_bounds(s, &b, &e, &step)) {
+  if (!serial && anfi_t_attr(s->attrs, TA_workload, &cost) &&
+      anfi_t_loop_bounds(s, &b, &e, &step)) {
     uint64_t n = anfi_t_trip(b, e, step);
-    uint64_t units = cost > 0 && n > UINT64_MAX / (uint64_t)cost ? UINT64_MAX : n * (uint64_t)(cost > 0 ? cost : 0);
+    uint64_t units = cost > 0 && n > UINT64_MAX / (uint64_t)cost
+                         ? UINT64_MAX
+                         : n * (uint64_t)(cost > 0 ? cost : 0);
     threads = units / UNITS_A_THREAD;
     if (threads > p->opts->max_threads) threads = p->opts->max_threads;
     if (threads > n) threads = n;
@@ -22,7 +25,8 @@ static tstmt dispatch(tvisitor *v, tstmt s) {
   }
   if (!serial && !threads) return s;
   tattrs a = anfi_t_attr_del(v->t, anfi_t_attr_del(v->t, s->attrs, TA_workload), TA_no_parallel);
-  tstmt r = anfi_t_for(v->t, s->e[0], s->e[1], s->e[2], s->e[3], s->s[0], !serial, serial ? 0 : (uint32_t)threads);
+  tstmt r = anfi_t_for(v->t, s->e[0], s->e[1], s->e[2], s->e[3], s->s[0], !serial,
+                       serial ? 0 : (uint32_t)threads);
   return anfi_t_with_comment(v->t, anfi_t_with_attrs(v->t, r, a), s->comment);
 }
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* ssa_transform: every assignment to a variable becomes a definition of a new one. Where ways join, a phi
- * takes the value of the way that was taken:
- *   after a branch          var x_3 = phi(then value, else value)
- *   first in a loop's body  var x_1 = phi(value before, value at the end of the turn before loop)
- *   after a loop            var x_4 = phi(value before, value at the end of the last turn)
- * INVARIANT: names of new variables are unique in the function, since a phi names what is out of scope. */
+/* ssa_transform: every assignment to a variable becomes a definition of a new one. Where ways join,
+ * a phi takes the value of the way that was taken: after a branch          var x_3 = phi(then
+ * value, else value) first in a loop's body  var x_1 = phi(value before, value at the end of the
+ * turn before loop) after a loop            var x_4 = phi(value before, value at the end of the
+ * last turn) INVARIANT: names of new variables are unique in the function, since a phi names what
+ * is out of scope. */
 #include "backend/tir/tir.h"
 
 typedef struct ssa {
@@ -23,7 +23,9 @@ typedef ANFI_VEC(texpr) xvec;
 static bool renamed(const ssa *s, texpr v) {
   return (v->kind == TX_var || v->kind == TX_tensor) && anfi_map_find(&s->now, anfi_key(v));
 }
-static texpr value(const ssa *s, texpr v) { return (texpr)(uintptr_t)*anfi_map_find(&s->now, anfi_key(v)); }
+static texpr value(const ssa *s, texpr v) {
+  return (texpr)(uintptr_t)*anfi_map_find(&s->now, anfi_key(v));
+}
 static void set(ssa *s, texpr v, texpr to) { *anfi_map_at(&s->now, anfi_key(v)) = anfi_key(to); }
 
 static texpr version(ssa *s, texpr v) {
@@ -111,7 +113,8 @@ static void loop(ssa *s, tstmt x, svec *out) {
   }
   if (x->kind == TS_while_loop) e[0] = rewrite(s, x->e[0]); // sees the loop's phis
   sequence(s, x->s[0], &inner);
-  for (size_t i = 0; i < vars.n; i++) anfi_push(s->a, &body, phi(s, head[i], before[i], value(s, vars.at[i]), true));
+  for (size_t i = 0; i < vars.n; i++)
+    anfi_push(s->a, &body, phi(s, head[i], before[i], value(s, vars.at[i]), true));
   for (size_t i = 0; i < inner.n; i++) anfi_push(s->a, &body, inner.at[i]);
   tstmt in = scope(s, &body);
   anfi_push(s->a, out, anfi_t_remake_stmt(s->t, x, e, &in));
@@ -140,7 +143,10 @@ static void define(ssa *s, tstmt x, svec *out) {
     set(s, v, first);
     v = first;
   }
-  anfi_push(s->a, out, v == x->e[0] && init == x->e[1] ? x : anfi_t_remake_stmt(s->t, x, (const texpr[4]){v, init}, NULL));
+  anfi_push(s->a, out,
+            v == x->e[0] && init == x->e[1]
+                ? x
+                : anfi_t_remake_stmt(s->t, x, (const texpr[4]){v, init}, NULL));
 }
 
 static void assign(ssa *s, tstmt x, svec *out) {
@@ -160,13 +166,15 @@ static void statement(ssa *s, tstmt x, svec *out) {
   case TS_stmts: {
     svec in = {0};
     sequence(s, x, &in);
-    anfi_push(s->a, out, anfi_t_splice(s->t, in.n, in.at)); // a scope of its own would hide what phis name
+    anfi_push(s->a, out,
+              anfi_t_splice(s->t, in.n, in.at)); // a scope of its own would hide what phis name
     break;
   }
   case TS_define: define(s, x, out); break;
   case TS_assign: assign(s, x, out); break;
   case TS_if_else: branch(s, x, out); break;
-  case TS_for_loop: case TS_while_loop: loop(s, x, out); break;
+  case TS_for_loop:
+  case TS_while_loop: loop(s, x, out); break;
   default: {
     texpr e = rewrite(s, x->e[0]);
     anfi_push(s->a, out, e == x->e[0] ? x : anfi_t_remake_stmt(s->t, x, (const texpr[4]){e}, NULL));
@@ -180,7 +188,8 @@ static void sequence(ssa *s, tstmt x, svec *out) {
 
 static bool see_name(tviewer *v, tstmt x) {
   ssa *s = (ssa *)v->user;
-  if (x->kind == TS_define || x->kind == TS_for_loop) *anfi_map_at(&s->names, anfi_key(x->e[0]->u.name)) = 1;
+  if (x->kind == TS_define || x->kind == TS_for_loop)
+    *anfi_map_at(&s->names, anfi_key(x->e[0]->u.name)) = 1;
   return true;
 }
 
@@ -195,7 +204,8 @@ tfunc anfi_t_pass_ssa_transform(tpass_cx *p, tfunc f) {
   anfi_t_view_stmt(&v, f->body);
   for (uint32_t i = 0; i < f->n; i++) {
     *anfi_map_at(&s.names, anfi_key(f->param[i]->u.name)) = 1;
-    if (f->param[i]->kind == TX_var && anfi_t_assigned(&s.alias, f->param[i])) set(&s, f->param[i], f->param[i]);
+    if (f->param[i]->kind == TX_var && anfi_t_assigned(&s.alias, f->param[i]))
+      set(&s, f->param[i], f->param[i]);
   }
   sequence(&s, f->body, &out);
   return anfi_t_with_body(p->t, f, scope(&s, &out));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* target_specific_lowering_cpu: exp, log and erf of f32 become calls of helper functions, written in Tensor
- * IR, for each number of lanes met; isnan becomes x != x; saturated_cast becomes clamps and a cast.
- * exp and log are Cephes' single precision polynomials (at most 2 units in the last place), erf the
- * rational approximation of Eigen (absolute error below 5e-7). */
+/* target_specific_lowering_cpu: exp, log and erf of f32 become calls of helper functions, written
+ * in Tensor IR, for each number of lanes met; isnan becomes x != x; saturated_cast becomes clamps
+ * and a cast. exp and log are Cephes' single precision polynomials (at most 2 units in the last
+ * place), erf the rational approximation of Eigen (absolute error below 5e-7). */
 #include "backend/tir/tir.h"
 
 /* @ stands for lanes such as x16, or for nothing. */
@@ -118,7 +118,8 @@ static texpr saturate(tvisitor *v, texpr e) {
   texpr x = e->in[0];
   if (anfi_t_is_float(from) && anfi_t_is_int(to))
     return anfi_t_cast(v->t, to, anfi_t_intrin(v->t, TI_round, from, 1, &x, (tattrs){0}));
-  bool narrow = anfi_t_is_int(to) && anfi_t_class(from) == TC_SINT && anfi_t_bytes(to) < anfi_t_bytes(from);
+  bool narrow =
+      anfi_t_is_int(to) && anfi_t_class(from) == TC_SINT && anfi_t_bytes(to) < anfi_t_bytes(from);
   if (!narrow) return e;
   x = anfi_t_intrin2(v->t, TI_max, x, limit(v->t, from, to, false));
   return anfi_t_cast(v->t, to, anfi_t_intrin2(v->t, TI_min, x, limit(v->t, from, to, true)));
@@ -128,7 +129,8 @@ static texpr lower(tvisitor *v, texpr e) {
   user *u = (user *)v->user;
   if (e->kind != TX_intrin_call) return e;
   if (e->sub == TI_saturated_cast) return saturate(v, e);
-  if (e->sub == TI_isnan && anfi_t_is_float(e->in[0]->dtype) && anfi_t_pure(e->in[0])) return anfi_t_bin(v->t, TX_cmp_ne, e->in[0], e->in[0]);
+  if (e->sub == TI_isnan && anfi_t_is_float(e->in[0]->dtype) && anfi_t_pure(e->in[0]))
+    return anfi_t_bin(v->t, TX_cmp_ne, e->in[0], e->in[0]);
   if (!anfi_t_is_elem(e->dtype, ANF_TIR_f32) || e->dtype.rows) return e;
   const anfi_str *f = NULL;
   if (e->sub == TI_exp) f = helper(u, "exp", exp_text, e->dtype);
@@ -144,7 +146,8 @@ const tmod *anfi_t_pass_target_specific_lowering_cpu(tpass_cx *p, const tmod *m)
     tvisitor v;
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.expr = lower;
-    anfi_t_mod_add(u.out, m->func.at[i]->body ? anfi_t_visit_func(&v, m->func.at[i]) : m->func.at[i]);
+    anfi_t_mod_add(u.out,
+                   m->func.at[i]->body ? anfi_t_visit_func(&v, m->func.at[i]) : m->func.at[i]);
   }
   return u.out;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tensor2var: a local tensor of at most 16 elements that only constants index, element by element, becomes
- * as many variables. Nothing may take its address or look at it otherwise. */
+/* tensor2var: a local tensor of at most 16 elements that only constants index, element by element,
+ * becomes as many variables. Nothing may take its address or look at it otherwise. */
 #include "backend/tir/tir.h"
 
 enum { MOST = 16 };
@@ -16,7 +16,9 @@ static void keep(user *u, texpr t) { *anfi_map_at(&u->bad, anfi_key(t)) = 1; }
 static bool element(texpr e, uint64_t *at) {
   int64_t k;
   uint64_t n;
-  if (e->nidx != 1 || e->n != 2 || anfi_t_total(e->dtype) != 1 || e->in[0]->nidx != 1 || !anfi_t_const_i64(e->in[1], &k)) return false;
+  if (e->nidx != 1 || e->n != 2 || anfi_t_total(e->dtype) != 1 || e->in[0]->nidx != 1 ||
+      !anfi_t_const_i64(e->in[1], &k))
+    return false;
   *at = (uint64_t)k;
   return k >= 0 && anfi_t_const_elems(e->in[0], &n) && *at < n && n <= MOST;
 }
@@ -30,10 +32,13 @@ static bool see_expr(tviewer *v, texpr e) {
   for (uint32_t i = 1; i < e->n; i++) anfi_t_view_expr(v, e->in[i]);
   return false;
 }
-/* Variables do not outlive an iteration at once: a parallel loop may not assign those of outside. */
+/* Variables do not outlive an iteration at once: a parallel loop may not assign those of outside.
+ */
 static bool see_stmt(tviewer *v, tstmt s) {
   user *u = (user *)v->user;
-  if (s->kind == TS_define && s->e[0]->kind == TX_tensor && (s->e[1] || anfi_t_has_strides(s->e[0]))) keep(u, s->e[0]);
+  if (s->kind == TS_define && s->e[0]->kind == TX_tensor &&
+      (s->e[1] || anfi_t_has_strides(s->e[0])))
+    keep(u, s->e[0]);
   return true;
 }
 
@@ -48,7 +53,8 @@ static bool in_define(tviewer *v, tstmt s) {
 }
 static bool in_use(tviewer *v, texpr e) {
   outside *o = (outside *)v->user;
-  if (e->kind == TX_indexing && !anfi_map_find(&o->inside, anfi_key(e->in[0]))) keep(o->u, e->in[0]);
+  if (e->kind == TX_indexing && !anfi_map_find(&o->inside, anfi_key(e->in[0])))
+    keep(o->u, e->in[0]);
   return true;
 }
 static bool see_parallel(tviewer *v, tstmt s) {
@@ -64,8 +70,10 @@ static bool see_parallel(tviewer *v, tstmt s) {
 static tstmt define(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
   uint64_t n;
-  if (s->kind != TS_define || s->e[0]->kind != TX_tensor || !anfi_t_is_local(&u->alias, s->e[0])) return s;
-  if (anfi_map_find(&u->bad, anfi_key(s->e[0])) || !anfi_t_const_elems(s->e[0], &n) || n > MOST) return s;
+  if (s->kind != TS_define || s->e[0]->kind != TX_tensor || !anfi_t_is_local(&u->alias, s->e[0]))
+    return s;
+  if (anfi_map_find(&u->bad, anfi_key(s->e[0])) || !anfi_t_const_elems(s->e[0], &n) || n > MOST)
+    return s;
   texpr t = s->e[0], *var = ANFI_NEW_N(v->scratch, texpr, n);
   tdtype d = t->sub ? anfi_t_ptr(ANF_TIR_void) : anfi_t_dt((anf_tir_elem)t->dtype.elem);
   tstmt *out = ANFI_NEW_N(v->scratch, tstmt, n);
@@ -88,7 +96,8 @@ tfunc anfi_t_pass_tensor2var(tpass_cx *p, tfunc f) {
   anfi_t_alias_init(&u.alias, p->t, p->scratch, f);
   anfi_map_init(&u.bad, p->scratch);
   anfi_map_init(&u.vars, p->scratch);
-  tviewer see = {.user = &u, .enter_expr = see_expr, .enter_stmt = see_stmt}, par = {.user = &u, .enter_stmt = see_parallel};
+  tviewer see = {.user = &u, .enter_expr = see_expr, .enter_stmt = see_stmt},
+          par = {.user = &u, .enter_stmt = see_parallel};
   anfi_t_view_stmt(&see, f->body);
   anfi_t_view_stmt(&par, f->body);
   tvisitor v;

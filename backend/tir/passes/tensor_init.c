@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tensor_init: the initial value of a local tensor becomes stores: a loop over vectors and one over the
- * rest for one value, a store for each vector of a list. */
+/* tensor_init: the initial value of a local tensor becomes stores: a loop over vectors and one over
+ * the rest for one value, a store for each vector of a list. */
 #include "backend/tir/tir.h"
 
 enum { LANES = 16 };
@@ -9,11 +9,14 @@ static tstmt store(tstore *t, texpr tensor, texpr at, texpr value) {
   return anfi_t_assign(t, anfi_t_at(t, tensor, 1, &at, value->dtype.lanes, 0, NULL), value);
 }
 
-static tstmt fill_loop(tstore *t, texpr tensor, uint64_t from, uint64_t to, uint16_t lanes, texpr list) {
+static tstmt fill_loop(tstore *t, texpr tensor, uint64_t from, uint64_t to, uint16_t lanes,
+                       texpr list) {
   tdtype d = list->dtype;
   d.lanes = lanes;
-  texpr i = anfi_t_var(t, anfi_t_dt(ANF_TIR_index), "i"), value = anfi_t_bits(t, d, 1, list->u.k.bits);
-  return anfi_t_for(t, i, anfi_t_index(t, from), anfi_t_index(t, to), anfi_t_index(t, lanes), store(t, tensor, i, value), false, 0);
+  texpr i = anfi_t_var(t, anfi_t_dt(ANF_TIR_index), "i"),
+        value = anfi_t_bits(t, d, 1, list->u.k.bits);
+  return anfi_t_for(t, i, anfi_t_index(t, from), anfi_t_index(t, to), anfi_t_index(t, lanes),
+                    store(t, tensor, i, value), false, 0);
 }
 
 static tstmt list_chunk(tstore *t, texpr tensor, uint64_t at, texpr list, uint16_t lanes) {
@@ -26,13 +29,17 @@ static tstmt expand(tvisitor *v, tstmt s) {
   texpr list = s->kind == TS_define ? s->e[1] : NULL, t = s->e[0];
   uint64_t n;
   ANFI_VEC(tstmt) out = {0};
-  if (!list || t->kind != TX_tensor || list->kind != TX_constant || !list->sub || !anfi_t_const_elems(t, &n)) return s;
+  if (!list || t->kind != TX_tensor || list->kind != TX_constant || !list->sub ||
+      !anfi_t_const_elems(t, &n))
+    return s;
   anfi_push(v->scratch, &out, anfi_t_define(v->t, TL_local, t, NULL));
   if (t->nidx > 1) { // seen as one dim
     texpr flat = anfi_t_index(v->t, n), *zero = ANFI_NEW_N(v->scratch, texpr, t->nidx);
     for (uint32_t k = 0; k < t->nidx; k++) zero[k] = anfi_t_index(v->t, 0);
-    texpr view = anfi_t_tensor(v->t, (anf_tir_elem)t->dtype.elem, t->sub, anfi_sprintf(v->scratch, "%s_flat", t->u.name->s), 1, &flat, NULL);
-    anfi_push(v->scratch, &out, anfi_t_define(v->t, TL_local, view, anfi_t_addr(v->t, t, t->nidx, zero)));
+    texpr view = anfi_t_tensor(v->t, (anf_tir_elem)t->dtype.elem, t->sub,
+                               anfi_sprintf(v->scratch, "%s_flat", t->u.name->s), 1, &flat, NULL);
+    anfi_push(v->scratch, &out,
+              anfi_t_define(v->t, TL_local, view, anfi_t_addr(v->t, t, t->nidx, zero)));
     t = view;
   }
   uint64_t main = n / LANES * LANES;
@@ -41,7 +48,8 @@ static tstmt expand(tvisitor *v, tstmt s) {
     if (main < n) anfi_push(v->scratch, &out, fill_loop(v->t, t, main, n, 1, list));
   } else {
     for (uint64_t k = 0; k < n; k += LANES)
-      anfi_push(v->scratch, &out, list_chunk(v->t, t, k, list, (uint16_t)(n - k < LANES ? n - k : LANES)));
+      anfi_push(v->scratch, &out,
+                list_chunk(v->t, t, k, list, (uint16_t)(n - k < LANES ? n - k : LANES)));
   }
   return anfi_t_splice(v->t, out.n, out.at);
 }

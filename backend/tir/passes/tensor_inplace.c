@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tensor_inplace: f(A, B) with inplace_hint = 256 * output + input, where A and B are local tensors of one
- * scope, A is used by nothing after the call and B by nothing before it: B becomes a view of A. */
+/* tensor_inplace: f(A, B) with inplace_hint = 256 * output + input, where A and B are local tensors
+ * of one scope, A is used by nothing after the call and B by nothing before it: B becomes a view of
+ * A. */
 #include "backend/tir/tir.h"
 
 typedef struct use { // of a tensor defined in the sequence at hand, by statements of it
@@ -40,7 +41,8 @@ static use *use_of(user *u, texpr t) {
 
 static bool same_size(texpr a, texpr b) {
   uint64_t x, y;
-  return anfi_t_same(a->dtype, b->dtype) && a->sub == b->sub && anfi_t_const_elems(a, &x) && anfi_t_const_elems(b, &y) && x == y;
+  return anfi_t_same(a->dtype, b->dtype) && a->sub == b->sub && anfi_t_const_elems(a, &x) &&
+         anfi_t_const_elems(b, &y) && x == y;
 }
 
 static void consider(user *u, tstmt s, uint32_t at) {
@@ -53,7 +55,9 @@ static void consider(user *u, tstmt s, uint32_t at) {
   texpr b = call->in[out], a = call->in[in];
   use *ub = use_of(u, b), *ua = use_of(u, a);
   if (!ua || !ub || a == b || ua->views || ub->views || !same_size(a, b)) return;
-  if (ua->last != at || ub->first != at || ua->defined > ub->defined || ub->define->e[1] || ua->define->e[1]) return;
+  if (ua->last != at || ub->first != at || ua->defined > ub->defined || ub->define->e[1] ||
+      ua->define->e[1])
+    return;
   for (uint32_t i = 0; i < call->nidx; i++)
     if (i != in && i != out && (anfi_t_uses(call->in[i], a) || anfi_t_uses(call->in[i], b))) return;
   if (anfi_map_find(&u->into, anfi_key(a)) || anfi_map_find(&u->into, anfi_key(b))) return;

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* tensor_shrinker: a temporary tensor that one loop alone touches, each iteration its own slice of one
- * dim, moves into the loop with that dim cut down to the slice: A[i + k, j] becomes A[k, j].
- * INVARIANT: the loop is the outermost around all accesses, so no value lives from one run of it to the
- * next; the slices of two iterations are disjoint since the block is no larger than the step. */
+/* tensor_shrinker: a temporary tensor that one loop alone touches, each iteration its own slice of
+ * one dim, moves into the loop with that dim cut down to the slice: A[i + k, j] becomes A[k, j].
+ * INVARIANT: the loop is the outermost around all accesses, so no value lives from one run of it to
+ * the next; the slices of two iterations are disjoint since the block is no larger than the step.
+ */
 #include "backend/tir/tir.h"
 
 typedef struct cand {
   texpr tensor, now;
   tstmt define, loop;
-  size_t depth;  // loops open at the definition
+  size_t depth; // loops open at the definition
   bool bad;
   uint32_t dim;  // that shrinks
   bool *dim_bad; // those that do not
@@ -40,7 +41,8 @@ static void access(shrink *s, cand *c, texpr e) {
   }
   c->loop = loop;
   for (uint32_t k = 0; k < e->nidx; k++) {
-    bool good = anfi_t_const_i64(loop->e[3], &step) && anfi_t_affine(s->p->t, e->in[1 + k], loop->e[0], &coef, &rest) && coef > 0;
+    bool good = anfi_t_const_i64(loop->e[3], &step) &&
+                anfi_t_affine(s->p->t, e->in[1 + k], loop->e[0], &coef, &rest) && coef > 0;
     if (good && rest) good = anfi_t_range(&s->ranges, rest, &r) && r.lo >= 0;
     int64_t extent = r.hi + (k + 1 == e->nidx ? e->dtype.lanes : 1);
     if (!rest) extent = k + 1 == e->nidx ? e->dtype.lanes : 1;
@@ -146,7 +148,8 @@ static tfunc once(tpass_cx *p, tfunc f) {
   }
   if (!any) return f;
   tvisitor in, out;
-  anfi_t_visitor_init(&in, p->t, p->scratch, &s); // definitions into loops while those are the old nodes
+  anfi_t_visitor_init(&in, p->t, p->scratch,
+                      &s); // definitions into loops while those are the old nodes
   in.enter = into_loops;
   f = anfi_t_visit_func(&in, f);
   anfi_t_visitor_init(&out, p->t, p->scratch, &s);

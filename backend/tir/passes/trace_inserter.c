@@ -42,7 +42,8 @@ const tmod *anfi_t_pass_trace_inserter(tpass_cx *p, const tmod *m) {
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.stmt = at_return;
     tstmt body = anfi_t_visit_stmt(&v, f->body);
-    tstmt out[] = {trace(p->t, (int64_t)i, 0), anfi_t_splice(p->t, body->n, body->s), trace(p->t, (int64_t)i, 1)};
+    tstmt out[] = {trace(p->t, (int64_t)i, 0), anfi_t_splice(p->t, body->n, body->s),
+                   trace(p->t, (int64_t)i, 1)};
     bool returns = body->n && body->s[body->n - 1]->kind == TS_returns;
     anfi_t_mod_add(o, anfi_t_with_body(p->t, f, anfi_t_stmts(p->t, returns ? 2 : 3, out)));
   }

@@ -29,7 +29,8 @@ static const char *path(checker *c) {
 }
 
 static bool fail(checker *c, texpr e, anfi_code code, const char *what) {
-  bool use = e && e->line && e->kind != TX_var && e->kind != TX_tensor; // those know where they are defined
+  bool use = e && e->line && e->kind != TX_var &&
+             e->kind != TX_tensor; // those know where they are defined
   uint32_t line = use ? e->line : c->line, col = use ? e->col : c->col;
   return anfi_fail(c->cx, anfi_t_loc(c->m->t, line, col), code, what, path(c));
 }
@@ -44,7 +45,8 @@ static bool define(checker *c, texpr v) {
   *anfi_map_at(&c->defined, anfi_key(v)) = 1;
   *anfi_map_at(&c->outer, anfi_key(v)) = c->parallel + 1;
   anfi_push(c->a, &c->scope, v);
-  if (v->kind == TX_var && anfi_t_is_void(v->dtype)) return fail(c, v, ANF_E0823, anfi_sprintf(c->a, "'%s' has type void", v->u.name->s));
+  if (v->kind == TX_var && anfi_t_is_void(v->dtype))
+    return fail(c, v, ANF_E0823, anfi_sprintf(c->a, "'%s' has type void", v->u.name->s));
   return true;
 }
 static void leave_to(checker *c, size_t n) {
@@ -62,28 +64,46 @@ static bool expr(checker *c, texpr e);
 static bool bounds(checker *c, texpr e, uint32_t k, uint32_t extent) {
   int64_t dim;
   trange r;
-  if (!anfi_t_const_i64(e->in[0]->in[k], &dim) || !anfi_t_range(&c->ranges, e->in[1 + k], &r)) return true;
-  if (r.hi >= 0 && (r.lo < dim - (int64_t)extent + 1 || (e->kind == TX_tensorptr && r.lo <= dim))) return true;
-  return fail(c, e, ANF_E0826, anfi_sprintf(c->a, "index %lld%s of '%s' is outside its dim %lld", (long long)r.lo,
-                                            extent > 1 ? " with its lanes" : "", e->in[0]->u.name->s, (long long)dim));
+  if (!anfi_t_const_i64(e->in[0]->in[k], &dim) || !anfi_t_range(&c->ranges, e->in[1 + k], &r))
+    return true;
+  if (r.hi >= 0 && (r.lo < dim - (int64_t)extent + 1 || (e->kind == TX_tensorptr && r.lo <= dim)))
+    return true;
+  return fail(c, e, ANF_E0826,
+              anfi_sprintf(c->a, "index %lld%s of '%s' is outside its dim %lld", (long long)r.lo,
+                           extent > 1 ? " with its lanes" : "", e->in[0]->u.name->s,
+                           (long long)dim));
 }
 
 static bool place(checker *c, texpr e) {
   texpr t = e->in[0];
-  if (t->kind != TX_tensor) return fail(c, e, ANF_E0823, anfi_sprintf(c->a, "only a tensor is indexed, and this is a %s", anfi_t_kind_names[t->kind]));
+  if (t->kind != TX_tensor)
+    return fail(c, e, ANF_E0823,
+                anfi_sprintf(c->a, "only a tensor is indexed, and this is a %s",
+                             anfi_t_kind_names[t->kind]));
   if (!is_defined(c, t)) return fail(c, e, ANF_E0820, t->u.name->s);
   if (e->nidx != t->nidx)
-    return fail(c, e, ANF_E0822, anfi_sprintf(c->a, "'%s' has %u dims, and is indexed by %u", t->u.name->s, t->nidx, e->nidx));
+    return fail(c, e, ANF_E0822,
+                anfi_sprintf(c->a, "'%s' has %u dims, and is indexed by %u", t->u.name->s, t->nidx,
+                             e->nidx));
   for (uint32_t i = 1; i <= e->nidx; i++)
     if (!anfi_t_is_int(e->in[i]->dtype) || anfi_t_total(e->in[i]->dtype) != 1)
-      return fail(c, e->in[i], ANF_E0823, anfi_sprintf(c->a, "an index must be one integer, and is %s", say(c, e->in[i]->dtype)));
+      return fail(
+          c, e->in[i], ANF_E0823,
+          anfi_sprintf(c->a, "an index must be one integer, and is %s", say(c, e->in[i]->dtype)));
   if (e->kind == TX_indexing && e->dtype.rows && t->nidx < 2)
-    return fail(c, e, ANF_E0824, anfi_sprintf(c->a, "a tile needs two dims, and '%s' has %u", t->u.name->s, t->nidx));
+    return fail(
+        c, e, ANF_E0824,
+        anfi_sprintf(c->a, "a tile needs two dims, and '%s' has %u", t->u.name->s, t->nidx));
   texpr mask = e->kind == TX_indexing ? anfi_t_mask(e) : NULL;
   if (mask && !anfi_t_same(mask->dtype, anfi_t_with(e->dtype, ANF_TIR_bool)))
-    return fail(c, mask, ANF_E0824, anfi_sprintf(c->a, "the mask of %s must be %s, and is %s", say(c, e->dtype), say(c, anfi_t_with(e->dtype, ANF_TIR_bool)), say(c, mask->dtype)));
+    return fail(c, mask, ANF_E0824,
+                anfi_sprintf(c->a, "the mask of %s must be %s, and is %s", say(c, e->dtype),
+                             say(c, anfi_t_with(e->dtype, ANF_TIR_bool)), say(c, mask->dtype)));
   for (uint32_t k = 0; k < t->nidx; k++) {
-    uint32_t extent = e->kind != TX_indexing || mask ? 1 : k + 1 == t->nidx ? e->dtype.lanes : k + 2 == t->nidx && e->dtype.rows ? e->dtype.rows : 1;
+    uint32_t extent = e->kind != TX_indexing || mask      ? 1
+                      : k + 1 == t->nidx                  ? e->dtype.lanes
+                      : k + 2 == t->nidx && e->dtype.rows ? e->dtype.rows
+                                                          : 1;
     if (!bounds(c, e, k, extent)) return false;
   }
   return true;
@@ -102,61 +122,83 @@ static bool pair(checker *c, texpr e, texpr l, texpr r) {
   pending |= anfi_t_is_void(b) ? r->kind != TX_call && r->kind != TX_constant : false;
   if (pending) return true;
   if (anfi_t_is_void(a) || anfi_t_is_void(b))
-    return fail(c, e, ANF_E0823, anfi_sprintf(c->a, "an operand of %s has no value", anfi_t_kind_names[e->kind]));
+    return fail(c, e, ANF_E0823,
+                anfi_sprintf(c->a, "an operand of %s has no value", anfi_t_kind_names[e->kind]));
   if (mixable(a, b)) return true;
   bool shape = !anfi_t_same_shape(a, b);
-  return fail(c, e, shape ? ANF_E0824 : ANF_E0823, anfi_sprintf(c->a, "operands of %s are %s and %s", anfi_t_kind_names[e->kind], say(c, a), say(c, b)));
+  return fail(c, e, shape ? ANF_E0824 : ANF_E0823,
+              anfi_sprintf(c->a, "operands of %s are %s and %s", anfi_t_kind_names[e->kind],
+                           say(c, a), say(c, b)));
 }
 
 static bool truth(checker *c, texpr e, bool vector) {
-  if (anfi_t_is_elem(e->dtype, ANF_TIR_bool) && (vector || anfi_t_total(e->dtype) == 1)) return true;
-  return fail(c, e, ANF_E0823, anfi_sprintf(c->a, "a condition must be bool, and is %s", say(c, e->dtype)));
+  if (anfi_t_is_elem(e->dtype, ANF_TIR_bool) && (vector || anfi_t_total(e->dtype) == 1))
+    return true;
+  return fail(c, e, ANF_E0823,
+              anfi_sprintf(c->a, "a condition must be bool, and is %s", say(c, e->dtype)));
 }
 
 static bool fits_param(tdtype want, texpr have, bool tensor) {
   if (want.ptr || tensor) return have->dtype.ptr || anfi_t_is_elem(have->dtype, ANF_TIR_generic);
   if (anfi_t_same(want, have->dtype) || anfi_t_is_elem(want, ANF_TIR_generic)) return true;
-  return !have->dtype.ptr && mixable(want, have->dtype) && anfi_t_total(want) >= anfi_t_total(have->dtype) && !anfi_t_is_elem(have->dtype, ANF_TIR_generic);
+  return !have->dtype.ptr && mixable(want, have->dtype) &&
+         anfi_t_total(want) >= anfi_t_total(have->dtype) &&
+         !anfi_t_is_elem(have->dtype, ANF_TIR_generic);
 }
 
 static bool call(checker *c, texpr e) {
   uint32_t npar;
   const texpr *tri = anfi_t_triples(e, &npar);
   for (uint32_t i = 0; i < 3 * npar; i++)
-    if (!anfi_t_is_int(tri[i]->dtype)) return fail(c, tri[i], ANF_E0823, "bounds of a parallel call must be integers");
+    if (!anfi_t_is_int(tri[i]->dtype))
+      return fail(c, tri[i], ANF_E0823, "bounds of a parallel call must be integers");
   if (npar > 8) return fail(c, e, ANF_E0827, "a parallel call has more than 8 dims");
   if (!e->u.name) {
     if (anfi_t_callee_ptr(e)->dtype.ptr) return true;
-    return fail(c, e, ANF_E0823, anfi_sprintf(c->a, "a function pointer must be a pointer, and is %s", say(c, anfi_t_callee_ptr(e)->dtype)));
+    return fail(c, e, ANF_E0823,
+                anfi_sprintf(c->a, "a function pointer must be a pointer, and is %s",
+                             say(c, anfi_t_callee_ptr(e)->dtype)));
   }
   tfunc f = anfi_t_mod_find(c->m, e->u.name);
   if (!f) return fail(c, e, ANF_E0825, e->u.name->s);
   if (f->n != e->nidx + npar)
-    return fail(c, e, ANF_E0827, anfi_sprintf(c->a, "'%s' takes %u arguments, and is given %u", f->name->s, f->n, e->nidx + npar));
+    return fail(c, e, ANF_E0827,
+                anfi_sprintf(c->a, "'%s' takes %u arguments, and is given %u", f->name->s, f->n,
+                             e->nidx + npar));
   if (!anfi_t_same(f->ret, e->dtype))
-    return fail(c, e, ANF_E0827, anfi_sprintf(c->a, "'%s' gives %s, and the call says %s", f->name->s, say(c, f->ret), say(c, e->dtype)));
+    return fail(c, e, ANF_E0827,
+                anfi_sprintf(c->a, "'%s' gives %s, and the call says %s", f->name->s,
+                             say(c, f->ret), say(c, e->dtype)));
   for (uint32_t i = 0; i < e->nidx; i++) {
     texpr p = f->param[npar + i];
     if (anfi_t_is_void(e->in[i]->dtype) && e->in[i]->kind != TX_call) continue;
     if (!fits_param(p->dtype, e->in[i], p->kind == TX_tensor))
-      return fail(c, e->in[i], ANF_E0827, anfi_sprintf(c->a, "argument %u of '%s' must be %s, and is %s", i + 1, f->name->s, say(c, p->dtype), say(c, e->in[i]->dtype)));
+      return fail(c, e->in[i], ANF_E0827,
+                  anfi_sprintf(c->a, "argument %u of '%s' must be %s, and is %s", i + 1, f->name->s,
+                               say(c, p->dtype), say(c, e->in[i]->dtype)));
   }
   return true;
 }
 
 static bool gemm_args(checker *c, texpr e) {
   for (uint32_t i = 0; i < 3; i++)
-    if (!e->in[i]->dtype.ptr) return fail(c, e->in[i], ANF_E0823, "operands A, B and C of brgemm must be pointers");
+    if (!e->in[i]->dtype.ptr)
+      return fail(c, e->in[i], ANF_E0823, "operands A, B and C of brgemm must be pointers");
   for (uint32_t i = 3; i < (e->sub == TI_brgemm ? 12u : 13u); i++)
-    if (!anfi_t_is_int(e->in[i]->dtype)) return fail(c, e->in[i], ANF_E0823, "sizes and strides of brgemm must be integers");
+    if (!anfi_t_is_int(e->in[i]->dtype))
+      return fail(c, e->in[i], ANF_E0823, "sizes and strides of brgemm must be integers");
   return true;
 }
 
 static bool pointer_arg(checker *c, texpr e, uint32_t i) {
-  return e->in[i]->dtype.ptr || fail(c, e->in[i], ANF_E0823, anfi_sprintf(c->a, "argument %u of %s must be a pointer", i + 1, anfi_t_intrins[e->sub].name));
+  return e->in[i]->dtype.ptr || fail(c, e->in[i], ANF_E0823,
+                                     anfi_sprintf(c->a, "argument %u of %s must be a pointer",
+                                                  i + 1, anfi_t_intrins[e->sub].name));
 }
 
-static bool same_bytes(tdtype a, tdtype b) { return anfi_t_bytes(a) == anfi_t_bytes(b) && anfi_t_same_shape(a, b); }
+static bool same_bytes(tdtype a, tdtype b) {
+  return anfi_t_bytes(a) == anfi_t_bytes(b) && anfi_t_same_shape(a, b);
+}
 
 /* Sizes of what an intrinsic whose type is given takes and gives. */
 static bool given_type(checker *c, texpr e) {
@@ -164,34 +206,57 @@ static bool given_type(checker *c, texpr e) {
   bool good = true;
   switch ((tintrin)e->sub) {
   case TI_reinterpret: good = same_bytes(d, a); break;
-  case TI_saturated_cast: case TI_round_and_cast: good = anfi_t_same_shape(d, a) && anfi_t_rank_of(d) && anfi_t_rank_of(a); break;
+  case TI_saturated_cast:
+  case TI_round_and_cast:
+    good = anfi_t_same_shape(d, a) && anfi_t_rank_of(d) && anfi_t_rank_of(a);
+    break;
   case TI_broadcast: good = d.elem == a.elem && anfi_t_total(d) % anfi_t_total(a) == 0; break;
   case TI_extract: good = d.elem == a.elem && anfi_t_total(d) <= anfi_t_total(a); break;
-  case TI_insert: good = anfi_t_same(d, a) && e->in[1]->dtype.elem == d.elem && anfi_t_total(e->in[1]->dtype) <= anfi_t_total(d); break;
-  case TI_shuffle: good = d.elem == a.elem && anfi_t_same(a, e->in[1]->dtype) && e->n == 2 + anfi_t_total(d); break;
+  case TI_insert:
+    good = anfi_t_same(d, a) && e->in[1]->dtype.elem == d.elem &&
+           anfi_t_total(e->in[1]->dtype) <= anfi_t_total(d);
+    break;
+  case TI_shuffle:
+    good = d.elem == a.elem && anfi_t_same(a, e->in[1]->dtype) && e->n == 2 + anfi_t_total(d);
+    break;
   case TI_permute: good = d.elem == a.elem && e->n == 1 + anfi_t_total(d); break;
-  case TI_permutexvar: good = anfi_t_same(d, e->in[1]->dtype) && anfi_t_is_int(a) && anfi_t_same_shape(d, a); break;
-  case TI_permutex2var: good = anfi_t_same(d, a) && anfi_t_same(a, e->in[2]->dtype) && anfi_t_is_int(e->in[1]->dtype) && anfi_t_same_shape(d, e->in[1]->dtype); break;
-  case TI_gather: good = a.ptr && anfi_t_is_int(e->in[1]->dtype) && anfi_t_same_shape(d, e->in[1]->dtype); break;
+  case TI_permutexvar:
+    good = anfi_t_same(d, e->in[1]->dtype) && anfi_t_is_int(a) && anfi_t_same_shape(d, a);
+    break;
+  case TI_permutex2var:
+    good = anfi_t_same(d, a) && anfi_t_same(a, e->in[2]->dtype) && anfi_t_is_int(e->in[1]->dtype) &&
+           anfi_t_same_shape(d, e->in[1]->dtype);
+    break;
+  case TI_gather:
+    good = a.ptr && anfi_t_is_int(e->in[1]->dtype) && anfi_t_same_shape(d, e->in[1]->dtype);
+    break;
   case TI_read_struct: good = a.ptr && anfi_t_is_int(e->in[1]->dtype); break;
   default: break;
   }
   if (good && !anfi_t_is_void(d)) return true;
-  return fail(c, e, ANF_E0824, anfi_sprintf(c->a, "%s cannot give %s from %s", anfi_t_intrins[e->sub].name, say(c, d), say(c, a)));
+  return fail(c, e, ANF_E0824,
+              anfi_sprintf(c->a, "%s cannot give %s from %s", anfi_t_intrins[e->sub].name,
+                           say(c, d), say(c, a)));
 }
 
 static bool intrinsic(checker *c, texpr e) {
   const tintrin_info *in = &anfi_t_intrins[e->sub];
-  if (e->n < in->lo || e->n > in->hi) return fail(c, e, ANF_E0827, anfi_sprintf(c->a, "%s is given %u arguments", in->name, e->n));
+  if (e->n < in->lo || e->n > in->hi)
+    return fail(c, e, ANF_E0827, anfi_sprintf(c->a, "%s is given %u arguments", in->name, e->n));
   if (e->sub == TI_brgemm || e->sub == TI_list_brgemm) return gemm_args(c, e);
   if (in->typing == TT_SAME) {
     for (uint32_t i = 1; i < e->n; i++)
       if (!pair(c, e, e->in[0], e->in[i])) return false;
     bool bits = e->sub >= TI_int_and && e->sub <= TI_shr;
     if (bits && !anfi_t_is_int(e->in[0]->dtype) && !anfi_t_is_elem(e->in[0]->dtype, ANF_TIR_bool))
-      return fail(c, e, ANF_E0823, anfi_sprintf(c->a, "%s works on integers, and is given %s", in->name, say(c, e->in[0]->dtype)));
-    if (in->purity == TP_MATH1 && !anfi_t_rank_of(e->in[0]->dtype) && !anfi_t_is_void(e->in[0]->dtype))
-      return fail(c, e, ANF_E0823, anfi_sprintf(c->a, "%s works on numbers, and is given %s", in->name, say(c, e->in[0]->dtype)));
+      return fail(c, e, ANF_E0823,
+                  anfi_sprintf(c->a, "%s works on integers, and is given %s", in->name,
+                               say(c, e->in[0]->dtype)));
+    if (in->purity == TP_MATH1 && !anfi_t_rank_of(e->in[0]->dtype) &&
+        !anfi_t_is_void(e->in[0]->dtype))
+      return fail(c, e, ANF_E0823,
+                  anfi_sprintf(c->a, "%s works on numbers, and is given %s", in->name,
+                               say(c, e->in[0]->dtype)));
   }
   if (in->typing == TT_GIVEN) return given_type(c, e);
   if (e->sub == TI_write_struct || e->sub == TI_prefetch) return pointer_arg(c, e, 0);
@@ -203,19 +268,30 @@ static bool node(checker *c, texpr e) {
   case TX_var: return is_defined(c, e) || fail(c, e, ANF_E0820, e->u.name->s);
   case TX_tensor: return is_defined(c, e) || fail(c, e, ANF_E0820, e->u.name->s);
   case TX_constant:
-    if (e->sub) return fail(c, e, ANF_E0823, "a list of values is only an initial value of a tensor");
-    return e->u.k.n == 1 || e->u.k.n == anfi_t_total(e->dtype) || fail(c, e, ANF_E0824, "a constant has another number of values than its type lanes");
+    if (e->sub)
+      return fail(c, e, ANF_E0823, "a list of values is only an initial value of a tensor");
+    return e->u.k.n == 1 || e->u.k.n == anfi_t_total(e->dtype) ||
+           fail(c, e, ANF_E0824, "a constant has another number of values than its type lanes");
   case TX_cast:
     if (anfi_t_is_void(e->dtype) || anfi_t_total(e->dtype) != anfi_t_total(e->in[0]->dtype))
-      return fail(c, e, ANF_E0824, anfi_sprintf(c->a, "cast of %s to %s", say(c, e->in[0]->dtype), say(c, e->dtype)));
-    return !anfi_t_is_void(e->in[0]->dtype) || e->in[0]->kind != TX_call || fail(c, e, ANF_E0823, "cast of what has no value");
-  case TX_logic_and: case TX_logic_or: return truth(c, e->in[0], true) && truth(c, e->in[1], true) && pair(c, e, e->in[0], e->in[1]);
+      return fail(
+          c, e, ANF_E0824,
+          anfi_sprintf(c->a, "cast of %s to %s", say(c, e->in[0]->dtype), say(c, e->dtype)));
+    return !anfi_t_is_void(e->in[0]->dtype) || e->in[0]->kind != TX_call ||
+           fail(c, e, ANF_E0823, "cast of what has no value");
+  case TX_logic_and:
+  case TX_logic_or:
+    return truth(c, e->in[0], true) && truth(c, e->in[1], true) && pair(c, e, e->in[0], e->in[1]);
   case TX_logic_not: return truth(c, e->in[0], true);
   case TX_select:
     if (!truth(c, e->in[0], true) || !pair(c, e, e->in[1], e->in[2])) return false;
-    return anfi_t_total(e->in[0]->dtype) == 1 || anfi_t_same_shape(e->in[0]->dtype, e->in[1]->dtype) || anfi_t_is_void(e->dtype) ||
-           fail(c, e, ANF_E0824, anfi_sprintf(c->a, "select of %s by %s", say(c, e->in[1]->dtype), say(c, e->in[0]->dtype)));
-  case TX_indexing: case TX_tensorptr: return place(c, e);
+    return anfi_t_total(e->in[0]->dtype) == 1 ||
+           anfi_t_same_shape(e->in[0]->dtype, e->in[1]->dtype) || anfi_t_is_void(e->dtype) ||
+           fail(c, e, ANF_E0824,
+                anfi_sprintf(c->a, "select of %s by %s", say(c, e->in[1]->dtype),
+                             say(c, e->in[0]->dtype)));
+  case TX_indexing:
+  case TX_tensorptr: return place(c, e);
   case TX_call: return call(c, e);
   case TX_intrin_call: return intrinsic(c, e);
   case TX_func_addr: return anfi_t_mod_find(c->m, e->u.name) || fail(c, e, ANF_E0825, e->u.name->s);
@@ -241,16 +317,21 @@ static bool dims(checker *c, texpr t) {
     int64_t d;
     if (!expr(c, t->in[i])) return false;
     if (!anfi_t_is_int(t->in[i]->dtype) || anfi_t_total(t->in[i]->dtype) != 1)
-      return fail(c, t, ANF_E0823, anfi_sprintf(c->a, "dims of '%s' must be integers", t->u.name->s));
-    if (anfi_t_const_i64(t->in[i], &d) && d < 0) return fail(c, t, ANF_E0826, anfi_sprintf(c->a, "'%s' has a negative dim", t->u.name->s));
+      return fail(c, t, ANF_E0823,
+                  anfi_sprintf(c->a, "dims of '%s' must be integers", t->u.name->s));
+    if (anfi_t_const_i64(t->in[i], &d) && d < 0)
+      return fail(c, t, ANF_E0826, anfi_sprintf(c->a, "'%s' has a negative dim", t->u.name->s));
   }
-  if (t->dtype.elem == ANF_TIR_void && !t->sub) return fail(c, t, ANF_E0823, anfi_sprintf(c->a, "'%s' has elements of type void", t->u.name->s));
+  if (t->dtype.elem == ANF_TIR_void && !t->sub)
+    return fail(c, t, ANF_E0823,
+                anfi_sprintf(c->a, "'%s' has elements of type void", t->u.name->s));
   return true;
 }
 
 static bool phi(checker *c, texpr e, texpr v) {
   for (uint32_t i = 0; i < e->n; i++)
-    if (!anfi_t_same(e->in[i]->dtype, v->dtype)) return fail(c, e, ANF_E0831, "values of a phi differ in type");
+    if (!anfi_t_same(e->in[i]->dtype, v->dtype))
+      return fail(c, e, ANF_E0831, "values of a phi differ in type");
   return e->n == 2 || fail(c, e, ANF_E0831, "a phi joins two values");
 }
 
@@ -260,31 +341,42 @@ static bool initial(checker *c, tstmt s) {
   if (v->kind == TX_tensor) {
     if (init->kind == TX_constant && init->sub) {
       uint64_t n;
-      if (init->dtype.elem != (v->sub ? ANF_TIR_void : v->dtype.elem)) return fail(c, v, ANF_E0823, "initial values of another type");
+      if (init->dtype.elem != (v->sub ? ANF_TIR_void : v->dtype.elem))
+        return fail(c, v, ANF_E0823, "initial values of another type");
       if (anfi_t_const_elems(v, &n) && init->u.k.n > 1 && init->u.k.n != n)
-        return fail(c, v, ANF_E0822, anfi_sprintf(c->a, "'%s' has %llu elements and %u initial values", v->u.name->s, (unsigned long long)n, init->u.k.n));
+        return fail(c, v, ANF_E0822,
+                    anfi_sprintf(c->a, "'%s' has %llu elements and %u initial values", v->u.name->s,
+                                 (unsigned long long)n, init->u.k.n));
       return true;
     }
-    return expr(c, init) && (init->dtype.ptr || fail(c, init, ANF_E0823, "a view is made of a pointer"));
+    return expr(c, init) &&
+           (init->dtype.ptr || fail(c, init, ANF_E0823, "a view is made of a pointer"));
   }
   if (!expr(c, init)) return false;
   bool pending = anfi_t_is_void(init->dtype) && init->kind != TX_call;
   return pending || fits_param(v->dtype, init, false) ||
-         fail(c, init, anfi_t_same_shape(v->dtype, init->dtype) ? ANF_E0823 : ANF_E0824, anfi_sprintf(c->a, "'%s' is %s, and its initial value %s", v->u.name->s, say(c, v->dtype), say(c, init->dtype)));
+         fail(c, init, anfi_t_same_shape(v->dtype, init->dtype) ? ANF_E0823 : ANF_E0824,
+              anfi_sprintf(c->a, "'%s' is %s, and its initial value %s", v->u.name->s,
+                           say(c, v->dtype), say(c, init->dtype)));
 }
 
 static bool assign(checker *c, tstmt s) {
   texpr to = s->e[0], value = s->e[1];
   if (!expr(c, value) || !expr(c, to)) return false;
   if (to->kind == TX_var) {
-    uint64_t *depth = anfi_map_find(&c->outer, anfi_key(to)), *counts = anfi_map_find(&c->counters, anfi_key(to));
-    if (counts && *counts) return fail(c, to, ANF_E0828, anfi_sprintf(c->a, "the loop variable '%s'", to->u.name->s));
-    if (depth && *depth - 1 < c->parallel) return fail(c, to, ANF_E0828, anfi_sprintf(c->a, "'%s', from outside of the parallel loop", to->u.name->s));
+    uint64_t *depth = anfi_map_find(&c->outer, anfi_key(to)),
+             *counts = anfi_map_find(&c->counters, anfi_key(to));
+    if (counts && *counts)
+      return fail(c, to, ANF_E0828, anfi_sprintf(c->a, "the loop variable '%s'", to->u.name->s));
+    if (depth && *depth - 1 < c->parallel)
+      return fail(c, to, ANF_E0828,
+                  anfi_sprintf(c->a, "'%s', from outside of the parallel loop", to->u.name->s));
   } else if (to->kind != TX_indexing) return fail(c, to, ANF_E0828, "this");
   bool pending = anfi_t_is_void(value->dtype) && value->kind != TX_call;
   if (pending || fits_param(to->dtype, value, false)) return true;
   bool shape = !anfi_t_same_shape(to->dtype, value->dtype);
-  return fail(c, to, shape ? ANF_E0824 : ANF_E0823, anfi_sprintf(c->a, "%s is assigned to %s", say(c, value->dtype), say(c, to->dtype)));
+  return fail(c, to, shape ? ANF_E0824 : ANF_E0823,
+              anfi_sprintf(c->a, "%s is assigned to %s", say(c, value->dtype), say(c, to->dtype)));
 }
 
 static void for_loop(checker *c, tstmt s) {
@@ -293,12 +385,15 @@ static void for_loop(checker *c, tstmt s) {
   bool good = true;
   for (int i = 1; i < 4 && good; i++) {
     good = expr(c, s->e[i]);
-    if (good && !anfi_t_is_int(s->e[i]->dtype) && !anfi_t_is_void(s->e[i]->dtype)) good = fail(c, s->e[i], ANF_E0823, "bounds of a loop must be integers");
+    if (good && !anfi_t_is_int(s->e[i]->dtype) && !anfi_t_is_void(s->e[i]->dtype))
+      good = fail(c, s->e[i], ANF_E0823, "bounds of a loop must be integers");
   }
-  if (good && anfi_t_const_i64(s->e[3], &step) && step <= 0) fail(c, s->e[3], ANF_E0833, s->e[0]->u.name->s);
+  if (good && anfi_t_const_i64(s->e[3], &step) && step <= 0)
+    fail(c, s->e[3], ANF_E0833, s->e[0]->u.name->s);
   c->parallel += s->sub;
   define(c, s->e[0]);
-  if (!anfi_t_is_int(s->e[0]->dtype) || anfi_t_total(s->e[0]->dtype) != 1) fail(c, s->e[0], ANF_E0823, "a loop variable must be an integer");
+  if (!anfi_t_is_int(s->e[0]->dtype) || anfi_t_total(s->e[0]->dtype) != 1)
+    fail(c, s->e[0], ANF_E0823, "a loop variable must be an integer");
   *anfi_map_at(&c->counters, anfi_key(s->e[0])) = 1;
   anfi_t_ranges_loop(&c->ranges, s);
   stmt(c, s->s[0]);
@@ -333,7 +428,8 @@ static void sequence(checker *c, tstmt s) {
 /* Phi values come from inside of what they join: they are out of scope, but were defined. */
 static void while_loop(checker *c, tstmt s) {
   size_t mark = c->scope.n;
-  for (uint32_t i = 0; i < s->s[0]->n && is_phi(s->s[0]->s[i]); i++) { // the condition sees the loop's phis
+  for (uint32_t i = 0; i < s->s[0]->n && is_phi(s->s[0]->s[i]);
+       i++) { // the condition sees the loop's phis
     *anfi_map_at(&c->defined, anfi_key(s->s[0]->s[i]->e[0])) = 1;
     anfi_push(c->a, &c->scope, s->s[0]->s[i]->e[0]);
   }
@@ -344,7 +440,9 @@ static void while_loop(checker *c, tstmt s) {
 
 static const char *step_of(checker *c, tstmt s) {
   switch ((tskind)s->kind) {
-  case TS_define: return anfi_sprintf(c->a, "%s %s", s->e[0]->kind == TX_tensor ? "tensor" : "var", s->e[0]->u.name->s);
+  case TS_define:
+    return anfi_sprintf(c->a, "%s %s", s->e[0]->kind == TX_tensor ? "tensor" : "var",
+                        s->e[0]->u.name->s);
   case TS_for_loop: return anfi_sprintf(c->a, "for %s", s->e[0]->u.name->s);
   case TS_if_else: return "if";
   case TS_while_loop: return "while";
@@ -359,8 +457,12 @@ static void returns(checker *c, tstmt s) {
   if (s->e[0] && !expr(c, s->e[0])) return;
   tdtype d = s->e[0] ? s->e[0]->dtype : anfi_t_dt(ANF_TIR_void);
   bool pending = s->e[0] && anfi_t_is_void(d) && s->e[0]->kind != TX_call;
-  if (pending || anfi_t_same(c->f->ret, d) || (s->e[0] && !anfi_t_is_void(c->f->ret) && fits_param(c->f->ret, s->e[0], false))) return;
-  fail(c, s->e[0], ANF_E0830, anfi_sprintf(c->a, "'%s' gives %s, and returns %s", c->f->name->s, say(c, c->f->ret), say(c, d)));
+  if (pending || anfi_t_same(c->f->ret, d) ||
+      (s->e[0] && !anfi_t_is_void(c->f->ret) && fits_param(c->f->ret, s->e[0], false)))
+    return;
+  fail(c, s->e[0], ANF_E0830,
+       anfi_sprintf(c->a, "'%s' gives %s, and returns %s", c->f->name->s, say(c, c->f->ret),
+                    say(c, d)));
 }
 
 static void stmt(checker *c, tstmt s) {
@@ -430,8 +532,10 @@ static void global(checker *c, tstmt s) {
   texpr v = s->e[0];
   uint64_t n;
   anfi_push(c->a, &c->path, anfi_sprintf(c->a, "tensor %s", v->u.name->s));
-  if (v->kind != TX_tensor || s->sub == TL_local || !anfi_t_const_elems(v, &n)) fail(c, v, ANF_E0832, v->u.name->s);
-  else if (s->e[1] && (s->e[1]->kind != TX_constant || !s->e[1]->sub)) fail(c, v, ANF_E0832, v->u.name->s);
+  if (v->kind != TX_tensor || s->sub == TL_local || !anfi_t_const_elems(v, &n))
+    fail(c, v, ANF_E0832, v->u.name->s);
+  else if (s->e[1] && (s->e[1]->kind != TX_constant || !s->e[1]->sub))
+    fail(c, v, ANF_E0832, v->u.name->s);
   else if (s->e[1]) initial(c, s);
   define(c, v);
   c->path.n--;
@@ -453,4 +557,6 @@ bool anfi_t_validate(anf_ctx *cx, const tmod *m) {
   return cx->frame->nerror == before;
 }
 
-const tmod *anfi_t_pass_validator(tpass_cx *p, const tmod *m) { return anfi_t_validate(p->cx, m) ? m : NULL; }
+const tmod *anfi_t_pass_validator(tpass_cx *p, const tmod *m) {
+  return anfi_t_validate(p->cx, m) ? m : NULL;
+}

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* value_numbering: a pure value that was computed where it is still in reach is not computed again: the
- * definition goes and its variable becomes the first one; an expression met twice gets a variable. Needs
- * single assignment, so that equal trees are equal values. */
+/* value_numbering: a pure value that was computed where it is still in reach is not computed again:
+ * the definition goes and its variable becomes the first one; an expression met twice gets a
+ * variable. Needs single assignment, so that equal trees are equal values. */
 #include "backend/tir/tir.h"
 
 enum { WORTH = 3 }; // nodes of an expression that earns a variable
@@ -23,7 +23,9 @@ typedef struct user {
 } user;
 
 static bool candidate(texpr e) {
-  if (e->kind == TX_constant || e->kind == TX_var || e->kind == TX_tensor || e->kind == TX_func_addr || e->kind == TX_tensorptr) return false;
+  if (e->kind == TX_constant || e->kind == TX_var || e->kind == TX_tensor ||
+      e->kind == TX_func_addr || e->kind == TX_tensorptr)
+    return false;
   return !anfi_t_is_void(e->dtype) && e->size <= 64 && anfi_t_pure(e) && !anfi_t_may_trap(e);
 }
 
@@ -53,7 +55,8 @@ static void leave_to(user *u, size_t n) {
   }
 }
 
-/* The expression with what is known already put in; `hoist`: variables may be made before the statement. */
+/* The expression with what is known already put in; `hoist`: variables may be made before the
+ * statement. */
 static texpr rewrite(user *u, texpr e, bool hoist, bool top) {
   if (e->kind == TX_var) {
     texpr to = anfi_t_mapped(&u->names, e);
@@ -85,7 +88,8 @@ static void define(user *u, tstmt s) {
   texpr v = s->e[0], e = s->e[1];
   if (!e || v->kind != TX_var || e->kind == TX_ssa_phi) {
     texpr init = e ? rewrite(u, e, true, true) : NULL;
-    anfi_push(u->a, &u->out, init == e ? s : anfi_t_remake_stmt(u->t, s, (const texpr[4]){v, init}, NULL));
+    anfi_push(u->a, &u->out,
+              init == e ? s : anfi_t_remake_stmt(u->t, s, (const texpr[4]){v, init}, NULL));
     return;
   }
   texpr r = rewrite(u, e, true, true);
@@ -107,8 +111,10 @@ static void statement(user *u, tstmt s) {
     return;
   }
   for (int i = 0; i < 4; i++) {
-    bool keep = !s->e[i] || (s->kind == TS_for_loop && i == 0) || (s->kind == TS_assign && i == 0 && s->e[0]->kind == TX_var);
-    e[i] = keep ? s->e[i] : rewrite(u, s->e[i], s->kind != TS_while_loop, s->kind == TS_assign && i == 0);
+    bool keep = !s->e[i] || (s->kind == TS_for_loop && i == 0) ||
+                (s->kind == TS_assign && i == 0 && s->e[0]->kind == TX_var);
+    e[i] = keep ? s->e[i]
+                : rewrite(u, s->e[i], s->kind != TS_while_loop, s->kind == TS_assign && i == 0);
     changed |= e[i] != s->e[i];
   }
   for (uint32_t i = 0; i < s->n; i++) {
