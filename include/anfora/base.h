@@ -9,8 +9,11 @@
  *   anf_ctx *cx = anf_ctx_new(NULL);
  *   anf_diag *d = anf_diag_new(cx);
  *   anf_module *m = NULL;
- *   if (anf_parse(cx, "def f(x) { x + 1 }", "inline", d, &m) != ANF_OK) anf_diag_print(d, stderr,
- * false); anf_module_free(m); anf_diag_free(d); anf_ctx_free(cx);
+ *   anf_status st = anf_parse(cx, "def f(x) { x + 1 }", "inline", d, &m);
+ *   if (st != ANF_OK) anf_diag_print(d, stderr, false);
+ *   anf_module_free(m);
+ *   anf_diag_free(d);
+ *   anf_ctx_free(cx);
  */
 #ifndef ANFORA_BASE_H
 #define ANFORA_BASE_H

@@ -3,8 +3,10 @@
  *
  * Example:
  *   anf_module *m = NULL;
- *   anf_status st = anf_parse(cx, "def f(x: f32) { g = fn (y) { y + x }; g(1.0) * g(2.0) }",
- * "f.anf", d, &m); if (st == ANF_OK) st = anf_optimise(m, "standard", NULL, d); anf_module_free(m);
+ *   const char *text = "def f(x: f32) { g = fn (y) { y + x }; g(1.0) * g(2.0) }";
+ *   anf_status st = anf_parse(cx, text, "f.anf", d, &m);
+ *   if (st == ANF_OK) st = anf_optimise(m, "standard", NULL, d);
+ *   anf_module_free(m);
  */
 #ifndef ANFORA_OPT_H
 #define ANFORA_OPT_H
