@@ -21,9 +21,12 @@ static void grow(anfi_strtab *t) {
 }
 
 const anfi_str *anfi_intern(anfi_strtab *t, const char *s, size_t len) {
-  if ((t->all.n + 1) * 4 > t->nslot * 3) grow(t); // a free slot ends every search
-  size_t i = slot_of(t, s, len);
-  if (t->slots[i]) return t->slots[i];
+  size_t i = t->nslot ? slot_of(t, s, len) : 0;
+  if (t->nslot && t->slots[i]) return t->slots[i];
+  if ((t->all.n + 1) * 4 > t->nslot * 3) { // a free slot ends every search
+    grow(t);
+    i = slot_of(t, s, len);
+  }
   if (len >= UINT32_MAX) anfi_throw_nomem(t->arena->cx);
   anfi_str *p = (anfi_str *)anfi_alloc(t->arena, sizeof *p + len + 1);
   p->id = (uint32_t)t->all.n;

@@ -106,15 +106,25 @@ static void grow(anf_ctx *cx, struct anfi_types *ts) {
   }
 }
 
+/* Where the type is, or where it would go. */
+static size_t slot_of(const struct anfi_types *ts, const anf_type *t) {
+  if (!ts->nslot) return 0;
+  size_t i = (size_t)t->hash & (ts->nslot - 1);
+  while (ts->slots[i] && !same_type(ts->slots[i], t)) i = (i + 1) & (ts->nslot - 1);
+  return i;
+}
+
 /* Copies the parts of a new type into the context's arena; `t` itself lives on the caller's stack.
  */
 static const anf_type *intern(anf_ctx *cx, anf_type t) {
   struct anfi_types *ts = cx->types;
-  if ((ts->n + 1) * 4 > ts->nslot * 3) grow(cx, ts);
   t.hash = hash_type(&t);
-  size_t i = (size_t)t.hash & (ts->nslot - 1);
-  for (; ts->slots[i]; i = (i + 1) & (ts->nslot - 1))
-    if (same_type(ts->slots[i], &t)) return ts->slots[i];
+  size_t i = slot_of(ts, &t);
+  if (ts->nslot && ts->slots[i]) return ts->slots[i];
+  if ((ts->n + 1) * 4 > ts->nslot * 3) { // for a new type alone: finding one takes no memory
+    grow(cx, ts);
+    i = slot_of(ts, &t);
+  }
   size_t bytes = t.n * sizeof(void *);
   if (t.dims) t.dims = (const int64_t *)memcpy(anfi_alloc(&cx->arena, bytes), t.dims, bytes);
   if (t.items)
