@@ -138,7 +138,7 @@ static anf_node *tuple(lower *lw, const ast *e) {
     bad |= v == lw->bad;
     anfi_anf_keep(lw, v);
   }
-  anf_node *const *items = lw->stack.at + base;
+  anf_node *const *items = e->n ? lw->stack.at + base : NULL; // NULL + 0 is no pointer
   anf_node *v = lw->bad;
   if (!bad && constant) v = constant_tuple(lw, e->n, items);
   else if (!bad) v = anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_MakeTuple, NULL, e->n, items), e);
@@ -193,7 +193,7 @@ static anf_node *record(lower *lw, const ast *e) {
     bad |= v == lw->bad;
     anfi_anf_keep(lw, v);
   }
-  anf_node *const *items = lw->stack.at + base;
+  anf_node *const *items = e->n ? lw->stack.at + base : NULL; // NULL + 0 is no pointer
   anf_node *v = lw->bad;
   if (!bad && constant) v = anfi_value(lw->m, record_value(lw, e, items));
   else if (!bad)
