@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Derivatives as transforms of closed, typed, first-order graphs: what the drivers share.
+ *
+ * Inference (optimizer/infer/transform.c) leaves a node Derive(graph, args..) where a program asks
+ * for a derivative or a batch; the pass `expand` replaces each by calls of graphs that the drivers
+ * make: j*.c (reverse), jvp.c (forward), vmap.c (batch). The target of a node that is expanded
+ * holds no Derive node itself: innermost first.
+ *
+ * Glossary
+ *   leaf     a float or complex tensor, a box or a stack inside a value: what can have a derivative.
+ *            Leaves of a type are in the order in which they stand in it, those of a list of values
+ *            one value after the other. Integers, bools, keys, strings and none are no leaves.
+ *   mask     one bool for each leaf of a list
+ *   adjoint, tangent  of a value: one node for each leaf of its type; NULL is zero
+ */
+#ifndef ANFI_AUTODIFF_H
+#define ANFI_AUTODIFF_H
+
+#include "autodiff/derive.h"
+#include "optimizer/opt.h"
+
+/* leaf.c */
+bool anfi_is_leaf(const anf_type *t);
+size_t anfi_leaf_count(const anf_type *t);
+/* The leaves of x as nodes of g (TupleGet and RecordGet of it, folded where x is made in g). */
+void anfi_leaf_nodes(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out);
+/* A value of type t in g of these leaves: what is no leaf is a zero of its type (an empty string,
+ * none), leaves that are NULL are zeros, of the shape of `like`'s where t does not tell it (`like`
+ * may be NULL where it does). */
+anf_node *anfi_of_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like,
+                         anf_node *const *leaf);
+/* Zeros for one leaf of type t; `like` is a node of that type, or NULL where t tells the shape. */
+anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like);
+/* a + b of one leaf; either may be NULL. */
+anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b);
+anf_node *anfi_ad_tuple(anfi_ad *ad, anf_graph *g, size_t n, anf_node *const *items);
+anf_node *anfi_ad_get(anfi_ad *ad, anf_graph *g, anf_node *t, size_t i);
+anf_node *anfi_ad_undef(anfi_ad *ad, anf_graph *g, const anf_type *t);
+/* A call of f, typed by f's result type (which must be known: f->result or `type`). */
+anf_node *anfi_ad_call(anfi_ad *ad, anf_graph *g, anf_graph *f, const anf_type *type, size_t n,
+                       anf_node *const *args);
+/* A private graph named mark + like's name, e.g. "▶loss"; no parameters yet. */
+anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like);
+
+/* The parts of a Loop node (the row of Loop in ir/op.def says what they are). */
+typedef struct anfi_loop {
+  anf_graph *step;
+  anf_node *n; // NULL when not counted
+  size_t nw, ns, nx, nout;
+  bool counted, reverse;
+  anf_node *loop; // its arguments: w at first_w.., then s, then xs
+  size_t first_w;
+} anfi_loop;
+anfi_loop anfi_loop_parts(const anf_node *loop);
+/* Loop(step, [n], args..) with these attributes, typed by the step's result type. */
+anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, anf_graph *step, anf_node *n, size_t nw, size_t ns,
+                       size_t nx, size_t nout, bool reverse, anf_node *const *args);
+
+/* j*.c: the forward and the backward graph of f for leaves `want` of its parameters and `given` of
+ * its result.
+ *   fwd(params..) -> (result, kept)    bwd(kept, one dy a leaf of `given`..) -> (one dx a leaf of `out`..)
+ * `out` is a subset of `want`: gradients of other leaves are zero. */
+typedef struct anfi_vjp {
+  anf_graph *fwd, *bwd;
+  const bool *out;
+} anfi_vjp;
+bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given, bool silent,
+                     anfi_vjp *out);
+
+/* jvp.c: T(params.., one tangent a leaf of `mask`..) -> (result, (one tangent a leaf of *out..)).
+ * `out` is a mask over the leaves of f's result: tangents of others are zero. NULL after an error. */
+anf_graph *anfi_jvp_graph(anfi_ad *ad, anf_graph *f, const bool *mask, const bool **out);
+
+/* vmap.c. Masks here have one bool for each item that is no tuple and no record (every such item can
+ * be batched, integers and keys too): "items". V takes f's parameters, those with in[i] with a new
+ * axis 0 of `size` elements (ANF_DIM_UNKNOWN: taken from the data), and gives f's result, items
+ * with (*out)[i] with that axis. NULL after an error. */
+size_t anfi_item_count(const anf_type *t);
+anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *f, const bool *in, int64_t size,
+                           const bool **out);
+
+/* expand.c calls these for Derive nodes of kind "jvp" and "vmap": the node that takes its place, or
+ * NULL after an error. jvp.c and vmap.c define them. */
+anf_node *anfi_expand_jvp(anfi_ad *ad, anf_node *derive);
+anf_node *anfi_expand_vmap(anfi_ad *ad, anf_node *derive);
+
+#endif
