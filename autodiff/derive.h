@@ -72,7 +72,7 @@ bool anfi_jvp_op(anfi_ad *ad, anf_graph *g, const anf_node *primal, anf_node *co
 
 /* ---- for hooks of the column `vjp` ---- */
 
-struct anfi_vjp {
+typedef struct anfi_derive {
   anfi_ad *ad;
   anf_graph *g;
   const anf_node *primal;
@@ -82,11 +82,11 @@ struct anfi_vjp {
   anf_node *y;
   const bool *want;
   anf_node **out; // all NULL at first; shape and type may still be those of the broadcast result
-};
+} anfi_derive;
 /* What a formula gives. It may name inputs, attributes, `y`, `dy` (the first place), `dy1`...
  * (others), `@0`... of `nodes`, and as attributes `$0`... of `values`. INVARIANT: `formula` is a
  * literal: what it parses to is kept under its address. */
-anf_node *anfi_vjp_build(anfi_vjp *q, const char *formula, anf_node *const *nodes,
-                         anf_value *const *values);
+anf_node *anfi_derive_build(anfi_derive *q, const char *formula, anf_node *const *nodes,
+                            anf_value *const *values);
 
 #endif
