@@ -4,7 +4,7 @@
  * does; so growing a large array is one resize, and its size alone tells where a block lives. */
 #include "base/base.h"
 
-enum { ALIGN = 16, CHUNK_MAX = 1 << 20 };
+enum { ALIGN = 16, CHUNK_MAX = 2 * ANFI_HUGE_PAGE };
 
 struct anfi_chunk {
   anfi_chunk *next, *prev; // prev is used by large blocks alone

@@ -220,6 +220,9 @@ bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, siz
 /* Writes a file whole or not at all (temporary name, then rename). */
 bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len);
 uint64_t anfi_os_now_ns(void);
+/* Asks for huge pages for a block that is aligned to one; gives the block back. */
+enum { ANFI_HUGE_PAGE = 1 << 21 };
+void *anfi_os_huge(void *p, size_t size);
 /* strtod, strtof and "%.*g" with a decimal point, whatever locale the host has set. */
 double anfi_read_f64(const char *s, char **end);
 float anfi_read_f32(const char *s, char **end);

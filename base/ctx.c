@@ -18,10 +18,13 @@ const char *anf_status_name(anf_status s) {
 }
 
 /* mimalloc's process-wide functions and not a heap of the context: its heaps belong to the thread
- * that made them, and a context may be handed to another thread. */
+ * that made them, and a context may be handed to another thread. Large blocks ask for huge pages:
+ * graphs are walked in any order, and half of such a walk is looking up small ones. */
 static void *default_alloc(void *user, void *ptr, size_t old, size_t size) {
   (void)user, (void)old;
 #ifdef ANF_USE_MIMALLOC
+  if (size >= ANFI_HUGE_PAGE)
+    return anfi_os_huge(mi_realloc_aligned(ptr, size, ANFI_HUGE_PAGE), size);
   if (size) return mi_realloc(ptr, size);
   mi_free(ptr);
 #else

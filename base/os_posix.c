@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The few calls of the operating system that the compiler side needs. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE // madvise
 #include "base/base.h"
 
 #include <errno.h>
 #include <locale.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -100,4 +101,13 @@ void anfi_format_f64(char *buf, size_t size, int digits, double v) {
   plain_numbers p = begin_plain();
   snprintf(buf, size, "%.*g", digits, v);
   end_plain(p);
+}
+
+void *anfi_os_huge(void *p, size_t size) {
+#ifdef MADV_HUGEPAGE
+  if (p) madvise(p, size, MADV_HUGEPAGE); // a wish: nothing depends on it
+#else
+  (void)size;
+#endif
+  return p;
 }

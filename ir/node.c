@@ -232,11 +232,16 @@ static bool given(size_t n, anf_node *const *in) {
   return true;
 }
 
+/* A node with a graph names its module; a constant is looked up. */
+static bool belongs(const anf_module *m, const anf_node *n) {
+  if (n->graph) return n->graph->module == m && n->kind != ANFI_DEAD;
+  return n->id < m->nodes.n && m->nodes.at[n->id] == n;
+}
+
 /* Ids of another module's node mean nothing here: passes would look beside their tables. */
 static bool belong(anf_module *m, size_t n, anf_node *const *in) {
   for (size_t i = 0; i < n; i++)
-    if (in[i]->id >= m->nodes.n || m->nodes.at[in[i]->id] != in[i])
-      return anfi_fail(m->cx, anfi_nowhere(), ANF_E0207);
+    if (!belongs(m, in[i])) return anfi_fail(m->cx, anfi_nowhere(), ANF_E0207);
   return true;
 }
 

@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The verifier. It checks, in this order, and stops before a step that needs what an earlier one
- * found broken: V1  ids: the node or graph at place i of its table has id i, and the module as its
- * owner V2  kinds: a VALUE has a value, no graph, no inputs; a PARAM no inputs; a PARAM, APPLY or
- * CALL is in a graph of the module V3  edges: every input is a node of the module, and its edge
- * names the user V4  use lists: the list of a node holds each edge to it once, linked both ways; a
- * primitive has none V5  scopes: what a graph captures belongs to graphs that enclose it by
- * capture; these form a tree V6  no node needs its own value: through inputs, through captures of
- * functions among them, or through the order of effects V7  results: every graph has one, and the
- * module's count of results is right V8  arity: arguments of an APPLY fit the op's schema, those of
- * a direct CALL the graph's parameters; the call of a plain primitive is an APPLY V9  attributes:
- * the record is as long as the schema, with every needed one, each of its type, and one input for
- * each that a node gives V10 parameters: entry i of a graph's list is a PARAM of that graph with
- * index i, and all are listed V11 effects: a graph's list holds CNodes of that graph, each once,
- * and exactly those are flagged V12 constants: functions in them are primitives or graphs of this
- * module; a graph's own node holds that graph; a VALUE knows the primitive that it holds V13 types,
- * where known: the condition of Switch is a scalar, what is called is a function, and TupleGet
- * takes an item that is there A node that a removed graph left behind is no part of the module:
- * nothing may use it. Linear in the module and its captures; no recursion. */
+ * found broken:
+ *   V1  ids: the node or graph at place i of its table has id i, and the module as its owner
+ *   V2  kinds: a VALUE has a value, no graph, no inputs; a PARAM no inputs; a PARAM, APPLY or CALL
+ *       is in a graph of the module
+ *   V3  edges: every input is a node of the module, and its edge names the user
+ *   V4  use lists: the list of a node holds each edge to it once, linked both ways; a primitive has
+ *       none
+ *   V5  scopes: what a graph captures belongs to graphs that enclose it by capture; these form a
+ *       tree
+ *   V6  no node needs its own value: through inputs, through captures of functions among them, or
+ *       through the order of effects
+ *   V7  results: every graph has one, and the module's count of results is right
+ *   V8  arity: arguments of an APPLY fit the op's schema, those of a direct CALL the graph's
+ *       parameters; the call of a plain primitive is an APPLY
+ *   V9  attributes: the record is as long as the schema, with every needed one, each of its type,
+ *       and one input for each that a node gives
+ *   V10 parameters: entry i of a graph's list is a PARAM of that graph with index i, and all are
+ *       listed
+ *   V11 effects: a graph's list holds CNodes of that graph, each once, and exactly those are flagged
+ *   V12 constants: functions in them are primitives or graphs of this module; a graph's own node
+ *       holds that graph; a VALUE knows the primitive that it holds
+ *   V13 types, where known: the condition of Switch is a scalar, what is called is a function, and
+ *       TupleGet takes an item that is there
+ * A node that a removed graph left behind is no part of the module: nothing may use it. Linear in
+ * the module and its captures; no recursion. */
 #include "ir/ir.h"
 
 typedef struct {

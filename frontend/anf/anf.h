@@ -90,6 +90,7 @@ typedef struct lexer {
   uint32_t at, len, line, col;
   token before; // the last one
   const anfi_str *effect;
+  ANFI_VEC(const anfi_str *) unnamed; // "%7" by its number
   bool stop; // no more tokens: too many errors, or a limit
 } lexer;
 

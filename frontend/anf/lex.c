@@ -115,10 +115,30 @@ static void lex_name(lexer *lx, token *t) {
   t->kind = t->word->id < NWORD ? (uint8_t)t->word->id : T_NAME;
 }
 
-/* %7 */
+/* The number in "%7" if it is written plainly and has a place in the table of such names, or 0. The
+ * table never is larger than the text, however large the numbers. */
+static uint32_t unnamed_number(lexer *lx) {
+  uint32_t at = lx->at + 1, k = 0;
+  if (peek(lx, 1) == '0') return 0;
+  while (at < lx->len && is_digit(lx->text[at]) && k <= lx->len / 8)
+    k = k * 10 + (uint32_t)(lx->text[at++] - '0');
+  bool plain =
+      k <= lx->len / 8 && (at == lx->len || !(is_letter(lx->text[at]) || is_high(lx->text[at])));
+  return plain ? k : 0;
+}
+
+/* %7: a large .ir text has hardly any other names, so they are found by number and not by hash. */
 static void lex_unnamed(lexer *lx, token *t) {
+  uint32_t k = unnamed_number(lx);
   lx->at++, lx->col++;
-  lex_name(lx, t);
+  if (!k) lex_name(lx, t);
+  else {
+    while (lx->unnamed.n <= k) anfi_push(lx->a, &lx->unnamed, NULL);
+    const anfi_str **known = &lx->unnamed.at[k];
+    while (is_digit(peek(lx, 0))) lx->at++, lx->col++;
+    if (!*known) *known = anfi_intern(lx->words, lx->text + t->off, lx->at - t->off);
+    t->word = *known;
+  }
   t->kind = T_NAME;
 }
 

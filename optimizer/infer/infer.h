@@ -2,11 +2,12 @@
 /* Inference and specialisation: what each function computes for each signature it is called with.
  *
  * Glossary
- *   abs      an abstract value, hash-consed: equality is pointer equality
- *   code     one function that a value may be: a graph, a primitive or a transform, with what is
- * bound flow set the codes that a function value may be spec     a graph at one signature: its
- * parameters' abs, and the abs of all its nodes need     a node whose value, not just type, decides
- * types: an attribute, an index into a tuple
+ *   abs       an abstract value, hash-consed: equality is pointer equality
+ *   code      one function that a value may be: a graph, a primitive or a transform, with what is
+ *             bound
+ *   flow set  the codes that a function value may be
+ *   spec      a graph at one signature: its parameters' abs, and the abs of all its nodes
+ *   need      a node whose value, not just type, decides types: an attribute, an index into a tuple
  *
  * Graphs are closed before (optimizer/lift.c), so a spec has no captures, only parameters. */
 #ifndef ANFI_INFER_H
