@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Engines, inside: what an engine must give, and what all of them share.
+ *
+ * INVARIANT: an engine, its code and modules hold no anf_ctx memory: they live longer than contexts
+ * and are used from many threads. Their memory is that of anfi_jit_alloc. A frame (and so a jump
+ * out of it) exists only inside `open` and `compile`, which run with the caller's context.
+ *
+ * The way of a module: anfi_jit_lower runs the passes over Tensor IR, all of an engine's functions
+ * then take (stream, module data) first, tensors of the module have become places in the data;
+ * anfi_jit_describe makes the code object with its entries, globals and image; the engine's
+ * `compile` fills in addresses. To add an engine: a vtable, a row in kinds[] of engine.c. */
+#ifndef ANFI_JIT_H
+#define ANFI_JIT_H
+
+#include <pthread.h>
+
+#include "anfora/jit.h"
+#include "backend/tir/tir.h"
+
+/* A function that can be called from outside. */
+typedef struct anfi_jit_entry {
+  char *name;
+  uint32_t n; // parameters that the host sees: without stream and data
+  tdtype ret;
+  tdtype *param;          // ptr set for tensors, too
+  uint32_t flags;         // ANF_RT_*
+  anf_rt_wrapper wrapper; // NULL: `call` of the vtable
+  void *natural;          // NULL: has none
+} anfi_jit_entry;
+
+typedef struct anfi_jit_code {
+  atomic_uint refs;
+  anf_jit_engine *engine;
+  anfi_jit_entry *entry;
+  size_t nentry;
+  anf_jit_global *global;
+  size_t nglobal;
+  uint8_t *image; // data as it is at first
+  size_t image_bytes;
+  anf_rt_wrapper init; // __tir_init, run for each new instance; NULL: none
+  void **data_slot;    // variable of the code that holds the first instance's data; may be NULL
+  atomic_bool bound;   // the first instance is made
+  char **temp;         // files
+  size_t ntemp;
+  void *impl; // the engine's own
+} anfi_jit_code;
+
+/* What a function needs of its surroundings, found over the module's calls. */
+typedef struct anfi_jit_need {
+  uint32_t flags; // ANF_RT_*; DEEP: recursive, or calls what is
+  bool recursive; // member of a cycle of calls: checks the stack when entered
+  bool address;   // its address is taken: callable through a pointer
+} anfi_jit_need;
+/* A module as code is made from it. */
+typedef struct anfi_jit_lowered {
+  const tmod *m;
+  anf_jit_global *global;
+  size_t nglobal;
+  anfi_jit_need *need; // by function
+} anfi_jit_lowered;
+
+typedef struct anfi_jit_vtable {
+  const char *name;
+  size_t engine_bytes; // of its struct, which begins with an anf_jit_engine
+  /* Inside a frame of cx; fail with anfi_fail. */
+  bool (*negotiate)(anf_ctx *cx, anf_target_machine *tm);
+  bool (*open)(anf_ctx *cx, anf_jit_engine *e);
+  /* Fills in wrapper, natural, init, data_slot, impl. */
+  bool (*compile)(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi_jit_code *code);
+  bool (*print)(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, const char *form,
+                anf_text *out); // may be NULL
+  /* From any thread, without a context. */
+  void (*close)(anf_jit_engine *e);
+  void (*drop)(anfi_jit_code *code); // what `compile` put into impl, which may be NULL
+  void *(*symbol)(const anfi_jit_code *code, const char *name);
+  anf_status (*call)(const anfi_jit_code *code, const anfi_jit_entry *f, anf_stream *s, void *data,
+                     anf_generic *args); // of entries without a wrapper
+} anfi_jit_vtable;
+
+typedef struct anfi_jit_symbol {
+  char *name;
+  void (*fn)(void);
+} anfi_jit_symbol;
+
+struct anf_jit_engine {
+  const anfi_jit_vtable *vt;
+  anf_jit_kind kind;
+  atomic_uint refs;
+  anf_jit_opts o; // strings in it are the engine's own
+  anf_target_machine target;
+  pthread_mutex_t lock; // of symbols
+  anfi_jit_symbol *symbol;
+  size_t nsymbol;
+};
+
+struct anf_jit_module {
+  atomic_uint refs;
+  anfi_jit_code *code;
+  void *data;
+  bool first; // instance of its code
+};
+
+struct anf_jit_function {
+  anf_jit_module *module;
+  const anfi_jit_entry *entry;
+};
+
+extern const anfi_jit_vtable anfi_jit_llvm, anfi_jit_cjit, anfi_jit_interp;
+
+/* memory.c: of engines and code; NULL when there is none */
+void *anfi_jit_alloc(size_t bytes); // zeroed, 64-byte aligned
+void anfi_jit_free(void *p);
+char *anfi_jit_strdup(const char *s);
+
+/* lower.c */
+/* Runs the passes of the engine's options, then module_globals_resolver. False: failed. */
+bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out);
+anfi_jit_need *anfi_jit_needs(anf_ctx *cx, const tmod *m);
+/* A code object for a lowered module, without addresses. NULL: out of memory. */
+anfi_jit_code *anfi_jit_describe(anf_jit_engine *e, const anfi_jit_lowered *l);
+bool anfi_jit_temp_add(anfi_jit_code *code, const char *file);
+
+/* engine.c */
+void anfi_jit_code_release(anfi_jit_code *code);
+/* The C function that a name stands for: of the run time, of the C library's mathematics, or told
+ * by the host. NULL: none. Thread safe. */
+void *anfi_jit_resolve(anf_jit_engine *e, const char *name);
+
+/* symbols.c: run time and mathematics */
+void *anfi_jit_builtin(const char *name);
+
+#endif
