@@ -130,7 +130,9 @@ static json_t *convert(cli *c, const anf_value *v, size_t depth) {
   case ANF_VALUE_STRING: return string(c, v->u.text, v->n);
   case ANF_VALUE_TUPLE:
   case ANF_VALUE_RECORD: return items(c, v, depth);
-  case ANF_VALUE_TYPE: return printed(c, v);
+  case ANF_VALUE_TYPE:
+  case ANF_VALUE_BOX:
+  case ANF_VALUE_STACK: return printed(c, v);
   case ANF_VALUE_FN: break;
   }
   return function(c, v);

@@ -182,3 +182,8 @@ bool anfi_infer_undef(anfi_infer *q) {
   q->out = q->attr[0]->type;
   return true;
 }
+
+bool anfi_infer_box(anfi_infer *q) {
+  q->out = anfi_type_simple(q->cx, ANF_TYPE_BOX);
+  return true;
+}

@@ -110,6 +110,8 @@ static bool shallow_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
   case ANF_TYPE_NONE: return v->kind == ANF_VALUE_NONE;
   case ANF_TYPE_STRING: return v->kind == ANF_VALUE_STRING;
   case ANF_TYPE_TYPE: return v->kind == ANF_VALUE_TYPE;
+  case ANF_TYPE_BOX: return v->kind == ANF_VALUE_BOX;
+  case ANF_TYPE_STACK: return v->kind == ANF_VALUE_STACK;
   case ANF_TYPE_ANY: return true;
   }
   return false;
@@ -243,6 +245,8 @@ void anfi_put_kind(anf_text *o, const anf_value *v) {
   }
   case ANF_VALUE_STRING: anfi_puts(o, "a string"); break;
   case ANF_VALUE_TYPE: anfi_puts(o, "a type"); break;
+  case ANF_VALUE_BOX: anfi_puts(o, "a box"); break;
+  case ANF_VALUE_STACK: anfi_putf(o, "a stack of %zu items", v->n); break;
   case ANF_VALUE_NONE: anfi_puts(o, "None"); break;
   }
 }

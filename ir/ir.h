@@ -186,6 +186,8 @@ anf_value *anfi_value_new_i64(anf_ctx *cx, anf_dtype d,
 anf_value *anfi_value_new_f64(anf_ctx *cx, anf_dtype d, double x);
 anf_value *anfi_value_new_ints(anf_ctx *cx, size_t n, const int64_t *x); // a tuple
 anf_value *anfi_value_new_tuple(anf_ctx *cx, size_t n); // items NULL: fill with new references
+/* A box or a stack: items NULL, likewise. */
+anf_value *anfi_value_new_kept(anf_ctx *cx, anf_value_kind k, size_t n);
 anf_value *anfi_value_new_record(anf_ctx *cx, const anf_type *t); // type gives the names; likewise
 anf_value *anfi_value_new_fn(anf_ctx *cx, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                              uint32_t ncapture, uint32_t nbound); // items NULL; likewise

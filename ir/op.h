@@ -166,6 +166,7 @@ bool anfi_infer_none(anfi_infer *q);
 bool anfi_infer_assert(anfi_infer *q);
 bool anfi_infer_switch_layer(anfi_infer *q);
 bool anfi_infer_undef(anfi_infer *q);
+bool anfi_infer_box(anfi_infer *q);
 bool anfi_infer_tuple_len(anfi_infer *q);
 bool anfi_infer_tuple_set(anfi_infer *q);
 bool anfi_infer_tuple_slice(anfi_infer *q);
@@ -194,6 +195,10 @@ bool anfi_eval_identity(anfi_eval *q);
 bool anfi_eval_switch(anfi_eval *q);
 bool anfi_eval_switch_layer(anfi_eval *q);
 bool anfi_eval_undef(anfi_eval *q);
+bool anfi_eval_box(anfi_eval *q); // eval_kept.c
+bool anfi_eval_unbox(anfi_eval *q);
+bool anfi_eval_kept_add(anfi_eval *q);
+bool anfi_eval_kept_zeros(anfi_eval *q);
 bool anfi_eval_partial(anfi_eval *q);
 bool anfi_eval_assert(anfi_eval *q);
 bool anfi_eval_tuple(anfi_eval *q);

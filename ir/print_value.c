@@ -243,6 +243,14 @@ static void put_type_value(anf_text *o, const anf_type *t) {
   if (!bare) anfi_putc(o, ')');
 }
 
+/* Of a stack the height says enough: no program has one as a constant. */
+static void put_kept(writer *w, const anf_value *v, const char *word) {
+  anfi_putf(w->o, "%s(", word);
+  if (v->kind == ANF_VALUE_STACK) anfi_put_u64(w->o, v->n);
+  later_text(w, ")");
+  if (v->kind == ANF_VALUE_BOX && v->n) later(w, (anfi_piece){.value = v->u.item[0]});
+}
+
 static void put_one(writer *w, const anf_value *v) {
   switch ((anf_value_kind)v->kind) {
   case ANF_VALUE_NONE: anfi_puts(w->o, "None"); break;
@@ -252,6 +260,8 @@ static void put_one(writer *w, const anf_value *v) {
   case ANF_VALUE_RECORD: put_items(w, v); break;
   case ANF_VALUE_TYPE: put_type_value(w->o, v->type); break;
   case ANF_VALUE_FN: put_fn(w, v); break;
+  case ANF_VALUE_BOX: put_kept(w, v, "box"); break;
+  case ANF_VALUE_STACK: put_kept(w, v, "stack"); break;
   }
 }
 

@@ -365,6 +365,8 @@ static void put_compound(anf_text *o, anfi_arena *a, pieces *st, const anf_type 
   case ANF_TYPE_NONE: anfi_puts(o, "none"); break;
   case ANF_TYPE_STRING: anfi_puts(o, "str"); break;
   case ANF_TYPE_TYPE: anfi_puts(o, "type"); break;
+  case ANF_TYPE_BOX: anfi_puts(o, "box"); break;
+  case ANF_TYPE_STACK: anfi_puts(o, "stack"); break;
   default: anfi_puts(o, "any"); break;
   }
 }

@@ -42,6 +42,10 @@ static anf_value *new_items(anf_ctx *cx, anf_value_kind kind, size_t n) {
 
 anf_value *anfi_value_new_tuple(anf_ctx *cx, size_t n) { return new_items(cx, ANF_VALUE_TUPLE, n); }
 
+anf_value *anfi_value_new_kept(anf_ctx *cx, anf_value_kind k, size_t n) {
+  return new_items(cx, k, n);
+}
+
 anf_value *anfi_value_new_record(anf_ctx *cx, const anf_type *t) {
   anf_value *v = new_items(cx, ANF_VALUE_RECORD, t->n);
   v->type = t;
@@ -97,7 +101,9 @@ anf_value *anfi_value_new_ints(anf_ctx *cx, size_t n, const int64_t *x) {
 static anf_value **items_of(const anf_value *v) {
   switch (v->kind) {
   case ANF_VALUE_TUPLE:
-  case ANF_VALUE_RECORD: return (anf_value **)(uintptr_t)(const void *)v->u.item;
+  case ANF_VALUE_RECORD:
+  case ANF_VALUE_BOX:
+  case ANF_VALUE_STACK: return (anf_value **)(uintptr_t)(const void *)v->u.item;
   case ANF_VALUE_FN: return anfi_value_fn(v)->at;
   default: return NULL;
   }
@@ -348,6 +354,8 @@ static const anf_type *shallow_type(anf_ctx *cx, const anf_value *v, const anf_t
   case ANF_VALUE_STRING: return anfi_type_simple(cx, ANF_TYPE_STRING);
   case ANF_VALUE_TYPE: return anfi_type_simple(cx, ANF_TYPE_TYPE);
   case ANF_VALUE_NONE: return anfi_type_simple(cx, ANF_TYPE_NONE);
+  case ANF_VALUE_BOX: return anfi_type_simple(cx, ANF_TYPE_BOX);
+  case ANF_VALUE_STACK: return anfi_type_simple(cx, ANF_TYPE_STACK);
   default: return anfi_type_fn(cx, 0, NULL, anfi_type_simple(cx, ANF_TYPE_ANY));
   }
 }

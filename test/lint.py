@@ -16,7 +16,7 @@ ALLOWED = {
     "base": set(),
     "ir": {"base"},
     "frontend": {"base", "ir"},
-    "autodiff": {"base", "ir"},
+    "autodiff": {"base", "ir", "optimizer"},
     "optimizer": {"base", "ir"},
     "backend": {"base", "ir"},
     "runtime": {"base"},

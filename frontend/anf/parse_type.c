@@ -129,6 +129,8 @@ static const anf_type *parse_named(parser *p) {
   } simple[] = {{"none", ANF_TYPE_NONE},
                 {"str", ANF_TYPE_STRING},
                 {"type", ANF_TYPE_TYPE},
+                {"box", ANF_TYPE_BOX},
+                {"stack", ANF_TYPE_STACK},
                 {"any", ANF_TYPE_ANY}};
   token t = p->t;
   anf_dtype d;

@@ -174,7 +174,7 @@ static bool read_type(anfi_reader *r, const anf_type **out) {
     anf_type_kind kind;
   } kinds[] = {{"tuple", ANF_TYPE_TUPLE}, {"record", ANF_TYPE_RECORD}, {"fn", ANF_TYPE_FN},
                {"none", ANF_TYPE_NONE},   {"string", ANF_TYPE_STRING}, {"type", ANF_TYPE_TYPE},
-               {"any", ANF_TYPE_ANY}};
+               {"box", ANF_TYPE_BOX},     {"stack", ANF_TYPE_STACK},   {"any", ANF_TYPE_ANY}};
   const char *word;
   size_t len;
   if (!anfi_scan_word(&r->s, &word, &len)) return false;

@@ -201,7 +201,7 @@ static void put_dim(writer *w, int64_t d) {
 
 static void put_type(writer *w, const anf_type *t) {
   static const char *const kinds[] = {"tensor", "tuple",  "record", "fn",
-                                      "none",   "string", "type",   "any"};
+                                      "none",   "string", "type",   "box", "stack", "any"};
   anfi_puts(w->o, kinds[t->kind]);
   if (t->kind == ANF_TYPE_TENSOR) anfi_putf(w->o, " %s", anf_dtype_name((anf_dtype)t->dtype));
   if (t->kind <= ANF_TYPE_FN) put_num(w, t->n);
@@ -280,6 +280,8 @@ static void put_value(writer *w, const anf_value *v) {
     put_id(w, &w->type_id, v->type);
     break;
   case ANF_VALUE_FN: put_fn(w, v); break;
+  case ANF_VALUE_BOX: // never constants: what makes them folds none
+  case ANF_VALUE_STACK: anfi_puts(w->o, "none"); break;
   }
   if (v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD)
     for (size_t i = 0; i < v->n; i++) put_id(w, &w->entry_id, v->u.item[i]);

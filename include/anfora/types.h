@@ -56,7 +56,9 @@ typedef enum anf_type_kind {
   ANF_TYPE_NONE,
   ANF_TYPE_STRING,
   ANF_TYPE_TYPE,
-  ANF_TYPE_ANY // not known; the type of a node before inference is NULL, which prints as nothing
+  ANF_TYPE_BOX,   // data of a type that is not told: what derivatives of recursions keep
+  ANF_TYPE_STACK, // data of one type for each round of a loop
+  ANF_TYPE_ANY    // not known; the type of a node before inference is NULL, which prints as nothing
 } anf_type_kind;
 
 typedef struct anf_type anf_type;
@@ -75,7 +77,7 @@ ANF_API const anf_type *anf_type_record(anf_ctx *cx, size_t n, const char *const
                                         const anf_type *const *items);
 ANF_API const anf_type *anf_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params,
                                     const anf_type *result);
-/* ANF_TYPE_NONE, _STRING, _TYPE or _ANY. */
+/* ANF_TYPE_NONE, _STRING, _TYPE, _BOX, _STACK or _ANY. */
 ANF_API const anf_type *anf_type_simple(anf_ctx *cx, anf_type_kind kind);
 
 ANF_API anf_type_kind anf_type_get_kind(const anf_type *t);
@@ -102,7 +104,9 @@ typedef enum anf_value_kind {
   ANF_VALUE_TUPLE,
   ANF_VALUE_RECORD,
   ANF_VALUE_TYPE,
-  ANF_VALUE_FN // a graph, a primitive, a closure, or one of them with arguments bound
+  ANF_VALUE_FN, // a graph, a primitive, a closure, or one of them with arguments bound
+  ANF_VALUE_BOX,  // of one item
+  ANF_VALUE_STACK // of one item for each round of a loop
 } anf_value_kind;
 
 typedef struct anf_value anf_value;
