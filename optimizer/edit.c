@@ -4,8 +4,10 @@
 
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v) {
   const anfi_attrs *at = NULL;
+  anf_value **all = ANFI_NEW_N(anfi_scratch(m->cx), anf_value *, anfi_op_schema(m->cx, op)->nattr);
+  all[0] = v;
   anfi_value_guard(v);
-  anfi_attrs_new(m, op, &v, anfi_nowhere(), &at);
+  anfi_attrs_new(m, op, all, anfi_nowhere(), &at);
   anfi_value_unguard(v);
   anf_value_release(v);
   return at;

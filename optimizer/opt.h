@@ -34,7 +34,7 @@ bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
 
 /* dce.c: for passes that must not meet what nothing needs; no bisection stops it. */
 bool anfi_clear_dead(anf_module *m);
-/* edit.c: the attributes of an op with one, given by a constant (takes the reference) */
+/* edit.c: the attributes of an op: its first, a constant (takes the reference); others as by default */
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v);
 /* `by` takes the place of `n` for its users and in the order of effects; n is deleted. */
 void anfi_substitute(anf_node *n, anf_node *by);
