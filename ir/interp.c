@@ -65,11 +65,15 @@ void anfi_machine_drop_to(machine *m, size_t sp) {
   while (m->sp > sp) anfi_drop(m->slot[--m->sp]);
 }
 
+static void free_walk(anf_ctx *cx, const frame *f) {
+  if (f->map) anfi_map_free(cx, f->map);
+  if (f->loop) anfi_loop_free(cx, f->loop);
+}
+
 static void free_machine(void *p) {
   machine *m = (machine *)p;
   anf_ctx *cx = m->cx;
-  for (size_t i = 0; i < m->nframe; i++)
-    if (m->frame[i].map) anfi_map_free(cx, m->frame[i].map);
+  for (size_t i = 0; i < m->nframe; i++) free_walk(cx, &m->frame[i]);
   anfi_machine_drop_to(m, 0);
   anf_value_release(m->acc);
   for (size_t i = 0; i < m->held.n; i++) anf_value_release(m->held.at[i]);
@@ -259,7 +263,7 @@ static void set_slot(machine *m, const frame *f, uint32_t dst, anf_value *v) {
 static bool pop_frame(machine *m) {
   const frame *f = &m->frame[m->nframe - 1];
   if (f->want && !fit_result(m, f->want)) return false;
-  if (f->map) anfi_map_free(m->cx, f->map);
+  free_walk(m->cx, f);
   anfi_machine_drop_to(m, f->base - 1);
   m->nframe--;
   return true;
@@ -270,7 +274,7 @@ static bool deliver(machine *m) {
   while (m->nframe) {
     frame *f = &m->frame[m->nframe - 1];
     anf_value *v = m->acc;
-    if (f->looping && !f->finished) {
+    if (f->loop && !anfi_loop_finished(f)) {
       m->acc = NULL;
       return anfi_loop_take(m, f, v);
     }
@@ -332,6 +336,15 @@ static bool drop_callee(machine *m, size_t p) {
   return true;
 }
 
+/* Custom(f, fwd, bwd, fdata, fwddata, bwddata, args..) is f(fdata, args..). */
+static void drop_rules(machine *m, size_t p) {
+  drop_callee(m, p);     // Custom
+  drop_callee(m, p + 1); // fwd
+  drop_callee(m, p + 1); // bwd
+  drop_callee(m, p + 2); // fwddata
+  drop_callee(m, p + 2); // bwddata
+}
+
 bool anfi_machine_call(machine *m, size_t p, bool tail) {
   for (;;) {
     if (m->slot[p]->kind != ANF_VALUE_FN) {
@@ -351,6 +364,8 @@ bool anfi_machine_call(machine *m, size_t p, bool tail) {
       drop_callee(m, p); // of a leaf, f itself is called
     else if (walks) return anfi_map_start(m, p, fn->op);
     else if (fn->op == ANF_OP_Loop) return anfi_loop_start(m, p);
+    else if (fn->op == ANF_OP_Recompute && n) drop_callee(m, p);
+    else if (fn->op == ANF_OP_Custom && n > 5) drop_rules(m, p);
     else if (fn->op != ANF_OP_MultiType) break;
     else if (!anfi_pick_function(m, p)) return false;
   }
@@ -378,8 +393,8 @@ static bool run_frames(machine *m) {
     if (m->fuel == 0 && !refuel(m)) return false;
     m->fuel--;
     bool good = f->plan      ? anfi_step_run(m, f)
-                : f->looping ? anfi_loop_step(m, f)
-                             : anfi_map_step(m, f->map, f->base);
+                : f->loop ? anfi_loop_step(m, f)
+                          : anfi_map_step(m, f->map, f->base);
     if (!good) return false;
   }
   return true;

@@ -116,8 +116,7 @@ typedef struct anfi_call_frame {
   size_t base;
   uint32_t pc;           // next step
   const anf_graph *want; // whose declared result type the result must fit, or NULL
-  uint32_t invariant;    // of a loop: arguments that stay as they are
-  bool looping, finished;
+  struct anfi_looping *loop; // of a loop
 } anfi_call_frame;
 
 typedef struct anfi_machine {
@@ -182,6 +181,8 @@ void anfi_map_free(anf_ctx *cx, anfi_mapping *map);
 bool anfi_pick_function(anfi_machine *m, size_t p);
 
 /* interp_loop.c */
+void anfi_loop_free(anf_ctx *cx, struct anfi_looping *l);
+bool anfi_loop_finished(const anfi_call_frame *f);
 bool anfi_loop_start(anfi_machine *m, size_t p);
 bool anfi_loop_step(anfi_machine *m, anfi_call_frame *f);
 bool anfi_loop_take(anfi_machine *m, anfi_call_frame *f, anf_value *v); // takes the reference
