@@ -29,6 +29,7 @@ typedef struct machine {
   const icode *code;
   uint32_t pc, base;
   uint64_t steps, max_steps;
+  ANFI_VEC(uint64_t) leaf; // of what is printed next
   bool failed;
 } machine;
 
@@ -519,6 +520,23 @@ static bool rt_kernel(machine *m, const ins *i, const uint64_t *v, uint64_t *out
   return true;
 }
 
+static bool rt_stop(machine *m, const ins *i, const uint64_t *v) {
+  if (m->o->stop) m->o->stop(m->o->user, (int64_t)v[0], (int64_t)v[1], (int64_t)v[2]);
+  return fail_at(m, i->node, false, ANF_E0870, "");
+}
+
+static bool rt_put_tensor(machine *m, const ins *i, const uint64_t *v) {
+  const void *p = anfi_t_mem_host(&m->mem, v[0], (size_t)v[1]);
+  if (!p) return mem_fail(m, i, IM_RANGE);
+  anfi_push(m->a, &m->leaf, anfi_key(p));
+  return true;
+}
+
+static void rt_print(machine *m, int64_t site) {
+  if (m->o->print) m->o->print(m->o->user, site, m->leaf.n, m->leaf.at);
+  m->leaf.n = 0;
+}
+
 static bool runtime_call(machine *m, const ins *i, trt f, const uint32_t *arg) {
   uint64_t *r = regs(m), v[16];
   if (i->b != anfi_t_rt[f].n) return fail_at(m, i->node, false, ANF_E0855, anfi_t_rt[f].name);
@@ -535,6 +553,10 @@ static bool runtime_call(machine *m, const ins *i, trt f, const uint32_t *arg) {
   case TRT_anf_rt_brgemm_kernel: return rt_kernel(m, i, v, &r[i->d]);
   case TRT_anf_rt_brgemm_call: return rt_kernel_call(m, i, v, false);
   case TRT_anf_rt_brgemm_list_call: return rt_kernel_call(m, i, v, true);
+  case TRT_anf_rt_stop: return rt_stop(m, i, v);
+  case TRT_anf_rt_put: anfi_push(m->a, &m->leaf, v[0]); return true;
+  case TRT_anf_rt_put_tensor: return rt_put_tensor(m, i, v);
+  case TRT_anf_rt_print: rt_print(m, (int64_t)v[0]); return true;
   case TRT_anf_rt_parallel:
   case TRT_COUNT: break; // made a loop when compiled
   }

@@ -61,6 +61,12 @@ ANF_API void anf_stream_free(anf_stream *s); // s may be NULL
  * out of memory. */
 ANF_API anf_stream *anf_stream_of_thread(void);
 ANF_API uint32_t anf_stream_threads(const anf_stream *s);
+/* What programs print goes to `print`: the number of a site of the program's table, and the leaves of
+ * what is printed, the bits of a scalar or the address of a tensor each. NULL: nowhere. */
+ANF_API void anf_stream_set_print(anf_stream *s,
+                                  void (*print)(void *user, int64_t site, size_t n,
+                                                const uint64_t *leaf),
+                                  void *user);
 
 /* Why a call of compiled code stopped. */
 typedef enum anf_trap_kind {
@@ -72,6 +78,7 @@ typedef enum anf_trap_kind {
   ANF_TRAP_MEMORY,   // the stream's memory is used up
   ANF_TRAP_ASSERT,   // an assertion of the program; `text` has its words
   ANF_TRAP_HOST,     // a host's function failed; `text` says why
+  ANF_TRAP_SITE,     // what number `site` of the program's table of sites says, of `a` and `b`
   ANF_TRAP_KIND_COUNT
 } anf_trap_kind;
 
@@ -81,6 +88,7 @@ typedef struct anf_trap {
   uint32_t line, col; // 0: not known
   const char *func;   // borrowed from the code; "" if not known
   char text[240];
+  int64_t site, a, b; // of ANF_TRAP_SITE
 } anf_trap;
 
 /* What stopped the last call on the stream; kind ANF_TRAP_NONE if nothing did. */
@@ -144,6 +152,12 @@ ANF_API void anf_rt_brgemm_call(anf_stream *s, void *kernel, void *a, void *b, v
 ANF_API void anf_rt_brgemm_list_call(anf_stream *s, void *kernel, void *a, void *b, void *c,
                                      int64_t num, int64_t len, void *bias, void *scales,
                                      void *binary_rhs);
+/* Stops at a site of the program's table. */
+ANF_API void anf_rt_stop(anf_stream *s, int64_t site, int64_t a, int64_t b) ANF_RT_NORETURN;
+/* Leaves of what anf_rt_print prints next. */
+ANF_API void anf_rt_put(anf_stream *s, uint64_t bits);
+ANF_API void anf_rt_put_tensor(anf_stream *s, void *p, uint64_t bytes);
+ANF_API void anf_rt_print(anf_stream *s, int64_t site);
 /* Conversions that the target may lack: bits of the small type, rounded to nearest even. */
 ANF_API uint16_t anf_rt_f64_to_f16(double x);
 ANF_API uint16_t anf_rt_f64_to_bf16(double x);

@@ -131,6 +131,9 @@ typedef struct anf_tir_run_opts {
   uint32_t max_depth;                                 // calls under way; default 10^6
   void (*trace)(void *user, int64_t id, bool leaves); // calls of trace_inserter
   void *user;
+  /* What the program says by number when it stops, and what it prints: see anfora/rt.h. */
+  void (*stop)(void *user, int64_t site, int64_t a, int64_t b);
+  void (*print)(void *user, int64_t site, size_t n, const uint64_t *leaf);
 } anf_tir_run_opts;
 ANF_API anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n,
                                const anf_tir_arg *args, const anf_tir_run_opts *o, anf_diag *d,

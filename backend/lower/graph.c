@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Graphs to functions (graph.h has the invariants). Functions are lowered one after the other from
+ * a list; a graph that is lowered in the place of its call recurses, MAX_INLINED deep at most. */
+#include "backend/lower/graph.h"
+
+/* ---- values ---- */
+
+gval glow_new(glow *w, size_t n) { return (gval){n, ANFI_NEW_N(w->a, anfi_view *, n + 1)}; }
+
+bool glow_leaves(glow *w, const anf_type *t, anfi_loc loc, anfi_leaves *out) {
+  return anfi_leaves_of(w->cx, w->a, t, loc, out);
+}
+
+anfi_view *glow_view(glow *w, const anfi_leaf *leaf, texpr e) {
+  return leaf->scalar ? anfi_view_scalar(w->L, leaf->type, e)
+                      : anfi_view_buffer(w->L, leaf->type, e);
+}
+
+/* A constant, walked by a list of its own: constants nest as deep as programs. */
+static gval constant(glow *w, anf_value *v) {
+  ANFI_VEC(anf_value *) st = {0};
+  ANFI_VEC(anfi_view *) all = {0};
+  anfi_push(w->a, &st, v);
+  while (st.n) {
+    anf_value *x = st.at[--st.n];
+    if (x->kind == ANF_VALUE_TENSOR) anfi_push(w->a, &all, anfi_view_constant(w->L, x));
+    if (x->kind != ANF_VALUE_TUPLE && x->kind != ANF_VALUE_RECORD) continue;
+    for (size_t i = x->n; i-- > 0;) anfi_push(w->a, &st, x->u.item[i]);
+  }
+  return (gval){all.n, all.at};
+}
+
+gval glow_value(glow *w, anf_node *n) {
+  return n->kind == ANFI_VALUE ? constant(w, n->u.value) : w->env[n->id];
+}
+
+texpr glow_atom(glow *w, const anfi_leaf *leaf, anfi_view **v) {
+  if (!*v) {
+    texpr e = leaf->scalar ? anfi_t_int(w->t, anfi_t_dt(leaf->elem), 0)
+                           : anfi_low_local(w->L, leaf->elem, leaf->n, "undef");
+    *v = glow_view(w, leaf, e);
+  }
+  return leaf->scalar ? anfi_view_value(w->L, *v) : anfi_view_force(w->L, *v);
+}
+
+void glow_settle(glow *w, const anfi_leaves *leaves, gval v) {
+  for (size_t i = 0; i < v.n; i++)
+    if (v.at[i]) glow_atom(w, &leaves->at[i], &v.at[i]);
+}
+
+/* ---- tuples and records: which leaves ---- */
+
+static size_t leaves_before(const anf_type *t, size_t i) {
+  size_t n = 0;
+  for (size_t k = 0; k < i; k++) n += anfi_leaf_count(t->items[k]);
+  return n;
+}
+
+static gval part(gval v, const anf_type *t, size_t i) {
+  return (gval){anfi_leaf_count(t->items[i]), v.at + leaves_before(t, i)};
+}
+
+static gval joined(glow *w, const anf_node *n, size_t count) {
+  ANFI_VEC(anfi_view *) all = {0};
+  for (size_t i = 0; i < count; i++) {
+    gval v = glow_value(w, n->in[i].def);
+    for (size_t k = 0; k < v.n; k++) anfi_push(w->a, &all, v.at[k]);
+  }
+  return (gval){all.n, all.at};
+}
+
+static gval with_part(glow *w, gval v, const anf_type *t, size_t i, gval by) {
+  size_t from = leaves_before(t, i), old = anfi_leaf_count(t->items[i]);
+  gval r = glow_new(w, v.n - old + by.n);
+  for (size_t k = 0; k < r.n; k++)
+    r.at[k] = k < from         ? v.at[k]
+              : k < from + by.n ? by.at[k - from]
+                                : v.at[k - by.n + old];
+  return r;
+}
+
+static size_t field_of(const anf_type *t, const anf_value *name) {
+  size_t i = 0;
+  while (i < t->n && strcmp(t->names[i]->s, name->u.text) != 0) i++;
+  return i;
+}
+
+static gval slice(glow *w, const anf_node *n, gval v, const anf_type *t) {
+  int64_t start, step;
+  anf_value *at[3];
+  for (uint32_t k = 0; k < 3; k++)
+    at[k] = anfi_attr_value(w->cx, ANF_OP_TupleSlice, n->u.attrs, k);
+  size_t count = anfi_slice(t->n, at, &start, &step);
+  ANFI_VEC(anfi_view *) all = {0};
+  for (size_t i = 0; i < count; i++) {
+    gval p = part(v, t, (size_t)(start + (int64_t)i * step));
+    for (size_t k = 0; k < p.n; k++) anfi_push(w->a, &all, p.at[k]);
+  }
+  return (gval){all.n, all.at};
+}
+
+static size_t index_of(glow *w, const anf_node *n, const anf_type *t) {
+  size_t at = 0;
+  anfi_axis_in(anfi_attr_int(anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, 0)), t->n, &at);
+  return at;
+}
+
+/* Ops that only arrange leaves. False: another op. */
+static bool arrange(glow *w, anf_node *n, gval *out) {
+  const anf_type *t = n->nin ? n->in[0].def->type : NULL;
+  const anf_value *name = n->op == ANF_OP_RecordGet || n->op == ANF_OP_RecordSet
+                              ? anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, 0)
+                              : NULL;
+  gval v = n->nin ? glow_value(w, n->in[0].def) : (gval){0};
+  switch ((anfi_opcode)n->op) {
+  case ANF_OP_MakeTuple:
+  case ANF_OP_MakeRecord:
+  case ANF_OP_TupleConcat: *out = joined(w, n, n->nin); return true;
+  case ANF_OP_TupleGet: *out = part(v, t, index_of(w, n, t)); return true;
+  case ANF_OP_RecordGet: *out = part(v, t, field_of(t, name)); return true;
+  case ANF_OP_TupleSet:
+    *out = with_part(w, v, t, index_of(w, n, t), glow_value(w, n->in[1].def));
+    return true;
+  case ANF_OP_RecordSet:
+    *out = with_part(w, v, t, field_of(t, name), glow_value(w, n->in[1].def));
+    return true;
+  case ANF_OP_TupleSlice: *out = slice(w, n, v, t); return true;
+  case ANF_OP_Identity:
+  case ANF_OP_StopGradient: *out = v; return true;
+  case ANF_OP_Undef: *out = glow_new(w, anfi_leaf_count(n->type)); return true;
+  default: return false;
+  }
+}
+
+/* ---- ops ---- */
+
+/* Arguments that are tensors go to op.h as they are; tuples have no place there. */
+static bool argument(glow *w, anf_node *arg, anfi_view **out) {
+  anfi_leaves l = {0};
+  gval v = glow_value(w, arg);
+  *out = NULL;
+  if (arg->type->kind != ANF_TYPE_TENSOR) return true;
+  if (!glow_leaves(w, arg->type, anfi_node_loc(arg), &l)) return false;
+  if (!v.at[0]) glow_atom(w, &l.at[0], &v.at[0]);
+  *out = v.at[0];
+  return true;
+}
+
+static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
+  const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
+  size_t narg = anfi_arg_count(n);
+  anfi_view **in = ANFI_NEW_N(w->a, anfi_view *, narg + 1);
+  anf_value **attr = ANFI_NEW_N(w->a, anf_value *, s->nattr + 1);
+  for (size_t i = 0; i < narg; i++)
+    if (!argument(w, n->in[i].def, &in[i])) return false;
+  for (uint32_t k = 0; k < s->nattr; k++)
+    if (!(attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k)))
+      return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0951, s->name->s, s->attr[k].name->s);
+  *out = glow_new(w, anfi_leaf_count(n->type));
+  anfi_low_op q = {.op = (anfi_opcode)n->op,
+                   .loc = anfi_node_loc(n),
+                   .type = n->type,
+                   .n = narg,
+                   .in = in,
+                   .attr = attr,
+                   .inlined = inlined,
+                   .to = w->to[n->id]};
+  return anfi_lower_op(w->L, &q, out->at);
+}
+
+static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
+  if (arrange(w, n, out)) return true;
+  switch ((anfi_opcode)n->op) {
+  case ANF_OP_Switch:
+  case ANF_OP_SwitchLayer: return glow_choice(w, n, out);
+  case ANF_OP_Loop: return glow_loop(w, n, out);
+  case ANF_OP_Print: return glow_print(w, n);
+  case ANF_OP_Assert: return glow_assert(w, n);
+  default: return lower_op(w, n, inlined, out);
+  }
+}
+
+/* ---- bodies ---- */
+
+/* Where the leaves of the result are wanted, told to the nodes that make them. */
+static void want(glow *w, anf_node *r, const texpr *to) {
+  bool made = r->kind == ANFI_APPLY && (r->op == ANF_OP_MakeTuple || r->op == ANF_OP_MakeRecord);
+  if (r->kind == ANFI_VALUE) return;
+  w->to[r->id] = to;
+  size_t at = 0;
+  for (uint32_t i = 0; made && i < r->nin; i++) {
+    anf_node *x = r->in[i].def;
+    if (x->kind != ANFI_VALUE) w->to[x->id] = to ? to + at : NULL;
+    at += anfi_leaf_count(x->type);
+  }
+}
+
+/* A function that is chosen is no value: its call looks at it. */
+static bool is_callee(const anf_node *n) { return !n->type || n->type->kind == ANF_TYPE_FN; }
+
+static bool lower_node(glow *w, anf_node *n, bool inlined, bool tail, gval *out) {
+  anfi_loc at = anfi_node_loc(n);
+  w->t->line = at.line;
+  w->t->col = at.col;
+  if (n->kind == ANFI_CALL) return glow_call(w, n, tail, out);
+  return is_callee(n) || apply(w, n, inlined, out);
+}
+
+bool glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail, gval *out) {
+  const anfi_graph_info *gi = &w->an->graphs[g->id];
+  uint64_t **plan = &w->plan[g->id];
+  if (!*plan) *plan = anfi_fuse_plan(w->a, gi->order.n, gi->order.at);
+  for (size_t i = 0; i < g->params.n; i++) w->env[g->params.at[i]->id] = args[i];
+  for (size_t i = 0; i < gi->order.n; i++) w->to[gi->order.at[i]->id] = NULL;
+  want(w, g->result, to);
+  anfi_push(w->a, &w->inlined, g);
+  for (size_t i = 0; i < gi->order.n; i++) {
+    anf_node *n = gi->order.at[i];
+    gval v = {0};
+    bool last = tail && n == g->result;
+    if (!lower_node(w, n, anfi_fuse_inlined(*plan, i), last, &v)) return false;
+    w->env[n->id] = v;
+  }
+  w->inlined.n--;
+  *out = glow_value(w, g->result);
+  return true;
+}
+
+/* ---- functions ---- */
+
+gfn *glow_function(glow *w, anf_graph *g) {
+  if (w->fn[g->id]) return w->fn[g->id];
+  gfn *f = ANFI_NEW(w->a, gfn);
+  f->g = g;
+  for (size_t i = 0; i < g->params.n; i++)
+    if (!glow_leaves(w, g->params.at[i]->type, anfi_node_loc(g->params.at[i]), &f->param))
+      return NULL;
+  if (!glow_leaves(w, g->result->type, anfi_node_loc(g->result), &f->result)) return NULL;
+  f->returned = anfi_returned_leaf(&f->result);
+  const char *base = w->todo.n || !w->o->name ? g->name->s : w->o->name;
+  for (uint32_t k = 0; !f->name; k++) {
+    const anfi_str *s = anfi_t_name(w->t, k ? anfi_sprintf(w->a, "%s_%u", base, k) : base);
+    bool taken = anfi_t_mod_find(w->tm, s) != NULL;
+    for (size_t i = 0; i < w->todo.n && !taken; i++) taken = w->todo.at[i]->name == s;
+    if (!taken) f->name = s;
+  }
+  anfi_push(w->a, &w->todo, f);
+  return w->fn[g->id] = f;
+}
+
+static const char *param_name(const gfn *f, size_t leaf) {
+  size_t at = 0;
+  for (size_t i = 0; i < f->g->params.n; i++) {
+    anf_node *p = f->g->params.at[i];
+    at += anfi_leaf_count(p->type);
+    if (leaf < at) return *anf_node_name(p) ? anf_node_name(p) : "x";
+  }
+  return "x";
+}
+
+typedef struct frame {
+  texpr *param; // of the function: leaves, then room for results
+  uint32_t n;
+  texpr *to;      // by leaf of the result: its buffer, or NULL
+  texpr *element; // by leaf of the result: where a scalar goes, or NULL
+} frame;
+
+static void make_params(glow *w, gfn *f, frame *fr) {
+  gself *s = &w->self;
+  size_t np = f->param.n, nr = f->result.n;
+  *s = (gself){.fn = f,
+               .slot = ANFI_NEW_N(w->a, texpr, np + 1),
+               .in = ANFI_NEW_N(w->a, anfi_view *, np + 1),
+               .again = anfi_t_var(w->t, ANFI_BOOL, "again")};
+  *fr = (frame){.param = ANFI_NEW_N(w->a, texpr, np + nr + 1),
+                .to = ANFI_NEW_N(w->a, texpr, nr + 1),
+                .element = ANFI_NEW_N(w->a, texpr, nr + 1)};
+  for (size_t i = 0; i < np; i++) {
+    const anfi_leaf *l = &f->param.at[i];
+    const char *name = param_name(f, i);
+    fr->param[fr->n++] = l->scalar ? anfi_t_var(w->t, anfi_t_dt(l->elem), name)
+                                   : anfi_t_tensor1(w->t, l->elem, name, l->n);
+    if (l->scalar) s->slot[i] = anfi_t_var(w->t, anfi_t_dt(l->elem), name);
+    s->in[i] = glow_view(w, l, fr->param[i]);
+  }
+  for (size_t i = 0; i < nr; i++) {
+    const anfi_leaf *l = &f->result.at[i];
+    if (i == f->returned) continue;
+    texpr room = anfi_t_tensor1(w->t, l->elem, "out", l->scalar ? 1 : l->n);
+    *(l->scalar ? &fr->element[i] : &fr->to[i]) = fr->param[fr->n++] = room;
+  }
+}
+
+/* Puts the leaves of the result where the caller wants them; scalars first into variables that
+ * outlive the loop of tail calls. */
+static void give(glow *w, gfn *f, const frame *fr, gval v, texpr ret) {
+  for (size_t i = 0; i < f->result.n; i++) {
+    const anfi_leaf *l = &f->result.at[i];
+    texpr e = NULL, zero = anfi_t_index(w->t, 0);
+    if (!v.at[i]) {
+      if (i != f->returned) continue;
+      e = anfi_t_int(w->t, anfi_t_dt(l->elem), 0);
+    } else if (!l->scalar) {
+      anfi_view_store(w->L, v.at[i], fr->to[i]);
+      continue;
+    } else e = anfi_view_value(w->L, v.at[i]);
+    texpr place = i == f->returned ? ret : anfi_t_at(w->t, fr->element[i], 1, &zero, 1, 0, NULL);
+    anfi_low_add(w->L, anfi_t_assign(w->t, place, e));
+  }
+}
+
+/* while (again) { again = false; parameters = slots; body } */
+static tstmt looped(glow *w, gfn *f, frame *fr, tstmt body) {
+  gself *s = &w->self;
+  anfi_low_open(w->L);
+  anfi_low_add(w->L, anfi_t_assign(w->t, s->again, anfi_t_bool(w->t, false)));
+  for (size_t i = 0; i < f->param.n; i++)
+    if (s->slot[i]) anfi_low_add(w->L, anfi_t_define(w->t, TL_local, fr->param[i], s->slot[i]));
+  anfi_low_add(w->L, body);
+  tstmt inner = anfi_low_close(w->L);
+  anfi_low_open(w->L);
+  for (size_t i = 0; i < f->param.n; i++) {
+    if (!s->slot[i]) continue;
+    texpr given = anfi_t_var(w->t, s->slot[i]->dtype, s->slot[i]->u.name->s);
+    anfi_low_add(w->L, anfi_t_define(w->t, TL_local, s->slot[i], given));
+    fr->param[i] = given;
+  }
+  anfi_low_add(w->L, anfi_t_define(w->t, TL_local, s->again, anfi_t_bool(w->t, true)));
+  anfi_low_add(w->L, anfi_t_while(w->t, s->again, inner));
+  return anfi_low_close(w->L);
+}
+
+static gval *arguments(glow *w, gfn *f) {
+  gval *args = ANFI_NEW_N(w->a, gval, f->g->params.n + 1);
+  size_t at = 0;
+  for (size_t i = 0; i < f->g->params.n; i++) {
+    args[i] = (gval){anfi_leaf_count(f->g->params.at[i]->type), w->self.in + at};
+    at += args[i].n;
+  }
+  return args;
+}
+
+static tdtype return_type(const gfn *f) {
+  return anfi_t_dt(f->returned < f->result.n ? f->result.at[f->returned].elem : ANF_TIR_void);
+}
+
+static bool lower_function(glow *w, gfn *f, bool entry) {
+  anfi_low_opts o = {
+      .fast = w->o->fast, .parallel = w->o->parallel, .user = w, .trap = glow_trap};
+  frame fr;
+  gval v;
+  w->L = anfi_low_new(w->cx, w->a, w->tm, &o);
+  w->inlined.n = 0;
+  make_params(w, f, &fr);
+  tdtype ret = return_type(f);
+  texpr r = anfi_t_is_void(ret) ? NULL : anfi_t_var(w->t, ret, "result");
+  anfi_low_open(w->L);
+  if (!glow_body(w, f->g, arguments(w, f), fr.to, true, &v)) return false;
+  if (v.n || !w->self.looped) give(w, f, &fr, v, r);
+  tstmt body = anfi_low_close(w->L);
+  anfi_low_open(w->L);
+  if (r) anfi_low_add(w->L, anfi_t_define(w->t, TL_local, r, anfi_t_int(w->t, ret, 0)));
+  anfi_low_add(w->L, w->self.looped ? looped(w, f, &fr, body) : body);
+  if (r) anfi_low_add(w->L, anfi_t_return(w->t, r));
+  body = anfi_low_close(w->L);
+  tattrs at = {0};
+  if (!entry) at = anfi_t_attr_set(w->t, at, TA_is_private, 1);
+  anfi_t_mod_add(w->tm, anfi_t_func(w->t, f->name, ret, fr.n, fr.param, body, at));
+  return true;
+}
+
+/* ---- modules ---- */
+
+static void count_uses(glow *w) {
+  for (size_t i = 0; i < w->m->graphs.n; i++) {
+    anf_graph *g = w->m->graphs.at[i];
+    const anfi_graph_info *gi = g ? &w->an->graphs[g->id] : NULL;
+    for (size_t k = 0; gi && k < gi->order.n; k++)
+      for (uint32_t j = 0; j < gi->order.at[k]->nin; j++) {
+        const anf_graph *h = anfi_value_graph(gi->order.at[k]->in[j].def);
+        if (h) w->uses[h->id]++;
+      }
+  }
+}
+
+static void describe_entry(glow *w, gfn *f) {
+  anfi_lowered *out = w->out;
+  size_t np = f->g->params.n;
+  out->entry = f->name->s;
+  out->param = f->param;
+  out->result = f->result;
+  out->result_type = f->g->result->type;
+  out->first = ANFI_NEW_N(w->a, size_t, np + 1);
+  for (size_t i = 0; i < np; i++)
+    out->first[i + 1] = out->first[i] + anfi_leaf_count(f->g->params.at[i]->type);
+}
+
+bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out) {
+  anf_module *m = g->module;
+  anfi_arena *a = out->arena;
+  tstore *t = anfi_t_store_new(m->cx);
+  glow w = {.cx = m->cx, .m = m, .a = a, .o = o, .out = out, .t = t};
+  w.tm = out->module = anfi_t_mod_new(t);
+  w.an = anfi_analyse(m);
+  t->file = anfi_node_loc(g->result).file;
+  w.fn = ANFI_NEW_N(a, gfn *, m->graphs.n);
+  w.uses = ANFI_NEW_N(a, uint32_t, m->graphs.n);
+  w.plan = ANFI_NEW_N(a, uint64_t *, m->graphs.n);
+  w.env = ANFI_NEW_N(a, gval, m->nodes.n);
+  w.to = ANFI_NEW_N(a, texpr const *, m->nodes.n);
+  count_uses(&w);
+  gfn *entry = glow_function(&w, g);
+  if (!entry) return false;
+  describe_entry(&w, entry);
+  for (size_t i = 0; i < w.todo.n; i++) {
+    out->recursive |= w.an->graphs[w.todo.at[i]->g->id].recursive;
+    if (!lower_function(&w, w.todo.at[i], i == 0)) return false;
+  }
+  anfi_t_declare_rt(w.tm);
+  return true;
+}

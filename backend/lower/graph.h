@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lowering of graphs, inside.
+ *
+ * While a function is lowered every node at hand stands for its leaves, one view each; NULL is a
+ * leaf that is never read (Undef). A graph that is used once, or is small, is lowered in the place
+ * of its call, so one set of views by node id does.
+ * INVARIANT: what crosses into a branch or a loop is a variable, a literal or a buffer that is
+ * already written: a view that is computed when first read would be computed inside. */
+#ifndef ANFI_LOWER_GRAPH_H
+#define ANFI_LOWER_GRAPH_H
+
+#include "backend/lower/low.h"
+#include "backend/lower/lower.h"
+
+enum { MAX_INLINED = 48, SMALL_GRAPH = 12 };
+
+typedef struct gval {
+  size_t n;
+  anfi_view **at;
+} gval;
+
+/* A graph that is a function of its own. */
+typedef struct gfn {
+  anf_graph *g;
+  const anfi_str *name;
+  anfi_leaves param, result;
+  size_t returned; // leaf of the result, or result.n
+} gfn;
+
+/* The function being lowered, as a tail call of itself sees it: assigning `slot` and `again` starts
+ * it anew. */
+typedef struct gself {
+  gfn *fn;
+  texpr *slot;    // by leaf of the parameters: what a tail call assigns
+  anfi_view **in; // by leaf: what the body reads; buffers never change
+  texpr again;
+  bool looped; // a tail call has used it
+} gself;
+
+typedef struct glow {
+  anf_ctx *cx;
+  anf_module *m;
+  const anf_analysis *an;
+  anfi_arena *a;
+  const anfi_lower_opts *o;
+  anfi_lowered *out;
+  tmod *tm;
+  tstore *t;
+  anfi_low *L;
+  gfn **fn; // by graph id
+  ANFI_VEC(gfn *) todo;
+  gval *env;        // by node id
+  texpr const **to; // by node id: where the buffers of its leaves are wanted, or NULL
+  uint32_t *uses;   // by graph id: how many nodes refer to it
+  uint64_t **plan;  // by graph id: what is left to readers
+  gself self;
+  ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
+} glow;
+
+/* graph.c */
+gval glow_value(glow *w, anf_node *n);
+gval glow_new(glow *w, size_t n);
+gfn *glow_function(glow *w, anf_graph *g);
+/* The body of g here. `to`: buffers wanted for the leaves of its result, or NULL; `tail`: what it
+ * gives is what the function gives. */
+bool glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail, gval *out);
+/* As an expression: a variable, a literal or a written buffer; NULL is made something. */
+texpr glow_atom(glow *w, const anfi_leaf *leaf, anfi_view **v);
+/* Everything that `v` needs is computed now. */
+void glow_settle(glow *w, const anfi_leaves *leaves, gval v);
+bool glow_leaves(glow *w, const anf_type *t, anfi_loc loc, anfi_leaves *out);
+anfi_view *glow_view(glow *w, const anfi_leaf *leaf, texpr e);
+
+/* control.c: what receives a result: variables for scalars, room for buffers */
+typedef struct gtarget {
+  anfi_leaves leaves;
+  texpr *var, *room; // by leaf, one of them
+} gtarget;
+bool glow_target_make(glow *w, const anf_type *t, anfi_loc loc, const texpr *to, gtarget *r);
+void glow_target_put(glow *w, const gtarget *r, gval v);
+gval glow_target_value(glow *w, const gtarget *r);
+bool glow_call(glow *w, anf_node *n, bool tail, gval *out);
+bool glow_choice(glow *w, anf_node *n, gval *out); // Switch and SwitchLayer on data
+
+/* loop.c */
+bool glow_loop(glow *w, anf_node *n, gval *out);
+
+/* effect.c */
+void glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc,
+               texpr a, texpr b);
+bool glow_print(glow *w, anf_node *n);
+bool glow_assert(glow *w, anf_node *n);
+
+#endif

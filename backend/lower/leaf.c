@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Types as lists of leaves. Types nest no deeper than inference allows, so counting may recurse;
+ * listing keeps a stack of its own. */
+#include "backend/lower/lower.h"
+
+static bool is_compound(const anf_type *t) {
+  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+}
+
+static bool not_compiled(anf_ctx *cx, anfi_loc loc, const anf_type *t) {
+  anf_text name = {.cx = cx};
+  anfi_put_type(&name, cx, t);
+  const char *s = anfi_strndup(anfi_scratch(cx), name.text, name.len);
+  anf_text_free(&name);
+  return anfi_fail(cx, loc, ANF_E0950, s);
+}
+
+static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
+                     anfi_leaves *out) {
+  anfi_leaf l = {.type = t, .elem = anfi_lower_elem((anf_dtype)t->dtype)};
+  l.scalar = !t->n && anfi_dtype_class((anf_dtype)t->dtype) != ANFI_CLASS_COMPLEX;
+  if (!anfi_lower_size(t, &l.n)) return not_compiled(cx, loc, t);
+  anfi_push(a, out, l);
+  return true;
+}
+
+bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc, anfi_leaves *out) {
+  ANFI_VEC(const anf_type *) st = {0};
+  anfi_push(a, &st, t);
+  while (st.n) {
+    const anf_type *x = st.at[--st.n];
+    for (uint32_t i = is_compound(x) ? x->n : 0; i-- > 0;) anfi_push(a, &st, x->items[i]);
+    bool good = is_compound(x) || x->kind == ANF_TYPE_NONE || x->kind == ANF_TYPE_TYPE ||
+                (x->kind == ANF_TYPE_TENSOR && add_leaf(cx, a, x, loc, out));
+    if (good) continue;
+    return anfi_failed(cx) ? false : not_compiled(cx, loc, x);
+  }
+  return true;
+}
+
+size_t anfi_leaf_count(const anf_type *t) {
+  if (t->kind == ANF_TYPE_TENSOR) return 1;
+  size_t n = 0;
+  for (uint32_t i = 0; is_compound(t) && i < t->n; i++) n += anfi_leaf_count(t->items[i]);
+  return n;
+}
+
+size_t anfi_returned_leaf(const anfi_leaves *l) {
+  size_t i = 0;
+  while (i < l->n && !l->at[i].scalar) i++;
+  return i;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From first-order graphs to Tensor IR: functions, calls, branches, loops, effects. Ops on tensors
+ * are op.h's.
+ *
+ * Glossary
+ *   leaf    a part of a value that is no tuple or record. A tuple is the list of its leaves; None and
+ *           types have none
+ *   scalar  a leaf of rank 0 that is not complex: a value of the Tensor IR
+ *   buffer  any other tensor: dense memory, owned by whoever needs the value
+ *   site    a place that code names by a number when it calls the run time: what failed there, or
+ *           what is printed
+ *
+ * A function takes the leaves of its parameters, then room for the leaves of its result: a buffer,
+ * or one element for a scalar; the first scalar leaf of the result is what it returns instead. */
+#ifndef ANFI_LOWER_H
+#define ANFI_LOWER_H
+
+#include "backend/lower/op.h"
+
+/* ---- leaves ---- */
+typedef struct anfi_leaf {
+  const anf_type *type; // a tensor
+  anf_tir_elem elem;
+  bool scalar;
+  uint64_t n; // elements of a buffer
+} anfi_leaf;
+typedef ANFI_VEC(anfi_leaf) anfi_leaves;
+/* Appends the leaves of t. False with an error for what compiled code has not: unknown dims,
+ * functions, strings. */
+bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc, anfi_leaves *out);
+/* How many leaves t has; no error. */
+size_t anfi_leaf_count(const anf_type *t);
+/* The place of the leaf that the function returns, or n. */
+size_t anfi_returned_leaf(const anfi_leaves *l);
+
+/* ---- sites ---- */
+typedef enum anfi_site_kind { ANFI_SITE_FAIL, ANFI_SITE_PRINT } anfi_site_kind;
+typedef struct anfi_site_info {
+  anfi_site_kind kind;
+  anfi_loc loc; // file: interned in the context
+  anfi_code code;
+  uint16_t op;
+  const char *text;           // message of an assertion, or NULL
+  size_t n;                   // PRINT: its arguments
+  const anf_type **type;      // their types; NULL: a constant,
+  anf_value **value;          // which is this
+} anfi_site_info;
+
+/* ---- programs ---- */
+typedef struct anfi_lowered {
+  anf_ctx *cx;
+  anfi_arena *arena;          // of what is below
+  tmod *module;
+  const char *entry;          // name of the function
+  anfi_leaves param, result;  // of the entry
+  size_t *first;              // of each parameter's leaves in `param`; one more at the end
+  const anf_type *result_type;
+  ANFI_VEC(anfi_site_info) sites;
+  bool recursive;             // some function may call itself: needs a deep stack
+} anfi_lowered;
+
+typedef struct anfi_lower_opts {
+  bool fast, parallel;
+  const char *name; // of the entry; NULL: the graph's
+} anfi_lower_opts;
+
+/* Lowers g, which is closed, typed and first order, and all that it calls. What `out` holds is in
+ * out->arena, except the module, which the frame frees unless it is kept. */
+bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out);
+
+#endif
