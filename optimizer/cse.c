@@ -3,11 +3,26 @@
  * evaluation order, so inputs are unified before their users. Ops with effects stay as they are. */
 #include "optimizer/opt.h"
 
+/* Open addressing, never more than half full. The hash beside the node spares a look at most nodes
+ * that are not equal, each of which would be a miss of the cache in a large graph. */
+typedef struct {
+  uint64_t hash;
+  anf_node *node; // NULL: free
+} slot;
+
 typedef struct {
   anfi_arena *a;
-  anfi_map nodes;  // hash of a node -> anf_node *
+  slot *slots;
+  size_t mask;
   anfi_map values; // hash of a constant -> its representative VALUE
 } table;
+
+static void make_slots(table *t, size_t nodes) {
+  size_t n = ANFI_HASH_MIN;
+  while (n < 2 * nodes) n *= 2;
+  t->slots = ANFI_NEW_N(t->a, slot, n);
+  t->mask = n - 1;
+}
 
 static uint64_t hash_attrs(const anfi_attrs *at) {
   uint64_t h = 0;
@@ -57,11 +72,11 @@ static bool same_node(const anf_node *a, const anf_node *b) {
 }
 
 static anf_node *first_equal(table *t, anf_node *n) {
-  for (uint64_t h = hash_node(n);; h++) {
-    uint64_t *at = anfi_map_at(&t->nodes, h);
-    anf_node *r = (anf_node *)(uintptr_t)*at;
-    if (!r) *at = anfi_key(n);
-    if (!r || same_node(r, n)) return r ? r : n;
+  uint64_t h = hash_node(n);
+  for (size_t i = (size_t)h & t->mask;; i = (i + 1) & t->mask) {
+    slot *s = &t->slots[i];
+    if (!s->node) *s = (slot){h, n};
+    if (s->node == n || (s->hash == h && same_node(s->node, n))) return s->node;
   }
 }
 
@@ -73,7 +88,7 @@ static bool may_merge(const anf_node *n) {
 static void unify(anfi_pass *p, table *t, anf_graph *g) {
   anfi_node_vec order = {0};
   anfi_graph_order(g, t->a, &order);
-  anfi_map_init(&t->nodes, t->a);
+  make_slots(t, order.n);
   for (size_t i = 0; i < order.n; i++) {
     anf_node *n = order.at[i];
     for (uint32_t k = 0; k < n->nin; k++) {

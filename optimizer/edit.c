@@ -100,7 +100,8 @@ static void order_from(anf_graph *g, anf_node *root, anfi_arena *a, anfi_node_ve
 }
 
 void anfi_graph_order(anf_graph *g, anfi_arena *a, anfi_node_vec *out) {
+  size_t first = out->n;
   for (size_t i = 0; i < g->effects.n; i++) order_from(g, g->effects.at[i], a, out);
   if (g->result) order_from(g, g->result, a, out);
-  for (size_t i = 0; i < out->n; i++) out->at[i]->flags &= (uint8_t)~ANFI_NODE_MARK;
+  for (size_t i = first; i < out->n; i++) out->at[i]->flags &= (uint8_t)~ANFI_NODE_MARK;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inlining of calls by name in a closed module, callees before callers. A graph with one use moves
- * into its caller, which costs its size once; a small one is copied while the caller does not grow
- * past twice its size. Recursive graphs stay: they are loops or calls for later passes. */
+/* Inlining of calls by name in a closed module. First graphs with one use move, each straight to
+ * where it ends up, so a chain of calls costs its size once; then small ones are copied, callees
+ * before callers, while the caller does not grow past twice its size. Recursive graphs stay: they
+ * are loops or calls for later passes. */
 #include "optimizer/opt.h"
 
 enum { TRIVIAL = 2, SMALL = 40, SLACK = 200 };
@@ -19,14 +20,16 @@ static bool used_once(const anf_graph *g) {
   return (g->flags & ANFI_GRAPH_PRIVATE) && u && !u->next && !anfi_is_result(g->module, g->self);
 }
 
+/* The graph that a node calls, if the call could be replaced by its body. */
+static anf_graph *callee_of(const anf_node *n, const anf_graph *g) {
+  anf_graph *callee = n->kind == ANFI_CALL ? anfi_value_graph(n->in[0].def) : NULL;
+  return callee && callee != g && callee->result && callee->params.n == n->nin - 1u ? callee : NULL;
+}
+
 static bool wanted(const inlining *in, const anf_graph *callee, size_t now, size_t before) {
-  const anfi_graph_info *info = &in->an->graphs[callee->id];
-  if (!callee->result) return false;
-  if (used_once(callee)) return true; // in a recursion too: one graph less each time
   size_t size = in->size[callee->id];
-  if (info->recursive) return false;
-  if (size <= TRIVIAL) return true;
-  return size <= SMALL && now + size <= 2 * before + SLACK;
+  if (in->an->graphs[callee->id].recursive) return false;
+  return size <= TRIVIAL || (size <= SMALL && now + size <= 2 * before + SLACK);
 }
 
 /* The call's users get the callee's result; the order of effects keeps its place. */
@@ -36,16 +39,27 @@ static void finish(anf_node *call, anf_node *result, const anf_graph *callee, an
   anfi_delete(call);
 }
 
-static void move_in(inlining *in, anf_node *call, anf_graph *callee) {
-  anfi_node_vec order = {0};
-  anfi_graph_order(callee, in->a, &order);
+/* Its nodes join `order`: there may be more to move among them. */
+static void move_in(inlining *in, anf_node *call, anf_graph *callee, anfi_node_vec *order) {
+  size_t first = order->n;
+  anfi_graph_order(callee, in->a, order);
   for (size_t i = 0; i < callee->params.n; i++)
     anfi_replace(callee->params.at[i], call->in[i + 1].def);
-  for (size_t i = 0; i < order.n; i++) anfi_move(order.at[i], call->graph);
-  anf_node *result = callee->result;
-  finish(call, result, callee, NULL);
+  for (size_t i = first; i < order->n; i++) anfi_move(order->at[i], call->graph);
+  finish(call, callee->result, callee, NULL);
   callee->effects.n = 0;
   anfi_graph_remove(callee);
+}
+
+/* In a recursion too: one graph less each time. */
+static void move_into(inlining *in, anf_graph *g) {
+  anfi_node_vec order = {0};
+  anfi_graph_order(g, in->a, &order);
+  for (size_t i = 0; i < order.n; i++) {
+    anf_graph *callee = callee_of(order.at[i], g);
+    if (callee && used_once(callee) && anfi_rewrite(in->pass))
+      move_in(in, order.at[i], callee, &order);
+  }
 }
 
 static void copy_in(inlining *in, anf_node *call, anf_graph *callee) {
@@ -59,20 +73,16 @@ static void copy_in(inlining *in, anf_node *call, anf_graph *callee) {
   finish(call, anfi_copy_of(&copies, callee->result), callee, &copies);
 }
 
-static void inline_into(inlining *in, anf_graph *g) {
+static void copy_into(inlining *in, anf_graph *g) {
   anfi_node_vec order = {0};
   anfi_graph_order(g, in->a, &order);
   size_t before = order.n, now = before;
   for (size_t i = 0; i < order.n; i++) {
-    anf_node *n = order.at[i];
-    anf_graph *callee = n->kind == ANFI_CALL ? anfi_value_graph(n->in[0].def) : NULL;
-    if (!callee || callee == g || callee->params.n != n->nin - 1u ||
-        !wanted(in, callee, now, before))
-      continue;
+    anf_graph *callee = callee_of(order.at[i], g);
+    if (!callee || !wanted(in, callee, now, before)) continue;
     if (!anfi_rewrite(in->pass)) break;
     now += in->size[callee->id];
-    if (used_once(callee)) move_in(in, n, callee);
-    else copy_in(in, n, callee);
+    copy_in(in, order.at[i], callee);
   }
   in->size[g->id] = (uint32_t)now;
 }
@@ -88,9 +98,13 @@ bool anfi_opt_inline(anfi_pass *p) {
   if (!has_call(m)) return true;
   inlining in = {.pass = p, .a = anfi_scratch(m->cx), .an = anfi_analyse(m)};
   in.size = ANFI_NEW_N(in.a, uint32_t, m->graphs.n);
+  for (size_t i = in.an->by_scc.n; i-- > 0;) { // callers first
+    anf_graph *g = in.an->by_scc.at[i];
+    if (!g->removed && g->result) move_into(&in, g);
+  }
   for (size_t i = 0; i < in.an->by_scc.n; i++) {
     anf_graph *g = in.an->by_scc.at[i];
-    if (!g->removed && g->result) inline_into(&in, g);
+    if (!g->removed && g->result) copy_into(&in, g);
   }
   return true;
 }

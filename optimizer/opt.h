@@ -41,7 +41,7 @@ void anfi_substitute(anf_node *n, anf_node *by);
 
 /* The effects of `callee`, or their copies, take the place of `call` in the order of effects. */
 void anfi_splice_effects(anf_node *call, const anf_graph *callee, anfi_map *copies);
-/* The CNodes that a closed graph's result and effects need now, inputs first. */
+/* Appends the CNodes that a closed graph's result and effects need now, inputs first. */
 typedef ANFI_VEC(anf_node *) anfi_node_vec;
 void anfi_graph_order(anf_graph *g, anfi_arena *a, anfi_node_vec *out);
 /* Copies of nodes by old id; what is not there stands for itself. */
