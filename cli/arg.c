@@ -5,7 +5,7 @@
 
 static void release(void *v) { anf_value_release((anf_value *)v); }
 
-static anf_status read_value(cli *c, const char *word, anf_value **out) {
+anf_status cli_value(cli *c, const char *word, anf_value **out) {
   anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out)
                                  : anf_parse_value(c->cx, word, c->d, out);
   if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
@@ -56,7 +56,7 @@ static void settle(const cli *c, const anf_type *t, anf_value **v) {
 
 static anf_status set(cli *c, anf_graph *g, anf_value **values, size_t at, const char *text) {
   if (!values[at]) {
-    anf_status st = read_value(c, text, &values[at]);
+    anf_status st = cli_value(c, text, &values[at]);
     if (st == ANF_OK && text[0] != '@')
       settle(c, anf_node_type(anf_graph_param(g, at)), &values[at]);
     return st;

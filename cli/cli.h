@@ -91,6 +91,8 @@ anf_status cli_load(cli *c, const char *file, anf_module **m);
 anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
 
 /* arg.c: one value for each parameter, in a scratch array; they are released with the frame */
+/* One value of a word, such as 3, [1, 2] or @x.npy; released with the frame. */
+anf_status cli_value(cli *c, const char *word, anf_value **out);
 anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n, anf_value ***out);
 
 /* json.c */
@@ -118,6 +120,7 @@ int cmd_check(cli *c);
 int cmd_print(cli *c);
 int cmd_view(cli *c);
 int cmd_ops(cli *c);
+int cmd_expr(cli *c);
 int cmd_opt(cli *c);
 int cmd_passes(cli *c);
 int cmd_rules(cli *c);

@@ -4,6 +4,7 @@
 #define ANFORA_H
 
 #include "anfora/base.h"
+#include "anfora/expr.h"
 #include "anfora/ir.h"
 #include "anfora/opt.h"
 #include "anfora/run.h"
