@@ -115,13 +115,21 @@ char *anfi_jit_strdup(const char *s);
 /* lower.c */
 /* Runs the passes of the engine's options, then module_globals_resolver. False: failed. */
 bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out);
+/* needs.c */
 anfi_jit_need *anfi_jit_needs(anf_ctx *cx, const tmod *m);
+/* Is it `return f(...)` in f itself? Where f has no local tensors, engines must make a jump of it,
+ * which takes no stack: such a call does not count as recursion. */
+bool anfi_jit_self_tail(tfunc f, tstmt s);
+bool anfi_jit_has_local_tensors(tfunc f);
+/* lower.c */
 /* A code object for a lowered module, without addresses. NULL: out of memory. */
 anfi_jit_code *anfi_jit_describe(anf_jit_engine *e, const anfi_jit_lowered *l);
 bool anfi_jit_temp_add(anfi_jit_code *code, const char *file);
 
 /* engine.c */
 void anfi_jit_code_release(anfi_jit_code *code);
+/* module.c: a new instance, with __tir_init run. */
+anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out);
 /* The C function that a name stands for: of the run time, of the C library's mathematics, or told
  * by the host. NULL: none. Thread safe. */
 void *anfi_jit_resolve(anf_jit_engine *e, const char *name);

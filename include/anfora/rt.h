@@ -76,7 +76,6 @@ typedef enum anf_trap_kind {
   ANF_TRAP_STEP,     // a loop's step is not positive
   ANF_TRAP_DEPTH,    // the stack for recursion is used up
   ANF_TRAP_MEMORY,   // the stream's memory is used up
-  ANF_TRAP_ASSERT,   // an assertion of the program; `text` has its words
   ANF_TRAP_HOST,     // a host's function failed; `text` says why
   ANF_TRAP_SITE,     // what number `site` of the program's table of sites says, of `a` and `b`
   ANF_TRAP_KIND_COUNT

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Engines, whatever their kind: making, compiling, names of C functions. */
+#include "backend/jit/jit.h"
+
+static const anfi_jit_vtable *const kinds[ANF_JIT_KIND_COUNT] = {
+    [ANF_JIT_LLVM] = &anfi_jit_llvm, [ANF_JIT_INTERP] = &anfi_jit_interp};
+static const char *const names[ANF_JIT_KIND_COUNT] = {"llvm", "cjit", "interp"};
+
+const char *anf_jit_kind_name(anf_jit_kind k) {
+  return (unsigned)k < ANF_JIT_KIND_COUNT ? names[k] : "";
+}
+bool anf_jit_kind_of(const char *name, anf_jit_kind *out) {
+  for (int i = 0; i < ANF_JIT_KIND_COUNT; i++)
+    if (strcmp(names[i], name) == 0) return *out = (anf_jit_kind)i, true;
+  return false;
+}
+
+static const anfi_jit_vtable *table(anf_ctx *cx, anf_jit_kind k) {
+  if ((unsigned)k < ANF_JIT_KIND_COUNT && kinds[k]) return kinds[k];
+  anfi_fail(cx, anfi_nowhere(), ANF_E0901, anf_jit_kind_name(k));
+  return NULL;
+}
+
+/* ---- target ---- */
+
+static void negotiate(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm) {
+  const anfi_jit_vtable *vt = table(cx, k);
+  if (vt) vt->negotiate(cx, tm);
+}
+
+anf_status anf_jit_set_target_machine(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm,
+                                      anf_diag *d) {
+  ANFI_ENTRY(cx, d);
+  negotiate(cx, k, tm);
+  return anfi_leave(cx);
+}
+
+/* ---- engines ---- */
+
+static void drop(anf_jit_engine *e) {
+  if (atomic_fetch_sub(&e->refs, 1) != 1) return;
+  e->vt->close(e);
+  for (size_t i = 0; i < e->nsymbol; i++) anfi_jit_free(e->symbol[i].name);
+  anfi_jit_free(e->symbol);
+  const char *const owned[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir};
+  for (size_t i = 0; i < ANFI_LEN(owned); i++) anfi_jit_free((void *)(uintptr_t)owned[i]);
+  pthread_mutex_destroy(&e->lock);
+  anfi_jit_free(e);
+}
+
+static void drop_engine(void *e) { drop((anf_jit_engine *)e); }
+
+void anf_jit_engine_free(anf_jit_engine *e) {
+  if (e) drop(e);
+}
+
+static void own(anf_ctx *cx, const char **s) {
+  if (!*s) return;
+  *s = anfi_jit_strdup(*s);
+  if (!*s) anfi_throw_nomem(cx);
+}
+
+static void own_strings(anf_ctx *cx, anf_jit_engine *e, const anf_jit_opts *o) {
+  if (o) memcpy(&e->o, o, o->size && o->size < sizeof e->o ? o->size : sizeof e->o);
+  const char *given[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir};
+  const char **place[] = {&e->o.passes, &e->o.cc, &e->o.temp_dir, &e->o.cache_dir};
+  for (size_t i = 0; i < ANFI_LEN(place); i++) *place[i] = NULL;
+  for (size_t i = 0; i < ANFI_LEN(place); i++) {
+    own(cx, &given[i]);
+    *place[i] = given[i];
+  }
+}
+
+static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_jit_engine **out) {
+  const anfi_jit_vtable *vt = table(cx, k);
+  if (!vt) return;
+  anf_jit_engine *e = (anf_jit_engine *)anfi_jit_alloc(vt->engine_bytes);
+  if (!e) anfi_throw_nomem(cx);
+  e->vt = vt;
+  e->kind = k;
+  atomic_init(&e->refs, 1);
+  pthread_mutex_init(&e->lock, NULL);
+  anfi_defer(cx, ANFI_ON_FAIL, drop_engine, e);
+  own_strings(cx, e, o);
+  if (e->o.target) e->target = *e->o.target;
+  e->target.size = sizeof e->target;
+  if (!vt->negotiate(cx, &e->target) || !vt->open(cx, e)) return;
+  e->o.target = &e->target;
+  *out = e;
+}
+
+anf_status anf_jit_engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_diag *d,
+                              anf_jit_engine **out) {
+  *out = NULL;
+  ANFI_ENTRY(cx, d);
+  engine_new(cx, k, o, out);
+  return anfi_leave(cx);
+}
+
+anf_jit_kind anf_jit_engine_kind(const anf_jit_engine *e) { return e->kind; }
+const anf_target_machine *anf_jit_engine_target(const anf_jit_engine *e) { return &e->target; }
+
+anf_status anf_jit_engine_define(anf_jit_engine *e, const char *name, void (*function)(void)) {
+  char *s = anfi_jit_strdup(name);
+  pthread_mutex_lock(&e->lock);
+  size_t n = e->nsymbol;
+  bool full = !(n & (n - 1)); // room is a power of two
+  anfi_jit_symbol *more = e->symbol;
+  if (s && full) more = (anfi_jit_symbol *)anfi_jit_alloc((n ? 2 * n : 1) * sizeof *more);
+  if (s && more) {
+    if (full && n) memcpy(more, e->symbol, n * sizeof *more);
+    if (full) anfi_jit_free(e->symbol);
+    e->symbol = more;
+    e->symbol[e->nsymbol++] = (anfi_jit_symbol){s, function};
+  }
+  pthread_mutex_unlock(&e->lock);
+  if (s && more) return ANF_OK;
+  anfi_jit_free(s);
+  return ANF_NOMEM;
+}
+
+void *anfi_jit_resolve(anf_jit_engine *e, const char *name) {
+  void *p = anfi_jit_builtin(name);
+  if (p) return p;
+  pthread_mutex_lock(&e->lock);
+  for (size_t i = e->nsymbol; i-- > 0 && !p;)
+    if (strcmp(e->symbol[i].name, name) == 0) memcpy(&p, &e->symbol[i].fn, sizeof p);
+  pthread_mutex_unlock(&e->lock);
+  return p;
+}
+
+/* ---- compiling ---- */
+
+void anfi_jit_code_release(anfi_jit_code *c) {
+  if (atomic_fetch_sub(&c->refs, 1) != 1) return;
+  if (c->impl) c->engine->vt->drop(c);
+  for (size_t i = 0; i < c->nentry; i++) {
+    anfi_jit_free(c->entry[i].name);
+    anfi_jit_free(c->entry[i].param);
+  }
+  for (size_t i = 0; i < c->nglobal; i++) anfi_jit_free((void *)(uintptr_t)c->global[i].name);
+  for (size_t i = 0; i < c->ntemp; i++) anfi_jit_free(c->temp[i]);
+  anfi_jit_free(c->temp);
+  anfi_jit_free(c->entry);
+  anfi_jit_free(c->global);
+  anfi_jit_free(c->image);
+  drop(c->engine);
+  anfi_jit_free(c);
+}
+
+static void release_code(void *c) { anfi_jit_code_release((anfi_jit_code *)c); }
+
+static void make_module(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_module **out) {
+  anfi_jit_lowered l = {0};
+  if (!anfi_jit_lower(cx, e, m, &l)) return;
+  anfi_jit_code *code = anfi_jit_describe(e, &l);
+  if (!code) anfi_throw_nomem(cx);
+  anfi_defer(cx, ANFI_ALWAYS, release_code, code); // the instance has a reference of its own
+  if (!e->vt->compile(cx, e, &l, code)) return;
+  anf_status st = anfi_jit_instance(code, out);
+  if (st == ANF_NOMEM) anfi_throw_nomem(cx);
+  if (st != ANF_OK) anfi_fail(cx, anfi_nowhere(), ANF_E0903, "__tir_init");
+}
+
+anf_status anf_jit_make_module(anf_jit_engine *e, const anf_tir_module *m, anf_diag *d,
+                               anf_jit_module **out) {
+  *out = NULL;
+  ANFI_ENTRY(m->t->cx, d);
+  make_module(m->t->cx, e, m, out);
+  return anfi_leave(m->t->cx);
+}
+
+static const char *entry_name(anf_ctx *cx, const tmod *m) {
+  const char *only = NULL;
+  size_t n = 0;
+  for (size_t i = 0; i < m->func.n; i++) {
+    tfunc f = m->func.at[i];
+    if (!f->body || anfi_t_attr(f->attrs, TA_is_private, NULL)) continue;
+    if (strcmp(f->name->s, "main") == 0) return "main";
+    only = f->name->s;
+    n++;
+  }
+  if (n == 1) return only;
+  anfi_fail(cx, anfi_nowhere(), ANF_E0902, n);
+  return NULL;
+}
+
+static void free_module(void *m) { anf_jit_module_free((anf_jit_module *)m); }
+
+static void entry_func(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_function **out) {
+  const char *name = entry_name(cx, m);
+  anf_jit_module **made = ANFI_NEW(anfi_scratch(cx), anf_jit_module *);
+  if (name) make_module(cx, e, m, made);
+  if (!*made) return;
+  anfi_defer(cx, ANFI_ALWAYS, free_module, *made);
+  *out = anf_jit_get_function(*made, name);
+  if (!*out) anfi_throw_nomem(cx);
+}
+
+anf_status anf_jit_get_entry_func(anf_jit_engine *e, const anf_tir_module *m, anf_diag *d,
+                                  anf_jit_function **out) {
+  *out = NULL;
+  ANFI_ENTRY(m->t->cx, d);
+  entry_func(m->t->cx, e, m, out);
+  return anfi_leave(m->t->cx);
+}
+
+/* ---- printing ---- */
+
+static void print(anf_ctx *cx, anf_jit_engine *e, const tmod *m, const char *form, anf_text *out) {
+  anfi_jit_lowered l = {0};
+  if (!anfi_jit_lower(cx, e, m, &l)) return;
+  if (!e->vt->print || !e->vt->print(cx, e, &l, form, out))
+    if (!anfi_failed(cx)) anfi_fail(cx, anfi_nowhere(), ANF_E0904, e->vt->name, form);
+}
+
+anf_status anf_jit_print(anf_jit_engine *e, const anf_tir_module *m, const char *form, anf_diag *d,
+                         anf_text *out) {
+  ANFI_ENTRY(m->t->cx, d);
+  print(m->t->cx, e, m, form, out);
+  return anfi_leave(m->t->cx);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From a module as it was built to one that code is made from, and what is known of it then. */
+#include "backend/jit/jit.h"
+
+enum { ALIGN = 64 }; // of tensors in module data, as module_globals_resolver lays them out
+
+static size_t elem_bytes(texpr t) {
+  return t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem));
+}
+
+static void list_globals(anfi_arena *a, const tmod *m, anfi_jit_lowered *out) {
+  uint64_t at = 0, n = 0;
+  out->nglobal = m->global.n;
+  out->global = ANFI_NEW_N(a, anf_jit_global, m->global.n);
+  for (size_t i = 0; i < m->global.n; i++) {
+    texpr v = m->global.at[i]->e[0];
+    anfi_t_const_elems(v, &n); // the resolver has refused others
+    anf_tir_elem e = v->sub ? ANF_TIR_generic : (anf_tir_elem)v->dtype.elem;
+    out->global[i] = (anf_jit_global){v->u.name->s, e, at, n * elem_bytes(v)};
+    at += (n * elem_bytes(v) + ALIGN - 1) / ALIGN * ALIGN;
+  }
+}
+
+/* Wrappers that interface_generalizer made: engines make their own. */
+static const tmod *without_wrappers(const tmod *m) {
+  tmod *o = anfi_t_mod_like(m);
+  for (size_t i = 0; i < m->func.n; i++)
+    if (!anfi_t_attr(m->func.at[i]->attrs, TA_wrapper, NULL)) anfi_t_mod_add(o, m->func.at[i]);
+  o->props = m->props;
+  return o;
+}
+
+bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out) {
+  static const anf_tir_opt_opts opts = {.size = sizeof opts};
+  anfi_arena *a = anfi_scratch(cx);
+  const char *phis = anfi_t_measure(m) & TPROP_PHI ? "dessa_transform " : "",
+             *bounds = e->o.bounds ? "dyn_boundary_check " : "",
+             *passes = e->o.passes ? e->o.passes : "codegen";
+  m = anfi_t_run_passes(cx, m, anfi_sprintf(a, "%s%s%s", phis, bounds, passes), &opts);
+  if (!m) return false;
+  const tmod *last = anfi_t_run_passes(
+      cx, m, "module_globals_resolver local_tensor_lowering_cpu auto_caster", &opts);
+  if (!last) return false;
+  list_globals(a, m, out);
+  out->m = without_wrappers(last);
+  out->need = anfi_jit_needs(cx, out->m);
+  return true;
+}
+
+/* ---- description ---- */
+
+static bool entry_of(anfi_jit_entry *e, tfunc f, uint32_t flags) {
+  e->name = anfi_jit_strdup(f->name->s);
+  e->n = f->n - 2;
+  e->ret = f->ret;
+  e->flags = flags;
+  e->param = (tdtype *)anfi_jit_alloc(e->n * sizeof(tdtype));
+  if (!e->name || !e->param) return false;
+  for (uint32_t i = 0; i < e->n; i++) e->param[i] = f->param[i + 2]->dtype;
+  return true;
+}
+
+static bool is_entry(tfunc f) {
+  return f->body && !anfi_t_attr(f->attrs, TA_is_private, NULL) &&
+         strcmp(f->name->s, "__tir_init") != 0;
+}
+
+static bool fill(anfi_jit_code *c, const anfi_jit_lowered *l) {
+  const tmod *m = l->m;
+  c->entry = (anfi_jit_entry *)anfi_jit_alloc(m->func.n * sizeof *c->entry);
+  c->global = (anf_jit_global *)anfi_jit_alloc(l->nglobal * sizeof *c->global);
+  c->image = (uint8_t *)anfi_jit_alloc((size_t)m->image_size);
+  if (!c->entry || !c->global || !c->image) return false;
+  c->image_bytes = (size_t)m->image_size;
+  if (m->image_size) memcpy(c->image, m->image, c->image_bytes);
+  for (size_t i = 0; i < m->func.n; i++)
+    if (is_entry(m->func.at[i]) &&
+        !entry_of(&c->entry[c->nentry++], m->func.at[i], l->need[i].flags))
+      return false;
+  for (size_t i = 0; i < l->nglobal; i++) {
+    anf_jit_global g = l->global[i];
+    g.name = anfi_jit_strdup(g.name);
+    if (!g.name) return false;
+    c->global[c->nglobal++] = g;
+  }
+  return true;
+}
+
+anfi_jit_code *anfi_jit_describe(anf_jit_engine *e, const anfi_jit_lowered *l) {
+  anfi_jit_code *c = (anfi_jit_code *)anfi_jit_alloc(sizeof *c);
+  if (!c) return NULL;
+  atomic_init(&c->refs, 1);
+  c->engine = e;
+  atomic_fetch_add(&e->refs, 1);
+  if (fill(c, l)) return c;
+  anfi_jit_code_release(c);
+  return NULL;
+}
+
+bool anfi_jit_temp_add(anfi_jit_code *c, const char *file) {
+  char **more = (char **)anfi_jit_alloc((c->ntemp + 1) * sizeof *more), *s = anfi_jit_strdup(file);
+  if (!more || !s) {
+    anfi_jit_free(more);
+    anfi_jit_free(s);
+    return false;
+  }
+  if (c->ntemp) memcpy(more, c->temp, c->ntemp * sizeof *more);
+  anfi_jit_free(c->temp);
+  c->temp = more;
+  c->temp[c->ntemp++] = s;
+  return true;
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Compiled modules and their functions: instances of data for counted code, and calls. */
+#include "backend/jit/jit.h"
+
+/* ---- instances ---- */
+
+anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out) {
+  *out = NULL;
+  anf_jit_module *m = (anf_jit_module *)anfi_jit_alloc(sizeof *m);
+  if (!m) return ANF_NOMEM;
+  atomic_init(&m->refs, 1);
+  m->code = code;
+  atomic_fetch_add(&code->refs, 1);
+  m->data = anfi_jit_alloc(code->image_bytes);
+  if (!m->data) {
+    anf_jit_module_free(m);
+    return ANF_NOMEM;
+  }
+  if (code->image_bytes) memcpy(m->data, code->image, code->image_bytes);
+  m->first = !atomic_exchange(&code->bound, true);
+  if (m->first && code->data_slot) *code->data_slot = m->data;
+  anf_status st = ANF_OK;
+  if (code->init)
+    st = anf_rt_enter(NULL, code->init, m->data, NULL, ANF_RT_TRAPS | ANF_RT_DEEP | ANF_RT_STREAM);
+  if (st != ANF_OK) anf_jit_module_free(m);
+  else *out = m;
+  return st;
+}
+
+anf_status anf_jit_module_instance(anf_jit_module *m, anf_jit_module **out) {
+  return anfi_jit_instance(m->code, out);
+}
+
+anf_jit_module *anf_jit_module_retain(anf_jit_module *m) {
+  atomic_fetch_add(&m->refs, 1);
+  return m;
+}
+
+void anf_jit_module_free(anf_jit_module *m) {
+  if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
+  anfi_jit_free(m->data);
+  anfi_jit_code_release(m->code);
+  anfi_jit_free(m);
+}
+
+/* ---- what is in it ---- */
+
+static const anfi_jit_entry *find(const anfi_jit_code *c, const char *name) {
+  for (size_t i = 0; i < c->nentry; i++)
+    if (strcmp(c->entry[i].name, name) == 0) return &c->entry[i];
+  return NULL;
+}
+
+static void *natural(const anf_jit_module *m, const anfi_jit_entry *f) {
+  return f->flags & ANF_RT_DATA && !m->first ? NULL : f->natural;
+}
+
+void *anf_jit_get_address_of_symbol(anf_jit_module *m, const char *name) {
+  const anfi_jit_code *c = m->code;
+  const anfi_jit_entry *f = find(c, name);
+  if (f) return natural(m, f);
+  for (size_t i = 0; i < c->nglobal; i++)
+    if (strcmp(c->global[i].name, name) == 0) return (char *)m->data + c->global[i].offset;
+  return c->engine->vt->symbol ? c->engine->vt->symbol(c, name) : NULL;
+}
+
+anf_jit_function *anf_jit_get_function(anf_jit_module *m, const char *name) {
+  const anfi_jit_entry *e = find(m->code, name);
+  anf_jit_function *f = e ? (anf_jit_function *)anfi_jit_alloc(sizeof *f) : NULL;
+  if (!f) return NULL;
+  f->module = anf_jit_module_retain(m);
+  f->entry = e;
+  return f;
+}
+
+size_t anf_jit_module_func_count(const anf_jit_module *m) { return m->code->nentry; }
+const char *anf_jit_module_func_name(const anf_jit_module *m, size_t i) {
+  return i < m->code->nentry ? m->code->entry[i].name : NULL;
+}
+size_t anf_jit_module_global_count(const anf_jit_module *m) { return m->code->nglobal; }
+anf_jit_global anf_jit_module_global(const anf_jit_module *m, size_t i) {
+  return i < m->code->nglobal ? m->code->global[i] : (anf_jit_global){0};
+}
+void *anf_jit_module_data(const anf_jit_module *m) { return m->data; }
+size_t anf_jit_module_data_bytes(const anf_jit_module *m) { return m->code->image_bytes; }
+size_t anf_jit_module_temp_count(const anf_jit_module *m) { return m->code->ntemp; }
+const char *anf_jit_module_temp(const anf_jit_module *m, size_t i) {
+  return i < m->code->ntemp ? m->code->temp[i] : NULL;
+}
+
+/* ---- functions ---- */
+
+void anf_jit_function_free(anf_jit_function *f) {
+  if (!f) return;
+  anf_jit_module_free(f->module);
+  anfi_jit_free(f);
+}
+const char *anf_jit_function_name(const anf_jit_function *f) { return f->entry->name; }
+size_t anf_jit_function_arity(const anf_jit_function *f) { return f->entry->n; }
+void *anf_jit_get_function_pointer(const anf_jit_function *f) {
+  return natural(f->module, f->entry);
+}
+void *anf_jit_get_module_data(const anf_jit_function *f) { return f->module->data; }
+anf_jit_module *anf_jit_function_module(const anf_jit_function *f) { return f->module; }
+
+anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *s, void *data,
+                                     anf_generic *args) {
+  const anfi_jit_entry *e = f->entry;
+  if (e->wrapper) return anf_rt_enter(s, e->wrapper, data, args, e->flags);
+  if (!s && !(s = anf_stream_of_thread())) return ANF_NOMEM;
+  return f->module->code->engine->vt->call(f->module->code, e, s, data, args);
+}
+
+anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s, anf_generic *args) {
+  return anf_jit_call_generic_data(f, s, f->module->data, args);
+}
+
+/* ---- reports ---- */
+
+static void report(anf_ctx *cx, const anf_stream *s) {
+  static const uint16_t codes[ANF_TRAP_KIND_COUNT] = {
+      [ANF_TRAP_DIVISION] = ANF_E0858, [ANF_TRAP_BOUNDS] = ANF_E0852, [ANF_TRAP_STEP] = ANF_E0861,
+      [ANF_TRAP_DEPTH] = ANF_E0856,    [ANF_TRAP_MEMORY] = ANF_E0857, [ANF_TRAP_SITE] = ANF_E0870,
+      [ANF_TRAP_HOST] = ANF_E0905};
+  if (!s) anfi_throw_nomem(cx);
+  const anf_trap *t = anf_stream_trap(s);
+  if (t->kind == ANF_TRAP_NONE) return;
+  const char *what = t->text[0]                   ? t->text
+                     : t->kind == ANF_TRAP_BOUNDS ? "a tensor"
+                     : t->kind == ANF_TRAP_MEMORY ? "a call"
+                     : t->kind == ANF_TRAP_DEPTH  ? t->func
+                                                  : "";
+  anfi_fail(cx, (anfi_loc){NULL, t->line, t->col}, (anfi_code)codes[t->kind], what, t->func);
+}
+
+anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s,
+                          anf_diag *d) {
+  (void)f;
+  ANFI_ENTRY(cx, d);
+  report(cx, s ? s : anf_stream_of_thread());
+  return anfi_leave(cx);
+}

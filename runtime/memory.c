@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The allocator of a stream: memory is taken from the top of a block, and given back in reverse
+ * order. A mark is the address of the top; 0 stands for nothing taken. One empty block is kept, so
+ * that a call at the edge of two blocks does not ask the system each time. */
+#include "runtime/rt.h"
+
+#include <stdlib.h>
+
+static anfi_rt_block *take(anf_stream *s, size_t bytes) {
+  anfi_rt_block *b = s->spare;
+  if (b && b->bytes >= bytes) {
+    s->spare = NULL;
+    return b;
+  }
+  if (bytes > s->o.max_bytes || s->taken > s->o.max_bytes - bytes) return NULL;
+  b = (anfi_rt_block *)aligned_alloc(RT_ALIGN, bytes);
+  if (!b) return NULL;
+  b->bytes = bytes;
+  b->end = (char *)b + bytes;
+  s->taken += bytes;
+  return b;
+}
+
+static void give_back(anf_stream *s, anfi_rt_block *b) {
+  s->taken -= b->bytes;
+  free(b);
+}
+
+static bool grow(anf_stream *s, size_t bytes) {
+  size_t head = (sizeof(anfi_rt_block) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN,
+         want = s->o.block_bytes / RT_ALIGN * RT_ALIGN;
+  if (bytes > SIZE_MAX / 2) return false;
+  if (want < head + bytes) want = head + bytes;
+  anfi_rt_block *b = take(s, want);
+  if (!b) return false;
+  b->below = s->block;
+  s->block = b;
+  s->at = (char *)b + head;
+  s->end = b->end;
+  return true;
+}
+
+void *anf_rt_alloc(anf_stream *s, uint64_t bytes) {
+  uint64_t n = (bytes + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN;
+  if (n < bytes || (n > (uint64_t)(s->end - s->at) && !grow(s, (size_t)n)))
+    anf_rt_trap(s, ANF_TRAP_MEMORY, 0, 0, NULL, NULL);
+  void *p = s->at;
+  s->at += n;
+  return p;
+}
+
+uint64_t anf_rt_mark(anf_stream *s) { return (uint64_t)(uintptr_t)s->at; }
+
+static bool holds(const anfi_rt_block *b, const char *p) {
+  return p > (const char *)b && p <= b->end;
+}
+
+void anf_rt_release(anf_stream *s, uint64_t mark) {
+  char *to = (char *)(uintptr_t)mark; // NOLINT: it was an address
+  while (s->block && !(to && holds(s->block, to))) {
+    anfi_rt_block *b = s->block;
+    s->block = b->below;
+    if (s->spare && s->spare->bytes < b->bytes) give_back(s, s->spare), s->spare = NULL;
+    if (s->spare) give_back(s, b);
+    else s->spare = b;
+  }
+  s->at = s->block ? to : NULL;
+  s->end = s->block ? s->block->end : NULL;
+}
+
+void anf_rt_free(anf_stream *s, void *p) { anf_rt_release(s, (uint64_t)(uintptr_t)p); }
+
+void anfi_rt_blocks_free(anf_stream *s) {
+  anf_rt_release(s, 0);
+  if (s->spare) give_back(s, s->spare);
+  s->spare = NULL;
+}

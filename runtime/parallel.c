@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Parallel loops: each stream has a pool of workers, made at the first loop that needs it. Every
+ * participant gets one run of neighbouring iterations, so what is computed does not depend on
+ * timing. Workers wait for the next loop by looking for a while, then asleep. A loop inside a loop
+ * runs in order. If participants trap, the one with the least iteration is told. */
+#include "runtime/rt.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void (*closure_fn)(anf_stream *s, void *data, int64_t i, void *env);
+
+typedef struct loop {
+  closure_fn f;
+  void *data, *env;
+  int64_t begin, step;
+  uint64_t n, parts;
+} loop;
+
+typedef struct worker {
+  struct anfi_rt_pool *pool;
+  anf_stream stream;
+  pthread_t thread;
+  uint32_t part;
+  anf_status status; // of the last loop
+} worker;
+
+typedef struct anfi_rt_pool {
+  worker *w;
+  uint32_t n;
+  loop job;
+  atomic_uint generation, pending;
+  atomic_bool stop;
+  bool busy; // a loop is under way, as the stream's own thread sees it
+  pthread_mutex_t lock;
+  pthread_cond_t wake, done;
+} pool;
+
+enum { WORKER_STACK = 64 << 20, SPIN = 4000 };
+
+static inline void relax(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+typedef struct share {
+  anf_stream *s;
+  const loop *job;
+  uint64_t from, to;
+} share;
+
+static share share_of(anf_stream *s, const loop *job, uint64_t part) {
+  uint64_t each = job->n / job->parts, more = job->n % job->parts,
+           from = part * each + (part < more ? part : more);
+  return (share){s, job, from, from + each + (part < more)};
+}
+
+static void run_share(void *p) {
+  const share *h = (const share *)p;
+  const loop *j = h->job;
+  for (uint64_t k = h->from; k < h->to; k++)
+    j->f(h->s, j->data, (int64_t)((uint64_t)j->begin + k * (uint64_t)j->step), j->env);
+}
+
+/* Waits until the generation is not `seen`; false: the pool ends. */
+static bool next_job(pool *p, unsigned seen) {
+  for (int i = 0; i < SPIN; i++) {
+    if (atomic_load_explicit(&p->generation, memory_order_acquire) != seen)
+      return !atomic_load(&p->stop);
+    relax();
+  }
+  pthread_mutex_lock(&p->lock);
+  while (atomic_load(&p->generation) == seen) pthread_cond_wait(&p->wake, &p->lock);
+  pthread_mutex_unlock(&p->lock);
+  return !atomic_load(&p->stop);
+}
+
+static void *work(void *arg) {
+  worker *w = (worker *)arg;
+  pool *p = w->pool;
+  char here;
+  w->stream.stack_limit = (uintptr_t)&here - WORKER_STACK + 2 * (uintptr_t)RT_MARGIN;
+  for (unsigned seen = 0; next_job(p, seen); seen++) {
+    if (w->part < p->job.parts) {
+      share h = share_of(&w->stream, &p->job, w->part);
+      w->status = anfi_rt_protect(&w->stream, run_share, &h);
+    }
+    if (atomic_fetch_sub(&p->pending, 1) == 1) {
+      pthread_mutex_lock(&p->lock);
+      pthread_cond_signal(&p->done);
+      pthread_mutex_unlock(&p->lock);
+    }
+  }
+  return NULL;
+}
+
+static bool start_worker(pool *p, worker *w, anf_stream *parent) {
+  pthread_attr_t attr;
+  w->pool = p;
+  w->part = (uint32_t)(w - p->w) + 1;
+  anfi_rt_stream_init(&w->stream, &parent->o);
+  w->stream.parent = parent;
+  if (pthread_attr_init(&attr) != 0) return false;
+  bool good = pthread_attr_setstacksize(&attr, WORKER_STACK) == 0 &&
+              pthread_create(&w->thread, &attr, work, w) == 0;
+  pthread_attr_destroy(&attr);
+  return good;
+}
+
+/* As many workers as the system gives, of those asked for. */
+static pool *pool_new(anf_stream *s, uint32_t n) {
+  pool *p = (pool *)calloc(1, sizeof *p);
+  if (!p) return NULL;
+  p->w = (worker *)calloc(n, sizeof *p->w);
+  if (!p->w) {
+    free(p);
+    return NULL;
+  }
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_cond_init(&p->wake, NULL);
+  pthread_cond_init(&p->done, NULL);
+  while (p->n < n && start_worker(p, &p->w[p->n], s)) p->n++;
+  return p;
+}
+
+static void new_generation(pool *p) {
+  pthread_mutex_lock(&p->lock);
+  atomic_fetch_add(&p->generation, 1);
+  pthread_cond_broadcast(&p->wake);
+  pthread_mutex_unlock(&p->lock);
+}
+
+void anfi_rt_pool_free(pool *p) {
+  if (!p) return;
+  atomic_store(&p->stop, true);
+  new_generation(p);
+  for (uint32_t i = 0; i < p->n; i++) {
+    pthread_join(p->w[i].thread, NULL);
+    anfi_rt_stream_clear(&p->w[i].stream);
+  }
+  pthread_mutex_destroy(&p->lock);
+  pthread_cond_destroy(&p->wake);
+  pthread_cond_destroy(&p->done);
+  free(p->w);
+  free(p);
+}
+
+static void wait_done(pool *p) {
+  for (int i = 0; i < SPIN; i++) {
+    if (!atomic_load_explicit(&p->pending, memory_order_acquire)) return;
+    relax();
+  }
+  pthread_mutex_lock(&p->lock);
+  while (atomic_load(&p->pending)) pthread_cond_wait(&p->done, &p->lock);
+  pthread_mutex_unlock(&p->lock);
+}
+
+static void share_out(anf_stream *s, const loop *job) {
+  pool *p = s->pool;
+  p->busy = true;
+  p->job = *job;
+  for (uint32_t i = 0; i < p->n; i++) p->w[i].status = ANF_OK;
+  atomic_store(&p->pending, p->n);
+  new_generation(p);
+  share mine = share_of(s, &p->job, 0);
+  anf_status st = anfi_rt_protect(s, run_share, &mine);
+  wait_done(p);
+  p->busy = false;
+  for (uint32_t i = 0; i < p->n && st == ANF_OK; i++) {
+    st = p->w[i].status;
+    if (st != ANF_OK) s->trap = p->w[i].stream.trap;
+  }
+  if (st != ANF_OK) anfi_rt_rethrow(s);
+}
+
+void anf_rt_parallel(void *closure, anf_stream *s, void *data, void *env, int64_t begin,
+                     int64_t end, int64_t step, int32_t threads) {
+  if (step <= 0) anf_rt_trap(s, ANF_TRAP_STEP, 0, 0, NULL, NULL);
+  if (begin >= end) return;
+  loop job = {.data = data, .env = env, .begin = begin, .step = step};
+  memcpy(&job.f, &closure, sizeof job.f);
+  job.n = ((uint64_t)end - (uint64_t)begin - 1) / (uint64_t)step + 1;
+  uint64_t want =
+      threads > 0 && (uint32_t)threads < s->o.threads ? (uint32_t)threads : s->o.threads;
+  if (want > job.n) want = job.n;
+  if (want > 1 && !s->parent && !s->pool) s->pool = pool_new(s, s->o.threads - 1);
+  if (want > 1 && s->pool && s->pool->n && !s->pool->busy) {
+    job.parts = want < s->pool->n + 1 ? want : s->pool->n + 1;
+    share_out(s, &job);
+    return;
+  }
+  job.parts = 1;
+  share all = share_of(s, &job, 0);
+  run_share(&all);
+}

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The run time, inside. INVARIANT: a stream belongs to the thread that runs a call on it; worker
+ * threads of its pool have streams of their own, whose parent it is. */
+#ifndef ANFI_RT_H
+#define ANFI_RT_H
+
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stddef.h>
+
+#include "anfora/rt.h"
+
+/* One call under protection. */
+typedef struct anfi_rt_frame {
+  jmp_buf jump;
+  struct anfi_rt_frame *outer;
+  uint64_t mark; // of the allocator, when it began
+} anfi_rt_frame;
+
+typedef struct anfi_rt_block {
+  struct anfi_rt_block *below;
+  char *end;
+  size_t bytes; // all of it
+} anfi_rt_block;
+
+struct anf_stream {
+  uintptr_t stack_limit; // ORDER: first, at ANF_RT_STACK_LIMIT
+  anfi_rt_frame *frame;  // innermost
+  char *at, *end;        // free part of the top block
+  anfi_rt_block *block, *spare;
+  size_t taken; // bytes of all blocks
+  char *stack;  // the deep one; NULL: not made yet
+  bool on_stack;
+  struct anfi_rt_pool *pool;
+  anf_stream *parent; // of a worker's
+  anf_stream_opts o;
+  anf_trap trap;
+  void (*print)(void *user, int64_t site, size_t n, const uint64_t *leaf);
+  void *print_user;
+  uint64_t *leaf; // of what is printed next
+  size_t nleaf, leaf_cap;
+};
+
+/* What stands between the limit that functions compare with and the end of the stack: room for
+ * those that do not compare, and for functions of the C library. */
+enum { RT_MARGIN = 128 << 10, RT_ALIGN = 64 };
+
+/* enter.c */
+/* Runs f; a trap inside ends it, and is in s->trap. */
+anf_status anfi_rt_protect(anf_stream *s, void (*f)(void *), void *arg);
+/* Goes on with a trap that is in s->trap, to the frame around. */
+void anfi_rt_rethrow(anf_stream *s) ANF_RT_NORETURN;
+
+/* stack.c */
+/* Calls f(arg) on the stack that ends at `top`, `bytes` long. False: it could not be made. */
+bool anfi_rt_call_on(char *stack, size_t bytes, void (*f)(void *), void *arg);
+char *anfi_rt_stack_new(size_t bytes); // with a guard page below it; NULL: no memory
+void anfi_rt_stack_free(char *stack, size_t bytes);
+
+/* parallel.c */
+void anfi_rt_pool_free(struct anfi_rt_pool *p);
+
+/* stream.c */
+void anfi_rt_stream_init(anf_stream *s, const anf_stream_opts *o);
+void anfi_rt_stream_clear(anf_stream *s);
+void anfi_rt_blocks_free(anf_stream *s);
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Streams: made, freed, and the one that each thread has of its own. */
+#include "runtime/rt.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert(offsetof(anf_stream, stack_limit) == ANF_RT_STACK_LIMIT, "compiled code knows it");
+
+void anfi_rt_stream_init(anf_stream *s, const anf_stream_opts *o) {
+  memset(s, 0, sizeof *s);
+  if (o) memcpy(&s->o, o, o->size && o->size < sizeof s->o ? o->size : sizeof s->o);
+  if (!s->o.threads) {
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    s->o.threads = n > 0 ? (uint32_t)n : 1;
+  }
+  if (!s->o.stack_bytes) s->o.stack_bytes = (size_t)256 << 20;
+  if (s->o.stack_bytes < 4 * (size_t)RT_MARGIN) s->o.stack_bytes = 4 * (size_t)RT_MARGIN;
+  s->o.stack_bytes = (s->o.stack_bytes + 65535) / 65536 * 65536;
+  if (!s->o.block_bytes) s->o.block_bytes = (size_t)1 << 20;
+  if (!s->o.max_bytes) s->o.max_bytes = SIZE_MAX;
+  s->trap.func = "";
+}
+
+void anfi_rt_stream_clear(anf_stream *s) {
+  anfi_rt_pool_free(s->pool);
+  anfi_rt_blocks_free(s);
+  if (s->stack) anfi_rt_stack_free(s->stack, s->o.stack_bytes);
+  free(s->leaf);
+}
+
+anf_stream *anf_stream_new(const anf_stream_opts *o) {
+  anf_stream *s = (anf_stream *)malloc(sizeof *s);
+  if (s) anfi_rt_stream_init(s, o);
+  return s;
+}
+
+void anf_stream_free(anf_stream *s) {
+  if (!s) return;
+  anfi_rt_stream_clear(s);
+  free(s);
+}
+
+uint32_t anf_stream_threads(const anf_stream *s) { return s->o.threads; }
+const anf_trap *anf_stream_trap(const anf_stream *s) { return &s->trap; }
+
+/* ---- the thread's own ---- */
+
+static pthread_key_t own;
+static pthread_once_t own_once = PTHREAD_ONCE_INIT;
+static bool own_made;
+
+static void free_own(void *s) { anf_stream_free((anf_stream *)s); }
+static void make_own(void) { own_made = pthread_key_create(&own, free_own) == 0; }
+
+anf_stream *anf_stream_of_thread(void) {
+  pthread_once(&own_once, make_own);
+  if (!own_made) return NULL;
+  anf_stream *s = (anf_stream *)pthread_getspecific(own);
+  if (s) return s;
+  s = anf_stream_new(NULL);
+  if (s && pthread_setspecific(own, s) != 0) {
+    anf_stream_free(s);
+    return NULL;
+  }
+  return s;
+}
+
+/* ---- words ---- */
+
+const char *anf_trap_words(anf_trap_kind k) {
+  static const char *const words[ANF_TRAP_KIND_COUNT] = {
+      [ANF_TRAP_NONE] = "nothing",
+      [ANF_TRAP_DIVISION] = "integer division by zero",
+      [ANF_TRAP_BOUNDS] = "an index outside of its tensor",
+      [ANF_TRAP_STEP] = "the step of a loop is not positive",
+      [ANF_TRAP_DEPTH] = "too many calls under way",
+      [ANF_TRAP_MEMORY] = "no memory",
+      [ANF_TRAP_HOST] = "a host's function failed",
+      [ANF_TRAP_SITE] = "the program stopped"};
+  return (unsigned)k < ANF_TRAP_KIND_COUNT ? words[k] : "";
+}
