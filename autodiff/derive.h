@@ -18,8 +18,10 @@
 typedef struct anfi_ad {
   anf_module *m;
   anfi_arena *arena;  // scratch of the frame
-  uint32_t from, how; // the primal's debug entry, and the one derived from it
-  anfi_map numbers;   // constants made so far: one node each
+  const anf_node *at; // whose derivative is being built: for messages
+  uint32_t from, how; // its debug entry, and the one derived from it
+  anfi_map numbers;   // scalar constants made so far: one node each
+  anfi_map formulas;  // parsed ones, by the address of their text
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
 
@@ -70,6 +72,9 @@ bool anfi_vjp_op(anfi_ad *ad, anf_graph *g, const anf_node *primal, anf_node *co
 bool anfi_jvp_op(anfi_ad *ad, anf_graph *g, const anf_node *primal, anf_node *const *in,
                  anf_node *y, anf_node *const *tin, anf_node **ty);
 
+/* E0721 or E0722 at the primal: there is no derivative for this argument. Always false. */
+bool anfi_derive_refuse(anfi_ad *ad, const anf_node *primal, size_t input, anfi_derivative why);
+
 /* ---- for hooks of the column `vjp` ---- */
 
 typedef struct anfi_derive {
@@ -83,10 +88,33 @@ typedef struct anfi_derive {
   const bool *want;
   anf_node **out; // all NULL at first; shape and type may still be those of the broadcast result
 } anfi_derive;
-/* What a formula gives. It may name inputs, attributes, `y`, `dy` (the first place), `dy1`...
- * (others), `@0`... of `nodes`, and as attributes `$0`... of `values`. INVARIANT: `formula` is a
- * literal: what it parses to is kept under its address. */
+/* What a formula gives, or NULL with an error recorded. `values` are released, whatever happens.
+ * INVARIANT: `formula` is a literal: what it parses to is kept under its address.
+ *
+ *   (Mul dy (Conj x))     an op and its arguments; "xs*" stands for all the repeated ones
+ *   x, in0                an input by its name, or by its place
+ *   y, dy, dy1            the result; what comes to its only (or first) place, to its second
+ *   axis, 0.5             the number in an attribute, or written down: of the type of its neighbours
+ *   @0, $0                what a hook passes in `nodes`, and, for attributes, in `values`
+ *   axis=axis keepdims=true mode=add shape=(Shape x)    attributes: of the primal, or constant */
 anf_node *anfi_derive_build(anfi_derive *q, const char *formula, anf_node *const *nodes,
-                            anf_value *const *values);
+                            size_t nvalue, anf_value *const *values);
+#define anfi_derive_build0(q, formula) anfi_derive_build(q, formula, NULL, 0, NULL)
+/* For `values`: it is released with the frame if that fails before it is passed on. */
+anf_value *anfi_derive_ints(const anfi_derive *q, size_t n, const int64_t *x);
+anf_value *anfi_derive_int(const anfi_derive *q, int64_t x);
+/* An attribute of the primal, by name; never NULL. */
+anf_value *anfi_derive_attr(const anfi_derive *q, const char *name);
+/* Is argument i there, and does it vary and want its contribution? */
+bool anfi_derive_given(const anfi_derive *q, size_t i);
+bool anfi_derive_wants(const anfi_derive *q, size_t i);
+const anf_type *anfi_derive_type(const anfi_derive *q, size_t i); // of argument i
+
+/* formula.c, for derive.c: what a row says of an input, and contributions by its formulas */
+typedef struct anfi_formula anfi_formula;
+const anfi_formula *anfi_formula_of_row(anfi_ad *ad, anfi_opcode op); // NULL: E0001 recorded
+int anfi_formula_says(const anfi_formula *f, size_t input); // anfi_derivative, or ANFI_BY_HOOK
+bool anfi_formula_build(anfi_derive *q, const anfi_formula *f);
+enum { ANFI_BY_HOOK = -1 };
 
 #endif

@@ -290,6 +290,11 @@ anf_analysis *anfi_analyse(anf_module *m);
  * arguments. The copy of g has no parameters for those. */
 anf_graph *anfi_clone(const anf_analysis *an, anf_graph *g, anfi_map *nodes);
 
+/* copy.c: a module with copies of n graphs and all that they refer to; freed with the frame if it
+ * fails. It borrows names, attributes and texts of the original. */
+anf_module *anfi_module_copy(const anf_analysis *an, anf_graph *const *roots, size_t n,
+                             anf_graph **copies);
+
 /* sweep.c */
 size_t anfi_sweep(anf_module *m);
 
@@ -343,6 +348,7 @@ typedef enum anfi_lower {
   ANFI_LOWER_CALL,
   ANFI_LOWER_CONTROL
 } anfi_lower;
+struct anfi_derive; // autodiff/derive.h
 typedef struct anfi_op_info {
   const char *name, *family;
   const char *in;              // input names: "a b", "x bias?", "xs*"
@@ -350,7 +356,8 @@ typedef struct anfi_op_info {
   bool (*infer)(anfi_infer *); // type of the result from types of inputs
   bool (*eval)(anfi_eval *);   // fills the result; NULL with `scalar` set: elementwise
   const char *scalar;          // elementwise code in the inputs' names, C operators: "a * b"
-  const char *grad;            // formula; "_" zero, "!" not differentiable, NULL not implemented
+  const char *grad;            // formulas; "_" zero, "!" none, "*" transforms know it, "vjp" hook
+  bool (*vjp)(struct anfi_derive *); // derivative that no formula gives; autodiff/vjp_*.c
   anfi_lower lower;
   uint32_t flags;
   uint32_t cost;                           // of one result element, a multiplication being 1

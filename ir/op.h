@@ -356,4 +356,11 @@ bool anfi_eval_inverse(anfi_eval *q);
 bool anfi_eval_solve(anfi_eval *q);
 bool anfi_eval_triangular_solve(anfi_eval *q);
 
+/* autodiff/vjp_*.c: hooks of the column `vjp` */
+struct anfi_derive;
+bool anfi_vjp_abs(struct anfi_derive *q);
+bool anfi_vjp_power(struct anfi_derive *q);
+bool anfi_vjp_gelu(struct anfi_derive *q);
+bool anfi_vjp_softsign(struct anfi_derive *q);
+
 #endif
