@@ -316,7 +316,7 @@ static tstmt looped(glow *w, gfn *f, frame *fr, tstmt body) {
   anfi_low_add(w->L, anfi_t_assign(w->t, s->again, anfi_t_bool(w->t, false)));
   for (size_t i = 0; i < f->param.n; i++)
     if (s->slot[i]) anfi_low_add(w->L, anfi_t_define(w->t, TL_local, fr->param[i], s->slot[i]));
-  anfi_low_add(w->L, body);
+  anfi_low_add(w->L, anfi_t_splice(w->t, body->n, body->s));
   tstmt inner = anfi_low_close(w->L);
   anfi_low_open(w->L);
   for (size_t i = 0; i < f->param.n; i++) {
@@ -360,7 +360,8 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
   tstmt body = anfi_low_close(w->L);
   anfi_low_open(w->L);
   if (r) anfi_low_add(w->L, anfi_t_define(w->t, TL_local, r, anfi_t_int(w->t, ret, 0)));
-  anfi_low_add(w->L, w->self.looped ? looped(w, f, &fr, body) : body);
+  if (w->self.looped) body = looped(w, f, &fr, body);
+  anfi_low_add(w->L, anfi_t_splice(w->t, body->n, body->s));
   if (r) anfi_low_add(w->L, anfi_t_return(w->t, r));
   body = anfi_low_close(w->L);
   tattrs at = {0};

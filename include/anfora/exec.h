@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Compiled functions: a graph, and machine code for each signature that it is called with.
+ *
+ * A signature is the types of the arguments, shapes included. Compiling one takes a copy of the
+ * graph, specialises and optimises it, lowers it to Tensor IR and hands that to an engine
+ * (anfora/jit.h). The module of the graph must outlive the compiled function, and is not changed.
+ *
+ * Example:
+ *   anf_module *m = NULL;
+ *   anf_exec *e = NULL;
+ *   anf_value *arg = anf_value_i64(cx, 20), *result = NULL;
+ *   const char *text = "def fib(n) { if n < 2 { n } else { fib(n - 1) + fib(n - 2) } }";
+ *   anf_status st = anf_parse(cx, text, "fib.anf", d, &m);
+ *   if (st == ANF_OK) st = anf_compile(anf_module_find(m, "fib"), NULL, d, &e);
+ *   if (st == ANF_OK) st = anf_exec_run(e, 1, &arg, NULL, d, &result);
+ *   anf_value_release(arg);
+ *   anf_value_release(result);
+ *   anf_exec_free(e);
+ *   anf_module_free(m);
+ */
+#ifndef ANFORA_EXEC_H
+#define ANFORA_EXEC_H
+
+#include "anfora/jit.h"
+#include "anfora/run.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct anf_exec anf_exec;
+
+typedef struct anf_exec_opts {
+  size_t size;
+  anf_jit_engine *engine; // borrowed until the call returns; default: a new one of `kind`
+  anf_jit_kind kind;
+  anf_jit_opts jit;     // of a new engine
+  bool fast;            // floats may be reassociated
+  bool parallel;        // large loops run on many threads
+  const char *pipeline; // over graphs; default "standard"
+  uint32_t max_compiled; // signatures kept; the one used longest ago goes; default 64
+} anf_exec_opts;
+
+/* A function that compiles itself when it is first called with arguments of new types; or now, if
+ * all its parameters have types. `o` and `d` may be NULL. */
+ANF_API anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out);
+/* Compiles for these types now. */
+ANF_API anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types,
+                                    anf_diag *d);
+/* The same for the types of these arguments. */
+ANF_API anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const *args, anf_diag *d);
+/* Arguments and result as of anf_run, of whose options `print` and `print_user` count. */
+ANF_API anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args,
+                                const anf_run_opts *o, anf_diag *d, anf_value **result);
+ANF_API void anf_exec_free(anf_exec *e); // e may be NULL
+
+/* The function compiled last or used last: from any thread, with the leaves of its parameters, then
+ * room for those of its result (docs/lowering.md). Borrowed; NULL if there is none. */
+ANF_API anf_jit_function *anf_exec_function(const anf_exec *e);
+/* Its C function of natural signature, as of anf_jit_get_function_pointer. */
+ANF_API void *anf_exec_pointer(const anf_exec *e);
+/* How many signatures have been compiled so far, and how long that took. */
+ANF_API size_t anf_exec_compilations(const anf_exec *e);
+ANF_API double anf_exec_compile_ms(const anf_exec *e);
+
+/* What the graph becomes for these types: "tir", or what anf_jit_print knows: "llvm", "asm", "c". */
+ANF_API anf_status anf_lowered_print(anf_graph *g, size_t n, const anf_type *const *types,
+                                     const char *form, const anf_exec_opts *o, anf_diag *d,
+                                     anf_text *out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
