@@ -31,7 +31,7 @@ anf_node *anfi_of_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
                          anf_node *const *leaf);
 /* Zeros for one leaf of type t; `like` is a node of that type, or NULL where t tells the shape. */
 anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like);
-/* a + b of one leaf; either may be NULL. */
+/* a + b of one leaf, a box or a stack too; either may be NULL. */
 anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b);
 anf_node *anfi_ad_tuple(anfi_ad *ad, anf_graph *g, size_t n, anf_node *const *items);
 anf_node *anfi_ad_get(anfi_ad *ad, anf_graph *g, anf_node *t, size_t i);
@@ -47,25 +47,27 @@ typedef struct anfi_loop {
   anf_graph *step;
   anf_node *n; // NULL when not counted
   size_t nw, ns, nx, nout;
-  bool counted, reverse;
-  anf_node *loop; // its arguments: w at first_w.., then s, then xs
+  bool counted, reverse, rounds;
+  const anf_node *loop; // its arguments: w at first_w.., then s, then xs
   size_t first_w;
 } anfi_loop;
 anfi_loop anfi_loop_parts(const anf_node *loop);
-/* Loop(step, [n], args..) with these attributes, typed by the step's result type. */
-anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, anf_graph *step, anf_node *n, size_t nw, size_t ns,
-                       size_t nx, size_t nout, bool reverse, anf_node *const *args);
+/* Loop(step, [n], args..) with the numbers and flags of `l` (n, nw, ns, nx, nout, reverse, rounds; it
+ * is counted if n is given), typed by `args` and the numbers. */
+anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_node *const *args);
 
 /* j*.c: the forward and the backward graph of f for leaves `want` of its parameters and `given` of
  * its result.
- *   fwd(params..) -> (result, kept)    bwd(kept, one dy a leaf of `given`..) -> (one dx a leaf of `out`..)
- * `out` is a subset of `want`: gradients of other leaves are zero. */
-typedef struct anfi_vjp {
+ *   fwd(params..) -> (result, kept..)   bwd(kept.., one dy a leaf of `given`..) -> (one dx a leaf of `out`..)
+ * `given` and `out` of the pair are subsets of those asked for: the value does not depend on the
+ * others, and gradients of them are zero. */
+typedef struct anfi_vjp_pair {
   anf_graph *fwd, *bwd;
-  const bool *out;
-} anfi_vjp;
-bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given, bool silent,
-                     anfi_vjp *out);
+  size_t nkept;
+  const bool *given, *out;
+} anfi_vjp_pair;
+bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
+                     anfi_vjp_pair *out);
 
 /* jvp.c: T(params.., one tangent a leaf of `mask`..) -> (result, (one tangent a leaf of *out..)).
  * `out` is a mask over the leaves of f's result: tangents of others are zero. NULL after an error. */

@@ -6,7 +6,7 @@
 
 struct anfi_looping {
   size_t nw, ns, nx, nout;
-  bool counted, reverse, finished;
+  bool counted, reverse, told, finished;
   size_t n, done;  // rounds to go, if counted; rounds that were done
   size_t cap;      // rows of `out`
   anf_value **out; // row of a round: what it gave for each stack; owned, or NULL
@@ -54,7 +54,7 @@ static bool is_set(anfi_machine *m, uint32_t k) {
 
 /* Reads the attributes of the Loop on top of the stack, which has nargs arguments. */
 static bool read_attrs(anfi_machine *m, size_t nargs, looping *l) {
-  *l = (looping){.counted = is_set(m, 3), .reverse = is_set(m, 4)};
+  *l = (looping){.counted = is_set(m, 3), .reverse = is_set(m, 4), .told = is_set(m, 5)};
   if (l->counted && !nargs--) return fail(m, "a counted loop needs its number of rounds");
   if (!read_count(m, 0, nargs, &l->nw) || !read_count(m, 1, nargs - l->nw, &l->nx) ||
       !read_count(m, 2, 0, &l->nout))
@@ -106,7 +106,7 @@ static size_t index_of(const looping *l) { return l->reverse ? l->n - 1 - l->don
 
 static bool finish(anfi_machine *m, anfi_call_frame *f) {
   looping *l = f->loop;
-  size_t from = f->base + 1 + l->nw, told = l->nout && !l->counted;
+  size_t from = f->base + 1 + l->nw, told = l->told;
   anf_value *v = m->acc = anfi_value_new_tuple(m->cx, l->ns + l->nout + told);
   for (size_t i = 0; i < l->ns; i++) v->u.item[i] = anfi_keep(m->slot[from + i]);
   for (size_t k = 0; k < l->nout; k++) {

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Leaves of values, and the typed nodes that all drivers build: tuples, calls, loops, zeros. Walks
+ * recurse over the nesting of types, which inference bounds. */
+#include "autodiff/autodiff.h"
+
+bool anfi_is_leaf(const anf_type *t) {
+  if (t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK) return true;
+  return t->kind == ANF_TYPE_TENSOR && anfi_ad_varies(t);
+}
+
+static bool is_nest(const anf_type *t) {
+  return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+}
+
+size_t anfi_leaf_count(const anf_type *t) {
+  if (!is_nest(t)) return anfi_is_leaf(t);
+  size_t n = 0;
+  for (uint32_t i = 0; i < t->n; i++) n += anfi_leaf_count(t->items[i]);
+  return n;
+}
+
+/* ---- nodes ---- */
+
+static anf_node *typed(anfi_ad *ad, anf_node *n, const anf_type *t) {
+  n->type = t;
+  n->debug = ad->how;
+  return n;
+}
+
+anf_node *anfi_ad_tuple(anfi_ad *ad, anf_graph *g, size_t n, anf_node *const *items) {
+  const anf_type **t = ANFI_NEW_N(ad->arena, const anf_type *, n + 1);
+  if (!n) return anfi_ad_const(ad, anfi_value_new_tuple(ad->m->cx, 0));
+  for (size_t i = 0; i < n; i++) t[i] = anfi_ad_type_of(ad, items[i]);
+  return typed(ad, anfi_apply(g, ANF_OP_MakeTuple, NULL, n, items),
+               anfi_type_tuple(ad->m->cx, n, t));
+}
+
+anf_node *anfi_ad_get(anfi_ad *ad, anf_graph *g, anf_node *t, size_t i) {
+  if (anfi_is_op(t, ANF_OP_MakeTuple)) return t->in[i].def;
+  const anfi_attrs *at =
+      anfi_attrs_one(ad->m, ANF_OP_TupleGet, anfi_value_new_i64(ad->m->cx, ANF_INT, (int64_t)i));
+  return typed(ad, anfi_apply(g, ANF_OP_TupleGet, at, 1, &t), anfi_ad_type_of(ad, t)->items[i]);
+}
+
+static anf_node *field(anfi_ad *ad, anf_graph *g, anf_node *r, size_t i) {
+  const anf_type *t = anfi_ad_type_of(ad, r);
+  if (anfi_is_op(r, ANF_OP_MakeRecord)) return r->in[i].def;
+  const anfi_attrs *at =
+      anfi_attrs_one(ad->m, ANF_OP_RecordGet,
+                     anfi_value_new_string(ad->m->cx, t->names[i]->s, t->names[i]->len));
+  return typed(ad, anfi_apply(g, ANF_OP_RecordGet, at, 1, &r), t->items[i]);
+}
+
+static anf_node *item(anfi_ad *ad, anf_graph *g, anf_node *x, size_t i) {
+  bool tuple = anfi_ad_type_of(ad, x)->kind == ANF_TYPE_TUPLE;
+  return tuple ? anfi_ad_get(ad, g, x, i) : field(ad, g, x, i);
+}
+
+static anf_node *record(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *const *items) {
+  anf_value *names = anfi_value_new_tuple(ad->m->cx, t->n);
+  anfi_value_guard(names);
+  for (uint32_t i = 0; i < t->n; i++)
+    names->u.item[i] = anfi_value_new_string(ad->m->cx, t->names[i]->s, t->names[i]->len);
+  anfi_value_unguard(names);
+  return typed(ad,
+               anfi_apply(g, ANF_OP_MakeRecord, anfi_attrs_one(ad->m, ANF_OP_MakeRecord, names),
+                          t->n, items),
+               t);
+}
+
+anf_node *anfi_ad_undef(anfi_ad *ad, anf_graph *g, const anf_type *t) {
+  const anfi_attrs *at = anfi_attrs_one(ad->m, ANF_OP_Undef, anfi_value_new_type(ad->m->cx, t));
+  return typed(ad, anfi_apply(g, ANF_OP_Undef, at, 0, NULL), t);
+}
+
+anf_node *anfi_ad_call(anfi_ad *ad, anf_graph *g, anf_graph *f, const anf_type *type, size_t n,
+                       anf_node *const *args) {
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, n + 1);
+  in[0] = anfi_graph_value(f);
+  if (n) memcpy(in + 1, args, n * sizeof *in);
+  return typed(ad, anfi_call(g, n + 1, in), type ? type : anfi_ad_type_of(ad, f->result));
+}
+
+anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like) {
+  const char *name = anfi_sprintf(ad->arena, "%s%s", mark, like->name->s);
+  anf_graph *g = anfi_graph_new(ad->m, anfi_intern_z(&ad->m->strings, name));
+  g->flags = ANFI_GRAPH_PRIVATE;
+  g->debug = like->debug;
+  return g;
+}
+
+/* ---- leaves ---- */
+
+static void put_leaves(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out, size_t *at) {
+  const anf_type *t = anfi_ad_type_of(ad, x);
+  if (anfi_is_leaf(t)) out[(*at)++] = x;
+  for (uint32_t i = 0; is_nest(t) && i < t->n; i++)
+    if (anfi_leaf_count(t->items[i])) put_leaves(ad, g, item(ad, g, x, i), out, at);
+}
+
+void anfi_leaf_nodes(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out) {
+  size_t at = 0;
+  put_leaves(ad, g, x, out, &at);
+}
+
+/* Zeros of a tensor type whose dims are known. */
+static anf_node *static_zeros(anfi_ad *ad, anf_graph *g, const anf_type *t) {
+  if (!t->n && anfi_ad_varies(t)) return anfi_ad_number(ad, (anf_dtype)t->dtype, 0);
+  if (!t->n) return anfi_ad_const(ad, anfi_value_new_tensor(ad->m->cx, t));
+  anf_value *v[2] = {anfi_value_new_ints(ad->m->cx, t->n, t->dims), NULL};
+  anfi_value_guard(v[0]);
+  v[1] = anfi_value_new_type(ad->m->cx, anfi_type_scalar(ad->m->cx, (anf_dtype)t->dtype));
+  anfi_value_guard(v[1]);
+  const anfi_attrs *at = NULL;
+  anfi_attrs_new(ad->m, ANF_OP_Zeros, v, anfi_nowhere(), &at);
+  for (int i = 0; i < 2; i++) anfi_value_unguard(v[i]), anf_value_release(v[i]);
+  return typed(ad, anfi_apply(g, ANF_OP_Zeros, at, 0, NULL), t);
+}
+
+anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like) {
+  size_t n;
+  bool kept = t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
+  if (t->kind == ANF_TYPE_TENSOR && t->dtype != ANF_KEY && anfi_type_elements(t, &n))
+    return static_zeros(ad, g, t);
+  if (!like) return anfi_ad_undef(ad, g, t);
+  anfi_opcode op = kept ? ANF_OP_KeptZeros : ANF_OP_ZerosLike;
+  return typed(ad, anfi_apply(g, op, NULL, 1, &like), t);
+}
+
+/* What is no leaf and no tuple: data that nobody may take for a derivative. */
+static anf_node *nothing(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like) {
+  anf_ctx *cx = ad->m->cx;
+  if (t->kind == ANF_TYPE_NONE) return anfi_ad_const(ad, anfi_value_new_none(cx));
+  if (t->kind == ANF_TYPE_STRING) return anfi_ad_const(ad, anfi_value_new_string(cx, "", 0));
+  bool numbers = t->kind == ANF_TYPE_TENSOR && t->dtype != ANF_KEY;
+  return numbers ? anfi_zero_leaf(ad, g, t, like) : like ? like : anfi_ad_undef(ad, g, t);
+}
+
+static anf_node *from_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like,
+                             anf_node *const **leaf) {
+  if (is_nest(t)) {
+    anf_node **items = ANFI_NEW_N(ad->arena, anf_node *, t->n + 1);
+    for (uint32_t i = 0; i < t->n; i++)
+      items[i] = from_leaves(ad, g, t->items[i], like ? item(ad, g, like, i) : NULL, leaf);
+    return t->kind == ANF_TYPE_TUPLE ? anfi_ad_tuple(ad, g, t->n, items) : record(ad, g, t, items);
+  }
+  if (!anfi_is_leaf(t)) return nothing(ad, g, t, like);
+  anf_node *x = *(*leaf)++;
+  return x ? x : anfi_zero_leaf(ad, g, t, like);
+}
+
+anf_node *anfi_of_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like,
+                         anf_node *const *leaf) {
+  return from_leaves(ad, g, t, like, &leaf);
+}
+
+anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
+  if (!a || !b) return a ? a : b;
+  const anf_type *t = anfi_ad_type_of(ad, a);
+  if (t->kind == ANF_TYPE_TENSOR) return anfi_ad_add(ad, g, a, b);
+  return typed(ad, anfi_apply2(g, ANF_OP_KeptAdd, a, b), t);
+}
+
+/* ---- loops ---- */
+
+static int64_t int_attr(const anf_node *loop, uint32_t k) {
+  const anf_value *v =
+      anfi_attr_value(loop->graph->module->cx, ANF_OP_Loop, loop->u.attrs, k);
+  return v ? anfi_get_i64(v, 0) : 0;
+}
+
+anfi_loop anfi_loop_parts(const anf_node *loop) {
+  anfi_loop l = {.step = anfi_value_graph(loop->in[0].def),
+                 .nw = (size_t)int_attr(loop, 0),
+                 .nx = (size_t)int_attr(loop, 1),
+                 .nout = (size_t)int_attr(loop, 2),
+                 .counted = int_attr(loop, 3) != 0,
+                 .reverse = int_attr(loop, 4) != 0,
+                 .rounds = int_attr(loop, 5) != 0,
+                 .loop = loop};
+  l.first_w = l.counted ? 2 : 1;
+  l.n = l.counted ? loop->in[1].def : NULL;
+  l.ns = loop->nin - l.first_w - l.nw - l.nx;
+  return l;
+}
+
+static const anfi_attrs *loop_attrs(anfi_ad *ad, const anfi_loop *l) {
+  anf_ctx *cx = ad->m->cx;
+  anf_value *v[6];
+  const int64_t x[6] = {(int64_t)l->nw, (int64_t)l->nx, (int64_t)l->nout,
+                        l->n != NULL,   l->reverse,     l->rounds};
+  for (int i = 0; i < 6; i++) {
+    v[i] = anfi_value_new_i64(cx, i < 3 ? ANF_INT : ANF_BOOL, x[i]);
+    anfi_value_guard(v[i]);
+  }
+  const anfi_attrs *at = NULL;
+  anfi_attrs_new(ad->m, ANF_OP_Loop, v, anfi_nowhere(), &at);
+  for (int i = 0; i < 6; i++) anfi_value_unguard(v[i]), anf_value_release(v[i]);
+  return at;
+}
+
+anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_node *const *args) {
+  size_t nargs = l->nw + l->ns + l->nx, n = 0, nt = 0;
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, nargs + 2);
+  const anf_type **t = ANFI_NEW_N(ad->arena, const anf_type *, l->ns + l->nout + 1);
+  in[n++] = anfi_graph_value(l->step);
+  if (l->n) in[n++] = l->n;
+  if (nargs) memcpy(in + n, args, nargs * sizeof *in);
+  for (size_t i = 0; i < l->ns; i++) t[nt++] = anfi_ad_type_of(ad, args[l->nw + i]);
+  for (size_t i = 0; i < l->nout; i++) t[nt++] = anfi_type_simple(ad->m->cx, ANF_TYPE_STACK);
+  if (l->rounds) t[nt++] = anfi_type_scalar(ad->m->cx, ANF_I64);
+  return typed(ad, anfi_apply(g, ANF_OP_Loop, loop_attrs(ad, l), n + nargs, in),
+               anfi_type_tuple(ad->m->cx, nt, t));
+}
