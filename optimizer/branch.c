@@ -7,22 +7,9 @@
 
 enum { CHEAP = 4 };
 
-static bool may_fail(const anf_node *n) {
-  const anfi_op_info *op = &anfi_op[n->op];
-  bool whole =
-      n->type && n->type->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)n->type->dtype);
-  if (n->op == ANF_OP_FloorDiv || n->op == ANF_OP_Mod || n->op == ANF_OP_Fmod ||
-      n->op == ANF_OP_Power)
-    return whole;
-  bool moves = n->op == ANF_OP_TupleGet || n->op == ANF_OP_MakeTuple || n->op == ANF_OP_Switch ||
-               n->op == ANF_OP_RecordGet || n->op == ANF_OP_MakeRecord || n->op == ANF_OP_Undef ||
-               n->op == ANF_OP_Cast;
-  return !moves && op->lower != ANFI_LOWER_POINTWISE;
-}
-
 /* A tensor that is not a scalar costs work in the arm that is not wanted. */
 static bool is_cheap(const anf_node *n) {
-  if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT) || may_fail(n)) return false;
+  if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT) || !anfi_is_total(n)) return false;
   return !n->type || n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0;
 }
 

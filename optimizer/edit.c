@@ -13,6 +13,45 @@ const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v) {
   return at;
 }
 
+const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, anf_value *v) {
+  const anfi_attrs *at = NULL;
+  anf_value **all = ANFI_NEW_N(anfi_scratch(m->cx), anf_value *, n->u.attrs->n);
+  memcpy(all, n->u.attrs->at, n->u.attrs->n * sizeof *all);
+  all[k] = v;
+  anfi_value_guard(v);
+  anfi_attrs_new(m, (anfi_opcode)n->op, all, anfi_nowhere(), &at);
+  anfi_value_unguard(v);
+  anf_value_release(v);
+  return at;
+}
+
+anf_node *anfi_undefined(anf_graph *g, const anf_type *t) {
+  const anfi_attrs *at =
+      anfi_attrs_one(g->module, ANF_OP_Undef, anfi_value_new_type(g->module->cx, t));
+  anf_node *n = anfi_apply(g, ANF_OP_Undef, at, 0, NULL);
+  n->type = t;
+  return n;
+}
+
+bool anfi_is_total(const anf_node *n) {
+  bool whole =
+      n->type && n->type->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)n->type->dtype);
+  switch (n->op) { /* dispatch */
+  case ANF_OP_FloorDiv:
+  case ANF_OP_Mod:
+  case ANF_OP_Fmod:
+  case ANF_OP_Power: return !whole;
+  case ANF_OP_TupleGet:
+  case ANF_OP_MakeTuple:
+  case ANF_OP_Switch:
+  case ANF_OP_RecordGet:
+  case ANF_OP_MakeRecord:
+  case ANF_OP_Undef:
+  case ANF_OP_Cast: return true;
+  default: return anfi_op[n->op].lower == ANFI_LOWER_POINTWISE;
+  }
+}
+
 static void take_effect_place(anf_node *n, anf_node *by) {
   anf_graph *g = n->graph;
   for (size_t i = 0; i < g->effects.n; i++)

@@ -41,16 +41,22 @@ static anf_value *value_of(anfi_arena *a, const anf_node *n) {
   return eval_quietly(cx, &e) == ANF_OK ? e.out : NULL;
 }
 
+anf_node *anfi_fold_node(anfi_arena *a, const anf_node *n) {
+  anf_module *m = n->graph->module;
+  anf_value *v = foldable(n) ? value_of(a, n) : NULL;
+  if (!v) return NULL;
+  anf_node *c = anfi_value(m, v);
+  c->type = anf_value_type(m->cx, v);
+  return c->type == n->type ? c : NULL;
+}
+
 static void fold_graph(anfi_pass *p, anfi_arena *a, anf_graph *g) {
   anfi_node_vec order = {0};
   anfi_graph_order(g, a, &order);
   for (size_t i = 0; i < order.n; i++) {
     anf_node *n = order.at[i];
-    anf_value *v = foldable(n) && p->rewrites < p->limit ? value_of(a, n) : NULL;
-    if (!v) continue;
-    anf_node *c = anfi_value(p->m, v);
-    c->type = anf_value_type(p->m->cx, v);
-    if (c->type != n->type || !anfi_rewrite(p)) continue;
+    anf_node *c = p->rewrites < p->limit ? anfi_fold_node(a, n) : NULL;
+    if (!c || !anfi_rewrite(p)) continue;
     anfi_replace(n, c);
     anfi_delete(n);
   }

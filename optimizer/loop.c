@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tail recursion becomes Loop. Taken is a strongly connected component of graphs whose calls among
  * each other all stand in result position, and that one graph, the header, breaks: without it no
- * cycle is left. Each graph of the component gets a step form of the same parameters, that gives
+ * cycle is left (loop_headers.c makes one where there is none). Each graph of the component gets a step form of the same parameters, that gives
  *   (true, next state, undefined)   where it called the header,
  *   what the step form of g gives   where it called another graph g of the component,
  *   (false, undefined, value)       where it gave a value;
@@ -9,6 +9,7 @@
  * every call hands on unchanged are the loop's invariants, the others its state. What is then
  * unused, dce takes. */
 #include "optimizer/group.h"
+#include "optimizer/loop.h"
 
 enum { NO_ORIGIN = -1, ANY_ORIGIN = -2, MAX_MEMBERS = 256 };
 
@@ -156,11 +157,6 @@ static anf_node *typed(anf_node *n, const anf_type *t, const anf_node *like) {
   return n;
 }
 
-static anf_node *undefined(looping *l, anf_graph *g, const anf_type *t) {
-  const anfi_attrs *at = anfi_attrs_one(l->m, ANF_OP_Undef, anfi_value_new_type(l->m->cx, t));
-  return typed(anfi_apply(g, ANF_OP_Undef, at, 0, NULL), t, NULL);
-}
-
 static anf_node *truth(looping *l, bool b) {
   return typed(anfi_value(l->m, anfi_value_new_i64(l->m->cx, ANF_BOOL, b)),
                anfi_type_scalar(l->m->cx, ANF_BOOL), NULL);
@@ -172,8 +168,8 @@ static anf_node *outcome(looping *l, anf_graph *g, anf_node *const *args, anf_no
   size_t n = 0;
   in[n++] = truth(l, args != NULL);
   for (size_t k = 0; k < l->header->params.n; k++)
-    if (!l->invariant[k]) in[n] = args ? args[k] : undefined(l, g, l->type->items[n]), n++;
-  in[n] = value ? value : undefined(l, g, l->type->items[n]);
+    if (!l->invariant[k]) in[n] = args ? args[k] : anfi_undefined(g, l->type->items[n]), n++;
+  in[n] = value ? value : anfi_undefined(g, l->type->items[n]);
   return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, n + 1, in), l->type, value);
 }
 
@@ -292,7 +288,7 @@ static void replace_header(looping *l) {
   for (int state = 0; state < 2; state++)
     for (size_t k = 0; k < h->params.n; k++)
       if (l->invariant[k] == (state == 0)) in[n++] = h->params.at[k];
-  in[n++] = undefined(l, h, old->type);
+  in[n++] = anfi_undefined(h, old->type);
   size_t ns = l->type->n - 1, nw = n - 1 - ns;
   const anfi_attrs *at =
       anfi_attrs_one(l->m, ANF_OP_Loop, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)nw));
@@ -303,29 +299,46 @@ static void replace_header(looping *l) {
   anfi_set_result(h, typed(anfi_apply(h, ANF_OP_TupleGet, at, 1, &loop), old->type, old));
 }
 
-static bool is_candidate(looping *l, anf_graph *g) {
-  l->scc = l->an->graphs[g->id].scc;
+/* Its graphs are neighbours in the order of components. Calls in result position alone? */
+static bool is_candidate(looping *l, size_t first) {
+  const anf_analysis *an = l->an;
+  anf_graph *const *at = an->by_scc.at;
+  l->scc = an->graphs[at[first]->id].scc;
   l->member.n = 0;
-  for (size_t i = 0; i < l->an->by_scc.n; i++)
-    if (l->an->graphs[l->an->by_scc.at[i]->id].scc == l->scc)
-      anfi_push(l->a, &l->member, l->an->by_scc.at[i]);
+  for (size_t i = first; i < an->by_scc.n && an->graphs[at[i]->id].scc == l->scc; i++)
+    anfi_push(l->a, &l->member, at[i]);
   if (l->member.n > MAX_MEMBERS) return false;
   for (size_t i = 0; i < l->member.n; i++)
     if (!l->member.at[i]->result || !l->member.at[i]->result->type) return false;
-  return only_tail_calls(l) && find_header(l);
+  return only_tail_calls(l);
+}
+
+static bool begins_recursion(const looping *l, size_t i) {
+  const anf_analysis *an = l->an;
+  const anfi_graph_info *gi = &an->graphs[an->by_scc.at[i]->id];
+  return gi->recursive && (i == 0 || an->graphs[an->by_scc.at[i - 1]->id].scc != gi->scc);
+}
+
+/* False: all that could have one has one. */
+static bool give_headers(looping *l) {
+  bool changed = false;
+  for (size_t i = 0; i < l->an->by_scc.n; i++) {
+    if (!begins_recursion(l, i) || !is_candidate(l, i) || find_header(l) || !anfi_rewrite(l->pass))
+      continue;
+    anfi_merge_headers(l->m, l->an, l->member.n, l->member.at);
+    changed = true;
+  }
+  return changed;
 }
 
 bool anfi_opt_loop(anfi_pass *p) {
   looping l = {.pass = p, .m = p->m, .a = anfi_scratch(p->m->cx)};
   if (!anfi_clear_dead(p->m)) return false;
   l.an = anfi_analyse(p->m);
-  uint32_t seen = UINT32_MAX;
+  if (give_headers(&l)) l.an = anfi_analyse(p->m);
   for (size_t i = 0; i < l.an->by_scc.n; i++) {
-    anf_graph *g = l.an->by_scc.at[i];
-    const anfi_graph_info *gi = &l.an->graphs[g->id];
-    if (!gi->recursive || gi->scc == seen) continue;
-    seen = gi->scc;
-    if (!is_candidate(&l, g) || !anfi_rewrite(p)) continue;
+    if (!begins_recursion(&l, i) || !is_candidate(&l, i) || !find_header(&l) || !anfi_rewrite(p))
+      continue;
     find_invariants(&l);
     find_type(&l);
     make_steps(&l);

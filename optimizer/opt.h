@@ -36,6 +36,14 @@ bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
 bool anfi_clear_dead(anf_module *m);
 /* edit.c: the attributes of an op: its first, a constant (takes the reference); others as by default */
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v);
+/* The attributes of n, which has some, with number k another constant (takes the reference). */
+const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, anf_value *v);
+/* Data of a type that is never read. */
+anf_node *anfi_undefined(anf_graph *g, const anf_type *t);
+/* Gives a value whatever its arguments are: an op that may fail stays behind its branch. */
+bool anfi_is_total(const anf_node *n);
+/* fold.c: the constant that an op on constants gives, typed; NULL: it is none, too large or fails. */
+anf_node *anfi_fold_node(anfi_arena *a, const anf_node *n);
 /* `by` takes the place of `n` for its users and in the order of effects; n is deleted. */
 void anfi_substitute(anf_node *n, anf_node *by);
 

@@ -21,6 +21,8 @@ static const char *const pipelines[] = {"lift",
                                         "first_order branch",
                                         "first_order loop",
                                         "first_order dce",
+                                        "first_order loop hoist",
+                                        "first_order clean loop hoist unroll clean",
                                         "first_order clean",
                                         "standard",
                                         "first_order loop clean lift specialise clean"};
