@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is left to its readers: one decision for each node, made from the users to the inputs.
+ *
+ * A node is inlined into the nest of its one reader, or of several when they are in the same nest
+ * and read it at the same points: then the memo of elements (view.c) computes it once. Points are
+ * told apart by classes: pointwise users of the node's own shape pass theirs on, an index map or a
+ * broadcast makes a new one. Nests are bounded in depth and in nodes, so code is linear in the graph
+ * and no element is computed more often than its nest reads it; what is repeated by a broadcast is
+ * inlined only when it is cheap. */
+#include "backend/lower/low.h"
+
+enum { MAX_DEPTH = 48, MAX_NODES = 128, CHEAP = 4 };
+
+typedef struct place { // of a node, or 0 while nobody has asked
+  uint32_t nest;       // 1 + index in the order of the node whose nest it is in
+  uint32_t depth;      // nodes between it and the nest's own
+  uint64_t points;     // class of points it is read at
+  bool split;          // in more than one, or asked for as a whole
+} place;
+
+typedef struct plan {
+  place *at;       // by index in order
+  uint32_t *nodes; // of each nest, by index of its own node
+  anfi_map index;  // node id → 1 + index in order
+  anf_node *const *order;
+} plan;
+
+static bool is_map(anfi_lower k) { return k == ANFI_LOWER_POINTWISE || k == ANFI_LOWER_INDEX_MAP; }
+
+/* May the op be left to readers at all? What may trap must run for every element. */
+static bool may_inline(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || !is_map(anfi_op[n->op].lower) || !n->type) return false;
+  if (n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0) return false;
+  switch (n->op) {
+  case ANF_OP_BatchNorm:
+  case ANF_OP_Concat:
+  case ANF_OP_Stack:
+  case ANF_OP_Resize:
+  case ANF_OP_Upsample: return false; // dear to ask, or written better as a whole
+  case ANF_OP_FloorDiv:
+  case ANF_OP_Mod:
+  case ANF_OP_Fmod:
+  case ANF_OP_Power: return anfi_dtype_is_float((anf_dtype)n->type->dtype);
+  default: return true;
+  }
+}
+
+/* Does the op read every element of input i at the point of its own? */
+static bool same_points(const anf_node *user, const anf_node *x) {
+  if (user->kind != ANFI_APPLY || !user->type || user->type->kind != ANF_TYPE_TENSOR) return false;
+  switch (user->op) {
+  case ANF_OP_Reshape:
+  case ANF_OP_ReshapeLike:
+  case ANF_OP_Flatten:
+  case ANF_OP_ExpandDims:
+  case ANF_OP_Squeeze:
+  case ANF_OP_Identity:
+  case ANF_OP_StopGradient:
+  case ANF_OP_Cast: return true;
+  default: break;
+  }
+  return anfi_op[user->op].lower == ANFI_LOWER_POINTWISE && user->type->n == x->type->n &&
+         memcmp(user->type->dims, x->type->dims, x->type->n * sizeof *x->type->dims) == 0;
+}
+
+/* Reductions read their input in the order of its elements, once if they take one pass. */
+static bool reads_once(const anf_node *user, size_t i) {
+  switch (user->op) {
+  case ANF_OP_Sum:
+  case ANF_OP_Mean:
+  case ANF_OP_SumTo:
+  case ANF_OP_Prod:
+  case ANF_OP_Max:
+  case ANF_OP_Min:
+  case ANF_OP_ArgMax:
+  case ANF_OP_ArgMin:
+  case ANF_OP_Any:
+  case ANF_OP_All: return i == 0;
+  case ANF_OP_Concat:
+  case ANF_OP_Stack: return true;
+  default: return false;
+  }
+}
+
+static bool grows(const anf_node *user, const anf_node *x) {
+  size_t a = 0, b = 0;
+  return !anfi_type_elements(user->type, &a) || !anfi_type_elements(x->type, &b) || a > b;
+}
+
+static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i) {
+  anf_node *x = user->in[i].def;
+  uint64_t *found = anfi_map_find(&p->index, x->id);
+  if (!found || !*found) return;
+  place *to = &p->at[*found - 1];
+  const place *u = &p->at[user_index];
+  bool inside = u->nest && !u->split; // the user itself is left to its reader
+  bool map = user->kind == ANFI_APPLY && user->type && user->type->kind == ANF_TYPE_TENSOR &&
+             is_map(anfi_op[user->op].lower);
+  bool once = user->kind == ANFI_APPLY && reads_once(user, i);
+  place want = {.nest = inside ? u->nest : user_index + 1, .depth = inside ? u->depth + 1 : 1};
+  uint64_t mine = inside ? u->points : anfi_hash_mix(user_index, 1);
+  want.points = same_points(user, x) ? mine : anfi_hash_mix(mine, anfi_hash_mix(user->id, i));
+  bool broadcast = map && !same_points(user, x) && grows(user, x) &&
+                   anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
+  if ((!map && !once) || broadcast || want.depth > MAX_DEPTH ||
+      p->nodes[want.nest - 1] >= MAX_NODES)
+    to->split = true;
+  else if (!to->nest) *to = want;
+  else if (to->nest != want.nest || to->points != want.points) to->split = true;
+  else if (want.depth > to->depth) to->depth = want.depth;
+}
+
+uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order) {
+  uint64_t *bits = ANFI_NEW_N(a, uint64_t, n / 64 + 1);
+  plan p = {.at = ANFI_NEW_N(a, place, n + 1), .nodes = ANFI_NEW_N(a, uint32_t, n + 1), .order = order};
+  anfi_map_init(&p.index, a);
+  for (size_t i = 0; i < n; i++) *anfi_map_at(&p.index, order[i]->id) = i + 1;
+  for (size_t i = n; i-- > 0;) {
+    const anf_node *x = order[i];
+    place *at = &p.at[i];
+    uint64_t used = 0;
+    for (const anfi_use *u = x->uses; u && used < 64; u = u->next, used++) {
+      uint64_t *in = anfi_map_find(&p.index, u->user->id);
+      if (!in || !*in) at->split = true; // by another graph, or by what is not lowered here
+    }
+    if (used == 64 || !may_inline(x) || !at->nest || anfi_is_result(x->graph->module, x)) at->split = true;
+    if (!at->split) {
+      bits[i / 64] |= UINT64_C(1) << (i % 64);
+      p.nodes[at->nest - 1]++;
+    }
+    for (size_t k = 0; k < anfi_arg_count(x); k++) ask(&p, x, (uint32_t)i, k);
+  }
+  return bits;
+}

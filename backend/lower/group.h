@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ops over groups of elements: reductions, running sums, softmax, norms. A group is what shares all
+ * but some axes of a tensor; ops go over it in passes, in row-major order, and keep states of it.
+ *
+ * When the innermost axis is in the group, a group is handled at a time and states are variables
+ * (rows). Else neighbouring groups go side by side: states are arrays along the innermost axes, the
+ * inner loop is over them (columns). Both take the elements of a group in the same order. */
+#ifndef ANFI_LOWER_GROUP_H
+#define ANFI_LOWER_GROUP_H
+
+#include <math.h>
+
+#include "backend/lower/low.h"
+
+enum { GROUP_STATES = 4 };
+typedef struct group {
+  anfi_low *L;
+  const anfi_low_op *q;
+  const anfi_view *x;
+  uint64_t size, count; // elements of a group; groups
+  uint32_t n;           // digits of x, outermost first
+  uint64_t extent[ANFI_PT_MAX];
+  bool inside[ANFI_PT_MAX]; // belongs to the group
+  texpr at[ANFI_PT_MAX];
+  anfi_loop loop[ANFI_PT_MAX];
+  uint32_t side; // digits from here on are side by side; n: none are
+  uint64_t width;
+  bool reverse;
+  uint32_t nstate;
+  texpr state[GROUP_STATES];
+  tdtype type[GROUP_STATES];
+  tdtype real; // what reals are computed in
+} group;
+
+/* Loops over all groups are opened. False: x has no elements, and there are no loops. */
+bool group_open(group *g, anfi_low *L, const anfi_low_op *q, const anfi_view *x, uint32_t mask);
+void group_close(group *g);
+/* A new state that starts with this value. */
+uint32_t group_state(group *g, tdtype type, texpr init, const char *name);
+texpr group_get(const group *g, uint32_t state);
+void group_set(const group *g, uint32_t state, texpr value);
+/* A pass over the elements of the group: between these, group_x is the element at hand. */
+void group_begin(group *g);
+void group_end(group *g);
+anfi_elem group_x(const group *g);
+texpr group_real(const group *g);        // the element as a real
+texpr group_position(const group *g);    // number in the group
+texpr group_linear(const group *g);      // number in x
+/* Once for each group: between these states are final. */
+void group_begin_each(group *g);
+void group_end_each(group *g);
+texpr group_number(const group *g); // of the group
+
+/* Is the element greater (less), or the first NaN? */
+texpr group_beats(const group *g, texpr x, texpr best, bool greatest);
+texpr group_least(anfi_low *L, anf_dtype d, bool greatest); // what everything beats or equals
+/* Sum of the elements; their mean; sum of squared distances. */
+uint32_t group_sum(group *g);
+uint32_t group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
+uint32_t group_max(group *g); // of reals
+anfi_view *group_whole(anfi_low *L, const anfi_low_op *q, size_t i); // input i, to be read twice
+
+#endif

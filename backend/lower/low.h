@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Lowering of ops, inside: what families of ops share.
+ *
+ * A point is where an element function is asked: digits of a mixed radix, outermost first, whose
+ * extents multiply to the number of elements of the view. Loops over collapsed dims are points of
+ * fewer digits than the view has dims; a view that keeps the row-major order hands its point on as
+ * it is, and one that needs its own dims asks for them.
+ *
+ * INVARIANT: index expressions are pure trees of loop variables and constants, of type index, and
+ * small (anfi_ix_trim); values are variables or constants (atoms). A value is defined in the
+ * outermost list that has all it depends on and is not outside of a branch or of lists that were
+ * there before the op. */
+#ifndef ANFI_LOW_H
+#define ANFI_LOW_H
+
+#include "backend/lower/op.h"
+#include "ir/op.h"
+
+typedef struct anfi_elem {
+  texpr re, im; // im: of complex ones alone
+} anfi_elem;
+
+enum { ANFI_PT_MAX = 2 * ANF_MAX_RANK + 2 };
+typedef struct anfi_pt {
+  uint32_t n;
+  texpr at[ANFI_PT_MAX];
+  uint64_t extent[ANFI_PT_MAX];
+} anfi_pt;
+
+typedef enum anfi_view_kind {
+  VIEW_SCALAR, // `value`, the same at every point
+  VIEW_BUFFER, // `tensor`
+  VIEW_LAZY    // computed by `at`
+} anfi_view_kind;
+typedef enum anfi_order {
+  ORDER_OWN,  // asks for its own dims
+  ORDER_FLAT, // same elements in the same order as input 0: hands on the point
+  ORDER_POINT // pointwise: inputs broadcast
+} anfi_order;
+typedef anfi_elem (*anfi_at)(anfi_low *L, const anfi_view *v, const anfi_pt *pt);
+
+struct anfi_view {
+  uint32_t id;
+  uint8_t kind, order;
+  bool complex;
+  uint16_t depth; // of views below that are computed when read
+  const anf_type *type;
+  anf_dtype dtype;
+  uint64_t n; // elements
+  anfi_elem value;
+  texpr tensor;
+  anfi_at at;
+  anfi_opcode op;
+  anfi_loc loc;
+  size_t nin;
+  anfi_view **in;
+  anf_value *const *attr;
+  void *data; // the hook's own
+  void (*store)(anfi_low *L, const anfi_view *v, texpr to); // NULL: element by element
+};
+
+typedef struct anfi_memo {
+  const anfi_view *view;
+  anfi_pt pt;
+  anfi_elem value;
+} anfi_memo;
+
+typedef struct anfi_low_scope {
+  ANFI_VEC(tstmt) list;
+  bool barrier; // values that depend on less stay here all the same
+  ANFI_VEC(uint64_t) made; // keys of memos whose variables are defined here
+  ANFI_VEC(anfi_view *) forced; // written to buffers that are defined here
+} anfi_low_scope;
+
+#define ANFI_LOW_CHANGES (UINT64_C(1) << 32)
+
+struct anfi_low {
+  anf_ctx *cx;
+  anfi_arena *a;
+  tmod *m;
+  tstore *t;
+  anfi_low_opts o;
+  uint32_t next_view;
+  ANFI_VEC(anfi_low_scope *) scope;
+  anfi_map depth; // id of a variable → 1 + number of the list it is defined in, | ANFI_LOW_CHANGES
+  anfi_map memo;  // key → anfi_memo
+  anfi_map constants; // hash of a constant → view
+  bool in_parallel;
+};
+
+/* emit.c: types */
+static inline tdtype anfi_low_dt(anf_dtype d) { return anfi_t_dt(anfi_lower_elem(d)); }
+static inline bool anfi_low_complex(anf_dtype d) {
+  return anfi_dtype_class(d) == ANFI_CLASS_COMPLEX;
+}
+#define ANFI_IX anfi_t_dt(ANF_TIR_index)
+#define ANFI_F64 anfi_t_dt(ANF_TIR_f64)
+#define ANFI_S64 anfi_t_dt(ANF_TIR_s64)
+#define ANFI_BOOL anfi_t_dt(ANF_TIR_bool)
+
+/* emit.c: values. An expression as an atom, defined as far out as its operands allow. */
+texpr anfi_low_atom(anfi_low *L, texpr e);
+/* A variable that will be assigned; it lives in the innermost list. */
+texpr anfi_low_var(anfi_low *L, tdtype d, const char *name, texpr init);
+void anfi_low_set(anfi_low *L, texpr to, texpr value);
+/* to[i] = value; a complex element takes two places. */
+void anfi_low_put(anfi_low *L, texpr to, texpr i, anfi_elem value, bool complex);
+texpr anfi_low_load(anfi_low *L, texpr tensor, texpr i); // never moved: memory that is written too
+texpr anfi_low_const(anfi_low *L, tdtype d, double v);
+bool anfi_low_is_atom(texpr e);
+/* The bool expression holds: the program ends with this error. */
+void anfi_low_trap(anfi_low *L, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc, texpr a,
+                   texpr b);
+
+/* emit.c: loops and branches. A loop that turns once is none: `var` is 0. */
+typedef struct anfi_loop {
+  texpr var, begin, end;
+  uint64_t extent, step;
+  bool none, parallel;
+} anfi_loop;
+void anfi_low_loop(anfi_low *L, anfi_loop *l, uint64_t extent, const char *name);
+void anfi_low_loop_range(anfi_low *L, anfi_loop *l, texpr begin, texpr end, uint64_t step,
+                         const char *name);
+void anfi_low_loop_end(anfi_low *L, anfi_loop *l);
+void anfi_low_if(anfi_low *L);                    // opens the branch
+void anfi_low_if_end(anfi_low *L, texpr cond);    // if (cond) what was added since
+void anfi_low_if_else_end(anfi_low *L, texpr cond, tstmt then_); // ... else what was added since
+tstmt anfi_low_then(anfi_low *L);                 // closes the branch, to be given to the above
+void anfi_low_while_end(anfi_low *L, texpr cond);
+
+/* emit.c: indices, folded */
+texpr anfi_ix(anfi_low *L, uint64_t v);
+texpr anfi_ix_add(anfi_low *L, texpr a, texpr b);
+texpr anfi_ix_addc(anfi_low *L, texpr a, int64_t c); // wraps below 0
+texpr anfi_ix_mulc(anfi_low *L, texpr a, uint64_t c);
+texpr anfi_ix_divc(anfi_low *L, texpr a, uint64_t c);
+texpr anfi_ix_modc(anfi_low *L, texpr a, uint64_t c);
+texpr anfi_ix_trim(anfi_low *L, texpr e);
+
+/* emit.c: points */
+void anfi_pt_push(anfi_pt *p, texpr at, uint64_t extent);
+anfi_pt anfi_pt_of(size_t rank, const int64_t *dims, const texpr *at);
+anfi_pt anfi_pt_flat(texpr at, uint64_t extent);
+texpr anfi_pt_linear(anfi_low *L, const anfi_pt *p);
+/* Index along each dim. */
+void anfi_pt_dims(anfi_low *L, const anfi_pt *p, size_t rank, const int64_t *dims, texpr *at);
+
+/* view.c */
+anfi_view *anfi_view_new(anfi_low *L, const anf_type *t, anfi_view_kind k);
+anfi_view *anfi_view_lazy(anfi_low *L, const anfi_low_op *q, anfi_order order, anfi_at at);
+anfi_elem anfi_view_at(anfi_low *L, const anfi_view *v, const anfi_pt *p);
+anfi_elem anfi_view_at_dims(anfi_low *L, const anfi_view *v, const texpr *at); // one for each dim
+anfi_elem anfi_view_at_flat(anfi_low *L, const anfi_view *v, texpr at);
+/* A real element as this type (of the Tensor IR's elements), rounded once. */
+texpr anfi_view_real(anfi_low *L, const anfi_view *v, const anfi_pt *p, tdtype as);
+/* Element of a view that broadcasts to `dims`. */
+anfi_elem anfi_view_at_broadcast(anfi_low *L, const anfi_view *v, size_t rank, const int64_t *dims,
+                                 const anfi_pt *p);
+/* Loops over the elements of v: few, of the largest extents that what it reads allows. `cut`: more
+ * places where dims must not run together, as products of the extents behind them. */
+typedef struct anfi_nest {
+  uint32_t n;
+  anfi_loop loop[ANFI_PT_MAX];
+  anfi_pt pt;
+} anfi_nest;
+/* The extents of such loops. The given cuts are kept, others as far as they fit. */
+uint32_t anfi_view_digits(anfi_low *L, const anfi_view *v, size_t ncut, const uint64_t *cut,
+                          uint64_t *extent);
+void anfi_nest_open(anfi_low *L, anfi_nest *n, const anfi_view *v, size_t ncut, const uint64_t *cut);
+void anfi_nest_close(anfi_low *L, anfi_nest *n);
+/* New buffer for a result, or the one wanted. */
+texpr anfi_low_result(anfi_low *L, const anfi_low_op *q, size_t i, const anf_type *t);
+anfi_view *anfi_view_of_result(anfi_low *L, const anf_type *t, texpr buffer);
+uint64_t anfi_low_elements(const anf_type *t);
+/* The constant that an attribute or value holds, as a literal of the dtype. */
+anfi_elem anfi_low_literal(anfi_low *L, const anf_value *v, size_t i, anf_dtype d);
+
+/* scalar.c */
+/* The op's scalar code on these elements (of the inputs' dtypes); the result is of out's dtype. */
+anfi_elem anfi_scalar_emit(anfi_low *L, anfi_opcode op, anfi_loc loc, anf_value *const *attr,
+                           size_t n, const anfi_elem *in, const anf_type *const *types,
+                           const anf_type *out);
+/* Does the emitter know all of it, for these types? */
+bool anfi_scalar_supported(anf_ctx *cx, anfi_opcode op, size_t n, const anf_type *const *types,
+                           const anf_type *out);
+/* The greater, or smaller: NaN if one is, the first of equals. Atoms. */
+texpr anfi_low_max(anfi_low *L, texpr a, texpr b, bool greatest);
+/* As Cast does it. */
+anfi_elem anfi_scalar_cast(anfi_low *L, anfi_elem x, anf_dtype from, anf_dtype to);
+
+/* map.c */
+anfi_elem anfi_low_choose(anfi_low *L, texpr cond, anfi_elem a, anfi_elem b);
+
+/* gather.c */
+/* An index (an atom of dtype d) as a position in 0..size, checked. */
+texpr anfi_low_position(anfi_low *L, texpr x, anf_dtype d, uint64_t size, anfi_opcode op,
+                        anfi_loc loc);
+texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_t dim);
+
+/* helper.c: functions of the module, written in Tensor IR, added when first called */
+texpr anfi_low_help(anfi_low *L, const char *name, tdtype ret, uint32_t n, const texpr *args);
+
+bool anfi_lower_pointwise(anfi_low *L, const anfi_low_op *q, anfi_view **out);
+#define ANF_LOWER(op, hook) bool anfi_lower_##hook(anfi_low *L, const anfi_low_op *q, anfi_view **out);
+#include "backend/lower/lower.def"
+#undef ANF_LOWER
+
+#endif
