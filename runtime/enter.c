@@ -65,6 +65,7 @@ anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf_generic
     s = anf_stream_of_thread();
     if (!s) return ANF_NOMEM;
   }
+  if (s && !s->frame) anfi_rt_keep_reset(s);
   call c = {s, f, data, args, ANF_OK};
   if (flags & ANF_RT_DEEP && !s->parent) return deep(&c);
   if (flags & (ANF_RT_TRAPS | ANF_RT_DEEP)) return anfi_rt_protect(s, run, &c);

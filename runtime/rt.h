@@ -23,6 +23,13 @@ typedef struct anfi_rt_block {
   size_t bytes; // all of it
 } anfi_rt_block;
 
+/* Memory of anf_rt_keep. */
+typedef struct anfi_rt_kept {
+  struct anfi_rt_chunk *first, *now;
+  char *at, *end;     // free part of `now`
+  size_t last, taken; // bytes of the newest, of all
+} anfi_rt_kept;
+
 struct anf_stream {
   uintptr_t stack_limit; // ORDER: first, at ANF_RT_STACK_LIMIT
   anfi_rt_frame *frame;  // innermost
@@ -35,6 +42,7 @@ struct anf_stream {
   anf_stream *parent; // of a worker's
   anf_stream_opts o;
   anf_trap trap;
+  anfi_rt_kept kept;
   void (*print)(void *user, int64_t site, size_t n, const uint64_t *leaf);
   void *print_user;
   uint64_t *leaf; // of what is printed next
@@ -59,6 +67,10 @@ void anfi_rt_stack_free(char *stack, size_t bytes);
 
 /* parallel.c */
 void anfi_rt_pool_free(struct anfi_rt_pool *p);
+
+/* keep.c */
+void anfi_rt_keep_reset(anf_stream *s); // at a call from outside
+void anfi_rt_keep_free(anf_stream *s);
 
 /* stream.c */
 void anfi_rt_stream_init(anf_stream *s, const anf_stream_opts *o);

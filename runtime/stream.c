@@ -29,6 +29,7 @@ void anfi_rt_stream_clear(anf_stream *s) {
   anfi_rt_blocks_free(s);
   if (s->stack) anfi_rt_stack_free(s->stack, s->o.stack_bytes);
   free(s->leaf);
+  anfi_rt_keep_free(s);
 }
 
 anf_stream *anf_stream_new(const anf_stream_opts *o) {

@@ -5,26 +5,23 @@
 
 /* ---- what receives a result ---- */
 
-bool glow_target_make(glow *w, const anf_type *t, anfi_loc loc, const texpr *to, gtarget *r) {
-  *r = (gtarget){0};
-  if (!glow_leaves(w, t, loc, &r->leaves)) return false;
-  r->var = ANFI_NEW_N(w->a, texpr, r->leaves.n + 1);
-  r->room = ANFI_NEW_N(w->a, texpr, r->leaves.n + 1);
+void glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarget *r) {
+  *r = (gtarget){*leaves, ANFI_NEW_N(w->a, texpr, leaves->n + 1),
+                 ANFI_NEW_N(w->a, texpr, leaves->n + 1)};
   for (size_t i = 0; i < r->leaves.n; i++) {
     const anfi_leaf *l = &r->leaves.at[i];
     tdtype d = anfi_t_dt(l->elem);
     if (l->scalar) r->var[i] = anfi_low_var(w->L, d, "r", anfi_t_int(w->t, d, 0));
     else r->room[i] = to && to[i] ? to[i] : anfi_low_local(w->L, l->elem, l->n, "t");
   }
-  return true;
 }
 
 /* What is never read is not written either. */
 void glow_target_put(glow *w, const gtarget *r, gval v) {
   for (size_t i = 0; i < v.n; i++) {
     if (!v.at[i]) continue;
-    if (r->leaves.at[i].scalar) anfi_low_set(w->L, r->var[i], anfi_view_value(w->L, v.at[i]));
-    else anfi_view_store(w->L, v.at[i], r->room[i]);
+    if (r->var[i]) anfi_low_set(w->L, r->var[i], anfi_view_value(w->L, v.at[i]));
+    else if (r->room[i]) anfi_view_store(w->L, v.at[i], r->room[i]);
   }
 }
 
@@ -96,7 +93,7 @@ static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
   size_t n = 0;
   for (size_t i = 0; i < s->n; i++)
     for (size_t j = 0; j < s->args[i].n; j++, n++)
-      args[n] = glow_atom(w, &f->param.at[n], &s->args[i].at[j]);
+      args[n] = glow_atom(w, &f->param.at[n], s->args[i].at[j]);
   n += result_room(w, f, s->to, args + n, room);
   bool returns = f->returned < f->result.n;
   tdtype ret = anfi_t_dt(returns ? f->result.at[f->returned].elem : ANF_TIR_void);
@@ -126,19 +123,6 @@ static bool call_known(glow *w, const site *s, anf_graph *g, gval *out) {
 
 /* ---- one of several functions ---- */
 
-static bool choose(glow *w, const site *s, anf_node *callee, const gtarget *r);
-
-static bool arm(glow *w, const site *s, anf_node *callee, const gtarget *r) {
-  gval v;
-  anf_graph *g = anfi_value_graph(callee);
-  site in = *s;
-  in.to = r->room;
-  if (!g) return choose(w, &in, callee, r);
-  if (!call_known(w, &in, g, &v)) return false;
-  glow_target_put(w, r, v);
-  return true;
-}
-
 static texpr truth(glow *w, anf_node *cond) {
   gval c = glow_value(w, cond);
   if (!c.at[0]) return anfi_t_bool(w->t, false);
@@ -165,36 +149,111 @@ static texpr layer(glow *w, const anf_node *sw, size_t n) {
   return at;
 }
 
-/* if (i == 0) ... else if (i == 1) ... else the last */
-static bool choose_layer(glow *w, const site *s, anf_node *sw, const gtarget *r) {
-  size_t n = sw->nin - 1u;
-  texpr i = layer(w, sw, n);
-  tstmt *arms = ANFI_NEW_N(w->a, tstmt, n);
-  for (size_t k = 0; k < n; k++) {
-    anfi_low_open(w->L);
-    if (!arm(w, s, sw->in[k + 1].def, r)) return false;
-    arms[k] = anfi_low_close(w->L);
-  }
-  tstmt all = arms[n - 1];
-  for (size_t k = n - 1; k-- > 0;)
-    all = anfi_t_if(
-        w->t, anfi_t_bin(w->t, TX_cmp_eq, i, anfi_t_int(w->t, ANFI_S64, (int64_t)k)), arms[k],
-        anfi_t_body(w->t, all));
-  anfi_low_add(w->L, all);
+/* The arms of a choice, each lowered by itself; then what they give is known, and with it what has
+ * to be brought together behind them. */
+typedef struct arms {
+  const site *s;
+  size_t n;
+  tstmt *body;
+  gval *v;
+  anfi_leaves leaves;
+  gtarget to;
+} arms;
+
+static bool choose(glow *w, const site *s, anf_node *callee, gval *out);
+
+static bool lower_arm(glow *w, arms *m, size_t k, anf_node *callee) {
+  anf_graph *g = anfi_value_graph(callee);
+  site in = *m->s;
+  in.to = m->to.room;
+  anfi_low_open(w->L);
+  if (!(g ? call_known(w, &in, g, &m->v[k]) : choose(w, &in, callee, &m->v[k]))) return false;
+  m->body[k] = anfi_low_close(w->L);
   return true;
 }
 
-static bool choose(glow *w, const site *s, anf_node *sw, const gtarget *r) {
-  if (!anfi_is_op(sw, ANF_OP_Switch) && !anfi_is_op(sw, ANF_OP_SwitchLayer))
+static bool is_argument(const site *s, const anfi_view *v) {
+  for (size_t i = 0; i < s->n; i++)
+    for (size_t k = 0; k < s->args[i].n; k++)
+      if (s->args[i].at[k] == v) return true;
+  return false;
+}
+
+/* The argument that all arms give, as far as they give anything for this leaf; or NULL. */
+static anfi_view *common(const arms *m, size_t leaf) {
+  anfi_view *v = NULL;
+  for (size_t k = 0; k < m->n; k++) {
+    anfi_view *x = m->v[k].n ? m->v[k].at[leaf] : NULL;
+    if (x && ((v && x != v) || !is_argument(m->s, x))) return NULL;
+    if (x) v = x;
+  }
+  return v;
+}
+
+static void start_arms(glow *w, arms *m, const site *s, size_t n, const anfi_leaves *l) {
+  *m = (arms){.s = s,
+              .n = n,
+              .body = ANFI_NEW_N(w->a, tstmt, n),
+              .v = ANFI_NEW_N(w->a, gval, n),
+              .leaves = *l};
+  m->to.room = ANFI_NEW_N(w->a, texpr, l->n + 1);
+  for (size_t i = 0; i < l->n; i++)
+    if (!l->at[i].scalar)
+      m->to.room[i] = s->to && s->to[i] ? s->to[i]
+                                        : anfi_t_tensor1(w->t, l->at[i].elem, "t", l->at[i].n);
+}
+
+/* Variables and rooms for what the arms bring together; then each arm writes them at its end. */
+static gval end_arms(glow *w, arms *m) {
+  gval out = glow_new(w, m->leaves.n);
+  m->to.var = ANFI_NEW_N(w->a, texpr, m->leaves.n + 1);
+  for (size_t i = 0; i < m->leaves.n; i++) {
+    const anfi_leaf *l = &m->leaves.at[i];
+    tdtype d = anfi_t_dt(l->elem);
+    texpr room = m->to.room[i];
+    if ((out.at[i] = common(m, i))) {
+      m->to.room[i] = NULL;
+      continue;
+    }
+    if (l->scalar) m->to.var[i] = anfi_low_var(w->L, d, "r", anfi_t_int(w->t, d, 0));
+    else if (!m->s->to || room != m->s->to[i])
+      anfi_low_add(w->L, anfi_t_define(w->t, TL_local, room, NULL));
+    out.at[i] = glow_view(w, l, l->scalar ? m->to.var[i] : room);
+  }
+  for (size_t k = 0; k < m->n; k++) {
+    anfi_low_open(w->L);
+    anfi_low_add(w->L, anfi_t_splice(w->t, m->body[k]->n, m->body[k]->s));
+    glow_target_put(w, &m->to, m->v[k]);
+    m->body[k] = anfi_low_close(w->L);
+  }
+  return out;
+}
+
+/* if (i == 0) ... else if (i == 1) ... else the last */
+static void add_chain(glow *w, texpr i, size_t n, const tstmt *arm) {
+  tstmt all = arm[n - 1];
+  for (size_t k = n - 1; k-- > 0;) {
+    texpr is = anfi_t_bin(w->t, TX_cmp_eq, i, anfi_t_int(w->t, ANFI_S64, (int64_t)k));
+    all = anfi_t_if(w->t, is, arm[k], anfi_t_body(w->t, all));
+  }
+  anfi_low_add(w->L, anfi_t_splice(w->t, 1, &all));
+}
+
+static bool choose(glow *w, const site *s, anf_node *sw, gval *out) {
+  bool two = anfi_is_op(sw, ANF_OP_Switch);
+  anfi_leaves l = {0};
+  arms m;
+  if (!two && !anfi_is_op(sw, ANF_OP_SwitchLayer))
     return anfi_fail(w->cx, anfi_node_loc(s->call), ANF_E0952);
-  if (sw->op == ANF_OP_SwitchLayer) return choose_layer(w, s, sw, r);
-  texpr cond = truth(w, sw->in[0].def);
-  anfi_low_open(w->L);
-  if (!arm(w, s, sw->in[1].def, r)) return false;
-  tstmt yes = anfi_low_close(w->L);
-  anfi_low_open(w->L);
-  if (!arm(w, s, sw->in[2].def, r)) return false;
-  anfi_low_add(w->L, anfi_t_if(w->t, cond, yes, anfi_low_close(w->L)));
+  if (!glow_leaves(w, s->call->type, anfi_node_loc(s->call), &l)) return false;
+  size_t n = sw->nin - 1u;
+  texpr c = two ? truth(w, sw->in[0].def) : layer(w, sw, n);
+  start_arms(w, &m, s, n, &l);
+  for (size_t k = 0; k < n; k++)
+    if (!lower_arm(w, &m, k, sw->in[k + 1].def)) return false;
+  *out = end_arms(w, &m);
+  if (two) anfi_low_add(w->L, anfi_t_if(w->t, c, m.body[0], m.body[1]));
+  else add_chain(w, c, n, m.body);
   return true;
 }
 
@@ -211,12 +270,25 @@ bool glow_call(glow *w, anf_node *n, bool tail, gval *out) {
     glow_settle(w, &l, args[i - 1]);
   }
   site s = {n, args, n->nin - 1u, w->to[n->id], tail};
-  if (g) return call_known(w, &s, g, out);
-  gtarget r;
-  if (!glow_target_make(w, n->type, anfi_node_loc(n), s.to, &r) || !choose(w, &s, callee, &r))
-    return false;
-  *out = glow_target_value(w, &r);
-  return true;
+  return g ? call_known(w, &s, g, out) : choose(w, &s, callee, out);
+}
+
+bool glow_call_op(glow *w, anf_node *n, gval *out) {
+  bool custom = n->op == ANF_OP_Custom; // f fwd bwd fdata fwddata bwddata args..
+  anf_graph *g = anfi_value_graph(n->in[0].def);
+  gval *args = ANFI_NEW_N(w->a, gval, n->nin + 1u);
+  size_t k = 0;
+  if (!g) return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0952);
+  for (uint32_t i = custom ? 3 : 1; i < n->nin; i++) {
+    if (custom && (i == 4 || i == 5)) continue;
+    anfi_leaves l = {0};
+    anf_node *x = n->in[i].def;
+    if (!glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
+    args[k] = glow_value(w, x);
+    glow_settle(w, &l, args[k++]);
+  }
+  site s = {n, args, k, w->to[n->id], false};
+  return call_known(w, &s, g, out);
 }
 
 /* ---- choices of data ---- */
@@ -232,7 +304,7 @@ static bool choose_data(glow *w, anf_node *n, gval *out) {
       out->at[i] = a.at[i] ? a.at[i] : b.at[i];
       continue;
     }
-    texpr x = glow_atom(w, &l.at[i], &a.at[i]), y = glow_atom(w, &l.at[i], &b.at[i]), r;
+    texpr x = glow_atom(w, &l.at[i], a.at[i]), y = glow_atom(w, &l.at[i], b.at[i]), r;
     if (l.at[i].scalar) r = anfi_low_let(w->L, anfi_t_select(w->t, cond, x, y), "r");
     else {
       const texpr *to = w->to[n->id];
@@ -251,19 +323,19 @@ static bool choose_data(glow *w, anf_node *n, gval *out) {
 
 static bool choose_data_layer(glow *w, anf_node *n, gval *out) {
   gtarget r;
+  anfi_leaves l = {0};
   size_t count = n->nin - 1u;
-  if (!glow_target_make(w, n->type, anfi_node_loc(n), w->to[n->id], &r)) return false;
-  for (size_t k = 0; k < count; k++) glow_settle(w, &r.leaves, glow_value(w, n->in[k + 1].def));
+  if (!glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
+  glow_target_make(w, &l, w->to[n->id], &r);
+  for (size_t k = 0; k < count; k++) glow_settle(w, &l, glow_value(w, n->in[k + 1].def));
   texpr i = layer(w, n, count);
-  tstmt all = NULL;
-  for (size_t k = count; k-- > 0;) {
+  tstmt *arm = ANFI_NEW_N(w->a, tstmt, count);
+  for (size_t k = 0; k < count; k++) {
     anfi_low_open(w->L);
     glow_target_put(w, &r, glow_value(w, n->in[k + 1].def));
-    tstmt one = anfi_low_close(w->L);
-    texpr is = anfi_t_bin(w->t, TX_cmp_eq, i, anfi_t_int(w->t, ANFI_S64, (int64_t)k));
-    all = all ? anfi_t_if(w->t, is, one, anfi_t_body(w->t, all)) : one;
+    arm[k] = anfi_low_close(w->L);
   }
-  anfi_low_add(w->L, all);
+  add_chain(w, i, count, arm);
   *out = glow_target_value(w, &r);
   return true;
 }

@@ -52,7 +52,7 @@ static bool put_leaves(glow *w, anf_node *arg) {
   gval v = glow_value(w, arg);
   if (!glow_leaves(w, arg->type, anfi_node_loc(arg), &l)) return false;
   for (size_t i = 0; i < v.n; i++) {
-    texpr e = glow_atom(w, &l.at[i], &v.at[i]), zero = anfi_t_index(w->t, 0);
+    texpr e = glow_atom(w, &l.at[i], v.at[i]), zero = anfi_t_index(w->t, 0);
     if (l.at[i].scalar) {
       texpr bits = anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_generic), e);
       anfi_low_add(w->L, anfi_t_eval(w->t, anfi_t_rt_call(w->t, TRT_anf_rt_put, 1, &bits)));

@@ -34,18 +34,15 @@ gval glow_value(glow *w, anf_node *n) {
   return n->kind == ANFI_VALUE ? constant(w, n->u.value) : w->env[n->id];
 }
 
-texpr glow_atom(glow *w, const anfi_leaf *leaf, anfi_view **v) {
-  if (!*v) {
-    texpr e = leaf->scalar ? anfi_t_int(w->t, anfi_t_dt(leaf->elem), 0)
-                           : anfi_low_local(w->L, leaf->elem, leaf->n, "undef");
-    *v = glow_view(w, leaf, e);
-  }
-  return leaf->scalar ? anfi_view_value(w->L, *v) : anfi_view_force(w->L, *v);
+texpr glow_atom(glow *w, const anfi_leaf *leaf, anfi_view *v) {
+  if (!v && leaf->scalar) return anfi_t_int(w->t, anfi_t_dt(leaf->elem), 0);
+  if (!v) return anfi_low_local(w->L, leaf->elem, leaf->n, "undef");
+  return leaf->scalar ? anfi_view_value(w->L, v) : anfi_view_force(w->L, v);
 }
 
 void glow_settle(glow *w, const anfi_leaves *leaves, gval v) {
   for (size_t i = 0; i < v.n; i++)
-    if (v.at[i]) glow_atom(w, &leaves->at[i], &v.at[i]);
+    if (v.at[i]) glow_atom(w, &leaves->at[i], v.at[i]);
 }
 
 /* ---- tuples and records: which leaves ---- */
@@ -126,6 +123,7 @@ static bool arrange(glow *w, anf_node *n, gval *out) {
     return true;
   case ANF_OP_TupleSlice: *out = slice(w, n, v, t); return true;
   case ANF_OP_Identity:
+  case ANF_OP_Fence:
   case ANF_OP_StopGradient: *out = v; return true;
   case ANF_OP_Undef: *out = glow_new(w, anfi_leaf_count(n->type)); return true;
   default: return false;
@@ -141,8 +139,7 @@ static bool argument(glow *w, anf_node *arg, anfi_view **out) {
   *out = NULL;
   if (arg->type->kind != ANF_TYPE_TENSOR) return true;
   if (!glow_leaves(w, arg->type, anfi_node_loc(arg), &l)) return false;
-  if (!v.at[0]) glow_atom(w, &l.at[0], &v.at[0]);
-  *out = v.at[0];
+  *out = v.at[0] ? v.at[0] : glow_view(w, &l.at[0], glow_atom(w, &l.at[0], NULL));
   return true;
 }
 
@@ -174,6 +171,10 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
   case ANF_OP_Switch:
   case ANF_OP_SwitchLayer: return glow_choice(w, n, out);
   case ANF_OP_Loop: return glow_loop(w, n, out);
+  case ANF_OP_Custom:
+  case ANF_OP_Recompute: return glow_call_op(w, n, out);
+  case ANF_OP_Box: return glow_box(w, n, out);
+  case ANF_OP_Unbox: return glow_unbox(w, n, out);
   case ANF_OP_Print: return glow_print(w, n);
   case ANF_OP_Assert: return glow_assert(w, n);
   default: return lower_op(w, n, inlined, out);

@@ -64,8 +64,8 @@ gfn *glow_function(glow *w, anf_graph *g);
 /* The body of g here. `to`: buffers wanted for the leaves of its result, or NULL; `tail`: what it
  * gives is what the function gives. */
 bool glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail, gval *out);
-/* As an expression: a variable, a literal or a written buffer; NULL is made something. */
-texpr glow_atom(glow *w, const anfi_leaf *leaf, anfi_view **v);
+/* As an expression: a variable, a literal or a written buffer; something, for NULL. */
+texpr glow_atom(glow *w, const anfi_leaf *leaf, anfi_view *v);
 /* Everything that `v` needs is computed now. */
 void glow_settle(glow *w, const anfi_leaves *leaves, gval v);
 bool glow_leaves(glow *w, const anf_type *t, anfi_loc loc, anfi_leaves *out);
@@ -76,14 +76,24 @@ typedef struct gtarget {
   anfi_leaves leaves;
   texpr *var, *room; // by leaf, one of them
 } gtarget;
-bool glow_target_make(glow *w, const anf_type *t, anfi_loc loc, const texpr *to, gtarget *r);
+void glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarget *r);
 void glow_target_put(glow *w, const gtarget *r, gval v);
 gval glow_target_value(glow *w, const gtarget *r);
 bool glow_call(glow *w, anf_node *n, bool tail, gval *out);
+bool glow_call_op(glow *w, anf_node *n, gval *out); // Custom and Recompute: f(args..)
 bool glow_choice(glow *w, anf_node *n, gval *out); // Switch and SwitchLayer on data
 
 /* loop.c */
 bool glow_loop(glow *w, anf_node *n, gval *out);
+
+/* kept.c: memory that lasts until the call from outside ends; addresses are of type index */
+texpr glow_keep(glow *w, texpr bytes);
+texpr glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset);
+void glow_write(glow *w, texpr p, texpr offset, texpr value);
+texpr glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset);
+uint64_t glow_leaf_bytes(const anfi_leaf *l);
+bool glow_box(glow *w, anf_node *n, gval *out);
+bool glow_unbox(glow *w, anf_node *n, gval *out);
 
 /* effect.c */
 void glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc,

@@ -30,6 +30,7 @@ bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
   while (st.n) {
     const anf_type *x = st.at[--st.n];
     for (uint32_t i = is_compound(x) ? x->n : 0; i-- > 0;) anfi_push(a, &st, x->items[i]);
+    if (x->kind == ANF_TYPE_BOX || x->kind == ANF_TYPE_STACK) x = anfi_type_scalar(cx, ANF_U64);
     bool good = is_compound(x) || x->kind == ANF_TYPE_NONE || x->kind == ANF_TYPE_TYPE ||
                 (x->kind == ANF_TYPE_TENSOR && add_leaf(cx, a, x, loc, out));
     if (good) continue;
@@ -39,7 +40,7 @@ bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
 }
 
 size_t anfi_leaf_count(const anf_type *t) {
-  if (t->kind == ANF_TYPE_TENSOR) return 1;
+  if (t->kind == ANF_TYPE_TENSOR || t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK) return 1;
   size_t n = 0;
   for (uint32_t i = 0; is_compound(t) && i < t->n; i++) n += anfi_leaf_count(t->items[i]);
   return n;

@@ -120,12 +120,14 @@ bool glow_loop(glow *w, anf_node *n, gval *out) {
   looping l = {.w = w, .n = n};
   if (!read_attrs(&l)) return false;
   for (size_t i = 0; i < l.nw; i++) {
-    anfi_leaves leaves = {0};
+    anfi_leaves given = {0};
     anf_node *x = l.w_at[i].def;
-    if (!glow_leaves(w, x->type, anfi_node_loc(x), &leaves)) return false;
-    glow_settle(w, &leaves, glow_value(w, x));
+    if (!glow_leaves(w, x->type, anfi_node_loc(x), &given)) return false;
+    glow_settle(w, &given, glow_value(w, x));
   }
-  if (!glow_target_make(w, state_type(&l), anfi_node_loc(n), NULL, &l.state)) return false;
+  anfi_leaves leaves = {0};
+  if (!glow_leaves(w, state_type(&l), anfi_node_loc(n), &leaves)) return false;
+  glow_target_make(w, &leaves, NULL, &l.state);
   glow_target_put(w, &l.state, state_given(&l));
   texpr cond;
   if (l.counted) {

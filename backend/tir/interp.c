@@ -525,6 +525,16 @@ static bool rt_stop(machine *m, const ins *i, const uint64_t *v) {
   return fail_at(m, i->node, false, ANF_E0870, "");
 }
 
+static bool rt_keep_more(machine *m, const ins *i, const uint64_t *v, uint64_t *out) {
+  uint64_t to = anfi_t_mem_block(&m->mem, NULL, (size_t)v[2], true);
+  if (!to) return fail_at(m, i->node, false, ANF_E0857, "anf_rt_keep_more");
+  const void *from = v[1] ? anfi_t_mem_host(&m->mem, v[0], (size_t)v[1]) : NULL;
+  if (v[1] && !from) return mem_fail(m, i, IM_WILD);
+  if (v[1]) memcpy(anfi_t_mem_host(&m->mem, to, (size_t)v[2]), from, (size_t)v[1]);
+  *out = to;
+  return true;
+}
+
 static bool rt_put_tensor(machine *m, const ins *i, const uint64_t *v) {
   const void *p = anfi_t_mem_host(&m->mem, v[0], (size_t)v[1]);
   if (!p) return mem_fail(m, i, IM_RANGE);
@@ -553,6 +563,10 @@ static bool runtime_call(machine *m, const ins *i, trt f, const uint32_t *arg) {
   case TRT_anf_rt_brgemm_kernel: return rt_kernel(m, i, v, &r[i->d]);
   case TRT_anf_rt_brgemm_call: return rt_kernel_call(m, i, v, false);
   case TRT_anf_rt_brgemm_list_call: return rt_kernel_call(m, i, v, true);
+  case TRT_anf_rt_keep:
+    r[i->d] = anfi_t_mem_block(&m->mem, NULL, (size_t)v[0], true);
+    return r[i->d] || fail_at(m, i->node, false, ANF_E0857, "anf_rt_keep");
+  case TRT_anf_rt_keep_more: return rt_keep_more(m, i, v, &r[i->d]);
   case TRT_anf_rt_stop: return rt_stop(m, i, v);
   case TRT_anf_rt_put: anfi_push(m->a, &m->leaf, v[0]); return true;
   case TRT_anf_rt_put_tensor: return rt_put_tensor(m, i, v);

@@ -116,7 +116,7 @@ static bool races(imem *m, iblock *b, uint64_t off, size_t bytes, bool write) {
   return false;
 }
 
-const void *anfi_t_mem_host(imem *m, uint64_t ptr, size_t bytes) {
+void *anfi_t_mem_host(imem *m, uint64_t ptr, size_t bytes) {
   const iblock *b = block_of(m, ptr);
   uint64_t off = offset_of(ptr);
   return b && bytes <= b->size && off <= b->size - bytes ? b->p + off : NULL;

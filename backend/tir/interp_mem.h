@@ -44,7 +44,7 @@ bool anfi_t_mem_move(const imem *m, uint64_t *ptr, int64_t bytes);
 imem_error anfi_t_mem_read(imem *m, uint64_t ptr, size_t bytes, uint64_t *v);
 imem_error anfi_t_mem_write(imem *m, uint64_t ptr, size_t bytes, uint64_t v);
 /* The memory itself, or NULL if there are not so many bytes. */
-const void *anfi_t_mem_host(imem *m, uint64_t ptr, size_t bytes);
+void *anfi_t_mem_host(imem *m, uint64_t ptr, size_t bytes);
 /* Parallel loops: enter gives a mark for iterate and leave. */
 uint32_t anfi_t_mem_enter(imem *m);
 void anfi_t_mem_iterate(imem *m, uint32_t mark);

@@ -151,6 +151,10 @@ ANF_API void anf_rt_brgemm_call(anf_stream *s, void *kernel, void *a, void *b, v
 ANF_API void anf_rt_brgemm_list_call(anf_stream *s, void *kernel, void *a, void *b, void *c,
                                      int64_t num, int64_t len, void *bias, void *scales,
                                      void *binary_rhs);
+/* Memory that lasts until the call under way from outside ends; it stays the stream's then. */
+ANF_API void *anf_rt_keep(anf_stream *s, uint64_t bytes);
+/* What was kept, with room for more: in place if it was kept last. */
+ANF_API void *anf_rt_keep_more(anf_stream *s, void *p, uint64_t old, uint64_t bytes);
 /* Stops at a site of the program's table. */
 ANF_API void anf_rt_stop(anf_stream *s, int64_t site, int64_t a, int64_t b) ANF_RT_NORETURN;
 /* Leaves of what anf_rt_print prints next. */

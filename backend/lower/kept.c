@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Boxes: records in the stream's memory for what derivatives keep, which lasts until the call from
+ * outside ends. A box is the address of a record: the leaves of what is in it, each at a place that
+ * its type fits; buffers lie in it as they are. A box is immutable, so a view reads it in place. */
+#include "backend/lower/graph.h"
+
+enum { BUFFER_ALIGN = 64, RECORD_ALIGN = 8 };
+
+texpr glow_keep(glow *w, texpr bytes) {
+  texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep, 1, &bytes);
+  return anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, p), "kept");
+}
+
+static texpr pointer(glow *w, texpr p) { return anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), p); }
+
+texpr glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset) {
+  texpr in[2] = {pointer(w, p), offset};
+  return anfi_low_let(
+      w->L, anfi_t_intrin(w->t, TI_read_struct, anfi_t_dt(e), 2, in, (tattrs){0}), "x");
+}
+
+void glow_write(glow *w, texpr p, texpr offset, texpr value) {
+  texpr in[3] = {pointer(w, p), value, offset};
+  texpr e = anfi_t_intrin(w->t, TI_write_struct, anfi_t_dt(ANF_TIR_void), 3, in, (tattrs){0});
+  anfi_low_add(w->L, anfi_t_eval(w->t, e));
+}
+
+texpr glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset) {
+  texpr v = anfi_t_tensor1(w->t, l->elem, "kept", l->n);
+  texpr at = anfi_low_let(w->L, anfi_t_add(w->t, p, offset), "p");
+  anfi_low_add(w->L,
+               anfi_t_define(w->t, TL_local, v, anfi_t_cast(w->t, anfi_t_ptr(l->elem), at)));
+  return v;
+}
+
+uint64_t glow_leaf_bytes(const anfi_leaf *l) {
+  return (l->scalar ? 1 : l->n) * anfi_t_bytes(anfi_t_dt(l->elem));
+}
+
+/* The place of each leaf, and the size of the record. */
+static uint64_t layout(glow *w, const anfi_leaves *l, uint64_t **at) {
+  uint64_t size = 0;
+  *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
+  for (size_t i = 0; i < l->n; i++) {
+    uint64_t align = l->at[i].scalar ? anfi_t_bytes(anfi_t_dt(l->at[i].elem)) : BUFFER_ALIGN;
+    (*at)[i] = size = (size + align - 1) / align * align;
+    size += glow_leaf_bytes(&l->at[i]);
+  }
+  return (size + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
+}
+
+bool glow_box(glow *w, anf_node *n, gval *out) {
+  anf_node *x = n->in[0].def;
+  anfi_leaves l = {0}, own = {0};
+  gval v = glow_value(w, x);
+  uint64_t *at;
+  if (!glow_leaves(w, x->type, anfi_node_loc(n), &l) ||
+      !glow_leaves(w, n->type, anfi_node_loc(n), &own))
+    return false;
+  uint64_t size = layout(w, &l, &at);
+  texpr p = glow_keep(w, anfi_t_index(w->t, size ? size : RECORD_ALIGN));
+  for (size_t i = 0; i < l.n; i++) {
+    texpr offset = anfi_t_index(w->t, at[i]);
+    if (!v.at[i]) continue;
+    if (l.at[i].scalar) glow_write(w, p, offset, anfi_view_value(w->L, v.at[i]));
+    else anfi_view_store(w->L, v.at[i], glow_buffer_at(w, &l.at[i], p, offset));
+  }
+  *out = glow_new(w, 1);
+  out->at[0] = glow_view(w, &own.at[0], p);
+  return true;
+}
+
+bool glow_unbox(glow *w, anf_node *n, gval *out) {
+  anfi_leaves l = {0};
+  gval box = glow_value(w, n->in[0].def);
+  uint64_t *at;
+  if (!glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
+  layout(w, &l, &at);
+  *out = glow_new(w, l.n);
+  if (!box.at[0]) return true;
+  texpr p = anfi_view_value(w->L, box.at[0]);
+  for (size_t i = 0; i < l.n; i++) {
+    texpr offset = anfi_t_index(w->t, at[i]);
+    out->at[i] = glow_view(w, &l.at[i],
+                           l.at[i].scalar ? glow_read(w, l.at[i].elem, p, offset)
+                                          : glow_buffer_at(w, &l.at[i], p, offset));
+  }
+  return true;
+}
