@@ -228,6 +228,19 @@ double anfi_read_f64(const char *s, char **end);
 float anfi_read_f32(const char *s, char **end);
 void anfi_format_f64(char *buf, size_t size, int digits, double v);
 
+/* os_process.c: other programs, temporary folders, shared objects */
+/* The path of a program, looked for in PATH; NULL: there is none. */
+const char *anfi_os_find_program(anfi_arena *a, const char *name);
+/* Runs argv[0], a path, and waits; its output goes to the file `log`. The exit status, or -1. */
+int anfi_os_spawn(const char *const *argv, const char *log);
+const char *anfi_os_temp_dir(void); // TMPDIR, or else the system's
+/* A new folder in `in`, for this user alone; NULL: failed. */
+char *anfi_os_make_temp(anf_ctx *cx, const char *in);
+void anfi_os_remove(const char *path); // a file or an empty folder
+void *anfi_os_dl_open(const char *path, char *why, size_t len);
+void *anfi_os_dl_symbol(void *handle, const char *name);
+void anfi_os_dl_close(void *handle);
+
 /* ctx.c: the context itself */
 struct anf_ctx {
   anf_allocator alloc;

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tensor IR as C11 source, inside.
+ *
+ * INVARIANT: what is printed computes what the interpreter computes, bit for bit, and is free of
+ * undefined behaviour: integers wrap through unsigned types, divisors are checked, memory is
+ * reached through types that may alias. INVARIANT: an expression with an effect is a statement of
+ * its own, so that C's order of evaluation never shows. INVARIANT: text nests no deeper than
+ * MAX_NEST, which compilers limit. */
+#ifndef ANFI_C_H
+#define ANFI_C_H
+
+#include "anfora/build.h"
+#include "backend/jit/jit.h"
+
+/* What a function is called in C. */
+typedef struct cfunc {
+  const char *natural; // as hosts call it
+  const char *impl;    // what takes stream and data first
+  const char *wrapper; // with generic arguments; NULL: none
+} cfunc;
+
+typedef struct cgen {
+  anf_ctx *cx;
+  anfi_arena *a;
+  const tmod *m;
+  const anf_c_opts *o;
+  anf_text *out;     // of the function at hand
+  anf_text *helper;  // helper functions and types of lanes, in order of need
+  anf_text *head, *code; // prototypes, functions
+  anf_text *body, *tmp;  // statements of the function at hand; for a moment
+  const char *prefix;
+  anfi_strtab names;
+  anfi_map taken;    // C name → 1: means something everywhere in the file
+  anfi_map local;    // C name → 1 in the function at hand
+  anfi_map have;     // helper name → 1
+  cfunc *func;       // by place in the module
+  const anfi_jit_need *need; // by place in the module
+  anfi_map shown;    // variable or tensor → C name
+  anfi_map strides;  // tensor → const char ** of its strides, in elements
+  anfi_map effect;   // expression → 1 none, 2 has one
+  uint32_t indent, temps, line;
+  tfunc f;         // at hand
+  const char *top; // label of its start, for tail calls; NULL: they are calls
+  bool traps;      // it may
+} cgen;
+
+enum { MAX_NEST = 32 };
+
+/* names.c: a name stays as it is if it is an identifier of C that nothing else has */
+void anfi_c_names_init(cgen *c); // names functions, in their order
+const char *anfi_c_func(cgen *c, const anfi_str *name);
+const char *anfi_c_global_name(cgen *c, const char *name);
+const char *anfi_c_local_name(cgen *c, const char *name);
+
+/* value.c: types, constants and operations as text */
+const char *anfi_c_type(cgen *c, tdtype d);
+const char *anfi_c_elem(const cgen *c, texpr tensor); // of what a tensor holds
+const char *anfi_c_constant(cgen *c, texpr e);
+const char *anfi_c_lane(cgen *c, tdtype d, uint64_t bits);
+/* Scalars or lanes alike. `at` says where, if it traps: anfi_c_at. */
+const char *anfi_c_bin(cgen *c, tkind k, tdtype d, const char *a, const char *b, const char *at);
+const char *anfi_c_at(cgen *c, uint32_t line, uint32_t col);
+const char *anfi_c_cast(cgen *c, tdtype to, tdtype from, const char *x);
+const char *anfi_c_convert(cgen *c, tintrin i, tdtype to, tdtype from, const char *x);
+const char *anfi_c_math(cgen *c, tintrin i, tdtype d, uint32_t n, const char *const *in);
+const char *anfi_c_not(cgen *c, tdtype d, const char *x);
+
+/* helper.c: functions that the text needs, printed once each */
+/* Begins the helper unless it is there; the caller then appends its text to c->helper. */
+bool anfi_c_helper(cgen *c, const char *name);
+const char *anfi_c_to_int(cgen *c, tdtype to);    // name of a function of double
+const char *anfi_c_of_half(cgen *c, tdtype from); // name: f16 or bf16 to f32
+const char *anfi_c_to_half(cgen *c, tdtype to);   // name: of double
+/* name: bits of a float as an unsigned integer, and back */
+const char *anfi_c_bits_of(cgen *c, tdtype d);
+const char *anfi_c_of_bits(cgen *c, tdtype d);
+const char *anfi_c_int_op(cgen *c, const char *op, tdtype d); // anf_add_s32 and such
+const char *anfi_c_clamp(cgen *c, tdtype to, tdtype from);
+const char *anfi_c_min_max(cgen *c, tintrin i, tdtype d);
+const char *anfi_c_trip(cgen *c, tdtype d); // trip count of a loop of (begin, end, step, where)
+
+/* lanes.c: vectors and tiles, structures of their lanes */
+bool anfi_c_is_lanes(tdtype d);
+const char *anfi_c_lanes_type(cgen *c, tdtype d);
+/* name: result lane k is what `lane` says of a.v[k], b.v[k], c.v[k] */
+const char *anfi_c_lanewise(cgen *c, const char *name, tdtype ret, uint32_t n, const tdtype *in,
+                            const char *lane, bool traps);
+const char *anfi_c_splat(cgen *c, tdtype d);
+const char *anfi_c_load(cgen *c, tdtype d, bool masked, bool store);
+const char *anfi_c_lanes_intrin(cgen *c, texpr e, const char *const *in);
+const char *anfi_c_select_lanes(cgen *c, texpr e, const char *const *in);
+
+/* gemm.c */
+const char *anfi_c_gemm(cgen *c, texpr e, const char *const *in);
+
+/* expr.c */
+const char *anfi_c_expr(cgen *c, texpr e);     // may print statements that come before
+const char *anfi_c_root(cgen *c, texpr e);     // the whole of a statement: a call stays in it
+const char *anfi_c_stable(cgen *c, texpr e);   // text that stays true whatever runs before its use
+bool anfi_c_needs_stmts(cgen *c, texpr e);
+const char *anfi_c_temp(cgen *c, tdtype d, const char *value);
+const char *anfi_c_name(cgen *c, texpr v);
+
+const char *anfi_c_store(cgen *c, texpr to, const char *value); // a settled value
+
+const char *anfi_c_list(cgen *c, uint32_t n, const char *const *in); // "a, b"
+
+/* stmt.c */
+void anfi_c_line(cgen *c); // begins a line
+void anfi_c_body(cgen *c, tfunc f, const anfi_jit_need *need);
+const char *anfi_c_declaration(cgen *c, texpr v, const char *name); // of a variable or parameter
+
+/* module.c */
+const char *anfi_c_prototype(cgen *c, tfunc f);
+/* What a printed module is called in C. */
+typedef struct anfi_c_names {
+  cfunc *func;      // by place in the module; natural NULL: none
+  const char *data; // variable that points to the first instance's data
+  const char *init; // wrapper of __tir_init, or NULL
+} anfi_c_names;
+/* Prints a module whose functions take stream and data first, as module_globals_resolver leaves it.
+ * `names`, in the scratch arena, may be NULL. */
+bool anfi_c_print(anf_ctx *cx, const tmod *m, const anfi_jit_need *need, const anf_c_opts *o,
+                  anf_text *out, anfi_c_names *names);
+/* The passes that bring any module into that form. NULL: failed. */
+const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o);
+
+#endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+/* brgemm where it was not lowered to a kernel: plain loops, in the interpreter's order. */
+#include "backend/c/c.h"
+
+#define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)
+#define PUT(...) anfi_putf(c->helper, __VA_ARGS__)
+
+static const char *name_of(tdtype d) { return anfi_t_elem_names[d.elem]; }
+static tdtype element(texpr e) { return anfi_t_dt((anf_tir_elem)e->dtype.elem); }
+static const char *as_f64(cgen *c, tdtype d, const char *x) {
+  return anfi_c_cast(c, anfi_t_dt(ANF_TIR_f64), d, x);
+}
+
+/* flags: 1 from zero, 2 bias, 4 scales, 8 relu, 16.. binary: 1 + 2 * 3 max 4 min */
+static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
+  const char *name =
+      SAY("anf_%sbrgemm_%s_%s_%s", list ? "list_" : "", name_of(ta), name_of(tb), name_of(tc));
+  tdtype f64 = anfi_t_dt(ANF_TIR_f64);
+  const char *x = as_f64(c, ta, "pa[i * lda + l]"), *y = as_f64(c, tb, "pb[l * ldb + j]"),
+             *c0 = as_f64(c, tc, "pc[i * ldc + j]"), *bias = as_f64(c, tc, "bias[j]"),
+             *rhs = as_f64(c, tc, "rhs[i * ldc + j]"), *out = anfi_c_cast(c, tc, f64, "acc");
+  if (!anfi_c_helper(c, name)) return name;
+  PUT("static void %s(const void *a, const void *b, %s *pc, s64 num, s64 m, s64 n, s64 kk, s64 lda,\n"
+      "    s64 ldb, s64 ldc, s64 sa, s64 sb, s64 len, s64 flags, const %s *bias, const f32 *scales,\n"
+      "    const %s *rhs) {\n",
+      name, name_of(tc), name_of(tc), name_of(tc));
+  PUT("  for (s64 i = 0; i < m; i++)\n    for (s64 j = 0; j < n; j++) {\n"
+      "      f64 acc = flags & 1 ? 0 : %s;\n"
+      "      for (s64 h = 0; h < num * len; h++) {\n",
+      c0);
+  if (list)
+    PUT("        const %s *pa = ((const %s *const *)a)[h / num] + h %% num * sa;\n"
+        "        const %s *pb = ((const %s *const *)b)[h / num] + h %% num * sb;\n",
+        name_of(ta), name_of(ta), name_of(tb), name_of(tb));
+  else
+    PUT("        const %s *pa = (const %s *)a + h * sa;\n"
+        "        const %s *pb = (const %s *)b + h * sb;\n",
+        name_of(ta), name_of(ta), name_of(tb), name_of(tb));
+  if (tc.elem == ANF_TIR_f32)
+    PUT("        for (s64 l = 0; l < kk; l++) acc = fmaf((f32)%s, (f32)%s, (f32)acc);\n", x, y);
+  else PUT("        for (s64 l = 0; l < kk; l++) acc = acc + %s * %s;\n", x, y);
+  PUT("      }\n      if (flags & 4) acc *= scales[j];\n      if (flags & 2) acc += %s;\n", bias);
+  PUT("      if (flags >> 4) {\n        f64 r = %s;\n"
+      "        acc = flags >> 4 == 1   ? acc + r\n"
+      "              : flags >> 4 == 2 ? acc * r\n"
+      "              : flags >> 4 == 3 ? fmax(acc, r)\n"
+      "                                : fmin(acc, r);\n      }\n",
+      rhs);
+  PUT("      if (flags & 8 && acc < 0) acc = 0;\n      pc[i * ldc + j] = %s;\n    }\n}\n", out);
+  return name;
+}
+
+static int64_t flags_of(tattrs a) {
+  int64_t v = 0, f = 0;
+  if (anfi_t_attr(a, TA_init, &v)) f |= v != 0;
+  if (anfi_t_attr(a, TA_post_bias, NULL)) f |= 2;
+  if (anfi_t_attr(a, TA_post_scale, NULL)) f |= 4;
+  if (anfi_t_attr(a, TA_post_relu, NULL)) f |= 8;
+  if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
+  return f;
+}
+
+const char *anfi_c_gemm(cgen *c, texpr e, const char *const *in) {
+  bool list = e->sub == TI_list_brgemm;
+  uint32_t slot = list ? 13 : 12;
+  for (uint32_t k = slot + TSLOT_binary_rhs + 1; k < e->n; k++)
+    if (!anfi_t_is_void(e->in[k]->dtype)) {
+      anfi_fail(c->cx, anfi_t_loc(c->m->t, e->line, e->col), ANF_E0940,
+                "this post-operation of brgemm");
+      return "(void)0";
+    }
+  tdtype tc = element(e->in[2]), ta = list ? tc : element(e->in[0]),
+         tb = list ? tc : element(e->in[1]);
+  const char *name = helper(c, ta, tb, tc, list), *post[3], *sizes = "";
+  for (uint32_t k = 0; k < 3; k++) {
+    bool there = slot + k < e->n && !anfi_t_is_void(e->in[slot + k]->dtype);
+    post[k] = there ? SAY("(%s *)%s", k == 1 ? "f32" : name_of(tc), in[slot + k]) : "NULL";
+  }
+  for (uint32_t k = 3; k < 12; k++) sizes = SAY("%s, (s64)%s", sizes, in[k]);
+  return SAY("%s(%s, %s, (%s *)%s%s, %s, %lld, %s, %s, %s)", name, in[0], in[1], name_of(tc), in[2],
+             sizes, list ? in[12] : "1", (long long)flags_of(e->u.attrs), post[0], post[1], post[2]);
+}

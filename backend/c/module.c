@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A module as one file: what it stands on, helpers, functions, and the three ways in. */
+#include "backend/c/c.h"
+
+#define SAY(...)  anfi_sprintf(c->a, __VA_ARGS__)
+#define CODE(...) anfi_putf(c->code, __VA_ARGS__)
+
+static const char prelude[] =
+    "#include <math.h>\n#include <stddef.h>\n#include <stdint.h>\n#include <string.h>\n\n"
+    "#if defined(__GNUC__)\n"
+    "#define ANF_ALIAS __attribute__((may_alias))\n"
+    "#define ANF_ALIGN(n) __attribute__((aligned(n)))\n"
+    "#define ANF_EXPORT __attribute__((visibility(\"default\")))\n"
+    "#define ANF_NORETURN __attribute__((noreturn, cold))\n"
+    "#define ANF_START __attribute__((constructor))\n"
+    "#define ANF_PREFETCH(p) __builtin_prefetch(p)\n"
+    "#define ANF_STACK() ((uintptr_t)__builtin_frame_address(0))\n"
+    "#pragma GCC diagnostic ignored \"-Wunused-parameter\"\n"
+    "#pragma GCC diagnostic ignored \"-Wunused-variable\"\n"
+    "#pragma GCC diagnostic ignored \"-Wunused-function\"\n"
+    "#else\n#error \"this file is for gcc and clang\"\n#endif\n"
+    "#if defined(__clang__)\n#pragma STDC FP_CONTRACT OFF\n#endif\n\n"
+    "#if __STDC_VERSION__ < 202311L\n"
+    "typedef _Bool bool ANF_ALIAS;\n#define true 1\n#define false 0\n#endif\n"
+    "typedef int8_t s8 ANF_ALIAS;\ntypedef int16_t s16 ANF_ALIAS;\n"
+    "typedef int32_t s32 ANF_ALIAS;\ntypedef int64_t s64 ANF_ALIAS;\n"
+    "typedef uint8_t u8 ANF_ALIAS;\ntypedef uint16_t u16 ANF_ALIAS;\n"
+    "typedef uint32_t u32 ANF_ALIAS;\ntypedef uint64_t u64 ANF_ALIAS;\n"
+    "typedef uint64_t index ANF_ALIAS;\n"
+    "typedef uint16_t f16 ANF_ALIAS;   // bits\ntypedef uint16_t bf16 ANF_ALIAS;  // bits\n"
+    "typedef float f32 ANF_ALIAS;\ntypedef double f64 ANF_ALIAS;\n"
+    "typedef uint64_t generic ANF_ALIAS;  // any scalar\n"
+    "typedef void *pointer ANF_ALIAS;\n\n"
+    "typedef struct anf_stream anf_stream;\n"
+    "typedef union anf_generic {\n"
+    "  bool b;\n  s8 s8;\n  s16 s16;\n  s32 s32;\n  s64 s64;\n  u8 u8;\n  u16 u16;\n"
+    "  u32 u32;\n  u64 u64;\n  f32 f32;\n  f64 f64;\n  void *ptr;\n  u64 bits;\n"
+    "} anf_generic;\n"
+    "#define ANF_PLACE anf_stream *stream, u32 line, u32 col, const char *here\n"
+    "#define ANF_AT(l, c) stream, l, c, here\n"
+    "#define ANF_TRAP(kind) anf_rt_trap(stream, kind, line, col, here, NULL)\n\n";
+
+/* ---- what comes from outside ---- */
+
+static const char *param_types(cgen *c, tfunc f) {
+  bool hidden = anfi_t_rt_of(f->name->s) >= 0 && strcmp(f->name->s, "anf_rt_parallel") != 0;
+  const char *s = hidden ? "anf_stream *" : "";
+  for (uint32_t i = 0; i < f->n; i++) {
+    texpr p = f->param[i];
+    s = SAY("%s%s%s%s", s, *s ? ", " : "",
+            p->kind == TX_tensor ? anfi_c_elem(c, p) : anfi_c_type(c, p->dtype),
+            p->kind == TX_tensor ? " *" : "");
+  }
+  return *s ? s : "void";
+}
+
+/* A function, or a variable that whoever loads the code puts its address into. */
+static void outside(cgen *c, const char *ret, const char *impl, const char *params,
+                    const char *attr) {
+  if (c->o->imports) anfi_putf(c->out, "ANF_EXPORT %s%s(*%s)(%s);\n", attr, ret, impl, params);
+  else anfi_putf(c->out, "%s%s%s(%s);\n", attr, ret, impl, params);
+}
+
+static void outside_functions(cgen *c) {
+  if (c->o->imports)
+    anfi_puts(c->out, "#define anf_rt_trap anf_import_anf_rt_trap\n"
+                      "#define anf_rt_enter anf_import_anf_rt_enter\n");
+  outside(c, "void ", "anf_rt_trap",
+          "anf_stream *, s32, u32, u32, const char *, const char *", "ANF_NORETURN ");
+  outside(c, "s32 ", "anf_rt_enter",
+          "anf_stream *, void (*)(anf_stream *, void *, anf_generic *), void *, anf_generic *, u32",
+          "");
+  for (size_t i = 0; i < c->m->func.n; i++) {
+    tfunc f = c->m->func.at[i];
+    const char *ret = anfi_c_type(c, f->ret);
+    if (f->body) continue;
+    outside(c, SAY("%s ", ret), c->func[i].impl, param_types(c, f), "");
+  }
+}
+
+/* ---- ways in ---- */
+
+static const char *slot(tdtype d) {
+  if (d.ptr || anfi_c_is_lanes(d)) return "ptr";
+  switch (d.elem) {
+  case ANF_TIR_bool: return "b";
+  case ANF_TIR_index: return "u64";
+  case ANF_TIR_generic: return "bits";
+  case ANF_TIR_f16:
+  case ANF_TIR_bf16: return "u16";
+  default: return anfi_t_elem_names[d.elem];
+  }
+}
+
+static bool is_natural(tfunc f) {
+  if (anfi_c_is_lanes(f->ret)) return false;
+  for (uint32_t i = 2; i < f->n; i++)
+    if (f->param[i]->kind != TX_tensor && anfi_c_is_lanes(f->param[i]->dtype)) return false;
+  return true;
+}
+
+static void wrapper(cgen *c, size_t i) {
+  tfunc f = c->m->func.at[i];
+  bool gives = !anfi_t_is_void(f->ret), lanes = anfi_c_is_lanes(f->ret);
+  CODE("ANF_EXPORT void %s(anf_stream *stream, void *data, anf_generic *args) {\n  ",
+       c->func[i].wrapper);
+  if (lanes) CODE("*(%s *)args[%u].ptr = ", anfi_c_type(c, f->ret), f->n - 2);
+  else if (gives) CODE("args[%u].%s = ", f->n - 2, slot(f->ret));
+  CODE("%s(stream, data", c->func[i].impl);
+  for (uint32_t k = 2; k < f->n; k++) {
+    tdtype d = f->param[k]->dtype;
+    bool by_address = f->param[k]->kind != TX_tensor && anfi_c_is_lanes(d) && !d.ptr;
+    if (by_address) CODE(", *(const %s *)args[%u].ptr", anfi_c_type(c, d), k - 2);
+    else CODE(", args[%u].%s", k - 2, slot(d));
+  }
+  CODE(");\n}\n");
+}
+
+static const char *natural_params(cgen *c, tfunc f, bool in_enter) {
+  const char *s = "";
+  for (uint32_t k = 2; k < f->n; k++) {
+    texpr p = f->param[k];
+    const char *one = in_enter ? SAY("{.%s = p%u}", slot(p->dtype), k - 2)
+                               : anfi_c_declaration(c, p, SAY("p%u", k - 2));
+    s = SAY("%s%s%s", s, *s ? ", " : "", one);
+  }
+  return s;
+}
+
+/* The C function of the natural signature. What cannot trap is called as it is. */
+static void natural(cgen *c, size_t i) {
+  tfunc f = c->m->func.at[i];
+  const char *ret = anfi_c_type(c, f->ret), *params = natural_params(c, f, false);
+  bool gives = !anfi_t_is_void(f->ret);
+  uint32_t flags = c->need[i].flags;
+  CODE("ANF_EXPORT %s %s(%s) {\n", ret, c->func[i].natural, *params ? params : "void");
+  const char *data = flags & ANF_RT_DATA ? SAY("%s_data", c->prefix) : "NULL";
+  if (!(flags & ~(uint32_t)ANF_RT_DATA)) {
+    CODE("  %s%s(NULL, %s", gives ? "return " : "", c->func[i].impl, data);
+    for (uint32_t k = 2; k < f->n; k++) CODE(", p%u", k - 2);
+    CODE(");\n}\n");
+    return;
+  }
+  CODE("  anf_generic args[%u] = {%s%s{.bits = 0}};\n", f->n - 1, natural_params(c, f, true),
+       f->n > 2 ? ", " : "");
+  CODE("  anf_rt_enter(NULL, %s, %s, args, %u);\n", c->func[i].wrapper, data, flags);
+  if (gives && f->ret.ptr) CODE("  return (%s)args[%u].ptr;\n", ret, f->n - 2);
+  else if (gives) CODE("  return args[%u].%s;\n", f->n - 2, slot(f->ret));
+  CODE("}\n");
+}
+
+/* ---- module data ---- */
+
+static void image(cgen *c, const tmod *m) {
+  uint64_t words = (m->image_size + 7) / 8;
+  CODE("// tensors of the module as they are at first, and the first instance of them\n");
+  CODE("ANF_EXPORT ANF_ALIGN(64) const u64 %s_image[%llu] = {", c->prefix,
+       (unsigned long long)words);
+  for (uint64_t i = 0; i < words; i++) {
+    uint64_t w = 0, left = m->image_size - i * 8;
+    memcpy(&w, m->image + i * 8, left < 8 ? (size_t)left : 8);
+    CODE("%s", i % 4 ? " " : "\n    ");
+    if (w) CODE("0x%016llxULL,", (unsigned long long)w);
+    else CODE("0,");
+  }
+  CODE("\n};\nstatic ANF_ALIGN(64) u64 %s_first[%llu];\n", c->prefix, (unsigned long long)words);
+}
+
+/* The natural functions work on the data of the first instance, which is ready before main. */
+static void module_data(cgen *c, const char *init) {
+  const tmod *m = c->m;
+  bool own = m->image_size && !c->o->imports;
+  if (own) image(c, m);
+  CODE("ANF_EXPORT void *%s_data%s;\n", c->prefix,
+       own ? SAY(" = %s_first", c->prefix) : "");
+  if (!own && (!init || c->o->imports)) return;
+  CODE("static ANF_START void %s_start(void) {\n", c->prefix);
+  if (own) CODE("  memcpy(%s_first, %s_image, %llu);\n", c->prefix, c->prefix,
+                (unsigned long long)m->image_size);
+  if (init) {
+    CODE("  anf_generic none[1] = {{.bits = 0}};\n  anf_rt_enter(NULL, %s, %s_data, none, %u);\n",
+         init, c->prefix,
+         (unsigned)(ANF_RT_TRAPS | ANF_RT_STREAM | ANF_RT_DATA));
+  }
+  CODE("}\n");
+}
+
+/* ---- all ---- */
+
+static void free_text(void *t) { anf_text_free((anf_text *)t); }
+
+static anf_text *new_text(anf_ctx *cx) {
+  anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
+  t->cx = cx;
+  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  return t;
+}
+
+static void start(cgen *c, anf_ctx *cx, const tmod *m, const anfi_jit_need *need,
+                  const anf_c_opts *o) {
+  *c = (cgen){.cx = cx, .a = anfi_scratch(cx), .m = m, .o = o, .need = need};
+  c->prefix = o->prefix ? o->prefix : "anf_module";
+  c->helper = new_text(cx), c->code = new_text(cx), c->body = new_text(cx), c->tmp = new_text(cx);
+  c->head = new_text(cx);
+  anfi_map_init(&c->have, c->a);
+  anfi_map_init(&c->shown, c->a);
+  anfi_map_init(&c->strides, c->a);
+  anfi_map_init(&c->effect, c->a);
+  anfi_c_names_init(c);
+}
+
+/* Prototypes come first, so that functions may call each other whatever their order. */
+static void functions(cgen *c) {
+  const tmod *m = c->m;
+  for (size_t i = 0; i < m->func.n; i++) {
+    if (!m->func.at[i]->body) continue;
+    c->out = c->code;
+    CODE("\n");
+    anfi_c_body(c, m->func.at[i], &c->need[i]);
+    anfi_putf(c->head, "static %s;\n", anfi_c_prototype(c, m->func.at[i]));
+  }
+}
+
+static const char *ways_in(cgen *c) {
+  const char *init = NULL;
+  CODE("\n// for hosts\n");
+  for (size_t i = 0; i < c->m->func.n; i++)
+    if (c->func[i].wrapper) wrapper(c, i);
+  for (size_t i = 0; i < c->m->func.n; i++)
+    if (c->func[i].wrapper && strcmp(c->m->func.at[i]->name->s, "__tir_init") == 0)
+      init = c->func[i].wrapper;
+  module_data(c, init);
+  for (size_t i = 0; i < c->m->func.n; i++) {
+    bool inside = !c->func[i].wrapper || c->func[i].wrapper == init;
+    if (!inside && is_natural(c->m->func.at[i])) natural(c, i);
+    else if (c->func[i].wrapper) c->func[i].natural = NULL;
+  }
+  return init;
+}
+
+bool anfi_c_print(anf_ctx *cx, const tmod *m, const anfi_jit_need *need, const anf_c_opts *o,
+                  anf_text *out, anfi_c_names *names) {
+  cgen gen, *c = &gen;
+  start(c, cx, m, need, o);
+  functions(c);
+  const char *init = ways_in(c);
+  if (o->title) anfi_putf(out, "// %s\n", o->title);
+  anfi_puts(out, "// C11 for gcc and clang, with -ffp-contract=off; link with libanfora_rt.\n");
+  anfi_puts(out, prelude);
+  c->out = out;
+  outside_functions(c);
+  anfi_putc(out, '\n');
+  if (c->helper->text) anfi_put(out, c->helper->text, c->helper->len);
+  anfi_putc(out, '\n');
+  if (c->head->text) anfi_put(out, c->head->text, c->head->len);
+  anfi_put(out, c->code->text, c->code->len);
+  if (names) *names = (anfi_c_names){c->func, SAY("%s_data", c->prefix), init};
+  return !anfi_failed(cx);
+}
+
+/* ---- readiness ---- */
+
+static bool find_large(tviewer *v, tstmt s) {
+  uint64_t n = 0, *limit = (uint64_t *)v->user;
+  if (s->kind != TS_define || s->e[0]->kind != TX_tensor) return true;
+  bool list = s->e[1] && s->e[1]->kind == TX_constant && s->e[1]->sub;
+  texpr t = s->e[0];
+  if ((s->e[1] && !list) || (anfi_t_const_elems(t, &n) && n <= *limit / 8)) return true;
+  return *limit = 0, false;
+}
+
+/* Are there local tensors that the stack should not have? */
+static bool has_large(const tmod *m, uint64_t limit) {
+  tviewer v = {.user = &limit, .enter_stmt = find_large};
+  for (size_t i = 0; i < m->func.n; i++)
+    if (m->func.at[i]->body) anfi_t_view_stmt(&v, m->func.at[i]->body);
+  return !limit;
+}
+
+const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o) {
+  anf_tir_opt_opts opts = {.size = sizeof opts, .local_tensor_bytes = o->stack_bytes};
+  const char *phis = anfi_t_measure(m) & TPROP_PHI ? "auto_caster dessa_transform " : "",
+             *heap = has_large(m, o->stack_bytes)
+                         ? "index_flattener auto_caster tensor_init local_tensor_lowering_cpu "
+                         : "";
+  return anfi_t_run_passes(cx, m,
+                           anfi_sprintf(anfi_scratch(cx),
+                                        "validator %sauto_caster %smodule_globals_resolver auto_caster",
+                                        phis, heap),
+                           &opts);
+}
+
+static void print_any(anf_ctx *cx, const tmod *m, const anf_c_opts *given, anf_text *out) {
+  anf_c_opts o = {.size = sizeof o};
+  if (given) memcpy(&o, given, given->size && given->size < sizeof o ? given->size : sizeof o);
+  if (!o.stack_bytes) o.stack_bytes = 4096;
+  m = anfi_c_ready(cx, m, &o);
+  if (m) anfi_c_print(cx, m, anfi_jit_needs(cx, m), &o, out, NULL);
+}
+
+anf_status anf_tir_print_c(const anf_tir_module *m, const anf_c_opts *o, anf_diag *d,
+                           anf_text *out) {
+  ANFI_ENTRY(m->t->cx, d);
+  print_any(m->t->cx, m, o, out);
+  return anfi_leave(m->t->cx);
+}

@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The engine cjit: prints C, has the system's compiler make a shared object of it, and loads that.
+ * What the code calls it finds through variables that are set after loading, so that nothing
+ * depends on how the host was linked. Files live in a folder of their own and go when the object is
+ * loaded, unless they are wanted for debugging. */
+#include "backend/c/c.h"
+
+#include <stdlib.h>
+
+typedef struct cjit_engine {
+  anf_jit_engine e;
+  char **argv; // the compiler's path and its fixed flags, NULL-terminated
+  size_t nargv;
+} cjit_engine;
+
+typedef struct cjit_code {
+  void *handle;
+} cjit_code;
+
+/* ---- the compiler ---- */
+
+enum { MAX_ARGS = 128 };
+typedef struct args {
+  const char *at[MAX_ARGS + 1];
+  size_t n;
+} args;
+
+static void add(args *a, const char *s) {
+  if (a->n < MAX_ARGS) a->at[a->n++] = s;
+}
+
+static void add_words(anf_ctx *cx, args *a, const char *s) {
+  while (*s) {
+    size_t n = strcspn(s, " \t");
+    if (n) add(a, anfi_strndup(anfi_scratch(cx), s, n));
+    s += n + (s[n] != 0);
+  }
+}
+
+/* The option, CC, cc, gcc, clang: the first that is there. An option that is not is an error. */
+static bool find_compiler(anf_ctx *cx, const char *option, args *a) {
+  const char *env = getenv("CC"), *const tries[] = {option, env, "cc", "gcc", "clang"};
+  for (size_t i = option ? 0 : 1; i < ANFI_LEN(tries); i++) {
+    if (!tries[i] || !*tries[i]) continue;
+    a->n = 0;
+    add_words(cx, a, tries[i]);
+    const char *path = a->n ? anfi_os_find_program(anfi_scratch(cx), a->at[0]) : NULL;
+    if (path) return a->at[0] = path, true;
+    if (i == 0) return anfi_fail(cx, anfi_nowhere(), ANF_E0941, a->n ? a->at[0] : option);
+  }
+  return anfi_fail(cx, anfi_nowhere(), ANF_E0941, "cc");
+}
+
+/* Math functions that a compiler may not compute by itself: its rounding differs from the
+ * library's. */
+static const char *const inexact[] = {
+    "-fno-builtin-exp",   "-fno-builtin-exp2",  "-fno-builtin-expm1", "-fno-builtin-log",
+    "-fno-builtin-log2",  "-fno-builtin-log1p", "-fno-builtin-erf",   "-fno-builtin-sin",
+    "-fno-builtin-cos",   "-fno-builtin-tan",   "-fno-builtin-asin",  "-fno-builtin-acos",
+    "-fno-builtin-atan",  "-fno-builtin-sinh",  "-fno-builtin-cosh",  "-fno-builtin-tanh",
+    "-fno-builtin-asinh", "-fno-builtin-acosh", "-fno-builtin-atanh", "-fno-builtin-lgamma",
+    "-fno-builtin-pow",   "-fno-builtin-atan2"};
+
+static void add_target(anf_ctx *cx, args *a, const anf_target_machine *tm) {
+  const char *cpu = *tm->cpu ? tm->cpu : "native";
+  add(a, anfi_sprintf(anfi_scratch(cx), "-march=%s", cpu));
+  for (const char *s = tm->features; *s;) {
+    size_t n = strcspn(s, ",");
+    if (n > 1)
+      add(a, anfi_sprintf(anfi_scratch(cx), "-m%s%.*s", *s == '-' ? "no-" : "", (int)n - 1, s + 1));
+    s += n + (s[n] == ',');
+  }
+}
+
+static void add_flags(anf_ctx *cx, args *a, const anf_jit_engine *e) {
+  static const char *const level[] = {"-O2", "-O0", "-O1", "-O2", "-O3"};
+  add(a, "-std=c11");
+  add(a, level[(unsigned)e->o.level < ANFI_LEN(level) ? e->o.level : 0]);
+  add(a, e->o.contract ? "-ffp-contract=fast" : "-ffp-contract=off");
+  add(a, "-fno-math-errno");
+  for (size_t i = 0; i < ANFI_LEN(inexact); i++) add(a, inexact[i]);
+  if (e->o.debug) add(a, "-g");
+  add(a, "-w");
+  add(a, "-fPIC");
+  add(a, "-shared");
+  add(a, "-Wl,-Bsymbolic"); // names of the host never stand in for the code's own
+  add_target(cx, a, &e->target);
+}
+
+/* Without a compiler at hand the target stands as it is: `open` says so. */
+static bool negotiate(anf_ctx *cx, anf_target_machine *tm) {
+  args a = {.n = 0};
+  if (!*tm->cpu && !*tm->features) {
+    snprintf(tm->cpu, sizeof tm->cpu, "native");
+    return true;
+  }
+  if (!*tm->cpu) snprintf(tm->cpu, sizeof tm->cpu, "native");
+  if (!find_compiler(cx, NULL, &a)) return false;
+  const char *path = a.at[0];
+  add_target(cx, &a, tm);
+  add(&a, "-E");
+  add(&a, "-x");
+  add(&a, "c");
+  add(&a, "/dev/null");
+  a.at[a.n] = NULL;
+  return anfi_os_spawn(a.at, NULL) == 0 ||
+         anfi_fail(cx, anfi_nowhere(), ANF_E0943, path,
+                   anfi_sprintf(anfi_scratch(cx), "%s%s%s", tm->cpu, *tm->features ? " with " : "",
+                                tm->features));
+}
+
+static void close_engine(anf_jit_engine *e) {
+  cjit_engine *j = (cjit_engine *)e;
+  for (size_t i = 0; i < j->nargv; i++) anfi_jit_free(j->argv[i]);
+  anfi_jit_free(j->argv);
+}
+
+static bool open_engine(anf_ctx *cx, anf_jit_engine *e) {
+  cjit_engine *j = (cjit_engine *)e;
+  args a = {.n = 0}, user = {.n = 0};
+  if (!find_compiler(cx, e->o.cc, &user)) return false;
+  add(&a, user.at[0]);
+  bool launcher = user.n > 1 && user.at[1][0] != '-'; // such as ccache
+  if (launcher) add(&a, user.at[1]);
+  add_flags(cx, &a, e);
+  for (size_t i = launcher ? 2 : 1; i < user.n; i++) add(&a, user.at[i]); // these win
+  j->argv = (char **)anfi_jit_alloc(a.n * sizeof *j->argv);
+  if (!j->argv) anfi_throw_nomem(cx);
+  for (; j->nargv < a.n; j->nargv++)
+    if (!(j->argv[j->nargv] = anfi_jit_strdup(a.at[j->nargv]))) anfi_throw_nomem(cx);
+  return true;
+}
+
+/* ---- compiling ---- */
+
+typedef struct job {
+  anf_ctx *cx;
+  cjit_engine *j;
+  const char *dir, *c, *so, *log;
+} job;
+
+static void clean_up(void *p) {
+  const job *w = (const job *)p;
+  anfi_os_remove(w->c);
+  anfi_os_remove(w->so);
+  anfi_os_remove(w->log);
+  anfi_os_remove(w->dir);
+}
+
+static job *new_job(anf_ctx *cx, cjit_engine *j) {
+  anfi_arena *a = anfi_scratch(cx);
+  const char *in = j->e.o.temp_dir ? j->e.o.temp_dir : anfi_os_temp_dir(),
+             *dir = anfi_os_make_temp(cx, in);
+  if (!dir) return NULL;
+  job *w = ANFI_NEW(a, job);
+  *w = (job){cx, j, dir, anfi_sprintf(a, "%s/module.c", dir), anfi_sprintf(a, "%s/module.so", dir),
+             anfi_sprintf(a, "%s/messages.txt", dir)};
+  anfi_defer(cx, j->e.o.debug ? ANFI_ON_FAIL : ANFI_ALWAYS, clean_up, w);
+  return w;
+}
+
+/* What the compiler said, shortened: as a hint. */
+static bool compiler_failed(job *w) {
+  char *text = NULL;
+  size_t len = 0;
+  const char *cc = w->j->argv[0];
+  if (!anfi_os_read(w->cx, anfi_scratch(w->cx), w->log, &text, &len)) text = NULL;
+  const char *first = text ? strstr(text, "error") : NULL;
+  size_t n = first ? strcspn(first, "\n") : 0;
+  anfi_fail(w->cx, anfi_nowhere(), ANF_E0942, cc,
+            n ? anfi_strndup(anfi_scratch(w->cx), first, n) : "it ended with an error");
+  if (text && len) anfi_hint(w->cx, "%.*s", (int)(len < 2000 ? len : 2000), text);
+  return false;
+}
+
+static bool run_compiler(job *w) {
+  size_t n = w->j->nargv;
+  const char **argv = ANFI_NEW_N(anfi_scratch(w->cx), const char *, n + 5);
+  memcpy(argv, w->j->argv, n * sizeof *argv);
+  argv[n++] = w->c;
+  argv[n++] = "-o";
+  argv[n++] = w->so;
+  argv[n++] = "-lm";
+  return anfi_os_spawn(argv, w->log) == 0 || compiler_failed(w);
+}
+
+static void *symbol_of(cjit_code *k, const char *name) {
+  return name ? anfi_os_dl_symbol(k->handle, name) : NULL;
+}
+
+/* Puts the address of a C function into the variable that the code calls it through. */
+static bool import(job *w, cjit_code *k, const char *name, const char *variable) {
+  void *fn = anfi_jit_resolve(&w->j->e, name);
+  void *at = anfi_os_dl_symbol(k->handle, variable);
+  if (!fn) return anfi_fail(w->cx, anfi_nowhere(), ANF_E0914, name);
+  if (at) memcpy(at, &fn, sizeof fn);
+  return true;
+}
+
+static bool import_all(job *w, cjit_code *k, const tmod *m, const anfi_c_names *names) {
+  if (!import(w, k, "anf_rt_trap", "anf_import_anf_rt_trap") ||
+      !import(w, k, "anf_rt_enter", "anf_import_anf_rt_enter"))
+    return false;
+  for (size_t i = 0; i < m->func.n; i++)
+    if (!m->func.at[i]->body && !import(w, k, m->func.at[i]->name->s, names->func[i].impl))
+      return false;
+  return true;
+}
+
+static void fill_in(anfi_jit_code *code, const tmod *m, const anfi_c_names *names) {
+  cjit_code *k = (cjit_code *)code->impl;
+  size_t e = 0;
+  for (size_t i = 0; i < m->func.n; i++) {
+    if (e >= code->nentry || strcmp(code->entry[e].name, m->func.at[i]->name->s) != 0) continue;
+    void *wrapper = symbol_of(k, names->func[i].wrapper);
+    memcpy(&code->entry[e].wrapper, &wrapper, sizeof wrapper);
+    code->entry[e++].natural = symbol_of(k, names->func[i].natural);
+  }
+  void *init = symbol_of(k, names->init);
+  memcpy(&code->init, &init, sizeof init);
+  code->data_slot = (void **)symbol_of(k, names->data);
+}
+
+static bool load(job *w, const anfi_jit_lowered *l, const anfi_c_names *names,
+                 anfi_jit_code *code) {
+  char why[512] = "";
+  cjit_code *k = (cjit_code *)anfi_jit_alloc(sizeof *k);
+  if (!k) anfi_throw_nomem(w->cx);
+  code->impl = k;
+  k->handle = anfi_os_dl_open(w->so, why, sizeof why);
+  if (!k->handle) return anfi_fail(w->cx, anfi_nowhere(), ANF_E0942, w->j->argv[0], why);
+  if (!import_all(w, k, l->m, names)) return false;
+  fill_in(code, l->m, names);
+  if (!w->j->e.o.debug) return true;
+  if (anfi_jit_temp_add(code, w->c) && anfi_jit_temp_add(code, w->so)) return true;
+  anfi_throw_nomem(w->cx);
+}
+
+static void free_text(void *t) { anf_text_free((anf_text *)t); }
+
+static anf_text *text_of(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
+                         anfi_c_names *names) {
+  anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
+  anf_c_opts o = {.size = sizeof o, .imports = true, .line_directives = e->o.debug};
+  t->cx = cx;
+  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  return anfi_c_print(cx, l->m, l->need, &o, t, names) ? t : NULL;
+}
+
+static bool compile(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l,
+                    anfi_jit_code *code) {
+  anfi_c_names names = {0};
+  anf_text *t = text_of(cx, e, l, &names);
+  job *w = t ? new_job(cx, (cjit_engine *)e) : NULL;
+  return w && anfi_os_write(cx, w->c, t->text, t->len) && run_compiler(w) &&
+         load(w, l, &names, code);
+}
+
+static bool print(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, const char *form,
+                  anf_text *out) {
+  anfi_c_names names = {0};
+  if (strcmp(form, "c") != 0) return false;
+  anf_text *t = text_of(cx, e, l, &names);
+  if (t) anfi_put(out, t->text, t->len);
+  return t != NULL;
+}
+
+static void drop(anfi_jit_code *code) {
+  cjit_code *k = (cjit_code *)code->impl;
+  if (k->handle) anfi_os_dl_close(k->handle);
+  anfi_jit_free(k);
+}
+
+static void *symbol(const anfi_jit_code *code, const char *name) {
+  return symbol_of((cjit_code *)code->impl, name);
+}
+
+const anfi_jit_vtable anfi_jit_cjit = {.name = "cjit",
+                                       .engine_bytes = sizeof(cjit_engine),
+                                       .negotiate = negotiate,
+                                       .open = open_engine,
+                                       .compile = compile,
+                                       .print = print,
+                                       .close = close_engine,
+                                       .drop = drop,
+                                       .symbol = symbol};
