@@ -87,15 +87,9 @@ static void copy_into(inlining *in, anf_graph *g) {
   in->size[g->id] = (uint32_t)now;
 }
 
-static bool has_call(const anf_module *m) {
-  for (size_t i = 0; i < m->nodes.n; i++)
-    if (m->nodes.at[i] && m->nodes.at[i]->kind == ANFI_CALL) return true;
-  return false;
-}
-
 bool anfi_opt_inline(anfi_pass *p) {
   anf_module *m = p->m;
-  if (!has_call(m)) return true;
+  if (!anfi_has_calls(m)) return true;
   inlining in = {.pass = p, .a = anfi_scratch(m->cx), .an = anfi_analyse(m)};
   in.size = ANFI_NEW_N(in.a, uint32_t, m->graphs.n);
   for (size_t i = in.an->by_scc.n; i-- > 0;) { // callers first

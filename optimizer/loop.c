@@ -333,6 +333,7 @@ static bool give_headers(looping *l) {
 
 bool anfi_opt_loop(anfi_pass *p) {
   looping l = {.pass = p, .m = p->m, .a = anfi_scratch(p->m->cx)};
+  if (!anfi_has_calls(p->m)) return true;
   if (!anfi_clear_dead(p->m)) return false;
   l.an = anfi_analyse(p->m);
   if (give_headers(&l)) l.an = anfi_analyse(p->m);

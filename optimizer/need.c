@@ -214,7 +214,7 @@ static bool rewrite(needs *w, anfi_pass *p) {
 
 bool anfi_opt_need(anfi_pass *p) {
   needs w = {.m = p->m, .a = anfi_scratch(p->m->cx)};
-  if (p->rewrites >= p->limit) return true;
+  if (p->rewrites >= p->limit || !anfi_has_calls(p->m)) return true;
   if (!anfi_clear_dead(p->m))
     return false; // what is unreachable needs nothing, and would keep its uses
   anfi_find_groups(p->m, w.a, &w.gs);

@@ -92,6 +92,7 @@ static void split_group(const scalarising *s, anfi_pass *p, anfi_group *g) {
 bool anfi_opt_scalarise(anfi_pass *p) {
   scalarising s = {p->m, anfi_scratch(p->m->cx)};
   anfi_groups gs;
+  if (!anfi_has_calls(p->m)) return true;
   if (!anfi_clear_dead(p->m)) return false;
   anfi_find_groups(p->m, s.a, &gs);
   for (uint32_t i = 0; i < gs.n; i++)
