@@ -5,11 +5,14 @@
  * "f32[2,3]:HEX" (the bytes in memory), "None", or "( value ... )". An attribute's value is a
  * number, true, false, None, (1,2), a type name after @, or a string after '. The line "bytes" is
  * answered with what the context holds. `op_server --faults` fails the 1st, 2nd, ... allocation of
- * each line and answers with how many there were, or with what went wrong. */
-#include "ir/op.h"
+ * each line and answers with how many there were, or with what went wrong. `op_server --lowered`
+ * computes by the compiler's lowering instead of the reference kernels. */
+#include "lowered.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+
+static enum { REFERENCE, LOWERED, LOWERED_PRINT } way; // of computing
 
 /* An allocator that refuses one allocation when it is told to. */
 typedef struct faults {
@@ -162,7 +165,8 @@ typedef struct {
 
 static anf_status compute(anf_ctx *cx, anfi_eval *q, anf_diag *d) {
   ANFI_ENTRY(cx, d);
-  anfi_eval_op(q);
+  if (way == REFERENCE) anfi_eval_op(q);
+  else run_lowered(q, way == LOWERED_PRINT);
   return anfi_leave(cx);
 }
 
@@ -233,6 +237,8 @@ static void serve(anf_ctx *cx, const char *line, faults *h) {
 }
 
 int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "--lowered") == 0) way = LOWERED;
+  if (argc > 1 && strcmp(argv[1], "--lowered-print") == 0) way = LOWERED_PRINT;
   bool faulty = argc > 1 && strcmp(argv[1], "--faults") == 0;
   if (argc > 1 && strcmp(argv[1], "--table") == 0) {
     put_table();
