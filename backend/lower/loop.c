@@ -3,61 +3,178 @@
  * A turn reads copies of the state, and only when all of the next state is known is it written. */
 #include "backend/lower/graph.h"
 
+/* A stack that the loop writes or reads: an array for each leaf of its elements. */
+typedef struct stack {
+  anfi_leaves leaves;
+  texpr *base; // by leaf: the array's address; a variable while it may still grow
+} stack;
+
 typedef struct looping {
   glow *w;
   anf_node *n;
   anf_graph *step;
-  size_t nw, ns; // arguments
+  size_t nw, ns, nx, nout;
   bool counted, reverse;
-  anf_node *count;      // of rounds, if counted
-  const anfi_use *w_at; // in[] of the first invariant
+  const anfi_use *arg; // the first invariant
   gtarget state;
-  texpr again, i; // i: rounds left, if counted
+  stack *x, *out;
+  texpr again, rounds; // rounds: all of them, if counted
+  texpr i, next;       // the round at hand; the one after, as a variable of the loop
+  texpr cap;           // rounds that `out` has room for, if not counted
 } looping;
+
+enum { FIRST_ROUNDS = 64, HEADER_WORD = 8 };
+
+static texpr number(const looping *l, int64_t v) { return anfi_t_int(l->w->t, ANFI_S64, v); }
+static texpr index_word(const looping *l, texpr v) { return anfi_t_cast(l->w->t, ANFI_IX, v); }
+
+/* ---- what the node says ---- */
 
 static int64_t attr(const looping *l, uint32_t k) {
   return anfi_attr_int(anfi_attr_value(l->w->cx, ANF_OP_Loop, l->n->u.attrs, k));
 }
 
 static bool read_attrs(looping *l) {
-  glow *w = l->w;
   enum { INVARIANT, STACKS, OUTS, COUNTED, REVERSE };
   l->step = anfi_value_graph(l->n->in[0].def);
+  l->nw = (size_t)attr(l, INVARIANT);
+  l->nx = (size_t)attr(l, STACKS);
+  l->nout = (size_t)attr(l, OUTS);
   l->counted = attr(l, COUNTED) != 0;
   l->reverse = attr(l, REVERSE) != 0;
-  l->nw = (size_t)attr(l, INVARIANT);
-  if (!l->step) return anfi_fail(w->cx, anfi_node_loc(l->n), ANF_E0952);
-  if (attr(l, STACKS) || attr(l, OUTS))
-    return anfi_fail(w->cx, anfi_node_loc(l->n), ANF_E0953, "stacks");
-  l->count = l->counted ? l->n->in[1].def : NULL;
-  l->w_at = l->n->in + 1 + l->counted;
-  l->ns = l->n->nin - 1u - l->counted - l->nw;
+  if (!l->step) return anfi_fail(l->w->cx, anfi_node_loc(l->n), ANF_E0952);
+  l->arg = l->n->in + 1 + l->counted;
+  l->ns = l->n->nin - 1u - l->counted - l->nw - l->nx;
   return true;
+}
+
+static const anf_type *tuple_of(const looping *l, size_t n, const anf_type *const *t) {
+  return anfi_type_tuple(l->w->cx, n, t);
 }
 
 static const anf_type *state_type(const looping *l) {
   const anf_type **t = ANFI_NEW_N(l->w->a, const anf_type *, l->ns + 1);
-  for (size_t i = 0; i < l->ns; i++) t[i] = l->w_at[l->nw + i].def->type;
-  return anfi_type_tuple(l->w->cx, l->ns, t);
+  for (size_t i = 0; i < l->ns; i++) t[i] = l->arg[l->nw + i].def->type;
+  return tuple_of(l, l->ns, t);
+}
+
+/* Element types: of stacks that are read the step's last parameters, of those written the last
+ * items of its result. */
+static bool find_stacks(looping *l) {
+  glow *w = l->w;
+  const anf_type *r = l->step->result->type;
+  l->x = ANFI_NEW_N(w->a, stack, l->nx + 1);
+  l->out = ANFI_NEW_N(w->a, stack, l->nout + 1);
+  for (size_t i = 0; i < l->nx + l->nout; i++) {
+    bool reads = i < l->nx;
+    stack *s = reads ? &l->x[i] : &l->out[i - l->nx];
+    const anf_type *t = reads ? l->step->params.at[l->nw + l->ns + i]->type
+                              : r->items[r->n - l->nout + (i - l->nx)];
+    if (!glow_leaves(w, t, anfi_node_loc(l->n), &s->leaves)) return false;
+    s->base = ANFI_NEW_N(w->a, texpr, s->leaves.n + 1);
+  }
+  return true;
 }
 
 static gval state_given(const looping *l) {
   ANFI_VEC(anfi_view *) all = {0};
   for (size_t i = 0; i < l->ns; i++) {
-    gval v = glow_value(l->w, l->w_at[l->nw + i].def);
+    gval v = glow_value(l->w, l->arg[l->nw + i].def);
     for (size_t k = 0; k < v.n; k++) anfi_push(l->w->a, &all, v.at[k]);
   }
   return (gval){all.n, all.at};
 }
 
-/* What a turn reads: variables of its own with the values of the state. */
-static gval *turn_arguments(const looping *l) {
+/* ---- stacks ---- */
+
+/* Bytes of `rounds` elements. */
+static texpr bytes_of(const looping *l, const anfi_leaf *leaf, texpr rounds) {
+  return anfi_t_bin(l->w->t, TX_mul, index_word(l, rounds),
+                    anfi_t_index(l->w->t, glow_leaf_bytes(leaf)));
+}
+
+/* A stack as a value is the address of a record: the addresses of its arrays. */
+static void open_stacks(looping *l) {
   glow *w = l->w;
-  gval *args = ANFI_NEW_N(w->a, gval, l->nw + l->ns + 1);
-  for (size_t i = 0; i < l->nw; i++) args[i] = glow_value(w, l->w_at[i].def);
+  for (size_t i = 0; i < l->nx; i++) {
+    anfi_view *v = glow_value(w, l->arg[l->nw + l->ns + i].def).at[0];
+    for (size_t k = 0; k < l->x[i].leaves.n; k++)
+      l->x[i].base[k] = v ? glow_read(w, ANF_TIR_index, anfi_view_value(w->L, v),
+                                      anfi_t_index(w->t, HEADER_WORD * k))
+                          : anfi_t_index(w->t, 0);
+  }
+  texpr room = l->counted ? l->rounds : number(l, FIRST_ROUNDS);
+  if (l->nout && !l->counted) l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
+  for (size_t i = 0; i < l->nout; i++)
+    for (size_t k = 0; k < l->out[i].leaves.n; k++) {
+      texpr p = glow_keep(w, anfi_low_let(w->L, bytes_of(l, &l->out[i].leaves.at[k], room), "n"));
+      l->out[i].base[k] = l->counted ? p : anfi_low_var(w->L, ANFI_IX, "base", p);
+    }
+}
+
+/* if (i == cap) every array is made twice as long */
+static void make_room(looping *l) {
+  glow *w = l->w;
+  if (!l->cap) return;
+  anfi_low_open(w->L);
+  texpr twice = anfi_low_let(w->L, anfi_t_add(w->t, l->cap, l->cap), "cap");
+  for (size_t i = 0; i < l->nout; i++)
+    for (size_t k = 0; k < l->out[i].leaves.n; k++) {
+      const anfi_leaf *leaf = &l->out[i].leaves.at[k];
+      texpr in[3] = {anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), l->out[i].base[k]),
+                     anfi_low_let(w->L, bytes_of(l, leaf, l->cap), "n"),
+                     anfi_low_let(w->L, bytes_of(l, leaf, twice), "n")};
+      texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep_more, 3, in);
+      anfi_low_set(w->L, l->out[i].base[k], anfi_t_cast(w->t, ANFI_IX, p));
+    }
+  anfi_low_set(w->L, l->cap, twice);
+  tstmt grow = anfi_low_close(w->L);
+  anfi_low_add(w->L, anfi_t_if(w->t, anfi_t_bin(w->t, TX_cmp_eq, l->i, l->cap), grow, NULL));
+}
+
+static gval element(looping *l, const stack *s) {
+  glow *w = l->w;
+  gval v = glow_new(w, s->leaves.n);
+  for (size_t k = 0; k < v.n; k++) {
+    const anfi_leaf *leaf = &s->leaves.at[k];
+    texpr at = anfi_low_let(w->L, bytes_of(l, leaf, l->i), "at");
+    v.at[k] = glow_view(w, leaf,
+                        leaf->scalar ? glow_read(w, leaf->elem, s->base[k], at)
+                                     : glow_buffer_at(w, leaf, s->base[k], at));
+  }
+  return v;
+}
+
+static void push(looping *l, const stack *s, gval v) {
+  glow *w = l->w;
+  for (size_t k = 0; k < v.n; k++) {
+    const anfi_leaf *leaf = &s->leaves.at[k];
+    if (!v.at[k]) continue;
+    texpr at = anfi_low_let(w->L, bytes_of(l, leaf, l->i), "at");
+    if (leaf->scalar) glow_write(w, s->base[k], at, anfi_view_value(w->L, v.at[k]));
+    else anfi_view_store(w->L, v.at[k], glow_buffer_at(w, leaf, s->base[k], at));
+  }
+}
+
+static anfi_view *close_stack(looping *l, const stack *s) {
+  glow *w = l->w;
+  texpr p = glow_keep(w, anfi_t_index(w->t, HEADER_WORD * (s->leaves.n + 1)));
+  for (size_t k = 0; k < s->leaves.n; k++)
+    glow_write(w, p, anfi_t_index(w->t, HEADER_WORD * k), s->base[k]);
+  return anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_U64),
+                          anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), p), "stack"));
+}
+
+/* ---- a turn ---- */
+
+/* What a turn reads: variables of its own with the values of the state. */
+static gval *turn_arguments(looping *l) {
+  glow *w = l->w;
+  gval *args = ANFI_NEW_N(w->a, gval, l->nw + l->ns + l->nx + 1);
+  for (size_t i = 0; i < l->nw; i++) args[i] = glow_value(w, l->arg[i].def);
   size_t at = 0;
   for (size_t i = 0; i < l->ns; i++) {
-    gval v = args[l->nw + i] = glow_new(w, anfi_leaf_count(l->w_at[l->nw + i].def->type));
+    gval v = args[l->nw + i] = glow_new(w, anfi_leaf_count(l->arg[l->nw + i].def->type));
     for (size_t k = 0; k < v.n; k++, at++) {
       const anfi_leaf *leaf = &l->state.leaves.at[at];
       texpr e = l->state.room[at];
@@ -68,17 +185,18 @@ static gval *turn_arguments(const looping *l) {
       v.at[k] = glow_view(w, leaf, e);
     }
   }
+  for (size_t i = 0; i < l->nx; i++) args[l->nw + l->ns + i] = element(l, &l->x[i]);
   return args;
 }
 
-/* Scalars are known before any variable is written; a buffer that is still needed for another part
- * of the state, or is computed from one, is computed apart. */
-static void next_state(const looping *l, gval v) {
+/* Scalars are known before any variable is written; a buffer that is another part of the state is
+ * copied before that is written. */
+static void next_state(looping *l, gval v) {
   glow *w = l->w;
   const anfi_leaves *leaves = &l->state.leaves;
   texpr *next = ANFI_NEW_N(w->a, texpr, v.n + 1);
   for (size_t i = 0; i < v.n; i++)
-    if (v.at[i]) next[i] = glow_atom(w, &leaves->at[i], &v.at[i]);
+    if (v.at[i]) next[i] = glow_atom(w, &leaves->at[i], v.at[i]);
   for (size_t i = 0; i < v.n; i++) {
     if (!next[i] || leaves->at[i].scalar || next[i] == l->state.room[i]) continue;
     for (size_t k = 0; k < v.n; k++) {
@@ -100,43 +218,89 @@ static texpr scalar_of(glow *w, anfi_view *v, anf_tir_elem otherwise) {
   return v ? anfi_view_value(w->L, v) : anfi_t_int(w->t, anfi_t_dt(otherwise), 0);
 }
 
+/* The number of the round, where anything needs it. */
+static void number_round(looping *l) {
+  glow *w = l->w;
+  if (!l->next) return;
+  texpr i = l->next;
+  if (l->reverse) i = anfi_t_sub(w->t, i, number(l, 1));
+  l->i = anfi_low_let(w->L, i, "i");
+  if (i == l->next) { // `next` will be assigned: a copy
+    l->i = anfi_t_var(w->t, ANFI_S64, "i");
+    anfi_low_add(w->L, anfi_t_define(w->t, TL_local, l->i, l->next));
+  }
+}
+
 static bool turn(looping *l) {
   glow *w = l->w;
   gval v;
   anfi_low_open(w->L);
+  number_round(l);
   if (!glow_body(w, l->step, turn_arguments(l), NULL, false, &v)) return false;
-  if (l->counted) {
-    next_state(l, v);
-    anfi_low_set(w->L, l->i, anfi_t_sub(w->t, l->i, anfi_t_int(w->t, ANFI_S64, 1)));
-    return true;
+  size_t at = l->counted ? 0 : 1, n = l->state.leaves.n;
+  texpr again = l->counted ? NULL : scalar_of(w, v.at[0], ANF_TIR_bool);
+  if (l->nout) make_room(l);
+  size_t from = at + n;
+  for (size_t i = 0; i < l->nout; i++) {
+    push(l, &l->out[i], (gval){l->out[i].leaves.n, v.at + from});
+    from += l->out[i].leaves.n;
   }
-  texpr again = scalar_of(w, v.at[0], ANF_TIR_bool);
-  next_state(l, (gval){v.n - 1, v.at + 1});
-  anfi_low_set(w->L, l->again, again);
+  next_state(l, (gval){n, v.at + at});
+  if (l->next)
+    anfi_low_set(w->L, l->next, l->reverse ? l->i : anfi_t_add(w->t, l->i, number(l, 1)));
+  if (again) anfi_low_set(w->L, l->again, again);
   return true;
+}
+
+/* ---- the whole ---- */
+
+static texpr start(looping *l) {
+  glow *w = l->w;
+  if (l->counted) {
+    texpr n = scalar_of(w, glow_value(w, l->n->in[1].def).at[0], ANF_TIR_s64);
+    n = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_S64, n), "n");
+    texpr none = anfi_t_lt(w->t, n, number(l, 0));
+    l->rounds = anfi_low_let(w->L, anfi_t_select(w->t, none, number(l, 0), n), "n");
+  }
+  if (l->counted || l->nout)
+    l->next = anfi_low_var(w->L, ANFI_S64, "next", l->reverse ? l->rounds : number(l, 0));
+  open_stacks(l);
+  if (!l->counted) {
+    l->again = anfi_low_var(w->L, ANFI_BOOL, "again", anfi_t_bool(w->t, true));
+    return l->again;
+  }
+  return l->reverse ? anfi_t_lt(w->t, number(l, 0), l->next)
+                    : anfi_t_lt(w->t, l->next, l->rounds);
+}
+
+/* (s.., stacks.., number of rounds) */
+static gval result(looping *l) {
+  glow *w = l->w;
+  gval s = glow_target_value(w, &l->state);
+  bool told = l->nout && !l->counted;
+  gval v = glow_new(w, s.n + l->nout + told);
+  for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[i];
+  for (size_t i = 0; i < l->nout; i++) v.at[s.n + i] = close_stack(l, &l->out[i]);
+  if (told) v.at[s.n + l->nout] = anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_I64), l->next);
+  return v;
 }
 
 bool glow_loop(glow *w, anf_node *n, gval *out) {
   looping l = {.w = w, .n = n};
-  if (!read_attrs(&l)) return false;
+  anfi_leaves leaves = {0};
+  if (!read_attrs(&l) || !find_stacks(&l)) return false;
   for (size_t i = 0; i < l.nw; i++) {
     anfi_leaves given = {0};
-    anf_node *x = l.w_at[i].def;
+    anf_node *x = l.arg[i].def;
     if (!glow_leaves(w, x->type, anfi_node_loc(x), &given)) return false;
     glow_settle(w, &given, glow_value(w, x));
   }
-  anfi_leaves leaves = {0};
   if (!glow_leaves(w, state_type(&l), anfi_node_loc(n), &leaves)) return false;
   glow_target_make(w, &leaves, NULL, &l.state);
   glow_target_put(w, &l.state, state_given(&l));
-  texpr cond;
-  if (l.counted) {
-    texpr given = scalar_of(w, glow_value(w, l.count).at[0], ANF_TIR_s64);
-    l.i = anfi_low_var(w->L, ANFI_S64, "left", anfi_t_cast(w->t, ANFI_S64, given));
-    cond = anfi_t_lt(w->t, anfi_t_int(w->t, ANFI_S64, 0), l.i);
-  } else cond = l.again = anfi_low_var(w->L, ANFI_BOOL, "again", anfi_t_bool(w->t, true));
+  texpr cond = start(&l);
   if (!turn(&l)) return false;
   anfi_low_add(w->L, anfi_t_while(w->t, cond, anfi_low_close(w->L)));
-  *out = glow_target_value(w, &l.state);
+  *out = result(&l);
   return true;
 }
