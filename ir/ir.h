@@ -327,6 +327,7 @@ typedef struct anfi_schema {
 } anfi_schema;
 typedef struct anfi_infer anfi_infer;
 typedef struct anfi_eval anfi_eval;
+typedef struct anfi_batch anfi_batch;
 enum {                 // flags of a row
   ANFI_COMM = 1,       // a op b == b op a, bit for bit
   ANFI_ASSOC = 2,      // for integers
@@ -358,6 +359,7 @@ typedef struct anfi_op_info {
   const char *scalar;          // elementwise code in the inputs' names, C operators: "a * b"
   const char *grad;            // formulas; "_" zero, "!" none, "*" transforms know it, "vjp" hook
   bool (*vjp)(struct anfi_derive *); // derivative that no formula gives; autodiff/vjp_*.c
+  struct anf_node *(*batch)(struct anfi_batch *); // rule of vmap; NULL: elementwise, or by lane
   anfi_lower lower;
   uint32_t flags;
   uint32_t cost;                           // of one result element, a multiplication being 1

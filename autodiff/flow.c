@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The fixpoint of masks over specs (flow.h): a worklist, no recursion over calls. Nodes are visited
+ * in order; a call takes what its spec gives so far, and is visited again when that rises. */
+#include "autodiff/flow.h"
+#include "ir/op.h"
+
+void anfi_flow_init(anfi_flow *f, anfi_ad *ad) {
+  f->ad = ad;
+  f->a = ad->arena;
+  anfi_map_init(&f->of_graph, f->a);
+  anfi_map_init(&f->order, f->a);
+  anfi_map_init(&f->local, f->a);
+}
+
+bool anfi_flow_any(const bool *mask, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (mask[i]) return true;
+  return false;
+}
+
+const anfi_node_vec *anfi_flow_order(anfi_flow *f, anf_graph *g) {
+  uint64_t *at = anfi_map_at(&f->order, anfi_key(g));
+  if (*at) return (const anfi_node_vec *)(uintptr_t)*at;
+  anfi_node_vec *v = ANFI_NEW(f->a, anfi_node_vec);
+  *at = anfi_key(v);
+  anfi_graph_order(g, f->a, v);
+  for (size_t i = 0; i < v->n; i++) *anfi_map_at(&f->local, v->at[i]->id) = i;
+  return v;
+}
+
+/* ---- specs ---- */
+
+static void enqueue(anfi_flow *f, anfi_flow_spec *s) {
+  if (s->queued) return;
+  s->queued = true;
+  anfi_push(f->a, &f->queue, s);
+}
+
+static size_t param_parts(const anfi_flow *f, const anf_graph *g) {
+  size_t n = 0;
+  for (size_t i = 0; i < g->params.n; i++)
+    n += f->count(anfi_ad_type_of(f->ad, g->params.at[i]));
+  return n;
+}
+
+static const anf_type *type_of(const anfi_flow *f, const anf_node *n) {
+  return anfi_ad_type_of(f->ad, n);
+}
+
+anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in) {
+  uint64_t *first = anfi_map_at(&f->of_graph, anfi_key(g));
+  size_t n = param_parts(f, g);
+  anfi_flow_spec *s = (anfi_flow_spec *)(uintptr_t)*first;
+  for (; s; s = s->next)
+    if (!n || memcmp(s->in, in, n) == 0) return s;
+  s = ANFI_NEW(f->a, anfi_flow_spec);
+  s->graph = g;
+  s->nin = n;
+  s->nout = f->count(type_of(f, g->result));
+  s->in = ANFI_NEW_N(f->a, bool, n + 1);
+  s->out = ANFI_NEW_N(f->a, bool, s->nout + 1);
+  if (n) memcpy(s->in, in, n);
+  s->next = (anfi_flow_spec *)(uintptr_t)*first;
+  *first = anfi_key(s);
+  anfi_push(f->a, &f->specs, s);
+  enqueue(f, s);
+  return s;
+}
+
+static void add_user(anfi_flow *f, anfi_flow_spec *s) {
+  if (!f->now || (s->users.n && s->users.at[s->users.n - 1] == f->now)) return;
+  for (size_t i = 0; i < s->users.n; i++)
+    if (s->users.at[i] == f->now) return;
+  anfi_push(f->a, &s->users, f->now);
+}
+
+/* What s gives is at least `out`. */
+static void raise_out(anfi_flow *f, anfi_flow_spec *s, const bool *out) {
+  bool rose = false;
+  for (size_t i = 0; i < s->nout; i++) {
+    rose |= out[i] && !s->out[i];
+    s->out[i] |= out[i];
+  }
+  for (size_t i = 0; rose && i < s->users.n; i++) enqueue(f, s->users.at[i]);
+}
+
+/* ---- masks of nodes ---- */
+
+const bool *anfi_flow_mask(anfi_flow *f, const anf_node *n) {
+  if (n->kind == ANFI_PARAM) {
+    size_t at = 0;
+    for (uint64_t i = 0; i < n->u.index; i++) at += f->count(type_of(f, n->graph->params.at[i]));
+    return f->now->in + at;
+  }
+  if (n->kind == ANFI_VALUE) return ANFI_NEW_N(f->a, bool, f->count(type_of(f, n)) + 1);
+  return f->mask[*anfi_map_find(&f->local, n->id)];
+}
+
+bool *anfi_flow_join_args(anfi_flow *f, const anf_node *n, size_t from) {
+  size_t total = 0;
+  for (size_t i = from; i < n->nin; i++) total += f->count(type_of(f, n->in[i].def));
+  bool *m = ANFI_NEW_N(f->a, bool, total + 1), *to = m;
+  for (size_t i = from; i < n->nin; i++) {
+    size_t k = f->count(type_of(f, n->in[i].def));
+    if (k) memcpy(to, anfi_flow_mask(f, n->in[i].def), k);
+    to += k;
+  }
+  return m;
+}
+
+/* ---- calls ---- */
+
+const anf_node *anfi_flow_choice(const anf_node *call) {
+  const anf_node *c = call->in[0].def;
+  return anfi_is_op(c, ANF_OP_Switch) || anfi_is_op(c, ANF_OP_SwitchLayer) ? c : NULL;
+}
+
+anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k) {
+  const anf_node *choice = anfi_flow_choice(call);
+  const anf_node *code = k ? choice->in[k].def : call->in[0].def;
+  anfi_flow_spec *s = anfi_flow_spec_of(f, anfi_value_graph(code), anfi_flow_join_args(f, call, 1));
+  add_user(f, s);
+  return s;
+}
+
+static void flow_choice(anfi_flow *f, const anf_node *n, const anf_node *choice, bool *out) {
+  size_t nout = f->count(n->type);
+  bool differs = f->batch && anfi_flow_mask(f, choice->in[0].def)[0];
+  if (differs) f->all(n->type, out);
+  for (uint32_t k = 1; k < choice->nin; k++) {
+    const anfi_flow_spec *s = anfi_flow_callee(f, n, k);
+    for (size_t i = 0; i < nout; i++) out[i] |= s->out[i];
+  }
+  if (differs) return; // the arms need not agree: what they give is selected
+  for (uint32_t k = 1; k < choice->nin; k++) raise_out(f, anfi_flow_callee(f, n, k), out);
+}
+
+static void flow_call(anfi_flow *f, const anf_node *n, bool *out) {
+  const anf_node *choice = anfi_flow_choice(n);
+  if (choice) {
+    flow_choice(f, n, choice, out);
+    return;
+  }
+  const anfi_flow_spec *s = anfi_flow_callee(f, n, 0);
+  if (s->nout) memcpy(out, s->out, s->nout);
+}
+
+/* ---- loops ---- */
+
+static size_t parts_between(const anfi_flow *f, const anf_node *n, size_t from, size_t count) {
+  size_t k = 0;
+  for (size_t i = 0; i < count; i++) k += f->count(type_of(f, n->in[from + i].def));
+  return k;
+}
+
+static void freeze_state(anfi_flow *f, const anfi_flow_loop *p) {
+  bool *at = p->in + p->pw;
+  for (size_t i = 0; i < p->l.ns; i++) {
+    const anf_type *t = type_of(f, p->l.step->params.at[p->l.nw + i]);
+    f->all(t, at);
+    at += f->count(t);
+  }
+}
+
+/* w and s have the parts of the arguments; of an element of a stack that is touched, all are. */
+static bool *step_mask(anfi_flow *f, const anf_node *n, const anfi_flow_loop *p) {
+  const anf_graph *g = p->l.step;
+  bool *m = ANFI_NEW_N(f->a, bool, param_parts(f, g) + 1), *at = m;
+  for (size_t i = 0; i < g->params.n; i++) {
+    const bool *arg = anfi_flow_mask(f, n->in[p->l.first_w + i].def);
+    const anf_type *t = type_of(f, g->params.at[i]);
+    size_t k = f->count(t);
+    if (i < p->l.nw + p->l.ns) memcpy(at, arg, k);
+    else if (arg[0]) f->all(t, at);
+    at += k;
+  }
+  return m;
+}
+
+/* What the step must give: the state as the loop keeps it, and stacks whole or not at all. */
+static void settle_step(anfi_flow *f, anfi_flow_loop *p) {
+  const anf_type *t = type_of(f, p->l.step->result);
+  bool *out = ANFI_NEW_N(f->a, bool, p->step->nout + 1), *at = out + p->again + p->ps;
+  p->outs = ANFI_NEW_N(f->a, bool, p->l.nout + 1);
+  memcpy(out + p->again, p->in + p->pw, p->ps);
+  for (size_t i = 0; i < p->l.nout; i++) {
+    const anf_type *o = t->items[t->n - p->l.nout + i];
+    size_t k = f->count(o);
+    p->outs[i] = p->freeze || anfi_flow_any(p->step->out + (at - out), k);
+    if (p->outs[i]) f->all(o, at);
+    at += k;
+  }
+  raise_out(f, p->step, out);
+}
+
+anfi_flow_loop anfi_flow_loop_of(anfi_flow *f, const anf_node *n) {
+  anfi_flow_loop p = {.l = anfi_loop_parts(n)};
+  p.pw = parts_between(f, n, p.l.first_w, p.l.nw);
+  p.ps = parts_between(f, n, p.l.first_w + p.l.nw, p.l.ns);
+  p.in = step_mask(f, n, &p);
+  p.again = p.l.counted ? 0 : f->count(type_of(f, p.l.step->result)->items[0]);
+  p.freeze = f->batch && p.l.counted && anfi_flow_mask(f, p.l.n)[0];
+  for (bool rose = true; rose;) {
+    rose = false;
+    if (p.freeze) freeze_state(f, &p);
+    p.step = anfi_flow_spec_of(f, p.l.step, p.in);
+    add_user(f, p.step);
+    for (size_t i = 0; i < p.ps; i++) {
+      rose |= p.step->out[p.again + i] && !p.in[p.pw + i];
+      p.in[p.pw + i] |= p.step->out[p.again + i];
+    }
+    if (f->batch && p.again && p.step->out[0] && !p.freeze) p.freeze = rose = true;
+  }
+  settle_step(f, &p);
+  return p;
+}
+
+static void flow_loop(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
+  anfi_flow_loop p = anfi_flow_loop_of(f, n);
+  if (p.ps) memcpy(out, p.in + p.pw, p.ps);
+  if (p.l.nout) memcpy(out + p.ps, p.outs, p.l.nout);
+  for (size_t i = p.ps + p.l.nout; i < nout; i++) out[i] = p.freeze; // the number of rounds
+}
+
+/* ---- values taken apart and made ---- */
+
+static void put_parts(anfi_flow_from *out, size_t *at, uint32_t in, size_t from, size_t n) {
+  for (size_t i = 0; i < n; i++) out[(*at)++] = (anfi_flow_from){in, from + i};
+}
+
+/* The parts of item i of a tuple or record are from *first on. */
+static size_t item_parts(const anfi_flow *f, const anf_type *t, size_t i, size_t *first) {
+  *first = 0;
+  for (size_t k = 0; k < i; k++) *first += f->count(t->items[k]);
+  return f->count(t->items[i]);
+}
+
+size_t anfi_flow_item(anfi_flow *f, const anf_node *n) {
+  const anf_type *t = type_of(f, n->in[0].def);
+  const anf_value *v = anfi_attr_value(f->ad->m->cx, (anfi_opcode)n->op, n->u.attrs, 0);
+  if (v->kind != ANF_VALUE_STRING) {
+    int64_t i = 0;
+    anfi_value_is_int(v, &i);
+    return (size_t)(i < 0 ? i + (int64_t)t->n : i);
+  }
+  size_t k = 0;
+  while (k + 1 < t->n && strcmp(t->names[k]->s, v->u.text) != 0) k++;
+  return k;
+}
+
+static void part_got(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
+  const anf_type *t = type_of(f, n->in[0].def);
+  size_t at = 0, first, k = item_parts(f, t, anfi_flow_item(f, n), &first);
+  put_parts(out, &at, 0, first, k);
+}
+
+static void part_set(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
+  const anf_type *t = type_of(f, n->in[0].def);
+  size_t at = 0, first = 0, which = anfi_flow_item(f, n);
+  for (size_t i = 0; i < t->n; i++) {
+    size_t k = f->count(t->items[i]);
+    if (i == which) put_parts(out, &at, 1, 0, f->count(type_of(f, n->in[1].def)));
+    else put_parts(out, &at, 0, first, k);
+    first += k;
+  }
+}
+
+static void part_slice(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
+  const anf_type *t = type_of(f, n->in[0].def);
+  anf_value *attr[3];
+  int64_t start = 0, step = 1;
+  for (uint32_t k = 0; k < 3; k++)
+    attr[k] = anfi_attr_value(f->ad->m->cx, ANF_OP_TupleSlice, n->u.attrs, k);
+  size_t at = 0, count = anfi_slice(t->n, attr, &start, &step);
+  for (size_t i = 0; i < count; i++) {
+    size_t first, k = item_parts(f, t, (size_t)(start + (int64_t)i * step), &first);
+    put_parts(out, &at, 0, first, k);
+  }
+}
+
+const anfi_flow_from *anfi_flow_parts(anfi_flow *f, const anf_node *n) {
+  size_t nout = f->count(n->type), at = 0;
+  anfi_flow_from *out = ANFI_NEW_N(f->a, anfi_flow_from, nout + 1);
+  switch (n->op) {
+  case ANF_OP_MakeTuple:
+  case ANF_OP_MakeRecord:
+  case ANF_OP_TupleConcat:
+    for (uint32_t i = 0; i < n->nin; i++)
+      put_parts(out, &at, i, 0, f->count(type_of(f, n->in[i].def)));
+    return out;
+  case ANF_OP_Identity:
+  case ANF_OP_Fence: put_parts(out, &at, 0, 0, nout); return out;
+  case ANF_OP_TupleGet:
+  case ANF_OP_RecordGet: part_got(f, n, out); return out;
+  case ANF_OP_TupleSet:
+  case ANF_OP_RecordSet: part_set(f, n, out); return out;
+  case ANF_OP_TupleSlice: part_slice(f, n, out); return out;
+  default: return NULL;
+  }
+}
+
+/* A choice of data. */
+static void flow_switch(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
+  if (f->batch && anfi_flow_mask(f, n->in[0].def)[0]) f->all(n->type, out);
+  for (uint32_t k = 1; k < n->nin; k++) {
+    const bool *arm = anfi_flow_mask(f, n->in[k].def);
+    for (size_t i = 0; i < nout; i++) out[i] |= arm[i];
+  }
+}
+
+static void flow_apply(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
+  if (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) {
+    if (!anfi_value_graph(n->in[1].def)) flow_switch(f, n, nout, out);
+    return;
+  }
+  if (n->op == ANF_OP_Loop) {
+    flow_loop(f, n, nout, out);
+    return;
+  }
+  if (n->op == ANF_OP_Recompute) {
+    anfi_flow_spec *s = anfi_flow_callee(f, n, 0);
+    memcpy(out, s->out, nout);
+    return;
+  }
+  const anfi_flow_from *from = anfi_flow_parts(f, n);
+  for (size_t i = 0; from && i < nout; i++)
+    out[i] = anfi_flow_mask(f, n->in[from[i].in].def)[from[i].part];
+  if (from) return;
+  const bool **in = ANFI_NEW_N(f->a, const bool *, n->nin + 1u);
+  for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_flow_mask(f, n->in[i].def);
+  f->op(f, n, in, nout, out);
+}
+
+void anfi_flow_visit(anfi_flow *f, anfi_flow_spec *s) {
+  const anfi_node_vec *order = anfi_flow_order(f, s->graph);
+  f->now = s;
+  f->mask = ANFI_NEW_N(f->a, bool *, order->n + 1);
+  for (size_t i = 0; i < order->n; i++) {
+    const anf_node *n = order->at[i];
+    bool callee = !n->type || n->type->kind == ANF_TYPE_FN; // Switch of graphs
+    size_t nout = callee ? 0 : f->count(n->type);
+    f->mask[i] = ANFI_NEW_N(f->a, bool, nout + 1);
+    if (n->kind == ANFI_CALL) flow_call(f, n, f->mask[i]);
+    else flow_apply(f, n, nout, f->mask[i]);
+  }
+}
+
+void anfi_flow_run(anfi_flow *f) {
+  while (f->queue.n) {
+    anfi_flow_spec *s = f->queue.at[--f->queue.n];
+    s->queued = false;
+    anfi_flow_visit(f, s);
+    raise_out(f, s, anfi_flow_mask(f, s->graph->result));
+  }
+  f->now = NULL;
+}

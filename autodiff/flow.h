@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which parts of which values a forward transform touches: what jvp.c and vmap.c share.
+ *
+ * A value's parts are the leaves of its type (jvp) or its items (vmap), in order; a mask has one bool
+ * for each. A spec is a graph with a mask for the parts of its parameters; its mask for the parts of
+ * its result is the least fixpoint over all specs that it calls. The transforms make one graph of
+ * each spec that is needed.
+ * INVARIANT: masks only rise. One that says more than necessary is right too (a zero tangent, a
+ * batch of equal lanes), so arms of a choice and rounds of a loop are raised to one mask. */
+#ifndef ANFI_FLOW_H
+#define ANFI_FLOW_H
+
+#include "autodiff/autodiff.h"
+
+typedef struct anfi_flow anfi_flow;
+typedef struct anfi_flow_spec anfi_flow_spec;
+struct anfi_flow_spec {
+  anf_graph *graph;
+  size_t nin, nout;
+  bool *in, *out;
+  anfi_flow_spec *next; // of the same graph
+  ANFI_VEC(anfi_flow_spec *) users;
+  bool queued;
+  anf_graph *made; // for the transform
+};
+
+struct anfi_flow {
+  anfi_ad *ad;
+  anfi_arena *a;
+  size_t (*count)(const anf_type *t); // parts of a value
+  /* The mask of the result of an op that takes nothing apart. */
+  void (*op)(anfi_flow *f, const anf_node *n, const bool *const *in, size_t nout, bool *out);
+  void (*all)(const anf_type *t, bool *out); // every part that can be touched
+  bool batch; // vmap: a choice or a number of rounds that is touched touches all that comes of it
+  ANFI_VEC(anfi_flow_spec *) specs;
+  ANFI_VEC(anfi_flow_spec *) queue;
+  anfi_map of_graph; // graph -> its first spec
+  anfi_map order;    // graph -> its order
+  anfi_map local;    // node id -> position in its graph's order
+  anfi_flow_spec *now;
+  bool **mask; // of the nodes of `now`, by position
+};
+
+void anfi_flow_init(anfi_flow *f, anfi_ad *ad);
+/* The spec, made and queued if new. `in` is copied. */
+anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in);
+void anfi_flow_run(anfi_flow *f);
+/* The CNodes of g that count, inputs first. */
+const anfi_node_vec *anfi_flow_order(anfi_flow *f, anf_graph *g);
+/* Computes the masks of all nodes of s; then anfi_flow_mask tells them. */
+void anfi_flow_visit(anfi_flow *f, anfi_flow_spec *s);
+const bool *anfi_flow_mask(anfi_flow *f, const anf_node *n);
+bool anfi_flow_any(const bool *mask, size_t n);
+/* Masks of the arguments n->in[from..], one after the other. */
+bool *anfi_flow_join_args(anfi_flow *f, const anf_node *n, size_t from);
+
+/* Where each part of the result of an op that only takes values apart, or makes them of parts, comes
+ * from. NULL: another op. */
+typedef struct anfi_flow_from {
+  uint32_t in;
+  size_t part;
+} anfi_flow_from;
+const anfi_flow_from *anfi_flow_parts(anfi_flow *f, const anf_node *n);
+
+/* Which item a TupleGet, TupleSet or one of a record's takes. */
+size_t anfi_flow_item(anfi_flow *f, const anf_node *n);
+
+/* A choice (Switch or SwitchLayer node) between graphs that is called; else NULL. */
+const anf_node *anfi_flow_choice(const anf_node *call);
+/* The spec of each arm k = 1.. of a choice, or of the one callee (k = 0). */
+anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k);
+
+/* A Loop: masks of w, of the state as the loop keeps it, of xs, and the spec of its step. */
+typedef struct anfi_flow_loop {
+  anfi_loop l;
+  bool *in;             // parts of the step's parameters: those of w, of s, of an element of each x
+  size_t pw, ps;        // numbers of parts of w and s
+  bool freeze;          // vmap: `again`, or the number of rounds, differs by lane
+  size_t again;         // parts of `again`: 0 when counted, else 1
+  anfi_flow_spec *step; // its result: again, state, outs
+  bool *outs;           // by stack: is it touched? Then all that it can hold is.
+} anfi_flow_loop;
+anfi_flow_loop anfi_flow_loop_of(anfi_flow *f, const anf_node *n);
+
+#endif
