@@ -156,6 +156,19 @@ texpr group_real(const group *g) {
   return anfi_low_atom(g->L, anfi_t_cast(g->L->t, g->real, group_x(g).re));
 }
 
+texpr group_real_at(const group *g, texpr position) {
+  int64_t dims[ANFI_PT_MAX];
+  texpr at[ANFI_PT_MAX];
+  anfi_pt from = anfi_pt_flat(position, g->size), p = {0};
+  size_t n = 0;
+  for (uint32_t k = 0; k < g->n; k++)
+    if (g->inside[k]) dims[n++] = (int64_t)g->extent[k];
+  anfi_pt_dims(g->L, &from, n, dims, at);
+  for (uint32_t k = 0, i = 0; k < g->n; k++)
+    anfi_pt_push(&p, g->inside[k] ? at[i++] : g->at[k], g->extent[k]);
+  return anfi_view_real(g->L, g->x, &p, g->real);
+}
+
 texpr group_position(const group *g) { return number(g, true); }
 texpr group_number(const group *g) { return number(g, false); }
 texpr group_linear(const group *g) {

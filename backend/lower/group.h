@@ -44,6 +44,7 @@ void group_begin(group *g);
 void group_end(group *g);
 anfi_elem group_x(const group *g);
 texpr group_real(const group *g);        // the element as a real
+texpr group_real_at(const group *g, texpr position); // another element of the group
 texpr group_position(const group *g);    // number in the group
 texpr group_linear(const group *g);      // number in x
 /* Once for each group: between these states are final. */

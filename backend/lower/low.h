@@ -197,6 +197,9 @@ texpr anfi_low_position(anfi_low *L, texpr x, anf_dtype d, uint64_t size, anfi_o
                         anfi_loc loc);
 texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_t dim);
 
+/* norm.c */
+bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to);
+
 /* helper.c: functions of the module, written in Tensor IR, added when first called */
 texpr anfi_low_help(anfi_low *L, const char *name, tdtype ret, uint32_t n, const texpr *args);
 

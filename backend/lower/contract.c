@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Matrix products and Einsum as plain loops. Sums are kept in double (s64 for integers) and taken in
+ * ascending order of the summed index, as the interpreter does; with `fast` narrow floats are summed
+ * in f32. The innermost loop runs along the columns of the result, over an array of sums. */
+#include <math.h>
+
+#include "backend/lower/low.h"
+#include "ir/kernel.h"
+
+typedef struct sums { // of a row of the result
+  anfi_low *L;
+  tdtype type;
+  bool complex;
+  texpr re, im; // arrays
+} sums;
+
+static tdtype sum_type(const anfi_low *L, anf_dtype d) {
+  anf_tir_elem e = anfi_lower_elem(d);
+  if (!anfi_t_is_float(anfi_t_dt(e))) return ANFI_S64;
+  return L->o.fast && e != ANF_TIR_f64 ? anfi_t_dt(ANF_TIR_f32) : ANFI_F64;
+}
+
+static sums new_sums(anfi_low *L, anf_dtype d, uint64_t n) {
+  sums s = {.L = L, .type = sum_type(L, d), .complex = anfi_low_complex(d)};
+  s.re = anfi_low_local(L, (anf_tir_elem)s.type.elem, n, "acc");
+  s.im = s.complex ? anfi_low_local(L, (anf_tir_elem)s.type.elem, n, "acc") : NULL;
+  return s;
+}
+
+static anfi_elem widen(const sums *s, const anfi_view *v, anfi_elem x) {
+  tstore *t = s->L->t;
+  anfi_elem e = {anfi_low_atom(s->L, anfi_t_cast(t, s->type, x.re)), NULL};
+  if (!s->complex) return e;
+  e.im = v->complex ? anfi_low_atom(s->L, anfi_t_cast(t, s->type, x.im)) : anfi_low_const(s->L, s->type, 0);
+  return e;
+}
+
+static anfi_elem product(const sums *s, anfi_elem a, anfi_elem b) {
+  tstore *t = s->L->t;
+  if (!s->complex) return (anfi_elem){anfi_t_mul(t, a.re, b.re), NULL};
+  return (anfi_elem){anfi_t_sub(t, anfi_t_mul(t, a.re, b.re), anfi_t_mul(t, a.im, b.im)),
+                     anfi_t_add(t, anfi_t_mul(t, a.re, b.im), anfi_t_mul(t, a.im, b.re))};
+}
+
+static void set_sum(const sums *s, texpr at, anfi_elem e) {
+  anfi_low_put(s->L, s->re, at, (anfi_elem){e.re, NULL}, false);
+  if (s->complex) anfi_low_put(s->L, s->im, at, (anfi_elem){e.im, NULL}, false);
+}
+
+static void add_to(const sums *s, texpr at, anfi_elem e) {
+  tstore *t = s->L->t;
+  e.re = anfi_t_add(t, anfi_low_load(s->L, s->re, at), e.re);
+  if (s->complex) e.im = anfi_t_add(t, anfi_low_load(s->L, s->im, at), e.im);
+  set_sum(s, at, e);
+}
+
+/* The sum, rounded to the result's type; of a bool, whether it is not 0. */
+static anfi_elem rounded(const sums *s, anfi_elem x, anf_dtype d) {
+  tstore *t = s->L->t;
+  if (d == ANF_BOOL)
+    return (anfi_elem){anfi_t_bin(t, TX_cmp_ne, x.re, anfi_t_int(t, x.re->dtype, 0)), NULL};
+  anfi_elem e = {anfi_t_cast(t, anfi_low_dt(d), x.re), NULL};
+  if (s->complex) e.im = anfi_t_cast(t, anfi_low_dt(d), x.im);
+  return e;
+}
+
+static anfi_elem get_sum(const sums *s, texpr at) {
+  anfi_elem x = {anfi_low_load(s->L, s->re, at), NULL};
+  if (s->complex) x.im = anfi_low_load(s->L, s->im, at);
+  return x;
+}
+
+static anfi_elem zero_of(const sums *s) {
+  texpr z = anfi_low_const(s->L, s->type, 0);
+  return (anfi_elem){z, z};
+}
+
+/* ---- matrices ---- */
+
+typedef struct matrix { // an operand of MatMul or Linear: batch dims, then rows and columns
+  const anfi_view *v;
+  size_t nbatch;
+  bool transposed, vector; // vector: no row (of a) or column (of b)
+} matrix;
+
+/* Which dims of the operand a point (batch, row, column) means. */
+static anfi_elem element(anfi_low *L, const matrix *m, bool left, size_t nb, const texpr *batch,
+                         texpr row, texpr col) {
+  const anf_type *t = m->v->type;
+  texpr at[ANF_MAX_RANK];
+  if (m->vector) {
+    at[0] = left ? col : row;
+    return anfi_view_at_dims(L, m->v, at);
+  }
+  for (size_t k = 0; k < m->nbatch; k++)
+    at[k] = t->dims[k] == 1 ? anfi_ix(L, 0) : batch[nb - m->nbatch + k];
+  at[m->nbatch] = m->transposed ? col : row;
+  at[m->nbatch + 1] = m->transposed ? row : col;
+  return anfi_view_at_dims(L, m->v, at);
+}
+
+typedef struct matmul {
+  matrix a, b;
+  const anfi_view *bias; // by column, or NULL
+  uint64_t rows, cols, inner;
+  size_t nb;
+  int64_t batch[ANF_MAX_RANK];
+  texpr to;
+  const anf_type *type;
+} matmul;
+
+/* All columns of one row: the sums of its products, in order. */
+static void one_row(anfi_low *L, const matmul *m, const sums *s, const texpr *batch, texpr row,
+                    texpr base) {
+  anfi_loop j, k;
+  anfi_low_loop(L, &j, m->cols, "j");
+  anfi_elem init = zero_of(s);
+  if (m->bias) init = widen(s, m->bias, anfi_view_at_flat(L, m->bias, j.var));
+  set_sum(s, j.var, init);
+  anfi_low_loop_end(L, &j);
+  if (m->inner) {
+    anfi_low_loop(L, &k, m->inner, "k");
+    anfi_elem x = widen(s, m->a.v, element(L, &m->a, true, m->nb, batch, row, k.var));
+    anfi_low_loop(L, &j, m->cols, "j");
+    anfi_elem y = widen(s, m->b.v, element(L, &m->b, false, m->nb, batch, k.var, j.var));
+    add_to(s, j.var, product(s, x, y));
+    anfi_low_loop_end(L, &j);
+    anfi_low_loop_end(L, &k);
+  }
+  anfi_low_loop(L, &j, m->cols, "j");
+  anfi_elem e = rounded(s, get_sum(s, j.var), (anf_dtype)m->type->dtype);
+  anfi_low_put(L, m->to, anfi_ix_add(L, base, j.var), e, s->complex);
+  anfi_low_loop_end(L, &j);
+}
+
+enum { PARALLEL_WORK = 1 << 15 };
+
+static void multiply(anfi_low *L, const matmul *m) {
+  anfi_loop loop[ANF_MAX_RANK + 1];
+  texpr at[ANF_MAX_RANK + 1];
+  uint64_t work = m->rows * m->cols * (m->inner + 1);
+  if (!anfi_low_elements(m->type)) return;
+  for (size_t k = 0; k < m->nb; k++) work *= (uint64_t)m->batch[k];
+  bool parallel = L->o.parallel && !L->in_parallel && work >= PARALLEL_WORK;
+  for (size_t k = 0; k <= m->nb; k++) {
+    anfi_low_loop(L, &loop[k], k < m->nb ? (uint64_t)m->batch[k] : m->rows, "i");
+    loop[k].parallel = parallel && !loop[k].none;
+    parallel &= !loop[k].parallel;
+    at[k] = loop[k].var;
+  }
+  anfi_pt p = {0};
+  for (size_t k = 0; k <= m->nb; k++)
+    anfi_pt_push(&p, at[k], k < m->nb ? (uint64_t)m->batch[k] : m->rows);
+  texpr base = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), m->cols));
+  sums s = new_sums(L, (anf_dtype)m->type->dtype, m->cols);
+  one_row(L, m, &s, at, at[m->nb], base);
+  for (size_t k = m->nb + 1; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
+}
+
+/* An operand that is read more than once must not be computed each time. */
+static anfi_view *held(anfi_low *L, anfi_view *v) {
+  if (v->kind == VIEW_LAZY && !v->tensor) anfi_view_force(L, v);
+  return v;
+}
+
+static anfi_elem at_swapped(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  texpr at[ANF_MAX_RANK], x;
+  size_t r = v->type->n;
+  anfi_pt_dims(L, p, r, v->type->dims, at);
+  x = at[r - 1];
+  at[r - 1] = at[r - 2];
+  at[r - 2] = x;
+  return anfi_view_at_dims(L, v->in[0], at);
+}
+
+/* The last two dims exchanged, in memory: so that the inner loop reads neighbours. */
+static anfi_view *swapped(anfi_low *L, const anfi_low_op *q, anfi_view *v) {
+  int64_t dims[ANF_MAX_RANK];
+  size_t r = v->type->n;
+  memcpy(dims, v->type->dims, r * sizeof *dims);
+  dims[r - 1] = v->type->dims[r - 2];
+  dims[r - 2] = v->type->dims[r - 1];
+  anfi_low_op one = {.op = q->op, .loc = q->loc, .n = 1, .in = (anfi_view *const[]){v}, .attr = q->attr};
+  one.type = anfi_type_tensor(L->cx, v->dtype, r, dims);
+  anfi_view *s = anfi_view_lazy(L, &one, ORDER_OWN, at_swapped);
+  anfi_view_force(L, s);
+  return s;
+}
+
+static matrix matrix_of(anfi_low *L, const anfi_low_op *q, size_t i, bool transposed) {
+  const anf_type *t = q->in[i]->type;
+  matrix m = {.v = held(L, q->in[i]), .transposed = transposed, .vector = t->n == 1};
+  m.nbatch = t->n > 2 ? t->n - 2 : 0;
+  return m;
+}
+
+static uint64_t rows_of(const matrix *m, bool left) {
+  const anf_type *t = m->v->type;
+  if (m->vector) return left ? 1 : (uint64_t)t->dims[0];
+  return (uint64_t)t->dims[t->n - (m->transposed ? 1 : 2)];
+}
+
+static uint64_t cols_of(const matrix *m, bool left) {
+  const anf_type *t = m->v->type;
+  if (m->vector) return left ? (uint64_t)t->dims[0] : 1;
+  return (uint64_t)t->dims[t->n - (m->transposed ? 2 : 1)];
+}
+
+/* With several rows a transposed b is written out once. */
+static void straighten(anfi_low *L, const anfi_low_op *q, matmul *m) {
+  if (!m->b.transposed || m->b.vector || m->rows < 4 || !m->b.v->n) return;
+  m->b.v = swapped(L, q, (anfi_view *)(uintptr_t)m->b.v);
+  m->b.transposed = false;
+}
+
+bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  matmul m = {.type = q->type};
+  m.a = matrix_of(L, q, 0, anfi_attr_bool(q->attr[0]) && q->in[0]->type->n > 1);
+  m.b = matrix_of(L, q, 1, anfi_attr_bool(q->attr[1]) && q->in[1]->type->n > 1);
+  m.rows = rows_of(&m.a, true);
+  m.inner = cols_of(&m.a, true);
+  m.cols = cols_of(&m.b, false);
+  m.nb = m.a.nbatch > m.b.nbatch ? m.a.nbatch : m.b.nbatch;
+  memcpy(m.batch, q->type->dims, m.nb * sizeof *m.batch);
+  straighten(L, q, &m);
+  m.to = anfi_low_result(L, q, 0, q->type);
+  multiply(L, &m);
+  out[0] = anfi_view_of_result(L, q->type, m.to);
+  return true;
+}
+
+bool anfi_lower_linear(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anf_type *w = q->in[1]->type, *x = q->in[0]->type;
+  matmul m = {.type = q->type, .cols = (uint64_t)w->dims[0], .inner = (uint64_t)w->dims[1]};
+  int64_t dims[2] = {m.cols ? (int64_t)(anfi_low_elements(q->type) / m.cols) : 0, w->dims[1]};
+  anfi_low_op one = *q;
+  anfi_view *flat;
+  one.n = 1;
+  one.type = anfi_type_tensor(L->cx, (anf_dtype)x->dtype, 2, dims);
+  anfi_lower_same(L, &one, &flat);
+  m.rows = (uint64_t)dims[0];
+  m.a = (matrix){.v = held(L, flat)};
+  m.b = (matrix){.v = held(L, q->in[1]), .transposed = true};
+  m.bias = q->n > 2 && q->in[2] ? held(L, q->in[2]) : NULL;
+  straighten(L, q, &m);
+  m.to = anfi_low_result(L, q, 0, q->type);
+  multiply(L, &m);
+  out[0] = anfi_view_of_result(L, q->type, m.to);
+  return true;
+}
+
+/* ---- einsum ---- */
+
+typedef struct summing {
+  const anfi_einsum *plan;
+  const anfi_low_op *q;
+  anfi_loop loop[ANFI_EINSUM_LABELS];
+} summing;
+
+static anfi_elem operand(anfi_low *L, const summing *s, size_t i) {
+  const anf_type *t = s->q->in[i]->type;
+  texpr at[ANF_MAX_RANK];
+  for (size_t k = 0; k < t->n; k++)
+    at[k] = t->dims[k] == 1 ? anfi_ix(L, 0) : s->loop[s->plan->label[i].at[k]].var;
+  return anfi_view_at_dims(L, s->q->in[i], at);
+}
+
+static void open_labels(anfi_low *L, summing *s, uint32_t from, uint32_t to) {
+  for (uint32_t l = from; l < to; l++) anfi_low_loop(L, &s->loop[l], (uint64_t)s->plan->dim[l], "l");
+}
+
+static void close_labels(anfi_low *L, summing *s, uint32_t from, uint32_t to) {
+  for (uint32_t l = to; l-- > from;) anfi_low_loop_end(L, &s->loop[l]);
+}
+
+static void add_terms(anfi_low *L, summing *s, const sums *acc, texpr at) {
+  const anfi_einsum *plan = s->plan;
+  bool any = true;
+  for (uint32_t l = plan->nout; l < plan->nlabel; l++) any &= plan->dim[l] > 0;
+  if (!any) return;
+  open_labels(L, s, plan->nout, plan->nlabel);
+  anfi_elem p = widen(acc, s->q->in[0], operand(L, s, 0));
+  for (size_t i = 1; i < s->q->n; i++) {
+    p = product(acc, p, widen(acc, s->q->in[i], operand(L, s, i)));
+    p.re = anfi_low_atom(L, p.re);
+    if (p.im) p.im = anfi_low_atom(L, p.im);
+  }
+  add_to(acc, at, p);
+  close_labels(L, s, plan->nout, plan->nlabel);
+}
+
+bool anfi_lower_einsum(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  anfi_einsum plan;
+  const anf_type **types = ANFI_NEW_N(L->a, const anf_type *, q->n);
+  for (size_t i = 0; i < q->n; i++) {
+    types[i] = q->in[i]->type;
+    held(L, q->in[i]);
+  }
+  if (!anfi_einsum_plan(L->cx, q->loc, q->attr[0], q->n, types, &plan)) return false;
+  summing *s = ANFI_NEW(L->a, summing);
+  s->plan = &plan;
+  s->q = q;
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  out[0] = anfi_view_of_result(L, q->type, to);
+  if (!anfi_low_elements(q->type)) return true;
+  open_labels(L, s, 0, plan.nout);
+  anfi_pt p = {0};
+  for (uint32_t l = 0; l < plan.nout; l++) anfi_pt_push(&p, s->loop[l].var, (uint64_t)plan.dim[l]);
+  sums acc = new_sums(L, (anf_dtype)q->type->dtype, 1);
+  texpr first = anfi_ix(L, 0);
+  set_sum(&acc, first, zero_of(&acc));
+  add_terms(L, s, &acc, first);
+  anfi_elem e = rounded(&acc, get_sum(&acc, first), (anf_dtype)q->type->dtype);
+  anfi_low_put(L, to, anfi_pt_linear(L, &p), e, acc.complex);
+  close_labels(L, s, 0, plan.nout);
+  return true;
+}
