@@ -56,7 +56,7 @@ static void put_typed(writer *w, const anf_node *n, void (*put)(writer *, const 
   put(w, name_of(w, n));
   if (!n->type) return;
   anfi_puts(w->o, ": ");
-  put(w, anfi_view_type(w->label, n->type, MAX_LABEL));
+  put(w, anfi_shown_type(w->label, n->type, MAX_LABEL));
 }
 
 /* ---- nodes ---- */
@@ -89,7 +89,7 @@ static void put_attributes(writer *w, const anf_node *n) {
     put_row(w, n, " bgcolor='gray95'");
     put_html(w, anfi_view_clean(w->label, s->attr[k].name->s, MAX_LABEL));
     anfi_puts(w->o, "=");
-    put_html(w, anfi_view_value(w->label, v, MAX_LABEL));
+    put_html(w, anfi_shown_value(w->label, v, MAX_LABEL));
     anfi_puts(w->o, "</td></tr>");
   }
 }
@@ -125,7 +125,7 @@ static void put_param(writer *w, const anf_node *n) {
   put_quoted(w, name_of(w, n));
   if (n->type) {
     anfi_puts(w->o, "\\n");
-    put_quoted(w, anfi_view_type(w->label, n->type, MAX_LABEL));
+    put_quoted(w, anfi_shown_type(w->label, n->type, MAX_LABEL));
   }
   anfi_puts(w->o, "\"");
   put_place(w, n);
@@ -171,7 +171,7 @@ static void put_leaf(writer *w, const anf_node *user, uint32_t i, const anf_node
   anfi_putf(w->o, "c%u_%u[", user->id, i);
   if (def->kind == ANFI_VALUE) {
     anfi_puts(w->o, "shape=box,style=filled,fillcolor=lavender,label=\"");
-    put_quoted(w, anfi_view_value(w->label, def->u.value, MAX_LABEL));
+    put_quoted(w, anfi_shown_value(w->label, def->u.value, MAX_LABEL));
   } else {
     anfi_puts(w->o, "shape=plaintext,fontcolor=gray40,label=\"");
     put_quoted(w, graph_name(w, def->graph));
@@ -228,7 +228,7 @@ static void put_result(writer *w, const anf_graph *g) {
     anfi_putf(w->o, "c_r%u[shape=%s,label=\"", g->id,
               r->kind == ANFI_VALUE ? "box,style=filled,fillcolor=lavender"
                                     : "plaintext,fontcolor=gray40");
-    put_quoted(w, r->kind == ANFI_VALUE ? anfi_view_value(w->label, r->u.value, MAX_LABEL)
+    put_quoted(w, r->kind == ANFI_VALUE ? anfi_shown_value(w->label, r->u.value, MAX_LABEL)
                                         : name_of(w, r));
     anfi_putf(w->o, "\"]\nc_r%u->r%u\n", g->id, g->id);
   } else
@@ -257,7 +257,7 @@ static void put_graph_label(writer *w, const anfi_view_graph *vg) {
   put_quoted(w, graph_name(w, g));
   if (g->result_type) {
     anfi_puts(w->o, " -> ");
-    put_quoted(w, anfi_view_type(w->label, g->result_type, MAX_LABEL));
+    put_quoted(w, anfi_shown_type(w->label, g->result_type, MAX_LABEL));
   }
   if (vg->nodes.n < vg->total) anfi_putf(w->o, "\\n%zu of %zu nodes", vg->nodes.n, vg->total);
   anfi_puts(w->o, "\"\n");

@@ -43,7 +43,7 @@ static void put_member(writer *w, const char *key, const char *text) {
 }
 
 static void put_type(writer *w, const char *key, const anf_type *t) {
-  if (t) put_member(w, key, anfi_view_type(w->label, t, MAX_LABEL));
+  if (t) put_member(w, key, anfi_shown_type(w->label, t, MAX_LABEL));
 }
 
 static void put_place(writer *w, anfi_loc at) {
@@ -64,7 +64,7 @@ static void put_ref(writer *w, const anf_node *def) {
     put_clean(w, w->v->names.graph[g->id]);
   } else if (def->kind == ANFI_VALUE) {
     anfi_puts(w->o, "[\"c\",");
-    put_json(w, anfi_view_value(w->label, def->u.value, MAX_LABEL));
+    put_json(w, anfi_shown_value(w->label, def->u.value, MAX_LABEL));
   } else if (w->v->drawn[def->id]) {
     anfi_putf(w->o, "%u", def->id);
     return;
@@ -100,7 +100,7 @@ static void put_attributes(writer *w, const anf_node *n) {
     put_clean(w, s->attr[k].name->s);
     if (v != &anfi_from_node) {
       anfi_putc(w->o, ',');
-      put_json(w, anfi_view_value(w->label, v, MAX_LABEL));
+      put_json(w, anfi_shown_value(w->label, v, MAX_LABEL));
     }
     anfi_putc(w->o, ']');
   }

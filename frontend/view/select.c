@@ -189,7 +189,7 @@ anfi_label *anfi_view_label(anfi_view *v) {
   return l;
 }
 
-const char *anfi_view_type(anfi_label *l, const anf_type *t, size_t max) {
+const char *anfi_shown_type(anfi_label *l, const anf_type *t, size_t max) {
   l->raw.len = 0;
   if (t) anfi_put_type(&l->raw, l->raw.cx, t);
   return anfi_view_clean(l, t ? l->raw.text : "", max);
@@ -197,7 +197,7 @@ const char *anfi_view_type(anfi_label *l, const anf_type *t, size_t max) {
 
 enum { SHOWN_ITEMS = 8 };
 
-const char *anfi_view_value(anfi_label *l, const anf_value *v, size_t max) {
+const char *anfi_shown_value(anfi_label *l, const anf_value *v, size_t max) {
   l->raw.len = 0;
   anfi_put_value(&l->raw, v, SHOWN_ITEMS);
   return anfi_view_clean(l, l->raw.text, max);
