@@ -21,8 +21,7 @@ static anf_graph *copy_for(anf_graph *g, size_t n, const anf_type *const *types)
     return NULL;
   }
   anf_module *m = anfi_module_copy(an, &g, 1, &copy);
-  anfi_defer(m->cx, ANFI_ALWAYS, free_module, m);
-  anfi_undefer(m->cx, m);
+  anfi_undefer(m->cx, m); // it was to go on failure
   anfi_defer(m->cx, ANFI_ALWAYS, free_module, m);
   for (size_t i = 0; i < m->graphs.n; i++) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
   copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
