@@ -21,7 +21,8 @@
 
 /* leaf.c */
 bool anfi_is_leaf(const anf_type *t);
-size_t anfi_leaf_count(const anf_type *t);
+size_t anfi_ad_leaves(const anf_type *t);
+void anfi_leaf_types(const anf_type *t, const anf_type **out);
 /* The leaves of x as nodes of g (TupleGet and RecordGet of it, folded where x is made in g). */
 void anfi_leaf_nodes(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out);
 /* A value of type t in g of these leaves: what is no leaf is a zero of its type (an empty string,
@@ -68,6 +69,9 @@ typedef struct anfi_vjp_pair {
 } anfi_vjp_pair;
 bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
                      anfi_vjp_pair *out);
+
+/* silent.c: f, or where it can come to an effect a copy that has none. */
+anf_graph *anfi_silent(anfi_ad *ad, anf_graph *f);
 
 /* jvp.c: T(params.., one tangent a leaf of `mask`..) -> (result, (one tangent a leaf of *out..)).
  * `out` is a mask over the leaves of f's result: tangents of others are zero. NULL after an error. */

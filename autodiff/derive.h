@@ -22,6 +22,7 @@ typedef struct anfi_ad {
   uint32_t from, how; // its debug entry, and the one derived from it
   anfi_map numbers;   // scalar constants made so far: one node each
   anfi_map formulas;  // parsed ones, by the address of their text
+  struct anfi_j *reverse; // j.c: made when first needed
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
 
@@ -57,6 +58,9 @@ anf_node *anfi_ad_const(anfi_ad *ad, anf_value *v); // takes the reference
 /* Zeros and ones like x, a tensor; x itself is used only where its shape is not static. */
 anf_node *anfi_ad_zeros(anfi_ad *ad, anf_graph *g, anf_node *x);
 anf_node *anfi_ad_ones(anfi_ad *ad, anf_graph *g, anf_node *x);
+anf_node *anfi_ad_full(anfi_ad *ad, anf_graph *g, const anf_type *t, double x); // 0 or 1, static t
+/* Attributes by schema index; NULL: the default. Guarded values, which are released. */
+const anfi_attrs *anfi_ad_attrs(anfi_ad *ad, anfi_opcode op, anf_value *const *values);
 const anf_type *anfi_ad_type_of(anfi_ad *ad, const anf_node *n); // constants may lack one
 
 /* ---- one op ---- */
@@ -109,6 +113,9 @@ anf_value *anfi_derive_attr(const anfi_derive *q, const char *name);
 bool anfi_derive_given(const anfi_derive *q, size_t i);
 bool anfi_derive_wants(const anfi_derive *q, size_t i);
 const anf_type *anfi_derive_type(const anfi_derive *q, size_t i); // of argument i
+anf_node *anfi_derive_reshape(anfi_derive *q, anf_node *x, size_t rank, const int64_t *dims);
+/* Are the dims of argument i known? Else E0722 for it. */
+bool anfi_derive_static(const anfi_derive *q, size_t i);
 
 /* formula.c, for derive.c: what a row says of an input, and contributions by its formulas */
 typedef struct anfi_formula anfi_formula;

@@ -12,11 +12,21 @@ static bool is_nest(const anf_type *t) {
   return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
 }
 
-size_t anfi_leaf_count(const anf_type *t) {
+size_t anfi_ad_leaves(const anf_type *t) {
   if (!is_nest(t)) return anfi_is_leaf(t);
   size_t n = 0;
-  for (uint32_t i = 0; i < t->n; i++) n += anfi_leaf_count(t->items[i]);
+  for (uint32_t i = 0; i < t->n; i++) n += anfi_ad_leaves(t->items[i]);
   return n;
+}
+
+static void put_types(const anf_type *t, const anf_type **out, size_t *at) {
+  if (anfi_is_leaf(t)) out[(*at)++] = t;
+  for (uint32_t i = 0; is_nest(t) && i < t->n; i++) put_types(t->items[i], out, at);
+}
+
+void anfi_leaf_types(const anf_type *t, const anf_type **out) {
+  size_t at = 0;
+  put_types(t, out, &at);
 }
 
 /* ---- nodes ---- */
@@ -45,9 +55,8 @@ anf_node *anfi_ad_get(anfi_ad *ad, anf_graph *g, anf_node *t, size_t i) {
 static anf_node *field(anfi_ad *ad, anf_graph *g, anf_node *r, size_t i) {
   const anf_type *t = anfi_ad_type_of(ad, r);
   if (anfi_is_op(r, ANF_OP_MakeRecord)) return r->in[i].def;
-  const anfi_attrs *at =
-      anfi_attrs_one(ad->m, ANF_OP_RecordGet,
-                     anfi_value_new_string(ad->m->cx, t->names[i]->s, t->names[i]->len));
+  const anfi_attrs *at = anfi_attrs_one(
+      ad->m, ANF_OP_RecordGet, anfi_value_new_string(ad->m->cx, t->names[i]->s, t->names[i]->len));
   return typed(ad, anfi_apply(g, ANF_OP_RecordGet, at, 1, &r), t->items[i]);
 }
 
@@ -95,7 +104,7 @@ static void put_leaves(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out, s
   const anf_type *t = anfi_ad_type_of(ad, x);
   if (anfi_is_leaf(t)) out[(*at)++] = x;
   for (uint32_t i = 0; is_nest(t) && i < t->n; i++)
-    if (anfi_leaf_count(t->items[i])) put_leaves(ad, g, item(ad, g, x, i), out, at);
+    if (anfi_ad_leaves(t->items[i])) put_leaves(ad, g, item(ad, g, x, i), out, at);
 }
 
 void anfi_leaf_nodes(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out) {
@@ -164,8 +173,7 @@ anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
 /* ---- loops ---- */
 
 static int64_t int_attr(const anf_node *loop, uint32_t k) {
-  const anf_value *v =
-      anfi_attr_value(loop->graph->module->cx, ANF_OP_Loop, loop->u.attrs, k);
+  const anf_value *v = anfi_attr_value(loop->graph->module->cx, ANF_OP_Loop, loop->u.attrs, k);
   return v ? anfi_get_i64(v, 0) : 0;
 }
 

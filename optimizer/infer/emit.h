@@ -54,7 +54,30 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
                        const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result,
                        anf_node *at);
 
+/* One walk over the arguments of an op that calls functions serves both to infer and to emit. */
+typedef struct anfi_walk {
+  anfi_inference *q;
+  anfi_emit *e; // NULL: infer only
+  anf_node *at;
+} anfi_walk;
+typedef struct anfi_arg {
+  const anfi_abs *abs; // NULL after an error
+  anf_node *node;      // NULL when inferring only
+} anfi_arg;
+
+/* A graph for derivatives to work on: f called with the arguments; its parameters are the data of
+ * f, then the arguments. NULL after an error. */
+anf_graph *anfi_emit_target(anfi_emit *e, anfi_arg f, size_t n, const anfi_arg *args,
+                            const anfi_abs *result, anf_node *at);
+
+/* transform.c */
+anfi_arg anfi_transform(const anfi_walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t nbound,
+                         const anfi_arg *bound, size_t n, const anfi_arg *args);
+anf_node *anfi_emit_transformed(anfi_emit *e, const anfi_abs *code, anf_node *const *bound, size_t n,
+                                const anfi_abs *const *aabs, anf_node *const *args, anf_node *at);
+
 /* generate.c */
+anfi_arg anfi_part_call(const anfi_walk *w, anfi_arg f, size_t n, const anfi_arg *args);
 anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                          const anfi_abs *const *iabs, anf_node *const *in, anf_node *at);
 

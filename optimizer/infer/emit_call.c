@@ -15,6 +15,11 @@ static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *
     in[i + 1] = i < code->n ? bound[i] : args[i - code->n];
     iabs[i] = i < code->n ? code->item[i] : aabs[i - code->n];
   }
+  if (!code->graph && anfi_op_makes_function((anfi_opcode)code->op)) {
+    const anfi_abs *r = anfi_infer_transformed(e->q, code, n, aabs, at);
+    anf_node *t = r ? anfi_emit_transformed(e, code, bound, n, aabs, args, at) : NULL;
+    return t ? anfi_emit_coerce(e, t, r, result) : NULL;
+  }
   if (!code->graph) {
     const anfi_abs *r = anfi_infer_code(e->q, code, n, aabs, at);
     return r ? anfi_emit_coerce(
@@ -80,6 +85,32 @@ static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size
   e->g = outer;
   e->call = outer_call;
   return r ? anfi_graph_value(g) : NULL;
+}
+
+anf_graph *anfi_emit_target(anfi_emit *e, anfi_arg f, size_t n, const anfi_arg *args,
+                            const anfi_abs *result, anf_node *at) {
+  anf_graph *outer = e->g, *g;
+  anf_node *outer_call = e->call, **p = ANFI_NEW_N(e->arena, anf_node *, n + 1);
+  const anfi_abs **aabs = ANFI_NEW_N(e->arena, const anfi_abs *, n + 1);
+  const anf_graph *named = f.abs->n == 1 ? f.abs->item[0]->graph : NULL;
+  g = anfi_graph_new(e->q->m, named ? named->name : outer->name);
+  g->flags = ANFI_GRAPH_PRIVATE;
+  g->debug = named ? named->debug : outer->debug;
+  p[0] = anfi_param(g, NULL, f.node->type);
+  for (size_t i = 0; i < n; i++) {
+    aabs[i] = args[i].abs;
+    p[i + 1] = anfi_param(g, NULL, args[i].node->type);
+    p[i + 1]->debug = args[i].node->debug;
+  }
+  e->g = g;
+  e->call = NULL;
+  anf_node *r = anfi_emit_call(e, f.abs, p[0], n, aabs, p + 1, result, at);
+  if (r) anfi_set_result(g, r);
+  if (r && e->call && e->call->graph == g && (at->flags & ANFI_NODE_EFFECT))
+    anfi_add_effect(g, e->call);
+  e->g = outer;
+  e->call = outer_call;
+  return r ? g : NULL;
 }
 
 static anf_node *call_chosen(anfi_emit *e, const site *s, anf_node *chosen) {

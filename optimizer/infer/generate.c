@@ -4,27 +4,17 @@
  * emit. Recursion is over the nesting of tuples, which inference bounds. */
 #include "optimizer/infer/emit.h"
 
-bool anfi_op_makes_function(anfi_opcode op) { return (anfi_op[op].flags & ANFI_TRANSFORM) != 0; }
-
 bool anfi_op_is_meta(anfi_opcode op) {
-  return op == ANF_OP_HyperMap || op == ANF_OP_Map || op == ANF_OP_MultiType || op == ANF_OP_Loop;
+  return op == ANF_OP_HyperMap || op == ANF_OP_Map || op == ANF_OP_MultiType || op == ANF_OP_Loop ||
+         anfi_op_transforms_now(op);
 }
 
-/* What to do at the leaves: infer only, or emit as well (e set). */
-typedef struct {
-  anfi_inference *q;
-  anfi_emit *e;
-  anf_node *at;
-} walk;
-
-typedef struct {
-  const anfi_abs *abs;
-  anf_node *node; // NULL when inferring only
-} part;
+typedef anfi_walk walk;
+typedef anfi_arg part;
 
 static part failed(void) { return (part){NULL, NULL}; }
 
-static part call(const walk *w, part f, size_t n, const part *args) {
+part anfi_part_call(const walk *w, part f, size_t n, const part *args) {
   const anfi_abs **aabs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
   anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
   for (size_t i = 0; i < n; i++) aabs[i] = args[i].abs, nodes[i] = args[i].node;
@@ -69,12 +59,12 @@ static bool map_items(const walk *w, size_t n, const part *xs, size_t i, part *o
 }
 
 static part map(const walk *w, part f, size_t n, const part *xs, bool deep) {
-  if (!is_nest(xs[0].abs)) return call(w, f, n, xs);
+  if (!is_nest(xs[0].abs)) return anfi_part_call(w, f, n, xs);
   part *items = ANFI_NEW_N(w->q->arena, part, xs[0].abs->n + 1),
        *args = ANFI_NEW_N(w->q->arena, part, n + 1);
   for (uint32_t i = 0; i < xs[0].abs->n; i++) {
     if (!map_items(w, n, xs, i, args)) return failed();
-    items[i] = deep ? map(w, f, n, args, true) : call(w, f, n, args);
+    items[i] = deep ? map(w, f, n, args, true) : anfi_part_call(w, f, n, args);
     if (!items[i].abs) return failed();
   }
   return nest_like(w, xs[0].abs, items);
@@ -91,7 +81,7 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
       const anf_type *t = g->params.at[bound + k]->type;
       takes = !t || anfi_abs_fits(args[k].abs, t);
     }
-    if (takes) return call(w, item(w, fs, i), n, args);
+    if (takes) return anfi_part_call(w, item(w, fs, i), n, args);
   }
   anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0528);
   anfi_infer_trace(w->q);
@@ -140,6 +130,7 @@ static part expand(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_
   for (size_t i = 0; i < n; i++)
     if (in[i].abs->kind == ANFI_ABS_BOTTOM) return in[i];
   if (op == ANF_OP_Loop) return loop(w, attrs, n, in);
+  if (anfi_op_transforms_now(op)) return anfi_transform(w, op, attrs, n, in, 0, NULL);
   if (op == ANF_OP_MultiType) return choose_and_call(w, in[0], n - 1, in + 1);
   if (n < 2)
     return (void)anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0501, anfi_op[op].name,
@@ -162,10 +153,4 @@ const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_at
 anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                          const anfi_abs *const *iabs, anf_node *const *in, anf_node *at) {
   return expand(&(walk){e->q, e, at}, op, attrs, n, parts(e->q, n, iabs, in)).node;
-}
-
-const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, anf_node *at) {
-  anfi_fail(q->cx, anfi_node_loc(at), ANF_E0529, anfi_op[code->op].name);
-  anfi_infer_trace(q);
-  return NULL;
 }

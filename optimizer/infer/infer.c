@@ -242,10 +242,11 @@ const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t 
     wait_for(q, s, q->now);
     return s->result;
   }
+  if (anfi_op_makes_function((anfi_opcode)code->op))
+    return anfi_infer_transformed(q, code, n, args, at);
   const anfi_abs **all = ANFI_NEW_N(q->arena, const anfi_abs *, code->n + n);
   for (uint32_t i = 0; i < code->n; i++) all[i] = code->item[i];
   for (size_t i = 0; i < n; i++) all[code->n + i] = args[i];
-  if (anfi_op_makes_function((anfi_opcode)code->op)) return anfi_infer_transformed(q, code, at);
   return anfi_infer_apply(q, (anfi_opcode)code->op, code->attrs, code->n + n, all, at);
 }
 

@@ -28,11 +28,16 @@ typedef struct anfi_chosen {
 bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in,
                       anf_node *at, anfi_chosen *out);
 
-/* generate.c: calls of functions by HyperMap, Map, MultiType; and of what a transform makes */
-bool anfi_op_makes_function(anfi_opcode op);
+/* generate.c: calls of functions by HyperMap, Map, MultiType, Loop */
 bool anfi_op_is_meta(anfi_opcode op); // calls functions that it is given
 const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
                                 size_t n, const anfi_abs *const *in, anf_node *at);
-const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, anf_node *at);
+
+/* transform.c: Grad and its kin */
+bool anfi_op_makes_function(anfi_opcode op); // a function value, which holds what it is given
+bool anfi_op_transforms_now(anfi_opcode op); // a value at once, as Vjp
+/* What calling the function gives that op makes of `bound`, with args. */
+const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, size_t n,
+                                       const anfi_abs *const *args, anf_node *at);
 
 #endif

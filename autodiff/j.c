@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Specs of reverse mode, and their order. A spec is registered before anybody looks at it, so
+ * recursions end; ▶ and ◀ are made of callees first, along a depth-first walk with a stack of its
+ * own. Where the walk meets a spec that is under way, the call goes back into a recursion: what it
+ * keeps has no finite type there, so such a spec boxes it. */
+#include "autodiff/j.h"
+
+static void reserve_local(anfi_j *j) {
+  uint32_t none = 0;
+  while (j->local.n < j->ad->m->nodes.n) anfi_push(j->a, &j->local, none);
+}
+
+anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
+  anfi_jgraph *none = NULL;
+  while (j->of_graph.n <= g->id) anfi_push(j->a, &j->of_graph, none);
+  if (j->of_graph.at[g->id]) return j->of_graph.at[g->id];
+  anfi_jgraph *jg = j->of_graph.at[g->id] = ANFI_NEW(j->a, anfi_jgraph);
+  jg->g = g;
+  anfi_graph_order(g, j->a, &jg->order);
+  jg->first = ANFI_NEW_N(j->a, uint32_t, jg->order.n + 1);
+  jg->pfirst = ANFI_NEW_N(j->a, uint32_t, g->params.n + 1);
+  reserve_local(j);
+  for (size_t i = 0; i < jg->order.n; i++) {
+    j->local.at[jg->order.at[i]->id] = (uint32_t)i;
+    jg->first[i + 1] = jg->first[i] + (uint32_t)anfi_count(j, jg->order.at[i]);
+  }
+  for (size_t i = 0; i < g->params.n; i++)
+    jg->pfirst[i + 1] = jg->pfirst[i] + (uint32_t)anfi_count(j, g->params.at[i]);
+  jg->nresult = (uint32_t)anfi_count(j, g->result);
+  return jg;
+}
+
+static bool *copy(anfi_j *j, const bool *m, size_t n) {
+  bool *c = ANFI_NEW_N(j->a, bool, n + 1);
+  if (m && n) memcpy(c, m, n);
+  return c;
+}
+
+static bool same(const bool *a, const bool *b, size_t n) { // b NULL: all false
+  return b ? !n || memcmp(a, b, n) == 0 : !anfi_any(a, n);
+}
+
+static bool is_spec(const anfi_jspec *s, const bool *want, const bool *given, const bool *constant,
+                    bool splice) {
+  return same(s->want, want, anfi_nwant(s->jg)) && !s->given == !given && s->splice == splice &&
+         (!given || same(s->given, given, s->jg->nresult)) &&
+         same(s->constant, constant, s->jg->g->params.n);
+}
+
+void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
+  if (s->queued) return;
+  s->queued = true;
+  anfi_push(j->a, &j->queue, s);
+}
+
+anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
+                          const bool *constant, bool splice) {
+  anfi_jgraph *jg = anfi_jgraph_of(j, g);
+  for (anfi_jspec *s = jg->specs; s; s = s->next)
+    if (is_spec(s, want, given, constant, splice)) return s;
+  anfi_jspec *s = ANFI_NEW(j->a, anfi_jspec);
+  size_t nwant = anfi_nwant(jg);
+  s->jg = jg;
+  s->want = copy(j, want, nwant);
+  s->given = given ? copy(j, given, jg->nresult) : NULL;
+  s->constant = copy(j, constant, g->params.n);
+  s->splice = splice;
+  s->out = ANFI_NEW_N(j->a, bool, (given ? nwant : jg->nresult) + 1);
+  s->next = jg->specs;
+  jg->specs = s;
+  anfi_j_enqueue(j, s);
+  return s;
+}
+
+static void settle(anfi_j *j) {
+  while (j->queue.n) {
+    anfi_jspec *s = j->queue.at[--j->queue.n];
+    s->queued = false;
+    anfi_j_look(j, s);
+  }
+}
+
+/* ---- callees first ---- */
+
+typedef struct {
+  anfi_jspec *spec;
+  size_t next;
+} visit;
+typedef ANFI_VEC(visit) visits;
+
+static void enter(anfi_j *j, visits *st, anfi_jspec *s) {
+  anfi_ad *ad = j->ad;
+  s->state = 1;
+  ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
+  s->fwd = anfi_ad_graph(ad, "▶", s->jg->g);
+  s->bwd = anfi_ad_graph(ad, "◀", s->jg->g);
+  anfi_push(j->a, st, ((visit){s, 0}));
+}
+
+static bool build_all(anfi_j *j, anfi_jspec *root) {
+  visits st = {0};
+  if (root->state == 0) enter(j, &st, root);
+  while (st.n) {
+    visit *top = &st.at[st.n - 1];
+    anfi_jspec *s = top->spec;
+    if (top->next < s->callees.n) {
+      anfi_jspec *c = s->callees.at[top->next++].spec;
+      if (c->state == 1) c->boxed = true;
+      if (c->state == 0) enter(j, &st, c);
+      continue;
+    }
+    st.n--;
+    if (!anfi_j_build(j, s)) return false;
+    s->state = 2;
+  }
+  return true;
+}
+
+static anfi_j *driver(anfi_ad *ad) {
+  if (ad->reverse) return ad->reverse;
+  anfi_j *j = ad->reverse = ANFI_NEW(ad->arena, anfi_j);
+  j->ad = ad;
+  j->cx = ad->m->cx;
+  j->a = ad->arena;
+  anfi_flow_init(&j->parts, ad);
+  j->parts.count = anfi_ad_leaves;
+  return j;
+}
+
+bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
+                     anfi_vjp_pair *out) {
+  anfi_j *j = driver(ad);
+  anfi_jspec *v = anfi_jspec_of(j, f, want, NULL, NULL, false);
+  settle(j);
+  bool *both = copy(j, given, v->jg->nresult);
+  for (size_t i = 0; i < v->jg->nresult; i++) both[i] &= v->out[i];
+  anfi_jspec *s = anfi_jspec_of(j, f, want, both, NULL, false);
+  settle(j);
+  if (!build_all(j, s)) return false;
+  *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nkept, s->given, s->out};
+  return true;
+}

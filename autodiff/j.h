@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reverse mode: what j*.c share.
+ *
+ * Glossary
+ *   ▶g       computes what g does, and gives besides what ◀g will need: (value, kept..)
+ *   ◀g       (kept.., constants.., one adjoint for each given leaf of the value) -> adjoints
+ *   varied   a leaf that depends on a wanted leaf of the parameters
+ *   useful   a varied leaf that a given leaf of the value depends on: it has an adjoint
+ *   constant of a spec: a parameter that its callers can hand to ◀g again, so that it is not kept:
+ *            what does not change in a loop
+ *
+ * j.c       specs and their order: callees before callers; a call back into a spec that is not
+ *           finished (a recursion) has all that is kept in one box
+ * jflow.c   which leaves are varied and useful: least fixpoints over specs
+ * jback.c   the bodies: one sweep forward, one back
+ * jcall.c   calls, choices, calls with rules of their own;  jloop.c  loops
+ * jkeep.c   what of ▶g's nodes ◀g needs is kept, as little as possible */
+#ifndef ANFI_J_H
+#define ANFI_J_H
+
+#include "autodiff/flow.h"
+
+/* A graph that is differentiated. */
+typedef struct anfi_jgraph {
+  anf_graph *g;
+  anfi_node_vec order;
+  uint32_t *first;  // by position in the order: its first leaf; one more at the end
+  uint32_t *pfirst; // by parameter, likewise
+  uint32_t nresult; // leaves of the result
+  struct anfi_jspec *specs;
+} anfi_jgraph;
+
+typedef struct anfi_jspec anfi_jspec;
+/* A callee of a node: of arm k of a choice, else k = 0. */
+typedef struct anfi_jcallee {
+  uint32_t at, arm; // position of the node
+  anfi_jspec *spec;
+} anfi_jcallee;
+
+struct anfi_jspec {
+  anfi_jgraph *jg;
+  bool *want;     // by leaf of the parameters
+  bool *given;    // by leaf of the result; NULL: only asks which leaves of the result are varied
+  bool *constant; // by parameter
+  bool splice;    // a loop's step: ▶ gives its value's items, then what is kept, in one tuple
+  bool *
+      out; // without `given` by leaf of the result: varied; with it by leaf of the parameters: useful
+  anfi_jspec *next;
+  ANFI_VEC(anfi_jspec *) users;
+  ANFI_VEC(anfi_jcallee) callees;
+  bool queued, boxed;
+  uint8_t state; // 0 new, 1 under way, 2 done
+  anf_graph *fwd, *bwd;
+  size_t nkept;
+  const anf_type **kept; // types
+  bool *passed;          // by parameter: a constant that ◀g takes
+};
+
+typedef struct anfi_j {
+  anfi_ad *ad;
+  anf_ctx *cx;
+  anfi_arena *a;
+  anfi_flow parts; // for anfi_flow_parts
+  ANFI_VEC(anfi_jgraph *) of_graph;
+  ANFI_VEC(uint32_t) local; // node id -> position in its graph's order
+  ANFI_VEC(anfi_jspec *) queue;
+  anfi_jspec *now;       // being looked at
+  bool *varied, *useful; // by leaf of its nodes
+  bool *none;            // leaves of constants
+  size_t nnone;
+  uint16_t says[ANF_OP_COUNT]; // 1 + bits: inputs without derivative; 0: not looked up yet
+} anfi_j;
+
+/* j.c */
+anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g);
+/* The spec, made and queued if new; `given`, `constant` may be NULL. Masks are copied. */
+anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
+                          const bool *constant, bool splice);
+void anfi_j_enqueue(anfi_j *j, anfi_jspec *s);
+size_t anfi_count(anfi_j *j, const anf_node *n); // leaves of a node
+bool anfi_any(const bool *m, size_t n);
+static inline size_t anfi_nwant(const anfi_jgraph *jg) { return jg->pfirst[jg->g->params.n]; }
+
+/* jflow.c */
+/* Looks at all nodes of s, asks for its callees, and raises s->out. */
+void anfi_j_look(anfi_j *j, anfi_jspec *s);
+const bool *anfi_varied(anfi_j *j, const anf_node *n); // of the spec looked at last
+const bool *anfi_useful(anfi_j *j, const anf_node *n);
+/* The callee of a node of `now`, after anfi_j_look. */
+anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t arm);
+/* The number of arms of a call: those of a choice, else 0. */
+uint32_t anfi_j_arms(const anf_node *call);
+/* Is input i of an op one without derivative? */
+bool anfi_no_derivative(anfi_j *j, anfi_opcode op, size_t i);
+/* Masks of a Loop for its step: `in` by leaf of the step's parameters. */
+typedef struct anfi_jloop {
+  anfi_loop l;
+  anfi_jgraph *step;
+  bool *in;
+  size_t again; // 1 when not counted: the step's first item
+} anfi_jloop;
+anfi_jloop anfi_jloop_of(anfi_j *j, const anf_node *n);
+
+/* ---- building ▶ and ◀ of one spec ---- */
+
+typedef struct anfi_contribution {
+  anf_node *node;
+  struct anfi_contribution *next;
+} anfi_contribution;
+
+typedef struct anfi_jbuild {
+  anfi_j *j;
+  anfi_ad *ad;
+  anfi_jspec *s;
+  anf_graph *f, *b;
+  anf_node **to;            // by position: what stands for the node in f
+  anf_node **effect;        // by position: what stands for it among effects
+  anf_node ***kept;         // by position: what its ▶ kept, nodes of f; NULL: nothing was called
+  anfi_contribution **adj;  // by leaf of nodes; newest first
+  anfi_contribution **padj; // by leaf of parameters
+  anf_node **given;         // parameters of b
+  anf_node **constant;      // by parameter: its copy in b, or NULL
+} anfi_jbuild;
+
+/* jback.c */
+bool anfi_j_build(anfi_j *j, anfi_jspec *s);
+anf_node *anfi_primal(anfi_jbuild *q, anf_node *n); // in f
+/* The adjoint of each leaf of n, summed up; NULL where there is none. False: none at all. */
+bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf);
+/* One more contribution to leaf k of n; NULL, or a leaf that is not varied: nothing. */
+void anfi_contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx);
+/* The adjoints that a spec is given: of `mask`, zeros for those missing. `y` is the primal. */
+size_t anfi_given_list(anfi_jbuild *q, const bool *mask, anf_node *y, anf_node *const *leaf,
+                       anf_node **out);
+size_t anfi_position(const anfi_jbuild *q, const anf_node *n);
+
+/* jcall.c */
+bool anfi_is_own_call(const anf_node *n); // a CALL, Recompute or Custom
+bool anfi_forward_call(anfi_jbuild *q, anf_node *n);
+bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf);
+/* (kept.., constants.., adjoints..) for ◀ of s: what a caller that has `args` hands to it. */
+const anf_type *anfi_bwd_type(anfi_jbuild *q, const anfi_jspec *s); // of what ◀ of s gives
+size_t anfi_bwd_args(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *kept,
+                     anf_node *const *args, size_t ngiven, anf_node *const *given, anf_node **out);
+
+/* jloop.c */
+bool anfi_forward_loop(anfi_jbuild *q, anf_node *n);
+bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf);
+
+/* jkeep.c */
+bool anfi_j_close(anfi_jbuild *q);
+
+#endif

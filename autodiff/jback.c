@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The bodies of ▶ and ◀: the nodes of a graph in order make ▶, in reverse order ◀. Adjoints are kept
+ * leaf by leaf as lists of contributions, and added up when their node is reached; no contribution
+ * is zero as a number. While it is built, ◀ names nodes of ▶ as it likes; jkeep.c closes it. */
+#include "autodiff/j.h"
+
+size_t anfi_position(const anfi_jbuild *q, const anf_node *n) { return q->j->local.at[n->id]; }
+
+anf_node *anfi_primal(anfi_jbuild *q, anf_node *n) {
+  if (n->kind == ANFI_PARAM) return q->f->params.at[n->u.index];
+  return n->kind == ANFI_VALUE ? n : q->to[anfi_position(q, n)];
+}
+
+/* ---- adjoints ---- */
+
+static anfi_contribution **place(const anfi_jbuild *q, const anf_node *n, size_t k) {
+  const anfi_jgraph *jg = q->s->jg;
+  return n->kind == ANFI_PARAM ? &q->padj[jg->pfirst[n->u.index] + k]
+                               : &q->adj[jg->first[anfi_position(q, n)] + k];
+}
+
+void anfi_contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx) {
+  if (!dx || n->kind == ANFI_VALUE || !anfi_varied(q->j, n)[k]) return;
+  anfi_contribution **at = place(q, n, k), *c = ANFI_NEW(q->j->a, anfi_contribution);
+  *c = (anfi_contribution){dx, *at};
+  *at = c;
+}
+
+/* The newest contribution is of the node's first user: sums are in the order of the program. */
+static anf_node *sum(anfi_jbuild *q, const anfi_contribution *c) {
+  anf_node *x = NULL;
+  for (; c; c = c->next) x = anfi_add_leaf(q->ad, q->b, x, c->node);
+  return x;
+}
+
+bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf) {
+  size_t k = anfi_count(q->j, n);
+  bool some = false;
+  for (size_t i = 0; i < k; i++) {
+    leaf[i] = sum(q, *place(q, n, i));
+    some |= leaf[i] != NULL;
+  }
+  return some;
+}
+
+size_t anfi_given_list(anfi_jbuild *q, const bool *mask, anf_node *y, anf_node *const *leaf,
+                       anf_node **out) {
+  const anf_type *t = anfi_ad_type_of(q->ad, y);
+  size_t k = anfi_ad_leaves(t), n = 0;
+  anf_node **primal = ANFI_NEW_N(q->j->a, anf_node *, k + 1);
+  bool missing = false;
+  for (size_t i = 0; i < k; i++) missing |= mask[i] && !leaf[i];
+  if (missing) anfi_leaf_nodes(q->ad, q->b, y, primal);
+  for (size_t i = 0; i < k; i++)
+    if (mask[i])
+      out[n++] = leaf[i] ? leaf[i] : anfi_zero_leaf(q->ad, q->b, primal[i]->type, primal[i]);
+  return n;
+}
+
+/* ---- single nodes, back ---- */
+
+static bool back_parts(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
+  const anfi_flow_from *from = anfi_flow_parts(&q->j->parts, n);
+  for (size_t i = 0; from && i < k; i++)
+    anfi_contribute(q, n->in[from[i].in].def, from[i].part, leaf[i]);
+  return from != NULL;
+}
+
+static anf_node *choose(anfi_jbuild *q, const anf_node *n, uint32_t arm, anf_node *d) {
+  anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, n->nin);
+  in[0] = anfi_primal(q, n->in[0].def);
+  for (uint32_t k = 1; k < n->nin; k++)
+    in[k] = k == arm ? d : anfi_zero_leaf(q->ad, q->b, d->type, d);
+  anf_node *c = anfi_apply(q->b, (anfi_opcode)n->op, n->u.attrs, n->nin, in);
+  c->type = d->type;
+  c->debug = q->ad->how;
+  return c;
+}
+
+static void back_choice(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
+  for (uint32_t arm = 1; arm < n->nin; arm++)
+    for (size_t i = 0; i < k; i++)
+      if (leaf[i] && n->in[arm].def->kind != ANFI_VALUE && anfi_varied(q->j, n->in[arm].def)[i])
+        anfi_contribute(q, n->in[arm].def, i, choose(q, n, arm, leaf[i]));
+}
+
+/* ∂ of a box is a box of what is in it, with adjoints for leaves. */
+static void back_box(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
+  anf_node *x = n->in[0].def;
+  const anf_type *t = anfi_ad_type_of(q->ad, x);
+  const anfi_attrs *at = anfi_attrs_one(q->ad->m, ANF_OP_Unbox, anfi_value_new_type(q->j->cx, t));
+  anf_node *u = anfi_apply(q->b, ANF_OP_Unbox, at, 1, (anf_node *const[]){leaf[0]});
+  anf_node **inside = ANFI_NEW_N(q->j->a, anf_node *, anfi_ad_leaves(t) + 1);
+  u->type = t;
+  u->debug = q->ad->how;
+  anfi_leaf_nodes(q->ad, q->b, u, inside);
+  for (size_t i = anfi_ad_leaves(t); i-- > 0;) anfi_contribute(q, x, i, inside[i]);
+}
+
+static void back_unbox(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
+  anf_node *v = anfi_of_leaves(q->ad, q->b, n->type, anfi_primal(q, n), leaf);
+  anf_node *box = anfi_apply1(q->b, ANF_OP_Box, v);
+  box->type = anfi_type_simple(q->j->cx, ANF_TYPE_BOX);
+  box->debug = q->ad->how;
+  anfi_contribute(q, n->in[0].def, 0, box);
+}
+
+/* The adjoints of a result as places of its items (derive.h). */
+static anf_node **places(anfi_jbuild *q, const anf_node *n, anf_node *const *leaf, size_t *count) {
+  bool tuple = n->type->kind == ANF_TYPE_TUPLE;
+  *count = tuple ? n->type->n : 1;
+  if (!tuple) return (anf_node **)(uintptr_t)leaf;
+  anf_node **at = ANFI_NEW_N(q->j->a, anf_node *, n->type->n + 1);
+  for (uint32_t i = 0; i < n->type->n; i++)
+    if (anfi_is_leaf(n->type->items[i])) at[i] = *leaf++;
+  return at;
+}
+
+static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
+  size_t ndy, args = anfi_arg_count(n);
+  anf_node **dy = places(q, n, leaf, &ndy), **in = ANFI_NEW_N(q->j->a, anf_node *, n->nin + 1u),
+           **out = ANFI_NEW_N(q->j->a, anf_node *, n->nin + 1u);
+  bool *want = ANFI_NEW_N(q->j->a, bool, n->nin + 1u);
+  for (size_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
+  for (size_t i = 0; i < args; i++)
+    want[i] = !anfi_no_derivative(q->j, (anfi_opcode)n->op, i) &&
+              anfi_any(anfi_varied(q->j, n->in[i].def), anfi_count(q->j, n->in[i].def));
+  if (!anfi_vjp_op(q->ad, q->b, n, in, anfi_primal(q, n), ndy, dy, want, out)) return false;
+  for (size_t i = args; i-- > 0;) {
+    size_t k = anfi_count(q->j, n->in[i].def);
+    if (!want[i] || !out[i]) continue;
+    anf_node **part = ANFI_NEW_N(q->j->a, anf_node *, k + 1);
+    anfi_leaf_nodes(q->ad, q->b, out[i], part);
+    for (size_t l = 0; l < k; l++) anfi_contribute(q, n->in[i].def, l, part[l]);
+  }
+  return true;
+}
+
+static bool back(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
+  if (anfi_is_own_call(n)) return anfi_backward_call(q, n, leaf);
+  switch (n->op) {
+  case ANF_OP_Loop: return anfi_backward_loop(q, n, leaf);
+  case ANF_OP_Box: back_box(q, n, leaf); return true;
+  case ANF_OP_Unbox: back_unbox(q, n, leaf); return true;
+  case ANF_OP_KeptAdd:
+    for (uint32_t i = 2; i-- > 0;) anfi_contribute(q, n->in[i].def, 0, leaf[0]);
+    return true;
+  case ANF_OP_Switch:
+  case ANF_OP_SwitchLayer: back_choice(q, n, leaf, k); return true;
+  default: break;
+  }
+  return back_parts(q, n, leaf, k) || back_op(q, n, leaf);
+}
+
+/* ---- the two sweeps ---- */
+
+static bool is_useful(anfi_jbuild *q, const anf_node *n) {
+  return anfi_any(anfi_useful(q->j, n), anfi_count(q->j, n));
+}
+
+static bool copy_node(anfi_jbuild *q, anf_node *n) {
+  anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, n->nin + 1u), *c;
+  for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
+  if (n->kind == ANFI_CALL) c = anfi_call(q->f, n->nin, in);
+  else c = anfi_apply(q->f, (anfi_opcode)n->op, n->u.attrs, n->nin, in);
+  c->type = n->type;
+  c->debug = n->debug;
+  size_t i = anfi_position(q, n);
+  q->to[i] = q->effect[i] = c;
+  return true;
+}
+
+static bool sweep_forward(anfi_jbuild *q) {
+  const anfi_jgraph *jg = q->s->jg;
+  for (size_t i = 0; i < jg->order.n; i++) {
+    anf_node *n = jg->order.at[i];
+    bool loop = anfi_is_op(n, ANF_OP_Loop),
+         called = (loop || anfi_is_own_call(n)) && is_useful(q, n);
+    if (!called ? !copy_node(q, n) : loop ? !anfi_forward_loop(q, n) : !anfi_forward_call(q, n))
+      return false;
+  }
+  for (size_t i = 0; i < jg->g->effects.n; i++)
+    anfi_add_effect(q->f, q->effect[anfi_position(q, jg->g->effects.at[i])]);
+  return true;
+}
+
+static bool sweep_back(anfi_jbuild *q) {
+  const anfi_jgraph *jg = q->s->jg;
+  for (size_t i = jg->order.n; i-- > 0;) {
+    anf_node *n = jg->order.at[i];
+    size_t k = jg->first[i + 1] - jg->first[i];
+    if (!k || !anfi_any(q->j->useful + jg->first[i], k)) continue;
+    anf_node *few[4], **leaf = k <= 4 ? few : ANFI_NEW_N(q->j->a, anf_node *, k);
+    if (!anfi_adjoint(q, n, leaf)) continue;
+    q->ad->at = n;
+    q->ad->from = n->debug;
+    q->ad->how = anfi_debug_derive(q->ad->m, n->debug, "gradient of");
+    if (!back(q, n, leaf, k)) return false;
+  }
+  return true;
+}
+
+/* Parameters of b: first the constants, then what is given; jkeep.c puts what is kept before. */
+static void make_params(anfi_jbuild *q) {
+  const anf_graph *g = q->s->jg->g;
+  for (size_t i = 0; i < g->params.n; i++) {
+    const anf_node *p = g->params.at[i];
+    anfi_param(q->f, NULL, p->type)->debug = p->debug;
+    if (!q->s->constant[i]) continue;
+    q->constant[i] = anfi_param(q->b, NULL, p->type);
+    q->constant[i]->debug = p->debug;
+  }
+}
+
+static void seed(anfi_jbuild *q) {
+  anf_node *y = q->s->jg->g->result;
+  size_t n = q->s->jg->nresult;
+  const anf_type **leaf = ANFI_NEW_N(q->j->a, const anf_type *, n + 1);
+  anfi_leaf_types(anfi_ad_type_of(q->ad, y), leaf);
+  for (size_t i = 0; i < n; i++)
+    if (q->s->given[i]) anfi_contribute(q, y, i, anfi_param(q->b, NULL, leaf[i]));
+}
+
+static void give(anfi_jbuild *q) {
+  const anfi_jgraph *jg = q->s->jg;
+  size_t n = 0;
+  anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(jg) + 1);
+  for (size_t i = 0; i < jg->g->params.n; i++) {
+    size_t k = jg->pfirst[i + 1] - jg->pfirst[i];
+    anf_node **leaf = ANFI_NEW_N(q->j->a, anf_node *, k + 1);
+    anfi_adjoint(q, jg->g->params.at[i], leaf);
+    n += anfi_given_list(q, q->s->out + jg->pfirst[i], q->f->params.at[i], leaf, out + n);
+  }
+  anfi_set_result(q->b, anfi_ad_tuple(q->ad, q->b, n, out));
+}
+
+bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
+  const anfi_jgraph *jg = s->jg;
+  anfi_jbuild q = {.j = j, .ad = j->ad, .s = s, .f = s->fwd, .b = s->bwd};
+  q.to = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
+  q.effect = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
+  q.kept = ANFI_NEW_N(j->a, anf_node **, jg->order.n + 1);
+  q.adj = ANFI_NEW_N(j->a, anfi_contribution *, jg->first[jg->order.n] + 1u);
+  q.padj = ANFI_NEW_N(j->a, anfi_contribution *, anfi_nwant(jg) + 1);
+  q.constant = ANFI_NEW_N(j->a, anf_node *, jg->g->params.n + 1);
+  anfi_j_look(j, s); // what is settled: no mask rises
+  j->ad->how = 0;
+  make_params(&q);
+  seed(&q);
+  if (!sweep_forward(&q) || !sweep_back(&q)) return false;
+  give(&q);
+  return anfi_j_close(&q);
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Copies without effects: what a derivative computes again must not print again. Graphs from which
+ * no effect can be reached are not copied. */
+#include "autodiff/autodiff.h"
+
+static bool *with_effects(anfi_ad *ad, const anf_analysis *an) {
+  bool *has = ANFI_NEW_N(ad->arena, bool, an->ngraph + 1);
+  for (bool rose = true; rose;) {
+    rose = false;
+    for (size_t i = 0; i < an->by_scc.n; i++) {
+      const anf_graph *g = an->by_scc.at[i];
+      bool some = g->effects.n > 0;
+      for (size_t k = 0; !some && k < an->graphs[g->id].callees.n; k++)
+        some = has[an->graphs[g->id].callees.at[k]->id];
+      rose |= some && !has[g->id];
+      has[g->id] |= some;
+    }
+  }
+  return has;
+}
+
+typedef struct {
+  anfi_ad *ad;
+  const bool *has;
+  size_t nhas;
+  anfi_map copy; // graph -> its copy
+  ANFI_VEC(anf_graph *) todo;
+} copying;
+
+static anf_graph *copy_of(copying *c, anf_graph *g) {
+  if (g->id >= c->nhas || !c->has[g->id]) return g;
+  uint64_t *at = anfi_map_at(&c->copy, anfi_key(g));
+  if (*at) return (anf_graph *)(uintptr_t)*at;
+  anf_graph *to = anfi_ad_graph(c->ad, "", g);
+  *anfi_map_at(&c->copy, anfi_key(g)) = anfi_key(to);
+  for (size_t i = 0; i < g->params.n; i++) {
+    anf_node *p = anfi_param(to, NULL, g->params.at[i]->type);
+    p->debug = g->params.at[i]->debug;
+  }
+  anfi_push(c->ad->arena, &c->todo, g);
+  return to;
+}
+
+static void fill(copying *c, anf_graph *g) {
+  anf_graph *to = copy_of(c, g);
+  anfi_arena *a = c->ad->arena;
+  anfi_map copies;
+  anfi_node_vec order = {0};
+  anfi_map_init(&copies, a);
+  anfi_graph_order(g, a, &order);
+  for (size_t i = 0; i < g->params.n; i++)
+    *anfi_map_at(&copies, g->params.at[i]->id) = anfi_key(to->params.at[i]);
+  for (size_t i = 0; i < order.n; i++) {
+    anf_node *n = order.at[i];
+    for (uint32_t k = 0; k < n->nin; k++) {
+      anf_graph *f = anfi_value_graph(n->in[k].def);
+      if (f) *anfi_map_at(&copies, n->in[k].def->id) = anfi_key(anfi_graph_value(copy_of(c, f)));
+    }
+    anfi_copy_node(a, to, n, &copies);
+  }
+  anfi_set_result(to, anfi_copy_of(&copies, g->result));
+}
+
+anf_graph *anfi_silent(anfi_ad *ad, anf_graph *g) {
+  const anf_analysis *an = anfi_analyse(ad->m);
+  copying c = {.ad = ad, .has = with_effects(ad, an), .nhas = an->ngraph};
+  if (!c.has[g->id]) return g;
+  anfi_map_init(&c.copy, ad->arena);
+  anf_graph *to = copy_of(&c, g);
+  while (c.todo.n) fill(&c, c.todo.at[--c.todo.n]);
+  return to;
+}

@@ -1,0 +1,611 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Grad and its kin. A transform of a function is a function value like others: a code that binds the
+ * function. What a call of it gives follows from what the function gives; emitted is a node Derive,
+ * which names a closed graph that calls the function, for the pass `expand` to replace. So
+ * transforms of closures, of functions chosen when the program runs, and of transforms are no cases
+ * of their own. */
+#include "optimizer/infer/transform.h"
+
+bool anfi_op_transforms_now(anfi_opcode op) {
+  return op == ANF_OP_Vjp || op == ANF_OP_Jvp || op == ANF_OP_Linearize || op == ANF_OP_Hvp;
+}
+
+bool anfi_op_makes_function(anfi_opcode op) {
+  return (anfi_op[op].flags & ANFI_TRANSFORM) != 0 && !anfi_op_transforms_now(op);
+}
+
+/* ---- parts ---- */
+
+part anfi_transform_fail(const walk *w, anfi_code code, const char *a, const char *b) {
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), code, a, b);
+  anfi_infer_trace(w->q);
+  return failed();
+}
+
+const char *anfi_show_abs(const walk *w, const anfi_abs *a) {
+  anf_text o = {w->q->cx, NULL, 0, 0};
+  anfi_put_abs(&o, w->q->cx, a);
+  char *s = anfi_strndup(w->q->arena, o.text, o.len);
+  anf_text_free(&o);
+  return s;
+}
+
+bool anfi_is_bottom(part p) { return p.abs->kind == ANFI_ABS_BOTTOM; }
+
+part anfi_part_tuple(const walk *w, size_t n, const part *items) {
+  const anfi_abs **abs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
+  anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
+  for (size_t i = 0; i < n; i++) abs[i] = items[i].abs, nodes[i] = items[i].node;
+  part r = {anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, n, abs), NULL};
+  if (w->e) r.node = anfi_emit_tuple(w->e, n, nodes);
+  return r;
+}
+
+part anfi_part_item(const walk *w, part t, size_t i) {
+  return (part){t.abs->item[i], w->e ? anfi_emit_get(w->e, t.node, i) : NULL};
+}
+
+const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a) {
+  const anfi_abs *r = anfi_abs_of_type(&w->q->abs, anfi_abs_type(&w->q->abs, a));
+  return r ? r : anfi_transform_fail(w, ANF_E0529, "a derivative", "").abs;
+}
+
+static bool takes(const anfi_abs *to, const anfi_abs *a) {
+  if (a->kind != to->kind || a->n != to->n) return false;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (!takes(to->item[i], a->item[i])) return false;
+  if (a->kind != ANFI_ABS_DATA || a->type == to->type) return true;
+  if (a->type->kind != ANF_TYPE_TENSOR || to->type->kind != ANF_TYPE_TENSOR) return false;
+  bool weak = anfi_dtype_is_weak((anf_dtype)a->type->dtype) ||
+              anfi_dtype_is_weak((anf_dtype)to->type->dtype);
+  if (a->type->n != to->type->n || (a->type->dtype != to->type->dtype && !weak)) return false;
+  for (uint32_t i = 0; i < a->type->n; i++) {
+    int64_t x = a->type->dims[i], y = to->type->dims[i];
+    if (x >= 0 && y >= 0 && x != y) return false;
+  }
+  return true;
+}
+
+part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to) {
+  if (!takes(to, p.abs)) {
+    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, anfi_op[op].name, anfi_show_abs(w, p.abs),
+              anfi_show_abs(w, to));
+    anfi_infer_trace(w->q);
+    return failed();
+  }
+  return (part){to, w->e ? anfi_emit_coerce(w->e, p.node, p.abs, to) : NULL};
+}
+
+/* ---- which arguments ---- */
+
+/* The graph whose parameters a function's arguments are, and how many of them are bound. */
+static const anf_graph *named_graph(const anfi_abs *f, size_t *bound) {
+  while (f->kind == ANFI_ABS_FN && f->n) {
+    const anfi_abs *c = f->item[0];
+    *bound = c->n;
+    if (c->graph) return c->graph;
+    if (!c->n) break;
+    f = c->item[0]; // a transform: of the function that it binds first
+  }
+  return NULL;
+}
+
+static bool position(const walk *w, anfi_opcode op, const anfi_abs *f, size_t n, const anf_value *v,
+                     size_t *out) {
+  size_t bound = 0;
+  int64_t i = -1;
+  const anf_graph *g = v->kind == ANF_VALUE_STRING ? named_graph(f, &bound) : NULL;
+  for (size_t k = 0; g && k < n && bound + k < g->params.n; k++)
+    if (strcmp(anf_node_name(g->params.at[bound + k]), v->u.text) == 0) return *out = k, true;
+  bool given = v->kind != ANF_VALUE_STRING && anfi_value_is_int(v, &i);
+  if (given && i < 0) i += (int64_t)n;
+  if (given && i >= 0 && (size_t)i < n) return *out = (size_t)i, true;
+  anf_text o = {w->q->cx, NULL, 0, 0};
+  anfi_put_value(&o, v, 8);
+  anfi_transform_fail(w, ANF_E0532, anfi_op[op].name, o.text);
+  anf_text_free(&o);
+  return false;
+}
+
+bool anfi_positions(const walk *w, anfi_opcode op, const anfi_abs *f, size_t n,
+                    const anf_value *wrt, size_t *npos, size_t **pos, bool *single) {
+  *single = wrt->kind != ANF_VALUE_TUPLE;
+  *npos = *single ? 1 : wrt->n;
+  *pos = ANFI_NEW_N(w->q->arena, size_t, *npos);
+  for (size_t i = 0; i < *npos; i++)
+    if (!position(w, op, f, n, *single ? wrt : wrt->u.item[i], &(*pos)[i])) return false;
+  return true;
+}
+
+/* The first part of a type that has no derivative, or NULL. */
+static const anf_type *without_derivative(const anf_type *t) {
+  if (t->kind == ANF_TYPE_TENSOR) {
+    anfi_class c = anfi_dtype_class((anf_dtype)t->dtype);
+    return c == ANFI_CLASS_FLOAT || c == ANFI_CLASS_COMPLEX ? NULL : t;
+  }
+  if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return t;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const anf_type *bad = without_derivative(t->items[i]);
+    if (bad) return bad;
+  }
+  return NULL;
+}
+
+bool anfi_check_wrt(const walk *w, size_t n, const part *args, size_t npos, const size_t *pos,
+                    bool allow_int) {
+  (void)n;
+  for (size_t i = 0; i < npos && !allow_int; i++) {
+    const anf_type *bad = without_derivative(anfi_abs_type(&w->q->abs, args[pos[i]].abs));
+    if (!bad) continue;
+    anf_text o = {w->q->cx, NULL, 0, 0};
+    anfi_put_type(&o, w->q->cx, bad);
+    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0531, pos[i], o.text);
+    if (bad->kind == ANF_TYPE_TENSOR && bad->dtype == ANF_INT)
+      anfi_hint(w->q->cx, "write a number with a point, such as 2.0, for a float");
+    anf_text_free(&o);
+    anfi_infer_trace(w->q);
+    return false;
+  }
+  return true;
+}
+
+/* ---- Derive nodes ---- */
+
+anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *target, size_t n,
+                           anf_node *const *in, const anf_type *type) {
+  anf_ctx *cx = e->q->cx;
+  anf_node **all = ANFI_NEW_N(e->arena, anf_node *, n + 1);
+  int64_t *wrt = ANFI_NEW_N(e->arena, int64_t, d->nwrt);
+  for (size_t i = 0; i < d->nwrt; i++) wrt[i] = (int64_t)d->wrt[i] + 1;
+  anf_value *v[4] = {anfi_value_new_string(cx, d->kind, strlen(d->kind)), NULL, NULL, d->axes};
+  for (size_t i = 0; i < 4; i++) {
+    if (i == 1) v[i] = anfi_value_new_ints(cx, d->nwrt, wrt);
+    if (i == 2) v[i] = anfi_value_new_i64(cx, ANF_INT, d->item);
+    if (v[i]) anfi_value_guard(v[i]);
+  }
+  const anfi_attrs *at = NULL;
+  anfi_attrs_new(e->q->m, ANF_OP_Derive, v, anfi_nowhere(), &at);
+  for (size_t i = 0; i < 4; i++)
+    if (v[i]) anfi_value_unguard(v[i]), anf_value_release(v[i]);
+  all[0] = anfi_graph_value(target);
+  if (n) memcpy(all + 1, in, n * sizeof *in);
+  return e->call = anfi_emit_apply(e, ANF_OP_Derive, at, type, n + 1, all);
+}
+
+/* The data of f, the arguments, and `more`, as inputs of Derive. */
+static anf_node **inputs(const walk *w, part f, size_t n, const part *args, size_t nmore,
+                         const part *more) {
+  anf_node **in = ANFI_NEW_N(w->q->arena, anf_node *, n + nmore + 1);
+  in[0] = f.node;
+  for (size_t i = 0; i < n; i++) in[i + 1] = args[i].node;
+  for (size_t i = 0; i < nmore; i++) in[n + 1 + i] = more[i].node;
+  return in;
+}
+
+static const anfi_abs *value_of(const walk *w, part f, size_t n, const part *args) {
+  const anfi_abs **aabs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
+  for (size_t i = 0; i < n; i++) aabs[i] = args[i].abs;
+  return anfi_infer_call(w->q, f.abs, n, aabs, w->at);
+}
+
+/* A node of `kind` for f at args, of abs `r`; `y` is what f gives. */
+static part derived(const walk *w, const anfi_derived *d, part f, size_t n, const part *args,
+                    size_t nmore, const part *more, const anfi_abs *y, const anfi_abs *r) {
+  if (!w->e) return (part){r, NULL};
+  anf_graph *t = anfi_emit_target(w->e, f, n, args, y, w->at);
+  if (!t) return failed();
+  return (part){r, anfi_emit_derive(w->e, d, t, n + 1 + nmore, inputs(w, f, n, args, nmore, more),
+                                    anfi_abs_type(&w->q->abs, r))};
+}
+
+static const anfi_abs *pair_abs(const walk *w, const anfi_abs *a, const anfi_abs *b) {
+  return anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, 2, (const anfi_abs *const[]){a, b});
+}
+
+/* The abs of gradients of the arguments in pos; NULL after an error. */
+static const anfi_abs *gradients_abs(const walk *w, const part *args, size_t npos,
+                                     const size_t *pos) {
+  const anfi_abs **g = ANFI_NEW_N(w->q->arena, const anfi_abs *, npos + 1);
+  for (size_t i = 0; i < npos; i++)
+    if (!(g[i] = anfi_plain_abs(w, args[pos[i]].abs))) return NULL;
+  return anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, npos, g);
+}
+
+part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npos,
+                   const size_t *pos, int64_t item, part dy) {
+  const anfi_abs *y = value_of(w, f, n, args);
+  if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
+  const anfi_abs *g = gradients_abs(w, args, npos, pos);
+  if (!g) return failed();
+  anfi_derived d = {"vjp", npos, pos, item, NULL};
+  return derived(w, &d, f, n, args, 1, &dy, y, pair_abs(w, y, g));
+}
+
+part anfi_part_jvp(const walk *w, part f, size_t n, const part *args, size_t npos,
+                   const size_t *pos, const part *tangents) {
+  const anfi_abs *y = value_of(w, f, n, args);
+  if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
+  const anfi_abs *t = anfi_plain_abs(w, y);
+  if (!t) return failed();
+  anfi_derived d = {"jvp", npos, pos, -1, NULL};
+  return derived(w, &d, f, n, args, npos, tangents, y, pair_abs(w, y, t));
+}
+
+/* ---- Grad, ValueAndGrad, GradOperation ---- */
+
+static bool is_real_number(const anfi_abs *a) {
+  return a->kind == ANFI_ABS_DATA && anfi_is_scalar(a->type) &&
+         anfi_dtype_class((anf_dtype)a->type->dtype) == ANFI_CLASS_FLOAT;
+}
+
+static part one(const walk *w, const anfi_abs *like) {
+  return (part){like, w->e ? anfi_emit_const(w->e, anfi_value_new_f64(
+                                                       w->q->cx, (anf_dtype)like->type->dtype, 1.0))
+                           : NULL};
+}
+
+/* (value, (gradients)) of a function that gives one number, or with aux a pair of one and more. */
+static part number_vjp(const walk *w, anfi_opcode op, part f, size_t n, const part *args,
+                       size_t npos, const size_t *pos, bool aux) {
+  const anfi_abs *y = value_of(w, f, n, args);
+  if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
+  if (aux && (y->kind != ANFI_ABS_TUPLE || y->n != 2))
+    return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w, y));
+  const anfi_abs *number = aux ? y->item[0] : y;
+  if (number->kind == ANFI_ABS_BOTTOM) return (part){number, f.node};
+  if (!is_real_number(number))
+    return anfi_transform_fail(w, ANF_E0530, anfi_op[op].name, anfi_show_abs(w, number));
+  return anfi_part_vjp(w, f, n, args, npos, pos, aux ? 0 : -1,
+                       one(w, anfi_abs_broaden(&w->q->abs, number)));
+}
+
+static bool flag(const walk *w, anfi_opcode op, const anfi_attrs *attrs, const char *name) {
+  int k = anfi_attr_index(w->q->cx, op, name);
+  return k >= 0 && anfi_get_i64(anfi_attr_value(w->q->cx, op, attrs, (uint32_t)k), 0) != 0;
+}
+
+static part grad(const walk *w, anfi_opcode op, const anfi_attrs *attrs, part f, size_t n,
+                 const part *args) {
+  size_t npos, *pos;
+  bool single, aux = flag(w, op, attrs, "has_aux"), whole = op == ANF_OP_ValueAndGrad;
+  if (!anfi_positions(w, op, f.abs, n, anfi_attr_value(w->q->cx, op, attrs, 0), &npos, &pos,
+                      &single) ||
+      !anfi_check_wrt(w, n, args, npos, pos, flag(w, op, attrs, "allow_int")))
+    return failed();
+  if (op == ANF_OP_JacRev || op == ANF_OP_JacFwd)
+    return anfi_part_jacobian(w, op == ANF_OP_JacFwd, op, f, n, args, npos, pos, single, aux);
+  part r = number_vjp(w, op, f, n, args, npos, pos, aux);
+  if (!r.abs || anfi_is_bottom(r)) return r;
+  part y = anfi_part_item(w, r, 0), g = anfi_part_item(w, r, 1);
+  if (single) g = anfi_part_item(w, g, 0);
+  if (whole) return anfi_part_tuple(w, 2, (const part[]){y, g});
+  return aux ? anfi_part_tuple(w, 2, (const part[]){g, anfi_part_item(w, y, 1)}) : g;
+}
+
+/* The function value that op makes of f. */
+static part made(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t n, const part *of) {
+  const anfi_abs **b = ANFI_NEW_N(w->q->arena, const anfi_abs *, n);
+  anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n);
+  for (size_t i = 0; i < n; i++) b[i] = of[i].abs, nodes[i] = of[i].node;
+  const anfi_abs *code = anfi_abs_code(&w->q->abs, NULL, (uint16_t)op, attrs, n, b);
+  return (part){anfi_abs_fn1(&w->q->abs, code), w->e ? anfi_emit_tuple(w->e, n, nodes) : NULL};
+}
+
+static part hessian(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args) {
+  size_t npos, *pos;
+  bool single;
+  anfi_opcode op = ANF_OP_Hessian;
+  const anf_value *wrt = anfi_attr_value(w->q->cx, op, attrs, 0);
+  if (!anfi_positions(w, op, f.abs, n, wrt, &npos, &pos, &single) ||
+      !anfi_check_wrt(w, n, args, npos, pos, flag(w, op, attrs, "allow_int")))
+    return failed();
+  if (!single) return anfi_transform_fail(w, ANF_E0535, "Hessian", "a tuple of arguments");
+  part g = made(w, ANF_OP_Grad, attrs, 1, &f); // the attributes of both rows are the same
+  return anfi_part_jacobian(w, true, op, g, n, args, npos, pos, true,
+                            flag(w, op, attrs, "has_aux"));
+}
+
+static size_t *all_positions(const walk *w, size_t n) {
+  size_t *pos = ANFI_NEW_N(w->q->arena, size_t, n + 1);
+  for (size_t i = 0; i < n; i++) pos[i] = i;
+  return pos;
+}
+
+/* bound: f and, where there is one, the tuple of weights. */
+static part grad_operation(const walk *w, const anfi_attrs *attrs, size_t nbound, const part *bound,
+                           size_t n, const part *args) {
+  anfi_opcode op = ANF_OP_GradOperation;
+  bool all = flag(w, op, attrs, "get_all"), list = flag(w, op, attrs, "get_by_list"),
+       sens = flag(w, op, attrs, "sens_param"), single = false;
+  size_t nx = n - (sens && n), npos = all ? nx : !list, *pos = all_positions(w, nx), nw = 0,
+         *weight = NULL;
+  anf_value *v = list && nbound > 1 ? anfi_abs_value(w->q->cx, bound[1].abs) : NULL;
+  if (list && !v) return anfi_transform_fail(w, ANF_E0520, "weights", "GradOperation");
+  bool good = !v || anfi_positions(w, op, bound[0].abs, nx, v, &nw, &weight, &single);
+  anf_value_release(v);
+  size_t *both = ANFI_NEW_N(w->q->arena, size_t, npos + nw + 1);
+  if (npos) memcpy(both, pos, npos * sizeof *both);
+  if (nw) memcpy(both + npos, weight, nw * sizeof *both);
+  for (size_t i = 0; good && i < npos + nw; i++)
+    good = both[i] < nx || anfi_transform_fail(w, ANF_E0532, "GradOperation", "0").abs;
+  if (!good || !anfi_check_wrt(w, nx, args, npos + nw, both, false)) return failed();
+  part r;
+  if (sens) {
+    const anfi_abs *y = value_of(w, bound[0], nx, args);
+    if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, bound[0].node};
+    part dy = anfi_part_as(w, op, args[nx], anfi_plain_abs(w, y));
+    r = dy.abs ? anfi_part_vjp(w, bound[0], nx, args, npos + nw, both, -1, dy) : dy;
+  } else r = number_vjp(w, op, bound[0], nx, args, npos + nw, both, false);
+  if (!r.abs || anfi_is_bottom(r)) return r;
+  part g = anfi_part_item(w, r, 1), *items = ANFI_NEW_N(w->q->arena, part, npos + nw + 1);
+  for (size_t i = 0; i < npos + nw; i++) items[i] = anfi_part_item(w, g, i);
+  part inputs_ = all ? anfi_part_tuple(w, npos, items) : items[0],
+       weights = single && nw ? items[npos] : anfi_part_tuple(w, nw, items + npos);
+  if (!list) return inputs_;
+  return all ? anfi_part_tuple(w, 2, (const part[]){inputs_, weights}) : weights;
+}
+
+/* ---- Vjp, Jvp, Linearize, Hvp, and the functions that they give ---- */
+
+static part vjp(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args) {
+  bool aux = flag(w, ANF_OP_Vjp, attrs, "has_aux");
+  const anfi_abs *r = value_of(w, f, n, args);
+  if (!r || r->kind == ANFI_ABS_BOTTOM) return (part){r, f.node};
+  if (aux && (r->kind != ANFI_ABS_TUPLE || r->n != 2))
+    return anfi_transform_fail(w, ANF_E0534, "Vjp", anfi_show_abs(w, r));
+  size_t *pos = all_positions(w, n);
+  if (!anfi_check_wrt(w, n, args, n, pos, false)) return failed();
+  part *of = ANFI_NEW_N(w->q->arena, part, n + 1);
+  of[0] = f;
+  if (n) memcpy(of + 1, args, n * sizeof *of);
+  const anfi_attrs *at =
+      aux ? anfi_attrs_one(w->q->m, ANF_OP_Pullback, anfi_value_new_i64(w->q->cx, ANF_INT, 0))
+          : NULL;
+  anfi_derived d = {"value", n, pos, aux ? 0 : -1, NULL};
+  part y = derived(w, &d, f, n, args, 0, NULL, r, r), g = made(w, ANF_OP_Pullback, at, n + 1, of);
+  if (!y.abs || !aux) return y.abs ? anfi_part_tuple(w, 2, (const part[]){y, g}) : y;
+  return anfi_part_tuple(w, 3, (const part[]){anfi_part_item(w, y, 0), g, anfi_part_item(w, y, 1)});
+}
+
+static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, const part *bound,
+                     size_t n, const part *args) {
+  int64_t item = -1;
+  anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Pullback, attrs, 0), &item);
+  const anfi_abs *y = value_of(w, bound[0], nbound - 1, bound + 1);
+  if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, bound[0].node};
+  if (n != 1) {
+    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0202, "Pullback", n, "dy");
+    return failed();
+  }
+  const anfi_abs *to = anfi_plain_abs(w, item < 0 ? y : y->item[item]);
+  part dy = to ? anfi_part_as(w, ANF_OP_Vjp, args[0], to) : failed();
+  if (!dy.abs) return dy;
+  part r = anfi_part_vjp(w, bound[0], nbound - 1, bound + 1, nbound - 1,
+                         all_positions(w, nbound - 1), item, dy);
+  return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
+}
+
+static bool tangents_of(const walk *w, anfi_opcode op, size_t n, const part *args, size_t nt,
+                        const part *given, part *out) {
+  if (nt != n)
+    return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0202, anfi_op[op].name, nt, "tangents");
+  for (size_t i = 0; i < n; i++) {
+    const anfi_abs *to = anfi_plain_abs(w, args[i].abs);
+    out[i] = to ? anfi_part_as(w, op, given[i], to) : failed();
+    if (!out[i].abs) return false;
+  }
+  return true;
+}
+
+static part pushforward(const walk *w, size_t nbound, const part *bound, size_t n,
+                        const part *args) {
+  part *t = ANFI_NEW_N(w->q->arena, part, n + 1);
+  if (!tangents_of(w, ANF_OP_Linearize, nbound - 1, bound + 1, n, args, t)) return failed();
+  part r = anfi_part_jvp(w, bound[0], n, bound + 1, n, all_positions(w, n), t);
+  return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
+}
+
+static part linearize(const walk *w, size_t n, const part *in) {
+  part y = anfi_part_call(w, in[0], n - 1, in + 1);
+  if (!y.abs || anfi_is_bottom(y)) return y;
+  return anfi_part_tuple(w, 2, (const part[]){y, made(w, ANF_OP_Pushforward, NULL, n, in)});
+}
+
+static part *items_of(const walk *w, part t) {
+  part *p = ANFI_NEW_N(w->q->arena, part, t.abs->n + 1);
+  for (uint32_t i = 0; i < t.abs->n; i++) p[i] = anfi_part_item(w, t, i);
+  return p;
+}
+
+/* in: f, primals, tangents, both tuples or single arguments. */
+static part jvp(const walk *w, anfi_opcode op, const anfi_attrs *attrs, const part *in) {
+  bool nest = in[1].abs->kind == ANFI_ABS_TUPLE && in[2].abs->kind == ANFI_ABS_TUPLE,
+       aux = op == ANF_OP_Jvp && flag(w, op, attrs, "has_aux");
+  size_t n = nest ? in[1].abs->n : 1, nt = nest ? in[2].abs->n : 1;
+  const part *args = nest ? items_of(w, in[1]) : in + 1,
+             *given = nest ? items_of(w, in[2]) : in + 2;
+  part *t = ANFI_NEW_N(w->q->arena, part, n + 1), f = in[0];
+  if (!tangents_of(w, op, n, args, nt, given, t)) return failed();
+  if (op == ANF_OP_Hvp) { // of the gradient with respect to all
+    int64_t *all = ANFI_NEW_N(w->q->arena, int64_t, n + 1);
+    for (size_t i = 0; i < n; i++) all[i] = (int64_t)i;
+    anf_value *wrt = nest ? anfi_value_new_ints(w->q->cx, n, all)
+                          : anfi_value_new_i64(w->q->cx, ANF_INT, 0),
+              *v[3] = {wrt, NULL, NULL};
+    const anfi_attrs *at = NULL;
+    anfi_value_guard(wrt);
+    anfi_attrs_new(w->q->m, ANF_OP_Grad, v, anfi_nowhere(), &at);
+    anfi_value_unguard(wrt);
+    anf_value_release(wrt);
+    f = made(w, ANF_OP_Grad, at, 1, in);
+  }
+  part r = anfi_part_jvp(w, f, n, args, n, all_positions(w, n), t);
+  if (!r.abs || anfi_is_bottom(r)) return r;
+  if (op == ANF_OP_Hvp) return anfi_part_item(w, r, 1);
+  if (!aux) return r;
+  part y = anfi_part_item(w, r, 0), ty = anfi_part_item(w, r, 1);
+  if (y.abs->kind != ANFI_ABS_TUPLE || y.abs->n != 2)
+    return anfi_transform_fail(w, ANF_E0534, "Jvp", anfi_show_abs(w, y.abs));
+  return anfi_part_tuple(
+      w, 3,
+      (const part[]){anfi_part_item(w, y, 0), anfi_part_item(w, ty, 0), anfi_part_item(w, y, 1)});
+}
+
+/* ---- Checkpoint, CustomVjp, CustomJvp: calls with a rule of their own ---- */
+
+static part recompute(const walk *w, part f, size_t n, const part *args) {
+  const anfi_abs *y = value_of(w, f, n, args);
+  if (!y || y->kind == ANFI_ABS_BOTTOM || !w->e) return (part){y, f.node};
+  anf_graph *t = anfi_emit_target(w->e, f, n, args, y, w->at);
+  if (!t) return failed();
+  anf_node **in = ANFI_NEW_N(w->q->arena, anf_node *, n + 2);
+  in[0] = anfi_graph_value(t);
+  memcpy(in + 1, inputs(w, f, n, args, 0, NULL), (n + 1) * sizeof *in);
+  anf_node *r =
+      anfi_emit_apply(w->e, ANF_OP_Recompute, NULL, anfi_abs_type(&w->q->abs, y), n + 2, in);
+  return (part){y, w->e->call = r};
+}
+
+static anf_node *emit_custom(const walk *w, const char *kind, anf_graph *const *graph,
+                             const part *data, size_t n, const part *args, const anfi_abs *y) {
+  anf_node **in = ANFI_NEW_N(w->q->arena, anf_node *, n + 6);
+  for (size_t i = 0; i < 3; i++) {
+    if (!graph[i]) return NULL;
+    in[i] = anfi_graph_value(graph[i]);
+    in[i + 3] = data[i].node;
+  }
+  for (size_t i = 0; i < n; i++) in[i + 6] = args[i].node;
+  const anfi_attrs *at =
+      anfi_attrs_one(w->q->m, ANF_OP_Custom, anfi_value_new_string(w->q->cx, kind, strlen(kind)));
+  anf_node *r = anfi_emit_apply(w->e, ANF_OP_Custom, at, anfi_abs_type(&w->q->abs, y), n + 6, in);
+  return w->e->call = r;
+}
+
+/* What a rule gives must be of the types that it stands for. */
+static bool check_rule(const walk *w, const char *what, const anfi_abs *got, const anfi_abs *want) {
+  if (got->kind == ANFI_ABS_BOTTOM || takes(want, got)) return true;
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, what, anfi_show_abs(w, got),
+            anfi_show_abs(w, want));
+  anfi_infer_trace(w->q);
+  return false;
+}
+
+/* in: f, fwd, bwd */
+static part custom_vjp(const walk *w, const part *in, size_t n, const part *args) {
+  const anfi_abs *y = value_of(w, in[0], n, args), *fwd = y ? value_of(w, in[1], n, args) : NULL;
+  if (!fwd || fwd->kind == ANFI_ABS_BOTTOM || y->kind == ANFI_ABS_BOTTOM)
+    return (part){fwd ? w->q->abs.bottom : NULL, in[0].node};
+  const anfi_abs *plain = anfi_plain_abs(w, y);
+  if (!plain) return failed();
+  if (fwd->kind != ANFI_ABS_TUPLE || fwd->n != 2)
+    return check_rule(w, "the first rule of CustomVjp", fwd, pair_abs(w, y, w->q->abs.bottom)),
+           failed();
+  if (!check_rule(w, "the first rule of CustomVjp", fwd->item[0], y)) return failed();
+  const anfi_abs *kept = anfi_abs_broaden(&w->q->abs, fwd->item[1]);
+  part bargs[2] = {{kept, NULL}, {plain, NULL}};
+  const anfi_abs *g = value_of(w, in[2], 2, bargs),
+                 *want = gradients_abs(w, args, n, all_positions(w, n));
+  if (!g || !want) return failed();
+  if (g->kind == ANFI_ABS_BOTTOM) return (part){g, in[0].node};
+  const anfi_abs *got =
+      g->kind == ANFI_ABS_TUPLE ? g : anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, 1, &g);
+  if (!check_rule(w, "the second rule of CustomVjp", got, want)) return failed();
+  if (!w->e) return (part){y, NULL};
+  const anfi_abs *fwd_to = pair_abs(w, y, kept);
+  for (int i = 0; i < 2; i++) { // their types are all that matters
+    const anf_type *t = anfi_abs_type(&w->q->abs, bargs[i].abs);
+    bargs[i].node = anfi_emit_const(w->e, anfi_value_new_none(w->q->cx));
+    bargs[i].node->type = t;
+  }
+  anf_graph *graph[3] = {anfi_emit_target(w->e, in[0], n, args, y, w->at),
+                         anfi_emit_target(w->e, in[1], n, args, fwd_to, w->at),
+                         anfi_emit_target(w->e, in[2], 2, bargs,
+                                          g->kind == ANFI_ABS_TUPLE ? want : want->item[0], w->at)};
+  anf_node *r = emit_custom(w, "vjp", graph, in, n, args, y);
+  return r ? (part){y, r} : failed();
+}
+
+/* in: f, rule((primals), (tangents)) -> (value, tangent) */
+static part custom_jvp(const walk *w, const part *in, size_t n, const part *args) {
+  const anfi_abs *y = value_of(w, in[0], n, args),
+                 *t = gradients_abs(w, args, n, all_positions(w, n));
+  if (!y || !t) return failed();
+  if (y->kind == ANFI_ABS_BOTTOM) return (part){y, in[0].node};
+  const anfi_abs *x = anfi_part_tuple(&(walk){w->q, NULL, w->at}, n, args).abs;
+  part rargs[2] = {{anfi_abs_broaden(&w->q->abs, x), NULL}, {t, NULL}};
+  const anfi_abs *r = value_of(w, in[1], 2, rargs), *plain = anfi_plain_abs(w, y);
+  if (!r || !plain) return failed();
+  if (!check_rule(w, "the rule of CustomJvp", r, pair_abs(w, y, plain))) return failed();
+  if (!w->e) return (part){y, NULL};
+  for (int i = 0; i < 2; i++) {
+    rargs[i].node = anfi_emit_const(w->e, anfi_value_new_none(w->q->cx));
+    rargs[i].node->type = anfi_abs_type(&w->q->abs, rargs[i].abs);
+  }
+  anf_graph *f = anfi_emit_target(w->e, in[0], n, args, y, w->at),
+            *graph[3] = {f, anfi_emit_target(w->e, in[1], 2, rargs, pair_abs(w, y, plain), w->at),
+                         f};
+  anf_node *node = emit_custom(w, "jvp", graph, (const part[]){in[0], in[1], in[0]}, n, args, y);
+  return node ? (part){y, node} : failed();
+}
+
+/* ---- dispatch ---- */
+
+static bool check_attrs(const walk *w, anfi_opcode op, const anfi_attrs *attrs) {
+  for (uint32_t k = 0; attrs && k < attrs->n; k++)
+    if (attrs->at[k] == &anfi_from_node) {
+      const anfi_schema *s = anfi_op_schema(w->q->cx, op);
+      return anfi_transform_fail(w, ANF_E0520, s->attr[k].name->s, s->name->s).abs != NULL;
+    }
+  return true;
+}
+
+part anfi_transform(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t nbound,
+                    const part *bound, size_t n, const part *args) {
+  for (size_t i = 0; i < nbound; i++)
+    if (anfi_is_bottom(bound[i])) return bound[i];
+  for (size_t i = 0; i < n; i++)
+    if (anfi_is_bottom(args[i])) return args[i];
+  if (!check_attrs(w, op, attrs)) return failed();
+  switch (op) {
+  case ANF_OP_Grad:
+  case ANF_OP_ValueAndGrad:
+  case ANF_OP_JacRev:
+  case ANF_OP_JacFwd: return grad(w, op, attrs, bound[0], n, args);
+  case ANF_OP_Hessian: return hessian(w, attrs, bound[0], n, args);
+  case ANF_OP_GradOperation: return grad_operation(w, attrs, nbound, bound, n, args);
+  case ANF_OP_Vjp: return vjp(w, attrs, bound[0], nbound - 1, bound + 1);
+  case ANF_OP_Pullback: return pullback(w, attrs, nbound, bound, n, args);
+  case ANF_OP_Linearize: return linearize(w, nbound, bound);
+  case ANF_OP_Pushforward: return pushforward(w, nbound, bound, n, args);
+  case ANF_OP_Jvp:
+  case ANF_OP_Hvp: return jvp(w, op, attrs, bound);
+  case ANF_OP_Vmap: return anfi_part_vmap(w, attrs, bound[0], n, args);
+  case ANF_OP_Checkpoint: return recompute(w, bound[0], n, args);
+  case ANF_OP_CustomVjp: return custom_vjp(w, bound, n, args);
+  case ANF_OP_CustomJvp: return custom_jvp(w, bound, n, args);
+  default: return anfi_transform_fail(w, ANF_E0529, anfi_op[op].name, "");
+  }
+}
+
+static part *parts(anfi_inference *q, size_t n, const anfi_abs *const *abs, anf_node *const *in) {
+  part *p = ANFI_NEW_N(q->arena, part, n + 1);
+  for (size_t i = 0; i < n; i++) p[i] = (part){abs[i], in ? in[i] : NULL};
+  return p;
+}
+
+const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, size_t n,
+                                       const anfi_abs *const *args, anf_node *at) {
+  walk w = {q, NULL, at};
+  return anfi_transform(&w, (anfi_opcode)code->op, code->attrs, code->n,
+                        parts(q, code->n, code->item, NULL), n, parts(q, n, args, NULL))
+      .abs;
+}
+
+anf_node *anfi_emit_transformed(anfi_emit *e, const anfi_abs *code, anf_node *const *bound,
+                                size_t n, const anfi_abs *const *aabs, anf_node *const *args,
+                                anf_node *at) {
+  walk w = {e->q, e, at};
+  return anfi_transform(&w, (anfi_opcode)code->op, code->attrs, code->n,
+                        parts(e->q, code->n, code->item, bound), n, parts(e->q, n, aabs, args))
+      .node;
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What transform.c and transform_map.c ask of each other. A transform is worked out like a
+ * meta-graph: one walk, on abs to infer, on nodes as well to emit. */
+#ifndef ANFI_INFER_TRANSFORM_H
+#define ANFI_INFER_TRANSFORM_H
+
+#include "optimizer/infer/emit.h"
+
+typedef anfi_walk walk;
+typedef anfi_arg part;
+
+/* transform.c */
+static inline part failed(void) { return (part){NULL, NULL}; }
+part anfi_transform_fail(const walk *w, anfi_code code, const char *a, const char *b);
+const char *anfi_show_abs(const walk *w, const anfi_abs *a);
+part anfi_part_tuple(const walk *w, size_t n, const part *items);
+part anfi_part_item(const walk *w, part t, size_t i);
+bool anfi_is_bottom(part p);
+/* The least data of the type of an abs. */
+const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a);
+/* `p` as data of `to`: weak numbers are cast. E0533 if it does not fit. */
+part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to);
+/* Positions among n arguments that `wrt` tells; `single`: it is no tuple. */
+bool anfi_positions(const walk *w, anfi_opcode op, const anfi_abs *f, size_t n,
+                    const anf_value *wrt, size_t *npos, size_t **pos, bool *single);
+bool anfi_check_wrt(const walk *w, size_t n, const part *args, size_t npos, const size_t *pos,
+                    bool allow_int);
+/* (value, (gradients)) of f for a gradient dy of the value, or of its item `item`. */
+part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npos,
+                   const size_t *pos, int64_t item, part dy);
+/* (value, tangent), with tangents of the arguments in pos. */
+part anfi_part_jvp(const walk *w, part f, size_t n, const part *args, size_t npos,
+                   const size_t *pos, const part *tangents);
+
+/* A Derive node: the target's data and arguments are in[0..n). Takes the reference of `axes`. */
+typedef struct anfi_derived {
+  const char *kind;
+  size_t nwrt;
+  const size_t *wrt; // counted among the target's parameters after the first
+  int64_t item;
+  anf_value *axes; // NULL: none
+} anfi_derived;
+anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *target, size_t n,
+                           anf_node *const *in, const anf_type *type);
+
+/* transform_map.c */
+part anfi_part_vmap(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args);
+part anfi_part_jacobian(const walk *w, bool forward, anfi_opcode op, part f, size_t n,
+                        const part *args, size_t npos, const size_t *pos, bool single, bool aux);
+
+#endif
