@@ -35,7 +35,8 @@ typedef enum anfi_view_kind {
 typedef enum anfi_order {
   ORDER_OWN,  // asks for its own dims
   ORDER_FLAT, // same elements in the same order as input 0: hands on the point
-  ORDER_POINT // pointwise: inputs broadcast
+  ORDER_POINT, // pointwise: inputs broadcast
+  ORDER_ANY // asks for the number of the element alone
 } anfi_order;
 typedef anfi_elem (*anfi_at)(anfi_low *L, const anfi_view *v, const anfi_pt *pt);
 

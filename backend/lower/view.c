@@ -265,6 +265,7 @@ static void gather_cuts(anfi_low *L, cuts *c, const anfi_view *v) {
     if (v->kind == VIEW_SCALAR || v->tensor || *anfi_map_at(&seen, v->id)) continue;
     *anfi_map_at(&seen, v->id) = 1;
     if (v->order == ORDER_OWN) cut_all(L, c, v->type);
+    else if (v->order == ORDER_ANY) continue;
     else if (v->order == ORDER_FLAT) anfi_push(L->a, &todo, (const anfi_view *)v->in[0]);
     else
       for (size_t i = 0; i < v->nin; i++) {
