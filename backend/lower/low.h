@@ -198,6 +198,11 @@ texpr anfi_low_position(anfi_low *L, texpr x, anf_dtype d, uint64_t size, anfi_o
                         anfi_loc loc);
 texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_t dim);
 
+/* view.c: a constant tensor of the module; n > 0 */
+texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits);
+/* conv.c: the question as the plans of windows ask it */
+anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q);
+
 /* norm.c */
 bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to);
 

@@ -110,17 +110,21 @@ static bool splat(const anf_value *v) {
   return v->n > 0;
 }
 
+texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits) {
+  if (n > UINT32_MAX) anfi_throw_nomem(L->cx);
+  texpr tensor = anfi_t_tensor1(L->t, (anf_tir_elem)d.elem, "c", n);
+  texpr init = anfi_t_list(L->t, d, (uint32_t)n, bits);
+  anfi_push(&L->t->arena, &L->m->global, anfi_t_define(L->t, TL_private, tensor, init));
+  return tensor;
+}
+
 static texpr global_of(anfi_low *L, const anf_value *v) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   uint64_t n = 0;
   anfi_lower_size(v->type, &n);
-  if (n > UINT32_MAX) anfi_throw_nomem(L->cx);
-  texpr tensor = anfi_t_tensor1(L->t, anfi_lower_elem(d), "c", n ? n : 1);
   uint64_t *bits = ANFI_NEW_N(L->a, uint64_t, n + 1);
   for (size_t i = 0; i < n; i++) bits[i] = lane_of(v, i, d);
-  texpr init = anfi_t_list(L->t, anfi_low_dt(d), n ? (uint32_t)n : 1, bits);
-  anfi_push(&L->t->arena, &L->m->global, anfi_t_define(L->t, TL_private, tensor, init));
-  return tensor;
+  return anfi_low_table(L, anfi_low_dt(d), n ? n : 1, bits);
 }
 
 anfi_view *anfi_view_constant(anfi_low *L, anf_value *v) {
