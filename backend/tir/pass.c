@@ -41,6 +41,16 @@ static const struct {
                    "nested_parallel_flattener constant_folder ir_simplifier loop_splitter "
                    "parallel_merge dead_func_eliminate "
                    "bf16_eliminator tensor2var buffer_scheduler ir_simplifier"},
+    /* for engines: nothing that changes a rounding; they make wrappers, globals and single
+       assignment themselves */
+    {"codegen",
+     "tensor_shrinker index_flattener auto_caster bf16_legalizer validator "
+     "constant_folder func_inliner constant_folder ir_simplifier tensor_inplace tensor_init "
+     "loop_merger parallel_workload_dispatcher constant_folder loop_unroller "
+     "constant_folder ir_simplifier index2var dead_write_eliminator ir_simplifier "
+     "nested_parallel_flattener constant_folder ir_simplifier loop_splitter "
+     "parallel_merge dead_func_eliminate constant_folder ir_simplifier tensor2var "
+     "buffer_scheduler kernel_lowering_cpu closurizer_cpu ir_simplifier"},
 };
 
 static const char *const prop_names[TPROP_COUNT] = {"valid",
@@ -74,7 +84,20 @@ const char *anf_tir_pipeline(const char *name) {
 
 typedef struct seen {
   uint32_t not ;
+  anfi_map tiled; // tensors that tiles are read from or written to: their last dim stays apart
 } seen;
+
+static bool see_tile(tviewer *v, texpr e) {
+  if (e->kind == TX_indexing && e->dtype.rows)
+    *anfi_map_at(&((seen *)v->user)->tiled, anfi_key(e->in[0])) = 1;
+  return true;
+}
+
+static bool flat(const seen *s, texpr tensor) {
+  if (tensor->nidx == 1) return true;
+  return anfi_map_find(&s->tiled, anfi_key(tensor)) &&
+         (tensor->nidx == 2 || anfi_t_has_strides(tensor));
+}
 
 static bool exact(texpr e) {
   if (e->kind == TX_intrin_call) {
@@ -101,7 +124,7 @@ static bool see_expr(tviewer *v, texpr e) {
   if ((g == TG_BINARY || g == TG_CMP || (e->kind == TX_intrin_call && e->n)) &&
       half(e->in[0]->dtype))
     s->not |= TPROP_NO_BF16;
-  if (e->kind == TX_indexing && e->nidx != 1 && !e->dtype.rows) s->not |= TPROP_FLAT;
+  if (e->kind == TX_indexing && !flat(s, e->in[0])) s->not |= TPROP_FLAT;
   if (e->kind == TX_indexing)
     for (uint32_t i = 0; i < e->nidx; i++)
       if (!anfi_t_is_elem(e->in[1 + i]->dtype, ANF_TIR_index)) s->not |= TPROP_CAST;
@@ -111,8 +134,7 @@ static bool see_expr(tviewer *v, texpr e) {
 
 static bool see_stmt(tviewer *v, tstmt s) {
   seen *u = (seen *)v->user;
-  if (s->kind == TS_define && s->e[0]->kind == TX_tensor && s->e[0]->nidx != 1)
-    u->not |= TPROP_FLAT;
+  if (s->kind == TS_define && s->e[0]->kind == TX_tensor && !flat(u, s->e[0])) u->not |= TPROP_FLAT;
   if (s->kind == TS_define && s->e[0]->kind == TX_var && !s->e[1]) u->not |= TPROP_SSA;
   if (s->kind == TS_define && s->e[0]->kind == TX_var && s->e[1] &&
       !anfi_t_same(s->e[0]->dtype, s->e[1]->dtype))
@@ -127,15 +149,19 @@ static bool see_stmt(tviewer *v, tstmt s) {
 }
 
 uint32_t anfi_t_measure(const tmod *m) {
-  seen s = {TPROP_PHI};
-  tviewer v = {.user = &s, .enter_expr = see_expr, .enter_stmt = see_stmt};
+  seen s = {.not = TPROP_PHI};
+  tviewer v = {.user = &s, .enter_expr = see_expr, .enter_stmt = see_stmt},
+          tiles = {.user = &s, .enter_expr = see_tile};
+  anfi_map_init(&s.tiled, anfi_scratch(m->cx));
+  for (size_t i = 0; i < m->func.n; i++)
+    if (m->func.at[i]->body) anfi_t_view_stmt(&tiles, m->func.at[i]->body);
   if (m->global.n) s.not |= TPROP_NO_GLOBALS;
   for (size_t i = 0; i < m->global.n; i++)
-    if (m->global.at[i]->e[0]->nidx != 1) s.not |= TPROP_FLAT;
+    if (!flat(&s, m->global.at[i]->e[0])) s.not |= TPROP_FLAT;
   for (size_t i = 0; i < m->func.n; i++) {
     tfunc f = m->func.at[i];
     for (uint32_t k = 0; k < f->n; k++)
-      if (f->param[k]->kind == TX_tensor && f->param[k]->nidx != 1) s.not |= TPROP_FLAT;
+      if (f->param[k]->kind == TX_tensor && !flat(&s, f->param[k])) s.not |= TPROP_FLAT;
     if (f->body) anfi_t_view_stmt(&v, f->body);
   }
   uint32_t all = TPROP_FLAT | TPROP_CAST | TPROP_NO_BF16 | TPROP_SSA | TPROP_SERIAL |
