@@ -116,6 +116,9 @@ anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps,
 
 /* cmd_*.c */
 int cmd_run(cli *c);
+int cmd_grad(cli *c);
+/* cmd_grad.c: the gradient of g as the options --wrt, --has-aux and --allow-int say. */
+anf_status cli_grad(cli *c, anf_graph *g, bool value, anf_graph **out);
 int cmd_check(cli *c);
 int cmd_print(cli *c);
 int cmd_view(cli *c);

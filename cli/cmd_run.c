@@ -68,6 +68,9 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   if (st != ANF_OK) return st;
   anf_graph *g = cli_function(c, m, t);
   if (!g) return ANF_INVALID;
+  bool value = c->value[OPT_VALUE_AND_GRAD] != NULL;
+  if (value || c->value[OPT_GRAD]) st = cli_grad(c, g, value, &g);
+  if (st != ANF_OK) return st;
   st = cli_arguments(c, g, c->arg + 1, c->narg - 1, &args);
   return st == ANF_OK ? call_all(c, g, args, &o, r) : st;
 }
@@ -77,7 +80,7 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
 static anf_status save_one(cli *c, const anf_value *v, const char *path) {
   if (anf_value_get_kind(v) == ANF_VALUE_TENSOR) return anf_save_npy(c->cx, v, path, c->d);
   static const char *const kind[] = {"None",   "tensor", "string",  "tuple",
-                                     "record", "type",   "function"};
+                                     "record", "type",   "function", "box", "stack"};
   anfi_fail(c->cx, anfi_nowhere(), ANF_E0015, kind[anf_value_get_kind(v)]);
   return ANF_INVALID;
 }

@@ -428,6 +428,7 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
     return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
                            "its module could not be built"),
            NULL;
+  if (!check_given(cx, n, args) || !anfi_run_prepare(g, n, args, &g)) return NULL;
   machine *m = new_machine(cx, o);
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, anfi_value_new_fn(cx, g, ANF_OP_NONE, NULL, 0, 0));

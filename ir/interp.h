@@ -180,6 +180,10 @@ void anfi_map_free(anf_ctx *cx, anfi_mapping *map);
  * place. */
 bool anfi_pick_function(anfi_machine *m, size_t p);
 
+/* autodiff/run.c: what to run instead of g where it comes to a transform: a copy in first-order form
+ * that has none. Lives until the frame is left. */
+bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anf_graph **out);
+
 /* interp_loop.c */
 void anfi_loop_free(anf_ctx *cx, struct anfi_looping *l);
 bool anfi_loop_finished(const anfi_call_frame *f);

@@ -5,6 +5,7 @@
 
 #include "anfora/base.h"
 #include "anfora/expr.h"
+#include "anfora/grad.h"
 #include "anfora/ir.h"
 #include "anfora/opt.h"
 #include "anfora/run.h"

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora grad: the gradient of a function, as a program. */
+#include "cli/cli.h"
+#include "ir/ir.h"
+
+#include "anfora/grad.h"
+#include "anfora/opt.h"
+
+anf_status cli_grad(cli *c, anf_graph *g, bool value, anf_graph **out) {
+  anf_grad_opts o = {.size = sizeof o,
+                     .wrt = c->value[OPT_WRT],
+                     .value = value,
+                     .has_aux = c->value[OPT_HAS_AUX] != NULL,
+                     .allow_int = c->value[OPT_ALLOW_INT] != NULL};
+  return anf_grad(g, &o, c->d, out);
+}
+
+/* The function and its gradient stay; what else the file has, the passes drop. */
+static void hide_others(anf_module *m, const anf_graph *f, const anf_graph *g) {
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    anf_graph *x = m->graphs.at[i];
+    if (x && x != f && x != g) x->flags |= ANFI_GRAPH_PRIVATE;
+  }
+}
+
+int cmd_grad(cli *c) {
+  anf_module *m = NULL;
+  anf_graph *made = NULL;
+  anf_text out = {.cx = c->cx};
+  if (c->narg != 1) return cli_usage(c, "it takes one function");
+  cli_target t = cli_split(c, c->arg[0]);
+  anf_status st = cli_load(c, t.file, &m);
+  anf_graph *f = st == ANF_OK ? cli_function(c, m, t) : NULL;
+  if (st == ANF_OK && !f) st = ANF_INVALID;
+  if (st == ANF_OK) st = cli_grad(c, f, c->value[OPT_VALUE] != NULL, &made);
+  if (st == ANF_OK) hide_others(m, f, made);
+  if (st == ANF_OK)
+    st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", NULL, c->d);
+  if (st == ANF_OK) st = anf_print_ir(m, &out);
+  int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
+  anf_text_free(&out);
+  return status;
+}
