@@ -94,6 +94,8 @@ void anf_rt_trap(anf_stream *s, int32_t kind, uint32_t line, uint32_t col, const
   anfi_rt_rethrow(s);
 }
 
+void anf_rt_tell(anf_stream *s, const anf_trap *t) { s->trap = *t; }
+
 void anf_rt_check(anf_stream *s, uint64_t index, uint64_t bound, int32_t line) {
   if (index >= bound) anf_rt_trap(s, ANF_TRAP_BOUNDS, (uint32_t)line, 0, NULL, NULL);
 }

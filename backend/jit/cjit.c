@@ -51,15 +51,23 @@ static bool find_compiler(anf_ctx *cx, const char *option, args *a) {
   return anfi_fail(cx, anfi_nowhere(), ANF_E0941, "cc");
 }
 
-/* Math functions that a compiler may not compute by itself: its rounding differs from the
- * library's. */
-static const char *const inexact[] = {
-    "-fno-builtin-exp",   "-fno-builtin-exp2",  "-fno-builtin-expm1", "-fno-builtin-log",
-    "-fno-builtin-log2",  "-fno-builtin-log1p", "-fno-builtin-erf",   "-fno-builtin-sin",
-    "-fno-builtin-cos",   "-fno-builtin-tan",   "-fno-builtin-asin",  "-fno-builtin-acos",
-    "-fno-builtin-atan",  "-fno-builtin-sinh",  "-fno-builtin-cosh",  "-fno-builtin-tanh",
-    "-fno-builtin-asinh", "-fno-builtin-acosh", "-fno-builtin-atanh", "-fno-builtin-lgamma",
-    "-fno-builtin-pow",   "-fno-builtin-atan2"};
+/* A compiler may not compute functions by itself whose rounding differs from the library's. */
+static const char *const math[] = {
+#define FN_PURE(fn)
+#define FN_MEMORY(fn)
+#define FN_EFFECT(fn)
+#define FN_MATH1(fn)                                  "-fno-builtin-" #fn,
+#define FN_MATH2(fn)                                  "-fno-builtin-" #fn,
+#define ANF_TIR_INTRIN(name, lo, hi, typing, cls, fn) FN_##cls(fn)
+#include "backend/tir/intrin.def"
+#undef ANF_TIR_INTRIN
+};
+static bool is_exact(const char *flag) {
+  static const char *const exact[] = {"rint", "floor", "ceil", "trunc", "sqrt", "fmod", "copysign"};
+  for (size_t i = 0; i < ANFI_LEN(exact); i++)
+    if (strcmp(flag + strlen("-fno-builtin-"), exact[i]) == 0) return true;
+  return false;
+}
 
 static void add_target(anf_ctx *cx, args *a, const anf_target_machine *tm) {
   const char *cpu = *tm->cpu ? tm->cpu : "native";
@@ -78,7 +86,8 @@ static void add_flags(anf_ctx *cx, args *a, const anf_jit_engine *e) {
   add(a, level[(unsigned)e->o.level < ANFI_LEN(level) ? e->o.level : 0]);
   add(a, e->o.contract ? "-ffp-contract=fast" : "-ffp-contract=off");
   add(a, "-fno-math-errno");
-  for (size_t i = 0; i < ANFI_LEN(inexact); i++) add(a, inexact[i]);
+  for (size_t i = 0; i < ANFI_LEN(math); i++)
+    if (!is_exact(math[i])) add(a, math[i]);
   if (e->o.debug) add(a, "-g");
   add(a, "-w");
   add(a, "-fPIC");
@@ -153,7 +162,11 @@ static job *new_job(anf_ctx *cx, cjit_engine *j) {
              *dir = anfi_os_make_temp(cx, in);
   if (!dir) return NULL;
   job *w = ANFI_NEW(a, job);
-  *w = (job){cx, j, dir, anfi_sprintf(a, "%s/module.c", dir), anfi_sprintf(a, "%s/module.so", dir),
+  *w = (job){cx,
+             j,
+             dir,
+             anfi_sprintf(a, "%s/module.c", dir),
+             anfi_sprintf(a, "%s/module.so", dir),
              anfi_sprintf(a, "%s/messages.txt", dir)};
   anfi_defer(cx, j->e.o.debug ? ANFI_ON_FAIL : ANFI_ALWAYS, clean_up, w);
   return w;
@@ -276,6 +289,7 @@ static void *symbol(const anfi_jit_code *code, const char *name) {
 }
 
 const anfi_jit_vtable anfi_jit_cjit = {.name = "cjit",
+                                       .passes = "codegen",
                                        .engine_bytes = sizeof(cjit_engine),
                                        .negotiate = negotiate,
                                        .open = open_engine,

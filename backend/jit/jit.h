@@ -61,6 +61,7 @@ typedef struct anfi_jit_lowered {
 
 typedef struct anfi_jit_vtable {
   const char *name;
+  const char *passes;  // over Tensor IR, if the options name none
   size_t engine_bytes; // of its struct, which begins with an anf_jit_engine
   /* Inside a frame of cx; fail with anfi_fail. */
   bool (*negotiate)(anf_ctx *cx, anf_target_machine *tm);

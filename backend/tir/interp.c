@@ -715,9 +715,9 @@ static bool make_globals(machine *m) {
     *anfi_map_at(&m->prog.globals, anfi_key(v)) = g + 1;
   }
   if (!mod->image) return true;
-  m->data = anfi_t_mem_block(&m->mem, NULL, (size_t)mod->image_size, true);
+  m->data = anfi_t_mem_block(&m->mem, m->o->data, (size_t)mod->image_size, true);
   if (!m->data) return fail_at(m, NULL, false, ANF_E0857, "module data");
-  for (uint64_t k = 0, p = m->data; k < mod->image_size; k++, p++)
+  for (uint64_t k = 0, p = m->data; k < mod->image_size && !m->o->data; k++, p++)
     anfi_t_mem_write(&m->mem, p, 1, mod->image[k]);
   return true;
 }
@@ -773,7 +773,7 @@ static bool initialise(machine *m) {
   const tmod *mod = m->prog.m;
   const anfi_str *name = anfi_interned(&mod->t->names, "__tir_init", 10);
   uint64_t *at = name ? anfi_map_find(&mod->by_name, anfi_key(name)) : NULL;
-  if (!at || !mod->func.at[*at - 1]->body) return true;
+  if (!at || !mod->func.at[*at - 1]->body || m->o->data) return true;
   if (!start(m, *at - 1, 0, NULL)) return false;
   while (step(m)) continue;
   return !m->failed;

@@ -50,7 +50,7 @@ typedef struct anf_target_machine {
   size_t size;
   char triple[64];     // "x86_64-pc-linux-gnu"
   char cpu[64];        // "znver3", "x86-64-v3"
-  char features[2048]; // "+avx2,-fma": added to what the CPU has
+  char features[4096]; // "+avx2,-fma": added to what the CPU has
 } anf_target_machine;
 /* Fills in what is empty, and takes away the features that an engine of this kind cannot use or
  * the machine at hand does not have: what stands there afterwards can be run. Fails for a CPU that

@@ -134,6 +134,8 @@ ANF_API anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf
 /* Stops the call that is under way on `s`, which must be one of anf_rt_enter. `text` may be NULL. */
 ANF_API void anf_rt_trap(anf_stream *s, int32_t kind, uint32_t line, uint32_t col, const char *func,
                          const char *text) ANF_RT_NORETURN;
+/* Says on the stream what stopped a call that did not run as machine code. */
+ANF_API void anf_rt_tell(anf_stream *s, const anf_trap *t);
 /* Functions of recursive groups compare the stack pointer with this on entry, and trap if it is
  * below: the word at ANF_RT_STACK_LIMIT bytes into the stream. */
 enum { ANF_RT_STACK_LIMIT = 0 };

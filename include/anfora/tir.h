@@ -134,6 +134,9 @@ typedef struct anf_tir_run_opts {
   /* What the program says by number when it stops, and what it prints: see anfora/rt.h. */
   void (*stop)(void *user, int64_t site, int64_t a, int64_t b);
   void (*print)(void *user, int64_t site, size_t n, const uint64_t *leaf);
+  void
+      *data; // of a module without globals (module_globals_resolver): kept between runs; __tir_init
+             // is the caller's to run. Default: new for each run
 } anf_tir_run_opts;
 ANF_API anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n,
                                const anf_tir_arg *args, const anf_tir_run_opts *o, anf_diag *d,

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loads LLVM and looks up what is used of it, once in a process. */
+#include "backend/llvm/llvm.h"
+
+#include <dlfcn.h>
+
+anfi_llvm_api anfi_ll;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static char problem[200];
+
+static const struct {
+  const char *name;
+  size_t at;
+} functions[] = {
+#define ANF_LLVM(name) {"LLVM" #name, offsetof(anfi_llvm_api, name)},
+#include "backend/llvm/api.def"
+#undef ANF_LLVM
+};
+
+/* What makes LLVM know the machine that it was built for. */
+#define TEXT_OF(name) #name
+#define TEXT(name)    TEXT_OF(name)
+static const char *const starts[] = {TEXT(LLVM_NATIVE_TARGETINFO), TEXT(LLVM_NATIVE_TARGET),
+                                     TEXT(LLVM_NATIVE_TARGETMC), TEXT(LLVM_NATIVE_ASMPRINTER),
+                                     TEXT(LLVM_NATIVE_ASMPARSER)};
+
+static void complain(void) {
+  const char *why = dlerror();
+  snprintf(problem, sizeof problem, "%s", why ? why : "dlopen");
+}
+
+static void load(void) {
+  void *lib = dlopen("libLLVM.so.19.1", RTLD_NOW | RTLD_LOCAL);
+  if (!lib) lib = dlopen("libLLVM-19.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (!lib) {
+    complain();
+    return;
+  }
+  for (size_t i = 0; i < ANFI_LEN(functions); i++) {
+    void *p = dlsym(lib, functions[i].name);
+    if (!p) {
+      complain();
+      return;
+    }
+    memcpy((char *)&anfi_ll + functions[i].at, &p, sizeof p);
+  }
+  for (size_t i = 0; i < ANFI_LEN(starts); i++) {
+    void *p = dlsym(lib, starts[i]);
+    void (*start)(void);
+    if (!p) {
+      complain();
+      return;
+    }
+    memcpy(&start, &p, sizeof p);
+    start();
+  }
+}
+
+bool anfi_ll_begin(anf_ctx *cx) {
+  pthread_once(&once, load);
+  return !problem[0] || anfi_fail(cx, anfi_nowhere(), ANF_E0910, problem);
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The llvm engine: one LLJIT, a library (JITDylib) of symbols for each compiled module, which is used
+ * again when the module is gone. Machine code is made in the thread that asks for it, with a
+ * TargetMachine that no other thread has meanwhile; only linking is shared, and ORC locks that.
+ * Pages are writable while they are filled, then executable, never both. */
+#include "backend/llvm/llvm.h"
+
+typedef struct pooled {
+  LLVMTargetMachineRef tm;
+  anf_jit_level level;
+  struct pooled *next;
+} pooled;
+
+typedef struct library {
+  LLVMOrcJITDylibRef dylib;
+  struct library *next;
+} library;
+
+typedef struct engine {
+  anf_jit_engine base;
+  LLVMOrcLLJITRef jit;
+  pthread_mutex_t lock; // of what follows
+  pooled *machine;      // those that nobody uses
+  library *free;
+  unsigned count;
+} engine;
+
+typedef struct loaded {
+  library *lib;
+  LLVMOrcResourceTrackerRef tracker;
+} loaded;
+
+/* ---- target machines ---- */
+
+static pooled *machine(anf_ctx *cx, engine *e, anf_jit_level o) {
+  pthread_mutex_lock(&e->lock);
+  pooled **at = &e->machine, *p;
+  while (*at && (*at)->level != o) at = &(*at)->next;
+  p = *at;
+  if (p) *at = p->next;
+  pthread_mutex_unlock(&e->lock);
+  if (p) return p;
+  LLVMTargetMachineRef tm = anfi_ll_target(cx, &e->base.target, o);
+  if (!tm) return NULL;
+  p = (pooled *)anfi_jit_alloc(sizeof *p);
+  if (!p) {
+    ll.DisposeTargetMachine(tm);
+    anfi_throw_nomem(cx);
+  }
+  p->tm = tm;
+  p->level = o;
+  return p;
+}
+
+typedef struct lent {
+  engine *e;
+  pooled *p;
+} lent;
+
+static void give_back(void *arg) {
+  const lent *l = (const lent *)arg;
+  pthread_mutex_lock(&l->e->lock);
+  l->p->next = l->e->machine;
+  l->e->machine = l->p;
+  pthread_mutex_unlock(&l->e->lock);
+}
+
+/* A target machine for this frame */
+static LLVMTargetMachineRef borrow(anf_ctx *cx, engine *e, anf_jit_level o) {
+  lent *l = ANFI_NEW(anfi_scratch(cx), lent);
+  pooled *p = machine(cx, e, o);
+  if (!p) return NULL;
+  *l = (lent){e, p};
+  anfi_defer(cx, ANFI_ALWAYS, give_back, l);
+  return p->tm;
+}
+
+/* ---- opening and closing ---- */
+
+static LLVMOrcObjectLayerRef object_layer(void *ctx, LLVMOrcExecutionSessionRef es,
+                                          const char *triple) {
+  const engine *e = (const engine *)ctx;
+  LLVMOrcObjectLayerRef o = ll.OrcCreateRTDyldObjectLinkingLayerWithSectionMemoryManager(es);
+  (void)triple;
+  if (!e->base.o.debug) return o;
+  LLVMJITEventListenerRef gdb = ll.CreateGDBRegistrationListener(),
+                          perf = ll.CreatePerfJITEventListener();
+  if (gdb) ll.OrcRTDyldObjectLinkingLayerRegisterJITEventListener(o, gdb);
+  if (perf) ll.OrcRTDyldObjectLinkingLayerRegisterJITEventListener(o, perf);
+  return o;
+}
+
+/* What a look-up fails with is reported by whoever looked up. */
+static void quiet(void *ctx, LLVMErrorRef err) {
+  (void)ctx;
+  ll.ConsumeError(err);
+}
+
+static bool open_engine(anf_ctx *cx, anf_jit_engine *base) {
+  engine *e = (engine *)base;
+  pthread_mutex_init(&e->lock, NULL);
+  if (!anfi_ll_begin(cx)) return false;
+  LLVMTargetMachineRef tm = anfi_ll_target(cx, &e->base.target, ANF_JIT_O2);
+  if (!tm) return false;
+  LLVMOrcLLJITBuilderRef b = ll.OrcCreateLLJITBuilder();
+  ll.OrcLLJITBuilderSetJITTargetMachineBuilder(
+      b, ll.OrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
+  ll.OrcLLJITBuilderSetObjectLinkingLayerCreator(b, object_layer, e);
+  LLVMErrorRef err = ll.OrcCreateLLJIT(&e->jit, b);
+  if (err) return anfi_ll_fail(cx, err);
+  ll.OrcExecutionSessionSetErrorReporter(ll.OrcLLJITGetExecutionSession(e->jit), quiet, NULL);
+  return true;
+}
+
+static void close_engine(anf_jit_engine *base) {
+  engine *e = (engine *)base;
+  if (e->jit) {
+    LLVMErrorRef err = ll.OrcDisposeLLJIT(e->jit);
+    if (err) ll.ConsumeError(err);
+  }
+  for (pooled *p = e->machine, *next; p; p = next) {
+    next = p->next;
+    ll.DisposeTargetMachine(p->tm);
+    anfi_jit_free(p);
+  }
+  for (library *l = e->free, *next; l; l = next) {
+    next = l->next;
+    anfi_jit_free(l);
+  }
+  pthread_mutex_destroy(&e->lock);
+}
+
+/* ---- names ---- */
+
+/* Symbols that code asks for: of the run time, of mathematics, of the host */
+static LLVMErrorRef find_symbols(LLVMOrcDefinitionGeneratorRef gen, void *ctx,
+                                 LLVMOrcLookupStateRef *state, LLVMOrcLookupKind kind,
+                                 LLVMOrcJITDylibRef dylib, LLVMOrcJITDylibLookupFlags flags,
+                                 LLVMOrcCLookupSet set, size_t n) {
+  (void)gen, (void)state, (void)kind, (void)flags;
+  LLVMOrcCSymbolMapPairs found =
+      (LLVMOrcCSymbolMapPairs)anfi_jit_alloc(n * sizeof(LLVMOrcCSymbolMapPair));
+  size_t k = 0;
+  for (size_t i = 0; found && i < n; i++) {
+    void *p = anfi_jit_resolve((anf_jit_engine *)ctx, ll.OrcSymbolStringPoolEntryStr(set[i].Name));
+    if (!p) continue;
+    ll.OrcRetainSymbolStringPoolEntry(set[i].Name);
+    found[k].Name = set[i].Name;
+    found[k].Sym.Address = (LLVMOrcExecutorAddress)(uintptr_t)p;
+    found[k].Sym.Flags.GenericFlags =
+        LLVMJITSymbolGenericFlagsExported | LLVMJITSymbolGenericFlagsCallable;
+    k++;
+  }
+  LLVMErrorRef err = k ? ll.OrcJITDylibDefine(dylib, ll.OrcAbsoluteSymbols(found, k)) : NULL;
+  anfi_jit_free(found);
+  return err;
+}
+
+static library *take_library(engine *e) {
+  pthread_mutex_lock(&e->lock);
+  library *l = e->free;
+  if (l) e->free = l->next;
+  unsigned id = e->count++;
+  pthread_mutex_unlock(&e->lock);
+  if (l) return l;
+  l = (library *)anfi_jit_alloc(sizeof *l);
+  if (!l) return NULL;
+  char name[32];
+  snprintf(name, sizeof name, "anf%u", id);
+  l->dylib = ll.OrcExecutionSessionCreateBareJITDylib(ll.OrcLLJITGetExecutionSession(e->jit), name);
+  ll.OrcJITDylibAddGenerator(l->dylib,
+                             ll.OrcCreateCustomCAPIDefinitionGenerator(find_symbols, e, NULL));
+  return l;
+}
+
+static void drop_code(anfi_jit_code *code) {
+  engine *e = (engine *)code->engine;
+  loaded *d = (loaded *)code->impl;
+  LLVMErrorRef err = ll.OrcResourceTrackerRemove(d->tracker);
+  if (err) ll.ConsumeError(err);
+  ll.OrcReleaseResourceTracker(d->tracker);
+  err = ll.OrcJITDylibClear(d->lib->dylib);
+  if (err) ll.ConsumeError(err);
+  pthread_mutex_lock(&e->lock);
+  d->lib->next = e->free;
+  e->free = d->lib;
+  pthread_mutex_unlock(&e->lock);
+  anfi_jit_free(d);
+}
+
+/* ---- looking up ---- */
+
+typedef struct query {
+  LLVMOrcSymbolStringPoolEntryRef *name;
+  void **address;
+  size_t n;
+  bool good;
+} query;
+
+static void answer(LLVMErrorRef err, LLVMOrcCSymbolMapPairs result, size_t n, void *ctx) {
+  query *q = (query *)ctx;
+  if (err) {
+    ll.ConsumeError(err);
+    return;
+  }
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = 0; k < q->n; k++)
+      if (q->name[k] == result[i].Name) q->address[k] = (void *)(uintptr_t)result[i].Sym.Address;
+  q->good = true;
+}
+
+/* Addresses of symbols, NULL for those that are not there. Scans are short: an answer comes back in
+ * the order of the question for small sets, and sets are cut small. */
+static bool look_up(engine *e, library *lib, size_t n, const char *const *name, void **address) {
+  enum { MANY = 32 };
+  LLVMOrcExecutionSessionRef es = ll.OrcLLJITGetExecutionSession(e->jit);
+  LLVMOrcCJITDylibSearchOrderElement where = {lib->dylib,
+                                              LLVMOrcJITDylibLookupFlagsMatchAllSymbols};
+  for (size_t from = 0; from < n; from += MANY) {
+    LLVMOrcCLookupSetElement set[MANY];
+    LLVMOrcSymbolStringPoolEntryRef id[MANY];
+    query q = {id, address + from, n - from < MANY ? n - from : MANY, false};
+    for (size_t i = 0; i < q.n; i++) {
+      id[i] = ll.OrcExecutionSessionIntern(es, name[from + i]);
+      set[i].Name = id[i];
+      set[i].LookupFlags = LLVMOrcSymbolLookupFlagsWeaklyReferencedSymbol;
+      address[from + i] = NULL;
+    }
+    ll.OrcExecutionSessionLookup(es, LLVMOrcLookupKindStatic, &where, 1, set, q.n, answer, &q);
+    if (!q.good) return false;
+  }
+  return true;
+}
+
+static void *symbol(const anfi_jit_code *code, const char *name) {
+  void *p = NULL;
+  const loaded *d = (const loaded *)code->impl;
+  return look_up((engine *)code->engine, d->lib, 1, &name, &p) ? p : NULL;
+}
+
+/* ---- compiling ---- */
+
+static bool all_known(anf_ctx *cx, anf_jit_engine *e, LLVMModuleRef m) {
+  for (LLVMValueRef f = ll.GetFirstFunction(m); f; f = ll.GetNextFunction(f)) {
+    size_t len;
+    const char *name = ll.GetValueName2(f, &len);
+    if (!ll.IsDeclaration(f) || ll.GetIntrinsicID(f) || anfi_jit_resolve(e, name)) continue;
+    return anfi_fail(cx, anfi_nowhere(), ANF_E0914, name);
+  }
+  return true;
+}
+
+static LLVMMemoryBufferRef object(anf_ctx *cx, engine *e, const anfi_jit_lowered *l,
+                                  LLVMCodeGenFileType form) {
+  anf_jit_level o = anfi_ll_level(&e->base, l);
+  LLVMTargetMachineRef tm = borrow(cx, e, o);
+  lmodule *lm = tm ? anfi_ll_module(cx, &e->base, l, tm) : NULL;
+  if (!lm || !all_known(cx, &e->base, lm->m) || !anfi_ll_optimise(cx, lm, tm, o)) return NULL;
+  LLVMMemoryBufferRef buf = NULL;
+  char *why = NULL;
+  if (!ll.TargetMachineEmitToMemoryBuffer(tm, lm->m, form, &why, &buf)) return buf;
+  anfi_fail(cx, anfi_nowhere(), ANF_E0911, why ? why : "");
+  if (why) ll.DisposeMessage(why);
+  return NULL;
+}
+
+static void wrapper_of(void *p, anf_rt_wrapper *out) { memcpy(out, &p, sizeof p); }
+
+/* Every entry has a wrapper and, mostly, a natural function. */
+static bool addresses(anf_ctx *cx, engine *e, anfi_jit_code *code) {
+  anfi_arena *a = anfi_scratch(cx);
+  size_t n = 2 * code->nentry + 2;
+  const char **name = ANFI_NEW_N(a, const char *, n);
+  void **at = ANFI_NEW_N(a, void *, n);
+  for (size_t i = 0; i < code->nentry; i++) {
+    const char *f = code->entry[i].name;
+    name[2 * i] = anfi_sprintf(a, "%s_0wrapper", f);
+    name[2 * i + 1] = anfi_jit_builtin(f) ? anfi_sprintf(a, "anf.%s", f) : f;
+  }
+  name[n - 2] = "__tir_init_0wrapper";
+  name[n - 1] = "__anf_data";
+  if (!look_up(e, ((loaded *)code->impl)->lib, n, name, at))
+    return anfi_fail(cx, anfi_nowhere(), ANF_E0911, "its symbols cannot be found");
+  for (size_t i = 0; i < code->nentry; i++) {
+    wrapper_of(at[2 * i], &code->entry[i].wrapper);
+    code->entry[i].natural = at[2 * i + 1];
+  }
+  wrapper_of(at[n - 2], &code->init);
+  code->data_slot = (void **)at[n - 1];
+  return true;
+}
+
+static bool load(anf_ctx *cx, engine *e, anfi_jit_code *code, LLVMMemoryBufferRef buf) {
+  loaded *d = (loaded *)anfi_jit_alloc(sizeof *d);
+  library *lib = d ? take_library(e) : NULL;
+  if (!lib) {
+    anfi_jit_free(d);
+    ll.DisposeMemoryBuffer(buf);
+    anfi_throw_nomem(cx);
+  }
+  d->lib = lib;
+  d->tracker = ll.OrcJITDylibCreateResourceTracker(lib->dylib);
+  code->impl = d;
+  LLVMErrorRef err = ll.OrcLLJITAddObjectFileWithRT(e->jit, d->tracker, buf);
+  return err ? anfi_ll_fail(cx, err) : addresses(cx, e, code);
+}
+
+static bool compile(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l,
+                    anfi_jit_code *code) {
+  engine *e = (engine *)base;
+  LLVMMemoryBufferRef buf = object(cx, e, l, LLVMObjectFile);
+  return buf && load(cx, e, code, buf);
+}
+
+static void dispose_buffer(void *buf) { ll.DisposeMemoryBuffer((LLVMMemoryBufferRef)buf); }
+
+static void dispose_text(void *s) { ll.DisposeMessage((char *)s); }
+
+static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, const char *form,
+                  anf_text *out) {
+  engine *e = (engine *)base;
+  if (strcmp(form, "asm") == 0) {
+    LLVMMemoryBufferRef buf = object(cx, e, l, LLVMAssemblyFile);
+    if (!buf) return false;
+    anfi_defer(cx, ANFI_ALWAYS, dispose_buffer, buf);
+    anfi_put(out, ll.GetBufferStart(buf), ll.GetBufferSize(buf));
+    return true;
+  }
+  if (strcmp(form, "llvm") != 0) return false;
+  anf_jit_level o = anfi_ll_level(base, l);
+  LLVMTargetMachineRef tm = borrow(cx, e, o);
+  lmodule *lm = tm ? anfi_ll_module(cx, base, l, tm) : NULL;
+  if (!lm || !anfi_ll_optimise(cx, lm, tm, o)) return false;
+  char *text = ll.PrintModuleToString(lm->m);
+  anfi_defer(cx, ANFI_ALWAYS, dispose_text, text);
+  anfi_puts(out, text);
+  return true;
+}
+
+const anfi_jit_vtable anfi_jit_llvm = {.name = "llvm",
+                                       .passes = "codegen",
+                                       .engine_bytes = sizeof(engine),
+                                       .negotiate = anfi_ll_negotiate,
+                                       .open = open_engine,
+                                       .compile = compile,
+                                       .print = print,
+                                       .close = close_engine,
+                                       .drop = drop_code,
+                                       .symbol = symbol};

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Machine code by LLVM, inside. Everything of LLVM is called through `ll`, a table of functions of
+ * libLLVM-19 that is loaded when the first engine is made: linking with it would cost every program
+ * that links Anfora 40 ms at its start.
+ *
+ * The meaning of all nodes is that of backend/tir/interp.c and value.c, bit for bit, unless
+ * contraction is asked for. INVARIANT: f16 and bf16 are i16 in LLVM IR, bool is i1 in registers and
+ * i8 in memory, generic and index are i64; tiles are vectors of rows * lanes. INVARIANT: no arena
+ * memory is asked for inside callbacks of LLVM. */
+#ifndef ANFI_LLVM_H
+#define ANFI_LLVM_H
+
+#include <llvm-c/Analysis.h>
+#include <llvm-c/Core.h>
+#include <llvm-c/DebugInfo.h>
+#include <llvm-c/LLJIT.h>
+#include <llvm-c/OrcEE.h>
+#include <llvm-c/TargetMachine.h>
+#include <llvm-c/Transforms/PassBuilder.h>
+
+#include "backend/jit/jit.h"
+
+typedef struct anfi_llvm_api {
+#define ANF_LLVM(name) __typeof__(&LLVM##name) name;
+#include "backend/llvm/api.def"
+#undef ANF_LLVM
+} anfi_llvm_api;
+extern anfi_llvm_api anfi_ll; // INVARIANT: written once, before the first engine is there
+#define ll anfi_ll
+/* api.c: loads LLVM, if that has not been done. False: it cannot be. */
+bool anfi_ll_begin(anf_ctx *cx);
+
+/* A variable's place, or what a tensor is. */
+typedef struct lslot {
+  LLVMValueRef at;             // variable: its alloca · tensor: the pointer to its first element
+  LLVMTypeRef type;            // variable: of its value
+  LLVMValueRef *dim, *strides; // tensor: i64 each
+} lslot;
+
+/* A function of the module. */
+typedef struct lfunc {
+  tfunc f;
+  anfi_jit_need need;
+  LLVMValueRef fn; // its body
+  LLVMTypeRef type;
+  bool stream, data; // does fn take them?
+  bool swift;        // is the stream passed in the register that calls leave alone?
+} lfunc;
+
+typedef struct lgen {
+  anf_ctx *cx;
+  anfi_arena *a;
+  const anf_jit_engine *e;
+  const anfi_jit_lowered *l;
+  LLVMContextRef c;
+  LLVMModuleRef m;
+  LLVMBuilderRef b, eb; // at hand; at the end of the entry block, for allocas
+  LLVMTypeRef none, ptr, i1, i8, i16, i32, i64, f32, f64;
+  lfunc *func; // by place in the module
+  LLVMValueRef data_var;
+  bool f16c;            // the target converts f16
+  struct ldebug *debug; // NULL: no lines
+  /* the function at hand */
+  const lfunc *now;
+  LLVMValueRef stream, data; // NULL: it does not have them
+  LLVMValueRef func_name;    // text, for traps
+  LLVMBasicBlockRef again;   // where self tail calls go
+  anfi_map slots;            // variable or tensor → 1 + place in slot
+  ANFI_VEC(lslot) slot;
+  bool self_tail;
+  uint32_t line, col; // of the statement at hand
+} lgen;
+
+/* value.c: types, lanes, conversions */
+LLVMTypeRef anfi_ll_type(lgen *g, tdtype d);        // in a register
+LLVMTypeRef anfi_ll_memory_type(lgen *g, tdtype d); // in memory
+LLVMTypeRef anfi_ll_lane_type(lgen *g, tdtype d);
+LLVMTypeRef anfi_ll_vector_of(LLVMTypeRef lane, uint32_t n); // the lane itself if n is 1
+LLVMValueRef anfi_ll_int(LLVMTypeRef t, uint64_t v);         // in every lane
+LLVMValueRef anfi_ll_i64(lgen *g, uint64_t v);
+LLVMValueRef anfi_ll_i32(lgen *g, uint64_t v);
+LLVMValueRef anfi_ll_splat(lgen *g, LLVMValueRef scalar, uint32_t n);
+LLVMValueRef anfi_ll_lane(lgen *g, LLVMValueRef v, uint32_t total, uint32_t k);
+LLVMValueRef anfi_ll_put_lane(lgen *g, LLVMValueRef v, uint32_t total, uint32_t k, LLVMValueRef x);
+LLVMValueRef anfi_ll_constant(lgen *g, texpr e);
+LLVMValueRef anfi_ll_bits_constant(lgen *g, tdtype d, const uint64_t *bits, uint32_t n);
+LLVMValueRef anfi_ll_cast(lgen *g, tdtype to, tdtype from, LLVMValueRef v);
+/* The same bits: as unsigned integers of the element's width, and back. */
+LLVMValueRef anfi_ll_to_bits(lgen *g, tdtype d, LLVMValueRef v);
+LLVMValueRef anfi_ll_from_bits(lgen *g, tdtype d, LLVMValueRef v);
+/* Calls a C function of scalars once a lane. */
+LLVMValueRef anfi_ll_each_lane(lgen *g, const char *fn, LLVMTypeRef ret, LLVMTypeRef arg,
+                               uint32_t total, uint32_t n, const LLVMValueRef *v);
+LLVMValueRef anfi_ll_intrinsic(lgen *g, const char *name, LLVMTypeRef over, uint32_t n,
+                               LLVMValueRef *args);
+
+/* arith.c */
+LLVMValueRef anfi_ll_binary(lgen *g, texpr e, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef anfi_ll_bin(lgen *g, tkind k, tdtype d, LLVMValueRef a, LLVMValueRef b);
+LLVMValueRef anfi_ll_lanewise(lgen *g, texpr e, const LLVMValueRef *v);
+LLVMValueRef anfi_ll_lanewise_as(lgen *g, tintrin i, tdtype d, const LLVMValueRef *v);
+LLVMValueRef anfi_ll_convert(lgen *g, texpr e, LLVMValueRef v); // the three conversions
+LLVMValueRef anfi_ll_reduce(lgen *g, texpr e, LLVMValueRef v);
+/* Stops with a trap if `bad` (one bool) holds. */
+void anfi_ll_trap_if(lgen *g, LLVMValueRef bad, anf_trap_kind k, uint32_t line, uint32_t col);
+
+/* lanes.c: shuffles */
+LLVMValueRef anfi_ll_shuffle(lgen *g, texpr e, const LLVMValueRef *v);
+
+/* memory.c */
+lslot *anfi_ll_slot(lgen *g, texpr v);
+lslot *anfi_ll_new_slot(lgen *g, texpr v);
+LLVMValueRef anfi_ll_alloca(lgen *g, LLVMTypeRef t, const char *name);
+LLVMValueRef anfi_ll_address(lgen *g, texpr e);
+LLVMValueRef anfi_ll_load(lgen *g, texpr e, bool is_volatile);
+void anfi_ll_store(lgen *g, texpr to, LLVMValueRef v);
+LLVMValueRef anfi_ll_load_at(lgen *g, tdtype d, LLVMValueRef p, uint32_t align);
+void anfi_ll_store_at(lgen *g, tdtype d, LLVMValueRef p, LLVMValueRef v, uint32_t align);
+LLVMValueRef anfi_ll_gather(lgen *g, texpr e, const LLVMValueRef *v);
+void anfi_ll_define_tensor(lgen *g, texpr v, texpr init);
+void anfi_ll_tensor_param(lgen *g, texpr v, LLVMValueRef p);
+
+/* call.c */
+LLVMValueRef anfi_ll_call(lgen *g, texpr e);
+bool anfi_ll_tail_call(lgen *g, tstmt s); // false: it is none
+LLVMValueRef anfi_ll_extern(lgen *g, const char *name, LLVMTypeRef type);
+LLVMValueRef anfi_ll_call_rt(lgen *g, const char *name, LLVMTypeRef ret, uint32_t n,
+                             const LLVMValueRef *args);
+LLVMValueRef anfi_ll_func_addr(lgen *g, const anfi_str *name);
+void anfi_ll_attr(lgen *g, LLVMValueRef fn, unsigned place, const char *name, bool call);
+/* What the C interface of the machine wants said of small integers. */
+void anfi_ll_extend(lgen *g, LLVMValueRef fn, unsigned place, tdtype d, bool call);
+LLVMTypeRef anfi_ll_func_type(lgen *g, tdtype ret, bool stream, bool data, uint32_t n,
+                              const texpr *param);
+
+/* expr.c, stmt.c, func.c */
+LLVMValueRef anfi_ll_expr(lgen *g, texpr e);
+void anfi_ll_stmt(lgen *g, tstmt s);
+void anfi_ll_block(lgen *g, LLVMBasicBlockRef at); // goes on there
+LLVMBasicBlockRef anfi_ll_new_block(lgen *g, const char *name);
+void anfi_ll_declare_all(lgen *g);
+void anfi_ll_define_all(lgen *g);
+LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what);
+
+/* module.c: LLVM IR for a lowered module; in the frame's care */
+typedef struct lmodule {
+  LLVMContextRef c;
+  LLVMModuleRef m;
+  LLVMBuilderRef b, eb;
+} lmodule;
+lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
+                        LLVMTargetMachineRef tm);
+
+/* debug.c: lines */
+void anfi_ll_debug_begin(lgen *g);
+void anfi_ll_debug_func(lgen *g, const lfunc *f);
+void anfi_ll_debug_place(lgen *g, uint32_t line, uint32_t col);
+void anfi_ll_debug_none(lgen *g); // what comes next has no place
+void anfi_ll_debug_end(lgen *g);
+
+/* target.c */
+bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm);
+LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anf_target_machine *tm, anf_jit_level o);
+bool anfi_ll_fail(anf_ctx *cx, LLVMErrorRef err); // takes the error; always false
+
+/* emit.c: from IR to an object; the bytes are the caller's (anfi_jit_free) */
+anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l);
+bool anfi_ll_optimise(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, anf_jit_level o);
+
+#endif

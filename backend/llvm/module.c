@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One LLVM module for a lowered module. */
+#include "backend/llvm/llvm.h"
+
+static void dispose(void *p) {
+  lmodule *lm = (lmodule *)p;
+  if (lm->b) ll.DisposeBuilder(lm->b);
+  if (lm->eb) ll.DisposeBuilder(lm->eb);
+  if (lm->m) ll.DisposeModule(lm->m);
+  if (lm->c) ll.ContextDispose(lm->c);
+}
+
+static void types(lgen *g) {
+  g->none = ll.VoidTypeInContext(g->c);
+  g->ptr = ll.PointerTypeInContext(g->c, 0);
+  g->i1 = ll.Int1TypeInContext(g->c);
+  g->i8 = ll.Int8TypeInContext(g->c);
+  g->i16 = ll.Int16TypeInContext(g->c);
+  g->i32 = ll.Int32TypeInContext(g->c);
+  g->i64 = ll.Int64TypeInContext(g->c);
+  g->f32 = ll.FloatTypeInContext(g->c);
+  g->f64 = ll.DoubleTypeInContext(g->c);
+}
+
+static bool sound(anf_ctx *cx, LLVMModuleRef m) {
+  char *why = NULL;
+  bool bad = ll.VerifyModule(m, LLVMReturnStatusAction, &why) != 0;
+  if (bad) anfi_fail(cx, anfi_nowhere(), ANF_E0911, why ? why : "");
+  if (why) ll.DisposeMessage(why);
+  return !bad;
+}
+
+lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
+                        LLVMTargetMachineRef tm) {
+  lmodule *lm = ANFI_NEW(anfi_scratch(cx), lmodule);
+  lgen *g = ANFI_NEW(anfi_scratch(cx), lgen);
+  anfi_defer(cx, ANFI_ALWAYS, dispose, lm);
+  lm->c = g->c = ll.ContextCreate();
+  lm->m = g->m = ll.ModuleCreateWithNameInContext(l->m->t->file ? l->m->t->file : "anfora", g->c);
+  lm->b = g->b = ll.CreateBuilderInContext(g->c);
+  lm->eb = g->eb = ll.CreateBuilderInContext(g->c);
+  g->cx = cx;
+  g->a = anfi_scratch(cx);
+  g->e = e;
+  g->l = l;
+  g->f16c = strstr(e->target.features, "+f16c") != NULL;
+  types(g);
+  ll.SetTarget(g->m, e->target.triple);
+  LLVMTargetDataRef layout = ll.CreateTargetDataLayout(tm);
+  ll.SetModuleDataLayout(g->m, layout);
+  ll.DisposeTargetData(layout);
+  anfi_ll_debug_begin(g);
+  anfi_ll_declare_all(g);
+  anfi_ll_define_all(g);
+  anfi_ll_debug_end(g);
+  return !anfi_failed(cx) && sound(cx, g->m) ? lm : NULL;
+}

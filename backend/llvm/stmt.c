@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Statements. Behind a return the code goes on in a block that nothing reaches. */
+#include "backend/llvm/llvm.h"
+
+LLVMBasicBlockRef anfi_ll_new_block(lgen *g, const char *name) {
+  return ll.AppendBasicBlockInContext(g->c, g->now->fn, name);
+}
+void anfi_ll_block(lgen *g, LLVMBasicBlockRef at) {
+  ll.MoveBasicBlockAfter(at, ll.GetLastBasicBlock(g->now->fn)); // in the order of the text
+  ll.PositionBuilderAtEnd(g->b, at);
+}
+
+static void define(lgen *g, tstmt s) {
+  texpr v = s->e[0];
+  if (v->kind == TX_tensor) {
+    anfi_ll_define_tensor(g, v, s->e[1]);
+    return;
+  }
+  LLVMValueRef x = s->e[1] ? anfi_ll_expr(g, s->e[1]) : NULL;
+  if (x && !anfi_t_same(v->dtype, s->e[1]->dtype)) x = anfi_ll_cast(g, v->dtype, s->e[1]->dtype, x);
+  LLVMTypeRef t = anfi_ll_type(g, v->dtype);
+  if (!anfi_ll_slot(g, v))
+    *anfi_ll_new_slot(g, v) = (lslot){.at = anfi_ll_alloca(g, t, v->u.name->s), .type = t};
+  if (x) ll.BuildStore(g->b, x, anfi_ll_slot(g, v)->at);
+}
+
+static void assign(lgen *g, tstmt s) {
+  texpr to = s->e[0];
+  LLVMValueRef v = anfi_ll_expr(g, s->e[1]);
+  if (!anfi_t_same(to->dtype, s->e[1]->dtype)) v = anfi_ll_cast(g, to->dtype, s->e[1]->dtype, v);
+  if (to->kind == TX_var) ll.BuildStore(g->b, v, anfi_ll_slot(g, to)->at);
+  else anfi_ll_store(g, to, v);
+}
+
+static void branch(lgen *g, tstmt s) {
+  LLVMBasicBlockRef then = anfi_ll_new_block(g, "then"), end = anfi_ll_new_block(g, ""),
+                    other = s->s[1] ? anfi_ll_new_block(g, "else") : end;
+  ll.BuildCondBr(g->b, anfi_ll_expr(g, s->e[0]), then, other);
+  anfi_ll_block(g, then);
+  anfi_ll_stmt(g, s->s[0]);
+  ll.BuildBr(g->b, end);
+  if (s->s[1]) {
+    anfi_ll_block(g, other);
+    anfi_ll_stmt(g, s->s[1]);
+    ll.BuildBr(g->b, end);
+  }
+  anfi_ll_block(g, end);
+}
+
+static void while_loop(lgen *g, tstmt s) {
+  LLVMBasicBlockRef head = anfi_ll_new_block(g, "while"), body = anfi_ll_new_block(g, "do"),
+                    end = anfi_ll_new_block(g, "");
+  ll.BuildBr(g->b, head);
+  anfi_ll_block(g, head);
+  ll.BuildCondBr(g->b, anfi_ll_expr(g, s->e[0]), body, end);
+  anfi_ll_block(g, body);
+  anfi_ll_stmt(g, s->s[0]);
+  ll.BuildBr(g->b, head);
+  anfi_ll_block(g, end);
+}
+
+/* The number of turns is settled at the start, so a bound at the edge of the type does no harm: the
+ * last value is known, and what would come behind it is never computed with. */
+static void for_loop(lgen *g, tstmt s) {
+  texpr v = s->e[0];
+  tdtype d = v->dtype;
+  bool is_signed = anfi_t_class(d) == TC_SINT;
+  LLVMTypeRef t = anfi_ll_type(g, d);
+  LLVMValueRef b = anfi_ll_expr(g, s->e[1]), e = anfi_ll_expr(g, s->e[2]),
+               st = anfi_ll_expr(g, s->e[3]), one = anfi_ll_int(t, 1), zero = ll.ConstNull(t);
+  int64_t step = 0;
+  if (!(anfi_t_const_i64(s->e[3], &step) && step > 0))
+    anfi_ll_trap_if(g, ll.BuildICmp(g->b, is_signed ? LLVMIntSLE : LLVMIntEQ, st, zero, ""),
+                    ANF_TRAP_STEP, s->line, s->col);
+  LLVMBasicBlockRef pre = anfi_ll_new_block(g, ""), head = anfi_ll_new_block(g, "for"),
+                    more = anfi_ll_new_block(g, ""), end = anfi_ll_new_block(g, "");
+  ll.BuildCondBr(g->b, ll.BuildICmp(g->b, is_signed ? LLVMIntSLT : LLVMIntULT, b, e, ""), pre, end);
+  anfi_ll_block(g, pre);
+  LLVMValueRef last = ll.BuildSub(g->b, e, one, "");
+  if (step != 1) { // b + (e - b - 1) / step * step
+    LLVMValueRef turns = ll.BuildUDiv(g->b, ll.BuildSub(g->b, last, b, ""), st, "");
+    last = ll.BuildAdd(g->b, b, ll.BuildMul(g->b, turns, st, ""), "");
+  }
+  ll.BuildBr(g->b, head);
+  anfi_ll_block(g, head);
+  LLVMValueRef i = ll.BuildPhi(g->b, t, v->u.name->s);
+  if (!anfi_ll_slot(g, v))
+    *anfi_ll_new_slot(g, v) = (lslot){.at = anfi_ll_alloca(g, t, v->u.name->s), .type = t};
+  ll.BuildStore(g->b, i, anfi_ll_slot(g, v)->at);
+  anfi_ll_stmt(g, s->s[0]);
+  ll.BuildCondBr(g->b, ll.BuildICmp(g->b, LLVMIntEQ, i, last, ""), end, more);
+  anfi_ll_block(g, more);
+  LLVMValueRef next = is_signed ? ll.BuildNSWAdd(g->b, i, st, "") : ll.BuildNUWAdd(g->b, i, st, "");
+  ll.BuildBr(g->b, head);
+  ll.AddIncoming(i, &b, &pre, 1);
+  ll.AddIncoming(i, &next, &more, 1);
+  anfi_ll_block(g, end);
+}
+
+static void returns(lgen *g, tstmt s) {
+  tdtype ret = g->now->f->ret;
+  if (anfi_ll_tail_call(g, s)) {
+    anfi_ll_block(g, anfi_ll_new_block(g, "dead"));
+    return;
+  }
+  LLVMValueRef v = s->e[0] ? anfi_ll_expr(g, s->e[0]) : NULL;
+  if (v && !anfi_t_is_void(ret) && !anfi_t_same(ret, s->e[0]->dtype))
+    v = anfi_ll_cast(g, ret, s->e[0]->dtype, v);
+  if (anfi_t_is_void(ret)) ll.BuildRetVoid(g->b);
+  else ll.BuildRet(g->b, v ? v : ll.ConstNull(anfi_ll_type(g, ret)));
+  anfi_ll_block(g, anfi_ll_new_block(g, "dead"));
+}
+
+void anfi_ll_stmt(lgen *g, tstmt s) {
+  if (s->line) {
+    g->line = s->line, g->col = s->col;
+    anfi_ll_debug_place(g, s->line, s->col);
+  }
+  switch ((tskind)s->kind) { /* dispatch */
+  case TS_stmts:
+    for (uint32_t i = 0; i < s->n; i++) anfi_ll_stmt(g, s->s[i]);
+    break;
+  case TS_define: define(g, s); break;
+  case TS_assign: assign(g, s); break;
+  case TS_if_else: branch(g, s); break;
+  case TS_for_loop: for_loop(g, s); break;
+  case TS_while_loop: while_loop(g, s); break;
+  case TS_evaluate: anfi_ll_expr(g, s->e[0]); break;
+  case TS_returns: returns(g, s); break;
+  case TS_COUNT: break;
+  }
+}
