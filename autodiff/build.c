@@ -70,7 +70,7 @@ anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x) {
 
 /* ---- attributes ---- */
 
-static const anfi_attrs *attrs_of(anfi_ad *ad, anfi_opcode op, anf_value **v) {
+const anfi_attrs *anfi_ad_attrs(anfi_ad *ad, anfi_opcode op, anf_value *const *v) {
   const anfi_attrs *at = NULL;
   uint32_t n = anfi_op_schema(ad->m->cx, op)->nattr;
   anfi_attrs_new(ad->m, op, v, anfi_nowhere(), &at);
@@ -104,7 +104,7 @@ static bool is_static(const anf_type *t) {
 
 static anf_node *reshape(anfi_ad *ad, anf_graph *g, anf_node *x, size_t rank, const int64_t *dims) {
   anf_value *v = guarded(anfi_value_new_ints(ad->m->cx, rank, dims));
-  return anfi_ad_apply(ad, g, ANF_OP_Reshape, attrs_of(ad, ANF_OP_Reshape, &v), 1, &x);
+  return anfi_ad_apply(ad, g, ANF_OP_Reshape, anfi_ad_attrs(ad, ANF_OP_Reshape, &v), 1, &x);
 }
 
 static anf_node *reshape_like(anfi_ad *ad, anf_graph *g, anf_node *x, const anf_type *like) {
@@ -113,12 +113,12 @@ static anf_node *reshape_like(anfi_ad *ad, anf_graph *g, anf_node *x, const anf_
 
 static anf_node *broadcast(anfi_ad *ad, anf_graph *g, anf_node *x, const anf_type *to) {
   anf_value *v = shape_value(ad, to);
-  return anfi_ad_apply(ad, g, ANF_OP_BroadcastTo, attrs_of(ad, ANF_OP_BroadcastTo, &v), 1, &x);
+  return anfi_ad_apply(ad, g, ANF_OP_BroadcastTo, anfi_ad_attrs(ad, ANF_OP_BroadcastTo, &v), 1, &x);
 }
 
 static anf_node *cast(anfi_ad *ad, anf_graph *g, anf_node *x, anf_dtype d) {
   anf_value *v = dtype_value(ad, d);
-  return anfi_ad_apply(ad, g, ANF_OP_Cast, attrs_of(ad, ANF_OP_Cast, &v), 1, &x);
+  return anfi_ad_apply(ad, g, ANF_OP_Cast, anfi_ad_attrs(ad, ANF_OP_Cast, &v), 1, &x);
 }
 
 static anf_node *sum(anfi_ad *ad, anf_graph *g, anf_node *x, size_t n, const int64_t *axes,
@@ -126,7 +126,7 @@ static anf_node *sum(anfi_ad *ad, anf_graph *g, anf_node *x, size_t n, const int
   anf_value *v[2] = {NULL, NULL};
   if (n < anfi_ad_type_of(ad, x)->n) v[0] = guarded(anfi_value_new_ints(ad->m->cx, n, axes));
   v[1] = guarded(anfi_value_new_i64(ad->m->cx, ANF_BOOL, keep));
-  return anfi_ad_apply(ad, g, ANF_OP_Sum, attrs_of(ad, ANF_OP_Sum, v), 1, &x);
+  return anfi_ad_apply(ad, g, ANF_OP_Sum, anfi_ad_attrs(ad, ANF_OP_Sum, v), 1, &x);
 }
 
 /* x summed to the dims of `like`, which are static as its own. */
@@ -158,7 +158,11 @@ static anf_node *filled(anfi_ad *ad, anf_graph *g, anf_node *x, const anf_type *
   anfi_opcode op = with != 0 ? ANF_OP_Ones : ANF_OP_Zeros;
   anf_value *v[2] = {shape_value(ad, t), NULL};
   v[1] = dtype_value(ad, (anf_dtype)t->dtype);
-  return anfi_ad_apply(ad, g, op, attrs_of(ad, op, v), 0, NULL);
+  return anfi_ad_apply(ad, g, op, anfi_ad_attrs(ad, op, v), 0, NULL);
+}
+
+anf_node *anfi_ad_full(anfi_ad *ad, anf_graph *g, const anf_type *t, double with) {
+  return filled(ad, g, NULL, t, with);
 }
 
 anf_node *anfi_ad_zeros(anfi_ad *ad, anf_graph *g, anf_node *x) {

@@ -38,6 +38,17 @@ bool anfi_derive_wants(const anfi_derive *q, size_t i) {
   return i < q->n && q->want[i] && anfi_ad_varies(anfi_derive_type(q, i));
 }
 
+bool anfi_derive_static(const anfi_derive *q, size_t i) {
+  size_t n;
+  return anfi_type_elements(anfi_derive_type(q, i), &n) ||
+         anfi_derive_refuse(q->ad, q->primal, i, ANFI_DERIVATIVE_MISSING);
+}
+
+anf_node *anfi_derive_reshape(anfi_derive *q, anf_node *x, size_t rank, const int64_t *dims) {
+  anf_value *v = anfi_derive_ints(q, rank, dims);
+  return anfi_derive_build(q, "(Reshape @0 shape=$0)", &x, 1, &v);
+}
+
 /* ---- what a row says ---- */
 
 anfi_derivative anfi_derivative_of(anf_ctx *cx, anfi_opcode op, size_t input) {
@@ -182,8 +193,7 @@ static bool is_linear(const forward *q) {
   anfi_opcode op = (anfi_opcode)q->primal->op;
   if (!(anfi_op[op].flags & ANFI_LINEAR)) return false;
   for (size_t i = 0; i < q->n; i++)
-    if (!q->tin[i] && anfi_ad_varies(anfi_ad_type_of(q->ad, q->in[i])) &&
-        anfi_derivative_of(q->ad->m->cx, op, i) == ANFI_DERIVATIVE)
+    if (!q->tin[i] && anfi_derivative_of(q->ad->m->cx, op, i) == ANFI_DERIVATIVE)
       return false;
   return true;
 }

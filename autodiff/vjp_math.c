@@ -56,3 +56,9 @@ bool anfi_vjp_softsign(anfi_derive *q) {
           : anfi_derive_build0(q, "(Div dy (Square (Add 1 (Abs x))))");
   return q->out[0] != NULL;
 }
+
+bool anfi_vjp_polygamma(anfi_derive *q) {
+  anf_value *v = anfi_derive_int(q, anfi_attr_int(anfi_derive_attr(q, "n")) + 1);
+  q->out[0] = anfi_derive_build(q, "(Mul dy (Polygamma x n=$0))", NULL, 1, &v);
+  return q->out[0] != NULL;
+}

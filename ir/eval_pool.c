@@ -132,6 +132,23 @@ bool anfi_eval_max_pool_grad(anfi_eval *q) {
   return true;
 }
 
+static void pick_window(const job *j, window *w, bool any, size_t plane, size_t result) {
+  j->out[result] = any ? j->x[find_max(j->in, w, plane)] : 0.0;
+}
+
+bool anfi_eval_max_pool_pick(anfi_eval *q) {
+  if (!q->out->n) return true;
+  anfi_pool p;
+  size_t planes;
+  if (!pool_of(q, q->in[0]->type, &p, &planes)) return false;
+  job j = {.in = q->in[0],
+           .x = anfi_load_f64(q->scratch, q->in[1]),
+           .out = ANFI_NEW_N(q->scratch, double, q->out->n + 1)};
+  for_each(&p, planes, &j, pick_window);
+  anfi_store_f64(q->out, j.out);
+  return true;
+}
+
 /* ---- means ---- */
 
 static void mean_window(const job *j, window *w, bool any, size_t plane, size_t result) {

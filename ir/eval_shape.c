@@ -175,8 +175,7 @@ static int64_t floor_mod(int64_t a, int64_t n) {
   return r < 0 ? r + n : r;
 }
 
-/* Where index i, which may be outside 0..n, is taken from; -1 for the constant. */
-static int64_t padded_from(const anf_value *mode, int64_t i, int64_t n) {
+int64_t anfi_padded_from(const anf_value *mode, int64_t i, int64_t n) {
   if (i >= 0 && i < n) return i;
   if (anfi_attr_is(mode, "edge")) return i < 0 ? 0 : n - 1;
   if (anfi_attr_is(mode, "wrap")) return floor_mod(i, n);
@@ -204,7 +203,7 @@ bool anfi_eval_pad(anfi_eval *q) {
   for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) {
     int64_t at = 0;
     for (size_t k = 0; k < t->n && at >= 0; k++) {
-      int64_t from = padded_from(q->attr[1], it.index[k] - w[2 * k], t->dims[k]);
+      int64_t from = anfi_padded_from(q->attr[1], it.index[k] - w[2 * k], t->dims[k]);
       at = from < 0 ? -1 : at + from * dense[k];
     }
     anfi_copy_element(q->out, i, at < 0 ? fill : q->in[0], at < 0 ? 0 : (size_t)at);

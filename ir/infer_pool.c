@@ -189,6 +189,14 @@ bool anfi_infer_max_pool_grad(anfi_infer *q) { // x dy
   return true;
 }
 
+bool anfi_infer_max_pool_pick(anfi_infer *q) { // x v
+  anf_dtype d;
+  if (!anfi_infer_pool(q) || !anfi_infer_real_dtype(q, 1, (size_t[]){1}, &d)) return false;
+  if (!anfi_infer_shape_is(q, 1, q->in[0]->n, q->in[0]->dims)) return false;
+  q->out = anfi_type_with_dtype(q->cx, q->out, d);
+  return true;
+}
+
 bool anfi_infer_mean_pool_grad(anfi_infer *q) { // dy; the attribute `shape` is that of x
   anf_dtype d;
   anfi_pool p;

@@ -292,6 +292,7 @@ bool anfi_eval_instance_norm(anfi_eval *q);
 bool anfi_infer_conv(anfi_infer *q);
 bool anfi_infer_pool(anfi_infer *q);
 bool anfi_infer_max_pool_grad(anfi_infer *q);
+bool anfi_infer_max_pool_pick(anfi_infer *q);
 bool anfi_infer_mean_pool_grad(anfi_infer *q);
 bool anfi_infer_resize(anfi_infer *q);
 bool anfi_infer_resize_grad(anfi_infer *q);
@@ -300,6 +301,7 @@ bool anfi_eval_conv_grad_input(anfi_eval *q); // and transposes
 bool anfi_eval_conv_grad_weight(anfi_eval *q);
 bool anfi_eval_max_pool(anfi_eval *q);
 bool anfi_eval_max_pool_grad(anfi_eval *q);
+bool anfi_eval_max_pool_pick(anfi_eval *q);
 bool anfi_eval_mean_pool(anfi_eval *q);
 bool anfi_eval_mean_pool_grad(anfi_eval *q);
 bool anfi_eval_resize(anfi_eval *q);
@@ -347,6 +349,12 @@ bool anfi_eval_argsort(anfi_eval *q);
 bool anfi_eval_topk(anfi_eval *q);
 bool anfi_eval_search_sorted(anfi_eval *q);
 bool anfi_eval_bincount(anfi_eval *q);
+
+/* eval_scan.c, hooks of both kinds */
+bool anfi_infer_linear_scan(anfi_infer *q);
+bool anfi_eval_linear_scan(anfi_eval *q);
+bool anfi_infer_polygamma(anfi_infer *q);
+bool anfi_eval_polygamma(anfi_eval *q);
 
 /* eval_linalg.c, hooks of both kinds */
 bool anfi_infer_square(anfi_infer *q);

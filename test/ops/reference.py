@@ -24,7 +24,7 @@ ULPS = {
     "Power": 4, "FloorDiv": 1, "Mod": 1, "Reciprocal": 1, "Abs": 1, "Div": 1,
     "Maximum": (0, 1e-300), "Minimum": (0, 1e-300), "Clip": (0, 1e-300),
     "Max": (0, 1e-300), "Min": (0, 1e-300), "CumMax": (0, 1e-300), "CumMin": (0, 1e-300),
-    "Digamma": (64, 1e-13), "Lgamma": (8, 1e-6),
+    "Digamma": (64, 1e-13), "Polygamma": (64, 1e-12), "LinearScan": 1, "Lgamma": (8, 1e-6),
 }
 # Sums and products are made in double and rounded once: so must be what they are compared with.
 IN_DOUBLE = {"Sum", "Mean", "Prod", "Var", "Std", "CumSum", "CumProd", "SumTo", "LogSumExp"}
@@ -187,6 +187,31 @@ def digamma(x):
         terms += [math.log(v), -1 / (2 * v), -1 / (12 * v**2), 1 / (120 * v**4), -1 / (252 * v**6)]
         return math.fsum(terms) + s
     return real(one, x)
+
+
+def polygamma(n, x):
+    """n-th derivative of digamma: many terms of its series upwards, the rest by Euler-Maclaurin."""
+    def one(v):
+        if v <= 0 and v == math.floor(v):
+            return math.inf if n % 2 else math.nan
+        m = max(0, math.ceil(-v)) + 150
+        f = math.factorial(n)
+        w = v + m
+        tail = [f / n / w**n, f / 2 / w**(n + 1), f * (n + 1) / 12 / w**(n + 2),
+                -f * (n + 1) * (n + 2) * (n + 3) / 720 / w**(n + 4)]
+        return (-1)**(n + 1) * math.fsum([f / (v + k)**(n + 1) for k in range(m)] + tail)
+    return real(one, x)
+
+
+def linear_scan(a, b, axis, reverse):
+    """y[i] = b[i] + a[i] * y[before], from the other end if reverse."""
+    t = np.result_type(a, b)
+    w = t if t.kind in "iu" else np.complex128 if t.kind == "c" else np.float64
+    p, q = (np.moveaxis(v.astype(w), axis, 0)[::-1 if reverse else 1] for v in (a, b))
+    y = np.array(q)
+    for i in range(1, len(y)):
+        y[i] = q[i] + p[i] * y[i - 1]
+    return np.moveaxis(y[::-1 if reverse else 1], 0, axis).astype(t)
 
 
 def fma(a, b, c):

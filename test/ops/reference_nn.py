@@ -290,13 +290,21 @@ def max_pool(x, kernel, stride, padding, ceil_mode, dilation):
     return v.max(last(n), initial=least(x.dtype))
 
 
-def max_pool_grad(x, dy, kernel, stride, padding, ceil_mode, dilation):
-    """Each dy to the number of the element that its window's first greatest one is."""
+def max_pool_places(x, kernel, stride, padding, ceil_mode, dilation):
+    """The number of the element of x that is the first greatest one, for each window."""
     v, _, n = pool_windows(wide(x), -np.inf, kernel, stride, padding, ceil_mode, dilation)
     ids = np.arange(x.size, dtype=np.float64).reshape(x.shape)
     which, _, _ = pool_windows(ids, -1.0, kernel, stride, padding, ceil_mode, dilation)
-    flat = v.reshape(dy.shape + (-1,))
-    at = np.take_along_axis(which.reshape(flat.shape), flat.argmax(-1)[..., None], -1)[..., 0].astype(int)
+    flat = v.reshape(v.shape[:x.ndim] + (-1,))
+    return np.take_along_axis(which.reshape(flat.shape), flat.argmax(-1)[..., None], -1)[..., 0].astype(int)
+
+
+def max_pool_pick(x, v, kernel, stride, padding, ceil_mode, dilation):
+    return v.ravel()[max_pool_places(x, kernel, stride, padding, ceil_mode, dilation)].astype(kind_of(v))
+
+
+def max_pool_grad(x, dy, kernel, stride, padding, ceil_mode, dilation):
+    at = max_pool_places(x, kernel, stride, padding, ceil_mode, dilation)
     out = np.zeros(x.size)
     np.add.at(out, at.ravel(), wide(dy).ravel())
     return out.reshape(x.shape).astype(kind_of(dy))
