@@ -114,6 +114,12 @@ int cli_opt_tir(cli *c);
 anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps,
                        anf_value **result); // lives as long as the frame
 
+/* pnnx.c: models of PNNX (.param) */
+bool cli_is_param(const char *file);
+anf_status cli_load_param(cli *c, const char *file, anf_module **m);
+/* Runs a model and says on standard error what each operator gave. */
+anf_status cli_debug_param(cli *c, const char *file, anf_value **result);
+
 /* cmd_*.c */
 int cmd_run(cli *c);
 int cmd_grad(cli *c);
@@ -124,6 +130,7 @@ int cmd_print(cli *c);
 int cmd_view(cli *c);
 int cmd_ops(cli *c);
 int cmd_expr(cli *c);
+int cmd_import(cli *c);
 int cmd_opt(cli *c);
 int cmd_passes(cli *c);
 int cmd_rules(cli *c);

@@ -61,6 +61,7 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   anf_run_opts o = *limits;
   cli_target t = cli_split(c, c->arg[0]);
   if (cli_is_tir(t.file)) return cli_run_tir(c, t, o.max_steps, &r->result);
+  if (c->value[OPT_DEBUG] && cli_is_param(t.file)) return cli_debug_param(c, t.file, &r->result);
   uint64_t start = anfi_os_now_ns();
   anf_status st = cli_load(c, t.file, &m);
   if (st == ANF_OK) st = anf_verify(m, c->d);

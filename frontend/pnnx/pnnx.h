@@ -9,6 +9,7 @@
 #define ANFI_PNNX_H
 
 #include "anfora/expr.h"
+#include "anfora/pnnx.h"
 #include "ir/ir.h"
 
 /* ---- expressions ---- */
@@ -137,5 +138,168 @@ bool anfi_operand_int(const anfi_operand *o, int64_t *out);
 /* expression_eval.c: the expression of these operands. */
 bool anfi_expr_emit(anfi_torch *t, const anf_expr *e, size_t n, const anfi_operand *in,
                     anfi_operand *out);
+
+/* ---- models ---- */
+
+typedef enum anfi_item_kind {
+  ANFI_ITEM_NONE,
+  ANFI_ITEM_BOOL,
+  ANFI_ITEM_INT,
+  ANFI_ITEM_REAL,
+  ANFI_ITEM_COMPLEX,
+  ANFI_ITEM_STRING
+} anfi_item_kind;
+typedef struct anfi_item {
+  anfi_item_kind kind;
+  int64_t i;
+  double re, im;
+  const char *s;
+} anfi_item;
+typedef struct anfi_parameter {
+  const char *key, *text;
+  uint32_t col; // of the text
+  bool list, used;
+  size_t n; // items; 1 if it is no list
+  anfi_item *item;
+} anfi_parameter;
+typedef struct anfi_weight {
+  const char *key, *shape;
+  const anf_type *type;
+  anf_value *value;
+  uint32_t col;
+  bool used;
+} anfi_weight;
+typedef struct anfi_pnnx_operand {
+  const anfi_str *name;
+  uint32_t producer;
+  const char *shape;    // as written; NULL when not told
+  const anf_type *type; // NULL when not told, or not of a known element type
+} anfi_pnnx_operand;
+
+struct anf_pnnx_op {
+  anf_pnnx *model;
+  const char *type, *name;
+  uint32_t line, nin, nout;
+  uint32_t *in, *out;   // operands
+  const char **in_name; // key of $key=, or NULL
+  ANFI_VEC(anfi_parameter) params;
+  ANFI_VEC(anfi_weight) weights;
+};
+
+struct anf_pnnx {
+  anf_ctx *cx;
+  anfi_arena arena;
+  anfi_strtab strings;
+  const char *file, *text;
+  const anf_pnnx_registry *registry;
+  ANFI_VEC(anf_pnnx_op *) ops;
+  ANFI_VEC(anfi_pnnx_operand) operands;
+  anfi_map by_name;         // operand's string id -> 1 + index
+  ANFI_VEC(uint32_t) input; // operators
+  struct anfi_pnnx_run *run; // runtime.c
+};
+
+static inline anfi_loc anfi_pnnx_at(const anf_pnnx_op *op, uint32_t col) {
+  return (anfi_loc){op->model->file, op->line, col};
+}
+
+/* zip.c: stored archives, in memory */
+typedef struct anfi_zip_entry {
+  const char *name; // in the archive, not terminated
+  size_t name_len, size;
+  const char *data; // not aligned
+} anfi_zip_entry;
+typedef struct anfi_zip {
+  ANFI_VEC(anfi_zip_entry) entries;
+} anfi_zip;
+/* Checks everything, checksums too. Entries point into `data`. */
+bool anfi_zip_read(anf_ctx *cx, anfi_arena *a, const char *file, const char *data, size_t len,
+                   anfi_zip *out);
+void anfi_zip_write(anf_text *o, const anfi_zip *z);
+
+/* param.c */
+bool anfi_param_read(anf_pnnx *p, const char *text, size_t len);
+void anfi_param_write(anf_text *o, const anf_pnnx *p);
+/* layer_arg.c looks keys up with these */
+anfi_parameter *anfi_pnnx_param(const anf_pnnx_op *op, const char *key);
+anfi_weight *anfi_pnnx_weight(const anf_pnnx_op *op, const char *key);
+
+/* ---- layers: one operator becomes nodes ---- */
+
+typedef struct anfi_layer {
+  anfi_torch *t;
+  const anf_pnnx_op *op;
+  const anfi_operand *in; // the operator's inputs
+  anfi_operand *out;      // room for the operator's outputs
+  size_t nresult;         // how many are set
+  anfi_opcode code;       // of the table's row
+} anfi_layer;
+
+typedef bool (*anfi_layer_fn)(anfi_layer *l);
+typedef struct anfi_layer_row {
+  const char *type;
+  anfi_layer_fn make;
+  anfi_opcode code;
+} anfi_layer_row;
+
+/* registry.c */
+typedef struct anfi_creator {
+  anfi_layer_fn make; // built in, or
+  anf_pnnx_creator user_make;
+  void *user;
+  anfi_opcode code;
+} anfi_creator;
+bool anfi_pnnx_creator_of(const anf_pnnx *p, const char *type, anfi_creator *out);
+
+/* layer_arg.c: what a builder asks for. All fail with a place. An argument is the input of its key
+ * ($dim=3), else the parameter (dim=1); None counts as absent. */
+bool anfi_layer_error(const anfi_layer *l, anfi_code code, const char *what); // E1053, E1055
+bool anfi_layer_given(const anfi_layer *l, const char *key);
+void anfi_layer_ignore(const anfi_layer *l, const char *keys); // that change nothing here
+bool anfi_layer_input(const anfi_layer *l, const char *key, size_t place, anfi_operand *out);
+bool anfi_layer_arg(const anfi_layer *l, const char *key, anfi_operand *out); // must be there
+bool anfi_layer_int(const anfi_layer *l, const char *key, int64_t otherwise, int64_t *out);
+bool anfi_layer_need_int(const anfi_layer *l, const char *key, int64_t *out);
+bool anfi_layer_bool(const anfi_layer *l, const char *key, bool otherwise, bool *out);
+bool anfi_layer_real(const anfi_layer *l, const char *key, double otherwise, double *out);
+const char *anfi_layer_text(const anfi_layer *l, const char *key); // of a word; NULL: absent
+/* Known integers; one for a list of one. *n is how many, at most ANF_MAX_RANK. */
+bool anfi_layer_ints(const anfi_layer *l, const char *key, size_t *n, int64_t *out);
+bool anfi_layer_weight(const anfi_layer *l, const char *key, anfi_operand *out);
+bool anfi_layer_has_weight(const anfi_layer *l, const char *key);
+bool anfi_layer_all_used(const anfi_layer *l);
+/* Fails unless the parameter is absent or is this. */
+bool anfi_layer_only(const anfi_layer *l, const char *key, const char *text);
+
+/* Attribute values, alive as long as the frame. */
+anf_value *anfi_layer_v_int(const anfi_layer *l, int64_t v);
+anf_value *anfi_layer_v_bool(const anfi_layer *l, bool v);
+anf_value *anfi_layer_v_real(const anfi_layer *l, double v);
+anf_value *anfi_layer_v_text(const anfi_layer *l, const char *v);
+anf_value *anfi_layer_v_ints(const anfi_layer *l, size_t n, const int64_t *v);
+anf_value *anfi_layer_v_dtype(const anfi_layer *l, anf_dtype d);
+/* One op of these operands. */
+bool anfi_layer_op(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
+                   size_t nattr, const anf_attr *attrs, anfi_operand *out);
+bool anfi_layer_op1(const anfi_layer *l, anfi_opcode op, const anfi_operand *a, anfi_operand *out);
+bool anfi_layer_op2(const anfi_layer *l, anfi_opcode op, const anfi_operand *a,
+                    const anfi_operand *b, anfi_operand *out);
+bool anfi_layer_reshape(const anfi_layer *l, const anfi_operand *x, size_t n, const int64_t *dims,
+                        anfi_operand *out);
+bool anfi_layer_transpose(const anfi_layer *l, const anfi_operand *x, size_t n, const int64_t *axes,
+                          anfi_operand *out);
+bool anfi_layer_slice(const anfi_layer *l, const anfi_operand *x, int64_t axis, int64_t start,
+                      int64_t stop, anfi_operand *out);
+/* Items of a tuple become the layer's results. */
+bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple);
+
+/* layer_*.c: tables of rows that end with a NULL type */
+extern const anfi_layer_row anfi_layers_nn[], anfi_layers_shape[], anfi_layers_math[],
+    anfi_layers_seq[];
+
+/* build.c: the whole model as a function of `m`. `types` are those of the inputs. `all`: it also
+ * gives every operand that is a tensor, in `kept`. */
+anf_graph *anfi_pnnx_function(const anf_pnnx *p, anf_module *m, const anf_type *const *types,
+                              uint32_t *kept, size_t *nkept);
 
 #endif

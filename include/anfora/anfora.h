@@ -8,6 +8,7 @@
 #include "anfora/grad.h"
 #include "anfora/ir.h"
 #include "anfora/opt.h"
+#include "anfora/pnnx.h"
 #include "anfora/run.h"
 #include "anfora/text.h"
 #include "anfora/tir.h"

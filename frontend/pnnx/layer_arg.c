@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What builders of layers ask an operator for, and the small ops that many of them need. Each
+ * parameter and weight that is asked for is marked; what is left at the end is not known, and the
+ * operator is refused. */
+#include "frontend/pnnx/pnnx.h"
+
+bool anfi_layer_error(const anfi_layer *l, anfi_code code, const char *what) {
+  return anfi_fail(l->t->cx, l->t->loc, code, l->op->type, what);
+}
+
+/* ---- finding ---- */
+
+static anfi_parameter *param(const anfi_layer *l, const char *key) {
+  anfi_parameter *p = anfi_pnnx_param(l->op, key);
+  if (p) p->used = true;
+  return p;
+}
+
+static bool named_input(const anfi_layer *l, const char *key, size_t *at) {
+  for (uint32_t i = 0; i < l->op->nin; i++)
+    if (l->op->in_name[i] && strcmp(l->op->in_name[i], key) == 0) return *at = i, true;
+  return false;
+}
+
+static bool is_none(const anfi_parameter *p) {
+  return !p->n || (!p->list && p->item[0].kind == ANFI_ITEM_NONE);
+}
+
+bool anfi_layer_given(const anfi_layer *l, const char *key) {
+  size_t at;
+  if (named_input(l, key, &at)) return l->in[at].kind != ANFI_OPERAND_NONE;
+  anfi_parameter *p = param(l, key);
+  return p && !is_none(p);
+}
+
+void anfi_layer_ignore(const anfi_layer *l, const char *keys) {
+  for (size_t i = 0; i < l->op->params.n; i++) {
+    anfi_parameter *p = &l->op->params.at[i];
+    const char *at = strstr(keys, p->key);
+    size_t n = strlen(p->key);
+    for (; at; at = strstr(at + 1, p->key))
+      if ((at == keys || at[-1] == ' ') && (!at[n] || at[n] == ' ')) p->used = true;
+  }
+}
+
+/* The input of the key, else the place-th of those without a key. */
+bool anfi_layer_input(const anfi_layer *l, const char *key, size_t place, anfi_operand *out) {
+  size_t at, seen = 0;
+  if (named_input(l, key, &at)) return *out = l->in[at], true;
+  for (uint32_t i = 0; i < l->op->nin; i++)
+    if (!l->op->in_name[i] && seen++ == place) return *out = l->in[i], true;
+  return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "input", key);
+}
+
+static bool item_operand(const anfi_layer *l, const anfi_item *it, anfi_operand *out) {
+  anf_ctx *cx = l->t->cx;
+  anf_value *v = NULL;
+  switch (it->kind) {
+  case ANFI_ITEM_NONE: return *out = (anfi_operand){.kind = ANFI_OPERAND_NONE}, true;
+  case ANFI_ITEM_STRING: return false;
+  case ANFI_ITEM_BOOL: v = anfi_value_new_i64(cx, ANF_BOOL, it->i); break;
+  case ANFI_ITEM_INT: v = anfi_value_new_i64(cx, ANF_INT, it->i); break;
+  case ANFI_ITEM_REAL: v = anfi_value_new_f64(cx, ANF_FLOAT, it->re); break;
+  case ANFI_ITEM_COMPLEX:
+    v = anfi_value_new_tensor(cx, anfi_type_scalar(cx, ANF_C128));
+    memcpy(v->u.data, (const double[]){it->re, it->im}, 2 * sizeof(double));
+  }
+  *out = anfi_operand_value(cx, anfi_torch_own(l->t, v));
+  return out->number = true;
+}
+
+/* inf and nan are words to pnnx, and numbers where a number is wanted. */
+static anfi_item as_number(anfi_item it) {
+  char *end;
+  if (it.kind != ANFI_ITEM_STRING) return it;
+  double v = anfi_read_f64(it.s, &end);
+  if (*it.s && !*end) it.kind = ANFI_ITEM_REAL, it.re = v;
+  return it;
+}
+
+static bool wrong(const anfi_layer *l, const char *key, const char *what) {
+  anfi_parameter *p = anfi_pnnx_param(l->op, key);
+  return anfi_fail(l->t->cx, p ? anfi_pnnx_at(l->op, p->col) : l->t->loc, ANF_E1052, key,
+                   l->op->type, what);
+}
+
+static bool param_operand(const anfi_layer *l, const anfi_parameter *p, anfi_operand *out) {
+  anfi_item it;
+  if (!p->list) {
+    it = as_number(p->item[0]);
+    return item_operand(l, &it, out) || wrong(l, p->key, "a number or a list of numbers");
+  }
+  *out = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = p->n};
+  out->item = ANFI_NEW_N(l->t->arena, anfi_operand, p->n + 1);
+  for (size_t i = 0; i < p->n; i++) {
+    it = as_number(p->item[i]);
+    if (!item_operand(l, &it, &out->item[i])) return wrong(l, p->key, "a list of numbers");
+  }
+  return true;
+}
+
+bool anfi_layer_arg(const anfi_layer *l, const char *key, anfi_operand *out) {
+  size_t at;
+  if (named_input(l, key, &at)) return *out = l->in[at], true;
+  anfi_parameter *p = param(l, key);
+  if (p) return param_operand(l, p, out);
+  return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", key);
+}
+
+/* ---- of one kind ---- */
+
+bool anfi_layer_need_int(const anfi_layer *l, const char *key, int64_t *out) {
+  anfi_operand o;
+  if (!anfi_layer_arg(l, key, &o)) return false;
+  if (o.kind == ANFI_OPERAND_LIST && o.n == 1) o = o.item[0];
+  return anfi_operand_int(&o, out) || wrong(l, key, "a known integer");
+}
+
+bool anfi_layer_int(const anfi_layer *l, const char *key, int64_t otherwise, int64_t *out) {
+  *out = otherwise;
+  return !anfi_layer_given(l, key) || anfi_layer_need_int(l, key, out);
+}
+
+bool anfi_layer_bool(const anfi_layer *l, const char *key, bool otherwise, bool *out) {
+  anfi_operand o;
+  *out = otherwise;
+  if (!anfi_layer_given(l, key)) return true;
+  if (!anfi_layer_arg(l, key, &o)) return false;
+  if (o.kind != ANFI_OPERAND_TENSOR || !o.value || o.type->n || o.type->dtype != ANF_BOOL)
+    return wrong(l, key, "True or False");
+  return *out = anfi_get_i64(o.value, 0) != 0, true;
+}
+
+bool anfi_layer_real(const anfi_layer *l, const char *key, double otherwise, double *out) {
+  anfi_operand o;
+  *out = otherwise;
+  if (!anfi_layer_given(l, key)) return true;
+  if (!anfi_layer_arg(l, key, &o)) return false;
+  if (o.kind == ANFI_OPERAND_TENSOR && o.value && !o.type->n &&
+      anfi_dtype_class((anf_dtype)o.type->dtype) <= ANFI_CLASS_FLOAT)
+    return *out = anf_value_get_f64(o.value, 0), true;
+  return wrong(l, key, "a known real number");
+}
+
+const char *anfi_layer_text(const anfi_layer *l, const char *key) {
+  anfi_parameter *p = param(l, key);
+  return p && !is_none(p) && !p->list ? p->text : NULL;
+}
+
+bool anfi_layer_only(const anfi_layer *l, const char *key, const char *text) {
+  anfi_parameter *p = param(l, key);
+  if (!p || is_none(p) || strcmp(p->text, text) == 0) return true;
+  return anfi_layer_error(
+      l, ANF_E1053, anfi_sprintf(anfi_scratch(l->t->cx), "%s=%.60s", p->key, p->text));
+}
+
+bool anfi_layer_ints(const anfi_layer *l, const char *key, size_t *n, int64_t *out) {
+  anfi_operand o;
+  if (!anfi_layer_arg(l, key, &o)) return false;
+  *n = o.kind == ANFI_OPERAND_LIST ? o.n : 1;
+  if (*n > ANF_MAX_RANK) return wrong(l, key, "at most 16 integers");
+  for (size_t i = 0; i < *n; i++)
+    if (!anfi_operand_int(o.kind == ANFI_OPERAND_LIST ? &o.item[i] : &o, &out[i]))
+      return wrong(l, key, "known integers");
+  return true;
+}
+
+bool anfi_layer_has_weight(const anfi_layer *l, const char *key) {
+  return anfi_pnnx_weight(l->op, key) != NULL;
+}
+
+bool anfi_layer_weight(const anfi_layer *l, const char *key, anfi_operand *out) {
+  anfi_weight *w = anfi_pnnx_weight(l->op, key);
+  if (!w) return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "weight", key);
+  w->used = true;
+  *out = (anfi_operand){.type = w->type, .value = w->value};
+  return true;
+}
+
+bool anfi_layer_all_used(const anfi_layer *l) {
+  for (size_t i = 0; i < l->op->params.n; i++) {
+    const anfi_parameter *p = &l->op->params.at[i];
+    if (!p->used)
+      return anfi_fail(l->t->cx, anfi_pnnx_at(l->op, p->col), ANF_E1054, l->op->type, "parameter",
+                       p->key);
+  }
+  for (size_t i = 0; i < l->op->weights.n; i++) {
+    const anfi_weight *w = &l->op->weights.at[i];
+    if (!w->used)
+      return anfi_fail(l->t->cx, anfi_pnnx_at(l->op, w->col), ANF_E1054, l->op->type, "weight",
+                       w->key);
+  }
+  return true;
+}
+
+/* ---- values and ops ---- */
+
+anf_value *anfi_layer_v_int(const anfi_layer *l, int64_t v) {
+  return anfi_torch_own(l->t, anfi_value_new_i64(l->t->cx, ANF_INT, v));
+}
+anf_value *anfi_layer_v_bool(const anfi_layer *l, bool v) {
+  return anfi_torch_own(l->t, anfi_value_new_i64(l->t->cx, ANF_BOOL, v));
+}
+anf_value *anfi_layer_v_real(const anfi_layer *l, double v) {
+  return anfi_torch_own(l->t, anfi_value_new_f64(l->t->cx, ANF_FLOAT, v));
+}
+anf_value *anfi_layer_v_text(const anfi_layer *l, const char *v) {
+  return anfi_torch_own(l->t, anfi_value_new_string(l->t->cx, v, strlen(v)));
+}
+anf_value *anfi_layer_v_ints(const anfi_layer *l, size_t n, const int64_t *v) {
+  return anfi_torch_own(l->t, anfi_value_new_ints(l->t->cx, n, v));
+}
+anf_value *anfi_layer_v_dtype(const anfi_layer *l, anf_dtype d) {
+  return anfi_torch_own(l->t, anfi_value_new_type(l->t->cx, anfi_type_scalar(l->t->cx, d)));
+}
+
+bool anfi_layer_op(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
+                   size_t nattr, const anf_attr *attrs, anfi_operand *out) {
+  return anfi_torch_op(l->t, op, n, in, nattr, attrs, out);
+}
+
+bool anfi_layer_op1(const anfi_layer *l, anfi_opcode op, const anfi_operand *a, anfi_operand *out) {
+  return anfi_torch_op(l->t, op, 1, a, 0, NULL, out);
+}
+
+bool anfi_layer_op2(const anfi_layer *l, anfi_opcode op, const anfi_operand *a,
+                    const anfi_operand *b, anfi_operand *out) {
+  return anfi_torch_op(l->t, op, 2, (const anfi_operand[]){*a, *b}, 0, NULL, out);
+}
+
+bool anfi_layer_reshape(const anfi_layer *l, const anfi_operand *x, size_t n, const int64_t *dims,
+                        anfi_operand *out) {
+  anf_attr a = {"shape", anfi_layer_v_ints(l, n, dims), NULL};
+  return anfi_layer_op(l, ANF_OP_Reshape, 1, x, 1, &a, out);
+}
+
+bool anfi_layer_transpose(const anfi_layer *l, const anfi_operand *x, size_t n, const int64_t *axes,
+                          anfi_operand *out) {
+  anf_attr a = {"axes", anfi_layer_v_ints(l, n, axes), NULL};
+  return anfi_layer_op(l, ANF_OP_Transpose, 1, x, 1, &a, out);
+}
+
+bool anfi_layer_slice(const anfi_layer *l, const anfi_operand *x, int64_t axis, int64_t start,
+                      int64_t stop, anfi_operand *out) {
+  anf_attr a[] = {{"start", anfi_layer_v_int(l, start), NULL},
+                  {"stop", anfi_layer_v_int(l, stop), NULL},
+                  {"axis", anfi_layer_v_int(l, axis), NULL}};
+  return anfi_layer_op(l, ANF_OP_Slice, 1, x, 3, a, out);
+}
+
+bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple) {
+  size_t n = tuple->type && tuple->type->kind == ANF_TYPE_TUPLE ? tuple->type->n : 0;
+  l->nresult = n;
+  if (n != l->op->nout) return true; // told by who checks the number of results
+  for (size_t i = 0; i < n; i++) {
+    anf_attr a = {"index", anfi_layer_v_int(l, (int64_t)i), NULL};
+    if (!anfi_layer_op(l, ANF_OP_TupleGet, 1, tuple, 1, &a, &l->out[i])) return false;
+  }
+  return true;
+}
