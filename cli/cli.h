@@ -90,6 +90,9 @@ anf_status cli_load(cli *c, const char *file, anf_module **m);
  * NULL with a diagnostic. */
 anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
 
+/* load.c: the types of --sig, as many as g has parameters */
+anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types);
+
 /* arg.c: one value for each parameter, in a scratch array; they are released with the frame */
 /* One value of a word, such as 3, [1, 2] or @x.npy; released with the frame. */
 anf_status cli_value(cli *c, const char *word, anf_value **out);

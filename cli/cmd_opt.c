@@ -29,18 +29,13 @@ static void after(void *user, anf_module *m, const char *pass, double ms, uint64
     dump(w, m, pass);
 }
 
-/* The types of --sig, which is a tuple's inside: "f32[2, 3], i64". */
 static anf_status specialise(cli *c, anf_module *m, cli_target t, const char *sig) {
   anf_graph *g = cli_function(c, m, t), *made = NULL;
-  const anf_type *tuple = NULL;
   if (!g) return c->cx->frame->status;
-  anf_status st = anf_parse_type(
-      c->cx, anfi_sprintf(anfi_scratch(c->cx), *sig ? "(%s,)" : "()", sig), c->d, &tuple);
-  if (st != ANF_OK) return st;
-  const anf_type **types =
-      ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_type_count(tuple) + 1);
-  for (size_t i = 0; i < anf_type_count(tuple); i++) types[i] = anf_type_at(tuple, i);
-  return anf_specialise(m, g, anf_type_count(tuple), types, c->d, &made);
+  size_t n = anf_graph_param_count(g);
+  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
+  anf_status st = cli_signature(c, g, sig, types);
+  return st == ANF_OK ? anf_specialise(m, g, n, types, c->d, &made) : st;
 }
 
 int cmd_opt(cli *c) {

@@ -37,12 +37,45 @@ int cmd_check(cli *c) {
   return worst;
 }
 
+/* ---- what compiling makes of a function: --as tir, llvm, asm, c ---- */
+
+static anf_status signature(cli *c, anf_graph *g, const anf_type **types) {
+  size_t n = anf_graph_param_count(g);
+  const char *sig = c->value[OPT_SIG];
+  if (sig) return cli_signature(c, g, sig, types);
+  for (size_t i = 0; i < n; i++)
+    if (!(types[i] = anf_node_type(anf_graph_param(g, i)))) {
+      anfi_fail(c->cx, anfi_nowhere(), ANF_E0954, anf_graph_name(g),
+                anf_node_name(anf_graph_param(g, i)));
+      anfi_hint(c->cx, "say what it is called with: --sig \"f32[2], i64\"");
+      return ANF_INVALID;
+    }
+  return ANF_OK;
+}
+
+static int print_lowered(cli *c, const char *as) {
+  anf_module *m = NULL;
+  anf_text t = {.cx = c->cx};
+  cli_target target = cli_split(c, c->arg[0]);
+  anf_exec_opts o = {.size = sizeof o, .kind = strcmp(as, "c") == 0 ? ANF_JIT_CJIT : ANF_JIT_LLVM};
+  anf_status st = cli_load(c, target.file, &m);
+  anf_graph *g = st == ANF_OK ? cli_function(c, m, target) : NULL;
+  if (!g) return cli_status(c, st == ANF_OK ? ANF_INVALID : st);
+  const anf_type **types =
+      ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
+  st = signature(c, g, types);
+  if (st == ANF_OK)
+    st = anf_lowered_print(g, anf_graph_param_count(g), types, as, &o, c->d, &t);
+  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
+  anf_text_free(&t);
+  return status;
+}
+
 int cmd_print(cli *c) {
   if (c->narg != 1) return cli_usage(c, "it takes one file");
   if (cli_is_tir(c->arg[0])) return cli_print_tir(c);
   const char *as = c->value[OPT_AS] ? c->value[OPT_AS] : "ir";
-  if (strcmp(as, "tir") == 0)
-    return cli_usage(c, "only a .tir file is printed as tir: graphs are not lowered to it");
+  if (cli_has_word("tir llvm asm c", as)) return print_lowered(c, as);
   uint64_t depth = 0, max_nodes = 0;
   if (!cli_number(c, OPT_DEPTH, UINT32_MAX, &depth) ||
       !cli_number(c, OPT_MAX_NODES, UINT32_MAX, &max_nodes))

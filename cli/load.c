@@ -125,3 +125,18 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t) {
   hint_list(c, &all);
   return NULL;
 }
+
+/* The text is a tuple's inside: "f32[2, 3], i64". */
+anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types) {
+  const anf_type *tuple = NULL;
+  size_t n = anf_graph_param_count(g);
+  anf_status st = anf_parse_type(
+      c->cx, anfi_sprintf(anfi_scratch(c->cx), *sig ? "(%s,)" : "()", sig), c->d, &tuple);
+  if (st != ANF_OK) return st;
+  if (anf_type_count(tuple) != n) {
+    anfi_fail(c->cx, anfi_nowhere(), ANF_E0510, anf_graph_name(g), n, anf_type_count(tuple));
+    return ANF_INVALID;
+  }
+  for (size_t i = 0; i < n; i++) types[i] = anf_type_at(tuple, i);
+  return ANF_OK;
+}
