@@ -84,7 +84,9 @@ static anf_graph *gradient(anf_graph *f, const anf_grad_opts *o) {
     in[i + 1]->debug = f->params.at[i]->debug;
   }
   if (o->sens) in[n + 1] = anfi_param(g, anfi_intern_z(&m->strings, "sens"), f->result_type);
-  anfi_set_result(g, anfi_call(g, n + 1 + o->sens, in));
+  anf_node *call = anfi_call(g, n + 1 + o->sens, in);
+  anfi_add_effect(g, call); // as any call of what is not known to have none
+  anfi_set_result(g, call);
   return g;
 }
 

@@ -46,6 +46,7 @@ bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anf_graph 
   if (an->graphs[g->id].free.n) return true; // the interpreter says what is wrong
   anf_graph *copy = NULL, *made = NULL;
   anf_module *m = anfi_module_copy(an, &g, 1, &copy);
+  anfi_undefer(cx, m); // it was to go on failure
   anfi_defer(cx, ANFI_ALWAYS, free_module, m);
   if (!has_transform(m)) return true;
   copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;

@@ -382,6 +382,7 @@ static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, cons
   if (!dy.abs) return dy;
   part r = anfi_part_vjp(w, bound[0], nbound - 1, bound + 1, nbound - 1,
                          all_positions(w, nbound - 1), item, dy);
+  if (w->e) w->e->call = NULL; // Vjp had the effects
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
 
