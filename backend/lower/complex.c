@@ -5,10 +5,10 @@
 #include "backend/lower/scalar.h"
 
 static const uint8_t knows[] = {
-    ANFI_S_input, ANFI_S_attr,  ANFI_S_number,   ANFI_S_add,  ANFI_S_sub,  ANFI_S_mul,
-    ANFI_S_div,   ANFI_S_eq,    ANFI_S_ne,       ANFI_S_land, ANFI_S_lor,  ANFI_S_lnot,
-    ANFI_S_neg,   ANFI_S_abs,   ANFI_S_isnan,    ANFI_S_isinf, ANFI_S_isfinite,
-    ANFI_S_select, ANFI_S_real, ANFI_S_imag,     ANFI_S_conj, ANFI_S_complex,
+    ANFI_S_input, ANFI_S_attr, ANFI_S_number, ANFI_S_add,     ANFI_S_sub,      ANFI_S_mul,
+    ANFI_S_div,   ANFI_S_eq,   ANFI_S_ne,     ANFI_S_land,    ANFI_S_lor,      ANFI_S_lnot,
+    ANFI_S_neg,   ANFI_S_abs,  ANFI_S_isnan,  ANFI_S_isinf,   ANFI_S_isfinite, ANFI_S_select,
+    ANFI_S_real,  ANFI_S_imag, ANFI_S_conj,   ANFI_S_complex,
 };
 
 bool anfi_s_complex_knows(anfi_scalar_op op) {
@@ -38,7 +38,9 @@ static void put(machine *m, step *out, texpr re, texpr im) {
   out->e.im = anfi_t_cast(m->L->t, m->type, im);
 }
 
-static texpr magnitude(machine *m, texpr x) { return anfi_t_intrin(m->L->t, TI_abs, ANFI_F64, 1, &x, (tattrs){0}); }
+static texpr magnitude(machine *m, texpr x) {
+  return anfi_t_intrin(m->L->t, TI_abs, ANFI_F64, 1, &x, (tattrs){0});
+}
 
 static texpr either(machine *m, tkind part, tkind join, wide a, wide b) {
   return bin(m, join, bin(m, part, a.re, b.re), bin(m, part, a.im, b.im));
@@ -140,7 +142,8 @@ anfi_elem anfi_s_complex_store(machine *m, const step *s, anf_dtype to) {
   if (s->truth) {
     texpr zero = anfi_low_const(m->L, m->type, 0);
     if (to == ANF_BOOL) return (anfi_elem){s->e.re, NULL};
-    return (anfi_elem){anfi_t_cast(t, anfi_low_dt(to), s->e.re), anfi_low_complex(to) ? zero : NULL};
+    return (anfi_elem){anfi_t_cast(t, anfi_low_dt(to), s->e.re),
+                       anfi_low_complex(to) ? zero : NULL};
   }
   if (!anfi_low_complex(to)) return (anfi_elem){anfi_t_cast(t, anfi_low_dt(to), s->e.re), NULL};
   return s->e;

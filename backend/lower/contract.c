@@ -31,7 +31,8 @@ static anfi_elem widen(const sums *s, const anfi_view *v, anfi_elem x) {
   tstore *t = s->L->t;
   anfi_elem e = {anfi_low_atom(s->L, anfi_t_cast(t, s->type, x.re)), NULL};
   if (!s->complex) return e;
-  e.im = v->complex ? anfi_low_atom(s->L, anfi_t_cast(t, s->type, x.im)) : anfi_low_const(s->L, s->type, 0);
+  e.im = v->complex ? anfi_low_atom(s->L, anfi_t_cast(t, s->type, x.im))
+                    : anfi_low_const(s->L, s->type, 0);
   return e;
 }
 
@@ -180,7 +181,8 @@ static anfi_view *swapped(anfi_low *L, const anfi_low_op *q, anfi_view *v) {
   memcpy(dims, v->type->dims, r * sizeof *dims);
   dims[r - 1] = v->type->dims[r - 2];
   dims[r - 2] = v->type->dims[r - 1];
-  anfi_low_op one = {.op = q->op, .loc = q->loc, .n = 1, .in = (anfi_view *const[]){v}, .attr = q->attr};
+  anfi_low_op one = {
+      .op = q->op, .loc = q->loc, .n = 1, .in = (anfi_view *const[]){v}, .attr = q->attr};
   one.type = anfi_type_tensor(L->cx, v->dtype, r, dims);
   anfi_view *s = anfi_view_lazy(L, &one, ORDER_OWN, at_swapped);
   anfi_view_force(L, s);
@@ -266,7 +268,8 @@ static anfi_elem operand(anfi_low *L, const summing *s, size_t i) {
 }
 
 static void open_labels(anfi_low *L, summing *s, uint32_t from, uint32_t to) {
-  for (uint32_t l = from; l < to; l++) anfi_low_loop(L, &s->loop[l], (uint64_t)s->plan->dim[l], "l");
+  for (uint32_t l = from; l < to; l++)
+    anfi_low_loop(L, &s->loop[l], (uint64_t)s->plan->dim[l], "l");
 }
 
 static void close_labels(anfi_low *L, summing *s, uint32_t from, uint32_t to) {

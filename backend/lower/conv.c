@@ -21,7 +21,9 @@ typedef struct walk {
 
 static texpr s64(const walk *v, int64_t x) { return anfi_t_int(v->L->t, ANFI_S64, x); }
 static texpr bin(const walk *v, tkind k, texpr a, texpr b) { return anfi_t_bin(v->L->t, k, a, b); }
-static texpr ix(const walk *v, texpr e) { return anfi_low_atom(v->L, anfi_t_cast(v->L->t, ANFI_IX, e)); }
+static texpr ix(const walk *v, texpr e) {
+  return anfi_low_atom(v->L, anfi_t_cast(v->L->t, ANFI_IX, e));
+}
 
 static texpr clip(const walk *v, texpr x, tkind k, texpr edge) {
   x = anfi_low_atom(v->L, x);
@@ -36,7 +38,8 @@ static void bounds(walk *v, size_t d, texpr tap) {
   texpr shift = v->shift[d] = anfi_low_atom(v->L, anfi_t_sub(v->L->t, t, s64(v, w->before[d])));
   texpr up = bin(v, TX_sub, s64(v, s - 1), shift); // -shift + s - 1
   texpr lo = clip(v, bin(v, TX_div, up, s64(v, s)), TX_cmp_lt, s64(v, 0));
-  texpr left = bin(v, TX_sub, s64(v, w->in[d] - 1 + s), shift); // in - 1 - shift, plus s so that it is not negative
+  texpr left = bin(v, TX_sub, s64(v, w->in[d] - 1 + s),
+                   shift); // in - 1 - shift, plus s so that it is not negative
   texpr hi = clip(v, bin(v, TX_div, left, s64(v, s)), TX_cmp_gt, s64(v, w->out[d]));
   v->lo[d] = ix(v, lo);
   v->hi[d] = ix(v, clip(v, hi, TX_cmp_lt, lo));
@@ -70,7 +73,8 @@ static texpr output_at(const walk *v) {
 /* Loops over the rows of a tap; dims of one element have none. */
 static void open_rows(walk *v, anfi_loop *l) {
   for (size_t d = 0; d < 3; d++) {
-    bool one = v->c.win.out[d] == 1 && v->c.win.in[d] == 1 && v->c.win.kernel[d] == 1 && !v->c.win.before[d];
+    bool one = v->c.win.out[d] == 1 && v->c.win.in[d] == 1 && v->c.win.kernel[d] == 1 &&
+               !v->c.win.before[d];
     v->step[d] = ix(v, v->shift[d]);
     if (one) anfi_low_loop(v->L, &l[d], 1, "o");
     else anfi_low_loop_range(v->L, &l[d], v->lo[d], v->hi[d], 1, "o");
@@ -126,7 +130,9 @@ static void begin_plane(walk *v, uint64_t n, texpr channel) {
   const anfi_view *bias = q->op != ANF_OP_ConvGradInput && q->n > 2 ? q->in[2] : NULL;
   texpr init = anfi_low_const(v->L, v->type, 0);
   v->acc = anfi_low_local(v->L, (anf_tir_elem)v->type.elem, n, "acc");
-  if (bias) init = anfi_low_atom(v->L, anfi_t_cast(v->L->t, v->type, anfi_view_at_flat(v->L, bias, channel).re));
+  if (bias)
+    init = anfi_low_atom(v->L,
+                         anfi_t_cast(v->L->t, v->type, anfi_view_at_flat(v->L, bias, channel).re));
   anfi_low_loop(v->L, &l, n, "o");
   anfi_low_put(v->L, v->acc, l.var, (anfi_elem){init, NULL}, false);
   anfi_low_loop_end(v->L, &l);
@@ -135,7 +141,8 @@ static void begin_plane(walk *v, uint64_t n, texpr channel) {
 static void end_plane(walk *v, uint64_t n, texpr plane) {
   anfi_loop l;
   anfi_low_loop(v->L, &l, n, "o");
-  texpr x = anfi_t_cast(v->L->t, anfi_low_dt((anf_dtype)v->q->type->dtype), anfi_low_load(v->L, v->acc, l.var));
+  texpr x = anfi_t_cast(v->L->t, anfi_low_dt((anf_dtype)v->q->type->dtype),
+                        anfi_low_load(v->L, v->acc, l.var));
   anfi_low_put(v->L, v->to, anfi_ix_add(v->L, plane, l.var), (anfi_elem){x, NULL}, false);
   anfi_low_loop_end(v->L, &l);
 }
@@ -170,7 +177,8 @@ static void to_plane(walk *v, bool forward) {
   anfi_loop taps[3];
   open_channels(v, &k, mine);
   texpr channel = anfi_ix_add(v->L, times(v, k.g.var, mine), k.mine.var);
-  texpr plane = anfi_low_atom(v->L, times(v, anfi_ix_add(v->L, times(v, k.n.var, g * mine), channel), size));
+  texpr plane =
+      anfi_low_atom(v->L, times(v, anfi_ix_add(v->L, times(v, k.n.var, g * mine), channel), size));
   begin_plane(v, size, channel);
   anfi_low_loop(v->L, &k.other, forward ? ci : co, "d");
   texpr i = forward ? k.other.var : k.mine.var, o = forward ? k.mine.var : k.other.var;
@@ -195,7 +203,8 @@ static void to_weight(walk *v) {
   anfi_low_loop(L, &l[2], ci, "i");
   for (size_t d = 0, done = 0; d < 3 && !done; d++)
     done = l[d].parallel = L->o.parallel && !L->in_parallel && !l[d].none;
-  texpr w = times(v, sum3(v, times(v, l[0].var, co * ci), times(v, l[1].var, ci), l[2].var), v->kernel);
+  texpr w =
+      times(v, sum3(v, times(v, l[0].var, co * ci), times(v, l[1].var, ci), l[2].var), v->kernel);
   texpr tap = open_taps(v, taps);
   v->acc = anfi_low_var(L, v->type, "sum", anfi_low_const(L, v->type, 0));
   if (v->c.n) {
@@ -215,7 +224,8 @@ anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q) {
   const anf_type **types = ANFI_NEW_N(L->a, const anf_type *, q->n + 1);
   for (size_t i = 0; i < q->n; i++)
     types[i] = q->in[i] ? q->in[i]->type : anfi_type_simple(L->cx, ANF_TYPE_NONE);
-  return (anfi_infer){.cx = L->cx, .op = q->op, .loc = q->loc, .n = q->n, .in = types, .attr = q->attr};
+  return (anfi_infer){
+      .cx = L->cx, .op = q->op, .loc = q->loc, .n = q->n, .in = types, .attr = q->attr};
 }
 
 static uint64_t volume(const int64_t *d) { return (uint64_t)(d[0] * d[1] * d[2]); }
@@ -232,7 +242,9 @@ bool anfi_lower_conv(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   bool weight = q->op == ANF_OP_ConvGradWeight;
   bool forward = q->op == ANF_OP_Conv1D || q->op == ANF_OP_Conv2D || q->op == ANF_OP_Conv3D;
   tdtype d = anfi_low_dt((anf_dtype)q->type->dtype);
-  v.type = !anfi_t_is_float(d) ? ANFI_S64 : L->o.fast && d.elem != ANF_TIR_f64 ? anfi_t_dt(ANF_TIR_f32) : ANFI_F64;
+  v.type = !anfi_t_is_float(d)                  ? ANFI_S64
+           : L->o.fast && d.elem != ANF_TIR_f64 ? anfi_t_dt(ANF_TIR_f32)
+                                                : ANFI_F64;
   v.in = volume(v.c.win.in);
   v.out = volume(v.c.win.out);
   v.kernel = volume(v.c.win.kernel);

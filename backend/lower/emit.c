@@ -174,7 +174,8 @@ void anfi_low_loop_range(anfi_low *L, anfi_loop *l, texpr begin, texpr end, uint
 void anfi_low_loop_end(anfi_low *L, anfi_loop *l) {
   if (l->none) return;
   tstmt body = anfi_low_close(L);
-  anfi_low_add(L, anfi_t_for(L->t, l->var, l->begin, l->end, anfi_ix(L, l->step), body, l->parallel, 0));
+  anfi_low_add(
+      L, anfi_t_for(L->t, l->var, l->begin, l->end, anfi_ix(L, l->step), body, l->parallel, 0));
 }
 
 void anfi_low_if(anfi_low *L) { open(L, true); }

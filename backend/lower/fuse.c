@@ -112,7 +112,8 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i) {
 
 uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order) {
   uint64_t *bits = ANFI_NEW_N(a, uint64_t, n / 64 + 1);
-  plan p = {.at = ANFI_NEW_N(a, place, n + 1), .nodes = ANFI_NEW_N(a, uint32_t, n + 1), .order = order};
+  plan p = {
+      .at = ANFI_NEW_N(a, place, n + 1), .nodes = ANFI_NEW_N(a, uint32_t, n + 1), .order = order};
   anfi_map_init(&p.index, a);
   for (size_t i = 0; i < n; i++) *anfi_map_at(&p.index, order[i]->id) = i + 1;
   for (size_t i = n; i-- > 0;) {
@@ -123,7 +124,8 @@ uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order) {
       uint64_t *in = anfi_map_find(&p.index, u->user->id);
       if (!in || !*in) at->split = true; // by another graph, or by what is not lowered here
     }
-    if (used == 64 || !may_inline(x) || !at->nest || anfi_is_result(x->graph->module, x)) at->split = true;
+    if (used == 64 || !may_inline(x) || !at->nest || anfi_is_result(x->graph->module, x))
+      at->split = true;
     if (!at->split) {
       bits[i / 64] |= UINT64_C(1) << (i % 64);
       p.nodes[at->nest - 1]++;

@@ -12,8 +12,8 @@ texpr anfi_low_position(anfi_low *L, texpr x, anf_dtype d, uint64_t size, anfi_o
   tstore *t = L->t;
   texpr wide = anfi_low_atom(L, anfi_t_cast(t, ANFI_S64, x)), at = wide;
   if (anfi_dtype_class(d) == ANFI_CLASS_SIGNED)
-    at = anfi_t_select(t, anfi_t_lt(t, wide, s64(L, 0)),
-                       anfi_t_add(t, wide, s64(L, (int64_t)size)), wide);
+    at = anfi_t_select(t, anfi_t_lt(t, wide, s64(L, 0)), anfi_t_add(t, wide, s64(L, (int64_t)size)),
+                       wide);
   at = anfi_low_atom(L, anfi_t_cast(t, ANFI_IX, at));
   anfi_low_trap(L, anfi_t_bin(t, TX_cmp_ge, at, anfi_ix(L, size)), ANF_E0404, op, loc, wide,
                 s64(L, (int64_t)size));
@@ -91,8 +91,8 @@ texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_
   texpr below = anfi_t_lt(t, at, s64(L, 0)), from_end;
   if (start->dtype == ANF_U64) from_end = s64(L, INT64_MAX);
   else
-    from_end = anfi_t_select(t, anfi_t_lt(t, at, s64(L, -dim)), s64(L, 0),
-                             anfi_t_add(t, at, s64(L, dim)));
+    from_end =
+        anfi_t_select(t, anfi_t_lt(t, at, s64(L, -dim)), s64(L, 0), anfi_t_add(t, at, s64(L, dim)));
   if (anfi_dtype_class(start->dtype) == ANFI_CLASS_SIGNED || start->dtype == ANF_U64)
     at = anfi_low_atom(L, anfi_t_select(t, below, from_end, at));
   texpr last = s64(L, dim - size);
@@ -106,8 +106,8 @@ static anfi_elem at_dynamic_slice(anfi_low *L, const anfi_view *v, const anfi_pt
   anfi_pt_dims(L, p, v->type->n, v->type->dims, at);
   for (size_t k = 0; k < x->n; k++)
     if (x->dims[k] != v->type->dims[k])
-      at[k] = anfi_ix_add(L, at[k],
-                          anfi_low_clamped(L, v->in[1 + k], v->type->dims[k], x->dims[k]));
+      at[k] =
+          anfi_ix_add(L, at[k], anfi_low_clamped(L, v->in[1 + k], v->type->dims[k], x->dims[k]));
   return anfi_view_at_dims(L, v->in[0], at);
 }
 
@@ -173,8 +173,7 @@ static anfi_elem at_item(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
     texpr s = anfi_ix_mulc(L, at[k], (uint64_t)g->step[k]); // modulo 2^64, as the sum is
     to[from] = anfi_ix_addc(L, s, g->start[k]);
   }
-  for (size_t i = 0; i < g->l.nindex; i++)
-    to[g->l.index[i].axis] = item_index(L, v, g, i, at);
+  for (size_t i = 0; i < g->l.nindex; i++) to[g->l.index[i].axis] = item_index(L, v, g, i, at);
   return anfi_view_at_dims(L, v->in[0], to);
 }
 

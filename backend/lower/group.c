@@ -44,7 +44,8 @@ static void open_digits(group *g, uint32_t from, uint32_t to, bool inside) {
     anfi_low_loop(g->L, &g->loop[k], g->extent[k], inside ? "k" : "i");
     g->at[k] = g->loop[k].var;
     if (inside && g->reverse && g->extent[k] > 1)
-      g->at[k] = anfi_low_atom(g->L, anfi_t_sub(g->L->t, anfi_ix(g->L, g->extent[k] - 1), g->at[k]));
+      g->at[k] =
+          anfi_low_atom(g->L, anfi_t_sub(g->L->t, anfi_ix(g->L, g->extent[k] - 1), g->at[k]));
   }
 }
 

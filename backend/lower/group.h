@@ -43,10 +43,10 @@ void group_set(const group *g, uint32_t state, texpr value);
 void group_begin(group *g);
 void group_end(group *g);
 anfi_elem group_x(const group *g);
-texpr group_real(const group *g);        // the element as a real
+texpr group_real(const group *g);                    // the element as a real
 texpr group_real_at(const group *g, texpr position); // another element of the group
-texpr group_position(const group *g);    // number in the group
-texpr group_linear(const group *g);      // number in x
+texpr group_position(const group *g);                // number in the group
+texpr group_linear(const group *g);                  // number in x
 /* Once for each group: between these states are final. */
 void group_begin_each(group *g);
 void group_end_each(group *g);
@@ -57,8 +57,8 @@ texpr group_beats(const group *g, texpr x, texpr best, bool greatest);
 texpr group_least(anfi_low *L, anf_dtype d, bool greatest); // what everything beats or equals
 /* Sum of the elements; their mean; sum of squared distances. */
 uint32_t group_sum(group *g);
-uint32_t group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
-uint32_t group_max(group *g); // of reals
+uint32_t group_sum_squares(group *g, uint32_t mean);                 // GROUP_STATES: around 0
+uint32_t group_max(group *g);                                        // of reals
 anfi_view *group_whole(anfi_low *L, const anfi_low_op *q, size_t i); // input i, to be read twice
 
 #endif

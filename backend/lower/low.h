@@ -33,10 +33,10 @@ typedef enum anfi_view_kind {
   VIEW_LAZY    // computed by `at`
 } anfi_view_kind;
 typedef enum anfi_order {
-  ORDER_OWN,  // asks for its own dims
-  ORDER_FLAT, // same elements in the same order as input 0: hands on the point
+  ORDER_OWN,   // asks for its own dims
+  ORDER_FLAT,  // same elements in the same order as input 0: hands on the point
   ORDER_POINT, // pointwise: inputs broadcast
-  ORDER_ANY // asks for the number of the element alone
+  ORDER_ANY    // asks for the number of the element alone
 } anfi_order;
 typedef anfi_elem (*anfi_at)(anfi_low *L, const anfi_view *v, const anfi_pt *pt);
 
@@ -56,7 +56,7 @@ struct anfi_view {
   size_t nin;
   anfi_view **in;
   anf_value *const *attr;
-  void *data; // the hook's own
+  void *data;                                               // the hook's own
   void (*store)(anfi_low *L, const anfi_view *v, texpr to); // NULL: element by element
 };
 
@@ -68,8 +68,8 @@ typedef struct anfi_memo {
 
 typedef struct anfi_low_scope {
   ANFI_VEC(tstmt) list;
-  bool barrier; // values that depend on less stay here all the same
-  ANFI_VEC(uint64_t) made; // keys of memos whose variables are defined here
+  bool barrier;                 // values that depend on less stay here all the same
+  ANFI_VEC(uint64_t) made;      // keys of memos whose variables are defined here
   ANFI_VEC(anfi_view *) forced; // written to buffers that are defined here
 } anfi_low_scope;
 
@@ -94,9 +94,9 @@ static inline tdtype anfi_low_dt(anf_dtype d) { return anfi_t_dt(anfi_lower_elem
 static inline bool anfi_low_complex(anf_dtype d) {
   return anfi_dtype_class(d) == ANFI_CLASS_COMPLEX;
 }
-#define ANFI_IX anfi_t_dt(ANF_TIR_index)
-#define ANFI_F64 anfi_t_dt(ANF_TIR_f64)
-#define ANFI_S64 anfi_t_dt(ANF_TIR_s64)
+#define ANFI_IX   anfi_t_dt(ANF_TIR_index)
+#define ANFI_F64  anfi_t_dt(ANF_TIR_f64)
+#define ANFI_S64  anfi_t_dt(ANF_TIR_s64)
 #define ANFI_BOOL anfi_t_dt(ANF_TIR_bool)
 
 /* emit.c: values. An expression as an atom, defined as far out as its operands allow. */
@@ -123,10 +123,10 @@ void anfi_low_loop(anfi_low *L, anfi_loop *l, uint64_t extent, const char *name)
 void anfi_low_loop_range(anfi_low *L, anfi_loop *l, texpr begin, texpr end, uint64_t step,
                          const char *name);
 void anfi_low_loop_end(anfi_low *L, anfi_loop *l);
-void anfi_low_if(anfi_low *L);                    // opens the branch
-void anfi_low_if_end(anfi_low *L, texpr cond);    // if (cond) what was added since
+void anfi_low_if(anfi_low *L);                                   // opens the branch
+void anfi_low_if_end(anfi_low *L, texpr cond);                   // if (cond) what was added since
 void anfi_low_if_else_end(anfi_low *L, texpr cond, tstmt then_); // ... else what was added since
-tstmt anfi_low_then(anfi_low *L);                 // closes the branch, to be given to the above
+tstmt anfi_low_then(anfi_low *L); // closes the branch, to be given to the above
 void anfi_low_while_end(anfi_low *L, texpr cond);
 
 /* emit.c: indices, folded */
@@ -167,7 +167,8 @@ typedef struct anfi_nest {
 /* The extents of such loops. The given cuts are kept, others as far as they fit. */
 uint32_t anfi_view_digits(anfi_low *L, const anfi_view *v, size_t ncut, const uint64_t *cut,
                           uint64_t *extent);
-void anfi_nest_open(anfi_low *L, anfi_nest *n, const anfi_view *v, size_t ncut, const uint64_t *cut);
+void anfi_nest_open(anfi_low *L, anfi_nest *n, const anfi_view *v, size_t ncut,
+                    const uint64_t *cut);
 void anfi_nest_close(anfi_low *L, anfi_nest *n);
 /* New buffer for a result, or the one wanted. */
 texpr anfi_low_result(anfi_low *L, const anfi_low_op *q, size_t i, const anf_type *t);
@@ -210,7 +211,8 @@ bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to);
 texpr anfi_low_help(anfi_low *L, const char *name, tdtype ret, uint32_t n, const texpr *args);
 
 bool anfi_lower_pointwise(anfi_low *L, const anfi_low_op *q, anfi_view **out);
-#define ANF_LOWER(op, hook) bool anfi_lower_##hook(anfi_low *L, const anfi_low_op *q, anfi_view **out);
+#define ANF_LOWER(op, hook)                                                                        \
+  bool anfi_lower_##hook(anfi_low *L, const anfi_low_op *q, anfi_view **out);
 #include "backend/lower/lower.def"
 #undef ANF_LOWER
 

@@ -3,7 +3,7 @@
 #include "backend/lower/low.h"
 #include "ir/kernel.h"
 
-typedef struct map { // what at-functions need; by dim of the result
+typedef struct map {                            // what at-functions need; by dim of the result
   int64_t add[ANF_MAX_RANK], mul[ANF_MAX_RANK]; // position in the input's dim: add + mul * index
   uint8_t from[ANF_MAX_RANK];                   // dim of the input: the result's dim, or NONE
   uint8_t of[ANF_MAX_RANK];
@@ -436,7 +436,8 @@ static void store_concat(anfi_low *L, const anfi_view *v, texpr to) {
     memcpy(dims, v->type->dims, v->type->n * sizeof *dims);
     dims[axis] = v->op == ANF_OP_Stack ? 1 : v->in[i]->type->dims[axis];
     if (!v->in[i]->n) continue;
-    store_block(L, v->in[i], anfi_type_tensor(L->cx, v->in[i]->dtype, v->type->n, dims), first, v, to);
+    store_block(L, v->in[i], anfi_type_tensor(L->cx, v->in[i]->dtype, v->type->n, dims), first, v,
+                to);
     first[axis] += dims[axis];
   }
 }

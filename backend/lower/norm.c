@@ -51,8 +51,8 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   group_set(&g, sum, bin(&g, TX_add, group_get(&g, sum), y));
   group_end(&g);
   group_begin(&g);
-  put(&g, to, group_linear(&g), bin(&g, TX_div, anfi_low_load(L, e, in_array(&g)), group_get(&g, sum)),
-      q->type);
+  put(&g, to, group_linear(&g),
+      bin(&g, TX_div, anfi_low_load(L, e, in_array(&g)), group_get(&g, sum)), q->type);
   group_end(&g);
   group_close(&g);
   return true;
@@ -94,10 +94,12 @@ static void dense_loss(group *g, const anfi_view *labels, uint32_t l, texpr to) 
   tstore *t = g->L->t;
   uint32_t loss = group_state(g, g->real, real(g, 0), "loss");
   group_begin(g);
-  texpr p = anfi_low_atom(g->L, anfi_t_cast(t, g->real, anfi_view_at_flat(g->L, labels, group_linear(g)).re));
+  texpr p = anfi_low_atom(
+      g->L, anfi_t_cast(t, g->real, anfi_view_at_flat(g->L, labels, group_linear(g)).re));
   texpr term = bin(g, TX_mul, p, bin(g, TX_sub, group_get(g, l), group_real(g)));
   texpr old = group_get(g, loss);
-  group_set(g, loss, anfi_t_select(t, bin(g, TX_cmp_ne, p, real(g, 0)), bin(g, TX_add, old, term), old));
+  group_set(g, loss,
+            anfi_t_select(t, bin(g, TX_cmp_ne, p, real(g, 0)), bin(g, TX_add, old, term), old));
   group_end(g);
   group_begin_each(g);
   put(g, to, group_number(g), group_get(g, loss), g->q->type);
@@ -111,14 +113,17 @@ static void label_loss(group *g, uint32_t l, texpr to) {
   const anf_value *ignore = g->q->attr[1];
   texpr zero = real(g, 0);
   group_begin_each(g);
-  texpr wide = anfi_t_cast(t, ANFI_S64, anfi_view_at_flat(L, g->q->in[1], group_number(g)).re), none;
+  texpr wide = anfi_t_cast(t, ANFI_S64, anfi_view_at_flat(L, g->q->in[1], group_number(g)).re),
+        none;
   wide = anfi_low_atom(L, wide);
-  none = anfi_attr_given(ignore) ? bin(g, TX_cmp_eq, wide, anfi_t_int(t, ANFI_S64, anfi_attr_int(ignore)))
-                                 : anfi_t_bool(t, false);
+  none = anfi_attr_given(ignore)
+             ? bin(g, TX_cmp_eq, wide, anfi_t_int(t, ANFI_S64, anfi_attr_int(ignore)))
+             : anfi_t_bool(t, false);
   none = anfi_low_atom(L, none);
-  texpr label = anfi_low_atom(L, anfi_t_select(t, none, anfi_ix(L, 0), anfi_t_cast(t, ANFI_IX, wide)));
-  anfi_low_trap(L, bin(g, TX_cmp_ge, label, anfi_ix(L, g->size)), ANF_E0443, g->q->op, g->q->loc, wide,
-                anfi_t_int(t, ANFI_S64, (int64_t)g->size));
+  texpr label =
+      anfi_low_atom(L, anfi_t_select(t, none, anfi_ix(L, 0), anfi_t_cast(t, ANFI_IX, wide)));
+  anfi_low_trap(L, bin(g, TX_cmp_ge, label, anfi_ix(L, g->size)), ANF_E0443, g->q->op, g->q->loc,
+                wide, anfi_t_int(t, ANFI_S64, (int64_t)g->size));
   texpr loss = bin(g, TX_sub, group_get(g, l), group_real_at(g, label));
   put(g, to, group_number(g), anfi_t_select(t, none, zero, loss), g->q->type);
   group_end_each(g);
@@ -130,7 +135,8 @@ bool anfi_lower_cross_entropy(anfi_low *L, const anfi_low_op *q, anfi_view **out
   anfi_view *x = group_whole(L, q, 0), *labels = q->in[1];
   bool dense = anfi_dtype_is_float(labels->dtype);
   if (!start(L, q, out, &to)) return true;
-  if (!group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], x->type->n))) return dense && anfi_lower_fill_zero(L, q, to);
+  if (!group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], x->type->n)))
+    return dense && anfi_lower_fill_zero(L, q, to);
   uint32_t l = log_sum(&g);
   if (dense) dense_loss(&g, labels, l, to);
   else label_loss(&g, l, to);
@@ -141,7 +147,9 @@ bool anfi_lower_cross_entropy(anfi_low *L, const anfi_low_op *q, anfi_view **out
 bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to) {
   anfi_loop l;
   anfi_low_loop(L, &l, anfi_low_elements(q->type), "i");
-  anfi_low_put(L, to, l.var, (anfi_elem){anfi_low_const(L, anfi_low_dt((anf_dtype)q->type->dtype), 0), NULL}, false);
+  anfi_low_put(L, to, l.var,
+               (anfi_elem){anfi_low_const(L, anfi_low_dt((anf_dtype)q->type->dtype), 0), NULL},
+               false);
   anfi_low_loop_end(L, &l);
   return true;
 }
@@ -155,13 +163,16 @@ static texpr element_of(const group *g, const anfi_view *v, texpr at) {
 }
 
 /* Times a scale, plus a bias, where they are given. */
-static texpr scaled(const group *g, texpr y, const anfi_view *scale, const anfi_view *bias, texpr at) {
+static texpr scaled(const group *g, texpr y, const anfi_view *scale, const anfi_view *bias,
+                    texpr at) {
   if (scale) y = bin(g, TX_mul, y, element_of(g, scale, at));
   if (bias) y = bin(g, TX_add, y, element_of(g, bias, at));
   return y;
 }
 
-static texpr mean_of(const group *g, texpr sum) { return bin(g, TX_div, sum, real(g, (double)g->size)); }
+static texpr mean_of(const group *g, texpr sum) {
+  return bin(g, TX_div, sum, real(g, (double)g->size));
+}
 
 /* (x - mean) / sqrt(variance + eps); mean GROUP_STATES: 0. */
 static texpr standard(const group *g, uint32_t mean, uint32_t factor) {
@@ -272,7 +283,8 @@ bool anfi_lower_batch_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   g.real = ANFI_F64;
   group_begin(&g);
   texpr c = group_number(&g);
-  texpr root = anfi_low_atom(L, math(&g, TI_sqrt, bin(&g, TX_add, element_of(&g, q->in[4], c), eps)));
+  texpr root =
+      anfi_low_atom(L, math(&g, TI_sqrt, bin(&g, TX_add, element_of(&g, q->in[4], c), eps)));
   put(&g, to, group_linear(&g), batch_element(&g, element_of(&g, q->in[3], c), root, c), q->type);
   group_end(&g);
   group_close(&g);
@@ -286,8 +298,9 @@ static bool no_batch(anfi_low *L, const anfi_low_op *q, texpr const *to) {
     const anf_type *t = q->type->items[i];
     if (!anfi_low_elements(t)) continue;
     anfi_low_loop(L, &l, anfi_low_elements(t), "i");
-    anfi_low_put(L, to[i], l.var,
-                 (anfi_elem){anfi_low_const(L, anfi_low_dt((anf_dtype)t->dtype), (double)NAN), NULL}, false);
+    anfi_low_put(
+        L, to[i], l.var,
+        (anfi_elem){anfi_low_const(L, anfi_low_dt((anf_dtype)t->dtype), (double)NAN), NULL}, false);
     anfi_low_loop_end(L, &l);
   }
   return true;

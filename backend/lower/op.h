@@ -24,9 +24,9 @@ typedef struct anfi_low anfi_low;
 
 /* Options and hooks of the one who lowers graphs. */
 typedef struct anfi_low_opts {
-  bool fast;        // sums may be taken in another order and in the element's own type
-  bool parallel;    // mark large outer loops as parallel
-  bool no_fuse;     // every op is written to a buffer: for tests
+  bool fast;     // sums may be taken in another order and in the element's own type
+  bool parallel; // mark large outer loops as parallel
+  bool no_fuse;  // every op is written to a buffer: for tests
   void *user;
   /* Code that leaves the program with error `code` if `bad` (a bool expression) holds; a and b are
    * numbers (s64) of its message. NULL: anf_rt_check fails. */
@@ -39,8 +39,8 @@ anfi_low *anfi_low_new(anf_ctx *cx, anfi_arena *a, tmod *m, const anfi_low_opts 
 
 /* ---- statements: a stack of lists, which branches and loops around ops use too ---- */
 void anfi_low_open(anfi_low *L);
-void anfi_low_add(anfi_low *L, tstmt s);  // to the innermost list
-tstmt anfi_low_close(anfi_low *L);        // the innermost list as a body
+void anfi_low_add(anfi_low *L, tstmt s); // to the innermost list
+tstmt anfi_low_close(anfi_low *L);       // the innermost list as a body
 /* A new variable with this value, defined here. */
 texpr anfi_low_let(anfi_low *L, texpr value, const char *name);
 /* A new local tensor of n elements, defined here. */
@@ -53,7 +53,7 @@ anf_tir_elem anfi_lower_elem(anf_dtype d);
 bool anfi_lower_size(const anf_type *t, uint64_t *n);
 
 /* ---- views ---- */
-anfi_view *anfi_view_scalar(anfi_low *L, const anf_type *t, texpr value); // rank 0, not complex
+anfi_view *anfi_view_scalar(anfi_low *L, const anf_type *t, texpr value);  // rank 0, not complex
 anfi_view *anfi_view_buffer(anfi_low *L, const anf_type *t, texpr tensor); // any rank
 /* A literal, or a tensor of the module (equal constants share one). */
 anfi_view *anfi_view_constant(anfi_low *L, anf_value *v);
@@ -69,7 +69,7 @@ void anfi_view_store(anfi_low *L, anfi_view *v, texpr to);
 typedef struct anfi_low_op {
   anfi_opcode op;
   anfi_loc loc;
-  const anf_type *type;   // of the result: a tensor, or a tuple of them
+  const anf_type *type; // of the result: a tensor, or a tuple of them
   size_t n;
   anfi_view *const *in;   // NULL for an argument that is None or absent
   anf_value *const *attr; // by schema index, defaults filled in

@@ -12,8 +12,8 @@ typedef struct pool {
   anfi_pool p;
   texpr lo[3], hi[3], count[3]; // tables of index
   uint64_t in, out, planes;
-  anfi_loop at[3], win[3];      // of the result; of a window
-  texpr plane, result;          // where the input's plane starts; the result's element
+  anfi_loop at[3], win[3]; // of the result; of a window
+  texpr plane, result;     // where the input's plane starts; the result's element
 } pool;
 
 static uint64_t volume(const int64_t *d) { return (uint64_t)(d[0] * d[1] * d[2]); }
@@ -21,7 +21,9 @@ static uint64_t volume(const int64_t *d) { return (uint64_t)(d[0] * d[1] * d[2])
 static texpr table(anfi_low *L, const anfi_span *s, int64_t n, int which) {
   uint64_t *bits = ANFI_NEW_N(L->a, uint64_t, (size_t)n);
   for (int64_t i = 0; i < n; i++)
-    bits[i] = (uint64_t)(which == 0 ? s[i].lo : which == 1 ? (s[i].hi > s[i].lo ? s[i].hi : s[i].lo) : s[i].count);
+    bits[i] = (uint64_t)(which == 0   ? s[i].lo
+                         : which == 1 ? (s[i].hi > s[i].lo ? s[i].hi : s[i].lo)
+                                      : s[i].count);
   return anfi_low_table(L, ANFI_IX, (uint64_t)n, bits);
 }
 
@@ -66,7 +68,8 @@ static texpr open_window(pool *p) {
   texpr sum = NULL;
   for (size_t k = 0; k < 3; k++) {
     const anfi_span *s = p->p.span[k];
-    if (p->p.in[k] == 1 && p->p.out[k] == 1 && s->lo < s->hi) anfi_low_loop(p->L, &p->win[k], 1, "w");
+    if (p->p.in[k] == 1 && p->p.out[k] == 1 && s->lo < s->hi)
+      anfi_low_loop(p->L, &p->win[k], 1, "w");
     else
       anfi_low_loop_range(p->L, &p->win[k], entry(p, p->lo[k], k), entry(p, p->hi[k], k),
                           (uint64_t)p->p.step[k], "w");
@@ -85,7 +88,9 @@ static texpr window_size(pool *p) {
   return anfi_low_atom(p->L, anfi_t_cast(p->L->t, ANFI_F64, anfi_t_cast(p->L->t, ANFI_S64, n)));
 }
 
-static texpr read(pool *p, const anfi_view *x, texpr at) { return anfi_view_at_flat(p->L, x, at).re; }
+static texpr read(pool *p, const anfi_view *x, texpr at) {
+  return anfi_view_at_flat(p->L, x, at).re;
+}
 
 static void put(pool *p, texpr to, texpr at, texpr x) {
   x = anfi_t_cast(p->L->t, anfi_low_dt((anf_dtype)p->q->type->dtype), x);
@@ -115,13 +120,15 @@ static texpr find_max(pool *p, const anfi_view *x, texpr *where) {
   tstore *t = L->t;
   tdtype d = compared(anfi_low_dt(x->dtype));
   texpr best = anfi_low_var(L, d, "best", least(L, d));
-  texpr none = anfi_ix(L, UINT64_MAX), found = where ? anfi_low_var(L, ANFI_IX, "where", none) : NULL;
+  texpr none = anfi_ix(L, UINT64_MAX),
+        found = where ? anfi_low_var(L, ANFI_IX, "where", none) : NULL;
   texpr at = open_window(p);
   texpr e = anfi_low_let(L, anfi_t_cast(t, d, read(p, x, anfi_ix_add(L, p->plane, at))), "e");
   texpr more = anfi_t_bin(t, TX_cmp_gt, e, best);
   if (anfi_t_is_float(d))
     more = anfi_t_bin(t, TX_logic_or, more,
-                      anfi_t_bin(t, TX_logic_and, anfi_t_bin(t, TX_cmp_ne, e, e), anfi_t_bin(t, TX_cmp_eq, best, best)));
+                      anfi_t_bin(t, TX_logic_and, anfi_t_bin(t, TX_cmp_ne, e, e),
+                                 anfi_t_bin(t, TX_cmp_eq, best, best)));
   if (where) more = anfi_t_bin(t, TX_logic_or, more, anfi_t_bin(t, TX_cmp_eq, found, none));
   more = anfi_low_let(L, more, "more");
   anfi_low_set(L, best, anfi_t_select(t, more, e, best));
@@ -145,12 +152,13 @@ enum { PARALLEL_WORK = 1 << 15 };
 
 static void open_planes(pool *p, anfi_loop *l) {
   anfi_low_loop(p->L, l, p->planes, "plane");
-  l->parallel = p->L->o.parallel && !p->L->in_parallel && !l->none && p->planes * p->in >= PARALLEL_WORK;
+  l->parallel =
+      p->L->o.parallel && !p->L->in_parallel && !l->none && p->planes * p->in >= PARALLEL_WORK;
 }
 
 bool anfi_lower_pool(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
-  bool greatest = q->op == ANF_OP_GlobalMaxPool || q->op == ANF_OP_MaxPool1D || q->op == ANF_OP_MaxPool2D ||
-                  q->op == ANF_OP_MaxPool3D;
+  bool greatest = q->op == ANF_OP_GlobalMaxPool || q->op == ANF_OP_MaxPool1D ||
+                  q->op == ANF_OP_MaxPool2D || q->op == ANF_OP_MaxPool3D;
   pool p;
   anfi_loop l;
   texpr to = anfi_low_result(L, q, 0, q->type);
@@ -161,6 +169,29 @@ bool anfi_lower_pool(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   open_planes(&p, &l);
   open_results(&p, l.var);
   put(&p, to, p.result, greatest ? find_max(&p, x, NULL) : mean(&p, x));
+  close3(L, p.at);
+  anfi_low_loop_end(L, &l);
+  return true;
+}
+
+/* The v at the first greatest x of each window. */
+bool anfi_lower_pool_pick(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  pool p;
+  anfi_loop l;
+  texpr to = anfi_low_result(L, q, 0, q->type), where = NULL;
+  out[0] = anfi_view_of_result(L, q->type, to);
+  if (!out[0]->n) return true;
+  const anfi_view *x = held(L, q->in[0]), *v = held(L, q->in[1]);
+  if (!plan(&p, L, q, x->type)) return false;
+  open_planes(&p, &l);
+  open_results(&p, l.var);
+  find_max(&p, x, &where);
+  texpr r =
+      anfi_low_var(L, anfi_low_dt(v->dtype), "r", anfi_low_const(L, anfi_low_dt(v->dtype), 0));
+  anfi_low_if(L);
+  anfi_low_set(L, r, anfi_low_load(L, v->tensor, anfi_ix_add(L, p.plane, where)));
+  anfi_low_if_end(L, anfi_t_lt(L->t, where, anfi_ix(L, p.in)));
+  put(&p, to, p.result, r);
   close3(L, p.at);
   anfi_low_loop_end(L, &l);
   return true;
@@ -178,11 +209,13 @@ static void zero(anfi_low *L, texpr acc, uint64_t n) {
   anfi_low_loop_end(L, &l);
 }
 
-static void store_plane(anfi_low *L, const anfi_low_op *q, texpr acc, uint64_t n, texpr to, texpr plane) {
+static void store_plane(anfi_low *L, const anfi_low_op *q, texpr acc, uint64_t n, texpr to,
+                        texpr plane) {
   anfi_loop l;
   anfi_low_loop(L, &l, n, "i");
   texpr x = anfi_t_cast(L->t, anfi_low_dt((anf_dtype)q->type->dtype), anfi_low_load(L, acc, l.var));
-  anfi_low_put(L, to, anfi_ix_add(L, anfi_ix_mulc(L, plane, n), l.var), (anfi_elem){x, NULL}, false);
+  anfi_low_put(L, to, anfi_ix_add(L, anfi_ix_mulc(L, plane, n), l.var), (anfi_elem){x, NULL},
+               false);
   anfi_low_loop_end(L, &l);
 }
 
@@ -232,7 +265,8 @@ typedef struct resizing {
   taps t[3];
 } resizing;
 
-static void linear_tap(int64_t o, int64_t in, int64_t out, bool align, uint64_t *at, double *weight) {
+static void linear_tap(int64_t o, int64_t in, int64_t out, bool align, uint64_t *at,
+                       double *weight) {
   double x = align ? (out > 1 ? (double)o * (double)(in - 1) / (double)(out - 1) : 0.0)
                    : ((double)o + 0.5) * (double)in / (double)out - 0.5;
   if (x < 0.0) x = 0.0;
@@ -268,7 +302,8 @@ static taps taps_of(anfi_low *L, const anfi_low_op *q, int64_t in, int64_t out) 
   return t;
 }
 
-static resizing resizing_of(anfi_low *L, const anfi_low_op *q, const anf_type *x, const anf_type *y) {
+static resizing resizing_of(anfi_low *L, const anfi_low_op *q, const anf_type *x,
+                            const anf_type *y) {
   resizing r = {.L = L, .planes = (uint64_t)(x->dims[0] * x->dims[1])};
   size_t first = 3 - (x->n - 2);
   for (size_t k = 0; k < 3; k++) {

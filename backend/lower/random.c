@@ -13,11 +13,14 @@
 static texpr f64(anfi_low *L, double v) { return anfi_low_const(L, ANFI_F64, v); }
 static texpr mul(anfi_low *L, texpr a, texpr b) { return anfi_t_mul(L->t, a, b); }
 
-static texpr key_of(anfi_low *L, const anfi_view *v) { return anfi_view_at(L, v, &(anfi_pt){0}).re; }
+static texpr key_of(anfi_low *L, const anfi_view *v) {
+  return anfi_view_at(L, v, &(anfi_pt){0}).re;
+}
 
 static texpr word(anfi_low *L, texpr key, texpr at, bool wide) {
   texpr in[2] = {key, anfi_t_cast(L->t, U64, at)};
-  return anfi_low_atom(L, anfi_low_help(L, wide ? "anf_random_u64" : "anf_random_u32", wide ? U64 : U32, 2, in));
+  return anfi_low_atom(
+      L, anfi_low_help(L, wide ? "anf_random_u64" : "anf_random_u32", wide ? U64 : U32, 2, in));
 }
 
 static texpr shifted(anfi_low *L, texpr x, unsigned by) {
@@ -34,7 +37,8 @@ static anfi_elem real_elem(texpr e) { return (anfi_elem){e, NULL}; }
 static anfi_elem at_bits(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   unsigned bits = (unsigned)anfi_t_bytes(anfi_low_dt(v->dtype)) * 8;
   texpr w = word(L, key_of(L, v->in[0]), anfi_pt_linear(L, p), bits == 64);
-  return real_elem(anfi_t_cast(L->t, anfi_low_dt(v->dtype), bits == 64 ? w : shifted(L, w, 32 - bits)));
+  return real_elem(
+      anfi_t_cast(L->t, anfi_low_dt(v->dtype), bits == 64 ? w : shifted(L, w, 32 - bits)));
 }
 
 /* ---- reals ---- */
@@ -108,7 +112,8 @@ static anfi_elem at_bernoulli(anfi_low *L, const anfi_view *v, const anfi_pt *p)
 static anfi_elem at_dropout(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   double rate = anfi_attr_float(v->attr[0]);
   tstore *t = L->t;
-  tdtype d = anfi_low_dt(v->dtype), c = anfi_t_dt(d.elem == ANF_TIR_f64 ? ANF_TIR_f64 : ANF_TIR_f32);
+  tdtype d = anfi_low_dt(v->dtype),
+         c = anfi_t_dt(d.elem == ANF_TIR_f64 ? ANF_TIR_f64 : ANF_TIR_f32);
   texpr scale = anfi_low_const(L, c, as(L, v->dtype, 1.0 / (1.0 - rate)));
   texpr x = mul(L, anfi_t_cast(t, c, anfi_view_at(L, v->in[0], p).re), scale);
   texpr keep = anfi_t_bin(t, TX_cmp_ge, chance(L, v->in[1], p), f64(L, rate));
@@ -128,7 +133,8 @@ static anfi_elem at_rand_int(anfi_low *L, const anfi_view *v, const anfi_pt *p) 
 }
 
 static anfi_elem derived(anfi_low *L, const anfi_view *v, int purpose, texpr number) {
-  texpr in[3] = {key_of(L, v->in[0]), anfi_t_int(L->t, U32, purpose), anfi_t_cast(L->t, U64, number)};
+  texpr in[3] = {key_of(L, v->in[0]), anfi_t_int(L->t, U32, purpose),
+                 anfi_t_cast(L->t, U64, number)};
   return real_elem(anfi_low_help(L, "anf_random_derive", U64, 3, in));
 }
 
@@ -195,8 +201,10 @@ static void choose(anfi_low *L, const choice *c, texpr to, const anfi_nest *n) {
   anfi_low_loop(L, &k, c->classes, "k");
   texpr g = gumbel(L, key_of(L, c->q->in[0]), anfi_ix_add(L, first, k.var));
   texpr s = anfi_low_let(L, anfi_t_add(t, logit(L, c, at, k.var), g), "s");
-  texpr nan = anfi_t_bin(t, TX_logic_and, anfi_t_bin(t, TX_cmp_ne, s, s), anfi_t_bin(t, TX_cmp_eq, best, best));
-  texpr more = anfi_low_let(L, anfi_t_bin(t, TX_logic_or, anfi_t_bin(t, TX_cmp_gt, s, best), nan), "more");
+  texpr nan = anfi_t_bin(t, TX_logic_and, anfi_t_bin(t, TX_cmp_ne, s, s),
+                         anfi_t_bin(t, TX_cmp_eq, best, best));
+  texpr more =
+      anfi_low_let(L, anfi_t_bin(t, TX_logic_or, anfi_t_bin(t, TX_cmp_gt, s, best), nan), "more");
   anfi_low_set(L, which, anfi_t_select(t, more, anfi_t_cast(t, ANFI_S64, k.var), which));
   anfi_low_set(L, best, anfi_t_select(t, more, s, best));
   anfi_low_loop_end(L, &k);

@@ -39,11 +39,14 @@ static void add_or_mul(group *g, bool mul) {
   texpr a = group_get(g, s), b = anfi_t_cast(t, d, x.re);
   if (!g->x->complex) group_set(g, s, anfi_t_bin(t, mul ? TX_mul : TX_add, a, b));
   else {
-    texpr c = anfi_low_let(g->L, group_get(g, im), "c"), e = anfi_low_atom(g->L, anfi_t_cast(t, d, x.im));
+    texpr c = anfi_low_let(g->L, group_get(g, im), "c"),
+          e = anfi_low_atom(g->L, anfi_t_cast(t, d, x.im));
     a = anfi_low_let(g->L, a, "a");
     b = anfi_low_atom(g->L, b);
-    group_set(g, s, mul ? anfi_t_sub(t, anfi_t_mul(t, a, b), anfi_t_mul(t, c, e)) : anfi_t_add(t, a, b));
-    group_set(g, im, mul ? anfi_t_add(t, anfi_t_mul(t, a, e), anfi_t_mul(t, c, b)) : anfi_t_add(t, c, e));
+    group_set(g, s,
+              mul ? anfi_t_sub(t, anfi_t_mul(t, a, b), anfi_t_mul(t, c, e)) : anfi_t_add(t, a, b));
+    group_set(g, im,
+              mul ? anfi_t_add(t, anfi_t_mul(t, a, e), anfi_t_mul(t, c, b)) : anfi_t_add(t, c, e));
   }
   group_end(g);
 }
@@ -142,7 +145,8 @@ static texpr math(group *g, tintrin f, texpr x) {
 /* What the states of a group make. */
 static anfi_elem final(group *g) {
   tstore *t = g->L->t;
-  anfi_elem e = {group_get(g, g->q->op == ANF_OP_ArgMax || g->q->op == ANF_OP_ArgMin ? 1u : 0u), NULL};
+  anfi_elem e = {group_get(g, g->q->op == ANF_OP_ArgMax || g->q->op == ANF_OP_ArgMin ? 1u : 0u),
+                 NULL};
   if (g->x->complex && g->nstate > 1) e.im = group_get(g, 1);
   if (g->q->op == ANF_OP_Mean) {
     e.re = over_size(g, e.re);
@@ -221,7 +225,10 @@ static uint32_t running(group *g) {
   if (g->q->op == ANF_OP_CumSum || g->q->op == ANF_OP_CumProd) {
     bool mul = g->q->op == ANF_OP_CumProd;
     tdtype d = is_real(g) ? ANFI_F64 : ANFI_S64;
-    texpr init = anfi_low_const(g->L, d, mul ? 1 : is_real(g) ? -0.0 : 0); // so that a first -0.0 stays
+    texpr init = anfi_low_const(g->L, d,
+                                mul          ? 1
+                                : is_real(g) ? -0.0
+                                             : 0); // so that a first -0.0 stays
     uint32_t s = group_state(g, d, init, "run");
     if (g->x->complex) group_state(g, d, anfi_low_const(g->L, d, mul ? 0 : -0.0), "im");
     return s;
@@ -238,7 +245,8 @@ static void step_complex(group *g, anfi_elem x) {
     group_set(g, 1, anfi_t_add(t, b, im));
     return;
   }
-  texpr first = anfi_t_bin(t, TX_cmp_eq, group_position(g), anfi_ix(g->L, g->reverse ? g->size - 1 : 0));
+  texpr first =
+      anfi_t_bin(t, TX_cmp_eq, group_position(g), anfi_ix(g->L, g->reverse ? g->size - 1 : 0));
   texpr r = anfi_t_sub(t, anfi_t_mul(t, a, re), anfi_t_mul(t, b, im));
   texpr i = anfi_t_add(t, anfi_t_mul(t, a, im), anfi_t_mul(t, b, re));
   group_set(g, 0, anfi_t_select(t, first, re, r));
@@ -271,7 +279,8 @@ static anfi_elem current(group *g, bool exclusive) {
   anfi_elem e = {group_get(g, 0), NULL};
   if (g->x->complex) e.im = group_get(g, 1);
   if (!exclusive || g->q->op != ANF_OP_CumSum || !is_real(g)) return e;
-  texpr first = anfi_t_bin(t, TX_cmp_eq, group_position(g), anfi_ix(g->L, g->reverse ? g->size - 1 : 0));
+  texpr first =
+      anfi_t_bin(t, TX_cmp_eq, group_position(g), anfi_ix(g->L, g->reverse ? g->size - 1 : 0));
   texpr zero = anfi_low_const(g->L, ANFI_F64, 0);
   e.re = anfi_t_select(t, first, zero, e.re);
   if (e.im) e.im = anfi_t_select(t, first, zero, e.im);
@@ -292,6 +301,51 @@ bool anfi_lower_cumulate(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   if (exclusive) put(&g, to, i, current(&g, true), q->type);
   step(&g, s);
   if (!exclusive) put(&g, to, i, current(&g, false), q->type);
+  group_end(&g);
+  group_close(&g);
+  return true;
+}
+
+/* y[i] = b[i] + a[i] * y[i - 1]. */
+static void scan_step(group *g, const anfi_view *a, texpr first) {
+  tstore *t = g->L->t;
+  anf_dtype d = (anf_dtype)g->q->type->dtype;
+  tdtype w = g->type[0];
+  anfi_pt p = anfi_pt_flat(group_linear(g), a->n);
+  anfi_elem x = anfi_scalar_cast(g->L, anfi_view_at(g->L, a, &p), a->dtype, d);
+  anfi_elem y = anfi_scalar_cast(g->L, group_x(g), g->x->dtype, d);
+  texpr re = anfi_t_cast(t, w, y.re), xr = anfi_low_atom(g->L, anfi_t_cast(t, w, x.re)),
+        old = group_get(g, 0);
+  if (!x.im) {
+    group_set(g, 0, anfi_t_select(t, first, re, anfi_t_add(t, re, anfi_t_mul(t, xr, old))));
+    return;
+  }
+  texpr xi = anfi_low_atom(g->L, anfi_t_cast(t, w, x.im)), im = anfi_t_cast(t, w, y.im);
+  texpr c = anfi_low_let(g->L, old, "c"), e = anfi_low_let(g->L, group_get(g, 1), "e");
+  texpr pr = anfi_t_sub(t, anfi_t_mul(t, xr, c), anfi_t_mul(t, xi, e));
+  texpr pi = anfi_t_add(t, anfi_t_mul(t, xr, e), anfi_t_mul(t, xi, c));
+  group_set(g, 0, anfi_t_select(t, first, re, anfi_t_add(t, re, pr)));
+  group_set(g, 1, anfi_t_select(t, first, im, anfi_t_add(t, im, pi)));
+}
+
+bool anfi_lower_linear_scan(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anf_type *type = q->type;
+  size_t axis = 0;
+  texpr to = anfi_low_result(L, q, 0, type);
+  group g = {.reverse = anfi_attr_bool(q->attr[1])};
+  anf_dtype d = (anf_dtype)type->dtype;
+  bool complex = anfi_low_complex(d);
+  tdtype w = complex || anfi_dtype_is_float(d) ? ANFI_F64 : ANFI_S64;
+  out[0] = anfi_view_of_result(L, type, to);
+  anfi_axis_in(anfi_attr_int(q->attr[0]), type->n, &axis);
+  if (!group_open(&g, L, q, q->in[1], UINT32_C(1) << axis)) return true;
+  for (int k = 0; k < (complex ? 2 : 1); k++) group_state(&g, w, anfi_low_const(L, w, 0), "y");
+  group_begin(&g);
+  texpr start = anfi_ix(L, g.reverse ? g.size - 1 : 0);
+  scan_step(&g, q->in[0],
+            anfi_low_let(L, anfi_t_bin(L->t, TX_cmp_eq, group_position(&g), start), "first"));
+  anfi_elem e = {group_get(&g, 0), complex ? group_get(&g, 1) : NULL};
+  put(&g, to, group_linear(&g), e, type);
   group_end(&g);
   group_close(&g);
   return true;

@@ -52,16 +52,16 @@ static bool logic_step(machine *m, const anfi_scalar_ins *i, step *out) {
     const step *a = &m->at[i->arg[1]], *b = &m->at[i->arg[2]];
     texpr c = truth_of(m, i->arg[0]);
     out->truth = a->truth && b->truth;
-    out->e.re = out->truth
-                    ? anfi_t_select(t, c, a->e.re, b->e.re)
-                    : anfi_t_select(t, c, number_of(m, i->arg[1]), number_of(m, i->arg[2]));
+    out->e.re = out->truth ? anfi_t_select(t, c, a->e.re, b->e.re)
+                           : anfi_t_select(t, c, number_of(m, i->arg[1]), number_of(m, i->arg[2]));
     return true;
   }
   default: break;
   }
   for (size_t k = 0; k < ANFI_LEN(compare); k++)
     if (compare[k][0] == i->op) {
-      out->e.re = anfi_t_bin(t, (tkind)compare[k][1], number_of(m, i->arg[0]), number_of(m, i->arg[1]));
+      out->e.re =
+          anfi_t_bin(t, (tkind)compare[k][1], number_of(m, i->arg[0]), number_of(m, i->arg[1]));
       return true;
     }
   out->truth = false;
@@ -98,12 +98,13 @@ static texpr int_shift(machine *m, const anfi_scalar_ins *i) {
   tstore *t = m->L->t;
   texpr a = atom_of(m, i->arg[0]), b = atom_of(m, i->arg[1]), all;
   texpr inside = bin(m, TX_cmp_lt, b, anfi_s_const(m, width(m)));
-  if (is_signed(m))
-    inside = bin(m, TX_logic_and, bin(m, TX_cmp_ge, b, anfi_s_const(m, 0)), inside);
+  if (is_signed(m)) inside = bin(m, TX_logic_and, bin(m, TX_cmp_ge, b, anfi_s_const(m, 0)), inside);
   bool left = i->op == ANFI_S_shl;
   texpr shifted = anfi_t_intrin2(t, left ? TI_shl : TI_shr, a, b);
   if (left || !is_signed(m)) all = anfi_s_const(m, 0);
-  else all = anfi_t_select(t, bin(m, TX_cmp_lt, a, anfi_s_const(m, 0)), anfi_s_const(m, -1), anfi_s_const(m, 0));
+  else
+    all = anfi_t_select(t, bin(m, TX_cmp_lt, a, anfi_s_const(m, 0)), anfi_s_const(m, -1),
+                        anfi_s_const(m, 0));
   return anfi_t_select(t, inside, shifted, all);
 }
 
@@ -129,7 +130,8 @@ static texpr int_pow(machine *m, const anfi_scalar_ins *i) {
   tdtype u = anfi_t_dt(ANF_TIR_u64);
   texpr a = atom_of(m, i->arg[0]), b = atom_of(m, i->arg[1]), zero = anfi_t_int(t, ANFI_S64, 0);
   if (is_signed(m))
-    anfi_low_trap(m->L, bin(m, TX_cmp_lt, b, anfi_s_const(m, 0)), ANF_E0402, m->op, m->loc, zero, zero);
+    anfi_low_trap(m->L, bin(m, TX_cmp_lt, b, anfi_s_const(m, 0)), ANF_E0402, m->op, m->loc, zero,
+                  zero);
   texpr in[2] = {anfi_t_cast(t, u, a), anfi_t_cast(t, u, b)};
   return anfi_t_cast(t, m->type, anfi_low_help(m->L, "anf_ipow", u, 2, in));
 }
@@ -194,7 +196,8 @@ static texpr int_step(machine *m, const anfi_scalar_ins *i) {
   a = atom_of(m, i->arg[0]);
   switch ((anfi_scalar_op)i->op) {
   case ANFI_S_abs:
-    return is_signed(m) ? anfi_t_select(t, bin(m, TX_cmp_lt, a, zero), bin(m, TX_sub, zero, a), a) : a;
+    return is_signed(m) ? anfi_t_select(t, bin(m, TX_cmp_lt, a, zero), bin(m, TX_sub, zero, a), a)
+                        : a;
   case ANFI_S_sign:
     c = anfi_t_cast(t, m->type, bin(m, TX_cmp_ne, a, zero));
     return is_signed(m) ? anfi_t_select(t, bin(m, TX_cmp_lt, a, zero), anfi_s_const(m, -1), c) : c;
@@ -236,14 +239,14 @@ static const uint8_t math[][2] = {
 };
 
 static bool never_nan(texpr e) {
-  return e->kind == TX_constant && e->u.k.n == 1 && !isnan(anfi_t_lane_f64(e->dtype, e->u.k.bits[0]));
+  return e->kind == TX_constant && e->u.k.n == 1 &&
+         !isnan(anfi_t_lane_f64(e->dtype, e->u.k.bits[0]));
 }
 
 /* NaN if one is; of equals the first, so that signs of zeros are as in the interpreter. */
 static texpr real_extreme(machine *m, texpr a, texpr b, bool greatest) {
   tstore *t = m->L->t;
-  if (never_nan(b))
-    return anfi_t_select(t, bin(m, greatest ? TX_cmp_lt : TX_cmp_gt, a, b), b, a);
+  if (never_nan(b)) return anfi_t_select(t, bin(m, greatest ? TX_cmp_lt : TX_cmp_gt, a, b), b, a);
   texpr first = bin(m, greatest ? TX_cmp_ge : TX_cmp_le, a, b);
   if (never_nan(a)) return anfi_t_select(t, first, a, b);
   return anfi_t_select(t, first, a, anfi_t_select(t, bin(m, TX_cmp_ne, a, a), a, b));
@@ -344,7 +347,8 @@ static texpr real_cast(anfi_low *L, texpr x, anf_dtype from, anf_dtype to) {
   tdtype d = anfi_low_dt(to);
   if (anfi_dtype_is_float(from) && !anfi_dtype_is_float(to)) {
     if (to == ANF_BOOL) {
-      x = anfi_t_cast(L->t, anfi_t_dt(from == ANF_F64 || from == ANF_FLOAT ? ANF_TIR_f64 : ANF_TIR_f32), x);
+      x = anfi_t_cast(
+          L->t, anfi_t_dt(from == ANF_F64 || from == ANF_FLOAT ? ANF_TIR_f64 : ANF_TIR_f32), x);
       return anfi_t_bin(L->t, TX_cmp_ne, x, anfi_low_const(L, x->dtype, 0));
     }
     return real_to_int(L, x, d);
@@ -433,7 +437,8 @@ anfi_elem anfi_scalar_emit(anfi_low *L, anfi_opcode op, anfi_loc loc, anf_value 
   prepare(&m, n, types, out);
   for (size_t k = 0; k < n; k++) loaded[k] = load(&m, in[k], (anf_dtype)types[k]->dtype);
   for (uint32_t k = 0; k < m.code->n; k++)
-    for (int j = 0; m.code->at[k].op > ANFI_S_number && j < anfi_scalar_ops[m.code->at[k].op].arity; j++)
+    for (int j = 0; m.code->at[k].op > ANFI_S_number && j < anfi_scalar_ops[m.code->at[k].op].arity;
+         j++)
       uses[m.code->at[k].arg[j]]++;
   run(&m, loaded, attr, uses);
   return store(&m, &m.at[m.code->n - 1], (anf_dtype)out->dtype);

@@ -41,7 +41,8 @@ static texpr combine(anfi_low *L, writing how, texpr a, texpr b) {
   tstore *t = L->t;
   tdtype d = a->dtype;
   bool narrow = d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16;
-  if (d.elem == ANF_TIR_bool) return anfi_t_bin(t, how == ADD || how == MAX ? TX_logic_or : TX_logic_and, a, b);
+  if (d.elem == ANF_TIR_bool)
+    return anfi_t_bin(t, how == ADD || how == MAX ? TX_logic_or : TX_logic_and, a, b);
   if (narrow) {
     a = anfi_low_let(L, anfi_t_cast(t, anfi_t_dt(ANF_TIR_f32), a), "a");
     b = anfi_low_let(L, anfi_t_cast(t, anfi_t_dt(ANF_TIR_f32), b), "b");
@@ -73,7 +74,8 @@ static texpr begin(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return to;
 }
 
-static anfi_elem update_at(anfi_low *L, const anfi_low_op *q, const anfi_view *u, const anfi_pt *p) {
+static anfi_elem update_at(anfi_low *L, const anfi_low_op *q, const anfi_view *u,
+                           const anfi_pt *p) {
   anfi_elem e = anfi_scalar_cast(L, anfi_view_at(L, u, p), u->dtype, (anf_dtype)q->type->dtype);
   e.re = anfi_low_atom(L, e.re);
   if (e.im) e.im = anfi_low_atom(L, e.im);
@@ -200,7 +202,8 @@ bool anfi_lower_write_along(anfi_low *L, const anfi_low_op *q, anfi_view **out) 
 bool anfi_lower_scatter_nd(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   const anf_type *index = q->in[1]->type, *t = q->type;
   size_t r = index->n - 1, depth = (size_t)index->dims[r];
-  uint64_t count = anfi_dims_product(index->dims, 0, r), size = anfi_dims_product(t->dims, depth, t->n);
+  uint64_t count = anfi_dims_product(index->dims, 0, r),
+           size = anfi_dims_product(t->dims, depth, t->n);
   writing how;
   loops l;
   if (!how_of(q->attr[0], (anf_dtype)t->dtype, &how)) return false;
@@ -229,7 +232,8 @@ bool anfi_lower_bincount(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   uint64_t n = (uint64_t)q->type->dims[0], many = q->in[0]->n;
   bool real = anfi_dtype_is_float((anf_dtype)q->type->dtype);
   tdtype d = real ? ANFI_F64 : anfi_low_dt((anf_dtype)q->type->dtype);
-  texpr to = anfi_low_result(L, q, 0, q->type), sum = real ? anfi_low_local(L, ANF_TIR_f64, n, "sum") : to;
+  texpr to = anfi_low_result(L, q, 0, q->type),
+        sum = real ? anfi_low_local(L, ANF_TIR_f64, n, "sum") : to;
   anfi_loop l;
   out[0] = anfi_view_of_result(L, q->type, to);
   if (n) {

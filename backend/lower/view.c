@@ -317,7 +317,8 @@ uint32_t anfi_view_digits(anfi_low *L, const anfi_view *v, size_t ncut, const ui
 
 enum { PARALLEL_WORK = 1 << 15 }; // elements of a nest that are worth a barrier
 
-void anfi_nest_open(anfi_low *L, anfi_nest *n, const anfi_view *v, size_t ncut, const uint64_t *cut) {
+void anfi_nest_open(anfi_low *L, anfi_nest *n, const anfi_view *v, size_t ncut,
+                    const uint64_t *cut) {
   uint64_t extent[ANFI_PT_MAX];
   *n = (anfi_nest){.n = anfi_view_digits(L, v, ncut, cut, extent)};
   bool parallel = L->o.parallel && !L->in_parallel && v->n >= PARALLEL_WORK && extent[0] > 1;
@@ -347,16 +348,13 @@ void anfi_view_store(anfi_low *L, anfi_view *v, texpr to) {
 
 texpr anfi_view_force(anfi_low *L, anfi_view *v) {
   if (v->tensor) return v->tensor;
-  texpr to =
-      anfi_low_local(L, anfi_lower_elem(v->dtype), v->n * (v->complex ? 2 : 1), "t");
+  texpr to = anfi_low_local(L, anfi_lower_elem(v->dtype), v->n * (v->complex ? 2 : 1), "t");
   anfi_view_store(L, v, to);
   anfi_push(L->a, &L->scope.at[L->scope.n - 1]->forced, v);
   return v->tensor = to;
 }
 
-texpr anfi_view_value(anfi_low *L, anfi_view *v) {
-  return anfi_view_at(L, v, &(anfi_pt){0}).re;
-}
+texpr anfi_view_value(anfi_low *L, anfi_view *v) { return anfi_view_at(L, v, &(anfi_pt){0}).re; }
 
 texpr anfi_low_result(anfi_low *L, const anfi_low_op *q, size_t i, const anf_type *t) {
   if (q->to && q->to[i]) return q->to[i];

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Attention: for each query a row of scores, its softmax, and the weighted sum of values; in double
+ * and rounded once. A row that may attend to nothing gives zeros. */
+#include <math.h>
+
+#include "backend/lower/low.h"
+
+typedef struct attend {
+  anfi_low *L;
+  const anfi_low_op *q;
+  const anfi_view *query, *key, *value, *mask;
+  uint64_t l, s, d, dv;
+  bool causal;
+  double scale;
+  texpr at[ANF_MAX_RANK]; // of the batch, and the query
+  texpr score;            // array
+} attend;
+
+static texpr f64(const attend *a, double v) { return anfi_low_const(a->L, ANFI_F64, v); }
+static texpr bin(const attend *a, tkind k, texpr x, texpr y) {
+  return anfi_t_bin(a->L->t, k, x, y);
+}
+
+/* An element of the matrix of x that belongs to the batch at hand. */
+static texpr element(const attend *a, const anfi_view *x, texpr row, texpr col) {
+  const anf_type *t = x->type;
+  size_t r = a->q->type->n;
+  texpr at[ANF_MAX_RANK];
+  for (size_t k = 0; k < t->n; k++) {
+    size_t d = r - t->n + k; // dim of the result
+    texpr i = d + 2 < r ? a->at[d] : d + 1 < r ? row : col;
+    at[k] = t->dims[k] == 1 ? anfi_ix(a->L, 0) : i;
+  }
+  return anfi_low_atom(a->L, anfi_t_cast(a->L->t, ANFI_F64, anfi_view_at_dims(a->L, x, at).re));
+}
+
+static texpr masked(const attend *a, texpr x, texpr i, texpr j) {
+  tstore *t = a->L->t;
+  if (a->mask && a->mask->dtype == ANF_BOOL)
+    x = anfi_t_select(t, bin(a, TX_cmp_ne, element(a, a->mask, i, j), f64(a, 0)), x,
+                      f64(a, -INFINITY));
+  else if (a->mask) x = anfi_t_add(t, x, element(a, a->mask, i, j));
+  else x = anfi_t_add(t, x, f64(a, 0));
+  if (a->causal) x = anfi_t_select(t, bin(a, TX_cmp_gt, j, i), f64(a, -INFINITY), x);
+  return anfi_low_let(a->L, x, "x");
+}
+
+/* Scores of query i, and the greatest. */
+static texpr scores(attend *a, texpr i) {
+  anfi_low *L = a->L;
+  tstore *t = L->t;
+  anfi_loop j, p;
+  texpr top = anfi_low_var(L, ANFI_F64, "top", f64(a, -INFINITY));
+  anfi_low_loop(L, &j, a->s, "j");
+  texpr sum = anfi_low_var(L, ANFI_F64, "dot", f64(a, 0));
+  if (a->d) {
+    anfi_low_loop(L, &p, a->d, "p");
+    texpr product = anfi_t_mul(t, element(a, a->query, i, p.var), element(a, a->key, j.var, p.var));
+    anfi_low_set(L, sum, anfi_t_add(t, sum, product));
+    anfi_low_loop_end(L, &p);
+  }
+  texpr x = masked(a, anfi_t_mul(t, sum, f64(a, a->scale)), i, j.var);
+  anfi_low_put(L, a->score, j.var, (anfi_elem){x, NULL}, false);
+  texpr more = bin(a, TX_logic_or, bin(a, TX_cmp_gt, x, top), bin(a, TX_cmp_ne, x, x));
+  anfi_low_set(L, top, anfi_t_select(t, more, x, top));
+  anfi_low_loop_end(L, &j);
+  return top;
+}
+
+/* Scores become exponentials relative to the greatest; gives their sum. */
+static texpr exponentials(attend *a, texpr top) {
+  anfi_low *L = a->L;
+  tstore *t = L->t;
+  anfi_loop j;
+  texpr sum = anfi_low_var(L, ANFI_F64, "sum", f64(a, 0));
+  anfi_low_loop(L, &j, a->s, "j");
+  texpr x = anfi_t_sub(t, anfi_low_load(L, a->score, j.var), top);
+  texpr e = anfi_t_intrin(t, TI_exp, ANFI_F64, 1, &x, (tattrs){0});
+  e = anfi_t_select(t, bin(a, TX_cmp_eq, top, f64(a, -INFINITY)), f64(a, 0), e);
+  e = anfi_low_let(L, e, "e");
+  anfi_low_put(L, a->score, j.var, (anfi_elem){e, NULL}, false);
+  anfi_low_set(L, sum, anfi_t_add(t, sum, e));
+  anfi_low_loop_end(L, &j);
+  return sum;
+}
+
+/* Weights of 0 add nothing, whatever the value is. */
+static void weigh(attend *a, texpr sum, texpr to, texpr row) {
+  anfi_low *L = a->L;
+  tstore *t = L->t;
+  anfi_loop j, p;
+  texpr y = anfi_low_local(L, ANF_TIR_f64, a->dv, "y");
+  anfi_low_loop(L, &p, a->dv, "p");
+  anfi_low_put(L, y, p.var, (anfi_elem){f64(a, 0), NULL}, false);
+  anfi_low_loop_end(L, &p);
+  if (a->s) {
+    anfi_low_loop(L, &j, a->s, "j");
+    texpr e = anfi_low_let(L, anfi_low_load(L, a->score, j.var), "e");
+    anfi_low_if(L);
+    texpr w = anfi_low_let(L, bin(a, TX_div, e, sum), "w");
+    anfi_low_loop(L, &p, a->dv, "p");
+    texpr term = anfi_t_mul(t, w, element(a, a->value, j.var, p.var));
+    anfi_low_put(L, y, p.var, (anfi_elem){anfi_t_add(t, anfi_low_load(L, y, p.var), term), NULL},
+                 false);
+    anfi_low_loop_end(L, &p);
+    anfi_low_if_end(L, bin(a, TX_cmp_ne, e, f64(a, 0)));
+    anfi_low_loop_end(L, &j);
+  }
+  anfi_low_loop(L, &p, a->dv, "p");
+  texpr x = anfi_t_cast(t, anfi_low_dt((anf_dtype)a->q->type->dtype), anfi_low_load(L, y, p.var));
+  anfi_low_put(L, to, anfi_ix_add(L, row, p.var), (anfi_elem){x, NULL}, false);
+  anfi_low_loop_end(L, &p);
+}
+
+static const anfi_view *held(anfi_low *L, anfi_view *v) {
+  anfi_view_force(L, v);
+  return v;
+}
+
+static void plan(attend *a, anfi_low *L, const anfi_low_op *q) {
+  *a = (attend){.L = L, .q = q, .causal = anfi_attr_bool(q->attr[0])};
+  a->query = held(L, q->in[0]);
+  a->key = held(L, q->in[1]);
+  a->value = held(L, q->in[2]);
+  a->mask = q->n > 3 && q->in[3] ? held(L, q->in[3]) : NULL;
+  const anf_type *tq = a->query->type, *tk = a->key->type, *tv = a->value->type;
+  a->l = (uint64_t)tq->dims[tq->n - 2];
+  a->d = (uint64_t)tq->dims[tq->n - 1];
+  a->s = (uint64_t)tk->dims[tk->n - 2];
+  a->dv = (uint64_t)tv->dims[tv->n - 1];
+  a->scale = anfi_attr_given(q->attr[1]) ? anfi_attr_float(q->attr[1]) : 1.0 / sqrt((double)a->d);
+}
+
+bool anfi_lower_attention(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  attend a;
+  anfi_loop loop[ANF_MAX_RANK];
+  size_t r = q->type->n;
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  anfi_pt p = {0};
+  out[0] = anfi_view_of_result(L, q->type, to);
+  if (!out[0]->n) return true;
+  plan(&a, L, q);
+  bool parallel = L->o.parallel && !L->in_parallel;
+  for (size_t k = 0; k + 1 < r; k++) {
+    anfi_low_loop(L, &loop[k], (uint64_t)q->type->dims[k], "i");
+    loop[k].parallel = parallel && !loop[k].none;
+    parallel &= !loop[k].parallel;
+    a.at[k] = loop[k].var;
+    anfi_pt_push(&p, loop[k].var, (uint64_t)q->type->dims[k]);
+  }
+  texpr row = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), a.dv));
+  a.score = anfi_low_local(L, ANF_TIR_f64, a.s, "score");
+  texpr sum = f64(&a, 0);
+  if (a.s) sum = exponentials(&a, scores(&a, a.at[r - 2]));
+  weigh(&a, sum, to, row);
+  for (size_t k = r - 1; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
+  return true;
+}

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sorting and searching. Elements become keys of 64 bits whose order as unsigned numbers is the order
+ * wanted: -0 and 0 are one key, NaN is the last in both directions. A helper sorts keys. */
+#include <math.h>
+
+#include "backend/lower/low.h"
+
+#define U64 anfi_t_dt(ANF_TIR_u64)
+
+static texpr u64(anfi_low *L, uint64_t v) { return anfi_t_int(L->t, U64, (int64_t)v); }
+
+static texpr flip(anfi_low *L, texpr k, uint64_t mask) {
+  return anfi_t_intrin2(L->t, TI_int_xor, k, u64(L, mask));
+}
+
+static texpr real_key(anfi_low *L, texpr x, bool descending) {
+  tstore *t = L->t;
+  uint64_t top = UINT64_C(1) << 63;
+  x = anfi_low_atom(L, anfi_t_add(t, anfi_t_cast(t, ANFI_F64, x), anfi_low_const(L, ANFI_F64, 0)));
+  texpr bits = anfi_low_atom(L, anfi_t_intrin(t, TI_reinterpret, U64, 1, &x, (tattrs){0}));
+  texpr negative = anfi_t_bin(t, TX_cmp_ge, bits, u64(L, top));
+  texpr k = anfi_t_select(t, negative, flip(L, bits, UINT64_MAX), flip(L, bits, top));
+  if (descending) k = flip(L, k, UINT64_MAX);
+  return anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), u64(L, UINT64_MAX), k);
+}
+
+static texpr key_of(anfi_low *L, texpr x, anf_dtype d, bool descending) {
+  if (anfi_dtype_is_float(d)) return real_key(L, x, descending);
+  texpr k = anfi_t_cast(L->t, U64,
+                        anfi_t_class(x->dtype) == TC_SINT ? anfi_t_cast(L->t, ANFI_S64, x) : x);
+  uint64_t mask = anfi_dtype_class(d) == ANFI_CLASS_SIGNED ? UINT64_C(1) << 63 : 0;
+  return flip(L, k, descending ? ~mask : mask);
+}
+
+typedef struct line { // one line along the axis
+  size_t outer, n, inner;
+  texpr order;
+  anfi_loop o, i;
+} line;
+
+static texpr at_line(anfi_low *L, const line *l, uint64_t n, texpr k) {
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, l->o.var, n), k);
+  return anfi_ix_add(L, anfi_ix_mulc(L, at, l->inner), l->i.var);
+}
+
+static anfi_elem element(anfi_low *L, const line *l, const anfi_view *x, texpr k) {
+  anfi_pt p = {0};
+  anfi_pt_push(&p, l->o.var, l->outer);
+  anfi_pt_push(&p, k, l->n);
+  anfi_pt_push(&p, l->i.var, l->inner);
+  return anfi_view_at(L, x, &p);
+}
+
+static texpr sorted(anfi_low *L, texpr key, uint64_t n) {
+  texpr order = anfi_low_local(L, ANF_TIR_index, n, "order");
+  texpr in[4] = {anfi_ix(L, n), key, order, anfi_low_local(L, ANF_TIR_index, n, "other")};
+  anfi_low_add(L, anfi_t_eval(L->t, anfi_low_help(L, "anf_sort", anfi_t_dt(ANF_TIR_void), 4, in)));
+  return order;
+}
+
+/* Loops over lines, each sorted. */
+static void open_lines(anfi_low *L, line *l, const anfi_view *x, size_t axis, bool descending) {
+  anfi_loop k;
+  anfi_split_axis(x->type, axis, &l->outer, &l->n, &l->inner);
+  anfi_low_loop(L, &l->o, l->outer, "i");
+  anfi_low_loop(L, &l->i, l->inner, "j");
+  texpr key = anfi_low_local(L, ANF_TIR_u64, l->n, "key");
+  anfi_low_loop(L, &k, l->n, "k");
+  texpr e = key_of(L, element(L, l, x, k.var).re, x->dtype, descending);
+  anfi_low_put(L, key, k.var, (anfi_elem){e, NULL}, false);
+  anfi_low_loop_end(L, &k);
+  l->order = sorted(L, key, l->n);
+}
+
+static void close_lines(anfi_low *L, line *l) {
+  anfi_low_loop_end(L, &l->i);
+  anfi_low_loop_end(L, &l->o);
+}
+
+/* The first m of each line, as values, as numbers, or both. */
+static void put_lines(anfi_low *L, const line *l, const anfi_view *x, uint64_t m, texpr values,
+                      texpr numbers) {
+  anfi_loop k;
+  anfi_low_loop(L, &k, m, "k");
+  texpr from = anfi_low_let(L, anfi_low_load(L, l->order, k.var), "from"),
+        to = at_line(L, l, m, k.var);
+  if (values) anfi_low_put(L, values, to, element(L, l, x, from), false);
+  if (numbers)
+    anfi_low_put(L, numbers, to, (anfi_elem){anfi_t_cast(L->t, ANFI_S64, from), NULL}, false);
+  anfi_low_loop_end(L, &k);
+}
+
+bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  bool top = q->op == ANF_OP_TopK;
+  const anf_type *t = top ? q->type->items[0] : q->type;
+  bool descending = anfi_attr_bool(q->attr[top ? 2 : 1]);
+  texpr values = NULL, numbers = NULL;
+  size_t axis = 0;
+  line l;
+  if (q->op != ANF_OP_ArgSort) values = anfi_low_result(L, q, 0, t);
+  if (top) numbers = anfi_low_result(L, q, 1, q->type->items[1]);
+  else if (!values) numbers = anfi_low_result(L, q, 0, t);
+  out[0] = anfi_view_of_result(L, t, values ? values : numbers);
+  if (top) out[1] = anfi_view_of_result(L, q->type->items[1], numbers);
+  if (!out[0]->n) return true;
+  anfi_axis_in(anfi_attr_int(q->attr[top ? 1 : 0]), t->n, &axis);
+  anfi_view_force(L, q->in[0]);
+  open_lines(L, &l, q->in[0], axis, descending);
+  put_lines(L, &l, q->in[0], (uint64_t)t->dims[axis], values, numbers);
+  close_lines(L, &l);
+  return true;
+}
+
+/* The first place where v can stand: by halving. */
+static texpr place_of(anfi_low *L, const anfi_view *a, anf_dtype d, texpr v, bool right) {
+  tstore *t = L->t;
+  texpr lo = anfi_low_var(L, ANFI_IX, "lo", anfi_ix(L, 0)),
+        hi = anfi_low_var(L, ANFI_IX, "hi", anfi_ix(L, a->n));
+  if (!a->n) return lo;
+  anfi_low_if(L);
+  texpr half = anfi_t_bin(t, TX_div, anfi_t_sub(t, hi, lo), anfi_ix(L, 2));
+  texpr mid = anfi_low_let(L, anfi_t_add(t, lo, half), "mid");
+  anfi_elem e = {anfi_low_let(L, anfi_low_load(L, a->tensor, mid), "e"), NULL};
+  texpr k = anfi_low_let(L, key_of(L, anfi_scalar_cast(L, e, a->dtype, d).re, d, false), "k");
+  texpr go = anfi_low_let(L, anfi_t_bin(t, right ? TX_cmp_le : TX_cmp_lt, k, v), "go");
+  anfi_low_set(L, lo, anfi_t_select(t, go, anfi_t_add(t, mid, anfi_ix(L, 1)), lo));
+  anfi_low_set(L, hi, anfi_t_select(t, go, hi, mid));
+  anfi_low_while_end(L, anfi_t_lt(t, lo, hi));
+  return lo;
+}
+
+bool anfi_lower_search_sorted(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anfi_view *a = q->in[0], *v = q->in[1];
+  anf_dtype d = ANF_F64;
+  anfi_nest n;
+  anfi_dtype_promote(a->dtype, v->dtype, &d);
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  out[0] = anfi_view_of_result(L, q->type, to);
+  if (!v->n) return true;
+  anfi_view_force(L, q->in[0]);
+  anfi_nest_open(L, &n, v, 0, NULL);
+  texpr x = anfi_scalar_cast(L, anfi_view_at(L, v, &n.pt), v->dtype, d).re;
+  texpr k = anfi_low_let(L, key_of(L, anfi_low_atom(L, x), d, false), "v");
+  texpr lo = place_of(L, a, d, k, anfi_attr_is(q->attr[0], "right"));
+  anfi_low_put(L, to, anfi_pt_linear(L, &n.pt), (anfi_elem){anfi_t_cast(L->t, ANFI_S64, lo), NULL},
+               false);
+  anfi_nest_close(L, &n);
+  return true;
+}
+
+/* ---- random orders ---- */
+
+static texpr random_order(anfi_low *L, const anfi_view *seed, uint64_t n) {
+  anfi_loop k;
+  texpr key = anfi_low_local(L, ANF_TIR_u64, n, "key");
+  anfi_low_loop(L, &k, n, "k");
+  texpr in[2] = {anfi_view_at(L, seed, &(anfi_pt){0}).re, anfi_t_cast(L->t, U64, k.var)};
+  anfi_low_put(L, key, k.var, (anfi_elem){anfi_low_help(L, "anf_random_u64", U64, 2, in), NULL},
+               false);
+  anfi_low_loop_end(L, &k);
+  return sorted(L, key, n);
+}
+
+bool anfi_lower_permutation(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  anfi_loop k;
+  out[0] = anfi_view_of_result(L, q->type, to);
+  if (!out[0]->n) return true;
+  texpr order = random_order(L, q->in[0], out[0]->n);
+  anfi_low_loop(L, &k, out[0]->n, "k");
+  texpr x = anfi_t_cast(L->t, ANFI_S64, anfi_low_load(L, order, k.var));
+  anfi_low_put(L, to, k.var, (anfi_elem){x, NULL}, false);
+  anfi_low_loop_end(L, &k);
+  return true;
+}
+
+bool anfi_lower_shuffle(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  line l;
+  anfi_loop k;
+  size_t axis = 0;
+  out[0] = anfi_view_of_result(L, q->type, to);
+  if (!out[0]->n) return true;
+  anfi_axis_in(anfi_attr_int(q->attr[0]), q->type->n, &axis);
+  anfi_split_axis(q->type, axis, &l.outer, &l.n, &l.inner);
+  texpr order = random_order(L, q->in[0], l.n);
+  anfi_low_loop(L, &l.o, l.outer, "i");
+  anfi_low_loop(L, &k, l.n, "k");
+  texpr from = anfi_low_let(L, anfi_low_load(L, order, k.var), "from");
+  anfi_low_loop(L, &l.i, l.inner, "j");
+  anfi_low_put(L, to, at_line(L, &l, l.n, k.var), element(L, &l, q->in[1], from),
+               q->in[1]->complex);
+  anfi_low_loop_end(L, &l.i);
+  anfi_low_loop_end(L, &k);
+  anfi_low_loop_end(L, &l.o);
+  return true;
+}
