@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* random [--programs N] [--seed S] [--size N] [--show SEED]
  * Random programs: what the interpreter gives before optimisation it must give after, for every
- * pass alone and for whole pipelines, with the module verified after each pass. Speaks TAP, one
+ * pass alone and for whole pipelines, with the module verified after each pass, and compiled by
+ * every engine. Speaks TAP, one
  * line a pipeline; a failure prints the seed and the program. */
 #include "generate.h"
 
@@ -27,12 +28,28 @@ static const char *const pipelines[] = {"lift",
                                         "standard",
                                         "first_order loop clean lift specialise clean"};
 enum { PIPELINES = sizeof pipelines / sizeof *pipelines, INPUTS = 2 };
+/* Compiled by engines; `every`: one in so many programs. */
+static const struct {
+  const char *name;
+  anf_jit_kind kind;
+  anf_jit_level level;
+  uint64_t every;
+} engines[] = {{"compiled, interpreter of Tensor IR", ANF_JIT_INTERP, ANF_JIT_O0, 1},
+               {"compiled by LLVM, not optimised", ANF_JIT_LLVM, ANF_JIT_O0, 4},
+               {"compiled by LLVM", ANF_JIT_LLVM, ANF_JIT_O2, 2},
+               {"compiled by the C compiler", ANF_JIT_CJIT, ANF_JIT_O2, 50}};
+enum { ENGINES = sizeof engines / sizeof *engines, WAYS = PIPELINES + ENGINES };
+
+static const char *way(int p) {
+  return p < PIPELINES ? pipelines[p] : engines[p - PIPELINES].name;
+}
 
 typedef struct {
   anf_ctx *cx;
   anf_diag *d;
   anf_value *arg[INPUTS][6];
-  size_t ran, failing, failed[PIPELINES];
+  anf_jit_engine *engine[ENGINES];
+  size_t ran, failing, tried[WAYS], failed[WAYS];
 } bench;
 
 static void make_inputs(bench *b) {
@@ -76,7 +93,7 @@ static bool same(const anf_value *a, const anf_value *b) {
 
 static void complain(bench *b, uint64_t seed, int p, const char *what, const char *text) {
   if (!b->failed[p]++) {
-    printf("# seed %llu, pipeline '%s': %s\n", (unsigned long long)seed, pipelines[p], what);
+    printf("# seed %llu, %s: %s\n", (unsigned long long)seed, way(p), what);
     for (size_t i = 0; i < anf_diag_count(b->d); i++)
       printf("# %s %s\n", anf_diag_at(b->d, i)->code, anf_diag_at(b->d, i)->message);
     for (const char *s = text; *s;) {
@@ -106,6 +123,38 @@ static void try_pipeline(bench *b, uint64_t seed, int p, const char *text, anf_v
   anf_module_free(m);
 }
 
+static void try_engine(bench *b, uint64_t seed, int e, const char *text, anf_value *const *want) {
+  anf_exec_opts o = {.size = sizeof o, .engine = b->engine[e]};
+  anf_run_opts ro = {.size = sizeof ro};
+  anf_module *m = NULL;
+  anf_exec *x = NULL;
+  int p = PIPELINES + e;
+  anf_diag_clear(b->d);
+  if (anf_parse(b->cx, text, "random.anf", b->d, &m) != ANF_OK) return;
+  anf_status st = anf_compile(anf_module_find(m, "main"), &o, b->d, &x);
+  b->tried[p]++;
+  if (st == ANF_UNSUPPORTED || st == ANF_LIMIT) b->failing++;
+  else if (st != ANF_OK) complain(b, seed, p, anf_status_name(st), text);
+  for (int i = 0; st == ANF_OK && i < INPUTS; i++) {
+    anf_value *got = NULL;
+    if (!want[i]) continue;
+    if (anf_exec_run(x, 6, b->arg[i], &ro, b->d, &got) != ANF_OK)
+      complain(b, seed, p, "it does not run any more", text);
+    else if (!same(want[i], got)) complain(b, seed, p, "another value", text);
+    anf_value_release(got);
+  }
+  anf_exec_free(x);
+  anf_module_free(m);
+}
+
+static bool make_engines(bench *b) {
+  for (int e = 0; e < ENGINES; e++) {
+    anf_jit_opts o = {.size = sizeof o, .level = engines[e].level};
+    if (anf_jit_engine_new(b->cx, engines[e].kind, &o, b->d, &b->engine[e]) != ANF_OK) return false;
+  }
+  return true;
+}
+
 static void try_program(bench *b, uint64_t seed, size_t size) {
   char *text = generate_program(seed, size);
   anf_module *m = NULL;
@@ -117,6 +166,8 @@ static void try_program(bench *b, uint64_t seed, size_t size) {
     if (run(b, m, i, &want[i]) == ANF_OK) b->ran++;
   anf_module_free(m);
   for (int p = 0; m && p < PIPELINES; p++) try_pipeline(b, seed, p, text, want);
+  for (int e = 0; m && e < ENGINES; e++)
+    if (seed % engines[e].every == 0) try_engine(b, seed, e, text, want);
   for (int i = 0; i < INPUTS; i++) anf_value_release(want[i]);
   free(text);
 }
@@ -139,18 +190,23 @@ int main(int argc, char **argv) {
   bench b = {.cx = anf_ctx_new(NULL)};
   b.d = anf_diag_new(b.cx);
   make_inputs(&b);
+  if (!make_engines(&b)) {
+    anf_diag_print(b.d, stderr, false);
+    return 1;
+  }
   for (size_t i = 0; i < programs; i++) try_program(&b, seed + i, size);
-  printf("1..%d\n", PIPELINES + 1);
-  for (int p = 0; p < PIPELINES; p++)
-    printf("%s %d - %zu random programs: %s\n", b.failed[p] ? "not ok" : "ok", p + 1, programs,
-           pipelines[p]);
+  printf("1..%d\n", WAYS + 1);
+  for (int p = 0; p < WAYS; p++)
+    printf("%s %d - %zu random programs: %s\n", b.failed[p] ? "not ok" : "ok", p + 1,
+           p < PIPELINES ? programs : b.tried[p], way(p));
   /* A generator of programs that mostly fail would test nothing. */
   bool useful = b.ran * 10 >= programs * INPUTS * 8 && b.failing * 10 <= programs * PIPELINES * 2;
   printf("%s %d - most programs run (%zu of %zu) and compile (all but %zu of %zu)\n",
-         useful ? "ok" : "not ok", PIPELINES + 1, b.ran, programs * INPUTS, b.failing,
+         useful ? "ok" : "not ok", WAYS + 1, b.ran, programs * INPUTS, b.failing,
          programs * PIPELINES);
   for (int i = 0; i < INPUTS; i++)
     for (int k = 0; k < 6; k++) anf_value_release(b.arg[i][k]);
+  for (int e = 0; e < ENGINES; e++) anf_jit_engine_free(b.engine[e]);
   anf_diag_free(b.d);
   anf_ctx_free(b.cx);
   return !useful;
