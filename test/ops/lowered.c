@@ -24,7 +24,8 @@ static texpr add_param(job *j, const anf_type *t, void *data, const char *name) 
   anf_tir_elem e = anfi_lower_elem((anf_dtype)t->dtype);
   texpr p = anfi_t_tensor1(j->m->t, e, name, n ? n : 1);
   j->param[j->nparam] = p;
-  j->arg[j->nparam++] = (anf_tir_arg){.data = data, .bytes = (n ? n : 1) * anfi_t_bytes(anfi_t_dt(e))};
+  j->arg[j->nparam++] =
+      (anf_tir_arg){.data = data, .bytes = (n ? n : 1) * anfi_t_bytes(anfi_t_dt(e))};
   return p;
 }
 
@@ -40,10 +41,12 @@ static anfi_view *input(job *j, anfi_low *L, size_t i) {
   const anf_value *v = j->q->in[i];
   if (v->kind != ANF_VALUE_TENSOR) return NULL;
   texpr p = add_param(j, v->type, copy_of(j, v), "x");
-  bool scalar = v->type->n == 0 && anfi_dtype_class((anf_dtype)v->type->dtype) != ANFI_CLASS_COMPLEX;
+  bool scalar =
+      v->type->n == 0 && anfi_dtype_class((anf_dtype)v->type->dtype) != ANFI_CLASS_COMPLEX;
   if (!scalar) return anfi_view_buffer(L, v->type, p);
   texpr zero = anfi_t_index(j->m->t, 0);
-  return anfi_view_scalar(L, v->type, anfi_low_let(L, anfi_t_at(j->m->t, p, 1, &zero, 1, 0, NULL), "x"));
+  return anfi_view_scalar(L, v->type,
+                          anfi_low_let(L, anfi_t_at(j->m->t, p, 1, &zero, 1, 0, NULL), "x"));
 }
 
 static bool build(job *j, bool print) {
@@ -54,7 +57,8 @@ static bool build(job *j, bool print) {
   texpr to[MOST];
   anfi_low *L = anfi_low_new(q->cx, j->a, j->m, NULL);
   anfi_low_open(L);
-  if (q->n > MOST / 2 || nout > MOST / 2) return anfi_fail(q->cx, q->loc, ANF_E0001, "too many arguments");
+  if (q->n > MOST / 2 || nout > MOST / 2)
+    return anfi_fail(q->cx, q->loc, ANF_E0001, "too many arguments");
   for (size_t i = 0; i < q->n; i++) in[i] = input(j, L, i);
   q->out = tuple ? anfi_value_new_tuple(q->cx, nout) : anfi_value_new_tensor(q->cx, q->type);
   for (size_t i = 0; i < nout; i++) {
@@ -63,7 +67,8 @@ static bool build(job *j, bool print) {
     void *data = v->n ? v->u.data : anfi_zalloc(j->a, 16);
     to[i] = add_param(j, v->type, data, "y");
   }
-  anfi_low_op op = {.op = q->op, .loc = q->loc, .type = q->type, .n = q->n, .in = in, .attr = q->attr, .to = to};
+  anfi_low_op op = {
+      .op = q->op, .loc = q->loc, .type = q->type, .n = q->n, .in = in, .attr = q->attr, .to = to};
   if (!anfi_lower_op(L, &op, out)) return false;
   tfunc f = anfi_t_func(j->m->t, anfi_intern_z(&j->m->t->names, "f"), anfi_t_dt(ANF_TIR_void),
                         (uint32_t)j->nparam, j->param, anfi_low_close(L), (tattrs){0});
