@@ -185,9 +185,7 @@ typedef struct {
   const anf_type *type; // of the result
 } plan;
 
-static const anf_type *type_in(const plan *p, size_t i) {
-  return anfi_ad_type_of(p->ad, p->in[i]);
-}
+static const anf_type *type_in(const plan *p, size_t i) { return anfi_ad_type_of(p->ad, p->in[i]); }
 
 /* Has argument i the result's very type? A dim that is not static might still broadcast. */
 static bool is_whole(const plan *p, size_t i) {

@@ -142,9 +142,17 @@ static bool all_zero(size_t n, anf_node *const *x) {
 
 bool anfi_vjp_op(anfi_ad *ad, anf_graph *g, const anf_node *primal, anf_node *const *in,
                  anf_node *y, size_t ndy, anf_node *const *dy, const bool *want, anf_node **out) {
-  anfi_derive q = {.ad = ad, .g = g, .primal = primal, .op = (anfi_opcode)primal->op,
-                   .n = anfi_arg_count(primal), .ndy = ndy, .in = in, .dy = dy, .y = y,
-                   .want = want, .out = out};
+  anfi_derive q = {.ad = ad,
+                   .g = g,
+                   .primal = primal,
+                   .op = (anfi_opcode)primal->op,
+                   .n = anfi_arg_count(primal),
+                   .ndy = ndy,
+                   .in = in,
+                   .dy = dy,
+                   .y = y,
+                   .want = want,
+                   .out = out};
   for (size_t i = 0; i < q.n; i++) out[i] = NULL;
   if (all_zero(ndy, dy)) return true;
   look_at(ad, primal);
@@ -193,15 +201,15 @@ static bool is_linear(const forward *q) {
   anfi_opcode op = (anfi_opcode)q->primal->op;
   if (!(anfi_op[op].flags & ANFI_LINEAR)) return false;
   for (size_t i = 0; i < q->n; i++)
-    if (!q->tin[i] && anfi_derivative_of(q->ad->m->cx, op, i) == ANFI_DERIVATIVE)
-      return false;
+    if (!q->tin[i] && anfi_derivative_of(q->ad->m->cx, op, i) == ANFI_DERIVATIVE) return false;
   return true;
 }
 
 static bool apply_linear(const forward *q) {
   anf_node **in = ANFI_NEW_N(q->ad->arena, anf_node *, q->n + 1);
   for (size_t i = 0; i < q->n; i++) in[i] = q->tin[i] ? q->tin[i] : q->in[i];
-  anf_node *t = anfi_ad_apply(q->ad, q->g, (anfi_opcode)q->primal->op, q->primal->u.attrs, q->n, in);
+  anf_node *t =
+      anfi_ad_apply(q->ad, q->g, (anfi_opcode)q->primal->op, q->primal->u.attrs, q->n, in);
   if (!t) return false;
   if (q->type->kind != ANF_TYPE_TUPLE) return q->ty[0] = t, true;
   for (size_t k = 0; k < q->type->n; k++)
@@ -220,8 +228,17 @@ static bool is_elementwise(const forward *q) {
 static bool add_partial(const forward *q, size_t i, bool *want, anf_node **out) {
   anfi_ad *ad = q->ad;
   anf_node *t = anfi_ad_apply2(ad, q->g, ANF_OP_CastLike, q->tin[i], q->y);
-  anfi_derive d = {.ad = ad, .g = q->g, .primal = q->primal, .op = (anfi_opcode)q->primal->op,
-                   .n = q->n, .ndy = 1, .in = q->in, .dy = &t, .y = q->y, .want = want, .out = out};
+  anfi_derive d = {.ad = ad,
+                   .g = q->g,
+                   .primal = q->primal,
+                   .op = (anfi_opcode)q->primal->op,
+                   .n = q->n,
+                   .ndy = 1,
+                   .in = q->in,
+                   .dy = &t,
+                   .y = q->y,
+                   .want = want,
+                   .out = out};
   for (size_t k = 0; k < q->n; k++) {
     want[k] = k == i;
     out[k] = NULL;
@@ -352,8 +369,15 @@ static bool apply_transposed(const forward *q) {
 
 bool anfi_jvp_op(anfi_ad *ad, anf_graph *g, const anf_node *primal, anf_node *const *in,
                  anf_node *y, anf_node *const *tin, anf_node **ty) {
-  forward q = {.ad = ad, .g = g, .primal = primal, .n = anfi_arg_count(primal), .in = in,
-               .tin = tin, .y = y, .type = anfi_ad_type_of(ad, y), .ty = ty};
+  forward q = {.ad = ad,
+               .g = g,
+               .primal = primal,
+               .n = anfi_arg_count(primal),
+               .in = in,
+               .tin = tin,
+               .y = y,
+               .type = anfi_ad_type_of(ad, y),
+               .ty = ty};
   for (size_t k = 0; k < places_of(q.type); k++) ty[k] = NULL;
   if (all_zero(q.n, tin) || !anfi_ad_varies(q.type)) return true;
   look_at(ad, primal);

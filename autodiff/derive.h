@@ -17,11 +17,11 @@
 /* What derivatives are built with; one serves a whole transform. Made by anfi_ad_new. */
 typedef struct anfi_ad {
   anf_module *m;
-  anfi_arena *arena;  // scratch of the frame
-  const anf_node *at; // whose derivative is being built: for messages
-  uint32_t from, how; // its debug entry, and the one derived from it
-  anfi_map numbers;   // scalar constants made so far: one node each
-  anfi_map formulas;  // parsed ones, by the address of their text
+  anfi_arena *arena;      // scratch of the frame
+  const anf_node *at;     // whose derivative is being built: for messages
+  uint32_t from, how;     // its debug entry, and the one derived from it
+  anfi_map numbers;       // scalar constants made so far: one node each
+  anfi_map formulas;      // parsed ones, by the address of their text
   struct anfi_j *reverse; // j.c: made when first needed
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
@@ -47,14 +47,13 @@ bool anfi_ad_varies(const anf_type *t);
  * constants are computed. NULL with an error recorded when the types do not fit. */
 anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_attrs *attrs,
                         size_t n, anf_node *const *in);
-#define anfi_ad_apply1(ad, g, op, a) anfi_ad_apply(ad, g, op, NULL, 1, (anf_node *const[]){a})
-#define anfi_ad_apply2(ad, g, op, a, b)                                                            \
-  anfi_ad_apply(ad, g, op, NULL, 2, (anf_node *const[]){a, b})
+#define anfi_ad_apply1(ad, g, op, a)    anfi_ad_apply(ad, g, op, NULL, 1, (anf_node *const[]){a})
+#define anfi_ad_apply2(ad, g, op, a, b) anfi_ad_apply(ad, g, op, NULL, 2, (anf_node *const[]){a, b})
 #define anfi_ad_apply3(ad, g, op, a, b, c)                                                         \
   anfi_ad_apply(ad, g, op, NULL, 3, (anf_node *const[]){a, b, c})
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b); // either may be NULL
 anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x);               // a scalar constant
-anf_node *anfi_ad_const(anfi_ad *ad, anf_value *v); // takes the reference
+anf_node *anfi_ad_const(anfi_ad *ad, anf_value *v);                         // takes the reference
 /* Zeros and ones like x, a tensor; x itself is used only where its shape is not static. */
 anf_node *anfi_ad_zeros(anfi_ad *ad, anf_graph *g, anf_node *x);
 anf_node *anfi_ad_ones(anfi_ad *ad, anf_graph *g, anf_node *x);

@@ -129,11 +129,14 @@ static uint32_t read_term(reader *r);
 
 static void release(void *v) { anf_value_release((anf_value *)v); }
 
-/* A constant attribute: (1,2), 3, true, or a word. */
+/* A constant attribute: (1,2), 3, true, i64, or a word. */
 static anf_value *constant(const reader *r, anfi_attr_type type, const char *s, size_t len) {
   anf_ctx *cx = r->ad->m->cx;
   anf_value *v;
-  if (type == ANFI_ATTR_BOOL) v = anfi_value_new_i64(cx, ANF_BOOL, s[0] == 't');
+  anf_dtype d;
+  if (type == ANFI_ATTR_DTYPE)
+    v = anfi_value_new_type(cx, anfi_type_scalar(cx, anfi_dtype_parse(s, len, &d) ? d : ANF_F64));
+  else if (type == ANFI_ATTR_BOOL) v = anfi_value_new_i64(cx, ANF_BOOL, s[0] == 't');
   else if (type == ANFI_ATTR_STR) v = anfi_value_new_string(cx, s, len);
   else if (type == ANFI_ATTR_FLOAT) v = anfi_value_new_f64(cx, ANF_FLOAT, anfi_read_f64(s, NULL));
   else if (s[0] == '(') {
@@ -300,9 +303,9 @@ static bool eval(builder *b, uint32_t i);
 
 static bool internal(const builder *b, const char *why) {
   anf_ctx *cx = b->q->ad->m->cx;
-  return anfi_fail(cx, anfi_node_loc(b->q->primal), ANF_E0001,
-                   anfi_sprintf(anfi_scratch(cx), "derivative of %s: %s", anfi_op[b->q->op].name,
-                                why));
+  return anfi_fail(
+      cx, anfi_node_loc(b->q->primal), ANF_E0001,
+      anfi_sprintf(anfi_scratch(cx), "derivative of %s: %s", anfi_op[b->q->op].name, why));
 }
 
 static bool is_real_number(const anf_value *v) {

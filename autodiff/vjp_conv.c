@@ -61,8 +61,8 @@ bool anfi_vjp_pool_grad(anfi_derive *q) {
 bool anfi_vjp_resize_grad(anfi_derive *q) {
   if (!anfi_derive_static(q, 0)) return false;
   anf_value *v = spatial_shape(q);
-  q->out[0] =
-      anfi_derive_build(q, "(Resize dy shape=$0 mode=mode align_corners=align_corners)", NULL, 1, &v);
+  q->out[0] = anfi_derive_build(q, "(Resize dy shape=$0 mode=mode align_corners=align_corners)",
+                                NULL, 1, &v);
   return q->out[0] != NULL;
 }
 

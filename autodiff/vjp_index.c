@@ -169,8 +169,8 @@ static bool constant_cuts(const anfi_subscript *s, size_t rank, cut *cuts) {
 }
 
 static anf_value *end_value(anfi_derive *q, bool given, int64_t x) {
-  anf_value *v = given ? anfi_value_new_i64(q->ad->m->cx, ANF_INT, x)
-                       : anfi_value_new_none(q->ad->m->cx);
+  anf_value *v =
+      given ? anfi_value_new_i64(q->ad->m->cx, ANF_INT, x) : anfi_value_new_none(q->ad->m->cx);
   anfi_value_guard(v);
   return v;
 }
@@ -208,9 +208,10 @@ static bool by_number(anfi_derive *q) {
   size_t n;
   anfi_type_elements(t, &n);
   anf_value *v[2] = {anfi_derive_int(q, (int64_t)n), anfi_derive_ints(q, t->n, t->dims)};
-  q->out[0] = anfi_derive_build(
-      q, "(IndexWrite (ZerosLike x) (GetItem (Reshape (Arange stop=$0 dtype=i64) shape=$1) indices spec=spec) dy mode=add)",
-      NULL, 2, v);
+  q->out[0] = anfi_derive_build(q,
+                                "(IndexWrite (ZerosLike x) (GetItem (Reshape (Arange stop=$0 "
+                                "dtype=i64) shape=$1) indices spec=spec) dy mode=add)",
+                                NULL, 2, v);
   return q->out[0] != NULL;
 }
 
@@ -220,8 +221,8 @@ bool anfi_vjp_get_item(anfi_derive *q) {
   const anf_type *t = anfi_derive_type(q, 0);
   if (t->kind != ANF_TYPE_TENSOR)
     return anfi_derive_refuse(q->ad, q->primal, 0, ANFI_DERIVATIVE_GRAPH);
-  if (!anfi_subscript_read(q->ad->m->cx, anfi_node_loc(q->primal), anfi_derive_attr(q, "spec"), q->n,
-                           &s))
+  if (!anfi_subscript_read(q->ad->m->cx, anfi_node_loc(q->primal), anfi_derive_attr(q, "spec"),
+                           q->n, &s))
     return false;
   if (s.n == 1 && s.part[0].kind == ANFI_PART_INDEX) { // x[i]: rows
     anf_node *at = s.part[0].given[0] == ANFI_INPUT

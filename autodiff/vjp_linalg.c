@@ -9,8 +9,8 @@
 bool anfi_vjp_cholesky(anfi_derive *q) {
   const anf_type *t = anfi_derive_type(q, 0);
   if (!anfi_derive_static(q, 0)) return false;
-  const anf_type *m = anfi_type_tensor(q->ad->m->cx, (anf_dtype)anfi_ad_type_of(q->ad, q->y)->dtype, 2,
-                                       t->dims + t->n - 2);
+  const anf_type *m = anfi_type_tensor(q->ad->m->cx, (anf_dtype)anfi_ad_type_of(q->ad, q->y)->dtype,
+                                       2, t->dims + t->n - 2);
   anf_node *ones = anfi_ad_full(q->ad, q->g, m, 1), *in[2] = {NULL, NULL};
   if (ones)
     in[0] = anfi_derive_build(q, "(Mul 0.5 (Add (Tril @0) (Tril @0 k=-1)))", &ones, 0, NULL);

@@ -23,12 +23,12 @@ bool anfi_vjp_cross_entropy(anfi_derive *q) { // logits labels
   if (d) d = anfi_derive_build(q, "(ExpandDims @0 axis=axis)", &d, 0, NULL);
   if (!d) return false;
   if (anfi_ad_varies(anfi_derive_type(q, 1))) {
-    q->out[0] = anfi_derive_build(
-        q, "(Mul @0 (Sub (Mul (Softmax logits axis=axis) (Sum labels axis=axis keepdims=true)) labels))",
-        &d, 0, NULL);
+    q->out[0] = anfi_derive_build(q,
+                                  "(Mul @0 (Sub (Mul (Softmax logits axis=axis) (Sum labels "
+                                  "axis=axis keepdims=true)) labels))",
+                                  &d, 0, NULL);
     if (anfi_derive_wants(q, 1))
-      q->out[1] =
-          anfi_derive_build(q, "(Neg (Mul @0 (LogSoftmax logits axis=axis)))", &d, 0, NULL);
+      q->out[1] = anfi_derive_build(q, "(Neg (Mul @0 (LogSoftmax logits axis=axis)))", &d, 0, NULL);
     return q->out[0] && (q->out[1] || !anfi_derive_wants(q, 1));
   }
   if (t->dims[axis] < 0) return anfi_derive_refuse(q->ad, q->primal, 0, ANFI_DERIVATIVE_MISSING);
@@ -99,7 +99,8 @@ bool anfi_vjp_attention(anfi_derive *q) {
     return anfi_derive_refuse(q->ad, q->primal, 0, ANFI_DERIVATIVE_MISSING);
   anf_node *scale = scale_of(q), *in[3] = {weights(q, scale), NULL, NULL};
   if (!in[0]) return false;
-  if (anfi_derive_wants(q, 2)) q->out[2] = anfi_derive_build(q, "(MatMul @0 dy ta=true)", in, 0, NULL);
+  if (anfi_derive_wants(q, 2))
+    q->out[2] = anfi_derive_build(q, "(MatMul @0 dy ta=true)", in, 0, NULL);
   in[1] = anfi_derive_build0(q, "(MatMul dy v tb=true)");
   if (!in[1]) return false;
   in[1] = anfi_derive_build(q, "(Mul @0 (Sub @1 (Sum (Mul @1 @0) axis=-1 keepdims=true)))", in, 0,

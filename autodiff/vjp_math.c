@@ -36,24 +36,25 @@ bool anfi_vjp_power(anfi_derive *q) {
 }
 
 bool anfi_vjp_gelu(anfi_derive *q) {
-  q->out[0] = anfi_attr_bool(anfi_derive_attr(q, "approximate"))
-                  ? anfi_derive_build0(
-                        q, "(Mul dy (Add (Mul 0.5 (Add 1 (Tanh (Mul x (Add 0.7978845608028654 (Mul "
-                           "0.035677408136300125 (Square x))))))) (Mul (Mul 0.5 x) (Mul (Sub 1 (Square "
-                           "(Tanh (Mul x (Add 0.7978845608028654 (Mul 0.035677408136300125 (Square "
-                           "x))))))) (Add 0.7978845608028654 (Mul 0.10703222440890037 (Square x)))))))")
-                  : anfi_derive_build0(
-                        q, "(Mul dy (Add (Mul 0.5 (Erfc (Mul x -0.7071067811865476))) (Mul x (Mul "
-                           "0.3989422804014327 (Exp (Mul -0.5 (Square x)))))))");
+  q->out[0] =
+      anfi_attr_bool(anfi_derive_attr(q, "approximate"))
+          ? anfi_derive_build0(
+                q, "(Mul dy (Add (Mul 0.5 (Add 1 (Tanh (Mul x (Add 0.7978845608028654 (Mul "
+                   "0.035677408136300125 (Square x))))))) (Mul (Mul 0.5 x) (Mul (Sub 1 (Square "
+                   "(Tanh (Mul x (Add 0.7978845608028654 (Mul 0.035677408136300125 (Square "
+                   "x))))))) (Add 0.7978845608028654 (Mul 0.10703222440890037 (Square x)))))))")
+          : anfi_derive_build0(
+                q, "(Mul dy (Add (Mul 0.5 (Erfc (Mul x -0.7071067811865476))) (Mul x (Mul "
+                   "0.3989422804014327 (Exp (Mul -0.5 (Square x)))))))");
   return q->out[0] != NULL;
 }
 
 bool anfi_vjp_softsign(anfi_derive *q) {
-  q->out[0] =
-      is_complex(q, 0)
-          ? anfi_derive_build0(q, "(Sub (Div dy (Add 1 (Abs x))) (Mul (SafeDiv x (Abs x)) (Div (Real "
-                                  "(Mul (Conj x) dy)) (Square (Add 1 (Abs x))))))")
-          : anfi_derive_build0(q, "(Div dy (Square (Add 1 (Abs x))))");
+  q->out[0] = is_complex(q, 0)
+                  ? anfi_derive_build0(
+                        q, "(Sub (Div dy (Add 1 (Abs x))) (Mul (SafeDiv x (Abs x)) (Div (Real "
+                           "(Mul (Conj x) dy)) (Square (Add 1 (Abs x))))))")
+                  : anfi_derive_build0(q, "(Div dy (Square (Add 1 (Abs x))))");
   return q->out[0] != NULL;
 }
 

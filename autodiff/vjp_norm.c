@@ -59,8 +59,8 @@ bool anfi_vjp_layer_norm(anfi_derive *q) { // x scale? bias?
   if (!anfi_derive_static(q, 0)) return false;
   uint32_t mask = anfi_axes_mask(anfi_derive_attr(q, "axis"), anfi_derive_type(q, 0)->n);
   bool plain = !anfi_derive_given(q, 1) && !anfi_derive_given(q, 2);
-  anf_node *in[3] = {
-      anfi_derive_build0(q, "(Rsqrt (Add (Var x axis=axis keepdims=true) eps))"), NULL, NULL};
+  anf_node *in[3] = {anfi_derive_build0(q, "(Rsqrt (Add (Var x axis=axis keepdims=true) eps))"),
+                     NULL, NULL};
   if (!in[0]) return false;
   in[1] = plain ? q->y
                 : anfi_derive_build(q, "(Mul (Sub x (Mean x axis=axis keepdims=true)) @0)", in, 0,
@@ -108,8 +108,8 @@ static uint32_t channel(const anfi_derive *q) {
 bool anfi_vjp_batch_norm(anfi_derive *q) { // x scale bias mean var
   if (!anfi_derive_static(q, 0)) return false;
   uint32_t mask = channel(q);
-  anf_node *r = anfi_derive_build0(q, "(Rsqrt (Add var eps))"),
-           *m = along(q, q->in[3], mask), *pair[2] = {r, NULL};
+  anf_node *r = anfi_derive_build0(q, "(Rsqrt (Add var eps))"), *m = along(q, q->in[3], mask),
+           *pair[2] = {r, NULL};
   if (!r || !m) return false;
   pair[1] = along(q, r, mask);
   anf_node *three[2] = {m, pair[1]};
@@ -182,7 +182,8 @@ bool anfi_vjp_group_norm(anfi_derive *q) { // x scale? bias?
   dims[2] = dims[1] ? t->dims[1] / dims[1] : 0;
   for (uint32_t k = 2; k < t->n; k++) dims[2] *= t->dims[k];
   anf_node *x = anfi_derive_reshape(q, q->in[0], 3, dims), *in[3] = {NULL}, *pair[2] = {x, NULL};
-  if (x) in[0] = anfi_derive_build(q, "(Rsqrt (Add (Var @0 axis=2 keepdims=true) eps))", &x, 0, NULL);
+  if (x)
+    in[0] = anfi_derive_build(q, "(Rsqrt (Add (Var @0 axis=2 keepdims=true) eps))", &x, 0, NULL);
   pair[1] = in[0];
   if (in[0])
     in[1] = anfi_derive_build(q, "(Mul (Sub @0 (Mean @0 axis=2 keepdims=true)) @1)", pair, 0, NULL);

@@ -107,10 +107,9 @@ bool anfi_vjp_cumextreme(anfi_derive *q) {
   in[2] = anfi_ad_number(q->ad, ANF_I64, back ? (double)(n - 1) : 0);
   v[0] = anfi_derive_int(q, (int64_t)axis);
   in[1] = !in[1] ? NULL
-          : back
-              ? anfi_derive_build(
-                    q, "(CumMin (Where (Equal @0 y) @1 @2) axis=$0 reverse=true)", in, 1, v)
-              : anfi_derive_build(q, "(CumMax (Where (Equal @0 y) @1 @2) axis=$0)", in, 1, v);
+          : back ? anfi_derive_build(q, "(CumMin (Where (Equal @0 y) @1 @2) axis=$0 reverse=true)",
+                                     in, 1, v)
+                 : anfi_derive_build(q, "(CumMax (Where (Equal @0 y) @1 @2) axis=$0)", in, 1, v);
   if (!in[1]) return false;
   v[0] = anfi_derive_int(q, (int64_t)axis);
   q->out[0] = anfi_derive_build(
@@ -145,7 +144,8 @@ static bool product_of_some(anfi_derive *q, uint32_t mask) {
     q->out[0] = anfi_derive_build(
         q,
         "(Mul (Unreduce dy x axis=axis keepdims=keepdims) (Transpose (Reshape (Mul (CumProd @0 "
-        "axis=-1 exclusive=true) (CumProd @0 axis=-1 exclusive=true reverse=true)) shape=$0) axes=$1))",
+        "axis=-1 exclusive=true) (CumProd @0 axis=-1 exclusive=true reverse=true)) shape=$0) "
+        "axes=$1))",
         &x, 2, v);
   return q->out[0] != NULL;
 }

@@ -121,8 +121,8 @@ static anf_node *unpad(anfi_derive *q, anf_node *dy, size_t axis, const int64_t 
   int64_t size = anfi_derive_type(q, 0)->dims[axis], dims[ANF_MAX_RANK];
   const anf_value *mode = anfi_derive_attr(q, "mode");
   if (anfi_attr_is(mode, "constant")) return part(q, dy, width[0], width[0] + size, axis);
-  anf_value *from =
-      anfi_value_new_tensor(q->ad->m->cx, anfi_type_tensor(q->ad->m->cx, ANF_I64, 1, &t->dims[axis]));
+  anf_value *from = anfi_value_new_tensor(
+      q->ad->m->cx, anfi_type_tensor(q->ad->m->cx, ANF_I64, 1, &t->dims[axis]));
   for (size_t i = 0; i < from->n; i++)
     anfi_set_i64(from, i, anfi_padded_from(mode, (int64_t)i - width[0], size));
   memcpy(dims, t->dims, t->n * sizeof *dims);
@@ -146,11 +146,11 @@ bool anfi_vjp_pad(anfi_derive *q) {
 /* dy in these dims, summed along the axes of the mask, in the shape of x. */
 static bool summed(anfi_derive *q, size_t rank, const int64_t *dims, size_t n,
                    const int64_t *axes) {
-  if (rank > ANF_MAX_RANK)
-    return anfi_derive_refuse(q->ad, q->primal, 0, ANFI_DERIVATIVE_MISSING);
+  if (rank > ANF_MAX_RANK) return anfi_derive_refuse(q->ad, q->primal, 0, ANFI_DERIVATIVE_MISSING);
   anf_value *v[2] = {anfi_derive_ints(q, rank, dims), NULL};
   v[1] = anfi_derive_ints(q, n, axes);
-  q->out[0] = anfi_derive_build(q, "(ReshapeLike (Sum (Reshape dy shape=$0) axis=$1) x)", NULL, 2, v);
+  q->out[0] =
+      anfi_derive_build(q, "(ReshapeLike (Sum (Reshape dy shape=$0) axis=$1) x)", NULL, 2, v);
   return q->out[0] != NULL;
 }
 

@@ -67,8 +67,8 @@ bool anfi_infer_polygamma(anfi_infer *q) {
 
 /* Upwards by the recurrence, then the asymptotic series. */
 static double positive(int n, double x) {
-  static const double bernoulli[] = {1.0 / 6,      -1.0 / 30,    1.0 / 42,          -1.0 / 30,
-                                     5.0 / 66,     -691.0 / 2730, 7.0 / 6,          -3617.0 / 510,
+  static const double bernoulli[] = {1.0 / 6,       -1.0 / 30,      1.0 / 42, -1.0 / 30,
+                                     5.0 / 66,      -691.0 / 2730,  7.0 / 6,  -3617.0 / 510,
                                      43867.0 / 798, -174611.0 / 330};
   double sum = 0, scale = tgamma(n); // (n - 1)!
   double far = 16 + n;

@@ -21,19 +21,31 @@ static const struct {
   int arg; // -1: all
   double lo, hi, diagonal;
 } domains[] = {
-    {ANF_OP_Acos, -1, -0.9, 0.9, 0},      {ANF_OP_Asin, -1, -0.9, 0.9, 0},
-    {ANF_OP_Atanh, -1, -0.9, 0.9, 0},     {ANF_OP_Acosh, -1, 1.2, 4, 0},
-    {ANF_OP_Log, -1, 0.3, 3, 0},          {ANF_OP_Log2, -1, 0.3, 3, 0},
-    {ANF_OP_Log10, -1, 0.3, 3, 0},        {ANF_OP_Log1p, -1, -0.6, 3, 0},
-    {ANF_OP_Sqrt, -1, 0.3, 3, 0},         {ANF_OP_Rsqrt, -1, 0.3, 3, 0},
-    {ANF_OP_Power, 0, 0.3, 3, 0},         {ANF_OP_Lgamma, -1, 0.4, 4, 0},
-    {ANF_OP_Digamma, -1, 0.4, 4, 0},      
-    {ANF_OP_Tan, -1, -1.2, 1.2, 0},       {ANF_OP_Cholesky, 0, -1, 1, 4},
-    {ANF_OP_Inverse, 0, -1, 1, 3},        {ANF_OP_Det, 0, -1, 1, 2},
-    {ANF_OP_Solve, 0, -1, 1, 3},          {ANF_OP_TriangularSolve, 0, -1, 1, 2},
-    {ANF_OP_BatchNorm, 4, 0.3, 3, 0},     {ANF_OP_Cbrt, -1, 0.3, 3, 0},
-    {ANF_OP_Exp, -1, -2, 2, 0},           {ANF_OP_Sin, -1, -3, 3, 0},
-    {ANF_OP_Cos, -1, -3, 3, 0},           {ANF_OP_Dropout, 0, -2, 2, 0},
+    {ANF_OP_Acos, -1, -0.9, 0.9, 0},
+    {ANF_OP_Asin, -1, -0.9, 0.9, 0},
+    {ANF_OP_Atanh, -1, -0.9, 0.9, 0},
+    {ANF_OP_Acosh, -1, 1.2, 4, 0},
+    {ANF_OP_Log, -1, 0.3, 3, 0},
+    {ANF_OP_Log2, -1, 0.3, 3, 0},
+    {ANF_OP_Log10, -1, 0.3, 3, 0},
+    {ANF_OP_Log1p, -1, -0.6, 3, 0},
+    {ANF_OP_Sqrt, -1, 0.3, 3, 0},
+    {ANF_OP_Rsqrt, -1, 0.3, 3, 0},
+    {ANF_OP_Power, 0, 0.3, 3, 0},
+    {ANF_OP_Lgamma, -1, 0.4, 4, 0},
+    {ANF_OP_Digamma, -1, 0.4, 4, 0},
+    {ANF_OP_Tan, -1, -1.2, 1.2, 0},
+    {ANF_OP_Cholesky, 0, -1, 1, 4},
+    {ANF_OP_Inverse, 0, -1, 1, 3},
+    {ANF_OP_Det, 0, -1, 1, 2},
+    {ANF_OP_Solve, 0, -1, 1, 3},
+    {ANF_OP_TriangularSolve, 0, -1, 1, 2},
+    {ANF_OP_BatchNorm, 4, 0.3, 3, 0},
+    {ANF_OP_Cbrt, -1, 0.3, 3, 0},
+    {ANF_OP_Exp, -1, -2, 2, 0},
+    {ANF_OP_Sin, -1, -3, 3, 0},
+    {ANF_OP_Cos, -1, -3, 3, 0},
+    {ANF_OP_Dropout, 0, -2, 2, 0},
 };
 
 typedef struct world {
@@ -44,6 +56,7 @@ typedef struct world {
   const anf_type *type[MAX_ARGS];
   anf_value *in[MAX_ARGS];
   uint64_t seed;
+  bool undefined; // the result has a NaN, or a second derivative is one
   char problem[1000];
 } world;
 
@@ -99,7 +112,8 @@ static anf_value *moved(world *w, const anf_value *x, const anf_value *t, double
 
 static double dot(const anf_value *a, const anf_value *b) {
   double s = 0;
-  for (size_t i = 0; a && b && i < count(a->type); i++) s += anfi_get_f64(a, i) * anfi_get_f64(b, i);
+  for (size_t i = 0; a && b && i < count(a->type); i++)
+    s += anfi_get_f64(a, i) * anfi_get_f64(b, i);
   return s;
 }
 
@@ -164,24 +178,43 @@ static bool forward(world *w, program *p) {
   return true;
 }
 
-/* Computes all nodes of the graph; val[] is by id and borrowed from the program's constants. */
+static bool compute_node(world *w, const anf_node *n, anf_value **val) {
+  anf_value *in[MAX_ARGS + 8], *attr[MAX_ATTRS];
+  const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
+  for (uint32_t i = 0; i < n->nin; i++) in[i] = val[n->in[i].def->id];
+  for (uint32_t k = 0; k < s->nattr; k++)
+    attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  anfi_eval q = {.cx = w->cx, .op = (anfi_opcode)n->op, .n = n->nin, .in = in, .attr = attr};
+  if (!anfi_eval_op(&q)) return problem(w, "%s could not be computed", anfi_op[n->op].name);
+  val[n->id] = q.out;
+  return true;
+}
+
+static bool is_ready(const anf_node *n, anf_value *const *val) {
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (!val[n->in[i].def->id]) return false;
+  return true;
+}
+
+/* Computes all nodes of the graph; val[] is by id. Most nodes follow their inputs, not all. */
 static bool compute(world *w, anf_graph *g, anf_value *const *args, anf_value **val) {
-  for (uint32_t id = 0; id < w->m->nodes.n; id++) {
-    anf_node *n = w->m->nodes.at[id];
+  size_t size = w->m->nodes.n;
+  for (uint32_t id = 0; id < size; id++) {
+    const anf_node *n = w->m->nodes.at[id];
     val[id] = NULL;
-    if (!n) continue;
-    if (n->kind == ANFI_VALUE) val[id] = anf_value_retain(n->u.value);
-    if (n->graph != g) continue;
-    if (n->kind == ANFI_PARAM) val[id] = anf_value_retain(args[n->u.index]);
-    if (n->kind != ANFI_APPLY) continue;
-    anf_value *in[MAX_ARGS + 8], *attr[MAX_ATTRS];
-    const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
-    for (uint32_t i = 0; i < n->nin; i++) in[i] = val[n->in[i].def->id];
-    for (uint32_t k = 0; k < s->nattr; k++)
-      attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
-    anfi_eval q = {.cx = w->cx, .op = (anfi_opcode)n->op, .n = n->nin, .in = in, .attr = attr};
-    if (!anfi_eval_op(&q)) return problem(w, "%s could not be computed", anfi_op[n->op].name);
-    val[id] = q.out;
+    if (n && n->kind == ANFI_VALUE) val[id] = anf_value_retain(n->u.value);
+    if (n && n->graph == g && n->kind == ANFI_PARAM) val[id] = anf_value_retain(args[n->u.index]);
+  }
+  for (bool more = true, waits; more;) {
+    more = waits = false;
+    for (uint32_t id = 0; id < size; id++) {
+      const anf_node *n = w->m->nodes.at[id];
+      if (!n || n->graph != g || n->kind != ANFI_APPLY || val[id]) continue;
+      if (!is_ready(n, val)) waits = true;
+      else if (!compute_node(w, n, val)) return false;
+      else more = true;
+    }
+    if (!waits) break;
   }
   return true;
 }
@@ -211,7 +244,7 @@ static void drop(size_t n, anf_value **v) {
 }
 
 static bool near(double a, double b, double scale, double tolerance) {
-  return fabs(a - b) <= tolerance * (1 + scale) || (isnan(a) && isnan(b));
+  return a == b || fabs(a - b) <= tolerance * (1 + scale) || (isnan(a) && isnan(b));
 }
 
 /* ---- the checks ---- */
@@ -227,11 +260,24 @@ static bool loss(world *w, program *p, size_t i, anf_value *x, anf_value *const 
   return true;
 }
 
+/* Casts to a narrow type round: their differences are coarse, and being linear, may be. */
+static bool is_coarse(const world *w, const program *p) {
+  return (w->c->op == ANF_OP_Cast || w->c->op == ANF_OP_CastLike) && p->y->type->dtype != ANF_F64 &&
+         p->y->type->dtype != ANF_C128;
+}
+
+static bool is_empty(const world *w) {
+  bool empty = false;
+  for (size_t i = 0; i < w->c->n; i++) empty |= varies(w->type[i]) && !count(w->type[i]);
+  return empty;
+}
+
 static bool check_elements(world *w, program *p, anf_value *const *u, anf_value *const *grad) {
+  bool coarse = is_coarse(w, p);
   for (size_t i = 0; i < w->c->n; i++) {
     size_t n = count(w->type[i]);
     for (size_t e = 0; e < n && e < 60; e++) {
-      double h = 1e-5, up, down, got = grad[i] ? anfi_get_f64(grad[i], e) : 0;
+      double h = coarse ? 0.25 : 1e-5, up, down, got = grad[i] ? anfi_get_f64(grad[i], e) : 0;
       anf_value *a = anfi_value_new_tensor(w->cx, w->type[i]);
       memcpy(a->u.data, w->in[i]->u.data, a->n * anf_dtype_bytes((anf_dtype)a->type->dtype));
       double at = anfi_get_f64(a, e);
@@ -242,7 +288,8 @@ static bool check_elements(world *w, program *p, anf_value *const *u, anf_value 
       anf_value_release(a);
       if (!good) return false;
       double want = (up - down) / (2 * h);
-      if (!near(got, want, fabs(want) + fabs(up) * 1e-3, 2e-6))
+      if (isnan(want)) continue; // of inf and NaN no difference tells
+      if (!near(got, want, fabs(want) + fabs(up) * 1e-3, coarse ? 0.03 : 2e-6))
         return problem(w, "gradient of input %zu at %zu is %.9g, differences say %.9g", i, e, got,
                        want);
     }
@@ -267,7 +314,9 @@ static bool check_forward(world *w, anf_value *const *u, anf_value *const *grad)
   if (!results(w, p.g, args, p.nout, p.out, ty)) return false;
   for (size_t k = 0; k < p.nout; k++) a += u[k] ? dot(u[k], ty[k]) : 0;
   drop(p.nout, ty);
-  return near(a, b, scale, 1e-9) || problem(w, "<u, Jv> is %.15g, <J'u, v> is %.15g", a, b);
+  if (isnan(a) && (w->undefined || is_empty(w))) return true; // means of nothing
+  double tolerance = is_coarse(w, &p) ? 1e-2 : 1e-9;
+  return near(a, b, scale, tolerance) || problem(w, "<u, Jv> is %.15g, <J'u, v> is %.15g", a, b);
 }
 
 /* Sweeps backwards over the nodes of p's graph after its primal's arguments; grads by node id. */
@@ -331,7 +380,7 @@ static bool check_second(world *w, anf_value *const *u) {
     if (u[k]) args[n++] = u[k];
   size_t narg = n;
   for (size_t i = 0; i < narg; i++)
-    dir[i] = varies(args[i]->type) ? random_like(w, args[i]->type) : NULL;
+    dir[i] = args[i]->type && varies(args[i]->type) ? random_like(w, args[i]->type) : NULL;
   for (size_t i = 0; i < p.nout; i++) {
     if (!p.out[i]) continue;
     seed[i] = anfi_param(p.g, anfi_op_schema(w->cx, w->c->op)->name, p.out[i]->type);
@@ -339,7 +388,7 @@ static bool check_second(world *w, anf_value *const *u) {
   }
   double up, down, h = 1e-5, got = 0, scale = 0;
   program first = p; // before the sweep adds nodes
-  if (!second_loss(w, &first, n, args, (anf_value *[3 * MAX_ARGS]){NULL}, 0, v, &up)) return false;
+  if (!second_loss(w, &first, n, args, (anf_value * [3 * MAX_ARGS]){NULL}, 0, v, &up)) return false;
   for (size_t i = narg; i < n; i++) dir[i] = NULL;
   if (!second_loss(w, &first, n, args, dir, h, v, &up) ||
       !second_loss(w, &first, n, args, dir, -h, v, &down))
@@ -354,6 +403,8 @@ static bool check_second(world *w, anf_value *const *u) {
   }
   drop(narg, second);
   double diff = (up - down) / (2 * h);
+  if (is_coarse(w, &p) || (isnan(got) && (w->undefined || is_empty(w))))
+    return true; // no slope but rounding
   return near(got, diff, scale + fabs(up), 2e-5) ||
          problem(w, "the second derivative is %.9g, differences say %.9g", got, diff);
 }
@@ -443,7 +494,8 @@ static anf_value *input(world *w, size_t i) {
   if (!varies(t)) {
     if (!w->c->arg[i].limited) lo = 1, hi = 5;
     for (size_t e = 0; e < v->n; e++)
-      anfi_set_i64(v, e, t->dtype == ANF_BOOL ? uniform(w, 0, 1) < 0.6 : (int64_t)floor(uniform(w, lo, hi)));
+      anfi_set_i64(
+          v, e, t->dtype == ANF_BOOL ? uniform(w, 0, 1) < 0.6 : (int64_t)floor(uniform(w, lo, hi)));
     return v;
   }
   for (size_t e = 0; e < count(t); e++) {
@@ -472,9 +524,9 @@ static bool any_varies(const world *w) {
 static void take_inputs(world *w, bool wide) {
   for (size_t i = 0; i < w->c->n; i++) {
     const sample_arg *a = &w->c->arg[i];
-    w->type[i] = a->absent ? anfi_type_simple(w->cx, ANF_TYPE_NONE)
-                           : anfi_type_tensor(w->cx, wide ? widened(a->dtype) : a->dtype, a->rank,
-                                              a->dims);
+    w->type[i] =
+        a->absent ? anfi_type_simple(w->cx, ANF_TYPE_NONE)
+                  : anfi_type_tensor(w->cx, wide ? widened(a->dtype) : a->dtype, a->rank, a->dims);
   }
   for (size_t i = 0; i < w->c->n; i++) w->in[i] = input(w, i);
 }
@@ -491,13 +543,17 @@ static bool check_narrow(world *w, uint64_t seed) {
     if (p.u[k]) args[n++] = random_like(w, p.u[k]->type);
   memcpy(args, w->in, w->c->n * sizeof *args);
   if (!results(w, p.g, args, p.nout, p.out, a)) return false;
-  for (size_t i = 0; i < n; i++) args[i] = args[i]->kind == ANF_VALUE_TENSOR ? later(anfi_value_cast(args[i], widened((anf_dtype)args[i]->type->dtype))) : args[i];
+  for (size_t i = 0; i < n; i++)
+    args[i] = args[i]->kind == ANF_VALUE_TENSOR
+                  ? later(anfi_value_cast(args[i], widened((anf_dtype)args[i]->type->dtype)))
+                  : args[i];
   for (size_t i = 0; i < w->c->n; i++) w->type[i] = anf_value_type(w->cx, args[i]);
   if (!make(w, &q) || !reverse(w, &q) || !results(w, q.g, args, q.nout, q.out, b)) return false;
   bool good = true;
   for (size_t i = 0; i < p.nout; i++) {
     double most = 0;
-    for (size_t e = 0; b[i] && e < count(b[i]->type); e++) most = fmax(most, fabs(anfi_get_f64(b[i], e)));
+    for (size_t e = 0; b[i] && e < count(b[i]->type); e++)
+      most = fmax(most, fabs(anfi_get_f64(b[i], e)));
     for (size_t e = 0; good && a[i] && b[i] && e < count(a[i]->type); e++)
       good = near(anfi_get_f64(a[i], e), anfi_get_f64(b[i], e), most, 0.05) ||
              problem(w, "gradient of input %zu is %g, in f64 %g", i, anfi_get_f64(a[i], e),
@@ -510,7 +566,7 @@ static bool check_narrow(world *w, uint64_t seed) {
 
 static bool check_wide(world *w) {
   program p;
-  anf_value *u[MAX_PLACES] = {NULL}, *grad[MAX_ARGS], *args[2 * MAX_ARGS];
+  anf_value *u[MAX_PLACES] = {NULL}, *grad[MAX_ARGS], *args[2 * MAX_ARGS], *y[MAX_PLACES];
   size_t n = w->c->n;
   take_inputs(w, true);
   if (!any_varies(w)) return true;
@@ -519,8 +575,14 @@ static bool check_wide(world *w) {
   program bare;
   if (!make(w, &bare) || !reverse(w, &p)) return problem(w, "no derivative");
   memcpy(args, w->in, w->c->n * sizeof *args);
+  if (!primal(w, &bare, w->in, y)) return false;
+  for (size_t k = 0; k < places(p.y->type); k++) // of y's own type, where dims were not known
+    if (p.u[k]) args[n++] = u[k] = random_like(w, y[k]->type);
   for (size_t k = 0; k < places(p.y->type); k++)
-    if (p.u[k]) args[n++] = u[k] = random_like(w, p.u[k]->type);
+    for (size_t e = 0; u[k] && e < count(y[k]->type); e++)
+      w->undefined |= isnan(anfi_get_f64(y[k], e)) || // and a deviation has its kink at 0
+                      (w->c->op == ANF_OP_Std && anfi_get_f64(y[k], e) == 0);
+  drop(places(p.y->type), y);
   if (!results(w, p.g, args, p.nout, p.out, grad)) return false;
   for (size_t i = 0; i < p.nout; i++) later(grad[i]);
   return check_elements(w, &bare, u, grad) && check_forward(w, u, grad) && check_second(w, u) &&

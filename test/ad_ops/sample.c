@@ -46,7 +46,8 @@ static anf_value *attr_value(anf_ctx *cx, const char *s, size_t len) {
   if (len == 5 && memcmp(s, "false", 5) == 0) return anfi_value_new_i64(cx, ANF_BOOL, 0);
   if (anfi_dtype_parse(s, len, &d)) return anfi_value_new_type(cx, anfi_type_scalar(cx, d));
   if (strspn(s, "-0123456789") >= len) return anfi_value_new_i64(cx, ANF_INT, strtoll(s, NULL, 10));
-  if (strspn(s, "-+.e0123456789") >= len && strpbrk(s, "0123456789") == s + (*s == '-') && *s != '.')
+  if (strspn(s, "-+.e0123456789") >= len && strpbrk(s, "0123456789") == s + (*s == '-') &&
+      *s != '.')
     return anfi_value_new_f64(cx, ANF_FLOAT, strtod(s, NULL));
   return anfi_value_new_string(cx, s, len);
 }
@@ -87,9 +88,8 @@ static void read_arg(sample *c, const char *s) {
   }
   if (*s == '(') {
     a.limited = true;
-    char *end;
-    a.lo = strtod(s + 1, &end);
-    a.hi = strtod(end + 2, NULL);
+    a.lo = strtod(s + 1, NULL);
+    a.hi = strtod(strstr(s, "..") + 2, NULL);
   }
   c->nfree += a.free;
   c->arg[c->n++] = a;
