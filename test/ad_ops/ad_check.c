@@ -56,7 +56,7 @@ typedef struct world {
   const anf_type *type[MAX_ARGS];
   anf_value *in[MAX_ARGS];
   uint64_t seed;
-  bool undefined; // the result has a NaN, or a second derivative is one
+  bool undefined; // the result is not finite, or a second derivative is one
   char problem[1000];
 } world;
 
@@ -314,7 +314,7 @@ static bool check_forward(world *w, anf_value *const *u, anf_value *const *grad)
   if (!results(w, p.g, args, p.nout, p.out, ty)) return false;
   for (size_t k = 0; k < p.nout; k++) a += u[k] ? dot(u[k], ty[k]) : 0;
   drop(p.nout, ty);
-  if (isnan(a) && (w->undefined || is_empty(w))) return true; // means of nothing
+  if (!isfinite(a) && (w->undefined || is_empty(w))) return true; // means of nothing
   double tolerance = is_coarse(w, &p) ? 1e-2 : 1e-9;
   return near(a, b, scale, tolerance) || problem(w, "<u, Jv> is %.15g, <J'u, v> is %.15g", a, b);
 }
@@ -403,7 +403,7 @@ static bool check_second(world *w, anf_value *const *u) {
   }
   drop(narg, second);
   double diff = (up - down) / (2 * h);
-  if (is_coarse(w, &p) || (isnan(got) && (w->undefined || is_empty(w))))
+  if (is_coarse(w, &p) || (!isfinite(got) && (w->undefined || is_empty(w))))
     return true; // no slope but rounding
   return near(got, diff, scale + fabs(up), 2e-5) ||
          problem(w, "the second derivative is %.9g, differences say %.9g", got, diff);
@@ -580,7 +580,7 @@ static bool check_wide(world *w) {
     if (p.u[k]) args[n++] = u[k] = random_like(w, y[k]->type);
   for (size_t k = 0; k < places(p.y->type); k++)
     for (size_t e = 0; u[k] && e < count(y[k]->type); e++)
-      w->undefined |= isnan(anfi_get_f64(y[k], e)) || // and a deviation has its kink at 0
+      w->undefined |= !isfinite(anfi_get_f64(y[k], e)) || // and a deviation has its kink at 0
                       (w->c->op == ANF_OP_Std && anfi_get_f64(y[k], e) == 0);
   drop(places(p.y->type), y);
   if (!results(w, p.g, args, p.nout, p.out, grad)) return false;
