@@ -172,7 +172,7 @@ static anf_node *channels_to_lanes(anfi_batch *b, anf_node *y) {
 }
 
 static bool group_by_lane(anfi_batch *b, anfi_attr_edit *e) {
-  if (b->size < 0) return false;
+  if (b->size <= 0) return false; // not known, or no group at all
   anfi_edit_int(e, "groups", anfi_attr_int(anfi_edit_get(e, "groups")) * b->size);
   return true;
 }

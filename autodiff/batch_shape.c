@@ -186,6 +186,7 @@ anf_node *anfi_batch_sum_to(anfi_batch *b) {
   size_t rank = anfi_lane_type(b, 0)->n;
   anf_node *like = anfi_b_operand(b, 1);
   anf_node *y = anfi_b_2(b, ANF_OP_SumTo, anfi_b_operand(b, 0), anfi_b_align(b, like, rank));
+  y = anfi_b_cast(b, y, (anf_dtype)b->primal->type->dtype); // built as Sum, which widens integers
   return anfi_b_2(b, ANF_OP_ReshapeLike, y, like);
 }
 

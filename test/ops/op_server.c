@@ -8,11 +8,13 @@
  * each line and answers with how many there were, or with what went wrong. `op_server --lowered`
  * computes by the compiler's lowering instead of the reference kernels. */
 #include "lowered.h"
+#include "vmapped.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum { REFERENCE, LOWERED, LOWERED_PRINT } way; // of computing
+static enum { REFERENCE, LOWERED, LOWERED_PRINT, VMAPPED } way; // of computing
+static char mode[128]; // of VMAPPED: the first word after the bar
 
 /* An allocator that refuses one allocation when it is told to. */
 typedef struct faults {
@@ -166,6 +168,7 @@ typedef struct {
 static anf_status compute(anf_ctx *cx, anfi_eval *q, anf_diag *d) {
   ANFI_ENTRY(cx, d);
   if (way == REFERENCE) anfi_eval_op(q);
+  else if (way == VMAPPED) run_vmapped(q, mode);
   else run_lowered(q, way == LOWERED_PRINT);
   return anfi_leave(cx);
 }
@@ -215,6 +218,11 @@ static void read_request(anf_ctx *cx, anfi_opcode op, const char *s, request *r)
     r->attr[k] = read_attr(cx, s + strlen(name) + 1);
     r->own[k] = true;
   }
+  if (way == VMAPPED) {
+    s += strspn(s, "| ");
+    snprintf(mode, sizeof mode, "%.*s", (int)strcspn(s, " "), s);
+    s += strlen(mode) - 1;
+  }
   for (s++; *s && r->n < MAX_ARGS;) {
     while (*s == ' ') s++;
     if (*s) r->in[r->n++] = read_value(cx, &s);
@@ -239,6 +247,7 @@ static void serve(anf_ctx *cx, const char *line, faults *h) {
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "--lowered") == 0) way = LOWERED;
   if (argc > 1 && strcmp(argv[1], "--lowered-print") == 0) way = LOWERED_PRINT;
+  if (argc > 1 && strcmp(argv[1], "--vmap") == 0) way = VMAPPED;
   bool faulty = argc > 1 && strcmp(argv[1], "--faults") == 0;
   if (argc > 1 && strcmp(argv[1], "--table") == 0) {
     put_table();
