@@ -62,6 +62,7 @@ typedef struct anfi_jit_lowered {
 typedef struct anfi_jit_vtable {
   const char *name;
   const char *passes;  // over Tensor IR, if the options name none
+  const char *always;  // behind those, whatever they are; may be NULL
   size_t engine_bytes; // of its struct, which begins with an anf_jit_engine
   /* Inside a frame of cx; fail with anfi_fail. */
   bool (*negotiate)(anf_ctx *cx, anf_target_machine *tm);
@@ -122,6 +123,9 @@ anfi_jit_need *anfi_jit_needs(anf_ctx *cx, const tmod *m);
  * which takes no stack: such a call does not count as recursion. */
 bool anfi_jit_self_tail(tfunc f, tstmt s);
 bool anfi_jit_has_local_tensors(tfunc f);
+/* Does the statement define a local tensor that no frame has room for: large, or of a size not known?
+ * Engines take its memory from the stream, until the end of its scope. */
+bool anfi_jit_on_heap(tstmt s);
 /* lower.c */
 /* A code object for a lowered module, without addresses. NULL: out of memory. */
 anfi_jit_code *anfi_jit_describe(anf_jit_engine *e, const anfi_jit_lowered *l);

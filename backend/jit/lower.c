@@ -35,8 +35,9 @@ bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_ji
   anfi_arena *a = anfi_scratch(cx);
   const char *phis = anfi_t_measure(m) & TPROP_PHI ? "dessa_transform " : "",
              *bounds = e->o.bounds ? "dyn_boundary_check " : "",
-             *passes = e->o.passes ? e->o.passes : e->vt->passes;
-  m = anfi_t_run_passes(cx, m, anfi_sprintf(a, "%s%s%s", phis, bounds, passes), &opts);
+             *passes = e->o.passes ? e->o.passes : e->vt->passes,
+             *always = e->vt->always ? e->vt->always : "";
+  m = anfi_t_run_passes(cx, m, anfi_sprintf(a, "%s%s%s %s", phis, bounds, passes, always), &opts);
   if (!m) return false;
   const tmod *last = anfi_t_run_passes(
       cx, m, "module_globals_resolver local_tensor_lowering_cpu auto_caster", &opts);

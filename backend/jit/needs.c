@@ -99,6 +99,16 @@ static void look(user *u, texpr e) {
   look_all(u, e->in, e->n);
 }
 
+bool anfi_jit_on_heap(tstmt s) {
+  enum { IN_FRAME = 64 << 10 };
+  uint64_t n;
+  texpr v = s->kind == TS_define ? s->e[0] : NULL, init = s->e[1];
+  bool list = init && init->kind == TX_constant && init->sub;
+  if (!v || v->kind != TX_tensor || (init && !list)) return false;
+  size_t bytes = v->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)v->dtype.elem));
+  return !anfi_t_const_elems(v, &n) || n > IN_FRAME / bytes;
+}
+
 /* return f(...) of f itself, which engines make a jump of */
 bool anfi_jit_self_tail(tfunc f, tstmt s) {
   texpr e = s->kind == TS_returns ? s->e[0] : NULL;
@@ -110,6 +120,7 @@ static void see(user *u, tfunc f, tstmt s) {
     look_all(u, s->e[0]->in + 2, s->e[0]->n - 2);
     return;
   }
+  if (anfi_jit_on_heap(s)) flag(u, ANF_RT_STREAM | ANF_RT_TRAPS);
   if (s->kind == TS_define && s->e[0]->kind == TX_tensor) look_all(u, s->e[0]->in, s->e[0]->n);
   for (int i = 0; i < 4; i++)
     if (s->e[i]) look(u, s->e[i]);

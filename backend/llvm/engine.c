@@ -339,6 +339,7 @@ static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, 
 
 const anfi_jit_vtable anfi_jit_llvm = {.name = "llvm",
                                        .passes = "codegen",
+                                       .always = "kernel_lowering_cpu closurizer_cpu",
                                        .engine_bytes = sizeof(engine),
                                        .negotiate = anfi_ll_negotiate,
                                        .open = open_engine,

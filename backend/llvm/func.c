@@ -134,6 +134,7 @@ static void body(lgen *g, const lfunc *u) {
   tfunc f = u->f;
   g->now = u;
   g->slot.n = 0;
+  g->mark.n = 0;
   anfi_map_init(&g->slots, g->a);
   g->self_tail = has_self_tail(f);
   g->line = f->line, g->col = f->col;

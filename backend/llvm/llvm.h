@@ -67,6 +67,7 @@ typedef struct lgen {
   LLVMBasicBlockRef again;   // where self tail calls go
   anfi_map slots;            // variable or tensor → 1 + place in slot
   ANFI_VEC(lslot) slot;
+  ANFI_VEC(LLVMValueRef) mark; // of the stream's memory, at the start of scopes that take some
   bool self_tail;
   uint32_t line, col; // of the statement at hand
 } lgen;
@@ -117,7 +118,7 @@ void anfi_ll_store(lgen *g, texpr to, LLVMValueRef v);
 LLVMValueRef anfi_ll_load_at(lgen *g, tdtype d, LLVMValueRef p, uint32_t align);
 void anfi_ll_store_at(lgen *g, tdtype d, LLVMValueRef p, LLVMValueRef v, uint32_t align);
 LLVMValueRef anfi_ll_gather(lgen *g, texpr e, const LLVMValueRef *v);
-void anfi_ll_define_tensor(lgen *g, texpr v, texpr init);
+void anfi_ll_define_tensor(lgen *g, tstmt define);
 void anfi_ll_tensor_param(lgen *g, texpr v, LLVMValueRef p);
 
 /* call.c */

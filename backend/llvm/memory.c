@@ -200,14 +200,16 @@ void anfi_ll_tensor_param(lgen *g, texpr v, LLVMValueRef p) {
   *anfi_ll_new_slot(g, v) = s;
 }
 
-/* Memory in the frame. Tensors that are large, or of a size not known, have been given to the run
- * time before, by local_tensor_lowering_cpu, which leaves those of tiles alone. */
-static LLVMValueRef room(lgen *g, texpr v) {
-  enum { IN_FRAME = 64 << 10 };
-  uint64_t n;
+/* Memory in the frame, or of the stream until the end of the scope. */
+static LLVMValueRef room(lgen *g, texpr v, const lslot *s, bool on_heap) {
+  uint64_t n = 0;
   LLVMTypeRef t = anfi_ll_memory_type(g, elem_type(v));
-  if (!anfi_t_const_elems(v, &n) || n * elem_bytes(v) > IN_FRAME)
-    return anfi_ll_unsupported(g, v, "a local tensor of tiles that is this large");
+  LLVMValueRef bytes = anfi_ll_i64(g, elem_bytes(v));
+  if (on_heap) {
+    for (uint32_t k = 0; k < v->nidx; k++) bytes = ll.BuildMul(g->b, bytes, s->dim[k], "");
+    return anfi_ll_call_rt(g, "anf_rt_alloc", g->ptr, 1, &bytes);
+  }
+  anfi_t_const_elems(v, &n);
   LLVMValueRef p = anfi_ll_alloca(g, ll.ArrayType2(t, n ? n : 1), v->u.name->s);
   ll.SetAlignment(p, 64);
   return p;
@@ -246,13 +248,14 @@ static void initial(lgen *g, texpr v, const lslot *s, texpr list) {
   }
 }
 
-void anfi_ll_define_tensor(lgen *g, texpr v, texpr init) {
+void anfi_ll_define_tensor(lgen *g, tstmt define) {
+  texpr v = define->e[0], init = define->e[1];
   lslot s = {0};
   bool list = init && init->kind == TX_constant && init->sub;
   shape(g, v, &s);
   if (init && !list)
     s.at = anfi_ll_cast(g, anfi_t_ptr(ANF_TIR_void), init->dtype, anfi_ll_expr(g, init));
-  else s.at = room(g, v);
+  else s.at = room(g, v, &s, anfi_jit_on_heap(define));
   if (list) initial(g, v, &s, init);
   lslot *have = anfi_ll_slot(g, v);
   if (!have) have = anfi_ll_new_slot(g, v);

@@ -13,7 +13,7 @@ void anfi_ll_block(lgen *g, LLVMBasicBlockRef at) {
 static void define(lgen *g, tstmt s) {
   texpr v = s->e[0];
   if (v->kind == TX_tensor) {
-    anfi_ll_define_tensor(g, v, s->e[1]);
+    anfi_ll_define_tensor(g, s);
     return;
   }
   LLVMValueRef x = s->e[1] ? anfi_ll_expr(g, s->e[1]) : NULL;
@@ -97,6 +97,19 @@ static void for_loop(lgen *g, tstmt s) {
   anfi_ll_block(g, end);
 }
 
+static void release(lgen *g, LLVMValueRef mark) {
+  anfi_ll_call_rt(g, "anf_rt_release", g->none, 1, &mark);
+}
+
+/* What the scope takes of the stream's memory is given back at its end, or by a return inside. */
+static void sequence(lgen *g, tstmt s) {
+  bool takes = false;
+  for (uint32_t i = 0; i < s->n; i++) takes |= anfi_jit_on_heap(s->s[i]);
+  if (takes) anfi_push(g->a, &g->mark, anfi_ll_call_rt(g, "anf_rt_mark", g->i64, 0, NULL));
+  for (uint32_t i = 0; i < s->n; i++) anfi_ll_stmt(g, s->s[i]);
+  if (takes) release(g, g->mark.at[--g->mark.n]);
+}
+
 static void returns(lgen *g, tstmt s) {
   tdtype ret = g->now->f->ret;
   if (anfi_ll_tail_call(g, s)) {
@@ -106,6 +119,7 @@ static void returns(lgen *g, tstmt s) {
   LLVMValueRef v = s->e[0] ? anfi_ll_expr(g, s->e[0]) : NULL;
   if (v && !anfi_t_is_void(ret) && !anfi_t_same(ret, s->e[0]->dtype))
     v = anfi_ll_cast(g, ret, s->e[0]->dtype, v);
+  if (g->mark.n) release(g, g->mark.at[0]);
   if (anfi_t_is_void(ret)) ll.BuildRetVoid(g->b);
   else ll.BuildRet(g->b, v ? v : ll.ConstNull(anfi_ll_type(g, ret)));
   anfi_ll_block(g, anfi_ll_new_block(g, "dead"));
@@ -117,9 +131,7 @@ void anfi_ll_stmt(lgen *g, tstmt s) {
     anfi_ll_debug_place(g, s->line, s->col);
   }
   switch ((tskind)s->kind) { /* dispatch */
-  case TS_stmts:
-    for (uint32_t i = 0; i < s->n; i++) anfi_ll_stmt(g, s->s[i]);
-    break;
+  case TS_stmts: sequence(g, s); break;
   case TS_define: define(g, s); break;
   case TS_assign: assign(g, s); break;
   case TS_if_else: branch(g, s); break;
