@@ -2,6 +2,8 @@
 /* Tensor IR files (.tir) in the commands that take programs: print, opt and run. */
 #include "cli/cli.h"
 
+#include "anfora/build.h"
+#include "anfora/jit.h"
 #include "anfora/tir.h"
 #include "backend/tir/tir.h"
 #include "ir/ir.h"
@@ -30,10 +32,29 @@ static int write_module(cli *c, const anf_tir_module *m) {
   return status;
 }
 
+static anf_status print_as(cli *c, const anf_tir_module *m, const char *form, anf_text *out) {
+  anf_jit_engine *e = NULL;
+  if (strcmp(form, "c") == 0) return anf_tir_print_c(m, NULL, c->d, out);
+  anf_status st = anf_jit_engine_new(c->cx, ANF_JIT_LLVM, NULL, c->d, &e);
+  if (st == ANF_OK) st = anf_jit_print(e, m, form, c->d, out);
+  anf_jit_engine_free(e);
+  return st;
+}
+
 int cli_print_tir(cli *c) {
+  const char *as = c->value[OPT_AS] ? c->value[OPT_AS] : "tir";
+  bool code = cli_has_word("c llvm asm", as);
   anf_tir_module *m = NULL;
+  if (!code && strcmp(as, "tir") != 0)
+    return cli_usage(c, "a .tir file is printed as tir, c, llvm or asm, not as %s", as);
   anf_status st = load(c, c->arg[0], &m);
-  return st == ANF_OK ? write_module(c, m) : cli_status(c, st);
+  if (st != ANF_OK) return cli_status(c, st);
+  if (!code) return write_module(c, m);
+  anf_text t = {.cx = c->cx};
+  st = print_as(c, m, as, &t);
+  int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
+  anf_text_free(&t);
+  return status;
 }
 
 /* ---- opt ---- */

@@ -24,20 +24,20 @@ typedef struct cgen {
   anfi_arena *a;
   const tmod *m;
   const anf_c_opts *o;
-  anf_text *out;     // of the function at hand
-  anf_text *helper;  // helper functions and types of lanes, in order of need
+  anf_text *out;         // of the function at hand
+  anf_text *helper;      // helper functions and types of lanes, in order of need
   anf_text *head, *code; // prototypes, functions
   anf_text *body, *tmp;  // statements of the function at hand; for a moment
   const char *prefix;
   anfi_strtab names;
-  anfi_map taken;    // C name → 1: means something everywhere in the file
-  anfi_map local;    // C name → 1 in the function at hand
-  anfi_map have;     // helper name → 1
-  cfunc *func;       // by place in the module
+  anfi_map taken;            // C name → 1: means something everywhere in the file
+  anfi_map local;            // C name → 1 in the function at hand
+  anfi_map have;             // helper name → 1
+  cfunc *func;               // by place in the module
   const anfi_jit_need *need; // by place in the module
-  anfi_map shown;    // variable or tensor → C name
-  anfi_map strides;  // tensor → const char ** of its strides, in elements
-  anfi_map effect;   // expression → 1 none, 2 has one
+  anfi_map shown;            // variable or tensor → C name
+  anfi_map strides;          // tensor → const char ** of its strides, in elements
+  anfi_map effect;           // expression → 1 none, 2 has one
   uint32_t indent, temps, line;
   tfunc f;         // at hand
   const char *top; // label of its start, for tail calls; NULL: they are calls
@@ -94,9 +94,9 @@ const char *anfi_c_select_lanes(cgen *c, texpr e, const char *const *in);
 const char *anfi_c_gemm(cgen *c, texpr e, const char *const *in);
 
 /* expr.c */
-const char *anfi_c_expr(cgen *c, texpr e);     // may print statements that come before
-const char *anfi_c_root(cgen *c, texpr e);     // the whole of a statement: a call stays in it
-const char *anfi_c_stable(cgen *c, texpr e);   // text that stays true whatever runs before its use
+const char *anfi_c_expr(cgen *c, texpr e);   // may print statements that come before
+const char *anfi_c_root(cgen *c, texpr e);   // the whole of a statement: a call stays in it
+const char *anfi_c_stable(cgen *c, texpr e); // text that stays true whatever runs before its use
 bool anfi_c_needs_stmts(cgen *c, texpr e);
 const char *anfi_c_temp(cgen *c, tdtype d, const char *value);
 const char *anfi_c_name(cgen *c, texpr v);

@@ -13,7 +13,8 @@ static uint32_t own_flags(texpr e) {
   if (e->kind == TX_call) return EFFECT;
   if (e->kind == TX_intrin_call && anfi_t_intrins[e->sub].purity == TP_EFFECT) return EFFECT;
   bool division = e->kind == TX_div || e->kind == TX_mod;
-  if (division && !anfi_t_is_float(e->dtype) && !(anfi_t_const_i64(e->in[1], &k) && k)) return TRAPS;
+  if (division && !anfi_t_is_float(e->dtype) && !(anfi_t_const_i64(e->in[1], &k) && k))
+    return TRAPS;
   return 0;
 }
 
@@ -146,7 +147,7 @@ const char *anfi_c_list(cgen *c, uint32_t n, const char *const *in) {
 static const char *fit(cgen *c, tdtype want, texpr e, const char *s) {
   bool same = anfi_t_same(want, e->dtype) || !want.ptr || anfi_t_is_elem(e->dtype, ANF_TIR_void);
   return same && !(e->kind == TX_constant && e->dtype.ptr) ? s
-                                                            : SAY("(%s)%s", anfi_c_type(c, want), s);
+                                                           : SAY("(%s)%s", anfi_c_type(c, want), s);
 }
 
 static const char *call_pointer(cgen *c, texpr e, const char *const *in) {
@@ -165,7 +166,8 @@ static const char *call(cgen *c, texpr e) {
   if (!e->u.name) return call_pointer(c, e, in);
   uint64_t *at = anfi_map_find(&c->m->by_name, anfi_key(e->u.name));
   tfunc f = at ? c->m->func.at[*at - 1] : NULL;
-  if (!f) return anfi_fail(c->cx, anfi_t_loc(c->m->t, e->line, e->col), ANF_E0864, e->u.name->s), "0";
+  if (!f)
+    return anfi_fail(c->cx, anfi_t_loc(c->m->t, e->line, e->col), ANF_E0864, e->u.name->s), "0";
   for (uint32_t i = 0; i < e->nidx && i < f->n; i++)
     in[i] = fit(c, f->param[i]->dtype, e->in[i], in[i]);
   int rt = f->body ? -1 : anfi_t_rt_of(f->name->s);
@@ -195,7 +197,9 @@ static const char *func_addr(cgen *c, texpr e) {
 /* ---- intrinsics ---- */
 
 static const char *read_struct(cgen *c, tdtype d, bool store) {
-  const char *t = anfi_c_is_lanes(d) ? anfi_c_type(c, d) : d.ptr ? "pointer" : anfi_t_elem_names[d.elem],
+  const char *t = anfi_c_is_lanes(d) ? anfi_c_type(c, d)
+                  : d.ptr            ? "pointer"
+                                     : anfi_t_elem_names[d.elem],
              *name = SAY("anf_%s_%s", store ? "write" : "read", t);
   if (!anfi_c_helper(c, name)) return name;
   if (store)
@@ -211,13 +215,11 @@ static const char *read_struct(cgen *c, tdtype d, bool store) {
 
 static const char *gather(cgen *c, texpr e, const char *const *in) {
   const char *elem = anfi_t_elem_names[e->dtype.elem];
-  if (!anfi_c_is_lanes(e->dtype))
-    return SAY("((const %s *)%s)[(ptrdiff_t)%s]", elem, in[0], in[1]);
+  if (!anfi_c_is_lanes(e->dtype)) return SAY("((const %s *)%s)[(ptrdiff_t)%s]", elem, in[0], in[1]);
   const tdtype t[] = {anfi_t_ptr((anf_tir_elem)e->dtype.elem), e->in[1]->dtype};
   const char *name = SAY("anf_gather_%s_%s", anfi_c_lanes_type(c, e->dtype),
                          anfi_c_lanes_type(c, e->in[1]->dtype));
-  return SAY("%s(%s, %s)",
-             anfi_c_lanewise(c, name, e->dtype, 2, t, "a[(ptrdiff_t)b.v[k]]", false),
+  return SAY("%s(%s, %s)", anfi_c_lanewise(c, name, e->dtype, 2, t, "a[(ptrdiff_t)b.v[k]]", false),
              fit(c, t[0], e->in[0], in[0]), in[1]);
 }
 
@@ -237,8 +239,7 @@ static const char *effect(cgen *c, texpr e, const char *const *in) {
   case TI_brgemm:
   case TI_list_brgemm: return anfi_c_gemm(c, e, in);
   case TI_set_thread_idle_func: return "(void)0";
-  default:
-    return anfi_c_is_lanes(e->dtype) ? SAY("%s(%s)", anfi_c_splat(c, e->dtype), zero) : zero;
+  default: return anfi_c_is_lanes(e->dtype) ? SAY("%s(%s)", anfi_c_splat(c, e->dtype), zero) : zero;
   }
 }
 

@@ -20,8 +20,10 @@ static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
              *c0 = as_f64(c, tc, "pc[i * ldc + j]"), *bias = as_f64(c, tc, "bias[j]"),
              *rhs = as_f64(c, tc, "rhs[i * ldc + j]"), *out = anfi_c_cast(c, tc, f64, "acc");
   if (!anfi_c_helper(c, name)) return name;
-  PUT("static void %s(const void *a, const void *b, %s *pc, s64 num, s64 m, s64 n, s64 kk, s64 lda,\n"
-      "    s64 ldb, s64 ldc, s64 sa, s64 sb, s64 len, s64 flags, const %s *bias, const f32 *scales,\n"
+  PUT("static void %s(const void *a, const void *b, %s *pc, s64 num, s64 m, s64 n, s64 kk, s64 "
+      "lda,\n"
+      "    s64 ldb, s64 ldc, s64 sa, s64 sb, s64 len, s64 flags, const %s *bias, const f32 "
+      "*scales,\n"
       "    const %s *rhs) {\n",
       name, name_of(tc), name_of(tc), name_of(tc));
   PUT("  for (s64 i = 0; i < m; i++)\n    for (s64 j = 0; j < n; j++) {\n"
@@ -78,5 +80,6 @@ const char *anfi_c_gemm(cgen *c, texpr e, const char *const *in) {
   }
   for (uint32_t k = 3; k < 12; k++) sizes = SAY("%s, (s64)%s", sizes, in[k]);
   return SAY("%s(%s, %s, (%s *)%s%s, %s, %lld, %s, %s, %s)", name, in[0], in[1], name_of(tc), in[2],
-             sizes, list ? in[12] : "1", (long long)flags_of(e->u.attrs), post[0], post[1], post[2]);
+             sizes, list ? in[12] : "1", (long long)flags_of(e->u.attrs), post[0], post[1],
+             post[2]);
 }

@@ -45,7 +45,10 @@ const char *anfi_c_int_op(cgen *c, const char *op, tdtype d) {
     PUT("static inline %s %s(%s a) { return a < 0 ? (%s)(0 - (%s)a) : a; }\n", t, name, t, t, w);
   else
     PUT("static inline %s %s(%s a, %s b) { return (%s)((%s)a %s (%s)b); }\n", t, name, t, t, t, w,
-        *op == 'a' ? "+" : *op == 's' ? "-" : "*", w);
+        *op == 'a'   ? "+"
+        : *op == 's' ? "-"
+                     : "*",
+        w);
   return name;
 }
 
@@ -57,10 +60,12 @@ const char *anfi_c_to_int(cgen *c, tdtype to) {
   uint64_t most = UINT64_MAX >> (64 - bits(to) + sign);
   PUT("// truncates into the range of the type, NaN gives 0\n");
   PUT("static inline %s %s(f64 x) {\n", t, name);
-  if (!sign) PUT("  return !(x > 0) ? 0 : x >= %.1f ? %lluULL : (%s)x;\n}\n", edge, (unsigned long long)most, t);
+  if (!sign)
+    PUT("  return !(x > 0) ? 0 : x >= %.1f ? %lluULL : (%s)x;\n}\n", edge, (unsigned long long)most,
+        t);
   else
-    PUT("  return x != x ? 0 : x >= %.1f ? %lldLL : x < -%.1f ? (%s)(-%lldLL - 1) : (%s)x;\n}\n", edge,
-        (long long)most, edge, t, (long long)most, t);
+    PUT("  return x != x ? 0 : x >= %.1f ? %lldLL : x < -%.1f ? (%s)(-%lldLL - 1) : (%s)x;\n}\n",
+        edge, (long long)most, edge, t, (long long)most, t);
   return name;
 }
 
@@ -151,7 +156,8 @@ const char *anfi_c_clamp(cgen *c, tdtype to, tdtype from) {
 
 const char *anfi_c_min_max(cgen *c, tintrin i, tdtype d) {
   bool min = i == TI_min;
-  const char *name = SAY("anf_%s_%s", min ? "min" : "max", elem(d)), *t = elem(d), *x = "a", *y = "b";
+  const char *name = SAY("anf_%s_%s", min ? "min" : "max", elem(d)), *t = elem(d), *x = "a",
+             *y = "b";
   if (anfi_t_is_float(d) && anfi_t_bytes(d) == 2)
     x = SAY("%s(a)", anfi_c_of_half(c, d)), y = SAY("%s(b)", anfi_c_of_half(c, d));
   if (!anfi_c_helper(c, name)) return name;

@@ -45,13 +45,15 @@ const char *anfi_c_load(cgen *c, tdtype d, bool masked, bool store) {
   const char *t = anfi_c_lanes_type(c, d), *e = d.ptr ? "pointer" : anfi_t_elem_names[d.elem],
              *m = anfi_c_lanes_type(c, anfi_t_with(d, ANF_TIR_bool)),
              *name = SAY("anf_%s%s_%s", store ? "store" : "load", masked ? "_masked" : "", t),
-             *at = d.rows ? SAY("(k / %u * row + k %% %u)", (unsigned)d.lanes, (unsigned)d.lanes) : "k",
+             *at = d.rows ? SAY("(k / %u * row + k %% %u)", (unsigned)d.lanes, (unsigned)d.lanes)
+                          : "k",
              *row = d.rows ? "index row, " : "";
   if (!anfi_c_helper(c, name)) return name;
   const char *mask = masked ? SAY(", %s m", m) : "", *when = masked ? "if (m.v[k]) " : "";
   if (store) PUT("static inline void %s(%s *p, %s%s x%s) {\n", name, e, row, t, mask);
-  else PUT("static inline %s %s(const %s *p%s%s) {\n  %s r%s;\n", t, name, e,
-           d.rows ? ", index row" : "", mask, t, masked ? " = {{0}}" : "");
+  else
+    PUT("static inline %s %s(const %s *p%s%s) {\n  %s r%s;\n", t, name, e,
+        d.rows ? ", index row" : "", mask, t, masked ? " = {{0}}" : "");
   PUT("  for (index k = 0; k < %u; k++) %s", anfi_t_total(d), when);
   if (store) PUT("p[%s] = x.v[k];\n}\n", at);
   else PUT("r.v[k] = p[%s];\n  return r;\n}\n", at);
@@ -63,8 +65,8 @@ const char *anfi_c_select_lanes(cgen *c, texpr e, const char *const *in) {
   if (!anfi_c_is_lanes(e->in[0]->dtype)) return SAY("(%s ? %s : %s)", in[0], in[1], in[2]);
   const tdtype t[3] = {e->in[0]->dtype, d, d};
   const char *name = SAY("anf_select_%s", anfi_c_lanes_type(c, d));
-  return SAY("%s(%s, %s, %s)",
-             anfi_c_lanewise(c, name, d, 3, t, "a.v[k] ? b.v[k] : c.v[k]", false), in[0], in[1], in[2]);
+  return SAY("%s(%s, %s, %s)", anfi_c_lanewise(c, name, d, 3, t, "a.v[k] ? b.v[k] : c.v[k]", false),
+             in[0], in[1], in[2]);
 }
 
 /* ---- reductions and shuffles ---- */
@@ -102,7 +104,8 @@ static const char *shuffled(cgen *c, texpr e, uint32_t n, const char *const *in,
   const char *params = param_list(c, n, t);
   if (scalar) {
     if (anfi_c_helper(c, name)) {
-      PUT("static inline %s %s(%s) {\n  const int k = 0;\n  (void)k;\n", anfi_c_type(c, d), name, params);
+      PUT("static inline %s %s(%s) {\n  const int k = 0;\n  (void)k;\n", anfi_c_type(c, d), name,
+          params);
       PUT("  return %s;\n}\n", lane);
     }
   } else anfi_c_lanewise(c, name, d, n, t, lane, false);
@@ -144,9 +147,9 @@ static const char *unpack(cgen *c, texpr e, const char *const *in) {
   anfi_t_const_i64(e->in[2], &given);
   const char *w = SAY("(c < 1 || c > %u ? 1 : (int)c)", lanes),
              *at = SAY("(%u + k / (2 * %s) * %s + k %% %s) %% %u", half, w, w, w, lanes);
-  return shuffled(c, e, 3, in,
-                  SAY("k / %s & 1 ? %s : %s", w, lane_of(c, e->dtype, "b", at),
-                      lane_of(c, e->dtype, "a", at)));
+  return shuffled(
+      c, e, 3, in,
+      SAY("k / %s & 1 ? %s : %s", w, lane_of(c, e->dtype, "b", at), lane_of(c, e->dtype, "a", at)));
 }
 
 const char *anfi_c_lanes_intrin(cgen *c, texpr e, const char *const *in) {
@@ -165,10 +168,9 @@ const char *anfi_c_lanes_intrin(cgen *c, texpr e, const char *const *in) {
     return shuffled(c, e, 2, in,
                     lane_of(c, d, "b", SAY("(u64)%s %% %u", lane_of(c, first, "a", "k"), lanes)));
   case TI_permutex2var:
-    return shuffled(
-        c, e, 3, in,
-        pick(c, d, "a", "c",
-             SAY("((u64)%s %% %u)", lane_of(c, e->in[1]->dtype, "b", "k"), 2 * lanes)));
+    return shuffled(c, e, 3, in,
+                    pick(c, d, "a", "c",
+                         SAY("((u64)%s %% %u)", lane_of(c, e->in[1]->dtype, "b", "k"), 2 * lanes)));
   case TI_insert: return insert(c, e, in);
   case TI_extract:
     return shuffled(c, e, 2, in, lane_of(c, first, "a", SAY("((u64)b + (u64)k) %% %u", from)));

@@ -65,8 +65,8 @@ static void outside_functions(cgen *c) {
   if (c->o->imports)
     anfi_puts(c->out, "#define anf_rt_trap anf_import_anf_rt_trap\n"
                       "#define anf_rt_enter anf_import_anf_rt_enter\n");
-  outside(c, "void ", "anf_rt_trap",
-          "anf_stream *, s32, u32, u32, const char *, const char *", "ANF_NORETURN ");
+  outside(c, "void ", "anf_rt_trap", "anf_stream *, s32, u32, u32, const char *, const char *",
+          "ANF_NORETURN ");
   outside(c, "s32 ", "anf_rt_enter",
           "anf_stream *, void (*)(anf_stream *, void *, anf_generic *), void *, anf_generic *, u32",
           "");
@@ -171,16 +171,15 @@ static void module_data(cgen *c, const char *init) {
   const tmod *m = c->m;
   bool own = m->image_size && !c->o->imports;
   if (own) image(c, m);
-  CODE("ANF_EXPORT void *%s_data%s;\n", c->prefix,
-       own ? SAY(" = %s_first", c->prefix) : "");
+  CODE("ANF_EXPORT void *%s_data%s;\n", c->prefix, own ? SAY(" = %s_first", c->prefix) : "");
   if (!own && (!init || c->o->imports)) return;
   CODE("static ANF_START void %s_start(void) {\n", c->prefix);
-  if (own) CODE("  memcpy(%s_first, %s_image, %llu);\n", c->prefix, c->prefix,
-                (unsigned long long)m->image_size);
+  if (own)
+    CODE("  memcpy(%s_first, %s_image, %llu);\n", c->prefix, c->prefix,
+         (unsigned long long)m->image_size);
   if (init) {
     CODE("  anf_generic none[1] = {{.bits = 0}};\n  anf_rt_enter(NULL, %s, %s_data, none, %u);\n",
-         init, c->prefix,
-         (unsigned)(ANF_RT_TRAPS | ANF_RT_STREAM | ANF_RT_DATA));
+         init, c->prefix, (unsigned)(ANF_RT_TRAPS | ANF_RT_STREAM | ANF_RT_DATA));
   }
   CODE("}\n");
 }
@@ -283,11 +282,11 @@ const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o) {
              *heap = has_large(m, o->stack_bytes)
                          ? "index_flattener auto_caster tensor_init local_tensor_lowering_cpu "
                          : "";
-  return anfi_t_run_passes(cx, m,
-                           anfi_sprintf(anfi_scratch(cx),
-                                        "validator %sauto_caster %smodule_globals_resolver auto_caster",
-                                        phis, heap),
-                           &opts);
+  return anfi_t_run_passes(
+      cx, m,
+      anfi_sprintf(anfi_scratch(cx),
+                   "validator %sauto_caster %smodule_globals_resolver auto_caster", phis, heap),
+      &opts);
 }
 
 static void print_any(anf_ctx *cx, const tmod *m, const anf_c_opts *given, anf_text *out) {

@@ -96,7 +96,8 @@ static void strides(cgen *c, texpr v) {
       constant = (int64_t)((uint64_t)constant * (uint64_t)k);
       continue;
     }
-    const char *dim = as_index(c, v->in[i]), *var = anfi_c_local_name(c, SAY("%s_s%u", name, i - 1));
+    const char *dim = as_index(c, v->in[i]),
+               *var = anfi_c_local_name(c, SAY("%s_s%u", name, i - 1));
     anfi_c_line(c);
     anfi_putf(c->out, "index %s = %s * %s;\n", var, s[i], dim);
     known = false;
@@ -105,15 +106,18 @@ static void strides(cgen *c, texpr v) {
   *anfi_map_at(&c->strides, anfi_key(v)) = anfi_key(s);
 }
 
-/* The elements of a local tensor: constant, or anfi_c_ready had it allocated. */
-static uint64_t elements(texpr v) {
+/* The elements of a local tensor: constant, unless a pass was left out that has it allocated. */
+static uint64_t elements(cgen *c, texpr v) {
   uint64_t n = 1;
-  anfi_t_const_elems(v, &n);
-  return n;
+  if (anfi_t_const_elems(v, &n)) return n;
+  anfi_fail(c->cx, anfi_t_loc(c->m->t, v->line, v->col), ANF_E0940,
+            "a local tensor of a size that is not known");
+  anfi_hint(c->cx, "run tensor_init and local_tensor_lowering_cpu before");
+  return 1;
 }
 
 static void initial(cgen *c, texpr v, texpr list, const char *name) {
-  uint64_t n = elements(v);
+  uint64_t n = elements(c, v);
   tdtype d = list->dtype;
   bool zero = list->u.k.n == 1 && !list->u.k.bits[0];
   if (list->u.k.n == 1 && !zero) {
@@ -142,7 +146,7 @@ static void define_tensor(cgen *c, tstmt s) {
   if (from) {
     anfi_putf(c->out, "%s *%s = (%s *)%s;", elem, name, elem, from);
   } else {
-    uint64_t n = elements(v);
+    uint64_t n = elements(c, v);
     anfi_putf(c->out, "ANF_ALIGN(64) %s %s[%llu]", elem, name, (unsigned long long)(n ? n : 1));
     if (list) initial(c, v, init, name);
     else anfi_putc(c->out, ';');
@@ -259,17 +263,17 @@ static void for_loop(cgen *c, tstmt s) {
   bool effects = anfi_c_needs_stmts(c, s->e[2]) || anfi_c_needs_stmts(c, s->e[3]);
   bound[0] = effects ? anfi_c_stable(c, s->e[1]) : anfi_c_expr(c, s->e[1]);
   for (int i = 1; i < 3; i++) // these are computed once
-    bound[i] = s->e[1 + i]->kind == TX_constant
-                   ? anfi_c_expr(c, s->e[1 + i])
-                   : anfi_c_temp(c, d, anfi_c_expr(c, s->e[1 + i]));
+    bound[i] = s->e[1 + i]->kind == TX_constant ? anfi_c_expr(c, s->e[1 + i])
+                                                : anfi_c_temp(c, d, anfi_c_expr(c, s->e[1 + i]));
   const char *v = show(c, s->e[0]), *note = s->sub ? "  // in any order" : "";
   if (known && counts_safely(d, s->e[2], step)) {
     anfi_c_line(c);
     if (step == 1)
-      anfi_putf(c->out, "for (%s %s = %s; %s < %s; %s++) {%s", type, v, bound[0], v, bound[1], v, note);
+      anfi_putf(c->out, "for (%s %s = %s; %s < %s; %s++) {%s", type, v, bound[0], v, bound[1], v,
+                note);
     else
-      anfi_putf(c->out, "for (%s %s = %s; %s < %s; %s += %s) {%s", type, v, bound[0], v, bound[1], v,
-                bound[2], note);
+      anfi_putf(c->out, "for (%s %s = %s; %s < %s; %s += %s) {%s", type, v, bound[0], v, bound[1],
+                v, bound[2], note);
     after(c, s->line);
     scope(c, s->s[0]);
     close_brace(c);
@@ -380,7 +384,8 @@ static bool tail_calls(tfunc f) {
 const char *anfi_c_prototype(cgen *c, tfunc f) {
   const char *ret = anfi_c_type(c, f->ret),
              *alone = tail_calls(f) ? "" : "restrict ", // what is assigned to must not be
-      *s = SAY("%s%s%s(anf_stream *stream, void *data", ret, gap(ret), anfi_c_func(c, f->name));
+                 *s = SAY("%s%s%s(anf_stream *stream, void *data", ret, gap(ret),
+                          anfi_c_func(c, f->name));
   for (uint32_t i = 2; i < f->n; i++) {
     texpr p = f->param[i];
     const char *name = anfi_c_name(c, p);

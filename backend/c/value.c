@@ -10,9 +10,7 @@
 static bool is_half(tdtype d) {
   return !d.ptr && (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16);
 }
-static bool is_real(tdtype d) {
-  return !d.ptr && (d.elem == ANF_TIR_f32 || d.elem == ANF_TIR_f64);
-}
+static bool is_real(tdtype d) { return !d.ptr && (d.elem == ANF_TIR_f32 || d.elem == ANF_TIR_f64); }
 static tdtype one(tdtype d) { return (tdtype){d.elem, d.ptr, 1, 0}; }
 static bool is_generic(tdtype d) { return anfi_t_class(d) == TC_GENERIC; }
 
@@ -91,9 +89,9 @@ const char *anfi_c_constant(cgen *c, texpr e) {
 /* ---- + - * / % == < && ---- */
 
 static const char *const op_names[TX_COUNT] = {
-    [TX_add] = "add",       [TX_sub] = "sub",      [TX_mul] = "mul",      [TX_div] = "div",
-    [TX_mod] = "mod",       [TX_cmp_eq] = "eq",    [TX_cmp_ne] = "ne",    [TX_cmp_lt] = "lt",
-    [TX_cmp_le] = "le",     [TX_cmp_gt] = "gt",    [TX_cmp_ge] = "ge",    [TX_logic_and] = "and",
+    [TX_add] = "add",    [TX_sub] = "sub",   [TX_mul] = "mul",   [TX_div] = "div",
+    [TX_mod] = "mod",    [TX_cmp_eq] = "eq", [TX_cmp_ne] = "ne", [TX_cmp_lt] = "lt",
+    [TX_cmp_le] = "le",  [TX_cmp_gt] = "gt", [TX_cmp_ge] = "ge", [TX_logic_and] = "and",
     [TX_logic_or] = "or"};
 
 static const char *infix(cgen *c, tkind k, const char *a, const char *b) {
@@ -124,9 +122,7 @@ static const char *bool_bin(cgen *c, tkind k, const char *a, const char *b, cons
 }
 
 /* A constant divisor that is neither 0 nor -1 needs no check. */
-static bool safe_divisor(const char *b) {
-  return *b >= '1' && *b <= '9';
-}
+static bool safe_divisor(const char *b) { return *b >= '1' && *b <= '9'; }
 
 static const char *int_bin(cgen *c, tkind k, tdtype d, const char *a, const char *b,
                            const char *at) {
@@ -173,9 +169,10 @@ const char *anfi_c_bin(cgen *c, tkind k, tdtype d, const char *a, const char *b,
 const char *anfi_c_not(cgen *c, tdtype d, const char *x) {
   if (!anfi_c_is_lanes(d)) return SAY("!%s", x);
   tdtype b = anfi_t_with(d, ANF_TIR_bool);
-  return SAY("%s(%s)",
-             anfi_c_lanewise(c, SAY("anf_not_%s", anfi_c_lanes_type(c, d)), b, 1, &d, "!a.v[k]", false),
-             x);
+  return SAY(
+      "%s(%s)",
+      anfi_c_lanewise(c, SAY("anf_not_%s", anfi_c_lanes_type(c, d)), b, 1, &d, "!a.v[k]", false),
+      x);
 }
 
 /* ---- casts ---- */
@@ -220,7 +217,8 @@ const char *anfi_c_cast(cgen *c, tdtype to, tdtype from, const char *x) {
 
 static const char *scalar_convert(cgen *c, tintrin i, tdtype to, tdtype from, const char *x) {
   if (i == TI_reinterpret)
-    return anfi_t_same(to, from) ? x : SAY("(%s)", from_bits(c, to, SAY("(%s)", to_bits(c, from, x))));
+    return anfi_t_same(to, from) ? x
+                                 : SAY("(%s)", from_bits(c, to, SAY("(%s)", to_bits(c, from, x))));
   if (anfi_t_is_float(to)) return scalar_cast(c, to, from, x);
   if (anfi_t_is_float(from)) {
     if (is_half(from)) x = SAY("%s(%s)", anfi_c_of_half(c, from), x);
@@ -300,7 +298,8 @@ static const char *int_math(cgen *c, tintrin i, tdtype d, uint32_t n, const char
   bool is_bool = anfi_t_class(d) == TC_BOOL;
   tdtype w = is_bool ? anfi_t_dt(ANF_TIR_u8) : d;
   switch (i) {
-  case TI_abs: return anfi_t_class(d) == TC_SINT ? SAY("%s(%s)", anfi_c_int_op(c, "abs", d), in[0]) : in[0];
+  case TI_abs:
+    return anfi_t_class(d) == TC_SINT ? SAY("%s(%s)", anfi_c_int_op(c, "abs", d), in[0]) : in[0];
   case TI_fmadd:
   case TI_fnmadd:
     return scalar_bin(c, i == TI_fmadd ? TX_add : TX_sub, d, in[2],
@@ -326,8 +325,7 @@ static const char *int_math(cgen *c, tintrin i, tdtype d, uint32_t n, const char
 }
 
 static const char *scalar_math(cgen *c, tintrin i, tdtype d, uint32_t n, const char *const *in) {
-  if (i == TI_min || i == TI_max)
-    return SAY("%s(%s, %s)", anfi_c_min_max(c, i, d), in[0], in[1]);
+  if (i == TI_min || i == TI_max) return SAY("%s(%s, %s)", anfi_c_min_max(c, i, d), in[0], in[1]);
   return is_real(d)   ? real_math(c, i, d, n, in)
          : is_half(d) ? half_math(c, i, d, n, in)
                       : int_math(c, i, d, n, in);
@@ -337,7 +335,8 @@ const char *anfi_c_math(cgen *c, tintrin i, tdtype d, uint32_t n, const char *co
   if (!anfi_c_is_lanes(d)) return scalar_math(c, i, d, n, in);
   const tdtype all[3] = {d, d, d};
   tdtype ret = anfi_t_intrins[i].typing == TT_BOOLS ? anfi_t_with(d, ANF_TIR_bool) : d;
-  const char *lane = scalar_math(c, i, one(d), n, (const char *const[]){"a.v[k]", "b.v[k]", "c.v[k]"}),
+  const char *lane =
+                 scalar_math(c, i, one(d), n, (const char *const[]){"a.v[k]", "b.v[k]", "c.v[k]"}),
              *name = anfi_c_lanewise(
                  c, SAY("anf_%s_%s", anfi_t_intrins[i].name, anfi_c_lanes_type(c, d)), ret, n, all,
                  lane, false);

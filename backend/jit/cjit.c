@@ -245,6 +245,7 @@ static bool load(job *w, const anfi_jit_lowered *l, const anfi_c_names *names,
   if (!import_all(w, k, l->m, names)) return false;
   fill_in(code, l->m, names);
   if (!w->j->e.o.debug) return true;
+  anfi_os_remove(w->log);
   if (anfi_jit_temp_add(code, w->c) && anfi_jit_temp_add(code, w->so)) return true;
   anfi_throw_nomem(w->cx);
 }

@@ -4,6 +4,7 @@
 #define ANFORA_H
 
 #include "anfora/base.h"
+#include "anfora/build.h"
 #include "anfora/exec.h"
 #include "anfora/expr.h"
 #include "anfora/grad.h"

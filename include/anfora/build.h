@@ -21,10 +21,10 @@ extern "C" {
 
 typedef struct anf_c_opts {
   size_t size;
-  const char *title;   // first line of the file; default: none
+  const char *title;    // first line of the file; default: none
   bool line_directives; // #line, so that debuggers show the program; else lines are comments
-  bool imports;        // functions from outside are called through variables anf_import_NAME
-  const char *prefix;  // of the symbols that hold module data; default: "anf_module"
+  bool imports;         // functions from outside are called through variables anf_import_NAME
+  const char *prefix;   // of the symbols that hold module data; default: "anf_module"
   uint32_t stack_bytes; // larger local tensors go to the heap; default 4096
 } anf_c_opts;
 /* The module as one file of C11. It computes what anf_tir_run computes, to the bit, when it is

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* tensor_init: the initial value of a local tensor becomes stores: a loop over vectors and one over
- * the rest for one value, a store for each vector of a list. */
+ * the rest for one value, a store for each vector of a list; a loop over single elements where their
+ * number is not known. */
 #include "backend/tir/tir.h"
 
 enum { LANES = 16 };
@@ -25,13 +26,25 @@ static tstmt list_chunk(tstore *t, texpr tensor, uint64_t at, texpr list, uint16
   return store(t, tensor, anfi_t_index(t, at), anfi_t_bits(t, d, lanes, list->u.k.bits + at));
 }
 
+/* One value, for as many elements as there will be. */
+static tstmt fill_unknown(tvisitor *v, texpr tensor, texpr list) {
+  tstore *t = v->t;
+  texpr i = anfi_t_var(t, anfi_t_dt(ANF_TIR_index), "i"),
+        end = anfi_t_cast(t, anfi_t_dt(ANF_TIR_index), tensor->in[0]),
+        value = anfi_t_bits(t, list->dtype, 1, list->u.k.bits);
+  const tstmt out[] = {anfi_t_define(t, TL_local, tensor, NULL),
+                       anfi_t_for(t, i, anfi_t_index(t, 0), end, anfi_t_index(t, 1),
+                                  store(t, tensor, i, value), false, 0)};
+  return anfi_t_splice(t, 2, out);
+}
+
 static tstmt expand(tvisitor *v, tstmt s) {
   texpr list = s->kind == TS_define ? s->e[1] : NULL, t = s->e[0];
   uint64_t n;
   ANFI_VEC(tstmt) out = {0};
-  if (!list || t->kind != TX_tensor || list->kind != TX_constant || !list->sub ||
-      !anfi_t_const_elems(t, &n))
-    return s;
+  if (!list || t->kind != TX_tensor || list->kind != TX_constant || !list->sub) return s;
+  if (!anfi_t_const_elems(t, &n))
+    return t->nidx == 1 && list->u.k.n == 1 ? fill_unknown(v, t, list) : s;
   anfi_push(v->scratch, &out, anfi_t_define(v->t, TL_local, t, NULL));
   if (t->nidx > 1) { // seen as one dim
     texpr flat = anfi_t_index(v->t, n), *zero = ANFI_NEW_N(v->scratch, texpr, t->nidx);
