@@ -25,8 +25,9 @@ static void describe(cli *c, const anfi_op_info *op) {
   if (op->scalar) printf("  elementwise %s\n", op->scalar);
   if (flags.len) printf("  is          %s\n", flags.text);
   printf("  lowering    %s\n", anfi_lower_name(op->lower));
-  const char *grad = !op->grad                    ? "not implemented"
+  const char *grad = !op->grad                    ? op->vjp ? "by a hook" : "not implemented"
                      : strcmp(op->grad, "!") == 0 ? "not differentiable"
+                     : strcmp(op->grad, "*") == 0 ? "by the transforms"
                                                   : op->grad;
   printf("  gradient    %s\n", grad);
   if (op->numpy) printf("  NumPy       %s\n", op->numpy);
@@ -50,7 +51,7 @@ static json_t *op_json(cli *c, const anfi_op_info *op) {
   cli_json_put(c, j, "attributes", json_string(op->attrs ? op->attrs : ""));
   cli_json_put(c, j, "doc", text_or_null(op->doc));
   cli_json_put(c, j, "scalar", text_or_null(op->scalar));
-  cli_json_put(c, j, "gradient", text_or_null(op->grad));
+  cli_json_put(c, j, "gradient", text_or_null(op->grad || !op->vjp ? op->grad : "vjp"));
   cli_json_put(c, j, "lowering", json_string(anfi_lower_name(op->lower)));
   cli_json_put(c, j, "flags", json_string(flags.text));
   cli_json_put(c, j, "numpy", text_or_null(op->numpy));

@@ -90,7 +90,8 @@ void anfi_put_ops_markdown(anf_text *o, anf_ctx *cx) {
 /* ---- the matrix ---- */
 
 static const char *gradient_cell(const anfi_op_info *op) {
-  if (!op->grad) return RED " missing";
+  if (!op->grad) return op->vjp ? "yes" : RED " missing";
+  if (strcmp(op->grad, "*") == 0) return "transforms";
   if (strcmp(op->grad, "!") == 0) return "not differentiable";
   return strspn(op->grad, "_ ") == strlen(op->grad) ? "zero" : "yes";
 }
@@ -124,7 +125,7 @@ static void put_summary(anf_text *o) {
   size_t grad = 0, kernel = 0, checked = 0, lower = 0, doc = 0, n = ANF_OP_COUNT;
   for (size_t i = 0; i < n; i++) {
     const anfi_op_info *op = &anfi_op[i];
-    grad += op->grad != NULL;
+    grad += op->grad || op->vjp;
     kernel += kernel_cell(op)[0] != RED[0];
     checked += check_cell(op)[0] != RED[0];
     lower += op->lower != ANFI_LOWER_NONE;
