@@ -71,12 +71,14 @@ static statistics measure(const anf_value *v) {
   return s;
 }
 
-static void put_operand(void *user, const char *operand, const anf_pnnx_op *op, const anf_value *v) {
+static void put_operand(void *user, const char *operand, const anf_pnnx_op *op,
+                        const anf_value *v) {
   cli *c = (cli *)user;
   anf_text t = {.cx = c->cx};
   if (anf_value_get_kind(v) != ANF_VALUE_TENSOR) return;
   if (anf_type_print(c->cx, anf_value_type(c->cx, v), &t) != ANF_OK) anfi_throw_nomem(c->cx);
-  fprintf(stderr, "%-6s %-24s %-24s %s", operand, anf_pnnx_op_type(op), anf_pnnx_op_name(op), t.text);
+  fprintf(stderr, "%-6s %-24s %-24s %s", operand, anf_pnnx_op_type(op), anf_pnnx_op_name(op),
+          t.text);
   anf_text_free(&t);
   anf_dtype d = anf_value_dtype(v);
   statistics s = {0};
@@ -106,7 +108,8 @@ anf_status cli_debug_param(cli *c, const char *file, anf_value **result) {
   anf_pnnx_opts o = {.size = sizeof o, .debug = put_operand, .user = c};
   anf_status st = load(c, file, &p);
   if (st == ANF_OK) st = cli_load(c, file, &m); // its parameters tell the types of the words
-  if (st == ANF_OK) st = cli_arguments(c, anf_module_find(m, "main"), c->arg + 1, c->narg - 1, &args);
+  if (st == ANF_OK)
+    st = cli_arguments(c, anf_module_find(m, "main"), c->arg + 1, c->narg - 1, &args);
   for (size_t i = 0; st == ANF_OK && i < anf_pnnx_input_count(p); i++)
     st = anf_pnnx_set_input(p, i, args[i], c->d);
   if (st == ANF_OK) st = anf_pnnx_forward(p, &o, c->d);

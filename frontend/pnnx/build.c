@@ -23,9 +23,9 @@ static structure structure_of(const char *type) {
   static const struct {
     const char *type;
     structure is;
-  } row[] = {{"pnnx.Input", INPUT},          {"pnnx.Output", OUTPUT},
-             {"pnnx.Attribute", ATTRIBUTE},  {"prim::TupleConstruct", PACK},
-             {"prim::ListConstruct", PACK},  {"prim::TupleUnpack", UNPACK},
+  } row[] = {{"pnnx.Input", INPUT},         {"pnnx.Output", OUTPUT},
+             {"pnnx.Attribute", ATTRIBUTE}, {"prim::TupleConstruct", PACK},
+             {"prim::ListConstruct", PACK}, {"prim::TupleUnpack", UNPACK},
              {"prim::ListUnpack", UNPACK}};
   if (type[0] != 'p') return LAYER;
   for (size_t i = 0; i < ANFI_LEN(row); i++)
@@ -46,7 +46,8 @@ static void note_lines(const builder *b, const char *type) {
     n++;
   }
   if (n > SHOWN_LINES) anfi_putf(&o, " and %u more", n - SHOWN_LINES);
-  anfi_note(b->p->cx, (anfi_loc){b->p->file, first, 1}, "%s: line%s %s", type, n > 1 ? "s" : "", o.text);
+  anfi_note(b->p->cx, (anfi_loc){b->p->file, first, 1}, "%s: line%s %s", type, n > 1 ? "s" : "",
+            o.text);
   anf_text_free(&o);
 }
 
@@ -89,7 +90,8 @@ static bool infer_new(const builder *b, size_t first) {
     for (size_t i = 0; i < narg; i++) in[i] = type_of_node(m->cx, n->in[i].def);
     for (uint32_t k = 0; k < s->nattr; k++)
       attr[k] = anfi_attr_value(m->cx, (anfi_opcode)n->op, n->u.attrs, k);
-    anfi_infer q = {.cx = m->cx, .op = (anfi_opcode)n->op, .loc = b->t->loc, .n = narg, .in = in, .attr = attr};
+    anfi_infer q = {
+        .cx = m->cx, .op = (anfi_opcode)n->op, .loc = b->t->loc, .n = narg, .in = in, .attr = attr};
     if (!anfi_infer_op(&q)) return false;
     if (q.out->kind != ANF_TYPE_ANY) n->type = q.out;
   }
@@ -110,7 +112,8 @@ static bool make_by_host(builder *b, const anfi_creator *c, anfi_layer *l) {
   anf_node **out = ANFI_NEW_N(b->t->arena, anf_node *, op->nout + 1);
   for (uint32_t i = 0; i < op->nin; i++) in[i] = anfi_torch_node(b->t, &l->in[i]);
   size_t first = m->nodes.n;
-  if (c->user_make(c->user, op, b->t->graph, op->nin, in, op->nout, out) != ANF_OK || m->status != ANF_OK)
+  if (c->user_make(c->user, op, b->t->graph, op->nin, in, op->nout, out) != ANF_OK ||
+      m->status != ANF_OK)
     return creator_failed(b, op);
   if (!infer_new(b, first)) return false;
   for (uint32_t i = 0; i < op->nout; i++) {
@@ -133,7 +136,8 @@ static bool make_layer(builder *b, anf_pnnx_op *op, const anfi_operand *in, anfi
   if (c->user_make) {
     if (!make_by_host(b, c, &l)) return false;
   } else if (!c->make(&l) || !anfi_layer_all_used(&l)) return false;
-  return l.nresult == op->nout || anfi_fail(b->p->cx, b->t->loc, ANF_E1056, op->type, l.nresult, op->nout);
+  return l.nresult == op->nout ||
+         anfi_fail(b->p->cx, b->t->loc, ANF_E1056, op->type, l.nresult, op->nout);
 }
 
 static bool wrong_outputs(const builder *b, const anf_pnnx_op *op, size_t n) {
@@ -144,7 +148,9 @@ static bool make_input(builder *b, const anf_pnnx_op *op, anfi_operand *out) {
   anf_module *m = b->t->graph->module;
   const anf_type *t = b->types[b->ninput++];
   if (op->nout != 1) return wrong_outputs(b, op, 1);
-  if (!t) return anfi_fail(b->p->cx, b->t->loc, ANF_E1055, op->type, "its shape is not told (#operand=...)");
+  if (!t)
+    return anfi_fail(b->p->cx, b->t->loc, ANF_E1055, op->type,
+                     "its shape is not told (#operand=...)");
   *out = anfi_operand_node(anfi_param(b->t->graph, anfi_intern_z(&m->strings, op->name), t), t);
   out->node->debug = anfi_debug_new(m, (anfi_debug){.file = m->debugs.at[b->t->debug].file,
                                                     .name = anfi_intern_z(&m->strings, op->name),
@@ -153,11 +159,13 @@ static bool make_input(builder *b, const anf_pnnx_op *op, anfi_operand *out) {
   return true;
 }
 
-static bool make_structure(builder *b, anf_pnnx_op *op, structure s, const anfi_operand *in, anfi_operand *out) {
+static bool make_structure(builder *b, anf_pnnx_op *op, structure s, const anfi_operand *in,
+                           anfi_operand *out) {
   anfi_layer l = {.t = b->t, .op = op, .in = in, .out = out};
   switch (s) {
   case INPUT: return make_input(b, op, out);
-  case ATTRIBUTE: return op->nout == 1 ? anfi_layer_weight(&l, "data", out) : wrong_outputs(b, op, 1);
+  case ATTRIBUTE:
+    return op->nout == 1 ? anfi_layer_weight(&l, "data", out) : wrong_outputs(b, op, 1);
   case PACK:
     if (op->nout != 1) return wrong_outputs(b, op, 1);
     *out = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = op->nin};
@@ -190,8 +198,10 @@ static void take_told_type(const builder *b, uint32_t operand, anfi_operand *o) 
 
 static bool make_operator(builder *b, anf_pnnx_op *op) {
   anf_module *m = b->t->graph->module;
-  anfi_operand few[8], *in = op->nin > ANFI_LEN(few) ? ANFI_NEW_N(b->t->arena, anfi_operand, op->nin) : few;
-  anfi_operand one[4], *out = op->nout > ANFI_LEN(one) ? ANFI_NEW_N(b->t->arena, anfi_operand, op->nout) : one;
+  anfi_operand few[8],
+      *in = op->nin > ANFI_LEN(few) ? ANFI_NEW_N(b->t->arena, anfi_operand, op->nin) : few;
+  anfi_operand one[4],
+      *out = op->nout > ANFI_LEN(one) ? ANFI_NEW_N(b->t->arena, anfi_operand, op->nout) : one;
   structure s = structure_of(op->type);
   for (uint32_t i = 0; i < op->nin; i++) in[i] = b->operand[op->in[i]];
   for (uint32_t i = 0; i < op->nout; i++) out[i] = (anfi_operand){.kind = ANFI_OPERAND_NONE};
@@ -244,7 +254,8 @@ anf_graph *anfi_pnnx_function(const anf_pnnx *p, anf_module *m, const anf_type *
   b.operand = ANFI_NEW_N(b.t->arena, anfi_operand, p->operands.n + 1);
   if (!find_creators(&b)) return NULL;
   for (size_t i = 0; i < p->ops.n; i++) {
-    if ((i & 1023) == 0 && !anfi_go_on(p->cx, "building", (double)i / (double)p->ops.n)) return NULL;
+    if ((i & 1023) == 0 && !anfi_go_on(p->cx, "building", (double)i / (double)p->ops.n))
+      return NULL;
     if (!make_operator(&b, p->ops.at[i])) return NULL;
   }
   anfi_set_result(g, give(&b, kept, nkept));

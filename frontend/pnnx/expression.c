@@ -30,8 +30,7 @@ static const char *name_at(void *user, size_t i) {
 }
 
 const char *anfi_expr_near(anf_ctx *cx, const char *name, size_t len) {
-  return len > 64 ? NULL
-                  : anfi_nearest(anfi_strndup(anfi_scratch(cx), name, len), name_at, NULL);
+  return len > 64 ? NULL : anfi_nearest(anfi_strndup(anfi_scratch(cx), name, len), name_at, NULL);
 }
 
 /* Columns count characters. All tokens are ASCII, so is all before an illegal character. */

@@ -46,8 +46,7 @@ typedef struct {
 
 static void push_input(machine *m, size_t input) {
   for (size_t b = 0; b < m->batch; b++)
-    anfi_push(m->t->arena, &m->stack,
-              anfi_operand_value(m->t->cx, m->in[input * m->batch + b]));
+    anfi_push(m->t->arena, &m->stack, anfi_operand_value(m->t->cx, m->in[input * m->batch + b]));
 }
 
 /* Operand k of element b is at base[k * batch + b]. The results take the operands' places. */
@@ -161,7 +160,8 @@ static anf_graph *make_graph(const anf_expr *e, anf_module *m, const char *name,
   for (size_t i = 0; i < n; i++) {
     const char *param = anfi_sprintf(t->arena, "x%zu", i);
     in[i] = anfi_operand_node(anfi_param(g, anfi_intern_z(&m->strings, param), types[i]), types[i]);
-    in[i].number = anfi_is_scalar(types[i]) && (types[i]->dtype == ANF_INT || types[i]->dtype == ANF_FLOAT);
+    in[i].number =
+        anfi_is_scalar(types[i]) && (types[i]->dtype == ANF_INT || types[i]->dtype == ANF_FLOAT);
   }
   t->debug = anfi_debug_new(m, (anfi_debug){.line = 1, .col = 1});
   if (anfi_expr_emit(t, e, n, in, &out)) anfi_set_result(g, anfi_torch_node(t, &out));

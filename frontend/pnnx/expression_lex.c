@@ -19,13 +19,22 @@ static bool is_letter(char c) {
 /* The text ends with a NUL, so one character ahead may always be looked at. */
 static char peek(const lexer *x) { return x->e->text[x->at]; }
 
+/* The character at `at`, to be shown. */
+static const char *character(const lexer *x, size_t at) {
+  const char *s = x->e->text + at;
+  size_t n = anfi_utf8_len(s, x->e->len - at);
+  if (n && (unsigned char)*s >= ' ') return anfi_sprintf(anfi_scratch(x->e->cx), "%.*s", (int)n, s);
+  return anfi_sprintf(anfi_scratch(x->e->cx), "\\x%02x", (unsigned char)*s);
+}
+
 static bool illegal(lexer *x) {
-  const char *s = x->e->text + x->at;
-  size_t n = anfi_utf8_len(s, x->e->len - x->at);
-  char shown[8];
-  if (n && (unsigned char)*s >= ' ') snprintf(shown, sizeof shown, "%.*s", (int)n, s);
-  else snprintf(shown, sizeof shown, "\\x%02x", (unsigned char)*s);
-  return anfi_fail(x->e->cx, anfi_expr_place(x->e, x->at), ANF_E1002, shown);
+  return anfi_fail(x->e->cx, anfi_expr_place(x->e, x->at), ANF_E1002, character(x, x->at));
+}
+
+static bool missing(const lexer *x, size_t at, const char *what) {
+  const char *found =
+      at == x->e->len ? "the end" : anfi_sprintf(anfi_scratch(x->e->cx), "'%s'", character(x, at));
+  return anfi_fail(x->e->cx, anfi_expr_place(x->e, at), ANF_E1003, found, what);
 }
 
 static bool put(lexer *x, anf_expr_token_kind kind, size_t start) {
@@ -47,9 +56,7 @@ static bool input_number(lexer *x) {
   digits(x);
   if (x->at > start + 1) return put(x, ANF_EXPR_INPUT_NUMBER, start);
   x->at = start;
-  return anfi_fail(x->e->cx, anfi_expr_place(x->e, start + 1), ANF_E1003,
-                   start + 1 == x->e->len ? "the end" : "something else",
-                   "the number of an input after '@'");
+  return missing(x, start + 1, "the number of an input after '@'");
 }
 
 /* inf, nan and digits with a point and an exponent; `*real` if it is no integer. */
@@ -83,10 +90,7 @@ static bool number(lexer *x) {
     if (peek(x) == '+') x->at++;
     if (peek(x) == '-') x->at++;
     if (!magnitude(x, &real)) return false;
-    if (peek(x) != 'j')
-      return anfi_fail(x->e->cx, anfi_expr_place(x->e, x->at), ANF_E1003,
-                       x->at == x->e->len ? "the end" : "something else",
-                       "'j' after an imaginary part");
+    if (peek(x) != 'j') return missing(x, x->at, "'j' after an imaginary part");
   }
   bool imaginary = peek(x) == 'j';
   if (imaginary) x->at++;

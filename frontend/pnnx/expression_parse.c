@@ -60,10 +60,8 @@ static const char *operands(const anf_expr *e, const anfi_expr_op *op) {
 static anfi_expr_tree_node *node_at(const anf_expr *e, size_t i) { return &e->nodes.at[i]; }
 
 static size_t new_node(anf_expr *e, anf_expr_kind kind, size_t token) {
-  anfi_expr_tree_node t = {.n = {.kind = kind,
-                                 .token = token,
-                                 .first = ANF_EXPR_NO_NODE,
-                                 .next = ANF_EXPR_NO_NODE}};
+  anfi_expr_tree_node t = {
+      .n = {.kind = kind, .token = token, .first = ANF_EXPR_NO_NODE, .next = ANF_EXPR_NO_NODE}};
   anfi_push(&e->arena, &e->nodes, t);
   return e->nodes.n - 1;
 }
@@ -129,7 +127,9 @@ static bool leaf(anf_expr *e, size_t i, size_t *node) {
     if (n->input >= e->most_input) e->most_input = n->input + 1;
     return true;
   }
-  case ANF_EXPR_INTEGER: n->constant = ANF_EXPR_INT; return read_int(s, &n->i) || out_of_range(e, i);
+  case ANF_EXPR_INTEGER:
+    n->constant = ANF_EXPR_INT;
+    return read_int(s, &n->i) || out_of_range(e, i);
   case ANF_EXPR_REAL:
     n->constant = ANF_EXPR_FLOAT;
     return read_real(&s, &n->re) || out_of_range(e, i);
@@ -314,7 +314,8 @@ static bool prefix_operator(parser *p, size_t i) {
   const anfi_expr_op *op = operator_at(p->e, i);
   if (!op) return unknown_operator(p->e, i);
   if (op->least != op->most && op->rule != ANFI_EXPR_ALPHA)
-    return unexpected(p->e, i, "an operator with a fixed number of operands, as brackets are amiss");
+    return unexpected(p->e, i,
+                      "an operator with a fixed number of operands, as brackets are amiss");
   size_t node = new_node(p->e, ANF_EXPR_CALL, i);
   node_at(p->e, node)->row = op;
   node_at(p->e, node)->n.op = op->name;

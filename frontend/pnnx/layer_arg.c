@@ -150,8 +150,8 @@ const char *anfi_layer_text(const anfi_layer *l, const char *key) {
 bool anfi_layer_only(const anfi_layer *l, const char *key, const char *text) {
   anfi_parameter *p = param(l, key);
   if (!p || is_none(p) || strcmp(p->text, text) == 0) return true;
-  return anfi_layer_error(
-      l, ANF_E1053, anfi_sprintf(anfi_scratch(l->t->cx), "%s=%.60s", p->key, p->text));
+  return anfi_layer_error(l, ANF_E1053,
+                          anfi_sprintf(anfi_scratch(l->t->cx), "%s=%.60s", p->key, p->text));
 }
 
 bool anfi_layer_ints(const anfi_layer *l, const char *key, size_t *n, int64_t *out) {

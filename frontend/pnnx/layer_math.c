@@ -30,7 +30,9 @@ static bool reduce_attrs(const anfi_layer *l, anf_attr *a, size_t *n) {
   *n = 0;
   if (anfi_layer_given(l, "dim") && !anfi_layer_ints(l, "dim", &k, axes)) return false;
   if (!anfi_layer_bool(l, "keepdim", false, &keep)) return false;
-  if (k) a[(*n)++] = (anf_attr){"axis", k == 1 ? anfi_layer_v_int(l, axes[0]) : anfi_layer_v_ints(l, k, axes), NULL};
+  if (k)
+    a[(*n)++] = (anf_attr){
+        "axis", k == 1 ? anfi_layer_v_int(l, axes[0]) : anfi_layer_v_ints(l, k, axes), NULL};
   a[(*n)++] = (anf_attr){"keepdims", anfi_layer_v_bool(l, keep), NULL};
   return true;
 }
@@ -40,18 +42,21 @@ static bool reduce(anfi_layer *l) {
   anfi_operand x;
   anf_attr a[2];
   size_t n;
-  if (!get(l, "input", 0, &x) || !reduce_attrs(l, a, &n) || !anfi_layer_only(l, "dtype", "None")) return false;
+  if (!get(l, "input", 0, &x) || !reduce_attrs(l, a, &n) || !anfi_layer_only(l, "dtype", "None"))
+    return false;
   if (!result(l, l->code, 1, &x, n, a)) return false;
   bool pick = (l->code == ANF_OP_Max || l->code == ANF_OP_Min) && l->op->nout == 2;
   if (!pick) return true;
   l->nresult = 2;
-  return anfi_layer_op(l, l->code == ANF_OP_Max ? ANF_OP_ArgMax : ANF_OP_ArgMin, 1, &x, n, a, &l->out[1]);
+  return anfi_layer_op(l, l->code == ANF_OP_Max ? ANF_OP_ArgMax : ANF_OP_ArgMin, 1, &x, n, a,
+                       &l->out[1]);
 }
 
 static bool cumulate(anfi_layer *l) {
   anfi_operand x;
   int64_t axis;
-  if (!get(l, "input", 0, &x) || !anfi_layer_need_int(l, "dim", &axis) || !anfi_layer_only(l, "dtype", "None"))
+  if (!get(l, "input", 0, &x) || !anfi_layer_need_int(l, "dim", &axis) ||
+      !anfi_layer_only(l, "dtype", "None"))
     return false;
   anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
   return result(l, l->code, 1, &x, 1, &a);
@@ -74,7 +79,8 @@ static bool logical(anfi_layer *l) {
 
 static bool where(anfi_layer *l) {
   anfi_operand in[3];
-  if (!get(l, "condition", 0, &in[0]) || !operand(l, "input", 1, &in[1]) || !operand(l, "other", 2, &in[2]))
+  if (!get(l, "condition", 0, &in[0]) || !operand(l, "input", 1, &in[1]) ||
+      !operand(l, "other", 2, &in[2]))
     return false;
   return anfi_torch_promote(l->t, 2, &in[1]) && result(l, ANF_OP_Where, 3, in, 0, NULL);
 }
@@ -94,7 +100,8 @@ static bool clamp(anfi_layer *l) {
 static bool gather(anfi_layer *l) {
   anfi_operand in[2];
   int64_t axis;
-  if (!get(l, "input", 0, &in[0]) || !get(l, "index", 1, &in[1]) || !anfi_layer_need_int(l, "dim", &axis))
+  if (!get(l, "input", 0, &in[0]) || !get(l, "index", 1, &in[1]) ||
+      !anfi_layer_need_int(l, "dim", &axis))
     return false;
   if (!anfi_layer_only(l, "sparse_grad", "False")) return false;
   anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
@@ -111,7 +118,8 @@ static bool triangle(anfi_layer *l) {
 
 static bool einsum(anfi_layer *l) {
   const char *equation = anfi_layer_text(l, "equation");
-  if (!equation) return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", "equation");
+  if (!equation)
+    return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", "equation");
   anf_attr a = {"equation", anfi_layer_v_text(l, equation), NULL};
   return result(l, ANF_OP_Einsum, l->op->nin, l->in, 1, &a);
 }
@@ -174,11 +182,13 @@ static bool of_expressions(anfi_layer *l) {
   if (!operand(l, "input", 0, &in[0]) || (n == 2 && !operand(l, second, 1, &in[1]))) return false;
   l->nresult = 1;
   if (row->op == ANF_OP_Div && anfi_layer_text(l, "rounding_mode")) return rounded_division(l, in);
-  if (row->most == 3 && anfi_layer_given(l, "alpha") && !anfi_layer_arg(l, "alpha", &in[n++])) return false;
+  if (row->most == 3 && anfi_layer_given(l, "alpha") && !anfi_layer_arg(l, "alpha", &in[n++]))
+    return false;
   return anfi_torch_apply(l->t, row, n, in, &l->out[0]);
 }
 
-#define ROW(type, make, op) {type, make, ANF_OP_##op}
+#define ROW(type, make, op)                                                                        \
+  { type, make, ANF_OP_##op }
 #define UNARY(name, op) ROW("torch." name, of_expressions, op)
 const anfi_layer_row anfi_layers_math[] = {
     ROW("pnnx.Expression", expression, Identity),

@@ -4,9 +4,9 @@
 #include "frontend/pnnx/pnnx.h"
 
 static bool contradicts(const anfi_layer *l, const char *key) {
-  return anfi_layer_error(
-      l, ANF_E1055,
-      anfi_sprintf(anfi_scratch(l->t->cx), "the parameter %s contradicts the shape of a weight", key));
+  return anfi_layer_error(l, ANF_E1055,
+                          anfi_sprintf(anfi_scratch(l->t->cx),
+                                       "the parameter %s contradicts the shape of a weight", key));
 }
 
 /* A parameter that repeats what a weight's shape says. */
@@ -87,11 +87,13 @@ static bool padding(const anfi_layer *l, attrs *a) {
 
 /* padding_mode other than zeros: the input is padded first. */
 static bool pad_first(const anfi_layer *l, const char *mode, size_t spatial, anfi_operand *x) {
-  static const char *const ours[][2] = {{"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
+  static const char *const ours[][2] = {
+      {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
   int64_t p[ANF_MAX_RANK], width[2 * ANF_MAX_RANK] = {0};
   size_t n, k = 0;
   while (k < ANFI_LEN(ours) && strcmp(ours[k][0], mode) != 0) k++;
-  if (k == ANFI_LEN(ours) || is_word(l, "padding")) return anfi_layer_only(l, "padding_mode", "zeros");
+  if (k == ANFI_LEN(ours) || is_word(l, "padding"))
+    return anfi_layer_only(l, "padding_mode", "zeros");
   if (!anfi_layer_ints(l, "padding", &n, p)) return false;
   for (size_t i = 0; i < 2 * spatial; i++) width[4 + i] = p[n == 1 ? 0 : i / 2];
   anf_attr a[] = {{"pad_width", anfi_layer_v_ints(l, 4 + 2 * spatial, width), NULL},
@@ -135,7 +137,8 @@ static bool convolution(anfi_layer *l) {
   bool transposed = l->code >= ANF_OP_ConvTranspose1D && l->code <= ANF_OP_ConvTranspose3D, added;
   if (!tensor_input(l, "input", 0, &in[0]) || !weight_or_input(l, "weight", 1, &in[1]) ||
       !need(l, &in[1], "weight") || !weight_or_input(l, "bias", 2, &in[2]) ||
-      !anfi_layer_int(l, "groups", 1, &groups) || !convolution_shapes(l, &in[1], groups, transposed))
+      !anfi_layer_int(l, "groups", 1, &groups) ||
+      !convolution_shapes(l, &in[1], groups, transposed))
     return false;
   const char *mode = anfi_layer_text(l, "padding_mode");
   anfi_layer_ignore(l, "bias");
@@ -143,7 +146,8 @@ static bool convolution(anfi_layer *l) {
   if (mode && strcmp(mode, "zeros") != 0) {
     if (!pad_first(l, mode, in[1].type->n - 2, &in[0])) return false;
   } else if (!padding(l, &a)) return false;
-  if (!add_ints(l, &a, "stride", "stride") || !add_ints(l, &a, "dilation", "dilation")) return false;
+  if (!add_ints(l, &a, "stride", "stride") || !add_ints(l, &a, "dilation", "dilation"))
+    return false;
   if (transposed && !add_ints(l, &a, "output_padding", "output_padding")) return false;
   if (transposed && !anfi_layer_only(l, "output_size", "None")) return false;
   add(&a, "groups", anfi_layer_v_int(l, groups));
@@ -165,7 +169,8 @@ static bool pool(anfi_layer *l) {
     if (!anfi_layer_bool(l, "count_include_pad", true, &include)) return false;
     if (!anfi_layer_only(l, "divisor_override", "None")) return false;
     add(&a, "count_include_pad", anfi_layer_v_bool(l, include));
-  } else if (!add_ints(l, &a, "dilation", "dilation") || !anfi_layer_only(l, "return_indices", "False"))
+  } else if (!add_ints(l, &a, "dilation", "dilation") ||
+             !anfi_layer_only(l, "return_indices", "False"))
     return false;
   return result(l, l->code, 1, &x, a.n, a.at) && drop_batch(l, added);
 }
@@ -179,13 +184,17 @@ static bool adaptive_pool(anfi_layer *l) {
   if (!tensor_input(l, "input", 0, &x) || !add_batch(l, spatial + 2, &x, &added) ||
       !anfi_layer_arg(l, "output_size", &size))
     return false;
-  if (x.type->n != spatial + 2) return anfi_layer_error(l, ANF_E1055, "its input has the wrong rank");
+  if (x.type->n != spatial + 2)
+    return anfi_layer_error(l, ANF_E1055, "its input has the wrong rank");
   for (size_t i = 0; i < spatial; i++) {
-    const anfi_operand *o = size.kind != ANFI_OPERAND_LIST ? &size : i < size.n ? &size.item[i] : &size;
+    const anfi_operand *o = size.kind != ANFI_OPERAND_LIST ? &size
+                            : i < size.n                   ? &size.item[i]
+                                                           : &size;
     if (o->kind == ANFI_OPERAND_NONE) v[i] = x.type->dims[i + 2];
     else if (!anfi_operand_int(o, &v[i])) v[i] = -1;
     if (v[i] < 0)
-      return anfi_layer_error(l, ANF_E1055, "output_size must be known integers, or None of a known dim");
+      return anfi_layer_error(l, ANF_E1055,
+                              "output_size must be known integers, or None of a known dim");
   }
   anf_attr a = {"shape", anfi_layer_v_ints(l, spatial, v), NULL};
   return result(l, l->code, 1, &x, 1, &a) && drop_batch(l, added);
@@ -200,7 +209,8 @@ static bool linear(anfi_layer *l) {
     return false;
   anfi_layer_ignore(l, "bias");
   if (in[1].type->n != 2) return anfi_layer_error(l, ANF_E1055, "its weight must have two dims");
-  if (!agrees(l, "in_features", in[1].type->dims[1]) || !agrees(l, "out_features", in[1].type->dims[0]))
+  if (!agrees(l, "in_features", in[1].type->dims[1]) ||
+      !agrees(l, "out_features", in[1].type->dims[0]))
     return false;
   return result(l, ANF_OP_Linear, present(in, 3), in, 0, NULL);
 }
@@ -211,7 +221,8 @@ static bool embedding(anfi_layer *l) {
       !need(l, &in[0], "weight") || !anfi_layer_only(l, "max_norm", "None"))
     return false;
   anfi_layer_ignore(l, "sparse padding_idx scale_grad_by_freq norm_type");
-  if (!agrees(l, "num_embeddings", in[0].type->dims[0]) || !agrees(l, "embedding_dim", in[0].type->dims[1]))
+  if (!agrees(l, "num_embeddings", in[0].type->dims[0]) ||
+      !agrees(l, "embedding_dim", in[0].type->dims[1]))
     return false;
   return result(l, ANF_OP_Embedding, 2, in, 0, NULL);
 }
@@ -262,7 +273,8 @@ static bool batch_norm(anfi_layer *l) {
   if (!tensor_input(l, "input", 0, &in[0]) || !weight_or_input(l, "running_mean", 1, &in[3]) ||
       !weight_or_input(l, "running_var", 2, &in[4]) || !weight_or_input(l, "weight", 3, &in[1]) ||
       !weight_or_input(l, "bias", 4, &in[2]) || !need(l, &in[3], "running_mean") ||
-      !need(l, &in[4], "running_var") || !eps(l, 1e-5, &a) || !anfi_layer_only(l, "training", "False"))
+      !need(l, &in[4], "running_var") || !eps(l, 1e-5, &a) ||
+      !anfi_layer_only(l, "training", "False"))
     return false;
   anfi_layer_ignore(l, "affine momentum track_running_stats");
   if (!agrees(l, "num_features", in[3].type->dims[0])) return false;
@@ -293,8 +305,10 @@ static bool with_real(anfi_layer *l) {
     anfi_opcode op;
     const char *key, *name;
     double otherwise;
-  } row[] = {{ANF_OP_LeakyRelu, "negative_slope", "alpha", 0.01}, {ANF_OP_Elu, "alpha", "alpha", 1},
-             {ANF_OP_Celu, "alpha", "alpha", 1}, {ANF_OP_HardShrink, "lambd", "threshold", 0.5},
+  } row[] = {{ANF_OP_LeakyRelu, "negative_slope", "alpha", 0.01},
+             {ANF_OP_Elu, "alpha", "alpha", 1},
+             {ANF_OP_Celu, "alpha", "alpha", 1},
+             {ANF_OP_HardShrink, "lambd", "threshold", 0.5},
              {ANF_OP_SoftShrink, "lambd", "threshold", 0.5}};
   anfi_operand x;
   double v;
@@ -385,7 +399,8 @@ static bool attention(anfi_layer *l) {
   double drop, scale;
   if (!tensor_input(l, "query", 0, &in[0]) || !tensor_input(l, "key", 1, &in[1]) ||
       !tensor_input(l, "value", 2, &in[2]) || !weight_or_input(l, "attn_mask", 3, &in[3]) ||
-      !anfi_layer_bool(l, "is_causal", false, &causal) || !anfi_layer_real(l, "dropout_p", 0, &drop))
+      !anfi_layer_bool(l, "is_causal", false, &causal) ||
+      !anfi_layer_real(l, "dropout_p", 0, &drop))
     return false;
   if (drop != 0) return anfi_layer_error(l, ANF_E1053, "dropout");
   if (!anfi_layer_only(l, "enable_gqa", "False")) return false;
@@ -409,7 +424,8 @@ static bool normalize(anfi_layer *l) {
   return result(l, ANF_OP_L2Normalize, 1, &x, 2, a);
 }
 
-#define ROW(type, make, op) {type, make, ANF_OP_##op}
+#define ROW(type, make, op)                                                                        \
+  { type, make, ANF_OP_##op }
 const anfi_layer_row anfi_layers_nn[] = {
     ROW("nn.Conv1d", convolution, Conv1D),
     ROW("F.conv1d", convolution, Conv1D),

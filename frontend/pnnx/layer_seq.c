@@ -11,8 +11,8 @@ static bool get(const anfi_layer *l, const char *key, size_t place, anfi_operand
   return anfi_layer_error(l, ANF_E1055, "the type of its input is not known, or is no tensor");
 }
 
-static bool join(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in, int64_t axis,
-                 anfi_operand *out) {
+static bool join(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
+                 int64_t axis, anfi_operand *out) {
   anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
   return anfi_layer_op(l, op, n, in, 1, &a, out);
 }
@@ -22,9 +22,11 @@ static bool swap(const anfi_layer *l, anfi_operand *x, int64_t i, int64_t j) {
   return anfi_layer_op(l, ANF_OP_SwapAxes, 1, x, 2, a, x);
 }
 
-static bool take(const anfi_layer *l, const anfi_operand *x, int64_t i, int64_t axis, anfi_operand *out) {
+static bool take(const anfi_layer *l, const anfi_operand *x, int64_t i, int64_t axis,
+                 anfi_operand *out) {
   anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return anfi_layer_op(l, ANF_OP_Take, 2, (const anfi_operand[]){*x, anfi_operand_number(l->t, i)}, 1, &a, out);
+  return anfi_layer_op(l, ANF_OP_Take, 2, (const anfi_operand[]){*x, anfi_operand_number(l->t, i)},
+                       1, &a, out);
 }
 
 /* ---- LSTM ---- */
@@ -36,13 +38,15 @@ typedef struct {
   anfi_operand *h, *c; // last ones of each layer and direction
 } lstm;
 
-static bool weight(const anfi_layer *l, const char *what, int64_t layer, bool reverse, anfi_operand *out) {
-  const char *key = anfi_sprintf(l->t->arena, "%s_l%lld%s", what, (long long)layer, reverse ? "_reverse" : "");
+static bool weight(const anfi_layer *l, const char *what, int64_t layer, bool reverse,
+                   anfi_operand *out) {
+  const char *key =
+      anfi_sprintf(l->t->arena, "%s_l%lld%s", what, (long long)layer, reverse ? "_reverse" : "");
   return anfi_layer_weight(l, key, out);
 }
 
-static bool linear(const anfi_layer *l, const anfi_operand *x, const char *w, const char *b, const lstm *m,
-                   int64_t layer, bool reverse, anfi_operand *out) {
+static bool linear(const anfi_layer *l, const anfi_operand *x, const char *w, const char *b,
+                   const lstm *m, int64_t layer, bool reverse, anfi_operand *out) {
   anfi_operand in[3] = {*x};
   if (!weight(l, w, layer, reverse, &in[1])) return false;
   if (m->bias && !weight(l, b, layer, reverse, &in[2])) return false;
@@ -50,13 +54,15 @@ static bool linear(const anfi_layer *l, const anfi_operand *x, const char *w, co
 }
 
 /* c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c') with gates i f g o. */
-static bool cell(const anfi_layer *l, const lstm *m, const anfi_operand *gates, anfi_operand *h, anfi_operand *c) {
+static bool cell(const anfi_layer *l, const lstm *m, const anfi_operand *gates, anfi_operand *h,
+                 anfi_operand *c) {
   anfi_operand g[4], t;
   for (int64_t k = 0; k < 4; k++) {
     if (!anfi_layer_slice(l, gates, -1, k * m->hidden, (k + 1) * m->hidden, &g[k])) return false;
     if (!anfi_layer_op1(l, k == 2 ? ANF_OP_Tanh : ANF_OP_Sigmoid, &g[k], &g[k])) return false;
   }
-  return anfi_layer_op2(l, ANF_OP_Mul, &g[1], c, c) && anfi_layer_op2(l, ANF_OP_Mul, &g[0], &g[2], &t) &&
+  return anfi_layer_op2(l, ANF_OP_Mul, &g[1], c, c) &&
+         anfi_layer_op2(l, ANF_OP_Mul, &g[0], &g[2], &t) &&
          anfi_layer_op2(l, ANF_OP_Add, c, &t, c) && anfi_layer_op1(l, ANF_OP_Tanh, c, &t) &&
          anfi_layer_op2(l, ANF_OP_Mul, &g[3], &t, h);
 }
@@ -64,19 +70,22 @@ static bool cell(const anfi_layer *l, const lstm *m, const anfi_operand *gates, 
 static bool start(const anfi_layer *l, const lstm *m, const anfi_operand *given, int64_t at,
                   const anfi_operand *gates, anfi_operand *out) {
   if (given->kind != ANFI_OPERAND_NONE) return take(l, given, at, 0, out);
-  return anfi_layer_slice(l, gates, -1, 0, m->hidden, out) && anfi_layer_op1(l, ANF_OP_ZerosLike, out, out);
+  return anfi_layer_slice(l, gates, -1, 0, m->hidden, out) &&
+         anfi_layer_op1(l, ANF_OP_ZerosLike, out, out);
 }
 
 /* One layer in one direction over x [time, batch, features]. */
-static bool direction(const anfi_layer *l, lstm *m, const anfi_operand *x, int64_t layer, bool reverse,
-                      anfi_operand *out) {
-  anfi_operand all, gates, own, h, c, *outs = ANFI_NEW_N(l->t->arena, anfi_operand, (size_t)m->steps);
+static bool direction(const anfi_layer *l, lstm *m, const anfi_operand *x, int64_t layer,
+                      bool reverse, anfi_operand *out) {
+  anfi_operand all, gates, own, h, c,
+      *outs = ANFI_NEW_N(l->t->arena, anfi_operand, (size_t)m->steps);
   int64_t at = layer * (m->bidirectional ? 2 : 1) + reverse;
   if (!linear(l, x, "weight_ih", "bias_ih", m, layer, reverse, &all)) return false;
   for (int64_t k = 0; k < m->steps; k++) {
     int64_t t = reverse ? m->steps - 1 - k : k;
     if (!take(l, &all, t, 0, &gates)) return false;
-    if (k == 0 && (!start(l, m, &m->h0, at, &gates, &h) || !start(l, m, &m->c0, at, &gates, &c))) return false;
+    if (k == 0 && (!start(l, m, &m->h0, at, &gates, &h) || !start(l, m, &m->c0, at, &gates, &c)))
+      return false;
     if (!linear(l, &h, "weight_hh", "bias_hh", m, layer, reverse, &own) ||
         !anfi_layer_op2(l, ANF_OP_Add, &gates, &own, &gates) || !cell(l, m, &gates, &h, &c))
       return false;
@@ -101,10 +110,12 @@ static bool lstm_layers(const anfi_layer *l, lstm *m, anfi_operand *x) {
 static bool lstm_params(const anfi_layer *l, lstm *m, bool *batch_first) {
   int64_t size;
   anfi_layer_ignore(l, "dropout");
-  return anfi_layer_need_int(l, "hidden_size", &m->hidden) && anfi_layer_int(l, "num_layers", 1, &m->layers) &&
+  return anfi_layer_need_int(l, "hidden_size", &m->hidden) &&
+         anfi_layer_int(l, "num_layers", 1, &m->layers) &&
          anfi_layer_int(l, "input_size", 0, &size) && anfi_layer_bool(l, "bias", true, &m->bias) &&
          anfi_layer_bool(l, "batch_first", false, batch_first) &&
-         anfi_layer_bool(l, "bidirectional", false, &m->bidirectional) && anfi_layer_only(l, "proj_size", "0");
+         anfi_layer_bool(l, "bidirectional", false, &m->bidirectional) &&
+         anfi_layer_only(l, "proj_size", "0");
 }
 
 static bool make_lstm(anfi_layer *l) {
@@ -114,18 +125,20 @@ static bool make_lstm(anfi_layer *l) {
   if (!get(l, "input", 0, &x) || !lstm_params(l, &m, &batch_first)) return false;
   if (l->op->nin == 3 && (!get(l, "hx", 1, &m.h0) || !get(l, "cx", 2, &m.c0))) return false;
   if (x.type->n != 3) return anfi_layer_error(l, ANF_E1053, "an input without a batch");
-  if (m.hidden < 1 || m.layers < 1 || m.layers > 1000) return anfi_layer_error(l, ANF_E1055, "a size is out of range");
+  if (m.hidden < 1 || m.layers < 1 || m.layers > 1000)
+    return anfi_layer_error(l, ANF_E1055, "a size is out of range");
   if (batch_first && !swap(l, &x, 0, 1)) return false;
   m.steps = x.type->dims[0];
-  if (m.steps < 1 || m.steps > 100000) return anfi_layer_error(l, ANF_E1053, "a length that is not known, or is 0");
+  if (m.steps < 1 || m.steps > 100000)
+    return anfi_layer_error(l, ANF_E1053, "a length that is not known, or is 0");
   size_t n = (size_t)m.layers * (m.bidirectional ? 2 : 1);
   m.h = ANFI_NEW_N(l->t->arena, anfi_operand, n);
   m.c = ANFI_NEW_N(l->t->arena, anfi_operand, n);
   if (!lstm_layers(l, &m, &x) || (batch_first && !swap(l, &x, 0, 1))) return false;
   l->out[0] = x;
   l->nresult = l->op->nout == 1 ? 1 : 3;
-  return l->op->nout != 3 ||
-         (join(l, ANF_OP_Stack, n, m.h, 0, &l->out[1]) && join(l, ANF_OP_Stack, n, m.c, 0, &l->out[2]));
+  return l->op->nout != 3 || (join(l, ANF_OP_Stack, n, m.h, 0, &l->out[1]) &&
+                              join(l, ANF_OP_Stack, n, m.c, 0, &l->out[2]));
 }
 
 /* ---- multi-head attention ---- */
@@ -136,7 +149,8 @@ typedef struct {
 } mha;
 
 /* Rows of the joint weight, or the weight of its own where key and value differ in width. */
-static bool projection(const anfi_layer *l, const mha *m, const anfi_operand *x, int64_t which, anfi_operand *out) {
+static bool projection(const anfi_layer *l, const mha *m, const anfi_operand *x, int64_t which,
+                       anfi_operand *out) {
   static const char *const own[] = {"q_proj_weight", "k_proj_weight", "v_proj_weight"};
   anfi_operand in[3] = {*x};
   int64_t from = which * m->embed;
@@ -154,7 +168,8 @@ static bool projection(const anfi_layer *l, const mha *m, const anfi_operand *x,
 /* [batch, length, embed] to [batch, heads, length, width] */
 static bool split_heads(const anfi_layer *l, const mha *m, anfi_operand *x) {
   int64_t dims[] = {x->type->dims[0], x->type->dims[1], m->heads, m->embed / m->heads};
-  if (dims[0] < 0 && dims[1] < 0) return anfi_layer_error(l, ANF_E1053, "batch and length that are not known");
+  if (dims[0] < 0 && dims[1] < 0)
+    return anfi_layer_error(l, ANF_E1053, "batch and length that are not known");
   return anfi_layer_reshape(l, x, 4, dims, x) && swap(l, x, 1, 2);
 }
 
@@ -172,22 +187,26 @@ static bool mask(const anfi_layer *l, const mha *m, anfi_operand *x) {
   if (x->type->dtype == ANF_BOOL && !anfi_layer_op1(l, ANF_OP_LogicalNot, x, x)) return false;
   if (x->type->n == 2) return true;
   if (x->type->n != 3) return anfi_layer_error(l, ANF_E1055, "its mask must have rank 2 or 3");
-  return anfi_layer_reshape(l, x, 4, (const int64_t[]){-1, m->heads, x->type->dims[1], x->type->dims[2]}, x);
+  return anfi_layer_reshape(l, x, 4,
+                            (const int64_t[]){-1, m->heads, x->type->dims[1], x->type->dims[2]}, x);
 }
 
 /* softmax(q k' scale + mask), which the second result is the mean of over heads */
-static bool weights(const anfi_layer *l, const mha *m, anfi_operand *const x, anfi_operand *scores) {
+static bool weights(const anfi_layer *l, const mha *m, anfi_operand *const x,
+                    anfi_operand *scores) {
   anfi_operand q = x[0];
   double scale_by = 1 / sqrt((double)(m->embed / m->heads));
   anfi_operand scale = anfi_operand_value(l->t->cx, anfi_layer_v_real(l, scale_by));
   anf_attr tb = {"tb", anfi_layer_v_bool(l, true), NULL};
   if (!anfi_layer_op2(l, ANF_OP_Mul, &q, &scale, &q)) return false;
-  if (!anfi_layer_op(l, ANF_OP_MatMul, 2, (const anfi_operand[]){q, x[1]}, 1, &tb, scores)) return false;
+  if (!anfi_layer_op(l, ANF_OP_MatMul, 2, (const anfi_operand[]){q, x[1]}, 1, &tb, scores))
+    return false;
   if (x[3].kind != ANFI_OPERAND_NONE) {
     anfi_operand none = anfi_operand_value(l->t->cx, anfi_layer_v_real(l, -(double)INFINITY));
     if (x[3].type->dtype != ANF_BOOL) {
       if (!anfi_layer_op2(l, ANF_OP_Add, scores, &x[3], scores)) return false;
-    } else if (!anfi_layer_op(l, ANF_OP_Where, 3, (const anfi_operand[]){x[3], *scores, none}, 0, NULL, scores))
+    } else if (!anfi_layer_op(l, ANF_OP_Where, 3, (const anfi_operand[]){x[3], *scores, none}, 0,
+                              NULL, scores))
       return false;
   }
   anf_attr a = {"axis", anfi_layer_v_int(l, -1), NULL};
@@ -198,10 +217,13 @@ static bool attend(anfi_layer *l, const mha *m, anfi_operand *x, anfi_operand *o
   anfi_operand scores;
   l->nresult = 1;
   if (l->op->nout == 1)
-    return anfi_layer_op(l, ANF_OP_Attention, x[3].kind == ANFI_OPERAND_NONE ? 3 : 4, x, 0, NULL, out);
+    return anfi_layer_op(l, ANF_OP_Attention, x[3].kind == ANFI_OPERAND_NONE ? 3 : 4, x, 0, NULL,
+                         out);
   l->nresult = 2;
-  if (!weights(l, m, x, &scores) || !anfi_layer_op2(l, ANF_OP_MatMul, &scores, &x[2], out)) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, 1), NULL}, first = {"axis", anfi_layer_v_int(l, 0), NULL};
+  if (!weights(l, m, x, &scores) || !anfi_layer_op2(l, ANF_OP_MatMul, &scores, &x[2], out))
+    return false;
+  anf_attr a = {"axis", anfi_layer_v_int(l, 1), NULL},
+           first = {"axis", anfi_layer_v_int(l, 0), NULL};
   if (!anfi_layer_op(l, ANF_OP_Mean, 1, &scores, 1, &a, &l->out[1])) return false;
   return !m->unbatched || anfi_layer_op(l, ANF_OP_Squeeze, 1, &l->out[1], 1, &first, &l->out[1]);
 }
@@ -210,7 +232,9 @@ static bool project_out(anfi_layer *l, const mha *m, anfi_operand *x) {
   if (!swap(l, x, 1, 2)) return false;
   int64_t dims[] = {x->type->dims[0], x->type->dims[1], m->embed};
   anfi_operand in[3];
-  if (!anfi_layer_reshape(l, x, 3, dims, &in[0]) || !anfi_layer_weight(l, "out_proj.weight", &in[1])) return false;
+  if (!anfi_layer_reshape(l, x, 3, dims, &in[0]) ||
+      !anfi_layer_weight(l, "out_proj.weight", &in[1]))
+    return false;
   bool bias = anfi_layer_has_weight(l, "out_proj.bias");
   if (bias && !anfi_layer_weight(l, "out_proj.bias", &in[2])) return false;
   if (!anfi_layer_op(l, ANF_OP_Linear, bias ? 3 : 2, in, 0, NULL, &l->out[0])) return false;
@@ -228,7 +252,8 @@ static bool mha_inputs(const anfi_layer *l, anfi_operand *x) {
   if (n >= 2 && !get(l, "key", 1, &x[1])) return false;
   x[2] = x[1];
   if (n >= 3 && !get(l, "value", 2, &x[2])) return false;
-  if (n > 3) return anfi_layer_error(l, ANF_E1053, "more inputs than query, key, value and attn_mask");
+  if (n > 3)
+    return anfi_layer_error(l, ANF_E1053, "more inputs than query, key, value and attn_mask");
   return !masked || get(l, "attn_mask", 3, &x[3]);
 }
 
@@ -236,8 +261,10 @@ static bool attention(anfi_layer *l) {
   mha m;
   anfi_operand x[4], out;
   if (!mha_inputs(l, x) || !anfi_layer_need_int(l, "embed_dim", &m.embed) ||
-      !anfi_layer_need_int(l, "num_heads", &m.heads) || !anfi_layer_bool(l, "bias", true, &m.bias) ||
-      !anfi_layer_bool(l, "batch_first", false, &m.batch_first) || !anfi_layer_int(l, "kdim", m.embed, &m.kdim) ||
+      !anfi_layer_need_int(l, "num_heads", &m.heads) ||
+      !anfi_layer_bool(l, "bias", true, &m.bias) ||
+      !anfi_layer_bool(l, "batch_first", false, &m.batch_first) ||
+      !anfi_layer_int(l, "kdim", m.embed, &m.kdim) ||
       !anfi_layer_int(l, "vdim", m.embed, &m.vdim) || !anfi_layer_only(l, "add_bias_kv", "False") ||
       !anfi_layer_only(l, "add_zero_attn", "False"))
     return false;
@@ -245,45 +272,54 @@ static bool attention(anfi_layer *l) {
   if (m.heads < 1 || m.embed < 1 || m.embed % m.heads)
     return anfi_layer_error(l, ANF_E1055, "embed_dim must be a multiple of num_heads");
   for (int64_t i = 0; i < 3; i++)
-    if (!batched(l, &m, &x[i]) || !projection(l, &m, &x[i], i, &x[i]) || !split_heads(l, &m, &x[i])) return false;
+    if (!batched(l, &m, &x[i]) || !projection(l, &m, &x[i], i, &x[i]) || !split_heads(l, &m, &x[i]))
+      return false;
   return mask(l, &m, &x[3]) && attend(l, &m, x, &out) && project_out(l, &m, &out);
 }
 
 /* ---- the head of YOLO v5: a convolution a stage, then boxes and scores of every anchor ---- */
 
 static bool scaled_boxes(const anfi_layer *l, const anfi_operand *y, const anfi_operand *grid,
-                         const anfi_operand *anchor, const anfi_operand *stride, anfi_operand *out) {
+                         const anfi_operand *anchor, const anfi_operand *stride,
+                         anfi_operand *out) {
   anfi_operand part[3], two = anfi_operand_number(l->t, 2);
   int64_t last = y->type->dims[4];
   return anfi_layer_slice(l, y, 4, 0, 2, &part[0]) && anfi_layer_slice(l, y, 4, 2, 4, &part[1]) &&
-         anfi_layer_slice(l, y, 4, 4, last, &part[2]) && anfi_layer_op2(l, ANF_OP_Mul, &part[0], &two, &part[0]) &&
+         anfi_layer_slice(l, y, 4, 4, last, &part[2]) &&
+         anfi_layer_op2(l, ANF_OP_Mul, &part[0], &two, &part[0]) &&
          anfi_layer_op2(l, ANF_OP_Add, &part[0], grid, &part[0]) &&
          anfi_layer_op2(l, ANF_OP_Mul, &part[0], stride, &part[0]) &&
          anfi_layer_op2(l, ANF_OP_Mul, &part[1], &two, &part[1]) &&
          anfi_layer_op1(l, ANF_OP_Square, &part[1], &part[1]) &&
-         anfi_layer_op2(l, ANF_OP_Mul, &part[1], anchor, &part[1]) && join(l, ANF_OP_Concat, 3, part, 4, out);
+         anfi_layer_op2(l, ANF_OP_Mul, &part[1], anchor, &part[1]) &&
+         join(l, ANF_OP_Concat, 3, part, 4, out);
 }
 
 /* The traced module calls its constants pnnx_0 .. pnnx_6: grids 6, 3, 1, anchors 4, 2, 0, strides 5. */
 static bool stage(const anfi_layer *l, int64_t i, const anfi_operand *strides, anfi_operand *out) {
-  static const char *const grids[] = {"pnnx_6", "pnnx_3", "pnnx_1"}, *const anchors[] = {"pnnx_4", "pnnx_2", "pnnx_0"};
+  static const char *const grids[] = {"pnnx_6", "pnnx_3", "pnnx_1"}, *const anchors[] = {"pnnx_4",
+                                                                                         "pnnx_2",
+                                                                                         "pnnx_0"};
   anfi_operand conv[3], grid, anchor, stride, y;
   const char *w = anfi_sprintf(l->t->arena, "m.%lld.weight", (long long)i);
   const char *b = anfi_sprintf(l->t->arena, "m.%lld.bias", (long long)i);
-  if (!get(l, "", (size_t)i, &conv[0]) || !anfi_layer_weight(l, w, &conv[1]) || !anfi_layer_weight(l, b, &conv[2]) ||
-      !anfi_layer_weight(l, grids[i], &grid) || !anfi_layer_weight(l, anchors[i], &anchor) ||
-      !take(l, strides, i, 0, &stride))
+  if (!get(l, "", (size_t)i, &conv[0]) || !anfi_layer_weight(l, w, &conv[1]) ||
+      !anfi_layer_weight(l, b, &conv[2]) || !anfi_layer_weight(l, grids[i], &grid) ||
+      !anfi_layer_weight(l, anchors[i], &anchor) || !take(l, strides, i, 0, &stride))
     return false;
   if (anchor.type->n != 5 || conv[1].type->n != 4 || anchor.type->dims[1] < 1 ||
-      conv[1].type->dims[0] % anchor.type->dims[1] || conv[1].type->dims[0] / anchor.type->dims[1] < 5)
+      conv[1].type->dims[0] % anchor.type->dims[1] ||
+      conv[1].type->dims[0] / anchor.type->dims[1] < 5)
     return anfi_layer_error(l, ANF_E1055, "anchors and convolutions do not fit together");
   if (!anfi_layer_op(l, ANF_OP_Conv2D, 3, conv, 0, NULL, &y)) return false;
   int64_t n = anchor.type->dims[1], width = conv[1].type->dims[0] / n;
-  const int64_t *d = y.type->dims, boxes[] = {d[0], n, width, d[2], d[3]}, order[] = {0, 1, 3, 4, 2};
+  const int64_t *d = y.type->dims, boxes[] = {d[0], n, width, d[2], d[3]},
+                order[] = {0, 1, 3, 4, 2};
   if (d[2] < 0 || d[3] < 0) return anfi_layer_error(l, ANF_E1053, "sizes that are not known");
   int64_t flat[] = {d[0], n * d[2] * d[3], width};
   return anfi_layer_reshape(l, &y, 5, boxes, &y) && anfi_layer_transpose(l, &y, 5, order, &y) &&
-         anfi_layer_op1(l, ANF_OP_Sigmoid, &y, &y) && scaled_boxes(l, &y, &grid, &anchor, &stride, &y) &&
+         anfi_layer_op1(l, ANF_OP_Sigmoid, &y, &y) &&
+         scaled_boxes(l, &y, &grid, &anchor, &stride, &y) &&
          anfi_layer_reshape(l, &y, 3, flat, out);
 }
 

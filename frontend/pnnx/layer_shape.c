@@ -87,10 +87,13 @@ static bool reshape(anfi_layer *l) {
 static bool expand(anfi_layer *l) {
   anfi_operand x;
   sizes s;
-  const char *key = anfi_layer_given(l, "sizes") ? "sizes" : anfi_layer_given(l, "shape") ? "shape" : "size";
+  const char *key = anfi_layer_given(l, "sizes")   ? "sizes"
+                    : anfi_layer_given(l, "shape") ? "shape"
+                                                   : "size";
   if (!get(l, &x) || !read_sizes(l, key, &s)) return false;
   anfi_layer_ignore(l, "implicit");
-  if (s.n < x.type->n) return anfi_layer_error(l, ANF_E1055, "it is given fewer sizes than its input has");
+  if (s.n < x.type->n)
+    return anfi_layer_error(l, ANF_E1055, "it is given fewer sizes than its input has");
   for (size_t i = s.n - x.type->n; i < s.n; i++) {
     int64_t v;
     if (!anfi_operand_int(&s.list.item[i], &v) || v != -1) continue;
@@ -120,7 +123,8 @@ static bool fill(anfi_layer *l) {
   bool of_tensor = strncmp(l->op->type, "Tensor.", 7) == 0;
   if (of_tensor && !get(l, &x)) return false;
   anfi_layer_ignore(l, "device layout pin_memory requires_grad");
-  if (!read_sizes(l, "size", &s) || !dtype_arg(l, of_tensor ? (anf_dtype)x.type->dtype : ANF_F32, &d))
+  if (!read_sizes(l, "size", &s) ||
+      !dtype_arg(l, of_tensor ? (anf_dtype)x.type->dtype : ANF_F32, &d))
     return false;
   anf_attr a = {"dtype", anfi_layer_v_dtype(l, d), NULL};
   return sized(l, l->code, 0, &x, "shape", &s, &a, 1, d, s.n);
@@ -171,7 +175,8 @@ static bool flatten(anfi_layer *l) {
   if (!get(l, &x) || !anfi_layer_int(l, "start_dim", module ? 1 : 0, &from) ||
       !anfi_layer_int(l, "end_dim", -1, &until))
     return false;
-  anf_attr a[] = {{"start", anfi_layer_v_int(l, from), NULL}, {"end", anfi_layer_v_int(l, until), NULL}};
+  anf_attr a[] = {{"start", anfi_layer_v_int(l, from), NULL},
+                  {"end", anfi_layer_v_int(l, until), NULL}};
   return result(l, ANF_OP_Flatten, &x, 2, a);
 }
 
@@ -217,8 +222,9 @@ static bool roll(anfi_layer *l) {
   size_t n, k = 0;
   if (!get(l, &x) || !anfi_layer_ints(l, "shifts", &n, shift)) return false;
   if (anfi_layer_given(l, "dims") && !anfi_layer_ints(l, "dims", &k, axis)) return false;
-  anf_attr a[] = {{"shift", k ? anfi_layer_v_ints(l, n, shift) : anfi_layer_v_int(l, shift[0]), NULL},
-                  {"axis", anfi_layer_v_ints(l, k, axis), NULL}};
+  anf_attr a[] = {
+      {"shift", k ? anfi_layer_v_ints(l, n, shift) : anfi_layer_v_int(l, shift[0]), NULL},
+      {"axis", anfi_layer_v_ints(l, k, axis), NULL}};
   return result(l, ANF_OP_Roll, &x, k ? 2 : 1, a);
 }
 
@@ -231,7 +237,8 @@ static bool join(anfi_layer *l) {
   for (uint32_t i = 0; i < l->op->nin; i++)
     if (in[i].kind != ANFI_OPERAND_TENSOR || !in[i].type || !anfi_is_tensor(in[i].type))
       return anfi_layer_error(l, ANF_E1055, "the type of an input is not known, or is no tensor");
-  if (!anfi_layer_int(l, "dim", 0, &axis) || !anfi_torch_promote(l->t, l->op->nin, in)) return false;
+  if (!anfi_layer_int(l, "dim", 0, &axis) || !anfi_torch_promote(l->t, l->op->nin, in))
+    return false;
   anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
   l->nresult = 1;
   return anfi_layer_op(l, l->code, l->op->nin, in, 1, &a, &l->out[0]);
@@ -254,8 +261,8 @@ static bool cut_evenly(const anfi_layer *l, int64_t size, int64_t parts, bool ch
   return true;
 }
 
-static bool cut_by(const anfi_layer *l, int64_t size, const int64_t *part, size_t npart, int64_t *at,
-                   size_t *n) {
+static bool cut_by(const anfi_layer *l, int64_t size, const int64_t *part, size_t npart,
+                   int64_t *at, size_t *n) {
   int64_t where = 0;
   *n = 0;
   if (npart == 1 && part[0] > 0 && size / part[0] >= MAX_PARTS)
@@ -268,7 +275,8 @@ static bool cut_by(const anfi_layer *l, int64_t size, const int64_t *part, size_
         return anfi_layer_error(l, ANF_E1055, "a part has no negative size");
       at[(*n)++] = where;
     }
-  return npart == 1 && part[0] <= 0 ? anfi_layer_error(l, ANF_E1055, "a part must have a size") : true;
+  return npart == 1 && part[0] <= 0 ? anfi_layer_error(l, ANF_E1055, "a part must have a size")
+                                    : true;
 }
 
 static bool cut(anfi_layer *l) {
@@ -281,8 +289,7 @@ static bool cut(anfi_layer *l) {
   bool chunk = strcmp(name, "chunk") == 0, indices = anfi_layer_given(l, "indices");
   if (indices) {
     if (!anfi_layer_ints(l, "indices", &n, at)) return false;
-  } else if (size < 0)
-    return anfi_layer_error(l, ANF_E1055, "the dim that is cut must be known");
+  } else if (size < 0) return anfi_layer_error(l, ANF_E1055, "the dim that is cut must be known");
   else if (chunk || strcmp(name, "tensor_split") == 0) {
     if (!anfi_layer_need_int(l, chunk ? "chunks" : "sections", &v[0]) ||
         !cut_evenly(l, size, v[0], chunk, at, &n))
@@ -311,7 +318,8 @@ static bool bound(const anfi_layer *l, const char *key, const char *name, anf_at
   anfi_operand o;
   if (!anfi_layer_given(l, key)) return true;
   if (!anfi_layer_arg(l, key, &o)) return false;
-  if (o.kind != ANFI_OPERAND_TENSOR) return anfi_layer_error(l, ANF_E1055, "a bound must be an integer");
+  if (o.kind != ANFI_OPERAND_TENSOR)
+    return anfi_layer_error(l, ANF_E1055, "a bound must be an integer");
   int64_t v;
   if (anfi_operand_int(&o, &v)) a[*n] = (anf_attr){name, anfi_layer_v_int(l, v), NULL};
   else a[*n] = (anf_attr){name, NULL, anfi_torch_node(l->t, &o)}, *known = false;
@@ -347,7 +355,8 @@ static bool take(const anfi_layer *l, const anfi_operand *x, const anfi_operand 
 static bool select(anfi_layer *l) {
   anfi_operand x, at;
   int64_t axis;
-  if (!get(l, &x) || !anfi_layer_int(l, "dim", 0, &axis) || !anfi_layer_arg(l, "index", &at)) return false;
+  if (!get(l, &x) || !anfi_layer_int(l, "dim", 0, &axis) || !anfi_layer_arg(l, "index", &at))
+    return false;
   l->nresult = 1;
   return take(l, &x, &at, axis, &l->out[0]);
 }
@@ -358,14 +367,17 @@ static bool index_list(const anfi_layer *l, const anfi_operand *list, anfi_opera
   for (size_t i = 0; i < list->n; i++) {
     const anfi_operand *o = &list->item[i];
     int64_t at;
-    bool mask = o->kind == ANFI_OPERAND_TENSOR && o->value && !o->type->n && o->type->dtype == ANF_BOOL;
+    bool mask =
+        o->kind == ANFI_OPERAND_TENSOR && o->value && !o->type->n && o->type->dtype == ANF_BOOL;
     if (mask && anfi_get_i64(o->value, 0)) anfi_push(l->t->arena, &v, (int64_t)i);
     if (mask) continue;
-    if (!anfi_operand_int(o, &at)) return anfi_layer_error(l, ANF_E1053, "an index that is no list of integers");
+    if (!anfi_operand_int(o, &at))
+      return anfi_layer_error(l, ANF_E1053, "an index that is no list of integers");
     anfi_push(l->t->arena, &v, at);
   }
   int64_t n = (int64_t)v.n;
-  anf_value *t = anfi_torch_own(l->t, anfi_value_new_tensor(l->t->cx, anfi_type_tensor(l->t->cx, ANF_I64, 1, &n)));
+  anf_value *t = anfi_torch_own(
+      l->t, anfi_value_new_tensor(l->t->cx, anfi_type_tensor(l->t->cx, ANF_I64, 1, &n)));
   if (n) memcpy(t->u.data, v.at, v.n * sizeof *v.at);
   *out = anfi_operand_value(l->t->cx, t);
   return true;
@@ -373,14 +385,16 @@ static bool index_list(const anfi_layer *l, const anfi_operand *list, anfi_opera
 
 /* A mask that is known becomes positions; of another the result's shape would not be known. */
 static bool index_tensor(const anfi_layer *l, const anfi_operand *o, anfi_operand *out) {
-  if (o->type && anfi_is_tensor(o->type) && anfi_dtype_is_int((anf_dtype)o->type->dtype)) return *out = *o, true;
+  if (o->type && anfi_is_tensor(o->type) && anfi_dtype_is_int((anf_dtype)o->type->dtype))
+    return *out = *o, true;
   if (!o->type || o->type->dtype != ANF_BOOL || !o->value || o->type->n != 1)
     return anfi_layer_error(l, ANF_E1053, "an index that is no tensor of integers or known mask");
   anfi_operand list = {.kind = ANFI_OPERAND_LIST, .n = o->value->n};
   list.item = ANFI_NEW_N(l->t->arena, anfi_operand, list.n + 1);
   for (size_t i = 0; i < list.n; i++)
     list.item[i] = anfi_operand_value(
-        l->t->cx, anfi_torch_own(l->t, anfi_value_new_i64(l->t->cx, ANF_BOOL, anfi_get_i64(o->value, i))));
+        l->t->cx,
+        anfi_torch_own(l->t, anfi_value_new_i64(l->t->cx, ANF_BOOL, anfi_get_i64(o->value, i))));
   return index_list(l, &list, out);
 }
 
@@ -391,7 +405,8 @@ static bool index_items(const anfi_layer *l, anfi_operand *list) {
     return anfi_layer_arg(l, "expr", list);
   }
   anfi_layer_ignore(l, "expr");
-  anf_expr *e = anfi_expr_read(l->t->cx, p->text, strlen(p->text), anfi_pnnx_at(l->op, p->col), l->op->nin);
+  anf_expr *e =
+      anfi_expr_read(l->t->cx, p->text, strlen(p->text), anfi_pnnx_at(l->op, p->col), l->op->nin);
   if (!e) return false;
   bool good = anfi_expr_emit(l->t, e, l->op->nin, l->in, list);
   anfi_undefer(l->t->cx, e);
@@ -407,7 +422,8 @@ static bool gather(anfi_layer *l, const anfi_operand *x, anfi_operand *at, size_
   for (size_t i = 0; i < n; i++)
     if (!anfi_layer_op2(l, ANF_OP_BroadcastLike, &at[i], &sum, &at[i])) return false;
   anf_attr a = {"axis", anfi_layer_v_int(l, -1), NULL};
-  if (!anfi_torch_promote(l->t, n, at) || !anfi_layer_op(l, ANF_OP_Stack, n, at, 1, &a, &stacked)) return false;
+  if (!anfi_torch_promote(l->t, n, at) || !anfi_layer_op(l, ANF_OP_Stack, n, at, 1, &a, &stacked))
+    return false;
   l->nresult = 1;
   return anfi_layer_op2(l, ANF_OP_GatherNd, x, &stacked, &l->out[0]);
 }
@@ -427,11 +443,13 @@ static bool index(anfi_layer *l) {
     *one = list;
     list = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = 1, .item = one};
   }
-  if (list.n > x.type->n) return anfi_layer_error(l, ANF_E1055, "it is given more indices than its input has dims");
+  if (list.n > x.type->n)
+    return anfi_layer_error(l, ANF_E1055, "it is given more indices than its input has dims");
   for (size_t i = 0; i < list.n; i++) {
     const anfi_operand *o = &list.item[i];
     if (o->kind == ANFI_OPERAND_NONE) continue;
-    bool good = o->kind == ANFI_OPERAND_LIST ? index_list(l, o, &at[n]) : index_tensor(l, o, &at[n]);
+    bool good =
+        o->kind == ANFI_OPERAND_LIST ? index_list(l, o, &at[n]) : index_tensor(l, o, &at[n]);
     if (!good) return false;
     n++;
     last = i;
@@ -439,14 +457,18 @@ static bool index(anfi_layer *l) {
   l->nresult = 1;
   if (!n) return l->out[0] = x, true;
   if (n == 1) return take(l, &x, &at[0], (int64_t)last, &l->out[0]);
-  if (n != last + 1) return anfi_layer_error(l, ANF_E1053, "several indices that do not start at the first dim");
+  if (n != last + 1)
+    return anfi_layer_error(l, ANF_E1053, "several indices that do not start at the first dim");
   return gather(l, &x, at, n);
 }
 
 /* ---- pad and resize ---- */
 
 static bool pad(anfi_layer *l) {
-  static const char *const ours[][2] = {{"constant", "constant"}, {"reflect", "reflect"}, {"replicate", "edge"}, {"circular", "wrap"}};
+  static const char *const ours[][2] = {{"constant", "constant"},
+                                        {"reflect", "reflect"},
+                                        {"replicate", "edge"},
+                                        {"circular", "wrap"}};
   anfi_operand x;
   int64_t p[ANF_MAX_RANK], width[2 * ANF_MAX_RANK] = {0};
   double value;
@@ -454,13 +476,16 @@ static bool pad(anfi_layer *l) {
   const char *mode = anfi_layer_text(l, "mode");
   while (k < ANFI_LEN(ours) && mode && strcmp(mode, ours[k][0]) != 0) k++;
   if (k == ANFI_LEN(ours)) return anfi_layer_only(l, "mode", "constant");
-  if (!get(l, &x) || !anfi_layer_ints(l, "pad", &n, p) || !anfi_layer_real(l, "value", 0, &value)) return false;
-  if (n % 2 || n / 2 > x.type->n) return anfi_layer_error(l, ANF_E1055, "pad must have two numbers for each of the last dims");
+  if (!get(l, &x) || !anfi_layer_ints(l, "pad", &n, p) || !anfi_layer_real(l, "value", 0, &value))
+    return false;
+  if (n % 2 || n / 2 > x.type->n)
+    return anfi_layer_error(l, ANF_E1055, "pad must have two numbers for each of the last dims");
   for (size_t i = 0; i < n; i++) width[2 * (x.type->n - 1 - i / 2) + i % 2] = p[i];
   bool whole = anfi_dtype_class((anf_dtype)x.type->dtype) < ANFI_CLASS_FLOAT;
-  anf_attr a[] = {{"pad_width", anfi_layer_v_ints(l, 2 * x.type->n, width), NULL},
-                  {"mode", anfi_layer_v_text(l, ours[k][1]), NULL},
-                  {"value", whole ? anfi_layer_v_int(l, (int64_t)value) : anfi_layer_v_real(l, value), NULL}};
+  anf_attr a[] = {
+      {"pad_width", anfi_layer_v_ints(l, 2 * x.type->n, width), NULL},
+      {"mode", anfi_layer_v_text(l, ours[k][1]), NULL},
+      {"value", whole ? anfi_layer_v_int(l, (int64_t)value) : anfi_layer_v_real(l, value), NULL}};
   return result(l, ANF_OP_Pad, &x, k ? 2 : 3, a);
 }
 
@@ -472,7 +497,10 @@ static bool scaled(const anfi_layer *l, const anfi_operand *x, sizes *s) {
   s->n = x->type->n - 2;
   s->known = true;
   for (size_t i = 0; i < s->n; i++) {
-    const anfi_operand *f = o.kind != ANFI_OPERAND_LIST ? &o : i < o.n ? &o.item[i] : o.n ? &o.item[o.n - 1] : &o;
+    const anfi_operand *f = o.kind != ANFI_OPERAND_LIST ? &o
+                            : i < o.n                   ? &o.item[i]
+                            : o.n                       ? &o.item[o.n - 1]
+                                                        : &o;
     if (f->kind != ANFI_OPERAND_TENSOR || !f->value || x->type->dims[i + 2] < 0)
       return anfi_layer_error(l, ANF_E1053, "a scale or a size that is not known");
     double size = (double)x->type->dims[i + 2] * anf_value_get_f64(f->value, 0);
@@ -504,7 +532,8 @@ static bool resize(anfi_layer *l) {
   return sized(l, ANF_OP_Resize, 1, &x, "shape", &s, a, 2, (anf_dtype)x.type->dtype, x.type->n);
 }
 
-#define ROW(type, make, op) {type, make, ANF_OP_##op}
+#define ROW(type, make, op)                                                                        \
+  { type, make, ANF_OP_##op }
 const anfi_layer_row anfi_layers_shape[] = {
     ROW("Tensor.reshape", reshape, Reshape),
     ROW("Tensor.view", reshape, Reshape),

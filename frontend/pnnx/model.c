@@ -31,7 +31,8 @@ void anf_pnnx_free(anf_pnnx *p) {
     for (size_t i = 0; i < p->input.n; i++) anf_value_release(p->run->input[i]);
   }
   for (size_t i = 0; i < p->ops.n; i++)
-    for (size_t k = 0; k < p->ops.at[i]->weights.n; k++) anf_value_release(p->ops.at[i]->weights.at[k].value);
+    for (size_t k = 0; k < p->ops.at[i]->weights.n; k++)
+      anf_value_release(p->ops.at[i]->weights.at[k].value);
   if (p->text) anfi_source_remove_text(cx, p->text);
   anfi_arena_free(&p->arena);
   anfi_raw(cx, p, sizeof *p, 0);
@@ -66,10 +67,12 @@ static bool set_weight(anf_pnnx *p, const anf_pnnx_op *op, anfi_weight *w, const
   bool fits = anfi_type_elements(w->type, &n) &&
               !__builtin_mul_overflow(n, anf_dtype_bytes((anf_dtype)w->type->dtype), &n);
   if (!fits || n != e->size)
-    return anfi_fail(p->cx, anfi_pnnx_at(op, w->col), ANF_E1041, name, e->size, fits ? n : SIZE_MAX);
+    return anfi_fail(p->cx, anfi_pnnx_at(op, w->col), ANF_E1041, name, e->size,
+                     fits ? n : SIZE_MAX);
   w->value = anfi_value_new_tensor(p->cx, w->type);
   if (n) memcpy(w->value->u.data, e->data, n);
-  for (size_t i = 0; w->type->dtype == ANF_BOOL && i < n; i++) w->value->u.data[i] = w->value->u.data[i] != 0;
+  for (size_t i = 0; w->type->dtype == ANF_BOOL && i < n; i++)
+    w->value->u.data[i] = w->value->u.data[i] != 0;
   return true;
 }
 
@@ -85,7 +88,8 @@ static bool set_weights(anf_pnnx *p, const char *file, const char *data, size_t 
   anfi_strtab_init(&names, a);
   anfi_map_init(&at, a);
   for (size_t i = 0; i < z.entries.n; i++) {
-    uint64_t *slot = anfi_map_at(&at, anfi_intern(&names, z.entries.at[i].name, z.entries.at[i].name_len)->id);
+    uint64_t *slot =
+        anfi_map_at(&at, anfi_intern(&names, z.entries.at[i].name, z.entries.at[i].name_len)->id);
     if (*slot)
       return anfi_fail(p->cx, anfi_nowhere(), ANF_E1045,
                        anfi_strndup(a, z.entries.at[i].name, z.entries.at[i].name_len), file);
@@ -104,8 +108,9 @@ static bool set_weights(anf_pnnx *p, const char *file, const char *data, size_t 
   return true;
 }
 
-static anf_pnnx *read_model(anf_ctx *cx, const char *text, size_t len, const char *file, const char *bin_file,
-                            const void *bin, size_t bin_len, const anf_pnnx_registry *registry) {
+static anf_pnnx *read_model(anf_ctx *cx, const char *text, size_t len, const char *file,
+                            const char *bin_file, const void *bin, size_t bin_len,
+                            const anf_pnnx_registry *registry) {
   anf_pnnx *p = new_model(cx, file, registry);
   char *own = anfi_strndup(&p->arena, text, len);
   anfi_source_add(cx, file, own, len);
@@ -119,8 +124,9 @@ static anf_pnnx *read_model(anf_ctx *cx, const char *text, size_t len, const cha
   return p;
 }
 
-anf_status anf_pnnx_read(anf_ctx *cx, const char *text, size_t len, const char *file, const void *bin,
-                         size_t bin_len, const anf_pnnx_registry *r, anf_diag *d, anf_pnnx **out) {
+anf_status anf_pnnx_read(anf_ctx *cx, const char *text, size_t len, const char *file,
+                         const void *bin, size_t bin_len, const anf_pnnx_registry *r, anf_diag *d,
+                         anf_pnnx **out) {
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = read_model(cx, text, len, file, bin_name(anfi_scratch(cx), file), bin, bin_len, r);
@@ -136,7 +142,8 @@ static bool tells_weights(const char *text, size_t len) {
 }
 
 /* A model without weights needs no .bin file. */
-static anf_pnnx *load(anf_ctx *cx, const char *param, const char *bin, const anf_pnnx_registry *registry) {
+static anf_pnnx *load(anf_ctx *cx, const char *param, const char *bin,
+                      const anf_pnnx_registry *registry) {
   anfi_arena *a = anfi_scratch(cx);
   char *text, *data = NULL;
   size_t len, bin_len = 0;
@@ -146,8 +153,8 @@ static anf_pnnx *load(anf_ctx *cx, const char *param, const char *bin, const anf
   return read_model(cx, text, len, param, file, data, bin_len, registry);
 }
 
-anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *bin, const anf_pnnx_registry *r, anf_diag *d,
-                         anf_pnnx **out) {
+anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *bin,
+                         const anf_pnnx_registry *r, anf_diag *d, anf_pnnx **out) {
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = load(cx, param, bin, r);
@@ -157,7 +164,9 @@ anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *bin, const 
 }
 
 size_t anf_pnnx_op_count(const anf_pnnx *p) { return p->ops.n; }
-const anf_pnnx_op *anf_pnnx_op_at(const anf_pnnx *p, size_t i) { return i < p->ops.n ? p->ops.at[i] : NULL; }
+const anf_pnnx_op *anf_pnnx_op_at(const anf_pnnx *p, size_t i) {
+  return i < p->ops.n ? p->ops.at[i] : NULL;
+}
 
 /* ---- writing ---- */
 
@@ -168,7 +177,8 @@ static void write_bin(const anf_pnnx *p, anf_text *o) {
     for (size_t k = 0; k < p->ops.at[i]->weights.n; k++) {
       const anfi_weight *w = &p->ops.at[i]->weights.at[k];
       const char *name = anfi_sprintf(a, "%s.%s", p->ops.at[i]->name, w->key);
-      anfi_zip_entry e = {name, strlen(name), w->value->n * anf_dtype_bytes((anf_dtype)w->type->dtype),
+      anfi_zip_entry e = {name, strlen(name),
+                          w->value->n * anf_dtype_bytes((anf_dtype)w->type->dtype),
                           (const char *)w->value->u.data};
       anfi_push(a, &z.entries, e);
     }
@@ -204,11 +214,16 @@ anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *bin, 
 /* ---- as a module ---- */
 
 size_t anf_pnnx_input_count(const anf_pnnx *p) { return p->input.n; }
-static const anf_pnnx_op *input_op(const anf_pnnx *p, size_t i) { return p->ops.at[p->input.at[i]]; }
-const char *anf_pnnx_input_name(const anf_pnnx *p, size_t i) { return i < p->input.n ? input_op(p, i)->name : NULL; }
+static const anf_pnnx_op *input_op(const anf_pnnx *p, size_t i) {
+  return p->ops.at[p->input.at[i]];
+}
+const char *anf_pnnx_input_name(const anf_pnnx *p, size_t i) {
+  return i < p->input.n ? input_op(p, i)->name : NULL;
+}
 
 const anf_type *anf_pnnx_input_type(const anf_pnnx *p, size_t i) {
-  return i < p->input.n && input_op(p, i)->nout ? p->operands.at[input_op(p, i)->out[0]].type : NULL;
+  return i < p->input.n && input_op(p, i)->nout ? p->operands.at[input_op(p, i)->out[0]].type
+                                                : NULL;
 }
 
 static anf_module *to_module(const anf_pnnx *p) {
@@ -250,7 +265,8 @@ static void set_input(anf_pnnx *p, size_t i, anf_value *v) {
     anfi_put_type(&a, p->cx, t);
     if (told) anfi_put_type(&b, p->cx, told);
     else anfi_puts(&b, "a tensor");
-    anfi_fail(p->cx, anfi_pnnx_at(input_op(p, i), 1), ANF_E1059, input_op(p, i)->name, a.text, b.text);
+    anfi_fail(p->cx, anfi_pnnx_at(input_op(p, i), 1), ANF_E1059, input_op(p, i)->name, a.text,
+              b.text);
     anf_text_free(&a);
     anf_text_free(&b);
     return;
@@ -270,7 +286,8 @@ static void build(anf_pnnx *p, bool debug) {
   run *r = p->run;
   bool same = r->module && r->debug == debug;
   for (size_t i = 0; i < p->input.n; i++) {
-    const anf_type *t = r->input[i] ? anf_value_type(p->cx, r->input[i]) : anf_pnnx_input_type(p, i);
+    const anf_type *t =
+        r->input[i] ? anf_value_type(p->cx, r->input[i]) : anf_pnnx_input_type(p, i);
     same = same && r->types[i] == t;
     r->types[i] = t;
   }
@@ -280,7 +297,9 @@ static void build(anf_pnnx *p, bool debug) {
   anf_graph *g = anfi_pnnx_function(p, m, r->types, debug ? r->kept : NULL, &r->nkept);
   if (!g) return;
   bool tuple = anfi_is_op(g->result, ANF_OP_MakeTuple);
-  r->noutput = !tuple ? 1 : debug ? anfi_arg_count(g->result) - r->nkept : anfi_arg_count(g->result);
+  r->noutput = !tuple  ? 1
+               : debug ? anfi_arg_count(g->result) - r->nkept
+                       : anfi_arg_count(g->result);
   r->graph = g;
   r->debug = debug;
   r->module = m;

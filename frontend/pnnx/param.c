@@ -162,10 +162,11 @@ static bool values(const reader *r, anfi_parameter *p, const char *s, size_t n) 
 static const struct {
   const char *name;
   anf_dtype dtype; // ANF_DTYPE_COUNT: not an element type of ours
-} dtypes[] = {{"f32", ANF_F32},   {"f64", ANF_F64},  {"f16", ANF_F16}, {"i32", ANF_I32},
-              {"i64", ANF_I64},   {"i16", ANF_I16},  {"i8", ANF_I8},   {"u8", ANF_U8},
-              {"bool", ANF_BOOL}, {"c64", ANF_C64},  {"c128", ANF_C128},
-              {"bf16", ANF_BF16}, {"c32", ANF_DTYPE_COUNT}, {"null", ANF_DTYPE_COUNT}};
+} dtypes[] = {{"f32", ANF_F32},         {"f64", ANF_F64},         {"f16", ANF_F16},
+              {"i32", ANF_I32},         {"i64", ANF_I64},         {"i16", ANF_I16},
+              {"i8", ANF_I8},           {"u8", ANF_U8},           {"bool", ANF_BOOL},
+              {"c64", ANF_C64},         {"c128", ANF_C128},       {"bf16", ANF_BF16},
+              {"c32", ANF_DTYPE_COUNT}, {"null", ANF_DTYPE_COUNT}};
 
 static bool bad_shape(const reader *r, const char *at, const char *why) {
   return anfi_fail(r->p->cx, place(r, at), ANF_E1035, why);
@@ -248,8 +249,8 @@ static bool outputs(reader *r, uint64_t n) {
 
 static bool parameter(reader *r, word key, word value) {
   anfi_parameter p = {.key = keep(r, key.s, key.n),
-                  .text = keep(r, value.s, value.n),
-                  .col = place(r, value.s).col};
+                      .text = keep(r, value.s, value.n),
+                      .col = place(r, value.s).col};
   if (anfi_pnnx_param(r->op, p.key))
     return anfi_fail(r->p->cx, place(r, key.s), ANF_E1034, "parameter", shown(r, key));
   if (!values(r, &p, value.s, value.n)) return false;
@@ -266,7 +267,8 @@ static bool weight(reader *r, word key, word value) {
   if (!shape(r, value.s, value.n, &w.type)) return false;
   if (!w.type) return anfi_fail(r->p->cx, place(r, value.s), ANF_E1044, shown(r, value));
   size_t n;
-  if (!anfi_type_elements(w.type, &n)) return bad_shape(r, value.s, "the dims of a weight are known");
+  if (!anfi_type_elements(w.type, &n))
+    return bad_shape(r, value.s, "the dims of a weight are known");
   anfi_push(&r->p->arena, &r->op->weights, w);
   return true;
 }
@@ -298,8 +300,7 @@ static bool operand_shape(reader *r, word key, word value) {
   const anf_pnnx_op *op = r->op;
   if (!own_operand(r, key, op->nin + op->nout, &i) || !shape(r, value.s, value.n, &type))
     return false;
-  anfi_pnnx_operand *o =
-      &r->p->operands.at[i < op->nin ? op->in[i] : op->out[i - op->nin]];
+  anfi_pnnx_operand *o = &r->p->operands.at[i < op->nin ? op->in[i] : op->out[i - op->nin]];
   if (o->shape && (strlen(o->shape) != value.n || memcmp(o->shape, value.s, value.n) != 0))
     return anfi_fail(r->p->cx, place(r, value.s), ANF_E1038, shown(r, key), o->shape,
                      shown(r, value));
@@ -312,7 +313,8 @@ static bool assignment(reader *r, word w) {
   const char *eq = (const char *)memchr(w.s, '=', w.n);
   if (!eq || eq == w.s) return expected(r, w, "key=value");
   bool mark = *w.s == '@' || *w.s == '$' || *w.s == '#';
-  word key = {w.s + mark, (size_t)(eq - w.s) - mark}, value = {eq + 1, w.n - (size_t)(eq + 1 - w.s)};
+  word key = {w.s + mark, (size_t)(eq - w.s) - mark},
+       value = {eq + 1, w.n - (size_t)(eq + 1 - w.s)};
   if (!key.n) return expected(r, w, "key=value");
   switch (*w.s) {
   case '@': return weight(r, key, value);
@@ -378,8 +380,9 @@ bool anfi_param_read(anf_pnnx *p, const char *text, size_t len) {
   while (next_line(&r)) {
     word w = next_word(&r);
     if (!w.n) continue;
-    if (p->ops.n == nop) return anfi_fail(p->cx, place(&r, w.s), ANF_E1032, (unsigned long long)nop,
-                                          "operators", p->ops.n + 1);
+    if (p->ops.n == nop)
+      return anfi_fail(p->cx, place(&r, w.s), ANF_E1032, (unsigned long long)nop, "operators",
+                       p->ops.n + 1);
     r.at = r.line;
     if ((p->ops.n & 1023) == 0 && !anfi_go_on(p->cx, "reading", 0)) return false;
     if (!operator(&r)) return false;
@@ -414,8 +417,7 @@ static void put_operator(anf_text *o, const anf_pnnx *p, const anf_pnnx_op *op) 
   for (size_t i = 0; i < op->weights.n; i++)
     anfi_putf(o, " @%s=%s", op->weights.at[i].key, op->weights.at[i].shape);
   for (uint32_t i = 0; i < op->nin; i++)
-    if (op->in_name[i])
-      anfi_putf(o, " $%s=%s", op->in_name[i], p->operands.at[op->in[i]].name->s);
+    if (op->in_name[i]) anfi_putf(o, " $%s=%s", op->in_name[i], p->operands.at[op->in[i]].name->s);
   for (uint32_t i = 0; i < op->nin + op->nout; i++) {
     const anfi_pnnx_operand *x = &p->operands.at[i < op->nin ? op->in[i] : op->out[i - op->nin]];
     if (x->shape) anfi_putf(o, " #%s=%s", x->name->s, x->shape);

@@ -194,8 +194,8 @@ struct anf_pnnx {
   const anf_pnnx_registry *registry;
   ANFI_VEC(anf_pnnx_op *) ops;
   ANFI_VEC(anfi_pnnx_operand) operands;
-  anfi_map by_name;         // operand's string id -> 1 + index
-  ANFI_VEC(uint32_t) input; // operators
+  anfi_map by_name;          // operand's string id -> 1 + index
+  ANFI_VEC(uint32_t) input;  // operators
   struct anfi_pnnx_run *run; // runtime.c
 };
 

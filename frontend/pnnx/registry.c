@@ -3,7 +3,6 @@
  * comes first. */
 #include "frontend/pnnx/pnnx.h"
 
-
 struct anf_pnnx_registry {
   anf_ctx *cx;
   anfi_arena arena;
@@ -14,8 +13,9 @@ struct anf_pnnx_registry {
 static const anfi_layer_row *const tables[] = {anfi_layers_nn, anfi_layers_shape, anfi_layers_math,
                                                anfi_layers_seq};
 /* Made by the model's builder itself. */
-static const char *const structural[] = {"pnnx.Input", "pnnx.Output", "pnnx.Attribute", "prim::TupleConstruct",
-                                         "prim::ListConstruct", "prim::TupleUnpack", "prim::ListUnpack"};
+static const char *const structural[] = {
+    "pnnx.Input",          "pnnx.Output",       "pnnx.Attribute",  "prim::TupleConstruct",
+    "prim::ListConstruct", "prim::TupleUnpack", "prim::ListUnpack"};
 
 static const anfi_layer_row *find_row(const char *type) {
   for (size_t i = 0; i < ANFI_LEN(tables); i++)
@@ -25,7 +25,8 @@ static const anfi_layer_row *find_row(const char *type) {
 }
 
 bool anfi_pnnx_creator_of(const anf_pnnx *p, const char *type, anfi_creator *out) {
-  const anfi_str *name = p->registry ? anfi_interned(&p->registry->names, type, strlen(type)) : NULL;
+  const anfi_str *name =
+      p->registry ? anfi_interned(&p->registry->names, type, strlen(type)) : NULL;
   if (name) return *out = p->registry->made.at[name->id], true;
   const anfi_layer_row *row = find_row(type);
   if (row) *out = (anfi_creator){.make = row->make, .code = row->code};
@@ -41,7 +42,8 @@ const char *anf_pnnx_type_name(size_t i) {
       for (const anfi_layer_row *r = tables[t]; r->type; r++)
         if (strcmp(r->type, last) > 0 && (!best || strcmp(r->type, best) < 0)) best = r->type;
     for (size_t s = 0; s < ANFI_LEN(structural); s++)
-      if (strcmp(structural[s], last) > 0 && (!best || strcmp(structural[s], best) < 0)) best = structural[s];
+      if (strcmp(structural[s], last) > 0 && (!best || strcmp(structural[s], best) < 0))
+        best = structural[s];
     if (!best) return NULL;
   }
   return last;
@@ -82,7 +84,8 @@ static void add(anf_pnnx_registry *r, const char *type, anf_pnnx_creator make, v
   else anfi_push(&r->arena, &r->made, c);
 }
 
-anf_status anf_pnnx_register(anf_pnnx_registry *r, const char *type, anf_pnnx_creator make, void *user) {
+anf_status anf_pnnx_register(anf_pnnx_registry *r, const char *type, anf_pnnx_creator make,
+                             void *user) {
   if (!r || !type || !make) return ANF_INVALID;
   ANFI_ENTRY(r->cx, NULL);
   add(r, type, make, user);

@@ -45,9 +45,8 @@ anfi_operand anfi_operand_value(anf_ctx *cx, anf_value *v) {
   if (v->kind != ANF_VALUE_TENSOR) return (anfi_operand){.kind = ANFI_OPERAND_NONE};
   const anf_type *t = anf_value_type(cx, v);
   if (!t) anfi_throw_nomem(cx);
-  return (anfi_operand){.type = t,
-                        .value = v,
-                        .number = !t->n && (t->dtype == ANF_INT || t->dtype == ANF_FLOAT)};
+  return (anfi_operand){
+      .type = t, .value = v, .number = !t->n && (t->dtype == ANF_INT || t->dtype == ANF_FLOAT)};
 }
 
 anfi_operand anfi_operand_node(anf_node *n, const anf_type *type) {
@@ -77,7 +76,8 @@ static bool find_attrs(anfi_torch *t, anfi_opcode op, size_t nattr, const anf_at
   return true;
 }
 
-static void use_defaults(anfi_torch *t, anfi_opcode op, anf_value **values, anf_node *const *nodes) {
+static void use_defaults(anfi_torch *t, anfi_opcode op, anf_value **values,
+                         anf_node *const *nodes) {
   const anfi_schema *s = anfi_op_schema(t->cx, op);
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!values[k] && !nodes[k]) values[k] = anfi_attr_value(t->cx, op, NULL, k);
@@ -112,6 +112,12 @@ static bool result_type(anfi_torch *t, anfi_opcode op, size_t n, const anfi_oper
   return true;
 }
 
+static bool arity(const anfi_torch *t, anfi_opcode op, size_t n) {
+  const anfi_schema *s = anfi_op_schema(t->cx, op);
+  if (n >= s->min_in && (n <= s->nin || s->variadic)) return true;
+  return anfi_fail(t->cx, t->loc, ANF_E0202, s->name->s, n, anfi_op[op].in ? anfi_op[op].in : "");
+}
+
 static bool build(anfi_torch *t, anfi_opcode op, size_t n, const anfi_operand *in,
                   anf_value **values, anf_node *const *nodes, anfi_operand *out) {
   const anfi_schema *s = anfi_op_schema(t->cx, op);
@@ -141,7 +147,7 @@ bool anfi_torch_op(anfi_torch *t, anfi_opcode op, size_t n, const anfi_operand *
   anf_value *values[32];
   anf_node *nodes[32];
   bool known = true;
-  if (!find_attrs(t, op, nattr, attrs, values, nodes)) return false;
+  if (!arity(t, op, n) || !find_attrs(t, op, nattr, attrs, values, nodes)) return false;
   for (size_t i = 0; i < n; i++) known &= in[i].value && (!t->graph || in[i].number);
   for (size_t i = 0; i < nattr; i++) known &= attrs[i].value != NULL;
   if ((!t->graph || (n && known))) {
@@ -177,8 +183,7 @@ bool anfi_torch_cast(anfi_torch *t, const anfi_operand *x, anf_dtype d, anfi_ope
 
 bool anfi_torch_size(anfi_torch *t, const anfi_operand *x, size_t axis, anfi_operand *out) {
   anfi_operand shape;
-  if (x->type->dims[axis] >= 0)
-    return *out = anfi_operand_number(t, x->type->dims[axis]), true;
+  if (x->type->dims[axis] >= 0) return *out = anfi_operand_number(t, x->type->dims[axis]), true;
   if (!anfi_torch_op(t, ANF_OP_Shape, 1, x, 0, NULL, &shape)) return false;
   anf_value *k = anfi_torch_own(t, anfi_value_new_i64(t->cx, ANF_INT, (int64_t)axis));
   if (!anfi_torch_op(t, ANF_OP_TupleGet, 1, &shape, 1, &(anf_attr){"index", k, NULL}, out))

@@ -49,7 +49,8 @@ static anf_dtype common(size_t n, const anfi_operand *in) {
 
 /* A known number takes the type of the tensor that it meets, all others are converted. */
 static bool convert(anfi_torch *t, anfi_operand *x, anf_dtype d) {
-  if (x->number && x->value && category_of((anf_dtype)x->type->dtype) != CATEGORY_COMPLEX) return true;
+  if (x->number && x->value && category_of((anf_dtype)x->type->dtype) != CATEGORY_COMPLEX)
+    return true;
   return anfi_torch_cast(t, x, d, x);
 }
 
@@ -159,7 +160,8 @@ static bool op1(anfi_torch *t, anfi_opcode op, const anfi_operand *a, anfi_opera
  * taken apart: a - b of infinities is no number, and the gradient there is one half for each. */
 static bool logaddexp(anfi_torch *t, anfi_operand *in, anfi_operand *out) {
   bool numbers = all_numbers(2, in);
-  anfi_operand half = anfi_operand_value(t->cx, anfi_torch_own(t, anfi_value_new_f64(t->cx, ANF_FLOAT, 0.5)));
+  anfi_operand half =
+      anfi_operand_value(t->cx, anfi_torch_own(t, anfi_value_new_f64(t->cx, ANF_FLOAT, 0.5)));
   anfi_operand ln2 = anfi_operand_value(
       t->cx, anfi_torch_own(t, anfi_value_new_f64(t->cx, ANF_FLOAT, 0.69314718055994530942)));
   anfi_operand eq, even, d, m, part;
@@ -183,7 +185,8 @@ static bool size(anfi_torch *t, const anfi_expr_op *row, size_t n, const anfi_op
     return operand_error(t, row, "what has no shape");
   size_t rank = in[0].type->n;
   if (n == 2) {
-    if (!anfi_operand_int(&in[1], &axis)) return operand_error(t, row, "a dim that is no known integer");
+    if (!anfi_operand_int(&in[1], &axis))
+      return operand_error(t, row, "a dim that is no known integer");
     if (axis < -(int64_t)rank || axis >= (int64_t)rank)
       return anfi_fail(t->cx, t->loc, ANF_E0540, (long long)axis, row->name, rank);
     return anfi_torch_size(t, &in[0], (size_t)(axis < 0 ? axis + (int64_t)rank : axis), out);

@@ -51,8 +51,8 @@ static uint32_t checksum(const crc_table *c, const char *data, size_t n) {
   const unsigned char *p = (const unsigned char *)data;
   uint32_t v = UINT32_MAX;
   for (; n >= 8; n -= 8, p += 8) {
-    uint32_t lo = v ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-                       (uint32_t)p[3] << 24);
+    uint32_t lo =
+        v ^ ((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
     v = c->t[7][lo & 0xff] ^ c->t[6][lo >> 8 & 0xff] ^ c->t[5][lo >> 16 & 0xff] ^
         c->t[4][lo >> 24] ^ c->t[3][p[4]] ^ c->t[2][p[5]] ^ c->t[1][p[6]] ^ c->t[0][p[7]];
   }

@@ -49,7 +49,12 @@ typedef struct anf_expr_token {
   size_t start, end;
 } anf_expr_token;
 
-typedef enum anf_expr_kind { ANF_EXPR_CALL, ANF_EXPR_LIST, ANF_EXPR_INPUT, ANF_EXPR_CONSTANT } anf_expr_kind;
+typedef enum anf_expr_kind {
+  ANF_EXPR_CALL,
+  ANF_EXPR_LIST,
+  ANF_EXPR_INPUT,
+  ANF_EXPR_CONSTANT
+} anf_expr_kind;
 typedef enum anf_expr_constant {
   ANF_EXPR_NONE,
   ANF_EXPR_BOOL,

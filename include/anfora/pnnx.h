@@ -78,7 +78,8 @@ ANF_API size_t anf_pnnx_op_count(const anf_pnnx *p);
 ANF_API const anf_pnnx_op *anf_pnnx_op_at(const anf_pnnx *p, size_t i);
 /* Appends both files. */
 ANF_API anf_status anf_pnnx_write(const anf_pnnx *p, anf_text *param, anf_text *bin);
-ANF_API anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *bin, anf_diag *d);
+ANF_API anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *bin,
+                                 anf_diag *d);
 
 /* ---- running ---- */
 
@@ -99,7 +100,8 @@ typedef struct anf_pnnx_opts {
 
 /* Builds for the inputs' types if that is not done yet; forward does so by itself. */
 ANF_API anf_status anf_pnnx_build(anf_pnnx *p, anf_diag *d);
-ANF_API anf_status anf_pnnx_set_input(anf_pnnx *p, size_t i, anf_value *v, anf_diag *d); // retains v
+ANF_API anf_status anf_pnnx_set_input(anf_pnnx *p, size_t i, anf_value *v,
+                                      anf_diag *d); // retains v
 ANF_API anf_status anf_pnnx_forward(anf_pnnx *p, const anf_pnnx_opts *o, anf_diag *d);
 ANF_API size_t anf_pnnx_output_count(const anf_pnnx *p); // after a forward
 ANF_API const anf_value *anf_pnnx_output(const anf_pnnx *p, size_t i);

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models that pnnx wrote give what PyTorch gave, and are written back byte by byte. A folder in ANFORA_PNNX_MODELS
+holds further ones. test_models.py ANFORA"""
+import glob
+import os
+import tempfile
+
+import numpy as np
+
+from model import FIXTURES, Tap, anfora, differ, run
+
+# Outputs that pnnx lost: README.md beside the models says how.
+LOST = {("negdiv", 1), ("negdiv", 2), ("intexpr", 7), ("intexpr", 8), ("eltall", 36), ("consts", 11), ("shapedyn", 4)}
+TAP = Tap()
+
+
+def arrays(stem, what):
+    n = 0
+    while os.path.exists(f"{stem}.{what}{n}.npy"):
+        n += 1
+    return [np.load(f"{stem}.{what}{i}.npy") for i in range(n)]
+
+
+def gives(param, *options):
+    stem = param[: -len(".pnnx.param")]
+    name = os.path.basename(stem)
+    got, want = run(param, arrays(stem, "in"), *options), arrays(stem, "out")
+    case = " ".join([name, *options])
+    if isinstance(got, str):
+        return TAP.skip(case, "the compiler lacks an op") if "E0970" in got else TAP.case(case, got)
+    problems = [f"{len(got)} outputs, not {len(want)}"] if len(got) != len(want) else []
+    problems += [f"output {k}: {differ(g, w)}" for k, (g, w) in enumerate(zip(got, want)) if (name, k) not in LOST and differ(g, w)]
+    return TAP.case(case, "\n".join(problems))
+
+
+def same(a, b):
+    with open(a, "rb") as f, open(b, "rb") as g:
+        return f.read() == g.read()
+
+
+def comes_back(param):
+    name = os.path.basename(param)[: -len(".pnnx.param")]
+    r = anfora("import", param, "-o", "back.param")
+    good = r.returncode == 0 and same(param, "back.param") and same(param[: -len("param")] + "bin", "back.bin")
+    TAP.case(f"{name} is written back byte by byte", "" if good else r.stderr + "the files differ")
+
+
+def imports(param):
+    """As .dat it gives the same as the model itself."""
+    stem = param[: -len(".pnnx.param")]
+    r = anfora("import", param, "-o", "m.dat")
+    direct, saved = run(param, arrays(stem, "in")), run("m.dat", arrays(stem, "in"))
+    good = r.returncode == 0 and not isinstance(direct, str) and not isinstance(saved, str) and len(direct) == len(saved)
+    good = good and all(a.tobytes() == b.tobytes() for a, b in zip(direct, saved))
+    TAP.case(f"{os.path.basename(stem)} imported", "" if good else f"{r.stderr}\n{direct}\n{saved}")
+
+
+def debug(param):
+    stem = param[: -len(".pnnx.param")]
+    words = [f"@{stem}.in{i}.npy" for i in range(len(arrays(stem, "in")))]
+    r = anfora("run", param, *words, "--debug", "-o", "debug.npy")
+    lines = r.stderr.splitlines()
+    good = r.returncode == 0 and len(lines) == 8 and "nn.LayerNorm" in lines[5] and "mean" in lines[5]
+    TAP.case("--debug tells what each operator gave", "" if good else r.stderr)
+
+
+def main():
+    models = sorted(glob.glob(os.path.join(FIXTURES, "*.pnnx.param")))
+    models += sorted(glob.glob(os.path.join(os.environ.get("ANFORA_PNNX_MODELS", "/nowhere"), "*.pnnx.param")))
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        for param in models:
+            gives(param)
+            comes_back(param)
+            imports(param)
+        for param in models:
+            for backend in ("tir", "llvm"):
+                gives(param, "--backend", backend)
+        debug(os.path.join(FIXTURES, "mlp.pnnx.param"))
+        os.chdir("/")
+    TAP.done()
+
+
+main()
