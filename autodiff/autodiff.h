@@ -59,13 +59,14 @@ anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_node *
 
 /* j*.c: the forward and the backward graph of f for leaves `want` of its parameters and `given` of
  * its result.
- *   fwd(params..) -> (result, kept..)   bwd(kept.., one dy a leaf of `given`..) -> (one dx a leaf of `out`..)
+ *   fwd(params..) -> (result, kept..)
+ *   bwd(kept.., params that are `passed`.., one dy a leaf of `given`..) -> (one dx a leaf of `out`..)
  * `given` and `out` of the pair are subsets of those asked for: the value does not depend on the
  * others, and gradients of them are zero. */
 typedef struct anfi_vjp_pair {
   anf_graph *fwd, *bwd;
   size_t nkept;
-  const bool *given, *out;
+  const bool *passed, *given, *out;
 } anfi_vjp_pair;
 bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
                      anfi_vjp_pair *out);

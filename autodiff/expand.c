@@ -68,10 +68,12 @@ static void call_forward(reverse *r) {
 
 static anf_node *call_backward(reverse *r) {
   anfi_ad *ad = r->ad;
-  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, r->pair.nkept + r->ngiven + 1),
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, r->pair.nkept + r->np + r->ngiven + 1),
            **dy = ANFI_NEW_N(ad->arena, anf_node *, r->ngiven + 1);
   size_t n = 0;
   for (; n < r->pair.nkept; n++) in[n] = r->kept[n];
+  for (size_t i = 0; i < r->np; i++)
+    if (r->pair.passed[i]) in[n++] = r->n->in[i + 1].def;
   anfi_leaf_nodes(ad, r->g, r->n->in[r->np + 1].def, dy);
   for (size_t i = 0; i < r->ngiven; i++)
     if (r->pair.given[r->first_given + i]) in[n++] = dy[i];

@@ -40,11 +40,17 @@ static bool same(const bool *a, const bool *b, size_t n) { // b NULL: all false
   return b ? !n || memcmp(a, b, n) == 0 : !anfi_any(a, n);
 }
 
-static bool is_spec(const anfi_jspec *s, const bool *want, const bool *given, const bool *constant,
-                    bool splice) {
+static bool same_flags(const uint8_t *a, const uint8_t *b, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (a[i] != (b ? b[i] : 0)) return false;
+  return true;
+}
+
+static bool is_spec(const anfi_jspec *s, const bool *want, const bool *given,
+                    const uint8_t *constant, bool splice) {
   return same(s->want, want, anfi_nwant(s->jg)) && !s->given == !given && s->splice == splice &&
          (!given || same(s->given, given, s->jg->nresult)) &&
-         same(s->constant, constant, s->jg->g->params.n);
+         same_flags(s->constant, constant, s->jg->g->params.n);
 }
 
 void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
@@ -54,7 +60,7 @@ void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
 }
 
 anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
-                          const bool *constant, bool splice) {
+                          const uint8_t *constant, bool splice) {
   anfi_jgraph *jg = anfi_jgraph_of(j, g);
   for (anfi_jspec *s = jg->specs; s; s = s->next)
     if (is_spec(s, want, given, constant, splice)) return s;
@@ -63,7 +69,8 @@ anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool 
   s->jg = jg;
   s->want = copy(j, want, nwant);
   s->given = given ? copy(j, given, jg->nresult) : NULL;
-  s->constant = copy(j, constant, g->params.n);
+  s->constant = ANFI_NEW_N(j->a, uint8_t, g->params.n + 1);
+  if (constant && g->params.n) memcpy(s->constant, constant, g->params.n);
   s->splice = splice;
   s->out = ANFI_NEW_N(j->a, bool, (given ? nwant : jg->nresult) + 1);
   s->next = jg->specs;
@@ -137,6 +144,6 @@ bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *gi
   anfi_jspec *s = anfi_jspec_of(j, f, want, both, NULL, false);
   settle(j);
   if (!build_all(j, s)) return false;
-  *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nkept, s->given, s->out};
+  *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nkept, s->passed, s->given, s->out};
   return true;
 }

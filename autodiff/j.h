@@ -6,8 +6,9 @@
  *   ◀g       (kept.., constants.., one adjoint for each given leaf of the value) -> adjoints
  *   varied   a leaf that depends on a wanted leaf of the parameters
  *   useful   a varied leaf that a given leaf of the value depends on: it has an adjoint
- *   constant of a spec: a parameter that its callers can hand to ◀g again, so that it is not kept:
- *            what does not change in a loop
+ *   constant of a spec: a parameter that does not change in the loop around. Callers hand it to ◀g
+ *            again, so that no round keeps it; and ◀g takes what its adjoint has come to so far and
+ *            gives it back with its own part added (ANFI_J_ADDS), in place where it writes an item
  *
  * j.c       specs and their order: callees before callers; a call back into a spec that is not
  *           finished (a recursion) has all that is kept in one box
@@ -19,6 +20,8 @@
 #define ANFI_J_H
 
 #include "autodiff/flow.h"
+
+enum { ANFI_J_CONSTANT = 1, ANFI_J_ADDS = 2 }; // of a parameter
 
 /* A graph that is differentiated. */
 typedef struct anfi_jgraph {
@@ -39,10 +42,10 @@ typedef struct anfi_jcallee {
 
 struct anfi_jspec {
   anfi_jgraph *jg;
-  bool *want;     // by leaf of the parameters
-  bool *given;    // by leaf of the result; NULL: only asks which leaves of the result are varied
-  bool *constant; // by parameter
-  bool splice;    // a loop's step: ▶ gives its value's items, then what is kept, in one tuple
+  bool *want;        // by leaf of the parameters
+  bool *given;       // by leaf of the result; NULL: only asks which leaves of the result are varied
+  uint8_t *constant; // by parameter: ANFI_J_*
+  bool splice;       // a loop's step: ▶ gives its value's items, then what is kept, in one tuple
   bool *
       out; // without `given` by leaf of the result: varied; with it by leaf of the parameters: useful
   anfi_jspec *next;
@@ -53,7 +56,7 @@ struct anfi_jspec {
   anf_graph *fwd, *bwd;
   size_t nkept;
   const anf_type **kept; // types
-  bool *passed;          // by parameter: a constant that ◀g takes
+  bool *passed;          // by parameter: ◀g takes it again
 };
 
 typedef struct anfi_j {
@@ -75,7 +78,7 @@ typedef struct anfi_j {
 anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g);
 /* The spec, made and queued if new; `given`, `constant` may be NULL. Masks are copied. */
 anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
-                          const bool *constant, bool splice);
+                          const uint8_t *constant, bool splice);
 void anfi_j_enqueue(anfi_j *j, anfi_jspec *s);
 size_t anfi_count(anfi_j *j, const anf_node *n); // leaves of a node
 bool anfi_any(const bool *m, size_t n);
@@ -120,6 +123,7 @@ typedef struct anfi_jbuild {
   anfi_contribution **padj; // by leaf of parameters
   anf_node **given;         // parameters of b
   anf_node **constant;      // by parameter: its copy in b, or NULL
+  anf_node **sum; // by leaf of parameters that add: what its adjoint has come to, else NULL
 } anfi_jbuild;
 
 /* jback.c */
@@ -138,10 +142,15 @@ size_t anfi_position(const anfi_jbuild *q, const anf_node *n);
 bool anfi_is_own_call(const anf_node *n); // a CALL, Recompute or Custom
 bool anfi_forward_call(anfi_jbuild *q, anf_node *n);
 bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf);
-/* (kept.., constants.., adjoints..) for ◀ of s: what a caller that has `args` hands to it. */
+/* (kept.., constants.., adjoints.., sums..) for ◀ of s: what a caller that has `args` hands to it. */
+size_t anfi_bwd_args(const anfi_jspec *s, anf_node *const *kept, anf_node *const *args,
+                     size_t ngiven, anf_node *const *given, size_t nsum, anf_node *const *sum,
+                     anf_node **out);
+/* Is parameter i of s handed to its ◀? */
+bool anfi_is_passed(const anfi_jspec *s, size_t i);
+/* Does leaf k of parameter i of s come with a sum? */
+bool anfi_adds(const anfi_jspec *s, size_t i, size_t k);
 const anf_type *anfi_bwd_type(anfi_jbuild *q, const anfi_jspec *s); // of what ◀ of s gives
-size_t anfi_bwd_args(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *kept,
-                     anf_node *const *args, size_t ngiven, anf_node *const *given, anf_node **out);
 
 /* jloop.c */
 bool anfi_forward_loop(anfi_jbuild *q, anf_node *n);

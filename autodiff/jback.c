@@ -21,6 +21,11 @@ static anfi_contribution **place(const anfi_jbuild *q, const anf_node *n, size_t
 
 void anfi_contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx) {
   if (!dx || n->kind == ANFI_VALUE || !anfi_varied(q->j, n)[k]) return;
+  anf_node **so_far = n->kind == ANFI_PARAM ? &q->sum[q->s->jg->pfirst[n->u.index] + k] : NULL;
+  if (so_far && *so_far) {
+    *so_far = anfi_add_leaf(q->ad, q->b, *so_far, dx);
+    return;
+  }
   anfi_contribution **at = place(q, n, k), *c = ANFI_NEW(q->j->a, anfi_contribution);
   *c = (anfi_contribution){dx, *at};
   *at = c;
@@ -200,25 +205,45 @@ static bool sweep_back(anfi_jbuild *q) {
   return true;
 }
 
-/* Parameters of b: first the constants, then what is given; jkeep.c puts what is kept before. */
+/* Parameters of b: first those of g that callers hand to it again, then what is given, then sums;
+ * jkeep.c puts what is kept before. Callers have all arguments at hand still, so that what they
+ * passed to several functions is kept once; not so between rounds of a loop, and callers of a
+ * recursion cannot tell which arguments are needed. */
 static void make_params(anfi_jbuild *q) {
   const anf_graph *g = q->s->jg->g;
   for (size_t i = 0; i < g->params.n; i++) {
     const anf_node *p = g->params.at[i];
     anfi_param(q->f, NULL, p->type)->debug = p->debug;
-    if (!q->s->constant[i]) continue;
+    if (!q->s->constant[i] && (q->s->boxed || q->s->splice)) continue;
     q->constant[i] = anfi_param(q->b, NULL, p->type);
     q->constant[i]->debug = p->debug;
   }
 }
 
-static void seed(anfi_jbuild *q) {
-  anf_node *y = q->s->jg->g->result;
+static void take_given(anfi_jbuild *q) {
   size_t n = q->s->jg->nresult;
   const anf_type **leaf = ANFI_NEW_N(q->j->a, const anf_type *, n + 1);
-  anfi_leaf_types(anfi_ad_type_of(q->ad, y), leaf);
+  anfi_leaf_types(anfi_ad_type_of(q->ad, q->s->jg->g->result), leaf);
+  q->given = ANFI_NEW_N(q->j->a, anf_node *, n + 1);
   for (size_t i = 0; i < n; i++)
-    if (q->s->given[i]) anfi_contribute(q, y, i, anfi_param(q->b, NULL, leaf[i]));
+    if (q->s->given[i]) q->given[i] = anfi_param(q->b, NULL, leaf[i]);
+}
+
+/* Sums that come in. */
+static void take_sums(anfi_jbuild *q) {
+  const anfi_jgraph *jg = q->s->jg;
+  for (size_t i = 0; i < jg->g->params.n; i++) {
+    size_t k = jg->pfirst[i + 1] - jg->pfirst[i];
+    const anf_type **leaf = ANFI_NEW_N(q->j->a, const anf_type *, k + 1);
+    anfi_leaf_types(jg->g->params.at[i]->type, leaf);
+    for (size_t l = 0; l < k; l++)
+      if (anfi_adds(q->s, i, l)) q->sum[jg->pfirst[i] + l] = anfi_param(q->b, NULL, leaf[l]);
+  }
+}
+
+static void seed(anfi_jbuild *q) {
+  for (size_t i = 0; i < q->s->jg->nresult; i++)
+    anfi_contribute(q, q->s->jg->g->result, i, q->given[i]);
 }
 
 static void give(anfi_jbuild *q) {
@@ -229,6 +254,8 @@ static void give(anfi_jbuild *q) {
     size_t k = jg->pfirst[i + 1] - jg->pfirst[i];
     anf_node **leaf = ANFI_NEW_N(q->j->a, anf_node *, k + 1);
     anfi_adjoint(q, jg->g->params.at[i], leaf);
+    for (size_t l = 0; l < k; l++)
+      if (q->sum[jg->pfirst[i] + l]) leaf[l] = q->sum[jg->pfirst[i] + l];
     n += anfi_given_list(q, q->s->out + jg->pfirst[i], q->f->params.at[i], leaf, out + n);
   }
   anfi_set_result(q->b, anfi_ad_tuple(q->ad, q->b, n, out));
@@ -242,10 +269,13 @@ bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
   q.kept = ANFI_NEW_N(j->a, anf_node **, jg->order.n + 1);
   q.adj = ANFI_NEW_N(j->a, anfi_contribution *, jg->first[jg->order.n] + 1u);
   q.padj = ANFI_NEW_N(j->a, anfi_contribution *, anfi_nwant(jg) + 1);
+  q.sum = ANFI_NEW_N(j->a, anf_node *, anfi_nwant(jg) + 1);
   q.constant = ANFI_NEW_N(j->a, anf_node *, jg->g->params.n + 1);
   anfi_j_look(j, s); // what is settled: no mask rises
   j->ad->how = 0;
   make_params(&q);
+  take_given(&q);
+  take_sums(&q);
   seed(&q);
   if (!sweep_forward(&q) || !sweep_back(&q)) return false;
   give(&q);

@@ -16,8 +16,12 @@ static size_t kept_types(const anfi_jbuild *q, const anfi_jspec *s, const anf_ty
   return *out = t, 1;
 }
 
-static bool is_passed(const anfi_jspec *s, size_t i) {
-  return s->boxed ? s->constant[i] : s->passed[i];
+bool anfi_is_passed(const anfi_jspec *s, size_t i) {
+  return s->boxed ? s->constant[i] != 0 : s->passed[i];
+}
+
+bool anfi_adds(const anfi_jspec *s, size_t i, size_t k) {
+  return (s->constant[i] & ANFI_J_ADDS) && s->out[s->jg->pfirst[i] + k];
 }
 
 static const anf_type *with_kept(const anfi_jbuild *q, const anf_type *value, size_t n,
@@ -183,15 +187,27 @@ bool anfi_forward_call(anfi_jbuild *q, anf_node *n) {
 
 /* ---- back ---- */
 
-size_t anfi_bwd_args(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *kept,
-                     anf_node *const *args, size_t ngiven, anf_node *const *given, anf_node **out) {
+size_t anfi_bwd_args(const anfi_jspec *s, anf_node *const *kept, anf_node *const *args,
+                     size_t ngiven, anf_node *const *given, size_t nsum, anf_node *const *sum,
+                     anf_node **out) {
   size_t n = s->boxed ? 1 : s->nkept;
-  (void)q;
   if (n) memcpy(out, kept, n * sizeof *out);
   for (size_t i = 0; i < s->jg->g->params.n; i++)
-    if (is_passed(s, i)) out[n++] = args[i];
+    if (anfi_is_passed(s, i)) out[n++] = args[i];
   if (ngiven) memcpy(out + n, given, ngiven * sizeof *out);
-  return n + ngiven;
+  if (nsum) memcpy(out + n + ngiven, sum, nsum * sizeof *out);
+  return n + ngiven + nsum;
+}
+
+/* What adjoints have come to of arguments of n that the callee adds to. */
+static size_t sums(anfi_jbuild *q, const anfi_jspec *s, const anf_node *n, anf_node **out) {
+  size_t count = 0;
+  for (size_t i = 0; i < s->jg->g->params.n; i++) {
+    const anf_node *arg = n->in[i + 1].def;
+    for (size_t k = 0; k < s->jg->pfirst[i + 1] - s->jg->pfirst[i]; k++)
+      if (anfi_adds(s, i, k)) out[count++] = q->sum[q->s->jg->pfirst[arg->u.index] + k];
+  }
+  return count;
 }
 
 /* The type of what ◀ gives, from the primal's parameters. */
@@ -210,38 +226,49 @@ const anf_type *anfi_bwd_type(anfi_jbuild *q, const anfi_jspec *s) {
   return anfi_type_tuple(q->j->cx, n, t);
 }
 
-/* Items of r go to the leaves of n's inputs from `from` on that `out` names. */
-static void hand_out(anfi_jbuild *q, anf_node *n, size_t from, const bool *out, anf_node *r) {
+/* Items of r go to the leaves of n's inputs from `from` on, which are the parameters of s from
+ * `param` on. Sums come back. */
+static void hand_out(anfi_jbuild *q, anf_node *n, size_t from, const anfi_jspec *s, size_t param,
+                     anf_node *r) {
   size_t item = 0;
+  const bool *out = s->out + s->jg->pfirst[param];
   for (size_t i = from; i < n->nin; i++) {
-    size_t k = anfi_count(q->j, n->in[i].def);
-    for (size_t l = 0; l < k; l++)
-      if (out[l]) anfi_contribute(q, n->in[i].def, l, anfi_ad_get(q->ad, q->b, r, item++));
+    anf_node *arg = n->in[i].def;
+    size_t k = anfi_count(q->j, arg);
+    for (size_t l = 0; l < k; l++) {
+      if (!out[l]) continue;
+      anf_node *dx = anfi_ad_get(q->ad, q->b, r, item++);
+      if (!param && anfi_adds(s, i - from, l)) q->sum[q->s->jg->pfirst[arg->u.index] + l] = dx;
+      else anfi_contribute(q, arg, l, dx);
+    }
     out += k;
   }
 }
 
 static anf_graph *backward_arm(anfi_jbuild *q, const slots *s, const anf_node *n, uint32_t arm,
-                               const bool *passed, size_t ngiven, anf_node *const *given) {
+                               const bool *passed, size_t ngiven, anf_node *const *given,
+                               size_t nsum, anf_node *const *sum) {
   const anfi_jspec *spec = anfi_j_callee(q->j, n, arm);
   const anf_graph *g = spec->jg->g;
   bool same = fills(q, s, spec, arm);
-  for (size_t i = 0; i < g->params.n; i++) same &= is_passed(spec, i) == passed[i];
+  for (size_t i = 0; i < g->params.n; i++) same &= anfi_is_passed(spec, i) == passed[i];
   if (same) return spec->bwd;
   anf_graph *w = anfi_ad_graph(q->ad, "◁", g);
   anf_node **slot = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
            **kept = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
            **args = ANFI_NEW_N(q->j->a, anf_node *, g->params.n + 1),
            **dy = ANFI_NEW_N(q->j->a, anf_node *, ngiven + 1),
-           **in = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + g->params.n + ngiven + 1);
+           **so_far = ANFI_NEW_N(q->j->a, anf_node *, nsum + 1),
+           **in = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + g->params.n + ngiven + nsum + 1);
   for (size_t i = 0; i < s->slot.n; i++) slot[i] = anfi_param(w, NULL, s->slot.at[i]);
   for (size_t i = 0; i < g->params.n; i++)
     if (passed[i]) args[i] = anfi_param(w, NULL, g->params.at[i]->type);
   for (size_t i = 0; i < ngiven; i++) dy[i] = anfi_param(w, NULL, anfi_ad_type_of(q->ad, given[i]));
+  for (size_t i = 0; i < nsum; i++) so_far[i] = anfi_param(w, NULL, anfi_ad_type_of(q->ad, sum[i]));
   const anf_type *const *t;
   size_t count = kept_types(q, spec, &t);
   for (size_t i = 0; i < count; i++) kept[i] = slot[s->at[arm][i]];
-  size_t nin = anfi_bwd_args(q, spec, kept, args, ngiven, dy, in);
+  size_t nin = anfi_bwd_args(spec, kept, args, ngiven, dy, nsum, so_far, in);
   anfi_set_result(w, anfi_ad_call(q->ad, w, spec->bwd, anfi_bwd_type(q, spec), nin, in));
   return w;
 }
@@ -252,23 +279,29 @@ static void backward_choice(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_node
   bool *passed = ANFI_NEW_N(q->j->a, bool, np + 1);
   const anfi_jspec *first = anfi_j_callee(q->j, n, 1);
   for (uint32_t k = 1; k <= s.arms; k++)
-    for (size_t i = 0; i < np; i++) passed[i] |= is_passed(anfi_j_callee(q->j, n, k), i);
+    for (size_t i = 0; i < np; i++) passed[i] |= anfi_is_passed(anfi_j_callee(q->j, n, k), i);
+  anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(first->jg) + 1);
+  size_t nsum = sums(q, first, n, sum);
   anf_graph **arm = ANFI_NEW_N(q->j->a, anf_graph *, s.arms + 1u);
-  for (uint32_t k = 1; k <= s.arms; k++) arm[k] = backward_arm(q, &s, n, k, passed, ngiven, given);
+  for (uint32_t k = 1; k <= s.arms; k++)
+    arm[k] = backward_arm(q, &s, n, k, passed, ngiven, given, nsum, sum);
   anf_node **args = args_of(q, n, 1),
-           **in = ANFI_NEW_N(q->j->a, anf_node *, s.slot.n + np + ngiven + 1);
+           **in = ANFI_NEW_N(q->j->a, anf_node *, s.slot.n + np + ngiven + nsum + 1);
   for (size_t i = 0; i < s.slot.n; i++) in[nin++] = q->kept[anfi_position(q, n)][i];
   for (size_t i = 0; i < np; i++)
     if (passed[i]) in[nin++] = args[i];
   for (size_t i = 0; i < ngiven; i++) in[nin++] = given[i];
+  for (size_t i = 0; i < nsum; i++) in[nin++] = sum[i];
   anf_node *r = call(q, q->b, choice(q, q->b, n, arm), anfi_bwd_type(q, first), nin, in);
-  hand_out(q, n, 1, first->out, r);
+  hand_out(q, n, 1, first, 0, r);
 }
 
 static anf_node *backward_known(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *kept,
-                                anf_node *const *args, size_t ngiven, anf_node *const *given) {
-  anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, s->nkept + s->jg->g->params.n + ngiven + 2);
-  size_t nin = anfi_bwd_args(q, s, kept, args, ngiven, given, in);
+                                anf_node *const *args, size_t ngiven, anf_node *const *given,
+                                size_t nsum, anf_node *const *sum) {
+  anf_node **in =
+      ANFI_NEW_N(q->j->a, anf_node *, s->nkept + s->jg->g->params.n + ngiven + nsum + 2);
+  size_t nin = anfi_bwd_args(s, kept, args, ngiven, given, nsum, sum, in);
   return anfi_ad_call(q->ad, q->b, s->bwd, anfi_bwd_type(q, s), nin, in);
 }
 
@@ -281,7 +314,7 @@ static anf_node *run_both(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *
   anf_node *c = anfi_ad_call(q->ad, q->b, s->fwd, with_kept(q, value, count, t), np, args);
   anf_node **kept = ANFI_NEW_N(q->j->a, anf_node *, count + 1);
   for (size_t i = 0; i < count; i++) kept[i] = anfi_ad_get(q->ad, q->b, c, i + 1);
-  return backward_known(q, s, kept, args, ngiven, given);
+  return backward_known(q, s, kept, args, ngiven, given, 0, NULL);
 }
 
 static anf_node *fence(anfi_jbuild *q, anf_node *x, size_t id) {
@@ -298,7 +331,7 @@ static void backward_recompute(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_n
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
   anf_node **args = args_of(q, n, 1);
   for (size_t i = 0; i + 1 < n->nin; i++) args[i] = fence(q, args[i], n->id);
-  hand_out(q, n, 1, s->out, run_both(q, s, args, ngiven, given));
+  hand_out(q, n, 1, s, 0, run_both(q, s, args, ngiven, given));
 }
 
 /* The leaves of what a rule gives, one after the other, to the arguments. */
@@ -328,7 +361,7 @@ static void backward_custom_jvp(anfi_jbuild *q, anf_node *n, size_t ngiven,
   anf_node *args[3] = {anfi_primal(q, n->in[4].def), x,
                        anfi_of_leaves(q->ad, q->b, anfi_ad_type_of(q->ad, x), x, none)};
   anf_node *r = run_both(q, s, args, ngiven, given);
-  hand_out(q, n, 6, s->out + s->jg->pfirst[2], r);
+  hand_out(q, n, 6, s, 2, r);
 }
 
 bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
@@ -344,8 +377,11 @@ bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   else if (anfi_j_arms(n)) backward_choice(q, n, ngiven, given);
   else {
     const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
-    hand_out(q, n, 1, s->out,
-             backward_known(q, s, q->kept[anfi_position(q, n)], args_of(q, n, 1), ngiven, given));
+    anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(s->jg) + 1);
+    size_t nsum = sums(q, s, n, sum);
+    hand_out(q, n, 1, s, 0,
+             backward_known(q, s, q->kept[anfi_position(q, n)], args_of(q, n, 1), ngiven, given,
+                            nsum, sum));
   }
   return true;
 }

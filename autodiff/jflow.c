@@ -135,18 +135,21 @@ static void call_forward(anfi_j *j, const anf_node *n, bool *out) {
   }
 }
 
-/* Which arguments the callee may take for constants. */
-static bool *constants(anfi_j *j, const anf_node *n) {
-  bool *c = ANFI_NEW_N(j->a, bool, n->nin);
+/* Which arguments the callee may take for constants; the same one twice adds at its first place. */
+static uint8_t *constants(anfi_j *j, const anf_node *n) {
+  uint8_t *c = ANFI_NEW_N(j->a, uint8_t, n->nin);
   for (uint32_t i = 1; i < n->nin; i++) {
     const anf_node *arg = n->in[i].def;
-    c[i - 1] = arg->kind == ANFI_PARAM && j->now->constant[arg->u.index];
+    c[i - 1] = arg->kind == ANFI_PARAM ? j->now->constant[arg->u.index] : 0;
+    for (uint32_t k = 1; k < i; k++)
+      if (n->in[k].def == arg) c[i - 1] &= ANFI_J_CONSTANT;
   }
   return c;
 }
 
 static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
-  const bool *want = join_args(j, n, 1), *constant = constants(j, n);
+  const bool *want = join_args(j, n, 1);
+  const uint8_t *constant = constants(j, n);
   uint32_t arms = anfi_j_arms(n);
   bool *out = NULL;
   size_t nout = 0;
@@ -211,11 +214,11 @@ static void loop_forward(anfi_j *j, const anf_node *n, bool *out) {
 static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
   anfi_jloop p = anfi_jloop_of(j, n);
   size_t ns = state_leaves(&p), from = p.step->pfirst[p.l.nw], at = ns;
-  bool *given = ANFI_NEW_N(j->a, bool, p.step->nresult + 1),
-       *constant = ANFI_NEW_N(j->a, bool, p.l.step->params.n + 1);
+  bool *given = ANFI_NEW_N(j->a, bool, p.step->nresult + 1);
+  uint8_t *constant = ANFI_NEW_N(j->a, uint8_t, p.l.step->params.n + 1);
   memcpy(given, useful, ns);
   for (size_t i = 0; i < p.l.nout; i++) at += spread(out_type(&p, i), useful[ns + i], given + at);
-  for (size_t i = 0; i < p.l.nw; i++) constant[i] = true;
+  for (size_t i = 0; i < p.l.nw; i++) constant[i] = ANFI_J_CONSTANT | ANFI_J_ADDS;
   anfi_jspec *s;
   do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, given, constant, true));
   while (merge(given, s->out + from, ns));

@@ -172,7 +172,8 @@ static void take_kept(closing *c) {
     stands_for(c, c->kept.at[i], anfi_ad_get(q->ad, q->b, u, i));
 }
 
-/* Constants that b turns out not to use are not taken; a recursion's are, callers pass them. */
+/* Parameters that b turns out not to use are not taken; those of a recursion are, its callers were
+ * made before. */
 static void drop_unused(anfi_jbuild *q) {
   anfi_jspec *s = q->s;
   s->passed = ANFI_NEW_N(q->j->a, bool, q->f->params.n + 1);

@@ -78,9 +78,26 @@ static anf_node *leaf_of(backward *b, size_t i, size_t at) { // of the loop's ar
   return all[at];
 }
 
+/* The loop around has a sum of this argument already, if it is a constant there. */
+static anf_node **outer_sum(const backward *b, size_t i, size_t leaf) {
+  const anf_node *arg = b->n->in[b->l.first_w + i].def;
+  for (size_t k = 0; k < i; k++)
+    if (b->n->in[b->l.first_w + k].def == arg) return NULL;
+  if (arg->kind != ANFI_PARAM) return NULL;
+  anf_node **at = &b->q->sum[b->q->s->jg->pfirst[arg->u.index] + leaf];
+  return *at ? at : NULL;
+}
+
+static anf_node *first_sum(backward *b, size_t i, size_t leaf) {
+  anf_node **outer = outer_sum(b, i, leaf);
+  return outer ? *outer
+               : anfi_zero_leaf(b->q->ad, b->q->b, b->leaf[b->s->jg->pfirst[i] + leaf],
+                                leaf_of(b, i, leaf));
+}
+
 static void add_constants(backward *b) {
   for (size_t i = 0; i < b->l.nw; i++)
-    if (b->s->boxed || b->s->passed[i])
+    if (anfi_is_passed(b->s, i))
       b->arg[b->narg++] = anfi_primal(b->q, b->n->in[b->l.first_w + i].def);
   b->back.nw = b->narg;
 }
@@ -96,9 +113,7 @@ static void add_state(backward *b, anf_node *const *leaf) {
           leaf[i] ? leaf[i] : anfi_zero_leaf(q->ad, q->b, b->leaf[b->first_s + i], final[i]);
   for (size_t i = 0; i < b->l.nw; i++)
     for (size_t k = b->s->jg->pfirst[i]; k < b->s->jg->pfirst[i + 1]; k++)
-      if (b->s->out[k])
-        b->arg[b->narg++] =
-            anfi_zero_leaf(q->ad, q->b, b->leaf[k], leaf_of(b, i, k - b->s->jg->pfirst[i]));
+      if (b->s->out[k]) b->arg[b->narg++] = first_sum(b, i, k - b->s->jg->pfirst[i]);
   b->back.ns = b->narg - b->back.nw;
 }
 
@@ -136,7 +151,7 @@ static step_params make_params(backward *b) {
                    .kept = ANFI_NEW_N(a, anf_node *, b->nk + 1),
                    .given = ANFI_NEW_N(a, anf_node *, nr + 1)};
   for (size_t i = 0; i < b->l.nw; i++)
-    if (b->s->boxed || b->s->passed[i]) p.constant[i] = param(b, b->l.step->params.at[i]->type);
+    if (anfi_is_passed(b->s, i)) p.constant[i] = param(b, b->l.step->params.at[i]->type);
   for (size_t i = b->first_s; i < b->first_x; i++)
     if (b->s->given[i - b->first_s]) p.given[p.ngiven++] = p.ds[p.nds++] = param(b, b->leaf[i]);
   for (size_t i = 0; i < b->first_s; i++)
@@ -160,10 +175,11 @@ static void make_step(backward *b) {
   anfi_ad *ad = q->ad;
   anfi_arena *a = q->j->a;
   step_params p = make_params(b);
-  anf_node **in = ANFI_NEW_N(a, anf_node *, b->nk + b->l.step->params.n + p.ngiven + 1),
+  anf_node **in = ANFI_NEW_N(a, anf_node *, b->nk + b->l.step->params.n + p.ngiven + p.ndw + 1),
            **dx = ANFI_NEW_N(a, anf_node *, b->end + 1),
            **out = ANFI_NEW_N(a, anf_node *, b->end + b->l.nx + 1);
-  size_t nin = anfi_bwd_args(q, b->s, p.kept, p.constant, p.ngiven, p.given, in), item = 0, n = 0;
+  size_t item = 0, n = 0,
+         nin = anfi_bwd_args(b->s, p.kept, p.constant, p.ngiven, p.given, p.ndw, p.dw, in);
   anf_node *r = anfi_ad_call(ad, b->w, b->s->bwd, anfi_bwd_type(q, b->s), nin, in);
   for (size_t i = 0; i < b->end; i++)
     if (b->s->out[i]) dx[i] = anfi_ad_get(ad, b->w, r, item++);
@@ -172,8 +188,8 @@ static void make_step(backward *b) {
     out[n++] = dx[i] ? dx[i] : anfi_zero_leaf(ad, b->w, b->leaf[i], p.ds[k]);
     k++;
   }
-  for (size_t i = 0, k = 0; i < b->first_s; i++)
-    if (dx[i]) out[n++] = anfi_add_leaf(ad, b->w, p.dw[k++], dx[i]);
+  for (size_t i = 0; i < b->first_s; i++)
+    if (dx[i]) out[n++] = dx[i];
   for (size_t i = 0; i < b->l.nx; i++) {
     size_t at = b->l.nw + b->l.ns + i;
     if (!reads(b, i)) continue;
@@ -196,10 +212,13 @@ static void hand_out(backward *b, anf_node *loop) {
         anfi_contribute(q, b->n->in[b->l.first_w + i].def, k - first[i],
                         anfi_ad_get(q->ad, q->b, loop, item++));
   for (size_t i = 0; i < b->l.nw; i++)
-    for (size_t k = first[i]; k < first[i + 1]; k++)
-      if (b->s->out[k])
-        anfi_contribute(q, b->n->in[b->l.first_w + i].def, k - first[i],
-                        anfi_ad_get(q->ad, q->b, loop, item++));
+    for (size_t k = first[i]; k < first[i + 1]; k++) {
+      if (!b->s->out[k]) continue;
+      anf_node *dw = anfi_ad_get(q->ad, q->b, loop, item++),
+               **outer = outer_sum(b, i, k - first[i]);
+      if (outer) *outer = dw;
+      else anfi_contribute(q, b->n->in[b->l.first_w + i].def, k - first[i], dw);
+    }
   for (size_t i = 0; i < b->l.nx; i++)
     if (reads(b, i))
       anfi_contribute(q, b->n->in[b->l.first_w + b->l.nw + b->l.ns + i].def, 0,
