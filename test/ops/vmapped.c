@@ -60,9 +60,16 @@ static anf_graph *graph_of_op(job *j, anf_module *m, anfi_ad *ad) {
     if (attr[k] && attr[k]->kind == ANF_VALUE_NONE) attr[k] = NULL;
   }
   if (!anfi_attrs_new(m, j->q->op, attr, j->q->loc, &at)) return NULL;
-  anf_node *y = anfi_ad_apply(ad, g, j->q->op, at, j->q->n, in);
-  if (y) anfi_set_result(g, y);
-  return y ? g : NULL;
+  const anf_type *types[MOST];
+  for (size_t i = 0; i < j->q->n; i++) types[i] = anfi_ad_type_of(ad, in[i]);
+  for (uint32_t k = 0; k < n && k < 16; k++) attr[k] = anfi_attr_value(cx, j->q->op, at, k);
+  anfi_infer q = {.cx = cx, .op = j->q->op, .loc = j->q->loc, .n = j->q->n, .in = types, .attr = attr};
+  if (!anfi_infer_op(&q)) return NULL;
+  if (q.out->kind == ANF_TYPE_ANY) return (void)anfi_fail(cx, q.loc, ANF_E0501, "the op", "no type"), NULL;
+  anf_node *y = anfi_apply(g, j->q->op, at, j->q->n, in);
+  y->type = q.out;
+  anfi_set_result(g, y);
+  return g;
 }
 
 static bool batch_and_run(job *j, anf_module *m) {
