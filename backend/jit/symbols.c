@@ -26,6 +26,8 @@ static const builtin builtins[] = { // sorted
     F(anf_rt_f64_to_bf16),
     F(anf_rt_f64_to_f16),
     F(anf_rt_free),
+    F(anf_rt_keep),
+    F(anf_rt_keep_more),
     F(anf_rt_mark),
     F(anf_rt_parallel),
     F(anf_rt_print),
