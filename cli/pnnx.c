@@ -22,8 +22,9 @@ static anf_status load(cli *c, const char *file, anf_pnnx **p) {
 
 anf_status cli_load_param(cli *c, const char *file, anf_module **m) {
   anf_pnnx *p = NULL;
+  anf_pnnx_module_opts o = {.size = sizeof o, .weights = c->value[OPT_WEIGHTS] != NULL};
   anf_status st = load(c, file, &p);
-  return st == ANF_OK ? anf_pnnx_module(p, c->d, m) : st;
+  return st == ANF_OK ? anf_pnnx_module(p, &o, c->d, m) : st;
 }
 
 /* ---- import ---- */
@@ -63,7 +64,7 @@ static statistics measure(const anf_value *v) {
   statistics s = {INFINITY, -INFINITY, 0, anf_value_elements(v), 0};
   for (size_t i = 0; i < s.n; i++) {
     double x = anf_value_get_f64(v, i);
-    s.bad += !isfinite(x);
+    s.bad += isfinite(x) ? 0 : 1;
     s.min = fmin(s.min, x);
     s.max = fmax(s.max, x);
     s.sum += isfinite(x) ? x : 0;

@@ -12,7 +12,6 @@ typedef struct {
   anfi_map creators;     // type's address -> 1 + index into `known`
   ANFI_VEC(anfi_creator) known;
   ANFI_VEC(anfi_operand) outputs;
-  size_t ninput;
 } builder;
 
 /* ---- which types are known ---- */
@@ -144,18 +143,37 @@ static bool wrong_outputs(const builder *b, const anf_pnnx_op *op, size_t n) {
   return anfi_fail(b->p->cx, b->t->loc, ANF_E1056, op->type, n, op->nout);
 }
 
-static bool make_input(builder *b, const anf_pnnx_op *op, anfi_operand *out) {
+static anf_node *parameter(const builder *b, const anf_pnnx_op *op, const char *name,
+                           const anf_type *t) {
   anf_module *m = b->t->graph->module;
-  const anf_type *t = b->types[b->ninput++];
-  if (op->nout != 1) return wrong_outputs(b, op, 1);
-  if (!t)
-    return anfi_fail(b->p->cx, b->t->loc, ANF_E1055, op->type,
-                     "its shape is not told (#operand=...)");
-  *out = anfi_operand_node(anfi_param(b->t->graph, anfi_intern_z(&m->strings, op->name), t), t);
-  out->node->debug = anfi_debug_new(m, (anfi_debug){.file = m->debugs.at[b->t->debug].file,
-                                                    .name = anfi_intern_z(&m->strings, op->name),
-                                                    .line = op->line,
-                                                    .col = 1});
+  anf_node *n = anfi_param(b->t->graph, anfi_intern_z(&m->strings, name), t);
+  n->debug = anfi_debug_new(m, (anfi_debug){.file = anfi_intern_z(&m->strings, b->p->file),
+                                            .name = anfi_intern_z(&m->strings, name),
+                                            .line = op->line,
+                                            .col = 1});
+  return n;
+}
+
+/* Parameters come first: the inputs, then the weights if the function is to take them. */
+static bool make_parameters(builder *b, bool weights) {
+  for (size_t i = 0; i < b->p->input.n; i++) {
+    const anf_pnnx_op *op = b->p->ops.at[b->p->input.at[i]];
+    b->t->loc = anfi_pnnx_at(op, 1);
+    if (op->nout != 1) return wrong_outputs(b, op, 1);
+    const anf_type *t = b->types[i];
+    if (!t)
+      return anfi_fail(b->p->cx, b->t->loc, ANF_E1055, op->type,
+                       "its shape is not told (#operand=...)");
+    b->operand[op->out[0]] = anfi_operand_node(parameter(b, op, op->name, t), t);
+  }
+  for (size_t i = 0; i < b->p->ops.n; i++)
+    for (size_t k = 0; k < b->p->ops.at[i]->weights.n; k++) {
+      const anf_pnnx_op *op = b->p->ops.at[i];
+      anfi_weight *w = &op->weights.at[k];
+      bool real = anfi_dtype_class((anf_dtype)w->type->dtype) >= ANFI_CLASS_FLOAT;
+      const char *name = anfi_sprintf(b->t->arena, "%s.%s", op->name, w->key);
+      w->node = weights && real ? parameter(b, op, name, w->type) : NULL;
+    }
   return true;
 }
 
@@ -163,7 +181,7 @@ static bool make_structure(builder *b, anf_pnnx_op *op, structure s, const anfi_
                            anfi_operand *out) {
   anfi_layer l = {.t = b->t, .op = op, .in = in, .out = out};
   switch (s) {
-  case INPUT: return make_input(b, op, out);
+  case INPUT: *out = b->operand[op->out[0]]; return true;
   case ATTRIBUTE:
     return op->nout == 1 ? anfi_layer_weight(&l, "data", out) : wrong_outputs(b, op, 1);
   case PACK:
@@ -247,12 +265,12 @@ static anf_node *give(builder *b, uint32_t *kept, size_t *nkept) {
 }
 
 anf_graph *anfi_pnnx_function(const anf_pnnx *p, anf_module *m, const anf_type *const *types,
-                              uint32_t *kept, size_t *nkept) {
+                              bool weights, uint32_t *kept, size_t *nkept) {
   anf_graph *g = anfi_graph_new(m, anfi_intern_z(&m->strings, "main"));
   builder b = {.p = p, .t = anfi_torch_new(p->cx, g), .types = types};
   anfi_map_init(&b.creators, b.t->arena);
   b.operand = ANFI_NEW_N(b.t->arena, anfi_operand, p->operands.n + 1);
-  if (!find_creators(&b)) return NULL;
+  if (!find_creators(&b) || !make_parameters(&b, weights)) return NULL;
   for (size_t i = 0; i < p->ops.n; i++) {
     if ((i & 1023) == 0 && !anfi_go_on(p->cx, "building", (double)i / (double)p->ops.n))
       return NULL;

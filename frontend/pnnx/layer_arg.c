@@ -173,7 +173,7 @@ bool anfi_layer_weight(const anfi_layer *l, const char *key, anfi_operand *out) 
   anfi_weight *w = anfi_pnnx_weight(l->op, key);
   if (!w) return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "weight", key);
   w->used = true;
-  *out = (anfi_operand){.type = w->type, .value = w->value};
+  *out = (anfi_operand){.type = w->type, .value = w->node ? NULL : w->value, .node = w->node};
   return true;
 }
 

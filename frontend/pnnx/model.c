@@ -9,7 +9,7 @@ typedef struct anfi_pnnx_run {
   anf_graph *graph;
   const anf_type **types; // that it was built for
   bool debug;             // it also gives the operands `kept`
-  size_t noutput, nkept;
+  size_t noutput, nkept, nweight;
   uint32_t *kept;
   anf_value **input; // set by the host, or NULL
   anf_value *result; // of the last forward
@@ -118,6 +118,7 @@ static anf_pnnx *read_model(anf_ctx *cx, const char *text, size_t len, const cha
   if (!anfi_param_read(p, own, len)) return NULL;
   if (!set_weights(p, bin_file, (const char *)bin, bin_len)) return NULL;
   p->run = ANFI_NEW(&p->arena, run);
+  for (size_t i = 0; i < p->ops.n; i++) p->run->nweight += p->ops.at[i]->weights.n;
   p->run->input = ANFI_NEW_N(&p->arena, anf_value *, p->input.n + 1);
   p->run->types = ANFI_NEW_N(&p->arena, const anf_type *, p->input.n + 1);
   p->run->kept = ANFI_NEW_N(&p->arena, uint32_t, p->operands.n + 1);
@@ -226,18 +227,48 @@ const anf_type *anf_pnnx_input_type(const anf_pnnx *p, size_t i) {
                                                 : NULL;
 }
 
-static anf_module *to_module(const anf_pnnx *p) {
+typedef struct {
+  const anf_pnnx_op *op;
+  const anfi_weight *weight;
+} place;
+
+static place weight_at(const anf_pnnx *p, size_t i) {
+  for (size_t k = 0; k < p->ops.n; i -= p->ops.at[k++]->weights.n)
+    if (i < p->ops.at[k]->weights.n) return (place){p->ops.at[k], &p->ops.at[k]->weights.at[i]};
+  return (place){NULL, NULL};
+}
+
+size_t anf_pnnx_weight_count(const anf_pnnx *p) { return p->run->nweight; }
+anf_value *anf_pnnx_weight(const anf_pnnx *p, size_t i) {
+  return i < p->run->nweight ? weight_at(p, i).weight->value : NULL;
+}
+
+static const char *weight_name(const anf_pnnx *p, size_t i) {
+  place at = weight_at(p, i);
+  const char *name = anfi_sprintf(anfi_scratch(p->cx), "%s.%s", at.op->name, at.weight->key);
+  return anfi_intern_z(&p->cx->strings, name)->s;
+}
+
+const char *anf_pnnx_weight_name(const anf_pnnx *p, size_t i) {
+  if (i >= p->run->nweight) return NULL;
+  ANFI_ENTRY_ELSE(p->cx, NULL, NULL);
+  const char *name = weight_name(p, i);
+  return anfi_leave(p->cx) == ANF_OK ? name : NULL;
+}
+
+static anf_module *to_module(const anf_pnnx *p, bool weights) {
   anf_module *m = anfi_module_new(p->cx);
   const anf_type **types = ANFI_NEW_N(anfi_scratch(p->cx), const anf_type *, p->input.n + 1);
   for (size_t i = 0; i < p->input.n; i++) types[i] = anf_pnnx_input_type(p, i);
-  anfi_pnnx_function(p, m, types, NULL, NULL);
+  anfi_pnnx_function(p, m, types, weights, NULL, NULL);
   return m;
 }
 
-anf_status anf_pnnx_module(const anf_pnnx *p, anf_diag *d, anf_module **out) {
+anf_status anf_pnnx_module(const anf_pnnx *p, const anf_pnnx_module_opts *o, anf_diag *d,
+                           anf_module **out) {
   *out = NULL;
   ANFI_ENTRY(p->cx, d);
-  *out = to_module(p);
+  *out = to_module(p, o && o->weights);
   anf_status st = anfi_leave(p->cx);
   if (st != ANF_OK) *out = NULL;
   return st;
@@ -294,7 +325,7 @@ static void build(anf_pnnx *p, bool debug) {
   if (same) return;
   forget_run(p);
   anf_module *m = anfi_module_new(p->cx);
-  anf_graph *g = anfi_pnnx_function(p, m, r->types, debug ? r->kept : NULL, &r->nkept);
+  anf_graph *g = anfi_pnnx_function(p, m, r->types, false, debug ? r->kept : NULL, &r->nkept);
   if (!g) return;
   bool tuple = anfi_is_op(g->result, ANF_OP_MakeTuple);
   r->noutput = !tuple  ? 1

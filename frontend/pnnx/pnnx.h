@@ -166,6 +166,7 @@ typedef struct anfi_weight {
   const char *key, *shape;
   const anf_type *type;
   anf_value *value;
+  anf_node *node; // while a function is built that takes the weights; else NULL
   uint32_t col;
   bool used;
 } anfi_weight;
@@ -297,9 +298,10 @@ bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple);
 extern const anfi_layer_row anfi_layers_nn[], anfi_layers_shape[], anfi_layers_math[],
     anfi_layers_seq[];
 
-/* build.c: the whole model as a function of `m`. `types` are those of the inputs. `all`: it also
- * gives every operand that is a tensor, in `kept`. */
+/* build.c: the whole model as a function of `m`. `types` are those of the inputs. `weights`: it
+ * takes them as parameters. `kept` not NULL: it also gives every operand that is a tensor, and says
+ * which those are. */
 anf_graph *anfi_pnnx_function(const anf_pnnx *p, anf_module *m, const anf_type *const *types,
-                              uint32_t *kept, size_t *nkept);
+                              bool weights, uint32_t *kept, size_t *nkept);
 
 #endif

@@ -87,8 +87,19 @@ ANF_API anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const cha
 ANF_API size_t anf_pnnx_input_count(const anf_pnnx *p);
 ANF_API const char *anf_pnnx_input_name(const anf_pnnx *p, size_t i);
 ANF_API const anf_type *anf_pnnx_input_type(const anf_pnnx *p, size_t i); // NULL when not told
-/* A new module with the model as the function `main`, of the types that the file tells. */
-ANF_API anf_status anf_pnnx_module(const anf_pnnx *p, anf_diag *d, anf_module **out);
+/* Weights are numbered in the order of the .param file; a name is operator.key. */
+ANF_API size_t anf_pnnx_weight_count(const anf_pnnx *p);
+ANF_API const char *anf_pnnx_weight_name(const anf_pnnx *p, size_t i);
+ANF_API anf_value *anf_pnnx_weight(const anf_pnnx *p, size_t i); // borrowed
+
+typedef struct anf_pnnx_module_opts {
+  size_t size;
+  bool weights; // they are parameters, after the inputs, and not constants: to train them
+} anf_pnnx_module_opts;
+/* A new module with the model as the function `main`, of the types that the file tells. `o` may be
+ * NULL. */
+ANF_API anf_status anf_pnnx_module(const anf_pnnx *p, const anf_pnnx_module_opts *o, anf_diag *d,
+                                   anf_module **out);
 
 typedef struct anf_pnnx_opts {
   size_t size;
