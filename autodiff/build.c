@@ -249,11 +249,13 @@ static bool is_complex(const anf_type *t) {
 /* Ops that look at the type of their last argument alone. */
 static anf_node *without_like(const plan *p) {
   const anf_type *x = type_in(p, 0), *like = type_in(p, p->n - 1);
+  if (x == p->type && (p->op == ANF_OP_CastLike || is_static(x))) return p->in[0];
   if (p->op == ANF_OP_CastLike) return cast(p->ad, p->g, p->in[0], (anf_dtype)like->dtype);
   if (!is_static(x) || !is_static(like)) return NULL;
   anf_value *axis, *keep;
   switch (p->op) {
-  case ANF_OP_SumTo: return sum_to(p->ad, p->g, p->in[0], like);
+  case ANF_OP_SumTo: // Sum widens integers
+    return anfi_ad_varies(x) ? sum_to(p->ad, p->g, p->in[0], like) : NULL;
   case ANF_OP_ReshapeLike: return reshape_like(p->ad, p->g, p->in[0], like);
   case ANF_OP_BroadcastLike: return broadcast(p->ad, p->g, p->in[0], like);
   case ANF_OP_Unreduce:

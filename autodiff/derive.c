@@ -122,6 +122,7 @@ static bool has_unknown(const anf_type *t) {
  * broadcasts) and casts. A dim that is not known may have been 1 where there are other operands. */
 static anf_node *fit(anfi_ad *ad, anf_graph *g, anf_node *c, anf_node *like, bool alone) {
   const anf_type *t = anfi_ad_type_of(ad, c), *to = anfi_ad_type_of(ad, like);
+  if (t == to && (alone || !has_unknown(to))) return c;
   if (is_complex(t) && !is_complex(to)) c = anfi_ad_apply1(ad, g, ANF_OP_Real, c);
   bool more = t->n > to->n, less = t->n < to->n;
   for (uint32_t k = 0; t->n == to->n && k < t->n; k++) {

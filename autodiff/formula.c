@@ -433,31 +433,28 @@ static bool eval_attrs(builder *b, const term *t, const anfi_attrs **out) {
   return good;
 }
 
-/* Arguments as nodes, the repeated ones of an input all. */
-static anf_node **arguments(builder *b, const term *t, size_t *n) {
+/* Arguments as nodes, the repeated ones of an input all; `in` has room for them. */
+static size_t arguments(builder *b, const term *t, anf_node **in) {
   anfi_derive *q = b->q;
-  anf_node **in = ANFI_NEW_N(q->ad->arena, anf_node *, t->n + q->n);
-  anf_dtype d = number_type(b, t);
-  *n = 0;
+  size_t n = 0;
   for (uint32_t i = 0; i < t->n; i++) {
     const term *a = &b->f->terms.at[t->in[i]];
-    if (a->many) {
-      for (size_t k = a->index; k < q->n; k++) in[(*n)++] = q->in[k];
-      continue;
-    }
     const slot *s = &b->at[t->in[i]];
-    in[(*n)++] = s->node ? s->node : anfi_ad_number(q->ad, d, s->number);
+    if (a->many)
+      for (size_t k = a->index; k < q->n; k++) in[n++] = q->in[k];
+    else in[n++] = s->node ? s->node : anfi_ad_number(q->ad, number_type(b, t), s->number);
   }
-  return in;
+  return n;
 }
 
 static bool eval_op(builder *b, const term *t, slot *s) {
   const anfi_attrs *attrs;
-  size_t n;
+  anf_node *few[16], **in = few;
   for (uint32_t i = 0; i < t->n; i++)
     if (!b->f->terms.at[t->in[i]].many && !eval(b, t->in[i])) return false;
   if (eval_number(b, t, s)) return true;
-  anf_node **in = arguments(b, t, &n);
+  if (t->n + b->q->n > ANFI_LEN(few)) in = ANFI_NEW_N(b->q->ad->arena, anf_node *, t->n + b->q->n);
+  size_t n = arguments(b, t, in);
   if (!eval_attrs(b, t, &attrs)) return false;
   s->node = anfi_ad_apply(b->q->ad, b->q->g, t->op, attrs, n, in);
   return s->node != NULL;
@@ -482,10 +479,16 @@ static anf_node *root_node(builder *b, int root) {
 
 enum { SLOTS = 48 };
 
+/* Slots for all terms, `few` if they are enough. */
+static slot *slots(anfi_ad *ad, const anfi_formula *f, slot *few) {
+  if (f->terms.n > SLOTS) return ANFI_NEW_N(ad->arena, slot, f->terms.n);
+  memset(few, 0, f->terms.n * sizeof *few);
+  return few;
+}
+
 bool anfi_formula_build(anfi_derive *q, const anfi_formula *f) {
-  slot few[SLOTS] = {{0}};
-  builder b = {.q = q, .f = f, .at = few};
-  if (f->terms.n > SLOTS) b.at = ANFI_NEW_N(q->ad->arena, slot, f->terms.n);
+  slot few[SLOTS];
+  builder b = {.q = q, .f = f, .at = slots(q->ad, f, few)};
   for (size_t i = 0; i < q->n; i++) {
     int root = root_of(f, i);
     if (root < 0 || !anfi_derive_wants(q, i)) continue;
@@ -496,12 +499,11 @@ bool anfi_formula_build(anfi_derive *q, const anfi_formula *f) {
 
 anf_node *anfi_derive_build(anfi_derive *q, const char *text, anf_node *const *nodes, size_t nvalue,
                             anf_value *const *values) {
-  slot few[SLOTS] = {{0}};
+  slot few[SLOTS];
   const anfi_formula *f = formula(q->ad, q->op, text);
   anf_node *out = NULL;
   if (f) {
-    builder b = {.q = q, .f = f, .at = few, .nodes = nodes, .values = values};
-    if (f->terms.n > SLOTS) b.at = ANFI_NEW_N(q->ad->arena, slot, f->terms.n);
+    builder b = {.q = q, .f = f, .at = slots(q->ad, f, few), .nodes = nodes, .values = values};
     out = root_node(&b, f->roots.at[0]);
   }
   for (size_t i = 0; i < nvalue; i++) {
