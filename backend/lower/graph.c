@@ -175,6 +175,8 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
   case ANF_OP_Recompute: return glow_call_op(w, n, out);
   case ANF_OP_Box: return glow_box(w, n, out);
   case ANF_OP_Unbox: return glow_unbox(w, n, out);
+  case ANF_OP_KeptAdd:
+  case ANF_OP_KeptZeros: return glow_kept_sum(w, n, out);
   case ANF_OP_Print: return glow_print(w, n);
   case ANF_OP_Assert: return glow_assert(w, n);
   default: return lower_op(w, n, inlined, out);
@@ -241,7 +243,7 @@ gfn *glow_function(glow *w, anf_graph *g) {
   const char *base = w->todo.n || !w->o->name ? g->name->s : w->o->name;
   for (uint32_t k = 0; !f->name; k++) {
     const anfi_str *s = anfi_t_name(w->t, k ? anfi_sprintf(w->a, "%s_%u", base, k) : base);
-    bool taken = anfi_t_mod_find(w->tm, s) != NULL;
+    bool taken = anfi_t_mod_find(w->tm, s) != NULL || s == w->add || s == w->zeros;
     for (size_t i = 0; i < w->todo.n && !taken; i++) taken = w->todo.at[i]->name == s;
     if (!taken) f->name = s;
   }
@@ -373,7 +375,8 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
 
 /* ---- modules ---- */
 
-static void count_uses(glow *w) {
+/* Uses of graphs; and is anything that is kept taken apart without its type being known? */
+static void look_over(glow *w) {
   for (size_t i = 0; i < w->m->graphs.n; i++) {
     anf_graph *g = w->m->graphs.at[i];
     const anfi_graph_info *gi = g ? &w->an->graphs[g->id] : NULL;
@@ -382,6 +385,9 @@ static void count_uses(glow *w) {
         const anf_graph *h = anfi_value_graph(gi->order.at[k]->in[j].def);
         if (h) w->uses[h->id]++;
       }
+    for (size_t k = 0; gi && k < gi->order.n; k++)
+      w->tagged |= anfi_is_op(gi->order.at[k], ANF_OP_KeptAdd) ||
+                   anfi_is_op(gi->order.at[k], ANF_OP_KeptZeros);
   }
 }
 
@@ -410,7 +416,10 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   w.plan = ANFI_NEW_N(a, uint64_t *, m->graphs.n);
   w.env = ANFI_NEW_N(a, gval, m->nodes.n);
   w.to = ANFI_NEW_N(a, texpr const *, m->nodes.n);
-  count_uses(&w);
+  anfi_map_init(&w.tag, a);
+  w.add = anfi_t_name(t, "kept_add");
+  w.zeros = anfi_t_name(t, "kept_zeros");
+  look_over(&w);
   gfn *entry = glow_function(&w, g);
   if (!entry) return false;
   describe_entry(&w, entry);
@@ -418,6 +427,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
     out->recursive |= w.an->graphs[w.todo.at[i]->g->id].recursive;
     if (!lower_function(&w, w.todo.at[i], i == 0)) return false;
   }
+  if (!glow_make_sums(&w)) return false;
   anfi_t_declare_rt(w.tm);
   return true;
 }

@@ -37,6 +37,12 @@ typedef struct gself {
   bool looped; // a tail call has used it
 } gself;
 
+/* What a box, or each element of a stack, holds. */
+typedef struct gkept {
+  const anf_type *type;
+  bool stack;
+} gkept;
+
 typedef struct glow {
   anf_ctx *cx;
   anf_module *m;
@@ -53,6 +59,10 @@ typedef struct glow {
   texpr const **to; // by node id: where the buffers of its leaves are wanted, or NULL
   uint32_t *uses;   // by graph id: how many nodes refer to it
   uint64_t **plan;  // by graph id: what is left to readers
+  bool tagged;      // boxes and stacks begin with the tag of their type: something adds them
+  anfi_map tag;     // type, or that and 1 for a stack → tag
+  ANFI_VEC(gkept) tags; // by tag - 1
+  const anfi_str *add, *zeros; // functions of kept_sum.c
   gself self;
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
@@ -92,6 +102,16 @@ texpr glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset);
 void glow_write(glow *w, texpr p, texpr offset, texpr value);
 texpr glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset);
 uint64_t glow_leaf_bytes(const anfi_leaf *l);
+/* The place of each leaf in a record whose first ones start at `from`; its size. */
+uint64_t glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align);
+/* Records of boxes have a tag if anything adds them, then the leaves; those of stacks these words. */
+enum { KEPT_TAG = 0, BOX_FROM = 8, STACK_BASE = 8, STACK_STRIDE = 16, STACK_ROUNDS = 24,
+       STACK_BYTES = 32 };
+/* The number of a type of what is kept, from 1. */
+texpr glow_tag(glow *w, const anf_type *t, bool stack);
+/* kept_sum.c */
+bool glow_kept_sum(glow *w, anf_node *n, gval *out); // KeptAdd and KeptZeros
+bool glow_make_sums(glow *w);                        // their functions, last of all
 bool glow_box(glow *w, anf_node *n, gval *out);
 bool glow_unbox(glow *w, anf_node *n, gval *out);
 

@@ -37,16 +37,32 @@ uint64_t glow_leaf_bytes(const anfi_leaf *l) {
   return (l->scalar ? 1 : l->n) * anfi_t_bytes(anfi_t_dt(l->elem));
 }
 
-/* The place of each leaf, and the size of the record. */
-static uint64_t layout(glow *w, const anfi_leaves *l, uint64_t **at) {
-  uint64_t size = 0;
-  *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
+uint64_t glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align) {
+  *align = RECORD_ALIGN;
   for (size_t i = 0; i < l->n; i++) {
-    uint64_t align = l->at[i].scalar ? anfi_t_bytes(anfi_t_dt(l->at[i].elem)) : BUFFER_ALIGN;
-    (*at)[i] = size = (size + align - 1) / align * align;
-    size += glow_leaf_bytes(&l->at[i]);
+    uint64_t own = l->at[i].scalar ? anfi_t_bytes(anfi_t_dt(l->at[i].elem)) : BUFFER_ALIGN;
+    if (own > *align) *align = own;
+    at[i] = from = (from + own - 1) / own * own;
+    from += glow_leaf_bytes(&l->at[i]);
   }
-  return (size + RECORD_ALIGN - 1) / RECORD_ALIGN * RECORD_ALIGN;
+  return (from + *align - 1) / *align * *align;
+}
+
+/* Where the leaves of a box of this type lie, behind its tag. */
+static uint64_t box_layout(glow *w, const anfi_leaves *l, uint64_t **at) {
+  uint64_t align;
+  *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
+  uint64_t size = glow_layout(l, w->tagged ? BOX_FROM : 0, *at, &align);
+  return size ? size : RECORD_ALIGN;
+}
+
+texpr glow_tag(glow *w, const anf_type *t, bool stack) {
+  uint64_t *at = anfi_map_at(&w->tag, anfi_key(t) + stack);
+  if (!*at) {
+    anfi_push(w->a, &w->tags, ((gkept){t, stack}));
+    *at = w->tags.n;
+  }
+  return anfi_t_index(w->t, *at);
 }
 
 bool glow_box(glow *w, anf_node *n, gval *out) {
@@ -57,13 +73,13 @@ bool glow_box(glow *w, anf_node *n, gval *out) {
   if (!glow_leaves(w, x->type, anfi_node_loc(n), &l) ||
       !glow_leaves(w, n->type, anfi_node_loc(n), &own))
     return false;
-  uint64_t size = layout(w, &l, &at);
-  texpr p = glow_keep(w, anfi_t_index(w->t, size ? size : RECORD_ALIGN));
+  texpr p = glow_keep(w, anfi_t_index(w->t, box_layout(w, &l, &at)));
+  if (w->tagged) glow_write(w, p, anfi_t_index(w->t, KEPT_TAG), glow_tag(w, x->type, false));
   for (size_t i = 0; i < l.n; i++) {
     texpr offset = anfi_t_index(w->t, at[i]);
-    if (!v.at[i]) continue;
-    if (l.at[i].scalar) glow_write(w, p, offset, anfi_view_value(w->L, v.at[i]));
-    else anfi_view_store(w->L, v.at[i], glow_buffer_at(w, &l.at[i], p, offset));
+    if (!v.at[i] && !w->tagged) continue;
+    if (l.at[i].scalar) glow_write(w, p, offset, glow_atom(w, &l.at[i], v.at[i]));
+    else if (v.at[i]) anfi_view_store(w->L, v.at[i], glow_buffer_at(w, &l.at[i], p, offset));
   }
   *out = glow_new(w, 1);
   out->at[0] = glow_view(w, &own.at[0], p);
@@ -75,7 +91,7 @@ bool glow_unbox(glow *w, anf_node *n, gval *out) {
   gval box = glow_value(w, n->in[0].def);
   uint64_t *at;
   if (!glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
-  layout(w, &l, &at);
+  box_layout(w, &l, &at);
   *out = glow_new(w, l.n);
   if (!box.at[0]) return true;
   texpr p = anfi_view_value(w->L, box.at[0]);

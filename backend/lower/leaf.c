@@ -15,9 +15,9 @@ static bool not_compiled(anf_ctx *cx, anfi_loc loc, const anf_type *t) {
   return anfi_fail(cx, loc, ANF_E0950, s);
 }
 
-static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
+static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, bool kept, anfi_loc loc,
                      anfi_leaves *out) {
-  anfi_leaf l = {.type = t, .elem = anfi_lower_elem((anf_dtype)t->dtype)};
+  anfi_leaf l = {.type = t, .elem = anfi_lower_elem((anf_dtype)t->dtype), .kept = kept};
   l.scalar = !t->n && anfi_dtype_class((anf_dtype)t->dtype) != ANFI_CLASS_COMPLEX;
   if (!anfi_lower_size(t, &l.n)) return not_compiled(cx, loc, t);
   anfi_push(a, out, l);
@@ -30,9 +30,10 @@ bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
   while (st.n) {
     const anf_type *x = st.at[--st.n];
     for (uint32_t i = is_compound(x) ? x->n : 0; i-- > 0;) anfi_push(a, &st, x->items[i]);
-    if (x->kind == ANF_TYPE_BOX || x->kind == ANF_TYPE_STACK) x = anfi_type_scalar(cx, ANF_U64);
+    bool kept = x->kind == ANF_TYPE_BOX || x->kind == ANF_TYPE_STACK;
+    if (kept) x = anfi_type_scalar(cx, ANF_U64);
     bool good = is_compound(x) || x->kind == ANF_TYPE_NONE || x->kind == ANF_TYPE_TYPE ||
-                (x->kind == ANF_TYPE_TENSOR && add_leaf(cx, a, x, loc, out));
+                (x->kind == ANF_TYPE_TENSOR && add_leaf(cx, a, x, kept, loc, out));
     if (good) continue;
     return anfi_failed(cx) ? false : not_compiled(cx, loc, x);
   }

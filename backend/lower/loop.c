@@ -3,10 +3,14 @@
  * A turn reads copies of the state, and only when all of the next state is known is it written. */
 #include "backend/lower/graph.h"
 
-/* A stack that the loop writes or reads: an array for each leaf of its elements. */
+/* A stack that the loop writes or reads: one record a round, so many bytes after the other. A loop
+ * writes its stacks into one array, each at a place of its own in a record. */
 typedef struct stack {
   anfi_leaves leaves;
-  texpr *base; // by leaf: the array's address; a variable while it may still grow
+  const anf_type *type;
+  uint64_t *at;         // by leaf: its place in the record
+  uint64_t from;        // where the record lies in that of the loop that writes it
+  texpr base, stride;   // of one that is read
 } stack;
 
 typedef struct looping {
@@ -20,10 +24,11 @@ typedef struct looping {
   stack *x, *out;
   texpr again, rounds; // rounds: all of them, if counted
   texpr i, next;       // the round at hand; the one after, as a variable of the loop
-  texpr cap;           // rounds that `out` has room for, if not counted
+  texpr base, cap;     // array of `out`, and how many rounds it has room for, if not counted
+  uint64_t stride, align; // of its records
 } looping;
 
-enum { FIRST_ROUNDS = 64, HEADER_WORD = 8 };
+enum { FIRST_ROUNDS = 64 };
 
 static texpr number(const looping *l, int64_t v) { return anfi_t_int(l->w->t, ANFI_S64, v); }
 static texpr index_word(const looping *l, texpr v) { return anfi_t_cast(l->w->t, ANFI_IX, v); }
@@ -70,9 +75,17 @@ static bool find_stacks(looping *l) {
     stack *s = reads ? &l->x[i] : &l->out[i - l->nx];
     const anf_type *t = reads ? l->step->params.at[l->nw + l->ns + i]->type
                               : r->items[r->n - l->nout + (i - l->nx)];
+    uint64_t align;
     if (!glow_leaves(w, t, anfi_node_loc(l->n), &s->leaves)) return false;
-    s->base = ANFI_NEW_N(w->a, texpr, s->leaves.n + 1);
+    s->type = t;
+    s->at = ANFI_NEW_N(w->a, uint64_t, s->leaves.n + 1);
+    uint64_t size = glow_layout(&s->leaves, 0, s->at, &align);
+    if (reads) continue;
+    s->from = (l->stride + align - 1) / align * align;
+    l->stride = s->from + size;
+    if (align > l->align) l->align = align;
   }
+  if (l->align) l->stride = (l->stride + l->align - 1) / l->align * l->align;
   return true;
 }
 
@@ -87,80 +100,84 @@ static gval state_given(const looping *l) {
 
 /* ---- stacks ---- */
 
-/* Bytes of `rounds` elements. */
-static texpr bytes_of(const looping *l, const anfi_leaf *leaf, texpr rounds) {
-  return anfi_t_bin(l->w->t, TX_mul, index_word(l, rounds),
-                    anfi_t_index(l->w->t, glow_leaf_bytes(leaf)));
+static texpr word(const looping *l, uint64_t v) { return anfi_t_index(l->w->t, v); }
+
+static texpr bytes_of(const looping *l, texpr rounds) {
+  return anfi_low_let(
+      l->w->L, anfi_t_bin(l->w->t, TX_mul, index_word(l, rounds), word(l, l->stride)), "n");
 }
 
-/* A stack as a value is the address of a record: the addresses of its arrays. */
 static void open_stacks(looping *l) {
   glow *w = l->w;
   for (size_t i = 0; i < l->nx; i++) {
     anfi_view *v = glow_value(w, l->arg[l->nw + l->ns + i].def).at[0];
-    for (size_t k = 0; k < l->x[i].leaves.n; k++)
-      l->x[i].base[k] = v ? glow_read(w, ANF_TIR_index, anfi_view_value(w->L, v),
-                                      anfi_t_index(w->t, HEADER_WORD * k))
-                          : anfi_t_index(w->t, 0);
+    l->x[i].base = l->x[i].stride = word(l, 0);
+    if (!v) continue;
+    texpr p = anfi_view_value(w->L, v);
+    l->x[i].base = glow_read(w, ANF_TIR_index, p, word(l, STACK_BASE));
+    l->x[i].stride = glow_read(w, ANF_TIR_index, p, word(l, STACK_STRIDE));
   }
+  if (!l->nout) return;
   texpr room = l->counted ? l->rounds : number(l, FIRST_ROUNDS);
-  if (l->nout && !l->counted) l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
-  for (size_t i = 0; i < l->nout; i++)
-    for (size_t k = 0; k < l->out[i].leaves.n; k++) {
-      texpr p = glow_keep(w, anfi_low_let(w->L, bytes_of(l, &l->out[i].leaves.at[k], room), "n"));
-      l->out[i].base[k] = l->counted ? p : anfi_low_var(w->L, ANFI_IX, "base", p);
-    }
+  texpr p = glow_keep(w, bytes_of(l, room));
+  l->base = l->counted ? p : anfi_low_var(w->L, ANFI_IX, "base", p);
+  if (!l->counted) l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
 }
 
-/* if (i == cap) every array is made twice as long */
+/* if (i == cap) the array is made twice as long */
 static void make_room(looping *l) {
   glow *w = l->w;
   if (!l->cap) return;
   anfi_low_open(w->L);
   texpr twice = anfi_low_let(w->L, anfi_t_add(w->t, l->cap, l->cap), "cap");
-  for (size_t i = 0; i < l->nout; i++)
-    for (size_t k = 0; k < l->out[i].leaves.n; k++) {
-      const anfi_leaf *leaf = &l->out[i].leaves.at[k];
-      texpr in[3] = {anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), l->out[i].base[k]),
-                     anfi_low_let(w->L, bytes_of(l, leaf, l->cap), "n"),
-                     anfi_low_let(w->L, bytes_of(l, leaf, twice), "n")};
-      texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep_more, 3, in);
-      anfi_low_set(w->L, l->out[i].base[k], anfi_t_cast(w->t, ANFI_IX, p));
-    }
+  texpr in[3] = {anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), l->base), bytes_of(l, l->cap),
+                 bytes_of(l, twice)};
+  texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep_more, 3, in);
+  anfi_low_set(w->L, l->base, anfi_t_cast(w->t, ANFI_IX, p));
   anfi_low_set(w->L, l->cap, twice);
   tstmt grow = anfi_low_close(w->L);
   anfi_low_add(w->L, anfi_t_if(w->t, anfi_t_bin(w->t, TX_cmp_eq, l->i, l->cap), grow, NULL));
 }
 
+/* The record of the round at hand. */
+static texpr record(const looping *l, texpr base, texpr stride) {
+  glow *w = l->w;
+  texpr at = anfi_t_bin(w->t, TX_mul, index_word(l, l->i), stride);
+  return anfi_low_let(w->L, anfi_t_add(w->t, base, at), "at");
+}
+
 static gval element(looping *l, const stack *s) {
   glow *w = l->w;
   gval v = glow_new(w, s->leaves.n);
+  texpr p = record(l, s->base, s->stride);
   for (size_t k = 0; k < v.n; k++) {
     const anfi_leaf *leaf = &s->leaves.at[k];
-    texpr at = anfi_low_let(w->L, bytes_of(l, leaf, l->i), "at");
     v.at[k] = glow_view(w, leaf,
-                        leaf->scalar ? glow_read(w, leaf->elem, s->base[k], at)
-                                     : glow_buffer_at(w, leaf, s->base[k], at));
+                        leaf->scalar ? glow_read(w, leaf->elem, p, word(l, s->at[k]))
+                                     : glow_buffer_at(w, leaf, p, word(l, s->at[k])));
   }
   return v;
 }
 
-static void push(looping *l, const stack *s, gval v) {
+static void push(looping *l, texpr p, const stack *s, gval v) {
   glow *w = l->w;
   for (size_t k = 0; k < v.n; k++) {
     const anfi_leaf *leaf = &s->leaves.at[k];
-    if (!v.at[k]) continue;
-    texpr at = anfi_low_let(w->L, bytes_of(l, leaf, l->i), "at");
-    if (leaf->scalar) glow_write(w, s->base[k], at, anfi_view_value(w->L, v.at[k]));
-    else anfi_view_store(w->L, v.at[k], glow_buffer_at(w, leaf, s->base[k], at));
+    texpr at = word(l, s->from + s->at[k]);
+    if (leaf->scalar) glow_write(w, p, at, glow_atom(w, leaf, v.at[k]));
+    else if (v.at[k]) anfi_view_store(w->L, v.at[k], glow_buffer_at(w, leaf, p, at));
   }
 }
 
 static anfi_view *close_stack(looping *l, const stack *s) {
   glow *w = l->w;
-  texpr p = glow_keep(w, anfi_t_index(w->t, HEADER_WORD * (s->leaves.n + 1)));
-  for (size_t k = 0; k < s->leaves.n; k++)
-    glow_write(w, p, anfi_t_index(w->t, HEADER_WORD * k), s->base[k]);
+  texpr p = glow_keep(w, word(l, STACK_BYTES)), base = l->base;
+  if (s->from) base = anfi_low_let(w->L, anfi_t_add(w->t, base, word(l, s->from)), "base");
+  texpr rounds = index_word(l, l->counted ? l->rounds : l->next);
+  glow_write(w, p, word(l, STACK_BASE), base);
+  glow_write(w, p, word(l, STACK_STRIDE), word(l, l->stride));
+  glow_write(w, p, word(l, STACK_ROUNDS), anfi_low_let(w->L, rounds, "n"));
+  if (w->tagged) glow_write(w, p, word(l, KEPT_TAG), glow_tag(w, s->type, true));
   return anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_U64),
                           anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), p), "stack"));
 }
@@ -241,8 +258,9 @@ static bool turn(looping *l) {
   texpr again = l->counted ? NULL : scalar_of(w, v.at[0], ANF_TIR_bool);
   if (l->nout) make_room(l);
   size_t from = at + n;
+  texpr p = l->nout ? record(l, l->base, word(l, l->stride)) : NULL;
   for (size_t i = 0; i < l->nout; i++) {
-    push(l, &l->out[i], (gval){l->out[i].leaves.n, v.at + from});
+    push(l, p, &l->out[i], (gval){l->out[i].leaves.n, v.at + from});
     from += l->out[i].leaves.n;
   }
   next_state(l, (gval){n, v.at + at});

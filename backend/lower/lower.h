@@ -23,6 +23,7 @@ typedef struct anfi_leaf {
   const anf_type *type; // a tensor
   anf_tir_elem elem;
   bool scalar;
+  bool kept;  // a scalar that is the address of a box or stack
   uint64_t n; // elements of a buffer
 } anfi_leaf;
 typedef ANFI_VEC(anfi_leaf) anfi_leaves;
