@@ -90,5 +90,7 @@ anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *f, const bool *in, int64_t si
  * NULL after an error. jvp.c and vmap.c define them. */
 anf_node *anfi_expand_jvp(anfi_ad *ad, anf_node *derive);
 anf_node *anfi_expand_vmap(anfi_ad *ad, anf_node *derive);
+/* expand.c: the call of what a driver made takes the place of `derive` among effects. */
+void anfi_expand_effect(anf_node *derive, anf_node *call);
 
 #endif

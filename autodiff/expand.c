@@ -50,7 +50,14 @@ static bool make_pair(reverse *r) {
   return anfi_vjp_graphs(ad, r->f, want, given, &r->pair);
 }
 
-/* The call of ▶ takes the node's place among effects. */
+void anfi_expand_effect(anf_node *n, anf_node *call) {
+  if (!(n->flags & ANFI_NODE_EFFECT)) return;
+  for (size_t i = 0; i < n->graph->effects.n; i++)
+    if (n->graph->effects.at[i] == n) n->graph->effects.at[i] = call;
+  n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+  call->flags |= ANFI_NODE_EFFECT;
+}
+
 static void call_forward(reverse *r) {
   anf_node **args = ANFI_NEW_N(r->ad->arena, anf_node *, r->np + 1);
   for (size_t i = 0; i < r->np; i++) args[i] = r->n->in[i + 1].def;
@@ -59,11 +66,7 @@ static void call_forward(reverse *r) {
   r->value = anfi_ad_get(r->ad, r->g, t, 0);
   r->kept = ANFI_NEW_N(r->ad->arena, anf_node *, r->pair.nkept + 1);
   for (size_t i = 0; i < r->pair.nkept; i++) r->kept[i] = anfi_ad_get(r->ad, r->g, t, i + 1);
-  if (!(r->n->flags & ANFI_NODE_EFFECT)) return;
-  for (size_t i = 0; i < r->g->effects.n; i++)
-    if (r->g->effects.at[i] == r->n) r->g->effects.at[i] = t;
-  r->n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
-  t->flags |= ANFI_NODE_EFFECT;
+  anfi_expand_effect(r->n, t);
 }
 
 static anf_node *call_backward(reverse *r) {
@@ -114,8 +117,8 @@ static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone) {
 
 static anf_node *expanded(anfi_ad *ad, anf_node *n) {
   const char *kind = kind_of(n);
-  if (strcmp(kind, "jvp") == 0 || strcmp(kind, "vmap") == 0)
-    return (void)anfi_fail(ad->m->cx, anfi_node_loc(n), ANF_E0529, kind), NULL;
+  if (strcmp(kind, "jvp") == 0) return anfi_expand_jvp(ad, n);
+  if (strcmp(kind, "vmap") == 0) return anfi_expand_vmap(ad, n);
   return expand_reverse(ad, n, strcmp(kind, "value") == 0);
 }
 

@@ -297,3 +297,78 @@ anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *g, const bool *in, int64_t si
   *out = root->out;
   return made;
 }
+
+/* ---- Derive nodes: axes are ((axis of each item of the arguments..), (of the result..)) ---- */
+
+typedef struct {
+  anfi_batch b;
+  const anf_value *axes; // -1: none
+  size_t next;           // item
+  bool *mask;
+} boundary;
+
+static int64_t next_axis(boundary *e) { return anfi_get_i64(e->axes->u.item[e->next], 0); }
+
+/* Items with their batch axis in front. */
+static anf_node *to_front(boundary *e, anf_node *x) {
+  const anf_type *t = anfi_ad_type_of(e->b.ad, x);
+  if (!is_nest(t)) {
+    int64_t axis = next_axis(e);
+    e->mask[e->next++] = axis >= 0;
+    if (axis < 0) return x;
+    if (t->dims[axis] >= 0) e->b.size = t->dims[axis];
+    anf_node *y = anfi_b_move(&e->b, x, (size_t)axis, 0);
+    if (!e->b.like) e->b.like = y;
+    return y;
+  }
+  anf_node **items = ANFI_NEW_N(e->b.ad->arena, anf_node *, t->n + 1);
+  bool same = true;
+  for (uint32_t i = 0; i < t->n; i++) {
+    anf_node *old = anfi_nest_item(&e->b, x, i);
+    if (!(items[i] = to_front(e, old))) return NULL;
+    same &= items[i] == old;
+  }
+  return same ? x : anfi_nest_of(&e->b, t, items);
+}
+
+static anf_node *to_place(boundary *e, anf_node *x) {
+  const anf_type *t = anfi_ad_type_of(e->b.ad, x);
+  if (!is_nest(t)) {
+    int64_t axis = next_axis(e);
+    bool batched = e->mask[e->next++];
+    if (axis < 0 && batched && t->kind == ANF_TYPE_TENSOR) {
+      anfi_fail(e->b.ad->m->cx, anfi_node_loc(e->b.ad->at), ANF_E0713, e->next);
+      return NULL;
+    }
+    return axis < 0 ? x : anfi_b_move(&e->b, batched ? x : anfi_b_spread(&e->b, x), 0, (size_t)axis);
+  }
+  anf_node **items = ANFI_NEW_N(e->b.ad->arena, anf_node *, t->n + 1);
+  for (uint32_t i = 0; i < t->n; i++)
+    if (!(items[i] = to_place(e, anfi_nest_item(&e->b, x, i)))) return NULL;
+  return anfi_nest_of(&e->b, t, items);
+}
+
+anf_node *anfi_expand_vmap(anfi_ad *ad, anf_node *n) {
+  anf_graph *f = anfi_value_graph(n->in[0].def);
+  if (!(n->flags & ANFI_NODE_EFFECT)) f = anfi_silent(ad, f);
+  const anf_value *axes = anfi_attr_value(ad->m->cx, ANF_OP_Derive, n->u.attrs, 3);
+  size_t np = f->params.n;
+  ad->at = n;
+  ad->how = anfi_debug_derive(ad->m, n->debug, "batch of");
+  boundary in = {.b = {.ad = ad, .g = n->graph, .size = ANF_DIM_UNKNOWN}, .axes = axes->u.item[0]};
+  in.mask = ANFI_NEW_N(ad->arena, bool, in.axes->n + 1);
+  anf_node **args = ANFI_NEW_N(ad->arena, anf_node *, np + 1);
+  for (size_t i = 0; i < np; i++)
+    if (!(args[i] = to_front(&in, n->in[i + 1].def))) return NULL;
+  const bool *out = NULL;
+  anf_graph *v = anfi_vmap_graph(ad, f, in.mask, in.b.size, &out);
+  if (!v) return NULL;
+  ad->how = anfi_debug_derive(ad->m, n->debug, "batch of");
+  ad->at = n;
+  anf_node *y = anfi_ad_call(ad, n->graph, v, NULL, np, args);
+  anfi_expand_effect(n, y);
+  boundary to = {.b = in.b, .axes = axes->u.item[1]};
+  to.mask = ANFI_NEW_N(ad->arena, bool, to.axes->n + 1);
+  memcpy(to.mask, out, to.axes->n);
+  return to_place(&to, y);
+}
