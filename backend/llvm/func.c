@@ -76,7 +76,8 @@ static LLVMValueRef stack_pointer(lgen *g) {
   return anfi_ll_intrinsic(g, "llvm.read_register", g->i64, 1, &in);
 }
 
-static void check_stack(lgen *g) {
+void anfi_ll_check_stack(lgen *g) {
+  g->checked = true;
   LLVMValueRef off = anfi_ll_i64(g, ANF_RT_STACK_LIMIT),
                p = ll.BuildGEP2(g->b, g->i8, g->stream, &off, 1, ""),
                limit = ll.BuildLoad2(g->b, g->i64, p, ""),
@@ -147,7 +148,7 @@ static void body(lgen *g, const lfunc *u) {
   g->func_name = u->need.flags & ANF_RT_TRAPS ? ll.BuildGlobalStringPtr(g->b, f->name->s, "name")
                                               : ll.ConstNull(g->ptr);
   parameters(g, u);
-  if (u->need.recursive) check_stack(g);
+  g->checked = !u->need.recursive;
   g->again = anfi_ll_new_block(g, "again");
   ll.BuildBr(g->b, g->again);
   anfi_ll_block(g, g->again);

@@ -69,6 +69,7 @@ typedef struct lgen {
   ANFI_VEC(lslot) slot;
   ANFI_VEC(LLVMValueRef) mark; // of the stream's memory, at the start of scopes that take some
   bool self_tail;
+  bool checked;       // has the stack been looked at, on every way to here?
   uint32_t line, col; // of the statement at hand
 } lgen;
 
@@ -139,6 +140,7 @@ LLVMValueRef anfi_ll_expr(lgen *g, texpr e);
 void anfi_ll_stmt(lgen *g, tstmt s);
 void anfi_ll_block(lgen *g, LLVMBasicBlockRef at); // goes on there
 LLVMBasicBlockRef anfi_ll_new_block(lgen *g, const char *name);
+void anfi_ll_check_stack(lgen *g);
 void anfi_ll_declare_all(lgen *g);
 void anfi_ll_define_all(lgen *g);
 LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what);

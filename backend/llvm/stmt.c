@@ -10,6 +10,36 @@ void anfi_ll_block(lgen *g, LLVMBasicBlockRef at) {
   ll.PositionBuilderAtEnd(g->b, at);
 }
 
+/* ---- the stack ----
+ * A function of a recursive group looks at the stack once in a call of it, and not before it is to
+ * call on: half of the calls of a recursion are its ends. */
+
+static bool recurs(lgen *g, texpr e) {
+  if (e->kind == TX_call) {
+    uint64_t *at = e->u.name ? anfi_map_find(&g->l->m->by_name, anfi_key(e->u.name)) : NULL;
+    if (!at || g->l->need[*at - 1].recursive || g->l->need[*at - 1].flags & ANF_RT_DEEP)
+      return true;
+  }
+  if (e->kind == TX_tensor) return false;
+  for (uint32_t i = 0; i < e->n; i++)
+    if (recurs(g, e->in[i])) return true;
+  return false;
+}
+
+static bool recurs_in(lgen *g, tstmt s) {
+  for (int i = 0; i < 4; i++)
+    if (s->e[i] && recurs(g, s->e[i])) return true;
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->s[i] && recurs_in(g, s->s[i])) return true;
+  return false;
+}
+
+static void look_at_stack(lgen *g, tstmt s) {
+  bool loop = s->kind == TS_for_loop || s->kind == TS_while_loop, need = loop && recurs_in(g, s);
+  for (int i = 0; i < 4 && !need; i++) need = s->e[i] && recurs(g, s->e[i]);
+  if (need) anfi_ll_check_stack(g);
+}
+
 static void define(lgen *g, tstmt s) {
   texpr v = s->e[0];
   if (v->kind == TX_tensor) {
@@ -36,13 +66,16 @@ static void branch(lgen *g, tstmt s) {
   LLVMBasicBlockRef then = anfi_ll_new_block(g, "then"), end = anfi_ll_new_block(g, ""),
                     other = s->s[1] ? anfi_ll_new_block(g, "else") : end;
   ll.BuildCondBr(g->b, anfi_ll_expr(g, s->e[0]), then, other);
+  bool before = g->checked;
   anfi_ll_block(g, then);
   anfi_ll_stmt(g, s->s[0]);
   ll.BuildBr(g->b, end);
+  g->checked = before;
   if (s->s[1]) {
     anfi_ll_block(g, other);
     anfi_ll_stmt(g, s->s[1]);
     ll.BuildBr(g->b, end);
+    g->checked = before;
   }
   anfi_ll_block(g, end);
 }
@@ -130,6 +163,7 @@ void anfi_ll_stmt(lgen *g, tstmt s) {
     g->line = s->line, g->col = s->col;
     anfi_ll_debug_place(g, s->line, s->col);
   }
+  if (!g->checked && s->kind != TS_stmts) look_at_stack(g, s);
   switch ((tskind)s->kind) { /* dispatch */
   case TS_stmts: sequence(g, s); break;
   case TS_define: define(g, s); break;
