@@ -13,7 +13,7 @@ anf_status anfi_rt_protect(anf_stream *s, void (*f)(void *), void *arg) {
   s->trap.kind = ANF_TRAP_NONE;
   s->trap.status = ANF_OK;
   s->frame = &frame;
-  if (setjmp(frame.jump)) {
+  if (RT_SETJMP(frame.jump)) {
     s->frame = frame.outer;
     anf_rt_release(s, frame.mark);
     s->nleaf = 0;
@@ -61,10 +61,11 @@ static anf_status deep(call *c) {
 
 anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf_generic *args,
                         uint32_t flags) {
-  if (!s && flags & (ANF_RT_TRAPS | ANF_RT_DEEP | ANF_RT_STREAM)) {
-    s = anf_stream_of_thread();
-    if (!s) return ANF_NOMEM;
+  if (!(flags & (ANF_RT_TRAPS | ANF_RT_DEEP | ANF_RT_STREAM))) {
+    f(s, data, args);
+    return ANF_OK;
   }
+  if (!s && !(s = anf_stream_of_thread())) return ANF_NOMEM;
   if (s && !s->frame) anfi_rt_keep_reset(s);
   call c = {s, f, data, args, ANF_OK};
   if (flags & ANF_RT_DEEP && !s->parent) return deep(&c);
@@ -80,7 +81,7 @@ static anf_status status_of(int32_t kind) {
   return ANF_INVALID;
 }
 
-void anfi_rt_rethrow(anf_stream *s) { longjmp(s->frame->jump, 1); }
+void anfi_rt_rethrow(anf_stream *s) { RT_LONGJMP(s->frame->jump); }
 
 void anf_rt_trap(anf_stream *s, int32_t kind, uint32_t line, uint32_t col, const char *func,
                  const char *text) {

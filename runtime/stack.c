@@ -21,17 +21,7 @@ char *anfi_rt_stack_new(size_t bytes) {
 
 void anfi_rt_stack_free(char *stack, size_t bytes) { munmap(stack - GUARD, bytes + GUARD); }
 
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    __has_feature(memory_sanitizer)
-#define WATCHED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define WATCHED 1
-#endif
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(WATCHED)
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(RT_WATCHED)
 bool anfi_rt_call_on(char *stack, size_t bytes, void (*f)(void *), void *arg) {
   char *top = stack + bytes;
   __asm__ volatile("movq %%rsp, %%rbx\n\t"
@@ -45,7 +35,7 @@ bool anfi_rt_call_on(char *stack, size_t bytes, void (*f)(void *), void *arg) {
                      "xmm11", "xmm12", "xmm13", "xmm14", "xmm15", "memory", "cc");
   return true;
 }
-#elif defined(__aarch64__) && defined(__GNUC__) && !defined(WATCHED)
+#elif defined(__aarch64__) && defined(__GNUC__) && !defined(RT_WATCHED)
 bool anfi_rt_call_on(char *stack, size_t bytes, void (*f)(void *), void *arg) {
   register void *x0 __asm__("x0") = arg;
   char *top = stack + bytes;

@@ -52,21 +52,24 @@ const anf_trap *anf_stream_trap(const anf_stream *s) { return &s->trap; }
 static pthread_key_t own;
 static pthread_once_t own_once = PTHREAD_ONCE_INIT;
 static bool own_made;
+static _Thread_local anf_stream *mine; // the same, quicker to find
 
-static void free_own(void *s) { anf_stream_free((anf_stream *)s); }
+static void free_own(void *s) {
+  mine = NULL;
+  anf_stream_free((anf_stream *)s);
+}
 static void make_own(void) { own_made = pthread_key_create(&own, free_own) == 0; }
 
 anf_stream *anf_stream_of_thread(void) {
+  if (mine) return mine;
   pthread_once(&own_once, make_own);
   if (!own_made) return NULL;
-  anf_stream *s = (anf_stream *)pthread_getspecific(own);
-  if (s) return s;
-  s = anf_stream_new(NULL);
+  anf_stream *s = anf_stream_new(NULL);
   if (s && pthread_setspecific(own, s) != 0) {
     anf_stream_free(s);
     return NULL;
   }
-  return s;
+  return mine = s;
 }
 
 /* ---- words ---- */
