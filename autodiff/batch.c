@@ -285,8 +285,8 @@ static bool looks_at_shape(anfi_ad *ad, const anf_node *n) {
 
 /* Does it tell the shape by its type? */
 static bool is_told(anfi_ad *ad, const anf_node *primal, int shape) {
-  return shape >= 0 &&
-         (primal->op == ANF_OP_CastLike || anfi_is_static(anfi_ad_type_of(ad, primal->in[shape].def)));
+  return shape >= 0 && (primal->op == ANF_OP_CastLike ||
+                        anfi_is_static(anfi_ad_type_of(ad, primal->in[shape].def)));
 }
 
 bool anfi_batch_flows(anfi_ad *ad, const anf_node *primal, const bool *batched) {
@@ -327,12 +327,12 @@ static anf_node *lane_shape(const anfi_batch *b) {
   const char *what = anfi_op[b->primal->op].name;
   if (b->primal->op == ANF_OP_GetField)
     what = anfi_attr_value(b->ad->m->cx, ANF_OP_GetField, b->primal->u.attrs, 0)->u.text;
-  anf_node *dim[ANF_MAX_RANK], *shape = anfi_is_static(t) ? NULL : anfi_b_1(b, ANF_OP_Shape, b->in[0]);
+  anf_node *dim[ANF_MAX_RANK],
+      *shape = anfi_is_static(t) ? NULL : anfi_b_1(b, ANF_OP_Shape, b->in[0]);
   for (size_t k = 0; k < t->n; k++) dim[k] = lane_dim(b, shape, t, k);
   if (*what == 'R' || *what == 'n')
     return anfi_ad_const(b->ad, anfi_value_new_i64(b->ad->m->cx, ANF_INT, t->n));
-  if (*what == 'd')
-    return anfi_ad_const(b->ad, anfi_value_new_type(b->ad->m->cx, b->primal->type));
+  if (*what == 'd') return anfi_ad_const(b->ad, anfi_value_new_type(b->ad->m->cx, b->primal->type));
   if (*what == 'L') return dim[0];
   if (strcmp(what + 1, "ize") == 0) return lane_size(b, dim, t->n);
   return anfi_ad_tuple(b->ad, b->g, t->n, dim);

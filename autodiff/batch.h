@@ -48,7 +48,7 @@ typedef struct anfi_attr_edit {
   anf_value *v[16];
 } anfi_attr_edit;
 anfi_attr_edit anfi_edit_attrs(anfi_ad *ad, anfi_opcode op, const anfi_attrs *from);
-anf_value *anfi_edit_get(const anfi_attr_edit *e, const char *name); // NULL: no such attribute
+anf_value *anfi_edit_get(const anfi_attr_edit *e, const char *name);   // NULL: no such attribute
 void anfi_edit_set(anfi_attr_edit *e, const char *name, anf_value *v); // takes the reference
 void anfi_edit_int(anfi_attr_edit *e, const char *name, int64_t x);
 void anfi_edit_bool(anfi_attr_edit *e, const char *name, bool x);
@@ -61,7 +61,8 @@ anf_node *anfi_b_apply(const anfi_batch *b, anfi_opcode op, const anfi_attrs *at
 anf_node *anfi_b_1(const anfi_batch *b, anfi_opcode op, anf_node *x);
 anf_node *anfi_b_2(const anfi_batch *b, anfi_opcode op, anf_node *x, anf_node *y);
 anf_node *anfi_b_3(const anfi_batch *b, anfi_opcode op, anf_node *x, anf_node *y, anf_node *z);
-anf_node *anfi_b_axis(const anfi_batch *b, anfi_opcode op, anf_node *x, int64_t axis); // `axis` alone
+anf_node *anfi_b_axis(const anfi_batch *b, anfi_opcode op, anf_node *x,
+                      int64_t axis); // `axis` alone
 anf_node *anfi_b_ints(const anfi_batch *b, anfi_opcode op, const char *attr, anf_node *x, size_t n,
                       const int64_t *v);
 anf_node *anfi_b_cast(const anfi_batch *b, anf_node *x, anf_dtype d);
@@ -74,10 +75,10 @@ anf_node *anfi_b_reshape(const anfi_batch *b, anf_node *x, size_t rank, const in
 /* The primal's op and attributes on other operands. */
 anf_node *anfi_b_again(const anfi_batch *b, anf_node *const *in);
 
-anf_node *anfi_b_lanes(anfi_batch *b);                  // [lanes] falses
-anf_node *anfi_b_iota(anfi_batch *b);                   // [lanes] 0, 1, ..: i64
-anf_node *anfi_b_spread(anfi_batch *b, anf_node *x);    // a tensor
-anf_node *anfi_b_operand(anfi_batch *b, size_t i);      // argument i, spread if need be
+anf_node *anfi_b_lanes(anfi_batch *b);               // [lanes] falses
+anf_node *anfi_b_iota(anfi_batch *b);                // [lanes] 0, 1, ..: i64
+anf_node *anfi_b_spread(anfi_batch *b, anf_node *x); // a tensor
+anf_node *anfi_b_operand(anfi_batch *b, size_t i);   // argument i, spread if need be
 /* A batched x whose lanes have rank `rank` gets dims of 1 after the lanes up to rank `to`. */
 anf_node *anfi_b_align(const anfi_batch *b, anf_node *x, size_t to);
 /* Argument i for broadcasting with lanes of rank `to`. */

@@ -137,7 +137,8 @@ static anf_node *unfold(anfi_batch *b, anf_node *y) {
 /* The attribute `shape` of a gradient's row is that of the whole input. */
 static bool fold_shape(anfi_batch *b, anfi_attr_edit *e) {
   int64_t shape[ANF_MAX_RANK];
-  if (!anfi_edit_get(e, "shape") || strcmp(anfi_op_schema(b->ad->m->cx, e->op)->in[0]->s, "dy") != 0)
+  if (!anfi_edit_get(e, "shape") ||
+      strcmp(anfi_op_schema(b->ad->m->cx, e->op)->in[0]->s, "dy") != 0)
     return true;
   size_t n = anfi_attr_ints(anfi_edit_get(e, "shape"), ANF_MAX_RANK, shape);
   if (b->size < 0) return false;

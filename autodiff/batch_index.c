@@ -201,7 +201,8 @@ anf_node *anfi_batch_dynamic_slice(anfi_batch *b) {
     if (sizes[k + 1] == t->dims[k]) continue;
     bool differs = b->batched[k + 1];
     anf_node *at = positions(b, clamped(b, b->in[k + 1], k, sizes[k + 1]), sizes[k + 1]);
-    x = !batched && !differs ? take(b, x, at, (int64_t)k) : anfi_b_take(b, x, batched, at, differs, k);
+    x = !batched && !differs ? take(b, x, at, (int64_t)k)
+                             : anfi_b_take(b, x, batched, at, differs, k);
     batched |= differs;
   }
   return batched ? x : anfi_b_spread(b, x);
@@ -264,10 +265,11 @@ anf_node *anfi_batch_bincount(anfi_batch *b) {
   int64_t length = anfi_attr_int(anfi_edit_get(&e, "length"));
   if (b->size < 0) return NULL;
   anf_node *x = anfi_b_cast(b, anfi_b_operand(b, 0), ANF_I64), *in[2];
-  anf_node *lane = anfi_b_align(b, anfi_b_2(b, ANF_OP_Mul, anfi_b_iota(b), anfi_b_i64(b, length)), 1);
-  anf_node *inside = anfi_b_2(b, ANF_OP_LogicalAnd,
-                              anfi_b_2(b, ANF_OP_GreaterEqual, x, anfi_b_i64(b, 0)),
-                              anfi_b_2(b, ANF_OP_Less, x, anfi_b_i64(b, length)));
+  anf_node *lane =
+      anfi_b_align(b, anfi_b_2(b, ANF_OP_Mul, anfi_b_iota(b), anfi_b_i64(b, length)), 1);
+  anf_node *inside =
+      anfi_b_2(b, ANF_OP_LogicalAnd, anfi_b_2(b, ANF_OP_GreaterEqual, x, anfi_b_i64(b, 0)),
+               anfi_b_2(b, ANF_OP_Less, x, anfi_b_i64(b, length)));
   x = anfi_b_3(b, ANF_OP_Where, inside, anfi_b_2(b, ANF_OP_Add, x, lane), anfi_b_i64(b, -1));
   in[0] = anfi_b_1(b, ANF_OP_Flatten, x);
   bool weighted = b->n > 1 && anfi_is_tensor(anfi_lane_type(b, 1));

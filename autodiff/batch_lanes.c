@@ -6,11 +6,11 @@
 typedef struct {
   anfi_batch *b;
   anf_graph *step;
-  size_t nw;              // operands that are no constants
-  anf_node **w;           // those
-  anf_node **param;       // by operand: what stands for it in the step
-  anf_node *i;            // the lane's number, in the step
-  size_t nout;            // tensors that the op gives
+  size_t nw;                   // operands that are no constants
+  anf_node **w;                // those
+  anf_node **param;            // by operand: what stands for it in the step
+  anf_node *i;                 // the lane's number, in the step
+  size_t nout;                 // tensors that the op gives
   const anf_type *const *type; // of each
   bool tuple;
 } lanes;
@@ -45,7 +45,9 @@ static anf_node *room(const lanes *l, size_t k) {
     bool keys = t->dtype == ANF_KEY;
     anfi_attr_edit e = anfi_edit_attrs(b->ad, ANF_OP_Zeros, NULL);
     anfi_edit_ints(&e, "shape", t->n, t->dims);
-    anfi_edit_set(&e, "dtype", anfi_value_new_type(cx, anfi_type_scalar(cx, keys ? ANF_I64 : (anf_dtype)t->dtype)));
+    anfi_edit_set(
+        &e, "dtype",
+        anfi_value_new_type(cx, anfi_type_scalar(cx, keys ? ANF_I64 : (anf_dtype)t->dtype)));
     anf_node *zeros = anfi_b_apply(b, ANF_OP_Zeros, anfi_edit_done(&e), 0, NULL);
     return anfi_b_spread(b, keys ? anfi_b_1(b, ANF_OP_Key, zeros) : zeros);
   }

@@ -47,7 +47,9 @@ anf_node *anfi_batch_axes(anfi_batch *b) {
   anf_node **in = all_batched(b);
   if (!anfi_edit_get(&e, "axis")) return with_attrs(b, &e, in);
   if (given(anfi_edit_get(&e, "axis"))) shift(&e, "axis");
-  else all_axes(&e, b->primal->op == ANF_OP_Unreduce ? anfi_lane_type(b, 1)->n : anfi_lane_type(b, 0)->n);
+  else
+    all_axes(&e,
+             b->primal->op == ANF_OP_Unreduce ? anfi_lane_type(b, 1)->n : anfi_lane_type(b, 0)->n);
   return with_attrs(b, &e, in);
 }
 

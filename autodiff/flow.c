@@ -38,8 +38,7 @@ static void enqueue(anfi_flow *f, anfi_flow_spec *s) {
 
 static size_t param_parts(const anfi_flow *f, const anf_graph *g) {
   size_t n = 0;
-  for (size_t i = 0; i < g->params.n; i++)
-    n += f->count(anfi_ad_type_of(f->ad, g->params.at[i]));
+  for (size_t i = 0; i < g->params.n; i++) n += f->count(anfi_ad_type_of(f->ad, g->params.at[i]));
   return n;
 }
 

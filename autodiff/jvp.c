@@ -20,9 +20,7 @@ static const anf_type *type_of(const forward *v, const anf_node *n) {
   return anfi_ad_type_of(v->ad, n);
 }
 
-static size_t leaves(const forward *v, const anf_node *n) {
-  return anfi_ad_leaves(type_of(v, n));
-}
+static size_t leaves(const forward *v, const anf_node *n) { return anfi_ad_leaves(type_of(v, n)); }
 
 static anf_node *primal(forward *v, const anf_node *n) {
   if (n->kind == ANFI_PARAM) return v->param[n->u.index];
@@ -217,7 +215,8 @@ static void step_result(doubled *d, anf_node *both) {
   const anf_type *t = type_of(v, l->step->result);
   const bool *out = d->p->step->out;
   size_t k = anfi_ad_leaves(t), n = 0, first = l->counted ? 0 : 1, at = 0, leaf = 0;
-  anf_node **r = ANFI_NEW_N(v->a, anf_node *, t->n + k + 1), **tan = ANFI_NEW_N(v->a, anf_node *, k + 1);
+  anf_node **r = ANFI_NEW_N(v->a, anf_node *, t->n + k + 1),
+           **tan = ANFI_NEW_N(v->a, anf_node *, k + 1);
   anf_node *y = anfi_ad_get(v->ad, d->g, both, 0), *dy = anfi_ad_get(v->ad, d->g, both, 1);
   for (size_t i = 0; i < k; i++)
     if (out[i]) tan[i] = anfi_ad_get(v->ad, d->g, dy, at++);
@@ -250,8 +249,8 @@ static doubled doubled_step(forward *v, const anfi_flow_loop *p) {
   step_params(&d, l->nw + l->ns, l->nx, &mask, true, &d.nx);
   if (d.nt) memcpy(d.x + np, d.t, d.nt * sizeof *d.x);
   const anf_type *t = type_of(v, l->step->result);
-  anf_node *both = anfi_ad_call(v->ad, d.g, made(v, p->step), result_type(v, t, p->step->out),
-                                np + d.nt, d.x);
+  anf_node *both =
+      anfi_ad_call(v->ad, d.g, made(v, p->step), result_type(v, t, p->step->out), np + d.nt, d.x);
   step_result(&d, both);
   return d;
 }
@@ -367,7 +366,15 @@ static pair kept(forward *v, const anf_node *n) {
     p.t[0] = anfi_add_leaf(v->ad, v->g, t[0], tangents(v, n->in[1].def)[0]);
     return p;
   }
-  if (n->op == ANF_OP_Box) {
+  if (n->op == ANF_OP_KeptSelect || n->op == ANF_OP_KeptSpread) {
+    anf_node *in[3] = {NULL, NULL, p.y->in[n->nin - 1].def};
+    for (uint32_t i = 0; i + 1 < n->nin; i++) {
+      anf_node *like = p.y->in[i].def, *dx = tangents(v, n->in[i].def)[0];
+      in[i] = dx ? dx : anfi_zero_leaf(v->ad, v->g, n->type, like);
+    }
+    if (n->nin == 2) in[1] = in[2];
+    p.t[0] = typed(v, anfi_apply(v->g, (anfi_opcode)n->op, NULL, n->nin, in), n->type);
+  } else if (n->op == ANF_OP_Box) {
     d = anfi_of_leaves(v->ad, v->g, type_of(v, x), primal(v, x), t);
     p.t[0] = typed(v, anfi_apply(v->g, ANF_OP_Box, NULL, 1, &d), n->type);
   } else if (t[0]) {
@@ -413,7 +420,9 @@ static pair apply_of(forward *v, const anf_node *n) {
   case ANF_OP_KeptZeros: return plain(v, n);
   case ANF_OP_Box:
   case ANF_OP_Unbox:
-  case ANF_OP_KeptAdd: return kept(v, n);
+  case ANF_OP_KeptAdd:
+  case ANF_OP_KeptSelect:
+  case ANF_OP_KeptSpread: return kept(v, n);
   case ANF_OP_Switch:
   case ANF_OP_SwitchLayer: return choice_of_data(v, n);
   case ANF_OP_Custom:
@@ -476,7 +485,7 @@ static void flow_op(anfi_flow *f, const anf_node *n, const bool *const *in, size
   bool some = false;
   if (n->op == ANF_OP_Undef || n->op == ANF_OP_KeptZeros) return;
   bool all = n->op == ANF_OP_Box || n->op == ANF_OP_Unbox || n->op == ANF_OP_KeptAdd ||
-             n->op == ANF_OP_Custom;
+             n->op == ANF_OP_KeptSelect || n->op == ANF_OP_KeptSpread || n->op == ANF_OP_Custom;
   for (uint32_t i = 0; !some && i < n->nin; i++) {
     if (!anfi_flow_any(in[i], anfi_ad_leaves(anfi_ad_type_of(f->ad, n->in[i].def)))) continue;
     some = all || anfi_derivative_of(f->ad->m->cx, (anfi_opcode)n->op, i) != ANFI_DERIVATIVE_ZERO;

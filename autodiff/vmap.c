@@ -103,8 +103,7 @@ anf_node *anfi_nest_of(const anfi_batch *b, const anf_type *t, anf_node **items)
 }
 
 /* Any batched tensor among the parts of x. */
-static anf_node *find_lanes(const anfi_batch *b, anf_node *x, const anf_type *t,
-                            const bool *mask) {
+static anf_node *find_lanes(const anfi_batch *b, anf_node *x, const anf_type *t, const bool *mask) {
   if (!is_nest(t)) return *mask && t->kind == ANF_TYPE_TENSOR ? x : NULL;
   for (uint32_t i = 0; i < t->n; i++) {
     size_t n = anfi_item_count(t->items[i]);
@@ -117,6 +116,12 @@ static anf_node *find_lanes(const anfi_batch *b, anf_node *x, const anf_type *t,
   return NULL;
 }
 
+/* A box or stack: what is undefined is so for all lanes. */
+static anf_node *spread_kept(anfi_batch *b, anf_node *x) {
+  if (anfi_is_op(x, ANF_OP_Undef)) return x;
+  return anfi_b_2(b, ANF_OP_KeptSpread, x, anfi_b_lanes(b));
+}
+
 typedef struct {
   anfi_vmap *v;
   anfi_batch *b;
@@ -127,8 +132,7 @@ static anf_node *raise_item(raising *r, anf_node *x, const anf_type *t) {
   bool has = *r->has++, want = *r->want++;
   if (!x || has == want) return x;
   if (t->kind == ANF_TYPE_TENSOR) return anfi_b_spread(r->b, x);
-  anfi_fail(r->v->ad->m->cx, anfi_nowhere(), ANF_E0711);
-  return NULL;
+  return spread_kept(r->b, x);
 }
 
 static anf_node *raise_nest(raising *r, anf_node *x, const anf_type *t) {
@@ -171,6 +175,29 @@ static anf_node *by_rule(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
     batched[i] = anfi_flow_any(anfi_flow_mask(&v->f, n->in[i].def), anfi_item_count(t));
   }
   return anfi_batch_op(&v->b, n, in, batched);
+}
+
+/* Boxes and stacks: all that is in a batched one is batched. */
+static anf_node *kept(anfi_vmap *v, const anf_node *n, anf_node **in) {
+  bool *all = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(n->type) + 1);
+  if (!anfi_flow_mask(&v->f, n)[0] && n->op != ANF_OP_Unbox) return as_it_stands(v, n, in);
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_type *t = anfi_ad_type_of(v->ad, n->in[i].def);
+    bool *want = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(t) + 1);
+    mark_all(t, want);
+    in[i] = anfi_vmap_raise(v, &v->b, in[i], t, anfi_flow_mask(&v->f, n->in[i].def), want);
+    if (!in[i]) return NULL;
+  }
+  if (n->op != ANF_OP_Unbox) return as_it_stands(v, n, in);
+  bool batched = anfi_flow_mask(&v->f, n->in[0].def)[0];
+  if (batched) mark_all(n->type, all);
+  anf_value *of = anfi_value_new_type(v->ad->m->cx, anfi_vmap_type(v, n->type, all));
+  return anfi_b_apply(&v->b, ANF_OP_Unbox, anfi_attrs_one(v->ad->m, ANF_OP_Unbox, of), 1, in);
+}
+
+static bool is_kept_op(const anf_node *n) {
+  return n->op == ANF_OP_Box || n->op == ANF_OP_Unbox || n->op == ANF_OP_KeptAdd ||
+         n->op == ANF_OP_KeptZeros || n->op == ANF_OP_KeptSelect || n->op == ANF_OP_KeptSpread;
 }
 
 /* A choice of data, by lane if the condition differs. */
@@ -227,7 +254,7 @@ static anf_node *apply_of(anfi_vmap *v, const anf_node *n) {
   if (n->op == ANF_OP_Recompute) return recomputed(v, n, in);
   if (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) return choice_of_data(v, n, in);
   if (n->op == ANF_OP_Undef || anfi_flow_parts(&v->f, n)) return as_it_stands(v, n, in);
-  return by_rule(v, n, in);
+  return is_kept_op(n) ? kept(v, n, in) : by_rule(v, n, in);
 }
 
 static bool is_callee(const anf_node *n) {
@@ -340,7 +367,8 @@ static anf_node *to_place(boundary *e, anf_node *x) {
       anfi_fail(e->b.ad->m->cx, anfi_node_loc(e->b.ad->at), ANF_E0713, e->next);
       return NULL;
     }
-    return axis < 0 ? x : anfi_b_move(&e->b, batched ? x : anfi_b_spread(&e->b, x), 0, (size_t)axis);
+    return axis < 0 ? x
+                    : anfi_b_move(&e->b, batched ? x : anfi_b_spread(&e->b, x), 0, (size_t)axis);
   }
   anf_node **items = ANFI_NEW_N(e->b.ad->arena, anf_node *, t->n + 1);
   for (uint32_t i = 0; i < t->n; i++)

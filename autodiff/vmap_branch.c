@@ -61,14 +61,14 @@ anf_node *anfi_vmap_select(anfi_vmap *v, anfi_batch *b, anf_node *c, anf_node *x
   if (!x || !y) return NULL;
   if (t->kind == ANF_TYPE_TENSOR) return anfi_b_select(b, c, x, y);
   if (t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK) {
-    anfi_fail(v->ad->m->cx, anfi_nowhere(), ANF_E0711);
-    return NULL;
+    if (x == y || anfi_is_op(y, ANF_OP_Undef)) return x;
+    return anfi_is_op(x, ANF_OP_Undef) ? y : anfi_b_3(b, ANF_OP_KeptSelect, x, y, c);
   }
   if (!is_nest(t)) return x;
   anf_node **items = ANFI_NEW_N(v->ad->arena, anf_node *, t->n + 1);
   for (uint32_t i = 0; i < t->n; i++) {
-    items[i] = anfi_vmap_select(v, b, c, anfi_nest_item(b, x, i), anfi_nest_item(b, y, i),
-                                t->items[i]);
+    items[i] =
+        anfi_vmap_select(v, b, c, anfi_nest_item(b, x, i), anfi_nest_item(b, y, i), t->items[i]);
     if (!items[i]) return NULL;
   }
   return anfi_nest_of(b, t, items);
@@ -87,24 +87,46 @@ typedef struct {
 
 typedef struct {
   anfi_vmap *v;
-  size_t n;                   // arguments
-  const anf_type **lane;      // of each: its type for one lane, and as it is here
+  size_t n;              // arguments
+  const anf_type **lane; // of each: its type for one lane, and as it is here
   const anf_type **type;
-  const bool *mask;           // of all
-  const anf_type *result;     // for one lane
-  bool *all;                  // its items that can be batched
+  const bool *mask;       // of all
+  const anf_type *result; // for one lane
+  bool *all;              // its items that can be batched
 } choice;
 
 static bool is_safe_op(const anf_node *n) {
   if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT)) return false;
   switch (n->op) {
-  case ANF_OP_Add: case ANF_OP_Sub: case ANF_OP_Mul: case ANF_OP_Neg: case ANF_OP_Square:
-  case ANF_OP_Abs: case ANF_OP_Sign: case ANF_OP_Maximum: case ANF_OP_Minimum: case ANF_OP_Relu:
-  case ANF_OP_Sin: case ANF_OP_Cos: case ANF_OP_Tanh: case ANF_OP_Sigmoid: case ANF_OP_Where:
-  case ANF_OP_Equal: case ANF_OP_NotEqual: case ANF_OP_Less: case ANF_OP_LessEqual:
-  case ANF_OP_Greater: case ANF_OP_GreaterEqual: case ANF_OP_LogicalAnd: case ANF_OP_LogicalOr:
-  case ANF_OP_LogicalNot: case ANF_OP_Cast: case ANF_OP_MakeTuple: case ANF_OP_TupleGet:
-  case ANF_OP_Identity: case ANF_OP_Undef: return true;
+  case ANF_OP_Add:
+  case ANF_OP_Sub:
+  case ANF_OP_Mul:
+  case ANF_OP_Neg:
+  case ANF_OP_Square:
+  case ANF_OP_Abs:
+  case ANF_OP_Sign:
+  case ANF_OP_Maximum:
+  case ANF_OP_Minimum:
+  case ANF_OP_Relu:
+  case ANF_OP_Sin:
+  case ANF_OP_Cos:
+  case ANF_OP_Tanh:
+  case ANF_OP_Sigmoid:
+  case ANF_OP_Where:
+  case ANF_OP_Equal:
+  case ANF_OP_NotEqual:
+  case ANF_OP_Less:
+  case ANF_OP_LessEqual:
+  case ANF_OP_Greater:
+  case ANF_OP_GreaterEqual:
+  case ANF_OP_LogicalAnd:
+  case ANF_OP_LogicalOr:
+  case ANF_OP_LogicalNot:
+  case ANF_OP_Cast:
+  case ANF_OP_MakeTuple:
+  case ANF_OP_TupleGet:
+  case ANF_OP_Identity:
+  case ANF_OP_Undef: return true;
   default: return false;
   }
 }

@@ -33,8 +33,8 @@ static double median(double *ms, size_t n) {
 static anf_status call(cli *c, anf_graph *g, anf_value **args, anf_run_opts *o, outcome *r) {
   anf_value *v = NULL;
   size_t n = anf_graph_param_count(g);
-  anf_status st = r->exec ? anf_exec_run(r->exec, n, args, o, c->d, &v)
-                          : anf_run(g, n, args, o, c->d, &v);
+  anf_status st =
+      r->exec ? anf_exec_run(r->exec, n, args, o, c->d, &v) : anf_run(g, n, args, o, c->d, &v);
   if (st != ANF_OK) return st;
   anf_value_release(r->result);
   r->result = v;
@@ -98,8 +98,8 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
 
 static anf_status save_one(cli *c, const anf_value *v, const char *path) {
   if (anf_value_get_kind(v) == ANF_VALUE_TENSOR) return anf_save_npy(c->cx, v, path, c->d);
-  static const char *const kind[] = {"None",   "tensor", "string",  "tuple",
-                                     "record", "type",   "function", "box", "stack"};
+  static const char *const kind[] = {"None", "tensor",   "string", "tuple", "record",
+                                     "type", "function", "box",    "stack"};
   anfi_fail(c->cx, anfi_nowhere(), ANF_E0015, kind[anf_value_get_kind(v)]);
   return ANF_INVALID;
 }

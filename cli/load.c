@@ -48,7 +48,8 @@ static anf_status dump(cli *c, anf_module *m, const char *stage) {
 
 anf_status cli_load(cli *c, const char *file, anf_module **out) {
   anf_module *m = NULL;
-  anf_status st = cli_is_param(file) ? cli_load_param(c, file, &m) : anf_load(c->cx, file, c->d, &m);
+  anf_status st =
+      cli_is_param(file) ? cli_load_param(c, file, &m) : anf_load(c->cx, file, c->d, &m);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, free_module, m);
   *out = m;

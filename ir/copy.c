@@ -58,8 +58,7 @@ static anf_node *copied_constant(copying *c, anf_node *n) {
     reach(c, f->graph);
     return anfi_graph_value(c->graph[f->graph->id]);
   }
-  if (f && !f->graph && !f->nbound)
-    return anfi_op_value_attrs(c->to, (anfi_opcode)f->op, f->attrs);
+  if (f && !f->graph && !f->nbound) return anfi_op_value_attrs(c->to, (anfi_opcode)f->op, f->attrs);
   anf_node *r = anfi_value(c->to, copied_value(c, n->u.value));
   r->type = n->type;
   return r;
@@ -96,6 +95,7 @@ static void reach(copying *c, anf_graph *g) {
   if (c->graph[g->id]) return;
   c->graph[g->id] = anfi_graph_new(c->to, g->name);
   copy_header(c, g);
+  anfi_push(&c->to->arena, &c->to->origin, g);
   anfi_push(c->scratch, &c->reached, g);
 }
 
@@ -126,10 +126,13 @@ anf_module *anfi_module_copy(const anf_analysis *an, anf_graph *const *roots, si
   copying c = {.an = an, .to = anfi_module_new(m->cx), .scratch = anfi_scratch(m->cx)};
   c.graph = ANFI_NEW_N(c.scratch, anf_graph *, m->graphs.n);
   c.node = ANFI_NEW_N(c.scratch, anf_node *, m->nodes.n);
-  for (size_t i = 1; i < m->debugs.n; i++)
-    anfi_push(&c.to->arena, &c.to->debugs, m->debugs.at[i]);
+  for (size_t i = 1; i < m->debugs.n; i++) anfi_push(&c.to->arena, &c.to->debugs, m->debugs.at[i]);
   for (size_t i = 0; i < n; i++) reach(&c, roots[i]);
   copy_all(&c);
   for (size_t i = 0; i < n; i++) copies[i] = c.graph[roots[i]->id];
   return c.to;
+}
+
+anf_graph *anfi_module_origin(const anf_module *copy, size_t i) {
+  return i < copy->origin.n ? copy->origin.at[i] : NULL;
 }

@@ -392,7 +392,7 @@ static bool run_frames(machine *m) {
     frame *f = &m->frame[m->nframe - 1];
     if (m->fuel == 0 && !refuel(m)) return false;
     m->fuel--;
-    bool good = f->plan      ? anfi_step_run(m, f)
+    bool good = f->plan   ? anfi_step_run(m, f)
                 : f->loop ? anfi_loop_step(m, f)
                           : anfi_map_step(m, f->map, f->base);
     if (!good) return false;

@@ -114,8 +114,8 @@ typedef struct anfi_call_frame {
   const anfi_plan *plan; // NULL: a mapping or a loop
   anfi_mapping *map;
   size_t base;
-  uint32_t pc;           // next step
-  const anf_graph *want; // whose declared result type the result must fit, or NULL
+  uint32_t pc;               // next step
+  const anf_graph *want;     // whose declared result type the result must fit, or NULL
   struct anfi_looping *loop; // of a loop
 } anfi_call_frame;
 

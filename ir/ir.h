@@ -77,6 +77,23 @@ typedef struct anfi_debug {
   const char *how; // "gradient of", "inlined from"; NULL when written so
 } anfi_debug;
 
+/* What the data of a result that contained functions stands for; recursion is over the nesting of
+ * types. FN: the data is what its one item, a code, binds; or a number, and what each code binds. */
+typedef enum anfi_form_kind {
+  ANFI_FORM_DATA,
+  ANFI_FORM_NEST, // a tuple or record
+  ANFI_FORM_FN,   // items are codes
+  ANFI_FORM_CODE  // a function; items are the forms of what it binds, captures first
+} anfi_form_kind;
+typedef struct anfi_form {
+  uint8_t kind;
+  uint16_t op;    // of a CODE that is a primitive, with attrs
+  uint32_t graph; // of a CODE: the id it had before; UINT32_MAX: a primitive
+  uint32_t n;
+  const anfi_attrs *attrs;
+  const struct anfi_form *item[];
+} anfi_form;
+
 struct anf_graph {
   anf_module *module;
   const anfi_str *name;
@@ -87,6 +104,7 @@ struct anf_graph {
   anf_node *result;
   anf_node *self;              // the VALUE node of this graph, or NULL while there is none
   const anf_type *result_type; // declared, or NULL
+  const anfi_form *form;       // of a specialised graph whose result contained functions, or NULL
   uint32_t debug;
   bool removed;
 };
@@ -104,6 +122,7 @@ struct anf_module {
   const char *source; // the text that it was read from, in the arena, or NULL
   anf_status status;  // first failure of a building function
   anfi_map results;   // node id -> number of graphs whose result it is
+  ANFI_VEC(anf_graph *) origin; // of a copy: by graph id, what it was made from
 };
 
 /* type.c */
@@ -294,6 +313,8 @@ anf_graph *anfi_clone(const anf_analysis *an, anf_graph *g, anfi_map *nodes);
  * fails. It borrows names, attributes and texts of the original. */
 anf_module *anfi_module_copy(const anf_analysis *an, anf_graph *const *roots, size_t n,
                              anf_graph **copies);
+/* The graph that graph number i of a copy was made from, or NULL. */
+anf_graph *anfi_module_origin(const anf_module *copy, size_t i);
 
 /* sweep.c */
 size_t anfi_sweep(anf_module *m);

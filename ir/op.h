@@ -201,6 +201,8 @@ bool anfi_eval_box(anfi_eval *q); // eval_kept.c
 bool anfi_eval_unbox(anfi_eval *q);
 bool anfi_eval_kept_add(anfi_eval *q);
 bool anfi_eval_kept_zeros(anfi_eval *q);
+bool anfi_eval_kept_select(anfi_eval *q); // eval_kept_lanes.c
+bool anfi_eval_kept_spread(anfi_eval *q);
 bool anfi_eval_partial(anfi_eval *q);
 bool anfi_eval_assert(anfi_eval *q);
 bool anfi_eval_tuple(anfi_eval *q);

@@ -17,6 +17,7 @@ void anf_exec_free(anf_exec *e) {
     v = next;
   }
   anf_jit_engine_free(e->engine);
+  anf_value_release(e->fn);
   anfi_raw(cx, e, sizeof *e, 0);
 }
 
@@ -33,9 +34,9 @@ static void read_opts(const anf_exec_opts *o, anf_exec_opts *out) {
   if (!out->max_compiled) out->max_compiled = 64;
 }
 
-static bool has_types(const anf_graph *g, const anf_type **types) {
+static bool has_types(const anf_graph *g, anfi_arg *args) {
   for (size_t i = 0; i < g->params.n; i++) {
-    const anf_type *t = types[i] = g->params.at[i]->type;
+    const anf_type *t = args[i].type = g->params.at[i]->type;
     size_t n;
     if (!t || t->kind == ANF_TYPE_FN || t->kind == ANF_TYPE_ANY) return false;
     if (t->kind == ANF_TYPE_TENSOR && !anfi_type_elements(t, &n)) return false;
@@ -43,10 +44,12 @@ static bool has_types(const anf_graph *g, const anf_type **types) {
   return true;
 }
 
-static anfi_variant *find(anf_exec *e, size_t n, const anf_type *const *types) {
+static anfi_variant *find(anf_exec *e, const anfi_sig *sig) {
+  size_t bytes = sig->word.n * sizeof *sig->word.at;
   for (anfi_variant **at = &e->variant; *at; at = &(*at)->next) {
     anfi_variant *v = *at;
-    if (v->n != n || (n && memcmp(v->type, types, n * sizeof *types) != 0)) continue;
+    if (v->sig.word.n != sig->word.n || (bytes && memcmp(v->sig.word.at, sig->word.at, bytes) != 0))
+      continue;
     *at = v->next; // used last: to the front
     v->next = e->variant;
     return e->variant = v;
@@ -62,43 +65,68 @@ static void drop_oldest(anf_exec *e) {
   e->nvariant--;
 }
 
-static anfi_variant *variant(anf_exec *e, size_t n, const anf_type *const *types) {
-  anfi_variant *v = find(e, n, types);
-  if (v || !(v = anfi_variant_new(e, n, types))) return v;
+static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
+  anfi_sig sig = {0};
+  anfi_exec_sig(e->cx, anfi_scratch(e->cx), n, args, &sig);
+  anfi_variant *v = find(e, &sig);
+  if (v || !(v = anfi_variant_new(e, n, args))) return v;
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
   v->next = e->variant;
   e->nvariant++;
   return e->variant = v;
 }
 
-static anf_exec *new_exec(anf_graph *g, const anf_exec_opts *given) {
-  anf_ctx *cx = g->module->cx;
+static anf_exec *new_exec(anf_ctx *cx, const anf_exec_opts *given) {
   anf_exec *e = (anf_exec *)anfi_raw(cx, NULL, 0, sizeof *e);
   if (!e) anfi_throw_nomem(cx);
   memset(e, 0, sizeof *e);
   e->cx = cx;
-  e->g = g;
   anfi_defer(cx, ANFI_ON_FAIL, free_exec, e);
   read_opts(given, &e->o);
-  if (g->module->status != ANF_OK)
-    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
-                           "its module could not be built"),
-           NULL;
   if (e->o.engine) {
     e->engine = e->o.engine;
     atomic_fetch_add(&e->engine->refs, 1);
   }
-  if (!e->engine && !(e->engine = engine_of(cx, &e->o))) return NULL;
-  const anf_type **types = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, g->params.n + 1);
-  if (has_types(g, types) && !variant(e, g->params.n, types)) return NULL;
+  return e->engine || (e->engine = engine_of(cx, &e->o)) ? e : NULL;
+}
+
+static anf_exec *exec_of_graph(anf_graph *g, const anf_exec_opts *given) {
+  anf_ctx *cx = g->module->cx;
+  if (g->module->status != ANF_OK)
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
+                           "its module could not be built"),
+           NULL;
+  anf_exec *e = new_exec(cx, given);
+  if (!e) return NULL;
+  e->g = g;
+  anfi_arg *args = ANFI_NEW_N(anfi_scratch(cx), anfi_arg, g->params.n + 1);
+  if (has_types(g, args) && !variant(e, g->params.n, args)) return NULL;
   return e;
 }
 
 anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out) {
   *out = NULL;
   ANFI_ENTRY(g->module->cx, d);
-  *out = new_exec(g, o);
+  *out = exec_of_graph(g, o);
   anf_status st = anfi_leave(g->module->cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
+
+static anf_exec *exec_of_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *given) {
+  if (!f || f->kind != ANF_VALUE_FN)
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0411, "no function"), NULL;
+  anf_exec *e = new_exec(cx, given);
+  if (e) e->fn = anf_value_retain(f);
+  return e;
+}
+
+anf_status anf_compile_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *o, anf_diag *d,
+                             anf_exec **out) {
+  *out = NULL;
+  ANFI_ENTRY(cx, d);
+  *out = exec_of_value(cx, f, o);
+  anf_status st = anfi_leave(cx);
   if (st != ANF_OK) *out = NULL;
   return st;
 }
@@ -106,7 +134,7 @@ anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_ex
 /* ---- arguments ---- */
 
 static bool fit_one(anf_exec *e, anfi_fit *f, size_t i, anf_value *v, anf_value **out) {
-  const anf_type *t = e->g->params.at[i]->type;
+  const anf_type *t = e->g ? e->g->params.at[i]->type : NULL;
   if (!v) return anfi_fail(e->cx, anfi_nowhere(), ANF_E0002, "an argument");
   if (v->cx != e->cx) return anfi_fail(e->cx, anfi_nowhere(), ANF_E0421, i + 1);
   if (!t) *out = anf_value_retain(v);
@@ -122,38 +150,60 @@ static bool fit_one(anf_exec *e, anfi_fit *f, size_t i, anf_value *v, anf_value 
 
 static void release(void *v) { anf_value_release((anf_value *)v); }
 
-/* Arguments as the parameters declare them, and their types. */
-static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, anf_value **fitting,
-                    const anf_type **types) {
-  anfi_fit f = {.cx = e->cx, .arena = anfi_scratch(e->cx), .host = true};
-  if (n != e->g->params.n)
+/* The arguments of a call as the parameters declare them; the function value is the first. */
+typedef struct given {
+  size_t n;
+  anf_value **v;
+  anfi_arg *arg;
+} given;
+
+static void add(anf_exec *e, given *g, anf_value *v) {
+  g->v[g->n] = v;
+  if (v->kind == ANF_VALUE_FN) g->arg[g->n].fn = v;
+  else if (!(g->arg[g->n].type = anf_value_type(e->cx, v))) anfi_throw_nomem(e->cx);
+  g->n++;
+}
+
+static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
+  anfi_arena *a = anfi_scratch(e->cx);
+  anfi_fit f = {.cx = e->cx, .arena = a, .host = true};
+  *g = (given){.v = ANFI_NEW_N(a, anf_value *, n + 2), .arg = ANFI_NEW_N(a, anfi_arg, n + 2)};
+  if (e->g && n != e->g->params.n)
     return anfi_fail(e->cx, anfi_nowhere(), ANF_E0410, e->g->name->s, e->g->params.n, n);
+  if (e->fn) add(e, g, e->fn);
   for (size_t i = 0; i < n; i++) {
-    if (!fit_one(e, &f, i, args[i], &fitting[i])) return false;
-    anfi_defer(e->cx, ANFI_ALWAYS, release, fitting[i]);
-    if (!(types[i] = anf_value_type(e->cx, fitting[i]))) anfi_throw_nomem(e->cx);
+    anf_value *v = NULL;
+    if (!fit_one(e, &f, i, args[i], &v)) return false;
+    anfi_defer(e->cx, ANFI_ALWAYS, release, v);
+    add(e, g, v);
   }
   return true;
 }
 
 static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
-  anf_value **fitting = ANFI_NEW_N(anfi_scratch(e->cx), anf_value *, n + 1);
-  const anf_type **types = ANFI_NEW_N(anfi_scratch(e->cx), const anf_type *, n + 1);
-  return fit_all(e, n, args, fitting, types) && variant(e, n, types);
+  given g;
+  return fit_all(e, n, args, &g) && variant(e, g.n, g.arg);
 }
 
 static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
                 anf_value **result) {
-  anf_value **fitting = ANFI_NEW_N(anfi_scratch(e->cx), anf_value *, n + 1);
-  const anf_type **types = ANFI_NEW_N(anfi_scratch(e->cx), const anf_type *, n + 1);
+  given g;
   anfi_variant *v;
-  return fit_all(e, n, args, fitting, types) && (v = variant(e, n, types)) &&
-         anfi_variant_run(e, v, fitting, o, result);
+  return fit_all(e, n, args, &g) && (v = variant(e, g.n, g.arg)) &&
+         anfi_variant_run(e, v, g.n, g.v, o, result);
+}
+
+static void prepare(anf_exec *e, size_t n, const anf_type *const *types) {
+  anfi_arg *args = ANFI_NEW_N(anfi_scratch(e->cx), anfi_arg, n + 2);
+  size_t at = 0;
+  if (e->fn) args[at++].fn = e->fn;
+  for (size_t i = 0; i < n; i++) args[at++].type = types[i];
+  variant(e, at, args);
 }
 
 anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types, anf_diag *d) {
   ANFI_ENTRY(e->cx, d);
-  variant(e, n, types);
+  prepare(e, n, types);
   return anfi_leave(e->cx);
 }
 
@@ -182,23 +232,28 @@ void *anf_exec_pointer(const anf_exec *e) {
 size_t anf_exec_compilations(const anf_exec *e) { return e->compilations; }
 double anf_exec_compile_ms(const anf_exec *e) { return e->compile_ms; }
 
+static void free_arena(void *a) { anfi_arena_free((anfi_arena *)a); }
 static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
 
 static void print_form(anf_graph *g, size_t n, const anf_type *const *types, const char *form,
-                       const anf_exec_opts *given, anf_text *out) {
+                       const anf_exec_opts *given_opts, anf_text *out) {
   anf_ctx *cx = g->module->cx;
   anf_exec_opts o;
-  anfi_lowered low = {.arena = anfi_scratch(cx)};
-  read_opts(given, &o);
-  if (!anfi_exec_lower(g, n, types, &o, &low)) return;
+  anfi_variant *v = (anfi_variant *)anfi_zalloc(anfi_scratch(cx), sizeof *v);
+  anfi_arg *args = ANFI_NEW_N(anfi_scratch(cx), anfi_arg, n + 1);
+  for (size_t i = 0; i < n; i++) args[i].type = types[i];
+  read_opts(given_opts, &o);
+  anfi_arena_init(&v->arena, cx);
+  anfi_defer(cx, ANFI_ALWAYS, free_arena, &v->arena);
+  if (!anfi_exec_lower(cx, g, n, args, &o, v)) return;
   if (strcmp(form, "tir") == 0) {
-    anfi_t_print_mod(low.module, out);
+    anfi_t_print_mod(v->low.module, out);
     return;
   }
   anf_jit_engine *e = o.engine ? o.engine : engine_of(cx, &o);
   if (!e) return;
   if (!o.engine) anfi_defer(cx, ANFI_ALWAYS, free_engine, e);
-  anf_status st = anf_jit_print(e, low.module, form, NULL, out);
+  anf_status st = anf_jit_print(e, v->low.module, form, NULL, out);
   if (st != ANF_OK) anfi_fail_as(cx, st);
 }
 

@@ -6,20 +6,30 @@
 #include "anfora/exec.h"
 #include "backend/lower/lower.h"
 
+/* What code is made for: words that are equal for equal signatures. An argument is its type, or, if
+ * it is a function, the function and the same of what it captured and has bound. */
+typedef struct anfi_sig {
+  ANFI_VEC(uint64_t) word;
+} anfi_sig;
+
 /* A function at one signature. */
 typedef struct anfi_variant {
-  struct anfi_variant *next;   // used before
-  anfi_arena arena;            // of all but the code
-  size_t n;
-  const anf_type **type;       // of the arguments
-  anfi_lowered low;            // its module is gone
+  struct anfi_variant *next; // used before
+  anfi_arena arena;          // of all but the code
+  anfi_sig sig;
+  anfi_lowered low;          // its module is gone
+  const anfi_form *form;     // of the result, if it contains functions
+  anf_graph **origin;        // by id that a form says: the graph of the host's module
+  uint32_t *ncapture;        // likewise: how many of the values bound are its captures
+  size_t norigin;
   anf_jit_module *code;
   anf_jit_function *function;
 } anfi_variant;
 
 struct anf_exec {
   anf_ctx *cx;
-  anf_graph *g;
+  anf_graph *g;  // what is compiled; or
+  anf_value *fn; // a function value, which is the first argument of all calls
   anf_exec_opts o;
   anf_jit_engine *engine;
   anfi_variant *variant; // used last first
@@ -27,15 +37,28 @@ struct anf_exec {
   double compile_ms;
 };
 
-/* compile.c: the graph at these types as Tensor IR; what `low` holds is in low->arena, the module
- * is the frame's unless it is kept. */
-bool anfi_exec_lower(anf_graph *g, size_t n, const anf_type *const *types, const anf_exec_opts *o,
-                     anfi_lowered *low);
-anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anf_type *const *types);
+/* An argument to compile for: a type, or a function value. */
+typedef struct anfi_arg {
+  const anf_type *type;
+  anf_value *fn;
+} anfi_arg;
+
+/* signature.c */
+bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out);
+/* A module of its own with the graph (NULL: args[0], a function, is called) as it is called with
+ * such arguments; the only public graph is to be compiled. */
+anf_graph *anfi_exec_program(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
+                             anfi_variant *v);
+
+/* compile.c: the graph for these arguments as Tensor IR; what `low` holds is in low->arena, the
+ * module is the frame's unless it is kept. */
+bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
+                     const anf_exec_opts *o, anfi_variant *v);
+anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args);
 void anfi_variant_free(anf_ctx *cx, anfi_variant *v);
 
 /* call.c: values to code and back */
-bool anfi_variant_run(anf_exec *e, anfi_variant *v, anf_value *const *args, const anf_run_opts *o,
-                      anf_value **result);
+bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
+                      const anf_run_opts *o, anf_value **result);
 
 #endif

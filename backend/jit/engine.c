@@ -2,9 +2,10 @@
 /* Engines, whatever their kind: making, compiling, names of C functions. */
 #include "backend/jit/jit.h"
 
-static const anfi_jit_vtable *const kinds[ANF_JIT_KIND_COUNT] = {
-    [ANF_JIT_LLVM] = &anfi_jit_llvm, [ANF_JIT_CJIT] = &anfi_jit_cjit,
-    [ANF_JIT_INTERP] = &anfi_jit_interp};
+static const anfi_jit_vtable *const kinds[ANF_JIT_KIND_COUNT] = {[ANF_JIT_LLVM] = &anfi_jit_llvm,
+                                                                 [ANF_JIT_CJIT] = &anfi_jit_cjit,
+                                                                 [ANF_JIT_INTERP] =
+                                                                     &anfi_jit_interp};
 static const char *const names[ANF_JIT_KIND_COUNT] = {"llvm", "cjit", "interp"};
 
 const char *anf_jit_kind_name(anf_jit_kind k) {

@@ -5,7 +5,7 @@
 
 /* ---- what receives a result ---- */
 
-void glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarget *r) {
+void anfi_glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarget *r) {
   *r = (gtarget){*leaves, ANFI_NEW_N(w->a, texpr, leaves->n + 1),
                  ANFI_NEW_N(w->a, texpr, leaves->n + 1)};
   for (size_t i = 0; i < r->leaves.n; i++) {
@@ -17,7 +17,7 @@ void glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarg
 }
 
 /* What is never read is not written either. */
-void glow_target_put(glow *w, const gtarget *r, gval v) {
+void anfi_glow_target_put(glow *w, const gtarget *r, gval v) {
   for (size_t i = 0; i < v.n; i++) {
     if (!v.at[i]) continue;
     if (r->var[i]) anfi_low_set(w->L, r->var[i], anfi_view_value(w->L, v.at[i]));
@@ -25,10 +25,10 @@ void glow_target_put(glow *w, const gtarget *r, gval v) {
   }
 }
 
-gval glow_target_value(glow *w, const gtarget *r) {
-  gval v = glow_new(w, r->leaves.n);
+gval anfi_glow_target_value(glow *w, const gtarget *r) {
+  gval v = anfi_glow_new(w, r->leaves.n);
   for (size_t i = 0; i < v.n; i++)
-    v.at[i] = glow_view(w, &r->leaves.at[i], r->var[i] ? r->var[i] : r->room[i]);
+    v.at[i] = anfi_glow_view(w, &r->leaves.at[i], r->var[i] ? r->var[i] : r->room[i]);
   return v;
 }
 
@@ -66,7 +66,8 @@ static void start_anew(glow *w, const site *s) {
   for (size_t i = 0; i < s->n; i++)
     for (size_t j = 0; j < s->args[i].n; j++, k++)
       if (self->slot[k] && s->args[i].at[j])
-        anfi_low_add(w->L, anfi_t_assign(w->t, self->slot[k], anfi_view_value(w->L, s->args[i].at[j])));
+        anfi_low_add(w->L,
+                     anfi_t_assign(w->t, self->slot[k], anfi_view_value(w->L, s->args[i].at[j])));
   anfi_low_add(w->L, anfi_t_assign(w->t, self->again, anfi_t_bool(w->t, true)));
   self->looped = true;
 }
@@ -77,36 +78,35 @@ static size_t result_room(glow *w, const gfn *f, const texpr *to, texpr *args, t
   for (size_t i = 0; i < f->result.n; i++) {
     const anfi_leaf *l = &f->result.at[i];
     if (i == f->returned) continue;
-    room[i] = !l->scalar && to && to[i]
-                  ? to[i]
-                  : anfi_low_local(w->L, l->elem, l->scalar ? 1 : l->n, "t");
+    room[i] = !l->scalar && to && to[i] ? to[i]
+                                        : anfi_low_local(w->L, l->elem, l->scalar ? 1 : l->n, "t");
     args[n++] = room[i];
   }
   return n;
 }
 
 static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
-  gfn *f = glow_function(w, g);
+  gfn *f = anfi_glow_function(w, g);
   if (!f) return false;
   texpr *args = ANFI_NEW_N(w->a, texpr, f->param.n + f->result.n + 1),
         *room = ANFI_NEW_N(w->a, texpr, f->result.n + 1), zero = anfi_t_index(w->t, 0);
   size_t n = 0;
   for (size_t i = 0; i < s->n; i++)
     for (size_t j = 0; j < s->args[i].n; j++, n++)
-      args[n] = glow_atom(w, &f->param.at[n], s->args[i].at[j]);
+      args[n] = anfi_glow_atom(w, &f->param.at[n], s->args[i].at[j]);
   n += result_room(w, f, s->to, args + n, room);
   bool returns = f->returned < f->result.n;
   tdtype ret = anfi_t_dt(returns ? f->result.at[f->returned].elem : ANF_TIR_void);
   texpr call = anfi_t_call(w->t, f->name, ret, (uint32_t)n, args), value = NULL;
   if (returns) value = anfi_low_let(w->L, call, "r");
   else anfi_low_add(w->L, anfi_t_eval(w->t, call));
-  *out = glow_new(w, f->result.n);
+  *out = anfi_glow_new(w, f->result.n);
   for (size_t i = 0; i < f->result.n; i++) {
     const anfi_leaf *l = &f->result.at[i];
     texpr e = i == f->returned ? value : room[i];
     if (i != f->returned && l->scalar)
       e = anfi_low_let(w->L, anfi_t_at(w->t, room[i], 1, &zero, 1, 0, NULL), "r");
-    out->at[i] = glow_view(w, l, e);
+    out->at[i] = anfi_glow_view(w, l, e);
   }
   return true;
 }
@@ -114,17 +114,17 @@ static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
 static bool call_known(glow *w, const site *s, anf_graph *g, gval *out) {
   if (starts_anew(w, s, g)) {
     start_anew(w, s);
-    *out = glow_new(w, anfi_leaf_count(s->call->type));
+    *out = anfi_glow_new(w, anfi_leaf_count(s->call->type));
     return true;
   }
-  if (is_inlined(w, g)) return glow_body(w, g, s->args, s->to, s->tail, out);
+  if (is_inlined(w, g)) return anfi_glow_body(w, g, s->args, s->to, s->tail, out);
   return call_function(w, s, g, out);
 }
 
 /* ---- one of several functions ---- */
 
 static texpr truth(glow *w, anf_node *cond) {
-  gval c = glow_value(w, cond);
+  gval c = anfi_glow_value(w, cond);
   if (!c.at[0]) return anfi_t_bool(w->t, false);
   texpr e = anfi_view_value(w->L, c.at[0]);
   if (anfi_t_is_elem(e->dtype, ANF_TIR_bool)) return e;
@@ -133,7 +133,7 @@ static texpr truth(glow *w, anf_node *cond) {
 
 /* The index of SwitchLayer, from 0, or the error that there is no such function. */
 static texpr layer(glow *w, const anf_node *sw, size_t n) {
-  gval v = glow_value(w, sw->in[0].def);
+  gval v = anfi_glow_value(w, sw->in[0].def);
   tdtype s64 = ANFI_S64;
   if (!v.at[0]) return anfi_t_int(w->t, s64, 0);
   texpr i = anfi_view_value(w->L, v.at[0]), zero = anfi_t_int(w->t, s64, 0),
@@ -199,13 +199,13 @@ static void start_arms(glow *w, arms *m, const site *s, size_t n, const anfi_lea
   m->to.room = ANFI_NEW_N(w->a, texpr, l->n + 1);
   for (size_t i = 0; i < l->n; i++)
     if (!l->at[i].scalar)
-      m->to.room[i] = s->to && s->to[i] ? s->to[i]
-                                        : anfi_t_tensor1(w->t, l->at[i].elem, "t", l->at[i].n);
+      m->to.room[i] =
+          s->to && s->to[i] ? s->to[i] : anfi_t_tensor1(w->t, l->at[i].elem, "t", l->at[i].n);
 }
 
 /* Variables and rooms for what the arms bring together; then each arm writes them at its end. */
 static gval end_arms(glow *w, arms *m) {
-  gval out = glow_new(w, m->leaves.n);
+  gval out = anfi_glow_new(w, m->leaves.n);
   m->to.var = ANFI_NEW_N(w->a, texpr, m->leaves.n + 1);
   for (size_t i = 0; i < m->leaves.n; i++) {
     const anfi_leaf *l = &m->leaves.at[i];
@@ -218,12 +218,12 @@ static gval end_arms(glow *w, arms *m) {
     if (l->scalar) m->to.var[i] = anfi_low_var(w->L, d, "r", anfi_t_int(w->t, d, 0));
     else if (!m->s->to || room != m->s->to[i])
       anfi_low_add(w->L, anfi_t_define(w->t, TL_local, room, NULL));
-    out.at[i] = glow_view(w, l, l->scalar ? m->to.var[i] : room);
+    out.at[i] = anfi_glow_view(w, l, l->scalar ? m->to.var[i] : room);
   }
   for (size_t k = 0; k < m->n; k++) {
     anfi_low_open(w->L);
     anfi_low_add(w->L, anfi_t_splice(w->t, m->body[k]->n, m->body[k]->s));
-    glow_target_put(w, &m->to, m->v[k]);
+    anfi_glow_target_put(w, &m->to, m->v[k]);
     m->body[k] = anfi_low_close(w->L);
   }
   return out;
@@ -245,7 +245,7 @@ static bool choose(glow *w, const site *s, anf_node *sw, gval *out) {
   arms m;
   if (!two && !anfi_is_op(sw, ANF_OP_SwitchLayer))
     return anfi_fail(w->cx, anfi_node_loc(s->call), ANF_E0952);
-  if (!glow_leaves(w, s->call->type, anfi_node_loc(s->call), &l)) return false;
+  if (!anfi_glow_leaves(w, s->call->type, anfi_node_loc(s->call), &l)) return false;
   size_t n = sw->nin - 1u;
   texpr c = two ? truth(w, sw->in[0].def) : layer(w, sw, n);
   start_arms(w, &m, s, n, &l);
@@ -257,23 +257,23 @@ static bool choose(glow *w, const site *s, anf_node *sw, gval *out) {
   return true;
 }
 
-bool glow_call(glow *w, anf_node *n, bool tail, gval *out) {
+bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out) {
   anf_node *callee = n->in[0].def;
   anf_graph *g = anfi_value_graph(callee);
   gval *args = ANFI_NEW_N(w->a, gval, n->nin);
   for (uint32_t i = 1; i < n->nin; i++) {
     anfi_leaves l = {0};
     anf_node *x = n->in[i].def;
-    args[i - 1] = glow_value(w, x);
+    args[i - 1] = anfi_glow_value(w, x);
     if (g && is_inlined(w, g)) continue;
-    if (!glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
-    glow_settle(w, &l, args[i - 1]);
+    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
+    anfi_glow_settle(w, &l, args[i - 1]);
   }
   site s = {n, args, n->nin - 1u, w->to[n->id], tail};
   return g ? call_known(w, &s, g, out) : choose(w, &s, callee, out);
 }
 
-bool glow_call_op(glow *w, anf_node *n, gval *out) {
+bool anfi_glow_call_op(glow *w, anf_node *n, gval *out) {
   bool custom = n->op == ANF_OP_Custom; // f fwd bwd fdata fwddata bwddata args..
   anf_graph *g = anfi_value_graph(n->in[0].def);
   gval *args = ANFI_NEW_N(w->a, gval, n->nin + 1u);
@@ -283,9 +283,9 @@ bool glow_call_op(glow *w, anf_node *n, gval *out) {
     if (custom && (i == 4 || i == 5)) continue;
     anfi_leaves l = {0};
     anf_node *x = n->in[i].def;
-    if (!glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
-    args[k] = glow_value(w, x);
-    glow_settle(w, &l, args[k++]);
+    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
+    args[k] = anfi_glow_value(w, x);
+    anfi_glow_settle(w, &l, args[k++]);
   }
   site s = {n, args, k, w->to[n->id], false};
   return call_known(w, &s, g, out);
@@ -295,16 +295,16 @@ bool glow_call_op(glow *w, anf_node *n, gval *out) {
 
 static bool choose_data(glow *w, anf_node *n, gval *out) {
   anfi_leaves l = {0};
-  gval a = glow_value(w, n->in[1].def), b = glow_value(w, n->in[2].def);
+  gval a = anfi_glow_value(w, n->in[1].def), b = anfi_glow_value(w, n->in[2].def);
   texpr cond = truth(w, n->in[0].def);
-  if (!glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
-  *out = glow_new(w, l.n);
+  if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
+  *out = anfi_glow_new(w, l.n);
   for (size_t i = 0; i < l.n; i++) {
     if (!a.at[i] || !b.at[i]) {
       out->at[i] = a.at[i] ? a.at[i] : b.at[i];
       continue;
     }
-    texpr x = glow_atom(w, &l.at[i], a.at[i]), y = glow_atom(w, &l.at[i], b.at[i]), r;
+    texpr x = anfi_glow_atom(w, &l.at[i], a.at[i]), y = anfi_glow_atom(w, &l.at[i], b.at[i]), r;
     if (l.at[i].scalar) r = anfi_low_let(w->L, anfi_t_select(w->t, cond, x, y), "r");
     else {
       const texpr *to = w->to[n->id];
@@ -316,7 +316,7 @@ static bool choose_data(glow *w, anf_node *n, gval *out) {
       anfi_view_store(w->L, b.at[i], r);
       anfi_low_add(w->L, anfi_t_if(w->t, cond, yes, anfi_low_close(w->L)));
     }
-    out->at[i] = glow_view(w, &l.at[i], r);
+    out->at[i] = anfi_glow_view(w, &l.at[i], r);
   }
   return true;
 }
@@ -325,22 +325,22 @@ static bool choose_data_layer(glow *w, anf_node *n, gval *out) {
   gtarget r;
   anfi_leaves l = {0};
   size_t count = n->nin - 1u;
-  if (!glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
-  glow_target_make(w, &l, w->to[n->id], &r);
-  for (size_t k = 0; k < count; k++) glow_settle(w, &l, glow_value(w, n->in[k + 1].def));
+  if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
+  anfi_glow_target_make(w, &l, w->to[n->id], &r);
+  for (size_t k = 0; k < count; k++) anfi_glow_settle(w, &l, anfi_glow_value(w, n->in[k + 1].def));
   texpr i = layer(w, n, count);
   tstmt *arm = ANFI_NEW_N(w->a, tstmt, count);
   for (size_t k = 0; k < count; k++) {
     anfi_low_open(w->L);
-    glow_target_put(w, &r, glow_value(w, n->in[k + 1].def));
+    anfi_glow_target_put(w, &r, anfi_glow_value(w, n->in[k + 1].def));
     arm[k] = anfi_low_close(w->L);
   }
   add_chain(w, i, count, arm);
-  *out = glow_target_value(w, &r);
+  *out = anfi_glow_target_value(w, &r);
   return true;
 }
 
-bool glow_choice(glow *w, anf_node *n, gval *out) {
+bool anfi_glow_choice(glow *w, anf_node *n, gval *out) {
   if (n->op == ANF_OP_Switch) return choose_data(w, n, out);
   return choose_data_layer(w, n, out);
 }

@@ -18,20 +18,21 @@ static void stop_if(glow *w, texpr bad, int64_t site, texpr a, texpr b) {
   anfi_low_add(w->L, anfi_t_if(w->t, bad, anfi_low_close(w->L), NULL));
 }
 
-void glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc,
-               texpr a, texpr b) {
+void anfi_glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op,
+                    anfi_loc loc, texpr a, texpr b) {
   glow *w = (glow *)user;
   (void)L;
   stop_if(w, bad,
-          new_site(w, (anfi_site_info){
-                          .kind = ANFI_SITE_FAIL, .loc = loc, .code = code, .op = (uint16_t)op}),
+          new_site(w,
+                   (anfi_site_info){
+                       .kind = ANFI_SITE_FAIL, .loc = loc, .code = code, .op = (uint16_t)op}),
           a, b);
 }
 
-bool glow_assert(glow *w, anf_node *n) {
+bool anfi_glow_assert(glow *w, anf_node *n) {
   anf_node *message = anfi_arg_count(n) > 1 ? n->in[1].def : NULL;
   const anf_value *text = message && message->kind == ANFI_VALUE ? message->u.value : NULL;
-  gval c = glow_value(w, n->in[0].def);
+  gval c = anfi_glow_value(w, n->in[0].def);
   if (!c.at[0]) return true;
   texpr cond = anfi_view_value(w->L, c.at[0]);
   int64_t site =
@@ -49,10 +50,10 @@ bool glow_assert(glow *w, anf_node *n) {
 /* Puts the leaves of one argument into the stream's message. */
 static bool put_leaves(glow *w, anf_node *arg) {
   anfi_leaves l = {0};
-  gval v = glow_value(w, arg);
-  if (!glow_leaves(w, arg->type, anfi_node_loc(arg), &l)) return false;
+  gval v = anfi_glow_value(w, arg);
+  if (!anfi_glow_leaves(w, arg->type, anfi_node_loc(arg), &l)) return false;
   for (size_t i = 0; i < v.n; i++) {
-    texpr e = glow_atom(w, &l.at[i], v.at[i]), zero = anfi_t_index(w->t, 0);
+    texpr e = anfi_glow_atom(w, &l.at[i], v.at[i]), zero = anfi_t_index(w->t, 0);
     if (l.at[i].scalar) {
       texpr bits = anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_generic), e);
       anfi_low_add(w->L, anfi_t_eval(w->t, anfi_t_rt_call(w->t, TRT_anf_rt_put, 1, &bits)));
@@ -65,7 +66,7 @@ static bool put_leaves(glow *w, anf_node *arg) {
   return true;
 }
 
-bool glow_print(glow *w, anf_node *n) {
+bool anfi_glow_print(glow *w, anf_node *n) {
   anfi_site_info s = {.kind = ANFI_SITE_PRINT,
                       .loc = anfi_node_loc(n),
                       .op = ANF_OP_Print,

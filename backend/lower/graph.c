@@ -5,13 +5,13 @@
 
 /* ---- values ---- */
 
-gval glow_new(glow *w, size_t n) { return (gval){n, ANFI_NEW_N(w->a, anfi_view *, n + 1)}; }
+gval anfi_glow_new(glow *w, size_t n) { return (gval){n, ANFI_NEW_N(w->a, anfi_view *, n + 1)}; }
 
-bool glow_leaves(glow *w, const anf_type *t, anfi_loc loc, anfi_leaves *out) {
+bool anfi_glow_leaves(glow *w, const anf_type *t, anfi_loc loc, anfi_leaves *out) {
   return anfi_leaves_of(w->cx, w->a, t, loc, out);
 }
 
-anfi_view *glow_view(glow *w, const anfi_leaf *leaf, texpr e) {
+anfi_view *anfi_glow_view(glow *w, const anfi_leaf *leaf, texpr e) {
   return leaf->scalar ? anfi_view_scalar(w->L, leaf->type, e)
                       : anfi_view_buffer(w->L, leaf->type, e);
 }
@@ -30,19 +30,19 @@ static gval constant(glow *w, anf_value *v) {
   return (gval){all.n, all.at};
 }
 
-gval glow_value(glow *w, anf_node *n) {
+gval anfi_glow_value(glow *w, anf_node *n) {
   return n->kind == ANFI_VALUE ? constant(w, n->u.value) : w->env[n->id];
 }
 
-texpr glow_atom(glow *w, const anfi_leaf *leaf, anfi_view *v) {
+texpr anfi_glow_atom(glow *w, const anfi_leaf *leaf, anfi_view *v) {
   if (!v && leaf->scalar) return anfi_t_int(w->t, anfi_t_dt(leaf->elem), 0);
   if (!v) return anfi_low_local(w->L, leaf->elem, leaf->n, "undef");
   return leaf->scalar ? anfi_view_value(w->L, v) : anfi_view_force(w->L, v);
 }
 
-void glow_settle(glow *w, const anfi_leaves *leaves, gval v) {
+void anfi_glow_settle(glow *w, const anfi_leaves *leaves, gval v) {
   for (size_t i = 0; i < v.n; i++)
-    if (v.at[i]) glow_atom(w, &leaves->at[i], v.at[i]);
+    if (v.at[i]) anfi_glow_atom(w, &leaves->at[i], v.at[i]);
 }
 
 /* ---- tuples and records: which leaves ---- */
@@ -60,7 +60,7 @@ static gval part(gval v, const anf_type *t, size_t i) {
 static gval joined(glow *w, const anf_node *n, size_t count) {
   ANFI_VEC(anfi_view *) all = {0};
   for (size_t i = 0; i < count; i++) {
-    gval v = glow_value(w, n->in[i].def);
+    gval v = anfi_glow_value(w, n->in[i].def);
     for (size_t k = 0; k < v.n; k++) anfi_push(w->a, &all, v.at[k]);
   }
   return (gval){all.n, all.at};
@@ -68,11 +68,9 @@ static gval joined(glow *w, const anf_node *n, size_t count) {
 
 static gval with_part(glow *w, gval v, const anf_type *t, size_t i, gval by) {
   size_t from = leaves_before(t, i), old = anfi_leaf_count(t->items[i]);
-  gval r = glow_new(w, v.n - old + by.n);
+  gval r = anfi_glow_new(w, v.n - old + by.n);
   for (size_t k = 0; k < r.n; k++)
-    r.at[k] = k < from         ? v.at[k]
-              : k < from + by.n ? by.at[k - from]
-                                : v.at[k - by.n + old];
+    r.at[k] = k < from ? v.at[k] : k < from + by.n ? by.at[k - from] : v.at[k - by.n + old];
   return r;
 }
 
@@ -85,8 +83,7 @@ static size_t field_of(const anf_type *t, const anf_value *name) {
 static gval slice(glow *w, const anf_node *n, gval v, const anf_type *t) {
   int64_t start, step;
   anf_value *at[3];
-  for (uint32_t k = 0; k < 3; k++)
-    at[k] = anfi_attr_value(w->cx, ANF_OP_TupleSlice, n->u.attrs, k);
+  for (uint32_t k = 0; k < 3; k++) at[k] = anfi_attr_value(w->cx, ANF_OP_TupleSlice, n->u.attrs, k);
   size_t count = anfi_slice(t->n, at, &start, &step);
   ANFI_VEC(anfi_view *) all = {0};
   for (size_t i = 0; i < count; i++) {
@@ -108,7 +105,7 @@ static bool arrange(glow *w, anf_node *n, gval *out) {
   const anf_value *name = n->op == ANF_OP_RecordGet || n->op == ANF_OP_RecordSet
                               ? anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, 0)
                               : NULL;
-  gval v = n->nin ? glow_value(w, n->in[0].def) : (gval){0};
+  gval v = n->nin ? anfi_glow_value(w, n->in[0].def) : (gval){0};
   switch ((anfi_opcode)n->op) {
   case ANF_OP_MakeTuple:
   case ANF_OP_MakeRecord:
@@ -116,16 +113,16 @@ static bool arrange(glow *w, anf_node *n, gval *out) {
   case ANF_OP_TupleGet: *out = part(v, t, index_of(w, n, t)); return true;
   case ANF_OP_RecordGet: *out = part(v, t, field_of(t, name)); return true;
   case ANF_OP_TupleSet:
-    *out = with_part(w, v, t, index_of(w, n, t), glow_value(w, n->in[1].def));
+    *out = with_part(w, v, t, index_of(w, n, t), anfi_glow_value(w, n->in[1].def));
     return true;
   case ANF_OP_RecordSet:
-    *out = with_part(w, v, t, field_of(t, name), glow_value(w, n->in[1].def));
+    *out = with_part(w, v, t, field_of(t, name), anfi_glow_value(w, n->in[1].def));
     return true;
   case ANF_OP_TupleSlice: *out = slice(w, n, v, t); return true;
   case ANF_OP_Identity:
   case ANF_OP_Fence:
   case ANF_OP_StopGradient: *out = v; return true;
-  case ANF_OP_Undef: *out = glow_new(w, anfi_leaf_count(n->type)); return true;
+  case ANF_OP_Undef: *out = anfi_glow_new(w, anfi_leaf_count(n->type)); return true;
   default: return false;
   }
 }
@@ -135,11 +132,11 @@ static bool arrange(glow *w, anf_node *n, gval *out) {
 /* Arguments that are tensors go to op.h as they are; tuples have no place there. */
 static bool argument(glow *w, anf_node *arg, anfi_view **out) {
   anfi_leaves l = {0};
-  gval v = glow_value(w, arg);
+  gval v = anfi_glow_value(w, arg);
   *out = NULL;
   if (arg->type->kind != ANF_TYPE_TENSOR) return true;
-  if (!glow_leaves(w, arg->type, anfi_node_loc(arg), &l)) return false;
-  *out = v.at[0] ? v.at[0] : glow_view(w, &l.at[0], glow_atom(w, &l.at[0], NULL));
+  if (!anfi_glow_leaves(w, arg->type, anfi_node_loc(arg), &l)) return false;
+  *out = v.at[0] ? v.at[0] : anfi_glow_view(w, &l.at[0], anfi_glow_atom(w, &l.at[0], NULL));
   return true;
 }
 
@@ -153,7 +150,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!(attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k)))
       return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0951, s->name->s, s->attr[k].name->s);
-  *out = glow_new(w, anfi_leaf_count(n->type));
+  *out = anfi_glow_new(w, anfi_leaf_count(n->type));
   anfi_low_op q = {.op = (anfi_opcode)n->op,
                    .loc = anfi_node_loc(n),
                    .type = n->type,
@@ -169,16 +166,16 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
   if (arrange(w, n, out)) return true;
   switch ((anfi_opcode)n->op) {
   case ANF_OP_Switch:
-  case ANF_OP_SwitchLayer: return glow_choice(w, n, out);
-  case ANF_OP_Loop: return glow_loop(w, n, out);
+  case ANF_OP_SwitchLayer: return anfi_glow_choice(w, n, out);
+  case ANF_OP_Loop: return anfi_glow_loop(w, n, out);
   case ANF_OP_Custom:
-  case ANF_OP_Recompute: return glow_call_op(w, n, out);
-  case ANF_OP_Box: return glow_box(w, n, out);
-  case ANF_OP_Unbox: return glow_unbox(w, n, out);
+  case ANF_OP_Recompute: return anfi_glow_call_op(w, n, out);
+  case ANF_OP_Box: return anfi_glow_box(w, n, out);
+  case ANF_OP_Unbox: return anfi_glow_unbox(w, n, out);
   case ANF_OP_KeptAdd:
   case ANF_OP_KeptZeros: return glow_kept_sum(w, n, out);
-  case ANF_OP_Print: return glow_print(w, n);
-  case ANF_OP_Assert: return glow_assert(w, n);
+  case ANF_OP_Print: return anfi_glow_print(w, n);
+  case ANF_OP_Assert: return anfi_glow_assert(w, n);
   default: return lower_op(w, n, inlined, out);
   }
 }
@@ -205,11 +202,12 @@ static bool lower_node(glow *w, anf_node *n, bool inlined, bool tail, gval *out)
   anfi_loc at = anfi_node_loc(n);
   w->t->line = at.line;
   w->t->col = at.col;
-  if (n->kind == ANFI_CALL) return glow_call(w, n, tail, out);
+  if (n->kind == ANFI_CALL) return anfi_glow_call(w, n, tail, out);
   return is_callee(n) || apply(w, n, inlined, out);
 }
 
-bool glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail, gval *out) {
+bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail,
+                    gval *out) {
   const anfi_graph_info *gi = &w->an->graphs[g->id];
   uint64_t **plan = &w->plan[g->id];
   if (!*plan) *plan = anfi_fuse_plan(w->a, gi->order.n, gi->order.at);
@@ -225,20 +223,20 @@ bool glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool ta
     w->env[n->id] = v;
   }
   w->inlined.n--;
-  *out = glow_value(w, g->result);
+  *out = anfi_glow_value(w, g->result);
   return true;
 }
 
 /* ---- functions ---- */
 
-gfn *glow_function(glow *w, anf_graph *g) {
+gfn *anfi_glow_function(glow *w, anf_graph *g) {
   if (w->fn[g->id]) return w->fn[g->id];
   gfn *f = ANFI_NEW(w->a, gfn);
   f->g = g;
   for (size_t i = 0; i < g->params.n; i++)
-    if (!glow_leaves(w, g->params.at[i]->type, anfi_node_loc(g->params.at[i]), &f->param))
+    if (!anfi_glow_leaves(w, g->params.at[i]->type, anfi_node_loc(g->params.at[i]), &f->param))
       return NULL;
-  if (!glow_leaves(w, g->result->type, anfi_node_loc(g->result), &f->result)) return NULL;
+  if (!anfi_glow_leaves(w, g->result->type, anfi_node_loc(g->result), &f->result)) return NULL;
   f->returned = anfi_returned_leaf(&f->result);
   const char *base = w->todo.n || !w->o->name ? g->name->s : w->o->name;
   for (uint32_t k = 0; !f->name; k++) {
@@ -284,7 +282,7 @@ static void make_params(glow *w, gfn *f, frame *fr) {
     fr->param[fr->n++] = l->scalar ? anfi_t_var(w->t, anfi_t_dt(l->elem), name)
                                    : anfi_t_tensor1(w->t, l->elem, name, l->n);
     if (l->scalar) s->slot[i] = anfi_t_var(w->t, anfi_t_dt(l->elem), name);
-    s->in[i] = glow_view(w, l, fr->param[i]);
+    s->in[i] = anfi_glow_view(w, l, fr->param[i]);
   }
   for (size_t i = 0; i < nr; i++) {
     const anfi_leaf *l = &f->result.at[i];
@@ -349,7 +347,7 @@ static tdtype return_type(const gfn *f) {
 
 static bool lower_function(glow *w, gfn *f, bool entry) {
   anfi_low_opts o = {
-      .fast = w->o->fast, .parallel = w->o->parallel, .user = w, .trap = glow_trap};
+      .fast = w->o->fast, .parallel = w->o->parallel, .user = w, .trap = anfi_glow_trap};
   frame fr;
   gval v;
   w->L = anfi_low_new(w->cx, w->a, w->tm, &o);
@@ -358,7 +356,7 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
   tdtype ret = return_type(f);
   texpr r = anfi_t_is_void(ret) ? NULL : anfi_t_var(w->t, ret, "result");
   anfi_low_open(w->L);
-  if (!glow_body(w, f->g, arguments(w, f), fr.to, true, &v)) return false;
+  if (!anfi_glow_body(w, f->g, arguments(w, f), fr.to, true, &v)) return false;
   if (v.n || !w->self.looped) give(w, f, &fr, v, r);
   tstmt body = anfi_low_close(w->L);
   anfi_low_open(w->L);
@@ -420,7 +418,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   w.add = anfi_t_name(t, "kept_add");
   w.zeros = anfi_t_name(t, "kept_zeros");
   look_over(&w);
-  gfn *entry = glow_function(&w, g);
+  gfn *entry = anfi_glow_function(&w, g);
   if (!entry) return false;
   describe_entry(&w, entry);
   for (size_t i = 0; i < w.todo.n; i++) {

@@ -55,12 +55,12 @@ typedef struct glow {
   anfi_low *L;
   gfn **fn; // by graph id
   ANFI_VEC(gfn *) todo;
-  gval *env;        // by node id
-  texpr const **to; // by node id: where the buffers of its leaves are wanted, or NULL
-  uint32_t *uses;   // by graph id: how many nodes refer to it
-  uint64_t **plan;  // by graph id: what is left to readers
-  bool tagged;      // boxes and stacks begin with the tag of their type: something adds them
-  anfi_map tag;     // type, or that and 1 for a stack → tag
+  gval *env;            // by node id
+  texpr const **to;     // by node id: where the buffers of its leaves are wanted, or NULL
+  uint32_t *uses;       // by graph id: how many nodes refer to it
+  uint64_t **plan;      // by graph id: what is left to readers
+  bool tagged;          // boxes and stacks begin with the tag of their type: something adds them
+  anfi_map tag;         // type, or that and 1 for a stack → tag
   ANFI_VEC(gkept) tags; // by tag - 1
   const anfi_str *add, *zeros; // functions of kept_sum.c
   gself self;
@@ -68,57 +68,63 @@ typedef struct glow {
 } glow;
 
 /* graph.c */
-gval glow_value(glow *w, anf_node *n);
-gval glow_new(glow *w, size_t n);
-gfn *glow_function(glow *w, anf_graph *g);
+gval anfi_glow_value(glow *w, anf_node *n);
+gval anfi_glow_new(glow *w, size_t n);
+gfn *anfi_glow_function(glow *w, anf_graph *g);
 /* The body of g here. `to`: buffers wanted for the leaves of its result, or NULL; `tail`: what it
  * gives is what the function gives. */
-bool glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail, gval *out);
+bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail, gval *out);
 /* As an expression: a variable, a literal or a written buffer; something, for NULL. */
-texpr glow_atom(glow *w, const anfi_leaf *leaf, anfi_view *v);
+texpr anfi_glow_atom(glow *w, const anfi_leaf *leaf, anfi_view *v);
 /* Everything that `v` needs is computed now. */
-void glow_settle(glow *w, const anfi_leaves *leaves, gval v);
-bool glow_leaves(glow *w, const anf_type *t, anfi_loc loc, anfi_leaves *out);
-anfi_view *glow_view(glow *w, const anfi_leaf *leaf, texpr e);
+void anfi_glow_settle(glow *w, const anfi_leaves *leaves, gval v);
+bool anfi_glow_leaves(glow *w, const anf_type *t, anfi_loc loc, anfi_leaves *out);
+anfi_view *anfi_glow_view(glow *w, const anfi_leaf *leaf, texpr e);
 
 /* control.c: what receives a result: variables for scalars, room for buffers */
 typedef struct gtarget {
   anfi_leaves leaves;
   texpr *var, *room; // by leaf, one of them
 } gtarget;
-void glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarget *r);
-void glow_target_put(glow *w, const gtarget *r, gval v);
-gval glow_target_value(glow *w, const gtarget *r);
-bool glow_call(glow *w, anf_node *n, bool tail, gval *out);
-bool glow_call_op(glow *w, anf_node *n, gval *out); // Custom and Recompute: f(args..)
-bool glow_choice(glow *w, anf_node *n, gval *out); // Switch and SwitchLayer on data
+void anfi_glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarget *r);
+void anfi_glow_target_put(glow *w, const gtarget *r, gval v);
+gval anfi_glow_target_value(glow *w, const gtarget *r);
+bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out);
+bool anfi_glow_call_op(glow *w, anf_node *n, gval *out); // Custom and Recompute: f(args..)
+bool anfi_glow_choice(glow *w, anf_node *n, gval *out);  // Switch and SwitchLayer on data
 
 /* loop.c */
-bool glow_loop(glow *w, anf_node *n, gval *out);
+bool anfi_glow_loop(glow *w, anf_node *n, gval *out);
 
 /* kept.c: memory that lasts until the call from outside ends; addresses are of type index */
-texpr glow_keep(glow *w, texpr bytes);
-texpr glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset);
-void glow_write(glow *w, texpr p, texpr offset, texpr value);
-texpr glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset);
-uint64_t glow_leaf_bytes(const anfi_leaf *l);
+texpr anfi_glow_keep(glow *w, texpr bytes);
+texpr anfi_glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset);
+void anfi_glow_write(glow *w, texpr p, texpr offset, texpr value);
+texpr anfi_glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset);
+uint64_t anfi_glow_leaf_bytes(const anfi_leaf *l);
 /* The place of each leaf in a record whose first ones start at `from`; its size. */
 uint64_t glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align);
 /* Records of boxes have a tag if anything adds them, then the leaves; those of stacks these words. */
-enum { KEPT_TAG = 0, BOX_FROM = 8, STACK_BASE = 8, STACK_STRIDE = 16, STACK_ROUNDS = 24,
-       STACK_BYTES = 32 };
+enum {
+  KEPT_TAG = 0,
+  BOX_FROM = 8,
+  STACK_BASE = 8,
+  STACK_STRIDE = 16,
+  STACK_ROUNDS = 24,
+  STACK_BYTES = 32
+};
 /* The number of a type of what is kept, from 1. */
 texpr glow_tag(glow *w, const anf_type *t, bool stack);
 /* kept_sum.c */
 bool glow_kept_sum(glow *w, anf_node *n, gval *out); // KeptAdd and KeptZeros
 bool glow_make_sums(glow *w);                        // their functions, last of all
-bool glow_box(glow *w, anf_node *n, gval *out);
-bool glow_unbox(glow *w, anf_node *n, gval *out);
+bool anfi_glow_box(glow *w, anf_node *n, gval *out);
+bool anfi_glow_unbox(glow *w, anf_node *n, gval *out);
 
 /* effect.c */
-void glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc,
-               texpr a, texpr b);
-bool glow_print(glow *w, anf_node *n);
-bool glow_assert(glow *w, anf_node *n);
+void anfi_glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op,
+                    anfi_loc loc, texpr a, texpr b);
+bool anfi_glow_print(glow *w, anf_node *n);
+bool anfi_glow_assert(glow *w, anf_node *n);
 
 #endif

@@ -54,7 +54,8 @@ static void close_digits(group *g, uint32_t from, uint32_t to, bool inside) {
     if (g->inside[k] == inside) anfi_low_loop_end(g->L, &g->loop[k]);
 }
 
-bool group_open(group *g, anfi_low *L, const anfi_low_op *q, const anfi_view *x, uint32_t mask) {
+bool anfi_group_open(group *g, anfi_low *L, const anfi_low_op *q, const anfi_view *x,
+                     uint32_t mask) {
   uint64_t cut[ANF_MAX_RANK];
   bool reverse = g->reverse;
   *g = (group){.L = L, .q = q, .x = x, .size = 1, .count = 1, .reverse = reverse};
@@ -80,7 +81,7 @@ bool group_open(group *g, anfi_low *L, const anfi_low_op *q, const anfi_view *x,
   return true;
 }
 
-void group_close(group *g) {
+void anfi_group_close(group *g) {
   if (g->n) close_digits(g, 0, g->side, false);
 }
 
@@ -94,7 +95,7 @@ static texpr side_index(const group *g) {
   return anfi_pt_linear(g->L, &p);
 }
 
-uint32_t group_state(group *g, tdtype type, texpr init, const char *name) {
+uint32_t anfi_group_state(group *g, tdtype type, texpr init, const char *name) {
   uint32_t i = g->nstate++;
   g->type[i] = type;
   if (!beside(g)) {
@@ -109,31 +110,31 @@ uint32_t group_state(group *g, tdtype type, texpr init, const char *name) {
   return i;
 }
 
-texpr group_get(const group *g, uint32_t i) {
+texpr anfi_group_get(const group *g, uint32_t i) {
   if (!beside(g)) return g->state[i];
   texpr at = anfi_low_load(g->L, g->state[i], side_index(g));
   return anfi_low_let(g->L, at, "s"); // stays here: it is written too
 }
 
-void group_set(const group *g, uint32_t i, texpr value) {
+void anfi_group_set(const group *g, uint32_t i, texpr value) {
   if (beside(g)) anfi_low_put(g->L, g->state[i], side_index(g), (anfi_elem){value, NULL}, false);
   else anfi_low_set(g->L, g->state[i], value);
 }
 
 /* ---- passes ---- */
 
-void group_begin(group *g) {
+void anfi_group_begin(group *g) {
   open_digits(g, 0, g->side, true);
   open_digits(g, g->side, g->n, false);
 }
 
-void group_end(group *g) {
+void anfi_group_end(group *g) {
   close_digits(g, g->side, g->n, false);
   close_digits(g, 0, g->side, true);
 }
 
-void group_begin_each(group *g) { open_digits(g, g->side, g->n, false); }
-void group_end_each(group *g) { close_digits(g, g->side, g->n, false); }
+void anfi_group_begin_each(group *g) { open_digits(g, g->side, g->n, false); }
+void anfi_group_end_each(group *g) { close_digits(g, g->side, g->n, false); }
 
 static anfi_pt point(const group *g) {
   anfi_pt p = {0};
@@ -148,16 +149,16 @@ static texpr number(const group *g, bool inside) {
   return anfi_pt_linear(g->L, &p);
 }
 
-anfi_elem group_x(const group *g) {
+anfi_elem anfi_group_x(const group *g) {
   anfi_pt p = point(g);
   return anfi_view_at(g->L, g->x, &p);
 }
 
-texpr group_real(const group *g) {
-  return anfi_low_atom(g->L, anfi_t_cast(g->L->t, g->real, group_x(g).re));
+texpr anfi_group_real(const group *g) {
+  return anfi_low_atom(g->L, anfi_t_cast(g->L->t, g->real, anfi_group_x(g).re));
 }
 
-texpr group_real_at(const group *g, texpr position) {
+texpr anfi_group_real_at(const group *g, texpr position) {
   int64_t dims[ANFI_PT_MAX];
   texpr at[ANFI_PT_MAX];
   anfi_pt from = anfi_pt_flat(position, g->size), p = {0};
@@ -170,16 +171,16 @@ texpr group_real_at(const group *g, texpr position) {
   return anfi_view_real(g->L, g->x, &p, g->real);
 }
 
-texpr group_position(const group *g) { return number(g, true); }
-texpr group_number(const group *g) { return number(g, false); }
-texpr group_linear(const group *g) {
+texpr anfi_group_position(const group *g) { return number(g, true); }
+texpr anfi_group_number(const group *g) { return number(g, false); }
+texpr anfi_group_linear(const group *g) {
   anfi_pt p = point(g);
   return anfi_pt_linear(g->L, &p);
 }
 
 /* ---- what several ops keep ---- */
 
-texpr group_beats(const group *g, texpr x, texpr best, bool greatest) {
+texpr anfi_group_beats(const group *g, texpr x, texpr best, bool greatest) {
   tstore *t = g->L->t;
   texpr more = anfi_t_bin(t, greatest ? TX_cmp_gt : TX_cmp_lt, x, best);
   if (!anfi_t_is_float(x->dtype)) return more;
@@ -188,7 +189,7 @@ texpr group_beats(const group *g, texpr x, texpr best, bool greatest) {
   return anfi_t_bin(t, TX_logic_or, more, first);
 }
 
-texpr group_least(anfi_low *L, anf_dtype d, bool greatest) {
+texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest) {
   tdtype t = anfi_low_dt(d);
   unsigned bits = (unsigned)anfi_t_bytes(t) * 8;
   if (d == ANF_BOOL) return anfi_t_bool(L->t, !greatest);
@@ -198,34 +199,34 @@ texpr group_least(anfi_low *L, anf_dtype d, bool greatest) {
   return anfi_t_int(L->t, t, (int64_t)(greatest ? 0 - least : least - 1));
 }
 
-uint32_t group_sum(group *g) {
-  uint32_t s = group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
-  group_begin(g);
-  group_set(g, s, anfi_t_add(g->L->t, group_get(g, s), group_real(g)));
-  group_end(g);
+uint32_t anfi_group_sum(group *g) {
+  uint32_t s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
+  anfi_group_begin(g);
+  anfi_group_set(g, s, anfi_t_add(g->L->t, anfi_group_get(g, s), anfi_group_real(g)));
+  anfi_group_end(g);
   return s;
 }
 
-uint32_t group_sum_squares(group *g, uint32_t mean) {
-  uint32_t s = group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "square");
-  group_begin(g);
-  texpr x = group_real(g);
-  if (mean < GROUP_STATES) x = anfi_low_atom(g->L, anfi_t_sub(g->L->t, x, group_get(g, mean)));
-  group_set(g, s, anfi_t_add(g->L->t, group_get(g, s), anfi_t_mul(g->L->t, x, x)));
-  group_end(g);
+uint32_t anfi_group_sum_squares(group *g, uint32_t mean) {
+  uint32_t s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "square");
+  anfi_group_begin(g);
+  texpr x = anfi_group_real(g);
+  if (mean < GROUP_STATES) x = anfi_low_atom(g->L, anfi_t_sub(g->L->t, x, anfi_group_get(g, mean)));
+  anfi_group_set(g, s, anfi_t_add(g->L->t, anfi_group_get(g, s), anfi_t_mul(g->L->t, x, x)));
+  anfi_group_end(g);
   return s;
 }
 
-uint32_t group_max(group *g) {
-  uint32_t s = group_state(g, g->real, anfi_low_const(g->L, g->real, -INFINITY), "top");
-  group_begin(g);
-  texpr x = group_real(g), best = group_get(g, s);
-  group_set(g, s, anfi_t_select(g->L->t, group_beats(g, x, best, true), x, best));
-  group_end(g);
+uint32_t anfi_group_max(group *g) {
+  uint32_t s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, -INFINITY), "top");
+  anfi_group_begin(g);
+  texpr x = anfi_group_real(g), best = anfi_group_get(g, s);
+  anfi_group_set(g, s, anfi_t_select(g->L->t, anfi_group_beats(g, x, best, true), x, best));
+  anfi_group_end(g);
   return s;
 }
 
-anfi_view *group_whole(anfi_low *L, const anfi_low_op *q, size_t i) {
+anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q, size_t i) {
   if (q->in[i]->kind == VIEW_LAZY) anfi_view_force(L, q->in[i]);
   return q->in[i];
 }

@@ -33,32 +33,34 @@ typedef struct group {
 } group;
 
 /* Loops over all groups are opened. False: x has no elements, and there are no loops. */
-bool group_open(group *g, anfi_low *L, const anfi_low_op *q, const anfi_view *x, uint32_t mask);
-void group_close(group *g);
+bool anfi_group_open(group *g, anfi_low *L, const anfi_low_op *q, const anfi_view *x,
+                     uint32_t mask);
+void anfi_group_close(group *g);
 /* A new state that starts with this value. */
-uint32_t group_state(group *g, tdtype type, texpr init, const char *name);
-texpr group_get(const group *g, uint32_t state);
-void group_set(const group *g, uint32_t state, texpr value);
-/* A pass over the elements of the group: between these, group_x is the element at hand. */
-void group_begin(group *g);
-void group_end(group *g);
-anfi_elem group_x(const group *g);
-texpr group_real(const group *g);                    // the element as a real
-texpr group_real_at(const group *g, texpr position); // another element of the group
-texpr group_position(const group *g);                // number in the group
-texpr group_linear(const group *g);                  // number in x
+uint32_t anfi_group_state(group *g, tdtype type, texpr init, const char *name);
+texpr anfi_group_get(const group *g, uint32_t state);
+void anfi_group_set(const group *g, uint32_t state, texpr value);
+/* A pass over the elements of the group: between these, anfi_group_x is the element at hand. */
+void anfi_group_begin(group *g);
+void anfi_group_end(group *g);
+anfi_elem anfi_group_x(const group *g);
+texpr anfi_group_real(const group *g);                    // the element as a real
+texpr anfi_group_real_at(const group *g, texpr position); // another element of the group
+texpr anfi_group_position(const group *g);                // number in the group
+texpr anfi_group_linear(const group *g);                  // number in x
 /* Once for each group: between these states are final. */
-void group_begin_each(group *g);
-void group_end_each(group *g);
-texpr group_number(const group *g); // of the group
+void anfi_group_begin_each(group *g);
+void anfi_group_end_each(group *g);
+texpr anfi_group_number(const group *g); // of the group
 
 /* Is the element greater (less), or the first NaN? */
-texpr group_beats(const group *g, texpr x, texpr best, bool greatest);
-texpr group_least(anfi_low *L, anf_dtype d, bool greatest); // what everything beats or equals
+texpr anfi_group_beats(const group *g, texpr x, texpr best, bool greatest);
+texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest); // what everything beats or equals
 /* Sum of the elements; their mean; sum of squared distances. */
-uint32_t group_sum(group *g);
-uint32_t group_sum_squares(group *g, uint32_t mean);                 // GROUP_STATES: around 0
-uint32_t group_max(group *g);                                        // of reals
-anfi_view *group_whole(anfi_low *L, const anfi_low_op *q, size_t i); // input i, to be read twice
+uint32_t anfi_group_sum(group *g);
+uint32_t anfi_group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
+uint32_t anfi_group_max(group *g);                        // of reals
+anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q,
+                            size_t i); // input i, to be read twice
 
 #endif

@@ -6,34 +6,33 @@
 
 enum { BUFFER_ALIGN = 64, RECORD_ALIGN = 8 };
 
-texpr glow_keep(glow *w, texpr bytes) {
+texpr anfi_glow_keep(glow *w, texpr bytes) {
   texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep, 1, &bytes);
   return anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, p), "kept");
 }
 
 static texpr pointer(glow *w, texpr p) { return anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), p); }
 
-texpr glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset) {
+texpr anfi_glow_read(glow *w, anf_tir_elem e, texpr p, texpr offset) {
   texpr in[2] = {pointer(w, p), offset};
-  return anfi_low_let(
-      w->L, anfi_t_intrin(w->t, TI_read_struct, anfi_t_dt(e), 2, in, (tattrs){0}), "x");
+  return anfi_low_let(w->L, anfi_t_intrin(w->t, TI_read_struct, anfi_t_dt(e), 2, in, (tattrs){0}),
+                      "x");
 }
 
-void glow_write(glow *w, texpr p, texpr offset, texpr value) {
+void anfi_glow_write(glow *w, texpr p, texpr offset, texpr value) {
   texpr in[3] = {pointer(w, p), value, offset};
   texpr e = anfi_t_intrin(w->t, TI_write_struct, anfi_t_dt(ANF_TIR_void), 3, in, (tattrs){0});
   anfi_low_add(w->L, anfi_t_eval(w->t, e));
 }
 
-texpr glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset) {
+texpr anfi_glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset) {
   texpr v = anfi_t_tensor1(w->t, l->elem, "kept", l->n);
   texpr at = anfi_low_let(w->L, anfi_t_add(w->t, p, offset), "p");
-  anfi_low_add(w->L,
-               anfi_t_define(w->t, TL_local, v, anfi_t_cast(w->t, anfi_t_ptr(l->elem), at)));
+  anfi_low_add(w->L, anfi_t_define(w->t, TL_local, v, anfi_t_cast(w->t, anfi_t_ptr(l->elem), at)));
   return v;
 }
 
-uint64_t glow_leaf_bytes(const anfi_leaf *l) {
+uint64_t anfi_glow_leaf_bytes(const anfi_leaf *l) {
   return (l->scalar ? 1 : l->n) * anfi_t_bytes(anfi_t_dt(l->elem));
 }
 
@@ -43,7 +42,7 @@ uint64_t glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t
     uint64_t own = l->at[i].scalar ? anfi_t_bytes(anfi_t_dt(l->at[i].elem)) : BUFFER_ALIGN;
     if (own > *align) *align = own;
     at[i] = from = (from + own - 1) / own * own;
-    from += glow_leaf_bytes(&l->at[i]);
+    from += anfi_glow_leaf_bytes(&l->at[i]);
   }
   return (from + *align - 1) / *align * *align;
 }
@@ -65,41 +64,41 @@ texpr glow_tag(glow *w, const anf_type *t, bool stack) {
   return anfi_t_index(w->t, *at);
 }
 
-bool glow_box(glow *w, anf_node *n, gval *out) {
+bool anfi_glow_box(glow *w, anf_node *n, gval *out) {
   anf_node *x = n->in[0].def;
   anfi_leaves l = {0}, own = {0};
-  gval v = glow_value(w, x);
+  gval v = anfi_glow_value(w, x);
   uint64_t *at;
-  if (!glow_leaves(w, x->type, anfi_node_loc(n), &l) ||
-      !glow_leaves(w, n->type, anfi_node_loc(n), &own))
+  if (!anfi_glow_leaves(w, x->type, anfi_node_loc(n), &l) ||
+      !anfi_glow_leaves(w, n->type, anfi_node_loc(n), &own))
     return false;
-  texpr p = glow_keep(w, anfi_t_index(w->t, box_layout(w, &l, &at)));
-  if (w->tagged) glow_write(w, p, anfi_t_index(w->t, KEPT_TAG), glow_tag(w, x->type, false));
+  texpr p = anfi_glow_keep(w, anfi_t_index(w->t, box_layout(w, &l, &at)));
+  if (w->tagged) anfi_glow_write(w, p, anfi_t_index(w->t, KEPT_TAG), glow_tag(w, x->type, false));
   for (size_t i = 0; i < l.n; i++) {
     texpr offset = anfi_t_index(w->t, at[i]);
     if (!v.at[i] && !w->tagged) continue;
-    if (l.at[i].scalar) glow_write(w, p, offset, glow_atom(w, &l.at[i], v.at[i]));
-    else if (v.at[i]) anfi_view_store(w->L, v.at[i], glow_buffer_at(w, &l.at[i], p, offset));
+    if (l.at[i].scalar) anfi_glow_write(w, p, offset, anfi_glow_atom(w, &l.at[i], v.at[i]));
+    else if (v.at[i]) anfi_view_store(w->L, v.at[i], anfi_glow_buffer_at(w, &l.at[i], p, offset));
   }
-  *out = glow_new(w, 1);
-  out->at[0] = glow_view(w, &own.at[0], p);
+  *out = anfi_glow_new(w, 1);
+  out->at[0] = anfi_glow_view(w, &own.at[0], p);
   return true;
 }
 
-bool glow_unbox(glow *w, anf_node *n, gval *out) {
+bool anfi_glow_unbox(glow *w, anf_node *n, gval *out) {
   anfi_leaves l = {0};
-  gval box = glow_value(w, n->in[0].def);
+  gval box = anfi_glow_value(w, n->in[0].def);
   uint64_t *at;
-  if (!glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
+  if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
   box_layout(w, &l, &at);
-  *out = glow_new(w, l.n);
+  *out = anfi_glow_new(w, l.n);
   if (!box.at[0]) return true;
   texpr p = anfi_view_value(w->L, box.at[0]);
   for (size_t i = 0; i < l.n; i++) {
     texpr offset = anfi_t_index(w->t, at[i]);
-    out->at[i] = glow_view(w, &l.at[i],
-                           l.at[i].scalar ? glow_read(w, l.at[i].elem, p, offset)
-                                          : glow_buffer_at(w, &l.at[i], p, offset));
+    out->at[i] = anfi_glow_view(w, &l.at[i],
+                                l.at[i].scalar ? anfi_glow_read(w, l.at[i].elem, p, offset)
+                                               : anfi_glow_buffer_at(w, &l.at[i], p, offset));
   }
   return true;
 }

@@ -27,8 +27,7 @@ static texpr element(const making *m, anf_tir_elem e, texpr x, texpr y) {
   bool half = e == ANF_TIR_f16 || e == ANF_TIR_bf16;
   tdtype d = anfi_t_dt(half ? ANF_TIR_f32 : e);
   if (!m->add) return anfi_t_int(t, anfi_t_dt(e), 0);
-  return anfi_t_cast(t, anfi_t_dt(e),
-                     anfi_t_add(t, anfi_t_cast(t, d, x), anfi_t_cast(t, d, y)));
+  return anfi_t_cast(t, anfi_t_dt(e), anfi_t_add(t, anfi_t_cast(t, d, x), anfi_t_cast(t, d, y)));
 }
 
 static texpr call(const making *m, texpr a, texpr b) {
@@ -38,22 +37,24 @@ static texpr call(const making *m, texpr a, texpr b) {
 
 static void scalar(const making *m, const anfi_leaf *l, texpr p, texpr a, texpr b, texpr at) {
   glow *w = m->w;
-  texpr x = glow_read(w, l->elem, a, at);
+  texpr x = anfi_glow_read(w, l->elem, a, at);
   if (l->kept) {
     texpr from = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, x), "p"), other = NULL;
     if (m->add)
-      other = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, glow_read(w, l->elem, b, at)), "p");
+      other =
+          anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, anfi_glow_read(w, l->elem, b, at)), "p");
     x = anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(l->elem), call(m, from, other)), "x");
   } else if (is_float(l))
-    x = anfi_low_let(w->L, element(m, l->elem, x, m->add ? glow_read(w, l->elem, b, at) : NULL), "x");
-  glow_write(w, p, at, x);
+    x = anfi_low_let(
+        w->L, element(m, l->elem, x, m->add ? anfi_glow_read(w, l->elem, b, at) : NULL), "x");
+  anfi_glow_write(w, p, at, x);
 }
 
 static void buffer(const making *m, const anfi_leaf *l, texpr p, texpr a, texpr b, texpr at) {
   glow *w = m->w;
   tstore *t = w->t;
-  texpr to = glow_buffer_at(w, l, p, at), x = glow_buffer_at(w, l, a, at),
-        y = m->add ? glow_buffer_at(w, l, b, at) : x, i = anfi_t_var(t, ANFI_IX, "i");
+  texpr to = anfi_glow_buffer_at(w, l, p, at), x = anfi_glow_buffer_at(w, l, a, at),
+        y = m->add ? anfi_glow_buffer_at(w, l, b, at) : x, i = anfi_t_var(t, ANFI_IX, "i");
   texpr xi = anfi_t_at(t, x, 1, &i, 1, 0, NULL), yi = anfi_t_at(t, y, 1, &i, 1, 0, NULL);
   tstmt body = anfi_t_assign(t, anfi_t_at(t, to, 1, &i, 1, 0, NULL),
                              is_float(l) ? element(m, l->elem, xi, yi) : xi);
@@ -72,8 +73,8 @@ static void box(const making *m, const anfi_leaves *l) {
   glow *w = m->w;
   uint64_t align, *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
   uint64_t size = glow_layout(l, BOX_FROM, at, &align);
-  texpr p = glow_keep(w, word(m, size));
-  glow_write(w, p, word(m, KEPT_TAG), m->tag);
+  texpr p = anfi_glow_keep(w, word(m, size));
+  anfi_glow_write(w, p, word(m, KEPT_TAG), m->tag);
   record(m, l, at, p, m->a, m->b);
   anfi_low_set(w->L, m->result, p);
 }
@@ -84,8 +85,8 @@ typedef struct walk {
 
 static walk walk_of(const making *m, texpr stack) {
   glow *w = m->w;
-  return (walk){glow_read(w, ANF_TIR_index, stack, word(m, STACK_BASE)),
-                glow_read(w, ANF_TIR_index, stack, word(m, STACK_STRIDE))};
+  return (walk){anfi_glow_read(w, ANF_TIR_index, stack, word(m, STACK_BASE)),
+                anfi_glow_read(w, ANF_TIR_index, stack, word(m, STACK_STRIDE))};
 }
 
 static texpr at_round(const making *m, walk s, texpr i) {
@@ -98,30 +99,31 @@ static void stack(const making *m, const anfi_leaves *l) {
   tstore *t = w->t;
   uint64_t align, *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
   uint64_t stride = glow_layout(l, 0, at, &align);
-  texpr n = glow_read(w, ANF_TIR_index, m->a, word(m, STACK_ROUNDS)),
+  texpr n = anfi_glow_read(w, ANF_TIR_index, m->a, word(m, STACK_ROUNDS)),
         i = anfi_t_var(t, ANFI_IX, "i");
-  texpr base = glow_keep(w, anfi_low_let(w->L, anfi_t_bin(t, TX_mul, n, word(m, stride)), "n"));
+  texpr base =
+      anfi_glow_keep(w, anfi_low_let(w->L, anfi_t_bin(t, TX_mul, n, word(m, stride)), "n"));
   walk a = walk_of(m, m->a), b = m->add ? walk_of(m, m->b) : a, to = {base, word(m, stride)};
   anfi_low_open(w->L);
   texpr pa = at_round(m, a, i), pb = at_round(m, b, i), p = at_round(m, to, i);
   record(m, l, at, p, pa, pb);
   tstmt body = anfi_low_close(w->L);
   anfi_low_add(w->L, anfi_t_for(t, i, word(m, 0), n, word(m, 1), body, false, 0));
-  p = glow_keep(w, word(m, STACK_BYTES));
-  glow_write(w, p, word(m, STACK_BASE), base);
-  glow_write(w, p, word(m, STACK_STRIDE), word(m, stride));
-  glow_write(w, p, word(m, STACK_ROUNDS), n);
-  glow_write(w, p, word(m, KEPT_TAG), m->tag);
+  p = anfi_glow_keep(w, word(m, STACK_BYTES));
+  anfi_glow_write(w, p, word(m, STACK_BASE), base);
+  anfi_glow_write(w, p, word(m, STACK_STRIDE), word(m, stride));
+  anfi_glow_write(w, p, word(m, STACK_ROUNDS), n);
+  anfi_glow_write(w, p, word(m, KEPT_TAG), m->tag);
   anfi_low_set(w->L, m->result, p);
 }
 
 /* if (tag == 1) ... if (tag == 2) ... */
 static bool cases(making *m) {
   glow *w = m->w;
-  m->tag = glow_read(w, ANF_TIR_index, m->a, word(m, KEPT_TAG));
+  m->tag = anfi_glow_read(w, ANF_TIR_index, m->a, word(m, KEPT_TAG));
   for (size_t k = 0; k < w->tags.n; k++) {
     anfi_leaves l = {0};
-    if (!glow_leaves(w, w->tags.at[k].type, anfi_nowhere(), &l)) return false;
+    if (!anfi_glow_leaves(w, w->tags.at[k].type, anfi_nowhere(), &l)) return false;
     anfi_low_open(w->L);
     (w->tags.at[k].stack ? stack : box)(m, &l);
     tstmt one = anfi_low_close(w->L);
@@ -165,11 +167,11 @@ static texpr address(glow *w, anfi_view *v) {
 
 bool glow_kept_sum(glow *w, anf_node *n, gval *out) {
   bool add = n->op == ANF_OP_KeptAdd;
-  texpr in[2] = {address(w, glow_value(w, n->in[0].def).at[0]),
-                 add ? address(w, glow_value(w, n->in[1].def).at[0]) : NULL};
+  texpr in[2] = {address(w, anfi_glow_value(w, n->in[0].def).at[0]),
+                 add ? address(w, anfi_glow_value(w, n->in[1].def).at[0]) : NULL};
   texpr e = anfi_t_call(w->t, add ? w->add : w->zeros, ANFI_IX, add ? 2 : 1, in);
   e = anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), e), "kept");
-  *out = glow_new(w, 1);
+  *out = anfi_glow_new(w, 1);
   out->at[0] = anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_U64), e);
   return true;
 }

@@ -8,9 +8,9 @@
 typedef struct stack {
   anfi_leaves leaves;
   const anf_type *type;
-  uint64_t *at;         // by leaf: its place in the record
-  uint64_t from;        // where the record lies in that of the loop that writes it
-  texpr base, stride;   // of one that is read
+  uint64_t *at;       // by leaf: its place in the record
+  uint64_t from;      // where the record lies in that of the loop that writes it
+  texpr base, stride; // of one that is read
 } stack;
 
 typedef struct looping {
@@ -22,9 +22,9 @@ typedef struct looping {
   const anfi_use *arg; // the first invariant
   gtarget state;
   stack *x, *out;
-  texpr again, rounds; // rounds: all of them, if counted
-  texpr i, next;       // the round at hand; the one after, as a variable of the loop
-  texpr base, cap;     // array of `out`, and how many rounds it has room for, if not counted
+  texpr again, rounds;    // rounds: all of them, if counted
+  texpr i, next;          // the round at hand; the one after, as a variable of the loop
+  texpr base, cap;        // array of `out`, and how many rounds it has room for, if not counted
   uint64_t stride, align; // of its records
 } looping;
 
@@ -76,7 +76,7 @@ static bool find_stacks(looping *l) {
     const anf_type *t = reads ? l->step->params.at[l->nw + l->ns + i]->type
                               : r->items[r->n - l->nout + (i - l->nx)];
     uint64_t align;
-    if (!glow_leaves(w, t, anfi_node_loc(l->n), &s->leaves)) return false;
+    if (!anfi_glow_leaves(w, t, anfi_node_loc(l->n), &s->leaves)) return false;
     s->type = t;
     s->at = ANFI_NEW_N(w->a, uint64_t, s->leaves.n + 1);
     uint64_t size = glow_layout(&s->leaves, 0, s->at, &align);
@@ -92,7 +92,7 @@ static bool find_stacks(looping *l) {
 static gval state_given(const looping *l) {
   ANFI_VEC(anfi_view *) all = {0};
   for (size_t i = 0; i < l->ns; i++) {
-    gval v = glow_value(l->w, l->arg[l->nw + i].def);
+    gval v = anfi_glow_value(l->w, l->arg[l->nw + i].def);
     for (size_t k = 0; k < v.n; k++) anfi_push(l->w->a, &all, v.at[k]);
   }
   return (gval){all.n, all.at};
@@ -103,23 +103,23 @@ static gval state_given(const looping *l) {
 static texpr word(const looping *l, uint64_t v) { return anfi_t_index(l->w->t, v); }
 
 static texpr bytes_of(const looping *l, texpr rounds) {
-  return anfi_low_let(
-      l->w->L, anfi_t_bin(l->w->t, TX_mul, index_word(l, rounds), word(l, l->stride)), "n");
+  return anfi_low_let(l->w->L,
+                      anfi_t_bin(l->w->t, TX_mul, index_word(l, rounds), word(l, l->stride)), "n");
 }
 
 static void open_stacks(looping *l) {
   glow *w = l->w;
   for (size_t i = 0; i < l->nx; i++) {
-    anfi_view *v = glow_value(w, l->arg[l->nw + l->ns + i].def).at[0];
+    anfi_view *v = anfi_glow_value(w, l->arg[l->nw + l->ns + i].def).at[0];
     l->x[i].base = l->x[i].stride = word(l, 0);
     if (!v) continue;
     texpr p = anfi_view_value(w->L, v);
-    l->x[i].base = glow_read(w, ANF_TIR_index, p, word(l, STACK_BASE));
-    l->x[i].stride = glow_read(w, ANF_TIR_index, p, word(l, STACK_STRIDE));
+    l->x[i].base = anfi_glow_read(w, ANF_TIR_index, p, word(l, STACK_BASE));
+    l->x[i].stride = anfi_glow_read(w, ANF_TIR_index, p, word(l, STACK_STRIDE));
   }
   if (!l->nout) return;
   texpr room = l->counted ? l->rounds : number(l, FIRST_ROUNDS);
-  texpr p = glow_keep(w, bytes_of(l, room));
+  texpr p = anfi_glow_keep(w, bytes_of(l, room));
   l->base = l->counted ? p : anfi_low_var(w->L, ANFI_IX, "base", p);
   if (!l->counted) l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
 }
@@ -148,13 +148,13 @@ static texpr record(const looping *l, texpr base, texpr stride) {
 
 static gval element(looping *l, const stack *s) {
   glow *w = l->w;
-  gval v = glow_new(w, s->leaves.n);
+  gval v = anfi_glow_new(w, s->leaves.n);
   texpr p = record(l, s->base, s->stride);
   for (size_t k = 0; k < v.n; k++) {
     const anfi_leaf *leaf = &s->leaves.at[k];
-    v.at[k] = glow_view(w, leaf,
-                        leaf->scalar ? glow_read(w, leaf->elem, p, word(l, s->at[k]))
-                                     : glow_buffer_at(w, leaf, p, word(l, s->at[k])));
+    v.at[k] = anfi_glow_view(w, leaf,
+                             leaf->scalar ? anfi_glow_read(w, leaf->elem, p, word(l, s->at[k]))
+                                          : anfi_glow_buffer_at(w, leaf, p, word(l, s->at[k])));
   }
   return v;
 }
@@ -164,22 +164,23 @@ static void push(looping *l, texpr p, const stack *s, gval v) {
   for (size_t k = 0; k < v.n; k++) {
     const anfi_leaf *leaf = &s->leaves.at[k];
     texpr at = word(l, s->from + s->at[k]);
-    if (leaf->scalar) glow_write(w, p, at, glow_atom(w, leaf, v.at[k]));
-    else if (v.at[k]) anfi_view_store(w->L, v.at[k], glow_buffer_at(w, leaf, p, at));
+    if (leaf->scalar) anfi_glow_write(w, p, at, anfi_glow_atom(w, leaf, v.at[k]));
+    else if (v.at[k]) anfi_view_store(w->L, v.at[k], anfi_glow_buffer_at(w, leaf, p, at));
   }
 }
 
 static anfi_view *close_stack(looping *l, const stack *s) {
   glow *w = l->w;
-  texpr p = glow_keep(w, word(l, STACK_BYTES)), base = l->base;
+  texpr p = anfi_glow_keep(w, word(l, STACK_BYTES)), base = l->base;
   if (s->from) base = anfi_low_let(w->L, anfi_t_add(w->t, base, word(l, s->from)), "base");
   texpr rounds = index_word(l, l->counted ? l->rounds : l->next);
-  glow_write(w, p, word(l, STACK_BASE), base);
-  glow_write(w, p, word(l, STACK_STRIDE), word(l, l->stride));
-  glow_write(w, p, word(l, STACK_ROUNDS), anfi_low_let(w->L, rounds, "n"));
-  if (w->tagged) glow_write(w, p, word(l, KEPT_TAG), glow_tag(w, s->type, true));
-  return anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_U64),
-                          anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), p), "stack"));
+  anfi_glow_write(w, p, word(l, STACK_BASE), base);
+  anfi_glow_write(w, p, word(l, STACK_STRIDE), word(l, l->stride));
+  anfi_glow_write(w, p, word(l, STACK_ROUNDS), anfi_low_let(w->L, rounds, "n"));
+  if (w->tagged) anfi_glow_write(w, p, word(l, KEPT_TAG), glow_tag(w, s->type, true));
+  return anfi_view_scalar(
+      w->L, anfi_type_scalar(w->cx, ANF_U64),
+      anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), p), "stack"));
 }
 
 /* ---- a turn ---- */
@@ -188,10 +189,10 @@ static anfi_view *close_stack(looping *l, const stack *s) {
 static gval *turn_arguments(looping *l) {
   glow *w = l->w;
   gval *args = ANFI_NEW_N(w->a, gval, l->nw + l->ns + l->nx + 1);
-  for (size_t i = 0; i < l->nw; i++) args[i] = glow_value(w, l->arg[i].def);
+  for (size_t i = 0; i < l->nw; i++) args[i] = anfi_glow_value(w, l->arg[i].def);
   size_t at = 0;
   for (size_t i = 0; i < l->ns; i++) {
-    gval v = args[l->nw + i] = glow_new(w, anfi_leaf_count(l->arg[l->nw + i].def->type));
+    gval v = args[l->nw + i] = anfi_glow_new(w, anfi_leaf_count(l->arg[l->nw + i].def->type));
     for (size_t k = 0; k < v.n; k++, at++) {
       const anfi_leaf *leaf = &l->state.leaves.at[at];
       texpr e = l->state.room[at];
@@ -199,7 +200,7 @@ static gval *turn_arguments(looping *l) {
         e = anfi_t_var(w->t, l->state.var[at]->dtype, l->state.var[at]->u.name->s);
         anfi_low_add(w->L, anfi_t_define(w->t, TL_local, e, l->state.var[at]));
       }
-      v.at[k] = glow_view(w, leaf, e);
+      v.at[k] = anfi_glow_view(w, leaf, e);
     }
   }
   for (size_t i = 0; i < l->nx; i++) args[l->nw + l->ns + i] = element(l, &l->x[i]);
@@ -213,14 +214,14 @@ static void next_state(looping *l, gval v) {
   const anfi_leaves *leaves = &l->state.leaves;
   texpr *next = ANFI_NEW_N(w->a, texpr, v.n + 1);
   for (size_t i = 0; i < v.n; i++)
-    if (v.at[i]) next[i] = glow_atom(w, &leaves->at[i], v.at[i]);
+    if (v.at[i]) next[i] = anfi_glow_atom(w, &leaves->at[i], v.at[i]);
   for (size_t i = 0; i < v.n; i++) {
     if (!next[i] || leaves->at[i].scalar || next[i] == l->state.room[i]) continue;
     for (size_t k = 0; k < v.n; k++) {
       if (next[i] != l->state.room[k]) continue;
       texpr copy = anfi_low_local(w->L, leaves->at[i].elem, leaves->at[i].n, "t");
       anfi_view_store(w->L, v.at[i], copy);
-      v.at[i] = glow_view(w, &leaves->at[i], copy);
+      v.at[i] = anfi_glow_view(w, &leaves->at[i], copy);
       break;
     }
   }
@@ -253,7 +254,7 @@ static bool turn(looping *l) {
   gval v;
   anfi_low_open(w->L);
   number_round(l);
-  if (!glow_body(w, l->step, turn_arguments(l), NULL, false, &v)) return false;
+  if (!anfi_glow_body(w, l->step, turn_arguments(l), NULL, false, &v)) return false;
   size_t at = l->counted ? 0 : 1, n = l->state.leaves.n;
   texpr again = l->counted ? NULL : scalar_of(w, v.at[0], ANF_TIR_bool);
   if (l->nout) make_room(l);
@@ -275,7 +276,7 @@ static bool turn(looping *l) {
 static texpr start(looping *l) {
   glow *w = l->w;
   if (l->counted) {
-    texpr n = scalar_of(w, glow_value(w, l->n->in[1].def).at[0], ANF_TIR_s64);
+    texpr n = scalar_of(w, anfi_glow_value(w, l->n->in[1].def).at[0], ANF_TIR_s64);
     n = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_S64, n), "n");
     texpr none = anfi_t_lt(w->t, n, number(l, 0));
     l->rounds = anfi_low_let(w->L, anfi_t_select(w->t, none, number(l, 0), n), "n");
@@ -287,35 +288,34 @@ static texpr start(looping *l) {
     l->again = anfi_low_var(w->L, ANFI_BOOL, "again", anfi_t_bool(w->t, true));
     return l->again;
   }
-  return l->reverse ? anfi_t_lt(w->t, number(l, 0), l->next)
-                    : anfi_t_lt(w->t, l->next, l->rounds);
+  return l->reverse ? anfi_t_lt(w->t, number(l, 0), l->next) : anfi_t_lt(w->t, l->next, l->rounds);
 }
 
 /* (s.., stacks.., number of rounds) */
 static gval result(looping *l) {
   glow *w = l->w;
-  gval s = glow_target_value(w, &l->state);
+  gval s = anfi_glow_target_value(w, &l->state);
   bool told = l->nout && !l->counted;
-  gval v = glow_new(w, s.n + l->nout + told);
+  gval v = anfi_glow_new(w, s.n + l->nout + told);
   for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[i];
   for (size_t i = 0; i < l->nout; i++) v.at[s.n + i] = close_stack(l, &l->out[i]);
   if (told) v.at[s.n + l->nout] = anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_I64), l->next);
   return v;
 }
 
-bool glow_loop(glow *w, anf_node *n, gval *out) {
+bool anfi_glow_loop(glow *w, anf_node *n, gval *out) {
   looping l = {.w = w, .n = n};
   anfi_leaves leaves = {0};
   if (!read_attrs(&l) || !find_stacks(&l)) return false;
   for (size_t i = 0; i < l.nw; i++) {
     anfi_leaves given = {0};
     anf_node *x = l.arg[i].def;
-    if (!glow_leaves(w, x->type, anfi_node_loc(x), &given)) return false;
-    glow_settle(w, &given, glow_value(w, x));
+    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &given)) return false;
+    anfi_glow_settle(w, &given, anfi_glow_value(w, x));
   }
-  if (!glow_leaves(w, state_type(&l), anfi_node_loc(n), &leaves)) return false;
-  glow_target_make(w, &leaves, NULL, &l.state);
-  glow_target_put(w, &l.state, state_given(&l));
+  if (!anfi_glow_leaves(w, state_type(&l), anfi_node_loc(n), &leaves)) return false;
+  anfi_glow_target_make(w, &leaves, NULL, &l.state);
+  anfi_glow_target_put(w, &l.state, state_given(&l));
   texpr cond = start(&l);
   if (!turn(&l)) return false;
   anfi_low_add(w->L, anfi_t_while(w->t, cond, anfi_low_close(w->L)));

@@ -42,23 +42,23 @@ typedef struct anfi_site_info {
   anfi_loc loc; // file: interned in the context
   anfi_code code;
   uint16_t op;
-  const char *text;           // message of an assertion, or NULL
-  size_t n;                   // PRINT: its arguments
-  const anf_type **type;      // their types; NULL: a constant,
-  anf_value **value;          // which is this
+  const char *text;      // message of an assertion, or NULL
+  size_t n;              // PRINT: its arguments
+  const anf_type **type; // their types; NULL: a constant,
+  anf_value **value;     // which is this
 } anfi_site_info;
 
 /* ---- programs ---- */
 typedef struct anfi_lowered {
   anf_ctx *cx;
-  anfi_arena *arena;          // of what is below
+  anfi_arena *arena; // of what is below
   tmod *module;
-  const char *entry;          // name of the function
-  anfi_leaves param, result;  // of the entry
-  size_t *first;              // of each parameter's leaves in `param`; one more at the end
+  const char *entry;         // name of the function
+  anfi_leaves param, result; // of the entry
+  size_t *first;             // of each parameter's leaves in `param`; one more at the end
   const anf_type *result_type;
   ANFI_VEC(anfi_site_info) sites;
-  bool recursive;             // some function may call itself: needs a deep stack
+  bool recursive; // some function may call itself: needs a deep stack
 } anfi_lowered;
 
 typedef struct anfi_lower_opts {

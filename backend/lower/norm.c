@@ -22,10 +22,10 @@ static bool start(anfi_low *L, const anfi_low_op *q, anfi_view **out, texpr *to)
 
 /* A state that follows from others, for each group. */
 #define DERIVE(g, s, name, value)                                                                  \
-  uint32_t s = group_state((g), (g)->real, real((g), 0), name);                                    \
-  group_begin_each(g);                                                                             \
-  group_set((g), s, (value));                                                                      \
-  group_end_each(g)
+  uint32_t s = anfi_group_state((g), (g)->real, real((g), 0), name);                               \
+  anfi_group_begin_each(g);                                                                        \
+  anfi_group_set((g), s, (value));                                                                 \
+  anfi_group_end_each(g)
 
 /* ---- softmax ---- */
 
@@ -41,38 +41,39 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  const anfi_view *x = group_whole(L, q, 0);
-  group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], q->type->n));
+  const anfi_view *x = anfi_group_whole(L, q, 0);
+  anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], q->type->n));
   texpr e = anfi_low_local(L, (anf_tir_elem)g.real.elem, g.size * g.width, "e");
-  uint32_t top = group_max(&g), sum = group_state(&g, g.real, real(&g, 0), "sum");
-  group_begin(&g);
-  texpr y = anfi_low_atom(L, math(&g, TI_exp, bin(&g, TX_sub, group_real(&g), group_get(&g, top))));
+  uint32_t top = anfi_group_max(&g), sum = anfi_group_state(&g, g.real, real(&g, 0), "sum");
+  anfi_group_begin(&g);
+  texpr y = anfi_low_atom(
+      L, math(&g, TI_exp, bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, top))));
   anfi_low_put(L, e, in_array(&g), (anfi_elem){y, NULL}, false);
-  group_set(&g, sum, bin(&g, TX_add, group_get(&g, sum), y));
-  group_end(&g);
-  group_begin(&g);
-  put(&g, to, group_linear(&g),
-      bin(&g, TX_div, anfi_low_load(L, e, in_array(&g)), group_get(&g, sum)), q->type);
-  group_end(&g);
-  group_close(&g);
+  anfi_group_set(&g, sum, bin(&g, TX_add, anfi_group_get(&g, sum), y));
+  anfi_group_end(&g);
+  anfi_group_begin(&g);
+  put(&g, to, anfi_group_linear(&g),
+      bin(&g, TX_div, anfi_low_load(L, e, in_array(&g)), anfi_group_get(&g, sum)), q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
   return true;
 }
 
 /* top + log of the sum of exp(x - top); NaN if one is inf, -inf if all are -inf. */
 static uint32_t log_sum(group *g) {
-  uint32_t top = group_max(g), sum = group_state(g, g->real, real(g, 0), "sum");
-  group_begin(g);
-  texpr y = math(g, TI_exp, bin(g, TX_sub, group_real(g), group_get(g, top)));
-  group_set(g, sum, bin(g, TX_add, group_get(g, sum), y));
-  group_end(g);
-  uint32_t s = group_state(g, g->real, real(g, 0), "log");
-  group_begin_each(g);
-  texpr m = anfi_low_let(g->L, group_get(g, top), "m");
-  texpr l = bin(g, TX_add, m, math(g, TI_log, group_get(g, sum)));
+  uint32_t top = anfi_group_max(g), sum = anfi_group_state(g, g->real, real(g, 0), "sum");
+  anfi_group_begin(g);
+  texpr y = math(g, TI_exp, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));
+  anfi_group_set(g, sum, bin(g, TX_add, anfi_group_get(g, sum), y));
+  anfi_group_end(g);
+  uint32_t s = anfi_group_state(g, g->real, real(g, 0), "log");
+  anfi_group_begin_each(g);
+  texpr m = anfi_low_let(g->L, anfi_group_get(g, top), "m");
+  texpr l = bin(g, TX_add, m, math(g, TI_log, anfi_group_get(g, sum)));
   texpr edge = anfi_t_select(g->L->t, anfi_t_lt(g->L->t, m, real(g, 0)), m, real(g, (double)NAN));
   texpr infinite = bin(g, TX_cmp_eq, math(g, TI_abs, m), real(g, INFINITY));
-  group_set(g, s, anfi_t_select(g->L->t, infinite, edge, l));
-  group_end_each(g);
+  anfi_group_set(g, s, anfi_t_select(g->L->t, infinite, edge, l));
+  anfi_group_end_each(g);
   return s;
 }
 
@@ -80,30 +81,31 @@ bool anfi_lower_log_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) 
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  group_open(&g, L, q, group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   uint32_t l = log_sum(&g);
-  group_begin(&g);
-  put(&g, to, group_linear(&g), bin(&g, TX_sub, group_real(&g), group_get(&g, l)), q->type);
-  group_end(&g);
-  group_close(&g);
+  anfi_group_begin(&g);
+  put(&g, to, anfi_group_linear(&g), bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, l)),
+      q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
   return true;
 }
 
 /* Classes of probability 0 add nothing, though their logit be -inf. */
 static void dense_loss(group *g, const anfi_view *labels, uint32_t l, texpr to) {
   tstore *t = g->L->t;
-  uint32_t loss = group_state(g, g->real, real(g, 0), "loss");
-  group_begin(g);
+  uint32_t loss = anfi_group_state(g, g->real, real(g, 0), "loss");
+  anfi_group_begin(g);
   texpr p = anfi_low_atom(
-      g->L, anfi_t_cast(t, g->real, anfi_view_at_flat(g->L, labels, group_linear(g)).re));
-  texpr term = bin(g, TX_mul, p, bin(g, TX_sub, group_get(g, l), group_real(g)));
-  texpr old = group_get(g, loss);
-  group_set(g, loss,
-            anfi_t_select(t, bin(g, TX_cmp_ne, p, real(g, 0)), bin(g, TX_add, old, term), old));
-  group_end(g);
-  group_begin_each(g);
-  put(g, to, group_number(g), group_get(g, loss), g->q->type);
-  group_end_each(g);
+      g->L, anfi_t_cast(t, g->real, anfi_view_at_flat(g->L, labels, anfi_group_linear(g)).re));
+  texpr term = bin(g, TX_mul, p, bin(g, TX_sub, anfi_group_get(g, l), anfi_group_real(g)));
+  texpr old = anfi_group_get(g, loss);
+  anfi_group_set(
+      g, loss, anfi_t_select(t, bin(g, TX_cmp_ne, p, real(g, 0)), bin(g, TX_add, old, term), old));
+  anfi_group_end(g);
+  anfi_group_begin_each(g);
+  put(g, to, anfi_group_number(g), anfi_group_get(g, loss), g->q->type);
+  anfi_group_end_each(g);
 }
 
 /* The loss of the class that the label names; a label to ignore has none. */
@@ -112,8 +114,8 @@ static void label_loss(group *g, uint32_t l, texpr to) {
   tstore *t = L->t;
   const anf_value *ignore = g->q->attr[1];
   texpr zero = real(g, 0);
-  group_begin_each(g);
-  texpr wide = anfi_t_cast(t, ANFI_S64, anfi_view_at_flat(L, g->q->in[1], group_number(g)).re),
+  anfi_group_begin_each(g);
+  texpr wide = anfi_t_cast(t, ANFI_S64, anfi_view_at_flat(L, g->q->in[1], anfi_group_number(g)).re),
         none;
   wide = anfi_low_atom(L, wide);
   none = anfi_attr_given(ignore)
@@ -124,23 +126,23 @@ static void label_loss(group *g, uint32_t l, texpr to) {
       anfi_low_atom(L, anfi_t_select(t, none, anfi_ix(L, 0), anfi_t_cast(t, ANFI_IX, wide)));
   anfi_low_trap(L, bin(g, TX_cmp_ge, label, anfi_ix(L, g->size)), ANF_E0443, g->q->op, g->q->loc,
                 wide, anfi_t_int(t, ANFI_S64, (int64_t)g->size));
-  texpr loss = bin(g, TX_sub, group_get(g, l), group_real_at(g, label));
-  put(g, to, group_number(g), anfi_t_select(t, none, zero, loss), g->q->type);
-  group_end_each(g);
+  texpr loss = bin(g, TX_sub, anfi_group_get(g, l), anfi_group_real_at(g, label));
+  put(g, to, anfi_group_number(g), anfi_t_select(t, none, zero, loss), g->q->type);
+  anfi_group_end_each(g);
 }
 
 bool anfi_lower_cross_entropy(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
-  anfi_view *x = group_whole(L, q, 0), *labels = q->in[1];
+  anfi_view *x = anfi_group_whole(L, q, 0), *labels = q->in[1];
   bool dense = anfi_dtype_is_float(labels->dtype);
   if (!start(L, q, out, &to)) return true;
-  if (!group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], x->type->n)))
+  if (!anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], x->type->n)))
     return dense && anfi_lower_fill_zero(L, q, to);
   uint32_t l = log_sum(&g);
   if (dense) dense_loss(&g, labels, l, to);
   else label_loss(&g, l, to);
-  group_close(&g);
+  anfi_group_close(&g);
   return true;
 }
 
@@ -176,24 +178,25 @@ static texpr mean_of(const group *g, texpr sum) {
 
 /* (x - mean) / sqrt(variance + eps); mean GROUP_STATES: 0. */
 static texpr standard(const group *g, uint32_t mean, uint32_t factor) {
-  texpr x = group_real(g);
-  if (mean < GROUP_STATES) x = bin(g, TX_sub, x, group_get(g, mean));
-  return bin(g, TX_mul, x, group_get(g, factor));
+  texpr x = anfi_group_real(g);
+  if (mean < GROUP_STATES) x = bin(g, TX_sub, x, anfi_group_get(g, mean));
+  return bin(g, TX_mul, x, anfi_group_get(g, factor));
 }
 
 /* 1 / sqrt(square / n + eps) */
 static uint32_t factor_of(group *g, uint32_t square, double eps) {
-  DERIVE(g, s, "factor",
-         bin(g, TX_div, real(g, 1),
-             math(g, TI_sqrt, bin(g, TX_add, mean_of(g, group_get(g, square)), real(g, eps)))));
+  DERIVE(
+      g, s, "factor",
+      bin(g, TX_div, real(g, 1),
+          math(g, TI_sqrt, bin(g, TX_add, mean_of(g, anfi_group_get(g, square)), real(g, eps)))));
   return s;
 }
 
 static uint32_t mean_state(group *g) {
-  uint32_t sum = group_sum(g);
-  group_begin_each(g);
-  group_set(g, sum, mean_of(g, group_get(g, sum)));
-  group_end_each(g);
+  uint32_t sum = anfi_group_sum(g);
+  anfi_group_begin_each(g);
+  anfi_group_set(g, sum, mean_of(g, anfi_group_get(g, sum)));
+  anfi_group_end_each(g);
   return sum;
 }
 
@@ -202,15 +205,15 @@ bool anfi_lower_layer_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  group_open(&g, L, q, group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
   uint32_t mean = rms ? GROUP_STATES : mean_state(&g);
-  uint32_t factor = factor_of(&g, group_sum_squares(&g, mean), anfi_attr_float(q->attr[1]));
-  group_begin(&g);
+  uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), anfi_attr_float(q->attr[1]));
+  anfi_group_begin(&g);
   texpr y = standard(&g, mean, factor);
-  y = scaled(&g, y, given(q, 1), rms ? NULL : given(q, 2), group_position(&g));
-  put(&g, to, group_linear(&g), y, q->type);
-  group_end(&g);
-  group_close(&g);
+  y = scaled(&g, y, given(q, 1), rms ? NULL : given(q, 2), anfi_group_position(&g));
+  put(&g, to, anfi_group_linear(&g), y, q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
   return true;
 }
 
@@ -219,16 +222,18 @@ bool anfi_lower_l2_normalize(anfi_low *L, const anfi_low_op *q, anfi_view **out)
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
-  group_open(&g, L, q, group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
-  uint32_t s = group_sum_squares(&g, GROUP_STATES);
-  group_begin_each(&g);
-  texpr norm = anfi_low_let(L, math(&g, TI_sqrt, group_get(&g, s)), "norm");
-  group_set(&g, s, anfi_t_select(L->t, anfi_t_lt(L->t, norm, real(&g, eps)), real(&g, eps), norm));
-  group_end_each(&g);
-  group_begin(&g);
-  put(&g, to, group_linear(&g), bin(&g, TX_div, group_real(&g), group_get(&g, s)), q->type);
-  group_end(&g);
-  group_close(&g);
+  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  uint32_t s = anfi_group_sum_squares(&g, GROUP_STATES);
+  anfi_group_begin_each(&g);
+  texpr norm = anfi_low_let(L, math(&g, TI_sqrt, anfi_group_get(&g, s)), "norm");
+  anfi_group_set(&g, s,
+                 anfi_t_select(L->t, anfi_t_lt(L->t, norm, real(&g, eps)), real(&g, eps), norm));
+  anfi_group_end_each(&g);
+  anfi_group_begin(&g);
+  put(&g, to, anfi_group_linear(&g), bin(&g, TX_div, anfi_group_real(&g), anfi_group_get(&g, s)),
+      q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
   return true;
 }
 
@@ -248,24 +253,24 @@ bool anfi_lower_group_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   anfi_low_op one = *q;
   one.n = 1;
   one.type = anfi_type_tensor(L->cx, q->in[0]->dtype, 2, shape);
-  group_whole(L, q, 0);
+  anfi_group_whole(L, q, 0);
   anfi_lower_same(L, &one, &flat);
-  group_open(&g, L, q, flat, 2);
+  anfi_group_open(&g, L, q, flat, 2);
   uint32_t mean = mean_state(&g);
-  uint32_t factor = factor_of(&g, group_sum_squares(&g, mean), eps);
-  group_begin(&g);
-  texpr y = standard(&g, mean, factor), at = group_linear(&g);
+  uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), eps);
+  anfi_group_begin(&g);
+  texpr y = standard(&g, mean, factor), at = anfi_group_linear(&g);
   texpr channel = anfi_ix_modc(L, anfi_ix_divc(L, at, spatial), (uint64_t)dims[1]);
   put(&g, to, at, scaled(&g, y, given(q, 1), given(q, 2), channel), q->type);
-  group_end(&g);
-  group_close(&g);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
   return true;
 }
 
 /* ---- one scale and bias a channel ---- */
 
 static texpr batch_element(const group *g, texpr mean, texpr root, texpr channel) {
-  texpr y = bin(g, TX_div, bin(g, TX_sub, group_real(g), mean), root);
+  texpr y = bin(g, TX_div, bin(g, TX_sub, anfi_group_real(g), mean), root);
   return scaled(g, y, g->q->in[1], g->q->in[2], channel);
 }
 
@@ -279,15 +284,16 @@ bool anfi_lower_batch_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   group g = {0};
   if (!start(L, q, out, &to)) return true;
   texpr eps = anfi_low_const(L, ANFI_F64, anfi_attr_float(q->attr[1]));
-  group_open(&g, L, q, q->in[0], all_but(q));
+  anfi_group_open(&g, L, q, q->in[0], all_but(q));
   g.real = ANFI_F64;
-  group_begin(&g);
-  texpr c = group_number(&g);
+  anfi_group_begin(&g);
+  texpr c = anfi_group_number(&g);
   texpr root =
       anfi_low_atom(L, math(&g, TI_sqrt, bin(&g, TX_add, element_of(&g, q->in[4], c), eps)));
-  put(&g, to, group_linear(&g), batch_element(&g, element_of(&g, q->in[3], c), root, c), q->type);
-  group_end(&g);
-  group_close(&g);
+  put(&g, to, anfi_group_linear(&g), batch_element(&g, element_of(&g, q->in[3], c), root, c),
+      q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
   return true;
 }
 
@@ -314,20 +320,21 @@ bool anfi_lower_batch_norm_train(anfi_low *L, const anfi_low_op *q, anfi_view **
     to[i] = anfi_low_result(L, q, i, t[i]);
     out[i] = anfi_view_of_result(L, t[i], to[i]);
   }
-  if (!group_open(&g, L, q, group_whole(L, q, 0), all_but(q))) return no_batch(L, q, to);
+  if (!anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), all_but(q))) return no_batch(L, q, to);
   texpr eps = real(&g, anfi_attr_float(q->attr[1]));
-  uint32_t mean = mean_state(&g), var = group_sum_squares(&g, mean);
-  uint32_t root = group_state(&g, g.real, real(&g, 0), "root");
-  group_begin_each(&g);
-  group_set(&g, var, mean_of(&g, group_get(&g, var)));
-  group_set(&g, root, math(&g, TI_sqrt, bin(&g, TX_add, group_get(&g, var), eps)));
-  put(&g, to[1], group_number(&g), group_get(&g, mean), t[1]);
-  put(&g, to[2], group_number(&g), group_get(&g, var), t[2]);
-  group_end_each(&g);
-  group_begin(&g);
-  texpr y = batch_element(&g, group_get(&g, mean), group_get(&g, root), group_number(&g));
-  put(&g, to[0], group_linear(&g), y, t[0]);
-  group_end(&g);
-  group_close(&g);
+  uint32_t mean = mean_state(&g), var = anfi_group_sum_squares(&g, mean);
+  uint32_t root = anfi_group_state(&g, g.real, real(&g, 0), "root");
+  anfi_group_begin_each(&g);
+  anfi_group_set(&g, var, mean_of(&g, anfi_group_get(&g, var)));
+  anfi_group_set(&g, root, math(&g, TI_sqrt, bin(&g, TX_add, anfi_group_get(&g, var), eps)));
+  put(&g, to[1], anfi_group_number(&g), anfi_group_get(&g, mean), t[1]);
+  put(&g, to[2], anfi_group_number(&g), anfi_group_get(&g, var), t[2]);
+  anfi_group_end_each(&g);
+  anfi_group_begin(&g);
+  texpr y =
+      batch_element(&g, anfi_group_get(&g, mean), anfi_group_get(&g, root), anfi_group_number(&g));
+  put(&g, to[0], anfi_group_linear(&g), y, t[0]);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
   return true;
 }

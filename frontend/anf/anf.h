@@ -91,7 +91,7 @@ typedef struct lexer {
   token before; // the last one
   const anfi_str *effect;
   ANFI_VEC(const anfi_str *) unnamed; // "%7" by its number
-  bool stop; // no more tokens: too many errors, or a limit
+  bool stop;                          // no more tokens: too many errors, or a limit
 } lexer;
 
 void anfi_lex_init(lexer *lx, anf_ctx *cx, anfi_arena *a, anfi_strtab *words, const char *file,

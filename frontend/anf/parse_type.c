@@ -126,12 +126,8 @@ static const anf_type *parse_named(parser *p) {
   static const struct {
     const char *name;
     anf_type_kind kind;
-  } simple[] = {{"none", ANF_TYPE_NONE},
-                {"str", ANF_TYPE_STRING},
-                {"type", ANF_TYPE_TYPE},
-                {"box", ANF_TYPE_BOX},
-                {"stack", ANF_TYPE_STACK},
-                {"any", ANF_TYPE_ANY}};
+  } simple[] = {{"none", ANF_TYPE_NONE}, {"str", ANF_TYPE_STRING},  {"type", ANF_TYPE_TYPE},
+                {"box", ANF_TYPE_BOX},   {"stack", ANF_TYPE_STACK}, {"any", ANF_TYPE_ANY}};
   token t = p->t;
   anf_dtype d;
   if (anfi_word_dtype(t.word, &d)) return parse_tensor(p, d);

@@ -200,8 +200,8 @@ static void put_dim(writer *w, int64_t d) {
 }
 
 static void put_type(writer *w, const anf_type *t) {
-  static const char *const kinds[] = {"tensor", "tuple",  "record", "fn",
-                                      "none",   "string", "type",   "box", "stack", "any"};
+  static const char *const kinds[] = {"tensor", "tuple", "record", "fn",    "none",
+                                      "string", "type",  "box",    "stack", "any"};
   anfi_puts(w->o, kinds[t->kind]);
   if (t->kind == ANF_TYPE_TENSOR) anfi_putf(w->o, " %s", anf_dtype_name((anf_dtype)t->dtype));
   if (t->kind <= ANF_TYPE_FN) put_num(w, t->n);

@@ -144,7 +144,9 @@ bool anfi_expr_emit(anfi_torch *t, const anf_expr *e, size_t n, const anfi_opera
     const anf_expr_node *node = &e->nodes.at[e->rpn.at[i]].n;
     anfi_operand made;
     if (node->kind == ANF_EXPR_INPUT) made = in[node->input];
-    else if (!step(t, e, e->rpn.at[i], stack.at + (stack.n - node->children), &made)) return false;
+    else if (!step(t, e, e->rpn.at[i], node->children ? &stack.at[stack.n - node->children] : NULL,
+                   &made))
+      return false;
     stack.n -= node->children;
     anfi_push(t->arena, &stack, made);
   }

@@ -178,7 +178,7 @@ bool anfi_zip_read(anf_ctx *cx, anfi_arena *a, const char *file, const char *dat
 /* ---- writing, byte by byte as pnnx does ---- */
 
 static void put(anf_text *o, uint64_t v, size_t bytes) {
-  for (size_t i = 0; i < bytes; i++) anfi_putc(o, (char)(v >> 8 * i & 0xff));
+  for (size_t i = 0; i < bytes; i++, v >>= 8) anfi_putc(o, (char)(v & 0xff));
 }
 
 /* What a local header and the directory have alike, from the flags to the zip64 field. */

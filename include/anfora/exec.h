@@ -34,22 +34,27 @@ typedef struct anf_exec_opts {
   size_t size;
   anf_jit_engine *engine; // borrowed until the call returns; default: a new one of `kind`
   anf_jit_kind kind;
-  anf_jit_opts jit;     // of a new engine
-  bool fast;            // floats may be reassociated
-  bool parallel;        // large loops run on many threads
-  const char *pipeline; // over graphs; default "standard"
+  anf_jit_opts jit;      // of a new engine
+  bool fast;             // floats may be reassociated
+  bool parallel;         // large loops run on many threads
+  const char *pipeline;  // over graphs; default "standard"
   uint32_t max_compiled; // signatures kept; the one used longest ago goes; default 64
 } anf_exec_opts;
 
 /* A function that compiles itself when it is first called with arguments of new types; or now, if
  * all its parameters have types. `o` and `d` may be NULL. */
 ANF_API anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out);
+/* The same for a function value, such as a closure that a call returned, which is retained. The
+ * modules of its graphs must outlive the compiled function. */
+ANF_API anf_status anf_compile_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *o, anf_diag *d,
+                                     anf_exec **out);
 /* Compiles for these types now. */
 ANF_API anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types,
                                     anf_diag *d);
 /* The same for the types of these arguments. */
 ANF_API anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const *args, anf_diag *d);
-/* Arguments and result as of anf_run, of whose options `print` and `print_user` count. */
+/* Arguments and result as of anf_run, of whose options `print` and `print_user` count. Functions may
+ * be among both: code is made for each function that is given, whatever data it captured. */
 ANF_API anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args,
                                 const anf_run_opts *o, anf_diag *d, anf_value **result);
 ANF_API void anf_exec_free(anf_exec *e); // e may be NULL

@@ -64,9 +64,8 @@ typedef enum anf_type_kind {
 typedef struct anf_type anf_type;
 
 enum { ANF_MAX_RANK = 16 };
-#define ANF_DIM_UNKNOWN                                                                            \
-  INT64_C(-1) // a dim that is not known before the program runs
-              // below -1: a symbol, see anf_dim_symbol
+/* A dim that is not known before the program runs; below it: a symbol, see anf_dim_symbol. */
+#define ANF_DIM_UNKNOWN INT64_C(-1)
 
 ANF_API const anf_type *anf_type_scalar(anf_ctx *cx, anf_dtype d);
 /* NULL if a dim is bad, the rank is above ANF_MAX_RANK or the size overflows. */
@@ -104,7 +103,7 @@ typedef enum anf_value_kind {
   ANF_VALUE_TUPLE,
   ANF_VALUE_RECORD,
   ANF_VALUE_TYPE,
-  ANF_VALUE_FN, // a graph, a primitive, a closure, or one of them with arguments bound
+  ANF_VALUE_FN,   // a graph, a primitive, a closure, or one of them with arguments bound
   ANF_VALUE_BOX,  // of one item
   ANF_VALUE_STACK // of one item for each round of a loop
 } anf_value_kind;

@@ -72,13 +72,17 @@ anf_graph *anfi_emit_target(anfi_emit *e, anfi_arg f, size_t n, const anfi_arg *
 
 /* transform.c */
 anfi_arg anfi_transform(const anfi_walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t nbound,
-                         const anfi_arg *bound, size_t n, const anfi_arg *args);
-anf_node *anfi_emit_transformed(anfi_emit *e, const anfi_abs *code, anf_node *const *bound, size_t n,
-                                const anfi_abs *const *aabs, anf_node *const *args, anf_node *at);
+                        const anfi_arg *bound, size_t n, const anfi_arg *args);
+anf_node *anfi_emit_transformed(anfi_emit *e, const anfi_abs *code, anf_node *const *bound,
+                                size_t n, const anfi_abs *const *aabs, anf_node *const *args,
+                                anf_node *at);
 
 /* generate.c */
 anfi_arg anfi_part_call(const anfi_walk *w, anfi_arg f, size_t n, const anfi_arg *args);
 anf_node *anfi_emit_meta(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                          const anfi_abs *const *iabs, anf_node *const *in, anf_node *at);
+
+/* form.c: in the module; NULL if there is no function in it */
+const anfi_form *anfi_abs_form(anf_module *m, const anfi_abs *a);
 
 #endif

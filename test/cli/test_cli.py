@@ -220,7 +220,7 @@ def test_help():
         f.write(anfora("help", "--bash")[1])
     for name, words, want in [
         ("commands", ["anfora", "che"], ["check"]), ("options", ["anfora", "run", "--max"], ["--max-depth", "--max-steps"]),
-        ("choices", ["anfora", "print", "p.anf", "--as", "d"], ["dat", "dot"]), ("help of a command", ["anfora", "help", "ex"], ["explain"]),
+        ("choices", ["anfora", "print", "p.anf", "--as", "d"], ["dat", "dot"]), ("help of a command", ["anfora", "help", "expl"], ["explain"]),
         ("files", ["anfora", "check", "p.anf.h"], ["p.anf.html"]),
     ]:
         got = complete(*words)

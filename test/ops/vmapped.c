@@ -12,9 +12,9 @@ typedef struct job {
   const char *mode;
   size_t depth; // batch axes
   bool lanes_known, dims_known;
-  bool in[MOST];     // by tensor argument
+  bool in[MOST]; // by tensor argument
   size_t nparam;
-  int64_t size[2];   // of each batch axis, the inner first
+  int64_t size[2]; // of each batch axis, the inner first
   anf_value *arg[MOST];
 } job;
 
@@ -33,7 +33,8 @@ static const anf_type *lane(job *j, size_t i) {
   int64_t dims[ANF_MAX_RANK];
   for (size_t k = 0; k < drop; k++)
     j->size[drop - 1 - k] = j->lanes_known ? t->dims[k] : ANF_DIM_UNKNOWN;
-  for (size_t k = drop; k < t->n; k++) dims[k - drop] = j->dims_known ? t->dims[k] : ANF_DIM_UNKNOWN;
+  for (size_t k = drop; k < t->n; k++)
+    dims[k - drop] = j->dims_known ? t->dims[k] : ANF_DIM_UNKNOWN;
   return anfi_type_tensor(j->q->cx, (anf_dtype)t->dtype, t->n - drop, dims);
 }
 
@@ -63,9 +64,11 @@ static anf_graph *graph_of_op(job *j, anf_module *m, anfi_ad *ad) {
   const anf_type *types[MOST];
   for (size_t i = 0; i < j->q->n; i++) types[i] = anfi_ad_type_of(ad, in[i]);
   for (uint32_t k = 0; k < n && k < 16; k++) attr[k] = anfi_attr_value(cx, j->q->op, at, k);
-  anfi_infer q = {.cx = cx, .op = j->q->op, .loc = j->q->loc, .n = j->q->n, .in = types, .attr = attr};
+  anfi_infer q = {
+      .cx = cx, .op = j->q->op, .loc = j->q->loc, .n = j->q->n, .in = types, .attr = attr};
   if (!anfi_infer_op(&q)) return NULL;
-  if (q.out->kind == ANF_TYPE_ANY) return (void)anfi_fail(cx, q.loc, ANF_E0501, "the op", "no type"), NULL;
+  if (q.out->kind == ANF_TYPE_ANY)
+    return (void)anfi_fail(cx, q.loc, ANF_E0501, "the op", "no type"), NULL;
   anf_node *y = anfi_apply(g, j->q->op, at, j->q->n, in);
   y->type = q.out;
   anfi_set_result(g, y);

@@ -40,9 +40,7 @@ static const struct {
                {"compiled by the C compiler", ANF_JIT_CJIT, ANF_JIT_O2, 50}};
 enum { ENGINES = sizeof engines / sizeof *engines, WAYS = PIPELINES + ENGINES };
 
-static const char *way(int p) {
-  return p < PIPELINES ? pipelines[p] : engines[p - PIPELINES].name;
-}
+static const char *way(int p) { return p < PIPELINES ? pipelines[p] : engines[p - PIPELINES].name; }
 
 typedef struct {
   anf_ctx *cx;

@@ -288,15 +288,6 @@ static void test_other_module(void **state) {
   anf_module_free(other);
 }
 
-static void test_transform(void **state) {
-  world *w = *state;
-  anf_graph *g = anf_graph_new(w->m, "g");
-  anf_node *x = anf_param(g, "x", NULL);
-  anf_return(g, CALL(g, OP(g, "Grad", anf_graph_node(typed_identity(w->m, NULL))), x));
-  run_fails(w, g, 1, (anf_value *[]){anf_value_f64(w->cx, 1)}, ANF_UNSUPPORTED, "E0417");
-  says(w, 0, "Grad");
-}
-
 static void test_kernel_error_has_callers(void **state) {
   world *w = *state;
   anf_graph *g = anf_graph_new(w->m, "g"), *f = anf_graph_new(w->m, "f");
@@ -329,7 +320,6 @@ int main(int argc, char **argv) {
       TEST(test_module_in_error),
       TEST(test_other_context),
       TEST(test_other_module),
-      TEST(test_transform),
       TEST(test_kernel_error_has_callers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

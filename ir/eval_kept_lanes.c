@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Boxes and stacks of a batch: what lanes keep, chosen by lane, or made the same for all. Both walk
+ * whatever is inside with a list of what is still to be done, as deep as a recursion went. */
+#include "ir/op.h"
+
+typedef struct {
+  anf_value *a, *b, **to; // b: NULL when a is spread
+} pair;
+typedef struct {
+  anfi_eval *q;
+  const anf_value *lanes; // bools
+  ANFI_VEC(pair) st;
+} walk;
+
+static bool fail_kind(const anfi_eval *q, const char *want) {
+  return anfi_fail(q->cx, q->loc, ANF_E0440, anfi_op[q->op].name, want);
+}
+
+static bool is_kept(const anf_value *v) {
+  return v->kind == ANF_VALUE_BOX || v->kind == ANF_VALUE_STACK;
+}
+
+static bool is_nest(const anf_value *v) {
+  return is_kept(v) || v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+}
+
+static const anf_type *spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes);
+
+/* The type of a record follows from those of its items. */
+static const anf_type *spread_nest(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
+  const anf_type **items = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, t->n + 1);
+  for (uint32_t i = 0; i < t->n; i++) items[i] = spread_type(cx, t->items[i], lanes);
+  return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, t->n, items)
+                                   : anfi_type_record(cx, t->n, t->names, items);
+}
+
+/* A new axis of the last dim of `lanes`, behind those that its other dims are. */
+static const anf_type *spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
+  int64_t dims[ANF_MAX_RANK + 1];
+  size_t at = lanes->n - 1u;
+  if (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) return spread_nest(cx, t, lanes);
+  if (t->kind != ANF_TYPE_TENSOR || t->n < at) return t;
+  for (uint32_t k = 0; k <= t->n; k++)
+    dims[k] = k < at ? t->dims[k] : k == at ? lanes->dims[at] : t->dims[k - 1];
+  return anfi_type_tensor(cx, (anf_dtype)t->dtype, t->n + 1u, dims);
+}
+
+static anf_value *new_nest(walk *w, const anf_value *v, bool spread, size_t n) {
+  anf_ctx *cx = w->q->cx;
+  if (v->kind == ANF_VALUE_TUPLE) return anfi_value_new_tuple(cx, n);
+  if (is_kept(v)) return anfi_value_new_kept(cx, (anf_value_kind)v->kind, n);
+  return anfi_value_new_record(cx, spread ? spread_nest(cx, v->type, w->lanes->type) : v->type);
+}
+
+static size_t bytes_of(const anf_value *v) {
+  return v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
+}
+
+/* Are the first dims of a tensor those of the lanes, but for `less` of the last? */
+static bool has_lanes(const walk *w, const anf_value *v, uint32_t less) {
+  const anf_type *t = w->lanes->type;
+  bool same = v->type->n >= t->n - less;
+  for (uint32_t k = 0; same && k + less < t->n; k++) same = v->type->dims[k] == t->dims[k];
+  return same;
+}
+
+static bool repeated(walk *w, const pair *p) {
+  const anf_type *lanes = w->lanes->type;
+  if (p->a->type->n == ANF_MAX_RANK || !has_lanes(w, p->a, 1))
+    return fail_kind(w->q, "tensors that have the outer lanes");
+  size_t n = (size_t)lanes->dims[lanes->n - 1u], outer = n ? w->lanes->n / n : 0;
+  anf_value *v = *p->to = anfi_value_new_tensor(w->q->cx, spread_type(w->q->cx, p->a->type, lanes));
+  size_t row = outer ? bytes_of(p->a) / outer : 0;
+  for (size_t i = 0; row && i < outer * n; i++)
+    memcpy(v->u.data + i * row, p->a->u.data + i / n * row, row);
+  return true;
+}
+
+static bool chosen(walk *w, const pair *p) {
+  size_t n = w->lanes->n;
+  if (p->a->kind != p->b->kind || p->a->type != p->b->type || !has_lanes(w, p->a, 0))
+    return fail_kind(w->q, "two of the same structure");
+  *p->to = anfi_value_new_tensor(w->q->cx, p->a->type);
+  size_t row = n ? bytes_of(p->a) / n : 0;
+  for (size_t i = 0; row && i < n; i++) {
+    const anf_value *from = anfi_get_i64(w->lanes, i) ? p->a : p->b;
+    memcpy((*p->to)->u.data + i * row, from->u.data + i * row, row);
+  }
+  return true;
+}
+
+/* What one side lacks, such as rounds of a loop that only the other did, is the other's. */
+static bool nested(walk *w, const pair *p) {
+  const anf_value *more = p->b && p->b->n > p->a->n ? p->b : p->a;
+  bool fits = !p->b || p->a->kind == p->b->kind;
+  if (!fits || (p->b && p->a->n != p->b->n && !is_kept(p->a)))
+    return fail_kind(w->q, "two of the same structure");
+  anf_value *v = *p->to = new_nest(w, p->a, !p->b, more->n);
+  for (size_t i = 0; i < v->n; i++) {
+    bool both = p->b && i < p->a->n && i < p->b->n;
+    if (p->b && !both) v->u.item[i] = anf_value_retain(more->u.item[i]);
+    else
+      anfi_push(w->q->scratch, &w->st,
+                ((pair){p->a->u.item[i], both ? p->b->u.item[i] : NULL, &v->u.item[i]}));
+  }
+  return true;
+}
+
+static bool run(anfi_eval *q, anf_value *a, anf_value *b, const anf_value *lanes) {
+  walk w = {.q = q, .lanes = lanes};
+  if (!is_kept(a) || (b && !is_kept(b))) return fail_kind(q, "boxes or stacks");
+  if (lanes->kind != ANF_VALUE_TENSOR || lanes->type->dtype != ANF_BOOL || !lanes->type->n)
+    return fail_kind(q, "a bool for each lane");
+  anfi_push(q->scratch, &w.st, ((pair){a, b, &q->out}));
+  while (w.st.n) {
+    pair p = w.st.at[--w.st.n];
+    bool good = true;
+    if (is_nest(p.a)) good = nested(&w, &p);
+    else if (p.a->kind != ANF_VALUE_TENSOR) *p.to = anf_value_retain(p.a);
+    else good = p.b ? chosen(&w, &p) : repeated(&w, &p);
+    if (!good) return false;
+  }
+  return true;
+}
+
+bool anfi_eval_kept_select(anfi_eval *q) { return run(q, q->in[0], q->in[1], q->in[2]); }
+bool anfi_eval_kept_spread(anfi_eval *q) { return run(q, q->in[0], NULL, q->in[1]); }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a result was, for the host: a result that contains functions has become data (infer.h says
+ * how), and its form says which function which part of the data stands for. */
+#include "optimizer/infer/emit.h"
+
+static anfi_form *form_of(anf_module *m, const anfi_abs *a) {
+  anfi_form *f = (anfi_form *)anfi_zalloc(&m->arena, sizeof *f + a->n * sizeof(const anfi_form *));
+  bool fn = a->kind == ANFI_ABS_FN, code = a->kind == ANFI_ABS_CODE;
+  bool nest = a->kind == ANFI_ABS_TUPLE || a->kind == ANFI_ABS_RECORD;
+  f->kind = fn ? ANFI_FORM_FN : code ? ANFI_FORM_CODE : nest ? ANFI_FORM_NEST : ANFI_FORM_DATA;
+  f->op = a->op;
+  f->attrs = a->attrs;
+  f->graph = a->graph ? a->graph->id : UINT32_MAX;
+  f->n = f->kind == ANFI_FORM_DATA ? 0 : a->n;
+  for (uint32_t i = 0; i < f->n; i++) f->item[i] = form_of(m, a->item[i]);
+  return f;
+}
+
+const anfi_form *anfi_abs_form(anf_module *m, const anfi_abs *a) {
+  return anfi_abs_has_fn(a) ? form_of(m, a) : NULL;
+}
