@@ -91,8 +91,8 @@ static anf_node *function(making *k, anf_value *v) {
                    : anfi_op_value_attrs(k->m, (anfi_opcode)f->op, f->attrs);
   for (size_t i = 0; i < n; i++) {
     anf_value *x = f->at[i];
-    in[i + 1] = x->kind == ANF_VALUE_FN ? function(k, x)
-                                        : anfi_param(k->g, NULL, anf_value_type(k->cx, x));
+    in[i + 1] =
+        x->kind == ANF_VALUE_FN ? function(k, x) : anfi_param(k->g, NULL, anf_value_type(k->cx, x));
   }
   return n ? anfi_apply(k->g, ANF_OP_Partial, NULL, n + 1, in) : in[0];
 }
@@ -130,8 +130,7 @@ static bool check(anf_ctx *cx, const making *k, const anf_graph *g, size_t n) {
   const anfi_graph_info *gi = &k->an->graphs[g->id];
   if (gi->free.n)
     return anfi_fail(cx, anfi_nowhere(), ANF_E0414, g->name->s, anf_node_name(gi->free.at[0]));
-  return n == g->params.n ||
-         anfi_fail(cx, anfi_nowhere(), ANF_E0510, g->name->s, g->params.n, n);
+  return n == g->params.n || anfi_fail(cx, anfi_nowhere(), ANF_E0510, g->name->s, g->params.n, n);
 }
 
 anf_graph *anfi_exec_program(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,

@@ -135,6 +135,8 @@ bool anfi_jit_temp_add(anfi_jit_code *code, const char *file);
 void anfi_jit_code_release(anfi_jit_code *code);
 /* module.c: a new instance, with __tir_init run. */
 anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out);
+/* Records in the frame what stopped the last call on the stream (NULL: the thread's own). */
+void anfi_jit_report(anf_ctx *cx, const anf_stream *s);
 /* The C function that a name stands for: of the run time, of the C library's mathematics, or told
  * by the host. NULL: none. Thread safe. */
 void *anfi_jit_resolve(anf_jit_engine *e, const char *name);

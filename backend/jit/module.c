@@ -117,11 +117,12 @@ anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s, anf_ge
 
 /* ---- reports ---- */
 
-static void report(anf_ctx *cx, const anf_stream *s) {
+void anfi_jit_report(anf_ctx *cx, const anf_stream *s) {
   static const uint16_t codes[ANF_TRAP_KIND_COUNT] = {
       [ANF_TRAP_DIVISION] = ANF_E0858, [ANF_TRAP_BOUNDS] = ANF_E0852, [ANF_TRAP_STEP] = ANF_E0861,
       [ANF_TRAP_DEPTH] = ANF_E0856,    [ANF_TRAP_MEMORY] = ANF_E0857, [ANF_TRAP_SITE] = ANF_E0870,
       [ANF_TRAP_HOST] = ANF_E0905};
+  if (!s) s = anf_stream_of_thread();
   if (!s) anfi_throw_nomem(cx);
   const anf_trap *t = anf_stream_trap(s);
   if (t->kind == ANF_TRAP_NONE) return;
@@ -137,6 +138,6 @@ anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stre
                           anf_diag *d) {
   (void)f;
   ANFI_ENTRY(cx, d);
-  report(cx, s ? s : anf_stream_of_thread());
+  anfi_jit_report(cx, s);
   return anfi_leave(cx);
 }

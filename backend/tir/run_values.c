@@ -84,15 +84,14 @@ static anf_value *left(anf_ctx *cx, anf_value *in, texpr p, const anf_tir_arg *a
   return anf_value_tensor(cx, anf_value_dtype(in), anf_value_rank(in), dims, arg->data);
 }
 
-static void run(anf_ctx *cx, const tmod *m, const char *func, size_t n, anf_value *const *args,
-                const anf_tir_run_opts *o, anf_value **result, anf_value **outs) {
+void anfi_t_call_values(anf_ctx *cx, tfunc f, size_t n, anf_value *const *args, anfi_t_caller call,
+                        void *user, anf_value **result, anf_value **outs) {
   anfi_arena *a = anfi_scratch(cx);
   anf_tir_arg *in = ANFI_NEW_N(a, anf_tir_arg, n + 1), r = {0};
-  tfunc f = anf_tir_find(m, func);
   size_t hidden = f && anfi_t_attr(f->attrs, TA_resolved, NULL) ? 2 : 0;
   for (size_t i = 0; f && i < n && i + hidden < f->n; i++)
     if (!one_arg(cx, a, f, i + hidden, args[i], &in[i])) return;
-  if (!anfi_t_interp(cx, m, func, n, in, o, &r)) return;
+  if (!call(cx, user, n, in, &r)) return;
   *result = given_back(cx, f->ret, &r);
   bool good = *result != NULL;
   for (size_t i = 0; outs && i < n; i++)
@@ -105,6 +104,23 @@ static void run(anf_ctx *cx, const tmod *m, const char *func, size_t n, anf_valu
   }
   *result = NULL;
   anfi_throw_nomem(cx);
+}
+
+typedef struct interpreted {
+  const tmod *m;
+  const char *func;
+  const anf_tir_run_opts *o;
+} interpreted;
+
+static bool interpret(anf_ctx *cx, void *user, size_t n, const anf_tir_arg *in, anf_tir_arg *r) {
+  const interpreted *u = (const interpreted *)user;
+  return anfi_t_interp(cx, u->m, u->func, n, in, u->o, r);
+}
+
+static void run(anf_ctx *cx, const tmod *m, const char *func, size_t n, anf_value *const *args,
+                const anf_tir_run_opts *o, anf_value **result, anf_value **outs) {
+  interpreted u = {m, func, o};
+  anfi_t_call_values(cx, anf_tir_find(m, func), n, args, interpret, &u, result, outs);
 }
 
 anf_status anf_tir_run_values(const anf_tir_module *m, const char *func, size_t n,

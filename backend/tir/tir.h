@@ -516,4 +516,11 @@ void anfi_t_declare_rt(tmod *m);
 bool anfi_t_interp(anf_ctx *cx, const tmod *m, const char *func, size_t n, const anf_tir_arg *args,
                    const anf_tir_run_opts *o, anf_tir_arg *result);
 
+/* run_values.c: a call with values, by whatever runs it: `call` gets the arguments' bits and memory,
+ * and gives the result's bits. Of an f that is NULL it only says why. False: failed, with a code. */
+typedef bool (*anfi_t_caller)(anf_ctx *cx, void *user, size_t n, const anf_tir_arg *in,
+                              anf_tir_arg *result);
+void anfi_t_call_values(anf_ctx *cx, tfunc f, size_t n, anf_value *const *args, anfi_t_caller call,
+                        void *user, anf_value **result, anf_value **outs);
+
 #endif

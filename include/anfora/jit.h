@@ -140,6 +140,11 @@ ANF_API anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s
 /* The same with other data: as large as the module's own, 64-byte aligned. */
 ANF_API anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *s, void *data,
                                              anf_generic *args);
+/* Calls it with values, as anf_tir_run_values does; `m` is the Tensor IR that it was compiled from,
+ * which says what the parameters are. */
+ANF_API anf_status anf_jit_call_values(const anf_jit_function *f, const anf_tir_module *m,
+                                       anf_stream *s, size_t n, anf_value *const *args, anf_diag *d,
+                                       anf_value **result, anf_value **outs);
 /* The C function of its natural signature (anfora/rt.h), to be cast to that; NULL if it has none,
  * or none for this instance: one that uses the module's data is bound to the first instance. */
 ANF_API void *anf_jit_get_function_pointer(const anf_jit_function *f);

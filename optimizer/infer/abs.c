@@ -49,15 +49,15 @@ static uint32_t depth_of(const anfi_abs *a) {
   return d + (a->kind == ANFI_ABS_CODE);
 }
 
-/* `head` has all but the items; on a miss it is copied with them. */
-static const anfi_abs *intern(anfi_abs_table *t, anfi_abs head, const anfi_abs *const *items) {
-  head.hash = hash_of(&head, items);
+/* `head` has all but the hash and the items; on a miss it is copied with them. */
+static const anfi_abs *intern(anfi_abs_table *t, anfi_abs *head, const anfi_abs *const *items) {
+  head->hash = hash_of(head, items);
   if ((t->n + 1) * 4 > t->nslot * 3) grow(t);
-  size_t i = (size_t)head.hash & (t->nslot - 1), bytes = head.n * sizeof *items;
+  size_t i = (size_t)head->hash & (t->nslot - 1), bytes = head->n * sizeof *items;
   for (; t->slots[i]; i = (i + 1) & (t->nslot - 1))
-    if (same(t->slots[i], &head, items)) return t->slots[i];
-  anfi_abs *a = (anfi_abs *)anfi_alloc(t->arena, sizeof head + bytes);
-  *a = head;
+    if (same(t->slots[i], head, items)) return t->slots[i];
+  anfi_abs *a = (anfi_abs *)anfi_alloc(t->arena, sizeof *head + bytes);
+  *a = *head;
   if (bytes) memcpy(a->item, items, bytes);
   a->depth = depth_of(a);
   a->height = height_of(a);
@@ -68,24 +68,24 @@ static const anfi_abs *intern(anfi_abs_table *t, anfi_abs head, const anfi_abs *
 
 void anfi_abs_init(anfi_abs_table *t, anfi_arena *a) {
   *t = (anfi_abs_table){.cx = a->cx, .arena = a};
-  t->bottom = intern(t, (anfi_abs){.kind = ANFI_ABS_BOTTOM, .op = ANF_OP_NONE}, NULL);
+  t->bottom = intern(t, &(anfi_abs){.kind = ANFI_ABS_BOTTOM, .op = ANF_OP_NONE}, NULL);
 }
 
 const anfi_abs *anfi_abs_data(anfi_abs_table *t, const anf_type *type) {
-  return intern(t, (anfi_abs){.kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = type}, NULL);
+  return intern(t, &(anfi_abs){.kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = type}, NULL);
 }
 
 const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_type *record, size_t n,
                                const anfi_abs *const *items) {
-  return intern(t,
-                (anfi_abs){.kind = (uint8_t)k, .op = ANF_OP_NONE, .n = (uint32_t)n, .type = record},
-                items);
+  return intern(
+      t, &(anfi_abs){.kind = (uint8_t)k, .op = ANF_OP_NONE, .n = (uint32_t)n, .type = record},
+      items);
 }
 
 const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                               size_t n, const anfi_abs *const *bound) {
   anfi_abs head = {.kind = ANFI_ABS_CODE, .op = op, .n = (uint32_t)n, .graph = g, .attrs = attrs};
-  return intern(t, head, bound);
+  return intern(t, &head, bound);
 }
 
 const anfi_abs *anfi_abs_fn1(anfi_abs_table *t, const anfi_abs *code) {
@@ -101,7 +101,7 @@ const anfi_abs *anfi_abs_const(anfi_abs_table *t, anf_value *v) {
   if (v->kind != ANF_VALUE_TUPLE && v->kind != ANF_VALUE_RECORD)
     return intern(
         t,
-        (anfi_abs){
+        &(anfi_abs){
             .kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = anf_value_type(t->cx, v), .value = v},
         NULL);
   const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, v->n);

@@ -356,7 +356,7 @@ static bool sweep(world *w, program *p, anf_node *const *seed, anf_node **grad) 
 /* <v, gradient> at the arguments moved by h along the directions. */
 static bool second_loss(world *w, program *p, size_t narg, anf_value *const *args,
                         anf_value *const *dir, double h, anf_value *const *v, double *out) {
-  anf_value *at[2 * MAX_ARGS], *g[MAX_ARGS];
+  anf_value *at[2 * MAX_ARGS] = {NULL}, *g[MAX_ARGS];
   for (size_t i = 0; i < narg; i++)
     at[i] = dir[i] ? moved(w, args[i], dir[i], h) : anf_value_retain(args[i]);
   bool good = results(w, p->g, at, p->nout, p->out, g);
