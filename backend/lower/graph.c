@@ -173,7 +173,7 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
   case ANF_OP_Box: return anfi_glow_box(w, n, out);
   case ANF_OP_Unbox: return anfi_glow_unbox(w, n, out);
   case ANF_OP_KeptAdd:
-  case ANF_OP_KeptZeros: return glow_kept_sum(w, n, out);
+  case ANF_OP_KeptZeros: return anfi_glow_kept_sum(w, n, out);
   case ANF_OP_Print: return anfi_glow_print(w, n);
   case ANF_OP_Assert: return anfi_glow_assert(w, n);
   default: return lower_op(w, n, inlined, out);
@@ -425,7 +425,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
     out->recursive |= w.an->graphs[w.todo.at[i]->g->id].recursive;
     if (!lower_function(&w, w.todo.at[i], i == 0)) return false;
   }
-  if (!glow_make_sums(&w)) return false;
+  if (!anfi_glow_make_sums(&w)) return false;
   anfi_t_declare_rt(w.tm);
   return true;
 }

@@ -103,7 +103,7 @@ void anfi_glow_write(glow *w, texpr p, texpr offset, texpr value);
 texpr anfi_glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset);
 uint64_t anfi_glow_leaf_bytes(const anfi_leaf *l);
 /* The place of each leaf in a record whose first ones start at `from`; its size. */
-uint64_t glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align);
+uint64_t anfi_glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align);
 /* Records of boxes have a tag if anything adds them, then the leaves; those of stacks these words. */
 enum {
   KEPT_TAG = 0,
@@ -114,10 +114,10 @@ enum {
   STACK_BYTES = 32
 };
 /* The number of a type of what is kept, from 1. */
-texpr glow_tag(glow *w, const anf_type *t, bool stack);
+texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack);
 /* kept_sum.c */
-bool glow_kept_sum(glow *w, anf_node *n, gval *out); // KeptAdd and KeptZeros
-bool glow_make_sums(glow *w);                        // their functions, last of all
+bool anfi_glow_kept_sum(glow *w, anf_node *n, gval *out); // KeptAdd and KeptZeros
+bool anfi_glow_make_sums(glow *w);                        // their functions, last of all
 bool anfi_glow_box(glow *w, anf_node *n, gval *out);
 bool anfi_glow_unbox(glow *w, anf_node *n, gval *out);
 

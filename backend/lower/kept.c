@@ -36,7 +36,7 @@ uint64_t anfi_glow_leaf_bytes(const anfi_leaf *l) {
   return (l->scalar ? 1 : l->n) * anfi_t_bytes(anfi_t_dt(l->elem));
 }
 
-uint64_t glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align) {
+uint64_t anfi_glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align) {
   *align = RECORD_ALIGN;
   for (size_t i = 0; i < l->n; i++) {
     uint64_t own = l->at[i].scalar ? anfi_t_bytes(anfi_t_dt(l->at[i].elem)) : BUFFER_ALIGN;
@@ -51,11 +51,11 @@ uint64_t glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t
 static uint64_t box_layout(glow *w, const anfi_leaves *l, uint64_t **at) {
   uint64_t align;
   *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
-  uint64_t size = glow_layout(l, w->tagged ? BOX_FROM : 0, *at, &align);
+  uint64_t size = anfi_glow_layout(l, w->tagged ? BOX_FROM : 0, *at, &align);
   return size ? size : RECORD_ALIGN;
 }
 
-texpr glow_tag(glow *w, const anf_type *t, bool stack) {
+texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack) {
   uint64_t *at = anfi_map_at(&w->tag, anfi_key(t) + stack);
   if (!*at) {
     anfi_push(w->a, &w->tags, ((gkept){t, stack}));
@@ -73,7 +73,8 @@ bool anfi_glow_box(glow *w, anf_node *n, gval *out) {
       !anfi_glow_leaves(w, n->type, anfi_node_loc(n), &own))
     return false;
   texpr p = anfi_glow_keep(w, anfi_t_index(w->t, box_layout(w, &l, &at)));
-  if (w->tagged) anfi_glow_write(w, p, anfi_t_index(w->t, KEPT_TAG), glow_tag(w, x->type, false));
+  if (w->tagged)
+    anfi_glow_write(w, p, anfi_t_index(w->t, KEPT_TAG), anfi_glow_tag(w, x->type, false));
   for (size_t i = 0; i < l.n; i++) {
     texpr offset = anfi_t_index(w->t, at[i]);
     if (!v.at[i] && !w->tagged) continue;

@@ -72,7 +72,7 @@ static void record(const making *m, const anfi_leaves *l, const uint64_t *at, te
 static void box(const making *m, const anfi_leaves *l) {
   glow *w = m->w;
   uint64_t align, *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
-  uint64_t size = glow_layout(l, BOX_FROM, at, &align);
+  uint64_t size = anfi_glow_layout(l, BOX_FROM, at, &align);
   texpr p = anfi_glow_keep(w, word(m, size));
   anfi_glow_write(w, p, word(m, KEPT_TAG), m->tag);
   record(m, l, at, p, m->a, m->b);
@@ -98,7 +98,7 @@ static void stack(const making *m, const anfi_leaves *l) {
   glow *w = m->w;
   tstore *t = w->t;
   uint64_t align, *at = ANFI_NEW_N(w->a, uint64_t, l->n + 1);
-  uint64_t stride = glow_layout(l, 0, at, &align);
+  uint64_t stride = anfi_glow_layout(l, 0, at, &align);
   texpr n = anfi_glow_read(w, ANF_TIR_index, m->a, word(m, STACK_ROUNDS)),
         i = anfi_t_var(t, ANFI_IX, "i");
   texpr base =
@@ -158,14 +158,14 @@ static bool make(glow *w, bool add) {
   return true;
 }
 
-bool glow_make_sums(glow *w) { return !w->tagged || (make(w, true) && make(w, false)); }
+bool anfi_glow_make_sums(glow *w) { return !w->tagged || (make(w, true) && make(w, false)); }
 
 static texpr address(glow *w, anfi_view *v) {
   return v ? anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_IX, anfi_view_value(w->L, v)), "kept")
            : anfi_t_index(w->t, 0);
 }
 
-bool glow_kept_sum(glow *w, anf_node *n, gval *out) {
+bool anfi_glow_kept_sum(glow *w, anf_node *n, gval *out) {
   bool add = n->op == ANF_OP_KeptAdd;
   texpr in[2] = {address(w, anfi_glow_value(w, n->in[0].def).at[0]),
                  add ? address(w, anfi_glow_value(w, n->in[1].def).at[0]) : NULL};

@@ -79,7 +79,7 @@ static bool find_stacks(looping *l) {
     if (!anfi_glow_leaves(w, t, anfi_node_loc(l->n), &s->leaves)) return false;
     s->type = t;
     s->at = ANFI_NEW_N(w->a, uint64_t, s->leaves.n + 1);
-    uint64_t size = glow_layout(&s->leaves, 0, s->at, &align);
+    uint64_t size = anfi_glow_layout(&s->leaves, 0, s->at, &align);
     if (reads) continue;
     s->from = (l->stride + align - 1) / align * align;
     l->stride = s->from + size;
@@ -177,7 +177,7 @@ static anfi_view *close_stack(looping *l, const stack *s) {
   anfi_glow_write(w, p, word(l, STACK_BASE), base);
   anfi_glow_write(w, p, word(l, STACK_STRIDE), word(l, l->stride));
   anfi_glow_write(w, p, word(l, STACK_ROUNDS), anfi_low_let(w->L, rounds, "n"));
-  if (w->tagged) anfi_glow_write(w, p, word(l, KEPT_TAG), glow_tag(w, s->type, true));
+  if (w->tagged) anfi_glow_write(w, p, word(l, KEPT_TAG), anfi_glow_tag(w, s->type, true));
   return anfi_view_scalar(
       w->L, anfi_type_scalar(w->cx, ANF_U64),
       anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), p), "stack"));

@@ -432,7 +432,7 @@ def promotions():
 
 
 def formula_problem(op, names):
-    """A `.grad` column: one formula for each input, of names that exist."""
+    """A `.grad` column: one formula for each input (`_` if there is none), of names that exist."""
     words = re.findall(r"\w+=\([^()]*\)|[()]|[^\s()]+", op["grad"])
     formulas, calls = 0, []
     inputs = {n.rstrip("?*") for n in op["in"].split()}
@@ -451,9 +451,9 @@ def formula_problem(op, names):
             k = w.split("=", 1)[0]
             if k not in {a.split(":")[0] for a in calls[-1]["attrs"].split()}:
                 return f"{calls[-1]['name']} has no attribute {k}"
-        elif w not in "(_!" and w not in inputs | attrs | {"dy", "y"} and not re.fullmatch(r"-?[\d.]+", w):
+        elif w not in "(_!" and w not in inputs | attrs | {"dy", "y", "vjp"} and not re.fullmatch(r"-?[\d.]+", w):
             return f"unknown name {w}"
-    if calls or (formulas != len(inputs) and op["grad"] != "!"):
+    if calls or (formulas != len(inputs) and op["grad"] != "!" and (inputs or op["grad"] != "_")):
         return f"{formulas} formulas for {len(inputs)} inputs"
     return ""
 
