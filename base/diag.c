@@ -238,11 +238,18 @@ static size_t distance(const char *a, const char *b) {
   return row[n % 3][m];
 }
 
+static char lower(char c) { return (char)(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); }
+
+static bool same_but_case(const char *a, const char *b) {
+  for (; *a && lower(*a) == lower(*b); a++) b++;
+  return !*a && !*b;
+}
+
 const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size_t), void *user) {
   const char *best = NULL, *c;
   size_t near = strlen(word) / 3 + 2; // further away is no suggestion
   for (size_t i = 0; (c = candidate(user, i)); i++) {
-    size_t k = distance(word, c);
+    size_t k = same_but_case(word, c) ? 0 : distance(word, c);
     if (k < near) near = k, best = c;
   }
   return best;

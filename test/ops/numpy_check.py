@@ -432,11 +432,13 @@ def promotions():
 
 
 def formula_problem(op, names):
-    """A `.grad` column: one formula for each input (`_` if there is none), of names that exist."""
+    """A `.grad` column: one formula for each input (`_` if there is none), of names that exist; `*`: the transform's."""
     words = re.findall(r"\w+=\([^()]*\)|[()]|[^\s()]+", op["grad"])
     formulas, calls = 0, []
     inputs = {n.rstrip("?*") for n in op["in"].split()}
     attrs = {a.split(":")[0] for a in op["attrs"].split()}
+    if op["grad"] == "*":
+        return ""
     for before, w in zip([""] + words, words):
         formulas += not calls and before != "("  # a name, or the bracket that opens one
         if before == "(":
