@@ -241,6 +241,14 @@ void *anfi_os_dl_open(const char *path, char *why, size_t len);
 void *anfi_os_dl_symbol(void *handle, const char *name);
 void anfi_os_dl_close(void *handle);
 
+
+/* os_thread.c: a thread that does one piece of work at a time */
+typedef struct anfi_worker anfi_worker;
+anfi_worker *anfi_os_worker_new(anf_ctx *cx); // a failure jumps to the frame
+void anfi_os_worker_start(anfi_worker *w, void (*fn)(void *), void *arg); // it must be idle
+void anfi_os_worker_wait(anfi_worker *w);
+bool anfi_os_worker_busy(anfi_worker *w);
+void anfi_os_worker_free(anfi_worker *w); // waits; w may be NULL
 /* ctx.c: the context itself */
 struct anf_ctx {
   anf_allocator alloc;

@@ -422,7 +422,8 @@ static anf_value *finish(machine *m, size_t n, anf_value *const *args) {
   return v;
 }
 
-static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o) {
+static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
+                            anfi_watch watch, void *user) {
   anf_ctx *cx = g->module->cx;
   if (g->module->status != ANF_OK)
     return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
@@ -430,9 +431,16 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
            NULL;
   if (!check_given(cx, n, args) || !anfi_run_prepare(g, n, args, &g)) return NULL;
   machine *m = new_machine(cx, o);
+  m->watch = watch;
+  m->watch_user = user;
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, anfi_value_new_fn(cx, g, ANF_OP_NONE, NULL, 0, 0));
   return finish(m, n, args);
+}
+
+anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
+                            void *user) {
+  return run_graph(g, n, args, NULL, watch, user);
 }
 
 static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
@@ -449,7 +457,7 @@ anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run
   if (!g || !result || (n && !args)) return ANF_INVALID;
   *result = NULL;
   ANFI_ENTRY(g->module->cx, d);
-  *result = run_graph(g, n, args, o);
+  *result = run_graph(g, n, args, o, NULL, NULL);
   return anfi_leave(g->module->cx);
 }
 

@@ -119,6 +119,10 @@ typedef struct anfi_call_frame {
   struct anfi_looping *loop; // of a loop
 } anfi_call_frame;
 
+/* Told of each op that was computed: its node, its inputs, what it made. */
+typedef void (*anfi_watch)(void *user, const anf_node *node, size_t n, anf_value *const *in,
+                           const anf_value *out);
+
 typedef struct anfi_machine {
   anf_ctx *cx;
   anfi_arena arena;   // plans and other things of the whole run
@@ -137,6 +141,8 @@ typedef struct anfi_machine {
   anfi_fit fit, outer;          // of calls inside, of the call from outside
   const anf_graph *outer_graph; // what was called from outside
   uint64_t steps, fuel;         // steps taken when fuel was last given; steps until the next check
+  anfi_watch watch;             // sees what each op made; or NULL
+  void *watch_user;
 } anfi_machine;
 
 static inline void anfi_drop(anf_value *v) {
@@ -149,6 +155,9 @@ static inline anf_value *anfi_keep(anf_value *v) {
 }
 
 /* interp.c */
+/* As anf_run, inside a frame; a new reference, or NULL with an error. */
+anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
+                            void *user);
 anfi_loc anfi_machine_loc(const anfi_machine *m);                     // of the step that runs
 void anfi_machine_reserve(anfi_machine *m, size_t n);                 // n more slots
 static inline void anfi_machine_push(anfi_machine *m, anf_value *v) { // takes the reference

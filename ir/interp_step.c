@@ -125,6 +125,7 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
     if (!anfi_machine_eval(m, s->op, s->nin, in, NULL, &v)) return false;
     for (uint32_t i = 0; i < s->nin; i++) s->seen[i] = in[i]->type;
     s->type = v->type;
+    if (m->watch) m->watch(m->watch_user, s->node, s->nin, in, v);
     anfi_machine_drop_to(m, sp);
     return done(m, f, s, v);
   }
@@ -138,6 +139,7 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
                  .out = v};
   if (!anfi_eval_scalar(&q)) return false;
   m->acc = NULL;
+  if (m->watch) m->watch(m->watch_user, s->node, s->nin, in, v);
   return done(m, f, s, v);
 }
 
@@ -145,6 +147,7 @@ static bool op_step(machine *m, const frame *f, const step *s) {
   size_t sp = m->sp;
   anf_value **a = inputs(m, f, s, anfi_op_schema(m->cx, (anfi_opcode)s->op)->nattr), *v = NULL;
   if (!anfi_machine_eval(m, s->op, s->nin - s->nattr_in, a, a + s->nin, &v)) return false;
+  if (m->watch) m->watch(m->watch_user, s->node, s->nin, a, v);
   anfi_machine_drop_to(m, sp);
   return done(m, f, s, v);
 }

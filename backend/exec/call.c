@@ -204,6 +204,17 @@ static bool failed(const calling *c, anf_stream *s, anf_status st) {
          anfi_fail_as(c->cx, st);
 }
 
+bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, anf_stream *s, anf_status st) {
+  calling c = {.cx = cx, .v = v};
+  return failed(&c, s, st);
+}
+
+void anfi_variant_put_printed(anf_ctx *cx, const anfi_variant *v, int64_t site,
+                              const uint64_t *leaf, anf_text *out) {
+  calling c = {.cx = cx, .v = v, .a = anfi_scratch(cx)};
+  put_printed(&c, site, leaf, out);
+}
+
 bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
                       const anf_run_opts *o, anf_value **result) {
   calling c = {.cx = e->cx, .v = v, .o = o, .a = anfi_scratch(e->cx)};

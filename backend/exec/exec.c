@@ -65,11 +65,12 @@ static void drop_oldest(anf_exec *e) {
   e->nvariant--;
 }
 
-static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
+anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_sig sig = {0};
   anfi_exec_sig(e->cx, anfi_scratch(e->cx), n, args, &sig);
   anfi_variant *v = find(e, &sig);
   if (v || !(v = anfi_variant_new(e, n, args))) return v;
+  anfi_undefer(e->cx, v); // it is the function's, whatever this call comes to
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
   v->next = e->variant;
   e->nvariant++;
@@ -90,17 +91,22 @@ static anf_exec *new_exec(anf_ctx *cx, const anf_exec_opts *given) {
   return e->engine || (e->engine = engine_of(cx, &e->o)) ? e : NULL;
 }
 
-static anf_exec *exec_of_graph(anf_graph *g, const anf_exec_opts *given) {
+anf_exec *anfi_exec_new(anf_graph *g, const anf_exec_opts *given) {
   anf_ctx *cx = g->module->cx;
   if (g->module->status != ANF_OK)
     return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
                            "its module could not be built"),
            NULL;
   anf_exec *e = new_exec(cx, given);
+  if (e) e->g = g;
+  return e;
+}
+
+static anf_exec *exec_of_graph(anf_graph *g, const anf_exec_opts *given) {
+  anf_exec *e = anfi_exec_new(g, given);
   if (!e) return NULL;
-  e->g = g;
-  anfi_arg *args = ANFI_NEW_N(anfi_scratch(cx), anfi_arg, g->params.n + 1);
-  if (has_types(g, args) && !variant(e, g->params.n, args)) return NULL;
+  anfi_arg *args = ANFI_NEW_N(anfi_scratch(e->cx), anfi_arg, g->params.n + 1);
+  if (has_types(g, args) && !anfi_exec_variant(e, g->params.n, args)) return NULL;
   return e;
 }
 
@@ -182,14 +188,14 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
 
 static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
   given g;
-  return fit_all(e, n, args, &g) && variant(e, g.n, g.arg);
+  return fit_all(e, n, args, &g) && anfi_exec_variant(e, g.n, g.arg);
 }
 
 static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
                 anf_value **result) {
   given g;
   anfi_variant *v;
-  return fit_all(e, n, args, &g) && (v = variant(e, g.n, g.arg)) &&
+  return fit_all(e, n, args, &g) && (v = anfi_exec_variant(e, g.n, g.arg)) &&
          anfi_variant_run(e, v, g.n, g.v, o, result);
 }
 
@@ -198,7 +204,7 @@ static void prepare(anf_exec *e, size_t n, const anf_type *const *types) {
   size_t at = 0;
   if (e->fn) args[at++].fn = e->fn;
   for (size_t i = 0; i < n; i++) args[at++].type = types[i];
-  variant(e, at, args);
+  anfi_exec_variant(e, at, args);
 }
 
 anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types, anf_diag *d) {
@@ -225,6 +231,9 @@ anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args, const anf
 
 anf_jit_function *anf_exec_function(const anf_exec *e) {
   return e->variant ? e->variant->function : NULL;
+}
+const anf_type *anf_exec_result_type(const anf_exec *e) {
+  return e->variant && !e->variant->form ? e->variant->low.result_type : NULL;
 }
 void *anf_exec_pointer(const anf_exec *e) {
   return e->variant ? anf_jit_get_function_pointer(e->variant->function) : NULL;

@@ -12,6 +12,7 @@
 #include "anfora/opt.h"
 #include "anfora/pnnx.h"
 #include "anfora/run.h"
+#include "anfora/step.h"
 #include "anfora/text.h"
 #include "anfora/tir.h"
 #include "anfora/types.h"

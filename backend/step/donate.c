@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* State updated in place: the room for a new state becomes the old state's memory, where all that
+ * reads the old one comes before all that writes the new one, or reads each element right before it
+ * is written. A call that may stop the program must not come after the first write either, so that a
+ * step that fails leaves the state as it was.
+ * INVARIANT: a parameter of the function is replaced in its body, and never passed twice, for code
+ * generators rely on parameters that do not overlap. */
+#include "backend/step/step.h"
+
+/* The pair of tensors in question, and what is known of memory. */
+typedef struct pair {
+  const talias *alias;
+  const anfi_map *global; // tensors of the module: constants
+  texpr old, new_;
+  uint64_t elements;
+} pair;
+
+/* May the tensor's memory be that of t? */
+static bool may_be(const pair *p, texpr e, texpr t) {
+  if (anfi_map_find(p->global, anfi_key(e))) return false;
+  texpr root = anfi_t_root(p->alias, e);
+  return e == t || root == t || !root;
+}
+
+/* What one statement at the top of the body does to them. */
+typedef struct touching {
+  const pair *p;
+  bool old_touched, new_touched;
+} touching;
+
+static bool touch(tviewer *v, texpr e) {
+  touching *k = (touching *)v->user;
+  if (e->kind != TX_tensor) return true;
+  k->old_touched |= may_be(k->p, e, k->p->old);
+  k->new_touched |= may_be(k->p, e, k->p->new_);
+  return true;
+}
+
+/* ---- one loop nest that reads each element right before it writes it ---- */
+
+typedef struct nest {
+  const pair *p;
+  texpr store;           // the only place where new_ is used
+  uint64_t trips;        // of all loops together
+  uint32_t stores;       // of new_
+  uint32_t direct, seen; // uses of the two as what is indexed; all uses
+  bool bad, written;
+} nest;
+
+static bool same_place(texpr a, texpr b) {
+  if (a->nidx != b->nidx || a->n != b->n || !anfi_t_same(a->dtype, b->dtype)) return false;
+  for (uint32_t i = 1; i < a->n; i++)
+    if (!anfi_t_identical(a->in[i], b->in[i])) return false;
+  return true;
+}
+
+static bool find_store(tviewer *v, texpr e) {
+  nest *k = (nest *)v->user;
+  const pair *p = k->p;
+  if (e->kind == TX_tensor) k->seen += may_be(p, e, p->old) || may_be(p, e, p->new_);
+  if (e->kind != TX_indexing || (e->in[0] != p->new_ && e->in[0] != p->old)) return true;
+  k->direct++;
+  if (e->in[0] == p->old) return true;
+  k->store = e;
+  k->stores++;
+  k->bad |= !v->lvalue || anfi_t_mask(e);
+  return true;
+}
+
+/* Reads of the old tensor: where the store is, and not after it. */
+static bool check_read(tviewer *v, texpr e) {
+  nest *k = (nest *)v->user;
+  if (e->kind == TX_indexing && e->in[0] == k->p->old)
+    k->bad |= v->lvalue != 0 || k->written || !same_place(e, k->store);
+  return true;
+}
+static void after(tviewer *v, tstmt s) {
+  nest *k = (nest *)v->user;
+  if (s->kind == TS_assign && s->e[0] == k->store) k->written = true;
+}
+
+/* Down through loops of one statement each, to the block that stores. */
+static bool enter_loops(nest *k, tstmt s, tstmt *block) {
+  k->trips = 1;
+  while (s->kind == TS_for_loop) {
+    int64_t b, e, step;
+    if (!anfi_t_loop_bounds(s, &b, &e, &step)) return false;
+    k->trips *= anfi_t_trip(b, e, step);
+    s = s->s[0];
+    if (s->n == 1 && s->s[0]->kind == TS_for_loop) s = s->s[0];
+  }
+  *block = s;
+  return s->kind == TS_stmts;
+}
+
+static bool stores_directly(const nest *k, tstmt block) {
+  for (uint32_t i = 0; i < block->n; i++)
+    if (block->s[i]->kind == TS_assign && block->s[i]->e[0] == k->store) return true;
+  return false;
+}
+
+/* As many stores as elements, and all are stored: each of them once. */
+static bool in_step(const pair *p, tstmt s) {
+  nest k = {.p = p};
+  tstmt block;
+  tviewer find = {.user = &k, .enter_expr = find_store};
+  if (!enter_loops(&k, s, &block)) return false;
+  anfi_t_view_stmt(&find, s);
+  if (k.bad || k.stores != 1 || k.seen != k.direct || !stores_directly(&k, block)) return false;
+  if (k.trips * k.store->dtype.lanes != p->elements) return false;
+  tviewer read = {.user = &k, .enter_expr = check_read, .leave_stmt = after};
+  anfi_t_view_stmt(&read, block);
+  return !k.bad;
+}
+
+/* ---- the whole body ---- */
+
+static bool may_stop(const talias *a, anfi_arena *scratch, tstmt s) {
+  teffects e;
+  anfi_t_effects_init(&e, scratch);
+  anfi_t_effects_stmt(&e, a, s);
+  return e.effect;
+}
+
+static bool can_give(tfunc f, const pair *p, anfi_arena *scratch) {
+  bool writing = false;
+  for (uint32_t i = 0; i < f->body->n; i++) {
+    tstmt s = f->body->s[i];
+    touching k = {.p = p};
+    tviewer v = {.user = &k, .enter_expr = touch};
+    anfi_t_view_stmt(&v, s);
+    if (k.new_touched && k.old_touched && (writing || !in_step(p, s))) return false;
+    if (writing && k.old_touched) return false;
+    writing |= k.new_touched;
+    if (writing && may_stop(p->alias, scratch, s)) return false;
+  }
+  return true;
+}
+
+static tfunc without_param(tstore *t, anfi_arena *scratch, tfunc f, uint32_t at, texpr by) {
+  tvisitor v;
+  anfi_t_visitor_init(&v, t, scratch, NULL);
+  anfi_t_map_var(&v, f->param[at], by);
+  tstmt body = anfi_t_visit_stmt(&v, f->body);
+  texpr *param = ANFI_NEW_N(scratch, texpr, f->n + 1);
+  for (uint32_t i = 0, n = 0; i < f->n; i++)
+    if (i != at) param[n++] = f->param[i];
+  return anfi_t_func(t, f->name, f->ret, f->n - 1, param, body, f->attrs);
+}
+
+static size_t place_of(const tmod *m, tfunc f) {
+  size_t i = 0;
+  while (m->func.at[i] != f) i++;
+  return i;
+}
+
+static anfi_map globals(const tmod *m, anfi_arena *scratch) {
+  anfi_map g;
+  anfi_map_init(&g, scratch);
+  for (size_t i = 0; i < m->global.n; i++) *anfi_map_at(&g, anfi_key(m->global.at[i]->e[0])) = 1;
+  return g;
+}
+
+/* ORDER: rooms come after all parameters, those of states first, without the one that is returned:
+ * from the last to the first, so that places stay what they are. */
+void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
+  const anfi_lowered *low = &v->low;
+  tmod *m = low->module;
+  anfi_arena *scratch = anfi_scratch(low->cx);
+  memset(given, 0, nstate_leaf * sizeof *given);
+  tfunc f = anf_tir_find(m, low->entry);
+  if (!f || !f->body || low->recursive) return;
+  size_t returned = anfi_returned_leaf(&low->result), at = place_of(m, f);
+  anfi_map global = globals(m, scratch);
+  for (size_t i = nstate_leaf; i-- > 0;) {
+    if (i == returned || low->param.at[i].scalar) continue;
+    uint32_t room = (uint32_t)(low->param.n + i - (i > returned));
+    talias a;
+    anfi_t_alias_init(&a, m->t, scratch, f);
+    pair p = {&a, &global, f->param[i], f->param[room], low->param.at[i].n};
+    if (!can_give(f, &p, scratch)) continue;
+    f = without_param(m->t, scratch, f, room, f->param[i]);
+    given[i] = true;
+  }
+  anfi_t_mod_replace(m, at, f);
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Training from a host: a function that is compiled once and run again and again on state that stays
+ * where it is.
+ *
+ * A step function takes its state, then its inputs; it gives the new state, then what it tells:
+ *     def step(w, x, y) { (l, dw) = value_and_grad(loss)(w, x, y); (w - 0.1 * dw, {loss = l}) }
+ * The first `nstate` parameters are the state. With nstate > 0 the result is a tuple whose first
+ * nstate items have the types of those parameters; what follows them are outputs. With nstate 0 the
+ * whole result is the outputs. State is updated in place.
+ *
+ * A leaf is one tensor or scalar in a state, an input or the outputs. Leaves are numbered in order
+ * and named by path: "params.w1", "opt.m.0". Paths of states and inputs begin with the name of the
+ * parameter; those of outputs are the fields of the record ("loss"), or the places in the tuple
+ * ("0"), or "out" if there is one tensor alone.
+ *
+ * A step and its context serve one thread at a time. While a submitted run is under way only
+ * anf_step_wait, anf_step_cancel, anf_step_busy and anf_step_free may be called.
+ *
+ * Example:
+ *   const char *text =
+ *       "def loss(w: f32[2], x: f32[4, 2], y: f32[4]) { Mean((x @ w - y) ** 2) }\n"
+ *       "def step(w: f32[2], x: f32[4, 2], y: f32[4]) {\n"
+ *       "  (l, dw) = value_and_grad(loss)(w, x, y)\n"
+ *       "  (w - 0.1 * dw, {loss = l})\n"
+ *       "}\n";
+ *   float x[8] = {1, 0, 0, 1, 1, 1, 2, 1}, y[4] = {2, -1, 1, 3};
+ *   int64_t dims[2] = {4, 2};
+ *   anf_array ax = {.dtype = ANF_F32, .rank = 2, .dims = dims, .data = x};
+ *   anf_array ay = {.dtype = ANF_F32, .rank = 1, .dims = dims, .data = y};
+ *   anf_module *m = NULL;
+ *   anf_step *s = NULL;
+ *   anf_status st = anf_parse(cx, text, "line.anf", d, &m);
+ *   if (st == ANF_OK) st = anf_step_new(anf_module_find(m, "step"), 1, 0, NULL, NULL, d, &s);
+ *   if (st == ANF_OK) st = anf_step_bind(s, ANF_INPUT, 0, &ax, d);
+ *   if (st == ANF_OK) st = anf_step_bind(s, ANF_INPUT, 1, &ay, d);
+ *   for (int i = 0; st == ANF_OK && i < 200; i++) st = anf_step_run(s, d);
+ *   bool learned = st == ANF_OK && anf_step_number(s, "loss") < 1e-3;
+ *   (void)learned;
+ *   anf_step_free(s);
+ *   anf_module_free(m);
+ */
+#ifndef ANFORA_STEP_H
+#define ANFORA_STEP_H
+
+#include "anfora/exec.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct anf_step anf_step;
+typedef enum anf_role { ANF_STATE, ANF_INPUT, ANF_OUTPUT } anf_role;
+
+/* An array of the host. */
+typedef struct anf_array {
+  anf_dtype dtype;
+  size_t rank;
+  const int64_t *dims;
+  const int64_t *strides; // in elements; NULL: dense, row-major
+  void *data;
+} anf_array;
+
+typedef enum anf_nan_check {
+  ANF_NAN_IGNORE,
+  ANF_NAN_STOP, // a run whose outputs hold NaN or infinity fails
+  ANF_NAN_FIND  // the same, and the message names the operation that made the first; the state is
+                // what it was before. Costs a copy of the state each run
+} anf_nan_check;
+
+typedef struct anf_step_opts {
+  size_t size;
+  anf_exec_opts exec; // engine and the like; may be all zero
+  uint32_t threads;   // of parallel loops; default 1. More: exec.parallel is set too
+  anf_nan_check nan;
+  /* Called by the host's thread after each run; false: the run reports ANF_CANCELLED. */
+  bool (*progress)(void *user, const anf_step *s, uint64_t count, double ms);
+  void (*print)(void *user, const char *text, size_t len); // what the program prints, after the run
+  void *user;
+} anf_step_opts;
+
+/* Compiles `g` for these arguments, one for each parameter; states start as copies of theirs, and
+ * inputs are those values until others are bound. `args` NULL (n 0): the parameters have types in
+ * the program, states start as zeros. The module must outlive the step. `o` and `d` may be NULL. */
+ANF_API anf_status anf_step_new(anf_graph *g, size_t nstate, size_t n, anf_value *const *args,
+                                const anf_step_opts *o, anf_diag *d, anf_step **out);
+/* The same for types; all starts as zeros. */
+ANF_API anf_status anf_step_new_typed(anf_graph *g, size_t nstate, size_t n,
+                                      const anf_type *const *types, const anf_step_opts *o,
+                                      anf_diag *d, anf_step **out);
+/* Waits for a run that is under way. s may be NULL. */
+ANF_API void anf_step_free(anf_step *s);
+
+/* ---- leaves ---- */
+ANF_API size_t anf_step_leaf_count(const anf_step *s, anf_role r);
+ANF_API const char *anf_step_leaf_name(const anf_step *s, anf_role r,
+                                       size_t i); // NULL past the end
+/* The number of the leaf with this path; anf_step_leaf_count if there is none. */
+ANF_API size_t anf_step_leaf_find(const anf_step *s, anf_role r, const char *path);
+/* Type and memory of a leaf as it is now: dense, borrowed, valid until the leaf is bound anew. Of a
+ * leaf that is bound with strides: the dense copy that the last run used. */
+ANF_API anf_status anf_step_leaf(const anf_step *s, anf_role r, size_t i, anf_array *out);
+
+/* The host's memory in place of the step's own: states are read and updated there, inputs read,
+ * outputs written, by every run, until something else is bound or the step is freed. Dense memory is
+ * used where it is (states must be aligned to their elements); with other strides it is copied in
+ * before a run and out after it. A state that is bound takes the host's values. `data` NULL: back to
+ * memory of the step's own; a state keeps its values. Type and dims must be those of the leaf. */
+ANF_API anf_status anf_step_bind(anf_step *s, anf_role r, size_t i, const anf_array *a,
+                                 anf_diag *d);
+/* The same with a DLManagedTensor (or, `versioned`, a DLManagedTensorVersioned) on the CPU. Taken if
+ * the status is ANF_OK: its deleter is called when something else is bound or the step is freed. */
+ANF_API anf_status anf_step_bind_dlpack(anf_step *s, anf_role r, size_t i, void *managed,
+                                        bool versioned, anf_diag *d);
+/* A leaf lent as a new DLManagedTensor; it must be given back, by its deleter, before the step is
+ * freed. NULL when out of memory or past the end. */
+ANF_API void *anf_step_lend_dlpack(anf_step *s, anf_role r, size_t i);
+/* Copies once: into a state or an input (which uses memory of its own then), out of any leaf. */
+ANF_API anf_status anf_step_write(anf_step *s, anf_role r, size_t i, const anf_array *from,
+                                  anf_diag *d);
+ANF_API anf_status anf_step_read(const anf_step *s, anf_role r, size_t i, const anf_array *to,
+                                 anf_diag *d);
+/* The state or input of a whole parameter, by its place, as values. */
+ANF_API anf_status anf_step_set(anf_step *s, size_t param, anf_value *v, anf_diag *d);
+ANF_API anf_status anf_step_get(const anf_step *s, size_t param, anf_diag *d, anf_value **out);
+/* The outputs of the last run, a new value. */
+ANF_API anf_status anf_step_outputs(const anf_step *s, anf_diag *d, anf_value **out);
+/* An output that is a number, by its path; NaN if there is none. */
+ANF_API double anf_step_number(const anf_step *s, const char *path);
+/* Binds every input and state of `to` to the state of `from` with the same path, so that both work
+ * on one memory: a step that trains and one that tests. `from` must outlive `to`'s runs. */
+ANF_API anf_status anf_step_share(anf_step *from, anf_step *to, anf_diag *d);
+
+/* ---- running ---- */
+/* One step, on the calling thread. */
+ANF_API anf_status anf_step_run(anf_step *s, anf_diag *d);
+/* Starts a step on a thread of the step's own; anf_step_wait ends it and says how it went. What the
+ * program prints is told at the wait. */
+ANF_API anf_status anf_step_submit(anf_step *s, anf_diag *d);
+ANF_API anf_status anf_step_wait(anf_step *s, anf_diag *d);
+ANF_API bool anf_step_busy(const anf_step *s); // submitted, and not done yet
+/* From any thread: the run after this (or, submitted, the one not begun yet) does not happen and
+ * reports ANF_CANCELLED, once. A step that is under way is finished. */
+ANF_API void anf_step_cancel(anf_step *s);
+/* Steps done, those before the checkpoint that was read included. */
+ANF_API uint64_t anf_step_count(const anf_step *s);
+ANF_API double anf_step_compile_ms(const anf_step *s);
+
+/* ---- checkpoints: safetensors files with a tensor for each leaf of the state ---- */
+/* Written whole or not at all: what stood there before stays if this fails. */
+ANF_API anf_status anf_step_save(const anf_step *s, const char *path, anf_diag *d);
+/* Every leaf must be there, with its type and dims; if not, the state stays as it was. */
+ANF_API anf_status anf_step_load(anf_step *s, const char *path, anf_diag *d);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

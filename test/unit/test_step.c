@@ -1,0 +1,424 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Training steps: numbers worked out by hand, arrays of hosts in every form, what is refused. */
+#include "test/unit/program.h"
+
+#include <math.h>
+
+/* w -= 0.5 * d/dw of mean((w * x - y)^2) / 2, and the step's number goes up. */
+static const char LINE[] = "def loss(w, x, y) { Mean((w * x - y) ** 2) / 2.0 }\n"
+                           "def step(s: {w: f32[4], t: i32}, x: f32[4], y: f32[4]) {\n"
+                           "  (l, dw) = value_and_grad(loss)(s.w, x, y)\n"
+                           "  ({w = s.w - 0.5 * dw, t = s.t + i32(1)}, {loss = l, first = dw[0]})\n"
+                           "}\n";
+
+typedef struct line {
+  anf_module *m;
+  anf_step *s;
+  float x[4], y[4];
+} line;
+
+static const int64_t four[] = {4};
+static anf_array f32x4(float *p) {
+  return (anf_array){.dtype = ANF_F32, .rank = 1, .dims = four, .data = p};
+}
+
+static anf_step_opts interp(void) {
+  return (anf_step_opts){.size = sizeof(anf_step_opts), .exec = {.kind = ANF_JIT_INTERP}};
+}
+
+static void open_line(world *w, line *l, const anf_step_opts *o) {
+  *l = (line){.x = {1, 2, 0, -1}, .y = {1, 1, 1, 1}};
+  assert_int_equal(anf_parse(w->cx, LINE, "line.anf", w->d, &l->m), ANF_OK);
+  anf_status st = anf_step_new(anf_module_find(l->m, "step"), 1, 0, NULL, o, w->d, &l->s);
+  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  anf_array x = f32x4(l->x), y = f32x4(l->y);
+  assert_int_equal(anf_step_bind(l->s, ANF_INPUT, 0, &x, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(l->s, ANF_INPUT, 1, &y, w->d), ANF_OK);
+}
+
+static void close_line(line *l) {
+  anf_step_free(l->s);
+  anf_module_free(l->m);
+}
+
+/* dw = (w x - y) x / 4; from w = 0: -x y / 4, so w = x y / 8. */
+static void check_first(const anf_step *s) {
+  static const float want[] = {0.125F, 0.25F, 0.0F, -0.125F};
+  anf_array a;
+  assert_int_equal(anf_step_leaf(s, ANF_STATE, 0, &a), ANF_OK);
+  assert_memory_equal(a.data, want, sizeof want);
+  assert_true(anf_step_number(s, "loss") == 0.5);
+  assert_true(anf_step_number(s, "first") == -0.25);
+  assert_int_equal(anf_step_count(s), 1);
+}
+
+static void run_kind(world *w, anf_jit_kind kind) {
+  line l;
+  anf_step_opts o = {.size = sizeof o, .exec = {.kind = kind}};
+  open_line(w, &l, &o);
+  assert_int_equal(anf_step_leaf_count(l.s, ANF_STATE), 2);
+  assert_string_equal(anf_step_leaf_name(l.s, ANF_STATE, 0), "s.w");
+  assert_string_equal(anf_step_leaf_name(l.s, ANF_STATE, 1), "s.t");
+  assert_string_equal(anf_step_leaf_name(l.s, ANF_INPUT, 1), "y");
+  assert_int_equal(anf_step_leaf_find(l.s, ANF_OUTPUT, "first"), 1);
+  assert_int_equal(anf_step_leaf_find(l.s, ANF_OUTPUT, "none"), 2);
+  assert_null(anf_step_leaf_name(l.s, ANF_OUTPUT, 2));
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  check_first(l.s);
+  for (int i = 0; i < 200; i++) assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  assert_true(fabs(anf_step_number(l.s, "loss") - 0.125) < 1e-6); // x = 0 cannot be fitted
+  anf_value *v = NULL;
+  assert_int_equal(anf_step_get(l.s, 0, w->d, &v), ANF_OK);
+  assert_int_equal(anf_value_get_i64(anf_value_at(v, 1), 0), 201);
+  assert_true(fabs(anf_value_get_f64(anf_value_at(v, 0), 1) - 0.5) < 1e-6);
+  anf_value_release(v);
+  close_line(&l);
+}
+
+static void test_interp(void **state) { run_kind(*state, ANF_JIT_INTERP); }
+static void test_llvm(void **state) { run_kind(*state, ANF_JIT_LLVM); }
+
+/* The host's memory, dense, backwards and by columns. */
+static void test_bind(void **state) {
+  world *w = *state;
+  line l;
+  anf_step_opts o = interp();
+  open_line(w, &l, &o);
+  float mine[4] = {0}, back[4] = {-1, 0, 2, 1}, wide[12] = {0};
+  int64_t minus[] = {-1}, three[] = {3};
+  anf_array state_ = f32x4(mine), x = f32x4(&back[3]), y = f32x4(wide);
+  x.strides = minus;
+  y.strides = three;
+  for (int i = 0; i < 4; i++) wide[3 * i] = 1;
+  assert_int_equal(anf_step_bind(l.s, ANF_STATE, 0, &state_, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(l.s, ANF_INPUT, 0, &x, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(l.s, ANF_INPUT, 1, &y, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  check_first(l.s);
+  assert_true(mine[1] == 0.25F); // in place
+  float far[12] = {0};
+  anf_array strided = f32x4(far);
+  strided.strides = three;
+  assert_int_equal(anf_step_bind(l.s, ANF_STATE, 0, &strided, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  assert_true(far[3] == 0.25F && far[9] == -0.125F && far[1] == 0.0F);
+  anf_array none = {0};
+  assert_int_equal(anf_step_bind(l.s, ANF_STATE, 0, &none, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  assert_true(far[3] == 0.25F);
+  float out[4];
+  anf_array to = f32x4(out);
+  assert_int_equal(anf_step_read(l.s, ANF_STATE, 0, &to, w->d), ANF_OK);
+  assert_true(out[1] > 0.25F);
+  memset(out, 0, sizeof out);
+  assert_int_equal(anf_step_write(l.s, ANF_STATE, 0, &to, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  assert_true(anf_step_number(l.s, "loss") == 0.5);
+  close_line(&l);
+}
+
+/* ---- what is refused ---- */
+
+static const char *first_code(world *w) { return anf_diag_at(w->d, 0)->code; }
+static void refused(world *w, anf_status st, const char *code) {
+  assert_int_not_equal(st, ANF_OK);
+  assert_true(anf_diag_count(w->d) > 0);
+  assert_string_equal(first_code(w), code);
+  anf_diag_clear(w->d);
+}
+
+static void test_arrays(void **state) {
+  world *w = *state;
+  line l;
+  anf_step_opts o = interp();
+  open_line(w, &l, &o);
+  float data[8] = {0};
+  static const int64_t five[] = {5}, huge[] = {INT64_MAX}, zero[] = {0};
+  anf_array a = f32x4(data);
+  a.dtype = ANF_F64;
+  refused(w, anf_step_bind(l.s, ANF_INPUT, 0, &a, w->d), "E1112");
+  a = f32x4(data), a.dims = five;
+  refused(w, anf_step_bind(l.s, ANF_INPUT, 0, &a, w->d), "E1112");
+  a = f32x4(NULL);
+  refused(w, anf_step_bind(l.s, ANF_INPUT, 0, &a, w->d), "E1113");
+  a = f32x4((float *)(void *)((char *)data + 1));
+  refused(w, anf_step_bind(l.s, ANF_STATE, 0, &a, w->d), "E1113");
+  a = f32x4(data), a.strides = zero; // all elements are one: to be read alone
+  assert_int_equal(anf_step_bind(l.s, ANF_INPUT, 0, &a, w->d), ANF_OK);
+  refused(w, anf_step_bind(l.s, ANF_STATE, 0, &a, w->d), "E1113");
+  a.strides = huge;
+  refused(w, anf_step_bind(l.s, ANF_INPUT, 0, &a, w->d), "E1113");
+  a = f32x4(data);
+  refused(w, anf_step_bind(l.s, ANF_INPUT, 2, &a, w->d), "E1114");
+  refused(w, anf_step_read(l.s, ANF_OUTPUT, 7, &a, w->d), "E1114");
+  refused(w, anf_step_wait(l.s, w->d), "E1115");
+  close_line(&l);
+}
+
+static anf_status make(world *w, const char *text, size_t nstate) {
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = interp();
+  assert_int_equal(anf_parse(w->cx, text, "step.anf", w->d, &m), ANF_OK);
+  anf_status st = anf_step_new(anf_module_find(m, "step"), nstate, 0, NULL, &o, w->d, &s);
+  anf_step_free(s);
+  anf_module_free(m);
+  return st;
+}
+
+static void test_functions(void **state) {
+  world *w = *state;
+  refused(w, make(w, "def step(w: f32[2]) { Sum(w) }", 1), "E1110");
+  refused(w, make(w, "def step(w: f32[2]) { (w, 1) }", 2), "E1119");
+  refused(w, make(w, "def step(w: f32[2]) { (cast(w, f64), 1) }", 1), "E1111");
+  refused(w, make(w, "def step(w) { (w, 1) }", 1), "E1120");
+  assert_int_equal(make(w, "def step(w: f32[2]) { (w, 1) }", 1), ANF_OK);
+  assert_int_equal(make(w, "def step(w: f32[2]) { (w,) }", 1), ANF_OK);
+  assert_int_equal(make(w, "def step(w: f32[2]) { Sum(w) }", 0), ANF_OK);
+}
+
+/* States that change places cannot be updated where they are. */
+static void test_swap(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = interp();
+  const char *text = "def step(a: f32[2], b: f32[2], c: f32, d: f32) { (b, a + b, d, c + d) }";
+  assert_int_equal(anf_parse(w->cx, text, "swap.anf", w->d, &m), ANF_OK);
+  anf_value *arg[4];
+  float one[] = {1, 10};
+  int64_t two[] = {2};
+  for (int i = 0; i < 2; i++) arg[i] = anf_value_tensor(w->cx, ANF_F32, 1, two, one);
+  for (int i = 2; i < 4; i++) arg[i] = anf_value_f32(w->cx, 1.0F);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 4, 4, arg, &o, w->d, &s), ANF_OK);
+  for (int i = 0; i < 4; i++) anf_value_release(arg[i]);
+  for (int i = 0; i < 5; i++) assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  static const double want[] = {8, 13, 8, 13}; // Fibonacci's numbers
+  for (size_t i = 0; i < 4; i++) {
+    anf_array a;
+    assert_int_equal(anf_step_leaf(s, ANF_STATE, i, &a), ANF_OK);
+    assert_true((double)((const float *)a.data)[0] == want[i]);
+    if (i < 2) assert_true((double)((const float *)a.data)[1] == 10.0 * want[i]);
+  }
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+/* ---- NaN ---- */
+
+static void run_nan(world *w, anf_nan_check check) {
+  static const char text[] = "def step(w: f32[2], x: f32[2]) {\n"
+                             "  y = x - 1.0\n"
+                             "  z = Log(y)\n"
+                             "  (w + 1.0, {loss = Sum(z * w)})\n"
+                             "}\n";
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = interp();
+  o.nan = check;
+  assert_int_equal(anf_parse(w->cx, text, "nan.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 0, NULL, &o, w->d, &s), ANF_OK);
+  float x[2] = {3, 2};
+  int64_t two[] = {2};
+  anf_array a = {.dtype = ANF_F32, .rank = 1, .dims = two, .data = x}, st;
+  assert_int_equal(anf_step_bind(s, ANF_INPUT, 0, &a, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  x[1] = 0.5F;
+  anf_status ran = anf_step_run(s, w->d);
+  assert_int_equal(anf_step_leaf(s, ANF_STATE, 0, &st), ANF_OK);
+  float now = *(float *)st.data;
+  if (check == ANF_NAN_IGNORE) {
+    assert_int_equal(ran, ANF_OK);
+    assert_true(isnan(anf_step_number(s, "loss")));
+  } else {
+    assert_int_equal(ran, ANF_INVALID);
+    assert_string_equal(first_code(w), "E1117");
+    assert_true(now == (check == ANF_NAN_FIND ? 1.0F : 2.0F)); // found: the state from before
+  }
+  if (check == ANF_NAN_FIND) {
+    const anf_diag_item *note = anf_diag_at(w->d, 1);
+    assert_non_null(note);
+    assert_non_null(strstr(note->message, "Log"));
+    assert_int_equal(note->line, 3);
+  }
+  anf_diag_clear(w->d);
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+static void test_nan(void **state) {
+  run_nan(*state, ANF_NAN_IGNORE);
+  run_nan(*state, ANF_NAN_STOP);
+  run_nan(*state, ANF_NAN_FIND);
+}
+
+/* ---- threads, cancelling, progress, printing ---- */
+
+static bool stop_at_three(void *user, const anf_step *s, uint64_t count, double ms) {
+  (void)s;
+  *(uint64_t *)user = count;
+  return ms >= 0.0 && count < 3;
+}
+
+static void test_async(void **state) {
+  world *w = *state;
+  line l;
+  uint64_t seen = 0;
+  anf_step_opts o = interp();
+  o.progress = stop_at_three;
+  o.user = &seen;
+  open_line(w, &l, &o);
+  assert_int_equal(anf_step_submit(l.s, w->d), ANF_OK);
+  refused(w, anf_step_run(l.s, w->d), "E1115");
+  assert_int_equal(anf_step_wait(l.s, w->d), ANF_OK);
+  assert_false(anf_step_busy(l.s));
+  check_first(l.s);
+  anf_step_cancel(l.s);
+  assert_int_equal(anf_step_submit(l.s, w->d), ANF_OK);
+  anf_status st = anf_step_wait(l.s, w->d);
+  assert_int_equal(st, ANF_CANCELLED);
+  refused(w, st, "E1116");
+  assert_int_equal(anf_step_count(l.s), 1);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  refused(w, anf_step_run(l.s, w->d), "E1116"); // the third: progress says no
+  assert_int_equal(seen, 3);
+  anf_step_submit(l.s, w->d); // freed under way: that waits
+  close_line(&l);
+}
+
+static void take_print(void *user, const char *text, size_t len) {
+  world *w = user;
+  strncat(w->printed, text, len);
+}
+
+static void test_print(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = interp();
+  o.print = take_print;
+  o.user = w;
+  const char *text = "def step(w: f32[2], t: i64) { print(\"w\", w, (t, w)); (w + 1.0, t + 1) }";
+  assert_int_equal(anf_parse(w->cx, text, "print.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 2, 0, NULL, &o, w->d, &s), ANF_OK);
+  assert_int_equal(anf_step_submit(s, w->d), ANF_OK);
+  assert_int_equal(anf_step_wait(s, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  assert_string_equal(w->printed, "w [0.0, 0.0] (0, [0.0, 0.0])\nw [1.0, 1.0] (1, [1.0, 1.0])\n");
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+/* An index outside: the message is the interpreter's, the state is as it was. */
+static void test_trap(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = interp();
+  const char *text = "def step(w: f32[2], i: i64[3]) { v = w[i]; (w + 1.0, {loss = Sum(v)}) }";
+  assert_int_equal(anf_parse(w->cx, text, "trap.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 0, NULL, &o, w->d, &s), ANF_OK);
+  int64_t i[3] = {0, 1, 5}, three[] = {3};
+  anf_array a = {.dtype = ANF_I64, .rank = 1, .dims = three, .data = i}, st;
+  assert_int_equal(anf_step_bind(s, ANF_INPUT, 0, &a, w->d), ANF_OK);
+  refused(w, anf_step_run(s, w->d), "E0404");
+  assert_int_equal(anf_step_leaf(s, ANF_STATE, 0, &st), ANF_OK);
+  assert_true(*(float *)st.data == 0.0F);
+  i[2] = -1;
+  assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+/* ---- DLPack: the structures as the standard has them ---- */
+
+typedef struct managed {
+  void *data;
+  int32_t device, device_id, ndim;
+  uint8_t code, bits;
+  uint16_t lanes;
+  int64_t *shape, *strides;
+  uint64_t offset;
+  void *ctx;
+  void (*deleter)(struct managed *);
+} managed;
+
+static void count_free(managed *m) { ++*(int *)m->ctx; }
+
+static void test_dlpack(void **state) {
+  world *w = *state;
+  line l;
+  anf_step_opts o = interp();
+  open_line(w, &l, &o);
+  int freed = 0;
+  float x[5] = {9, 1, 2, 0, -1};
+  int64_t shape[] = {4};
+  managed t = {
+      .data = x, .device = 1, .ndim = 1, .code = 2, .bits = 32, .lanes = 1, .shape = shape};
+  t.offset = 4;
+  t.ctx = &freed;
+  t.deleter = count_free;
+  managed bad = t;
+  bad.device = 2;
+  refused(w, anf_step_bind_dlpack(l.s, ANF_INPUT, 0, &bad, false, w->d), "E1118");
+  bad = t, bad.lanes = 4;
+  refused(w, anf_step_bind_dlpack(l.s, ANF_INPUT, 0, &bad, false, w->d), "E1118");
+  bad = t, bad.code = 9;
+  refused(w, anf_step_bind_dlpack(l.s, ANF_INPUT, 0, &bad, false, w->d), "E1118");
+  bad = t, bad.data = NULL; // freed
+  refused(w, anf_step_bind_dlpack(l.s, ANF_INPUT, 0, &bad, false, w->d), "E1118");
+  bad = t, bad.bits = 64;
+  refused(w, anf_step_bind_dlpack(l.s, ANF_INPUT, 0, &bad, false, w->d), "E1112");
+  assert_int_equal(anf_step_bind_dlpack(l.s, ANF_INPUT, 0, &t, false, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  check_first(l.s);
+  assert_int_equal(freed, 0);
+  managed *lent = anf_step_lend_dlpack(l.s, ANF_STATE, 0);
+  assert_non_null(lent);
+  assert_int_equal(lent->ndim, 1);
+  assert_int_equal(lent->shape[0], 4);
+  assert_true(((float *)lent->data)[1] == 0.25F);
+  lent->deleter(lent);
+  close_line(&l);
+  assert_int_equal(freed, 1);
+}
+
+/* A step that tests the state of one that trains. */
+static void test_share(void **state) {
+  world *w = *state;
+  line l;
+  anf_step_opts o = interp();
+  open_line(w, &l, &o);
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  const char *text = "def step(s: {w: f32[4], t: i32}) { (Sum(s.w), s.t) }";
+  assert_int_equal(anf_parse(w->cx, text, "test.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 0, 0, NULL, &o, w->d, &s), ANF_OK);
+  assert_int_equal(anf_step_share(l.s, s, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  assert_true(anf_step_number(s, "0") == 0.25);
+  assert_true(anf_step_number(s, "1") == 1.0);
+  anf_step_free(s);
+  anf_module_free(m);
+  close_line(&l);
+}
+
+int main(void) {
+  static const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(test_interp, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_llvm, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_arrays, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_functions, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_swap, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_nan, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_async, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_print, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_trap, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_dlpack, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_share, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
