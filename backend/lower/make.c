@@ -92,3 +92,18 @@ bool anfi_lower_linspace(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   out[0] = anfi_view_lazy(L, q, ORDER_OWN, at_linspace);
   return true;
 }
+
+/* Shape, Rank, Size, Len: numbers that the type has. */
+bool anfi_lower_shape(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  if (!q->in[0]) return false;
+  const anf_type *x = q->in[0]->type;
+  bool shape = q->op == ANF_OP_Shape;
+  for (uint32_t i = 0; i < (shape ? x->n : 1); i++) {
+    const anf_type *t = shape ? q->type->items[i] : q->type;
+    int64_t v = q->op == ANF_OP_Rank   ? (int64_t)x->n
+                : q->op == ANF_OP_Size ? (int64_t)q->in[0]->n
+                                       : x->dims[i];
+    out[i] = anfi_view_scalar(L, t, anfi_t_int(L->t, anfi_low_dt((anf_dtype)t->dtype), v));
+  }
+  return true;
+}

@@ -96,7 +96,10 @@ const anfi_abs *anfi_abs_fn1(anfi_abs_table *t, const anfi_abs *code) {
 const anfi_abs *anfi_abs_const(anfi_abs_table *t, anf_value *v) {
   if (v->kind == ANF_VALUE_FN) {
     const anfi_fn *f = anfi_value_fn(v);
-    return anfi_abs_fn1(t, anfi_abs_code(t, f->graph, f->op, f->attrs, 0, NULL));
+    uint32_t n = f->ncapture + f->nbound;
+    const anfi_abs **bound = ANFI_NEW_N(t->arena, const anfi_abs *, n + 1);
+    for (uint32_t i = 0; i < n; i++) bound[i] = anfi_abs_const(t, f->at[i]);
+    return anfi_abs_fn1(t, anfi_abs_code(t, f->graph, f->op, f->attrs, n, bound));
   }
   if (v->kind != ANF_VALUE_TUPLE && v->kind != ANF_VALUE_RECORD)
     return intern(

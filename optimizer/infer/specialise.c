@@ -21,11 +21,21 @@ anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s) {
   return g;
 }
 
-/* An original operand as data: a function constant binds nothing. */
+/* A constant as data: of a function what it binds. Constants nest as deep as the program's text. */
+static anf_node *constant(anfi_emit *e, anf_value *v) {
+  if (v->kind != ANF_VALUE_FN) return anfi_emit_const(e, anf_value_retain(v));
+  const anfi_fn *f = anfi_value_fn(v);
+  uint32_t n = f->ncapture + f->nbound;
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, n + 1);
+  for (uint32_t i = 0; i < n; i++) items[i] = constant(e, f->at[i]);
+  return anfi_emit_tuple(e, n, items);
+}
+
+/* An original operand as data. */
 static anf_node *operand(anfi_emit *e, anf_node *n) {
   if (n->kind == ANFI_PARAM) return e->g->params.at[n->u.index];
   if (n->kind != ANFI_VALUE) return e->node[e->q->local[n->id]];
-  if (n->u.value->kind == ANF_VALUE_FN) return anfi_emit_tuple(e, 0, NULL);
+  if (n->u.value->kind == ANF_VALUE_FN) return constant(e, n->u.value);
   if (!n->type) n->type = anf_value_type(e->q->cx, n->u.value);
   return n;
 }
