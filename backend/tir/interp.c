@@ -315,7 +315,7 @@ static bool gather(machine *m, const ins *i, texpr e, const uint32_t *arg) {
 typedef struct gemm {
   int64_t m, n, k, lda, ldb, ldc, sa, sb;
   tdtype ta, tb, tc;
-  int64_t flags; // bit 0 init, 1 bias, 2 scale, 3 relu, 4.. binary
+  int64_t flags; // bit 0 init, 1 bias, 2 scale, 3 relu, 4..6 binary, 7 A is K by M
 } gemm;
 
 typedef struct gemm_ptrs {
@@ -350,9 +350,9 @@ static imem_error dot(machine *m, const gemm *g, const gemm_ptrs *p, int64_t i, 
     }
     for (int64_t k = 0; k < g->k && !e; k++) {
       double x = 0, y = 0;
-      e = elem(m, pa, g->ta, ba + i * g->lda + k, &x);
+      e = elem(m, pa, g->ta, ba + (g->flags & 128 ? k * g->lda + i : i * g->lda + k), &x);
       if (!e) e = elem(m, pb, g->tb, bb + k * g->ldb + j, &y);
-      *acc = f32 ? (double)fmaf((float)x, (float)y, (float)*acc) : *acc + x * y;
+      *acc = f32 ? (double)fmaf((float)x, (float)y, (float)*acc) : fma(x, y, *acc);
     }
     if (e) return e;
   }
@@ -377,9 +377,9 @@ static imem_error gemm_element(machine *m, const gemm *g, const gemm_ptrs *p, in
     e = elem(m, p->bias, g->tc, j, &y);
     acc += y;
   }
-  if (!e && g->flags >> 4) {
+  if (!e && (g->flags >> 4 & 7)) {
     e = elem(m, p->rhs, g->tc, i * g->ldc + j, &y);
-    acc = binary_post(g->flags >> 4, acc, y);
+    acc = binary_post(g->flags >> 4 & 7, acc, y);
   }
   if (e) return e;
   if (g->flags & 8 && acc < 0) acc = 0;
@@ -405,6 +405,7 @@ static int64_t flags_of(tattrs a) {
   if (anfi_t_attr(a, TA_post_scale, NULL)) f |= 4;
   if (anfi_t_attr(a, TA_post_relu, NULL)) f |= 8;
   if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
+  if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= 128;
   return f;
 }
 

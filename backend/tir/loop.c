@@ -31,6 +31,47 @@ static void tell_stmt(tloop_map *m, tstmt old, tstmt now) {
   for (int i = 0; i < 4; i++) tell_expr(m, old->e[i], now->e[i]);
   for (uint32_t i = 0; i < old->n; i++) tell_stmt(m, old->s[i], now->s[i]);
 }
+static texpr called_in_parallel(const tmod *m, tstmt s) {
+  texpr e = s->kind == TS_evaluate || s->kind == TS_returns ? s->e[0] : NULL;
+  tfunc f = anfi_t_isa(e, TX_call) && e->u.name ? anfi_t_mod_find(m, e->u.name) : NULL;
+  uint32_t n = 0;
+  if (f) anfi_t_triples(e, &n);
+  return n && f->n == e->nidx + n ? e : NULL;
+}
+
+/* An argument that may stand in a loop's body as it is. */
+static bool repeatable(texpr e) {
+  return e->kind == TX_constant || e->kind == TX_var || e->kind == TX_tensor ||
+         e->kind == TX_func_addr || (e->kind == TX_tensorptr && anfi_t_pure(e));
+}
+
+tstmt anfi_t_call_loops(tstore *t, anfi_arena *s, const tmod *m, tstmt x) {
+  texpr call = called_in_parallel(m, x);
+  if (!call) return x;
+  tfunc f = anfi_t_mod_find(m, call->u.name);
+  uint32_t n;
+  const texpr *tri = anfi_t_triples(call, &n);
+  texpr *in = ANFI_NEW_N(s, texpr, f->n), *i = ANFI_NEW_N(s, texpr, n);
+  ANFI_VEC(tstmt) out = {0};
+  for (uint32_t k = 0; k < call->nidx; k++) {
+    texpr arg = in[n + k] = call->in[k];
+    if (repeatable(arg)) continue;
+    in[n + k] = anfi_t_var(t, arg->dtype, "arg"); // computed once
+    anfi_push(s, &out, anfi_t_define(t, TL_local, in[n + k], arg));
+  }
+  for (uint32_t k = 0; k < n; k++) {
+    i[k] = anfi_t_var(t, tri[3 * k]->dtype, "i");
+    in[k] = anfi_t_cast(t, f->param[k]->dtype, i[k]);
+  }
+  tstmt body = anfi_t_eval(t, anfi_t_call(t, f->name, f->ret, f->n, in));
+  for (uint32_t k = n; k-- > 0;)
+    body = anfi_t_for(t, i[k], tri[3 * k], anfi_t_cast(t, i[k]->dtype, tri[3 * k + 1]),
+                      anfi_t_cast(t, i[k]->dtype, tri[3 * k + 2]), body, true, 0);
+  anfi_push(s, &out, body);
+  if (x->kind == TS_returns) anfi_push(s, &out, anfi_t_return(t, NULL));
+  return anfi_t_splice(t, out.n, out.at);
+}
+
 tstmt anfi_t_map_stmt(const tloop_map *m, tstmt old) {
   uint64_t *at = anfi_map_find(&m->map, anfi_key(old));
   return at ? (tstmt)(uintptr_t)*at : NULL;

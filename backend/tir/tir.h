@@ -395,6 +395,8 @@ tstmt anfi_t_loop_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tloop_map *m
 tstmt anfi_t_loop_unroll(tstore *t, anfi_arena *s, tstmt loop, int64_t factor, tloop_map *map);
 /* Two parallel loops → one over the iterations of both, with a branch */
 tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tloop_map *map);
+/* A statement that is f(args)@parallel(...) → parallel loops around f(i..., args); others stay */
+tstmt anfi_t_call_loops(tstore *t, anfi_arena *s, const tmod *m, tstmt call);
 tstmt anfi_t_map_stmt(const tloop_map *m, tstmt old); // NULL: not told
 texpr anfi_t_map_expr(const tloop_map *m, texpr old);
 
@@ -442,6 +444,10 @@ typedef struct tranges {
 void anfi_t_ranges_init(tranges *r, anfi_arena *a);
 void anfi_t_ranges_loop(tranges *r, tstmt loop); // enters the variable of the loop
 bool anfi_t_range(const tranges *r, texpr e, trange *out);
+
+/* dims.c: the function with dims of tensors that no assignment behind their definition changes, for
+ * passes that write dims anywhere else */
+tfunc anfi_t_settle_dims(tstore *t, anfi_arena *scratch, tfunc f);
 
 /* passes: pass.def, pass.c */
 enum {

@@ -3,7 +3,7 @@
  *   f_closure(stream: void*, data: void*, i: s64, env: [generic * n]): void
  * that finds what it uses of outside in env, and the loop a call of the run time. A pointer or
  * scalar takes one slot of env, a vector as many as it needs bytes. Parallel loops inside run in
- * order. */
+ * order. Parallel calls are loops of calls. */
 #include "backend/tir/tir.h"
 
 typedef struct capture {
@@ -132,6 +132,8 @@ static tstmt outline(tvisitor *v, tstmt s) {
 
 static tstmt enter(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
+  if (s->kind == TS_evaluate || s->kind == TS_returns)
+    return anfi_t_call_loops(v->t, v->scratch, u->p->m, s);
   if (s->kind != TS_for_loop || !s->sub) return s;
   bool serial =
       u->parallel || u->p->opts->max_threads == 1 || anfi_t_attr(s->attrs, TA_no_parallel, NULL);
@@ -149,7 +151,7 @@ const tmod *anfi_t_pass_closurizer_cpu(tpass_cx *p, const tmod *m) {
   user u = {.p = p, .out = anfi_t_mod_like(m)};
   for (size_t i = 0; i < m->func.n; i++) {
     tvisitor v;
-    u.f = m->func.at[i];
+    u.f = anfi_t_settle_dims(p->t, p->scratch, m->func.at[i]);
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.enter = enter;
     v.stmt = leave;

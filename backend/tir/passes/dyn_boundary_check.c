@@ -13,9 +13,16 @@ typedef struct user {
   uint32_t line;
 } user;
 
+static void check_call(user *u, texpr at, texpr bound) {
+  tstore *t = u->v->t;
+  const texpr in[] = {at, bound, anfi_t_s32(t, (int32_t)u->line)};
+  tstmt s = anfi_t_eval(t, anfi_t_rt_call(t, TRT_anf_rt_check, 3, in));
+  for (size_t g = u->guard.n; g-- > 0;) s = anfi_t_if(t, u->guard.at[g], s, NULL);
+  anfi_push(u->v->scratch, &u->out, s);
+}
+
 static void check(user *u, texpr e) {
   tstore *t = u->v->t;
-  anfi_arena *a = u->v->scratch;
   for (uint32_t k = 0; k < e->nidx; k++) {
     uint32_t extent = k + 1 == e->nidx                    ? e->dtype.lanes
                       : k + 2 == e->nidx && e->dtype.rows ? e->dtype.rows
@@ -23,17 +30,13 @@ static void check(user *u, texpr e) {
     texpr i = e->in[1 + k], dim = e->in[0]->in[k];
     int64_t d;
     trange r;
-    if (anfi_t_const_i64(dim, &d) && anfi_t_range(&u->ranges, i, &r) && r.lo >= 0 &&
-        r.hi + extent <= d)
-      continue;
+    bool known = anfi_t_range(&u->ranges, i, &r) && r.lo >= 0 && r.hi <= INT64_MAX - extent;
+    if (known && anfi_t_const_i64(dim, &d) && r.hi + extent <= d) continue;
     if (!anfi_t_no_effect(i)) continue;
     tdtype index = anfi_t_dt(ANF_TIR_index);
-    texpr at = anfi_t_cast(t, index, i);
-    if (extent > 1) at = anfi_t_add(t, at, anfi_t_index(t, extent - 1));
-    const texpr in[] = {at, anfi_t_cast(t, index, dim), anfi_t_s32(t, (int32_t)u->line)};
-    tstmt s = anfi_t_eval(t, anfi_t_rt_call(t, TRT_anf_rt_check, 3, in));
-    for (size_t g = u->guard.n; g-- > 0;) s = anfi_t_if(t, u->guard.at[g], s, NULL);
-    anfi_push(a, &u->out, s);
+    texpr at = anfi_t_cast(t, index, i), bound = anfi_t_cast(t, index, dim);
+    if (extent == 1 || !known) check_call(u, at, bound); // first: the last lane's place may wrap
+    if (extent > 1) check_call(u, anfi_t_add(t, at, anfi_t_index(t, extent - 1)), bound);
   }
 }
 
@@ -88,5 +91,5 @@ tfunc anfi_t_pass_dyn_boundary_check(tpass_cx *p, tfunc f) {
   anfi_t_visitor_init(&v, p->t, p->scratch, &u);
   u.v = &v;
   v.enter = enter;
-  return anfi_t_visit_func(&v, f);
+  return anfi_t_visit_func(&v, anfi_t_settle_dims(p->t, p->scratch, f));
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* func_inliner: the body of a function with inline_level 2 replaces its call where the call is all
  * of an evaluated, assigned, defining or returned value; a pure function's call also inside an
- * expression. The function must return at its end alone. Rounds bring in what the bodies call;
- * recursion is left. */
+ * expression, unless it stands behind && or ||, where it might not have run, or reads memory that
+ * something beside it writes. The function must return at its end alone. Rounds bring in what the
+ * bodies call; recursion is left. */
 #include "backend/tir/tir.h"
 
 enum { ROUNDS = 6 };
@@ -14,6 +15,8 @@ typedef struct user {
   tfunc in;
   uint64_t room; // statements that may still be added
   bool fired;
+  anfi_map lazy; // calls behind && and || of scalars
+  bool effect;   // the expressions of the statement at hand do more than compute
 } user;
 
 typedef struct probe {
@@ -118,9 +121,42 @@ static tstmt at_stmt(tvisitor *v, tstmt s) {
   return anfi_t_splice(v->t, 3, out);
 }
 
+static bool see_lazy(tviewer *v, texpr e) {
+  if (e->kind == TX_call) *anfi_map_at(&((user *)v->user)->lazy, anfi_key(e)) = 1;
+  return true;
+}
+static bool see_effect(tviewer *v, texpr e) {
+  user *u = (user *)v->user;
+  if (anfi_t_group(e) == TG_LOGIC && anfi_t_total(e->dtype) == 1) {
+    tviewer behind = {.user = u, .enter_expr = see_lazy};
+    anfi_t_view_expr(&behind, e->in[1]);
+  }
+  if (e->kind == TX_intrin_call) u->effect |= anfi_t_intrins[e->sub].purity == TP_EFFECT;
+  if (e->kind != TX_call) return true;
+  tfunc f = e->u.name ? anfi_t_mod_find(u->m, e->u.name) : NULL;
+  u->effect |= !f || !anfi_t_attr(f->attrs, TA_pure, NULL);
+  return true;
+}
+static tstmt enter(tvisitor *v, tstmt s) {
+  user *u = (user *)v->user;
+  tviewer see = {.user = u, .enter_expr = see_effect};
+  if (s->kind == TS_stmts) return s;
+  u->effect = false;
+  for (int i = 0; i < 4; i++)
+    if (s->e[i]) anfi_t_view_expr(&see, s->e[i]);
+  return s;
+}
+
+static bool in_place(const user *u, texpr call) { // may its arguments be computed earlier?
+  if (anfi_map_find(&u->lazy, anfi_key(call))) return false;
+  for (uint32_t i = 0; u->effect && i < call->n; i++)
+    if (!anfi_t_pure(call->in[i])) return false;
+  return true;
+}
+
 static texpr at_expr(tvisitor *v, texpr e) {
   user *u = (user *)v->user;
-  if (e->kind != TX_call || v->in_while) return e;
+  if (e->kind != TX_call || v->in_while || !in_place(u, e)) return e;
   tfunc f = target(u, e, (tattrs){0});
   if (!f || !anfi_t_attr(f->attrs, TA_pure, NULL) || anfi_t_is_void(f->ret)) return e;
   texpr tmp = anfi_t_var(v->t, f->ret, f->name->s);
@@ -137,6 +173,8 @@ static const tmod *round_of(tpass_cx *p, const tmod *m, user *u) {
     tvisitor v;
     u->in = m->func.at[i];
     anfi_t_visitor_init(&v, p->t, p->scratch, u);
+    anfi_map_init(&u->lazy, p->scratch);
+    v.enter = enter;
     v.stmt = at_stmt;
     v.expr = at_expr;
     anfi_t_mod_add(o, u->in->body ? anfi_t_visit_func(&v, u->in) : u->in);

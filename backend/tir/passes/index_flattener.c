@@ -139,8 +139,9 @@ const tmod *anfi_t_pass_index_flattener(tpass_cx *p, const tmod *m) {
               now ? anfi_t_remake_stmt(p->t, g, (const texpr[4]){now, g->e[1]}, NULL) : g);
   }
   for (size_t i = 0; i < m->func.n; i++) {
-    for (uint32_t k = 0; k < m->func.at[i]->n; k++) define(&v, m->func.at[i]->param[k]);
-    anfi_t_mod_add(o, anfi_t_visit_func(&v, m->func.at[i]));
+    tfunc in = anfi_t_settle_dims(p->t, p->scratch, m->func.at[i]);
+    for (uint32_t k = 0; k < in->n; k++) define(&v, in->param[k]);
+    anfi_t_mod_add(o, anfi_t_visit_func(&v, in));
   }
   return o;
 }

@@ -27,6 +27,7 @@ static int64_t flags(tattrs a) {
   if (anfi_t_attr(a, TA_post_scale, NULL)) f |= 4;
   if (anfi_t_attr(a, TA_post_relu, NULL)) f |= 8;
   if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
+  if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= 128;
   return f;
 }
 

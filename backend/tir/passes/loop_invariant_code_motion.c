@@ -38,23 +38,31 @@ static void move(user *u, uint32_t to, texpr var, texpr e) {
   *anfi_map_at(&u->depth, anfi_key(var)) = to;
 }
 
-static texpr rewrite(user *u, texpr e) {
-  uint32_t open = (uint32_t)u->pre.n, d;
-  if (e->kind == TX_var || e->kind == TX_tensor || e->kind == TX_constant || e->kind == TX_ssa_phi)
-    return e;
-  if (e->size >= WORTH && movable(e) && (d = depth_of(u, e)) < open) {
-    texpr var = anfi_t_var(u->t, e->dtype, "inv");
-    move(u, d, var, e);
-    return var;
-  }
+static texpr rewrite_in(user *u, texpr e, uint32_t open);
+
+static texpr rewrite_operands(user *u, texpr e, uint32_t open) {
   texpr *in = ANFI_NEW_N(u->a, texpr, e->n);
   bool changed = false;
   for (uint32_t i = 0; i < e->n; i++) {
-    in[i] = rewrite(u, e->in[i]);
+    in[i] = rewrite_in(u, e->in[i], open);
     changed |= in[i] != e->in[i];
   }
   return changed ? anfi_t_remake(u->t, e, in) : e;
 }
+
+/* The expression as it stands in `open` loops; what moves out of some may hold what moves farther. */
+static texpr rewrite_in(user *u, texpr e, uint32_t open) {
+  uint32_t d;
+  if (e->kind == TX_var || e->kind == TX_tensor || e->kind == TX_constant || e->kind == TX_ssa_phi)
+    return e;
+  if (e->size < WORTH || !movable(e) || (d = depth_of(u, e)) >= open)
+    return rewrite_operands(u, e, open);
+  texpr var = anfi_t_var(u->t, e->dtype, "inv");
+  move(u, d, var, rewrite_operands(u, e, d));
+  return var;
+}
+
+static texpr rewrite(user *u, texpr e) { return rewrite_in(u, e, (uint32_t)u->pre.n); }
 
 static tstmt sequence(user *u, tstmt s);
 
@@ -62,7 +70,7 @@ static tstmt define(user *u, tstmt s) {
   texpr v = s->e[0], e = s->e[1];
   uint32_t open = (uint32_t)u->pre.n, d;
   if (v->kind == TX_var && e && movable(e) && (d = depth_of(u, e)) < open) {
-    move(u, d, v, e);
+    move(u, d, v, rewrite_operands(u, e, d));
     return NULL;
   }
   *anfi_map_at(&u->depth, anfi_key(v)) = open;

@@ -62,19 +62,18 @@ static texpr rewrite(tvisitor *v, texpr e) {
   }
   tfunc f = e->u.name ? anfi_t_mod_find(u->m, e->u.name) : NULL;
   bool takes = e->u.name ? f && f->body && !anfi_t_attr(f->attrs, TA_resolved, NULL) : true;
-  uint32_t npar;
-  const texpr *tri = anfi_t_triples(e, &npar);
   if (!takes) return e;
   texpr *in = ANFI_NEW_N(v->scratch, texpr, e->nidx + 2u);
   in[0] = u->stream;
   in[1] = u->data;
   if (e->nidx) memcpy(in + 2, e->in, e->nidx * sizeof *in);
-  if (npar)
-    anfi_fail(u->p->cx, anfi_t_loc(v->t, e->line, e->col), ANF_E0842, "module_globals_resolver",
-              "a parallel call");
-  (void)tri;
   return e->u.name ? anfi_t_call(v->t, e->u.name, e->dtype, e->nidx + 2u, in)
                    : anfi_t_call_ptr(v->t, anfi_t_callee_ptr(e), e->dtype, e->nidx + 2u, in);
+}
+
+/* A parallel call puts its counters first, where (stream, data) now stand: it becomes loops. */
+static tstmt enter(tvisitor *v, tstmt s) {
+  return anfi_t_call_loops(v->t, v->scratch, ((user *)v->user)->m, s);
 }
 
 static tfunc function(user *u, tfunc f) {
@@ -88,6 +87,7 @@ static tfunc function(user *u, tfunc f) {
   tvisitor v;
   anfi_t_visitor_init(&v, t, u->p->scratch, u);
   v.expr = rewrite;
+  v.enter = enter;
   tstmt body = anfi_t_visit_stmt(&v, f->body);
   ANFI_VEC(tstmt) out = {0};
   texpr bytes = anfi_t_tensor1(t, ANF_TIR_s8, "data", u->size);

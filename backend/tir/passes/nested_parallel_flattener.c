@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* nested_parallel_flattener: a parallel loop that is all of another's body becomes one with it,
- * with the counters by division and remainder; other parallel loops inside one run in order. */
+ * with the counters by division and remainder; other parallel loops inside one run in order.
+ * Parallel calls become loops first. */
 #include "backend/tir/tir.h"
 
 typedef struct user {
   uint32_t depth;
+  const tmod *m;
 } user;
 
 static tstmt serial(tvisitor *v, tstmt s) {
@@ -14,6 +16,8 @@ static tstmt serial(tvisitor *v, tstmt s) {
 
 static tstmt enter(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
+  if (s->kind == TS_evaluate || s->kind == TS_returns)
+    return anfi_t_call_loops(v->t, v->scratch, u->m, s);
   if (s->kind != TS_for_loop || !s->sub) return s;
   if (u->depth) return serial(v, s);
   for (;;) {
@@ -33,7 +37,7 @@ static tstmt leave(tvisitor *v, tstmt s) {
 }
 
 tfunc anfi_t_pass_nested_parallel_flattener(tpass_cx *p, tfunc f) {
-  user u = {0};
+  user u = {.m = p->m};
   tvisitor v;
   anfi_t_visitor_init(&v, p->t, p->scratch, &u);
   v.enter = enter;

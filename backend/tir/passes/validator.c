@@ -169,6 +169,10 @@ static bool call(checker *c, texpr e) {
     return fail(c, e, ANF_E0827,
                 anfi_sprintf(c->a, "'%s' gives %s, and the call says %s", f->name->s,
                              say(c, f->ret), say(c, e->dtype)));
+  if (npar && !anfi_t_is_void(f->ret))
+    return fail(c, e, ANF_E0827,
+                anfi_sprintf(c->a, "'%s' gives a value, which a parallel call has no place for",
+                             f->name->s));
   for (uint32_t i = 0; i < e->nidx; i++) {
     texpr p = f->param[npar + i];
     if (anfi_t_is_void(e->in[i]->dtype) && e->in[i]->kind != TX_call) continue;
@@ -503,7 +507,8 @@ static void stmt(checker *c, tstmt s) {
 /* Does control never pass the end of the statement? */
 static bool never_ends(tstmt s) {
   if (s->kind == TS_returns) return true;
-  if (s->kind == TS_stmts) return s->n && never_ends(s->s[s->n - 1]);
+  for (uint32_t i = 0; s->kind == TS_stmts && i < s->n; i++)
+    if (never_ends(s->s[i])) return true;
   if (s->kind == TS_if_else) return s->s[1] && never_ends(s->s[0]) && never_ends(s->s[1]);
   return s->kind == TS_while_loop && anfi_t_is_const(s->e[0], 1);
 }
