@@ -102,18 +102,21 @@ static anf_value *outputs(cli *c, const anf_pnnx *p) {
   return v;
 }
 
-anf_status cli_debug_param(cli *c, const char *file, anf_value **result) {
+anf_status cli_debug_param(cli *c, const char *file, const anf_exec_opts *exec,
+                           anf_value **result) {
   anf_pnnx *p = NULL;
   anf_module *m = NULL;
   anf_value **args = NULL;
-  anf_pnnx_opts o = {.size = sizeof o, .debug = put_operand, .user = c};
+  anf_pnnx_opts o = {
+      .size = sizeof o, .exec = exec, .interpret = !exec, .debug = put_operand, .user = c};
   anf_status st = load(c, file, &p);
   if (st == ANF_OK) st = cli_load(c, file, &m); // its parameters tell the types of the words
   if (st == ANF_OK)
     st = cli_arguments(c, anf_module_find(m, "main"), c->arg + 1, c->narg - 1, &args);
   for (size_t i = 0; st == ANF_OK && i < anf_pnnx_input_count(p); i++)
     st = anf_pnnx_set_input(p, i, args[i], c->d);
-  if (st == ANF_OK) st = anf_pnnx_forward(p, &o, c->d);
+  if (st == ANF_OK) st = anf_pnnx_build(p, &o, c->d);
+  if (st == ANF_OK) st = anf_pnnx_forward(p, c->d);
   if (st == ANF_OK) *result = outputs(c, p);
   return st;
 }

@@ -166,14 +166,12 @@ static bool make_parameters(builder *b, bool weights) {
                        "its shape is not told (#operand=...)");
     b->operand[op->out[0]] = anfi_operand_node(parameter(b, op, op->name, t), t);
   }
-  for (size_t i = 0; i < b->p->ops.n; i++)
-    for (size_t k = 0; k < b->p->ops.at[i]->weights.n; k++) {
-      const anf_pnnx_op *op = b->p->ops.at[i];
-      anfi_weight *w = &op->weights.at[k];
-      bool real = anfi_dtype_class((anf_dtype)w->type->dtype) >= ANFI_CLASS_FLOAT;
-      const char *name = anfi_sprintf(b->t->arena, "%s.%s", op->name, w->key);
-      w->node = weights && real ? parameter(b, op, name, w->type) : NULL;
-    }
+  for (size_t i = 0; i < b->p->weights.n; i++) {
+    anfi_weight *w = b->p->weights.at[i];
+    bool real = anfi_dtype_class((anf_dtype)w->type->dtype) >= ANFI_CLASS_FLOAT;
+    w->node =
+        weights && real ? parameter(b, w->op, anfi_weight_name(b->t->arena, w), w->type) : NULL;
+  }
   return true;
 }
 

@@ -1,38 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models: loading both files, and running: set inputs, forward, get outputs. A function is built
- * for the types of the inputs when they are first met, so shapes that the file leaves open are known
- * when it runs. INVARIANT: a model that was loaded has all its weights, of the shapes it tells. */
+/* Models: loading both files, writing them again, what a host may look at, the model as a module.
+ * INVARIANT: a model that was loaded has all its weights, of the shapes it tells. */
 #include "frontend/pnnx/pnnx.h"
-
-typedef struct anfi_pnnx_run {
-  anf_module *module;
-  anf_graph *graph;
-  const anf_type **types; // that it was built for
-  bool debug;             // it also gives the operands `kept`
-  size_t noutput, nkept, nweight;
-  uint32_t *kept;
-  anf_value **input; // set by the host, or NULL
-  anf_value *result; // of the last forward
-} run;
-
-static void forget_run(anf_pnnx *p) {
-  run *r = p->run;
-  anf_value_release(r->result);
-  r->result = NULL;
-  anf_module_free(r->module);
-  r->module = NULL;
-}
 
 void anf_pnnx_free(anf_pnnx *p) {
   if (!p) return;
   anf_ctx *cx = p->cx;
-  if (p->run) {
-    forget_run(p);
-    for (size_t i = 0; i < p->input.n; i++) anf_value_release(p->run->input[i]);
-  }
-  for (size_t i = 0; i < p->ops.n; i++)
-    for (size_t k = 0; k < p->ops.at[i]->weights.n; k++)
-      anf_value_release(p->ops.at[i]->weights.at[k].value);
+  anfi_pnnx_run_free(p);
+  for (size_t i = 0; i < p->weights.n; i++) anf_value_release(p->weights.at[i]->value);
   if (p->text) anfi_source_remove_text(cx, p->text);
   anfi_arena_free(&p->arena);
   anfi_raw(cx, p, sizeof *p, 0);
@@ -61,13 +36,23 @@ static const char *bin_name(anfi_arena *a, const char *param) {
   return anfi_sprintf(a, "%.*s.bin", (int)cut, param);
 }
 
-static bool set_weight(anf_pnnx *p, const anf_pnnx_op *op, anfi_weight *w, const char *name,
-                       const anfi_zip_entry *e) {
+/* Weights in the order of the file, when no operator gets any more. */
+static void list_weights(anf_pnnx *p) {
+  for (size_t i = 0; i < p->ops.n; i++)
+    for (size_t k = 0; k < p->ops.at[i]->weights.n; k++)
+      anfi_push(&p->arena, &p->weights, &p->ops.at[i]->weights.at[k]);
+}
+
+const char *anfi_weight_name(anfi_arena *a, const anfi_weight *w) {
+  return anfi_sprintf(a, "%s.%s", w->op->name, w->key);
+}
+
+static bool set_weight(anf_pnnx *p, anfi_weight *w, const char *name, const anfi_zip_entry *e) {
   size_t n = 0;
   bool fits = anfi_type_elements(w->type, &n) &&
               !__builtin_mul_overflow(n, anf_dtype_bytes((anf_dtype)w->type->dtype), &n);
   if (!fits || n != e->size)
-    return anfi_fail(p->cx, anfi_pnnx_at(op, w->col), ANF_E1041, name, e->size,
+    return anfi_fail(p->cx, anfi_pnnx_at(w->op, w->col), ANF_E1041, name, e->size,
                      fits ? n : SIZE_MAX);
   w->value = anfi_value_new_tensor(p->cx, w->type);
   if (n) memcpy(w->value->u.data, e->data, n);
@@ -81,9 +66,7 @@ static bool set_weights(anf_pnnx *p, const char *file, const char *data, size_t 
   anfi_zip z = {.entries = {0}};
   anfi_strtab names;
   anfi_map at;
-  size_t wanted = 0;
-  for (size_t i = 0; i < p->ops.n; i++) wanted += p->ops.at[i]->weights.n;
-  if (!wanted && !data) return true;
+  if (!p->weights.n && !data) return true;
   if (!anfi_zip_read(p->cx, a, file, data ? data : "", len, &z)) return false;
   anfi_strtab_init(&names, a);
   anfi_map_init(&at, a);
@@ -95,16 +78,14 @@ static bool set_weights(anf_pnnx *p, const char *file, const char *data, size_t 
                        anfi_strndup(a, z.entries.at[i].name, z.entries.at[i].name_len), file);
     *slot = i + 1;
   }
-  for (size_t i = 0; i < p->ops.n; i++)
-    for (size_t k = 0; k < p->ops.at[i]->weights.n; k++) {
-      const anf_pnnx_op *op = p->ops.at[i];
-      anfi_weight *w = &p->ops.at[i]->weights.at[k];
-      const char *name = anfi_sprintf(a, "%s.%s", op->name, w->key);
-      const anfi_str *s = anfi_interned(&names, name, strlen(name));
-      uint64_t *slot = s ? anfi_map_find(&at, s->id) : NULL;
-      if (!slot) return anfi_fail(p->cx, anfi_pnnx_at(op, w->col), ANF_E1042, name, file);
-      if (!set_weight(p, op, w, name, &z.entries.at[*slot - 1])) return false;
-    }
+  for (size_t i = 0; i < p->weights.n; i++) {
+    anfi_weight *w = p->weights.at[i];
+    const char *name = anfi_weight_name(a, w);
+    const anfi_str *s = anfi_interned(&names, name, strlen(name));
+    uint64_t *slot = s ? anfi_map_find(&at, s->id) : NULL;
+    if (!slot) return anfi_fail(p->cx, anfi_pnnx_at(w->op, w->col), ANF_E1042, name, file);
+    if (!set_weight(p, w, name, &z.entries.at[*slot - 1])) return false;
+  }
   return true;
 }
 
@@ -116,12 +97,9 @@ static anf_pnnx *read_model(anf_ctx *cx, const char *text, size_t len, const cha
   anfi_source_add(cx, file, own, len);
   p->text = own;
   if (!anfi_param_read(p, own, len)) return NULL;
+  list_weights(p);
   if (!set_weights(p, bin_file, (const char *)bin, bin_len)) return NULL;
-  p->run = ANFI_NEW(&p->arena, run);
-  for (size_t i = 0; i < p->ops.n; i++) p->run->nweight += p->ops.at[i]->weights.n;
-  p->run->input = ANFI_NEW_N(&p->arena, anf_value *, p->input.n + 1);
-  p->run->types = ANFI_NEW_N(&p->arena, const anf_type *, p->input.n + 1);
-  p->run->kept = ANFI_NEW_N(&p->arena, uint32_t, p->operands.n + 1);
+  anfi_pnnx_run_new(p);
   return p;
 }
 
@@ -174,15 +152,14 @@ const anf_pnnx_op *anf_pnnx_op_at(const anf_pnnx *p, size_t i) {
 static void write_bin(const anf_pnnx *p, anf_text *o) {
   anfi_arena *a = anfi_scratch(p->cx);
   anfi_zip z = {.entries = {0}};
-  for (size_t i = 0; i < p->ops.n; i++)
-    for (size_t k = 0; k < p->ops.at[i]->weights.n; k++) {
-      const anfi_weight *w = &p->ops.at[i]->weights.at[k];
-      const char *name = anfi_sprintf(a, "%s.%s", p->ops.at[i]->name, w->key);
-      anfi_zip_entry e = {name, strlen(name),
-                          w->value->n * anf_dtype_bytes((anf_dtype)w->type->dtype),
-                          (const char *)w->value->u.data};
-      anfi_push(a, &z.entries, e);
-    }
+  for (size_t i = 0; i < p->weights.n; i++) {
+    const anfi_weight *w = p->weights.at[i];
+    const char *name = anfi_weight_name(a, w);
+    anfi_zip_entry e = {name, strlen(name),
+                        w->value->n * anf_dtype_bytes((anf_dtype)w->type->dtype),
+                        (const char *)w->value->u.data};
+    anfi_push(a, &z.entries, e);
+  }
   anfi_zip_write(o, &z);
 }
 
@@ -215,42 +192,28 @@ anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *bin, 
 /* ---- as a module ---- */
 
 size_t anf_pnnx_input_count(const anf_pnnx *p) { return p->input.n; }
-static const anf_pnnx_op *input_op(const anf_pnnx *p, size_t i) {
-  return p->ops.at[p->input.at[i]];
-}
 const char *anf_pnnx_input_name(const anf_pnnx *p, size_t i) {
-  return i < p->input.n ? input_op(p, i)->name : NULL;
+  return i < p->input.n ? anfi_pnnx_input_op(p, i)->name : NULL;
 }
 
 const anf_type *anf_pnnx_input_type(const anf_pnnx *p, size_t i) {
-  return i < p->input.n && input_op(p, i)->nout ? p->operands.at[input_op(p, i)->out[0]].type
-                                                : NULL;
+  return i < p->input.n && anfi_pnnx_input_op(p, i)->nout
+             ? p->operands.at[anfi_pnnx_input_op(p, i)->out[0]].type
+             : NULL;
 }
 
-typedef struct {
-  const anf_pnnx_op *op;
-  const anfi_weight *weight;
-} place;
-
-static place weight_at(const anf_pnnx *p, size_t i) {
-  for (size_t k = 0; k < p->ops.n; i -= p->ops.at[k++]->weights.n)
-    if (i < p->ops.at[k]->weights.n) return (place){p->ops.at[k], &p->ops.at[k]->weights.at[i]};
-  return (place){NULL, NULL};
-}
-
-size_t anf_pnnx_weight_count(const anf_pnnx *p) { return p->run->nweight; }
+size_t anf_pnnx_weight_count(const anf_pnnx *p) { return p->weights.n; }
 anf_value *anf_pnnx_weight(const anf_pnnx *p, size_t i) {
-  return i < p->run->nweight ? weight_at(p, i).weight->value : NULL;
+  return i < p->weights.n ? p->weights.at[i]->value : NULL;
 }
 
 static const char *weight_name(const anf_pnnx *p, size_t i) {
-  place at = weight_at(p, i);
-  const char *name = anfi_sprintf(anfi_scratch(p->cx), "%s.%s", at.op->name, at.weight->key);
+  const char *name = anfi_weight_name(anfi_scratch(p->cx), p->weights.at[i]);
   return anfi_intern_z(&p->cx->strings, name)->s;
 }
 
 const char *anf_pnnx_weight_name(const anf_pnnx *p, size_t i) {
-  if (i >= p->run->nweight) return NULL;
+  if (i >= p->weights.n) return NULL;
   ANFI_ENTRY_ELSE(p->cx, NULL, NULL);
   const char *name = weight_name(p, i);
   return anfi_leave(p->cx) == ANF_OK ? name : NULL;
@@ -272,120 +235,4 @@ anf_status anf_pnnx_module(const anf_pnnx *p, const anf_pnnx_module_opts *o, anf
   anf_status st = anfi_leave(p->cx);
   if (st != ANF_OK) *out = NULL;
   return st;
-}
-
-/* ---- running ---- */
-
-static bool fits(const anf_type *told, const anf_type *t) {
-  if (!told) return true;
-  if (told->n != t->n || told->dtype != t->dtype) return false;
-  for (uint32_t i = 0; i < t->n; i++)
-    if (told->dims[i] >= 0 && told->dims[i] != t->dims[i]) return false;
-  return true;
-}
-
-static void set_input(anf_pnnx *p, size_t i, anf_value *v) {
-  if (i >= p->input.n) {
-    anfi_fail(p->cx, anfi_nowhere(), ANF_E1057, i, p->input.n);
-    return;
-  }
-  const anf_type *told = anf_pnnx_input_type(p, i), *t = anf_value_type(p->cx, v);
-  if (!t) anfi_throw_nomem(p->cx);
-  if (!anfi_is_tensor(t) || !fits(told, t)) {
-    anf_text a = {.cx = p->cx}, b = {.cx = p->cx};
-    anfi_put_type(&a, p->cx, t);
-    if (told) anfi_put_type(&b, p->cx, told);
-    else anfi_puts(&b, "a tensor");
-    anfi_fail(p->cx, anfi_pnnx_at(input_op(p, i), 1), ANF_E1059, input_op(p, i)->name, a.text,
-              b.text);
-    anf_text_free(&a);
-    anf_text_free(&b);
-    return;
-  }
-  anf_value_retain(v);
-  anf_value_release(p->run->input[i]);
-  p->run->input[i] = v;
-}
-
-anf_status anf_pnnx_set_input(anf_pnnx *p, size_t i, anf_value *v, anf_diag *d) {
-  ANFI_ENTRY(p->cx, d);
-  set_input(p, i, v);
-  return anfi_leave(p->cx);
-}
-
-static void build(anf_pnnx *p, bool debug) {
-  run *r = p->run;
-  bool same = r->module && r->debug == debug;
-  for (size_t i = 0; i < p->input.n; i++) {
-    const anf_type *t =
-        r->input[i] ? anf_value_type(p->cx, r->input[i]) : anf_pnnx_input_type(p, i);
-    same = same && r->types[i] == t;
-    r->types[i] = t;
-  }
-  if (same) return;
-  forget_run(p);
-  anf_module *m = anfi_module_new(p->cx);
-  anf_graph *g = anfi_pnnx_function(p, m, r->types, false, debug ? r->kept : NULL, &r->nkept);
-  if (!g) return;
-  bool tuple = anfi_is_op(g->result, ANF_OP_MakeTuple);
-  r->noutput = !tuple  ? 1
-               : debug ? anfi_arg_count(g->result) - r->nkept
-                       : anfi_arg_count(g->result);
-  r->graph = g;
-  r->debug = debug;
-  r->module = m;
-}
-
-anf_status anf_pnnx_build(anf_pnnx *p, anf_diag *d) {
-  ANFI_ENTRY(p->cx, d);
-  build(p, false);
-  return anfi_leave(p->cx);
-}
-
-/* The one place that says what runs a model. */
-static anf_status execute(const anf_pnnx *p, anf_diag *d, anf_value **result) {
-  return anf_run(p->run->graph, p->input.n, p->run->input, NULL, d, result);
-}
-
-static void tell(const anf_pnnx *p, const anf_pnnx_opts *o) {
-  const run *r = p->run;
-  for (size_t i = 0; i < r->nkept; i++) {
-    const anfi_pnnx_operand *x = &p->operands.at[r->kept[i]];
-    o->debug(o->user, x->name->s, p->ops.at[x->producer], anf_value_at(r->result, r->noutput + i));
-  }
-}
-
-static void prepare(anf_pnnx *p, bool debug) {
-  for (size_t i = 0; i < p->input.n; i++)
-    if (!p->run->input[i]) {
-      anfi_fail(p->cx, anfi_pnnx_at(input_op(p, i), 1), ANF_E1058, input_op(p, i)->name);
-      return;
-    }
-  build(p, debug);
-}
-
-static anf_status prepared(anf_pnnx *p, bool debug, anf_diag *d) {
-  ANFI_ENTRY(p->cx, d);
-  prepare(p, debug);
-  return anfi_leave(p->cx);
-}
-
-anf_status anf_pnnx_forward(anf_pnnx *p, const anf_pnnx_opts *o, anf_diag *d) {
-  bool debug = o && o->debug;
-  anf_value *result = NULL;
-  anf_status st = prepared(p, debug, d);
-  if (st == ANF_OK) st = execute(p, d, &result);
-  if (st != ANF_OK) return st;
-  anf_value_release(p->run->result);
-  p->run->result = result;
-  if (debug) tell(p, o);
-  return ANF_OK;
-}
-
-size_t anf_pnnx_output_count(const anf_pnnx *p) { return p->run->result ? p->run->noutput : 0; }
-
-const anf_value *anf_pnnx_output(const anf_pnnx *p, size_t i) {
-  const run *r = p->run;
-  if (i >= anf_pnnx_output_count(p)) return NULL;
-  return anfi_is_op(r->graph->result, ANF_OP_MakeTuple) ? anf_value_at(r->result, i) : r->result;
 }

@@ -259,7 +259,8 @@ static bool parameter(reader *r, word key, word value) {
 }
 
 static bool weight(reader *r, word key, word value) {
-  anfi_weight w = {.key = keep(r, key.s, key.n),
+  anfi_weight w = {.op = r->op,
+                   .key = keep(r, key.s, key.n),
                    .shape = keep(r, value.s, value.n),
                    .col = place(r, value.s).col};
   if (anfi_pnnx_weight(r->op, w.key))

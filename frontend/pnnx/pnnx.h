@@ -163,6 +163,7 @@ typedef struct anfi_parameter {
   anfi_item *item;
 } anfi_parameter;
 typedef struct anfi_weight {
+  const anf_pnnx_op *op;
   const char *key, *shape;
   const anf_type *type;
   anf_value *value;
@@ -195,14 +196,22 @@ struct anf_pnnx {
   const anf_pnnx_registry *registry;
   ANFI_VEC(anf_pnnx_op *) ops;
   ANFI_VEC(anfi_pnnx_operand) operands;
-  anfi_map by_name;          // operand's string id -> 1 + index
-  ANFI_VEC(uint32_t) input;  // operators
-  struct anfi_pnnx_run *run; // runtime.c
+  anfi_map by_name;                // operand's string id -> 1 + index
+  ANFI_VEC(uint32_t) input;        // operators
+  ANFI_VEC(anfi_weight *) weights; // of all operators, once the file is read
+  struct anfi_pnnx_run *run;       // runtime.c
 };
 
 static inline anfi_loc anfi_pnnx_at(const anf_pnnx_op *op, uint32_t col) {
   return (anfi_loc){op->model->file, op->line, col};
 }
+
+static inline const anf_pnnx_op *anfi_pnnx_input_op(const anf_pnnx *p, size_t i) {
+  return p->ops.at[p->input.at[i]];
+}
+
+/* model.c: as in the .bin file, operator.key */
+const char *anfi_weight_name(anfi_arena *a, const anfi_weight *w);
 
 /* zip.c: stored archives, in memory */
 typedef struct anfi_zip_entry {
@@ -297,6 +306,10 @@ bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple);
 /* layer_*.c: tables of rows that end with a NULL type */
 extern const anfi_layer_row anfi_layers_nn[], anfi_layers_shape[], anfi_layers_math[],
     anfi_layers_seq[];
+
+/* runtime.c: what a model keeps to run */
+void anfi_pnnx_run_new(anf_pnnx *p);
+void anfi_pnnx_run_free(anf_pnnx *p); // if it has any
 
 /* build.c: the whole model as a function of `m`. `types` are those of the inputs. `weights`: it
  * takes them as parameters. `kept` not NULL: it also gives every operand that is a tensor, and says

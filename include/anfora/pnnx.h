@@ -2,8 +2,8 @@
 /* Models of PNNX: a .param file (operators) and a .bin file (weights).
  *
  * Loading checks the files; building turns the operators into one graph, each through the creator
- * that is registered for its type; forward sets inputs, runs and keeps the outputs. Shapes that the
- * file leaves open are those of the inputs that are set.
+ * that is registered for its type, and compiles it (anfora/exec.h); forward runs that on the inputs
+ * that are set and keeps the outputs. Shapes that the file leaves open are those of the inputs.
  *
  * Example:
  *   anf_pnnx *p = NULL;
@@ -16,7 +16,7 @@
  *   float data[] = {1, 2};
  *   anf_value *x = anf_value_tensor(cx, ANF_F32, 1, dims, data);
  *   if (st == ANF_OK) st = anf_pnnx_set_input(p, 0, x, d);
- *   if (st == ANF_OK) st = anf_pnnx_forward(p, NULL, d);
+ *   if (st == ANF_OK) st = anf_pnnx_forward(p, d);
  *   const anf_value *y = st == ANF_OK ? anf_pnnx_output(p, 0) : NULL;   // [3, 6]
  *   anf_value_release(x);
  *   anf_pnnx_free(p);
@@ -24,7 +24,7 @@
 #ifndef ANFORA_PNNX_H
 #define ANFORA_PNNX_H
 
-#include "anfora/run.h"
+#include "anfora/exec.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -103,18 +103,25 @@ ANF_API anf_status anf_pnnx_module(const anf_pnnx *p, const anf_pnnx_module_opts
 
 typedef struct anf_pnnx_opts {
   size_t size;
-  /* Called with each operand after a run, in order: its name, the operator that made it and its
+  const anf_exec_opts *exec; // how models are compiled, as of anf_compile
+  bool interpret;            // nothing is compiled: the reference interpreter runs the model
+  /* Called with each operand after a forward, in order: its name, the operator that made it and its
    * value. NULL: intermediate values are not kept. */
   void (*debug)(void *user, const char *operand, const anf_pnnx_op *op, const anf_value *v);
   void *user;
 } anf_pnnx_opts;
 
-/* Builds for the inputs' types if that is not done yet; forward does so by itself. */
-ANF_API anf_status anf_pnnx_build(anf_pnnx *p, anf_diag *d);
 ANF_API anf_status anf_pnnx_set_input(anf_pnnx *p, size_t i, anf_value *v,
                                       anf_diag *d); // retains v
-ANF_API anf_status anf_pnnx_forward(anf_pnnx *p, const anf_pnnx_opts *o, anf_diag *d);
-ANF_API size_t anf_pnnx_output_count(const anf_pnnx *p); // after a forward
+/* Builds and compiles for the inputs that are set, or else for the types that the file tells. Sets
+ * the options (NULL: the defaults), for this and all later builds; what they point to must live as
+ * long as the model. */
+ANF_API anf_status anf_pnnx_build(anf_pnnx *p, const anf_pnnx_opts *o, anf_diag *d);
+/* Runs with the inputs that are set, which must be all. Builds for their types first if that was not
+ * done: shapes may differ from run to run where the file leaves them open. */
+ANF_API anf_status anf_pnnx_forward(anf_pnnx *p, anf_diag *d);
+/* Of the last forward: none if it failed. Borrowed until the next one. */
+ANF_API size_t anf_pnnx_output_count(const anf_pnnx *p);
 ANF_API const anf_value *anf_pnnx_output(const anf_pnnx *p, size_t i);
 
 #ifdef __cplusplus
