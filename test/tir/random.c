@@ -43,7 +43,7 @@ typedef struct rgen {
 
 static unsigned pick(rgen *g, unsigned n) { return (unsigned)(next_random(&g->s) % n); }
 static void out(rgen *g, const char *fmt, ...) {
-  char buf[256];
+  char buf[512];
   va_list ap;
   va_start(ap, fmt);
   int n = vsnprintf(buf, sizeof buf, fmt, ap);
@@ -213,7 +213,9 @@ static void expr(rgen *g, rtype t, unsigned depth) {
   case 7: cast(g, t, depth); return;
   case 8:
     if (t == R_f32 && g->nhelper) {
-      out(g, "helper%u(", pick(g, g->nhelper));
+      unsigned k = pick(g, 2 * g->nhelper);
+      if (k < g->nhelper) out(g, "helper%u(", k);
+      else out(g, "call(&helper%u: f32, ", k - g->nhelper);
       expr(g, R_f32, depth - 1);
       out(g, ", ");
       expr(g, R_s32, depth - 1);
@@ -277,6 +279,14 @@ static void vector_assign(rgen *g) {
     return;
   }
   place(g, x, 4, must_own(g, x));
+  if (pick(g, 4) == 0) {
+    g->n--; // the bracket
+    out(g, " M= (");
+    load(g, R_f32, 4);
+    out(g, " < ");
+    load(g, R_f32, 4);
+    out(g, ")]");
+  }
   out(g, " = (");
   load(g, R_f32, 4);
   out(g, pick(g, 2) ? " + " : " * ");
@@ -292,11 +302,46 @@ static void tensor(rgen *g) {
   }
   rtensor t = {.type = any_type(g), .rank = 1 + pick(g, 3), .par = g->par, .own = 0};
   if (t.type == R_bool) t.type = R_s32;
-  snprintf(t.name, sizeof t.name, "T%u", g->names++ % 100000);
+  unsigned id = g->names++ % 100000, named = pick(g, 6) == 0 ? pick(g, t.rank) : 9;
+  snprintf(t.name, sizeof t.name, "T%u", id);
+  for (unsigned k = 0; k < t.rank; k++) t.dim[k] = 2 + pick(g, 7);
+  if (named < t.rank) out(g, "var d%u: s32 = %u\n", id, t.dim[named]), line(g);
   out(g, "tensor %s: [%s", t.name, type_names[t.type]);
-  for (unsigned k = 0; k < t.rank; k++) out(g, " * %u", t.dim[k] = 2 + pick(g, 7));
-  out(g, "] = {%u%s}\n", pick(g, 3), is_float(t.type) ? pick(g, 2) ? ".0f" : ".5f" : "");
+  for (unsigned k = 0; k < t.rank; k++)
+    if (k == named) out(g, " * d%u", id);
+    else out(g, " * %u", t.dim[k]);
+  out(g, "] = {");
+  unsigned n = t.rank == 1 && named > t.rank && pick(g, 2) ? t.dim[0] : 1;
+  for (unsigned k = 0; k < n; k++)
+    out(g, "%s%u%s", k ? ", " : "", pick(g, 3), is_float(t.type) ? pick(g, 2) ? ".0f" : ".5f" : "");
+  out(g, "}\n");
+  if (named < t.rank && pick(g, 2)) line(g), out(g, "d%u = 1\n", id); // the tensor keeps its dims
   g->t[g->nt++] = t;
+}
+
+/* A tensor of one dim of at least 4 that may be written here as a whole. */
+static rtensor *some_row(rgen *g) {
+  for (unsigned i = 0, from = pick(g, g->nt); i < g->nt; i++) {
+    rtensor *x = &g->t[(from + i) % g->nt];
+    if (x->type == R_f32 && x->rank == 1 && x->dim[0] >= 4 && !must_own(g, x)) return x;
+  }
+  return NULL;
+}
+
+static void assign(rgen *g);
+
+/* Calls that write memory: of a function that gives a value, of one for each i at once. */
+static void effect(rgen *g) {
+  rtensor *x = some_row(g);
+  if (!x) {
+    assign(g);
+    return;
+  }
+  unsigned n = 1 + pick(g, 4), id = g->names++ % 100000;
+  if (pick(g, 2)) out(g, "var e%u: f32 = poke(%s, ", id, x->name), expr(g, R_f32, 2), out(g, ")\n");
+  else
+    out(g, "spread(%s, ", x->name), expr(g, R_f32, 2),
+        out(g, ")@parallel([0UL, %uUL, 1UL], [0, 2, 1])\n", n);
 }
 
 /* A view of the last dim of a tensor that may be written here. */
@@ -330,6 +375,18 @@ static void branch(rgen *g) {
   out(g, "if (");
   boolean(g, 2);
   out(g, ") ");
+  if (!g->par && pick(g, 10) == 0) {
+    out(g, "{\n");
+    g->indent++;
+    line(g);
+    out(g, "return ");
+    expr(g, R_f32, 2);
+    out(g, "\n");
+    g->indent--;
+    line(g);
+    out(g, "}\n");
+    return;
+  }
   open_scope(g, 3);
   if (pick(g, 2)) out(g, " else "), open_scope(g, 3);
   out(g, "\n");
@@ -426,6 +483,7 @@ static void body(rgen *g, unsigned most) {
     case 8: loop(g, g->par == 0 || pick(g, 3) == 0); break;
     case 9: while_loop(g); break;
     case 10: vector_assign(g); break;
+    case 11: effect(g); break;
     default: assign(g);
     }
   }
@@ -450,6 +508,8 @@ static void function(rgen *g, unsigned k, unsigned size) {
     out(g, "]");
     g->t[g->nt++] = t;
   }
+  g->t[g->nt++] = (rtensor){"G0", R_f32, 1, {8}, 0, 0, false};
+  g->t[g->nt++] = (rtensor){"G1", R_s32, 2, {4, 3}, 0, 0, false};
   out(g, "): f32 {\n");
   g->indent = 1;
   while (g->budget) body(g, 8);
@@ -462,6 +522,14 @@ static void function(rgen *g, unsigned k, unsigned size) {
 char *random_module(uint64_t seed, unsigned size, bool bf16) {
   rgen g = {.s = seed, .bf16 = bf16};
   g.counter = -1;
+  out(&g,
+      "private tensor G0: [f32 * 8] = {1.f, 2.f, 3.f, 4.f, 5.f, 6.f, 7.f, 8.f}\n"
+      "public tensor G1: [s32 * 4 * 3] = {2}\n"
+      "func poke(B: [f32 * 4], x: f32): f32 @[is_private%s] {\n  B[1UL] = (x + G0[2UL])\n"
+      "  return B[2UL]\n}\n",
+      pick(&g, 2) ? ", inline_level=2" : "");
+  out(&g, "func spread(i: index, j: s32, B: [f32 * 4], x: f32): void @[is_private] {\n"
+          "  if (j == 1) {\n    B[i] = (x * f32(i))\n  }\n}\n");
   for (unsigned k = 0; k < 2; k++) {
     g.nvar = g.nt = 0;
     out(&g, "func helper%u(a: f32, b: s32): f32 @[inline_level=%u, is_private%s] {\n", k, k ? 2 : 0,
