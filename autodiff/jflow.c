@@ -62,7 +62,7 @@ bool anfi_no_derivative(anfi_j *j, anfi_opcode op, size_t i) {
     uint16_t bits = 0;
     for (size_t k = 0; k < INPUTS; k++)
       if (anfi_derivative_of(j->cx, op, k) == ANFI_DERIVATIVE_ZERO) bits |= (uint16_t)(1u << k);
-    j->says[op] = (uint16_t)(1u | bits << 1);
+    j->says[op] = (uint16_t)(1u | (unsigned)bits << 1);
   }
   size_t k = i < INPUTS ? i : INPUTS - 1;
   return j->says[op] >> (k + 1) & 1;

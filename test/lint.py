@@ -134,6 +134,17 @@ def check_codes(_build):
     yield from (f"{c} occurs twice" for c in sorted({c for c in codes if codes.count(c) > 1}))
 
 
+def check_passes(_build):
+    """every pass of the optimizer is in the pipeline of a golden case that shows its result"""
+    named = {"standard"}
+    for path in files(".anf"):
+        if path.startswith("test/golden/opt/"):
+            named |= {w for line in re.findall(r"^# run: opt .*?-p (.*)", text(path), re.M) for w in re.findall(r"\w+", line)}
+    for name, words in re.findall(r'^ANF_PIPELINE\((\w+), *"(.*)"', text("optimizer/pipeline.def"), re.M):
+        named |= set(re.findall(r"\w+", words)) if name in named else set()
+    yield from (p for p in re.findall(r"^ANF_PASS\((\w+)", text("optimizer/pass.def"), re.M) if p not in named)
+
+
 def check_format(_build):
     """sources are formatted by clang-format 14"""
     paths = [p for p in files(".c", ".h")]
@@ -146,7 +157,8 @@ def check_format(_build):
 
 
 CHECKS = [check_includes, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
-          check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_format]
+          check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
+          check_format]
 
 
 def main():
