@@ -39,9 +39,10 @@ static bool fail_at(machine *m, const void *node, bool is_stmt, anfi_code code, 
   uint32_t line = 0, col = 0;
   if (node && is_stmt) line = ((tstmt)node)->line, col = ((tstmt)node)->col;
   else if (node) line = ((texpr)node)->line, col = ((texpr)node)->col;
+  else if (m->code) line = m->code->f->line, col = m->code->f->col;
   m->failed = true;
   anfi_fail(m->cx, anfi_t_loc(m->prog.m->t, line, col), code, what,
-            m->code ? m->code->f->name->s : "");
+            m->code ? m->code->f->name->s : "the call from outside");
   return false;
 }
 static bool mem_fail(machine *m, const ins *i, imem_error e) {
@@ -124,9 +125,10 @@ static bool address(machine *m, const ins *i) {
   }
   size_t bytes = e->in[0]->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)e->in[0]->dtype.elem));
   if (!anfi_t_mem_move(&m->mem, &ptr, (int64_t)((uint64_t)elems * bytes))) {
-    if (!i->c) return mem_fail(m, i, IM_RANGE);
+    imem_error why = anfi_t_mem_host(&m->mem, ptr, 0) ? IM_RANGE : IM_WILD;
+    if (!i->c) return mem_fail(m, i, why);
     for (uint32_t k = 0; k < anfi_t_total(e->dtype); k++)
-      if (r[i->c - 1 + k]) return mem_fail(m, i, IM_RANGE);
+      if (r[i->c - 1 + k]) return mem_fail(m, i, why);
   }
   r[i->d] = ptr;
   return true;
@@ -527,6 +529,7 @@ static bool rt_stop(machine *m, const ins *i, const uint64_t *v) {
 }
 
 static bool rt_keep_more(machine *m, const ins *i, const uint64_t *v, uint64_t *out) {
+  if (v[1] > v[2]) return mem_fail(m, i, IM_RANGE);
   uint64_t to = anfi_t_mem_block(&m->mem, NULL, (size_t)v[2], true);
   if (!to) return fail_at(m, i->node, false, ANF_E0857, "anf_rt_keep_more");
   const void *from = v[1] ? anfi_t_mem_host(&m->mem, v[0], (size_t)v[1]) : NULL;
@@ -608,7 +611,7 @@ static uint64_t trip(tdtype d, uint64_t b, uint64_t e, uint64_t s) {
 static bool prepare(machine *m, const ins *i) {
   uint64_t *r = regs(m), zero = 0, positive;
   anfi_t_lane_bin(TX_cmp_gt, i->t, r[i->c], zero, &positive);
-  if (!positive) return fail_at(m, NULL, false, ANF_E0861, "");
+  if (!positive) return fail_at(m, i->node, i->x != 0, ANF_E0861, "");
   r[i->d] = trip(i->t, r[i->a], r[i->b], (uint64_t)anfi_t_lane_i64(i->t, r[i->c]));
   r[i->d + 1] = r[i->a];
   return true;

@@ -139,10 +139,10 @@ typedef struct counted {
 } counted;
 
 static counted loop_begin(comp *c, tdtype t, uint32_t b, uint32_t e, uint32_t s, uint32_t var,
-                          const void *node) {
+                          const void *node, bool is_stmt) {
   uint32_t prep = temp(c, 2);
   ins *i = emit(c, I_PREP);
-  i->d = prep, i->a = b, i->b = e, i->c = s, i->t = t, i->node = node;
+  i->d = prep, i->a = b, i->b = e, i->c = s, i->t = t, i->node = node, i->x = is_stmt;
   counted k = {prep, here(c), var};
   i = emit(c, I_NEXT);
   i->d = prep, i->a = var, i->c = s, i->t = t;
@@ -174,7 +174,7 @@ static uint32_t emit_call(comp *c, uint32_t func, uint32_t ptr, uint32_t n, cons
 static uint32_t closure_loop(comp *c, texpr e, const uint32_t *r) {
   uint32_t mark = temp(c, 1), var = temp(c, 1);
   par_begin(c, mark);
-  counted k = loop_begin(c, anfi_t_dt(ANF_TIR_s64), r[4], r[5], r[6], var, e);
+  counted k = loop_begin(c, anfi_t_dt(ANF_TIR_s64), r[4], r[5], r[6], var, e, false);
   par_mark(c, I_PARITER, mark);
   emit_call(c, 0, r[0] + 1, 4, (const uint32_t[]){r[1], r[2], var, r[3]}, anfi_t_dt(ANF_TIR_void),
             e);
@@ -198,7 +198,7 @@ static uint32_t parallel_call(comp *c, texpr e, uint32_t n, const uint32_t *args
     uint32_t b = expr(c, tri[3 * p]), en = expr(c, tri[3 * p + 1]), s = expr(c, tri[3 * p + 2]);
     all[p] = temp(c, 1);
     par_begin(c, marks[p] = temp(c, 1));
-    k[p] = loop_begin(c, tri[3 * p]->dtype, b, en, s, all[p], e);
+    k[p] = loop_begin(c, tri[3 * p]->dtype, b, en, s, all[p], e, false);
     par_mark(c, I_PARITER, marks[p]);
   }
   if (n) memcpy(all + npar, args, n * sizeof *args);
@@ -393,7 +393,7 @@ static void for_loop(comp *c, tstmt s, uint32_t edge) {
   set(c, later, 0);
   set(c, edge, 0);
   if (s->sub) par_begin(c, mark);
-  counted k = loop_begin(c, s->e[0]->dtype, b, e, st, var, s);
+  counted k = loop_begin(c, s->e[0]->dtype, b, e, st, var, s, true);
   if (s->sub) par_mark(c, I_PARITER, mark);
   if (phi) n = phis(c, s->s[0], 0, true, later - 1);
   set(c, later, 1);

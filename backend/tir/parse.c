@@ -4,6 +4,7 @@
  * an error the parser goes on at the next line. */
 #include "backend/tir/tir.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -37,6 +38,7 @@ typedef struct parser {
   anfi_arena *a;
   const char *p, *end;
   uint32_t line, col, depth;
+  uint32_t last_line; // of the token before
   token tok;
   ANFI_VEC(char) comment;
   anfi_map vars;    // name → texpr
@@ -111,6 +113,7 @@ static void number(parser *p, token *k) {
 static void next(parser *p) {
   static const char *const two[] = {"==", "!=", "<=", ">=", "&&", "||"};
   p->comment.n = 0;
+  p->last_line = p->tok.line;
   skip_space(p);
   token k = {.kind = K_EOF, .s = p->p, .line = p->line, .col = p->col};
   if (p->p < p->end) {
@@ -271,7 +274,8 @@ static tattrs attrs(parser *p) {
     int k = p->tok.kind == K_IDENT ? anfi_t_attr_of(p->tok.s, p->tok.len) : -1;
     if (k < 0) {
       anfi_fail(p->cx, here(p), ANF_E0805, tok_text(p));
-      return a;
+      while (!is(p, "]") && p->tok.kind != K_EOF) next(p);
+      break;
     }
     int64_t v = 1;
     next(p);
@@ -312,22 +316,26 @@ static texpr number_constant(parser *p, bool neg) {
   }
   const char *digits = anfi_strndup(p->a, k.s, k.digits);
   uint64_t bits;
+  bool fits = true;
   if (anfi_t_is_float(d)) {
     double v = d.elem == ANF_TIR_f32 || d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16
                    ? (double)anfi_read_f32(digits, NULL)
                    : anfi_read_f64(digits, NULL);
     if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) v = anfi_read_f64(digits, NULL);
     bits = anfi_t_lane_of_f64(d, neg ? -v : v);
+    fits = isfinite(anfi_t_lane_f64(d, bits));
   } else {
+    errno = 0;
     uint64_t v = strtoull(digits, NULL, 0);
     unsigned w = (unsigned)anfi_t_bytes(d) * 8;
     uint64_t max =
         anfi_t_class(d) == TC_SINT ? (UINT64_C(1) << (w - 1)) - 1 + neg : UINT64_MAX >> (64 - w);
-    if (v > max || (neg && anfi_t_class(d) == TC_UINT && v)) {
-      anfi_fail(p->cx, here(p), ANF_E0807, digits, anfi_t_elem_names[d.elem]);
-      return NULL;
-    }
+    fits = v <= max && errno == 0 && !(neg && anfi_t_class(d) == TC_UINT && v);
     bits = anfi_t_lane_of_i64(d, (int64_t)(neg ? 0 - v : v));
+  }
+  if (!fits) {
+    const char *text = anfi_sprintf(p->a, "%s%s", neg ? "-" : "", digits);
+    return anfi_fail(p->cx, here(p), ANF_E0807, text, anfi_t_elem_names[d.elem]), NULL;
   }
   next(p);
   return anfi_t_bits(p->t, d, 1, &bits);
@@ -703,8 +711,10 @@ static texpr expr(parser *p, int level) {
 
 static tstmt stmt(parser *p);
 
-/* Goes on at the next line, or before what closes the scope. */
+/* Goes on at the next line, or before what closes the scope. `line` is that of the statement. */
 static void recover(parser *p, uint32_t line) {
+  if (p->tok.line > line && p->last_line < p->tok.line) return; // at the start of a line
+  if (p->tok.line > line) line = p->tok.line;
   while (p->tok.kind != K_EOF && p->tok.line == line && !is(p, "}")) next(p);
 }
 
@@ -723,7 +733,7 @@ static tstmt scope(parser *p) {
     tstmt s = stmt(p);
     if (s) anfi_push(p->a, &seq, comment ? anfi_t_with_comment(p->t, s, comment) : s);
     else {
-      recover(p, p->tok.line > line ? p->tok.line : line);
+      recover(p, line);
       if (p->tok.s == before) next(p);
     }
   }
@@ -747,7 +757,7 @@ static tstmt define(parser *p, tlinkage l) {
   texpr v = name ? typed(p, name) : NULL, init = NULL;
   if (!v) return NULL;
   if (tensor != (v->kind == TX_tensor)) {
-    anfi_fail(p->cx, here(p), ANF_E0811, name->s, tensor ? "tensor" : "var",
+    anfi_fail(p->cx, anfi_t_loc(p->t, at.line, at.col), ANF_E0811, name->s, tensor ? "tensor" : "var",
               tensor ? "[f32 * 10]" : "f32");
     return NULL;
   }

@@ -536,6 +536,8 @@ static void function(checker *c, tfunc f) {
 static void global(checker *c, tstmt s) {
   texpr v = s->e[0];
   uint64_t n;
+  c->line = s->line;
+  c->col = s->col;
   anfi_push(c->a, &c->path, anfi_sprintf(c->a, "tensor %s", v->u.name->s));
   if (v->kind != TX_tensor || s->sub == TL_local || !anfi_t_const_elems(v, &n))
     fail(c, v, ANF_E0832, v->u.name->s);
