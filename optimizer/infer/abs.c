@@ -49,6 +49,12 @@ static uint32_t depth_of(const anfi_abs *a) {
   return d + (a->kind == ANFI_ABS_CODE);
 }
 
+static bool is_partial(const anfi_abs *a) {
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->item[i]->partial) return true;
+  return a->kind == ANFI_ABS_BOTTOM;
+}
+
 /* `head` has all but the hash and the items; on a miss it is copied with them. */
 static const anfi_abs *intern(anfi_abs_table *t, anfi_abs *head, const anfi_abs *const *items) {
   head->hash = hash_of(head, items);
@@ -61,6 +67,7 @@ static const anfi_abs *intern(anfi_abs_table *t, anfi_abs *head, const anfi_abs 
   if (bytes) memcpy(a->item, items, bytes);
   a->depth = depth_of(a);
   a->height = height_of(a);
+  a->partial = is_partial(a);
   a->id = (uint32_t)t->n++;
   if (a->value) anfi_defer(t->cx, ANFI_ALWAYS, release, anf_value_retain(a->value));
   return t->slots[i] = a;

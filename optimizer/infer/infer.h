@@ -26,7 +26,8 @@ typedef enum anfi_abs_kind {
 
 typedef struct anfi_abs {
   uint8_t kind;
-  uint16_t op; // of a CODE that is a primitive, else ANF_OP_NONE
+  bool partial; // BOTTOM, or has one inside
+  uint16_t op;  // of a CODE that is a primitive, else ANF_OP_NONE
   uint32_t id, n;
   uint32_t depth;          // nesting of codes in what codes bind
   uint32_t height;         // of the whole abs; bounded, so that walks over it may recurse

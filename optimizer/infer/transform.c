@@ -30,6 +30,10 @@ const char *anfi_show_abs(const walk *w, const anfi_abs *a) {
   return s;
 }
 
+const anfi_abs *anfi_whole_abs(const walk *w, const anfi_abs *a) {
+  return a && a->partial ? w->q->abs.bottom : a;
+}
+
 bool anfi_is_bottom(part p) { return p.abs->kind == ANFI_ABS_BOTTOM; }
 
 part anfi_part_tuple(const walk *w, size_t n, const part *items) {
@@ -185,7 +189,7 @@ static anf_node **inputs(const walk *w, part f, size_t n, const part *args, size
 static const anfi_abs *value_of(const walk *w, part f, size_t n, const part *args) {
   const anfi_abs **aabs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
   for (size_t i = 0; i < n; i++) aabs[i] = args[i].abs;
-  return anfi_infer_call(w->q, f.abs, n, aabs, w->at);
+  return anfi_whole_abs(w, anfi_infer_call(w->q, f.abs, n, aabs, w->at));
 }
 
 /* A node of `kind` for f at args, of abs `r`; `y` is what f gives. */
@@ -408,6 +412,7 @@ static part pushforward(const walk *w, size_t nbound, const part *bound, size_t 
 
 static part linearize(const walk *w, size_t n, const part *in) {
   part y = anfi_part_call(w, in[0], n - 1, in + 1);
+  y.abs = anfi_whole_abs(w, y.abs);
   if (!y.abs || anfi_is_bottom(y)) return y;
   return anfi_part_tuple(w, 2, (const part[]){y, made(w, ANF_OP_Pushforward, NULL, n, in)});
 }
@@ -563,9 +568,9 @@ static bool check_attrs(const walk *w, anfi_opcode op, const anfi_attrs *attrs) 
 part anfi_transform(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_t nbound,
                     const part *bound, size_t n, const part *args) {
   for (size_t i = 0; i < nbound; i++)
-    if (anfi_is_bottom(bound[i])) return bound[i];
+    if (bound[i].abs->partial) return (part){w->q->abs.bottom, bound[i].node};
   for (size_t i = 0; i < n; i++)
-    if (anfi_is_bottom(args[i])) return args[i];
+    if (args[i].abs->partial) return (part){w->q->abs.bottom, args[i].node};
   if (!check_attrs(w, op, attrs)) return failed();
   switch (op) {
   case ANF_OP_Grad:

@@ -16,6 +16,8 @@ const char *anfi_show_abs(const walk *w, const anfi_abs *a);
 part anfi_part_tuple(const walk *w, size_t n, const part *items);
 part anfi_part_item(const walk *w, part t, size_t i);
 bool anfi_is_bottom(part p);
+/* BOTTOM instead of what has one inside: a derivative's types follow from the whole of a value. */
+const anfi_abs *anfi_whole_abs(const walk *w, const anfi_abs *a);
 /* The least data of the type of an abs. */
 const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a);
 /* `p` as data of `to`: weak numbers are cast. E0533 if it does not fit. */

@@ -142,7 +142,7 @@ part anfi_part_vmap(const walk *w, const anfi_attrs *attrs, part f, size_t n, co
     if (!eabs[i]) return fail_map(w, "a function cannot be batched");
   }
   if (!b.any) return fail_map(w, "no argument has a batched axis");
-  const anfi_abs *y = anfi_infer_call(w->q, f.abs, n, eabs, w->at);
+  const anfi_abs *y = anfi_whole_abs(w, anfi_infer_call(w->q, f.abs, n, eabs, w->at));
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   if (anfi_abs_has_fn(y)) return fail_map(w, "the result must not be a function");
   const anf_type *t = anfi_abs_type(&w->q->abs, y);
@@ -271,6 +271,7 @@ static part one_jacobian(const jacobian *j, size_t pos, bool forward) {
 part anfi_part_jacobian(const walk *w, bool forward, anfi_opcode op, part f, size_t n,
                         const part *args, size_t npos, const size_t *pos, bool single, bool aux) {
   part y = anfi_part_call(&(walk){w->q, NULL, w->at}, f, n, args);
+  y.abs = anfi_whole_abs(w, y.abs);
   if (!y.abs || anfi_is_bottom(y)) return (part){y.abs, f.node};
   if (aux && (y.abs->kind != ANFI_ABS_TUPLE || y.abs->n != 2))
     return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w, y.abs));

@@ -353,24 +353,49 @@ static void block(maker *m, type t, int depth) {
   expr(m, t, depth);
 }
 
+static void start(maker *m) {
+  put(m, "def main(a: i64, b: i64, x: f32, y: f32, c: bool, v: f32[3]) {");
+  declare(m, "a", INT, false);
+  declare(m, "b", INT, false);
+  declare(m, "x", REAL, false);
+  declare(m, "y", REAL, false);
+  declare(m, "c", BOOL, false);
+  declare(m, "v", VEC, false);
+  m->indent = 1;
+  while (m->budget > 0) statement(m, 0);
+  line(m);
+}
+
 char *generate_program(uint64_t seed, size_t size) {
   maker m = {.random = seed * UINT64_C(0x2545f4914f6cdd1d) + 1, .budget = (long)size};
-  put(&m, "def main(a: i64, b: i64, x: f32, y: f32, c: bool, v: f32[3]) {");
-  declare(&m, "a", INT, false);
-  declare(&m, "b", INT, false);
-  declare(&m, "x", REAL, false);
-  declare(&m, "y", REAL, false);
-  declare(&m, "c", BOOL, false);
-  declare(&m, "v", VEC, false);
-  m.indent = 1;
-  while (m.budget > 0) statement(&m, 0);
-  line(&m);
+  start(&m);
   put(&m, "(");
   m.budget = 20;
   for (int t = 0; t <= PAIR; t++) {
     if (t) put(&m, ", ");
     leaf(&m, (type)t);
   }
+  put(&m, ")\n}\n");
+  return m.text;
+}
+
+/* zero + before NAME after + ..: for all names of a type. */
+static void sum_of(maker *m, type t, const char *zero, const char *before, const char *after) {
+  put(m, "%s", zero);
+  for (int i = 0; i < m->nvar; i++)
+    if (m->var[i].t == t) put(m, " + %s%s%s", before, m->var[i].name, after);
+}
+
+char *generate_function(uint64_t seed, size_t size) {
+  maker m = {.random = seed * UINT64_C(0x2545f4914f6cdd1d) + 1, .budget = (long)size};
+  start(&m);
+  put(&m, "(");
+  sum_of(&m, REAL, "0.0 * x", "", "");
+  put(&m, ", ");
+  sum_of(&m, PAIR, "0.0 * x", "", "[1]");
+  sum_of(&m, FN_REAL, "", "", "(x + 0.1)");
+  put(&m, ", ");
+  sum_of(&m, VEC, "0.0 * v", "", "");
   put(&m, ")\n}\n");
   return m.text;
 }

@@ -12,6 +12,10 @@
  * new string, which the caller frees. `size` is about the number of operations. */
 char *generate_program(uint64_t seed, size_t size);
 
+/* The same program, but it gives numbers alone, (f32, f32, f32[3]): the sums of all that the names at
+ * its end stand for, so that derivatives go through all of it. */
+char *generate_function(uint64_t seed, size_t size);
+
 /* Splitmix64: the next number of a stream. */
 uint64_t generate_next(uint64_t *state);
 
