@@ -37,6 +37,7 @@ void anf_module_free(anf_module *m) {
   for (size_t i = 0; i < m->held.n; i++) anf_value_release(m->held.at[i]);
   anf_diag_free(m->diag);
   if (m->source) anfi_source_remove_text(cx, m->source);
+  for (size_t i = 0; i < m->imported.n; i++) anfi_source_remove_text(cx, m->imported.at[i]);
   anfi_arena_free(&m->arena);
   anfi_raw(cx, m, sizeof *m, 0);
 }

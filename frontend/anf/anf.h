@@ -204,6 +204,7 @@ typedef struct func {
   /* lowering */
   anf_graph *graph;
   struct func *around; // the function that it stands in
+  struct unit *unit;   // that it stands in, if it is at the top of one
   bool top, defined;
   bool complete;                 // it and all that it refers to are defined
   uint8_t ndeps;                 // 1 while ordered, 2 once it has its place
@@ -211,6 +212,26 @@ typedef struct func {
 } func;
 
 typedef ANFI_VEC(func *) funcs;
+
+/* `import nn`, `import "net.anf" as n` */
+typedef struct import {
+  const anfi_str *word; // what it is called here
+  const char *path;     // of a file; NULL: a module of the library
+  struct unit *unit;    // once read
+  uint32_t line, col;
+} import;
+
+typedef ANFI_VEC(import) imports;
+
+/* One file of a program. */
+typedef struct unit {
+  const char *file; // interned in the context
+  const char *text;
+  size_t len;
+  lexer lx; // after it was read: its name and text are what places refer to
+  funcs top;
+  imports imports;
+} unit;
 
 /* `owner.name` in a def: in printed graphs, a free variable. */
 typedef struct dotted {
@@ -242,6 +263,9 @@ typedef struct parser {
   anfi_map last_read;       // function id << 32 | word id → offset of the last read
   ANFI_VEC(dotted) dots;
   funcs top;
+  imports imports;
+  ANFI_VEC(unit *) units; // the program itself first
+  bool files;             // may it import files?
 } parser;
 
 /* parse.c */
@@ -294,6 +318,8 @@ typedef struct loop {
 
 typedef struct lower {
   parser *p;
+  unit *unit;    // whose functions are being lowered
+  funcs pending; // of imported units: used, and not lowered yet
   anf_ctx *cx;
   anf_module *m;
   anf_graph *g; // under construction
@@ -346,6 +372,19 @@ const char *anfi_anf_near(lower *lw, const char *s);
 void anfi_anf_declare(lower *lw, ast *const *statements, size_t n);
 void anfi_anf_name_node(lower *lw, const ast *pattern, anf_node *n);
 bool anfi_anf_pattern(lower *lw, const ast *pattern, anf_node *value);
+
+/* The graph of a def; of an imported unit it is declared when first used. */
+anf_graph *anfi_anf_graph_of(lower *lw, func *f);
+
+/* import.c */
+/* Reads what the parsed program imports, and so on. */
+void anfi_anf_read_imports(parser *p, anf_module *m);
+void anfi_anf_enter_unit(lower *lw, unit *u);
+/* `nn.dense`, if nn is an import here. */
+bool anfi_anf_imported(lower *lw, const ast *owner, const ast *field, anf_node **out);
+void anfi_anf_fill_imported(lower *lw);
+/* text.c: sizes that the lexer counts on */
+bool anfi_anf_check_length(anf_ctx *cx, const char *file, const char *text, size_t len);
 
 /* lower_flow.c */
 typedef struct outcome {

@@ -82,6 +82,17 @@ static void declare(lower *lw, func *f, const anfi_str *name) {
   *anfi_map_at(&lw->func_of, f->graph->id) = (uint64_t)(uintptr_t)f;
 }
 
+anf_graph *anfi_anf_graph_of(lower *lw, func *f) {
+  if (f->graph) return f->graph;
+  const anfi_str *file = lw->file;
+  lw->file = anfi_intern_z(&lw->m->strings, f->unit->file);
+  declare(lw, f, anfi_anf_name(lw, f->name));
+  f->graph->flags = ANFI_GRAPH_PRIVATE;
+  lw->file = file;
+  anfi_push(lw->p->a, &lw->pending, f);
+  return f->graph;
+}
+
 static void add_params(lower *lw, func *f) {
   for (uint32_t i = 0; i < f->nparam; i++) {
     const param *q = &f->params[i];
@@ -212,7 +223,7 @@ static const func *unready(lower *lw, func *f) {
 }
 
 static anf_node *def_value(lower *lw, func *f, const ast *e) {
-  if (f->top) return anfi_graph_value(f->graph);
+  if (f->top) return anfi_graph_value(anfi_anf_graph_of(lw, f));
   func *in = lw->fn; // the def of f's own block, in which this use stands
   while (in && in->around != f->around) in = in->around;
   if (in && in != f && !f->complete) anfi_push(lw->p->a, &in->waits, f);
@@ -256,9 +267,10 @@ anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e) {
 /* `graph.name`: a free variable as printed graphs write it. */
 bool anfi_anf_dotted(lower *lw, const ast *owner, const ast *field, anf_node **out) {
   const binding *b = &lw->bind[owner->u.word->id];
+  if (b->state == B_NONE && anfi_anf_imported(lw, owner, field, out)) return true;
   if (b->state != B_DEF) return false;
-  uint64_t key = (uint64_t)b->def->graph->id << 32 | field->u.word->id,
-           *at = anfi_map_find(&lw->fields, key);
+  anf_graph *g = anfi_anf_graph_of(lw, b->def);
+  uint64_t key = (uint64_t)g->id << 32 | field->u.word->id, *at = anfi_map_find(&lw->fields, key);
   if (at) return *out = (anf_node *)(uintptr_t)*at, true;
   anfi_fail(lw->cx, anfi_anf_loc(lw, field), ANF_E0126, owner->u.word->s, field->u.word->s);
   return *out = lw->bad, true;
@@ -348,24 +360,15 @@ static funcs order_defs(lower *lw) {
   return out;
 }
 
-static void declare_top(lower *lw) {
-  for (size_t i = 0; i < lw->p->top.n; i++) {
-    func *f = lw->p->top.at[i];
-    binding *b = &lw->bind[f->name->id];
-    if (b->state == B_DEF) {
-      anfi_fail(lw->cx, (anfi_loc){lw->p->lx.file, f->line, f->col}, ANF_E0112, f->name->s);
-      anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, b->def->line, b->def->col},
-                "the other one is here");
-    }
-    declare(lw, f, anfi_anf_name(lw, f->name));
-    f->complete = true;
-    *b = (binding){.state = B_DEF, .def = f};
-  }
+/* A program of one file: text of a value, or what the parser alone has read. */
+static unit *only_unit(parser *p) {
+  unit *u = ANFI_NEW(p->a, unit);
+  *u = (unit){.file = p->lx.file, .top = p->top, .lx = p->lx};
+  return u;
 }
 
 void anfi_anf_module(lower *lw, parser *p, anf_module *m) {
   *lw = (lower){.p = p, .cx = p->cx, .m = m, .nword = (uint32_t)p->words.all.n};
-  lw->file = anfi_intern_z(&m->strings, p->lx.file);
   lw->bind = ANFI_NEW_N(p->a, binding, lw->nword);
   lw->wanted = ANFI_NEW_N(p->a, uint32_t, lw->nword);
   lw->name = ANFI_NEW_N(p->a, const anfi_str *, lw->nword);
@@ -373,12 +376,15 @@ void anfi_anf_module(lower *lw, parser *p, anf_module *m) {
   anfi_map_init(&lw->fields, p->a);
   anfi_map_init(&lw->func_of, p->a);
   lw->bad = anfi_anf_none(lw);
-  declare_top(lw);
+  anfi_anf_enter_unit(lw, p->units.n ? p->units.at[0] : only_unit(p));
+  for (size_t i = 0; i < p->top.n; i++)
+    declare(lw, p->top.at[i], anfi_anf_name(lw, p->top.at[i]->name));
   funcs order = order_defs(lw);
   for (size_t i = 0; i < order.n && anfi_more_errors(lw->cx); i++) {
     if (!anfi_go_on(lw->cx, "reading", (double)i / (double)order.n)) return;
     fill(lw, order.at[i]);
   }
+  anfi_anf_fill_imported(lw);
 }
 
 /* In a function that nobody sees. */

@@ -318,7 +318,8 @@ anf_node *anfi_anf_call(lower *lw, const ast *base, anf_node *callee, const ast 
   if (f && n != f->nparam) {
     anfi_fail(lw->cx, anfi_anf_loc(lw, base ? base : call), ANF_E0137, f->name ? f->name->s : "fn",
               (unsigned)f->nparam, n);
-    anfi_note(lw->cx, (anfi_loc){lw->p->lx.file, f->line, f->col}, "it is defined here");
+    const char *file = f->unit ? f->unit->file : lw->p->lx.file;
+    anfi_note(lw->cx, (anfi_loc){file, f->line, f->col}, "it is defined here");
     return lw->bad;
   }
   if (callee->kind == ANFI_VALUE && callee->u.value->kind != ANF_VALUE_FN) {

@@ -58,7 +58,9 @@ static anf_node *unpack(lower *lw, const ast *e, anf_node *call, bool first, siz
 
 static bool bound_value(lower *lw, const anfi_str *w, anf_node **out) {
   const binding *b = &lw->bind[w->id];
-  *out = b->state == B_VALUE ? b->node : b->state == B_DEF ? anfi_graph_value(b->def->graph) : NULL;
+  *out = b->state == B_VALUE ? b->node
+         : b->state == B_DEF ? anfi_graph_value(anfi_anf_graph_of(lw, b->def))
+                             : NULL;
   return *out != NULL;
 }
 

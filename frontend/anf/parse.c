@@ -476,6 +476,49 @@ static void recover_top(parser *p) {
   while (p->t.kind != T_EOF && p->t.kind != W_def) anfi_parse_advance(p);
 }
 
+static bool is_word(const parser *p, const char *s) {
+  return anfi_parse_at(p, T_NAME) && !p->t.quoted && strcmp(p->t.word->s, s) == 0;
+}
+
+/* The name of a file without folder and ending, if that is a name. */
+static const anfi_str *stem(parser *p, const char *path) {
+  const char *slash = strrchr(path, '/'), *s = slash ? slash + 1 : path, *dot = strrchr(s, '.');
+  size_t n = dot ? (size_t)(dot - s) : strlen(s);
+  return anfi_is_plain_name(s, n) ? anfi_intern(&p->words, s, n) : NULL;
+}
+
+static bool import_name(parser *p, import *im) {
+  if (is_word(p, "as")) {
+    anfi_parse_advance(p);
+    if (!anfi_parse_at(p, T_NAME)) return anfi_parse_fail(p, "a name");
+    im->word = p->t.word;
+    anfi_parse_advance(p);
+  } else if (!im->word) return anfi_parse_fail(p, "'as' and a name");
+  return true;
+}
+
+/* import a, b; import "file.anf"; import "file.anf" as name */
+static void parse_import(parser *p) {
+  do {
+    anfi_parse_advance(p);
+import im = {.line = p->t.line, .col = p->t.col };
+    size_t n;
+    if (anfi_parse_at(p, T_STR)) {
+      im.path = anfi_lex_string(&p->lx, &p->t, &n);
+      im.word = stem(p, im.path);
+    } else if (anfi_parse_at(p, T_NAME)) im.word = p->t.word;
+    else {
+      anfi_parse_fail(p, "the name of a module, or a file in quotes");
+      return;
+    }
+    anfi_parse_advance(p);
+    if (im.path && !import_name(p, &im)) return;
+    check_word(p, im.word, false, (anfi_loc){p->lx.file, im.line, im.col});
+    anfi_push(p->a, &p->imports, im);
+  } while (anfi_parse_at(p, T_COMMA));
+  if (!statement_ends(p)) anfi_parse_fail(p, "the end of the line");
+}
+
 void anfi_parse_module(parser *p) {
   while (!anfi_parse_at(p, T_EOF)) {
     if (anfi_parse_at(p, T_SEMI)) {
@@ -483,6 +526,11 @@ void anfi_parse_module(parser *p) {
       continue;
     }
     func *f = NULL;
+    if (is_word(p, "import")) {
+      parse_import(p);
+      if (p->panic) recover_top(p);
+      continue;
+    }
     if (anfi_parse_at(p, W_def)) f = parse_def(p);
     else anfi_parse_fail(p, "'def'");
     if (f) f->top = true, anfi_push(p->a, &p->top, f);

@@ -6,7 +6,7 @@
 enum { LONGEST_LINE = 1 << 26 }; // bytes
 
 /* Sizes that the lexer counts on, and a limit to what one line of a message could be. */
-static bool check_length(anf_ctx *cx, const char *file, const char *text, size_t len) {
+bool anfi_anf_check_length(anf_ctx *cx, const char *file, const char *text, size_t len) {
   const char *name = anfi_intern_z(&cx->strings, file)->s, *p = text;
   if (len >= (size_t)1 << 31) return anfi_fail(cx, (anfi_loc){name, 0, 0}, ANF_E0141, len);
   for (uint32_t line = 1; (size_t)(text + len - p) > LONGEST_LINE; line++) {
@@ -32,11 +32,13 @@ static const char *keep_source(anf_module *m, const char *file, const char *text
   return own;
 }
 
-static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *file) {
-  if (!check_length(cx, file, text, len)) return NULL;
+static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *file, bool files) {
+  if (!anfi_anf_check_length(cx, file, text, len)) return NULL;
   anf_module *m = anfi_module_new(cx);
   parser *p = new_parser(cx, file, keep_source(m, file, text, len), len);
+  p->files = files;
   anfi_parse_module(p);
+  anfi_anf_read_imports(p, m);
   if (anfi_failed(cx)) return m;
   lower *lw = ANFI_NEW(p->a, lower);
   anfi_anf_module(lw, p, m);
@@ -48,7 +50,7 @@ anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *fi
                        anf_module **out) {
   *out = NULL;
   ANFI_ENTRY(cx, d);
-  *out = parse(cx, text, len, file);
+  *out = parse(cx, text, len, file, false);
   anf_status st = anfi_leave(cx);
   if (st != ANF_OK) *out = NULL;
   return st;
@@ -74,7 +76,7 @@ static anf_module *load(anf_ctx *cx, const char *path) {
     return NULL;
   }
   if (!anfi_os_read(cx, anfi_scratch(cx), path, &text, &len)) return NULL;
-  if (!ends_with(path, ".dat")) return parse(cx, text, len, input ? "<stdin>" : path);
+  if (!ends_with(path, ".dat")) return parse(cx, text, len, input ? "<stdin>" : path, !input);
   anf_module *m = NULL;
   anf_status st = anf_read_dat(cx, text, len, path, NULL, &m);
   if (st != ANF_OK) anfi_fail_as(cx, st);
@@ -98,7 +100,7 @@ static void forget_source(void *cx) { anfi_source_remove((anf_ctx *)cx, given); 
 
 static parser *parser_of(anf_ctx *cx, const char *text) {
   size_t len = strlen(text);
-  if (!check_length(cx, given, text, len)) return NULL;
+  if (!anfi_anf_check_length(cx, given, text, len)) return NULL;
   anfi_source_add(cx, given, text, len);
   anfi_defer(cx, ANFI_ALWAYS, forget_source, cx);
   return new_parser(cx, given, text, len);

@@ -34,6 +34,16 @@ static const char *show(const applied *p, const anfi_abs *a) {
 
 static void release(void *v) { anf_value_release((anf_value *)v); }
 
+/* Is an input that gives an attribute not known yet, as of a call that was not looked at? */
+static bool attributes_wait(const applied *p) {
+  size_t nodes = 0;
+  for (uint32_t k = 0; p->attrs && k < p->attrs->n; k++)
+    nodes += p->attrs->at[k] == &anfi_from_node;
+  for (size_t i = p->n - nodes; i < p->n; i++)
+    if (p->in[i]->partial) return true;
+  return false;
+}
+
 /* Attribute values: constants of the node, or inputs whose abs must be constant. */
 static bool find_attrs(applied *p, size_t n) {
   anfi_inference *q = p->q;
@@ -274,6 +284,7 @@ static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs
     const anfi_abs *code = anfi_abs_code(&q->abs, NULL, (uint16_t)op, attrs, n, in);
     return anfi_abs_fn1(&q->abs, code);
   }
+  if (attributes_wait(&p)) return q->abs.bottom;
   if (!find_attrs(&p, n)) return NULL;
   switch (op) {
   case ANF_OP_MakeTuple: return anfi_abs_items(&q->abs, ANFI_ABS_TUPLE, NULL, p.n, in);

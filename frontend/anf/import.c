@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Imports: `import nn` is a module of the library, `import "net.anf" as n` a file beside the one that
+ * says so. Each file is a unit, read once however often it is imported, and its functions are used
+ * as `nn.dense`. Of an imported unit only what is used becomes graphs, and those are private. All
+ * units share one table of words; files may import each other, for they hold functions alone. */
+#include "frontend/anf/lib.h"
+
+#include "frontend/anf/anf.h"
+
+/* ---- reading ---- */
+
+static const char *lib_name(void *user, size_t i) {
+  (void)user;
+  return anfi_lib[i].name;
+}
+
+static unit *unit_of(parser *p, const char *file) {
+  for (size_t i = 0; i < p->units.n; i++)
+    if (strcmp(p->units.at[i]->file, file) == 0) return p->units.at[i];
+  return NULL;
+}
+
+static unit *new_unit(parser *p, const char *file, const char *text, size_t len) {
+  unit *u = ANFI_NEW(p->a, unit);
+  *u = (unit){.file = file, .text = text, .len = len};
+  anfi_push(p->a, &p->units, u);
+  return u;
+}
+
+static unit *library_unit(parser *p, const import *im) {
+  for (const anfi_lib_module *l = anfi_lib; l->name; l++) {
+    if (strcmp(l->name, im->word->s) != 0) continue;
+    unit *u = unit_of(p, l->file);
+    if (u) return u;
+    anfi_source_add(p->cx, l->file, (const char *)l->text, l->len);
+    return new_unit(p, l->file, (const char *)l->text, l->len);
+  }
+  anfi_fail(p->cx, (anfi_loc){p->lx.file, im->line, im->col}, ANF_E0145, im->word->s);
+  const char *near = anfi_nearest(im->word->s, lib_name, NULL);
+  if (near)
+    anfi_hint(p->cx, "did you mean '%s'? A file is imported as \"%s.anf\"", near, im->word->s);
+  else anfi_hint(p->cx, "a file is imported as \"%s.anf\"", im->word->s);
+  return NULL;
+}
+
+/* Beside the file that imports it; "." and ".." at the start of parts are left as they are. */
+static const char *path_of(parser *p, const char *from, const char *path) {
+  const char *slash = strrchr(from, '/');
+  if (path[0] == '/' || !slash) return path;
+  return anfi_sprintf(p->a, "%.*s/%s", (int)(slash - from), from, path);
+}
+
+static unit *file_unit(parser *p, anf_module *m, const import *im) {
+  anfi_loc loc = {p->lx.file, im->line, im->col};
+  const char *path = path_of(p, p->lx.file, im->path);
+  unit *u = unit_of(p, path);
+  char *text;
+  size_t len;
+  if (u) return u;
+  if (!p->files) return (void)anfi_fail(p->cx, loc, ANF_E0146, im->path), NULL;
+  if (!anfi_os_read(p->cx, p->a, path, &text, &len) ||
+      !anfi_anf_check_length(p->cx, path, text, len))
+    return anfi_note(p->cx, loc, "it is imported here"), NULL;
+  const char *own = anfi_strndup(&m->arena, text, len);
+  anfi_push(&m->arena, &m->imported, own);
+  anfi_source_add(p->cx, path, own, len);
+  return new_unit(p, anfi_intern_z(&p->cx->strings, path)->s, own, len);
+}
+
+/* The parser at the start of a unit's text; words and everything found so far stay. */
+static void enter(parser *p, const unit *u) {
+  anfi_lex_init(&p->lx, p->cx, p->a, &p->words, u->file, u->text, (uint32_t)u->len);
+  p->panic = false;
+  p->inside = 0;
+  anfi_lex_next(&p->lx, &p->t);
+}
+
+void anfi_anf_read_imports(parser *p, anf_module *m) {
+  unit *first = ANFI_NEW(p->a, unit);
+  *first = (unit){.file = p->lx.file, .top = p->top, .imports = p->imports, .lx = p->lx};
+  anfi_push(p->a, &p->units, first);
+  for (size_t i = 0; i < p->units.n && anfi_more_errors(p->cx); i++) {
+    unit *u = p->units.at[i];
+    if (i) {
+      enter(p, u);
+      p->top = (funcs){0};
+      memset(&p->imports, 0, sizeof p->imports);
+      anfi_parse_module(p);
+      u->top = p->top;
+      u->imports = p->imports;
+      u->lx = p->lx;
+    }
+    for (size_t k = 0; k < u->top.n; k++) u->top.at[k]->unit = u;
+    for (size_t k = 0; k < u->imports.n; k++) {
+      import *im = &u->imports.at[k];
+      im->unit = im->path ? file_unit(p, m, im) : library_unit(p, im);
+    }
+  }
+  p->lx = first->lx;
+  p->top = first->top;
+}
+
+/* ---- lowering ---- */
+
+/* Names of the unit at hand, and no other's, are bound. */
+void anfi_anf_enter_unit(lower *lw, unit *u) {
+  if (lw->unit)
+    for (size_t i = 0; i < lw->unit->top.n; i++)
+      lw->bind[lw->unit->top.at[i]->name->id] = (binding){0};
+  lw->unit = u;
+  lw->p->lx = u->lx;
+  lw->file = anfi_intern_z(&lw->m->strings, u->file);
+  for (size_t i = 0; i < u->top.n; i++) {
+    func *f = u->top.at[i];
+    binding *b = &lw->bind[f->name->id];
+    if (b->state == B_DEF) {
+      anfi_fail(lw->cx, (anfi_loc){u->file, f->line, f->col}, ANF_E0112, f->name->s);
+      anfi_note(lw->cx, (anfi_loc){u->file, b->def->line, b->def->col}, "the other one is here");
+    }
+    f->complete = true;
+    *b = (binding){.state = B_DEF, .def = f};
+  }
+}
+
+typedef struct names {
+  const unit *u;
+} names;
+
+static const char *func_name(void *user, size_t i) {
+  const unit *u = ((const names *)user)->u;
+  return i < u->top.n ? u->top.at[i]->name->s : NULL;
+}
+
+bool anfi_anf_imported(lower *lw, const ast *owner, const ast *field, anf_node **out) {
+  const unit *from = NULL;
+  for (size_t i = 0; lw->unit && i < lw->unit->imports.n && !from; i++)
+    if (lw->unit->imports.at[i].word == owner->u.word) from = lw->unit->imports.at[i].unit;
+  if (!from) return false;
+  for (size_t i = 0; i < from->top.n; i++)
+    if (from->top.at[i]->name == field->u.word)
+      return *out = anfi_graph_value(anfi_anf_graph_of(lw, from->top.at[i])), true;
+  anfi_fail(lw->cx, anfi_anf_loc(lw, field), ANF_E0147, owner->u.word->s, field->u.word->s);
+  names n = {from};
+  const char *near = anfi_nearest(field->u.word->s, func_name, &n);
+  if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
+  return *out = lw->bad, true;
+}
+
+void anfi_anf_fill_imported(lower *lw) {
+  while (lw->pending.n && anfi_more_errors(lw->cx)) {
+    func *f = lw->pending.at[--lw->pending.n];
+    if (f->unit != lw->unit) anfi_anf_enter_unit(lw, f->unit);
+    anfi_anf_def(lw, f);
+  }
+}
