@@ -174,6 +174,7 @@ typedef enum anfi_code {
 #undef ANF_MSG
   ANF_CODE_COUNT
 } anfi_code;
+const char *anfi_code_text(anfi_code code); // as for printf
 /* Records an error in the frame's list; the arguments fill the text of the code. Always false. */
 bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...);
 /* The status of an inner frame, which has recorded why, becomes this frame's. Always false. */

@@ -58,6 +58,8 @@ const char *anf_explain(const char *code) {
   return NULL;
 }
 
+const char *anfi_code_text(anfi_code code) { return messages[code].text; }
+
 void anfi_source_add(anf_ctx *cx, const char *file, const char *text, size_t len) {
   anfi_source_remove(cx, file);
   const char *name = anfi_intern_z(&cx->strings, file)->s;

@@ -92,6 +92,8 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
 
 /* load.c: the types of --sig, as many as g has parameters */
 anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types);
+/* The types that g is compiled for: of --sig, or as its parameters declare them. */
+anf_status cli_types(cli *c, anf_graph *g, const anf_type **types);
 
 /* arg.c: one value for each parameter, in a scratch array; they are released with the frame */
 /* One value of a word, such as 3, [1, 2] or @x.npy; released with the frame. */
@@ -128,6 +130,7 @@ anf_status cli_debug_param(cli *c, const char *file, const anf_exec_opts *exec,
 /* cmd_*.c */
 int cmd_run(cli *c);
 int cmd_grad(cli *c);
+int cmd_build(cli *c);
 /* cmd_grad.c: the gradient of g as the options --wrt, --has-aux and --allow-int say. */
 anf_status cli_grad(cli *c, anf_graph *g, bool value, anf_graph **out);
 int cmd_check(cli *c);

@@ -39,20 +39,6 @@ int cmd_check(cli *c) {
 
 /* ---- what compiling makes of a function: --as tir, llvm, asm, c ---- */
 
-static anf_status signature(cli *c, anf_graph *g, const anf_type **types) {
-  size_t n = anf_graph_param_count(g);
-  const char *sig = c->value[OPT_SIG];
-  if (sig) return cli_signature(c, g, sig, types);
-  for (size_t i = 0; i < n; i++)
-    if (!(types[i] = anf_node_type(anf_graph_param(g, i)))) {
-      anfi_fail(c->cx, anfi_nowhere(), ANF_E0954, anf_graph_name(g),
-                anf_node_name(anf_graph_param(g, i)));
-      anfi_hint(c->cx, "say what it is called with: --sig \"f32[2], i64\"");
-      return ANF_INVALID;
-    }
-  return ANF_OK;
-}
-
 static int print_lowered(cli *c, const char *as) {
   anf_module *m = NULL;
   anf_text t = {.cx = c->cx};
@@ -63,7 +49,7 @@ static int print_lowered(cli *c, const char *as) {
   if (!g) return cli_status(c, st == ANF_OK ? ANF_INVALID : st);
   const anf_type **types =
       ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
-  st = signature(c, g, types);
+  st = cli_types(c, g, types);
   if (st == ANF_OK) st = anf_lowered_print(g, anf_graph_param_count(g), types, as, &o, c->d, &t);
   int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
   anf_text_free(&t);

@@ -141,3 +141,17 @@ anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type *
   for (size_t i = 0; i < n; i++) types[i] = anf_type_at(tuple, i);
   return ANF_OK;
 }
+
+anf_status cli_types(cli *c, anf_graph *g, const anf_type **types) {
+  size_t n = anf_graph_param_count(g);
+  const char *sig = c->value[OPT_SIG];
+  if (sig) return cli_signature(c, g, sig, types);
+  for (size_t i = 0; i < n; i++)
+    if (!(types[i] = anf_node_type(anf_graph_param(g, i)))) {
+      anfi_fail(c->cx, anfi_nowhere(), ANF_E0954, anf_graph_name(g),
+                anf_node_name(anf_graph_param(g, i)));
+      anfi_hint(c->cx, "say what it is called with: --sig \"f32[2], i64\"");
+      return ANF_INVALID;
+    }
+  return ANF_OK;
+}

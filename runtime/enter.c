@@ -42,7 +42,7 @@ static void run_protected(void *p) {
 }
 
 static anf_status no_memory(anf_stream *s) {
-  s->trap = (anf_trap){.kind = ANF_TRAP_MEMORY, .status = ANF_NOMEM, .func = ""};
+  s->trap = (anf_trap){.kind = ANF_TRAP_MEMORY, .status = ANF_NOMEM, .func = "", .file = ""};
   return ANF_NOMEM;
 }
 
@@ -91,6 +91,7 @@ void anf_rt_trap(anf_stream *s, int32_t kind, uint32_t line, uint32_t col, const
   t->line = line;
   t->col = col;
   t->func = func ? func : "";
+  t->file = "";
   snprintf(t->text, sizeof t->text, "%s", text ? text : "");
   anfi_rt_rethrow(s);
 }

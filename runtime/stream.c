@@ -21,7 +21,7 @@ void anfi_rt_stream_init(anf_stream *s, const anf_stream_opts *o) {
   s->o.stack_bytes = (s->o.stack_bytes + 65535) / 65536 * 65536;
   if (!s->o.block_bytes) s->o.block_bytes = (size_t)1 << 20;
   if (!s->o.max_bytes) s->o.max_bytes = SIZE_MAX;
-  s->trap.func = "";
+  s->trap.func = s->trap.file = "";
 }
 
 void anfi_rt_stream_clear(anf_stream *s) {

@@ -24,10 +24,11 @@ typedef struct cgen {
   anfi_arena *a;
   const tmod *m;
   const anf_c_opts *o;
-  anf_text *out;         // of the function at hand
-  anf_text *helper;      // helper functions and types of lanes, in order of need
-  anf_text *head, *code; // prototypes, functions
-  anf_text *body, *tmp;  // statements of the function at hand; for a moment
+  const anfi_jit_aot *aot; // NULL: not for an object
+  anf_text *out;           // of the function at hand
+  anf_text *helper;        // helper functions and types of lanes, in order of need
+  anf_text *head, *code;   // prototypes, functions
+  anf_text *body, *tmp;    // statements of the function at hand; for a moment
   const char *prefix;
   anfi_strtab names;
   anfi_map taken;            // C name → 1: means something everywhere in the file
@@ -48,6 +49,9 @@ enum { MAX_NEST = 32 };
 
 /* names.c: a name stays as it is if it is an identifier of C that nothing else has */
 void anfi_c_names_init(cgen *c); // names functions, in their order
+/* Can a host's C program have a function of this name: is it an identifier that C, its headers and
+ * the printed file leave free? */
+bool anfi_c_name_is_free(anf_ctx *cx, const char *name);
 const char *anfi_c_func(cgen *c, const anfi_str *name);
 const char *anfi_c_global_name(cgen *c, const char *name);
 const char *anfi_c_local_name(cgen *c, const char *name);
@@ -120,8 +124,18 @@ typedef struct anfi_c_names {
 } anfi_c_names;
 /* Prints a module whose functions take stream and data first, as module_globals_resolver leaves it.
  * `names`, in the scratch arena, may be NULL. */
-bool anfi_c_print(anf_ctx *cx, const tmod *m, const anfi_jit_need *need, const anf_c_opts *o,
-                  anf_text *out, anfi_c_names *names);
+bool anfi_c_print(anf_ctx *cx, const anfi_jit_lowered *l, const anf_c_opts *o, anf_text *out,
+                  anfi_c_names *names);
+/* header.c: the header of the object file of l->aot. `given` is the module as it was made, whose
+ * parameters have names and dims. */
+typedef struct anfi_c_doc {
+  const char *text; // of the comment above the function
+  uint32_t nin;     // how many parameters come before those that results go to
+} anfi_c_doc;
+bool anfi_c_header(anf_ctx *cx, const anfi_jit_lowered *l, const tmod *given, const char *title,
+                   const anfi_c_doc *doc, anf_text *out);
+bool anfi_c_is_cpp_word(const char *s);
+
 /* The passes that bring any module into that form. NULL: failed. */
 const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o);
 

@@ -40,6 +40,12 @@ static const char prelude[] =
     "#define ANF_AT(l, c) stream, l, c, here\n"
     "#define ANF_TRAP(kind) anf_rt_trap(stream, kind, line, col, here, NULL)\n\n";
 
+/* As anfora/rt.h has them. */
+static const char object_types[] =
+    "typedef struct anf_site {\n  const char *text, *file;\n  u32 line, col;\n} anf_site;\n"
+    "typedef struct anf_object {\n  u64 version;\n  void *data;\n  const void *image;\n"
+    "  u64 bytes;\n  const anf_site *site;\n  u64 nsite;\n  const char *file;\n} anf_object;\n\n";
+
 /* ---- what comes from outside ---- */
 
 static const char *param_types(cgen *c, tfunc f) {
@@ -67,9 +73,16 @@ static void outside_functions(cgen *c) {
                       "#define anf_rt_enter anf_import_anf_rt_enter\n");
   outside(c, "void ", "anf_rt_trap", "anf_stream *, s32, u32, u32, const char *, const char *",
           "ANF_NORETURN ");
-  outside(c, "s32 ", "anf_rt_enter",
-          "anf_stream *, void (*)(anf_stream *, void *, anf_generic *), void *, anf_generic *, u32",
-          "");
+  if (c->aot)
+    outside(c, "s32 ", "anf_object_enter",
+            "const anf_object *, anf_stream *, void (*)(anf_stream *, void *, anf_generic *), "
+            "anf_generic *, u32",
+            "");
+  else
+    outside(
+        c, "s32 ", "anf_rt_enter",
+        "anf_stream *, void (*)(anf_stream *, void *, anf_generic *), void *, anf_generic *, u32",
+        "");
   for (size_t i = 0; i < c->m->func.n; i++) {
     tfunc f = c->m->func.at[i];
     const char *ret = anfi_c_type(c, f->ret);
@@ -127,6 +140,15 @@ static const char *natural_params(cgen *c, tfunc f, bool in_enter) {
   return s;
 }
 
+/* A call of a wrapper for the first instance */
+static const char *enter(cgen *c, const char *wrapper, const char *data, const char *args,
+                         uint32_t flags) {
+  if (c->aot)
+    return SAY("anf_object_enter(&%s_object, NULL, %s, %s, %u)", c->aot->name, wrapper, args,
+               flags);
+  return SAY("anf_rt_enter(NULL, %s, %s, %s, %u)", wrapper, data, args, flags);
+}
+
 /* The C function of the natural signature. What cannot trap is called as it is. */
 static void natural(cgen *c, size_t i) {
   tfunc f = c->m->func.at[i];
@@ -134,7 +156,9 @@ static void natural(cgen *c, size_t i) {
   bool gives = !anfi_t_is_void(f->ret);
   uint32_t flags = c->need[i].flags;
   CODE("ANF_EXPORT %s %s(%s) {\n", ret, c->func[i].natural, *params ? params : "void");
-  const char *data = flags & ANF_RT_DATA ? SAY("%s_data", c->prefix) : "NULL";
+  const char *data = !(flags & ANF_RT_DATA) ? "NULL"
+                     : c->aot               ? SAY("%s_object.data", c->aot->name)
+                                            : SAY("%s_data", c->prefix);
   if (!(flags & ~(uint32_t)ANF_RT_DATA)) {
     CODE("  %s%s(NULL, %s", gives ? "return " : "", c->func[i].impl, data);
     for (uint32_t k = 2; k < f->n; k++) CODE(", p%u", k - 2);
@@ -143,7 +167,7 @@ static void natural(cgen *c, size_t i) {
   }
   CODE("  anf_generic args[%u] = {%s%s{.bits = 0}};\n", f->n - 1, natural_params(c, f, true),
        f->n > 2 ? ", " : "");
-  CODE("  anf_rt_enter(NULL, %s, %s, args, %u);\n", c->func[i].wrapper, data, flags);
+  CODE("  %s;\n", enter(c, c->func[i].wrapper, data, "args", flags));
   if (gives && f->ret.ptr) CODE("  return (%s)args[%u].ptr;\n", ret, f->n - 2);
   else if (gives) CODE("  return args[%u].%s;\n", f->n - 2, slot(f->ret));
   CODE("}\n");
@@ -151,11 +175,9 @@ static void natural(cgen *c, size_t i) {
 
 /* ---- module data ---- */
 
-static void image(cgen *c, const tmod *m) {
+static void words(cgen *c, const tmod *m, const char *attr, const char *name) {
   uint64_t words = (m->image_size + 7) / 8;
-  CODE("// tensors of the module as they are at first, and the first instance of them\n");
-  CODE("ANF_EXPORT ANF_ALIGN(64) const u64 %s_image[%llu] = {", c->prefix,
-       (unsigned long long)words);
+  CODE("%sANF_ALIGN(64) %s[%llu] = {", attr, name, (unsigned long long)words);
   for (uint64_t i = 0; i < words; i++) {
     uint64_t w = 0, left = m->image_size - i * 8;
     memcpy(&w, m->image + i * 8, left < 8 ? (size_t)left : 8);
@@ -163,23 +185,63 @@ static void image(cgen *c, const tmod *m) {
     if (w) CODE("0x%016llxULL,", (unsigned long long)w);
     else CODE("0,");
   }
-  CODE("\n};\nstatic ANF_ALIGN(64) u64 %s_first[%llu];\n", c->prefix, (unsigned long long)words);
+  CODE("\n};\n");
+}
+
+static void image(cgen *c, const tmod *m) {
+  CODE("// tensors of the module as they are at first, and the first instance of them\n");
+  words(c, m, "ANF_EXPORT ", SAY("const u64 %s_image", c->prefix));
+  CODE("static ANF_ALIGN(64) u64 %s_first[%llu];\n", c->prefix,
+       (unsigned long long)(m->image_size + 7) / 8);
+}
+
+static const char *quoted(cgen *c, const char *s) {
+  const char *r = "\"";
+  if (!s) return "NULL";
+  for (; *s; s++) {
+    bool plain = *s >= ' ' && *s < 127 && *s != '"' && *s != '\\' && *s != '?';
+    r = plain ? SAY("%s%c", r, *s) : SAY("%s\\%03o", r, (unsigned char)*s);
+  }
+  return SAY("%s\"", r);
+}
+
+/* The data of an object file, and what it says of itself. */
+static void object(cgen *c) {
+  const anfi_jit_aot *o = c->aot;
+  const tmod *m = c->m;
+  CODE("\n");
+  if (m->image_size && !o->constant) words(c, m, "static ", "u64 anf_data");
+  if (m->image_size) words(c, m, "static ", "const u64 anf_image");
+  if (o->nsite) CODE("static const anf_site anf_sites[%zu] = {\n", o->nsite);
+  for (size_t i = 0; i < o->nsite; i++)
+    CODE("    {%s, %s, %u, %u},\n", quoted(c, o->site[i].text), quoted(c, o->site[i].file),
+         o->site[i].line, o->site[i].col);
+  if (o->nsite) CODE("};\n");
+  CODE("ANF_EXPORT const anf_object %s_object = {%d, %s, %s, %llu, %s, %zu, %s};\n\n", o->name,
+       ANF_RT_VERSION,
+       !m->image_size ? "NULL"
+       : o->constant  ? "(void *)(uintptr_t)anf_image"
+                      : "anf_data",
+       m->image_size && !o->constant ? "anf_image" : "NULL", (unsigned long long)m->image_size,
+       o->nsite ? "anf_sites" : "NULL", o->nsite, quoted(c, o->file));
 }
 
 /* The natural functions work on the data of the first instance, which is ready before main. */
 static void module_data(cgen *c, const char *init) {
   const tmod *m = c->m;
-  bool own = m->image_size && !c->o->imports;
+  bool own = m->image_size && !c->o->imports && !c->aot;
   if (own) image(c, m);
-  CODE("ANF_EXPORT void *%s_data%s;\n", c->prefix, own ? SAY(" = %s_first", c->prefix) : "");
+  if (c->aot) object(c);
+  else CODE("ANF_EXPORT void *%s_data%s;\n", c->prefix, own ? SAY(" = %s_first", c->prefix) : "");
   if (!own && (!init || c->o->imports)) return;
   CODE("static ANF_START void %s_start(void) {\n", c->prefix);
   if (own)
     CODE("  memcpy(%s_first, %s_image, %llu);\n", c->prefix, c->prefix,
          (unsigned long long)m->image_size);
   if (init) {
-    CODE("  anf_generic none[1] = {{.bits = 0}};\n  anf_rt_enter(NULL, %s, %s_data, none, %u);\n",
-         init, c->prefix, (unsigned)(ANF_RT_TRAPS | ANF_RT_STREAM | ANF_RT_DATA));
+    CODE("  anf_generic none[1] = {{.bits = 0}};\n  %s;\n",
+         enter(c, init, SAY("%s_data", c->prefix), "none",
+               ANF_RT_TRAPS | ANF_RT_STREAM | ANF_RT_DATA));
   }
   CODE("}\n");
 }
@@ -195,9 +257,8 @@ static anf_text *new_text(anf_ctx *cx) {
   return t;
 }
 
-static void start(cgen *c, anf_ctx *cx, const tmod *m, const anfi_jit_need *need,
-                  const anf_c_opts *o) {
-  *c = (cgen){.cx = cx, .a = anfi_scratch(cx), .m = m, .o = o, .need = need};
+static void start(cgen *c, anf_ctx *cx, const anfi_jit_lowered *l, const anf_c_opts *o) {
+  *c = (cgen){.cx = cx, .a = anfi_scratch(cx), .m = l->m, .o = o, .aot = l->aot, .need = l->need};
   c->prefix = o->prefix ? o->prefix : "anf_module";
   c->helper = new_text(cx), c->code = new_text(cx), c->body = new_text(cx), c->tmp = new_text(cx);
   c->head = new_text(cx);
@@ -237,15 +298,16 @@ static const char *ways_in(cgen *c) {
   return init;
 }
 
-bool anfi_c_print(anf_ctx *cx, const tmod *m, const anfi_jit_need *need, const anf_c_opts *o,
-                  anf_text *out, anfi_c_names *names) {
+bool anfi_c_print(anf_ctx *cx, const anfi_jit_lowered *l, const anf_c_opts *o, anf_text *out,
+                  anfi_c_names *names) {
   cgen gen, *c = &gen;
-  start(c, cx, m, need, o);
+  start(c, cx, l, o);
   functions(c);
   const char *init = ways_in(c);
   if (o->title) anfi_putf(out, "// %s\n", o->title);
   anfi_puts(out, "// C11 for gcc and clang, with -ffp-contract=off; link with libanfora_rt.\n");
   anfi_puts(out, prelude);
+  if (c->aot) anfi_puts(out, object_types);
   c->out = out;
   outside_functions(c);
   anfi_putc(out, '\n');
@@ -294,7 +356,10 @@ static void print_any(anf_ctx *cx, const tmod *m, const anf_c_opts *given, anf_t
   if (given) memcpy(&o, given, given->size && given->size < sizeof o ? given->size : sizeof o);
   if (!o.stack_bytes) o.stack_bytes = 4096;
   m = anfi_c_ready(cx, m, &o);
-  if (m) anfi_c_print(cx, m, anfi_jit_needs(cx, m), &o, out, NULL);
+  anfi_jit_lowered l = {.m = m};
+  if (!m) return;
+  l.need = anfi_jit_needs(cx, m);
+  anfi_c_print(cx, &l, &o, out, NULL);
 }
 
 anf_status anf_tir_print_c(const anf_tir_module *m, const anf_c_opts *o, anf_diag *d,

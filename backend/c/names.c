@@ -260,3 +260,10 @@ void anfi_c_names_init(cgen *c) {
   c->func = ANFI_NEW_N(c->a, cfunc, c->m->func.n);
   for (size_t i = 0; i < c->m->func.n; i++) name_function(c, c->m->func.at[i], &c->func[i]);
 }
+
+bool anfi_c_name_is_free(anf_ctx *cx, const char *name) {
+  static const tmod none;
+  cgen c = {.cx = cx, .a = anfi_scratch(cx), .m = &none};
+  anfi_c_names_init(&c);
+  return strcmp(unique(&c, name, NULL, false), name) == 0;
+}

@@ -24,7 +24,8 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
   anf_graph *program = anfi_exec_program(cx, g, n, args, v);
   if (!program) return false;
   anf_module *m = program->module;
-  const char *name = anfi_strndup(&v->arena, program->name->s, program->name->len);
+  const char *name =
+      v->name ? v->name : anfi_strndup(&v->arena, program->name->s, program->name->len);
   anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast};
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : "standard", &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);

@@ -16,6 +16,7 @@ typedef struct anfi_sig {
 typedef struct anfi_variant {
   struct anfi_variant *next; // used before
   anfi_arena arena;          // of all but the code
+  const char *name;          // of the function in the code; NULL: the graph's
   anfi_sig sig;
   anfi_lowered low;      // its module is gone
   const anfi_form *form; // of the result, if it contains functions

@@ -186,14 +186,18 @@ static bool compiler_failed(job *w) {
   return false;
 }
 
-static bool run_compiler(job *w) {
-  size_t n = w->j->nargv;
-  const char **argv = ANFI_NEW_N(anfi_scratch(w->cx), const char *, n + 5);
-  memcpy(argv, w->j->argv, n * sizeof *argv);
+/* A shared object; or, for a file, an object. */
+static bool run_compiler(job *w, bool object) {
+  size_t n = 0;
+  const char **argv = ANFI_NEW_N(anfi_scratch(w->cx), const char *, w->j->nargv + 6);
+  for (size_t i = 0; i < w->j->nargv; i++) {
+    bool linking = strcmp(w->j->argv[i], "-shared") == 0 || strncmp(w->j->argv[i], "-Wl,", 4) == 0;
+    if (!object || !linking) argv[n++] = w->j->argv[i];
+  }
   argv[n++] = w->c;
   argv[n++] = "-o";
   argv[n++] = w->so;
-  argv[n++] = "-lm";
+  argv[n++] = object ? "-c" : "-lm";
   return anfi_os_spawn(argv, w->log) == 0 || compiler_failed(w);
 }
 
@@ -255,10 +259,10 @@ static void free_text(void *t) { anf_text_free((anf_text *)t); }
 static anf_text *text_of(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
                          anfi_c_names *names) {
   anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
-  anf_c_opts o = {.size = sizeof o, .imports = true, .line_directives = e->o.debug};
+  anf_c_opts o = {.size = sizeof o, .imports = !l->aot, .line_directives = e->o.debug};
   t->cx = cx;
   anfi_defer(cx, ANFI_ALWAYS, free_text, t);
-  return anfi_c_print(cx, l->m, l->need, &o, t, names) ? t : NULL;
+  return anfi_c_print(cx, l, &o, t, names) ? t : NULL;
 }
 
 static bool compile(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l,
@@ -266,8 +270,20 @@ static bool compile(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l,
   anfi_c_names names = {0};
   anf_text *t = text_of(cx, e, l, &names);
   job *w = t ? new_job(cx, (cjit_engine *)e) : NULL;
-  return w && anfi_os_write(cx, w->c, t->text, t->len) && run_compiler(w) &&
+  return w && anfi_os_write(cx, w->c, t->text, t->len) && run_compiler(w, false) &&
          load(w, l, &names, code);
+}
+
+static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
+  char *bytes = NULL;
+  size_t len = 0;
+  anfi_c_names names = {0};
+  anf_text *t = text_of(cx, e, l, &names);
+  job *w = t ? new_job(cx, (cjit_engine *)e) : NULL;
+  bool good = w && anfi_os_write(cx, w->c, t->text, t->len) && run_compiler(w, true) &&
+              anfi_os_read(cx, anfi_scratch(cx), w->so, &bytes, &len);
+  if (good) anfi_put(out, bytes, len);
+  return good;
 }
 
 static bool print(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, const char *form,
@@ -296,6 +312,7 @@ const anfi_jit_vtable anfi_jit_cjit = {.name = "cjit",
                                        .open = open_engine,
                                        .compile = compile,
                                        .print = print,
+                                       .object = object,
                                        .close = close_engine,
                                        .drop = drop,
                                        .symbol = symbol};

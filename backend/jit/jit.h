@@ -51,9 +51,18 @@ typedef struct anfi_jit_need {
   bool recursive; // member of a cycle of calls: checks the stack when entered
   bool address;   // its address is taken: callable through a pointer
 } anfi_jit_need;
+/* Code for a file: what the object says of itself. */
+typedef struct anfi_jit_aot {
+  const char *name; // it exports anf_object NAME_object
+  const char *file; // that it was made from
+  bool constant;    // nothing writes into its data
+  const anf_site *site;
+  size_t nsite;
+} anfi_jit_aot;
 /* A module as code is made from it. */
 typedef struct anfi_jit_lowered {
   const tmod *m;
+  const anfi_jit_aot *aot; // NULL: code for this process
   anf_jit_global *global;
   size_t nglobal;
   anfi_jit_need *need; // by function
@@ -71,6 +80,8 @@ typedef struct anfi_jit_vtable {
   bool (*compile)(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi_jit_code *code);
   bool (*print)(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, const char *form,
                 anf_text *out); // may be NULL
+  bool (*object)(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l,
+                 anf_text *out); // an object file; NULL: it makes none
   /* From any thread, without a context. */
   void (*close)(anf_jit_engine *e);
   void (*drop)(anfi_jit_code *code); // what `compile` put into impl, which may be NULL

@@ -16,6 +16,7 @@ typedef struct builtin {
 static const builtin builtins[] = { // sorted
     F(acos),
     F(acosh),
+    F(anf_object_enter),
     F(anf_rt_alloc),
     F(anf_rt_brgemm_call),
     F(anf_rt_brgemm_kernel),

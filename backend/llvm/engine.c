@@ -250,12 +250,13 @@ static bool all_known(anf_ctx *cx, anf_jit_engine *e, LLVMModuleRef m) {
   return true;
 }
 
-static LLVMMemoryBufferRef object(anf_ctx *cx, engine *e, const anfi_jit_lowered *l,
-                                  LLVMCodeGenFileType form) {
+static LLVMMemoryBufferRef emit(anf_ctx *cx, engine *e, const anfi_jit_lowered *l,
+                                LLVMCodeGenFileType form) {
   anf_jit_level o = anfi_ll_level(&e->base, l);
   LLVMTargetMachineRef tm = borrow(cx, e, o);
   lmodule *lm = tm ? anfi_ll_module(cx, &e->base, l, tm) : NULL;
-  if (!lm || !all_known(cx, &e->base, lm->m) || !anfi_ll_optimise(cx, lm, tm, o)) return NULL;
+  if (!lm || (!l->aot && !all_known(cx, &e->base, lm->m)) || !anfi_ll_optimise(cx, lm, tm, o))
+    return NULL;
   LLVMMemoryBufferRef buf = NULL;
   char *why = NULL;
   if (!ll.TargetMachineEmitToMemoryBuffer(tm, lm->m, form, &why, &buf)) return buf;
@@ -308,24 +309,30 @@ static bool load(anf_ctx *cx, engine *e, anfi_jit_code *code, LLVMMemoryBufferRe
 static bool compile(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l,
                     anfi_jit_code *code) {
   engine *e = (engine *)base;
-  LLVMMemoryBufferRef buf = object(cx, e, l, LLVMObjectFile);
+  LLVMMemoryBufferRef buf = emit(cx, e, l, LLVMObjectFile);
   return buf && load(cx, e, code, buf);
 }
 
 static void dispose_buffer(void *buf) { ll.DisposeMemoryBuffer((LLVMMemoryBufferRef)buf); }
 
 static void dispose_text(void *s) { ll.DisposeMessage((char *)s); }
+static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCodeGenFileType form,
+                      anf_text *out) {
+  LLVMMemoryBufferRef buf = emit(cx, e, l, form);
+  if (!buf) return false;
+  anfi_defer(cx, ANFI_ALWAYS, dispose_buffer, buf);
+  anfi_put(out, ll.GetBufferStart(buf), ll.GetBufferSize(buf));
+  return true;
+}
+
+static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
+  return emit_text(cx, (engine *)e, l, LLVMObjectFile, out);
+}
 
 static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, const char *form,
                   anf_text *out) {
   engine *e = (engine *)base;
-  if (strcmp(form, "asm") == 0) {
-    LLVMMemoryBufferRef buf = object(cx, e, l, LLVMAssemblyFile);
-    if (!buf) return false;
-    anfi_defer(cx, ANFI_ALWAYS, dispose_buffer, buf);
-    anfi_put(out, ll.GetBufferStart(buf), ll.GetBufferSize(buf));
-    return true;
-  }
+  if (strcmp(form, "asm") == 0) return emit_text(cx, e, l, LLVMAssemblyFile, out);
   if (strcmp(form, "llvm") != 0) return false;
   anf_jit_level o = anfi_ll_level(base, l);
   LLVMTargetMachineRef tm = borrow(cx, e, o);
@@ -346,5 +353,6 @@ const anfi_jit_vtable anfi_jit_llvm = {.name = "llvm",
                                        .compile = compile,
                                        .print = print,
                                        .close = close_engine,
+                                       .object = object,
                                        .drop = drop_code,
                                        .symbol = symbol};

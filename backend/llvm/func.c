@@ -227,6 +227,22 @@ static LLVMValueRef data_variable(lgen *g) {
   return g->data_var;
 }
 
+/* Calls the wrapper with the thread's own stream and the first instance's data. */
+void anfi_ll_enter(lgen *g, LLVMValueRef wrapper, LLVMValueRef args, uint32_t flags) {
+  LLVMTypeRef t[5] = {g->ptr, g->ptr, g->ptr, g->ptr, g->i32},
+              type = ll.FunctionType(g->i32, t, 5, 0);
+  LLVMValueRef none = ll.ConstNull(g->ptr), bits = anfi_ll_i32(g, flags);
+  if (g->object) {
+    LLVMValueRef in[5] = {g->object, none, wrapper, args, bits};
+    ll.BuildCall2(g->b, type, anfi_ll_extern(g, "anf_object_enter", type), in, 5, "");
+    return;
+  }
+  LLVMValueRef data =
+      flags & ANF_RT_DATA ? ll.BuildLoad2(g->b, g->ptr, data_variable(g), "") : none;
+  LLVMValueRef in[5] = {none, wrapper, data, args, bits};
+  ll.BuildCall2(g->b, type, anfi_ll_extern(g, "anf_rt_enter", type), in, 5, "");
+}
+
 /* Enters through the wrapper, under the protection of the run time. */
 static void natural(lgen *g, const lfunc *u, LLVMValueRef by_slots) {
   tfunc f = u->f;
@@ -241,13 +257,7 @@ static void natural(lgen *g, const lfunc *u, LLVMValueRef by_slots) {
         anfi_ll_cast(g, anfi_t_dt(ANF_TIR_generic), f->param[i + 2]->dtype, ll.GetParam(fn, i));
     ll.BuildStore(g->b, v, slot_at(g, args, i));
   }
-  LLVMTypeRef t[5] = {g->ptr, g->ptr, g->ptr, g->ptr, g->i32},
-              type = ll.FunctionType(g->i32, t, 5, 0);
-  LLVMValueRef data = u->need.flags & ANF_RT_DATA
-                          ? ll.BuildLoad2(g->b, g->ptr, data_variable(g), "")
-                          : ll.ConstNull(g->ptr),
-               in[5] = {ll.ConstNull(g->ptr), by_slots, data, args, anfi_ll_i32(g, u->need.flags)};
-  ll.BuildCall2(g->b, type, anfi_ll_extern(g, "anf_rt_enter", type), in, 5, "");
+  anfi_ll_enter(g, by_slots, args, u->need.flags);
   if (anfi_t_is_void(f->ret)) ll.BuildRetVoid(g->b);
   else ll.BuildRet(g->b, anfi_ll_load_at(g, f->ret, slot_at(g, args, n), 8));
 }
@@ -261,6 +271,7 @@ void anfi_ll_define_all(lgen *g) {
     anfi_ll_debug_none(g);
     if (!is_entry(u->f) && !is_init(u->f)) continue;
     LLVMValueRef by_slots = wrapper(g, u);
+    if (is_init(u->f) && g->object) anfi_ll_object_start(g, by_slots);
     if (is_init(u->f) || any_vector(u->f)) continue;
     if (ll.GetLinkage(u->fn) == LLVMInternalLinkage) natural(g, u, by_slots);
   }

@@ -56,10 +56,11 @@ typedef struct lgen {
   LLVMModuleRef m;
   LLVMBuilderRef b, eb; // at hand; at the end of the entry block, for allocas
   LLVMTypeRef none, ptr, i1, i8, i16, i32, i64, f32, f64;
-  lfunc *func; // by place in the module
-  LLVMValueRef data_var;
-  bool f16c;            // the target converts f16
-  struct ldebug *debug; // NULL: no lines
+  lfunc *func;           // by place in the module
+  LLVMValueRef data_var; // in memory: points to the first instance's data
+  LLVMValueRef object;   // of an object file: its anf_object
+  bool f16c;             // the target converts f16
+  struct ldebug *debug;  // NULL: no lines
   /* the function at hand */
   const lfunc *now;
   LLVMValueRef stream, data; // NULL: it does not have them
@@ -144,8 +145,13 @@ void anfi_ll_check_stack(lgen *g);
 void anfi_ll_declare_all(lgen *g);
 void anfi_ll_define_all(lgen *g);
 LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what);
+void anfi_ll_enter(lgen *g, LLVMValueRef wrapper, LLVMValueRef args, uint32_t flags);
 
 /* module.c: LLVM IR for a lowered module; in the frame's care */
+/* object.c: what an object file has beside its functions */
+void anfi_ll_object_begin(lgen *g);
+void anfi_ll_object_start(lgen *g, LLVMValueRef init); // runs the wrapper before main
+
 typedef struct lmodule {
   LLVMContextRef c;
   LLVMModuleRef m;

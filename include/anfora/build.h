@@ -1,7 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs for other builds: as C source, as objects with a header.
+/* Programs for other builds: as objects with a header, and on the way as LLVM IR, assembly, C.
  *
- * Example:
+ * An object needs libanfora_rt and the C library's mathematics when it is linked, and nothing else.
+ * docs/embedding.md shows it from the program to the running process.
+ *
+ * Example of an object:
+ *   anf_graph *g = anf_module_find(m, "fibonacci");
+ *   const anf_type *types[1] = {anf_type_scalar(cx, ANF_I64)};
+ *   anf_text out[ANF_BUILD_FORM_COUNT] = {{0}};
+ *   anf_status st = anf_build_graph(g, 1, types, 1u << ANF_BUILD_OBJ | 1u << ANF_BUILD_HEADER, NULL,
+ *                                   d, out);
+ *   anf_text_free(&out[ANF_BUILD_OBJ]); // would be written to fibonacci.o
+ *   anf_text_free(&out[ANF_BUILD_HEADER]);
+ *
+ * Example of C source:
  *   anf_tir_module *m = NULL;
  *   const char *text = "func f(a: s32): s32 {\n  return (a + 1)\n}\n";
  *   anf_status st = anf_tir_parse(cx, text, strlen(text), "inline", d, &m);
@@ -13,6 +25,8 @@
 #ifndef ANFORA_BUILD_H
 #define ANFORA_BUILD_H
 
+#include "anfora/ir.h"
+#include "anfora/jit.h"
 #include "anfora/tir.h"
 
 #ifdef __cplusplus
@@ -31,6 +45,36 @@ typedef struct anf_c_opts {
  * compiled without contraction of floats (-ffp-contract=off) and linked with libanfora_rt. */
 ANF_API anf_status anf_tir_print_c(const anf_tir_module *m, const anf_c_opts *o, anf_diag *d,
                                    anf_text *out);
+
+typedef enum anf_build_form {
+  ANF_BUILD_OBJ,    // an object file
+  ANF_BUILD_HEADER, // how C and C++ call what is in it
+  ANF_BUILD_LLVM,   // LLVM IR
+  ANF_BUILD_ASM,    // assembly
+  ANF_BUILD_C,      // C11 for gcc and clang
+  ANF_BUILD_FORM_COUNT
+} anf_build_form;
+ANF_API const char *anf_build_form_name(anf_build_form f); // "obj"
+ANF_API bool anf_build_form_of(const char *name, size_t len, anf_build_form *out);
+
+typedef struct anf_build_opts {
+  size_t size;
+  anf_jit_kind kind;    // who makes the object: ANF_JIT_LLVM or ANF_JIT_CJIT
+  anf_jit_opts jit;     // what it is made for and how; nothing is cached
+  bool fast, parallel;  // as of anf_exec_opts
+  const char *pipeline; // over graphs; default "standard"
+  const char *name;     // of a graph's C function; the object exports anf_object NAME_object, too.
+                        // Default: the graph's, or that of the module's first function
+  const char *title;    // what the header says that it was made from
+} anf_build_opts;
+/* Builds the graph for arguments of these types, in all the forms whose bits 1 << form are set; each
+ * goes to its place in out[ANF_BUILD_FORM_COUNT], to be freed by the caller even after a failure. */
+ANF_API anf_status anf_build_graph(anf_graph *g, size_t n, const anf_type *const *types,
+                                   unsigned forms, const anf_build_opts *o, anf_diag *d,
+                                   anf_text *out);
+/* The same for all functions of a module that are not private. */
+ANF_API anf_status anf_build_tir(const anf_tir_module *m, unsigned forms, const anf_build_opts *o,
+                                 anf_diag *d, anf_text *out);
 
 #ifdef __cplusplus
 }

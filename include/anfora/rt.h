@@ -88,6 +88,7 @@ typedef struct anf_trap {
   const char *func;   // borrowed from the code; "" if not known
   char text[240];
   int64_t site, a, b; // of ANF_TRAP_SITE
+  const char *file;   // of objects: where the place is; "" if not known
 } anf_trap;
 
 /* What stopped the last call on the stream; kind ANF_TRAP_NONE if nothing did. */
@@ -125,6 +126,30 @@ enum {
 /* Calls a wrapper under protection. `s` NULL: the thread's own stream. */
 ANF_API anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf_generic *args,
                                 uint32_t flags);
+/* ---- objects: programs compiled ahead of time (anfora/build.h) ---- */
+/* A place of the program that code names by a number. In `text`, $a and $b stand for numbers that
+ * the code tells with it. */
+typedef struct anf_site {
+  const char *text, *file; // why the program stops there; NULL: it prints
+  uint32_t line, col;
+} anf_site;
+/* What an object of name NAME exports as NAME_object. A copy of it with other `data`, which is 64-byte
+ * aligned and begins as `image`, is one more instance. */
+typedef struct anf_object {
+  uint64_t version; // ANF_RT_VERSION
+  void *data;
+  const void *image; // NULL: code does not write into its data, so one instance does
+  uint64_t bytes;    // of data
+  const anf_site *site;
+  uint64_t nsite;
+  const char *file; // that it was made from
+} anf_object;
+enum { ANF_RT_VERSION = 1 };
+/* Calls a wrapper of the object as anf_rt_enter does. If it traps, the stream says all that is known:
+ * `text` is a whole sentence, with file, line and col. A version that is not ours is ANF_UNSUPPORTED. */
+ANF_API anf_status anf_object_enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f,
+                                    anf_generic *args, uint32_t flags);
+
 /* ---- called by compiled code alone ---- */
 #if defined(__GNUC__)
 #define ANF_RT_NORETURN __attribute__((noreturn, cold))

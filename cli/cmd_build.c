@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora build: a function as an object file with a header, for programs in C. */
+#include "cli/cli.h"
+
+static const char *const ending[ANF_BUILD_FORM_COUNT] = {[ANF_BUILD_OBJ] = ".o",
+                                                         [ANF_BUILD_HEADER] = ".h",
+                                                         [ANF_BUILD_LLVM] = ".ll",
+                                                         [ANF_BUILD_ASM] = ".s",
+                                                         [ANF_BUILD_C] = ".c"};
+
+/* The words of --emit as bits; 0 after saying what is wrong. */
+static unsigned forms_of(const cli *c) {
+  const char *s = c->value[OPT_EMIT];
+  unsigned forms = 0;
+  if (!s) return 1u << ANF_BUILD_OBJ | 1u << ANF_BUILD_HEADER;
+  while (*s) {
+    size_t n = strcspn(s, ", ");
+    anf_build_form f;
+    if (n && !anf_build_form_of(s, n, &f)) {
+      cli_usage(c, "--emit takes obj, header, llvm, asm and c, with commas between; not '%.*s'",
+                (int)n, s);
+      return 0;
+    }
+    if (n) forms |= 1u << f;
+    s += n + (s[n] != 0);
+  }
+  if (!forms) cli_usage(c, "--emit names nothing");
+  return forms;
+}
+
+/* The last part of a path, without its ending */
+static const char *stem(cli *c, const char *path) {
+  const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path,
+             *dot = strrchr(base, '.');
+  return anfi_strndup(anfi_scratch(c->cx), base,
+                      dot && dot > base ? (size_t)(dot - base) : strlen(base));
+}
+
+/* Where files go: --output without the ending of an object or header; else the name. */
+static const char *place(cli *c, const char *name) {
+  const char *o = c->value[OPT_OUTPUT];
+  if (!o) return name;
+  size_t n = strlen(o);
+  bool cut = n > 2 && o[n - 2] == '.' && (o[n - 1] == 'o' || o[n - 1] == 'h');
+  return anfi_strndup(anfi_scratch(c->cx), o, cut ? n - 2 : n);
+}
+
+static anf_status write_all(cli *c, const char *where, const anf_text *out) {
+  for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++) {
+    if (!out[i].cx) continue;
+    const char *path = anfi_sprintf(anfi_scratch(c->cx), "%s%s", where, ending[i]);
+    if (!anfi_os_write(c->cx, path, out[i].text ? out[i].text : "", out[i].len)) return ANF_IO;
+  }
+  return ANF_OK;
+}
+
+/* `main` is the C program's own. */
+static const char *name_of(cli *c, const char *function, const char *file) {
+  if (c->value[OPT_NAME]) return c->value[OPT_NAME];
+  if (strcmp(function, "main") != 0) return function;
+  return stem(c, c->value[OPT_OUTPUT] ? c->value[OPT_OUTPUT] : file);
+}
+
+static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_opts *o,
+                              anf_text *out) {
+  anf_module *m = NULL;
+  anf_status st = cli_load(c, t.file, &m);
+  if (st == ANF_OK) st = anf_verify(m, c->d);
+  if (st != ANF_OK) return st;
+  anf_graph *g = cli_function(c, m, t);
+  if (!g) return ANF_INVALID;
+  o->name = name_of(c, anf_graph_name(g), t.file);
+  bool value = c->value[OPT_VALUE_AND_GRAD] != NULL;
+  const anf_type **types =
+      ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
+  st = cli_types(c, g, types);
+  if (st == ANF_OK && (value || c->value[OPT_GRAD])) st = cli_grad(c, g, value, &g);
+  if (st != ANF_OK) return st;
+  return anf_build_graph(g, anf_graph_param_count(g), types, forms, o, c->d, out);
+}
+
+static void free_tir(void *m) { anf_tir_module_free((anf_tir_module *)m); }
+
+static anf_status build_tir(cli *c, cli_target t, unsigned forms, anf_build_opts *o,
+                            anf_text *out) {
+  anf_tir_module *m = NULL;
+  anf_status st = anf_tir_load(c->cx, t.file, c->d, &m);
+  if (st != ANF_OK) return st;
+  anfi_defer(c->cx, ANFI_ALWAYS, free_tir, m);
+  o->name = c->value[OPT_NAME] ? c->value[OPT_NAME] : stem(c, t.file);
+  return anf_build_tir(m, forms, o, c->d, out);
+}
+
+static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
+  *tm = (anf_target_machine){.size = sizeof *tm};
+  *o = (anf_build_opts){.size = sizeof *o, .fast = c->value[OPT_FAST] != NULL};
+  o->jit = (anf_jit_opts){.size = sizeof o->jit, .target = tm};
+  const char *by = c->value[OPT_BACKEND], *cpu = c->value[OPT_CPU];
+  if (cpu) snprintf(tm->cpu, sizeof tm->cpu, "%s", cpu);
+  if (by && !anf_jit_kind_of(by, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
+  return !cpu || strlen(cpu) < sizeof tm->cpu || (cli_usage(c, "--cpu is too long"), false);
+}
+
+int cmd_build(cli *c) {
+  anf_build_opts o;
+  anf_target_machine tm;
+  anf_text out[ANF_BUILD_FORM_COUNT] = {{0}};
+  if (c->narg != 1) return cli_usage(c, "it takes one file");
+  unsigned forms = forms_of(c);
+  if (!forms || !read_opts(c, &o, &tm)) return EXIT_USAGE;
+  cli_target t = cli_split(c, c->arg[0]);
+  o.title = c->arg[0];
+  anf_status st =
+      cli_is_tir(t.file) ? build_tir(c, t, forms, &o, out) : build_graph(c, t, forms, &o, out);
+  if (st == ANF_OK) st = write_all(c, place(c, o.name), out);
+  for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++)
+    if (out[i].cx) anf_text_free(&out[i]);
+  return cli_status(c, st);
+}

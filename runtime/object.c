@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Objects, which are programs compiled ahead of time: their functions are entered with what the
+ * object says of itself, so that a trap can be told in words. */
+#include "runtime/rt.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* The text with numbers in the place of $a and $b, cut to the room that there is. */
+static void fill(char *out, size_t room, const char *text, int64_t a, int64_t b) {
+  size_t n = 0;
+  for (const char *p = text; *p && n + 1 < room; p++) {
+    bool number = p[0] == '$' && (p[1] == 'a' || p[1] == 'b');
+    if (!number) {
+      out[n++] = *p;
+      continue;
+    }
+    int len = snprintf(out + n, room - n, "%lld", (long long)(p[1] == 'a' ? a : b));
+    n = len < 0 || (size_t)len >= room - n ? room - 1 : n + (size_t)len;
+    p++;
+  }
+  out[n] = 0;
+}
+
+static void tell(const anf_object *o, anf_trap *t) {
+  t->file = o->file;
+  if (t->kind != ANF_TRAP_SITE) {
+    char more[sizeof t->text];
+    memcpy(more, t->text, sizeof more);
+    snprintf(t->text, sizeof t->text, "%s%s%.180s", anf_trap_words(t->kind), *more ? ": " : "",
+             more);
+    return;
+  }
+  if (t->site < 0 || (uint64_t)t->site >= o->nsite) return;
+  const anf_site *s = &o->site[t->site];
+  fill(t->text, sizeof t->text, s->text ? s->text : "", t->a, t->b);
+  if (s->file) t->file = s->file;
+  t->line = s->line;
+  t->col = s->col;
+}
+
+anf_status anf_object_enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f, anf_generic *args,
+                            uint32_t flags) {
+  if (o->version != ANF_RT_VERSION) return ANF_UNSUPPORTED;
+  anf_status st = anf_rt_enter(s, f, o->data, args, flags);
+  if (st == ANF_OK) return st;
+  if (!s && !(s = anf_stream_of_thread())) return ANF_NOMEM;
+  tell(o, &s->trap);
+  return st;
+}

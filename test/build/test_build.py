@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are compiled ahead of time: `anfora build` makes objects and headers, a C program uses them,
+linked with libanfora_rt alone, and is run as it is and watched by valgrind.
+test_build.py ANFORA LIBANFORA_RT.a -- CC FLAGS..."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from tap import ROOT, Tap, run  # noqa: E402
+
+ANFORA, RT = (os.path.abspath(p) for p in sys.argv[1:3])
+CC = sys.argv[sys.argv.index("--") + 1:]
+WATCHED = any("sanitize" in flag for flag in CC)
+TAP = Tap()
+PROGRAM, DATA = (os.path.join(HERE, name) for name in ("program.anf", "data.tir"))
+WARN = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Werror", "-I", os.path.join(ROOT, "include")]
+OBJECTS = {  # name of the object: what is built
+    "affine": [PROGRAM + ":affine"],
+    "careful": [PROGRAM + ":careful"],
+    "fib": [PROGRAM + ":fib"],
+    "forever": [PROGRAM + ":forever"],
+    "program": [PROGRAM],  # main
+    "small": [PROGRAM + ":small"],
+    "square": [PROGRAM + ":square_sum", "--value-and-grad", "--name", "square"],
+    "wide": [PROGRAM + ":wide"],
+    "data": [DATA],
+}
+
+
+def build_all(folder, *options):
+    for name, words in OBJECTS.items():
+        _, problem = run([ANFORA, "build", *words, *options, "-o", name + ".o"], cwd=folder)
+        if problem:
+            return problem
+    return ""
+
+
+def link(folder, rt, words=()):
+    objects = [name + ".o" for name in OBJECTS]
+    return run([*CC, *WARN, "-I", folder, os.path.join(HERE, "use.c"), *words, *objects, "-o", "use", rt, "-lm", "-lpthread"],
+               cwd=folder)[1]
+
+
+def test_use(kind, folder):
+    problem = build_all(folder, "--backend", kind) or link(folder, RT) or run(["./use"], cwd=folder)[1]
+    TAP.case(f"{kind}: a C program uses the objects", problem)
+    if kind == "llvm" and not problem:
+        needs, problem = run(["ldd", "./use"], cwd=folder)
+        TAP.case("nothing of LLVM or Anfora is linked", problem or "".join(w for w in ("LLVM", "anfora") if w in needs))
+        exported, _ = run(["nm", "-g", "--defined-only", "affine.o"], cwd=folder)
+        TAP.case("an object exports three names",
+                 "" if sorted(line.split()[2] for line in exported.splitlines()) == ["affine", "affine_0wrapper", "affine_object"]
+                 else exported)
+        if WATCHED or not shutil.which("valgrind"):
+            TAP.skip("valgrind finds nothing", "the program is watched by a sanitizer" if WATCHED else "no valgrind")
+        else:
+            TAP.case("valgrind finds nothing",
+                     run(["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "./use"], cwd=folder, seconds=300)[1])
+
+
+def test_shared(folder):
+    """Against the shared library, in which position does not matter."""
+    shared = os.path.splitext(RT)[0] + ".so"
+    if not os.path.exists(shared):
+        TAP.skip("the shared run time", "it was not built")
+        return
+    problem = build_all(folder) or link(folder, shared, ["-Wl,-rpath," + os.path.dirname(RT)]) or run(["./use"], cwd=folder)[1]
+    TAP.case("the shared run time", problem)
+
+
+def test_sources(folder):
+    """C source that was written is the same program; the header is C++ too."""
+    for name, words in OBJECTS.items():
+        _, problem = run([ANFORA, "build", *words, "--emit", "c,header", "-o", name], cwd=folder)
+        problem = problem or run([*CC, "-std=c11", "-ffp-contract=off", "-c", name + ".c", "-o", name + ".o"], cwd=folder)[1]
+        if problem:
+            TAP.case("C source", problem)
+            return
+    TAP.case("C source", link(folder, RT) or run(["./use"], cwd=folder)[1])
+    lines = "".join(f'#include "{name}.h"\n' for name in OBJECTS) + "int main() { return 0; }\n"
+    with open(os.path.join(folder, "all.cpp"), "w", encoding="utf-8") as f:
+        f.write(lines)
+    flags = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", os.path.join(ROOT, "include")]
+    TAP.case("headers are C++", run(["c++", *flags, "all.cpp"], cwd=folder)[1])
+
+
+def test_forms(folder):
+    _, problem = run([ANFORA, "build", PROGRAM + ":fib", "--emit", "llvm,asm", "--cpu", "x86-64-v2", "-o", "out"], cwd=folder)
+    for name, part in (("out.ll", "define i64 @fib(i64"), ("out.s", "fib_object:")):
+        if not problem:
+            with open(os.path.join(folder, name), encoding="utf-8") as f:
+                text = f.read()
+            problem = "" if part in text else f"{name} has no '{part}'\n{text}"
+    TAP.case("LLVM IR and assembly", problem)
+    TAP.case("nothing else is written", " ".join(n for n in os.listdir(folder) if not n.startswith("out.")))
+
+
+def fails(name, words, code, status=1):
+    r = subprocess.run([ANFORA, "build", *words], capture_output=True, text=True, timeout=60, check=False)
+    good = r.returncode == status and code in r.stderr
+    TAP.case(name, "" if good else f"status {r.returncode}\n{r.stderr}")
+
+
+def test_errors():
+    fails("no such function", [PROGRAM + ":nothing"], "E0010")
+    fails("a word of C++", [PROGRAM + ":class"], "E0920")
+    fails("a function of C", [PROGRAM + ":printf"], "E0920")
+    fails("a function of the run time", [PROGRAM + ":fib", "--name", "anf_rt_enter"], "E0920")
+    fails("no identifier", [PROGRAM + ":fib", "--name", "a b"], "E0920")
+    fails("the interpreter", [PROGRAM + ":fib", "--backend", "interp"], "E0921", 3)
+    fails("a function in the result", [PROGRAM + ":adder"], "E0923", 3)
+    fails("types that do not fit", [PROGRAM + ":fib", "--sig", "i64, i64"], "E0510")
+    fails("no such CPU", [PROGRAM + ":fib", "--cpu", "abacus"], "E0912")
+    fails("no such form", [PROGRAM + ":fib", "--emit", "obj,poem"], "poem", 2)
+    fails("a folder that is not there", [PROGRAM + ":fib", "-o", "/nowhere/fib"], "E0301")
+    with tempfile.NamedTemporaryFile("w", suffix=".tir") as f:
+        f.write("func f(a: s32): s32\n")
+        f.flush()
+        fails("nothing to build", [f.name], "E0922")
+
+
+with tempfile.TemporaryDirectory() as top:
+    for number, test in enumerate([lambda d: test_use("llvm", d), lambda d: test_use("cjit", d), test_shared, test_sources,
+                                   test_forms]):
+        where = os.path.join(top, str(number))
+        os.mkdir(where)
+        test(where)
+test_errors()
+TAP.done()

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Uses what test_build.py has built, linked with libanfora_rt alone. Says what is wrong, if anything. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "affine.h"
+#include "careful.h"
+#include "data.h"
+#include "fib.h"
+#include "forever.h"
+#include "program.h"
+#include "small.h"
+#include "square.h"
+#include "wide.h"
+
+static int wrong;
+#define EXPECT(claim)                                                                              \
+  ((claim) ? (void)0 : (void)(wrong++, printf("line %d: not %s\n", __LINE__, #claim)))
+
+int32_t help(int32_t a) { return 10 * a; }
+
+static void numbers(void) {
+  int64_t r = 0;
+  EXPECT(fib(20) == 6765);
+  EXPECT(fib_on(NULL, 10, &r) == ANF_OK && r == 55);
+  int8_t less = 0;
+  bool no = true;
+  uint16_t twice = 0;
+  // 1.5 as bfloat16 is 0x3fc0, 3 is 0x4040
+  EXPECT(small(-128, 65535, true, 0x3fc0, &less, &no, &twice) == 0);
+  EXPECT(less == 127 && !no && twice == 0x4040);
+}
+
+static void tensors(void) {
+  const float w[6] = {1, 2, 3, 4, 5, 6}, x[3] = {1, 10, 100}, b[2] = {0.5f, -0.5f};
+  float y[2];
+  int64_t k[3];
+  EXPECT(affine(w, x, b, 2, y, k) == 2 * (321.5f + 653.5f));
+  EXPECT(y[0] == 321.5f && y[1] == 653.5f && k[0] == 10 && k[2] == 30);
+  const double v[4] = {1, -2, 3, 0.5};
+  double g[4], value = 0;
+  EXPECT(square_on(NULL, v, g, &value) == ANF_OK);
+  EXPECT(value == 14.25 && g[0] == 2 && g[1] == -4 && g[2] == 6 && g[3] == 1);
+}
+
+static void contraction(void) {
+  static float x[64 * 48], y[48 * 80], z[64 * 80];
+  for (int i = 0; i < 64 * 48; i++) x[i] = (float)(i % 7 - 3);
+  for (int i = 0; i < 48 * 80; i++) y[i] = (float)(i % 5 - 2);
+  wide(x, y, z);
+  int bad = 0;
+  for (int i = 0; i < 64; i++)
+    for (int j = 0; j < 80; j++) {
+      float s = 0; // small integers: exact in any order
+      for (int k = 0; k < 48; k++) s += x[i * 48 + k] * y[k * 80 + j];
+      bad += z[i * 80 + j] != (s > 0 ? s : 0);
+    }
+  EXPECT(bad == 0);
+}
+
+static int printed;
+static void print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
+  const anf_site *s = &program_object.site[site];
+  printed++;
+  EXPECT(user == &printed && n == 1 && (int32_t)leaf[0] == 7);
+  EXPECT(program_object.nsite > (uint64_t)site && !s->text && s->line == 5);
+}
+
+static void expect_trap(const anf_stream *s, anf_trap_kind kind, const char *text, const char *file,
+                        unsigned line) {
+  const anf_trap *t = anf_stream_trap(s);
+  EXPECT(t->kind == kind);
+  if (strcmp(t->text, text) != 0) printf("'%s'\n", t->text);
+  EXPECT(strcmp(t->text, text) == 0);
+  EXPECT(strlen(t->file) >= strlen(file) &&
+         strcmp(t->file + strlen(t->file) - strlen(file), file) == 0);
+  EXPECT(t->line == line);
+}
+
+static void traps(void) {
+  anf_stream_opts o = {.size = sizeof o, .stack_bytes = 1 << 20};
+  anf_stream *s = anf_stream_new(&o);
+  int32_t q = 1;
+  anf_stream_set_print(s, print, &printed);
+  EXPECT(program_on(s, 7, 2, &q) == ANF_OK && q == 3);
+  EXPECT(program_on(s, 7, 0, &q) == ANF_INVALID && q == 3);
+  EXPECT(printed == 2);
+  expect_trap(s, ANF_TRAP_SITE, "FloorDiv divides an integer by zero", "program.anf", 5);
+  const float t[3] = {5, 6, 7};
+  float e = 0;
+  EXPECT(careful_on(s, 2, t, &e) == ANF_OK && e == 7);
+  EXPECT(careful_on(s, 0, t, &e) == ANF_INVALID);
+  expect_trap(s, ANF_TRAP_SITE, "assertion failed: n is \"positive\"?\?/", "program.anf", 6);
+  EXPECT(careful_on(s, 3, t, &e) == ANF_INVALID);
+  EXPECT(strstr(anf_stream_trap(s)->text, "3"));
+  EXPECT(careful(0, t) == 0);
+  expect_trap(anf_stream_of_thread(), ANF_TRAP_SITE, "assertion failed: n is \"positive\"?\?/",
+              "program.anf", 6);
+  int64_t deep = 0;
+  EXPECT(forever_on(s, 1, &deep) == ANF_LIMIT);
+  expect_trap(s, ANF_TRAP_DEPTH, "too many calls under way", "program.anf", 7);
+  anf_stream_free(s);
+}
+
+/* Code and data are apart: one more instance of the same object */
+static void instances(void) {
+  EXPECT(next(10) == 10);
+  EXPECT(next(5) == 11);
+  anf_object mine = data_object;
+  EXPECT(mine.image && mine.bytes >= 16 + 400000);
+  mine.data = aligned_alloc(64, (size_t)(mine.bytes + 63) / 64 * 64);
+  if (!mine.data) exit(9);
+  memcpy(mine.data, mine.image, (size_t)mine.bytes);
+  anf_generic args[2] = {{.s64 = 10}, {.bits = 0}};
+  EXPECT(anf_object_enter(&mine, NULL, next_0wrapper, args, ANF_RT_TRAPS | ANF_RT_STREAM) ==
+         ANF_OK);
+  EXPECT(args[1].s64 == 10);
+  EXPECT(next(0) == 11);
+  free(mine.data);
+  EXPECT(touch(99999) == 0.5f && touch(99999) == 1);
+  EXPECT(helped(4) == 41);
+  mine.version++;
+  EXPECT(anf_object_enter(&mine, NULL, next_0wrapper, args, 0) == ANF_UNSUPPORTED);
+}
+
+int main(void) {
+  numbers();
+  tensors();
+  contraction();
+  traps();
+  instances();
+  return wrong != 0;
+}
