@@ -60,19 +60,19 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
 anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args);
 void anfi_variant_free(anf_ctx *cx, anfi_variant *v);
 
-/* call.c: values to code and back */
 /* exec.c: a function that nothing is compiled of yet; freed with the frame if that fails. NULL with
  * an error. */
 anf_exec *anfi_exec_new(anf_graph *g, const anf_exec_opts *o);
 /* Compiled for these arguments, now or before. NULL with an error. */
 anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args);
 
-bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
+/* call.c: values to code and back */
 /* Tells what stopped a call on `s`. Always false. */
 bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, anf_stream *s, anf_status st);
 /* The line that a Print of the code gives, whose leaves are these. */
 void anfi_variant_put_printed(anf_ctx *cx, const anfi_variant *v, int64_t site,
                               const uint64_t *leaf, anf_text *out);
+bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
                       const anf_run_opts *o, anf_value **result);
 
 #endif
