@@ -70,8 +70,8 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_defer(e->cx, ANFI_ON_FAIL, free_variant, v);
   anfi_exec_sig(e->cx, &v->arena, n, args, &v->sig);
   if (!anfi_exec_lower(e->cx, e->g, n, args, &e->o, v)) return NULL;
-  anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
   if (e->edit) e->edit(e->edit_user, v);
+  anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
   if (st != ANF_OK) return (void)anfi_fail_as(e->cx, st), NULL;
   if (!(v->function = anf_jit_get_function(v->code, v->low.entry))) anfi_throw_nomem(e->cx);
   retain_constants(&v->low);

@@ -36,9 +36,9 @@ struct anf_exec {
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
   double compile_ms;
-};
   void (*edit)(void *user, anfi_variant *v); // changes the lowered module before code is made
   void *edit_user;
+};
 
 /* An argument to compile for: a type, or a function value. */
 typedef struct anfi_arg {

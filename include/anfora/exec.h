@@ -62,6 +62,9 @@ ANF_API void anf_exec_free(anf_exec *e); // e may be NULL
 /* The function compiled last or used last: from any thread, with the leaves of its parameters, then
  * room for those of its result (docs/lowering.md). Borrowed; NULL if there is none. */
 ANF_API anf_jit_function *anf_exec_function(const anf_exec *e);
+/* The type of its result, with leaves in order; NULL if there is none, or the result holds functions.
+ * The first scalar leaf is what the function returns, the others it writes. */
+ANF_API const anf_type *anf_exec_result_type(const anf_exec *e);
 /* Its C function of natural signature, as of anf_jit_get_function_pointer. */
 ANF_API void *anf_exec_pointer(const anf_exec *e);
 /* How many signatures have been compiled so far, and how long that took. */
