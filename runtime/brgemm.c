@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Batch-reduce GEMM in its plain form: the meaning that faster kernels are measured against.
  * C[M, N] (+)= sum over the batch of A[M, K] B[K, N], then scale, bias, binary, relu. Of f32 each
- * product is added with one rounding, as the interpreter does it. A handle is the shape, kept once in
+ * product is added with one rounding, as the interpreter does it; so is each step behind the sum. A handle is the shape, kept once in
  * a table that only grows; it may be asked for from any thread. */
 #include "base/base.h"
 #include "runtime/rt.h"
@@ -13,7 +13,7 @@
 #include "anfora/tir.h"
 
 typedef struct kernel {
-  int64_t m, n, k, lda, ldb, ldc, sa, sb, flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4
+  int64_t m, n, k, lda, ldb, ldc, sa, sb, flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4, 128 A is K by M
   int32_t ta, tb, tc, unused;
 } kernel;
 
@@ -132,22 +132,28 @@ static double dot(const kernel *g, const operands *o, int64_t i, int64_t j, doub
   for (int64_t b = 0; b < o->num * o->len; b++) {
     const void *pa = o->list ? ((const void *const *)o->a)[b / o->num] : o->a,
                *pb = o->list ? ((const void *const *)o->b)[b / o->num] : o->b;
-    int64_t in = o->list ? b % o->num : b, at = in * g->sa + i * g->lda, bt = in * g->sb + j;
+    int64_t in = o->list ? b % o->num : b, bt = in * g->sb + j;
     for (int64_t k = 0; k < g->k; k++) {
-      double x = get(pa, g->ta, at + k), y = get(pb, g->tb, bt + k * g->ldb);
-      acc = f32 ? (double)fmaf((float)x, (float)y, (float)acc) : acc + x * y;
+      int64_t at = in * g->sa + (g->flags & 128 ? k * g->lda + i : i * g->lda + k);
+      double x = get(pa, g->ta, at), y = get(pb, g->tb, bt + k * g->ldb);
+      acc = f32 ? (double)fmaf((float)x, (float)y, (float)acc) : fma(x, y, acc);
     }
   }
   return acc;
 }
 
+static double step(const kernel *g, double x) { // each is rounded
+  return g->tc == ANF_TIR_f32 ? (double)(float)x : x;
+}
+
 static double post(const kernel *g, const operands *o, int64_t i, int64_t j, double acc) {
-  int64_t binary = g->flags >> 4;
-  if (g->flags & 4) acc *= get(o->scales, ANF_TIR_f32, j);
-  if (g->flags & 2) acc += get(o->bias, g->tc, j);
+  int64_t binary = g->flags >> 4 & 7;
+  if (g->flags & 4) acc = step(g, acc * get(o->scales, ANF_TIR_f32, j));
+  if (g->flags & 2) acc = step(g, acc + get(o->bias, g->tc, j));
   if (binary) {
     double y = get(o->rhs, g->tc, i * g->ldc + j);
     acc = binary == 1 ? acc + y : binary == 2 ? acc * y : binary == 3 ? fmax(acc, y) : fmin(acc, y);
+    acc = step(g, acc);
   }
   return g->flags & 8 && acc < 0 ? 0 : acc;
 }

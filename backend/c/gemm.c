@@ -11,14 +11,19 @@ static const char *as_f64(cgen *c, tdtype d, const char *x) {
   return anfi_c_cast(c, anfi_t_dt(ANF_TIR_f64), d, x);
 }
 
-/* flags: 1 from zero, 2 bias, 4 scales, 8 relu, 16.. binary: 1 + 2 * 3 max 4 min */
+static const char *rounded(cgen *c, tdtype tc, const char *x) { // each step is
+  return tc.elem == ANF_TIR_f32 ? SAY("(f64)(f32)(%s)", x) : x;
+}
+
+/* flags: 1 from zero, 2 bias, 4 scales, 8 relu, 16.. binary: 1 + 2 * 3 max 4 min, 128 A is K by M */
 static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
   const char *name =
       SAY("anf_%sbrgemm_%s_%s_%s", list ? "list_" : "", name_of(ta), name_of(tb), name_of(tc));
   tdtype f64 = anfi_t_dt(ANF_TIR_f64);
-  const char *x = as_f64(c, ta, "pa[i * lda + l]"), *y = as_f64(c, tb, "pb[l * ldb + j]"),
-             *c0 = as_f64(c, tc, "pc[i * ldc + j]"), *bias = as_f64(c, tc, "bias[j]"),
-             *rhs = as_f64(c, tc, "rhs[i * ldc + j]"), *out = anfi_c_cast(c, tc, f64, "acc");
+  const char *x = as_f64(c, ta, "pa[flags & 128 ? l * lda + i : i * lda + l]"),
+             *y = as_f64(c, tb, "pb[l * ldb + j]"), *c0 = as_f64(c, tc, "pc[i * ldc + j]"),
+             *bias = as_f64(c, tc, "bias[j]"), *rhs = as_f64(c, tc, "rhs[i * ldc + j]"),
+             *out = anfi_c_cast(c, tc, f64, "acc");
   if (!anfi_c_helper(c, name)) return name;
   PUT("static void %s(const void *a, const void *b, %s *pc, s64 num, s64 m, s64 n, s64 kk, s64 "
       "lda,\n"
@@ -40,14 +45,16 @@ static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
         name_of(ta), name_of(ta), name_of(tb), name_of(tb));
   if (tc.elem == ANF_TIR_f32)
     PUT("        for (s64 l = 0; l < kk; l++) acc = fmaf((f32)%s, (f32)%s, (f32)acc);\n", x, y);
-  else PUT("        for (s64 l = 0; l < kk; l++) acc = acc + %s * %s;\n", x, y);
-  PUT("      }\n      if (flags & 4) acc *= scales[j];\n      if (flags & 2) acc += %s;\n", bias);
-  PUT("      if (flags >> 4) {\n        f64 r = %s;\n"
-      "        acc = flags >> 4 == 1   ? acc + r\n"
-      "              : flags >> 4 == 2 ? acc * r\n"
-      "              : flags >> 4 == 3 ? fmax(acc, r)\n"
-      "                                : fmin(acc, r);\n      }\n",
-      rhs);
+  else PUT("        for (s64 l = 0; l < kk; l++) acc = fma(%s, %s, acc);\n", x, y);
+  PUT("      }\n      if (flags & 4) acc = %s;\n      if (flags & 2) acc = %s;\n",
+      rounded(c, tc, "acc * scales[j]"), rounded(c, tc, SAY("acc + %s", bias)));
+  PUT("      if (flags >> 4 & 7) {\n        f64 r = %s;\n"
+      "        acc = (flags >> 4 & 7) == 1   ? acc + r\n"
+      "              : (flags >> 4 & 7) == 2 ? acc * r\n"
+      "              : (flags >> 4 & 7) == 3 ? fmax(acc, r)\n"
+      "                                : fmin(acc, r);\n"
+      "        acc = %s;\n      }\n",
+      rhs, rounded(c, tc, "acc"));
   PUT("      if (flags & 8 && acc < 0) acc = 0;\n      pc[i * ldc + j] = %s;\n    }\n}\n", out);
   return name;
 }
@@ -59,6 +66,7 @@ static int64_t flags_of(tattrs a) {
   if (anfi_t_attr(a, TA_post_scale, NULL)) f |= 4;
   if (anfi_t_attr(a, TA_post_relu, NULL)) f |= 8;
   if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
+  if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= 128;
   return f;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a graph and types to a compiled variant. The program is copied, for the passes rewrite it. */
 #include "backend/exec/exec.h"
+#include "backend/kernel/kernel.h"
 
 #include "anfora/opt.h"
 
@@ -30,6 +31,8 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : "standard", &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
   anfi_lower_opts lo = {.fast = o->fast, .parallel = o->parallel, .name = name};
+  anfi_isa isa;
+  if (o->engine && anfi_isa_of_engine(o->engine, &isa)) lo.isa = &isa;
   anf_graph *entry = public_graph(m);
   v->low.cx = cx;
   v->low.arena = &v->arena;
@@ -69,7 +72,9 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_arena_init(&v->arena, e->cx);
   anfi_defer(e->cx, ANFI_ON_FAIL, free_variant, v);
   anfi_exec_sig(e->cx, &v->arena, n, args, &v->sig);
-  if (!anfi_exec_lower(e->cx, e->g, n, args, &e->o, v)) return NULL;
+  anf_exec_opts o = e->o;
+  o.engine = e->engine;
+  if (!anfi_exec_lower(e->cx, e->g, n, args, &o, v)) return NULL;
   if (e->edit) e->edit(e->edit_user, v);
   anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
   if (st != ANF_OK) return (void)anfi_fail_as(e->cx, st), NULL;

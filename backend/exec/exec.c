@@ -254,15 +254,17 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
   read_opts(given_opts, &o);
   anfi_arena_init(&v->arena, cx);
   anfi_defer(cx, ANFI_ALWAYS, free_arena, &v->arena);
+  bool tir = strcmp(form, "tir") == 0;
+  if (!o.engine && !tir) {
+    if (!(o.engine = engine_of(cx, &o))) return;
+    anfi_defer(cx, ANFI_ALWAYS, free_engine, o.engine);
+  }
   if (!anfi_exec_lower(cx, g, n, args, &o, v)) return;
-  if (strcmp(form, "tir") == 0) {
+  if (tir) {
     anfi_t_print_mod(v->low.module, out);
     return;
   }
-  anf_jit_engine *e = o.engine ? o.engine : engine_of(cx, &o);
-  if (!e) return;
-  if (!o.engine) anfi_defer(cx, ANFI_ALWAYS, free_engine, e);
-  anf_status st = anf_jit_print(e, v->low.module, form, NULL, out);
+  anf_status st = anf_jit_print(o.engine, v->low.module, form, NULL, out);
   if (st != ANF_OK) anfi_fail_as(cx, st);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Engines, whatever their kind: making, compiling, names of C functions. */
 #include "backend/jit/jit.h"
+#include "backend/kernel/kernel.h"
 
 static const anfi_jit_vtable *const kinds[ANF_JIT_KIND_COUNT] = {[ANF_JIT_LLVM] = &anfi_jit_llvm,
                                                                  [ANF_JIT_CJIT] = &anfi_jit_cjit,
@@ -44,7 +45,7 @@ static void drop(anf_jit_engine *e) {
   e->vt->close(e);
   for (size_t i = 0; i < e->nsymbol; i++) anfi_jit_free(e->symbol[i].name);
   anfi_jit_free(e->symbol);
-  const char *const owned[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir};
+  const char *const owned[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir, e->o.kernels};
   for (size_t i = 0; i < ANFI_LEN(owned); i++) anfi_jit_free((void *)(uintptr_t)owned[i]);
   pthread_mutex_destroy(&e->lock);
   anfi_jit_free(e);
@@ -64,8 +65,9 @@ static void own(anf_ctx *cx, const char **s) {
 
 static void own_strings(anf_ctx *cx, anf_jit_engine *e, const anf_jit_opts *o) {
   if (o) memcpy(&e->o, o, o->size && o->size < sizeof e->o ? o->size : sizeof e->o);
-  const char *given[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir};
-  const char **place[] = {&e->o.passes, &e->o.cc, &e->o.temp_dir, &e->o.cache_dir};
+  const char *given[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir, e->o.kernels};
+  const char **place[] = {&e->o.passes, &e->o.cc, &e->o.temp_dir, &e->o.cache_dir,
+                          &e->o.kernels};
   for (size_t i = 0; i < ANFI_LEN(place); i++) *place[i] = NULL;
   for (size_t i = 0; i < ANFI_LEN(place); i++) {
     own(cx, &given[i]);
@@ -87,6 +89,12 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
   if (e->o.target) e->target = *e->o.target;
   e->target.size = sizeof e->target;
   if (!vt->negotiate(cx, &e->target) || !vt->open(cx, e)) return;
+  anfi_isa isa;
+  if (!anfi_isa_of_engine(e, &isa)) {
+    anfi_fail(cx, anfi_nowhere(), ANF_E0912, e->o.kernels, "kernels");
+    anfi_hint(cx, "vectors of kernels are those of sse, avx2 or avx512");
+    return;
+  }
   e->o.target = &e->target;
   *out = e;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Optimising LLVM IR. Loops of tensor code come here shaped, so what they need is short; calls and
  * scalar code get the whole of O2. */
-#include "backend/llvm/llvm.h"
+#include "backend/kernel/emit.h"
 
 typedef struct found {
   bool loops, calls;
@@ -37,9 +37,10 @@ static const char *const pipelines[] = {
     [ANF_JIT_O3] = "default<O3>"};
 
 bool anfi_ll_optimise(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, anf_jit_level o) {
-  if (!pipelines[o]) return true;
   LLVMPassBuilderOptionsRef opts = ll.CreatePassBuilderOptions();
-  LLVMErrorRef err = ll.RunPasses(lm->m, pipelines[o], tm, opts);
+  LLVMErrorRef err = pipelines[o] ? ll.RunPasses(lm->m, pipelines[o], tm, opts) : NULL;
   ll.DisposePassBuilderOptions(opts);
-  return !err || anfi_ll_fail(cx, err);
+  if (err) return anfi_ll_fail(cx, err);
+  anfi_kernel_emit(lm->g); // they need no pass
+  return true;
 }

@@ -3,7 +3,7 @@
  * again when the module is gone. Machine code is made in the thread that asks for it, with a
  * TargetMachine that no other thread has meanwhile; only linking is shared, and ORC locks that.
  * Pages are writable while they are filled, then executable, never both. */
-#include "backend/llvm/llvm.h"
+#include "backend/kernel/emit.h"
 
 typedef struct pooled {
   LLVMTargetMachineRef tm;
@@ -245,6 +245,7 @@ static bool all_known(anf_ctx *cx, anf_jit_engine *e, LLVMModuleRef m) {
     size_t len;
     const char *name = ll.GetValueName2(f, &len);
     if (!ll.IsDeclaration(f) || ll.GetIntrinsicID(f) || anfi_jit_resolve(e, name)) continue;
+    if (anfi_kernel_is_name(name)) continue;
     return anfi_fail(cx, anfi_nowhere(), ANF_E0914, name);
   }
   return true;
@@ -346,7 +347,7 @@ static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, 
 
 const anfi_jit_vtable anfi_jit_llvm = {.name = "llvm",
                                        .passes = "codegen",
-                                       .always = "kernel_lowering_cpu closurizer_cpu",
+                                       .always = "closurizer_cpu",
                                        .engine_bytes = sizeof(engine),
                                        .negotiate = anfi_ll_negotiate,
                                        .open = open_engine,

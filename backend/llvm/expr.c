@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Expressions. Nesting is bounded, so they are walked by recursion. */
-#include "backend/llvm/llvm.h"
+#include "backend/kernel/emit.h"
 
 LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what) {
   uint32_t line = e->line ? e->line : g->line, col = e->line ? e->col : g->col;
@@ -50,8 +50,7 @@ static LLVMValueRef prefetch(lgen *g, texpr e, LLVMValueRef p) {
 static LLVMValueRef intrinsic(lgen *g, texpr e) {
   bool is_volatile = e->sub == TI_volatile_load && e->in[0]->kind == TX_indexing;
   if (is_volatile) return anfi_ll_load(g, e->in[0], true);
-  if (e->sub == TI_brgemm || e->sub == TI_list_brgemm)
-    return anfi_ll_unsupported(g, e, "these post-operations of brgemm");
+  if (e->sub == TI_brgemm || e->sub == TI_list_brgemm) return anfi_kernel_call(g, e);
   LLVMValueRef *v = all(g, e);
   if (anfi_t_lanewise((tintrin)e->sub)) return anfi_ll_lanewise(g, e, v);
   switch ((tintrin)e->sub) { /* dispatch */

@@ -70,6 +70,7 @@ typedef struct lgen {
   ANFI_VEC(lslot) slot;
   ANFI_VEC(LLVMValueRef) mark; // of the stream's memory, at the start of scopes that take some
   bool self_tail;
+  ANFI_VEC(struct lkernel *) kernel; // whose bodies come last: backend/kernel
   bool checked;       // has the stack been looked at, on every way to here?
   uint32_t line, col; // of the statement at hand
 } lgen;
@@ -153,6 +154,7 @@ void anfi_ll_object_begin(lgen *g);
 void anfi_ll_object_start(lgen *g, LLVMValueRef init); // runs the wrapper before main
 
 typedef struct lmodule {
+  lgen *g;
   LLVMContextRef c;
   LLVMModuleRef m;
   LLVMBuilderRef b, eb;

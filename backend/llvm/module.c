@@ -35,6 +35,7 @@ lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_low
   lmodule *lm = ANFI_NEW(anfi_scratch(cx), lmodule);
   lgen *g = ANFI_NEW(anfi_scratch(cx), lgen);
   anfi_defer(cx, ANFI_ALWAYS, dispose, lm);
+  lm->g = g;
   lm->c = g->c = ll.ContextCreate();
   lm->m = g->m = ll.ModuleCreateWithNameInContext(l->m->t->file ? l->m->t->file : "anfora", g->c);
   lm->b = g->b = ll.CreateBuilderInContext(g->c);

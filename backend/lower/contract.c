@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Matrix products and Einsum as plain loops. Sums are kept in double (s64 for integers) and taken in
- * ascending order of the summed index, as the interpreter does; with `fast` narrow floats are summed
- * in f32. The innermost loop runs along the columns of the result, over an array of sums. */
+/* Matrix products and Einsum. Products of floats that are worth it go to kernels (gemm.c); all else
+ * is plain loops: sums are kept in double (s64 for integers) and taken in ascending order of the
+ * summed index, as the interpreter does; with `fast` narrow floats are summed in f32. The innermost
+ * loop runs along the columns of the result, over an array of sums. */
 #include <math.h>
 
 #include "backend/lower/low.h"
@@ -136,6 +137,82 @@ static void one_row(anfi_low *L, const matmul *m, const sums *s, const texpr *ba
 
 enum { PARALLEL_WORK = 1 << 15 };
 
+/* ---- by kernels ---- */
+
+/* Elements from one batch to the next, in all: where the matrix of these batch indices starts. */
+static texpr start_of(anfi_low *L, const matrix *x, size_t nb, const texpr *batch) {
+  const anf_type *t = x->v->type;
+  uint64_t step = x->vector ? 0 : (uint64_t)(t->dims[t->n - 1] * t->dims[t->n - 2]);
+  texpr sum = anfi_ix(L, 0);
+  for (size_t k = x->nbatch; k-- > 0;) {
+    if (t->dims[k] != 1)
+      sum = anfi_ix_add(L, sum, anfi_ix_mulc(L, batch[nb - x->nbatch + k], step));
+    step *= (uint64_t)t->dims[k];
+  }
+  return sum;
+}
+
+static bool one_for_all(const matrix *x) {
+  for (size_t k = 0; k < x->nbatch; k++)
+    if (x->v->type->dims[k] != 1) return false;
+  return true;
+}
+
+static bool all_of_them(const matmul *m, const matrix *x) {
+  if (x->nbatch != m->nb) return false;
+  for (size_t k = 0; k < m->nb; k++)
+    if (x->v->type->dims[k] != m->batch[k]) return false;
+  return true;
+}
+
+/* With one b for all, batches of a are more rows. */
+static void fold_batches(matmul *m) {
+  if (!one_for_all(&m->b) || m->a.transposed || !all_of_them(m, &m->a)) return;
+  for (size_t k = 0; k < m->nb; k++) m->rows *= (uint64_t)m->batch[k];
+  m->nb = m->a.nbatch = m->b.nbatch = 0;
+}
+
+static uint64_t leading(const matrix *x, uint64_t rows, uint64_t cols) {
+  return x->transposed ? rows : cols;
+}
+
+enum { MANY_BATCHES = 4, PARALLEL_MACS = 1 << 20 };
+
+static bool by_kernels(anfi_low *L, const matmul *whole) {
+  matmul m = *whole;
+  anfi_loop loop[ANF_MAX_RANK];
+  texpr batch[ANF_MAX_RANK] = {NULL};
+  anf_dtype d = (anf_dtype)m.type->dtype;
+  if (m.a.v->dtype != d || m.b.v->dtype != d || (m.bias && m.bias->dtype != d)) return false;
+  fold_batches(&m);
+  anfi_mm q = {.elem = anfi_lower_elem(d), .m = m.rows, .n = m.cols, .k = m.inner};
+  q.ta = m.a.transposed && !m.a.vector, q.tb = m.b.transposed && !m.b.vector;
+  q.lda = leading(&m.a, m.rows, m.inner), q.ldb = leading(&m.b, m.inner, m.cols), q.ldc = m.cols;
+  if (anfi_low_complex(d) || !anfi_low_gemm_wanted(&q)) return false;
+  q.a = anfi_view_force(L, (anfi_view *)(uintptr_t)m.a.v);
+  q.b = anfi_view_force(L, (anfi_view *)(uintptr_t)m.b.v);
+  q.c = m.to;
+  if (m.bias) q.bias = anfi_view_force(L, (anfi_view *)(uintptr_t)m.bias);
+  uint64_t all = 1;
+  for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
+  q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= PARALLEL_MACS / q.k;
+  bool parallel = q.serial && !L->in_parallel;
+  for (size_t k = 0; k < m.nb; k++) {
+    anfi_low_loop(L, &loop[k], (uint64_t)m.batch[k], "b");
+    loop[k].parallel = parallel && !loop[k].none;
+    parallel &= !loop[k].parallel;
+    batch[k] = loop[k].var;
+  }
+  anfi_pt p = {0};
+  for (size_t k = 0; k < m.nb; k++) anfi_pt_push(&p, batch[k], (uint64_t)m.batch[k]);
+  q.a0 = start_of(L, &m.a, m.nb, batch);
+  q.b0 = start_of(L, &m.b, m.nb, batch);
+  q.c0 = anfi_ix_mulc(L, anfi_pt_linear(L, &p), m.rows * m.cols);
+  anfi_low_gemm(L, &q);
+  for (size_t k = m.nb; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
+  return true;
+}
+
 static void multiply(anfi_low *L, const matmul *m) {
   anfi_loop loop[ANF_MAX_RANK + 1];
   texpr at[ANF_MAX_RANK + 1];
@@ -215,6 +292,12 @@ static void straighten(anfi_low *L, const anfi_low_op *q, matmul *m) {
   m->b.transposed = false;
 }
 
+static void product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
+  if (!anfi_low_elements(q->type) || by_kernels(L, m)) return;
+  straighten(L, q, m);
+  multiply(L, m);
+}
+
 bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   matmul m = {.type = q->type};
   m.a = matrix_of(L, q, 0, anfi_attr_bool(q->attr[0]) && q->in[0]->type->n > 1);
@@ -224,9 +307,8 @@ bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   m.cols = cols_of(&m.b, false);
   m.nb = m.a.nbatch > m.b.nbatch ? m.a.nbatch : m.b.nbatch;
   memcpy(m.batch, q->type->dims, m.nb * sizeof *m.batch);
-  straighten(L, q, &m);
   m.to = anfi_low_result(L, q, 0, q->type);
-  multiply(L, &m);
+  product_of(L, q, &m);
   out[0] = anfi_view_of_result(L, q->type, m.to);
   return true;
 }
@@ -244,9 +326,8 @@ bool anfi_lower_linear(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   m.a = (matrix){.v = held(L, flat)};
   m.b = (matrix){.v = held(L, q->in[1]), .transposed = true};
   m.bias = q->n > 2 && q->in[2] ? held(L, q->in[2]) : NULL;
-  straighten(L, q, &m);
   m.to = anfi_low_result(L, q, 0, q->type);
-  multiply(L, &m);
+  product_of(L, q, &m);
   out[0] = anfi_view_of_result(L, q->type, m.to);
   return true;
 }

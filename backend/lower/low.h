@@ -13,6 +13,7 @@
 #ifndef ANFI_LOW_H
 #define ANFI_LOW_H
 
+#include "backend/kernel/kernel.h"
 #include "backend/lower/op.h"
 #include "ir/op.h"
 
@@ -203,6 +204,18 @@ texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_
 texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits);
 /* conv.c: the question as the plans of windows ask it */
 anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q);
+
+/* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n] (+ bias[n]) as brgemm, of buffers of one type */
+typedef struct anfi_mm {
+  anf_tir_elem elem;
+  uint64_t m, n, k, lda, ldb, ldc;
+  bool ta, tb;         // a is stored k by m; b is stored n by k
+  bool serial;         // stands in a parallel loop
+  texpr a, b, c, bias; // tensors; bias: NULL if there is none
+  texpr a0, b0, c0;    // where they start
+} anfi_mm;
+bool anfi_low_gemm_wanted(const anfi_mm *q); // false: plain loops are as good
+void anfi_low_gemm(anfi_low *L, const anfi_mm *q);
 
 /* norm.c */
 bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to);

@@ -64,6 +64,7 @@ typedef struct anfi_lowered {
 typedef struct anfi_lower_opts {
   bool fast, parallel;
   const char *name; // of the entry; NULL: the graph's
+  const struct anfi_isa *isa; // of the machine that code is made for; NULL: a common one
 } anfi_lower_opts;
 
 /* Lowers g, which is closed, typed and first order, and all that it calls. What `out` holds is in

@@ -365,6 +365,11 @@ static double binary_post(int64_t alg, double x, double y) {
   return alg == 1 ? x + y : alg == 2 ? x * y : alg == 3 ? fmax(x, y) : fmin(x, y);
 }
 
+/* Each step is rounded, as a kernel has it in registers. */
+static double step_of(const gemm *g, double x) {
+  return g->tc.elem == ANF_TIR_f32 ? (double)(float)x : x;
+}
+
 static imem_error gemm_element(machine *m, const gemm *g, const gemm_ptrs *p, int64_t i,
                                int64_t j) {
   double acc = 0, y = 0;
@@ -373,15 +378,15 @@ static imem_error gemm_element(machine *m, const gemm *g, const gemm_ptrs *p, in
   if (!e) e = dot(m, g, p, i, j, &acc);
   if (!e && g->flags & 4) {
     e = elem(m, p->scales, anfi_t_dt(ANF_TIR_f32), j, &y);
-    acc *= y;
+    acc = step_of(g, acc * y);
   }
   if (!e && g->flags & 2) {
     e = elem(m, p->bias, g->tc, j, &y);
-    acc += y;
+    acc = step_of(g, acc + y);
   }
   if (!e && (g->flags >> 4 & 7)) {
     e = elem(m, p->rhs, g->tc, i * g->ldc + j, &y);
-    acc = binary_post(g->flags >> 4 & 7, acc, y);
+    acc = step_of(g, binary_post(g->flags >> 4 & 7, acc, y));
   }
   if (e) return e;
   if (g->flags & 8 && acc < 0) acc = 0;

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The cost model. A tile of R rows and V vectors does R * V products a step of K and loads R + V
+ * values; sums of one place follow each other with a latency. What a tile costs a step is the
+ * greatest of these, and every tile has a start. Balanced rows: ceil(m / R) tiles of nearly equal
+ * height. A tile whose sums, vectors of B and one value of A do not fit the registers is never made:
+ * spilling halves its speed. */
+#include "backend/kernel/kernel.h"
+
+enum { FMA_A_CYCLE = 2, LOADS_A_CYCLE = 2, LATENCY = 4, TILE_START = 16, TYPICAL_K = 256 };
+
+static bool fits(const anfi_isa *isa, uint32_t rows, uint32_t vecs) {
+  uint32_t b = rows == 1 ? 1 : vecs; // a single row reads B from memory
+  return vecs <= TILE_VECS && rows * vecs + b + 1 <= isa->regs;
+}
+
+static double max2(double a, double b) { return a > b ? a : b; }
+
+/* Cycles a step of K of one tile, with its share of the start. */
+static double tile_cost(uint64_t rows, uint64_t vecs) {
+  double work = (double)(rows * vecs) / FMA_A_CYCLE,
+         loads = (double)(rows == 1 ? 1 + vecs : rows + vecs) / LOADS_A_CYCLE;
+  return max2(max2(work, loads), LATENCY) + (double)(TILE_START + rows * vecs) / (double)TYPICAL_K;
+}
+
+/* All rows of a panel of `vecs` vectors. */
+static double panel_cost(uint64_t m, uint32_t rows, uint64_t vecs) {
+  uint64_t t = (m + rows - 1) / rows, q = m / t, more = m % t;
+  return (double)more * tile_cost(q + 1, vecs) + (double)(t - more) * tile_cost(q, vecs);
+}
+
+static uint32_t most_rows(const anfi_isa *isa, uint32_t vecs) {
+  uint32_t r = 1;
+  while (fits(isa, r + 1, vecs)) r++;
+  return r;
+}
+
+/* The height with the least cost; among equals the greatest, which loads B less often. */
+static uint32_t best_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs, double *cost) {
+  uint32_t best = 1;
+  *cost = panel_cost(m, 1, vecs);
+  for (uint32_t r = 2; r <= most_rows(isa, vecs) && r <= m; r++) {
+    double c = panel_cost(m, r, vecs);
+    if (c <= *cost) *cost = c, best = r;
+  }
+  return best;
+}
+
+static double cost_of(const anfi_isa *isa, uint64_t m, uint64_t nvec, uint32_t vecs,
+                      uint32_t *rows) {
+  double one = 0, last = 0;
+  *rows = best_rows(isa, m, vecs, &one);
+  if (nvec % vecs) best_rows(isa, m, (uint32_t)(nvec % vecs), &last);
+  return (double)(nvec / vecs) * one + last;
+}
+
+static double pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n, anfi_tile *tile) {
+  uint64_t nvec = (n + lanes - 1) / lanes;
+  double best = 0;
+  *tile = (anfi_tile){1, 1};
+  for (uint32_t v = 1; v <= nvec && fits(isa, 1, v); v++) {
+    uint32_t rows;
+    double c = cost_of(isa, m, nvec, v, &rows);
+    if (v == 1 || c < best) best = c, *tile = (anfi_tile){rows, v};
+  }
+  return best;
+}
+
+anfi_tile anfi_tile_pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
+  anfi_tile t = {1, 1};
+  if (m && n) pick(isa, lanes, m, n, &t);
+  return t;
+}
+
+uint32_t anfi_tile_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs) {
+  double cost;
+  return best_rows(isa, m, vecs, &cost);
+}
+
+double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
+  anfi_tile t;
+  return m && n ? pick(isa, lanes, m, n, &t) : 0;
+}
+
+/* ---- blocks ---- */
+
+enum { L1_PANEL = 20 << 10, L2_BLOCK = 160 << 10, K_LEAST = 64, PAGE = 4096 };
+
+static uint64_t parts(uint64_t n, uint64_t most) { return (n + most - 1) / most; }
+static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `most`
+  return n ? (n + parts(n, most) - 1) / parts(n, most) : 0;
+}
+
+/* A panel of B stays in the first cache while blocks of A from the second pass by it. B is copied
+ * where each panel is read by more than a few tiles, or is not stored by rows; A where its rows are
+ * far apart and would all fall on the same places of the first cache. */
+anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
+  uint32_t lanes = isa->bytes / p->bytes;
+  anfi_tile t = anfi_tile_pick(isa, lanes, p->m, p->n);
+  anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
+  uint64_t kmost = L1_PANEL / (b.nr * p->bytes);
+  b.kb = even(p->k, kmost > K_LEAST ? kmost : K_LEAST);
+  uint64_t mmost = b.kb ? L2_BLOCK / (b.kb * p->bytes) / t.rows * t.rows : p->m;
+  b.mb = even(p->m, mmost > t.rows ? mmost : t.rows);
+  if (b.mb < p->m) b.mb = (b.mb + t.rows - 1) / t.rows * t.rows;
+  b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr);
+  bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 : p->lda * p->bytes % PAGE == 0;
+  b.pack_a = far && p->n > 4 * b.nr;
+  return b;
+}

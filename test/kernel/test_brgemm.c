@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Kernels of brgemm against a plain sum in double, and against the interpreter of Tensor IR bit for
+ * bit: types, odd shapes, tails, batches by stride and by lists, both betas, what follows the sum,
+ * every width of vectors (those wider than the machine's are cut by LLVM). Rows and columns around C
+ * stay as they were. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/base.h"
+
+#include "anfora/jit.h"
+#include "anfora/tir.h"
+
+typedef struct types {
+  anf_tir_elem a, b, c;
+  const char *name[3];
+} types;
+static const types all_types[] = {
+    {ANF_TIR_f32, ANF_TIR_f32, ANF_TIR_f32, {"f32", "f32", "f32"}},
+    {ANF_TIR_f64, ANF_TIR_f64, ANF_TIR_f64, {"f64", "f64", "f64"}},
+    {ANF_TIR_bf16, ANF_TIR_bf16, ANF_TIR_f32, {"bf16", "bf16", "f32"}},
+    {ANF_TIR_f32, ANF_TIR_bf16, ANF_TIR_f32, {"f32", "bf16", "f32"}},
+    {ANF_TIR_u8, ANF_TIR_s8, ANF_TIR_s32, {"u8", "s8", "s32"}},
+    {ANF_TIR_s8, ANF_TIR_s8, ANF_TIR_s32, {"s8", "s8", "s32"}},
+    {ANF_TIR_f16, ANF_TIR_f16, ANF_TIR_f16, {"f16", "f16", "f16"}}, // the run time's loops
+};
+
+/* One product. The lengths are of the buffers. */
+typedef struct product {
+  const types *t;
+  int64_t m, n, k, num, lda, ldb, ldc, sa, sb;
+  int list; // how many lists; 0: by stride
+  bool init, bias, scale, relu, ta;
+  int binary;
+  bool hidden; // K and the strides are given when it is called
+} product;
+
+enum { MOST = 1 << 14, CASES = 24 };
+typedef struct memory { // 64-byte slots of the largest element
+  double a[MOST], b[MOST], c[MOST], bias[MOST], rhs[MOST];
+  float scales[MOST];
+} memory;
+
+static uint64_t seed;
+static uint64_t next(void) { return seed = anfi_hash_mix(seed, 0x9e3779b97f4a7c15U); }
+static int64_t upto(int64_t n) { return (int64_t)(next() >> 20) % n; }
+
+/* ---- elements ---- */
+
+static double get(const void *p, anf_tir_elem e, int64_t i) {
+  switch (e) {
+  case ANF_TIR_u8: return ((const uint8_t *)p)[i];
+  case ANF_TIR_s8: return ((const int8_t *)p)[i];
+  case ANF_TIR_s32: return ((const int32_t *)p)[i];
+  case ANF_TIR_bf16: return (double)anfi_bf16_to_f32(((const uint16_t *)p)[i]);
+  case ANF_TIR_f16: return (double)anfi_f16_to_f32(((const uint16_t *)p)[i]);
+  case ANF_TIR_f64: return ((const double *)p)[i];
+  default: return (double)((const float *)p)[i];
+  }
+}
+static void put(void *p, anf_tir_elem e, int64_t i, double v) {
+  switch (e) {
+  case ANF_TIR_u8: ((uint8_t *)p)[i] = (uint8_t)v; break;
+  case ANF_TIR_s8: ((int8_t *)p)[i] = (int8_t)v; break;
+  case ANF_TIR_s32: ((int32_t *)p)[i] = (int32_t)v; break;
+  case ANF_TIR_bf16: ((uint16_t *)p)[i] = anfi_f64_to_bf16(v); break;
+  case ANF_TIR_f16: ((uint16_t *)p)[i] = anfi_f64_to_f16(v); break;
+  case ANF_TIR_f64: ((double *)p)[i] = v; break;
+  default: ((float *)p)[i] = (float)v; break;
+  }
+}
+static void fill(void *p, anf_tir_elem e) {
+  for (int64_t i = 0; i < MOST; i++) {
+    double v = (double)(next() >> 11) * 0x1p-53 * 2 - 1;
+    if (e == ANF_TIR_u8) v = (double)(next() & 255);
+    if (e == ANF_TIR_s8) v = (double)(next() & 255) - 128;
+    if (e == ANF_TIR_s32) v = (double)(next() & 1023) - 512;
+    put(p, e, i, v);
+  }
+}
+
+/* ---- products ---- */
+
+static product choose(const types *t) {
+  static const int64_t m[] = {1, 2, 3, 5, 6, 7, 13, 24, 31},
+                       n[] = {1, 3, 4, 7, 8, 15, 16, 17, 33, 50}, k[] = {1, 2, 3, 4, 7, 16, 31};
+  product p = {.t = t, .m = m[upto(9)], .n = n[upto(10)], .k = k[upto(7)], .num = 1};
+  bool integer = t->c == ANF_TIR_s32;
+  p.ta = upto(3) == 0;
+  p.lda = (p.ta ? p.m : p.k) + upto(3);
+  p.ldb = p.n + upto(4);
+  p.ldc = p.n + upto(4);
+  if (upto(2)) p.num = 1 + upto(4);
+  p.sa = (p.ta ? p.k : p.m) * p.lda + upto(3);
+  p.sb = p.k * p.ldb + upto(3);
+  bool same = t->a == t->c && t->b == t->c;
+  if (same && upto(3) == 0) p.list = 1 + (int)upto(3);
+  p.init = upto(2);
+  p.relu = upto(3) == 0;
+  p.bias = !integer && upto(3) == 0;
+  p.scale = !integer && upto(4) == 0;
+  p.binary = integer || upto(3) ? 0 : 1 + (int)upto(4);
+  p.hidden = upto(4) == 0;
+  return p;
+}
+
+static void put_func(anf_text *out, const product *p, int i) {
+  const char *const *t = p->t->name;
+  anfi_putf(out, "func case_%d(", i);
+  if (p->list) anfi_putf(out, "a0: [%s * %d], b0: [%s * %d]", t[0], MOST, t[1], MOST);
+  else anfi_putf(out, "a: [%s * %d], b: [%s * %d]", t[0], MOST, t[1], MOST);
+  anfi_putf(out,
+            ", c: [%s * %d], bias: [%s * %d], scales: [f32 * %d], rhs: [%s * %d], k: s64, lda: "
+            "s64, ldb: s64, ldc: s64, sa: s64, sb: s64): void {\n",
+            t[2], MOST, t[2], MOST, MOST, t[2], MOST);
+  if (p->list) {
+    anfi_putf(out, "  tensor a: [void* * %d]\n  tensor b: [void* * %d]\n", p->list, p->list);
+    for (int l = 0; l < p->list; l++) // the lists go backwards through the memory
+      anfi_putf(out, "  a[%d] = &a0[%lld]\n  b[%d] = &b0[%lld]\n", l,
+                (long long)((p->list - 1 - l) * p->num * p->sa), l,
+                (long long)((p->list - 1 - l) * p->num * p->sb));
+  }
+  anfi_putf(out, "  evaluate{%sbrgemm(&a[0], &b[0], &c[0], %lld, %lld, %lld",
+            p->list ? "list_" : "", (long long)p->num, (long long)p->m, (long long)p->n);
+  if (p->hidden) anfi_puts(out, ", k, lda, ldb, ldc, sa, sb");
+  else
+    anfi_putf(out, ", %lld, %lld, %lld, %lld, %lld, %lld", (long long)p->k, (long long)p->lda,
+              (long long)p->ldb, (long long)p->ldc, (long long)p->sa, (long long)p->sb);
+  if (p->list) anfi_putf(out, ", %d", p->list);
+  anfi_putf(out, ", %s, %s, %s) @[%s", p->bias ? "&bias[0]" : "none",
+            p->scale ? "&scales[0]" : "none", p->binary ? "&rhs[0]" : "none",
+            p->init ? "init" : "init=0");
+  if (p->bias) anfi_puts(out, ", post_bias");
+  if (p->scale) anfi_puts(out, ", post_scale");
+  if (p->relu) anfi_puts(out, ", post_relu");
+  if (p->ta) anfi_puts(out, ", trans_a");
+  if (p->binary) anfi_putf(out, ", post_binary=%d", p->binary);
+  anfi_puts(out, "]}\n}\n");
+}
+
+/* ---- the answer ---- */
+
+static double after(const product *p, const memory *x, int64_t i, int64_t j, double v) {
+  const types *t = p->t;
+  if (p->scale) v *= (double)x->scales[j];
+  if (p->bias) v += get(x->bias, t->c, j);
+  double r = get(x->rhs, t->c, i * p->ldc + j);
+  if (p->binary == 1) v += r;
+  if (p->binary == 2) v *= r;
+  if (p->binary == 3) v = fmax(v, r);
+  if (p->binary == 4) v = fmin(v, r);
+  return p->relu && v < 0 ? 0 : v;
+}
+
+/* The sum and, as its bound, that of the absolute products. */
+static double sum(const product *p, const memory *x, int64_t i, int64_t j, double *size) {
+  double s = p->init ? 0 : get(x->c, p->t->c, i * p->ldc + j);
+  *size = fabs(s);
+  int64_t all = p->num * (p->list ? p->list : 1);
+  for (int64_t h = 0; h < all; h++)
+    for (int64_t l = 0; l < p->k; l++) {
+      double a = get(x->a, p->t->a, h * p->sa + (p->ta ? l * p->lda + i : i * p->lda + l)),
+             b = get(x->b, p->t->b, h * p->sb + l * p->ldb + j);
+      s += a * b;
+      *size += fabs(a * b);
+    }
+  return s;
+}
+
+static double unit(anf_tir_elem e, int64_t terms) {
+  double eps = e == ANF_TIR_f64   ? 0x1p-53
+               : e == ANF_TIR_f32 ? 0x1p-24
+               : e == ANF_TIR_f16 ? 0x1p-11
+                                  : 0;
+  return eps * (double)(terms + 4) * 2;
+}
+
+static void check_answer(const product *p, const memory *before, const memory *x, int i) {
+  for (int64_t r = 0; r <= p->m; r++)
+    for (int64_t j = 0; j < p->ldc; j++) {
+      double got = get(x->c, p->t->c, r * p->ldc + j), size = 0;
+      if (r == p->m || j >= p->n) {
+        assert_true(got == get(before->c, p->t->c, r * p->ldc + j)); // not C's
+        continue;
+      }
+      double s = sum(p, before, r, j, &size), want = after(p, before, r, j, s);
+      double most =
+          fabs(after(&(product){.t = p->t, .scale = p->scale, .ldc = p->ldc}, before, r, j, size)) +
+          fabs(get(before->bias, p->t->c, j));
+      if (p->binary) most = (most + 1) * (1 + fabs(get(before->rhs, p->t->c, r * p->ldc + j)));
+      double room = most * unit(p->t->c, p->k * p->num * (p->list ? p->list : 1));
+      if (!(fabs(got - want) <= room))
+        fail_msg("case %d: C[%lld, %lld] is %.9g, not %.9g (+- %g)", i, (long long)r, (long long)j,
+                 got, want, room);
+    }
+}
+
+/* ---- running ---- */
+
+static void run(anf_jit_module *m, const product *p, int i, memory *x) {
+  char name[16];
+  snprintf(name, sizeof name, "case_%d", i);
+  anf_jit_function *f = anf_jit_get_function(m, name);
+  anf_generic args[] = {{.ptr = x->a},      {.ptr = x->b},   {.ptr = x->c},  {.ptr = x->bias},
+                        {.ptr = x->scales}, {.ptr = x->rhs}, {.s64 = p->k},  {.s64 = p->lda},
+                        {.s64 = p->ldb},    {.s64 = p->ldc}, {.s64 = p->sa}, {.s64 = p->sb},
+                        {.bits = 0}};
+  assert_non_null(f);
+  assert_int_equal(anf_jit_call_generic(f, NULL, args), ANF_OK);
+  anf_jit_function_free(f);
+}
+
+static anf_jit_module *compiled(anf_ctx *cx, anf_jit_kind kind, const char *isa, const char *text,
+                                size_t len) {
+  anf_diag *d = anf_diag_new(cx);
+  anf_jit_engine *e = NULL;
+  anf_tir_module *t = NULL;
+  anf_jit_module *m = NULL;
+  anf_jit_opts o = {.size = sizeof o, .kernels = isa};
+  anf_status st = anf_jit_engine_new(cx, kind, &o, d, &e);
+  if (st == ANF_OK) st = anf_tir_parse(cx, text, len, "brgemm", d, &t);
+  if (st == ANF_OK) st = anf_jit_make_module(e, t, d, &m);
+  if (st != ANF_OK) anf_diag_print(d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  anf_tir_module_free(t);
+  anf_jit_engine_free(e);
+  anf_diag_free(d);
+  return m;
+}
+
+static void fill_all(const types *t, memory *x) {
+  fill(x->a, t->a), fill(x->b, t->b), fill(x->c, t->c), fill(x->bias, t->c), fill(x->rhs, t->c);
+  for (int i = 0; i < MOST; i++) x->scales[i] = (float)upto(64) / 16;
+}
+
+static void one_type(const types *t, const char *isa, int cases) {
+  anf_ctx *cx = anf_ctx_new(NULL);
+  product p[CASES];
+  anf_text text = {.cx = cx}, *out = &text;
+  seed = 1 + (uint64_t)t->a * 64 + (uint64_t)t->b;
+  for (int i = 0; i < cases; i++) {
+    p[i] = choose(t);
+    put_func(out, &p[i], i);
+  }
+  anf_jit_module *m = compiled(cx, ANF_JIT_LLVM, isa, text.text, text.len),
+                 *same = compiled(cx, ANF_JIT_INTERP, NULL, text.text, text.len);
+  memory *before = malloc(3 * sizeof *before), *x = before + 1, *y = before + 2;
+  for (int i = 0; i < cases; i++) {
+    fill_all(t, before);
+    *x = *y = *before;
+    run(m, &p[i], i, x);
+    check_answer(&p[i], before, x, i);
+    run(same, &p[i], i, y);
+    assert_memory_equal(x->c, y->c, sizeof x->c);
+  }
+  free(before);
+  anf_jit_module_free(m);
+  anf_jit_module_free(same);
+  anf_text_free(&text);
+  anf_ctx_free(cx);
+}
+
+static void every_type(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++) one_type(&all_types[i], NULL, CASES);
+}
+static void wide_vectors(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++) one_type(&all_types[i], "avx512", 12);
+}
+static void narrow_vectors(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++) one_type(&all_types[i], "sse", 8);
+}
+static void unknown_name(void **state) {
+  (void)state;
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_diag *d = anf_diag_new(cx);
+  anf_jit_engine *e = NULL;
+  anf_jit_opts o = {.size = sizeof o, .kernels = "abacus"};
+  assert_int_equal(anf_jit_engine_new(cx, ANF_JIT_INTERP, &o, d, &e), ANF_INVALID);
+  assert_string_equal(anf_diag_at(d, 0)->code, "E0912");
+  anf_diag_free(d);
+  anf_ctx_free(cx);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_type), cmocka_unit_test(wide_vectors),
+                                     cmocka_unit_test(narrow_vectors),
+                                     cmocka_unit_test(unknown_name)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
