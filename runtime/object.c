@@ -6,24 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The text with numbers in the place of $a and $b, cut to the room that there is. */
+/* The text with numbers in the place of the bytes 1 and 2, cut to the room that there is. */
 static void fill(char *out, size_t room, const char *text, int64_t a, int64_t b) {
   size_t n = 0;
   for (const char *p = text; *p && n + 1 < room; p++) {
-    bool number = p[0] == '$' && (p[1] == 'a' || p[1] == 'b');
-    if (!number) {
+    if (*p != 1 && *p != 2) {
       out[n++] = *p;
       continue;
     }
-    int len = snprintf(out + n, room - n, "%lld", (long long)(p[1] == 'a' ? a : b));
+    int len = snprintf(out + n, room - n, "%lld", (long long)(*p == 1 ? a : b));
     n = len < 0 || (size_t)len >= room - n ? room - 1 : n + (size_t)len;
-    p++;
   }
   out[n] = 0;
 }
 
 static void tell(const anf_object *o, anf_trap *t) {
-  t->file = o->file;
+  t->file = o->file ? o->file : "";
   if (t->kind != ANF_TRAP_SITE) {
     char more[sizeof t->text];
     memcpy(more, t->text, sizeof more);

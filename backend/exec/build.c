@@ -114,13 +114,13 @@ anf_status anf_build_tir(const anf_tir_module *m, unsigned forms, const anf_buil
 
 /* ---- graphs ---- */
 
-/* The message of a code with $a and $b for the numbers that the program tells. */
+/* The message of a code with the bytes 1 and 2 for the numbers that the program tells. */
 static const char *message(anfi_arena *a, const anfi_site_info *s) {
   const char *in = anfi_code_text(s->code),
              *word = s->code == ANF_E0442 ? s->text ? s->text : "the condition is false"
                                           : anfi_op[s->op].name;
   char *out = (char *)anfi_alloc(a, strlen(in) + strlen(word) + 1), *p = out;
-  char number = 'a';
+  char number = 1;
   while (*in) {
     if (*in != '%') {
       *p++ = *in++;
@@ -130,7 +130,7 @@ static const char *message(anfi_arena *a, const anfi_site_info *s) {
     in += strspn(in, "-+ #0123456789.lhzjt");
     if (*in == 's') p += sprintf(p, "%s", word);
     else if (*in == '%') *p++ = '%';
-    else p += sprintf(p, "$%c", number++);
+    else *p++ = number++;
     in += *in != 0;
   }
   *p = 0;

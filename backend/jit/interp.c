@@ -124,7 +124,7 @@ static anf_status run(program *p, const anfi_jit_entry *f, anf_stream *s, void *
                         .print = told_print,
                         .trace = told_trace};
   anf_tir_arg r = {.v = {.bits = 0}};
-  anf_trap none = {.func = ""};
+  anf_trap none = {.func = "", .file = ""};
   anf_diag *d = anf_diag_new(p->cx);
   anf_rt_tell(s, &none);
   for (uint32_t i = 0; i < f->n; i++) in[i] = argument(f->param[i], args[i]);

@@ -316,7 +316,6 @@ static bool compile(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l
 
 static void dispose_buffer(void *buf) { ll.DisposeMemoryBuffer((LLVMMemoryBufferRef)buf); }
 
-static void dispose_text(void *s) { ll.DisposeMessage((char *)s); }
 static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCodeGenFileType form,
                       anf_text *out) {
   LLVMMemoryBufferRef buf = emit(cx, e, l, form);
@@ -329,6 +328,8 @@ static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCod
 static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
   return emit_text(cx, (engine *)e, l, LLVMObjectFile, out);
 }
+
+static void dispose_text(void *s) { ll.DisposeMessage((char *)s); }
 
 static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, const char *form,
                   anf_text *out) {
@@ -353,7 +354,7 @@ const anfi_jit_vtable anfi_jit_llvm = {.name = "llvm",
                                        .open = open_engine,
                                        .compile = compile,
                                        .print = print,
-                                       .close = close_engine,
                                        .object = object,
+                                       .close = close_engine,
                                        .drop = drop_code,
                                        .symbol = symbol};

@@ -145,14 +145,14 @@ LLVMBasicBlockRef anfi_ll_new_block(lgen *g, const char *name);
 void anfi_ll_check_stack(lgen *g);
 void anfi_ll_declare_all(lgen *g);
 void anfi_ll_define_all(lgen *g);
-LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what);
 void anfi_ll_enter(lgen *g, LLVMValueRef wrapper, LLVMValueRef args, uint32_t flags);
+LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what);
 
-/* module.c: LLVM IR for a lowered module; in the frame's care */
 /* object.c: what an object file has beside its functions */
 void anfi_ll_object_begin(lgen *g);
 void anfi_ll_object_start(lgen *g, LLVMValueRef init); // runs the wrapper before main
 
+/* module.c: LLVM IR for a lowered module; in the frame's care */
 typedef struct lmodule {
   lgen *g;
   LLVMContextRef c;

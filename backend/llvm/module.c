@@ -50,8 +50,8 @@ lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_low
   LLVMTargetDataRef layout = ll.CreateTargetDataLayout(tm);
   ll.SetModuleDataLayout(g->m, layout);
   ll.DisposeTargetData(layout);
-  anfi_ll_debug_begin(g);
   if (l->aot) anfi_ll_object_begin(g);
+  anfi_ll_debug_begin(g);
   anfi_ll_declare_all(g);
   anfi_ll_define_all(g);
   anfi_ll_debug_end(g);

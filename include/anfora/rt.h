@@ -127,8 +127,8 @@ enum {
 ANF_API anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf_generic *args,
                                 uint32_t flags);
 /* ---- objects: programs compiled ahead of time (anfora/build.h) ---- */
-/* A place of the program that code names by a number. In `text`, $a and $b stand for numbers that
- * the code tells with it. */
+/* A place of the program that code names by a number. In `text`, the bytes 1 and 2 stand for
+ * numbers that the code tells with it. */
 typedef struct anf_site {
   const char *text, *file; // why the program stops there; NULL: it prints
   uint32_t line, col;
