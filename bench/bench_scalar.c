@@ -118,7 +118,8 @@ static void compare(const char *name, const char *twin_name, double (*call)(plac
   for (int i = 0; i < 2; i++)
     if (twin[i]) f[i + 1].p = dlsym(twin[i], twin_name);
   for (int r = 0; r < ROUNDS && f[0].p; r++) {
-    for (int s = 0; s < SIDES; s++) ns[s][r] = f[s].p ? timed(call, f[s], &a, &value[s]) * 1e9 / per : 0;
+    for (int s = 0; s < SIDES; s++)
+      ns[s][r] = f[s].p ? timed(call, f[s], &a, &value[s]) * 1e9 / per : 0;
     double best = f[2].p ? ns[2][r] : ns[1][r];
     ratio[r] = best > 0 ? ns[0][r] / best : 0;
   }
@@ -195,8 +196,8 @@ int main(void) {
   compare("logistic", "logistic", as_loop, (args){.x = 0.1, .h = 1e-5, .n = 1000000}, 1e6, 1.05);
   compare("logistic_grad", "logistic_grad", as_loop, (args){.x = 0.1, .h = 1e-5, .n = 1000000}, 1e6,
           1.1);
-  against("logistic_grad2", "logistic_grad", as_loop, (args){.x = 0.1, .h = 1e-5, .n = 1000000}, 1e6,
-          1.9);
+  against("logistic_grad2", "logistic_grad", as_loop, (args){.x = 0.1, .h = 1e-5, .n = 1000000},
+          1e6, 1.9);
   compare("tree", "tree", as_rec, (args){.x = 1, .n = 18}, 524287, 1.1);
   against("tree_grad", "tree", as_rec, (args){.x = 1, .n = 18}, 524287, 2.2);
   compare("dispatch", "dispatch", as_rec, (args){.x = 1, .n = 1000000}, 1e6, 0);

@@ -37,6 +37,23 @@ static void common(lgen *g, LLVMValueRef fn) {
   }
 }
 
+static bool no_expr(tviewer *v, texpr e) { return (void)v, (void)e, false; }
+static bool find_loop(tviewer *v, tstmt s) {
+  *(bool *)v->user |= s->kind == TS_for_loop || s->kind == TS_while_loop || s->kind == TS_assign;
+  return true;
+}
+
+/* A part of a long function: its calls are all it does, and are not worth optimising. */
+static void alone(lgen *g, const lfunc *u) {
+  int64_t level = 1;
+  bool works = u->need.recursive;
+  tviewer v = {.user = &works, .enter_stmt = find_loop, .enter_expr = no_expr};
+  if (!anfi_t_attr(u->f->attrs, TA_inline_level, &level) || level) return;
+  anfi_ll_attr(g, u->fn, (unsigned)FN, "noinline", false);
+  anfi_t_view_stmt(&v, u->f->body);
+  if (!works) anfi_ll_attr(g, u->fn, (unsigned)FN, "optnone", false);
+}
+
 static void declare(lgen *g, lfunc *u) {
   tfunc f = u->f;
   bool both = u->need.address;
@@ -49,6 +66,7 @@ static void declare(lgen *g, lfunc *u) {
   u->fn = ll.AddFunction(g->m, name, u->type);
   if (!itself) ll.SetLinkage(u->fn, LLVMInternalLinkage);
   common(g, u->fn);
+  alone(g, u);
   if (u->swift) anfi_ll_attr(g, u->fn, 1, "swiftself", false);
   extend_all(g, u->fn, f, (unsigned)u->stream + u->data);
 }
@@ -94,8 +112,6 @@ static bool find_tail(tviewer *v, tstmt s) {
   u->found |= anfi_jit_self_tail(u->f, s);
   return !u->found;
 }
-static bool no_expr(tviewer *v, texpr e) { return (void)v, (void)e, false; }
-
 static bool has_self_tail(tfunc f) {
   finder u = {f, false};
   tviewer v = {.user = &u, .enter_stmt = find_tail, .enter_expr = no_expr};

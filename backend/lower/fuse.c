@@ -9,7 +9,7 @@
  * inlined only when it is cheap. */
 #include "backend/lower/low.h"
 
-enum { MAX_DEPTH = 48, MAX_NODES = 128, CHEAP = 4 };
+enum { MAX_DEPTH = 32, MAX_NODES = 32, CHEAP = 4 };
 
 typedef struct place { // of a node, or 0 while nobody has asked
   uint32_t nest;       // 1 + index in the order of the node whose nest it is in

@@ -426,6 +426,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
     if (!lower_function(&w, w.todo.at[i], i == 0)) return false;
   }
   if (!anfi_glow_make_sums(&w)) return false;
+  anfi_lower_outline(anfi_scratch(m->cx), w.tm);
   anfi_t_declare_rt(w.tm);
   return true;
 }

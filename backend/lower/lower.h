@@ -71,4 +71,7 @@ typedef struct anfi_lower_opts {
  * out->arena, except the module, which the frame frees unless it is kept. */
 bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out);
 
+/* outline.c: loops of large functions become functions; equal ones the same. */
+void anfi_lower_outline(anfi_arena *a, tmod *m);
+
 #endif

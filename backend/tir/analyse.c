@@ -16,9 +16,31 @@ static void escape(talias *a, texpr tensor) {
   if (r) *anfi_map_at(&a->escaped, anfi_key(r)) = 1;
 }
 
+/* Arguments of calls of functions by name, and of intrinsics but write_struct, are theirs while they
+ * run and no longer, if no pointer comes back. */
+static bool lends(texpr e) {
+  if (e->kind == TX_intrin_call) return e->sub != TI_write_struct && !e->dtype.ptr;
+  return e->kind == TX_call && e->u.name && !e->dtype.ptr && e->n == e->nidx;
+}
+
+static bool is_tensor(texpr e) { return e->kind == TX_tensor || e->kind == TX_tensorptr; }
+
+/* What a statement or expression does with a tensor but lend it. */
+static void keep(talias *a, texpr e) {
+  texpr r = anfi_t_root(a, e->kind == TX_tensor ? e : e->in[0]);
+  if (r) *anfi_map_at(&a->kept, anfi_key(r)) = 1;
+}
+
+static void keep_below(talias *a, texpr e) {
+  for (uint32_t i = 0; i < e->n && !lends(e); i++)
+    if (is_tensor(e->in[i]) && !(i == 0 && (e->kind == TX_indexing || e->kind == TX_tensorptr)))
+      keep(a, e->in[i]);
+}
+
 /* A tensor anywhere but as the base of an index hands out its address. */
 static bool see_expr(tviewer *v, texpr e) {
   talias *a = (talias *)v->user;
+  keep_below(a, e);
   if (e->kind == TX_tensor) escape(a, e);
   if (e->kind == TX_tensorptr) escape(a, e->in[0]);
   if (e->kind != TX_indexing && e->kind != TX_tensorptr) return true;
@@ -32,6 +54,10 @@ static bool see_stmt(tviewer *v, tstmt s) {
     *anfi_map_at(&a->where, anfi_key(s->e[0])) = anfi_key(s);
   if (s->kind == TS_assign && s->e[0]->kind == TX_var)
     ++*anfi_map_at(&a->assigned, anfi_key(s->e[0]));
+  for (int i = s->kind == TS_define || s->kind == TS_evaluate ? 1 : 0; i < 4; i++)
+    if (s->e[i] && is_tensor(s->e[i]) &&
+        !(s->kind == TS_define && s->e[0]->kind == TX_tensor)) // a view
+      keep(a, s->e[i]);
   if (s->kind != TS_define || s->e[0]->kind != TX_tensor) return true;
   texpr t = s->e[0], init = s->e[1], root = NULL;
   if (!init || init->kind == TX_constant) {
@@ -51,6 +77,7 @@ void anfi_t_alias_init(talias *a, tstore *t, anfi_arena *scratch, tfunc f) {
   *a = (talias){.t = t, .scratch = scratch};
   anfi_map_init(&a->root, scratch);
   anfi_map_init(&a->escaped, scratch);
+  anfi_map_init(&a->kept, scratch);
   anfi_map_init(&a->local, scratch);
   anfi_map_init(&a->where, scratch);
   anfi_map_init(&a->assigned, scratch);
@@ -64,6 +91,10 @@ void anfi_t_alias_init(talias *a, tstore *t, anfi_arena *scratch, tfunc f) {
 bool anfi_t_is_local(const talias *a, texpr root) {
   return root && anfi_map_find(&a->local, anfi_key(root)) &&
          !anfi_map_find(&a->escaped, anfi_key(root));
+}
+bool anfi_t_is_confined(const talias *a, texpr root) {
+  return root && anfi_map_find(&a->local, anfi_key(root)) &&
+         !anfi_map_find(&a->kept, anfi_key(root));
 }
 uint32_t anfi_t_assigned(const talias *a, texpr var) {
   uint64_t *at = anfi_map_find(&a->assigned, anfi_key(var));

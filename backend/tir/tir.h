@@ -407,6 +407,7 @@ typedef struct talias {
   anfi_arena *scratch;
   anfi_map root;     // tensor → what it is a view of, itself if of none, absent: unknown
   anfi_map escaped;  // roots whose address is stored, cast, or handed to a call
+  anfi_map kept;     // roots whose address is stored, cast or returned: not only lent to a call
   anfi_map local;    // roots that the function defines
   anfi_map where;    // variable or tensor → its define, or the for_loop it counts
   anfi_map assigned; // variable → how often it is assigned
@@ -415,6 +416,7 @@ void anfi_t_alias_init(talias *a, tstore *t, anfi_arena *scratch, tfunc f);
 texpr anfi_t_root(const talias *a, texpr tensor); // NULL unknown
 bool anfi_t_is_local(const talias *a,
                      texpr root); // defined in the function and seen whole: no escape
+bool anfi_t_is_confined(const talias *a, texpr root); // the same, or lent to calls
 uint32_t anfi_t_assigned(const talias *a, texpr var);
 typedef struct teffects {
   anfi_map seen; // 1 read, 2 written, of roots and variables

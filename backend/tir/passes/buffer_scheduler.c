@@ -7,7 +7,7 @@
 
 #include <stdlib.h>
 
-enum { ALIGN = 64, CLASSES = 48 };
+enum { ALIGN = 64, CLASSES = 48, MANY = 64 }; // MANY: tensors that are one buffer in any case
 
 typedef struct life {
   texpr tensor;
@@ -75,7 +75,7 @@ static bool planned(const user *u, tstmt s, uint64_t *bytes) {
   if (s->kind != TS_define || t->kind != TX_tensor || s->e[1] || t->nidx != 1 ||
       anfi_t_has_strides(t))
     return false;
-  if (!anfi_t_is_local(&u->alias, t) || !anfi_t_const_elems(t, &n) || n > INT32_MAX || !n)
+  if (!anfi_t_is_confined(&u->alias, t) || !anfi_t_const_elems(t, &n) || n > INT32_MAX || !n)
     return false;
   *bytes = n * (t->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)t->dtype.elem)));
   return true;
@@ -148,7 +148,7 @@ static uint64_t place(anfi_arena *a, region *r, event *e) {
       size += (uint64_t)ALIGN << c;
     }
   }
-  return size < separate ? size : 0; // sharing must save something
+  return size < separate || r->lives.n > MANY ? size : 0; // sharing must save something
 }
 
 static tstmt define(tvisitor *v, tstmt s) {

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loops of large functions become functions of their own, equal ones the same: machine code for a
+ * function takes longer than in proportion to its size, and networks repeat themselves. Outlined are
+ * outermost loops that assign no variable of outside and do not leave the function. What they use of
+ * outside are parameters, in the order in which they use it.
+ * INVARIANT: tensors are parameters once each, so that different ones do not overlap. */
+#include "backend/lower/lower.h"
+
+enum { FEW = 16, MAX_PARAMS = 100 };
+
+typedef struct maker {
+  anfi_arena *a;
+  tmod *m;
+  tstore *t;
+  anfi_map globals, by_hash;
+  ANFI_VEC(tfunc) made;
+  ANFI_VEC(uint32_t) next; // of the same hash: 1 + place in `made`, by place
+  const anfi_str *name;
+  tfunc f; // whose loops are looked at
+} maker;
+
+/* ---- what a loop uses ---- */
+
+typedef struct look {
+  maker *k;
+  anfi_map inside, seen;
+  ANFI_VEC(texpr) free;
+  bool stays;
+} look;
+
+static bool has(const anfi_map *m, texpr v) { return anfi_map_find(m, anfi_key(v)) != NULL; }
+
+static bool see_expr(tviewer *v, texpr e) {
+  look *l = (look *)v->user;
+  if (e->kind != TX_var && e->kind != TX_tensor) return true;
+  if (has(&l->inside, e) || has(&l->k->globals, e)) return true;
+  if (v->lvalue && e->kind == TX_var) l->stays = true;
+  uint64_t n;
+  if (e->kind == TX_tensor && (!anfi_t_const_elems(e, &n) || anfi_t_has_strides(e)))
+    l->stays = true;
+  if (!has(&l->seen, e)) {
+    *anfi_map_at(&l->seen, anfi_key(e)) = 1;
+    anfi_push(l->k->a, &l->free, e);
+  }
+  return true;
+}
+
+static bool see_stmt(tviewer *v, tstmt s) {
+  look *l = (look *)v->user;
+  if (s->kind == TS_returns) l->stays = true;
+  if (s->kind == TS_define || s->kind == TS_for_loop)
+    *anfi_map_at(&l->inside, anfi_key(s->e[0])) = 1;
+  return true;
+}
+
+/* ---- the function ---- */
+
+static tfunc function_of(maker *k, tstmt loop, size_t n, texpr const *used) {
+  texpr *param = ANFI_NEW_N(k->a, texpr, n + 1);
+  tvisitor v;
+  anfi_t_visitor_init(&v, k->t, k->a, NULL);
+  v.fresh = true;
+  for (size_t i = 0; i < n; i++) {
+    texpr x = used[i];
+    uint64_t size = 0;
+    if (x->kind == TX_tensor) anfi_t_const_elems(x, &size);
+    param[i] = x->kind == TX_var ? anfi_t_var(k->t, x->dtype, x->u.name->s)
+                                 : anfi_t_tensor(k->t, (anf_tir_elem)x->dtype.elem, x->sub,
+                                                 x->u.name->s, x->nidx, x->in, NULL);
+    anfi_t_map_var(&v, x, param[i]);
+  }
+  tstmt one = anfi_t_visit_stmt(&v, loop);
+  tattrs at = anfi_t_attr_set(k->t, (tattrs){0}, TA_is_private, 1);
+  at = anfi_t_attr_set(k->t, at, TA_inline_level, 0);
+  return anfi_t_func(k->t, k->name, anfi_t_dt(ANF_TIR_void), (uint32_t)n, param,
+                     anfi_t_stmts(k->t, 1, &one), at);
+}
+
+static tfunc renamed(maker *k, tfunc f) {
+  const anfi_str *name =
+      anfi_t_name(k->t, anfi_sprintf(k->a, "%s_loop%zu", k->f->name->s, k->made.n + 1));
+  if (anfi_t_mod_find(k->m, name)) name = anfi_t_fresh_func(k->m, name->s);
+  return anfi_t_func(k->t, name, f->ret, f->n, f->param, f->body, f->attrs);
+}
+
+/* The function that does it: one that there is, or a new one. */
+static tfunc shared(maker *k, tfunc f) {
+  uint64_t *at = anfi_map_at(&k->by_hash, anfi_t_hash_func(f, k->a));
+  for (uint32_t i = (uint32_t)*at; i; i = k->next.at[i - 1]) {
+    tcompare c;
+    anfi_t_compare_init(&c, k->a);
+    if (anfi_t_equal_func(&c, k->made.at[i - 1], f)) return k->made.at[i - 1];
+  }
+  f = renamed(k, f);
+  anfi_push(k->a, &k->made, f);
+  anfi_push(k->a, &k->next, (uint32_t)*at);
+  *at = k->made.n;
+  anfi_t_mod_add(k->m, f);
+  return f;
+}
+
+static tstmt outlined(maker *k, tstmt loop) {
+  look l = {.k = k};
+  tviewer v = {.user = &l, .enter_expr = see_expr, .enter_stmt = see_stmt};
+  anfi_map_init(&l.inside, k->a);
+  anfi_map_init(&l.seen, k->a);
+  anfi_t_view_stmt(&v, loop);
+  if (l.stays || l.free.n > MAX_PARAMS) return loop;
+  tfunc f = shared(k, function_of(k, loop, l.free.n, l.free.at));
+  k->t->line = loop->line;
+  k->t->col = loop->col;
+  texpr *in = ANFI_NEW_N(k->a, texpr, l.free.n + 1);
+  if (l.free.n) memcpy(in, l.free.at, l.free.n * sizeof *in);
+  return anfi_t_eval(k->t, anfi_t_call(k->t, f->name, f->ret, (uint32_t)l.free.n, in));
+}
+
+static tstmt enter(tvisitor *v, tstmt s) {
+  return s->kind == TS_for_loop && !s->sub ? outlined((maker *)v->user, s) : s;
+}
+
+/* ---- large functions ---- */
+
+static bool count(tviewer *v, tstmt s) {
+  *(size_t *)v->user += s->kind == TS_for_loop;
+  return s->kind != TS_for_loop;
+}
+static bool nothing(tviewer *v, texpr e) { return (void)v, (void)e, false; }
+
+static size_t loops_of(tfunc f) {
+  size_t n = 0;
+  tviewer v = {.user = &n, .enter_expr = nothing, .enter_stmt = count};
+  if (f->body) anfi_t_view_stmt(&v, f->body);
+  return n;
+}
+
+void anfi_lower_outline(anfi_arena *a, tmod *m) {
+  maker k = {.a = a, .m = m, .t = m->t, .name = anfi_t_name(m->t, "loop")};
+  anfi_map_init(&k.globals, a);
+  anfi_map_init(&k.by_hash, a);
+  for (size_t i = 0; i < m->global.n; i++)
+    *anfi_map_at(&k.globals, anfi_key(m->global.at[i]->e[0])) = 1;
+  for (size_t i = 0, n = m->func.n; i < n; i++) {
+    tvisitor v;
+    k.f = m->func.at[i];
+    if (loops_of(k.f) <= FEW) continue;
+    anfi_t_visitor_init(&v, k.t, a, &k);
+    v.enter = enter;
+    tfunc f = anfi_t_visit_func(&v, k.f);
+    anfi_t_mod_replace(m, i, f);
+  }
+}
