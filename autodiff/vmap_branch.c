@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Choices and loops whose condition differs by lane.
+/* Choices whose condition differs by lane.
  *
  * A choice c ? f(args) : h(args) becomes
  *   all c -> f(args);  none -> h(args);  else c ? f(fill(c, args)) : h(fill(not c, args)) by lane
@@ -7,7 +7,7 @@
  * lane needs it, a recursion ends when its last lane does, and lanes that do not count can neither
  * fail nor make a NaN that a gradient would sum up. Arms of a few ops that are safe for any argument
  * are computed as they stand, without all that.
- * A loop goes on while one lane does; lanes that are done keep their state. */
+ * Loops are in vmap_loop.c. */
 #include "autodiff/vmap.h"
 
 static bool is_nest(const anf_type *t) {
@@ -133,7 +133,7 @@ static bool is_safe_op(const anf_node *n) {
 
 enum { CHEAP = 12 }; // ops of an arm that is computed whether or not a lane needs it
 
-static bool is_safe(anfi_vmap *v, anf_graph *g) {
+bool anfi_vmap_is_safe(anfi_vmap *v, anf_graph *g) {
   const anfi_node_vec *order = anfi_flow_order(&v->f, g);
   if (order->n > CHEAP) return false;
   for (size_t i = 0; i < order->n; i++)
@@ -147,7 +147,7 @@ static uint32_t component(anfi_vmap *v, const anf_graph *g) {
 }
 
 static arm arm_of(anfi_vmap *v, anfi_flow_spec *s) {
-  arm a = {anfi_vmap_made(v, s), s->graph->result->type, s->out, is_safe(v, s->graph), false};
+  arm a = {anfi_vmap_made(v, s), s->graph->result->type, s->out, anfi_vmap_is_safe(v, s->graph), false};
   a.lane = anfi_ad_type_of(v->ad, s->graph->result);
   if (!a.safe) a.recurs = component(v, s->graph) == component(v, v->now->graph);
   return a;
@@ -333,140 +333,4 @@ anf_node *anfi_vmap_choice(anfi_vmap *v, const anf_node *call, const anf_node *s
   anf_node *cond = anfi_vmap_node(v, sw->in[0].def);
   if (sw->op == ANF_OP_SwitchLayer) return many(&c, cond, sw->nin - 1u, arms, args);
   return branch(&c, &v->b, cond, &arms[0], &arms[1], args);
-}
-
-/* ---- loops ---- */
-
-/* The loop's arguments: those of the state, and stacks, raised to what the loop keeps. */
-static bool loop_args(anfi_vmap *v, const anf_node *n, const anfi_flow_loop *p, anf_node **args) {
-  const bool *want = p->in;
-  for (size_t i = 0; i < p->l.nw + p->l.ns + p->l.nx; i++) {
-    anf_node *old = n->in[p->l.first_w + i].def;
-    const anf_type *t = anfi_ad_type_of(v->ad, old);
-    const bool *has = anfi_flow_mask(&v->f, old);
-    bool stack = i >= p->l.nw + p->l.ns;
-    args[i] = anfi_vmap_node(v, old);
-    if (args[i] && !stack) args[i] = anfi_vmap_raise(v, &v->b, args[i], t, has, want);
-    if (!args[i]) return false;
-    want += anfi_item_count(anfi_ad_type_of(v->ad, p->l.step->params.at[i]));
-  }
-  return true;
-}
-
-static anf_node *as_loop(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const *args) {
-  anfi_loop l = p->l;
-  l.step = anfi_vmap_made(v, p->step);
-  if (l.counted) l.n = anfi_vmap_node(v, l.n);
-  return anfi_ad_loop(v->ad, v->b.g, &l, args);
-}
-
-/* One round of lanes of which only some go on: (w.., act, s..) -> (act', s'..). */
-typedef struct {
-  anfi_vmap *v;
-  const anfi_flow_loop *p;
-  anf_graph *g;
-  anfi_batch b;
-  anf_node *act, **w, **s; // parameters of g
-} round_;
-
-static void round_params(round_ *r, anf_graph *g) {
-  const anfi_loop *l = &r->p->l;
-  anfi_vmap *v = r->v;
-  anf_graph *step = anfi_vmap_made(v, r->p->step);
-  r->g = g;
-  r->w = ANFI_NEW_N(v->ad->arena, anf_node *, l->nw + 1);
-  r->s = ANFI_NEW_N(v->ad->arena, anf_node *, l->ns + 1);
-  for (size_t i = 0; i < l->nw; i++) r->w[i] = anfi_vmap_param(g, step->params.at[i]->type);
-  r->act = anfi_vmap_param(g, anfi_type_tensor(v->ad->m->cx, ANF_BOOL, 1, &v->size));
-  for (size_t i = 0; i < l->ns; i++) r->s[i] = anfi_vmap_param(g, step->params.at[l->nw + i]->type);
-  r->b = anfi_vmap_in(v, g, r->act);
-}
-
-static anf_node *call_step(round_ *r, bool fill) {
-  const anfi_loop *l = &r->p->l;
-  anfi_vmap *v = r->v;
-  anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, l->nw + l->ns + 1);
-  const bool *mask = r->p->in;
-  for (size_t i = 0; i < l->nw + l->ns; i++) {
-    const anf_type *t = anfi_ad_type_of(v->ad, l->step->params.at[i]);
-    in[i] = i < l->nw ? r->w[i] : r->s[i - l->nw];
-    if (fill) in[i] = anfi_vmap_fill(v, &r->b, r->act, in[i], t, mask);
-    if (!in[i]) return NULL;
-    mask += anfi_item_count(t);
-  }
-  const anf_type *t = anfi_ad_type_of(v->ad, l->step->result);
-  return anfi_ad_call(v->ad, r->g, anfi_vmap_made(v, r->p->step),
-                      anfi_vmap_type(v, t, r->p->step->out), l->nw + l->ns, in);
-}
-
-/* (act', s'..): lanes that are done keep their state. */
-static bool end_round(round_ *r, anf_node *y, bool all) {
-  const anfi_loop *l = &r->p->l;
-  anfi_vmap *v = r->v;
-  anf_node **out = ANFI_NEW_N(v->ad->arena, anf_node *, l->ns + 2);
-  if (!y) return false;
-  anf_node *again = anfi_ad_get(v->ad, r->g, y, 0);
-  out[0] = all ? again : anfi_b_2(&r->b, ANF_OP_LogicalAnd, r->act, again);
-  for (size_t i = 0; i < l->ns; i++) {
-    out[i + 1] = anfi_ad_get(v->ad, r->g, y, i + 1);
-    const anf_type *t = anfi_ad_type_of(v->ad, l->step->params.at[l->nw + i]);
-    if (!all) out[i + 1] = anfi_vmap_select(v, &r->b, r->act, out[i + 1], r->s[i], t);
-    if (!out[i + 1]) return false;
-  }
-  anfi_set_result(r->g, anfi_ad_tuple(v->ad, r->g, l->ns + 1, out));
-  return out[0] != NULL;
-}
-
-static anf_graph *round_graph(anfi_vmap *v, const anfi_flow_loop *p, bool all, bool fill) {
-  round_ r = {.v = v, .p = p};
-  round_params(&r, anfi_ad_graph(v->ad, "⇉↻", p->l.step));
-  return end_round(&r, call_step(&r, fill), all) ? r.g : NULL;
-}
-
-/* The step of the loop over all lanes: (w.., act, s..) -> (any act', act', s'..). While no lane is
- * done nothing need be filled or kept. */
-static anf_graph *lanes_step(anfi_vmap *v, const anfi_flow_loop *p) {
-  round_ r = {.v = v, .p = p};
-  anf_graph *g = anfi_ad_graph(v->ad, "⇉↻", p->l.step);
-  round_params(&r, g);
-  anf_graph *all = NULL, *some = round_graph(v, p, false, !is_safe(v, p->l.step));
-  size_t n = g->params.n;
-  anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, n + p->l.ns + 3), *y;
-  if (!some) return NULL;
-  if (is_safe(v, p->l.step)) y = anfi_ad_call(v->ad, g, some, some->result->type, n, g->params.at);
-  else {
-    anf_node *test = all_of(&r.b, r.act);
-    if (!(all = round_graph(v, p, true, false)) || !test) return NULL;
-    in[0] = anfi_apply3(g, ANF_OP_Switch, test, anfi_graph_value(all), anfi_graph_value(some));
-    memcpy(in + 1, g->params.at, n * sizeof *in);
-    y = anfi_call(g, n + 1, in);
-    y->type = some->result->type;
-  }
-  anf_node **out = ANFI_NEW_N(v->ad->arena, anf_node *, p->l.ns + 3);
-  for (size_t i = 0; i <= p->l.ns; i++) out[i + 1] = anfi_ad_get(v->ad, g, y, i);
-  if (!(out[0] = any_of(&r.b, out[1]))) return NULL;
-  return closed(g, anfi_ad_tuple(v->ad, g, p->l.ns + 2, out));
-}
-
-static anf_node *freeze(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const *args) {
-  const anfi_loop *l = &p->l;
-  anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, l->nw + l->ns + 2);
-  anf_node **out = ANFI_NEW_N(v->ad->arena, anf_node *, l->ns + 1);
-  anf_graph *step = lanes_step(v, p);
-  memcpy(in, args, l->nw * sizeof *in);
-  in[l->nw] = anfi_b_1(&v->b, ANF_OP_LogicalNot, anfi_b_lanes(&v->b));
-  memcpy(in + l->nw + 1, args + l->nw, l->ns * sizeof *in);
-  if (!step || !in[l->nw]) return NULL;
-  anfi_loop parts = {.step = step, .nw = l->nw, .ns = l->ns + 1};
-  anf_node *y = anfi_ad_loop(v->ad, v->b.g, &parts, in);
-  for (size_t i = 0; i < l->ns; i++) out[i] = anfi_ad_get(v->ad, v->b.g, y, i + 1);
-  return anfi_ad_tuple(v->ad, v->b.g, l->ns, out);
-}
-
-anf_node *anfi_vmap_loop(anfi_vmap *v, const anf_node *n) {
-  anfi_flow_loop p = anfi_flow_loop_of(&v->f, n);
-  anf_node **args = ANFI_NEW_N(v->ad->arena, anf_node *, n->nin + 1u);
-  if (!loop_args(v, n, &p, args)) return NULL;
-  if (!p.freeze) return as_loop(v, &p, args);
-  return freeze(v, &p, args);
 }
