@@ -79,6 +79,8 @@ anf_ctx *anfi_ctx_new(const anf_ctx_opts *o, void (*fill)(anf_ctx *));
 /* Raw memory of the context, tracked; NULL on failure. Use arenas where you can. */
 void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size);
 ANFI_NORETURN void anfi_throw_nomem(anf_ctx *cx);
+/* Jumps to the frame with the status of the error just reported. */
+ANFI_NORETURN void anfi_throw(anf_ctx *cx);
 /* a * b, jumping to the frame on overflow */
 size_t anfi_size_mul(anf_ctx *cx, size_t a, size_t b);
 
@@ -242,7 +244,6 @@ void *anfi_os_dl_open(const char *path, char *why, size_t len);
 void *anfi_os_dl_symbol(void *handle, const char *name);
 void anfi_os_dl_close(void *handle);
 
-
 /* os_thread.c: a thread that does one piece of work at a time */
 typedef struct anfi_worker anfi_worker;
 anfi_worker *anfi_os_worker_new(anf_ctx *cx); // a failure jumps to the frame
@@ -250,6 +251,7 @@ void anfi_os_worker_start(anfi_worker *w, void (*fn)(void *), void *arg); // it 
 void anfi_os_worker_wait(anfi_worker *w);
 bool anfi_os_worker_busy(anfi_worker *w);
 void anfi_os_worker_free(anfi_worker *w); // waits; w may be NULL
+
 /* ctx.c: the context itself */
 struct anf_ctx {
   anf_allocator alloc;

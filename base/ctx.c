@@ -49,6 +49,11 @@ void anfi_throw_nomem(anf_ctx *cx) {
   longjmp(cx->frame->jump, 1);
 }
 
+void anfi_throw(anf_ctx *cx) {
+  if (!cx->frame) abort();
+  longjmp(cx->frame->jump, 1);
+}
+
 size_t anfi_size_mul(anf_ctx *cx, size_t a, size_t b) {
   if (b && a > SIZE_MAX / 2 / b) anfi_throw_nomem(cx);
   return a * b;

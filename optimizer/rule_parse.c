@@ -116,7 +116,7 @@ static anfi_pat *read_atom(reader *r, bool defines) {
   const char *colon = (const char *)memchr(r->at, ':', len);
   if (is_number(r->at)) {
     p->kind = ANFI_PAT_NUMBER;
-    p->number = strtod(r->at, NULL);
+    p->number = anfi_read_f64(r->at, NULL);
   } else {
     p->kind = colon ? ANFI_PAT_CONST_VAR : ANFI_PAT_VAR;
     p->var = variable(r, r->at, colon ? (size_t)(colon - r->at) : len, defines);

@@ -105,6 +105,12 @@ static bool equal(const tmod *a, const tmod *b, const anf_tir_compare_opts *o, a
   if (o)
     c.names = o->names, c.callees = o->callees, c.commutative = o->commutative,
     c.ignore_attrs = o->ignore_attrs;
+  bool data = a->image_size == b->image_size && !a->image == !b->image &&
+              (!a->image_size || memcmp(a->image, b->image, (size_t)a->image_size) == 0);
+  if (!data) {
+    if (why) anfi_puts(why, "different module data\n");
+    return false;
+  }
   bool same = equal_parts(a, b, &c, &where);
   if (same && (a->func.n != b->func.n || a->global.n != b->global.n)) {
     same = false;
@@ -127,16 +133,10 @@ bool anf_tir_equal(const anf_tir_module *a, const anf_tir_module *b, const anf_t
   return same;
 }
 
-static uint64_t hash_module(const tmod *m) {
-  uint64_t h = m->func.n;
-  for (size_t i = 0; i < m->func.n; i++)
-    h = anfi_hash_mix(h, anfi_t_hash_func(m->func.at[i], anfi_scratch(m->t->cx)));
-  return h;
-}
 uint64_t anf_tir_hash(const anf_tir_module *m) {
   volatile uint64_t h = 0;
   ANFI_ENTRY_ELSE(m->t->cx, NULL, 0);
-  h = hash_module(m);
+  h = anfi_t_hash_mod(m, anfi_scratch(m->t->cx));
   anfi_leave(m->t->cx);
   return h;
 }
@@ -293,6 +293,14 @@ texpr anf_tir_make_call(tmod *m, const char *func, tdtype ret, size_t n, const t
   if (!func || n > UINT16_MAX || !GIVEN(n, args)) return (texpr)bad(m);
   MAKE(texpr, anfi_t_call(m->t, anfi_t_name(m->t, func), ret, (uint32_t)n, args));
 }
+texpr anf_tir_make_parallel_call(tmod *m, const char *func, size_t n, const texpr *args,
+                                 size_t ranges, const texpr *triples) {
+  if (!func || n > UINT16_MAX || !ranges || ranges > 8 || !GIVEN(n, args) ||
+      !GIVEN(3 * ranges, triples))
+    return (texpr)bad(m);
+  MAKE(texpr, anfi_t_call_par(m->t, anfi_t_name(m->t, func), anfi_t_dt(ANF_TIR_void), (uint32_t)n,
+                              args, (uint32_t)ranges, triples));
+}
 texpr anf_tir_make_call_ptr(tmod *m, texpr fn, tdtype ret, size_t n, const texpr *args) {
   if (!fn || n > UINT16_MAX || !GIVEN(n, args)) return (texpr)bad(m);
   MAKE(texpr, anfi_t_call_ptr(m->t, fn, ret, (uint32_t)n, args));
@@ -306,6 +314,23 @@ texpr anf_tir_make_intrin(tmod *m, const char *name, tdtype t, size_t n, const t
   if (i < 0 || n < anfi_t_intrins[i].lo || n > anfi_t_intrins[i].hi || !GIVEN(n, args))
     return (texpr)bad(m);
   MAKE(texpr, anfi_t_intrin(m->t, (tintrin)i, t, (uint32_t)n, args, (tattrs){0}));
+}
+static int attr_of(const char *name) { return name ? anfi_t_attr_of(name, strlen(name)) : -1; }
+static tfunc func_with(tstore *t, tfunc f, tattr_key k, int64_t value) {
+  struct anf_tir_func_node *r = ANFI_NEW(&t->arena, struct anf_tir_func_node);
+  *r = *f;
+  r->attrs = anfi_t_attr_set(t, f->attrs, k, value);
+  return r;
+}
+tstmt anf_tir_with_attr(tmod *m, tstmt s, const char *name, int64_t value) {
+  int k = attr_of(name);
+  if (!s || k < 0) return (tstmt)bad(m);
+  MAKE(tstmt, anfi_t_with_attrs(m->t, s, anfi_t_attr_set(m->t, s->attrs, (tattr_key)k, value)));
+}
+tfunc anf_tir_func_with_attr(tmod *m, tfunc f, const char *name, int64_t value) {
+  int k = attr_of(name);
+  if (!f || k < 0) return (tfunc)bad(m);
+  MAKE(tfunc, func_with(m->t, f, (tattr_key)k, value));
 }
 texpr anf_tir_remake(tmod *m, texpr e, const texpr *in) {
   if (!e || !GIVEN(e->n, in)) return (texpr)bad(m);

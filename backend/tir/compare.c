@@ -246,10 +246,18 @@ static uint64_t hash_stmt(hasher *s, tstmt x) {
   return h;
 }
 
-uint64_t anfi_t_hash_func(tfunc f, anfi_arena *scratch) {
-  hasher s = {0};
-  anfi_map_init(&s.order, scratch);
+static uint64_t hash_func(hasher *s, tfunc f) {
   uint64_t h = anfi_hash(f->name->s, f->name->len, dtype_hash(f->ret));
-  for (uint32_t i = 0; i < f->n; i++) h = anfi_hash_mix(h, hash_def(&s, f->param[i]));
-  return attrs_hash(anfi_hash_mix(h, f->body ? hash_stmt(&s, f->body) : 0), f->attrs);
+  for (uint32_t i = 0; i < f->n; i++) h = anfi_hash_mix(h, hash_def(s, f->param[i]));
+  return attrs_hash(anfi_hash_mix(h, f->body ? hash_stmt(s, f->body) : 0), f->attrs);
+}
+
+uint64_t anfi_t_hash_mod(const tmod *m, anfi_arena *scratch) {
+  hasher s = {0};
+  uint64_t h = m->func.n;
+  anfi_map_init(&s.order, scratch);
+  for (size_t i = 0; i < m->global.n; i++) h = anfi_hash_mix(h, hash_stmt(&s, m->global.at[i]));
+  if (m->image) h = anfi_hash(m->image, (size_t)m->image_size, h);
+  for (size_t i = 0; i < m->func.n; i++) h = anfi_hash_mix(h, hash_func(&s, m->func.at[i]));
+  return h;
 }

@@ -52,7 +52,7 @@ uint64_t anfi_t_mem_block(imem *m, void *data, size_t size, bool set) {
   iblock *b = &m->block.at[slot];
   uint8_t gen = (uint8_t)(b->gen + 1);
   *b = (iblock){.p = (uint8_t *)data, .size = size, .gen = gen, .owned = !data};
-  if (!data && !(b->p = (uint8_t *)anfi_raw(m->cx, NULL, 0, size + !size))) return 0;
+  if (!data && !(b->p = (uint8_t *)anfi_raw(m->cx, NULL, 0, size + !size))) anfi_throw_nomem(m->cx);
   if (!data) memset(b->p, 0, size + !size);
   b->live = true;
   m->free.n--;

@@ -31,6 +31,7 @@ static void tell_stmt(tloop_map *m, tstmt old, tstmt now) {
   for (int i = 0; i < 4; i++) tell_expr(m, old->e[i], now->e[i]);
   for (uint32_t i = 0; i < old->n; i++) tell_stmt(m, old->s[i], now->s[i]);
 }
+
 static texpr called_in_parallel(const tmod *m, tstmt s) {
   texpr e = s->kind == TS_evaluate || s->kind == TS_returns ? s->e[0] : NULL;
   tfunc f = anfi_t_isa(e, TX_call) && e->u.name ? anfi_t_mod_find(m, e->u.name) : NULL;
@@ -103,10 +104,11 @@ tstmt anfi_t_loop_split(tstore *t, anfi_arena *s, tstmt loop, int64_t block, tlo
   if (block > INT32_MAX / step || anfi_t_bytes(loop->e[0]->dtype) < 4) return NULL;
   texpr i = loop->e[0], wide = num(t, i, step * block);
   texpr out = anfi_t_var(t, i->dtype, anfi_sprintf(&t->arena, "%s_o", i->u.name->s));
-  texpr end = anfi_t_add(t, out, wide);
+  texpr end = anfi_t_add(t, out, wide), last = anfi_t_cast(t, i->dtype, loop->e[2]);
   bool whole =
       anfi_t_loop_bounds(loop, &b, &e, &step) && anfi_t_trip(b, e, step) % (uint64_t)block == 0;
-  if (!whole) end = anfi_t_intrin2(t, TI_min, end, anfi_t_cast(t, i->dtype, loop->e[2]));
+  if (!whole) // not min(i_o + wide, end): the sum may wrap
+    end = anfi_t_add(t, out, anfi_t_intrin2(t, TI_min, anfi_t_sub(t, last, out), wide));
   tstmt inner = anfi_t_for(t, i, out, end, loop->e[3], loop->s[0], false, 0);
   tell(map, loop, inner);
   return like(t, loop, out, loop->e[1], loop->e[2], wide, anfi_t_stmts(t, 1, &inner));
@@ -182,6 +184,8 @@ tstmt anfi_t_loop_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tloop_map *m
   tstmt r = like(t, a, a->e[0], a->e[1], a->e[2], a->e[3], anfi_t_stmts(t, 2, parts));
   tell(map, a, r);
   tell(map, b, r);
+  tell(map, a->s[0], r->s[0]);
+  tell(map, b->s[0], r->s[0]);
   return r;
 }
 

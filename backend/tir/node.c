@@ -180,7 +180,7 @@ typedef struct anf_tir_stmt_node snode;
 
 ANFI_NORETURN static void too_big(tstore *t, const char *what) {
   anfi_fail(t->cx, anfi_t_loc(t, t->line, t->col), ANF_E0801, what);
-  anfi_throw_nomem(t->cx); // leaves by the frame with the status just set
+  anfi_throw(t->cx);
 }
 
 static xnode *fresh(tstore *t, tkind k, tdtype d, size_t n) {

@@ -670,7 +670,7 @@ static texpr negative(parser *p) {
 static texpr unary(parser *p) {
   if (++p->depth > p->t->max_depth) {
     anfi_fail(p->cx, here(p), ANF_E0801, "expression");
-    anfi_throw_nomem(p->cx); // leaves by the frame with the status just set
+    anfi_throw(p->cx);
   }
   texpr e;
   if (is(p, "-")) e = negative(p);
@@ -723,7 +723,7 @@ static tstmt scope(parser *p) {
   size_t mark = p->scope.n;
   if (++p->depth > p->t->max_depth) {
     anfi_fail(p->cx, here(p), ANF_E0801, "statement");
-    anfi_throw_nomem(p->cx);
+    anfi_throw(p->cx);
   }
   if (!expect(p, "{")) return p->depth--, NULL;
   while (!is(p, "}") && p->tok.kind != K_EOF && anfi_more_errors(p->cx)) {
@@ -757,8 +757,8 @@ static tstmt define(parser *p, tlinkage l) {
   texpr v = name ? typed(p, name) : NULL, init = NULL;
   if (!v) return NULL;
   if (tensor != (v->kind == TX_tensor)) {
-    anfi_fail(p->cx, anfi_t_loc(p->t, at.line, at.col), ANF_E0811, name->s, tensor ? "tensor" : "var",
-              tensor ? "[f32 * 10]" : "f32");
+    anfi_fail(p->cx, anfi_t_loc(p->t, at.line, at.col), ANF_E0811, name->s,
+              tensor ? "tensor" : "var", tensor ? "[f32 * 10]" : "f32");
     return NULL;
   }
   if (accept(p, "=") && !(init = initial(p, v))) return NULL;

@@ -16,6 +16,8 @@
 #ifndef ANFORA_TIR_H
 #define ANFORA_TIR_H
 
+#include <assert.h>
+
 #include "anfora/types.h"
 
 #ifdef __cplusplus
@@ -79,7 +81,8 @@ typedef struct anf_tir_compare_opts {
  * to it, with the path to it on both sides. */
 ANF_API bool anf_tir_equal(const anf_tir_module *a, const anf_tir_module *b,
                            const anf_tir_compare_opts *o, anf_text *why);
-/* Equal modules have equal hashes, whatever their variables are called. */
+/* Of functions with their names, globals and module data. Equal modules have equal hashes, whatever
+ * their variables and tensors are called. */
 ANF_API uint64_t anf_tir_hash(const anf_tir_module *m);
 
 /* ---- passes ---- */
@@ -190,6 +193,10 @@ ANF_API anf_tir_expr anf_tir_make_tensorptr(anf_tir_module *m, anf_tir_expr tens
                                             const anf_tir_expr *idx);
 ANF_API anf_tir_expr anf_tir_make_call(anf_tir_module *m, const char *func, anf_tir_dtype ret,
                                        size_t n, const anf_tir_expr *args);
+/* func(i..., args...) for all i in the ranges at once, which have `ranges` triples begin, end, step. */
+ANF_API anf_tir_expr anf_tir_make_parallel_call(anf_tir_module *m, const char *func, size_t n,
+                                                const anf_tir_expr *args, size_t ranges,
+                                                const anf_tir_expr *triples);
 /* Calls through a function pointer. */
 ANF_API anf_tir_expr anf_tir_make_call_ptr(anf_tir_module *m, anf_tir_expr fn, anf_tir_dtype ret,
                                            size_t n, const anf_tir_expr *args);
@@ -218,6 +225,11 @@ ANF_API anf_tir_stmt anf_tir_make_return_unattached(anf_tir_module *m,
 /* body NULL makes a declaration. */
 ANF_API anf_tir_func anf_tir_make_func(anf_tir_module *m, const char *name, anf_tir_dtype ret,
                                        size_t n, const anf_tir_expr *params, anf_tir_stmt body);
+/* The statement or function with an attribute of docs/tensor-ir.md: "unroll_loop", "inline_level" ... */
+ANF_API anf_tir_stmt anf_tir_with_attr(anf_tir_module *m, anf_tir_stmt s, const char *name,
+                                       int64_t value);
+ANF_API anf_tir_func anf_tir_func_with_attr(anf_tir_module *m, anf_tir_func f, const char *name,
+                                            int64_t value);
 /* The same kind of node with other children, as many as it has. */
 ANF_API anf_tir_expr anf_tir_remake(anf_tir_module *m, anf_tir_expr e, const anf_tir_expr *in);
 
@@ -233,6 +245,15 @@ ANF_API bool anf_tir_instanceof(anf_tir_expr e, const char *kind_or_group);
 /* The node itself if it is of the kind (or group, in dyn_as), else NULL. */
 ANF_API anf_tir_expr anf_tir_as(anf_tir_expr e, const char *kind);
 ANF_API anf_tir_expr anf_tir_dyn_as(anf_tir_expr e, const char *kind_or_group);
+/* The node itself where the caller knows its kind: static_as does not look, checked_as does unless
+ * NDEBUG is set. */
+static inline anf_tir_expr anf_tir_static_as(anf_tir_expr e, const char *kind_or_group) {
+  return (void)kind_or_group, e;
+}
+static inline anf_tir_expr anf_tir_checked_as(anf_tir_expr e, const char *kind_or_group) {
+  assert(anf_tir_instanceof(e, kind_or_group));
+  return (void)kind_or_group, e;
+}
 static inline bool anf_tir_ptr_same(anf_tir_expr a, anf_tir_expr b) { return a == b; }
 ANF_API anf_status anf_tir_print_expr(anf_ctx *cx, anf_tir_expr e, anf_text *out);
 ANF_API anf_status anf_tir_print_stmt(anf_ctx *cx, anf_tir_stmt s, anf_text *out);

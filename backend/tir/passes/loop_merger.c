@@ -33,14 +33,17 @@ static uint32_t own_dims(const talias *a, tstmt loop, texpr root) {
 }
 
 static bool independent(const talias *a, anfi_arena *scratch, tstmt x, tstmt y) {
-  teffects ex, ey;
+  teffects ex, ey, bounds;
   anfi_t_effects_init(&ex, scratch);
   anfi_t_effects_init(&ey, scratch);
+  anfi_t_effects_init(&bounds, scratch); // of the second: read before the first runs, once merged
+  for (int i = 1; i < 4; i++) anfi_t_effects_expr(&bounds, a, y->e[i]);
   anfi_t_effects_stmt(&ex, a, x->s[0]);
   anfi_t_effects_stmt(&ey, a, y->s[0]);
   if (ex.returns || ey.returns || ex.effect || ey.effect || ex.writes_unknown ||
       ey.writes_unknown || ex.reads_unknown || ey.reads_unknown)
     return false;
+  if (anfi_t_conflict(&ex, &bounds, a)) return false;
   for (size_t i = 0; i < ex.all.n; i++) {
     texpr r = ex.all.at[i];
     bool wx = anfi_t_writes(&ex, a, r), wy = anfi_t_writes(&ey, a, r);

@@ -160,7 +160,7 @@ static tfunc once(tpass_cx *p, tfunc f) {
 
 tfunc anfi_t_pass_tensor_shrinker(tpass_cx *p, tfunc f) {
   f = anfi_t_settle_dims(p->t, p->scratch, f); // definitions move
-  for (int round = 0; round < 4; round++) { // each round goes one loop inwards
+  for (int round = 0; round < 4; round++) {    // each round goes one loop inwards
     tfunc r = once(p, f);
     if (r == f) break;
     f = r;
