@@ -52,6 +52,12 @@ bool anfi_layer_input(const anfi_layer *l, const char *key, size_t place, anfi_o
   return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "input", key);
 }
 
+bool anfi_layer_tensor(const anfi_layer *l, const char *key, size_t place, anfi_operand *out) {
+  if (!anfi_layer_input(l, key, place, out)) return false;
+  if (out->kind == ANFI_OPERAND_TENSOR && out->type && anfi_is_tensor(out->type)) return true;
+  return anfi_layer_error(l, ANF_E1055, "the type of its input is not known, or is no tensor");
+}
+
 static bool item_operand(const anfi_layer *l, const anfi_item *it, anfi_operand *out) {
   anf_ctx *cx = l->t->cx;
   anf_value *v = NULL;
@@ -142,6 +148,20 @@ bool anfi_layer_real(const anfi_layer *l, const char *key, double otherwise, dou
   return wrong(l, key, "a known real number");
 }
 
+bool anfi_layer_axis_of(const anfi_layer *l, const anfi_operand *x, int64_t v, size_t *out) {
+  int64_t rank = (int64_t)x->type->n;
+  if (v < -rank || v >= rank)
+    return anfi_fail(l->t->cx, l->t->loc, ANF_E0540, (long long)v, l->op->type, x->type->n);
+  *out = (size_t)(v < 0 ? v + rank : v);
+  return true;
+}
+
+bool anfi_layer_axis(const anfi_layer *l, const anfi_operand *x, const char *key, int64_t otherwise,
+                     size_t *out) {
+  int64_t v;
+  return anfi_layer_int(l, key, otherwise, &v) && anfi_layer_axis_of(l, x, v, out);
+}
+
 const char *anfi_layer_text(const anfi_layer *l, const char *key) {
   anfi_parameter *p = param(l, key);
   return p && !is_none(p) && !p->list ? p->text : NULL;
@@ -177,6 +197,33 @@ bool anfi_layer_weight(const anfi_layer *l, const char *key, anfi_operand *out) 
   return true;
 }
 
+bool anfi_layer_weight_or_input(const anfi_layer *l, const char *key, size_t place,
+                                anfi_operand *out) {
+  size_t at, unnamed = 0;
+  *out = (anfi_operand){.kind = ANFI_OPERAND_NONE};
+  if (anfi_layer_has_weight(l, key)) return anfi_layer_weight(l, key, out);
+  if (named_input(l, key, &at)) return *out = l->in[at], true;
+  for (uint32_t i = 0; i < l->op->nin; i++) unnamed += !l->op->in_name[i];
+  anfi_layer_ignore(l, key);
+  return place >= unnamed || anfi_layer_input(l, key, place, out);
+}
+
+bool anfi_layer_need(const anfi_layer *l, const anfi_operand *x, const char *key) {
+  if (x->kind == ANFI_OPERAND_TENSOR && x->type) return true;
+  return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "weight", key);
+}
+
+bool anfi_layer_contradicts(const anfi_layer *l, const char *key) {
+  return anfi_layer_error(l, ANF_E1055,
+                          anfi_sprintf(anfi_scratch(l->t->cx),
+                                       "the parameter %s contradicts the shape of a weight", key));
+}
+
+bool anfi_layer_agrees(const anfi_layer *l, const char *key, int64_t size) {
+  int64_t v;
+  return anfi_layer_int(l, key, size, &v) && (v == size || anfi_layer_contradicts(l, key));
+}
+
 bool anfi_layer_all_used(const anfi_layer *l) {
   for (size_t i = 0; i < l->op->params.n; i++) {
     const anfi_parameter *p = &l->op->params.at[i];
@@ -189,72 +236,6 @@ bool anfi_layer_all_used(const anfi_layer *l) {
     if (!w->used)
       return anfi_fail(l->t->cx, anfi_pnnx_at(l->op, w->col), ANF_E1054, l->op->type, "weight",
                        w->key);
-  }
-  return true;
-}
-
-/* ---- values and ops ---- */
-
-anf_value *anfi_layer_v_int(const anfi_layer *l, int64_t v) {
-  return anfi_torch_own(l->t, anfi_value_new_i64(l->t->cx, ANF_INT, v));
-}
-anf_value *anfi_layer_v_bool(const anfi_layer *l, bool v) {
-  return anfi_torch_own(l->t, anfi_value_new_i64(l->t->cx, ANF_BOOL, v));
-}
-anf_value *anfi_layer_v_real(const anfi_layer *l, double v) {
-  return anfi_torch_own(l->t, anfi_value_new_f64(l->t->cx, ANF_FLOAT, v));
-}
-anf_value *anfi_layer_v_text(const anfi_layer *l, const char *v) {
-  return anfi_torch_own(l->t, anfi_value_new_string(l->t->cx, v, strlen(v)));
-}
-anf_value *anfi_layer_v_ints(const anfi_layer *l, size_t n, const int64_t *v) {
-  return anfi_torch_own(l->t, anfi_value_new_ints(l->t->cx, n, v));
-}
-anf_value *anfi_layer_v_dtype(const anfi_layer *l, anf_dtype d) {
-  return anfi_torch_own(l->t, anfi_value_new_type(l->t->cx, anfi_type_scalar(l->t->cx, d)));
-}
-
-bool anfi_layer_op(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
-                   size_t nattr, const anf_attr *attrs, anfi_operand *out) {
-  return anfi_torch_op(l->t, op, n, in, nattr, attrs, out);
-}
-
-bool anfi_layer_op1(const anfi_layer *l, anfi_opcode op, const anfi_operand *a, anfi_operand *out) {
-  return anfi_torch_op(l->t, op, 1, a, 0, NULL, out);
-}
-
-bool anfi_layer_op2(const anfi_layer *l, anfi_opcode op, const anfi_operand *a,
-                    const anfi_operand *b, anfi_operand *out) {
-  return anfi_torch_op(l->t, op, 2, (const anfi_operand[]){*a, *b}, 0, NULL, out);
-}
-
-bool anfi_layer_reshape(const anfi_layer *l, const anfi_operand *x, size_t n, const int64_t *dims,
-                        anfi_operand *out) {
-  anf_attr a = {"shape", anfi_layer_v_ints(l, n, dims), NULL};
-  return anfi_layer_op(l, ANF_OP_Reshape, 1, x, 1, &a, out);
-}
-
-bool anfi_layer_transpose(const anfi_layer *l, const anfi_operand *x, size_t n, const int64_t *axes,
-                          anfi_operand *out) {
-  anf_attr a = {"axes", anfi_layer_v_ints(l, n, axes), NULL};
-  return anfi_layer_op(l, ANF_OP_Transpose, 1, x, 1, &a, out);
-}
-
-bool anfi_layer_slice(const anfi_layer *l, const anfi_operand *x, int64_t axis, int64_t start,
-                      int64_t stop, anfi_operand *out) {
-  anf_attr a[] = {{"start", anfi_layer_v_int(l, start), NULL},
-                  {"stop", anfi_layer_v_int(l, stop), NULL},
-                  {"axis", anfi_layer_v_int(l, axis), NULL}};
-  return anfi_layer_op(l, ANF_OP_Slice, 1, x, 3, a, out);
-}
-
-bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple) {
-  size_t n = tuple->type && tuple->type->kind == ANF_TYPE_TUPLE ? tuple->type->n : 0;
-  l->nresult = n;
-  if (n != l->op->nout) return true; // told by who checks the number of results
-  for (size_t i = 0; i < n; i++) {
-    anf_attr a = {"index", anfi_layer_v_int(l, (int64_t)i), NULL};
-    if (!anfi_layer_op(l, ANF_OP_TupleGet, 1, tuple, 1, &a, &l->out[i])) return false;
   }
   return true;
 }

@@ -3,22 +3,10 @@
  * operators of their own (torch.add). */
 #include "frontend/pnnx/pnnx.h"
 
-static bool get(const anfi_layer *l, const char *key, size_t place, anfi_operand *x) {
-  if (!anfi_layer_input(l, key, place, x)) return false;
-  if (x->kind == ANFI_OPERAND_TENSOR && x->type && anfi_is_tensor(x->type)) return true;
-  return anfi_layer_error(l, ANF_E1055, "the type of its input is not known, or is no tensor");
-}
-
 /* An input, or a parameter where a number stands. */
 static bool operand(const anfi_layer *l, const char *key, size_t place, anfi_operand *x) {
   if (anfi_layer_given(l, key)) return anfi_layer_arg(l, key, x);
-  return get(l, key, place, x);
-}
-
-static bool result(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in, size_t nattr,
-                   const anf_attr *attrs) {
-  l->nresult = 1;
-  return anfi_layer_op(l, op, n, in, nattr, attrs, &l->out[0]);
+  return anfi_layer_tensor(l, key, place, x);
 }
 
 /* ---- reductions: no dim means all; an empty list, too ---- */
@@ -42,9 +30,10 @@ static bool reduce(anfi_layer *l) {
   anfi_operand x;
   anf_attr a[2];
   size_t n;
-  if (!get(l, "input", 0, &x) || !reduce_attrs(l, a, &n) || !anfi_layer_only(l, "dtype", "None"))
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !reduce_attrs(l, a, &n) ||
+      !anfi_layer_only(l, "dtype", "None"))
     return false;
-  if (!result(l, l->code, 1, &x, n, a)) return false;
+  if (!anfi_layer_result(l, l->code, 1, &x, n, a)) return false;
   bool pick = (l->code == ANF_OP_Max || l->code == ANF_OP_Min) && l->op->nout == 2;
   if (!pick) return true;
   l->nresult = 2;
@@ -55,11 +44,11 @@ static bool reduce(anfi_layer *l) {
 static bool cumulate(anfi_layer *l) {
   anfi_operand x;
   int64_t axis;
-  if (!get(l, "input", 0, &x) || !anfi_layer_need_int(l, "dim", &axis) ||
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_need_int(l, "dim", &axis) ||
       !anfi_layer_only(l, "dtype", "None"))
     return false;
   anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return result(l, l->code, 1, &x, 1, &a);
+  return anfi_layer_result(l, l->code, 1, &x, 1, &a);
 }
 
 /* ---- two operands ---- */
@@ -67,53 +56,58 @@ static bool cumulate(anfi_layer *l) {
 static bool compare(anfi_layer *l) {
   anfi_operand in[2];
   if (!operand(l, "input", 0, &in[0]) || !operand(l, "other", 1, &in[1])) return false;
-  return anfi_torch_promote(l->t, 2, in) && result(l, l->code, 2, in, 0, NULL);
+  return anfi_torch_promote(l->t, 2, in) && anfi_layer_result(l, l->code, 2, in, 0, NULL);
 }
 
 static bool logical(anfi_layer *l) {
   anfi_operand in[2];
   size_t n = l->code == ANF_OP_LogicalNot || l->code == ANF_OP_BitNot ? 1 : 2;
-  if (!get(l, "input", 0, &in[0]) || (n == 2 && !operand(l, "other", 1, &in[1]))) return false;
-  return result(l, l->code, n, in, 0, NULL);
+  if (!anfi_layer_tensor(l, "input", 0, &in[0]) || (n == 2 && !operand(l, "other", 1, &in[1])))
+    return false;
+  return anfi_layer_result(l, l->code, n, in, 0, NULL);
 }
 
 static bool where(anfi_layer *l) {
   anfi_operand in[3];
-  if (!get(l, "condition", 0, &in[0]) || !operand(l, "input", 1, &in[1]) ||
+  if (!anfi_layer_tensor(l, "condition", 0, &in[0]) || !operand(l, "input", 1, &in[1]) ||
       !operand(l, "other", 2, &in[2]))
     return false;
-  return anfi_torch_promote(l->t, 2, &in[1]) && result(l, ANF_OP_Where, 3, in, 0, NULL);
+  return anfi_torch_promote(l->t, 2, &in[1]) && anfi_layer_result(l, ANF_OP_Where, 3, in, 0, NULL);
 }
 
 static bool clamp(anfi_layer *l) {
   anfi_operand in[3];
   size_t n = 1;
   bool lo = anfi_layer_given(l, "min"), hi = anfi_layer_given(l, "max");
-  if (!get(l, "input", 0, &in[0])) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &in[0])) return false;
   if (lo && !anfi_layer_arg(l, "min", &in[n++])) return false;
   if (hi && !anfi_layer_arg(l, "max", &in[n++])) return false;
   if (n == 1) return anfi_layer_error(l, ANF_E1055, "it needs min or max");
   if (!anfi_torch_promote(l->t, n, in)) return false;
-  return result(l, n == 3 ? ANF_OP_Clip : lo ? ANF_OP_Maximum : ANF_OP_Minimum, n, in, 0, NULL);
+  return anfi_layer_result(l,
+                           n == 3 ? ANF_OP_Clip
+                           : lo   ? ANF_OP_Maximum
+                                  : ANF_OP_Minimum,
+                           n, in, 0, NULL);
 }
 
 static bool gather(anfi_layer *l) {
   anfi_operand in[2];
   int64_t axis;
-  if (!get(l, "input", 0, &in[0]) || !get(l, "index", 1, &in[1]) ||
+  if (!anfi_layer_tensor(l, "input", 0, &in[0]) || !anfi_layer_tensor(l, "index", 1, &in[1]) ||
       !anfi_layer_need_int(l, "dim", &axis))
     return false;
   if (!anfi_layer_only(l, "sparse_grad", "False")) return false;
   anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return result(l, ANF_OP_TakeAlongAxis, 2, in, 1, &a);
+  return anfi_layer_result(l, ANF_OP_TakeAlongAxis, 2, in, 1, &a);
 }
 
 static bool triangle(anfi_layer *l) {
   anfi_operand x;
   int64_t k;
-  if (!get(l, "input", 0, &x) || !anfi_layer_int(l, "diagonal", 0, &k)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_int(l, "diagonal", 0, &k)) return false;
   anf_attr a = {"k", anfi_layer_v_int(l, k), NULL};
-  return result(l, l->code, 1, &x, 1, &a);
+  return anfi_layer_result(l, l->code, 1, &x, 1, &a);
 }
 
 static bool einsum(anfi_layer *l) {
@@ -121,30 +115,29 @@ static bool einsum(anfi_layer *l) {
   if (!equation)
     return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", "equation");
   anf_attr a = {"equation", anfi_layer_v_text(l, equation), NULL};
-  return result(l, ANF_OP_Einsum, l->op->nin, l->in, 1, &a);
+  return anfi_layer_result(l, ANF_OP_Einsum, l->op->nin, l->in, 1, &a);
 }
 
 /* ---- complex numbers: pairs along the last dim ---- */
 
 static bool view_as_real(anfi_layer *l) {
   anfi_operand x, part[2];
-  if (!get(l, "input", 0, &x) || !anfi_layer_op1(l, ANF_OP_Real, &x, &part[0]) ||
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_op1(l, ANF_OP_Real, &x, &part[0]) ||
       !anfi_layer_op1(l, ANF_OP_Imag, &x, &part[1]))
     return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, -1), NULL};
-  return result(l, ANF_OP_Stack, 2, part, 1, &a);
+  l->nresult = 1;
+  return anfi_layer_along(l, ANF_OP_Stack, 2, part, -1, &l->out[0]);
 }
 
 static bool view_as_complex(anfi_layer *l) {
   anfi_operand x, in[2], part[2];
-  if (!get(l, "input", 0, &x)) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, -1), NULL};
+  if (!anfi_layer_tensor(l, "input", 0, &x)) return false;
   for (int64_t i = 0; i < 2; i++) {
     in[0] = x;
     in[1] = anfi_operand_number(l->t, i);
-    if (!anfi_layer_op(l, ANF_OP_Take, 2, in, 1, &a, &part[i])) return false;
+    if (!anfi_layer_along(l, ANF_OP_Take, 2, in, -1, &part[i])) return false;
   }
-  return result(l, ANF_OP_MakeComplex, 2, part, 0, NULL);
+  return anfi_layer_result(l, ANF_OP_MakeComplex, 2, part, 0, NULL);
 }
 
 /* ---- pnnx.Expression, and operators of expressions by themselves ---- */
@@ -153,14 +146,8 @@ static bool expression(anfi_layer *l) {
   const anfi_parameter *p = anfi_pnnx_param(l->op, "expr");
   if (!p) return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", "expr");
   anfi_layer_ignore(l, "expr");
-  anfi_loc start = anfi_pnnx_at(l->op, p->col);
-  anf_expr *e = anfi_expr_read(l->t->cx, p->text, strlen(p->text), start, l->op->nin);
-  if (!e) return false;
   l->nresult = 1;
-  bool good = anfi_expr_emit(l->t, e, l->op->nin, l->in, &l->out[0]);
-  anfi_undefer(l->t->cx, e);
-  anf_expr_free(e);
-  return good;
+  return anfi_layer_expression(l, p, &l->out[0]);
 }
 
 /* div with rounding is floor_divide, or division and truncation. */

@@ -5,28 +5,10 @@
 
 #include <math.h>
 
-static bool get(const anfi_layer *l, const char *key, size_t place, anfi_operand *x) {
-  if (!anfi_layer_input(l, key, place, x)) return false;
-  if (x->kind == ANFI_OPERAND_TENSOR && x->type && anfi_is_tensor(x->type)) return true;
-  return anfi_layer_error(l, ANF_E1055, "the type of its input is not known, or is no tensor");
-}
-
-static bool join(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
-                 int64_t axis, anfi_operand *out) {
-  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return anfi_layer_op(l, op, n, in, 1, &a, out);
-}
-
-static bool swap(const anfi_layer *l, anfi_operand *x, int64_t i, int64_t j) {
-  anf_attr a[] = {{"axis1", anfi_layer_v_int(l, i), NULL}, {"axis2", anfi_layer_v_int(l, j), NULL}};
-  return anfi_layer_op(l, ANF_OP_SwapAxes, 1, x, 2, a, x);
-}
-
 static bool take(const anfi_layer *l, const anfi_operand *x, int64_t i, int64_t axis,
                  anfi_operand *out) {
-  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return anfi_layer_op(l, ANF_OP_Take, 2, (const anfi_operand[]){*x, anfi_operand_number(l->t, i)},
-                       1, &a, out);
+  anfi_operand at = anfi_operand_number(l->t, i);
+  return anfi_layer_take(l, x, &at, axis, out);
 }
 
 /* ---- LSTM ---- */
@@ -93,7 +75,7 @@ static bool direction(const anfi_layer *l, lstm *m, const anfi_operand *x, int64
   }
   m->h[at] = h;
   m->c[at] = c;
-  return join(l, ANF_OP_Stack, (size_t)m->steps, outs, 0, out);
+  return anfi_layer_along(l, ANF_OP_Stack, (size_t)m->steps, outs, 0, out);
 }
 
 static bool lstm_layers(const anfi_layer *l, lstm *m, anfi_operand *x) {
@@ -102,7 +84,7 @@ static bool lstm_layers(const anfi_layer *l, lstm *m, anfi_operand *x) {
     for (size_t r = 0; r < (m->bidirectional ? 2 : 1); r++)
       if (!direction(l, m, x, layer, r == 1, &way[r])) return false;
     *x = way[0];
-    if (m->bidirectional && !join(l, ANF_OP_Concat, 2, way, -1, x)) return false;
+    if (m->bidirectional && !anfi_layer_along(l, ANF_OP_Concat, 2, way, -1, x)) return false;
   }
   return true;
 }
@@ -122,23 +104,25 @@ static bool make_lstm(anfi_layer *l) {
   lstm m = {.h0.kind = ANFI_OPERAND_NONE, .c0.kind = ANFI_OPERAND_NONE};
   anfi_operand x;
   bool batch_first;
-  if (!get(l, "input", 0, &x) || !lstm_params(l, &m, &batch_first)) return false;
-  if (l->op->nin == 3 && (!get(l, "hx", 1, &m.h0) || !get(l, "cx", 2, &m.c0))) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !lstm_params(l, &m, &batch_first)) return false;
+  if (l->op->nin == 3 &&
+      (!anfi_layer_tensor(l, "hx", 1, &m.h0) || !anfi_layer_tensor(l, "cx", 2, &m.c0)))
+    return false;
   if (x.type->n != 3) return anfi_layer_error(l, ANF_E1053, "an input without a batch");
   if (m.hidden < 1 || m.layers < 1 || m.layers > 1000)
     return anfi_layer_error(l, ANF_E1055, "a size is out of range");
-  if (batch_first && !swap(l, &x, 0, 1)) return false;
+  if (batch_first && !anfi_layer_swap(l, &x, 0, 1, &x)) return false;
   m.steps = x.type->dims[0];
   if (m.steps < 1 || m.steps > 100000)
     return anfi_layer_error(l, ANF_E1053, "a length that is not known, or is 0");
   size_t n = (size_t)m.layers * (m.bidirectional ? 2 : 1);
   m.h = ANFI_NEW_N(l->t->arena, anfi_operand, n);
   m.c = ANFI_NEW_N(l->t->arena, anfi_operand, n);
-  if (!lstm_layers(l, &m, &x) || (batch_first && !swap(l, &x, 0, 1))) return false;
+  if (!lstm_layers(l, &m, &x) || (batch_first && !anfi_layer_swap(l, &x, 0, 1, &x))) return false;
   l->out[0] = x;
   l->nresult = l->op->nout == 1 ? 1 : 3;
-  return l->op->nout != 3 || (join(l, ANF_OP_Stack, n, m.h, 0, &l->out[1]) &&
-                              join(l, ANF_OP_Stack, n, m.c, 0, &l->out[2]));
+  return l->op->nout != 3 || (anfi_layer_along(l, ANF_OP_Stack, n, m.h, 0, &l->out[1]) &&
+                              anfi_layer_along(l, ANF_OP_Stack, n, m.c, 0, &l->out[2]));
 }
 
 /* ---- multi-head attention ---- */
@@ -170,15 +154,14 @@ static bool split_heads(const anfi_layer *l, const mha *m, anfi_operand *x) {
   int64_t dims[] = {x->type->dims[0], x->type->dims[1], m->heads, m->embed / m->heads};
   if (dims[0] < 0 && dims[1] < 0)
     return anfi_layer_error(l, ANF_E1053, "batch and length that are not known");
-  return anfi_layer_reshape(l, x, 4, dims, x) && swap(l, x, 1, 2);
+  return anfi_layer_reshape(l, x, 4, dims, x) && anfi_layer_swap(l, x, 1, 2, x);
 }
 
 static bool batched(const anfi_layer *l, mha *m, anfi_operand *x) {
   m->unbatched = x->type->n == 2;
-  anf_attr a = {"axis", anfi_layer_v_int(l, 0), NULL};
-  if (m->unbatched) return anfi_layer_op(l, ANF_OP_ExpandDims, 1, x, 1, &a, x);
+  if (m->unbatched) return anfi_layer_along(l, ANF_OP_ExpandDims, 1, x, 0, x);
   if (x->type->n != 3) return anfi_layer_error(l, ANF_E1055, "its inputs must have rank 2 or 3");
-  return m->batch_first || swap(l, x, 0, 1);
+  return m->batch_first || anfi_layer_swap(l, x, 0, 1, x);
 }
 
 /* A mask of bools says what must not be seen; that of Attention says what may. */
@@ -209,8 +192,7 @@ static bool weights(const anfi_layer *l, const mha *m, anfi_operand *const x,
                               NULL, scores))
       return false;
   }
-  anf_attr a = {"axis", anfi_layer_v_int(l, -1), NULL};
-  return anfi_layer_op(l, ANF_OP_Softmax, 1, scores, 1, &a, scores);
+  return anfi_layer_along(l, ANF_OP_Softmax, 1, scores, -1, scores);
 }
 
 static bool attend(anfi_layer *l, const mha *m, anfi_operand *x, anfi_operand *out) {
@@ -222,14 +204,12 @@ static bool attend(anfi_layer *l, const mha *m, anfi_operand *x, anfi_operand *o
   l->nresult = 2;
   if (!weights(l, m, x, &scores) || !anfi_layer_op2(l, ANF_OP_MatMul, &scores, &x[2], out))
     return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, 1), NULL},
-           first = {"axis", anfi_layer_v_int(l, 0), NULL};
-  if (!anfi_layer_op(l, ANF_OP_Mean, 1, &scores, 1, &a, &l->out[1])) return false;
-  return !m->unbatched || anfi_layer_op(l, ANF_OP_Squeeze, 1, &l->out[1], 1, &first, &l->out[1]);
+  if (!anfi_layer_along(l, ANF_OP_Mean, 1, &scores, 1, &l->out[1])) return false;
+  return !m->unbatched || anfi_layer_along(l, ANF_OP_Squeeze, 1, &l->out[1], 0, &l->out[1]);
 }
 
 static bool project_out(anfi_layer *l, const mha *m, anfi_operand *x) {
-  if (!swap(l, x, 1, 2)) return false;
+  if (!anfi_layer_swap(l, x, 1, 2, x)) return false;
   int64_t dims[] = {x->type->dims[0], x->type->dims[1], m->embed};
   anfi_operand in[3];
   if (!anfi_layer_reshape(l, x, 3, dims, &in[0]) ||
@@ -238,23 +218,22 @@ static bool project_out(anfi_layer *l, const mha *m, anfi_operand *x) {
   bool bias = anfi_layer_has_weight(l, "out_proj.bias");
   if (bias && !anfi_layer_weight(l, "out_proj.bias", &in[2])) return false;
   if (!anfi_layer_op(l, ANF_OP_Linear, bias ? 3 : 2, in, 0, NULL, &l->out[0])) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, 0), NULL};
-  if (m->unbatched) return anfi_layer_op(l, ANF_OP_Squeeze, 1, &l->out[0], 1, &a, &l->out[0]);
-  return m->batch_first || swap(l, &l->out[0], 0, 1);
+  if (m->unbatched) return anfi_layer_along(l, ANF_OP_Squeeze, 1, &l->out[0], 0, &l->out[0]);
+  return m->batch_first || anfi_layer_swap(l, &l->out[0], 0, 1, &l->out[0]);
 }
 
 static bool mha_inputs(const anfi_layer *l, anfi_operand *x) {
   bool masked = anfi_layer_given(l, "attn_mask");
   size_t n = l->op->nin - (masked ? 1u : 0u);
-  if (!get(l, "query", 0, &x[0])) return false;
+  if (!anfi_layer_tensor(l, "query", 0, &x[0])) return false;
   x[1] = x[2] = x[0];
   x[3] = (anfi_operand){.kind = ANFI_OPERAND_NONE};
-  if (n >= 2 && !get(l, "key", 1, &x[1])) return false;
+  if (n >= 2 && !anfi_layer_tensor(l, "key", 1, &x[1])) return false;
   x[2] = x[1];
-  if (n >= 3 && !get(l, "value", 2, &x[2])) return false;
+  if (n >= 3 && !anfi_layer_tensor(l, "value", 2, &x[2])) return false;
   if (n > 3)
     return anfi_layer_error(l, ANF_E1053, "more inputs than query, key, value and attn_mask");
-  return !masked || get(l, "attn_mask", 3, &x[3]);
+  return !masked || anfi_layer_tensor(l, "attn_mask", 3, &x[3]);
 }
 
 static bool attention(anfi_layer *l) {
@@ -292,7 +271,7 @@ static bool scaled_boxes(const anfi_layer *l, const anfi_operand *y, const anfi_
          anfi_layer_op2(l, ANF_OP_Mul, &part[1], &two, &part[1]) &&
          anfi_layer_op1(l, ANF_OP_Square, &part[1], &part[1]) &&
          anfi_layer_op2(l, ANF_OP_Mul, &part[1], anchor, &part[1]) &&
-         join(l, ANF_OP_Concat, 3, part, 4, out);
+         anfi_layer_along(l, ANF_OP_Concat, 3, part, 4, out);
 }
 
 /* The traced module calls its constants pnnx_0 .. pnnx_6: grids 6, 3, 1, anchors 4, 2, 0, strides 5. */
@@ -303,7 +282,7 @@ static bool stage(const anfi_layer *l, int64_t i, const anfi_operand *strides, a
   anfi_operand conv[3], grid, anchor, stride, y;
   const char *w = anfi_sprintf(l->t->arena, "m.%lld.weight", (long long)i);
   const char *b = anfi_sprintf(l->t->arena, "m.%lld.bias", (long long)i);
-  if (!get(l, "", (size_t)i, &conv[0]) || !anfi_layer_weight(l, w, &conv[1]) ||
+  if (!anfi_layer_tensor(l, "", (size_t)i, &conv[0]) || !anfi_layer_weight(l, w, &conv[1]) ||
       !anfi_layer_weight(l, b, &conv[2]) || !anfi_layer_weight(l, grids[i], &grid) ||
       !anfi_layer_weight(l, anchors[i], &anchor) || !take(l, strides, i, 0, &stride))
     return false;
@@ -331,7 +310,7 @@ static bool detect(anfi_layer *l) {
   for (int64_t i = 0; i < 3; i++)
     if (!stage(l, i, &strides, &out[i])) return false;
   l->nresult = 1;
-  return join(l, ANF_OP_Concat, 3, out, 1, &l->out[0]);
+  return anfi_layer_along(l, ANF_OP_Concat, 3, out, 1, &l->out[0]);
 }
 
 const anfi_layer_row anfi_layers_seq[] = {

@@ -1,36 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that move elements: reshape, split, slice, index, pad, resize. Sizes may be known only when
- * the program runs ($shape=3): then they are attributes given by nodes, and the type of the result
- * is told here, as inference does not see them. */
+/* Layers that give tensors another shape: reshape, expand, fill, permute, pad, resize. Sizes may be
+ * known only when the program runs ($shape=3): then they are attributes given by nodes, and the type
+ * of the result is told here, as inference does not see them. */
 #include "frontend/pnnx/pnnx.h"
-
-static bool get(const anfi_layer *l, anfi_operand *x) {
-  if (!anfi_layer_input(l, "input", 0, x)) return false;
-  if (x->kind == ANFI_OPERAND_TENSOR && x->type && anfi_is_tensor(x->type)) return true;
-  return anfi_layer_error(l, ANF_E1055, "the type of its input is not known, or is no tensor");
-}
-
-static bool result(anfi_layer *l, anfi_opcode op, const anfi_operand *x, size_t nattr,
-                   const anf_attr *attrs) {
-  l->nresult = 1;
-  return anfi_layer_op(l, op, 1, x, nattr, attrs, &l->out[0]);
-}
-
-static bool axis_of(const anfi_layer *l, const anfi_operand *x, int64_t v, size_t *out) {
-  int64_t rank = (int64_t)x->type->n;
-  if (v < -rank || v >= rank)
-    return anfi_fail(l->t->cx, l->t->loc, ANF_E0540, (long long)v, l->op->type, x->type->n);
-  *out = (size_t)(v < 0 ? v + rank : v);
-  return true;
-}
-
-static bool axis_arg(const anfi_layer *l, const anfi_operand *x, const char *key, int64_t otherwise,
-                     size_t *out) {
-  int64_t v;
-  return anfi_layer_int(l, key, otherwise, &v) && axis_of(l, x, v, out);
-}
-
-/* ---- shapes that may be known only later ---- */
 
 typedef struct {
   size_t n;
@@ -79,7 +51,7 @@ static bool sized(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *x
 static bool reshape(anfi_layer *l) {
   anfi_operand x;
   sizes s;
-  if (!get(l, &x) || !read_sizes(l, "shape", &s)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !read_sizes(l, "shape", &s)) return false;
   return sized(l, ANF_OP_Reshape, 1, &x, "shape", &s, NULL, 0, (anf_dtype)x.type->dtype, s.n);
 }
 
@@ -90,7 +62,7 @@ static bool expand(anfi_layer *l) {
   const char *key = anfi_layer_given(l, "sizes")   ? "sizes"
                     : anfi_layer_given(l, "shape") ? "shape"
                                                    : "size";
-  if (!get(l, &x) || !read_sizes(l, key, &s)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !read_sizes(l, key, &s)) return false;
   anfi_layer_ignore(l, "implicit");
   if (s.n < x.type->n)
     return anfi_layer_error(l, ANF_E1055, "it is given fewer sizes than its input has");
@@ -121,7 +93,7 @@ static bool fill(anfi_layer *l) {
   anf_dtype d;
   sizes s;
   bool of_tensor = strncmp(l->op->type, "Tensor.", 7) == 0;
-  if (of_tensor && !get(l, &x)) return false;
+  if (of_tensor && !anfi_layer_tensor(l, "input", 0, &x)) return false;
   anfi_layer_ignore(l, "device layout pin_memory requires_grad");
   if (!read_sizes(l, "size", &s) ||
       !dtype_arg(l, of_tensor ? (anf_dtype)x.type->dtype : ANF_F32, &d))
@@ -133,51 +105,53 @@ static bool fill(anfi_layer *l) {
 static bool like(anfi_layer *l) {
   anfi_operand x;
   anf_dtype d;
-  if (!get(l, &x) || !dtype_arg(l, (anf_dtype)x.type->dtype, &d)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !dtype_arg(l, (anf_dtype)x.type->dtype, &d))
+    return false;
   anfi_layer_ignore(l, "device layout pin_memory requires_grad memory_format");
   anf_attr a = {"dtype", anfi_layer_v_dtype(l, d), NULL};
-  return result(l, l->code, &x, 1, &a);
+  return anfi_layer_result(l, l->code, 1, &x, 1, &a);
 }
 
 static bool to(anfi_layer *l) {
   anfi_operand x;
   anf_dtype d;
-  if (!get(l, &x) || !dtype_arg(l, (anf_dtype)x.type->dtype, &d)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !dtype_arg(l, (anf_dtype)x.type->dtype, &d))
+    return false;
   anfi_layer_ignore(l, "copy non_blocking memory_format device layout pin_memory");
   l->nresult = 1;
   return anfi_torch_cast(l->t, &x, d, &l->out[0]);
 }
 
-/* ---- fixed forms ---- */
-
 static bool permute(anfi_layer *l) {
   anfi_operand x;
   int64_t axes[ANF_MAX_RANK];
   size_t n;
-  if (!get(l, &x) || !anfi_layer_ints(l, "dims", &n, axes)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_ints(l, "dims", &n, axes)) return false;
   anf_attr a = {l->code == ANF_OP_Transpose ? "axes" : "axis", anfi_layer_v_ints(l, n, axes), NULL};
-  return result(l, l->code, &x, 1, &a);
+  return anfi_layer_result(l, l->code, 1, &x, 1, &a);
 }
 
 static bool transpose(anfi_layer *l) {
   anfi_operand x;
   int64_t i, j;
-  if (!get(l, &x) || !anfi_layer_need_int(l, "dim0", &i) || !anfi_layer_need_int(l, "dim1", &j))
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_need_int(l, "dim0", &i) ||
+      !anfi_layer_need_int(l, "dim1", &j))
     return false;
   anf_attr a[] = {{"axis1", anfi_layer_v_int(l, i), NULL}, {"axis2", anfi_layer_v_int(l, j), NULL}};
-  return result(l, ANF_OP_SwapAxes, &x, 2, a);
+  return anfi_layer_result(l, ANF_OP_SwapAxes, 1, &x, 2, a);
 }
 
 static bool flatten(anfi_layer *l) {
   anfi_operand x;
   int64_t from, until;
   bool module = strcmp(l->op->type, "nn.Flatten") == 0;
-  if (!get(l, &x) || !anfi_layer_int(l, "start_dim", module ? 1 : 0, &from) ||
+  if (!anfi_layer_tensor(l, "input", 0, &x) ||
+      !anfi_layer_int(l, "start_dim", module ? 1 : 0, &from) ||
       !anfi_layer_int(l, "end_dim", -1, &until))
     return false;
   anf_attr a[] = {{"start", anfi_layer_v_int(l, from), NULL},
                   {"end", anfi_layer_v_int(l, until), NULL}};
-  return result(l, ANF_OP_Flatten, &x, 2, a);
+  return anfi_layer_result(l, ANF_OP_Flatten, 1, &x, 2, a);
 }
 
 /* torch.squeeze leaves axes of another size than 1 alone. */
@@ -185,284 +159,51 @@ static bool squeeze(anfi_layer *l) {
   anfi_operand x;
   int64_t v[ANF_MAX_RANK], keep[ANF_MAX_RANK];
   size_t n, kept = 0, axis;
-  if (!get(l, &x)) return false;
-  if (!anfi_layer_given(l, "dim")) return result(l, l->code, &x, 0, NULL);
+  if (!anfi_layer_tensor(l, "input", 0, &x)) return false;
+  if (!anfi_layer_given(l, "dim")) return anfi_layer_result(l, l->code, 1, &x, 0, NULL);
   if (!anfi_layer_ints(l, "dim", &n, v)) return false;
   for (size_t i = 0; i < n; i++) {
-    if (!axis_of(l, &x, v[i], &axis)) return false;
+    if (!anfi_layer_axis_of(l, &x, v[i], &axis)) return false;
     if (x.type->dims[axis] == 1) keep[kept++] = (int64_t)axis;
   }
   l->nresult = 1;
   if (!kept) return l->out[0] = x, true;
   anf_attr a = {"axis", anfi_layer_v_ints(l, kept, keep), NULL};
-  return result(l, l->code, &x, 1, &a);
+  return anfi_layer_result(l, l->code, 1, &x, 1, &a);
 }
 
 static bool unsqueeze(anfi_layer *l) {
   anfi_operand x;
   int64_t v;
-  if (!get(l, &x) || !anfi_layer_need_int(l, "dim", &v)) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, v), NULL};
-  return result(l, ANF_OP_ExpandDims, &x, 1, &a);
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_need_int(l, "dim", &v)) return false;
+  l->nresult = 1;
+  return anfi_layer_along(l, ANF_OP_ExpandDims, 1, &x, v, &l->out[0]);
 }
 
 static bool tile(anfi_layer *l) {
   anfi_operand x;
   int64_t v[ANF_MAX_RANK];
   size_t n;
-  if (!get(l, &x) || !anfi_layer_ints(l, anfi_layer_given(l, "sizes") ? "sizes" : "repeats", &n, v))
+  if (!anfi_layer_tensor(l, "input", 0, &x) ||
+      !anfi_layer_ints(l, anfi_layer_given(l, "sizes") ? "sizes" : "repeats", &n, v))
     return false;
   anf_attr a = {"reps", anfi_layer_v_ints(l, n, v), NULL};
-  return result(l, ANF_OP_Tile, &x, 1, &a);
+  return anfi_layer_result(l, ANF_OP_Tile, 1, &x, 1, &a);
 }
 
 static bool roll(anfi_layer *l) {
   anfi_operand x;
   int64_t shift[ANF_MAX_RANK], axis[ANF_MAX_RANK];
   size_t n, k = 0;
-  if (!get(l, &x) || !anfi_layer_ints(l, "shifts", &n, shift)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_ints(l, "shifts", &n, shift))
+    return false;
   if (anfi_layer_given(l, "dims") && !anfi_layer_ints(l, "dims", &k, axis)) return false;
+  if (n != (k ? k : 1)) return anfi_layer_error(l, ANF_E1055, "each shift needs a dim");
   anf_attr a[] = {
       {"shift", k ? anfi_layer_v_ints(l, n, shift) : anfi_layer_v_int(l, shift[0]), NULL},
       {"axis", anfi_layer_v_ints(l, k, axis), NULL}};
-  return result(l, ANF_OP_Roll, &x, k ? 2 : 1, a);
+  return anfi_layer_result(l, ANF_OP_Roll, 1, &x, k ? 2 : 1, a);
 }
-
-/* ---- joining and cutting ---- */
-
-static bool join(anfi_layer *l) {
-  int64_t axis;
-  anfi_operand *in = ANFI_NEW_N(l->t->arena, anfi_operand, l->op->nin + 1);
-  memcpy(in, l->in, l->op->nin * sizeof *in);
-  for (uint32_t i = 0; i < l->op->nin; i++)
-    if (in[i].kind != ANFI_OPERAND_TENSOR || !in[i].type || !anfi_is_tensor(in[i].type))
-      return anfi_layer_error(l, ANF_E1055, "the type of an input is not known, or is no tensor");
-  if (!anfi_layer_int(l, "dim", 0, &axis) || !anfi_torch_promote(l->t, l->op->nin, in))
-    return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  l->nresult = 1;
-  return anfi_layer_op(l, l->code, l->op->nin, in, 1, &a, &l->out[0]);
-}
-
-enum { MAX_PARTS = 4096 };
-
-/* Parts of `size` that torch.chunk, split and tensor_split cut, as positions. */
-static bool cut_evenly(const anfi_layer *l, int64_t size, int64_t parts, bool chunk, int64_t *at,
-                       size_t *n) {
-  if (parts < 1 || parts > MAX_PARTS)
-    return anfi_layer_error(l, ANF_E1055, "the number of parts is out of range");
-  int64_t step = (size + parts - 1) / parts, more = size % parts, where = 0;
-  *n = 0;
-  for (int64_t i = 0; i + 1 < parts; i++) {
-    where += chunk ? step : size / parts + (i < more);
-    if (chunk && where >= size) break;
-    at[(*n)++] = where;
-  }
-  return true;
-}
-
-static bool cut_by(const anfi_layer *l, int64_t size, const int64_t *part, size_t npart,
-                   int64_t *at, size_t *n) {
-  int64_t where = 0;
-  *n = 0;
-  if (npart == 1 && part[0] > 0 && size / part[0] >= MAX_PARTS)
-    return anfi_layer_error(l, ANF_E1055, "the number of parts is out of range");
-  if (npart == 1 && part[0] > 0)
-    for (where = part[0]; where < size; where += part[0]) at[(*n)++] = where;
-  else
-    for (size_t i = 0; i + 1 < npart; i++) {
-      if (part[i] < 0 || __builtin_add_overflow(where, part[i], &where))
-        return anfi_layer_error(l, ANF_E1055, "a part has no negative size");
-      at[(*n)++] = where;
-    }
-  return npart == 1 && part[0] <= 0 ? anfi_layer_error(l, ANF_E1055, "a part must have a size")
-                                    : true;
-}
-
-static bool cut(anfi_layer *l) {
-  anfi_operand x, tuple;
-  int64_t v[ANF_MAX_RANK], *at = ANFI_NEW_N(l->t->arena, int64_t, MAX_PARTS);
-  size_t n = 0, axis, k = 0;
-  const char *name = strrchr(l->op->type, '.') + 1;
-  if (!get(l, &x) || !axis_arg(l, &x, "dim", 0, &axis)) return false;
-  int64_t size = x.type->dims[axis];
-  bool chunk = strcmp(name, "chunk") == 0, indices = anfi_layer_given(l, "indices");
-  if (indices) {
-    if (!anfi_layer_ints(l, "indices", &n, at)) return false;
-  } else if (size < 0) return anfi_layer_error(l, ANF_E1055, "the dim that is cut must be known");
-  else if (chunk || strcmp(name, "tensor_split") == 0) {
-    if (!anfi_layer_need_int(l, chunk ? "chunks" : "sections", &v[0]) ||
-        !cut_evenly(l, size, v[0], chunk, at, &n))
-      return false;
-  } else {
-    const char *key = anfi_layer_given(l, "split_size") ? "split_size" : "split_size_or_sections";
-    if (!anfi_layer_ints(l, key, &k, v) || !cut_by(l, size, v, k, at, &n)) return false;
-  }
-  anf_attr a[] = {{"sections", anfi_layer_v_ints(l, n, at), NULL},
-                  {"axis", anfi_layer_v_int(l, (int64_t)axis), NULL}};
-  return anfi_layer_op(l, ANF_OP_Split, 1, &x, 2, a, &tuple) && anfi_layer_untuple(l, &tuple);
-}
-
-static bool unbind(anfi_layer *l) {
-  anfi_operand x, tuple;
-  int64_t axis;
-  if (!get(l, &x) || !anfi_layer_int(l, "dim", 0, &axis)) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return anfi_layer_op(l, ANF_OP_Unstack, 1, &x, 1, &a, &tuple) && anfi_layer_untuple(l, &tuple);
-}
-
-/* ---- slices and indices ---- */
-
-static bool bound(const anfi_layer *l, const char *key, const char *name, anf_attr *a, size_t *n,
-                  bool *known) {
-  anfi_operand o;
-  if (!anfi_layer_given(l, key)) return true;
-  if (!anfi_layer_arg(l, key, &o)) return false;
-  if (o.kind != ANFI_OPERAND_TENSOR)
-    return anfi_layer_error(l, ANF_E1055, "a bound must be an integer");
-  int64_t v;
-  if (anfi_operand_int(&o, &v)) a[*n] = (anf_attr){name, anfi_layer_v_int(l, v), NULL};
-  else a[*n] = (anf_attr){name, NULL, anfi_torch_node(l->t, &o)}, *known = false;
-  return ++*n, true;
-}
-
-static bool slice(anfi_layer *l) {
-  anfi_operand x;
-  anf_attr a[4];
-  size_t n = 0, axis;
-  bool known = true;
-  if (!get(l, &x) || !axis_arg(l, &x, "dim", 0, &axis)) return false;
-  if (!bound(l, "start", "start", a, &n, &known) || !bound(l, "end", "stop", a, &n, &known) ||
-      !bound(l, "step", "step", a, &n, &known))
-    return false;
-  a[n++] = (anf_attr){"axis", anfi_layer_v_int(l, (int64_t)axis), NULL};
-  if (!result(l, ANF_OP_Slice, &x, n, a)) return false;
-  if (known) return true;
-  int64_t dims[ANF_MAX_RANK];
-  memcpy(dims, x.type->dims, x.type->n * sizeof *dims);
-  dims[axis] = ANF_DIM_UNKNOWN;
-  l->out[0].type = l->out[0].node->type =
-      anfi_type_tensor(l->t->cx, (anf_dtype)x.type->dtype, x.type->n, dims);
-  return true;
-}
-
-static bool take(const anfi_layer *l, const anfi_operand *x, const anfi_operand *at, int64_t axis,
-                 anfi_operand *out) {
-  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return anfi_layer_op(l, ANF_OP_Take, 2, (const anfi_operand[]){*x, *at}, 1, &a, out);
-}
-
-static bool select(anfi_layer *l) {
-  anfi_operand x, at;
-  int64_t axis;
-  if (!get(l, &x) || !anfi_layer_int(l, "dim", 0, &axis) || !anfi_layer_arg(l, "index", &at))
-    return false;
-  l->nresult = 1;
-  return take(l, &x, &at, axis, &l->out[0]);
-}
-
-/* A list of integers, or the positions of True in a list of bools. */
-static bool index_list(const anfi_layer *l, const anfi_operand *list, anfi_operand *out) {
-  ANFI_VEC(int64_t) v = {0};
-  for (size_t i = 0; i < list->n; i++) {
-    const anfi_operand *o = &list->item[i];
-    int64_t at;
-    bool mask =
-        o->kind == ANFI_OPERAND_TENSOR && o->value && !o->type->n && o->type->dtype == ANF_BOOL;
-    if (mask && anfi_get_i64(o->value, 0)) anfi_push(l->t->arena, &v, (int64_t)i);
-    if (mask) continue;
-    if (!anfi_operand_int(o, &at))
-      return anfi_layer_error(l, ANF_E1053, "an index that is no list of integers");
-    anfi_push(l->t->arena, &v, at);
-  }
-  int64_t n = (int64_t)v.n;
-  anf_value *t = anfi_torch_own(
-      l->t, anfi_value_new_tensor(l->t->cx, anfi_type_tensor(l->t->cx, ANF_I64, 1, &n)));
-  if (n) memcpy(t->u.data, v.at, v.n * sizeof *v.at);
-  *out = anfi_operand_value(l->t->cx, t);
-  return true;
-}
-
-/* A mask that is known becomes positions; of another the result's shape would not be known. */
-static bool index_tensor(const anfi_layer *l, const anfi_operand *o, anfi_operand *out) {
-  if (o->type && anfi_is_tensor(o->type) && anfi_dtype_is_int((anf_dtype)o->type->dtype))
-    return *out = *o, true;
-  if (!o->type || o->type->dtype != ANF_BOOL || !o->value || o->type->n != 1)
-    return anfi_layer_error(l, ANF_E1053, "an index that is no tensor of integers or known mask");
-  anfi_operand list = {.kind = ANFI_OPERAND_LIST, .n = o->value->n};
-  list.item = ANFI_NEW_N(l->t->arena, anfi_operand, list.n + 1);
-  for (size_t i = 0; i < list.n; i++)
-    list.item[i] = anfi_operand_value(
-        l->t->cx,
-        anfi_torch_own(l->t, anfi_value_new_i64(l->t->cx, ANF_BOOL, anfi_get_i64(o->value, i))));
-  return index_list(l, &list, out);
-}
-
-static bool index_items(const anfi_layer *l, anfi_operand *list) {
-  const anfi_parameter *p = anfi_pnnx_param(l->op, "expr");
-  if (!p) {
-    if (!anfi_layer_given(l, "expr")) return anfi_layer_input(l, "indices", 1, list);
-    return anfi_layer_arg(l, "expr", list);
-  }
-  anfi_layer_ignore(l, "expr");
-  anf_expr *e =
-      anfi_expr_read(l->t->cx, p->text, strlen(p->text), anfi_pnnx_at(l->op, p->col), l->op->nin);
-  if (!e) return false;
-  bool good = anfi_expr_emit(l->t, e, l->op->nin, l->in, list);
-  anfi_undefer(l->t->cx, e);
-  anf_expr_free(e);
-  return good;
-}
-
-/* x[i, j] with several indices: they broadcast and number positions of the first axes. */
-static bool gather(anfi_layer *l, const anfi_operand *x, anfi_operand *at, size_t n) {
-  anfi_operand sum = at[0], stacked;
-  for (size_t i = 1; i < n; i++)
-    if (!anfi_layer_op2(l, ANF_OP_Add, &sum, &at[i], &sum)) return false;
-  for (size_t i = 0; i < n; i++)
-    if (!anfi_layer_op2(l, ANF_OP_BroadcastLike, &at[i], &sum, &at[i])) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, -1), NULL};
-  if (!anfi_torch_promote(l->t, n, at) || !anfi_layer_op(l, ANF_OP_Stack, n, at, 1, &a, &stacked))
-    return false;
-  l->nresult = 1;
-  return anfi_layer_op2(l, ANF_OP_GatherNd, x, &stacked, &l->out[0]);
-}
-
-static bool index(anfi_layer *l) {
-  anfi_operand x, list, at[ANF_MAX_RANK];
-  size_t n = 0, last = 0;
-  if (!get(l, &x) || !index_items(l, &list)) return false;
-  if (list.kind != ANFI_OPERAND_LIST) {
-    anfi_operand *one = ANFI_NEW(l->t->arena, anfi_operand);
-    *one = list;
-    list = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = 1, .item = one};
-  }
-  bool numbers = list.n && list.item[0].kind == ANFI_OPERAND_TENSOR && list.item[0].number;
-  if (numbers) { // x[[0, 2]]
-    anfi_operand *one = ANFI_NEW(l->t->arena, anfi_operand);
-    *one = list;
-    list = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = 1, .item = one};
-  }
-  if (list.n > x.type->n)
-    return anfi_layer_error(l, ANF_E1055, "it is given more indices than its input has dims");
-  for (size_t i = 0; i < list.n; i++) {
-    const anfi_operand *o = &list.item[i];
-    if (o->kind == ANFI_OPERAND_NONE) continue;
-    bool good =
-        o->kind == ANFI_OPERAND_LIST ? index_list(l, o, &at[n]) : index_tensor(l, o, &at[n]);
-    if (!good) return false;
-    n++;
-    last = i;
-  }
-  l->nresult = 1;
-  if (!n) return l->out[0] = x, true;
-  if (n == 1) return take(l, &x, &at[0], (int64_t)last, &l->out[0]);
-  if (n != last + 1)
-    return anfi_layer_error(l, ANF_E1053, "several indices that do not start at the first dim");
-  return gather(l, &x, at, n);
-}
-
-/* ---- pad and resize ---- */
 
 static bool pad(anfi_layer *l) {
   static const char *const ours[][2] = {{"constant", "constant"},
@@ -476,7 +217,8 @@ static bool pad(anfi_layer *l) {
   const char *mode = anfi_layer_text(l, "mode");
   while (k < ANFI_LEN(ours) && mode && strcmp(mode, ours[k][0]) != 0) k++;
   if (k == ANFI_LEN(ours)) return anfi_layer_only(l, "mode", "constant");
-  if (!get(l, &x) || !anfi_layer_ints(l, "pad", &n, p) || !anfi_layer_real(l, "value", 0, &value))
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_ints(l, "pad", &n, p) ||
+      !anfi_layer_real(l, "value", 0, &value))
     return false;
   if (n % 2 || n / 2 > x.type->n)
     return anfi_layer_error(l, ANF_E1055, "pad must have two numbers for each of the last dims");
@@ -486,7 +228,7 @@ static bool pad(anfi_layer *l) {
       {"pad_width", anfi_layer_v_ints(l, 2 * x.type->n, width), NULL},
       {"mode", anfi_layer_v_text(l, ours[k][1]), NULL},
       {"value", whole ? anfi_layer_v_int(l, (int64_t)value) : anfi_layer_v_real(l, value), NULL}};
-  return result(l, ANF_OP_Pad, &x, k ? 2 : 3, a);
+  return anfi_layer_result(l, ANF_OP_Pad, 1, &x, k ? 2 : 3, a);
 }
 
 /* size = floor(size * scale). PyTorch steps by 1 / scale, which is the same only if nothing is cut
@@ -518,7 +260,9 @@ static bool resize(anfi_layer *l) {
   const char *mode = anfi_layer_text(l, "mode");
   bool linear = bilinear || (mode && strstr(mode, "linear"));
   if (!linear && !anfi_layer_only(l, "mode", "nearest")) return false;
-  if (!get(l, &x) || !anfi_layer_bool(l, "align_corners", bilinear, &corners)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) ||
+      !anfi_layer_bool(l, "align_corners", bilinear, &corners))
+    return false;
   if (!anfi_layer_only(l, "antialias", "False")) return false;
   anfi_layer_ignore(l, "recompute_scale_factor");
   if (x.type->n < 3) return anfi_layer_error(l, ANF_E1055, "its input must have spatial dims");
@@ -556,16 +300,6 @@ const anfi_layer_row anfi_layers_shape[] = {
     ROW("torch.unsqueeze", unsqueeze, ExpandDims),
     ROW("Tensor.repeat", tile, Tile),
     ROW("torch.roll", roll, Roll),
-    ROW("torch.cat", join, Concat),
-    ROW("torch.stack", join, Stack),
-    ROW("torch.chunk", cut, Split),
-    ROW("torch.split", cut, Split),
-    ROW("torch.tensor_split", cut, Split),
-    ROW("torch.unbind", unbind, Unstack),
-    ROW("Tensor.slice", slice, Slice),
-    ROW("Tensor.select", select, Take),
-    ROW("torch.index_select", select, Take),
-    ROW("Tensor.index", index, Take),
     ROW("F.pad", pad, Pad),
     ROW("nn.Upsample", resize, Resize),
     ROW("F.upsample", resize, Resize),

@@ -267,21 +267,34 @@ bool anfi_layer_error(const anfi_layer *l, anfi_code code, const char *what); //
 bool anfi_layer_given(const anfi_layer *l, const char *key);
 void anfi_layer_ignore(const anfi_layer *l, const char *keys); // that change nothing here
 bool anfi_layer_input(const anfi_layer *l, const char *key, size_t place, anfi_operand *out);
+/* An input that is a tensor of a known type. */
+bool anfi_layer_tensor(const anfi_layer *l, const char *key, size_t place, anfi_operand *out);
 bool anfi_layer_arg(const anfi_layer *l, const char *key, anfi_operand *out); // must be there
 bool anfi_layer_int(const anfi_layer *l, const char *key, int64_t otherwise, int64_t *out);
 bool anfi_layer_need_int(const anfi_layer *l, const char *key, int64_t *out);
 bool anfi_layer_bool(const anfi_layer *l, const char *key, bool otherwise, bool *out);
 bool anfi_layer_real(const anfi_layer *l, const char *key, double otherwise, double *out);
+/* An axis of x, counted from its first. */
+bool anfi_layer_axis_of(const anfi_layer *l, const anfi_operand *x, int64_t v, size_t *out);
+bool anfi_layer_axis(const anfi_layer *l, const anfi_operand *x, const char *key, int64_t otherwise,
+                     size_t *out);
 const char *anfi_layer_text(const anfi_layer *l, const char *key); // of a word; NULL: absent
 /* Known integers; one for a list of one. *n is how many, at most ANF_MAX_RANK. */
 bool anfi_layer_ints(const anfi_layer *l, const char *key, size_t *n, int64_t *out);
 bool anfi_layer_weight(const anfi_layer *l, const char *key, anfi_operand *out);
+/* A weight of a module, or an input of a function; None if it is not given. */
+bool anfi_layer_weight_or_input(const anfi_layer *l, const char *key, size_t place,
+                                anfi_operand *out);
+bool anfi_layer_need(const anfi_layer *l, const anfi_operand *x, const char *key); // given?
+/* A parameter that repeats what a weight's shape says; the second one fails. */
+bool anfi_layer_agrees(const anfi_layer *l, const char *key, int64_t size);
+bool anfi_layer_contradicts(const anfi_layer *l, const char *key);
 bool anfi_layer_has_weight(const anfi_layer *l, const char *key);
 bool anfi_layer_all_used(const anfi_layer *l);
 /* Fails unless the parameter is absent or is this. */
 bool anfi_layer_only(const anfi_layer *l, const char *key, const char *text);
 
-/* Attribute values, alive as long as the frame. */
+/* layer_op.c. Attribute values, alive as long as the frame. */
 anf_value *anfi_layer_v_int(const anfi_layer *l, int64_t v);
 anf_value *anfi_layer_v_bool(const anfi_layer *l, bool v);
 anf_value *anfi_layer_v_real(const anfi_layer *l, double v);
@@ -291,6 +304,16 @@ anf_value *anfi_layer_v_dtype(const anfi_layer *l, anf_dtype d);
 /* One op of these operands. */
 bool anfi_layer_op(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
                    size_t nattr, const anf_attr *attrs, anfi_operand *out);
+/* The same as the operator's only result. */
+bool anfi_layer_result(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
+                       size_t nattr, const anf_attr *attrs);
+/* One op whose attribute `axis` is the only one. */
+bool anfi_layer_along(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
+                      int64_t axis, anfi_operand *out);
+bool anfi_layer_swap(const anfi_layer *l, const anfi_operand *x, int64_t i, int64_t j,
+                     anfi_operand *out);
+bool anfi_layer_take(const anfi_layer *l, const anfi_operand *x, const anfi_operand *at,
+                     int64_t axis, anfi_operand *out);
 bool anfi_layer_op1(const anfi_layer *l, anfi_opcode op, const anfi_operand *a, anfi_operand *out);
 bool anfi_layer_op2(const anfi_layer *l, anfi_opcode op, const anfi_operand *a,
                     const anfi_operand *b, anfi_operand *out);
@@ -303,9 +326,26 @@ bool anfi_layer_slice(const anfi_layer *l, const anfi_operand *x, int64_t axis, 
 /* Items of a tuple become the layer's results. */
 bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple);
 
+/* The expression in a parameter, of the operator's inputs. */
+bool anfi_layer_expression(const anfi_layer *l, const anfi_parameter *p, anfi_operand *out);
+
+/* Attributes as they are collected. */
+typedef struct anfi_layer_attrs {
+  anf_attr at[8];
+  size_t n;
+} anfi_layer_attrs;
+static inline void anfi_layer_attr(anfi_layer_attrs *a, const char *name, anf_value *v) {
+  a->at[a->n++] = (anf_attr){name, v, NULL};
+}
+/* How many operands are given, when those at the end may be None. */
+static inline size_t anfi_layer_present(const anfi_operand *in, size_t n) {
+  while (n && in[n - 1].kind == ANFI_OPERAND_NONE) n--;
+  return n;
+}
+
 /* layer_*.c: tables of rows that end with a NULL type */
-extern const anfi_layer_row anfi_layers_nn[], anfi_layers_shape[], anfi_layers_math[],
-    anfi_layers_seq[];
+extern const anfi_layer_row anfi_layers_act[], anfi_layers_index[], anfi_layers_math[],
+    anfi_layers_nn[], anfi_layers_seq[], anfi_layers_shape[], anfi_layers_window[];
 
 /* runtime.c: what a model keeps to run */
 void anfi_pnnx_run_new(anf_pnnx *p);

@@ -10,8 +10,9 @@ struct anf_pnnx_registry {
   ANFI_VEC(anfi_creator) made; // by name's id
 };
 
-static const anfi_layer_row *const tables[] = {anfi_layers_nn, anfi_layers_shape, anfi_layers_math,
-                                               anfi_layers_seq};
+static const anfi_layer_row *const tables[] = {
+    anfi_layers_act, anfi_layers_index, anfi_layers_math,  anfi_layers_nn,
+    anfi_layers_seq, anfi_layers_shape, anfi_layers_window};
 /* Made by the model's builder itself. */
 static const char *const structural[] = {
     "pnnx.Input",          "pnnx.Output",       "pnnx.Attribute",  "prim::TupleConstruct",

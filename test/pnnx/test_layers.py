@@ -1,16 +1,32 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Layers by themselves, against NumPy: what KuiperInfer registers, and what no model of the fixtures has.
-test_layers.py ANFORA"""
+"""Layers by themselves, against NumPy; every type that is registered has a case here, or is in a model whose
+outputs test_runtime.c compares with PyTorch's. test_layers.py ANFORA LIST_TYPES"""
+import glob
+import math
 import os
+import subprocess
+import sys
 import tempfile
 
 import numpy as np
 
-from model import Tap, differ, run, told, write
+from model import FIXTURES, Tap, differ, run, told, write
 
 TAP = Tap()
 RNG = np.random.default_rng(7)
+KNOWN = subprocess.run([sys.argv[2]], capture_output=True, text=True, check=True).stdout.split()
+# What KuiperInfer registers, and the operator types of 22 modules that pnnx wrote.
+KUIPER = """nn.Conv2d nn.ConvTranspose2d nn.BatchNorm2d nn.Linear nn.ReLU nn.ReLU6 nn.SiLU nn.Sigmoid nn.Hardsigmoid nn.Hardswish
+nn.Softmax F.softmax nn.MaxPool2d nn.AdaptiveAvgPool2d F.adaptive_avg_pool2d nn.Upsample F.upsample torch.cat torch.flatten Tensor.view
+models.yolo.Detect pnnx.Expression"""
+WHEEL = """pnnx.Input pnnx.Output pnnx.Attribute pnnx.Expression prim::TupleConstruct nn.Conv2d nn.ConvTranspose2d nn.Linear nn.Embedding nn.LSTM
+nn.MultiheadAttention F.scaled_dot_product_attention torch.matmul nn.LayerNorm nn.RMSNorm nn.GroupNorm nn.ReLU F.relu nn.ReLU6 nn.SiLU F.silu
+nn.GELU F.gelu nn.Hardswish nn.Hardsigmoid nn.PReLU F.leaky_relu F.sigmoid F.tanh nn.Softmax F.softmax torch.clamp nn.MaxPool2d nn.AvgPool2d
+nn.AdaptiveAvgPool2d nn.Upsample F.upsample_nearest F.pad Tensor.reshape Tensor.permute torch.transpose torch.flatten torch.cat torch.stack
+torch.chunk torch.tensor_split torch.unbind Tensor.slice Tensor.select Tensor.index torch.roll Tensor.new_zeros torch.gt torch.mean torch.sum
+torch.view_as_real"""
+SEEN = {"pnnx.Input", "pnnx.Output"}
 
 
 def rand(*shape):
@@ -22,6 +38,7 @@ def check(name, operator, inputs, want, weights=None, outputs=("out",), before=(
     which the lines `before` give."""
     weights = weights or {}
     kind, *rest = operator.split()
+    SEEN.update([kind] + [line.split()[0] for line in before])
     takes = takes or [f"x{i}" for i in range(len(inputs))]
     names = " ".join([*takes, *outputs])
     line = f"{kind} op {len(takes)} {len(outputs)} {names} {' '.join(rest)} {told(weights, 'op')}".rstrip()
@@ -286,9 +303,164 @@ def dynamic():
     TAP.case("Tensor.index by a tensor", got if isinstance(got, str) else differ(got[0], a[at]))
 
 
+def pooled(x, k, s, dims, how):
+    """Pools without padding over the last `dims` axes."""
+    v = np.lib.stride_tricks.sliding_window_view(x, (k,) * dims, axis=tuple(range(-dims, 0)))
+    v = v[(..., *[slice(None, None, s)] * dims, *[slice(None)] * dims)]
+    return how(v, tuple(range(-dims, 0)))
+
+
+def conv_nd(x, w, b):
+    """Any number of spatial dims, no padding."""
+    dims = x.ndim - 2
+    v = np.lib.stride_tricks.sliding_window_view(x.astype("f8"), w.shape[2:], axis=tuple(range(2, x.ndim)))
+    return (np.moveaxis(np.tensordot(v, w.astype("f8"), ([1, *range(-dims, 0)], [1, *range(2, w.ndim)])), -1, 1)
+            + b.reshape(-1, *[1] * dims)).astype("f4")
+
+
+def conv_transpose_nd(x, w, b):
+    size = [i + k - 1 for i, k in zip(x.shape[2:], w.shape[2:])]
+    y = np.zeros((x.shape[0], w.shape[1], *size))
+    for at in np.ndindex(*x.shape[2:]):
+        y[(slice(None), slice(None), *[slice(i, i + k) for i, k in zip(at, w.shape[2:])])] += np.tensordot(x[(..., *at)].astype("f8"), w, 1)
+    return (y + b.reshape(-1, *[1] * (x.ndim - 2))).astype("f4")
+
+
+def any_rank():
+    """What comes in one, two and three dims, as module and as function."""
+    for dims in (1, 2, 3):
+        x, w, t, b = rand(2, 3, *[5] * dims), rand(4, 3, *[2] * dims), rand(3, 4, *[2] * dims), rand(4)
+        for name, weight, want in ((f"conv{dims}d", w, conv_nd(x, w, b)), (f"conv_transpose{dims}d", t, conv_transpose_nd(x, t, b))):
+            module = "nn." + {"conv": "Conv", "conv_transpose": "ConvTranspose"}[name[:-2]] + f"{dims}d"
+            check(module, module + " stride=1", [x], want, {"op.bias": b, "op.weight": weight})
+            check("F." + name, f"F.{name} $input=x0 $weight=x1 $bias=x2", [x, weight, b], want)
+        most = pooled(x, 2, 2, dims, np.max)
+        mean = pooled(x.astype("f8"), 3, 1, dims, np.mean).astype("f4")
+        whole = x.astype("f8").mean(tuple(range(2, x.ndim)), keepdims=True).astype("f4")
+        for kind, function, rest, want in ((f"MaxPool{dims}d", f"max_pool{dims}d", "kernel_size=2", most), (f"AvgPool{dims}d", f"avg_pool{dims}d", "kernel_size=3 stride=1", mean),
+                                           (f"AdaptiveAvgPool{dims}d", f"adaptive_avg_pool{dims}d", "output_size=1", whole)):
+            check("nn." + kind, f"nn.{kind} {rest}", [x], want)
+            check("F." + function, f"F.{function} {rest}", [x], want)
+        m, v = rand(3), np.abs(rand(3)) + 0.5
+        shape = (-1, *[1] * dims)
+        want = ((x.astype("f8") - m.reshape(shape)) / np.sqrt(v.reshape(shape) + 1e-5)).astype("f4")
+        check(f"nn.BatchNorm{dims}d", f"nn.BatchNorm{dims}d num_features=3 affine=False", [x], want, {"op.running_mean": m, "op.running_var": v})
+    check("F.batch_norm", "F.batch_norm training=False $input=x0 $running_mean=x1 $running_var=x2", [x, m, v], want)
+
+
+def functions():
+    """Functions that take as inputs what modules keep as weights."""
+    x, lw, lb = rand(2, 6, 4), rand(3, 4), rand(3)
+    y = x.astype("f8")
+    check("F.linear", "F.linear $input=x0 $weight=x1 $bias=x2", [x, lw, lb], (y @ lw.T + lb).astype("f4"))
+    ids = np.array([[1, 3], [0, 2]])
+    check("F.embedding", "F.embedding $input=x0 $weight=x1", [ids, e := rand(6, 3)], e[ids])
+    w, b = rand(4), rand(4)
+    n = (y - y.mean(-1, keepdims=True)) / np.sqrt(y.var(-1, keepdims=True) + 1e-5)
+    check("F.layer_norm", "F.layer_norm normalized_shape=(4) $input=x0 $weight=x1 $bias=x2", [x, w, b], (n * w + b).astype("f4"))
+    rms = y / np.sqrt((y**2).mean(-1, keepdims=True) + 1e-6)
+    check("F.rms_norm", "F.rms_norm normalized_shape=(4) eps=1.000000e-6 $input=x0 $weight=x1", [x, w], (rms * w).astype("f4"))
+    g = y.reshape(2, 3, -1)
+    n = ((g - g.mean(-1, keepdims=True)) / np.sqrt(g.var(-1, keepdims=True) + 1e-5)).reshape(y.shape)
+    check("F.group_norm", "F.group_norm num_groups=3", [x], n.astype("f4"))
+    z = rand(2, 3, 4, 5)
+    n = (z - z.astype("f8").mean((2, 3), keepdims=True)) / np.sqrt(z.astype("f8").var((2, 3), keepdims=True) + 1e-5)
+    check("nn.InstanceNorm2d", "nn.InstanceNorm2d num_features=3 affine=False track_running_stats=False", [z], n.astype("f4"))
+    check("F.prelu", "F.prelu $input=x0 $weight=x1", [x, s := np.array([0.25], "f4")], np.where(x > 0, x, x * s))
+    for kind, a, c in (("torch.mm", rand(3, 4), rand(4, 5)), ("torch.bmm", rand(2, 3, 4), rand(2, 4, 5)), ("torch.matmul", rand(2, 3, 4), rand(4))):
+        check(kind, kind, [a, c], (a.astype("f8") @ c).astype("f4"))
+    check("torch.einsum", "torch.einsum equation=bij,kj->bik", [x, lw], np.einsum("bij,kj->bik", y, lw).astype("f4"))
+    near = z.repeat(2, 2).repeat(2, 3)
+    check("F.upsample_nearest", "F.upsample_nearest scale_factor=2", [z], near)
+    check("nn.UpsamplingNearest2d", "nn.UpsamplingNearest2d scale_factor=2.0", [z], near)
+    ramp = np.arange(4, dtype="f4").reshape(1, 1, 1, 4)
+    check("F.upsample_bilinear", "F.upsample_bilinear size=(1,7)", [ramp], np.linspace(0, 3, 7, dtype="f4").reshape(1, 1, 1, 7))
+
+
+def twins():
+    """The further names of activations: function of a module, module of a function."""
+    x = rand(2, 3, 4) * 4
+    y = x.astype("f8")
+    selu = 1.0507009873554805 * np.where(y > 0, y, 1.6732632423543772 * np.expm1(y))
+    soft = np.log1p(np.exp(y))
+    e = np.exp(y - y.max(1, keepdims=True))
+    e /= e.sum(1, keepdims=True)
+    for names, rest, want in [
+        ("nn.CELU F.celu", "alpha=1.5", np.maximum(y, 0) + np.minimum(0, 1.5 * np.expm1(y / 1.5))), ("nn.ELU F.elu", "alpha=0.5", np.where(y > 0, y, 0.5 * np.expm1(y))),
+        ("nn.SELU F.selu", "", selu), ("nn.Mish F.mish", "inplace=True", y * np.tanh(soft)), ("nn.Softsign F.softsign", "", y / (1 + np.abs(y))),
+        ("nn.LogSigmoid F.logsigmoid", "", -np.log1p(np.exp(-y))), ("nn.Hardshrink F.hardshrink", "lambd=0.7", np.where(np.abs(y) > 0.7, y, 0)),
+        ("nn.Softshrink F.softshrink", "lambd=0.7", np.sign(y) * np.maximum(np.abs(y) - 0.7, 0)), ("nn.Hardsigmoid F.hardsigmoid", "", np.clip(y + 3, 0, 6) / 6),
+        ("nn.Hardswish F.hardswish", "", y * np.clip(y + 3, 0, 6) / 6), ("nn.Hardtanh F.hardtanh", "min_val=-2 max_val=3", np.clip(y, -2, 3)),
+        ("nn.LeakyReLU F.leaky_relu", "negative_slope=0.2", np.where(y > 0, y, 0.2 * y)), ("nn.Threshold F.threshold", "threshold=0.1 value=20", np.where(y > 0.1, y, 20)),
+        ("nn.Softplus F.softplus", "beta=1 threshold=20", soft), ("nn.Softplus F.softplus", "beta=2 threshold=1", np.where(2 * y > 1, y, np.log1p(np.exp(2 * y)) / 2)),
+        ("nn.Softmax F.softmax torch.softmax", "dim=1", e), ("nn.LogSoftmax F.log_softmax torch.log_softmax", "dim=1", np.log(e)),
+        ("nn.Sigmoid F.sigmoid torch.sigmoid", "", 1 / (1 + np.exp(-y))), ("nn.Tanh F.tanh torch.tanh", "", np.tanh(y)), ("nn.ReLU F.relu", "", np.maximum(y, 0)),
+        ("nn.ReLU6 F.relu6", "", np.clip(y, 0, 6)), ("nn.SiLU F.silu", "", y / (1 + np.exp(-y))), ("nn.GELU F.gelu", "approximate=tanh", 0.5 * y * (1 + np.tanh(np.sqrt(2 / np.pi) * (y + 0.044715 * y**3)))),
+        ("nn.Dropout nn.Dropout2d", "p=0.5 inplace=False", y), ("F.dropout", "p=0.5 training=False", y), ("nn.Identity torch.clone Tensor.detach Tensor.contiguous", "", y),
+    ]:
+        for name in names.split():
+            check(f"{name} {rest}", f"{name} {rest}", [x], want.astype("f4"))
+    z = rand(2, 3, 4, 5)
+    e = np.exp(z.astype("f8"))
+    check("nn.Softmax2d", "nn.Softmax2d", [z], (e / e.sum(1, keepdims=True)).astype("f4"))
+
+
+def arithmetic():
+    """Operators of expressions that stand for themselves, comparisons, reductions."""
+    x, y = np.abs(rand(3, 4)) + 0.5, rand(3, 4)
+    i, j = RNG.integers(-9, 9, (3, 4)), RNG.integers(1, 5, (3, 4))
+    for name, function in [("abs", np.abs), ("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("rsqrt", lambda a: 1 / np.sqrt(a)), ("square", np.square), ("neg", np.negative),
+                           ("sign", np.sign), ("sin", np.sin), ("cos", np.cos), ("floor", np.floor), ("ceil", np.ceil), ("round", np.round)]:
+        check("torch." + name, "torch." + name, [x], function(x.astype("f8")).astype("f4"))
+    check("torch.erf", "torch.erf", [x], np.vectorize(math.erf)(x.astype("f8")).astype("f4"))
+    for name, a, b, want in [("add", x, y, x + y), ("sub", x, y, x - y), ("mul", x, y, x * y), ("div", x, y, x / y), ("pow", x, y, x**y), ("maximum", x, y, np.maximum(x, y)), ("minimum", x, y, np.minimum(x, y)),
+                             ("floor_divide", i, j, i // j), ("remainder", i, -j, np.mod(i, -j)), ("fmod", i, -j, np.fmod(i, -j)), ("atan2", x, y, np.arctan2(x, y)), ("logaddexp", x, y, np.logaddexp(x, y)),
+                             ("gt", i, j, i > j), ("ge", i, j, i >= j), ("lt", i, j, i < j), ("le", i, j, i <= j), ("eq", i, j, i == j), ("ne", i, j, i != j),
+                             ("logical_and", i > 0, j > 2, (i > 0) & (j > 2)), ("logical_or", i > 0, j > 2, (i > 0) | (j > 2)), ("logical_xor", i > 0, j > 2, (i > 0) ^ (j > 2))]:
+        check(f"torch.{name} of two", f"torch.{name}", [a, b], want)
+    check("torch.sub with alpha", "torch.sub $input=x0 $other=x1 alpha=2", [x, y], x - 2 * y)
+    check("torch.logical_not", "torch.logical_not", [i > 0], i <= 0)
+    check("torch.bitwise_not", "torch.bitwise_not", [i], ~i)
+    for name, want in [("prod", x.astype("f8").prod(1)), ("amax", x.max(1)), ("amin", x.min(1)), ("logsumexp", np.log(np.exp(x.astype("f8")).sum(1))), ("mean", x.astype("f8").mean(1)), ("sum", x.astype("f8").sum(1))]:
+        check(f"torch.{name} along a dim", f"torch.{name} dim=1 keepdim=False", [x], want.astype("f4"))
+    check("torch.argmax", "torch.argmax dim=1 keepdim=False", [x], x.argmax(1))
+    check("torch.argmin over all", "torch.argmin", [x], np.asarray(x.argmin()))
+    check("torch.min with indices", "torch.min dim=0 keepdim=True", [x], [x.min(0, keepdims=True), x.argmin(0)[None]], outputs=("v", "at"))
+    check("torch.cumsum", "torch.cumsum dim=1", [x], x.astype("f8").cumsum(1).astype("f4"))
+    check("torch.cumprod", "torch.cumprod dim=0", [x], x.astype("f8").cumprod(0).astype("f4"))
+    check("torch.tril", "torch.tril diagonal=1", [x], np.tril(x, 1))
+    check("torch.triu", "torch.triu diagonal=-1", [x], np.triu(x, -1))
+    at = RNG.integers(0, 4, (3, 2))
+    check("torch.gather", "torch.gather dim=1 $input=x0 $index=x1", [x, at], np.take_along_axis(x, at, 1))
+    check("torch.index_select", "torch.index_select dim=1 $input=x0 $index=x1", [x, at[:, 0].copy()], x[:, at[:, 0]])
+    check("torch.permute", "torch.permute dims=(1,0)", [x], x.T.copy())
+    check("torch.reshape", "torch.reshape shape=(2,-1)", [x], x.reshape(2, -1))
+    check("nn.Flatten", "nn.Flatten start_dim=0", [x], x.ravel())
+    check("Tensor.new_ones", "Tensor.new_ones size=(2,3) dtype=None", [i], np.ones((2, 3), "i8"))
+    for name, want in (("zeros", np.zeros((2, 3), "f4")), ("ones", np.ones((2, 3), "f4"))):
+        check(f"torch.{name}", f"torch.{name} size=(2,3) dtype=torch.float", [], want)
+        check(f"torch.{name}_like", f"torch.{name}_like dtype=torch.double", [x], (want[0, 0] + np.zeros(x.shape)).astype("f8"))
+    check("prim::TupleUnpack", "prim::TupleUnpack", [x, y], [x, y], outputs=("a", "b"), before=["prim::TupleConstruct t 2 1 x0 x1 t"], takes=["t"])
+    check("prim::ListUnpack", "prim::ListUnpack", [x, y], [x, y], outputs=("a", "b"), before=["prim::ListConstruct t 2 1 x0 x1 t"], takes=["t"])
+
+
+def coverage():
+    """Every type that is registered was met, also those of KuiperInfer and of the files that pnnx writes."""
+    for path in glob.glob(os.path.join(FIXTURES, "*.param")):
+        with open(path, encoding="utf-8") as f:
+            SEEN.update(line.split()[0] for line in f.readlines()[2:] if line.strip())
+    for kind in KNOWN:
+        TAP.case(f"covered: {kind}", "" if kind in SEEN else "no case, and no model that has it")
+    for kind in SEEN - set(KNOWN):
+        TAP.case(f"registered: {kind}", "a case has it, and it is not registered")
+    wanted = set(KUIPER.split()) | set(WHEEL.split())
+    for kind in sorted(wanted):
+        TAP.case(f"wanted: {kind}", "" if kind in KNOWN else "it is not registered")
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for part in (activations, windowed, norms, shapes, promotion, sequences, yolo, dynamic):
+    for part in (activations, windowed, norms, shapes, promotion, sequences, yolo, dynamic, any_rank, functions, twins, arithmetic, coverage):
         part()
     os.chdir("/")
 TAP.done()

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Activations. Names of parameters and their defaults are those of PyTorch's modules and functions.
+ */
+#include "frontend/pnnx/pnnx.h"
+
+/* Ops of inputs alone, whatever the inputs are called. */
+static bool plain(anfi_layer *l) {
+  anfi_layer_ignore(l, "inplace");
+  return anfi_layer_result(l, l->code, l->op->nin, l->in, 0, NULL);
+}
+
+static bool identity(anfi_layer *l) {
+  anfi_layer_ignore(l, "inplace p memory_format copy non_blocking");
+  if (!anfi_layer_only(l, "training", "False")) return false;
+  l->nresult = 1;
+  return anfi_layer_input(l, "input", 0, &l->out[0]);
+}
+
+/* One real parameter, whose name differs from the attribute's. */
+static bool with_real(anfi_layer *l) {
+  static const struct {
+    anfi_opcode op;
+    const char *key, *name;
+    double otherwise;
+  } row[] = {{ANF_OP_LeakyRelu, "negative_slope", "alpha", 0.01},
+             {ANF_OP_Elu, "alpha", "alpha", 1},
+             {ANF_OP_Celu, "alpha", "alpha", 1},
+             {ANF_OP_HardShrink, "lambd", "threshold", 0.5},
+             {ANF_OP_SoftShrink, "lambd", "threshold", 0.5}};
+  anfi_operand x;
+  double v;
+  size_t k = 0;
+  while (row[k].op != l->code) k++;
+  anfi_layer_ignore(l, "inplace");
+  if (!anfi_layer_tensor(l, "input", 0, &x) ||
+      !anfi_layer_real(l, row[k].key, row[k].otherwise, &v))
+    return false;
+  anf_attr a = {row[k].name, anfi_layer_v_real(l, v), NULL};
+  return anfi_layer_result(l, l->code, 1, &x, 1, &a);
+}
+
+static bool with_two_reals(anfi_layer *l) {
+  bool tanh = l->code == ANF_OP_HardTanh;
+  anfi_operand x;
+  double lo, hi;
+  anfi_layer_ignore(l, "inplace");
+  if (!anfi_layer_tensor(l, "input", 0, &x) ||
+      !anfi_layer_real(l, tanh ? "min_val" : "threshold", tanh ? -1 : 0, &lo) ||
+      !anfi_layer_real(l, tanh ? "max_val" : "value", tanh ? 1 : 0, &hi))
+    return false;
+  anf_attr a[] = {{tanh ? "low" : "threshold", anfi_layer_v_real(l, lo), NULL},
+                  {tanh ? "high" : "value", anfi_layer_v_real(l, hi), NULL}};
+  return anfi_layer_result(l, l->code, 1, &x, 2, a);
+}
+
+static bool gelu(anfi_layer *l) {
+  anfi_operand x;
+  const char *how = anfi_layer_text(l, "approximate");
+  bool tanh = how && strcmp(how, "tanh") == 0;
+  if (!tanh && !anfi_layer_only(l, "approximate", "none")) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x)) return false;
+  anf_attr a = {"approximate", anfi_layer_v_bool(l, tanh), NULL};
+  return anfi_layer_result(l, ANF_OP_Gelu, 1, &x, 1, &a);
+}
+
+/* Above the threshold it is the identity. At 20, PyTorch's own, the formula gives the same but for
+ * the last digits of a double. */
+static bool softplus(anfi_layer *l) {
+  anfi_operand x, soft, far, limit;
+  double beta, threshold;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_real(l, "beta", 1, &beta) ||
+      !anfi_layer_real(l, "threshold", 20, &threshold))
+    return false;
+  if (beta == 0) return anfi_layer_error(l, ANF_E1055, "beta must not be 0");
+  anf_attr a = {"beta", anfi_layer_v_real(l, beta), NULL};
+  if (threshold >= 20) return anfi_layer_result(l, ANF_OP_Softplus, 1, &x, 1, &a);
+  limit = anfi_operand_value(l->t->cx, anfi_layer_v_real(l, threshold / beta));
+  return anfi_layer_op(l, ANF_OP_Softplus, 1, &x, 1, &a, &soft) &&
+         anfi_layer_op2(l, beta > 0 ? ANF_OP_Greater : ANF_OP_Less, &x, &limit, &far) &&
+         anfi_layer_result(l, ANF_OP_Where, 3, (const anfi_operand[]){far, x, soft}, 0, NULL);
+}
+
+/* One slope, or one a channel, which is dim 1. */
+static bool prelu(anfi_layer *l) {
+  anfi_operand in[2];
+  if (!anfi_layer_tensor(l, "input", 0, &in[0]) ||
+      !anfi_layer_weight_or_input(l, "weight", 1, &in[1]) || !anfi_layer_need(l, &in[1], "weight"))
+    return false;
+  anfi_layer_ignore(l, "num_parameters");
+  const anf_type *w = in[1].type;
+  if (w->n == 1 && w->dims[0] != 1 && in[0].type->n > 2) {
+    int64_t dims[ANF_MAX_RANK];
+    for (size_t i = 0; i + 1 < in[0].type->n; i++) dims[i] = i ? 1 : w->dims[0];
+    if (!anfi_layer_reshape(l, &in[1], in[0].type->n - 1, dims, &in[1])) return false;
+  }
+  return anfi_layer_result(l, ANF_OP_Prelu, 2, in, 0, NULL);
+}
+
+/* Without dim PyTorch takes 0 for ranks 0, 1 and 3, else 1. */
+static bool softmax(anfi_layer *l) {
+  anfi_operand x;
+  int64_t dim;
+  if (!anfi_layer_tensor(l, "input", 0, &x)) return false;
+  bool two_d = strcmp(l->op->type, "nn.Softmax2d") == 0;
+  int64_t otherwise = x.type->n == 0 || x.type->n == 1 || x.type->n == 3 ? 0 : 1;
+  if (two_d) otherwise = -3;
+  if (!anfi_layer_int(l, "dim", otherwise, &dim)) return false;
+  if (!anfi_layer_only(l, "dtype", "None")) return false;
+  l->nresult = 1;
+  return anfi_layer_along(l, l->code, 1, &x, dim, &l->out[0]);
+}
+
+#define ROW(type, make, op)                                                                        \
+  { type, make, ANF_OP_##op }
+const anfi_layer_row anfi_layers_act[] = {
+    ROW("nn.Dropout", identity, Identity),
+    ROW("nn.Dropout2d", identity, Identity),
+    ROW("F.dropout", identity, Identity),
+    ROW("nn.Identity", identity, Identity),
+    ROW("Tensor.contiguous", identity, Identity),
+    ROW("Tensor.detach", identity, Identity),
+    ROW("torch.clone", identity, Identity),
+    ROW("nn.LeakyReLU", with_real, LeakyRelu),
+    ROW("F.leaky_relu", with_real, LeakyRelu),
+    ROW("nn.ELU", with_real, Elu),
+    ROW("F.elu", with_real, Elu),
+    ROW("nn.CELU", with_real, Celu),
+    ROW("F.celu", with_real, Celu),
+    ROW("nn.Hardshrink", with_real, HardShrink),
+    ROW("F.hardshrink", with_real, HardShrink),
+    ROW("nn.Softshrink", with_real, SoftShrink),
+    ROW("F.softshrink", with_real, SoftShrink),
+    ROW("nn.Hardtanh", with_two_reals, HardTanh),
+    ROW("F.hardtanh", with_two_reals, HardTanh),
+    ROW("nn.Threshold", with_two_reals, Threshold),
+    ROW("F.threshold", with_two_reals, Threshold),
+    ROW("nn.GELU", gelu, Gelu),
+    ROW("F.gelu", gelu, Gelu),
+    ROW("nn.Softplus", softplus, Softplus),
+    ROW("F.softplus", softplus, Softplus),
+    ROW("nn.PReLU", prelu, Prelu),
+    ROW("F.prelu", prelu, Prelu),
+    ROW("nn.Softmax", softmax, Softmax),
+    ROW("nn.Softmax2d", softmax, Softmax),
+    ROW("F.softmax", softmax, Softmax),
+    ROW("torch.softmax", softmax, Softmax),
+    ROW("nn.LogSoftmax", softmax, LogSoftmax),
+    ROW("F.log_softmax", softmax, LogSoftmax),
+    ROW("torch.log_softmax", softmax, LogSoftmax),
+    ROW("nn.ReLU", plain, Relu),
+    ROW("F.relu", plain, Relu),
+    ROW("nn.ReLU6", plain, Relu6),
+    ROW("F.relu6", plain, Relu6),
+    ROW("nn.SiLU", plain, Silu),
+    ROW("F.silu", plain, Silu),
+    ROW("nn.Sigmoid", plain, Sigmoid),
+    ROW("F.sigmoid", plain, Sigmoid),
+    ROW("torch.sigmoid", plain, Sigmoid),
+    ROW("nn.Hardsigmoid", plain, HardSigmoid),
+    ROW("F.hardsigmoid", plain, HardSigmoid),
+    ROW("nn.Hardswish", plain, HardSwish),
+    ROW("F.hardswish", plain, HardSwish),
+    ROW("nn.Tanh", plain, Tanh),
+    ROW("F.tanh", plain, Tanh),
+    ROW("torch.tanh", plain, Tanh),
+    ROW("nn.Mish", plain, Mish),
+    ROW("F.mish", plain, Mish),
+    ROW("nn.SELU", plain, Selu),
+    ROW("F.selu", plain, Selu),
+    ROW("nn.Softsign", plain, Softsign),
+    ROW("F.softsign", plain, Softsign),
+    ROW("nn.LogSigmoid", plain, LogSigmoid),
+    ROW("F.logsigmoid", plain, LogSigmoid),
+    {NULL, NULL, ANF_OP_NONE},
+};

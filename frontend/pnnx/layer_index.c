@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Layers that join, cut, slice and index. */
+#include "frontend/pnnx/pnnx.h"
+
+static bool join(anfi_layer *l) {
+  int64_t axis;
+  anfi_operand *in = ANFI_NEW_N(l->t->arena, anfi_operand, l->op->nin + 1);
+  memcpy(in, l->in, l->op->nin * sizeof *in);
+  for (uint32_t i = 0; i < l->op->nin; i++)
+    if (in[i].kind != ANFI_OPERAND_TENSOR || !in[i].type || !anfi_is_tensor(in[i].type))
+      return anfi_layer_error(l, ANF_E1055, "the type of an input is not known, or is no tensor");
+  if (!anfi_layer_int(l, "dim", 0, &axis) || !anfi_torch_promote(l->t, l->op->nin, in))
+    return false;
+  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
+  l->nresult = 1;
+  return anfi_layer_op(l, l->code, l->op->nin, in, 1, &a, &l->out[0]);
+}
+
+enum { MAX_PARTS = 4096 };
+
+/* Parts of `size` that torch.chunk, split and tensor_split cut, as positions. */
+static bool cut_evenly(const anfi_layer *l, int64_t size, int64_t parts, bool chunk, int64_t *at,
+                       size_t *n) {
+  if (parts < 1 || parts > MAX_PARTS)
+    return anfi_layer_error(l, ANF_E1055, "the number of parts is out of range");
+  int64_t step = (size + parts - 1) / parts, more = size % parts, where = 0;
+  *n = 0;
+  for (int64_t i = 0; i + 1 < parts; i++) {
+    where += chunk ? step : size / parts + (i < more);
+    if (chunk && where >= size) break;
+    at[(*n)++] = where;
+  }
+  return true;
+}
+
+static bool cut_by(const anfi_layer *l, int64_t size, const int64_t *part, size_t npart,
+                   int64_t *at, size_t *n) {
+  int64_t where = 0;
+  *n = 0;
+  if (npart == 1 && part[0] > 0 && size / part[0] >= MAX_PARTS)
+    return anfi_layer_error(l, ANF_E1055, "the number of parts is out of range");
+  if (npart == 1 && part[0] > 0)
+    for (where = part[0]; where < size; where += part[0]) at[(*n)++] = where;
+  else
+    for (size_t i = 0; i + 1 < npart; i++) {
+      if (part[i] < 0 || __builtin_add_overflow(where, part[i], &where))
+        return anfi_layer_error(l, ANF_E1055, "a part has no negative size");
+      at[(*n)++] = where;
+    }
+  return npart == 1 && part[0] <= 0 ? anfi_layer_error(l, ANF_E1055, "a part must have a size")
+                                    : true;
+}
+
+static bool cut(anfi_layer *l) {
+  anfi_operand x, tuple;
+  int64_t v[ANF_MAX_RANK], *at = ANFI_NEW_N(l->t->arena, int64_t, MAX_PARTS);
+  size_t n = 0, axis, k = 0;
+  const char *name = strrchr(l->op->type, '.') + 1;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_axis(l, &x, "dim", 0, &axis))
+    return false;
+  int64_t size = x.type->dims[axis];
+  bool chunk = strcmp(name, "chunk") == 0, indices = anfi_layer_given(l, "indices");
+  if (indices) {
+    if (!anfi_layer_ints(l, "indices", &n, at)) return false;
+  } else if (size < 0) return anfi_layer_error(l, ANF_E1055, "the dim that is cut must be known");
+  else if (chunk || strcmp(name, "tensor_split") == 0) {
+    if (!anfi_layer_need_int(l, chunk ? "chunks" : "sections", &v[0]) ||
+        !cut_evenly(l, size, v[0], chunk, at, &n))
+      return false;
+  } else {
+    const char *key = anfi_layer_given(l, "split_size") ? "split_size" : "split_size_or_sections";
+    if (!anfi_layer_ints(l, key, &k, v) || !cut_by(l, size, v, k, at, &n)) return false;
+  }
+  anf_attr a[] = {{"sections", anfi_layer_v_ints(l, n, at), NULL},
+                  {"axis", anfi_layer_v_int(l, (int64_t)axis), NULL}};
+  return anfi_layer_op(l, ANF_OP_Split, 1, &x, 2, a, &tuple) && anfi_layer_untuple(l, &tuple);
+}
+
+static bool unbind(anfi_layer *l) {
+  anfi_operand x, tuple;
+  int64_t axis;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_int(l, "dim", 0, &axis)) return false;
+  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
+  return anfi_layer_op(l, ANF_OP_Unstack, 1, &x, 1, &a, &tuple) && anfi_layer_untuple(l, &tuple);
+}
+
+static bool bound(const anfi_layer *l, const char *key, const char *name, anf_attr *a, size_t *n,
+                  bool *known) {
+  anfi_operand o;
+  if (!anfi_layer_given(l, key)) return true;
+  if (!anfi_layer_arg(l, key, &o)) return false;
+  if (o.kind != ANFI_OPERAND_TENSOR)
+    return anfi_layer_error(l, ANF_E1055, "a bound must be an integer");
+  int64_t v;
+  if (anfi_operand_int(&o, &v)) a[*n] = (anf_attr){name, anfi_layer_v_int(l, v), NULL};
+  else a[*n] = (anf_attr){name, NULL, anfi_torch_node(l->t, &o)}, *known = false;
+  return ++*n, true;
+}
+
+static bool slice(anfi_layer *l) {
+  anfi_operand x;
+  anf_attr a[4];
+  size_t n = 0, axis;
+  bool known = true;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_axis(l, &x, "dim", 0, &axis))
+    return false;
+  if (!bound(l, "start", "start", a, &n, &known) || !bound(l, "end", "stop", a, &n, &known) ||
+      !bound(l, "step", "step", a, &n, &known))
+    return false;
+  a[n++] = (anf_attr){"axis", anfi_layer_v_int(l, (int64_t)axis), NULL};
+  if (!anfi_layer_result(l, ANF_OP_Slice, 1, &x, n, a)) return false;
+  if (known) return true;
+  int64_t dims[ANF_MAX_RANK];
+  memcpy(dims, x.type->dims, x.type->n * sizeof *dims);
+  dims[axis] = ANF_DIM_UNKNOWN;
+  l->out[0].type = l->out[0].node->type =
+      anfi_type_tensor(l->t->cx, (anf_dtype)x.type->dtype, x.type->n, dims);
+  return true;
+}
+
+static bool select(anfi_layer *l) {
+  anfi_operand x, at;
+  int64_t axis;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_int(l, "dim", 0, &axis) ||
+      !anfi_layer_arg(l, "index", &at))
+    return false;
+  l->nresult = 1;
+  return anfi_layer_take(l, &x, &at, axis, &l->out[0]);
+}
+
+/* A list of integers, or the positions of True in a list of bools. */
+static bool index_list(const anfi_layer *l, const anfi_operand *list, anfi_operand *out) {
+  ANFI_VEC(int64_t) v = {0};
+  for (size_t i = 0; i < list->n; i++) {
+    const anfi_operand *o = &list->item[i];
+    int64_t at;
+    bool mask =
+        o->kind == ANFI_OPERAND_TENSOR && o->value && !o->type->n && o->type->dtype == ANF_BOOL;
+    if (mask && anfi_get_i64(o->value, 0)) anfi_push(l->t->arena, &v, (int64_t)i);
+    if (mask) continue;
+    if (!anfi_operand_int(o, &at))
+      return anfi_layer_error(l, ANF_E1053, "an index that is no list of integers");
+    anfi_push(l->t->arena, &v, at);
+  }
+  int64_t n = (int64_t)v.n;
+  anf_value *t = anfi_torch_own(
+      l->t, anfi_value_new_tensor(l->t->cx, anfi_type_tensor(l->t->cx, ANF_I64, 1, &n)));
+  if (n) memcpy(t->u.data, v.at, v.n * sizeof *v.at);
+  *out = anfi_operand_value(l->t->cx, t);
+  return true;
+}
+
+/* A mask that is known becomes positions; of another the result's shape would not be known. */
+static bool index_tensor(const anfi_layer *l, const anfi_operand *o, anfi_operand *out) {
+  if (o->type && anfi_is_tensor(o->type) && anfi_dtype_is_int((anf_dtype)o->type->dtype))
+    return *out = *o, true;
+  if (!o->type || o->type->dtype != ANF_BOOL || !o->value || o->type->n != 1)
+    return anfi_layer_error(l, ANF_E1053, "an index that is no tensor of integers or known mask");
+  anfi_operand list = {.kind = ANFI_OPERAND_LIST, .n = o->value->n};
+  list.item = ANFI_NEW_N(l->t->arena, anfi_operand, list.n + 1);
+  for (size_t i = 0; i < list.n; i++)
+    list.item[i] = anfi_operand_value(
+        l->t->cx,
+        anfi_torch_own(l->t, anfi_value_new_i64(l->t->cx, ANF_BOOL, anfi_get_i64(o->value, i))));
+  return index_list(l, &list, out);
+}
+
+static bool index_items(const anfi_layer *l, anfi_operand *list) {
+  const anfi_parameter *p = anfi_pnnx_param(l->op, "expr");
+  if (!p) {
+    if (!anfi_layer_given(l, "expr")) return anfi_layer_input(l, "indices", 1, list);
+    return anfi_layer_arg(l, "expr", list);
+  }
+  anfi_layer_ignore(l, "expr");
+  return anfi_layer_expression(l, p, list);
+}
+
+/* x[i, j] with several indices: they broadcast and number positions of the first axes. */
+static bool gather(anfi_layer *l, const anfi_operand *x, anfi_operand *at, size_t n) {
+  anfi_operand sum = at[0], stacked;
+  for (size_t i = 1; i < n; i++)
+    if (!anfi_layer_op2(l, ANF_OP_Add, &sum, &at[i], &sum)) return false;
+  for (size_t i = 0; i < n; i++)
+    if (!anfi_layer_op2(l, ANF_OP_BroadcastLike, &at[i], &sum, &at[i])) return false;
+  anf_attr a = {"axis", anfi_layer_v_int(l, -1), NULL};
+  if (!anfi_torch_promote(l->t, n, at) || !anfi_layer_op(l, ANF_OP_Stack, n, at, 1, &a, &stacked))
+    return false;
+  l->nresult = 1;
+  return anfi_layer_op2(l, ANF_OP_GatherNd, x, &stacked, &l->out[0]);
+}
+
+static bool index(anfi_layer *l) {
+  anfi_operand x, list, at[ANF_MAX_RANK];
+  size_t n = 0, last = 0;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !index_items(l, &list)) return false;
+  if (list.kind != ANFI_OPERAND_LIST) {
+    anfi_operand *one = ANFI_NEW(l->t->arena, anfi_operand);
+    *one = list;
+    list = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = 1, .item = one};
+  }
+  bool numbers = list.n && list.item[0].kind == ANFI_OPERAND_TENSOR && list.item[0].number;
+  if (numbers) { // x[[0, 2]]
+    anfi_operand *one = ANFI_NEW(l->t->arena, anfi_operand);
+    *one = list;
+    list = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = 1, .item = one};
+  }
+  if (list.n > x.type->n)
+    return anfi_layer_error(l, ANF_E1055, "it is given more indices than its input has dims");
+  for (size_t i = 0; i < list.n; i++) {
+    const anfi_operand *o = &list.item[i];
+    if (o->kind == ANFI_OPERAND_NONE) continue;
+    bool good =
+        o->kind == ANFI_OPERAND_LIST ? index_list(l, o, &at[n]) : index_tensor(l, o, &at[n]);
+    if (!good) return false;
+    n++;
+    last = i;
+  }
+  l->nresult = 1;
+  if (!n) return l->out[0] = x, true;
+  if (n == 1) return anfi_layer_take(l, &x, &at[0], (int64_t)last, &l->out[0]);
+  if (n != last + 1)
+    return anfi_layer_error(l, ANF_E1053, "several indices that do not start at the first dim");
+  return gather(l, &x, at, n);
+}
+
+#define ROW(type, make, op)                                                                        \
+  { type, make, ANF_OP_##op }
+const anfi_layer_row anfi_layers_index[] = {
+    ROW("torch.cat", join, Concat),
+    ROW("torch.stack", join, Stack),
+    ROW("torch.chunk", cut, Split),
+    ROW("torch.split", cut, Split),
+    ROW("torch.tensor_split", cut, Split),
+    ROW("torch.unbind", unbind, Unstack),
+    ROW("Tensor.slice", slice, Slice),
+    ROW("Tensor.select", select, Take),
+    ROW("torch.index_select", select, Take),
+    ROW("Tensor.index", index, Take),
+    {NULL, NULL, ANF_OP_NONE},
+};
