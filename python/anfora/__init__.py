@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Anfora compiles Python functions of tensors from their own source, and differentiates them.
+
+>>> import anfora
+>>> @anfora.jit
+... def f(x, y):
+...     return x * y + 1
+>>> f(2.0, 3.0)
+7.0
+"""
+from . import _core, numpy
+from ._core import Array, asarray, explain
+from ._errors import AnforaError, CompileError, Finding, RunError
+from ._function import Closure, Function, Jit, jit
+from ._tree import tree_leaves, tree_map
+from ._types import DTYPES, DType, TensorType
+
+bool_, i8, i16, i32, i64 = (DTYPES[n] for n in ("bool", "i8", "i16", "i32", "i64"))
+u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
+f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))
+
+__version__ = _core.version

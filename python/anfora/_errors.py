@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Errors: of programs, with the place in the Python source and a caret under it."""
+from __future__ import annotations
+
+import bisect
+import linecache
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Finding:
+    """One finding: what is wrong, where, and what to do about it."""
+    code: str
+    message: str
+    file: str = ""
+    line: int = 0
+    col: int = 0  # from 1
+    end: int = 0  # column after the end, in the same line; 0: not known
+    hint: str = ""
+    note: bool = False
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}:{self.col}: " if self.line else ""
+        code = f" [{self.code}]" if self.code else ""
+        text = f"{place}{'note' if self.note else 'error'}: {self.message}{code}"
+        source = linecache.getline(self.file, self.line).rstrip("\n") if self.line else ""
+        if source:
+            width = max(1, min(self.end, len(source) + 1) - self.col)
+            blank = "".join("\t" if ch == "\t" else " " for ch in source[:self.col - 1])
+            text += f"\n    {source}\n    {blank}{'^' * width}"
+        return text + (f"\n  hint: {self.hint}" if self.hint else "")
+
+
+class AnforaError(Exception):
+    """What Anfora has against a program, a call or a file. ``findings`` has the parts."""
+
+    def __init__(self, findings: list[Finding], status: str = "ANF_INVALID") -> None:
+        self.findings, self.status = findings, status
+        super().__init__("\n".join(map(str, findings)) or status)
+
+
+class CompileError(AnforaError):
+    """The function cannot be compiled, or not for these arguments."""
+
+
+class RunError(AnforaError):
+    """A compiled function stopped: an assertion, an index out of bounds, a division of integers by zero."""
+
+
+@dataclass
+class Place:
+    """Where something was written."""
+    file: str
+    line: int
+    col: int
+    end: int
+
+
+@dataclass
+class SourceMap:
+    """From places of a program's text to places of Python's. Keys are sorted (line, column)."""
+    keys: list = field(default_factory=list)
+    places: list = field(default_factory=list)
+
+    def find(self, line: int, col: int) -> Place | None:
+        i = bisect.bisect_right(self.keys, (line, col)) - 1
+        return self.places[i] if i >= 0 and self.keys[i][0] == line else None
+
+    def exact(self, file: str, line: int, col: int) -> Place | None:
+        """The widest known place that starts there."""
+        found = [p for p in self.places if (p.file, p.line, p.col) == (file, line, col)]
+        return max(found, key=lambda p: p.end, default=None)
+
+
+def translated(failure: Exception, kind: type[AnforaError], name: str, places: SourceMap | None) -> AnforaError:
+    """An exception of the core, with the places of Python. `name` is the program's own file name."""
+    status, items = failure.args
+    findings = []
+    for severity, _, code, message, file, line, col, _, hint in items:
+        finding = Finding(code, message, file, line, col, hint=hint, note=severity == 0)
+        place = None
+        if places and file == name:
+            place = places.find(line, col)
+            finding.line = 0
+        elif places and line:
+            place = places.exact(file, line, col)
+        if place:
+            finding.file, finding.line, finding.col, finding.end = place.file, place.line, place.col, place.end
+        findings.append(finding)
+    if status == "ANF_NOMEM" and not findings:
+        raise MemoryError from failure
+    return kind(findings, status)

@@ -1,0 +1,399 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compiled functions: from a function's own source, from text, and as transforms of other functions."""
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import types
+from typing import Any, Callable
+
+from . import _core
+from ._emit import Builder, Program
+from ._errors import AnforaError, CompileError, Finding, RunError
+from ._ops import literal
+from ._source import declared_types, emit_function
+from ._tree import Maker, Shape, children, plain_value, shape_of, type_text
+from ._types import TensorType
+
+_core.set_hooks(children, lambda text: sys.stdout.write(text))
+
+
+class Function(_core.Callable):
+    """A function that is compiled when it is called with arguments of a new kind: types, shapes, structure.
+
+    Attributes: ``compiled`` says for how many kinds there is code; ``ir()``, ``tir(*args)``, ``llvm(*args)``,
+    ``asm(*args)`` and ``c(*args)`` show what the function became; in notebooks it is drawn."""
+
+    def __init__(self, name: str, nparam: int, *, backend: str = "llvm", fast: bool = False, threads: bool = False,
+                 static: tuple = (), max_compiled: int = 64) -> None:
+        self.__name__ = self.__qualname__ = name
+        self._options = (backend, fast, threads)
+        self._nparam, self._static = nparam, frozenset(static)
+        self._programs: dict = {}
+        self._setup(_core, nparam, max_compiled, self._static)
+
+    # ---- what the kinds of functions differ in ----
+
+    def _emit(self, b: Builder) -> str:
+        """The function as text that stands in a program."""
+        raise NotImplementedError
+
+    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+        """The unit to call, and the names of its parameters."""
+        raise NotImplementedError
+
+    def _declared(self) -> dict[int, TensorType]:
+        return {}
+
+    def _result_hints(self) -> list:
+        return [None]
+
+    def _bind(self, args: tuple, kw: dict) -> tuple:
+        if kw:
+            raise TypeError(f"{self.__name__}() takes no arguments by name")
+        raise TypeError(f"{self.__name__}() takes {self._nparam} arguments, not {len(args)}")
+
+    # ---- compiling ----
+
+    def _program(self, statics: dict[int, Any]) -> Program:
+        key = tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items()))
+        if key not in self._programs:
+            b = Builder()
+            root, params = self._root(b, statics)
+            program = b.program(root, params, f"<{self.__name__}>")
+            program.statics = statics  # keeps what the key is of
+            self._programs[key] = program
+        return self._programs[key]
+
+    def _shapes(self, args: tuple) -> tuple[list[Shape], dict[int, Any]]:
+        shapes, statics = [], {}
+        for i, x in enumerate(args):
+            s = Shape("static", of=x) if i in self._static else shape_of(x)
+            if (s.kind == "static" and not isinstance(s.of, _core.Fn)) or s.kind == "none":
+                statics[i] = x
+            shapes.append(s)
+        return shapes, statics
+
+    def _fit(self, shapes: list[Shape], statics: dict) -> list[str | None]:
+        """Arguments against what the parameters declare; gives what numbers are cast to."""
+        casts: list[str | None] = []
+        dims: dict[str, int] = {}
+        declared = self._declared()
+        for i, s in enumerate(shapes):
+            if i in statics:
+                if i in declared and s.kind == "static" and i not in self._static:
+                    self._fit_one(i, s, declared[i], dims)
+                continue
+            leaves = [x for x in s.walk() if x.kind == "leaf"]
+            want = declared.get(i)
+            cast = self._fit_one(i, s, want, dims) if want else None
+            casts += [cast] * len(leaves)
+        return casts
+
+    def _fit_one(self, i: int, s: Shape, want: TensorType, dims: dict) -> str | None:
+        def wrong(why: str) -> None:
+            have = s.text() if s.kind != "static" else type(s.of).__name__
+            raise TypeError(f"argument {i + 1} of {self.__name__}() is {have}, but {want} is declared: {why}")
+        if s.kind != "leaf":
+            wrong("it is no tensor")
+        name, shape = s.of
+        weak = name in ("int", "float", "bool") and not shape
+        fits = name == want.dtype.name or (weak and (name == "int" or want.dtype.name[0] in "fbc"))
+        if not fits:
+            wrong("the element types differ; cast it before")
+        if len(shape) != len(want.dims):
+            wrong(f"it has {len(shape)} dims, not {len(want.dims)}")
+        for have, d in zip(shape, want.dims):
+            if isinstance(d, str):
+                if dims.setdefault(d, have) != have:
+                    wrong(f"{d} is {dims[d]} elsewhere")
+            elif d not in (None, Ellipsis) and d != have:
+                wrong("the dims differ")
+        cast = want.dtype.name if weak and name != want.dtype.name else None
+        if cast:
+            s.of = (cast, ())
+        return cast
+
+    def _compile(self, args: tuple) -> Any:
+        """What the extension calls for a new kind of arguments: gives the plan of such calls."""
+        shapes, statics = self._shapes(args)
+        program = self._program(statics)
+        casts = self._fit(shapes, statics)
+        shapes = [s for i, s in enumerate(shapes) if i not in statics]
+        refs = (args, program)
+        extra = tuple(_core.asarray(a) for a in program.arrays)
+        if program.prints or any(x.kind == "static" for s in shapes for x in s.walk()):
+            return self._slow_plan(program, shapes, statics, casts, extra, refs, None)
+        types_ = [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in extra]
+        e = self._exec(program, types_)
+        if e.result is None:
+            return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
+        maker = self._maker(e.result, shapes, program)
+        leaves = [t if t[0] not in ("int", "float") else ({"int": "i64", "float": "f64"}[t[0]], ())
+                  for t in maker.leaves]
+        return _core.Plan(e, casts, leaves, maker.code, maker.objects, extra, refs, None)
+
+    def _exec(self, program: Program, types_: list[str]) -> Any:
+        backend, fast, threads = self._options
+        try:
+            return program.core.compile(program.start, types_, backend, fast, threads)
+        except _core.Failure as failure:
+            raise program.error(failure) from None
+
+    def _maker(self, result: Any, shapes: list[Shape], program: Program) -> Maker:
+        maker = Maker(shapes, program.classes)
+        hints = self._result_hints()
+        maker.add(result, hints[0] if hints and all(h == hints[0] for h in hints) else None)
+        return maker
+
+    # ---- calls that need the context: programs that print, functions among arguments and results ----
+
+    def _slow_plan(self, program: Program, shapes: list, statics: dict, casts: list, extra: tuple, refs: tuple,
+                   e: Any) -> Any:
+        state: dict = {"exec": e}
+
+        def slow(args: tuple) -> Any:
+            if state["exec"] is None:
+                state["exec"] = self._exec_for(program, args, statics, shapes, extra)
+            return self._run(program, state["exec"], args, statics, casts, shapes, extra)
+        return _core.Plan(None, [], [], [], [], extra, refs, slow)
+
+    def _exec_for(self, program: Program, args: tuple, statics: dict, shapes: list, extra: tuple) -> Any:
+        if any(x.kind == "static" for s in shapes for x in s.walk()):
+            backend, fast, threads = self._options
+            try:
+                return program.core.compile(program.start, None, backend, fast, threads)
+            except _core.Failure as failure:
+                raise program.error(failure) from None
+        return self._exec(program, [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in extra])
+
+    def _run(self, program: Program, e: Any, args: tuple, statics: dict, casts: list, shapes: list, extra: tuple) -> Any:
+        values, k = [], 0
+        for i, x in enumerate(args):
+            if i not in statics:
+                values.append(plain_value(x, casts[k] if k < len(casts) else None))
+                k += sum(1 for s in shapes[len(values) - 1].walk() if s.kind == "leaf")
+        try:
+            raw = e.run(*values, *extra)
+        except _core.Failure as failure:
+            raise program.error(failure, RunError) from None
+        if e.result is None:
+            return _closures(raw)
+        return self._maker(e.result, shapes, program).restructure(raw)
+
+    def _failed(self, e: Any, args: tuple) -> Any:
+        """The code stopped: once more, in the way that can say why."""
+        shapes, statics = self._shapes(args)
+        program = self._program(statics)
+        casts = self._fit(shapes, statics)
+        shapes = [s for i, s in enumerate(shapes) if i not in statics]
+        return self._run(program, e, args, statics, casts, shapes, tuple(_core.asarray(a) for a in program.arrays))
+
+    # ---- looking at it ----
+
+    def ir(self, *args: Any) -> str:
+        """The graphs of the function as text; arguments matter only if some are functions."""
+        return self._program(self._shapes(args)[1]).core.print("ir")
+
+    def dot(self, *args: Any) -> str:
+        """The graphs as a drawing for graphviz."""
+        return self._program(self._shapes(args)[1]).core.print("dot")
+
+    def html(self, *args: Any) -> str:
+        """The graphs as one page to look around in."""
+        return self._program(self._shapes(args)[1]).core.print("html")
+
+    def dat(self, *args: Any) -> str:
+        """The graphs in the exact form, which `anfora` reads back."""
+        return self._program(self._shapes(args)[1]).core.print("dat")
+
+    def source(self, *args: Any) -> str:
+        """The program that the function was written as, in Anfora's language."""
+        return self._program(self._shapes(args)[1]).text
+
+    def lowered(self, form: str, *args: Any) -> str:
+        """What the function becomes for these arguments: "tir", "llvm", "asm" or "c"."""
+        shapes, statics = self._shapes(args)
+        program = self._program(statics)
+        self._fit(shapes, statics)
+        types_ = [s.text() for i, s in enumerate(shapes) if i not in statics]
+        types_ += [type_text((a.dtype, a.shape)) for a in map(_core.asarray, program.arrays)]
+        backend, fast, threads = self._options
+        try:
+            return program.core.lowered(program.start, types_, "cjit" if form == "c" else backend, fast, threads, form)
+        except _core.Failure as failure:
+            raise program.error(failure) from None
+
+    def tir(self, *args: Any) -> str:
+        """The loops that the function becomes for these arguments."""
+        return self.lowered("tir", *args)
+
+    def llvm(self, *args: Any) -> str:
+        """The function as LLVM IR, for these arguments."""
+        return self.lowered("llvm", *args)
+
+    def asm(self, *args: Any) -> str:
+        """The function as assembly, for these arguments."""
+        return self.lowered("asm", *args)
+
+    def c(self, *args: Any) -> str:
+        """The function as C, for these arguments."""
+        return self.lowered("c", *args)
+
+    def svg(self, *args: Any) -> str:
+        """The graphs as a picture; graphviz draws it."""
+        from ._view import svg
+        return svg(self.dot(*args))
+
+    def _repr_svg_(self) -> str | None:
+        from ._view import svg
+        try:
+            return svg(self.dot())
+        except (OSError, AnforaError):
+            return None
+
+    def __repr__(self) -> str:
+        return f"<anfora function {self.__name__}>"
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+
+class Closure:
+    """A function that a compiled function returned, with what it captured."""
+
+    def __init__(self, fn: Any) -> None:
+        self._fn = fn
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            return _closures(self._fn.run(*map(plain_value, args)))
+        except _core.Failure as failure:
+            from ._errors import translated
+            raise translated(failure, RunError, "", None) from None
+
+
+def _closures(raw: Any) -> Any:
+    if isinstance(raw, _core.Fn):
+        return Closure(raw)
+    return tuple(map(_closures, raw)) if isinstance(raw, tuple) else raw
+
+
+# ---- from source ----
+
+class Jit(Function):
+    """A Python function, compiled from its own source."""
+
+    def __init__(self, fn: types.FunctionType, static_argnums: Any = (), static_argnames: Any = (), **options: Any) -> None:
+        self.__wrapped__ = fn
+        self._signature = inspect.signature(fn)
+        names = list(self._signature.parameters)
+        static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
+        by_name = (static_argnames,) if isinstance(static_argnames, str) else static_argnames
+        static |= {names.index(n) for n in by_name}
+        super().__init__(fn.__name__, len(names), static=tuple(i % max(1, len(names)) for i in static), **options)
+        functools.update_wrapper(self, fn)
+        self._types = None
+
+    def _emit(self, b: Builder) -> str:
+        return emit_function(b, self.__wrapped__)
+
+    def _emit_with(self, b: Builder, statics: dict[str, Any]) -> str:
+        return emit_function(b, self.__wrapped__, statics)
+
+    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+        names = list(self._signature.parameters)
+        root = emit_function(b, self.__wrapped__, {names[i]: x for i, x in statics.items()})
+        return root, [n for i, n in enumerate(names) if i not in statics]
+
+    def _declared(self) -> dict[int, TensorType]:
+        if self._types is None:
+            types_ = declared_types(self.__wrapped__)
+            self._types = {i: types_[n] for i, n in enumerate(self._signature.parameters) if n in types_}
+        return self._types
+
+    def _result_hints(self) -> list:
+        import ast
+
+        from ._source import result_hint, source_of
+        if not hasattr(self, "_hints"):
+            node, _ = source_of(self.__wrapped__)
+            if isinstance(node, ast.Lambda):
+                self._hints = [result_hint(node.body)]
+            else:
+                found, todo = [], list(node.body)
+                while todo:
+                    n = todo.pop()
+                    if isinstance(n, ast.Return) and n.value:
+                        found.append(result_hint(n.value, node))
+                    if not isinstance(n, (ast.FunctionDef, ast.Lambda)):
+                        todo.extend(ast.iter_child_nodes(n))
+                self._hints = found
+        return self._hints
+
+    def _bind(self, args: tuple, kw: dict) -> tuple:
+        bound = self._signature.bind(*args, **kw)
+        bound.apply_defaults()
+        return bound.args + tuple(bound.kwargs.values())
+
+
+def jit(fn: Callable | None = None, **options: Any) -> Any:
+    """Compiles a function from its own source, when it is called.
+
+    ``if``, ``while``, ``for``, recursion, closures, nested functions, lambdas and functions as arguments are
+    compiled as they stand. Options: ``backend`` ("llvm", "cjit", "interp"), ``fast`` (floats may be
+    reassociated), ``threads`` (large loops run on all CPUs), ``static_argnums`` and ``static_argnames``
+    (arguments that code is made for anew when they change), ``max_compiled``.
+
+    >>> @anfora.jit
+    ... def power(x, n):
+    ...     acc = 1.0
+    ...     for i in range(n):
+    ...         acc = acc * x
+    ...     return acc
+    """
+    if fn is None:
+        return functools.partial(jit, **options)
+    if isinstance(fn, Function):
+        return fn
+    if not isinstance(fn, types.FunctionType):
+        raise TypeError(f"jit compiles functions written in Python, not a {type(fn).__name__}")
+    return Jit(fn, **options)
+
+
+class TextFunction(Function):
+    """A function of a program in Anfora's own language."""
+
+    def __init__(self, name: str, nparam: int, text: str, **options: Any) -> None:
+        super().__init__(name, nparam, **options)
+        self._text = text
+        self._calls = text.split("(", 1)[0].removeprefix("def ").strip()
+
+    def _emit(self, b: Builder) -> str:
+        return b.unit(self, self._calls, lambda u: self._renamed(u))
+
+    def _renamed(self, u: Any) -> str:
+        u.wish = self._calls
+        return self._text
+
+    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+        return self._emit(b), [f"a{i}" for i in range(self._nparam)]
+
+
+def as_function(f: Any) -> Function:
+    """What a transform takes: a compiled function, or one that can be."""
+    if isinstance(f, Function):
+        return f
+    if isinstance(f, types.FunctionType):
+        return Jit(f)
+    from ._ops import Op
+    if isinstance(f, Op):
+        return _op_function(f)
+    raise TypeError(f"a {type(f).__name__} is not a function that can be compiled")
+
+
+def _op_function(op: Any) -> Function:
+    n = sum(1 for _, mark in op.inputs if mark != "?")
+    names = ", ".join(f"a{i}" for i in range(n))
+    return TextFunction(op.__name__, n, f"def {op.__name__}_({names}) {{ {op.op}({names}) }}\n")

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Operations as Python functions: in compiled functions they are themselves, outside each call compiles one."""
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ._table import TABLE
+from ._types import DType, dtype_name
+
+# NumPy's other names, and names without a row of their own
+ALIASES = {
+    "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "floor_divide": "floor_div",
+    "negative": "neg", "remainder": "mod", "absolute": "abs", "fabs": "abs", "pow": "power", "matmul": "mat_mul",
+    "dot": "mat_mul", "round": "rint", "argsort": "arg_sort", "cumsum": "cum_sum", "cumprod": "cum_prod",
+    "amax": "max", "amin": "min", "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor",
+    "bitwise_not": "bit_not", "invert": "bit_not", "ravel": "flatten", "concat": "concatenate", "inv": "inverse",
+    "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
+    "atanh": "arctanh", "conjugate": "conj", "logsumexp": "log_sum_exp", "gamma": "lgamma", "permute_dims": "transpose",
+    "erf": "erf", "astype": "cast", "randint": "rand_int", "reshape": "reshape", "logical_not": "logical_not",
+}
+
+
+class Op:
+    """One operation. ``inputs`` and ``attributes`` are those of ``anfora ops NAME``."""
+
+    def __init__(self, name: str, row: tuple) -> None:
+        self.__name__ = name
+        self.op, self.family, self.inputs, self.attributes, self.__doc__ = row
+        self.__qualname__, self.__module__ = name, "anfora.numpy"
+        self._compiled: dict = {}
+        self.__signature__ = self._signature()
+
+    def _signature(self) -> inspect.Signature:
+        kind, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, False
+        out = []
+        for name, mark in self.inputs:
+            if mark == "*":
+                out.append(inspect.Parameter(name, inspect.Parameter.VAR_POSITIONAL))
+                keyword = True
+            elif mark == "?":
+                out.append(inspect.Parameter(name, kind, default=None))
+            else:
+                out.append(inspect.Parameter(name, kind))
+        optional = any(mark == "?" for _, mark in self.inputs)
+        for name, _, default in self.attributes:
+            p = inspect.Parameter.KEYWORD_ONLY if keyword else kind
+            value = inspect.Parameter.empty if default is None else _default(default)
+            if value is inspect.Parameter.empty and (optional or any(q.default is not q.empty for q in out)):
+                p, keyword = inspect.Parameter.KEYWORD_ONLY, True
+            out.append(inspect.Parameter(name, p, default=value))
+        return inspect.Signature(out)
+
+    def split(self, args: list, kw: dict) -> tuple[list, dict]:
+        """Arguments of a call as (inputs, attributes by name). A list given for *xs is spread."""
+        kw = dict(kw)
+        if self.inputs and self.inputs[-1][1] == "*":
+            fixed = len(self.inputs) - 1
+            if len(args) > fixed and self.spreads(args[fixed]):
+                args, rest = args[:fixed] + list(self.items(args[fixed])), args[fixed + 1:]
+                kw.update(zip((a[0] for a in self.attributes), rest))
+            return args, kw
+        names = [n for n, _ in self.inputs]
+        given = args[:len(names)]
+        kw.update(zip((a[0] for a in self.attributes), args[len(names):]))
+        for name in names[len(given):]:
+            if name in kw:
+                given.append(kw.pop(name))
+        while given and given[-1] is None:
+            given.pop()
+        return given, kw
+
+    spreads = staticmethod(lambda x: isinstance(x, (list, tuple)))
+    items = staticmethod(lambda x: x)
+
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        inspect.signature(self)
+        inputs, attrs = self.split(list(args), kw)
+        known = {a[0]: a[1] for a in self.attributes}
+        for name in attrs:
+            if name not in known:
+                raise TypeError(f"{self.__name__}() has no argument {name}; it takes {self.__signature__}")
+        text = ", ".join(f"{k}={literal(v, known[k])}" for k, v in attrs.items())
+        key = (len(inputs), text)
+        if key not in self._compiled:
+            from ._function import TextFunction
+            names = [f"a{i}" for i in range(len(inputs))]
+            call = ", ".join([*names, text] if text else names)
+            self._compiled[key] = TextFunction(self.__name__, len(inputs),
+                                               f"def {self.__name__}_({', '.join(names)}) {{ {self.op}({call}) }}\n")
+        return self._compiled[key](*inputs)
+
+    def __repr__(self) -> str:
+        return f"<anfora operation {self.op}>"
+
+
+def _default(text: str) -> Any:
+    if text in ("None", "true", "false"):
+        return {"None": None, "true": True, "false": False}[text]
+    if text in ("inf", "-inf"):
+        return float(text)
+    if text[0] in "-.0123456789":
+        return float(text) if any(c in text for c in ".e") else int(text)
+    return () if text == "()" else text
+
+
+def literal(x: Any, kind: str = "any") -> str:
+    """A Python constant as the language writes it; TypeError if it is none."""
+    if kind == "dtype" or isinstance(x, (DType, type)) or type(x).__name__.startswith("dtype"):
+        name = None if x is None else dtype_name(x)
+        if x is not None and name is None:
+            raise TypeError(f"{x!r} is not an element type")
+        return name or "None"
+    if x is None or isinstance(x, bool):
+        return {None: "None", True: "true", False: "false"}[x]
+    if isinstance(x, str):
+        return text_literal(x)
+    if isinstance(x, int):
+        if not -2**63 <= x < 2**64:
+            raise TypeError(f"{x} does not fit into 64 bits")
+        return str(x) if x < 2**63 else f"u64({x})"
+    if isinstance(x, float):
+        return repr(x)
+    if isinstance(x, complex):
+        return f"c128({x.real!r}, {x.imag!r})"
+    if isinstance(x, (list, tuple)):
+        return "(" + ", ".join(map(literal, x)) + ("," if len(x) == 1 else "") + ")"
+    if hasattr(x, "__index__") and not hasattr(x, "shape"):
+        return str(x.__index__())
+    raise TypeError(f"{x!r} is not a constant")
+
+
+def text_literal(s: str) -> str:
+    """A text between quotes."""
+    out = []
+    for ch in s:
+        out.append({'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}.get(ch) or
+                   (f"\\x{ord(ch):02x}" if ord(ch) < 32 or ord(ch) == 127 else ch))
+    return '"' + "".join(out) + '"'
+
+
+OPS: dict[str, Op] = {name: Op(name, row) for name, row in TABLE.items()}
+OPS.update({alias: OPS[name] for alias, name in ALIASES.items() if name in OPS})

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Element types and types of tensors, as annotations and as functions that cast."""
+from __future__ import annotations
+
+from typing import Any
+
+_NUMPY = {
+    "bool": "bool", "bool_": "bool", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64", "float16": "f16", "bfloat16": "bf16",
+    "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128", "float": "f64", "int": "i64",
+    "complex": "c128",
+}
+_NAMES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "c64", "c128")
+
+
+class TensorType:
+    """The type of an argument: ``f32[3, "B"]`` has 3 rows of the same length B wherever B stands."""
+
+    def __init__(self, dtype: "DType", dims: tuple) -> None:
+        self.dtype, self.dims = dtype, dims
+
+    def __repr__(self) -> str:
+        dims = ", ".join("?" if d is None or d is Ellipsis else str(d) for d in self.dims)
+        return f"{self.dtype.name}[{dims}]" if self.dims else self.dtype.name
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorType) and repr(self) == repr(other)
+
+    def __hash__(self) -> int:
+        return hash(repr(self))
+
+
+class DType:
+    """An element type: an annotation by itself (a scalar), of a tensor as ``f32[2, 3]``, and a cast: ``f32(x)``."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __getitem__(self, dims: Any) -> TensorType:
+        return TensorType(self, dims if isinstance(dims, tuple) else (dims,))
+
+    def __call__(self, x: Any) -> Any:
+        from . import numpy
+        return numpy.cast(x, dtype=self)
+
+    def __repr__(self) -> str:
+        return f"anfora.{self.name}"
+
+
+DTYPES = {name: DType(name) for name in _NAMES}
+
+
+def dtype_name(x: Any) -> str | None:
+    """The language's name of what stands for an element type in NumPy, torch, JAX, Python or here; else None."""
+    if isinstance(x, DType):
+        return x.name
+    if isinstance(x, str):
+        return x if x in DTYPES else _NUMPY.get(x)
+    if isinstance(x, type) or type(x).__name__.startswith(("dtype", "_ScalarMeta", "Float", "Int", "UInt")):
+        name = getattr(x, "name", None) or getattr(x, "__name__", "")
+        if x in (bool, int, float, complex) or getattr(x, "__module__", "numpy").startswith(("numpy", "jax", "ml_")):
+            return _NUMPY.get(name)
+        return _NUMPY.get(str(x).removeprefix("torch."))
+    return None
+
+
+def declared(x: Any) -> TensorType | None:
+    """The type that an annotation declares; None for annotations of other kinds."""
+    if isinstance(x, TensorType):
+        return x
+    return TensorType(x, ()) if isinstance(x, DType) else None

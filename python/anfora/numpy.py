@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All operations, by NumPy's names where NumPy has them; those of deep learning by their usual ones.
+
+>>> import anfora.numpy as np
+>>> np.softmax(np.sin([0.0, 1.0]))  # outside a compiled function this compiles one operation
+"""
+import math as _math
+
+from ._ops import OPS as _OPS
+
+pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
+globals().update(_OPS)
+__all__ = [*_OPS, "pi", "e", "inf", "nan", "newaxis"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

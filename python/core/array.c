@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora.Array: a dense tensor in the host's memory. It lends its memory by the buffer protocol and by
+ * DLPack, and takes what lends in one of these ways without a copy. */
+#include "core.h"
+
+enum { ALIGN = 64, SMALL = 256 };
+
+/* ---- element types and the formats of the buffer protocol ---- */
+
+static const char *const format_of[ANF_DTYPE_COUNT] = {
+    [ANF_BOOL] = "?", [ANF_I8] = "b",  [ANF_I16] = "h",  [ANF_I32] = "i",  [ANF_I64] = "q",
+    [ANF_U8] = "B",   [ANF_U16] = "H", [ANF_U32] = "I",  [ANF_U64] = "Q",  [ANF_F16] = "e",
+    [ANF_F32] = "f",  [ANF_F64] = "d", [ANF_C64] = "Zf", [ANF_C128] = "Zd"};
+
+static anf_dtype sized_int(char c, Py_ssize_t bytes) {
+  bool is_signed = c == 'i' || c == 'l' || c == 'q' || c == 'n';
+  if (bytes == 4) return is_signed ? ANF_I32 : ANF_U32;
+  return bytes == 8 ? (is_signed ? ANF_I64 : ANF_U64) : ANF_DTYPE_COUNT;
+}
+
+static anf_dtype dtype_of_format(const char *s, Py_ssize_t bytes) {
+  if (!s) return ANF_U8;
+  if (*s == '@' || *s == '=' || (*s == '<' && PY_LITTLE_ENDIAN)) s++;
+  if (s[0] == 'Z' && s[1] && !s[2])
+    return s[1] == 'f' ? ANF_C64 : s[1] == 'd' ? ANF_C128 : ANF_DTYPE_COUNT;
+  if (!s[0] || s[1]) return ANF_DTYPE_COUNT;
+  switch (s[0]) {
+  case '?': return ANF_BOOL;
+  case 'b': return ANF_I8;
+  case 'B': return ANF_U8;
+  case 'h': return ANF_I16;
+  case 'H': return ANF_U16;
+  case 'e': return ANF_F16;
+  case 'f': return ANF_F32;
+  case 'd': return ANF_F64;
+  case 'i':
+  case 'l':
+  case 'q':
+  case 'n':
+  case 'I':
+  case 'L':
+  case 'Q':
+  case 'N': return sized_int(s[0], bytes);
+  default: return ANF_DTYPE_COUNT;
+  }
+}
+
+/* ---- making ---- */
+
+static Py_ssize_t *strides_of(array *a) { return a->extent + a->ndim; }
+
+static bool set_dims(array *a, anf_dtype d, int ndim, const Py_ssize_t *dims) {
+  Py_ssize_t step = (Py_ssize_t)anf_dtype_bytes(d);
+  a->dtype = d;
+  a->ndim = ndim;
+  for (int i = ndim; i-- > 0;) {
+    a->extent[i] = dims[i];
+    a->extent[ndim + i] = step;
+    if (__builtin_mul_overflow(step, dims[i] ? dims[i] : 1, &step)) {
+      PyErr_SetString(PyExc_ValueError, "the array is larger than memory can be");
+      return false;
+    }
+  }
+  bool none = false;
+  for (int i = 0; i < ndim; i++) none |= dims[i] == 0;
+  a->bytes = none ? 0 : (size_t)step;
+  a->size = a->bytes / anf_dtype_bytes(d);
+  return true;
+}
+
+static array *bare(core *c, int ndim, size_t extra) {
+  if (ndim > ANF_MAX_RANK) {
+    PyErr_Format(PyExc_ValueError, "the array has %d dims; at most %d are possible", ndim,
+                 (int)ANF_MAX_RANK);
+    return NULL;
+  }
+  size_t items = 2 * (size_t)ndim + (extra ? (extra + ALIGN) / sizeof(Py_ssize_t) : 0);
+  array *a = (array *)PyType_GenericAlloc(c->array_type, (Py_ssize_t)items);
+  if (a) a->c = c;
+  return a;
+}
+
+array *array_new(core *c, anf_dtype d, int ndim, const Py_ssize_t *dims) {
+  size_t guess = anf_dtype_bytes(d); // small data stands in the object
+  for (int i = 0; i < ndim && guess <= SMALL; i++) guess *= (size_t)(dims[i] ? dims[i] : 1);
+  bool small = guess <= SMALL;
+  array *a = bare(c, ndim, small ? guess : 0);
+  if (!a || !set_dims(a, d, ndim, dims)) goto fail;
+  if (small) {
+    uintptr_t at = (uintptr_t)(a->extent + 2 * (size_t)ndim);
+    a->data = (void *)((at + ALIGN - 1) / ALIGN * ALIGN);
+  } else {
+    a->own = true;
+    a->data = aligned_alloc(ALIGN, a->bytes / ALIGN * ALIGN + ALIGN);
+    if (!a->data) {
+      PyErr_NoMemory();
+      goto fail;
+    }
+  }
+  return a;
+fail:
+  Py_XDECREF((PyObject *)a);
+  return NULL;
+}
+
+array *array_view(core *c, anf_dtype d, int ndim, const Py_ssize_t *dims, void *data, void *lent,
+                  void (*release)(void *), bool readonly) {
+  array *a = bare(c, ndim, 0);
+  if (!a || !set_dims(a, d, ndim, dims)) {
+    Py_XDECREF((PyObject *)a);
+    release(lent);
+    return NULL;
+  }
+  a->data = data;
+  a->lent = lent;
+  a->release = release;
+  a->readonly = readonly;
+  return a;
+}
+
+static void dealloc(PyObject *self) {
+  array *a = (array *)self;
+  PyTypeObject *t = Py_TYPE(self);
+  if (a->own) free(a->data);
+  if (a->release) a->release(a->lent);
+  Py_XDECREF(a->owner);
+  ((freefunc)PyType_GetSlot(t, Py_tp_free))(self);
+  Py_DECREF(t);
+}
+
+/* ---- from other arrays ---- */
+
+bool array_is_one(core *c, PyObject *o) { return Py_IS_TYPE(o, c->array_type); }
+
+static void release_buffer(void *view) {
+  PyBuffer_Release((Py_buffer *)view);
+  free(view);
+}
+
+static array *wrong_format(const Py_buffer *v) {
+  PyErr_Format(
+      PyExc_TypeError,
+      "arrays of format \"%s\" are not supported: they must be bool, or integers, floats or "
+      "complex numbers of up to 64 bits a part, in the machine's byte order",
+      v->format ? v->format : "");
+  return NULL;
+}
+
+static array *copied(core *c, anf_dtype d, Py_buffer *v) {
+  array *a = array_new(c, d, v->ndim, v->shape);
+  if (a && PyBuffer_ToContiguous(a->data, v, (Py_ssize_t)a->bytes, 'C') < 0) Py_CLEAR(a);
+  return a;
+}
+
+static array *from_buffer(core *c, PyObject *o) {
+  Py_buffer *v = (Py_buffer *)calloc(1, sizeof *v);
+  if (!v) return (array *)PyErr_NoMemory();
+  if (PyObject_GetBuffer(o, v, PyBUF_FULL_RO) < 0) return free(v), NULL;
+  anf_dtype d = dtype_of_format(v->format, v->itemsize);
+  if (d == ANF_DTYPE_COUNT || (size_t)v->itemsize != anf_dtype_bytes(d)) {
+    wrong_format(v);
+    release_buffer(v);
+    return NULL;
+  }
+  bool dense = PyBuffer_IsContiguous(v, 'C') && (uintptr_t)v->buf % anf_dtype_bytes(d) == 0;
+  if (dense)
+    return array_view(c, d, v->ndim, v->shape, v->buf, v, release_buffer, v->readonly != 0);
+  array *a = copied(c, d, v);
+  release_buffer(v);
+  return a;
+}
+
+static PyObject *no_array(PyObject *o) {
+  PyObject *t = PyType_GetName(Py_TYPE(o));
+  if (t) PyErr_Format(PyExc_TypeError, "an object of type %U is not an array", t);
+  Py_XDECREF(t);
+  return NULL;
+}
+
+array *array_of(core *c, PyObject *o) {
+  if (array_is_one(c, o)) return (array *)Py_NewRef(o);
+  if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return from_buffer(c, o);
+  if (PyObject_HasAttr(o, c->s_dlpack)) return dlpack_import(c, o);
+  return (array *)no_array(o);
+}
+
+/* ---- to Python ---- */
+
+PyObject *array_number(core *c, anf_dtype d, const void *bits) {
+  if (d == ANF_F64 || d == ANF_FLOAT) {
+    double x;
+    memcpy(&x, bits, sizeof x);
+    return PyFloat_FromDouble(x);
+  }
+  if (d == ANF_I64 || d == ANF_INT) {
+    int64_t x;
+    memcpy(&x, bits, sizeof x);
+    return PyLong_FromLongLong(x);
+  }
+  if (d == ANF_BOOL) return PyBool_FromLong(*(const char *)bits);
+  array *a = array_new(c, d, 0, NULL);
+  if (a) memcpy(a->data, bits, a->bytes);
+  return (PyObject *)a;
+}
+
+static double small_float(anf_dtype d, const void *p) {
+  uint16_t h;
+  memcpy(&h, p, sizeof h);
+  if (d == ANF_F16) return (double)anf_rt_f16_to_f32(h);
+  uint32_t bits = (uint32_t)h << 16;
+  float x;
+  memcpy(&x, &bits, sizeof x);
+  return (double)x;
+}
+
+/* Element of any type as a Python number. */
+static PyObject *element(anf_dtype d, const void *p) {
+  const float *f = (const float *)p;
+  const double *g = (const double *)p;
+  switch (d) {
+  case ANF_BOOL: return PyBool_FromLong(*(const char *)p);
+  case ANF_I8: return PyLong_FromLong(*(const int8_t *)p);
+  case ANF_I16: return PyLong_FromLong(*(const int16_t *)p);
+  case ANF_I32: return PyLong_FromLong(*(const int32_t *)p);
+  case ANF_INT:
+  case ANF_I64: return PyLong_FromLongLong(*(const int64_t *)p);
+  case ANF_U8: return PyLong_FromLong(*(const uint8_t *)p);
+  case ANF_U16: return PyLong_FromLong(*(const uint16_t *)p);
+  case ANF_U32: return PyLong_FromUnsignedLong(*(const uint32_t *)p);
+  case ANF_KEY:
+  case ANF_U64: return PyLong_FromUnsignedLongLong(*(const uint64_t *)p);
+  case ANF_F16:
+  case ANF_BF16: return PyFloat_FromDouble(small_float(d, p));
+  case ANF_F32: return PyFloat_FromDouble((double)*f);
+  case ANF_C64: return PyComplex_FromDoubles((double)f[0], (double)f[1]);
+  case ANF_C128: return PyComplex_FromDoubles(g[0], g[1]);
+  default: return PyFloat_FromDouble(*g);
+  }
+}
+
+static PyObject *nested(const array *a, int dim, const char *at) {
+  if (dim == a->ndim) return element(a->dtype, at);
+  Py_ssize_t n = a->extent[dim], step = a->extent[a->ndim + dim];
+  PyObject *list = PyList_New(n);
+  for (Py_ssize_t i = 0; list && i < n; i++) {
+    PyObject *x = nested(a, dim + 1, at + i * step);
+    if (!x || PyList_SetItem(list, i, x) < 0) Py_CLEAR(list);
+  }
+  return list;
+}
+
+static PyObject *tolist(PyObject *self, PyObject *none) {
+  (void)none;
+  return nested((array *)self, 0, (const char *)((array *)self)->data);
+}
+
+static PyObject *item(PyObject *self, PyObject *none) {
+  const array *a = (const array *)self;
+  (void)none;
+  if (a->size == 1) return element(a->dtype, a->data);
+  return PyErr_Format(PyExc_ValueError, "an array of %zu elements is not one number", a->size);
+}
+
+static PyObject *as_float(PyObject *self) {
+  PyObject *x = item(self, NULL), *r = x ? PyNumber_Float(x) : NULL;
+  Py_XDECREF(x);
+  return r;
+}
+
+static PyObject *as_int(PyObject *self) {
+  PyObject *x = item(self, NULL), *r = x ? PyNumber_Long(x) : NULL;
+  Py_XDECREF(x);
+  return r;
+}
+
+static PyObject *as_index(PyObject *self) {
+  PyObject *x = item(self, NULL), *r = x ? PyNumber_Index(x) : NULL;
+  Py_XDECREF(x);
+  return r;
+}
+
+static int as_bool(PyObject *self) {
+  PyObject *x = item(self, NULL);
+  int r = x ? PyObject_IsTrue(x) : -1;
+  Py_XDECREF(x);
+  return r;
+}
+
+static Py_ssize_t length(PyObject *self) {
+  const array *a = (const array *)self;
+  if (a->ndim) return a->extent[0];
+  PyErr_SetString(PyExc_TypeError, "an array without dims has no length");
+  return -1;
+}
+
+static PyObject *get_dtype(PyObject *self, void *none) {
+  (void)none;
+  return PyUnicode_FromString(anf_dtype_name(((array *)self)->dtype));
+}
+
+static PyObject *get_shape(PyObject *self, void *none) {
+  const array *a = (const array *)self;
+  PyObject *t = PyTuple_New(a->ndim);
+  (void)none;
+  for (int i = 0; t && i < a->ndim; i++) {
+    PyObject *x = PyLong_FromSsize_t(a->extent[i]);
+    if (!x || PyTuple_SetItem(t, i, x) < 0) Py_CLEAR(t);
+  }
+  return t;
+}
+
+static PyObject *get_ndim(PyObject *self, void *none) {
+  (void)none;
+  return PyLong_FromLong(((array *)self)->ndim);
+}
+
+static PyObject *get_size(PyObject *self, void *none) {
+  (void)none;
+  return PyLong_FromSize_t(((array *)self)->size);
+}
+
+static PyObject *get_nbytes(PyObject *self, void *none) {
+  (void)none;
+  return PyLong_FromSize_t(((array *)self)->bytes);
+}
+
+/* ---- lending ---- */
+
+static int get_buffer(PyObject *self, Py_buffer *v, int flags) {
+  array *a = (array *)self;
+  const char *format = format_of[a->dtype];
+  if (!format || ((flags & PyBUF_WRITABLE) && a->readonly)) {
+    PyErr_Format(PyExc_BufferError,
+                 format
+                     ? "the array cannot be written: it shows memory that was lent to be read"
+                     : "the buffer protocol has no format for %s; use DLPack, or cast in a program",
+                 anf_dtype_name(a->dtype));
+    v->obj = NULL;
+    return -1;
+  }
+  *v = (Py_buffer){.buf = a->data,
+                   .obj = Py_NewRef(self),
+                   .len = (Py_ssize_t)a->bytes,
+                   .itemsize = (Py_ssize_t)anf_dtype_bytes(a->dtype),
+                   .readonly = a->readonly,
+                   .ndim = a->ndim};
+  if (flags & PyBUF_FORMAT) v->format = (char *)(uintptr_t)format;
+  if (flags & PyBUF_ND) v->shape = a->extent;
+  if ((flags & PyBUF_STRIDES) == PyBUF_STRIDES) v->strides = strides_of(a);
+  return 0;
+}
+
+static PyObject *lend(PyObject *self, PyObject *args, PyObject *kw) {
+  static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
+  PyObject *stream = NULL, *version = NULL, *device = NULL, *copy = NULL;
+  if (!PyArg_ParseTupleAndKeywords(args, kw, "|$OOOO", names, &stream, &version, &device, &copy))
+    return NULL;
+  bool versioned = false;
+  if (version && version != Py_None) {
+    PyObject *major = PySequence_GetItem(version, 0);
+    if (!major) return NULL;
+    versioned = PyLong_AsLong(major) >= 1;
+    Py_DECREF(major);
+    if (PyErr_Occurred()) return NULL;
+  }
+  return dlpack_export((array *)self, versioned);
+}
+
+static PyObject *device(PyObject *self, PyObject *none) {
+  (void)self, (void)none;
+  return Py_BuildValue("(ii)", 1, 0);
+}
+
+static PyMethodDef methods[] = {
+    {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
+    {"item", item, METH_NOARGS, "The only element as a Python number."},
+    {"__dlpack__", (PyCFunction)(void (*)(void))lend, METH_VARARGS | METH_KEYWORDS,
+     "The memory as a DLPack capsule."},
+    {"__dlpack_device__", device, METH_NOARGS, "(1, 0): the CPU."},
+    {0}};
+static PyGetSetDef attributes[] = {
+    {"dtype", get_dtype, NULL, "The element type's name, such as \"f32\".", NULL},
+    {"shape", get_shape, NULL, "The dims, a tuple.", NULL},
+    {"ndim", get_ndim, NULL, "How many dims there are.", NULL},
+    {"size", get_size, NULL, "How many elements there are.", NULL},
+    {"nbytes", get_nbytes, NULL, "How many bytes the elements take.", NULL},
+    {0}};
+static const char doc[] =
+    "A dense tensor. numpy.asarray, torch.from_dlpack and the like see it without a copy.";
+
+PyTypeObject *array_make_type(core *c, PyObject *module) {
+  PyType_Slot slots[] = {{Py_tp_dealloc, (void *)dealloc},
+                         {Py_tp_methods, methods},
+                         {Py_tp_getset, attributes},
+                         {Py_tp_doc, (void *)(uintptr_t)doc},
+                         {Py_sq_length, (void *)length},
+                         {Py_nb_float, (void *)as_float},
+                         {Py_nb_int, (void *)as_int},
+                         {Py_nb_index, (void *)as_index},
+                         {Py_nb_bool, (void *)as_bool},
+                         {Py_bf_getbuffer, (void *)get_buffer},
+                         {0, NULL}};
+  PyType_Spec spec = {.name = "anfora._core.Array",
+                      .basicsize = (int)offsetof(array, extent),
+                      .itemsize = sizeof(Py_ssize_t),
+                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE |
+                               Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                      .slots = slots};
+  return c->array_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

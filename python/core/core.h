@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The Python extension anfora._core, in the limited API of Python 3.11.
+ *
+ * All state is of the module: one context, whose lock `cx_lock` says who may use it. Whoever waits for
+ * the lock has let go of the GIL before, and takes the GIL again only after it has the lock, or for a
+ * moment while a program prints; so the two cannot wait for each other. What must free something of the
+ * context puts it on a list that the next holder of the lock empties. */
+#ifndef ANFORA_PYTHON_CORE_H
+#define ANFORA_PYTHON_CORE_H
+
+#ifndef Py_LIMITED_API
+#define Py_LIMITED_API 0x030b0000
+#endif
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "anfora/anfora.h"
+
+typedef struct garbage {
+  struct garbage *next;
+  void (*fn)(void *);
+  void *what;
+} garbage;
+
+typedef struct core {
+  anf_ctx *cx;
+  PyThread_type_lock cx_lock, garbage_lock;
+  garbage *garbage;
+  anf_jit_engine *engine[ANF_JIT_KIND_COUNT]; // made at first use
+  PyObject *error;                            // exception: (status, findings)
+  PyTypeObject *array_type, *program_type, *exec_type, *plan_type, *fn_type, *callable_type;
+  PyTypeObject *step_type;
+  PyObject *children; // hook: an object's parts, or None if it is one static thing
+  PyObject *write;    // hook: what programs print
+  PyObject *s_dlpack, *s_compile, *s_bind, *s_failed, *s_max_version, *no_args, *max_version;
+} core;
+
+/* ---- core.c ---- */
+core *core_of(PyObject *module);
+/* Takes the context, letting go of the GIL; the GIL is not held after. */
+PyThreadState *core_enter(core *c);
+void core_leave(core *c, PyThreadState *ts);
+/* Frees when the context is at hand. */
+void core_free_later(core *c, void (*fn)(void *), void *what);
+/* The findings as an exception; frees the list. Returns NULL. Called with the GIL, without the lock. */
+PyObject *core_raise(core *c, anf_status st, anf_diag *d);
+PyObject *core_no_memory(void);
+anf_jit_engine *core_engine(core *c, anf_jit_kind k, anf_diag *d, anf_status *st);
+
+/* ---- array.c: tensors as Python has them ---- */
+/* Of the host: dense, row-major, in memory of its own or of `owner`. */
+typedef struct array {
+  PyObject_VAR_HEAD core *c;
+  void *data;
+  PyObject *owner;         // keeps the memory alive; NULL: it is the array's own
+  void (*release)(void *); // how to let go of `lent`, or NULL
+  void *lent;
+  size_t bytes, size;
+  anf_dtype dtype;
+  int ndim;
+  bool readonly, own;
+  Py_ssize_t extent[1]; // dims, then strides in bytes, then small data
+} array;
+/* A new array; contents are not set. NULL with an exception. */
+array *array_new(core *c, anf_dtype d, int ndim, const Py_ssize_t *dims);
+/* A view of memory of something else, which `release(lent)` gives back. */
+array *array_view(core *c, anf_dtype d, int ndim, const Py_ssize_t *dims, void *data, void *lent,
+                  void (*release)(void *), bool readonly);
+/* Any array as one of ours, without a copy if it is dense; NULL with an exception. */
+array *array_of(core *c, PyObject *o);
+bool array_is_one(core *c, PyObject *o);
+/* A rank-0 item as a Python number if Python has that type, else as an array. */
+PyObject *array_number(core *c, anf_dtype d, const void *bits);
+PyTypeObject *array_make_type(core *c, PyObject *module);
+
+/* ---- dlpack.c ---- */
+PyObject *dlpack_export(array *a, bool versioned);
+array *dlpack_import(core *c, PyObject *o);
+
+/* ---- program.c: programs, and functions compiled from them ---- */
+typedef struct program {
+  PyObject_HEAD core *c;
+  anf_module *m;
+} program;
+typedef struct exec {
+  PyObject_HEAD core *c;
+  PyObject *program;
+  anf_exec *e;
+} exec;
+/* A function that a program returned. */
+typedef struct fn {
+  PyObject_HEAD core *c;
+  PyObject *program;
+  anf_value *v;
+} fn;
+PyTypeObject *program_make_type(core *c, PyObject *module);
+PyTypeObject *exec_make_type(core *c, PyObject *module);
+PyTypeObject *fn_make_type(core *c, PyObject *module);
+
+/* ---- value.c: values of the context and Python's objects. To Python with the GIL alone. ---- */
+/* Both are called with the lock and the GIL. */
+anf_value *value_of(core *c, PyObject *o);
+PyObject *value_to(core *c, const anf_value *v, PyObject *program);
+/* A type as nested tuples: ("f32", (2, 3)), ("tuple", (...)), ("record", names, (...)), (kind,). */
+PyObject *type_to(const anf_type *t, const anf_ctx *cx);
+
+/* ---- flat.c: arguments as a signature and slots ---- */
+/* A word of a signature: a mark, and above it a number. TENSOR: element type and rank, then the dims.
+ * DICT: how many keys, then these. OBJECT: how many parts, then the type. STATIC: the
+ * object follows. */
+enum { MARK_NONE = 1, MARK_TENSOR, MARK_TUPLE, MARK_LIST, MARK_DICT, MARK_OBJECT, MARK_STATIC };
+enum { FLAT_WORDS = 96, FLAT_SLOTS = 24 };
+typedef struct flat {
+  core *c;
+  uint64_t *sig;
+  size_t nsig, capsig;
+  anf_generic *slot;
+  size_t n, capslot;
+  PyObject **hold; // to be let go of after the call
+  size_t nhold, caphold;
+  uint64_t sig0[FLAT_WORDS];
+  anf_generic slot0[FLAT_SLOTS];
+  PyObject *hold0[FLAT_SLOTS];
+} flat;
+void flat_start(flat *f, core *c);
+bool flat_put(flat *f, PyObject *o);    // false with an exception
+bool flat_static(flat *f, PyObject *o); // a thing that code is made for, known by its address
+bool flat_room(flat *f, size_t slots);
+bool flat_hold(flat *f, PyObject *o); // takes the reference
+void flat_end(flat *f);
+
+/* ---- call.c: functions that Python calls ---- */
+PyTypeObject *plan_make_type(core *c, PyObject *module);
+PyTypeObject *callable_make_type(core *c, PyObject *module);
+
+#endif

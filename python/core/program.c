@@ -1,0 +1,403 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Programs, functions compiled from them, and functions that they return. Everything here uses the
+ * context, so it takes the lock. */
+#include "core.h"
+
+static void freed(PyObject *self) {
+  PyTypeObject *t = Py_TYPE(self);
+  ((freefunc)PyType_GetSlot(t, Py_tp_free))(self);
+  Py_DECREF(t);
+}
+
+/* ---- places: (line, column) of the program's text to (file, line, column) of Python's ---- */
+
+typedef struct place {
+  uint32_t line, col, to_line, to_col;
+  int32_t file;
+} place;
+typedef struct places {
+  const place *at;
+  size_t n;
+  const char **file; // borrowed from the list that Python gave
+} places;
+
+static bool read_files(PyObject *list, places *p) {
+  Py_ssize_t n = list ? PyList_Size(list) : 0;
+  p->file = (const char **)calloc((size_t)n + 1, sizeof *p->file);
+  if (!p->file) return PyErr_NoMemory(), false;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!(p->file[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL))) return false;
+  for (size_t i = 0; i < p->n; i++)
+    if (p->at[i].file < 0 || p->at[i].file >= n)
+      return PyErr_SetString(PyExc_ValueError, "a mark names a file that is not there"), false;
+  return true;
+}
+
+/* The last mark at or before the place, in the same line. */
+static const place *find_place(const places *p, uint32_t line, uint32_t col) {
+  size_t lo = 0, hi = p->n;
+  while (lo < hi) {
+    size_t mid = lo + (hi - lo) / 2;
+    const place *x = &p->at[mid];
+    if (x->line < line || (x->line == line && x->col <= col)) lo = mid + 1;
+    else hi = mid;
+  }
+  return lo && p->at[lo - 1].line == line ? &p->at[lo - 1] : NULL;
+}
+
+static void set_places(anf_module *m, const places *p) {
+  for (size_t i = 0; i < anf_module_node_limit(m); i++) {
+    anf_node *n = anf_module_node(m, i);
+    const place *x =
+        n && anf_node_line(n) ? find_place(p, anf_node_line(n), anf_node_col(n)) : NULL;
+    if (x) anf_node_set_loc(n, p->file[x->file], x->to_line, x->to_col);
+  }
+}
+
+/* ---- programs ---- */
+
+static anf_status parse(core *c, const char *text, size_t n, const char *name, const places *p,
+                        anf_diag **d, anf_module **m) {
+  PyThreadState *ts = core_enter(c);
+  *d = anf_diag_new(c->cx);
+  anf_status st = *d ? anf_parse_n(c->cx, text, n, name, *d, m) : ANF_NOMEM;
+  if (st == ANF_OK) {
+    set_places(*m, p);
+    anf_diag_free(*d);
+  }
+  core_leave(c, ts);
+  return st;
+}
+
+static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+  PyObject *module = PyType_GetModule(type), *files = NULL, *r = NULL;
+  const char *text, *name, *marks = NULL;
+  Py_ssize_t n, bytes = 0;
+  (void)kw;
+  if (!module ||
+      !PyArg_ParseTuple(args, "s#s|y#O!", &text, &n, &name, &marks, &bytes, &PyList_Type, &files))
+    return NULL;
+  core *c = core_of(module);
+  anf_module *m = NULL;
+  anf_diag *d = NULL;
+  places p = {(const place *)(const void *)marks, (size_t)bytes / sizeof(place), NULL};
+  if (read_files(files, &p)) {
+    anf_status st = parse(c, text, (size_t)n, name, &p, &d, &m);
+    r = st == ANF_OK ? PyType_GenericAlloc(type, 0) : core_raise(c, st, d);
+    if (!r && m) core_free_later(c, (void (*)(void *))anf_module_free, m);
+  }
+  free(p.file);
+  if (!r) return NULL;
+  ((program *)r)->c = c;
+  ((program *)r)->m = m;
+  return r;
+}
+
+static void program_dealloc(PyObject *self) {
+  program *p = (program *)self;
+  if (p->m) core_free_later(p->c, (void (*)(void *))anf_module_free, p->m);
+  freed(self);
+}
+
+/* ---- printing ---- */
+
+static anf_status print_as(program *p, const char *form, anf_text *out) {
+  anf_view_opts o = {.size = sizeof o};
+  if (strcmp(form, "ir") == 0) return anf_print_ir(p->m, out);
+  if (strcmp(form, "dat") == 0) return anf_write_dat(p->m, out);
+  if (strcmp(form, "dot") == 0) return anf_write_dot(p->m, &o, out);
+  return anf_write_html(p->m, &o, out);
+}
+
+/* Takes the lock's end upon itself: the text is freed under it. */
+static PyObject *text_out(core *c, PyThreadState *ts, anf_status st, anf_diag *d, anf_text *out) {
+  size_t n = st == ANF_OK ? out->len : 0;
+  char *copy = (char *)malloc(n + 1);
+  if (copy && n) memcpy(copy, out->text, n);
+  anf_text_free(out);
+  if (st == ANF_OK) anf_diag_free(d);
+  core_leave(c, ts);
+  PyObject *r = st != ANF_OK ? core_raise(c, st, d)
+                : copy       ? PyUnicode_FromStringAndSize(copy, (Py_ssize_t)n)
+                             : PyErr_NoMemory();
+  free(copy);
+  return r;
+}
+
+static PyObject *program_print(PyObject *self, PyObject *args) {
+  program *p = (program *)self;
+  const char *form;
+  if (!PyArg_ParseTuple(args, "s", &form)) return NULL;
+  PyThreadState *ts = core_enter(p->c);
+  anf_text out = {p->c->cx, NULL, 0, 0};
+  anf_diag *d = anf_diag_new(p->c->cx);
+  return text_out(p->c, ts, d ? print_as(p, form, &out) : ANF_NOMEM, d, &out);
+}
+
+/* Types from texts, in the context. */
+static anf_status read_types(core *c, const char **text, size_t n, const anf_type **t,
+                             anf_diag *d) {
+  anf_status st = d ? ANF_OK : ANF_NOMEM;
+  for (size_t i = 0; i < n && st == ANF_OK; i++) st = anf_parse_type(c->cx, text[i], d, &t[i]);
+  return st;
+}
+
+typedef struct texts {
+  size_t n;
+  const char **text;
+  const anf_type **type;
+} texts;
+
+static void texts_free(texts *t) {
+  free(t->text);
+  free(t->type);
+}
+
+static bool texts_of(PyObject *list, texts *t) {
+  Py_ssize_t n = PyList_Size(list);
+  if (n < 0) return false;
+  *t = (texts){.n = (size_t)n};
+  t->text = (const char **)calloc((size_t)n + 1, sizeof *t->text);
+  t->type = (const anf_type **)calloc((size_t)n + 1, sizeof *t->type);
+  if (!t->text || !t->type) return PyErr_NoMemory(), false;
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!(t->text[i] = PyUnicode_AsUTF8AndSize(PyList_GetItem(list, i), NULL))) return false;
+  return true;
+}
+
+/* ---- options ---- */
+
+static bool read_opts(PyObject *args, anf_exec_opts *o, PyObject **list, const char **name,
+                      const char **form) {
+  const char *backend = "llvm";
+  int fast = 0, parallel = 0;
+  if (!PyArg_ParseTuple(args, "sOspp|s", name, list, &backend, &fast, &parallel, form))
+    return false;
+  *o = (anf_exec_opts){.size = sizeof *o, .fast = fast != 0, .parallel = parallel != 0};
+  if (anf_jit_kind_of(backend, &o->kind)) return true;
+  PyErr_Format(PyExc_ValueError, "there is no backend \"%s\": llvm, cjit or interp", backend);
+  return false;
+}
+
+static anf_graph *graph_of(program *p, const char *name) {
+  anf_graph *g = anf_module_find(p->m, name);
+  if (!g) PyErr_Format(PyExc_ValueError, "the program has no function %s", name);
+  return g;
+}
+
+/* lowered(name, types, backend, fast, parallel, form) */
+static PyObject *program_lowered(PyObject *self, PyObject *args) {
+  program *p = (program *)self;
+  anf_exec_opts o;
+  PyObject *list, *r = NULL;
+  const char *name, *form = "tir";
+  texts t = {0};
+  if (!read_opts(args, &o, &list, &name, &form)) return NULL;
+  if (texts_of(list, &t)) {
+    PyThreadState *ts = core_enter(p->c);
+    anf_text out = {p->c->cx, NULL, 0, 0};
+    anf_diag *d = anf_diag_new(p->c->cx);
+    anf_graph *g = anf_module_find(p->m, name);
+    anf_status st = g ? read_types(p->c, t.text, t.n, t.type, d) : ANF_INVALID;
+    if (st == ANF_OK) o.engine = core_engine(p->c, o.kind, d, &st);
+    if (st == ANF_OK) st = anf_lowered_print(g, t.n, t.type, form, &o, d, &out);
+    r = text_out(p->c, ts, st, d, &out);
+  }
+  texts_free(&t);
+  return r;
+}
+
+/* ---- compiled functions ---- */
+
+static anf_status make_exec(program *p, anf_graph *g, anf_exec_opts *o, texts *t, bool later,
+                            anf_exec **e, anf_diag *d) {
+  anf_status st = read_types(p->c, t->text, t->n, t->type, d);
+  if (st == ANF_OK) o->engine = core_engine(p->c, o->kind, d, &st);
+  if (st == ANF_OK) st = anf_compile(g, o, d, e);
+  if (st == ANF_OK && !later) st = anf_exec_prepare(*e, t->n, t->type, d);
+  return st;
+}
+
+/* compile(name, types, backend, fast, parallel): for these types now; types None: when it is run */
+static PyObject *program_compile(PyObject *self, PyObject *args) {
+  program *p = (program *)self;
+  anf_exec_opts o;
+  PyObject *list;
+  const char *name, *form;
+  texts t = {0};
+  bool later = PyTuple_Size(args) > 1 && PyTuple_GetItem(args, 1) == Py_None;
+  if (!read_opts(args, &o, &list, &name, &form)) return NULL;
+  anf_graph *g = graph_of(p, name);
+  exec *r =
+      g && (later || texts_of(list, &t)) ? (exec *)PyType_GenericAlloc(p->c->exec_type, 0) : NULL;
+  anf_status st = ANF_OK;
+  anf_diag *d = NULL;
+  if (r) {
+    r->c = p->c;
+    r->program = Py_NewRef(self);
+    PyThreadState *ts = core_enter(p->c);
+    d = anf_diag_new(p->c->cx);
+    st = make_exec(p, g, &o, &t, later, &r->e, d);
+    if (st == ANF_OK) anf_diag_free(d);
+    core_leave(p->c, ts);
+  }
+  texts_free(&t);
+  if (r && st != ANF_OK) {
+    core_raise(p->c, st, d);
+    Py_CLEAR(r);
+  }
+  return (PyObject *)r;
+}
+
+static PyMethodDef program_methods[] = {
+    {"print", program_print, METH_VARARGS, "The program as ir, dat, dot or html."},
+    {"lowered", program_lowered, METH_VARARGS, "A function as tir, llvm, asm or c."},
+    {"compile", program_compile, METH_VARARGS, "A function compiled for types."},
+    {0}};
+
+PyTypeObject *program_make_type(core *c, PyObject *module) {
+  PyType_Slot slots[] = {{Py_tp_new, (void *)program_new},
+                         {Py_tp_dealloc, (void *)program_dealloc},
+                         {Py_tp_methods, program_methods},
+                         {0, NULL}};
+  PyType_Spec spec = {.name = "anfora._core.Program",
+                      .basicsize = sizeof(program),
+                      .flags = Py_TPFLAGS_DEFAULT,
+                      .slots = slots};
+  return c->program_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
+
+static void exec_dealloc(PyObject *self) {
+  exec *e = (exec *)self;
+  if (e->e) core_free_later(e->c, (void (*)(void *))anf_exec_free, e->e);
+  Py_XDECREF(e->program); // freed after, in order
+  freed(self);
+}
+
+static PyObject *exec_result(PyObject *self, void *none) {
+  exec *e = (exec *)self;
+  (void)none;
+  const anf_type *t = anf_exec_result_type(e->e);
+  return t ? type_to(t, e->c->cx) : Py_NewRef(Py_None);
+}
+
+static PyObject *exec_ms(PyObject *self, void *none) {
+  (void)none;
+  return PyFloat_FromDouble(anf_exec_compile_ms(((exec *)self)->e));
+}
+
+/* ---- calls with values ---- */
+
+static void print(void *user, const char *text, size_t n) {
+  core *c = (core *)user;
+  PyGILState_STATE g = PyGILState_Ensure();
+  PyObject *r = PyObject_CallFunction(c->write, "s#", text, (Py_ssize_t)n);
+  if (!r) PyErr_WriteUnraisable(c->write);
+  Py_XDECREF(r);
+  PyGILState_Release(g);
+}
+
+typedef anf_status runner(void *what, size_t n, anf_value *const *args, const anf_run_opts *o,
+                          anf_diag *d, anf_value **result);
+
+static anf_status run_exec(void *what, size_t n, anf_value *const *args, const anf_run_opts *o,
+                           anf_diag *d, anf_value **result) {
+  return anf_exec_run((anf_exec *)what, n, args, o, d, result);
+}
+
+typedef struct closure {
+  core *c;
+  anf_value *v;
+} closure;
+
+static anf_status run_fn(void *what, size_t n, anf_value *const *args, const anf_run_opts *o,
+                         anf_diag *d, anf_value **result) {
+  closure *f = (closure *)what;
+  anf_exec *e = NULL;
+  anf_status st;
+  anf_exec_opts eo = {.size = sizeof eo, .engine = core_engine(f->c, ANF_JIT_LLVM, d, &st)};
+  if (st == ANF_OK) st = anf_compile_value(f->c->cx, f->v, &eo, d, &e);
+  if (st == ANF_OK) st = anf_exec_run(e, n, args, o, d, result);
+  anf_exec_free(e);
+  return st;
+}
+
+/* The arguments, a tuple of what value_of takes. The lock is held with the GIL while values are made:
+ * whoever waits for it has let go of the GIL. */
+static PyObject *run(core *c, runner *f, void *what, PyObject *args, PyObject *from) {
+  Py_ssize_t n = PyTuple_Size(args), done = 0;
+  if (n < 0) return NULL;
+  anf_value **v = (anf_value **)calloc((size_t)n + 1, sizeof *v), *result = NULL;
+  if (!v) return PyErr_NoMemory();
+  PyEval_RestoreThread(core_enter(c));
+  anf_diag *d = anf_diag_new(c->cx);
+  PyObject *r = NULL;
+  bool good = d != NULL;
+  while (good && done < n) good = (v[done] = value_of(c, PyTuple_GetItem(args, done))) && ++done;
+  if (good) {
+    anf_run_opts o = {.size = sizeof o, .print = print, .print_user = c};
+    PyThreadState *ts = PyEval_SaveThread();
+    anf_status st = f(what, (size_t)n, v, &o, d, &result);
+    PyEval_RestoreThread(ts);
+    if (st == ANF_OK) r = value_to(c, result, from);
+    else r = core_raise(c, st, d), d = NULL;
+  }
+  for (Py_ssize_t i = 0; i < done; i++) anf_value_release(v[i]);
+  anf_value_release(result);
+  if (d) anf_diag_free(d);
+  core_leave(c, PyEval_SaveThread());
+  free(v);
+  return r;
+}
+
+static PyObject *exec_run(PyObject *self, PyObject *args) {
+  exec *e = (exec *)self;
+  return run(e->c, run_exec, e->e, args, e->program);
+}
+
+static PyObject *fn_run(PyObject *self, PyObject *args) {
+  fn *f = (fn *)self;
+  closure k = {f->c, f->v};
+  return run(f->c, run_fn, &k, args, f->program);
+}
+
+static PyMethodDef exec_methods[] = {
+    {"run", exec_run, METH_VARARGS, "Runs with values of the context: slow, and able to do all."},
+    {0}};
+static PyGetSetDef exec_attributes[] = {
+    {"result", exec_result, NULL, "The type of the result, None if it holds functions.", NULL},
+    {"compile_ms", exec_ms, NULL, "How long compiling took.", NULL},
+    {0}};
+
+PyTypeObject *exec_make_type(core *c, PyObject *module) {
+  PyType_Slot slots[] = {{Py_tp_dealloc, (void *)exec_dealloc},
+                         {Py_tp_methods, exec_methods},
+                         {Py_tp_getset, exec_attributes},
+                         {0, NULL}};
+  PyType_Spec spec = {.name = "anfora._core.Exec",
+                      .basicsize = sizeof(exec),
+                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                      .slots = slots};
+  return c->exec_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
+
+/* ---- functions that programs return ---- */
+
+static void fn_dealloc(PyObject *self) {
+  fn *f = (fn *)self;
+  if (f->v) core_free_later(f->c, (void (*)(void *))anf_value_release, f->v);
+  Py_XDECREF(f->program);
+  freed(self);
+}
+
+static PyMethodDef fn_methods[] = {{"run", fn_run, METH_VARARGS, "Calls the function."}, {0}};
+
+PyTypeObject *fn_make_type(core *c, PyObject *module) {
+  PyType_Slot slots[] = {
+      {Py_tp_dealloc, (void *)fn_dealloc}, {Py_tp_methods, fn_methods}, {0, NULL}};
+  PyType_Spec spec = {.name = "anfora._core.Fn",
+                      .basicsize = sizeof(fn),
+                      .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION,
+                      .slots = slots};
+  return c->fn_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What of Python can be compiled, against Python itself: each function is run both ways."""
+import math
+from collections import namedtuple
+from dataclasses import dataclass
+
+import anfora
+import numpy as np
+from anfora import jit
+
+SCALE = 3.0
+TABLE = {"rate": 0.5, "sizes": (2, 3)}
+WEIGHT = np.array([[1.0, 2.0], [3.0, 4.0]])
+
+
+def same(f, *args, **options):
+    """The compiled function gives what Python gives."""
+    got, want = jit(f, **options)(*args), f(*args)
+    assert np.allclose(flat(got), flat(want), rtol=1e-12, atol=0), (got, want)
+
+
+def flat(x):
+    if isinstance(x, (tuple, list)):
+        return np.concatenate([flat(i) for i in x]) if x else np.zeros(0)
+    return np.asarray(x, dtype=np.float64).ravel()
+
+
+def test_branches():
+    def f(x):
+        if x > 2:
+            y = x * 2
+        elif x < -1:
+            return -x
+        else:
+            y = x + 1
+        return y
+    for x in (3, -4, 0, 2.5):
+        same(f, x)
+
+
+def test_while_break_continue():
+    def collatz(n):
+        count = 0
+        while n != 1:
+            n = n // 2 if n % 2 == 0 else 3 * n + 1
+            count += 1
+            if count > 1000:
+                break
+        return count
+    def odd(n):
+        s = 0
+        for i in range(n):
+            if i % 2 == 0:
+                continue
+            s = s + i
+        return s
+    same(collatz, 27)
+    same(odd, 10)
+
+
+def test_ranges():
+    def f(n):
+        s = 0
+        for i in range(1, n):
+            for j in range(i):
+                s += i * j
+        for k in range(10, 0, -3):
+            s = s * 2 + k
+        for k in range(0, n, 2):
+            s = s + k
+        return s
+    for n in (1, 2, 7):
+        same(f, n)
+
+
+def test_while_true_and_return_in_loops():
+    def f(n):
+        i = 0
+        while True:
+            if i * i > n:
+                return i
+            i += 1
+    same(f, 50)
+
+
+def test_chains_and_words():
+    def f(a, b, c):
+        if a < b < c and not a == 0 or c > 100:
+            return 1
+        return 2
+    for t in ((1, 2, 3), (3, 2, 1), (0, 1, 2), (5, 5, 101)):
+        same(f, *t)
+
+
+def test_functions_in_functions():
+    def f(x):
+        def twice(g, y):
+            return g(g(y))
+        def scaled(k, by=2.0):
+            return lambda v: v * k + by
+        return twice(scaled(3.0), x) + scaled(2.0, by=1.0)(x)
+    same(f, 1.5)
+
+
+def test_mutual_recursion():
+    same(is_even, 10)
+    same(is_even, 7)
+
+
+def is_even(n):
+    return True if n == 0 else is_odd(n - 1)
+
+
+def is_odd(n):
+    return False if n == 0 else is_even(n - 1)
+
+
+def test_globals_and_closures():
+    k = 4.0
+    def f(x):
+        return x * SCALE + k + TABLE["rate"] + TABLE["sizes"][1]
+    same(f, 2.0)
+
+
+def helper(v):
+    return WEIGHT @ v
+
+
+def test_arrays_from_outside():
+    bias = np.array([10.0, 20.0])
+    def f(x):
+        return helper(x) + bias
+    same(f, np.array([1.0, -1.0]))
+
+
+def test_math_and_numpy():
+    def f(x):
+        return math.sin(x) * math.exp(-x) + np.tanh(x) + abs(-x) + math.pi + max(x, 1.0, 2.0) + min(x, 0.25) + x ** 2
+    same(f, 0.7)
+    def g(x):
+        return np.sum(np.sin(x) ** 2, axis=1) + np.mean(x) + x.max(axis=1) - x.T[0] + np.where(x[:, 0] > 0, 1.0, -1.0)
+    same(g, np.array([[0.1, 2.0], [-3.0, 0.5]]))
+
+
+def test_integers():
+    def f(a, b):
+        return a // b, a % b, a << 2, a >> 1, a & b, a | b, a ^ b, ~a, divmod(a, b)[1], a / b
+    same(f, 17, 5)
+    same(f, -17, 5)
+
+
+def test_tuples_and_patterns():
+    def f(p):
+        (a, b), c = p
+        a, b = b, a
+        xs = [a, b, c]
+        return xs[0] - xs[-1], xs[1:]
+    same(f, ((1.0, 2.0), 5.0))
+
+
+def test_loops_over_things():
+    def f(v):
+        s = 0.0
+        for i, e in enumerate(v):
+            s = s + i * e
+        for r in v:
+            s = s * 2 + r
+        return s
+    same(f, np.array([1.0, 5.0, 7.0]))
+
+
+def test_comprehensions():
+    def f(a, b):
+        return [x * 2 for x in (a, b)], [a + k for k in range(3)], [p - q for p, q in zip((a, b), (1.0, 5.0))]
+    got = jit(f)(1.0, 2.0)
+    assert got == ([2.0, 4.0], [1.0, 2.0, 3.0], [0.0, -3.0]), got
+
+
+def test_indexing():
+    def f(x, i):
+        return x[i], x[1:3, ::2], x[..., 0], x[-1, -1], x[:, None, 0], x[i, 1]
+    same(f, np.arange(16.0).reshape(4, 4), 2)
+
+
+@dataclass
+class Point:
+    x: float
+    y: float = 2.0
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+def test_dataclasses_and_dictionaries():
+    @jit
+    def f(p, d):
+        return Point(p.x + d["a"], y=p.y * d["b"]["c"]), {"sum": p.x + p.y}, Pair(p.x, 1.0)
+    got = f(Point(1.0), {"a": 2.0, "b": {"c": 3.0}})
+    assert got == (Point(3.0, 6.0), {"sum": 3.0}, Pair(1.0, 1.0)), got
+    assert isinstance(got[0], Point) and isinstance(got[2], Pair)
+
+
+def test_lists_come_back_as_lists():
+    @jit
+    def f(params):
+        return [p * 2 for p in params]
+    @jit
+    def g(params):
+        return params, 1.0
+    assert f([1.0, 2.0]) == [2.0, 4.0]
+    assert g([1.0, (2.0,)]) == ([1.0, (2.0,)], 1.0)
+    assert jit(lambda a, b: (b, a))(1.0, 2.0) == (2.0, 1.0)
+
+
+def test_functions_as_arguments():
+    @jit
+    def apply(f, x):
+        return f(x) + 1
+    assert apply(lambda v: v * 2, 3.0) == 7.0
+    assert apply(math.sqrt, 9.0) == 4.0
+    assert apply(np.exp, 0.0) == 2.0
+    assert apply(abs, -5) == 6
+
+
+def test_static_arguments():
+    @jit(static_argnames="n")
+    def f(x, n):
+        xs = [x + k for k in range(n)]
+        return xs
+    assert f(1.0, 2) == [1.0, 2.0]
+    assert f(1.0, n=3) == [1.0, 2.0, 3.0]
+    assert f.compiled == 2
+
+
+def test_defaults_and_names():
+    @jit
+    def f(x, y=2.0, *, z=3.0):
+        return x + 10 * y + 100 * z
+    assert f(1.0) == 321.0
+    assert f(1.0, z=1.0) == 121.0
+    assert f(y=1.0, x=0.0) == 310.0
+
+
+def test_words_of_the_language_as_names():
+    @jit
+    def f(fn, type, map):
+        i64 = fn + type
+        shape = i64 * map
+        return shape
+    assert f(1, 2, 3) == 9
+
+
+def test_types_of_arguments():
+    @jit
+    def f(x: anfora.f32[2, "B"], k: anfora.f32) -> anfora.f32:
+        return x * k
+    r = f(np.ones((2, 3), np.float32), 2)
+    assert r.dtype == "f32" and r.tolist() == [[2.0] * 3] * 2
+    for bad in (np.ones((3, 3), np.float32), np.ones((2, 3)), np.ones(2, np.float32), "no"):
+        try:
+            f(bad, 2)
+        except TypeError as e:
+            assert "f32[2, B]" in str(e)
+        else:
+            raise AssertionError("it took " + repr(bad))
+
+
+def test_lambdas_in_one_line():
+    f, g = jit(lambda x: x + 1), jit(lambda x: x * 10)
+    assert f(2) == 3 and g(2) == 20
+
+
+def test_assertions():
+    @jit
+    def f(x):
+        assert x > 0, "x must be positive"
+        return x
+    assert f(1.0) == 1.0
+    try:
+        f(-1.0)
+    except anfora.RunError as e:
+        assert "x must be positive" in str(e) and "cases_language.py" in str(e) and "assert x > 0" in str(e)
+    else:
+        raise AssertionError("the assertion did not stop it")
+
+
+def test_prints():
+    import contextlib
+    import io
+    @jit
+    def f(x):
+        print("x is", x)
+        print(f"twice: {x * 2}")
+        return x
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        f(1.5)
+        f(2.5)
+    assert out.getvalue() == "x is 1.5\ntwice: 3.0\nx is 2.5\ntwice: 5.0\n", out.getvalue()
+
+
+def test_none_and_is():
+    @jit
+    def f(x, bias=None):
+        if bias is None:
+            return x
+        return x + bias
+    assert f(1.0) == 1.0
+    assert f(1.0, 2.0) == 3.0
+    @jit
+    def g(x):
+        return shifted(x) + shifted(x, 2.0) + f(x)
+    assert g(1.0) == 1.0 + 3.0 + 1.0
+
+
+def shifted(x, by=None, how="plain"):
+    if by is not None and how == "plain":
+        x = x + by
+    return x
