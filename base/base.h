@@ -26,15 +26,18 @@
 #define ANFI_NORETURN
 #endif
 
-/* The hostile build shrinks the world, so that growth and collision paths run in every test. */
+/* The hostile build shrinks the world, so that growth and collision paths run in every test, and has
+ * both kinds of IR verified after each pass. */
 #ifdef ANF_HOSTILE
 #define ANFI_CHUNK_MIN 128
 #define ANFI_HASH_MIN  2
 #define ANFI_VEC_MIN   1
+#define ANFI_VERIFY    true
 #else
 #define ANFI_CHUNK_MIN 4096
 #define ANFI_HASH_MIN  16
 #define ANFI_VEC_MIN   8
+#define ANFI_VERIFY    false
 #endif
 
 #define ANFI_LEN(a) (sizeof(a) / sizeof((a)[0]))

@@ -135,7 +135,8 @@ static bool run_pass(anfi_pass *p, const pass_row *row, uint32_t *have, const an
   if (!row->run(p)) return false;
   *have = (*have | row->make) & ~row->kill;
   double ms = (double)(anfi_os_now_ns() - start) / 1e6;
-  if (o->verify_each && !anfi_verify(m)) {
+  bool typed = (row->need | row->make) & ANFI_TYPED; // before, a program's own faults may be left
+  if ((o->verify_each || (ANFI_VERIFY && typed)) && !anfi_verify(m)) {
     anfi_note(m->cx, anfi_nowhere(), "after the pass '%s'", row->name);
     return false;
   }

@@ -259,7 +259,7 @@ static bool one(run *r, const tpass *pass) {
   anfi_arena_free(r->p.scratch);
   if (r->o->timed) r->o->timed(r->o->user, pass->name, anfi_os_now_ns() - start);
   dump(r, pass);
-  if (r->o->verify_each && !anfi_t_validate(r->cx, r->m)) {
+  if ((r->o->verify_each || ANFI_VERIFY) && !anfi_t_validate(r->cx, r->m)) {
     anfi_hint(r->cx, "the module was right before the pass %s", pass->name);
     return false;
   }
