@@ -252,6 +252,12 @@ static uint64_t hash_func(hasher *s, tfunc f) {
   return attrs_hash(anfi_hash_mix(h, f->body ? hash_stmt(s, f->body) : 0), f->attrs);
 }
 
+uint64_t anfi_t_hash_func(tfunc f, anfi_arena *scratch) {
+  hasher s = {0};
+  anfi_map_init(&s.order, scratch);
+  return hash_func(&s, f);
+}
+
 uint64_t anfi_t_hash_mod(const tmod *m, anfi_arena *scratch) {
   hasher s = {0};
   uint64_t h = m->func.n;
