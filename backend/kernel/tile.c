@@ -83,7 +83,7 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
 
 /* ---- blocks ---- */
 
-enum { L1_PANEL = 20 << 10, L2_BLOCK = 160 << 10, K_LEAST = 64, PAGE = 4096 };
+enum { L1_PANEL = 20 << 10, L2_BLOCK = 256 << 10, K_LEAST = 64, PAGE = 4096 };
 
 static uint64_t parts(uint64_t n, uint64_t most) { return (n + most - 1) / most; }
 static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `most`

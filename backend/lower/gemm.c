@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matrix products of floats as blocked loops over brgemm.
  *
- *   for each panel of columns (parallel): copy it of B, all of K, to where its rows lie together
- *   for each block of rows, and group of panels (parallel):
+ *   for each block of rows, and group of panels of columns (parallel):
  *     for each block of K: copy the block of A, if that helps
- *       for each panel of the group: brgemm
+ *       for each panel of the group: copy it of B, if that helps; brgemm
+ *
+ * A copied panel of B never leaves the first cache; it is copied again for each block of rows, which
+ * are so many that it costs a hundredth.
  *
  * Each element of the result is one sum in ascending order of K in the type of the kernel, taken by
  * one thread: blocks and threads do not change it. */
@@ -17,8 +19,7 @@ typedef struct plan {
   anf_tir_elem elem;                            // of kernels
   uint64_t panels, rest, blocks, groups, group; // full panels, columns left, of rows, of panels
   bool parallel;
-  texpr bp, to; // panels of B; where kernels write
-  texpr to0;
+  texpr to, to0; // where kernels write
   uint64_t ldc;
 } plan;
 
@@ -36,36 +37,6 @@ static void copy(plan *p, texpr to, texpr i, texpr from, texpr k) {
   tdtype d = anfi_t_dt(p->elem);
   texpr x = anfi_t_cast(p->L->t, d, anfi_low_load(p->L, from, anfi_low_atom(p->L, k)));
   anfi_low_put(p->L, to, anfi_low_atom(p->L, i), (anfi_elem){x, NULL}, false);
-}
-
-/* ---- B ---- */
-
-/* `n` columns of panel number `panel`: [K][nr] from [K][ldb] or [N][ldb]. */
-static void pack_panel(plan *p, texpr panel, uint64_t n) {
-  const anfi_mm *q = p->q;
-  anfi_loop k, j;
-  texpr to0 = mulc(p, panel, q->k * p->b.nr), col = mulc(p, panel, p->b.nr);
-  anfi_low_loop(p->L, &k, q->k, "k");
-  anfi_low_loop(p->L, &j, n, "j");
-  texpr from = q->tb ? add(p, mulc(p, add(p, col, j.var), q->ldb), k.var)
-                     : add(p, mulc(p, k.var, q->ldb), add(p, col, j.var));
-  texpr to = add(p, add(p, to0, mulc(p, k.var, p->b.nr)), j.var);
-  copy(p, p->bp, to, q->b, add(p, q->b0, from));
-  anfi_low_loop_end(p->L, &j);
-  anfi_low_loop_end(p->L, &k);
-}
-
-static void pack_b(plan *p) {
-  anfi_loop l;
-  uint64_t all = p->panels + (p->rest > 0);
-  p->bp = anfi_low_local(p->L, p->elem, all * p->q->k * p->b.nr, "panels");
-  if (p->panels) {
-    anfi_low_loop(p->L, &l, p->panels, "p");
-    l.parallel = p->parallel && !l.none;
-    pack_panel(p, l.var, p->b.nr);
-    anfi_low_loop_end(p->L, &l);
-  }
-  if (p->rest) pack_panel(p, ix(p, p->panels), p->rest);
 }
 
 /* ---- A ---- */
@@ -100,22 +71,40 @@ static block block_of_a(plan *p, texpr row, texpr k0, uint64_t rows, uint64_t kb
 
 typedef struct call {
   block a;
-  texpr row, col, panel, k0; // panel: its number, of packed columns
+  texpr row, col, k0;
   uint64_t m, n, k;
   bool first, last; // of the blocks of K
 } call;
+
+/* Columns of B for one block of K, [kb][nr] from [K][ldb] or [N][ldb], or where they are. */
+static block block_of_b(plan *p, const call *c) {
+  const anfi_mm *q = p->q;
+  texpr from =
+      add(p, q->b0,
+          q->tb ? add(p, mulc(p, c->col, q->ldb), c->k0) : add(p, mulc(p, c->k0, q->ldb), c->col));
+  if (!p->b.pack_b) return (block){q->b, from, q->ldb};
+  anfi_loop k, j;
+  block r = {anfi_low_local(p->L, p->elem, c->k * p->b.nr, "panel"), ix(p, 0), p->b.nr};
+  from = anfi_low_atom(p->L, from);
+  anfi_low_loop(p->L, &k, c->k, "k");
+  anfi_low_loop(p->L, &j, c->n, "j");
+  texpr at = q->tb ? add(p, mulc(p, j.var, q->ldb), k.var) : add(p, mulc(p, k.var, q->ldb), j.var);
+  copy(p, r.tensor, add(p, mulc(p, k.var, p->b.nr), j.var), q->b, add(p, from, at));
+  anfi_low_loop_end(p->L, &j);
+  anfi_low_loop_end(p->L, &k);
+  return r;
+}
 
 static void kernel(plan *p, const call *c) {
   anfi_low *L = p->L;
   const anfi_mm *q = p->q;
   texpr in[12 + TSLOT_COUNT], none = anfi_t_none(L->t);
-  uint64_t ldb = p->b.pack_b ? p->b.nr : q->ldb;
-  texpr b = p->b.pack_b ? add(p, mulc(p, c->panel, q->k * p->b.nr), mulc(p, c->k0, p->b.nr))
-                        : add(p, q->b0, add(p, mulc(p, c->k0, q->ldb), c->col));
+  anfi_low_open(L);
+  block b = block_of_b(p, c);
   in[0] = at(p, c->a.tensor, c->a.at);
-  in[1] = at(p, p->b.pack_b ? p->bp : q->b, b);
+  in[1] = at(p, b.tensor, b.at);
   in[2] = at(p, p->to, add(p, p->to0, add(p, mulc(p, c->row, p->ldc), c->col)));
-  uint64_t size[] = {1, c->m, c->n, c->k, c->a.ld, ldb, p->ldc, 0, 0};
+  uint64_t size[] = {1, c->m, c->n, c->k, c->a.ld, b.ld, p->ldc, 0, 0};
   for (int i = 0; i < 9; i++) in[3 + i] = anfi_t_int(L->t, ANFI_S64, (int64_t)size[i]);
   for (int i = 0; i < TSLOT_COUNT; i++) in[12 + i] = none;
   tattrs a = {0};
@@ -127,6 +116,7 @@ static void kernel(plan *p, const call *c) {
   }
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_intrin(L->t, TI_brgemm, anfi_t_dt(ANF_TIR_void),
                                                   12 + TSLOT_COUNT, in, a)));
+  anfi_low_add(L, anfi_low_close(L));
 }
 
 /* All panels of one group, for one block of rows and of K. Columns that fill no panel belong to the
@@ -144,7 +134,6 @@ static void panels(plan *p, call *c, texpr group) {
   }
   if (p->panels) {
     c->n = p->b.nr;
-    c->panel = l.var;
     c->col = anfi_low_atom(L, mulc(p, l.var, p->b.nr));
     kernel(p, c);
     anfi_low_loop_end(L, &l);
@@ -152,7 +141,6 @@ static void panels(plan *p, call *c, texpr group) {
   if (!p->rest) return;
   if (p->groups > 1) anfi_low_if(L);
   c->n = p->rest;
-  c->panel = ix(p, p->panels);
   c->col = ix(p, p->panels * p->b.nr);
   kernel(p, c);
   if (p->groups > 1) anfi_low_if_end(L, anfi_t_bin(L->t, TX_cmp_eq, group, ix(p, p->groups - 1)));
@@ -246,7 +234,6 @@ void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
     p.to0 = ix(&p, 0);
     p.ldc = q->n;
   }
-  if (p.b.pack_b) pack_b(&p);
   tasks(&p);
   if (narrow(q->elem)) {
     anfi_low_loop(L, &i, q->m, "i");

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Products and convolutions that are large enough for kernels, compiled, against NumPy in double; also both
+gradients of convolutions. contract_check.py ANFORA. The bound is that of a sum of as many terms in the type,
+each rounded once."""
+import itertools
+import os
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+from tap import Tap  # noqa: E402
+
+UNIT = {"f32": 2.0**-24, "f64": 2.0**-50}
+TYPE = {"f32": np.float32, "f64": np.float64}
+
+
+class Runner:
+    def __init__(self, anfora, folder):
+        self.anfora, self.folder, self.tap = anfora, folder, Tap()
+        self.rng = np.random.default_rng(5)
+
+    def data(self, shape, dtype="f32"):
+        return self.rng.standard_normal(shape).astype(TYPE[dtype])
+
+    def run(self, program, args, *options):
+        path = os.path.join(self.folder, "p.anf")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(program)
+        names = []
+        for i, a in enumerate(args):
+            names.append(os.path.join(self.folder, f"a{i}.npy"))
+            np.save(names[-1], a)
+        out = os.path.join(self.folder, "out.npy")
+        r = subprocess.run([self.anfora, "run", path, *("@" + n for n in names), "--backend", "llvm", "-o", out, *options],
+                           capture_output=True, text=True, check=False)
+        return (np.load(out), "") if r.returncode == 0 else (None, r.stderr[:600])
+
+    def case(self, name, program, args, want, size, terms, dtype, *options):
+        got, problem = self.run(program, args, *options)
+        if got is not None and got.shape != want.shape:
+            problem = f"{got.shape} for {want.shape}"
+        elif got is not None:
+            off = np.abs(got - want) - size * (terms + 8) * UNIT[dtype]
+            i = np.unravel_index(np.argmax(off), off.shape)
+            problem = f"at {i}: {got[i]!r} for {want[i]!r}" if off[i] > 0 or np.isnan(off).any() else ""
+        self.tap.case(name, problem)
+
+
+def text(shape):
+    return ", ".join(str(n) for n in shape)
+
+
+def products(r):
+    cases = [((37, 70), (70, 45), 0, 0), ((70, 37), (70, 45), 1, 0), ((37, 70), (45, 70), 0, 1),
+             ((70, 37), (45, 70), 1, 1), ((3, 33, 40), (40, 50), 0, 0), ((2, 1, 33, 40), (3, 40, 50), 0, 0),
+             ((5, 40, 33), (5, 40, 20), 1, 0), ((1, 700), (700, 300), 0, 0), ((300, 700), (700,), 0, 0),
+             ((700,), (700, 300), 0, 0), ((300, 600), (600, 301), 0, 0), ((600, 300), (301, 600), 1, 1),
+             ((130, 1024), (1024, 65), 0, 0), ((1024, 66), (1024, 30), 1, 0), ((128, 512), (512, 10), 0, 0)]
+    for (a_shape, b_shape, ta, tb), dtype in itertools.product(cases, UNIT):
+        if dtype == "f64" and max(a_shape) > 600:
+            continue
+        a, b = r.data(a_shape, dtype), r.data(b_shape, dtype)
+        x, y = (np.swapaxes(v, -1, -2) if t else v for v, t in ((a, ta), (b, tb)))
+        x, y = x.astype(np.float64), y.astype(np.float64)
+        attrs = f", ta={'true' if ta else 'false'}, tb={'true' if tb else 'false'}"
+        r.case(f"{a_shape}{'T' * ta} @ {b_shape}{'T' * tb} {dtype}",
+               f"def f(a: {dtype}[{text(a_shape)}], b: {dtype}[{text(b_shape)}]) {{ MatMul(a, b{attrs}) }}",
+               [a, b], x @ y, np.abs(x) @ np.abs(y), x.shape[-1], dtype)
+    x, w, b = r.data((33, 65)), r.data((40, 65)), r.data((40,))
+    X, W, B = (v.astype(np.float64) for v in (x, w, b))
+    r.case("Linear", "def f(x: f32[33, 65], w: f32[40, 65], b: f32[40]) { Linear(x, w, b) }", [x, w, b], X @ W.T + B,
+           np.abs(X) @ np.abs(W.T) + np.abs(B), 66, "f32")
+
+
+def windows(shape, kernel, stride, padding, dilation):
+    """(tap, slice of each dim of the padded input) for every tap; the sizes of the result."""
+    out = [(n + 2 * padding - dilation * (k - 1) - 1) // stride + 1 for n, k in zip(shape, kernel)]
+    for tap in itertools.product(*(range(k) for k in kernel)):
+        yield tap, tuple(slice(t * dilation, t * dilation + stride * (o - 1) + 1, stride) for t, o in zip(tap, out)), out
+
+
+def conv(x, w, stride, padding, dilation, groups):
+    """The result, and pairs (x part, w part) are summed tap by tap, in double."""
+    rank = x.ndim - 2
+    xp = np.pad(x, [(0, 0), (0, 0)] + [(padding, padding)] * rank)
+    y = None
+    ci, co = w.shape[1], w.shape[0] // groups
+    for tap, at, out in windows(x.shape[2:], w.shape[2:], stride, padding, dilation):
+        part = xp[(slice(None), slice(None)) + at]
+        if y is None:
+            y = np.zeros((x.shape[0], w.shape[0], *out))
+        for g in range(groups):
+            y[:, g * co:(g + 1) * co] += np.einsum("nc...,oc->no...", part[:, g * ci:(g + 1) * ci],
+                                                   w[(slice(g * co, (g + 1) * co), slice(None)) + tap])
+    return y
+
+
+def conv_gradients(x, w, dy, stride, padding, dilation, groups):
+    rank = x.ndim - 2
+    xp = np.pad(x, [(0, 0), (0, 0)] + [(padding, padding)] * rank)
+    dx, dw = np.zeros_like(xp), np.zeros_like(w)
+    ci, co = w.shape[1], w.shape[0] // groups
+    for tap, at, _ in windows(x.shape[2:], w.shape[2:], stride, padding, dilation):
+        for g in range(groups):
+            cin, cout = slice(g * ci, (g + 1) * ci), slice(g * co, (g + 1) * co)
+            dx[(slice(None), cin) + at] += np.einsum("no...,oc->nc...", dy[:, cout], w[(cout, slice(None)) + tap])
+            part = xp[(slice(None), cin) + at].reshape(len(x), ci, -1)
+            dw[(cout, slice(None)) + tap] = np.einsum("nop,ncp->oc", dy[:, cout].reshape(len(x), co, -1), part)
+    inner = tuple(slice(padding, padding + n) for n in x.shape[2:])
+    return dx[(slice(None), slice(None)) + inner], dw
+
+
+def convolutions(r):
+    cases = [(2, 1, 8, 12, (9, 11), (3, 3), 1, 1, 1), (1, 1, 16, 17, (12, 10), (3, 3), 2, 1, 1),
+             (1, 1, 5, 9, (14, 15), (3, 2), 1, 2, 2), (1, 2, 8, 6, (8, 9), (3, 3), 1, 0, 1),
+             (2, 1, 32, 24, (7, 7), (1, 1), 1, 0, 1), (1, 1, 16, 8, (9, 8), (1, 1), 2, 0, 1),
+             (1, 8, 1, 1, (10, 10), (3, 3), 1, 1, 1), (3, 1, 6, 10, (40,), (5,), 3, 2, 1),
+             (1, 1, 4, 8, (5, 6, 7), (2, 3, 3), 1, 1, 1), (1, 1, 3, 16, (21, 23), (7, 7), 2, 3, 1),
+             (1, 1, 6, 9, (13, 13), (3, 3), 3, 0, 2)]
+    for n, groups, ci, co, size, kernel, stride, padding, dilation in cases:
+        x, w = r.data((n, groups * ci, *size)), r.data((groups * co, ci, *kernel))
+        X, W = x.astype(np.float64), w.astype(np.float64)
+        how = (stride, padding, dilation, groups)
+        y, bound = conv(X, W, *how), conv(np.abs(X), np.abs(W), *how)
+        dy = r.data(y.shape)
+        attrs = f"stride={stride}, padding={padding}, dilation={dilation}, groups={groups}"
+        op, name = f"Conv{len(size)}D", f"{n}x{groups}x{ci}->{co} {size} by {kernel} {how}"
+        sig = f"x: f32[{text(x.shape)}], w: f32[{text(w.shape)}]"
+        r.case(f"{op} {name}", f"def f({sig}) {{ {op}(x, w, {attrs}) }}", [x, w], y, bound, w[0].size, "f32")
+        loss = f"def f({sig}, c: f32[{text(y.shape)}]) {{ Sum({op}(x, w, {attrs}) * c) }}"
+        dx, dw = conv_gradients(X, W, dy.astype(np.float64), *how)
+        bx, bw = conv_gradients(np.abs(X), np.abs(W), np.abs(dy).astype(np.float64), *how)
+        r.case(f"{op} {name} by x", loss, [x, w, dy], dx, bx, w[:, 0].size, "f32", "--grad", "--wrt", "x")
+        r.case(f"{op} {name} by w", loss, [x, w, dy], dw, bw, y[:, 0].size, "f32", "--grad", "--wrt", "w")
+
+
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        r = Runner(sys.argv[1], folder)
+        products(r)
+        convolutions(r)
+        r.tap.done()
+
+
+main()
