@@ -13,6 +13,8 @@ from ._core import Array, asarray, explain
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._function import Closure, Function, Jit, jit
 from ._tree import tree_leaves, tree_map
+from ._transform import (checkpoint, custom_jvp, custom_vjp, grad, hessian, hyper_map, jacfwd, jacrev, jvp, linearize,
+                         stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType
 
 bool_, i8, i16, i32, i64 = (DTYPES[n] for n in ("bool", "i8", "i16", "i32", "i64"))

@@ -11,7 +11,7 @@ import types
 from typing import Any, Callable
 
 from ._ops import OPS, Op, literal
-from ._tree import field_names, quoted
+from ._tree import field_names, tree_map
 from ._types import dtype_name
 
 CASTS = {"float": "f64", "int": "i64", "bool": "bool", "complex": "c128"}
@@ -59,6 +59,8 @@ def static_text(w: Any, node: Any, x: Any) -> str:
         return w.record([(k, static_text(w, node, v)) for k, v in x.items()])
     if hasattr(x, "_emit"):
         return x._emit(w.b)
+    if x is tree_map:
+        return "hyper_map"
     if isinstance(x, types.FunctionType):
         from ._source import emit_function
         return emit_function(w.b, x)
@@ -111,13 +113,12 @@ def emit_call(w: Any, c: Call) -> str:
     handler = getattr(f, "_emit_call", None)
     if handler:
         return handler(w, c)
-    for table in (BUILTINS,):
-        try:
-            special = table.get(f)
-        except TypeError:  # not hashable
-            special = None
-        if special:
-            return special(w, c)
+    try:
+        special = BUILTINS.get(f)
+    except TypeError:  # not hashable
+        special = None
+    if special:
+        return special(w, c)
     if isinstance(f, type):
         return _class(w, c)
     op = operation(f)
@@ -127,7 +128,7 @@ def emit_call(w: Any, c: Call) -> str:
     if name:
         return f"{name}({w.expr(c.args[0])})"
     inner = getattr(f, "__wrapped__", None) if hasattr(f, "_emit") else f
-    if isinstance(inner, types.FunctionType):
+    if isinstance(inner, types.FunctionType) and f is not tree_map:
         return call_source(w, c, f, inner)
     text = static_text(w, c.node.func, f)
     return f"{text}{w.mark(c.node)}({positional(w, c)})"

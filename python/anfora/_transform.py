@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transforms of functions: derivatives, batches, recomputation. Each gives a function that is compiled when it is
+called, and stands for itself in compiled functions."""
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+from typing import Any, Callable
+
+from ._emit import Builder
+from ._function import Function, as_function
+from ._ops import literal
+from ._static import Call, attribute, static_text
+
+
+class Transformed(Function):
+    """A transform of functions, such as ``grad(f)``."""
+
+    def __init__(self, word: str, functions: tuple, options: dict[str, Any], nparam: int, name: str) -> None:
+        super().__init__(name, nparam)
+        self._word, self._functions = word, functions
+        self._options_text = "".join(f", {k}={literal(v)}" for k, v in options.items())
+        self._names = [f"a{i}" for i in range(nparam)]
+
+    def _emit(self, b: Builder) -> str:
+        inner = ", ".join(f._emit(b) for f in self._functions)
+        return f"{self._word}({inner}{self._options_text})"
+
+    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+        def write(unit: Any) -> str:
+            unit.wish = self.__name__
+            names = [n for i, n in enumerate(self._names) if i not in statics]
+            given = [static_text(_Outside(b), None, statics[i]) if i in statics else n
+                     for i, n in enumerate(self._names)]
+            return (f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {self._emit(b)}({', '.join(given)})\n}}\n")
+        return b.unit(self, self.__name__, write, tuple((i, id(x)) for i, x in sorted(statics.items()))), \
+            [n for i, n in enumerate(self._names) if i not in statics]
+
+    def _bind(self, args: tuple, kw: dict) -> tuple:
+        return self._functions[0]._bind(args, kw)
+
+    def _classes(self) -> list:
+        return []
+
+
+class _Outside:
+    """Where constants are written that no source has: it refuses without a place."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+
+    def refuse(self, _node: Any, message: str, hint: str = "") -> None:
+        from ._emit import fail
+        fail(None, message, hint)
+
+    def record(self, items: list) -> str:
+        from ._tree import quoted
+        return "{" + ", ".join(f"{quoted(n)} = {v}" for n, v in items) + "}"
+
+
+class Transform:
+    """One transform: called with a function it gives a function; with options alone, a decorator."""
+
+    def __init__(self, name: str, options: dict[str, Any], doc: str) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = doc
+        self._options = options
+
+    def _given(self, kw: dict) -> dict:
+        if "argnums" in kw:
+            kw["wrt"] = kw.pop("argnums")
+        for k in kw:
+            if k not in self._options:
+                raise TypeError(f"{self.__name__}() has no argument {k}; it takes {', '.join(self._options)}")
+        return kw
+
+    def __call__(self, f: Any = None, *args: Any, **kw: Any) -> Any:
+        kw = self._given(dict(zip(self._options, args)) | kw)
+        if f is None:
+            return functools.partial(self, **kw)
+        f = as_function(f)
+        return Transformed(self.__name__, (f,), kw, f._nparam, f"{self.__name__}_{f.__name__}".replace("<lambda>", "lambda"))
+
+    def _emit(self, _b: Builder) -> str:
+        return self.__name__
+
+    def _emit_call(self, w: Any, c: Call) -> str:
+        parts = [w.expr(c.args[0])] if c.args else []
+        given = dict(zip(self._options, c.args[1:])) | c.kw
+        for k, v in self._given(given).items():
+            parts.append(f"{k}={attribute(w, v, 'any')}")
+        return f"{self.__name__}{w.mark(c.node)}({', '.join(parts)})"
+
+
+class Applied:
+    """jvp, vjp and linearize: transforms that are given the arguments at once."""
+
+    def __init__(self, name: str, doc: str) -> None:
+        self.__name__ = self.__qualname__ = name
+        self.__doc__ = doc
+        self._known: dict = {}
+
+    def __call__(self, f: Any, *args: Any, has_aux: bool = False) -> Any:
+        key = (f, len(args), has_aux)
+        if key not in self._known:
+            self._known[key] = _AppliedFunction(self.__name__, as_function(f), len(args), has_aux)
+        return self._known[key](*args)
+
+    def _emit(self, _b: Builder) -> str:
+        return self.__name__
+
+    def _emit_call(self, w: Any, c: Call) -> str:
+        parts = w.exprs(c.args) + "".join(f", {k}={attribute(w, v, 'any')}" for k, v in c.kw.items())
+        return f"{self.__name__}{w.mark(c.node)}({parts})"
+
+
+class _AppliedFunction(Transformed):
+    def __init__(self, word: str, f: Function, n: int, has_aux: bool) -> None:
+        super().__init__(word, (f,), {"has_aux": True} if has_aux else {}, n, f"{word}_{f.__name__}".replace("<lambda>", "lambda"))
+
+    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+        def write(unit: Any) -> str:
+            unit.wish = self.__name__
+            names = ", ".join(self._names)
+            inner = self._functions[0]._emit(b)
+            return f"def \ue001{unit.number}\ue002({names}) {{\n  {self._word}({inner}, {names}{self._options_text})\n}}\n"
+        return b.unit(self, self.__name__, write), self._names
+
+
+class CustomVjp(Transformed):
+    """A function with a derivative of its own: ``defvjp(forward, backward)``. ``forward`` gives (value, kept),
+    ``backward(kept, gradient)`` the gradients of the arguments, a tuple."""
+
+    def __init__(self, f: Any) -> None:
+        f = as_function(f)
+        super().__init__("custom_vjp", (f,), {}, f._nparam, f.__name__)
+
+    def defvjp(self, forward: Any, backward: Any) -> None:
+        self._functions = (self._functions[0], as_function(forward), as_function(backward))
+
+    def _emit(self, b: Builder) -> str:
+        if len(self._functions) == 1:
+            raise TypeError(f"{self.__name__} has no derivative yet: call defvjp(forward, backward)")
+        return super()._emit(b)
+
+
+class CustomJvp(Transformed):
+    """A function with a derivative of its own: ``defjvp(rule)``; ``rule(primals, tangents)`` gives both results."""
+
+    def __init__(self, f: Any) -> None:
+        f = as_function(f)
+        super().__init__("custom_jvp", (f,), {}, f._nparam, f.__name__)
+
+    def defjvp(self, rule: Any) -> None:
+        self._functions = (self._functions[0], as_function(rule))
+
+
+custom_vjp, custom_jvp = CustomVjp, CustomJvp
+
+_WRT = {"wrt": 0, "has_aux": False, "allow_int": False}
+grad = Transform("grad", _WRT, """The gradient of a function that gives one number, by its first argument.
+
+    ``wrt`` (or ``argnums``): positions or names of the arguments to differentiate by; several give a tuple.
+    ``has_aux``: the function gives (value, more), and its gradient (gradient, more).
+    The gradient of a tree has the tree's structure.""")
+value_and_grad = Transform("value_and_grad", _WRT, """Like grad; gives (value, gradient).""")
+jacrev = Transform("jacrev", _WRT, """The Jacobian, row by row: for functions with few results.""")
+jacfwd = Transform("jacfwd", _WRT, """The Jacobian, column by column: for functions with few arguments.""")
+hessian = Transform("hessian", _WRT, """The second derivatives of a function that gives one number.""")
+vmap = Transform("vmap", {"in_axes": 0, "out_axes": 0}, """The function over a batch: arguments have one dim more.
+
+    ``in_axes``: where that dim is, for all arguments or for each; None: the argument has no such dim.""")
+checkpoint = Transform("checkpoint", {}, """A function that keeps nothing for its derivative but its arguments, and
+    computes the rest again.""")
+jvp = Applied("jvp", """jvp(f, primals, tangents): (value, derivative in the direction of the tangents).""")
+vjp = Applied("vjp", """vjp(f, *primals): (value, function from the gradient of the value to those of the arguments).""")
+linearize = Applied("linearize", """linearize(f, *primals): (value, the derivative there as a function).""")
+
+
+class _StopGradient:
+    """x, as a constant to derivatives."""
+
+    __name__ = "stop_gradient"
+
+    def __call__(self, x: Any) -> Any:
+        return x
+
+    def _emit(self, _b: Builder) -> str:
+        return "stop_gradient"
+
+
+stop_gradient = _StopGradient()
+
+
+class _HyperMap:
+    """hyper_map(f, tree, ...): f on each leaf; of compiled functions what tree_map is of Python's."""
+
+    __name__ = "hyper_map"
+
+    def __call__(self, f: Callable, *trees: Any) -> Any:
+        from ._tree import tree_map
+        return tree_map(f, *trees)
+
+    def _emit(self, _b: Builder) -> str:
+        return "hyper_map"
+
+
+hyper_map = _HyperMap()

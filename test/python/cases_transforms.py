@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Derivatives and batches against closed forms and differences."""
+from dataclasses import dataclass
+
+import anfora
+import anfora.numpy as anp
+import numpy as np
+from anfora import (checkpoint, custom_vjp, grad, hessian, jacfwd, jacrev, jit, jvp, stop_gradient, value_and_grad, vjp,
+                    vmap)
+
+
+def close(got, want, tol=1e-12):
+    assert np.allclose(np.asarray(got), want, rtol=tol, atol=tol), (np.asarray(got), want)
+
+
+def cube(x):
+    return x * x * x
+
+
+def energy(x, y):
+    return anp.sum(anp.sin(x) * y) + anp.sum(y ** 2)
+
+
+def test_grad_of_a_scalar():
+    assert grad(cube)(2.0) == 12.0
+    assert grad(grad(cube))(2.0) == 12.0
+    assert grad(grad(grad(cube)))(2.0) == 6.0
+    assert value_and_grad(cube)(3.0) == (27.0, 27.0)
+
+
+def test_grad_by_several_arguments():
+    x, y = np.array([0.1, 0.2]), np.array([1.0, -2.0])
+    gx, gy = grad(energy, wrt=(0, 1))(x, y)
+    close(gx, np.cos(x) * y)
+    close(gy, np.sin(x) + 2 * y)
+    close(grad(energy, argnums=1)(x, y), np.sin(x) + 2 * y)
+    value, g = value_and_grad(energy, wrt=1)(x, y)
+    close(value, np.sum(np.sin(x) * y) + np.sum(y ** 2))
+    close(g, np.sin(x) + 2 * y)
+
+
+def test_in_compiled_functions():
+    @jit
+    def newton(x):
+        for i in range(20):
+            x = x - cube_root(x) / grad(cube_root)(x)
+        return x
+    def cube_root(x):
+        return x ** 3 - 2.0
+    close(newton(1.0), 2 ** (1 / 3))
+
+
+def test_control_flow_and_recursion():
+    @jit
+    def power(x, n):
+        return 1.0 if n == 0 else x * power(x, n - 1)
+    def loop(x, n):
+        acc = 1.0
+        while n > 0:
+            acc = acc * x
+            n -= 1
+        return acc
+    close(grad(power)(2.0, 5), 5 * 2.0 ** 4)
+    close(grad(loop)(2.0, 5), 5 * 2.0 ** 4)
+
+
+def test_jvp_and_vjp():
+    value, slope = jvp(cube, (2.0,), (10.0,))
+    assert (value, slope) == (8.0, 120.0)
+    @jit
+    def twice_used(x):
+        value, pull = vjp(cube, x)
+        return value, pull(1.0)[0], pull(2.0)[0]
+    assert twice_used(2.0) == (8.0, 12.0, 24.0)
+
+
+def test_jacobians_and_hessian():
+    a = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    x = np.array([0.5, -1.0])
+    @jit
+    def f(x):
+        return anp.sin(a @ x)
+    want = np.cos(a @ x)[:, None] * a
+    close(jacrev(f)(x), want)
+    close(jacfwd(f)(x), want)
+    def q(x):
+        return anp.sum(x ** 3)
+    close(hessian(q)(x), np.diag(6 * x))
+
+
+def test_vmap():
+    x, w = np.arange(6.0).reshape(3, 2), np.array([2.0, 3.0])
+    close(vmap(lambda v: anp.sum(v * v))(x), np.sum(x * x, 1))
+    close(vmap(lambda v, w: v @ w, in_axes=(0, None))(x, w), x @ w)
+    close(vmap(grad(lambda v: anp.sum(v ** 3)))(x), 3 * x ** 2)
+
+
+def test_custom_vjp():
+    @custom_vjp
+    def clipped(x):
+        return x * x
+    clipped.defvjp(lambda x: (x * x, x), lambda x, dy: (anp.clip(2 * x * dy, -1.0, 1.0),))
+    assert clipped(3.0) == 9.0
+    assert grad(clipped)(3.0) == 1.0
+    assert grad(lambda x: clipped(x) * 0.125)(3.0) == 0.75
+
+
+def test_checkpoint_and_stop_gradient():
+    def f(x):
+        return checkpoint(inner)(x) * stop_gradient(x)
+    def inner(v):
+        return anp.sin(v) * v
+    close(grad(f)(0.7), (np.sin(0.7) + 0.7 * np.cos(0.7)) * 0.7)
+
+
+@dataclass
+class Params:
+    w: object
+    b: object
+
+
+def test_trees():
+    def loss(p, x):
+        return anp.sum((x @ p.w + p.b) ** 2)
+    p = Params(np.ones((2, 1)), np.zeros(1))
+    g = grad(loss)(p, np.eye(2))
+    assert isinstance(g, Params)
+    close(g.w, 2 * np.ones((2, 1)))
+    close(g.b, 4 * np.ones(1))
+    def loss2(p, x):
+        return anp.sum((x @ p["w"] + p["layers"][0]) ** 2)
+    value, g = value_and_grad(loss2)({"w": np.ones((2, 1)), "layers": [np.zeros(1)]}, np.eye(2))
+    assert value == 2.0 and list(g) == ["w", "layers"] and isinstance(g["layers"], list)
+    close(g["layers"][0], [4.0])
+
+
+def test_step_keeps_the_structure():
+    @jit
+    def step(p, x):
+        g = grad(lambda p: anp.sum((x * p["w"] + p["b"]) ** 2))(p)
+        return anfora.tree_map(lambda v, d: v - 0.1 * d, p, g)
+    p = {"w": np.float64(1.0), "b": np.float64(2.0)}
+    q = step(p, np.array([1.0, 2.0]))
+    close([q["w"], q["b"]], [1 - 0.1 * 2 * (3 + 4 * 2), 2 - 0.1 * 2 * (3 + 4)])
+
+
+def test_has_aux():
+    def f(x):
+        return x * x, {"twice": x + x}
+    assert grad(f, has_aux=True)(3.0) == (6.0, {"twice": 6.0})
