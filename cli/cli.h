@@ -143,6 +143,7 @@ int cmd_opt(cli *c);
 int cmd_passes(cli *c);
 int cmd_rules(cli *c);
 int cmd_reduce(cli *c);
+int cmd_train(cli *c);
 int cmd_explain(cli *c);
 int cmd_help(cli *c);
 int cmd_version(cli *c);

@@ -13,6 +13,7 @@
 #include "anfora/pnnx.h"
 #include "anfora/run.h"
 #include "anfora/step.h"
+#include "anfora/store.h"
 #include "anfora/text.h"
 #include "anfora/tir.h"
 #include "anfora/types.h"

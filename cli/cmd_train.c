@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+/* anfora train: runs a step function over the rows of arrays, epoch by epoch.
+ * The program has init(key), which makes the state, and step(state, x, ..), which gives (state,
+ * outputs); perhaps test(state, x, ..), which gives outputs. Parameters after the state are the
+ * arrays of the data by name; those of test have _test behind. */
+#include "cli/train.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ir/ir.h"
+
+typedef struct training {
+  anf_module *m;
+  anf_graph *init, *step, *test; // test: or NULL
+  anf_value *data;
+  anf_value **arg; // of the step
+  anf_step *s, *t;
+  train_set rows, held;
+  train_log log;
+  uint64_t steps, epochs, batch, seed, threads;
+  anf_step_opts o;
+  double compile_ms;
+} training;
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+static void free_step(void *s) { anf_step_free((anf_step *)s); }
+
+/* ---- making ---- */
+
+static bool numbers(const cli *c, training *t) {
+  t->batch = 64;
+  t->epochs = 10;
+  return cli_number(c, OPT_STEPS, UINT32_MAX, &t->steps) &&
+         cli_number(c, OPT_EPOCHS, UINT32_MAX, &t->epochs) &&
+         cli_number(c, OPT_BATCH, UINT32_MAX, &t->batch) &&
+         cli_number(c, OPT_SEED, INT64_MAX, &t->seed) &&
+         cli_number(c, OPT_THREADS, 1024, &t->threads);
+}
+
+static bool find_functions(cli *c, training *t) {
+  cli_target target = cli_split(c, c->arg[0]);
+  if (cli_load(c, target.file, &t->m) != ANF_OK || anf_verify(t->m, c->d) != ANF_OK) return false;
+  const char *name = target.function ? target.function : "step";
+  t->step = anf_module_find(t->m, name);
+  t->init = anf_module_find(t->m, "init");
+  t->test = anf_module_find(t->m, "test");
+  if (t->step && t->init && t->step->params.n > 1 && t->init->params.n < 2) return true;
+  return anfi_fail(c->cx, anfi_nowhere(), ANF_E0020, target.file, name);
+}
+
+static bool make_state(cli *c, training *t) {
+  anf_value *key = anf_value_tensor(c->cx, ANF_KEY, 0, NULL, &t->seed), *s = NULL;
+  if (!key) anfi_throw_nomem(c->cx);
+  anf_status st = anf_run(t->init, t->init->params.n, &key, NULL, c->d, &s);
+  anf_value_release(key);
+  if (st != ANF_OK) return false;
+  anfi_defer(c->cx, ANFI_ALWAYS, release, s);
+  t->arg[0] = s;
+  return true;
+}
+
+static anf_value *zeros(cli *c, const anf_type *t) {
+  anf_value *v = anfi_value_new_tensor(c->cx, t);
+  anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  return v;
+}
+
+static bool make_step(cli *c, training *t, anf_graph *g, size_t nstate, train_set *set,
+                      const anf_step_opts *o, anf_step **out) {
+  for (size_t i = 0; i < set->n; i++) t->arg[i + 1] = zeros(c, set->in[i].type);
+  anf_status st = anf_step_new(g, nstate, set->n + 1, t->arg, o, c->d, out);
+  if (st != ANF_OK) return false;
+  anfi_defer(c->cx, ANFI_ALWAYS, free_step, *out);
+  t->compile_ms += anf_step_compile_ms(*out);
+  return train_bind(c, *out, set);
+}
+
+/* The test reads the state where the step keeps it. */
+static bool share_state(cli *c, const training *t) {
+  size_t n = anf_step_leaf_count(t->s, ANF_STATE);
+  for (size_t i = 0; i < n; i++) {
+    anf_array a;
+    anf_step_leaf(t->s, ANF_STATE, i, &a);
+    if (anf_step_bind(t->t, ANF_INPUT, i, &a, c->d) != ANF_OK) return false;
+  }
+  return true;
+}
+
+static bool make_test(cli *c, training *t) {
+  anf_step_opts o = t->o;
+  o.nan = ANF_NAN_IGNORE;
+  if (!t->test) return true;
+  return train_find(c, t->data, t->test, "_test", 0, &t->held) &&
+         make_step(c, t, t->test, 0, &t->held, &o, &t->t) && share_state(c, t);
+}
+
+static void show(void *user, const char *text, size_t len) {
+  (void)user;
+  fwrite(text, 1, len, stdout);
+}
+
+static bool options(const cli *c, training *t) {
+  const char *backend = c->value[OPT_BACKEND] ? c->value[OPT_BACKEND] : "llvm";
+  t->o = (anf_step_opts){.size = sizeof t->o, .threads = (uint32_t)t->threads, .print = show};
+  t->o.exec = (anf_exec_opts){.size = sizeof t->o.exec, .fast = c->value[OPT_FAST] != NULL};
+  if (!anf_jit_kind_of(backend, &t->o.exec.kind)) t->o.exec.kind = ANF_JIT_INTERP; // "tir"
+  t->o.nan = c->value[OPT_NAN] ? ANF_NAN_FIND : ANF_NAN_STOP;
+  return strcmp(backend, "interp") != 0 || anfi_fail(c->cx, anfi_nowhere(), ANF_E0023);
+}
+
+static bool make(cli *c, training *t) {
+  anfi_arena *a = anfi_scratch(c->cx);
+  if (!options(c, t) || !find_functions(c, t)) return false;
+  if (anf_load_npz(c->cx, c->value[OPT_DATA], c->d, &t->data) != ANF_OK) return false;
+  anfi_defer(c->cx, ANFI_ALWAYS, release, t->data);
+  size_t most = t->step->params.n;
+  if (t->test && t->test->params.n > most) most = t->test->params.n;
+  t->arg = ANFI_NEW_N(a, anf_value *, most + 1);
+  return train_find(c, t->data, t->step, "", (size_t)t->batch, &t->rows) && make_state(c, t) &&
+         make_step(c, t, t->step, 1, &t->rows, &t->o, &t->s) && make_test(c, t) &&
+         (!c->value[OPT_RESUME] || anf_step_load(t->s, c->value[OPT_RESUME], c->d) == ANF_OK);
+}
+
+/* ---- the loop ---- */
+
+static const char *percent(double accuracy, char *out, size_t n) {
+  if (isnan(accuracy)) return "";
+  snprintf(out, n, "  accuracy %.2f %%", 100.0 * accuracy);
+  return out;
+}
+
+/* Held-out data after an epoch: the last number told is the result. */
+static bool test(cli *c, training *t, uint64_t epoch) {
+  char words[40];
+  double seconds = (double)(anfi_os_now_ns() - t->log.start) / 1e9,
+         rate = (double)t->log.done / (seconds > 0 ? seconds : 1);
+  if (!t->t) {
+    printf("epoch %llu  loss %.4f  %.0f steps/s\n", (unsigned long long)epoch, t->log.smooth_loss,
+           rate);
+    return true;
+  }
+  train_fill(&t->held, 0);
+  if (anf_step_run(t->t, c->d) != ANF_OK) return false;
+  double loss = anf_step_number(t->t, "loss"), accuracy = anf_step_number(t->t, "accuracy");
+  bool has = !isnan(accuracy);
+  t->log.test_name = has ? "accuracy" : "loss";
+  anfi_push(anfi_scratch(c->cx), &t->log.test, has ? accuracy : loss);
+  anfi_push(anfi_scratch(c->cx), &t->log.test_at, t->log.done);
+  if (t->log.terminal) fputs("\r\033[K", stderr);
+  printf("epoch %llu  loss %.4f  held out: loss %.4f%s  %.0f steps/s\n", (unsigned long long)epoch,
+         t->log.smooth_loss, loss, percent(accuracy, words, sizeof words), rate);
+  fflush(stdout);
+  return true;
+}
+
+static bool one_step(cli *c, training *t) {
+  if (anf_step_run(t->s, c->d) != ANF_OK) return false;
+  double loss = anf_step_number(t->s, "loss");
+  t->log.done++;
+  anfi_push(anfi_scratch(c->cx), &t->log.loss, loss);
+  train_show(&t->log, loss, anf_step_number(t->s, "accuracy"), t->log.done == t->log.nstep);
+  return true;
+}
+
+/* Epochs are counted from the first run on, so that a resumed run goes on where it was. */
+static bool train(cli *c, training *t) {
+  size_t each = t->rows.rows / t->rows.batch;
+  uint64_t done = anf_step_count(t->s), end = t->steps ? t->steps : t->epochs * each;
+  t->log.nstep = end > done ? (size_t)(end - done) : 0;
+  t->log.terminal = isatty(STDERR_FILENO);
+  t->log.start = anfi_os_now_ns();
+  for (uint64_t at = done; at < end; at++) {
+    if (at == done || at % each == 0) train_shuffle(&t->rows, t->seed, at / each);
+    train_fill(&t->rows, (size_t)(at % each) * t->rows.batch);
+    if (!one_step(c, t)) return false;
+    if (((at + 1) % each == 0 || at + 1 == end) && !test(c, t, at / each + 1)) return false;
+  }
+  return true;
+}
+
+/* ---- what is written ---- */
+
+static bool write_file(cli *c, const char *path, anf_text *text, anf_status st) {
+  bool good = st == ANF_OK && anfi_os_write(c->cx, path, text->text, text->len);
+  if (good) fprintf(stderr, "wrote %s\n", path);
+  anf_text_free(text);
+  return good;
+}
+
+/* One stage of the program, as text and exactly. */
+static bool write_stage(cli *c, anf_module *m, const char *stage) {
+  anfi_arena *a = anfi_scratch(c->cx);
+  const char *base = anfi_sprintf(a, "%s%s", c->value[OPT_GRAPHS], stage);
+  anf_text ir = {.cx = c->cx}, dat = {.cx = c->cx}, dot = {.cx = c->cx};
+  anf_view_opts v = {.size = sizeof v, .max_nodes = 400};
+  return write_file(c, anfi_sprintf(a, "%s.ir", base), &ir, anf_print_ir(m, &ir)) &&
+         write_file(c, anfi_sprintf(a, "%s.dat", base), &dat, anf_write_dat(m, &dat)) &&
+         write_file(c, anfi_sprintf(a, "%s.dot", base), &dot, anf_write_dot(m, &v, &dot));
+}
+
+static const anf_type **step_types(cli *c, const training *t) {
+  size_t n = t->step->params.n;
+  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
+  for (size_t i = 1; i < n; i++) types[i] = t->rows.in[i - 1].type;
+  if (!(types[0] = anf_value_type(c->cx, t->arg[0]))) anfi_throw_nomem(c->cx);
+  return types;
+}
+
+/* The step for its types, with gradients written out and nothing else done to it. */
+static bool write_gradient(cli *c, const training *t, anf_module *m, anf_graph *g) {
+  return anf_specialise(m, g, g->params.n, step_types(c, t), c->d, &g) == ANF_OK &&
+         anf_optimise(m, "loop (expand clean)*", NULL, c->d) == ANF_OK &&
+         write_stage(c, m, "_gradient");
+}
+
+/* The step as it is compiled. */
+static bool write_fused(cli *c, const training *t, anf_module *m, anf_graph *g) {
+  const anf_type **types = step_types(c, t);
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && m->graphs.at[i] != g) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
+  for (size_t i = 0; i < g->params.n; i++) g->params.at[i]->type = types[i];
+  return anf_optimise(m, "standard", NULL, c->d) == ANF_OK && write_stage(c, m, "_step");
+}
+
+/* A stage starts from the program as it was written. */
+static bool from_file(cli *c, const training *t,
+                      bool (*stage)(cli *, const training *, anf_module *, anf_graph *)) {
+  anf_module *m = NULL;
+  cli_target target = cli_split(c, c->arg[0]);
+  return cli_load(c, target.file, &m) == ANF_OK &&
+         stage(c, t, m, anf_module_find(m, t->step->name->s));
+}
+
+static bool write_tir(cli *c, const training *t) {
+  anf_text tir = {.cx = c->cx};
+  anf_status st = anf_lowered_print(t->step, t->step->params.n, step_types(c, t), "tir", &t->o.exec,
+                                    c->d, &tir);
+  const char *path = anfi_sprintf(anfi_scratch(c->cx), "%s_step.tir", c->value[OPT_GRAPHS]);
+  return write_file(c, path, &tir, st);
+}
+
+static bool finish(cli *c, training *t) {
+  anf_text svg = {.cx = c->cx};
+  if (c->value[OPT_SAVE]) {
+    if (anf_step_save(t->s, c->value[OPT_SAVE], c->d) != ANF_OK) return false;
+    fprintf(stderr, "wrote %s\n", c->value[OPT_SAVE]);
+  }
+  if (c->value[OPT_CURVE]) {
+    train_curve(&t->log, c->arg[0], &svg);
+    if (!write_file(c, c->value[OPT_CURVE], &svg, ANF_OK)) return false;
+  }
+  if (!c->value[OPT_GRAPHS]) return true;
+  return write_stage(c, t->m, "") && from_file(c, t, write_gradient) &&
+         from_file(c, t, write_fused) && write_tir(c, t);
+}
+
+int cmd_train(cli *c) {
+  training *t = ANFI_NEW(anfi_scratch(c->cx), training);
+  if (c->narg != 1) return cli_usage(c, "which program?");
+  if (!c->value[OPT_DATA]) return cli_usage(c, "which data? --data FILE.npz");
+  if (!numbers(c, t)) return EXIT_USAGE;
+  if (!t->batch) return cli_usage(c, "--batch must be at least 1");
+  bool good = make(c, t);
+  if (good && c->value[OPT_TIME]) fprintf(stderr, "compile %.1f ms\n", t->compile_ms);
+  good = good && train(c, t) && finish(c, t);
+  if (good || !anf_diag_count(c->d)) return good ? EXIT_OK : cli_status(c, ANF_INTERNAL);
+  const anf_diag_item *it = anf_diag_at(c->d, 0);
+  return cli_status(c, it->status == ANF_OK ? ANF_INVALID : it->status);
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What anfora train is made of: cmd_train.c the loop, train_data.c batches of arrays, train_show.c what
+ * is shown and the curve. */
+#ifndef CLI_TRAIN_H
+#define CLI_TRAIN_H
+
+#include "cli/cli.h"
+
+/* ---- train_data.c ---- */
+
+/* An input of a step: rows of an array, a batch of them at a time. */
+typedef struct train_input {
+  const anf_value *data;
+  const anf_type *type; // of a batch
+  char *batch;
+  size_t row; // bytes
+} train_input;
+typedef struct train_set {
+  train_input *in;
+  size_t n, rows, batch;
+  uint32_t *order; // of the rows, in this epoch
+} train_set;
+
+/* The arrays NAME or, for `suffix`, NAMEsuffix of the data for the parameters of g after the first;
+ * batch 0: all rows at once. False with an error. */
+bool train_find(cli *c, const anf_value *data, anf_graph *g, const char *suffix, size_t batch,
+                train_set *out);
+bool train_bind(cli *c, anf_step *s, train_set *set);
+void train_shuffle(train_set *set, uint64_t seed, uint64_t epoch);
+/* Puts the batch that begins at `row` of the order where the step reads it. */
+void train_fill(train_set *set, size_t row);
+
+/* ---- train_show.c ---- */
+
+typedef struct train_log {
+  bool terminal;
+  size_t nstep, done;
+  uint64_t start, shown;    // ns
+  ANFI_VEC(double) loss;    // of each step
+  ANFI_VEC(double) test;    // accuracy (or loss) on held-out data, by epoch
+  ANFI_VEC(size_t) test_at; // after which step
+  double smooth_loss, smooth_accuracy;
+  const char *test_name;
+} train_log;
+void train_show(train_log *log, double loss, double accuracy, bool last);
+/* The losses, and what held-out data gave, as a drawing. */
+void train_curve(const train_log *log, const char *title, anf_text *out);
+
+#endif

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""anfora train on the digits: what is learned, what is written, runs that are resumed: train_check.py ANFORA."""
+import json
+import os
+import re
+import struct
+import sys
+import tempfile
+import xml.dom.minidom
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+from tap import ROOT, Tap, run  # noqa: E402
+
+DATA = os.path.join(ROOT, "examples", "data", "digits.npz")
+
+
+def train(anfora, name, *words):
+    return run([anfora, "train", os.path.join(ROOT, "examples", name), "--data", DATA, "--batch", "32", *words])
+
+
+def accuracy(out):
+    found = re.findall(r"accuracy ([0-9.]+) %", out)
+    return float(found[-1]) if found else -1.0
+
+
+def read_safetensors(path):
+    """The format as its description has it, read independently."""
+    with open(path, "rb") as f:
+        data = f.read()
+    n = struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:8 + n])
+    kinds = {"F32": np.float32, "I32": np.int32}
+    meta = head.pop("__metadata__")
+    return meta, {k: np.frombuffer(data[8 + n + v["data_offsets"][0]:8 + n + v["data_offsets"][1]],
+                                   kinds[v["dtype"]]).reshape(v["shape"]) for k, v in head.items()}
+
+
+def forward(p, x):
+    h = x.reshape(len(x), -1) / np.float32(16)
+    for i in range(3):
+        h = h @ p[f"s.p.{i}.w"] + p[f"s.p.{i}.b"]
+        h = np.maximum(h, 0) if i < 2 else h
+    return h.argmax(-1)
+
+
+def learns(tap, anfora, folder):
+    saved, curve = os.path.join(folder, "a.safetensors"), os.path.join(folder, "a.svg")
+    out, problem = train(anfora, "digits_mlp.anf", "--epochs", "8", "--save", saved, "--curve", curve)
+    tap.case("the MLP learns", problem or ("" if accuracy(out) > 95 else out))
+    if problem:
+        return
+    meta, p = read_safetensors(saved)
+    tap.case("the checkpoint counts steps", "" if meta["step"] == str(8 * (1438 // 32)) else str(meta))
+    data = np.load(DATA)
+    mine = 100 * (forward(p, data["x_test"].astype(np.float32)) == data["y_test"]).mean()
+    tap.case("NumPy reads the checkpoint and gets the same accuracy",
+             "" if abs(mine - accuracy(out)) < 0.3 else f"{mine}, {accuracy(out)}")
+    lines = xml.dom.minidom.parse(curve).getElementsByTagName("polyline")
+    tap.case("the curve has two lines", "" if len(lines) == 2 else str(len(lines)))
+
+
+def resumes(tap, anfora, folder):
+    whole, half, rest = (os.path.join(folder, name) for name in ("w.safetensors", "h.safetensors", "r.safetensors"))
+    problems = [train(anfora, "digits_mlp.anf", "--steps", "100", "--save", whole)[1],
+                train(anfora, "digits_mlp.anf", "--steps", "57", "--save", half)[1],
+                train(anfora, "digits_mlp.anf", "--steps", "100", "--resume", half, "--save", rest)[1]]
+    if any(problems):
+        tap.case("a resumed run", "".join(problems))
+        return
+    with open(whole, "rb") as a, open(rest, "rb") as b:
+        tap.case("a resumed run gives the same bytes", "" if a.read() == b.read() else "they differ")
+
+
+def writes_graphs(tap, anfora, folder):
+    prefix = os.path.join(folder, "cnn")
+    out, problem = train(anfora, "digits_cnn.anf", "--steps", "2", "--graphs", prefix)
+    tap.case("the CNN runs", problem)
+    for stage in ("", "_gradient", "_step"):
+        for ending in ("ir", "dat"):
+            out, problem = run([anfora, "check", f"{prefix}{stage}.{ending}"])
+            tap.case(f"cnn{stage}.{ending} is read back", problem)
+    with open(prefix + "_step.tir", encoding="utf-8") as f:
+        tap.case("the Tensor IR", "" if "func step(" in f.read() else "no step")
+
+
+def main():
+    tap = Tap()
+    with tempfile.TemporaryDirectory() as folder:
+        learns(tap, sys.argv[1], folder)
+        resumes(tap, sys.argv[1], folder)
+        writes_graphs(tap, sys.argv[1], folder)
+    tap.done()
+
+
+main()
