@@ -94,7 +94,7 @@ bool anfi_glow_unbox(glow *w, anf_node *n, gval *out) {
   box_layout(w, &l, &at);
   *out = anfi_glow_new(w, l.n);
   if (!box.at[0]) return true;
-  texpr p = anfi_view_value(w->L, box.at[0]);
+  texpr p = anfi_t_cast(w->t, ANFI_IX, anfi_view_value(w->L, box.at[0]));
   for (size_t i = 0; i < l.n; i++) {
     texpr offset = anfi_t_index(w->t, at[i]);
     out->at[i] = anfi_glow_view(w, &l.at[i],

@@ -18,7 +18,7 @@ typedef struct looping {
   anf_node *n;
   anf_graph *step;
   size_t nw, ns, nx, nout;
-  bool counted, reverse;
+  bool counted, reverse, tells; // tells: gives the number of rounds
   const anfi_use *arg; // the first invariant
   gtarget state;
   stack *x, *out;
@@ -40,13 +40,14 @@ static int64_t attr(const looping *l, uint32_t k) {
 }
 
 static bool read_attrs(looping *l) {
-  enum { INVARIANT, STACKS, OUTS, COUNTED, REVERSE };
+  enum { INVARIANT, STACKS, OUTS, COUNTED, REVERSE, ROUNDS };
   l->step = anfi_value_graph(l->n->in[0].def);
   l->nw = (size_t)attr(l, INVARIANT);
   l->nx = (size_t)attr(l, STACKS);
   l->nout = (size_t)attr(l, OUTS);
   l->counted = attr(l, COUNTED) != 0;
   l->reverse = attr(l, REVERSE) != 0;
+  l->tells = attr(l, ROUNDS) != 0;
   if (!l->step) return anfi_fail(l->w->cx, anfi_node_loc(l->n), ANF_E0952);
   l->arg = l->n->in + 1 + l->counted;
   l->ns = l->n->nin - 1u - l->counted - l->nw - l->nx;
@@ -281,7 +282,7 @@ static texpr start(looping *l) {
     texpr none = anfi_t_lt(w->t, n, number(l, 0));
     l->rounds = anfi_low_let(w->L, anfi_t_select(w->t, none, number(l, 0), n), "n");
   }
-  if (l->counted || l->nout)
+  if (l->counted || l->nout || l->tells)
     l->next = anfi_low_var(w->L, ANFI_S64, "next", l->reverse ? l->rounds : number(l, 0));
   open_stacks(l);
   if (!l->counted) {
@@ -295,11 +296,12 @@ static texpr start(looping *l) {
 static gval result(looping *l) {
   glow *w = l->w;
   gval s = anfi_glow_target_value(w, &l->state);
-  bool told = l->nout && !l->counted;
-  gval v = anfi_glow_new(w, s.n + l->nout + told);
+  gval v = anfi_glow_new(w, s.n + l->nout + l->tells);
   for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[i];
   for (size_t i = 0; i < l->nout; i++) v.at[s.n + i] = close_stack(l, &l->out[i]);
-  if (told) v.at[s.n + l->nout] = anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_I64), l->next);
+  if (l->tells)
+    v.at[s.n + l->nout] = anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_I64),
+                                           l->counted ? l->rounds : l->next);
   return v;
 }
 
