@@ -43,12 +43,15 @@ static bool find_loop(tviewer *v, tstmt s) {
   return true;
 }
 
-/* A part of a long function: its calls are all it does, and are not worth optimising. */
-static void alone(lgen *g, const lfunc *u) {
+/* Small functions are part of what calls them, so that loops become vector code. Parts of a long
+ * function stay apart; one that is calls alone is not worth optimising. */
+static void inlining(lgen *g, const lfunc *u) {
   int64_t level = 1;
   bool works = u->need.recursive;
   tviewer v = {.user = &works, .enter_stmt = find_loop, .enter_expr = no_expr};
-  if (!anfi_t_attr(u->f->attrs, TA_inline_level, &level) || level) return;
+  if (anfi_t_attr(u->f->attrs, TA_inline_level, &level) && level == 2 && !works)
+    anfi_ll_attr(g, u->fn, (unsigned)FN, "alwaysinline", false);
+  if (level) return;
   anfi_ll_attr(g, u->fn, (unsigned)FN, "noinline", false);
   anfi_t_view_stmt(&v, u->f->body);
   if (!works) anfi_ll_attr(g, u->fn, (unsigned)FN, "optnone", false);
@@ -66,7 +69,7 @@ static void declare(lgen *g, lfunc *u) {
   u->fn = ll.AddFunction(g->m, name, u->type);
   if (!itself) ll.SetLinkage(u->fn, LLVMInternalLinkage);
   common(g, u->fn);
-  alone(g, u);
+  inlining(g, u);
   if (u->swift) anfi_ll_attr(g, u->fn, 1, "swiftself", false);
   extend_all(g, u->fn, f, (unsigned)u->stream + u->data);
 }

@@ -4,15 +4,9 @@
  * compute, step by step. */
 #include "backend/lower/low.h"
 
-typedef struct helper {
-  const char *name;
-  const char *needs; // other helpers that it calls, or NULL
-  const char *text;
-} helper;
-
 #define PURE " @[is_private, pure] "
 
-static const helper helpers[] = {
+static const anfi_helper helpers[] = {
     {"anf_popcount", NULL,
      "func anf_popcount(x: u64): s64" PURE "{\n"
      "  var a: u64 = x - int_and(shr(x, 1u64), 6148914691236517205u64)\n"
@@ -222,15 +216,20 @@ static const helper helpers[] = {
      "  return true\n}\n"},
 };
 
-static const helper *find(const char *name, size_t len) {
+static bool is_named(const anfi_helper *h, const char *name, size_t len) {
+  return strlen(h->name) == len && memcmp(h->name, name, len) == 0;
+}
+
+static const anfi_helper *find(const char *name, size_t len) {
   for (size_t i = 0; i < ANFI_LEN(helpers); i++)
-    if (strlen(helpers[i].name) == len && memcmp(helpers[i].name, name, len) == 0)
-      return &helpers[i];
+    if (is_named(&helpers[i], name, len)) return &helpers[i];
+  for (const anfi_helper *h = anfi_low_math; h->name; h++)
+    if (is_named(h, name, len)) return h;
   return NULL;
 }
 
 /* The functions are parsed together, for they call each other; those that are there stay. */
-static void add(anfi_low *L, const helper *h) {
+static void add(anfi_low *L, const anfi_helper *h) {
   anf_text text = {.cx = L->cx};
   for (const char *s = h->needs; s && *s;) {
     size_t n = strcspn(s, " ");

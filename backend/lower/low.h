@@ -221,6 +221,15 @@ void anfi_low_gemm(anfi_low *L, const anfi_mm *q);
 bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to);
 
 /* helper.c: functions of the module, written in Tensor IR, added when first called */
+typedef struct anfi_helper {
+  const char *name;
+  const char *needs; // other helpers that it calls, or NULL
+  const char *text;
+} anfi_helper;
+/* vecmath.c: those of f32 that loops over elements call, up to one without a name */
+extern const anfi_helper anfi_low_math[];
+/* The function of f32 for an intrinsic, or NULL. */
+const char *anfi_low_math_name(tintrin f);
 texpr anfi_low_help(anfi_low *L, const char *name, tdtype ret, uint32_t n, const texpr *args);
 
 bool anfi_lower_pointwise(anfi_low *L, const anfi_low_op *q, anfi_view **out);

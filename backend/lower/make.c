@@ -93,16 +93,27 @@ bool anfi_lower_linspace(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return true;
 }
 
-/* Shape, Rank, Size, Len: numbers that the type has. */
+/* x.T, or a number. */
+bool anfi_lower_get_field(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  anf_value *order = anfi_attr_value(L->cx, ANF_OP_Transpose, NULL, 0);
+  anfi_low_op t = *q;
+  if (strcmp(q->attr[0]->u.text, "T") != 0) return anfi_lower_shape(L, q, out);
+  t.op = ANF_OP_Transpose;
+  t.attr = &order;
+  return anfi_lower_transpose(L, &t, out);
+}
+
+/* Shape, Rank, Size, Len, and fields of tensors: numbers that the type has. */
 bool anfi_lower_shape(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   if (!q->in[0]) return false;
   const anf_type *x = q->in[0]->type;
-  bool shape = q->op == ANF_OP_Shape;
+  const char *field = q->op == ANF_OP_GetField ? q->attr[0]->u.text : "";
+  bool shape = q->op == ANF_OP_Shape || strcmp(field, "shape") == 0;
   for (uint32_t i = 0; i < (shape ? x->n : 1); i++) {
     const anf_type *t = shape ? q->type->items[i] : q->type;
-    int64_t v = q->op == ANF_OP_Rank   ? (int64_t)x->n
-                : q->op == ANF_OP_Size ? (int64_t)q->in[0]->n
-                                       : x->dims[i];
+    bool rank = q->op == ANF_OP_Rank || strcmp(field, "ndim") == 0,
+         size = q->op == ANF_OP_Size || strcmp(field, "size") == 0;
+    int64_t v = rank ? (int64_t)x->n : size ? (int64_t)q->in[0]->n : x->dims[i];
     out[i] = anfi_view_scalar(L, t, anfi_t_int(L->t, anfi_low_dt((anf_dtype)t->dtype), v));
   }
   return true;

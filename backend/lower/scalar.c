@@ -298,7 +298,9 @@ static texpr real_step(machine *m, const anfi_scalar_ins *i) {
   default: break;
   }
   for (size_t k = 0; k < ANFI_LEN(math); k++)
-    if (math[k][0] == i->op)
+    if (math[k][0] == i->op && m->many && anfi_low_math_name((tintrin)math[k][1]))
+      return anfi_low_help(m->L, anfi_low_math_name((tintrin)math[k][1]), m->type, 1, in);
+    else if (math[k][0] == i->op)
       return anfi_t_intrin(t, (tintrin)math[k][1], m->type, (uint32_t)arity, in, (tattrs){0});
   anfi_fail(m->L->cx, m->loc, ANF_E0001, "scalar code of reals");
   return anfi_s_const(m, 0);
@@ -415,6 +417,7 @@ static void prepare(machine *m, size_t n, const anf_type *const *types, const an
   m->complex = anfi_low_complex(m->dtype);
   anf_tir_elem e = anfi_lower_elem(m->dtype);
   m->type = anfi_t_dt(e == ANF_TIR_f16 || e == ANF_TIR_bf16 ? ANF_TIR_f32 : e);
+  m->many = out->n && m->type.elem == ANF_TIR_f32 && !m->complex;
 }
 
 bool anfi_scalar_supported(anf_ctx *cx, anfi_opcode op, size_t n, const anf_type *const *types,
