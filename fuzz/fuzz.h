@@ -27,6 +27,19 @@ static inline anf_ctx *fuzz_ctx(void) {
   return cx;
 }
 
+/* The same context for many inputs, as making one takes longer than reading most of them. It belongs
+ * to this function; what an input makes in it is freed with that input. */
+static inline anf_ctx *fuzz_shared_ctx(void) {
+  enum { INPUTS = 256 };
+  static anf_ctx *cx;
+  static unsigned used;
+  if (used++ % INPUTS == 0) {
+    anf_ctx_free(cx);
+    cx = fuzz_ctx();
+  }
+  return cx;
+}
+
 /* A refusal says why, and is never a bug of ours; a success says nothing is wrong. */
 static inline void fuzz_status(anf_status st, const anf_diag *d) {
   FUZZ_CHECK(st != ANF_INTERNAL);

@@ -32,13 +32,12 @@ static anf_status in_frame(anf_ctx *cx, const uint8_t *data, size_t size, anf_di
 }
 
 static bool try_bytes(const uint8_t *data, size_t size) {
-  anf_ctx *cx = fuzz_ctx();
+  anf_ctx *cx = fuzz_shared_ctx();
   anf_diag *d = anf_diag_new(cx);
   anf_status st = in_frame(cx, data, size, d);
   fuzz_status(st, d);
   bool sum = st != ANF_OK && anf_diag_count(d) && strstr(anf_diag_at(d, 0)->message, "checksum");
   anf_diag_free(d);
-  anf_ctx_free(cx);
   return sum;
 }
 

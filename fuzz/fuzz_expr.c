@@ -40,7 +40,7 @@ static void build(anf_ctx *cx, anf_diag *d, const anf_expr *e, anf_value *const 
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  anf_ctx *cx = fuzz_ctx();
+  anf_ctx *cx = fuzz_shared_ctx();
   anf_diag *d = anf_diag_new(cx);
   anf_expr *e = NULL;
   anf_status st = anf_expr_parse(cx, (const char *)data, size, 3, d, &e);
@@ -57,6 +57,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   for (size_t i = 0; i < 3; i++) anf_value_release(in[i]);
   anf_expr_free(e);
   anf_diag_free(d);
-  anf_ctx_free(cx);
   return 0;
 }

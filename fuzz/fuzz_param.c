@@ -32,7 +32,7 @@ static void build(anf_diag *d, const anf_pnnx *p) {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  anf_ctx *cx = fuzz_ctx();
+  anf_ctx *cx = fuzz_shared_ctx();
   anf_diag *d = anf_diag_new(cx);
   anf_pnnx *p = NULL;
   const uint8_t *end = size ? (const uint8_t *)memchr(data, 0, size) : NULL;
@@ -48,6 +48,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   }
   anf_pnnx_free(p);
   anf_diag_free(d);
-  anf_ctx_free(cx);
   return 0;
 }

@@ -171,11 +171,25 @@ void anfi_low_loop_range(anfi_low *L, anfi_loop *l, texpr begin, texpr end, uint
   innermost(L)->barrier = true;
 }
 
+/* A turn of a parallel loop is a call of a function, which costs more than an element. So long loops
+ * are cut into ranges: a turn is a plain loop, which can become vectors. */
+enum { RANGE = 1024, FEWEST_RANGES = 16 };
+
+static tstmt in_ranges(anfi_low *L, const anfi_loop *l, tstmt body) {
+  texpr from = anfi_t_var(L->t, ANFI_IX, "from"), until = anfi_ix_add(L, from, anfi_ix(L, RANGE));
+  if (l->extent % RANGE) until = anfi_t_intrin2(L->t, TI_min, until, l->end);
+  tstmt range = anfi_t_for(L->t, l->var, from, until, anfi_ix(L, 1), body, false, 0);
+  return anfi_t_for(L->t, from, l->begin, l->end, anfi_ix(L, RANGE), anfi_t_body(L->t, range), true,
+                    0);
+}
+
 void anfi_low_loop_end(anfi_low *L, anfi_loop *l) {
   if (l->none) return;
   tstmt body = anfi_low_close(L);
-  anfi_low_add(
-      L, anfi_t_for(L->t, l->var, l->begin, l->end, anfi_ix(L, l->step), body, l->parallel, 0));
+  bool cut = l->parallel && l->step == 1 && l->extent >= RANGE * FEWEST_RANGES;
+  anfi_low_add(L, cut ? in_ranges(L, l, body)
+                      : anfi_t_for(L->t, l->var, l->begin, l->end, anfi_ix(L, l->step), body,
+                                   l->parallel, 0));
 }
 
 void anfi_low_if(anfi_low *L) { open(L, true); }
