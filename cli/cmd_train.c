@@ -19,7 +19,7 @@ typedef struct training {
   anf_step *s, *t;
   train_set rows, held;
   train_log log;
-  uint64_t steps, epochs, batch, seed, threads;
+  uint64_t steps, epochs, batch, seed, threads, window;
   anf_step_opts o;
   double compile_ms;
 } training;
@@ -32,9 +32,11 @@ static void free_step(void *s) { anf_step_free((anf_step *)s); }
 static bool numbers(const cli *c, training *t) {
   t->batch = 64;
   t->epochs = 10;
+  t->window = 65;
   return cli_number(c, OPT_STEPS, UINT32_MAX, &t->steps) &&
          cli_number(c, OPT_EPOCHS, UINT32_MAX, &t->epochs) &&
          cli_number(c, OPT_BATCH, UINT32_MAX, &t->batch) &&
+         cli_number(c, OPT_WINDOW, 1 << 20, &t->window) &&
          cli_number(c, OPT_SEED, INT64_MAX, &t->seed) &&
          cli_number(c, OPT_THREADS, 1024, &t->threads);
 }
@@ -113,8 +115,7 @@ static bool options(const cli *c, training *t) {
 static bool make(cli *c, training *t) {
   anfi_arena *a = anfi_scratch(c->cx);
   if (!options(c, t) || !find_functions(c, t)) return false;
-  if (anf_load_npz(c->cx, c->value[OPT_DATA], c->d, &t->data) != ANF_OK) return false;
-  anfi_defer(c->cx, ANFI_ALWAYS, release, t->data);
+  if (!(t->data = train_data(c, c->value[OPT_DATA], (size_t)t->window))) return false;
   size_t most = t->step->params.n;
   if (t->test && t->test->params.n > most) most = t->test->params.n;
   t->arg = ANFI_NEW_N(a, anf_value *, most + 1);
@@ -259,9 +260,9 @@ static bool finish(cli *c, training *t) {
 int cmd_train(cli *c) {
   training *t = ANFI_NEW(anfi_scratch(c->cx), training);
   if (c->narg != 1) return cli_usage(c, "which program?");
-  if (!c->value[OPT_DATA]) return cli_usage(c, "which data? --data FILE.npz");
+  if (!c->value[OPT_DATA]) return cli_usage(c, "which data? --data FILE");
   if (!numbers(c, t)) return EXIT_USAGE;
-  if (!t->batch) return cli_usage(c, "--batch must be at least 1");
+  if (t->window < 2) return cli_usage(c, "--window must be at least 2");
   bool good = make(c, t);
   if (good && c->value[OPT_TIME]) fprintf(stderr, "compile %.1f ms\n", t->compile_ms);
   good = good && train(c, t) && finish(c, t);

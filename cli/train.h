@@ -21,6 +21,11 @@ typedef struct train_set {
   uint32_t *order; // of the rows, in this epoch
 } train_set;
 
+/* The arrays of a .npz file; of any other file its bytes as the array `text`, cut into rows that begin
+ * `window` - 1 apart, the last tenth of them as `text_test`. NULL with an error; released with the
+ * frame. */
+anf_value *train_data(cli *c, const char *path, size_t window);
+
 /* The arrays NAME or, for `suffix`, NAMEsuffix of the data for the parameters of g after the first;
  * batch 0: all rows at once. False with an error. */
 bool train_find(cli *c, const anf_value *data, anf_graph *g, const char *suffix, size_t batch,

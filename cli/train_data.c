@@ -3,6 +3,41 @@
 #include "cli/train.h"
 #include "ir/ir.h"
 
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+static anf_value *rows_of(cli *c, const char *text, size_t from, size_t n, size_t window) {
+  int64_t dims[2] = {(int64_t)n, (int64_t)window};
+  anf_value *v = anfi_value_new_tensor(c->cx, anfi_type_tensor(c->cx, ANF_U8, 2, dims));
+  for (size_t i = 0; i < n; i++)
+    memcpy(v->u.data + i * window, text + (from + i) * (window - 1), window);
+  anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  return v;
+}
+
+static anf_value *text_rows(cli *c, const char *path, size_t window) {
+  static const char *const names[] = {"text", "text_test"};
+  char *text;
+  size_t len;
+  if (!anfi_os_read(c->cx, anfi_scratch(c->cx), path, &text, &len)) return NULL;
+  size_t rows = len ? (len - 1) / (window - 1) : 0, held = rows / 10;
+  if (!held) return anfi_fail(c->cx, anfi_nowhere(), ANF_E0024, path, len, 10 * window), NULL;
+  anf_value *v[2] = {rows_of(c, text, 0, rows - held, window),
+                     rows_of(c, text, rows - held, held, window)};
+  anf_value *r = anf_value_record(c->cx, 2, names, v);
+  if (!r) anfi_throw_nomem(c->cx);
+  return r;
+}
+
+anf_value *train_data(cli *c, const char *path, size_t window) {
+  size_t n = strlen(path);
+  bool npz = n > 4 && strcmp(path + n - 4, ".npz") == 0;
+  anf_value *v = NULL;
+  if (!npz) v = text_rows(c, path, window);
+  else if (anf_load_npz(c->cx, path, c->d, &v) != ANF_OK) return NULL;
+  if (v) anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  return v;
+}
+
 static const anf_value *field(const anf_value *record, const char *name) {
   for (size_t i = 0; i < record->n; i++)
     if (strcmp(record->type->names[i]->s, name) == 0) return record->u.item[i];
