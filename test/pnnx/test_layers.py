@@ -5,13 +5,14 @@ outputs test_runtime.c compares with PyTorch's. test_layers.py ANFORA LIST_TYPES
 import glob
 import math
 import os
+import re
 import subprocess
 import sys
 import tempfile
 
 import numpy as np
 
-from model import FIXTURES, Tap, differ, run, told, write
+from model import FIXTURES, ROOT, Tap, differ, run, told, write
 
 TAP = Tap()
 RNG = np.random.default_rng(7)
@@ -453,6 +454,10 @@ def coverage():
         TAP.case(f"covered: {kind}", "" if kind in SEEN else "no case, and no model that has it")
     for kind in SEEN - set(KNOWN):
         TAP.case(f"registered: {kind}", "a case has it, and it is not registered")
+    with open(os.path.join(ROOT, "docs", "pnnx.md"), encoding="utf-8") as f:
+        rows = dict(re.findall(r"^\| (structure|nn\.|F\.|torch\.|Tensor\.|other) \| (.*) \|$", f.read(), re.M))
+    told = {w if prefix in ("structure", "other") else prefix + w for prefix, words in rows.items() for w in words.split()}
+    TAP.case("docs/pnnx.md lists the types", "" if told == set(KNOWN) else str(told ^ set(KNOWN)))
     wanted = set(KUIPER.split()) | set(WHEEL.split())
     for kind in sorted(wanted):
         TAP.case(f"wanted: {kind}", "" if kind in KNOWN else "it is not registered")
