@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions, transposes and both gradients: loops over planes and elements of the kernel (taps),
- * which share one weight along each row, as the interpreter walks them. Reals are summed in double
- * (f32 with `fast`), integers in s64; the bias starts the sum.
+/* Convolutions, transposes and both gradients. Floats with more than a few channels go to kernels
+ * (conv_gemm.c). The rest, depthwise ones and integers among them: loops over planes and elements
+ * of the kernel (taps), which share one weight along each row, as the interpreter walks them. Reals
+ * are summed in double (f32 with `fast`), integers in s64; the bias starts the sum.
  *
  * A tap reads x[o * stride + shift] for the results o where that is inside: bounds that are computed
  * once a tap, so the row itself has no condition. */
@@ -235,6 +236,22 @@ static const anfi_view *held(anfi_low *L, anfi_view *v) {
   return v;
 }
 
+static bool by_kernels(const walk *v) {
+  const anfi_low_op *q = v->q;
+  anf_dtype d = (anf_dtype)q->type->dtype;
+  bool bias =
+      q->op != ANF_OP_ConvGradInput && q->op != ANF_OP_ConvGradWeight && q->n > 2 && q->in[2];
+  for (size_t i = 0; i < q->n; i++)
+    if (q->in[i] && q->in[i]->dtype != d) return false;
+  anfi_conv_work k = {.elem = anfi_lower_elem(d), .to = v->to};
+  k.way = !v->y ? ANFI_CONV_FORWARD : !v->x ? ANFI_CONV_BY_INPUT : ANFI_CONV_BY_WEIGHTS;
+  if (v->x) k.x = v->x->tensor;
+  if (v->w) k.w = v->w->tensor;
+  if (v->y) k.y = v->y->tensor;
+  if (bias) k.bias = anfi_view_force(v->L, q->in[2]);
+  return anfi_low_conv_gemm(v->L, &v->c, &k);
+}
+
 bool anfi_lower_conv(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   walk v = {.L = L, .q = q};
   anfi_infer t = anfi_low_infer(L, q);
@@ -254,6 +271,7 @@ bool anfi_lower_conv(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   if (forward || weight) v.x = held(L, q->in[0]);
   if (!weight) v.w = held(L, q->in[1]);
   if (!forward) v.y = held(L, q->in[weight ? 1 : 0]);
+  if (by_kernels(&v)) return true;
   if (weight) to_weight(&v);
   else to_plane(&v, forward);
   return true;

@@ -217,6 +217,20 @@ typedef struct anfi_mm {
 bool anfi_low_gemm_wanted(const anfi_mm *q); // false: plain loops are as good
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q);
 
+/* conv_gemm.c: convolutions by kernels. False: plain loops do it. */
+typedef enum anfi_conv_way {
+  ANFI_CONV_FORWARD,
+  ANFI_CONV_BY_INPUT,
+  ANFI_CONV_BY_WEIGHTS
+} anfi_conv_way;
+typedef struct anfi_conv_work {
+  anfi_conv_way way;
+  anf_tir_elem elem;       // of all
+  texpr x, w, y, bias, to; // tensors; the one that is the result is `to`, a bias that is not NULL
+} anfi_conv_work;
+struct anfi_conv;
+bool anfi_low_conv_gemm(anfi_low *L, const struct anfi_conv *c, const anfi_conv_work *q);
+
 /* norm.c */
 bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to);
 

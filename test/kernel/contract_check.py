@@ -138,11 +138,29 @@ def convolutions(r):
         r.case(f"{op} {name} by w", loss, [x, w, dy], dw, bw, y[:, 0].size, "f32", "--grad", "--wrt", "w")
 
 
+def with_bias(r):
+    for stride, padding in ((1, 1), (2, 0), (3, 1)):
+        how = (stride, padding, 1, 1)
+        x, w, b = r.data((2, 12, 10, 9)), r.data((16, 12, 3, 3)), r.data((16,))
+        X, W, B = (v.astype(np.float64) for v in (x, w, b))
+        B = B.reshape(1, -1, 1, 1)
+        r.case(f"Conv2D with a bias {how}",
+               f"def f(x: f32[2, 12, 10, 9], w: f32[16, 12, 3, 3], b: f32[16]) {{ Conv2D(x, w, b, stride={stride}, padding={padding}) }}",
+               [x, w, b], conv(X, W, *how) + B, conv(np.abs(X), np.abs(W), *how) + np.abs(B), 109, "f32")
+        w, W = np.swapaxes(w, 0, 1).copy(), np.swapaxes(W, 0, 1)  # [in, out, 3, 3]
+        y = np.zeros((2, 16, *((n - 1) * stride + 3 - 2 * padding for n in (10, 9))))
+        r.case(f"ConvTranspose2D with a bias {how}",
+               f"def f(x: f32[2, 12, 10, 9], w: f32[12, 16, 3, 3], b: f32[16]) {{ ConvTranspose2D(x, w, b, stride={stride}, padding={padding}) }}",
+               [x, w, b], conv_gradients(y, W, X, *how)[0] + B, conv_gradients(y, np.abs(W), np.abs(X), *how)[0] + np.abs(B),
+               109, "f32")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         r = Runner(sys.argv[1], folder)
         products(r)
         convolutions(r)
+        with_bias(r)
         r.tap.done()
 
 
