@@ -180,7 +180,8 @@ static anf_node *by_rule(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
 /* Boxes and stacks: all that is in a batched one is batched. */
 static anf_node *kept(anfi_vmap *v, const anf_node *n, anf_node **in) {
   bool *all = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(n->type) + 1);
-  if (!anfi_flow_mask(&v->f, n)[0] && n->op != ANF_OP_Unbox) return as_it_stands(v, n, in);
+  if (!anfi_flow_mask(&v->f, n->op == ANF_OP_Unbox ? n->in[0].def : n)[0])
+    return as_it_stands(v, n, in);
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_type *t = anfi_ad_type_of(v->ad, n->in[i].def);
     bool *want = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(t) + 1);
@@ -189,8 +190,7 @@ static anf_node *kept(anfi_vmap *v, const anf_node *n, anf_node **in) {
     if (!in[i]) return NULL;
   }
   if (n->op != ANF_OP_Unbox) return as_it_stands(v, n, in);
-  bool batched = anfi_flow_mask(&v->f, n->in[0].def)[0];
-  if (batched) mark_all(n->type, all);
+  mark_all(n->type, all);
   anf_value *of = anfi_value_new_type(v->ad->m->cx, anfi_vmap_type(v, n->type, all));
   return anfi_b_apply(&v->b, ANF_OP_Unbox, anfi_attrs_one(v->ad->m, ANF_OP_Unbox, of), 1, in);
 }
