@@ -234,6 +234,25 @@ double anfi_read_f64(const char *s, char **end);
 float anfi_read_f32(const char *s, char **end);
 void anfi_format_f64(char *buf, size_t size, int digits, double v);
 
+/* os_dir.c: folders of files that processes share */
+typedef struct anfi_file {
+  const char *name;
+  uint64_t bytes;
+  int64_t used; // when it was written or touched last, in ns since 1970
+} anfi_file;
+typedef ANFI_VEC(anfi_file) anfi_files;
+bool anfi_os_make_dirs(anf_ctx *cx, const char *path); // and those above; false: errno says why
+/* Writes a file whole or not at all, whoever else writes it. False: errno says why. */
+bool anfi_os_put(anf_ctx *cx, const char *dir, const char *name, const void *p, size_t n);
+/* Reads a file; false, without an error, if it cannot be read. */
+bool anfi_os_get(anfi_arena *a, const char *path, char **out, size_t *len);
+bool anfi_os_list(anf_ctx *cx, const char *dir, anfi_files *out); // false: it cannot be read
+void anfi_os_touch(const char *path);
+/* What tells this build of the library from others. */
+const char *anfi_os_this_build(anfi_arena *a);
+/* Where compiled code is kept: ANFORA_CACHE, or else the user's folder for such. NULL: nowhere. */
+const char *anfi_os_cache_dir(anfi_arena *a);
+
 /* os_process.c: other programs, temporary folders, shared objects */
 /* The path of a program, looked for in PATH; NULL: there is none. */
 const char *anfi_os_find_program(anfi_arena *a, const char *name);

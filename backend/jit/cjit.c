@@ -214,44 +214,80 @@ static bool import(job *w, cjit_code *k, const char *name, const char *variable)
   return true;
 }
 
-static bool import_all(job *w, cjit_code *k, const tmod *m, const anfi_c_names *names) {
-  if (!import(w, k, "anf_rt_trap", "anf_import_anf_rt_trap") ||
-      !import(w, k, "anf_rt_enter", "anf_import_anf_rt_enter"))
-    return false;
-  for (size_t i = 0; i < m->func.n; i++)
-    if (!m->func.at[i]->body && !import(w, k, m->func.at[i]->name->s, names->func[i].impl))
-      return false;
-  return true;
+/* ---- what is kept: names in C, each ended by a zero, then the shared object ----
+ * Of each entry its wrapper and natural function; __tir_init's wrapper; the variable of the data; of
+ * each function from outside its name and the variable that it is called through, ended by "". */
+
+static void put_name(anf_text *out, const char *s) {
+  if (s) anfi_puts(out, s);
+  anfi_putc(out, 0);
 }
 
-static void fill_in(anfi_jit_code *code, const tmod *m, const anfi_c_names *names) {
-  cjit_code *k = (cjit_code *)code->impl;
+static void put_names(const anfi_jit_code *code, const tmod *m, const anfi_c_names *names,
+                      anf_text *out) {
   size_t e = 0;
   for (size_t i = 0; i < m->func.n; i++) {
     if (e >= code->nentry || strcmp(code->entry[e].name, m->func.at[i]->name->s) != 0) continue;
-    void *wrapper = symbol_of(k, names->func[i].wrapper);
-    memcpy(&code->entry[e].wrapper, &wrapper, sizeof wrapper);
-    code->entry[e++].natural = symbol_of(k, names->func[i].natural);
+    put_name(out, names->func[i].wrapper);
+    put_name(out, names->func[i].natural);
+    e++;
   }
-  void *init = symbol_of(k, names->init);
-  memcpy(&code->init, &init, sizeof init);
-  code->data_slot = (void **)symbol_of(k, names->data);
+  put_name(out, names->init);
+  put_name(out, names->data);
+  for (size_t i = 0; i < m->func.n; i++) {
+    if (m->func.at[i]->body) continue;
+    put_name(out, m->func.at[i]->name->s);
+    put_name(out, names->func[i].impl);
+  }
+  put_name(out, "anf_rt_trap");
+  put_name(out, "anf_import_anf_rt_trap");
+  put_name(out, "anf_rt_enter");
+  put_name(out, "anf_import_anf_rt_enter");
+  put_name(out, "");
 }
 
-static bool load(job *w, const anfi_jit_lowered *l, const anfi_c_names *names,
-                 anfi_jit_code *code) {
+static const char *next_name(const char **p) {
+  const char *s = *p;
+  *p += strlen(s) + 1;
+  return s;
+}
+
+static void *next_symbol(cjit_code *k, const char **p) {
+  const char *name = next_name(p);
+  return *name ? symbol_of(k, name) : NULL;
+}
+
+static bool bind(job *w, cjit_code *k, anfi_jit_code *code, const char *p) {
+  for (size_t i = 0; i < code->nentry; i++) {
+    void *wrapper = next_symbol(k, &p);
+    memcpy(&code->entry[i].wrapper, &wrapper, sizeof wrapper);
+    code->entry[i].natural = next_symbol(k, &p);
+  }
+  void *init = next_symbol(k, &p);
+  memcpy(&code->init, &init, sizeof init);
+  code->data_slot = (void **)next_symbol(k, &p);
+  while (*p) {
+    const char *name = next_name(&p), *variable = next_name(&p);
+    if (!import(w, k, name, variable)) return false;
+  }
+  return true;
+}
+
+/* Where the shared object begins */
+static const char *object_of(const anfi_jit_code *code, const char *p) {
+  for (size_t i = 0; i < 2 * code->nentry + 2; i++) next_name(&p);
+  while (*p) next_name(&p), next_name(&p);
+  return p + 1;
+}
+
+static bool open_object(job *w, anfi_jit_code *code, const char *names) {
   char why[512] = "";
   cjit_code *k = (cjit_code *)anfi_jit_alloc(sizeof *k);
   if (!k) anfi_throw_nomem(w->cx);
   code->impl = k;
   k->handle = anfi_os_dl_open(w->so, why, sizeof why);
   if (!k->handle) return anfi_fail(w->cx, anfi_nowhere(), ANF_E0942, w->j->argv[0], why);
-  if (!import_all(w, k, l->m, names)) return false;
-  fill_in(code, l->m, names);
-  if (!w->j->e.o.debug) return true;
-  anfi_os_remove(w->log);
-  if (anfi_jit_temp_add(code, w->c) && anfi_jit_temp_add(code, w->so)) return true;
-  anfi_throw_nomem(w->cx);
+  return bind(w, k, code, names);
 }
 
 static void free_text(void *t) { anf_text_free((anf_text *)t); }
@@ -265,13 +301,43 @@ static anf_text *text_of(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lo
   return anfi_c_print(cx, l, &o, t, names) ? t : NULL;
 }
 
-static bool compile(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l,
-                    anfi_jit_code *code) {
+/* For debuggers the files stay, and so do not become bytes: their paths do. */
+static bool put_files(job *w, anf_text *out) {
+  char *bytes = NULL;
+  size_t len = 0;
+  if (w->j->e.o.debug) {
+    anfi_os_remove(w->log);
+    put_name(out, w->c);
+    put_name(out, w->so);
+    return true;
+  }
+  if (!anfi_os_read(w->cx, anfi_scratch(w->cx), w->so, &bytes, &len)) return false;
+  anfi_put(out, bytes, len);
+  return true;
+}
+
+static bool make(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi_jit_code *code,
+                 anf_text *out) {
   anfi_c_names names = {0};
   anf_text *t = text_of(cx, e, l, &names);
   job *w = t ? new_job(cx, (cjit_engine *)e) : NULL;
-  return w && anfi_os_write(cx, w->c, t->text, t->len) && run_compiler(w, false) &&
-         load(w, l, &names, code);
+  if (!w || !anfi_os_write(cx, w->c, t->text, t->len) || !run_compiler(w, false)) return false;
+  put_names(code, l->m, &names, out);
+  return put_files(w, out);
+}
+
+static bool load(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *code, const char *p, size_t n) {
+  const char *object = object_of(code, p);
+  job files = {.cx = cx, .j = (cjit_engine *)e}, *w = &files;
+  if (e->o.debug) {
+    w->c = next_name(&object);
+    w->so = next_name(&object);
+    if (!open_object(w, code, p)) return false;
+    if (anfi_jit_temp_add(code, w->c) && anfi_jit_temp_add(code, w->so)) return true;
+    anfi_throw_nomem(cx);
+  }
+  return (w = new_job(cx, (cjit_engine *)e)) &&
+         anfi_os_write(cx, w->so, object, n - (size_t)(object - p)) && open_object(w, code, p);
 }
 
 static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
@@ -310,7 +376,8 @@ const anfi_jit_vtable anfi_jit_cjit = {.name = "cjit",
                                        .engine_bytes = sizeof(cjit_engine),
                                        .negotiate = negotiate,
                                        .open = open_engine,
-                                       .compile = compile,
+                                       .make = make,
+                                       .load = load,
                                        .print = print,
                                        .object = object,
                                        .close = close_engine,

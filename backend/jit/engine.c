@@ -44,6 +44,7 @@ static void drop(anf_jit_engine *e) {
   if (atomic_fetch_sub(&e->refs, 1) != 1) return;
   e->vt->close(e);
   for (size_t i = 0; i < e->nsymbol; i++) anfi_jit_free(e->symbol[i].name);
+  for (size_t i = 0; i < ANFI_JIT_KEPT; i++) anfi_jit_free(e->kept[i].p);
   anfi_jit_free(e->symbol);
   const char *const owned[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir, e->o.kernels};
   for (size_t i = 0; i < ANFI_LEN(owned); i++) anfi_jit_free((void *)(uintptr_t)owned[i]);
@@ -66,8 +67,7 @@ static void own(anf_ctx *cx, const char **s) {
 static void own_strings(anf_ctx *cx, anf_jit_engine *e, const anf_jit_opts *o) {
   if (o) memcpy(&e->o, o, o->size && o->size < sizeof e->o ? o->size : sizeof e->o);
   const char *given[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir, e->o.kernels};
-  const char **place[] = {&e->o.passes, &e->o.cc, &e->o.temp_dir, &e->o.cache_dir,
-                          &e->o.kernels};
+  const char **place[] = {&e->o.passes, &e->o.cc, &e->o.temp_dir, &e->o.cache_dir, &e->o.kernels};
   for (size_t i = 0; i < ANFI_LEN(place); i++) *place[i] = NULL;
   for (size_t i = 0; i < ANFI_LEN(place); i++) {
     own(cx, &given[i]);
@@ -88,6 +88,8 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
   own_strings(cx, e, o);
   if (e->o.target) e->target = *e->o.target;
   e->target.size = sizeof e->target;
+  snprintf(e->version, sizeof e->version, "%s %s", ANF_VERSION,
+           anfi_os_this_build(anfi_scratch(cx)));
   if (!vt->negotiate(cx, &e->target) || !vt->open(cx, e)) return;
   anfi_isa isa;
   if (!anfi_isa_of_engine(e, &isa)) {
@@ -160,13 +162,62 @@ void anfi_jit_code_release(anfi_jit_code *c) {
 
 static void release_code(void *c) { anfi_jit_code_release((anfi_jit_code *)c); }
 
-static void make_module(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_module **out) {
+static void free_text(void *t) { anf_text_free((anf_text *)t); }
+
+static anf_text *new_text(anf_ctx *cx) {
+  anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
+  t->cx = cx;
+  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  return t;
+}
+
+/* Of the frame: whoever keeps the code takes a reference. */
+static anfi_jit_code *compiled(anf_ctx *cx, anf_jit_engine *e, const tmod *m,
+                               const anfi_jit_id *id) {
   anfi_jit_lowered l = {0};
-  if (!anfi_jit_lower(cx, e, m, &l)) return;
+  if (!anfi_jit_lower(cx, e, m, &l)) return NULL;
   anfi_jit_code *code = anfi_jit_describe(e, &l);
   if (!code) anfi_throw_nomem(cx);
-  anfi_defer(cx, ANFI_ALWAYS, release_code, code); // the instance has a reference of its own
-  if (!e->vt->compile(cx, e, &l, code)) return;
+  anfi_defer(cx, ANFI_ALWAYS, release_code, code);
+  if (e->vt->compile) return e->vt->compile(cx, e, &l, code) ? code : NULL;
+  anf_text *bytes = new_text(cx), *packed = new_text(cx);
+  if (!e->vt->make(cx, e, &l, code, bytes) || !e->vt->load(cx, e, code, bytes->text, bytes->len))
+    return NULL;
+  if (!id) return code;
+  anfi_jit_pack(code, bytes->text, bytes->len, packed);
+  anfi_jit_remember(cx, e, *id, packed->text, packed->len);
+  return code;
+}
+
+static anfi_jit_code *recalled(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id) {
+  const char *p = NULL, *bytes = NULL;
+  size_t n = 0, len = 0;
+  if (!anfi_jit_recall(cx, e, id, &p, &n)) return NULL;
+  anfi_jit_code *code = anfi_jit_unpack(e, p, n, &bytes, &len);
+  if (!code) return NULL;
+  anfi_defer(cx, ANFI_ALWAYS, release_code, code);
+  return e->vt->load(cx, e, code, bytes, len) ? code : NULL;
+}
+
+/* Are all functions there that the module takes from outside? */
+static bool complete(anf_jit_engine *e, const tmod *m) {
+  for (size_t i = 0; i < m->func.n; i++)
+    if (!m->func.at[i]->body && !anfi_jit_resolve(e, m->func.at[i]->name->s)) return false;
+  return true;
+}
+
+/* Debuggers want files that are written on the way. */
+static anfi_jit_code *code_of(anf_ctx *cx, anf_jit_engine *e, const tmod *m) {
+  anfi_jit_id id;
+  if (e->vt->compile || e->o.debug || !complete(e, m)) return compiled(cx, e, m, NULL);
+  anfi_jit_key(cx, e, m, &id);
+  anfi_jit_code *code = recalled(cx, e, id);
+  return code || anfi_failed(cx) ? code : compiled(cx, e, m, &id);
+}
+
+static void make_module(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_module **out) {
+  anfi_jit_code *code = code_of(cx, e, m);
+  if (!code) return;
   anf_status st = anfi_jit_instance(code, out);
   if (st == ANF_NOMEM) anfi_throw_nomem(cx);
   if (st != ANF_OK) anfi_fail(cx, anfi_nowhere(), ANF_E0903, "__tir_init");

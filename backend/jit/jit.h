@@ -68,6 +68,10 @@ typedef struct anfi_jit_lowered {
   anfi_jit_need *need; // by function
 } anfi_jit_lowered;
 
+typedef struct anfi_jit_id {
+  uint64_t word[2];
+} anfi_jit_id;
+
 typedef struct anfi_jit_vtable {
   const char *name;
   const char *passes;  // over Tensor IR, if the options name none
@@ -76,7 +80,13 @@ typedef struct anfi_jit_vtable {
   /* Inside a frame of cx; fail with anfi_fail. */
   bool (*negotiate)(anf_ctx *cx, anf_target_machine *tm);
   bool (*open)(anf_ctx *cx, anf_jit_engine *e);
-  /* Fills in wrapper, natural, init, data_slot, impl. */
+  /* Machine code as bytes that can be kept, appended to `out`; and from such bytes, in whatever
+   * process, what fills in wrapper, natural, init, data_slot, impl. Bytes that were damaged do not
+   * come here. */
+  bool (*make)(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi_jit_code *code,
+               anf_text *out);
+  bool (*load)(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *code, const char *p, size_t n);
+  /* Both at once, for an engine without bytes; NULL: it has make and load. */
   bool (*compile)(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi_jit_code *code);
   bool (*print)(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, const char *form,
                 anf_text *out); // may be NULL
@@ -95,13 +105,24 @@ typedef struct anfi_jit_symbol {
   void (*fn)(void);
 } anfi_jit_symbol;
 
+/* Packed code in memory */
+enum { ANFI_JIT_KEPT = 64, ANFI_JIT_KEPT_BYTES = 1 << 20 }; // how many, and at most of one
+typedef struct anfi_jit_kept {
+  anfi_jit_id id;
+  char *p;
+  size_t n;
+} anfi_jit_kept;
+
 struct anf_jit_engine {
   const anfi_jit_vtable *vt;
   anf_jit_kind kind;
   atomic_uint refs;
   anf_jit_opts o; // strings in it are the engine's own
   anf_target_machine target;
-  pthread_mutex_t lock; // of symbols
+  char version[128];                 // of Anfora and the compiler
+  anfi_jit_kept kept[ANFI_JIT_KEPT]; // code that was made before, as bytes: any of it may be NULL
+  uint32_t next_kept;
+  pthread_mutex_t lock; // of kept code and symbols
   anfi_jit_symbol *symbol;
   size_t nsymbol;
 };
@@ -138,9 +159,22 @@ bool anfi_jit_has_local_tensors(tfunc f);
  * Engines take its memory from the stream, until the end of its scope. */
 bool anfi_jit_on_heap(tstmt s);
 /* lower.c */
+anfi_jit_code *anfi_jit_code_new(anf_jit_engine *e); // empty; NULL: out of memory
 /* A code object for a lowered module, without addresses. NULL: out of memory. */
 anfi_jit_code *anfi_jit_describe(anf_jit_engine *e, const anfi_jit_lowered *l);
 bool anfi_jit_temp_add(anfi_jit_code *code, const char *file);
+
+/* key.c */
+void anfi_jit_key(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_id *out);
+anfi_jit_id anfi_jit_sum(const void *p, size_t n);
+/* pack.c: a code object as bytes, with what vt->make gave; and back, without the latter, which is
+ * *code_bytes then. NULL: the bytes are damaged. */
+void anfi_jit_pack(const anfi_jit_code *c, const char *code, size_t n, anf_text *out);
+anfi_jit_code *anfi_jit_unpack(anf_jit_engine *e, const char *p, size_t n, const char **code,
+                               size_t *code_bytes);
+/* cache.c: packed code by what it was made from, in memory and on disk */
+bool anfi_jit_recall(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char **p, size_t *n);
+void anfi_jit_remember(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char *p, size_t n);
 
 /* engine.c */
 void anfi_jit_code_release(anfi_jit_code *code);

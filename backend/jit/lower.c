@@ -87,12 +87,18 @@ static bool fill(anfi_jit_code *c, const anfi_jit_lowered *l) {
   return true;
 }
 
-anfi_jit_code *anfi_jit_describe(anf_jit_engine *e, const anfi_jit_lowered *l) {
+anfi_jit_code *anfi_jit_code_new(anf_jit_engine *e) {
   anfi_jit_code *c = (anfi_jit_code *)anfi_jit_alloc(sizeof *c);
   if (!c) return NULL;
   atomic_init(&c->refs, 1);
   c->engine = e;
   atomic_fetch_add(&e->refs, 1);
+  return c;
+}
+
+anfi_jit_code *anfi_jit_describe(anf_jit_engine *e, const anfi_jit_lowered *l) {
+  anfi_jit_code *c = anfi_jit_code_new(e);
+  if (!c) return NULL;
   if (fill(c, l)) return c;
   anfi_jit_code_release(c);
   return NULL;

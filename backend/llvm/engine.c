@@ -100,6 +100,10 @@ static bool open_engine(anf_ctx *cx, anf_jit_engine *base) {
   engine *e = (engine *)base;
   pthread_mutex_init(&e->lock, NULL);
   if (!anfi_ll_begin(cx)) return false;
+  unsigned v[3];
+  size_t at = strlen(base->version);
+  ll.GetVersion(&v[0], &v[1], &v[2]);
+  snprintf(base->version + at, sizeof base->version - at, " LLVM %u.%u.%u", v[0], v[1], v[2]);
   LLVMTargetMachineRef tm = anfi_ll_target(cx, &e->base.target, ANF_JIT_O2);
   if (!tm) return false;
   LLVMOrcLLJITBuilderRef b = ll.OrcCreateLLJITBuilder();
@@ -292,7 +296,9 @@ static bool addresses(anf_ctx *cx, engine *e, anfi_jit_code *code) {
   return true;
 }
 
-static bool load(anf_ctx *cx, engine *e, anfi_jit_code *code, LLVMMemoryBufferRef buf) {
+static bool load(anf_ctx *cx, anf_jit_engine *base, anfi_jit_code *code, const char *p, size_t n) {
+  engine *e = (engine *)base;
+  LLVMMemoryBufferRef buf = ll.CreateMemoryBufferWithMemoryRangeCopy(p, n, "anfora");
   loaded *d = (loaded *)anfi_jit_alloc(sizeof *d);
   library *lib = d ? take_library(e) : NULL;
   if (!lib) {
@@ -307,13 +313,6 @@ static bool load(anf_ctx *cx, engine *e, anfi_jit_code *code, LLVMMemoryBufferRe
   return err ? anfi_ll_fail(cx, err) : addresses(cx, e, code);
 }
 
-static bool compile(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l,
-                    anfi_jit_code *code) {
-  engine *e = (engine *)base;
-  LLVMMemoryBufferRef buf = emit(cx, e, l, LLVMObjectFile);
-  return buf && load(cx, e, code, buf);
-}
-
 static void dispose_buffer(void *buf) { ll.DisposeMemoryBuffer((LLVMMemoryBufferRef)buf); }
 
 static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCodeGenFileType form,
@@ -326,6 +325,12 @@ static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCod
 }
 
 static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
+  return emit_text(cx, (engine *)e, l, LLVMObjectFile, out);
+}
+
+static bool make(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi_jit_code *code,
+                 anf_text *out) {
+  (void)code;
   return emit_text(cx, (engine *)e, l, LLVMObjectFile, out);
 }
 
@@ -352,7 +357,8 @@ const anfi_jit_vtable anfi_jit_llvm = {.name = "llvm",
                                        .engine_bytes = sizeof(engine),
                                        .negotiate = anfi_ll_negotiate,
                                        .open = open_engine,
-                                       .compile = compile,
+                                       .make = make,
+                                       .load = load,
                                        .print = print,
                                        .object = object,
                                        .close = close_engine,

@@ -155,6 +155,24 @@ ANF_API anf_jit_module *anf_jit_function_module(const anf_jit_function *f); // b
 ANF_API anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s,
                                   anf_diag *d);
 
+/* ---- what is kept on disk ----
+ * The option cache_dir names a folder where engines keep compiled code and find it again, in this
+ * process or another one, as long as the program, the options, the machine and the build of Anfora are
+ * the same. Any number of processes may use it at once. */
+/* The user's folder for that, which the command uses: what ANFORA_CACHE says, or else
+ * $XDG_CACHE_HOME/anfora or ~/.cache/anfora; nothing is written to `out` if it is "off". */
+ANF_API anf_status anf_jit_cache_dir(anf_text *out);
+typedef struct anf_jit_cached {
+  const char *name; // of the file
+  uint64_t bytes;
+  int64_t used; // last: seconds since 1970
+} anf_jit_cached;
+/* Shows each file, what was used longest ago first, until `see` returns false. */
+ANF_API anf_status anf_jit_cache_visit(anf_ctx *cx, const char *dir,
+                                       bool (*see)(void *user, const anf_jit_cached *file),
+                                       void *user, anf_diag *d);
+ANF_API anf_status anf_jit_cache_clear(anf_ctx *cx, const char *dir, anf_diag *d);
+
 /* What code looks like on the way: "llvm" (LLVM IR), "asm", "c", for engines of that kind. */
 ANF_API anf_status anf_jit_print(anf_jit_engine *e, const anf_tir_module *m, const char *form,
                                  anf_diag *d, anf_text *out);

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What compiled code is found again by: 128 bits over all that it follows from, which are the module
+ * (structure, names, constants, places), the engine with its options and target, and this very build
+ * of Anfora and its compiler. Linear in the module. */
+#include "backend/jit/jit.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+typedef struct keeper {
+  XXH3_state_t *h;
+  anfi_map number; // id of a variable → 1 + how many came before it
+} keeper;
+
+static void add(keeper *k, const void *p, size_t n) { XXH3_128bits_update(k->h, p, n); }
+static void add_u64(keeper *k, uint64_t v) { add(k, &v, sizeof v); }
+
+static void add_text(keeper *k, const char *s) {
+  size_t n = s ? strlen(s) : 0;
+  add_u64(k, s ? n + 1 : 0);
+  if (n) add(k, s, n);
+}
+
+static void add_str(keeper *k, const anfi_str *s) { add_text(k, s ? s->s : NULL); }
+
+static void add_attrs(keeper *k, tattrs a) {
+  add_u64(k, a.n);
+  for (uint32_t i = 0; i < a.n; i++) {
+    add_u64(k, (uint64_t)a.at[i].key);
+    add_u64(k, (uint64_t)a.at[i].value);
+  }
+}
+
+static void add_dtype(keeper *k, tdtype d) {
+  add_u64(k, (uint64_t)d.elem | (uint64_t)d.ptr << 8 | (uint64_t)d.lanes << 16 |
+                 (uint64_t)d.rows << 32);
+}
+
+static void add_variable(keeper *k, texpr e) {
+  uint64_t *at = anfi_map_at(&k->number, e->id);
+  if (!*at) *at = k->number.n;
+  add_u64(k, *at);
+  add_str(k, e->u.name);
+}
+
+/* The number of children goes before them, so that equal sequences are equal trees. */
+static bool see_expr(tviewer *v, texpr e) {
+  keeper *k = (keeper *)v->user;
+  add_u64(k, (uint64_t)e->kind | (uint64_t)e->sub << 8 | (uint64_t)e->nidx << 16 |
+                 (uint64_t)e->n << 32);
+  add_u64(k, (uint64_t)e->line << 32 | e->col);
+  add_dtype(k, e->dtype);
+  switch ((tkind)e->kind) {
+  case TX_var:
+  case TX_tensor: add_variable(k, e); break;
+  case TX_func_addr:
+  case TX_call: add_str(k, e->u.name); break;
+  case TX_constant:
+    add_u64(k, e->u.k.n);
+    add(k, e->u.k.bits, e->u.k.n * sizeof *e->u.k.bits);
+    break;
+  case TX_intrin_call: add_attrs(k, e->u.attrs); break;
+  default: break;
+  }
+  return true;
+}
+
+static bool see_stmt(tviewer *v, tstmt s) {
+  keeper *k = (keeper *)v->user;
+  uint64_t have = 0;
+  for (unsigned i = 0; i < 4; i++) have |= (uint64_t)(s->e[i] != NULL) << i;
+  for (unsigned i = 0; i < s->n && i < 4; i++) have |= (uint64_t)(s->s[i] != NULL) << (8 + i);
+  add_u64(k, (uint64_t)s->kind | (uint64_t)s->sub << 8 | (uint64_t)s->n << 32);
+  add_u64(k, have | (uint64_t)s->threads << 32);
+  add_u64(k, (uint64_t)s->line << 32 | s->col);
+  add_attrs(k, s->attrs);
+  return true;
+}
+
+static void add_module(keeper *k, const tmod *m) {
+  tviewer v = {.user = k, .enter_expr = see_expr, .enter_stmt = see_stmt};
+  add_u64(k, m->props);
+  add_u64(k, m->global.n);
+  for (size_t i = 0; i < m->global.n; i++) anfi_t_view_stmt(&v, m->global.at[i]);
+  add_u64(k, m->func.n);
+  for (size_t i = 0; i < m->func.n; i++) {
+    tfunc f = m->func.at[i];
+    add_str(k, f->name);
+    add_dtype(k, f->ret);
+    add_u64(k, (uint64_t)f->n << 32 | (f->body != NULL));
+    add_u64(k, (uint64_t)f->line << 32 | f->col);
+    add_attrs(k, f->attrs);
+    for (uint32_t p = 0; p < f->n; p++) anfi_t_view_expr(&v, f->param[p]);
+    if (f->body) anfi_t_view_stmt(&v, f->body);
+  }
+}
+
+/* Each by itself: padding and pointers of the options are not what they say. */
+static void add_engine(keeper *k, const anf_jit_engine *e) {
+  add_text(k, e->vt->name);
+  add_text(k, e->version);
+  add_text(k, e->target.triple);
+  add_text(k, e->target.cpu);
+  add_text(k, e->target.features);
+  add_text(k, e->o.passes ? e->o.passes : e->vt->passes);
+  add_text(k, e->vt->always);
+  add_text(k, e->o.cc);
+  add_u64(k, (uint64_t)e->o.level | (uint64_t)e->o.bounds << 8 | (uint64_t)e->o.contract << 9 |
+                 (uint64_t)e->o.debug << 10);
+}
+
+void anfi_jit_key(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_id *out) {
+  XXH3_state_t *h = (XXH3_state_t *)anfi_alloc(anfi_scratch(cx), sizeof *h + 64);
+  h = (XXH3_state_t *)(((uintptr_t)h + 63) & ~(uintptr_t)63); // it wants to be aligned
+  keeper k = {.h = h};
+  XXH3_128bits_reset(h);
+  anfi_map_init(&k.number, anfi_scratch(cx));
+  add_engine(&k, e);
+  if (e->o.debug) add_text(&k, m->t->file);
+  add_module(&k, m);
+  XXH128_hash_t r = XXH3_128bits_digest(h);
+  *out = (anfi_jit_id){{r.low64, r.high64}};
+}
+
+anfi_jit_id anfi_jit_sum(const void *p, size_t n) {
+  XXH128_hash_t r = XXH3_128bits(p, n);
+  return (anfi_jit_id){{r.low64, r.high64}};
+}
