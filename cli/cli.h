@@ -131,6 +131,7 @@ anf_status cli_debug_param(cli *c, const char *file, const anf_exec_opts *exec,
 int cmd_run(cli *c);
 int cmd_grad(cli *c);
 int cmd_build(cli *c);
+int cmd_cache(cli *c);
 /* cmd_grad.c: the gradient of g as the options --wrt, --has-aux and --allow-int say. */
 anf_status cli_grad(cli *c, anf_graph *g, bool value, anf_graph **out);
 int cmd_check(cli *c);

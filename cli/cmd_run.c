@@ -62,8 +62,10 @@ static anf_status call_all(cli *c, anf_graph *g, anf_value **args, anf_run_opts 
 static void free_exec(void *e) { anf_exec_free((anf_exec *)e); }
 
 /* False: the backend is the interpreter, which compiles nothing. */
-static bool exec_options(const outcome *r, anf_exec_opts *o) {
+static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
   *o = (anf_exec_opts){.size = sizeof *o};
+  o->jit = (anf_jit_opts){.size = sizeof o->jit,
+                          .cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx))};
   if (strcmp(r->backend, "interp") == 0) return false;
   if (!anf_jit_kind_of(r->backend, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
   return true;
@@ -72,7 +74,7 @@ static bool exec_options(const outcome *r, anf_exec_opts *o) {
 /* Compiled for these arguments, unless the backend is the interpreter. */
 static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   anf_exec_opts o;
-  if (!exec_options(r, &o)) return ANF_OK;
+  if (!exec_options(c, r, &o)) return ANF_OK;
   anf_status st = anf_compile(g, &o, c->d, &r->exec);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, free_exec, r->exec);
@@ -87,7 +89,7 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   if (cli_is_tir(t.file)) return cli_run_tir(c, t, o.max_steps, &r->result);
   if (c->value[OPT_DEBUG] && cli_is_param(t.file)) {
     anf_exec_opts eo;
-    return cli_debug_param(c, t.file, exec_options(r, &eo) ? &eo : NULL, &r->result);
+    return cli_debug_param(c, t.file, exec_options(c, r, &eo) ? &eo : NULL, &r->result);
   }
   uint64_t start = anfi_os_now_ns();
   anf_status st = cli_load(c, t.file, &m);

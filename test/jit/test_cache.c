@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Caches of compiled code: found again in memory, on disk and by other processes; what differs is told
+ * apart; damaged files are made anew; the folder does not outgrow its limit. */
+#define _DEFAULT_SOURCE // mkdtemp
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "anfora/jit.h"
+
+typedef struct bench {
+  anf_ctx *cx;
+  anf_diag *d;
+  anf_jit_engine *e;
+} bench;
+
+static bench begin_with(anf_jit_kind k, const anf_jit_opts *o) {
+  bench b = {anf_ctx_new(NULL), NULL, NULL};
+  b.d = anf_diag_new(b.cx);
+  assert_int_equal(anf_jit_engine_new(b.cx, k, o, b.d, &b.e), ANF_OK);
+  return b;
+}
+static bench begin(anf_jit_kind k, const char *dir) {
+  anf_jit_opts o = {.size = sizeof o, .cache_dir = dir};
+  return begin_with(k, &o);
+}
+static void end(bench *b) {
+  anf_jit_engine_free(b->e);
+  anf_diag_free(b->d);
+  anf_ctx_free(b->cx);
+}
+
+static anf_jit_module *compiled(bench *b, const char *text) {
+  anf_tir_module *t = NULL;
+  anf_jit_module *m = NULL;
+  anf_status st = anf_tir_parse(b->cx, text, strlen(text), "test", b->d, &t);
+  if (st == ANF_OK) st = anf_jit_make_module(b->e, t, b->d, &m);
+  if (st != ANF_OK) anf_diag_print(b->d, stderr, false);
+  anf_tir_module_free(t);
+  assert_int_equal(st, ANF_OK);
+  return m;
+}
+
+static int64_t call(anf_jit_module *m, int64_t x) {
+  anf_jit_function *f = anf_jit_get_function(m, "f");
+  assert_non_null(f);
+  anf_generic args[2] = {{.s64 = x}};
+  assert_int_equal(anf_jit_call_generic(f, NULL, args), ANF_OK);
+  anf_jit_function_free(f);
+  return args[1].s64;
+}
+
+/* f(x) = x * k + T[0], with T in the data; then T[0]++ */
+static const char *program(char *out, size_t room, int k) {
+  snprintf(out, room,
+           "private tensor T: [s64 * 1] = {100s64}\n"
+           "func f(x: s64): s64 {\n"
+           "  T[0] = (T[0] + 1s64)\n"
+           "  return (((x * %ds64) + T[0]) - 1s64)\n"
+           "}\n",
+           k);
+  return out;
+}
+
+static char *new_dir(void) {
+  static char path[64];
+  snprintf(path, sizeof path, "/tmp/anfora-cache-XXXXXX");
+  assert_non_null(mkdtemp(path));
+  return path;
+}
+
+typedef struct seen {
+  size_t n;
+  uint64_t bytes;
+  char last[128];
+} seen;
+static bool see(void *user, const anf_jit_cached *file) {
+  seen *s = (seen *)user;
+  s->n++;
+  s->bytes += file->bytes;
+  snprintf(s->last, sizeof s->last, "%s", file->name);
+  return file->used > 0;
+}
+static seen look(const char *dir) {
+  seen s = {0};
+  anf_ctx *cx = anf_ctx_new(NULL);
+  assert_int_equal(anf_jit_cache_visit(cx, dir, see, &s, NULL), ANF_OK);
+  anf_ctx_free(cx);
+  return s;
+}
+static void remove_dir(const char *dir) {
+  anf_ctx *cx = anf_ctx_new(NULL);
+  assert_int_equal(anf_jit_cache_clear(cx, dir, NULL), ANF_OK);
+  anf_ctx_free(cx);
+  assert_int_equal(look(dir).n, 0);
+  assert_int_equal(rmdir(dir), 0); // nothing else is in it
+}
+
+static double ms_of(void (*fn)(void *), void *arg) {
+  struct timespec a, b;
+  clock_gettime(CLOCK_MONOTONIC, &a);
+  fn(arg);
+  clock_gettime(CLOCK_MONOTONIC, &b);
+  return (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6;
+}
+
+typedef struct one {
+  bench *b;
+  const char *text;
+  anf_jit_module *m;
+} one;
+static void compile_one(void *arg) {
+  one *o = (one *)arg;
+  o->m = compiled(o->b, o->text);
+}
+
+static void found_again(void **state) {
+  (void)state;
+  char text[300];
+  const char *dir = new_dir();
+  const anf_jit_kind kinds[] = {ANF_JIT_LLVM, ANF_JIT_CJIT};
+  for (size_t k = 0; k < 2; k++) {
+    double cold = 0, disk = 1e9, memory = 1e9;
+    for (int turn = 0; turn < 4; turn++) { // the first makes it, the others find it
+      bench b = begin(kinds[k], dir);
+      one first = {&b, program(text, sizeof text, 7), NULL}, again = first;
+      anf_jit_module *warm = compiled(&b, "func g(): s32 {\n  return 1\n}\n");
+      double ms = ms_of(compile_one, &first), more = ms_of(compile_one, &again);
+      if (turn == 0) cold = ms;
+      else if (ms < disk) disk = ms;
+      if (more < memory) memory = more;
+      assert_int_equal(call(first.m, 3), 121);
+      assert_int_equal(call(first.m, 3), 122);
+      assert_int_equal(call(again.m, 3), 121); // data of its own
+      anf_jit_function *f = anf_jit_get_function(again.m, "f");
+      assert_non_null(anf_jit_get_function_pointer(f));
+      anf_jit_function_free(f);
+      anf_jit_module_free(warm);
+      anf_jit_module_free(first.m);
+      anf_jit_module_free(again.m);
+      end(&b);
+    }
+    print_message("# %s: cold %.2f ms, from disk %.2f ms, from memory %.2f ms\n",
+                  anf_jit_kind_name(kinds[k]), cold, disk, memory);
+    assert_int_equal(look(dir).n, 2 * (k + 1));
+    assert_true(disk < cold);
+  }
+  remove_dir(dir);
+}
+
+/* One file more for each thing that code depends on */
+static void told_apart(void **state) {
+  (void)state;
+  char text[300];
+  const char *dir = new_dir();
+  anf_target_machine less = {.size = sizeof less, .features = "-avx2"};
+  const anf_jit_opts o[] = {{.level = ANF_JIT_O1}, {.level = ANF_JIT_O2},
+                            {.bounds = true},      {.contract = true},
+                            {.target = &less},     {.passes = "index_flattener auto_caster"}};
+  for (size_t i = 0; i < sizeof o / sizeof *o; i++) {
+    anf_jit_opts mine = o[i];
+    mine.size = sizeof mine;
+    mine.cache_dir = dir;
+    for (int turn = 0; turn < 2; turn++) {
+      bench b = begin_with(ANF_JIT_LLVM, &mine);
+      anf_jit_module *m = compiled(&b, program(text, sizeof text, 2));
+      assert_int_equal(call(m, 1), 102);
+      anf_jit_module_free(m);
+      end(&b);
+    }
+    assert_int_equal(look(dir).n, i + 1);
+  }
+  bench b = begin(ANF_JIT_LLVM, dir);
+  size_t n = look(dir).n;
+  const char *variants[] = {
+      "func f(x: s64): s64 {\n  return (x / 3s64)\n}\n",
+      "func f(x: s64): s64 {\n  return (x / 4s64)\n}\n",
+      "func f(x: s64): s64 {\n\n  return (x / 4s64)\n}\n", // traps tell another line
+      "func f(y: s64): s64 {\n  return (y / 4s64)\n}\n",
+      "func f(x: s64): s64 {\n  return (x % 4s64)\n}\n"};
+  const int64_t want[] = {4, 3, 3, 3, 0};
+  for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) {
+    anf_jit_module *m = compiled(&b, variants[i]);
+    assert_int_equal(call(m, 12), want[i]);
+    anf_jit_module_free(m);
+    assert_int_equal(look(dir).n, n + i + 1);
+  }
+  end(&b);
+  remove_dir(dir);
+}
+
+/* ---- damage ---- */
+
+static void damage(const char *path, long at, int how) {
+  struct stat st;
+  assert_int_equal(stat(path, &st), 0);
+  if (how == 0) {
+    assert_int_equal(truncate(path, at), 0);
+    return;
+  }
+  FILE *f = fopen(path, "r+b");
+  assert_non_null(f);
+  fseek(f, at, SEEK_SET);
+  int c = fgetc(f);
+  fseek(f, at, SEEK_SET);
+  fputc(c ^ how, f);
+  fclose(f);
+}
+
+static void damaged(void **state) {
+  (void)state;
+  char text[300], path[300];
+  const char *dir = new_dir();
+  program(text, sizeof text, 5);
+  uint64_t size = 0;
+  for (int turn = 0; turn < 24; turn++) {
+    bench b = begin(ANF_JIT_LLVM, dir);
+    anf_jit_module *m = compiled(&b, text);
+    assert_int_equal(call(m, 3), 115);
+    assert_int_equal(anf_diag_count(b.d), 0);
+    anf_jit_module_free(m);
+    end(&b);
+    seen s = look(dir);
+    assert_int_equal(s.n, 1);
+    if (turn) assert_true(s.bytes == size); // it is whole again
+    size = s.bytes;
+    snprintf(path, sizeof path, "%s/%s", dir, s.last);
+    damage(path, (long)((uint64_t)turn * (size - 1) / 23), turn % 3 ? 1 << turn % 8 : 0);
+  }
+  remove_dir(dir);
+}
+
+/* A file that has been renamed is not what its name says. */
+static void renamed(void **state) {
+  (void)state;
+  char text[300], from[300], to[300];
+  const char *dir = new_dir();
+  bench b = begin(ANF_JIT_LLVM, dir);
+  anf_jit_module_free(compiled(&b, program(text, sizeof text, 5)));
+  snprintf(from, sizeof from, "%s/%s", dir, look(dir).last);
+  assert_int_equal(rename(from, "/tmp/anfora-cache-other"), 0);
+  anf_jit_module_free(compiled(&b, program(text, sizeof text, 6)));
+  snprintf(to, sizeof to, "%s/%s", dir, look(dir).last);
+  assert_int_equal(rename("/tmp/anfora-cache-other", to), 0);
+  end(&b);
+  b = begin(ANF_JIT_LLVM, dir);
+  anf_jit_module *m = compiled(&b, text);
+  assert_int_equal(call(m, 1), 106);
+  anf_jit_module_free(m);
+  end(&b);
+  remove_dir(dir);
+}
+
+static void no_room(void **state) {
+  (void)state;
+  char text[300];
+  const char *dir = new_dir();
+  anf_jit_opts o = {.size = sizeof o, .cache_dir = dir};
+  uint64_t one_file = 0;
+  for (int i = 0; i < 12; i++) {
+    bench b = begin_with(ANF_JIT_LLVM, &o);
+    anf_jit_module_free(compiled(&b, program(text, sizeof text, i + 2)));
+    end(&b);
+    seen s = look(dir);
+    if (!one_file) one_file = s.bytes;
+    o.cache_bytes = one_file * 5 + 1000;
+    assert_true(s.bytes <= o.cache_bytes);
+    assert_true(s.n >= 1);
+  }
+  assert_true(look(dir).n >= 3);
+  remove_dir(dir);
+}
+
+static void no_folder(void **state) {
+  (void)state;
+  char text[300];
+  bench b = begin(ANF_JIT_LLVM, "/proc/no/such");
+  anf_jit_module *m = compiled(&b, program(text, sizeof text, 5));
+  assert_int_equal(call(m, 3), 115);
+  anf_jit_module_free(m);
+  assert_int_equal(anf_diag_count(b.d), 1);
+  assert_string_equal(anf_diag_at(b.d, 0)->code, "W0901");
+  end(&b);
+}
+
+/* ---- many at once ---- */
+
+static int work(const char *dir, int turns) {
+  char text[300];
+  int wrong = 0;
+  bench b = begin(ANF_JIT_LLVM, dir);
+  for (int i = 0; i < turns; i++) {
+    anf_jit_module *m = compiled(&b, program(text, sizeof text, i % 5 + 2));
+    wrong += call(m, 10) != 10 * (i % 5 + 2) + 100;
+    anf_jit_module_free(m);
+  }
+  end(&b);
+  return wrong;
+}
+
+static void *thread(void *dir) { return (void *)(intptr_t)work((const char *)dir, 10); }
+
+static void at_once(void **state) {
+  (void)state;
+  char *dir = new_dir();
+  pid_t child[3];
+  for (int i = 0; i < 3; i++) {
+    child[i] = fork();
+    assert_true(child[i] >= 0);
+    if (!child[i]) _exit(work(dir, 15) != 0);
+  }
+  pthread_t t[2];
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&t[i], NULL, thread, dir), 0);
+  for (int i = 0; i < 2; i++) {
+    void *wrong = NULL;
+    pthread_join(t[i], &wrong);
+    assert_null(wrong);
+  }
+  for (int i = 0; i < 3; i++) {
+    int status = -1;
+    assert_int_equal(waitpid(child[i], &status, 0), child[i]);
+    assert_int_equal(status, 0);
+  }
+  assert_int_equal(look(dir).n, 5);
+  remove_dir(dir);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(at_once),    cmocka_unit_test(found_again),
+                                     cmocka_unit_test(told_apart), cmocka_unit_test(damaged),
+                                     cmocka_unit_test(renamed),    cmocka_unit_test(no_room),
+                                     cmocka_unit_test(no_folder)};
+  return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
+}
