@@ -116,7 +116,9 @@ int cli_json_write(cli *c, struct json_t *object);
 bool cli_is_tir(const char *file);
 int cli_print_tir(cli *c);
 int cli_opt_tir(cli *c);
-anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps,
+void cli_tir_passes(void); // lists them
+anf_status cli_check_tir(cli *c, const char *file);
+anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_steps,
                        anf_value **result); // lives as long as the frame
 
 /* pnnx.c: models of PNNX (.param) */

@@ -71,6 +71,7 @@ int cmd_passes(cli *c) {
   for (size_t i = 0; (name = anf_pass_name(i, &doc)); i++) printf("%-12s %s\n", name, doc);
   printf("\nPipelines:\n");
   for (size_t i = 0; (name = anf_pipeline_name(i, &doc)); i++) printf("%-12s %s\n", name, doc);
+  cli_tir_passes();
   return EXIT_OK;
 }
 

@@ -15,6 +15,7 @@ static int check_json(cli *c, const char *file, size_t ngraph, size_t nnode) {
 
 static anf_status check(cli *c, const char *file) {
   anf_module *m = NULL;
+  if (cli_is_tir(file)) return cli_check_tir(c, file);
   anf_status st = cli_load(c, file, &m);
   if (st == ANF_OK) st = anf_verify(m, c->d);
   if (st != ANF_OK) return st;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tensor IR files (.tir) in the commands that take programs: print, opt and run. */
+/* Tensor IR files (.tir) in the commands that take programs: check, print, opt and run. */
 #include "cli/cli.h"
 
 #include "anfora/build.h"
@@ -9,6 +9,7 @@
 #include "ir/ir.h"
 
 #include <ctype.h>
+#include <jansson.h>
 
 bool cli_is_tir(const char *file) {
   size_t n = strlen(file);
@@ -55,6 +56,30 @@ int cli_print_tir(cli *c) {
   int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
   anf_text_free(&t);
   return status;
+}
+
+anf_status cli_check_tir(cli *c, const char *file) {
+  anf_tir_module *m = NULL;
+  anf_status st = load(c, file, &m);
+  if (st == ANF_OK) st = anf_tir_verify(m, c->d);
+  if (st != ANF_OK) return st;
+  size_t n = anf_tir_func_count(m);
+  if (!c->value[OPT_JSON])
+    return printf("%s: ok, %zu function%s\n", file, n, n == 1 ? "" : "s"), ANF_OK;
+  json_t *j = json_object();
+  cli_json_put(c, j, "file", json_string(file));
+  cli_json_put(c, j, "status", json_string(anf_status_name(ANF_OK)));
+  cli_json_put(c, j, "functions", json_integer((json_int_t)n));
+  return cli_json_write(c, j) == EXIT_OK ? ANF_OK : ANF_IO;
+}
+
+void cli_tir_passes(void) {
+  printf("\nOf Tensor IR (.tir):\n");
+  for (size_t i = 0; i < anf_tir_pass_count(); i++)
+    printf("%-28s %s\n", anf_tir_pass_name(i), anf_tir_pass_doc(i));
+  printf("\nPipelines of Tensor IR:\n");
+  for (size_t i = 0; anf_tir_pipeline_name(i); i++)
+    printf("%-12s %s\n", anf_tir_pipeline_name(i), anf_tir_pipeline(anf_tir_pipeline_name(i)));
 }
 
 /* ---- opt ---- */
@@ -130,7 +155,29 @@ static anf_value *outcome(cli *c, anf_tir_func f, size_t n, anf_value *result, a
   return v;
 }
 
-anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps, anf_value **result) {
+static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
+static void free_code(void *m) { anf_jit_module_free((anf_jit_module *)m); }
+static void free_function(void *f) { anf_jit_function_free((anf_jit_function *)f); }
+
+/* Compiled, with a check of every index that is not known to be in bounds. */
+static anf_status run_compiled(cli *c, const anf_tir_module *m, const char *func, anf_jit_kind kind,
+                               size_t n, anf_value **args, anf_value **r, anf_value **outs) {
+  anf_jit_opts o = {.size = sizeof o, .passes = "dyn_boundary_check codegen"};
+  anf_jit_engine *e = NULL;
+  anf_jit_module *code = NULL;
+  anf_status st = anf_jit_engine_new(c->cx, kind, &o, c->d, &e);
+  if (st != ANF_OK) return st;
+  anfi_defer(c->cx, ANFI_ALWAYS, free_engine, e);
+  if ((st = anf_jit_make_module(e, m, c->d, &code)) != ANF_OK) return st;
+  anfi_defer(c->cx, ANFI_ALWAYS, free_code, code);
+  anf_jit_function *f = anf_jit_get_function(code, func);
+  if (!f) return ANF_NOMEM;
+  anfi_defer(c->cx, ANFI_ALWAYS, free_function, f);
+  return anf_jit_call_values(f, m, NULL, n, args, c->d, r, outs);
+}
+
+anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_steps,
+                       anf_value **result) {
   anf_tir_module *m = NULL;
   anf_status st = load(c, t.file, &m);
   if (st != ANF_OK) return st;
@@ -147,7 +194,10 @@ anf_status cli_run_tir(cli *c, cli_target t, uint64_t max_steps, anf_value **res
   for (size_t i = 0; i < n; i++)
     if ((st = argument(c, f, i, c->arg[i + 1], &args[i])) != ANF_OK) return st;
   anf_tir_run_opts o = {.size = sizeof o, .max_steps = max_steps};
-  st = anf_tir_run_values(m, f->name->s, n, args, &o, c->d, &r, outs);
+  anf_jit_kind kind;
+  bool compiled = anf_jit_kind_of(backend, &kind) && kind != ANF_JIT_INTERP;
+  st = compiled ? run_compiled(c, m, f->name->s, kind, n, args, &r, outs)
+                : anf_tir_run_values(m, f->name->s, n, args, &o, c->d, &r, outs);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, release, r);
   for (size_t i = 0; i < n; i++)

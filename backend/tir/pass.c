@@ -74,6 +74,9 @@ const tpass *anfi_t_pass_find(const char *name, size_t len) {
 size_t anf_tir_pass_count(void) { return anfi_t_npass; }
 const char *anf_tir_pass_name(size_t i) { return i < anfi_t_npass ? anfi_t_passes[i].name : NULL; }
 const char *anf_tir_pass_doc(size_t i) { return i < anfi_t_npass ? anfi_t_passes[i].doc : NULL; }
+const char *anf_tir_pipeline_name(size_t i) {
+  return i < ANFI_LEN(pipelines) ? pipelines[i].name : NULL;
+}
 const char *anf_tir_pipeline(const char *name) {
   for (size_t i = 0; i < ANFI_LEN(pipelines); i++)
     if (strcmp(pipelines[i].name, name) == 0) return pipelines[i].passes;

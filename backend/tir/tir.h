@@ -346,7 +346,7 @@ bool anfi_t_equal_stmt(tcompare *c, tstmt a, tstmt b);
 bool anfi_t_equal_func(tcompare *c, tfunc a, tfunc b);
 /* Same nodes or trees; variables by identity. */
 bool anfi_t_identical(texpr a, texpr b);
-uint64_t anfi_t_hash_expr(texpr e);                      // variables by identity
+uint64_t anfi_t_hash_expr(texpr e);                           // variables by identity
 uint64_t anfi_t_hash_func(tfunc f, anfi_arena *scratch);      // up to names of variables
 uint64_t anfi_t_hash_mod(const tmod *m, anfi_arena *scratch); // with globals and module data
 

@@ -103,6 +103,7 @@ ANF_API anf_status anf_tir_opt(const anf_tir_module *m, const char *passes,
 ANF_API size_t anf_tir_pass_count(void);
 ANF_API const char *anf_tir_pass_name(size_t i);
 ANF_API const char *anf_tir_pass_doc(size_t i);
+ANF_API const char *anf_tir_pipeline_name(size_t i); // or NULL
 /* The passes of a named pipeline, or NULL. */
 ANF_API const char *anf_tir_pipeline(const char *name);
 

@@ -86,7 +86,11 @@ static void leave_loop(anf_tb *b) {
 }
 static void leave_branch(anf_tb *b) {
   ANF_FUNC(b, f32, "f", ANF_ARG("x", f32)) {
-    ANF_WHILE(b, ANF_LT(b, ANF_PARAM(b, 0), 1.0f)) { ANF_IF(b, true) break; }
+    ANF_WHILE(b, ANF_LT(b, ANF_PARAM(b, 0), 1.0f)) {
+      ANF_IF(b, true) { // on a line of its own: scopes are named by lines
+        break;
+      }
+    }
     ANF_RETURN(b, ANF_PARAM(b, 0));
   }
 }
