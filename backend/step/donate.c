@@ -115,14 +115,46 @@ static bool in_step(const pair *p, tstmt s) {
 
 /* ---- the whole body ---- */
 
-static bool may_stop(const talias *a, anfi_arena *scratch, tstmt s) {
-  teffects e;
-  anfi_t_effects_init(&e, scratch);
-  anfi_t_effects_stmt(&e, a, s);
-  return e.effect;
+/* May a statement stop the program? Functions of the run time may; those of the module if they call
+ * such. `known` remembers by function: 1 while it is looked at, 2 no, 3 yes. Functions nest in each
+ * other no deeper than loops do, for a recursive entry is not donated to. */
+typedef struct stops {
+  const tmod *m;
+  anfi_map known;
+  bool found;
+} stops;
+
+static bool function_stops(stops *k, tfunc f);
+
+static bool find_stop(tviewer *v, texpr e) {
+  stops *k = (stops *)v->user;
+  if (e->kind != TX_call || k->found) return !k->found;
+  tfunc f = e->u.name ? anfi_t_mod_find(k->m, e->u.name) : NULL;
+  k->found = function_stops(k, f);
+  return !k->found;
 }
 
-static bool can_give(tfunc f, const pair *p, anfi_arena *scratch) {
+static bool function_stops(stops *k, tfunc f) {
+  if (!f || !f->body) return true;
+  uint64_t *known = anfi_map_at(&k->known, anfi_key(f));
+  if (*known) return *known == 3;
+  *known = 1;
+  stops inner = {.m = k->m, .known = k->known};
+  tviewer v = {.user = &inner, .enter_expr = find_stop};
+  anfi_t_view_stmt(&v, f->body);
+  k->known = inner.known;
+  *anfi_map_at(&k->known, anfi_key(f)) = inner.found ? 3 : 2;
+  return inner.found;
+}
+
+static bool may_stop(stops *k, tstmt s) {
+  tviewer v = {.user = k, .enter_expr = find_stop};
+  k->found = false;
+  anfi_t_view_stmt(&v, s);
+  return k->found;
+}
+
+static bool can_give(tfunc f, const pair *p, stops *stop) {
   bool writing = false;
   for (uint32_t i = 0; i < f->body->n; i++) {
     tstmt s = f->body->s[i];
@@ -132,7 +164,7 @@ static bool can_give(tfunc f, const pair *p, anfi_arena *scratch) {
     if (k.new_touched && k.old_touched && (writing || !in_step(p, s))) return false;
     if (writing && k.old_touched) return false;
     writing |= k.new_touched;
-    if (writing && may_stop(p->alias, scratch, s)) return false;
+    if (writing && may_stop(stop, s)) return false;
   }
   return true;
 }
@@ -172,13 +204,15 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
   if (!f || !f->body || low->recursive) return;
   size_t returned = anfi_returned_leaf(&low->result), at = place_of(m, f);
   anfi_map global = globals(m, scratch);
+  stops stop = {.m = m};
+  anfi_map_init(&stop.known, scratch);
   for (size_t i = nstate_leaf; i-- > 0;) {
     if (i == returned || low->param.at[i].scalar) continue;
     uint32_t room = (uint32_t)(low->param.n + i - (i > returned));
     talias a;
     anfi_t_alias_init(&a, m->t, scratch, f);
     pair p = {&a, &global, f->param[i], f->param[room], low->param.at[i].n};
-    if (!can_give(f, &p, scratch)) continue;
+    if (!can_give(f, &p, &stop)) continue;
     f = without_param(m->t, scratch, f, room, f->param[i]);
     given[i] = true;
   }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Training steps: numbers worked out by hand, arrays of hosts in every form, what is refused. */
 #include "test/unit/program.h"
+#include "backend/step/step.h"
 
 #include <math.h>
 
@@ -58,6 +59,7 @@ static void run_kind(world *w, anf_jit_kind kind) {
   anf_step_opts o = {.size = sizeof o, .exec = {.kind = kind}};
   open_line(w, &l, &o);
   assert_int_equal(anf_step_leaf_count(l.s, ANF_STATE), 2);
+  assert_true(l.s->leaf[ANF_STATE][0].given); // updated in place
   assert_string_equal(anf_step_leaf_name(l.s, ANF_STATE, 0), "s.w");
   assert_string_equal(anf_step_leaf_name(l.s, ANF_STATE, 1), "s.t");
   assert_string_equal(anf_step_leaf_name(l.s, ANF_INPUT, 1), "y");
@@ -201,6 +203,27 @@ static void test_swap(void **state) {
     assert_true((double)((const float *)a.data)[0] == want[i]);
     if (i < 2) assert_true((double)((const float *)a.data)[1] == 10.0 * want[i]);
   }
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+static void test_exchange(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = interp();
+  float a[2] = {1, 2}, b[2] = {3, 4};
+  int64_t two[] = {2};
+  anf_array x = {.dtype = ANF_F32, .rank = 1, .dims = two, .data = a}, y = x;
+  y.data = b;
+  const char *text = "def step(a: f32[2], b: f32[2]) { (b, a) }";
+  assert_int_equal(anf_parse(w->cx, text, "exchange.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 2, 0, NULL, &o, w->d, &s), ANF_OK);
+  assert_false(s->leaf[ANF_STATE][0].given && s->leaf[ANF_STATE][1].given);
+  assert_int_equal(anf_step_bind(s, ANF_STATE, 0, &x, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(s, ANF_STATE, 1, &y, w->d), ANF_OK);
+  for (int i = 0; i < 3; i++) assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  assert_true(a[0] == 3.0F && a[1] == 4.0F && b[0] == 1.0F && b[1] == 2.0F);
   anf_step_free(s);
   anf_module_free(m);
 }
@@ -413,6 +436,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_arrays, setup, teardown),
       cmocka_unit_test_setup_teardown(test_functions, setup, teardown),
       cmocka_unit_test_setup_teardown(test_swap, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_exchange, setup, teardown),
       cmocka_unit_test_setup_teardown(test_nan, setup, teardown),
       cmocka_unit_test_setup_teardown(test_async, setup, teardown),
       cmocka_unit_test_setup_teardown(test_print, setup, teardown),
