@@ -17,6 +17,9 @@ from ._transform import (checkpoint, custom_jvp, custom_vjp, grad, hessian, hype
                          stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType
 
+from . import train  # noqa: E402
+from .train import Step  # noqa: E402
+
 bool_, i8, i16, i32, i64 = (DTYPES[n] for n in ("bool", "i8", "i16", "i32", "i64"))
 u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))

@@ -6,6 +6,7 @@ a result that has the type of an argument has its structure too, which gradients
 from __future__ import annotations
 
 import dataclasses
+import sys
 import types
 from typing import Any, Callable
 
@@ -207,7 +208,7 @@ class Maker:
                 make = kind if issubclass(kind, tuple) or _positional(kind) else _by_name(kind, names)
                 self.code += [CALL, len(parts), self._object(make)]
             else:
-                self.code += [DICT, len(parts), self._object(t[1])]
+                self.code += [DICT, len(parts), self._object(like.names if like else tuple(map(sys.intern, t[1])))]
         hints = hint[1] if _matches(hint, parts) and hint[1] else [None] * len(parts)
         if like:  # the parts are those of the argument
             hints = [None] * len(parts)
