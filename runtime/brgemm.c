@@ -13,7 +13,8 @@
 #include "anfora/tir.h"
 
 typedef struct kernel {
-  int64_t m, n, k, lda, ldb, ldc, sa, sb, flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4, 128 A is K by M
+  int64_t m, n, k, lda, ldb, ldc, sa, sb,
+      flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4, 128 A is K by M
   int32_t ta, tb, tc, unused;
 } kernel;
 

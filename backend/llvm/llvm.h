@@ -71,8 +71,8 @@ typedef struct lgen {
   ANFI_VEC(LLVMValueRef) mark; // of the stream's memory, at the start of scopes that take some
   bool self_tail;
   ANFI_VEC(struct lkernel *) kernel; // whose bodies come last: backend/kernel
-  bool checked;       // has the stack been looked at, on every way to here?
-  uint32_t line, col; // of the statement at hand
+  bool checked;                      // has the stack been looked at, on every way to here?
+  uint32_t line, col;                // of the statement at hand
 } lgen;
 
 /* value.c: types, lanes, conversions */

@@ -225,7 +225,12 @@ static place place_of(const walk *w, texpr n, texpr g) {
                  anfi_low_atom(w->L, mulc(w, ng, co * w->out)), mulc(w, g, ci), mulc(w, g, co)};
 }
 
-static bool parallel(const walk *w) { return w->L->o.parallel && !w->L->in_parallel; }
+enum { PARALLEL_MACS = 1 << 20 }; // less is done before other threads are awake
+
+static bool parallel(const walk *w) {
+  uint64_t work = u(w->c->n * w->c->groups * w->c->ci * w->c->co) * w->taps * w->out;
+  return w->L->o.parallel && !w->L->in_parallel && work >= PARALLEL_MACS;
+}
 
 static void forward(walk *w) {
   uint64_t e[2] = {u(w->c->groups), u(w->c->n)};

@@ -346,8 +346,11 @@ static tdtype return_type(const gfn *f) {
 }
 
 static bool lower_function(glow *w, gfn *f, bool entry) {
-  anfi_low_opts o = {
-      .fast = w->o->fast, .parallel = w->o->parallel, .isa = w->o->isa, .user = w, .trap = anfi_glow_trap};
+  anfi_low_opts o = {.fast = w->o->fast,
+                     .parallel = w->o->parallel,
+                     .isa = w->o->isa,
+                     .user = w,
+                     .trap = anfi_glow_trap};
   frame fr;
   gval v;
   w->L = anfi_low_new(w->cx, w->a, w->tm, &o);

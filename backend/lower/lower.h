@@ -63,7 +63,7 @@ typedef struct anfi_lowered {
 
 typedef struct anfi_lower_opts {
   bool fast, parallel;
-  const char *name; // of the entry; NULL: the graph's
+  const char *name;           // of the entry; NULL: the graph's
   const struct anfi_isa *isa; // of the machine that code is made for; NULL: a common one
 } anfi_lower_opts;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels of brgemm against a plain sum in double, and against the interpreter of Tensor IR bit for
- * bit: types, odd shapes, tails, batches by stride and by lists, both betas, what follows the sum,
+/* Kernels of brgemm against a plain sum in double, and against the interpreter of Tensor IR and
+ * the C text bit for bit: types, odd shapes, tails, batches by stride and by lists, both betas, what follows the sum,
  * every width of vectors (those wider than the machine's are cut by LLVM). Rows and columns around C
  * stay as they were. */
 #include <setjmp.h>
@@ -240,7 +240,7 @@ static void fill_all(const types *t, memory *x) {
   for (int i = 0; i < MOST; i++) x->scales[i] = (float)upto(64) / 16;
 }
 
-static void one_type(const types *t, const char *isa, int cases) {
+static void one_type(const types *t, const char *isa, int cases, anf_jit_kind other) {
   anf_ctx *cx = anf_ctx_new(NULL);
   product p[CASES];
   anf_text text = {.cx = cx}, *out = &text;
@@ -250,7 +250,7 @@ static void one_type(const types *t, const char *isa, int cases) {
     put_func(out, &p[i], i);
   }
   anf_jit_module *m = compiled(cx, ANF_JIT_LLVM, isa, text.text, text.len),
-                 *same = compiled(cx, ANF_JIT_INTERP, NULL, text.text, text.len);
+                 *same = compiled(cx, other, NULL, text.text, text.len);
   memory *before = malloc(3 * sizeof *before), *x = before + 1, *y = before + 2;
   for (int i = 0; i < cases; i++) {
     fill_all(t, before);
@@ -269,15 +269,22 @@ static void one_type(const types *t, const char *isa, int cases) {
 
 static void every_type(void **state) {
   (void)state;
-  for (size_t i = 0; i < ANFI_LEN(all_types); i++) one_type(&all_types[i], NULL, CASES);
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++)
+    one_type(&all_types[i], NULL, CASES, ANF_JIT_INTERP);
 }
 static void wide_vectors(void **state) {
   (void)state;
-  for (size_t i = 0; i < ANFI_LEN(all_types); i++) one_type(&all_types[i], "avx512", 12);
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++)
+    one_type(&all_types[i], "avx512", 12, ANF_JIT_INTERP);
 }
 static void narrow_vectors(void **state) {
   (void)state;
-  for (size_t i = 0; i < ANFI_LEN(all_types); i++) one_type(&all_types[i], "sse", 8);
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++)
+    one_type(&all_types[i], "sse", 8, ANF_JIT_INTERP);
+}
+static void c_text(void **state) {
+  (void)state;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++) one_type(&all_types[i], NULL, 10, ANF_JIT_CJIT);
 }
 static void unknown_name(void **state) {
   (void)state;
@@ -293,7 +300,7 @@ static void unknown_name(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(every_type), cmocka_unit_test(wide_vectors),
-                                     cmocka_unit_test(narrow_vectors),
+                                     cmocka_unit_test(narrow_vectors), cmocka_unit_test(c_text),
                                      cmocka_unit_test(unknown_name)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
