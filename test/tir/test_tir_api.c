@@ -5,6 +5,7 @@
 #include "test/tir/values.h"
 #include "test/unit/fault.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static unsigned count, failed;
@@ -580,6 +581,82 @@ static void traces(anf_ctx *cx) {
   anf_tir_module_free(o);
 }
 
+/* ---- math ---- */
+
+enum { SAMPLES = 60000 };
+
+/* Floats of all magnitudes in [lo, hi], and the ends. */
+static float sample(uint64_t *s, float lo, float hi) {
+  for (;;) {
+    uint32_t bits = (uint32_t)next_random(s);
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    if (x >= lo && x <= hi) return x;
+    x = lo + (float)(bits >> 8) / 16777216.0f * (hi - lo);
+    if (bits & 1 && x >= lo && x <= hi) return x;
+  }
+}
+static double units(double got, double want) { // of the last place of a f32
+  int e;
+  if (got == want || (isnan(got) && isnan(want))) return 0;
+  frexp(want, &e);
+  return fabs(got - want) / ldexp(1, e - 24 < -149 ? -149 : e - 24);
+}
+
+static double worst(anf_ctx *cx, const char *fn, const char *passes, double (*ref)(double),
+                    float lo, float hi, bool absolute) {
+  char text[300];
+  float *in = (float *)calloc(SAMPLES, sizeof *in), *out = (float *)calloc(SAMPLES, sizeof *out);
+  uint64_t s = 11;
+  double most = 0;
+  snprintf(text, sizeof text,
+           "func f(A: [f32 * %d], B: [f32 * %d]): void {\n  for i in (0UL, %dUL, 1UL) {\n"
+           "    B[i] = %s(A[i])\n  }\n}\n",
+           SAMPLES, SAMPLES, SAMPLES, fn);
+  for (int i = 0; i < SAMPLES; i++) in[i] = i == 0 ? lo : i == 1 ? hi : sample(&s, lo, hi);
+  anf_tir_module *m = parse(cx, text), *o = NULL;
+  anf_tir_arg arg[2] = {{{0}, in, SAMPLES * sizeof *in}, {{0}, out, SAMPLES * sizeof *out}}, r;
+  anf_tir_run_opts ro = {.size = sizeof ro, .plain = true};
+  bool good = anf_tir_opt(m, passes, NULL, NULL, &o) == ANF_OK &&
+              anf_tir_run(o, "f", 2, arg, &ro, NULL, &r) == ANF_OK;
+  for (int i = 0; i < SAMPLES && good; i++) {
+    double want = ref((double)in[i]), got = (double)out[i];
+    double e = absolute ? fabs(got - want) : units(got, want);
+    if (!(e <= most)) most = e;
+  }
+  free(in);
+  free(out);
+  anf_tir_module_free(m);
+  anf_tir_module_free(o);
+  return good ? most : INFINITY;
+}
+
+static void accuracy(anf_ctx *cx) {
+  static const char lower[] = "auto_caster bf16_legalizer target_specific_lowering_cpu";
+  static const struct {
+    const char *fn, *passes, *name;
+    double (*ref)(double);
+    float lo, hi;
+    double limit;
+    bool absolute;
+  } row[] = {{"exp", lower, "helper exp: 2 units", exp, -103.9f, 88.7f, 2, false},
+             {"log", lower, "helper log: 2 units", log, 1e-45f, 3.4e38f, 2, false},
+             {"erf", lower, "helper erf: 5e-7", erf, -1e3f, 1e3f, 5e-7, true},
+             {"exp", "auto_caster", "interpreter exp: 1 unit", exp, -103.9f, 88.7f, 1, false},
+             {"log", "auto_caster", "interpreter log: 1 unit", log, 1e-45f, 3.4e38f, 1, false},
+             {"tanh", "auto_caster", "interpreter tanh: 1 unit", tanh, -50, 50, 1, false},
+             {"lgamma", "auto_caster", "interpreter lgamma: 1 unit", lgamma, 0.1f, 1e4f, 1, false},
+             {"erf", "auto_caster", "interpreter erf: 1 unit", erf, -1e3f, 1e3f, 1, false}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    char got[64];
+    double e =
+        worst(cx, row[i].fn, row[i].passes, row[i].ref, row[i].lo, row[i].hi, row[i].absolute);
+    snprintf(got, sizeof got, "%g", e);
+    report(e <= row[i].limit, row[i].name, got);
+    if (getenv("SHOW")) printf("# %s %s\n", row[i].name, got);
+  }
+}
+
 /* ---- faults ---- */
 
 static const char faulty[] =
@@ -671,6 +748,7 @@ int main(void) {
   run_values(cx);
   wrapper(cx);
   traces(cx);
+  accuracy(cx);
   anf_ctx_free(cx);
   faults();
   printf("1..%u\n", count);
