@@ -223,18 +223,16 @@ static bool index(anfi_layer *l) {
   return gather(l, &x, at, n);
 }
 
-#define ROW(type, make, op)                                                                        \
-  { type, make, ANF_OP_##op }
 const anfi_layer_row anfi_layers_index[] = {
-    ROW("torch.cat", join, Concat),
-    ROW("torch.stack", join, Stack),
-    ROW("torch.chunk", cut, Split),
-    ROW("torch.split", cut, Split),
-    ROW("torch.tensor_split", cut, Split),
-    ROW("torch.unbind", unbind, Unstack),
-    ROW("Tensor.slice", slice, Slice),
-    ROW("Tensor.select", select, Take),
-    ROW("torch.index_select", select, Take),
-    ROW("Tensor.index", index, Take),
+    ANFI_LAYER("torch.cat", join, Concat),
+    ANFI_LAYER("torch.stack", join, Stack),
+    ANFI_LAYER("torch.chunk", cut, Split),
+    ANFI_LAYER("torch.split", cut, Split),
+    ANFI_LAYER("torch.tensor_split", cut, Split),
+    ANFI_LAYER("torch.unbind", unbind, Unstack),
+    ANFI_LAYER("Tensor.slice", slice, Slice),
+    ANFI_LAYER("Tensor.select", select, Take),
+    ANFI_LAYER("torch.index_select", select, Take),
+    ANFI_LAYER("Tensor.index", index, Take),
     {NULL, NULL, ANF_OP_NONE},
 };

@@ -11,8 +11,11 @@ typedef struct {
   const char *line, *at, *end; // of the line
   const char *text_end;
   uint32_t lineno;
+  const char *counted; // columns of the line are known up to here
+  uint32_t col;
   anf_pnnx_op *op;
   anfi_map op_names;
+  ANFI_VEC(uint64_t) own; // by operand: number of the last operator that has it, and where
 } reader;
 
 /* A word of the line. */
@@ -25,6 +28,13 @@ static anfi_loc place(const reader *r, const char *at) {
   uint32_t col = 1;
   for (const char *s = r->line; s < at; s++) col += ((unsigned char)*s & 0xc0) != 0x80;
   return (anfi_loc){r->p->file, r->lineno, col};
+}
+
+/* The column of a place behind the one that was asked for before. */
+static uint32_t column(reader *r, const char *at) {
+  if (r->counted > at) r->counted = r->line, r->col = 1;
+  for (; r->counted < at; r->counted++) r->col += ((unsigned char)*r->counted & 0xc0) != 0x80;
+  return r->col;
 }
 
 static const char *shown(const reader *r, word w) {
@@ -48,7 +58,8 @@ static bool next_line(reader *r) {
   r->lineno++;
   const char *nl = (const char *)memchr(r->line, '\n', (size_t)(r->text_end - r->line));
   r->end = nl ? nl : r->text_end;
-  r->at = r->line;
+  r->at = r->counted = r->line;
+  r->col = 1;
   return true;
 }
 
@@ -217,6 +228,12 @@ static uint64_t *operand_slot(reader *r, word w) {
   return anfi_map_at(&r->p->by_name, anfi_intern(&r->p->strings, w.s, w.n)->id);
 }
 
+/* Notes that the operand stands at place i of this operator, if it stands at none before. */
+static void note_own(reader *r, uint64_t operand, uint64_t i) {
+  uint64_t mine = (uint64_t)(r->p->ops.n + 1) << 32;
+  if ((r->own.at[operand] & ~(uint64_t)UINT32_MAX) != mine) r->own.at[operand] = mine | i;
+}
+
 static bool inputs(reader *r, uint64_t n) {
   r->op->in = ANFI_NEW_N(&r->p->arena, uint32_t, n + 1);
   r->op->in_name = ANFI_NEW_N(&r->p->arena, const char *, n + 1);
@@ -227,6 +244,7 @@ static bool inputs(reader *r, uint64_t n) {
     uint64_t *at = name ? anfi_map_find(&r->p->by_name, name->id) : NULL;
     if (!at || !*at) return anfi_fail(r->p->cx, place(r, w.s), ANF_E1033, shown(r, w));
     r->op->in[i] = (uint32_t)(*at - 1);
+    note_own(r, *at - 1, i);
   }
   return true;
 }
@@ -243,14 +261,15 @@ static bool outputs(reader *r, uint64_t n) {
     anfi_pnnx_operand o = {.name = anfi_intern(&r->p->strings, w.s, w.n),
                            .producer = (uint32_t)r->p->ops.n};
     anfi_push(&r->p->arena, &r->p->operands, o);
+    anfi_push(r->a, &r->own, 0);
+    note_own(r, r->op->out[i], r->op->nin + i);
   }
   return true;
 }
 
 static bool parameter(reader *r, word key, word value) {
-  anfi_parameter p = {.key = keep(r, key.s, key.n),
-                      .text = keep(r, value.s, value.n),
-                      .col = place(r, value.s).col};
+  anfi_parameter p = {
+      .key = keep(r, key.s, key.n), .text = keep(r, value.s, value.n), .col = column(r, value.s)};
   if (anfi_pnnx_param(r->op, p.key))
     return anfi_fail(r->p->cx, place(r, key.s), ANF_E1034, "parameter", shown(r, key));
   if (!values(r, &p, value.s, value.n)) return false;
@@ -262,7 +281,7 @@ static bool weight(reader *r, word key, word value) {
   anfi_weight w = {.op = r->op,
                    .key = keep(r, key.s, key.n),
                    .shape = keep(r, value.s, value.n),
-                   .col = place(r, value.s).col};
+                   .col = column(r, value.s)};
   if (anfi_pnnx_weight(r->op, w.key))
     return anfi_fail(r->p->cx, place(r, key.s), ANF_E1034, "weight", shown(r, key));
   if (!shape(r, value.s, value.n, &w.type)) return false;
@@ -276,11 +295,11 @@ static bool weight(reader *r, word key, word value) {
 
 /* The operand of this operator that is called so, as an index into in (or in, then out). */
 static bool own_operand(reader *r, word w, size_t among, size_t *out) {
-  const anf_pnnx_op *op = r->op;
   const anfi_str *name = anfi_interned(&r->p->strings, w.s, w.n);
   uint64_t *at = name ? anfi_map_find(&r->p->by_name, name->id) : NULL;
-  for (size_t i = 0; at && *at && i < among; i++)
-    if ((i < op->nin ? op->in[i] : op->out[i - op->nin]) == *at - 1) return *out = i, true;
+  uint64_t own = at && *at ? r->own.at[*at - 1] : 0;
+  *out = (uint32_t)own;
+  if (own >> 32 == r->p->ops.n + 1 && *out < among) return true;
   return anfi_fail(r->p->cx, place(r, w.s), ANF_E1037, shown(r, w));
 }
 
@@ -345,10 +364,11 @@ static bool operator(reader *r) {
   *seen = 1;
   const char *counts = r->at;
   if (!count(r, "the number of inputs", &nin) || !count(r, "the number of outputs", &nout) ||
-      !operands_fit(r, nin, nout, counts) || !inputs(r, nin) || !outputs(r, nout))
+      !operands_fit(r, nin, nout, counts))
     return false;
   op->nin = (uint32_t)nin;
   op->nout = (uint32_t)nout;
+  if (!inputs(r, nin) || !outputs(r, nout)) return false;
   for (word w = next_word(r); w.n; w = next_word(r))
     if (!assignment(r, w)) return false;
   if (strcmp(op->type, "pnnx.Input") == 0)

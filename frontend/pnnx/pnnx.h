@@ -251,6 +251,8 @@ typedef struct anfi_layer_row {
   anfi_layer_fn make;
   anfi_opcode code;
 } anfi_layer_row;
+#define ANFI_LAYER(type, make, op)                                                                 \
+  { type, make, ANF_OP_##op }
 
 /* registry.c */
 typedef struct anfi_creator {

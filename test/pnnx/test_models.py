@@ -82,6 +82,18 @@ def view(param):
     TAP.case("a model is drawn", "" if r.returncode == 0 and "Softmax" in dot and "MatMul" in dot else r.stderr + dot)
 
 
+def wide():
+    """One operator of 40000 inputs, each with its key and its shape: time is linear in the line, too."""
+    n = 40000
+    text = ["pnnx.Input i 0 1 x #x=(1)f32"] + [f"nn.ReLU r{i} 1 1 x y{i}" for i in range(n)]
+    names = [f"y{i}" for i in range(n)]
+    text += [f"torch.cat c {n} 1 {' '.join(names)} z dim=0 {' '.join(f'#{s}=(1)f32' for s in names)}", "pnnx.Output o 1 0 z"]
+    with open("wide.param", "w", encoding="utf-8") as f:
+        f.write(f"7767517\n{len(text)} {n + 2}\n" + "\n".join(text) + "\n")
+    r = anfora("import", "wide.param", "-o", "wide.dat")
+    TAP.case("an operator of 40000 inputs", "" if r.returncode == 0 else r.stderr[:300])
+
+
 def main():
     models = sorted(glob.glob(os.path.join(FIXTURES, "*.pnnx.param")))
     models += sorted(glob.glob(os.path.join(os.environ.get("ANFORA_PNNX_MODELS", "/nowhere"), "*.pnnx.param")))
@@ -95,6 +107,7 @@ def main():
             gives(os.path.join(FIXTURES, "share.pnnx.param"), "--backend", backend)
             debug(os.path.join(FIXTURES, "mlp.pnnx.param"), "--backend", backend)
         view(os.path.join(FIXTURES, "enc.pnnx.param"))
+        wide()
         debug(os.path.join(FIXTURES, "mlp.pnnx.param"))
         os.chdir("/")
     TAP.done()
