@@ -413,6 +413,11 @@ def arithmetic():
     for name, function in [("abs", np.abs), ("exp", np.exp), ("log", np.log), ("sqrt", np.sqrt), ("rsqrt", lambda a: 1 / np.sqrt(a)), ("square", np.square), ("neg", np.negative),
                            ("sign", np.sign), ("sin", np.sin), ("cos", np.cos), ("floor", np.floor), ("ceil", np.ceil), ("round", np.round)]:
         check("torch." + name, "torch." + name, [x], function(x.astype("f8")).astype("f4"))
+    for name, function in [("acosh", np.arccosh), ("asinh", np.arcsinh), ("atan", np.arctan), ("cosh", np.cosh), ("expm1", np.expm1), ("log10", np.log10), ("log1p", np.log1p),
+                           ("reciprocal", np.reciprocal), ("sinh", np.sinh), ("tan", np.tan), ("trunc", np.trunc)]:
+        check("torch." + name, "torch." + name, [x + 1], function((x + 1).astype("f8")).astype("f4"))
+    for name, function in [("acos", np.arccos), ("asin", np.arcsin), ("atanh", np.arctanh)]:
+        check("torch." + name, "torch." + name, [y / 9], function((y / 9).astype("f8")).astype("f4"))
     check("torch.erf", "torch.erf", [x], np.vectorize(math.erf)(x.astype("f8")).astype("f4"))
     for name, a, b, want in [("add", x, y, x + y), ("sub", x, y, x - y), ("mul", x, y, x * y), ("div", x, y, x / y), ("pow", x, y, x**y), ("maximum", x, y, np.maximum(x, y)), ("minimum", x, y, np.minimum(x, y)),
                              ("floor_divide", i, j, i // j), ("remainder", i, -j, np.mod(i, -j)), ("fmod", i, -j, np.fmod(i, -j)), ("atan2", x, y, np.arctan2(x, y)), ("logaddexp", x, y, np.logaddexp(x, y)),
