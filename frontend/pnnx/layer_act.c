@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Activations. Names of parameters and their defaults are those of PyTorch's modules and functions.
- */
+/* Activations, and other functions of inputs alone. Names of parameters and their defaults are those
+ * of PyTorch's modules and functions. */
 #include "frontend/pnnx/pnnx.h"
 
 /* Ops of inputs alone, whatever the inputs are called. */
@@ -169,5 +169,9 @@ const anfi_layer_row anfi_layers_act[] = {
     ANFI_LAYER("F.softsign", plain, Softsign),
     ANFI_LAYER("nn.LogSigmoid", plain, LogSigmoid),
     ANFI_LAYER("F.logsigmoid", plain, LogSigmoid),
+    ANFI_LAYER("Tensor.type_as", plain, CastLike),
+    ANFI_LAYER("Tensor.expand_as", plain, BroadcastLike),
+    ANFI_LAYER("torch.det", plain, Det),
+    ANFI_LAYER("torch.inverse", plain, Inverse),
     {NULL, NULL, ANF_OP_NONE},
 };
