@@ -273,6 +273,7 @@ void anfi_os_worker_start(anfi_worker *w, void (*fn)(void *), void *arg); // it 
 void anfi_os_worker_wait(anfi_worker *w);
 bool anfi_os_worker_busy(anfi_worker *w);
 void anfi_os_worker_free(anfi_worker *w); // waits; w may be NULL
+uint64_t anfi_os_thread_id(void);         // differs between threads that live
 
 /* ctx.c: the context itself */
 struct anf_ctx {

@@ -14,6 +14,8 @@ struct anfi_worker {
   bool busy, stop;
 };
 
+uint64_t anfi_os_thread_id(void) { return (uint64_t)pthread_self(); }
+
 static void *work(void *p) {
   anfi_worker *w = (anfi_worker *)p;
   pthread_mutex_lock(&w->lock);

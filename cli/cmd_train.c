@@ -22,6 +22,7 @@ typedef struct training {
   uint64_t steps, epochs, batch, seed, threads, window;
   anf_step_opts o;
   double compile_ms;
+  anf_trace *trace;
 } training;
 
 static void release(void *v) { anf_value_release((anf_value *)v); }
@@ -93,6 +94,7 @@ static bool share_state(cli *c, const training *t) {
 static bool make_test(cli *c, training *t) {
   anf_step_opts o = t->o;
   o.nan = ANF_NAN_IGNORE;
+  o.trace = NULL;
   if (!t->test) return true;
   return train_find(c, t->data, t->test, "_test", 0, &t->held) &&
          make_step(c, t, t->test, 0, &t->held, &o, &t->t) && share_state(c, t);
@@ -112,9 +114,18 @@ static bool options(const cli *c, training *t) {
   return strcmp(backend, "interp") != 0 || anfi_fail(c->cx, anfi_nowhere(), ANF_E0023);
 }
 
+static void free_trace(void *t) { anf_trace_free((anf_trace *)t); }
+
+static bool make_trace(cli *c, training *t) {
+  if (!c->value[OPT_TRACE]) return true;
+  if (!(t->trace = t->o.trace = anf_trace_new(c->cx, 0))) anfi_throw_nomem(c->cx);
+  anfi_defer(c->cx, ANFI_ALWAYS, free_trace, t->trace);
+  return true;
+}
+
 static bool make(cli *c, training *t) {
   anfi_arena *a = anfi_scratch(c->cx);
-  if (!options(c, t) || !find_functions(c, t)) return false;
+  if (!options(c, t) || !make_trace(c, t) || !find_functions(c, t)) return false;
   if (!(t->data = train_data(c, c->value[OPT_DATA], (size_t)t->window))) return false;
   size_t most = t->step->params.n;
   if (t->test && t->test->params.n > most) most = t->test->params.n;
@@ -243,7 +254,9 @@ static bool write_tir(cli *c, const training *t) {
 }
 
 static bool finish(cli *c, training *t) {
-  anf_text svg = {.cx = c->cx};
+  anf_text svg = {.cx = c->cx}, trace = {.cx = c->cx};
+  if (t->trace && !write_file(c, c->value[OPT_TRACE], &trace, anf_trace_print(t->trace, &trace)))
+    return false;
   if (c->value[OPT_SAVE]) {
     if (anf_step_save(t->s, c->value[OPT_SAVE], c->d) != ANF_OK) return false;
     fprintf(stderr, "wrote %s\n", c->value[OPT_SAVE]);

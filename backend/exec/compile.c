@@ -27,7 +27,8 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
   anf_module *m = program->module;
   const char *name =
       v->name ? v->name : anfi_strndup(&v->arena, program->name->s, program->name->len);
-  anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast};
+  anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = v->trace};
+  if (v->trace) opt.after = anfi_trace_pass;
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : "standard", &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
   anfi_lower_opts lo = {.fast = o->fast, .parallel = o->parallel, .name = name};
@@ -36,7 +37,9 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
   anf_graph *entry = public_graph(m);
   v->low.cx = cx;
   v->low.arena = &v->arena;
+  uint64_t from = anfi_os_now_ns();
   if (!entry || !anfi_lower_graph(entry, &lo, &v->low)) return false;
+  anfi_trace_span(v->trace, "lower", from, anfi_os_now_ns());
   if (entry->form) v->form = kept_form(&v->arena, entry->form);
   return true;
 }
@@ -72,11 +75,14 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_arena_init(&v->arena, e->cx);
   anfi_defer(e->cx, ANFI_ON_FAIL, free_variant, v);
   anfi_exec_sig(e->cx, &v->arena, n, args, &v->sig);
+  v->trace = e->trace;
   anf_exec_opts o = e->o;
   o.engine = e->engine;
   if (!anfi_exec_lower(e->cx, e->g, n, args, &o, v)) return NULL;
   if (e->edit) e->edit(e->edit_user, v);
+  uint64_t from = anfi_os_now_ns();
   anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
+  anfi_trace_span(v->trace, "code", from, anfi_os_now_ns());
   if (st != ANF_OK) return (void)anfi_fail_as(e->cx, st), NULL;
   if (!(v->function = anf_jit_get_function(v->code, v->low.entry))) anfi_throw_nomem(e->cx);
   retain_constants(&v->low);

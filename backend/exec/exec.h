@@ -14,6 +14,7 @@ typedef struct anfi_sig {
 
 /* A function at one signature. */
 typedef struct anfi_variant {
+  anf_trace *trace; // while it is made; or NULL
   struct anfi_variant *next; // used before
   anfi_arena arena;          // of all but the code
   const char *name;          // of the function in the code; NULL: the graph's
@@ -38,6 +39,7 @@ struct anf_exec {
   double compile_ms;
   void (*edit)(void *user, anfi_variant *v); // changes the lowered module before code is made
   void *edit_user;
+  anf_trace *trace; // or NULL
 };
 
 /* An argument to compile for: a type, or a function value. */
@@ -45,6 +47,13 @@ typedef struct anfi_arg {
   const anf_type *type;
   anf_value *fn;
 } anfi_arg;
+
+/* trace.c; t NULL: nothing is told */
+void anfi_trace_span(anf_trace *t, const char *name, uint64_t from, uint64_t to); // ns of the clock
+void anfi_trace_pass(void *t, anf_module *m, const char *pass, double ms, uint64_t rewrites);
+void anfi_trace_region(void *t, int64_t id, bool leaves); // from any thread
+/* A module that tells its regions, the frame's; their names are remembered. */
+tmod *anfi_trace_insert(anf_trace *t, tmod *m);
 
 /* signature.c */
 bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out);

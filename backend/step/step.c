@@ -49,10 +49,12 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   if (!s->o.threads) s->o.threads = 1;
   s->o.exec.parallel |= s->o.threads > 1;
   anf_stream_opts so = {.size = sizeof so, .threads = s->o.threads};
+  if (s->o.trace) so.trace = anfi_trace_region, so.user = s->o.trace;
   if (!(s->stream = anf_stream_new(&so))) anfi_throw_nomem(cx);
   anf_stream_set_print(s->stream, print, s);
   if (!(s->exec = anfi_exec_new(g, &s->o.exec))) return NULL;
   anfi_undefer(cx, s->exec); // it goes with the step
+  s->exec->trace = s->o.trace;
   return s;
 }
 
@@ -110,7 +112,9 @@ static void donate(void *user, anfi_variant *v) {
   size_t n = v->low.first[k->s->nstate];
   k->s->v = v;
   k->given = ANFI_NEW_N(&k->s->arena, bool, n + 1);
-  if (find_outputs(k->s)) anfi_step_donate(v, n, k->given);
+  if (!find_outputs(k->s)) return;
+  anfi_step_donate(v, n, k->given);
+  if (k->s->o.trace) v->low.module = anfi_trace_insert(k->s->o.trace, v->low.module);
 }
 
 static void make_leaf(anf_step *s, anfi_step_leaf *l, const anfi_leaf *of) {

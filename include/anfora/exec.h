@@ -41,6 +41,14 @@ typedef struct anf_exec_opts {
   uint32_t max_compiled; // signatures kept; the one used longest ago goes; default 64
 } anf_exec_opts;
 
+/* What took how long: passes and code generation of what is compiled, regions of what runs. */
+typedef struct anf_trace anf_trace;
+/* Room for so many events; 0: 100000. What does not fit is dropped. NULL when out of memory. */
+ANF_API anf_trace *anf_trace_new(anf_ctx *cx, size_t max_events);
+ANF_API void anf_trace_free(anf_trace *t); // t may be NULL
+/* As JSON that chrome://tracing and Perfetto read. */
+ANF_API anf_status anf_trace_print(const anf_trace *t, anf_text *out);
+
 /* A function that compiles itself when it is first called with arguments of new types; or now, if
  * all its parameters have types. `o` and `d` may be NULL. */
 ANF_API anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out);

@@ -87,12 +87,28 @@ def writes_graphs(tap, anfora, folder):
         tap.case("the Tensor IR", "" if "func step(" in f.read() else "no step")
 
 
+def traces(tap, anfora, folder):
+    path = os.path.join(folder, "t.json")
+    problem = train(anfora, "digits_mlp.anf", "--steps", "3", "--trace", path)[1]
+    if problem:
+        tap.case("a trace", problem)
+        return
+    with open(path, encoding="utf-8") as f:
+        events = json.load(f)["traceEvents"]
+    names = {e["name"] for e in events}
+    tap.case("a trace has passes, lowering, code and regions",
+             "" if {"specialise", "simplify", "lower", "code", "step"} <= names else str(names))
+    runs = [e["ph"] for e in events if e["name"] == "step"]
+    tap.case("a trace has each step, entered and left", "" if runs == ["B", "E"] * 3 else str(runs))
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
         learns(tap, sys.argv[1], folder)
         resumes(tap, sys.argv[1], folder)
         writes_graphs(tap, sys.argv[1], folder)
+        traces(tap, sys.argv[1], folder)
     tap.done()
 
 
