@@ -38,9 +38,9 @@ static const anf_type **types_of(anf_ctx *cx, const anf_graph *g, anf_value *con
   return t;
 }
 
-bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anf_graph **out) {
+bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anfi_prepared *out) {
   anf_ctx *cx = g->module->cx;
-  *out = g;
+  *out = (anfi_prepared){.g = g};
   if (!has_transform(g->module) || n != g->params.n) return true;
   const anf_analysis *an = anfi_analyse(g->module);
   if (an->graphs[g->id].free.n) return true; // the interpreter says what is wrong
@@ -49,9 +49,10 @@ bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anf_graph 
   anfi_undefer(cx, m); // it was to go on failure
   anfi_defer(cx, ANFI_ALWAYS, free_module, m);
   if (!has_transform(m)) return true;
+  out->origins = anfi_origins_of(anfi_scratch(cx), m, an);
   copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
   anf_status st = anf_specialise(m, copy, n, types_of(cx, g, args), NULL, &made);
   if (st == ANF_OK) st = anf_optimise(m, "loop (expand clean)*", NULL, NULL);
-  *out = made;
+  if (st == ANF_OK) out->g = made;
   return st == ANF_OK || anfi_fail_as(cx, st);
 }

@@ -422,6 +422,15 @@ static anf_value *finish(machine *m, size_t n, anf_value *const *args) {
   return v;
 }
 
+/* The result of a copy, in terms of the program; takes v. */
+static anf_value *told(anf_ctx *cx, const anfi_prepared *p, anf_value *v) {
+  anfi_value_guard(v);
+  anf_value *r = anfi_formed(cx, p->g->form, &p->origins, v);
+  anfi_value_unguard(v);
+  anf_value_release(v);
+  return r;
+}
+
 static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
                             anfi_watch watch, void *user) {
   anf_ctx *cx = g->module->cx;
@@ -429,13 +438,15 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
     return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
                            "its module could not be built"),
            NULL;
-  if (!check_given(cx, n, args) || !anfi_run_prepare(g, n, args, &g)) return NULL;
+  anfi_prepared p;
+  if (!check_given(cx, n, args) || !anfi_run_prepare(g, n, args, &p)) return NULL;
   machine *m = new_machine(cx, o);
   m->watch = watch;
   m->watch_user = user;
   anfi_machine_reserve(m, 1);
-  anfi_machine_push(m, anfi_value_new_fn(cx, g, ANF_OP_NONE, NULL, 0, 0));
-  return finish(m, n, args);
+  anfi_machine_push(m, anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0));
+  anf_value *v = finish(m, n, args);
+  return v && p.g->form && p.g != g ? told(cx, &p, v) : v;
 }
 
 anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,

@@ -190,8 +190,12 @@ void anfi_map_free(anf_ctx *cx, anfi_mapping *map);
 bool anfi_pick_function(anfi_machine *m, size_t p);
 
 /* autodiff/run.c: what to run instead of g where it comes to a transform: a copy in first-order form
- * that has none. Lives until the frame is left. */
-bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anf_graph **out);
+ * that has none, and what the functions in its result are. Lives until the frame is left. */
+typedef struct anfi_prepared {
+  anf_graph *g;
+  anfi_origins origins;
+} anfi_prepared;
+bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anfi_prepared *out);
 
 /* interp_loop.c */
 void anfi_loop_free(anf_ctx *cx, struct anfi_looping *l);

@@ -317,6 +317,16 @@ anf_module *anfi_module_copy(const anf_analysis *an, anf_graph *const *roots, si
 /* The graph that graph number i of a copy was made from, or NULL. */
 anf_graph *anfi_module_origin(const anf_module *copy, size_t i);
 
+/* formed.c: what the graph numbers of forms mean, in the program that the copy was made from. */
+typedef struct anfi_origins {
+  anf_graph **graph;  // by id in the copy
+  uint32_t *ncapture; // how many of the values bound are captures
+  size_t n;
+} anfi_origins;
+anfi_origins anfi_origins_of(anfi_arena *a, const anf_module *copy, const anf_analysis *an);
+/* The data `v` as what it stands for, a new reference; NULL with an error. */
+anf_value *anfi_formed(anf_ctx *cx, const anfi_form *f, const anfi_origins *from, anf_value *v);
+
 /* sweep.c */
 size_t anfi_sweep(anf_module *m);
 

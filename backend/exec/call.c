@@ -77,57 +77,6 @@ static void take_returned(const calling *c, const values *leaves) {
   memcpy(v->u.data, &c->slot[c->n], anf_dtype_bytes((anf_dtype)v->type->dtype));
 }
 
-/* ---- functions in a result ---- */
-
-static anf_value *formed(const calling *c, const anfi_form *f, anf_value *v);
-
-/* `v` is the tuple of what the code binds. */
-static anf_value *function(const calling *c, const anfi_form *code, const anf_value *v) {
-  const anfi_variant *k = c->v;
-  bool graph = code->graph != UINT32_MAX;
-  if (graph && (code->graph >= k->norigin || !k->origin[code->graph]))
-    return (void)anfi_fail(c->cx, anfi_nowhere(), ANF_E0956), NULL;
-  uint32_t nc = graph ? k->ncapture[code->graph] : 0;
-  anf_value *r = anfi_value_new_fn(c->cx, graph ? k->origin[code->graph] : NULL,
-                                   graph ? ANF_OP_NONE : code->op, graph ? NULL : code->attrs, nc,
-                                   code->n - nc);
-  anfi_value_guard(r);
-  bool good = true;
-  for (uint32_t i = 0; i < code->n && good; i++)
-    good = (anfi_value_fn(r)->at[i] = formed(c, code->item[i], v->u.item[i])) != NULL;
-  anfi_value_unguard(r);
-  if (good) return r;
-  anf_value_release(r);
-  return NULL;
-}
-
-static anf_value *nest(const calling *c, const anfi_form *f, const anf_value *v) {
-  const anf_type **t = ANFI_NEW_N(c->a, const anf_type *, v->n + 1);
-  anf_value *r = v->kind == ANF_VALUE_RECORD ? anfi_value_new_record(c->cx, v->type)
-                                             : anfi_value_new_tuple(c->cx, v->n);
-  anfi_value_guard(r);
-  bool good = true;
-  for (size_t i = 0; i < v->n && good; i++) {
-    good = (r->u.item[i] = formed(c, f->item[i], v->u.item[i])) != NULL;
-    if (good && !(t[i] = anf_value_type(c->cx, r->u.item[i]))) anfi_throw_nomem(c->cx);
-  }
-  if (good && v->kind == ANF_VALUE_RECORD)
-    r->type = anfi_type_record(c->cx, v->n, v->type->names, t);
-  anfi_value_unguard(r);
-  if (good) return r;
-  anf_value_release(r);
-  return NULL;
-}
-
-/* The data `v` as what it stands for, a new reference; NULL with an error. */
-static anf_value *formed(const calling *c, const anfi_form *f, anf_value *v) {
-  if (f->kind == ANFI_FORM_DATA) return anf_value_retain(v);
-  if (f->kind == ANFI_FORM_NEST) return nest(c, f, v);
-  if (f->n == 1) return function(c, f->item[0], v);
-  int64_t k = anfi_get_i64(v->u.item[0], 0);
-  return function(c, f->item[k], v->u.item[k + 1]);
-}
-
 /* ---- sites ---- */
 
 static bool stopped(const calling *c, int64_t site, int64_t a, int64_t b) {
@@ -231,7 +180,7 @@ bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *
   anf_stream_set_print(s, NULL, NULL);
   if (st != ANF_OK) return failed(&c, s, st);
   take_returned(&c, &leaves);
-  *result = v->form ? formed(&c, v->form, r) : anf_value_retain(r);
+  *result = v->form ? anfi_formed(e->cx, v->form, &v->origins, r) : anf_value_retain(r);
   anfi_value_unguard(r);
   anf_value_release(r);
   return *result != NULL;

@@ -21,9 +21,7 @@ typedef struct anfi_variant {
   anfi_sig sig;
   anfi_lowered low;      // its module is gone
   const anfi_form *form; // of the result, if it contains functions
-  anf_graph **origin;    // by id that a form says: the graph of the host's module
-  uint32_t *ncapture;    // likewise: how many of the values bound are its captures
-  size_t norigin;
+  anfi_origins origins; // of the functions that the form names
   anf_jit_module *code;
   anf_jit_function *function;
 } anfi_variant;

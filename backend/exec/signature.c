@@ -109,17 +109,6 @@ static anf_graph *make_entry(making *k, anf_graph *g, size_t n, const anfi_arg *
   return k->g;
 }
 
-/* What forms of results need to know of the host's graphs. */
-static void remember(making *k, anfi_variant *v) {
-  v->norigin = k->m->graphs.n;
-  v->origin = ANFI_NEW_N(&v->arena, anf_graph *, v->norigin + 1);
-  v->ncapture = ANFI_NEW_N(&v->arena, uint32_t, v->norigin + 1);
-  for (size_t i = 0; i < v->norigin; i++) {
-    v->origin[i] = anfi_module_origin(k->m, i);
-    if (v->origin[i]) v->ncapture[i] = (uint32_t)k->an->graphs[v->origin[i]->id].free.n;
-  }
-}
-
 static bool is_plain(anf_graph *g, size_t n, const anfi_arg *args) {
   for (size_t i = 0; i < n; i++)
     if (args[i].fn) return false;
@@ -138,7 +127,7 @@ anf_graph *anfi_exec_program(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg
   making k = {.cx = cx, .a = anfi_scratch(cx)};
   find_roots(&k, g, n, args);
   if (!copy_roots(&k) || (g && !check(cx, &k, g, n))) return NULL;
-  remember(&k, v);
+  v->origins = anfi_origins_of(&v->arena, k.m, k.an);
   for (size_t i = 0; i < k.m->graphs.n; i++) k.m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
   if (is_plain(g, n, args)) {
     anf_graph *entry = k.copy[0];
@@ -146,6 +135,8 @@ anf_graph *anfi_exec_program(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg
     entry->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
     return entry;
   }
-  anf_status st = anf_optimise(k.m, "lift", NULL, NULL);
+  for (size_t i = 0; i < k.root.n; i++) k.copy[i]->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
+  anf_status st = anf_optimise(k.m, "lift", NULL, NULL); // of what public graphs reach
+  for (size_t i = 0; i < k.root.n; i++) k.copy[i]->flags |= ANFI_GRAPH_PRIVATE;
   return st == ANF_OK ? make_entry(&k, g, n, args) : (anfi_fail_as(cx, st), NULL);
 }

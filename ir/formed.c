@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Results of specialised copies, for the host. A copy gives data for functions (optimizer/infer);
+ * the form of its result says which function of the original each part of the data stands for. */
+#include "ir/ir.h"
+
+typedef struct forming {
+  anf_ctx *cx;
+  const anfi_origins *from;
+} forming;
+
+anfi_origins anfi_origins_of(anfi_arena *a, const anf_module *copy, const anf_analysis *an) {
+  anfi_origins o = {.n = copy->graphs.n};
+  o.graph = ANFI_NEW_N(a, anf_graph *, o.n + 1);
+  o.ncapture = ANFI_NEW_N(a, uint32_t, o.n + 1);
+  for (size_t i = 0; i < o.n; i++) {
+    o.graph[i] = anfi_module_origin(copy, i);
+    if (o.graph[i]) o.ncapture[i] = (uint32_t)an->graphs[o.graph[i]->id].free.n;
+  }
+  return o;
+}
+
+static anf_value *formed(const forming *c, const anfi_form *f, anf_value *v);
+
+/* `v` is the tuple of what the code binds. */
+static anf_value *function(const forming *c, const anfi_form *code, const anf_value *v) {
+  bool graph = code->graph != UINT32_MAX;
+  if (graph && (code->graph >= c->from->n || !c->from->graph[code->graph]))
+    return (void)anfi_fail(c->cx, anfi_nowhere(), ANF_E0001, "a function of no graph"), NULL;
+  anf_graph *g = graph ? c->from->graph[code->graph] : NULL;
+  uint32_t nc = graph ? c->from->ncapture[code->graph] : 0;
+  anf_value *r = anfi_value_new_fn(c->cx, g, graph ? ANF_OP_NONE : code->op,
+                                   graph ? NULL : code->attrs, nc, code->n - nc);
+  anfi_value_guard(r);
+  bool good = true;
+  for (uint32_t i = 0; i < code->n && good; i++)
+    good = (anfi_value_fn(r)->at[i] = formed(c, code->item[i], v->u.item[i])) != NULL;
+  anfi_value_unguard(r);
+  if (good) return r;
+  anf_value_release(r);
+  return NULL;
+}
+
+static anf_value *nest(const forming *c, const anfi_form *f, const anf_value *v) {
+  const anf_type **t = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, v->n + 1);
+  anf_value *r = v->kind == ANF_VALUE_RECORD ? anfi_value_new_record(c->cx, v->type)
+                                             : anfi_value_new_tuple(c->cx, v->n);
+  anfi_value_guard(r);
+  bool good = true;
+  for (size_t i = 0; i < v->n && good; i++) {
+    good = (r->u.item[i] = formed(c, f->item[i], v->u.item[i])) != NULL;
+    if (good && !(t[i] = anf_value_type(c->cx, r->u.item[i]))) anfi_throw_nomem(c->cx);
+  }
+  if (good && v->kind == ANF_VALUE_RECORD)
+    r->type = anfi_type_record(c->cx, v->n, v->type->names, t);
+  anfi_value_unguard(r);
+  if (good) return r;
+  anf_value_release(r);
+  return NULL;
+}
+
+/* Recursion is over the nesting of the result's type. */
+static anf_value *formed(const forming *c, const anfi_form *f, anf_value *v) {
+  if (f->kind == ANFI_FORM_DATA) return anf_value_retain(v);
+  if (f->kind == ANFI_FORM_NEST) return nest(c, f, v);
+  if (f->n == 1) return function(c, f->item[0], v);
+  int64_t k = anfi_get_i64(v->u.item[0], 0);
+  return function(c, f->item[k], v->u.item[k + 1]);
+}
+
+anf_value *anfi_formed(anf_ctx *cx, const anfi_form *f, const anfi_origins *from, anf_value *v) {
+  forming c = {cx, from};
+  return formed(&c, f, v);
+}
