@@ -126,8 +126,7 @@ bool cli_is_param(const char *file);
 anf_status cli_load_param(cli *c, const char *file, anf_module **m);
 /* Runs a model and says on standard error what each operator gave. `exec` NULL: nothing is
  * compiled. */
-anf_status cli_debug_param(cli *c, const char *file, const anf_exec_opts *exec,
-                           anf_value **result);
+anf_status cli_debug_param(cli *c, const char *file, const anf_exec_opts *exec, anf_value **result);
 
 /* cmd_*.c */
 int cmd_run(cli *c);

@@ -119,11 +119,11 @@ struct anf_module {
   ANFI_VEC(anf_value *) held;       // constants: released with the module
   anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
   anf_diag *diag;
-  const char *source;           // the text that it was read from, in the arena, or NULL
+  const char *source;              // the text that it was read from, in the arena, or NULL
   ANFI_VEC(const char *) imported; // likewise: texts of files that it imports
-  anf_status status;            // first failure of a building function
-  anfi_map results;             // node id -> number of graphs whose result it is
-  ANFI_VEC(anf_graph *) origin; // of a copy: by graph id, what it was made from
+  anf_status status;               // first failure of a building function
+  anfi_map results;                // node id -> number of graphs whose result it is
+  ANFI_VEC(anf_graph *) origin;    // of a copy: by graph id, what it was made from
 };
 
 /* type.c */

@@ -14,14 +14,14 @@ typedef struct anfi_sig {
 
 /* A function at one signature. */
 typedef struct anfi_variant {
-  anf_trace *trace; // while it is made; or NULL
+  anf_trace *trace;          // while it is made; or NULL
   struct anfi_variant *next; // used before
   anfi_arena arena;          // of all but the code
   const char *name;          // of the function in the code; NULL: the graph's
   anfi_sig sig;
   anfi_lowered low;      // its module is gone
   const anfi_form *form; // of the result, if it contains functions
-  anfi_origins origins; // of the functions that the form names
+  anfi_origins origins;  // of the functions that the form names
   anf_jit_module *code;
   anf_jit_function *function;
 } anfi_variant;
