@@ -86,12 +86,14 @@ static block block_of_b(plan *p, const call *c) {
   anfi_loop k, j;
   block r = {anfi_low_local(p->L, p->elem, c->k * p->b.nr, "panel"), ix(p, 0), p->b.nr};
   from = anfi_low_atom(p->L, from);
-  anfi_low_loop(p->L, &k, c->k, "k");
-  anfi_low_loop(p->L, &j, c->n, "j");
+  // neighbours are read, whichever way they are stored
+  anfi_loop *outer = q->tb ? &j : &k, *inner = q->tb ? &k : &j;
+  anfi_low_loop(p->L, outer, q->tb ? c->n : c->k, "i");
+  anfi_low_loop(p->L, inner, q->tb ? c->k : c->n, "j");
   texpr at = q->tb ? add(p, mulc(p, j.var, q->ldb), k.var) : add(p, mulc(p, k.var, q->ldb), j.var);
   copy(p, r.tensor, add(p, mulc(p, k.var, p->b.nr), j.var), q->b, add(p, from, at));
-  anfi_low_loop_end(p->L, &j);
-  anfi_low_loop_end(p->L, &k);
+  anfi_low_loop_end(p->L, inner);
+  anfi_low_loop_end(p->L, outer);
   return r;
 }
 
@@ -224,9 +226,40 @@ bool anfi_low_gemm_wanted(const anfi_mm *q) {
   return type && q->k && q->m && q->n && q->m * q->n >= FEW / q->k;
 }
 
+/* B is stored by columns and A has few rows: with the roles exchanged, B is read as it is, and only
+ * A, which is small, is copied. The result comes out by columns. */
+static bool better_exchanged(const anfi_mm *q) { return q->tb && 2 * q->m <= q->n; }
+
+static void exchanged(anfi_low *L, const anfi_mm *q) {
+  anfi_mm x = *q;
+  plan p = {.L = L};
+  anfi_loop i, j;
+  anfi_low_open(L);
+  x.m = q->n, x.n = q->m;
+  x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = false;
+  x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
+  x.bias = NULL;
+  x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
+  x.c0 = anfi_ix(L, 0), x.ldc = q->m;
+  anfi_low_gemm(L, &x);
+  anfi_low_loop(L, &i, q->m, "i");
+  anfi_low_loop(L, &j, q->n, "j");
+  texpr v = anfi_low_load(L, x.c, anfi_low_atom(L, add(&p, mulc(&p, j.var, q->m), i.var)));
+  if (q->bias) v = anfi_t_add(L->t, v, anfi_low_load(L, q->bias, j.var));
+  texpr to = add(&p, q->c0, add(&p, mulc(&p, i.var, q->ldc), j.var));
+  anfi_low_put(L, q->c, anfi_low_atom(L, to), (anfi_elem){v, NULL}, false);
+  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
+  anfi_low_add(L, anfi_low_close(L));
+}
+
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
   plan p = {.L = L, .q = q, .to = q->c, .to0 = q->c0, .ldc = q->ldc};
   anfi_loop i, j;
+  if (better_exchanged(q) && !narrow(q->elem)) {
+    exchanged(L, q);
+    return;
+  }
   cut(&p);
   anfi_low_open(L); // what is local to it ends with it
   if (narrow(q->elem)) {

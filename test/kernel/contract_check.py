@@ -59,7 +59,8 @@ def products(r):
              ((70, 37), (45, 70), 1, 1), ((3, 33, 40), (40, 50), 0, 0), ((2, 1, 33, 40), (3, 40, 50), 0, 0),
              ((5, 40, 33), (5, 40, 20), 1, 0), ((1, 700), (700, 300), 0, 0), ((300, 700), (700,), 0, 0),
              ((700,), (700, 300), 0, 0), ((300, 600), (600, 301), 0, 0), ((600, 300), (301, 600), 1, 1),
-             ((130, 1024), (1024, 65), 0, 0), ((1024, 66), (1024, 30), 1, 0), ((128, 512), (512, 10), 0, 0)]
+             ((130, 1024), (1024, 65), 0, 0), ((1024, 66), (1024, 30), 1, 0), ((128, 512), (512, 10), 0, 0),
+             ((9, 400), (300, 400), 0, 1), ((400, 9), (300, 400), 1, 1), ((1, 400), (300, 400), 0, 1)]
     for (a_shape, b_shape, ta, tb), dtype in itertools.product(cases, UNIT):
         if dtype == "f64" and max(a_shape) > 600:
             continue
@@ -70,10 +71,11 @@ def products(r):
         r.case(f"{a_shape}{'T' * ta} @ {b_shape}{'T' * tb} {dtype}",
                f"def f(a: {dtype}[{text(a_shape)}], b: {dtype}[{text(b_shape)}]) {{ MatMul(a, b{attrs}) }}",
                [a, b], x @ y, np.abs(x) @ np.abs(y), x.shape[-1], dtype)
-    x, w, b = r.data((33, 65)), r.data((40, 65)), r.data((40,))
-    X, W, B = (v.astype(np.float64) for v in (x, w, b))
-    r.case("Linear", "def f(x: f32[33, 65], w: f32[40, 65], b: f32[40]) { Linear(x, w, b) }", [x, w, b], X @ W.T + B,
-           np.abs(X) @ np.abs(W.T) + np.abs(B), 66, "f32")
+    for m in (33, 7):
+        x, w, b = r.data((m, 65)), r.data((40, 65)), r.data((40,))
+        X, W, B = (v.astype(np.float64) for v in (x, w, b))
+        r.case(f"Linear of {m} rows", f"def f(x: f32[{m}, 65], w: f32[40, 65], b: f32[40]) {{ Linear(x, w, b) }}", [x, w, b],
+               X @ W.T + B, np.abs(X) @ np.abs(W.T) + np.abs(B), 66, "f32")
 
 
 def windows(shape, kernel, stride, padding, dilation):
