@@ -120,8 +120,8 @@ class Function(_core.Callable):
         shapes, statics = self._shapes(args)
         program = self._program(statics)
         casts = self._fit(shapes, statics)
+        refs = (shapes, program)  # what signatures know by address: keys, classes, static things
         shapes = [s for i, s in enumerate(shapes) if i not in statics]
-        refs = (args, program)
         extra = tuple(_core.asarray(a) for a in program.arrays)
         if program.prints or any(x.kind == "static" for s in shapes for x in s.walk()):
             return self._slow_plan(program, shapes, statics, casts, extra, refs, None)

@@ -324,6 +324,34 @@ static PyObject *get_nbytes(PyObject *self, void *none) {
   return PyLong_FromSize_t(((array *)self)->bytes);
 }
 
+/* Numbers compare as numbers; tensors do not: that is an operation. */
+static PyObject *compare(PyObject *self, PyObject *other, int op) {
+  const array *a = (const array *)self;
+  bool ours = array_is_one(a->c, other);
+  bool number = PyFloat_Check(other) || PyLong_Check(other) || PyComplex_Check(other);
+  if (a->ndim || !(number || (ours && !((array *)other)->ndim)))
+    return Py_NewRef(Py_NotImplemented);
+  PyObject *x = item(self, NULL), *y = ours ? item(other, NULL) : Py_NewRef(other);
+  PyObject *r = x && y ? PyObject_RichCompare(x, y, op) : NULL;
+  Py_XDECREF(x);
+  Py_XDECREF(y);
+  return r;
+}
+
+static PyObject *represent(PyObject *self) {
+  enum { SHOWN = 64 };
+  const array *a = (const array *)self;
+  PyObject *dims = get_shape(self, NULL);
+  PyObject *items = a->size <= SHOWN ? nested(a, 0, (const char *)a->data) : NULL, *r = NULL;
+  const char *name = anf_dtype_name(a->dtype);
+  if (items) r = PyUnicode_FromFormat("Array(%R, %s)", items, name);
+  else if (dims && !PyErr_Occurred())
+    r = PyUnicode_FromFormat("<Array of %s, shape %R>", name, dims);
+  Py_XDECREF(items);
+  Py_XDECREF(dims);
+  return r;
+}
+
 /* ---- lending ---- */
 
 static int get_buffer(PyObject *self, Py_buffer *v, int flags) {
@@ -393,6 +421,8 @@ PyTypeObject *array_make_type(core *c, PyObject *module) {
                          {Py_tp_methods, methods},
                          {Py_tp_getset, attributes},
                          {Py_tp_doc, (void *)(uintptr_t)doc},
+                         {Py_tp_richcompare, (void *)compare},
+                         {Py_tp_repr, (void *)represent},
                          {Py_sq_length, (void *)length},
                          {Py_nb_float, (void *)as_float},
                          {Py_nb_int, (void *)as_int},

@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Arrays of the host without copies, errors, threads, memory."""
+import gc
+import os
+import sys
+import threading
+import time
+
+import anfora
+import anfora.numpy as anp
+import numpy as np
+from anfora import CompileError, jit
+
+
+@jit
+def twice(x):
+    return x * 2
+
+
+@jit
+def same(x):
+    return x
+
+
+def address(a):
+    return np.asarray(a).__array_interface__["data"][0]
+
+
+def raises(kind, words, f, *args):
+    try:
+        f(*args)
+    except kind as e:
+        assert all(w in str(e) for w in words), (words, str(e))
+        return str(e)
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def test_views_are_not_copies():
+    x = np.arange(6.0).reshape(2, 3)
+    a = anfora.asarray(x)
+    assert address(a) == address(x) and a.shape == (2, 3) and a.dtype == "f64"
+    assert (a.ndim, a.size, a.nbytes, len(a)) == (2, 6, 48, 2) and a.tolist() == x.tolist()
+    x[0, 0] = 9
+    assert np.asarray(a)[0, 0] == 9
+    assert address(np.from_dlpack(a)) == address(x)
+
+
+def test_dlpack_both_forms():
+    x = np.arange(4, dtype=np.float32)
+    class Old:
+        """Gives unversioned capsules and does not know of versions, as JAX's arrays."""
+        def __dlpack__(self, stream=None):
+            return x.__dlpack__()
+        def __dlpack_device__(self):
+            return x.__dlpack_device__()
+    assert address(anfora.asarray(Old())) == address(x)
+    assert twice(Old()).tolist() == [0.0, 2.0, 4.0, 6.0]
+    r = twice(x)
+    assert "dltensor_versioned" in repr(r.__dlpack__(max_version=(1, 0)))
+    assert '"dltensor"' in repr(r.__dlpack__())
+    class New:
+        def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+            return r.__dlpack__(max_version=max_version)
+    assert address(anfora.asarray(New())) == address(r)
+
+
+def test_strides_and_orders():
+    x = np.arange(24.0).reshape(4, 6)
+    for v in (x[::2], x[:, ::-1], x.T, np.asfortranarray(x), x[1:3, 2:4], np.broadcast_to(x[0], (3, 6)), x[:0]):
+        assert np.array_equal(np.asarray(twice(v)), v * 2)
+
+
+def test_all_element_types():
+    for t in (np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8, np.uint16, np.uint32, np.uint64, np.float16,
+              np.float32, np.float64, np.complex64, np.complex128):
+        x = np.array([0, 1, 1], t)
+        y = np.asarray(anp.stack([x, x]))
+        assert y.dtype == x.dtype and np.array_equal(y, np.stack([x, x])), t
+        assert np.asarray(same(x[0])).dtype == x.dtype or t in (np.bool_, np.int64, np.float64)
+
+
+def test_what_is_no_array():
+    raises(TypeError, ["not an array", "set"], lambda: anfora.asarray(set()))
+    raises(TypeError, ["format", "byte order"], twice, np.arange(3.0).astype(">f8"))
+    raises(TypeError, ["argument of type", "set"], twice, {1})
+    raises(TypeError, ["format"], twice, np.array(["a"]))
+    raises(OverflowError, ["64 bits"], twice, 2 ** 70)
+    raises(TypeError, ["missing a required argument"], twice)
+    raises(TypeError, ["keys"], twice, {1: 2.0})
+
+
+def test_read_only_memory_stays_so():
+    x = np.arange(3.0)
+    x.flags.writeable = False
+    a = anfora.asarray(x)
+    assert not np.asarray(a).flags.writeable
+    raises(BufferError, ["read"], a.__dlpack__)
+
+
+def test_errors_show_the_place():
+    @jit
+    def f(x, y):
+        z = x + 1
+        return z @ y
+    text = raises(CompileError, ["cases_arrays.py", "return z @ y", "^^^^^"], f, np.ones((2, 3)), np.ones((2, 3)))
+    assert "MatMul" in text
+    @jit
+    def g(x):
+        with open("/dev/null"):
+            return x
+    raises(CompileError, ["with cannot be compiled", "with open", "hint"], g, 1.0)
+    @jit
+    def h(x):
+        x[0] = 1.0
+        return x
+    raises(CompileError, ["do not change in place", "index_write"], h, np.ones(3))
+    @jit
+    def k(x):
+        return os.getpid() + x
+    raises(CompileError, ["cannot be called in a compiled function"], k, 1.0)
+    @jit
+    def m(x):
+        return unknown_name + x  # noqa: F821
+    raises(CompileError, ["there is no unknown_name"], m, 1.0)
+    raises(CompileError, ["source"], jit(eval("lambda x: x")), 1.0)
+
+
+def test_stops_of_running_code():
+    @jit
+    def f(a, b):
+        return a // b
+    assert f(7, 2) == 3
+    raises(anfora.RunError, ["cases_arrays.py", "return a // b"], f, 1, 0)
+
+
+def test_kinds_of_arguments():
+    @jit
+    def f(x):
+        return x + 1
+    assert f(1) == 2 and f(1.5) == 2.5 and f(2) == 3 and f.compiled == 2
+    x32 = f(np.ones(2, np.float32))
+    assert x32.dtype == "f32" and f.compiled == 3
+    assert f(True) == 2
+
+
+def test_eager_operations():
+    assert anp.sum(np.arange(4.0)) == 6.0
+    assert anp.zeros((2, 3), dtype=anfora.f64).tolist() == [[0.0] * 3] * 2
+    assert anp.concatenate([np.ones(1), np.zeros(1)]).tolist() == [1.0, 0.0]
+    assert np.allclose(np.asarray(anp.softmax(np.array([0.0, 1.0]))), np.exp([0, 1]) / np.sum(np.exp([0, 1])))
+    assert anfora.f32(2.5).dtype == "f32"
+    raises(TypeError, ["no argument"], lambda: anp.sum(np.ones(2), axes=0))
+
+
+def test_threads():
+    @jit
+    def spin(n):
+        s = 0.0
+        for i in range(n):
+            s = s + anp.sin(s + i)
+        return s
+    want = spin(100)
+    spins = []
+    def count():
+        while not done.is_set():
+            spins.append(1)
+            time.sleep(0.001)
+    done = threading.Event()
+    t = threading.Thread(target=count)
+    t.start()
+    start = time.perf_counter()
+    while time.perf_counter() - start < 0.5:
+        spin(1000000)
+    done.set()
+    t.join()
+    assert len(spins) > 5, "other threads stood still"
+    wrong = []
+    def call(k):
+        f = jit(lambda x: x * k + anp.sum(anp.ones(5)))
+        for _ in range(200):
+            if spin(100) != want or f(2.0) != 2.0 * k + 5 or np.asarray(twice(np.ones(k + 1)))[0] != 2:
+                wrong.append((k, spin(100), f(2.0), np.asarray(twice(np.ones(k + 1)))))
+    workers = [threading.Thread(target=call, args=(k,)) for k in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert not wrong, (want, wrong[:3])
+
+
+def resident():
+    with open("/proc/self/statm", encoding="ascii") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def test_calls_leave_nothing_behind():
+    x = np.ones(1000, np.float32)
+    tree = {"a": [x, (x, 1.0)], "b": x}
+    f = jit(lambda t, k: ({"s": t["a"][0] * k, "b": [t["b"], t["a"][1][1]]}, k))
+    for _ in range(100):
+        f(tree, 2.0)
+        twice(x)
+    gc.collect()
+    before, refs, held = resident(), sys.getrefcount(x), anfora._core.bytes_held()
+    for _ in range(20000):
+        f(tree, 2.0)
+        twice(x)
+    gc.collect()
+    assert sys.getrefcount(x) == refs
+    assert anfora._core.bytes_held() <= held, (held, anfora._core.bytes_held())
+    assert resident() - before < 2 << 20, resident() - before
+
+
+def test_functions_are_freed():
+    def cycle(k):
+        f = jit(lambda x: x + k)
+        assert f(1.0) == 1.0 + k
+        try:
+            jit(lambda x: x @ x)(1.0)
+        except CompileError:
+            pass
+    cycle(0)
+    gc.collect()
+    cycle(1)
+    gc.collect()
+    held = anfora._core.bytes_held()
+    for k in range(5):
+        cycle(k)
+    gc.collect()
+    assert anfora._core.bytes_held() <= held + 4096, (held, anfora._core.bytes_held())
+
+
+def test_looking_inside():
+    @jit
+    def f(x, y):
+        return anp.sin(x) + y
+    assert "Sin(x)" in f.ir() and "digraph" in f.dot() and "func" in f.tir(1.0, 2.0)
+    assert "define" in f.llvm(1.0, 2.0) and "<html" in f.html().lower() and "def f(" in f.source()
+    assert f.dat().startswith("anfora") or "f" in f.dat()
+    svg = f._repr_svg_()
+    assert svg is None or svg.startswith("<svg")
