@@ -30,24 +30,29 @@ static anf_value *arguments(anf_ctx *cx, const char *s) {
   return t;
 }
 
+/* `given` are guarded, the last one last, and are released. */
 static const anfi_attrs *attrs_of(anf_module *m, anfi_opcode op, const char *const *names,
                                   anf_value *const *given, size_t n) {
   const anfi_schema *s = anfi_op_schema(m->cx, op);
   anf_value **v = ANFI_NEW_N(anfi_scratch(m->cx), anf_value *, s->nattr + 1);
-  for (size_t i = 0; i < n; i++) {
-    v[anfi_attr_index(m->cx, op, names[i])] = given[i];
-    anfi_value_guard(given[i]);
-  }
+  for (size_t i = 0; i < n; i++) v[anfi_attr_index(m->cx, op, names[i])] = given[i];
   const anfi_attrs *at = NULL;
   anfi_attrs_new(m, op, v, anfi_nowhere(), &at);
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = n; i-- > 0;) {
     anfi_value_unguard(given[i]);
     anf_value_release(given[i]);
   }
   return at;
 }
 
-static anf_value *truth(anf_ctx *cx, bool b) { return anfi_value_new_i64(cx, ANF_BOOL, b); }
+static anf_value *guarded(anf_value *v) {
+  anfi_value_guard(v);
+  return v;
+}
+
+static anf_value *truth(anf_ctx *cx, bool b) {
+  return guarded(anfi_value_new_i64(cx, ANF_BOOL, b));
+}
 
 /* The node that is the gradient function of f. */
 static anf_node *transformed(anf_graph *to, anf_graph *f, const anf_grad_opts *o) {
@@ -56,15 +61,20 @@ static anf_node *transformed(anf_graph *to, anf_graph *f, const anf_grad_opts *o
   anf_node *in[2] = {anfi_graph_value(f), NULL};
   if (o->all || o->sens) {
     static const char *const names[] = {"get_all", "get_by_list", "sens_param"};
-    anf_value *v[3] = {truth(cx, o->all), truth(cx, o->wrt != NULL), truth(cx, o->sens)};
+    anf_value *v[3];
+    v[0] = truth(cx, o->all); // in this order: each is guarded before the next is made
+    v[1] = truth(cx, o->wrt != NULL);
+    v[2] = truth(cx, o->sens);
     const anfi_attrs *at = attrs_of(m, ANF_OP_GradOperation, names, v, 3);
     if (o->wrt) in[1] = anfi_value(m, arguments(cx, o->wrt));
     return anfi_apply(to, ANF_OP_GradOperation, at, o->wrt ? 2 : 1, in);
   }
   static const char *const names[] = {"has_aux", "allow_int", "wrt"};
   anfi_opcode op = o->value ? ANF_OP_ValueAndGrad : ANF_OP_Grad;
-  anf_value *v[3] = {truth(cx, o->has_aux), truth(cx, o->allow_int),
-                     o->wrt ? arguments(cx, o->wrt) : NULL};
+  anf_value *v[3] = {NULL, NULL, NULL};
+  v[0] = truth(cx, o->has_aux);
+  v[1] = truth(cx, o->allow_int);
+  if (o->wrt) v[2] = guarded(arguments(cx, o->wrt));
   return anfi_apply(to, op, attrs_of(m, op, names, v, o->wrt ? 3 : 2), 1, in);
 }
 

@@ -147,7 +147,8 @@ static uint32_t component(anfi_vmap *v, const anf_graph *g) {
 }
 
 static arm arm_of(anfi_vmap *v, anfi_flow_spec *s) {
-  arm a = {anfi_vmap_made(v, s), s->graph->result->type, s->out, anfi_vmap_is_safe(v, s->graph), false};
+  arm a = {anfi_vmap_made(v, s), s->graph->result->type, s->out, anfi_vmap_is_safe(v, s->graph),
+           false};
   a.lane = anfi_ad_type_of(v->ad, s->graph->result);
   if (!a.safe) a.recurs = component(v, s->graph) == component(v, v->now->graph);
   return a;

@@ -228,8 +228,8 @@ static anf_node *counted(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const 
   anf_graph *step = counted_step(v, p, n->type);
   memcpy(in, args, l->nw * sizeof *in);
   in[l->nw] = n;
-  in[l->nw + 1] = l->reverse ? anfi_b_2(&v->b, ANF_OP_Sub, most, anfi_b_i64(&v->b, 1))
-                             : anfi_b_i64(&v->b, 0);
+  in[l->nw + 1] =
+      l->reverse ? anfi_b_2(&v->b, ANF_OP_Sub, most, anfi_b_i64(&v->b, 1)) : anfi_b_i64(&v->b, 0);
   memcpy(in + l->nw + 2, args + l->nw, (l->ns + l->nx) * sizeof *in);
   if (!step || !in[l->nw + 1]) return NULL;
   anfi_loop parts = {.step = step, .n = most, .nw = l->nw + 1, .ns = l->ns + 1, .nx = l->nx};

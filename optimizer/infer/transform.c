@@ -158,6 +158,7 @@ bool anfi_check_wrt(const walk *w, size_t n, const part *args, size_t npos, cons
 anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *target, size_t n,
                            anf_node *const *in, const anf_type *type) {
   anf_ctx *cx = e->q->cx;
+  if (d->axes) anfi_value_guard(d->axes);
   anf_node **all = ANFI_NEW_N(e->arena, anf_node *, n + 1);
   int64_t *wrt = ANFI_NEW_N(e->arena, int64_t, d->nwrt);
   for (size_t i = 0; i < d->nwrt; i++) wrt[i] = (int64_t)d->wrt[i] + 1;
@@ -165,7 +166,7 @@ anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *targe
   for (size_t i = 0; i < 4; i++) {
     if (i == 1) v[i] = anfi_value_new_ints(cx, d->nwrt, wrt);
     if (i == 2) v[i] = anfi_value_new_i64(cx, ANF_INT, d->item);
-    if (v[i]) anfi_value_guard(v[i]);
+    if (v[i] && i < 3) anfi_value_guard(v[i]);
   }
   const anfi_attrs *at = NULL;
   anfi_attrs_new(e->q->m, ANF_OP_Derive, v, anfi_nowhere(), &at);

@@ -177,10 +177,14 @@ static anf_node *unit_vectors(const walk *w, const anf_type *t, size_t n, const 
   anf_ctx *cx = w->q->cx;
   const anf_type *square =
       anfi_type_tensor(cx, (anf_dtype)t->dtype, 2, (const int64_t[]){(int64_t)n, (int64_t)n});
-  anf_value *v[4] = {anfi_value_new_i64(cx, ANF_INT, (int64_t)n), NULL, NULL,
-                     anfi_value_new_type(cx, anfi_type_scalar(cx, (anf_dtype)t->dtype))};
+  anf_value *v[4] = {anfi_value_new_i64(cx, ANF_INT, (int64_t)n), NULL, NULL, NULL};
   const anfi_attrs *at = NULL;
+  anfi_value_guard(v[0]);
+  v[3] = anfi_value_new_type(cx, anfi_type_scalar(cx, (anf_dtype)t->dtype));
+  anfi_value_guard(v[3]);
   anfi_attrs_new(w->q->m, ANF_OP_Eye, v, anfi_nowhere(), &at);
+  anfi_value_unguard(v[3]);
+  anfi_value_unguard(v[0]);
   anf_value_release(v[0]);
   anf_value_release(v[3]);
   return reshaped(w, anfi_emit_apply(w->e, ANF_OP_Eye, at, square, 0, NULL), batch);

@@ -22,13 +22,12 @@ enum { NX = 5, LANES = 3 }; // numbers in (x, y, v), and in the outputs
 static const double DUAL = 1e-9, STEP = 2e-5, SAME = 1e-11;
 
 typedef enum { DUALITY, DIFFERENCES, OPTIMISED, SECOND, BATCH, COMPILED, CHECKS } check;
-static const char *const what[] = {
-    "duality", "differences", "optimised", "second order", "batch", "compiled"};
+static const char *const what[] = {"duality",      "differences", "optimised",
+                                   "second order", "batch",       "compiled"};
 static const uint64_t every[] = {1, 1, 1, 3, 3, 10}; // one in so many programs
 
-static const char tail[] =
-    "\ndef out(x: f64, y: f64, v: f64[3]) {\n"
-    "  program(5, 2, x, y, true, v)\n}\n";
+static const char tail[] = "\ndef out(x: f64, y: f64, v: f64[3]) {\n"
+                           "  program(5, 2, x, y, true, v)\n}\n";
 static const char derivatives[] =
     "def pulled(x: f64, y: f64, v: f64[3], a: f64, b: f64, c: f64[3]) {\n"
     "  vjp(out, x, y, v)[1]((a, b, c))\n}\n"

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Derivatives from C: the options of anf_grad, transforms as ops that a builder applies, orders, what
+ * is refused, depth, threads side by side. Values are worked out by hand. */
+#include "test/unit/program.h"
+
+#include <pthread.h>
+
+static const char TEXT[] =
+    "def f(x: f64, y: f64, n: i64) { s = x * x * y; while n > 0 { s = s * y; n = n - 1 }; s }\n"
+    "def aux(x: f64) { (x * x, {twice = 2.0 * x, n = 7}) }\n"
+    "def both(x: f64, y: f64) { x * x * y }\n"
+    "def sums(w: f64[3]) { Sum(w * w) }\n"
+    "def pair(x: f64) { (x, x) }\n";
+
+static anf_module *parsed(world *w) {
+  anf_module *m = NULL;
+  assert_int_equal(anf_parse(w->cx, TEXT, "grad.anf", w->d, &m), ANF_OK);
+  return m;
+}
+
+/* The gradient of `name` gives `value` for x, y and n, as many of them as it takes. */
+static void check(world *w, const char *name, anf_grad_opts o, const char *value,
+                  const char *type) {
+  anf_module *m = parsed(w);
+  anf_graph *g = NULL;
+  anf_value *args[] = {anf_value_f64(w->cx, 3.0), anf_value_f64(w->cx, 2.0),
+                       anf_value_i64(w->cx, 2)},
+            *v = NULL;
+  o.size = sizeof o;
+  assert_int_equal(anf_grad(anf_module_find(m, name), &o, w->d, &g), ANF_OK);
+  anf_status st = anf_run(g, anf_graph_param_count(g), args, NULL, w->d, &v);
+  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  gives(w->cx, v, value, type);
+  for (int i = 0; i < 3; i++) anf_value_release(args[i]);
+  anf_module_free(m);
+}
+
+/* f = x^2 y^3 at (3, 2): 72, by x 48, by y 108. */
+static void options(void **state) {
+  world *w = *state;
+  check(w, "f", (anf_grad_opts){.wrt = NULL}, "48.0", "f64");
+  check(w, "f", (anf_grad_opts){.wrt = "1"}, "108.0", "f64");
+  check(w, "f", (anf_grad_opts){.wrt = "y, x"}, "(108.0, 48.0)", "(f64, f64)");
+  check(w, "f", (anf_grad_opts){.wrt = "x", .value = true}, "(72.0, 48.0)", "(f64, f64)");
+  check(w, "f", (anf_grad_opts){.wrt = "x n", .allow_int = true}, "(48.0, 0)", "(f64, i64)");
+  check(w, "aux", (anf_grad_opts){.has_aux = true}, "(6.0, {twice = 6.0, n = 7})",
+        "(f64, {twice: f64, n: int})");
+  check(w, "both", (anf_grad_opts){.all = true}, "(12.0, 9.0)", "(f64, f64)");
+  check(w, "both", (anf_grad_opts){.all = true, .wrt = "y,"}, "((12.0, 9.0), 9.0)",
+        "((f64, f64), f64)");
+}
+
+static void sens(void **state) {
+  world *w = *state;
+  anf_module *m = parsed(w);
+  anf_grad_opts o = {.size = sizeof o, .sens = true};
+  anf_graph *g = NULL;
+  assert_int_equal(anf_grad(anf_module_find(m, "both"), &o, w->d, &g), ANF_OK);
+  assert_int_equal(anf_graph_param_count(g), 3);
+  anf_value *args[] = {anf_value_f64(w->cx, 3.0), anf_value_f64(w->cx, 2.0),
+                       anf_value_f64(w->cx, 10.0)},
+            *v = NULL;
+  assert_int_equal(anf_run(g, 3, args, NULL, w->d, &v), ANF_OK);
+  gives(w->cx, v, "120.0", "f64");
+  for (int i = 0; i < 3; i++) anf_value_release(args[i]);
+  anf_module_free(m);
+}
+
+/* anf_grad of what anf_grad gave; optimised, no transform is left and the value is the same. */
+static void orders(void **state) {
+  world *w = *state;
+  anf_module *m = parsed(w);
+  anf_graph *g = anf_module_find(m, "f");
+  for (int i = 0; i < 2; i++) assert_int_equal(anf_grad(g, NULL, w->d, &g), ANF_OK);
+  assert_int_equal(anf_optimise(m, "standard", NULL, w->d), ANF_OK);
+  anf_value *args[] = {anf_value_f64(w->cx, 3.0), anf_value_f64(w->cx, 2.0),
+                       anf_value_i64(w->cx, 2)},
+            *v = NULL;
+  assert_int_equal(anf_run(anf_module_find(m, "grad_grad_f"), 3, args, NULL, w->d, &v), ANF_OK);
+  gives(w->cx, v, "16.0", "f64");
+  for (int i = 0; i < 3; i++) anf_value_release(args[i]);
+  anf_module_free(m);
+}
+
+static void refuses(world *w, const char *name, anf_grad_opts o, anf_status st, const char *code) {
+  anf_module *m = parsed(w);
+  anf_graph *g = NULL;
+  anf_value *args[] = {anf_value_f64(w->cx, 3.0), anf_value_f64(w->cx, 2.0),
+                       anf_value_i64(w->cx, 2)},
+            *v = NULL;
+  o.size = sizeof o;
+  anf_diag_clear(w->d);
+  anf_status got = anf_grad(anf_module_find(m, name), &o, w->d, &g);
+  if (got == ANF_OK) got = anf_run(g, anf_graph_param_count(g), args, NULL, w->d, &v);
+  assert_int_equal(got, st);
+  assert_null(v);
+  assert_string_equal(anf_diag_at(w->d, 0)->code, code);
+  for (int i = 0; i < 3; i++) anf_value_release(args[i]);
+  anf_module_free(m);
+}
+
+static void refusals(void **state) {
+  world *w = *state;
+  refuses(w, "f", (anf_grad_opts){.wrt = "n"}, ANF_INVALID, "E0531");
+  refuses(w, "f", (anf_grad_opts){.wrt = "z"}, ANF_INVALID, "E0532");
+  refuses(w, "f", (anf_grad_opts){.wrt = "5"}, ANF_INVALID, "E0532");
+  refuses(w, "f", (anf_grad_opts){.has_aux = true}, ANF_INVALID, "E0534");
+  refuses(w, "pair", (anf_grad_opts){.wrt = NULL}, ANF_INVALID, "E0530");
+  refuses(w, "f", (anf_grad_opts){.all = true, .value = true}, ANF_INVALID, "E0002");
+  assert_int_equal(anf_grad(NULL, NULL, NULL, NULL), ANF_INVALID);
+}
+
+static anf_node *item(world *w, anf_graph *g, anf_node *t, int64_t i) {
+  anf_value *v = num(w, i);
+  anf_node *n = anf_op_attrs(g, "TupleGet", 1, &t, 1, &(anf_attr){"index", v, NULL});
+  anf_value_release(v);
+  return n;
+}
+
+/* g(x) = vjp(cube, x)[1] called with 1 and with what that gave: 12 and 144. */
+static void handle(void **state) {
+  world *w = *state;
+  anf_graph *cube = anf_graph_new(w->m, "cube"), *g = anf_graph_new(w->m, "g");
+  anf_node *a = anf_param(cube, "a", scalar(w->cx, ANF_F64)),
+           *x = anf_param(g, "x", scalar(w->cx, ANF_F64));
+  anf_return(cube, OP(cube, "Mul", OP(cube, "Mul", a, a), a));
+  anf_value *unit = anf_value_f64(w->cx, 1.0);
+  anf_node *pull = item(w, g, OP(g, "Vjp", anf_graph_node(cube), x), 1),
+           *first = item(w, g, CALL(g, pull, anf_constant(w->m, unit)), 0);
+  anf_value_release(unit);
+  anf_return(g, OP(g, "MakeTuple", first, CALL(g, pull, first)));
+  anf_value *v = run(w, g, 1, (anf_value *[]){anf_value_f64(w->cx, 2.0)});
+  gives(w->cx, v, "(12.0, (144.0,))", "(f64, (f64,))");
+}
+
+/* 10^5 sums of x: no recursion over the depth of a graph. */
+static void depth(void **state) {
+  enum { DEPTH = 100000 };
+  world *w = *state;
+  anf_graph *f = anf_graph_new(w->m, "f"), *g = NULL;
+  anf_node *x = anf_param(f, "x", scalar(w->cx, ANF_F64)), *y = x;
+  for (int i = 0; i < DEPTH; i++) y = OP(f, "Add", y, x);
+  anf_return(f, y);
+  assert_int_equal(anf_grad(f, NULL, w->d, &g), ANF_OK);
+  anf_value *v = run(w, g, 1, (anf_value *[]){anf_value_f64(w->cx, 2.0)});
+  gives(w->cx, v, "100001.0", "f64");
+}
+
+/* ---- threads ---- */
+
+static anf_status whole(anf_ctx *cx, double *result) {
+  anf_module *m = NULL;
+  anf_graph *g = NULL;
+  anf_value *x = anf_value_f64(cx, 3.0), *y = anf_value_f64(cx, 2.0), *n = anf_value_i64(cx, 2),
+            *v = NULL, *args[] = {x, y, n};
+  anf_status st = x && y && n ? anf_parse(cx, TEXT, "grad.anf", NULL, &m) : ANF_NOMEM;
+  if (st == ANF_OK) st = anf_grad(anf_module_find(m, "f"), NULL, NULL, &g);
+  if (st == ANF_OK) st = anf_run(g, 3, args, NULL, NULL, &v);
+  if (st == ANF_OK) *result = anf_value_get_f64(v, 0);
+  anf_value_release(v);
+  for (int i = 0; i < 3; i++) anf_value_release(args[i]);
+  anf_module_free(m);
+  return st;
+}
+
+static void *one_thread(void *user) {
+  double *result = (double *)user;
+  for (int i = 0; i < 20; i++) {
+    anf_ctx *cx = anf_ctx_new(NULL);
+    *result = 0;
+    if (!cx || whole(cx, result) != ANF_OK) *result = -1;
+    anf_ctx_free(cx);
+  }
+  return NULL;
+}
+
+static void threads(void **state) {
+  enum { THREADS = 4 };
+  pthread_t t[THREADS];
+  double result[THREADS];
+  (void)state;
+  for (int i = 0; i < THREADS; i++)
+    assert_int_equal(pthread_create(&t[i], NULL, one_thread, &result[i]), 0);
+  for (int i = 0; i < THREADS; i++) {
+    pthread_join(t[i], NULL);
+    assert_true(result[i] == 48.0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(options, setup, teardown),
+      cmocka_unit_test_setup_teardown(sens, setup, teardown),
+      cmocka_unit_test_setup_teardown(orders, setup, teardown),
+      cmocka_unit_test_setup_teardown(refusals, setup, teardown),
+      cmocka_unit_test_setup_teardown(handle, setup, teardown),
+      cmocka_unit_test_setup_teardown(depth, setup, teardown),
+      cmocka_unit_test(threads),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
