@@ -19,7 +19,7 @@ typedef struct looping {
   anf_graph *step;
   size_t nw, ns, nx, nout;
   bool counted, reverse, tells; // tells: gives the number of rounds
-  const anfi_use *arg; // the first invariant
+  const anfi_use *arg;          // the first invariant
   gtarget state;
   stack *x, *out;
   texpr again, rounds;    // rounds: all of them, if counted
@@ -300,8 +300,8 @@ static gval result(looping *l) {
   for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[i];
   for (size_t i = 0; i < l->nout; i++) v.at[s.n + i] = close_stack(l, &l->out[i]);
   if (l->tells)
-    v.at[s.n + l->nout] = anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_I64),
-                                           l->counted ? l->rounds : l->next);
+    v.at[s.n + l->nout] =
+        anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_I64), l->counted ? l->rounds : l->next);
   return v;
 }
 
