@@ -7,13 +7,24 @@ import re
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def test_tutorial():
-    with open(os.path.join(ROOT, "docs", "python.md"), encoding="utf-8") as f:
-        text = f.read()
-    names = {"__name__": "tutorial"}
-    blocks = re.findall(r"^```python\n(.*?)^```$", text, re.S | re.M)
-    assert len(blocks) >= 5
+def run_blocks(name, least):
+    """Runs the Python code of a page in one namespace, which it gives back."""
+    with open(os.path.join(ROOT, name), encoding="utf-8") as f:
+        blocks = re.findall(r"^```python\n(.*?)^```$", f.read(), re.S | re.M)
+    assert len(blocks) >= least
+    names = {"__name__": "page"}
     for i, code in enumerate(blocks):
-        file = f"<docs/python.md {i}>"
+        file = f"<{name} {i}>"
         linecache.cache[file] = (len(code), None, code.splitlines(True), file)
         exec(compile(code, file, "exec"), names)  # noqa: S102
+    return names
+
+
+def test_tutorial():
+    run_blocks("docs/python.md", 5)
+
+
+def test_readme():
+    os.chdir(ROOT)
+    step = run_blocks("README.md", 1)["step"]
+    assert step.count == 22 * 30 and step.losses[-1] < 0.2
