@@ -154,6 +154,16 @@ static int show_text(cli *c, const outcome *r) {
   return cli_status(c, st);
 }
 
+/* The memory is what compiled code took of its stream, beside arguments and result. */
+static void show_time(const outcome *r) {
+  fprintf(stderr, "compile %.3f ms, run %.3f ms%s", r->compile_ms, r->run_ms,
+          r->repeat > 1 ? " (median)" : "");
+  if (r->exec)
+    fprintf(stderr, ", memory %.1f KiB",
+            (double)anf_stream_peak_bytes(anf_stream_of_thread()) / 1024.0);
+  fputc('\n', stderr);
+}
+
 int cmd_run(cli *c) {
   outcome r = {.repeat = 1, .backend = c->value[OPT_BACKEND] ? c->value[OPT_BACKEND] : "interp"};
   anf_run_opts o = {
@@ -166,9 +176,7 @@ int cmd_run(cli *c) {
   anf_status st = run(c, &o, &r);
   if (st == ANF_OK && c->value[OPT_OUTPUT]) st = save(c, r.result, c->value[OPT_OUTPUT]);
   if (st != ANF_OK) return cli_status(c, st);
-  if (c->value[OPT_TIME])
-    fprintf(stderr, "compile %.3f ms, run %.3f ms%s\n", r.compile_ms, r.run_ms,
-            r.repeat > 1 ? " (median)" : "");
+  if (c->value[OPT_TIME]) show_time(&r);
   if (c->value[OPT_JSON]) return show_json(c, &r);
   return c->value[OPT_OUTPUT] ? EXIT_OK : show_text(c, &r);
 }

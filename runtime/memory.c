@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The allocator of a stream: memory is taken from the top of a block, and given back in reverse
- * order. A mark is the address of the top; 0 stands for nothing taken. One empty block is kept, so
- * that a call at the edge of two blocks does not ask the system each time. */
+ * order. A mark is the address of the top; 0 stands for nothing taken. One empty block is kept, and the
+ * first block of a call is as large as all that were in use at once before: from the third call on,
+ * calls that need as much as those before ask the system for nothing. */
 #include "runtime/rt.h"
 
 #include <stdlib.h>
@@ -26,13 +27,33 @@ static void give_back(anf_stream *s, anfi_rt_block *b) {
   free(b);
 }
 
+static void note_peak(anf_stream *s) {
+  size_t used = s->taken - (s->spare ? s->spare->bytes : 0);
+  if (used > s->peak) s->peak = used;
+}
+
+size_t anf_stream_peak_bytes(const anf_stream *s) { return s->peak + s->kept.taken; }
+
+enum { HEAD = (sizeof(anfi_rt_block) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN };
+
+static void put_aside(anf_stream *s, anfi_rt_block *b) {
+  if (s->spare && s->spare->bytes < b->bytes) give_back(s, s->spare), s->spare = NULL;
+  if (s->spare) give_back(s, b);
+  else s->spare = b;
+}
+
 static bool grow(anf_stream *s, size_t bytes) {
-  size_t head = (sizeof(anfi_rt_block) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN,
-         want = s->o.block_bytes / RT_ALIGN * RT_ALIGN;
+  if (s->block && !s->block->below && s->at == (char *)s->block + HEAD) { // empty, and too small
+    put_aside(s, s->block);
+    s->block = NULL;
+  }
+  size_t head = HEAD, want = s->o.block_bytes / RT_ALIGN * RT_ALIGN;
   if (bytes > SIZE_MAX / 2) return false;
   if (want < head + bytes) want = head + bytes;
-  anfi_rt_block *b = take(s, want);
+  anfi_rt_block *b = !s->block && want < s->peak ? take(s, s->peak) : NULL;
+  if (!b) b = take(s, want);
   if (!b) return false;
+  note_peak(s);
   b->below = s->block;
   s->block = b;
   s->at = (char *)b + head;
@@ -55,14 +76,19 @@ static bool holds(const anfi_rt_block *b, const char *p) {
   return p > (const char *)b && p <= b->end;
 }
 
+/* Is it the start of the lowest block, which is too small for what calls take? Then nothing is taken,
+ * and other marks of nothing may stay: they are in no block. */
+static bool outgrown(const anf_stream *s, const char *to) {
+  const anfi_rt_block *b = s->block;
+  return b && !b->below && to == (const char *)b + HEAD && b->bytes < s->peak;
+}
+
 void anf_rt_release(anf_stream *s, uint64_t mark) {
   char *to = (char *)(uintptr_t)mark; // NOLINT: it was an address
-  while (s->block && !(to && holds(s->block, to))) {
+  while (s->block && (outgrown(s, to) || !(to && holds(s->block, to)))) {
     anfi_rt_block *b = s->block;
     s->block = b->below;
-    if (s->spare && s->spare->bytes < b->bytes) give_back(s, s->spare), s->spare = NULL;
-    if (s->spare) give_back(s, b);
-    else s->spare = b;
+    put_aside(s, b);
   }
   s->at = s->block ? to : NULL;
   s->end = s->block ? s->block->end : NULL;

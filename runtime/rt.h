@@ -58,6 +58,7 @@ struct anf_stream {
   char *at, *end;        // free part of the top block
   anfi_rt_block *block, *spare;
   size_t taken; // bytes of all blocks
+  size_t peak;  // most bytes of blocks in use so far: what the first block of a call asks for
   char *stack;  // the deep one; NULL: not made yet
   bool on_stack;
   struct anfi_rt_pool *pool;

@@ -200,6 +200,7 @@ texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest) {
 }
 
 uint32_t anfi_group_sum(group *g) {
+  if (anfi_rows_fit(g)) return anfi_rows_reduce(g, ROWS_SUM, NULL, "sum");
   uint32_t s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
   anfi_group_begin(g);
   anfi_group_set(g, s, anfi_t_add(g->L->t, anfi_group_get(g, s), anfi_group_real(g)));
@@ -208,6 +209,10 @@ uint32_t anfi_group_sum(group *g) {
 }
 
 uint32_t anfi_group_sum_squares(group *g, uint32_t mean) {
+  if (anfi_rows_fit(g)) {
+    texpr m = mean < GROUP_STATES ? anfi_low_let(g->L, anfi_group_get(g, mean), "m") : NULL;
+    return anfi_rows_reduce(g, ROWS_SQUARES, m, "square");
+  }
   uint32_t s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "square");
   anfi_group_begin(g);
   texpr x = anfi_group_real(g);
@@ -218,6 +223,12 @@ uint32_t anfi_group_sum_squares(group *g, uint32_t mean) {
 }
 
 uint32_t anfi_group_max(group *g) {
+  if (anfi_rows_fit(g)) {
+    uint32_t i = anfi_rows_reduce(g, ROWS_MAX, NULL, "top");
+    texpr top = anfi_t_cast(g->L->t, g->real, anfi_group_get(g, i));
+    g->nstate = i; // its place is that of the real
+    return anfi_group_state(g, g->real, top, "top");
+  }
   uint32_t s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, -INFINITY), "top");
   anfi_group_begin(g);
   texpr x = anfi_group_real(g), best = anfi_group_get(g, s);

@@ -12,7 +12,7 @@
 
 #include "backend/lower/low.h"
 
-enum { GROUP_STATES = 4 };
+enum { GROUP_STATES = 8 };
 typedef struct group {
   anfi_low *L;
   const anfi_low_op *q;
@@ -60,6 +60,16 @@ texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest); // what everyth
 uint32_t anfi_group_sum(group *g);
 uint32_t anfi_group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
 uint32_t anfi_group_max(group *g);                        // of reals
+/* rows.c: the same by vectors, where anfi_rows_fit. Of the type of the elements for extremes; mean
+ * NULL: 0. */
+typedef enum anfi_rows_op { ROWS_SUM, ROWS_SQUARES, ROWS_MAX, ROWS_MIN } anfi_rows_op;
+bool anfi_rows_fit(const group *g);
+uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
+texpr anfi_rows_all(anfi_low *L, texpr x); // in all lanes
+/* A group is one row of f32: the array of exp(x - top), and the sum of an array like it. */
+bool anfi_rows_one(const group *g);
+texpr anfi_rows_exp(group *g, uint32_t top);
+uint32_t anfi_rows_sum_array(group *g, texpr array);
 anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q,
                             size_t i); // input i, to be read twice
 

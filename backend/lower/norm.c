@@ -37,12 +37,29 @@ static texpr in_array(const group *g) {
   return anfi_pt_linear(g->L, &p);
 }
 
+/* The group is a row of f32. */
+static void softmax_row(group *g, texpr to) {
+  anfi_low *L = g->L;
+  texpr e = anfi_rows_exp(g, anfi_group_max(g));
+  texpr sum = anfi_group_get(g, anfi_rows_sum_array(g, e));
+  sum = anfi_low_let(L, anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), sum), "sum");
+  anfi_group_begin(g);
+  put(g, to, anfi_group_linear(g), bin(g, TX_div, anfi_low_load(L, e, anfi_group_position(g)), sum),
+      g->q->type);
+  anfi_group_end(g);
+}
+
 bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   texpr to;
   group g = {0};
   if (!start(L, q, out, &to)) return true;
   const anfi_view *x = anfi_group_whole(L, q, 0);
   anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], q->type->n));
+  if (anfi_rows_one(&g)) {
+    softmax_row(&g, to);
+    anfi_group_close(&g);
+    return true;
+  }
   texpr e = anfi_low_local(L, (anf_tir_elem)g.real.elem, g.size * g.width, "e");
   uint32_t top = anfi_group_max(&g), sum = anfi_group_state(&g, g.real, real(&g, 0), "sum");
   anfi_group_begin(&g);
@@ -61,11 +78,15 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 
 /* top + log of the sum of exp(x - top); NaN if one is inf, -inf if all are -inf. */
 static uint32_t log_sum(group *g) {
-  uint32_t top = anfi_group_max(g), sum = anfi_group_state(g, g->real, real(g, 0), "sum");
-  anfi_group_begin(g);
-  texpr y = math(g, TI_exp, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));
-  anfi_group_set(g, sum, bin(g, TX_add, anfi_group_get(g, sum), y));
-  anfi_group_end(g);
+  uint32_t top = anfi_group_max(g), sum;
+  if (anfi_rows_one(g)) sum = anfi_rows_sum_array(g, anfi_rows_exp(g, top));
+  else {
+    sum = anfi_group_state(g, g->real, real(g, 0), "sum");
+    anfi_group_begin(g);
+    texpr y = math(g, TI_exp, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));
+    anfi_group_set(g, sum, bin(g, TX_add, anfi_group_get(g, sum), y));
+    anfi_group_end(g);
+  }
   uint32_t s = anfi_group_state(g, g->real, real(g, 0), "log");
   anfi_group_begin_each(g);
   texpr m = anfi_low_let(g->L, anfi_group_get(g, top), "m");

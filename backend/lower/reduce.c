@@ -31,6 +31,10 @@ static bool is_real(const group *g) {
 static void add_or_mul(group *g, bool mul) {
   tstore *t = g->L->t;
   tdtype d = is_real(g) ? g->real : ANFI_S64;
+  if (!mul && is_real(g) && anfi_rows_fit(g)) {
+    anfi_rows_reduce(g, ROWS_SUM, NULL, "sum");
+    return;
+  }
   uint32_t s = anfi_group_state(g, d, anfi_low_const(g->L, d, mul), mul ? "prod" : "sum");
   uint32_t im = g->x->complex ? anfi_group_state(g, d, anfi_low_const(g->L, d, 0), "im") : s;
   if (!g->n) return;
@@ -55,6 +59,10 @@ static void extreme(group *g, bool number) {
   tstore *t = g->L->t;
   bool greatest = g->q->op == ANF_OP_Max || g->q->op == ANF_OP_ArgMax;
   tdtype d = anfi_low_dt(g->x->dtype), c = d;
+  if (!number && anfi_rows_fit(g)) {
+    anfi_rows_reduce(g, greatest ? ROWS_MAX : ROWS_MIN, NULL, "best");
+    return;
+  }
   if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) c = anfi_t_dt(ANF_TIR_f32);
   if (d.elem == ANF_TIR_bool) c = anfi_t_dt(ANF_TIR_u8);
   texpr init = anfi_t_cast(t, c, anfi_group_least(g->L, g->x->dtype, greatest));
@@ -119,6 +127,10 @@ static void log_sum_exp(group *g) {
     return;
   }
   top = anfi_group_max(g);
+  if (anfi_rows_one(g)) {
+    anfi_rows_sum_array(g, anfi_rows_exp(g, top));
+    return;
+  }
   s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
   anfi_group_begin(g);
   texpr x = anfi_t_sub(t, anfi_group_real(g), anfi_group_get(g, top));

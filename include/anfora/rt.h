@@ -92,6 +92,8 @@ typedef struct anf_trap {
 } anf_trap;
 
 /* What stopped the last call on the stream; kind ANF_TRAP_NONE if nothing did. */
+/* Most bytes that calls on the stream have had for their own tensors, and what derivatives kept. */
+ANF_API size_t anf_stream_peak_bytes(const anf_stream *s);
 ANF_API const anf_trap *anf_stream_trap(const anf_stream *s);
 ANF_API const char *anf_trap_words(anf_trap_kind k); // "integer division by zero"
 

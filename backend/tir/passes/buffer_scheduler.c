@@ -7,7 +7,12 @@
 
 #include <stdlib.h>
 
-enum { ALIGN = 64, CLASSES = 48, MANY = 64 }; // MANY: tensors that are one buffer in any case
+enum {
+  ALIGN = 64,
+  STEPS = 8,
+  CLASSES = 48 * STEPS,
+  MANY = 64
+}; // MANY: tensors that are one buffer in any case
 
 typedef struct life {
   texpr tensor;
@@ -109,10 +114,15 @@ static void left(tviewer *v, tstmt s) {
 
 /* ---- placing ---- */
 
-static uint32_t class_of(uint64_t bytes) {
+/* Sizes come in eight steps from each power of two to the next. */
+static uint32_t class_of(uint64_t bytes, uint64_t *size) {
+  uint64_t p = ALIGN, step;
   uint32_t c = 0;
-  while (((uint64_t)ALIGN << c) < bytes) c++;
-  return c;
+  while (2 * p <= bytes) p *= 2, c += STEPS;
+  step = p / STEPS > ALIGN ? p / STEPS : ALIGN;
+  uint64_t k = bytes > p ? (bytes - p + step - 1) / step : 0;
+  *size = p + k * step;
+  return k * step == p ? c + STEPS : c + (uint32_t)k;
 }
 
 typedef struct event {
@@ -128,7 +138,7 @@ static int by_tick(const void *a, const void *b) {
 }
 
 static uint64_t place(anfi_arena *a, region *r, event *e) {
-  ANFI_VEC(uint64_t) room[CLASSES] = {{0}};
+  ANFI_VEC(uint64_t) room[CLASSES + 1] = {{0}};
   uint64_t size = 0, separate = 0;
   size_t n = 0;
   for (size_t i = 0; i < r->lives.n; i++) {
@@ -140,12 +150,13 @@ static uint64_t place(anfi_arena *a, region *r, event *e) {
   }
   qsort(e, n, sizeof *e, by_tick);
   for (size_t i = 0; i < n; i++) {
-    uint32_t c = class_of(e[i].l->bytes);
+    uint64_t bytes;
+    uint32_t c = class_of(e[i].l->bytes, &bytes);
     if (e[i].ends) anfi_push(a, &room[c], e[i].l->offset);
     else if (room[c].n) e[i].l->offset = room[c].at[--room[c].n];
     else {
       e[i].l->offset = size;
-      size += (uint64_t)ALIGN << c;
+      size += bytes;
     }
   }
   return size < separate || r->lives.n > MANY ? size : 0; // sharing must save something

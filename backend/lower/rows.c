@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sums and maxima of rows by vectors, in an order that no machine and no thread changes: element k of
+ * a row of 64 or more goes to partial result k mod 16, halves of the partial results meet until one is
+ * left, and what is behind the last multiple of 16 comes in order, first of all. A row that is
+ * computed when read is written to an array first, by a loop of its own. */
+#include "backend/lower/group.h"
+
+enum { LANES = 16, LEAST = 64, MAX_ROW = 1 << 14 };
+
+bool anfi_rows_fit(const group *g) {
+  anf_dtype d = g->x->dtype;
+  return g->n && g->side == g->n && g->inside[g->n - 1] && g->extent[g->n - 1] >= LEAST &&
+         !g->reverse && (d == ANF_F32 || d == ANF_F64 || d == ANF_FLOAT);
+}
+
+static tdtype wide(tdtype d) {
+  d.lanes = LANES;
+  return d;
+}
+
+texpr anfi_rows_all(anfi_low *L, texpr x) {
+  return anfi_t_intrin(L->t, TI_broadcast, wide(x->dtype), 1, &x, (tattrs){0});
+}
+
+/* ---- elements ---- */
+
+/* A row in memory: it begins at `base` of `tensor`. */
+typedef struct row {
+  texpr tensor, base;
+} row;
+
+static row row_of(const group *g) {
+  anfi_low *L = g->L;
+  anfi_pt p = {0};
+  row r = {g->x->tensor, NULL};
+  anfi_loop l;
+  uint64_t n = g->extent[g->n - 1];
+  for (uint32_t k = 0; k + 1 < g->n; k++) anfi_pt_push(&p, g->at[k], g->extent[k]);
+  if (r.tensor) {
+    r.base = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), n));
+    return r;
+  }
+  r.tensor = anfi_low_local(L, anfi_lower_elem(g->x->dtype), n, "row");
+  r.base = anfi_ix(L, 0);
+  anfi_low_loop(L, &l, n, "j");
+  anfi_pt_push(&p, l.var, n);
+  anfi_low_put(L, r.tensor, l.var, anfi_view_at(L, g->x, &p), false);
+  anfi_low_loop_end(L, &l);
+  return r;
+}
+
+static texpr load(anfi_low *L, const row *r, texpr at, uint16_t lanes) {
+  at = anfi_ix_add(L, r->base, at);
+  return anfi_t_at(L->t, r->tensor, 1, &at, lanes, 0, NULL);
+}
+
+/* ---- results ---- */
+
+static texpr half(anfi_low *L, texpr v, uint32_t from) {
+  tstore *t = L->t;
+  uint32_t n = v->dtype.lanes / 2u;
+  texpr in[2 + LANES] = {v, v};
+  tdtype d = v->dtype;
+  d.lanes = (uint16_t)n;
+  for (uint32_t k = 0; k < n; k++) in[2 + k] = anfi_t_s32(t, (int32_t)(from + k));
+  return anfi_t_intrin(t, TI_shuffle, d, n + 2, in, (tattrs){0});
+}
+
+static texpr meet(const group *g, anfi_rows_op op, texpr a, texpr b) {
+  tstore *t = g->L->t;
+  if (op != ROWS_MAX && op != ROWS_MIN) return anfi_t_add(t, a, b);
+  return anfi_t_select(t, anfi_group_beats(g, b, a, op == ROWS_MAX), b, a);
+}
+
+/* One element's part, of vectors and of scalars. */
+static texpr part(const group *g, anfi_rows_op op, texpr x, texpr mean) {
+  tstore *t = g->L->t;
+  tdtype d = g->real;
+  if (op == ROWS_MAX || op == ROWS_MIN) return x;
+  d.lanes = x->dtype.lanes;
+  x = anfi_t_cast(t, d, x);
+  if (op != ROWS_SQUARES) return x;
+  if (mean) x = anfi_t_sub(t, x, d.lanes > 1 ? anfi_rows_all(g->L, mean) : mean);
+  x = anfi_low_let(g->L, x, "d");
+  return anfi_t_mul(t, x, x);
+}
+
+static void open_outer(group *g) {
+  for (uint32_t k = 0; k + 1 < g->n; k++) {
+    if (!g->inside[k]) continue;
+    anfi_low_loop(g->L, &g->loop[k], g->extent[k], "k");
+    g->at[k] = g->loop[k].var;
+  }
+}
+
+static void close_outer(group *g) {
+  for (uint32_t k = g->n - 1; k-- > 0;)
+    if (g->inside[k]) anfi_low_loop_end(g->L, &g->loop[k]);
+}
+
+/* A row: whole vectors to `acc`, the rest to `s`. */
+static void take_row(group *g, anfi_rows_op op, row r, texpr acc, texpr s, texpr mean) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint64_t n = g->extent[g->n - 1], whole = n / LANES * LANES;
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+  texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
+  anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
+  anfi_low_loop_end(L, &l);
+  if (whole == n) return;
+  anfi_low_loop_range(L, &l, anfi_ix(L, whole), anfi_ix(L, n), 1, "k");
+  x = anfi_low_let(L, load(L, &r, l.var, 1), "x");
+  anfi_low_set(L, s, meet(g, op, s, part(g, op, x, mean)));
+  anfi_low_loop_end(L, &l);
+}
+
+/* What the partial results make, met with `s`. */
+static void finish(group *g, anfi_rows_op op, texpr acc, texpr s) {
+  anfi_low *L = g->L;
+  texpr v = acc;
+  for (uint32_t n = LANES / 2; n >= 1; n /= 2) {
+    texpr a = anfi_low_let(L, half(L, v, 0), "a"), b = anfi_low_let(L, half(L, v, n), "b");
+    v = anfi_low_let(L, meet(g, op, a, b), "h");
+  }
+  anfi_low_set(L, s, meet(g, op, s, v));
+}
+
+static uint32_t start(group *g, anfi_rows_op op, texpr *acc, const char *name) {
+  bool sum = op == ROWS_SUM || op == ROWS_SQUARES;
+  tdtype d = sum ? g->real : anfi_low_dt(g->x->dtype);
+  texpr init =
+      sum ? anfi_low_const(g->L, d, 0) : anfi_group_least(g->L, g->x->dtype, op == ROWS_MAX);
+  uint32_t i = anfi_group_state(g, d, init, name);
+  *acc = anfi_low_var(g->L, wide(d), "acc", anfi_rows_all(g->L, init));
+  return i;
+}
+
+uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name) {
+  texpr acc;
+  if (!g->x->tensor && g->extent[g->n - 1] > MAX_ROW)
+    anfi_view_force(g->L, (anfi_view *)(uintptr_t)g->x);
+  uint32_t i = start(g, op, &acc, name);
+  open_outer(g);
+  take_row(g, op, row_of(g), acc, g->state[i], mean);
+  close_outer(g);
+  finish(g, op, acc, g->state[i]);
+  return i;
+}
+
+uint32_t anfi_rows_sum_array(group *g, texpr array) {
+  texpr acc;
+  uint32_t i = start(g, ROWS_SUM, &acc, "sum");
+  take_row(g, ROWS_SUM, (row){array, anfi_ix(g->L, 0)}, acc, g->state[i], NULL);
+  finish(g, ROWS_SUM, acc, g->state[i]);
+  return i;
+}
+
+texpr anfi_rows_exp(group *g, uint32_t top) {
+  anfi_low *L = g->L;
+  tdtype f = anfi_t_dt(ANF_TIR_f32);
+  texpr m = anfi_low_let(L, anfi_t_cast(L->t, f, anfi_group_get(g, top)), "m");
+  texpr e = anfi_low_local(L, ANF_TIR_f32, g->size, "e");
+  anfi_group_begin(g);
+  texpr x = anfi_low_atom(L, anfi_t_sub(L->t, anfi_group_x(g).re, m));
+  texpr y = anfi_low_help(L, anfi_low_math_name(TI_exp), f, 1, &x);
+  anfi_low_put(L, e, anfi_group_position(g), (anfi_elem){y, NULL}, false);
+  anfi_group_end(g);
+  return e;
+}
+
+bool anfi_rows_one(const group *g) {
+  return anfi_rows_fit(g) && g->x->dtype == ANF_F32 && g->size == g->extent[g->n - 1];
+}
