@@ -250,6 +250,26 @@ static void misuse(void **state) {
   anf_pnnx_free(p);
 }
 
+/* Long enough for many threads, and no multiple of the ranges that loops are cut into. */
+static void long_tensors(void **state) {
+  enum { N = 100003 };
+  world *w = *state;
+  static float data[N];
+  for (size_t i = 0; i < N; i++) data[i] = (float)(i % 1000);
+  anf_exec_opts eo = {.size = sizeof eo, .kind = ANF_JIT_LLVM, .parallel = true};
+  anf_pnnx_opts o = {.size = sizeof o, .exec = &eo};
+  anf_pnnx *p = model(w,
+                      "7767517\n3 2\npnnx.Input x 0 1 0 #0=(?)f32\n"
+                      "pnnx.Expression e 1 1 0 1 expr=add(mul(@0,2.0),1)\npnnx.Output y 1 0 1\n",
+                      NULL);
+  set(w, p, 0, 1, (int64_t[]){N}, data);
+  good(w, anf_pnnx_build(p, &o, w->d), "build");
+  good(w, anf_pnnx_forward(p, w->d), "forward");
+  for (size_t i = 0; i < N; i++)
+    assert_true(anf_value_get_f64(anf_pnnx_output(p, 0), i) == 2.0 * (double)(i % 1000) + 1);
+  anf_pnnx_free(p);
+}
+
 static void count_operands(void *user, const char *operand, const anf_pnnx_op *op,
                            const anf_value *v) {
   char *said = user;
@@ -404,6 +424,7 @@ int main(int argc, char **argv) {
       cmocka_unit_test_setup_teardown(by_cjit, setup, teardown),
       cmocka_unit_test_setup_teardown(open_shapes, setup, teardown),
       cmocka_unit_test_setup_teardown(many_shapes, setup, teardown),
+      cmocka_unit_test_setup_teardown(long_tensors, setup, teardown),
       cmocka_unit_test_setup_teardown(misuse, setup, teardown),
       cmocka_unit_test_setup_teardown(debugging, setup, teardown),
       cmocka_unit_test_setup_teardown(own_operators, setup, teardown),
