@@ -74,7 +74,6 @@ class Op:
     items = staticmethod(lambda x: x)
 
     def __call__(self, *args: Any, **kw: Any) -> Any:
-        inspect.signature(self)
         inputs, attrs = self.split(list(args), kw)
         known = {a[0]: a[1] for a in self.attributes}
         for name in attrs:

@@ -31,10 +31,6 @@ class Call:
         self.args = node.args
         self.kw = {k.arg: k.value for k in node.keywords}
 
-    def get(self, w: Any, i: int, name: str) -> Any:
-        """The i-th argument or the one of this name; None if it is absent."""
-        return self.args[i] if i is not None and i < len(self.args) else self.kw.get(name)
-
 
 def operation(x: Any) -> Op | None:
     """The operation that a function of anfora.numpy, NumPy, JAX, math or torch is."""

@@ -40,9 +40,6 @@ class Transformed(Function):
     def _bind(self, args: tuple, kw: dict) -> tuple:
         return self._functions[0]._bind(args, kw)
 
-    def _classes(self) -> list:
-        return []
-
 
 class _Outside:
     """Where constants are written that no source has: it refuses without a place."""

@@ -2,7 +2,7 @@
 """All operations, by NumPy's names where NumPy has them; those of deep learning by their usual ones.
 
 >>> import anfora.numpy as np
->>> np.softmax(np.sin([0.0, 1.0]))  # outside a compiled function this compiles one operation
+>>> np.softmax(np.sin(x))  # outside a compiled function this compiles one operation
 """
 import math as _math
 
