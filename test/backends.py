@@ -21,11 +21,11 @@ anfora, backend, folders = sys.argv[1], sys.argv[2], sys.argv[3:]
 interpreter_only = ('--max-steps', '--max-depth', '--backend', '--json', '--time', '--repeat')
 # closures or types that only running tells, strings that are chosen or returned, sizes that are computed
 NOT_COMPILED = {
-    'branches.anf:grade', 'branches.anf:names', 'calls.anf:computed', 'closure_loop.anf:chain', 'closures.anf:tower',
-    'compose.anf:main', 'constants.anf:text', 'derivatives.anf:batch', 'early_return.anf:three',
-    'functions_in_tuples.anf:main', 'index.anf:fields', 'index.anf:slices', 'index_tuples.anf:const', 'index_tuples.anf:items', 'kept.anf:lanes',
-    'loops.anf:first_pair', 'loops.anf:items', 'multitype.anf:main', 'self_application.anf:fact', 'self_application.anf:fib',
-    'shared_tuples.anf:main'}
+    'branches.anf:grade', 'branches.anf:names', 'calls.anf:computed', 'closure_loop.anf:chain',
+    'closures.anf:tower', 'compose.anf:main', 'constants.anf:text', 'derivatives.anf:batch',
+    'early_return.anf:three', 'functions_in_tuples.anf:main', 'index.anf:fields', 'index.anf:slices',
+    'index_tuples.anf:const', 'index_tuples.anf:items', 'kept.anf:lanes', 'loops.anf:first_pair', 'loops.anf:items',
+    'multitype.anf:main', 'self_application.anf:fact', 'self_application.anf:fib', 'shared_tuples.anf:main'}
 NUMBER = re.compile(r'-?\d+\.?\d*(?:e[-+]?\d+)?')
 
 
