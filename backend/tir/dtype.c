@@ -52,7 +52,8 @@ static bool count(const char **s, const char *end, uint16_t *n) {
 
 bool anfi_t_dtype_of(const char *s, size_t len, tdtype *t) {
   const char *end = s + len;
-  for (uint32_t e = 0; e < ANF_TIR_ELEM_COUNT; e++) {
+  for (uint32_t e = 0; e < ANF_TIR_ELEM_COUNT && len; e++) {
+    if (*anfi_t_elem_names[e] != *s) continue;
     size_t n = strlen(anfi_t_elem_names[e]);
     if (n > len || memcmp(s, anfi_t_elem_names[e], n) != 0) continue;
     const char *p = s + n;

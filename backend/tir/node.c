@@ -41,8 +41,9 @@ const char *const anfi_t_stmt_names[TS_COUNT] = {
 tgroup anfi_t_group(texpr e) { return (tgroup)groups[e->kind]; }
 
 int anfi_t_intrin_of(const char *s, size_t len) {
-  for (int i = 0; i < TI_COUNT; i++)
-    if (strlen(anfi_t_intrins[i].name) == len && memcmp(anfi_t_intrins[i].name, s, len) == 0)
+  for (int i = 0; i < TI_COUNT && len; i++) // the parser asks of every name: the first byte says no
+    if (*anfi_t_intrins[i].name == *s && strlen(anfi_t_intrins[i].name) == len &&
+        memcmp(anfi_t_intrins[i].name, s, len) == 0)
       return i;
   return -1;
 }

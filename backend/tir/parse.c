@@ -137,7 +137,8 @@ static void next(parser *p) {
 }
 
 static bool is(const parser *p, const char *s) {
-  return p->tok.kind != K_EOF && p->tok.len == strlen(s) && memcmp(p->tok.s, s, p->tok.len) == 0;
+  return p->tok.kind != K_EOF && *p->tok.s == *s && p->tok.len == strlen(s) &&
+         memcmp(p->tok.s, s, p->tok.len) == 0;
 }
 static bool accept(parser *p, const char *s) {
   if (!is(p, s)) return false;

@@ -24,8 +24,9 @@ static const char *const keywords[] = {
 
 bool anfi_t_is_keyword(const char *s, size_t len) {
   tdtype d;
-  for (size_t i = 0; i < ANFI_LEN(keywords); i++)
-    if (strlen(keywords[i]) == len && memcmp(keywords[i], s, len) == 0) return true;
+  for (size_t i = 0; i < ANFI_LEN(keywords) && len; i++)
+    if (*keywords[i] == *s && strlen(keywords[i]) == len && memcmp(keywords[i], s, len) == 0)
+      return true;
   if ((len > 3 && memcmp(s, "NAN", 3) == 0) || (len > 8 && memcmp(s, "INFINITY", 8) == 0))
     return true;
   return anfi_t_dtype_of(s, len, &d) || anfi_t_intrin_of(s, len) >= 0;
