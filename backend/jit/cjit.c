@@ -156,7 +156,7 @@ static void clean_up(void *p) {
   anfi_os_remove(w->dir);
 }
 
-static job *new_job(anf_ctx *cx, cjit_engine *j) {
+static job *new_job(anf_ctx *cx, cjit_engine *j, bool stays) {
   anfi_arena *a = anfi_scratch(cx);
   const char *in = j->e.o.temp_dir ? j->e.o.temp_dir : anfi_os_temp_dir(),
              *dir = anfi_os_make_temp(cx, in);
@@ -168,7 +168,7 @@ static job *new_job(anf_ctx *cx, cjit_engine *j) {
              anfi_sprintf(a, "%s/module.c", dir),
              anfi_sprintf(a, "%s/module.so", dir),
              anfi_sprintf(a, "%s/messages.txt", dir)};
-  anfi_defer(cx, j->e.o.debug ? ANFI_ON_FAIL : ANFI_ALWAYS, clean_up, w);
+  anfi_defer(cx, stays ? ANFI_ON_FAIL : ANFI_ALWAYS, clean_up, w);
   return w;
 }
 
@@ -320,7 +320,7 @@ static bool make(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi
                  anf_text *out) {
   anfi_c_names names = {0};
   anf_text *t = text_of(cx, e, l, &names);
-  job *w = t ? new_job(cx, (cjit_engine *)e) : NULL;
+  job *w = t ? new_job(cx, (cjit_engine *)e, e->o.debug) : NULL;
   if (!w || !anfi_os_write(cx, w->c, t->text, t->len) || !run_compiler(w, false)) return false;
   put_names(code, l->m, &names, out);
   return put_files(w, out);
@@ -336,7 +336,7 @@ static bool load(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *code, const char
     if (anfi_jit_temp_add(code, w->c) && anfi_jit_temp_add(code, w->so)) return true;
     anfi_throw_nomem(cx);
   }
-  return (w = new_job(cx, (cjit_engine *)e)) &&
+  return (w = new_job(cx, (cjit_engine *)e, false)) &&
          anfi_os_write(cx, w->so, object, n - (size_t)(object - p)) && open_object(w, code, p);
 }
 
@@ -345,7 +345,7 @@ static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, an
   size_t len = 0;
   anfi_c_names names = {0};
   anf_text *t = text_of(cx, e, l, &names);
-  job *w = t ? new_job(cx, (cjit_engine *)e) : NULL;
+  job *w = t ? new_job(cx, (cjit_engine *)e, false) : NULL;
   bool good = w && anfi_os_write(cx, w->c, t->text, t->len) && run_compiler(w, true) &&
               anfi_os_read(cx, anfi_scratch(cx), w->so, &bytes, &len);
   if (good) anfi_put(out, bytes, len);

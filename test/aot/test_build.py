@@ -100,6 +100,18 @@ def test_forms(folder):
     TAP.case("nothing else is written", " ".join(n for n in os.listdir(folder) if not n.startswith("out.")))
 
 
+def test_debug(folder):
+    """gdb knows the functions of an object, and which line of the program each is from."""
+    lines = open(PROGRAM, encoding="utf-8").read().split("\n")
+    problem = build_all(folder, "--debug") or link(folder, RT, ["-g"])
+    if not problem and shutil.which("gdb") and not WATCHED:
+        want = next(i for i, text in enumerate(lines, 1) if "def fib" in text)
+        words = ["gdb", "-nx", "-batch", "-ex", "break fib.body", "-ex", "run", "-ex", "bt 1", "./use"]
+        out, problem = run(words, cwd=folder)
+        problem = problem or ("" if f"program.anf:{want}" in out and "#0  fib" in out else out)
+    TAP.case("lines and names for debuggers", problem)
+
+
 def fails(name, words, code, status=1):
     r = subprocess.run([ANFORA, "build", *words], capture_output=True, text=True, timeout=60, check=False)
     good = r.returncode == status and code in r.stderr
@@ -126,7 +138,7 @@ def test_errors():
 
 with tempfile.TemporaryDirectory() as top:
     for number, test in enumerate([lambda d: test_use("llvm", d), lambda d: test_use("cjit", d), test_shared, test_sources,
-                                   test_forms]):
+                                   test_forms, test_debug]):
         where = os.path.join(top, str(number))
         os.mkdir(where)
         test(where)
