@@ -190,5 +190,5 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(returned_closures), cmocka_unit_test(refused),
                                      cmocka_unit_test(natural_pointer),
                                      cmocka_unit_test(tir_values)};
-  return cmocka_run_group_tests_name("exec", tests, NULL, NULL);
+  return cmocka_run_group_tests_name("handles", tests, NULL, NULL);
 }
