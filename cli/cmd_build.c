@@ -94,7 +94,8 @@ static anf_status build_tir(cli *c, cli_target t, unsigned forms, anf_build_opts
 static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
   *tm = (anf_target_machine){.size = sizeof *tm};
   *o = (anf_build_opts){.size = sizeof *o, .fast = c->value[OPT_FAST] != NULL};
-  o->jit = (anf_jit_opts){.size = sizeof o->jit, .target = tm, .debug = c->value[OPT_DEBUG] != NULL};
+  o->jit =
+      (anf_jit_opts){.size = sizeof o->jit, .target = tm, .debug = c->value[OPT_DEBUG] != NULL};
   const char *by = c->value[OPT_BACKEND], *cpu = c->value[OPT_CPU];
   if (cpu) snprintf(tm->cpu, sizeof tm->cpu, "%s", cpu);
   if (by && !anf_jit_kind_of(by, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
