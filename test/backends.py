@@ -19,9 +19,12 @@ from tap import Tap
 anfora, backend, folders = sys.argv[1], sys.argv[2], sys.argv[3:]
 # limits count the interpreter's operations
 interpreter_only = ('--max-steps', '--max-depth', '--backend', '--json', '--time', '--repeat')
-# closures or types that only running tells, strings that are chosen or returned, sizes that are computed
+# what lanes of a batch keep, each for its own number of rounds; closures or types that only running tells;
+# strings that are chosen or returned; sizes that are computed
 NOT_COMPILED = {
-    'branches.anf:grade', 'branches.anf:names', 'calls.anf:computed', 'closure_loop.anf:chain',
+    'batch_2.anf:counts', 'batch_2.anf:nested', 'batch_2.anf:nested_batch', 'batch_2.anf:products',
+    'batch_2.anf:recursion', 'batch_2.anf:twice', 'batch_2.anf:until', 'branches.anf:grade', 'branches.anf:names',
+    'calls.anf:computed', 'closure_loop.anf:chain',
     'closures.anf:tower', 'compose.anf:main', 'constants.anf:text', 'derivatives.anf:batch',
     'early_return.anf:three', 'functions_in_tuples.anf:main', 'index.anf:fields', 'index.anf:slices',
     'index_tuples.anf:const', 'index_tuples.anf:items', 'kept.anf:lanes', 'loops.anf:first_pair', 'loops.anf:items',
@@ -30,13 +33,14 @@ NUMBER = re.compile(r'-?\d+\.?\d*(?:e[-+]?\d+)?')
 
 
 def alike(want, got):
-    """Equal texts, but for the last digits of floats."""
+    """Equal texts, but for the last digits of floats: what a loop does not change is computed before it, and its
+    gradient is then the product of a sum, no longer a sum of products."""
     if want == got:
         return True
     if NUMBER.sub('#', want) != NUMBER.sub('#', got):
         return False
     pairs = zip(NUMBER.findall(want), NUMBER.findall(got))
-    return all(a == b or '.' in a and math.isclose(float(a), float(b), rel_tol=1e-6 if len(a) < 12 else 1e-13)
+    return all(a == b or '.' in a and math.isclose(float(a), float(b), rel_tol=1e-6 if len(a) < 12 else 1e-11)
                for a, b in pairs)
 
 

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 
+import c_api
 from tap import ROOT, Tap, read, run
 
 GENERATED = {
@@ -42,6 +43,7 @@ def main():
     tap = Tap()
     texts = {name: run([anfora, *words]) for name, words in GENERATED.items()}
     texts["docs/dependencies.md"] = (dependencies(), "")
+    texts["docs/c-api.md"] = (c_api.page(), "")
     for name, (text, problem) in texts.items():
         path = os.path.join(ROOT, name)
         if not problem and write:

@@ -3,6 +3,7 @@
 #include "test/tir/values.h"
 
 #include <math.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdlib.h>
 
@@ -240,13 +241,17 @@ char *wild_operations(void) {
   return t.s;
 }
 
-/* Copies text with each of `from` that begins a name renamed. */
+/* Copies the text of a module with the names of its functions and globals made its own. */
 static void rename_into(text *t, const char *s, uint64_t seed) {
-  for (; *s; s++) {
-    bool name =
-        (strncmp(s, "helper", 6) == 0 && s[6] >= '0' && s[6] <= '9') || strncmp(s, "f0(", 3) == 0;
-    if (name) out(t, "m%llu_", (unsigned long long)seed);
-    out(t, "%c", *s);
+  static const char *const names[] = {"helper0", "helper1", "f0", "poke", "spread", "G0", "G1"};
+  while (*s) {
+    size_t n = 0, k = 0;
+    while (isalnum((unsigned char)s[n]) || s[n] == '_') n++;
+    while (k < ANFI_LEN(names) && (strlen(names[k]) != n || strncmp(s, names[k], n) != 0)) k++;
+    if (k < ANFI_LEN(names)) out(t, "m%llu_", (unsigned long long)seed);
+    if (!n) n = 1;
+    out(t, "%.*s", (int)n, s);
+    s += n;
   }
 }
 
