@@ -27,15 +27,14 @@ bool anfi_ad_varies(const anf_type *t) {
 
 const anf_type *anfi_ad_type_of(anfi_ad *ad, const anf_node *n) {
   if (n->type || n->kind != ANFI_VALUE) return n->type;
-  return anf_value_type(ad->m->cx, n->u.value);
+  return anfi_value_type(ad->m->cx, n->u.value);
 }
 
 /* ---- constants ---- */
 
 anf_node *anfi_ad_const(anfi_ad *ad, anf_value *v) {
-  const anf_type *t = anf_value_type(ad->m->cx, v);
-  anf_node *n = anfi_value(ad->m, v);
-  n->type = t;
+  anf_node *n = anfi_value(ad->m, v); // first: the node owns v if memory runs out
+  n->type = anfi_value_type(ad->m->cx, v);
   return n;
 }
 
@@ -59,7 +58,9 @@ anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x) {
   anf_node *old = (anf_node *)(uintptr_t)*at;
   if (old && is_live(ad->m, old) && old->u.value->type->dtype == d) {
     anf_value *same = anfi_value_new_f64(ad->m->cx, d, x);
-    bool equal = anf_value_same(same, old->u.value);
+    anfi_value_guard(same);
+    bool equal = anfi_value_same(same, old->u.value);
+    anfi_value_unguard(same);
     anf_value_release(same);
     if (equal) return old;
   }

@@ -274,10 +274,7 @@ static bool deliver(machine *m) {
   while (m->nframe) {
     frame *f = &m->frame[m->nframe - 1];
     anf_value *v = m->acc;
-    if (f->loop && !anfi_loop_finished(f)) {
-      m->acc = NULL;
-      return anfi_loop_take(m, f, v);
-    }
+    if (f->loop && !anfi_loop_finished(f)) return anfi_loop_take(m, f);
     if (f->map) {
       m->acc = NULL;
       anfi_map_take(f->map, v);

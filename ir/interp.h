@@ -202,6 +202,6 @@ void anfi_loop_free(anf_ctx *cx, struct anfi_looping *l);
 bool anfi_loop_finished(const anfi_call_frame *f);
 bool anfi_loop_start(anfi_machine *m, size_t p);
 bool anfi_loop_step(anfi_machine *m, anfi_call_frame *f);
-bool anfi_loop_take(anfi_machine *m, anfi_call_frame *f, anf_value *v); // takes the reference
+bool anfi_loop_take(anfi_machine *m, anfi_call_frame *f); // the result of a round, in acc
 
 #endif

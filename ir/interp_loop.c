@@ -153,8 +153,10 @@ static bool take(anfi_machine *m, anfi_call_frame *f, const anf_value *v) {
   return true;
 }
 
-bool anfi_loop_take(anfi_machine *m, anfi_call_frame *f, anf_value *v) {
+bool anfi_loop_take(anfi_machine *m, anfi_call_frame *f) {
+  anf_value *v = m->acc; // stays there while memory may run out
   bool good = take(m, f, v);
+  m->acc = NULL;
   anfi_drop(v);
   return good || fail(m, "the step must give a tuple: a bool unless the loop is counted, then the "
                          "next state, then what goes to stacks");

@@ -228,6 +228,9 @@ void anfi_set_f64(anf_value *v, size_t i, double x);      // rounds once to the 
 void anfi_set_i64(anf_value *v, size_t i, int64_t x);     // wraps to the dtype
 bool anfi_value_is_int(const anf_value *v, int64_t *out); // an integer scalar
 uint64_t anfi_value_hash(const anf_value *v);
+/* Within a frame, which fails when memory runs out: a type is never NULL, and unlike is unlike. */
+const anf_type *anfi_value_type(anf_ctx *cx, const anf_value *v);
+bool anfi_value_same(const anf_value *a, const anf_value *b);
 /* The value with another dtype (conversion as Cast does), or itself retained if it has it. */
 anf_value *anfi_value_cast(anf_value *v, anf_dtype d);
 void anfi_put_value(anf_text *o, const anf_value *v, size_t max_items);

@@ -202,8 +202,8 @@ bool anfi_attrs_new(anf_module *m, anfi_opcode op, anf_value *const *values, anf
     if (!v && !s->attr[k].initial)
       return anfi_fail(m->cx, loc, ANF_E0206, s->name->s, s->attr[k].name->s);
     if (v && v != &anfi_from_node && !anfi_attr_check(m->cx, op, k, v, loc)) return false;
-    plain &=
-        !v || (s->attr[k].initial && v != &anfi_from_node && anf_value_same(v, s->attr[k].initial));
+    plain &= !v ||
+             (s->attr[k].initial && v != &anfi_from_node && anfi_value_same(v, s->attr[k].initial));
   }
   *out = NULL;
   if (plain) return true;
@@ -212,8 +212,7 @@ bool anfi_attrs_new(anf_module *m, anfi_opcode op, anf_value *const *values, anf
   at->n = s->nattr;
   for (uint32_t k = 0; k < s->nattr; k++) {
     at->at[k] = values[k];
-    if (values[k] && values[k] != &anfi_from_node)
-      anfi_push(&m->arena, &m->held, anf_value_retain(values[k]));
+    if (values[k] && values[k] != &anfi_from_node) anfi_hold(m, anf_value_retain(values[k]));
   }
   *out = at;
   return true;

@@ -51,7 +51,7 @@ static void put_comma(printer *p, bool *first) {
 }
 
 static bool is_default(const anfi_attr_schema *a, const anf_value *v) {
-  return !v || (v != &anfi_from_node && a->initial && anf_value_same(v, a->initial));
+  return !v || (v != &anfi_from_node && a->initial && anfi_value_same(v, a->initial));
 }
 
 static void put_attrs(printer *p, const anf_node *n, bool first) {

@@ -299,13 +299,29 @@ static bool same_deep(anf_ctx *cx, const anf_value *a, const anf_value *b) {
   return true;
 }
 
+static anf_status same_in_frame(anf_ctx *cx, const anf_value *a, const anf_value *b, bool *same) {
+  ANFI_ENTRY(cx, NULL);
+  *same = same_deep(cx, a, b);
+  return anfi_leave(cx);
+}
+
+static anf_status compare(const anf_value *a, const anf_value *b, bool *same) {
+  *same = a == b;
+  if (*same) return ANF_OK;
+  if (items_of(a) && items_of(b)) return same_in_frame(a->cx, a, b, same);
+  *same = same_shallow(a, b);
+  return ANF_OK;
+}
+
 bool anf_value_same(const anf_value *a, const anf_value *b) {
-  if (a == b) return true;
-  if (!items_of(a) || !items_of(b)) return same_shallow(a, b);
-  anf_ctx *cx = a->cx;
-  ANFI_ENTRY_ELSE(cx, NULL, false);
-  bool same = same_deep(cx, a, b);
-  return anfi_leave(cx) == ANF_OK && same;
+  bool same;
+  return compare(a, b, &same) == ANF_OK && same;
+}
+
+bool anfi_value_same(const anf_value *a, const anf_value *b) {
+  bool same;
+  if (compare(a, b, &same) != ANF_OK) anfi_throw_nomem(a->cx);
+  return same;
 }
 
 static uint64_t hash_shallow(const anf_value *v, uint64_t h) {
@@ -397,4 +413,10 @@ const anf_type *anf_value_type(anf_ctx *cx, const anf_value *v) {
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   const anf_type *t = type_of(cx, v);
   return anfi_leave(cx) == ANF_OK ? t : NULL;
+}
+
+const anf_type *anfi_value_type(anf_ctx *cx, const anf_value *v) {
+  const anf_type *t = anf_value_type(cx, v);
+  if (!t) anfi_throw_nomem(cx);
+  return t;
 }

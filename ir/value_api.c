@@ -74,7 +74,7 @@ anf_value *anf_value_tuple(anf_ctx *cx, size_t n, anf_value *const *items) {
 static const anf_type *record_type(anf_ctx *cx, size_t n, const char *const *names,
                                    anf_value *const *items) {
   const anf_type **t = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, n);
-  for (size_t i = 0; i < n; i++) t[i] = anf_value_type(cx, items[i]);
+  for (size_t i = 0; i < n; i++) t[i] = anfi_value_type(cx, items[i]);
   return anf_type_record(cx, n, names, t);
 }
 

@@ -39,7 +39,7 @@ static bool same_attrs(const anfi_attrs *a, const anfi_attrs *b) {
   for (uint32_t k = 0; k < a->n; k++) {
     anf_value *x = a->at[k], *y = b->at[k];
     if (x == y) continue;
-    if (!x || !y || x == &anfi_from_node || y == &anfi_from_node || !anf_value_same(x, y))
+    if (!x || !y || x == &anfi_from_node || y == &anfi_from_node || !anfi_value_same(x, y))
       return false;
   }
   return true;
@@ -52,7 +52,7 @@ static anf_node *representative(table *t, anf_node *n) {
     uint64_t *at = anfi_map_at(&t->values, h);
     anf_node *r = (anf_node *)(uintptr_t)*at;
     if (!r) *at = anfi_key(n);
-    if (!r || anf_value_same(r->u.value, n->u.value)) return r ? r : n;
+    if (!r || anfi_value_same(r->u.value, n->u.value)) return r ? r : n;
   }
 }
 

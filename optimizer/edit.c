@@ -4,9 +4,9 @@
 
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v) {
   const anfi_attrs *at = NULL;
+  anfi_value_guard(v);
   anf_value **all = ANFI_NEW_N(anfi_scratch(m->cx), anf_value *, anfi_op_schema(m->cx, op)->nattr);
   all[0] = v;
-  anfi_value_guard(v);
   anfi_attrs_new(m, op, all, anfi_nowhere(), &at);
   anfi_value_unguard(v);
   anf_value_release(v);
@@ -15,10 +15,10 @@ const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v) {
 
 const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, anf_value *v) {
   const anfi_attrs *at = NULL;
+  anfi_value_guard(v);
   anf_value **all = ANFI_NEW_N(anfi_scratch(m->cx), anf_value *, n->u.attrs->n);
   memcpy(all, n->u.attrs->at, n->u.attrs->n * sizeof *all);
   all[k] = v;
-  anfi_value_guard(v);
   anfi_attrs_new(m, (anfi_opcode)n->op, all, anfi_nowhere(), &at);
   anfi_value_unguard(v);
   anf_value_release(v);

@@ -38,7 +38,9 @@ static anf_value *value_of(anfi_arena *a, const anf_node *n) {
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!(attr[k] = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, k))) return NULL;
   anfi_eval e = {.cx = cx, .op = (anfi_opcode)n->op, .n = n->nin, .in = in, .attr = attr};
-  return eval_quietly(cx, &e) == ANF_OK ? e.out : NULL;
+  anf_status st = eval_quietly(cx, &e);
+  if (st == ANF_NOMEM) anfi_throw_nomem(cx);
+  return st == ANF_OK ? e.out : NULL;
 }
 
 anf_node *anfi_fold_node(anfi_arena *a, const anf_node *n) {
@@ -46,7 +48,7 @@ anf_node *anfi_fold_node(anfi_arena *a, const anf_node *n) {
   anf_value *v = foldable(n) ? value_of(a, n) : NULL;
   if (!v) return NULL;
   anf_node *c = anfi_value(m, v);
-  c->type = anf_value_type(m->cx, v);
+  c->type = anfi_value_type(m->cx, v);
   return c->type == n->type ? c : NULL;
 }
 

@@ -21,7 +21,7 @@ static bool is_number(const anf_node *n, double x) {
 
 static bool same_node(const anf_node *a, const anf_node *b) {
   if (a == b) return true;
-  return a->kind == ANFI_VALUE && b->kind == ANFI_VALUE && anf_value_same(a->u.value, b->u.value);
+  return a->kind == ANFI_VALUE && b->kind == ANFI_VALUE && anfi_value_same(a->u.value, b->u.value);
 }
 
 static bool bind(anfi_match *m, int var, anf_node *n) {
@@ -38,11 +38,11 @@ static bool match_attrs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_
     uint32_t i = 0;
     while (i < p->nattr && p->attr[i].index != k) i++;
     if (i == p->nattr) {
-      if (s->attr[k].initial && !anf_value_same(v, s->attr[k].initial)) return false;
+      if (s->attr[k].initial && !anfi_value_same(v, s->attr[k].initial)) return false;
     } else if (p->attr[i].var < 0) {
-      if (!anf_value_same(v, p->attr[i].value)) return false;
+      if (!anfi_value_same(v, p->attr[i].value)) return false;
     } else if (m->value[p->attr[i].var]) {
-      if (!anf_value_same(v, m->value[p->attr[i].var])) return false;
+      if (!anfi_value_same(v, m->value[p->attr[i].var])) return false;
     } else m->value[p->attr[i].var] = v;
   }
   return true;
@@ -102,7 +102,7 @@ static const anf_type *infer_type(anfi_rewriter *r, anf_node *near, anfi_opcode 
   const anf_type **t = ANFI_NEW_N(r->arena, const anf_type *, n + 1);
   anf_value **at = ANFI_NEW_N(r->arena, anf_value *, s->nattr + 1);
   for (size_t i = 0; i < n; i++) {
-    t[i] = in[i]->kind == ANFI_VALUE && !in[i]->type ? anf_value_type(cx, in[i]->u.value)
+    t[i] = in[i]->kind == ANFI_VALUE && !in[i]->type ? anfi_value_type(cx, in[i]->u.value)
                                                      : in[i]->type;
     if (!t[i]) return NULL;
   }
@@ -132,7 +132,7 @@ anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op,
 
 anf_node *anfi_rewrite_const(anfi_rewriter *r, anf_value *v) {
   anf_node *n = anfi_value(r->m, v);
-  n->type = anf_value_type(r->m->cx, v);
+  n->type = anfi_value_type(r->m->cx, v);
   return n;
 }
 

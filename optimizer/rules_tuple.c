@@ -139,6 +139,6 @@ anf_node *anfi_rule_field_make(anfi_rewriter *r, const anfi_match *m) {
   const anf_value *names = anfi_attr_value(r->m->cx, ANF_OP_MakeRecord, t->u.attrs, 0);
   const anf_value *field = anfi_attr_value(r->m->cx, ANF_OP_RecordGet, m->root->u.attrs, 0);
   for (size_t i = 0; names && field && i < names->n; i++)
-    if (anf_value_same(names->u.item[i], field)) return t->in[i].def;
+    if (anfi_value_same(names->u.item[i], field)) return t->in[i].def;
   return NULL;
 }

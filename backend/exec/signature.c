@@ -91,8 +91,8 @@ static anf_node *function(making *k, anf_value *v) {
                    : anfi_op_value_attrs(k->m, (anfi_opcode)f->op, f->attrs);
   for (size_t i = 0; i < n; i++) {
     anf_value *x = f->at[i];
-    in[i + 1] =
-        x->kind == ANF_VALUE_FN ? function(k, x) : anfi_param(k->g, NULL, anf_value_type(k->cx, x));
+    in[i + 1] = x->kind == ANF_VALUE_FN ? function(k, x)
+                                        : anfi_param(k->g, NULL, anfi_value_type(k->cx, x));
   }
   return n ? anfi_apply(k->g, ANF_OP_Partial, NULL, n + 1, in) : in[0];
 }

@@ -72,7 +72,7 @@ static bool find_creators(builder *b) {
 /* ---- operators of a host ---- */
 
 static const anf_type *type_of_node(anf_ctx *cx, const anf_node *n) {
-  const anf_type *t = n->kind == ANFI_VALUE ? anf_value_type(cx, n->u.value) : n->type;
+  const anf_type *t = n->kind == ANFI_VALUE ? anfi_value_type(cx, n->u.value) : n->type;
   return t ? t : anfi_type_simple(cx, ANF_TYPE_ANY);
 }
 

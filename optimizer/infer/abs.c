@@ -16,7 +16,7 @@ static bool same(const anfi_abs *a, const anfi_abs *b, const anfi_abs *const *it
   if (a->hash != b->hash || a->kind != b->kind || a->op != b->op || a->n != b->n ||
       a->type != b->type || a->graph != b->graph || a->attrs != b->attrs || !a->value != !b->value)
     return false;
-  if (a->value && !anf_value_same(a->value, b->value)) return false;
+  if (a->value && !anfi_value_same(a->value, b->value)) return false;
   return !a->n || memcmp(a->item, items, a->n * sizeof *items) == 0;
 }
 
@@ -109,11 +109,12 @@ const anfi_abs *anfi_abs_const(anfi_abs_table *t, anf_value *v) {
     return anfi_abs_fn1(t, anfi_abs_code(t, f->graph, f->op, f->attrs, n, bound));
   }
   if (v->kind != ANF_VALUE_TUPLE && v->kind != ANF_VALUE_RECORD)
-    return intern(
-        t,
-        &(anfi_abs){
-            .kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = anf_value_type(t->cx, v), .value = v},
-        NULL);
+    return intern(t,
+                  &(anfi_abs){.kind = ANFI_ABS_DATA,
+                              .op = ANF_OP_NONE,
+                              .type = anfi_value_type(t->cx, v),
+                              .value = v},
+                  NULL);
   const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, v->n);
   for (size_t i = 0; i < v->n; i++) items[i] = anfi_abs_const(t, v->u.item[i]);
   bool tuple = v->kind == ANF_VALUE_TUPLE;

@@ -13,7 +13,7 @@ anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs,
 
 anf_node *anfi_emit_const(anfi_emit *e, anf_value *v) {
   anf_node *n = anfi_value(e->q->m, v);
-  n->type = anf_value_type(e->q->cx, v);
+  n->type = anfi_value_type(e->q->cx, v);
   return n;
 }
 

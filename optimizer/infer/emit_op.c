@@ -13,12 +13,15 @@ static const anfi_attrs *constant_attrs(anfi_emit *e, anfi_opcode op, const anfi
   anf_value **values = ANFI_NEW_N(e->arena, anf_value *, at->n);
   *n -= nodes;
   size_t next = *n;
-  for (uint32_t k = 0; k < at->n; k++)
-    values[k] = at->at[k] == &anfi_from_node ? anfi_abs_value(e->q->cx, iabs[next++])
-                                             : anf_value_retain(at->at[k]);
+  for (uint32_t k = 0; k < at->n; k++) {
+    bool given = at->at[k] != &anfi_from_node;
+    values[k] = given ? anf_value_retain(at->at[k]) : anfi_abs_value(e->q->cx, iabs[next++]);
+    if (values[k]) anfi_value_guard(values[k]);
+  }
   const anfi_attrs *out = NULL;
   anfi_attrs_new(e->q->m, op, values, anfi_node_loc(where), &out);
-  for (uint32_t k = 0; k < at->n; k++) anf_value_release(values[k]);
+  for (uint32_t k = 0; k < at->n; k++)
+    if (values[k]) anfi_value_unguard(values[k]), anf_value_release(values[k]);
   return out;
 }
 

@@ -36,7 +36,7 @@ static anf_node *operand(anfi_emit *e, anf_node *n) {
   if (n->kind == ANFI_PARAM) return e->g->params.at[n->u.index];
   if (n->kind != ANFI_VALUE) return e->node[e->q->local[n->id]];
   if (n->u.value->kind == ANF_VALUE_FN) return constant(e, n->u.value);
-  if (!n->type) n->type = anf_value_type(e->q->cx, n->u.value);
+  if (!n->type) n->type = anfi_value_type(e->q->cx, n->u.value);
   return n;
 }
 

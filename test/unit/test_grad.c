@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Derivatives from C: the options of anf_grad, transforms as ops that a builder applies, orders, what
  * is refused, depth, threads side by side. Values are worked out by hand. */
+#include "test/unit/fault.h"
 #include "test/unit/program.h"
 
 #include <pthread.h>
@@ -188,6 +189,16 @@ static void threads(void **state) {
   }
 }
 
+/* Memory that ends anywhere in the parser, the transform or the run is ANF_NOMEM and no more. */
+static anf_status whole_work(anf_ctx *cx, void *user) { return whole(cx, (double *)user); }
+
+static void faults(void **state) {
+  double result = 0;
+  (void)state;
+  assert_true(fault_loop(whole_work, &result) > 0);
+  assert_true(result == 48.0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(options, setup, teardown),
@@ -197,6 +208,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(handle, setup, teardown),
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
       cmocka_unit_test(threads),
+      cmocka_unit_test(faults),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
