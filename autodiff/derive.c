@@ -109,7 +109,7 @@ static bool is_complex(const anf_type *t) {
 }
 
 static bool same_dims(const anf_type *a, const anf_type *b) {
-  return a->n == b->n && memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0;
+  return a->n == b->n && (!a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0);
 }
 
 static bool has_unknown(const anf_type *t) {

@@ -125,7 +125,7 @@ static anf_node *unpad(anfi_derive *q, anf_node *dy, size_t axis, const int64_t 
       q->ad->m->cx, anfi_type_tensor(q->ad->m->cx, ANF_I64, 1, &t->dims[axis]));
   for (size_t i = 0; i < from->n; i++)
     anfi_set_i64(from, i, anfi_padded_from(mode, (int64_t)i - width[0], size));
-  memcpy(dims, t->dims, t->n * sizeof *dims);
+  if (t->n) memcpy(dims, t->dims, t->n * sizeof *dims);
   dims[axis] = size;
   const anf_type *to = anfi_type_tensor(q->ad->m->cx, (anf_dtype)t->dtype, t->n, dims);
   anf_node *in[3] = {anfi_ad_const(q->ad, from), anfi_ad_full(q->ad, q->g, to, 0), dy};

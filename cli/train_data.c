@@ -60,7 +60,7 @@ static bool take(cli *c, const anf_value *data, const char *name, train_set *set
     return anfi_fail(c->cx, anfi_nowhere(), ANF_E0022, name, rows,
                      rows == set->rows ? set->batch : set->rows);
   int64_t dims[ANF_MAX_RANK];
-  memcpy(dims, t->dims, t->n * sizeof *dims);
+  if (t->n) memcpy(dims, t->dims, t->n * sizeof *dims);
   dims[0] = (int64_t)set->batch;
   in->type = anfi_type_tensor(c->cx, (anf_dtype)t->dtype, t->n, dims);
   in->row = in->data->n / rows * anf_dtype_bytes((anf_dtype)t->dtype);

@@ -182,7 +182,7 @@ bool anfi_infer_topk(anfi_infer *q) { // k axis largest
   const anf_type *x = q->in[0];
   if (k < 0 || (x->dims[axis] >= 0 && k > x->dims[axis]))
     return anfi_infer_fail(q, "k must be 0 to the size of the axis");
-  memcpy(dims, x->dims, x->n * sizeof *dims);
+  if (x->n) memcpy(dims, x->dims, x->n * sizeof *dims);
   dims[axis] = k;
   const anf_type *items[2] = {anfi_type_tensor(q->cx, (anf_dtype)x->dtype, x->n, dims),
                               anfi_type_tensor(q->cx, ANF_I64, x->n, dims)};

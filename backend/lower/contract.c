@@ -255,7 +255,7 @@ static anfi_elem at_swapped(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
 static anfi_view *swapped(anfi_low *L, const anfi_low_op *q, anfi_view *v) {
   int64_t dims[ANF_MAX_RANK];
   size_t r = v->type->n;
-  memcpy(dims, v->type->dims, r * sizeof *dims);
+  if (r) memcpy(dims, v->type->dims, r * sizeof *dims);
   dims[r - 1] = v->type->dims[r - 2];
   dims[r - 2] = v->type->dims[r - 1];
   anfi_low_op one = {

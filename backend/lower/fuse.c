@@ -60,7 +60,8 @@ static bool same_points(const anf_node *user, const anf_node *x) {
   default: break;
   }
   return anfi_op[user->op].lower == ANFI_LOWER_POINTWISE && user->type->n == x->type->n &&
-         memcmp(user->type->dims, x->type->dims, x->type->n * sizeof *x->type->dims) == 0;
+         (!x->type->n ||
+          memcmp(user->type->dims, x->type->dims, x->type->n * sizeof *x->type->dims) == 0);
 }
 
 /* Reductions read their input in the order of its elements, once if they take one pass. */

@@ -433,7 +433,7 @@ static void store_concat(anfi_low *L, const anfi_view *v, texpr to) {
   int64_t first[ANF_MAX_RANK] = {0}, dims[ANF_MAX_RANK];
   anfi_axis_in(anfi_attr_int(v->attr[0]), v->type->n, &axis);
   for (size_t i = 0; i < v->nin; i++) {
-    memcpy(dims, v->type->dims, v->type->n * sizeof *dims);
+    if (v->type->n) memcpy(dims, v->type->dims, v->type->n * sizeof *dims);
     dims[axis] = v->op == ANF_OP_Stack ? 1 : v->in[i]->type->dims[axis];
     if (!v->in[i]->n) continue;
     store_block(L, v->in[i], anfi_type_tensor(L->cx, v->in[i]->dtype, v->type->n, dims), first, v,

@@ -118,7 +118,7 @@ bool anfi_lower_slice_update(anfi_low *L, const anfi_low_op *q, anfi_view **out)
   int64_t dims[ANF_MAX_RANK], start, step;
   size_t axis = 0;
   loops l;
-  memcpy(dims, t->dims, t->n * sizeof *dims);
+  if (t->n) memcpy(dims, t->dims, t->n * sizeof *dims);
   anfi_axis_in(anfi_attr_int(q->attr[3]), t->n, &axis);
   dims[axis] = (int64_t)anfi_slice((size_t)t->dims[axis], q->attr, &start, &step);
   if (q->in[1]->kind == VIEW_LAZY) anfi_view_force(L, q->in[1]);

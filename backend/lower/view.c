@@ -216,7 +216,7 @@ anfi_elem anfi_view_at_broadcast(anfi_low *L, const anfi_view *v, size_t rank, c
   const anf_type *t = v->type;
   texpr at[ANF_MAX_RANK];
   if (v->kind == VIEW_SCALAR) return v->value;
-  bool same = t->n == rank && memcmp(t->dims, dims, rank * sizeof *dims) == 0;
+  bool same = t->n == rank && (!rank || memcmp(t->dims, dims, rank * sizeof *dims) == 0);
   if (same || v->n == anfi_dims_product(dims, 0, rank)) return anfi_view_at(L, v, p);
   if (v->n == 1) return anfi_view_at(L, v, &(anfi_pt){0});
   anfi_pt_dims(L, p, rank, dims, at);

@@ -111,7 +111,7 @@ static bool slice(anfi_layer *l) {
   if (!anfi_layer_result(l, ANF_OP_Slice, 1, &x, n, a)) return false;
   if (known) return true;
   int64_t dims[ANF_MAX_RANK];
-  memcpy(dims, x.type->dims, x.type->n * sizeof *dims);
+  if (x.type->n) memcpy(dims, x.type->dims, x.type->n * sizeof *dims);
   dims[axis] = ANF_DIM_UNKNOWN;
   l->out[0].type = l->out[0].node->type =
       anfi_type_tensor(l->t->cx, (anf_dtype)x.type->dtype, x.type->n, dims);
