@@ -306,7 +306,7 @@ bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   m.inner = cols_of(&m.a, true);
   m.cols = cols_of(&m.b, false);
   m.nb = m.a.nbatch > m.b.nbatch ? m.a.nbatch : m.b.nbatch;
-  memcpy(m.batch, q->type->dims, m.nb * sizeof *m.batch);
+  if (m.nb) memcpy(m.batch, q->type->dims, m.nb * sizeof *m.batch);
   m.to = anfi_low_result(L, q, 0, q->type);
   product_of(L, q, &m);
   out[0] = anfi_view_of_result(L, q->type, m.to);
