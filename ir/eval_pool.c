@@ -53,7 +53,7 @@ typedef void (*each_window)(const job *j, window *w, bool any, size_t plane, siz
 
 static void for_each(const anfi_pool *p, size_t planes, const job *j, each_window each) {
   size_t in = volume(p->in), r = 0;
-  window w;
+  window w = {.p = p};
   for (size_t n = 0; n < planes; n++)
     for (size_t a = 0; a < (size_t)p->out[0]; a++)
       for (size_t b = 0; b < (size_t)p->out[1]; b++)

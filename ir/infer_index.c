@@ -55,14 +55,14 @@ static bool slice_dims(anfi_infer *q, size_t *rank, int64_t *dims) {
 }
 
 bool anfi_infer_slice(anfi_infer *q) {
-  size_t rank;
+  size_t rank = 0;
   int64_t dims[ANF_MAX_RANK];
   return slice_dims(q, &rank, dims) && anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, rank, dims);
 }
 
 /* The update broadcasts to the shape of the slice. */
 bool anfi_infer_slice_update(anfi_infer *q) {
-  size_t rank;
+  size_t rank = 0;
   int64_t dims[ANF_MAX_RANK];
   if (!slice_dims(q, &rank, dims) || !writable(q, 1)) return false;
   const anf_type *u = q->in[1];
@@ -96,7 +96,7 @@ static bool take_dims(anfi_infer *q, const anf_value *attr, size_t *rank, int64_
 }
 
 bool anfi_infer_take(anfi_infer *q) {
-  size_t rank;
+  size_t rank = 0;
   int64_t dims[ANF_MAX_RANK];
   if (!anfi_infer_tensors(q) || !indices(q, 1) || !take_dims(q, q->attr[0], &rank, dims))
     return false;
@@ -104,7 +104,7 @@ bool anfi_infer_take(anfi_infer *q) {
 }
 
 bool anfi_infer_index_write(anfi_infer *q) {
-  size_t rank;
+  size_t rank = 0;
   int64_t dims[ANF_MAX_RANK];
   if (!anfi_infer_tensors(q) || !indices(q, 1) || !writable(q, 2) ||
       !take_dims(q, q->attr[0], &rank, dims))
@@ -153,14 +153,14 @@ static bool nd_dims(anfi_infer *q, size_t *rank, int64_t *dims) {
 }
 
 bool anfi_infer_gather_nd(anfi_infer *q) {
-  size_t rank;
+  size_t rank = 0;
   int64_t dims[ANF_MAX_RANK];
   return anfi_infer_tensors(q) && nd_dims(q, &rank, dims) &&
          anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, rank, dims);
 }
 
 bool anfi_infer_scatter_nd(anfi_infer *q) {
-  size_t rank;
+  size_t rank = 0;
   int64_t dims[ANF_MAX_RANK];
   if (!anfi_infer_tensors(q) || !nd_dims(q, &rank, dims) || !writable(q, 2)) return false;
   return shapes_are(q, 2, rank, dims) && result_like(q, 0);
@@ -177,7 +177,7 @@ static bool starts(const anfi_infer *q, size_t from) {
 }
 
 bool anfi_infer_dynamic_slice(anfi_infer *q) {
-  size_t rank;
+  size_t rank = 0;
   int64_t dims[ANF_MAX_RANK];
   if (!anfi_infer_tensors(q) || !starts(q, 1) || !anfi_infer_shape_attr(q, q->attr[0], &rank, dims))
     return false;

@@ -108,7 +108,7 @@ bool anfi_dat_strings(anfi_reader *r) {
 
 static bool read_dim(anfi_reader *r, int64_t *dim) {
   uint64_t v;
-  const anfi_str *name;
+  const anfi_str *name = NULL;
   if (!SPACE(r)) return false;
   if (anfi_scan_skip(&r->s, '?')) {
     *dim = ANF_DIM_UNKNOWN;

@@ -232,7 +232,7 @@ static bool ints(anfi_torch *t, const anfi_expr_op *row, anfi_operand *in, anfi_
 
 bool anfi_torch_apply(anfi_torch *t, const anfi_expr_op *row, size_t n, const anfi_operand *given,
                       anfi_operand *out) {
-  anfi_operand in[3];
+  anfi_operand in[3] = {0};
   if (row->rule == ANFI_EXPR_SIZE) return size(t, row, n, given, out);
   if (!need_tensors(t, row, n, given)) return false;
   memcpy(in, given, n * sizeof *in);
