@@ -137,7 +137,7 @@ typedef enum akind {
   A_BREAK,
   A_CONTINUE,
   A_WHILE, // condition, block
-  A_FOR    // name, from, to, block, or name, over, block
+  A_FOR    // pattern, from, to, block, or pattern, over, block
 } akind;
 
 enum {            // flags of a tree node

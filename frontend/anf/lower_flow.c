@@ -294,8 +294,15 @@ typedef struct {
   uint32_t *saved;              // of lw->wanted
 } looping;
 
+static bool in_pattern(const ast *pattern, const anfi_str *w) {
+  if (pattern->kind == A_NAME) return pattern->u.word == w;
+  for (uint32_t i = 0; pattern->kind == A_TUPLE && i < pattern->n; i++)
+    if (in_pattern(pattern->kid[i], w)) return true;
+  return false;
+}
+
 static bool is_vars_name(const looping *l, const anfi_str *w) {
-  return l->e->kind == A_FOR && l->e->kid[0]->u.word == w;
+  return l->e->kind == A_FOR && in_pattern(l->e->kid[0], w);
 }
 
 /* Carried: assigned in the loop, with a value before, and read in it or after. */
@@ -331,8 +338,11 @@ static anf_node *start_loop(lower *lw, looping *l, anf_node *from) {
   for (size_t i = 0; i < n; i++) args[k + i] = now[i];
   l->header = anfi_anf_graph(lw, "↵", l->e);
   anf_node *call = call_graph(lw, l->e, l->header, n + k, args);
-  if (from)
-    l->index = named_param(lw, l->header, l->over ? NULL : l->e->kid[0]->u.word, l->e->kid[0]);
+  const ast *target = l->e->kid[0];
+  if (from) {
+    bool named = !l->over && target->kind == A_NAME;
+    l->index = named_param(lw, l->header, named ? target->u.word : NULL, target);
+  }
   for (size_t i = 0; i < n; i++) {
     anf_node *q = named_param(lw, l->header, l->vars.at[i], l->e);
     anfi_anf_bind_value(lw, l->vars.at[i], q);
@@ -375,7 +385,7 @@ static void lower_round(lower *lw, looping *l, anf_graph *body, anf_graph *after
       item = anfi_anf_apply(lw, l->e->kid[0], "GetItem", 2, (anf_node *[]){l->over, l->index});
       anfi_anf_name_node(lw, l->e->kid[0], item);
     }
-    anfi_anf_bind_value(lw, l->e->kid[0]->u.word, item);
+    anfi_anf_pattern(lw, l->e->kid[0], item);
   }
   want(lw, l);
   outcome o = anfi_anf_block(lw, l->body, false, false);

@@ -299,19 +299,26 @@ static ast *parse_while(parser *p) {
   return finish_loop(p, A_WHILE, &t, base, assigns, flags);
 }
 
-/* for i in a..b, for x in xs */
+/* The variable of a for, or a tuple of them. Its names live in the loop: they assign nothing. */
+static bool parse_loop_target(parser *p) {
+  size_t reads = p->reads.n, assigns = p->assigns.n;
+  if (!anfi_parse_at(p, T_NAME) && !anfi_parse_at(p, T_LPAREN))
+    return anfi_parse_fail(p, "the name of the loop's variable");
+  ast *target = anfi_parse_exprs(p);
+  p->reads.n = reads;
+  to_pattern(p, target);
+  p->assigns.n = assigns;
+  anfi_parse_keep(p, target);
+  return true;
+}
+
+/* for i in a..b, for x in xs, for (a, b) in xs */
 static ast *parse_for(parser *p) {
   token t = p->t;
   size_t base = p->stack.n, assigns = p->assigns.n;
   uint16_t flags = 0;
   anfi_parse_advance(p);
-  if (!anfi_parse_at(p, T_NAME))
-    return anfi_parse_fail(p, "the name of the loop's variable"), error_node(p);
-  ast *name = anfi_ast(p, A_NAME, &p->t, 0);
-  name->u.word = p->t.word;
-  check_word(p, p->t.word, p->t.quoted, anfi_parse_loc(p, &p->t));
-  anfi_parse_keep(p, name);
-  anfi_parse_advance(p);
+  if (!parse_loop_target(p)) return error_node(p);
   if (!anfi_parse_expect(p, W_in, "'in'")) return p->stack.n = base, error_node(p);
   anfi_parse_keep(p, anfi_parse_expr(p));
   if (anfi_parse_at(p, T_DOTDOT)) {

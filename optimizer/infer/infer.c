@@ -6,7 +6,7 @@
  * calls inside a recursion are widened (see widen). */
 #include "optimizer/infer/rules.h"
 
-enum { MAX_SPECS = 64, MANY_SPECS = 8 };
+enum { MAX_SPECS = 64, MAX_EXACT = 1024, MANY_SPECS = 8 };
 
 static anfi_loc loc_of(const anf_node *n) { return n ? anfi_node_loc(n) : anfi_nowhere(); }
 
@@ -18,10 +18,22 @@ static const char *show(anfi_inference *q, const anfi_abs *a) {
   return s;
 }
 
-/* "while specialising loss(f32[784, 10]) called at net.anf:20:7", innermost first. */
+enum { MAX_SHOWN = 10 };
+
+static bool shown_before(const anfi_spec *s, size_t n, const anfi_spec *const *shown) {
+  for (size_t i = 0; i < n; i++)
+    if (shown[i]->graph == s->graph) return true;
+  return false;
+}
+
+/* "while specialising loss(f32[784, 10]) called at net.anf:20:7", innermost first; a recursion once. */
 void anfi_infer_trace(anfi_inference *q) {
-  size_t shown = 0;
-  for (const anfi_spec *s = q->now; s && shown < 10; s = s->caller, shown++) {
+  const anfi_spec *shown[MAX_SHOWN];
+  size_t n = 0;
+  if (!anfi_failed(q->cx)) return;
+  for (const anfi_spec *s = q->now; s && n < MAX_SHOWN; s = s->caller) {
+    if (shown_before(s, n, shown)) continue;
+    shown[n++] = s;
     anf_text o = {q->cx, NULL, 0, 0};
     for (size_t i = 0; i < s->graph->params.n; i++) {
       if (i) anfi_puts(&o, ", ");
@@ -96,16 +108,23 @@ static void wait_for(anfi_inference *q, anfi_spec *s, anfi_spec *user) {
   s->waiting = w;
 }
 
+/* The least argument above both that g may have in place of them, or NULL. */
+static const anfi_abs *join_argument(anfi_inference *q, const anf_graph *g, size_t i,
+                                     const anfi_abs *a, const anfi_abs *b) {
+  if (q->exact[g->params.at[i]->id]) return a == b ? a : NULL;
+  bool dims = q->nspec_of[g->id] >= MANY_SPECS && !q->exact_graph[g->id];
+  return anfi_abs_join(&q->abs, a, b, dims);
+}
+
 /* A call inside a recursion meets a spec of the same graph that differs in constants, weak types or
  * flow sets: one wider spec takes its place. Many specs: dims widen as well. */
 static anfi_spec *widen(anfi_inference *q, anf_graph *g, const anfi_abs **args, anf_node *at) {
-  bool dims = q->nspec_of[g->id] >= MANY_SPECS;
   const anfi_abs **joined = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
   for (anfi_spec *s = q->of_graph[g->id]; s; s = s->next_same) {
     if (s->forward) continue;
     bool fits = true;
     for (size_t i = 0; fits && i < g->params.n; i++) {
-      joined[i] = anfi_abs_join(&q->abs, s->arg[i], args[i], dims);
+      joined[i] = join_argument(q, g, i, s->arg[i], args[i]);
       fits = joined[i] != NULL;
     }
     if (!fits) continue;
@@ -189,6 +208,15 @@ static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_
   return s && gi->recursive && gi->scc == q->an->graphs[s->graph->id].scc;
 }
 
+static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node *at) {
+  const anfi_demanded *d = &q->asked;
+  if (q->exact_graph[g->id]) // there would be one for each round
+    anfi_fail(q->cx, loc_of(d->node), ANF_E0520, d->attr, d->op);
+  else anfi_fail(q->cx, loc_of(at), ANF_E0512, g->name->s, (unsigned)MAX_SPECS);
+  anfi_infer_trace(q);
+  return NULL;
+}
+
 anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *code, size_t n,
                              const anfi_abs *const *args, anf_node *at) {
   anf_graph *g = code->graph;
@@ -203,11 +231,8 @@ anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *co
   if (!fit_declared(q, g, all, at)) return NULL;
   anfi_spec *callee =
       in_recursion(q, s, g) || q->nspec_of[g->id] > MAX_SPECS / 2 ? widen(q, g, all, at) : NULL;
-  if (!callee && q->nspec_of[g->id] >= MAX_SPECS) {
-    anfi_fail(q->cx, loc_of(at), ANF_E0512, g->name->s, (unsigned)MAX_SPECS);
-    anfi_infer_trace(q);
-    return NULL;
-  }
+  if (!callee && q->nspec_of[g->id] >= (q->exact_graph[g->id] ? MAX_EXACT : MAX_SPECS))
+    return too_many(q, g, at);
   return anfi_spec_final(callee ? callee : spec_of(q, g, all, at));
 }
 
@@ -311,6 +336,8 @@ anfi_inference *anfi_infer_new(anf_module *m) {
   anfi_map_init(&q->by_key, a);
   q->local = ANFI_NEW_N(a, uint32_t, m->nodes.n);
   q->need = ANFI_NEW_N(a, uint8_t, m->nodes.n);
+  q->exact = ANFI_NEW_N(a, uint8_t, m->nodes.n);
+  q->exact_graph = ANFI_NEW_N(a, uint8_t, m->graphs.n);
   q->of_graph = ANFI_NEW_N(a, anfi_spec *, m->graphs.n);
   q->nspec_of = ANFI_NEW_N(a, uint32_t, m->graphs.n);
   for (size_t i = 0; i < m->graphs.n; i++)
@@ -353,7 +380,7 @@ static bool check_grounded(anfi_inference *q) {
   return true;
 }
 
-bool anfi_infer_run(anfi_inference *q) {
+static bool run(anfi_inference *q) {
   size_t next = 0;
   while (next < q->queue.n) {
     anfi_spec *s = q->queue.at[next++];
@@ -363,4 +390,30 @@ bool anfi_infer_run(anfi_inference *q) {
     if (q->evals % 1024 == 0 && !anfi_go_on(q->cx, "inferring types", 0.0)) return false;
   }
   return check_grounded(q);
+}
+
+/* Forgets all specs but the entries, which begin anew. */
+static void restart(anfi_inference *q) {
+  size_t entries = 0;
+  while (entries < q->specs.n && q->specs.at[entries]->entry) entries++;
+  size_t n = q->m->graphs.n;
+  memset(q->of_graph, 0, n * sizeof *q->of_graph);
+  memset(q->nspec_of, 0, n * sizeof *q->nspec_of);
+  memset(q->known, 0, sizeof q->known);
+  anfi_map_init(&q->by_key, q->arena);
+  q->queue.n = q->specs.n = 0;
+  q->again = false;
+  q->now = NULL;
+  for (size_t i = 0; i < entries; i++) {
+    const anfi_spec *old = q->specs.at[i];
+    spec_of(q, old->graph, old->arg, NULL)->entry = true;
+  }
+}
+
+bool anfi_infer_run(anfi_inference *q) {
+  while (!run(q)) {
+    if (!q->again) return false;
+    restart(q);
+  }
+  return true;
 }

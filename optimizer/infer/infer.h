@@ -103,6 +103,12 @@ typedef struct anfi_known {
   const anfi_abs *in[ANFI_KNOWN_ARGS], *result;
 } anfi_known;
 
+/* Attribute `attr` of `op`, given by an input of `node`. */
+typedef struct anfi_demanded {
+  const anf_node *node;
+  const char *attr, *op;
+} anfi_demanded;
+
 typedef struct anfi_inference {
   anf_ctx *cx;
   anf_module *m;
@@ -111,6 +117,10 @@ typedef struct anfi_inference {
   anfi_abs_table abs;
   uint32_t *local;      // node id -> position in its graph's order
   uint8_t *need;        // node id -> its value decides types
+  uint8_t *exact;       // node id -> and does so in a recursion
+  uint8_t *exact_graph; // graph id -> a recursion with such a parameter
+  bool again;           // more is exact than was known
+  anfi_demanded asked;  // for what, last
   anfi_spec **of_graph; // graph id -> its specs
   uint32_t *nspec_of;   // graph id -> their number
   anfi_map by_key;
@@ -139,6 +149,9 @@ anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *co
 
 /* need.c */
 void anfi_find_needs(anfi_inference *q);
+/* The inputs of the node from here on are no constants, but give an attribute. If they may be once
+ * more is exact, inference is to begin again; else E0520 is recorded. Always false. */
+bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from);
 
 /* The data that stands for a function value once programs are first order (emit.c):
  *   one code        the tuple of what it binds

@@ -2,17 +2,22 @@
 /* Which nodes' values, and not just types, decide the types of others: attributes given by nodes
  * and indices into tuples, back through integer arithmetic, tuples, and parameters of graphs that
  * are called by name. Only these keep constants in a signature; all others are broadened, so f(1)
- * and f(2) are one signature. A worklist over nodes: linear. */
+ * and f(2) are one signature. A worklist over nodes: linear.
+ *
+ * A recursion gives up even those constants (infer.c, widen), so that it has few signatures. What a
+ * value turns out to need there is demanded and inference begins again: demanded parameters stay
+ * exact, one signature for each constant, as for a loop over the items of a tuple. */
 #include "optimizer/infer/infer.h"
 
 typedef struct {
   anfi_inference *q;
+  uint8_t *mark; // by node
   ANFI_VEC(anf_node *) todo;
 } needs;
 
 static void want(needs *w, anf_node *n) {
-  if (n->kind == ANFI_VALUE || w->q->need[n->id]) return;
-  w->q->need[n->id] = 1;
+  if (n->kind == ANFI_VALUE || w->mark[n->id]) return;
+  w->mark[n->id] = 1;
   anfi_push(w->q->arena, &w->todo, n);
 }
 
@@ -44,16 +49,45 @@ static void want_result(needs *w, const anf_node *call) {
   if (g && g->result) want(w, g->result);
 }
 
+static anf_node *next(needs *w) {
+  anf_node *n = w->todo.at[--w->todo.n];
+  if (n->kind == ANFI_PARAM) want_arguments(w, n);
+  else if (n->kind == ANFI_CALL) want_result(w, n);
+  else want_inputs(w, n, 0);
+  return n;
+}
+
+/* Conditions on needed parameters end a recursion, so they are to be known too. */
+static void want_conditions(needs *w, const anf_graph *g) {
+  const anfi_graph_info *gi = &w->q->an->graphs[g->id];
+  for (size_t i = 0; i < gi->order.n; i++)
+    if (anfi_is_op(gi->order.at[i], ANF_OP_Switch)) want(w, gi->order.at[i]->in[0].def);
+}
+
 void anfi_find_needs(anfi_inference *q) {
-  needs w = {.q = q};
+  needs w = {.q = q, .mark = q->need};
   for (size_t i = 0; i < q->m->graphs.n; i++) {
     const anfi_graph_info *gi = &q->an->graphs[i];
     for (size_t k = 0; q->m->graphs.at[i] && k < gi->order.n; k++) seed(&w, gi->order.at[k]);
   }
+  uint8_t *seen = ANFI_NEW_N(q->arena, uint8_t, q->m->graphs.n);
   while (w.todo.n) {
-    anf_node *n = w.todo.at[--w.todo.n];
-    if (n->kind == ANFI_PARAM) want_arguments(&w, n);
-    else if (n->kind == ANFI_CALL) want_result(&w, n);
-    else want_inputs(&w, n, 0);
+    const anf_node *n = next(&w);
+    if (n->kind != ANFI_PARAM || !q->an->graphs[n->graph->id].recursive) continue;
+    if (!seen[n->graph->id]) want_conditions(&w, n->graph);
+    seen[n->graph->id] = 1;
   }
+}
+
+bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from) {
+  needs w = {.q = q, .mark = q->exact};
+  q->asked = d;
+  if (d.node->kind == ANFI_APPLY) want_inputs(&w, d.node, from);
+  while (w.todo.n) {
+    const anf_node *p = next(&w);
+    if (p->kind != ANFI_PARAM || !q->an->graphs[p->graph->id].recursive) continue;
+    q->exact_graph[p->graph->id] = 1;
+    q->again = true;
+  }
+  return !q->again && anfi_fail(q->cx, anfi_node_loc(d.node), ANF_E0520, d.attr, d.op);
 }

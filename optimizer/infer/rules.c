@@ -59,7 +59,8 @@ static bool find_attrs(applied *p, size_t n) {
     if (p->attr[k]) continue;
     const anfi_abs *a = p->in[next++];
     p->attr[k] = anfi_abs_value(q->cx, a);
-    if (!p->attr[k]) return fail(p, ANF_E0520, s->attr[k].name->s, s->name->s) != NULL;
+    if (!p->attr[k])
+      return anfi_demand(q, (anfi_demanded){p->at, s->attr[k].name->s, s->name->s}, p->n);
     anfi_defer(q->cx, ANFI_ALWAYS, release, p->attr[k]);
     if (!anfi_attr_check(q->cx, p->op, k, p->attr[k], anfi_node_loc(p->at))) return false;
   }
@@ -174,7 +175,7 @@ bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const 
       (part->kind == ANFI_PART_SLICE && part->given[2] && !v[2]))
     return anfi_fail(q->cx, anfi_node_loc(at), ANF_E0501, "GetItem",
                      "a tuple has one index or slice");
-  if (!known) return anfi_fail(q->cx, anfi_node_loc(at), ANF_E0520, "index", "GetItem of a tuple");
+  if (!known) return anfi_demand(q, (anfi_demanded){at, "index", "GetItem of a tuple"}, 1);
   out->slice = part->kind == ANFI_PART_SLICE;
   if (!out->slice) {
     *out = (anfi_chosen){false, 1, v[0] < 0 ? v[0] + count : v[0], 1};
@@ -190,8 +191,10 @@ bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const 
 
 static const anfi_abs *tuple_part(const applied *p, const anfi_abs *t) {
   anfi_chosen c;
-  if (!anfi_tuple_parts(p->q, p->attr[0], p->n, p->in, p->at, &c))
-    return anfi_infer_trace(p->q), NULL;
+  if (!anfi_tuple_parts(p->q, p->attr[0], p->n, p->in, p->at, &c)) {
+    anfi_infer_trace(p->q);
+    return NULL;
+  }
   if (!c.slice) return tuple_item(p, t, c.first);
   const anfi_abs **items = ANFI_NEW_N(p->q->arena, const anfi_abs *, c.n);
   for (size_t i = 0; i < c.n; i++) items[i] = t->item[c.first + (int64_t)i * c.step];
@@ -244,16 +247,19 @@ static bool worth_folding(const applied *p, const anf_type *t) {
          (anfi_type_elements(t, &n) && n * anf_dtype_bytes((anf_dtype)t->dtype) <= FOLD_BYTES);
 }
 
+static const anfi_abs *constant(const applied *p, anf_value *v) {
+  const anfi_abs *a = anfi_abs_const(&p->q->abs, v);
+  anf_value_release(v);
+  return a;
+}
+
 /* The shape of a tensor with known dims is known though the tensor is not. */
 static const anfi_abs *shape_of(const applied *p) {
   const anfi_abs *x = p->in[0];
   if (x->kind != ANFI_ABS_DATA || x->type->kind != ANF_TYPE_TENSOR) return NULL;
   for (uint32_t i = 0; i < x->type->n; i++)
     if (x->type->dims[i] < 0) return NULL;
-  anf_value *v = anfi_value_new_ints(p->q->cx, x->type->n, x->type->dims);
-  const anfi_abs *a = anfi_abs_const(&p->q->abs, v);
-  anf_value_release(v);
-  return a;
+  return constant(p, anfi_value_new_ints(p->q->cx, x->type->n, x->type->dims));
 }
 
 static const anfi_abs *by_hook(const applied *p) {
@@ -275,6 +281,12 @@ static const anfi_abs *by_hook(const applied *p) {
   return of_type(p, hook.out);
 }
 
+static const anfi_abs *length(const applied *p) {
+  const anfi_abs *x = p->in[0];
+  bool items = x->kind == ANFI_ABS_TUPLE || x->kind == ANFI_ABS_RECORD;
+  return items ? constant(p, anf_value_int(p->q->cx, x->n)) : by_hook(p);
+}
+
 /* ---- any op ---- */
 
 static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
@@ -285,10 +297,12 @@ static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs
     return anfi_abs_fn1(&q->abs, code);
   }
   if (attributes_wait(&p)) return q->abs.bottom;
-  if (!find_attrs(&p, n)) return NULL;
+  if (!find_attrs(&p, n)) return anfi_infer_trace(q), NULL;
   switch (op) {
   case ANF_OP_MakeTuple: return anfi_abs_items(&q->abs, ANFI_ABS_TUPLE, NULL, p.n, in);
   case ANF_OP_TupleGet: return tuple_get(&p);
+  case ANF_OP_Len:
+  case ANF_OP_TupleLen: return length(&p);
   case ANF_OP_MakeRecord: return make_record(&p);
   case ANF_OP_RecordGet: return record_get(&p);
   case ANF_OP_Switch: return switch_of(&p);
