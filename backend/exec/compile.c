@@ -20,6 +20,11 @@ static const anfi_form *kept_form(anfi_arena *a, const anfi_form *f) {
   return r;
 }
 
+static void edit(void *p) {
+  anfi_variant *v = (anfi_variant *)p;
+  if (v->edit) v->edit(v->edit_user, v);
+}
+
 bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
                      const anf_exec_opts *o, anfi_variant *v) {
   anf_graph *program = anfi_exec_program(cx, g, n, args, v);
@@ -31,7 +36,12 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
   if (v->trace) opt.after = anfi_trace_pass;
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : "standard", &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
-  anfi_lower_opts lo = {.fast = o->fast, .parallel = o->parallel, .name = name};
+  anfi_lower_opts lo = {.fast = o->fast,
+                        .parallel = o->parallel,
+                        .name = name,
+                        .nstate = v->nstate,
+                        .edit = edit,
+                        .user = v};
   anfi_isa isa;
   if (o->engine && anfi_isa_of_engine(o->engine, &isa)) lo.isa = &isa;
   anf_graph *entry = public_graph(m);
@@ -76,10 +86,13 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_defer(e->cx, ANFI_ON_FAIL, free_variant, v);
   anfi_exec_sig(e->cx, &v->arena, n, args, &v->sig);
   v->trace = e->trace;
+  v->nstate = e->nstate;
+  v->edit = e->edit;
+  v->edit_user = e->edit_user;
   anf_exec_opts o = e->o;
   o.engine = e->engine;
   if (!anfi_exec_lower(e->cx, e->g, n, args, &o, v)) return NULL;
-  if (e->edit) e->edit(e->edit_user, v);
+  if (e->trace) v->low.module = anfi_trace_insert(e->trace, v->low.module);
   uint64_t from = anfi_os_now_ns();
   anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
   anfi_trace_span(v->trace, "code", from, anfi_os_now_ns());

@@ -14,7 +14,12 @@ typedef struct anfi_sig {
 
 /* A function at one signature. */
 typedef struct anfi_variant {
-  anf_trace *trace;          // while it is made; or NULL
+  /* while it is made */
+  anf_trace *trace; // or NULL
+  size_t nstate;    // parameters that the first items of the result replace
+  void (*edit)(void *user, struct anfi_variant *v); // changes the lowered module; or NULL
+  void *edit_user;
+  /* from then on */
   struct anfi_variant *next; // used before
   anfi_arena arena;          // of all but the code
   const char *name;          // of the function in the code; NULL: the graph's
@@ -35,7 +40,8 @@ struct anf_exec {
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
   double compile_ms;
-  void (*edit)(void *user, anfi_variant *v); // changes the lowered module before code is made
+  size_t nstate; // of the variants made next, as are
+  void (*edit)(void *user, anfi_variant *v);
   void *edit_user;
   anf_trace *trace; // or NULL
 };

@@ -93,10 +93,17 @@ static gval slice(glow *w, const anf_node *n, gval v, const anf_type *t) {
   return (gval){all.n, all.at};
 }
 
-static size_t index_of(glow *w, const anf_node *n, const anf_type *t) {
+static size_t index_of(anf_ctx *cx, const anf_node *n, const anf_type *t) {
   size_t at = 0;
-  anfi_axis_in(anfi_attr_int(anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, 0)), t->n, &at);
+  anfi_axis_in(anfi_attr_int(anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, 0)), t->n, &at);
   return at;
+}
+
+size_t anfi_glow_first_leaf(anf_ctx *cx, const anf_node *n) {
+  const anf_type *t = n->in[0].def->type;
+  bool field = n->op == ANF_OP_RecordGet;
+  return leaves_before(t, field ? field_of(t, anfi_attr_value(cx, ANF_OP_RecordGet, n->u.attrs, 0))
+                                : index_of(cx, n, t));
 }
 
 /* Ops that only arrange leaves. False: another op. */
@@ -110,10 +117,10 @@ static bool arrange(glow *w, anf_node *n, gval *out) {
   case ANF_OP_MakeTuple:
   case ANF_OP_MakeRecord:
   case ANF_OP_TupleConcat: *out = joined(w, n, n->nin); return true;
-  case ANF_OP_TupleGet: *out = part(v, t, index_of(w, n, t)); return true;
+  case ANF_OP_TupleGet: *out = part(v, t, index_of(w->cx, n, t)); return true;
   case ANF_OP_RecordGet: *out = part(v, t, field_of(t, name)); return true;
   case ANF_OP_TupleSet:
-    *out = with_part(w, v, t, index_of(w, n, t), anfi_glow_value(w, n->in[1].def));
+    *out = with_part(w, v, t, index_of(w->cx, n, t), anfi_glow_value(w, n->in[1].def));
     return true;
   case ANF_OP_RecordSet:
     *out = with_part(w, v, t, field_of(t, name), anfi_glow_value(w, n->in[1].def));
@@ -182,16 +189,16 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
 
 /* ---- bodies ---- */
 
-/* Where the leaves of the result are wanted, told to the nodes that make them. */
+/* Where the leaves of the result are wanted, told to the nodes that make them. Types nest no deeper
+ * than inference allows, so this may recurse. */
 static void want(glow *w, anf_node *r, const texpr *to) {
   bool made = r->kind == ANFI_APPLY && (r->op == ANF_OP_MakeTuple || r->op == ANF_OP_MakeRecord);
   if (r->kind == ANFI_VALUE) return;
   w->to[r->id] = to;
   size_t at = 0;
   for (uint32_t i = 0; made && i < r->nin; i++) {
-    anf_node *x = r->in[i].def;
-    if (x->kind != ANFI_VALUE) w->to[x->id] = to ? to + at : NULL;
-    at += anfi_leaf_count(x->type);
+    want(w, r->in[i].def, to ? to + at : NULL);
+    at += anfi_leaf_count(r->in[i].def->type);
   }
 }
 
@@ -424,11 +431,13 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   gfn *entry = anfi_glow_function(&w, g);
   if (!entry) return false;
   describe_entry(&w, entry);
+  if (o->nstate) anfi_glow_schedule(&w, g, o->nstate);
   for (size_t i = 0; i < w.todo.n; i++) {
     out->recursive |= w.an->graphs[w.todo.at[i]->g->id].recursive;
     if (!lower_function(&w, w.todo.at[i], i == 0)) return false;
   }
   if (!anfi_glow_make_sums(&w)) return false;
+  if (o->edit) o->edit(o->user);
   anfi_lower_outline(anfi_scratch(m->cx), w.tm);
   anfi_t_declare_rt(w.tm);
   return true;

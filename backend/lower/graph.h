@@ -46,7 +46,7 @@ typedef struct gkept {
 typedef struct glow {
   anf_ctx *cx;
   anf_module *m;
-  const anf_analysis *an;
+  anf_analysis *an;
   anfi_arena *a;
   const anfi_lower_opts *o;
   anfi_lowered *out;
@@ -70,6 +70,8 @@ typedef struct glow {
 /* graph.c */
 gval anfi_glow_value(glow *w, anf_node *n);
 gval anfi_glow_new(glow *w, size_t n);
+/* Of TupleGet or RecordGet: how many leaves of the whole come before the part. */
+size_t anfi_glow_first_leaf(anf_ctx *cx, const anf_node *n);
 gfn *anfi_glow_function(glow *w, anf_graph *g);
 /* The body of g here. `to`: buffers wanted for the leaves of its result, or NULL; `tail`: what it
  * gives is what the function gives. */
@@ -92,6 +94,9 @@ gval anfi_glow_target_value(glow *w, const gtarget *r);
 bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out);
 bool anfi_glow_call_op(glow *w, anf_node *n, gval *out); // Custom and Recompute: f(args..)
 bool anfi_glow_choice(glow *w, anf_node *n, gval *out);  // Switch and SwitchLayer on data
+
+/* schedule.c: another order of g, whose first parameters are a state that its result replaces */
+void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate);
 
 /* loop.c */
 bool anfi_glow_loop(glow *w, anf_node *n, gval *out);

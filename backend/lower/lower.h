@@ -65,6 +65,9 @@ typedef struct anfi_lower_opts {
   bool fast, parallel;
   const char *name;           // of the entry; NULL: the graph's
   const struct anfi_isa *isa; // of the machine that code is made for; NULL: a common one
+  size_t nstate;              // parameters that the first items of the result replace
+  void (*edit)(void *user);   // changes out->module before its loops become functions; or NULL
+  void *user;
 } anfi_lower_opts;
 
 /* Lowers g, which is closed, typed and first order, and all that it calls. What `out` holds is in

@@ -114,7 +114,6 @@ static void donate(void *user, anfi_variant *v) {
   k->given = ANFI_NEW_N(&k->s->arena, bool, n + 1);
   if (!find_outputs(k->s)) return;
   anfi_step_donate(v, n, k->given);
-  if (k->s->o.trace) v->low.module = anfi_trace_insert(k->s->o.trace, v->low.module);
 }
 
 static void make_leaf(anf_step *s, anfi_step_leaf *l, const anfi_leaf *of) {
@@ -187,6 +186,7 @@ static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *con
   anfi_arg *arg = ANFI_NEW_N(anfi_scratch(s->cx), anfi_arg, n + 1);
   s->param = ANFI_NEW_N(&s->arena, const anf_type *, n + 1);
   for (size_t i = 0; i < n; i++) s->param[i] = arg[i].type = settled(s->cx, types[i]);
+  s->exec->nstate = nstate;
   s->exec->edit = donate;
   s->exec->edit_user = &k;
   s->v = anfi_exec_variant(s->exec, n, arg);

@@ -228,6 +228,53 @@ static void test_exchange(void **state) {
   anf_module_free(m);
 }
 
+/* Words, whose embedding is read first and whose gradient comes last: all is updated in place, for what
+ * may stop the program comes before; and a word that there is none of leaves all as it was. */
+static const char WORDS[] = "import nn, optim\n"
+                            "def loss(p, x) { nn.cross_entropy(nn.dense(p.b, Tanh(nn.dense(p.a, "
+                            "nn.embedding(p.e, x)))), x) }\n"
+                            "def init(key: key) {\n"
+                            "  p = {e = nn.embedding_init(key, 5, 3), a = nn.dense_init(key, 3, "
+                            "4), b = nn.dense_init(key, 4, 5)}\n"
+                            "  {p = p, opt = optim.adam_init(p)}\n"
+                            "}\n"
+                            "def step(s, x: i32[6]) {\n"
+                            "  (l, g) = value_and_grad(loss)(s.p, x)\n"
+                            "  (p, opt) = optim.adam(s.p, g, s.opt, 0.05)\n"
+                            "  ({p = p, opt = opt}, {loss = l})\n"
+                            "}\n";
+
+static void test_in_place(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_step *s = NULL;
+  anf_step_opts o = interp();
+  static const int64_t six[] = {6};
+  int32_t x[6] = {0, 1, 2, 3, 4, 0};
+  anf_value *arg[2] = {NULL, anf_value_tensor(w->cx, ANF_I32, 1, six, x)},
+            *key = anf_value_tensor(w->cx, ANF_KEY, 0, NULL, NULL), *before = NULL, *after = NULL;
+  assert_int_equal(anf_parse(w->cx, WORDS, "words.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_run(anf_module_find(m, "init"), 1, &key, NULL, w->d, &arg[0]), ANF_OK);
+  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 2, arg, &o, w->d, &s), ANF_OK);
+  for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++)
+    assert_true(s->leaf[ANF_STATE][i].given || s->leaf[ANF_STATE][i].scalar);
+  for (int i = 0; i < 60; i++) assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  assert_true(anf_step_number(s, "loss") < 0.2);
+  assert_int_equal(anf_step_get(s, 0, w->d, &before), ANF_OK);
+  x[5] = 5;
+  anf_array bad = {.dtype = ANF_I32, .rank = 1, .dims = six, .data = x};
+  assert_int_equal(anf_step_bind(s, ANF_INPUT, 0, &bad, w->d), ANF_OK);
+  refused(w, anf_step_run(s, w->d), "E0404");
+  assert_int_equal(anf_step_get(s, 0, w->d, &after), ANF_OK);
+  assert_true(anf_value_same(before, after));
+  anf_value_release(before);
+  anf_value_release(after);
+  anf_value_release(key);
+  for (int i = 0; i < 2; i++) anf_value_release(arg[i]);
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
 /* ---- NaN ---- */
 
 static void run_nan(world *w, anf_nan_check check) {
@@ -437,6 +484,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_functions, setup, teardown),
       cmocka_unit_test_setup_teardown(test_swap, setup, teardown),
       cmocka_unit_test_setup_teardown(test_exchange, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_in_place, setup, teardown),
       cmocka_unit_test_setup_teardown(test_nan, setup, teardown),
       cmocka_unit_test_setup_teardown(test_async, setup, teardown),
       cmocka_unit_test_setup_teardown(test_print, setup, teardown),
