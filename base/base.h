@@ -290,6 +290,7 @@ struct anf_ctx {
   struct anfi_types *types;    // ir/type.c
   struct anfi_schema *schemas; // ir/op.c: the op table, parsed
   anfi_map op_by_name;         // string id -> opcode
+  anfi_map hosts;              // string id -> anfi_host: ir/host.c
   const struct anfi_scalar *
       *scalars; // ir/scalar.c: code of elementwise ops by opcode, parsed at first use
 };

@@ -453,6 +453,43 @@ bool anfi_eval_op(anfi_eval *q);
 
 /* interp.c: see anfora/run.h */
 
+/* host.c: ops that the host registered (anfora/host.h); they are the op Host, or HostEffect, with their
+ * name for an attribute. */
+typedef struct anfi_host_slot { // one thing that the C function is given
+  enum { ANFI_HOST_ARG, ANFI_HOST_OUT, ANFI_HOST_DIM } kind;
+  size_t i;        // of an argument, or a part of the result
+  int64_t dim;     // a symbol
+  anf_dtype dtype; // that a dim is passed as
+} anfi_host_slot;
+typedef struct anfi_host {
+  const anfi_str *name, *vjp; // vjp NULL: see zero
+  bool zero;                  // the derivative is zero; else there is none
+  unsigned flags;             // ANF_HOST_*
+  void (*function)(void);
+  const anf_type *type; // fn(tensors..) -> a tensor, or a tuple of them
+  size_t nslot, nout;
+  const anfi_host_slot *slot;
+  const anf_type *const *out; // parts of the result
+  size_t returned;            // the one that the C function returns, or nout
+} anfi_host;
+/* By value to C, as opposed to a dense array? */
+bool anfi_host_by_value(const anf_type *t);
+const anfi_host *anfi_host_find(anf_ctx *cx, const char *name, size_t len); // or NULL
+/* The one that the attribute of an op Host names. NULL with E0230. */
+const anfi_host *anfi_host_of(anf_ctx *cx, const anf_value *name, anfi_loc loc);
+anfi_opcode anfi_host_op(const anfi_host *h);
+const anfi_attrs *anfi_host_attrs(anf_module *m, const anfi_host *h);
+/* Checks and adds; `type` is that of op->type. False with E0231. */
+struct anf_host_op;
+bool anfi_host_add(anf_ctx *cx, const struct anf_host_op *op, const anf_type *type);
+/* What a symbol of the signature is for arguments of these types; -1: it is not known. */
+int64_t anfi_host_dim(const anfi_host *h, const anf_type *const *args, int64_t symbol);
+/* host_call.c: a C function through libffi. types[i] is a dtype, or: */
+enum { ANFI_C_VOID = -1, ANFI_C_POINTER = -2, ANFI_C_INT = -3 };
+/* slot[i] has the value in its low bytes, as does *result. */
+bool anfi_c_call(void (*function)(void), int result_type, size_t n, const int *types,
+                 uint64_t *slot, uint64_t *result);
+
 /* print_value.c */
 typedef struct anfi_names anfi_names;
 /* What is still to be written of a constant that nests; one serves many constants. */

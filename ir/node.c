@@ -289,6 +289,8 @@ static anfi_opcode find_op(anf_ctx *cx, const char *name) {
 
 anf_node *anf_op_node(anf_module *m, const char *op) {
   BUILD(m);
+  const anfi_host *h = anfi_host_find(m->cx, op, strlen(op));
+  if (h) return built(m, anfi_op_value_attrs(m, anfi_host_op(h), anfi_host_attrs(m, h)));
   anfi_opcode k = find_op(m->cx, op);
   return built(m, k == ANF_OP_NONE ? NULL : anfi_op_value(m, k));
 }

@@ -102,6 +102,7 @@ static void parse_attrs(anf_ctx *cx, anfi_schema *s, const char *attrs) {
 
 void anfi_ops_init(anf_ctx *cx) {
   anfi_map_init(&cx->op_by_name, &cx->arena);
+  anfi_map_init(&cx->hosts, &cx->arena);
   cx->schemas = ANFI_NEW_N(&cx->arena, anfi_schema, ANF_OP_COUNT);
   for (int i = 0; i < ANF_OP_COUNT; i++) {
     anfi_schema *s = &cx->schemas[i];

@@ -166,6 +166,8 @@ const char *anfi_value_text(anf_ctx *cx, const anf_value *v);
 bool anfi_infer_same(anfi_infer *q); // the type of the first argument
 bool anfi_infer_none(anfi_infer *q);
 bool anfi_infer_assert(anfi_infer *q);
+bool anfi_infer_host(anfi_infer *q); // host.c
+bool anfi_eval_host(anfi_eval *q);   // host_call.c
 bool anfi_infer_switch_layer(anfi_infer *q);
 bool anfi_infer_undef(anfi_infer *q);
 bool anfi_infer_box(anfi_infer *q);
@@ -411,6 +413,7 @@ bool anfi_vjp_resize_grad(struct anfi_derive *q);
 bool anfi_vjp_max_pool_grad(struct anfi_derive *q);
 bool anfi_vjp_global_max_pool(struct anfi_derive *q);
 bool anfi_vjp_cholesky(struct anfi_derive *q);
+bool anfi_vjp_host(struct anfi_derive *q);
 bool anfi_vjp_det(struct anfi_derive *q);
 bool anfi_vjp_triangular_solve(struct anfi_derive *q);
 bool anfi_vjp_polygamma(struct anfi_derive *q);
@@ -462,5 +465,6 @@ anf_node *anfi_batch_bernoulli(anfi_batch *b);
 anf_node *anfi_batch_dropout(anfi_batch *b);
 anf_node *anfi_batch_shuffle(anfi_batch *b);
 anf_node *anfi_batch_effect(anfi_batch *b);
+anf_node *anfi_batch_host_effect(anfi_batch *b);
 
 #endif

@@ -68,7 +68,7 @@ def program_of(header, body):
 def libraries(compiler):
     """What the library needs; a sanitized one does without mimalloc."""
     sanitized = any(word.startswith("-fsanitize") for word in compiler)
-    return ["-lm"] if sanitized else ["-lmimalloc", "-lm"]
+    return ["-lffi", "-lm"] if sanitized else ["-lmimalloc", "-lffi", "-lm"]
 
 
 def problem_of(header, body, library, compiler, folder):

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a graph and types to a compiled variant. The program is copied, for the passes rewrite it. */
 #include "backend/exec/exec.h"
+#include "backend/jit/jit.h"
 #include "backend/kernel/kernel.h"
 
 #include "anfora/opt.h"
@@ -77,6 +78,16 @@ static void free_variant(void *p) {
   anfi_variant_free(v->arena.cx, v);
 }
 
+/* The engine must know the C functions that the module declares. */
+static bool define_hosts(anf_exec *e, const tmod *m) {
+  for (size_t i = 0; i < m->func.n; i++) {
+    const anfi_str *name = m->func.at[i]->body ? NULL : m->func.at[i]->name;
+    const anfi_host *h = name ? anfi_host_find(e->cx, name->s, name->len) : NULL;
+    if (h && !anfi_jit_define_once(e->cx, e->engine, name->s, h->function)) return false;
+  }
+  return true;
+}
+
 anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   uint64_t start = anfi_os_now_ns();
   anfi_variant *v = (anfi_variant *)anfi_raw(e->cx, NULL, 0, sizeof *v);
@@ -93,6 +104,7 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   o.engine = e->engine;
   if (!anfi_exec_lower(e->cx, e->g, n, args, &o, v)) return NULL;
   if (e->trace) v->low.module = anfi_trace_insert(e->trace, v->low.module);
+  if (!define_hosts(e, v->low.module)) return NULL;
   uint64_t from = anfi_os_now_ns();
   anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
   anfi_trace_span(v->trace, "code", from, anfi_os_now_ns());

@@ -112,31 +112,51 @@ anf_status anf_jit_engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o
 anf_jit_kind anf_jit_engine_kind(const anf_jit_engine *e) { return e->kind; }
 const anf_target_machine *anf_jit_engine_target(const anf_jit_engine *e) { return &e->target; }
 
-anf_status anf_jit_engine_define(anf_jit_engine *e, const char *name, void (*function)(void)) {
+/* Under the lock. NULL: none of that name. */
+static anfi_jit_symbol *symbol(anf_jit_engine *e, const char *name) {
+  for (size_t i = e->nsymbol; i-- > 0;)
+    if (strcmp(e->symbol[i].name, name) == 0) return &e->symbol[i];
+  return NULL;
+}
+
+/* Under the lock. False: out of memory. */
+static bool add_symbol(anf_jit_engine *e, const char *name, void (*function)(void)) {
   char *s = anfi_jit_strdup(name);
-  pthread_mutex_lock(&e->lock);
   size_t n = e->nsymbol;
   bool full = !(n & (n - 1)); // room is a power of two
   anfi_jit_symbol *more = e->symbol;
   if (s && full) more = (anfi_jit_symbol *)anfi_jit_alloc((n ? 2 * n : 1) * sizeof *more);
-  if (s && more) {
-    if (full && n) memcpy(more, e->symbol, n * sizeof *more);
-    if (full) anfi_jit_free(e->symbol);
-    e->symbol = more;
-    e->symbol[e->nsymbol++] = (anfi_jit_symbol){s, function};
-  }
+  if (!s || !more) return anfi_jit_free(s), false;
+  if (full && n) memcpy(more, e->symbol, n * sizeof *more);
+  if (full) anfi_jit_free(e->symbol);
+  e->symbol = more;
+  e->symbol[e->nsymbol++] = (anfi_jit_symbol){s, function};
+  return true;
+}
+
+anf_status anf_jit_engine_define(anf_jit_engine *e, const char *name, void (*function)(void)) {
+  pthread_mutex_lock(&e->lock);
+  bool good = add_symbol(e, name, function);
   pthread_mutex_unlock(&e->lock);
-  if (s && more) return ANF_OK;
-  anfi_jit_free(s);
-  return ANF_NOMEM;
+  return good ? ANF_OK : ANF_NOMEM;
+}
+
+bool anfi_jit_define_once(anf_ctx *cx, anf_jit_engine *e, const char *name, void (*fn)(void)) {
+  if (anfi_jit_builtin(name)) return anfi_fail(cx, anfi_nowhere(), ANF_E0906, name);
+  pthread_mutex_lock(&e->lock);
+  const anfi_jit_symbol *there = symbol(e, name);
+  bool same = !there || there->fn == fn, good = there || add_symbol(e, name, fn);
+  pthread_mutex_unlock(&e->lock);
+  if (!good) anfi_throw_nomem(cx);
+  return same || anfi_fail(cx, anfi_nowhere(), ANF_E0906, name);
 }
 
 void *anfi_jit_resolve(anf_jit_engine *e, const char *name) {
   void *p = anfi_jit_builtin(name);
   if (p) return p;
   pthread_mutex_lock(&e->lock);
-  for (size_t i = e->nsymbol; i-- > 0 && !p;)
-    if (strcmp(e->symbol[i].name, name) == 0) memcpy(&p, &e->symbol[i].fn, sizeof p);
+  const anfi_jit_symbol *s = symbol(e, name);
+  if (s) memcpy(&p, &s->fn, sizeof p);
   pthread_mutex_unlock(&e->lock);
   return p;
 }

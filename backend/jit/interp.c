@@ -7,6 +7,7 @@
 
 typedef struct program {
   anf_ctx *cx;
+  anf_jit_engine *engine;
   tmod *m;
   pthread_mutex_t lock; // a host's function may call back: recursive
 } program;
@@ -54,9 +55,9 @@ static void new_lock(pthread_mutex_t *lock) {
 
 static bool compile(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l,
                     anfi_jit_code *code) {
-  (void)e;
   program *p = (program *)anfi_jit_alloc(sizeof *p);
   if (!p) anfi_throw_nomem(cx);
+  p->engine = e;
   new_lock(&p->lock);
   code->impl = p;
   p->cx = anf_ctx_new(NULL);
@@ -66,17 +67,27 @@ static bool compile(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l,
 
 /* ---- calls ---- */
 
+typedef struct calling {
+  anf_stream *s;
+  anf_jit_engine *engine;
+} calling;
+
+static anf_stream *stream_of(void *user) { return ((calling *)user)->s; }
+
 static void told_stop(void *user, int64_t site, int64_t a, int64_t b) {
-  anf_trap t = *anf_stream_trap((anf_stream *)user);
+  anf_trap t = *anf_stream_trap(stream_of(user));
   t.site = site, t.a = a, t.b = b;
-  anf_rt_tell((anf_stream *)user, &t);
+  anf_rt_tell(stream_of(user), &t);
 }
 static void told_print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
-  for (size_t i = 0; i < n; i++) anf_rt_put((anf_stream *)user, leaf[i]);
-  anf_rt_print((anf_stream *)user, site);
+  for (size_t i = 0; i < n; i++) anf_rt_put(stream_of(user), leaf[i]);
+  anf_rt_print(stream_of(user), site);
 }
 static void told_trace(void *user, int64_t id, bool leaves) {
-  anf_rt_trace((anf_stream *)user, id, leaves);
+  anf_rt_trace(stream_of(user), id, leaves);
+}
+static void *find(void *user, const char *name) {
+  return anfi_jit_resolve(((calling *)user)->engine, name);
 }
 
 static anf_trap_kind kind_of(const char *code) {
@@ -116,10 +127,12 @@ static anf_tir_arg argument(tdtype d, anf_generic g) {
 
 static anf_status run(program *p, const anfi_jit_entry *f, anf_stream *s, void *data,
                       anf_generic *args, anf_tir_arg *in) {
+  calling who = {s, p->engine};
   anf_tir_run_opts o = {.size = sizeof o,
                         .plain = true,
                         .data = data,
-                        .user = s,
+                        .user = &who,
+                        .find = find,
                         .stop = told_stop,
                         .print = told_print,
                         .trace = told_trace};

@@ -185,6 +185,8 @@ void anfi_jit_report(anf_ctx *cx, const anf_stream *s);
 /* The C function that a name stands for: of the run time, of the C library's mathematics, or told
  * by the host. NULL: none. Thread safe. */
 void *anfi_jit_resolve(anf_jit_engine *e, const char *name);
+/* Makes a function known unless it is; false: another one has the name. */
+bool anfi_jit_define_once(anf_ctx *cx, anf_jit_engine *e, const char *name, void (*fn)(void));
 
 /* symbols.c: run time and mathematics */
 void *anfi_jit_builtin(const char *name);

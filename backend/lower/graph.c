@@ -383,7 +383,14 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
 
 /* ---- modules ---- */
 
-/* Uses of graphs; and is anything that is kept taken apart without its type being known? */
+static void declare_host(glow *w, const anf_node *n) {
+  if (n->kind != ANFI_APPLY || (n->op != ANF_OP_Host && n->op != ANF_OP_HostEffect)) return;
+  const anf_value *name = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, 0);
+  const anfi_host *h = name ? anfi_host_find(w->cx, name->u.text, name->n) : NULL;
+  if (h) anfi_lower_host_declare(w->a, w->tm, h);
+}
+
+/* Uses of graphs; functions of the host; and is anything that is kept taken apart without its type being known? */
 static void look_over(glow *w) {
   for (size_t i = 0; i < w->m->graphs.n; i++) {
     anf_graph *g = w->m->graphs.at[i];
@@ -393,6 +400,7 @@ static void look_over(glow *w) {
         const anf_graph *h = anfi_value_graph(gi->order.at[k]->in[j].def);
         if (h) w->uses[h->id]++;
       }
+    for (size_t k = 0; gi && k < gi->order.n; k++) declare_host(w, gi->order.at[k]);
     for (size_t k = 0; gi && k < gi->order.n; k++)
       w->tagged |= anfi_is_op(gi->order.at[k], ANF_OP_KeptAdd) ||
                    anfi_is_op(gi->order.at[k], ANF_OP_KeptZeros);

@@ -191,6 +191,9 @@ texpr anfi_low_max(anfi_low *L, texpr a, texpr b, bool greatest);
 /* As Cast does it. */
 anfi_elem anfi_scalar_cast(anfi_low *L, anfi_elem x, anf_dtype from, anf_dtype to);
 
+/* host.c */
+void anfi_lower_host_declare(anfi_arena *a, tmod *m, const anfi_host *h);
+
 /* map.c */
 anfi_elem anfi_low_choose(anfi_low *L, texpr cond, anfi_elem a, anfi_elem b);
 

@@ -605,6 +605,23 @@ static bool call_pointer(machine *m, const ins *i, const uint32_t *arg) {
   return enter(m, i, func, i->b, arg);
 }
 
+/* Checks know nothing of what C reads and writes: such functions are called without them only. */
+static bool call_outside(machine *m, const ins *i, const uint32_t *arg) {
+  const tmod *mod = m->prog.m;
+  texpr e = (texpr)i->node;
+  tfunc f = i->x < mod->func.n ? mod->func.at[i->x] : NULL;
+  void *p = f && m->o->plain && m->o->find ? m->o->find(m->o->user, e->u.name->s) : NULL;
+  void (*fn)(void);
+  if (!p) return fail_at(m, i->node, false, ANF_E0864, e->u.name->s);
+  uint64_t *in = ANFI_NEW_N(m->a, uint64_t, i->b + 1), result;
+  for (uint32_t k = 0; k < i->b; k++) in[k] = regs(m)[arg[k]];
+  memcpy(&fn, &p, sizeof fn);
+  if (i->b != f->n || !anfi_t_call_outside(&m->mem, f, fn, in, &result))
+    return fail_at(m, i->node, false, ANF_E0855, e->u.name->s);
+  if (!anfi_t_is_void(f->ret)) regs(m)[i->d] = result;
+  return true;
+}
+
 static uint64_t trip(tdtype d, uint64_t b, uint64_t e, uint64_t s) {
   uint64_t lt = 0;
   anfi_t_lane_bin(TX_cmp_lt, d, b, e, &lt);
@@ -698,7 +715,7 @@ static bool step(machine *m) {
   case I_CHECK:
     return (!i->x && m->set[m->base + i->a]) ||
            fail_at(m, i->node, false, ANF_E0863, ((texpr)i->node)->u.name->s);
-  case I_FAILDECL: return fail_at(m, i->node, false, ANF_E0864, ((texpr)i->node)->u.name->s);
+  case I_OUTSIDE: return tick(m) && call_outside(m, i, aux + i->a);
   }
   return false;
 }

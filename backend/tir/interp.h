@@ -36,9 +36,9 @@ typedef enum iop {
   I_PAR,     // a parallel loop begins; d = its mark
   I_PARITER, // its next iteration; a = mark
   I_PAREND,
-  I_UNSET,   // variable at d, n cells, has no value
-  I_CHECK,   // it has; node: the variable
-  I_FAILDECL // function x is only declared
+  I_UNSET,  // variable at d, n cells, has no value
+  I_CHECK,  // it has; node: the variable
+  I_OUTSIDE // d = function x of the host, arguments at aux[a..], b of them
 } iop;
 
 typedef struct ins {

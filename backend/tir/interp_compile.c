@@ -210,6 +210,14 @@ static uint32_t parallel_call(comp *c, texpr e, uint32_t n, const uint32_t *args
   return 0;
 }
 
+/* A function that is only declared: the host may know it. */
+static uint32_t outside(comp *c, texpr e, uint32_t place, const uint32_t *args) {
+  uint32_t d = temp(c, anfi_t_total(e->dtype)), at = aux(c, e->nidx, args);
+  ins *i = emit(c, I_OUTSIDE);
+  i->d = d, i->a = at, i->b = e->nidx, i->x = place, i->node = e;
+  return d;
+}
+
 static uint32_t call(comp *c, texpr e) {
   uint32_t *r = ANFI_NEW_N(c->p->a, uint32_t, e->nidx), npar;
   for (uint32_t k = 0; k < e->nidx; k++) r[k] = expr(c, e->in[k]);
@@ -221,10 +229,7 @@ static uint32_t call(comp *c, texpr e) {
   int rt = f && f->body ? -1 : anfi_t_rt_of(e->u.name->s);
   if (rt == TRT_anf_rt_parallel && e->nidx == 8) return closure_loop(c, e, r);
   if (rt >= 0) place = I_RT_BASE + (uint32_t)rt;
-  else if (!f || !f->body) {
-    emit(c, I_FAILDECL)->node = e;
-    return temp(c, anfi_t_total(e->dtype));
-  }
+  else if (!f || !f->body) return outside(c, e, place, r);
   return npar ? parallel_call(c, e, e->nidx, r, place)
               : emit_call(c, place, 0, e->nidx, r, e->dtype, e);
 }

@@ -43,6 +43,9 @@ bool anfi_t_mem_release(imem *m, uint64_t ptr);
 bool anfi_t_mem_move(const imem *m, uint64_t *ptr, int64_t bytes);
 imem_error anfi_t_mem_read(imem *m, uint64_t ptr, size_t bytes, uint64_t *v);
 imem_error anfi_t_mem_write(imem *m, uint64_t ptr, size_t bytes, uint64_t v);
+/* interp_host.c: a C function of the host with f's types; `in` is changed. False: it has types that C has
+ * not, or too many. */
+bool anfi_t_call_outside(imem *m, tfunc f, void (*fn)(void), uint64_t *in, uint64_t *result);
 /* The memory itself, or NULL if there are not so many bytes. */
 void *anfi_t_mem_host(imem *m, uint64_t ptr, size_t bytes);
 /* Parallel loops: enter gives a mark for iterate and leave. */

@@ -259,6 +259,8 @@ anf_node *anfi_anf_name_value(lower *lw, const anfi_str *word, const ast *e) {
   anfi_opcode op = anfi_anf_op_of(lw, word);
   if (op == ANF_OP_NONE) op = anfi_anf_builtin_op(lw, word);
   if (op != ANF_OP_NONE) return anfi_op_value(lw->m, op);
+  const anfi_host *h = anfi_host_find(lw->cx, word->s, word->len);
+  if (h) return anfi_op_value_attrs(lw->m, anfi_host_op(h), anfi_host_attrs(lw->m, h));
   anf_node *n = undefined(lw, word, e);
   anfi_anf_bind_value(lw, word, n);
   return n;

@@ -258,7 +258,7 @@ bool anfi_anf_builtin(lower *lw, const ast *base, const ast *call, anf_node **ou
     return true;
   }
   bool like_op = w->s[0] >= 'A' && w->s[0] <= 'Z' && !(base->flags & A_PAREN);
-  if (!like_op || base->op) return false;
+  if (!like_op || base->op || anfi_host_find(lw->cx, w->s, w->len)) return false;
   anfi_fail(lw->cx, anfi_anf_loc(lw, base), ANF_E0201, w->s);
   const char *near = anfi_anf_near(lw, w->s);
   if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);

@@ -8,6 +8,7 @@
 #include "anfora/exec.h"
 #include "anfora/expr.h"
 #include "anfora/grad.h"
+#include "anfora/host.h"
 #include "anfora/ir.h"
 #include "anfora/opt.h"
 #include "anfora/pnnx.h"

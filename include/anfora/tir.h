@@ -141,6 +141,8 @@ typedef struct anf_tir_run_opts {
   void
       *data; // of a module without globals (module_globals_resolver): kept between runs; __tir_init
              // is the caller's to run. Default: new for each run
+  /* The C function that a function without a body stands for, or NULL; with `plain` alone. */
+  void *(*find)(void *user, const char *name);
 } anf_tir_run_opts;
 ANF_API anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n,
                                const anf_tir_arg *args, const anf_tir_run_opts *o, anf_diag *d,

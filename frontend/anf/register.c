@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ops of the host by their signatures' text. */
+#include "anfora/host.h"
+#include "anfora/text.h"
+#include "frontend/anf/anf.h"
+
+static bool is_word(const char *name) {
+  for (size_t i = 0; anfi_anf_builtin_name(i); i++)
+    if (strcmp(anfi_anf_builtin_name(i), name) == 0) return true;
+  return false;
+}
+
+static void add(anf_ctx *cx, const anf_host_op *given) {
+  anf_host_op op = {0};
+  const anf_type *type = NULL;
+  memcpy(&op, given, given->size < sizeof op ? given->size : sizeof op);
+  if (op.name && is_word(op.name)) {
+    anfi_fail(cx, anfi_nowhere(), ANF_E0231, op.name, "the word has a meaning in programs");
+    return;
+  }
+  anf_status st = anf_parse_type(cx, op.type ? op.type : "", NULL, &type);
+  if (st != ANF_OK) anfi_fail_as(cx, st);
+  else anfi_host_add(cx, &op, type);
+}
+
+anf_status anf_op_register(anf_ctx *cx, const anf_host_op *op, anf_diag *d) {
+  ANFI_ENTRY(cx, d);
+  add(cx, op);
+  return anfi_leave(cx);
+}

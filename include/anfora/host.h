@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* C functions of the host as ops of programs: called by name, interpreted and compiled, with a rule
+ * for types that the signature gives and a derivative that the host names.
+ *
+ * Example:
+ *   anf_host_op op = {.size = sizeof op, .name = "size_of", .type = "fn(i64) -> i64",
+ *                     .function = (void (*)(void))llabs}; // or one of the host's own
+ *   anf_module *m = NULL;
+ *   anf_status st = anf_op_register(cx, &op, d);
+ *   if (st == ANF_OK) st = anf_parse(cx, "def f(x: i64) { 2 * size_of(x) }", "f.anf", d, &m);
+ *   anf_module_free(m);
+ */
+#ifndef ANFORA_HOST_H
+#define ANFORA_HOST_H
+
+#include "anfora/base.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+  ANF_HOST_EFFECT = 1, // each call matters, in its order: none is dropped, shared or computed early
+  ANF_HOST_STATUS = 2, // the function returns an int, which stops the program unless it is 0
+};
+
+typedef struct anf_host_op {
+  size_t size;
+  const char *name; // as programs call it; in objects for other builds the name of the C function
+  /* Tensors, or a tuple of them for the result. A named dim is the same number everywhere. Bools,
+   * integers, f32 and f64 without dims are passed by value, all else as a dense array in C's order. */
+  const char *type; // "fn(f64[N, M], f64) -> f64[N]"
+  void (*function)(void);
+  /* What the C function is given, in order, apart by spaces: `0` an argument, by its place; `N` a dim, as
+   * int64_t, and `N:i32` as int32_t; `out1` the place for a part of the result, and `out` for each part
+   * that has not been named. The first part that is passed by value and is not named is what the C
+   * function returns, unless that is a status. Default: all arguments, then `out`. */
+  const char *takes;
+  /* The derivative: "0" says that it is zero, NULL that there is none. Otherwise the name of an op that takes
+   * the arguments, the parts of the result, and what comes to each of these that is real, and gives
+   * what goes to each argument that is real: in the order of these, a tuple if there are several.
+   * It may be registered later and have a derivative of its own. */
+  const char *vjp;
+  unsigned flags;
+} anf_host_op;
+
+/* For all modules of the context that are read or built from now on. Nothing of *op is kept but the
+ * function, which must outlive what calls it. A function may be called from several threads at
+ * once, if the host runs programs on several. */
+ANF_API anf_status anf_op_register(anf_ctx *cx, const anf_host_op *op, anf_diag *d);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
