@@ -39,6 +39,7 @@ class Unit:
         self.uses: set[int] = set()  # units that it refers to
         self.captures = False        # it refers to arrays that the host captured
         self.name = ""
+        self.hints: list = []        # of the structure of its results, as far as the source shows it
 
 
 class Builder:
@@ -160,6 +161,7 @@ class Program:
         self.text, self.start, self.name = text, start, name
         self.arrays, self.classes, self.prints = tuple(b.arrays), b.classes, b.prints
         self.keep = b.keep
+        self.hints = b.units[0].hints
         self.map = SourceMap([m[:2] for m in marks], [b.places[m[2]] for m in marks])
         files = sorted({p.file for p in self.map.places})
         number = {f: i for i, f in enumerate(files)}

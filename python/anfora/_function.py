@@ -39,15 +39,16 @@ class Function(_core.Callable):
         """The function as text that stands in a program."""
         raise NotImplementedError
 
-    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+    def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
+        """The same for arguments of these structures; None and texts among them are given all the same."""
+        return self._emit(b)
+
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         """The unit to call, and the names of its parameters."""
         raise NotImplementedError
 
     def _declared(self) -> dict[int, TensorType]:
         return {}
-
-    def _result_hints(self) -> list:
-        return [None]
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
         if kw:
@@ -56,15 +57,20 @@ class Function(_core.Callable):
 
     # ---- compiling ----
 
-    def _program(self, statics: dict[int, Any]) -> Program:
-        key = tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items()))
+    def _program(self, statics: dict[int, Any], shapes: list[Shape]) -> Program:
+        key = (tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
+               tuple(s.key() for s in shapes if s.kind != "static"))
         if key not in self._programs:
             b = Builder()
-            root, params = self._root(b, statics)
+            root, params = self._root(b, statics, shapes)
             program = b.program(root, params, f"<{self.__name__}>")
-            program.statics = statics  # keeps what the key is of
+            program.statics = statics, shapes  # keeps what the key is of
             self._programs[key] = program
         return self._programs[key]
+
+    def _program_for(self, args: tuple) -> Program:
+        shapes, statics = self._shapes(args)
+        return self._program(statics, shapes)
 
     def _shapes(self, args: tuple) -> tuple[list[Shape], dict[int, Any]]:
         shapes, statics = [], {}
@@ -118,7 +124,7 @@ class Function(_core.Callable):
     def _compile(self, args: tuple) -> Any:
         """What the extension calls for a new kind of arguments: gives the plan of such calls."""
         shapes, statics = self._shapes(args)
-        program = self._program(statics)
+        program = self._program(statics, shapes)
         casts = self._fit(shapes, statics)
         refs = (shapes, program)  # what signatures know by address: keys, classes, static things
         shapes = [s for i, s in enumerate(shapes) if i not in statics]
@@ -130,7 +136,7 @@ class Function(_core.Callable):
         if e.result is None:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
         maker = self._maker(e.result, shapes, program)
-        leaves = [t if t[0] not in ("int", "float") else ({"int": "i64", "float": "f64"}[t[0]], ())
+        leaves = [t if t[0] not in ("int", "float") else ({"int": "i64", "float": "f64"}[t[0]], t[1])
                   for t in maker.leaves]
         return _core.Plan(e, casts, leaves, maker.code, maker.objects, extra, refs, None)
 
@@ -143,7 +149,7 @@ class Function(_core.Callable):
 
     def _maker(self, result: Any, shapes: list[Shape], program: Program) -> Maker:
         maker = Maker(shapes, program.classes)
-        hints = self._result_hints()
+        hints = program.hints
         maker.add(result, hints[0] if hints and all(h == hints[0] for h in hints) else None)
         return maker
 
@@ -185,7 +191,7 @@ class Function(_core.Callable):
     def _failed(self, e: Any, args: tuple) -> Any:
         """The code stopped: once more, in the way that can say why."""
         shapes, statics = self._shapes(args)
-        program = self._program(statics)
+        program = self._program(statics, shapes)
         casts = self._fit(shapes, statics)
         shapes = [s for i, s in enumerate(shapes) if i not in statics]
         return self._run(program, e, args, statics, casts, shapes, tuple(_core.asarray(a) for a in program.arrays))
@@ -194,28 +200,28 @@ class Function(_core.Callable):
 
     def ir(self, *args: Any) -> str:
         """The graphs of the function as text; arguments matter only if some are functions."""
-        return self._program(self._shapes(args)[1]).core.print("ir")
+        return self._program_for(args).core.print("ir")
 
     def dot(self, *args: Any) -> str:
         """The graphs as a drawing for graphviz."""
-        return self._program(self._shapes(args)[1]).core.print("dot")
+        return self._program_for(args).core.print("dot")
 
     def html(self, *args: Any) -> str:
         """The graphs as one page to look around in."""
-        return self._program(self._shapes(args)[1]).core.print("html")
+        return self._program_for(args).core.print("html")
 
     def dat(self, *args: Any) -> str:
         """The graphs in the exact form, which `anfora` reads back."""
-        return self._program(self._shapes(args)[1]).core.print("dat")
+        return self._program_for(args).core.print("dat")
 
     def source(self, *args: Any) -> str:
         """The program that the function was written as, in Anfora's language."""
-        return self._program(self._shapes(args)[1]).text
+        return self._program_for(args).text
 
     def lowered(self, form: str, *args: Any) -> str:
         """What the function becomes for these arguments: "tir", "llvm", "asm" or "c"."""
         shapes, statics = self._shapes(args)
-        program = self._program(statics)
+        program = self._program(statics, shapes)
         self._fit(shapes, statics)
         types_ = [s.text() for i, s in enumerate(shapes) if i not in statics]
         types_ += [type_text((a.dtype, a.shape)) for a in map(_core.asarray, program.arrays)]
@@ -292,19 +298,24 @@ class Jit(Function):
         static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
         by_name = (static_argnames,) if isinstance(static_argnames, str) else static_argnames
         static |= {names.index(n) for n in by_name}
-        super().__init__(fn.__name__, len(names), static=tuple(i % max(1, len(names)) for i in static), **options)
+        various = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in self._signature.parameters.values())
+        super().__init__(fn.__name__, -1 if various else len(names), static=tuple(i % max(1, len(names)) for i in static), **options)
         functools.update_wrapper(self, fn)
         self._types = None
 
     def _emit(self, b: Builder) -> str:
         return emit_function(b, self.__wrapped__)
 
-    def _emit_with(self, b: Builder, statics: dict[str, Any]) -> str:
-        return emit_function(b, self.__wrapped__, statics)
+    def _emit_with(self, b: Builder, statics: dict[str, Any], shapes: dict[str, Shape]) -> str:
+        return emit_function(b, self.__wrapped__, statics, shapes)
 
-    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+    def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
+        return emit_function(b, self.__wrapped__, {}, dict(zip(self._signature.parameters, shapes)))
+
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         names = list(self._signature.parameters)
-        root = emit_function(b, self.__wrapped__, {names[i]: x for i, x in statics.items()})
+        root = emit_function(b, self.__wrapped__, {names[i]: x for i, x in statics.items()},
+                             {names[i]: s for i, s in enumerate(shapes) if i not in statics})
         return root, [n for i, n in enumerate(names) if i not in statics]
 
     def _declared(self) -> dict[int, TensorType]:
@@ -313,29 +324,10 @@ class Jit(Function):
             self._types = {i: types_[n] for i, n in enumerate(self._signature.parameters) if n in types_}
         return self._types
 
-    def _result_hints(self) -> list:
-        import ast
-
-        from ._source import result_hint, source_of
-        if not hasattr(self, "_hints"):
-            node, _ = source_of(self.__wrapped__)
-            if isinstance(node, ast.Lambda):
-                self._hints = [result_hint(node.body)]
-            else:
-                found, todo = [], list(node.body)
-                while todo:
-                    n = todo.pop()
-                    if isinstance(n, ast.Return) and n.value:
-                        found.append(result_hint(n.value, node))
-                    if not isinstance(n, (ast.FunctionDef, ast.Lambda)):
-                        todo.extend(ast.iter_child_nodes(n))
-                self._hints = found
-        return self._hints
-
     def _bind(self, args: tuple, kw: dict) -> tuple:
         bound = self._signature.bind(*args, **kw)
         bound.apply_defaults()
-        return bound.args + tuple(bound.kwargs.values())
+        return tuple(bound.arguments[n] for n in self._signature.parameters)
 
 
 def jit(fn: Callable | None = None, **options: Any) -> Any:
@@ -377,7 +369,7 @@ class TextFunction(Function):
         u.wish = self._calls
         return self._text
 
-    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         return self._emit(b), [f"a{i}" for i in range(self._nparam)]
 
 

@@ -12,7 +12,7 @@ from ._types import DType, dtype_name
 ALIASES = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "floor_divide": "floor_div",
     "negative": "neg", "remainder": "mod", "absolute": "abs", "fabs": "abs", "pow": "power", "matmul": "mat_mul",
-    "dot": "mat_mul", "round": "rint", "argsort": "arg_sort", "cumsum": "cum_sum", "cumprod": "cum_prod",
+    "dot": "mat_mul", "round": "rint", "round_": "rint", "around": "rint", "fix": "trunc", "argsort": "arg_sort", "cumsum": "cum_sum", "cumprod": "cum_prod",
     "amax": "max", "amin": "min", "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor",
     "bitwise_not": "bit_not", "invert": "bit_not", "ravel": "flatten", "concat": "concatenate", "inv": "inverse",
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
@@ -51,9 +51,20 @@ class Op:
             out.append(inspect.Parameter(name, p, default=value))
         return inspect.Signature(out)
 
+    def arranged(self, args: list, kw: dict) -> tuple[list, dict]:
+        """Arguments that NumPy has in another order: arange(stop), full(shape, value)."""
+        kw = dict(kw)
+        if self.op == "Arange" and len(args) == 1 and "stop" not in kw:
+            return [], {"stop": args[0], **kw}
+        if self.op == "Full":
+            given = dict(zip(("shape", "fill_value", "dtype"), args)) | kw
+            value = given.pop("fill_value", None)
+            return ([] if value is None else [value]), given
+        return args, kw
+
     def split(self, args: list, kw: dict) -> tuple[list, dict]:
         """Arguments of a call as (inputs, attributes by name). A list given for *xs is spread."""
-        kw = dict(kw)
+        args, kw = self.arranged(args, kw)
         if self.inputs and self.inputs[-1][1] == "*":
             fixed = len(self.inputs) - 1
             if len(args) > fixed and self.spreads(args[fixed]):

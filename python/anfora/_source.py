@@ -8,16 +8,20 @@ functions of the program, or captured arrays."""
 from __future__ import annotations
 
 import ast
-import builtins
+import importlib
 import inspect
 import linecache
-import operator
+import sys
 import types
 from typing import Any
 
 from ._emit import Builder, fail, safe_name
 from ._errors import CompileError, Place
-from ._static import Call, emit_call, static_text
+from ._known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry
+from ._loops import Loops, bound_names, grown, local_names, position
+from . import _builtins  # noqa: F401: fills the tables that calls are looked up in
+from ._static import Call, call_source, emit_call, static_text
+from ._tree import Shape, field_names, quoted
 from ._types import declared
 
 _BINARY = {
@@ -25,23 +29,16 @@ _BINARY = {
     ast.MatMult: "@", ast.LShift: "<<", ast.RShift: ">>", ast.BitOr: "|", ast.BitXor: "^", ast.BitAnd: "&",
 }
 _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "==", ast.NotEq: "!="}
-_COMPARISONS = {
-    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
-    ast.NotEq: operator.ne, ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
-}
+_PROPERTIES = {"T": "Transpose", "real": "Real", "imag": "Imag"}  # of arrays
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not "}
 
 # What to write instead of what cannot be compiled
 _INSTEAD = {
     ast.Try: ("try", "errors of a compiled function reach the caller; catch them there"),
     ast.With: ("with", "call what it does outside of the compiled function"),
-    ast.Raise: ("raise", "write assert condition, \"why\""),
     ast.Global: ("global", "return the new value, and let the caller bind it"),
     ast.Nonlocal: ("nonlocal", "closures capture values: return the new value instead"),
     ast.ClassDef: ("class", "define the class outside of the compiled function"),
-    ast.Import: ("import", "import at the head of the module"),
-    ast.ImportFrom: ("import", "import at the head of the module"),
-    ast.Delete: ("del", "leave it out: values that nothing needs are not kept"),
     ast.AsyncFunctionDef: ("async", "write a plain function"),
     ast.AsyncFor: ("async", "write a plain loop"),
     ast.AsyncWith: ("async", "call what it does outside of the compiled function"),
@@ -52,76 +49,38 @@ _INSTEAD = {
     ast.NamedExpr: (":=", "bind the name in a statement of its own"),
     ast.Set: ("a set", "write a tuple"),
     ast.SetComp: ("a set", "write a tuple"),
-    ast.DictComp: ("a dictionary comprehension", "write the dictionary out, or use hyper_map"),
     ast.JoinedStr: ("a formatted text", "give print the parts: print(\"loss\", x)"),
-    ast.Starred: ("*", "write the arguments out"),
 }
 
 
-def bound_names(nodes: list) -> set[str]:
-    """Names that statements bind, without those of functions within."""
-    found: set[str] = set()
-    todo = list(nodes)
-    while todo:
-        n = todo.pop()
-        if isinstance(n, ast.FunctionDef):
-            found.add(n.name)
-            continue
-        if isinstance(n, (ast.Lambda, ast.ListComp, ast.GeneratorExp)):
-            continue
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
-            found.add(n.id)
-        todo.extend(ast.iter_child_nodes(n))
-    return found
-
-
-def returns_always(body: list) -> bool:
-    """Whether a block cannot be left by its end."""
-    last = body[-1] if body else None
-    if isinstance(last, ast.While) and isinstance(last.test, ast.Constant) and last.test.value is True:
-        return not any(isinstance(n, ast.Break) for n in ast.walk(last))
-    return isinstance(last, ast.Return)
-
-
-def result_hint(node: Any, within: Any = None) -> Any:
+def result_hint(node: Any) -> Any:
     """What is plain to see of the structure that an expression gives: (kind, hints of the items or None)."""
     if isinstance(node, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in node.elts):
-        return ("list" if isinstance(node, ast.List) else "tuple", [result_hint(e, within) for e in node.elts])
-    if isinstance(node, ast.ListComp):
-        return ("list", None)
-    if isinstance(node, ast.Name) and within is not None:
-        found = [n.value for n in ast.walk(within) if isinstance(n, ast.Assign) and
-                 any(isinstance(t, ast.Name) and t.id == node.id for t in n.targets)]
-        return result_hint(found[0]) if len(found) == 1 else None
+        return ("list" if isinstance(node, ast.List) else "tuple", [result_hint(e) for e in node.elts])
+    if isinstance(node, ast.ListComp) or isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and \
+            node.func.id in ("list", "sorted"):
+        return ("list", [result_hint(node.elt)] * MOST_PARTS if isinstance(node, ast.ListComp) else None)
     return None
 
 
-class Scope:
-    """The names of one function, and of the functions around it."""
-
-    def __init__(self, names: set[str], outer: "Scope | None") -> None:
-        self.names, self.outer = names, outer
-        self.defs: dict[str, ast.arguments] = {}  # nested functions, of which calls know the parameters
-        self.defaults: dict[str, dict[str, str]] = {}
-
-    def owner(self, name: str) -> "Scope | None":
-        s: Scope | None = self
-        while s and name not in s.names:
-            s = s.outer
-        return s
+def shape_hint(s: Shape | None) -> Any:
+    return (s.kind, list(map(shape_hint, s.parts))) if s is not None and s.kind in ("list", "tuple") else None
 
 
-class Writer:
+class Writer(Knowing, Loops):
     """Writes one outermost function and those within it."""
 
-    def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any]) -> None:
+    def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
+                 shapes: dict[str, Shape]) -> None:
         self.b, self.fn, self.file = builder, fn, file
         self.statics = statics  # parameters that are known: functions and texts
+        self.shapes = shapes    # the structure of others
         self.scope: Scope | None = None
         self.cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()))
         self.temp = 0
         self.ended = False
-        self.params: set[str] = set()
+        self.hints: list = []
+        self.flags: list[str | None] = []  # of loops with an else: what break sets
 
     # ---- places, names ----
 
@@ -143,90 +102,6 @@ class Writer:
         self.b.locals.add(safe_name(name))
         return safe_name(name)
 
-    def is_parameter(self, node: Any) -> bool:
-        """A parameter of the outermost function that is not None: those that are have been put in."""
-        owner = self.scope.owner(node.id) if isinstance(node, ast.Name) else None
-        return owner is not None and owner.outer is None and node.id in self.params - set(self.statics)
-
-    def is_local(self, name: str) -> bool:
-        owner = self.scope.owner(name) if self.scope else None
-        return owner is not None and not (owner.outer is None and name in self.statics)
-
-    def lookup(self, node: ast.Name) -> Any:
-        """What a name that is not the function's own is bound to now."""
-        name = node.id
-        if name in self.statics and self.scope and self.scope.owner(name):
-            return self.statics[name]
-        if name in self.cells:
-            try:
-                return self.cells[name].cell_contents
-            except ValueError:
-                self.refuse(node, f"{name} is not bound yet", "define it before the compiled function is called")
-        if name in self.fn.__globals__:
-            return self.fn.__globals__[name]
-        if hasattr(builtins, name):
-            return getattr(builtins, name)
-        return self.refuse(node, f"there is no {name}")
-
-    def static(self, node: Any) -> tuple[bool, Any]:
-        """(True, what an expression is) if that is known without running the function."""
-        if isinstance(node, ast.Constant):
-            return True, node.value
-        if isinstance(node, ast.Name):
-            return (False, None) if self.is_local(node.id) else (True, self.lookup(node))
-        if isinstance(node, ast.Attribute):
-            known, x = self.static(node.value)
-            if known and not hasattr(x, "__array__") and not hasattr(x, "__dlpack__"):
-                if not hasattr(x, node.attr):
-                    self.refuse(node, f"{getattr(x, '__name__', type(x).__name__)} has no {node.attr}")
-                return True, getattr(x, node.attr)
-        if isinstance(node, ast.Subscript):
-            known, x = self.static(node.value)
-            key, k = self.static(node.slice)
-            if known and key and isinstance(x, (dict, list, tuple)):
-                try:
-                    return True, x[k]
-                except (KeyError, IndexError, TypeError) as e:
-                    self.refuse(node, f"{type(e).__name__}: {e}")
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-            known, x = self.static(node.operand)
-            return (True, -x) if known and isinstance(x, (int, float, complex)) else (False, None)
-        if isinstance(node, (ast.Tuple, ast.List)):
-            items = [self.static(e) for e in node.elts]
-            if all(k for k, _ in items):
-                return True, tuple(x for _, x in items)
-        return self.known_test(node) if isinstance(node, (ast.Compare, ast.BoolOp, ast.UnaryOp)) else (False, None)
-
-    def known_test(self, node: Any) -> tuple[bool, Any]:
-        """A condition of things that are known: texts, numbers from outside, what is None."""
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            known, test = self.static(node.operand)
-            return known, not test
-        if isinstance(node, ast.BoolOp):
-            ends = isinstance(node.op, ast.Or)  # the value of a part that decides
-            parts = [self.static(v) for v in node.values]
-            if any(k and bool(x) == ends for k, x in parts[:1]):
-                return True, ends
-            rest = [p for p in parts if not (p[0] and bool(p[1]) != ends)]
-            return (True, not ends) if not rest else (True, ends) if rest[0][0] else (False, None)
-        if isinstance(node, ast.Compare) and len(node.ops) == 1:
-            return self.known_comparison(node)
-        return False, None
-
-    def known_comparison(self, node: ast.Compare) -> tuple[bool, Any]:
-        op, (known, a), (also, b) = node.ops[0], self.static(node.left), self.static(node.comparators[0])
-        if isinstance(op, (ast.Is, ast.IsNot)) and (also, b) == (True, None) and self.is_parameter(node.left):
-            return True, isinstance(op, ast.IsNot)  # were it None, it would be known
-        plain = (bool, int, float, str, type(None))
-        if known and also and isinstance(op, (ast.Is, ast.IsNot)):
-            return True, (a is b) == isinstance(op, ast.Is)
-        if known and also and isinstance(a, plain) and (isinstance(b, plain) or isinstance(op, (ast.In, ast.NotIn))):
-            try:
-                return True, _COMPARISONS[type(op)](a, b)
-            except TypeError:
-                return False, None
-        return False, None
-
     # ---- expressions ----
 
     def expr(self, node: Any) -> str:
@@ -243,29 +118,39 @@ class Writer:
         return static_text(self, node, node.value)
 
     def expr_Name(self, node: ast.Name) -> str:
-        return self.local(node.id) if self.is_local(node.id) else static_text(self, node, self.lookup(node))
+        self.give_away(node)
+        return self.looked_at(node)
+
+    def looked_at(self, node: Any) -> str:
+        """What only looks at an expression: it may be changed after."""
+        if not isinstance(node, ast.Name):
+            return self.expr(node)
+        return self.mark(node) + (self.local(node.id) if self.is_local(node.id) else static_text(self, node, self.lookup(node)))
 
     def expr_BinOp(self, node: ast.BinOp) -> str:
         sides = (node.left, node.right)
-        if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) for x in sides):
-            return f"TupleConcat({self.expr(node.left)}, {self.expr(node.right)})"
+        known, x = self.static(node)
+        if known and isinstance(x, (str, tuple)):
+            return static_text(self, node, x)
+        if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
+                                                is_structure(self.like(x)) for x in sides):
+            return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
         return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
 
     def expr_UnaryOp(self, node: ast.UnaryOp) -> str:
         return f"({self.mark(node)}{_UNARY[type(node.op)]}{self.expr(node.operand)})"
 
     def expr_BoolOp(self, node: ast.BoolOp) -> str:
-        known, test = self.known_test(node)
+        known, x = self.static(node)
         if known:
-            return "true" if test else "false"
+            return static_text(self, node, x)
         ends = isinstance(node.op, ast.Or)
         word = " or " if ends else " and "
-        rest = [v for v in node.values if self.static(v) not in ((True, False), (True, True)) or
-                self.static(v)[1] == ends]
+        rest = [v for v in node.values if self.decided(v) != (True, not ends)]
         return "(" + (self.mark(node) + word).join(self.expr(v) for v in rest) + ")"
 
     def expr_Compare(self, node: ast.Compare) -> str:
-        known, test = self.known_comparison(node) if len(node.ops) == 1 else (False, None)
+        known, test = self.static(node)
         if known:
             return "true" if test else "false"
         if any(isinstance(op, (ast.Is, ast.IsNot)) for op in node.ops):
@@ -289,68 +174,67 @@ class Writer:
         return f"(not {text})" if isinstance(node.ops[0], ast.NotIn) else text
 
     def expr_IfExp(self, node: ast.IfExp) -> str:
-        known, test = self.static(node.test)
+        known, test = self.decided(node.test)
         if known:
             return self.expr(node.body if test else node.orelse)
         return f"(if {self.expr(node.test)} {{ {self.expr(node.body)} }} else {{ {self.expr(node.orelse)} }})"
 
     def expr_Tuple(self, node: Any) -> str:
-        return "(" + self.exprs(node.elts) + (",)" if len(node.elts) == 1 else ")")
+        if not any(isinstance(e, ast.Starred) for e in node.elts):
+            return "(" + self.exprs(node.elts) + (",)" if len(node.elts) == 1 else ")")
+        return f"TupleConcat({', '.join(self.expr(e.value) if isinstance(e, ast.Starred) else f'({self.expr(e)},)' for e in node.elts)})"
 
     expr_List = expr_Tuple
 
     def expr_Dict(self, node: ast.Dict) -> str:
-        items = []
+        items: dict[str, str] = {}
         for k, v in zip(node.keys, node.values):
-            known, name = self.static(k) if k is not None else (False, None)
-            if not known or not isinstance(name, str):
-                self.refuse(node, "keys of dictionaries must be texts that are written out")
-            items.append((name, self.expr(v)))
-        return self.record(items)
+            known, name = self.static(k) if k is not None else (True, None)
+            if k is None:
+                items.update(self.spread(v))
+            elif not known or not isinstance(name, str):
+                self.refuse(node, "keys of dictionaries must be texts that are known")
+            else:
+                items[name] = self.expr(v)
+        return self.record(list(items.items()))
+
+    def spread(self, node: Any) -> dict[str, str]:
+        """**node in a dictionary."""
+        known, x = self.static(node)
+        if known and isinstance(x, dict):
+            return {k: static_text(self, node, v) for k, v in x.items()}
+        s = self.like(node)
+        if s is None or s.kind != "dict":
+            self.refuse(node, "it is not known what keys this has", "write the keys out")
+        return {n: i.text for n, i in zip(s.names, self.parts_of(self.looked_at(node), s))}
+
+    def expr_JoinedStr(self, node: ast.JoinedStr) -> str:
+        known, x = self.static(node)
+        if not known:
+            self.refuse(node, "a formatted text cannot be compiled", "give print the parts: print(\"loss\", x)")
+        return static_text(self, node, x)
 
     def record(self, items: list) -> str:
-        from ._tree import quoted
         return "{" + ", ".join(f"{quoted(n)} = {v}" for n, v in items) + "}"
 
     def expr_Lambda(self, node: ast.Lambda) -> str:
-        params, scope = self.enter(node.args, set())
+        given, bare = self.defaults_bound(node.args)
+        params, scope = self.enter(bare, set(), node)
         text = f"fn ({params}) {{ {self.expr(node.body)} }}"
         self.scope = scope
+        if given:  # what is bound to a default cannot be given
+            text = f"(fn ({', '.join(given)}) {{ {text} }})({', '.join(given.values())})"
         return text
 
-    def expr_ListComp(self, node: Any) -> str:
-        gen = node.generators[0]
-        if len(node.generators) > 1 or gen.ifs or gen.is_async:
-            self.refuse(node, "comprehensions have one for and no if in compiled functions", "write a loop")
-        items = self.comprehended(gen.iter)
-        outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
-        if isinstance(gen.target, ast.Name):
-            text = f"map(fn ({self.local(gen.target.id)}) {{ {self.expr(node.elt)} }}, {items})"
-        else:
-            t = self.fresh()
-            text = f"map(fn ({t}) {{ {self.target(gen.target)} = {t}; {self.expr(node.elt)} }}, {items})"
-        self.scope = outer
-        return text
-
-    expr_GeneratorExp = expr_ListComp
-
-    def comprehended(self, node: Any) -> str:
-        """What a comprehension goes over: a tuple. Ranges must be known."""
-        if isinstance(node, ast.Call) and self.static(node.func) == (True, range):
-            bounds = [self.static(a) for a in node.args]
-            if not all(k and isinstance(x, int) for k, x in bounds):
-                self.refuse(node, "the range of a comprehension must be constant", "write a for loop")
-            items = list(range(*(x for _, x in bounds)))
-            return "(" + ", ".join(map(str, items)) + (",)" if len(items) == 1 else ")")
-        return self.iterated(node)
-
-    def iterated(self, node: Any) -> str:
-        if isinstance(node, ast.Call) and self.static(node.func) == (True, zip):
-            names = [self.fresh() for _ in node.args]
-            return f"map(fn ({', '.join(names)}) {{ ({', '.join(names)}) }}, {self.exprs(node.args)})"
-        if isinstance(node, ast.Call) and self.static(node.func) == (True, reversed):
-            return f"({self.expr(node.args[0])})[::-1]"
-        return self.expr(node)
+    def defaults_bound(self, args: ast.arguments) -> tuple[dict[str, str], ast.arguments]:
+        """(names of parameters with defaults, to these; the parameters without them)"""
+        n = len(args.args) - len(args.defaults)
+        pairs = [*zip(args.args[max(0, n):], args.defaults), *((a, d) for a, d in zip(args.kwonlyargs, args.kw_defaults) if d)]
+        given = {self.local(a.arg): self.expr(d) for a, d in pairs}
+        bound = {a.arg for a, _ in pairs}
+        bare = ast.arguments(posonlyargs=args.posonlyargs, args=[a for a in args.args if a.arg not in bound], vararg=args.vararg,
+                             kwonlyargs=[a for a in args.kwonlyargs if a.arg not in bound], kw_defaults=[], kwarg=args.kwarg, defaults=[])
+        return given, bare
 
     # ---- subscripts, attributes, calls ----
 
@@ -359,10 +243,15 @@ class Writer:
         if known:
             return static_text(self, node, x)
         key, k = self.static(node.slice)
+        value = self.looked_at(node.value)
         if key and isinstance(k, str):
-            from ._tree import quoted
-            return f"{self.expr(node.value)}{self.mark(node)}.{quoted(k)}"
-        return f"{self.expr(node.value)}{self.mark(node)}[{self.index(node.slice)}]"
+            return f"{value}{self.mark(node)}.{quoted(k)}"
+        s = self.like(node.value)
+        if key and type(k) is int and s is not None and s.kind == "object" and issubclass(s.of, tuple) and k < len(s.names):
+            return f"{value}{self.mark(node)}.{quoted(s.names[k])}"
+        if key and type(k) is int:
+            return f"{value}{self.mark(node)}[{k}]"
+        return f"{value}{self.mark(node)}[{self.index(node.slice)}]"
 
     def index(self, node: Any) -> str:
         if isinstance(node, ast.Tuple):
@@ -380,8 +269,12 @@ class Writer:
         known, x = self.static(node)
         if known:
             return static_text(self, node, x)
-        if node.attr == "T":
-            return f"Transpose{self.mark(node)}({self.expr(node.value)})"
+        member = class_member(self.like(node.value), node.attr)
+        if isinstance(member, property):
+            return call_source(self, Call(ast.copy_location(ast.Call(node, [node.value], []), node), member.fget, True),
+                               member.fget, member.fget)
+        if node.attr in _PROPERTIES and not is_structure(self.like(node.value)):
+            return f"{_PROPERTIES[node.attr]}{self.mark(node)}({self.expr(node.value)})"
         return f"{self.expr(node.value)}{self.mark(node)}.{safe_field(node.attr)}"
 
     def expr_Call(self, node: ast.Call) -> str:
@@ -394,11 +287,10 @@ class Writer:
         """The statements that can be reached. `self.ended`: the end of the block cannot."""
         text, self.ended = "", False
         for s in body:
+            self.ended = False
             text += self.statement(s, indent)
             if isinstance(s, (ast.Return, ast.Break, ast.Continue)):
                 self.ended = True
-            elif not isinstance(s, ast.If):  # an if has said it
-                self.ended = returns_always([s])
             if self.ended:
                 break
         return text
@@ -416,35 +308,114 @@ class Writer:
     def stmt_Expr(self, node: ast.Expr, indent: str) -> str:
         if isinstance(node.value, ast.Constant):
             return ""
-        return f"{indent}{self.expr(node.value)}\n"
+        grows = self.grow(node.value, indent)
+        return grows if grows is not None else f"{indent}{self.expr(node.value)}\n"
+
+    def stmt_Delete(self, node: ast.Delete, _indent: str) -> str:
+        for t in node.targets:
+            if not isinstance(t, ast.Name):
+                self.refuse(t, "parts of values cannot be deleted", "make a new tuple or dictionary")
+        return ""
+
+    def stmt_Import(self, node: ast.Import, _indent: str) -> str:
+        for a in node.names:
+            module = importlib.import_module(a.name)
+            self.bind(a.asname or a.name.split(".")[0], Is(module if a.asname else sys.modules[a.name.split(".")[0]]), virtual=True)
+        return ""
+
+    def stmt_ImportFrom(self, node: ast.ImportFrom, indent: str) -> str:
+        module = importlib.import_module("." * node.level + (node.module or ""), self.fn.__globals__.get("__package__"))
+        return "".join(self.bind_static(node, a.asname or a.name, getattr(module, a.name), indent) for a in node.names)
+
+    def stmt_Raise(self, node: ast.Raise, indent: str) -> str:
+        """An assertion that fails; what follows it is never reached, and has any type."""
+        self.ended = True
+        why = static_text(self, node, self.raised(node.exc))
+        return f"{indent}{self.mark(node)}assert(false, {why})\n{indent}while true {{ }}\n"
+
+    def raised(self, node: Any) -> str:
+        """The message of an exception."""
+        if isinstance(node, ast.Call) and self.static(node.func)[0]:
+            kind = self.static(node.func)[1]
+            return f"{getattr(kind, '__name__', kind)}: {self.message(node.args[0])}" if node.args else kind.__name__
+        known, x = self.static(node) if node is not None else (True, "raise")
+        return getattr(x, "__name__", str(x)) if known else "raise"
+
+    def message(self, node: Any) -> str:
+        """A text; what is only known when the program runs stands in it as it was written."""
+        known, x = self.static(node)
+        if known:
+            return str(x)
+        if isinstance(node, ast.JoinedStr):
+            return "".join(self.message(v) if isinstance(v, ast.Constant) or self.static(v.value)[0] and not v.format_spec else
+                           "{" + ast.unparse(v.value) + "}" for v in node.values)
+        return self.refuse(node, "the message must be a text that is known when the function is compiled")
 
     def stmt_Return(self, node: ast.Return, indent: str) -> str:
-        return f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
+        text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
+        if self.scope.outer is None and node.value:
+            self.hints.append(self.structure(node.value))
+        return text
+
+    def structure(self, node: Any) -> Any:
+        """The hint for a result: what the text shows, then what is known of its names."""
+        if isinstance(node, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in node.elts):
+            return (result_hint(node)[0], [self.structure(e) for e in node.elts])
+        return result_hint(node) or shape_hint(self.like(node))
 
     def stmt_Break(self, node: Any, indent: str) -> str:
-        return f"{indent}{self.mark(node)}break\n"
+        flag = f"{indent}{self.flags[-1]} = false\n" if self.flags and self.flags[-1] else ""
+        return f"{flag}{indent}{self.mark(node)}break\n"
 
     def stmt_Continue(self, node: Any, indent: str) -> str:
         return f"{indent}{self.mark(node)}continue\n"
 
     def target(self, node: Any) -> str:
         if isinstance(node, ast.Name):
+            self.bind(node.id)
             return self.local(node.id)
         if isinstance(node, (ast.Tuple, ast.List)):
             if any(isinstance(e, ast.Starred) for e in node.elts):
-                self.refuse(node, "* cannot stand in a pattern", "take a slice: rest = xs[1:]")
+                self.refuse(node, "it is not known how many items there are for *", "take a slice: rest = xs[1:]")
             return "(" + ", ".join(self.target(e) for e in node.elts) + (",)" if len(node.elts) == 1 else ")")
         if isinstance(node, ast.Subscript):
             return self.refuse(node, "values do not change in place",
-                               "write x = anfora.numpy.index_write(x, i, value), or make a new tuple or dictionary")
+                               "write x = x.at[i].set(value), or make a new tuple or dictionary")
         return self.refuse(node, "fields do not change in place", "make a new object")
 
     def stmt_Assign(self, node: ast.Assign, indent: str) -> str:
-        value = self.expr(node.value)
         if len(node.targets) == 1:
-            return f"{indent}{self.mark(node)}{self.target(node.targets[0])} = {value}\n"
+            return self.assign(node.targets[0], node.value, node, indent)
         t = self.fresh()
-        return f"{indent}{t} = {value}\n" + "".join(f"{indent}{self.target(x)} = {t}\n" for x in node.targets)
+        return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(f"{indent}{self.target(x)} = {t}\n" for x in node.targets)
+
+    def assign(self, target: Any, value: Any, node: Any, indent: str) -> str:
+        if isinstance(target, ast.Subscript):
+            return self.store(target, value, indent)
+        if isinstance(target, ast.Name):
+            return self.assign_name(target, value, node, indent)
+        items = self.sequence(value) if isinstance(target, (ast.Tuple, ast.List)) else None
+        if items is None:
+            text = self.expr(value)
+            return f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
+        pairs = [self.in_variables(node, item, indent) for item in items]
+        return "".join(t for t, _ in pairs) + self.assign_parts(target, [i for _, i in pairs], indent)
+
+    def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
+        if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults)):
+            body = ast.copy_location(ast.Return(value.body), value.body)
+            f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
+            return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
+        made = isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
+            isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))
+        known, x = self.static(value) if not made else (False, None)
+        if known:
+            return self.bind_static(node, target.id, x, indent)
+        shape, text = self.like(value), self.expr(value)
+        text = f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
+        if shape is not None:
+            self.scope.env[target.id] = Like(shape, own=made)
+        return text
 
     def stmt_AnnAssign(self, node: ast.AnnAssign, indent: str) -> str:
         if node.value is None:
@@ -453,7 +424,10 @@ class Writer:
         if isinstance(node.annotation, ast.Subscript):
             known, x = self.annotation(node.annotation)
         t = declared(x) if known else None
-        return f"{indent}{self.mark(node)}{self.target(node.target)}{f': {t}' if t else ''} = {self.expr(node.value)}\n"
+        if t is None:
+            return self.assign(node.target, node.value, node, indent)
+        text = self.expr(node.value)
+        return f"{indent}{self.mark(node)}{self.target(node.target)}: {t} = {text}\n"
 
     def annotation(self, node: Any) -> tuple[bool, Any]:
         """A subscript such as f32[3, "B"]."""
@@ -467,102 +441,103 @@ class Writer:
             return False, None
 
     def stmt_AugAssign(self, node: ast.AugAssign, indent: str) -> str:
-        op = _BINARY[type(node.op)]
-        t = self.target(node.target)
-        return f"{indent}{t} = {t} {self.mark(node)}{op} {self.expr(node.value)}\n"
+        at = ast.copy_location(type(node.target)(**{k: v for k, v in ast.iter_fields(node.target) if k != "ctx"}, ctx=ast.Load()), node.target)
+        shape = self.like(at)
+        if isinstance(node.target, ast.Name) and shape is not None and shape.kind == "list" and isinstance(node.op, ast.Add):
+            extend = ast.Call(ast.Attribute(at, "extend", ast.Load()), [node.value], [])
+            return self.grow(ast.fix_missing_locations(ast.copy_location(extend, node)), indent)
+        value = ast.copy_location(ast.BinOp(at, node.op, node.value), node)
+        return self.assign(node.target, value, node, indent)
 
     def stmt_Assert(self, node: ast.Assert, indent: str) -> str:
-        why = ""
-        if node.msg:
-            known, x = self.static(node.msg)
-            if not known or not isinstance(x, str):
-                self.refuse(node.msg, "the message of an assertion must be a constant text")
-            why = ", " + static_text(self, node.msg, x)
+        if self.decided(node.test) == (True, True):
+            return ""
+        why = ", " + static_text(self, node.msg, self.message(node.msg)) if node.msg else ""
         return f"{indent}{self.mark(node)}assert({self.expr(node.test)}{why})\n"
 
     def stmt_If(self, node: ast.If, indent: str) -> str:
-        known, test = self.static(node.test)
+        known, test = self.decided(node.test)
         if known:
             return self.block(node.body if test else node.orelse, indent)
-        text = f"{indent}{self.mark(node.test)}if {self.expr(node.test)} {{\n{self.block(node.body, indent + '  ')}{indent}}}"
-        ended = self.ended
-        if node.orelse:
-            text += f" else {{\n{self.block(node.orelse, indent + '  ')}{indent}}}"
-        self.ended = ended and bool(node.orelse) and self.ended
-        return text + "\n"
+        head = f"{indent}{self.mark(node.test)}if {self.expr(node.test)} {{\n"
+        inner, s = indent + "  ", self.scope
+        before = dict(s.env), set(s.virtual)
+        then = self.block(node.body, inner)
+        then_state, then_ended = (s.env, s.virtual), self.ended
+        s.env, s.virtual = before
+        other = self.block(node.orelse, inner)
+        then, other = self.meet(node, (then, then_state, then_ended), (other, (s.env, s.virtual), self.ended), inner)
+        self.ended = then_ended and self.ended
+        return head + then + indent + "}" + (f" else {{\n{other}{indent}}}" if other else "") + "\n"
 
-    def no_else(self, node: Any) -> None:
-        if node.orelse:
-            self.refuse(node.orelse[0], "else of a loop cannot be compiled", "set a flag before break")
-
-    def stmt_While(self, node: ast.While, indent: str) -> str:
-        self.no_else(node)
-        return f"{indent}{self.mark(node.test)}while {self.expr(node.test)} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
-
-    def stmt_For(self, node: ast.For, indent: str) -> str:
-        self.no_else(node)
-        inner = indent + "  "
-        body = self.block(node.body, inner)
-        if isinstance(node.iter, ast.Call):
-            known, f = self.static(node.iter.func)
-            if known and f is range:
-                return self.for_range(node, indent, body)
-            if known and f is enumerate and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
-                return self.for_enumerate(node, indent, body)
-        head, first = self.loop_target(node.target, inner)
-        return f"{indent}{self.mark(node)}for {head} in {self.iterated(node.iter)} {{\n{first}{body}{indent}}}\n"
-
-    def loop_target(self, node: Any, inner: str) -> tuple[str, str]:
-        if isinstance(node, ast.Name):
-            return self.local(node.id), ""
-        t = self.fresh()
-        return t, f"{inner}{self.target(node)} = {t}\n"
-
-    def for_range(self, node: ast.For, indent: str, body: str) -> str:
-        args = node.iter.args
-        head, first = self.loop_target(node.target, indent + "  ")
-        if len(args) == 3:
-            known, step = self.static(args[2])
-            if not known or not isinstance(step, int) or step == 0:
-                self.refuse(args[2], "the step of a range must be a constant that is not 0", "count, and multiply")
-            start, stop, t = self.expr(args[0]), self.expr(args[1]), self.fresh()
-            count = f"({stop} - {start} + {step - 1 if step > 0 else step + 1}) // {step}"
-            lines = f"{indent}  {head} = {start} + {t} * {step}\n"
-            return f"{indent}{self.mark(node)}for {t} in 0..({count}) {{\n{lines}{first}{body}{indent}}}\n"
-        start = self.expr(args[0]) if len(args) == 2 else "0"
-        return f"{indent}{self.mark(node)}for {head} in {start}..({self.expr(args[-1])}) {{\n{first}{body}{indent}}}\n"
-
-    def for_enumerate(self, node: ast.For, indent: str, body: str) -> str:
-        count, item = node.target.elts
-        start = self.expr(node.iter.args[1]) if len(node.iter.args) > 1 else "0"
-        head, first = self.loop_target(item, indent + "  ")
-        n, t = self.target(count), self.fresh()
-        return (f"{indent}{t} = {start} - 1\n{indent}{self.mark(node)}for {head} in {self.iterated(node.iter.args[0])} "
-                f"{{\n{indent}  {t} = {t} + 1\n{indent}  {n} = {t}\n{first}{body}{indent}}}\n")
+    def meet(self, node: Any, one: tuple, two: tuple, indent: str) -> tuple[str, str]:
+        """Where the ways of a branch meet: what both know is known."""
+        s, texts = self.scope, []
+        if one[2] or two[2]:  # one of them does not go on
+            s.env, s.virtual = two[1] if one[2] else one[1]
+            return one[0], two[0]
+        (env1, virtual1), (env2, virtual2) = one[1], two[1]
+        same = {n for n in env1.keys() & env2.keys() if env1[n] is env2[n] or
+                (isinstance(env1[n], Is) and isinstance(env2[n], Is) and env1[n].value is env2[n].value)}
+        for text, (s.env, s.virtual) in ((one[0], one[1]), (two[0], two[1])):
+            apart = s.virtual - (virtual1 & virtual2 & same)
+            texts.append(text + self.made_variables(apart, node, indent))
+        s.env, s.virtual = {n: env1[n] for n in same}, virtual1 & virtual2 & same
+        return texts[0], texts[1]
 
     # ---- functions ----
 
-    def parameters(self, args: ast.arguments) -> list[ast.arg]:
-        if args.vararg or args.kwarg:
-            self.refuse(args.vararg or args.kwarg, "a compiled function has a fixed number of parameters",
-                        "take one tuple or dictionary")
-        return [*args.posonlyargs, *args.args, *args.kwonlyargs]
-
-    def enter(self, args: ast.arguments, names: set[str], types_of: dict | None = None) -> tuple[str, Scope | None]:
+    def enter(self, args: ast.arguments, names: set[str], node: Any, types_of: dict | None = None) -> tuple[str, Scope | None]:
         """The parameters as text; the scope is that of the function now, the one before is given back."""
-        params = self.parameters(args)
-        outer = self.scope
-        texts = []
+        params, outer = parameters(args), self.scope
+        scope, texts = Scope({p.arg for p in params} | names, outer, node), []
+        self.late_captures(node)
         for p in params:
             if outer is None and p.arg in self.statics:
+                scope.env[p.arg] = Is(self.statics[p.arg])
+                scope.virtual.add(p.arg)
                 continue
+            if outer is None:
+                s = self.shapes.get(p.arg, ANY)
+                scope.env[p.arg] = part_entry(s) or Like(s)
             t = types_of.get(p.arg) if types_of is not None else None
             if types_of is None and p.annotation:
                 known, x = self.annotation(p.annotation)
                 t = declared(x) if known else None
             texts.append(self.mark(p) + self.local(p.arg) + (f": {t}" if t else ""))
-        self.scope = Scope({p.arg for p in params} | names, outer)
+        self.scope = scope
         return ", ".join(texts), outer
+
+    def late_captures(self, node: Any) -> None:
+        """A function within sees a name as it is when the function is made; Python's sees what it becomes."""
+        outer = self.scope
+        if outer is None or outer.node is None or isinstance(outer.node, ast.Lambda):
+            return
+        loaded = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        end = (node.end_lineno, node.end_col_offset)
+        for n in ast.walk(outer.node):
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in loaded & outer.names and position(n) > end \
+                    and self.used_after(node, n, outer.node):
+                self.refuse(n, f"the function in line {node.lineno} reads {n.id}, which changes here, before it is called again",
+                            "give the function the value as an argument")
+
+    @staticmethod
+    def used_after(function: Any, change: Any, within: Any) -> bool:
+        """Whether the function may be called after the change: its name is read there, or earlier in a loop around both."""
+        names = {function.name} if isinstance(function, ast.FunctionDef) else \
+            {t.id for s in ast.walk(within) if isinstance(s, ast.Assign) and any(x is function for x in ast.walk(s.value))
+             for t in s.targets if isinstance(t, ast.Name)}
+        inside = set(map(id, ast.walk(function)))
+        uses = [n for n in ast.walk(within) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load) and id(n) not in inside]
+        if any(position(u) > position(change) for u in uses):
+            return True
+        for loop in (n for n in ast.walk(within) if isinstance(n, (ast.For, ast.While))):
+            here = set(map(id, ast.walk(loop)))
+            if id(change) in here and id(function) not in here and any(id(u) in here for u in uses):
+                return True
+        return False
+
+    parameters_of = staticmethod(lambda args: parameters(args))
 
     def stmt_FunctionDef(self, node: ast.FunctionDef, indent: str) -> str:
         text = ""
@@ -572,14 +547,20 @@ class Writer:
         pairs = [*zip(named[len(named) - len(node.args.defaults):], node.args.defaults),
                  *((a, d) for a, d in zip(node.args.kwonlyargs, node.args.kw_defaults) if d)]
         for arg, default in pairs:
+            known, x = self.static(default)
+            if known and (x is None or isinstance(x, str)):
+                defaults[arg.arg] = static_text(self, default, x)
+                continue
             t = self.fresh()
             text += f"{indent}{t} = {self.expr(default)}\n"
             defaults[arg.arg] = t
         scope.defs[node.name], scope.defaults[node.name] = node.args, defaults
-        params, outer = self.enter(node.args, bound_names(node.body))
+        self.bind(node.name)
+        params, outer = self.enter(node.args, local_names(node.body), node)
+        flags, self.flags = self.flags, []
         name = self.local(node.name)
         text += f"{indent}{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, indent + '  ')}{indent}}}\n"
-        self.scope = outer
+        self.scope, self.flags, self.ended = outer, flags, False
         for decorator in reversed(node.decorator_list):
             text += self.decorated(decorator, name, indent)
         return text
@@ -602,12 +583,19 @@ class Writer:
 
     def write(self, node: Any, name: str, types_of: dict) -> str:
         """The whole function; `name` is a unit's mark."""
-        inner = bound_names(node.body) if isinstance(node, ast.FunctionDef) else set()
-        self.params = {p.arg for p in self.parameters(node.args)} - inner
-        params, _ = self.enter(node.args, inner, types_of)
+        inner = local_names(node.body) if isinstance(node, ast.FunctionDef) else set()
+        params, _ = self.enter(node.args, inner, node, types_of)
         if isinstance(node, ast.Lambda):
-            return f"def {name}({params}) {{\n  {self.expr(node.body)}\n}}\n"
+            text = f"def {name}({params}) {{\n  {self.expr(node.body)}\n}}\n"
+            self.hints.append(self.structure(node.body))
+            return text
         return f"{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, '  ')}}}\n"
+
+
+def parameters(args: ast.arguments) -> list[ast.arg]:
+    """All of them in order; *xs is a tuple, and **kw a dictionary."""
+    return [*args.posonlyargs, *args.args, *([args.vararg] if args.vararg else []), *args.kwonlyargs,
+            *([args.kwarg] if args.kwarg else [])]
 
 
 def safe_field(name: str) -> str:
@@ -674,11 +662,20 @@ def declared_types(fn: types.FunctionType) -> dict[str, Any]:
     return {name: t for name, note in notes.items() if (t := declared(note)) is not None}
 
 
-def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | None = None) -> str:
-    """The function as a unit of the program; gives the unit's name, a mark."""
+def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | None = None,
+                  shapes: dict[str, Shape] | None = None) -> str:
+    """The function as a unit of the program; gives the unit's name, a mark. `statics` are parameters that are put
+    in, `shapes` the structure of others."""
+    statics, shapes = statics or {}, {n: s for n, s in (shapes or {}).items() if s.kind not in ("leaf", "any")}
+
     def write(unit: Any) -> str:
         node, file = source_of(fn)
         wish = fn.__name__ if fn.__name__.isidentifier() else "lambda_"
         unit.wish = safe_name(wish)
-        return Writer(b, fn, file, statics or {}).write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
-    return b.unit(fn, "f", write, tuple((n, id(x)) for n, x in sorted((statics or {}).items())))
+        w = Writer(b, fn, file, statics, shapes)
+        text = w.write(node, f"\ue001{unit.number}\ue002", declared_types(fn))
+        unit.hints = w.hints
+        return text
+    b.keep.append((statics, shapes))
+    return b.unit(fn, "f", write, (tuple((n, id(x)) for n, x in sorted(statics.items())),
+                                   tuple((n, s.key()) for n, s in sorted(shapes.items()))))

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
-import math
 import types
 from typing import Any, Callable
 
@@ -14,12 +13,20 @@ from ._ops import OPS, Op, literal
 from ._tree import field_names, tree_map
 from ._types import dtype_name
 
+MOST_STRUCTURE = 512  # parts of an argument that code is made for
+
+# Python's own functions and classes, and those of NumPy that are not operations: how a call of them is written.
+# _builtins.py fills it.
+BUILTINS: dict[Any, Callable] = {}
+BY_NAME: dict[str, Callable] = {}  # of NumPy and its like
+
 CASTS = {"float": "f64", "int": "i64", "bool": "bool", "complex": "c128"}
 
 # Methods of arrays: the operation that they are
 METHODS = {
     "sum", "mean", "max", "min", "prod", "std", "var", "all", "any", "argmax", "argmin", "cumsum", "cumprod", "clip",
-    "dot", "round", "conj", "repeat", "squeeze", "swapaxes", "flatten", "ravel", "take",
+    "dot", "round", "conj", "conjugate", "argsort", "sort", "diagonal", "trace", "repeat",
+    "squeeze", "swapaxes", "flatten", "ravel", "take",
 }
 
 
@@ -57,7 +64,7 @@ def static_text(w: Any, node: Any, x: Any) -> str:
         return x._emit(w.b)
     if x is tree_map:
         return "hyper_map"
-    if isinstance(x, types.FunctionType):
+    if isinstance(x, types.FunctionType) and not is_foreign(x):
         from ._source import emit_function
         return emit_function(w.b, x)
     if isinstance(x, functools.partial):
@@ -88,21 +95,21 @@ def _object(w: Any, node: Any, x: Any) -> str:
         return w.record([(n, static_text(w, node, getattr(x, n))) for n in names])
     if hasattr(x, "__dlpack__") or hasattr(x, "__array__") or type(x).__name__ == "array":
         return w.b.array(x)
+    if isinstance(x, types.MethodType) and isinstance(x.__func__, types.FunctionType):
+        from ._source import emit_function
+        params = list(inspect.signature(x).parameters)
+        inner = emit_function(w.b, x.__func__, {next(iter(inspect.signature(x.__func__).parameters)): x.__self__})
+        return f"fn ({', '.join(params)}) {{ {inner}({', '.join(params)}) }}"
     if callable(x):
-        name = f"{getattr(x, '__module__', '')}.{getattr(x, '__qualname__', x)}".lstrip(".")
-        w.refuse(node, f"{name} cannot be called in a compiled function",
-                 "use operations of anfora.numpy, or functions written in Python")
+        return _no_counterpart(w, node, x)
     return w.refuse(node, f"a {type(x).__name__} cannot be used in a compiled function")
 
 
 # ---- calls ----
 
 def emit_call(w: Any, c: Call) -> str:
-    for a in c.args:
-        if isinstance(a, ast.Starred):
-            w.refuse(a, "* cannot stand in a call", "write the arguments out, or pass one tuple")
-    if None in c.kw:
-        w.refuse(c.node, "** cannot stand in a call", "write the arguments out, or pass one dictionary")
+    if None in c.kw or any(isinstance(a, ast.Starred) for a in c.args):
+        c = _spread(w, c)
     if not c.known:
         return _unknown(w, c)
     f = c.f
@@ -113,21 +120,81 @@ def emit_call(w: Any, c: Call) -> str:
         special = BUILTINS.get(f)
     except TypeError:  # not hashable
         special = None
+    if special is None and is_foreign(f):
+        special = BY_NAME.get(getattr(f, "__name__", ""))
     if special:
         return special(w, c)
     if isinstance(f, type):
-        return _class(w, c)
+        return BUILTINS[type](w, c)
     op = operation(f)
     if op:
         return emit_op(w, c, op, list(c.args), dict(c.kw))
     name = dtype_name(f)
     if name:
         return f"{name}({w.expr(c.args[0])})"
+    known, x = w.static(c.node)
+    if known:
+        return static_text(w, c.node, x)
+    if is_foreign(f):
+        return _no_counterpart(w, c.node, f)
+    return _call_function(w, c, f)
+
+
+def _call_function(w: Any, c: Call, f: Any) -> str:
+    if hasattr(f, "_emit_applied"):
+        return f._emit_applied(w, c)
     inner = getattr(f, "__wrapped__", None) if hasattr(f, "_emit") else f
+    owner = getattr(f, "__self__", None)
+    if isinstance(f, types.MethodType) and (isinstance(f.__func__, types.FunctionType) or hasattr(f.__func__, "_emit")):
+        c.args = [ast.copy_location(ast.Constant(owner), c.node), *c.args]
+        return _call_function(w, c, f.__func__)
+    method = inspect.getattr_static(type(f), "__call__", None)
+    if not isinstance(inner, types.FunctionType) and isinstance(method, types.FunctionType) and not hasattr(f, "_emit"):
+        c.args = [ast.copy_location(ast.Constant(f), c.node), *c.args]
+        return call_source(w, c, method, method)
     if isinstance(inner, types.FunctionType) and f is not tree_map:
         return call_source(w, c, f, inner)
     text = static_text(w, c.node.func, f)
     return f"{text}{w.mark(c.node)}({positional(w, c)})"
+
+
+def is_foreign(f: Any) -> bool:
+    """A function of a library whose source is not for compiling."""
+    module = (getattr(f, "__module__", None) or "").split(".")[0]
+    return module in ("numpy", "torch", "jax", "jaxlib", "scipy", "functools", "itertools", "operator")
+
+
+def _no_counterpart(w: Any, node: Any, f: Any) -> str:
+    name = f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', f)}".lstrip(".")
+    return w.refuse(node, f"{name} has no counterpart in compiled functions", "anfora.numpy has what can be called; or write it as a function")
+
+
+def _spread(w: Any, c: Call) -> Call:
+    """A call whose *xs and **kw are written out."""
+    args: list = []
+    kw = {k: v for k, v in c.kw.items() if k is not None}
+    for a in c.args:
+        if not isinstance(a, ast.Starred):
+            args.append(a)
+            continue
+        n = w.known_length(a.value)
+        if not n[0]:
+            w.refuse(a, "it is not known how many arguments * gives", "write the arguments out, or pass one tuple")
+        args += [_part(a.value, i) for i in range(n[1])]
+    for d in [k.value for k in c.node.keywords if k.arg is None]:
+        known, x = w.static(d)
+        s = w.like(d)
+        names = list(x) if known and isinstance(x, dict) else s.names if s is not None and s.kind == "dict" else None
+        if names is None:
+            w.refuse(d, "it is not known what arguments ** gives", "write the arguments out, or pass one dictionary")
+        kw.update({k: _part(d, k) for k in names})
+    out = Call(c.node, c.f, c.known)
+    out.args, out.kw = args, kw
+    return out
+
+
+def _part(node: Any, key: Any) -> Any:
+    return ast.fix_missing_locations(ast.copy_location(ast.Subscript(node, ast.Constant(key), ast.Load()), node))
 
 
 def positional(w: Any, c: Call) -> str:
@@ -135,27 +202,55 @@ def positional(w: Any, c: Call) -> str:
     return ", ".join(parts)
 
 
-def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType) -> str:
-    """A call of a Python function. Arguments that are None or texts are put in: there is a copy for them."""
-    parts, statics = [], {}
+def argument_nodes(w: Any, c: Call, inner: types.FunctionType) -> dict[str, Any]:
+    """The arguments of a call by the names of the parameters, in order; a default that is not given is None."""
+    signature = inspect.signature(inner)
     try:
-        given = inspect.signature(inner).bind(*c.args, **c.kw)
+        given = signature.bind(*c.args, **c.kw).arguments
     except TypeError as e:
         w.refuse(c.node, f"{inner.__name__}(): {e}")
-    for name, p in inspect.signature(inner).parameters.items():
-        if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
-            w.refuse(c.node, f"{inner.__name__}() has a variable number of parameters", "take one tuple or dictionary")
-        node = given.arguments.get(name)
-        known, x = (True, p.default) if node is None else w.static(node)
-        if known and (x is None or isinstance(x, str)):
+    nodes = {}
+    for name, p in signature.parameters.items():
+        node = given.get(name)
+        if p.kind is p.VAR_POSITIONAL:
+            node = ast.Tuple(list(node or ()), ast.Load())
+        elif p.kind is p.VAR_KEYWORD:
+            node = ast.Dict([ast.Constant(k) for k in node or {}], list((node or {}).values()))
+        elif node is None:
+            node = ast.Constant(p.default)
+        nodes[name] = ast.fix_missing_locations(ast.copy_location(node, c.node)) if not hasattr(node, "lineno") else node
+    return nodes
+
+
+def is_put_in(x: Any) -> bool:
+    """What is known and no value of a program: there is a copy of a function that is called with it."""
+    if isinstance(x, (tuple, list)):
+        return any(map(is_put_in, x))
+    if isinstance(x, dict):
+        return any(map(is_put_in, x.values()))
+    function = isinstance(x, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)) or \
+        hasattr(x, "_emit") or operation(x) is not None or dtype_name(x) is not None
+    plain = isinstance(x, (bool, int, float, complex)) or function or hasattr(x, "__array__") or hasattr(x, "__dlpack__")
+    return x is None or isinstance(x, (str, type, types.ModuleType)) or not (plain or field_names(type(x)) is not None)
+
+
+def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType) -> str:
+    """A call of a Python function. Arguments that are None, texts and such are put in: there is a copy for them."""
+    parts, statics, shapes = [], {}, {}
+    for name, node in argument_nodes(w, c, inner).items():
+        known, x = w.static(node)
+        if known and is_put_in(x):
             statics[name] = x
-        else:
-            parts.append(w.expr(node) if node is not None else static_text(w, c.node, x))
-    if statics and not hasattr(f, "_emit_with"):
+            continue
+        s = w.like(node) if not known else None
+        if s is not None and s.kind not in ("leaf", "any") and s.size() <= MOST_STRUCTURE:
+            shapes[name] = s
+        parts.append(w.expr(node))
+    if (statics or shapes) and not hasattr(f, "_emit_with"):
         from ._source import emit_function
-        text = emit_function(w.b, inner, statics)
+        text = emit_function(w.b, inner, statics, shapes)
     else:
-        text = f._emit_with(w.b, statics) if statics else static_text(w, c.node.func, f)
+        text = f._emit_with(w.b, statics, shapes) if statics or shapes else static_text(w, c.node.func, f)
     return f"{text}{w.mark(c.node)}({', '.join(parts)})"
 
 
@@ -165,6 +260,10 @@ def _unknown(w: Any, c: Call) -> str:
         owner = w.scope.owner(node.id)
         if owner and node.id in owner.defs:
             return f"{w.expr(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
+    if isinstance(node, ast.Call):
+        known, transform = w.static(node.func)
+        if known and hasattr(transform, "_emit_twice"):
+            return transform._emit_twice(w, c, Call(node, transform, True))
     if isinstance(node, ast.Attribute):
         return _method(w, c, node)
     return f"{w.expr(node)}{w.mark(c.node)}({positional(w, c)})"
@@ -172,29 +271,107 @@ def _unknown(w: Any, c: Call) -> str:
 
 def _bind_nested(w: Any, c: Call, owner: Any, name: str) -> str:
     args = owner.defs[name]
-    params = [*args.posonlyargs, *args.args, *args.kwonlyargs]
-    if len(c.args) > len(params) - len(args.kwonlyargs):
-        w.refuse(c.node, f"{name}() takes {len(params)} arguments, not {len(c.args)}")
-    given = {p.arg: a for p, a in zip(params, c.args)}
+    named = [*args.posonlyargs, *args.args]
+    given = {p.arg: w.expr(a) for p, a in zip(named, c.args)}
+    rest = [w.expr(a) for a in c.args[len(named):]]
+    if rest and not args.vararg:
+        w.refuse(c.node, f"{name}() takes {len(named)} arguments, not {len(c.args)}")
+    if args.vararg:
+        given[args.vararg.arg] = "(" + "".join(r + ", " for r in rest).rstrip(" ") + ")"
+    known, more = {p.arg for p in (*named, *args.kwonlyargs)}, []
     for k, v in c.kw.items():
-        if k in given or k not in [p.arg for p in params]:
+        if k in given or (k not in known and not args.kwarg):
             w.refuse(c.node, f"{name}() has no further argument {k}")
-        given[k] = v
-    parts = []
-    for p in params:
-        if p.arg in given:
-            parts.append(w.expr(given[p.arg]))
-        elif p.arg in owner.defaults.get(name, {}):
-            parts.append(owner.defaults[name][p.arg])
+        if k in known:
+            given[k] = w.expr(v)
         else:
+            more.append((k, w.expr(v)))
+    if args.kwarg:
+        given[args.kwarg.arg] = w.record(more)
+    parts = []
+    for p in w.parameters_of(args):
+        if p.arg not in given and p.arg not in owner.defaults.get(name, {}):
             w.refuse(c.node, f"{name}() lacks the argument {p.arg}")
+        parts.append(given.get(p.arg) or owner.defaults[name][p.arg])
     return ", ".join(parts)
+
+
+# x.at[i].set(v) and the like: how the operation combines old and new
+AT = {"set": "update", "add": "add", "multiply": "mul", "mul": "mul", "min": "min", "max": "max"}
+
+
+def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
+    """x.at[i].set(v): the array with other elements there."""
+    sub = node.value
+    if not (isinstance(sub, ast.Subscript) and isinstance(sub.value, ast.Attribute) and sub.value.attr == "at"):
+        return None
+    if node.attr == "get" and not c.args:
+        return w.expr(ast.copy_location(ast.Subscript(sub.value.value, sub.slice, ast.Load()), c.node))
+    if node.attr not in AT or len(c.args) != 1 or c.kw:
+        w.refuse(c.node, f"x.at[i] has no {node.attr} in compiled functions", f"it has get, {', '.join(AT)}, with one argument")
+    return written_at(w, c.node, sub, w.expr(c.args[0]), AT[node.attr])
+
+
+def written_at(w: Any, place: Any, sub: ast.Subscript, value: str, mode: str) -> str:
+    """Elements of an array written: a slice of one dim after another, then rows by index."""
+    x, index = w.expr(sub.value.value), sub.slice
+    if isinstance(index, ast.Slice):
+        ends = [w.static(e) if e else (True, d) for e, d in ((index.lower, 0), (index.upper, None), (index.step, 1))]
+        if not all(k for k, _ in ends):
+            w.refuse(index, "the ends of a slice that is written must be constants", "write single indices in a loop")
+        if mode == "update":
+            start, stop, step = (v for _, v in ends)
+            old = f"Slice({x}, start={start}, stop={literal(stop)}, step={step})"
+            return f"SliceUpdate{w.mark(place)}({x}, BroadcastLike(CastLike({value}, {x}), {old}), start={start}, stop={literal(stop)}, step={step})"
+        return w.refuse(index, "only single indices can be changed like this", "write x.at[a:b].set(x[a:b] + v)")
+    if isinstance(index, ast.Tuple):
+        if any(isinstance(e, ast.Slice) for e in index.elts):
+            w.refuse(index, "slices and indices together cannot be written", "write one dim after another")
+        at = f"Stack({', '.join(w.expr(e) for e in index.elts)}, axis=-1)"
+        return f"ScatterNd{w.mark(place)}({x}, {at}, {value}, mode=\"{mode}\")"
+    return f"IndexWrite{w.mark(place)}({x}, {w.expr(index)}, {value}, axis=0, mode=\"{mode}\")"
+
+
+def _of_object(w: Any, c: Call, node: ast.Attribute) -> str | None:
+    """A method of an object that is an argument, and _replace of named tuples."""
+    s = w.like(node.value)
+    if s is None or s.kind not in ("object", "dict"):
+        return None
+    if s.kind == "object":
+        f = inspect.getattr_static(s.of, node.attr, None)
+        if isinstance(f, types.FunctionType) and node.attr != "_replace":
+            inner = Call(c.node, f, True)
+            inner.args, inner.kw = [node.value, *c.args], c.kw
+            return call_source(w, inner, f, f)
+        return replaced(w, node.value, s, c.kw) if node.attr == "_replace" else None
+    if node.attr == "get" and 1 <= len(c.args) <= 2 and w.static(c.args[0])[0]:
+        key = w.static(c.args[0])[1]
+        if key in s.names:
+            return w.expr(_part(node.value, key))
+        return w.expr(c.args[1]) if len(c.args) > 1 else "None"
+    return None
+
+
+def replaced(w: Any, node: Any, s: Any, kw: dict) -> str:
+    """An object with other fields."""
+    unknown = [k for k in kw if k not in s.names]
+    if unknown:
+        w.refuse(node, f"{s.of.__name__} has no field {unknown[0]}")
+    w.b.classes.append(s.of)
+    return w.record([(n, w.expr(kw[n]) if n in kw else w.expr(ast.copy_location(ast.Attribute(node, n, ast.Load()), node)))
+                     for n in s.names])
 
 
 def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     name = node.attr
+    special = _at(w, c, node) or _of_object(w, c, node)
+    if special is not None:
+        return special
     if name in METHODS:
-        return emit_op(w, c, OPS[name], [node.value, *c.args], dict(c.kw))
+        if name in OPS:
+            return emit_op(w, c, OPS[name], [node.value, *c.args], dict(c.kw))
+        c.args = [node.value, *c.args]
+        return BY_NAME[name](w, c)
     if name in ("reshape", "transpose"):
         many = len(c.args) > 1
         shape = [ast.copy_location(ast.Tuple(elts=c.args, ctx=ast.Load()), c.node)] if many else c.args
@@ -204,9 +381,9 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     if name in ("copy", "item") and not c.args:
         return w.expr(node.value)
     if name == "append":
-        w.refuse(c.node, "lists do not grow in compiled functions", "write xs = (*xs, x) as xs + (x,), or fill an array")
+        w.refuse(c.node, "append stands alone, and for lists that the function has made", "write xs = xs + [x], or fill an array")
     if name in ("get", "items", "keys", "values", "update", "pop", "setdefault"):
-        w.refuse(c.node, f"dictionaries have no {name} in compiled functions",
+        w.refuse(c.node, f"it is not known what keys this has, for {name}",
                  "use hyper_map over the leaves, or write the keys out")
     # a field that holds a function
     return f"{w.expr(node)}{w.mark(c.node)}({positional(w, c)})"
@@ -214,6 +391,7 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
 
 def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     """An operation with its inputs, then its attributes by name."""
+    args, kw = op.arranged(args, kw)
     known = {a[0]: a[1] for a in op.attributes}
     if op.inputs and op.inputs[-1][1] == "*" and args and isinstance(args[len(op.inputs) - 1], (ast.List, ast.Tuple)):
         first = len(op.inputs) - 1
@@ -246,85 +424,3 @@ def attribute(w: Any, node: Any, kind: str) -> str:
         return w.mark(node) + literal(x, kind)
     except TypeError as e:
         return w.refuse(node, str(e))
-
-
-# ---- Python's own functions and classes ----
-
-def _class(w: Any, c: Call) -> str:
-    f = c.f
-    if f in (float, int, bool, complex) or dtype_name(f):
-        if len(c.args) != 1:
-            w.refuse(c.node, f"{f.__name__}() takes one argument here")
-        if f is bool:
-            return f"({w.expr(c.args[0])} != 0)"
-        return f"{dtype_name(f)}({w.expr(c.args[0])})"
-    if f in (tuple, list):
-        return w.expr(c.args[0]) if c.args else "()"
-    if f is dict and not c.args:
-        return w.record([(k, w.expr(v)) for k, v in c.kw.items()])
-    if f is slice or f is range:
-        w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only")
-    names = field_names(f)
-    if names is None:
-        w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
-                 "make it a dataclass or a named tuple")
-    given = inspect.signature(f).bind(*c.args, **c.kw)
-    w.b.classes.append(f)
-    items = []
-    for n in names:
-        if n in given.arguments:
-            items.append((n, w.expr(given.arguments[n])))
-        else:
-            default = inspect.signature(f).parameters[n].default
-            items.append((n, static_text(w, c.node, default)))
-    return w.record(items)
-
-
-def _fold(op: str, alone: str) -> Callable:
-    def emit(w: Any, c: Call) -> str:
-        if len(c.args) == 1:
-            return f"{alone}{w.mark(c.node)}({w.expr(c.args[0])})"
-        text = w.expr(c.args[0])
-        for a in c.args[1:]:
-            text = f"{op}{w.mark(c.node)}({text}, {w.expr(a)})"
-        return text
-    return emit
-
-
-def _plain(name: str) -> Callable:
-    return lambda w, c: f"{name}{w.mark(c.node)}({w.exprs(c.args)})"
-
-
-def _print(w: Any, c: Call) -> str:
-    parts = []
-    for a in c.args:
-        for piece in a.values if isinstance(a, ast.JoinedStr) else [a]:
-            value = piece.value if isinstance(piece, ast.FormattedValue) else piece
-            if isinstance(value, ast.Constant) and isinstance(value.value, str) and piece is not a:
-                value = ast.copy_location(ast.Constant(value.value.strip()), value)
-                if not value.value:
-                    continue
-            parts.append(w.expr(value))
-    w.b.prints = True
-    return f"print{w.mark(c.node)}({', '.join(parts)})"
-
-
-def _divmod(w: Any, c: Call) -> str:
-    a, b = w.expr(c.args[0]), w.expr(c.args[1])
-    return f"({a} // {b}, {a} % {b})"
-
-
-def _power(w: Any, c: Call) -> str:
-    return f"({w.expr(c.args[0])} {w.mark(c.node)}** {w.expr(c.args[1])})"
-
-
-def _only_in_for(w: Any, c: Call) -> str:
-    return w.refuse(c.node, f"{c.f.__name__}() stands in a for loop only, in compiled functions")
-
-
-BUILTINS: dict[Any, Callable] = {
-    abs: _plain("Abs"), len: _plain("len"), print: _print, divmod: _divmod, pow: _power, math.pow: _power,
-    min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _plain("Sum"), round: _plain("Round"),
-    all: _plain("All"), any: _plain("Any"), map: _plain("map"), zip: _only_in_for, enumerate: _only_in_for,
-    reversed: _only_in_for,
-}

@@ -5,13 +5,14 @@ from __future__ import annotations
 
 import ast
 import functools
-import inspect
+import types
 from typing import Any, Callable
 
 from ._emit import Builder
 from ._function import Function, as_function
 from ._ops import literal
-from ._static import Call, attribute, static_text
+from ._static import Call, argument_nodes, attribute, positional, static_text
+from ._tree import Shape
 
 
 class Transformed(Function):
@@ -24,17 +25,30 @@ class Transformed(Function):
         self._names = [f"a{i}" for i in range(nparam)]
 
     def _emit(self, b: Builder) -> str:
-        inner = ", ".join(f._emit(b) for f in self._functions)
-        return f"{self._word}({inner}{self._options_text})"
+        return self._around([f._emit(b) for f in self._functions])
 
-    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+    def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
+        return self._around([self._functions[0]._emit_like(b, shapes), *(f._emit(b) for f in self._functions[1:])])
+
+    def _around(self, inner: list[str]) -> str:
+        return f"{self._word}({', '.join(inner)}{self._options_text})"
+
+    def _emit_applied(self, w: Any, c: Call) -> str:
+        """A call in a compiled function."""
+        f = self._functions[0]
+        nodes = list(argument_nodes(w, c, f.__wrapped__).values()) if hasattr(f, "__wrapped__") else c.args
+        if c.kw and not hasattr(f, "__wrapped__"):
+            w.refuse(c.node, f"{self.__name__}() takes no arguments by name")
+        return f"{self._emit_like(w.b, [w.part_shape(n) for n in nodes])}{w.mark(c.node)}({w.exprs(nodes)})"
+
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         def write(unit: Any) -> str:
             unit.wish = self.__name__
             names = [n for i, n in enumerate(self._names) if i not in statics]
             given = [static_text(_Outside(b), None, statics[i]) if i in statics else n
                      for i, n in enumerate(self._names)]
-            return (f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {self._emit(b)}({', '.join(given)})\n}}\n")
-        return b.unit(self, self.__name__, write, tuple((i, id(x)) for i, x in sorted(statics.items()))), \
+            return (f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {self._emit_like(b, shapes)}({', '.join(given)})\n}}\n")
+        return b.unit(self, self.__name__, write), \
             [n for i, n in enumerate(self._names) if i not in statics]
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
@@ -83,11 +97,22 @@ class Transform:
         return self.__name__
 
     def _emit_call(self, w: Any, c: Call) -> str:
-        parts = [w.expr(c.args[0])] if c.args else []
-        given = dict(zip(self._options, c.args[1:])) | c.kw
-        for k, v in self._given(given).items():
+        return self._written(w, c, [w.expr(c.args[0])] if c.args else [])
+
+    def _written(self, w: Any, c: Call, parts: list[str]) -> str:
+        for k, v in self._given(dict(zip(self._options, c.args[1:])) | c.kw).items():
             parts.append(f"{k}={attribute(w, v, 'any')}")
         return f"{self.__name__}{w.mark(c.node)}({', '.join(parts)})"
+
+    def _emit_twice(self, w: Any, c: Call, transform: Call) -> str:
+        """grad(f)(x, y) in a compiled function: f is known, and what its arguments are like."""
+        known, f = w.static(transform.args[0]) if transform.args else (False, None)
+        f = f if isinstance(f, Function) else as_function(f) if known and isinstance(f, types.FunctionType) else None
+        if not hasattr(f, "__wrapped__"):
+            return f"{w.expr(c.node.func)}{w.mark(c.node)}({positional(w, c)})"
+        nodes = list(argument_nodes(w, c, f.__wrapped__).values())
+        inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])
+        return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(nodes)})"
 
 
 class Applied:
@@ -116,11 +141,15 @@ class _AppliedFunction(Transformed):
     def __init__(self, word: str, f: Function, n: int, has_aux: bool) -> None:
         super().__init__(word, (f,), {"has_aux": True} if has_aux else {}, n, f"{word}_{f.__name__}".replace("<lambda>", "lambda"))
 
-    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+    def _emit_applied(self, w: Any, c: Call) -> str:
+        return f"{self._emit(w.b)}{w.mark(c.node)}({positional(w, c)})"
+
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         def write(unit: Any) -> str:
             unit.wish = self.__name__
             names = ", ".join(self._names)
-            inner = self._functions[0]._emit(b)
+            primals = shapes[0].parts if self._word == "jvp" and shapes and shapes[0].kind in ("tuple", "list") else shapes
+            inner = self._functions[0]._emit_like(b, primals)
             return f"def \ue001{unit.number}\ue002({names}) {{\n  {self._word}({inner}, {names}{self._options_text})\n}}\n"
         return b.unit(self, self.__name__, write), self._names
 

@@ -99,6 +99,13 @@ class Shape:
     def text(self) -> str:
         return type_text(self.type())
 
+    def key(self) -> tuple:
+        """Equal for equal structures; of static things it has the address."""
+        return (self.kind, self.names, id(self.of) if self.kind in ("object", "static") else None, *(p.key() for p in self.parts))
+
+    def size(self) -> int:
+        return 1 + sum(p.size() for p in self.parts)
+
     def walk(self):
         yield self
         for p in self.parts:
@@ -234,7 +241,7 @@ class Maker:
 
 
 def _matches(hint: Any, parts: tuple) -> bool:
-    return hint is not None and (hint[1] is None or len(hint[1]) == len(parts))
+    return hint is not None and (hint[1] is None or len(hint[1]) >= len(parts))
 
 
 def _positional(kind: type) -> bool:

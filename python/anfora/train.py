@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterable, Iterator
 from ._emit import Builder
 from ._function import Function, Jit, as_function
 from ._transform import hyper_map
-from ._tree import tree_leaves, tree_map
+from ._tree import Shape, tree_leaves, tree_map
 from . import numpy as anp
 
 
@@ -133,12 +133,12 @@ class _StepFunction(Function):
     def _names(self) -> list[str]:
         return ["params", "state", *(f"batch{i}" for i in range(self._nbatch))]
 
-    def _root(self, b: Builder, statics: dict[int, Any]) -> tuple[str, list[str]]:
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         def write(unit: Any) -> str:
             unit.wish = self.__name__
             batch = ", ".join(["params", *self._names()[2:]])
             return (f"def \ue001{unit.number}\ue002({', '.join(self._names())}) {{\n"
-                    f"  (value, gradients) = value_and_grad({self._loss._emit(b)})({batch})\n"
+                    f"  (value, gradients) = value_and_grad({self._loss._emit_like(b, [shapes[0], *shapes[2:]])})({batch})\n"
                     f"  (new, next) = {self._rule._emit(b)}(params, state, gradients)\n"
                     f"  (new, next, value)\n}}\n")
         return b.unit(self, self.__name__, write), self._names()

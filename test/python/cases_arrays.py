@@ -113,7 +113,7 @@ def test_errors_show_the_place():
     def h(x):
         x[0] = 1.0
         return x
-    raises(CompileError, ["do not change in place", "index_write"], h, np.ones(3))
+    raises(CompileError, ["do not change in place", ".at[i].set"], h, np.ones(3))
     @jit
     def k(x):
         return os.getpid() + x

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How calls of Python's own functions and classes are written, and of NumPy's functions that are no operations."""
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import inspect
+import math
+from typing import Any, Callable
+
+from ._known import Item
+from ._static import BUILTINS, BY_NAME, Call, attribute, call_source, replaced, static_text
+from ._tree import field_names
+from ._types import dtype_name
+
+
+def _class(w: Any, c: Call) -> str:
+    f = c.f
+    if f in (float, int, bool, complex) or dtype_name(f):
+        if len(c.args) != 1:
+            w.refuse(c.node, f"{f.__name__}() takes one argument here")
+        known, x = w.static(c.args[0])
+        if known and isinstance(x, str) and f in (float, int):
+            return static_text(w, c.node, f(x))
+        if f is bool:
+            return f"({w.expr(c.args[0])} != 0)"
+        return f"{dtype_name(f)}({w.expr(c.args[0])})"
+    if f in (tuple, list):
+        items = w.sequence(c.args[0]) if c.args else []
+        return w.item_text(c.node, Item(parts=items)) if items is not None else w.expr(c.args[0])
+    if f is dict and len(c.args) <= 1:
+        first = w.spread(c.args[0]) if c.args else {}
+        return w.record(list((first | {k: w.expr(v) for k, v in c.kw.items()}).items()))
+    if f is functools.partial:
+        w.refuse(c.node, "partial cannot be called in a compiled function", "write a lambda")
+    if f is slice or f is range:
+        w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only")
+    names = field_names(f)
+    if names is None:
+        w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
+                 "make it a dataclass or a named tuple")
+    given = inspect.signature(f).bind(*c.args, **c.kw)
+    w.b.classes.append(f)
+    items = []
+    for n in names:
+        if n in given.arguments:
+            items.append((n, w.expr(given.arguments[n])))
+        else:
+            default = inspect.signature(f).parameters[n].default
+            items.append((n, static_text(w, c.node, default)))
+    return w.record(items)
+
+
+def items_of(w: Any, node: Any) -> list[str] | None:
+    """The texts of the parts of a tuple or of a generator, if it is known which these are."""
+    if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
+        return w.comprehended(node.generators, [node.elt])
+    known, _ = w.static(node)
+    items = w.sequence(node) if known or isinstance(node, (ast.Call, ast.Tuple, ast.List)) or w.like(node) is not None else None
+    return None if items is None else [w.item_text(node, i) for i in items]
+
+
+def _fold(op: str, alone: str) -> Callable:
+    """min and max: of two or more, or of the parts of one."""
+    def emit(w: Any, c: Call) -> str:
+        if c.kw:
+            w.refuse(c.node, f"{c.f.__name__}() takes no key or default here")
+        texts = items_of(w, c.args[0]) if len(c.args) == 1 else [w.expr(a) for a in c.args]
+        if texts is None:
+            return f"{alone}{w.mark(c.node)}({w.expr(c.args[0])})"
+        if not texts:
+            w.refuse(c.node, f"{c.f.__name__}() of nothing")
+        return functools.reduce(lambda a, b: f"{op}{w.mark(c.node)}({a}, {b})", texts)
+    return emit
+
+
+def _joined(word: str, alone: str) -> Callable:
+    """any and all."""
+    def emit(w: Any, c: Call) -> str:
+        texts = items_of(w, c.args[0]) if len(c.args) == 1 else None
+        if texts is None:
+            return f"{alone}{w.mark(c.node)}({w.exprs(c.args)})"
+        return "(" + f" {word} ".join(texts) + ")" if texts else "true" if word == "and" else "false"
+    return emit
+
+
+def _sum(w: Any, c: Call) -> str:
+    texts = items_of(w, c.args[0]) if c.args else None
+    start = [w.expr(a) for a in (*c.args[1:2], *(v for k, v in c.kw.items() if k == "start"))]
+    if texts is None:  # of an array: its rows
+        text = f"Sum{w.mark(c.node)}({w.expr(c.args[0])}, axis=0)"
+        return f"({start[0]} + {text})" if start else text
+    return "(" + f" {w.mark(c.node)}+ ".join([*start, *texts] or ["0"]) + ")"
+
+
+def _reduce(w: Any, c: Call) -> str:
+    """functools.reduce over known parts."""
+    texts = items_of(w, c.args[1]) if len(c.args) in (2, 3) and not c.kw else None
+    if texts is None:
+        w.refuse(c.node, "reduce needs parts that are known when the function is compiled", "write a loop")
+    f = w.expr(c.args[0])
+    texts = [w.expr(c.args[2]), *texts] if len(c.args) == 3 else texts
+    return functools.reduce(lambda a, b: f"({f}){w.mark(c.node)}({a}, {b})", texts)
+
+
+def _sorted(w: Any, c: Call) -> str:
+    items = w.sequence(c.node)
+    if items is None:
+        w.refuse(c.node, "sorted needs constants", "anfora.numpy.sort sorts arrays")
+    return w.item_text(c.node, Item(parts=items))
+
+
+def _map(w: Any, c: Call) -> str:
+    all_of = [w.sequence(a) for a in c.args[1:]]
+    if c.kw or not all_of or any(x is None for x in all_of):
+        return f"map{w.mark(c.node)}({w.exprs(c.args)})"
+    f = w.expr(c.args[0])
+    texts = [f"({f})({', '.join(w.item_text(c.node, i) for i in t)})" for t in zip(*all_of)]
+    return "(" + "".join(t + ", " for t in texts).rstrip(" ") + ")"
+
+
+def _whole(op: str) -> Callable:
+    """floor, ceil, trunc and round of math: they give integers."""
+    return lambda w, c: f"i64({op}{w.mark(c.node)}({w.exprs(c.args)}))"
+
+
+def _round(w: Any, c: Call) -> str:
+    if len(c.args) == 1 and not c.kw:
+        return f"i64(Round{w.mark(c.node)}({w.expr(c.args[0])}))"
+    known, n = w.static(c.args[1]) if len(c.args) == 2 else (False, None)
+    if not known or not isinstance(n, int):
+        w.refuse(c.node, "how many digits round keeps must be a constant")
+    by = f"{10.0 ** n!r}"
+    return f"(Round{w.mark(c.node)}({w.expr(c.args[0])} * {by}) / {by})"
+
+
+def _instance(w: Any, c: Call) -> str:
+    known, x = w.static(c.node)
+    if not known:
+        w.refuse(c.node, "it is not known what this is: numbers and arrays have no classes in compiled functions",
+                 "pass a choice as an argument that is static")
+    return "true" if x else "false"
+
+
+def _array(w: Any, c: Call) -> str:
+    """numpy.array of numbers, arrays, and lists of these."""
+    kw = dict(c.kw)
+    dtype = kw.pop("dtype", c.args[1] if len(c.args) > 1 else None)
+    kw.pop("copy", None)
+    if kw or not c.args or len(c.args) > 2:
+        w.refuse(c.node, "array takes what it is made of, and dtype")
+    known, x = w.static(c.args[0])
+    text = None
+    if known and not hasattr(x, "__array__") and dtype is None:
+        x = _asarray(w, c, x)
+    if known and hasattr(x, "__array__"):
+        text = static_text(w, c.node, x)
+    text = text or _stacked(w, c.args[0])
+    return text if dtype is None else f"cast({text}, {attribute(w, dtype, 'dtype')})"
+
+
+def _asarray(w: Any, c: Call, x: Any) -> Any:
+    import numpy
+    try:
+        a = numpy.asarray(x)
+    except ValueError as e:
+        w.refuse(c.node, str(e))
+    if a.dtype == object:
+        w.refuse(c.node, "the items of an array are numbers of one type")
+    w.b.keep.append(a)
+    return a
+
+
+def _stacked(w: Any, node: Any) -> str:
+    if isinstance(node, (ast.List, ast.Tuple)) and node.elts:
+        return f"Stack{w.mark(node)}({', '.join(_stacked(w, e) for e in node.elts)})"
+    texts = items_of(w, node) if isinstance(node, ast.ListComp) or isinstance(node, ast.Name) and w.like(node) is not None and \
+        w.like(node).kind in ("tuple", "list") else None
+    return f"Stack{w.mark(node)}({', '.join(texts)})" if texts else w.expr(node)
+
+
+def _plain(name: str) -> Callable:
+    return lambda w, c: f"{name}{w.mark(c.node)}({w.exprs(c.args)})"
+
+
+def _len(w: Any, c: Call) -> str:
+    known, n = w.known_length(c.args[0]) if len(c.args) == 1 else (False, 0)
+    return str(n) if known else f"len{w.mark(c.node)}({w.exprs(c.args)})"
+
+
+def _print(w: Any, c: Call) -> str:
+    parts = []
+    for a in c.args:
+        for piece in a.values if isinstance(a, ast.JoinedStr) else [a]:
+            value = piece.value if isinstance(piece, ast.FormattedValue) else piece
+            if isinstance(value, ast.Constant) and isinstance(value.value, str) and piece is not a:
+                value = ast.copy_location(ast.Constant(value.value.strip()), value)
+                if not value.value:
+                    continue
+            parts.append(w.expr(value))
+    w.b.prints = True
+    return f"print{w.mark(c.node)}({', '.join(parts)})"
+
+
+def _divmod(w: Any, c: Call) -> str:
+    a, b = w.expr(c.args[0]), w.expr(c.args[1])
+    return f"({a} // {b}, {a} % {b})"
+
+
+def _power(w: Any, c: Call) -> str:
+    return f"({w.expr(c.args[0])} {w.mark(c.node)}** {w.expr(c.args[1])})"
+
+
+def _only_in_for(w: Any, c: Call) -> str:
+    return w.refuse(c.node, f"{c.f.__name__}() stands in a for loop only, in compiled functions")
+
+
+def _replace(w: Any, c: Call) -> str:
+    s = w.like(c.args[0]) if len(c.args) == 1 else None
+    if s is None or s.kind != "object":
+        w.refuse(c.node, "it is not known what fields this has", "make the object anew")
+    return replaced(w, c.args[0], s, c.kw)
+
+
+BUILTINS.update({
+    type: _class,
+    abs: _plain("Abs"), len: _len, print: _print, divmod: _divmod, pow: _power, math.pow: _power,
+    min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
+    math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance,
+    all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _only_in_for, enumerate: _only_in_for,
+    reversed: _only_in_for, dataclasses.replace: _replace,
+})
+BY_NAME.update({"array": _array, "asarray": _array, "asanyarray": _array})

@@ -1,0 +1,579 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is known while a function is written: names whose value is a constant, a text, a function or None, and the
+structure of tuples, lists, dictionaries and objects. Conditions on such things are decided, and loops over them
+written out, part by part. What is known holds for the statement that is being written: a name that a branch or
+a loop binds is forgotten where the ways meet again."""
+from __future__ import annotations
+
+import ast
+import builtins
+import enum
+import inspect
+import operator
+import types
+from typing import Any, Iterable
+
+from ._errors import CompileError
+from ._static import static_text
+from ._tree import Shape, field_names
+from ._types import DType
+
+MOST_PARTS = 1024  # of what is written out
+
+COMPARISONS = {
+    ast.Lt: operator.lt, ast.LtE: operator.le, ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Eq: operator.eq,
+    ast.NotEq: operator.ne, ast.In: lambda a, b: a in b, ast.NotIn: lambda a, b: a not in b,
+}
+_ARITHMETIC = {
+    ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+}
+_PLAIN = (bool, int, float, str, type(None))
+
+
+class Is:
+    """The name stands for this object."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+class Like:
+    """The name has this structure. `own`: the function made it, and nothing else refers to it."""
+
+    def __init__(self, shape: Shape, own: bool = False) -> None:
+        self.shape, self.own = shape, own
+
+
+ANY = Shape("any")  # something that is not None
+
+
+class Item:
+    """A part of something whose parts are known: its text, or what it is, or its own parts."""
+
+    def __init__(self, text: str | None = None, entry: Is | Like | None = None, parts: list["Item"] | None = None) -> None:
+        self.text, self.entry, self.parts = text, entry, parts
+
+
+class Scope:
+    """The names of one function, and of the functions around it."""
+
+    def __init__(self, names: set[str], outer: "Scope | None", node: Any = None) -> None:
+        self.names, self.outer, self.node = names, outer, node
+        self.defs: dict[str, ast.arguments] = {}  # nested functions, of which calls know the parameters
+        self.defaults: dict[str, dict[str, str]] = {}
+        self.env: dict[str, Is | Like] = {}
+        self.virtual: set[str] = set()  # names that are not variables of the program: they are what `env` says
+
+    def owner(self, name: str) -> "Scope | None":
+        s: Scope | None = self
+        while s and name not in s.names:
+            s = s.outer
+        return s
+
+
+def is_array(x: Any) -> bool:
+    return hasattr(x, "__array__") or hasattr(x, "__dlpack__")
+
+
+def is_structure(s: Shape | None) -> bool:
+    return s is not None and s.kind in ("tuple", "list", "dict", "object")
+
+
+def part_entry(s: Shape) -> Is | Like | None:
+    if s.kind == "static":
+        return Is(s.of)
+    if s.kind == "none":
+        return Is(None)
+    return None if s.kind == "any" else Like(s)
+
+
+def _virtual_kind(x: Any) -> bool:
+    """What is not worth a variable, or cannot be one."""
+    return x is None or isinstance(x, (str, type, types.ModuleType, DType, enum.Enum)) or (callable(x) and not is_array(x)) \
+        or not (isinstance(x, (bool, int, float, complex, tuple, list, dict)) or is_array(x) or field_names(type(x)))
+
+
+class Knowing:
+    """The part of the writer that decides."""
+
+    scope: Scope | None
+
+    # ---- names ----
+
+    def entry(self, name: str) -> Is | Like | None:
+        owner = self.scope.owner(name) if self.scope else None
+        return owner.env.get(name) if owner else None
+
+    def is_local(self, name: str) -> bool:
+        """A variable of the program."""
+        owner = self.scope.owner(name) if self.scope else None
+        return owner is not None and name not in owner.virtual
+
+    def lookup(self, node: ast.Name) -> Any:
+        """What a name that is no variable of the program is bound to now."""
+        name = node.id
+        owner = self.scope.owner(name) if self.scope else None
+        if owner is not None:
+            return owner.env[name].value
+        if name in self.cells:
+            try:
+                return self.cells[name].cell_contents
+            except ValueError:
+                self.refuse(node, f"{name} is not bound yet", "define it before the compiled function is called")
+        if name in self.fn.__globals__:
+            return self.fn.__globals__[name]
+        if hasattr(builtins, name):
+            return getattr(builtins, name)
+        return self.refuse(node, f"there is no {name}")
+
+    def bind(self, name: str, entry: Is | Like | None = None, virtual: bool = False) -> None:
+        """The name is bound anew, to something of which `entry` is known."""
+        s = self.scope
+        s.env.pop(name, None)
+        s.virtual.discard(name)
+        if entry is not None:
+            s.env[name] = entry
+        if virtual:
+            s.virtual.add(name)
+
+    def bind_static(self, node: Any, name: str, x: Any, indent: str) -> str:
+        """Binds a name to what is known: a variable if it can be one."""
+        if not _virtual_kind(x):
+            try:
+                text = f"{indent}{self.mark(node)}{self.local(name)} = {static_text(self, node, x)}\n"
+                self.bind(name, None if is_array(x) else Is(x))
+                return text
+            except CompileError:
+                pass
+        self.bind(name, Is(x), virtual=True)
+        return ""
+
+    def made_variables(self, names: Iterable[str], node: Any, indent: str) -> str:
+        """Names that are about to be bound on some ways become variables."""
+        text = ""
+        for name in sorted(set(names) & self.scope.virtual):
+            text += f"{indent}{self.local(name)} = {static_text(self, node, self.scope.env[name].value)}\n"
+            self.scope.virtual.discard(name)
+        return text
+
+    def forget(self, names: Iterable[str]) -> None:
+        for name in names:
+            self.bind(name)
+
+    # ---- values ----
+
+    def static(self, node: Any) -> tuple[bool, Any]:
+        """(True, what an expression is) if that is known without running the function."""
+        if isinstance(node, ast.Constant):
+            return True, node.value
+        method = getattr(self, "static_" + type(node).__name__, None)
+        return method(node) if method else (False, None)
+
+    def static_Name(self, node: ast.Name) -> tuple[bool, Any]:
+        if not self.is_local(node.id):
+            return True, self.lookup(node)
+        e = self.entry(node.id)
+        return (True, e.value) if isinstance(e, Is) else (False, None)
+
+    def static_Attribute(self, node: ast.Attribute) -> tuple[bool, Any]:
+        known, x = self.static(node.value)
+        if known and not is_array(x):
+            if not hasattr(x, node.attr):
+                self.refuse(node, f"{getattr(x, '__name__', type(x).__name__)} has no {node.attr}")
+            return True, getattr(x, node.attr)
+        return self.static_part(node)
+
+    def static_Subscript(self, node: ast.Subscript) -> tuple[bool, Any]:
+        known, x = self.static(node.value)
+        key, k = self.static(node.slice)
+        if known and key and isinstance(x, (dict, list, tuple, str)):
+            try:
+                return True, x[k]
+            except (KeyError, IndexError, TypeError) as e:
+                self.refuse(node, f"{type(e).__name__}: {e}")
+        return self.static_part(node)
+
+    def static_part(self, node: Any) -> tuple[bool, Any]:
+        s = self.like(node)
+        e = part_entry(s) if s is not None else None
+        return (True, e.value) if isinstance(e, Is) else (False, None)
+
+    def static_Tuple(self, node: Any) -> tuple[bool, Any]:
+        items = [self.static(e) for e in node.elts]
+        return (True, tuple(x for _, x in items)) if all(k for k, _ in items) else (False, None)
+
+    static_List = static_Tuple
+
+    def static_JoinedStr(self, node: ast.JoinedStr) -> tuple[bool, Any]:
+        out = []
+        for v in node.values:
+            known, x = self.static(v.value if isinstance(v, ast.FormattedValue) else v)
+            if not known or not isinstance(x, _PLAIN):
+                return False, None
+            if isinstance(v, ast.FormattedValue):
+                spec = self.static(v.format_spec)[1] if v.format_spec else ""
+                x = {115: str, 114: repr, 97: ascii}.get(v.conversion, lambda y: y)(x)
+                x = format(x, spec or "")
+            out.append(x)
+        return True, "".join(out)
+
+    def static_BinOp(self, node: ast.BinOp) -> tuple[bool, Any]:
+        (known, a), (also, b) = self.static(node.left), self.static(node.right)
+        f = _ARITHMETIC.get(type(node.op))
+        plain = (int, float, str, tuple)
+        if not (known and also and f and isinstance(a, plain) and isinstance(b, plain)):
+            return False, None
+        try:
+            x = f(a, b)
+        except (ArithmeticError, TypeError, ValueError):
+            return False, None
+        return (False, None) if isinstance(x, int) and abs(x) >= 2**63 else (True, x)
+
+    def static_UnaryOp(self, node: ast.UnaryOp) -> tuple[bool, Any]:
+        known, x = self.static(node.operand)
+        if known and isinstance(node.op, ast.Not):
+            known, x = self.truth(x)
+            return known, not x
+        if known and isinstance(node.op, ast.USub) and isinstance(x, (int, float, complex)):
+            return True, -x
+        return False, None
+
+    @staticmethod
+    def truth(x: Any) -> tuple[bool, bool]:
+        """(True, whether it holds) of what is known; arrays are not looked into."""
+        return (False, False) if is_array(x) else (True, bool(x))
+
+    def static_BoolOp(self, node: ast.BoolOp) -> tuple[bool, Any]:
+        """The first part that decides, if all before it are known."""
+        ends, x = isinstance(node.op, ast.Or), None
+        for v in node.values:
+            known, x = self.static(v)
+            sure, holds = self.truth(x) if known else (False, False)
+            if not sure:
+                return False, None
+            if holds == ends:
+                return True, x
+        return True, x
+
+    def static_Compare(self, node: ast.Compare) -> tuple[bool, Any]:
+        left, result = node.left, True
+        for op, right in zip(node.ops, node.comparators):
+            known, holds = self.known_comparison(op, left, right)
+            if not known:
+                return False, None
+            result, left = result and holds, right
+        return True, result
+
+    def known_comparison(self, op: Any, left: Any, right: Any) -> tuple[bool, Any]:
+        (known, a), (also, b) = self.static(left), self.static(right)
+        if isinstance(op, (ast.Is, ast.IsNot)):
+            if not known and also and b is None and self.like(left) is not None:
+                return True, isinstance(op, ast.IsNot)
+            return known and also, (a is b) == isinstance(op, ast.Is)
+        if isinstance(op, (ast.In, ast.NotIn)) and known and not also:
+            s = self.like(right)
+            if s is not None and s.kind == "dict":
+                return True, (a in s.names) == isinstance(op, ast.In)
+        if not (known and also) or not isinstance(a, (*_PLAIN, tuple, type, enum.Enum)):
+            return False, None
+        if not isinstance(b, (*_PLAIN, tuple, type, enum.Enum)) and not isinstance(op, (ast.In, ast.NotIn)):
+            return False, None
+        try:
+            return True, bool(COMPARISONS[type(op)](a, b))
+        except TypeError:
+            return False, None
+
+    def static_IfExp(self, node: ast.IfExp) -> tuple[bool, Any]:
+        known, test = self.decided(node.test)
+        return self.static(node.body if test else node.orelse) if known else (False, None)
+
+    def decided(self, node: Any) -> tuple[bool, bool]:
+        """(True, whether a condition holds) if that is known."""
+        known, x = self.static(node)
+        return self.truth(x) if known else (False, False)
+
+    def static_Call(self, node: ast.Call) -> tuple[bool, Any]:
+        known, f = self.static(node.func)
+        if not known or node.keywords:
+            return False, None
+        if f is len and len(node.args) == 1:
+            return self.known_length(node.args[0])
+        if f is isinstance and len(node.args) == 2:
+            return self.known_instance(node)
+        if f is getattr and len(node.args) == 2 and self.static(node.args[1])[0]:
+            return self.static(ast.copy_location(ast.Attribute(node.args[0], self.static(node.args[1])[1], ast.Load()), node))
+        if isinstance(getattr(f, "__self__", None), str) or f is str:
+            args = [self.static(a) for a in node.args]
+            if all(k and isinstance(x, _PLAIN) for k, x in args):
+                return True, f(*(x for _, x in args))
+        return False, None
+
+    def known_length(self, node: Any) -> tuple[bool, Any]:
+        known, x = self.static(node)
+        if known and isinstance(x, (tuple, list, dict, str)):
+            return True, len(x)
+        s = self.like(node)
+        return (True, len(s.parts)) if is_structure(s) else (False, None)
+
+    def known_instance(self, node: ast.Call) -> tuple[bool, Any]:
+        """isinstance of what has a known structure. Of numbers and arrays it is not known: batches change them."""
+        known, x = self.static(node.args[0])
+        also, kinds = self.static(node.args[1])
+        kinds = kinds if isinstance(kinds, tuple) else (kinds,)
+        s = self.like(node.args[0])
+        if not also or not all(isinstance(k, type) for k in kinds):
+            return False, None
+        if known:
+            return True, isinstance(x, kinds)
+        if is_structure(s):
+            kind = s.of if s.kind == "object" else {"tuple": tuple, "list": list, "dict": dict}[s.kind]
+            return True, issubclass(kind, kinds)
+        if s is not None and s.kind == "leaf" and all(k in (tuple, list, dict, str) or field_names(k) for k in kinds):
+            return True, False
+        return False, None
+
+    # ---- structures ----
+
+    def like(self, node: Any) -> Shape | None:
+        """The structure of what an expression gives, as far as it is plain to see."""
+        method = getattr(self, "like_" + type(node).__name__, None)
+        return method(node) if method else None
+
+    def like_Name(self, node: ast.Name) -> Shape | None:
+        e = self.entry(node.id)
+        return e.shape if isinstance(e, Like) else None
+
+    def like_Attribute(self, node: ast.Attribute) -> Shape | None:
+        s = self.like(node.value)
+        if s is not None and s.kind == "object" and node.attr in s.names:
+            return s.parts[s.names.index(node.attr)]
+        return None
+
+    def like_Subscript(self, node: ast.Subscript) -> Shape | None:
+        s = self.like(node.value)
+        if not is_structure(s):
+            return None
+        if isinstance(node.slice, ast.Slice):
+            ends = [self.static(p) if p else (True, None) for p in (node.slice.lower, node.slice.upper, node.slice.step)]
+            if s.kind in ("tuple", "list") and all(k for k, _ in ends):
+                return Shape(s.kind, s.parts[slice(*(x for _, x in ends))])
+            return None
+        known, k = self.static(node.slice)
+        if not known:
+            return None
+        if s.kind == "dict":
+            if k not in s.names:
+                self.refuse(node, f"the dictionary has no {k!r}", f"it has {', '.join(map(repr, s.names))}")
+            return s.parts[s.names.index(k)]
+        if isinstance(k, int) and not -len(s.parts) <= k < len(s.parts):
+            self.refuse(node, f"there is no item {k}: there are {len(s.parts)}")
+        return s.parts[k] if isinstance(k, int) else None
+
+    def part_shape(self, node: Any) -> Shape:
+        known, x = self.static(node)
+        if known and not is_array(x):
+            return Shape("static", of=x)
+        return self.like(node) or ANY
+
+    def like_Tuple(self, node: Any) -> Shape | None:
+        parts: list[Shape] = []
+        for e in node.elts:
+            if isinstance(e, ast.Starred):
+                items = self.sequence(e.value)
+                if items is None:
+                    return None
+                parts += [self.item_shape(i) for i in items]
+            else:
+                parts.append(self.part_shape(e))
+        return Shape("list" if isinstance(node, ast.List) else "tuple", parts)
+
+    like_List = like_Tuple
+
+    @staticmethod
+    def item_shape(item: Item) -> Shape:
+        if isinstance(item.entry, Is):
+            return Shape("static", of=item.entry.value)
+        return item.entry.shape if item.entry else ANY
+
+    def like_Dict(self, node: ast.Dict) -> Shape | None:
+        found: dict[str, Shape] = {}
+        for k, v in zip(node.keys, node.values):
+            if k is None:
+                s = self.like(v)
+                if s is None or s.kind != "dict":
+                    return None
+                found.update(zip(s.names, s.parts))
+            else:
+                known, name = self.static(k)
+                if not known:
+                    return None
+                found[name] = self.part_shape(v)
+        return Shape("dict", list(found.values()), tuple(found))
+
+    def like_ListComp(self, node: ast.ListComp) -> Shape | None:
+        texts = self.comprehended(node.generators, [node.elt])
+        return None if texts is None else Shape("list", [ANY] * len(texts))
+
+    def like_BinOp(self, node: ast.BinOp) -> Shape | None:
+        if not isinstance(node.op, ast.Add):
+            return None
+        a, b = self.like(node.left), self.like(node.right)
+        if a is not None and b is not None and a.kind == b.kind and a.kind in ("tuple", "list"):
+            return Shape(a.kind, [*a.parts, *b.parts])
+        return None
+
+    def like_IfExp(self, node: ast.IfExp) -> Shape | None:
+        known, test = self.decided(node.test)
+        return self.like(node.body if test else node.orelse) if known else None
+
+    # ---- sequences ----
+
+    def sequence(self, node: Any) -> list[Item] | None:
+        """The parts of what an expression gives, if it is known which these are."""
+        if isinstance(node, ast.Call):
+            known, f = self.static(node.func) if not isinstance(node.func, ast.Attribute) else (False, None)
+            return self.sequence_call(node, f) if known else self.sequence_of_dict(node)
+        if isinstance(node, (ast.Tuple, ast.List)):
+            return self.sequence_written(node)
+        known, x = self.static(node)
+        if known:
+            if isinstance(x, (tuple, list, dict, range)) or (isinstance(x, type) and issubclass(x, enum.Enum)):
+                return [Item(entry=Is(v)) for v in x] if len(x) <= MOST_PARTS else None
+            return None
+        s = self.like(node)
+        if not is_structure(s):
+            return None
+        if s.kind == "dict":
+            return [Item(entry=Is(k)) for k in s.names]
+        return self.parts_of(self.expr(node), s) if s.kind != "object" or issubclass(s.of, tuple) else None
+
+    @staticmethod
+    def parts_of(text: str, s: Shape) -> list[Item]:
+        """The items of a tuple, list or named tuple, the values of a dictionary."""
+        from ._tree import quoted
+        if s.kind in ("dict", "object"):
+            return [Item(f"{text}.{quoted(n)}", part_entry(p)) for n, p in zip(s.names, s.parts)]
+        return [Item(f"{text}[{i}]", part_entry(p)) for i, p in enumerate(s.parts)]
+
+    def sequence_written(self, node: Any) -> list[Item] | None:
+        items: list[Item] = []
+        for e in node.elts:
+            if isinstance(e, ast.Starred):
+                more = self.sequence(e.value)
+                if more is None:
+                    return None
+                items += more
+                continue
+            known, x = self.static(e)
+            if known and not is_array(x):
+                items.append(Item(entry=Is(x)))
+            else:
+                s = self.like(e)
+                items.append(Item(self.expr(e), part_entry(s) if s is not None else None))
+        return items
+
+    def sequence_call(self, node: ast.Call, f: Any) -> list[Item] | None:
+        if f is range:
+            ends = [self.static(a) for a in node.args]
+            if not all(k and isinstance(x, int) for k, x in ends) or not 1 <= len(ends) <= 3:
+                return None
+            r = range(*(x for _, x in ends))
+            return [Item(entry=Is(i)) for i in r] if len(r) <= MOST_PARTS else None
+        if f is zip and node.args:
+            all_of = [self.sequence(a) for a in node.args]
+            if any(s is None for s in all_of):
+                return None
+            return [Item(parts=list(t)) for t in zip(*all_of)]
+        if f is enumerate and node.args:
+            known, start = self.static(node.args[1]) if len(node.args) > 1 else (True, 0)
+            items = self.sequence(node.args[0])
+            return [Item(parts=[Item(entry=Is(start + i)), x]) for i, x in enumerate(items)] if known and items is not None else None
+        if f in (reversed, list, tuple, sorted) and len(node.args) == 1 and not node.keywords:
+            items = self.sequence(node.args[0])
+            if f is sorted and items is not None:
+                known = all(isinstance(i.entry, Is) and isinstance(i.entry.value, _PLAIN) for i in items)
+                return sorted(items, key=lambda i: i.entry.value) if known else None
+            return items[::-1] if f is reversed and items is not None else items
+        return None
+
+    def sequence_of_dict(self, node: ast.Call) -> list[Item] | None:
+        """d.items(), d.keys(), d.values()."""
+        how = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        if how not in ("items", "keys", "values") or node.args or node.keywords:
+            return None
+        known, x = self.static(node.func.value)
+        if known and isinstance(x, dict):
+            names, values = list(x), [Item(entry=Is(v)) for v in x.values()]
+        else:
+            s = self.like(node.func.value)
+            if s is None or s.kind != "dict":
+                return None
+            names, values = list(s.names), self.parts_of(self.expr(node.func.value), s)
+        keys = [Item(entry=Is(k)) for k in names]
+        return {"keys": keys, "values": values, "items": [Item(parts=[k, v]) for k, v in zip(keys, values)]}[how]
+
+    def item_text(self, node: Any, item: Item) -> str:
+        if item.text is not None:
+            return item.text
+        if item.parts is not None:
+            texts = [self.item_text(node, p) for p in item.parts]
+            return "(" + ", ".join(texts) + (",)" if len(texts) == 1 else ")")
+        return static_text(self, node, item.entry.value)
+
+    def item_parts(self, item: Item) -> list[Item] | None:
+        if item.parts is not None:
+            return item.parts
+        if isinstance(item.entry, Is) and isinstance(item.entry.value, (tuple, list)):
+            return [Item(entry=Is(v)) for v in item.entry.value]
+        s = item.entry.shape if isinstance(item.entry, Like) else None
+        return self.parts_of(item.text, s) if is_structure(s) and s.kind != "dict" else None
+
+    def assign_item(self, target: Any, item: Item, indent: str) -> str:
+        """Binds a target to a part."""
+        if isinstance(target, ast.Name):
+            if isinstance(item.entry, Is) and item.text is None:
+                return self.bind_static(target, target.id, item.entry.value, indent)
+            text = f"{indent}{self.mark(target)}{self.target(target)} = {self.item_text(target, item)}\n"
+            if item.entry is not None:
+                self.scope.env[target.id] = item.entry
+            return text
+        parts = self.item_parts(item) if isinstance(target, (ast.Tuple, ast.List)) else None
+        if parts is None:
+            return f"{indent}{self.mark(target)}{self.target(target)} = {self.item_text(target, item)}\n"
+        return self.assign_parts(target, parts, indent)
+
+    def assign_parts(self, target: Any, parts: list[Item], indent: str) -> str:
+        stars = [i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)]
+        n = len(target.elts)
+        if stars and len(stars) == 1 and len(parts) >= n - 1:
+            at, end = stars[0], len(parts) - (n - 1 - stars[0])
+            parts = [*parts[:at], Item(parts=parts[at:end]), *parts[end:]]
+        if len(parts) != n:
+            self.refuse(target, f"there are {n} names for {len(parts)} items")
+        text = ""
+        for e, p in zip(target.elts, parts):
+            if isinstance(e, ast.Starred):
+                name = self.target(e.value)
+                text += f"{indent}{name} = {self.item_text(target, p)}\n"
+                self.scope.env[e.value.id] = Like(Shape("list", [self.item_shape(i) for i in p.parts]), own=True)
+            else:
+                text += self.assign_item(e, p, indent)
+        return text
+
+    def in_variables(self, node: Any, item: Item, indent: str) -> tuple[str, Item]:
+        """Evaluates a part now: names that it is made of may be bound anew before it is used."""
+        if item.parts is not None:
+            pairs = [self.in_variables(node, p, indent) for p in item.parts]
+            return "".join(t for t, _ in pairs), Item(parts=[p for _, p in pairs])
+        if item.text is None:
+            return "", item
+        t = self.fresh()
+        return f"{indent}{t} = {item.text}\n", Item(t, item.entry)
+
+
+def class_member(s: Shape | None, name: str) -> Any:
+    """A method or property of the class of an object that is an argument; else None."""
+    if s is None or s.kind != "object":
+        return None
+    return inspect.getattr_static(s.of, name, None)

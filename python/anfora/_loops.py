@@ -1,0 +1,385 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Loops and comprehensions: over what has known parts they are written out, others become loops of the program."""
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+from ._known import Is, Item, Like, MOST_PARTS, Scope, is_structure
+from ._static import static_text
+
+
+def position(node: Any) -> tuple[int, int]:
+    return node.lineno, node.col_offset
+
+
+def bound_names(nodes: list) -> set[str]:
+    """Names that statements bind or change, without those of functions within."""
+    found: set[str] = set()
+    todo = list(nodes)
+    while todo:
+        n = todo.pop()
+        if isinstance(n, ast.FunctionDef):
+            found.add(n.name)
+            continue
+        if isinstance(n, (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.DictComp, ast.SetComp)):
+            continue
+        if isinstance(n, (ast.Import, ast.ImportFrom)):
+            found |= {(a.asname or a.name).split(".")[0] for a in n.names}
+        changed = n.value if isinstance(n, (ast.Subscript, ast.Attribute)) and isinstance(n.ctx, ast.Store) else grown(n)
+        if isinstance(changed, ast.Name):
+            found.add(changed.id)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+            found.add(n.id)
+        todo.extend(ast.iter_child_nodes(n))
+    return found
+
+
+def local_names(nodes: list) -> set[str]:
+    """Names that are a function's own because statements of it bind them."""
+    stored = {n.id for s in nodes for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    functions = {n.name for s in nodes for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
+    imported = {(a.asname or a.name).split(".")[0] for s in nodes for n in ast.walk(s)
+                if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
+    return bound_names(nodes) & (stored | functions | imported)
+
+
+def grown(node: Any) -> Any:
+    """The list that a call of append or extend changes."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend"):
+        return node.func.value
+    return None
+
+
+def own_jumps(body: list) -> bool:
+    """Whether statements leave or go on with the loop that they are the body of."""
+    todo = list(body)
+    while todo:
+        n = todo.pop()
+        if isinstance(n, (ast.Break, ast.Continue)):
+            return True
+        if isinstance(n, (ast.For, ast.While)):
+            todo.extend(n.orelse)
+        elif isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef):
+            todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, ast.stmt))
+    return False
+
+
+def own_breaks(body: list) -> bool:
+    todo = list(body)
+    while todo:
+        n = todo.pop()
+        if isinstance(n, ast.Break):
+            return True
+        if not isinstance(n, (ast.For, ast.While, ast.FunctionDef)) and isinstance(n, ast.stmt):
+            todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, ast.stmt))
+    return False
+
+
+class Loops:
+    """The part of the writer for what is repeated."""
+
+    # ---- comprehensions ----
+
+    def comprehended(self, generators: list, elements: list) -> list | None:
+        """The texts of a comprehension over known parts: one for each round, or a list if there are several
+        elements. None if the parts are not known."""
+        gen = generators[0]
+        items = None if gen.is_async else self.sequence(gen.iter)
+        if items is None or len(items) > MOST_PARTS:
+            return None
+        out: list = []
+        for item in items:
+            outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
+            lines = self.assign_item(gen.target, item, "").replace("\n", "; ")
+            tests = [self.decided(t) for t in gen.ifs]
+            if not all(known for known, _ in tests):
+                self.refuse(gen.ifs[[k for k, _ in tests].index(False)],
+                            "how long a tuple is must be known when the function is compiled", "use where")
+            if all(holds for _, holds in tests):
+                inner = self.comprehended(generators[1:], elements) if len(generators) > 1 else [self.element(elements)]
+                if inner is None:
+                    self.scope = outer
+                    return None
+                out += [self.within(lines, t) for t in inner]
+            self.scope = outer
+        return out
+
+    def element(self, elements: list) -> Any:
+        """The text of one round; of a key its value."""
+        texts = [self.expr(e) for e in elements[-1:]]
+        if len(elements) == 1:
+            return texts[0]
+        known, key = self.static(elements[0])
+        if not known or not isinstance(key, str):
+            self.refuse(elements[0], "keys of dictionaries must be texts that are known")
+        return key, texts[0]
+
+    @staticmethod
+    def within(lines: str, text: Any) -> Any:
+        if not lines:
+            return text
+        if isinstance(text, tuple):
+            return text[0], f"(fn () {{ {lines}{text[1]} }})()"
+        return f"(fn () {{ {lines}{text} }})()"
+
+    def expr_ListComp(self, node: Any) -> str:
+        texts = self.comprehended(node.generators, [node.elt])
+        if texts is not None:
+            return "(" + ", ".join(texts) + (",)" if len(texts) == 1 else ")")
+        gen = node.generators[0]
+        if len(node.generators) > 1 or gen.ifs or gen.is_async:
+            self.refuse(node, "a comprehension with several for or with if needs parts that are known when the "
+                        "function is compiled", "write a loop that fills an array, or use where")
+        if isinstance(gen.iter, ast.Call) and self.static(gen.iter.func) == (True, range):
+            self.refuse(node, "the range of a comprehension must be constant", "write a for loop")
+        items = self.iterated(gen.iter)
+        outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
+        t = self.local(gen.target.id) if isinstance(gen.target, ast.Name) else self.fresh()
+        first = "" if isinstance(gen.target, ast.Name) else f"{self.target(gen.target)} = {t}; "
+        text = f"map(fn ({t}) {{ {first}{self.expr(node.elt)} }}, {items})"
+        self.scope = outer
+        return text
+
+    expr_GeneratorExp = expr_ListComp
+
+    def expr_DictComp(self, node: ast.DictComp) -> str:
+        pairs = self.comprehended(node.generators, [node.key, node.value])
+        if pairs is None:
+            self.refuse(node, "it is not known what keys the dictionary has", "write the dictionary out, or use hyper_map")
+        return self.record(list(dict(pairs).items()))
+
+    def iterated(self, node: Any) -> str:
+        if isinstance(node, ast.Call) and self.static(node.func) == (True, zip):
+            names = [self.fresh() for _ in node.args]
+            return f"map(fn ({', '.join(names)}) {{ ({', '.join(names)}) }}, {self.exprs(node.args)})"
+        if isinstance(node, ast.Call) and self.static(node.func) == (True, reversed):
+            return f"({self.expr(node.args[0])})[::-1]"
+        return self.expr(node)
+
+    # ---- loops ----
+
+    def with_else(self, node: Any, indent: str, write: Any) -> str:
+        """A loop and its else, which runs if no break left the loop."""
+        flag = self.fresh() if node.orelse and own_breaks(node.body) else None
+        self.flags.append(flag)
+        text = (f"{indent}{flag} = true\n" if flag else "") + write(node, indent)
+        self.flags.pop()
+        if not node.orelse or self.ended:
+            return text
+        names = bound_names(node.orelse)
+        if not flag:
+            return text + self.block(node.orelse, indent)
+        text += self.made_variables(names, node, indent)
+        text += f"{indent}if {flag} {{\n{self.block(node.orelse, indent + '  ')}{indent}}}\n"
+        self.ended = False
+        self.forget(names)
+        return text
+
+    def stmt_While(self, node: ast.While, indent: str) -> str:
+        return self.with_else(node, indent, self.write_while)
+
+    def write_while(self, node: ast.While, indent: str) -> str:
+        names = bound_names(node.body)
+        text = self.made_variables(names, node, indent)
+        self.forget(names)
+        test = "true" if self.decided(node.test) == (True, True) else self.expr(node.test)
+        text += f"{indent}{self.mark(node.test)}while {test} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
+        self.forget(names)
+        self.ended = test == "true" and not own_breaks(node.body)
+        return text
+
+    def stmt_For(self, node: ast.For, indent: str) -> str:
+        return self.with_else(node, indent, self.write_for)
+
+    def write_for(self, node: ast.For, indent: str) -> str:
+        called = self.static(node.iter.func) if isinstance(node.iter, ast.Call) else (False, None)
+        if not own_jumps(node.body) and (called != (True, range) or self.wants_parts(node)):
+            items = self.sequence(node.iter)
+            if items is not None:
+                return self.written_out(node, items, indent)
+        names = bound_names([*node.body, node.target])
+        text = self.made_variables(names, node, indent)
+        self.forget(names)
+        if called == (True, range):
+            text += self.for_range(node, indent)
+        elif called == (True, zip) and node.iter.args:
+            text += self.for_zip(node, indent)
+        elif called == (True, enumerate) and isinstance(node.target, ast.Tuple) and len(node.target.elts) == 2:
+            text += self.for_enumerate(node, indent)
+        else:
+            inner = indent + "  "
+            head, first = self.loop_target(node.target, inner)
+            over = self.iterated(node.iter)
+            text += f"{indent}{self.mark(node)}for {head} in {over} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+        self.forget(names)
+        self.ended = False
+        return text
+
+    def wants_parts(self, node: ast.For) -> bool:
+        """Whether a loop over a range takes parts of tuples by its count, or makes lists longer."""
+        counts = bound_names([node.target])
+        for n in (n for s in node.body for n in ast.walk(s)):
+            if isinstance(n, ast.Subscript) and any(isinstance(i, ast.Name) and i.id in counts for i in ast.walk(n.slice)):
+                known, x = self.static(n.value) if isinstance(n.value, (ast.Name, ast.Attribute)) else (False, None)
+                if (known and isinstance(x, (tuple, list, dict))) or is_structure(self.like(n.value)) or \
+                        isinstance(n.slice, ast.JoinedStr):
+                    return True
+            list_ = grown(n)
+            if list_ is not None and is_structure(self.like(list_)):
+                return True
+            if isinstance(n, ast.AugAssign) and is_structure(self.like(ast.Name(getattr(n.target, "id", ""), ast.Load()))):
+                return True
+        return False
+
+    def written_out(self, node: ast.For, items: list[Item], indent: str) -> str:
+        """A loop over known parts: its body once for each."""
+        pairs = [self.in_variables(node, item, indent) for item in items]
+        text = "".join(t for t, _ in pairs)
+        self.ended = False
+        for _, item in pairs:
+            text += self.assign_item(node.target, item, indent) + self.block(node.body, indent)
+            if self.ended:
+                break
+        return text
+
+    def loop_target(self, node: Any, inner: str) -> tuple[str, str]:
+        if isinstance(node, ast.Name):
+            return self.local(node.id), ""
+        t = self.fresh()
+        return t, f"{inner}{self.target(node)} = {t}\n"
+
+    def read_after(self, node: ast.For) -> bool:
+        """Whether the loop's variable is read outside of loops that bind it."""
+        name, todo = node.target.id, list(self.scope.node.body)
+        while todo:
+            n = todo.pop()
+            if isinstance(n, ast.For) and isinstance(n.target, ast.Name) and n.target.id == name:
+                todo += n.orelse
+                continue
+            if isinstance(n, (ast.ListComp, ast.GeneratorExp, ast.DictComp)) and name in bound_names([g.target for g in n.generators]):
+                continue
+            if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Load) and position(n) > position(node):
+                return True
+            todo.extend(ast.iter_child_nodes(n))
+        return False
+
+    def bound_before(self, name: str, node: Any) -> bool:
+        args = self.scope.node.args
+        if name in {a.arg for a in (*args.posonlyargs, *args.args, *args.kwonlyargs)}:
+            return True
+        return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) and position(n) < position(node)
+                   for n in ast.walk(self.scope.node))
+
+    def for_range(self, node: ast.For, indent: str) -> str:
+        args, inner = node.iter.args, indent + "  "
+        if node.iter.keywords or not 1 <= len(args) <= 3:
+            self.refuse(node.iter, "range takes one to three numbers")
+        step = 1
+        if len(args) == 3:
+            known, step = self.static(args[2])
+            if not known or not isinstance(step, int) or step == 0:
+                self.refuse(args[2], "the step of a range must be a constant that is not 0", "count, and multiply")
+        start = self.expr(args[0]) if len(args) > 1 else "0"
+        stop = self.expr(args[1] if len(args) > 1 else args[0])
+        before, first = "", ""
+        if isinstance(node.target, ast.Name) and self.read_after(node):  # it keeps its last value
+            head = self.fresh()
+            start_, name = self.fresh(), self.local(node.target.id)
+            before = f"{indent}{start_} = {start}\n"
+            start = start_
+            if not self.bound_before(node.target.id, node):
+                runs = f"{stop} > {start}" if step > 0 else f"{stop} < {start}"
+                before += (f"{indent}{self.mark(node)}assert({runs}, \"the loop does not run, so {node.target.id} is not "
+                           f"bound\")\n{indent}{name} = {start}\n")
+            first = f"{inner}{name} = {head if step == 1 else f'{start} + {head} * {step}'}\n"
+        else:
+            head, first = self.loop_target(node.target, inner)
+            if step != 1:
+                name, head = head, self.fresh()
+                first = f"{inner}{name} = {start} + {head} * {step}\n{first}"
+        if step == 1:
+            span = f"{start}..({stop})"
+        else:
+            span = f"0..(({stop} - {start} + {step - 1 if step > 0 else step + 1}) // {step})"
+        return f"{before}{indent}{self.mark(node)}for {head} in {span} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+
+    def for_zip(self, node: ast.For, indent: str) -> str:
+        """Over tensors: by their first dim, as long as all have parts."""
+        inner = indent + "  "
+        over = [self.fresh() for _ in node.iter.args]
+        text = "".join(f"{indent}{t} = {self.expr(a)}\n" for t, a in zip(over, node.iter.args))
+        count = f"len({over[0]})"
+        for t in over[1:]:
+            count = f"Minimum({count}, len({t}))"
+        k = self.fresh()
+        parts = ", ".join(f"{t}[{k}]" for t in over) + ("," if len(over) == 1 else "")
+        first = f"{inner}{self.target(node.target)} = ({parts})\n"
+        return f"{text}{indent}{self.mark(node)}for {k} in 0..{count} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
+
+    def for_enumerate(self, node: ast.For, indent: str) -> str:
+        count, item = node.target.elts
+        start = self.expr(node.iter.args[1]) if len(node.iter.args) > 1 else "0"
+        inner = indent + "  "
+        head, first = self.loop_target(item, inner)
+        n, t = self.target(count), self.fresh()
+        over = self.iterated(node.iter.args[0])
+        return (f"{indent}{t} = {start} - 1\n{indent}{self.mark(node)}for {head} in {over} {{\n{inner}{t} = {t} + 1\n"
+                f"{inner}{n} = {t}\n{first}{self.block(node.body, inner)}{indent}}}\n")
+
+    # ---- lists and dictionaries that the function itself made ----
+
+    def grow(self, node: ast.Call, indent: str) -> str | None:
+        """xs.append(x), xs.extend(ys), as a statement."""
+        list_ = grown(node)
+        if list_ is None or len(node.args) != 1 or node.keywords:
+            return None
+        e = self.owned(list_, node)
+        if node.func.attr == "append":
+            more, shapes = f"({self.expr(node.args[0])},)", [self.part_shape(node.args[0])]
+        else:
+            items = self.sequence(node.args[0])
+            if items is None:
+                self.refuse(node, "it is not known how long the list becomes")
+            more, shapes = self.item_text(node, Item(parts=items)), [self.item_shape(i) for i in items]
+        name = self.local(list_.id)
+        self.bind(list_.id, Like(type(e.shape)("list", [*e.shape.parts, *shapes]), own=True))
+        return f"{indent}{self.mark(node)}{name} = TupleConcat({name}, {more})\n"
+
+    def owned(self, node: Any, place: Any) -> Like:
+        """What is known of a list or dictionary that may be changed: nothing else can see that it is."""
+        e = self.scope.env.get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(e, Like) and e.own:
+            return e
+        self.refuse(place, "only a list or dictionary that the function has made changes in place, where it is known how long it is",
+                    "lists grow in loops over what has known parts, and not after they were given away; "
+                    "otherwise write xs = xs + [x], {**d, \"k\": x}, or x.at[i].set(value)")
+
+    def store(self, target: ast.Subscript, value: Any, indent: str) -> str:
+        """xs[0] = x and d["k"] = x."""
+        s = self.like(target.value)
+        if not is_structure(s):
+            self.refuse(target, "values do not change in place", "write x = x.at[i].set(value), or make a new tuple or dictionary")
+        e = self.owned(target.value, target)
+        known, k = self.static(target.slice)
+        name, shape = self.local(target.value.id), e.shape
+        names = list(shape.names)
+        parts = dict(zip(names, shape.parts)) if shape.kind == "dict" else dict(enumerate(shape.parts))
+        texts = {n: i.text for n, i in zip(parts, self.parts_of(name, shape))}
+        if known and isinstance(k, int) and shape.kind == "list" and -len(parts) <= k < len(parts):
+            k %= len(parts)
+        elif not known or not isinstance(k, str) or shape.kind != "dict":
+            self.refuse(target, "which part changes must be known when the function is compiled", "use an array, and x.at[i].set(value)")
+        texts[k], parts[k] = self.expr(value), self.part_shape(value)
+        made = self.record(list(texts.items())) if shape.kind == "dict" else "(" + "".join(t + ", " for t in texts.values()).rstrip(" ") + ")"
+        self.bind(target.value.id, Like(type(shape)(shape.kind, list(parts.values()), tuple(parts) if shape.kind == "dict" else ()), own=True))
+        return f"{indent}{self.mark(target)}{name} = {made}\n"
+
+    def give_away(self, node: Any) -> None:
+        """Another name refers to it from now on."""
+        e = self.scope.env.get(node.id) if isinstance(node, ast.Name) and self.scope else None
+        if isinstance(e, Like):
+            e.own = False
+
+
+__all__ = ["Loops", "bound_names", "local_names", "position", "Is", "static_text"]
