@@ -25,10 +25,29 @@ static void want_inputs(needs *w, const anf_node *n, size_t from) {
   for (size_t i = from; i < n->nin; i++) want(w, n->in[i].def);
 }
 
+/* What is known by the type alone. */
+static bool asks_dims(const anf_node *n) {
+  return n->op == ANF_OP_Shape || n->op == ANF_OP_Rank || n->op == ANF_OP_Size ||
+         n->op == ANF_OP_Len;
+}
+
+/* A condition on shapes alone decides which of its ways is there: `x.ndim == 2`. Such conditions are
+ * short; `budget` bounds what is looked at. */
+static bool on_dims(const anf_node *n, int *budget) {
+  if (n->kind == ANFI_VALUE) return true;
+  if (n->kind != ANFI_APPLY || --*budget < 0) return false;
+  if (asks_dims(n) || n->op == ANF_OP_GetField) return true;
+  for (size_t i = 0; i < n->nin; i++)
+    if (!on_dims(n->in[i].def, budget)) return false;
+  return n->nin > 0;
+}
+
 static void seed(needs *w, anf_node *n) {
   if (n->kind != ANFI_APPLY) return;
   if (n->u.attrs) want_inputs(w, n, anfi_arg_count(n));
   if (n->op == ANF_OP_GetItem) want_inputs(w, n, 1);
+  int budget = 16;
+  if (n->op == ANF_OP_Switch && on_dims(n->in[0].def, &budget)) want(w, n->in[0].def);
 }
 
 /* A needed parameter makes the argument needed at every call by name. */
@@ -53,7 +72,7 @@ static anf_node *next(needs *w) {
   anf_node *n = w->todo.at[--w->todo.n];
   if (n->kind == ANFI_PARAM) want_arguments(w, n);
   else if (n->kind == ANFI_CALL) want_result(w, n);
-  else want_inputs(w, n, 0);
+  else if (!asks_dims(n)) want_inputs(w, n, 0);
   return n;
 }
 

@@ -253,13 +253,20 @@ static const anfi_abs *constant(const applied *p, anf_value *v) {
   return a;
 }
 
-/* The shape of a tensor with known dims is known though the tensor is not. */
-static const anfi_abs *shape_of(const applied *p) {
-  const anfi_abs *x = p->in[0];
-  if (x->kind != ANFI_ABS_DATA || x->type->kind != ANF_TYPE_TENSOR) return NULL;
-  for (uint32_t i = 0; i < x->type->n; i++)
-    if (x->type->dims[i] < 0) return NULL;
-  return constant(p, anfi_value_new_ints(p->q->cx, x->type->n, x->type->dims));
+/* The shape of a tensor with known dims is known though the tensor is not; so are rank and size. */
+static const anfi_abs *by_dims(const applied *p) {
+  const char *field = p->op == ANF_OP_GetField ? p->attr[0]->u.text : "";
+  bool shape = p->op == ANF_OP_Shape || strcmp(field, "shape") == 0;
+  bool rank = p->op == ANF_OP_Rank || strcmp(field, "ndim") == 0;
+  if (!shape && !rank && p->op != ANF_OP_Size && strcmp(field, "size") != 0) return NULL;
+  const anf_type *t = p->in[0]->kind == ANFI_ABS_DATA ? p->in[0]->type : NULL;
+  if (!t || t->kind != ANF_TYPE_TENSOR) return NULL;
+  if (rank) return constant(p, anf_value_int(p->q->cx, t->n));
+  for (uint32_t i = 0; i < t->n; i++)
+    if (t->dims[i] < 0) return NULL;
+  size_t n;
+  if (shape) return constant(p, anfi_value_new_ints(p->q->cx, t->n, t->dims));
+  return anfi_type_elements(t, &n) ? constant(p, anf_value_int(p->q->cx, (int64_t)n)) : NULL;
 }
 
 static const anfi_abs *by_hook(const applied *p) {
@@ -271,9 +278,7 @@ static const anfi_abs *by_hook(const applied *p) {
   anfi_infer hook = {
       .cx = q->cx, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = t, .attr = p->attr};
   if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
-  bool shape = p->op == ANF_OP_Shape ||
-               (p->op == ANF_OP_GetField && strcmp(p->attr[0]->u.text, "shape") == 0);
-  const anfi_abs *known = shape ? shape_of(p) : NULL;
+  const anfi_abs *known = by_dims(p);
   if (known) return known;
   const anfi_abs *folded = worth_folding(p, hook.out) ? fold(p, hook.out) : NULL;
   if (folded) return folded;
@@ -284,7 +289,10 @@ static const anfi_abs *by_hook(const applied *p) {
 static const anfi_abs *length(const applied *p) {
   const anfi_abs *x = p->in[0];
   bool items = x->kind == ANFI_ABS_TUPLE || x->kind == ANFI_ABS_RECORD;
-  return items ? constant(p, anf_value_int(p->q->cx, x->n)) : by_hook(p);
+  if (items) return constant(p, anf_value_int(p->q->cx, x->n));
+  const anf_type *t = x->kind == ANFI_ABS_DATA && x->type->kind == ANF_TYPE_TENSOR ? x->type : NULL;
+  bool known = t && t->n && t->dims[0] >= 0;
+  return known ? constant(p, anf_value_int(p->q->cx, t->dims[0])) : by_hook(p);
 }
 
 /* ---- any op ---- */

@@ -166,7 +166,8 @@ def is_foreign(f: Any) -> bool:
 
 def _no_counterpart(w: Any, node: Any, f: Any) -> str:
     name = f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', f)}".lstrip(".")
-    return w.refuse(node, f"{name} has no counterpart in compiled functions", "anfora.numpy has what can be called; or write it as a function")
+    return w.refuse(node, f"{name} cannot be called in a compiled function",
+                    "use operations of anfora.numpy, or functions written in Python")
 
 
 def _spread(w: Any, c: Call) -> Call:
@@ -315,6 +316,9 @@ def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
 def written_at(w: Any, place: Any, sub: ast.Subscript, value: str, mode: str) -> str:
     """Elements of an array written: a slice of one dim after another, then rows by index."""
     x, index = w.expr(sub.value.value), sub.slice
+
+    def fitted(old: str) -> str:
+        return f"BroadcastLike(CastLike({value}, {x}), {old})"
     if isinstance(index, ast.Slice):
         ends = [w.static(e) if e else (True, d) for e, d in ((index.lower, 0), (index.upper, None), (index.step, 1))]
         if not all(k for k, _ in ends):
@@ -322,14 +326,15 @@ def written_at(w: Any, place: Any, sub: ast.Subscript, value: str, mode: str) ->
         if mode == "update":
             start, stop, step = (v for _, v in ends)
             old = f"Slice({x}, start={start}, stop={literal(stop)}, step={step})"
-            return f"SliceUpdate{w.mark(place)}({x}, BroadcastLike(CastLike({value}, {x}), {old}), start={start}, stop={literal(stop)}, step={step})"
+            return f"SliceUpdate{w.mark(place)}({x}, {fitted(old)}, start={start}, stop={literal(stop)}, step={step})"
         return w.refuse(index, "only single indices can be changed like this", "write x.at[a:b].set(x[a:b] + v)")
     if isinstance(index, ast.Tuple):
         if any(isinstance(e, ast.Slice) for e in index.elts):
             w.refuse(index, "slices and indices together cannot be written", "write one dim after another")
         at = f"Stack({', '.join(w.expr(e) for e in index.elts)}, axis=-1)"
-        return f"ScatterNd{w.mark(place)}({x}, {at}, {value}, mode=\"{mode}\")"
-    return f"IndexWrite{w.mark(place)}({x}, {w.expr(index)}, {value}, axis=0, mode=\"{mode}\")"
+        return f"ScatterNd{w.mark(place)}({x}, {at}, {fitted(f'GatherNd({x}, {at})')}, mode=\"{mode}\")"
+    at = w.expr(index)
+    return f"IndexWrite{w.mark(place)}({x}, {at}, {fitted(f'{x}[{at}]')}, axis=0, mode=\"{mode}\")"
 
 
 def _of_object(w: Any, c: Call, node: ast.Attribute) -> str | None:
