@@ -94,6 +94,8 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
 anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types);
 /* The types that g is compiled for: of --sig, or as its parameters declare them. */
 anf_status cli_types(cli *c, anf_graph *g, const anf_type **types);
+/* The same for all parameters but the first, whose type is given. */
+anf_status cli_types_after(cli *c, anf_graph *g, const anf_type *first, const anf_type **types);
 
 /* arg.c: one value for each parameter, in a scratch array; they are released with the frame */
 /* One value of a word, such as 3, [1, 2] or @x.npy; released with the frame. */

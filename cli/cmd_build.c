@@ -61,8 +61,24 @@ static const char *name_of(cli *c, const char *function, const char *file) {
   return stem(c, c->value[OPT_OUTPUT] ? c->value[OPT_OUTPUT] : file);
 }
 
+/* The state of a step, if the program says no type for it, is of the type of what `init` gives. */
+static anf_status step_types(cli *c, anf_module *m, anf_graph *g, const anf_type **types) {
+  anf_graph *init = anf_module_find(m, "init");
+  bool known = !anf_graph_param_count(g) || anf_node_type(anf_graph_param(g, 0)) || g == init;
+  if (known || !init) return cli_types(c, g, types);
+  anf_value *key = anf_value_tensor(c->cx, ANF_KEY, 0, NULL, NULL), *s = NULL;
+  if (!key) anfi_throw_nomem(c->cx);
+  anf_status st = anf_run(init, anf_graph_param_count(init), &key, NULL, c->d, &s);
+  anf_value_release(key);
+  if (st != ANF_OK) return st;
+  const anf_type *state = anf_value_type(c->cx, s);
+  anf_value_release(s);
+  if (!state) anfi_throw_nomem(c->cx);
+  return cli_types_after(c, g, state, types);
+}
+
 static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_opts *o,
-                              anf_text *out) {
+                              uint64_t nstate, anf_text *out) {
   anf_module *m = NULL;
   anf_status st = cli_load(c, t.file, &m);
   if (st == ANF_OK) st = anf_verify(m, c->d);
@@ -73,10 +89,13 @@ static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_op
   bool value = c->value[OPT_VALUE_AND_GRAD] != NULL;
   const anf_type **types =
       ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
-  st = cli_types(c, g, types);
+  bool step = c->value[OPT_STATE] != NULL;
+  st = step ? step_types(c, m, g, types) : cli_types(c, g, types);
   if (st == ANF_OK && (value || c->value[OPT_GRAD])) st = cli_grad(c, g, value, &g);
   if (st != ANF_OK) return st;
-  return anf_build_graph(g, anf_graph_param_count(g), types, forms, o, c->d, out);
+  size_t n = anf_graph_param_count(g);
+  if (step) return anf_build_step(g, nstate, n, types, forms, o, c->d, out);
+  return anf_build_graph(g, n, types, forms, o, c->d, out);
 }
 
 static void free_tir(void *m) { anf_tir_module_free((anf_tir_module *)m); }
@@ -108,11 +127,15 @@ int cmd_build(cli *c) {
   anf_text out[ANF_BUILD_FORM_COUNT] = {{0}};
   if (c->narg != 1) return cli_usage(c, "it takes one file");
   unsigned forms = forms_of(c);
+  const char *state = c->value[OPT_STATE];
+  uint64_t nstate = 0;
   if (!forms || !read_opts(c, &o, &tm)) return EXIT_USAGE;
+  if (state && strcmp(state, "0") != 0 && !cli_number(c, OPT_STATE, UINT32_MAX, &nstate))
+    return EXIT_USAGE;
   cli_target t = cli_split(c, c->arg[0]);
   o.title = c->arg[0];
-  anf_status st =
-      cli_is_tir(t.file) ? build_tir(c, t, forms, &o, out) : build_graph(c, t, forms, &o, out);
+  anf_status st = cli_is_tir(t.file) ? build_tir(c, t, forms, &o, out)
+                                     : build_graph(c, t, forms, &o, nstate, out);
   if (st == ANF_OK) st = write_all(c, place(c, o.name), out);
   for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++)
     if (out[i].cx) anf_text_free(&out[i]);

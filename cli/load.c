@@ -127,10 +127,11 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t) {
   return NULL;
 }
 
-/* The text is a tuple's inside: "f32[2, 3], i64". */
-anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types) {
+/* Types of parameters from `first` on. The text is a tuple's inside: "f32[2, 3], i64". */
+static anf_status read_types(cli *c, anf_graph *g, const char *sig, size_t first,
+                             const anf_type **types) {
   const anf_type *tuple = NULL;
-  size_t n = anf_graph_param_count(g);
+  size_t n = anf_graph_param_count(g) - first;
   anf_status st = anf_parse_type(
       c->cx, anfi_sprintf(anfi_scratch(c->cx), *sig ? "(%s,)" : "()", sig), c->d, &tuple);
   if (st != ANF_OK) return st;
@@ -138,15 +139,19 @@ anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type *
     anfi_fail(c->cx, anfi_nowhere(), ANF_E0510, anf_graph_name(g), n, anf_type_count(tuple));
     return ANF_INVALID;
   }
-  for (size_t i = 0; i < n; i++) types[i] = anf_type_at(tuple, i);
+  for (size_t i = 0; i < n; i++) types[first + i] = anf_type_at(tuple, i);
   return ANF_OK;
 }
 
-anf_status cli_types(cli *c, anf_graph *g, const anf_type **types) {
+anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types) {
+  return read_types(c, g, sig, 0, types);
+}
+
+static anf_status types_from(cli *c, anf_graph *g, size_t first, const anf_type **types) {
   size_t n = anf_graph_param_count(g);
   const char *sig = c->value[OPT_SIG];
-  if (sig) return cli_signature(c, g, sig, types);
-  for (size_t i = 0; i < n; i++)
+  if (sig) return read_types(c, g, sig, first, types);
+  for (size_t i = first; i < n; i++)
     if (!(types[i] = anf_node_type(anf_graph_param(g, i)))) {
       anfi_fail(c->cx, anfi_nowhere(), ANF_E0954, anf_graph_name(g),
                 anf_node_name(anf_graph_param(g, i)));
@@ -154,4 +159,13 @@ anf_status cli_types(cli *c, anf_graph *g, const anf_type **types) {
       return ANF_INVALID;
     }
   return ANF_OK;
+}
+
+anf_status cli_types(cli *c, anf_graph *g, const anf_type **types) {
+  return types_from(c, g, 0, types);
+}
+
+anf_status cli_types_after(cli *c, anf_graph *g, const anf_type *first, const anf_type **types) {
+  types[0] = first;
+  return types_from(c, g, 1, types);
 }

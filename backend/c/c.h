@@ -131,7 +131,13 @@ bool anfi_c_print(anf_ctx *cx, const anfi_jit_lowered *l, const anf_c_opts *o, a
 typedef struct anfi_c_doc {
   const char *text; // of the comment above the function
   uint32_t nin;     // how many parameters come before those that results go to
+  /* Says itself how hosts call the function; NULL: by its natural form, by slots and on a stream. */
+  void (*put)(cgen *c, tfunc f, uint32_t flags, const void *user);
+  const void *user;
 } anfi_c_doc;
+/* Types of hosts: "float", and the member of anf_generic for it, "f32" */
+const char *anfi_c_host_type(tdtype d);
+const char *anfi_c_slot(tdtype d);
 bool anfi_c_header(anf_ctx *cx, const anfi_jit_lowered *l, const tmod *given, const char *title,
                    const anfi_c_doc *doc, anf_text *out);
 bool anfi_c_is_cpp_word(const char *s);

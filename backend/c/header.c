@@ -22,7 +22,7 @@ bool anfi_c_is_cpp_word(const char *s) {
   return false;
 }
 
-static const char *type(tdtype d) {
+const char *anfi_c_host_type(tdtype d) {
   static const char *const names[ANF_TIR_ELEM_COUNT] = {
       [ANF_TIR_void] = "void",       [ANF_TIR_bool] = "bool",      [ANF_TIR_s8] = "int8_t",
       [ANF_TIR_s16] = "int16_t",     [ANF_TIR_s32] = "int32_t",    [ANF_TIR_s64] = "int64_t",
@@ -33,7 +33,7 @@ static const char *type(tdtype d) {
   return d.ptr ? "void *" : names[d.elem];
 }
 
-static const char *slot(tdtype d) {
+const char *anfi_c_slot(tdtype d) {
   static const char *const names[ANF_TIR_ELEM_COUNT] = {
       [ANF_TIR_bool] = "b",    [ANF_TIR_s8] = "s8",   [ANF_TIR_s16] = "s16",
       [ANF_TIR_s32] = "s32",   [ANF_TIR_s64] = "s64", [ANF_TIR_u8] = "u8",
@@ -74,7 +74,8 @@ static hparam *params_of(cgen *c, tfunc f, uint32_t nin) {
     p[i].name = anfi_c_local_name(c, anfi_c_is_cpp_word(name) ? SAY("%s_", name) : name);
     p[i].note = note(c, x);
     if (tensor) d.ptr = 0;
-    p[i].type = tensor ? SAY("%s%s *", i < nin ? "const " : "", type(d)) : type(d);
+    p[i].type =
+        tensor ? SAY("%s%s *", i < nin ? "const " : "", anfi_c_host_type(d)) : anfi_c_host_type(d);
   }
   return p;
 }
@@ -90,17 +91,17 @@ static void put_on(cgen *c, const char *name, tfunc f, const hparam *p, uint32_t
   bool gives = !anfi_t_is_void(f->ret);
   OUT("static inline anf_status %s_on(anf_stream *stream%s", name, f->n ? ", " : "");
   put_params(c, p, f->n, false);
-  if (gives) OUT(", %s *result", type(f->ret));
+  if (gives) OUT(", %s *result", anfi_c_host_type(f->ret));
   OUT(") {\n  anf_generic args[%u];\n", f->n + 1);
   for (uint32_t i = 0; i < f->n; i++) {
     OUT("  args[%u].bits = 0;\n", i);
     if (p[i].tensor) OUT("  args[%u].ptr = (void *)(uintptr_t)%s;\n", i, p[i].name);
-    else OUT("  args[%u].%s = %s;\n", i, slot(p[i].dtype), p[i].name);
+    else OUT("  args[%u].%s = %s;\n", i, anfi_c_slot(p[i].dtype), p[i].name);
   }
   OUT("  args[%u].bits = 0;\n", f->n);
   OUT("  anf_status status = anf_object_enter(&%s_object, stream, %s_0wrapper, args, %u);\n",
       c->aot->name, name, flags);
-  if (gives) OUT("  if (status == ANF_OK) *result = args[%u].%s;\n", f->n, slot(f->ret));
+  if (gives) OUT("  if (status == ANF_OK) *result = args[%u].%s;\n", f->n, anfi_c_slot(f->ret));
   OUT("  return status;\n}\n");
 }
 
@@ -119,7 +120,7 @@ static void put_function(cgen *c, tfunc f, uint32_t flags, const anfi_c_doc *doc
   else OUT("\n");
   if (is_natural(f)) {
     hparam *p = params_of(c, f, doc ? doc->nin : 0);
-    OUT("%s %s(", type(f->ret), name);
+    OUT("%s %s(", anfi_c_host_type(f->ret), name);
     if (f->n) put_params(c, p, f->n, true);
     else OUT("void");
     OUT(");\n");
@@ -136,12 +137,13 @@ static const char *capitals(cgen *c, const char *s) {
   return r;
 }
 
-static void put_head(cgen *c, const char *guard, const char *title) {
+static void put_head(cgen *c, const char *guard, const char *title, bool natural) {
   OUT("// Made by Anfora%s%s. Link with its object file, libanfora_rt and libm.\n",
       title ? " from " : "", title ? title : "");
-  OUT("// Functions return 0 if they are stopped; anf_stream_trap of the thread's stream says "
-      "why.\n"
-      "// Those with _on run on a stream (NULL: the thread's) and return a status.\n");
+  if (natural)
+    OUT("// Functions return 0 if they are stopped; anf_stream_trap of the thread's stream says "
+        "why.\n"
+        "// Those with _on run on a stream (NULL: the thread's) and return a status.\n");
   OUT("#ifndef %s_H\n#define %s_H\n\n#include <anfora/rt.h>\n\n", guard, guard);
   OUT("#ifdef __cplusplus\nextern \"C\" {\n#endif\n\nextern const anf_object %s_object;\n",
       c->aot->name);
@@ -160,12 +162,15 @@ bool anfi_c_header(anf_ctx *cx, const anfi_jit_lowered *l, const tmod *given, co
        *c = &gen;
   anfi_c_names_init(c);
   const char *guard = capitals(c, l->aot->name);
-  put_head(c, guard, title);
+  bool own = doc && doc->put;
+  put_head(c, guard, title, !own);
   for (size_t i = 0; i < l->m->func.n; i++) {
     tfunc f = l->m->func.at[i], g = anf_tir_find(given, f->name->s);
     bool hidden = !f->body || anfi_t_attr(f->attrs, TA_is_private, NULL) ||
                   strcmp(f->name->s, "__tir_init") == 0;
-    if (!hidden && g) put_function(c, g, l->need[i].flags, doc);
+    if (hidden || !g) continue;
+    if (own) doc->put(c, g, l->need[i].flags, doc->user);
+    else put_function(c, g, l->need[i].flags, doc);
   }
   OUT("\n#ifdef __cplusplus\n}\n#endif\n#endif\n");
   return !anfi_failed(cx);

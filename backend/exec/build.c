@@ -161,8 +161,8 @@ static void put_outs(const anfi_lowered *low, anf_text *t) {
 }
 
 /* What stands above the function in the header. */
-static const anfi_c_doc *documented(work *w, const anfi_lowered *low, const char *name,
-                                    const anf_graph *g, size_t n, const anf_type *const *types) {
+static anfi_c_doc *documented(work *w, const anfi_lowered *low, const char *name,
+                              const anf_graph *g, size_t n, const anf_type *const *types) {
   anf_text t = {.cx = w->cx};
   anfi_c_doc *doc = ANFI_NEW(w->a, anfi_c_doc);
   anfi_putf(&t, "%s(", name);
@@ -182,38 +182,47 @@ static const anfi_c_doc *documented(work *w, const anfi_lowered *low, const char
 
 static void free_arena(void *a) { anfi_arena_free((anfi_arena *)a); }
 
-static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types, const char *name,
-                  anfi_variant *v) {
+/* Blocks of products are those of the machine that the object is for, as in a process. */
+static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
+                  const char *name, const anfi_build_hooks *h, anfi_variant *v) {
   anf_exec_opts eo = {
       .size = sizeof eo, .fast = w->o.fast, .parallel = w->o.parallel, .pipeline = w->o.pipeline};
   anfi_arg *args = ANFI_NEW_N(w->a, anfi_arg, n + 1);
   for (size_t i = 0; i < n; i++) args[i].type = types[i];
   anfi_arena_init(&v->arena, w->cx);
   anfi_defer(w->cx, ANFI_ALWAYS, free_arena, &v->arena);
+  if (forms & 1u << ANF_BUILD_OBJ && !(eo.engine = engine(w, w->o.kind))) return false;
   v->name = name;
+  v->nstate = h->nstate;
+  v->edit = h->edit;
+  v->edit_user = h->user;
   if (!anfi_exec_lower(w->cx, g, n, args, &eo, v)) return false;
   return !v->form || anfi_fail(w->cx, anfi_nowhere(), ANF_E0923, name);
 }
 
-static void build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
-                        const anf_build_opts *given, anf_text *out) {
+void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
+                      const anf_build_opts *given, const anfi_build_hooks *h, anf_text *out) {
   anf_ctx *cx = g->module->cx;
   work w = {.cx = cx, .a = anfi_scratch(cx)};
   anfi_variant *v = ANFI_NEW(w.a, anfi_variant);
   read_opts(given, &w.o);
   const char *name = w.o.name ? w.o.name : g->name->s;
-  if (!usable(cx, name) || !lower(&w, g, n, types, name, v)) return;
+  if (!usable(cx, name) || !lower(&w, g, n, types, forms, name, h, v)) return;
   w.m = v->low.module;
   w.aot = (anfi_jit_aot){.name = name, .file = w.m->t->file, .constant = true};
   describe_sites(&w, &v->low);
-  w.doc = documented(&w, &v->low, name, g, n, types);
+  anfi_c_doc *doc = documented(&w, &v->low, name, g, n, types);
+  doc->put = h->put;
+  doc->user = h->user;
+  w.doc = doc;
   put_forms(&w, forms, out);
 }
 
 anf_status anf_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
                            const anf_build_opts *o, anf_diag *d, anf_text *out) {
+  static const anfi_build_hooks none = {0};
   ANFI_ENTRY(g->module->cx, d);
-  build_graph(g, n, types, forms, o, out);
+  anfi_build_graph(g, n, types, forms, o, &none, out);
   return anfi_leave(g->module->cx);
 }
 

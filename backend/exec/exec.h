@@ -3,6 +3,7 @@
 #ifndef ANFI_EXEC_H
 #define ANFI_EXEC_H
 
+#include "anfora/build.h"
 #include "anfora/exec.h"
 #include "backend/lower/lower.h"
 
@@ -72,6 +73,19 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
                      const anf_exec_opts *o, anfi_variant *v);
 anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args);
 void anfi_variant_free(anf_ctx *cx, anfi_variant *v);
+
+/* build.c: builds as anf_build_graph does. The hooks, each of which may be NULL, change the lowered
+ * module (of a function whose first nstate parameters the result replaces), and write into the header
+ * how the function is called. */
+struct cgen;
+typedef struct anfi_build_hooks {
+  size_t nstate;
+  void (*edit)(void *user, anfi_variant *v);
+  void (*put)(struct cgen *c, tfunc f, uint32_t flags, const void *user);
+  void *user;
+} anfi_build_hooks;
+void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
+                      const anf_build_opts *o, const anfi_build_hooks *h, anf_text *out);
 
 /* exec.c: a function that nothing is compiled of yet; freed with the frame if that fails. NULL with
  * an error. */

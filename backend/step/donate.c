@@ -180,6 +180,29 @@ static tfunc without_param(tstore *t, anfi_arena *scratch, tfunc f, uint32_t at,
   return anfi_t_func(t, f->name, f->ret, f->n - 1, param, body, f->attrs);
 }
 
+/* The same without the parameter, which is copied to `by` before the function returns. */
+static tfunc copying(tstore *t, anfi_arena *scratch, tfunc f, uint32_t at, texpr by) {
+  texpr old = f->param[at];
+  uint64_t n = 0;
+  anfi_t_const_elems(old, &n);
+  if (!n) return without_param(t, scratch, f, at, by);
+  texpr next = anfi_t_tensor1(t, (anf_tir_elem)old->dtype.elem, "next", n),
+        i = anfi_t_var(t, anfi_t_dt(ANF_TIR_index), "i");
+  f = without_param(t, scratch, f, at, next);
+  tstmt copy = anfi_t_assign(t, anfi_t_at(t, by, 1, &i, 1, 0, NULL),
+                             anfi_t_at(t, next, 1, &i, 1, 0, NULL)),
+        loop = anfi_t_for(t, i, anfi_t_index(t, 0), anfi_t_index(t, n), anfi_t_index(t, 1),
+                          anfi_t_stmts(t, 1, &copy), false, 0);
+  const tstmt body = f->body;
+  tstmt *s = ANFI_NEW_N(scratch, tstmt, body->n + 2);
+  uint32_t rest = body->n && body->s[body->n - 1]->kind == TS_returns, k = 0;
+  s[k++] = anfi_t_define(t, TL_local, next, NULL);
+  for (uint32_t j = 0; j < body->n - rest; j++) s[k++] = body->s[j];
+  s[k++] = loop;
+  if (rest) s[k++] = body->s[body->n - 1];
+  return anfi_t_with_body(t, f, anfi_t_stmts(t, k, s));
+}
+
 static size_t place_of(const tmod *m, tfunc f) {
   size_t i = 0;
   while (m->func.at[i] != f) i++;
@@ -217,4 +240,33 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
     given[i] = true;
   }
   anfi_t_mod_replace(m, at, f);
+}
+
+static bool find_call(tviewer *v, texpr e) {
+  const anfi_str **name = (const anfi_str **)v->user;
+  if (e->kind == TX_call && e->u.name == *name) *name = NULL;
+  return *name != NULL;
+}
+
+static bool is_called(const tmod *m, const anfi_str *name) {
+  tviewer v = {.user = &name, .enter_expr = find_call};
+  for (size_t i = 0; i < m->func.n && name; i++)
+    if (m->func.at[i]->body) anfi_t_view_stmt(&v, m->func.at[i]->body);
+  return !name;
+}
+
+bool anfi_step_copy_back(anfi_variant *v, size_t nstate_leaf, const bool *given) {
+  const anfi_lowered *low = &v->low;
+  tmod *m = low->module;
+  tfunc f = anf_tir_find(m, low->entry);
+  size_t returned = anfi_returned_leaf(&low->result), at = place_of(m, f);
+  if (is_called(m, f->name)) return anfi_fail(low->cx, anfi_nowhere(), ANF_E0924, low->entry);
+  for (size_t i = nstate_leaf; i-- > 0;) {
+    size_t room = low->param.n;
+    if (given[i] || i == returned || low->param.at[i].scalar) continue;
+    for (size_t k = 0; k < i; k++) room += k != returned && !given[k];
+    f = copying(m->t, anfi_scratch(low->cx), f, (uint32_t)room, f->param[i]);
+  }
+  anfi_t_mod_replace(m, at, f);
+  return true;
 }

@@ -69,32 +69,33 @@ static const char *type_text(anf_ctx *cx, const anf_type *t) {
 }
 
 /* The states' types are the first of the result's; the rest is what the step tells. */
-static bool find_outputs(anf_step *s) {
-  const anf_type *t = s->v->low.result_type;
-  s->out = t;
-  if (!s->nstate) return true;
-  if (t->kind != ANF_TYPE_TUPLE || t->n < s->nstate) {
-    const char *many = s->nstate == 1 ? "" : "s";
-    return anfi_fail(s->cx, anfi_nowhere(), ANF_E1110, s->nstate, many, many, s->g->name->s,
-                     type_text(s->cx, t));
+const anf_type *anfi_step_outputs(const anf_graph *g, size_t nstate, const anf_type *const *param,
+                                  const anf_type *result) {
+  anf_ctx *cx = g->module->cx;
+  const anf_type *t = result;
+  if (!nstate) return t;
+  if (t->kind != ANF_TYPE_TUPLE || t->n < nstate) {
+    const char *many = nstate == 1 ? "" : "s";
+    anfi_fail(cx, anfi_nowhere(), ANF_E1110, nstate, many, many, g->name->s, type_text(cx, t));
+    return NULL;
   }
-  for (size_t i = 0; i < s->nstate; i++)
-    if (t->items[i] != s->param[i])
-      return anfi_fail(s->cx, anfi_node_loc(s->g->params.at[i]), ANF_E1111,
-                       anf_node_name(s->g->params.at[i]), type_text(s->cx, s->param[i]),
-                       type_text(s->cx, t->items[i]));
-  size_t rest = t->n - s->nstate;
-  s->out = rest == 1 ? t->items[s->nstate] : anfi_type_tuple(s->cx, rest, t->items + s->nstate);
-  return true;
+  for (size_t i = 0; i < nstate; i++) {
+    const anf_node *p = g->params.at[i];
+    if (t->items[i] == param[i]) continue;
+    anfi_fail(cx, anfi_node_loc(p), ANF_E1111, anf_node_name(p), type_text(cx, param[i]),
+              type_text(cx, t->items[i]));
+    return NULL;
+  }
+  size_t rest = t->n - nstate;
+  return rest == 1 ? t->items[nstate] : anfi_type_tuple(cx, rest, t->items + nstate);
 }
 
-/* Numbers without a type yet get theirs: their bits are the same. */
-static const anf_type *settled(anf_ctx *cx, const anf_type *t) {
+const anf_type *anfi_step_settled(anf_ctx *cx, const anf_type *t) {
   if (t->kind == ANF_TYPE_TENSOR)
     return anfi_type_with_dtype(cx, t, anfi_dtype_settle((anf_dtype)t->dtype));
   if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return t;
   const anf_type **item = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, t->n + 1);
-  for (uint32_t i = 0; i < t->n; i++) item[i] = settled(cx, t->items[i]);
+  for (uint32_t i = 0; i < t->n; i++) item[i] = anfi_step_settled(cx, t->items[i]);
   return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, t->n, item)
                                    : anfi_type_record(cx, t->n, t->names, item);
 }
@@ -112,7 +113,8 @@ static void donate(void *user, anfi_variant *v) {
   size_t n = v->low.first[k->s->nstate];
   k->s->v = v;
   k->given = ANFI_NEW_N(&k->s->arena, bool, n + 1);
-  if (!find_outputs(k->s)) return;
+  k->s->out = anfi_step_outputs(k->s->g, k->s->nstate, k->s->param, v->low.result_type);
+  if (!k->s->out) return;
   anfi_step_donate(v, n, k->given);
 }
 
@@ -185,7 +187,7 @@ static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *con
   making k = {.s = s};
   anfi_arg *arg = ANFI_NEW_N(anfi_scratch(s->cx), anfi_arg, n + 1);
   s->param = ANFI_NEW_N(&s->arena, const anf_type *, n + 1);
-  for (size_t i = 0; i < n; i++) s->param[i] = arg[i].type = settled(s->cx, types[i]);
+  for (size_t i = 0; i < n; i++) s->param[i] = arg[i].type = anfi_step_settled(s->cx, types[i]);
   s->exec->nstate = nstate;
   s->exec->edit = donate;
   s->exec->edit_user = &k;

@@ -101,10 +101,20 @@ anf_value *anfi_step_value(const anf_step *s, const anf_type *t, const anfi_step
 /* Names the leaves of type t, whose path begins with `path`, in order. */
 void anfi_step_name(anf_step *s, const anf_type *t, const char *path, anfi_step_leaf *at);
 
+/* step.c */
+/* The type of numbers without a type yet, made definite: their bits are the same. */
+const anf_type *anfi_step_settled(anf_ctx *cx, const anf_type *t);
+/* What a function gives besides its state; NULL with an error if it does not give that. */
+const anf_type *anfi_step_outputs(const anf_graph *g, size_t nstate, const anf_type *const *param,
+                                  const anf_type *result);
+
 /* donate.c */
 /* Lets new states be written where the old ones are, as far as that changes nothing: given[i] says
  * for which. Changes the module. */
 void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given);
+/* After that: the function copies the other tensors of the state itself, at its end, and has no room
+ * for them. False with an error if it is called by functions of the module. */
+bool anfi_step_copy_back(anfi_variant *v, size_t nstate_leaf, const bool *given);
 
 /* nan.c */
 /* Fails if an output holds NaN or infinity. */

@@ -72,6 +72,14 @@ typedef struct anf_build_opts {
 ANF_API anf_status anf_build_graph(anf_graph *g, size_t n, const anf_type *const *types,
                                    unsigned forms, const anf_build_opts *o, anf_diag *d,
                                    anf_text *out);
+/* The same for a training step (anfora/step.h), whose first nstate parameters are its state. In C it is
+ *     anf_status NAME_run(anf_stream *stream, NAME_state *state, inputs.., NAME_out *out)
+ * where NAME_state and NAME_out are structures with a member for each tensor and number of the state
+ * and the outputs, named as in the program: state->s.p.w. The state is updated in place, and is as it
+ * was if the status is not ANF_OK. The numbers are those of an anf_step. */
+ANF_API anf_status anf_build_step(anf_graph *g, size_t nstate, size_t n,
+                                  const anf_type *const *types, unsigned forms,
+                                  const anf_build_opts *o, anf_diag *d, anf_text *out);
 /* The same for all functions of a module that are not private. */
 ANF_API anf_status anf_build_tir(const anf_tir_module *m, unsigned forms, const anf_build_opts *o,
                                  anf_diag *d, anf_text *out);
