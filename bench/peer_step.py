@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of bench_step.c in JAX and, if it is installed, PyTorch: one thread, the same data."""
+"""The steps of bench_step.c in JAX and, if it is installed, PyTorch: one thread, the same data.
+peer_step.py [mlp|cnn|rnn|gpt]"""
 import os
+import sys
 import time
 
 for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NPROC", "PJRT_NPROC"):
@@ -24,57 +26,140 @@ def uniform(tag, shape, scale):
     return ((2.0 * u - 1.0) * scale).astype(np.float32).reshape(shape)
 
 
-PARAMS = {"w1": uniform(1, (784, 512), 1 / 28.), "b1": np.zeros(512, np.float32), "w2": uniform(3, (512, 512), 1 / 22.6),
-          "b2": np.zeros(512, np.float32), "w3": uniform(5, (512, 10), 1 / 22.6), "b3": np.zeros(10, np.float32)}
-DATA = [(uniform(100 + j, (128, 784), 1.0), ((raw(200 + j, 128) >> np.uint64(20)) % np.uint64(10)).astype(np.int32))
-        for j in range(4)]
+def words(tag, shape, mod):
+    return ((raw(tag, int(np.prod(shape))) >> np.uint64(20)) % np.uint64(mod)).astype(np.int32).reshape(shape)
 
 
-def measure(name, step):
-    wall, cpu, first = [], [], None
-    for i in range(51):
+def zeros(*shape):
+    return np.zeros(shape, np.float32)
+
+
+def layers():
+    """The parameters of GPT's four layers: parts of one tensor each."""
+    parts = {"qkvw": (5, (768, 256)), "attw": (7, (256, 256)), "fcw": (11, (1024, 256)), "prw": (13, (256, 1024))}
+    whole = {k: uniform(tag, (4, *shape), 0.034641) for k, (tag, shape) in parts.items()}
+    ones = np.ones(256, np.float32)
+    return [{**{k: v[i] for k, v in whole.items()}, "qkvb": zeros(768), "attb": zeros(256), "fcb": zeros(1024),
+             "prb": zeros(256), "ln1w": ones, "ln1b": zeros(256), "ln2w": ones, "ln2b": zeros(256)} for i in range(4)]
+
+
+WORK = {  # parameters, batch number j, learning rate of SGD (none: AdamW), steps, the step whose loss is told
+    "mlp": (lambda: {"w1": uniform(1, (784, 512), 1 / 28.), "b1": zeros(512), "w2": uniform(3, (512, 512), 1 / 22.6),
+                     "b2": zeros(512), "w3": uniform(5, (512, 10), 1 / 22.6), "b3": zeros(10)},
+            lambda j: (uniform(100 + j, (128, 784), 1.0), words(200 + j, (128,), 10)), 0.1, 50, 10),
+    "cnn": (lambda: {"k1": uniform(1, (32, 3, 3, 3), 0.19), "c1": zeros(32), "k2": uniform(3, (64, 32, 3, 3), 0.059),
+                     "c2": zeros(64), "w": uniform(5, (16384, 10), 1 / 128.), "b": zeros(10)},
+            lambda j: (uniform(100 + j, (64, 3, 32, 32), 1.0), words(200 + j, (64,), 10)), 0.01, 10, 10),
+    "rnn": (lambda: {"w": uniform(1, (128, 128), 0.1), "u": uniform(2, (128, 128), 0.1), "b": zeros(128)},
+            lambda j: (uniform(100 + j, (200, 16, 128), 1.0), uniform(200 + j, (16, 128), 1.0)), 0.1, 100, 100),
+    "gpt": (lambda: {"wte": uniform(1, (4096, 256), 0.034641), "wpe": uniform(2, (128, 256), 0.034641), "h": layers(),
+                     "lnfw": np.ones(256, np.float32), "lnfb": zeros(256)},
+            lambda j: (words(100 + j, (4, 128), 4096), words(200 + j, (4, 128), 4096)), None, 20, 10),
+}
+
+
+def measure(name, step, steps, tell):
+    wall, cpu = [], []
+    for i in range(steps):
         a, b = time.perf_counter(), time.process_time()
         loss = step(i)
         wall.append(1e3 * (time.perf_counter() - a))
         cpu.append(1e3 * (time.process_time() - b))
-        first = wall[0]
-        if i == 9:
-            at10 = loss
-    wall, cpu = sorted(wall[5:]), sorted(cpu[5:])
+        if i + 1 == tell:
+            told = loss
+    first = wall[0]
+    wall, cpu = sorted(wall[3:]), sorted(cpu[3:])
     print(f"  {name:12} first {first:8.1f} ms  step {wall[len(wall) // 2]:.3g} ms ({wall[0]:.3g} to {wall[-1]:.3g})  "
-          f"CPU {cpu[len(cpu) // 2]:.3g} ms ({cpu[0]:.3g})  loss@10 {at10:.7f}")
+          f"CPU {cpu[len(cpu) // 2]:.3g} ms ({cpu[0]:.3g})  loss@{tell} {told:.7f}", flush=True)
 
 
-def with_jax():
+# ---- JAX ----
+
+def jax_losses():
     import jax
     import jax.numpy as jnp
+    from jax import lax
 
-    def loss(p, x, y):
+    def cross_entropy(logits, y):
+        return -jnp.take_along_axis(jax.nn.log_softmax(logits), y[..., None], -1).mean()
+
+    def mlp(p, x, y):
         h = jax.nn.relu(x @ p["w1"] + p["b1"])
-        h = jax.nn.relu(h @ p["w2"] + p["b2"])
-        logits = jax.nn.log_softmax(h @ p["w3"] + p["b3"])
-        return -jnp.take_along_axis(logits, y[:, None], 1).mean()
+        return cross_entropy(jax.nn.relu(h @ p["w2"] + p["b2"]) @ p["w3"] + p["b3"], y)
 
-    @jax.jit
-    def update(p, x, y):
+    def conv(x, k, b):
+        return lax.conv_general_dilated(x, k, (1, 1), "SAME", dimension_numbers=("NCHW", "OIHW", "NCHW")) + b[:, None, None]
+
+    def cnn(p, x, y):
+        h = jax.nn.relu(conv(jax.nn.relu(conv(x, p["k1"], p["c1"])), p["k2"], p["c2"]))
+        h = lax.reduce_window(h, -jnp.inf, lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID")
+        return cross_entropy(h.reshape(h.shape[0], -1) @ p["w"] + p["b"], y)
+
+    def rnn(p, x, y):
+        h = lax.scan(lambda h, t: (jnp.tanh(t @ p["w"] + h @ p["u"] + p["b"]), None), jnp.zeros_like(y), x)[0]
+        return ((h - y) ** 2).mean()
+
+    def norm(x, w, b):
+        m = x.mean(-1, keepdims=True)
+        return (x - m) * lax.rsqrt(((x - m) ** 2).mean(-1, keepdims=True) + 1e-5) * w + b
+
+    def block(p, h):
+        b, t, c = h.shape
+        q, k, v = jnp.transpose((norm(h, p["ln1w"], p["ln1b"]) @ p["qkvw"].T + p["qkvb"]).reshape(b, t, 3, 4, c // 4), (2, 0, 3, 1, 4))
+        s = jnp.where(jnp.tril(jnp.ones((t, t), bool)), q @ jnp.swapaxes(k, -1, -2) / np.sqrt(c // 4), -1e30)
+        h = h + jnp.swapaxes(jax.nn.softmax(s) @ v, 1, 2).reshape(b, t, c) @ p["attw"].T + p["attb"]
+        a = jax.nn.gelu(norm(h, p["ln2w"], p["ln2b"]) @ p["fcw"].T + p["fcb"], approximate=True)
+        return h + a @ p["prw"].T + p["prb"]
+
+    def gpt(p, x, y):
+        h = p["wte"][x] + p["wpe"]
+        for layer in p["h"]:
+            h = block(layer, h)
+        return cross_entropy(norm(h, p["lnfw"], p["lnfb"]) @ p["wte"].T, y)
+    return {"mlp": mlp, "cnn": cnn, "rnn": rnn, "gpt": gpt}
+
+
+def with_jax(name):
+    import jax
+    import jax.numpy as jnp
+    loss, tree = jax_losses()[name], jax.tree.map
+    params, batch, lr, steps, tell = WORK[name]
+
+    def sgd(p, s, x, y):
         value, g = jax.value_and_grad(loss)(p, x, y)
-        return jax.tree.map(lambda w, d: w - 0.1 * d, p, g), value
-    state = [jax.tree.map(jnp.asarray, PARAMS)]
-    data = [tuple(map(jnp.asarray, b)) for b in DATA]
+        return tree(lambda w, d: w - lr * d, p, g), s, value
+
+    def adamw(p, s, x, y):
+        value, g = jax.value_and_grad(loss)(p, x, y)
+        m, v, t = s
+        t = t + 1.
+        m, v = tree(lambda a, d: .9 * a + .1 * d, m, g), tree(lambda a, d: .999 * a + .001 * d * d, v, g)
+        c, e = 1 - .9 ** t, 1 - .999 ** t
+        p = tree(lambda w, a, b: w - 3e-4 * (a / c / (jnp.sqrt(b / e) + 1e-8) + .01 * w), p, m, v)
+        return p, (m, v, t), value
+    p = tree(jnp.asarray, params())
+    empty = () if lr else (tree(jnp.zeros_like, p), tree(jnp.zeros_like, p), jnp.float32(0))
+    update = jax.jit(sgd if lr else adamw, donate_argnums=(0, 1))
+    state, data = [p, empty], [tuple(map(jnp.asarray, batch(j))) for j in range(4)]
 
     def step(i):
-        state[0], value = update(state[0], *data[i % 4])
+        state[0], state[1], value = update(*state, *data[i % 4])
         return float(value)
-    measure("jax", step)
+    measure("jax", step, steps, tell)
 
 
-def with_torch():
+# ---- PyTorch ----
+
+def with_torch(name):
     import torch
     import torch.nn.functional as F
     torch.set_num_threads(1)
-    p = {k: torch.from_numpy(v.copy()).requires_grad_(True) for k, v in PARAMS.items()}
-    data = [(torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))) for x, y in DATA]
-    sgd = torch.optim.SGD(p.values(), lr=0.1, fused=True)
+    if name != "mlp":
+        return
+    params, batch, lr, steps, tell = WORK[name]
+    p = {k: torch.from_numpy(v.copy()).requires_grad_(True) for k, v in params().items()}
+    data = [(torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))) for x, y in map(batch, range(4))]
+    sgd = torch.optim.SGD(p.values(), lr=lr, fused=True)
 
     def step(i):
         x, y = data[i % 4]
@@ -85,16 +170,17 @@ def with_torch():
         sgd.step()
         sgd.zero_grad(set_to_none=True)
         return value.item()
-    measure("torch eager", step)
+    measure("torch eager", step, steps, tell)
 
 
 def main():
-    print("784-512-512-10, batch 128, SGD, one thread")
-    for run in (with_jax, with_torch):
-        try:
-            run()
-        except ImportError as error:
-            print(f"  {run.__name__[5:]}: {error}")
+    for name in sys.argv[1:] or WORK:
+        print(f" {name}, one thread")
+        for run in (with_jax, with_torch):
+            try:
+                run(name)
+            except ImportError as error:
+                print(f"  {run.__name__[5:]}: {error}")
 
 
 main()

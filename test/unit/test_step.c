@@ -4,6 +4,8 @@
 #include "backend/step/step.h"
 
 #include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
 
 /* w -= 0.5 * d/dw of mean((w * x - y)^2) / 2, and the step's number goes up. */
 static const char LINE[] = "def loss(w, x, y) { Mean((w * x - y) ** 2) / 2.0 }\n"
@@ -244,24 +246,35 @@ static const char WORDS[] = "import nn, optim\n"
                             "  ({p = p, opt = opt}, {loss = l})\n"
                             "}\n";
 
+/* The step of WORDS, all of whose state comes from a key */
+static anf_step *make_words(anf_ctx *cx, anf_diag *d, const anf_step_opts *o, anf_module **m) {
+  static const int64_t six[] = {6};
+  static const int32_t x[6] = {0, 1, 2, 3, 4, 0};
+  anf_step *s = NULL;
+  anf_value *arg[2] = {NULL, anf_value_tensor(cx, ANF_I32, 1, six, x)},
+            *key = anf_value_tensor(cx, ANF_KEY, 0, NULL, NULL);
+  anf_status st = anf_parse(cx, WORDS, "words.anf", d, m);
+  if (st == ANF_OK) st = anf_run(anf_module_find(*m, "init"), 1, &key, NULL, d, &arg[0]);
+  if (st == ANF_OK) st = anf_step_new(anf_module_find(*m, "step"), 1, 2, arg, o, d, &s);
+  for (int i = 0; i < 2; i++) anf_value_release(arg[i]);
+  anf_value_release(key);
+  return s;
+}
+
 static void test_in_place(void **state) {
   world *w = *state;
   anf_module *m = NULL;
-  anf_step *s = NULL;
   anf_step_opts o = interp();
   static const int64_t six[] = {6};
-  int32_t x[6] = {0, 1, 2, 3, 4, 0};
-  anf_value *arg[2] = {NULL, anf_value_tensor(w->cx, ANF_I32, 1, six, x)},
-            *key = anf_value_tensor(w->cx, ANF_KEY, 0, NULL, NULL), *before = NULL, *after = NULL;
-  assert_int_equal(anf_parse(w->cx, WORDS, "words.anf", w->d, &m), ANF_OK);
-  assert_int_equal(anf_run(anf_module_find(m, "init"), 1, &key, NULL, w->d, &arg[0]), ANF_OK);
-  assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 2, arg, &o, w->d, &s), ANF_OK);
+  int32_t x[6] = {0, 1, 2, 3, 4, 5};
+  anf_value *before = NULL, *after = NULL;
+  anf_step *s = make_words(w->cx, w->d, &o, &m);
+  assert_non_null(s);
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++)
     assert_true(s->leaf[ANF_STATE][i].given || s->leaf[ANF_STATE][i].scalar);
   for (int i = 0; i < 60; i++) assert_int_equal(anf_step_run(s, w->d), ANF_OK);
   assert_true(anf_step_number(s, "loss") < 0.2);
   assert_int_equal(anf_step_get(s, 0, w->d, &before), ANF_OK);
-  x[5] = 5;
   anf_array bad = {.dtype = ANF_I32, .rank = 1, .dims = six, .data = x};
   assert_int_equal(anf_step_bind(s, ANF_INPUT, 0, &bad, w->d), ANF_OK);
   refused(w, anf_step_run(s, w->d), "E0404");
@@ -269,8 +282,6 @@ static void test_in_place(void **state) {
   assert_true(anf_value_same(before, after));
   anf_value_release(before);
   anf_value_release(after);
-  anf_value_release(key);
-  for (int i = 0; i < 2; i++) anf_value_release(arg[i]);
   anf_step_free(s);
   anf_module_free(m);
 }
@@ -475,6 +486,77 @@ static void test_share(void **state) {
   close_line(&l);
 }
 
+/* ---- many steps, many threads ---- */
+
+static size_t resident(void) { // KB
+  char row[128];
+  size_t kb = 0;
+  FILE *f = fopen("/proc/self/status", "r");
+  while (f && fgets(row, sizeof row, f))
+    if (strncmp(row, "VmRSS:", 6) == 0) kb = strtoul(row + 6, NULL, 10);
+  if (f) fclose(f);
+  return kb;
+}
+
+/* 10^5 steps, and steps made and freed, leave no memory behind. */
+static void test_flat(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_step *s = make_words(w->cx, w->d, NULL, &m);
+  assert_non_null(s);
+  for (int i = 0; i < 1000; i++) assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+  size_t bytes = anf_ctx_bytes(w->cx), peak = anf_stream_peak_bytes(s->stream), kb = resident();
+  for (int i = 0; i < 100000; i++) assert_int_equal(anf_step_run(s, NULL), ANF_OK);
+  assert_int_equal(anf_ctx_bytes(w->cx), bytes);
+  assert_int_equal(anf_stream_peak_bytes(s->stream), peak);
+  assert_true(resident() <= kb + kb / 100 + 64);
+  anf_step_free(s);
+  anf_module_free(m);
+  anf_step_opts o = interp();
+  for (int i = 0; i < 12; i++) {
+    anf_step_free(make_words(w->cx, w->d, &o, &m));
+    anf_module_free(m);
+    if (i == 3) bytes = anf_ctx_bytes(w->cx);
+  }
+  assert_true(anf_ctx_bytes(w->cx) <= bytes + bytes / 100);
+}
+
+typedef struct learner {
+  anf_jit_kind kind;
+  double loss;
+} learner;
+
+static void *learn(void *p) {
+  learner *l = p;
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_diag *d = anf_diag_new(cx);
+  anf_module *m = NULL;
+  anf_step_opts o = {.size = sizeof o, .exec = {.kind = l->kind}, .threads = 2};
+  anf_step *s = make_words(cx, d, &o, &m);
+  for (int i = 0; s && i < 50; i++)
+    if (anf_step_submit(s, d) == ANF_OK && anf_step_wait(s, d) == ANF_OK)
+      l->loss = anf_step_number(s, "loss");
+  anf_step_free(s);
+  anf_module_free(m);
+  anf_diag_free(d);
+  anf_ctx_free(cx);
+  return NULL;
+}
+
+/* Models of distinct contexts are trained at once, each on threads of its own: the numbers are the same. */
+static void test_threads(void **state) {
+  (void)state;
+  learner l[4] = {{.kind = ANF_JIT_LLVM},
+                  {.kind = ANF_JIT_LLVM},
+                  {.kind = ANF_JIT_INTERP},
+                  {.kind = ANF_JIT_INTERP}};
+  pthread_t t[4];
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_create(&t[i], NULL, learn, &l[i]), 0);
+  for (int i = 0; i < 4; i++) assert_int_equal(pthread_join(t[i], NULL), 0);
+  assert_true(l[0].loss > 0 && l[0].loss < 0.3);
+  for (int i = 1; i < 4; i++) assert_true(l[i].loss == l[0].loss);
+}
+
 int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_interp, setup, teardown),
@@ -491,6 +573,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_trap, setup, teardown),
       cmocka_unit_test_setup_teardown(test_dlpack, setup, teardown),
       cmocka_unit_test_setup_teardown(test_share, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_flat, setup, teardown),
+      cmocka_unit_test(test_threads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
