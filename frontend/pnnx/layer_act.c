@@ -106,11 +106,64 @@ static bool softmax(anfi_layer *l) {
   if (two_d) otherwise = -3;
   if (!anfi_layer_int(l, "dim", otherwise, &dim)) return false;
   if (!anfi_layer_only(l, "dtype", "None")) return false;
+  bool least = strstr(l->op->type, "oftmin") != NULL;
+  if (least && !anfi_layer_op1(l, ANF_OP_Neg, &x, &x)) return false;
   l->nresult = 1;
   return anfi_layer_along(l, l->code, 1, &x, dim, &l->out[0]);
 }
 
+/* The first half times the sigmoid of the second. */
+static bool glu(anfi_layer *l) {
+  anfi_operand x, half[2];
+  size_t axis;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_axis(l, &x, "dim", -1, &axis))
+    return false;
+  int64_t n = x.type->dims[axis];
+  if (n < 0 || n % 2) return anfi_layer_error(l, ANF_E1055, "the dim that is halved must be even");
+  return anfi_layer_slice(l, &x, (int64_t)axis, 0, n / 2, &half[0]) &&
+         anfi_layer_slice(l, &x, (int64_t)axis, n / 2, n, &half[1]) &&
+         anfi_layer_op1(l, ANF_OP_Sigmoid, &half[1], &half[1]) &&
+         anfi_layer_result(l, ANF_OP_Mul, 2, half, 0, NULL);
+}
+
+static bool tanh_shrink(anfi_layer *l) {
+  anfi_operand in[2];
+  return anfi_layer_tensor(l, "input", 0, &in[0]) &&
+         anfi_layer_op1(l, ANF_OP_Tanh, &in[0], &in[1]) &&
+         anfi_layer_result(l, ANF_OP_Sub, 2, in, 0, NULL);
+}
+
+/* Outside of training, the slope is the mean of its bounds. */
+static bool rrelu(anfi_layer *l) {
+  anfi_operand x;
+  double lower, upper;
+  anfi_layer_ignore(l, "inplace");
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_only(l, "training", "False") ||
+      !anfi_layer_real(l, "lower", 1.0 / 8, &lower) ||
+      !anfi_layer_real(l, "upper", 1.0 / 3, &upper))
+    return false;
+  anf_attr a = {"alpha", anfi_layer_v_real(l, (lower + upper) / 2), NULL};
+  return anfi_layer_result(l, ANF_OP_LeakyRelu, 1, &x, 1, &a);
+}
+
 const anfi_layer_row anfi_layers_act[] = {
+    ANFI_LAYER("nn.GLU", glu, Sigmoid),
+    ANFI_LAYER("F.glu", glu, Sigmoid),
+    ANFI_LAYER("nn.Tanhshrink", tanh_shrink, Tanh),
+    ANFI_LAYER("F.tanhshrink", tanh_shrink, Tanh),
+    ANFI_LAYER("nn.RReLU", rrelu, LeakyRelu),
+    ANFI_LAYER("F.rrelu", rrelu, LeakyRelu),
+    ANFI_LAYER("nn.Softmin", softmax, Softmax),
+    ANFI_LAYER("F.softmin", softmax, Softmax),
+    ANFI_LAYER("nn.Dropout3d", identity, Identity),
+    ANFI_LAYER("nn.AlphaDropout", identity, Identity),
+    ANFI_LAYER("nn.FeatureAlphaDropout", identity, Identity),
+    ANFI_LAYER("F.dropout2d", identity, Identity),
+    ANFI_LAYER("F.dropout3d", identity, Identity),
+    ANFI_LAYER("F.alpha_dropout", identity, Identity),
+    ANFI_LAYER("F.feature_alpha_dropout", identity, Identity),
+    ANFI_LAYER("Tensor.clone", identity, Identity),
+    ANFI_LAYER("torch.positive", identity, Identity),
     ANFI_LAYER("nn.Dropout", identity, Identity),
     ANFI_LAYER("nn.Dropout2d", identity, Identity),
     ANFI_LAYER("F.dropout", identity, Identity),

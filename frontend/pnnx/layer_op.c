@@ -21,6 +21,20 @@ anf_value *anfi_layer_v_dtype(const anfi_layer *l, anf_dtype d) {
   return anfi_torch_own(l->t, anfi_value_new_type(l->t->cx, anfi_type_scalar(l->t->cx, d)));
 }
 
+anfi_operand anfi_layer_number(const anfi_layer *l, double v) {
+  return anfi_operand_value(l->t->cx, anfi_layer_v_real(l, v));
+}
+
+anfi_operand anfi_layer_constant(const anfi_layer *l, anf_dtype d, size_t rank, const int64_t *dims,
+                                 const double *v) {
+  anf_ctx *cx = l->t->cx;
+  anf_value *t =
+      anfi_torch_own(l->t, anfi_value_new_tensor(cx, anfi_type_tensor(cx, ANF_F64, rank, dims)));
+  if (t->n) memcpy(t->u.data, v, t->n * sizeof *v);
+  if (d != ANF_F64) t = anfi_torch_own(l->t, anfi_value_cast(t, d));
+  return anfi_operand_value(cx, t);
+}
+
 bool anfi_layer_op(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
                    size_t nattr, const anf_attr *attrs, anfi_operand *out) {
   return anfi_torch_op(l->t, op, n, in, nattr, attrs, out);

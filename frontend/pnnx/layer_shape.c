@@ -1,17 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that give tensors another shape: reshape, expand, fill, permute, pad, resize. Sizes may be
+/* Layers that give tensors another shape: reshape, expand, fill, permute, pad. Sizes may be
  * known only when the program runs ($shape=3): then they are attributes given by nodes, and the type
  * of the result is told here, as inference does not see them. */
 #include "frontend/pnnx/pnnx.h"
 
-typedef struct {
-  size_t n;
-  int64_t dims[ANF_MAX_RANK]; // -1 where not known
-  bool known;
-  anfi_operand list;
-} sizes;
-
-static bool read_sizes(const anfi_layer *l, const char *key, sizes *s) {
+bool anfi_layer_sizes(const anfi_layer *l, const char *key, anfi_sizes *s) {
   if (!anfi_layer_arg(l, key, &s->list)) return false;
   if (s->list.kind != ANFI_OPERAND_LIST) {
     anfi_operand *one = ANFI_NEW(l->t->arena, anfi_operand);
@@ -30,10 +23,9 @@ static bool read_sizes(const anfi_layer *l, const char *key, sizes *s) {
   return true;
 }
 
-/* An op whose attribute `name` is these sizes; the result has `rank` dims, of which the last are
- * they. */
-static bool sized(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *x, const char *name,
-                  const sizes *s, const anf_attr *more, size_t nmore, anf_dtype d, size_t rank) {
+bool anfi_layer_sized(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *x,
+                      const char *name, const anfi_sizes *s, const anf_attr *more, size_t nmore,
+                      anf_dtype d, size_t rank) {
   anf_attr a[4];
   int64_t dims[ANF_MAX_RANK];
   for (size_t i = 0; i < nmore; i++) a[i] = more[i];
@@ -50,19 +42,20 @@ static bool sized(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *x
 
 static bool reshape(anfi_layer *l) {
   anfi_operand x;
-  sizes s;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !read_sizes(l, "shape", &s)) return false;
-  return sized(l, ANF_OP_Reshape, 1, &x, "shape", &s, NULL, 0, (anf_dtype)x.type->dtype, s.n);
+  anfi_sizes s;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_sizes(l, "shape", &s)) return false;
+  return anfi_layer_sized(l, ANF_OP_Reshape, 1, &x, "shape", &s, NULL, 0, (anf_dtype)x.type->dtype,
+                          s.n);
 }
 
 /* -1 keeps the size that there is. */
 static bool expand(anfi_layer *l) {
   anfi_operand x;
-  sizes s;
+  anfi_sizes s;
   const char *key = anfi_layer_given(l, "sizes")   ? "sizes"
                     : anfi_layer_given(l, "shape") ? "shape"
                                                    : "size";
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !read_sizes(l, key, &s)) return false;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_sizes(l, key, &s)) return false;
   anfi_layer_ignore(l, "implicit");
   if (s.n < x.type->n)
     return anfi_layer_error(l, ANF_E1055, "it is given fewer sizes than its input has");
@@ -72,7 +65,8 @@ static bool expand(anfi_layer *l) {
     if (!anfi_torch_size(l->t, &x, i - (s.n - x.type->n), &s.list.item[i])) return false;
     s.known = s.known && anfi_operand_int(&s.list.item[i], &s.dims[i]);
   }
-  return sized(l, ANF_OP_BroadcastTo, 1, &x, "shape", &s, NULL, 0, (anf_dtype)x.type->dtype, s.n);
+  return anfi_layer_sized(l, ANF_OP_BroadcastTo, 1, &x, "shape", &s, NULL, 0,
+                          (anf_dtype)x.type->dtype, s.n);
 }
 
 /* "torch.float" and its kin. */
@@ -91,15 +85,15 @@ static bool dtype_arg(const anfi_layer *l, anf_dtype otherwise, anf_dtype *out) 
 static bool fill(anfi_layer *l) {
   anfi_operand x = {.type = NULL};
   anf_dtype d;
-  sizes s;
+  anfi_sizes s;
   bool of_tensor = strncmp(l->op->type, "Tensor.", 7) == 0;
   if (of_tensor && !anfi_layer_tensor(l, "input", 0, &x)) return false;
   anfi_layer_ignore(l, "device layout pin_memory requires_grad");
-  if (!read_sizes(l, "size", &s) ||
+  if (!anfi_layer_sizes(l, "size", &s) ||
       !dtype_arg(l, of_tensor ? (anf_dtype)x.type->dtype : ANF_F32, &d))
     return false;
   anf_attr a = {"dtype", anfi_layer_v_dtype(l, d), NULL};
-  return sized(l, l->code, 0, &x, "shape", &s, &a, 1, d, s.n);
+  return anfi_layer_sized(l, l->code, 0, &x, "shape", &s, &a, 1, d, s.n);
 }
 
 static bool like(anfi_layer *l) {
@@ -205,75 +199,56 @@ static bool roll(anfi_layer *l) {
   return anfi_layer_result(l, ANF_OP_Roll, 1, &x, k ? 2 : 1, a);
 }
 
-static bool pad(anfi_layer *l) {
-  static const char *const ours[][2] = {{"constant", "constant"},
-                                        {"reflect", "reflect"},
-                                        {"replicate", "edge"},
-                                        {"circular", "wrap"}};
-  anfi_operand x;
-  int64_t p[ANF_MAX_RANK], width[2 * ANF_MAX_RANK] = {0};
-  double value;
-  size_t n, k = 0;
+/* F.pad says its mode, a module's name does. */
+static const char *pad_mode(const anfi_layer *l) {
+  static const char *const ours[][3] = {{"constant", "constant", "nn.ConstantPad"},
+                                        {"constant", "constant", "nn.ZeroPad"},
+                                        {"reflect", "reflect", "nn.ReflectionPad"},
+                                        {"replicate", "edge", "nn.ReplicationPad"},
+                                        {"circular", "wrap", "nn.CircularPad"}};
   const char *mode = anfi_layer_text(l, "mode");
-  while (k < ANFI_LEN(ours) && mode && strcmp(mode, ours[k][0]) != 0) k++;
-  if (k == ANFI_LEN(ours)) return anfi_layer_only(l, "mode", "constant");
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_ints(l, "pad", &n, p) ||
-      !anfi_layer_real(l, "value", 0, &value))
-    return false;
-  if (n % 2 || n / 2 > x.type->n)
-    return anfi_layer_error(l, ANF_E1055, "pad must have two numbers for each of the last dims");
-  for (size_t i = 0; i < n; i++) width[2 * (x.type->n - 1 - i / 2) + i % 2] = p[i];
-  bool whole = anfi_dtype_class((anf_dtype)x.type->dtype) < ANFI_CLASS_FLOAT;
-  anf_attr a[] = {
-      {"pad_width", anfi_layer_v_ints(l, 2 * x.type->n, width), NULL},
-      {"mode", anfi_layer_v_text(l, ours[k][1]), NULL},
-      {"value", whole ? anfi_layer_v_int(l, (int64_t)value) : anfi_layer_v_real(l, value), NULL}};
-  return anfi_layer_result(l, ANF_OP_Pad, 1, &x, k ? 2 : 3, a);
+  bool module = strncmp(l->op->type, "nn.", 3) == 0;
+  if (!mode) mode = "constant";
+  for (size_t k = 0; k < ANFI_LEN(ours); k++)
+    if (module ? strncmp(l->op->type, ours[k][2], strlen(ours[k][2])) == 0
+               : strcmp(mode, ours[k][0]) == 0)
+      return ours[k][1];
+  anfi_layer_only(l, "mode", "constant");
+  return NULL;
 }
 
-/* size = floor(size * scale). PyTorch steps by 1 / scale, which is the same only if nothing is cut
- * off. */
-static bool scaled(const anfi_layer *l, const anfi_operand *x, sizes *s) {
-  anfi_operand o;
-  if (!anfi_layer_arg(l, "scale_factor", &o)) return false;
-  s->n = x->type->n - 2;
-  s->known = true;
-  for (size_t i = 0; i < s->n; i++) {
-    const anfi_operand *f = o.kind != ANFI_OPERAND_LIST ? &o
-                            : i < o.n                   ? &o.item[i]
-                            : o.n                       ? &o.item[o.n - 1]
-                                                        : &o;
-    if (f->kind != ANFI_OPERAND_TENSOR || !f->value || x->type->dims[i + 2] < 0)
-      return anfi_layer_error(l, ANF_E1053, "a scale or a size that is not known");
-    double size = (double)x->type->dims[i + 2] * anf_value_get_f64(f->value, 0);
-    s->dims[i] = size >= 0 && size < 1e9 ? (int64_t)size : -1;
-    if (s->dims[i] < 0 || (double)s->dims[i] != size)
-      return anfi_layer_error(l, ANF_E1053, "a scale that gives no whole size");
+/* Two numbers for each of the last dims; a module's one number is for all sides. */
+static bool pad_widths(const anfi_layer *l, const anfi_operand *x, int64_t *width) {
+  int64_t p[ANF_MAX_RANK];
+  size_t n;
+  bool module = strncmp(l->op->type, "nn.", 3) == 0;
+  if (!anfi_layer_ints(l, module ? "padding" : "pad", &n, p)) return false;
+  size_t digit = strlen(l->op->type) - 2;
+  if (module && n == 1) {
+    n = 2 * (size_t)(l->op->type[digit] - '0');
+    for (size_t i = 1; i < n; i++) p[i] = p[0];
   }
+  if (n % 2 || n / 2 > x->type->n)
+    return anfi_layer_error(l, ANF_E1055, "pad must have two numbers for each of the last dims");
+  for (size_t i = 0; i < n; i++) width[2 * (x->type->n - 1 - i / 2) + i % 2] = p[i];
   return true;
 }
 
-static bool resize(anfi_layer *l) {
+static bool pad(anfi_layer *l) {
   anfi_operand x;
-  sizes s;
-  bool corners, bilinear = strstr(l->op->type, "ilinear") != NULL;
-  const char *mode = anfi_layer_text(l, "mode");
-  bool linear = bilinear || (mode && strstr(mode, "linear"));
-  if (!linear && !anfi_layer_only(l, "mode", "nearest")) return false;
-  if (!anfi_layer_tensor(l, "input", 0, &x) ||
-      !anfi_layer_bool(l, "align_corners", bilinear, &corners))
+  int64_t width[2 * ANF_MAX_RANK] = {0};
+  double value;
+  const char *mode = pad_mode(l);
+  if (!mode || !anfi_layer_tensor(l, "input", 0, &x) || !pad_widths(l, &x, width) ||
+      !anfi_layer_real(l, "value", 0, &value))
     return false;
-  if (!anfi_layer_only(l, "antialias", "False")) return false;
-  anfi_layer_ignore(l, "recompute_scale_factor");
-  if (x.type->n < 3) return anfi_layer_error(l, ANF_E1055, "its input must have spatial dims");
-  if (!(anfi_layer_given(l, "size") ? read_sizes(l, "size", &s) : scaled(l, &x, &s))) return false;
-  if (s.known && s.n == 1 && x.type->n > 3) {
-    for (size_t i = 1; i < x.type->n - 2; i++) s.dims[i] = s.dims[0];
-    s.n = x.type->n - 2;
-  }
-  anf_attr a[] = {{"mode", anfi_layer_v_text(l, linear ? "linear" : "nearest"), NULL},
-                  {"align_corners", anfi_layer_v_bool(l, corners), NULL}};
-  return sized(l, ANF_OP_Resize, 1, &x, "shape", &s, a, 2, (anf_dtype)x.type->dtype, x.type->n);
+  bool whole = anfi_dtype_class((anf_dtype)x.type->dtype) < ANFI_CLASS_FLOAT;
+  anf_attr a[] = {
+      {"pad_width", anfi_layer_v_ints(l, 2 * x.type->n, width), NULL},
+      {"mode", anfi_layer_v_text(l, mode), NULL},
+      {"value", whole ? anfi_layer_v_int(l, (int64_t)value) : anfi_layer_v_real(l, value), NULL}};
+  bool constant = strcmp(mode, "constant") == 0;
+  return anfi_layer_result(l, ANF_OP_Pad, 1, &x, constant ? 3 : 2, a);
 }
 
 const anfi_layer_row anfi_layers_shape[] = {
@@ -299,12 +274,20 @@ const anfi_layer_row anfi_layers_shape[] = {
     ANFI_LAYER("Tensor.repeat", tile, Tile),
     ANFI_LAYER("torch.roll", roll, Roll),
     ANFI_LAYER("F.pad", pad, Pad),
-    ANFI_LAYER("nn.Upsample", resize, Resize),
-    ANFI_LAYER("F.upsample", resize, Resize),
-    ANFI_LAYER("F.interpolate", resize, Resize),
-    ANFI_LAYER("F.upsample_nearest", resize, Resize),
-    ANFI_LAYER("nn.UpsamplingNearest2d", resize, Resize),
-    ANFI_LAYER("F.upsample_bilinear", resize, Resize),
-    ANFI_LAYER("nn.UpsamplingBilinear2d", resize, Resize),
+    ANFI_LAYER("nn.ConstantPad1d", pad, Pad),
+    ANFI_LAYER("nn.ConstantPad2d", pad, Pad),
+    ANFI_LAYER("nn.ConstantPad3d", pad, Pad),
+    ANFI_LAYER("nn.ReflectionPad1d", pad, Pad),
+    ANFI_LAYER("nn.ReflectionPad2d", pad, Pad),
+    ANFI_LAYER("nn.ReflectionPad3d", pad, Pad),
+    ANFI_LAYER("nn.ReplicationPad1d", pad, Pad),
+    ANFI_LAYER("nn.ReplicationPad2d", pad, Pad),
+    ANFI_LAYER("nn.ReplicationPad3d", pad, Pad),
+    ANFI_LAYER("nn.ZeroPad1d", pad, Pad),
+    ANFI_LAYER("nn.ZeroPad2d", pad, Pad),
+    ANFI_LAYER("nn.ZeroPad3d", pad, Pad),
+    ANFI_LAYER("nn.CircularPad1d", pad, Pad),
+    ANFI_LAYER("nn.CircularPad2d", pad, Pad),
+    ANFI_LAYER("nn.CircularPad3d", pad, Pad),
     {NULL, NULL, ANF_OP_NONE},
 };

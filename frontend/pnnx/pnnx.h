@@ -303,6 +303,10 @@ anf_value *anfi_layer_v_real(const anfi_layer *l, double v);
 anf_value *anfi_layer_v_text(const anfi_layer *l, const char *v);
 anf_value *anfi_layer_v_ints(const anfi_layer *l, size_t n, const int64_t *v);
 anf_value *anfi_layer_v_dtype(const anfi_layer *l, anf_dtype d);
+anfi_operand anfi_layer_number(const anfi_layer *l, double v); // weak
+/* A tensor of these numbers. */
+anfi_operand anfi_layer_constant(const anfi_layer *l, anf_dtype d, size_t rank, const int64_t *dims,
+                                 const double *v);
 /* One op of these operands. */
 bool anfi_layer_op(const anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *in,
                    size_t nattr, const anf_attr *attrs, anfi_operand *out);
@@ -325,6 +329,19 @@ bool anfi_layer_transpose(const anfi_layer *l, const anfi_operand *x, size_t n, 
                           anfi_operand *out);
 bool anfi_layer_slice(const anfi_layer *l, const anfi_operand *x, int64_t axis, int64_t start,
                       int64_t stop, anfi_operand *out);
+/* layer_shape.c: sizes that are an argument. */
+typedef struct anfi_sizes {
+  size_t n;
+  int64_t dims[ANF_MAX_RANK]; // -1 where not known
+  bool known;
+  anfi_operand list;
+} anfi_sizes;
+bool anfi_layer_sizes(const anfi_layer *l, const char *key, anfi_sizes *s);
+/* An op whose attribute `name` is these sizes; its result has `rank` dims, of which the last are
+ * they. */
+bool anfi_layer_sized(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *x,
+                      const char *name, const anfi_sizes *s, const anf_attr *more, size_t nmore,
+                      anf_dtype d, size_t rank);
 /* Items of a tuple become the layer's results. */
 bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple);
 
@@ -346,8 +363,9 @@ static inline size_t anfi_layer_present(const anfi_operand *in, size_t n) {
 }
 
 /* layer_*.c: tables of rows that end with a NULL type */
-extern const anfi_layer_row anfi_layers_act[], anfi_layers_index[], anfi_layers_math[],
-    anfi_layers_nn[], anfi_layers_seq[], anfi_layers_shape[], anfi_layers_window[];
+extern const anfi_layer_row anfi_layers_act[], anfi_layers_image[], anfi_layers_index[],
+    anfi_layers_math[], anfi_layers_nn[], anfi_layers_resize[], anfi_layers_seq[],
+    anfi_layers_shape[], anfi_layers_window[];
 
 /* runtime.c: what a model keeps to run */
 void anfi_pnnx_run_new(anf_pnnx *p);
