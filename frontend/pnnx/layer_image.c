@@ -145,7 +145,7 @@ static int64_t windows_along(const window *w, int64_t size, int i) {
   return room < 0 ? -1 : room / w->stride[i] + 1;
 }
 
-/* The windows reach to the end of the image only up to a step: the rest is padded. */
+/* What the windows cover is cut to the image, or padded where no window reaches. */
 static bool fold(anfi_layer *l) {
   anfi_operand x, y;
   window w;
@@ -159,12 +159,13 @@ static bool fold(anfi_layer *l) {
   if (n[0] < 1 || n[1] < 1 || n[0] * n[1] != x.type->dims[2] || channels * k != x.type->dims[1])
     return anfi_layer_error(l, ANF_E1055, "its input does not fit output_size and the window");
   const int64_t dims[] = {x.type->dims[0], x.type->dims[1], n[0], n[1]};
+  for (size_t i = 0; i < 2; i++) pads[4 + 2 * i] = -w.padding[i], w.padding[i] = 0;
   if (!anfi_layer_reshape(l, &x, 4, dims, &x) ||
       !convolve(l, ANF_OP_ConvTranspose2D, &w, &x, channels, &y))
     return false;
-  for (size_t i = 0; i < 2; i++) pads[5 + 2 * i] = size[i] - y.type->dims[2 + i];
-  anf_attr a = {"pad_width", anfi_layer_v_ints(l, 8, pads), NULL};
-  return anfi_layer_result(l, ANF_OP_Pad, 1, &y, 1, &a) &&
+  for (size_t i = 0; i < 2; i++) pads[5 + 2 * i] = size[i] - pads[4 + 2 * i] - y.type->dims[2 + i];
+  l->nresult = 1;
+  return anfi_layer_pad(l, &y, pads, "constant", 0, &l->out[0]) &&
          (!added || anfi_layer_along(l, ANF_OP_Squeeze, 1, &l->out[0], 0, &l->out[0]));
 }
 

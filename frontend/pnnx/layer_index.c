@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that join, cut, slice and index. */
+/* Layers that join, cut into parts and read by indices. */
 #include "frontend/pnnx/pnnx.h"
 
 static bool join(anfi_layer *l) {
@@ -84,40 +84,6 @@ static bool unbind(anfi_layer *l) {
   return anfi_layer_op(l, ANF_OP_Unstack, 1, &x, 1, &a, &tuple) && anfi_layer_untuple(l, &tuple);
 }
 
-static bool bound(const anfi_layer *l, const char *key, const char *name, anf_attr *a, size_t *n,
-                  bool *known) {
-  anfi_operand o;
-  if (!anfi_layer_given(l, key)) return true;
-  if (!anfi_layer_arg(l, key, &o)) return false;
-  if (o.kind != ANFI_OPERAND_TENSOR)
-    return anfi_layer_error(l, ANF_E1055, "a bound must be an integer");
-  int64_t v;
-  if (anfi_operand_int(&o, &v)) a[*n] = (anf_attr){name, anfi_layer_v_int(l, v), NULL};
-  else a[*n] = (anf_attr){name, NULL, anfi_torch_node(l->t, &o)}, *known = false;
-  return ++*n, true;
-}
-
-static bool slice(anfi_layer *l) {
-  anfi_operand x;
-  anf_attr a[4];
-  size_t n = 0, axis;
-  bool known = true;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_axis(l, &x, "dim", 0, &axis))
-    return false;
-  if (!bound(l, "start", "start", a, &n, &known) || !bound(l, "end", "stop", a, &n, &known) ||
-      !bound(l, "step", "step", a, &n, &known))
-    return false;
-  a[n++] = (anf_attr){"axis", anfi_layer_v_int(l, (int64_t)axis), NULL};
-  if (!anfi_layer_result(l, ANF_OP_Slice, 1, &x, n, a)) return false;
-  if (known) return true;
-  int64_t dims[ANF_MAX_RANK];
-  if (x.type->n) memcpy(dims, x.type->dims, x.type->n * sizeof *dims);
-  dims[axis] = ANF_DIM_UNKNOWN;
-  l->out[0].type = l->out[0].node->type =
-      anfi_type_tensor(l->t->cx, (anf_dtype)x.type->dtype, x.type->n, dims);
-  return true;
-}
-
 static bool select(anfi_layer *l) {
   anfi_operand x, at;
   int64_t axis;
@@ -165,74 +131,110 @@ static bool index_tensor(const anfi_layer *l, const anfi_operand *o, anfi_operan
   return index_list(l, &list, out);
 }
 
-static bool index_items(const anfi_layer *l, anfi_operand *list) {
-  const anfi_parameter *p = anfi_pnnx_param(l->op, "expr");
-  if (!p) {
-    if (!anfi_layer_given(l, "expr")) return anfi_layer_input(l, "indices", 1, list);
-    return anfi_layer_arg(l, "expr", list);
-  }
-  anfi_layer_ignore(l, "expr");
-  return anfi_layer_expression(l, p, list);
+static anfi_operand list_of_one(const anfi_layer *l, const anfi_operand *o) {
+  anfi_operand *one = ANFI_NEW(l->t->arena, anfi_operand);
+  *one = *o;
+  return (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = 1, .item = one};
 }
 
-/* x[i, j] with several indices: they broadcast and number positions of the first axes. */
-static bool gather(anfi_layer *l, const anfi_operand *x, anfi_operand *at, size_t n) {
-  anfi_operand sum = at[0], stacked;
-  for (size_t i = 1; i < n; i++)
-    if (!anfi_layer_op2(l, ANF_OP_Add, &sum, &at[i], &sum)) return false;
-  for (size_t i = 0; i < n; i++)
-    if (!anfi_layer_op2(l, ANF_OP_BroadcastLike, &at[i], &sum, &at[i])) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, -1), NULL};
-  if (!anfi_torch_promote(l->t, n, at) || !anfi_layer_op(l, ANF_OP_Stack, n, at, 1, &a, &stacked))
+static bool index_items(const anfi_layer *l, const char *key, anfi_operand *list) {
+  const anfi_parameter *p = anfi_pnnx_param(l->op, key);
+  if (p) {
+    anfi_layer_ignore(l, key);
+    if (!anfi_layer_expression(l, p, list)) return false;
+  } else if (anfi_layer_given(l, key) ? !anfi_layer_arg(l, key, list)
+                                      : !anfi_layer_input(l, "indices", 1, list))
     return false;
-  l->nresult = 1;
-  return anfi_layer_op2(l, ANF_OP_GatherNd, x, &stacked, &l->out[0]);
+  if (list->kind != ANFI_OPERAND_LIST) *list = list_of_one(l, list);
+  bool numbers = list->n && list->item[0].kind == ANFI_OPERAND_TENSOR && list->item[0].number;
+  if (numbers) *list = list_of_one(l, list); // x[[0, 2]]
+  return true;
 }
 
-static bool index(anfi_layer *l) {
-  anfi_operand x, list, at[ANF_MAX_RANK];
-  size_t n = 0, last = 0;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !index_items(l, &list)) return false;
-  if (list.kind != ANFI_OPERAND_LIST) {
-    anfi_operand *one = ANFI_NEW(l->t->arena, anfi_operand);
-    *one = list;
-    list = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = 1, .item = one};
-  }
-  bool numbers = list.n && list.item[0].kind == ANFI_OPERAND_TENSOR && list.item[0].number;
-  if (numbers) { // x[[0, 2]]
-    anfi_operand *one = ANFI_NEW(l->t->arena, anfi_operand);
-    *one = list;
-    list = (anfi_operand){.kind = ANFI_OPERAND_LIST, .n = 1, .item = one};
-  }
-  if (list.n > x.type->n)
+/* One mask of the first dims, not known before the program runs. */
+static bool is_open_mask(const anfi_operand *x, const anfi_operand *list) {
+  const anfi_operand *o = list->item;
+  return list->n == 1 && o->kind == ANFI_OPERAND_TENSOR && o->type && anfi_is_tensor(o->type) &&
+         o->type->dtype == ANF_BOOL && o->type->n && o->type->n <= x->type->n &&
+         (!o->value || o->type->n > 1);
+}
+
+bool anfi_layer_indices(const anfi_layer *l, const anfi_operand *x, const char *key,
+                        anfi_indices *out) {
+  anfi_operand list;
+  *out = (anfi_indices){.n = 0};
+  if (!index_items(l, key, &list)) return false;
+  if (is_open_mask(x, &list)) return out->index[0] = list.item[0], out->masked = true;
+  if (list.n > x->type->n)
     return anfi_layer_error(l, ANF_E1055, "it is given more indices than its input has dims");
   for (size_t i = 0; i < list.n; i++) {
     const anfi_operand *o = &list.item[i];
     if (o->kind == ANFI_OPERAND_NONE) continue;
-    bool good =
-        o->kind == ANFI_OPERAND_LIST ? index_list(l, o, &at[n]) : index_tensor(l, o, &at[n]);
-    if (!good) return false;
-    n++;
-    last = i;
+    anfi_operand *at = &out->index[out->n];
+    if (!(o->kind == ANFI_OPERAND_LIST ? index_list(l, o, at) : index_tensor(l, o, at)))
+      return false;
+    out->axis[out->n++] = i;
   }
+  return true;
+}
+
+bool anfi_layer_stack_indices(const anfi_layer *l, anfi_indices *i, anfi_operand *out) {
+  anfi_operand sum = i->index[0];
+  for (size_t k = 1; k < i->n; k++)
+    if (!anfi_layer_op2(l, ANF_OP_Add, &sum, &i->index[k], &sum)) return false;
+  for (size_t k = 0; k < i->n; k++)
+    if (!anfi_layer_op2(l, ANF_OP_BroadcastLike, &i->index[k], &sum, &i->index[k])) return false;
+  return anfi_torch_promote(l->t, i->n, i->index) &&
+         anfi_layer_along(l, ANF_OP_Stack, i->n, i->index, -1, out);
+}
+
+/* The indexed axes first, the others in their order. */
+static bool indexed_first(const anfi_layer *l, const anfi_indices *i, anfi_operand *x) {
+  int64_t axes[ANF_MAX_RANK];
+  size_t n = i->n;
+  for (size_t k = 0; k < i->n; k++) axes[k] = (int64_t)i->axis[k];
+  for (size_t a = 0, k = 0; a < x->type->n; a++)
+    if (k < i->n && i->axis[k] == a) k++;
+    else axes[n++] = (int64_t)a;
+  return anfi_layer_transpose(l, x, n, axes, x);
+}
+
+/* x[:, i, j]: what was read stands where the indices stood, if they stand side by side; else it is
+ * first. */
+static bool read_indices(anfi_layer *l, anfi_operand *x, anfi_indices *i) {
+  anfi_operand where;
+  size_t before = i->axis[0];
+  bool together = i->axis[i->n - 1] - before + 1 == i->n, first = together && !before;
   l->nresult = 1;
-  if (!n) return l->out[0] = x, true;
-  if (n == 1) return anfi_layer_take(l, &x, &at[0], (int64_t)last, &l->out[0]);
-  if (n != last + 1)
-    return anfi_layer_error(l, ANF_E1053, "several indices that do not start at the first dim");
-  return gather(l, &x, at, n);
+  if (!first && !indexed_first(l, i, x)) return false;
+  if (!anfi_layer_stack_indices(l, i, &where) ||
+      !anfi_layer_op2(l, ANF_OP_GatherNd, x, &where, &l->out[0]))
+    return false;
+  if (first || !together) return true;
+  int64_t axes[ANF_MAX_RANK];
+  size_t own = where.type->n - 1, n = 0, rank = l->out[0].type->n;
+  for (size_t a = 0; a < before; a++) axes[n++] = (int64_t)(own + a);
+  for (size_t a = 0; a < own; a++) axes[n++] = (int64_t)a;
+  for (size_t a = own + before; a < rank; a++) axes[n++] = (int64_t)a;
+  return anfi_layer_transpose(l, &l->out[0], rank, axes, &l->out[0]);
+}
+
+static bool index(anfi_layer *l) {
+  anfi_operand x;
+  anfi_indices i;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_indices(l, &x, "expr", &i)) return false;
+  if (i.masked)
+    return anfi_layer_error(l, ANF_E1053, "a mask that is not known before the program runs");
+  l->nresult = 1;
+  if (!i.n) return l->out[0] = x, true;
+  if (i.n == 1) return anfi_layer_take(l, &x, &i.index[0], (int64_t)i.axis[0], &l->out[0]);
+  return read_indices(l, &x, &i);
 }
 
 const anfi_layer_row anfi_layers_index[] = {
-    ANFI_LAYER("torch.cat", join, Concat),
-    ANFI_LAYER("torch.stack", join, Stack),
-    ANFI_LAYER("torch.chunk", cut, Split),
-    ANFI_LAYER("torch.split", cut, Split),
-    ANFI_LAYER("torch.tensor_split", cut, Split),
-    ANFI_LAYER("torch.unbind", unbind, Unstack),
-    ANFI_LAYER("Tensor.slice", slice, Slice),
-    ANFI_LAYER("Tensor.select", select, Take),
-    ANFI_LAYER("torch.index_select", select, Take),
-    ANFI_LAYER("Tensor.index", index, Take),
-    {NULL, NULL, ANF_OP_NONE},
+    ANFI_LAYER("torch.cat", join, Concat),        ANFI_LAYER("torch.stack", join, Stack),
+    ANFI_LAYER("torch.chunk", cut, Split),        ANFI_LAYER("torch.split", cut, Split),
+    ANFI_LAYER("torch.tensor_split", cut, Split), ANFI_LAYER("torch.unbind", unbind, Unstack),
+    ANFI_LAYER("Tensor.select", select, Take),    ANFI_LAYER("torch.index_select", select, Take),
+    ANFI_LAYER("Tensor.index", index, Take),      {NULL, NULL, ANF_OP_NONE},
 };

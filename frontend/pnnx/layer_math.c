@@ -41,6 +41,88 @@ static bool reduce(anfi_layer *l) {
                        &l->out[1]);
 }
 
+/* Of n - 1 elements unless it is told otherwise. */
+static bool spread(anfi_layer *l) {
+  anfi_operand x;
+  anf_attr a[3];
+  size_t n;
+  bool unbiased;
+  int64_t ddof;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !reduce_attrs(l, a, &n) ||
+      !anfi_layer_bool(l, "unbiased", true, &unbiased) ||
+      !anfi_layer_int(l, "correction", unbiased, &ddof))
+    return false;
+  a[n++] = (anf_attr){"ddof", anfi_layer_v_int(l, ddof), NULL};
+  return anfi_layer_result(l, l->code, 1, &x, n, a);
+}
+
+/* The p-norm along the axes of `a`. */
+static bool p_norm(const anfi_layer *l, anfi_operand x, double p, size_t n, const anf_attr *a,
+                   anfi_operand *out) {
+  anfi_operand by = anfi_layer_number(l, p), root = anfi_layer_number(l, 1 / p), zero;
+  if (p == 2)
+    return anfi_layer_op1(l, ANF_OP_Square, &x, &x) &&
+           anfi_layer_op(l, ANF_OP_Sum, 1, &x, n, a, out) &&
+           anfi_layer_op1(l, ANF_OP_Sqrt, out, out);
+  if (p == 0) {
+    anf_dtype d = (anf_dtype)x.type->dtype;
+    zero = anfi_operand_number(l->t, 0);
+    return anfi_layer_op2(l, ANF_OP_NotEqual, &x, &zero, &x) && anfi_torch_cast(l->t, &x, d, &x) &&
+           anfi_layer_op(l, ANF_OP_Sum, 1, &x, n, a, out);
+  }
+  if (!anfi_layer_op1(l, ANF_OP_Abs, &x, &x)) return false;
+  if (p - p != 0) return anfi_layer_op(l, p > 0 ? ANF_OP_Max : ANF_OP_Min, 1, &x, n, a, out);
+  if (p == 1) return anfi_layer_op(l, ANF_OP_Sum, 1, &x, n, a, out);
+  return anfi_layer_op2(l, ANF_OP_Power, &x, &by, &x) &&
+         anfi_layer_op(l, ANF_OP_Sum, 1, &x, n, a, out) &&
+         anfi_layer_op2(l, ANF_OP_Power, out, &root, out);
+}
+
+static bool norm(anfi_layer *l) {
+  anfi_operand x;
+  anf_attr a[2];
+  size_t n;
+  double p = 2;
+  const char *word = anfi_layer_text(l, "p");
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !reduce_attrs(l, a, &n)) return false;
+  if (!(word && strcmp(word, "fro") == 0) && !anfi_layer_real(l, "p", 2, &p)) return false;
+  if (!anfi_layer_only(l, "dtype", "None")) return false;
+  l->nresult = 1;
+  return p_norm(l, x, p, n, a, &l->out[0]);
+}
+
+/* x divided by its norm, or by eps if that is greater. */
+static bool normalize(anfi_layer *l) {
+  anfi_operand x, by, least;
+  int64_t dim;
+  double p, e;
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_int(l, "dim", 1, &dim) ||
+      !anfi_layer_real(l, "p", 2, &p) || !anfi_layer_real(l, "eps", 1e-12, &e))
+    return false;
+  anf_attr a[] = {{"axis", anfi_layer_v_int(l, dim), NULL}, {"eps", anfi_layer_v_real(l, e), NULL}};
+  if (p == 2) return anfi_layer_result(l, ANF_OP_L2Normalize, 1, &x, 2, a);
+  a[1] = (anf_attr){"keepdims", anfi_layer_v_bool(l, true), NULL};
+  least = anfi_layer_number(l, e);
+  return p_norm(l, x, p, 2, a, &by) && anfi_layer_op2(l, ANF_OP_Maximum, &by, &least, &by) &&
+         anfi_layer_result(l, ANF_OP_Div, 2, (const anfi_operand[]){x, by}, 0, NULL);
+}
+
+static bool pairwise_distance(anfi_layer *l) {
+  anfi_operand in[2], d, e;
+  double p, eps;
+  bool keep;
+  if (!anfi_layer_tensor(l, "x1", 0, &in[0]) || !anfi_layer_tensor(l, "x2", 1, &in[1]) ||
+      !anfi_layer_real(l, "p", 2, &p) || !anfi_layer_real(l, "eps", 1e-6, &eps) ||
+      !anfi_layer_bool(l, "keepdim", false, &keep))
+    return false;
+  e = anfi_layer_number(l, eps);
+  anf_attr a[] = {{"axis", anfi_layer_v_int(l, -1), NULL},
+                  {"keepdims", anfi_layer_v_bool(l, keep), NULL}};
+  l->nresult = 1;
+  return anfi_layer_op2(l, ANF_OP_Sub, &in[0], &in[1], &d) &&
+         anfi_layer_op2(l, ANF_OP_Add, &d, &e, &d) && p_norm(l, d, p, 2, a, &l->out[0]);
+}
+
 static bool cumulate(anfi_layer *l) {
   anfi_operand x;
   int64_t axis;
@@ -91,31 +173,30 @@ static bool clamp(anfi_layer *l) {
                            n, in, 0, NULL);
 }
 
-static bool gather(anfi_layer *l) {
-  anfi_operand in[2];
-  int64_t axis;
-  if (!anfi_layer_tensor(l, "input", 0, &in[0]) || !anfi_layer_tensor(l, "index", 1, &in[1]) ||
-      !anfi_layer_need_int(l, "dim", &axis))
-    return false;
-  if (!anfi_layer_only(l, "sparse_grad", "False")) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return anfi_layer_result(l, ANF_OP_TakeAlongAxis, 2, in, 1, &a);
-}
-
-static bool triangle(anfi_layer *l) {
-  anfi_operand x;
-  int64_t k;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_int(l, "diagonal", 0, &k)) return false;
-  anf_attr a = {"k", anfi_layer_v_int(l, k), NULL};
-  return anfi_layer_result(l, l->code, 1, &x, 1, &a);
-}
-
 static bool einsum(anfi_layer *l) {
   const char *equation = anfi_layer_text(l, "equation");
   if (!equation)
     return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", "equation");
   anf_attr a = {"equation", anfi_layer_v_text(l, equation), NULL};
   return anfi_layer_result(l, ANF_OP_Einsum, l->op->nin, l->in, 1, &a);
+}
+
+/* Along the first dim of size 3 if none is told. */
+static bool cross(anfi_layer *l) {
+  anfi_operand in[2], p[2], part[2], shift[2];
+  int64_t dim = 0;
+  if (!anfi_layer_tensor(l, "input", 0, &in[0]) || !anfi_layer_tensor(l, "other", 1, &in[1]))
+    return false;
+  while (dim < (int64_t)in[0].type->n && in[0].type->dims[dim] != 3) dim++;
+  if (!anfi_layer_int(l, "dim", dim, &dim)) return false;
+  shift[0] = anfi_layer_constant(l, ANF_I64, 1, (const int64_t[]){3}, (const double[]){1, 2, 0});
+  shift[1] = anfi_layer_constant(l, ANF_I64, 1, (const int64_t[]){3}, (const double[]){2, 0, 1});
+  for (size_t i = 0; i < 2; i++)
+    if (!anfi_layer_take(l, &in[0], &shift[i], dim, &p[0]) ||
+        !anfi_layer_take(l, &in[1], &shift[1 - i], dim, &p[1]) ||
+        !anfi_layer_op2(l, ANF_OP_Mul, &p[0], &p[1], &part[i]))
+      return false;
+  return anfi_layer_result(l, ANF_OP_Sub, 2, part, 0, NULL);
 }
 
 /* ---- complex numbers: pairs along the last dim ---- */
@@ -127,6 +208,15 @@ static bool view_as_real(anfi_layer *l) {
     return false;
   l->nresult = 1;
   return anfi_layer_along(l, ANF_OP_Stack, 2, part, -1, &l->out[0]);
+}
+
+/* The real or the imaginary part, or a complex number of both. */
+static bool parts(anfi_layer *l) {
+  anfi_operand in[2];
+  size_t n = l->code == ANF_OP_MakeComplex ? 2 : 1;
+  return anfi_layer_tensor(l, n == 2 ? "real" : "input", 0, &in[0]) &&
+         (n == 1 || anfi_layer_tensor(l, "imag", 1, &in[1])) &&
+         anfi_layer_result(l, l->code, n, in, 0, NULL);
 }
 
 static bool view_as_complex(anfi_layer *l) {
@@ -161,7 +251,14 @@ static bool rounded_division(anfi_layer *l, const anfi_operand *in) {
 }
 
 static bool of_expressions(anfi_layer *l) {
+  static const char *const bits[][2] = {{"bitwise_and", "and"},
+                                        {"bitwise_or", "or"},
+                                        {"bitwise_xor", "xor"},
+                                        {"bitwise_left_shift", "lshift"},
+                                        {"bitwise_right_shift", "rshift"}};
   const char *name = strchr(l->op->type, '.') + 1;
+  for (size_t i = 0; i < ANFI_LEN(bits); i++)
+    if (strcmp(bits[i][0], name) == 0) name = bits[i][1];
   const anfi_expr_op *row = anfi_expr_find(name, strlen(name));
   anfi_operand in[3];
   size_t n = row->least;
@@ -187,6 +284,17 @@ const anfi_layer_row anfi_layers_math[] = {
     ANFI_LAYER("torch.argmax", reduce, ArgMax),
     ANFI_LAYER("torch.argmin", reduce, ArgMin),
     ANFI_LAYER("torch.logsumexp", reduce, LogSumExp),
+    ANFI_LAYER("torch.any", reduce, Any),
+    ANFI_LAYER("torch.all", reduce, All),
+    ANFI_LAYER("torch.std", spread, Std),
+    ANFI_LAYER("torch.var", spread, Var),
+    ANFI_LAYER("torch.norm", norm, Sum),
+    ANFI_LAYER("F.normalize", normalize, L2Normalize),
+    ANFI_LAYER("F.pairwise_distance", pairwise_distance, Sum),
+    ANFI_LAYER("torch.cross", cross, Mul),
+    ANFI_LAYER("torch.real", parts, Real),
+    ANFI_LAYER("torch.imag", parts, Imag),
+    ANFI_LAYER("torch.complex", parts, MakeComplex),
     ANFI_LAYER("torch.cumsum", cumulate, CumSum),
     ANFI_LAYER("torch.cumprod", cumulate, CumProd),
     ANFI_LAYER("torch.gt", compare, Greater),
@@ -202,9 +310,6 @@ const anfi_layer_row anfi_layers_math[] = {
     ANFI_LAYER("torch.bitwise_not", logical, BitNot),
     ANFI_LAYER("torch.where", where, Where),
     ANFI_LAYER("torch.clamp", clamp, Clip),
-    ANFI_LAYER("torch.gather", gather, TakeAlongAxis),
-    ANFI_LAYER("torch.tril", triangle, Tril),
-    ANFI_LAYER("torch.triu", triangle, Triu),
     ANFI_LAYER("torch.einsum", einsum, Einsum),
     ANFI_LAYER("torch.view_as_real", view_as_real, Stack),
     ANFI_LAYER("torch.view_as_complex", view_as_complex, MakeComplex),
@@ -248,5 +353,10 @@ const anfi_layer_row anfi_layers_math[] = {
     OPERATOR("fmod", Fmod),
     OPERATOR("atan2", Atan2),
     OPERATOR("logaddexp", Add),
+    OPERATOR("bitwise_and", BitAnd),
+    OPERATOR("bitwise_or", BitOr),
+    OPERATOR("bitwise_xor", BitXor),
+    OPERATOR("bitwise_left_shift", ShiftLeft),
+    OPERATOR("bitwise_right_shift", ShiftRight),
     {NULL, NULL, ANF_OP_NONE},
 };

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Modules that are programs of many ops: LSTM, unrolled over time; multi-head attention; the head
- * of YOLO. */
+/* Modules that are programs of many ops: multi-head attention, the head of YOLO. */
 #include "frontend/pnnx/pnnx.h"
 
 #include <math.h>
@@ -9,120 +8,6 @@ static bool take(const anfi_layer *l, const anfi_operand *x, int64_t i, int64_t 
                  anfi_operand *out) {
   anfi_operand at = anfi_operand_number(l->t, i);
   return anfi_layer_take(l, x, &at, axis, out);
-}
-
-/* ---- LSTM ---- */
-
-typedef struct {
-  int64_t hidden, layers, steps;
-  bool bias, bidirectional;
-  anfi_operand h0, c0; // [layers * directions, batch, hidden], or None
-  anfi_operand *h, *c; // last ones of each layer and direction
-} lstm;
-
-static bool weight(const anfi_layer *l, const char *what, int64_t layer, bool reverse,
-                   anfi_operand *out) {
-  const char *key =
-      anfi_sprintf(l->t->arena, "%s_l%lld%s", what, (long long)layer, reverse ? "_reverse" : "");
-  return anfi_layer_weight(l, key, out);
-}
-
-static bool linear(const anfi_layer *l, const anfi_operand *x, const char *w, const char *b,
-                   const lstm *m, int64_t layer, bool reverse, anfi_operand *out) {
-  anfi_operand in[3] = {*x};
-  if (!weight(l, w, layer, reverse, &in[1])) return false;
-  if (m->bias && !weight(l, b, layer, reverse, &in[2])) return false;
-  return anfi_layer_op(l, ANF_OP_Linear, m->bias ? 3 : 2, in, 0, NULL, out);
-}
-
-/* c' = sigmoid(f) c + sigmoid(i) tanh(g), h' = sigmoid(o) tanh(c') with gates i f g o. */
-static bool cell(const anfi_layer *l, const lstm *m, const anfi_operand *gates, anfi_operand *h,
-                 anfi_operand *c) {
-  anfi_operand g[4], t;
-  for (int64_t k = 0; k < 4; k++) {
-    if (!anfi_layer_slice(l, gates, -1, k * m->hidden, (k + 1) * m->hidden, &g[k])) return false;
-    if (!anfi_layer_op1(l, k == 2 ? ANF_OP_Tanh : ANF_OP_Sigmoid, &g[k], &g[k])) return false;
-  }
-  return anfi_layer_op2(l, ANF_OP_Mul, &g[1], c, c) &&
-         anfi_layer_op2(l, ANF_OP_Mul, &g[0], &g[2], &t) &&
-         anfi_layer_op2(l, ANF_OP_Add, c, &t, c) && anfi_layer_op1(l, ANF_OP_Tanh, c, &t) &&
-         anfi_layer_op2(l, ANF_OP_Mul, &g[3], &t, h);
-}
-
-static bool start(const anfi_layer *l, const lstm *m, const anfi_operand *given, int64_t at,
-                  const anfi_operand *gates, anfi_operand *out) {
-  if (given->kind != ANFI_OPERAND_NONE) return take(l, given, at, 0, out);
-  return anfi_layer_slice(l, gates, -1, 0, m->hidden, out) &&
-         anfi_layer_op1(l, ANF_OP_ZerosLike, out, out);
-}
-
-/* One layer in one direction over x [time, batch, features]. */
-static bool direction(const anfi_layer *l, lstm *m, const anfi_operand *x, int64_t layer,
-                      bool reverse, anfi_operand *out) {
-  anfi_operand all, gates, own, h, c,
-      *outs = ANFI_NEW_N(l->t->arena, anfi_operand, (size_t)m->steps);
-  int64_t at = layer * (m->bidirectional ? 2 : 1) + reverse;
-  if (!linear(l, x, "weight_ih", "bias_ih", m, layer, reverse, &all)) return false;
-  for (int64_t k = 0; k < m->steps; k++) {
-    int64_t t = reverse ? m->steps - 1 - k : k;
-    if (!take(l, &all, t, 0, &gates)) return false;
-    if (k == 0 && (!start(l, m, &m->h0, at, &gates, &h) || !start(l, m, &m->c0, at, &gates, &c)))
-      return false;
-    if (!linear(l, &h, "weight_hh", "bias_hh", m, layer, reverse, &own) ||
-        !anfi_layer_op2(l, ANF_OP_Add, &gates, &own, &gates) || !cell(l, m, &gates, &h, &c))
-      return false;
-    outs[t] = h;
-  }
-  m->h[at] = h;
-  m->c[at] = c;
-  return anfi_layer_along(l, ANF_OP_Stack, (size_t)m->steps, outs, 0, out);
-}
-
-static bool lstm_layers(const anfi_layer *l, lstm *m, anfi_operand *x) {
-  for (int64_t layer = 0; layer < m->layers; layer++) {
-    anfi_operand way[2];
-    for (size_t r = 0; r < (m->bidirectional ? 2 : 1); r++)
-      if (!direction(l, m, x, layer, r == 1, &way[r])) return false;
-    *x = way[0];
-    if (m->bidirectional && !anfi_layer_along(l, ANF_OP_Concat, 2, way, -1, x)) return false;
-  }
-  return true;
-}
-
-static bool lstm_params(const anfi_layer *l, lstm *m, bool *batch_first) {
-  int64_t size;
-  anfi_layer_ignore(l, "dropout");
-  return anfi_layer_need_int(l, "hidden_size", &m->hidden) &&
-         anfi_layer_int(l, "num_layers", 1, &m->layers) &&
-         anfi_layer_int(l, "input_size", 0, &size) && anfi_layer_bool(l, "bias", true, &m->bias) &&
-         anfi_layer_bool(l, "batch_first", false, batch_first) &&
-         anfi_layer_bool(l, "bidirectional", false, &m->bidirectional) &&
-         anfi_layer_only(l, "proj_size", "0");
-}
-
-static bool make_lstm(anfi_layer *l) {
-  lstm m = {.h0.kind = ANFI_OPERAND_NONE, .c0.kind = ANFI_OPERAND_NONE};
-  anfi_operand x;
-  bool batch_first;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !lstm_params(l, &m, &batch_first)) return false;
-  if (l->op->nin == 3 &&
-      (!anfi_layer_tensor(l, "hx", 1, &m.h0) || !anfi_layer_tensor(l, "cx", 2, &m.c0)))
-    return false;
-  if (x.type->n != 3) return anfi_layer_error(l, ANF_E1053, "an input without a batch");
-  if (m.hidden < 1 || m.layers < 1 || m.layers > 1000)
-    return anfi_layer_error(l, ANF_E1055, "a size is out of range");
-  if (batch_first && !anfi_layer_swap(l, &x, 0, 1, &x)) return false;
-  m.steps = x.type->dims[0];
-  if (m.steps < 1 || m.steps > 100000)
-    return anfi_layer_error(l, ANF_E1053, "a length that is not known, or is 0");
-  size_t n = (size_t)m.layers * (m.bidirectional ? 2 : 1);
-  m.h = ANFI_NEW_N(l->t->arena, anfi_operand, n);
-  m.c = ANFI_NEW_N(l->t->arena, anfi_operand, n);
-  if (!lstm_layers(l, &m, &x) || (batch_first && !anfi_layer_swap(l, &x, 0, 1, &x))) return false;
-  l->out[0] = x;
-  l->nresult = l->op->nout == 1 ? 1 : 3;
-  return l->op->nout != 3 || (anfi_layer_along(l, ANF_OP_Stack, n, m.h, 0, &l->out[1]) &&
-                              anfi_layer_along(l, ANF_OP_Stack, n, m.c, 0, &l->out[2]));
 }
 
 /* ---- multi-head attention ---- */
@@ -314,7 +199,6 @@ static bool detect(anfi_layer *l) {
 }
 
 const anfi_layer_row anfi_layers_seq[] = {
-    {"nn.LSTM", make_lstm, ANF_OP_NONE},
     {"nn.MultiheadAttention", attention, ANF_OP_Attention},
     {"models.yolo.Detect", detect, ANF_OP_NONE},
     {NULL, NULL, ANF_OP_NONE},

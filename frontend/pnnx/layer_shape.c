@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that give tensors another shape: reshape, expand, fill, permute, pad. Sizes may be
+/* Layers that give tensors another shape: reshape, expand, permute, pad. Sizes may be
  * known only when the program runs ($shape=3): then they are attributes given by nodes, and the type
  * of the result is told here, as inference does not see them. */
 #include "frontend/pnnx/pnnx.h"
@@ -69,51 +69,48 @@ static bool expand(anfi_layer *l) {
                           (anf_dtype)x.type->dtype, s.n);
 }
 
-/* "torch.float" and its kin. */
-static bool dtype_arg(const anfi_layer *l, anf_dtype otherwise, anf_dtype *out) {
-  static const anf_dtype of[] = {ANF_BOOL, ANF_I8,   ANF_I16, ANF_I32, ANF_I64, ANF_U8,
-                                 ANF_F16,  ANF_BF16, ANF_F32, ANF_F64, ANF_C64, ANF_C128};
-  const char *w = anfi_layer_text(l, "dtype");
-  *out = otherwise;
-  if (!w) return true;
-  const anfi_expr_op *op = anfi_expr_find(w, strlen(w));
-  if (!op || op->rule < ANFI_EXPR_TO_BOOL) return anfi_layer_only(l, "dtype", "None");
-  return *out = of[op->rule - ANFI_EXPR_TO_BOOL], true;
-}
-
-/* Zeros or ones: of the type of a tensor (new_zeros), or of the default type. */
-static bool fill(anfi_layer *l) {
-  anfi_operand x = {.type = NULL};
-  anf_dtype d;
-  anfi_sizes s;
-  bool of_tensor = strncmp(l->op->type, "Tensor.", 7) == 0;
-  if (of_tensor && !anfi_layer_tensor(l, "input", 0, &x)) return false;
-  anfi_layer_ignore(l, "device layout pin_memory requires_grad");
-  if (!anfi_layer_sizes(l, "size", &s) ||
-      !dtype_arg(l, of_tensor ? (anf_dtype)x.type->dtype : ANF_F32, &d))
-    return false;
-  anf_attr a = {"dtype", anfi_layer_v_dtype(l, d), NULL};
-  return anfi_layer_sized(l, l->code, 0, &x, "shape", &s, &a, 1, d, s.n);
-}
-
-static bool like(anfi_layer *l) {
-  anfi_operand x;
-  anf_dtype d;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !dtype_arg(l, (anf_dtype)x.type->dtype, &d))
-    return false;
-  anfi_layer_ignore(l, "device layout pin_memory requires_grad memory_format");
-  anf_attr a = {"dtype", anfi_layer_v_dtype(l, d), NULL};
-  return anfi_layer_result(l, l->code, 1, &x, 1, &a);
-}
-
 static bool to(anfi_layer *l) {
   anfi_operand x;
   anf_dtype d;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !dtype_arg(l, (anf_dtype)x.type->dtype, &d))
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_dtype(l, (anf_dtype)x.type->dtype, &d))
     return false;
   anfi_layer_ignore(l, "copy non_blocking memory_format device layout pin_memory");
   l->nresult = 1;
   return anfi_torch_cast(l->t, &x, d, &l->out[0]);
+}
+
+static bool reshape_as(anfi_layer *l) {
+  anfi_operand in[2];
+  return anfi_layer_tensor(l, "input", 0, &in[0]) && anfi_layer_tensor(l, "other", 1, &in[1]) &&
+         anfi_layer_result(l, ANF_OP_ReshapeLike, 2, in, 0, NULL);
+}
+
+/* One dim becomes several. */
+static bool unflatten(anfi_layer *l) {
+  anfi_operand x;
+  anfi_sizes s;
+  size_t axis;
+  int64_t dims[2 * ANF_MAX_RANK];
+  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_axis(l, &x, "dim", 0, &axis) ||
+      !anfi_layer_sizes(l, "sizes", &s))
+    return false;
+  size_t n = 0, open = 0;
+  for (size_t i = 0; i < axis; i++) dims[n++] = x.type->dims[i];
+  for (size_t i = 0; i < s.n; i++) dims[n++] = s.dims[i];
+  for (size_t i = axis + 1; i < x.type->n; i++) dims[n++] = x.type->dims[i];
+  for (size_t i = 0; i < n; i++) open += dims[i] < 0;
+  if (!s.known || open > 1) return anfi_layer_error(l, ANF_E1053, "sizes that are not known");
+  if (n > ANF_MAX_RANK) return anfi_layer_error(l, ANF_E1055, "a shape has at most 16 dims");
+  l->nresult = 1;
+  return anfi_layer_reshape(l, &x, n, dims, &l->out[0]);
+}
+
+/* Axes in the opposite order, of a matrix or a vector. */
+static bool matrix_transpose(anfi_layer *l) {
+  anfi_operand x;
+  if (!anfi_layer_tensor(l, "input", 0, &x)) return false;
+  if (x.type->n > 2) return anfi_layer_error(l, ANF_E1055, "its input must have at most two dims");
+  return anfi_layer_result(l, ANF_OP_Transpose, 1, &x, 0, NULL);
 }
 
 static bool permute(anfi_layer *l) {
@@ -179,7 +176,11 @@ static bool tile(anfi_layer *l) {
   int64_t v[ANF_MAX_RANK];
   size_t n;
   if (!anfi_layer_tensor(l, "input", 0, &x) ||
-      !anfi_layer_ints(l, anfi_layer_given(l, "sizes") ? "sizes" : "repeats", &n, v))
+      !anfi_layer_ints(l,
+                       anfi_layer_given(l, "sizes")  ? "sizes"
+                       : anfi_layer_given(l, "dims") ? "dims"
+                                                     : "repeats",
+                       &n, v))
     return false;
   anf_attr a = {"reps", anfi_layer_v_ints(l, n, v), NULL};
   return anfi_layer_result(l, ANF_OP_Tile, 1, &x, 1, &a);
@@ -234,6 +235,30 @@ static bool pad_widths(const anfi_layer *l, const anfi_operand *x, int64_t *widt
   return true;
 }
 
+bool anfi_layer_pad(const anfi_layer *l, const anfi_operand *x, const int64_t *width,
+                    const char *mode, double value, anfi_operand *out) {
+  int64_t more[2 * ANF_MAX_RANK];
+  size_t n = x->type->n;
+  bool constant = strcmp(mode, "constant") == 0,
+       whole = anfi_dtype_class((anf_dtype)x->type->dtype) < ANFI_CLASS_FLOAT;
+  *out = *x;
+  for (size_t i = 0; i < n; i++) {
+    int64_t from = width[2 * i] < 0 ? -width[2 * i] : 0, size = x->type->dims[i],
+            until = width[2 * i + 1] < 0 ? width[2 * i + 1] : INT64_MAX;
+    more[2 * i] = width[2 * i] < 0 ? 0 : width[2 * i];
+    more[2 * i + 1] = width[2 * i + 1] < 0 ? 0 : width[2 * i + 1];
+    if (size >= 0 && from - (until < 0 ? until : 0) > size)
+      return anfi_layer_error(l, ANF_E1055, "more is cut away than there is");
+    if ((from || until < 0) && !anfi_layer_slice(l, out, (int64_t)i, from, until, out))
+      return false;
+  }
+  anf_attr a[] = {
+      {"pad_width", anfi_layer_v_ints(l, 2 * n, more), NULL},
+      {"mode", anfi_layer_v_text(l, mode), NULL},
+      {"value", whole ? anfi_layer_v_int(l, (int64_t)value) : anfi_layer_v_real(l, value), NULL}};
+  return anfi_layer_op(l, ANF_OP_Pad, 1, out, constant ? 3 : 2, a, out);
+}
+
 static bool pad(anfi_layer *l) {
   anfi_operand x;
   int64_t width[2 * ANF_MAX_RANK] = {0};
@@ -242,26 +267,21 @@ static bool pad(anfi_layer *l) {
   if (!mode || !anfi_layer_tensor(l, "input", 0, &x) || !pad_widths(l, &x, width) ||
       !anfi_layer_real(l, "value", 0, &value))
     return false;
-  bool whole = anfi_dtype_class((anf_dtype)x.type->dtype) < ANFI_CLASS_FLOAT;
-  anf_attr a[] = {
-      {"pad_width", anfi_layer_v_ints(l, 2 * x.type->n, width), NULL},
-      {"mode", anfi_layer_v_text(l, mode), NULL},
-      {"value", whole ? anfi_layer_v_int(l, (int64_t)value) : anfi_layer_v_real(l, value), NULL}};
-  bool constant = strcmp(mode, "constant") == 0;
-  return anfi_layer_result(l, ANF_OP_Pad, 1, &x, constant ? 3 : 2, a);
+  l->nresult = 1;
+  return anfi_layer_pad(l, &x, width, mode, value, &l->out[0]);
 }
 
 const anfi_layer_row anfi_layers_shape[] = {
     ANFI_LAYER("Tensor.reshape", reshape, Reshape),
     ANFI_LAYER("Tensor.view", reshape, Reshape),
     ANFI_LAYER("torch.reshape", reshape, Reshape),
+    ANFI_LAYER("Tensor.reshape_as", reshape_as, ReshapeLike),
+    ANFI_LAYER("Tensor.unflatten", unflatten, Reshape),
+    ANFI_LAYER("nn.Unflatten", unflatten, Reshape),
+    ANFI_LAYER("torch.unflatten", unflatten, Reshape),
+    ANFI_LAYER("torch.t", matrix_transpose, Transpose),
+    ANFI_LAYER("torch.tile", tile, Tile),
     ANFI_LAYER("Tensor.expand", expand, BroadcastTo),
-    ANFI_LAYER("Tensor.new_zeros", fill, Zeros),
-    ANFI_LAYER("Tensor.new_ones", fill, Ones),
-    ANFI_LAYER("torch.zeros", fill, Zeros),
-    ANFI_LAYER("torch.ones", fill, Ones),
-    ANFI_LAYER("torch.zeros_like", like, ZerosLike),
-    ANFI_LAYER("torch.ones_like", like, OnesLike),
     ANFI_LAYER("Tensor.to", to, Cast),
     ANFI_LAYER("Tensor.permute", permute, Transpose),
     ANFI_LAYER("torch.permute", permute, Transpose),

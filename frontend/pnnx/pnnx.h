@@ -342,6 +342,22 @@ bool anfi_layer_sizes(const anfi_layer *l, const char *key, anfi_sizes *s);
 bool anfi_layer_sized(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *x,
                       const char *name, const anfi_sizes *s, const anf_attr *more, size_t nmore,
                       anf_dtype d, size_t rank);
+/* layer_index.c: indices of the axes they stand at; or one mask, if it is not known. */
+typedef struct anfi_indices {
+  size_t n;
+  anfi_operand index[ANF_MAX_RANK];
+  size_t axis[ANF_MAX_RANK];
+  bool masked; // index[0] is a mask of the first dims
+} anfi_indices;
+bool anfi_layer_indices(const anfi_layer *l, const anfi_operand *x, const char *key,
+                        anfi_indices *out);
+/* Several indices of the first axes as positions in the last dim of one tensor. */
+bool anfi_layer_stack_indices(const anfi_layer *l, anfi_indices *i, anfi_operand *out);
+/* Widths before and after each dim; negative ones cut away. */
+bool anfi_layer_pad(const anfi_layer *l, const anfi_operand *x, const int64_t *width,
+                    const char *mode, double value, anfi_operand *out);
+/* layer_make.c: the parameter dtype, as "torch.float" and its kin. */
+bool anfi_layer_dtype(const anfi_layer *l, anf_dtype otherwise, anf_dtype *out);
 /* Items of a tuple become the layer's results. */
 bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple);
 
@@ -365,7 +381,8 @@ static inline size_t anfi_layer_present(const anfi_operand *in, size_t n) {
 /* layer_*.c: tables of rows that end with a NULL type */
 extern const anfi_layer_row anfi_layers_act[], anfi_layers_image[], anfi_layers_index[],
     anfi_layers_math[], anfi_layers_nn[], anfi_layers_resize[], anfi_layers_seq[],
-    anfi_layers_shape[], anfi_layers_window[];
+    anfi_layers_shape[], anfi_layers_window[], anfi_layers_write[], anfi_layers_make[],
+    anfi_layers_rnn[];
 
 /* runtime.c: what a model keeps to run */
 void anfi_pnnx_run_new(anf_pnnx *p);
