@@ -56,8 +56,8 @@ static bool cut(anfi_layer *l) {
   int64_t v[ANF_MAX_RANK], *at = ANFI_NEW_N(l->t->arena, int64_t, MAX_PARTS);
   size_t n = 0, axis, k = 0;
   const char *name = strrchr(l->op->type, '.') + 1;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_axis(l, &x, "dim", 0, &axis))
-    return false;
+  const char *input = anfi_layer_given(l, "tensor") ? "tensor" : "input"; // torch.split's name
+  if (!anfi_layer_tensor(l, input, 0, &x) || !anfi_layer_axis(l, &x, "dim", 0, &axis)) return false;
   int64_t size = x.type->dims[axis];
   bool chunk = strcmp(name, "chunk") == 0, indices = anfi_layer_given(l, "indices");
   if (indices) {

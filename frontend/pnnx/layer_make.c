@@ -83,35 +83,43 @@ static bool full_like(anfi_layer *l) {
 
 /* ---- ranges and diagonals ---- */
 
-static bool known_real(const anfi_layer *l, const char *key, double otherwise, double *v,
-                       bool *whole) {
+/* A bound of a range as an attribute. Numbers that are known only when the program runs must be
+ * integers. */
+static bool range_bound(const anfi_layer *l, const char *key, const char *name, anf_attr *a,
+                        bool *whole, bool *known) {
   anfi_operand o;
   int64_t i;
-  *v = otherwise;
-  if (!anfi_layer_given(l, key)) return true;
   if (!anfi_layer_arg(l, key, &o)) return false;
-  *whole = *whole && anfi_operand_int(&o, &i);
-  return anfi_layer_real(l, key, otherwise, v);
+  if (o.kind != ANFI_OPERAND_TENSOR || !o.type || o.type->n)
+    return anfi_layer_error(l, ANF_E1055, "a bound must be a number");
+  *a = (anf_attr){name, o.value, NULL};
+  if (o.value) *whole = *whole && anfi_operand_int(&o, &i);
+  else *a = (anf_attr){name, NULL, anfi_torch_node(l->t, &o)}, *known = false;
+  if (o.value || anfi_dtype_is_int((anf_dtype)o.type->dtype)) return true;
+  return anfi_layer_error(l, ANF_E1053, "a real bound that is not known");
 }
 
 /* Integers make a range of integers. */
 static bool arange(anfi_layer *l) {
-  static const char *const keys[] = {"start", "end", "step"}, *const names[] = {"start", "stop",
-                                                                                "step"};
-  double v[3];
-  bool whole = true;
+  static const char *const keys[][2] = {{"start", "start"}, {"end", "stop"}, {"step", "step"}};
+  bool whole = true, known = true;
   anf_dtype d;
   anf_attr a[4];
+  size_t n = 0;
   if (!anfi_layer_given(l, "end"))
     return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "parameter", "end");
   for (size_t i = 0; i < 3; i++)
-    if (!known_real(l, keys[i], i == 2 ? 1 : 0, &v[i], &whole)) return false;
+    if (anfi_layer_given(l, keys[i][0]) &&
+        !range_bound(l, keys[i][0], keys[i][1], &a[n++], &whole, &known))
+      return false;
   if (!ignore_options(l) || !anfi_layer_dtype(l, whole ? ANF_I64 : ANF_F32, &d)) return false;
-  for (size_t i = 0; i < 3; i++)
-    a[i] = (anf_attr){
-        names[i], whole ? anfi_layer_v_int(l, (int64_t)v[i]) : anfi_layer_v_real(l, v[i]), NULL};
-  a[3] = (anf_attr){"dtype", anfi_layer_v_dtype(l, d), NULL};
-  return anfi_layer_result(l, ANF_OP_Arange, 0, NULL, 4, a);
+  a[n++] = (anf_attr){"dtype", anfi_layer_v_dtype(l, d), NULL};
+  if (!anfi_layer_result(l, ANF_OP_Arange, 0, NULL, n, a)) return false;
+  if (!known) {
+    int64_t open = ANF_DIM_UNKNOWN;
+    l->out[0].type = l->out[0].node->type = anfi_type_tensor(l->t->cx, d, 1, &open);
+  }
+  return true;
 }
 
 static bool linspace(anfi_layer *l) {

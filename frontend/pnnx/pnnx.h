@@ -240,7 +240,7 @@ typedef struct anfi_layer {
   anfi_torch *t;
   const anf_pnnx_op *op;
   const anfi_operand *in; // the operator's inputs
-  anfi_operand *out;      // room for the operator's outputs
+  anfi_operand *out;      // room for the operator's outputs, and for four
   size_t nresult;         // how many are set
   anfi_opcode code;       // of the table's row
 } anfi_layer;
@@ -329,6 +329,17 @@ bool anfi_layer_transpose(const anfi_layer *l, const anfi_operand *x, size_t n, 
                           anfi_operand *out);
 bool anfi_layer_slice(const anfi_layer *l, const anfi_operand *x, int64_t axis, int64_t start,
                       int64_t stop, anfi_operand *out);
+/* Attributes as they are collected. */
+typedef struct anfi_layer_attrs {
+  anf_attr at[8];
+  size_t n;
+} anfi_layer_attrs;
+/* One integer of a parameter, or one for each spatial dim, as an attribute. */
+bool anfi_layer_add_ints(const anfi_layer *l, anfi_layer_attrs *a, const char *key,
+                         const char *name);
+/* An input without a batch dim gets one for the time of the operation. */
+bool anfi_layer_add_batch(const anfi_layer *l, size_t rank, anfi_operand *x, bool *added);
+bool anfi_layer_drop_batches(const anfi_layer *l, bool added);
 /* layer_shape.c: sizes that are an argument. */
 typedef struct anfi_sizes {
   size_t n;
@@ -364,11 +375,6 @@ bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple);
 /* The expression in a parameter, of the operator's inputs. */
 bool anfi_layer_expression(const anfi_layer *l, const anfi_parameter *p, anfi_operand *out);
 
-/* Attributes as they are collected. */
-typedef struct anfi_layer_attrs {
-  anf_attr at[8];
-  size_t n;
-} anfi_layer_attrs;
 static inline void anfi_layer_attr(anfi_layer_attrs *a, const char *name, anf_value *v) {
   a->at[a->n++] = (anf_attr){name, v, NULL};
 }
@@ -380,9 +386,9 @@ static inline size_t anfi_layer_present(const anfi_operand *in, size_t n) {
 
 /* layer_*.c: tables of rows that end with a NULL type */
 extern const anfi_layer_row anfi_layers_act[], anfi_layers_image[], anfi_layers_index[],
-    anfi_layers_math[], anfi_layers_nn[], anfi_layers_resize[], anfi_layers_seq[],
-    anfi_layers_shape[], anfi_layers_window[], anfi_layers_write[], anfi_layers_make[],
-    anfi_layers_rnn[];
+    anfi_layers_make[], anfi_layers_math[], anfi_layers_nn[], anfi_layers_pool[],
+    anfi_layers_resize[], anfi_layers_rnn[], anfi_layers_sample[], anfi_layers_seq[],
+    anfi_layers_shape[], anfi_layers_window[], anfi_layers_write[];
 
 /* runtime.c: what a model keeps to run */
 void anfi_pnnx_run_new(anf_pnnx *p);
