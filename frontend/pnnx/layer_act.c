@@ -224,6 +224,8 @@ const anfi_layer_row anfi_layers_act[] = {
     ANFI_LAYER("F.logsigmoid", plain, LogSigmoid),
     ANFI_LAYER("Tensor.type_as", plain, CastLike),
     ANFI_LAYER("Tensor.expand_as", plain, BroadcastLike),
+    ANFI_LAYER("torch.isnan", plain, IsNan),
+    ANFI_LAYER("torch.isinf", plain, IsInf),
     ANFI_LAYER("torch.lgamma", plain, Lgamma),
     ANFI_LAYER("torch.det", plain, Det),
     ANFI_LAYER("torch.inverse", plain, Inverse),

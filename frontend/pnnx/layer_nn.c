@@ -90,7 +90,8 @@ static bool group_norm(anfi_layer *l) {
   const char *key = anfi_layer_given(l, "num_groups") ? "num_groups" : "groups";
   if (!instance && !anfi_layer_need_int(l, key, &groups)) return false;
   if (!instance) anfi_layer_attr(&a, "groups", anfi_layer_v_int(l, groups));
-  anfi_layer_ignore(l, "num_channels num_features affine momentum track_running_stats");
+  anfi_layer_ignore(
+      l, "num_channels num_features affine momentum track_running_stats running_mean running_var");
   return anfi_layer_result(l, l->code, anfi_layer_present(in, 3), in, a.n, a.at);
 }
 

@@ -58,12 +58,11 @@ static bool read_cut(const anfi_layer *l, const anfi_operand *x, bool many, size
   int64_t v;
   *c = (cut){.known = true};
   if (!anfi_layer_axis_of(l, x, dim, &c->axis)) return false;
-  if (many) {
-    if (!item_of(l, "selects", k, &o)) return false;
-    if (anfi_operand_int(&o, &v) && v != INT32_MAX && v != INT64_MAX) {
-      if (!select_one(l, x, v, c)) return false;
-      goto axis;
-    }
+  if (!item_of(l, many ? "selects" : "select", k, &o)) return false;
+  if (anfi_operand_int(&o, &v) && v != INT32_MAX && v != INT64_MAX) {
+    if (!select_one(l, x, v, c)) return false;
+    anfi_layer_ignore(l, "start end step");
+    goto axis;
   }
   static const char *const keys[][2] = {{"start", "starts"}, {"end", "ends"}, {"step", "steps"}};
   static const char *const names[] = {"start", "stop", "step"};

@@ -11,15 +11,15 @@ struct anf_pnnx_registry {
 };
 
 static const anfi_layer_row *const tables[] = {
-    anfi_layers_act, anfi_layers_image, anfi_layers_index,  anfi_layers_make, anfi_layers_math,
-    anfi_layers_nn,  anfi_layers_pool,  anfi_layers_resize, anfi_layers_rnn,  anfi_layers_sample,
-    anfi_layers_seq, anfi_layers_shape, anfi_layers_window, anfi_layers_write};
+    anfi_layers_act,    anfi_layers_aten, anfi_layers_image, anfi_layers_index,  anfi_layers_make,
+    anfi_layers_math,   anfi_layers_nn,   anfi_layers_pool,  anfi_layers_resize, anfi_layers_rnn,
+    anfi_layers_sample, anfi_layers_seq,  anfi_layers_shape, anfi_layers_window, anfi_layers_write};
 /* Made by the model's builder itself. */
 static const char *const structural[] = {
     "pnnx.Input",          "pnnx.Output",       "pnnx.Attribute",  "prim::TupleConstruct",
     "prim::ListConstruct", "prim::TupleUnpack", "prim::ListUnpack"};
 
-static const anfi_layer_row *find_row(const char *type) {
+const anfi_layer_row *anfi_pnnx_row(const char *type) {
   for (size_t i = 0; i < ANFI_LEN(tables); i++)
     for (const anfi_layer_row *r = tables[i]; r->type; r++)
       if (strcmp(r->type, type) == 0) return r;
@@ -30,7 +30,7 @@ bool anfi_pnnx_creator_of(const anf_pnnx *p, const char *type, anfi_creator *out
   const anfi_str *name =
       p->registry ? anfi_interned(&p->registry->names, type, strlen(type)) : NULL;
   if (name) return *out = p->registry->made.at[name->id], true;
-  const anfi_layer_row *row = find_row(type);
+  const anfi_layer_row *row = anfi_pnnx_row(type);
   if (row) *out = (anfi_creator){.make = row->make, .code = row->code};
   return row != NULL;
 }
