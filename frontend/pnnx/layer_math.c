@@ -154,7 +154,13 @@ static bool where(anfi_layer *l) {
   if (!anfi_layer_tensor(l, "condition", 0, &in[0]) || !operand(l, "input", 1, &in[1]) ||
       !operand(l, "other", 2, &in[2]))
     return false;
-  return anfi_torch_promote(l->t, 2, &in[1]) && anfi_layer_result(l, ANF_OP_Where, 3, in, 0, NULL);
+  if (!anfi_torch_promote(l->t, 2, &in[1])) return false;
+  if (in[1].number && in[2].number) { // what numbers are by themselves
+    bool real = in[1].type->dtype == ANF_FLOAT || in[2].type->dtype == ANF_FLOAT;
+    for (size_t i = 1; i < 3; i++)
+      if (!anfi_torch_cast(l->t, &in[i], real ? ANF_F32 : ANF_I64, &in[i])) return false;
+  }
+  return anfi_layer_result(l, ANF_OP_Where, 3, in, 0, NULL);
 }
 
 static bool clamp(anfi_layer *l) {

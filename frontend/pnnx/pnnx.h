@@ -386,10 +386,11 @@ static inline size_t anfi_layer_present(const anfi_operand *in, size_t n) {
 }
 
 /* layer_*.c: tables of rows that end with a NULL type */
-extern const anfi_layer_row anfi_layers_act[], anfi_layers_aten[], anfi_layers_image[],
-    anfi_layers_index[], anfi_layers_make[], anfi_layers_math[], anfi_layers_nn[],
-    anfi_layers_pool[], anfi_layers_resize[], anfi_layers_rnn[], anfi_layers_sample[],
-    anfi_layers_seq[], anfi_layers_shape[], anfi_layers_window[], anfi_layers_write[];
+extern const anfi_layer_row anfi_layers_act[], anfi_layers_aten[], anfi_layers_formula[],
+    anfi_layers_image[], anfi_layers_index[], anfi_layers_loss[], anfi_layers_make[],
+    anfi_layers_math[], anfi_layers_nn[], anfi_layers_pool[], anfi_layers_resize[],
+    anfi_layers_rnn[], anfi_layers_sample[], anfi_layers_seq[], anfi_layers_shape[],
+    anfi_layers_window[], anfi_layers_write[];
 
 /* runtime.c: what a model keeps to run */
 void anfi_pnnx_run_new(anf_pnnx *p);

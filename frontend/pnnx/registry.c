@@ -11,9 +11,10 @@ struct anf_pnnx_registry {
 };
 
 static const anfi_layer_row *const tables[] = {
-    anfi_layers_act,    anfi_layers_aten, anfi_layers_image, anfi_layers_index,  anfi_layers_make,
-    anfi_layers_math,   anfi_layers_nn,   anfi_layers_pool,  anfi_layers_resize, anfi_layers_rnn,
-    anfi_layers_sample, anfi_layers_seq,  anfi_layers_shape, anfi_layers_window, anfi_layers_write};
+    anfi_layers_act,    anfi_layers_aten, anfi_layers_formula, anfi_layers_image, anfi_layers_index,
+    anfi_layers_loss,   anfi_layers_make, anfi_layers_math,    anfi_layers_nn,    anfi_layers_pool,
+    anfi_layers_resize, anfi_layers_rnn,  anfi_layers_sample,  anfi_layers_seq,   anfi_layers_shape,
+    anfi_layers_window, anfi_layers_write};
 /* Made by the model's builder itself. */
 static const char *const structural[] = {
     "pnnx.Input",          "pnnx.Output",       "pnnx.Attribute",  "prim::TupleConstruct",

@@ -154,7 +154,7 @@ def layers():
     one("parameter of another kind", "Tensor.permute p 1 1 0 1 dims=(a,b)", "E1052", ["m.pnnx.param:4:"])
     one("word for a number", "F.leaky_relu p 1 1 0 1 negative_slope=zeros", "E1052", ["negative_slope"])
     one("number for a bool", "nn.MaxPool2d p 1 1 0 1 kernel_size=2 ceil_mode=3", "E1052", ["True or False"])
-    one("variant that is not done", "nn.MaxPool2d p 1 1 0 1 kernel_size=2 return_indices=True", "E1053", ["return_indices=True"], 3)
+    one("variant that is not done", "F.gelu p 1 1 0 1 approximate=quick", "E1053", ["approximate=quick"], 3)
     one("unknown parameter", "nn.ReLU p 1 1 0 1 speed=3", "E1054", ["'speed'"], 3)
     one("input missing", "nn.ReLU p 0 1 1", "E0202", ["Relu"])
     one("input of matmul missing", "torch.matmul p 1 1 0 1", "E1051", ["'other'"])

@@ -455,17 +455,97 @@ def arithmetic():
     check("prim::ListUnpack", "prim::ListUnpack", [x, y], [x, y], outputs=("a", "b"), before=["prim::ListConstruct t 2 1 x0 x1 t"], takes=["t"])
 
 
+def made():
+    """Ranges, fills, order: what pnnx folds away, or writes in models of other shapes."""
+    x, i = rand(3, 4), np.array([[0, 2, 1, 0], [1, 0, 2, 2]])
+    for name in ("F.alpha_dropout", "F.dropout2d", "F.dropout3d", "F.feature_alpha_dropout"):
+        check(name, f"{name} p=0.5 training=False", [x], x)
+    for name in ("nn.AlphaDropout", "nn.FeatureAlphaDropout", "nn.Dropout3d", "torch.positive"):
+        check(name, name, [x], x)
+    for name, want in (("arange end=4 dtype=None", np.arange(4)), ("arange start=2 end=9 step=3 dtype=None", np.arange(2, 9, 3)), ("arange end=2.5 dtype=None", np.arange(3, dtype="f4")),
+                       ("arange start=1 end=3 dtype=torch.half", np.array([1, 2], "f2")), ("linspace start=-1 end=1 steps=5 dtype=None", np.linspace(-1, 1, 5, dtype="f4")),
+                       ("eye n=2 m=3 dtype=None", np.eye(2, 3, dtype="f4")), ("full size=(2,3) fill_value=2.5 dtype=None", np.full((2, 3), 2.5, "f4")),
+                       ("full size=(2) fill_value=7 dtype=None", np.full(2, 7)), ("empty size=(2,2) dtype=torch.long", np.zeros((2, 2), "i8"))):
+        check("torch." + name, "torch." + name, [], want)
+    n = ["pnnx.Expression n 1 1 x0 n expr=size(@0,1)"]
+    check("torch.arange of a size", "torch.arange dtype=None $end=n", [x], np.arange(4), before=n, takes=["n"])
+    check("torch.full_like", "torch.full_like fill_value=2.5 dtype=None", [x], np.full_like(x, 2.5))
+    check("torch.full_like in another type", "torch.full_like fill_value=3 dtype=torch.long", [x], np.full(x.shape, 3))
+    check("torch.empty_like", "torch.empty_like dtype=None", [x], 0 * x)
+    check("Tensor.new_empty", "Tensor.new_empty size=(2) dtype=None", [i], np.zeros(2, "i8"))
+    check("Tensor.new_full", "Tensor.new_full size=(2,2) fill_value=1.5 dtype=None", [x], np.full((2, 2), 1.5, "f4"))
+    check("torch.argsort", "torch.argsort dim=1 descending=True", [x], np.argsort(-x, 1))
+    check("torch.sort", "torch.sort dim=0", [x], [np.sort(x, 0), np.argsort(x, 0)], outputs=("v", "at"))
+    check("torch.searchsorted", "torch.searchsorted right=True $sorted_sequence=x0 $input=x1", [np.sort(x[0]), x], np.searchsorted(np.sort(x[0]), x, "right"))
+    for name, want in (("isnan", np.isnan), ("isinf", np.isinf)):
+        odd = np.array([1, np.nan, np.inf, -np.inf], "f4")
+        check("torch." + name, "torch." + name, [odd], want(odd))
+        check("aten::" + name, "aten::" + name, [odd], want(odd))
+    check("torch.any", "torch.any dim=1 keepdim=True", [x > 1], (x > 1).any(1, keepdims=True))
+    check("torch.all", "torch.all", [x > -9], np.array(True))
+    check("torch.tril", "torch.tril diagonal=-1", [x], np.tril(x, -1))
+    check("torch.triu", "torch.triu diagonal=1", [x], np.triu(x, 1))
+    for kind in ("torch.scatter", "aten::scatter_reduce"):
+        want, at = x.copy(), np.array([[0, 2], [1, 0]])
+        for r, c in np.ndindex(2, 2):
+            want[r, at[r, c]] = x[r, c] * 2 if kind == "torch.scatter" else max(want[r, at[r, c]], x[r, c] * 2)
+        if kind == "torch.scatter":
+            check("torch.scatter of a smaller index", "torch.scatter dim=1 $input=x0 $index=x1 $src=x2", [x, at, x * 2], want)
+        else:
+            more = ["pnnx.Expression d 0 1 d expr=1", "pnnx.Expression r 0 1 r expr=None", "pnnx.Expression t 0 1 t expr=True"]
+            check("torch.scatter_reduce", "torch.scatter_reduce dim=1 reduce=amax include_self=True $input=x0 $index=x1 $src=x2", [x, at, x * 2], want)
+            plain = x.copy()
+            for r, c in np.ndindex(2, 2):
+                plain[r, at[r, c]] = x[r, c] * 2
+            check("aten::scatter_reduce without a reduction", "aten::scatter_reduce", [x, at, x * 2], plain, before=more, takes=["x0", "d", "x1", "x2", "r", "t"])
+    z = rand(2, 3, 4, 5, 3)
+    for dims, y in ((1, z[0, 0]), (2, z[0]), (3, z)):
+        around = [(0, 0)] * (y.ndim - dims) + [(2, 1)] * dims
+        both = "(" + ",".join(["2,1"] * dims) + ")"
+        check(f"nn.CircularPad{dims}d", f"nn.CircularPad{dims}d padding={both}", [y], np.pad(y, around, mode="wrap"))
+        check(f"nn.ZeroPad{dims}d", f"nn.ZeroPad{dims}d padding={both}", [y], np.pad(y, around))
+        check(f"nn.ReflectionPad{dims}d", f"nn.ReflectionPad{dims}d padding={both}", [y], np.pad(y, around, mode="reflect"))
+        check(f"nn.ConstantPad{dims}d, one width", f"nn.ConstantPad{dims}d padding=1 value=0.5", [y], np.pad(y, [(0, 0)] * (y.ndim - dims) + [(1, 1)] * dims, constant_values=0.5))
+    check("nn.Unflatten", "nn.Unflatten dim=1 sizes=(2,-1)", [x], x.reshape(3, 2, 2))
+    check("torch.unflatten", "torch.unflatten dim=-1 sizes=(2,2)", [x], x.reshape(3, 2, 2))
+
+
+def linear_algebra():
+    a, b = rand(3, 3) + 3 * np.eye(3, dtype="f4"), rand(3, 2)
+    spd, low = a @ a.T, np.tril(a)
+    for kind, inputs, want in (("det", [a], np.linalg.det(a)), ("inverse", [a], np.linalg.inv(a))):
+        check("aten::" + kind, "aten::" + kind, inputs, want.astype("f4"))
+    no, yes = ["pnnx.Expression u 0 1 u expr=False"], ["pnnx.Expression u 0 1 u expr=True"]
+    check("aten::linalg_cholesky", "aten::linalg_cholesky", [spd], np.linalg.cholesky(spd), before=no, takes=["x0", "u"])
+    check("aten::linalg_solve", "aten::linalg_solve", [a, b], np.linalg.solve(a, b), before=yes, takes=["x0", "x1", "u"])
+    check("torch.linalg.solve_triangular", "torch.linalg.solve_triangular upper=False $input=x0 $B=x1", [low, b], np.linalg.solve(low, b))
+    check("torch.where of two numbers", "torch.where input=1.0 other=2 $condition=x0", [a > 0], np.where(a > 0, 1, 2).astype("f4"))
+    check("torch.where of two integers", "torch.where input=1 other=2 $condition=x0", [a > 0], np.where(a > 0, 1, 2))
+
+
+def op_names():
+    """Every name of pnnx in ir/op.def is a type that is read, or an operator of expressions."""
+    with open(os.path.join(ROOT, "ir", "op.def"), encoding="utf-8") as f:
+        names = {w for words in re.findall(r"\.pnnx = \"([^\"]*)\"", f.read()) for w in words.split()}
+    with open(os.path.join(ROOT, "frontend", "pnnx", "expression.def"), encoding="utf-8") as f:
+        names -= set(re.findall(r"^EXPR_OP\(\"([^\"]*)\"", f.read(), re.M))
+    for name in sorted(names):
+        TAP.case(f"read: {name} of op.def", "" if name in KNOWN else "it is not registered")
+
+
 def coverage():
     """Every type that is registered was met, also those of KuiperInfer and of the files that pnnx writes."""
-    for path in glob.glob(os.path.join(FIXTURES, "*.param")):
+    for path in glob.glob(os.path.join(FIXTURES, "**", "*.param"), recursive=True):
         with open(path, encoding="utf-8") as f:
             SEEN.update(line.split()[0] for line in f.readlines()[2:] if line.strip())
+    with open(os.path.join(ROOT, "frontend", "pnnx", "aten.def"), encoding="utf-8") as f:  # a layer is met by its other name
+        SEEN.update(kind for name, kind in re.findall(r'^ATEN_OP\("([^"]*)", *\d, "([^"]*)"', f.read(), re.M) if name in SEEN)
     for kind in KNOWN:
         TAP.case(f"covered: {kind}", "" if kind in SEEN else "no case, and no model that has it")
     for kind in SEEN - set(KNOWN):
         TAP.case(f"registered: {kind}", "a case has it, and it is not registered")
     with open(os.path.join(ROOT, "docs", "pnnx.md"), encoding="utf-8") as f:
-        rows = dict(re.findall(r"^\| (structure|nn\.|F\.|torch\.|Tensor\.|other) \| (.*) \|$", f.read(), re.M))
+        rows = dict(re.findall(r"^\| (structure|nn\.|F\.|torch\.|Tensor\.|aten::|other) \| (.*) \|$", f.read(), re.M))
     told = {w if prefix in ("structure", "other") else prefix + w for prefix, words in rows.items() for w in words.split()}
     TAP.case("docs/pnnx.md lists the types", "" if told == set(KNOWN) else str(told ^ set(KNOWN)))
     wanted = set(KUIPER.split()) | set(WHEEL.split())
@@ -475,7 +555,7 @@ def coverage():
 
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
-    for part in (activations, windowed, norms, shapes, promotion, sequences, yolo, dynamic, any_rank, functions, twins, arithmetic, coverage):
+    for part in (activations, windowed, norms, shapes, promotion, sequences, yolo, dynamic, any_rank, functions, twins, arithmetic, made, linear_algebra, op_names, coverage):
         part()
     os.chdir("/")
 TAP.done()
