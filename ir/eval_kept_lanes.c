@@ -24,18 +24,16 @@ static bool is_nest(const anf_value *v) {
   return is_kept(v) || v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
 }
 
-static const anf_type *spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes);
-
 /* The type of a record follows from those of its items. */
 static const anf_type *spread_nest(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
   const anf_type **items = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, t->n + 1);
-  for (uint32_t i = 0; i < t->n; i++) items[i] = spread_type(cx, t->items[i], lanes);
+  for (uint32_t i = 0; i < t->n; i++) items[i] = anfi_kept_spread_type(cx, t->items[i], lanes);
   return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, t->n, items)
                                    : anfi_type_record(cx, t->n, t->names, items);
 }
 
 /* A new axis of the last dim of `lanes`, behind those that its other dims are. */
-static const anf_type *spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
+const anf_type *anfi_kept_spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
   int64_t dims[ANF_MAX_RANK + 1];
   size_t at = lanes->n - 1u;
   if (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) return spread_nest(cx, t, lanes);
@@ -69,7 +67,8 @@ static bool repeated(walk *w, const pair *p) {
   if (p->a->type->n == ANF_MAX_RANK || !has_lanes(w, p->a, 1))
     return fail_kind(w->q, "tensors that have the outer lanes");
   size_t n = (size_t)lanes->dims[lanes->n - 1u], outer = n ? w->lanes->n / n : 0;
-  anf_value *v = *p->to = anfi_value_new_tensor(w->q->cx, spread_type(w->q->cx, p->a->type, lanes));
+  anf_value *v = *p->to = anfi_value_new_tensor(
+      w->q->cx, anfi_kept_spread_type(w->q->cx, p->a->type, lanes));
   size_t row = outer ? bytes_of(p->a) / outer : 0;
   for (size_t i = 0; row && i < outer * n; i++)
     memcpy(v->u.data + i * row, p->a->u.data + i / n * row, row);

@@ -205,6 +205,8 @@ bool anfi_eval_kept_add(anfi_eval *q);
 bool anfi_eval_kept_zeros(anfi_eval *q);
 bool anfi_eval_kept_select(anfi_eval *q); // eval_kept_lanes.c
 bool anfi_eval_kept_spread(anfi_eval *q);
+/* The type of what is kept as one for each lane: `lanes` is the type of KeptSpread's. */
+const anf_type *anfi_kept_spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes);
 bool anfi_eval_partial(anfi_eval *q);
 bool anfi_eval_assert(anfi_eval *q);
 bool anfi_eval_tuple(anfi_eval *q);

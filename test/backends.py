@@ -19,16 +19,12 @@ from tap import Tap
 anfora, backend, folders = sys.argv[1], sys.argv[2], sys.argv[3:]
 # limits count the interpreter's operations
 interpreter_only = ('--max-steps', '--max-depth', '--backend', '--json', '--time', '--repeat')
-# what lanes of a batch keep, each for its own number of rounds; closures or types that only running tells;
-# strings that are chosen or returned; sizes that are computed
+# closures or types that only running tells; strings that are chosen or returned; sizes that are computed
 NOT_COMPILED = {
-    'batch_2.anf:counts', 'batch_2.anf:nested', 'batch_2.anf:nested_batch', 'batch_2.anf:products',
-    'batch_2.anf:recursion', 'batch_2.anf:twice', 'batch_2.anf:until', 'branches.anf:grade', 'branches.anf:names',
-    'calls.anf:computed', 'closure_loop.anf:chain',
-    'closures.anf:tower', 'compose.anf:main', 'constants.anf:text', 'derivatives.anf:batch',
-    'early_return.anf:three', 'functions_in_tuples.anf:main', 'index.anf:fields', 'index.anf:slices',
-    'index_tuples.anf:const', 'index_tuples.anf:items', 'kept.anf:lanes', 'loops.anf:first_pair', 'loops.anf:items',
-    'multitype.anf:main', 'self_application.anf:fact', 'self_application.anf:fib', 'shared_tuples.anf:main'}
+    'branches.anf:grade', 'branches.anf:names', 'calls.anf:computed', 'closure_loop.anf:chain', 'closures.anf:tower',
+    'compose.anf:main', 'constants.anf:text', 'early_return.anf:three', 'functions_in_tuples.anf:main',
+    'index.anf:fields', 'index.anf:slices', 'index_tuples.anf:const', 'index_tuples.anf:items',
+    'loops.anf:first_pair', 'loops.anf:items', 'multitype.anf:main', 'shared_tuples.anf:main'}
 NUMBER = re.compile(r'-?\d+\.?\d*(?:e[-+]?\d+)?')
 
 

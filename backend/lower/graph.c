@@ -180,7 +180,9 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
   case ANF_OP_Box: return anfi_glow_box(w, n, out);
   case ANF_OP_Unbox: return anfi_glow_unbox(w, n, out);
   case ANF_OP_KeptAdd:
-  case ANF_OP_KeptZeros: return anfi_glow_kept_sum(w, n, out);
+  case ANF_OP_KeptZeros:
+  case ANF_OP_KeptSelect:
+  case ANF_OP_KeptSpread: return anfi_glow_kept_walk(w, n, out);
   case ANF_OP_Print: return anfi_glow_print(w, n);
   case ANF_OP_Assert: return anfi_glow_assert(w, n);
   default: return lower_op(w, n, inlined, out);
@@ -236,6 +238,21 @@ bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bo
 
 /* ---- functions ---- */
 
+static bool is_taken(const glow *w, const anfi_str *s) {
+  for (size_t i = 0; i < w->todo.n; i++)
+    if (w->todo.at[i]->name == s) return true;
+  for (size_t i = 0; i < w->walks.n; i++)
+    if (w->walks.at[i]->name == s) return true;
+  return anfi_t_mod_find(w->tm, s) != NULL;
+}
+
+const anfi_str *anfi_glow_fresh_name(glow *w, const char *base) {
+  const anfi_str *s = anfi_t_name(w->t, base);
+  for (uint32_t k = 1; is_taken(w, s); k++)
+    s = anfi_t_name(w->t, anfi_sprintf(w->a, "%s_%u", base, k));
+  return s;
+}
+
 gfn *anfi_glow_function(glow *w, anf_graph *g) {
   if (w->fn[g->id]) return w->fn[g->id];
   gfn *f = ANFI_NEW(w->a, gfn);
@@ -246,12 +263,7 @@ gfn *anfi_glow_function(glow *w, anf_graph *g) {
   if (!anfi_glow_leaves(w, g->result->type, anfi_node_loc(g->result), &f->result)) return NULL;
   f->returned = anfi_returned_leaf(&f->result);
   const char *base = w->todo.n || !w->o->name ? g->name->s : w->o->name;
-  for (uint32_t k = 0; !f->name; k++) {
-    const anfi_str *s = anfi_t_name(w->t, k ? anfi_sprintf(w->a, "%s_%u", base, k) : base);
-    bool taken = anfi_t_mod_find(w->tm, s) != NULL || s == w->add || s == w->zeros;
-    for (size_t i = 0; i < w->todo.n && !taken; i++) taken = w->todo.at[i]->name == s;
-    if (!taken) f->name = s;
-  }
+  f->name = anfi_glow_fresh_name(w, base);
   anfi_push(w->a, &w->todo, f);
   return w->fn[g->id] = f;
 }
@@ -390,6 +402,11 @@ static void declare_host(glow *w, const anf_node *n) {
   if (h) anfi_lower_host_declare(w->a, w->tm, h);
 }
 
+static bool walks_kept(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_KeptAdd) || anfi_is_op(n, ANF_OP_KeptZeros) ||
+         anfi_is_op(n, ANF_OP_KeptSelect) || anfi_is_op(n, ANF_OP_KeptSpread);
+}
+
 /* Uses of graphs; functions of the host; and is anything that is kept taken apart without its type being known? */
 static void look_over(glow *w) {
   for (size_t i = 0; i < w->m->graphs.n; i++) {
@@ -401,9 +418,7 @@ static void look_over(glow *w) {
         if (h) w->uses[h->id]++;
       }
     for (size_t k = 0; gi && k < gi->order.n; k++) declare_host(w, gi->order.at[k]);
-    for (size_t k = 0; gi && k < gi->order.n; k++)
-      w->tagged |= anfi_is_op(gi->order.at[k], ANF_OP_KeptAdd) ||
-                   anfi_is_op(gi->order.at[k], ANF_OP_KeptZeros);
+    for (size_t k = 0; gi && k < gi->order.n; k++) w->tagged |= walks_kept(gi->order.at[k]);
   }
 }
 
@@ -433,8 +448,6 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   w.env = ANFI_NEW_N(a, gval, m->nodes.n);
   w.to = ANFI_NEW_N(a, texpr const *, m->nodes.n);
   anfi_map_init(&w.tag, a);
-  w.add = anfi_t_name(t, "kept_add");
-  w.zeros = anfi_t_name(t, "kept_zeros");
   look_over(&w);
   gfn *entry = anfi_glow_function(&w, g);
   if (!entry) return false;
@@ -444,7 +457,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
     out->recursive |= w.an->graphs[w.todo.at[i]->g->id].recursive;
     if (!lower_function(&w, w.todo.at[i], i == 0)) return false;
   }
-  if (!anfi_glow_make_sums(&w)) return false;
+  if (!anfi_glow_make_walks(&w)) return false;
   if (o->edit) o->edit(o->user);
   anfi_lower_outline(anfi_scratch(m->cx), w.tm);
   anfi_t_declare_rt(w.tm);

@@ -41,7 +41,16 @@ typedef struct gself {
 typedef struct gkept {
   const anf_type *type;
   bool stack;
+  size_t spread; // made by so many KeptSpread from what the program has
 } gkept;
+
+/* A function that walks what is kept. */
+typedef struct gwalk {
+  anfi_opcode op;
+  const anf_type *lanes; // of KeptSelect and KeptSpread
+  const anfi_str *name;
+  size_t uses; // how many nodes call it
+} gwalk;
 
 typedef struct glow {
   anf_ctx *cx;
@@ -59,10 +68,10 @@ typedef struct glow {
   texpr const **to;     // by node id: where the buffers of its leaves are wanted, or NULL
   uint32_t *uses;       // by graph id: how many nodes refer to it
   uint64_t **plan;      // by graph id: what is left to readers
-  bool tagged;          // boxes and stacks begin with the tag of their type: something adds them
+  bool tagged;          // boxes and stacks begin with the tag of their type: something walks them
   anfi_map tag;         // type, or that and 1 for a stack → tag
   ANFI_VEC(gkept) tags; // by tag - 1
-  const anfi_str *add, *zeros; // functions of kept_sum.c
+  ANFI_VEC(gwalk *) walks; // functions of kept_walk.c
   gself self;
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
@@ -73,6 +82,8 @@ gval anfi_glow_new(glow *w, size_t n);
 /* Of TupleGet or RecordGet: how many leaves of the whole come before the part. */
 size_t anfi_glow_first_leaf(anf_ctx *cx, const anf_node *n);
 gfn *anfi_glow_function(glow *w, anf_graph *g);
+/* A name that no function of the module has or will have. */
+const anfi_str *anfi_glow_fresh_name(glow *w, const char *base);
 /* The body of g here. `to`: buffers wanted for the leaves of its result, or NULL; `tail`: what it
  * gives is what the function gives. */
 bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail, gval *out);
@@ -109,7 +120,7 @@ texpr anfi_glow_buffer_at(glow *w, const anfi_leaf *l, texpr p, texpr offset);
 uint64_t anfi_glow_leaf_bytes(const anfi_leaf *l);
 /* The place of each leaf in a record whose first ones start at `from`; its size. */
 uint64_t anfi_glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align);
-/* Records of boxes have a tag if anything adds them, then the leaves; those of stacks these words. */
+/* Records of boxes have a tag if anything walks them, then the leaves; those of stacks these words. */
 enum {
   KEPT_TAG = 0,
   BOX_FROM = 8,
@@ -120,9 +131,9 @@ enum {
 };
 /* The number of a type of what is kept, from 1. */
 texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack);
-/* kept_sum.c */
-bool anfi_glow_kept_sum(glow *w, anf_node *n, gval *out); // KeptAdd and KeptZeros
-bool anfi_glow_make_sums(glow *w);                        // their functions, last of all
+/* kept_walk.c: KeptAdd, KeptZeros, KeptSelect and KeptSpread; their functions, last of all */
+bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out);
+bool anfi_glow_make_walks(glow *w);
 bool anfi_glow_box(glow *w, anf_node *n, gval *out);
 bool anfi_glow_unbox(glow *w, anf_node *n, gval *out);
 

@@ -58,7 +58,7 @@ static uint64_t box_layout(glow *w, const anfi_leaves *l, uint64_t **at) {
 texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack) {
   uint64_t *at = anfi_map_at(&w->tag, anfi_key(t) + stack);
   if (!*at) {
-    anfi_push(w->a, &w->tags, ((gkept){t, stack}));
+    anfi_push(w->a, &w->tags, ((gkept){t, stack, 0}));
     *at = w->tags.n;
   }
   return anfi_t_index(w->t, *at);
