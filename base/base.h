@@ -184,6 +184,9 @@ const char *anfi_code_text(anfi_code code); // as for printf
 bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...);
 /* The status of an inner frame, which has recorded why, becomes this frame's. Always false. */
 bool anfi_fail_as(anf_ctx *cx, anf_status st);
+/* Is this code among what was recorded behind the first `from`? And forget all that. */
+bool anfi_diag_has(const anf_diag *d, size_t from, anfi_code code);
+void anfi_diag_forget(anf_diag *d, size_t from);
 /* Further words on the item recorded last. */
 void anfi_hint(anf_ctx *cx, const char *fmt, ...) ANFI_PRINTF(2, 3);
 void anfi_note(anf_ctx *cx, anfi_loc loc, const char *fmt, ...) ANFI_PRINTF(3, 4);

@@ -52,6 +52,14 @@ const anf_diag_item *anf_diag_at(const anf_diag *d, size_t i) {
   return i < d->items.n ? &d->items.at[i] : NULL;
 }
 
+bool anfi_diag_has(const anf_diag *d, size_t from, anfi_code code) {
+  for (size_t i = from; i < d->items.n; i++)
+    if (strcmp(d->items.at[i].code, messages[code].code) == 0) return true;
+  return false;
+}
+
+void anfi_diag_forget(anf_diag *d, size_t from) { d->items.n = from; }
+
 const char *anf_explain(const char *code) {
   for (size_t i = 0; i < ANF_CODE_COUNT; i++)
     if (strcmp(messages[i].code, code) == 0) return messages[i].explanation;

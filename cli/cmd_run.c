@@ -154,14 +154,19 @@ static int show_text(cli *c, const outcome *r) {
   return cli_status(c, st);
 }
 
-/* The memory is what compiled code took of its stream, beside arguments and result. */
-static void show_time(const outcome *r) {
+/* The memory is what compiled code took of its stream, beside arguments and result. Then what code
+ * was made for. */
+static void show_time(anf_ctx *cx, const outcome *r) {
   fprintf(stderr, "compile %.3f ms, run %.3f ms%s", r->compile_ms, r->run_ms,
           r->repeat > 1 ? " (median)" : "");
   if (r->exec)
     fprintf(stderr, ", memory %.1f KiB",
             (double)anf_stream_peak_bytes(anf_stream_of_thread()) / 1024.0);
   fputc('\n', stderr);
+  anf_text why = {.cx = cx};
+  if (r->exec && anf_exec_explain(r->exec, &why) == ANF_OK && why.len)
+    fprintf(stderr, "%s", why.text);
+  anf_text_free(&why);
 }
 
 int cmd_run(cli *c) {
@@ -176,7 +181,7 @@ int cmd_run(cli *c) {
   anf_status st = run(c, &o, &r);
   if (st == ANF_OK && c->value[OPT_OUTPUT]) st = save(c, r.result, c->value[OPT_OUTPUT]);
   if (st != ANF_OK) return cli_status(c, st);
-  if (c->value[OPT_TIME]) show_time(&r);
+  if (c->value[OPT_TIME]) show_time(c->cx, &r);
   if (c->value[OPT_JSON]) return show_json(c, &r);
   return c->value[OPT_OUTPUT] ? EXIT_OK : show_text(c, &r);
 }

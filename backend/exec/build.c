@@ -197,6 +197,7 @@ static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types,
   v->edit = h->edit;
   v->edit_user = h->user;
   if (!anfi_exec_lower(w->cx, g, n, args, &eo, v)) return false;
+  if (!anfi_lowered_is_plain(&v->low)) return false;
   return !v->form || anfi_fail(w->cx, anfi_nowhere(), ANF_E0923, name);
 }
 

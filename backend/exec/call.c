@@ -10,6 +10,7 @@ typedef struct calling {
   anfi_arena *a;
   anf_generic *slot;
   size_t n;
+  ANFI_VEC(anf_value *) names; // of the arguments; their numbers are those behind the program's
 } calling;
 
 /* ---- in ---- */
@@ -24,6 +25,11 @@ static void put_leaf(calling *c, const anfi_leaf *l, anf_value *v) {
   c->slot[c->n++] = l->scalar ? scalar_bits(v) : (anf_generic){.ptr = v->u.data};
 }
 
+static void put_name(calling *c, anf_value *v) {
+  c->slot[c->n++] = (anf_generic){.bits = c->v->low.names.n + c->names.n};
+  anfi_push(c->a, &c->names, v);
+}
+
 /* Values and types agree: walked together, by a stack. */
 static void put_value(calling *c, anf_value *v) {
   ANFI_VEC(anf_value *) st = {0};
@@ -31,6 +37,7 @@ static void put_value(calling *c, anf_value *v) {
   while (st.n) {
     anf_value *x = st.at[--st.n];
     if (x->kind == ANF_VALUE_TENSOR) put_leaf(c, &c->v->low.param.at[c->n], x);
+    if (x->kind == ANF_VALUE_STRING || x->kind == ANF_VALUE_TYPE) put_name(c, x);
     bool nest = x->kind == ANF_VALUE_TUPLE || x->kind == ANF_VALUE_RECORD;
     for (size_t i = nest ? x->n : 0; i-- > 0;) anfi_push(c->a, &st, x->u.item[i]);
     if (x->kind != ANF_VALUE_FN) continue;
@@ -41,39 +48,55 @@ static void put_value(calling *c, anf_value *v) {
 
 /* ---- out ---- */
 
-/* The result with its leaves still zero; their values in order. */
-typedef ANFI_VEC(anf_value *) values;
+/* A leaf of the result: a tensor, for a name its number; and where the value stands. */
+typedef struct part {
+  anf_value *v, **place;
+  bool name;
+} part;
+typedef ANFI_VEC(part) values;
 
-static anf_value *shell(calling *c, const anf_type *t, values *leaves) {
-  anf_value *v = NULL;
+/* The result with its leaves still zero, at `place`. */
+static void shell(calling *c, const anf_type *t, anf_value **place, values *leaves) {
+  bool name = t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE;
+  if (name) t = anfi_type_scalar(c->cx, ANF_U64);
   switch ((anf_type_kind)t->kind) {
   case ANF_TYPE_TENSOR:
-    v = anfi_value_new_tensor(c->cx, t);
-    anfi_push(c->a, leaves, v);
-    return v;
-  case ANF_TYPE_TUPLE: v = anfi_value_new_tuple(c->cx, t->n); break;
-  case ANF_TYPE_RECORD: v = anfi_value_new_record(c->cx, t); break;
-  case ANF_TYPE_TYPE: return anfi_value_new_type(c->cx, t);
-  default: return anfi_value_new_none(c->cx);
+    *place = anfi_value_new_tensor(c->cx, t);
+    anfi_push(c->a, leaves, ((part){*place, place, name}));
+    return;
+  case ANF_TYPE_TUPLE: *place = anfi_value_new_tuple(c->cx, t->n); break;
+  case ANF_TYPE_RECORD: *place = anfi_value_new_record(c->cx, t); break;
+  default: *place = anfi_value_new_none(c->cx); return;
   }
+  anf_value *v = *place;
   anfi_value_guard(v);
-  for (uint32_t i = 0; i < t->n; i++) v->u.item[i] = shell(c, t->items[i], leaves);
+  for (uint32_t i = 0; i < t->n; i++) shell(c, t->items[i], &v->u.item[i], leaves);
   anfi_value_unguard(v);
-  return v;
+}
+
+/* Puts strings and types in the place of their numbers. */
+static void name_leaves(const calling *c, const values *leaves) {
+  for (size_t i = 0; i < leaves->n; i++) {
+    const part *l = &leaves->at[i];
+    if (!l->name) continue;
+    size_t k = (size_t)anfi_get_i64(l->v, 0), own = c->v->low.names.n;
+    *l->place = anf_value_retain(k < own ? c->v->low.names.at[k] : c->names.at[k - own]);
+    anf_value_release(l->v);
+  }
 }
 
 static void make_room(calling *c, const values *leaves) {
   const anfi_leaves *l = &c->v->low.result;
   size_t returned = anfi_returned_leaf(l);
   for (size_t i = 0; i < l->n; i++)
-    if (i != returned) c->slot[c->n++].ptr = leaves->at[i]->u.data;
+    if (i != returned) c->slot[c->n++].ptr = leaves->at[i].v->u.data;
 }
 
 static void take_returned(const calling *c, const values *leaves) {
   const anfi_leaves *l = &c->v->low.result;
   size_t at = anfi_returned_leaf(l);
   if (at == l->n) return;
-  anf_value *v = leaves->at[at];
+  anf_value *v = leaves->at[at].v;
   memcpy(v->u.data, &c->slot[c->n], anf_dtype_bytes((anf_dtype)v->type->dtype));
 }
 
@@ -95,14 +118,16 @@ static bool stopped(const calling *c, int64_t site, int64_t a, int64_t b) {
 
 static anf_value *printed(calling *c, const anf_type *t, const uint64_t *leaf, size_t *at) {
   values leaves = {0};
-  anf_value *v = shell(c, t, &leaves);
+  anf_value *v;
+  shell(c, t, &v, &leaves);
   for (size_t i = 0; i < leaves.n; i++) {
-    anf_value *x = leaves.at[i];
+    anf_value *x = leaves.at[i].v;
     size_t bytes = x->n * anf_dtype_bytes((anf_dtype)x->type->dtype);
     bool scalar = !x->type->n && anfi_dtype_class((anf_dtype)x->type->dtype) != ANFI_CLASS_COMPLEX;
     const uint64_t *bits = &leaf[(*at)++];
     memcpy(x->u.data, scalar ? (const void *)bits : (const void *)(uintptr_t)*bits, bytes);
   }
+  name_leaves(c, &leaves);
   return v;
 }
 
@@ -112,15 +137,12 @@ static void put_printed(calling *c, int64_t site, const uint64_t *leaf, anf_text
   for (size_t i = 0; i < s->n; i++) {
     anf_value *v = s->value[i];
     if (i) anfi_putc(out, ' ');
-    if (v && v->kind == ANF_VALUE_STRING) anfi_put(out, v->u.text, v->n);
-    else if (v) anfi_put_value(out, v, 0);
-    else {
-      v = printed(c, s->type[i], leaf, &at);
-      anfi_value_guard(v);
-      anfi_put_value(out, v, 0);
-      anfi_value_unguard(v);
-      anf_value_release(v);
-    }
+    v = v ? anf_value_retain(v) : printed(c, s->type[i], leaf, &at);
+    anfi_value_guard(v);
+    if (v->kind == ANF_VALUE_STRING) anfi_put(out, v->u.text, v->n);
+    else anfi_put_value(out, v, 0);
+    anfi_value_unguard(v);
+    anf_value_release(v);
   }
   anfi_putc(out, '\n');
 }
@@ -172,7 +194,8 @@ bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *
   if (!s) anfi_throw_nomem(e->cx);
   c.slot = ANFI_NEW_N(c.a, anf_generic, v->low.param.n + v->low.result.n + 1);
   for (size_t i = 0; i < n; i++) put_value(&c, args[i]);
-  anf_value *r = shell(&c, v->low.result_type, &leaves);
+  anf_value *r;
+  shell(&c, v->low.result_type, &r, &leaves);
   anfi_value_guard(r);
   make_room(&c, &leaves);
   anf_stream_set_print(s, print, &c);
@@ -180,6 +203,9 @@ bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *
   anf_stream_set_print(s, NULL, NULL);
   if (st != ANF_OK) return failed(&c, s, st);
   take_returned(&c, &leaves);
+  anfi_value_unguard(r); // a name takes the place of its number, which may be the whole
+  name_leaves(&c, &leaves);
+  anfi_value_guard(r);
   *result = v->form ? anfi_formed(e->cx, v->form, &v->origins, r) : anf_value_retain(r);
   anfi_value_unguard(r);
   anf_value_release(r);

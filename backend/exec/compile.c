@@ -58,15 +58,20 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
 /* ---- variants ---- */
 
 static void retain_constants(const anfi_lowered *low) {
+  for (size_t i = 0; i < low->names.n; i++) anf_value_retain(low->names.at[i]);
   for (size_t i = 0; i < low->sites.n; i++)
     for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_retain(low->sites.at[i].value[k]);
 }
 
+static void release_constants(const anfi_lowered *low) {
+  for (size_t i = 0; i < low->names.n; i++) anf_value_release(low->names.at[i]);
+  for (size_t i = 0; i < low->sites.n; i++)
+    for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_release(low->sites.at[i].value[k]);
+}
+
 void anfi_variant_free(anf_ctx *cx, anfi_variant *v) {
   if (!v) return;
-  for (size_t i = 0; v->function && i < v->low.sites.n; i++)
-    for (size_t k = 0; k < v->low.sites.at[i].n; k++)
-      anf_value_release(v->low.sites.at[i].value[k]);
+  if (v->function) release_constants(&v->low);
   anf_jit_function_free(v->function);
   anf_jit_module_free(v->code);
   anfi_arena_free(&v->arena);
@@ -113,6 +118,8 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   retain_constants(&v->low);
   v->low.module = NULL;
   e->compilations++;
-  e->compile_ms += (double)(anfi_os_now_ns() - start) / 1e6;
+  double ms = (double)(anfi_os_now_ns() - start) / 1e6;
+  e->compile_ms += ms;
+  anfi_exec_log(e, v, n, args, ms);
   return v;
 }

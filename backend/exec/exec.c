@@ -18,6 +18,7 @@ void anf_exec_free(anf_exec *e) {
   }
   anf_jit_engine_free(e->engine);
   anf_value_release(e->fn);
+  anf_text_free(&e->log);
   anfi_raw(cx, e, sizeof *e, 0);
 }
 
@@ -65,23 +66,87 @@ static void drop_oldest(anf_exec *e) {
   e->nvariant--;
 }
 
-anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
+/* In a frame of its own, so that a failure can be taken back. */
+static anf_status try_variant(anf_exec *e, size_t n, const anfi_arg *args, anf_diag *d,
+                              anfi_variant **v) {
+  *v = NULL;
+  ANFI_ENTRY(e->cx, d);
+  *v = anfi_variant_new(e, n, args);
+  anf_status st = anfi_leave(e->cx);
+  if (st != ANF_OK) *v = NULL;
+  return st;
+}
+
+static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
+
+/* The list that this frame records to, or one that is lost with it. */
+static anf_diag *diag_of(anf_ctx *cx) {
+  if (cx->frame->diag) return cx->frame->diag;
+  anf_diag *d = anf_diag_new(cx);
+  if (!d) anfi_throw_nomem(cx);
+  anfi_defer(cx, ANFI_ALWAYS, free_diag, d);
+  return d;
+}
+
+static bool may_fix_any(size_t n, const anfi_arg *args) {
+  for (size_t i = 0; i < n; i++)
+    if (args[i].type && anfi_exec_may_fix_type(args[i].type)) return true;
+  return false;
+}
+
+/* Nothing, without an error, if the values of arguments have to be known. */
+static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
+  anf_diag *d = diag_of(e->cx);
+  size_t had = anf_diag_count(d);
+  anfi_variant *v;
+  anf_status st = try_variant(e, n, args, d, &v);
+  if (st == ANF_OK) return v;
+  if (!e->by_value && (anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0953)) &&
+      may_fix_any(n, args)) {
+    anfi_diag_forget(d, had);
+    e->by_value = true;
+  } else anfi_fail_as(e->cx, st);
+  return NULL;
+}
+
+static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_sig sig = {0};
   anfi_exec_sig(e->cx, anfi_scratch(e->cx), n, args, &sig);
   anfi_variant *v = find(e, &sig);
-  if (v || !(v = anfi_variant_new(e, n, args))) return v;
-  anfi_undefer(e->cx, v); // it is the function's, whatever this call comes to
+  if (v || !(v = compiled(e, n, args))) return v;
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
   v->next = e->variant;
   e->nvariant++;
   return e->variant = v;
 }
 
+/* Arguments whose values have to be known are given as such from here on. */
+static void fix(const anf_exec *e, size_t n, anfi_arg *args, anf_value *const *v) {
+  for (size_t i = 0; e->by_value && i < n; i++)
+    if (args[i].type && anfi_exec_may_fix_type(args[i].type)) args[i].value = v[i];
+}
+
+anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
+  anfi_variant *v = variant(e, n, args);
+  return v || anfi_failed(e->cx) ? v : variant(e, n, args); // the error, now that it is known
+}
+
+/* The same for given values. */
+static anfi_variant *variant_for(anf_exec *e, size_t n, anfi_arg *args, anf_value *const *values) {
+  bool by_value = e->by_value;
+  fix(e, n, args, values);
+  anfi_variant *v = variant(e, n, args);
+  if (v || anfi_failed(e->cx)) return v;
+  fix(e, n, args, values);
+  if (!(v = variant(e, n, args))) e->by_value = by_value;
+  return v;
+}
+
 static anf_exec *new_exec(anf_ctx *cx, const anf_exec_opts *given) {
   anf_exec *e = (anf_exec *)anfi_raw(cx, NULL, 0, sizeof *e);
   if (!e) anfi_throw_nomem(cx);
   memset(e, 0, sizeof *e);
-  e->cx = cx;
+  e->cx = e->log.cx = cx;
   anfi_defer(cx, ANFI_ON_FAIL, free_exec, e);
   read_opts(given, &e->o);
   if (e->o.engine) {
@@ -106,8 +171,8 @@ static anf_exec *exec_of_graph(anf_graph *g, const anf_exec_opts *given) {
   anf_exec *e = anfi_exec_new(g, given);
   if (!e) return NULL;
   anfi_arg *args = ANFI_NEW_N(anfi_scratch(e->cx), anfi_arg, g->params.n + 1);
-  if (has_types(g, args) && !anfi_exec_variant(e, g->params.n, args)) return NULL;
-  return e;
+  if (has_types(g, args)) variant(e, g->params.n, args);
+  return anfi_failed(e->cx) ? NULL : e;
 }
 
 anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out) {
@@ -188,15 +253,18 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
 
 static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
   given g;
-  return fit_all(e, n, args, &g) && anfi_exec_variant(e, g.n, g.arg);
+  return fit_all(e, n, args, &g) && variant_for(e, g.n, g.arg, g.v);
 }
 
 static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
                 anf_value **result) {
   given g;
   anfi_variant *v;
-  return fit_all(e, n, args, &g) && (v = anfi_exec_variant(e, g.n, g.arg)) &&
-         anfi_variant_run(e, v, g.n, g.v, o, result);
+  if (!fit_all(e, n, args, &g) || !(v = variant_for(e, g.n, g.arg, g.v))) return false;
+  size_t ngiven = 0; // what is not part of the program
+  for (size_t i = 0; i < g.n; i++)
+    if (!g.arg[i].value) g.v[ngiven++] = g.v[i];
+  return anfi_variant_run(e, v, ngiven, g.v, o, result);
 }
 
 static void prepare(anf_exec *e, size_t n, const anf_type *const *types) {

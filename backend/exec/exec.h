@@ -7,8 +7,9 @@
 #include "anfora/exec.h"
 #include "backend/lower/lower.h"
 
-/* What code is made for: words that are equal for equal signatures. An argument is its type, or, if
- * it is a function, the function and the same of what it captured and has bound. */
+/* What code is made for: words that are equal for equal signatures. An argument is its type; its
+ * value too, where code is made for values; or, if it is a function, the function and the same of
+ * what it captured and has bound. */
 typedef struct anfi_sig {
   ANFI_VEC(uint64_t) word;
 } anfi_sig;
@@ -25,6 +26,8 @@ typedef struct anfi_variant {
   anfi_arena arena;          // of all but the code
   const char *name;          // of the function in the code; NULL: the graph's
   anfi_sig sig;
+  const char **arg; // by argument: what it is made for, as text
+  size_t narg;
   anfi_lowered low;      // its module is gone
   const anfi_form *form; // of the result, if it contains functions
   anfi_origins origins;  // of the functions that the form names
@@ -41,6 +44,8 @@ struct anf_exec {
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
   double compile_ms;
+  bool by_value; // code is made for the values of integers, bools, strings and types
+  anf_text log;  // of compilations
   size_t nstate; // of the variants made next, as are
   void (*edit)(void *user, anfi_variant *v);
   void *edit_user;
@@ -51,6 +56,7 @@ struct anf_exec {
 typedef struct anfi_arg {
   const anf_type *type;
   anf_value *fn;
+  anf_value *value; // which is part of the program, or NULL
 } anfi_arg;
 
 /* trace.c; t NULL: nothing is told */
@@ -86,6 +92,11 @@ typedef struct anfi_build_hooks {
 } anfi_build_hooks;
 void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
                       const anf_build_opts *o, const anfi_build_hooks *h, anf_text *out);
+
+/* specialise.c: may values of this type be part of a program: integers, bools, strings, types? */
+bool anfi_exec_may_fix_type(const anf_type *t);
+/* Writes down why v is compiled, as compared with what was used before it. */
+void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms);
 
 /* exec.c: a function that nothing is compiled of yet; freed with the frame if that fails. NULL with
  * an error. */

@@ -9,12 +9,44 @@
 
 /* ---- signatures ---- */
 
+static void push_bytes(anfi_arena *a, anfi_sig *out, size_t n, const void *data) {
+  anfi_push(a, &out->word, n);
+  for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
+    uint64_t w = 0;
+    memcpy(&w, (const char *)data + i, n - i < sizeof w ? n - i : sizeof w);
+    anfi_push(a, &out->word, w);
+  }
+}
+
+/* A value that its type does not tell; tuples and records are walked in order. */
+static void push_value(anfi_arena *a, anfi_sig *out, const anf_value *v) {
+  ANFI_VEC(const anf_value *) st = {0};
+  anfi_push(a, &st, v);
+  anfi_push(a, &out->word, UINT64_MAX);
+  while (st.n) {
+    const anf_value *x = st.at[--st.n];
+    switch (x->kind) {
+    case ANF_VALUE_TENSOR:
+      push_bytes(a, out, anf_dtype_bytes((anf_dtype)x->type->dtype), x->u.data);
+      break;
+    case ANF_VALUE_STRING: push_bytes(a, out, x->n, x->u.text); break;
+    case ANF_VALUE_TYPE: anfi_push(a, &out->word, anfi_key(x->type)); break;
+    case ANF_VALUE_TUPLE:
+    case ANF_VALUE_RECORD:
+      for (size_t i = x->n; i-- > 0;) anfi_push(a, &st, (const anf_value *)x->u.item[i]);
+      break;
+    default: break;
+    }
+  }
+}
+
 bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out) {
   ANFI_VEC(anfi_arg) st = {0};
   for (size_t i = n; i-- > 0;) anfi_push(a, &st, args[i]);
   while (st.n) {
     anfi_arg x = st.at[--st.n];
     anfi_push(a, &out->word, anfi_key(x.type));
+    if (x.value) push_value(a, out, x.value);
     if (!x.fn) continue;
     const anfi_fn *f = anfi_value_fn(x.fn);
     anfi_push(a, &out->word, anfi_key(f->graph));
@@ -26,7 +58,7 @@ bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, a
       bool is_fn = v->kind == ANF_VALUE_FN;
       const anf_type *t = is_fn ? NULL : anf_value_type(cx, v);
       if (!is_fn && !t) anfi_throw_nomem(cx);
-      anfi_push(a, &st, ((anfi_arg){t, is_fn ? v : NULL}));
+      anfi_push(a, &st, ((anfi_arg){t, is_fn ? v : NULL, NULL}));
     }
   }
   return true;
@@ -104,14 +136,16 @@ static anf_graph *make_entry(making *k, anf_graph *g, size_t n, const anfi_arg *
   k->g = anfi_graph_new(k->m, anfi_intern_z(&k->m->strings, g ? g->name->s : "function"));
   if (g) in[0] = anfi_graph_value(copy_of(k, g));
   for (size_t i = 0; i < n; i++)
-    in[at++] = args[i].fn ? function(k, args[i].fn) : anfi_param(k->g, NULL, args[i].type);
+    in[at++] = args[i].fn      ? function(k, args[i].fn)
+               : args[i].value ? anfi_value(k->m, anf_value_retain(args[i].value))
+                               : anfi_param(k->g, NULL, args[i].type);
   anfi_set_result(k->g, anfi_call(k->g, at, in));
   return k->g;
 }
 
 static bool is_plain(anf_graph *g, size_t n, const anfi_arg *args) {
   for (size_t i = 0; i < n; i++)
-    if (args[i].fn) return false;
+    if (args[i].fn || args[i].value) return false;
   return g != NULL;
 }
 

@@ -16,6 +16,16 @@ anfi_view *anfi_glow_view(glow *w, const anfi_leaf *leaf, texpr e) {
                       : anfi_view_buffer(w->L, leaf->type, e);
 }
 
+/* The number of a string or type. */
+static anfi_view *name_of(glow *w, anf_value *v) {
+  size_t i = 0, n = w->out->names.n;
+  while (i < n && !anfi_value_same(w->out->names.at[i], v)) i++;
+  if (i == n) anfi_push(w->a, &w->out->names, v);
+  anf_tir_elem e = anfi_lower_elem(ANF_U64);
+  return anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_U64),
+                          anfi_t_int(w->t, anfi_t_dt(e), (int64_t)i));
+}
+
 /* A constant, walked by a list of its own: constants nest as deep as programs. */
 static gval constant(glow *w, anf_value *v) {
   ANFI_VEC(anf_value *) st = {0};
@@ -24,6 +34,8 @@ static gval constant(glow *w, anf_value *v) {
   while (st.n) {
     anf_value *x = st.at[--st.n];
     if (x->kind == ANF_VALUE_TENSOR) anfi_push(w->a, &all, anfi_view_constant(w->L, x));
+    if (x->kind == ANF_VALUE_STRING || x->kind == ANF_VALUE_TYPE)
+      anfi_push(w->a, &all, name_of(w, x));
     if (x->kind != ANF_VALUE_TUPLE && x->kind != ANF_VALUE_RECORD) continue;
     for (size_t i = x->n; i-- > 0;) anfi_push(w->a, &st, x->u.item[i]);
   }

@@ -12,12 +12,23 @@ static bool not_compiled(anf_ctx *cx, anfi_loc loc, const anf_type *t) {
   anfi_put_type(&name, cx, t);
   const char *s = anfi_strndup(anfi_scratch(cx), name.text, name.len);
   anf_text_free(&name);
-  return anfi_fail(cx, loc, ANF_E0950, s);
+  return anfi_fail(cx, loc, t->kind == ANF_TYPE_TENSOR ? ANF_E0953 : ANF_E0950, s);
 }
 
-static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, bool kept, anfi_loc loc,
+static bool is_kept(const anf_type *t) {
+  return t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
+}
+
+static bool is_name(const anf_type *t) {
+  return t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE;
+}
+
+static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
                      anfi_leaves *out) {
-  anfi_leaf l = {.type = t, .elem = anfi_lower_elem((anf_dtype)t->dtype), .kept = kept};
+  anfi_leaf l = {.kept = is_kept(t), .name = is_name(t)};
+  if (l.kept || l.name) t = anfi_type_scalar(cx, ANF_U64);
+  l.type = t;
+  l.elem = anfi_lower_elem((anf_dtype)t->dtype);
   l.scalar = !t->n && anfi_dtype_class((anf_dtype)t->dtype) != ANFI_CLASS_COMPLEX;
   if (!anfi_lower_size(t, &l.n)) return not_compiled(cx, loc, t);
   anfi_push(a, out, l);
@@ -30,10 +41,8 @@ bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
   while (st.n) {
     const anf_type *x = st.at[--st.n];
     for (uint32_t i = is_compound(x) ? x->n : 0; i-- > 0;) anfi_push(a, &st, x->items[i]);
-    bool kept = x->kind == ANF_TYPE_BOX || x->kind == ANF_TYPE_STACK;
-    if (kept) x = anfi_type_scalar(cx, ANF_U64);
-    bool good = is_compound(x) || x->kind == ANF_TYPE_NONE || x->kind == ANF_TYPE_TYPE ||
-                (x->kind == ANF_TYPE_TENSOR && add_leaf(cx, a, x, kept, loc, out));
+    bool good = is_compound(x) || x->kind == ANF_TYPE_NONE ||
+                (anfi_leaf_count(x) && add_leaf(cx, a, x, loc, out));
     if (good) continue;
     return anfi_failed(cx) ? false : not_compiled(cx, loc, x);
   }
@@ -41,7 +50,7 @@ bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc,
 }
 
 size_t anfi_leaf_count(const anf_type *t) {
-  if (t->kind == ANF_TYPE_TENSOR || t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK) return 1;
+  if (t->kind == ANF_TYPE_TENSOR || is_kept(t) || is_name(t)) return 1;
   size_t n = 0;
   for (uint32_t i = 0; is_compound(t) && i < t->n; i++) n += anfi_leaf_count(t->items[i]);
   return n;
@@ -51,4 +60,11 @@ size_t anfi_returned_leaf(const anfi_leaves *l) {
   size_t i = 0;
   while (i < l->n && !l->at[i].scalar) i++;
   return i;
+}
+
+bool anfi_lowered_is_plain(const anfi_lowered *l) {
+  for (size_t i = 0; i < l->param.n + l->result.n; i++)
+    if ((i < l->param.n ? &l->param.at[i] : &l->result.at[i - l->param.n])->name)
+      return anfi_fail(l->cx, anfi_nowhere(), ANF_E0950, "str and type in what hosts bind");
+  return true;
 }

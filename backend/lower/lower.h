@@ -3,11 +3,12 @@
  * are op.h's.
  *
  * Glossary
- *   leaf    a part of a value that is no tuple or record. A tuple is the list of its leaves; None and
- *           types have none
+ *   leaf    a part of a value that is no tuple or record. A tuple is the list of its leaves; None has none
  *   scalar  a leaf of rank 0 that is not complex: a value of the Tensor IR
  *   buffer  any other tensor: dense memory, owned by whoever needs the value
  *   kept    a box or a stack: the address of a record in the stream's memory, as a scalar u64
+ *   name    a string or a type: its number among the program's, or of the call's behind them, as a
+ *           scalar u64
  *   site    a place that code names by a number when it calls the run time: what failed there, or
  *           what is printed
  *
@@ -24,11 +25,12 @@ typedef struct anfi_leaf {
   anf_tir_elem elem;
   bool scalar;
   bool kept;  // a scalar that is the address of a box or stack
+  bool name;  // a scalar that is the number of a string or type
   uint64_t n; // elements of a buffer
 } anfi_leaf;
 typedef ANFI_VEC(anfi_leaf) anfi_leaves;
 /* Appends the leaves of t. False with an error for what compiled code has not: unknown dims,
- * functions, strings. */
+ * functions. */
 bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc, anfi_leaves *out);
 /* How many leaves t has; no error. */
 size_t anfi_leaf_count(const anf_type *t);
@@ -58,6 +60,7 @@ typedef struct anfi_lowered {
   size_t *first;             // of each parameter's leaves in `param`; one more at the end
   const anf_type *result_type;
   ANFI_VEC(anfi_site_info) sites;
+  ANFI_VEC(anf_value *) names; // by number: strings and types
   bool recursive; // some function may call itself: needs a deep stack
 } anfi_lowered;
 
@@ -73,6 +76,9 @@ typedef struct anfi_lower_opts {
 /* Lowers g, which is closed, typed and first order, and all that it calls. What `out` holds is in
  * out->arena, except the module, which the frame frees unless it is kept. */
 bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out);
+
+/* Are parameters and result free of names, which have no meaning outside of a call with values? */
+bool anfi_lowered_is_plain(const anfi_lowered *l);
 
 /* outline.c: loops of large functions become functions; equal ones the same. */
 void anfi_lower_outline(anfi_arena *a, tmod *m);

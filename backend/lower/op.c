@@ -26,7 +26,7 @@ static bool refuse(anfi_low *L, const anfi_low_op *q) {
 static bool sizes(anfi_low *L, const anfi_low_op *q, const anf_type *t) {
   uint64_t n;
   if (anfi_lower_size(t, &n)) return true;
-  return anfi_fail(L->cx, q->loc, ANF_E0950, anfi_type_text(L->cx, t));
+  return anfi_fail(L->cx, q->loc, ANF_E0953, anfi_type_text(L->cx, t));
 }
 
 /* A scalar is computed where its op stands; what is not left to readers is written there. */

@@ -113,7 +113,9 @@ static void donate(void *user, anfi_variant *v) {
   size_t n = v->low.first[k->s->nstate];
   k->s->v = v;
   k->given = ANFI_NEW_N(&k->s->arena, bool, n + 1);
-  k->s->out = anfi_step_outputs(k->s->g, k->s->nstate, k->s->param, v->low.result_type);
+  k->s->out = NULL;
+  if (anfi_lowered_is_plain(&v->low))
+    k->s->out = anfi_step_outputs(k->s->g, k->s->nstate, k->s->param, v->low.result_type);
   if (!k->s->out) return;
   anfi_step_donate(v, n, k->given);
 }

@@ -42,7 +42,6 @@ static anf_value *value(const anf_step *s, const anf_type *t, const anfi_step_le
     return v;
   case ANF_TYPE_TUPLE: v = anfi_value_new_tuple(s->cx, t->n); break;
   case ANF_TYPE_RECORD: v = anfi_value_new_record(s->cx, t); break;
-  case ANF_TYPE_TYPE: return anfi_value_new_type(s->cx, t);
   default: return anfi_value_new_none(s->cx);
   }
   anfi_value_guard(v);

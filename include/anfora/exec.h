@@ -78,6 +78,10 @@ ANF_API void *anf_exec_pointer(const anf_exec *e);
 /* How many signatures have been compiled so far, and how long that took. */
 ANF_API size_t anf_exec_compilations(const anf_exec *e);
 ANF_API double anf_exec_compile_ms(const anf_exec *e);
+/* Why each of them was: a line with the types, how long it took, and what had changed. Where a shape
+ * or an attribute depends on the value of an integer, a bool, a string or a type that is an
+ * argument, code is made for each such value, and lines have it instead of its type. */
+ANF_API anf_status anf_exec_explain(const anf_exec *e, anf_text *out);
 
 /* What the graph becomes for these types: "tir", or what anf_jit_print knows: "llvm", "asm", "c". */
 ANF_API anf_status anf_lowered_print(anf_graph *g, size_t n, const anf_type *const *types,

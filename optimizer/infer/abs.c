@@ -172,7 +172,7 @@ static const anfi_abs *join_data(anfi_abs_table *t, const anfi_abs *a, const anf
                                  bool dims) {
   if (a->type == b->type) {
     bool unit = a->type->kind == ANF_TYPE_STRING || a->type->kind == ANF_TYPE_TYPE;
-    return unit ? NULL : anfi_abs_data(t, a->type);
+    return unit && !dims ? NULL : anfi_abs_data(t, a->type);
   }
   if (a->type->kind != ANF_TYPE_TENSOR || b->type->kind != ANF_TYPE_TENSOR) return NULL;
   const anf_type *type = join_tensors(t->cx, a->type, b->type, dims);

@@ -81,6 +81,24 @@ static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n
   return anfi_emit_tuple(e, c.n, items);
 }
 
+static anf_node *emit_tensor_item(anfi_emit *e, const anfi_attrs *attrs, const anf_type *type,
+                                  size_t n, const anfi_abs *const *iabs, anf_node *const *in,
+                                  anf_node *at) {
+  bool *gone = ANFI_NEW_N(e->arena, bool, n);
+  anf_value *spec = anfi_attr_value(e->q->cx, ANF_OP_GetItem, attrs, 0);
+  spec = anfi_known_bounds(e->q, spec, n, iabs, at, gone);
+  if (!spec) return anfi_emit_apply(e, ANF_OP_GetItem, attrs, type, n, in);
+  anf_node **left = ANFI_NEW_N(e->arena, anf_node *, n);
+  size_t k = 0;
+  for (size_t i = 0; i < n; i++)
+    if (!gone[i]) left[k++] = in[i];
+  anfi_value_guard(spec);
+  anfi_attrs_new(e->q->m, ANF_OP_GetItem, &spec, anfi_node_loc(at), &attrs);
+  anfi_value_unguard(spec);
+  anf_value_release(spec);
+  return anfi_emit_apply(e, ANF_OP_GetItem, attrs, type, k, left);
+}
+
 static anf_node *emit_field(anfi_emit *e, const anfi_attrs *attrs, const anfi_abs *r,
                             anf_node *record) {
   const anf_value *name = anfi_attr_value(e->q->cx, ANF_OP_GetField, attrs, 0);
@@ -102,7 +120,7 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
   case ANF_OP_MakeTuple: return anfi_emit_tuple(e, n, in);
   case ANF_OP_GetItem:
     if (iabs[0]->kind == ANFI_ABS_TUPLE) return emit_tuple_part(e, attrs, n, iabs, in[0], at);
-    break;
+    return e->call = emit_tensor_item(e, attrs, anfi_abs_type(e->abs, result), n, iabs, in, at);
   case ANF_OP_GetField:
     if (iabs[0]->kind == ANFI_ABS_RECORD) return emit_field(e, attrs, iabs[0], in[0]);
     break;

@@ -253,14 +253,20 @@ static const anfi_abs *constant(const applied *p, anf_value *v) {
   return a;
 }
 
-/* The shape of a tensor with known dims is known though the tensor is not; so are rank and size. */
-static const anfi_abs *by_dims(const applied *p) {
+/* The shape of a tensor with known dims is known though the tensor is not; so are rank, size and
+ * dtype. */
+static const anfi_abs *by_type(const applied *p) {
   const char *field = p->op == ANF_OP_GetField ? p->attr[0]->u.text : "";
   bool shape = p->op == ANF_OP_Shape || strcmp(field, "shape") == 0;
   bool rank = p->op == ANF_OP_Rank || strcmp(field, "ndim") == 0;
-  if (!shape && !rank && p->op != ANF_OP_Size && strcmp(field, "size") != 0) return NULL;
+  bool dtype = strcmp(field, "dtype") == 0,
+       size = p->op == ANF_OP_Size || strcmp(field, "size") == 0;
+  if (!shape && !rank && !size && !dtype) return NULL;
   const anf_type *t = p->in[0]->kind == ANFI_ABS_DATA ? p->in[0]->type : NULL;
   if (!t || t->kind != ANF_TYPE_TENSOR) return NULL;
+  if (dtype)
+    return constant(p,
+                    anfi_value_new_type(p->q->cx, anfi_type_scalar(p->q->cx, (anf_dtype)t->dtype)));
   if (rank) return constant(p, anf_value_int(p->q->cx, t->n));
   for (uint32_t i = 0; i < t->n; i++)
     if (t->dims[i] < 0) return NULL;
@@ -278,7 +284,7 @@ static const anfi_abs *by_hook(const applied *p) {
   anfi_infer hook = {
       .cx = q->cx, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = t, .attr = p->attr};
   if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
-  const anfi_abs *known = by_dims(p);
+  const anfi_abs *known = by_type(p);
   if (known) return known;
   const anfi_abs *folded = worth_folding(p, hook.out) ? fold(p, hook.out) : NULL;
   if (folded) return folded;
@@ -296,6 +302,22 @@ static const anfi_abs *length(const applied *p) {
 }
 
 /* ---- any op ---- */
+
+static const anfi_abs *tensor_item(applied *p) {
+  anfi_arena *a = p->q->arena;
+  bool *gone = ANFI_NEW_N(a, bool, p->n);
+  anf_value *spec = anfi_known_bounds(p->q, p->attr[0], p->n, p->in, p->at, gone);
+  if (!spec) return by_hook(p);
+  anfi_defer(p->q->cx, ANFI_ALWAYS, release, spec);
+  const anfi_abs **in = ANFI_NEW_N(a, const anfi_abs *, p->n);
+  size_t n = 0;
+  for (size_t i = 0; i < p->n; i++)
+    if (!gone[i]) in[n++] = p->in[i];
+  p->attr[0] = spec;
+  p->in = in;
+  p->n = n;
+  return by_hook(p);
+}
 
 static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                              const anfi_abs *const *in, anf_node *at) {
@@ -316,7 +338,8 @@ static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs
   case ANF_OP_Switch: return switch_of(&p);
   case ANF_OP_SwitchLayer: return switch_layer(&p);
   case ANF_OP_Partial: return partial(&p);
-  case ANF_OP_GetItem: return in[0]->kind == ANFI_ABS_TUPLE ? tuple_part(&p, in[0]) : by_hook(&p);
+  case ANF_OP_GetItem:
+    return in[0]->kind == ANFI_ABS_TUPLE ? tuple_part(&p, in[0]) : tensor_item(&p);
   case ANF_OP_GetField: return in[0]->kind == ANFI_ABS_RECORD ? record_get(&p) : by_hook(&p);
   default: return by_hook(&p);
   }

@@ -28,6 +28,11 @@ typedef struct anfi_chosen {
 bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in,
                       anf_node *at, anfi_chosen *out);
 
+/* bounds.c: the subscript of a tensor with the known bounds of slices in it; gone[i] of inputs that
+ * are. NULL if there is none. */
+anf_value *anfi_known_bounds(anfi_inference *q, const anf_value *spec, size_t n,
+                             const anfi_abs *const *in, anf_node *at, bool *gone);
+
 /* generate.c: calls of functions by HyperMap, Map, MultiType, Loop */
 bool anfi_op_is_meta(anfi_opcode op); // calls functions that it is given
 const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,

@@ -120,11 +120,108 @@ static void a_trap_is_a_status(void **state) {
   anf_module_free(m);
 }
 
+static anf_value *rows(world *w, int64_t n) {
+  float data[12] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+  int64_t dims[2] = {n, 2};
+  return anf_value_tensor(w->cx, ANF_F32, 2, dims, data);
+}
+
+static void explained(const anf_exec *e, world *w, const char *part, bool there) {
+  anf_text t = {.cx = w->cx};
+  assert_int_equal(anf_exec_explain(e, &t), ANF_OK);
+  assert_int_equal(t.text && strstr(t.text, part), there);
+  anf_text_free(&t);
+}
+
+static void a_symbolic_size_is_compiled_for_each_size(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *e = compiled(w, "def f(x: f32[B, 2], y: f32[B, 2]) { Sum(x * y) }", &m);
+  assert_int_equal(anf_exec_compilations(e), 0);
+  gives(w->cx, run_exec(w, e, 2, (anf_value *[]){rows(w, 1), rows(w, 1)}), "5.0", "f32");
+  gives(w->cx, run_exec(w, e, 2, (anf_value *[]){rows(w, 3), rows(w, 3)}), "91.0", "f32");
+  gives(w->cx, run_exec(w, e, 2, (anf_value *[]){rows(w, 1), rows(w, 1)}), "5.0", "f32");
+  assert_int_equal(anf_exec_compilations(e), 2);
+  explained(e, w, "1. (f32[1, 2], f32[1, 2]) in ", true);
+  explained(e, w, "ms: the first call\n", true);
+  explained(e, w, "ms: x is f32[3, 2] and was f32[1, 2], y is f32[3, 2] and was f32[1, 2]\n", true);
+  exec_fails(w, e, 2, (anf_value *[]){rows(w, 1), rows(w, 3)}, "E0412"); // B is one number
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+static void what_was_dropped_is_compiled_again(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *e = NULL;
+  anf_graph *g = parsed(w, "def f(x: f32[B, 2]) { Sum(x) }", &m);
+  anf_exec_opts o = {.size = sizeof o, .max_compiled = 1};
+  assert_int_equal(anf_compile(g, &o, w->d, &e), ANF_OK);
+  gives(w->cx, run_exec(w, e, 1, (anf_value *[]){rows(w, 1)}), "3.0", "f32");
+  gives(w->cx, run_exec(w, e, 1, (anf_value *[]){rows(w, 2)}), "10.0", "f32");
+  gives(w->cx, run_exec(w, e, 1, (anf_value *[]){rows(w, 1)}), "3.0", "f32");
+  assert_int_equal(anf_exec_compilations(e), 3);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+static void values_are_part_of_a_program_where_sizes_depend_on_them(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *e = compiled(w, "def f(x: f32[3, 2], a: i64, y: f32) { x[a:, 1] * y }", &m);
+  for (int64_t i = 0; i < 3; i++) {
+    anf_value *args[] = {rows(w, 3), anf_value_i64(w->cx, i % 2 + 1), anf_value_f32(w->cx, 2)};
+    gives(w->cx, run_exec(w, e, 3, args), i % 2 ? "[12.0]" : "[8.0, 12.0]",
+          i % 2 ? "f32[1]" : "f32[2]");
+  }
+  assert_int_equal(anf_exec_compilations(e), 2);
+  explained(e, w, "2. (f32[3, 2], 2, f32) in ", true);
+  explained(e, w, "ms: a is 2 and was 1\n", true);
+  explained(e, w, "code is made for each value", true);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+static void a_size_that_only_running_tells_is_refused(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *e = compiled(w, "def f(x, n) { s = 0; for i in 0..n { s = s + Sum(x[i:]) }; s }", &m);
+  anf_value *args[] = {rows(w, 3), anf_value_i64(w->cx, 2)};
+  exec_fails(w, e, 2, args, "E0953");
+  explained(e, w, "value", false);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+static void strings_and_types_are_chosen(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *e = compiled(
+      w, "def f(n: i64, s: str, x) { (if n > 0 { \"more\" } else { s }, x.dtype, n) }", &m);
+  for (int64_t n = 0; n < 2; n++)
+    gives(w->cx,
+          run_exec(w, e, 3,
+                   (anf_value *[]){anf_value_i64(w->cx, n), anf_value_string(w->cx, "less", 4),
+                                   rows(w, 1)}),
+          n ? "(\"more\", f32, 1)" : "(\"less\", f32, 0)", "(str, type, i64)");
+  assert_int_equal(anf_exec_compilations(e), 1);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(a_signature_is_compiled_once),     TEST(a_returned_closure_is_called),
-      TEST(a_closure_is_an_argument),         TEST(a_closure_of_another_module_is_refused),
-      TEST(a_pullback_is_called_by_the_host), TEST(a_trap_is_a_status),
+      TEST(a_signature_is_compiled_once),
+      TEST(a_returned_closure_is_called),
+      TEST(a_closure_is_an_argument),
+      TEST(a_closure_of_another_module_is_refused),
+      TEST(a_pullback_is_called_by_the_host),
+      TEST(a_trap_is_a_status),
+      TEST(a_symbolic_size_is_compiled_for_each_size),
+      TEST(what_was_dropped_is_compiled_again),
+      TEST(values_are_part_of_a_program_where_sizes_depend_on_them),
+      TEST(a_size_that_only_running_tells_is_refused),
+      TEST(strings_and_types_are_chosen),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
