@@ -19,10 +19,10 @@ from tap import Tap
 anfora, backend, folders = sys.argv[1], sys.argv[2], sys.argv[3:]
 # limits count the interpreter's operations
 interpreter_only = ('--max-steps', '--max-depth', '--backend', '--json', '--time', '--repeat')
-# closures or types that only running tells; items of a tuple in a loop
+# closures or types that only running tells
 NOT_COMPILED = {
     'closure_loop.anf:chain', 'closures.anf:tower', 'compose.anf:main', 'functions_in_tuples.anf:main',
-    'loops.anf:first_pair', 'loops.anf:items', 'multitype.anf:main', 'shared_tuples.anf:main'}
+    'loops.anf:first_pair', 'multitype.anf:main', 'shared_tuples.anf:main'}
 NUMBER = re.compile(r'-?\d+\.?\d*(?:e[-+]?\d+)?')
 
 
