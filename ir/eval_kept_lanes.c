@@ -67,8 +67,8 @@ static bool repeated(walk *w, const pair *p) {
   if (p->a->type->n == ANF_MAX_RANK || !has_lanes(w, p->a, 1))
     return fail_kind(w->q, "tensors that have the outer lanes");
   size_t n = (size_t)lanes->dims[lanes->n - 1u], outer = n ? w->lanes->n / n : 0;
-  anf_value *v = *p->to = anfi_value_new_tensor(
-      w->q->cx, anfi_kept_spread_type(w->q->cx, p->a->type, lanes));
+  anf_value *v = *p->to =
+      anfi_value_new_tensor(w->q->cx, anfi_kept_spread_type(w->q->cx, p->a->type, lanes));
   size_t row = outer ? bytes_of(p->a) / outer : 0;
   for (size_t i = 0; row && i < outer * n; i++)
     memcpy(v->u.data + i * row, p->a->u.data + i / n * row, row);

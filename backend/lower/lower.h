@@ -61,7 +61,7 @@ typedef struct anfi_lowered {
   const anf_type *result_type;
   ANFI_VEC(anfi_site_info) sites;
   ANFI_VEC(anf_value *) names; // by number: strings and types
-  bool recursive; // some function may call itself: needs a deep stack
+  bool recursive;              // some function may call itself: needs a deep stack
 } anfi_lowered;
 
 typedef struct anfi_lower_opts {
