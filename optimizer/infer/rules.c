@@ -72,12 +72,12 @@ static bool find_attrs(applied *p, size_t n) {
 static const anfi_abs *tuple_item(const applied *p, const anfi_abs *t, int64_t i) {
   if (t->kind == ANFI_ABS_BOTTOM) return t;
   if (t->kind != ANFI_ABS_TUPLE) return fail(p, ANF_E0504, show(p, t), "");
-  if (i < 0) i += t->n;
-  if (i < 0 || i >= (int64_t)t->n) {
+  int64_t at = i < 0 ? i + t->n : i;
+  if (at < 0 || at >= (int64_t)t->n) {
     anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0505, (long long)i, show(p, t));
     return anfi_infer_trace(p->q), NULL;
   }
-  return t->item[i];
+  return t->item[at];
 }
 
 static const anfi_abs *tuple_get(const applied *p) {
@@ -178,7 +178,8 @@ bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const 
   if (!known) return anfi_demand(q, (anfi_demanded){at, "index", "GetItem of a tuple"}, 1);
   out->slice = part->kind == ANFI_PART_SLICE;
   if (!out->slice) {
-    *out = (anfi_chosen){false, 1, v[0] < 0 ? v[0] + count : v[0], 1};
+    bool from_end = v[0] < 0 && v[0] >= -count; // what is outside stays as it is
+    *out = (anfi_chosen){false, 1, from_end ? v[0] + count : v[0], 1};
     return true;
   }
   int64_t step = part->given[2] ? v[2] : 1;
