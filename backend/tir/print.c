@@ -5,13 +5,20 @@
 
 #include <math.h>
 
+/* A printed name: that of the variable, and the number behind it. */
+typedef struct shown_name {
+  const anfi_str *name, *base;
+  uint32_t number;
+} shown_name;
+
 typedef struct printer {
   anf_text *out;
   anfi_arena *a;
   anfi_strtab names;
   anfi_map shown;   // variable or tensor → its printed name
   anfi_map visible; // printed name → 1 while it means something
-  ANFI_VEC(const anfi_str *) scope;
+  anfi_map next;    // name of a variable → the first number behind it that may be free
+  ANFI_VEC(shown_name) scope;
   uint32_t indent;
 } printer;
 
@@ -39,18 +46,29 @@ static const char *name_of(printer *p, texpr v) {
   return at ? (const char *)(uintptr_t)*at : v->u.name->s;
 }
 
+static const anfi_str *numbered(printer *p, const anfi_str *base, uint32_t k) {
+  return anfi_intern_z(&p->names, anfi_sprintf(p->a, "%s_%u", base->s, k));
+}
+
 static const char *declare(printer *p, texpr v) {
-  const anfi_str *s = anfi_intern(&p->names, v->u.name->s, v->u.name->len);
-  for (uint32_t k = 1; *anfi_map_at(&p->visible, anfi_key(s)); k++)
-    s = anfi_intern_z(&p->names, anfi_sprintf(p->a, "%s_%u", v->u.name->s, k));
+  const anfi_str *base = anfi_intern(&p->names, v->u.name->s, v->u.name->len), *s = base;
+  uint32_t k = (uint32_t)*anfi_map_at(&p->next, anfi_key(base));
+  if (k) s = numbered(p, base, k);
+  while (*anfi_map_at(&p->visible, anfi_key(s))) s = numbered(p, base, ++k);
   *anfi_map_at(&p->visible, anfi_key(s)) = 1;
-  anfi_push(p->a, &p->scope, s);
+  *anfi_map_at(&p->next, anfi_key(base)) = k + 1;
+  anfi_push(p->a, &p->scope, ((shown_name){s, base, k}));
   *anfi_map_at(&p->shown, anfi_key(v)) = anfi_key(s->s);
   return s->s;
 }
 
 static void leave_to(printer *p, size_t n) {
-  while (p->scope.n > n) *anfi_map_at(&p->visible, anfi_key(p->scope.at[--p->scope.n])) = 0;
+  while (p->scope.n > n) {
+    shown_name s = p->scope.at[--p->scope.n];
+    uint64_t *next = anfi_map_at(&p->next, anfi_key(s.base));
+    if (*next > s.number) *next = s.number;
+    *anfi_map_at(&p->visible, anfi_key(s.name)) = 0;
+  }
 }
 
 static void start(printer *p, anf_text *out) {
@@ -58,6 +76,7 @@ static void start(printer *p, anf_text *out) {
   anfi_strtab_init(&p->names, p->a);
   anfi_map_init(&p->shown, p->a);
   anfi_map_init(&p->visible, p->a);
+  anfi_map_init(&p->next, p->a);
 }
 
 /* ---- constants ---- */
