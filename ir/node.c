@@ -282,7 +282,8 @@ static anfi_opcode find_op(anf_ctx *cx, const char *name) {
   anfi_opcode op = anfi_op_find(cx, name, strlen(name));
   if (op != ANF_OP_NONE) return op;
   anfi_fail(cx, anfi_nowhere(), ANF_E0201, name);
-  const char *near = anfi_nearest(name, op_name, cx);
+  const char *near = anfi_op_elsewhere(name);
+  if (!near) near = anfi_nearest(name, op_name, cx);
   if (near) anfi_hint(cx, "did you mean '%s'?", near);
   return op;
 }

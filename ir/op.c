@@ -122,6 +122,22 @@ anf_ctx *anf_ctx_new(const anf_ctx_opts *o) { return anfi_ctx_new(o, fill_ctx); 
 
 const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op) { return &cx->schemas[op]; }
 
+static bool has_word(const char *words, const char *word) {
+  size_t n = strlen(word);
+  for (size_t len; words && (len = next_word(&words)) > 0; words += len)
+    if (len == n && memcmp(words, word, n) == 0) return true;
+  return false;
+}
+
+const char *anfi_op_elsewhere(const char *name) {
+  for (size_t i = 0; i < ANF_OP_COUNT; i++) {
+    const anfi_op_info *op = &anfi_op[i];
+    if (has_word(op->mindir, name) || has_word(op->onnx, name) || has_word(op->aten, name))
+      return op->name;
+  }
+  return NULL;
+}
+
 anfi_opcode anfi_op_find(anf_ctx *cx, const char *name, size_t len) {
   const anfi_str *s = anfi_interned(&cx->strings, name, len);
   const uint64_t *at = s ? anfi_map_find(&cx->op_by_name, s->id) : NULL;
