@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The straight-line program of bench_optimizer.c traced and lowered by JAX's jit, the same nodes from the
-same random numbers. At 10^4 nodes: JAX needs seconds there."""
+same random numbers; times of the processor, as there. At 10^4 nodes: JAX needs seconds there."""
 import statistics
 import time
 
@@ -42,12 +42,12 @@ def measure():
     nodes, x = plan(NODES), jax.ShapeDtypeStruct((4,), jnp.float32)
     traced, lowered = [], []
     for _ in range(RUNS):
-        start = time.perf_counter()
+        start = time.process_time()
         trace = jax.jit(program(nodes)).trace(x)
-        middle = time.perf_counter()
+        middle = time.process_time()
         trace.lower()
         traced.append(middle - start)
-        lowered.append(time.perf_counter() - middle)
+        lowered.append(time.process_time() - middle)
     print(f"jax {jax.__version__}, straight-line program of {NODES} nodes")
     for what, s in (("trace", traced), ("lower", lowered), ("trace and lower", [a + b for a, b in zip(traced, lowered)])):
         low, high = min(s) / NODES * 1e9, max(s) / NODES * 1e9
