@@ -4,7 +4,7 @@
  * does; so growing a large array is one resize, and its size alone tells where a block lives. */
 #include "base/base.h"
 
-enum { ALIGN = 16, CHUNK_MAX = 2 * ANFI_HUGE_PAGE };
+enum { ALIGN = 16, CHUNK_MAX = 2 * ANFI_HUGE_PAGE, SPARES = 64, SPARE_MIN = 16 * ANFI_CHUNK_MIN };
 
 struct anfi_chunk {
   anfi_chunk *next, *prev; // prev is used by large blocks alone
@@ -18,10 +18,49 @@ void anfi_arena_init(anfi_arena *a, anf_ctx *cx) {
   *a = (anfi_arena){.cx = cx, .chunk_size = ANFI_CHUNK_MIN};
 }
 
+/* ---- spare chunks: what arenas give back within the outermost entry serves the next ones, as the
+ * passes over a large program follow each other. Fresh pages cost more than most passes do. ---- */
+
+static bool kept(const anf_ctx *cx, size_t size) {
+  return cx->frame && size >= SPARE_MIN && cx->nspare < SPARES && !ANFI_SANITIZED;
+}
+
+static void release(anf_ctx *cx, anfi_chunk *c) {
+  if (!kept(cx, c->size)) {
+    anfi_raw(cx, c, c->size, 0);
+    return;
+  }
+  c->next = cx->spare;
+  cx->spare = c;
+  cx->nspare++;
+}
+
+/* One that is large enough, but by no more than a quarter; or NULL. */
+static anfi_chunk *take(anf_ctx *cx, size_t size) {
+  if (size < SPARE_MIN) return NULL;
+  for (anfi_chunk **p = &cx->spare; *p; p = &(*p)->next) {
+    anfi_chunk *c = *p;
+    if (c->size < size || c->size - size > size / 4) continue;
+    *p = c->next;
+    cx->nspare--;
+    return c;
+  }
+  return NULL;
+}
+
+void anfi_free_spare(anf_ctx *cx) {
+  for (anfi_chunk *c = cx->spare, *next; c; c = next) {
+    next = c->next;
+    anfi_raw(cx, c, c->size, 0);
+  }
+  cx->spare = NULL;
+  cx->nspare = 0;
+}
+
 static void free_list(anf_ctx *cx, anfi_chunk *c) {
   while (c) {
     anfi_chunk *next = c->next;
-    anfi_raw(cx, c, c->size, 0);
+    release(cx, c);
     c = next;
   }
 }
@@ -32,11 +71,19 @@ void anfi_arena_free(anfi_arena *a) {
   anfi_arena_init(a, a->cx);
 }
 
+/* A spare one or a new one; NULL if there is no memory. */
+static anfi_chunk *find_chunk(anf_ctx *cx, size_t size) {
+  anfi_chunk *c = take(cx, size);
+  if (c) size = c->size;
+  else c = (anfi_chunk *)anfi_raw(cx, NULL, 0, size);
+  if (c) *c = (anfi_chunk){.size = size};
+  return c;
+}
+
 static anfi_chunk *new_chunk(anfi_arena *a, size_t payload) {
   size_t size = payload + sizeof(anfi_chunk);
-  anfi_chunk *c = size < payload ? NULL : (anfi_chunk *)anfi_raw(a->cx, NULL, 0, size);
+  anfi_chunk *c = size < payload ? NULL : find_chunk(a->cx, size);
   if (!c) anfi_throw_nomem(a->cx);
-  *c = (anfi_chunk){.size = size};
   return c;
 }
 
@@ -63,7 +110,7 @@ void *anfi_alloc(anfi_arena *a, size_t size) {
   c->next = a->chunks;
   a->chunks = c;
   a->at = (char *)(c + 1);
-  a->end = a->at + a->chunk_size;
+  a->end = (char *)c + c->size;
   if (a->chunk_size < CHUNK_MAX) a->chunk_size *= 2;
   void *p = a->at;
   a->at += n;
@@ -72,12 +119,27 @@ void *anfi_alloc(anfi_arena *a, size_t size) {
 
 void *anfi_zalloc(anfi_arena *a, size_t size) { return memset(anfi_alloc(a, size), 0, size); }
 
+/* c in a larger chunk; the old one becomes spare, for the next array that grows. */
+static anfi_chunk *larger(anf_ctx *cx, anfi_chunk *c, size_t size) {
+  anfi_chunk *moved = kept(cx, c->size) ? find_chunk(cx, size) : NULL;
+  if (moved) {
+    memcpy(moved + 1, c + 1, c->size - sizeof *c);
+    moved->next = c->next;
+    moved->prev = c->prev;
+    release(cx, c);
+    return moved;
+  }
+  moved = (anfi_chunk *)anfi_raw(cx, c, c->size, size);
+  if (moved) moved->size = size;
+  return moved;
+}
+
 static void *grow_large(anfi_arena *a, void *p, size_t size) {
   anfi_chunk *c = (anfi_chunk *)p - 1, *prev = c->prev, *next = c->next;
   size_t whole = size + sizeof(anfi_chunk);
-  anfi_chunk *moved = whole < size ? NULL : (anfi_chunk *)anfi_raw(a->cx, c, c->size, whole);
+  if (whole >= size && whole <= c->size) return p; // it was a spare one
+  anfi_chunk *moved = whole < size ? NULL : larger(a->cx, c, whole);
   if (!moved) anfi_throw_nomem(a->cx);
-  moved->size = whole;
   if (prev) prev->next = moved;
   else a->large = moved;
   if (next) next->prev = moved;

@@ -40,6 +40,18 @@
 #define ANFI_VERIFY    false
 #endif
 
+/* Memory is handed back at once, so that a use after that is found. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ANFI_SANITIZED true
+#endif
+#endif
+#if !defined(ANFI_SANITIZED) && defined(__SANITIZE_ADDRESS__)
+#define ANFI_SANITIZED true
+#elif !defined(ANFI_SANITIZED)
+#define ANFI_SANITIZED false
+#endif
+
 #define ANFI_LEN(a) (sizeof(a) / sizeof((a)[0]))
 
 /* arena.c */
@@ -54,6 +66,7 @@ typedef struct anfi_arena {
 
 void anfi_arena_init(anfi_arena *a, anf_ctx *cx);
 void anfi_arena_free(anfi_arena *a);
+void anfi_free_spare(anf_ctx *cx); // chunks that arenas gave back for others to take
 /* 16-byte aligned. Never NULL: a failure jumps to the frame. */
 void *anfi_alloc(anfi_arena *a, size_t size);
 void *anfi_zalloc(anfi_arena *a, size_t size);
@@ -287,7 +300,9 @@ struct anf_ctx {
   void *progress_user;
   atomic_bool cancel;
   anfi_frame *frame; // innermost, or NULL
-  anfi_arena arena;  // types, names and other things that live as long as the context
+  anfi_chunk *spare; // arena.c; empty outside entries
+  uint32_t nspare;
+  anfi_arena arena; // types, names and other things that live as long as the context
   anfi_strtab strings;
   struct anfi_source *sources;
   struct anfi_types *types;    // ir/type.c

@@ -36,6 +36,7 @@ static void *default_alloc(void *user, void *ptr, size_t old, size_t size) {
 
 void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size) {
   if (!p) old = 0;
+  if (size > old && size - old > cx->max_bytes - cx->bytes) anfi_free_spare(cx);
   if (size > old && size - old > cx->max_bytes - cx->bytes) return NULL;
   void *q = p || size ? cx->alloc.fn(cx->alloc.user, p, old, size) : NULL;
   if (!q && size) return NULL;
@@ -130,7 +131,9 @@ anf_status anfi_leave(anf_ctx *cx) {
     d = next;
   }
   cx->frame = f->outer;
-  if (!f->outer) atomic_store(&cx->cancel, false);
+  if (f->outer) return f->status;
+  anfi_free_spare(cx);
+  atomic_store(&cx->cancel, false);
   return f->status;
 }
 
