@@ -406,7 +406,8 @@ typedef struct anfi_op_info {
 extern const anfi_op_info anfi_op[ANF_OP_COUNT];
 const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op);
 anfi_opcode anfi_op_find(anf_ctx *cx, const char *name, size_t len); // ANF_OP_NONE if there is none
-const char *anfi_op_elsewhere(const char *name); // our name for another format's, or NULL: for hints
+const char *
+anfi_op_elsewhere(const char *name); // our name for another format's, or NULL: for hints
 /* Index of an attribute in the schema, or -1. */
 int anfi_attr_index(anf_ctx *cx, anfi_opcode op, const char *name);
 /* Arguments of an APPLY (without attribute nodes). */
