@@ -158,8 +158,8 @@ static bool test(cli *c, training *t, uint64_t epoch) {
   double loss = anf_step_number(t->t, "loss"), accuracy = anf_step_number(t->t, "accuracy");
   bool has = !isnan(accuracy);
   t->log.test_name = has ? "accuracy" : "loss";
-  anfi_push(anfi_scratch(c->cx), &t->log.test, has ? accuracy : loss);
-  anfi_push(anfi_scratch(c->cx), &t->log.test_at, t->log.done);
+  anfi_push(t->log.arena, &t->log.test, has ? accuracy : loss);
+  anfi_push(t->log.arena, &t->log.test_at, t->log.done);
   if (t->log.terminal) fputs("\r\033[K", stderr);
   printf("epoch %llu  loss %.4f  held out: loss %.4f%s  %.0f steps/s\n", (unsigned long long)epoch,
          t->log.smooth_loss, loss, percent(accuracy, words, sizeof words), rate);
@@ -171,7 +171,7 @@ static bool one_step(cli *c, training *t) {
   if (anf_step_run(t->s, c->d) != ANF_OK) return false;
   double loss = anf_step_number(t->s, "loss");
   t->log.done++;
-  anfi_push(anfi_scratch(c->cx), &t->log.loss, loss);
+  anfi_push(t->log.arena, &t->log.loss, loss);
   train_show(&t->log, loss, anf_step_number(t->s, "accuracy"), t->log.done == t->log.nstep);
   return true;
 }
@@ -183,6 +183,7 @@ static bool train(cli *c, training *t) {
   t->log.nstep = end > done ? (size_t)(end - done) : 0;
   t->log.terminal = isatty(STDERR_FILENO);
   t->log.start = anfi_os_now_ns();
+  t->log.arena = anfi_scratch(c->cx);
   for (uint64_t at = done; at < end; at++) {
     if (at == done || at % each == 0) train_shuffle(&t->rows, t->seed, at / each);
     train_fill(&t->rows, (size_t)(at % each) * t->rows.batch);

@@ -79,6 +79,7 @@ typedef ANFI_VEC(anf_graph *) graphs;
 /* Closed graphs with a name of their own; `roots`: only those that others do not refer to. */
 static graphs candidates(cli *c, anf_module *m, bool roots) {
   graphs list = {0};
+  anfi_arena *a = anfi_scratch(c->cx);
   anf_analysis *an = anfi_analyse(m);
   for (size_t i = 0; i < m->graphs.n; i++) {
     anf_graph *g = m->graphs.at[i];
@@ -86,7 +87,7 @@ static graphs candidates(cli *c, anf_module *m, bool roots) {
     bool used = false;
     for (size_t k = 0; roots && k < m->graphs.n && !used; k++)
       used = m->graphs.at[k] && refers_outside(an, m->graphs.at[k], g);
-    if (!used) anfi_push(anfi_scratch(c->cx), &list, g);
+    if (!used) anfi_push(a, &list, g);
   }
   return list;
 }

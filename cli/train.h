@@ -41,6 +41,7 @@ typedef struct train_log {
   bool terminal;
   size_t nstep, done;
   uint64_t start, shown;    // ns
+  anfi_arena *arena;        // of what follows
   ANFI_VEC(double) loss;    // of each step
   ANFI_VEC(double) test;    // accuracy (or loss) on held-out data, by epoch
   ANFI_VEC(size_t) test_at; // after which step

@@ -12,41 +12,28 @@ typedef struct {
   int64_t off, step, lo, hi;
 } row;
 
-static void row_real(const row *r, direction to, double *x, double *w, double *y) {
-  int64_t first = (int64_t)r->x + r->off, step = r->step;
-  double *at = w + r->w, sum = *at;
-  y += r->y;
-  switch (to) {
-  case TO_Y:
-    for (int64_t o = r->lo; o < r->hi; o++) y[o] += sum * x[first + o * step];
-    break;
-  case TO_X:
-    for (int64_t o = r->lo; o < r->hi; o++) x[first + o * step] += sum * y[o];
-    break;
-  case TO_W:
-    for (int64_t o = r->lo; o < r->hi; o++) sum += x[first + o * step] * y[o];
-    *at = sum;
-    break;
+/* The same walk over reals, and over integers, which wrap. */
+#define ROW(name, number)                                                                          \
+  static void name(const row *r, direction to, number *x, number *w, number *y) {                  \
+    int64_t first = (int64_t)r->x + r->off, step = r->step;                                        \
+    number *at = w + r->w, sum = *at;                                                              \
+    y += r->y;                                                                                     \
+    switch (to) {                                                                                  \
+    case TO_Y:                                                                                     \
+      for (int64_t o = r->lo; o < r->hi; o++) y[o] += sum * x[first + o * step];                   \
+      break;                                                                                       \
+    case TO_X:                                                                                     \
+      for (int64_t o = r->lo; o < r->hi; o++) x[first + o * step] += sum * y[o];                   \
+      break;                                                                                       \
+    case TO_W:                                                                                     \
+      for (int64_t o = r->lo; o < r->hi; o++) sum += x[first + o * step] * y[o];                   \
+      *at = sum;                                                                                   \
+      break;                                                                                       \
+    }                                                                                              \
   }
-}
-
-static void row_int(const row *r, direction to, uint64_t *x, uint64_t *w, uint64_t *y) {
-  int64_t first = (int64_t)r->x + r->off, step = r->step;
-  uint64_t *at = w + r->w, sum = *at;
-  y += r->y;
-  switch (to) {
-  case TO_Y:
-    for (int64_t o = r->lo; o < r->hi; o++) y[o] += sum * x[first + o * step];
-    break;
-  case TO_X:
-    for (int64_t o = r->lo; o < r->hi; o++) x[first + o * step] += sum * y[o];
-    break;
-  case TO_W:
-    for (int64_t o = r->lo; o < r->hi; o++) sum += x[first + o * step] * y[o];
-    *at = sum;
-    break;
-  }
-}
+ROW(row_real, double)
+ROW(row_int, uint64_t)
+#undef ROW
 
 typedef struct {
   anfi_conv c;

@@ -93,6 +93,11 @@ def check_leftovers(_build):
     yield from lines_matching(rf"\b({words})\b", files(*CODE))
 
 
+def check_arenas(_build):
+    """arrays grow in one arena: anfi_scratch makes a new one by each call"""
+    yield from lines_matching(r"anfi_(push|grow|vec_grow)\(\s*anfi_scratch\(", files(*CODE))
+
+
 def check_machine_paths(_build):
     """no paths of one machine"""
     folders = "|".join(["wo" + "rk", "ro" + "ot", "ho" + "me"])
@@ -157,7 +162,7 @@ def check_format(_build):
 
 
 CHECKS = [check_includes, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
-          check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
+          check_arenas, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
           check_format]
 
 

@@ -95,6 +95,7 @@ static int oldest_first(const void *a, const void *b) {
 /* Files of the cache; what was left by processes that died while they wrote is thrown away. */
 static bool list(anf_ctx *cx, const char *dir, anfi_files *out) {
   anfi_files all = {0};
+  anfi_arena *a = anfi_scratch(cx);
   enum { HOUR = 3600 };
   if (!anfi_os_list(cx, dir, &all)) return false;
   int64_t newest = 0;
@@ -102,9 +103,9 @@ static bool list(anf_ctx *cx, const char *dir, anfi_files *out) {
     if (all.at[i].used > newest) newest = all.at[i].used;
   for (size_t i = 0; i < all.n; i++) {
     anfi_file f = all.at[i];
-    if (is_ours(f.name)) anfi_push(anfi_scratch(cx), out, f);
+    if (is_ours(f.name)) anfi_push(a, out, f);
     else if (strncmp(f.name, "tmp-", 4) == 0 && f.used < newest - HOUR * INT64_C(1000000000))
-      anfi_os_remove(anfi_sprintf(anfi_scratch(cx), "%s/%s", dir, f.name));
+      anfi_os_remove(anfi_sprintf(a, "%s/%s", dir, f.name));
   }
   if (out->n) qsort(out->at, out->n, sizeof *out->at, oldest_first);
   return true;

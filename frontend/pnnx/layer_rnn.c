@@ -166,12 +166,13 @@ static bool read_states(const anfi_layer *l, rnn *m, bool unbatched) {
          (m->kind != LSTM || anfi_layer_along(l, ANF_OP_ExpandDims, 1, &m->c0, 1, &m->c0));
 }
 
-/* Outputs y, h and c; pnnx leaves those away that nobody uses. */
+/* Outputs y, h and c; pnnx leaves the last ones away if nobody uses them. */
 static bool give(anfi_layer *l, const rnn *m, const anfi_operand *y, bool unbatched,
                  bool batch_first) {
   size_t n = (size_t)m->layers * (m->bidirectional ? 2 : 1);
   l->out[0] = *y;
-  l->nresult = l->op->nout == 1 ? 1 : m->kind == LSTM ? 3 : 2;
+  l->nresult = m->kind == LSTM ? 3 : 2;
+  if (l->op->nout && l->op->nout < l->nresult) l->nresult = l->op->nout;
   if (batch_first && !unbatched && !anfi_layer_swap(l, y, 0, 1, &l->out[0])) return false;
   if (l->nresult != l->op->nout) return true; // told by who checks the number of results
   if (l->nresult > 1 && !anfi_layer_along(l, ANF_OP_Stack, n, m->h, 0, &l->out[1])) return false;

@@ -259,11 +259,43 @@ bool anfi_layer_pad(const anfi_layer *l, const anfi_operand *x, const int64_t *w
   return anfi_layer_op(l, ANF_OP_Pad, 1, out, constant ? 3 : 2, a, out);
 }
 
+/* Widths that are known when the program runs are an attribute given by a node. */
+static bool open_pad(anfi_layer *l, const anfi_operand *x, const anfi_sizes *s, const char *mode,
+                     double value) {
+  const anf_type *t = x->type;
+  int64_t dims[ANF_MAX_RANK];
+  anfi_operand list = {.kind = ANFI_OPERAND_LIST, .n = (size_t)2 * t->n};
+  list.item = ANFI_NEW_N(l->t->arena, anfi_operand, list.n + 1);
+  if (s->n % 2 || s->n > list.n)
+    return anfi_layer_error(l, ANF_E1055, "pad must have two numbers for each of the last dims");
+  for (size_t i = 0; i < list.n; i++) list.item[i] = anfi_operand_number(l->t, 0);
+  for (size_t i = 0; i < t->n; i++) dims[i] = t->dims[i];
+  for (size_t i = 0; i < s->n; i++) {
+    list.item[2 * (t->n - 1 - i / 2) + i % 2] = s->list.item[i];
+    dims[t->n - 1 - i / 2] = ANF_DIM_UNKNOWN;
+  }
+  anf_attr a[] = {{"pad_width", NULL, anfi_torch_node(l->t, &list)},
+                  {"mode", anfi_layer_v_text(l, mode), NULL},
+                  {"value", anfi_layer_v_real(l, value), NULL}};
+  if (!anfi_layer_result(l, ANF_OP_Pad, 1, x, strcmp(mode, "constant") == 0 ? 3 : 2, a))
+    return false;
+  l->out[0].type = l->out[0].node->type =
+      anfi_type_tensor(l->t->cx, (anf_dtype)t->dtype, t->n, dims);
+  return true;
+}
+
 static bool pad(anfi_layer *l) {
   anfi_operand x;
   int64_t width[2 * ANF_MAX_RANK] = {0};
   double value;
+  anfi_sizes s;
   const char *mode = pad_mode(l);
+  if (mode && strncmp(l->op->type, "nn.", 3) != 0) {
+    if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_sizes(l, "pad", &s) ||
+        !anfi_layer_real(l, "value", 0, &value))
+      return false;
+    if (!s.known) return open_pad(l, &x, &s, mode, value);
+  }
   if (!mode || !anfi_layer_tensor(l, "input", 0, &x) || !pad_widths(l, &x, width) ||
       !anfi_layer_real(l, "value", 0, &value))
     return false;

@@ -249,6 +249,7 @@ def sequences():
     one = {k: a for k, a in w.items() if k.endswith("_l0")}
     want = lstm(x.astype("f8"), one, 4, 1, False)[0].swapaxes(0, 1)
     check("nn.LSTM, batch first", "nn.LSTM input_size=3 hidden_size=4 num_layers=1 batch_first=True bidirectional=False", [x.swapaxes(0, 1).copy()], want, one)
+    check("nn.LSTM whose c nobody uses", "nn.LSTM input_size=3 hidden_size=4", [x], lstm(x.astype("f8"), one, 4, 1, False)[:2], one, outputs=("y", "h"))
     q, kv, e, heads = rand(5, 2, 8), rand(6, 2, 8), 8, 2
     m = {"op.in_proj_weight": rand(24, 8), "op.in_proj_bias": rand(24), "op.out_proj.weight": rand(8, 8), "op.out_proj.bias": rand(8)}
     mask = np.triu(np.ones((5, 6), bool), 3)
@@ -295,6 +296,13 @@ def dynamic():
     TAP.case("open shapes", got if isinstance(got, str) else differ(got[0], x.reshape(2, 24, 8)) or differ(got[1], np.zeros((2, 8), "f4")))
     got = run("m.pnnx.param", [x], "--debug")
     TAP.case("open shapes, built for the input", got if isinstance(got, str) else differ(got[0], x.reshape(2, 24, 8)))
+    lines = ["pnnx.Input in0 0 1 x0 #x0=(1,?,?)f32", "pnnx.Expression s 1 1 x0 s expr=[0,sub(8,size(@0,2)),1,0]", "F.pad p 2 1 x0 s p mode=constant value=0.5 $input=x0 $pad=s",
+             "pnnx.Output o 1 0 p"]
+    with open("m.pnnx.param", "w", encoding="utf-8") as f:
+        f.write("7767517\n4 3\n" + "\n".join(lines) + "\n")
+    a = rand(1, 3, 5)
+    got = run("m.pnnx.param", [a])
+    TAP.case("F.pad by sizes", got if isinstance(got, str) else differ(got[0], np.pad(a, ((0, 0), (1, 0), (0, 3)), constant_values=0.5)))
     lines = ["pnnx.Input in0 0 1 x0 #x0=(2,3)f32", "pnnx.Input in1 0 1 x1 #x1=(3)i64", "prim::ListConstruct l 1 1 x1 l",
              "Tensor.index i 2 1 x0 l i", "pnnx.Output o 1 0 i"]
     with open("m.pnnx.param", "w", encoding="utf-8") as f:
