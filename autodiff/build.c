@@ -307,7 +307,7 @@ static bool attr_values(anfi_ad *ad, anfi_opcode op, const anfi_attrs *attrs, an
 
 enum { FEW = 8, ATTRS = 16 };
 
-static const anf_type *result_type(const plan *p) {
+static const anf_type *inferred(const plan *p) {
   anfi_ad *ad = p->ad;
   const anf_type *few[FEW], **t = few;
   anf_value *attr[ATTRS];
@@ -325,6 +325,18 @@ static const anf_type *result_type(const plan *p) {
     return NULL;
   }
   return q.out;
+}
+
+static const anf_type *result_type(const plan *p) {
+  const anf_type *t = p->n ? type_in(p, 0) : NULL;
+  bool alike = t && !anfi_op_schema(p->ad->m->cx, p->op)->nattr;
+  for (size_t i = 1; alike && i < p->n; i++) alike = type_in(p, i) == t;
+  if (!alike) return inferred(p);
+  anfi_ad_known *k = &p->ad->known[(t->hash ^ p->op) % ANFI_AD_TYPES];
+  if (k->in == t && k->op == p->op && k->n == p->n) return k->out;
+  const anf_type *out = inferred(p);
+  if (out) *k = (anfi_ad_known){p->op, p->n, t, out};
+  return out;
 }
 
 /* Scalars that are known now are computed now. */

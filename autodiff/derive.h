@@ -14,15 +14,25 @@
 
 #include "ir/ir.h"
 
+/* Result types of ops without attributes whose arguments have all one type. */
+enum { ANFI_AD_TYPES = 256 };
+typedef struct anfi_ad_known {
+  anfi_opcode op;
+  size_t n;
+  const anf_type *in, *out;
+} anfi_ad_known;
+
 /* What derivatives are built with; one serves a whole transform. Made by anfi_ad_new. */
 typedef struct anfi_ad {
   anf_module *m;
-  anfi_arena *arena;      // scratch of the frame
-  const anf_node *at;     // whose derivative is being built: for messages
-  uint32_t from, how;     // its debug entry, and the one derived from it
-  anfi_map numbers;       // scalar constants made so far: one node each
-  anfi_map formulas;      // parsed ones, by the address of their text
-  struct anfi_j *reverse; // j.c: made when first needed
+  anfi_arena *arena;                  // scratch of the frame
+  const anf_node *at;                 // whose derivative is being built: for messages
+  uint32_t from, how;                 // its debug entry, and the one derived from it
+  anfi_map numbers;                   // scalar constants made so far: one node each
+  anfi_map formulas;                  // parsed ones, by the address of their text
+  ANFI_VEC(const anfi_attrs *) gets;  // attributes of TupleGet by index
+  anfi_ad_known known[ANFI_AD_TYPES]; // by a hash of op and type
+  struct anfi_j *reverse;             // j.c: made when first needed
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
 

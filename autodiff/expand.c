@@ -175,8 +175,20 @@ static void make_all_plain(anfi_pass *p) {
   }
 }
 
+/* What this pass is about: transforms, and calls with rules for them. */
+static bool has_work(const anf_module *m) {
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    const anf_node *n = m->nodes.at[i];
+    if (n && n->kind == ANFI_APPLY &&
+        (n->op == ANF_OP_Derive || n->op == ANF_OP_Custom || n->op == ANF_OP_Recompute))
+      return true;
+  }
+  return false;
+}
+
 bool anfi_opt_expand(anfi_pass *p) {
   anf_module *m = p->m;
+  if (!has_work(m)) return true;
   if (!anfi_clear_dead(m)) return false;
   anfi_ad *ad = anfi_ad_new(m);
   anfi_node_vec all = {0};

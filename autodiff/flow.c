@@ -277,7 +277,24 @@ static void part_slice(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
   }
 }
 
+static bool takes_apart(anfi_opcode op) {
+  switch (op) {
+  case ANF_OP_MakeTuple:
+  case ANF_OP_MakeRecord:
+  case ANF_OP_TupleConcat:
+  case ANF_OP_Identity:
+  case ANF_OP_Fence:
+  case ANF_OP_TupleGet:
+  case ANF_OP_RecordGet:
+  case ANF_OP_TupleSet:
+  case ANF_OP_RecordSet:
+  case ANF_OP_TupleSlice: return true;
+  default: return false;
+  }
+}
+
 const anfi_flow_from *anfi_flow_parts(anfi_flow *f, const anf_node *n) {
+  if (!takes_apart((anfi_opcode)n->op)) return NULL;
   size_t nout = f->count(n->type), at = 0;
   anfi_flow_from *out = ANFI_NEW_N(f->a, anfi_flow_from, nout + 1);
   switch (n->op) {
@@ -287,14 +304,12 @@ const anfi_flow_from *anfi_flow_parts(anfi_flow *f, const anf_node *n) {
     for (uint32_t i = 0; i < n->nin; i++)
       put_parts(out, &at, i, 0, f->count(type_of(f, n->in[i].def)));
     return out;
-  case ANF_OP_Identity:
-  case ANF_OP_Fence: put_parts(out, &at, 0, 0, nout); return out;
   case ANF_OP_TupleGet:
   case ANF_OP_RecordGet: part_got(f, n, out); return out;
   case ANF_OP_TupleSet:
   case ANF_OP_RecordSet: part_set(f, n, out); return out;
   case ANF_OP_TupleSlice: part_slice(f, n, out); return out;
-  default: return NULL;
+  default: put_parts(out, &at, 0, 0, nout); return out; // Identity, Fence
   }
 }
 

@@ -48,6 +48,7 @@ struct anfi_jspec {
   bool splice;       // a loop's step: ▶ gives its value's items, then what is kept, in one tuple
   bool *
       out; // without `given` by leaf of the result: varied; with it by leaf of the parameters: useful
+  bool *varied, *useful; // by leaf of its nodes, as they were when it was looked at last
   anfi_jspec *next;
   ANFI_VEC(anfi_jspec *) users;
   ANFI_VEC(anfi_jcallee) callees;
@@ -87,6 +88,8 @@ static inline size_t anfi_nwant(const anfi_jgraph *jg) { return jg->pfirst[jg->g
 /* jflow.c */
 /* Looks at all nodes of s, asks for its callees, and raises s->out. */
 void anfi_j_look(anfi_j *j, anfi_jspec *s);
+/* As if s had been looked at last. */
+void anfi_j_recall(anfi_j *j, anfi_jspec *s);
 const bool *anfi_varied(anfi_j *j, const anf_node *n); // of the spec looked at last
 const bool *anfi_useful(anfi_j *j, const anf_node *n);
 /* The callee of a node of `now`, after anfi_j_look. */
@@ -116,6 +119,7 @@ typedef struct anfi_jbuild {
   anfi_ad *ad;
   anfi_jspec *s;
   anf_graph *f, *b;
+  uint32_t base;            // all nodes of f and b have ids from this on
   anf_node **to;            // by position: what stands for the node in f
   anf_node **effect;        // by position: what stands for it among effects
   anf_node ***kept;         // by position: what its ▶ kept, nodes of f; NULL: nothing was called

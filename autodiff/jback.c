@@ -123,9 +123,12 @@ static anf_node **places(anfi_jbuild *q, const anf_node *n, anf_node *const *lea
 
 static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   size_t ndy, args = anfi_arg_count(n);
-  anf_node **dy = places(q, n, leaf, &ndy), **in = ANFI_NEW_N(q->j->a, anf_node *, n->nin + 1u),
-           **out = ANFI_NEW_N(q->j->a, anf_node *, n->nin + 1u);
-  bool *want = ANFI_NEW_N(q->j->a, bool, n->nin + 1u);
+  enum { FEW = 8 };
+  bool many = n->nin > FEW, few_wants[FEW] = {false},
+       *want = many ? ANFI_NEW_N(q->j->a, bool, n->nin) : few_wants;
+  anf_node *few[2][FEW], **in = many ? ANFI_NEW_N(q->j->a, anf_node *, n->nin) : few[0],
+                         **out = many ? ANFI_NEW_N(q->j->a, anf_node *, n->nin) : few[1],
+                         **dy = places(q, n, leaf, &ndy);
   for (size_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
   for (size_t i = 0; i < args; i++)
     want[i] = !anfi_no_derivative(q->j, (anfi_opcode)n->op, i) &&
@@ -134,7 +137,7 @@ static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   for (size_t i = args; i-- > 0;) {
     size_t k = anfi_count(q->j, n->in[i].def);
     if (!want[i] || !out[i]) continue;
-    anf_node **part = ANFI_NEW_N(q->j->a, anf_node *, k + 1);
+    anf_node *one, **part = k <= 1 ? &one : ANFI_NEW_N(q->j->a, anf_node *, k);
     anfi_leaf_nodes(q->ad, q->b, out[i], part);
     for (size_t l = 0; l < k; l++) anfi_contribute(q, n->in[i].def, l, part[l]);
   }
@@ -164,7 +167,8 @@ static bool is_useful(anfi_jbuild *q, const anf_node *n) {
 }
 
 static bool copy_node(anfi_jbuild *q, anf_node *n) {
-  anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, n->nin + 1u), *c;
+  anf_node *few[8], **in = n->nin <= ANFI_LEN(few) ? few : ANFI_NEW_N(q->j->a, anf_node *, n->nin),
+                    *c;
   for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
   if (n->kind == ANFI_CALL) c = anfi_call(q->f, n->nin, in);
   else c = anfi_apply(q->f, (anfi_opcode)n->op, n->u.attrs, n->nin, in);
@@ -198,8 +202,10 @@ static bool sweep_back(anfi_jbuild *q) {
     anf_node *few[4], **leaf = k <= 4 ? few : ANFI_NEW_N(q->j->a, anf_node *, k);
     if (!anfi_adjoint(q, n, leaf)) continue;
     q->ad->at = n;
-    q->ad->from = n->debug;
-    q->ad->how = anfi_debug_derive(q->ad->m, n->debug, "gradient of");
+    if (!q->ad->how || q->ad->from != n->debug) {
+      q->ad->from = n->debug;
+      q->ad->how = anfi_debug_derive(q->ad->m, n->debug, "gradient of");
+    }
     if (!back(q, n, leaf, k)) return false;
   }
   return true;
@@ -264,6 +270,7 @@ static void give(anfi_jbuild *q) {
 bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   anfi_jbuild q = {.j = j, .ad = j->ad, .s = s, .f = s->fwd, .b = s->bwd};
+  q.base = (uint32_t)j->ad->m->nodes.n;
   q.to = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
   q.effect = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
   q.kept = ANFI_NEW_N(j->a, anf_node **, jg->order.n + 1);
@@ -271,7 +278,7 @@ bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
   q.padj = ANFI_NEW_N(j->a, anfi_contribution *, anfi_nwant(jg) + 1);
   q.sum = ANFI_NEW_N(j->a, anf_node *, anfi_nwant(jg) + 1);
   q.constant = ANFI_NEW_N(j->a, anf_node *, jg->g->params.n + 1);
-  anfi_j_look(j, s); // what is settled: no mask rises
+  anfi_j_recall(j, s); // its masks are settled
   j->ad->how = 0;
   make_params(&q);
   take_given(&q);

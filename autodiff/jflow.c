@@ -348,10 +348,21 @@ static void back(anfi_j *j, const anf_node *n, const bool *useful, size_t nout) 
 
 /* ---- a whole spec ---- */
 
+/* A mask of n leaves, or the one that was used before. */
+static bool *cleared(anfi_j *j, bool *old, size_t n) {
+  return old ? memset(old, 0, n) : ANFI_NEW_N(j->a, bool, n + 1);
+}
+
+void anfi_j_recall(anfi_j *j, anfi_jspec *s) {
+  j->now = s;
+  j->varied = s->varied;
+  j->useful = s->useful;
+}
+
 static void look_back(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   s->callees.n = 0;
-  j->useful = ANFI_NEW_N(j->a, bool, jg->first[jg->order.n] + 1u);
+  j->useful = s->useful = cleared(j, s->useful, jg->first[jg->order.n]);
   for (size_t i = 0; i < jg->nresult; i++)
     if (s->given[i]) use(j, jg->g->result, i);
   for (size_t i = jg->order.n; i-- > 0;) {
@@ -366,7 +377,7 @@ void anfi_j_look(anfi_j *j, anfi_jspec *s) {
   bool *before = ANFI_NEW_N(j->a, bool, nout + 1);
   if (nout) memcpy(before, s->out, nout);
   j->now = s;
-  j->varied = ANFI_NEW_N(j->a, bool, jg->first[jg->order.n] + 1u);
+  j->varied = s->varied = cleared(j, s->varied, jg->first[jg->order.n]);
   for (size_t i = 0; i < jg->order.n; i++)
     forward(j, jg->order.at[i], j->varied + jg->first[i], jg->first[i + 1] - jg->first[i]);
   if (s->given) look_back(j, s); // raises s->out, which is the mask of the parameters

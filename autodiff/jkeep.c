@@ -7,7 +7,8 @@
 typedef struct {
   anfi_jbuild *q;
   anfi_node_vec order; // of f, from the result and from what b names
-  anfi_map in_b;       // node of f -> what stands for it in b
+  uint32_t base;       // no node of f has a smaller id
+  anf_node **in_b;     // by id - base: what stands for the node of f in b
   anfi_node_vec kept;
 } closing;
 
@@ -18,12 +19,15 @@ static bool is_of(const anf_node *n, const anf_graph *g) {
 /* ---- which nodes ---- */
 
 /* An item of a tuple is kept, not the tuple: what takes values of f apart moves into f. */
-static void move_gets(anfi_jbuild *q, const anfi_node_vec *b) {
+static void move_gets(anfi_jbuild *q, anfi_node_vec *b) {
+  size_t left = 0;
   for (size_t i = 0; i < b->n; i++) {
     anf_node *n = b->at[i];
     bool get = anfi_is_op(n, ANF_OP_TupleGet) || anfi_is_op(n, ANF_OP_RecordGet);
     if (get && is_of(n->in[0].def, q->f)) anfi_move(n, q->f);
+    else b->at[left++] = n;
   }
+  b->n = left;
 }
 
 static bool is_small(const anf_type *t, const anf_type *than) {
@@ -119,18 +123,19 @@ static void find_kept(closing *c, ids *k, bool *again) {
 /* ---- rewriting ---- */
 
 static anf_node *in_b(const closing *c, anf_node *n) {
-  const uint64_t *at = anfi_map_find(&c->in_b, anfi_key(n));
-  return at ? (anf_node *)(uintptr_t)*at : n;
+  anf_node *by = is_of(n, c->q->f) ? c->in_b[n->id - c->base] : NULL;
+  return by ? by : n;
 }
 
 static void stands_for(closing *c, const anf_node *n, anf_node *by) {
-  *anfi_map_at(&c->in_b, anfi_key(n)) = anfi_key(by);
+  c->in_b[n->id - c->base] = by;
 }
 
 static void copy_again(closing *c, const bool *again) {
   for (size_t i = 0; i < c->order.n; i++) {
-    anf_node *n = c->order.at[i], **in = ANFI_NEW_N(c->q->j->a, anf_node *, n->nin + 1u);
+    anf_node *n = c->order.at[i];
     if (!again[n->id]) continue;
+    anf_node **in = ANFI_NEW_N(c->q->j->a, anf_node *, n->nin + 1u);
     for (uint32_t l = 0; l < n->nin; l++) in[l] = in_b(c, n->in[l].def);
     anf_node *m = anfi_apply(c->q->b, (anfi_opcode)n->op, n->u.attrs, n->nin, in);
     m->type = n->type;
@@ -206,11 +211,10 @@ bool anfi_j_close(anfi_jbuild *q) {
   closing c = {.q = q};
   anfi_arena *a = q->j->a;
   anfi_node_vec b = {0};
-  anfi_map_init(&c.in_b, a);
+  c.base = q->base;
   anfi_graph_order(q->b, a, &b);
   move_gets(q, &b);
-  b.n = 0;
-  anfi_graph_order(q->b, a, &b);
+  c.in_b = ANFI_NEW_N(a, anf_node *, q->ad->m->nodes.n - c.base);
   ids k = {ANFI_NEW_N(a, bool, q->ad->m->nodes.n), q->ad->m->nodes.n};
   bool *again = ANFI_NEW_N(a, bool, k.n);
   find_roots(&c, &b, &k);

@@ -45,11 +45,19 @@ anf_node *anfi_ad_tuple(anfi_ad *ad, anf_graph *g, size_t n, anf_node *const *it
                anfi_type_tuple(ad->m->cx, n, t));
 }
 
+/* index=i: the same for all, as a program of 10^6 nodes may keep as many items. */
+static const anfi_attrs *index_attrs(anfi_ad *ad, size_t i) {
+  while (ad->gets.n <= i) {
+    anf_value *k = anfi_value_new_i64(ad->m->cx, ANF_INT, (int64_t)ad->gets.n);
+    anfi_push(ad->arena, &ad->gets, anfi_attrs_one(ad->m, ANF_OP_TupleGet, k));
+  }
+  return ad->gets.at[i];
+}
+
 anf_node *anfi_ad_get(anfi_ad *ad, anf_graph *g, anf_node *t, size_t i) {
   if (anfi_is_op(t, ANF_OP_MakeTuple)) return t->in[i].def;
-  const anfi_attrs *at =
-      anfi_attrs_one(ad->m, ANF_OP_TupleGet, anfi_value_new_i64(ad->m->cx, ANF_INT, (int64_t)i));
-  return typed(ad, anfi_apply(g, ANF_OP_TupleGet, at, 1, &t), anfi_ad_type_of(ad, t)->items[i]);
+  return typed(ad, anfi_apply(g, ANF_OP_TupleGet, index_attrs(ad, i), 1, &t),
+               anfi_ad_type_of(ad, t)->items[i]);
 }
 
 static anf_node *field(anfi_ad *ad, anf_graph *g, anf_node *r, size_t i) {

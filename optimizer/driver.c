@@ -9,6 +9,7 @@ typedef struct {
   const char *name, *doc;
   bool (*run)(anfi_pass *);
   uint32_t need, make, kill;
+  bool once; // finds nothing more right after itself
 } pass_row;
 
 #define ANF_PASS(nm, ...) {.name = #nm, .run = anfi_opt_##nm, __VA_ARGS__},
@@ -161,7 +162,7 @@ static anf_status run_framed(const one_pass *r) {
 /* A pass that found nothing to do would find nothing again while the module stays as it is. */
 static void note_idle(uint64_t *idle, const pass_row *row, uint64_t before, uint64_t after) {
   if (row->make) memset(idle, 0, ANFI_LEN(passes) * sizeof *idle); // changes without counting
-  else idle[row - passes] = before == after ? after + 1 : 0;
+  else idle[row - passes] = row->once || before == after ? after + 1 : 0;
 }
 
 static bool run_plan(plan *p, anfi_pass *pass, uint32_t have, const anf_opt_opts *o) {

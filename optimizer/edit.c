@@ -2,11 +2,13 @@
 /* Small edits that several passes make. */
 #include "optimizer/opt.h"
 
+enum { ATTRS = 16 }; // no op has more
+
+/* Called for every node that some passes make: no scratch arena, which is a page of its own. */
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v) {
   const anfi_attrs *at = NULL;
+  anf_value *all[ATTRS] = {v};
   anfi_value_guard(v);
-  anf_value **all = ANFI_NEW_N(anfi_scratch(m->cx), anf_value *, anfi_op_schema(m->cx, op)->nattr);
-  all[0] = v;
   anfi_attrs_new(m, op, all, anfi_nowhere(), &at);
   anfi_value_unguard(v);
   anf_value_release(v);
@@ -15,8 +17,8 @@ const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v) {
 
 const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, anf_value *v) {
   const anfi_attrs *at = NULL;
+  anf_value *all[ATTRS] = {NULL};
   anfi_value_guard(v);
-  anf_value **all = ANFI_NEW_N(anfi_scratch(m->cx), anf_value *, n->u.attrs->n);
   memcpy(all, n->u.attrs->at, n->u.attrs->n * sizeof *all);
   all[k] = v;
   anfi_attrs_new(m, (anfi_opcode)n->op, all, anfi_nowhere(), &at);

@@ -64,9 +64,20 @@ static void fold_graph(anfi_pass *p, anfi_arena *a, anf_graph *g) {
   }
 }
 
+/* Most graphs have nothing to fold, which one sweep in the order of memory tells. */
+static bool *graphs_with_work(anfi_arena *a, const anf_module *m) {
+  bool *has = ANFI_NEW_N(a, bool, m->graphs.n + 1);
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    const anf_node *n = m->nodes.at[i];
+    if (n && n->graph && !has[n->graph->id]) has[n->graph->id] = foldable(n);
+  }
+  return has;
+}
+
 bool anfi_opt_fold(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
+  const bool *has = graphs_with_work(a, p->m);
   for (size_t i = 0; i < p->m->graphs.n; i++)
-    if (p->m->graphs.at[i]) fold_graph(p, a, p->m->graphs.at[i]);
+    if (p->m->graphs.at[i] && has[i]) fold_graph(p, a, p->m->graphs.at[i]);
   return true;
 }

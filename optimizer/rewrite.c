@@ -223,11 +223,21 @@ static void push_users(anfi_rewriter *r, const anf_node *n) {
   for (const anfi_use *u = n->uses; u; u = u->next) anfi_push(r->arena, &r->todo, u->user);
 }
 
+static uint64_t inputs_of(const anf_node *n) {
+  uint64_t bits = 0;
+  for (uint32_t i = 0; i < n->nin; i++)
+    bits |= anfi_rule_bit(n->in[i].def->kind == ANFI_VALUE, n->in[i].def->op);
+  return bits;
+}
+
 /* The rule that fired, or NULL. */
 static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
-  for (size_t i = 0; i < r->set.by_op[n->op].n; i++) {
-    const anfi_rule *rule = r->set.by_op[n->op].at[i];
-    anf_node *by = anfi_rule_try(r, rule, n);
+  size_t nrule = r->set.by_op[n->op].n;
+  uint64_t has = nrule ? inputs_of(n) : 0;
+  for (size_t i = 0; i < nrule; i++) {
+    const anfi_rule_of_op *at = &r->set.by_op[n->op].at[i];
+    const anfi_rule *rule = at->rule;
+    anf_node *by = at->needs & ~has ? NULL : anfi_rule_try(r, rule, n);
     if (!by) continue;
     push_users(r, n);
     anfi_replace(n, by);

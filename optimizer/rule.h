@@ -76,11 +76,23 @@ typedef struct anfi_rule {
   uint32_t dropped; // bit set of variables that the template leaves out
 } anfi_rule;
 
+/* A rule of an op, and what it needs among the inputs of a node: constants, or results of some op.
+ * Most rules are refused by comparing that with what the node has, one bit set with another. */
+typedef struct anfi_rule_of_op {
+  uint64_t needs;
+  const anfi_rule *rule;
+} anfi_rule_of_op;
+
 typedef struct anfi_ruleset {
   anfi_rule *rules;
   size_t n;
-  ANFI_VEC(const anfi_rule *) by_op[ANF_OP_COUNT];
+  ANFI_VEC(anfi_rule_of_op) by_op[ANF_OP_COUNT];
 } anfi_ruleset;
+
+/* Bit 0: a constant; another: a result of the op, or of one that shares its bit. */
+static inline uint64_t anfi_rule_bit(bool constant, uint32_t op) {
+  return UINT64_C(1) << (constant ? 0 : 1 + op % 63);
+}
 
 /* rule_parse.c: all rules; a row that does not parse is an internal error that names it */
 bool anfi_rules_load(anf_ctx *cx, anfi_arena *a, anfi_ruleset *out);

@@ -202,12 +202,22 @@ bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row, anfi_
   return read_rule(&r, out);
 }
 
+static uint64_t needs(const anfi_pat *lhs) {
+  uint64_t bits = 0;
+  for (uint32_t i = 0; i < lhs->n; i++) {
+    const anfi_pat *p = lhs->in[i];
+    if (p->kind != ANFI_PAT_VAR) bits |= anfi_rule_bit(p->kind != ANFI_PAT_OP, p->op);
+  }
+  return bits;
+}
+
 bool anfi_rules_load(anf_ctx *cx, anfi_arena *a, anfi_ruleset *out) {
   out->rules = ANFI_NEW_N(a, anfi_rule, anfi_nrules);
   out->n = anfi_nrules;
   for (size_t i = 0; i < anfi_nrules; i++) {
     if (!anfi_rule_parse(cx, a, &anfi_rules[i], &out->rules[i])) return false;
-    anfi_push(a, &out->by_op[out->rules[i].lhs->op], (const anfi_rule *)&out->rules[i]);
+    const anfi_rule *rule = &out->rules[i];
+    anfi_push(a, &out->by_op[rule->lhs->op], ((anfi_rule_of_op){needs(rule->lhs), rule}));
   }
   return true;
 }
