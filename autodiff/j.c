@@ -46,9 +46,15 @@ static bool same_flags(const uint8_t *a, const uint8_t *b, size_t n) {
   return true;
 }
 
+static bool same_plan(const anfi_jplan *a, const anfi_jplan *b) {
+  return a->products == b->products && a->tree == b->tree && a->rounds == b->rounds &&
+         a->memory == b->memory;
+}
+
 static bool is_spec(const anfi_jspec *s, const bool *want, const bool *given,
-                    const uint8_t *constant, bool splice) {
-  return same(s->want, want, anfi_nwant(s->jg)) && !s->given == !given && s->splice == splice &&
+                    const uint8_t *constant, const anfi_jplan *plan, bool splice) {
+  return same_plan(&s->plan, plan) && same(s->want, want, anfi_nwant(s->jg)) &&
+         !s->given == !given && s->splice == splice &&
          (!given || same(s->given, given, s->jg->nresult)) &&
          same_flags(s->constant, constant, s->jg->g->params.n);
 }
@@ -60,10 +66,12 @@ void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
 }
 
 anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
-                          const uint8_t *constant, bool splice) {
+                          const uint8_t *constant, const anfi_jplan *plan, bool splice) {
+  static const anfi_jplan none = {0};
   anfi_jgraph *jg = anfi_jgraph_of(j, g);
+  if (!plan) plan = &none;
   for (anfi_jspec *s = jg->specs; s; s = s->next)
-    if (is_spec(s, want, given, constant, splice)) return s;
+    if (is_spec(s, want, given, constant, plan, splice)) return s;
   anfi_jspec *s = ANFI_NEW(j->a, anfi_jspec);
   size_t nwant = anfi_nwant(jg);
   s->jg = jg;
@@ -71,6 +79,7 @@ anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool 
   s->given = given ? copy(j, given, jg->nresult) : NULL;
   s->constant = ANFI_NEW_N(j->a, uint8_t, g->params.n + 1);
   if (constant && g->params.n) memcpy(s->constant, constant, g->params.n);
+  s->plan = *plan;
   s->splice = splice;
   s->out = ANFI_NEW_N(j->a, bool, (given ? nwant : jg->nresult) + 1);
   s->next = jg->specs;
@@ -137,11 +146,11 @@ static anfi_j *driver(anfi_ad *ad) {
 bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
                      anfi_vjp_pair *out) {
   anfi_j *j = driver(ad);
-  anfi_jspec *v = anfi_jspec_of(j, f, want, NULL, NULL, false);
+  anfi_jspec *v = anfi_jspec_of(j, f, want, NULL, NULL, NULL, false);
   settle(j);
   bool *both = copy(j, given, v->jg->nresult);
   for (size_t i = 0; i < v->jg->nresult; i++) both[i] &= v->out[i];
-  anfi_jspec *s = anfi_jspec_of(j, f, want, both, NULL, false);
+  anfi_jspec *s = anfi_jspec_of(j, f, want, both, NULL, NULL, false);
   settle(j);
   if (!build_all(j, s)) return false;
   *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nkept, s->passed, s->given, s->out};

@@ -15,6 +15,7 @@
  * jflow.c   which leaves are varied and useful: least fixpoints over specs
  * jback.c   the bodies: one sweep forward, one back
  * jcall.c   calls, choices, calls with rules of their own;  jloop.c  loops
+ * jblocks.c loops of which little is kept
  * jkeep.c   what of ▶g's nodes ◀g needs is kept, as little as possible */
 #ifndef ANFI_J_H
 #define ANFI_J_H
@@ -22,6 +23,14 @@
 #include "autodiff/flow.h"
 
 enum { ANFI_J_CONSTANT = 1, ANFI_J_ADDS = 2 }; // of a parameter
+
+/* What a checkpoint around a spec asks for. */
+typedef struct anfi_jplan {
+  bool products; // of what is needed, only results of products and of calls are kept
+  bool tree;     // of a loop, one state; else one for each block
+  size_t rounds; // of a block of a loop; 0: each round is kept
+  size_t memory; // bytes that say how many; 0: not asked for
+} anfi_jplan;
 
 /* A graph that is differentiated. */
 typedef struct anfi_jgraph {
@@ -45,7 +54,8 @@ struct anfi_jspec {
   bool *want;        // by leaf of the parameters
   bool *given;       // by leaf of the result; NULL: only asks which leaves of the result are varied
   uint8_t *constant; // by parameter: ANFI_J_*
-  bool splice;       // a loop's step: ▶ gives its value's items, then what is kept, in one tuple
+  anfi_jplan plan;
+  bool splice; // a loop's step: ▶ gives its value's items, then what is kept, in one tuple
   bool *
       out; // without `given` by leaf of the result: varied; with it by leaf of the parameters: useful
   bool *varied, *useful; // by leaf of its nodes, as they were when it was looked at last
@@ -77,15 +87,17 @@ typedef struct anfi_j {
 
 /* j.c */
 anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g);
-/* The spec, made and queued if new; `given`, `constant` may be NULL. Masks are copied. */
+/* The spec, made and queued if new; `given`, `constant`, `plan` may be NULL. All is copied. */
 anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
-                          const uint8_t *constant, bool splice);
+                          const uint8_t *constant, const anfi_jplan *plan, bool splice);
 void anfi_j_enqueue(anfi_j *j, anfi_jspec *s);
 size_t anfi_count(anfi_j *j, const anf_node *n); // leaves of a node
 bool anfi_any(const bool *m, size_t n);
 static inline size_t anfi_nwant(const anfi_jgraph *jg) { return jg->pfirst[jg->g->params.n]; }
 
 /* jflow.c */
+/* What a Recompute node asks for; `arguments`: that nothing but its arguments is kept. */
+anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments);
 /* Looks at all nodes of s, asks for its callees, and raises s->out. */
 void anfi_j_look(anfi_j *j, anfi_jspec *s);
 /* As if s had been looked at last. */
@@ -159,6 +171,17 @@ const anf_type *anfi_bwd_type(anfi_jbuild *q, const anfi_jspec *s); // of what �
 /* jloop.c */
 bool anfi_forward_loop(anfi_jbuild *q, anf_node *n);
 bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf);
+/* `loop` takes the place of the loop n: the types of its first ns items are those of n's. */
+void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns);
+
+/* jblocks.c */
+/* The number of rounds of a block of the loop whose step is s; 0: it is not in blocks. */
+size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop *l);
+void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args);
+/* The adjoints that all rounds give. `back` goes over the rounds of one block; its state starts with
+ * `adjoints`. */
+anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop *back,
+                               anf_node *const *adjoints);
 
 /* jkeep.c */
 bool anfi_j_close(anfi_jbuild *q);

@@ -179,7 +179,9 @@ static bool forward_custom(anfi_jbuild *q, anf_node *n) {
 
 bool anfi_forward_call(anfi_jbuild *q, anf_node *n) {
   if (anfi_is_op(n, ANF_OP_Custom)) return forward_custom(q, n);
-  if (anfi_is_op(n, ANF_OP_Recompute)) return copy_rule(q, n);
+  bool arguments = false;
+  if (anfi_is_op(n, ANF_OP_Recompute)) anfi_plan_of(q->j, n, &arguments);
+  if (arguments) return copy_rule(q, n);
   if (anfi_j_arms(n)) forward_choice(q, n);
   else forward_known(q, n);
   return true;
@@ -327,11 +329,22 @@ static anf_node *fence(anfi_jbuild *q, anf_node *x, size_t id) {
   return n;
 }
 
+/* Fences keep what is computed again apart from what ▶ computed, or CSE would make it one. */
 static void backward_recompute(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_node *const *given) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
-  anf_node **args = args_of(q, n, 1);
-  for (size_t i = 0; i + 1 < n->nin; i++) args[i] = fence(q, args[i], n->id);
-  hand_out(q, n, 1, s, 0, run_both(q, s, args, ngiven, given));
+  bool arguments;
+  anfi_jplan plan = anfi_plan_of(q->j, n, &arguments);
+  size_t nkept = arguments ? 0 : s->boxed ? 1 : s->nkept;
+  anf_node **args = args_of(q, n, 1), **kept = ANFI_NEW_N(q->j->a, anf_node *, nkept + 1);
+  for (size_t i = 0; (arguments || plan.products) && i + 1 < n->nin; i++)
+    args[i] = fence(q, args[i], n->id);
+  for (size_t i = 0; i < nkept; i++) {
+    kept[i] = q->kept[anfi_position(q, n)][i];
+    if (plan.products) kept[i] = fence(q, kept[i], n->id);
+  }
+  hand_out(q, n, 1, s, 0,
+           arguments ? run_both(q, s, args, ngiven, given)
+                     : backward_known(q, s, kept, args, ngiven, given, 0, NULL));
 }
 
 /* The leaves of what a rule gives, one after the other, to the arguments. */

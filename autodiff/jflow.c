@@ -130,7 +130,7 @@ static void call_forward(anfi_j *j, const anf_node *n, bool *out) {
   const bool *want = join_args(j, n, 1);
   uint32_t arms = anfi_j_arms(n);
   for (uint32_t k = arms ? 1 : 0; k <= arms; k++) {
-    const anfi_jspec *s = ask(j, anfi_jspec_of(j, callee(n, k), want, NULL, NULL, false));
+    const anfi_jspec *s = ask(j, anfi_jspec_of(j, callee(n, k), want, NULL, NULL, NULL, false));
     merge(out, s->out, s->jg->nresult);
   }
 }
@@ -154,7 +154,8 @@ static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
   bool *out = NULL;
   size_t nout = 0;
   for (uint32_t k = arms ? 1 : 0; k <= arms; k++) {
-    anfi_jspec *s = ask_back(j, n, k, anfi_jspec_of(j, callee(n, k), want, given, constant, false));
+    anfi_jspec *s = ask_back(
+        j, n, k, anfi_jspec_of(j, callee(n, k), want, given, constant, &j->now->plan, false));
     nout = anfi_nwant(s->jg);
     if (!out) out = ANFI_NEW_N(j->a, bool, nout + 1);
     merge(out, s->out, nout);
@@ -186,7 +187,7 @@ anfi_jloop anfi_jloop_of(anfi_j *j, const anf_node *n) {
   }
   size_t from = p.step->pfirst[p.l.nw], ns = p.step->pfirst[p.l.nw + p.l.ns] - from;
   const anfi_jspec *s;
-  do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, NULL, NULL, false));
+  do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, NULL, NULL, NULL, false));
   while (merge(p.in + from, s->out, ns)); // `again` has no leaf
   return p;
 }
@@ -202,7 +203,7 @@ static const anf_type *out_type(const anfi_jloop *p, size_t i) {
 static void loop_forward(anfi_j *j, const anf_node *n, bool *out) {
   anfi_jloop p = anfi_jloop_of(j, n);
   size_t ns = state_leaves(&p);
-  const bool *got = anfi_jspec_of(j, p.l.step, p.in, NULL, NULL, false)->out + ns;
+  const bool *got = anfi_jspec_of(j, p.l.step, p.in, NULL, NULL, NULL, false)->out + ns;
   memcpy(out, p.in + p.step->pfirst[p.l.nw], ns);
   for (size_t i = 0; i < p.l.nout; i++) {
     size_t k = anfi_ad_leaves(out_type(&p, i));
@@ -220,7 +221,7 @@ static void loop_back(anfi_j *j, const anf_node *n, const bool *useful) {
   for (size_t i = 0; i < p.l.nout; i++) at += spread(out_type(&p, i), useful[ns + i], given + at);
   for (size_t i = 0; i < p.l.nw; i++) constant[i] = ANFI_J_CONSTANT | ANFI_J_ADDS;
   anfi_jspec *s;
-  do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, given, constant, true));
+  do s = ask(j, anfi_jspec_of(j, p.l.step, p.in, given, constant, &j->now->plan, true));
   while (merge(given, s->out + from, ns));
   ask_back(j, n, 0, s);
   bool *out = ANFI_NEW_N(j->a, bool, n->nin + anfi_nwant(p.step)), *to = out;
@@ -258,11 +259,28 @@ static void custom_back(anfi_j *j, const anf_node *n, const bool *given) {
        *dy = ANFI_NEW_N(j->a, bool, jg->nresult + 1);
   for (size_t i = jg->pfirst[2]; i < jg->pfirst[3]; i++) want[i] = true;
   memcpy(dy + ny, given, jg->nresult - ny);
-  ask_back(j, n, 0, anfi_jspec_of(j, rule, want, dy, NULL, false));
+  ask_back(j, n, 0, anfi_jspec_of(j, rule, want, dy, NULL, &j->now->plan, false));
+}
+
+static size_t size_attr(const anfi_j *j, const anf_node *n, uint32_t k) {
+  return (size_t)anfi_get_i64(anfi_attr_value(j->cx, ANF_OP_Recompute, n->u.attrs, k), 0);
+}
+
+/* A checkpoint in another that says nothing of loops has them as the other one. */
+anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments) {
+  const char *keep = anfi_attr_value(j->cx, ANF_OP_Recompute, n->u.attrs, 0)->u.text;
+  anfi_jplan p = {
+      .rounds = size_attr(j, n, 1), .memory = size_attr(j, n, 2), .tree = size_attr(j, n, 3) != 0};
+  if (!p.rounds && !p.memory) p = j->now->plan;
+  p.products = strcmp(keep, "products") == 0;
+  *arguments = strcmp(keep, "arguments") == 0;
+  return p;
 }
 
 static void recompute_back(anfi_j *j, const anf_node *n, const bool *given) {
-  anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), join_args(j, n, 1), given, NULL, false);
+  bool arguments;
+  anfi_jplan plan = anfi_plan_of(j, n, &arguments);
+  anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), join_args(j, n, 1), given, NULL, &plan, false);
   use_args(j, n, 1, ask_back(j, n, 0, s)->out);
 }
 
@@ -293,7 +311,7 @@ static void forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
   case ANF_OP_KeptZeros: return;
   case ANF_OP_Loop: loop_forward(j, n, out); return;
   case ANF_OP_Recompute: {
-    anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), join_args(j, n, 1), NULL, NULL, false);
+    anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), join_args(j, n, 1), NULL, NULL, NULL, false);
     memcpy(out, ask(j, s)->out, nout);
     return;
   }

@@ -61,8 +61,19 @@ static bool is_at_hand(const closing *c, const ids *k, const anf_node *n) {
   return n->kind == ANFI_PARAM && q->constant[n->u.index];
 }
 
+/* What a checkpoint that keeps products does not keep. */
+static bool is_repeatable(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT)) return false;
+  const anfi_op_info *op = &anfi_op[n->op];
+  bool kept = op->lower == ANFI_LOWER_CONTRACT || op->lower == ANFI_LOWER_CONTROL ||
+              op->lower == ANFI_LOWER_CALL;
+  return !kept && !(op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_RANDOM)) && n->type &&
+         n->type->kind == ANF_TYPE_TENSOR;
+}
+
 /* Can n be had again from what is at hand? Or from one value that is not larger? */
 static bool do_again(const closing *c, const ids *k, const anf_node *n) {
+  if (c->q->s->plan.products && is_repeatable(n)) return true;
   if (!is_cheap(n)) return false;
   const anf_node *missing = NULL;
   for (uint32_t i = 0; i < n->nin; i++) {

@@ -12,21 +12,30 @@ static anf_node **args_of(anfi_jbuild *q, const anf_node *n, size_t from) {
   return a;
 }
 
+/* The state may be wider than what goes in. */
+void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns) {
+  const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, loop->type->n + 1);
+  memcpy(t, loop->type->items, loop->type->n * sizeof *t);
+  memcpy(t, n->type->items, ns * sizeof *t);
+  loop->type = anfi_type_tuple(q->j->cx, loop->type->n, t);
+  loop->debug = n->debug;
+}
+
 bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
   anfi_loop l = anfi_loop_parts(n);
   size_t nk = s->boxed ? 1 : s->nkept, ns = l.ns, nout = l.nout, at = anfi_position(q, n), k = 0;
+  if (anfi_block_rounds(s, &l)) {
+    anfi_forward_blocks(q, n, args_of(q, n, l.first_w));
+    return true;
+  }
   bool told = l.rounds;
   l.step = s->fwd;
   l.n = l.counted ? anfi_primal(q, n->in[1].def) : NULL;
   l.nout += nk;
   l.rounds = told || !l.counted;
   anf_node *loop = anfi_ad_loop(q->ad, q->f, &l, args_of(q, n, l.first_w));
-  const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, loop->type->n + 1);
-  memcpy(t, loop->type->items, loop->type->n * sizeof *t);
-  memcpy(t, n->type->items, ns * sizeof *t); // the state may be wider than what goes in
-  loop->type = anfi_type_tuple(q->j->cx, loop->type->n, t);
-  loop->debug = n->debug;
+  anfi_loop_as(q, loop, n, ns);
   q->effect[at] = loop;
   q->kept[at] = ANFI_NEW_N(q->j->a, anf_node *, nk + 1);
   for (size_t i = 0; i < nk; i++) q->kept[at][i] = anfi_ad_get(q->ad, q->f, loop, ns + nout + i);
@@ -241,10 +250,15 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   make_step(&b);
   add_constants(&b);
   add_state(&b, leaf);
-  add_stacks(&b, leaf);
   b.back.step = b.w;
-  b.back.n = q->kept[anfi_position(q, n)][b.nk];
   b.back.reverse = !b.l.reverse;
+  if (anfi_block_rounds(b.s, &b.l)) {
+    b.back.nx = b.nk;
+    hand_out(&b, anfi_backward_blocks(q, n, &b.back, b.arg + b.back.nw));
+    return true;
+  }
+  add_stacks(&b, leaf);
+  b.back.n = q->kept[anfi_position(q, n)][b.nk];
   hand_out(&b, anfi_ad_loop(q->ad, q->b, &b.back, b.arg));
   return true;
 }

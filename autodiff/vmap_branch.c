@@ -51,7 +51,9 @@ static anf_node *fill_nest(anfi_vmap *v, anfi_batch *b, anf_node *m, anf_node *f
 
 anf_node *anfi_vmap_fill(anfi_vmap *v, anfi_batch *b, anf_node *m, anf_node *x, const anf_type *t,
                          const bool *mask) {
-  if (!x || !anfi_flow_any(mask, anfi_item_count(t))) return x;
+  size_t lanes;
+  bool none = anfi_type_elements(anfi_ad_type_of(v->ad, m), &lanes) && !lanes;
+  if (!x || none || !anfi_flow_any(mask, anfi_item_count(t))) return x;
   anf_node *first = anfi_b_axis(b, ANF_OP_ArgMax, m, 0); // of equals the first: a lane that counts
   return first ? fill_nest(v, b, m, first, x, t, &mask) : NULL;
 }

@@ -223,7 +223,9 @@ static anf_node *counted(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const 
   const anfi_loop *l = &p->l;
   anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, l->nw + l->ns + l->nx + 3),
            *n = anfi_b_cast(&v->b, anfi_vmap_node(v, l->n), ANF_I64);
-  anf_node *most = anfi_b_1(&v->b, ANF_OP_Max, n);
+  size_t lanes;
+  bool none = anfi_type_elements(n->type, &lanes) && !lanes; // of which there is no most
+  anf_node *most = none ? anfi_b_i64(&v->b, 0) : anfi_b_1(&v->b, ANF_OP_Max, n);
   if (!most) return NULL;
   anf_graph *step = counted_step(v, p, n->type);
   memcpy(in, args, l->nw * sizeof *in);

@@ -421,6 +421,7 @@ static anf_value *finish(machine *m, size_t n, anf_value *const *args) {
 
 /* The result of a copy, in terms of the program; takes v. */
 static anf_value *told(anf_ctx *cx, const anfi_prepared *p, anf_value *v) {
+  if (!v || !p->g->form) return v;
   anfi_value_guard(v);
   anf_value *r = anfi_formed(cx, p->g->form, &p->origins, v);
   anfi_value_unguard(v);
@@ -443,7 +444,7 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0));
   anf_value *v = finish(m, n, args);
-  return v && p.g->form && p.g != g ? told(cx, &p, v) : v;
+  return p.g != g ? told(cx, &p, v) : v;
 }
 
 anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
@@ -453,11 +454,14 @@ anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi
 
 static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
                             const anf_run_opts *o) {
-  if (!check_given(cx, 1, &f)) return NULL;
+  anfi_prepared p = {0};
+  if (!check_given(cx, 1, &f) || !check_given(cx, n, args)) return NULL;
+  if (f->kind == ANF_VALUE_FN && !anfi_run_prepare_value(f, n, args, &p, &n, &args)) return NULL;
   machine *m = new_machine(cx, o);
   anfi_machine_reserve(m, 1);
-  anfi_machine_push(m, anfi_keep(f));
-  return finish(m, n, args);
+  anfi_machine_push(m, p.g ? anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0) : anfi_keep(f));
+  anf_value *v = finish(m, n, args);
+  return p.g ? told(cx, &p, v) : v;
 }
 
 anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,

@@ -196,6 +196,10 @@ typedef struct anfi_prepared {
   anfi_origins origins;
 } anfi_prepared;
 bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anfi_prepared *out);
+/* Likewise for a function value, where it is a transform or comes to one; else out->g is NULL. The
+ * copy takes what functions among f and args bind, in order, and the other arguments: *given. */
+bool anfi_run_prepare_value(anf_value *f, size_t n, anf_value *const *args, anfi_prepared *out,
+                            size_t *ngiven, anf_value *const **given);
 
 /* interp_loop.c */
 void anfi_loop_free(anf_ctx *cx, struct anfi_looping *l);

@@ -28,7 +28,7 @@ static void edit(void *p) {
 
 bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
                      const anf_exec_opts *o, anfi_variant *v) {
-  anf_graph *program = anfi_exec_program(cx, g, n, args, v);
+  anf_graph *program = anfi_applied(cx, g, n, args, &v->arena, &v->origins);
   if (!program) return false;
   anf_module *m = program->module;
   const char *name =

@@ -6,6 +6,9 @@
 #include "anfora/build.h"
 #include "anfora/exec.h"
 #include "backend/lower/lower.h"
+#include "optimizer/applied.h"
+
+typedef anfi_given anfi_arg;
 
 /* What code is made for: words that are equal for equal signatures. An argument is its type; its
  * value too, where code is made for values; or, if it is a function, the function and the same of
@@ -52,13 +55,6 @@ struct anf_exec {
   anf_trace *trace; // or NULL
 };
 
-/* An argument to compile for: a type, or a function value. */
-typedef struct anfi_arg {
-  const anf_type *type;
-  anf_value *fn;
-  anf_value *value; // which is part of the program, or NULL
-} anfi_arg;
-
 /* trace.c; t NULL: nothing is told */
 void anfi_trace_span(anf_trace *t, const char *name, uint64_t from, uint64_t to); // ns of the clock
 void anfi_trace_pass(void *t, anf_module *m, const char *pass, double ms, uint64_t rewrites);
@@ -68,10 +64,6 @@ tmod *anfi_trace_insert(anf_trace *t, tmod *m);
 
 /* signature.c */
 bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out);
-/* A module of its own with the graph (NULL: args[0], a function, is called) as it is called with
- * such arguments; the only public graph is to be compiled. */
-anf_graph *anfi_exec_program(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
-                             anfi_variant *v);
 
 /* compile.c: the graph for these arguments as Tensor IR; what `low` holds is in low->arena, the
  * module is the frame's unless it is kept. */

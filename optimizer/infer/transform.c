@@ -460,7 +460,22 @@ static part jvp(const walk *w, anfi_opcode op, const anfi_attrs *attrs, const pa
 
 /* ---- Checkpoint, CustomVjp, CustomJvp: calls with a rule of their own ---- */
 
-static part recompute(const walk *w, part f, size_t n, const part *args) {
+/* What is wrong with the attributes of a Checkpoint, or NULL. */
+static const char *bad_checkpoint(const walk *w, const anfi_attrs *attrs) {
+  anf_value *v[4];
+  for (uint32_t k = 0; k < 4; k++) v[k] = anfi_attr_value(w->q->cx, ANF_OP_Checkpoint, attrs, k);
+  const char *keep = v[0]->u.text;
+  int64_t rounds = anfi_get_i64(v[1], 0), memory = anfi_get_i64(v[2], 0);
+  if (strcmp(keep, "arguments") != 0 && strcmp(keep, "products") != 0 && strcmp(keep, "all") != 0)
+    return "keep is \"arguments\", \"products\" or \"all\"";
+  if (rounds < 0 || memory < 0) return "rounds and memory are not negative";
+  if (rounds && memory) return "rounds or memory is given, not both";
+  return !rounds && !memory && anfi_get_i64(v[3], 0) ? "tree needs rounds or memory" : NULL;
+}
+
+static part recompute(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args) {
+  const char *bad = bad_checkpoint(w, attrs);
+  if (bad) return anfi_transform_fail(w, ANF_E0537, bad, "");
   const anfi_abs *y = value_of(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM || !w->e) return (part){y, f.node};
   anf_graph *t = anfi_emit_target(w->e, f, n, args, y, w->at);
@@ -469,7 +484,7 @@ static part recompute(const walk *w, part f, size_t n, const part *args) {
   in[0] = anfi_graph_value(t);
   memcpy(in + 1, inputs(w, f, n, args, 0, NULL), (n + 1) * sizeof *in);
   anf_node *r =
-      anfi_emit_apply(w->e, ANF_OP_Recompute, NULL, anfi_abs_type(&w->q->abs, y), n + 2, in);
+      anfi_emit_apply(w->e, ANF_OP_Recompute, attrs, anfi_abs_type(&w->q->abs, y), n + 2, in);
   return (part){y, w->e->call = r};
 }
 
@@ -587,7 +602,7 @@ part anfi_transform(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size
   case ANF_OP_Jvp:
   case ANF_OP_Hvp: return jvp(w, op, attrs, bound);
   case ANF_OP_Vmap: return anfi_part_vmap(w, attrs, bound[0], n, args);
-  case ANF_OP_Checkpoint: return recompute(w, bound[0], n, args);
+  case ANF_OP_Checkpoint: return recompute(w, attrs, bound[0], n, args);
   case ANF_OP_CustomVjp: return custom_vjp(w, bound, n, args);
   case ANF_OP_CustomJvp: return custom_jvp(w, bound, n, args);
   default: return anfi_transform_fail(w, ANF_E0529, anfi_op[op].name, "");

@@ -197,8 +197,12 @@ hessian = Transform("hessian", _WRT, """The second derivatives of a function tha
 vmap = Transform("vmap", {"in_axes": 0, "out_axes": 0}, """The function over a batch: arguments have one dim more.
 
     ``in_axes``: where that dim is, for all arguments or for each; None: the argument has no such dim.""")
-checkpoint = Transform("checkpoint", {}, """A function that keeps nothing for its derivative but its arguments, and
-    computes the rest again.""")
+checkpoint = Transform("checkpoint", {"keep": "arguments", "rounds": 0, "memory": 0, "tree": False},
+                       """A function that keeps little for its derivative and computes the rest again.
+
+    ``keep``: "arguments" alone, or "products", the results of matrix products and convolutions too, or "all".
+    ``rounds``: of a loop, the state once every so many rounds. ``memory``: bytes, from which the number of rounds follows.
+    ``tree``: a loop's rounds are halved until they are so few; less is kept at a time, more is computed again.""")
 jvp = Applied("jvp", """jvp(f, primals, tangents): (value, derivative in the direction of the tangents).""")
 vjp = Applied("vjp", """vjp(f, *primals): (value, function from the gradient of the value to those of the arguments).""")
 linearize = Applied("linearize", """linearize(f, *primals): (value, the derivative there as a function).""")

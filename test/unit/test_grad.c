@@ -135,6 +135,116 @@ static void handle(void **state) {
   gives(w->cx, v, "(12.0, (144.0,))", "(f64, (f64,))");
 }
 
+/* Functions that a run gave, run: pullbacks, pushforwards, gradients, and closures that come to one. */
+static const char HANDLES[] =
+    "def cube(a: f64) { a * a * a }\n"
+    "def pull(x: f64) { vjp(cube, x)[1] }\n"
+    "def push(x: f64) { linearize(fn (a) { a * a * x }, x)[1] }\n"
+    "def slope(x: f64) { g = grad(fn (a) { a * a * x }); g }\n"
+    "def later(x: f64) { fn (y: f64) { grad(fn (a) { a * a * x })(y) } }\n"
+    "def pulls(x: f64) { (vjp(cube, x)[1], fn (d: f64) { vjp(cube, d)[1] }) }\n"
+    "def plain(x: f64) { fn (y: f64) { x - y } }\n";
+
+static void runs_to(world *w, anf_value *f, const char *value, const char *type) {
+  anf_value *arg = anf_value_f64(w->cx, 2.0), *v = NULL;
+  for (int i = 0; i < 2; i++) { // as often as you like
+    assert_int_equal(anf_run_value(w->cx, f, 1, &arg, NULL, w->d, &v), ANF_OK);
+    gives(w->cx, v, value, type);
+  }
+  anf_value_release(arg);
+}
+
+/* The function that `name` gives for 3.0, at 2.0. */
+static void handle_of(world *w, anf_module *m, const char *name, const char *value,
+                      const char *type) {
+  anf_value *arg = anf_value_f64(w->cx, 3.0), *f = NULL;
+  assert_int_equal(anf_run(anf_module_find(m, name), 1, &arg, NULL, w->d, &f), ANF_OK);
+  runs_to(w, f, value, type);
+  anf_value_release(f);
+  anf_value_release(arg);
+}
+
+static void handles(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  assert_int_equal(anf_parse(w->cx, HANDLES, "handles.anf", w->d, &m), ANF_OK);
+  handle_of(w, m, "pull", "(54.0,)", "(f64,)");
+  handle_of(w, m, "push", "36.0", "f64");
+  handle_of(w, m, "slope", "12.0", "f64");
+  handle_of(w, m, "later", "12.0", "f64");
+  handle_of(w, m, "plain", "1.0", "f64");
+  anf_value *arg = anf_value_f64(w->cx, 3.0), *both = NULL, *inner = NULL;
+  assert_int_equal(anf_run(anf_module_find(m, "pulls"), 1, &arg, NULL, w->d, &both), ANF_OK);
+  assert_int_equal(anf_run_value(w->cx, both->u.item[1], 1, &arg, NULL, w->d, &inner), ANF_OK);
+  runs_to(w, inner, "(54.0,)", "(f64,)"); // a function that a function gave
+  runs_to(w, both->u.item[0], "(54.0,)", "(f64,)");
+  anf_value_release(inner);
+  anf_value_release(both);
+  anf_value_release(arg);
+  anf_module_free(m);
+}
+
+/* ---- loops of which little is kept ---- */
+
+static const char LOOPS[] =
+    "def loop(x: f64, n: i64) { s = x; while n > 0 { s = s + 0.1 * Sin(s * x) * (2.0 - s * s); n = "
+    "n - 1 }; s }\n"
+    "def all(x: f64, n: i64) { grad(loop)(x, n) }\n"
+    "def blocks(x: f64, n: i64) { grad(checkpoint(loop, keep=\"all\", rounds=100))(x, n) }\n"
+    "def memory(x: f64, n: i64) { grad(checkpoint(loop, keep=\"all\", memory=4096))(x, n) }\n"
+    "def tree(x: f64, n: i64) { grad(checkpoint(loop, keep=\"all\", rounds=100, tree=true))(x, n) "
+    "}\n";
+
+typedef struct cost {
+  double value;
+  uint64_t steps; // the least limit that suffices, to 1 in 50
+  size_t peak;    // bytes
+} cost;
+
+static anf_status run_loop(world *w, anf_module *m, const char *name, int64_t n, uint64_t steps,
+                           double *value) {
+  anf_value *args[] = {anf_value_f64(w->cx, 0.3), anf_value_i64(w->cx, n)}, *v = NULL;
+  anf_run_opts o = {.size = sizeof o, .max_steps = steps};
+  anf_status st = anf_run(anf_module_find(m, name), 2, args, &o, w->d, &v);
+  if (v) *value = anf_value_get_f64(v, 0);
+  anf_value_release(v);
+  anf_value_release(args[0]);
+  anf_value_release(args[1]);
+  return st;
+}
+
+static cost cost_of(world *w, const char *name, int64_t n) {
+  cost c = {.steps = 64};
+  anf_module *m = NULL;
+  assert_int_equal(anf_parse(w->cx, LOOPS, "loops.anf", w->d, &m), ANF_OK);
+  w->heap.peak = w->heap.bytes;
+  assert_int_equal(run_loop(w, m, name, n, 0, &c.value), ANF_OK);
+  c.peak = w->heap.peak - w->heap.bytes;
+  for (; run_loop(w, m, name, n, c.steps, &c.value) == ANF_LIMIT; anf_diag_clear(w->d))
+    c.steps += 1 + c.steps / 50;
+  anf_module_free(m);
+  return c;
+}
+
+/* The same bits; a block or some states at a time instead of 10^4 rounds; and what is computed again
+ * is one run of the loop for blocks, and for a tree half a run for each of 7 halvings besides. */
+static void checkpoints(void **state) {
+  enum { ROUNDS = 10000 };
+  world *w = *state;
+  cost once = cost_of(w, "loop", ROUNDS), all = cost_of(w, "all", ROUNDS),
+       tree = cost_of(w, "tree", ROUNDS);
+  static const char *const names[] = {"blocks", "memory"};
+  for (int i = 0; i < 2; i++) {
+    cost c = cost_of(w, names[i], ROUNDS);
+    assert_true(c.value == all.value);
+    assert_true(4 * c.peak < all.peak);
+    assert_true(c.steps > all.steps && c.steps < all.steps + 2 * once.steps);
+  }
+  assert_true(tree.value == all.value);
+  assert_true(4 * tree.peak < all.peak);
+  assert_true(tree.steps > all.steps + 3 * once.steps && tree.steps < all.steps + 6 * once.steps);
+}
+
 /* 10^5 sums of x: no recursion over the depth of a graph. */
 static void depth(void **state) {
   enum { DEPTH = 100000 };
@@ -206,6 +316,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(orders, setup, teardown),
       cmocka_unit_test_setup_teardown(refusals, setup, teardown),
       cmocka_unit_test_setup_teardown(handle, setup, teardown),
+      cmocka_unit_test_setup_teardown(handles, setup, teardown),
+      cmocka_unit_test_setup_teardown(checkpoints, setup, teardown),
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
       cmocka_unit_test(threads),
       cmocka_unit_test(faults),

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loops of which little is kept (checkpoint with `rounds` or `memory`). ▶ does not keep what each
+ * round needs: it keeps the state before every block of rounds, or with `tree` the first one alone.
+ * ◀ runs ▶ of one block again, keeps what its rounds need, and goes back over them. A tree halves
+ * the rounds until they are no more than a block, the later half first: log2(rounds / block) states
+ * at a time, and as many runs of half the loop (treeverse: Griewank 1992).
+ *
+ * Each round is computed and differentiated by the same graphs as in one loop, in the same order, so
+ * the bits are the same. */
+#include "autodiff/j.h"
+
+/* Rounds from a number of bytes: one half for what a block keeps. */
+static size_t rounds_for(const anfi_jspec *s, uint64_t memory) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < s->nkept; i++) {
+    size_t n;
+    const anf_type *t = s->kept[i];
+    if (t->kind != ANF_TYPE_TENSOR || !anfi_type_elements(t, &n)) return 0;
+    bytes += n * anf_dtype_bytes((anf_dtype)t->dtype);
+  }
+  if (!bytes) return 0;
+  return memory / 2 > bytes ? (size_t)(memory / 2 / bytes) : 1;
+}
+
+size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop *l) {
+  const anfi_jplan *p = &s->plan;
+  if (s->boxed || l->counted || l->nx || l->nout || l->rounds || !s->nkept) return 0;
+  return p->rounds ? p->rounds : p->memory ? rounds_for(s, p->memory) : 0;
+}
+
+/* ---- small graphs ---- */
+
+typedef struct {
+  anfi_ad *ad;
+  anf_graph *g;
+  anf_node **in; // its parameters
+  size_t n;
+} making;
+
+static anf_node *take(making *m, const anf_type *t) {
+  return m->in[m->n++] = anfi_param(m->g, NULL, t);
+}
+
+static making begin(anfi_ad *ad, const char *mark, const anf_graph *like, size_t params) {
+  return (making){ad, anfi_ad_graph(ad, mark, like), ANFI_NEW_N(ad->arena, anf_node *, params + 1),
+                  0};
+}
+
+static anf_node *number(anfi_ad *ad, int64_t x) {
+  return anfi_ad_const(ad, anfi_value_new_i64(ad->m->cx, ANF_I64, x));
+}
+
+static const anf_type *count_type(anfi_ad *ad) { return anfi_type_scalar(ad->m->cx, ANF_I64); }
+
+/* Parameters w.., s.. of the step, in m. */
+static void take_args(making *m, const anfi_loop *l) {
+  for (size_t i = 0; i < l->nw + l->ns; i++) take(m, l->step->params.at[i]->type);
+}
+
+/* A counted loop's step: like `f`, without the item that says whether to go on. */
+static anf_graph *without_again(anfi_ad *ad, const anfi_loop *l, anf_graph *f, size_t nout) {
+  making m = begin(ad, "▷", l->step, l->nw + l->ns);
+  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, nout + 1);
+  take_args(&m, l);
+  anf_node *r = anfi_ad_call(ad, m.g, f, NULL, m.n, m.in);
+  for (size_t i = 0; i < nout; i++) out[i] = anfi_ad_get(ad, m.g, r, i + 1);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, nout, out));
+  return m.g;
+}
+
+/* ---- forward ---- */
+
+/* (w.., s.., k, again) -> (go on in this block, s'.., k + 1, again') */
+static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop *l, bool effects, size_t rounds) {
+  making m = begin(ad, "▷", l->step, l->nw + l->ns + 2);
+  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, l->ns + 3);
+  take_args(&m, l);
+  anf_node *k = take(&m, count_type(ad)), *r = anfi_ad_call(ad, m.g, l->step, NULL, m.n - 1, m.in);
+  take(&m, anfi_type_scalar(ad->m->cx, ANF_BOOL));
+  if (effects) anfi_add_effect(m.g, r);
+  anf_node *again = anfi_ad_get(ad, m.g, r, 0);
+  anf_node *more = anfi_ad_apply2(ad, m.g, ANF_OP_Add, k, number(ad, 1));
+  anf_node *left = anfi_ad_apply2(ad, m.g, ANF_OP_Less, more, number(ad, (int64_t)rounds));
+  out[0] = anfi_ad_apply2(ad, m.g, ANF_OP_LogicalAnd, again, left);
+  for (size_t i = 0; i < l->ns; i++) out[i + 1] = anfi_ad_get(ad, m.g, r, i + 1);
+  out[l->ns + 1] = more;
+  out[l->ns + 2] = again;
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, l->ns + 3, out));
+  return m.g;
+}
+
+/* (w.., s..) -> (again, s'.., s.., rounds of this block) */
+static anf_graph *forward_block(anfi_ad *ad, const anfi_loop *l, bool effects, size_t rounds) {
+  making m = begin(ad, "▶", l->step, l->nw + l->ns);
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + l->ns + 3),
+           **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * l->ns + 3);
+  take_args(&m, l);
+  memcpy(in, m.in, m.n * sizeof *in);
+  in[m.n] = number(ad, 0);
+  in[m.n + 1] = anfi_ad_const(ad, anfi_value_new_i64(ad->m->cx, ANF_BOOL, 1));
+  anfi_loop block = {.step = round_of_block(ad, l, effects, rounds), .nw = l->nw, .ns = l->ns + 2};
+  anf_node *r = anfi_ad_loop(ad, m.g, &block, in);
+  if (effects) anfi_add_effect(m.g, r);
+  out[0] = anfi_ad_get(ad, m.g, r, l->ns + 1);
+  for (size_t i = 0; i < l->ns; i++) {
+    out[1 + i] = anfi_ad_get(ad, m.g, r, i);
+    out[1 + l->ns + i] = m.in[l->nw + i];
+  }
+  out[1 + 2 * l->ns] = anfi_ad_get(ad, m.g, r, l->ns);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, 2 * l->ns + 2, out));
+  return m.g;
+}
+
+/* Kept: stacks of states and of numbers of rounds, and the number of blocks; or for a tree, whose
+ * first state ◀ finds among what the loop was given, the number of rounds. */
+void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
+  const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
+  anfi_loop l = anfi_loop_parts(n), whole = l;
+  size_t at = anfi_position(q, n), nout = s->plan.tree ? 0 : l.ns + 1;
+  bool effects = n->flags & ANFI_NODE_EFFECT;
+  if (!s->plan.tree) whole.step = forward_block(q->ad, &l, effects, anfi_block_rounds(s, &l));
+  whole.nout = nout;
+  whole.rounds = true;
+  anf_node *loop = anfi_ad_loop(q->ad, q->f, &whole, args);
+  anfi_loop_as(q, loop, n, l.ns);
+  q->effect[at] = loop;
+  q->kept[at] = ANFI_NEW_N(q->j->a, anf_node *, nout + 1);
+  for (size_t i = 0; i <= nout; i++) q->kept[at][i] = anfi_ad_get(q->ad, q->f, loop, l.ns + i);
+  anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, l.ns + 1);
+  for (size_t i = 0; i < l.ns; i++) out[i] = anfi_ad_get(q->ad, q->f, loop, i);
+  q->to[at] = anfi_ad_tuple(q->ad, q->f, l.ns, out);
+}
+
+/* ---- back ---- */
+
+typedef struct {
+  anfi_jbuild *q;
+  const anfi_jspec *s;
+  anfi_loop l;
+  const anfi_loop *back; // over the rounds of a block, from last to first
+  anf_graph *block;      // (w.., adjoints.., s.., rounds) -> adjoints
+  const anf_type *adjoints;
+} blocks;
+
+static making begin_back(blocks *b, const char *mark) {
+  size_t nd = b->back->ns;
+  making m = begin(b->q->ad, mark, b->l.step, b->l.nw + nd + b->l.ns + 1);
+  for (size_t i = 0; i < b->l.nw; i++) take(&m, b->l.step->params.at[i]->type);
+  for (size_t i = 0; i < nd; i++) take(&m, b->adjoints->items[i]);
+  for (size_t i = 0; i < b->l.ns; i++) take(&m, b->l.step->params.at[b->l.nw + i]->type);
+  take(&m, count_type(b->q->ad));
+  return m;
+}
+
+/* Arguments w.. then `s` of a loop over states. */
+static anf_node **state_args(blocks *b, const making *m, anf_node *const *s) {
+  anf_node **in = ANFI_NEW_N(b->q->j->a, anf_node *, b->l.nw + b->l.ns + 1);
+  memcpy(in, m->in, b->l.nw * sizeof *in);
+  memcpy(in + b->l.nw, s, b->l.ns * sizeof *in);
+  return in;
+}
+
+/* One block: its rounds again, and back. */
+static anf_graph *backward_block(blocks *b) {
+  anfi_ad *ad = b->q->ad;
+  making m = begin_back(b, "◀");
+  size_t nk = b->s->nkept, nd = b->back->ns, n = 0, ns = b->l.ns;
+  anf_node *const *adjoint = m.in + b->l.nw, *const *state = adjoint + nd, *rounds = m.in[m.n - 1];
+  anfi_loop again = {.nw = b->l.nw, .ns = ns, .nout = nk, .n = rounds};
+  again.step = without_again(ad, &b->l, anfi_silent(ad, b->s->fwd), ns + nk);
+  anf_node *f = anfi_ad_loop(ad, m.g, &again, state_args(b, &m, state));
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, b->l.nw + nd + nk + 1);
+  for (size_t i = 0; i < b->l.nw; i++)
+    if (anfi_is_passed(b->s, i)) in[n++] = m.in[i];
+  for (size_t i = 0; i < nd; i++) in[n++] = adjoint[i];
+  for (size_t i = 0; i < nk; i++) in[n++] = anfi_ad_get(ad, m.g, f, ns + i);
+  anfi_loop back = *b->back;
+  back.n = rounds;
+  anfi_set_result(m.g, anfi_ad_loop(ad, m.g, &back, in));
+  return m.g;
+}
+
+/* A call of f with other adjoints, state and number of rounds. */
+static anf_node *go(blocks *b, const making *m, anf_graph *f, anf_node *adjoints,
+                    anf_node *const *state, anf_node *rounds) {
+  anfi_ad *ad = b->q->ad;
+  size_t n = b->l.nw, nd = b->back->ns;
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, m->n + 1);
+  memcpy(in, m->in, m->n * sizeof *in);
+  for (size_t i = 0; adjoints && i < nd; i++) in[n + i] = anfi_ad_get(ad, m->g, adjoints, i);
+  if (state) memcpy(in + n + nd, state, b->l.ns * sizeof *in);
+  if (rounds) in[m->n - 1] = rounds;
+  return anfi_ad_call(ad, m->g, f, b->adjoints, m->n, in);
+}
+
+/* The later half of the rounds, then the earlier one. */
+static anf_graph *halves(blocks *b, anf_graph *tree) {
+  anfi_ad *ad = b->q->ad;
+  making m = begin_back(b, "◁");
+  size_t ns = b->l.ns;
+  anf_node *const *state = m.in + b->l.nw + b->back->ns, *rounds = m.in[m.n - 1];
+  anf_node *half = anfi_ad_apply2(ad, m.g, ANF_OP_FloorDiv, rounds, number(ad, 2));
+  anfi_loop ahead = {.nw = b->l.nw, .ns = ns, .n = half};
+  ahead.step = without_again(ad, &b->l, anfi_silent(ad, b->l.step), ns);
+  anf_node *s = anfi_ad_loop(ad, m.g, &ahead, state_args(b, &m, state)),
+           **middle = ANFI_NEW_N(ad->arena, anf_node *, ns + 1);
+  for (size_t i = 0; i < ns; i++) middle[i] = anfi_ad_get(ad, m.g, s, i);
+  anf_node *rest = anfi_ad_apply2(ad, m.g, ANF_OP_Sub, rounds, half),
+           *later = go(b, &m, tree, NULL, middle, rest);
+  anfi_set_result(m.g, go(b, &m, tree, later, NULL, half));
+  return m.g;
+}
+
+static anf_graph *tree_of(blocks *b, size_t rounds) {
+  anfi_ad *ad = b->q->ad;
+  making m = begin_back(b, "◁");
+  anf_node *small = anfi_ad_apply2(ad, m.g, ANF_OP_LessEqual, m.in[m.n - 1],
+                                   number(ad, (int64_t)rounds)),
+           **in = ANFI_NEW_N(ad->arena, anf_node *, m.n + 1);
+  anf_node *arm[3] = {small, anfi_graph_value(b->block), anfi_graph_value(halves(b, m.g))};
+  in[0] = anfi_apply(m.g, ANF_OP_Switch, NULL, 3, arm);
+  in[0]->debug = ad->how;
+  memcpy(in + 1, m.in, m.n * sizeof *in);
+  anf_node *r = anfi_call(m.g, m.n + 1, in);
+  r->type = b->adjoints;
+  r->debug = ad->how;
+  anfi_set_result(m.g, r);
+  return m.g;
+}
+
+anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop *back,
+                               anf_node *const *adjoints) {
+  anfi_ad *ad = q->ad;
+  blocks b = {.q = q, .s = anfi_j_callee(q->j, n, 0), .l = anfi_loop_parts(n), .back = back};
+  size_t nw = b.l.nw, ns = b.l.ns, nd = back->ns, k = 0;
+  const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, nd + 1);
+  for (size_t i = 0; i < nd; i++) t[i] = back->step->params.at[back->nw + i]->type;
+  b.adjoints = anfi_type_tuple(q->j->cx, nd, t);
+  b.block = backward_block(&b);
+  anf_node *const *kept = q->kept[anfi_position(q, n)],
+                  **in = ANFI_NEW_N(q->j->a, anf_node *, nw + nd + ns + 2);
+  for (size_t i = 0; i < nw; i++) in[k++] = anfi_primal(q, n->in[b.l.first_w + i].def);
+  for (size_t i = 0; i < nd; i++) in[k++] = adjoints[i];
+  if (b.s->plan.tree) {
+    for (size_t i = 0; i < ns; i++) in[k++] = anfi_primal(q, n->in[b.l.first_w + nw + i].def);
+    in[k++] = kept[0];
+    return anfi_ad_call(ad, q->b, tree_of(&b, anfi_block_rounds(b.s, &b.l)), b.adjoints, k, in);
+  }
+  for (size_t i = 0; i <= ns; i++) in[k++] = kept[i];
+  anfi_loop over = {.step = b.block, .nw = nw, .ns = nd, .nx = ns + 1, .reverse = true};
+  over.n = kept[ns + 1];
+  return anfi_ad_loop(ad, q->b, &over, in);
+}

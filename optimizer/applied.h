@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions as values of the host, applied. */
+#ifndef ANFI_APPLIED_H
+#define ANFI_APPLIED_H
+
+#include "optimizer/opt.h"
+
+/* An argument to make a program for: a type, or a function value. */
+typedef struct anfi_given {
+  const anf_type *type;
+  anf_value *fn;
+  anf_value *value; // which is part of the program, or NULL
+} anfi_given;
+
+/* A module of its own, the frame's, with the graph (NULL: args[0], a function, is called) as it is
+ * called with such arguments; the only public graph is the one to run. Its parameters are the
+ * arguments, each function replaced by what it captured and has bound, in order. `origins`, in the
+ * arena: what the graphs of the copy were made from. NULL with an error. */
+anf_graph *anfi_applied(anf_ctx *cx, anf_graph *g, size_t n, const anfi_given *args, anfi_arena *a,
+                        anfi_origins *origins);
+
+#endif
