@@ -22,6 +22,9 @@ bool anfi_t_is_int(tdtype t) {
   return !t.ptr && (info[t.elem].cls == TC_SINT || info[t.elem].cls == TC_UINT);
 }
 bool anfi_t_is_float(tdtype t) { return !t.ptr && info[t.elem].cls == TC_FLOAT; }
+bool anfi_t_is_half(tdtype t) {
+  return anfi_t_is_elem(t, ANF_TIR_f16) || anfi_t_is_elem(t, ANF_TIR_bf16);
+}
 
 void anfi_t_put_dtype(anf_text *out, tdtype t) {
   anfi_puts(out, anfi_t_elem_names[t.elem]);

@@ -221,15 +221,18 @@ static void lanewise(machine *m, const ins *i) {
     r[i->d + k] = anfi_t_lane_intrin((tintrin)i->sub, i->t, r[i->a + k], r[i->b + k], r[i->c + k]);
 }
 
+/* Of f16 and bf16 in f32, rounded once. */
 static void reduce(machine *m, const ins *i, texpr e, uint32_t a) {
-  uint64_t *r = regs(m), acc = r[a];
-  tdtype d = e->in[0]->dtype;
-  for (uint32_t k = 1; k < anfi_t_total(d); k++) {
-    if (i->sub == TI_reduce_add) anfi_t_lane_bin(TX_add, d, acc, r[a + k], &acc);
-    else if (i->sub == TI_reduce_mul) anfi_t_lane_bin(TX_mul, d, acc, r[a + k], &acc);
-    else acc = anfi_t_lane_intrin(i->sub == TI_reduce_max ? TI_max : TI_min, d, acc, r[a + k], 0);
+  uint64_t *r = regs(m), acc = 0, x;
+  tdtype from = e->in[0]->dtype, d = anfi_t_is_half(from) ? anfi_t_dt(ANF_TIR_f32) : from;
+  for (uint32_t k = 0; k < anfi_t_total(from); k++) {
+    x = anfi_t_lane_cast(d, from, r[a + k]);
+    if (!k) acc = x;
+    else if (i->sub == TI_reduce_add) anfi_t_lane_bin(TX_add, d, acc, x, &acc);
+    else if (i->sub == TI_reduce_mul) anfi_t_lane_bin(TX_mul, d, acc, x, &acc);
+    else acc = anfi_t_lane_intrin(i->sub == TI_reduce_max ? TI_max : TI_min, d, acc, x, 0);
   }
-  r[i->d] = acc;
+  r[i->d] = anfi_t_lane_cast(from, d, acc);
 }
 
 /* Lane `pick` of a, b one after the other; picks wrap around. */

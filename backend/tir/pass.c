@@ -116,16 +116,12 @@ static bool exact(texpr e) {
   return true;
 }
 
-static bool half(tdtype d) {
-  return anfi_t_is_elem(d, ANF_TIR_bf16) || anfi_t_is_elem(d, ANF_TIR_f16);
-}
-
 static bool see_expr(tviewer *v, texpr e) {
   seen *s = (seen *)v->user;
   tgroup g = anfi_t_group(e);
   if (!exact(e)) s->not |= TPROP_CAST;
   if ((g == TG_BINARY || g == TG_CMP || (e->kind == TX_intrin_call && e->n)) &&
-      half(e->in[0]->dtype))
+      anfi_t_is_half(e->in[0]->dtype))
     s->not |= TPROP_NO_BF16;
   if (e->kind == TX_indexing && !flat(s, e->in[0])) s->not |= TPROP_FLAT;
   if (e->kind == TX_indexing)

@@ -158,6 +158,7 @@ static inline tdtype anfi_t_with(tdtype shape, anf_tir_elem e) {
 }
 bool anfi_t_is_int(tdtype t); // s8 … index, any lanes
 bool anfi_t_is_float(tdtype t);
+bool anfi_t_is_half(tdtype t); // f16 or bf16
 void anfi_t_put_dtype(anf_text *out, tdtype t);
 const char *anfi_t_dtype_str(anfi_arena *a, tdtype t);
 /* "f32x16x4": the element and shape that a name spells; false if it spells none */

@@ -136,7 +136,7 @@ static uint64_t real_bin(tkind k, tdtype d, uint64_t a, uint64_t b) {
   uint64_t truth;
   double x = anfi_t_lane_f64(d, a), y = anfi_t_lane_f64(d, b);
   if (!float_bin(k, x, y, &r, &truth)) return truth;
-  if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) r = (double)(float)r;
+  if (anfi_t_is_half(d)) r = (double)(float)r;
   return anfi_t_lane_of_f64(d, r);
 }
 

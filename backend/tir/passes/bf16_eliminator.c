@@ -3,14 +3,11 @@
  * becomes f32. Results may differ from before by the roundings left out, never by more. */
 #include "backend/tir/tir.h"
 
-static bool half(tdtype d) {
-  return anfi_t_is_elem(d, ANF_TIR_bf16) || anfi_t_is_elem(d, ANF_TIR_f16);
-}
 static bool from_f32(texpr e) {
-  return e && e->kind == TX_cast && half(e->dtype) && anfi_t_is_elem(e->in[0]->dtype, ANF_TIR_f32);
+  return e && e->kind == TX_cast && anfi_t_is_half(e->dtype) && anfi_t_is_elem(e->in[0]->dtype, ANF_TIR_f32);
 }
 static bool to_f32(texpr e) {
-  return e->kind == TX_cast && anfi_t_is_elem(e->dtype, ANF_TIR_f32) && half(e->in[0]->dtype);
+  return e->kind == TX_cast && anfi_t_is_elem(e->dtype, ANF_TIR_f32) && anfi_t_is_half(e->in[0]->dtype);
 }
 
 typedef struct user {
@@ -20,14 +17,14 @@ typedef struct user {
 static bool see_expr(tviewer *v, texpr e) {
   user *u = (user *)v->user;
   if (to_f32(e) && e->in[0]->kind == TX_var) return false;
-  if (e->kind == TX_var && half(e->dtype) && !v->lvalue) *anfi_map_at(&u->bad, anfi_key(e)) = 1;
+  if (e->kind == TX_var && anfi_t_is_half(e->dtype) && !v->lvalue) *anfi_map_at(&u->bad, anfi_key(e)) = 1;
   return true;
 }
 static bool see_stmt(tviewer *v, tstmt s) {
   user *u = (user *)v->user;
   bool writes = (s->kind == TS_define && s->e[1]) || s->kind == TS_assign;
   bool constant = writes && s->e[1]->kind == TX_constant;
-  if (writes && s->e[0]->kind == TX_var && half(s->e[0]->dtype) && !from_f32(s->e[1]) && !constant)
+  if (writes && s->e[0]->kind == TX_var && anfi_t_is_half(s->e[0]->dtype) && !from_f32(s->e[1]) && !constant)
     *anfi_map_at(&u->bad, anfi_key(s->e[0])) = 1;
   return true;
 }
@@ -42,7 +39,7 @@ static texpr strip(tvisitor *v, texpr e) {
 static tstmt enter(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
   texpr x = s->e[0];
-  if (s->kind == TS_define && x->kind == TX_var && half(x->dtype) &&
+  if (s->kind == TS_define && x->kind == TX_var && anfi_t_is_half(x->dtype) &&
       !anfi_map_find(&u->bad, anfi_key(x)))
     anfi_t_map_var(v, x, anfi_t_var(v->t, anfi_t_with(x->dtype, ANF_TIR_f32), x->u.name->s));
   return s;
@@ -51,7 +48,7 @@ static tstmt enter(tvisitor *v, tstmt s) {
 static tstmt value(tvisitor *v, tstmt s) {
   bool writes = (s->kind == TS_define && s->e[1]) || s->kind == TS_assign;
   if (!writes || s->e[0]->kind != TX_var || !anfi_t_is_elem(s->e[0]->dtype, ANF_TIR_f32) ||
-      !half(s->e[1]->dtype))
+      !anfi_t_is_half(s->e[1]->dtype))
     return s;
   texpr e[4] = {s->e[0],
                 from_f32(s->e[1]) ? s->e[1]->in[0] : anfi_t_retype(v->t, s->e[1], s->e[0]->dtype)};

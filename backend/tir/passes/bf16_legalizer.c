@@ -3,20 +3,16 @@
  * which is what the operation means. */
 #include "backend/tir/tir.h"
 
-static bool half(tdtype d) {
-  return anfi_t_is_elem(d, ANF_TIR_bf16) || anfi_t_is_elem(d, ANF_TIR_f16);
-}
-
 static texpr legal(tvisitor *v, texpr e) {
   tgroup g = anfi_t_group(e);
   bool math = e->kind == TX_intrin_call &&
               (anfi_t_lanewise((tintrin)e->sub) || anfi_t_intrins[e->sub].typing == TT_ELEM);
-  if ((g != TG_BINARY && g != TG_CMP && !math) || !half(e->in[0]->dtype)) return e;
+  if ((g != TG_BINARY && g != TG_CMP && !math) || !anfi_t_is_half(e->in[0]->dtype)) return e;
   texpr in[3];
   for (uint32_t i = 0; i < e->n; i++)
     in[i] = anfi_t_cast(v->t, anfi_t_with(e->in[i]->dtype, ANF_TIR_f32), e->in[i]);
   texpr r = anfi_t_remake(v->t, e, in);
-  return half(e->dtype) ? anfi_t_cast(v->t, e->dtype, r) : r;
+  return anfi_t_is_half(e->dtype) ? anfi_t_cast(v->t, e->dtype, r) : r;
 }
 
 tfunc anfi_t_pass_bf16_legalizer(tpass_cx *p, tfunc f) {

@@ -121,8 +121,11 @@ const tmod *anfi_t_pass_index_flattener(tpass_cx *p, const tmod *m) {
   anfi_map_init(&f.tiled, p->scratch);
   anfi_map_init(&f.old, p->scratch);
   tviewer see = {.user = &f, .enter_expr = see_tile};
-  for (size_t i = 0; i < m->func.n; i++)
-    if (m->func.at[i]->body) anfi_t_view_stmt(&see, m->func.at[i]->body);
+  tfunc *in = ANFI_NEW_N(p->scratch, tfunc, m->func.n); // settling renames tensors: see tiles after
+  for (size_t i = 0; i < m->func.n; i++) {
+    in[i] = anfi_t_settle_dims(p->t, p->scratch, m->func.at[i]);
+    if (in[i]->body) anfi_t_view_stmt(&see, in[i]->body);
+  }
   tvisitor v;
   anfi_t_visitor_init(&v, p->t, p->scratch, &f);
   v.expr = place;
@@ -139,9 +142,8 @@ const tmod *anfi_t_pass_index_flattener(tpass_cx *p, const tmod *m) {
               now ? anfi_t_remake_stmt(p->t, g, (const texpr[4]){now, g->e[1]}, NULL) : g);
   }
   for (size_t i = 0; i < m->func.n; i++) {
-    tfunc in = anfi_t_settle_dims(p->t, p->scratch, m->func.at[i]);
-    for (uint32_t k = 0; k < in->n; k++) define(&v, in->param[k]);
-    anfi_t_mod_add(o, anfi_t_visit_func(&v, in));
+    for (uint32_t k = 0; k < in[i]->n; k++) define(&v, in[i]->param[k]);
+    anfi_t_mod_add(o, anfi_t_visit_func(&v, in[i]));
   }
   return o;
 }
