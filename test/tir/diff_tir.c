@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* diff_tir COUNT [FIRST] [PASSES]: random modules before and after every pass alone, and the
- * default pipeline, must compute the same; their text must read back to the same. TAP. With PASSES
- * only those. Of many modules each pass must change some: else the generator makes nothing that it
- * is for. */
+ * default pipeline, must compute the same; their text must read back to the same (that of each
+ * pass, of every eighth). TAP. With PASSES only those. Of many modules each pass must change some:
+ * else the generator makes nothing that it is for. */
 #include "test/tir/values.h"
 
 #include <stdlib.h>
@@ -91,13 +91,17 @@ static bool one_pass(anf_ctx *cx, uint64_t seed, const anf_tir_module *m, const 
   if (anf_tir_opt(m, passes, &oo, d, &o) != ANF_OK) complain(seed, passes, "fails", d, text);
   else if (exact && !same_values(m, o, &vo, why, sizeof why, &ran))
     complain(seed, passes, why, NULL, text);
-  else if (!round_trip(cx, o)) complain(seed, passes, "its text does not read back", NULL, text);
-  if (getenv("SHOW") && o && getenv("AFTER")) {
-    anf_text t = {cx, NULL, 0, 0};
-    anf_tir_print(o, &t);
-    printf("---- after %s\n%s\n", passes, t.text);
-    anf_text_free(&t);
-  }
+  else if (
+      seed % 8 == 0 &&
+      !round_trip(
+          cx,
+          o)) // what takes longest complain(seed, passes, "its text does not read back", NULL, text);
+    if (getenv("SHOW") && o && getenv("AFTER")) {
+      anf_text t = {cx, NULL, 0, 0};
+      anf_tir_print(o, &t);
+      printf("---- after %s\n%s\n", passes, t.text);
+      anf_text_free(&t);
+    }
   bool changed = o && anf_tir_hash(o) != anf_tir_hash(m);
   anf_tir_module_free(o);
   anf_diag_free(d);
