@@ -71,20 +71,23 @@ const char *anfi_c_select_lanes(cgen *c, texpr e, const char *const *in) {
 
 /* ---- reductions and shuffles ---- */
 
+/* Of f16 and bf16 in f32, rounded once. */
 static const char *reduce(cgen *c, texpr e, const char *const *in) {
-  tdtype d = e->in[0]->dtype;
+  tdtype d = e->in[0]->dtype, acc = anfi_t_is_half(d) ? anfi_t_dt(ANF_TIR_f32) : one(d);
   const char *op = anfi_t_intrins[e->sub].name, *t = anfi_c_lanes_type(c, d),
-             *name = SAY("anf_%s_%s", op, t), *lane;
+             *name = SAY("anf_%s_%s", op, t), *r, *k = anfi_c_cast(c, acc, one(d), "a.v[k]");
   if (!anfi_c_is_lanes(d)) return in[0];
-  if (e->sub == TI_reduce_add) lane = anfi_c_bin(c, TX_add, one(d), "r", "a.v[k]", "");
-  else if (e->sub == TI_reduce_mul) lane = anfi_c_bin(c, TX_mul, one(d), "r", "a.v[k]", "");
+  if (e->sub == TI_reduce_add) r = anfi_c_bin(c, TX_add, acc, "r", k, "");
+  else if (e->sub == TI_reduce_mul) r = anfi_c_bin(c, TX_mul, acc, "r", k, "");
   else
-    lane = anfi_c_math(c, e->sub == TI_reduce_max ? TI_max : TI_min, one(d), 2,
-                       (const char *const[]){"r", "a.v[k]"});
+    r = anfi_c_math(c, e->sub == TI_reduce_max ? TI_max : TI_min, acc, 2,
+                    (const char *const[]){"r", k});
+  const char *first = anfi_c_cast(c, acc, one(d), "a.v[0]"),
+             *last = anfi_c_cast(c, one(d), acc, "r");
   if (anfi_c_helper(c, name)) {
-    PUT("static inline %s %s(%s a) {\n  %s r = a.v[0];\n", anfi_c_type(c, one(d)), name, t,
-        anfi_c_type(c, one(d)));
-    PUT("  for (int k = 1; k < %u; k++) r = %s;\n  return r;\n}\n", anfi_t_total(d), lane);
+    PUT("static inline %s %s(%s a) {\n  %s r = %s;\n", anfi_c_type(c, one(d)), name, t,
+        anfi_c_type(c, acc), first);
+    PUT("  for (int k = 1; k < %u; k++) r = %s;\n  return %s;\n}\n", anfi_t_total(d), r, last);
   }
   return SAY("%s(%s)", name, in[0]);
 }

@@ -260,17 +260,19 @@ LLVMValueRef anfi_ll_lanewise(lgen *g, texpr e, const LLVMValueRef *v) {
   return anfi_ll_lanewise_as(g, (tintrin)e->sub, e->in[0]->dtype, v);
 }
 
+/* Of f16 and bf16 in f32, rounded once. */
 LLVMValueRef anfi_ll_reduce(lgen *g, texpr e, LLVMValueRef v) {
-  tdtype d = e->in[0]->dtype, one = anfi_t_dt((anf_tir_elem)d.elem);
+  tdtype d = e->in[0]->dtype, lane = anfi_t_dt((anf_tir_elem)d.elem),
+         one = anfi_t_is_half(d) ? anfi_t_dt(ANF_TIR_f32) : lane;
   uint32_t n = anfi_t_total(d);
-  LLVMValueRef acc = anfi_ll_lane(g, v, n, 0);
+  LLVMValueRef acc = anfi_ll_cast(g, one, lane, anfi_ll_lane(g, v, n, 0));
   for (uint32_t k = 1; k < n; k++) {
-    LLVMValueRef in[2] = {acc, anfi_ll_lane(g, v, n, k)};
+    LLVMValueRef in[2] = {acc, anfi_ll_cast(g, one, lane, anfi_ll_lane(g, v, n, k))};
     if (e->sub == TI_reduce_add) acc = anfi_ll_bin(g, TX_add, one, in[0], in[1]);
     else if (e->sub == TI_reduce_mul) acc = anfi_ll_bin(g, TX_mul, one, in[0], in[1]);
     else acc = anfi_ll_lanewise_as(g, e->sub == TI_reduce_max ? TI_max : TI_min, one, in);
   }
-  return acc;
+  return anfi_ll_cast(g, lane, one, acc);
 }
 
 /* ---- the three conversions ---- */

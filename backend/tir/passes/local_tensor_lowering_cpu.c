@@ -10,20 +10,25 @@ typedef struct user {
   tfunc f;
 } user;
 
+static uint64_t elem_bytes(texpr v) {
+  return v->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)v->dtype.elem));
+}
+
 static texpr bytes_of(tstore *t, texpr v) {
-  texpr n = anfi_t_cast(t, anfi_t_dt(ANF_TIR_index), v->in[0]);
-  int64_t k;
-  uint64_t size = v->sub ? 8 : anfi_t_bytes(anfi_t_dt((anf_tir_elem)v->dtype.elem));
-  if (anfi_t_const_i64(n, &k)) return anfi_t_index(t, (uint64_t)k * size);
-  return anfi_t_mul(t, n, anfi_t_index(t, size));
+  uint64_t n;
+  texpr bytes = anfi_t_index(t, elem_bytes(v));
+  if (anfi_t_const_elems(v, &n)) return anfi_t_index(t, n * elem_bytes(v));
+  for (uint32_t i = v->nidx; i-- > 0;)
+    bytes = anfi_t_mul(t, anfi_t_cast(t, anfi_t_dt(ANF_TIR_index), v->in[i]), bytes);
+  return bytes;
 }
 
 static bool large(const user *u, tstmt s) {
-  int64_t n;
+  uint64_t n;
   texpr v = s->e[0];
-  if (s->kind != TS_define || v->kind != TX_tensor || s->e[1] || v->nidx != 1) return false;
-  if (!anfi_t_const_i64(bytes_of(u->p->t, v), &n)) return true;
-  return n > (int64_t)u->p->opts->local_tensor_bytes;
+  if (s->kind != TS_define || v->kind != TX_tensor || s->e[1] || anfi_t_has_strides(v))
+    return false;
+  return !anfi_t_const_elems(v, &n) || n > u->p->opts->local_tensor_bytes / elem_bytes(v);
 }
 
 static tstmt free_one(tstore *t, texpr ptr) {
