@@ -167,6 +167,14 @@ const char *anfi_c_min_max(cgen *c, tintrin i, tdtype d) {
   return name;
 }
 
+const char *anfi_c_check(cgen *c, texpr e, const char *const *in) {
+  if (anfi_c_helper(c, "anf_check")) {
+    PUT("static inline void anf_check(index i, index n, ANF_PLACE) {\n");
+    PUT("  if (i >= n) ANF_TRAP(%d);\n}\n", (int)ANF_TRAP_BOUNDS);
+  }
+  return SAY("anf_check(%s, %s, %s)", in[0], in[1], anfi_c_at(c, e->line, e->col));
+}
+
 const char *anfi_c_trip(cgen *c, tdtype d) {
   const char *name = SAY("anf_trip_%s", elem(d)), *t = elem(d);
   if (!anfi_c_helper(c, name)) return name;

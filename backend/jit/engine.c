@@ -241,6 +241,11 @@ static void make_module(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_m
   anf_status st = anfi_jit_instance(code, out);
   if (st == ANF_NOMEM) anfi_throw_nomem(cx);
   if (st != ANF_OK) anfi_fail(cx, anfi_nowhere(), ANF_E0903, "__tir_init");
+  else if (m->t->file && !((*out)->file = anfi_jit_strdup(m->t->file))) {
+    anf_jit_module_free(*out);
+    *out = NULL;
+    anfi_throw_nomem(cx);
+  }
 }
 
 anf_status anf_jit_make_module(anf_jit_engine *e, const anf_tir_module *m, anf_diag *d,

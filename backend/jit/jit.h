@@ -131,6 +131,7 @@ struct anf_jit_module {
   atomic_uint refs;
   anfi_jit_code *code;
   void *data;
+  char *file; // of the text it came from; NULL: of none
   bool first; // instance of its code
 };
 
@@ -181,7 +182,7 @@ void anfi_jit_code_release(anfi_jit_code *code);
 /* module.c: a new instance, with __tir_init run. */
 anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out);
 /* Records in the frame what stopped the last call on the stream (NULL: the thread's own). */
-void anfi_jit_report(anf_ctx *cx, const anf_stream *s);
+void anfi_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s);
 /* The C function that a name stands for: of the run time, of the C library's mathematics, or told
  * by the host. NULL: none. Thread safe. */
 void *anfi_jit_resolve(anf_jit_engine *e, const char *name);

@@ -28,7 +28,13 @@ anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out) {
 }
 
 anf_status anf_jit_module_instance(anf_jit_module *m, anf_jit_module **out) {
-  return anfi_jit_instance(m->code, out);
+  anf_status st = anfi_jit_instance(m->code, out);
+  if (st == ANF_OK && m->file && !((*out)->file = anfi_jit_strdup(m->file))) {
+    anf_jit_module_free(*out);
+    *out = NULL;
+    st = ANF_NOMEM;
+  }
+  return st;
 }
 
 anf_jit_module *anf_jit_module_retain(anf_jit_module *m) {
@@ -39,6 +45,7 @@ anf_jit_module *anf_jit_module_retain(anf_jit_module *m) {
 void anf_jit_module_free(anf_jit_module *m) {
   if (!m || atomic_fetch_sub(&m->refs, 1) != 1) return;
   anfi_jit_free(m->data);
+  anfi_jit_free(m->file);
   anfi_jit_code_release(m->code);
   anfi_jit_free(m);
 }
@@ -117,7 +124,7 @@ anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s, anf_ge
 
 /* ---- reports ---- */
 
-void anfi_jit_report(anf_ctx *cx, const anf_stream *s) {
+void anfi_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s) {
   static const uint16_t codes[ANF_TRAP_KIND_COUNT] = {
       [ANF_TRAP_DIVISION] = ANF_E0858, [ANF_TRAP_BOUNDS] = ANF_E0852, [ANF_TRAP_STEP] = ANF_E0861,
       [ANF_TRAP_DEPTH] = ANF_E0856,    [ANF_TRAP_MEMORY] = ANF_E0857, [ANF_TRAP_SITE] = ANF_E0870,
@@ -131,13 +138,13 @@ void anfi_jit_report(anf_ctx *cx, const anf_stream *s) {
                      : t->kind == ANF_TRAP_MEMORY ? "a call"
                      : t->kind == ANF_TRAP_DEPTH  ? t->func
                                                   : "";
-  anfi_fail(cx, (anfi_loc){NULL, t->line, t->col}, (anfi_code)codes[t->kind], what, t->func);
+  const char *file = t->line ? f->module->file : NULL;
+  anfi_fail(cx, (anfi_loc){file, t->line, t->col}, (anfi_code)codes[t->kind], what, t->func);
 }
 
 anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s,
                           anf_diag *d) {
-  (void)f;
   ANFI_ENTRY(cx, d);
-  anfi_jit_report(cx, s);
+  anfi_jit_report(cx, f, s);
   return anfi_leave(cx);
 }

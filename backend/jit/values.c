@@ -23,7 +23,7 @@ static bool call(anf_ctx *cx, void *arg, size_t n, const anf_tir_arg *in, anf_ti
   if (st == ANF_OK && anfi_t_total(e->ret) == 1) r->v.bits = slot[n].bits;
   if (st == ANF_OK && anfi_t_total(e->ret) != 1) // as a value of a vector its first lane counts
     memcpy(&r->v, slot[n].ptr, anfi_t_bytes(e->ret));
-  if (st != ANF_OK) anfi_jit_report(cx, u->s);
+  if (st != ANF_OK) anfi_jit_report(cx, u->f, u->s);
   return st == ANF_OK;
 }
 

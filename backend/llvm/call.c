@@ -110,6 +110,15 @@ static LLVMValueRef call_rt(lgen *g, trt rt, texpr e) {
   return ll.BuildCall2(g->b, type, anfi_ll_extern(g, f->name, type), in, k, "");
 }
 
+/* A comparison in place, and a trap that says where. */
+static LLVMValueRef check(lgen *g, texpr e) {
+  const trt_func *f = &anfi_t_rt[TRT_anf_rt_check];
+  LLVMValueRef at = argument(g, e->in[0], f->param[0]), bound = argument(g, e->in[1], f->param[1]);
+  anfi_ll_trap_if(g, ll.BuildICmp(g->b, LLVMIntUGE, at, bound, ""), ANF_TRAP_BOUNDS, e->line,
+                  e->col);
+  return ll.ConstNull(g->i1); // nobody looks
+}
+
 /* A C function of the host */
 static LLVMValueRef call_host(lgen *g, tfunc f, texpr e) {
   LLVMTypeRef type = anfi_ll_func_type(g, f->ret, false, false, f->n, f->param);
@@ -140,6 +149,7 @@ LLVMValueRef anfi_ll_call(lgen *g, texpr e) {
   const lfunc *f = own(g, e->u.name);
   if (f) return call_own(g, f, e);
   int rt = anfi_t_rt_of(e->u.name->s);
+  if (rt == TRT_anf_rt_check && e->nidx == 3) return check(g, e);
   if (rt >= 0 && e->nidx == anfi_t_rt[rt].n) return call_rt(g, (trt)rt, e);
   return call_host(g, declared(g, e->u.name), e);
 }

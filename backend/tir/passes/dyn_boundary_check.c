@@ -13,8 +13,10 @@ typedef struct user {
   uint32_t line;
 } user;
 
-static void check_call(user *u, texpr at, texpr bound) {
+/* The call stands where the access does: engines tell that place. */
+static void check_call(user *u, texpr access, texpr at, texpr bound) {
   tstore *t = u->v->t;
+  if (access->line) t->line = access->line, t->col = access->col;
   const texpr in[] = {at, bound, anfi_t_s32(t, (int32_t)u->line)};
   tstmt s = anfi_t_eval(t, anfi_t_rt_call(t, TRT_anf_rt_check, 3, in));
   for (size_t g = u->guard.n; g-- > 0;) s = anfi_t_if(t, u->guard.at[g], s, NULL);
@@ -35,8 +37,8 @@ static void check(user *u, texpr e) {
     if (!anfi_t_no_effect(i)) continue;
     tdtype index = anfi_t_dt(ANF_TIR_index);
     texpr at = anfi_t_cast(t, index, i), bound = anfi_t_cast(t, index, dim);
-    if (extent == 1 || !known) check_call(u, at, bound); // first: the last lane's place may wrap
-    if (extent > 1) check_call(u, anfi_t_add(t, at, anfi_t_index(t, extent - 1)), bound);
+    if (extent == 1 || !known) check_call(u, e, at, bound); // first: the last lane's place may wrap
+    if (extent > 1) check_call(u, e, anfi_t_add(t, at, anfi_t_index(t, extent - 1)), bound);
   }
 }
 
