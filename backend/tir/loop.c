@@ -242,3 +242,31 @@ tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tlo
   tell(map, b, r);
   return r;
 }
+
+/* ---- neighbours ---- */
+
+typedef struct merger {
+  talias alias;
+  tmerge *merge;
+} merger;
+
+static tstmt sequence(tvisitor *v, tstmt s) {
+  const merger *m = (const merger *)v->user;
+  ANFI_VEC(tstmt) out = {0};
+  if (s->kind != TS_stmts) return s;
+  for (uint32_t i = 0; i < s->n; i++) {
+    tstmt both = out.n ? m->merge(v, &m->alias, out.at[out.n - 1], s->s[i]) : NULL;
+    if (both) out.at[out.n - 1] = both;
+    else anfi_push(v->scratch, &out, s->s[i]);
+  }
+  return out.n == s->n ? s : anfi_t_stmts(v->t, out.n, out.at);
+}
+
+tfunc anfi_t_merge_neighbours(tpass_cx *p, tfunc f, tmerge *merge) {
+  merger m = {.merge = merge};
+  tvisitor v;
+  anfi_t_alias_init(&m.alias, p->t, p->scratch, f);
+  anfi_t_visitor_init(&v, p->t, p->scratch, &m);
+  v.stmt = sequence;
+  return anfi_t_visit_func(&v, f);
+}

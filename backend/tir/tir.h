@@ -477,6 +477,9 @@ typedef struct tpass_cx {
   const anf_tir_opt_opts *opts;
   bool failed;
 } tpass_cx;
+/* loop.c: neighbouring statements x, y become what `merge` gives; NULL: they stay two */
+typedef tstmt tmerge(tvisitor *v, const talias *a, tstmt x, tstmt y);
+tfunc anfi_t_merge_neighbours(tpass_cx *p, tfunc f, tmerge *merge);
 typedef struct tpass {
   const char *name;
   const tmod *(*module)(tpass_cx *p, const tmod *m);

@@ -4,29 +4,9 @@
  * f32 and round once; a float becomes an integer by truncation into its range, NaN becomes 0. */
 #include "backend/tir/tir.h"
 
-#include <math.h>
+#include "base/bits.h"
 
-static float f32_of(uint64_t bits) {
-  float f;
-  uint32_t u = (uint32_t)bits;
-  memcpy(&f, &u, 4);
-  return f;
-}
-static uint64_t of_f32(float f) {
-  uint32_t u;
-  memcpy(&u, &f, 4);
-  return u;
-}
-static double f64_of(uint64_t bits) {
-  double d;
-  memcpy(&d, &bits, 8);
-  return d;
-}
-static uint64_t of_f64(double d) {
-  uint64_t u;
-  memcpy(&u, &d, 8);
-  return u;
-}
+#include <math.h>
 
 static uint64_t low(tdtype d, uint64_t v) {
   size_t bytes = anfi_t_bytes(d);
@@ -36,7 +16,8 @@ static uint64_t low(tdtype d, uint64_t v) {
 uint64_t anfi_t_lane_of_i64(tdtype d, int64_t v) {
   switch (anfi_t_class(d)) {
   case TC_BOOL: return v != 0;
-  case TC_FLOAT: return d.elem == ANF_TIR_f32 ? of_f32((float)v) : anfi_t_lane_of_f64(d, (double)v);
+  case TC_FLOAT:
+    return d.elem == ANF_TIR_f32 ? anfi_bits_of_f32((float)v) : anfi_t_lane_of_f64(d, (double)v);
   default: return low(d, (uint64_t)v);
   }
 }
@@ -62,11 +43,11 @@ uint64_t anfi_t_lane_of_f64(tdtype d, double v) {
   case TC_SINT: return low(d, (uint64_t)to_signed(v, bits));
   case TC_UINT: return to_unsigned(v, bits);
   case TC_FLOAT:
-    if (d.elem == ANF_TIR_f32) return of_f32((float)v);
+    if (d.elem == ANF_TIR_f32) return anfi_bits_of_f32((float)v);
     if (d.elem == ANF_TIR_f16) return anfi_f64_to_f16(v);
     if (d.elem == ANF_TIR_bf16) return anfi_f64_to_bf16(v);
-    return of_f64(v);
-  default: return of_f64(v);
+    return anfi_bits_of_f64(v);
+  default: return anfi_bits_of_f64(v);
   }
 }
 
@@ -82,8 +63,8 @@ double anfi_t_lane_f64(tdtype d, uint64_t bits) {
   switch (d.elem) {
   case ANF_TIR_f16: return (double)anfi_f16_to_f32((uint16_t)bits);
   case ANF_TIR_bf16: return (double)anfi_bf16_to_f32((uint16_t)bits);
-  case ANF_TIR_f32: return (double)f32_of(bits);
-  case ANF_TIR_f64: return f64_of(bits);
+  case ANF_TIR_f32: return (double)anfi_f32_of_bits((uint32_t)bits);
+  case ANF_TIR_f64: return anfi_f64_of_bits(bits);
   default: break;
   }
   return anfi_t_class(d) == TC_SINT ? (double)anfi_t_lane_i64(d, bits) : (double)bits;
@@ -93,8 +74,8 @@ double anfi_t_lane_f64(tdtype d, uint64_t bits) {
 static uint64_t int_to_float(tdtype to, tdtype from, uint64_t bits) {
   bool neg = anfi_t_class(from) == TC_SINT && anfi_t_lane_i64(from, bits) < 0;
   if (to.elem == ANF_TIR_f32)
-    return of_f32(neg || anfi_t_class(from) == TC_SINT ? (float)anfi_t_lane_i64(from, bits)
-                                                       : (float)bits);
+    return anfi_bits_of_f32(
+        neg || anfi_t_class(from) == TC_SINT ? (float)anfi_t_lane_i64(from, bits) : (float)bits);
   return anfi_t_lane_of_f64(to, anfi_t_lane_f64(from, bits));
 }
 

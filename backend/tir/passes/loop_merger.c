@@ -57,25 +57,9 @@ static bool marked(tstmt s) {
   return s->kind == TS_for_loop && anfi_t_attr(s->attrs, TA_merge_loop, NULL);
 }
 
-static tstmt sequence(tvisitor *v, tstmt s) {
-  const talias *a = (const talias *)v->user;
-  ANFI_VEC(tstmt) out = {0};
-  if (s->kind != TS_stmts) return s;
-  for (uint32_t i = 0; i < s->n; i++) {
-    tstmt last = out.n ? out.at[out.n - 1] : NULL, both = NULL;
-    if (last && marked(last) && marked(s->s[i]) && independent(a, v->scratch, last, s->s[i]))
-      both = anfi_t_loop_merge(v->t, v->scratch, last, s->s[i], NULL);
-    if (both) out.at[out.n - 1] = both;
-    else anfi_push(v->scratch, &out, s->s[i]);
-  }
-  return out.n == s->n ? s : anfi_t_stmts(v->t, out.n, out.at);
+static tstmt merge(tvisitor *v, const talias *a, tstmt x, tstmt y) {
+  bool legal = marked(x) && marked(y) && independent(a, v->scratch, x, y);
+  return legal ? anfi_t_loop_merge(v->t, v->scratch, x, y, NULL) : NULL;
 }
 
-tfunc anfi_t_pass_loop_merger(tpass_cx *p, tfunc f) {
-  talias a;
-  anfi_t_alias_init(&a, p->t, p->scratch, f);
-  tvisitor v;
-  anfi_t_visitor_init(&v, p->t, p->scratch, &a);
-  v.stmt = sequence;
-  return anfi_t_visit_func(&v, f);
-}
+tfunc anfi_t_pass_loop_merger(tpass_cx *p, tfunc f) { return anfi_t_merge_neighbours(p, f, merge); }
