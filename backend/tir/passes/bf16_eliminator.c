@@ -4,10 +4,12 @@
 #include "backend/tir/tir.h"
 
 static bool from_f32(texpr e) {
-  return e && e->kind == TX_cast && anfi_t_is_half(e->dtype) && anfi_t_is_elem(e->in[0]->dtype, ANF_TIR_f32);
+  return e && e->kind == TX_cast && anfi_t_is_half(e->dtype) &&
+         anfi_t_is_elem(e->in[0]->dtype, ANF_TIR_f32);
 }
 static bool to_f32(texpr e) {
-  return e->kind == TX_cast && anfi_t_is_elem(e->dtype, ANF_TIR_f32) && anfi_t_is_half(e->in[0]->dtype);
+  return e->kind == TX_cast && anfi_t_is_elem(e->dtype, ANF_TIR_f32) &&
+         anfi_t_is_half(e->in[0]->dtype);
 }
 
 typedef struct user {
@@ -17,14 +19,16 @@ typedef struct user {
 static bool see_expr(tviewer *v, texpr e) {
   user *u = (user *)v->user;
   if (to_f32(e) && e->in[0]->kind == TX_var) return false;
-  if (e->kind == TX_var && anfi_t_is_half(e->dtype) && !v->lvalue) *anfi_map_at(&u->bad, anfi_key(e)) = 1;
+  if (e->kind == TX_var && anfi_t_is_half(e->dtype) && !v->lvalue)
+    *anfi_map_at(&u->bad, anfi_key(e)) = 1;
   return true;
 }
 static bool see_stmt(tviewer *v, tstmt s) {
   user *u = (user *)v->user;
   bool writes = (s->kind == TS_define && s->e[1]) || s->kind == TS_assign;
   bool constant = writes && s->e[1]->kind == TX_constant;
-  if (writes && s->e[0]->kind == TX_var && anfi_t_is_half(s->e[0]->dtype) && !from_f32(s->e[1]) && !constant)
+  if (writes && s->e[0]->kind == TX_var && anfi_t_is_half(s->e[0]->dtype) && !from_f32(s->e[1]) &&
+      !constant)
     *anfi_map_at(&u->bad, anfi_key(s->e[0])) = 1;
   return true;
 }
