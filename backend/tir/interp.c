@@ -3,7 +3,6 @@
  * of its own, so recursion costs memory and no C stack; every access goes through interp_mem. */
 #include "backend/tir/interp_machine.h"
 
-
 /* ---- errors ---- */
 
 bool anfi_im_fail(imachine *m, const void *node, bool is_stmt, anfi_code code, const char *what) {
