@@ -245,6 +245,8 @@ tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tlo
 
 /* ---- neighbours ---- */
 
+enum { LARGEST = 4096 }; // nodes of a statement that grows by one neighbour after the other
+
 typedef struct merger {
   talias alias;
   tmerge *merge;
@@ -255,9 +257,10 @@ static tstmt sequence(tvisitor *v, tstmt s) {
   ANFI_VEC(tstmt) out = {0};
   if (s->kind != TS_stmts) return s;
   for (uint32_t i = 0; i < s->n; i++) {
-    tstmt both = out.n ? m->merge(v, &m->alias, out.at[out.n - 1], s->s[i]) : NULL;
+    tstmt x = out.n ? out.at[out.n - 1] : NULL, y = s->s[i], both = NULL;
+    if (x && x->size < LARGEST && y->size < LARGEST) both = m->merge(v, &m->alias, x, y);
     if (both) out.at[out.n - 1] = both;
-    else anfi_push(v->scratch, &out, s->s[i]);
+    else anfi_push(v->scratch, &out, y);
   }
   return out.n == s->n ? s : anfi_t_stmts(v->t, out.n, out.at);
 }

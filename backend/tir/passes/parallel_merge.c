@@ -3,8 +3,6 @@
  * the iterations of both, which saves the barrier between them. */
 #include "backend/tir/tir.h"
 
-enum { LARGEST = 4096 }; // size of a body that may be wrapped again and again
-
 static bool independent(const talias *a, anfi_arena *scratch, tstmt x, tstmt y) {
   teffects ex, ey;
   anfi_t_effects_init(&ex, scratch);
