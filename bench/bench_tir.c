@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Every pass of the Tensor IR on functions of 12,500 and 100,000 statements: processor time a
  * statement, and how it grows with eight times the size. A linear pass keeps it; parse and print are
- * measured alike. */
+ * measured alike. Then programs that single passes may find hard. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
 
@@ -61,6 +61,70 @@ static char *program(size_t statements, size_t *len) {
   return s;
 }
 
+/* ---- programs that a pass may find hard ---- */
+
+/* Loops that all may become one */
+static size_t neighbours(char *s, size_t i) {
+  return (size_t)sprintf(
+      s, "  for i in (0, 64, 1) parallel @[merge_loop] {\n    A[%zu, i] = 1.f\n  }\n", i % 64);
+}
+/* Variables of one name, each hiding the one before */
+static size_t one_name(char *s, size_t i) {
+  return (size_t)sprintf(s, "  var y: f32 = (x + %zu.f)\n  B[0, 0] = y\n", i % 9);
+}
+/* A variable that every branch assigns */
+static size_t branches(char *s, size_t i) {
+  return (size_t)sprintf(s, "  if (n > %zu) {\n    x = (x + 1.f)\n  }\n", i % 9);
+}
+/* Local tensors, each dead before the next is defined, written and read by constants */
+static size_t locals(char *s, size_t i) {
+  return (size_t)sprintf(s, "  tensor T: [f32 * 8]\n  T[%zu] = x\n  x = (T[%zu] + 2.f)\n", i % 8,
+                         i % 8);
+}
+static const struct {
+  const char *what, *passes;
+  size_t (*part)(char *s, size_t i);
+  size_t statements; // of a part
+} hard[] = {{"neighbours: loop_merger", "loop_merger", neighbours, 2},
+            {"neighbours: parallel_merge", "parallel_merge", neighbours, 2},
+            {"one name: default", "default", one_name, 2},
+            {"branches: default", "default", branches, 2},
+            {"locals: default", "default", locals, 3}};
+
+static char *hard_program(size_t k, size_t statements, size_t *len) {
+  char *s = (char *)malloc(statements * 64 + 4096);
+  if (!s) exit(2);
+  size_t n = (size_t)sprintf(
+      s, "func f(n: s32, A: [f32 * 64 * 64], B: [f32 * 64 * 64]): f32 {\n  var x: f32 = 0.f\n");
+  for (size_t i = 0; i < statements / hard[k].statements; i++) n += hard[k].part(s + n, i);
+  n += (size_t)sprintf(s + n, "  return x\n}\n");
+  *len = n;
+  return s;
+}
+
+/* All of it: read, passes, text */
+static double hard_ns(size_t k, size_t statements) {
+  size_t len;
+  char *s = hard_program(k, statements, &len);
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_diag *d = anf_diag_new(cx);
+  anf_tir_module *m = NULL, *o = NULL;
+  anf_text out = {.cx = cx};
+  double start = cpu_ns();
+  bench_check(anf_tir_parse(cx, s, len, "bench", d, &m) == ANF_OK, "the program does not parse");
+  bench_check(anf_tir_opt(m, hard[k].passes, NULL, d, &o) == ANF_OK, "a pass failed");
+  bench_check(anf_tir_print(o, &out) == ANF_OK, "the program does not print");
+  double ns = cpu_ns() - start;
+  anf_diag_print(d, stdout, false);
+  anf_text_free(&out);
+  anf_tir_module_free(o);
+  anf_tir_module_free(m);
+  anf_diag_free(d);
+  anf_ctx_free(cx);
+  free(s);
+  return ns;
+}
+
 static void once(size_t statements, int at, timed *t, const char *passes, double *parse,
                  double *print) {
   size_t len;
@@ -118,5 +182,7 @@ int main(void) {
   line("parse", parse[0], parse[1]);
   line("print", print[0], print[1]);
   for (size_t i = 0; i < t.n[1] && i < MOST_PASSES; i++) line(t.name[i], t.ns[0][i], t.ns[1][i]);
+  for (size_t k = 0; k < sizeof hard / sizeof *hard; k++)
+    line(hard[k].what, hard_ns(k, SMALL), hard_ns(k, LARGE));
   return bench_bad;
 }

@@ -12,10 +12,10 @@ static bool independent(const talias *a, anfi_arena *scratch, tstmt x, tstmt y) 
   return !anfi_t_conflict(&ex, &ey, a);
 }
 
-static bool candidate(tstmt s) { return s->kind == TS_for_loop && s->sub && s->size < LARGEST; }
+static bool parallel(tstmt s) { return s->kind == TS_for_loop && s->sub; }
 
 static tstmt merge(tvisitor *v, const talias *a, tstmt x, tstmt y) {
-  bool legal = candidate(x) && candidate(y) && independent(a, v->scratch, x, y);
+  bool legal = parallel(x) && parallel(y) && independent(a, v->scratch, x, y);
   return legal ? anfi_t_loop_parallel_merge(v->t, v->scratch, x, y, NULL) : NULL;
 }
 
