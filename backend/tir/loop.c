@@ -231,6 +231,7 @@ tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tlo
     return NULL;
   if (!anfi_t_same(a->e[0]->dtype, b->e[0]->dtype) || anfi_t_bytes(a->e[0]->dtype) < 4) return NULL;
   int64_t n1 = (int64_t)anfi_t_trip(b1, e1, s1), n2 = (int64_t)anfi_t_trip(b2, e2, s2);
+  if (!n1 || !n2) return NULL; // an access in what never runs may be out of bounds
   if (n1 > INT32_MAX / 2 || n2 > INT32_MAX / 2) return NULL;
   texpr i = a->e[0], k = anfi_t_var(t, i->dtype, anfi_sprintf(&t->arena, "%s_m", i->u.name->s));
   tstmt then_ = body_with(t, s, a, counted(t, k, b1, s1), map);
