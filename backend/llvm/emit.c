@@ -3,31 +3,45 @@
  * scalar code get the whole of O2. */
 #include "backend/kernel/emit.h"
 
+enum { MANY = 8192 }; // statements of straight-line code that are compiled as they stand
+
 typedef struct found {
+  const tmod *m;
   bool loops, calls;
+  size_t n; // statements
 } found;
+
+/* A part of a long function is called once: it is no reason to look across calls. */
+static bool is_part(const tmod *m, texpr call) {
+  int64_t level = 1;
+  tfunc f = anfi_t_mod_find(m, call->u.name);
+  return f && anfi_t_attr(f->attrs, TA_inline_level, &level) && level == 0;
+}
 
 static bool see_stmt(tviewer *v, tstmt s) {
   found *f = (found *)v->user;
+  f->n++;
   f->loops |= s->kind == TS_for_loop || s->kind == TS_while_loop;
   return true;
 }
 static bool see_expr(tviewer *v, texpr e) {
   found *f = (found *)v->user;
-  f->calls |= e->kind == TX_call && (!e->u.name || anfi_t_rt_of(e->u.name->s) < 0);
+  if (e->kind == TX_call)
+    f->calls |= !e->u.name || (anfi_t_rt_of(e->u.name->s) < 0 && !is_part(f->m, e));
   return true;
 }
 
-/* Straight-line code runs once a call: what it costs to compile is most of what it costs. */
+/* Straight-line code runs once a call: what it costs to compile is most of what it costs, and all the
+ * more the longer it is. */
 anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l) {
   if (e->o.level != ANF_JIT_AUTO) return e->o.level;
-  found f = {false, false};
+  found f = {.m = l->m};
   tviewer v = {.user = &f, .enter_stmt = see_stmt, .enter_expr = see_expr};
   for (size_t i = 0; i < l->m->func.n; i++) {
     if (l->m->func.at[i]->body) anfi_t_view_stmt(&v, l->m->func.at[i]->body);
     if (l->need[i].recursive) return ANF_JIT_O2;
   }
-  return f.loops || f.calls ? ANF_JIT_O2 : ANF_JIT_O1;
+  return f.loops || f.calls ? ANF_JIT_O2 : f.n > MANY ? ANF_JIT_O0 : ANF_JIT_O1;
 }
 
 static const char *const pipelines[] = {

@@ -50,7 +50,7 @@ static const struct {
      "constant_folder ir_simplifier index2var dead_write_eliminator ir_simplifier "
      "nested_parallel_flattener constant_folder ir_simplifier loop_splitter "
      "parallel_merge dead_func_eliminate constant_folder ir_simplifier tensor2var "
-     "buffer_scheduler function_splitter closurizer_cpu ir_simplifier"},
+     "buffer_scheduler function_splitter scalar_splitter closurizer_cpu ir_simplifier"},
 };
 
 static const char *const prop_names[TPROP_COUNT] = {"valid",

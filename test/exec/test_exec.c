@@ -207,6 +207,46 @@ static void strings_and_types_are_chosen(void **state) {
   assert_int_equal(anf_exec_compilations(e), 1);
   anf_exec_free(e);
   anf_module_free(m);
+/* n statements that mix numbers of several types, branches on values, and traps; then a gradient. */
+static void put_long_program(anf_text *t, int n) {
+  static const char *const steps[] = {
+      "  x = x * 0.75 + Sin(y)\n",      "  k = (k * 3 + 1) % 1000\n",
+      "  y = Where(x > y, x - y, y)\n", "  c = k > 500\n",
+      "  x = Where(c, x, x + 1)\n",     "  y = y + Cast(k, dtype=f64) * 0.001\n",
+      "  k = k + 7 // (1 + k % 5)\n",   "  z = Cast(x, dtype=f32) + z * 0.5\n"};
+  anfi_puts(t, "def g(x: f64, y: f64, k: i64) {\n  c = false\n  z = Cast(x, dtype=f32)\n");
+  for (int i = 0; i < n; i++) anfi_puts(t, steps[(i * 5 + i / 11) % 8]);
+  anfi_puts(t, "  (x, y, k, c, z)\n}\n");
+}
+
+/* Straight-line code that is cut into parts gives what it gives whole: the interpreter's bits. */
+static void a_long_program_is_cut(void **state) {
+  world *w = *state;
+  for (int way = 0; way < 2; way++) {
+    anf_module *m = NULL;
+    anf_text t = {.cx = w->cx}, a = {.cx = w->cx}, b = {.cx = w->cx};
+    put_long_program(&t, 1500);
+    anfi_puts(&t, way ? "def f(x: f64, y: f64, k: i64) { grad(fn (x, y) { r = g(x, y, k); r[0] * "
+                        "r[1] + r[4] }, "
+                        "wrt=(0, 1))(x, y) }"
+                      : "def f(x: f64, y: f64, k: i64) { g(x, y, k) }");
+    anf_value *args[] = {anf_value_f64(w->cx, 0.3), anf_value_f64(w->cx, 1.7),
+                         anf_value_i64(w->cx, 12)},
+              *plain = NULL;
+    anf_exec *e = compiled(w, t.text, &m);
+    assert_int_equal(anf_run(anf_module_find(m, "f"), 3, args, NULL, w->d, &plain), ANF_OK);
+    anf_value *fast = run_exec(w, e, 3, args);
+    anf_value_print(w->cx, plain, 0, &a);
+    anf_value_print(w->cx, fast, 0, &b);
+    assert_string_equal(a.text, b.text);
+    anf_value_release(plain);
+    anf_value_release(fast);
+    anf_text_free(&a);
+    anf_text_free(&b);
+    anf_text_free(&t);
+    anf_exec_free(e);
+    anf_module_free(m);
+  }
 }
 
 int main(void) {
@@ -222,6 +262,7 @@ int main(void) {
       TEST(values_are_part_of_a_program_where_sizes_depend_on_them),
       TEST(a_size_that_only_running_tells_is_refused),
       TEST(strings_and_types_are_chosen),
+      TEST(a_long_program_is_cut),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
