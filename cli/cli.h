@@ -114,6 +114,9 @@ void cli_json_put(cli *c, struct json_t *object, const char *key, struct json_t 
 /* Writes one line to standard output. */
 int cli_json_write(cli *c, struct json_t *object);
 
+/* asm.c: assembly with line directives as one with the lines of the program */
+void cli_interleave(cli *c, anf_text *assembly);
+
 /* tir.c: the same commands on Tensor IR (.tir) */
 bool cli_is_tir(const char *file);
 int cli_print_tir(cli *c);

@@ -51,7 +51,10 @@ static int print_lowered(cli *c, const char *as) {
   const anf_type **types =
       ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
   st = cli_types(c, g, types);
+  bool lines = strcmp(as, "asm") == 0;
+  if (lines) o.jit = (anf_jit_opts){.size = sizeof o.jit, .debug = true};
   if (st == ANF_OK) st = anf_lowered_print(g, anf_graph_param_count(g), types, as, &o, c->d, &t);
+  if (st == ANF_OK && lines) cli_interleave(c, &t);
   int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
   anf_text_free(&t);
   return status;
