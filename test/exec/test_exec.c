@@ -207,6 +207,8 @@ static void strings_and_types_are_chosen(void **state) {
   assert_int_equal(anf_exec_compilations(e), 1);
   anf_exec_free(e);
   anf_module_free(m);
+}
+
 /* n statements that mix numbers of several types, branches on values, and traps; then a gradient. */
 static void put_long_program(anf_text *t, int n) {
   static const char *const steps[] = {
