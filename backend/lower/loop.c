@@ -21,6 +21,7 @@ typedef struct looping {
   bool counted, reverse, tells; // tells: gives the number of rounds
   const anfi_use *arg;          // the first invariant
   gtarget state;
+  size_t *same; // by leaf of the state: 1 + the one that it equals after each round, or 0
   stack *x, *out;
   texpr again, rounds;    // rounds: all of them, if counted
   texpr i, next;          // the round at hand; the one after, as a variable of the loop
@@ -208,6 +209,29 @@ static gval *turn_arguments(looping *l) {
   return args;
 }
 
+/* The leaf whose value, a buffer, leaf k is given as well, if rounds read it. */
+static size_t equal_leaf(const looping *l, gval v, const bool *read, size_t k) {
+  for (size_t j = 0; j < v.n; j++)
+    if (read[j] && v.at[j] == v.at[k] && !l->state.leaves.at[j].scalar) return j + 1;
+  return 0;
+}
+
+/* A recursion that became a loop gives its result beside its state, often as a copy of it: a buffer
+ * that no round reads and that is given the same as another need not be written. Only of a loop
+ * that makes a round whatever it is given. */
+static void find_same(looping *l, gval v) {
+  bool *read = ANFI_NEW_N(l->w->a, bool, v.n + 1);
+  l->same = ANFI_NEW_N(l->w->a, size_t, v.n + 1);
+  size_t at = 0;
+  for (size_t i = 0; i < l->ns; i++) {
+    const anf_node *p = l->step->params.at[l->nw + i];
+    for (size_t n = anfi_leaf_count(p->type); n > 0; n--) read[at++] = p->uses != NULL;
+  }
+  for (size_t k = 0; k < v.n && !l->counted; k++)
+    if (!read[k] && v.at[k] && !l->state.leaves.at[k].scalar)
+      l->same[k] = equal_leaf(l, v, read, k);
+}
+
 /* Scalars are known before any variable is written; a buffer that is another part of the state is
  * copied before that is written. */
 static void next_state(looping *l, gval v) {
@@ -215,7 +239,7 @@ static void next_state(looping *l, gval v) {
   const anfi_leaves *leaves = &l->state.leaves;
   texpr *next = ANFI_NEW_N(w->a, texpr, v.n + 1);
   for (size_t i = 0; i < v.n; i++)
-    if (v.at[i]) next[i] = anfi_glow_atom(w, &leaves->at[i], v.at[i]);
+    if (v.at[i] && !l->same[i]) next[i] = anfi_glow_atom(w, &leaves->at[i], v.at[i]);
   for (size_t i = 0; i < v.n; i++) {
     if (!next[i] || leaves->at[i].scalar || next[i] == l->state.room[i]) continue;
     for (size_t k = 0; k < v.n; k++) {
@@ -265,6 +289,7 @@ static bool turn(looping *l) {
     push(l, p, &l->out[i], (gval){l->out[i].leaves.n, v.at + from});
     from += l->out[i].leaves.n;
   }
+  find_same(l, (gval){n, v.at + at});
   next_state(l, (gval){n, v.at + at});
   if (l->next)
     anfi_low_set(w->L, l->next, l->reverse ? l->i : anfi_t_add(w->t, l->i, number(l, 1)));
@@ -297,7 +322,7 @@ static gval result(looping *l) {
   glow *w = l->w;
   gval s = anfi_glow_target_value(w, &l->state);
   gval v = anfi_glow_new(w, s.n + l->nout + l->tells);
-  for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[i];
+  for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[l->same[i] ? l->same[i] - 1 : i];
   for (size_t i = 0; i < l->nout; i++) v.at[s.n + i] = close_stack(l, &l->out[i]);
   if (l->tells)
     v.at[s.n + l->nout] =
