@@ -117,7 +117,7 @@ static bool options(const cli *c, training *t) {
 static void free_trace(void *t) { anf_trace_free((anf_trace *)t); }
 
 static bool make_trace(cli *c, training *t) {
-  if (!c->value[OPT_TRACE]) return true;
+  if (!c->value[OPT_TRACE] && !c->value[OPT_TIME]) return true;
   if (!(t->trace = t->o.trace = anf_trace_new(c->cx, 0))) anfi_throw_nomem(c->cx);
   anfi_defer(c->cx, ANFI_ALWAYS, free_trace, t->trace);
   return true;
@@ -254,10 +254,24 @@ static bool write_tir(cli *c, const training *t) {
   return write_file(c, path, &tir, st);
 }
 
+/* Where the time of a step went, beside what the machine can do. */
+static bool write_table(cli *c, const training *t) {
+  anf_text table = {.cx = c->cx};
+  double gflops, gbytes;
+  if (anf_machine_peak(c->cx, &gflops, &gbytes, c->d) != ANF_OK) return false;
+  fprintf(stderr, "this machine, one thread: %.1f GFLOP/s, %.1f GB/s of copying\n", gflops, gbytes);
+  bool good = anf_trace_print_table(t->trace, &table) == ANF_OK;
+  if (good) fputs(table.text, stderr);
+  anf_text_free(&table);
+  return good;
+}
+
 static bool finish(cli *c, training *t) {
   anf_text svg = {.cx = c->cx}, trace = {.cx = c->cx};
-  if (t->trace && !write_file(c, c->value[OPT_TRACE], &trace, anf_trace_print(t->trace, &trace)))
+  if (c->value[OPT_TRACE] &&
+      !write_file(c, c->value[OPT_TRACE], &trace, anf_trace_print(t->trace, &trace)))
     return false;
+  if (c->value[OPT_TIME] && !write_table(c, t)) return false;
   if (c->value[OPT_SAVE]) {
     if (anf_step_save(t->s, c->value[OPT_SAVE], c->d) != ANF_OK) return false;
     fprintf(stderr, "wrote %s\n", c->value[OPT_SAVE]);

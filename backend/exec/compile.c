@@ -40,6 +40,7 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
   anfi_lower_opts lo = {.fast = o->fast,
                         .parallel = o->parallel,
                         .name = name,
+                        .regions = v->trace != NULL,
                         .nstate = v->nstate,
                         .edit = edit,
                         .user = v};
@@ -108,7 +109,7 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anf_exec_opts o = e->o;
   o.engine = e->engine;
   if (!anfi_exec_lower(e->cx, e->g, n, args, &o, v)) return NULL;
-  if (e->trace) v->low.module = anfi_trace_insert(e->trace, v->low.module);
+  if (e->trace) anfi_trace_regions(e->trace, &v->low);
   if (!define_hosts(e, v->low.module)) return NULL;
   uint64_t from = anfi_os_now_ns();
   anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);

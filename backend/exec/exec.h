@@ -59,8 +59,8 @@ struct anf_exec {
 void anfi_trace_span(anf_trace *t, const char *name, uint64_t from, uint64_t to); // ns of the clock
 void anfi_trace_pass(void *t, anf_module *m, const char *pass, double ms, uint64_t rewrites);
 void anfi_trace_region(void *t, int64_t id, bool leaves); // from any thread
-/* A module that tells its regions, the frame's; their names are remembered. */
-tmod *anfi_trace_insert(anf_trace *t, tmod *m);
+/* What the numbers are that code of `low` tells; all that was told before is forgotten. */
+void anfi_trace_regions(anf_trace *t, const anfi_lowered *low);
 
 /* signature.c */
 bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out);

@@ -221,10 +221,14 @@ static bool is_callee(const anf_node *n) { return !n->type || n->type->kind == A
 
 static bool lower_node(glow *w, anf_node *n, bool inlined, bool tail, gval *out) {
   anfi_loc at = anfi_node_loc(n);
+  bool told = w->o->regions && !is_callee(n);
   w->t->line = at.line;
   w->t->col = at.col;
-  if (n->kind == ANFI_CALL) return anfi_glow_call(w, n, tail, out);
-  return is_callee(n) || apply(w, n, inlined, out);
+  size_t region = told ? anfi_glow_region_begin(w, n) : 0;
+  bool good = n->kind == ANFI_CALL ? anfi_glow_call(w, n, tail, out)
+                                   : is_callee(n) || apply(w, n, inlined, out);
+  if (told && good) anfi_glow_region_end(w, region);
+  return good;
 }
 
 bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail,
@@ -390,8 +394,12 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
   tdtype ret = return_type(f);
   texpr r = anfi_t_is_void(ret) ? NULL : anfi_t_var(w->t, ret, "result");
   anfi_low_open(w->L);
+  bool told = entry && w->o->regions;
+  size_t region = told ? anfi_glow_region_begin(w, f->g->result) : 0;
+  if (told) w->out->regions.at[region].name = w->out->entry;
   if (!anfi_glow_body(w, f->g, arguments(w, f), fr.to, true, &v)) return false;
   if (v.n || !w->self.looped) give(w, f, &fr, v, r);
+  if (told) anfi_glow_region_end(w, region);
   tstmt body = anfi_low_close(w->L);
   anfi_low_open(w->L);
   if (r) anfi_low_add(w->L, anfi_t_define(w->t, TL_local, r, anfi_t_int(w->t, ret, 0)));

@@ -106,6 +106,10 @@ bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out);
 bool anfi_glow_call_op(glow *w, anf_node *n, gval *out); // Custom and Recompute: f(args..)
 bool anfi_glow_choice(glow *w, anf_node *n, gval *out);  // Switch and SwitchLayer on data
 
+/* region.c: code that the two bracket is told as the node's; the number that begin gave goes to end */
+size_t anfi_glow_region_begin(glow *w, const anf_node *n);
+void anfi_glow_region_end(glow *w, size_t id);
+
 /* schedule.c: another order of g, whose first parameters are a state that its result replaces */
 void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate);
 

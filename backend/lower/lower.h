@@ -50,6 +50,13 @@ typedef struct anfi_site_info {
   anf_value **value;     // which is this
 } anfi_site_info;
 
+/* ---- regions: what a trace tells of ---- */
+typedef struct anfi_region {
+  const char *name;    // of the op; of region 0 the entry's
+  anfi_loc loc;        // file: interned in the context
+  double flops, bytes; // of products; of arguments and result
+} anfi_region;
+
 /* ---- programs ---- */
 typedef struct anfi_lowered {
   anf_ctx *cx;
@@ -60,14 +67,16 @@ typedef struct anfi_lowered {
   size_t *first;             // of each parameter's leaves in `param`; one more at the end
   const anf_type *result_type;
   ANFI_VEC(anfi_site_info) sites;
-  ANFI_VEC(anf_value *) names; // by number: strings and types
-  bool recursive;              // some function may call itself: needs a deep stack
+  ANFI_VEC(anf_value *) names;   // by number: strings and types
+  ANFI_VEC(anfi_region) regions; // by the number that code tells
+  bool recursive;                // some function may call itself: needs a deep stack
 } anfi_lowered;
 
 typedef struct anfi_lower_opts {
   bool fast, parallel;
   const char *name;           // of the entry; NULL: the graph's
   const struct anfi_isa *isa; // of the machine that code is made for; NULL: a common one
+  bool regions;               // code tells a trace where it is
   size_t nstate;              // parameters that the first items of the result replace
   void (*edit)(void *user);   // changes out->module before its loops become functions; or NULL
   void *user;

@@ -129,6 +129,7 @@ static bool function_stops(stops *k, tfunc f);
 static bool find_stop(tviewer *v, texpr e) {
   stops *k = (stops *)v->user;
   if (e->kind != TX_call || k->found) return !k->found;
+  if (e->u.name && strcmp(e->u.name->s, anfi_t_rt[TRT_anf_rt_trace].name) == 0) return true;
   tfunc f = e->u.name ? anfi_t_mod_find(k->m, e->u.name) : NULL;
   k->found = function_stops(k, f);
   return !k->found;

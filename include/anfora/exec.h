@@ -46,6 +46,13 @@ typedef struct anf_trace anf_trace;
 /* Room for so many events; 0: 100000. What does not fit is dropped. NULL when out of memory. */
 ANF_API anf_trace *anf_trace_new(anf_ctx *cx, size_t max_events);
 ANF_API void anf_trace_free(anf_trace *t); // t may be NULL
+/* Of the step that ran last: the time, without that of what is inside, by operation and by line of the
+ * program, with the rates of products and of bytes of arguments and results. What is left to another
+ * operation's loops is told with that. */
+ANF_API anf_status anf_trace_print_table(const anf_trace *t, anf_text *out);
+/* What one thread of the machine can do at most, measured in some tens of milliseconds: 10^9 additions and
+ * multiplications of f32 a second, and 10^9 bytes that are read or written by copying. `d` may be NULL. */
+ANF_API anf_status anf_machine_peak(anf_ctx *cx, double *gflops, double *gbytes, anf_diag *d);
 /* As JSON that chrome://tracing and Perfetto read. */
 ANF_API anf_status anf_trace_print(const anf_trace *t, anf_text *out);
 

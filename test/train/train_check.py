@@ -5,6 +5,7 @@ import json
 import os
 import re
 import struct
+import subprocess
 import sys
 import tempfile
 import xml.dom.minidom
@@ -102,6 +103,21 @@ def traces(tap, anfora, folder):
     tap.case("a trace has each step, entered and left", "" if runs == ["B", "E"] * 3 else str(runs))
 
 
+def tells_time(tap, anfora):
+    """--time: shares of operations and of lines add up, products have a rate."""
+    words = [anfora, "train", os.path.join(ROOT, "examples", "digits_mlp.anf"), "--data", DATA, "--steps", "30", "--time"]
+    r = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
+    peak = re.search(r"one thread: ([0-9.]+) GFLOP/s, ([0-9.]+) GB/s", r.stderr)
+    rows = re.findall(r"^ *([0-9.]+) +([0-9.]+) % +([0-9.]+) +(?:([0-9.]+) +)?([0-9.]+)  (\S+)$", r.stderr, re.M)
+    tables = r.stderr.split("ms a step")
+    shares = [sum(float(s) for s in re.findall(r"([0-9.]+) %", t)) for t in tables[1:]]
+    products = [row for row in rows if row[5] == "MatMul"]
+    good = (r.returncode == 0 and peak and len(shares) == 2 and all(90 < s < 102 for s in shares) and len(products) == 1
+            and float(products[0][2]) == 8 and float(products[0][3]) > 0
+            and any(row[5].startswith("lib/nn.anf:") for row in rows))
+    tap.case("--time tells operations and lines", "" if good else f"status {r.returncode}\n{r.stderr}")
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -109,6 +125,7 @@ def main():
         resumes(tap, sys.argv[1], folder)
         writes_graphs(tap, sys.argv[1], folder)
         traces(tap, sys.argv[1], folder)
+    tells_time(tap, sys.argv[1])
     tap.done()
 
 
