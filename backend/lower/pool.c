@@ -63,17 +63,35 @@ static texpr entry(pool *p, texpr tab, size_t k) {
   return anfi_low_atom(p->L, anfi_low_load(p->L, tab, p->at[k].var));
 }
 
+/* Are all windows of dim k alike, but that each starts `*stride` behind the one before? */
+static bool is_regular(const pool *p, size_t k, uint64_t *stride) {
+  const anfi_span *s = p->p.span[k];
+  int64_t n = p->p.out[k], by = n > 1 ? s[1].lo - s[0].lo : 0, size = s[0].hi - s[0].lo;
+  if (size < 1 || by < 0 || s[0].lo < 0) return false;
+  for (int64_t i = 1; i < n; i++)
+    if (s[i].lo != s[0].lo + i * by || s[i].hi - s[i].lo != size) return false;
+  *stride = (uint64_t)by;
+  return true;
+}
+
+/* A loop over dim k of a window; gives the place. */
+static texpr open_dim(pool *p, size_t k) {
+  const anfi_span *s = p->p.span[k];
+  uint64_t stride, step = (uint64_t)p->p.step[k];
+  if (!is_regular(p, k, &stride)) {
+    anfi_low_loop_range(p->L, &p->win[k], entry(p, p->lo[k], k), entry(p, p->hi[k], k), step, "w");
+    return p->win[k].var;
+  }
+  anfi_low_loop(p->L, &p->win[k], ((uint64_t)(s->hi - s->lo) + step - 1) / step, "w");
+  texpr first = anfi_ix_addc(p->L, anfi_ix_mulc(p->L, p->at[k].var, stride), s->lo);
+  return anfi_ix_add(p->L, first, anfi_ix_mulc(p->L, p->win[k].var, step));
+}
+
 /* Loops over the elements of a window; gives the place in the plane. */
 static texpr open_window(pool *p) {
   texpr sum = NULL;
   for (size_t k = 0; k < 3; k++) {
-    const anfi_span *s = p->p.span[k];
-    if (p->p.in[k] == 1 && p->p.out[k] == 1 && s->lo < s->hi)
-      anfi_low_loop(p->L, &p->win[k], 1, "w");
-    else
-      anfi_low_loop_range(p->L, &p->win[k], entry(p, p->lo[k], k), entry(p, p->hi[k], k),
-                          (uint64_t)p->p.step[k], "w");
-    texpr i = p->win[k].var;
+    texpr i = open_dim(p, k);
     sum = sum ? anfi_ix_add(p->L, anfi_ix_mulc(p->L, sum, (uint64_t)p->p.in[k]), i) : i;
   }
   return anfi_low_atom(p->L, sum);
@@ -219,6 +237,42 @@ static void store_plane(anfi_low *L, const anfi_low_op *q, texpr acc, uint64_t n
   anfi_low_loop_end(L, &l);
 }
 
+/* Do the windows share no element, and leave none out? */
+static bool is_tiled(const pool *p) {
+  uint64_t stride;
+  for (size_t k = 0; k < 3; k++) {
+    const anfi_span *s = p->p.span[k];
+    if (!is_regular(p, k, &stride) || s->lo || p->p.step[k] != 1) return false;
+    if (p->p.out[k] > 1 && stride != (uint64_t)s->hi) return false;
+    if (p->p.out[k] * s->hi != p->p.in[k]) return false;
+  }
+  return true;
+}
+
+/* Of such windows each element is written once: dy if it is the first greatest of its own, else 0.
+ * Without branches, so that it becomes vector code. */
+static bool tiled_grad(pool *p, const anfi_view *dy, const anfi_view *x, texpr to) {
+  anfi_low *L = p->L;
+  tstore *t = L->t;
+  tdtype d = compared(anfi_low_dt(x->dtype));
+  anfi_loop l;
+  open_planes(p, &l);
+  open_results(p, l.var);
+  texpr given = anfi_low_let(L, read(p, dy, p->result), "d"), best = find_max(p, x, NULL),
+        done = anfi_low_var(L, ANFI_BOOL, "done", anfi_t_bool(t, false)),
+        at = anfi_low_atom(L, anfi_ix_add(L, p->plane, open_window(p)));
+  texpr e = anfi_low_let(L, anfi_t_cast(t, d, read(p, x, at)), "e"),
+        hit = anfi_t_bin(t, TX_cmp_eq, e, best);
+  if (anfi_t_is_float(d)) hit = anfi_t_bin(t, TX_logic_or, hit, anfi_t_bin(t, TX_cmp_ne, e, e));
+  hit = anfi_low_let(L, anfi_t_bin(t, TX_logic_and, hit, anfi_t_not(t, done)), "hit");
+  put(p, to, at, anfi_t_select(t, hit, given, anfi_low_const(L, given->dtype, 0)));
+  anfi_low_set(L, done, anfi_t_bin(t, TX_logic_or, done, hit));
+  close3(L, p->win);
+  close3(L, p->at);
+  anfi_low_loop_end(L, &l);
+  return true;
+}
+
 /* dy goes to the first greatest element, or in equal parts to all. */
 bool anfi_lower_pool_grad(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   bool greatest = q->op == ANF_OP_MaxPoolGrad;
@@ -230,6 +284,7 @@ bool anfi_lower_pool_grad(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   const anfi_view *dy = held(L, q->in[greatest ? 1 : 0]), *x = greatest ? held(L, q->in[0]) : NULL;
   if (!dy->n) return anfi_lower_fill_zero(L, q, to);
   if (!plan(&p, L, q, q->type)) return false;
+  if (greatest && is_tiled(&p)) return tiled_grad(&p, dy, x, to);
   open_planes(&p, &l);
   texpr acc = anfi_low_local(L, ANF_TIR_f64, p.in, "acc");
   zero(L, acc, p.in);
