@@ -618,8 +618,8 @@ def _tree_of(file: str) -> ast.Module | None:
     return known[1]
 
 
-def _positions(code: types.CodeType) -> set[tuple]:
-    return {(p[0], p[2]) for p in code.co_positions() if p[0] is not None and p[2] is not None}
+def _span(n: Any) -> tuple:
+    return n.lineno, n.end_lineno, n.col_offset, n.end_col_offset
 
 
 def source_of(fn: types.FunctionType) -> tuple[Any, str]:
@@ -638,10 +638,9 @@ def source_of(fn: types.FunctionType) -> tuple[Any, str]:
                 return node, file
         elif isinstance(node, ast.Lambda) and fn.__name__ == "<lambda>" and node.lineno == code.co_firstlineno:
             found.append(node)
-    if len(found) > 1:  # several in one line: the one that the code's positions are of
-        at = _positions(code)
-        found = [n for n in found if any((m.lineno, m.col_offset) in at for m in ast.walk(n.body)
-                                         if hasattr(m, "lineno"))] or found
+    if len(found) > 1:  # several in one line, or one in another: the one whose body the code is of
+        at = set(code.co_positions())
+        found = [n for n in found if _span(n.body) in at] or found
     if not found:
         raise CompileError([_no_source(fn)], "ANF_UNSUPPORTED")
     return found[0], file

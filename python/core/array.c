@@ -179,9 +179,13 @@ static PyObject *no_array(PyObject *o) {
 
 array *array_of(core *c, PyObject *o) {
   if (array_is_one(c, o)) return (array *)Py_NewRef(o);
-  if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return from_buffer(c, o);
-  if (PyObject_HasAttr(o, c->s_dlpack)) return dlpack_import(c, o);
-  return (array *)no_array(o);
+  bool lends = PyObject_HasAttr(o, c->s_dlpack);
+  if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) {
+    array *a = from_buffer(c, o); // has no bf16, of which DLPack knows
+    if (a || !lends || !PyErr_ExceptionMatches(PyExc_BufferError)) return a;
+    PyErr_Clear();
+  }
+  return lends ? dlpack_import(c, o) : (array *)no_array(o);
 }
 
 /* ---- to Python ---- */
@@ -378,20 +382,35 @@ static int get_buffer(PyObject *self, Py_buffer *v, int flags) {
   return 0;
 }
 
+/* The first number of a pair; as it is if there is no pair. */
+static bool first_of(PyObject *pair, long *n) {
+  if (!pair || pair == Py_None) return true;
+  PyObject *x = PySequence_GetItem(pair, 0);
+  if (x) *n = PyLong_AsLong(x);
+  Py_XDECREF(x);
+  return !PyErr_Occurred();
+}
+
 static PyObject *lend(PyObject *self, PyObject *args, PyObject *kw) {
   static char *names[] = {"stream", "max_version", "dl_device", "copy", NULL};
   PyObject *stream = NULL, *version = NULL, *device = NULL, *copy = NULL;
   if (!PyArg_ParseTupleAndKeywords(args, kw, "|$OOOO", names, &stream, &version, &device, &copy))
     return NULL;
-  bool versioned = false;
-  if (version && version != Py_None) {
-    PyObject *major = PySequence_GetItem(version, 0);
-    if (!major) return NULL;
-    versioned = PyLong_AsLong(major) >= 1;
-    Py_DECREF(major);
-    if (PyErr_Occurred()) return NULL;
+  long major = 0, kind = 1;
+  if (!first_of(version, &major) || !first_of(device, &kind)) return NULL;
+  if (kind != 1) {
+    PyErr_SetString(PyExc_BufferError,
+                    "the array is in the CPU's memory, and not copied elsewhere");
+    return NULL;
   }
-  return dlpack_export((array *)self, versioned);
+  array *a = (array *)self;
+  if (copy != Py_True) return dlpack_export(a, major >= 1);
+  array *copied = array_new(a->c, a->dtype, a->ndim, a->extent);
+  if (!copied) return NULL;
+  memcpy(copied->data, a->data, a->bytes);
+  PyObject *r = dlpack_export(copied, major >= 1);
+  Py_DECREF((PyObject *)copied);
+  return r;
 }
 
 static PyObject *device(PyObject *self, PyObject *none) {

@@ -146,9 +146,12 @@ static void release_versioned(void *m) {
   if (x->deleter) x->deleter(x);
 }
 
-static bool is_dense(const dl_tensor *t) {
+/* Elements stand one after another, each at an address that suits it. */
+static bool is_dense(const dl_tensor *t, size_t bytes) {
   int64_t step = 1;
-  for (int i = t->ndim; t->strides && i-- > 0;) {
+  if (((uintptr_t)t->data + t->byte_offset) % bytes) return false;
+  if (!t->strides) return true;
+  for (int i = t->ndim; i-- > 0;) {
     if (t->shape[i] != 1 && t->strides[i] != step) return false;
     step *= t->shape[i];
   }
@@ -156,14 +159,22 @@ static bool is_dense(const dl_tensor *t) {
 }
 
 static void copy_strided(const dl_tensor *t, size_t bytes, char *to, const char *from) {
-  int64_t at[ANF_MAX_RANK] = {0}, total = 1;
-  for (int i = 0; i < t->ndim; i++) total *= t->shape[i];
+  int64_t at[ANF_MAX_RANK] = {0}, total = 1, dense[ANF_MAX_RANK];
+  for (int i = t->ndim; i-- > 0; total *= t->shape[i]) dense[i] = total;
+  const int64_t *stride = t->strides ? t->strides : dense;
   for (int64_t k = 0; k < total; k++) {
     int64_t offset = 0;
-    for (int i = 0; i < t->ndim; i++) offset += at[i] * t->strides[i];
+    for (int i = 0; i < t->ndim; i++) offset += at[i] * stride[i];
     memcpy(to + k * (int64_t)bytes, from + offset * (int64_t)bytes, bytes);
     for (int i = t->ndim; i-- > 0 && ++at[i] == t->shape[i];) at[i] = 0;
   }
+}
+
+static bool has_shape(const dl_tensor *t) {
+  if (t->ndim < 0 || (t->ndim && !t->shape)) return false;
+  for (int i = 0; i < t->ndim; i++)
+    if (t->shape[i] < 0) return false;
+  return true;
 }
 
 /* Takes over what was lent; gives it back if it is of no use. */
@@ -173,16 +184,17 @@ static array *taken(core *c, const dl_tensor *t, void *lent, void (*release)(voi
   const char *why = t->device != DL_CPU    ? "the tensor is not in the CPU's memory"
                     : d == ANF_DTYPE_COUNT ? "the tensor has an element type that is not supported"
                     : t->ndim > ANF_MAX_RANK ? "the tensor has too many dims"
+                    : !has_shape(t)          ? "the tensor has no shape that can be"
                                              : NULL;
   if (why) {
-    PyErr_Format(PyExc_TypeError, "%s", why);
-    release(lent);
-    return NULL;
+    release(lent); // may run Python, with no exception set
+    return (array *)PyErr_Format(PyExc_TypeError, "%s", why);
   }
   Py_ssize_t dims[ANF_MAX_RANK];
   for (int i = 0; i < t->ndim; i++) dims[i] = (Py_ssize_t)t->shape[i];
   char *data = (char *)t->data + t->byte_offset;
-  if (is_dense(t)) return array_view(c, d, t->ndim, dims, data, lent, release, readonly);
+  if (is_dense(t, anf_dtype_bytes(d)))
+    return array_view(c, d, t->ndim, dims, data, lent, release, readonly);
   array *a = array_new(c, d, t->ndim, dims);
   if (a) copy_strided(t, anf_dtype_bytes(d), (char *)a->data, data);
   release(lent);
@@ -194,8 +206,13 @@ static array *from_capsule(core *c, PyObject *capsule) {
     dl_versioned *m = (dl_versioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (PyCapsule_SetName(capsule, "used_dltensor_versioned") < 0) return NULL;
     if (m->major == 1) return taken(c, &m->t, m, release_versioned, (m->flags & DL_READONLY) != 0);
-    PyErr_Format(PyExc_BufferError, "DLPack version %u is not known", (unsigned)m->major);
+    unsigned major = (unsigned)m->major;
     release_versioned(m);
+    return (array *)PyErr_Format(PyExc_BufferError, "DLPack version %u is not known", major);
+  }
+  if (!PyCapsule_IsValid(capsule, "dltensor")) {
+    PyErr_SetString(PyExc_BufferError,
+                    "__dlpack__ gave no capsule of DLPack, or one that was taken");
     return NULL;
   }
   dl_managed *m = (dl_managed *)PyCapsule_GetPointer(capsule, "dltensor");

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of the host without copies, errors, threads, memory."""
+import ctypes
 import gc
 import os
 import sys
@@ -62,6 +63,84 @@ def test_dlpack_both_forms():
         def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
             return r.__dlpack__(max_version=max_version)
     assert address(anfora.asarray(New())) == address(r)
+
+
+class Lender:
+    """A tensor of DLPack made by hand, in either form."""
+
+    class Tensor(ctypes.Structure):
+        _fields_ = [("data", ctypes.c_void_p), ("device", ctypes.c_int32), ("id", ctypes.c_int32), ("ndim", ctypes.c_int32),
+                    ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                    ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64)]
+
+    def __init__(self, a, versioned, **change):
+        self.a, self.versioned, self.lent, self.given_back = a, versioned, 0, 0
+        kind = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+        self.deleter = kind(self.delete)
+        shape = change.pop("shape", a.shape)
+        self.shape = (ctypes.c_int64 * max(1, len(shape)))(*shape)
+        strides = change.pop("strides", [s // a.itemsize for s in a.strides][:len(shape)])
+        self.strides = (ctypes.c_int64 * max(1, len(shape)))(*strides) if strides else None
+        t = self.Tensor(a.ctypes.data, 1, 0, len(shape), 2, 8 * a.itemsize, 1, ctypes.addressof(self.shape),
+                        ctypes.addressof(self.strides) if strides else None, change.pop("offset", 0))
+        major = change.pop("major", 1)
+        for k, v in change.items():
+            setattr(t, k, v)
+        class Plain(ctypes.Structure):
+            _fields_ = [("t", self.Tensor), ("user", ctypes.c_void_p), ("deleter", kind)]
+        class Versioned(ctypes.Structure):
+            _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("user", ctypes.c_void_p), ("deleter", kind),
+                        ("flags", ctypes.c_uint64), ("t", self.Tensor)]
+        self.made = Versioned(major, 0, None, self.deleter, 1, t) if versioned else Plain(t, None, self.deleter)
+
+    def delete(self, _):
+        self.given_back += 1
+
+    def __dlpack__(self, **_):
+        self.lent += 1
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        self.name = b"dltensor_versioned" if self.versioned else b"dltensor"
+        return new(ctypes.addressof(self.made), self.name, None)
+
+
+def test_capsules_by_hand():
+    a = np.arange(12.0).reshape(3, 4)
+    for versioned in (False, True):
+        for lender, want in ((Lender(a, versioned), a), (Lender(a, versioned, strides=None), a),
+                             (Lender(a[:, ::2], versioned), a[:, ::2]), (Lender(a.T, versioned), a.T),
+                             (Lender(a, versioned, shape=(2, 4), offset=32), a[1:]),
+                             (Lender(a, versioned, shape=(3,), strides=(-4,), offset=64), a[::-1, 0]),
+                             (Lender(a, versioned, shape=(0, 4)), a[:0]), (Lender(a, versioned, shape=()), a[0, 0])):
+            x = anfora.asarray(lender)
+            assert np.array_equal(np.asarray(x), want)
+            assert np.asarray(jit(lambda v: v + 1)(lender)).tolist() == (want + 1).tolist()
+            del x
+            gc.collect()
+            assert lender.lent == lender.given_back > 1, (lender.lent, lender.given_back)
+        odd = np.frombuffer(b"x" + a.tobytes(), np.uint8)
+        lender = Lender(a, versioned, data=odd.ctypes.data + 1)
+        assert np.array_equal(np.asarray(anfora.asarray(lender)), a) and lender.given_back == 1
+        bad = [({"device": 2}, "not in the CPU"), ({"lanes": 2}, "element type"), ({"bits": 128}, "element type"),
+               ({"shape": (-1, 4)}, "no shape"), ({"ndim": -1}, "no shape"), ({"ndim": 99}, "too many dims")]
+        for change, words in bad + ([({"major": 7}, "version 7")] if versioned else []):
+            lender = Lender(a, versioned, **change)
+            raises((TypeError, BufferError), [words], anfora.asarray, lender)
+            assert lender.given_back == 1
+    assert np.asarray(anfora.asarray(Lender(a, True))).flags.writeable is False
+
+
+def test_what_a_loan_is_asked_for():
+    a = anfora.asarray(np.arange(3.0))
+    raises(BufferError, ["CPU's memory"], lambda: a.__dlpack__(dl_device=(2, 0)))
+    raises(TypeError, [], lambda: a.__dlpack__(max_version="x"))
+    class Taken:
+        capsule = a.__dlpack__(copy=True)
+        def __dlpack__(self, **_):
+            return self.capsule
+    b = anfora.asarray(Taken())
+    assert address(b) != address(a) and np.asarray(b).tolist() == [0, 1, 2]
+    raises(BufferError, ["or one that was taken"], anfora.asarray, Taken())
 
 
 def test_strides_and_orders():
