@@ -165,10 +165,10 @@ class Program:
         self.map = SourceMap([m[:2] for m in marks], [b.places[m[2]] for m in marks])
         files = sorted({p.file for p in self.map.places})
         number = {f: i for i, f in enumerate(files)}
-        packed = b"".join(struct.pack("=IIIIi", m[0], m[1], p.line, p.col, number[p.file])
-                          for m, p in zip(marks, self.map.places))
+        self.files, self.marks = files, b"".join(struct.pack("=IIIIi", m[0], m[1], p.line, p.col, number[p.file])
+                                                 for m, p in zip(marks, self.map.places))
         try:
-            self.core = _core.Program(text, name, packed, files)
+            self.core = _core.Program(text, name, self.marks, files)
         except _core.Failure as failure:
             raise self.error(failure) from None
 

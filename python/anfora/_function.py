@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 import types
 from typing import Any, Callable
@@ -195,6 +196,28 @@ class Function(_core.Callable):
         casts = self._fit(shapes, statics)
         shapes = [s for i, s in enumerate(shapes) if i not in statics]
         return self._run(program, e, args, statics, casts, shapes, tuple(_core.asarray(a) for a in program.arrays))
+
+    def _stepper(self, args: tuple, nstate: int, keep: bool) -> Any:
+        """The function as a training step: the first `nstate` arguments are its state, and the first results the new
+        one, which is put where the old one was. `keep`: a step that gives no number changes nothing. Gives it and
+        its program; None if there can be no such step: numbers without element types, or a state whose type changes."""
+        shapes, statics = self._shapes(args)
+        program = self._program(statics, shapes)
+        weak = any(s.kind == "static" or s.kind == "leaf" and s.of[0] in ("int", "float") for x in shapes for s in x.walk())
+        backend, fast, threads = self._options
+        if statics or weak or program.prints or backend == "interp":
+            return None
+        captured = tuple(_core.asarray(a) for a in program.arrays)
+        types_ = [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in captured]
+        try:
+            made = _core.Stepper(program.text, program.name, program.marks, program.files, program.start, types_, nstate,
+                                 backend, fast, os.cpu_count() if threads else 1, keep, captured, args[nstate:])
+        except _core.Failure as failure:
+            error = program.error(failure)
+            if any(f.code in ("E1110", "E1111") for f in error.findings):
+                return None
+            raise error from None
+        return made, program
 
     # ---- looking at it ----
 

@@ -13,11 +13,16 @@ import sys
 import time
 from typing import Any, Callable, Iterable, Iterator
 
+from . import _core
 from ._emit import Builder
+from ._errors import RunError
 from ._function import Function, Jit, as_function
 from ._transform import hyper_map
 from ._tree import Shape, tree_leaves, tree_map
 from . import numpy as anp
+
+
+NOT_A_NUMBER = ("E1117",)  # a step whose outputs hold NaN or infinity
 
 
 class Optimizer:
@@ -202,14 +207,49 @@ class Step:
     """One training step, compiled whole: loss, gradients, new parameters. ``step(x, y)`` takes one step and gives the
     loss; ``params``, ``state``, ``count`` and ``losses`` are what became of it.
 
+    Parameters and the optimiser's state are updated where they are; ``params`` gives copies. ``stop_at_nan``: a loss
+    that is no number is an error, and changes nothing, for which each step keeps a copy of what was before.
+
     >>> step = Step(loss, SGD(0.1), params)  # loss(params, x, y) gives a number
     """
 
     def __init__(self, loss: Callable, optimizer: Optimizer, params: Any, *, stop_at_nan: bool = True, **options: Any) -> None:
         self.loss, self.optimizer = as_function(loss), optimizer
-        self.params, self.state = params, optimizer.init(params)
+        self._trees = params, optimizer.init(params)
         self.count, self.losses, self.stop_at_nan = 0, Curve(), stop_at_nan
         self._options, self._functions = options, {}
+        self._live: tuple | None = None  # the compiled step that has the state, and its program
+        self._made: list = []            # those for all kinds of batches so far
+        self._newer = False              # it has taken steps since the trees were read
+
+    # ---- the state ----
+
+    def _read(self) -> tuple:
+        if self._newer:
+            leaves = iter(self._live[0].read())
+            self._trees = tuple(tree_map(lambda _: next(leaves), t) for t in self._trees)
+            self._newer = False
+        return self._trees
+
+    @property
+    def params(self) -> Any:
+        """The parameters as they are now."""
+        return self._read()[0]
+
+    @params.setter
+    def params(self, params: Any) -> None:
+        self._trees, self._live, self._made = (params, self._read()[1]), None, []
+
+    @property
+    def state(self) -> Any:
+        """The optimiser's state as it is now."""
+        return self._read()[1]
+
+    @state.setter
+    def state(self, state: Any) -> None:
+        self._trees, self._live, self._made = (self._read()[0], state), None, []
+
+    # ---- steps ----
 
     def function(self, nbatch: int) -> Function:
         """The compiled step: (params, state, batch...) to (params, state, loss)."""
@@ -218,13 +258,55 @@ class Step:
         return self._functions[nbatch]
 
     def __call__(self, *batch: Any) -> float:
-        params, state, value = self.function(len(batch))(self.params, self.state, *batch)
-        value = float(value)
-        if self.stop_at_nan and not abs(value) < float("inf"):
-            raise FloatingPointError(f"the loss of step {self.count + 1} is {value}; the parameters are those before it")
-        self.params, self.state = params, state
+        value = NotImplemented
+        if self._live is not None:
+            value = self._run(self._live, batch)
+        if value is NotImplemented:
+            value = self._otherwise(batch)
         self.count += 1
         self.losses.values.append(value)
+        return value
+
+    def _run(self, live: tuple, batch: tuple) -> Any:
+        try:
+            value = live[0].run(*batch)
+        except _core.Failure as failure:
+            error = live[1].error(failure, RunError)
+            if any(f.code in NOT_A_NUMBER for f in error.findings):
+                self._stop(str(error))
+            raise error from None
+        self._newer = self._newer or value is not NotImplemented
+        return value
+
+    def _stop(self, why: str) -> None:
+        raise FloatingPointError(f"the loss of step {self.count + 1} is no number; the parameters are those before it\n{why}") from None
+
+    def _otherwise(self, batch: tuple) -> float:
+        """A batch of another kind: a compiled step for it, with the state as it is now."""
+        trees = self._read()
+        leaves = [_core.asarray(x) for t in trees for x in tree_leaves(t)] if self._made else []
+        for live in self._made:
+            live[0].write(leaves)
+            self._live = live
+            value = self._run(live, batch)
+            if value is not NotImplemented:
+                return value
+        live = self.function(len(batch))._stepper((*trees, *batch), 2, self.stop_at_nan)
+        if live is None:
+            self._live = None
+            return self._functional(batch)
+        live[0].write([_core.asarray(x) for t in trees for x in tree_leaves(t)])
+        self._live = live
+        self._made.append(live)
+        return self._run(live, batch)
+
+    def _functional(self, batch: tuple) -> float:
+        """A step that makes new parameters."""
+        params, state, value = self.function(len(batch))(*self._trees, *batch)
+        value = float(value)
+        if self.stop_at_nan and not abs(value) < float("inf"):
+            self._stop(f"it is {value}")
+        self._trees = params, state
         return value
 
 

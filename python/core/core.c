@@ -58,17 +58,21 @@ static PyObject *finding(const anf_diag_item *i) {
                        i->message, i->file, (int)i->line, (int)i->col, i->source, i->hint);
 }
 
-PyObject *core_raise(core *c, anf_status st, anf_diag *d) {
+void core_set_error(core *c, anf_status st, const anf_diag *d) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && d && i < anf_diag_count(d); i++) {
     PyObject *x = finding(anf_diag_at(d, i));
     if (!x || PyList_Append(list, x) < 0) Py_CLEAR(list);
     Py_XDECREF(x);
   }
-  if (d) core_free_later(c, (void (*)(void *))anf_diag_free, d);
   PyObject *args = list ? Py_BuildValue("(sN)", anf_status_name(st), list) : NULL;
   if (args) PyErr_SetObject(c->error, args);
   Py_XDECREF(args);
+}
+
+PyObject *core_raise(core *c, anf_status st, anf_diag *d) {
+  core_set_error(c, st, d);
+  if (d) core_free_later(c, (void (*)(void *))anf_diag_free, d);
   return NULL;
 }
 
@@ -145,6 +149,7 @@ static int start(PyObject *m) {
   bool good = add_type(m, array_make_type(c, m)) && add_type(m, program_make_type(c, m)) &&
               add_type(m, exec_make_type(c, m)) && add_type(m, fn_make_type(c, m)) &&
               add_type(m, plan_make_type(c, m)) && add_type(m, callable_make_type(c, m)) &&
+              add_type(m, stepper_make_type(c, m)) &&
               PyModule_AddStringConstant(m, "version", anf_version()) == 0;
   return good ? 0 : -1;
 }

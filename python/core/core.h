@@ -44,6 +44,8 @@ PyThreadState *core_enter(core *c);
 void core_leave(core *c, PyThreadState *ts);
 /* Frees when the context is at hand. */
 void core_free_later(core *c, void (*fn)(void *), void *what);
+/* The findings as an exception. Called with the GIL, by who may use the findings. */
+void core_set_error(core *c, anf_status st, const anf_diag *d);
 /* The findings as an exception; frees the list. Returns NULL. Called with the GIL, without the lock. */
 PyObject *core_raise(core *c, anf_status st, anf_diag *d);
 PyObject *core_no_memory(void);
@@ -98,6 +100,32 @@ typedef struct fn {
 PyTypeObject *program_make_type(core *c, PyObject *module);
 PyTypeObject *exec_make_type(core *c, PyObject *module);
 PyTypeObject *fn_make_type(core *c, PyObject *module);
+
+/* What a program has of Python: places, (line, column) of its text to (file, line, column) of the
+ * source; and lists of texts with room for the types that they are. */
+typedef struct place {
+  uint32_t line, col, to_line, to_col;
+  int32_t file;
+} place;
+typedef struct places {
+  const place *at;
+  size_t n;
+  const char **file; // borrowed from the list that Python gave
+} places;
+typedef struct texts {
+  size_t n;
+  const char **text;
+  const anf_type **type;
+} texts;
+bool places_of(PyObject *files, const char *marks, Py_ssize_t bytes, places *p);
+void places_free(places *p);
+bool texts_of(PyObject *list, texts *t);
+void texts_free(texts *t);
+anf_status program_parse(anf_ctx *cx, const char *text, size_t n, const char *name, const places *p,
+                         anf_diag *d, anf_module **m);
+
+/* ---- step.c: training steps whose state stays where it is ---- */
+PyTypeObject *stepper_make_type(core *c, PyObject *module);
 
 /* ---- value.c: values of the context and Python's objects. To Python with the GIL alone. ---- */
 /* Both are called with the lock and the GIL. */

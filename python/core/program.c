@@ -11,18 +11,9 @@ static void freed(PyObject *self) {
 
 /* ---- places: (line, column) of the program's text to (file, line, column) of Python's ---- */
 
-typedef struct place {
-  uint32_t line, col, to_line, to_col;
-  int32_t file;
-} place;
-typedef struct places {
-  const place *at;
-  size_t n;
-  const char **file; // borrowed from the list that Python gave
-} places;
-
-static bool read_files(PyObject *list, places *p) {
+bool places_of(PyObject *list, const char *marks, Py_ssize_t bytes, places *p) {
   Py_ssize_t n = list ? PyList_Size(list) : 0;
+  *p = (places){(const place *)(const void *)marks, (size_t)bytes / sizeof(place), NULL};
   p->file = (const char **)calloc((size_t)n + 1, sizeof *p->file);
   if (!p->file) return PyErr_NoMemory(), false;
   for (Py_ssize_t i = 0; i < n; i++)
@@ -32,6 +23,8 @@ static bool read_files(PyObject *list, places *p) {
       return PyErr_SetString(PyExc_ValueError, "a mark names a file that is not there"), false;
   return true;
 }
+
+void places_free(places *p) { free(p->file); }
 
 /* The last mark at or before the place, in the same line. */
 static const place *find_place(const places *p, uint32_t line, uint32_t col) {
@@ -56,15 +49,19 @@ static void set_places(anf_module *m, const places *p) {
 
 /* ---- programs ---- */
 
+anf_status program_parse(anf_ctx *cx, const char *text, size_t n, const char *name, const places *p,
+                         anf_diag *d, anf_module **m) {
+  anf_status st = anf_parse_n(cx, text, n, name, d, m);
+  if (st == ANF_OK) set_places(*m, p);
+  return st;
+}
+
 static anf_status parse(core *c, const char *text, size_t n, const char *name, const places *p,
                         anf_diag **d, anf_module **m) {
   PyThreadState *ts = core_enter(c);
   *d = anf_diag_new(c->cx);
-  anf_status st = *d ? anf_parse_n(c->cx, text, n, name, *d, m) : ANF_NOMEM;
-  if (st == ANF_OK) {
-    set_places(*m, p);
-    anf_diag_free(*d);
-  }
+  anf_status st = *d ? program_parse(c->cx, text, n, name, p, *d, m) : ANF_NOMEM;
+  if (st == ANF_OK) anf_diag_free(*d);
   core_leave(c, ts);
   return st;
 }
@@ -80,13 +77,13 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   core *c = core_of(module);
   anf_module *m = NULL;
   anf_diag *d = NULL;
-  places p = {(const place *)(const void *)marks, (size_t)bytes / sizeof(place), NULL};
-  if (read_files(files, &p)) {
+  places p;
+  if (places_of(files, marks, bytes, &p)) {
     anf_status st = parse(c, text, (size_t)n, name, &p, &d, &m);
     r = st == ANF_OK ? PyType_GenericAlloc(type, 0) : core_raise(c, st, d);
     if (!r && m) core_free_later(c, (void (*)(void *))anf_module_free, m);
   }
-  free(p.file);
+  places_free(&p);
   if (!r) return NULL;
   ((program *)r)->c = c;
   ((program *)r)->m = m;
@@ -142,18 +139,12 @@ static anf_status read_types(core *c, const char **text, size_t n, const anf_typ
   return st;
 }
 
-typedef struct texts {
-  size_t n;
-  const char **text;
-  const anf_type **type;
-} texts;
-
-static void texts_free(texts *t) {
+void texts_free(texts *t) {
   free(t->text);
   free(t->type);
 }
 
-static bool texts_of(PyObject *list, texts *t) {
+bool texts_of(PyObject *list, texts *t) {
   Py_ssize_t n = PyList_Size(list);
   if (n < 0) return false;
   *t = (texts){.n = (size_t)n};

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Training: optimisers against NumPy, a network on real digits, curves."""
 import os
+import subprocess
+import sys
+import tempfile
+import threading
 
 import anfora
 import anfora.numpy as anp
@@ -90,7 +94,7 @@ def test_digits():
     assert right >= 0.96, right
     assert isinstance(step.params, list) and isinstance(step.params[0], tuple)
     assert step.params[0][0].dtype == "f32"
-    assert step.function(2).compiled == 1
+    assert len(step._made) == 1
     assert "<polyline" in step.losses._repr_svg_()
 
 
@@ -105,3 +109,137 @@ def test_nan_stops():
     else:
         raise AssertionError("it went on")
     assert np.array_equal(np.asarray(step.params), kept)
+
+
+def model(n, kind=np.float32):
+    r = np.random.default_rng(n)
+    return {"w": [r.normal(size=(3, n)).astype(kind), r.normal(size=(n, 1)).astype(kind)], "b": (np.array(0.5, kind),)}
+
+
+def mlp(p, x, y):
+    return anp.mean((anp.tanh(x @ p["w"][0]) @ p["w"][1] + p["b"][0] - y) ** 2)
+
+
+def data_of(rows, kind=np.float32):
+    r = np.random.default_rng(rows)
+    return r.normal(size=(rows, 3)).astype(kind), r.normal(size=(rows, 1)).astype(kind)
+
+
+def test_steps_in_place_give_what_new_parameters_would():
+    for optimizer in (SGD(0.1, momentum=0.9, nesterov=True), Adam(0.01), RMSProp(0.01)):
+        for keep in (True, False):
+            step, p = Step(mlp, optimizer, model(5), stop_at_nan=keep), model(5)
+            state, f = optimizer.init(p), Step(mlp, optimizer, p).function(2)
+            for rows in (8, 8, 4, 8, 4, 4):  # the state goes from the code for one batch to that for another
+                p, state, loss = f(p, state, *data_of(rows))
+                assert np.isclose(step(*data_of(rows)), float(loss), rtol=1e-5)
+            for a, b in zip(anfora.tree_leaves((step.params, step.state)), anfora.tree_leaves((p, state))):
+                assert np.allclose(np.asarray(a), np.asarray(b), rtol=1e-5, atol=1e-6)
+            assert type(step.params["b"]) is tuple and type(step.params["w"]) is list and step.count == 6
+            assert step._live is not None and len(step._made) == 2
+
+
+def test_parameters_of_a_step_are_copies_and_can_be_set():
+    step = Step(mlp, SGD(0.1), model(4))
+    first = step.params
+    step(*data_of(6))
+    before = step.params
+    kept = np.asarray(before["w"][0]).copy()
+    step(*data_of(6))
+    assert np.array_equal(np.asarray(before["w"][0]), kept) and not np.array_equal(np.asarray(step.params["w"][0]), kept)
+    step.params = first
+    again = Step(mlp, SGD(0.1), model(4))
+    assert step(*data_of(6)) == again(*data_of(6))
+
+
+def test_numbers_as_parameters_and_in_batches():
+    step = Step(lambda p, x, k: (p["w"] * x - k) ** 2, SGD(0.1), {"w": 1.0})
+    losses = [step(2.0, 3.0) for _ in range(20)]
+    assert losses[0] == 1.0 and losses[-1] < 1e-6
+    weighed = Step(lambda p, x, k: anp.sum((p * x - k) ** 2), SGD(0.1), np.array([1.0]))
+    assert weighed(np.array([2.0]), np.array(3.0)) == 1.0 and weighed(np.array([2.0]), np.array(5.0)) > 1.0
+
+
+def test_captured_arrays_in_steps():
+    c = np.array([1.0, 2.0])
+    step = Step(lambda p, x: anp.sum((p * x - c) ** 2), SGD(0.1), np.array([0.0, 0.0]))
+    for _ in range(50):
+        step(np.array([1.0, 1.0]))
+    assert np.allclose(np.asarray(step.params), c, atol=1e-3)
+
+
+def test_threads_train_models_of_their_own():
+    want = {}
+    def train(n, out):
+        step = Step(mlp, Adam(0.01), model(n))
+        for _ in range(100):
+            step(*data_of(16))
+        out[n] = list(step.losses)
+    for n in (3, 7):
+        train(n, want)
+    got = {}
+    threads = [threading.Thread(target=train, args=(n, got)) for n in (3, 7)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert got == want
+
+
+def test_errors_of_a_step_name_the_line():
+    def checked(p, x):
+        assert anp.sum(x) > 0, "x must be positive"
+        return anp.sum(p * x)
+    step = Step(checked, SGD(0.1), np.array([1.0]))
+    step(np.array([1.0]))
+    try:
+        step(np.array([-1.0]))
+    except anfora.RunError as e:
+        assert "x must be positive" in str(e) and "assert anp.sum(x) > 0" in str(e), str(e)
+    else:
+        raise AssertionError("it went on")
+
+
+SHUTDOWN = """
+import sys, threading
+sys.path.insert(0, {folder!r})
+import anfora, anfora.numpy as anp
+from anfora.train import SGD, Step
+step = Step(lambda p: anp.sum(p ** 2), SGD(0.001), anp.ones((64,)))
+step()
+f = anfora.jit(lambda x: anp.sum(anp.sin(x)))
+def go():
+    while True:
+        step(); f(anp.ones((1000,)))
+if {thread}:
+    threading.Thread(target=go, daemon=True).start()
+f(anp.ones((1000,)))
+{end}
+"""
+
+
+def run_python(end, thread=True):
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(anfora.__file__)))
+    with tempfile.TemporaryDirectory() as d:
+        file = os.path.join(d, "main.py")
+        with open(file, "w", encoding="utf-8") as f:
+            f.write(SHUTDOWN.format(folder=folder, end=end, thread=thread))
+        return subprocess.run([sys.executable, file], capture_output=True, encoding="utf-8", timeout=120, check=False)
+
+
+def test_the_interpreter_ends_while_code_runs():
+    done = run_python("import time; time.sleep(0.2)")
+    assert done.returncode == 0 and done.stderr == "", (done.returncode, done.stderr)
+
+
+def test_a_forked_child_runs_what_was_compiled():
+    end = """
+import os
+pid = os.fork()
+if pid == 0:
+    ok = abs(float(f(anp.ones((1000,)))) - 841.47) < 0.1
+    os._exit(0 if ok and step() > 0 else 1)
+assert os.waitpid(pid, 0)[1] == 0
+"""
+    done = run_python(end, thread=False)
+    assert done.returncode == 0 and done.stderr == "", (done.returncode, done.stderr)

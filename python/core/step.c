@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A training step whose parameters stay where they are: anf_step behind Python's Step.
+ *
+ * Each has a context of its own, so that steps of several threads run at once, without the GIL.
+ * INVARIANT: whoever uses the context, the step or the findings holds `lock`, taken without the GIL. */
+#include "core.h"
+
+typedef struct stepper {
+  PyObject_HEAD core *c;
+  PyThread_type_lock lock;
+  anf_ctx *cx;
+  anf_module *m;
+  anf_step *s;
+  PyObject *captured; // arrays that inputs after those of the batch are bound to
+  uint64_t *sig;      // of the batch that it is compiled for
+  size_t nsig, nbatch;
+  anf_generic *number; // inputs without dims are bound to these
+} stepper;
+
+/* ---- the lock ---- */
+
+static PyThreadState *enter(stepper *s) {
+  PyThreadState *ts = PyEval_SaveThread();
+  PyThread_acquire_lock(s->lock, WAIT_LOCK);
+  return ts;
+}
+
+static void leave(stepper *s, PyThreadState *ts) {
+  PyThread_release_lock(s->lock);
+  PyEval_RestoreThread(ts);
+}
+
+/* The end of what `enter` began; frees the findings. False with an exception if the status is not ANF_OK. */
+static bool leave_with(stepper *s, PyThreadState *ts, anf_status st, anf_diag *d) {
+  PyEval_RestoreThread(ts);
+  if (st != ANF_OK) core_set_error(s->c, st, d);
+  if (d) anf_diag_free(d);
+  PyThread_release_lock(s->lock);
+  return st == ANF_OK;
+}
+
+/* ---- making ---- */
+
+typedef struct making {
+  const char *text, *name, *marks, *start, *backend;
+  Py_ssize_t length, nmarks, nstate;
+  PyObject *files, *types, *captured, *batch;
+  int fast, threads, keep;
+} making;
+
+static anf_status make_step(stepper *s, const making *k, const texts *t, const places *p,
+                            anf_diag *d) {
+  const anf_type **type = t->type;
+  anf_step_opts o = {.size = sizeof o,
+                     .exec = {.size = sizeof o.exec, .fast = k->fast != 0},
+                     .nan = k->keep ? ANF_NAN_FIND : ANF_NAN_IGNORE};
+  o.threads = (uint32_t)k->threads;
+  anf_jit_kind_of(k->backend, &o.exec.kind);
+  anf_status st = program_parse(s->cx, k->text, (size_t)k->length, k->name, p, d, &s->m);
+  for (size_t i = 0; i < t->n && st == ANF_OK; i++)
+    st = anf_parse_type(s->cx, t->text[i], d, &type[i]);
+  anf_graph *g = st == ANF_OK ? anf_module_find(s->m, k->start) : NULL;
+  if (st == ANF_OK) st = anf_step_new_typed(g, (size_t)k->nstate, t->n, type, &o, d, &s->s);
+  return st;
+}
+
+static bool bind(stepper *s, size_t i, void *data, anf_diag *d, anf_status *st) {
+  anf_array a;
+  *st = anf_step_leaf(s->s, ANF_INPUT, i, &a);
+  if (*st == ANF_OK && a.data == data) return true;
+  a.data = data;
+  a.strides = NULL;
+  if (*st == ANF_OK) *st = anf_step_bind(s->s, ANF_INPUT, i, &a, d);
+  return *st == ANF_OK;
+}
+
+/* What the function captured stays bound; numbers of the batch are copied to where they are bound. */
+static anf_status bind_all(stepper *s, anf_diag *d) {
+  size_t n = anf_step_leaf_count(s->s, ANF_INPUT), ncaptured = (size_t)PyTuple_Size(s->captured);
+  anf_status st = ANF_OK;
+  s->nbatch = n - ncaptured;
+  if (!(s->number = (anf_generic *)calloc(n + 1, sizeof *s->number))) return ANF_NOMEM;
+  for (size_t i = 0; i < ncaptured; i++) {
+    array *a = (array *)PyTuple_GetItem(s->captured, (Py_ssize_t)i);
+    if (!bind(s, s->nbatch + i, a->data, d, &st)) return st;
+  }
+  for (size_t i = 0; i < s->nbatch; i++) {
+    anf_array a;
+    st = anf_step_leaf(s->s, ANF_INPUT, i, &a);
+    if (st == ANF_OK && !a.rank && anf_dtype_bytes(a.dtype) <= sizeof *s->number)
+      bind(s, i, &s->number[i], d, &st);
+    if (st != ANF_OK) return st;
+  }
+  return ANF_OK;
+}
+
+static bool flatten(stepper *s, PyObject *batch, flat *f) {
+  flat_start(f, s->c);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(batch); i++)
+    if (!flat_put(f, PyTuple_GetItem(batch, i))) return false;
+  return true;
+}
+
+static bool keep_signature(stepper *s, PyObject *batch) {
+  flat f;
+  bool good = flatten(s, batch, &f);
+  s->sig = good ? (uint64_t *)malloc((f.nsig + 1) * sizeof *s->sig) : NULL;
+  if (good && !s->sig) PyErr_NoMemory();
+  if (s->sig) memcpy(s->sig, f.sig, (s->nsig = f.nsig) * sizeof *s->sig);
+  flat_end(&f);
+  return s->sig != NULL;
+}
+
+static bool make(stepper *s, const making *k) {
+  texts t = {0};
+  places p = {0};
+  bool good = false;
+  if (places_of(k->files, k->marks, k->nmarks, &p) && texts_of(k->types, &t)) {
+    PyThreadState *ts = enter(s);
+    anf_diag *d = anf_diag_new(s->cx);
+    anf_status st = d ? make_step(s, k, &t, &p, d) : ANF_NOMEM;
+    PyEval_RestoreThread(ts); // the captured arrays are Python's
+    if (st == ANF_OK) st = bind_all(s, d);
+    good = leave_with(s, PyEval_SaveThread(), st, d);
+  }
+  texts_free(&t);
+  places_free(&p);
+  return good;
+}
+
+/* Stepper(text, name, marks, files, start, types, states, backend, fast, threads, keep, captured, batch) */
+static PyObject *stepper_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
+  PyObject *module = PyType_GetModule(type);
+  making k;
+  (void)kw;
+  if (!module ||
+      !PyArg_ParseTuple(args, "s#sy#O!sO!nspipO!O!", &k.text, &k.length, &k.name, &k.marks,
+                        &k.nmarks, &PyList_Type, &k.files, &k.start, &PyList_Type, &k.types,
+                        &k.nstate, &k.backend, &k.fast, &k.threads, &k.keep, &PyTuple_Type,
+                        &k.captured, &PyTuple_Type, &k.batch))
+    return NULL;
+  stepper *s = (stepper *)PyType_GenericAlloc(type, 0);
+  if (!s) return NULL;
+  s->c = core_of(module);
+  s->captured = Py_NewRef(k.captured);
+  s->lock = PyThread_allocate_lock();
+  s->cx = anf_ctx_new(NULL);
+  if (!s->lock || !s->cx) PyErr_NoMemory();
+  else if (make(s, &k) && keep_signature(s, k.batch)) return (PyObject *)s;
+  Py_DECREF((PyObject *)s);
+  return NULL;
+}
+
+static void stepper_dealloc(PyObject *self) {
+  stepper *s = (stepper *)self;
+  PyTypeObject *t = Py_TYPE(self);
+  anf_step_free(s->s);
+  anf_module_free(s->m);
+  if (s->cx) anf_ctx_free(s->cx);
+  if (s->lock) PyThread_free_lock(s->lock);
+  free(s->sig);
+  free(s->number);
+  Py_XDECREF(s->captured);
+  ((freefunc)PyType_GetSlot(t, Py_tp_free))(self);
+  Py_DECREF(t);
+}
+
+/* ---- running ---- */
+
+static anf_status run_with(stepper *s, const flat *f, anf_diag *d) {
+  anf_status st = ANF_OK;
+  for (size_t i = 0; i < s->nbatch && st == ANF_OK; i++) {
+    anf_array a;
+    st = anf_step_leaf(s->s, ANF_INPUT, i, &a);
+    if (st != ANF_OK) break;
+    if (a.data == (void *)&s->number[i]) s->number[i] = f->slot[i];
+    else bind(s, i, f->slot[i].ptr, d, &st);
+  }
+  return st == ANF_OK ? anf_step_run(s->s, d) : st;
+}
+
+/* run(*batch): the first output, a number; NotImplemented if the step is not made for such a batch */
+static PyObject *stepper_run(PyObject *self, PyObject *batch) {
+  stepper *s = (stepper *)self;
+  flat f;
+  PyObject *r = NULL;
+  if (!flatten(s, batch, &f)) return flat_end(&f), NULL;
+  if (f.nsig != s->nsig || memcmp(f.sig, s->sig, s->nsig * sizeof *s->sig) != 0) {
+    r = Py_NewRef(Py_NotImplemented);
+  } else {
+    PyThreadState *ts = enter(s);
+    anf_array out = {0};
+    anf_diag *d = anf_diag_new(s->cx);
+    anf_status st = d ? run_with(s, &f, d) : ANF_NOMEM;
+    if (st == ANF_OK) st = anf_step_leaf(s->s, ANF_OUTPUT, 0, &out);
+    double loss = 0;
+    if (st == ANF_OK) loss = anf_step_number(s->s, anf_step_leaf_name(s->s, ANF_OUTPUT, 0));
+    if (leave_with(s, ts, st, d)) r = PyFloat_FromDouble(loss);
+  }
+  flat_end(&f);
+  return r;
+}
+
+/* ---- the state ---- */
+
+static PyObject *leaf_copy(stepper *s, size_t i) {
+  anf_array a;
+  Py_ssize_t dims[ANF_MAX_RANK];
+  if (anf_step_leaf(s->s, ANF_STATE, i, &a) != ANF_OK) return core_no_memory();
+  for (size_t k = 0; k < a.rank; k++) dims[k] = (Py_ssize_t)a.dims[k];
+  array *r = array_new(s->c, a.dtype, (int)a.rank, dims);
+  if (r && r->bytes) memcpy(r->data, a.data, r->bytes);
+  return (PyObject *)r;
+}
+
+/* The leaves of the state as they are now, copied. */
+static PyObject *stepper_read(PyObject *self, PyObject *none) {
+  stepper *s = (stepper *)self;
+  (void)none;
+  PyEval_RestoreThread(enter(s));
+  Py_ssize_t n = (Py_ssize_t)anf_step_leaf_count(s->s, ANF_STATE);
+  PyObject *list = PyList_New(n);
+  for (Py_ssize_t i = 0; list && i < n; i++) {
+    PyObject *x = leaf_copy(s, (size_t)i);
+    if (!x || PyList_SetItem(list, i, x) < 0) Py_CLEAR(list);
+  }
+  leave(s, PyEval_SaveThread());
+  return list;
+}
+
+static bool write_leaf(stepper *s, size_t i, PyObject *o) {
+  anf_array a;
+  const array *x = (array *)o;
+  bool same = array_is_one(s->c, o) && anf_step_leaf(s->s, ANF_STATE, i, &a) == ANF_OK &&
+              x->dtype == a.dtype && (size_t)x->ndim == a.rank;
+  for (size_t k = 0; same && k < a.rank; k++) same = x->extent[k] == a.dims[k];
+  if (!same) PyErr_Format(PyExc_ValueError, "leaf %zu of the state has another type", i);
+  else if (x->bytes) memcpy(a.data, x->data, x->bytes);
+  return same;
+}
+
+static PyObject *stepper_write(PyObject *self, PyObject *list) {
+  stepper *s = (stepper *)self;
+  if (!PyList_Check(list)) return PyErr_Format(PyExc_TypeError, "the leaves of a state are a list");
+  PyEval_RestoreThread(enter(s));
+  Py_ssize_t n = (Py_ssize_t)anf_step_leaf_count(s->s, ANF_STATE);
+  bool good = PyList_Size(list) == n;
+  if (!good) PyErr_Format(PyExc_ValueError, "the state has %zd leaves", n);
+  for (Py_ssize_t i = 0; good && i < n; i++)
+    good = write_leaf(s, (size_t)i, PyList_GetItem(list, i));
+  leave(s, PyEval_SaveThread());
+  return good ? Py_NewRef(Py_None) : NULL;
+}
+
+static PyMethodDef methods[] = {
+    {"run", stepper_run, METH_VARARGS, "One step; gives the loss."},
+    {"read", stepper_read, METH_NOARGS, "Copies of the state's leaves, in order."},
+    {"write", stepper_write, METH_O, "Other leaves for the state, copied."},
+    {0}};
+
+PyTypeObject *stepper_make_type(core *c, PyObject *module) {
+  PyType_Slot slots[] = {{Py_tp_new, (void *)stepper_new},
+                         {Py_tp_dealloc, (void *)stepper_dealloc},
+                         {Py_tp_methods, methods},
+                         {0, NULL}};
+  PyType_Spec spec = {.name = "anfora._core.Stepper",
+                      .basicsize = sizeof(stepper),
+                      .flags = Py_TPFLAGS_DEFAULT,
+                      .slots = slots};
+  return c->step_type = (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
