@@ -12,12 +12,12 @@ from typing import Any, Callable
 from . import _core
 from ._emit import Builder, Program
 from ._errors import AnforaError, CompileError, Finding, RunError
-from ._ops import literal
+from ._ops import literal, operate
 from ._source import declared_types, emit_function
 from ._tree import Maker, Shape, children, plain_value, shape_of, type_text
 from ._types import TensorType
 
-_core.set_hooks(children, lambda text: sys.stdout.write(text))
+_core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
 
 class Function(_core.Callable):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from . import _core
 from ._table import TABLE
 from ._types import DType, dtype_name
 
@@ -151,3 +152,19 @@ def text_literal(s: str) -> str:
 
 OPS: dict[str, Op] = {name: Op(name, row) for name, row in TABLE.items()}
 OPS.update({alias: OPS[name] for alias, name in ALIASES.items() if name in OPS})
+
+
+def operate(name: str, *args: Any) -> Any:
+    """What the extension calls for ``a + b`` and the like of arrays."""
+    if name == "getitem":
+        return _item(*args)
+    fit = all(isinstance(x, (int, float, complex)) or hasattr(x, "__dlpack__") or hasattr(x, "__array__") for x in args)
+    return OPS[name](*args) if fit else NotImplemented
+
+
+def _item(a: Any, key: Any) -> Any:
+    try:
+        import numpy
+    except ImportError:
+        raise TypeError("arrays are indexed by NumPy, which is not there; use tolist()") from None
+    return _core.asarray(numpy.asarray(a)[key])

@@ -328,13 +328,52 @@ static PyObject *get_nbytes(PyObject *self, void *none) {
   return PyLong_FromSize_t(((array *)self)->bytes);
 }
 
-/* Numbers compare as numbers; tensors do not: that is an operation. */
+/* ---- arithmetic: operations, which the hook calls by name ---- */
+
+static core *core_of_one(PyObject *o) {
+  bool ours = PyType_GetSlot(Py_TYPE(o), Py_tp_dealloc) == (void *)dealloc;
+  return ours ? ((array *)o)->c : NULL;
+}
+
+static PyObject *operate(const char *name, PyObject *a, PyObject *b) {
+  core *c = core_of_one(a);
+  if (!c && b) c = core_of_one(b);
+  if (!c) return Py_NewRef(Py_NotImplemented);
+  return b ? PyObject_CallFunction(c->operate, "sOO", name, a, b)
+           : PyObject_CallFunction(c->operate, "sO", name, a);
+}
+
+#define BINARY(slot, name)                                                                         \
+  static PyObject *slot(PyObject *a, PyObject *b) { return operate(name, a, b); }
+BINARY(plus, "add")
+BINARY(minus, "sub")
+BINARY(times, "mul")
+BINARY(over, "div")
+BINARY(floor_over, "floor_div")
+BINARY(modulo, "mod")
+BINARY(matmul, "mat_mul")
+BINARY(subscript, "getitem")
+#undef BINARY
+static PyObject *power(PyObject *a, PyObject *b, PyObject *c) {
+  return c == Py_None ? operate("power", a, b) : Py_NewRef(Py_NotImplemented);
+}
+static PyObject *negative(PyObject *a) { return operate("neg", a, NULL); }
+static PyObject *absolute(PyObject *a) { return operate("abs", a, NULL); }
+
+static PyObject *compare_tensors(PyObject *a, PyObject *b, int op) {
+  static const char *const name[] = {
+      [Py_LT] = "less",      [Py_LE] = "less_equal", [Py_EQ] = "equal",
+      [Py_NE] = "not_equal", [Py_GT] = "greater",    [Py_GE] = "greater_equal"};
+  return operate(name[op], a, b);
+}
+
+/* Numbers compare as numbers, tensors element by element. */
 static PyObject *compare(PyObject *self, PyObject *other, int op) {
   const array *a = (const array *)self;
   bool ours = array_is_one(a->c, other);
   bool number = PyFloat_Check(other) || PyLong_Check(other) || PyComplex_Check(other);
   if (a->ndim || !(number || (ours && !((array *)other)->ndim)))
-    return Py_NewRef(Py_NotImplemented);
+    return compare_tensors(self, other, op);
   PyObject *x = item(self, NULL), *y = ours ? item(other, NULL) : Py_NewRef(other);
   PyObject *r = x && y ? PyObject_RichCompare(x, y, op) : NULL;
   Py_XDECREF(x);
@@ -443,6 +482,17 @@ PyTypeObject *array_make_type(core *c, PyObject *module) {
                          {Py_tp_richcompare, (void *)compare},
                          {Py_tp_repr, (void *)represent},
                          {Py_sq_length, (void *)length},
+                         {Py_mp_subscript, (void *)subscript},
+                         {Py_nb_add, (void *)plus},
+                         {Py_nb_subtract, (void *)minus},
+                         {Py_nb_multiply, (void *)times},
+                         {Py_nb_true_divide, (void *)over},
+                         {Py_nb_floor_divide, (void *)floor_over},
+                         {Py_nb_remainder, (void *)modulo},
+                         {Py_nb_matrix_multiply, (void *)matmul},
+                         {Py_nb_power, (void *)power},
+                         {Py_nb_negative, (void *)negative},
+                         {Py_nb_absolute, (void *)absolute},
                          {Py_nb_float, (void *)as_float},
                          {Py_nb_int, (void *)as_int},
                          {Py_nb_index, (void *)as_index},

@@ -82,10 +82,12 @@ core *core_of(PyObject *module) { return *(core **)PyModule_GetState(module); }
 
 static PyObject *set_hooks(PyObject *m, PyObject *args) {
   core *c = core_of(m);
-  PyObject *children, *write;
-  if (!PyArg_ParseTuple(args, "OO", &children, &write)) return NULL;
+  PyObject *children, *write, *operate;
+  if (!PyArg_ParseTuple(args, "OOO", &children, &write, &operate)) return NULL;
   Py_XDECREF(c->children);
   Py_XDECREF(c->write);
+  Py_XDECREF(c->operate);
+  c->operate = Py_NewRef(operate);
   c->children = Py_NewRef(children);
   c->write = Py_NewRef(write);
   Py_RETURN_NONE;
@@ -159,6 +161,7 @@ static int visit_module(PyObject *m, visitproc visit, void *arg) {
   if (!c) return 0;
   Py_VISIT(c->children);
   Py_VISIT(c->write);
+  Py_VISIT(c->operate);
   return 0;
 }
 
@@ -167,6 +170,7 @@ static int clear_module(PyObject *m) {
   if (!c) return 0;
   Py_CLEAR(c->children);
   Py_CLEAR(c->write);
+  Py_CLEAR(c->operate);
   return 0;
 }
 

@@ -34,6 +34,7 @@ typedef struct core {
   PyTypeObject *step_type;
   PyObject *children; // hook: an object's parts, or None if it is one static thing
   PyObject *write;    // hook: what programs print
+  PyObject *operate;  // hook: (name of an operation, arguments)
   PyObject *s_dlpack, *s_compile, *s_bind, *s_failed, *s_max_version, *no_args, *max_version;
 } core;
 

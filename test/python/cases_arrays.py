@@ -318,3 +318,15 @@ def test_looking_inside():
     assert f.dat().startswith("anfora") or "f" in f.dat()
     svg = f._repr_svg_()
     assert svg is None or svg.startswith("<svg")
+
+
+def test_arithmetic_of_arrays():
+    x = np.array([[1.0, -2.0], [3.0, 4.0]])
+    a = anfora.asarray(x)
+    for f in (lambda v: v + 1, lambda v: 2 - v, lambda v: v * v, lambda v: 1 / v, lambda v: v // 2, lambda v: v % 3,
+              lambda v: v ** 2, lambda v: v @ v, lambda v: -v, abs, lambda v: v == 3.0, lambda v: v < v * 2,
+              lambda v: v[0], lambda v: v[:, 1], lambda v: v[1, 1] + 1):
+        assert np.array_equal(np.asarray(f(a)), f(x)), f
+    assert isinstance(a + 1, anfora.Array) and np.array_equal(x + a, x + x)
+    raises(TypeError, ["unsupported operand"], lambda: a + "x")
+    raises(IndexError, [], lambda: a[5])
