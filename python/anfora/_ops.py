@@ -53,8 +53,10 @@ class Op:
         return inspect.Signature(out)
 
     def arranged(self, args: list, kw: dict) -> tuple[list, dict]:
-        """Arguments that NumPy has in another order: arange(stop), full(shape, value)."""
+        """Arguments that NumPy has in another order: arange(stop), full(shape, value), einsum(equation, ...)."""
         kw = dict(kw)
+        if self.op == "Einsum" and args and isinstance(getattr(args[0], "value", args[0]), str):
+            return args[1:], {"equation": args[0], **kw}
         if self.op == "Arange" and len(args) == 1 and "stop" not in kw:
             return [], {"stop": args[0], **kw}
         if self.op == "Full":

@@ -620,6 +620,10 @@ def loop_variable_kept(n):
     return i
 
 
+@case(A)
+def einsum(x): return np.einsum("ij,kj->ik", x, x)
+
+
 # ---- what is refused, and how ----
 
 def refused(f, args, *words):
