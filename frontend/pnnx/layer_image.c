@@ -40,9 +40,10 @@ static bool pixel_shuffle(anfi_layer *l) {
       !anfi_layer_need_int(l, back ? "downscale_factor" : "upscale_factor", &r) ||
       !known_dims(l, &x))
     return false;
+  if (x.type->n < 3) return anfi_layer_error(l, ANF_E1055, "its input must have channels and dims");
   size_t front = x.type->n - 3;
   const int64_t *d = x.type->dims + front;
-  if (x.type->n < 3 || r < 1 || r > 1 << 15 || (back ? d[1] % r || d[2] % r : d[0] % (r * r)))
+  if (r < 1 || r > 1 << 15 || (back ? d[1] % r || d[2] % r : d[0] % (r * r)))
     return anfi_layer_error(l, ANF_E1055, "its input does not divide by the factor");
   int64_t c = back ? d[0] : d[0] / (r * r), h = back ? d[1] / r : d[1], w = back ? d[2] / r : d[2];
   l->nresult = 1;

@@ -9,7 +9,10 @@ static bool spatial_ints(const anfi_layer *l, const char *key, size_t spatial, i
   size_t n = 1;
   v[0] = otherwise;
   if (anfi_layer_given(l, key) && !anfi_layer_ints(l, key, &n, v)) return false;
-  for (size_t i = n; i < spatial; i++) v[i] = v[n - 1];
+  for (size_t i = 0; i < n; i++)
+    if (v[i] < 0 || v[i] > INT32_MAX)
+      return anfi_layer_error(l, ANF_E1055, "a parameter of its window is out of range");
+  for (size_t i = n; n && i < spatial; i++) v[i] = v[n - 1];
   return n == 1 || n == spatial ||
          anfi_layer_error(l, ANF_E1055, "a parameter has another number of dims than the input");
 }
@@ -168,7 +171,7 @@ static bool adaptive_sizes(const anfi_layer *l, const anfi_operand *x, size_t sp
     if (o->kind == ANFI_OPERAND_NONE) v[i] = 0;
     else if (!anfi_operand_int(o, &v[i])) v[i] = -1;
     if (v[i] == 0) v[i] = x->type->dims[i + 2];
-    if (v[i] < 0)
+    if (v[i] < 0 || v[i] > INT32_MAX || x->type->dims[i + 2] > INT32_MAX)
       return anfi_layer_error(l, ANF_E1055,
                               "output_size must be known integers, or None of a known dim");
   }

@@ -151,11 +151,13 @@ static void fill_antialias(const resizing *r, float step, int64_t in, taps *t) {
 }
 
 static bool make_taps(const anfi_layer *l, const resizing *r, size_t i, int64_t in, taps *t) {
+  if (in < 1 || in > INT32_MAX || t->n < 0 || t->n > INT32_MAX)
+    return anfi_layer_error(l, ANF_E1055, "a size that it gives is out of range");
   float step = step_of(r, i, in, t->n);
   bool wide = r->antialias && (r->how == LINEAR || r->how == CUBIC);
   t->count = r->how < LINEAR ? 1 : r->how == LINEAR ? 2 : 4;
   if (wide) t->count = (int64_t)ceilf((step > 1 ? step : 1) * (r->how == CUBIC ? 2 : 1)) * 2 + 1;
-  if (in < 1 || t->count > 4096 || t->n > (1 << 24) / t->count)
+  if (t->count > 4096 || t->n > (1 << 24) / t->count)
     return anfi_layer_error(l, ANF_E1055, "a size that it gives is out of range");
   t->at = ANFI_NEW_N(l->t->arena, double, (size_t)(t->n * t->count) + 1);
   t->weight = ANFI_NEW_N(l->t->arena, double, (size_t)(t->n * t->count) + 1);
