@@ -298,12 +298,14 @@ static V finish(const kgen *k, const tile *t, V x, V at, uint32_t j) {
 
 /* ---- tiles ---- */
 
-/* What the tile will write is on its way to the cache while it is computed. */
+/* What the tile will write is on its way to the cache while it is computed; what it starts from has
+ * to be there already, so then it is the next tile's that is fetched. */
 static void fetch_c(const kgen *k, const tile *t, V ldc) {
   enum { LINE = 64 };
+  uint32_t first = k->k->flags & GEMM_INIT ? 0 : t->rows;
   for (uint32_t r = 0; r < t->rows; r++)
     for (uint32_t at = 0; at < t->vecs * k->lanes * k->bytes_c; at += LINE) {
-      V p = move(k, move(k, k->c, t->c), mul(k, ldc, r));
+      V p = move(k, move(k, k->c, t->c), mul(k, ldc, first + r));
       V in[] = {move(k, p, ci(k, at)), anfi_ll_i32(k->g, 1), anfi_ll_i32(k->g, 3),
                 anfi_ll_i32(k->g, 1)};
       anfi_ll_intrinsic(k->g, "llvm.prefetch", k->g->ptr, 4, in);
@@ -316,7 +318,6 @@ static void run_tile(const kgen *k, tile *t) {
   V ldc = mul(k, k->size[GEMM_LDC], k->bytes_c),
     lda = ta ? ci(k, k->bytes_a) : mul(k, k->size[GEMM_LDA], k->bytes_a);
   LLVMTypeRef lane = lane_of(k, k->k->c);
-  if (k->k->flags & GEMM_INIT) fetch_c(k, t, ldc);
   for (uint32_t r = 0; r < t->rows; r++) row[r] = mul(k, lda, r);
   for (uint32_t i = 0; i < t->rows * t->vecs; i++) {
     V off = mul(k, ldc, i / t->vecs);
@@ -326,6 +327,7 @@ static void run_tile(const kgen *k, tile *t) {
                                         : load_vec(k, lane, move(k, move(k, k->c, t->c), at[i]),
                                                    k->bytes_c, tail_of(t, i % t->vecs));
   }
+  fetch_c(k, t, ldc);
   if (k->k->list) sum_list(k, t, row);
   else sum_batch(k, t, move(k, k->a, t->a), move(k, k->b, t->b), row);
   for (uint32_t i = 0; i < t->rows * t->vecs; i++) {

@@ -39,9 +39,9 @@ uint32_t anfi_tile_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs);
 double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 
 /* How a product of m, n, k is cut: the sums of `mb` rows and a panel of `nr` columns take `kb` steps
- * at a time. */
+ * at a time; `group` panels are copied together. */
 typedef struct anfi_blocks {
-  uint64_t mb, nr, kb;
+  uint64_t mb, nr, kb, group;
   bool pack_a, pack_b; // copy blocks to where they lie close together
 } anfi_blocks;
 typedef struct anfi_product {

@@ -83,25 +83,27 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
 
 /* ---- blocks ---- */
 
-enum { L1_PANEL = 20 << 10, L2_BLOCK = 256 << 10, K_LEAST = 64, PAGE = 4096 };
+enum { K_BYTES = 3072, A_BLOCK = 128 << 10, B_GROUP = 512 << 10, PAGE = 4096 };
 
 static uint64_t parts(uint64_t n, uint64_t most) { return (n + most - 1) / most; }
 static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `most`
   return n ? (n + parts(n, most) - 1) / parts(n, most) : 0;
 }
 
-/* A panel of B stays in the first cache while blocks of A from the second pass by it. B is copied
- * where each panel is read by more than a few tiles, or is not stored by rows; A where its rows are
- * far apart and would all fall on the same places of the first cache. */
+/* A tile starts and ends once in a block of K, which is as long as the second cache allows: blocks of
+ * A and the panel at hand stay there, a group of panels there or in the third. B is copied where each panel is read by more than a few tiles, or is
+ * not stored by rows; A where its rows are far apart and would all fall on the same places of the
+ * first cache. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->bytes;
   anfi_tile t = anfi_tile_pick(isa, lanes, p->m, p->n);
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
-  uint64_t kmost = L1_PANEL / (b.nr * p->bytes);
-  b.kb = even(p->k, kmost > K_LEAST ? kmost : K_LEAST);
-  uint64_t mmost = b.kb ? L2_BLOCK / (b.kb * p->bytes) / t.rows * t.rows : p->m;
+  b.kb = even(p->k, K_BYTES / p->bytes);
+  uint64_t mmost = b.kb ? A_BLOCK / (b.kb * p->bytes) / t.rows * t.rows : p->m;
   b.mb = even(p->m, mmost > t.rows ? mmost : t.rows);
   if (b.mb < p->m) b.mb = (b.mb + t.rows - 1) / t.rows * t.rows;
+  uint64_t panel = b.nr * (b.kb ? b.kb : 1) * p->bytes, most = B_GROUP / panel;
+  b.group = even(p->n / b.nr, most ? most : 1);
   b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr);
   bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 : p->lda * p->bytes % PAGE == 0;
   b.pack_a = far && p->n > 4 * b.nr;

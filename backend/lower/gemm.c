@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matrix products of floats as blocked loops over brgemm.
  *
- *   for each block of rows, and group of panels of columns (parallel):
- *     for each block of K: copy the block of A, if that helps
- *       for each panel of the group: copy it of B, if that helps; brgemm
+ *   for each part of the rows, and team of groups of panels of columns (parallel):
+ *     for each block of K: copy the rows of A, if that helps
+ *       for each group of the team: copy it of B by panels, if that helps
+ *         for each block of rows, for each panel of the group: brgemm
  *
- * A copied panel of B never leaves the first cache; it is copied again for each block of rows, which
- * are so many that it costs a hundredth.
+ * A group is copied once for all rows of its task, so rows are cut only where columns do not suffice
+ * for all threads.
  *
  * Each element of the result is one sum in ascending order of K in the type of the kernel, taken by
  * one thread: blocks and threads do not change it. */
@@ -16,10 +17,14 @@ typedef struct plan {
   anfi_low *L;
   const anfi_mm *q;
   anfi_blocks b;
-  anf_tir_elem elem;                            // of kernels
-  uint64_t panels, rest, blocks, groups, group; // full panels, columns left, of rows, of panels
+  anf_tir_elem elem;            // of kernels
+  uint64_t panels, rest;        // full ones, columns left
+  uint64_t group, groups;       // panels of a group; the last one has the columns left, too
+  uint64_t team, teams;         // groups of a task; tasks for all columns
+  uint64_t blocks, each, parts; // of rows: all, those of a task; tasks for all rows
   bool parallel;
-  texpr to, to0; // where kernels write
+  bool piece; // kernels write a panel that is read right behind
+  texpr to, to0;
   uint64_t ldc;
 } plan;
 
@@ -33,6 +38,22 @@ static texpr ix(const plan *p, uint64_t v) { return anfi_ix(p->L, v); }
 static texpr add(const plan *p, texpr a, texpr b) { return anfi_ix_add(p->L, a, b); }
 static texpr mulc(const plan *p, texpr a, uint64_t c) { return anfi_ix_mulc(p->L, a, c); }
 
+static texpr least(plan *p, texpr a, texpr b) {
+  texpr x = anfi_low_atom(p->L, a), y = anfi_low_atom(p->L, b);
+  return anfi_low_atom(p->L, anfi_t_select(p->L->t, anfi_t_lt(p->L->t, x, y), x, y));
+}
+
+/* One element of the result, past all rounding. */
+static void give(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr value) {
+  plan p = {.L = L};
+  if (q->each) {
+    q->each(L, q, anfi_low_atom(L, i), anfi_low_atom(L, j), value);
+    return;
+  }
+  texpr to = add(&p, q->c0, add(&p, mulc(&p, i, q->ldc), j));
+  anfi_low_put(L, q->c, anfi_low_atom(L, to), (anfi_elem){value, NULL}, false);
+}
+
 static void copy(plan *p, texpr to, texpr i, texpr from, texpr k) {
   tdtype d = anfi_t_dt(p->elem);
   texpr x = anfi_t_cast(p->L->t, d, anfi_low_load(p->L, from, anfi_low_atom(p->L, k)));
@@ -41,72 +62,177 @@ static void copy(plan *p, texpr to, texpr i, texpr from, texpr k) {
 
 /* ---- A ---- */
 
-/* Where a block of A starts for kernels, and its leading dimension. */
+/* Where kernels find a matrix: from `at` on, with this leading dimension. */
 typedef struct block {
   texpr tensor, at;
   uint64_t ld;
 } block;
 
-enum { LINE = 16 }; // elements behind each row, so that rows fall on different places
+enum { LINE = 16 }; // elements behind rows and panels, so that they fall on different places
 
-static block block_of_a(plan *p, texpr row, texpr k0, uint64_t rows, uint64_t kb) {
+typedef struct part {      // what is a task's
+  texpr group, last_group; // from here to there
+  texpr block, last_block; // of rows
+  texpr row, last_row;     // the same, rows
+} part;
+
+static texpr place_in_a(plan *p, texpr row, texpr k0) {
   const anfi_mm *q = p->q;
-  texpr from =
-      add(p, q->a0, q->ta ? add(p, mulc(p, k0, q->lda), row) : add(p, mulc(p, row, q->lda), k0));
+  return add(p, q->a0, q->ta ? add(p, mulc(p, k0, q->lda), row) : add(p, mulc(p, row, q->lda), k0));
+}
+
+/* The part's rows of A for one block of K. */
+static block rows_of_a(plan *p, const part *t, texpr k0, uint64_t kb) {
+  const anfi_mm *q = p->q;
+  anfi_low *L = p->L;
+  texpr from = anfi_low_atom(L, place_in_a(p, t->row, k0)), rows;
   if (!p->b.pack_a) return (block){q->a, from, q->lda};
+  uint64_t most = p->each * p->b.mb, ld = (q->ta ? most : kb) + LINE;
   anfi_loop i, j;
-  uint64_t outer = q->ta ? kb : rows, inner = q->ta ? rows : kb, ld = inner + LINE;
-  block r = {anfi_low_local(p->L, p->elem, outer * ld, "block"), ix(p, 0), ld};
-  from = anfi_low_atom(p->L, from);
-  anfi_low_loop(p->L, &i, outer, "i");
-  anfi_low_loop(p->L, &j, inner, "j");
+  block r = {anfi_low_local(L, p->elem, (q->ta ? kb : most) * ld, "rows"), ix(p, 0), ld};
+  rows = p->parts == 1 ? ix(p, q->m) : anfi_low_atom(L, anfi_t_sub(L->t, t->last_row, t->row));
+  anfi_low_loop_range(L, &i, ix(p, 0), q->ta ? ix(p, kb) : rows, 1, "i");
+  anfi_low_loop_range(L, &j, ix(p, 0), q->ta ? rows : ix(p, kb), 1, "j");
   copy(p, r.tensor, add(p, mulc(p, i.var, ld), j.var), q->a,
        add(p, from, add(p, mulc(p, i.var, q->lda), j.var)));
+  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
+  return r;
+}
+
+/* ---- B ---- */
+
+/* A group of panels for one block of K. Those of a group are counted from 0; what fills no panel
+ * comes last, behind the panels of the largest group. */
+typedef struct slab {
+  texpr group, first, count; // which; its first panel; how many, a constant if they are all alike
+  texpr k0;
+  uint64_t k;
+  texpr tensor; // NULL: they are not copied
+} slab;
+
+static uint64_t panel_size(const plan *p, uint64_t k) { return k * p->b.nr + LINE; }
+
+static slab slab_of(plan *p, texpr group) {
+  anfi_low *L = p->L;
+  slab s = {.group = group, .first = ix(p, 0), .count = ix(p, p->panels)};
+  if (p->groups == 1) return s;
+  s.first = anfi_low_atom(L, mulc(p, group, p->group));
+  s.count = ix(p, p->group);
+  if (p->panels % p->group == 0) return s;
+  s.count = least(p, anfi_t_sub(L->t, ix(p, p->panels), s.first), s.count);
+  return s;
+}
+
+static void each_panel(plan *p, anfi_loop *l, const slab *s, const char *name) {
+  anfi_low_loop_range(p->L, l, ix(p, 0), s->count, 1, name);
+}
+
+static texpr column(plan *p, const slab *s, texpr nth) {
+  return anfi_low_atom(p->L, mulc(p, add(p, s->first, nth), p->b.nr));
+}
+
+/* Where B[k0, col] is. */
+static texpr place_in_b(plan *p, const slab *s, texpr col) {
+  const anfi_mm *q = p->q;
+  return add(p, q->b0,
+             q->tb ? add(p, mulc(p, col, q->ldb), s->k0) : add(p, mulc(p, s->k0, q->ldb), col));
+}
+
+static void copy_one(plan *p, const slab *s, texpr to, texpr from, texpr k, texpr j) {
+  const anfi_mm *q = p->q;
+  texpr at = q->tb ? add(p, mulc(p, j, q->ldb), k) : add(p, mulc(p, k, q->ldb), j);
+  copy(p, s->tensor, add(p, to, add(p, mulc(p, k, p->b.nr), j)), q->b, add(p, from, at));
+}
+
+/* Panels of B stored by rows: a row of all panels after the other, for rows are far apart. */
+static void copy_rows(plan *p, const slab *s) {
+  anfi_loop k, i, j;
+  texpr from = anfi_low_atom(p->L, place_in_b(p, s, column(p, s, ix(p, 0))));
+  anfi_low_loop(p->L, &k, s->k, "k");
+  each_panel(p, &i, s, "p");
+  texpr to = anfi_low_atom(p->L, mulc(p, i.var, panel_size(p, s->k))),
+        at = anfi_low_atom(p->L, add(p, from, mulc(p, i.var, p->b.nr)));
+  anfi_low_loop(p->L, &j, p->b.nr, "j");
+  copy_one(p, s, to, at, k.var, j.var);
   anfi_low_loop_end(p->L, &j);
   anfi_low_loop_end(p->L, &i);
-  return r;
+  anfi_low_loop_end(p->L, &k);
+}
+
+/* `n` columns; neighbours are read, whichever way they are stored. */
+static void copy_panel(plan *p, const slab *s, texpr nth, texpr col, uint64_t n) {
+  bool tb = p->q->tb;
+  anfi_loop k, j, *outer = tb ? &j : &k, *inner = tb ? &k : &j;
+  texpr from = anfi_low_atom(p->L, place_in_b(p, s, col)),
+        to = anfi_low_atom(p->L, mulc(p, nth, panel_size(p, s->k)));
+  anfi_low_loop(p->L, outer, tb ? n : s->k, "i");
+  anfi_low_loop(p->L, inner, tb ? s->k : n, "j");
+  copy_one(p, s, to, from, k.var, j.var);
+  anfi_low_loop_end(p->L, inner);
+  anfi_low_loop_end(p->L, outer);
+}
+
+/* The columns that fill no panel are of the last group. */
+static void begin_rest(plan *p) {
+  if (p->groups > 1) anfi_low_if(p->L);
+}
+static void end_rest(plan *p, const slab *s) {
+  if (p->groups > 1)
+    anfi_low_if_end(p->L, anfi_t_bin(p->L->t, TX_cmp_eq, s->group, ix(p, p->groups - 1)));
+}
+
+static void copy_slab(plan *p, slab *s) {
+  anfi_loop i;
+  if (!p->b.pack_b) return;
+  uint64_t n = p->group + (p->rest > 0);
+  s->tensor = anfi_low_local(p->L, p->elem, n * panel_size(p, s->k), "panels");
+  if (p->panels && !p->q->tb) copy_rows(p, s);
+  else if (p->panels) {
+    each_panel(p, &i, s, "p");
+    copy_panel(p, s, i.var, column(p, s, i.var), p->b.nr);
+    anfi_low_loop_end(p->L, &i);
+  }
+  if (!p->rest) return;
+  begin_rest(p);
+  copy_panel(p, s, ix(p, p->group), ix(p, p->panels * p->b.nr), p->rest);
+  end_rest(p, s);
 }
 
 /* ---- kernels ---- */
 
 typedef struct call {
-  block a;
-  texpr row, col, k0;
+  block a, b;           // a: of all rows of the part
+  texpr row, col, down; // down: rows from the part's first
   uint64_t m, n, k;
   bool first, last; // of the blocks of K
 } call;
 
-/* Columns of B for one block of K, [kb][nr] from [K][ldb] or [N][ldb], or where they are. */
-static block block_of_b(plan *p, const call *c) {
-  const anfi_mm *q = p->q;
-  texpr from =
-      add(p, q->b0,
-          q->tb ? add(p, mulc(p, c->col, q->ldb), c->k0) : add(p, mulc(p, c->k0, q->ldb), c->col));
-  if (!p->b.pack_b) return (block){q->b, from, q->ldb};
-  anfi_loop k, j;
-  block r = {anfi_low_local(p->L, p->elem, c->k * p->b.nr, "panel"), ix(p, 0), p->b.nr};
-  from = anfi_low_atom(p->L, from);
-  // neighbours are read, whichever way they are stored
-  anfi_loop *outer = q->tb ? &j : &k, *inner = q->tb ? &k : &j;
-  anfi_low_loop(p->L, outer, q->tb ? c->n : c->k, "i");
-  anfi_low_loop(p->L, inner, q->tb ? c->k : c->n, "j");
-  texpr at = q->tb ? add(p, mulc(p, j.var, q->ldb), k.var) : add(p, mulc(p, k.var, q->ldb), j.var);
-  copy(p, r.tensor, add(p, mulc(p, k.var, p->b.nr), j.var), q->b, add(p, from, at));
-  anfi_low_loop_end(p->L, inner);
-  anfi_low_loop_end(p->L, outer);
-  return r;
+/* The rows and columns of a call, when their sums are done. */
+static void read_piece(plan *p, const call *c) {
+  anfi_loop i, j;
+  anfi_low *L = p->L;
+  anfi_low_loop(L, &i, c->m, "i");
+  anfi_low_loop(L, &j, c->n, "j");
+  texpr row = p->piece ? i.var : add(p, c->row, i.var),
+        col = p->piece ? j.var : add(p, c->col, j.var);
+  texpr x = anfi_low_load(L, p->to, anfi_low_atom(L, add(p, mulc(p, row, p->ldc), col)));
+  give(L, p->q, add(p, c->row, i.var), add(p, c->col, j.var),
+       anfi_t_cast(L->t, anfi_t_dt(p->q->elem), x));
+  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
 }
 
 static void kernel(plan *p, const call *c) {
   anfi_low *L = p->L;
   const anfi_mm *q = p->q;
   texpr in[12 + TSLOT_COUNT], none = anfi_t_none(L->t);
+  texpr to = p->piece ? ix(p, 0) : add(p, p->to0, add(p, mulc(p, c->row, p->ldc), c->col));
   anfi_low_open(L);
-  block b = block_of_b(p, c);
-  in[0] = at(p, c->a.tensor, c->a.at);
-  in[1] = at(p, b.tensor, b.at);
-  in[2] = at(p, p->to, add(p, p->to0, add(p, mulc(p, c->row, p->ldc), c->col)));
-  uint64_t size[] = {1, c->m, c->n, c->k, c->a.ld, b.ld, p->ldc, 0, 0};
+  in[0] = at(p, c->a.tensor, add(p, c->a.at, mulc(p, c->down, q->ta ? 1 : c->a.ld)));
+  in[1] = at(p, c->b.tensor, c->b.at);
+  in[2] = at(p, p->to, to);
+  uint64_t size[] = {1, c->m, c->n, c->k, c->a.ld, c->b.ld, p->ldc, 0, 0};
   for (int i = 0; i < 9; i++) in[3 + i] = anfi_t_int(L->t, ANFI_S64, (int64_t)size[i]);
   for (int i = 0; i < TSLOT_COUNT; i++) in[12 + i] = none;
   tattrs a = {0};
@@ -118,86 +244,150 @@ static void kernel(plan *p, const call *c) {
   }
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_intrin(L->t, TI_brgemm, anfi_t_dt(ANF_TIR_void),
                                                   12 + TSLOT_COUNT, in, a)));
+  if (c->last && (p->to != q->c)) read_piece(p, c);
   anfi_low_add(L, anfi_low_close(L));
 }
 
-/* All panels of one group, for one block of rows and of K. Columns that fill no panel belong to the
- * last group. */
-static void panels(plan *p, call *c, texpr group) {
-  anfi_low *L = p->L;
-  anfi_loop l;
-  if (p->panels && p->groups == 1) anfi_low_loop(L, &l, p->panels, "p");
-  else if (p->panels) {
-    texpr b = anfi_low_atom(L, mulc(p, group, p->group)),
-          e = anfi_low_atom(L, anfi_ix_addc(L, b, (int64_t)p->group)), most = ix(p, p->panels);
-    if (p->panels % p->group)
-      e = anfi_low_atom(L, anfi_t_select(L->t, anfi_t_lt(L->t, e, most), e, most));
-    anfi_low_loop_range(L, &l, b, e, 1, "p");
-  }
-  if (p->panels) {
-    c->n = p->b.nr;
-    c->col = anfi_low_atom(L, mulc(p, l.var, p->b.nr));
-    kernel(p, c);
-    anfi_low_loop_end(L, &l);
-  }
-  if (!p->rest) return;
-  if (p->groups > 1) anfi_low_if(L);
-  c->n = p->rest;
-  c->col = ix(p, p->panels * p->b.nr);
+static void panel(plan *p, call *c, const slab *s, texpr nth, texpr col, uint64_t n) {
+  c->n = n, c->k = s->k, c->col = col;
+  c->b = s->tensor ? (block){s->tensor, mulc(p, nth, panel_size(p, s->k)), p->b.nr}
+                   : (block){p->q->b, place_in_b(p, s, col), p->q->ldb};
   kernel(p, c);
-  if (p->groups > 1) anfi_low_if_end(L, anfi_t_bin(L->t, TX_cmp_eq, group, ix(p, p->groups - 1)));
 }
 
-static void step_of_k(plan *p, call c, texpr k0, uint64_t kb, texpr group) {
-  c.k0 = k0;
-  c.k = kb;
-  anfi_low_open(p->L); // its block of A ends with it
-  c.a = block_of_a(p, c.row, k0, c.m, kb);
-  panels(p, &c, group);
-  anfi_low_add(p->L, anfi_low_close(p->L));
+/* All panels of a slab, for one block of rows. */
+static void panels(plan *p, call *c, const slab *s) {
+  anfi_loop l;
+  if (p->panels) {
+    each_panel(p, &l, s, "p");
+    panel(p, c, s, l.var, column(p, s, l.var), p->b.nr);
+    anfi_low_loop_end(p->L, &l);
+  }
+  if (!p->rest) return;
+  begin_rest(p);
+  panel(p, c, s, ix(p, p->group), ix(p, p->panels * p->b.nr), p->rest);
+  end_rest(p, s);
+}
+
+/* ---- blocks ---- */
+
+static void block_of_rows(plan *p, call c, const slab *s, const part *t, texpr nth, uint64_t m) {
+  anfi_low *L = p->L;
+  c.m = m;
+  c.row = anfi_low_atom(L, mulc(p, nth, p->b.mb));
+  c.down = p->parts == 1 ? c.row : anfi_low_atom(L, anfi_t_sub(L->t, c.row, t->row));
+  panels(p, &c, s);
+}
+
+/* All rows of a task. The last block of all may be lower. */
+static void blocks(plan *p, const call *c, const slab *s, const part *t) {
+  anfi_low *L = p->L;
+  anfi_loop i;
+  uint64_t last = p->q->m - (p->blocks - 1) * p->b.mb;
+  if (p->blocks == 1) {
+    block_of_rows(p, *c, s, t, ix(p, 0), last);
+    return;
+  }
+  anfi_low_loop_range(L, &i, t->block, t->last_block, 1, "m");
+  if (last == p->b.mb) block_of_rows(p, *c, s, t, i.var, last);
+  else {
+    anfi_low_if(L);
+    block_of_rows(p, *c, s, t, i.var, p->b.mb);
+    tstmt then_ = anfi_low_then(L);
+    anfi_low_if(L);
+    block_of_rows(p, *c, s, t, i.var, last);
+    anfi_low_if_else_end(L, anfi_t_lt(L->t, i.var, ix(p, p->blocks - 1)), then_);
+  }
+  anfi_low_loop_end(L, &i);
+}
+
+static void step_of_k(plan *p, call c, texpr k0, uint64_t kb, const part *t) {
+  anfi_low *L = p->L;
+  anfi_loop g;
+  anfi_low_open(L); // its copies end with it
+  c.a = rows_of_a(p, t, k0, kb);
+  if (p->team == 1) anfi_low_open(L);
+  else anfi_low_loop_range(L, &g, t->group, t->last_group, 1, "g");
+  slab s = slab_of(p, p->team == 1 ? t->group : g.var);
+  s.k0 = k0, s.k = kb;
+  copy_slab(p, &s);
+  blocks(p, &c, &s, t);
+  if (p->team == 1) anfi_low_add(L, anfi_low_close(L));
+  else anfi_low_loop_end(L, &g);
+  anfi_low_add(L, anfi_low_close(L));
 }
 
 /* The first block of K starts the sums, the last ends them; those between are a loop. */
-static void rows(plan *p, texpr row, uint64_t m, texpr group) {
+static void steps_of_k(plan *p, const part *t) {
   uint64_t k = p->q->k, kb = p->b.kb, n = (k + kb - 1) / kb, last = k - (n - 1) * kb;
-  call c = {.row = row, .m = m, .first = true, .last = n == 1};
-  step_of_k(p, c, ix(p, 0), n == 1 ? last : kb, group);
+  call c = {.first = true, .last = n == 1};
+  step_of_k(p, c, ix(p, 0), n == 1 ? last : kb, t);
   c.first = false;
   if (n > 2) {
     anfi_loop l;
     anfi_low_loop(p->L, &l, n - 2, "kb");
-    step_of_k(p, c, anfi_low_atom(p->L, mulc(p, anfi_ix_addc(p->L, l.var, 1), kb)), kb, group);
+    step_of_k(p, c, anfi_low_atom(p->L, mulc(p, anfi_ix_addc(p->L, l.var, 1), kb)), kb, t);
     anfi_low_loop_end(p->L, &l);
   }
   c.last = true;
-  if (n > 1) step_of_k(p, c, ix(p, (n - 1) * kb), last, group);
+  if (n > 1) step_of_k(p, c, ix(p, (n - 1) * kb), last, t);
 }
 
 /* ---- tasks ---- */
 
-static void tasks(plan *p) {
-  anfi_low *L = p->L;
-  anfi_loop l;
-  uint64_t mb = p->b.mb, m = p->q->m, last = m - (p->blocks - 1) * mb;
-  anfi_low_loop(L, &l, p->blocks * p->groups, "task");
-  l.parallel = p->parallel && !l.none;
-  texpr i = anfi_low_atom(L, anfi_ix_divc(L, l.var, p->groups)),
-        group = anfi_low_atom(L, anfi_ix_modc(L, l.var, p->groups)),
-        row = anfi_low_atom(L, mulc(p, i, mb));
-  if (last == mb) rows(p, row, mb, group);
-  else if (p->blocks == 1) rows(p, row, last, group);
-  else {
-    anfi_low_if(L);
-    rows(p, row, mb, group);
-    tstmt then_ = anfi_low_then(L);
-    anfi_low_if(L);
-    rows(p, row, last, group);
-    anfi_low_if_else_end(L, anfi_t_lt(L->t, i, ix(p, p->blocks - 1)), then_);
-  }
-  anfi_low_loop_end(L, &l);
+/* Range number i of those that cut n things, `each` at a time. */
+static void range(plan *p, texpr i, uint64_t n, uint64_t each, texpr *first, texpr *end) {
+  *first = ix(p, 0), *end = ix(p, n);
+  if (each >= n) return;
+  *first = anfi_low_atom(p->L, mulc(p, i, each));
+  *end = anfi_low_atom(p->L, anfi_ix_addc(p->L, *first, (int64_t)each));
+  if (n % each) *end = least(p, *end, ix(p, n));
 }
 
+static part part_of(plan *p, texpr nth) {
+  part t;
+  range(p, anfi_low_atom(p->L, anfi_ix_modc(p->L, nth, p->teams)), p->groups, p->team, &t.group,
+        &t.last_group);
+  range(p, anfi_low_atom(p->L, anfi_ix_divc(p->L, nth, p->teams)), p->blocks, p->each, &t.block,
+        &t.last_block);
+  t.row = anfi_low_atom(p->L, mulc(p, t.block, p->b.mb));
+  t.last_row = ix(p, p->q->m);
+  if (p->parts > 1) t.last_row = least(p, mulc(p, t.last_block, p->b.mb), t.last_row);
+  return t;
+}
+
+static void tasks(plan *p) {
+  anfi_loop l;
+  anfi_low_loop(p->L, &l, p->parts * p->teams, "task");
+  l.parallel = p->parallel && !l.none;
+  if (p->piece) p->to = anfi_low_local(p->L, p->elem, p->b.mb * p->b.nr, "piece");
+  part t = part_of(p, l.var);
+  steps_of_k(p, &t);
+  anfi_low_loop_end(p->L, &l);
+}
+
+static uint64_t up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
+
 static bool narrow(anf_tir_elem e) { return e == ANF_TIR_f16 || e == ANF_TIR_bf16; }
+
+/* Columns first: rows that are cut copy B again. */
+static void share(plan *p) {
+  const anfi_mm *q = p->q;
+  p->parallel =
+      p->L->o.parallel && !p->L->in_parallel && !q->serial && q->m * q->n >= PARALLEL_MACS / q->k;
+  p->panels = q->n / p->b.nr;
+  p->rest = q->n % p->b.nr;
+  p->blocks = up(q->m, p->b.mb);
+  p->group = p->b.group;
+  if (p->parallel && p->panels > 1 && up(p->panels, p->group) < TASKS)
+    p->group = up(p->panels, TASKS);
+  p->groups = p->panels ? up(p->panels, p->group) : 1;
+  p->team = p->parallel ? up(p->groups, TASKS) : p->groups;
+  p->teams = up(p->groups, p->team);
+  uint64_t want = p->parallel && p->teams < TASKS ? up(TASKS, p->teams) : 1;
+  p->each = up(p->blocks, want < p->blocks ? want : p->blocks);
+  p->parts = up(p->blocks, p->each);
+}
 
 static void cut(plan *p) {
   const anfi_mm *q = p->q;
@@ -209,15 +399,8 @@ static void cut(plan *p) {
                         q->ta, q->tb, q->lda, q->ldb};
   p->b = anfi_blocks_pick(&isa, &shape);
   if (narrow(q->elem)) p->b.pack_a = p->b.pack_b = true;
-  p->panels = q->n / p->b.nr;
-  p->rest = q->n % p->b.nr;
-  p->blocks = (q->m + p->b.mb - 1) / p->b.mb;
-  p->parallel =
-      p->L->o.parallel && !p->L->in_parallel && !q->serial && q->m * q->n >= PARALLEL_MACS / q->k;
-  uint64_t want = p->parallel && p->blocks < TASKS ? (TASKS + p->blocks - 1) / p->blocks : 1;
-  if (want > p->panels) want = p->panels ? p->panels : 1;
-  p->group = p->panels ? (p->panels + want - 1) / want : 0;
-  p->groups = p->panels ? (p->panels + p->group - 1) / p->group : 1;
+  share(p);
+  p->piece = (narrow(q->elem) || q->each) && q->k <= p->b.kb;
 }
 
 bool anfi_low_gemm_wanted(const anfi_mm *q) {
@@ -238,7 +421,7 @@ static void exchanged(anfi_low *L, const anfi_mm *q) {
   x.m = q->n, x.n = q->m;
   x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = false;
   x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
-  x.bias = NULL;
+  x.bias = NULL, x.each = NULL;
   x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
   x.c0 = anfi_ix(L, 0), x.ldc = q->m;
   anfi_low_gemm(L, &x);
@@ -246,8 +429,7 @@ static void exchanged(anfi_low *L, const anfi_mm *q) {
   anfi_low_loop(L, &j, q->n, "j");
   texpr v = anfi_low_load(L, x.c, anfi_low_atom(L, add(&p, mulc(&p, j.var, q->m), i.var)));
   if (q->bias) v = anfi_t_add(L->t, v, anfi_low_load(L, q->bias, j.var));
-  texpr to = add(&p, q->c0, add(&p, mulc(&p, i.var, q->ldc), j.var));
-  anfi_low_put(L, q->c, anfi_low_atom(L, to), (anfi_elem){v, NULL}, false);
+  give(L, q, i.var, j.var, v);
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);
   anfi_low_add(L, anfi_low_close(L));
@@ -255,29 +437,18 @@ static void exchanged(anfi_low *L, const anfi_mm *q) {
 
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
   plan p = {.L = L, .q = q, .to = q->c, .to0 = q->c0, .ldc = q->ldc};
-  anfi_loop i, j;
   if (better_exchanged(q) && !narrow(q->elem)) {
     exchanged(L, q);
     return;
   }
   cut(&p);
   anfi_low_open(L); // what is local to it ends with it
-  if (narrow(q->elem)) {
-    p.to = anfi_low_local(L, p.elem, q->m * q->n, "wide");
+  if (p.piece) p.ldc = p.b.nr;
+  else if (narrow(q->elem) || q->each) {
+    p.to = anfi_low_local(L, p.elem, q->m * q->n, "sums");
     p.to0 = ix(&p, 0);
     p.ldc = q->n;
   }
   tasks(&p);
-  if (narrow(q->elem)) {
-    anfi_low_loop(L, &i, q->m, "i");
-    i.parallel = p.parallel && !i.none;
-    anfi_low_loop(L, &j, q->n, "j");
-    texpr x = anfi_low_load(L, p.to, anfi_low_atom(L, add(&p, mulc(&p, i.var, q->n), j.var)));
-    texpr to = add(&p, q->c0, add(&p, mulc(&p, i.var, q->ldc), j.var));
-    anfi_low_put(L, q->c, anfi_low_atom(L, to),
-                 (anfi_elem){anfi_t_cast(L->t, anfi_t_dt(q->elem), x), NULL}, false);
-    anfi_low_loop_end(L, &j);
-    anfi_low_loop_end(L, &i);
-  }
   anfi_low_add(L, anfi_low_close(L));
 }

@@ -216,6 +216,9 @@ typedef struct anfi_mm {
   bool serial;         // stands in a parallel loop
   texpr a, b, c, bias; // tensors; bias: NULL if there is none
   texpr a0, b0, c0;    // where they start
+  /* Instead of writing c: what is done with the element of row i and column j. */
+  void (*each)(anfi_low *L, const struct anfi_mm *q, texpr i, texpr j, texpr value);
+  void *user;
 } anfi_mm;
 bool anfi_low_gemm_wanted(const anfi_mm *q); // false: plain loops are as good
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q);
