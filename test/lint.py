@@ -18,7 +18,7 @@ ALLOWED = {
     "frontend": {"base", "ir"},
     "autodiff": {"base", "ir", "optimizer"},
     "optimizer": {"base", "ir"},
-    "backend": {"base", "ir"},
+    "backend": {"base", "ir", "optimizer"},
     "runtime": {"base"},
     "cli": {"base", "ir", "frontend", "autodiff", "optimizer", "backend", "runtime"},
 }

@@ -183,7 +183,7 @@ static int longest_first(const void *a, const void *b) {
 static void add_row(const anf_trace *t, rows *to, anfi_map *at, const told *r, const char *what) {
   uint64_t *i = anfi_map_at(at, anfi_key(anfi_intern_z((anfi_strtab *)(uintptr_t)&t->names, what)));
   if (!*i) {
-    anfi_push(anfi_scratch(t->cx), to, ((row){.what = what}));
+    anfi_push(at->arena, to, ((row){.what = what}));
     *i = to->n;
   }
   row *w = &to->at[*i - 1];
