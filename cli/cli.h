@@ -47,6 +47,7 @@ struct cli {
   size_t narg, nplain;             // how many, and how many stand before --
   bool colour;
   anf_status status; // of what failed first
+  int write_errno;   // of standard output, or 0
 };
 
 /* table.c: the table, and questions to it */
@@ -75,6 +76,7 @@ int cli_usage(const cli *c, const char *fmt, ...) ANFI_PRINTF(2, 3);
 int cli_status(cli *c, anf_status st);
 /* Writes text to standard output, or to the file of --output. */
 int cli_write(cli *c, const char *text, size_t len);
+void cli_put(cli *c, const char *text, size_t len); // to standard output
 /* The number that an option has, at most `max`; `*out` stays as it is if the option is not given.
  * False after saying what is wrong. */
 bool cli_number(const cli *c, cli_option o, uint64_t max, uint64_t *out);

@@ -114,7 +114,7 @@ static const char *op_name(void *user, size_t i) {
 static int page(cli *c, void (*put)(anf_text *, anf_ctx *)) {
   anf_text t = {.cx = c->cx};
   put(&t, c->cx);
-  fwrite(t.text, 1, t.len, stdout);
+  cli_put(c, t.text, t.len);
   anf_text_free(&t);
   return EXIT_OK;
 }

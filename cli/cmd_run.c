@@ -148,7 +148,7 @@ static int show_text(cli *c, const outcome *r) {
   anf_status st = anf_value_print(c->cx, r->result, 0, &t);
   if (st == ANF_OK) {
     anfi_putc(&t, '\n');
-    fwrite(t.text, 1, t.len, stdout);
+    cli_put(c, t.text, t.len);
   }
   anf_text_free(&t);
   return cli_status(c, st);

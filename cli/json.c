@@ -165,13 +165,12 @@ json_t *cli_json_errors(cli *c) {
 }
 
 static int to_stdout(const char *s, size_t n, void *user) {
-  (void)user;
-  return fwrite(s, 1, n, stdout) == n ? 0 : -1;
+  cli_put((cli *)user, s, n);
+  return 0;
 }
 
 int cli_json_write(cli *c, json_t *object) {
-  (void)c;
-  json_dump_callback(object, to_stdout, NULL, 0); // a failure shows in stdout's state
+  json_dump_callback(object, to_stdout, c, 0); // a failure is told at the end
   putchar('\n');
   json_decref(object);
   return EXIT_OK;

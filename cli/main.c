@@ -39,23 +39,29 @@ int cli_status(cli *c, anf_status st) {
   return EXIT_BUG;
 }
 
+void cli_put(cli *c, const char *text, size_t len) {
+  errno = 0;
+  if (fwrite(text, 1, len, stdout) < len && !c->write_errno) c->write_errno = errno;
+}
+
 int cli_write(cli *c, const char *text, size_t len) {
   const char *path = c->value[OPT_OUTPUT];
   if (path && strcmp(path, "-") != 0)
     return cli_status(c, anfi_os_write(c->cx, path, text, len) ? ANF_OK : ANF_IO);
-  fwrite(text, 1, len, stdout); // close_stdout tells if it failed
+  cli_put(c, text, len);
   return EXIT_OK;
 }
 
 /* A reader that has gone away (EPIPE) has seen enough: that is no message, but no success either.
  */
-static int close_stdout(int status) {
+static int close_stdout(const cli *c, int status) {
   errno = 0;
   bool bad = ferror(stdout) != 0;
   if (fclose(stdout) != 0) bad = true;
   if (!bad) return status;
-  if (errno && errno != EPIPE)
-    fprintf(stderr, "anfora: cannot write to standard output: %s\n", strerror(errno));
+  int why = c->write_errno ? c->write_errno : errno;
+  if (why && why != EPIPE)
+    fprintf(stderr, "anfora: cannot write to standard output: %s\n", strerror(why));
   return status ? status : EXIT_RESOURCES;
 }
 
@@ -234,5 +240,5 @@ int main(int argc, char **argv) {
   c.colour = wants_colour(&c);
   if (!status) status = work(&c);
   free(c.arg);
-  return close_stdout(status);
+  return close_stdout(&c, status);
 }

@@ -66,7 +66,7 @@ def test_running():
     check("--repeat prints once", anfora("run", "p.anf:shout", "7", "--repeat", "3"), out="7\n7\n")
     check("--time", anfora("run", "p.anf", "1", "--time"), out="2\n", err=r"^compile [\d.]+ ms, run [\d.]+ ms\n$")
     check("--time, compiled", anfora("run", "p.anf", "1", "--time", "--backend", "llvm"), out="2\n",
-          err=r"^compile [\d.]+ ms, run [\d.]+ ms, memory [\d.]+ KiB\n$")
+          err=r"^compile [\d.]+ ms, run [\d.]+ ms, memory [\d.]+ KiB\n1\. \(i64\) in [\d.]+ ms: the first call\n$")
 
 
 def test_statuses():
