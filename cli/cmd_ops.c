@@ -85,15 +85,18 @@ static bool matches(const anfi_op_info *op, const char *word) {
   return !word || contains(op->name, word) || contains(op->family, word) || contains(op->doc, word);
 }
 
-static void list(const char *word) {
+static void list(cli *c, const char *word) {
   const char *family = "";
+  anf_text t = {.cx = c->cx};
   for (size_t i = 0; i < ANF_OP_COUNT; i++) {
     const anfi_op_info *op = &anfi_op[i];
     if (!matches(op, word)) continue;
-    if (strcmp(op->family, family) != 0) printf("%s%s\n", *family ? "\n" : "", op->family);
+    if (strcmp(op->family, family) != 0) anfi_putf(&t, "%s%s\n", *family ? "\n" : "", op->family);
     family = op->family;
-    printf("  %-24s %s\n", op->name, op->doc ? op->doc : "");
+    anfi_putf(&t, "  %-24s %s\n", op->name, op->doc ? op->doc : "");
   }
+  cli_put(c, t.text, t.len);
+  anf_text_free(&t);
 }
 
 static int list_json(cli *c, const char *word, const anfi_op_info *only) {
@@ -138,6 +141,6 @@ int cmd_ops(cli *c) {
   }
   if (c->value[OPT_JSON]) return list_json(c, word, only);
   if (only) describe(c, only);
-  else list(word);
+  else list(c, word);
   return EXIT_OK;
 }
