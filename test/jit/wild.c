@@ -243,7 +243,8 @@ char *wild_operations(void) {
 
 /* Copies the text of a module with the names of its functions and globals made its own. */
 static void rename_into(text *t, const char *s, uint64_t seed) {
-  static const char *const names[] = {"helper0", "helper1", "f0", "poke", "spread", "G0", "G1"};
+  static const char *const names[] = {"helper0", "helper1",  "f0", "poke", "spread",
+                                      "deep",    "opposite", "G0", "G1"};
   while (*s) {
     size_t n = 0, k = 0;
     while (isalnum((unsigned char)s[n]) || s[n] == '_') n++;
