@@ -106,8 +106,9 @@ static bool item(tparser *p) {
 
 tmod *anfi_t_parse(anf_ctx *cx, const char *text, size_t len, const char *file) {
   tstore *t = anfi_t_store_new(cx);
-  tparser p = {.cx = cx, .t = t, .end = text + len, .a = anfi_scratch(cx)};
-  p.m = anfi_t_mod_new(t);
+  tparser p = {.cx = cx, .t = t, .end = text + len};
+  p.m = anfi_t_mod_new(t); // owns the store from here on
+  p.a = anfi_scratch(cx);
   t->file = anfi_intern_z(&t->names, file ? file : "")->s;
   anfi_map_init(&p.vars, p.a);
   anfi_map_init(&p.returns, p.a);
