@@ -121,16 +121,17 @@ void *anfi_zalloc(anfi_arena *a, size_t size) { return memset(anfi_alloc(a, size
 
 /* c in a larger chunk; the old one becomes spare, for the next array that grows. */
 static anfi_chunk *larger(anf_ctx *cx, anfi_chunk *c, size_t size) {
-  anfi_chunk *moved = kept(cx, c->size) ? find_chunk(cx, size) : NULL;
-  if (moved) {
+  bool both = kept(cx, c->size) && size <= cx->max_bytes - cx->bytes; // have room
+  anfi_chunk *moved = both ? find_chunk(cx, size) : (anfi_chunk *)anfi_raw(cx, c, c->size, size);
+  if (!moved) return NULL;
+  if (both) {
     memcpy(moved + 1, c + 1, c->size - sizeof *c);
     moved->next = c->next;
     moved->prev = c->prev;
     release(cx, c);
-    return moved;
+  } else {
+    moved->size = size;
   }
-  moved = (anfi_chunk *)anfi_raw(cx, c, c->size, size);
-  if (moved) moved->size = size;
   return moved;
 }
 
