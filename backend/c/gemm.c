@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* brgemm where it was not lowered to a kernel: plain loops, in the interpreter's order. */
 #include "backend/c/c.h"
+#include "backend/kernel/kernel.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)
 #define PUT(...) anfi_putf(c->helper, __VA_ARGS__)
@@ -59,17 +60,6 @@ static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
   return name;
 }
 
-static int64_t flags_of(tattrs a) {
-  int64_t v = 0, f = 0;
-  if (anfi_t_attr(a, TA_init, &v)) f |= v != 0;
-  if (anfi_t_attr(a, TA_post_bias, NULL)) f |= 2;
-  if (anfi_t_attr(a, TA_post_scale, NULL)) f |= 4;
-  if (anfi_t_attr(a, TA_post_relu, NULL)) f |= 8;
-  if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
-  if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= 128;
-  return f;
-}
-
 const char *anfi_c_gemm(cgen *c, texpr e, const char *const *in) {
   bool list = e->sub == TI_list_brgemm;
   uint32_t slot = list ? 13 : 12;
@@ -88,6 +78,6 @@ const char *anfi_c_gemm(cgen *c, texpr e, const char *const *in) {
   }
   for (uint32_t k = 3; k < 12; k++) sizes = SAY("%s, (s64)%s", sizes, in[k]);
   return SAY("%s(%s, %s, (%s *)%s%s, %s, %lld, %s, %s, %s)", name, in[0], in[1], name_of(tc), in[2],
-             sizes, list ? in[12] : "1", (long long)flags_of(e->u.attrs), post[0], post[1],
+             sizes, list ? in[12] : "1", (long long)anfi_gemm_flags(e->u.attrs), post[0], post[1],
              post[2]);
 }

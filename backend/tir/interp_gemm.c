@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Batch-reduce GEMM of the interpreter: the plain meaning, by which kernels are judged. */
 #include "backend/tir/interp_machine.h"
+#include "backend/kernel/kernel.h"
 
 #include <math.h>
 
@@ -95,17 +96,6 @@ static bool run_gemm(imachine *m, const ins *i, const gemm *g, const gemm_ptrs *
   return true;
 }
 
-static int64_t flags_of(tattrs a) {
-  int64_t v = 0, f = 0;
-  if (anfi_t_attr(a, TA_init, &v)) f |= v != 0;
-  if (anfi_t_attr(a, TA_post_bias, NULL)) f |= 2;
-  if (anfi_t_attr(a, TA_post_scale, NULL)) f |= 4;
-  if (anfi_t_attr(a, TA_post_relu, NULL)) f |= 8;
-  if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
-  if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= 128;
-  return f;
-}
-
 static int64_t int_arg(imachine *m, texpr e, const uint32_t *arg, uint32_t k) {
   return anfi_t_lane_i64(e->in[k]->dtype, anfi_im_regs(m)[arg[k]]);
 }
@@ -131,7 +121,7 @@ bool anfi_im_brgemm(imachine *m, const ins *i, texpr e, const uint32_t *arg) {
             anfi_t_dt((anf_tir_elem)types[0]),
             anfi_t_dt((anf_tir_elem)types[1]),
             anfi_t_dt((anf_tir_elem)types[2]),
-            flags_of(e->u.attrs)};
+            anfi_gemm_flags(e->u.attrs)};
   if (list) g.ta = g.tb = anfi_t_dt((anf_tir_elem)types[2]);
   uint64_t *r = anfi_im_regs(m);
   gemm_ptrs p = {r[arg[0]],

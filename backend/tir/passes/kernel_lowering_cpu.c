@@ -5,6 +5,7 @@
  * other shapes the handle is looked up at the call. Post-operations beyond bias, scales, binary and
  * relu stay intrinsics. */
 #include "backend/tir/tir.h"
+#include "backend/kernel/kernel.h"
 
 typedef struct user {
   tpass_cx *p;
@@ -20,17 +21,6 @@ static texpr s64(tstore *t, texpr e) {
   return anfi_t_const_i64(e, &k) ? anfi_t_int(t, d, k) : anfi_t_cast(t, d, e);
 }
 
-static int64_t flags(tattrs a) {
-  int64_t v = 0, f = 0;
-  if (anfi_t_attr(a, TA_init, &v)) f |= v != 0;
-  if (anfi_t_attr(a, TA_post_bias, NULL)) f |= 2;
-  if (anfi_t_attr(a, TA_post_scale, NULL)) f |= 4;
-  if (anfi_t_attr(a, TA_post_relu, NULL)) f |= 8;
-  if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
-  if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= 128;
-  return f;
-}
-
 static texpr lookup(tstore *t, texpr e, bool *constant) {
   texpr in[12];
   bool list = e->sub == TI_list_brgemm;
@@ -41,7 +31,7 @@ static texpr lookup(tstore *t, texpr e, bool *constant) {
   }
   for (uint32_t i = 0; i < 3; i++)
     in[8 + i] = anfi_t_s32(t, (int32_t)e->in[list && i < 2 ? 2 : i]->dtype.elem);
-  in[11] = anfi_t_int(t, anfi_t_dt(ANF_TIR_s64), flags(e->u.attrs));
+  in[11] = anfi_t_int(t, anfi_t_dt(ANF_TIR_s64), anfi_gemm_flags(e->u.attrs));
   return anfi_t_rt_call(t, TRT_anf_rt_brgemm_kernel, 12, in);
 }
 
