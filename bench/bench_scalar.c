@@ -67,8 +67,9 @@ static const char *const compiler[2] = {"gcc", "clang"};
 
 static void compile_twins(void) {
   for (int i = 0; i < 2; i++) {
-    char file[64], line[512];
-    snprintf(file, sizeof file, "/tmp/anf_twin_%d_%d.so", (int)getpid(), i);
+    char file[256], line[1024];
+    const char *in = getenv("TMPDIR");
+    snprintf(file, sizeof file, "%s/anf_twin_%d_%d.so", in && *in ? in : "/tmp", (int)getpid(), i);
     snprintf(line, sizeof line, "%s -O2 -fPIC -shared -o %s %s 2>/dev/null", compiler[i], file,
              BENCH_DIR "/twin_scalar.c");
     if (system(line) == 0) twin[i] = dlopen(file, RTLD_NOW | RTLD_LOCAL);

@@ -78,7 +78,7 @@ def problem_of(header, body, library, compiler, folder):
     words = [*compiler, "-std=c11", "-g", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-I",
              os.path.join(ROOT, "include"), "-o", program, source, library,
              *libraries(compiler)]
-    return run(words)[1] or run([program])[1]
+    return run(words)[1] or run([program], cwd=folder)[1]
 
 
 def main():

@@ -5,8 +5,8 @@
  *   anf_value *x = anf_value_f32(cx, 2.5F), *saved = NULL, *read = NULL;
  *   const char *name = "layer.scale", *meta[] = {"step", "7"};
  *   saved = anf_value_record(cx, 1, &name, &x);
- *   anf_status st = anf_save_safetensors(cx, saved, 1, meta, "/tmp/anfora-store.safetensors", d);
- *   if (st == ANF_OK) st = anf_load_safetensors(cx, "/tmp/anfora-store.safetensors", d, &read, NULL);
+ *   anf_status st = anf_save_safetensors(cx, saved, 1, meta, "net.safetensors", d);
+ *   if (st == ANF_OK) st = anf_load_safetensors(cx, "net.safetensors", d, &read, NULL);
  *   bool same = st == ANF_OK && anf_value_same(saved, read);
  *   (void)same;
  *   anf_value_release(read);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "anfora/jit.h"
+#include "test/unit/folder.h"
 
 typedef struct bench {
   anf_ctx *cx;
@@ -74,9 +75,8 @@ static const char *program(char *out, size_t room, int k) {
 }
 
 static char *new_dir(void) {
-  static char path[64];
-  snprintf(path, sizeof path, "/tmp/anfora-cache-XXXXXX");
-  assert_non_null(mkdtemp(path));
+  static char path[TEST_PATH];
+  assert_true(test_folder(path));
   return path;
 }
 
@@ -220,7 +220,7 @@ static void damage(const char *path, long at, int how) {
 
 static void damaged(void **state) {
   (void)state;
-  char text[300], path[300];
+  char text[300], path[2 * TEST_PATH];
   const char *dir = new_dir();
   program(text, sizeof text, 5);
   uint64_t size = 0;
@@ -244,15 +244,18 @@ static void damaged(void **state) {
 /* A file that has been renamed is not what its name says. */
 static void renamed(void **state) {
   (void)state;
-  char text[300], from[300], to[300];
+  char text[300], other[TEST_PATH], from[2 * TEST_PATH], aside[2 * TEST_PATH], to[2 * TEST_PATH];
+  assert_true(test_folder(other));
   const char *dir = new_dir();
   bench b = begin(ANF_JIT_LLVM, dir);
   anf_jit_module_free(compiled(&b, program(text, sizeof text, 5)));
   snprintf(from, sizeof from, "%s/%s", dir, look(dir).last);
-  assert_int_equal(rename(from, "/tmp/anfora-cache-other"), 0);
+  snprintf(aside, sizeof aside, "%s/entry", other);
+  assert_int_equal(rename(from, aside), 0);
   anf_jit_module_free(compiled(&b, program(text, sizeof text, 6)));
   snprintf(to, sizeof to, "%s/%s", dir, look(dir).last);
-  assert_int_equal(rename("/tmp/anfora-cache-other", to), 0);
+  assert_int_equal(rename(aside, to), 0);
+  assert_int_equal(rmdir(other), 0);
   end(&b);
   b = begin(ANF_JIT_LLVM, dir);
   anf_jit_module *m = compiled(&b, text);

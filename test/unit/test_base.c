@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "fault.h"
+#include "folder.h"
 
 static anf_ctx *cx;
 
@@ -615,8 +616,8 @@ static anf_status write_out(anf_ctx *c, anf_diag *d, const char *path, const cha
 
 static void test_files(void **state) {
   (void)state;
-  char dir[] = "/tmp/anfora-test-XXXXXX", path[64];
-  assert_non_null(mkdtemp(dir));
+  char dir[TEST_PATH], path[TEST_PATH + 32];
+  assert_true(test_folder(dir));
   snprintf(path, sizeof path, "%s/file", dir);
   assert_int_equal(write_out(cx, NULL, path, "a\0b", 3), ANF_OK);
   assert_int_equal(read_back(cx, NULL, path, "a\0b", 3), ANF_OK);

@@ -2,6 +2,7 @@
 /* Files of tensors and checkpoints: bytes written out by hand, damaged files, a full disk. */
 #define _DEFAULT_SOURCE // setrlimit, mkdtemp
 #include "test/unit/program.h"
+#include "test/unit/folder.h"
 
 #include <signal.h>
 #include <sys/resource.h>
@@ -129,8 +130,8 @@ static void check_same(const anf_step *a, const anf_step *b) {
 
 static void test_resume(void **state) {
   world *w = *state;
-  char folder[] = "/tmp/anfora-XXXXXX", path[64];
-  assert_non_null(mkdtemp(folder));
+  char folder[TEST_PATH], path[TEST_PATH + 32];
+  assert_true(test_folder(folder));
   snprintf(path, sizeof path, "%s/c.safetensors", folder);
   trained whole, first, second;
   start(w, &whole, MODEL);
@@ -157,8 +158,8 @@ static void not_loaded(world *w, trained *t, const char *path, const char *code)
 
 static void test_other_state(void **state) {
   world *w = *state;
-  char folder[] = "/tmp/anfora-XXXXXX", path[64];
-  assert_non_null(mkdtemp(folder));
+  char folder[TEST_PATH], path[TEST_PATH + 32];
+  assert_true(test_folder(folder));
   snprintf(path, sizeof path, "%s/c.safetensors", folder);
   trained t;
   start(w, &t, MODEL);
@@ -191,8 +192,8 @@ static void test_other_state(void **state) {
 /* A file may be no longer than some bytes, as if the disk were full: the old checkpoint stays. */
 static void test_full_disk(void **state) {
   world *w = *state;
-  char folder[] = "/tmp/anfora-XXXXXX", path[64];
-  assert_non_null(mkdtemp(folder));
+  char folder[TEST_PATH], path[TEST_PATH + 32];
+  assert_true(test_folder(folder));
   snprintf(path, sizeof path, "%s/c.safetensors", folder);
   trained t, again;
   start(w, &t, MODEL);
