@@ -92,6 +92,13 @@ texpr anfi_low_local(anfi_low *L, anf_tir_elem e, uint64_t n, const char *name) 
   return v;
 }
 
+texpr anfi_low_part(anfi_low *L, texpr tensor, anf_tir_elem e, texpr from, uint64_t n) {
+  texpr v = anfi_t_tensor1(L->t, e, "part", n ? n : 1);
+  *anfi_map_at(&L->depth, v->id) = L->scope.n;
+  anfi_low_add(L, anfi_t_define(L->t, TL_local, v, anfi_t_addr(L->t, tensor, 1, &from)));
+  return v;
+}
+
 void anfi_low_set(anfi_low *L, texpr to, texpr value) {
   anfi_low_add(L, anfi_t_assign(L->t, to, value));
 }

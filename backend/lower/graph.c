@@ -231,22 +231,43 @@ static bool lower_node(glow *w, anf_node *n, bool inlined, bool tail, gval *out)
   return good;
 }
 
+/* A block is told as its first node that is no pointwise op. */
+static bool lower_block(glow *w, const gplan *p, const growblock *b) {
+  size_t first = b->from;
+  while (first + 1 < b->to && anfi_op[p->node[first]->op].lower != ANFI_LOWER_REDUCE) first++;
+  size_t region = w->o->regions ? anfi_glow_region_begin(w, p->node[first]) : 0;
+  if (!anfi_glow_rows(w, p, b)) return false;
+  if (w->o->regions) anfi_glow_region_end(w, region);
+  return true;
+}
+
+static bool lower_plan(glow *w, const anf_graph *g, const gplan *p, bool tail) {
+  const growblock *b = p->block.at, *end = p->block.at + p->block.n;
+  for (size_t i = 0; i < p->n; i++) {
+    anf_node *n = p->node[i];
+    gval v = {0};
+    if (b < end && i == b->from) {
+      if (!lower_block(w, p, b)) return false;
+      i = b++->to - 1;
+      continue;
+    }
+    if (!lower_node(w, n, anfi_fuse_inlined(p->inlined, i), tail && n == g->result, &v))
+      return false;
+    w->env[n->id] = v;
+  }
+  return true;
+}
+
 bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail,
                     gval *out) {
   const anfi_graph_info *gi = &w->an->graphs[g->id];
-  uint64_t **plan = &w->plan[g->id];
-  if (!*plan) *plan = anfi_fuse_plan(w->a, gi->order.n, gi->order.at);
   for (size_t i = 0; i < g->params.n; i++) w->env[g->params.at[i]->id] = args[i];
   for (size_t i = 0; i < gi->order.n; i++) w->to[gi->order.at[i]->id] = NULL;
   want(w, g->result, to);
+  gplan **plan = &w->plan[g->id];
+  if (!*plan) *plan = anfi_glow_plan(w, gi->order.n, gi->order.at);
   anfi_push(w->a, &w->inlined, g);
-  for (size_t i = 0; i < gi->order.n; i++) {
-    anf_node *n = gi->order.at[i];
-    gval v = {0};
-    bool last = tail && n == g->result;
-    if (!lower_node(w, n, anfi_fuse_inlined(*plan, i), last, &v)) return false;
-    w->env[n->id] = v;
-  }
+  if (!lower_plan(w, g, *plan, tail)) return false;
   w->inlined.n--;
   *out = anfi_glow_value(w, g->result);
   return true;
@@ -464,7 +485,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   t->file = anfi_node_loc(g->result).file;
   w.fn = ANFI_NEW_N(a, gfn *, m->graphs.n);
   w.uses = ANFI_NEW_N(a, uint32_t, m->graphs.n);
-  w.plan = ANFI_NEW_N(a, uint64_t *, m->graphs.n);
+  w.plan = ANFI_NEW_N(a, gplan *, m->graphs.n);
   w.env = ANFI_NEW_N(a, gval, m->nodes.n);
   w.to = ANFI_NEW_N(a, texpr const *, m->nodes.n);
   anfi_map_init(&w.tag, a);

@@ -52,6 +52,23 @@ typedef struct gwalk {
   size_t uses; // how many nodes call it
 } gwalk;
 
+/* rowplan.c: nodes from..to of a plan go row by row. */
+typedef struct growblock {
+  size_t from, to, nlead;
+  const int64_t *lead; // the dims that all of them begin with
+  uint64_t rows;       // their product
+  const char *end;     // the op that ends what was looked at, or NULL
+} growblock;
+/* How a graph is lowered. */
+typedef struct gplan {
+  size_t n;
+  anf_node **node;   // in the order of code
+  uint64_t *inlined; // bits: left to readers (fuse.c)
+  ANFI_VEC(growblock) block;
+} gplan;
+/* What a member of a block reads of input i: its row, all of it in each row, its type alone. */
+typedef enum anfi_row_way { ROW_NONE, ROW_OWN, ROW_WHOLE, ROW_TYPE } anfi_row_way;
+
 typedef struct glow {
   anf_ctx *cx;
   anf_module *m;
@@ -67,7 +84,7 @@ typedef struct glow {
   gval *env;            // by node id
   texpr const **to;     // by node id: where the buffers of its leaves are wanted, or NULL
   uint32_t *uses;       // by graph id: how many nodes refer to it
-  uint64_t **plan;      // by graph id: what is left to readers
+  gplan **plan;         // by graph id, or NULL
   bool tagged;          // boxes and stacks begin with the tag of their type: something walks them
   anfi_map tag;         // type, or that and 1 for a stack → tag
   ANFI_VEC(gkept) tags; // by tag - 1
@@ -109,6 +126,12 @@ bool anfi_glow_choice(glow *w, anf_node *n, gval *out);  // Switch and SwitchLay
 /* region.c: code that the two bracket is told as the node's; the number that begin gave goes to end */
 size_t anfi_glow_region_begin(glow *w, const anf_node *n);
 void anfi_glow_region_end(glow *w, size_t id);
+
+/* rowplan.c */
+gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order);
+anfi_row_way anfi_glow_row_way(glow *w, const growblock *b, const anf_node *n, size_t i);
+/* rowloop.c: the loop of a block */
+bool anfi_glow_rows(glow *w, const gplan *p, const growblock *b);
 
 /* schedule.c: another order of g, whose first parameters are a state that its result replaces */
 void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate);

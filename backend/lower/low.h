@@ -104,6 +104,8 @@ static inline bool anfi_low_complex(anf_dtype d) {
 texpr anfi_low_atom(anfi_low *L, texpr e);
 /* A variable that will be assigned; it lives in the innermost list. */
 texpr anfi_low_var(anfi_low *L, tdtype d, const char *name, texpr init);
+/* n elements of a tensor from one on, as a tensor that is defined here. */
+texpr anfi_low_part(anfi_low *L, texpr tensor, anf_tir_elem e, texpr from, uint64_t n);
 void anfi_low_set(anfi_low *L, texpr to, texpr value);
 /* to[i] = value; a complex element takes two places. */
 void anfi_low_put(anfi_low *L, texpr to, texpr i, anfi_elem value, bool complex);

@@ -17,6 +17,10 @@ static hook hook_of(anfi_opcode op) {
 
 bool anfi_lower_knows(anfi_opcode op) { return hook_of(op) != NULL; }
 
+bool anfi_lower_is_scalar(anfi_opcode op) {
+  return op < ANF_OP_COUNT && !hooks[op] && anfi_op[op].scalar;
+}
+
 static bool refuse(anfi_low *L, const anfi_low_op *q) {
   return anfi_failed(L->cx) ||
          anfi_fail(L->cx, q->loc, ANF_E0970, anfi_op[q->op].name,

@@ -82,6 +82,8 @@ typedef struct anfi_low_op {
 bool anfi_lower_op(anfi_low *L, const anfi_low_op *q, anfi_view **out);
 /* Does anfi_lower_op know this op (for some types)? */
 bool anfi_lower_knows(anfi_opcode op);
+/* Is it lowered by its scalar code alone? */
+bool anfi_lower_is_scalar(anfi_opcode op);
 
 /* ---- what to inline: fuse.c ---- */
 /* For nodes in order (inputs first): bit i of the result says that node order[i] is left to its

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which nodes go row by row, and the order of a graph that has them beside one another.
+ *
+ * A block is a loop over rows: all of the leading dims that its nodes share. What a node makes of a row
+ * is read by the next while it is in the cache, and a tensor that only the block reads is never more
+ * than a row. A block is found around a reduction over the dims behind the leading ones (a sum, a norm,
+ * a softmax): nodes are taken in order, pointwise ones and those that keep rows apart too, until one
+ * comes that is worth no waiting (a product, a call, an effect). Nodes between that stay outside go
+ * before the loop if they need nothing of it, else behind it.
+ *
+ * INVARIANT: the new order has inputs first, and those that write a step's state keep their place among
+ * nodes that read it: only readers move ahead of them. */
+#include "backend/lower/graph.h"
+
+enum {
+  WINDOW = 256,          // nodes that are looked at for a block
+  LEAST_ROW = 32,        // elements of a row, of the largest of its tensors
+  MAX_ROW = 1 << 14,     //
+  MAX_BYTES = 192 << 10, // of all rows that a block keeps
+};
+
+typedef struct frame { // the leading dims of a block
+  size_t n;
+  const int64_t *dims;
+  uint64_t rows;
+} frame;
+
+typedef enum state { NEW, MEMBER, OUTSIDE } state;
+typedef struct seen { // a node of the window
+  anf_node *node;
+  bool inlined, depends; // depends: on a member
+  state is;
+} seen;
+
+typedef struct finder {
+  glow *w;
+  gplan *plan;
+  frame f;
+  ANFI_VEC(seen) window;
+  anfi_map at;     // node id → 1 + place in the window
+  uint64_t bytes;  // of a row of all members
+  size_t written;  // members that are not left to their readers
+  const char *end; // the op at which the window ends, or NULL
+} finder;
+
+/* ---- how ops read rows ---- */
+
+static bool plain(const anf_type *t) {
+  return t && t->kind == ANF_TYPE_TENSOR && t->dtype != ANF_KEY &&
+         !anfi_low_complex((anf_dtype)t->dtype);
+}
+
+static bool has_rows(const frame *f, const anf_type *t) {
+  return plain(t) && t->n >= f->n && memcmp(t->dims, f->dims, f->n * sizeof *t->dims) == 0;
+}
+
+static anfi_row_way broadcast_way(const frame *f, const anf_type *out, const anf_type *x) {
+  if (!plain(x) || x->n > out->n) return ROW_NONE;
+  size_t over = out->n - x->n;
+  if (!over && has_rows(f, x)) return ROW_OWN;
+  for (size_t d = over; d < f->n; d++)
+    if (x->dims[d - over] != 1) return ROW_NONE;
+  return ROW_WHOLE;
+}
+
+/* Bits of the axes that an op goes along, which attribute 0 names; 0: it has none. */
+static uint32_t axes_of(anf_ctx *cx, const anf_node *n) {
+  const anf_type *x = n->nin ? n->in[0].def->type : NULL;
+  if (n->kind != ANFI_APPLY || !plain(x) || !x->n) return 0;
+  switch (n->op) {
+  case ANF_OP_Sum:
+  case ANF_OP_Mean:
+  case ANF_OP_Prod:
+  case ANF_OP_Max:
+  case ANF_OP_Min:
+  case ANF_OP_ArgMax:
+  case ANF_OP_ArgMin:
+  case ANF_OP_Any:
+  case ANF_OP_All:
+  case ANF_OP_Var:
+  case ANF_OP_Std:
+  case ANF_OP_LogSumExp:
+  case ANF_OP_CumSum:
+  case ANF_OP_CumMax:
+  case ANF_OP_CumMin:
+  case ANF_OP_CumProd:
+  case ANF_OP_Unreduce: {
+    const anf_value *a = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, 0);
+    size_t rank = n->op == ANF_OP_Unreduce ? n->type->n : x->n;
+    return a ? anfi_reduced_axes(a, rank) : 0;
+  }
+  case ANF_OP_Softmax:
+  case ANF_OP_LogSoftmax:
+  case ANF_OP_LayerNorm:
+  case ANF_OP_RMSNorm:
+  case ANF_OP_L2Normalize:
+  case ANF_OP_SoftmaxCrossEntropy: {
+    const anf_value *a = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, 0);
+    return a ? anfi_axes_mask(a, x->n) : 0;
+  }
+  default: return 0;
+  }
+}
+
+static bool one_hot_inside(anf_ctx *cx, const frame *f, const anf_node *n) {
+  const anf_value *a = anfi_attr_value(cx, ANF_OP_OneHot, n->u.attrs, 1);
+  size_t axis = 0;
+  return a && anfi_axis_in(anfi_attr_int(a), n->type->n, &axis) && axis >= f->n;
+}
+
+static anfi_row_way way_of(glow *w, const frame *f, const anf_node *n, size_t i) {
+  const anf_type *x = n->in[i].def->type;
+  anfi_row_way own = has_rows(f, x) ? ROW_OWN : ROW_NONE;
+  if (x && x->kind == ANF_TYPE_NONE) return ROW_WHOLE;
+  if (axes_of(w->cx, n)) {
+    if (i == 0) return own;
+    if (n->op == ANF_OP_Unreduce) return ROW_TYPE;
+    return n->op == ANF_OP_SoftmaxCrossEntropy ? own : plain(x) ? ROW_WHOLE : ROW_NONE;
+  }
+  switch (n->op) {
+  case ANF_OP_OneHot:
+  case ANF_OP_Cast:
+  case ANF_OP_Reshape:
+  case ANF_OP_ExpandDims:
+  case ANF_OP_Squeeze: return own;
+  case ANF_OP_SumTo:
+  case ANF_OP_ReshapeLike:
+  case ANF_OP_CastLike: return i ? ROW_TYPE : own;
+  case ANF_OP_BroadcastLike: return i ? ROW_TYPE : broadcast_way(f, n->type, x);
+  default: return broadcast_way(f, n->type, x);
+  }
+}
+
+anfi_row_way anfi_glow_row_way(glow *w, const growblock *b, const anf_node *n, size_t i) {
+  frame f = {b->nlead, b->lead, b->rows};
+  return way_of(w, &f, n, i);
+}
+
+/* Does the op keep rows apart, whatever its inputs are? */
+static bool keeps_rows(glow *w, const frame *f, const anf_node *n) {
+  uint32_t low = (UINT32_C(1) << f->n) - 1, axes = axes_of(w->cx, n);
+  if (n->kind != ANFI_APPLY || n->nin != anfi_arg_count(n) || !has_rows(f, n->type)) return false;
+  if (axes) return !(axes & low);
+  switch (n->op) {
+  case ANF_OP_Cast:
+  case ANF_OP_CastLike:
+  case ANF_OP_Reshape:
+  case ANF_OP_ReshapeLike:
+  case ANF_OP_ExpandDims:
+  case ANF_OP_Squeeze:
+  case ANF_OP_BroadcastTo:
+  case ANF_OP_BroadcastLike: return true;
+  case ANF_OP_SumTo: return n->type->n == n->in[0].def->type->n;
+  case ANF_OP_OneHot: return one_hot_inside(w->cx, f, n);
+  default: return anfi_lower_is_scalar((anfi_opcode)n->op);
+  }
+}
+
+static uint64_t row_size(const frame *f, const anf_type *t) {
+  return anfi_low_elements(t) / f->rows;
+}
+
+/* ---- members ---- */
+
+static seen *seen_of(finder *q, const anf_node *n) {
+  uint64_t *at = anfi_map_find(&q->at, n->id);
+  return at && *at ? &q->window.at[*at - 1] : NULL;
+}
+
+/* A node that is written where a step's state is stands in an order of its own. */
+static bool may_join(finder *q, const seen *s) {
+  const anf_node *n = s->node;
+  if (!keeps_rows(q->w, &q->f, n) || row_size(&q->f, n->type) > MAX_ROW) return false;
+  if (q->w->o->nstate && q->w->to[n->id] && q->w->to[n->id][0]) return false;
+  for (size_t i = 0; i < n->nin; i++)
+    if (way_of(q->w, &q->f, n, i) == ROW_NONE) return false;
+  return true;
+}
+
+/* Joins the node and what is left to it. What it reads is a member, or needs no member. */
+static bool join(finder *q, seen *first) {
+  ANFI_VEC(seen *) all = {0};
+  anfi_arena *a = q->w->a;
+  if (!may_join(q, first)) return false;
+  uint64_t bytes = row_size(&q->f, first->node->type) * 8;
+  if (q->bytes + bytes > MAX_BYTES) return false;
+  anfi_push(a, &all, first);
+  for (size_t k = 0; k < all.n; k++)
+    for (size_t i = 0; i < all.at[k]->node->nin; i++) {
+      anfi_row_way way = way_of(q->w, &q->f, all.at[k]->node, i);
+      seen *x = seen_of(q, all.at[k]->node->in[i].def);
+      if (!x || way == ROW_TYPE) continue;
+      bool inner = way == ROW_OWN && x->is == NEW && x->inlined && may_join(q, x);
+      if (inner) anfi_push(a, &all, x);
+      else if (x->is == MEMBER ? way != ROW_OWN : x->depends) return false;
+    }
+  for (size_t k = 0; k < all.n; k++) all.at[k]->is = MEMBER;
+  q->bytes += bytes;
+  q->written++;
+  return true;
+}
+
+static void look(finder *q, seen *s) {
+  const anf_node *n = s->node;
+  for (size_t i = 0; i < n->nin && !s->depends; i++) {
+    const seen *x = seen_of(q, n->in[i].def);
+    s->depends = x && (x->depends || x->is == MEMBER);
+  }
+  if (s->inlined || join(q, s)) return;
+  s->is = OUTSIDE;
+}
+
+/* ---- windows ---- */
+
+/* Nothing behind it moves ahead of it, and nothing before it behind. */
+static bool is_wall(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || !n->type || n->flags & ANFI_NODE_EFFECT) return true;
+  if (n->op == ANF_OP_MakeTuple || n->op == ANF_OP_TupleGet) return false;
+  if (n->type->kind != ANF_TYPE_TENSOR) return true;
+  switch (anfi_op[n->op].lower) {
+  case ANFI_LOWER_POINTWISE:
+  case ANFI_LOWER_INDEX_MAP:
+  case ANFI_LOWER_REDUCE: return false;
+  default: return true;
+  }
+}
+
+/* The frame that a reduction asks for. */
+static bool frame_of(finder *q, const anf_node *n) {
+  uint32_t axes = axes_of(q->w->cx, n);
+  const anf_type *x = axes ? n->in[0].def->type : NULL;
+  uint64_t row = 1;
+  if (!axes || n->op == ANF_OP_Unreduce) return false;
+  q->f = (frame){0, x->dims, 1};
+  while (!(axes >> q->f.n & 1)) q->f.rows *= (uint64_t)x->dims[q->f.n++];
+  for (size_t k = q->f.n; k < x->n; k++) row *= (uint64_t)x->dims[k];
+  return q->f.rows > 1 && row >= LEAST_ROW && row <= MAX_ROW;
+}
+
+static void forget(finder *q) {
+  q->bytes = q->written = 0;
+  for (size_t i = 0; i < q->window.n; i++) {
+    q->window.at[i].is = NEW;
+    q->window.at[i].depends = false;
+  }
+}
+
+static void emit(finder *q, const seen *s) {
+  gplan *p = q->plan;
+  if (s->inlined) p->inlined[p->n / 64] |= UINT64_C(1) << (p->n % 64);
+  p->node[p->n++] = s->node;
+}
+
+/* Those before the loop, and the loop. What comes behind it is the window that is left. */
+static void emit_block(finder *q) {
+  gplan *p = q->plan;
+  size_t left = 0;
+  for (size_t i = 0; i < q->window.n; i++)
+    if (q->window.at[i].is != MEMBER && !q->window.at[i].depends) emit(q, &q->window.at[i]);
+  growblock b = {
+      .from = p->n, .nlead = q->f.n, .lead = q->f.dims, .rows = q->f.rows, .end = q->end};
+  for (size_t i = 0; i < q->window.n; i++)
+    if (q->window.at[i].is == MEMBER) emit(q, &q->window.at[i]);
+  b.to = p->n;
+  anfi_push(q->w->a, &p->block, b);
+  for (size_t i = 0; i < q->window.n; i++)
+    if (q->window.at[i].is != MEMBER && q->window.at[i].depends)
+      q->window.at[left++] = q->window.at[i];
+  q->window.n = left;
+}
+
+/* A node between two members that is none itself has no place before the loop, nor behind it. */
+static bool consistent(finder *q) {
+  for (size_t k = 0; k < q->window.n; k++) {
+    seen *s = &q->window.at[k];
+    bool depends = false;
+    for (size_t i = 0; i < s->node->nin; i++) {
+      const seen *x = seen_of(q, s->node->in[i].def);
+      if (!x) continue;
+      if (s->is != MEMBER) depends |= x->is == MEMBER || x->depends;
+      else if (x->is != MEMBER && x->depends) return false;
+    }
+    s->depends = depends;
+  }
+  return true;
+}
+
+/* A block of the frame that node number i asks for. */
+static bool find_block(finder *q, size_t i) {
+  if (!frame_of(q, q->window.at[i].node)) return false;
+  forget(q);
+  anfi_map_init(&q->at, anfi_scratch(q->w->cx));
+  for (size_t k = 0; k < q->window.n; k++) {
+    *anfi_map_at(&q->at, q->window.at[k].node->id) = k + 1;
+    look(q, &q->window.at[k]);
+  }
+  return q->written > 1 && q->window.at[i].is == MEMBER && consistent(q);
+}
+
+static void empty(finder *q) {
+  for (size_t i = 0; i < q->window.n; i++)
+    if (find_block(q, i)) {
+      emit_block(q);
+      i = SIZE_MAX; // again from the first that is left
+    }
+  for (size_t i = 0; i < q->window.n; i++) emit(q, &q->window.at[i]);
+  q->window.n = 0;
+}
+
+gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order) {
+  uint64_t *bits = anfi_fuse_plan(w->a, n, order);
+  gplan *p = ANFI_NEW(w->a, gplan);
+  finder q = {.w = w, .plan = p};
+  p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);
+  p->inlined = ANFI_NEW_N(w->a, uint64_t, n / 64 + 1);
+  for (size_t i = 0; i < n; i++) {
+    seen s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i)};
+    bool wall = is_wall(order[i]);
+    q.end = !wall ? NULL : order[i]->kind == ANFI_APPLY ? anfi_op[order[i]->op].name : "call";
+    if (wall || q.window.n == WINDOW) empty(&q);
+    if (wall) emit(&q, &s);
+    else anfi_push(w->a, &q.window, s);
+  }
+  q.end = NULL;
+  empty(&q);
+  return p;
+}
