@@ -2,7 +2,9 @@
 /* Specs of reverse mode, and their order. A spec is registered before anybody looks at it, so
  * recursions end; ▶ and ◀ are made of callees first, along a depth-first walk with a stack of its
  * own. Where the walk meets a spec that is under way, the call goes back into a recursion: what it
- * keeps has no finite type there, so such a spec boxes it. */
+ * keeps has no finite type there. First it is taken to keep nothing, which holds if all that its ◀
+ * needs is little work from its arguments; if it turns out not to hold, what was made since the spec
+ * was entered is made again, and the spec keeps a box. */
 #include "autodiff/j.h"
 
 static void reserve_local(anfi_j *j) {
@@ -101,8 +103,11 @@ static void settle(anfi_j *j) {
 typedef struct {
   anfi_jspec *spec;
   size_t next;
+  size_t done; // specs that were done when it was entered
 } visit;
 typedef ANFI_VEC(visit) visits;
+
+enum { AGAIN = 1000 }; // specs made in vain, beyond which no more are tried
 
 static void enter(anfi_j *j, visits *st, anfi_jspec *s) {
   anfi_ad *ad = j->ad;
@@ -110,7 +115,40 @@ static void enter(anfi_j *j, visits *st, anfi_jspec *s) {
   ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
   s->fwd = anfi_ad_graph(ad, "▶", s->jg->g);
   s->bwd = anfi_ad_graph(ad, "◀", s->jg->g);
-  anfi_push(j->a, st, ((visit){s, 0}));
+  j->trying += s->by_args;
+  anfi_push(j->a, st, ((visit){s, 0, j->done.n}));
+}
+
+/* A call back into c, which is under way. */
+static void meet(anfi_j *j, anfi_jspec *c) {
+  if (c->boxed || c->by_args) return;
+  size_t np = c->jg->g->params.n;
+  bool none = !c->splice && !c->refused && !c->plan.products && !c->plan.rounds && !c->plan.memory;
+  c->by_args = none;
+  c->boxed = !none;
+  if (!none) return;
+  j->trying++;
+  c->passed = ANFI_NEW_N(j->a, bool, np + 1);
+  memset(c->passed, true, np);
+}
+
+/* The visit on top is over. Did s keep something after all? */
+static bool fails(anfi_j *j, anfi_jspec *s, size_t done) {
+  s->state = 2;
+  j->trying -= s->by_args;
+  if (!s->by_args || !s->nkept) {
+    anfi_push(j->a, &j->done, s);
+    return false;
+  }
+  for (size_t i = done; i < j->done.n; i++) {
+    j->done.at[i]->state = 0;
+    j->done.at[i]->refused |= j->done.n - done > AGAIN;
+  }
+  j->done.n = done;
+  s->by_args = false;
+  s->refused = true;
+  s->nkept = 0;
+  return true;
 }
 
 static bool build_all(anfi_j *j, anfi_jspec *root) {
@@ -121,13 +159,14 @@ static bool build_all(anfi_j *j, anfi_jspec *root) {
     anfi_jspec *s = top->spec;
     if (top->next < s->callees.n) {
       anfi_jspec *c = s->callees.at[top->next++].spec;
-      if (c->state == 1) c->boxed = true;
+      if (c->state == 1) meet(j, c);
       if (c->state == 0) enter(j, &st, c);
       continue;
     }
+    size_t done = top->done;
     st.n--;
     if (!anfi_j_build(j, s)) return false;
-    s->state = 2;
+    if (fails(j, s, done)) enter(j, &st, s);
   }
   return true;
 }

@@ -11,7 +11,7 @@
  *            gives it back with its own part added (ANFI_J_ADDS), in place where it writes an item
  *
  * j.c       specs and their order: callees before callers; a call back into a spec that is not
- *           finished (a recursion) has all that is kept in one box
+ *           finished (a recursion) keeps nothing if arguments tell all, else has it in one box
  * jflow.c   which leaves are varied and useful: least fixpoints over specs
  * jback.c   the bodies: one sweep forward, one back
  * jcall.c   calls, choices, calls with rules of their own;  jloop.c  loops
@@ -63,7 +63,8 @@ struct anfi_jspec {
   ANFI_VEC(anfi_jspec *) users;
   ANFI_VEC(anfi_jcallee) callees;
   bool queued, boxed;
-  uint8_t state; // 0 new, 1 under way, 2 done
+  bool by_args, refused; // of a recursion: ◀ has all it needs of the arguments; that failed
+  uint8_t state;         // 0 new, 1 under way, 2 done
   anf_graph *fwd, *bwd;
   size_t nkept;
   const anf_type **kept; // types
@@ -77,7 +78,8 @@ typedef struct anfi_j {
   anfi_flow parts; // for anfi_flow_parts
   ANFI_VEC(anfi_jgraph *) of_graph;
   ANFI_VEC(uint32_t) local; // node id -> position in its graph's order
-  ANFI_VEC(anfi_jspec *) queue;
+  ANFI_VEC(anfi_jspec *) queue, done;
+  size_t trying;         // specs under way that are to be by_args
   anfi_jspec *now;       // being looked at
   bool *varied, *useful; // by leaf of its nodes
   bool *none;            // leaves of constants

@@ -4,12 +4,15 @@
  * Constants of the spec are passed by callers and never kept; numbers never are. */
 #include "autodiff/j.h"
 
+enum { EAGER = 64 };
+
 typedef struct {
   anfi_jbuild *q;
   anfi_node_vec order; // of f, from the result and from what b names
   uint32_t base;       // no node of f has a smaller id
   anf_node **in_b;     // by id - base: what stands for the node of f in b
   anfi_node_vec kept;
+  bool eager; // scalars are computed again from arguments, however many operations that takes
 } closing;
 
 static bool is_of(const anf_node *n, const anf_graph *g) {
@@ -75,6 +78,7 @@ static bool is_repeatable(const anf_node *n) {
 static bool do_again(const closing *c, const ids *k, const anf_node *n) {
   if (c->q->s->plan.products && is_repeatable(n)) return true;
   if (!is_cheap(n)) return false;
+  if (c->eager && n->type && (n->type->kind != ANF_TYPE_TENSOR || !n->type->n)) return true;
   const anf_node *missing = NULL;
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_node *x = n->in[i].def;
@@ -192,8 +196,8 @@ static void take_kept(closing *c) {
  * made before. */
 static void drop_unused(anfi_jbuild *q) {
   anfi_jspec *s = q->s;
-  s->passed = ANFI_NEW_N(q->j->a, bool, q->f->params.n + 1);
-  for (size_t i = q->f->params.n; i-- > 0;) {
+  if (!s->by_args) s->passed = ANFI_NEW_N(q->j->a, bool, q->f->params.n + 1);
+  for (size_t i = q->f->params.n; i-- > 0 && !s->by_args;) {
     if (!q->constant[i]) continue;
     s->passed[i] = s->boxed || anfi_is_used(q->constant[i]);
     if (!s->passed[i]) anfi_remove_param(q->b, q->constant[i]->u.index);
@@ -231,6 +235,7 @@ bool anfi_j_close(anfi_jbuild *q) {
   find_roots(&c, &b, &k);
   drop_constants(&c, &k);
   order_of_f(&c, &k);
+  c.eager = q->j->trying && c.order.n <= EAGER;
   find_kept(&c, &k, again);
   for (size_t i = 0; i < q->f->params.n; i++)
     if (k.kept[q->f->params.at[i]->id]) anfi_push(a, &c.kept, q->f->params.at[i]);

@@ -247,6 +247,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
     anfi_leaf_types(b.l.step->params.at[i]->type, b.leaf + jg->pfirst[i]);
   b.arg = ANFI_NEW_N(q->j->a, anf_node *, b.l.nw + b.end + b.nk + b.l.nout + 1);
   b.w = anfi_ad_graph(q->ad, "◁", b.l.step);
+  b.w->flags |= ANFI_GRAPH_ADJOINT;
   make_step(&b);
   add_constants(&b);
   add_state(&b, leaf);

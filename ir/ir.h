@@ -67,6 +67,7 @@ extern anf_value anfi_from_node;
 
 enum {
   ANFI_GRAPH_PRIVATE = 1, // not for the host: a branch, a nested function, what a pass made
+  ANFI_GRAPH_ADJOINT = 2, // a round of a loop that a derivative made: in what order it sums is free
 };
 
 /* What is known of where a node comes from; entry 0 is "nothing". Shared by many nodes. */

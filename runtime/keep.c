@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Memory for what derivatives keep: chunks, each twice as large as the one before, filled one after
  * the other and all emptied when the next call from outside begins. They stay the stream's, since
- * new pages cost more than anything that is done with them. */
+ * new pages cost more than anything that is done with them; a call that needed several is followed
+ * by one that has as much in one chunk, where a stack grows without being moved. */
 #define _DEFAULT_SOURCE
 #include "runtime/rt.h"
 
@@ -81,7 +82,13 @@ void *anf_rt_keep_more(anf_stream *s, void *p, uint64_t old, uint64_t bytes) {
 }
 
 void anfi_rt_keep_reset(anf_stream *s) {
-  if (s->kept.first) open_chunk(&s->kept, s->kept.first);
+  size_t all = s->kept.taken;
+  if (!s->kept.first) return;
+  if (s->kept.first->next && s->kept.now != s->kept.first) {
+    anfi_rt_keep_free(s);
+    if (!next_chunk(s, all - RT_ALIGN)) return; // the call asks again
+  }
+  open_chunk(&s->kept, s->kept.first);
 }
 
 void anfi_rt_keep_free(anf_stream *s) {

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What loops carry from round to round, and what they give.
+ *   - Two items that every round sets to the same value are one to whoever reads the results (of the
+ *     state only if a step is taken at least once: not in counted loops).
+ *   - An item of the state that no round changes is an invariant, and its result what it was before.
+ *   - An invariant that is a number stands in the step.
+ *   - A stack that gets what is read from another one, element by element, is that one.
+ *   - An item that neither results nor other items need goes. */
+#include "optimizer/opt.h"
+
+enum { INVARIANT = 0, STACKS = 1, OUTS = 2, COUNTED = 3 }; // attributes of Loop
+
+typedef struct {
+  anfi_pass *pass;
+  anfi_arena *a;
+  anf_node *loop;
+  anf_graph *step;
+  anfi_node_vec order; // of the step
+  bool counted;
+  size_t first_w, nw, ns, nout; // inputs of the loop: w at first_w.., then s, then stacks
+  size_t first_item;            // of the step's result: the first of the state, then outs
+  bool *read;                   // by item of the loop's result
+  size_t *to;                   // by item: the one to read in its place
+  anf_node **instead;           // by item: a node outside to read in its place, or NULL
+  anfi_map seen;                // nodes of the step that are needed
+  anfi_node_vec todo;
+  bool *live; // by item of state and outs
+} carried;
+
+static size_t attr(const anf_node *loop, uint32_t k) {
+  const anf_value *v = anfi_attr_value(loop->graph->module->cx, ANF_OP_Loop, loop->u.attrs, k);
+  return (size_t)anfi_get_i64(v, 0);
+}
+
+static bool parts(carried *c) {
+  const anf_node *l = c->loop;
+  c->step = anfi_value_graph(l->in[0].def);
+  if (!c->step || c->step->effects.n || !anfi_is_op(c->step->result, ANF_OP_MakeTuple))
+    return false;
+  c->counted = attr(l, COUNTED) != 0;
+  c->first_w = 1 + c->counted;
+  c->first_item = !c->counted;
+  c->nw = attr(l, INVARIANT);
+  c->nout = attr(l, OUTS);
+  c->ns = l->nin - c->first_w - c->nw - attr(l, STACKS);
+  anfi_graph_order(c->step, c->a, &c->order);
+  return true;
+}
+
+static size_t items(const carried *c) { return c->ns + c->nout; }
+static anf_node *next(const carried *c, size_t i) {
+  return c->step->result->in[c->first_item + i].def;
+}
+
+/* ---- who reads which result ---- */
+
+static size_t item_of(const anf_node *get) {
+  int64_t i = 0, n = get->in[0].def->type->n;
+  anfi_value_is_int(anfi_attr_value(get->graph->module->cx, ANF_OP_TupleGet, get->u.attrs, 0), &i);
+  return (size_t)(i < 0 ? i + n : i);
+}
+
+/* False: the tuple is used as a whole. */
+static bool find_reads(carried *c) {
+  c->read = ANFI_NEW_N(c->a, bool, c->loop->type->n + 1);
+  if (anfi_is_result(c->loop->graph->module, c->loop)) return false;
+  for (const anfi_use *u = c->loop->uses; u; u = u->next) {
+    if (!anfi_is_op(u->user, ANF_OP_TupleGet)) return false;
+    c->read[item_of(u->user)] = true;
+  }
+  return true;
+}
+
+static anf_node *get(const anf_node *like, anf_node *t, size_t i) {
+  anf_value *v = anfi_value_new_i64(t->graph->module->cx, ANF_INT, (int64_t)i);
+  const anfi_attrs *at = anfi_attrs_one(like->graph->module, ANF_OP_TupleGet, v);
+  anf_node *n = anfi_apply(like->graph, ANF_OP_TupleGet, at, 1, &t);
+  n->type = like->type;
+  n->debug = like->debug;
+  return n;
+}
+
+/* Item i of the loop is item place[i] of `by`. */
+static void redirect(carried *c, anf_node *by, const size_t *place) {
+  for (anfi_use *u = c->loop->uses; u;) {
+    anf_node *g = u->user;
+    u = u->next;
+    size_t i = item_of(g), at = c->to[i];
+    if (c->instead[i]) anfi_substitute(g, c->instead[i]);
+    else if (by != c->loop || at != i) anfi_substitute(g, get(g, by, place[at]));
+  }
+}
+
+/* ---- what can be read elsewhere ---- */
+
+/* What item i is, if it is not the loop that makes it. */
+static anf_node *unchanged(const carried *c, size_t i) {
+  const anf_node *n = next(c, i);
+  if (n->kind != ANFI_PARAM) return NULL;
+  bool stack = i >= c->ns;
+  size_t at = n->u.index;
+  if (stack ? !c->counted || at < c->nw + c->ns : at != c->nw + i) return NULL;
+  anf_node *was = c->loop->in[c->first_w + at].def;
+  return was->type == c->loop->type->items[i] ? was : NULL;
+}
+
+static size_t same_item(const carried *c, size_t i) {
+  for (size_t k = i < c->ns ? 0 : c->ns; k < i; k++)
+    if (next(c, k) == next(c, i) && c->loop->type->items[k] == c->loop->type->items[i] &&
+        !c->instead[k])
+      return c->to[k];
+  return i;
+}
+
+static void find_others(carried *c) {
+  size_t n = c->loop->type->n;
+  c->to = ANFI_NEW_N(c->a, size_t, n + 1);
+  c->instead = ANFI_NEW_N(c->a, anf_node *, n + 1);
+  for (size_t i = 0; i < n; i++) c->to[i] = i;
+  for (size_t i = 0; i < items(c); i++) {
+    c->instead[i] = unchanged(c, i);
+    if (!c->instead[i] && c->read[i] && (i >= c->ns || !c->counted)) c->to[i] = same_item(c, i);
+  }
+  for (size_t i = 0; i < items(c); i++) {
+    if (!c->read[i] || (c->to[i] == i && !c->instead[i])) continue;
+    c->read[i] = false;
+    if (!c->instead[i]) c->read[c->to[i]] = true;
+  }
+}
+
+/* ---- what is needed ---- */
+
+static void want(carried *c, anf_node *n) {
+  if (n->kind == ANFI_VALUE) return;
+  uint64_t *at = anfi_map_at(&c->seen, n->id);
+  if (*at) return;
+  *at = 1;
+  anfi_push(c->a, &c->todo, n);
+}
+
+static void keep(carried *c, size_t i) {
+  if (c->live[i]) return;
+  c->live[i] = true;
+  want(c, next(c, i));
+}
+
+static void find_live(carried *c) {
+  anfi_map_init(&c->seen, c->a);
+  c->live = ANFI_NEW_N(c->a, bool, items(c) + 1);
+  if (c->first_item) want(c, c->step->result->in[0].def);
+  for (size_t i = 0; i < items(c); i++)
+    if (c->read[i]) keep(c, i);
+  while (c->todo.n) {
+    anf_node *n = c->todo.at[--c->todo.n];
+    for (uint32_t i = 0; i < n->nin; i++) want(c, n->in[i].def);
+    if (n->kind == ANFI_PARAM && n->u.index >= c->nw && n->u.index < c->nw + c->ns)
+      keep(c, n->u.index - c->nw);
+  }
+}
+
+/* Inputs of the step, from the first w on: which do not change, which of them are numbers, which
+ * become or stay invariants, which are state. */
+static bool is_steady(const carried *c, size_t i) {
+  return i < c->nw || (i < c->nw + c->ns && c->live[i - c->nw] && c->instead[i - c->nw]);
+}
+
+static bool is_number(const carried *c, size_t i) {
+  const anf_node *x = c->loop->in[c->first_w + i].def;
+  return is_steady(c, i) && x->kind == ANFI_VALUE && x->type == c->step->params.at[i]->type &&
+         x->type && x->type->kind == ANF_TYPE_TENSOR && !x->type->n;
+}
+
+static bool is_invariant(const carried *c, size_t i) { return is_steady(c, i) && !is_number(c, i); }
+
+static bool is_state(const carried *c, size_t i) {
+  return i >= c->nw && i < c->nw + c->ns && c->live[i - c->nw] && !c->instead[i - c->nw];
+}
+
+static bool stays(const carried *c, size_t item) { // of the loop's result
+  return item >= items(c) || (c->live[item] && !c->instead[item]);
+}
+
+/* ---- rewriting ---- */
+
+typedef bool in_part(const carried *c, size_t i);
+static bool is_stack(const carried *c, size_t i) { return i >= c->nw + c->ns; }
+static in_part *const part[] = {is_invariant, is_state, is_stack};
+
+static anf_graph *smaller_step(const carried *c) {
+  anf_graph *old = c->step, *g = anfi_graph_new(old->module, old->name);
+  const anf_node *r = old->result;
+  anf_node **in = ANFI_NEW_N(c->a, anf_node *, r->nin + 1);
+  const anf_type **t = ANFI_NEW_N(c->a, const anf_type *, r->nin + 1);
+  anfi_map copies;
+  size_t n = 0;
+  anfi_map_init(&copies, c->a);
+  g->flags = old->flags;
+  g->debug = old->debug;
+  for (size_t p = 0; p < ANFI_LEN(part); p++)
+    for (size_t i = 0; i < old->params.n; i++) {
+      anf_node *was = old->params.at[i], *by;
+      if (!p && is_number(c, i))
+        *anfi_map_at(&copies, was->id) = anfi_key(c->loop->in[c->first_w + i].def);
+      if (!part[p](c, i)) continue;
+      by = anfi_param(g, NULL, was->type);
+      by->debug = was->debug;
+      *anfi_map_at(&copies, was->id) = anfi_key(by);
+    }
+  for (size_t i = 0; i < c->order.n; i++)
+    if (anfi_map_find(&c->seen, c->order.at[i]->id))
+      anfi_copy_node(c->a, g, c->order.at[i], &copies);
+  for (size_t i = 0; i < r->nin; i++) {
+    if (i >= c->first_item && !stays(c, i - c->first_item)) continue;
+    t[n] = r->type->items[i];
+    in[n++] = anfi_copy_of(&copies, r->in[i].def);
+  }
+  anf_node *result = anfi_apply(g, ANF_OP_MakeTuple, NULL, n, in);
+  result->type = anfi_type_tuple(old->module->cx, n, t);
+  result->debug = r->debug;
+  anfi_set_result(g, result);
+  return g;
+}
+
+static void set_number(anf_node *loop, uint32_t k, size_t x) {
+  if (attr(loop, k) == x) return;
+  anf_value *v = anfi_value_new_i64(loop->graph->module->cx, ANF_INT, (int64_t)x);
+  loop->u.attrs = loop->u.attrs ? anfi_attrs_set(loop->graph->module, loop, k, v)
+                                : anfi_attrs_one(loop->graph->module, ANF_OP_Loop, v);
+}
+
+static void rebuild(carried *c) {
+  anf_node *l = c->loop, **in = ANFI_NEW_N(c->a, anf_node *, l->nin + 1);
+  const anf_type **t = ANFI_NEW_N(c->a, const anf_type *, l->type->n + 1);
+  size_t *place = ANFI_NEW_N(c->a, size_t, l->type->n + 1), n = 0, nt = 0, nw = 0, nout = 0;
+  in[n++] = anfi_graph_value(smaller_step(c));
+  if (c->counted) in[n++] = l->in[1].def;
+  for (size_t p = 0; p < ANFI_LEN(part); p++)
+    for (size_t i = 0; i + c->first_w < l->nin; i++)
+      if (part[p](c, i)) in[n++] = l->in[c->first_w + i].def, nw += p == 0;
+  for (size_t i = 0; i < l->type->n; i++)
+    if (stays(c, i)) {
+      place[i] = nt;
+      t[nt++] = l->type->items[i];
+      nout += i >= c->ns && i < items(c);
+    }
+  anf_node *by = anfi_apply(l->graph, ANF_OP_Loop, l->u.attrs, n, in);
+  by->type = anfi_type_tuple(l->graph->module->cx, nt, t);
+  by->debug = l->debug;
+  set_number(by, INVARIANT, nw);
+  set_number(by, OUTS, nout);
+  redirect(c, by, place);
+  anfi_delete(l);
+}
+
+static void carry(anfi_pass *p, anfi_arena *a, anf_node *loop) {
+  carried c = {.pass = p, .a = a, .loop = loop};
+  if ((loop->flags & ANFI_NODE_EFFECT) || !parts(&c) || !find_reads(&c)) return;
+  find_others(&c);
+  find_live(&c);
+  bool smaller = false, read_elsewhere = false;
+  for (size_t i = 0; i < items(&c); i++) {
+    smaller |= !stays(&c, i);
+    read_elsewhere |= c.to[i] != i;
+  }
+  for (size_t i = 0; i < c.nw; i++) smaller |= is_number(&c, i);
+  if (!(smaller || read_elsewhere) || !anfi_rewrite(p)) return;
+  if (smaller) rebuild(&c);
+  else redirect(&c, loop, c.to);
+}
+
+bool anfi_opt_carry(anfi_pass *p) {
+  anfi_arena *a = anfi_scratch(p->m->cx);
+  size_t n = p->m->nodes.n;
+  for (size_t i = 0; i < n; i++) {
+    anf_node *l = p->m->nodes.at[i];
+    if (l && anfi_is_op(l, ANF_OP_Loop) && l->type) carry(p, a, l);
+  }
+  return true;
+}
