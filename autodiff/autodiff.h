@@ -71,8 +71,22 @@ typedef struct anfi_vjp_pair {
 bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
                      anfi_vjp_pair *out);
 
+/* The same as nodes of the graph g, where f without effects is differentiated once: args[] stand for
+ * f's parameters, dy[] for adjoints of the leaves of its result; dx[] is by leaf of the parameters,
+ * NULL where zero. `value` stays NULL where f calls itself: then its pair is to be called. */
+typedef struct anfi_vjp_place {
+  anf_graph *g;
+  anf_node *const *args, *const *dy;
+  anf_node **dx, *value;
+} anfi_vjp_place;
+bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
+                 anfi_vjp_place *at);
+
 /* silent.c: f, or where it can come to an effect a copy that has none. */
 anf_graph *anfi_silent(anfi_ad *ad, anf_graph *f);
+bool anfi_has_effects(anfi_ad *ad, const anf_graph *f); // f, or what it calls
+/* `has`, by graph id, also of all that refer to such a graph. */
+void anfi_spread_to_users(anfi_ad *ad, bool *has);
 
 /* jvp.c: T(params.., one tangent a leaf of `mask`..) -> (result, (one tangent a leaf of *out..)).
  * `out` is a mask over the leaves of f's result: tangents of others are zero. NULL after an error. */

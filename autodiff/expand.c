@@ -19,35 +19,100 @@ static const char *kind_of(const anf_node *n) {
 
 /* ---- reverse ---- */
 
+enum { NOT_PASSED = -1 };
+
+/* One gradient that is asked for. */
+typedef struct {
+  int64_t param; // of f, or NOT_PASSED: then it is zero
+  anf_node *x;
+  const anf_type *type;
+} wanted;
+
 typedef struct {
   anfi_ad *ad;
   anf_node *n;
-  anf_graph *f, *g; // the target; the graph that the node is in
-  size_t np, nwrt, *wrt;
+  anf_graph *f, *g; // what is differentiated; the graph that the node is in
+  size_t np, nwrt;
+  anf_node **args; // of f
+  wanted *wrt;
   size_t *first; // by parameter: its first leaf
   anfi_vjp_pair pair;
   size_t first_given, ngiven; // leaves of the result that dy is for
-  anf_node *value, **kept;
+  bool *want, *given;         // by leaf of the parameters, of the result
+  anf_node *dy, *value, **kept;
 } reverse;
 
-static bool make_pair(reverse *r) {
+/* The call that is all that f does, with its parameters each once at most; else NULL. */
+static const anf_node *only_call(const anf_graph *f) {
+  const anf_node *c = f->result;
+  size_t effects = c->flags & ANFI_NODE_EFFECT ? 1 : 0;
+  if (c->kind != ANFI_CALL || c->graph != f || f->effects.n != effects) return NULL;
+  const anf_graph *callee = anfi_value_graph(c->in[0].def);
+  if (!callee || callee->params.n != c->nin - 1u) return NULL;
+  for (uint32_t i = 1; i < c->nin; i++) {
+    const anf_node *x = c->in[i].def;
+    if (x->kind != ANFI_VALUE && (x->kind != ANFI_PARAM || x->graph != f)) return NULL;
+    for (const anfi_use *u = x->kind == ANFI_PARAM ? x->uses : NULL; u; u = u->next)
+      if (u->user == c && u != &c->in[i]) return NULL;
+  }
+  return c;
+}
+
+static anf_graph *target_of(const anf_node *n) {
+  anf_graph *f = anfi_value_graph(n->in[0].def);
+  const anf_node *c = only_call(f);
+  return c ? anfi_value_graph(c->in[0].def) : f;
+}
+
+/* A program's function is asked for through one that takes what it captured, too: past that. */
+static void pass_on(reverse *r) {
+  const anf_node *c = only_call(r->f);
+  if (!c) return;
+  anf_node **args = ANFI_NEW_N(r->ad->arena, anf_node *, c->nin);
+  int64_t *to = ANFI_NEW_N(r->ad->arena, int64_t, r->np + 1);
+  for (size_t i = 0; i < r->np; i++) to[i] = NOT_PASSED;
+  for (uint32_t i = 1; i < c->nin; i++) {
+    anf_node *x = c->in[i].def;
+    bool param = x->kind == ANFI_PARAM;
+    args[i - 1] = param ? r->args[x->u.index] : x;
+    if (param) to[x->u.index] = i - 1;
+  }
+  for (size_t i = 0; i < r->nwrt; i++) r->wrt[i].param = to[r->wrt[i].param];
+  r->f = anfi_value_graph(c->in[0].def);
+  r->np = r->f->params.n;
+  r->args = args;
+}
+
+static void read_derive(reverse *r) {
+  anfi_ad *ad = r->ad;
+  r->np = r->f->params.n;
+  r->args = ANFI_NEW_N(ad->arena, anf_node *, r->np + 1);
+  for (size_t i = 0; i < r->np; i++) r->args[i] = r->n->in[i + 1].def;
+  r->dy = r->n->in[r->np + 1].def;
+  const size_t *at = positions(ad, r->n, &r->nwrt);
+  r->wrt = ANFI_NEW_N(ad->arena, wanted, r->nwrt + 1);
+  for (size_t i = 0; i < r->nwrt; i++)
+    r->wrt[i] = (wanted){(int64_t)at[i], r->args[at[i]], r->f->params.at[at[i]]->type};
+  pass_on(r);
+}
+
+static void make_masks(reverse *r) {
   anfi_ad *ad = r->ad;
   int64_t item = -1;
   anfi_value_is_int(anfi_attr_value(ad->m->cx, ANF_OP_Derive, r->n->u.attrs, 2), &item);
-  r->np = r->f->params.n;
-  r->wrt = positions(ad, r->n, &r->nwrt);
   r->first = ANFI_NEW_N(ad->arena, size_t, r->np + 1);
   for (size_t i = 0; i < r->np; i++)
     r->first[i + 1] = r->first[i] + anfi_ad_leaves(r->f->params.at[i]->type);
   const anf_type *y = anfi_ad_type_of(ad, r->f->result);
   for (int64_t i = 0; i < item; i++) r->first_given += anfi_ad_leaves(y->items[i]);
   r->ngiven = anfi_ad_leaves(item < 0 ? y : y->items[item]);
-  bool *want = ANFI_NEW_N(ad->arena, bool, r->first[r->np] + 1),
-       *given = ANFI_NEW_N(ad->arena, bool, anfi_ad_leaves(y) + 1);
-  for (size_t i = 0; i < r->nwrt; i++)
-    for (size_t k = r->first[r->wrt[i]]; k < r->first[r->wrt[i] + 1]; k++) want[k] = true;
-  for (size_t i = 0; i < r->ngiven; i++) given[r->first_given + i] = true;
-  return anfi_vjp_graphs(ad, r->f, want, given, &r->pair);
+  r->want = ANFI_NEW_N(ad->arena, bool, r->first[r->np] + 1);
+  r->given = ANFI_NEW_N(ad->arena, bool, anfi_ad_leaves(y) + 1);
+  for (size_t i = 0; i < r->nwrt; i++) {
+    int64_t p = r->wrt[i].param;
+    for (size_t k = p < 0 ? 0 : r->first[p]; p >= 0 && k < r->first[p + 1]; k++) r->want[k] = true;
+  }
+  for (size_t i = 0; i < r->ngiven; i++) r->given[r->first_given + i] = true;
 }
 
 void anfi_expand_effect(anf_node *n, anf_node *call) {
@@ -59,9 +124,7 @@ void anfi_expand_effect(anf_node *n, anf_node *call) {
 }
 
 static void call_forward(reverse *r) {
-  anf_node **args = ANFI_NEW_N(r->ad->arena, anf_node *, r->np + 1);
-  for (size_t i = 0; i < r->np; i++) args[i] = r->n->in[i + 1].def;
-  anf_node *t = anfi_ad_call(r->ad, r->g, r->pair.fwd, NULL, r->np, args);
+  anf_node *t = anfi_ad_call(r->ad, r->g, r->pair.fwd, NULL, r->np, r->args);
   t->debug = r->n->debug;
   r->value = anfi_ad_get(r->ad, r->g, t, 0);
   r->kept = ANFI_NEW_N(r->ad->arena, anf_node *, r->pair.nkept + 1);
@@ -76,54 +139,85 @@ static anf_node *call_backward(reverse *r) {
   size_t n = 0;
   for (; n < r->pair.nkept; n++) in[n] = r->kept[n];
   for (size_t i = 0; i < r->np; i++)
-    if (r->pair.passed[i]) in[n++] = r->n->in[i + 1].def;
-  anfi_leaf_nodes(ad, r->g, r->n->in[r->np + 1].def, dy);
+    if (r->pair.passed[i]) in[n++] = r->args[i];
+  anfi_leaf_nodes(ad, r->g, r->dy, dy);
   for (size_t i = 0; i < r->ngiven; i++)
     if (r->pair.given[r->first_given + i]) in[n++] = dy[i];
   return anfi_ad_call(ad, r->g, r->pair.bwd, NULL, n, in);
 }
 
-static anf_node *gradients(reverse *r) {
-  anfi_ad *ad = r->ad;
+/* The tuple of gradients, whose leaves are by leaf of the parameters; NULL: zero. */
+static anf_node *gradients(reverse *r, anf_node *const *leaf) {
+  anf_node **out = ANFI_NEW_N(r->ad->arena, anf_node *, r->nwrt + 1);
+  for (size_t i = 0; i < r->nwrt; i++) {
+    const wanted *w = &r->wrt[i];
+    anf_node *const *at = w->param < 0
+                              ? ANFI_NEW_N(r->ad->arena, anf_node *, anfi_ad_leaves(w->type) + 1)
+                              : leaf + r->first[w->param];
+    out[i] = anfi_of_leaves(r->ad, r->g, w->type, w->x, at);
+  }
+  return anfi_ad_tuple(r->ad, r->g, r->nwrt, out);
+}
+
+static anf_node *gradients_of_call(reverse *r) {
   size_t total = r->first[r->np], item = 0;
   bool some = false;
   for (size_t k = 0; k < total; k++) some |= r->pair.out[k];
   anf_node *d = some ? call_backward(r) : NULL,
-           **leaf = ANFI_NEW_N(ad->arena, anf_node *, total + 1),
-           **out = ANFI_NEW_N(ad->arena, anf_node *, r->nwrt + 1);
+           **leaf = ANFI_NEW_N(r->ad->arena, anf_node *, total + 1);
   for (size_t k = 0; k < total; k++)
-    if (r->pair.out[k]) leaf[k] = anfi_ad_get(ad, r->g, d, item++);
-  for (size_t i = 0; i < r->nwrt; i++) {
-    size_t p = r->wrt[i];
-    out[i] =
-        anfi_of_leaves(ad, r->g, r->f->params.at[p]->type, r->n->in[p + 1].def, leaf + r->first[p]);
-  }
-  return anfi_ad_tuple(ad, r->g, r->nwrt, out);
+    if (r->pair.out[k]) leaf[k] = anfi_ad_get(r->ad, r->g, d, item++);
+  return gradients(r, leaf);
 }
 
-static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone) {
+static anf_node *pair_of(reverse *r, anf_node *const *leaf) {
+  r->ad->how = anfi_debug_derive(r->ad->m, r->n->debug, "gradient of");
+  return anfi_ad_tuple(
+      r->ad, r->g, 2,
+      (anf_node *const[]){r->value, leaf ? gradients(r, leaf) : gradients_of_call(r)});
+}
+
+/* In the graph that asks, as nobody else does; false: f calls itself, or an error. */
+static bool expand_here(reverse *r, anf_node **out) {
+  anfi_ad *ad = r->ad;
+  size_t nresult = anfi_ad_leaves(anfi_ad_type_of(ad, r->f->result));
+  anf_node **dy = ANFI_NEW_N(ad->arena, anf_node *, nresult + 1);
+  anfi_leaf_nodes(ad, r->g, r->dy, dy + r->first_given);
+  anfi_vjp_place at = {.g = r->g, .args = r->args, .dy = dy};
+  at.dx = ANFI_NEW_N(ad->arena, anf_node *, r->first[r->np] + 1);
+  if (!anfi_vjp_at(ad, r->f, r->want, r->given, &at) || !at.value) return false;
+  r->value = at.value;
+  *out = pair_of(r, at.dx);
+  return true;
+}
+
+static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool alone) {
   reverse r = {.ad = ad, .n = n, .f = anfi_value_graph(n->in[0].def), .g = n->graph};
+  anf_node *out = NULL;
+  read_derive(&r);
   if (!(n->flags & ANFI_NODE_EFFECT)) r.f = anfi_silent(ad, r.f);
+  else if (!anfi_has_effects(ad, r.f)) anfi_remove_effect(n);
   ad->at = n;
-  if (!make_pair(&r)) return NULL;
+  make_masks(&r);
+  alone &= !value_alone && !(n->flags & ANFI_NODE_EFFECT);
+  if (alone && (expand_here(&r, &out) || anfi_failed(ad->m->cx))) return out;
+  if (!anfi_vjp_graphs(ad, r.f, r.want, r.given, &r.pair)) return NULL;
   ad->how = anfi_debug_derive(ad->m, n->debug, "gradient of");
   call_forward(&r);
-  if (value_alone) return r.value;
-  anf_node *pair[2] = {r.value, gradients(&r)};
-  return anfi_ad_tuple(ad, n->graph, 2, pair);
+  return value_alone ? r.value : pair_of(&r, NULL);
 }
 
 /* ---- which nodes, and in which order ---- */
 
-static anf_node *expanded(anfi_ad *ad, anf_node *n) {
+static anf_node *expanded(anfi_ad *ad, anf_node *n, bool alone) {
   const char *kind = kind_of(n);
   if (strcmp(kind, "jvp") == 0) return anfi_expand_jvp(ad, n);
   if (strcmp(kind, "vmap") == 0) return anfi_expand_vmap(ad, n);
-  return expand_reverse(ad, n, strcmp(kind, "value") == 0);
+  return expand_reverse(ad, n, strcmp(kind, "value") == 0, alone);
 }
 
-static bool expand_node(anfi_ad *ad, anf_node *n) {
-  anf_node *by = expanded(ad, n);
+static bool expand_node(anfi_ad *ad, anf_node *n, bool alone) {
+  anf_node *by = expanded(ad, n, alone);
   if (!by) return false;
   if (n->flags & ANFI_NODE_EFFECT) {
     anfi_substitute(n, by);
@@ -134,23 +228,23 @@ static bool expand_node(anfi_ad *ad, anf_node *n) {
   return true;
 }
 
-static bool *graphs_with_derive(anfi_ad *ad, const anf_analysis *an, anfi_node_vec *all) {
-  bool *has = ANFI_NEW_N(ad->arena, bool, an->ngraph + 1);
+static bool *graphs_with_derive(anfi_ad *ad, anfi_node_vec *all) {
+  bool *has = ANFI_NEW_N(ad->arena, bool, ad->m->graphs.n + 1);
   for (size_t i = 0; i < ad->m->nodes.n; i++) {
     anf_node *n = ad->m->nodes.at[i];
     if (!n || !anfi_is_op(n, ANF_OP_Derive)) continue;
     has[n->graph->id] = true;
     anfi_push(ad->arena, all, n);
   }
-  for (bool rose = all->n > 0; rose;) { // callees come first, so once more is for recursions alone
-    rose = false;
-    for (size_t i = 0; i < an->by_scc.n; i++) {
-      uint32_t id = an->by_scc.at[i]->id;
-      for (size_t k = 0; !has[id] && k < an->graphs[id].callees.n; k++)
-        if (has[an->graphs[id].callees.at[k]->id]) has[id] = rose = true;
-    }
-  }
+  anfi_spread_to_users(ad, has);
   return has;
+}
+
+/* By graph id: how many Derive nodes ask for it. */
+static size_t *times_asked(anfi_ad *ad, const anfi_node_vec *all) {
+  size_t *n = ANFI_NEW_N(ad->arena, size_t, ad->m->graphs.n + 1);
+  for (size_t i = 0; i < all->n; i++) n[target_of(all->at[i])->id]++;
+  return n;
 }
 
 /* Calls with rules become calls. */
@@ -192,12 +286,14 @@ bool anfi_opt_expand(anfi_pass *p) {
   if (!anfi_clear_dead(m)) return false;
   anfi_ad *ad = anfi_ad_new(m);
   anfi_node_vec all = {0};
-  const anf_analysis *an = anfi_analyse(m);
-  const bool *has = graphs_with_derive(ad, an, &all);
+  const bool *has = graphs_with_derive(ad, &all);
+  const size_t *times = times_asked(ad, &all);
   size_t done = 0;
   for (size_t i = 0; i < all.n; i++) {
-    if (has[anfi_value_graph(all.at[i]->in[0].def)->id]) continue;
-    if (!expand_node(ad, all.at[i])) return false;
+    uint32_t target = anfi_value_graph(all.at[i]->in[0].def)->id;
+    if (has[target]) continue;
+    bool alone = times[target_of(all.at[i])->id] == 1;
+    if (!expand_node(ad, all.at[i], alone)) return false;
     p->rewrites++;
     done++;
   }

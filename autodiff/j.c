@@ -182,16 +182,31 @@ static anfi_j *driver(anfi_ad *ad) {
   return j;
 }
 
-bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
-                     anfi_vjp_pair *out) {
-  anfi_j *j = driver(ad);
+/* The spec of f for these masks; leaves of the result that do not depend on `want` are not given. */
+static anfi_jspec *settled(anfi_j *j, anf_graph *f, const bool *want, const bool *given) {
   anfi_jspec *v = anfi_jspec_of(j, f, want, NULL, NULL, NULL, false);
   settle(j);
   bool *both = copy(j, given, v->jg->nresult);
   for (size_t i = 0; i < v->jg->nresult; i++) both[i] &= v->out[i];
   anfi_jspec *s = anfi_jspec_of(j, f, want, both, NULL, NULL, false);
   settle(j);
+  return s;
+}
+
+bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
+                     anfi_vjp_pair *out) {
+  anfi_j *j = driver(ad);
+  anfi_jspec *s = settled(j, f, want, given);
   if (!build_all(j, s)) return false;
   *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nkept, s->passed, s->given, s->out};
   return true;
+}
+
+bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
+                 anfi_vjp_place *at) {
+  anfi_j *j = driver(ad);
+  anfi_jspec *s = settled(j, f, want, given);
+  for (size_t i = 0; i < s->callees.n; i++)
+    if (!build_all(j, s->callees.at[i].spec)) return false;
+  return s->state != 0 || anfi_j_build_at(j, s, at); // else a callee came back to it
 }

@@ -139,13 +139,16 @@ typedef struct anfi_jbuild {
   anf_node ***kept;         // by position: what its ▶ kept, nodes of f; NULL: nothing was called
   anfi_contribution **adj;  // by leaf of nodes; newest first
   anfi_contribution **padj; // by leaf of parameters
-  anf_node **given;         // parameters of b
+  anf_node *const *param;   // by parameter: what stands for it in f
+  anf_node *const *given;   // parameters of b
   anf_node **constant;      // by parameter: its copy in b, or NULL
   anf_node **sum; // by leaf of parameters that add: what its adjoint has come to, else NULL
 } anfi_jbuild;
 
 /* jback.c */
 bool anfi_j_build(anfi_j *j, anfi_jspec *s);
+/* ▶ and ◀ of s, which has no effects, as nodes of one graph: nothing is kept, passed or called. */
+bool anfi_j_build_at(anfi_j *j, anfi_jspec *s, anfi_vjp_place *at);
 anf_node *anfi_primal(anfi_jbuild *q, anf_node *n); // in f
 /* The adjoint of each leaf of n, summed up; NULL where there is none. False: none at all. */
 bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf);

@@ -7,7 +7,7 @@
 size_t anfi_position(const anfi_jbuild *q, const anf_node *n) { return q->j->local.at[n->id]; }
 
 anf_node *anfi_primal(anfi_jbuild *q, anf_node *n) {
-  if (n->kind == ANFI_PARAM) return q->f->params.at[n->u.index];
+  if (n->kind == ANFI_PARAM) return q->param[n->u.index];
   return n->kind == ANFI_VALUE ? n : q->to[anfi_position(q, n)];
 }
 
@@ -224,15 +224,17 @@ static void make_params(anfi_jbuild *q) {
     q->constant[i] = anfi_param(q->b, NULL, p->type);
     q->constant[i]->debug = p->debug;
   }
+  q->param = q->f->params.at;
 }
 
 static void take_given(anfi_jbuild *q) {
   size_t n = q->s->jg->nresult;
   const anf_type **leaf = ANFI_NEW_N(q->j->a, const anf_type *, n + 1);
   anfi_leaf_types(anfi_ad_type_of(q->ad, q->s->jg->g->result), leaf);
-  q->given = ANFI_NEW_N(q->j->a, anf_node *, n + 1);
+  anf_node **given = ANFI_NEW_N(q->j->a, anf_node *, n + 1);
   for (size_t i = 0; i < n; i++)
-    if (q->s->given[i]) q->given[i] = anfi_param(q->b, NULL, leaf[i]);
+    if (q->s->given[i]) given[i] = anfi_param(q->b, NULL, leaf[i]);
+  q->given = given;
 }
 
 /* Sums that come in. */
@@ -249,7 +251,7 @@ static void take_sums(anfi_jbuild *q) {
 
 static void seed(anfi_jbuild *q) {
   for (size_t i = 0; i < q->s->jg->nresult; i++)
-    anfi_contribute(q, q->s->jg->g->result, i, q->given[i]);
+    if (q->s->given[i]) anfi_contribute(q, q->s->jg->g->result, i, q->given[i]);
 }
 
 static void give(anfi_jbuild *q) {
@@ -262,14 +264,14 @@ static void give(anfi_jbuild *q) {
     anfi_adjoint(q, jg->g->params.at[i], leaf);
     for (size_t l = 0; l < k; l++)
       if (q->sum[jg->pfirst[i] + l]) leaf[l] = q->sum[jg->pfirst[i] + l];
-    n += anfi_given_list(q, q->s->out + jg->pfirst[i], q->f->params.at[i], leaf, out + n);
+    n += anfi_given_list(q, q->s->out + jg->pfirst[i], q->param[i], leaf, out + n);
   }
   anfi_set_result(q->b, anfi_ad_tuple(q->ad, q->b, n, out));
 }
 
-bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
+static anfi_jbuild begin(anfi_j *j, anfi_jspec *s, anf_graph *f, anf_graph *b) {
   const anfi_jgraph *jg = s->jg;
-  anfi_jbuild q = {.j = j, .ad = j->ad, .s = s, .f = s->fwd, .b = s->bwd};
+  anfi_jbuild q = {.j = j, .ad = j->ad, .s = s, .f = f, .b = b};
   q.base = (uint32_t)j->ad->m->nodes.n;
   q.to = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
   q.effect = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
@@ -280,6 +282,11 @@ bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
   q.constant = ANFI_NEW_N(j->a, anf_node *, jg->g->params.n + 1);
   anfi_j_recall(j, s); // its masks are settled
   j->ad->how = 0;
+  return q;
+}
+
+bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
+  anfi_jbuild q = begin(j, s, s->fwd, s->bwd);
   make_params(&q);
   take_given(&q);
   take_sums(&q);
@@ -287,4 +294,17 @@ bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
   if (!sweep_forward(&q) || !sweep_back(&q)) return false;
   give(&q);
   return anfi_j_close(&q);
+}
+
+bool anfi_j_build_at(anfi_j *j, anfi_jspec *s, anfi_vjp_place *at) {
+  const anfi_jgraph *jg = s->jg;
+  anfi_jbuild q = begin(j, s, at->g, at->g);
+  q.param = at->args;
+  q.given = at->dy;
+  seed(&q);
+  if (!sweep_forward(&q) || !sweep_back(&q)) return false;
+  at->value = anfi_primal(&q, jg->g->result);
+  for (size_t i = 0; i < jg->g->params.n; i++)
+    anfi_adjoint(&q, jg->g->params.at[i], at->dx + jg->pfirst[i]);
+  return true;
 }

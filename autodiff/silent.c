@@ -3,21 +3,30 @@
  * no effect can be reached are not copied. */
 #include "autodiff/autodiff.h"
 
-static bool *with_effects(anfi_ad *ad, const anf_analysis *an) {
-  bool *has = ANFI_NEW_N(ad->arena, bool, an->ngraph + 1);
-  for (bool rose = true; rose;) {
-    rose = false;
-    for (size_t i = 0; i < an->by_scc.n; i++) {
-      const anf_graph *g = an->by_scc.at[i];
-      bool some = g->effects.n > 0;
-      for (size_t k = 0; !some && k < an->graphs[g->id].callees.n; k++)
-        some = has[an->graphs[g->id].callees.at[k]->id];
-      rose |= some && !has[g->id];
-      has[g->id] |= some;
+void anfi_spread_to_users(anfi_ad *ad, bool *has) {
+  ANFI_VEC(const anf_graph *) todo = {0};
+  for (size_t i = 0; i < ad->m->graphs.n; i++)
+    if (has[i]) anfi_push(ad->arena, &todo, ad->m->graphs.at[i]);
+  while (todo.n) {
+    const anf_graph *g = todo.at[--todo.n];
+    for (const anfi_use *u = g->self ? g->self->uses : NULL; u; u = u->next) {
+      const anf_graph *user = u->user->graph;
+      if (!has[user->id]) anfi_push(ad->arena, &todo, user);
+      has[user->id] = true;
     }
   }
+}
+
+static bool *with_effects(anfi_ad *ad) {
+  const anf_module *m = ad->m;
+  bool *has = ANFI_NEW_N(ad->arena, bool, m->graphs.n + 1);
+  for (size_t i = 0; i < m->graphs.n; i++)
+    has[i] = m->graphs.at[i] && m->graphs.at[i]->effects.n > 0;
+  anfi_spread_to_users(ad, has);
   return has;
 }
+
+bool anfi_has_effects(anfi_ad *ad, const anf_graph *g) { return with_effects(ad)[g->id]; }
 
 typedef struct {
   anfi_ad *ad;
@@ -62,8 +71,7 @@ static void fill(copying *c, anf_graph *g) {
 }
 
 anf_graph *anfi_silent(anfi_ad *ad, anf_graph *g) {
-  const anf_analysis *an = anfi_analyse(ad->m);
-  copying c = {.ad = ad, .has = with_effects(ad, an), .nhas = an->ngraph};
+  copying c = {.ad = ad, .has = with_effects(ad), .nhas = ad->m->graphs.n};
   if (!c.has[g->id]) return g;
   anfi_map_init(&c.copy, ad->arena);
   anf_graph *to = copy_of(&c, g);

@@ -55,6 +55,8 @@ struct anf_node {
 enum {
   ANFI_NODE_EFFECT = 1, // is in its graph's list of effects
   ANFI_NODE_MARK = 2,   // scratch of one pass, 0 between passes
+  ANFI_NODE_SEEN = 4,   // rewrite.c has looked at it, ...
+  ANFI_NODE_SIMPLE = 8, // ... and nothing has changed since that could make a rule fire
 };
 
 /* Attribute values in the order of the op's schema. NULL: the default; anfi_from_node: the value is

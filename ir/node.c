@@ -27,6 +27,13 @@ static void unlink_use(anfi_use *u) {
   u->link = NULL;
 }
 
+/* A rule may ask for an input with no other use: then the last user is to be looked at again. */
+static void drop_use(anfi_use *u) {
+  unlink_use(u);
+  const anfi_use *left = tracks_uses(u->def) ? u->def->uses : NULL;
+  if (left && !left->next) left->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
+}
+
 static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n) {
   if (m->nodes.n >= UINT32_MAX || n >= UINT32_MAX) anfi_throw_nomem(m->cx);
   anf_node *p = (anf_node *)anfi_alloc(&m->arena, sizeof *p + n * sizeof(anfi_use));
@@ -161,8 +168,9 @@ void anfi_remove_effect(anf_node *n) {
 }
 
 void anfi_set_input(anf_node *n, size_t i, anf_node *to) {
-  unlink_use(&n->in[i]);
+  if (n->in[i].def) drop_use(&n->in[i]);
   link_use(&n->in[i], n, to);
+  n->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
 }
 
 bool anfi_is_result(const anf_module *m, const anf_node *n) {
@@ -194,6 +202,7 @@ void anfi_replace(anf_node *n, anf_node *by) {
     anfi_use *u = n->uses;
     unlink_use(u);
     link_use(u, u->user, by);
+    u->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
   }
 }
 
@@ -206,7 +215,7 @@ bool anfi_is_used(const anf_node *n) {
 
 void anfi_delete(anf_node *n) {
   anf_module *m = n->graph ? n->graph->module : NULL;
-  for (uint32_t i = 0; i < n->nin; i++) unlink_use(&n->in[i]);
+  for (uint32_t i = 0; i < n->nin; i++) drop_use(&n->in[i]);
   n->kind = ANFI_DEAD;
   if (m) m->nodes.at[n->id] = NULL;
 }

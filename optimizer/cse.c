@@ -1,27 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Common subexpressions: nodes of one graph with the same op, attributes and inputs become one, in
- * evaluation order, so inputs are unified before their users. Ops with effects stay as they are. */
+/* Common subexpressions: nodes of one graph with the same op, attributes and inputs become one.
+ * Nodes are taken in the order in which they were made, which is the order of memory and mostly
+ * that of evaluation; one that uses a later one waits until that one has had its turn, so inputs
+ * are unified before their users. Ops with effects stay as they are. */
 #include "optimizer/opt.h"
 
-/* Open addressing, never more than half full. The hash beside the node spares a look at most nodes
- * that are not equal, each of which would be a miss of the cache in a large graph. */
 typedef struct {
-  uint64_t hash;
-  anf_node *node; // NULL: free
-} slot;
+  anf_node *node;
+  uint32_t next; // input to look at
+} visit;
 
+/* Open addressing, never more than half full: 1 + the id of a node, and the upper half of its hash,
+ * which spares a look at most nodes that are not equal: each would be a miss of the cache. */
 typedef struct {
+  anfi_pass *pass;
+  anf_module *m;
   anfi_arena *a;
-  slot *slots;
+  uint64_t *slots;
   size_t mask;
-  anfi_map values; // hash of a constant -> its representative VALUE
+  anfi_map values;      // hash of a constant -> its representative VALUE
+  anfi_node_vec marked; // representatives, and CNodes that had their turn before it came
+  ANFI_VEC(visit) waiting;
 } table;
 
-static void make_slots(table *t, size_t nodes) {
-  size_t n = ANFI_HASH_MIN;
+static void make_slots(table *t) {
+  size_t n = ANFI_HASH_MIN, nodes = 0;
+  for (size_t i = 0; i < t->m->nodes.n; i++) nodes += t->m->nodes.at[i] != NULL;
   while (n < 2 * nodes) n *= 2;
-  t->slots = ANFI_NEW_N(t->a, slot, n);
+  t->slots = ANFI_NEW_N(t->a, uint64_t, n);
   t->mask = n - 1;
+}
+
+static void mark(table *t, anf_node *n) {
+  anfi_push(t->a, &t->marked, n);
+  n->flags |= ANFI_NODE_MARK;
 }
 
 static uint64_t hash_attrs(const anfi_attrs *at) {
@@ -45,9 +57,7 @@ static bool same_attrs(const anfi_attrs *a, const anfi_attrs *b) {
   return true;
 }
 
-/* One VALUE node for equal constants, so that inputs compare by pointer. */
-static anf_node *representative(table *t, anf_node *n) {
-  if (n->kind != ANFI_VALUE || n->op != ANF_OP_NONE || anfi_value_graph(n)) return n;
+static anf_node *equal_value(table *t, anf_node *n) {
   for (uint64_t h = anfi_value_hash(n->u.value);; h++) {
     uint64_t *at = anfi_map_at(&t->values, h);
     anf_node *r = (anf_node *)(uintptr_t)*at;
@@ -56,27 +66,41 @@ static anf_node *representative(table *t, anf_node *n) {
   }
 }
 
+/* One VALUE node for equal constants, so that inputs compare by pointer. */
+static anf_node *representative(table *t, anf_node *n) {
+  bool plain = n->kind == ANFI_VALUE && !(n->flags & ANFI_NODE_MARK) && n->op == ANF_OP_NONE &&
+               !anfi_value_graph(n);
+  if (!plain) return n;
+  anf_node *r = equal_value(t, n);
+  if (r == n) mark(t, n);
+  return r;
+}
+
 static uint64_t hash_node(const anf_node *n) {
   uint64_t h =
       anfi_hash_mix(n->kind * 65536u + n->op, n->kind == ANFI_APPLY ? hash_attrs(n->u.attrs) : 0);
-  h = anfi_hash_mix(h, anfi_key(n->type));
+  h = anfi_hash_mix(anfi_hash_mix(h, anfi_key(n->type)), anfi_key(n->graph));
   for (uint32_t i = 0; i < n->nin; i++) h = anfi_hash_mix(h, anfi_key(n->in[i].def));
   return h;
 }
 
 static bool same_node(const anf_node *a, const anf_node *b) {
-  if (a->kind != b->kind || a->op != b->op || a->nin != b->nin || a->type != b->type) return false;
+  if (a->kind != b->kind || a->op != b->op || a->nin != b->nin || a->type != b->type ||
+      a->graph != b->graph)
+    return false;
   for (uint32_t i = 0; i < a->nin; i++)
     if (a->in[i].def != b->in[i].def) return false;
   return a->kind != ANFI_APPLY || same_attrs(a->u.attrs, b->u.attrs);
 }
 
 static anf_node *first_equal(table *t, anf_node *n) {
-  uint64_t h = hash_node(n);
+  uint64_t h = hash_node(n), upper = h >> 32 << 32;
   for (size_t i = (size_t)h & t->mask;; i = (i + 1) & t->mask) {
-    slot *s = &t->slots[i];
-    if (!s->node) *s = (slot){h, n};
-    if (s->node == n || (s->hash == h && same_node(s->node, n))) return s->node;
+    uint64_t *s = &t->slots[i];
+    if (!*s) return *s = upper | (n->id + UINT64_C(1)), n;
+    if (*s >> 32 << 32 != upper) continue;
+    anf_node *first = t->m->nodes.at[(uint32_t)*s - 1];
+    if (same_node(first, n)) return first;
   }
 }
 
@@ -85,27 +109,66 @@ static bool may_merge(const anf_node *n) {
   return n->kind == ANFI_CALL || !(anfi_op[n->op].flags & ANFI_EFFECT);
 }
 
-static void unify(anfi_pass *p, table *t, anf_graph *g) {
-  anfi_node_vec order = {0};
-  anfi_graph_order(g, t->a, &order);
-  make_slots(t, order.n);
-  for (size_t i = 0; i < order.n; i++) {
-    anf_node *n = order.at[i];
-    for (uint32_t k = 0; k < n->nin; k++) {
-      anf_node *def = n->in[k].def, *r = representative(t, def);
-      if (r != def) anfi_set_input(n, k, r);
+static void unify(table *t, anf_node *n) {
+  for (uint32_t k = 0; k < n->nin; k++) {
+    anf_node *def = n->in[k].def, *r = representative(t, def);
+    if (r != def) anfi_set_input(n, k, r);
+  }
+  anf_node *first = may_merge(n) ? first_equal(t, n) : n;
+  if (first == n || !anfi_rewrite(t->pass)) return;
+  anfi_replace(n, first);
+  anfi_delete(n);
+}
+
+static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
+
+/* Node number `now` has its turn: does n wait for its own? */
+static bool is_later(const anf_node *n, size_t now) {
+  return n->id > now && is_cnode(n) && !(n->flags & ANFI_NODE_MARK);
+}
+
+static bool uses_later(const anf_node *n, size_t now) {
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (is_later(n->in[i].def, now)) return true;
+  return false;
+}
+
+/* What n needs is unified first. */
+static void after_inputs(table *t, anf_node *n, size_t now) {
+  anfi_push(t->a, &t->waiting, ((visit){n, 0}));
+  while (t->waiting.n) {
+    visit *v = &t->waiting.at[t->waiting.n - 1];
+    if (v->next == v->node->nin) {
+      n = v->node;
+      t->waiting.n--;
+      unify(t, n);
+      continue;
     }
-    anf_node *first = may_merge(n) ? first_equal(t, n) : n;
-    if (first == n || !anfi_rewrite(p)) continue;
-    anfi_replace(n, first);
-    anfi_delete(n);
+    anf_node *def = v->node->in[v->next++].def;
+    if (!is_later(def, now)) continue;
+    mark(t, def);
+    anfi_push(t->a, &t->waiting, ((visit){def, 0}));
   }
 }
 
+/* The place of a node whose turn comes soon is fetched by then, if its inputs stay what they are. */
+static void fetch(const table *t, size_t i) {
+  const anf_node *n = i < t->m->nodes.n ? t->m->nodes.at[i] : NULL;
+  if (n && is_cnode(n)) __builtin_prefetch(&t->slots[(size_t)hash_node(n) & t->mask], 1);
+}
+
 bool anfi_opt_cse(anfi_pass *p) {
-  table t = {.a = anfi_scratch(p->m->cx)};
+  enum { SOON = 12 };
+  table t = {.pass = p, .m = p->m, .a = anfi_scratch(p->m->cx)};
   anfi_map_init(&t.values, t.a);
-  for (size_t i = 0; i < p->m->graphs.n; i++)
-    if (p->m->graphs.at[i]) unify(p, &t, p->m->graphs.at[i]);
+  make_slots(&t);
+  for (size_t i = 0; i < p->m->nodes.n; i++) {
+    anf_node *n = p->m->nodes.at[i];
+    fetch(&t, i + SOON);
+    if (!n || !is_cnode(n) || (n->flags & ANFI_NODE_MARK)) continue;
+    if (uses_later(n, i)) after_inputs(&t, n, i);
+    else unify(&t, n);
+  }
+  for (size_t i = 0; i < t.marked.n; i++) t.marked.at[i]->flags &= (uint8_t)~ANFI_NODE_MARK;
   return true;
 }

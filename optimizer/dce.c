@@ -1,28 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Dead code: what the public graphs need is found by one walk from their results and effects, which
- * enters a graph when a needed node refers to it. Other nodes and private graphs go. (The analysis
- * of a module would not do: it takes every graph that is there as needed.) */
+/* Dead code: what the public graphs need is found from their results and effects; a graph is needed
+ * when a needed node refers to it. Other nodes and private graphs go. (The analysis of a module
+ * would not do: it takes every graph that is there as needed.)
+ * Nodes are looked at from the last made to the first, in the order of memory: a mark mostly falls on
+ * one that is still to come; one that was passed already goes on a list. */
 #include "optimizer/opt.h"
 
 typedef struct {
   anfi_arena *a;
   bool *graph; // by id: needed
+  size_t at;   // nodes from here on were passed
   anfi_node_vec todo;
+  ANFI_VEC(const anf_graph *) graphs; // needed, not looked at yet
 } walk;
 
-static void need_graph(walk *w, anf_graph *g) {
+static void need_graph(walk *w, const anf_graph *g) {
   if (w->graph[g->id]) return;
   w->graph[g->id] = true;
-  for (size_t i = 0; i < g->effects.n; i++) anfi_push(w->a, &w->todo, g->effects.at[i]);
-  if (g->result) anfi_push(w->a, &w->todo, g->result);
+  anfi_push(w->a, &w->graphs, g);
 }
 
-static void take(walk *w, anf_node *n) {
-  anf_graph *g = anfi_value_graph(n);
-  if (g) need_graph(w, g);
-  if (n->kind == ANFI_VALUE || (n->flags & ANFI_NODE_MARK)) return;
+static void need(walk *w, anf_node *n) {
+  if (n->kind == ANFI_VALUE) {
+    const anf_graph *g = anfi_value_graph(n);
+    if (g) need_graph(w, g);
+    return;
+  }
+  if (n->flags & ANFI_NODE_MARK) return;
   n->flags |= ANFI_NODE_MARK;
-  for (uint32_t i = 0; i < n->nin; i++) anfi_push(w->a, &w->todo, n->in[i].def);
+  if (n->id >= w->at) anfi_push(w->a, &w->todo, n);
+}
+
+static void need_inputs(walk *w, const anf_node *n) {
+  for (uint32_t i = 0; i < n->nin; i++) need(w, n->in[i].def);
+}
+
+static void catch_up(walk *w) {
+  while (w->todo.n || w->graphs.n) {
+    if (w->todo.n) {
+      need_inputs(w, w->todo.at[--w->todo.n]);
+      continue;
+    }
+    const anf_graph *g = w->graphs.at[--w->graphs.n];
+    for (size_t i = 0; i < g->effects.n; i++) need(w, g->effects.at[i]);
+    if (g->result) need(w, g->result);
+  }
+}
+
+static void mark_needed(walk *w, const anf_module *m) {
+  w->at = m->nodes.n;
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE))
+      need_graph(w, m->graphs.at[i]);
+  catch_up(w);
+  while (w->at-- > 0) {
+    const anf_node *n = m->nodes.at[w->at];
+    if (n && (n->flags & ANFI_NODE_MARK)) need_inputs(w, n);
+    catch_up(w);
+  }
 }
 
 static void remove_graph(anf_graph *g) {
@@ -55,10 +90,7 @@ bool anfi_opt_dce(anfi_pass *p) {
   anf_module *m = p->m;
   walk w = {.a = anfi_scratch(m->cx)};
   w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n);
-  for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE))
-      need_graph(&w, m->graphs.at[i]);
-  while (w.todo.n) take(&w, w.todo.at[--w.todo.n]);
+  mark_needed(&w, m);
   remove_rest(p, &w);
   return true;
 }

@@ -220,7 +220,16 @@ anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
 }
 
 static void push_users(anfi_rewriter *r, const anf_node *n) {
-  for (const anfi_use *u = n->uses; u; u = u->next) anfi_push(r->arena, &r->todo, u->user);
+  for (const anfi_use *u = n->uses; u; u = u->next) {
+    u->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
+    anfi_push(r->arena, &r->todo, u->user);
+  }
+}
+
+/* Patterns are two deep: those who see the users of n see what takes its place. */
+static void push_all_users(anfi_rewriter *r, const anf_node *n) {
+  for (const anfi_use *u = n->uses; u; u = u->next) push_users(r, u->user);
+  push_users(r, n);
 }
 
 static uint64_t inputs_of(const anf_node *n) {
@@ -239,7 +248,7 @@ static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
     const anfi_rule *rule = at->rule;
     anf_node *by = at->needs & ~has ? NULL : anfi_rule_try(r, rule, n);
     if (!by) continue;
-    push_users(r, n);
+    push_all_users(r, n);
     anfi_replace(n, by);
     delete_unused(r, n);
     if (by->kind == ANFI_APPLY) anfi_push(r->arena, &r->todo, by);
@@ -248,22 +257,42 @@ static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
   return NULL;
 }
 
+typedef struct {
+  size_t looked, fired;
+} steps;
+
+/* Looks at n, and then at what has come on the list. */
+static bool simplify_from(anfi_rewriter *r, anf_node *n, steps *s) {
+  size_t enough = 100 * r->m->nodes.n + 10000;
+  anfi_push(r->arena, &r->todo, n);
+  while (r->todo.n) {
+    n = r->todo.at[--r->todo.n];
+    bool ready = n->kind == ANFI_APPLY && !(n->flags & ANFI_NODE_SIMPLE) &&
+                 (n->type || n->op == ANF_OP_Switch); // choices of graphs have no type
+    const anfi_rule *rule = ready ? simplify_node(r, n) : NULL;
+    if (rule && ++s->fired > enough)
+      return anfi_fail(r->m->cx, anfi_nowhere(), ANF_E0604, rule->row->name);
+    if (ready && !rule && r->pass->rewrites < r->pass->limit)
+      n->flags |= ANFI_NODE_SEEN | ANFI_NODE_SIMPLE;
+    if (++s->looked % 65536 == 0 && !anfi_go_on(r->m->cx, "simplifying", 0.0)) return false;
+  }
+  return true;
+}
+
 bool anfi_opt_simplify(anfi_pass *p) {
   anf_ctx *cx = p->m->cx;
   anfi_rewriter r = {.pass = p, .m = p->m, .arena = anfi_scratch(cx)};
   if (!anfi_rules_load(cx, r.arena, &r.set)) return false;
   r.fired = ANFI_NEW_N(r.arena, uint32_t, r.set.n);
-  for (size_t i = p->m->nodes.n; i-- > 0;) // popped in order of creation: inputs mostly first
-    if (p->m->nodes.at[i] && p->m->nodes.at[i]->kind == ANFI_APPLY)
-      anfi_push(r.arena, &r.todo, p->m->nodes.at[i]);
-  size_t fired = 0, enough = 100 * p->m->nodes.n + 10000;
-  for (size_t steps = 1; r.todo.n; steps++) {
-    anf_node *n = r.todo.at[--r.todo.n];
-    bool ready = n->kind == ANFI_APPLY &&
-                 (n->type || n->op == ANF_OP_Switch); // choices of graphs have no type
-    const anfi_rule *rule = ready ? simplify_node(&r, n) : NULL;
-    if (rule && ++fired > enough) return anfi_fail(cx, anfi_nowhere(), ANF_E0604, rule->row->name);
-    if (steps % 65536 == 0 && !anfi_go_on(cx, "simplifying", 0.0)) return false;
+  steps s = {0};
+  for (size_t i = 0, n = p->m->nodes.n; i < n; i++) { // in order of creation: inputs mostly first
+    anf_node *x = p->m->nodes.at[i];
+    if (!x || x->kind != ANFI_APPLY) continue;
+    if (p->fast)
+      x->flags &= (uint8_t)~ANFI_NODE_SIMPLE; // it may have been seen without those rules
+    if (x->flags & ANFI_NODE_SIMPLE) continue;
+    if (x->flags & ANFI_NODE_SEEN) push_users(&r, x); // its inputs have changed
+    if (!simplify_from(&r, x, &s)) return false;
   }
   return true;
 }
