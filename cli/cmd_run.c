@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 typedef struct {
-  uint64_t repeat;
+  uint64_t repeat, threads;
   double compile_ms, run_ms;
   const char *backend;
   anf_exec *exec; // NULL: the reference interpreter
@@ -63,7 +63,7 @@ static void free_exec(void *e) { anf_exec_free((anf_exec *)e); }
 
 /* False: the backend is the interpreter, which compiles nothing. */
 static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
-  *o = (anf_exec_opts){.size = sizeof *o};
+  *o = (anf_exec_opts){.size = sizeof *o, .parallel = r->threads > 1};
   o->jit =
       (anf_jit_opts){.size = sizeof o->jit, .cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx))};
   if (strcmp(r->backend, "interp") == 0) return false;
@@ -75,6 +75,7 @@ static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
 static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   anf_exec_opts o;
   if (!exec_options(c, r, &o)) return ANF_OK;
+  if (anf_stream_of_thread()) anf_stream_set_threads(anf_stream_of_thread(), (uint32_t)r->threads);
   anf_status st = anf_compile(g, &o, c->d, &r->exec);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, free_exec, r->exec);
@@ -170,11 +171,14 @@ static void show_time(anf_ctx *cx, const outcome *r) {
 }
 
 int cmd_run(cli *c) {
-  outcome r = {.repeat = 1, .backend = c->value[OPT_BACKEND] ? c->value[OPT_BACKEND] : "interp"};
+  outcome r = {.repeat = 1,
+               .threads = 1,
+               .backend = c->value[OPT_BACKEND] ? c->value[OPT_BACKEND] : "interp"};
   anf_run_opts o = {
       .size = sizeof o, .print = show, .print_user = c->value[OPT_JSON] ? stderr : stdout};
   if (!c->narg) return cli_usage(c, "which program?");
   if (!cli_number(c, OPT_REPEAT, 1000000000, &r.repeat) ||
+      !cli_number(c, OPT_THREADS, 1024, &r.threads) ||
       !cli_number(c, OPT_MAX_STEPS, INT64_MAX, &o.max_steps) ||
       !cli_number(c, OPT_MAX_DEPTH, INT64_MAX, &o.max_depth))
     return EXIT_USAGE;

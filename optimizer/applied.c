@@ -69,23 +69,26 @@ static anf_node *function(making *k, anf_value *v) {
   return n ? anfi_apply(k->g, ANF_OP_Partial, NULL, n + 1, in) : in[0];
 }
 
+static anf_node *argument(making *k, const anfi_given *a) {
+  anf_value *known = a->fixed ? a->fixed : a->value;
+  if (known) return anfi_value(k->m, anf_value_retain(known));
+  return a->fn ? function(k, a->fn) : anfi_param(k->g, NULL, a->type);
+}
+
 /* entry(data..) = f(args..), once everything is closed. */
 static anf_graph *make_entry(making *k, anf_graph *g, size_t n, const anfi_given *args) {
   anf_node **in = ANFI_NEW_N(k->a, anf_node *, n + 2);
   size_t at = g ? 1 : 0;
   k->g = anfi_graph_new(k->m, anfi_intern_z(&k->m->strings, g ? g->name->s : "function"));
   if (g) in[0] = anfi_graph_value(copy_of(k, g));
-  for (size_t i = 0; i < n; i++)
-    in[at++] = args[i].fn      ? function(k, args[i].fn)
-               : args[i].value ? anfi_value(k->m, anf_value_retain(args[i].value))
-                               : anfi_param(k->g, NULL, args[i].type);
+  for (size_t i = 0; i < n; i++) in[at++] = argument(k, &args[i]);
   anfi_set_result(k->g, anfi_call(k->g, at, in));
   return k->g;
 }
 
 static bool is_plain(anf_graph *g, size_t n, const anfi_given *args) {
   for (size_t i = 0; i < n; i++)
-    if (args[i].fn || args[i].value) return false;
+    if (args[i].fn || args[i].value || args[i].fixed) return false;
   return g != NULL;
 }
 

@@ -5,11 +5,12 @@
 
 #include "optimizer/opt.h"
 
-/* An argument to make a program for: a type, or a function value. */
+/* An argument to make a program for: a type, a function value, or a value that is always the same. */
 typedef struct anfi_given {
   const anf_type *type;
   anf_value *fn;
   anf_value *value; // which is part of the program, or NULL
+  anf_value *fixed; // the same, in every call: told by its address
 } anfi_given;
 
 /* A module of its own, the frame's, with the graph (NULL: args[0], a function, is called) as it is

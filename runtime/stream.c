@@ -9,13 +9,15 @@
 
 _Static_assert(offsetof(anf_stream, stack_limit) == ANF_RT_STACK_LIMIT, "compiled code knows it");
 
+static uint32_t cpus(void) {
+  long n = sysconf(_SC_NPROCESSORS_ONLN);
+  return n > 0 ? (uint32_t)n : 1;
+}
+
 void anfi_rt_stream_init(anf_stream *s, const anf_stream_opts *o) {
   memset(s, 0, sizeof *s);
   if (o) memcpy(&s->o, o, o->size && o->size < sizeof s->o ? o->size : sizeof s->o);
-  if (!s->o.threads) {
-    long n = sysconf(_SC_NPROCESSORS_ONLN);
-    s->o.threads = n > 0 ? (uint32_t)n : 1;
-  }
+  if (!s->o.threads) s->o.threads = cpus();
   if (!s->o.stack_bytes) s->o.stack_bytes = (size_t)256 << 20;
   if (s->o.stack_bytes < 4 * (size_t)RT_MARGIN) s->o.stack_bytes = 4 * (size_t)RT_MARGIN;
   s->o.stack_bytes = (s->o.stack_bytes + 65535) / 65536 * 65536;
@@ -45,6 +47,13 @@ void anf_stream_free(anf_stream *s) {
 }
 
 uint32_t anf_stream_threads(const anf_stream *s) { return s->o.threads; }
+void anf_stream_set_threads(anf_stream *s, uint32_t n) {
+  if (!n) n = cpus();
+  if (n == s->o.threads) return;
+  anfi_rt_pool_free(s->pool); // the next loop makes one that fits
+  s->pool = NULL;
+  s->o.threads = n;
+}
 const anf_trap *anf_stream_trap(const anf_stream *s) { return &s->trap; }
 
 /* ---- the thread's own ---- */

@@ -8,14 +8,21 @@
 
 static void free_exec(void *e) { anf_exec_free((anf_exec *)e); }
 
+static void drop_all(anf_exec *e) {
+  for (anfi_variant *v = e->variant, *next; v; v = next) {
+    next = v->next;
+    anfi_variant_free(e->cx, v);
+  }
+  e->variant = NULL;
+  e->nvariant = 0;
+}
+
 void anf_exec_free(anf_exec *e) {
   if (!e) return;
   anf_ctx *cx = e->cx;
-  for (anfi_variant *v = e->variant; v;) {
-    anfi_variant *next = v->next;
-    anfi_variant_free(cx, v);
-    v = next;
-  }
+  drop_all(e);
+  for (size_t i = 0; i < e->nfixed; i++) anf_value_release(e->fixed[i]);
+  anfi_raw(cx, e->fixed, e->nfixed * sizeof *e->fixed, 0);
   anf_jit_engine_free(e->engine);
   anf_value_release(e->fn);
   anf_text_free(&e->log);
@@ -224,7 +231,7 @@ static void release(void *v) { anf_value_release((anf_value *)v); }
 /* The arguments of a call as the parameters declare them; the function value is the first. */
 typedef struct given {
   size_t n;
-  anf_value **v;
+  anf_value **v; // NULL: fixed
   anfi_arg *arg;
 } given;
 
@@ -233,6 +240,14 @@ static void add(anf_exec *e, given *g, anf_value *v) {
   if (v->kind == ANF_VALUE_FN) g->arg[g->n].fn = v;
   else if (!(g->arg[g->n].type = anf_value_type(e->cx, v))) anfi_throw_nomem(e->cx);
   g->n++;
+}
+
+static anf_value *fixed(const anf_exec *e, size_t i) { return i < e->nfixed ? e->fixed[i] : NULL; }
+static anfi_arg fixed_arg(const anf_exec *e, size_t i) {
+  if (fixed(e, i)->kind == ANF_VALUE_FN) return (anfi_arg){.fn = fixed(e, i)};
+  anfi_arg a = {.type = anf_value_type(e->cx, fixed(e, i)), .fixed = fixed(e, i)};
+  if (!a.type) anfi_throw_nomem(e->cx);
+  return a;
 }
 
 static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
@@ -244,7 +259,12 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
   if (e->fn) add(e, g, e->fn);
   for (size_t i = 0; i < n; i++) {
     anf_value *v = NULL;
-    if (!fit_one(e, &f, i, args[i], &v)) return false;
+    anf_value *always = fixed(e, i); // a function's captures are data all the same
+    if (always && always->kind != ANF_VALUE_FN) {
+      g->arg[g->n++] = fixed_arg(e, i);
+      continue;
+    }
+    if (!fit_one(e, &f, i, always ? always : args[i], &v)) return false;
     anfi_defer(e->cx, ANFI_ALWAYS, release, v);
     add(e, g, v);
   }
@@ -263,7 +283,7 @@ static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opt
   if (!fit_all(e, n, args, &g) || !(v = variant_for(e, g.n, g.arg, g.v))) return false;
   size_t ngiven = 0; // what is not part of the program
   for (size_t i = 0; i < g.n; i++)
-    if (!g.arg[i].value) g.v[ngiven++] = g.v[i];
+    if (!g.arg[i].value && !g.arg[i].fixed) g.v[ngiven++] = g.v[i];
   return anfi_variant_run(e, v, ngiven, g.v, o, result);
 }
 
@@ -271,8 +291,39 @@ static void prepare(anf_exec *e, size_t n, const anf_type *const *types) {
   anfi_arg *args = ANFI_NEW_N(anfi_scratch(e->cx), anfi_arg, n + 2);
   size_t at = 0;
   if (e->fn) args[at++].fn = e->fn;
-  for (size_t i = 0; i < n; i++) args[at++].type = types[i];
+  for (size_t i = 0; i < n; i++)
+    args[at++] = fixed(e, i) ? fixed_arg(e, i) : (anfi_arg){.type = types[i]};
   anfi_exec_variant(e, at, args);
+}
+
+static void make_room(anf_exec *e, size_t n) {
+  anf_value **p = (anf_value **)anfi_raw(e->cx, e->fixed, e->nfixed * sizeof *p, n * sizeof *p);
+  if (!p) anfi_throw_nomem(e->cx);
+  for (size_t i = e->nfixed; i < n; i++) p[i] = NULL;
+  e->fixed = p;
+  e->nfixed = n;
+}
+
+static void fix_argument(anf_exec *e, size_t i, anf_value *v) {
+  anfi_fit f = {.cx = e->cx, .arena = anfi_scratch(e->cx), .host = true};
+  size_t n = e->g ? e->g->params.n : i + 1;
+  anf_value *as = NULL;
+  if (i >= n) {
+    anfi_fail(e->cx, anfi_nowhere(), ANF_E0410, e->g->name->s, n, i + 1);
+    return;
+  }
+  if (v && !fit_one(e, &f, i, v, &as)) return;
+  if (as) anfi_defer(e->cx, ANFI_ON_FAIL, release, as);
+  if (n > e->nfixed) make_room(e, n);
+  drop_all(e);
+  anf_value_release(e->fixed[i]);
+  e->fixed[i] = as;
+}
+
+anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *v, anf_diag *d) {
+  ANFI_ENTRY(e->cx, d);
+  fix_argument(e, i, v);
+  return anfi_leave(e->cx);
 }
 
 anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types, anf_diag *d) {

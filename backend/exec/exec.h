@@ -40,8 +40,10 @@ typedef struct anfi_variant {
 
 struct anf_exec {
   anf_ctx *cx;
-  anf_graph *g;  // what is compiled; or
-  anf_value *fn; // a function value, which is the first argument of all calls
+  anf_graph *g;      // what is compiled; or
+  anf_value *fn;     // a function value, which is the first argument of all calls
+  anf_value **fixed; // by argument, or NULL; as many as nfixed
+  size_t nfixed;
   anf_exec_opts o;
   anf_jit_engine *engine;
   anfi_variant *variant; // used last first

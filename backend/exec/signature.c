@@ -39,7 +39,7 @@ bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, a
   for (size_t i = n; i-- > 0;) anfi_push(a, &st, args[i]);
   while (st.n) {
     anfi_arg x = st.at[--st.n];
-    anfi_push(a, &out->word, anfi_key(x.type));
+    anfi_push(a, &out->word, x.fixed ? anfi_key(x.fixed) : anfi_key(x.type));
     if (x.value) push_value(a, out, x.value);
     if (!x.fn) continue;
     const anfi_fn *f = anfi_value_fn(x.fn);
@@ -52,7 +52,7 @@ bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, a
       bool is_fn = v->kind == ANF_VALUE_FN;
       const anf_type *t = is_fn ? NULL : anf_value_type(cx, v);
       if (!is_fn && !t) anfi_throw_nomem(cx);
-      anfi_push(a, &st, ((anfi_arg){t, is_fn ? v : NULL, NULL}));
+      anfi_push(a, &st, ((anfi_arg){.type = t, .fn = is_fn ? v : NULL}));
     }
   }
   return true;

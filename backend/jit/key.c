@@ -105,6 +105,7 @@ static void add_engine(keeper *k, const anf_jit_engine *e) {
   add_text(k, e->o.passes ? e->o.passes : e->vt->passes);
   add_text(k, e->vt->always);
   add_text(k, e->o.cc);
+  add_text(k, e->o.kernels);
   add_u64(k, (uint64_t)e->o.level | (uint64_t)e->o.bounds << 8 | (uint64_t)e->o.contract << 9 |
                  (uint64_t)e->o.debug << 10);
 }

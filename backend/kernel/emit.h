@@ -14,4 +14,18 @@ void anfi_kernel_emit(lgen *g);
 /* Is it the name of a kernel, whose body comes later? */
 bool anfi_kernel_is_name(const char *name);
 
+/* dot.c. Vectors a and b are of `lanes` words of 32 bits, each with `steps` of K, the first lowest. */
+typedef struct anfi_dot {
+  lgen *g;
+  uint32_t lanes, steps;
+  bool native;
+} anfi_dot;
+/* Steps of K that one dot product takes, for a kernel: 4, 2, or 0 if it has none. */
+uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k);
+/* Rows of B, `lanes` elements each, as such words. */
+LLVMValueRef anfi_dot_interleave(const anfi_dot *d, LLVMValueRef *row);
+LLVMValueRef anfi_dot_bytes(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, // a is unsigned,
+                            LLVMValueRef b);                                     // b signed
+LLVMValueRef anfi_dot_bf16(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
+
 #endif

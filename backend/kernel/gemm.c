@@ -17,12 +17,14 @@ typedef struct kgen {
   uint32_t lanes, bytes_a, bytes_b, bytes_c;
   tdtype sum;
   LLVMTypeRef vec;
+  anfi_dot dot; // steps 0: none
 } kgen;
 
 typedef struct tile {
   uint32_t rows, vecs, tail; // tail: columns of the last vector, 0 all
   V a, b, c, col;            // where it starts; number of its first column
   V acc[SUMS];
+  V over[VECS]; // of signed A, taken as 128 more: what that makes too much
 } tile;
 
 /* ---- values ---- */
@@ -57,8 +59,8 @@ static V splat(const kgen *k, V x) { return anfi_ll_splat(k->g, x, k->lanes); }
 
 /* Values that a loop carries; after the loop they are what it left. */
 typedef struct carried {
-  V *at[SUMS + 4];
-  V phi[SUMS + 4];
+  V *at[SUMS + VECS + 4];
+  V phi[SUMS + VECS + 4];
   uint32_t n;
 } carried;
 typedef struct loop {
@@ -69,6 +71,10 @@ typedef struct loop {
 } loop;
 
 static void carry(carried *c, V *v) { c->at[c->n++] = v; }
+static void carry_sums(carried *c, tile *t) {
+  for (uint32_t i = 0; i < t->rows * t->vecs; i++) carry(c, &t->acc[i]);
+  for (uint32_t j = 0; j < t->vecs && t->over[0]; j++) carry(c, &t->over[j]);
+}
 
 /* Turns `count` times; known to be 1, it is no loop. */
 static void begin(const kgen *k, loop *l, V count, carried *c) {
@@ -205,6 +211,51 @@ static void step(const kgen *k, tile *t, V a, V b, const V *row) {
   }
 }
 
+/* A is what a dot takes as unsigned, unless B is: then it is the other way round. */
+static V dot(const kgen *k, V a, V b, V acc) {
+  if (k->dot.steps == 2) return anfi_dot_bf16(&k->dot, acc, a, b);
+  return k->k->b == ANF_TIR_u8 ? anfi_dot_bytes(&k->dot, acc, b, a)
+                               : anfi_dot_bytes(&k->dot, acc, a, b);
+}
+
+/* As many steps of K as a dot product takes. */
+static void dot_step(const kgen *k, tile *t, V a, V b, const V *row, V db) {
+  lgen *g = k->g;
+  V bv[VECS], bias = splat(k, anfi_ll_i32(g, 0x80808080));
+  for (uint32_t j = 0; j < t->vecs; j++) {
+    V r[4];
+    for (uint32_t u = 0; u < k->dot.steps; u++) {
+      V p = move(k, move(k, b, mul(k, db, u)), ci(k, (int64_t)j * k->lanes * k->bytes_b));
+      r[u] = load_vec(k, lane_of(k, k->k->b), p, k->bytes_b, tail_of(t, j));
+    }
+    bv[j] = anfi_dot_interleave(&k->dot, r);
+    if (t->over[0]) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias, bv[j]);
+  }
+  for (uint32_t r = 0; r < t->rows; r++) {
+    V x = ll.BuildLoad2(g->b, g->i32, move(k, a, row[r]), "");
+    ll.SetAlignment(x, k->bytes_a);
+    x = splat(k, x);
+    if (t->over[0]) x = ll.BuildXor(g->b, x, bias, "");
+    for (uint32_t j = 0; j < t->vecs; j++) {
+      V *acc = &t->acc[r * t->vecs + j];
+      *acc = dot(k, x, bv[j], *acc);
+    }
+  }
+}
+
+static void dot_steps(const kgen *k, tile *t, V *a, V *b, const V *row, V n) {
+  carried c = {.n = 0};
+  loop l;
+  V db = mul(k, k->size[GEMM_LDB], k->bytes_b);
+  carry(&c, a), carry(&c, b), carry_sums(&c, t);
+  begin(k, &l, n, &c);
+  V a0 = *a, b0 = *b;
+  dot_step(k, t, a0, b0, row, db);
+  *a = move(k, a0, ci(k, (int64_t)k->dot.steps * k->bytes_a));
+  *b = move(k, b0, mul(k, db, k->dot.steps));
+  end(k, &l);
+}
+
 /* `n` steps from a and b on, `each` at a time. */
 static void steps(const kgen *k, tile *t, V *a, V *b, const V *row, V n, uint32_t each) {
   carried c = {.n = 0};
@@ -214,8 +265,7 @@ static void steps(const kgen *k, tile *t, V *a, V *b, const V *row, V n, uint32_
     db = mul(k, k->size[GEMM_LDB], k->bytes_b);
   V ua[8], ub[8];
   for (uint32_t u = 0; u <= each; u++) ua[u] = mul(k, da, u), ub[u] = mul(k, db, u);
-  carry(&c, a), carry(&c, b);
-  for (uint32_t i = 0; i < t->rows * t->vecs; i++) carry(&c, &t->acc[i]);
+  carry(&c, a), carry(&c, b), carry_sums(&c, t);
   begin(k, &l, n, &c);
   V a0 = *a, b0 = *b;
   for (uint32_t u = 0; u < each; u++) step(k, t, move(k, a0, ua[u]), move(k, b0, ub[u]), row);
@@ -229,6 +279,13 @@ static void sum_k(const kgen *k, tile *t, V a, V b, const V *row) {
   int64_t n;
   uint32_t each = t->rows * t->vecs > 8 ? 2 : 4;
   V kk = k->size[GEMM_K];
+  if (k->dot.steps) {
+    uint32_t shift = k->dot.steps / 2; // steps are 2 or 4
+    bool fixed = known(kk, &n);
+    V dots = fixed ? ci(k, n >> shift) : ll.BuildLShr(k->g->b, kk, ci(k, shift), "");
+    kk = fixed ? ci(k, n % k->dot.steps) : ll.BuildAnd(k->g->b, kk, ci(k, k->dot.steps - 1), "");
+    if (!fixed || n >> shift) dot_steps(k, t, &a, &b, row, dots);
+  }
   if (!known(kk, &n)) {
     steps(k, t, &a, &b, row, kk, 1);
     return;
@@ -240,8 +297,7 @@ static void sum_k(const kgen *k, tile *t, V a, V b, const V *row) {
 static void sum_batch(const kgen *k, tile *t, V a, V b, const V *row) {
   carried c = {.n = 0};
   loop l;
-  carry(&c, &a), carry(&c, &b);
-  for (uint32_t i = 0; i < t->rows * t->vecs; i++) carry(&c, &t->acc[i]);
+  carry(&c, &a), carry(&c, &b), carry_sums(&c, t);
   begin(k, &l, k->size[GEMM_NUM], &c);
   sum_k(k, t, a, b, row);
   a = move(k, a, mul(k, k->size[GEMM_SA], k->bytes_a));
@@ -253,7 +309,7 @@ static void sum_batch(const kgen *k, tile *t, V a, V b, const V *row) {
 static void sum_list(const kgen *k, tile *t, const V *row) {
   carried c = {.n = 0};
   loop l;
-  for (uint32_t i = 0; i < t->rows * t->vecs; i++) carry(&c, &t->acc[i]);
+  carry_sums(&c, t);
   begin(k, &l, k->len, &c);
   V at = mul(k, l.i, 8), a = ll.BuildLoad2(k->g->b, k->g->ptr, move(k, k->a, at), ""),
     b = ll.BuildLoad2(k->g->b, k->g->ptr, move(k, k->b, at), "");
@@ -327,6 +383,8 @@ static void run_tile(const kgen *k, tile *t) {
                                         : load_vec(k, lane, move(k, move(k, k->c, t->c), at[i]),
                                                    k->bytes_c, tail_of(t, i % t->vecs));
   }
+  bool biased = k->dot.steps == 4 && k->k->a == ANF_TIR_s8 && k->k->b == ANF_TIR_s8;
+  for (uint32_t j = 0; j < t->vecs && biased; j++) t->over[j] = ll.ConstNull(k->vec);
   fetch_c(k, t, ldc);
   if (k->k->list) sum_list(k, t, row);
   else sum_batch(k, t, move(k, k->a, t->a), move(k, k->b, t->b), row);
@@ -334,7 +392,9 @@ static void run_tile(const kgen *k, tile *t) {
     int64_t n, base;
     V off = known(at[i], &n) && known(t->c, &base) ? ci(k, n + base)
                                                    : ll.BuildAdd(k->g->b, t->c, at[i], "");
-    V x = finish(k, t, t->acc[i], off, i % t->vecs);
+    V x = t->acc[i];
+    if (biased) x = ll.BuildSub(k->g->b, x, t->over[i % t->vecs], "");
+    x = finish(k, t, x, off, i % t->vecs);
     store_vec(k, x, move(k, k->c, off), k->bytes_c, tail_of(t, i % t->vecs));
   }
 }
@@ -490,6 +550,7 @@ static void body(lgen *g, const lkernel *one) {
   k.bytes_c = (uint32_t)anfi_t_bytes(k.sum);
   k.lanes = k.isa.bytes / k.bytes_c;
   k.vec = anfi_ll_vector_of(lane_of(&k, one->spec.c), k.lanes);
+  k.dot = (anfi_dot){g, k.lanes, anfi_dot_steps(&k.isa, &one->spec), k.isa.native};
   k.a = ll.GetParam(k.fn, 0), k.b = ll.GetParam(k.fn, 1), k.c = ll.GetParam(k.fn, 2);
   for (unsigned i = 0; i < GEMM_NSIZE; i++)
     k.size[i] = one->spec.known[i] ? ci(&k, one->spec.size[i]) : ll.GetParam(k.fn, 3 + i);

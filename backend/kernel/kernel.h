@@ -18,7 +18,8 @@ typedef enum anfi_isa_level { ISA_PLAIN, ISA_SSE, ISA_AVX2, ISA_AVX512, ISA_COUN
 typedef struct anfi_isa {
   anfi_isa_level level;
   uint32_t bytes, regs; // of a vector; how many
-  bool fma, bf16, vnni; // products of one rounding; dot products of pairs and quads
+  bool fma, bf16, vnni; // products of one rounding; dot products of pairs and quads,
+  bool native;          // which are instructions of the target: dot.c
 } anfi_isa;
 /* What the features ("+avx2,-fma,...") of a target offer. */
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out);

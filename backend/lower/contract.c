@@ -178,20 +178,93 @@ static uint64_t leading(const matrix *x, uint64_t rows, uint64_t cols) {
 
 enum { MANY_BATCHES = 4, PARALLEL_MACS = 1 << 20 };
 
-static bool by_kernels(anfi_low *L, const matmul *whole) {
+/* What is done with a product before it is written. */
+typedef struct follower {
+  const anfi_view *product, *root; // product is among what root is computed of; NULL: it is written
+  texpr to;
+  anfi_pt batch; // digits in front of row and column
+  uint64_t rows, cols;
+} follower;
+
+static void follow(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr value) {
+  const follower *f = (const follower *)q->user;
+  anfi_pt p = f->batch;
+  anfi_pt_push(&p, i, f->rows);
+  anfi_pt_push(&p, j, f->cols);
+  anfi_view_know(L, f->product, &p, value);
+  anfi_low_put(L, f->to, anfi_pt_linear(L, &p), anfi_view_at(L, f->root, &p), false);
+}
+
+static bool suits(const anfi_view *v, anf_dtype d, uint64_t n) {
+  return v->tensor && v->dtype == d && v->n == n;
+}
+
+/* Takes an addition of a buffer of n elements off v. A vector must lie along the columns. */
+static bool take_sum(const anfi_view **v, uint64_t n, bool vector, texpr *to) {
+  const anfi_view *x = *v;
+  if (x->op != ANF_OP_Add || x->kind != VIEW_LAZY || x->tensor || x->nin != 2) return false;
+  for (size_t k = 0; k < 2; k++) {
+    const anfi_view *y = x->in[k], *rest = x->in[1 - k];
+    if (!suits(y, x->dtype, n) || rest->n != x->n || rest->dtype != x->dtype) continue;
+    if (vector && (uint64_t)y->type->dims[y->type->n - 1] != n) continue;
+    *to = y->tensor;
+    *v = rest;
+    return true;
+  }
+  return false;
+}
+
+/* Additions and a last Relu between root and product can stay in the kernel's registers. */
+static bool in_registers(anfi_mm *q, const follower *f) {
+  const anfi_view *v = f->root;
+  anfi_mm x = *q;
+  if (q->elem != ANF_TIR_f32 && q->elem != ANF_TIR_f64) return false; // rounded in between
+  if (v->kind == VIEW_LAZY && v->op == ANF_OP_Relu && v->nin == 1) x.relu = true, v = v->in[0];
+  if (v->n != f->root->n) return false;
+  take_sum(&v, v->n, false, &x.rhs);
+  if (!x.bias && v != f->product) take_sum(&v, f->cols, true, &x.bias);
+  if (v != f->product) return false;
+  *q = x;
+  return true;
+}
+
+static anfi_mm sizes_of(const matmul *m) {
+  anfi_mm q = {.elem = anfi_lower_elem((anf_dtype)m->type->dtype)};
+  q.m = m->rows, q.n = m->cols, q.k = m->inner;
+  q.ta = m->a.transposed && !m->a.vector, q.tb = m->b.transposed && !m->b.vector;
+  q.lda = leading(&m->a, m->rows, m->inner), q.ldb = leading(&m->b, m->inner, m->cols);
+  q.ldc = m->cols;
+  return q;
+}
+
+static bool kernels_wanted(const matmul *whole) {
   matmul m = *whole;
-  anfi_loop loop[ANF_MAX_RANK];
-  texpr batch[ANF_MAX_RANK] = {NULL};
   anf_dtype d = (anf_dtype)m.type->dtype;
   if (m.a.v->dtype != d || m.b.v->dtype != d || (m.bias && m.bias->dtype != d)) return false;
   fold_batches(&m);
-  anfi_mm q = {.elem = anfi_lower_elem(d), .m = m.rows, .n = m.cols, .k = m.inner};
-  q.ta = m.a.transposed && !m.a.vector, q.tb = m.b.transposed && !m.b.vector;
-  q.lda = leading(&m.a, m.rows, m.inner), q.ldb = leading(&m.b, m.inner, m.cols), q.ldc = m.cols;
-  if (anfi_low_complex(d) || !anfi_low_gemm_wanted(&q)) return false;
+  anfi_mm q = sizes_of(&m);
+  return !anfi_low_complex(d) && anfi_low_gemm_wanted(&q);
+}
+
+/* The loops over batches are open, and their number is in f->batch. */
+static void one_product(anfi_low *L, anfi_mm *q, follower *f) {
+  f->rows = q->m, f->cols = q->n;
+  q->user = f;
+  if (f->root && !in_registers(q, f)) q->each = follow;
+  anfi_low_gemm(L, q);
+}
+
+static bool by_kernels(anfi_low *L, const matmul *whole, follower *f) {
+  matmul m = *whole;
+  anfi_loop loop[ANF_MAX_RANK];
+  texpr batch[ANF_MAX_RANK] = {NULL};
+  if (!kernels_wanted(whole)) return false;
+  fold_batches(&m);
+  anfi_mm q = sizes_of(&m);
   q.a = anfi_view_force(L, (anfi_view *)(uintptr_t)m.a.v);
   q.b = anfi_view_force(L, (anfi_view *)(uintptr_t)m.b.v);
-  q.c = m.to;
+  q.fixed = m.b.nbatch ? NULL : m.b.v->constant;
+  q.c = f->to;
   if (m.bias) q.bias = anfi_view_force(L, (anfi_view *)(uintptr_t)m.bias);
   uint64_t all = 1;
   for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
@@ -203,12 +276,11 @@ static bool by_kernels(anfi_low *L, const matmul *whole) {
     parallel &= !loop[k].parallel;
     batch[k] = loop[k].var;
   }
-  anfi_pt p = {0};
-  for (size_t k = 0; k < m.nb; k++) anfi_pt_push(&p, batch[k], (uint64_t)m.batch[k]);
+  for (size_t k = 0; k < m.nb; k++) anfi_pt_push(&f->batch, batch[k], (uint64_t)m.batch[k]);
   q.a0 = start_of(L, &m.a, m.nb, batch);
   q.b0 = start_of(L, &m.b, m.nb, batch);
-  q.c0 = anfi_ix_mulc(L, anfi_pt_linear(L, &p), m.rows * m.cols);
-  anfi_low_gemm(L, &q);
+  q.c0 = anfi_ix_mulc(L, anfi_pt_linear(L, &f->batch), m.rows * m.cols);
+  one_product(L, &q, f);
   for (size_t k = m.nb; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
   return true;
 }
@@ -292,10 +364,35 @@ static void straighten(anfi_low *L, const anfi_low_op *q, matmul *m) {
   m->b.transposed = false;
 }
 
-static void product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
-  if (!anfi_low_elements(q->type) || by_kernels(L, m)) return;
-  straighten(L, q, m);
-  multiply(L, m);
+/* A product that was left to a nest is written by it, or as a whole if somebody wants it so. */
+static void followed(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to) {
+  follower f = {.product = v, .root = root, .to = to};
+  by_kernels(L, (const matmul *)v->data, &f);
+}
+static void store_product(anfi_low *L, const anfi_view *v, texpr to) {
+  by_kernels(L, (const matmul *)v->data, &(follower){.to = to});
+}
+
+static anfi_view *left(anfi_low *L, const anfi_low_op *q, const matmul *m) {
+  anfi_view *v = anfi_view_new(L, q->type, VIEW_LAZY);
+  v->order = ORDER_OWN;
+  v->op = q->op;
+  v->store = store_product;
+  v->followed = followed;
+  v->data = ANFI_NEW(L->a, matmul);
+  *(matmul *)v->data = *m;
+  return v;
+}
+
+static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
+  if (q->inlined && !L->o.no_fuse && !(q->to && q->to[0]) && kernels_wanted(m))
+    return left(L, q, m);
+  m->to = anfi_low_result(L, q, 0, q->type);
+  if (anfi_low_elements(q->type) && !by_kernels(L, m, &(follower){.to = m->to})) {
+    straighten(L, q, m);
+    multiply(L, m);
+  }
+  return anfi_view_of_result(L, q->type, m->to);
 }
 
 bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
@@ -307,9 +404,7 @@ bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   m.cols = cols_of(&m.b, false);
   m.nb = m.a.nbatch > m.b.nbatch ? m.a.nbatch : m.b.nbatch;
   if (m.nb) memcpy(m.batch, q->type->dims, m.nb * sizeof *m.batch);
-  m.to = anfi_low_result(L, q, 0, q->type);
-  product_of(L, q, &m);
-  out[0] = anfi_view_of_result(L, q->type, m.to);
+  out[0] = product_of(L, q, &m);
   return true;
 }
 
@@ -326,9 +421,7 @@ bool anfi_lower_linear(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   m.a = (matrix){.v = held(L, flat)};
   m.b = (matrix){.v = held(L, q->in[1]), .transposed = true};
   m.bias = q->n > 2 && q->in[2] ? held(L, q->in[2]) : NULL;
-  m.to = anfi_low_result(L, q, 0, q->type);
-  product_of(L, q, &m);
-  out[0] = anfi_view_of_result(L, q->type, m.to);
+  out[0] = product_of(L, q, &m);
   return true;
 }
 

@@ -6,7 +6,10 @@
  * told apart by classes: pointwise users of the node's own shape pass theirs on, an index map or a
  * broadcast makes a new one. Nests are bounded in depth and in nodes, so code is linear in the graph
  * and no element is computed more often than its nest reads it; what is repeated by a broadcast is
- * inlined only when it is cheap. */
+ * inlined only when it is cheap.
+ *
+ * A matrix product is left to a nest of pointwise ops that reads it at the nest's own points, one to a
+ * nest: the nest then follows each block of the product while that is in the cache. */
 #include "backend/lower/low.h"
 
 enum { MAX_DEPTH = 32, MAX_NODES = 32, CHEAP = 4 };
@@ -16,13 +19,16 @@ typedef struct place { // of a node, or 0 while nobody has asked
   uint32_t depth;      // nodes between it and the nest's own
   uint64_t points;     // class of points it is read at
   bool split;          // in more than one, or asked for as a whole
+  bool plain;          // read by pointwise ops alone, from here to the nest's own
 } place;
 
 typedef struct plan {
-  place *at;       // by index in order
-  uint32_t *nodes; // of each nest, by index of its own node
-  anfi_map index;  // node id → 1 + index in order
+  place *at;         // by index in order
+  uint32_t *nodes;   // of each nest, by index of its own node
+  uint32_t *product; // of each nest: 1 + index of the product that is left to it
+  anfi_map index;    // node id → 1 + index in order
   anf_node *const *order;
+  bool in_place;
 } plan;
 
 static bool is_map(anfi_lower k) { return k == ANFI_LOWER_POINTWISE || k == ANFI_LOWER_INDEX_MAP; }
@@ -83,16 +89,54 @@ static bool reads_once(const anf_node *user, size_t i) {
   }
 }
 
+/* Ops of point.c, which leave all that they read to the nest. */
+static bool is_plain(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || !n->type || n->type->kind != ANF_TYPE_TENSOR) return false;
+  switch (n->op) {
+  case ANF_OP_Reshape:
+  case ANF_OP_Cast: return true;
+  default:
+    return anfi_op[n->op].lower == ANFI_LOWER_POINTWISE && anfi_op[n->op].scalar &&
+           n->op != ANF_OP_BatchNorm;
+  }
+}
+
+static bool is_output(const anf_node *n) {
+  for (const anfi_use *u = n->uses; u; u = u->next)
+    if (anfi_is_op(u->user, ANF_OP_MakeTuple) || anfi_is_op(u->user, ANF_OP_MakeRecord))
+      return true;
+  return n == n->graph->result;
+}
+
+/* The nest reads a parameter as large as what it gives back: state that is updated in place, which a
+ * product in the same nest would prevent. */
+static void see_state(plan *p, const place *want, const anf_node *x, uint64_t own, uint64_t *bits) {
+  const anf_node *root = p->order[want->nest - 1];
+  if (!p->in_place || x->kind != ANFI_PARAM || want->points != own || !is_output(root)) return;
+  uint32_t left = p->product[want->nest - 1];
+  if (left && left != UINT32_MAX) bits[(left - 1) / 64] &= ~(UINT64_C(1) << ((left - 1) % 64));
+  p->product[want->nest - 1] = UINT32_MAX;
+}
+
+/* May the product x, read from `at`, be left to that nest? */
+static bool may_follow(const plan *p, const anf_node *x, const place *at) {
+  if (!anfi_is_op(x, ANF_OP_MatMul) && !anfi_is_op(x, ANF_OP_Linear)) return false;
+  if (at->split || !at->nest || !at->plain || p->product[at->nest - 1]) return false;
+  const anf_node *root = p->order[at->nest - 1];
+  size_t a = 0, b = 0;
+  return at->points == anfi_hash_mix(at->nest - 1, 1) && root->type->dtype == x->type->dtype &&
+         root->type->n && anfi_type_elements(root->type, &a) && anfi_type_elements(x->type, &b) &&
+         a == b;
+}
+
 static bool grows(const anf_node *user, const anf_node *x) {
   size_t a = 0, b = 0;
   return !anfi_type_elements(user->type, &a) || !anfi_type_elements(x->type, &b) || a > b;
 }
 
-static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i) {
+static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
   uint64_t *found = anfi_map_find(&p->index, x->id);
-  if (!found || !*found) return;
-  place *to = &p->at[*found - 1];
   const place *u = &p->at[user_index];
   bool inside = u->nest && !u->split; // the user itself is left to its reader
   bool map = user->kind == ANFI_APPLY && user->type && user->type->kind == ANF_TYPE_TENSOR &&
@@ -101,6 +145,10 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i) {
   place want = {.nest = inside ? u->nest : user_index + 1, .depth = inside ? u->depth + 1 : 1};
   uint64_t mine = inside ? u->points : anfi_hash_mix(user_index, 1);
   want.points = same_points(user, x) ? mine : anfi_hash_mix(mine, anfi_hash_mix(user->id, i));
+  want.plain = is_plain(user) && (!inside || u->plain);
+  see_state(p, &want, x, anfi_hash_mix(want.nest - 1, 1), bits);
+  if (!found || !*found) return;
+  place *to = &p->at[*found - 1];
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
   if ((!map && !once) || broadcast || want.depth > MAX_DEPTH ||
@@ -108,13 +156,19 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i) {
     to->split = true;
   else if (!to->nest) *to = want;
   else if (to->nest != want.nest || to->points != want.points) to->split = true;
-  else if (want.depth > to->depth) to->depth = want.depth;
+  else {
+    to->plain &= want.plain;
+    if (want.depth > to->depth) to->depth = want.depth;
+  }
 }
 
-uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order) {
+uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, bool in_place) {
   uint64_t *bits = ANFI_NEW_N(a, uint64_t, n / 64 + 1);
-  plan p = {
-      .at = ANFI_NEW_N(a, place, n + 1), .nodes = ANFI_NEW_N(a, uint32_t, n + 1), .order = order};
+  plan p = {.at = ANFI_NEW_N(a, place, n + 1),
+            .nodes = ANFI_NEW_N(a, uint32_t, n + 1),
+            .product = ANFI_NEW_N(a, uint32_t, n + 1),
+            .order = order,
+            .in_place = in_place};
   anfi_map_init(&p.index, a);
   for (size_t i = 0; i < n; i++) *anfi_map_at(&p.index, order[i]->id) = i + 1;
   for (size_t i = n; i-- > 0;) {
@@ -125,13 +179,16 @@ uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order) {
       uint64_t *in = anfi_map_find(&p.index, u->user->id);
       if (!in || !*in) at->split = true; // by another graph, or by what is not lowered here
     }
-    if (used == 64 || !may_inline(x) || !at->nest || anfi_is_result(x->graph->module, x))
+    bool follows = may_follow(&p, x, at);
+    if (used == 64 || !(may_inline(x) || follows) || !at->nest ||
+        anfi_is_result(x->graph->module, x))
       at->split = true;
+    if (follows && !at->split) p.product[at->nest - 1] = (uint32_t)i + 1;
     if (!at->split) {
       bits[i / 64] |= UINT64_C(1) << (i % 64);
       p.nodes[at->nest - 1]++;
     }
-    for (size_t k = 0; k < anfi_arg_count(x); k++) ask(&p, x, (uint32_t)i, k);
+    for (size_t k = 0; k < anfi_arg_count(x); k++) ask(&p, x, (uint32_t)i, k, bits);
   }
   return bits;
 }

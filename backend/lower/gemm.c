@@ -24,8 +24,10 @@ typedef struct plan {
   uint64_t blocks, each, parts; // of rows: all, those of a task; tasks for all rows
   bool parallel;
   bool piece; // kernels write a panel that is read right behind
+  bool wide;  // sums are of another type than the result, which is rounded once
   texpr to, to0;
   uint64_t ldc;
+  texpr packed; // B of which nothing changes, laid out once; or NULL
 } plan;
 
 enum { TASKS = 8, PARALLEL_MACS = 1 << 20 };
@@ -182,9 +184,26 @@ static void end_rest(plan *p, const slab *s) {
     anfi_low_if_end(p->L, anfi_t_bin(p->L->t, TX_cmp_eq, s->group, ix(p, p->groups - 1)));
 }
 
+/* A constant as the panels of all blocks of K, one behind the other: that of columns `col` and on
+ * from step k0 on starts at k0 * n + col * (steps of the block). */
+static texpr laid_out(plan *p) {
+  const anfi_mm *q = p->q;
+  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, q->k * q->n), at = 0;
+  for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
+    kb = q->k - k0 < p->b.kb ? q->k - k0 : p->b.kb;
+    for (uint64_t col = 0, nr; col < q->n; col += nr) {
+      nr = q->n - col < p->b.nr ? q->n - col : p->b.nr;
+      for (uint64_t k = k0; k < k0 + kb; k++)
+        for (uint64_t j = col; j < col + nr; j++)
+          bits[at++] = anfi_low_bits(q->fixed, q->tb ? j * q->ldb + k : k * q->ldb + j);
+    }
+  }
+  return anfi_low_table(p->L, anfi_t_dt(p->elem), at, bits);
+}
+
 static void copy_slab(plan *p, slab *s) {
   anfi_loop i;
-  if (!p->b.pack_b) return;
+  if (!p->b.pack_b || p->packed) return;
   uint64_t n = p->group + (p->rest > 0);
   s->tensor = anfi_low_local(p->L, p->elem, n * panel_size(p, s->k), "panels");
   if (p->panels && !p->q->tb) copy_rows(p, s);
@@ -217,10 +236,28 @@ static void read_piece(plan *p, const call *c) {
   texpr row = p->piece ? i.var : add(p, c->row, i.var),
         col = p->piece ? j.var : add(p, c->col, j.var);
   texpr x = anfi_low_load(L, p->to, anfi_low_atom(L, add(p, mulc(p, row, p->ldc), col)));
-  give(L, p->q, add(p, c->row, i.var), add(p, c->col, j.var),
-       anfi_t_cast(L->t, anfi_t_dt(p->q->elem), x));
+  texpr at_col = anfi_low_atom(L, add(p, c->col, j.var));
+  if (p->wide && p->q->bias)
+    x = anfi_t_add(L->t, x, anfi_t_cast(L->t, x->dtype, anfi_low_load(L, p->q->bias, at_col)));
+  give(L, p->q, add(p, c->row, i.var), at_col, anfi_t_cast(L->t, anfi_t_dt(p->q->elem), x));
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);
+}
+
+/* What the kernel does in registers when a sum is done. */
+static tattrs after_sum(plan *p, const call *c, tattrs a, texpr *slot) {
+  enum { ADD = 1 };
+  const anfi_mm *q = p->q;
+  tstore *t = p->L->t;
+  if (q->bias && !p->wide) {
+    a = anfi_t_attr_set(t, a, TA_post_bias, 1);
+    slot[TSLOT_bias] = at(p, q->bias, c->col);
+  }
+  if (q->rhs) {
+    a = anfi_t_attr_set(t, a, TA_post_binary, ADD);
+    slot[TSLOT_binary_rhs] = at(p, q->rhs, add(p, q->c0, add(p, mulc(p, c->row, q->ldc), c->col)));
+  }
+  return q->relu ? anfi_t_attr_set(t, a, TA_post_relu, 1) : a;
 }
 
 static void kernel(plan *p, const call *c) {
@@ -238,10 +275,7 @@ static void kernel(plan *p, const call *c) {
   tattrs a = {0};
   if (c->first) a = anfi_t_attr_set(L->t, a, TA_init, 1);
   if (q->ta) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
-  if (c->last && q->bias) {
-    a = anfi_t_attr_set(L->t, a, TA_post_bias, 1);
-    in[12 + TSLOT_bias] = at(p, q->bias, c->col);
-  }
+  if (c->last) a = after_sum(p, c, a, in + 12);
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_intrin(L->t, TI_brgemm, anfi_t_dt(ANF_TIR_void),
                                                   12 + TSLOT_COUNT, in, a)));
   if (c->last && (p->to != q->c)) read_piece(p, c);
@@ -250,6 +284,11 @@ static void kernel(plan *p, const call *c) {
 
 static void panel(plan *p, call *c, const slab *s, texpr nth, texpr col, uint64_t n) {
   c->n = n, c->k = s->k, c->col = col;
+  if (p->packed) {
+    c->b = (block){p->packed, add(p, mulc(p, s->k0, p->q->n), mulc(p, col, s->k)), n};
+    kernel(p, c);
+    return;
+  }
   c->b = s->tensor ? (block){s->tensor, mulc(p, nth, panel_size(p, s->k)), p->b.nr}
                    : (block){p->q->b, place_in_b(p, s, col), p->q->ldb};
   kernel(p, c);
@@ -398,9 +437,10 @@ static void cut(plan *p) {
   anfi_product shape = {q->m,  q->n,  q->k,   (uint32_t)anfi_t_bytes(anfi_t_dt(p->elem)),
                         q->ta, q->tb, q->lda, q->ldb};
   p->b = anfi_blocks_pick(&isa, &shape);
-  if (narrow(q->elem)) p->b.pack_a = p->b.pack_b = true;
+  p->wide = narrow(q->elem);
+  if (p->wide) p->b.pack_a = p->b.pack_b = true;
   share(p);
-  p->piece = (narrow(q->elem) || q->each) && q->k <= p->b.kb;
+  p->piece = (p->wide || q->each) && q->k <= p->b.kb;
 }
 
 bool anfi_low_gemm_wanted(const anfi_mm *q) {
@@ -411,7 +451,7 @@ bool anfi_low_gemm_wanted(const anfi_mm *q) {
 
 /* B is stored by columns and A has few rows: with the roles exchanged, B is read as it is, and only
  * A, which is small, is copied. The result comes out by columns. */
-static bool better_exchanged(const anfi_mm *q) { return q->tb && 2 * q->m <= q->n; }
+static bool better_exchanged(const anfi_mm *q) { return q->tb && !q->fixed && 2 * q->m <= q->n; }
 
 static void exchanged(anfi_low *L, const anfi_mm *q) {
   anfi_mm x = *q;
@@ -421,7 +461,7 @@ static void exchanged(anfi_low *L, const anfi_mm *q) {
   x.m = q->n, x.n = q->m;
   x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = false;
   x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
-  x.bias = NULL, x.each = NULL;
+  x.fixed = NULL, x.bias = x.rhs = NULL, x.each = NULL, x.relu = false;
   x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
   x.c0 = anfi_ix(L, 0), x.ldc = q->m;
   anfi_low_gemm(L, &x);
@@ -429,6 +469,11 @@ static void exchanged(anfi_low *L, const anfi_mm *q) {
   anfi_low_loop(L, &j, q->n, "j");
   texpr v = anfi_low_load(L, x.c, anfi_low_atom(L, add(&p, mulc(&p, j.var, q->m), i.var)));
   if (q->bias) v = anfi_t_add(L->t, v, anfi_low_load(L, q->bias, j.var));
+  if (q->rhs) {
+    texpr at_c = add(&p, q->c0, add(&p, mulc(&p, i.var, q->ldc), j.var));
+    v = anfi_t_add(L->t, v, anfi_low_load(L, q->rhs, anfi_low_atom(L, at_c)));
+  }
+  if (q->relu) v = anfi_low_max(L, anfi_low_atom(L, v), anfi_low_const(L, v->dtype, 0), true);
   give(L, q, i.var, j.var, v);
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);
@@ -442,9 +487,10 @@ void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
     return;
   }
   cut(&p);
+  if (q->fixed && p.b.pack_b && !p.wide) p.packed = laid_out(&p);
   anfi_low_open(L); // what is local to it ends with it
   if (p.piece) p.ldc = p.b.nr;
-  else if (narrow(q->elem) || q->each) {
+  else if (p.wide || q->each) {
     p.to = anfi_low_local(L, p.elem, q->m * q->n, "sums");
     p.to0 = ix(&p, 0);
     p.ldc = q->n;

@@ -51,6 +51,7 @@ struct anfi_view {
   uint64_t n; // elements
   anfi_elem value;
   texpr tensor;
+  const anf_value *constant; // that the buffer holds, or NULL
   anfi_at at;
   anfi_opcode op;
   anfi_loc loc;
@@ -59,6 +60,9 @@ struct anfi_view {
   anf_value *const *attr;
   void *data;                                               // the hook's own
   void (*store)(anfi_low *L, const anfi_view *v, texpr to); // NULL: element by element
+  /* A product that was left to the nest of `root`: writes root, block by block. Nobody else may ask
+   * for an element of it before it is written. */
+  void (*followed)(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to);
 };
 
 typedef struct anfi_memo {
@@ -157,6 +161,11 @@ anfi_elem anfi_view_at_dims(anfi_low *L, const anfi_view *v, const texpr *at); /
 anfi_elem anfi_view_at_flat(anfi_low *L, const anfi_view *v, texpr at);
 /* A real element as this type (of the Tensor IR's elements), rounded once. */
 texpr anfi_view_real(anfi_low *L, const anfi_view *v, const anfi_pt *p, tdtype as);
+/* The element at this point is `value`, and need not be computed where that is at hand. */
+void anfi_view_know(anfi_low *L, const anfi_view *v, const anfi_pt *p, texpr value);
+/* The product among what the nest of v computes that has not been written, or NULL: fuse.c leaves one
+ * at most. */
+const anfi_view *anfi_view_product(anfi_low *L, const anfi_view *v);
 /* Element of a view that broadcasts to `dims`. */
 anfi_elem anfi_view_at_broadcast(anfi_low *L, const anfi_view *v, size_t rank, const int64_t *dims,
                                  const anfi_pt *p);
@@ -207,17 +216,23 @@ texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_
 
 /* view.c: a constant tensor of the module; n > 0 */
 texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits);
+/* The bits of element i of a constant, not complex. */
+uint64_t anfi_low_bits(const anf_value *v, size_t i);
 /* conv.c: the question as the plans of windows ask it */
 anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q);
 
-/* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n] (+ bias[n]) as brgemm, of buffers of one type */
+/* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], + bias[n], + rhs[m, n], not less than 0, as brgemm, of
+ * buffers of one type */
 typedef struct anfi_mm {
   anf_tir_elem elem;
   uint64_t m, n, k, lda, ldb, ldc;
-  bool ta, tb;         // a is stored k by m; b is stored n by k
-  bool serial;         // stands in a parallel loop
-  texpr a, b, c, bias; // tensors; bias: NULL if there is none
-  texpr a0, b0, c0;    // where they start
+  bool ta, tb;            // a is stored k by m; b is stored n by k
+  bool serial;            // stands in a parallel loop
+  bool relu;              // last of all
+  texpr a, b, c;          // tensors
+  const anf_value *fixed; // what b holds from its start, if it is a constant
+  texpr bias, rhs;        // added, or NULL: of n columns; of the places of c
+  texpr a0, b0, c0;       // where they start
   /* Instead of writing c: what is done with the element of row i and column j. */
   void (*each)(anfi_low *L, const struct anfi_mm *q, texpr i, texpr j, texpr value);
   void *user;

@@ -137,6 +137,18 @@ static uint64_t largest(const rows *r) {
   return most;
 }
 
+/* What a product that was left to its readers is among is no matter of one row: it is written first. */
+static void write_products(rows *r) {
+  anfi_low *L = r->w->L;
+  for (size_t i = r->b->from; i < r->b->to; i++)
+    for (size_t k = 0; k < r->p->node[i]->nin; k++) {
+      anf_node *x = r->p->node[i]->in[k].def;
+      if (x->type->kind != ANF_TYPE_TENSOR || anfi_map_find(&r->member, anfi_key(x))) continue;
+      anfi_view *v = anfi_glow_value(r->w, x).at[0];
+      if (v && anfi_view_product(L, v)) anfi_view_force(L, v);
+    }
+}
+
 bool anfi_glow_rows(glow *w, const gplan *p, const growblock *b) {
   rows *r = ANFI_NEW(w->a, rows);
   anfi_loop l;
@@ -146,6 +158,7 @@ bool anfi_glow_rows(glow *w, const gplan *p, const growblock *b) {
   anfi_map_init(&r->member, w->a);
   for (size_t i = b->from; i < b->to; i++) *anfi_map_at(&r->member, anfi_key(p->node[i])) = 1;
   make_room(r);
+  write_products(r);
   anfi_low_loop(w->L, &l, b->rows, "row");
   l.parallel = w->L->o.parallel && !before && largest(r) >= PARALLEL_WORK;
   w->L->in_parallel |= l.parallel;

@@ -308,7 +308,7 @@ static void empty(finder *q) {
 }
 
 gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order) {
-  uint64_t *bits = anfi_fuse_plan(w->a, n, order);
+  uint64_t *bits = anfi_fuse_plan(w->a, n, order, w->o->nstate > 0);
   gplan *p = ANFI_NEW(w->a, gplan);
   finder q = {.w = w, .plan = p};
   p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);

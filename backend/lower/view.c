@@ -118,6 +118,10 @@ texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits) {
   return tensor;
 }
 
+uint64_t anfi_low_bits(const anf_value *v, size_t i) {
+  return lane_of(v, i, (anf_dtype)v->type->dtype);
+}
+
 static texpr global_of(anfi_low *L, const anf_value *v) {
   anf_dtype d = (anf_dtype)v->type->dtype;
   uint64_t n = 0;
@@ -137,6 +141,7 @@ anfi_view *anfi_view_constant(anfi_low *L, anf_value *v) {
   if (!*known) {
     anfi_view *b = anfi_view_new(L, v->type, VIEW_BUFFER);
     b->tensor = global_of(L, v);
+    b->constant = v;
     *anfi_map_at(&L->constants, anfi_key(v)) = anfi_key(b);
     return b;
   }
@@ -333,8 +338,34 @@ void anfi_nest_close(anfi_low *L, anfi_nest *n) {
   for (uint32_t k = n->n; k-- > 0;) anfi_low_loop_end(L, &n->loop[k]);
 }
 
+void anfi_view_know(anfi_low *L, const anfi_view *v, const anfi_pt *p, texpr value) {
+  remember(L, memo_key(v, p), v, p, (anfi_elem){anfi_low_atom(L, value), NULL});
+}
+
+const anfi_view *anfi_view_product(anfi_low *L, const anfi_view *v) {
+  ANFI_VEC(const anfi_view *) todo = {0};
+  anfi_map seen;
+  anfi_map_init(&seen, L->a);
+  anfi_push(L->a, &todo, v);
+  while (todo.n) {
+    v = todo.at[--todo.n];
+    if (v->kind != VIEW_LAZY || v->tensor || *anfi_map_at(&seen, v->id)) continue;
+    if (v->followed) return v;
+    *anfi_map_at(&seen, v->id) = 1;
+    if (v->order != ORDER_POINT && v->order != ORDER_FLAT) continue;
+    for (size_t i = 0; i < v->nin; i++)
+      if (v->in[i]) anfi_push(L->a, &todo, (const anfi_view *)v->in[i]);
+  }
+  return NULL;
+}
+
 static void store_each(anfi_low *L, const anfi_view *v, texpr to) {
   anfi_nest n;
+  const anfi_view *product = anfi_view_product(L, v);
+  if (product) {
+    product->followed(L, product, v, to);
+    return;
+  }
   anfi_nest_open(L, &n, v, 0, NULL);
   anfi_low_put(L, to, anfi_pt_linear(L, &n.pt), anfi_view_at(L, v, &n.pt), v->complex);
   anfi_nest_close(L, &n);

@@ -68,6 +68,11 @@ ANF_API anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const
                                     anf_diag *d);
 /* The same for the types of these arguments. */
 ANF_API anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const *args, anf_diag *d);
+/* Argument i, counted from 0, is this value in every call from now on: what depends on it alone is
+ * computed when code is made, and weights lie as kernels read them. What calls give for it is not
+ * looked at and may be NULL; the function's pointer does not take it. v NULL: as before. What was
+ * compiled is dropped. */
+ANF_API anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *v, anf_diag *d);
 /* Arguments and result as of anf_run, of whose options `print` and `print_user` count. Functions may
  * be among both: code is made for each function that is given, whatever data it captured. */
 ANF_API anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args,

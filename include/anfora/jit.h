@@ -82,7 +82,8 @@ typedef struct anf_jit_opts {
   const char *temp_dir;  // where temporary files go; default: TMPDIR, or else the system's
   const char *cache_dir; // compiled code is kept here and found again; default: not at all
   uint64_t cache_bytes;  // limit of that folder's size; default 1 GB
-  const char *kernels;   // vectors of kernels: "sse", "avx2", "avx512"; default: the target's best
+  const char *kernels;   // vectors of kernels: "sse", "avx2", "avx512", and with their dot products
+                         // "vnni", "bf16"; default: the target's best
 } anf_jit_opts;
 
 /* `cx` is used during the call alone, for messages. `o` and `d` may be NULL. */

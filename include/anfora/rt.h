@@ -61,6 +61,8 @@ ANF_API void anf_stream_free(anf_stream *s); // s may be NULL
  * out of memory. */
 ANF_API anf_stream *anf_stream_of_thread(void);
 ANF_API uint32_t anf_stream_threads(const anf_stream *s);
+/* As many from the next call on; 0: as many as the machine has CPUs. Not while a call is under way. */
+ANF_API void anf_stream_set_threads(anf_stream *s, uint32_t n);
 /* What programs print goes to `print`: the number of a site of the program's table, and the leaves of
  * what is printed, the bits of a scalar or the address of a tensor each. NULL: nowhere. */
 ANF_API void anf_stream_set_print(anf_stream *s,

@@ -251,6 +251,43 @@ static void a_long_program_is_cut(void **state) {
   }
 }
 
+static anf_value *matrix(world *w, int64_t rows, int64_t cols) {
+  float data[64 * 800];
+  for (int64_t i = 0; i < rows * cols; i++) data[i] = (float)(i * 7919 % 1013) / 256 - 2;
+  return anf_value_tensor(w->cx, ANF_F32, 2, (int64_t[]){rows, cols}, data);
+}
+
+/* Weights that never change lie in the code, in the order of kernels: the same sums. */
+static void a_fixed_argument_is_in_the_code(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  for (int tb = 0; tb < 2; tb++) {
+    anf_exec *e = compiled(
+        w, tb ? "def f(x, w, s) { MatMul(x, w, tb=true) * s }" : "def f(x, w, s) { x @ w * s }",
+        &m);
+    anf_value *x = matrix(w, 64, 800), *weights = tb ? matrix(w, 45, 800) : matrix(w, 800, 45);
+    anf_value *args[] = {x, weights, NULL}, *plain, *fixed;
+    for (int64_t s = 1; s < 3; s++) {
+      for (int i = 0; i < 2; i++) anf_value_retain(args[i]);
+      args[2] = anf_value_f32(w->cx, (float)s);
+      plain = run_exec(w, e, 3, args);
+      assert_int_equal(anf_exec_fix(e, 1, weights, w->d), ANF_OK);
+      anf_value_retain(x);
+      fixed = run_exec(w, e, 3, (anf_value *[]){x, NULL, anf_value_f32(w->cx, (float)s)});
+      assert_true(anf_value_same(plain, fixed));
+      assert_int_equal(anf_exec_fix(e, 1, NULL, w->d), ANF_OK);
+      anf_value_release(plain);
+      anf_value_release(fixed);
+    }
+    anf_value_release(x);
+    assert_int_equal(anf_exec_fix(e, 1, weights, w->d), ANF_OK);
+    anf_value_release(weights); // the compiled function holds it
+    assert_int_not_equal(anf_exec_fix(e, 3, NULL, w->d), ANF_OK);
+    anf_exec_free(e);
+    anf_module_free(m);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_signature_is_compiled_once),
@@ -265,6 +302,7 @@ int main(void) {
       TEST(a_size_that_only_running_tells_is_refused),
       TEST(strings_and_types_are_chosen),
       TEST(a_long_program_is_cut),
+      TEST(a_fixed_argument_is_in_the_code),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -158,12 +158,51 @@ def with_bias(r):
                109, "f32")
 
 
+def followed(r):
+    """What comes after a product is done while a block of it is at hand, in registers or behind. Two sizes: K in one
+    block, and in more; the columns fill no panel. The bound counts the product's terms: each function's slope is
+    at most 1.13 where it is not bounded itself."""
+    cases = [("Relu(x @ w + b)", lambda p, b, y: np.maximum(p + b, 0)),
+             ("Relu(x @ w)", lambda p, b, y: np.maximum(p, 0)),
+             ("y + x @ w", lambda p, b, y: p + y),
+             ("Relu(b + x @ w + y)", lambda p, b, y: np.maximum(p + b + y, 0)),
+             ("Relu((x @ w + y) + b)", lambda p, b, y: np.maximum(p + b + y, 0)),
+             ("Tanh(x @ w + b)", lambda p, b, y: np.tanh(p + b)),
+             ("Sigmoid(x @ w + b)", lambda p, b, y: 1 / (1 + np.exp(-(p + b)))),
+             ("0.5 * (x @ w) + y", lambda p, b, y: 0.5 * p + y),
+             ("(x @ w + b) * Sigmoid(x @ w + b)", lambda p, b, y: (p + b) / (1 + np.exp(-(p + b)))),
+             ("Abs(Reshape(x @ w, shape=(N, M)))", lambda p, b, y: np.abs(p).reshape(p.shape[::-1]))]
+    for (m, k, n), threads in (((70, 90, 50), "1"), ((65, 1700, 37), "1"), ((200, 130, 333), "2")):
+        x, w, b, y = r.data((m, k)), r.data((k, n)), r.data((n,)), r.data((m, n))
+        X, W, B, Y = (v.astype(np.float64) for v in (x, w, b, y))
+        size = 1.13 * (np.abs(X) @ np.abs(W) + np.abs(B) + np.abs(Y))
+        for what, f in cases:
+            want = f(X @ W, B, Y)
+            sig = f"x: f32[{m}, {k}], w: f32[{k}, {n}], b: f32[{n}], y: f32[{m}, {n}]"
+            body = what.replace("(N, M)", f"({n}, {m})")
+            r.case(f"{what} of {m}x{k}x{n}, {threads} threads", f"def f({sig}) {{ {body} }}", [x, w, b, y], want,
+                   size.reshape(want.shape), k, "f32", "--threads", threads)
+    x, w, y = r.data((3, 40, 50)), r.data((3, 50, 33)), r.data((33,))
+    X, W, Y = (v.astype(np.float64) for v in (x, w, y))
+    r.case("Tanh of a batch of products", "def f(x: f32[3, 40, 50], w: f32[3, 50, 33], y: f32[33]) { Tanh(x @ w + y) }",
+           [x, w, y], np.tanh(X @ W + Y), np.abs(X) @ np.abs(W) + np.abs(Y), 51, "f32")
+    x, w, b = r.data((20, 300)), r.data((90, 300)), r.data((90,))
+    X, W, B = (v.astype(np.float64) for v in (x, w, b))
+    r.case("Relu of Linear", "def f(x: f32[20, 300], w: f32[90, 300], b: f32[90]) { Relu(Linear(x, w, b)) }", [x, w, b],
+           np.maximum(X @ W.T + B, 0), np.abs(X) @ np.abs(W.T) + np.abs(B), 301, "f32")
+    round_bf16 = 2.0**16  # of f32's unit: 2^-8
+    r.case("Linear of bf16 with a bias", "def f(x: f32[20, 300], w: f32[90, 300], b: f32[90]) {"
+           " Cast(Linear(Cast(x, dtype=bf16), Cast(w, dtype=bf16), Cast(b, dtype=bf16)), dtype=f32) }", [x, w, b],
+           X @ W.T + B, (np.abs(X) @ np.abs(W.T) + np.abs(B)) * round_bf16 / 300, 300, "f32")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         r = Runner(sys.argv[1], folder)
         products(r)
         convolutions(r)
         with_bias(r)
+        followed(r)
         r.tap.done()
 
 
