@@ -80,7 +80,7 @@ static anfi_elem zero_of(const sums *s) {
 /* ---- matrices ---- */
 
 typedef struct matrix { // an operand of MatMul or Linear: batch dims, then rows and columns
-  const anfi_view *v;
+  anfi_view *v;
   size_t nbatch;
   bool transposed, vector; // vector: no row (of a) or column (of b)
 } matrix;
@@ -103,12 +103,13 @@ static anfi_elem element(anfi_low *L, const matrix *m, bool left, size_t nb, con
 
 typedef struct matmul {
   matrix a, b;
-  const anfi_view *bias; // by column, or NULL
+  anfi_view *bias; // by column, or NULL
   uint64_t rows, cols, inner;
   size_t nb;
   int64_t batch[ANF_MAX_RANK];
   texpr to;
   const anf_type *type;
+  const anf_node *node;
 } matmul;
 
 /* All columns of one row: the sums of its products, in order. */
@@ -261,11 +262,11 @@ static bool by_kernels(anfi_low *L, const matmul *whole, follower *f) {
   if (!kernels_wanted(whole)) return false;
   fold_batches(&m);
   anfi_mm q = sizes_of(&m);
-  q.a = anfi_view_force(L, (anfi_view *)(uintptr_t)m.a.v);
-  q.b = anfi_view_force(L, (anfi_view *)(uintptr_t)m.b.v);
+  q.a = anfi_view_force(L, m.a.v);
+  q.b = anfi_view_force(L, m.b.v);
   q.fixed = m.b.nbatch ? NULL : m.b.v->constant;
   q.c = f->to;
-  if (m.bias) q.bias = anfi_view_force(L, (anfi_view *)(uintptr_t)m.bias);
+  if (m.bias) q.bias = anfi_view_force(L, m.bias);
   uint64_t all = 1;
   for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
   q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= PARALLEL_MACS / q.k;
@@ -323,6 +324,12 @@ static anfi_elem at_swapped(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   return anfi_view_at_dims(L, v->in[0], at);
 }
 
+static void hold(anfi_low *L, matmul *m) {
+  held(L, m->a.v);
+  held(L, m->b.v);
+  if (m->bias) held(L, m->bias);
+}
+
 /* The last two dims exchanged, in memory: so that the inner loop reads neighbours. */
 static anfi_view *swapped(anfi_low *L, const anfi_low_op *q, anfi_view *v) {
   int64_t dims[ANF_MAX_RANK];
@@ -338,9 +345,9 @@ static anfi_view *swapped(anfi_low *L, const anfi_low_op *q, anfi_view *v) {
   return s;
 }
 
-static matrix matrix_of(anfi_low *L, const anfi_low_op *q, size_t i, bool transposed) {
+static matrix matrix_of(const anfi_low_op *q, size_t i, bool transposed) {
   const anf_type *t = q->in[i]->type;
-  matrix m = {.v = held(L, q->in[i]), .transposed = transposed, .vector = t->n == 1};
+  matrix m = {.v = q->in[i], .transposed = transposed, .vector = t->n == 1};
   m.nbatch = t->n > 2 ? t->n - 2 : 0;
   return m;
 }
@@ -360,17 +367,22 @@ static uint64_t cols_of(const matrix *m, bool left) {
 /* With several rows a transposed b is written out once. */
 static void straighten(anfi_low *L, const anfi_low_op *q, matmul *m) {
   if (!m->b.transposed || m->b.vector || m->rows < 4 || !m->b.v->n) return;
-  m->b.v = swapped(L, q, (anfi_view *)(uintptr_t)m->b.v);
+  m->b.v = swapped(L, q, m->b.v);
   m->b.transposed = false;
 }
 
 /* A product that was left to a nest is written by it, or as a whole if somebody wants it so. */
+static void write_later(anfi_low *L, follower f, const matmul *m) {
+  bool told = m->node && L->o.region_begin;
+  size_t region = told ? L->o.region_begin(L->o.user, m->node) : 0;
+  by_kernels(L, m, &f);
+  if (told) L->o.region_end(L->o.user, region);
+}
 static void followed(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to) {
-  follower f = {.product = v, .root = root, .to = to};
-  by_kernels(L, (const matmul *)v->data, &f);
+  write_later(L, (follower){.product = v, .root = root, .to = to}, (const matmul *)v->data);
 }
 static void store_product(anfi_low *L, const anfi_view *v, texpr to) {
-  by_kernels(L, (const matmul *)v->data, &(follower){.to = to});
+  write_later(L, (follower){.to = to}, (const matmul *)v->data);
 }
 
 static anfi_view *left(anfi_low *L, const anfi_low_op *q, const matmul *m) {
@@ -387,6 +399,7 @@ static anfi_view *left(anfi_low *L, const anfi_low_op *q, const matmul *m) {
 static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
   if (q->inlined && !L->o.no_fuse && !(q->to && q->to[0]) && kernels_wanted(m))
     return left(L, q, m);
+  hold(L, m);
   m->to = anfi_low_result(L, q, 0, q->type);
   if (anfi_low_elements(q->type) && !by_kernels(L, m, &(follower){.to = m->to})) {
     straighten(L, q, m);
@@ -396,9 +409,9 @@ static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
 }
 
 bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
-  matmul m = {.type = q->type};
-  m.a = matrix_of(L, q, 0, anfi_attr_bool(q->attr[0]) && q->in[0]->type->n > 1);
-  m.b = matrix_of(L, q, 1, anfi_attr_bool(q->attr[1]) && q->in[1]->type->n > 1);
+  matmul m = {.type = q->type, .node = q->node};
+  m.a = matrix_of(q, 0, anfi_attr_bool(q->attr[0]) && q->in[0]->type->n > 1);
+  m.b = matrix_of(q, 1, anfi_attr_bool(q->attr[1]) && q->in[1]->type->n > 1);
   m.rows = rows_of(&m.a, true);
   m.inner = cols_of(&m.a, true);
   m.cols = cols_of(&m.b, false);
@@ -410,7 +423,10 @@ bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 
 bool anfi_lower_linear(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   const anf_type *w = q->in[1]->type, *x = q->in[0]->type;
-  matmul m = {.type = q->type, .cols = (uint64_t)w->dims[0], .inner = (uint64_t)w->dims[1]};
+  matmul m = {.type = q->type,
+              .node = q->node,
+              .cols = (uint64_t)w->dims[0],
+              .inner = (uint64_t)w->dims[1]};
   int64_t dims[2] = {m.cols ? (int64_t)(anfi_low_elements(q->type) / m.cols) : 0, w->dims[1]};
   anfi_low_op one = *q;
   anfi_view *flat;
@@ -418,9 +434,9 @@ bool anfi_lower_linear(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   one.type = anfi_type_tensor(L->cx, (anf_dtype)x->dtype, 2, dims);
   anfi_lower_same(L, &one, &flat);
   m.rows = (uint64_t)dims[0];
-  m.a = (matrix){.v = held(L, flat)};
-  m.b = (matrix){.v = held(L, q->in[1]), .transposed = true};
-  m.bias = q->n > 2 && q->in[2] ? held(L, q->in[2]) : NULL;
+  m.a = (matrix){.v = flat};
+  m.b = (matrix){.v = q->in[1], .transposed = true};
+  m.bias = q->n > 2 ? q->in[2] : NULL;
   out[0] = product_of(L, q, &m);
   return true;
 }

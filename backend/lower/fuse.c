@@ -13,6 +13,7 @@
 #include "backend/lower/low.h"
 
 enum { MAX_DEPTH = 32, MAX_NODES = 32, CHEAP = 4 };
+#define NO_PRODUCT UINT32_MAX // none may be left to the nest
 
 typedef struct place { // of a node, or 0 while nobody has asked
   uint32_t nest;       // 1 + index in the order of the node whose nest it is in
@@ -25,7 +26,7 @@ typedef struct place { // of a node, or 0 while nobody has asked
 typedef struct plan {
   place *at;         // by index in order
   uint32_t *nodes;   // of each nest, by index of its own node
-  uint32_t *product; // of each nest: 1 + index of the product that is left to it
+  uint32_t *product; // of each nest: 1 + index of the product that is left to it; or NO_PRODUCT
   anfi_map index;    // node id → 1 + index in order
   anf_node *const *order;
   bool in_place;
@@ -108,14 +109,19 @@ static bool is_output(const anf_node *n) {
   return n == n->graph->result;
 }
 
+static bool is_given(const anf_node *n) { // a parameter or a part of one
+  while (anfi_is_op(n, ANF_OP_TupleGet) || anfi_is_op(n, ANF_OP_RecordGet)) n = n->in[0].def;
+  return n->kind == ANFI_PARAM;
+}
+
 /* The nest reads a parameter as large as what it gives back: state that is updated in place, which a
  * product in the same nest would prevent. */
 static void see_state(plan *p, const place *want, const anf_node *x, uint64_t own, uint64_t *bits) {
   const anf_node *root = p->order[want->nest - 1];
-  if (!p->in_place || x->kind != ANFI_PARAM || want->points != own || !is_output(root)) return;
+  if (!p->in_place || want->points != own || !is_given(x) || !is_output(root)) return;
   uint32_t left = p->product[want->nest - 1];
-  if (left && left != UINT32_MAX) bits[(left - 1) / 64] &= ~(UINT64_C(1) << ((left - 1) % 64));
-  p->product[want->nest - 1] = UINT32_MAX;
+  if (left && left != NO_PRODUCT) bits[(left - 1) / 64] &= ~(UINT64_C(1) << ((left - 1) % 64));
+  p->product[want->nest - 1] = NO_PRODUCT;
 }
 
 /* May the product x, read from `at`, be left to that nest? */
@@ -151,6 +157,7 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, ui
   place *to = &p->at[*found - 1];
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
+  want.split = to->split;
   if ((!map && !once) || broadcast || want.depth > MAX_DEPTH ||
       p->nodes[want.nest - 1] >= MAX_NODES)
     to->split = true;

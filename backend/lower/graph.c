@@ -172,6 +172,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   *out = anfi_glow_new(w, anfi_leaf_count(n->type));
   anfi_low_op q = {.op = (anfi_opcode)n->op,
                    .loc = anfi_node_loc(n),
+                   .node = n,
                    .type = n->type,
                    .n = narg,
                    .in = in,
@@ -407,6 +408,10 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
                      .isa = w->o->isa,
                      .user = w,
                      .trap = anfi_glow_trap};
+  if (w->o->regions) {
+    o.region_begin = anfi_glow_region_begin;
+    o.region_end = anfi_glow_region_end;
+  }
   frame fr;
   gval v;
   w->L = anfi_low_new(w->cx, w->a, w->tm, &o);

@@ -123,9 +123,10 @@ bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out);
 bool anfi_glow_call_op(glow *w, anf_node *n, gval *out); // Custom and Recompute: f(args..)
 bool anfi_glow_choice(glow *w, anf_node *n, gval *out);  // Switch and SwitchLayer on data
 
-/* region.c: code that the two bracket is told as the node's; the number that begin gave goes to end */
-size_t anfi_glow_region_begin(glow *w, const anf_node *n);
-void anfi_glow_region_end(glow *w, size_t id);
+/* region.c: code that the two bracket is told as the node's; the number that begin gave goes to end.
+ * `lowering`: the glow */
+size_t anfi_glow_region_begin(void *lowering, const anf_node *n);
+void anfi_glow_region_end(void *lowering, size_t id);
 
 /* rowplan.c */
 gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order);

@@ -33,6 +33,9 @@ typedef struct anfi_low_opts {
    * numbers (s64) of its message. NULL: anf_rt_check fails. */
   void (*trap)(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc,
                texpr a, texpr b);
+  /* What is added between the two is told as the node's, wherever it stands; NULL: to nobody. */
+  size_t (*region_begin)(void *user, const anf_node *n);
+  void (*region_end)(void *user, size_t id);
 } anfi_low_opts;
 
 /* One for each function being lowered. Constants and helper functions are added to `m`. */
@@ -70,6 +73,7 @@ void anfi_view_store(anfi_low *L, anfi_view *v, texpr to);
 typedef struct anfi_low_op {
   anfi_opcode op;
   anfi_loc loc;
+  const anf_node *node; // whose op it is; NULL: nobody's
   const anf_type *type; // of the result: a tensor, or a tuple of them
   size_t n;
   anfi_view *const *in;   // NULL for an argument that is None or absent

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Regions: the statements of each node between two calls that tell a trace where the program is. What
- * a node leaves to its readers is told with them. */
+ * a node leaves to its readers is told with them; what they do while they write its product, with it. */
 #include "backend/lower/graph.h"
 
 static void add_call(glow *w, size_t id, bool leaves) {
@@ -29,6 +29,7 @@ static double flops_of(anf_ctx *cx, const anf_node *n) {
     bool ta = anfi_attr_bool(anfi_attr_value(cx, ANF_OP_MatMul, n->u.attrs, 0));
     return 2 * elements(n->type) * (double)a->dims[ta && a->n > 1 ? a->n - 2 : a->n - 1];
   }
+  case ANF_OP_Linear: return 2 * elements(n->type) * (double)a->dims[a->n - 1];
   case ANF_OP_Conv1D:
   case ANF_OP_Conv2D:
   case ANF_OP_Conv3D: return 2 * elements(n->type) * elements(b) / (double)b->dims[0];
@@ -39,7 +40,8 @@ static double flops_of(anf_ctx *cx, const anf_node *n) {
   }
 }
 
-size_t anfi_glow_region_begin(glow *w, const anf_node *n) {
+size_t anfi_glow_region_begin(void *lowering, const anf_node *n) {
+  glow *w = (glow *)lowering;
   size_t id = w->out->regions.n;
   anfi_region r = {.loc = anfi_node_loc(n),
                    .name = n->kind == ANFI_APPLY ? anfi_op[n->op].name : "call"};
@@ -51,7 +53,8 @@ size_t anfi_glow_region_begin(glow *w, const anf_node *n) {
   return id;
 }
 
-void anfi_glow_region_end(glow *w, size_t id) {
+void anfi_glow_region_end(void *lowering, size_t id) {
+  glow *w = (glow *)lowering;
   anfi_low_scope *s = w->L->scope.at[w->L->scope.n - 1];
   const tstmt last = s->list.n ? s->list.at[s->list.n - 1] : NULL;
   bool empty = w->out->regions.n == id + 1 && last && last->kind == TS_evaluate &&
