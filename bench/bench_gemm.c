@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Matrix products of f32 with plain row-major operands (copying counted), one thread, beside a loop of
- * multiply-adds alone and other libraries (peer_gemm.h). All take turns of a millisecond or one
- * product, in the processor's time; the figure of each is the tenth of its turns that was fastest,
- * because what shares a core slows some turns of all. Answers are checked against sums in double.
- * BENCH_SHAPES: "m,n,k m,n,k ..." instead of the list. */
+/* Matrix products of f32 with plain row-major operands (copying counted), and with a right one that never
+ * changes and is laid out before; one thread, beside a loop of multiply-adds alone and other libraries
+ * (peer_gemm.h). All take turns of a millisecond or one product, in the processor's time; the figure
+ * of each is the tenth of its turns that was fastest, because what shares a core slows some turns of
+ * all. Then two threads, against one, in time of the clock. Answers are checked against sums in
+ * double. BENCH_SHAPES: "m,n,k m,n,k ..." instead of the list. */
 #define _GNU_SOURCE
 #include <math.h>
 
@@ -18,7 +19,7 @@ static const shape shapes[] = {
     {128, 512, 784},  {128, 512, 512},  {128, 10, 512},  {512, 1024, 1024}, {256, 768, 768},
     {256, 3072, 768}, {256, 768, 3072}, {1, 1024, 1024}, {4, 1024, 1024},   {33, 65, 129}};
 
-enum { TURNS = 400, WHO = 2 + PEERS };           // who: the peak, we, peers
+enum { PEAK, PLAIN, FIXED, FIRST_PEER, TURNS = 400, WHO = FIRST_PEER + PEERS };
 static const double turn = 1e-3, patience = 1.5; // seconds of a turn, of a shape
 
 /* ---- the peak ---- */
@@ -54,19 +55,24 @@ static double peak(void) { return 0; }
 /* ---- ours ---- */
 
 typedef void (*product)(const float *a, const float *b, float *c);
+typedef void (*product_by)(const float *a, float *c);
 typedef struct work {
   shape s;
   float *a, *b, *c;
   product f;
+  product_by by; // b is in it
 } work;
 
 static void once(const work *w, int who) {
-  if (who == 1) w->f(w->a, w->b, w->c);
-  else peers[who - 2].run(w->s.m, w->s.n, w->s.k, w->a, w->b, w->c);
+  if (who == PLAIN) w->f(w->a, w->b, w->c);
+  else if (who == FIXED) w->by(w->a, w->c);
+  else peers[who - FIRST_PEER].run(w->s.m, w->s.n, w->s.k, w->a, w->b, w->c);
 }
 
+static bool is_here(int who) { return who < FIRST_PEER || peers[who - FIRST_PEER].run; }
+
 static double rate(const work *w, int who) {
-  if (who == 0) return peak();
+  if (who == PEAK) return peak();
   double flops = 2.0 * w->s.m * w->s.n * w->s.k, time = 0, start = bench_cpu();
   long n = 0, some = (long)(turn * 50e9 / flops) + 1;
   for (; time < turn; time = bench_cpu() - start, n += some)
@@ -94,19 +100,20 @@ static double fast_tenth(size_t n, double *v) {
 static void measure(work *w) {
   static double took[WHO][TURNS];
   size_t n = 0;
-  for (int who = 1; who < WHO; who++) {
-    if (who > 1 && !peers[who - 2].run) continue;
+  for (int who = PLAIN; who < WHO; who++) {
+    if (!is_here(who)) continue;
     once(w, who);
-    check(w, who == 1 ? "our product" : peers[who - 2].name);
+    check(w, who < FIRST_PEER ? "our product" : peers[who - FIRST_PEER].name);
   }
   for (double start = bench_cpu(); n < TURNS && (n < 10 || bench_cpu() - start < patience); n++)
     for (int who = 0; who < WHO; who++)
-      if (who < 2 || peers[who - 2].run) took[who][n] = rate(w, who);
-  double top = fast_tenth(n, took[0]), ours = fast_tenth(n, took[1]);
-  printf("  %5dx%dx%-6d %7.1f GF/s", w->s.m, w->s.n, w->s.k, ours);
-  if (top > 0) printf("  %5.1f %% of %.1f", 100 * ours / top, top);
-  for (int who = 2; who < WHO; who++)
-    if (peers[who - 2].run) printf("  %s %.1f", peers[who - 2].name, fast_tenth(n, took[who]));
+      if (is_here(who)) took[who][n] = rate(w, who);
+  double top = fast_tenth(n, took[PEAK]), ours = fast_tenth(n, took[PLAIN]),
+         fixed = fast_tenth(n, took[FIXED]);
+  printf("  %5dx%dx%-6d %6.1f GF/s, laid out %6.1f", w->s.m, w->s.n, w->s.k, ours, fixed);
+  if (top > 0) printf("; %5.1f %% and %5.1f %% of %.1f", 100 * ours / top, 100 * fixed / top, top);
+  for (int who = FIRST_PEER; who < WHO; who++)
+    if (is_here(who)) printf("  %s %.1f", peers[who - FIRST_PEER].name, fast_tenth(n, took[who]));
   putchar('\n');
   fflush(stdout);
 }
@@ -121,39 +128,86 @@ static float *fill(size_t n, unsigned seed) {
   return p;
 }
 
-static void one_shape(shape s) {
+/* ---- two threads ---- */
+
+/* Seconds of the clock that a product takes, on so many threads. */
+static double spent(const work *w, uint32_t threads) {
+  anf_stream_set_threads(anf_stream_of_thread(), threads);
+  once(w, PLAIN); // makes the threads
+  long n = 0;
+  double start = bench_now(), time = 0;
+  for (; time < 3 * turn; time = bench_now() - start, n++) once(w, PLAIN);
+  return time / (double)n;
+}
+
+static void measure_threads(work *w) {
+  static double took[2][TURNS];
+  size_t n = 0;
+  for (double start = bench_now(); n < TURNS && (n < 10 || bench_now() - start < patience); n++)
+    for (uint32_t i = 0; i < 2; i++) took[i][n] = -spent(w, i + 1);
+  check(w, "our product on two threads");
+  double one = -fast_tenth(n, took[0]), two = -fast_tenth(n, took[1]);
+  printf("  %5dx%dx%-6d two threads %.2fx one\n", w->s.m, w->s.n, w->s.k, one / two);
+  fflush(stdout);
+}
+
+/* ---- shapes ---- */
+
+/* The function's address, of so many arguments; b, if there is one, is always the same. */
+static void *compiled(anf_ctx *cx, anf_graph *g, bool parallel, anf_value *b, const shape *s,
+                      anf_diag *d, anf_exec **e) {
+  anf_exec_opts o = {.size = sizeof o, .parallel = parallel};
+  const anf_type *a = anf_type_tensor(cx, ANF_F32, 2, (int64_t[]){s->m, s->k}),
+                 *types[] = {a, anf_type_tensor(cx, ANF_F32, 2, (int64_t[]){s->k, s->n})};
+  anf_status st = anf_compile(g, &o, d, e);
+  if (st == ANF_OK && b) st = anf_exec_fix(*e, 1, b, d);
+  if (st == ANF_OK) st = anf_exec_prepare(*e, 2, types, d);
+  void *p = st == ANF_OK ? anf_exec_pointer(*e) : NULL;
+  bench_check(p != NULL, "it does not compile");
+  if (!p) anf_diag_print(d, stderr, false);
+  return p;
+}
+
+static void one_shape(shape s, bool threads) {
   anf_ctx *cx = anf_ctx_new(NULL);
   anf_diag *d = anf_diag_new(cx);
   anf_module *m = NULL;
-  anf_exec *e = NULL;
-  char text[160];
-  snprintf(text, sizeof text, "def mm(a: f32[%d, %d], b: f32[%d, %d]) { a @ b }", s.m, s.k, s.k,
-           s.n);
-  anf_status st = anf_parse(cx, text, "mm.anf", d, &m);
-  if (st == ANF_OK) st = anf_compile(anf_module_find(m, "mm"), NULL, d, &e);
-  void *p = st == ANF_OK ? anf_exec_pointer(e) : NULL;
-  bench_check(p != NULL, "it does not compile");
-  if (!p) anf_diag_print(d, stderr, false);
+  anf_exec *e = NULL, *with_b = NULL;
   size_t M = (size_t)s.m, N = (size_t)s.n, K = (size_t)s.k;
-  work w = {s, fill(M * K, 1), fill(K * N, 2), fill(M * N, 3), NULL};
-  if (p) {
-    memcpy(&w.f, &p, sizeof p);
-    measure(&w);
-  }
+  work w = {s, fill(M * K, 1), fill(K * N, 2), fill(M * N, 3), NULL, NULL};
+  anf_value *b = anf_value_tensor(cx, ANF_F32, 2, (int64_t[]){s.k, s.n}, w.b);
+  anf_status st = anf_parse(cx, "def mm(a, b) { a @ b }", "mm.anf", d, &m);
+  bench_check(st == ANF_OK && b, "the program is not read");
+  anf_graph *g = anf_module_find(m, "mm");
+  void *plain = compiled(cx, g, threads, NULL, &s, d, &e),
+       *fixed = threads ? NULL : compiled(cx, g, false, b, &s, d, &with_b);
+  memcpy(&w.f, &plain, sizeof plain);
+  memcpy(&w.by, &fixed, sizeof fixed);
+  if (threads && plain) measure_threads(&w);
+  if (!threads && plain && fixed) measure(&w);
   free(w.a), free(w.b), free(w.c);
+  anf_value_release(b);
   anf_exec_free(e);
+  anf_exec_free(with_b);
   anf_module_free(m);
   anf_diag_free(d);
   anf_ctx_free(cx);
 }
 
-int main(void) {
-  find_peers();
-  printf("f32 products, one thread, the fast tenth of turns\n");
+static void all_shapes(bool threads) {
   const char *given = getenv("BENCH_SHAPES");
   shape s;
   for (int n = 0; given && sscanf(given, "%d,%d,%d%n", &s.m, &s.n, &s.k, &n) == 3; given += n)
-    one_shape(s);
-  for (size_t i = 0; !given && i < sizeof shapes / sizeof *shapes; i++) one_shape(shapes[i]);
+    one_shape(s, threads);
+  for (size_t i = 0; !given && i < sizeof shapes / sizeof *shapes; i++)
+    if (!threads || (shapes[i].m >= 128 && shapes[i].n >= 256)) one_shape(shapes[i], threads);
+}
+
+int main(void) {
+  find_peers();
+  printf("f32 products, one thread, the fast tenth of turns\n");
+  all_shapes(false);
+  printf("the same on two threads, against one\n");
+  all_shapes(true);
   return bench_bad;
 }
