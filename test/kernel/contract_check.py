@@ -158,6 +158,11 @@ def with_bias(r):
                109, "f32")
 
 
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
 def followed(r):
     """What comes after a product is done while a block of it is at hand, in registers or behind. Two sizes: K in one
     block, and in more; the columns fill no panel. The bound counts the product's terms: each function's slope is
@@ -171,6 +176,8 @@ def followed(r):
              ("Sigmoid(x @ w + b)", lambda p, b, y: 1 / (1 + np.exp(-(p + b)))),
              ("0.5 * (x @ w) + y", lambda p, b, y: 0.5 * p + y),
              ("(x @ w + b) * Sigmoid(x @ w + b)", lambda p, b, y: (p + b) / (1 + np.exp(-(p + b)))),
+             ("Softmax(x @ w + b)", lambda p, b, y: softmax(p + b)),
+             ("h = x @ w + y; h + Softmax(Tanh(h))", lambda p, b, y: p + y + softmax(np.tanh(p + y))),
              ("Abs(Reshape(x @ w, shape=(N, M)))", lambda p, b, y: np.abs(p).reshape(p.shape[::-1]))]
     for (m, k, n), threads in (((70, 90, 50), "1"), ((65, 1700, 37), "1"), ((200, 130, 333), "2")):
         x, w, b, y = r.data((m, k)), r.data((k, n)), r.data((n,)), r.data((m, n))
