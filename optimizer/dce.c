@@ -86,8 +86,29 @@ static void remove_rest(anfi_pass *p, const walk *w) {
   }
 }
 
+/* An assertion of what is known to hold has no effect. */
+static bool holds(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || n->op != ANF_OP_Assert) return false;
+  const anf_value *v = n->in[0].def->kind == ANFI_VALUE ? n->in[0].def->u.value : NULL;
+  return v && v->kind == ANF_VALUE_TENSOR && anfi_is_scalar(v->type) && anfi_get_f64(v, 0) != 0;
+}
+
+static void drop_held(anfi_pass *p, anf_graph *g) {
+  size_t k = 0;
+  for (size_t i = 0; i < g->effects.n; i++) {
+    anf_node *n = g->effects.at[i];
+    bool gone = p->rewrites < p->limit && holds(n);
+    p->rewrites += gone;
+    if (gone) n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+    else g->effects.at[k++] = n;
+  }
+  g->effects.n = k;
+}
+
 bool anfi_opt_dce(anfi_pass *p) {
   anf_module *m = p->m;
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i]) drop_held(p, m->graphs.at[i]);
   walk w = {.a = anfi_scratch(m->cx)};
   w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n);
   mark_needed(&w, m);

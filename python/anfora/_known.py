@@ -540,7 +540,7 @@ class Knowing:
             return text
         parts = self.item_parts(item) if isinstance(target, (ast.Tuple, ast.List)) else None
         if parts is None:
-            return f"{indent}{self.mark(target)}{self.target(target)} = {self.item_text(target, item)}\n"
+            return self.bind_text(target, self.item_text(target, item), indent)
         return self.assign_parts(target, parts, indent)
 
     def assign_parts(self, target: Any, parts: list[Item], indent: str) -> str:

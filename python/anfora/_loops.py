@@ -13,6 +13,14 @@ def position(node: Any) -> tuple[int, int]:
     return node.lineno, node.col_offset
 
 
+def stored_name(n: Any) -> set[str]:
+    """The name that a node of the tree binds."""
+    if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
+        return {n.id}
+    name = n.name if isinstance(n, (ast.MatchAs, ast.MatchStar)) else n.rest if isinstance(n, ast.MatchMapping) else None
+    return {name} if name else set()
+
+
 def bound_names(nodes: list) -> set[str]:
     """Names that statements bind or change, without those of functions within."""
     found: set[str] = set()
@@ -29,15 +37,14 @@ def bound_names(nodes: list) -> set[str]:
         changed = n.value if isinstance(n, (ast.Subscript, ast.Attribute)) and isinstance(n.ctx, ast.Store) else grown(n)
         if isinstance(changed, ast.Name):
             found.add(changed.id)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store):
-            found.add(n.id)
+        found |= stored_name(n)
         todo.extend(ast.iter_child_nodes(n))
     return found
 
 
 def local_names(nodes: list) -> set[str]:
     """Names that are a function's own because statements of it bind them."""
-    stored = {n.id for s in nodes for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    stored = {name for s in nodes for n in ast.walk(s) for name in stored_name(n)}
     functions = {n.name for s in nodes for n in ast.walk(s) if isinstance(n, ast.FunctionDef)}
     imported = {(a.asname or a.name).split(".")[0] for s in nodes for n in ast.walk(s)
                 if isinstance(n, (ast.Import, ast.ImportFrom)) for a in n.names}
@@ -60,8 +67,8 @@ def own_jumps(body: list) -> bool:
             return True
         if isinstance(n, (ast.For, ast.While)):
             todo.extend(n.orelse)
-        elif isinstance(n, ast.stmt) and not isinstance(n, ast.FunctionDef):
-            todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, ast.stmt))
+        elif not isinstance(n, ast.FunctionDef):
+            todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, (ast.stmt, ast.match_case)))
     return False
 
 
@@ -71,8 +78,8 @@ def own_breaks(body: list) -> bool:
         n = todo.pop()
         if isinstance(n, ast.Break):
             return True
-        if not isinstance(n, (ast.For, ast.While, ast.FunctionDef)) and isinstance(n, ast.stmt):
-            todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, ast.stmt))
+        if not isinstance(n, (ast.For, ast.While, ast.FunctionDef)):
+            todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, (ast.stmt, ast.match_case)))
     return False
 
 
@@ -136,7 +143,7 @@ class Loops:
         items = self.iterated(gen.iter)
         outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
         t = self.local(gen.target.id) if isinstance(gen.target, ast.Name) else self.fresh()
-        first = "" if isinstance(gen.target, ast.Name) else f"{self.target(gen.target)} = {t}; "
+        first = "" if isinstance(gen.target, ast.Name) else self.bind_text(gen.target, t, "").replace("\n", "; ")
         text = f"map(fn ({t}) {{ {first}{self.expr(node.elt)} }}, {items})"
         self.scope = outer
         return text
@@ -247,7 +254,7 @@ class Loops:
         if isinstance(node, ast.Name):
             return self.local(node.id), ""
         t = self.fresh()
-        return t, f"{inner}{self.target(node)} = {t}\n"
+        return t, self.bind_text(node, t, inner)
 
     def read_after(self, node: ast.For) -> bool:
         """Whether the loop's variable is read outside of loops that bind it."""
@@ -313,8 +320,11 @@ class Loops:
         for t in over[1:]:
             count = f"Minimum({count}, len({t}))"
         k = self.fresh()
-        parts = ", ".join(f"{t}[{k}]" for t in over) + ("," if len(over) == 1 else "")
-        first = f"{inner}{self.target(node.target)} = ({parts})\n"
+        parts = [f"{t}[{k}]" for t in over]
+        if isinstance(node.target, ast.Tuple) and len(node.target.elts) == len(parts):
+            first = "".join(self.bind_text(e, p, inner) for e, p in zip(node.target.elts, parts))
+        else:
+            first = self.bind_text(node.target, "(" + "".join(p + ", " for p in parts).rstrip(" ") + ")", inner)
         return f"{text}{indent}{self.mark(node)}for {k} in 0..{count} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
 
     def for_enumerate(self, node: ast.For, indent: str) -> str:

@@ -19,6 +19,7 @@ from ._emit import Builder, fail, safe_name
 from ._errors import CompileError, Place
 from ._known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry
 from ._loops import Loops, bound_names, grown, local_names, position
+from ._match import Matching, has_named
 from . import _builtins  # noqa: F401: fills the tables that calls are looked up in
 from ._static import Call, call_source, emit_call, static_text
 from ._tree import Shape, field_names, quoted
@@ -42,11 +43,10 @@ _INSTEAD = {
     ast.AsyncFunctionDef: ("async", "write a plain function"),
     ast.AsyncFor: ("async", "write a plain loop"),
     ast.AsyncWith: ("async", "call what it does outside of the compiled function"),
-    ast.Match: ("match", "write if, elif and else"),
     ast.Await: ("await", "write a plain call"),
     ast.Yield: ("yield", "collect what it gives in a tuple, and return that"),
     ast.YieldFrom: ("yield", "collect what it gives in a tuple, and return that"),
-    ast.NamedExpr: (":=", "bind the name in a statement of its own"),
+    ast.NamedExpr: (":=", "bind the name in a statement of its own"),  # what hoisted() does not reach
     ast.Set: ("a set", "write a tuple"),
     ast.SetComp: ("a set", "write a tuple"),
     ast.JoinedStr: ("a formatted text", "give print the parts: print(\"loss\", x)"),
@@ -67,7 +67,7 @@ def shape_hint(s: Shape | None) -> Any:
     return (s.kind, list(map(shape_hint, s.parts))) if s is not None and s.kind in ("list", "tuple") else None
 
 
-class Writer(Knowing, Loops):
+class Writer(Knowing, Loops, Matching):
     """Writes one outermost function and those within it."""
 
     def __init__(self, builder: Builder, fn: types.FunctionType, file: str, statics: dict[str, Any],
@@ -300,7 +300,10 @@ class Writer(Knowing, Loops):
         if method is None:
             what, hint = _INSTEAD.get(type(node), (type(node).__name__, ""))
             self.refuse(node, f"{what} cannot be compiled", hint)
-        return method(node, indent)
+        if isinstance(node, ast.While) and has_named(node.test):
+            node = self.tested_within(node)
+        before, node = self.hoisted(node, indent)
+        return before + method(node, indent)
 
     def stmt_Pass(self, _node: Any, _indent: str) -> str:
         return ""
@@ -371,23 +374,35 @@ class Writer(Knowing, Loops):
         return f"{indent}{self.mark(node)}continue\n"
 
     def target(self, node: Any) -> str:
+        """The name that a target is; what is no name cannot be bound."""
         if isinstance(node, ast.Name):
             self.bind(node.id)
             return self.local(node.id)
-        if isinstance(node, (ast.Tuple, ast.List)):
-            if any(isinstance(e, ast.Starred) for e in node.elts):
-                self.refuse(node, "it is not known how many items there are for *", "take a slice: rest = xs[1:]")
-            return "(" + ", ".join(self.target(e) for e in node.elts) + (",)" if len(node.elts) == 1 else ")")
         if isinstance(node, ast.Subscript):
             return self.refuse(node, "values do not change in place",
                                "write x = x.at[i].set(value), or make a new tuple or dictionary")
         return self.refuse(node, "fields do not change in place", "make a new object")
 
+    def bind_text(self, target: Any, text: str, indent: str) -> str:
+        """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
+        if not isinstance(target, (ast.Tuple, ast.List)):
+            return f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
+        n, t = len(target.elts), self.fresh()
+        star = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), n)
+        test = f"len({t}) == {n}" if star == n else f"len({t}) >= {n - 1}"
+        out = (f"{indent}{self.mark(target)}{t} = {text}\n"
+               f"{indent}{self.mark(target)}assert({test}, \"ValueError: there are {n} names for another number of items\")\n")
+        for i, e in enumerate(target.elts):
+            end = i - n + 1 or ""
+            part = f"{i}:{end}" if i == star else str(i if i < star else i - n)
+            out += self.bind_text(e.value if i == star else e, f"{t}[{part}]", indent)
+        return out
+
     def stmt_Assign(self, node: ast.Assign, indent: str) -> str:
         if len(node.targets) == 1:
             return self.assign(node.targets[0], node.value, node, indent)
         t = self.fresh()
-        return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(f"{indent}{self.target(x)} = {t}\n" for x in node.targets)
+        return f"{indent}{t} = {self.expr(node.value)}\n" + "".join(self.bind_text(x, t, indent) for x in node.targets)
 
     def assign(self, target: Any, value: Any, node: Any, indent: str) -> str:
         if isinstance(target, ast.Subscript):
@@ -396,8 +411,7 @@ class Writer(Knowing, Loops):
             return self.assign_name(target, value, node, indent)
         items = self.sequence(value) if isinstance(target, (ast.Tuple, ast.List)) else None
         if items is None:
-            text = self.expr(value)
-            return f"{indent}{self.mark(node)}{self.target(target)} = {text}\n"
+            return self.bind_text(target, self.expr(value), indent)
         pairs = [self.in_variables(node, item, indent) for item in items]
         return "".join(t for t, _ in pairs) + self.assign_parts(target, [i for _, i in pairs], indent)
 
@@ -513,7 +527,8 @@ class Writer(Knowing, Loops):
         outer = self.scope
         if outer is None or outer.node is None or isinstance(outer.node, ast.Lambda):
             return
-        loaded = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+        own = {a.arg for a in parameters(node.args)} | (local_names(node.body) if isinstance(node, ast.FunctionDef) else set())
+        loaded = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} - own
         end = (node.end_lineno, node.end_col_offset)
         for n in ast.walk(outer.node):
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in loaded & outer.names and position(n) > end \

@@ -353,12 +353,41 @@ BINARY(floor_over, "floor_div")
 BINARY(modulo, "mod")
 BINARY(matmul, "mat_mul")
 BINARY(subscript, "getitem")
+BINARY(bits_and, "and")
+BINARY(bits_or, "or")
+BINARY(bits_xor, "xor")
 #undef BINARY
 static PyObject *power(PyObject *a, PyObject *b, PyObject *c) {
   return c == Py_None ? operate("power", a, b) : Py_NewRef(Py_NotImplemented);
 }
 static PyObject *negative(PyObject *a) { return operate("neg", a, NULL); }
 static PyObject *absolute(PyObject *a) { return operate("abs", a, NULL); }
+static PyObject *inverted(PyObject *a) { return operate("invert", a, NULL); }
+
+static PyObject *row(PyObject *self, Py_ssize_t i) {
+  const array *a = (const array *)self;
+  if (!a->ndim || i < 0 || i >= a->extent[0])
+    return PyErr_Format(PyExc_IndexError, "there is no row %zd", i);
+  PyObject *k = PyLong_FromSsize_t(i), *r = k ? subscript(self, k) : NULL;
+  Py_XDECREF(k);
+  return r;
+}
+
+static int no_change(PyObject *self, PyObject *key, PyObject *value) {
+  (void)self, (void)key, (void)value;
+  PyErr_SetString(PyExc_TypeError,
+                  "arrays do not change in place: write x = x.at[i].set(value), or use NumPy's");
+  return -1;
+}
+
+/* Attributes that are none of its own are operations: x.sum(), x.T. */
+static PyObject *attribute(PyObject *self, PyObject *name) {
+  PyObject *r = PyObject_GenericGetAttr(self, name);
+  bool hidden = PyUnicode_GetLength(name) > 0 && PyUnicode_ReadChar(name, 0) == '_';
+  if (r || hidden || !PyErr_ExceptionMatches(PyExc_AttributeError)) return r;
+  PyErr_Clear();
+  return operate("attribute", self, name);
+}
 
 static PyObject *compare_tensors(PyObject *a, PyObject *b, int op) {
   static const char *const name[] = {
@@ -457,7 +486,54 @@ static PyObject *device(PyObject *self, PyObject *none) {
   return Py_BuildValue("(ii)", 1, 0);
 }
 
+/* ---- as bytes ---- */
+
+static PyObject *as_bytes(PyObject *self, PyObject *none) {
+  const array *a = (const array *)self;
+  (void)none;
+  return PyBytes_FromStringAndSize((const char *)a->data, (Py_ssize_t)a->bytes);
+}
+
+/* frombytes(dtype, shape, bytes): a new array. */
+PyObject *array_from_bytes(core *c, PyObject *args) {
+  const char *name, *bytes;
+  PyObject *shape;
+  Py_ssize_t n, dims[ANF_MAX_RANK];
+  if (!PyArg_ParseTuple(args, "sO!y#", &name, &PyTuple_Type, &shape, &bytes, &n)) return NULL;
+  anf_dtype d = 0;
+  while (d < ANF_DTYPE_COUNT && strcmp(anf_dtype_name(d), name) != 0) d++;
+  Py_ssize_t rank = PyTuple_Size(shape);
+  if (d == ANF_DTYPE_COUNT || rank > ANF_MAX_RANK)
+    return PyErr_Format(PyExc_ValueError, "there are no arrays of %s with %zd dims", name, rank);
+  for (Py_ssize_t i = 0; i < rank; i++) {
+    dims[i] = PyLong_AsSsize_t(PyTuple_GetItem(shape, i));
+    if (dims[i] < 0 && !PyErr_Occurred()) PyErr_SetString(PyExc_ValueError, "a dim is negative");
+    if (PyErr_Occurred()) return NULL;
+  }
+  array *a = array_new(c, d, (int)rank, dims);
+  if (!a) return NULL;
+  if (a->bytes == (size_t)n) return memcpy(a->data, bytes, a->bytes), (PyObject *)a;
+  PyErr_Format(PyExc_ValueError, "the array has %zu bytes, not %zd", a->bytes, n);
+  Py_DECREF((PyObject *)a);
+  return NULL;
+}
+
+static PyObject *reduced(PyObject *self, PyObject *none) {
+  (void)none;
+  return operate("reduce", self, NULL);
+}
+
+static PyObject *formatted(PyObject *self, PyObject *spec) {
+  PyObject *x = ((array *)self)->size == 1 ? item(self, NULL) : PyObject_Str(self);
+  PyObject *r = x ? PyObject_Format(x, spec) : NULL;
+  Py_XDECREF(x);
+  return r;
+}
+
 static PyMethodDef methods[] = {
+    {"tobytes", as_bytes, METH_NOARGS, "The elements as bytes, row by row."},
+    {"__reduce__", reduced, METH_NOARGS, NULL},
+    {"__format__", formatted, METH_O, NULL},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
     {"item", item, METH_NOARGS, "The only element as a Python number."},
     {"__dlpack__", (PyCFunction)(void (*)(void))lend, METH_VARARGS | METH_KEYWORDS,
@@ -481,7 +557,14 @@ PyTypeObject *array_make_type(core *c, PyObject *module) {
                          {Py_tp_doc, (void *)(uintptr_t)doc},
                          {Py_tp_richcompare, (void *)compare},
                          {Py_tp_repr, (void *)represent},
+                         {Py_tp_getattro, (void *)attribute},
                          {Py_sq_length, (void *)length},
+                         {Py_sq_item, (void *)row},
+                         {Py_mp_ass_subscript, (void *)no_change},
+                         {Py_nb_and, (void *)bits_and},
+                         {Py_nb_or, (void *)bits_or},
+                         {Py_nb_xor, (void *)bits_xor},
+                         {Py_nb_invert, (void *)inverted},
                          {Py_mp_subscript, (void *)subscript},
                          {Py_nb_add, (void *)plus},
                          {Py_nb_subtract, (void *)minus},

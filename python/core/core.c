@@ -113,7 +113,12 @@ static PyObject *explain(PyObject *m, PyObject *code) {
 
 static PyObject *as_array(PyObject *m, PyObject *o) { return (PyObject *)array_of(core_of(m), o); }
 
+static PyObject *from_bytes(PyObject *m, PyObject *args) {
+  return array_from_bytes(core_of(m), args);
+}
+
 static PyMethodDef functions[] = {
+    {"frombytes", from_bytes, METH_VARARGS, "An array of a dtype's name, a shape, and bytes."},
     {"set_hooks", set_hooks, METH_VARARGS, NULL},
     {"bytes_held", held, METH_NOARGS, "Bytes that the context of compiled programs holds now."},
     {"explain", explain, METH_O, "The long explanation of a code such as E0107, or None."},

@@ -73,6 +73,7 @@ array *array_view(core *c, anf_dtype d, int ndim, const Py_ssize_t *dims, void *
                   void (*release)(void *), bool readonly);
 /* Any array as one of ours, without a copy if it is dense; NULL with an exception. */
 array *array_of(core *c, PyObject *o);
+PyObject *array_from_bytes(core *c, PyObject *args);
 bool array_is_one(core *c, PyObject *o);
 /* A rank-0 item as a Python number if Python has that type, else as an array. */
 PyObject *array_number(core *c, anf_dtype d, const void *bits);
