@@ -8,7 +8,8 @@
 >>> f(2.0, 3.0)
 7.0
 """
-from . import _core, numpy
+from . import _core, numpy, random
+from ._composed import CONTROL as _CONTROL
 from ._core import Array, asarray, explain
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._function import Closure, Function, Jit, jit
@@ -23,5 +24,7 @@ from .train import Step  # noqa: E402
 bool_, i8, i16, i32, i64 = (DTYPES[n] for n in ("bool", "i8", "i16", "i32", "i64"))
 u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))
+
+cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
 
 __version__ = _core.version

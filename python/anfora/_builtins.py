@@ -9,7 +9,9 @@ import inspect
 import math
 from typing import Any, Callable
 
+from . import _core
 from ._known import Item
+from ._ops import OPS
 from ._static import BUILTINS, BY_NAME, Call, attribute, call_source, replaced, static_text
 from ._tree import field_names
 from ._types import dtype_name
@@ -158,6 +160,30 @@ def _array(w: Any, c: Call) -> str:
         text = static_text(w, c.node, x)
     text = text or _stacked(w, c.args[0])
     return text if dtype is None else f"cast({text}, {attribute(w, dtype, 'dtype')})"
+
+
+class _Maker:
+    """numpy.array and numpy.asarray."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = name
+        self.__doc__ = "An array of numbers, arrays, and lists of these."
+
+    def __call__(self, x: Any, dtype: Any = None) -> Any:
+        if not hasattr(x, "__dlpack__"):
+            from ._ops import _numpy
+            x = _numpy().asarray(x)
+        a = _core.asarray(x)
+        return a if dtype is None else OPS["cast"](a, dtype=dtype)
+
+    def _emit_call(self, w: Any, c: Call) -> str:
+        return _array(w, c)
+
+    def _emit(self, _b: Any) -> str:
+        return "Identity"
+
+
+array, asarray = _Maker("array"), _Maker("asarray")
 
 
 def _asarray(w: Any, c: Call, x: Any) -> Any:

@@ -31,6 +31,16 @@ _ARITHMETIC = {
 _PLAIN = (bool, int, float, str, type(None))
 
 
+class Known:
+    """A function of Python's own that is called with what is known, when code is made."""
+
+    def __init__(self, fn: Any) -> None:
+        self.fn, self.__name__, self.__doc__ = fn, fn.__name__, fn.__doc__
+
+    def __call__(self, *args: Any) -> Any:
+        return self.fn(*args)
+
+
 class Is:
     """The name stands for this object."""
 
@@ -297,10 +307,18 @@ class Knowing:
         known, f = self.static(node.func)
         if not known or node.keywords:
             return False, None
+        if isinstance(f, Known):
+            given = [self.static(a) for a in node.args]
+            if not all(k for k, _ in given):
+                self.refuse(node, f"the arguments of {f.__name__}() must be known when the function is compiled")
+            return True, f(*(x for _, x in given))
         if f is len and len(node.args) == 1:
             return self.known_length(node.args[0])
         if f is isinstance and len(node.args) == 2:
             return self.known_instance(node)
+        if f is hasattr and len(node.args) == 2:
+            (known, x), (also, name) = map(self.static, node.args)
+            return (True, hasattr(x, name)) if known and also and not is_array(x) else (False, None)
         if f is getattr and len(node.args) == 2 and self.static(node.args[1])[0]:
             return self.static(ast.copy_location(ast.Attribute(node.args[0], self.static(node.args[1])[1], ast.Load()), node))
         if isinstance(getattr(f, "__self__", None), str) or f is str:
@@ -433,7 +451,9 @@ class Knowing:
         """The parts of what an expression gives, if it is known which these are."""
         if isinstance(node, ast.Call):
             known, f = self.static(node.func) if not isinstance(node.func, ast.Attribute) else (False, None)
-            return self.sequence_call(node, f) if known else self.sequence_of_dict(node)
+            items = self.sequence_call(node, f) if known else self.sequence_of_dict(node)
+            if items is not None or not known:
+                return items
         if isinstance(node, (ast.Tuple, ast.List)):
             return self.sequence_written(node)
         known, x = self.static(node)

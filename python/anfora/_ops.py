@@ -2,6 +2,7 @@
 """Operations as Python functions: in compiled functions they are themselves, outside each call compiles one."""
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import Any
 
@@ -74,6 +75,8 @@ class Op:
                 args, rest = args[:fixed] + list(self.items(args[fixed])), args[fixed + 1:]
                 kw.update(zip((a[0] for a in self.attributes), rest))
             return args, kw
+        if "dtype" in kw and self.family == "reduction" and args:
+            args = [OPS["cast"](args[0], dtype=kw.pop("dtype")), *args[1:]]
         names = [n for n, _ in self.inputs]
         given = args[:len(names)]
         kw.update(zip((a[0] for a in self.attributes), args[len(names):]))
@@ -156,17 +159,113 @@ OPS: dict[str, Op] = {name: Op(name, row) for name, row in TABLE.items()}
 OPS.update({alias: OPS[name] for alias, name in ALIASES.items() if name in OPS})
 
 
+COMPOSED: dict[str, Any] = {}  # functions that are made of operations; _composed.py fills it
+
+# Methods of arrays: the operation or function that they are
+METHODS = {
+    "sum", "mean", "max", "min", "prod", "std", "var", "all", "any", "argmax", "argmin", "cumsum", "cumprod", "clip",
+    "dot", "round", "conj", "conjugate", "argsort", "sort", "diagonal", "trace", "repeat", "ptp",
+    "squeeze", "swapaxes", "flatten", "ravel", "take", "searchsorted",
+}
+
+
 def operate(name: str, *args: Any) -> Any:
-    """What the extension calls for ``a + b`` and the like of arrays."""
-    if name == "getitem":
-        return _item(*args)
+    """What the extension calls for ``a + b`` and the like of arrays, and for their attributes."""
+    special = _SPECIAL.get(name)
+    if special:
+        return special(*args)
     fit = all(isinstance(x, (int, float, complex)) or hasattr(x, "__dlpack__") or hasattr(x, "__array__") for x in args)
     return OPS[name](*args) if fit else NotImplemented
 
 
-def _item(a: Any, key: Any) -> Any:
+def _numpy() -> Any:
     try:
         import numpy
     except ImportError:
         raise TypeError("arrays are indexed by NumPy, which is not there; use tolist()") from None
-    return _core.asarray(numpy.asarray(a)[key])
+    return numpy
+
+
+def _item(a: Any, key: Any) -> Any:
+    return _core.asarray(_numpy().asarray(a)[key])
+
+
+def _bits(name: str) -> Any:
+    """&, | and ^: of truth values words, of integers bits."""
+    def operate_bits(*args: Any) -> Any:
+        truth = all(isinstance(x, bool) or str(getattr(x, "dtype", "")) == "bool" for x in args)
+        return OPS[f"{'logical' if truth else 'bit'}_{name}"](*args)
+    return operate_bits
+
+
+def _attribute(a: Any, name: str) -> Any:
+    """x.T, x.at, and methods: what is no attribute of its own."""
+    if name == "T":
+        return OPS["transpose"](a)
+    if name in ("real", "imag"):
+        return OPS[name](a)
+    if name == "at":
+        return _At(a)
+    if name in METHODS:
+        return functools.partial(COMPOSED.get(name) or OPS[name], a)
+    if name in ("reshape", "transpose"):
+        return lambda *dims, **kw: OPS[name](a, *(dims if len(dims) < 2 else (dims,)), **kw)
+    if name == "astype":
+        return lambda dtype: OPS["cast"](a, dtype=dtype)
+    if name in ("copy", "block_until_ready"):
+        return lambda: a  # it does not change, and is there
+    raise AttributeError(f"arrays have no {name}")
+
+
+class _At:
+    """x.at[i].set(v) and the like."""
+
+    def __init__(self, array: Any, key: Any = None) -> None:
+        self._array, self._key = array, key
+
+    def __getitem__(self, key: Any) -> "_At":
+        return _At(self._array, (key,))
+
+    def _changed(self, how: str | None, value: Any) -> Any:
+        numpy = _numpy()
+        out = numpy.array(self._array)
+        if how is None:
+            out[self._key[0]] = value
+        else:
+            getattr(numpy, how).at(out, self._key[0], value)
+        return _core.asarray(out)
+
+    def get(self) -> Any:
+        """The elements there."""
+        return self._array[self._key[0]]
+
+    def set(self, value: Any) -> Any:
+        """The array with other elements there."""
+        return self._changed(None, value)
+
+    def add(self, value: Any) -> Any:
+        """The array with something added there."""
+        return self._changed("add", value)
+
+    def multiply(self, value: Any) -> Any:
+        """The array with elements there multiplied."""
+        return self._changed("multiply", value)
+
+    mul = multiply
+
+    def min(self, value: Any) -> Any:
+        """The array with elements there no larger than these."""
+        return self._changed("minimum", value)
+
+    def max(self, value: Any) -> Any:
+        """The array with elements there no smaller than these."""
+        return self._changed("maximum", value)
+
+
+def _reduced(a: Any) -> Any:
+    """For pickle and copy."""
+    return _core.frombytes, (a.dtype, a.shape, a.tobytes())
+
+
+_SPECIAL = {"getitem": _item, "attribute": _attribute, "reduce": _reduced, "and": _bits("and"), "or": _bits("or"),
+            "xor": _bits("xor"), "invert": _bits("not")}

@@ -9,7 +9,7 @@ import inspect
 import types
 from typing import Any, Callable
 
-from ._ops import OPS, Op, literal
+from ._ops import COMPOSED, METHODS, OPS, Op, literal
 from ._tree import field_names, tree_map
 from ._types import dtype_name
 
@@ -21,14 +21,6 @@ BUILTINS: dict[Any, Callable] = {}
 BY_NAME: dict[str, Callable] = {}  # of NumPy and its like
 
 CASTS = {"float": "f64", "int": "i64", "bool": "bool", "complex": "c128"}
-
-# Methods of arrays: the operation that they are
-METHODS = {
-    "sum", "mean", "max", "min", "prod", "std", "var", "all", "any", "argmax", "argmin", "cumsum", "cumprod", "clip",
-    "dot", "round", "conj", "conjugate", "argsort", "sort", "diagonal", "trace", "repeat",
-    "squeeze", "swapaxes", "flatten", "ravel", "take",
-}
-
 
 class Call:
     """A call in the source, and what is called if that is known."""
@@ -124,6 +116,8 @@ def emit_call(w: Any, c: Call) -> str:
         special = BY_NAME.get(getattr(f, "__name__", ""))
     if special:
         return special(w, c)
+    if is_foreign(f) and getattr(f, "__name__", "") in COMPOSED:
+        return COMPOSED[f.__name__]._emit_call(w, c)
     if isinstance(f, type):
         return BUILTINS[type](w, c)
     op = operation(f)
@@ -257,6 +251,11 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType) -> str:
 
 def _unknown(w: Any, c: Call) -> str:
     node = c.node.func
+    s = w.like(node)
+    method = inspect.getattr_static(s.of, "__call__", None) if s is not None and s.kind == "object" else None
+    if isinstance(method, types.FunctionType):
+        c.args = [node, *c.args]
+        return call_source(w, c, method, method)
     if isinstance(node, ast.Name):
         owner = w.scope.owner(node.id)
         if owner and node.id in owner.defs:
@@ -373,17 +372,17 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     if special is not None:
         return special
     if name in METHODS:
-        if name in OPS:
+        if name not in COMPOSED:
             return emit_op(w, c, OPS[name], [node.value, *c.args], dict(c.kw))
         c.args = [node.value, *c.args]
-        return BY_NAME[name](w, c)
+        return COMPOSED[name]._emit_call(w, c)
     if name in ("reshape", "transpose"):
         many = len(c.args) > 1
         shape = [ast.copy_location(ast.Tuple(elts=c.args, ctx=ast.Load()), c.node)] if many else c.args
         return emit_op(w, c, OPS[name], [node.value, *shape], dict(c.kw))
     if name == "astype":
         return emit_op(w, c, OPS["cast"], [node.value, *c.args], dict(c.kw))
-    if name in ("copy", "item") and not c.args:
+    if name in ("copy", "item", "block_until_ready") and not c.args:
         return w.expr(node.value)
     if name == "append":
         w.refuse(c.node, "append stands alone, and for lists that the function has made", "write xs = xs + [x], or fill an array")
@@ -394,15 +393,30 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     return f"{w.expr(node)}{w.mark(c.node)}({positional(w, c)})"
 
 
+def spread_list(w: Any, node: Any) -> list[str] | None:
+    """The texts of the items of a list that is given as one argument, if it is one of arrays."""
+    if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
+        return w.comprehended(node.generators, [node.elt])
+    known, x = w.static(node)
+    s = w.like(node)
+    if known and not isinstance(x, (tuple, list)) or not known and (s is None or s.kind not in ("tuple", "list")):
+        return None
+    items = w.sequence(node)
+    return None if items is None else [w.item_text(node, i) for i in items]
+
+
 def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     """An operation with its inputs, then its attributes by name."""
     args, kw = op.arranged(args, kw)
     known = {a[0]: a[1] for a in op.attributes}
-    if op.inputs and op.inputs[-1][1] == "*" and args and isinstance(args[len(op.inputs) - 1], (ast.List, ast.Tuple)):
+    parts = None
+    if op.inputs and op.inputs[-1][1] == "*":
         first = len(op.inputs) - 1
-        args, rest = [*args[:first], *args[first].elts], args[first + 1:]
-        kw.update(zip(known, rest))
-    elif not (op.inputs and op.inputs[-1][1] == "*"):
+        items = spread_list(w, args[first]) if len(args) > first else None
+        if items is not None:
+            kw.update(zip(known, args[first + 1:]))
+            parts = [*(w.expr(a) for a in args[:first]), *items]
+    if parts is None and not (op.inputs and op.inputs[-1][1] == "*"):
         n = len(op.inputs)
         args, rest = args[:n], args[n:]
         if len(rest) > len(known):
@@ -413,7 +427,9 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
                 args.append(kw.pop(name))
     if "dtype" in kw and op.op == "Cast":
         return f"cast({w.expr(args[0])}, {attribute(w, kw['dtype'], 'dtype')})"
-    parts = [w.expr(a) for a in args]
+    parts = [w.expr(a) for a in args] if parts is None else parts
+    if "dtype" in kw and "dtype" not in known and op.family == "reduction":
+        parts[0] = f"cast({parts[0]}, {attribute(w, kw.pop('dtype'), 'dtype')})"
     for k, v in kw.items():
         if k not in known:
             w.refuse(v, f"{op.__name__}() has no argument {k}", f"it takes {op.__signature__}")

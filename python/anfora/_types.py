@@ -48,6 +48,7 @@ class DType:
 
 
 DTYPES = {name: DType(name) for name in _NAMES}
+BY_NUMPY_NAME = {numpy: DTYPES[name] for numpy, name in _NUMPY.items() if numpy not in ("bool", "int", "float", "complex")}
 
 
 def dtype_name(x: Any) -> str | None:

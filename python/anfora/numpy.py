@@ -6,11 +6,15 @@
 """
 import math as _math
 
+from . import linalg
+from ._builtins import array, asarray
+from ._composed import COMPOSED as _COMPOSED
 from ._ops import OPS as _OPS
+from ._types import BY_NUMPY_NAME as _DTYPES
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
-globals().update(_OPS)
-__all__ = [*_OPS, "pi", "e", "inf", "nan", "newaxis"]
+globals().update(_OPS | _COMPOSED | _DTYPES)
+__all__ = [*_OPS, *_COMPOSED, *_DTYPES, "pi", "e", "inf", "nan", "newaxis", "array", "asarray", "linalg"]
 
 
 def __dir__() -> list[str]:
