@@ -201,6 +201,9 @@ def _asarray(w: Any, c: Call, x: Any) -> Any:
 def _stacked(w: Any, node: Any) -> str:
     if isinstance(node, (ast.List, ast.Tuple)) and node.elts:
         return f"Stack{w.mark(node)}({', '.join(_stacked(w, e) for e in node.elts)})"
+    s = w.like(node)
+    if s is not None and s.kind == "stacked":
+        return w.expr(node)
     texts = items_of(w, node) if isinstance(node, ast.ListComp) or isinstance(node, ast.Name) and w.like(node) is not None and \
         w.like(node).kind in ("tuple", "list") else None
     return f"Stack{w.mark(node)}({', '.join(texts)})" if texts else w.expr(node)

@@ -56,6 +56,7 @@ class Builder:
         self.classes: list[type] = []  # whose objects programs make
         self.current: list[Unit] = []
         self.prints = False
+        self.within: set[int] = set()  # functions whose own rules are being written
 
     # ---- places ----
 

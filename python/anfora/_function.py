@@ -14,7 +14,7 @@ from ._emit import Builder, Program
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._ops import literal, operate
 from ._source import declared_types, emit_function
-from ._tree import Maker, Shape, children, plain_value, shape_of, type_text
+from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, type_text
 from ._types import TensorType
 
 _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
@@ -77,6 +77,8 @@ class Function(_core.Callable):
         shapes, statics = [], {}
         for i, x in enumerate(args):
             s = Shape("static", of=x) if i in self._static else shape_of(x)
+            if isinstance(x, Fixed):
+                s.of = x = x.value
             if (s.kind == "static" and not isinstance(s.of, _core.Fn)) or s.kind == "none":
                 statics[i] = x
             shapes.append(s)
@@ -286,7 +288,15 @@ class Function(_core.Callable):
         return f"<anfora function {self.__name__}>"
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else types.MethodType(self, instance)
+        if instance is None:
+            return self
+        fields = getattr(instance, "__dict__", None)
+        if field_names(type(instance)) is not None or fields is None or not hasattr(self, "__wrapped__"):
+            return types.MethodType(self, instance)
+        name = f"_anfora_{self.__name__}"  # code in which the object is constant, kept with it
+        if name not in fields:
+            fields[name] = Bound(types.MethodType(self.__wrapped__, instance))
+        return fields[name]
 
 
 class Closure:
@@ -325,6 +335,8 @@ class Jit(Function):
         super().__init__(fn.__name__, -1 if various else len(names), static=tuple(i % max(1, len(names)) for i in static), **options)
         functools.update_wrapper(self, fn)
         self._types = None
+        self._fixed = {n: Fixed(p.default) for n, p in self._signature.parameters.items()
+                       if type(p.default) in (int, bool) and names.index(n) not in self._static}
 
     def _emit(self, b: Builder) -> str:
         return emit_function(b, self.__wrapped__)
@@ -349,8 +361,53 @@ class Jit(Function):
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
         bound = self._signature.bind(*args, **kw)
+        given = set(bound.arguments)
         bound.apply_defaults()
-        return tuple(bound.arguments[n] for n in self._signature.parameters)
+        return tuple(x if n in given else self._fixed.get(n, x) for n, x in ((n, bound.arguments[n]) for n in self._signature.parameters))
+
+
+class Bound(Jit):
+    """A method of an object, or functools.partial of a function: what is bound is constant in the code."""
+
+    def __init__(self, f: Any, **options: Any) -> None:
+        inner = f.__func__ if isinstance(f, types.MethodType) else f.func
+        inner = inner.__wrapped__ if isinstance(inner, Jit) else inner
+        if not isinstance(inner, types.FunctionType):
+            raise TypeError(f"a {type(inner).__name__} is not a function that can be compiled")
+        given = inspect.signature(inner).bind_partial(*((f.__self__,) if isinstance(f, types.MethodType) else f.args),
+                                                      **getattr(f, "keywords", {})).arguments
+        self._bound = dict(given)
+        free = inspect.signature(inner)
+        self._inner = inner
+        super().__init__(_signed(inner, [p for n, p in free.parameters.items() if n not in given]), **options)
+
+    def _emit(self, b: Builder) -> str:
+        return emit_function(b, self._inner, self._bound)
+
+    def _emit_with(self, b: Builder, statics: dict[str, Any], shapes: dict[str, Shape]) -> str:
+        return emit_function(b, self._inner, self._bound | statics, shapes)
+
+    def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
+        return emit_function(b, self._inner, self._bound, dict(zip(self._signature.parameters, shapes)))
+
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
+        names = list(self._signature.parameters)
+        root = emit_function(b, self._inner, self._bound | {names[i]: x for i, x in statics.items()},
+                             {names[i]: s for i, s in enumerate(shapes) if i not in statics})
+        return root, [n for i, n in enumerate(names) if i not in statics]
+
+
+def _signed(fn: types.FunctionType, parameters: list[inspect.Parameter]) -> types.FunctionType:
+    """The function, known to have these parameters alone."""
+    copy = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, fn.__closure__)
+    copy.__kwdefaults__, copy.__doc__, copy.__qualname__, copy.__module__ = fn.__kwdefaults__, fn.__doc__, fn.__qualname__, fn.__module__
+    later = False
+    for i, p in enumerate(parameters):  # after one with a default, others are given by name
+        later = later or (i > 0 and parameters[i - 1].default is not p.empty)
+        if later and p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD:
+            parameters[i] = p.replace(kind=p.KEYWORD_ONLY)
+    copy.__signature__ = inspect.Signature(parameters)
+    return copy
 
 
 def jit(fn: Callable | None = None, **options: Any) -> Any:
@@ -372,6 +429,10 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
         return functools.partial(jit, **options)
     if isinstance(fn, Function):
         return fn
+    if isinstance(fn, types.MethodType) and not isinstance(fn.__func__, types.FunctionType):
+        return as_function(fn)
+    if isinstance(fn, (types.MethodType, functools.partial)):
+        return Bound(fn, **options)
     if not isinstance(fn, types.FunctionType):
         raise TypeError(f"jit compiles functions written in Python, not a {type(fn).__name__}")
     return Jit(fn, **options)
@@ -402,6 +463,12 @@ def as_function(f: Any) -> Function:
         return f
     if isinstance(f, types.FunctionType):
         return Jit(f)
+    if isinstance(f, types.MethodType) and isinstance(f.__func__, Jit):
+        f = types.MethodType(f.__func__.__wrapped__, f.__self__)
+    if isinstance(f, (types.MethodType, functools.partial)):
+        return Bound(f)
+    if not isinstance(f, type) and isinstance(getattr(type(f), "__call__", None), types.FunctionType):
+        return Bound(f.__call__)
     from ._ops import Op
     if isinstance(f, Op):
         return _op_function(f)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import functools
 from typing import Any
 
 from ._known import Is, Item, Like, MOST_PARTS, Scope, is_structure
 from ._static import static_text
+from ._tree import Shape
 
 
 def position(node: Any) -> tuple[int, int]:
@@ -205,6 +207,9 @@ class Loops:
             items = self.sequence(node.iter)
             if items is not None:
                 return self.written_out(node, items, indent)
+        lists = self.filled(node)
+        if lists:
+            return self.write_filling(node, lists, called[1] if called[0] else None, indent)
         names = bound_names([*node.body, node.target])
         text = self.made_variables(names, node, indent)
         self.forget(names)
@@ -222,6 +227,76 @@ class Loops:
         self.forget(names)
         self.ended = False
         return text
+
+    # ---- lists that a loop fills: one array each, with a row a round ----
+
+    def filled(self, node: ast.For) -> list[str]:
+        """Empty lists to which each round of a loop appends one item."""
+        if own_jumps(node.body) or node.orelse:
+            return []
+        ends = [s.value for s in node.body if isinstance(s, ast.Expr)]
+        found = [n.func.value.id for n in ends if isinstance(grown(n), ast.Name) and n.func.attr == "append"]
+        return [x for x in found if sum(isinstance(grown(n), ast.Name) and grown(n).id == x for s in node.body for n in ast.walk(s)) == 1
+                and isinstance(self.entry(x), Like) and self.entry(x).own and self.entry(x).shape.kind == "list"
+                and not self.entry(x).shape.parts]
+
+    def write_filling(self, node: ast.For, lists: list[str], called: Any, indent: str) -> str:
+        """The first round stands before the loop: it tells what the items are like."""
+        n, first, k = self.fresh(), self.fresh(), self.fresh()
+        text, item = self.counted(node, called, n, indent)
+        text += (f"{indent}{self.mark(node)}assert({n} > 0, \"the loop does not run, so it is not known what is in "
+                 f"{', '.join(lists)}\")\n{indent}{first} = 0\n")
+        self.filling |= {x: (n, None) for x in lists}
+        text += item(first, indent) + self.block(node.body, indent)
+        self.filling |= {x: (n, k) for x in lists}
+        names = bound_names([*node.body, node.target])
+        text += self.made_variables(names, node, indent)
+        self.forget(names)
+        inner = indent + "  "
+        text += f"{indent}{self.mark(node)}for {k} in 1..{n} {{\n{item(k, inner)}{self.block(node.body, inner)}{indent}}}\n"
+        self.forget(names)
+        for x in lists:
+            del self.filling[x]
+            self.scope.env[x] = Like(Shape("stacked"))
+        self.ended = False
+        return text
+
+    def counted(self, node: ast.For, called: Any, n: str, indent: str) -> tuple[str, Any]:
+        """The number of rounds bound to a name, and what binds the loop's target in round k."""
+        target, args = node.target, node.iter.args if isinstance(node.iter, ast.Call) else []
+        if called is range:
+            low, step = (self.expr(args[0]) if len(args) > 1 else "0"), (self.static(args[2])[1] if len(args) > 2 else 1)
+            if not isinstance(step, int) or step == 0:
+                self.refuse(node.iter, "the step of a range must be a constant that is not 0", "count, and multiply")
+            start, end = self.fresh(), self.expr(args[1] if len(args) > 1 else args[0])
+            text = f"{indent}{start} = {low}\n{indent}{n} = ({end} - {start} + {step - 1 if step > 0 else step + 1}) // {step}\n"
+            return text, lambda k, at: self.bind_text(target, f"{start} + {k} * {step}", at)
+        count, over = None, [node.iter]
+        if called in (zip, enumerate) and isinstance(target, ast.Tuple):
+            over = list(args[:1] if called is enumerate else args)
+            if len(target.elts) != len(over) + (called is enumerate) or len(args) > len(over):
+                self.refuse(node.iter, "a loop that fills a list takes one name for each part")
+            count = target.elts[0] if called is enumerate else None
+        names = [self.fresh() for _ in over]
+        text = "".join(f"{indent}{t} = {self.iterated(a)}\n" for t, a in zip(names, over))
+        lengths = [f"len({t})" for t in names]
+        text += f"{indent}{n} = {functools.reduce(lambda a, b: f'Minimum({a}, {b})', lengths)}\n"
+        targets = target.elts[-len(over):] if len(over) > 1 or count is not None or called is zip else [target]
+
+        def item(k: str, at: str) -> str:
+            counting = self.bind_text(count, k, at) if count is not None else ""
+            return counting + "".join(self.bind_text(e, f"{t}[{k}]", at) for e, t in zip(targets, names))
+        return text, item
+
+    def fill(self, node: ast.Call, name: str, indent: str) -> str:
+        """xs.append(x) in a loop that fills xs."""
+        n, k = self.filling[name]
+        x, list_ = self.expr(node.args[0]), self.local(name)
+        if k is None:
+            made = f"hyper_map(fn (e) {{ BroadcastTo(e, TupleConcat(({n},), e.shape)) }}, {x})"
+        else:
+            made = f"hyper_map(fn (b, e) {{ IndexWrite(b, {k}, CastLike(e, b), axis=0, mode=\"update\") }}, {list_}, {x})"
+        return f"{indent}{self.mark(node)}{list_} = {made}\n"
 
     def wants_parts(self, node: ast.For) -> bool:
         """Whether a loop over a range takes parts of tuples by its count, or makes lists longer."""
@@ -344,6 +419,8 @@ class Loops:
         list_ = grown(node)
         if list_ is None or len(node.args) != 1 or node.keywords:
             return None
+        if isinstance(list_, ast.Name) and list_.id in self.filling:
+            return self.fill(node, list_.id, indent)
         e = self.owned(list_, node)
         if node.func.attr == "append":
             more, shapes = f"({self.expr(node.args[0])},)", [self.part_shape(node.args[0])]

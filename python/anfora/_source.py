@@ -81,6 +81,7 @@ class Writer(Knowing, Loops, Matching):
         self.ended = False
         self.hints: list = []
         self.flags: list[str | None] = []  # of loops with an else: what break sets
+        self.filling: dict[str, tuple] = {}  # lists that the loop at hand fills: how long they become, the round's number
 
     # ---- places, names ----
 

@@ -393,6 +393,28 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     return f"{w.expr(node)}{w.mark(c.node)}({positional(w, c)})"
 
 
+def joined(w: Any, c: Call, op: Op, rows: Any, axis: Any) -> str:
+    """stack and concatenate of a list that a loop has filled: it is one array already."""
+    known, k = w.static(axis)
+    if not known or not isinstance(k, int):
+        w.refuse(c.node, "the axis must be a constant")
+    text = w.expr(rows)
+    if op.op == "Stack":
+        return COMPOSED["moveaxis"]._emit_call(w, at_axis(c, rows, k)) if k else text
+    if k:
+        text = COMPOSED["moveaxis"]._emit_call(w, at_axis(c, rows, k))
+    t = w.fresh()
+    dims = f"{t}.shape[:{k}], ({t}.shape[{k}] * {t}.shape[{k + 1}],), {t}.shape[{k + 2}:]"
+    return f"(fn ({t}) {{ Reshape({t}, TupleConcat({dims})) }})({text})"
+
+
+def at_axis(c: Call, rows: Any, k: int) -> Call:
+    """moveaxis(rows, 0, k)."""
+    out = Call(c.node, COMPOSED["moveaxis"], True)
+    out.args, out.kw = [rows, ast.Constant(0), ast.Constant(k)], {}
+    return out
+
+
 def spread_list(w: Any, node: Any) -> list[str] | None:
     """The texts of the items of a list that is given as one argument, if it is one of arrays."""
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
@@ -409,6 +431,9 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     """An operation with its inputs, then its attributes by name."""
     args, kw = op.arranged(args, kw)
     known = {a[0]: a[1] for a in op.attributes}
+    stacked = w.like(args[0]) if args and op.op in ("Stack", "Concat") else None
+    if stacked is not None and stacked.kind == "stacked":
+        return joined(w, c, op, args[0], kw.get("axis", args[1] if len(args) > 1 else ast.Constant(0)))
     parts = None
     if op.inputs and op.inputs[-1][1] == "*":
         first = len(op.inputs) - 1

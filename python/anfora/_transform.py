@@ -154,6 +154,17 @@ class _AppliedFunction(Transformed):
         return b.unit(self, self.__name__, write), self._names
 
 
+def nothing_for(f: Any) -> set[int]:
+    """The arguments for which the backward rule of a function returns None."""
+    from ._source import source_of
+    if not hasattr(f, "__wrapped__"):
+        return set()
+    node, _ = source_of(f.__wrapped__)
+    results = [node.body] if isinstance(node, ast.Lambda) else [n.value for n in ast.walk(node) if isinstance(n, ast.Return)]
+    return {i for r in results if isinstance(r, ast.Tuple) for i, e in enumerate(r.elts)
+            if isinstance(e, ast.Constant) and e.value is None}
+
+
 class CustomVjp(Transformed):
     """A function with a derivative of its own: ``defvjp(forward, backward)``. ``forward`` gives (value, kept),
     ``backward(kept, gradient)`` the gradients of the arguments, a tuple."""
@@ -168,7 +179,23 @@ class CustomVjp(Transformed):
     def _emit(self, b: Builder) -> str:
         if len(self._functions) == 1:
             raise TypeError(f"{self.__name__} has no derivative yet: call defvjp(forward, backward)")
-        return super()._emit(b)
+        if id(self) in b.within:  # its own rule calls it: the function itself is meant
+            return self._functions[0]._emit(b)
+        b.within.add(id(self))
+        try:
+            f, forward, backward = (g._emit(b) for g in self._functions)
+        finally:
+            b.within.discard(id(self))
+        zero = nothing_for(self._functions[2])
+        if zero:  # None is the gradient 0, of the shape of the argument
+            names = ", ".join(f"a{i}" for i in range(self._nparam))
+            forward = f"fn ({names}) {{ r = {forward}({names}); (r[0], (r[1], {names})) }}"
+            parts = [f"hyper_map(fn (x) {{ ZerosLike(x) }}, kept[{i + 1}])" if i in zero else f"g[{i}]" for i in range(self._nparam)]
+            backward = f"fn (kept, dy) {{ g = {backward}(kept[0], dy); ({', '.join(parts)}{',' if len(parts) == 1 else ''}) }}"
+        return f"custom_vjp({f}, {forward}, {backward})"
+
+    def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
+        return self._emit(b)
 
 
 class CustomJvp(Transformed):

@@ -6,12 +6,20 @@ a result that has the type of an argument has its structure too, which gradients
 from __future__ import annotations
 
 import dataclasses
+import enum
 import sys
 import types
 from typing import Any, Callable
 
 from . import _core
 from ._types import dtype_name
+
+
+class Fixed:
+    """A default that a call leaves as it is: a constant of the code."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
 
 
 def _is_named_tuple(x: Any) -> bool:
@@ -26,7 +34,7 @@ def field_names(kind: type) -> tuple[str, ...] | None:
 
 
 def _is_static(x: Any) -> bool:
-    return callable(x) or isinstance(x, (str, types.ModuleType)) or dtype_name(x) is not None
+    return callable(x) or isinstance(x, (str, types.ModuleType, enum.Enum, Fixed)) or dtype_name(x) is not None
 
 
 def children(x: Any) -> tuple[Any, list] | None:
