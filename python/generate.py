@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""The table of operations for the package, from the command, and their types for checkers: generate.py ANFORA OUT.py
-OUT.pyi"""
+"""The table of operations for the package, from the command, and types for checkers, of operations and of functions
+that are made of them: generate.py ANFORA _table.py numpy.pyi linalg.pyi random.pyi"""
 import ast
 import json
 import pathlib
@@ -73,19 +73,57 @@ def stub(name, row):
     return f"def {name}({', '.join(parts)}) -> {result}: ..."
 
 
-def stubs(table, aliases):
+HEAD = ['"""Written from the table of operations and from _composed.py."""', "from collections.abc import Sequence",
+        "from typing import Any", "", "from ._core import Array", "", "ArrayLike = Any"]
+NUMBERS = {"num": "int", "n": "int", "k": "int", "offset": "int", "keepdims": "bool", "right": "bool", "rtol": "float", "atol": "float",
+           "dx": "float", "base": "float", "mode": "str", "indexing": "str", "minval": "float", "maxval": "float"}
+
+
+def composed_stub(f):
+    """One function of _composed.py: what stands before the / are arrays."""
+    a = f.args
+    defaults = [None] * (len(a.posonlyargs) + len(a.args) - len(a.defaults)) + list(a.defaults)
+    parts = []
+    for i, (arg, default) in enumerate(zip([*a.posonlyargs, *a.args], defaults)):
+        t = "Any" if i < len(a.posonlyargs) else NUMBERS.get(arg.arg, "Any")
+        none = isinstance(default, ast.Constant) and default.value is None and t != "Any"
+        parts.append(f"{arg.arg}: {t}{' | None' if none else ''}{' = ...' if default is not None else ''}")
+    parts += [f"*{a.vararg.arg}: ArrayLike"] if a.vararg else []
+    parts += [f"{arg.arg}: {NUMBERS.get(arg.arg, 'Any')} = ..." for arg in a.kwonlyargs]
+    returned = [n.value for n in ast.walk(f) if isinstance(n, ast.Return)]
+    plain = all(isinstance(r, (ast.Call, ast.BinOp, ast.Compare, ast.Name)) for r in returned)
+    result = "Array" if plain and f.name not in ("unravel_index", "array_split", "hsplit", "vsplit", "cond", "fori_loop", "while_loop") else "Any"
+    return f"def {f.name.rstrip('_')}({', '.join(parts)}) -> {result}: ..."
+
+
+def composed_of(folder, kind):
+    """The functions of _composed.py with this decorator, by name."""
+    tree = ast.parse((folder / "anfora" / "_composed.py").read_text(encoding="utf-8"))
+    return {f.name.rstrip("_"): composed_stub(f) for f in tree.body if isinstance(f, ast.FunctionDef) and
+            any(isinstance(d, ast.Name) and d.id == kind for d in f.decorator_list)}
+
+
+def stubs(table, aliases, composed, dtypes):
     """The module anfora.numpy for checkers of types."""
-    lines = ['"""Written from ir/op.def."""', "from collections.abc import Sequence", "from typing import Any", "",
-             "from ._core import Array", "", "ArrayLike = Any", "pi: float", "e: float", "inf: float", "nan: float", "newaxis: None"]
-    lines += [stub(name, row) for name, row in table.items()]
-    lines += [stub(alias, table[name]) for alias, name in aliases.items() if name in table and alias not in table]
-    return "\n".join(lines) + "\n"
+    lines = [*HEAD[:-1], "from . import linalg as linalg", "from ._types import DType", "", HEAD[-1],
+             "pi: float", "e: float", "inf: float", "nan: float", "newaxis: None"]
+    lines += [f"{name}: DType" for name in dtypes]
+    lines += [f"def {name}(x: Any, dtype: Any = ...) -> Array: ..." for name in ("array", "asarray")]
+    lines += [stub(name, row) for name, row in table.items() if name not in composed]
+    lines += [stub(alias, table[name]) for alias, name in aliases.items()
+              if name in table and alias not in table and alias not in composed]
+    return "\n".join([*lines, *composed.values()]) + "\n"
 
 
-def aliases_of(folder):
-    """ALIASES of _ops.py, which is not imported: it needs what is made here."""
-    tree = ast.parse((folder / "anfora" / "_ops.py").read_text(encoding="utf-8"))
-    return next(ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == "ALIASES")
+def literal_of(folder, file, name):
+    """A constant of a file of the package, which is not imported: it needs what is made here."""
+    tree = ast.parse((folder / "anfora" / file).read_text(encoding="utf-8"))
+    return next(ast.literal_eval(n.value) for n in tree.body if isinstance(n, ast.Assign) and n.targets[0].id == name)
+
+
+def write(path, lines):
+    with open(path, "w", encoding="utf-8") as f:
+        f.write("\n".join(lines) + "\n")
 
 
 def main():
@@ -101,8 +139,15 @@ def main():
     with open(sys.argv[2], "w", encoding="utf-8") as f:
         f.write('"""Written from ir/op.def: name -> (operation, family, inputs, attributes, description)."""\n')
         f.write("TABLE = " + pprint.pformat(table, width=110, sort_dicts=False) + "\n")
+    folder = pathlib.Path(__file__).parent
+    composed, dtypes = composed_of(folder, "composed"), literal_of(folder, "_types.py", "_NUMPY")
+    aliases = literal_of(folder, "_ops.py", "ALIASES")
     with open(sys.argv[3], "w", encoding="utf-8") as f:
-        f.write(stubs(table, aliases_of(pathlib.Path(__file__).parent)))
+        f.write(stubs(table, aliases, composed, [d for d in dtypes if d not in ("bool", "int", "float", "complex")]))
+    here = literal_of(folder, "_composed.py", "LINALG")
+    write(sys.argv[4], [*HEAD, *(composed[n] for n in here), *(stub(n, table[aliases.get(n, n)]) for n in
+                                                             ("inv", "det", "cholesky", "matmul", "triangular_solve"))])
+    write(sys.argv[5], [*HEAD, *composed_of(folder, "randomly").values()])
 
 
 if __name__ == "__main__":

@@ -13,7 +13,8 @@ from ._composed import CONTROL as _CONTROL
 from ._core import Array, asarray, explain
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._function import Closure, Function, Jit, jit
-from ._tree import tree_leaves, tree_map
+from ._files import load, save
+from ._tree import tree_flatten, tree_leaves, tree_map, tree_reduce, tree_structure, tree_unflatten
 from ._transform import (checkpoint, custom_jvp, custom_vjp, grad, hessian, hyper_map, jacfwd, jacrev, jvp, linearize,
                          stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType

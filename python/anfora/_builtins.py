@@ -13,7 +13,7 @@ from . import _core
 from ._known import Item
 from ._ops import OPS
 from ._static import BUILTINS, BY_NAME, Call, attribute, call_source, replaced, static_text
-from ._tree import field_names
+from ._tree import field_names, tree_leaves
 from ._types import dtype_name
 
 
@@ -94,6 +94,13 @@ def _sum(w: Any, c: Call) -> str:
         text = f"Sum{w.mark(c.node)}({w.expr(c.args[0])}, axis=0)"
         return f"({start[0]} + {text})" if start else text
     return "(" + f" {w.mark(c.node)}+ ".join([*start, *texts] or ["0"]) + ")"
+
+
+def _leaves(w: Any, c: Call) -> str:
+    items = w.leaves(c.args[0]) if len(c.args) == 1 else None
+    if items is None:
+        w.refuse(c.node, "it is not known what the tree is made of", "take the leaves of an argument, of gradients by it, or of tree_map of it")
+    return w.item_text(c.node, Item(parts=items))
 
 
 def _reduce(w: Any, c: Call) -> str:
@@ -258,6 +265,6 @@ BUILTINS.update({
     min: _fold("Minimum", "Min"), max: _fold("Maximum", "Max"), sum: _sum, round: _round, math.floor: _whole("Floor"),
     math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance,
     all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _only_in_for, enumerate: _only_in_for,
-    reversed: _only_in_for, dataclasses.replace: _replace,
+    reversed: _only_in_for, dataclasses.replace: _replace, tree_leaves: _leaves,
 })
 BY_NAME.update({"array": _array, "asarray": _array, "asanyarray": _array})

@@ -15,7 +15,7 @@ from ._known import Known
 from ._ops import COMPOSED, OPS
 from ._source import emit_function
 from ._static import Call, argument_nodes
-from ._tree import Shape, tree_map
+from ._tree import Shape, tree_leaves, tree_map
 
 op = types.SimpleNamespace(**OPS)
 RANDOM: dict[str, Any] = {}
@@ -32,7 +32,7 @@ class Composed(Jit):
         self._constant = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         named = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind == p.POSITIONAL_ONLY else p for p in signature.parameters.values()]
         if not any(p.kind == p.VAR_POSITIONAL for p in named):  # arrays may be given by name too
-            fn.__signature__ = signature.replace(parameters=named)
+            vars(fn)["__signature__"] = signature.replace(parameters=named)
         super().__init__(fn, static_argnames=tuple(self._constant))
 
     def _emit_call(self, w: Any, c: Call) -> str:
@@ -41,7 +41,7 @@ class Composed(Jit):
         parts = []
         for name, node in argument_nodes(w, c, self.__wrapped__).items():
             known, x = w.static(node)
-            if name in self._constant and not known:
+            if name in self._constant and not known and name != "shape":
                 w.refuse(node, f"{name} of {self.__name__}() must be known when the function is compiled")
             if known and (name in self._constant or x is None or callable(x) or isinstance(x, (str, tuple, list, dict))):
                 statics[name] = x
@@ -762,21 +762,10 @@ def scan(f, state, xs, /, length=None):
             state, y = f(state, None)
             ys.append(y)
     else:
-        for i in range(rows(xs)):
+        for i in range(tree_leaves(xs)[0].shape[0]):
             state, y = f(state, tree_map(lambda x: x[i], xs))  # noqa: B023: called at once
             ys.append(y)
     return state, ys
-
-
-def rows(xs):
-    """How many rows the arrays of a tree have."""
-    if isinstance(xs, dict):
-        for x in xs.values():
-            return rows(x)
-    if isinstance(xs, (tuple, list)):
-        for x in xs:
-            return rows(x)
-    return xs.shape[0]
 
 
 # ---- random numbers, by JAX's names ----

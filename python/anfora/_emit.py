@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import struct
-from typing import Any
+from typing import Any, NoReturn
 
 from . import _core
 from ._errors import CompileError, Finding, Place, SourceMap, translated
@@ -160,6 +160,7 @@ class Program:
 
     def __init__(self, text: str, marks: list[tuple], start: str, name: str, b: Builder) -> None:
         self.text, self.start, self.name = text, start, name
+        self.statics: Any = None
         self.arrays, self.classes, self.prints = tuple(b.arrays), b.classes, b.prints
         self.keep = b.keep
         self.hints = b.units[0].hints
@@ -173,11 +174,11 @@ class Program:
         except _core.Failure as failure:
             raise self.error(failure) from None
 
-    def error(self, failure: Exception, kind: type = CompileError) -> Exception:
+    def error(self, failure: Exception, kind: type = CompileError) -> Any:
         return translated(failure, kind, self.name, self.map)
 
 
-def fail(place: Place | None, message: str, hint: str = "") -> None:
+def fail(place: Place | None, message: str, hint: str = "") -> NoReturn:
     """A construct that cannot be compiled."""
     where = (place.file, place.line, place.col, place.end) if place else ("", 0, 0, 0)
     raise CompileError([Finding("", message, *where, hint=hint)], "ANF_UNSUPPORTED")

@@ -126,6 +126,12 @@ class Function(_core.Callable):
 
     def _compile(self, args: tuple) -> Any:
         """What the extension calls for a new kind of arguments: gives the plan of such calls."""
+        try:
+            return self._plan(args)
+        except AnforaError as e:
+            raise e.with_traceback(None) from None  # what it says is about the user's lines, not about ours
+
+    def _plan(self, args: tuple) -> Any:
         shapes, statics = self._shapes(args)
         program = self._program(statics, shapes)
         casts = self._fit(shapes, statics)
@@ -334,7 +340,7 @@ class Jit(Function):
         various = any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in self._signature.parameters.values())
         super().__init__(fn.__name__, -1 if various else len(names), static=tuple(i % max(1, len(names)) for i in static), **options)
         functools.update_wrapper(self, fn)
-        self._types = None
+        self._types: dict[int, TensorType] | None = None
         self._fixed = {n: Fixed(p.default) for n, p in self._signature.parameters.items()
                        if type(p.default) in (int, bool) and names.index(n) not in self._static}
 
@@ -406,7 +412,7 @@ def _signed(fn: types.FunctionType, parameters: list[inspect.Parameter]) -> type
         later = later or (i > 0 and parameters[i - 1].default is not p.empty)
         if later and p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD:
             parameters[i] = p.replace(kind=p.KEYWORD_ONLY)
-    copy.__signature__ = inspect.Signature(parameters)
+    vars(copy)["__signature__"] = inspect.Signature(parameters)
     return copy
 
 

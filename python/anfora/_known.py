@@ -11,7 +11,7 @@ import enum
 import inspect
 import operator
 import types
-from typing import Any, Iterable
+from typing import TYPE_CHECKING, Any, Iterable
 
 from ._errors import CompileError
 from ._static import static_text
@@ -90,6 +90,13 @@ def is_structure(s: Shape | None) -> bool:
     return s is not None and s.kind in ("tuple", "list", "dict", "object")
 
 
+def skeleton(s: Shape) -> Shape:
+    """The structure alone: of the leaves nothing is known."""
+    if not is_structure(s):
+        return s if s.kind in ("none", "static") and (s.kind == "none" or s.of is None) else ANY
+    return Shape(s.kind, [skeleton(p) for p in s.parts], s.names, s.of)
+
+
 def part_entry(s: Shape) -> Is | Like | None:
     if s.kind == "static":
         return Is(s.of)
@@ -104,10 +111,17 @@ def _virtual_kind(x: Any) -> bool:
         or not (isinstance(x, (bool, int, float, complex, tuple, list, dict)) or is_array(x) or field_names(type(x)))
 
 
-class Knowing:
-    """The part of the writer that decides."""
+class Part:
+    """One part of the writer; what it has not, the others have."""
 
-    scope: Scope | None
+    scope: Any  # the Scope at hand; None outside of all
+
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any: ...
+
+
+class Knowing(Part):
+    """The part of the writer that decides."""
 
     # ---- names ----
 
@@ -136,6 +150,13 @@ class Knowing:
         if hasattr(builtins, name):
             return getattr(builtins, name)
         return self.refuse(node, f"there is no {name}")
+
+    def is_bound(self, node: Any) -> bool:
+        """Whether the name that an expression starts with is one here, not a parameter of a function within."""
+        while isinstance(node, (ast.Attribute, ast.Subscript)):
+            node = node.value
+        return not isinstance(node, ast.Name) or self.is_local(node.id) or node.id in self.cells or \
+            node.id in self.fn.__globals__ or hasattr(builtins, node.id) or bool(self.scope and self.scope.owner(node.id))
 
     def bind(self, name: str, entry: Is | Like | None = None, virtual: bool = False) -> None:
         """The name is bound anew, to something of which `entry` is known."""
@@ -353,7 +374,7 @@ class Knowing:
 
     # ---- structures ----
 
-    def like(self, node: Any) -> Shape | None:
+    def like(self, node: Any) -> Any:
         """The structure of what an expression gives, as far as it is plain to see."""
         method = getattr(self, "like_" + type(node).__name__, None)
         return method(node) if method else None
@@ -445,6 +466,32 @@ class Knowing:
         known, test = self.decided(node.test)
         return self.like(node.body if test else node.orelse) if known else None
 
+    def like_Call(self, node: ast.Call) -> Shape | None:
+        """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
+        known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
+        name, given = getattr(f, "__name__", ""), None
+        if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
+            given = self.like(node.args[1])
+            return given and skeleton(given)
+        word, wrt = self.derived(node.func, f if known else None)
+        if word is None or not isinstance(wrt, int) or not 0 <= wrt < len(node.args):
+            return None
+        given = self.like(node.args[wrt])
+        of = ANY if given is None else skeleton(given)
+        return of if word == "grad" and given is not None else Shape("tuple", [ANY, of]) if word == "value_and_grad" else None
+
+    def derived(self, func: Any, f: Any) -> tuple[str | None, Any]:
+        """(grad or value_and_grad, by which argument) of a function that is such a derivative."""
+        if hasattr(f, "_word"):
+            return f._word if not f._given.get("has_aux") else None, f._given.get("wrt", 0)
+        if not isinstance(func, ast.Call):
+            return None, None
+        known, f = self.static(func.func)
+        options = {"wrt" if k.arg == "argnums" else k.arg: self.static(k.value)[1] for k in func.keywords}
+        if not known or len(func.args) > 1 or options.get("has_aux"):
+            return None, None
+        return getattr(f, "__name__", None) if hasattr(f, "_emit_twice") else None, options.get("wrt", 0)
+
     # ---- sequences ----
 
     def sequence(self, node: Any) -> list[Item] | None:
@@ -500,6 +547,8 @@ class Knowing:
                 return None
             r = range(*(x for _, x in ends))
             return [Item(entry=Is(i)) for i in r] if len(r) <= MOST_PARTS else None
+        if getattr(f, "__name__", "") == "tree_leaves" and len(node.args) == 1:
+            return self.leaves(node.args[0])
         if f is zip and node.args:
             all_of = [self.sequence(a) for a in node.args]
             if any(s is None for s in all_of):
@@ -516,6 +565,19 @@ class Knowing:
                 return sorted(items, key=lambda i: i.entry.value) if known else None
             return items[::-1] if f is reversed and items is not None else items
         return None
+
+    def leaves(self, node: Any) -> list[Item] | None:
+        """The leaves of a tree whose structure is known."""
+        s = self.like(node)
+        if s is None:
+            return None
+
+        def of(text: str, s: Shape) -> list[Item]:
+            if is_structure(s):
+                return [x for i, p in zip(self.parts_of(text, s), s.parts) for x in of(i.text, p)]
+            e = part_entry(s)
+            return [] if isinstance(e, Is) and e.value is None else [Item(text, e)]
+        return of(self.looked_at(node), s)
 
     def sequence_of_dict(self, node: ast.Call) -> list[Item] | None:
         """d.items(), d.keys(), d.values()."""

@@ -6,7 +6,7 @@ import ast
 import functools
 from typing import Any
 
-from ._known import Is, Item, Like, MOST_PARTS, Scope, is_structure
+from ._known import Is, Item, Like, MOST_PARTS, Part, Scope, is_structure
 from ._static import static_text
 from ._tree import Shape
 
@@ -85,8 +85,11 @@ def own_breaks(body: list) -> bool:
     return False
 
 
-class Loops:
+class Loops(Part):
     """The part of the writer for what is repeated."""
+
+    filling: dict[str, tuple]  # lists that the loop at hand fills: how long they become, the round's number
+    ended: bool                # the end of the block at hand is not reached
 
     # ---- comprehensions ----
 
@@ -230,7 +233,7 @@ class Loops:
 
     # ---- lists that a loop fills: one array each, with a row a round ----
 
-    def filled(self, node: ast.For) -> list[str]:
+    def filled(self, node: Any) -> list[str]:
         """Empty lists to which each round of a loop appends one item."""
         if own_jumps(node.body) or node.orelse:
             return []
@@ -240,7 +243,7 @@ class Loops:
                 and isinstance(self.entry(x), Like) and self.entry(x).own and self.entry(x).shape.kind == "list"
                 and not self.entry(x).shape.parts]
 
-    def write_filling(self, node: ast.For, lists: list[str], called: Any, indent: str) -> str:
+    def write_filling(self, node: Any, lists: list[str], called: Any, indent: str) -> str:
         """The first round stands before the loop: it tells what the items are like."""
         n, first, k = self.fresh(), self.fresh(), self.fresh()
         text, item = self.counted(node, called, n, indent)
@@ -261,7 +264,7 @@ class Loops:
         self.ended = False
         return text
 
-    def counted(self, node: ast.For, called: Any, n: str, indent: str) -> tuple[str, Any]:
+    def counted(self, node: Any, called: Any, n: str, indent: str) -> tuple[str, Any]:
         """The number of rounds bound to a name, and what binds the loop's target in round k."""
         target, args = node.target, node.iter.args if isinstance(node.iter, ast.Call) else []
         if called is range:
@@ -288,7 +291,7 @@ class Loops:
             return counting + "".join(self.bind_text(e, f"{t}[{k}]", at) for e, t in zip(targets, names))
         return text, item
 
-    def fill(self, node: ast.Call, name: str, indent: str) -> str:
+    def fill(self, node: Any, name: str, indent: str) -> str:
         """xs.append(x) in a loop that fills xs."""
         n, k = self.filling[name]
         x, list_ = self.expr(node.args[0]), self.local(name)
@@ -302,7 +305,7 @@ class Loops:
         """Whether a loop over a range takes parts of tuples by its count, or makes lists longer."""
         counts = bound_names([node.target])
         for n in (n for s in node.body for n in ast.walk(s)):
-            if isinstance(n, ast.Subscript) and any(isinstance(i, ast.Name) and i.id in counts for i in ast.walk(n.slice)):
+            if isinstance(n, ast.Subscript) and self.is_bound(n.value) and any(isinstance(i, ast.Name) and i.id in counts for i in ast.walk(n.slice)):
                 known, x = self.static(n.value) if isinstance(n.value, (ast.Name, ast.Attribute)) else (False, None)
                 if (known and isinstance(x, (tuple, list, dict))) or is_structure(self.like(n.value)) or \
                         isinstance(n.slice, ast.JoinedStr):
@@ -331,7 +334,7 @@ class Loops:
         t = self.fresh()
         return t, self.bind_text(node, t, inner)
 
-    def read_after(self, node: ast.For) -> bool:
+    def read_after(self, node: Any) -> bool:
         """Whether the loop's variable is read outside of loops that bind it."""
         name, todo = node.target.id, list(self.scope.node.body)
         while todo:
@@ -353,7 +356,7 @@ class Loops:
         return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) and position(n) < position(node)
                    for n in ast.walk(self.scope.node))
 
-    def for_range(self, node: ast.For, indent: str) -> str:
+    def for_range(self, node: Any, indent: str) -> str:
         args, inner = node.iter.args, indent + "  "
         if node.iter.keywords or not 1 <= len(args) <= 3:
             self.refuse(node.iter, "range takes one to three numbers")
@@ -386,7 +389,7 @@ class Loops:
             span = f"0..(({stop} - {start} + {step - 1 if step > 0 else step + 1}) // {step})"
         return f"{before}{indent}{self.mark(node)}for {head} in {span} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
 
-    def for_zip(self, node: ast.For, indent: str) -> str:
+    def for_zip(self, node: Any, indent: str) -> str:
         """Over tensors: by their first dim, as long as all have parts."""
         inner = indent + "  "
         over = [self.fresh() for _ in node.iter.args]
@@ -402,7 +405,7 @@ class Loops:
             first = self.bind_text(node.target, "(" + "".join(p + ", " for p in parts).rstrip(" ") + ")", inner)
         return f"{text}{indent}{self.mark(node)}for {k} in 0..{count} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
 
-    def for_enumerate(self, node: ast.For, indent: str) -> str:
+    def for_enumerate(self, node: Any, indent: str) -> str:
         count, item = node.target.elts
         start = self.expr(node.iter.args[1]) if len(node.iter.args) > 1 else "0"
         inner = indent + "  "
@@ -414,7 +417,7 @@ class Loops:
 
     # ---- lists and dictionaries that the function itself made ----
 
-    def grow(self, node: ast.Call, indent: str) -> str | None:
+    def grow(self, node: Any, indent: str) -> str | None:
         """xs.append(x), xs.extend(ys), as a statement."""
         list_ = grown(node)
         if list_ is None or len(node.args) != 1 or node.keywords:
@@ -442,7 +445,7 @@ class Loops:
                     "lists grow in loops over what has known parts, and not after they were given away; "
                     "otherwise write xs = xs + [x], {**d, \"k\": x}, or x.at[i].set(value)")
 
-    def store(self, target: ast.Subscript, value: Any, indent: str) -> str:
+    def store(self, target: Any, value: Any, indent: str) -> str:
         """xs[0] = x and d["k"] = x."""
         s = self.like(target.value)
         if not is_structure(s):

@@ -9,7 +9,7 @@ import copy
 import functools
 from typing import Any
 
-from ._known import is_structure
+from ._known import Part, is_structure
 from ._tree import field_names
 
 # Where := is evaluated whenever the statement is
@@ -75,7 +75,7 @@ class _Hoist(ast.NodeTransformer):
     visit_Lambda = visit_ListComp = visit_GeneratorExp = visit_DictComp = visit_SetComp = never
 
 
-class Matching:
+class Matching(Part):
     """The part of the writer for match and :=."""
 
     def hoisted(self, node: Any, indent: str) -> tuple[str, Any]:
@@ -210,9 +210,9 @@ class Matching:
         known, cls = self.static(p.cls)
         if not known or not isinstance(cls, type):
             self.refuse(p.cls, "it is not known what class this is")
-        kind = self.kind_of(p, of)
-        if kind == "number" and not (field_names(cls) or cls in (tuple, list, dict, str)):
+        if not self.static(of)[0] and not (field_names(cls) or cls in (tuple, list, dict, str)):
             self.refuse(p, "numbers and arrays have no classes in compiled functions")
+        kind = self.kind_of(p, of)
         if kind == "number" or not issubclass(kind, cls):
             return never(p)
         if p.patterns and cls in (bool, int, float, str, tuple, list, dict):

@@ -13,13 +13,13 @@ import inspect
 import linecache
 import sys
 import types
-from typing import Any
+from typing import Any, NoReturn
 
 from ._emit import Builder, fail, safe_name
 from ._errors import CompileError, Place
 from ._known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry
 from ._loops import Loops, bound_names, grown, local_names, position
-from ._match import Matching, has_named
+from ._match import Matching, at, has_named
 from . import _builtins  # noqa: F401: fills the tables that calls are looked up in
 from ._static import Call, call_source, emit_call, static_text
 from ._tree import Shape, field_names, quoted
@@ -63,6 +63,16 @@ def result_hint(node: Any) -> Any:
     return None
 
 
+def is_empty(node: Any) -> bool:
+    return isinstance(node, ast.List) and not node.elts or isinstance(node, ast.Dict) and not node.keys
+
+
+def is_empty_among(target: Any, value: Any) -> bool:
+    """Whether [] or {} is bound to one of several names."""
+    return isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts) and \
+        not any(isinstance(e, ast.Starred) for e in (*target.elts, *value.elts)) and any(map(is_empty, value.elts))
+
+
 def shape_hint(s: Shape | None) -> Any:
     return (s.kind, list(map(shape_hint, s.parts))) if s is not None and s.kind in ("list", "tuple") else None
 
@@ -75,13 +85,13 @@ class Writer(Knowing, Loops, Matching):
         self.b, self.fn, self.file = builder, fn, file
         self.statics = statics  # parameters that are known: functions and texts
         self.shapes = shapes    # the structure of others
-        self.scope: Scope | None = None
+        self.scope = None
         self.cells = dict(zip(fn.__code__.co_freevars, fn.__closure__ or ()))
         self.temp = 0
         self.ended = False
         self.hints: list = []
         self.flags: list[str | None] = []  # of loops with an else: what break sets
-        self.filling: dict[str, tuple] = {}  # lists that the loop at hand fills: how long they become, the round's number
+        self.filling = {}
 
     # ---- places, names ----
 
@@ -92,7 +102,7 @@ class Writer(Knowing, Loops, Matching):
         end = node.end_col_offset + 1 if node.end_lineno == node.lineno else 10**6
         return Place(self.file, node.lineno, node.col_offset + 1, end)
 
-    def refuse(self, node: Any, message: str, hint: str = "") -> None:
+    def refuse(self, node: Any, message: str, hint: str = "") -> NoReturn:
         fail(self.place(node), message, hint)
 
     def fresh(self) -> str:
@@ -384,10 +394,13 @@ class Writer(Knowing, Loops, Matching):
                                "write x = x.at[i].set(value), or make a new tuple or dictionary")
         return self.refuse(node, "fields do not change in place", "make a new object")
 
-    def bind_text(self, target: Any, text: str, indent: str) -> str:
+    def bind_text(self, target: Any, text: str, indent: str, s: Shape | None = None) -> str:
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
         if not isinstance(target, (ast.Tuple, ast.List)):
-            return f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
+            text = f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
+            if is_structure(s):
+                self.scope.env[target.id] = Like(s)
+            return text
         n, t = len(target.elts), self.fresh()
         star = next((i for i, e in enumerate(target.elts) if isinstance(e, ast.Starred)), n)
         test = f"len({t}) == {n}" if star == n else f"len({t}) >= {n - 1}"
@@ -396,7 +409,8 @@ class Writer(Knowing, Loops, Matching):
         for i, e in enumerate(target.elts):
             end = i - n + 1 or ""
             part = f"{i}:{end}" if i == star else str(i if i < star else i - n)
-            out += self.bind_text(e.value if i == star else e, f"{t}[{part}]", indent)
+            of = s.parts[i] if s is not None and star == n and s.kind == "tuple" and len(s.parts) == n else None
+            out += self.bind_text(e.value if i == star else e, f"{t}[{part}]", indent, of)
         return out
 
     def stmt_Assign(self, node: ast.Assign, indent: str) -> str:
@@ -410,9 +424,14 @@ class Writer(Knowing, Loops, Matching):
             return self.store(target, value, indent)
         if isinstance(target, ast.Name):
             return self.assign_name(target, value, node, indent)
+        if is_empty_among(target, value):  # xs, n = [], 0: each empty list by itself, for loops to fill
+            pairs = list(zip(target.elts, value.elts))
+            names, rest = [t for t, v in pairs if not is_empty(v)], [v for _, v in pairs if not is_empty(v)]
+            text = self.assign(at(node, ast.Tuple(names, ast.Store())), at(node, ast.Tuple(rest, ast.Load())), node, indent)
+            return text + "".join(self.assign(t, v, node, indent) for t, v in pairs if is_empty(v))
         items = self.sequence(value) if isinstance(target, (ast.Tuple, ast.List)) else None
         if items is None:
-            return self.bind_text(target, self.expr(value), indent)
+            return self.bind_text(target, self.expr(value), indent, self.like(value))
         pairs = [self.in_variables(node, item, indent) for item in items]
         return "".join(t for t, _ in pairs) + self.assign_parts(target, [i for _, i in pairs], indent)
 

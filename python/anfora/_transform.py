@@ -20,7 +20,7 @@ class Transformed(Function):
 
     def __init__(self, word: str, functions: tuple, options: dict[str, Any], nparam: int, name: str) -> None:
         super().__init__(name, nparam)
-        self._word, self._functions = word, functions
+        self._word, self._functions, self._given = word, functions, options
         self._options_text = "".join(f", {k}={literal(v)}" for k, v in options.items())
         self._names = [f"a{i}" for i in range(nparam)]
 

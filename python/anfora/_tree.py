@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import sys
 import types
 from typing import Any, Callable
@@ -86,6 +87,39 @@ def tree_map(f: Callable, tree: Any, *rest: Any) -> Any:
             raise ValueError("the trees differ in structure")
         others.append(other[0])
     return node[1]([tree_map(f, part, *more) for part, *more in zip(node[0], *others)])
+
+
+def tree_structure(tree: Any) -> Any:
+    """The tree with 0 at each leaf; tree_unflatten takes it."""
+    return tree_map(lambda _: 0, tree)
+
+
+def tree_flatten(tree: Any) -> tuple[list, Any]:
+    """(leaves, structure)"""
+    return tree_leaves(tree), tree_structure(tree)
+
+
+def tree_unflatten(structure: Any, leaves: Any) -> Any:
+    """The tree of this structure with these leaves."""
+    rest = list(leaves)
+    if len(rest) != len(tree_leaves(structure)):
+        raise ValueError(f"the tree has {len(tree_leaves(structure))} leaves, not {len(rest)}")
+    left = iter(rest)
+    return tree_map(lambda _: next(left), structure)
+
+
+def tree_reduce(f: Callable, tree: Any, *start: Any) -> Any:
+    """f(f(a, b), c) of the leaves in order."""
+    return functools.reduce(f, tree_leaves(tree), *start)
+
+
+def tree_paths(tree: Any, at: str = "") -> list[str]:
+    """The name of each leaf, such as "layers.0.w"."""
+    node = _parts(tree)
+    if node is None:
+        return [] if tree is None else [at or "value"]
+    names = list(tree) if isinstance(tree, dict) else field_names(type(tree)) or range(len(node[0]))
+    return [p for n, part in zip(names, node[0]) for p in tree_paths(part, f"{at}.{n}" if at else str(n))]
 
 
 # ---- types of arguments ----

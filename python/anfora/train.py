@@ -11,11 +11,12 @@ from __future__ import annotations
 import random
 import sys
 import time
-from typing import Any, Callable, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator, Sized
 
 from . import _core
 from ._emit import Builder
 from ._errors import RunError
+from ._files import load, read, save
 from ._function import Function, Jit, as_function
 from ._transform import hyper_map
 from ._tree import Shape, tree_leaves, tree_map
@@ -217,7 +218,8 @@ class Step:
         self.loss, self.optimizer = as_function(loss), optimizer
         self._trees = params, optimizer.init(params)
         self.count, self.losses, self.stop_at_nan = 0, Curve(), stop_at_nan
-        self._options, self._functions = options, {}
+        self._options = options
+        self._functions: dict[int, Function] = {}
         self._live: tuple | None = None  # the compiled step that has the state, and its program
         self._made: list = []            # those for all kinds of batches so far
         self._newer = False              # it has taken steps since the trees were read
@@ -249,6 +251,18 @@ class Step:
     def state(self, state: Any) -> None:
         self._trees, self._live, self._made = (self._read()[0], state), None, []
 
+    # ---- checkpoints ----
+
+    def save(self, path: Any) -> None:
+        """Writes parameters, the optimiser's state and the count of steps: a safetensors file, whole or not at all."""
+        save(path, {"params": self.params, "state": self.state}, count=str(self.count))
+
+    def load(self, path: Any) -> None:
+        """Goes on from a file that ``save`` wrote; what follows has the bits of a training without a stop."""
+        tree = load(path, {"params": self.params, "state": self.state})
+        self._trees, self._live, self._made, self._newer = (tree["params"], tree["state"]), None, [], False
+        self.count = int(read(path)[1].get("count", "0"))
+
     # ---- steps ----
 
     def function(self, nbatch: int) -> Function:
@@ -258,16 +272,14 @@ class Step:
         return self._functions[nbatch]
 
     def __call__(self, *batch: Any) -> float:
-        value = NotImplemented
-        if self._live is not None:
-            value = self._run(self._live, batch)
+        value = NotImplemented if self._live is None else self._run(self._live, batch)
         if value is NotImplemented:
             value = self._otherwise(batch)
         self.count += 1
         self.losses.values.append(value)
         return value
 
-    def _run(self, live: tuple, batch: tuple) -> Any:
+    def _run(self, live: Any, batch: tuple) -> Any:
         try:
             value = live[0].run(*batch)
         except _core.Failure as failure:
@@ -326,7 +338,7 @@ def batches(arrays: tuple, size: int, epochs: int = 1, seed: int | None = 0) -> 
 def progress(steps: Iterable, step: Step | None = None, total: int | None = None, out: Any = None) -> Iterator:
     """Goes over ``steps`` and shows how far it is, the loss and steps a second, on a terminal."""
     out = out or sys.stderr
-    total = total if total is not None else len(steps) if hasattr(steps, "__len__") else None
+    total = total if total is not None else len(steps) if isinstance(steps, Sized) else None
     start = shown = time.perf_counter()
     done = 0
     for x in steps:

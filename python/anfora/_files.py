@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trees of arrays in files, as safetensors: a file is there whole or not at all."""
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from . import _core
+from ._tree import tree_leaves, tree_paths, tree_unflatten, tree_structure
+
+_NAMES = {"bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32",
+          "u64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
+_TYPES = {there: here for here, there in _NAMES.items()}
+
+
+def save(path: Any, tree: Any, **about: str) -> None:
+    """Writes a tree of arrays and numbers; ``about`` are texts that stand in the file too. The file that was there
+    stays as it was if this fails."""
+    header: dict[str, Any] = {"__metadata__": about} if about else {}
+    parts, at = [], 0
+    for name, leaf in zip(tree_paths(tree), tree_leaves(tree)):
+        array = _core.asarray(leaf) if hasattr(leaf, "shape") else _array(leaf)
+        if array.dtype not in _NAMES:
+            raise TypeError(f"{name} has elements of type {array.dtype}, which the format does not have")
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
+        parts.append(array)
+        at += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path = os.fspath(path)
+    beside = f"{path}.{os.getpid()}.part"
+    try:
+        with open(beside, "wb") as f:
+            f.write(len(text).to_bytes(8, "little") + text)
+            for array in parts:
+                f.write(array.tobytes())
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(beside, path)
+    except BaseException:
+        if os.path.exists(beside):
+            os.unlink(beside)
+        raise
+
+
+def _array(x: Any) -> Any:
+    from .numpy import asarray
+    return asarray(x)
+
+
+def load(path: Any, like: Any = None) -> Any:
+    """The arrays of a file as a dictionary by name; as a tree of the structure of ``like`` if that is given, whose names
+    and shapes must be those of the file."""
+    found = read(path)[0]
+    if like is None:
+        return found
+    names = tree_paths(like)
+    missing, more = [n for n in names if n not in found], [n for n in found if n not in names]
+    if missing or more:
+        raise ValueError(f"{path} is of another tree: it " + " and ".join(
+            [f"lacks {missing[0]}"] * bool(missing) + [f"has {more[0]} too"] * bool(more)))
+    for name, leaf in zip(names, tree_leaves(like)):
+        want = tuple(getattr(leaf, "shape", ()))
+        if found[name].shape != want:
+            raise ValueError(f"{path}: {name} has the shape {found[name].shape}, not {want}")
+    return tree_unflatten(tree_structure(like), [found[n] for n in names])
+
+
+def read(path: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """(arrays by name, texts about them)"""
+    with open(path, "rb") as f:
+        data = f.read()
+    size = int.from_bytes(data[:8], "little")
+    try:
+        header = json.loads(data[8:8 + size])
+        about = header.pop("__metadata__", {})
+        arrays = {}
+        for name, x in header.items():
+            start, end = x["data_offsets"]
+            if not 0 <= start <= end <= len(data) - 8 - size:
+                raise ValueError("it is cut short")
+            arrays[name] = _core.frombytes(_TYPES[x["dtype"]], tuple(x["shape"]), data[8 + size + start:8 + size + end])
+    except (ValueError, KeyError, TypeError, AttributeError) as e:
+        raise ValueError(f"{path} is no whole safetensors file: {e}") from None
+    return arrays, about

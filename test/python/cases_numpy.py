@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of NumPy that are made of operations, against NumPy: called alone, and inside of compiled functions by
+the package's name and by NumPy's own."""
+import anfora.numpy
+import numpy as onp
+from anfora import jit
+
+rng = onp.random.default_rng(0)
+x, y, s = rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=(4, 4))
+v, w = rng.normal(size=4), rng.normal(size=3)
+holes = onp.where(x > 0.5, onp.nan, x)
+
+CASES = {
+    "trace": lambda np: np.trace(s),
+    "norm": lambda np: np.linalg.norm(x),
+    "norm1": lambda np: np.linalg.norm(x, axis=1),
+    "norm_ord": lambda np: np.linalg.norm(v, 1),
+    "norm_inf": lambda np: np.linalg.norm(v, onp.inf),
+    "normk": lambda np: np.linalg.norm(x, axis=-1, keepdims=True),
+    "moveaxis": lambda np: np.moveaxis(x, 0, 1),
+    "moveaxis2": lambda np: np.moveaxis(x[None], (0, 1), (-1, 0)),
+    "median": lambda np: np.median(x),
+    "median1": lambda np: np.median(x, axis=1),
+    "outer": lambda np: np.outer(v, w),
+    "inner": lambda np: np.inner(v, v),
+    "vdot": lambda np: np.vdot(v, v),
+    "kron": lambda np: np.kron(s, x),
+    "cross": lambda np: np.cross(w, w + 1),
+    "tensordot": lambda np: np.tensordot(x, y, axes=((1,), (1,))),
+    "td1": lambda np: np.tensordot(x, s, 1),
+    "diagonal": lambda np: np.diagonal(s),
+    "vstack": lambda np: np.vstack([x, y]),
+    "hstack": lambda np: np.hstack([x, y]),
+    "dstack": lambda np: np.dstack([x, y]),
+    "column_stack": lambda np: np.column_stack([v, v]),
+    "ptp": lambda np: np.ptp(v),
+    "average": lambda np: np.average(v),
+    "averagew": lambda np: np.average(v, weights=abs(v)),
+    "nansum": lambda np: np.nansum(holes),
+    "nanmean": lambda np: np.nanmean(holes, axis=0),
+    "nanmax": lambda np: np.nanmax(holes),
+    "isclose": lambda np: np.isclose(x, y),
+    "allclose": lambda np: np.allclose(x, x),
+    "array_equal": lambda np: np.array_equal(x, x),
+    "atleast_2d": lambda np: np.atleast_2d(v),
+    "atleast_1d": lambda np: np.atleast_1d(v),
+    "fliplr": lambda np: np.fliplr(x),
+    "flipud": lambda np: np.flipud(x),
+    "rot90": lambda np: np.rot90(x),
+    "cov": lambda np: np.cov(x),
+    "corrcoef": lambda np: np.corrcoef(x),
+    "diff": lambda np: np.diff(v),
+    "gradient": lambda np: np.gradient(v),
+    "interp": lambda np: np.interp(np.asarray([0.5, 1.5]), np.asarray([0.0, 1.0, 2.0]), np.asarray([1.0, 3.0, 5.0])),
+    "percentile": lambda np: np.percentile(v, 30),
+    "quantile": lambda np: np.quantile(v, 0.3),
+    "clip": lambda np: np.clip(x, -0.5, 0.5),
+    "heaviside": lambda np: np.heaviside(x, 0.5),
+    "sinc": lambda np: np.sinc(x),
+    "deg2rad": lambda np: np.deg2rad(x),
+    "rad2deg": lambda np: np.rad2deg(x),
+    "logaddexp": lambda np: np.logaddexp(x, y),
+    "logaddexp2": lambda np: np.logaddexp2(x, y),
+    "nan_to_num": lambda np: np.nan_to_num(x),
+    "polyval": lambda np: np.polyval([1.0, 2.0, 3.0], v),
+    "vander": lambda np: np.vander(v),
+    "convolve": lambda np: np.convolve(v, w),
+    "correlate": lambda np: np.correlate(v, w),
+    "count_nonzero": lambda np: np.count_nonzero(x > 0),
+    "solve": lambda np: np.linalg.solve(s, v),
+    "slogdet": lambda np: np.linalg.slogdet(s)[1],
+    "matrix_power": lambda np: np.linalg.matrix_power(s, 3),
+    "multi_dot": lambda np: np.linalg.multi_dot([x, s, s]),
+    "logspace": lambda np: np.logspace(0.0, 1.0, 5),
+    "geomspace": lambda np: np.geomspace(1.0, 100.0, 3),
+    "meshgrid": lambda np: np.meshgrid(v, w)[0],
+    "meshgridij": lambda np: np.meshgrid(v, w, indexing='ij')[1],
+    "identity": lambda np: np.identity(3),
+    "empty": lambda np: np.empty((2, 3)).shape[0],
+    "array_split": lambda np: np.array_split(v, 2)[1],
+    "hsplit": lambda np: np.hsplit(x, 2)[0],
+    "vsplit": lambda np: np.vsplit(s, 2)[0],
+    "broadcast_arrays": lambda np: np.broadcast_arrays(v, x)[0],
+    "append": lambda np: np.append(v, w),
+    "unravel": lambda np: np.unravel_index(5, (3, 4))[0],
+    "fmax": lambda np: np.fmax(x, y),
+    "select": lambda np: np.select([x > 0, x > -1], [x, 2 * x], 0.0),
+    "piecewise": lambda np: np.clip(x, 0, None),
+    "trapz": lambda np: np.trapezoid(v) if hasattr(np, 'trapezoid') else np.trapz(v),
+    "float_power": lambda np: np.float_power(abs(x), 2),
+    "divmod": lambda np: np.divmod(x, 1.0)[0],
+    "signbit": lambda np: np.signbit(x),
+    "positive": lambda np: np.positive(x),
+    "pad": lambda np: np.pad(v, (1, 2)),
+    "pad2": lambda np: np.pad(x, ((1, 1), (0, 2))),
+    "padc": lambda np: np.pad(x, 1, constant_values=3.0),
+    "pade": lambda np: np.pad(v, 1, mode='edge'),
+    "padr": lambda np: np.pad(v, 1, mode='reflect'),
+    "tri": lambda np: np.tri(3),
+    "indices": lambda np: np.indices((2, 3))[0],
+    "digitize": lambda np: np.digitize(v, np.asarray([-1.0, 0.0, 1.0])),
+    "sum_dtype": lambda np: np.sum(x, dtype=np.float32),
+    "asfloat": lambda np: np.asarray(x, dtype=np.float32),
+    "zeros_int": lambda np: np.zeros(3, dtype=np.int32),
+}
+
+
+def close(got, want, name):
+    got, want = onp.asarray(got), onp.asarray(want)
+    assert got.shape == want.shape and onp.allclose(got, want, rtol=1e-4, atol=1e-4), (name, got, want)
+
+
+def test_alone():
+    for name, f in CASES.items():
+        close(f(anfora.numpy), f(onp), name)
+
+
+def test_in_compiled_functions():
+    for name, f in CASES.items():
+        close(jit(f, static_argnums=0, backend="interp")(anfora.numpy), f(onp), name)
+
+
+def test_by_the_names_of_numpy():
+    @jit(backend="interp")
+    def f(a, b):
+        z = onp.dot(a, b)
+        return onp.logaddexp(0.0, z) + onp.linalg.norm(a) ** 2, onp.moveaxis(onp.outer(a, b), 0, -1), onp.median(a)
+    for got, want in zip(f(v, v + 1), f.__wrapped__(v, v + 1)):
+        close(got, want, "by name")
+
+
+def test_what_must_be_known():
+    @jit
+    def f(x, axis):
+        return onp.moveaxis(x, 0, axis)
+    try:
+        f(x, 1)
+    except anfora.CompileError as e:
+        assert "destination of moveaxis() must be known" in str(e) and "onp.moveaxis(x, 0, axis)" in str(e)
+    else:
+        raise AssertionError("it took an axis that is not known")
+    try:
+        anfora.numpy.moveaxis(x, 0, 5)
+    except anfora.AnforaError as e:
+        assert "there is no such dim" in str(e)
+    else:
+        raise AssertionError("it took a dim that is not there")
