@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attention: for each query a row of scores, its softmax, and the weighted sum of values; in double
- * and rounded once. A row that may attend to nothing gives zeros. */
+ * and rounded once. A row that may attend to nothing gives zeros. All inner loops run over keys or over
+ * the parts of a value, which lie side by side, so that they are vectors: for this keys are copied with
+ * their parts as rows. What is added up in one number keeps its order. Causal rows end at the query. */
 #include <math.h>
 
 #include "backend/lower/low.h"
+
+enum { AT_ONCE = 4 }; // parts of a query that one pass over the scores takes
 
 typedef struct attend {
   anfi_low *L;
@@ -13,7 +17,9 @@ typedef struct attend {
   bool causal;
   double scale;
   texpr at[ANF_MAX_RANK]; // of the batch, and the query
+  texpr columns;          // keys: part p of key j stands at p s + j
   texpr score;            // array
+  texpr end;              // the keys that the query may see are those before
 } attend;
 
 static texpr f64(const attend *a, double v) { return anfi_low_const(a->L, ANFI_F64, v); }
@@ -41,25 +47,74 @@ static texpr masked(const attend *a, texpr x, texpr i, texpr j) {
                       f64(a, -INFINITY));
   else if (a->mask) x = anfi_t_add(t, x, element(a, a->mask, i, j));
   else x = anfi_t_add(t, x, f64(a, 0));
-  if (a->causal) x = anfi_t_select(t, bin(a, TX_cmp_gt, j, i), f64(a, -INFINITY), x);
   return anfi_low_let(a->L, x, "x");
+}
+
+static void keys(const attend *a, anfi_loop *j) {
+  anfi_low_loop_range(a->L, j, anfi_ix(a->L, 0), a->end, 1, "j");
+}
+
+static texpr column(const attend *a, texpr p, texpr j) {
+  return anfi_low_load(a->L, a->columns, anfi_ix_add(a->L, anfi_ix_mulc(a->L, p, a->s), j));
+}
+
+/* The keys of the batch at hand, in double. */
+static void copy_keys(attend *a) {
+  anfi_low *L = a->L;
+  anfi_loop j, p;
+  a->columns = anfi_low_local(L, ANF_TIR_f64, a->d * a->s, "keys");
+  if (!a->d) return;
+  anfi_low_loop(L, &j, a->s, "j");
+  anfi_low_loop(L, &p, a->d, "p");
+  texpr to = anfi_ix_add(L, anfi_ix_mulc(L, p.var, a->s), j.var);
+  anfi_low_put(L, a->columns, anfi_low_atom(L, to),
+               (anfi_elem){element(a, a->key, j.var, p.var), NULL}, false);
+  anfi_low_loop_end(L, &p);
+  anfi_low_loop_end(L, &j);
+}
+
+/* score[j] += the products of n parts from p on, one after the other. */
+static void add_products(attend *a, texpr i, texpr p, uint64_t n) {
+  anfi_low *L = a->L;
+  anfi_loop j;
+  texpr q[AT_ONCE], at[AT_ONCE];
+  for (uint64_t k = 0; k < n; k++) {
+    at[k] = anfi_low_atom(L, anfi_ix_addc(L, p, (int64_t)k));
+    q[k] = anfi_low_let(L, element(a, a->query, i, at[k]), "q");
+  }
+  keys(a, &j);
+  texpr sum = anfi_low_load(L, a->score, j.var);
+  for (uint64_t k = 0; k < n; k++)
+    sum = anfi_t_add(L->t, sum, anfi_t_mul(L->t, q[k], column(a, at[k], j.var)));
+  anfi_low_put(L, a->score, j.var, (anfi_elem){sum, NULL}, false);
+  anfi_low_loop_end(L, &j);
+}
+
+static void dots(attend *a, texpr i) {
+  anfi_low *L = a->L;
+  anfi_loop j, p;
+  uint64_t whole = a->d / AT_ONCE * AT_ONCE;
+  keys(a, &j);
+  anfi_low_put(L, a->score, j.var, (anfi_elem){f64(a, 0), NULL}, false);
+  anfi_low_loop_end(L, &j);
+  if (whole) {
+    anfi_low_loop_range(L, &p, anfi_ix(L, 0), anfi_ix(L, whole), AT_ONCE, "p");
+    add_products(a, i, p.var, AT_ONCE);
+    anfi_low_loop_end(L, &p);
+  }
+  if (a->d > whole) add_products(a, i, anfi_ix(L, whole), a->d - whole);
 }
 
 /* Scores of query i, and the greatest. */
 static texpr scores(attend *a, texpr i) {
   anfi_low *L = a->L;
   tstore *t = L->t;
-  anfi_loop j, p;
+  anfi_loop j;
+  dots(a, i);
   texpr top = anfi_low_var(L, ANFI_F64, "top", f64(a, -INFINITY));
-  anfi_low_loop(L, &j, a->s, "j");
-  texpr sum = anfi_low_var(L, ANFI_F64, "dot", f64(a, 0));
-  if (a->d) {
-    anfi_low_loop(L, &p, a->d, "p");
-    texpr product = anfi_t_mul(t, element(a, a->query, i, p.var), element(a, a->key, j.var, p.var));
-    anfi_low_set(L, sum, anfi_t_add(t, sum, product));
-    anfi_low_loop_end(L, &p);
-  }
-  texpr x = masked(a, anfi_t_mul(t, sum, f64(a, a->scale)), i, j.var);
+  keys(a, &j);
+  texpr dot = anfi_low_load(L, a->score, j.var);
+  texpr x = masked(a, anfi_t_mul(t, dot, f64(a, a->scale)), i, j.var);
   anfi_low_put(L, a->score, j.var, (anfi_elem){x, NULL}, false);
   texpr more = bin(a, TX_logic_or, bin(a, TX_cmp_gt, x, top), bin(a, TX_cmp_ne, x, x));
   anfi_low_set(L, top, anfi_t_select(t, more, x, top));
@@ -72,14 +127,15 @@ static texpr exponentials(attend *a, texpr top) {
   anfi_low *L = a->L;
   tstore *t = L->t;
   anfi_loop j;
-  texpr sum = anfi_low_var(L, ANFI_F64, "sum", f64(a, 0));
-  anfi_low_loop(L, &j, a->s, "j");
+  keys(a, &j);
   texpr x = anfi_t_sub(t, anfi_low_load(L, a->score, j.var), top);
   texpr e = anfi_t_intrin(t, TI_exp, ANFI_F64, 1, &x, (tattrs){0});
   e = anfi_t_select(t, bin(a, TX_cmp_eq, top, f64(a, -INFINITY)), f64(a, 0), e);
-  e = anfi_low_let(L, e, "e");
   anfi_low_put(L, a->score, j.var, (anfi_elem){e, NULL}, false);
-  anfi_low_set(L, sum, anfi_t_add(t, sum, e));
+  anfi_low_loop_end(L, &j);
+  texpr sum = anfi_low_var(L, ANFI_F64, "sum", f64(a, 0));
+  keys(a, &j);
+  anfi_low_set(L, sum, anfi_t_add(t, sum, anfi_low_load(L, a->score, j.var)));
   anfi_low_loop_end(L, &j);
   return sum;
 }
@@ -94,7 +150,7 @@ static void weigh(attend *a, texpr sum, texpr to, texpr row) {
   anfi_low_put(L, y, p.var, (anfi_elem){f64(a, 0), NULL}, false);
   anfi_low_loop_end(L, &p);
   if (a->s) {
-    anfi_low_loop(L, &j, a->s, "j");
+    keys(a, &j);
     texpr e = anfi_low_let(L, anfi_low_load(L, a->score, j.var), "e");
     anfi_low_if(L);
     texpr w = anfi_low_let(L, bin(a, TX_div, e, sum), "w");
@@ -142,6 +198,7 @@ bool anfi_lower_attention(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   plan(&a, L, q);
   bool parallel = L->o.parallel && !L->in_parallel;
   for (size_t k = 0; k + 1 < r; k++) {
+    if (k + 2 == r && a.s) copy_keys(&a);
     anfi_low_loop(L, &loop[k], (uint64_t)q->type->dims[k], "i");
     loop[k].parallel = parallel && !loop[k].none;
     parallel &= !loop[k].parallel;
@@ -150,6 +207,11 @@ bool anfi_lower_attention(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   }
   texpr row = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), a.dv));
   a.score = anfi_low_local(L, ANF_TIR_f64, a.s, "score");
+  a.end = anfi_ix(L, a.s);
+  if (a.causal && a.s) {
+    texpr seen = anfi_low_atom(L, anfi_ix_addc(L, a.at[r - 2], 1));
+    a.end = anfi_low_atom(L, anfi_t_select(L->t, bin(&a, TX_cmp_lt, seen, a.end), seen, a.end));
+  }
   texpr sum = f64(&a, 0);
   if (a.s) sum = exponentials(&a, scores(&a, a.at[r - 2]));
   weigh(&a, sum, to, row);
