@@ -31,11 +31,16 @@ class Call:
         self.kw = {k.arg: k.value for k in node.keywords}
 
 
+def module_of(x: Any) -> str:
+    """The module of a function; ufuncs of older NumPy do not tell it."""
+    return getattr(x, "__module__", None) or ("numpy" if type(x).__name__ == "ufunc" else "")
+
+
 def operation(x: Any) -> Op | None:
     """The operation that a function of anfora.numpy, NumPy, JAX, math or torch is."""
     if isinstance(x, Op):
         return x
-    module = getattr(x, "__module__", None) or ("numpy" if type(x).__name__ == "ufunc" else "")
+    module = module_of(x)
     if type(x).__name__ == "PjitFunction" or module.split(".")[0] in ("numpy", "math", "cmath", "torch", "jax"):
         name = getattr(x, "__name__", "")
         if module == "math":
@@ -154,8 +159,7 @@ def _call_function(w: Any, c: Call, f: Any) -> str:
 
 def is_foreign(f: Any) -> bool:
     """A function of a library whose source is not for compiling."""
-    module = (getattr(f, "__module__", None) or "").split(".")[0]
-    return module in ("numpy", "torch", "jax", "jaxlib", "scipy", "functools", "itertools", "operator")
+    return module_of(f).split(".")[0] in ("numpy", "torch", "jax", "jaxlib", "scipy", "functools", "itertools", "operator")
 
 
 def _no_counterpart(w: Any, node: Any, f: Any) -> str:
