@@ -78,6 +78,16 @@ typedef struct anfi_low_scope {
   ANFI_VEC(anfi_view *) forced; // written to buffers that are defined here
 } anfi_low_scope;
 
+/* A result of a pass over a row (rows.c), good while its list is open. */
+typedef struct anfi_row_memo {
+  const anfi_view *x;
+  int what;
+  uint64_t size; // of the row
+  const anfi_low_scope *scope;
+  size_t depth;
+  texpr value;
+} anfi_row_memo;
+
 #define ANFI_LOW_CHANGES (UINT64_C(1) << 32)
 
 struct anfi_low {
@@ -91,6 +101,7 @@ struct anfi_low {
   anfi_map depth; // id of a variable → 1 + number of the list it is defined in, | ANFI_LOW_CHANGES
   anfi_map memo;  // key → anfi_memo
   anfi_map constants; // hash of a constant → view
+  anfi_map row_memo;  // key → anfi_row_memo
   bool in_parallel;
 };
 

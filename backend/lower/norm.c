@@ -42,10 +42,11 @@ static void softmax_row(group *g, texpr to) {
   anfi_low *L = g->L;
   texpr e = anfi_rows_exp(g, anfi_group_max(g));
   texpr sum = anfi_group_get(g, anfi_rows_sum_array(g, e));
-  sum = anfi_low_let(L, anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), sum), "sum");
+  texpr part = anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), bin(g, TX_div, real(g, 1), sum));
+  part = anfi_low_let(L, part, "part");
   anfi_group_begin(g);
-  put(g, to, anfi_group_linear(g), bin(g, TX_div, anfi_low_load(L, e, anfi_group_position(g)), sum),
-      g->q->type);
+  put(g, to, anfi_group_linear(g),
+      bin(g, TX_mul, anfi_low_load(L, e, anfi_group_position(g)), part), g->q->type);
   anfi_group_end(g);
 }
 
@@ -221,6 +222,29 @@ static uint32_t mean_state(group *g) {
   return sum;
 }
 
+/* Of a row of f32: the mean is of two f32, of which the first is mostly subtracted without error. */
+static texpr norm_in_row(const group *g, uint32_t mean, uint32_t factor) {
+  tstore *t = g->L->t;
+  texpr x = anfi_group_x(g).re, f = anfi_t_cast(t, x->dtype, anfi_group_get(g, factor));
+  if (mean < GROUP_STATES) {
+    texpr m = anfi_group_get(g, mean);
+    texpr high = anfi_low_atom(g->L, anfi_t_cast(t, x->dtype, m));
+    texpr low = anfi_t_cast(t, x->dtype, bin(g, TX_sub, m, anfi_t_cast(t, g->real, high)));
+    x = bin(g, TX_sub, bin(g, TX_sub, x, high), anfi_low_atom(g->L, low));
+  }
+  return bin(g, TX_mul, x, anfi_low_atom(g->L, f));
+}
+
+/* What is written of the element at hand. */
+static texpr normed(const group *g, uint32_t mean, uint32_t factor, const anfi_view *scale,
+                    const anfi_view *bias) {
+  texpr at = anfi_group_position(g);
+  if (!anfi_rows_one(g)) return scaled(g, standard(g, mean, factor), scale, bias, at);
+  group single = *g;
+  single.real = anfi_t_dt(ANF_TIR_f32);
+  return scaled(&single, norm_in_row(g, mean, factor), scale, bias, at);
+}
+
 bool anfi_lower_layer_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   bool rms = q->op == ANF_OP_RMSNorm;
   texpr to;
@@ -230,8 +254,7 @@ bool anfi_lower_layer_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   uint32_t mean = rms ? GROUP_STATES : mean_state(&g);
   uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), anfi_attr_float(q->attr[1]));
   anfi_group_begin(&g);
-  texpr y = standard(&g, mean, factor);
-  y = scaled(&g, y, given(q, 1), rms ? NULL : given(q, 2), anfi_group_position(&g));
+  texpr y = normed(&g, mean, factor, given(q, 1), rms ? NULL : given(q, 2));
   put(&g, to, anfi_group_linear(&g), y, q->type);
   anfi_group_end(&g);
   anfi_group_close(&g);

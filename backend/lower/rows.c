@@ -54,6 +54,31 @@ static texpr load(anfi_low *L, const row *r, texpr at, uint16_t lanes) {
   return anfi_t_at(L->t, r->tensor, 1, &at, lanes, 0, NULL);
 }
 
+/* ---- what is known of a row ---- */
+
+enum { KNOWN_EXP = 64, KNOWN_EXP_SUM };
+
+static uint64_t memo_key(const group *g, int what) {
+  return anfi_hash_mix(anfi_hash_mix(g->x->id, (uint64_t)what), g->size);
+}
+
+/* Ops in a loop over rows (rowloop.c) see the same view of a row: each pass over it is made once. */
+static texpr recall(const group *g, int what) {
+  const anfi_low *L = g->L;
+  uint64_t *at = anfi_map_find(&L->row_memo, memo_key(g, what));
+  const anfi_row_memo *m = at ? (const anfi_row_memo *)(uintptr_t)*at : NULL;
+  bool same = m && m->x == g->x && m->what == what && m->size == g->size;
+  return same && m->depth < L->scope.n && L->scope.at[m->depth] == m->scope ? m->value : NULL;
+}
+
+static void keep(const group *g, int what, texpr value) {
+  anfi_low *L = g->L;
+  if (!anfi_rows_one(g)) return;
+  anfi_row_memo *m = ANFI_NEW(L->a, anfi_row_memo);
+  *m = (anfi_row_memo){g->x, what, g->size, L->scope.at[L->scope.n - 1], L->scope.n - 1, value};
+  *anfi_map_at(&L->row_memo, memo_key(g, what)) = anfi_key(m);
+}
+
 /* ---- results ---- */
 
 static texpr half(anfi_low *L, texpr v, uint32_t from) {
@@ -85,6 +110,22 @@ static texpr part(const group *g, anfi_rows_op op, texpr x, texpr mean) {
   return anfi_t_mul(t, x, x);
 }
 
+/* Extremes of vectors leave NaN aside, which `nan` has in the end. */
+static void take_extremes(group *g, anfi_rows_op op, row r, uint64_t whole, texpr acc) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  anfi_loop l;
+  texpr nan =
+      anfi_low_var(L, acc->dtype, "nan", anfi_rows_all(L, anfi_low_const(L, r.tensor->dtype, 0)));
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+  texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
+  texpr beats = anfi_t_bin(t, op == ROWS_MAX ? TX_cmp_gt : TX_cmp_lt, x, acc);
+  anfi_low_set(L, acc, anfi_t_select(t, beats, x, acc));
+  anfi_low_set(L, nan, anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
+  anfi_low_loop_end(L, &l);
+  anfi_low_set(L, acc, anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, nan, nan), nan, acc));
+}
+
 static void open_outer(group *g) {
   for (uint32_t k = 0; k + 1 < g->n; k++) {
     if (!g->inside[k]) continue;
@@ -103,13 +144,16 @@ static void take_row(group *g, anfi_rows_op op, row r, texpr acc, texpr s, texpr
   anfi_low *L = g->L;
   anfi_loop l;
   uint64_t n = g->extent[g->n - 1], whole = n / LANES * LANES;
-  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
-  texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
-  anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
-  anfi_low_loop_end(L, &l);
+  if (op == ROWS_MAX || op == ROWS_MIN) take_extremes(g, op, r, whole, acc);
+  else {
+    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+    texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
+    anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
+    anfi_low_loop_end(L, &l);
+  }
   if (whole == n) return;
   anfi_low_loop_range(L, &l, anfi_ix(L, whole), anfi_ix(L, n), 1, "k");
-  x = anfi_low_let(L, load(L, &r, l.var, 1), "x");
+  texpr x = anfi_low_let(L, load(L, &r, l.var, 1), "x");
   anfi_low_set(L, s, meet(g, op, s, part(g, op, x, mean)));
   anfi_low_loop_end(L, &l);
 }
@@ -139,25 +183,33 @@ uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *nam
   texpr acc;
   if (!g->x->tensor && g->extent[g->n - 1] > MAX_ROW)
     anfi_view_force(g->L, (anfi_view *)(uintptr_t)g->x);
+  int what = 2 * (int)op + (mean != NULL);
+  texpr known = recall(g, what);
+  if (known) return anfi_group_state(g, known->dtype, known, name);
   uint32_t i = start(g, op, &acc, name);
   open_outer(g);
   take_row(g, op, row_of(g), acc, g->state[i], mean);
   close_outer(g);
   finish(g, op, acc, g->state[i]);
+  keep(g, what, anfi_low_let(g->L, g->state[i], name));
   return i;
 }
 
 uint32_t anfi_rows_sum_array(group *g, texpr array) {
-  texpr acc;
+  texpr acc, known = recall(g, KNOWN_EXP_SUM);
+  if (known) return anfi_group_state(g, known->dtype, known, "sum");
   uint32_t i = start(g, ROWS_SUM, &acc, "sum");
   take_row(g, ROWS_SUM, (row){array, anfi_ix(g->L, 0)}, acc, g->state[i], NULL);
   finish(g, ROWS_SUM, acc, g->state[i]);
+  keep(g, KNOWN_EXP_SUM, anfi_low_let(g->L, g->state[i], "sum"));
   return i;
 }
 
 texpr anfi_rows_exp(group *g, uint32_t top) {
   anfi_low *L = g->L;
   tdtype f = anfi_t_dt(ANF_TIR_f32);
+  texpr known = recall(g, KNOWN_EXP);
+  if (known) return known;
   texpr m = anfi_low_let(L, anfi_t_cast(L->t, f, anfi_group_get(g, top)), "m");
   texpr e = anfi_low_local(L, ANF_TIR_f32, g->size, "e");
   anfi_group_begin(g);
@@ -165,6 +217,7 @@ texpr anfi_rows_exp(group *g, uint32_t top) {
   texpr y = anfi_low_help(L, anfi_low_math_name(TI_exp), f, 1, &x);
   anfi_low_put(L, e, anfi_group_position(g), (anfi_elem){y, NULL}, false);
   anfi_group_end(g);
+  keep(g, KNOWN_EXP, e);
   return e;
 }
 

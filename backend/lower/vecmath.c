@@ -6,23 +6,49 @@
 
 // clang-format off
 #define INLINE " @[inline_level=2, is_private, pure] "
+/* x in quarter turns: in double by parts of 2/pi of 29 bits each, whose products with x are exact, and of
+ * which whole turns are dropped; so k and r are right for all x. Then the sine and cosine of r. */
+#define PART(i, c)                                                                                 \
+  "  var t" i ": f64 = f64(x) * " c "\n  var u" i ": f64 = fnmadd(round(t" i                       \
+  " * 0.25f64), 4.0f64, t" i ")\n"
+#define TURN                                                                                       \
+  PART("0", "0.636619770899415f64")                                                                \
+  PART("1", "1.4681663246252086e-09f64")                                                           \
+  PART("2", "2.2760100671971816e-18f64")                                                           \
+  PART("3", "5.8812147387730434e-27f64")                                                           \
+  PART("4", "1.0346868700836215e-35f64")                                                           \
+  PART("5", "3.783256351091319e-45f64")                                                            \
+  PART("6", "3.720474878517739e-53f64")                                                            \
+  "  var z: f64 = u0 + u1 + u2 + u3 + u4 + u5 + u6 + 6755399441055744.0f64\n"                      \
+  "  var n: f64 = z - 6755399441055744.0f64\n"                                                     \
+  "  var k: s32 = s32(reinterpret<s64>(z))\n"                                                      \
+  "  var g: f64 = u0 - n + u1 + u2 + u3 + u4 + u5 + u6\n"                                          \
+  "  var r: f32 = f32(g * 1.5707963267948966f64)\n"                                                \
+  "  var w: f32 = r * r\n"                                                                         \
+  "  var s1: f32 = fmadd(-0.00019516977f, w, 0.00833217613f)\n"                                    \
+  "  var s0: f32 = fmadd(s1, w, -0.166666552f)\n"                                                  \
+  "  var sn: f32 = fmadd(w * r, s0, r)\n"                                                          \
+  "  var c1: f32 = fmadd(2.44380917e-05f, w, -0.00138873642f)\n"                                   \
+  "  var c0: f32 = fmadd(c1, w, 0.0416666456f)\n"                                                  \
+  "  var cs: f32 = fmadd(w * w, c0, fmadd(w, -0.5f, 1.f))\n"
 const anfi_helper anfi_low_math[] = {
+    // 2^n e^r in two halves of n, whose exponents stand in the low bits of z: 12583166 is 1.5 2^23 + 254
     {"anf_exp32", NULL,
      "func anf_exp32(x: f32): f32" INLINE "{\n"
-     "  var c: f32 = select(x < -104.f, -104.f, select(x > 89.f, 89.f, x))\n"
-     "  var z: f32 = fmadd(c, 1.44269502f, 12582912.f)\n"
-     "  var n: f32 = z - 12582912.f\n"
+     "  var b: f32 = select(x < -104.f, -104.f, x)\n"
+     "  var c: f32 = select(b > 89.f, 89.f, b)\n"
+     "  var z: f32 = fmadd(c, 1.44269502f, 12583166.f)\n"
+     "  var n: f32 = z - 12583166.f\n"
      "  var h: f32 = fmadd(n, -0.693147182f, c)\n"
      "  var r: f32 = fmadd(n, 1.90465421e-09f, h)\n"
-     "  var q3: f32 = fmadd(0.00138146f, r, 0.00836871564f)\n"
-     "  var q2: f32 = fmadd(q3, r, 0.041668389f)\n"
-     "  var q1: f32 = fmadd(q2, r, 0.166665211f)\n"
-     "  var q0: f32 = fmadd(q1, r, 0.49999994f)\n"
-     "  var e: f32 = fmadd(r * r, q0, r) + 1.f\n"
-     "  var k: s32 = reinterpret<s32>(z) - 1262485504\n"
+     "  var w: f32 = r * r\n"
+     "  var q1: f32 = fmadd(0.00138146f, r, 0.00836871564f)\n"
+     "  var q0: f32 = fmadd(0.041668389f, r, 0.166665211f)\n"
+     "  var q: f32 = fmadd(fmadd(q1, w, q0), r, 0.49999994f)\n"
+     "  var e: f32 = fmadd(fmadd(q, r, 1.f), r, 1.f)\n"
+     "  var k: s32 = reinterpret<s32>(z)\n"
      "  var a: s32 = shr(k, 1)\n"
-     "  var s: f32 = reinterpret<f32>(shl(a + 127, 23))\n"
-     "  return e * s * reinterpret<f32>(shl(k - a + 127, 23))\n"
+     "  return e * reinterpret<f32>(shl(a, 23)) * reinterpret<f32>(shl(k - a, 23))\n"
      "}\n"},
     {"anf_log32", NULL,
      "func anf_log32(x: f32): f32" INLINE "{\n"
@@ -53,18 +79,94 @@ const anfi_helper anfi_low_math[] = {
      "  var c: f32 = (x - (u - 1.f)) / u\n"
      "  return select(x == 0.f, x, select(u > 0.f && u < INFINITY, l + c, l))\n"
      "}\n"},
-    {"anf_tanh32", "anf_exp32",
+    // d / (d + 1), where d = (e^2|x| - 1) / 2; near 0 as d - d^2 / (d + 1), of which d has the last word
+    {"anf_tanh32", NULL,
      "func anf_tanh32(x: f32): f32" INLINE "{\n"
+     "  var b: f32 = abs(x)\n"
+     "  var c: f32 = select(b > 9.1f, 9.1f, b)\n"
+     "  var z: f32 = fmadd(c, 2.88539004f, 12583039.f)\n"
+     "  var n: f32 = z - 12583039.f\n"
+     "  var h: f32 = fmadd(n, -0.346573591f, c)\n"
+     "  var r: f32 = fmadd(n, 9.52327106e-10f, h)\n"
+     "  var w: f32 = r * r\n"
+     "  var q2: f32 = fmadd(0.0127450693f, r, 0.0446112268f)\n"
+     "  var q1: f32 = fmadd(0.133332372f, r, 0.33333084f)\n"
+     "  var q0: f32 = fmadd(0.666666687f, r, 1.f)\n"
+     "  var q: f32 = fmadd(fmadd(q2, w, q1), w, q0)\n"
+     "  var s: f32 = reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
+     "  var d: f32 = fmadd(s, fmadd(w, q, r), fmadd(s, 0.5f, -0.5f))\n"
+     "  var t: f32 = d / (d + 1.f)\n"
+     "  return copysign(select(d < 0.34f, fnmadd(d, t, d), t), x)\n"
+     "}\n"},
+    {"anf_expm132", NULL,
+     "func anf_expm132(x: f32): f32" INLINE "{\n"
+     "  var b: f32 = select(x < -18.f, -18.f, x)\n"
+     "  var c: f32 = select(b > 89.f, 89.f, b)\n"
+     "  var z: f32 = fmadd(c, 1.44269502f, 12583038.f)\n"
+     "  var n: f32 = z - 12583038.f\n"
+     "  var h: f32 = fmadd(n, -0.693147182f, c)\n"
+     "  var r: f32 = fmadd(n, 1.90465421e-09f, h)\n"
+     "  var w: f32 = r * r\n"
+     "  var q2: f32 = fmadd(0.000199141708f, r, 0.00139410084f)\n"
+     "  var q1: f32 = fmadd(0.00833327323f, r, 0.041666355f)\n"
+     "  var q0: f32 = fmadd(0.166666672f, r, 0.5f)\n"
+     "  var q: f32 = fmadd(fmadd(q2, w, q1), w, q0)\n"
+     "  var s: f32 = reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
+     "  var d: f32 = fmadd(s, fmadd(w, q, r), s - 0.5f)\n"
+     "  return select(x == 0.f, x, d + d)\n"
+     "}\n"},
+    {"anf_sin32", NULL,
+     "func anf_sin32(x: f32): f32" INLINE "{\n" TURN
+     "  var v: f32 = select(int_and(k, 1) == 0, sn, cs)\n"
+     "  var y: f32 = reinterpret<f32>(int_xor(reinterpret<s32>(v), shl(int_and(k, 2), 30)))\n"
+     "  return select(x == 0.f, x, y)\n"
+     "}\n"},
+    {"anf_cos32", NULL,
+     "func anf_cos32(x: f32): f32" INLINE "{\n" TURN
+     "  var v: f32 = select(int_and(k, 1) == 0, cs, sn)\n"
+     "  return reinterpret<f32>(int_xor(reinterpret<s32>(v), shl(int_and(k + 1, 2), 30)))\n"
+     "}\n"},
+    {"anf_tan32", NULL,
+     "func anf_tan32(x: f32): f32" INLINE "{\n" TURN
+     "  var even: bool = int_and(k, 1) == 0\n"
+     "  var y: f32 = select(even, sn, cs * -1.f) / select(even, cs, sn)\n"
+     "  return select(x == 0.f, x, y)\n"
+     "}\n"},
+    // 2^(y log2 |x|) in double, of which f32 takes what fits
+    {"anf_pow32", NULL,
+     "func anf_pow32(x: f32, y: f32): f32" INLINE "{\n"
      "  var a: f32 = abs(x)\n"
-     "  var w: f32 = x * x\n"
-     "  var q3: f32 = fmadd(-0.00590586057f, w, 0.0208053775f)\n"
-     "  var q2: f32 = fmadd(q3, w, -0.0537866801f)\n"
-     "  var q1: f32 = fmadd(q2, w, 0.133319587f)\n"
-     "  var q0: f32 = fmadd(q1, w, -0.333332986f)\n"
-     "  var near: f32 = fmadd(x * w, q0, x)\n"
-     "  var e: f32 = anf_exp32(a + a)\n"
-     "  var far: f32 = copysign(1.f - 2.f / (e + 1.f), x)\n"
-     "  return select(a < 0.6f, near, far)\n"
+     "  var d: f64 = f64(a)\n"
+     "  var i: u64 = reinterpret<u64>(d) - 4604544271217802189u64 + 4607182418800017408u64\n"
+     "  var k: u64 = shr(i, 52u64)\n"
+     "  var e: f64 = reinterpret<f64>(int_or(k, 4841369599423283200u64)) - 4503599627371519.0f64\n"
+     "  var m: f64 = reinterpret<f64>(reinterpret<u64>(d) - shl(k, 52u64) + 4607182418800017408u64)\n"
+     "  var s: f64 = (m - 1.0f64) / (m + 1.0f64)\n"
+     "  var w: f64 = s * s\n"
+     "  var p3: f64 = fmadd(0.3407489324460896f64, w, 0.4116717483427331f64)\n"
+     "  var p2: f64 = fmadd(p3, w, 0.5770836002907062f64)\n"
+     "  var p1: f64 = fmadd(p2, w, 0.9617966732664567f64)\n"
+     "  var p0: f64 = fmadd(p1, w, 2.885390081790138f64)\n"
+     "  var l: f64 = fmadd(p0, s, e)\n"
+     "  var edge: f64 = select(a == 0.f, -1.0f64 * f64(INFINITY), select(a < INFINITY, l, d))\n"
+     "  var t: f64 = f64(y) * edge\n"
+     "  var b: f64 = select(t < -160.0f64, -160.0f64, t)\n"
+     "  var c: f64 = select(b > 140.0f64, 140.0f64, b)\n"
+     "  var z: f64 = c + 6755399441055744.0f64\n"
+     "  var r: f64 = c - (z - 6755399441055744.0f64)\n"
+     "  var q5: f64 = fmadd(0.000153458118270184f64, r, 0.001339993121811437f64)\n"
+     "  var q4: f64 = fmadd(q5, r, 0.009618488957778615f64)\n"
+     "  var q3: f64 = fmadd(q4, r, 0.05550328776968827f64)\n"
+     "  var q2: f64 = fmadd(q3, r, 0.24022646890627924f64)\n"
+     "  var q1: f64 = fmadd(q2, r, 0.6931472057372658f64)\n"
+     "  var q0: f64 = fmadd(q1, r, 1.000000000554168f64)\n"
+     "  var u: u64 = reinterpret<u64>(q0) + shl(reinterpret<u64>(z), 52u64)\n"
+     "  var v: f32 = select(c == c, f32(reinterpret<f64>(u)), f32(c))\n"
+     "  var f: f32 = select(y == 0.f || a == 1.f && y == y, 1.f, v)\n"
+     "  var whole: bool = round(y) == y\n"
+     "  var odd: bool = whole && round(y * 0.5f) != y * 0.5f\n"
+     "  var o: f32 = select(x < 0.f && a < INFINITY && !whole, NAN, select(odd, copysign(f, x), f))\n"
+     "  return select(x == 1.f || y == 0.f, 1.f, o)\n"
      "}\n"},
     {"anf_erf32", "anf_exp32",
      "func anf_erf32(x: f32): f32" INLINE "{\n"
@@ -128,6 +230,11 @@ const char *anfi_low_math_name(tintrin f) {
   case TI_log: return "anf_log32";
   case TI_log1p: return "anf_log1p32";
   case TI_tanh: return "anf_tanh32";
+  case TI_expm1: return "anf_expm132";
+  case TI_sin: return "anf_sin32";
+  case TI_cos: return "anf_cos32";
+  case TI_tan: return "anf_tan32";
+  case TI_pow: return "anf_pow32";
   case TI_erf: return "anf_erf32";
   case TI_erfc: return "anf_erfc32";
   default: return NULL;
