@@ -299,8 +299,8 @@ static texpr real_step(machine *m, const anfi_scalar_ins *i) {
   }
   for (size_t k = 0; k < ANFI_LEN(math); k++)
     if (math[k][0] == i->op && m->many && anfi_low_math_name((tintrin)math[k][1]))
-      return anfi_low_help(m->L, anfi_low_math_name((tintrin)math[k][1]), m->type,
-                           (uint32_t)arity, in);
+      return anfi_low_help(m->L, anfi_low_math_name((tintrin)math[k][1]), m->type, (uint32_t)arity,
+                           in);
     else if (math[k][0] == i->op)
       return anfi_t_intrin(t, (tintrin)math[k][1], m->type, (uint32_t)arity, in, (tattrs){0});
   anfi_fail(m->L->cx, m->loc, ANF_E0001, "scalar code of reals");
