@@ -274,6 +274,9 @@ void anfi_parse_init(parser *p, anf_ctx *cx, anfi_arena *a, const char *file, co
 void anfi_parse_advance(parser *p);
 bool anfi_parse_expect(parser *p, tok kind, const char *what);
 bool anfi_parse_fail(parser *p, const char *what); // "expected WHAT, found the token at hand"
+/* Hints at what another language's habit is called here: of a text, and of where reading stopped. */
+bool anfi_hint_habit(anf_ctx *cx, const char *text);
+void anfi_hint_stop(const parser *p, const char *expected);
 /* Counts a bracket or block; false, with an error, when there are too many. */
 bool anfi_parse_enter(parser *p);
 void anfi_parse_leave(parser *p);

@@ -303,7 +303,11 @@ static void lex_bad(lexer *lx) {
   if (!step(lx)) return;
   unsigned char c = (unsigned char)lx->text[from];
   if (c < 0x20 || c == 0x7f) anfi_fail(lx->cx, loc, ANF_E0102, anfi_sprintf(lx->a, "\\x%02x", c));
-  else anfi_fail(lx->cx, loc, ANF_E0102, anfi_strndup(lx->a, lx->text + from, lx->at - from));
+  else {
+    const char *text = anfi_strndup(lx->a, lx->text + from, lx->at - from);
+    anfi_fail(lx->cx, loc, ANF_E0102, text);
+    anfi_hint_habit(lx->cx, text);
+  }
   if (!anfi_more_errors(lx->cx)) lx->stop = true;
 }
 

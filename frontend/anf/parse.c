@@ -23,8 +23,10 @@ anfi_loc anfi_parse_loc(const parser *p, const token *t) {
 }
 
 bool anfi_parse_fail(parser *p, const char *what) {
-  if (!p->panic && !p->lx.stop)
+  if (!p->panic && !p->lx.stop) {
     anfi_fail(p->cx, anfi_parse_loc(p, &p->t), ANF_E0107, what, anfi_tok_name(p->a, &p->lx, &p->t));
+    anfi_hint_stop(p, what);
+  }
   p->panic = true;
   if (!anfi_more_errors(p->cx)) p->lx.stop = true;
   return false;

@@ -135,8 +135,9 @@ static const anf_type *parse_named(parser *p) {
     if (strcmp(t.word->s, simple[i].name) == 0)
       return anfi_parse_advance(p), anfi_type_simple(p->cx, simple[i].kind);
   anfi_fail(p->cx, anfi_parse_loc(p, &t), ANF_E0120, t.word->s);
-  anfi_hint(p->cx,
-            "types are f32, f32[2, B], (i64, f32), {w: f32}, fn(f32) -> f32, none, str, type, any");
+  if (!anfi_hint_habit(p->cx, t.word->s))
+    anfi_hint(p->cx, "types are f32, f32[2, B], (i64, f32), {w: f32}, fn(f32) -> f32, "
+                     "none, str, type, any");
   p->panic = true;
   return NULL;
 }
