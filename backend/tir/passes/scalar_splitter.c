@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* scalar_splitter: long runs of straight-line scalar code become functions of PART statements each,
+/* scalar_splitter: long runs of straight-line scalar code become functions of `part` statements each,
  * which code generators, whose time grows with the square of a block, compile in linear time. What
  * one part or the rest of the function has of another goes through arrays of the caller, one for each
  * element type.
  * INVARIANT: a run assigns nothing, so a variable that is defined before it is the same all through. */
 #include "backend/tir/tir.h"
 
-enum { LONG = 512, PART = 256 };
+enum { PART = 256, LONG_PARTS = 2 }; // statements of a part, parts of the longest run left whole
 
 typedef struct user {
   tpass_cx *p;
   tmod *out;
   tfunc f;
+  uint32_t part; // statements
   uint32_t made;
 } user;
 
@@ -78,7 +79,7 @@ static void find_last_uses(run *r, uint32_t n) {
   for (l.at = 0; l.at < n; l.at++) anfi_t_view_stmt(&v, r->s[l.at]);
 }
 
-static uint32_t part_of(const run *r, uint32_t at) { return (at - r->from) / PART; }
+static uint32_t part_of(const run *r, uint32_t at) { return (at - r->from) / r->u->part; }
 
 static void add_cross(run *r, texpr x, bool before) {
   uint64_t *at = anfi_map_at(&r->number, anfi_key(x));
@@ -217,8 +218,8 @@ static void split(run *r, stmts *out) {
   }
   for (size_t i = 0; i < r->crosses.n; i++)
     if (r->crosses.at[i].before) anfi_push(r->a, out, store(r, &r->crosses.at[i]));
-  for (uint32_t i = r->from; i < r->to; i += PART)
-    anfi_push(r->a, out, part(r, i, i + PART < r->to ? i + PART : r->to));
+  for (uint32_t i = r->from, n = r->u->part; i < r->to; i += n)
+    anfi_push(r->a, out, part(r, i, r->to - i > n ? i + n : r->to));
   for (size_t i = 0; i < r->crosses.n; i++) {
     const cross *c = &r->crosses.at[i];
     if (!c->before && *anfi_map_find(&r->last, anfi_key(c->var)) > r->to)
@@ -229,12 +230,13 @@ static void split(run *r, stmts *out) {
 static tstmt enter(tvisitor *v, tstmt s) {
   stmts out = {0};
   run all = {.u = (user *)v->user, .a = v->scratch, .s = s->s};
-  if (s->kind != TS_stmts || s->sub || s->n <= LONG) return s;
+  uint32_t longest = LONG_PARTS * all.u->part;
+  if (s->kind != TS_stmts || s->sub || s->n <= longest) return s;
   anfi_map_init(&all.last, v->scratch);
   find_last_uses(&all, s->n);
   for (uint32_t i = 0, end; i < s->n; i = end) {
     for (end = i; end < s->n && is_plain(s->s[end]); end++) continue;
-    if (end - i > LONG) {
+    if (end - i > longest) {
       run r = all;
       r.from = i, r.to = end;
       anfi_map_init(&r.place, v->scratch);
@@ -249,11 +251,17 @@ static tstmt enter(tvisitor *v, tstmt s) {
   return anfi_t_stmts(v->t, out.n, out.at);
 }
 
+static uint32_t part_size(tfunc f) {
+  int64_t n;
+  return anfi_t_attr(f->attrs, TA_scalar_part, &n) && n > 0 && n < PART ? (uint32_t)n : PART;
+}
+
 const tmod *anfi_t_pass_scalar_splitter(tpass_cx *p, const tmod *m) {
   user u = {.p = p, .out = anfi_t_mod_like(m)};
   for (size_t i = 0; i < m->func.n; i++) {
     tvisitor v;
     u.f = m->func.at[i];
+    u.part = part_size(u.f);
     u.made = 0;
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.enter = enter;
