@@ -295,7 +295,8 @@ static void function(rgen *g, unsigned size) {
   }
   g->t[g->nt++] = (rtensor){.name = "G0", .type = R_f32, .rank = 1, .dim = {8}};
   g->t[g->nt++] = (rtensor){.name = "G1", .type = R_s32, .rank = 2, .dim = {4, 3}};
-  rg_out(g, "): f32 {\n  var mm: index = (m %% 8UL)\n  tensor D: [f32 * mm * 3] = &D8[0UL, 0UL]\n");
+  rg_out(g, "): f32 @[scalar_part=1] {\n  var mm: index = (m %% 8UL)\n  tensor D: [f32 * mm * 3] = "
+            "&D8[0UL, 0UL]\n");
   g->indent = 1;
   while (g->budget) rg_body(g, 8);
   rg_line(g);

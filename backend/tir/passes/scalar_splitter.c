@@ -48,7 +48,8 @@ static bool plain_expr(tviewer *v, texpr e) {
 }
 
 static bool plain_stmt(tviewer *v, tstmt s) {
-  bool *plain = (bool *)v->user, local = s->kind == TS_define && s->sub == TL_local && s->e[1];
+  bool *plain = (bool *)v->user;
+  bool local = s->kind == TS_define && s->sub == TL_local && s->e[0]->kind == TX_var && s->e[1];
   return *plain = *plain &&
                   (local || s->kind == TS_evaluate || s->kind == TS_if_else || s->kind == TS_stmts);
 }
