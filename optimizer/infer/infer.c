@@ -45,6 +45,13 @@ void anfi_infer_trace(anfi_inference *q) {
   }
 }
 
+bool anfi_endless_closures(anfi_inference *q, anfi_demanded d) {
+  anfi_loc at = loc_of(d.node);
+  for (const anfi_spec *s = q->now; s && !at.line; s = s->caller) at = loc_of(s->call);
+  anfi_fail(q->cx, at, ANF_E0522, d.op);
+  return anfi_infer_trace(q), false;
+}
+
 /* ---- specs ---- */
 
 static uint64_t key_of(const anf_graph *g, const anfi_abs *const *args) {
@@ -210,6 +217,7 @@ static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_
 
 static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node *at) {
   const anfi_demanded *d = &q->asked;
+  if (q->exact_graph[g->id] && !d->attr) return anfi_endless_closures(q, *d), NULL;
   if (q->exact_graph[g->id]) // there would be one for each round
     anfi_fail(q->cx, loc_of(d->node), ANF_E0520, d->attr, d->op);
   else anfi_fail(q->cx, loc_of(at), ANF_E0512, g->name->s, (unsigned)MAX_SPECS);

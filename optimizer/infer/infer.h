@@ -103,7 +103,8 @@ typedef struct anfi_known {
   const anfi_abs *in[ANFI_KNOWN_ARGS], *result;
 } anfi_known;
 
-/* Attribute `attr` of `op`, given by an input of `node`. */
+/* Attribute `attr` of `op`, given by an input of `node`; or without `attr` how often the closure `op`
+ * is wrapped there. */
 typedef struct anfi_demanded {
   const anf_node *node;
   const char *attr, *op;
@@ -152,6 +153,11 @@ void anfi_find_needs(anfi_inference *q);
 /* The inputs of the node from here on are no constants, but give an attribute. If they may be once
  * more is exact, inference is to begin again; else E0520 is recorded. Always false. */
 bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from);
+/* Each round of the recursion that g is part of is to have a signature of its own, because of d. If
+ * that may help inference is to begin again, else false. Without an error in both cases. */
+bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d);
+/* Records E0522 for d. Always false. */
+bool anfi_endless_closures(anfi_inference *q, anfi_demanded d);
 
 /* The data that stands for a function value once programs are first order (emit.c):
  *   one code        the tuple of what it binds

@@ -6,7 +6,9 @@
  *
  * A recursion gives up even those constants (infer.c, widen), so that it has few signatures. What a
  * value turns out to need there is demanded and inference begins again: demanded parameters stay
- * exact, one signature for each constant, as for a loop over the items of a tuple. */
+ * exact, one signature for each constant, as for a loop over the items of a tuple. So do the
+ * conditions of a recursion that wraps a closure in a closure each time: it can end only if its
+ * rounds are known. */
 #include "optimizer/infer/infer.h"
 
 typedef struct {
@@ -98,15 +100,34 @@ void anfi_find_needs(anfi_inference *q) {
   }
 }
 
-bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from) {
-  needs w = {.q = q, .mark = q->exact};
-  q->asked = d;
-  if (d.node->kind == ANFI_APPLY) want_inputs(&w, d.node, from);
-  while (w.todo.n) {
-    const anf_node *p = next(&w);
+/* Makes exact what the wanted nodes come from; is there more of it in recursions than before? */
+static bool make_exact(needs *w) {
+  anfi_inference *q = w->q;
+  while (w->todo.n) {
+    const anf_node *p = next(w);
+    q->need[p->id] = 1;
     if (p->kind != ANFI_PARAM || !q->an->graphs[p->graph->id].recursive) continue;
     q->exact_graph[p->graph->id] = 1;
     q->again = true;
   }
-  return !q->again && anfi_fail(q->cx, anfi_node_loc(d.node), ANF_E0520, d.attr, d.op);
+  return q->again;
+}
+
+bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from) {
+  needs w = {.q = q, .mark = q->exact};
+  q->asked = d;
+  if (d.node->kind == ANFI_APPLY) want_inputs(&w, d.node, from);
+  return !make_exact(&w) && anfi_fail(q->cx, anfi_node_loc(d.node), ANF_E0520, d.attr, d.op);
+}
+
+bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d) {
+  needs w = {.q = q, .mark = q->exact};
+  uint32_t scc = q->an->graphs[g->id].scc;
+  q->asked = d;
+  for (size_t i = 0; i < q->m->graphs.n; i++) {
+    if (!q->m->graphs.at[i] || q->an->graphs[i].scc != scc) continue;
+    want_conditions(&w, q->m->graphs.at[i]);
+    q->exact_graph[i] = 1;
+  }
+  return make_exact(&w);
 }

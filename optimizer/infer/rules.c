@@ -112,6 +112,19 @@ static const anfi_abs *switch_layer(const applied *p) {
   return packed ? join_all(p, t->n, t->item) : join_all(p, p->n - 1, p->in + 1);
 }
 
+/* Codes in codes in codes, as a recursion makes that wraps a function each time: then its rounds are
+ * told apart, which bounds them if they are known. */
+static bool nests_too_deep(const applied *p, const anfi_abs *c) {
+  enum { LOOSE = 8, DEEPEST = 200 };
+  anfi_inference *q = p->q;
+  anfi_demanded d = {p->at, NULL, c->graph ? c->graph->name->s : anfi_op[c->op].name};
+  if (c->depth > DEEPEST) return !anfi_endless_closures(q, d);
+  for (const anfi_spec *s = q->now; s && c->depth > LOOSE; s = s->caller)
+    if (q->an->graphs[s->graph->id].recursive && !q->exact_graph[s->graph->id])
+      return anfi_demand_rounds(q, s->graph, d) || !anfi_endless_closures(q, d);
+  return false;
+}
+
 static const anfi_abs *partial(const applied *p) {
   anfi_inference *q = p->q;
   const anfi_abs *f = p->in[0];
@@ -125,8 +138,7 @@ static const anfi_abs *partial(const applied *p) {
     memcpy(bound + c->n, p->in + 1, (p->n - 1) * sizeof *bound);
     const anfi_abs *code =
         anfi_abs_code(&q->abs, c->graph, c->op, c->attrs, c->n + p->n - 1, bound);
-    if (code->depth > 8)
-      return fail(p, ANF_E0522, c->graph ? c->graph->name->s : anfi_op[c->op].name, "");
+    if (nests_too_deep(p, code)) return NULL;
     r = anfi_abs_join(&q->abs, r, anfi_abs_fn1(&q->abs, code), true);
   }
   return r;
