@@ -411,6 +411,8 @@ const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op);
 anfi_opcode anfi_op_find(anf_ctx *cx, const char *name, size_t len); // ANF_OP_NONE if there is none
 const char *
 anfi_op_elsewhere(const char *name); // our name for another format's, or NULL: for hints
+/* A hint at how the op is called: "Full(value, shape:ints, dtype:dtype?)". Always false. */
+bool anfi_hint_call(anf_ctx *cx, anfi_opcode op);
 /* Index of an attribute in the schema, or -1. */
 int anfi_attr_index(anf_ctx *cx, anfi_opcode op, const char *name);
 /* Arguments of an APPLY (without attribute nodes). */

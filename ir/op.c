@@ -201,13 +201,32 @@ static bool fits(const anfi_attr_schema *a, const anf_value *v) {
   return false;
 }
 
+static void put_words(anf_text *o, const char *words) {
+  for (const char *s = words ? words : ""; *s;) {
+    size_t n = strcspn(s, " ");
+    if (o->text[o->len - 1] != '(') anfi_puts(o, ", ");
+    anfi_putf(o, "%.*s", (int)n, s);
+    s += n + strspn(s + n, " ");
+  }
+}
+
+bool anfi_hint_call(anf_ctx *cx, anfi_opcode op) {
+  anf_text o = {cx, NULL, 0, 0};
+  anfi_putf(&o, "%s(", anfi_op[op].name);
+  put_words(&o, anfi_op[op].in);
+  put_words(&o, anfi_op[op].attrs);
+  anfi_hint(cx, "it is called as %s)", o.text);
+  anf_text_free(&o);
+  return false;
+}
+
 bool anfi_attr_check(anf_ctx *cx, anfi_opcode op, uint32_t k, const anf_value *v, anfi_loc loc) {
   const anfi_attr_schema *a = &cx->schemas[op].attr[k];
   if (fits(a, v)) return true;
   for (size_t i = 0; i < ANFI_LEN(attr_types); i++)
     if (attr_types[i].type == a->type)
       anfi_fail(cx, loc, ANF_E0205, a->name->s, anfi_op[op].name, attr_types[i].name);
-  return false;
+  return anfi_hint_call(cx, op);
 }
 
 bool anfi_attrs_new(anf_module *m, anfi_opcode op, anf_value *const *values, anfi_loc loc,
@@ -216,8 +235,10 @@ bool anfi_attrs_new(anf_module *m, anfi_opcode op, anf_value *const *values, anf
   bool plain = true;
   for (uint32_t k = 0; k < s->nattr; k++) {
     anf_value *v = values[k];
-    if (!v && !s->attr[k].initial)
-      return anfi_fail(m->cx, loc, ANF_E0206, s->name->s, s->attr[k].name->s);
+    if (!v && !s->attr[k].initial) {
+      anfi_fail(m->cx, loc, ANF_E0206, s->name->s, s->attr[k].name->s);
+      return anfi_hint_call(m->cx, op);
+    }
     if (v && v != &anfi_from_node && !anfi_attr_check(m->cx, op, k, v, loc)) return false;
     plain &= !v ||
              (s->attr[k].initial && v != &anfi_from_node && anfi_value_same(v, s->attr[k].initial));

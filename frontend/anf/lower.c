@@ -180,8 +180,8 @@ static const char *next_candidate(void *user, size_t i) {
 
 const char *anfi_anf_near(lower *lw, const char *s) {
   candidates c = {lw, 0};
-  const char *near = anfi_nearest(s, next_candidate, &c);
-  return near ? near : anfi_op_elsewhere(s);
+  const char *ours = anfi_op_elsewhere(s);
+  return ours ? ours : anfi_nearest(s, next_candidate, &c);
 }
 
 static bool is_local(const lower *lw, const anfi_str *word) {

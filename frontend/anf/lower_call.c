@@ -82,6 +82,7 @@ static void set_keyword(lower *lw, op_call *c, const ast *k) {
     attr_names names = {c->s};
     const char *near = anfi_nearest(k->u.word->s, attr_name, &names);
     if (near) anfi_hint(lw->cx, "did you mean '%s'?", near);
+    else anfi_hint_call(lw->cx, c->op);
     c->bad = true;
     return;
   }
@@ -99,7 +100,8 @@ static void set_keyword(lower *lw, op_call *c, const ast *k) {
 static bool arity_error(lower *lw, op_call *c, size_t n) {
   c->bad = true;
   const char *in = anfi_op[c->op].in;
-  return anfi_fail(lw->cx, anfi_anf_loc(lw, c->call), ANF_E0202, c->s->name->s, n, in ? in : "");
+  anfi_fail(lw->cx, anfi_anf_loc(lw, c->call), ANF_E0202, c->s->name->s, n, in ? in : "");
+  return anfi_op[c->op].attrs ? anfi_hint_call(lw->cx, c->op) : false;
 }
 
 /* Positional arguments are inputs, then attributes in the schema's order; keywords come after. */
