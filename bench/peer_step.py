@@ -150,25 +150,59 @@ def with_jax(name):
 
 # ---- PyTorch ----
 
-def with_torch(name):
+def torch_losses():
     import torch
     import torch.nn.functional as F
+
+    def mlp(p, x, y):
+        h = F.relu(x @ p["w1"] + p["b1"])
+        return F.cross_entropy(F.relu(h @ p["w2"] + p["b2"]) @ p["w3"] + p["b3"], y)
+
+    def cnn(p, x, y):
+        h = F.relu(F.conv2d(F.relu(F.conv2d(x, p["k1"], p["c1"], padding=1)), p["k2"], p["c2"], padding=1))
+        return F.cross_entropy(F.max_pool2d(h, 2).flatten(1) @ p["w"] + p["b"], y)
+
+    def rnn(p, x, y):
+        h = torch.zeros_like(y)
+        for t in x:
+            h = torch.tanh(t @ p["w"] + h @ p["u"] + p["b"])
+        return ((h - y) ** 2).mean()
+
+    def block(p, h):
+        b, t, c = h.shape
+        a = F.linear(F.layer_norm(h, (c,), p["ln1w"], p["ln1b"]), p["qkvw"], p["qkvb"])
+        q, k, v = a.reshape(b, t, 3, 4, c // 4).permute(2, 0, 3, 1, 4)
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).reshape(b, t, c)
+        h = h + F.linear(y, p["attw"], p["attb"])
+        a = F.linear(F.layer_norm(h, (c,), p["ln2w"], p["ln2b"]), p["fcw"], p["fcb"])
+        return h + F.linear(F.gelu(a, approximate="tanh"), p["prw"], p["prb"])
+
+    def gpt(p, x, y):
+        h = F.embedding(x, p["wte"]) + p["wpe"]
+        for layer in p["h"]:
+            h = block(layer, h)
+        logits = F.linear(F.layer_norm(h, (256,), p["lnfw"], p["lnfb"]), p["wte"])
+        return F.cross_entropy(logits.flatten(0, 1), y.flatten())
+    return {"mlp": mlp, "cnn": cnn, "rnn": rnn, "gpt": gpt}
+
+
+def with_torch(name):
+    import torch
+    from torch.utils import _pytree
     torch.set_num_threads(1)
-    if name != "mlp":
-        return
     params, batch, lr, steps, tell = WORK[name]
-    p = {k: torch.from_numpy(v.copy()).requires_grad_(True) for k, v in params().items()}
-    data = [(torch.from_numpy(x), torch.from_numpy(y.astype(np.int64))) for x, y in map(batch, range(4))]
-    sgd = torch.optim.SGD(p.values(), lr=lr, fused=True)
+    p = _pytree.tree_map(lambda v: torch.from_numpy(v.copy()).requires_grad_(True), params())
+    leaves = _pytree.tree_leaves(p)
+    optimizer = torch.optim.SGD(leaves, lr=lr, fused=True) if lr else \
+        torch.optim.AdamW(leaves, lr=3e-4, weight_decay=0.01, fused=True)
+    data = [tuple(torch.from_numpy(a if a.dtype == np.float32 else a.astype(np.int64)) for a in batch(j)) for j in range(4)]
+    loss = torch_losses()[name]
 
     def step(i):
-        x, y = data[i % 4]
-        h = F.relu(x @ p["w1"] + p["b1"])
-        h = F.relu(h @ p["w2"] + p["b2"])
-        value = F.cross_entropy(h @ p["w3"] + p["b3"], y)
+        value = loss(p, *data[i % 4])
         value.backward()
-        sgd.step()
-        sgd.zero_grad(set_to_none=True)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
         return value.item()
     measure("torch eager", step, steps, tell)
 

@@ -58,8 +58,8 @@ def load(path: Any, like: Any = None) -> Any:
     names = tree_paths(like)
     missing, more = [n for n in names if n not in found], [n for n in found if n not in names]
     if missing or more:
-        raise ValueError(f"{path} is of another tree: it " + " and ".join(
-            [f"lacks {missing[0]}"] * bool(missing) + [f"has {more[0]} too"] * bool(more)))
+        wrong = [f"it lacks {n}" for n in missing[:1]] + [f"it has {n} too" for n in more[:1]]
+        raise ValueError(f"{path} is of another tree: " + " and ".join(wrong))
     for name, leaf in zip(names, tree_leaves(like)):
         want = tuple(getattr(leaf, "shape", ()))
         if found[name].shape != want:

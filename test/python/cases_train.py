@@ -243,3 +243,83 @@ assert os.waitpid(pid, 0)[1] == 0
 """
     done = run_python(end, thread=False)
     assert done.returncode == 0 and done.stderr == "", (done.returncode, done.stderr)
+
+
+def fails(kind, f, *words):
+    try:
+        f()
+    except kind as e:
+        assert all(w in str(e) for w in words), str(e)
+        return
+    raise AssertionError("it was taken")
+
+
+class OnAnotherDevice:
+    def __dlpack__(self, **_):
+        raise BufferError("the memory is of a GPU")
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+
+def test_wrong_batches_are_errors_and_change_nothing():
+    step = Step(mlp, SGD(0.1), model(4))
+    x, y = data_of(6)
+    step(x, y)
+    kept = np.asarray(step.params["w"][0]).copy()
+    fails(anfora.CompileError, lambda: step(x[:, :2], y), "MatMul", "anp.tanh(x @ p[\"w\"][0])")
+    fails(anfora.CompileError, lambda: step(x, y[:4]), "Sub", "mlp")
+    fails(TypeError, lambda: step(x.astype(object), y))
+    fails(BufferError, lambda: step(OnAnotherDevice(), y), "GPU")
+    fails(TypeError, lambda: step(np.zeros((6, 3), ">f4"), y), "byte order")
+    assert np.array_equal(np.asarray(step.params["w"][0]), kept) and step.count == 1
+    again = Step(mlp, SGD(0.1), step.params)
+    strided = np.zeros((12, 6), np.float32)[::2, ::2]  # of any strides
+    strided[:] = x
+    assert step(strided, y) == again(x, y)
+
+
+def test_nan_names_the_operation_and_its_line():
+    step = Step(lambda p, x: anp.sum(anp.log(p * x)), SGD(0.1), np.array([1.0, 2.0]))
+    fails(FloatingPointError, lambda: step(np.array([-1.0, 1.0])), "Log made the first NaN", "anp.log(p * x)")
+
+
+def test_checkpoints_that_do_not_fit_are_refused_and_a_full_disk_spoils_none():
+    import resource
+    import signal
+    folder = tempfile.mkdtemp()
+    path = os.path.join(folder, "model.safetensors")
+    step = Step(mlp, SGD(0.1), model(5))
+    step(*data_of(6))
+    step.save(path)
+    with open(path, "rb") as f:
+        whole = f.read()
+    fails(ValueError, lambda: Step(mlp, SGD(0.1), model(6)).load(path), "has the shape (3, 5), not (3, 6)")
+    fails(ValueError, lambda: Step(mlp, Adam(0.1), model(5)).load(path), "is of another tree")
+    with open(path + ".cut", "wb") as f:
+        f.write(whole[:-8])
+    fails(ValueError, lambda: anfora.load(path + ".cut"), "no whole safetensors file")
+    limits, handler = resource.getrlimit(resource.RLIMIT_FSIZE), signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (256, limits[1]))  # a disk that is full after 256 bytes
+    try:
+        fails(OSError, lambda: step.save(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
+    with open(path, "rb") as f:
+        assert f.read() == whole
+    assert sorted(os.listdir(folder)) == ["model.safetensors", "model.safetensors.cut"]
+
+
+def test_freed_arrays_stay_as_long_as_they_are_used():
+    import gc
+    x, y = data_of(6)
+    array = anfora.asarray(x.copy())
+    view = np.asarray(array)
+    del array
+    gc.collect()
+    assert np.array_equal(view, x)
+    step = Step(mlp, SGD(0.1), model(4))
+    first = step(anfora.asarray(x.copy()), anfora.asarray(y.copy()))
+    gc.collect()
+    assert np.isfinite(first) and np.isfinite(step(x, y))

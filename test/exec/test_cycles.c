@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Programs compiled, run and freed again and again, each another one: memory stays as it is. TAP;
+ * test_cycles N: so many cycles. What is kept is bounded by the caches, which are full before it is
+ * measured. */
+#include "anfora/anfora.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t resident(void) { // KB
+  char row[128];
+  size_t kb = 0;
+  FILE *f = fopen("/proc/self/status", "r");
+  while (f && fgets(row, sizeof row, f))
+    if (strncmp(row, "VmRSS:", 6) == 0) kb = strtoul(row + 6, NULL, 10);
+  if (f) fclose(f);
+  return kb;
+}
+
+/* x * i + 0.5, a program of its own for each i. */
+static bool cycle(anf_ctx *cx, anf_diag *d, int i) {
+  char text[96];
+  anf_module *m = NULL;
+  anf_exec *e = NULL;
+  double x = 3.0, y = 0.0;
+  anf_value *arg = anf_value_tensor(cx, ANF_F64, 0, NULL, &x), *result = NULL;
+  snprintf(text, sizeof text, "def f(x: f64) { x * %d.0 + 0.5 }\n", i);
+  anf_status st = anf_parse(cx, text, "cycle.anf", d, &m);
+  anf_exec_opts o = {.size = sizeof o};
+  if (st == ANF_OK) st = anf_compile(anf_module_find(m, "f"), &o, d, &e);
+  if (st == ANF_OK) st = anf_exec_run(e, 1, &arg, NULL, d, &result);
+  if (st == ANF_OK) memcpy(&y, anf_value_data(result), sizeof y);
+  anf_value_release(result);
+  anf_value_release(arg);
+  anf_exec_free(e);
+  anf_module_free(m);
+  return st == ANF_OK && y == 3.0 * i + 0.5;
+}
+
+int main(int argc, char **argv) {
+  int n = argc > 1 ? atoi(argv[1]) : 300, good = 0;
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_diag *d = anf_diag_new(cx);
+  size_t bytes = 0, kb = 0;
+  for (int i = 0; i < n; i++) {
+    good += cycle(cx, d, i);
+    if (i != n / 2) continue;
+    bytes = anf_ctx_bytes(cx);
+    kb = resident();
+  }
+  size_t bytes_now = anf_ctx_bytes(cx), kb_now = resident();
+  printf("1..3\n%sok 1 - %d of %d programs give their value\n", good == n ? "" : "not ", good, n);
+  printf("%sok 2 - bytes of the context: %zu, %zu in the middle\n",
+         bytes_now <= bytes + bytes / 100 ? "" : "not ", bytes_now, bytes);
+  printf("%sok 3 - resident memory: %zu KB, %zu in the middle\n",
+         kb_now <= kb + kb / 100 + 256 ? "" : "not ", kb_now, kb);
+  if (anf_diag_count(d)) anf_diag_print(d, stderr, false);
+  anf_diag_free(d);
+  anf_ctx_free(cx);
+  return 0;
+}
