@@ -170,15 +170,21 @@ static bool can_give(tfunc f, const pair *p, stops *stop) {
   return true;
 }
 
+static tfunc without_params(tstore *t, anfi_arena *scratch, tfunc f, const bool *gone, tstmt body) {
+  texpr *param = ANFI_NEW_N(scratch, texpr, f->n + 1);
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < f->n; i++)
+    if (!gone[i]) param[n++] = f->param[i];
+  return anfi_t_func(t, f->name, f->ret, n, param, body, f->attrs);
+}
+
 static tfunc without_param(tstore *t, anfi_arena *scratch, tfunc f, uint32_t at, texpr by) {
   tvisitor v;
   anfi_t_visitor_init(&v, t, scratch, NULL);
   anfi_t_map_var(&v, f->param[at], by);
-  tstmt body = anfi_t_visit_stmt(&v, f->body);
-  texpr *param = ANFI_NEW_N(scratch, texpr, f->n + 1);
-  for (uint32_t i = 0, n = 0; i < f->n; i++)
-    if (i != at) param[n++] = f->param[i];
-  return anfi_t_func(t, f->name, f->ret, f->n - 1, param, body, f->attrs);
+  bool *gone = ANFI_NEW_N(scratch, bool, f->n + 1);
+  gone[at] = true;
+  return without_params(t, scratch, f, gone, anfi_t_visit_stmt(&v, f->body));
 }
 
 /* The same without the parameter, which is copied to `by` before the function returns. */
@@ -230,16 +236,20 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
   anfi_map global = globals(m, scratch);
   stops stop = {.m = m};
   anfi_map_init(&stop.known, scratch);
-  for (size_t i = nstate_leaf; i-- > 0;) {
+  talias a;
+  anfi_t_alias_init(&a, m->t, scratch, f);
+  tvisitor sub;
+  anfi_t_visitor_init(&sub, m->t, scratch, NULL);
+  bool *gone = ANFI_NEW_N(scratch, bool, f->n + 1), any = false;
+  for (size_t i = nstate_leaf; i-- > 0;) { // one pair knows nothing of another
     if (i == returned || low->param.at[i].scalar) continue;
     uint32_t room = (uint32_t)(low->param.n + i - (i > returned));
-    talias a;
-    anfi_t_alias_init(&a, m->t, scratch, f);
     pair p = {&a, &global, f->param[i], f->param[room], low->param.at[i].n};
     if (!can_give(f, &p, &stop)) continue;
-    f = without_param(m->t, scratch, f, room, f->param[i]);
-    given[i] = true;
+    anfi_t_map_var(&sub, f->param[room], f->param[i]);
+    any = gone[room] = given[i] = true;
   }
+  if (any) f = without_params(m->t, scratch, f, gone, anfi_t_visit_stmt(&sub, f->body));
   anfi_t_mod_replace(m, at, f);
 }
 
