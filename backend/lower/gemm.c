@@ -168,6 +168,11 @@ static void copy_panel(plan *p, const slab *s, texpr nth, texpr col, uint64_t n)
   anfi_loop k, j, *outer = tb ? &j : &k, *inner = tb ? &k : &j;
   texpr from = anfi_low_atom(p->L, place_in_b(p, s, col)),
         to = anfi_low_atom(p->L, mulc(p, nth, panel_size(p, s->k)));
+  if (tb && !p->wide) {
+    anfi_transposed t = {p->elem, p->q->b, s->tensor, from, to, n, s->k, p->q->ldb, p->b.nr};
+    anfi_low_transpose(p->L, &t);
+    return;
+  }
   anfi_low_loop(p->L, outer, tb ? n : s->k, "i");
   anfi_low_loop(p->L, inner, tb ? s->k : n, "j");
   copy_one(p, s, to, from, k.var, j.var);
@@ -453,21 +458,18 @@ bool anfi_low_gemm_wanted(const anfi_mm *q) {
  * A, which is small, is copied. The result comes out by columns. */
 static bool better_exchanged(const anfi_mm *q) { return q->tb && !q->fixed && 2 * q->m <= q->n; }
 
-static void exchanged(anfi_low *L, const anfi_mm *q) {
-  anfi_mm x = *q;
+/* The result, of which `columns` are the sums by columns. */
+static void by_rows(anfi_low *L, const anfi_mm *q, texpr columns) {
   plan p = {.L = L};
   anfi_loop i, j;
-  anfi_low_open(L);
-  x.m = q->n, x.n = q->m;
-  x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = false;
-  x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
-  x.fixed = NULL, x.bias = x.rhs = NULL, x.each = NULL, x.relu = false;
-  x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
-  x.c0 = anfi_ix(L, 0), x.ldc = q->m;
-  anfi_low_gemm(L, &x);
+  if (!q->bias && !q->rhs && !q->relu && !q->each) {
+    anfi_transposed t = {q->elem, columns, q->c, anfi_ix(L, 0), q->c0, q->n, q->m, q->m, q->ldc};
+    anfi_low_transpose(L, &t);
+    return;
+  }
   anfi_low_loop(L, &i, q->m, "i");
   anfi_low_loop(L, &j, q->n, "j");
-  texpr v = anfi_low_load(L, x.c, anfi_low_atom(L, add(&p, mulc(&p, j.var, q->m), i.var)));
+  texpr v = anfi_low_load(L, columns, anfi_low_atom(L, add(&p, mulc(&p, j.var, q->m), i.var)));
   if (q->bias) v = anfi_t_add(L->t, v, anfi_low_load(L, q->bias, j.var));
   if (q->rhs) {
     texpr at_c = add(&p, q->c0, add(&p, mulc(&p, i.var, q->ldc), j.var));
@@ -477,6 +479,19 @@ static void exchanged(anfi_low *L, const anfi_mm *q) {
   give(L, q, i.var, j.var, v);
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);
+}
+
+static void exchanged(anfi_low *L, const anfi_mm *q) {
+  anfi_mm x = *q;
+  anfi_low_open(L);
+  x.m = q->n, x.n = q->m;
+  x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = false;
+  x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
+  x.fixed = NULL, x.bias = x.rhs = NULL, x.each = NULL, x.relu = false;
+  x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
+  x.c0 = anfi_ix(L, 0), x.ldc = q->m;
+  anfi_low_gemm(L, &x);
+  by_rows(L, q, x.c);
   anfi_low_add(L, anfi_low_close(L));
 }
 
@@ -487,7 +502,7 @@ void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
     return;
   }
   cut(&p);
-  if (q->fixed && p.b.pack_b && !p.wide) p.packed = laid_out(&p);
+  if (q->fixed && !p.wide) p.packed = laid_out(&p);
   anfi_low_open(L); // what is local to it ends with it
   if (p.piece) p.ldc = p.b.nr;
   else if (p.wide || q->each) {

@@ -232,6 +232,14 @@ uint64_t anfi_low_bits(const anf_value *v, size_t i);
 /* conv.c: the question as the plans of windows ask it */
 anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q);
 
+/* transpose.c: to[to0 + col * to_ld + row] = from[from0 + row * from_ld + col], of f32 or f64 */
+typedef struct anfi_transposed {
+  anf_tir_elem elem;
+  texpr from, to, from0, to0;
+  uint64_t rows, cols, from_ld, to_ld;
+} anfi_transposed;
+void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
+
 /* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], + bias[n], + rhs[m, n], not less than 0, as brgemm, of
  * buffers of one type */
 typedef struct anfi_mm {
