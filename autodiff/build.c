@@ -222,6 +222,16 @@ static anf_node *shorter_product(const plan *p) {
   return NULL;
 }
 
+/* x + -y is x - y to the bit. */
+static anf_node *shorter_sum(const plan *p) {
+  for (size_t i = 2; i-- > 0;) {
+    const anf_node *n = p->in[i];
+    if (!anfi_is_op(n, ANF_OP_Neg) || n->type != p->type || n->in[0].def->type != p->type) continue;
+    return again(p, ANF_OP_Sub, 2, (anf_node *const[]){p->in[1 - i], n->in[0].def});
+  }
+  return NULL;
+}
+
 static anf_node *shorter_quotient(const plan *p) {
   if (is_number(p->in[1], 1) && is_whole(p, 0)) return p->in[0];
   if (p->op == ANF_OP_SafeDiv &&
@@ -271,6 +281,7 @@ static anf_node *without_like(const plan *p) {
 /* A node that is the same, or NULL. */
 static anf_node *shorter(const plan *p) {
   switch (p->op) {
+  case ANF_OP_Add: return shorter_sum(p);
   case ANF_OP_Mul:
   case ANF_OP_SafeMul: return shorter_product(p);
   case ANF_OP_Div:

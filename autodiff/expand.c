@@ -283,15 +283,14 @@ static bool has_work(const anf_module *m) {
 bool anfi_opt_expand(anfi_pass *p) {
   anf_module *m = p->m;
   if (!has_work(m)) return true;
-  if (!anfi_clear_dead(m)) return false;
+  if (!p->swept && !anfi_clear_dead(m)) return false;
   anfi_ad *ad = anfi_ad_new(m);
   anfi_node_vec all = {0};
   const bool *has = graphs_with_derive(ad, &all);
   const size_t *times = times_asked(ad, &all);
   size_t done = 0;
   for (size_t i = 0; i < all.n; i++) {
-    uint32_t target = anfi_value_graph(all.at[i]->in[0].def)->id;
-    if (has[target]) continue;
+    if (has[anfi_value_graph(all.at[i]->in[0].def)->id]) continue;
     bool alone = times[target_of(all.at[i])->id] == 1;
     if (!expand_node(ad, all.at[i], alone)) return false;
     p->rewrites++;

@@ -10,6 +10,7 @@ void anfi_flow_init(anfi_flow *f, anfi_ad *ad) {
   anfi_map_init(&f->of_graph, f->a);
   anfi_map_init(&f->order, f->a);
   anfi_map_init(&f->local, f->a);
+  anfi_map_init(&f->starts, f->a);
 }
 
 bool anfi_flow_any(const bool *mask, size_t n) {
@@ -227,11 +228,21 @@ static void put_parts(anfi_flow_from *out, size_t *at, uint32_t in, size_t from,
   for (size_t i = 0; i < n; i++) out[(*at)++] = (anfi_flow_from){in, from + i};
 }
 
+/* What a large program keeps is a tuple of as many items, of which each is taken by its own node. */
+static const size_t *starts_of(anfi_flow *f, const anf_type *t) {
+  uint64_t *at = anfi_map_at(&f->starts, anfi_key(t));
+  if (*at) return (const size_t *)(uintptr_t)*at;
+  size_t *s = ANFI_NEW_N(f->a, size_t, t->n + 1);
+  for (uint32_t i = 0; i < t->n; i++) s[i + 1] = s[i] + f->count(t->items[i]);
+  *at = anfi_key(s);
+  return s;
+}
+
 /* The parts of item i of a tuple or record are from *first on. */
-static size_t item_parts(const anfi_flow *f, const anf_type *t, size_t i, size_t *first) {
-  *first = 0;
-  for (size_t k = 0; k < i; k++) *first += f->count(t->items[k]);
-  return f->count(t->items[i]);
+static size_t item_parts(anfi_flow *f, const anf_type *t, size_t i, size_t *first) {
+  const size_t *s = starts_of(f, t);
+  *first = s[i];
+  return s[i + 1] - s[i];
 }
 
 size_t anfi_flow_item(anfi_flow *f, const anf_node *n) {

@@ -37,6 +37,7 @@ struct anfi_flow {
   anfi_map of_graph; // graph -> its first spec
   anfi_map order;    // graph -> its order
   anfi_map local;    // node id -> position in its graph's order
+  anfi_map starts;   // type of a tuple or record -> where the parts of each item start
   anfi_flow_spec *now;
   bool **mask; // of the nodes of `now`, by position
 };

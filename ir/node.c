@@ -43,6 +43,7 @@ static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n)
                   .nin = (uint32_t)n,
                   .graph = g};
   anfi_push(&m->arena, &m->nodes, p);
+  m->ncalls += kind == ANFI_CALL;
   return p;
 }
 
@@ -216,6 +217,7 @@ bool anfi_is_used(const anf_node *n) {
 void anfi_delete(anf_node *n) {
   anf_module *m = n->graph ? n->graph->module : NULL;
   for (uint32_t i = 0; i < n->nin; i++) drop_use(&n->in[i]);
+  if (m && n->kind == ANFI_CALL) m->ncalls--;
   n->kind = ANFI_DEAD;
   if (m) m->nodes.at[n->id] = NULL;
 }

@@ -47,7 +47,7 @@ static void flatten(anfi_pass *p, anfi_arena *a, anf_node *call) {
 
 bool anfi_opt_branch(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
-  size_t n = p->m->nodes.n;
+  size_t n = anfi_has_calls(p->m) ? p->m->nodes.n : 0;
   for (size_t i = 0; i < n; i++) {
     anf_node *c = p->m->nodes.at[i];
     if (c && c->kind == ANFI_CALL) flatten(p, a, c);

@@ -151,11 +151,12 @@ static void after_inputs(table *t, anf_node *n, size_t now) {
   }
 }
 
-/* The place of a node whose turn comes soon is fetched by then, if its inputs stay what they are. */
-static void fetch(const table *t, size_t i) {
-  const anf_node *n = i < t->m->nodes.n ? t->m->nodes.at[i] : NULL;
-  if (n && is_cnode(n)) __builtin_prefetch(&t->slots[(size_t)hash_node(n) & t->mask], 1);
-}
+/* The place of a node is fetched some turns before its own, by when its inputs mostly stay. */
+#if defined(__GNUC__)
+#define fetch_slot(t, n) __builtin_prefetch(&(t)->slots[(size_t)hash_node(n) & (t)->mask], 1)
+#else
+#define fetch_slot(t, n) ((void)0)
+#endif
 
 bool anfi_opt_cse(anfi_pass *p) {
   enum { SOON = 12 };
@@ -164,7 +165,9 @@ bool anfi_opt_cse(anfi_pass *p) {
   make_slots(&t);
   for (size_t i = 0; i < p->m->nodes.n; i++) {
     anf_node *n = p->m->nodes.at[i];
-    fetch(&t, i + SOON);
+    const anf_node *soon = i + SOON < p->m->nodes.n ? p->m->nodes.at[i + SOON] : NULL;
+    if (soon && is_cnode(soon)) fetch_slot(&t, soon);
+    anfi_fetch(p->m, i + 2 * SOON, i + 4 * SOON);
     if (!n || !is_cnode(n) || (n->flags & ANFI_NODE_MARK)) continue;
     if (uses_later(n, i)) after_inputs(&t, n, i);
     else unify(&t, n);

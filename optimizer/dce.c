@@ -9,6 +9,7 @@
 typedef struct {
   anfi_arena *a;
   bool *graph; // by id: needed
+  bool *node;  // likewise
   size_t at;   // nodes from here on were passed
   anfi_node_vec todo;
   ANFI_VEC(const anf_graph *) graphs; // needed, not looked at yet
@@ -26,8 +27,8 @@ static void need(walk *w, anf_node *n) {
     if (g) need_graph(w, g);
     return;
   }
-  if (n->flags & ANFI_NODE_MARK) return;
-  n->flags |= ANFI_NODE_MARK;
+  if (w->node[n->id]) return;
+  w->node[n->id] = true;
   if (n->id >= w->at) anfi_push(w->a, &w->todo, n);
 }
 
@@ -54,8 +55,8 @@ static void mark_needed(walk *w, const anf_module *m) {
       need_graph(w, m->graphs.at[i]);
   catch_up(w);
   while (w->at-- > 0) {
-    const anf_node *n = m->nodes.at[w->at];
-    if (n && (n->flags & ANFI_NODE_MARK)) need_inputs(w, n);
+    anfi_fetch(m, w->at - 8, w->at - 24);
+    if (w->node[w->at]) need_inputs(w, m->nodes.at[w->at]);
     catch_up(w);
   }
 }
@@ -65,22 +66,18 @@ static void remove_graph(anf_graph *g) {
   anfi_graph_remove(g);
 }
 
-/* What a bisection's limit keeps of graphs keeps their nodes too; marks are taken off in any case.
- */
+/* What a bisection's limit keeps of graphs keeps their nodes too. */
 static void remove_rest(anfi_pass *p, const walk *w) {
   anf_module *m = p->m;
-  bool whole = p->rewrites < p->limit;
-  for (size_t i = 0; whole && i < m->graphs.n; i++)
+  if (p->rewrites >= p->limit) return;
+  for (size_t i = 0; i < m->graphs.n; i++)
     if (m->graphs.at[i] && !w->graph[i]) {
       remove_graph(m->graphs.at[i]);
       p->rewrites++;
     }
   for (size_t i = 0; i < m->nodes.n; i++) {
-    anf_node *n = m->nodes.at[i];
-    if (!n) continue;
-    bool marked = n->flags & ANFI_NODE_MARK;
-    n->flags &= (uint8_t)~ANFI_NODE_MARK;
-    if (marked || !whole || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL)) continue;
+    anf_node *n = w->node[i] ? NULL : m->nodes.at[i];
+    if (!n || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL)) continue;
     anfi_delete(n);
     p->rewrites++;
   }
@@ -111,6 +108,7 @@ bool anfi_opt_dce(anfi_pass *p) {
     if (m->graphs.at[i]) drop_held(p, m->graphs.at[i]);
   walk w = {.a = anfi_scratch(m->cx)};
   w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n);
+  w.node = ANFI_NEW_N(w.a, bool, m->nodes.n);
   mark_needed(&w, m);
   remove_rest(p, &w);
   return true;

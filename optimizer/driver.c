@@ -159,6 +159,12 @@ static anf_status run_framed(const one_pass *r) {
   return anfi_leave(r->pass->m->cx);
 }
 
+static size_t index_of(bool (*run)(anfi_pass *)) {
+  size_t i = 0;
+  while (passes[i].run != run) i++;
+  return i;
+}
+
 /* A pass that found nothing to do would find nothing again while the module stays as it is. */
 static void note_idle(uint64_t *idle, const pass_row *row, uint64_t before, uint64_t after) {
   if (row->make) memset(idle, 0, ANFI_LEN(passes) * sizeof *idle); // changes without counting
@@ -181,6 +187,7 @@ static bool run_plan(plan *p, anfi_pass *pass, uint32_t have, const anf_opt_opts
     }
     if (s->kind != STEP_PASS || idle[s->pass - passes] == pass->rewrites + 1) continue;
     uint64_t before = pass->rewrites;
+    pass->swept = idle[index_of(anfi_opt_dce)] == before + 1;
     one_pass one = {pass, s->pass, &have, o};
     anf_status st = run_framed(&one);
     if (st != ANF_OK) return anfi_fail_as(p->cx, st);

@@ -27,12 +27,6 @@ const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, a
   return at;
 }
 
-bool anfi_has_calls(const anf_module *m) {
-  for (size_t i = 0; i < m->nodes.n; i++)
-    if (m->nodes.at[i] && m->nodes.at[i]->kind == ANFI_CALL) return true;
-  return false;
-}
-
 anf_node *anfi_undefined(anf_graph *g, const anf_type *t) {
   const anfi_attrs *at =
       anfi_attrs_one(g->module, ANF_OP_Undef, anfi_value_new_type(g->module->cx, t));

@@ -9,6 +9,7 @@
 typedef struct anfi_pass {
   anf_module *m;
   bool fast;         // floats may be reassociated
+  bool swept;        // `dce` has run, and nothing was rewritten since
   uint64_t rewrites; // done so far; counted up by every rewrite
   uint64_t limit;    // bisecting: stop rewriting here
 } anfi_pass;
@@ -39,7 +40,7 @@ const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v);
 /* The attributes of n, which has some, with number k another constant (takes the reference). */
 const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, anf_value *v);
 /* Programs without calls, which may be large, have nothing for some passes. */
-bool anfi_has_calls(const anf_module *m);
+static inline bool anfi_has_calls(const anf_module *m) { return m->ncalls > 0; }
 /* Data of a type that is never read. */
 anf_node *anfi_undefined(anf_graph *g, const anf_type *t);
 /* Gives a value whatever its arguments are: an op that may fail stays behind its branch. */

@@ -177,9 +177,11 @@ static bool may_change_shape(const anfi_rule *rule, const anfi_match *m) {
   return false;
 }
 
-static bool guards_hold(anfi_rewriter *r, const anfi_rule *rule, const anfi_match *m) {
+/* Those that look at the root alone are asked before anything is matched, the others after. */
+static bool guards_hold(anfi_rewriter *r, const anfi_rule *rule, const anfi_match *m, bool root) {
   for (uint32_t i = 0; i < rule->nguard; i++)
-    if (!rule->guard[i].holds(r, m, rule->guard[i].vars)) return false;
+    if (rule->guard[i].root == root && !rule->guard[i].holds(r, m, rule->guard[i].vars))
+      return false;
   return true;
 }
 
@@ -201,10 +203,10 @@ static void undo(anfi_rewriter *r, size_t todo) {
 }
 
 anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
-  if (!may_match(rule->lhs, n)) return NULL;
+  if ((rule->fast && !r->pass->fast) || !may_match(rule->lhs, n)) return NULL;
   anfi_match m = {.root = n};
-  if ((rule->fast && !r->pass->fast) || !match(r->m->cx, rule->lhs, n, &m) ||
-      !guards_hold(r, rule, &m))
+  if (!guards_hold(r, rule, &m, true) || !match(r->m->cx, rule->lhs, n, &m) ||
+      !guards_hold(r, rule, &m, false))
     return NULL;
   if (may_change_shape(rule, &m)) return NULL;
   if (!anfi_rewrite(r->pass)) return NULL;
@@ -287,6 +289,7 @@ bool anfi_opt_simplify(anfi_pass *p) {
   steps s = {0};
   for (size_t i = 0, n = p->m->nodes.n; i < n; i++) { // in order of creation: inputs mostly first
     anf_node *x = p->m->nodes.at[i];
+    anfi_fetch(p->m, i + 8, i + 24);
     if (!x || x->kind != ANFI_APPLY) continue;
     if (p->fast)
       x->flags &= (uint8_t)~ANFI_NODE_SIMPLE; // it may have been seen without those rules

@@ -65,6 +65,7 @@ extern const size_t anfi_nrules;
 typedef struct anfi_guard_call {
   bool (*holds)(struct anfi_rewriter *, const anfi_match *, const int *vars);
   int vars[3]; // -1: root
+  bool root;   // it looks at nothing else
 } anfi_guard_call;
 
 typedef struct anfi_rule {

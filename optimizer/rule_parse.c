@@ -159,12 +159,14 @@ static bool read_guard(reader *r, anfi_rule *rule) {
     if (rule->nguard == ANFI_LEN(rule->guard)) break;
     anfi_guard_call *g = &rule->guard[rule->nguard++];
     g->holds = guards[i].holds;
+    g->root = guards[i].nvar == 1;
     r->at += len;
     for (uint32_t k = 0; k < guards[i].nvar; k++) {
       skip_space(r);
       size_t n = word_length(r->at);
       bool root = n == 4 && memcmp(r->at, "root", 4) == 0;
       g->vars[k] = root ? -1 : variable(r, r->at, n, false);
+      g->root &= root;
       r->at += n;
     }
     return r->good;

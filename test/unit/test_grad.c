@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Derivatives from C: the options of anf_grad, transforms as ops that a builder applies, orders, what
- * is refused, depth, threads side by side. Values are worked out by hand. */
+ * is refused, depth, tail calls without optimisation, threads side by side. Values are worked out by hand. */
 #include "test/unit/fault.h"
 #include "test/unit/program.h"
 
@@ -258,6 +258,52 @@ static void depth(void **state) {
   gives(w->cx, v, "100001.0", "f64");
 }
 
+/* ---- a tail call of what a branch chose, compiled without any optimisation of the machine's: both
+ * ways are loops of the graph already, so 10^6 calls need no stack; d x^n = n x^(n - 1) ---- */
+
+enum { CALLS = 1000000, STACK = 512 << 10 };
+static const char TAIL[] =
+    "def to(x: f64, n: i64, s: f64) {\n"
+    "  if n == 0 { s } else if n % 2 == 0 { to(x, n - 1, s * x) } else { to(x, n - 1, x * s) } }\n"
+    "def power(x: f64, n: i64) { to(x, n, 1.0) }\n";
+
+typedef struct {
+  anf_exec *e;
+  anf_value *args[2], *result;
+  anf_status status;
+} tail_call;
+
+static void *on_small_stack(void *user) {
+  tail_call *t = (tail_call *)user;
+  t->status = anf_exec_run(t->e, 2, t->args, NULL, NULL, &t->result);
+  return NULL;
+}
+
+static void tail_calls_through_branches(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_graph *g = NULL;
+  tail_call t = {.args = {anf_value_f64(w->cx, 1.0), anf_value_i64(w->cx, CALLS)}};
+  anf_exec_opts o = {.size = sizeof o, .kind = ANF_JIT_LLVM};
+  o.jit = (anf_jit_opts){.size = sizeof o.jit, .level = ANF_JIT_O0};
+  assert_int_equal(anf_parse(w->cx, TAIL, "tail.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_grad(anf_module_find(m, "power"), NULL, w->d, &g), ANF_OK);
+  assert_int_equal(anf_compile(g, &o, w->d, &t.e), ANF_OK);
+  assert_int_equal(anf_exec_prepare_for(t.e, 2, t.args, w->d), ANF_OK);
+  pthread_attr_t small;
+  pthread_t thread;
+  pthread_attr_init(&small);
+  assert_int_equal(pthread_attr_setstacksize(&small, STACK), 0);
+  assert_int_equal(pthread_create(&thread, &small, on_small_stack, &t), 0);
+  pthread_join(thread, NULL);
+  pthread_attr_destroy(&small);
+  assert_int_equal(t.status, ANF_OK);
+  gives(w->cx, t.result, "1000000.0", "f64");
+  for (int i = 0; i < 2; i++) anf_value_release(t.args[i]);
+  anf_exec_free(t.e);
+  anf_module_free(m);
+}
+
 /* ---- threads ---- */
 
 static anf_status whole(anf_ctx *cx, double *result) {
@@ -319,6 +365,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(handles, setup, teardown),
       cmocka_unit_test_setup_teardown(checkpoints, setup, teardown),
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
+      cmocka_unit_test_setup_teardown(tail_calls_through_branches, setup, teardown),
       cmocka_unit_test(threads),
       cmocka_unit_test(faults),
   };
