@@ -371,15 +371,5 @@ static void *symbol(const anfi_jit_code *code, const char *name) {
   return symbol_of((cjit_code *)code->impl, name);
 }
 
-const anfi_jit_vtable anfi_jit_cjit = {.name = "cjit",
-                                       .passes = "codegen",
-                                       .engine_bytes = sizeof(cjit_engine),
-                                       .negotiate = negotiate,
-                                       .open = open_engine,
-                                       .make = make,
-                                       .load = load,
-                                       .print = print,
-                                       .object = object,
-                                       .close = close_engine,
-                                       .drop = drop,
-                                       .symbol = symbol};
+const anfi_jit_vtable anfi_jit_cjit = {ANFI_JIT_COMPILER, .name = "cjit",
+                                       .engine_bytes = sizeof(cjit_engine), .negotiate = negotiate};

@@ -99,6 +99,11 @@ typedef struct anfi_jit_vtable {
   anf_status (*call)(const anfi_jit_code *code, const anfi_jit_entry *f, anf_stream *s, void *data,
                      anf_generic *args); // of entries without a wrapper
 } anfi_jit_vtable;
+/* What engines that make machine code have in common, by the names that the file of each gives its
+ * functions. */
+#define ANFI_JIT_COMPILER                                                                          \
+  .passes = "codegen", .open = open_engine, .make = make, .load = load, .print = print,            \
+  .object = object, .close = close_engine, .drop = drop, .symbol = symbol
 
 typedef struct anfi_jit_symbol {
   char *name;

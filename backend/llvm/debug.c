@@ -30,14 +30,13 @@ void anfi_ll_debug_begin(lgen *g) {
   g->debug = b;
 }
 
-void anfi_ll_debug_func(lgen *g, const lfunc *u) {
+void anfi_ll_debug_func(lgen *g, tfunc f, LLVMValueRef fn, const char *name) {
   ldebug *b = g->debug;
   if (!b) return;
-  const anfi_str *name = u->f->name;
-  b->scope = ll.DIBuilderCreateFunction(b->d, b->file, name->s, name->len, "", 0, b->file,
-                                        u->f->line, b->type, 1, 1, u->f->line, LLVMDIFlagZero, 1);
-  ll.SetSubprogram(u->fn, b->scope);
-  anfi_ll_debug_place(g, u->f->line, u->f->col);
+  b->scope = ll.DIBuilderCreateFunction(b->d, b->file, name, strlen(name), "", 0, b->file, f->line,
+                                        b->type, 1, 1, f->line, LLVMDIFlagZero, 1);
+  ll.SetSubprogram(fn, b->scope);
+  anfi_ll_debug_place(g, f->line, f->col);
 }
 
 void anfi_ll_debug_place(lgen *g, uint32_t line, uint32_t col) {

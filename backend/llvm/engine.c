@@ -177,7 +177,7 @@ static library *take_library(engine *e) {
   return l;
 }
 
-static void drop_code(anfi_jit_code *code) {
+static void drop(anfi_jit_code *code) {
   engine *e = (engine *)code->engine;
   loaded *d = (loaded *)code->impl;
   LLVMErrorRef err = ll.OrcResourceTrackerRemove(d->tracker);
@@ -351,16 +351,6 @@ static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, 
   return true;
 }
 
-const anfi_jit_vtable anfi_jit_llvm = {.name = "llvm",
-                                       .passes = "codegen",
-                                       .always = "closurizer_cpu",
-                                       .engine_bytes = sizeof(engine),
-                                       .negotiate = anfi_ll_negotiate,
-                                       .open = open_engine,
-                                       .make = make,
-                                       .load = load,
-                                       .print = print,
-                                       .object = object,
-                                       .close = close_engine,
-                                       .drop = drop_code,
-                                       .symbol = symbol};
+const anfi_jit_vtable anfi_jit_llvm = {ANFI_JIT_COMPILER, .name = "llvm",
+                                       .always = "closurizer_cpu", .engine_bytes = sizeof(engine),
+                                       .negotiate = anfi_ll_negotiate};

@@ -81,7 +81,7 @@ static LLVMValueRef variable(lgen *g, texpr e) {
   if (e == g->now->f->param[0]) return g->stream ? g->stream : ll.ConstNull(g->ptr);
   if (e == g->now->f->param[1]) return g->data ? g->data : ll.ConstNull(g->ptr);
   const lslot *s = anfi_ll_slot(g, e);
-  return ll.BuildLoad2(g->b, s->type, s->at, "");
+  return s->value ? s->value : ll.BuildLoad2(g->b, s->type, s->at, "");
 }
 
 LLVMValueRef anfi_ll_expr(lgen *g, texpr e) {

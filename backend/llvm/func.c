@@ -122,18 +122,33 @@ static bool has_self_tail(tfunc f) {
   return u.found;
 }
 
+/* ---- variables ---- */
+
+static void has_place(lgen *g, texpr v) { *anfi_map_at(&g->assigned, anfi_key(v)) = 1; }
+
+static bool see_assigned(tviewer *v, tstmt s) {
+  bool var =
+      (s->kind == TS_assign || (s->kind == TS_define && !s->e[1])) && s->e[0]->kind == TX_var;
+  if (var) has_place((lgen *)v->user, s->e[0]);
+  return true;
+}
+
+/* Those that a statement assigns; of a function that calls itself last, its parameters too. */
+static void find_assigned(lgen *g, tfunc f) {
+  tviewer v = {.user = g, .enter_stmt = see_assigned, .enter_expr = no_expr};
+  anfi_map_init(&g->assigned, g->a);
+  anfi_t_view_stmt(&v, f->body);
+  for (uint32_t i = 0; g->self_tail && i < f->n; i++) has_place(g, f->param[i]);
+}
+
 /* INVARIANT: slot i is that of parameter i, for anfi_ll_tail_call. */
 static void parameters(lgen *g, const lfunc *u) {
   tfunc f = u->f;
   unsigned k = (unsigned)u->stream + u->data;
   for (uint32_t i = 0; i < f->n; i++) {
     LLVMTypeRef t = anfi_ll_type(g, f->param[i]->dtype);
-    lslot s = {.type = t};
-    if (i > 1) {
-      s.at = anfi_ll_alloca(g, t, f->param[i]->u.name->s);
-      ll.BuildStore(g->b, ll.GetParam(u->fn, k + i - 2), s.at);
-    }
-    *anfi_ll_new_slot(g, f->param[i]) = s;
+    if (i < 2) anfi_ll_new_slot(g, f->param[i]);
+    else anfi_ll_begin_var(g, f->param[i], t, ll.GetParam(u->fn, k + i - 2));
   }
 }
 
@@ -157,13 +172,14 @@ static void body(lgen *g, const lfunc *u) {
   g->mark.n = 0;
   anfi_map_init(&g->slots, g->a);
   g->self_tail = has_self_tail(f);
+  find_assigned(g, f);
   g->line = f->line, g->col = f->col;
   g->stream = u->stream ? ll.GetParam(u->fn, 0) : NULL;
   g->data = u->data ? ll.GetParam(u->fn, u->stream) : NULL;
   LLVMBasicBlockRef entry = anfi_ll_new_block(g, "entry"), start = anfi_ll_new_block(g, "start");
   ll.PositionBuilderAtEnd(g->eb, entry);
   ll.PositionBuilderAtEnd(g->b, start);
-  anfi_ll_debug_func(g, u);
+  anfi_ll_debug_func(g, f, u->fn, f->name->s);
   g->func_name = u->need.flags & ANF_RT_TRAPS ? ll.BuildGlobalStringPtr(g->b, f->name->s, "name")
                                               : ll.ConstNull(g->ptr);
   parameters(g, u);
@@ -221,9 +237,10 @@ static LLVMValueRef start_function(lgen *g, const char *name, LLVMTypeRef t) {
 static LLVMValueRef wrapper(lgen *g, const lfunc *u) {
   tfunc f = u->f;
   LLVMTypeRef t[3] = {g->ptr, g->ptr, g->ptr};
-  LLVMValueRef fn = start_function(g, anfi_sprintf(g->a, "%s_0wrapper", f->name->s),
-                                   ll.FunctionType(g->none, t, 3, 0)),
+  const char *name = anfi_sprintf(g->a, "%s_0wrapper", f->name->s);
+  LLVMValueRef fn = start_function(g, name, ll.FunctionType(g->none, t, 3, 0)),
                args = ll.GetParam(fn, 2), *in = ANFI_NEW_N(g->a, LLVMValueRef, f->n);
+  anfi_ll_debug_func(g, f, fn, name);
   for (uint32_t i = 2; i < f->n; i++) {
     tdtype d = f->param[i]->dtype;
     LLVMValueRef p = slot_at(g, args, i - 2);
@@ -290,6 +307,7 @@ void anfi_ll_define_all(lgen *g) {
     anfi_ll_debug_none(g);
     if (!is_entry(u->f) && !is_init(u->f)) continue;
     LLVMValueRef by_slots = wrapper(g, u);
+    anfi_ll_debug_none(g);
     if (is_init(u->f) && g->object) anfi_ll_object_start(g, by_slots);
     if (is_init(u->f) || any_vector(u->f)) continue;
     if (ll.GetLinkage(u->fn) == LLVMInternalLinkage) natural(g, u, by_slots);

@@ -30,8 +30,9 @@ extern anfi_llvm_api anfi_ll; // INVARIANT: written once, before the first engin
 /* api.c: loads LLVM, if that has not been done. False: it cannot be. */
 bool anfi_ll_begin(anf_ctx *cx);
 
-/* A variable's place, or what a tensor is. */
+/* A variable's place or value, or what a tensor is. */
 typedef struct lslot {
+  LLVMValueRef value;          // variable that nothing assigns: what it is; else NULL
   LLVMValueRef at;             // variable: its alloca · tensor: the pointer to its first element
   LLVMTypeRef type;            // variable: of its value
   LLVMValueRef *dim, *strides; // tensor: i64 each
@@ -68,6 +69,7 @@ typedef struct lgen {
   LLVMBasicBlockRef again;   // where self tail calls go
   anfi_map slots;            // variable or tensor → 1 + place in slot
   ANFI_VEC(lslot) slot;
+  anfi_map assigned;           // variables that have a place
   ANFI_VEC(LLVMValueRef) mark; // of the stream's memory, at the start of scopes that take some
   bool self_tail;
   ANFI_VEC(struct lkernel *) kernel; // whose bodies come last: backend/kernel
@@ -114,6 +116,8 @@ LLVMValueRef anfi_ll_shuffle(lgen *g, texpr e, const LLVMValueRef *v);
 /* memory.c */
 lslot *anfi_ll_slot(lgen *g, texpr v);
 lslot *anfi_ll_new_slot(lgen *g, texpr v);
+/* The variable v, where its scope begins, is x (NULL: whatever it likes). */
+void anfi_ll_begin_var(lgen *g, texpr v, LLVMTypeRef t, LLVMValueRef x);
 LLVMValueRef anfi_ll_alloca(lgen *g, LLVMTypeRef t, const char *name);
 LLVMValueRef anfi_ll_address(lgen *g, texpr e);
 LLVMValueRef anfi_ll_load(lgen *g, texpr e, bool is_volatile);
@@ -164,7 +168,9 @@ lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_low
 
 /* debug.c: lines */
 void anfi_ll_debug_begin(lgen *g);
-void anfi_ll_debug_func(lgen *g, const lfunc *f);
+/* fn is made of f, under this name. A function that a body is inlined into needs it too, or the lines
+ * of the body would be lost. */
+void anfi_ll_debug_func(lgen *g, tfunc f, LLVMValueRef fn, const char *name);
 void anfi_ll_debug_place(lgen *g, uint32_t line, uint32_t col);
 void anfi_ll_debug_none(lgen *g); // what comes next has no place
 void anfi_ll_debug_end(lgen *g);

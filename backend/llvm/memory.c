@@ -8,6 +8,18 @@ lslot *anfi_ll_slot(lgen *g, texpr v) {
   return at ? &g->slot.at[*at - 1] : NULL;
 }
 
+void anfi_ll_begin_var(lgen *g, texpr v, LLVMTypeRef t, LLVMValueRef x) {
+  lslot *s = anfi_ll_slot(g, v);
+  if (!s) s = anfi_ll_new_slot(g, v);
+  s->type = t;
+  if (x && !anfi_map_find(&g->assigned, anfi_key(v))) {
+    s->value = x;
+    return;
+  }
+  if (!s->at) s->at = anfi_ll_alloca(g, t, v->u.name->s);
+  if (x) ll.BuildStore(g->b, x, s->at);
+}
+
 lslot *anfi_ll_new_slot(lgen *g, texpr v) {
   anfi_push(g->a, &g->slot, (lslot){0});
   *anfi_map_at(&g->slots, anfi_key(v)) = g->slot.n;

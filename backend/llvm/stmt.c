@@ -48,10 +48,7 @@ static void define(lgen *g, tstmt s) {
   }
   LLVMValueRef x = s->e[1] ? anfi_ll_expr(g, s->e[1]) : NULL;
   if (x && !anfi_t_same(v->dtype, s->e[1]->dtype)) x = anfi_ll_cast(g, v->dtype, s->e[1]->dtype, x);
-  LLVMTypeRef t = anfi_ll_type(g, v->dtype);
-  if (!anfi_ll_slot(g, v))
-    *anfi_ll_new_slot(g, v) = (lslot){.at = anfi_ll_alloca(g, t, v->u.name->s), .type = t};
-  if (x) ll.BuildStore(g->b, x, anfi_ll_slot(g, v)->at);
+  anfi_ll_begin_var(g, v, anfi_ll_type(g, v->dtype), x);
 }
 
 static void assign(lgen *g, tstmt s) {
@@ -117,9 +114,7 @@ static void for_loop(lgen *g, tstmt s) {
   ll.BuildBr(g->b, head);
   anfi_ll_block(g, head);
   LLVMValueRef i = ll.BuildPhi(g->b, t, v->u.name->s);
-  if (!anfi_ll_slot(g, v))
-    *anfi_ll_new_slot(g, v) = (lslot){.at = anfi_ll_alloca(g, t, v->u.name->s), .type = t};
-  ll.BuildStore(g->b, i, anfi_ll_slot(g, v)->at);
+  anfi_ll_begin_var(g, v, t, i);
   anfi_ll_stmt(g, s->s[0]);
   ll.BuildCondBr(g->b, ll.BuildICmp(g->b, LLVMIntEQ, i, last, ""), end, more);
   anfi_ll_block(g, more);

@@ -67,8 +67,12 @@ struct anfi_view {
 
 typedef struct anfi_memo {
   const anfi_view *view;
-  anfi_pt pt;
   anfi_elem value;
+  uint32_t n;
+  struct {
+    texpr at;
+    uint64_t extent;
+  } pt[]; // a whole anfi_pt would be half a kB
 } anfi_memo;
 
 typedef struct anfi_low_scope {

@@ -157,10 +157,10 @@ static uint64_t memo_key(const anfi_view *v, const anfi_pt *p) {
   return h;
 }
 
-static bool same_point(const anfi_pt *a, const anfi_pt *b) {
-  if (a->n != b->n) return false;
-  for (uint32_t k = 0; k < a->n; k++)
-    if (a->extent[k] != b->extent[k] || !anfi_t_identical(a->at[k], b->at[k])) return false;
+static bool same_point(const anfi_memo *m, const anfi_pt *p) {
+  if (m->n != p->n) return false;
+  for (uint32_t k = 0; k < m->n; k++)
+    if (m->pt[k].extent != p->extent[k] || !anfi_t_identical(m->pt[k].at, p->at[k])) return false;
   return true;
 }
 
@@ -171,8 +171,14 @@ static size_t home(const anfi_low *L, texpr e) {
 }
 
 static void remember(anfi_low *L, uint64_t key, const anfi_view *v, const anfi_pt *p, anfi_elem e) {
-  anfi_memo *m = ANFI_NEW(L->a, anfi_memo);
-  *m = (anfi_memo){v, *p, e};
+  anfi_memo *m = (anfi_memo *)anfi_alloc(L->a, sizeof *m + p->n * sizeof *m->pt);
+  m->view = v;
+  m->value = e;
+  m->n = p->n;
+  for (uint32_t k = 0; k < p->n; k++) {
+    m->pt[k].at = p->at[k];
+    m->pt[k].extent = p->extent[k];
+  }
   *anfi_map_at(&L->memo, key) = anfi_key(m);
   size_t d = home(L, e.re), im = home(L, e.im);
   anfi_push(L->a, &L->scope.at[im > d ? im : d]->made, key);
@@ -190,7 +196,7 @@ anfi_elem anfi_view_at(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   uint64_t key = memo_key(v, p);
   uint64_t *at = anfi_map_find(&L->memo, key);
   anfi_memo *m = at ? (anfi_memo *)(uintptr_t)*at : NULL;
-  if (m && m->view == v && same_point(&m->pt, p)) return m->value;
+  if (m && m->view == v && same_point(m, p)) return m->value;
   anfi_elem e;
   if (v->tensor) e = load(L, v, anfi_pt_linear(L, p));
   else {

@@ -87,6 +87,7 @@ const char *anf_tir_pipeline(const char *name) {
 
 typedef struct seen {
   uint32_t not ;
+  bool shaped;    // there is a loop, or a tensor that is no parameter
   anfi_map tiled; // tensors that tiles are read from or written to: their last dim stays apart
 } seen;
 
@@ -133,6 +134,7 @@ static bool see_expr(tviewer *v, texpr e) {
 
 static bool see_stmt(tviewer *v, tstmt s) {
   seen *u = (seen *)v->user;
+  u->shaped |= s->kind == TS_for_loop || (s->kind == TS_define && s->e[0]->kind == TX_tensor);
   if (s->kind == TS_define && s->e[0]->kind == TX_tensor && !flat(u, s->e[0])) u->not |= TPROP_FLAT;
   if (s->kind == TS_define && s->e[0]->kind == TX_var && !s->e[1]) u->not |= TPROP_SSA;
   if (s->kind == TS_define && s->e[0]->kind == TX_var && s->e[1] &&
@@ -147,8 +149,8 @@ static bool see_stmt(tviewer *v, tstmt s) {
   return true;
 }
 
-uint32_t anfi_t_measure(const tmod *m) {
-  seen s = {.not = TPROP_PHI};
+static uint32_t measure(const tmod *m, bool *shaped) {
+  seen s = {.not = TPROP_PHI, .shaped = m->global.n > 0};
   tviewer v = {.user = &s, .enter_expr = see_expr, .enter_stmt = see_stmt},
           tiles = {.user = &s, .enter_expr = see_tile};
   anfi_map_init(&s.tiled, anfi_scratch(m->cx));
@@ -165,7 +167,13 @@ uint32_t anfi_t_measure(const tmod *m) {
   }
   uint32_t all = TPROP_FLAT | TPROP_CAST | TPROP_NO_BF16 | TPROP_SSA | TPROP_SERIAL |
                  TPROP_NO_GLOBALS | TPROP_PHI;
+  *shaped = s.shaped;
   return all & ~s.not ;
+}
+
+uint32_t anfi_t_measure(const tmod *m) {
+  bool shaped;
+  return measure(m, &shaped);
 }
 
 /* ---- running ---- */
@@ -186,12 +194,15 @@ static bool ready(tpass_cx *p, const tpass *pass, const tmod *m) {
 
 static const tmod *over_functions(tpass_cx *p, const tpass *pass, const tmod *m) {
   tmod *o = anfi_t_mod_like(m);
+  bool changed = false;
   for (size_t i = 0; i < m->func.n; i++) {
-    tfunc f = m->func.at[i];
-    anfi_t_mod_add(o, f->body ? pass->func(p, f) : f);
+    tfunc f = m->func.at[i], g = f->body ? pass->func(p, f) : f;
+    changed |= g != f;
+    anfi_t_mod_add(o, g);
     if (p->failed) return NULL;
   }
   anfi_t_declare_rt(o);
+  o->props = changed ? m->props & ~pass->kill : m->props;
   return o;
 }
 
@@ -203,11 +214,12 @@ const tmod *anfi_t_run_pass(tpass_cx *p, const tpass *pass, const tmod *m) {
   const tmod *o = pass->module ? pass->module(p, m) : over_functions(p, pass, m);
   if (!o || p->failed || anfi_failed(p->cx)) return NULL;
   tmod *r = (tmod *)(uintptr_t)o;
+  bool told = pass->func != NULL; // what it killed: nothing if no function changed
   if (o == m) { // a pass that changes nothing still makes a module, so that properties are its own
     r = anfi_t_mod_like(m);
     for (size_t i = 0; i < m->func.n; i++) anfi_t_mod_add(r, m->func.at[i]);
   }
-  r->props = (m->props & ~pass->kill) | pass->make;
+  r->props = (told ? r->props : m->props & ~pass->kill) | pass->make;
   return r;
 }
 
@@ -216,6 +228,7 @@ typedef struct run {
   tpass_cx p;
   const anf_tir_opt_opts *o;
   const tmod *m, *input;
+  bool shaped; // it has loops or tensors of its own; no pass makes them of anything else
   size_t base,
       live; // bytes of the context: when the store was new, and what the module took of them
 } run;
@@ -250,11 +263,21 @@ static void compact(run *r) {
   r->base = anf_ctx_bytes(r->cx) - r->live;
 }
 
+/* Is there nothing for the pass to do? */
+static bool is_idle(const run *r, const tpass *pass) {
+  return (pass->shaped && !r->shaped) || (pass->settles && !(pass->make & ~r->m->props));
+}
+
 static bool one(run *r, const tpass *pass) {
   uint64_t start = anfi_os_now_ns();
-  const tmod *m = anfi_t_run_pass(&r->p, pass, r->m);
-  if (!m) return false;
-  go_to(r, m);
+  if (is_idle(r, pass)) {
+    if (!ready(&r->p, pass, r->m)) return false;
+    ((tmod *)(uintptr_t)r->m)->props |= pass->make; // it is never the caller's
+  } else {
+    const tmod *m = anfi_t_run_pass(&r->p, pass, r->m);
+    if (!m) return false;
+    go_to(r, m);
+  }
   anfi_arena_free(r->p.scratch);
   if (r->o->timed) r->o->timed(r->o->user, pass->name, anfi_os_now_ns() - start);
   dump(r, pass);
@@ -297,7 +320,7 @@ const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes,
   /* what a text says of itself need not be true: only what can be seen counts at the start */
   tmod *start = anfi_t_mod_like(m);
   for (size_t i = 0; i < m->func.n; i++) anfi_t_mod_add(start, m->func.at[i]);
-  start->props = anfi_t_measure(m);
+  start->props = measure(m, &r.shaped);
   r.m = start;
   return each(&r, passes) ? r.m : NULL;
 }

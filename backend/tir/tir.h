@@ -485,6 +485,8 @@ typedef struct tpass {
   const tmod *(*module)(tpass_cx *p, const tmod *m);
   tfunc (*func)(tpass_cx *p, tfunc f); // of functions with a body
   uint32_t need, bar, make, kill;      // must hold, must not hold, holds after, no longer holds
+  bool shaped;  // has nothing to do in a module without loops and tensors of its own
+  bool settles; // has nothing to do where what it makes holds
   const char *doc;
 } tpass;
 extern const tpass anfi_t_passes[];
