@@ -95,9 +95,14 @@ static anf_diag *diag_of(anf_ctx *cx) {
   return d;
 }
 
-static bool may_fix_any(size_t n, const anfi_arg *args) {
-  for (size_t i = 0; i < n; i++)
-    if (args[i].type && anfi_exec_may_fix_type(args[i].type)) return true;
+/* Code is made for more values than before. False: it was made for all. */
+static bool fix_more(anf_exec *e, size_t n, const anfi_arg *args) {
+  if (e->fixing == ANFI_FIX_NONE) e->needed = anfi_exec_needed(e);
+  while (e->fixing < ANFI_FIX_ALL) {
+    e->fixing++;
+    for (size_t i = 0; i < n; i++)
+      if (args[i].type && !args[i].value && anfi_exec_fixes(e, i, args[i].type)) return true;
+  }
   return false;
 }
 
@@ -108,11 +113,9 @@ static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_variant *v;
   anf_status st = try_variant(e, n, args, d, &v);
   if (st == ANF_OK) return v;
-  if (!e->by_value && (anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0953)) &&
-      may_fix_any(n, args)) {
-    anfi_diag_forget(d, had);
-    e->by_value = true;
-  } else anfi_fail_as(e->cx, st);
+  bool unknown = anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0953);
+  if (unknown && fix_more(e, n, args)) anfi_diag_forget(d, had);
+  else anfi_fail_as(e->cx, st);
   return NULL;
 }
 
@@ -129,23 +132,26 @@ static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
 
 /* Arguments whose values have to be known are given as such from here on. */
 static void fix(const anf_exec *e, size_t n, anfi_arg *args, anf_value *const *v) {
-  for (size_t i = 0; e->by_value && i < n; i++)
-    if (args[i].type && anfi_exec_may_fix_type(args[i].type)) args[i].value = v[i];
+  for (size_t i = 0; i < n; i++)
+    if (args[i].type && anfi_exec_fixes(e, i, args[i].type)) args[i].value = v[i];
 }
 
 anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
-  anfi_variant *v = variant(e, n, args);
-  return v || anfi_failed(e->cx) ? v : variant(e, n, args); // the error, now that it is known
+  anfi_variant *v;
+  do v = variant(e, n, args); // the last time for the error
+  while (!v && !anfi_failed(e->cx));
+  return v;
 }
 
 /* The same for given values. */
 static anfi_variant *variant_for(anf_exec *e, size_t n, anfi_arg *args, anf_value *const *values) {
-  bool by_value = e->by_value;
-  fix(e, n, args, values);
-  anfi_variant *v = variant(e, n, args);
-  if (v || anfi_failed(e->cx)) return v;
-  fix(e, n, args, values);
-  if (!(v = variant(e, n, args))) e->by_value = by_value;
+  anfi_fixing before = e->fixing;
+  anfi_variant *v;
+  do {
+    fix(e, n, args, values);
+    v = variant(e, n, args);
+  } while (!v && !anfi_failed(e->cx));
+  if (!v) e->fixing = before;
   return v;
 }
 

@@ -38,6 +38,10 @@ typedef struct anfi_variant {
   anf_jit_function *function;
 } anfi_variant;
 
+/* Which values code is made for, of arguments that may be part of a program (integers, bools, strings,
+ * types): none, those that types seem to depend on, all. */
+typedef enum anfi_fixing { ANFI_FIX_NONE, ANFI_FIX_NEEDED, ANFI_FIX_ALL } anfi_fixing;
+
 struct anf_exec {
   anf_ctx *cx;
   anf_graph *g;      // what is compiled; or
@@ -49,7 +53,8 @@ struct anf_exec {
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
   double compile_ms;
-  bool by_value; // code is made for the values of integers, bools, strings and types
+  anfi_fixing fixing;
+  uint64_t needed; // bits of arguments, if fixing is NEEDED
   anf_text log;  // of compilations
   size_t nstate; // of the variants made next, as are
   void (*edit)(void *user, anfi_variant *v);
@@ -89,6 +94,10 @@ void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsi
 
 /* specialise.c: may values of this type be part of a program: integers, bools, strings, types? */
 bool anfi_exec_may_fix_type(const anf_type *t);
+/* Arguments whose values decide types in the program of e, as bits; those from 64 on are not told. */
+uint64_t anfi_exec_needed(const anf_exec *e);
+/* Is code made for values of argument i, of this type? */
+bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t);
 /* Writes down why v is compiled, as compared with what was used before it. */
 void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms);
 

@@ -2,6 +2,7 @@
 /* What a function is compiled for: types, and values where types do not suffice, as where a bound of
  * a slice or an axis is an argument. And a log that says why it was compiled each time. */
 #include "backend/exec/exec.h"
+#include "optimizer/infer/infer.h"
 
 enum { MAX_FIXED = 64 }; // values in one argument
 
@@ -16,6 +17,21 @@ bool anfi_exec_may_fix_type(const anf_type *t) {
   for (uint32_t i = 0; nest && i < t->n; i++)
     if (!anfi_exec_may_fix_type(t->items[i])) return false;
   return nest && t->n <= MAX_FIXED;
+}
+
+uint64_t anfi_exec_needed(const anf_exec *e) {
+  uint64_t bits = 0;
+  if (!e->g) return 0;
+  const anfi_inference *q = anfi_infer_new(e->g->module);
+  for (size_t i = 0; i < e->g->params.n && i < 64; i++)
+    if (q->need[e->g->params.at[i]->id]) bits |= UINT64_C(1) << i;
+  return bits;
+}
+
+bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t) {
+  bool asked =
+      e->fixing == ANFI_FIX_ALL || (e->fixing == ANFI_FIX_NEEDED && i < 64 && e->needed >> i & 1);
+  return asked && anfi_exec_may_fix_type(t);
 }
 
 /* ---- why ---- */
@@ -64,8 +80,12 @@ void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args,
 anf_status anf_exec_explain(const anf_exec *e, anf_text *out) {
   ANFI_ENTRY(e->cx, NULL);
   if (e->log.len) anfi_put(out, e->log.text, e->log.len);
-  if (e->by_value)
-    anfi_puts(out, "Shapes or attributes depend on values, so code is made for each value of "
-                   "integers, bools, strings and types.\n");
+  size_t said = 0;
+  if (e->fixing)
+    anfi_puts(out, "Shapes or attributes depend on values, so code is made for each value of ");
+  for (size_t i = 0; e->fixing == ANFI_FIX_NEEDED && i < e->g->params.n && i < 64; i++)
+    if (e->needed >> i & 1) anfi_putf(out, "%s%s", said++ ? ", " : "", name_of(e, i));
+  if (e->fixing == ANFI_FIX_ALL) anfi_puts(out, "integers, bools, strings and types");
+  if (e->fixing) anfi_puts(out, ".\n");
   return anfi_leave(e->cx);
 }

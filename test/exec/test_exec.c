@@ -182,6 +182,22 @@ static void values_are_part_of_a_program_where_sizes_depend_on_them(void **state
   anf_module_free(m);
 }
 
+static void values_that_no_size_depends_on_are_not(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *e = compiled(w, "def f(x: f32[3, 2], n: i64, a: i64) { Sum(x[a:, 1]) * f32(n) }", &m);
+  for (int64_t n = 0; n < 5; n++) {
+    anf_value *args[] = {rows(w, 3), anf_value_i64(w->cx, n), anf_value_i64(w->cx, 2)};
+    static const char *const want[] = {"0.0", "6.0", "12.0", "18.0", "24.0"};
+    gives(w->cx, run_exec(w, e, 3, args), want[n], "f32");
+  }
+  assert_int_equal(anf_exec_compilations(e), 1);
+  explained(e, w, "1. (f32[3, 2], i64, 2) in ", true);
+  explained(e, w, "code is made for each value of a.\n", true);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
 static void a_size_that_only_running_tells_is_refused(void **state) {
   world *w = *state;
   anf_module *m = NULL;
@@ -299,6 +315,7 @@ int main(void) {
       TEST(a_symbolic_size_is_compiled_for_each_size),
       TEST(what_was_dropped_is_compiled_again),
       TEST(values_are_part_of_a_program_where_sizes_depend_on_them),
+      TEST(values_that_no_size_depends_on_are_not),
       TEST(a_size_that_only_running_tells_is_refused),
       TEST(strings_and_types_are_chosen),
       TEST(a_long_program_is_cut),
