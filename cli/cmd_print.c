@@ -60,6 +60,15 @@ static int print_lowered(cli *c, const char *as) {
   return status;
 }
 
+anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types) {
+  anf_exec_opts o = {.size = sizeof o};
+  anf_text t = {.cx = c->cx};
+  anf_status st = anf_lowered_print(g, anf_graph_param_count(g), types, "fusion", &o, c->d, &t);
+  if (st == ANF_OK && t.len) fputs(t.text, stderr);
+  anf_text_free(&t);
+  return st;
+}
+
 int cmd_print(cli *c) {
   if (c->narg != 1) return cli_usage(c, "it takes one file");
   if (cli_is_tir(c->arg[0])) return cli_print_tir(c);

@@ -71,6 +71,14 @@ static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
   return true;
 }
 
+static anf_status explain_fusion(cli *c, anf_graph *g, anf_value **args) {
+  size_t n = anf_graph_param_count(g);
+  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
+  for (size_t i = 0; i < n; i++)
+    if (!(types[i] = anf_value_type(c->cx, args[i]))) anfi_throw_nomem(c->cx);
+  return cli_explain_fusion(c, g, types);
+}
+
 /* Compiled for these arguments, unless the backend is the interpreter. */
 static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   anf_exec_opts o;
@@ -102,6 +110,7 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   if (value || c->value[OPT_GRAD]) st = cli_grad(c, g, value, &g);
   if (st != ANF_OK) return st;
   st = cli_arguments(c, g, c->arg + 1, c->narg - 1, &args);
+  if (st == ANF_OK && c->value[OPT_EXPLAIN_FUSION]) st = explain_fusion(c, g, args);
   if (st == ANF_OK) st = compile(c, g, args, r);
   r->compile_ms = ms_since(start);
   return st == ANF_OK ? call_all(c, g, args, &o, r) : st;

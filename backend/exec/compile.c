@@ -42,6 +42,7 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
                         .name = name,
                         .regions = v->trace != NULL,
                         .nstate = v->nstate,
+                        .fusion = v->fusion,
                         .edit = edit,
                         .user = v};
   anfi_isa isa;

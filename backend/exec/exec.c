@@ -379,12 +379,13 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
   read_opts(given_opts, &o);
   anfi_arena_init(&v->arena, cx);
   anfi_defer(cx, ANFI_ALWAYS, free_arena, &v->arena);
-  bool tir = strcmp(form, "tir") == 0;
-  if (!o.engine && !tir) {
+  bool tir = strcmp(form, "tir") == 0, fusion = strcmp(form, "fusion") == 0;
+  if (fusion) v->fusion = out;
+  if (!o.engine && !tir && !fusion) {
     if (!(o.engine = engine_of(cx, &o))) return;
     anfi_defer(cx, ANFI_ALWAYS, free_engine, o.engine);
   }
-  if (!anfi_exec_lower(cx, g, n, args, &o, v)) return;
+  if (!anfi_exec_lower(cx, g, n, args, &o, v) || fusion) return;
   if (tir) {
     anfi_t_print_mod(v->low.module, out);
     return;

@@ -22,6 +22,7 @@ typedef struct anfi_variant {
   /* while it is made */
   anf_trace *trace; // or NULL
   size_t nstate;    // parameters that the first items of the result replace
+  anf_text *fusion; // what is told of loops that ops share; or NULL
   void (*edit)(void *user, struct anfi_variant *v); // changes the lowered module; or NULL
   void *edit_user;
   /* from then on */

@@ -266,7 +266,10 @@ bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bo
   for (size_t i = 0; i < gi->order.n; i++) w->to[gi->order.at[i]->id] = NULL;
   want(w, g->result, to);
   gplan **plan = &w->plan[g->id];
-  if (!*plan) *plan = anfi_glow_plan(w, gi->order.n, gi->order.at);
+  if (!*plan) {
+    *plan = anfi_glow_plan(w, gi->order.n, gi->order.at);
+    if (w->o->fusion) anfi_glow_explain(g, *plan, w->o->fusion);
+  }
   anfi_push(w->a, &w->inlined, g);
   if (!lower_plan(w, g, *plan, tail)) return false;
   w->inlined.n--;

@@ -133,6 +133,8 @@ gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order);
 anfi_row_way anfi_glow_row_way(glow *w, const growblock *b, const anf_node *n, size_t i);
 /* rowloop.c: the loop of a block */
 bool anfi_glow_rows(glow *w, const gplan *p, const growblock *b);
+/* explain.c: the plan of g in words */
+void anfi_glow_explain(const anf_graph *g, const gplan *p, anf_text *out);
 
 /* schedule.c: another order of g, whose first parameters are a state that its result replaces */
 void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate);

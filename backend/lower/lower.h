@@ -78,6 +78,7 @@ typedef struct anfi_lower_opts {
   const struct anfi_isa *isa; // of the machine that code is made for; NULL: a common one
   bool regions;               // code tells a trace where it is
   size_t nstate;              // parameters that the first items of the result replace
+  anf_text *fusion;           // what is told of loops that ops share; or NULL
   void (*edit)(void *user);   // changes out->module before its loops become functions; or NULL
   void *user;
 } anfi_lower_opts;
