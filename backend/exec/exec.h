@@ -56,8 +56,8 @@ struct anf_exec {
   double compile_ms;
   anfi_fixing fixing;
   uint64_t needed; // bits of arguments, if fixing is NEEDED
-  anf_text log;  // of compilations
-  size_t nstate; // of the variants made next, as are
+  anf_text log;    // of compilations
+  size_t nstate;   // of the variants made next, as are
   void (*edit)(void *user, anfi_variant *v);
   void *edit_user;
   anf_trace *trace; // or NULL
