@@ -278,27 +278,29 @@ static void loop(maker *m, int depth) {
   m->loops--;
 }
 
-/* def r(n, p) { if n <= 0 { base } else { ... r(n - 1, ...) ... } }, and a call of it. */
+/* def r(n, p) { if n <= 0 { base } else { ... r(n - 1, ...) ... } }, and a call of it. No two
+ * parameters have one name: it would hide a variable of another type. */
 static void recursion(maker *m, int depth) {
-  char name[12], result[12];
+  char name[12], param[12], result[12];
   type t = data_type(m);
   int scope = m->nvar, loops = m->loops;
   if (t == BOOL) t = INT;
   new_name(m, name, sizeof name);
+  new_name(m, param, sizeof param);
   line(m);
-  put(m, "def %s(n, p) { if n <= 0 { ", name);
-  declare(m, "p", t, false);
+  put(m, "def %s(n, %s) { if n <= 0 { ", name, param);
+  declare(m, param, t, false);
   expr(m, t, depth + 1);
   put(m, " } else { ");
   bool tail = pick(m, 2);
   if (!tail && t == PAIR) {
-    put(m, "k = %s(n - 1, p); (k[0] + ", name);
+    put(m, "k = %s(n - 1, %s); (k[0] + ", name, param);
     expr(m, INT, depth + 2);
     put(m, ", k[1])");
   } else if (!tail) {
     put(m, "%s(n - 1, ", name);
     expr(m, t, depth + 1);
-    put(m, ") + %s(n - 2, p)", name);
+    put(m, ") + %s(n - 2, %s)", name, param);
   } else {
     put(m, "%s(n - 1, ", name);
     expr(m, t, depth + 1);
@@ -317,13 +319,14 @@ static void recursion(maker *m, int depth) {
 
 /* def f(p) { statements; value }, called with two arguments. */
 static void function(maker *m, int depth) {
-  char name[12];
+  char name[12], param[12];
   type t = (type)pick(m, 2);
   int scope = m->nvar;
   new_name(m, name, sizeof name);
+  new_name(m, param, sizeof param);
   line(m);
-  put(m, "def %s(p) {", name);
-  declare(m, "p", t, false);
+  put(m, "def %s(%s) {", name, param);
+  declare(m, param, t, false);
   m->indent++;
   block(m, t, depth + 1);
   m->indent--;
