@@ -31,8 +31,8 @@ static void drop(imem *m, iblock *b) {
   anf_ctx *cx = m->cx;
   if (b->owned) anfi_raw(cx, b->p, b->size + !b->size, 0);
   if (b->set) anfi_raw(cx, b->set, b->size, 0);
-  if (b->written) anfi_raw(cx, b->written, b->size * 3 * sizeof(uint32_t), 0);
-  b->p = NULL, b->set = NULL, b->written = b->read1 = b->read2 = NULL;
+  if (b->written) anfi_raw(cx, b->written, b->size * 2 * sizeof(uint32_t), 0);
+  b->p = NULL, b->set = NULL, b->written = b->read = NULL;
   b->live = false;
 }
 
@@ -91,27 +91,23 @@ static bool apart(const imem *m, uint32_t x, uint32_t y) {
 
 static void shadow(imem *m, iblock *b) {
   if (b->written || !b->size) return;
-  size_t n = anfi_size_mul(m->cx, b->size, 3 * sizeof(uint32_t));
+  size_t n = anfi_size_mul(m->cx, b->size, 2 * sizeof(uint32_t));
   if (!(b->written = (uint32_t *)anfi_raw(m->cx, NULL, 0, n))) anfi_throw_nomem(m->cx);
   memset(b->written, 0, n);
-  b->read1 = b->written + b->size;
-  b->read2 = b->read1 + b->size;
+  b->read = b->written + b->size;
 }
 
+/* One reader is enough: the first of those that run at the same time. Here iterations run one after the
+ * other, so a later writer that races with one of them races with the first as well. */
 static bool races(imem *m, iblock *b, uint64_t off, size_t bytes, bool write) {
   if (!m->checked || (!m->now && !b->written)) return false;
   shadow(m, b);
   for (uint64_t i = off; i < off + bytes; i++) {
     if (b->written[i] && apart(m, b->written[i] - 1, m->now)) return true;
-    if (write) {
-      if ((b->read1[i] && apart(m, b->read1[i] - 1, m->now)) ||
-          (b->read2[i] && apart(m, b->read2[i] - 1, m->now)))
-        return true;
-      b->written[i] = m->now + 1;
-    } else if (b->read1[i] != m->now + 1) {
-      b->read2[i] = b->read1[i]; // the last two readers that differ
-      b->read1[i] = m->now + 1;
-    }
+    bool beside = b->read[i] && apart(m, b->read[i] - 1, m->now);
+    if (write && beside) return true;
+    if (write) b->written[i] = m->now + 1;
+    else if (!beside) b->read[i] = m->now + 1;
   }
   return false;
 }

@@ -10,8 +10,8 @@
 typedef struct iblock {
   uint8_t *p;
   size_t size;
-  uint8_t *set;                      // one flag a byte: has a value; NULL: all have
-  uint32_t *written, *read1, *read2; // place in the tree of iterations + 1, a byte; NULL: not yet
+  uint8_t *set;             // one flag a byte: has a value; NULL: all have
+  uint32_t *written, *read; // place in the tree of iterations + 1, a byte; NULL: not yet
   uint8_t gen;
   bool owned, live;
 } iblock;

@@ -76,7 +76,7 @@ rtensor *rg_some_tensor(rgen *g, rtype t, bool write, unsigned lanes) {
   for (unsigned i = 0; i < g->nt; i++) {
     rtensor *x = &g->t[(from + i) % g->nt];
     if (x->type != t || x->dim[x->rank - 1] < lanes || (x->strided && lanes > 1)) continue;
-    if (rg_must_own(g, x) && x->own < 0 && write) continue;
+    if (rg_must_own(g, x) && (x->own == -2 || (x->own < 0 && write))) continue;
     if (rg_must_own(g, x) && x->own >= 0 && lanes > 1 && x->rank == 1) continue;
     return x;
   }

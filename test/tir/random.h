@@ -42,7 +42,7 @@ typedef struct rtensor {
   rtype type;
   unsigned rank, dim[3];
   unsigned par;
-  int own;      // in a parallel loop: 0 is indexed in dim 0 by the loop's variable, -1 not writable
+  int own; // in a parallel loop: 0 is indexed in dim 0 by its variable, -1 only read, -2 neither
   bool strided; // a view: no lanes, no address is taken of it
 } rtensor;
 

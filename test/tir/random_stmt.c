@@ -77,13 +77,16 @@ static void branch_on_counter(rgen *g) {
   branch(g);
 }
 
-/* Which tensors the iterations of a parallel loop may write: own slices of some. */
+/* Which tensors the iterations of a parallel loop may write: own slices of some. What a parallel loop
+ * around writes by slices is left alone within. */
 static void share_out(rgen *g, unsigned n) {
   bool views = false;
   for (unsigned k = 0; k < g->nt; k++) views |= g->t[k].name[0] == 'V';
   for (unsigned k = 0; k < g->nt; k++) { // a view is its tensor under another name
-    bool own = !views && g->t[k].own >= 0 && g->t[k].dim[0] >= n && rg_pick(g, 2);
-    g->t[k].own = own ? 0 : -1;
+    rtensor *t = &g->t[k];
+    bool around = g->par > 1 && t->par < g->par - 1;
+    if (around) t->own = t->own == -1 ? -1 : -2;
+    else t->own = !views && t->own >= 0 && t->dim[0] >= n && rg_pick(g, 2) ? 0 : -1;
   }
 }
 
