@@ -115,8 +115,8 @@ static void take_extremes(group *g, anfi_rows_op op, row r, uint64_t whole, texp
   anfi_low *L = g->L;
   tstore *t = L->t;
   anfi_loop l;
-  texpr nan =
-      anfi_low_var(L, acc->dtype, "nan", anfi_rows_all(L, anfi_low_const(L, r.tensor->dtype, 0)));
+  texpr zero = anfi_low_const(L, anfi_low_dt(g->x->dtype), 0);
+  texpr nan = anfi_low_var(L, acc->dtype, "nan", anfi_rows_all(L, zero));
   anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
   texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
   texpr beats = anfi_t_bin(t, op == ROWS_MAX ? TX_cmp_gt : TX_cmp_lt, x, acc);
