@@ -243,13 +243,12 @@ static bool lower_block(glow *w, const gplan *p, const growblock *b) {
 }
 
 static bool lower_plan(glow *w, const anf_graph *g, const gplan *p, bool tail) {
-  const growblock *b = p->block.at, *end = p->block.at + p->block.n;
-  for (size_t i = 0; i < p->n; i++) {
+  for (size_t i = 0, k = 0; i < p->n; i++) {
     anf_node *n = p->node[i];
     gval v = {0};
-    if (b < end && i == b->from) {
-      if (!lower_block(w, p, b)) return false;
-      i = b++->to - 1;
+    if (k < p->block.n && i == p->block.at[k].from) {
+      if (!lower_block(w, p, &p->block.at[k])) return false;
+      i = p->block.at[k++].to - 1;
       continue;
     }
     if (!lower_node(w, n, anfi_fuse_inlined(p->inlined, i), tail && n == g->result, &v))
