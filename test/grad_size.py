@@ -2,7 +2,9 @@
 """grad_size.py ANFORA FOLDER: how large gradients are after clean-up. For each function whose gradient
 a golden case of FOLDER runs, the nodes of `anfora grad` are counted with those of the graphs that it
 calls: straight code has at most three times the nodes of the program, what loops, branches and
-recurs a fixed number more, for loops, tuples and boxes of what is kept. Speaks TAP."""
+recurs a fixed number more, for loops, tuples and boxes of what is kept. Of generated programs: an MLP
+of L layers has 3 L - 1 matrix products with its gradient, and the graphs of a gradient do not become
+more with the weights that a recursion in a loop passes on. Speaks TAP."""
 import glob
 import os
 import re
@@ -32,8 +34,8 @@ def size(graphs, root):
     return sum(len(NODE.findall(g)) for g in reachable(graphs, root))
 
 
-def gradient(anfora, path, name, wrt):
-    r = subprocess.run([anfora, 'grad', f'{path}:{name}', *wrt], capture_output=True, text=True)
+def gradient(anfora, path, name, options):
+    r = subprocess.run([anfora, 'grad', f'{path}:{name}', *options], capture_output=True, text=True)
     return dict(GRAPH.findall(r.stdout)) if r.returncode == 0 else None
 
 
@@ -47,10 +49,48 @@ def cases(folder):
                 yield os.path.basename(path), program, name, wrt[0].split() if wrt else []
 
 
+def mlp(layers):
+    """Its sizes differ from layer to layer."""
+    params = [f'w{i}: f32[{i + 2}, {i + 3}], b{i}: f32[{i + 3}]' for i in range(layers)]
+    steps = [f'x = Tanh(MatMul(x, w{i}) + b{i})' for i in range(layers)]
+    return f"def f(x: f32[8, 2], {', '.join(params)}) {{ {'; '.join(steps)}; Mean(x * x) }}\n"
+
+
+def recursion_of(weights):
+    """A recursion, called in a loop, that takes its weights in two orders and indexes them."""
+    w = [f'w{i}' for i in range(weights)]
+    params, args, turned = ', '.join(f'{x}: f64[3]' for x in w), ', '.join(w), ', '.join(w[1:] + w[:1])
+    item = ' + '.join(f'{x}[i]' for x in w)
+    return (f'def r({params}, i: i64, x: f64) {{ if i == 0 {{ x }} else {{ ({item}) * r({args}, i - 1, x) }} }}\n'
+            f'def f({params}, n: i64) {{ s = 1.0\n'
+            f'  for i in 0..n {{ s = r({args}, i, s) + r({turned}, i, s) * ({item}) }}; s }}\n')
+
+
+def generated(anfora, path):
+    """(is it as it should be, what was found), for each program."""
+    def of(program, *options):
+        with open(path, 'w') as f:
+            f.write(program)
+        return gradient(anfora, path, 'f', options)
+
+    for layers in range(1, 9):
+        wrt = ','.join(f'w{i},b{i}' for i in range(layers))
+        products = of(mlp(layers), '--value', '--wrt', wrt)['value_and_grad_f'].count(' MatMul(')
+        yield products == 3 * layers - 1, f'an MLP of {layers} layers with its gradient: {products} products'
+    few = None
+    for weights in range(1, 7):
+        graphs = len(of(recursion_of(weights), '--wrt', ','.join(f'w{i}' for i in range(weights))))
+        few = few or graphs
+        yield graphs == few, f'a recursion of {weights} weights in a loop: {graphs} graphs with its gradient'
+
+
 def main(anfora, folder):
     count = 0
     with tempfile.TemporaryDirectory() as tmp:
         path = os.path.join(tmp, 'program.anf')
+        for good, found in generated(anfora, path):
+            count += 1
+            print(f'{"ok" if good else "not ok"} {count} - {found}')
         for file, program, name, wrt in cases(folder):
             with open(path, 'w') as f:
                 f.write(program)
