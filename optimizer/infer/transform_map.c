@@ -42,13 +42,25 @@ static bool one_axis(batching *b, const anf_type *t, const anf_value *v, int64_t
   return true;
 }
 
+/* The axes of item i of t: those of the field of its name, those at its place, or those for all. */
+static const anf_value *axes_of(const anf_type *t, const anf_value *v, uint32_t i) {
+  if (v->kind == ANF_VALUE_TUPLE) return v->u.item[i];
+  if (v->kind != ANF_VALUE_RECORD) return v;
+  for (size_t k = 0; t->kind == ANF_TYPE_RECORD && k < v->n; k++)
+    if (v->type->names[k] == t->names[i]) return v->u.item[k];
+  return NULL;
+}
+
 /* Axes of the items of t, which nests as types do: not deep. */
 static bool find_axes(batching *b, const anf_type *t, const anf_value *v) {
   if (is_nest(t)) {
     bool each = v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
     if (each && v->n != t->n) return fail_map(b->w, "not as many axes as items").abs;
-    for (uint32_t i = 0; i < t->n; i++)
-      if (!find_axes(b, t->items[i], each ? v->u.item[i] : v)) return false;
+    for (uint32_t i = 0; i < t->n; i++) {
+      const anf_value *axes = axes_of(t, v, i);
+      if (!axes) return fail_map(b->w, "axes are for other fields").abs;
+      if (!find_axes(b, t->items[i], axes)) return false;
+    }
     return true;
   }
   int64_t axis;

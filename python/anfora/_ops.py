@@ -2,12 +2,14 @@
 """Operations as Python functions: in compiled functions they are themselves, outside each call compiles one."""
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 from typing import Any
 
 from . import _core
 from ._table import TABLE
+from ._tree import quoted
 from ._types import DType, dtype_name
 
 # NumPy's other names, and names without a row of their own
@@ -141,6 +143,9 @@ def literal(x: Any, kind: str = "any") -> str:
         return f"c128({x.real!r}, {x.imag!r})"
     if isinstance(x, (list, tuple)):
         return "(" + ", ".join(map(literal, x)) + ("," if len(x) == 1 else "") + ")"
+    fields = x if isinstance(x, dict) else vars(x) if dataclasses.is_dataclass(x) else None
+    if fields is not None and all(isinstance(k, str) for k in fields):
+        return "{" + ", ".join(f"{quoted(k)} = {literal(v)}" for k, v in fields.items()) + "}"
     if hasattr(x, "__index__") and not hasattr(x, "shape"):
         return str(x.__index__())
     raise TypeError(f"{x!r} is not a constant")

@@ -223,7 +223,8 @@ jacfwd = Transform("jacfwd", _WRT, """The Jacobian, column by column: for functi
 hessian = Transform("hessian", _WRT, """The second derivatives of a function that gives one number.""")
 vmap = Transform("vmap", {"in_axes": 0, "out_axes": 0}, """The function over a batch: arguments have one dim more.
 
-    ``in_axes``: where that dim is, for all arguments or for each; None: the argument has no such dim.""")
+    ``in_axes``: where that dim is, for all arguments, for each, or for each part of one (a tree like the argument, or
+    the upper part of one); None: there is no such dim. ``out_axes``: the same for the result.""")
 checkpoint = Transform("checkpoint", {"keep": "arguments", "rounds": 0, "memory": 0, "tree": False},
                        """A function that keeps little for its derivative and computes the rest again.
 

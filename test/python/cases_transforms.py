@@ -95,6 +95,35 @@ def test_vmap():
     close(vmap(grad(lambda v: anp.sum(v ** 3)))(x), 3 * x ** 2)
 
 
+@dataclass
+class Layer:
+    w: object
+    b: object
+
+
+def test_vmap_trees():
+    """Axes of the parts of an argument are told by a tree, whose fields may come in another order."""
+    x, b = np.arange(6.0).reshape(2, 3), np.array([5.0, 7.0])
+    def f(p, v):
+        return p["w"] @ v + p["b"]
+    axes = ({"b": 0, "w": None}, None)
+    want = x @ np.ones(3) + b[:, None]
+    close(vmap(f, in_axes=axes)({"w": x, "b": b}, np.ones(3)), want)
+    @jit
+    def inside(p, v):
+        return vmap(f, in_axes=({"b": 0, "w": None}, None))(p, v)
+    close(inside({"w": x, "b": b}, np.ones(3)), want)
+    close(vmap(lambda p, v: p.w @ v + p.b, in_axes=(Layer(None, 0), None))(Layer(x, b), np.ones(3)), want)
+    got = vmap(lambda v: {"sum": anp.sum(v), "twice": 2 * v}, out_axes={"twice": 1, "sum": 0})(x)
+    close(got["sum"], x.sum(1))
+    close(got["twice"], 2 * x.T)
+    try:
+        vmap(f, in_axes=({"b": 0, "v": None}, None))({"w": x, "b": b}, np.ones(3))
+        raise AssertionError("other fields are taken")
+    except anfora.CompileError as e:
+        assert "axes are for other fields" in str(e)
+
+
 def test_custom_vjp():
     @custom_vjp
     def clipped(x):
