@@ -29,3 +29,10 @@ f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
 
 __version__ = _core.version
+__all__ = [
+    "AnforaError", "Array", "Closure", "CompileError", "DType", "DTYPES", "Finding", "Function", "Jit", "RunError", "Step",
+    "TensorType", "asarray", "bf16", "bool_", "c64", "c128", "checkpoint", "cond", "custom_jvp", "custom_vjp", "explain", "f16",
+    "f32", "f64", "fori_loop", "grad", "hessian", "hyper_map", "i8", "i16", "i32", "i64", "jacfwd", "jacrev", "jit", "jvp",
+    "linearize", "load", "numpy", "random", "save", "scan", "stop_gradient", "train", "tree_flatten", "tree_leaves", "tree_map",
+    "tree_reduce", "tree_structure", "tree_unflatten", "u8", "u16", "u32", "u64", "value_and_grad", "vjp", "vmap", "while_loop",
+]

@@ -40,7 +40,7 @@ def _class(w: Any, c: Call) -> str:
         w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only")
     names = field_names(f)
     if names is None:
-        w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
+        return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
                  "make it a dataclass or a named tuple")
     given = inspect.signature(f).bind(*c.args, **c.kw)
     w.b.classes.append(f)
@@ -107,7 +107,7 @@ def _reduce(w: Any, c: Call) -> str:
     """functools.reduce over known parts."""
     texts = items_of(w, c.args[1]) if len(c.args) in (2, 3) and not c.kw else None
     if texts is None:
-        w.refuse(c.node, "reduce needs parts that are known when the function is compiled", "write a loop")
+        return w.refuse(c.node, "reduce needs parts that are known when the function is compiled", "write a loop")
     f = w.expr(c.args[0])
     texts = [w.expr(c.args[2]), *texts] if len(c.args) == 3 else texts
     return functools.reduce(lambda a, b: f"({f}){w.mark(c.node)}({a}, {b})", texts)
@@ -121,7 +121,7 @@ def _sorted(w: Any, c: Call) -> str:
 
 
 def _map(w: Any, c: Call) -> str:
-    all_of = [w.sequence(a) for a in c.args[1:]]
+    all_of: list[Any] = [w.sequence(a) for a in c.args[1:]]
     if c.kw or not all_of or any(x is None for x in all_of):
         return f"map{w.mark(c.node)}({w.exprs(c.args)})"
     f = w.expr(c.args[0])
@@ -139,7 +139,7 @@ def _round(w: Any, c: Call) -> str:
         return f"i64(Round{w.mark(c.node)}({w.expr(c.args[0])}))"
     known, n = w.static(c.args[1]) if len(c.args) == 2 else (False, None)
     if not known or not isinstance(n, int):
-        w.refuse(c.node, "how many digits round keeps must be a constant")
+        return w.refuse(c.node, "how many digits round keeps must be a constant")
     by = f"{10.0 ** n!r}"
     return f"(Round{w.mark(c.node)}({w.expr(c.args[0])} * {by}) / {by})"
 

@@ -139,7 +139,8 @@ class Builder:
 
     def _unmarked(self, text: str) -> tuple[str, list[tuple]]:
         """The text without marks, and (line, column, place) of each, in order."""
-        out, found, line, col = [], [], 1, 1
+        found: list[tuple] = []
+        out, line, col = [], 1, 1
         for piece in re.split(f"({MARK}\\d+{END})", text):
             if piece.startswith(MARK):
                 entry = (line, col, int(piece[1:-1]))

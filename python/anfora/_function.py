@@ -7,7 +7,7 @@ import inspect
 import os
 import sys
 import types
-from typing import Any, Callable
+from typing import Any, Callable, overload
 
 from . import _core
 from ._emit import Builder, Program
@@ -330,7 +330,7 @@ def _closures(raw: Any) -> Any:
 class Jit(Function):
     """A Python function, compiled from its own source."""
 
-    def __init__(self, fn: types.FunctionType, static_argnums: Any = (), static_argnames: Any = (), **options: Any) -> None:
+    def __init__(self, fn: Any, static_argnums: Any = (), static_argnames: Any = (), **options: Any) -> None:
         self.__wrapped__ = fn
         self._signature = inspect.signature(fn)
         names = list(self._signature.parameters)
@@ -416,6 +416,10 @@ def _signed(fn: types.FunctionType, parameters: list[inspect.Parameter]) -> type
     return copy
 
 
+@overload
+def jit(fn: Callable, **options: Any) -> Any: ...
+@overload
+def jit(fn: None = None, **options: Any) -> Callable[[Callable], Any]: ...
 def jit(fn: Callable | None = None, **options: Any) -> Any:
     """Compiles a function from its own source, when it is called.
 

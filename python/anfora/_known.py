@@ -11,7 +11,7 @@ import enum
 import inspect
 import operator
 import types
-from typing import TYPE_CHECKING, Any, Iterable
+from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from ._errors import CompileError
 from ._static import static_text
@@ -62,7 +62,9 @@ class Item:
     """A part of something whose parts are known: its text, or what it is, or its own parts."""
 
     def __init__(self, text: str | None = None, entry: Is | Like | None = None, parts: list["Item"] | None = None) -> None:
-        self.text, self.entry, self.parts = text, entry, parts
+        self.text: Any = text
+        self.entry: Any = entry
+        self.parts: Any = parts
 
 
 class Scope:
@@ -244,7 +246,8 @@ class Knowing(Part):
                 return False, None
             if isinstance(v, ast.FormattedValue):
                 spec = self.static(v.format_spec)[1] if v.format_spec else ""
-                x = {115: str, 114: repr, 97: ascii}.get(v.conversion, lambda y: y)(x)
+                convert: dict[int, Callable] = {115: str, 114: repr, 97: ascii}
+                x = convert.get(v.conversion, lambda y: y)(x)
                 x = format(x, spec or "")
             out.append(x)
         return True, "".join(out)
@@ -579,7 +582,7 @@ class Knowing(Part):
             return [] if isinstance(e, Is) and e.value is None else [Item(text, e)]
         return of(self.looked_at(node), s)
 
-    def sequence_of_dict(self, node: ast.Call) -> list[Item] | None:
+    def sequence_of_dict(self, node: Any) -> list[Item] | None:
         """d.items(), d.keys(), d.values()."""
         how = node.func.attr if isinstance(node.func, ast.Attribute) else ""
         if how not in ("items", "keys", "values") or node.args or node.keywords:
@@ -609,7 +612,7 @@ class Knowing(Part):
         if isinstance(item.entry, Is) and isinstance(item.entry.value, (tuple, list)):
             return [Item(entry=Is(v)) for v in item.entry.value]
         s = item.entry.shape if isinstance(item.entry, Like) else None
-        return self.parts_of(item.text, s) if is_structure(s) and s.kind != "dict" else None
+        return self.parts_of(item.text, s) if s is not None and is_structure(s) and s.kind != "dict" else None
 
     def assign_item(self, target: Any, item: Item, indent: str) -> str:
         """Binds a target to a part."""
@@ -635,7 +638,7 @@ class Knowing(Part):
             self.refuse(target, f"there are {n} names for {len(parts)} items")
         text = ""
         for e, p in zip(target.elts, parts):
-            if isinstance(e, ast.Starred):
+            if isinstance(e, ast.Starred) and isinstance(e.value, ast.Name):
                 name = self.target(e.value)
                 text += f"{indent}{name} = {self.item_text(target, p)}\n"
                 self.scope.env[e.value.id] = Like(Shape("list", [self.item_shape(i) for i in p.parts]), own=True)

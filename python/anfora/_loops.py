@@ -158,7 +158,7 @@ class Loops(Part):
     def expr_DictComp(self, node: ast.DictComp) -> str:
         pairs = self.comprehended(node.generators, [node.key, node.value])
         if pairs is None:
-            self.refuse(node, "it is not known what keys the dictionary has", "write the dictionary out, or use hyper_map")
+            return self.refuse(node, "it is not known what keys the dictionary has", "write the dictionary out, or use hyper_map")
         return self.record(list(dict(pairs).items()))
 
     def iterated(self, node: Any) -> str:
@@ -204,7 +204,7 @@ class Loops(Part):
     def stmt_For(self, node: ast.For, indent: str) -> str:
         return self.with_else(node, indent, self.write_for)
 
-    def write_for(self, node: ast.For, indent: str) -> str:
+    def write_for(self, node: Any, indent: str) -> str:
         called = self.static(node.iter.func) if isinstance(node.iter, ast.Call) else (False, None)
         if not own_jumps(node.body) and (called != (True, range) or self.wants_parts(node)):
             items = self.sequence(node.iter)
@@ -237,7 +237,7 @@ class Loops(Part):
         """Empty lists to which each round of a loop appends one item."""
         if own_jumps(node.body) or node.orelse:
             return []
-        ends = [s.value for s in node.body if isinstance(s, ast.Expr)]
+        ends: list[Any] = [s.value for s in node.body if isinstance(s, ast.Expr)]
         found = [n.func.value.id for n in ends if isinstance(grown(n), ast.Name) and n.func.attr == "append"]
         return [x for x in found if sum(isinstance(grown(n), ast.Name) and grown(n).id == x for s in node.body for n in ast.walk(s)) == 1
                 and isinstance(self.entry(x), Like) and self.entry(x).own and self.entry(x).shape.kind == "list"
@@ -417,8 +417,8 @@ class Loops(Part):
 
     # ---- lists and dictionaries that the function itself made ----
 
-    def grow(self, node: Any, indent: str) -> str | None:
-        """xs.append(x), xs.extend(ys), as a statement."""
+    def grow(self, node: Any, indent: str) -> Any:
+        """xs.append(x), xs.extend(ys), as a statement; None: it is another."""
         list_ = grown(node)
         if list_ is None or len(node.args) != 1 or node.keywords:
             return None
@@ -441,7 +441,7 @@ class Loops(Part):
         e = self.scope.env.get(node.id) if isinstance(node, ast.Name) else None
         if isinstance(e, Like) and e.own:
             return e
-        self.refuse(place, "only a list or dictionary that the function has made changes in place, where it is known how long it is",
+        return self.refuse(place, "only a list or dictionary that the function has made changes in place, where it is known how long it is",
                     "lists grow in loops over what has known parts, and not after they were given away; "
                     "otherwise write xs = xs + [x], {**d, \"k\": x}, or x.at[i].set(value)")
 

@@ -31,7 +31,9 @@ class _Hoist(ast.NodeTransformer):
     """Takes := out of an expression; `found` are the bindings, in the order in which they are evaluated."""
 
     def __init__(self, writer: Any) -> None:
-        self.writer, self.found, self.read = writer, [], set()
+        self.writer = writer
+        self.found: list[tuple] = []
+        self.read: set[str] = set()
 
     def visit_Name(self, node: ast.Name) -> Any:
         self.read.add(node.id)
@@ -80,7 +82,7 @@ class Matching(Part):
 
     def hoisted(self, node: Any, indent: str) -> tuple[str, Any]:
         """The bindings of := in a statement as text, and the statement without them."""
-        field = HEADS.get(type(node))
+        field = HEADS.get(type(node), "")
         head = getattr(node, field) if field else None
         if head is None or not has_named(head):
             return "", node
@@ -181,9 +183,9 @@ class Matching(Part):
             return never(p)
         pairs = []
         for i, q in enumerate(p.patterns):
-            if i == star:
-                name = q.name
-                q = at(q, ast.MatchAs(None, name))
+            key: ast.expr
+            if isinstance(q, ast.MatchStar):
+                q = at(q, ast.MatchAs(None, q.name))
                 key = ast.Slice(ast.Constant(i), ast.Constant(count - (n - 1 - i)))
             else:
                 key = ast.Constant(i if star is None or i < star else i - n + count)

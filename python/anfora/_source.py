@@ -281,7 +281,7 @@ class Writer(Knowing, Loops, Matching):
         if known:
             return static_text(self, node, x)
         member = class_member(self.like(node.value), node.attr)
-        if isinstance(member, property):
+        if isinstance(member, property) and isinstance(member.fget, types.FunctionType):
             return call_source(self, Call(ast.copy_location(ast.Call(node, [node.value], []), node), member.fget, True),
                                member.fget, member.fget)
         if node.attr in _PROPERTIES and not is_structure(self.like(node.value)):
@@ -361,8 +361,9 @@ class Writer(Knowing, Loops, Matching):
         if known:
             return str(x)
         if isinstance(node, ast.JoinedStr):
+            parts: list[Any] = node.values
             return "".join(self.message(v) if isinstance(v, ast.Constant) or self.static(v.value)[0] and not v.format_spec else
-                           "{" + ast.unparse(v.value) + "}" for v in node.values)
+                           "{" + ast.unparse(v.value) + "}" for v in parts)
         return self.refuse(node, "the message must be a text that is known when the function is compiled")
 
     def stmt_Return(self, node: ast.Return, indent: str) -> str:
@@ -398,7 +399,7 @@ class Writer(Knowing, Loops, Matching):
         """Binds a target to what a text gives: a tuple or the rows of an array for several names."""
         if not isinstance(target, (ast.Tuple, ast.List)):
             text = f"{indent}{self.mark(target)}{self.target(target)} = {text}\n"
-            if is_structure(s):
+            if s is not None and is_structure(s):
                 self.scope.env[target.id] = Like(s)
             return text
         n, t = len(target.elts), self.fresh()
@@ -406,6 +407,7 @@ class Writer(Knowing, Loops, Matching):
         test = f"len({t}) == {n}" if star == n else f"len({t}) >= {n - 1}"
         out = (f"{indent}{self.mark(target)}{t} = {text}\n"
                f"{indent}{self.mark(target)}assert({test}, \"ValueError: there are {n} names for another number of items\")\n")
+        e: Any
         for i, e in enumerate(target.elts):
             end = i - n + 1 or ""
             part = f"{i}:{end}" if i == star else str(i if i < star else i - n)

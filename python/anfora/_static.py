@@ -28,7 +28,7 @@ class Call:
     def __init__(self, node: ast.Call, f: Any, known: bool) -> None:
         self.node, self.f, self.known = node, f, known
         self.args = node.args
-        self.kw = {k.arg: k.value for k in node.keywords}
+        self.kw: dict[Any, Any] = {k.arg: k.value for k in node.keywords}  # None: of **kw
 
 
 def module_of(x: Any) -> str:
@@ -183,7 +183,7 @@ def _spread(w: Any, c: Call) -> Call:
     for d in [k.value for k in c.node.keywords if k.arg is None]:
         known, x = w.static(d)
         s = w.like(d)
-        names = list(x) if known and isinstance(x, dict) else s.names if s is not None and s.kind == "dict" else None
+        names: Any = list(x) if known and isinstance(x, dict) else s.names if s is not None and s.kind == "dict" else None
         if names is None:
             w.refuse(d, "it is not known what arguments ** gives", "write the arguments out, or pass one dictionary")
         kw.update({k: _part(d, k) for k in names})
@@ -316,7 +316,7 @@ def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
     return written_at(w, c.node, sub, w.expr(c.args[0]), AT[node.attr])
 
 
-def written_at(w: Any, place: Any, sub: ast.Subscript, value: str, mode: str) -> str:
+def written_at(w: Any, place: Any, sub: Any, value: str, mode: str) -> str:
     """Elements of an array written: a slice of one dim after another, then rows by index."""
     x, index = w.expr(sub.value.value), sub.slice
 

@@ -108,7 +108,7 @@ class Transform:
         """grad(f)(x, y) in a compiled function: f is known, and what its arguments are like."""
         known, f = w.static(transform.args[0]) if transform.args else (False, None)
         f = f if isinstance(f, Function) else as_function(f) if known and isinstance(f, types.FunctionType) else None
-        if not hasattr(f, "__wrapped__"):
+        if f is None or not hasattr(f, "__wrapped__"):
             return f"{w.expr(c.node.func)}{w.mark(c.node)}({positional(w, c)})"
         nodes = list(argument_nodes(w, c, f.__wrapped__).values())
         inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])

@@ -10,7 +10,7 @@ import enum
 import functools
 import sys
 import types
-from typing import Any, Callable
+from typing import Any, Callable, Sequence
 
 from . import _core
 from ._types import dtype_name
@@ -27,7 +27,7 @@ def _is_named_tuple(x: Any) -> bool:
     return isinstance(x, tuple) and hasattr(type(x), "_fields")
 
 
-def field_names(kind: type) -> tuple[str, ...] | None:
+def field_names(kind: Any) -> tuple[str, ...] | None:
     """The fields of a dataclass or named tuple; None for other classes."""
     if dataclasses.is_dataclass(kind):
         return tuple(f.name for f in dataclasses.fields(kind))
@@ -127,7 +127,7 @@ def tree_paths(tree: Any, at: str = "") -> list[str]:
 class Shape:
     """What an argument looks like: kind is leaf, none, tuple, list, dict, object or static."""
 
-    def __init__(self, kind: str, parts: list["Shape"] = (), names: tuple = (), of: Any = None) -> None:
+    def __init__(self, kind: str, parts: Sequence["Shape"] = (), names: tuple = (), of: Any = None) -> None:
         self.kind, self.parts, self.names, self.of = kind, list(parts), names, of
 
     def type(self) -> Any:
@@ -274,7 +274,8 @@ class Maker:
             if op in (LEAF, NONE):
                 at += 1
                 return x
-            n, obj = self.code[at + 1], self.objects[self.code[at + 2]] if op in (DICT, CALL) else None
+            n = self.code[at + 1]
+            obj: Any = self.objects[self.code[at + 2]] if op in (DICT, CALL) else None
             at += 3 if op in (DICT, CALL) else 2
             items = [build(x[i]) for i in range(n)]
             return items if op == LIST else tuple(items) if op == TUPLE else \

@@ -58,7 +58,7 @@ def dtype_name(x: Any) -> str | None:
     if isinstance(x, str):
         return x if x in DTYPES else _NUMPY.get(x)
     if isinstance(x, type) or type(x).__name__.startswith(("dtype", "_ScalarMeta", "Float", "Int", "UInt")):
-        name = getattr(x, "name", None) or getattr(x, "__name__", "")
+        name = str(getattr(x, "name", None) or getattr(x, "__name__", ""))
         if x in (bool, int, float, complex) or getattr(x, "__module__", "numpy").startswith(("numpy", "jax", "ml_")):
             return _NUMPY.get(name)
         return _NUMPY.get(str(x).removeprefix("torch."))

@@ -196,7 +196,7 @@ class Curve:
 
     def plot(self) -> Any:
         """The curve as axes of matplotlib."""
-        from matplotlib import pyplot
+        from matplotlib import pyplot  # type: ignore[import-not-found, unused-ignore]
         axes = pyplot.figure().gca()
         axes.plot(self.values)
         axes.set_xlabel("step")
@@ -220,7 +220,7 @@ class Step:
         self.count, self.losses, self.stop_at_nan = 0, Curve(), stop_at_nan
         self._options = options
         self._functions: dict[int, Function] = {}
-        self._live: tuple | None = None  # the compiled step that has the state, and its program
+        self._live: Any = None  # the compiled step that has the state, and its program
         self._made: list = []            # those for all kinds of batches so far
         self._newer = False              # it has taken steps since the trees were read
 
