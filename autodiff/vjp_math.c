@@ -39,10 +39,10 @@ bool anfi_vjp_gelu(anfi_derive *q) {
   q->out[0] =
       anfi_attr_bool(anfi_derive_attr(q, "approximate"))
           ? anfi_derive_build0(
-                q, "(Mul dy (Add (Mul 0.5 (Add 1 (Tanh (Mul x (Add 0.7978845608028654 (Mul "
-                   "0.035677408136300125 (Square x))))))) (Mul (Mul 0.5 x) (Mul (Sub 1 (Square "
-                   "(Tanh (Mul x (Add 0.7978845608028654 (Mul 0.035677408136300125 (Square "
-                   "x))))))) (Add 0.7978845608028654 (Mul 0.10703222440890037 (Square x)))))))")
+                q, "(Mul dy (Mul (Sigmoid (Mul x (Add 1.5957691216057308 (Mul 0.07135481627260025 "
+                   "(Square x))))) (Add 1 (Mul (Mul x (Sub 1 (Sigmoid (Mul x (Add "
+                   "1.5957691216057308 (Mul 0.07135481627260025 (Square x))))))) (Add "
+                   "1.5957691216057308 (Mul 0.21406444881780074 (Square x)))))))")
           : anfi_derive_build0(
                 q, "(Mul dy (Add (Mul 0.5 (Erfc (Mul x -0.7071067811865476))) (Mul x (Mul "
                    "0.3989422804014327 (Exp (Mul -0.5 (Square x)))))))");

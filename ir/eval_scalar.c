@@ -253,6 +253,7 @@ static double real_function(machine *m, anfi_scalar_op op, double a, double b, d
   case ANFI_S_acosh: return acosh(a);
   case ANFI_S_atanh: return atanh(a);
   case ANFI_S_hypot: return hypot(a, b);
+  case ANFI_S_sigmoid: return 1 / (1 + exp(-a));
   case ANFI_S_erf: return erf(a);
   case ANFI_S_erfc: return erfc(a);
   case ANFI_S_lgamma: return anfi_lgamma(a);
@@ -349,6 +350,7 @@ static number step_complex(machine *m, const anfi_scalar_ins *i) {
   case ANFI_S_sinh: return from_c(csinh(z));
   case ANFI_S_cosh: return from_c(ccosh(z));
   case ANFI_S_tanh: return from_c(ctanh(z));
+  case ANFI_S_sigmoid: return complex_div(cplx(1, 0), from_c(1 + cexp(-z)));
   case ANFI_S_real: return cplx(a.c.re, 0);
   case ANFI_S_imag: return cplx(a.c.im, 0);
   case ANFI_S_conj: return cplx(a.c.re, -a.c.im);

@@ -44,6 +44,9 @@ static const anfi_helper helpers[] = {
      "  var near: f64 = select(q - down > 0.5f64, down + 1.f64, down)\n"
      "  var s: f64 = select(q == 0.f64, copysign(0.f64, a / b), near)\n"
      "  return select(b == 0.f64, a / b, s)\n}\n"},
+    {"anf_sigmoid", NULL,
+     "func anf_sigmoid(a: f64): f64" PURE "{\n"
+     "  return 1.f64 / (1.f64 + exp(a * -1.f64))\n}\n"},
     {"anf_digamma", NULL,
      "func anf_digamma(a: f64): f64" PURE "{\n"
      "  if (a == 0.f64) {\n    return copysign(INFINITYf64, -1.f64 * a)\n  }\n"

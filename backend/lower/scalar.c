@@ -292,6 +292,9 @@ static texpr real_step(machine *m, const anfi_scalar_ins *i) {
   case ANFI_S_floordiv: return in_double(m, "anf_floordiv", 2, in);
   case ANFI_S_mod: return in_double(m, "anf_mod", 2, in);
   case ANFI_S_digamma: return in_double(m, "anf_digamma", 1, in);
+  case ANFI_S_sigmoid:
+    return m->many ? anfi_low_help(m->L, "anf_sigmoid32", m->type, 1, in)
+                   : in_double(m, "anf_sigmoid", 1, in);
   case ANFI_S_real:
   case ANFI_S_conj: return in[0];
   case ANFI_S_imag: return anfi_s_const(m, 0);

@@ -31,6 +31,13 @@
   "  var c1: f32 = fmadd(2.44380917e-05f, w, -0.00138873642f)\n"                                   \
   "  var c0: f32 = fmadd(c1, w, 0.0416666456f)\n"                                                  \
   "  var cs: f32 = fmadd(w * w, c0, fmadd(w, -0.5f, 1.f))\n"
+/* p = e^r - 1, |r| < 0.35 */
+#define EXPM1                                                                                      \
+  "  var w: f32 = r * r\n"                                                                         \
+  "  var q1: f32 = fmadd(0.00138146f, r, 0.00836871564f)\n"                                        \
+  "  var q0: f32 = fmadd(0.041668389f, r, 0.166665211f)\n"                                         \
+  "  var q: f32 = fmadd(fmadd(q1, w, q0), r, 0.49999994f)\n"                                       \
+  "  var p: f32 = fmadd(q, w, r)\n"
 const anfi_helper anfi_low_math[] = {
     // 2^n e^r in two halves of n, whose exponents stand in the low bits of z: 12583166 is 1.5 2^23 + 254
     {"anf_exp32", NULL,
@@ -168,57 +175,68 @@ const anfi_helper anfi_low_math[] = {
      "  var o: f32 = select(x < 0.f && a < INFINITY && !whole, NAN, select(odd, copysign(f, x), f))\n"
      "  return select(x == 1.f || y == 0.f, 1.f, o)\n"
      "}\n"},
-    {"anf_erf32", "anf_exp32",
+    // 1 / (1 + 2^n e^r) in halves, so that 2^n is finite as long as the sum is
+    {"anf_sigmoid32", NULL,
+     "func anf_sigmoid32(x: f32): f32" INLINE "{\n"
+     "  var a: f32 = x * -1.f\n"
+     "  var b: f32 = select(a < -30.f, -30.f, a)\n"
+     "  var c: f32 = select(b > 88.722839f, 88.722839f, b)\n"
+     "  var z: f32 = fmadd(c, 1.44269502f, 12583038.f)\n"
+     "  var n: f32 = z - 12583038.f\n"
+     "  var h: f32 = fmadd(n, -0.693147182f, c)\n"
+     "  var r: f32 = fmadd(n, 1.90465421e-09f, h)\n" EXPM1
+     "  var s: f32 = reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
+     "  var y: f32 = 0.5f / (fmadd(s, p, 0.5f) + s)\n"
+     "  return select(x < -88.722839f, 0.f, y)\n"
+     "}\n"},
+    {"anf_erf32", NULL,
      "func anf_erf32(x: f32): f32" INLINE "{\n"
      "  var a: f32 = abs(x)\n"
-     "  var w: f32 = x * x\n"
-     "  var q5: f32 = fmadd(8.21542344e-05f, w, -0.00081059651f)\n"
-     "  var q4: f32 = fmadd(q5, w, 0.00519779697f)\n"
-     "  var q3: f32 = fmadd(q4, w, -0.0268581044f)\n"
-     "  var q2: f32 = fmadd(q3, w, 0.112836726f)\n"
-     "  var q1: f32 = fmadd(q2, w, -0.376126319f)\n"
-     "  var q0: f32 = fmadd(q1, w, 0.128379166f)\n"
-     "  var near: f32 = fmadd(x, q0, x)\n"
+     "  var v: f32 = x * x\n"
+     "  var a5: f32 = fmadd(8.21542344e-05f, v, -0.00081059651f)\n"
+     "  var a4: f32 = fmadd(a5, v, 0.00519779697f)\n"
+     "  var a3: f32 = fmadd(a4, v, -0.0268581044f)\n"
+     "  var a2: f32 = fmadd(a3, v, 0.112836726f)\n"
+     "  var a1: f32 = fmadd(a2, v, -0.376126319f)\n"
+     "  var a0: f32 = fmadd(a1, v, 0.128379166f)\n"
+     "  var near: f32 = fmadd(x, a0, x)\n"
      "  var t: f32 = select(a > 4.f, 4.f, a)\n"
      "  var p4: f32 = fmadd(-0.000214154759f, t, 0.00321645848f)\n"
      "  var p3: f32 = fmadd(p4, t, -0.0228951462f)\n"
      "  var p2: f32 = fmadd(p3, t, 0.105270535f)\n"
      "  var p1: f32 = fmadd(p2, t, 0.635711253f)\n"
-     "  var p0: f32 = fmadd(p1, t, 1.12851655f)\n"
-     "  var e: f32 = anf_exp32(p0 * t * -1.f)\n"
-     "  var far: f32 = copysign(1.f - e, x)\n"
+     "  var c: f32 = fmadd(p1, t, 1.12851655f) * t * -1.f\n"
+     "  var z: f32 = fmadd(c, 1.44269502f, 12583039.f)\n"
+     "  var n: f32 = z - 12583039.f\n"
+     "  var r: f32 = fmadd(n, -0.693147182f, c)\n" EXPM1
+     "  var s: f32 = reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
+     "  var far: f32 = copysign(fnmadd(s, p, 1.f - s), x)\n"
      "  return select(a < 0.92f, near, far)\n"
      "}\n"},
-    {"anf_erfc32", "anf_exp32",
+    // e^-(x^2) times a quotient of polynomials; 2^64 too large on the way, so that it may be subnormal
+    {"anf_erfc32", NULL,
      "func anf_erfc32(x: f32): f32" INLINE "{\n"
      "  var b: f32 = abs(x)\n"
      "  var a: f32 = select(b > 11.f, 11.f, b)\n"
-     "  var d: f32 = fmadd(2.f, a, 1.f)\n"
-     "  var i: f32 = 1.f / ((a + 3.f) * d)\n"
-     "  var t: f32 = (a - 3.f) * d * i\n"
-     "  var p9: f32 = fmadd(-0.000268129195f, t, -0.000777586247f)\n"
-     "  var p8: f32 = fmadd(p9, t, 0.00200181128f)\n"
-     "  var p7: f32 = fmadd(p8, t, 0.0025673788f)\n"
-     "  var p6: f32 = fmadd(p7, t, -0.0237975288f)\n"
-     "  var p5: f32 = fmadd(p6, t, 0.0682957694f)\n"
-     "  var p4: f32 = fmadd(p5, t, -0.119270973f)\n"
-     "  var p3: f32 = fmadd(p4, t, 0.12964642f)\n"
-     "  var p2: f32 = fmadd(p3, t, -0.047562398f)\n"
-     "  var p1: f32 = fmadd(p2, t, -0.135621145f)\n"
-     "  var p0: f32 = fmadd(p1, t, 1.25300801f)\n"
-     "  var h: f32 = a * a\n"
-     "  var l: f32 = fmadd(a, a, h * -1.f)\n"
-     "  var e: f32 = anf_exp32(h * -1.f)\n"
-     "  var r: f32 = fnmadd(e, l, e) * (p0 * (a + 3.f) * i)\n"
-     "  var w: f32 = x * x\n"
-     "  var q5: f32 = fmadd(8.21542344e-05f, w, -0.00081059651f)\n"
-     "  var q4: f32 = fmadd(q5, w, 0.00519779697f)\n"
-     "  var q3: f32 = fmadd(q4, w, -0.0268581044f)\n"
-     "  var q2: f32 = fmadd(q3, w, 0.112836726f)\n"
-     "  var q1: f32 = fmadd(q2, w, -0.376126319f)\n"
-     "  var q0: f32 = fmadd(q1, w, 0.128379166f)\n"
-     "  var near: f32 = 1.f - fmadd(x, q0, x)\n"
-     "  return select(b < 0.6f, near, select(x < 0.f, 2.f - r, r))\n"
+     "  var c: f32 = a * a\n"
+     "  var l: f32 = fmadd(a, a, c * -1.f)\n"
+     "  var z: f32 = fmadd(c, -1.44269502f, 12583103.f)\n"
+     "  var n: f32 = z - 12583103.f\n"
+     "  var h: f32 = fmadd(n, -0.693147182f, c * -1.f)\n"
+     "  var r: f32 = fmadd(n, 1.90465421e-09f, h) - l\n" EXPM1
+     "  var s: f32 = reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
+     "  var u3: f32 = fmadd(0.03279813024f, a, 0.2292265364f)\n"
+     "  var u2: f32 = fmadd(u3, a, 0.7316204238f)\n"
+     "  var u1: f32 = fmadd(u2, a, 1.2384260338f)\n"
+     "  var u0: f32 = fmadd(u1, a, 1.f)\n"
+     "  var v4: f32 = fmadd(0.05813247349f, a, 0.4063198572f)\n"
+     "  var v3: f32 = fmadd(v4, a, 1.3253989773f)\n"
+     "  var v2: f32 = fmadd(v3, a, 2.4022654133f)\n"
+     "  var v1: f32 = fmadd(v2, a, 2.3668057795f)\n"
+     "  var v0: f32 = fmadd(v1, a, 1.f)\n"
+     "  var f: f32 = u0 / v0\n"
+     "  var y: f32 = fmadd(f, p, f) * s * 5.421010862e-20f\n"
+     "  return select(x < 0.f, 2.f - y, y)\n"
      "}\n"},
     {NULL, NULL, NULL}};
 
