@@ -26,7 +26,8 @@ static bool put_nodes(const gplan *p, size_t from, size_t to, bool inlined, cons
 }
 
 static void put_block(const gplan *p, const growblock *b, anf_text *out) {
-  anfi_putf(out, "  one loop over %llu rows:", (unsigned long long)b->rows);
+  anfi_putf(out, "  one loop over %llu %s:", (unsigned long long)b->rows,
+            b->flat ? "elements" : "rows");
   put_nodes(p, b->from, b->to, false, " ", out);
   put_nodes(p, b->from, b->to, true, "\n    computed where it is read: ", out);
   if (b->end) anfi_putf(out, "\n    ends before %s, which does not keep rows apart", b->end);

@@ -57,6 +57,7 @@ typedef struct growblock {
   size_t from, to, nlead;
   const int64_t *lead; // the dims that all of them begin with
   uint64_t rows;       // their product
+  bool flat;           // all dims are such, and all nodes pointwise: one nest
   const char *end;     // the op that ends what was looked at, or NULL
 } growblock;
 /* How a graph is lowered. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Blocks of nodes that go row by row (rowplan.c): one loop over the rows, in which each op is lowered on
  * one row, as if its leading dims were 1. Rows of tensors in memory are views of them; a result that is
- * read outside is written to a tensor, any other lives for a row. */
+ * read outside is written to a tensor, any other lives for a row. The nodes of a flat block are lowered
+ * as they are; one nest has those elements of all of them that anything outside reads. */
 #include "backend/lower/graph.h"
 
 enum { PARALLEL_WORK = 1 << 14 }; // elements of the largest tensor
@@ -149,23 +150,81 @@ static void write_products(rows *r) {
     }
 }
 
+/* ---- flat blocks ---- */
+
+static bool lower_flat(rows *r, size_t i) {
+  glow *w = r->w;
+  anf_node *n = r->p->node[i];
+  const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
+  anfi_view **in = ANFI_NEW_N(w->a, anfi_view *, n->nin + 1);
+  anf_value **attr = ANFI_NEW_N(w->a, anf_value *, s->nattr + 1);
+  gval out = anfi_glow_new(w, 1);
+  for (size_t k = 0; k < n->nin; k++) in[k] = anfi_glow_value(w, n->in[k].def).at[0];
+  for (uint32_t k = 0; k < s->nattr; k++)
+    attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  anfi_low_op q = {.op = (anfi_opcode)n->op,
+                   .loc = anfi_node_loc(n),
+                   .type = n->type,
+                   .n = n->nin,
+                   .in = in,
+                   .attr = attr,
+                   .inlined = true};
+  w->t->line = q.loc.line;
+  w->t->col = q.loc.col;
+  if (!anfi_lower_op(w->L, &q, out.at)) return false;
+  w->env[n->id] = out;
+  return true;
+}
+
+static void write_flat(rows *r) {
+  anfi_low *L = r->w->L;
+  size_t n = r->b->to - r->b->from, k = 0;
+  anfi_view **all = ANFI_NEW_N(r->w->a, anfi_view *, n + 1);
+  anfi_nest nest;
+  for (size_t i = 0; i < n; i++)
+    if (r->whole[i]) all[k++] = r->w->env[r->p->node[r->b->from + i]->id].at[0];
+  anfi_low_op q = {.type = all[0]->type, .n = k, .in = all, .loc = all[0]->loc};
+  anfi_nest_open(L, &nest, anfi_view_lazy(L, &q, ORDER_POINT, NULL), 0, NULL);
+  for (size_t i = 0; i < n; i++) {
+    if (!r->whole[i]) continue;
+    const anfi_view *v = r->w->env[r->p->node[r->b->from + i]->id].at[0];
+    anfi_low_put(L, r->whole[i], anfi_pt_linear(L, &nest.pt), anfi_view_at(L, v, &nest.pt), false);
+  }
+  anfi_nest_close(L, &nest);
+}
+
+static bool flat_nest(rows *r) {
+  bool good = true;
+  for (size_t i = r->b->from; i < r->b->to && good; i++) good = lower_flat(r, i);
+  if (good) write_flat(r);
+  return good;
+}
+
+/* ---- all ---- */
+
+static bool row_loop(rows *r) {
+  anfi_low *L = r->w->L;
+  anfi_loop l;
+  bool good = true, before = L->in_parallel;
+  write_products(r);
+  anfi_low_loop(L, &l, r->b->rows, "row");
+  l.parallel = L->o.parallel && !before && largest(r) >= PARALLEL_WORK;
+  L->in_parallel |= l.parallel;
+  r->at = l.var;
+  for (size_t i = r->b->from; i < r->b->to && good; i++) good = lower_member(r, i);
+  anfi_low_loop_end(L, &l);
+  L->in_parallel = before;
+  return good;
+}
+
 bool anfi_glow_rows(glow *w, const gplan *p, const growblock *b) {
   rows *r = ANFI_NEW(w->a, rows);
-  anfi_loop l;
-  bool good = true, before = w->L->in_parallel;
   *r = (rows){.w = w, .p = p, .b = b, .whole = ANFI_NEW_N(w->a, texpr, b->to - b->from + 1)};
   anfi_map_init(&r->view, w->a);
   anfi_map_init(&r->member, w->a);
   for (size_t i = b->from; i < b->to; i++) *anfi_map_at(&r->member, anfi_key(p->node[i])) = 1;
   make_room(r);
-  write_products(r);
-  anfi_low_loop(w->L, &l, b->rows, "row");
-  l.parallel = w->L->o.parallel && !before && largest(r) >= PARALLEL_WORK;
-  w->L->in_parallel |= l.parallel;
-  r->at = l.var;
-  for (size_t i = b->from; i < b->to && good; i++) good = lower_member(r, i);
-  anfi_low_loop_end(w->L, &l);
-  w->L->in_parallel = before;
+  bool good = b->flat ? flat_nest(r) : row_loop(r);
   tell_results(r);
   return good;
 }

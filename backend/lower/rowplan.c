@@ -8,6 +8,9 @@
  * comes that is worth no waiting (a product, a call, an effect). Nodes between that stay outside go
  * before the loop if they need nothing of it, else behind it.
  *
+ * What is left of pointwise nodes makes flat blocks, whose rows are single elements: nodes of equal dims
+ * that read one another or the same tensor, such as a value and its derivative, share one nest.
+ *
  * INVARIANT: the new order has inputs first, and those that write a step's state keep their place among
  * nodes that read it: only readers move ahead of them. */
 #include "backend/lower/graph.h"
@@ -17,6 +20,8 @@ enum {
   LEAST_ROW = 32,        // elements of a row, of the largest of its tensors
   MAX_ROW = 1 << 14,     //
   MAX_BYTES = 192 << 10, // of all rows that a block keeps
+  MAX_WRITTEN = 6,       // results of a flat block
+  MAX_FLAT = 48,         // nodes of one
 };
 
 typedef struct frame { // the leading dims of a block
@@ -40,6 +45,10 @@ typedef struct finder {
   anfi_map at;     // node id → 1 + place in the window
   uint64_t bytes;  // of a row of all members
   size_t written;  // members that are not left to their readers
+  bool flat;       // and of a flat one:
+  size_t members;  //
+  anfi_map reads;  // ids of what members read at their own points → 1
+  anfi_map left;   // ids of products that are left to their readers → 1
   const char *end; // the op at which the window ends, or NULL
 } finder;
 
@@ -168,33 +177,73 @@ static seen *seen_of(finder *q, const anf_node *n) {
 }
 
 /* A node that is written where a step's state is stands in an order of its own. */
+static bool writes_state(const finder *q, const anf_node *n) {
+  return q->w->o->nstate && q->w->to[n->id] && q->w->to[n->id][0];
+}
+
+static bool is_flat(const anf_node *n) {
+  return anfi_lower_is_scalar((anfi_opcode)n->op) || anfi_is_op(n, ANF_OP_Cast);
+}
+
 static bool may_join(finder *q, const seen *s) {
   const anf_node *n = s->node;
   if (!keeps_rows(q->w, &q->f, n) || row_size(&q->f, n->type) > MAX_ROW) return false;
-  if (q->w->o->nstate && q->w->to[n->id] && q->w->to[n->id][0]) return false;
+  if (q->flat && (!is_flat(n) || n->type->n != q->f.n)) return false;
+  if (writes_state(q, n)) return false;
   for (size_t i = 0; i < n->nin; i++)
     if (way_of(q->w, &q->f, n, i) == ROW_NONE) return false;
   return true;
 }
 
+typedef struct joining {
+  ANFI_VEC(seen *) all;
+} joining;
+
+/* Is a flat block the better for these? They share what they read, there is room, and no product is left
+ * to them: that goes block by block. */
+static bool is_shared(finder *q, const joining *j) {
+  bool shares = q->written == 0;
+  if (q->written >= MAX_WRITTEN || q->members + j->all.n > MAX_FLAT) return false;
+  for (size_t k = 0; k < j->all.n; k++)
+    for (size_t i = 0; i < j->all.at[k]->node->nin; i++) {
+      const anf_node *n = j->all.at[k]->node, *x = n->in[i].def;
+      const seen *s = seen_of(q, x);
+      if (anfi_map_find(&q->left, x->id)) return false;
+      if (way_of(q->w, &q->f, n, i) != ROW_OWN) continue;
+      shares |= s && s->is == MEMBER;
+      shares |= anfi_map_find(&q->reads, x->id) != NULL;
+    }
+  return shares;
+}
+
+static void note_reads(finder *q, const joining *j) {
+  for (size_t k = 0; k < j->all.n; k++)
+    for (size_t i = 0; i < j->all.at[k]->node->nin; i++)
+      if (way_of(q->w, &q->f, j->all.at[k]->node, i) == ROW_OWN)
+        *anfi_map_at(&q->reads, j->all.at[k]->node->in[i].def->id) = 1;
+  q->members += j->all.n;
+}
+
 /* Joins the node and what is left to it. What it reads is a member, or needs no member. */
 static bool join(finder *q, seen *first) {
-  ANFI_VEC(seen *) all = {0};
+  joining j = {0};
   anfi_arena *a = q->w->a;
   if (!may_join(q, first)) return false;
   uint64_t bytes = row_size(&q->f, first->node->type) * 8;
   if (q->bytes + bytes > MAX_BYTES) return false;
-  anfi_push(a, &all, first);
-  for (size_t k = 0; k < all.n; k++)
-    for (size_t i = 0; i < all.at[k]->node->nin; i++) {
-      anfi_row_way way = way_of(q->w, &q->f, all.at[k]->node, i);
-      seen *x = seen_of(q, all.at[k]->node->in[i].def);
+  anfi_push(a, &j.all, first);
+  for (size_t k = 0; k < j.all.n; k++)
+    for (size_t i = 0; i < j.all.at[k]->node->nin; i++) {
+      anfi_row_way way = way_of(q->w, &q->f, j.all.at[k]->node, i);
+      seen *x = seen_of(q, j.all.at[k]->node->in[i].def);
       if (!x || way == ROW_TYPE) continue;
       bool inner = way == ROW_OWN && x->is == NEW && x->inlined && may_join(q, x);
-      if (inner) anfi_push(a, &all, x);
+      if (inner) anfi_push(a, &j.all, x);
       else if (x->is == MEMBER ? way != ROW_OWN : x->depends) return false;
     }
-  for (size_t k = 0; k < all.n; k++) all.at[k]->is = MEMBER;
+  if (q->flat && !is_shared(q, &j)) return false;
+  if (q->flat) note_reads(q, &j);
+  for (size_t k = 0; k < j.all.n; k++) j.all.at[k]->is = MEMBER;
   q->bytes += bytes;
   q->written++;
   return true;
@@ -202,6 +251,7 @@ static bool join(finder *q, seen *first) {
 
 static void look(finder *q, seen *s) {
   const anf_node *n = s->node;
+  s->depends = writes_state(q, n) && q->written;
   for (size_t i = 0; i < n->nin && !s->depends; i++) {
     const seen *x = seen_of(q, n->in[i].def);
     s->depends = x && (x->depends || x->is == MEMBER);
@@ -225,6 +275,14 @@ static bool is_wall(const anf_node *n) {
   }
 }
 
+/* The frame of a flat block around this node. */
+static bool flat_frame_of(finder *q, const seen *s) {
+  const anf_type *t = s->node->type;
+  if (s->inlined || s->node->kind != ANFI_APPLY || !plain(t) || !is_flat(s->node)) return false;
+  q->f = (frame){t->n, t->dims, anfi_low_elements(t)};
+  return q->f.rows >= LEAST_ROW;
+}
+
 /* The frame that a reduction asks for. */
 static bool frame_of(finder *q, const anf_node *n) {
   uint32_t axes = axes_of(q->w->cx, n);
@@ -238,7 +296,9 @@ static bool frame_of(finder *q, const anf_node *n) {
 }
 
 static void forget(finder *q) {
-  q->bytes = q->written = 0;
+  q->bytes = q->written = q->members = 0;
+  anfi_map_init(&q->at, anfi_scratch(q->w->cx));
+  anfi_map_init(&q->reads, anfi_scratch(q->w->cx));
   for (size_t i = 0; i < q->window.n; i++) {
     q->window.at[i].is = NEW;
     q->window.at[i].depends = false;
@@ -257,8 +317,12 @@ static void emit_block(finder *q) {
   size_t left = 0;
   for (size_t i = 0; i < q->window.n; i++)
     if (q->window.at[i].is != MEMBER && !q->window.at[i].depends) emit(q, &q->window.at[i]);
-  growblock b = {
-      .from = p->n, .nlead = q->f.n, .lead = q->f.dims, .rows = q->f.rows, .end = q->end};
+  growblock b = {.from = p->n,
+                 .nlead = q->f.n,
+                 .lead = q->f.dims,
+                 .rows = q->f.rows,
+                 .flat = q->flat,
+                 .end = q->flat ? NULL : q->end};
   for (size_t i = 0; i < q->window.n; i++)
     if (q->window.at[i].is == MEMBER) emit(q, &q->window.at[i]);
   b.to = p->n;
@@ -271,9 +335,11 @@ static void emit_block(finder *q) {
 
 /* A node between two members that is none itself has no place before the loop, nor behind it. */
 static bool consistent(finder *q) {
+  bool after = false; // a member
   for (size_t k = 0; k < q->window.n; k++) {
     seen *s = &q->window.at[k];
-    bool depends = false;
+    bool depends = after && s->is != MEMBER && writes_state(q, s->node);
+    after |= s->is == MEMBER;
     for (size_t i = 0; i < s->node->nin; i++) {
       const seen *x = seen_of(q, s->node->in[i].def);
       if (!x) continue;
@@ -287,22 +353,28 @@ static bool consistent(finder *q) {
 
 /* A block of the frame that node number i asks for. */
 static bool find_block(finder *q, size_t i) {
-  if (!frame_of(q, q->window.at[i].node)) return false;
+  const seen *s = &q->window.at[i];
+  if (!(q->flat ? flat_frame_of(q, s) : frame_of(q, s->node))) return false;
   forget(q);
-  anfi_map_init(&q->at, anfi_scratch(q->w->cx));
   for (size_t k = 0; k < q->window.n; k++) {
     *anfi_map_at(&q->at, q->window.at[k].node->id) = k + 1;
-    look(q, &q->window.at[k]);
+    if (!q->flat || k >= i) look(q, &q->window.at[k]);
   }
   return q->written > 1 && q->window.at[i].is == MEMBER && consistent(q);
 }
 
-static void empty(finder *q) {
+static void find_blocks(finder *q, bool flat) {
+  q->flat = flat;
   for (size_t i = 0; i < q->window.n; i++)
     if (find_block(q, i)) {
       emit_block(q);
       i = SIZE_MAX; // again from the first that is left
     }
+}
+
+static void empty(finder *q) {
+  find_blocks(q, false);
+  find_blocks(q, true);
   for (size_t i = 0; i < q->window.n; i++) emit(q, &q->window.at[i]);
   q->window.n = 0;
 }
@@ -313,11 +385,13 @@ gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order) {
   finder q = {.w = w, .plan = p};
   p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);
   p->inlined = ANFI_NEW_N(w->a, uint64_t, n / 64 + 1);
+  anfi_map_init(&q.left, w->a);
   for (size_t i = 0; i < n; i++) {
     seen s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i)};
     bool wall = is_wall(order[i]);
     q.end = !wall ? NULL : order[i]->kind == ANFI_APPLY ? anfi_op[order[i]->op].name : "call";
     if (wall || q.window.n == WINDOW) empty(&q);
+    if (wall && s.inlined) *anfi_map_at(&q.left, order[i]->id) = 1;
     if (wall) emit(&q, &s);
     else anfi_push(w->a, &q.window, s);
   }

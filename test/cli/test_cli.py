@@ -67,7 +67,8 @@ def test_running():
     check("--time", anfora("run", "p.anf", "1", "--time"), out="2\n", err=r"^compile [\d.]+ ms, run [\d.]+ ms\n$")
     with open("fused.anf", "w", encoding="ascii") as f:
         f.write("def sums(x) { Sum(Exp(x) * x) }\n"
-                "def rows(x, w) { y = LayerNorm(Gelu(x) * 2.0); Softmax(y + x) @ w }\n")
+                "def rows(x, w) { y = LayerNorm(Gelu(x) * 2.0); Softmax(y + x) @ w }\n"
+                "def pair(x, y) { s = Sigmoid(x); (x * s, y * (1.0 - s)) }\n")
     check("--explain-fusion", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain-fusion"), out=re.compile("^296[.]14"),
           err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\n$")
     check("--explain-fusion of rows",
@@ -75,6 +76,10 @@ def test_running():
           err=r"^rows\n  one loop over 8 rows: Mul 2:40, LayerNorm 2:22, Add 2:58, Softmax 2:48\n"
               r"    computed where it is read: Gelu 2:32\n    ends before MatMul, which does not keep rows apart\n"
               r"  MatMul 2:63\n$")
+    check("--explain-fusion of a nest that gives two results",
+          anfora("build", "fused.anf:pair", "--sig", "f32[8, 64], f32[8, 64]", "--explain-fusion"), out="",
+          err=r"^pair\n  one loop over 512 elements: Sigmoid 3:22, Mul 3:37, Mul 3:44\n"
+              r"    computed where it is read: Sub 3:51\n$")
     check("--time, compiled", anfora("run", "p.anf", "1", "--time", "--backend", "llvm"), out="2\n",
           err=r"^compile [\d.]+ ms, run [\d.]+ ms, memory [\d.]+ KiB\n1\. \(i64\) in [\d.]+ ms: the first call\n$")
 
