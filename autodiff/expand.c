@@ -177,7 +177,7 @@ static anf_node *pair_of(reverse *r, anf_node *const *leaf) {
       (anf_node *const[]){r->value, leaf ? gradients(r, leaf) : gradients_of_call(r)});
 }
 
-/* In the graph that asks, as nobody else does; false: f calls itself, or an error. */
+/* In the graph that asks, as few others do; false: f calls itself, or an error. */
 static bool expand_here(reverse *r, anf_node **out) {
   anfi_ad *ad = r->ad;
   size_t nresult = anfi_ad_leaves(anfi_ad_type_of(ad, r->f->result));
@@ -191,7 +191,7 @@ static bool expand_here(reverse *r, anf_node **out) {
   return true;
 }
 
-static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool alone) {
+static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool here) {
   reverse r = {.ad = ad, .n = n, .f = anfi_value_graph(n->in[0].def), .g = n->graph};
   anf_node *out = NULL;
   read_derive(&r);
@@ -199,8 +199,8 @@ static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool
   else if (!anfi_has_effects(ad, r.f)) anfi_remove_effect(n);
   ad->at = n;
   make_masks(&r);
-  alone &= !value_alone && !(n->flags & ANFI_NODE_EFFECT);
-  if (alone && (expand_here(&r, &out) || anfi_failed(ad->m->cx))) return out;
+  here &= !value_alone && !(n->flags & ANFI_NODE_EFFECT);
+  if (here && (expand_here(&r, &out) || anfi_failed(ad->m->cx))) return out;
   if (!anfi_vjp_graphs(ad, r.f, r.want, r.given, &r.pair)) return NULL;
   ad->how = anfi_debug_derive(ad->m, n->debug, "gradient of");
   call_forward(&r);
@@ -209,15 +209,15 @@ static anf_node *expand_reverse(anfi_ad *ad, anf_node *n, bool value_alone, bool
 
 /* ---- which nodes, and in which order ---- */
 
-static anf_node *expanded(anfi_ad *ad, anf_node *n, bool alone) {
+static anf_node *expanded(anfi_ad *ad, anf_node *n, bool here) {
   const char *kind = kind_of(n);
   if (strcmp(kind, "jvp") == 0) return anfi_expand_jvp(ad, n);
   if (strcmp(kind, "vmap") == 0) return anfi_expand_vmap(ad, n);
-  return expand_reverse(ad, n, strcmp(kind, "value") == 0, alone);
+  return expand_reverse(ad, n, strcmp(kind, "value") == 0, here);
 }
 
-static bool expand_node(anfi_ad *ad, anf_node *n, bool alone) {
-  anf_node *by = expanded(ad, n, alone);
+static bool expand_node(anfi_ad *ad, anf_node *n, bool here) {
+  anf_node *by = expanded(ad, n, here);
   if (!by) return false;
   if (n->flags & ANFI_NODE_EFFECT) {
     anfi_substitute(n, by);
@@ -239,6 +239,10 @@ static bool *graphs_with_derive(anfi_ad *ad, anfi_node_vec *all) {
   anfi_spread_to_users(ad, has);
   return has;
 }
+
+enum {
+  COPIES = 2
+}; // as many that ask for one graph have ▶ and ◀ of their own, else they share them
 
 /* By graph id: how many Derive nodes ask for it. */
 static size_t *times_asked(anfi_ad *ad, const anfi_node_vec *all) {
@@ -291,8 +295,8 @@ bool anfi_opt_expand(anfi_pass *p) {
   size_t done = 0;
   for (size_t i = 0; i < all.n; i++) {
     if (has[anfi_value_graph(all.at[i]->in[0].def)->id]) continue;
-    bool alone = times[target_of(all.at[i])->id] == 1;
-    if (!expand_node(ad, all.at[i], alone)) return false;
+    bool here = times[target_of(all.at[i])->id] <= COPIES;
+    if (!expand_node(ad, all.at[i], here)) return false;
     p->rewrites++;
     done++;
   }

@@ -54,29 +54,38 @@ static anf_node *call(anfi_jbuild *q, anf_graph *g, anf_node *callee, const anf_
 typedef struct {
   uint32_t arms;
   ANFI_VEC(const anf_type *) slot;
-  uint32_t **at; // by arm and item that it keeps: its slot
+  ANFI_VEC(uint32_t) next; // by slot: the next one of its type, or 0
+  anfi_map first;          // by type: 1 + its first slot
+  uint32_t **at;           // by arm and item that it keeps: its slot
 } slots;
 
-/* The first slot of type t that the arm does not use yet, or a new one. */
-static uint32_t slot_for(anfi_jbuild *q, slots *s, const anf_type *t, const uint32_t *used,
-                         size_t nused) {
-  for (uint32_t i = 0; i < s->slot.n; i++) {
-    bool is_free = s->slot.at[i] == t;
-    for (size_t k = 0; is_free && k < nused; k++) is_free = used[k] != i;
-    if (is_free) return i;
+/* The first slot of type t that the arm does not use yet, or a new one. `last`: by type, 1 + the last
+ * one that it uses; an arm takes those of a type in their order. */
+static uint32_t slot_for(anfi_jbuild *q, slots *s, const anf_type *t, anfi_map *last) {
+  uint64_t *used = anfi_map_at(last, anfi_key(t)), *first = anfi_map_at(&s->first, anfi_key(t));
+  uint32_t i = *used ? s->next.at[*used - 1] : (uint32_t)*first, none = 0;
+  if (!i) {
+    anfi_push(q->j->a, &s->slot, t);
+    anfi_push(q->j->a, &s->next, none);
+    i = (uint32_t)s->slot.n;
+    if (*used) s->next.at[*used - 1] = i;
+    else *first = i;
   }
-  anfi_push(q->j->a, &s->slot, t);
-  return (uint32_t)s->slot.n - 1;
+  *used = i;
+  return i - 1;
 }
 
 static slots slots_of(anfi_jbuild *q, const anf_node *n) {
   slots s = {.arms = anfi_j_arms(n)};
   s.at = ANFI_NEW_N(q->j->a, uint32_t *, s.arms + 1u);
+  anfi_map_init(&s.first, q->j->a);
   for (uint32_t k = 1; k <= s.arms; k++) {
     const anf_type *const *t;
+    anfi_map last;
+    anfi_map_init(&last, q->j->a);
     size_t count = kept_types(q, anfi_j_callee(q->j, n, k), &t);
     s.at[k] = ANFI_NEW_N(q->j->a, uint32_t, count + 1);
-    for (size_t i = 0; i < count; i++) s.at[k][i] = slot_for(q, &s, t[i], s.at[k], i);
+    for (size_t i = 0; i < count; i++) s.at[k][i] = slot_for(q, &s, t[i], &last);
   }
   return s;
 }

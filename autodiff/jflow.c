@@ -116,9 +116,14 @@ static anfi_jspec *ask_back(anfi_j *j, const anf_node *n, uint32_t arm, anfi_jsp
 anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t arm) {
   const anfi_jspec *s = j->now;
   uint32_t at = j->local.at[n->id];
-  for (size_t i = 0; i < s->callees.n; i++)
-    if (s->callees.at[i].at == at && s->callees.at[i].arm == arm) return s->callees.at[i].spec;
-  return NULL;
+  size_t low = 0, high = s->callees.n; // they are from the last node to the first, arms in order
+  while (low < high) {
+    const anfi_jcallee *c = &s->callees.at[low + (high - low) / 2];
+    if (c->at > at || (c->at == at && c->arm < arm)) low = (size_t)(c - s->callees.at) + 1;
+    else high = (size_t)(c - s->callees.at);
+  }
+  const anfi_jcallee *c = &s->callees.at[low];
+  return low < s->callees.n && c->at == at && c->arm == arm ? c->spec : NULL;
 }
 
 static void raise_out(anfi_j *j, anfi_jspec *s, const bool *out, size_t n) {
@@ -141,7 +146,7 @@ static uint8_t *constants(anfi_j *j, const anf_node *n) {
   for (uint32_t i = 1; i < n->nin; i++) {
     const anf_node *arg = n->in[i].def;
     c[i - 1] = arg->kind == ANFI_PARAM ? j->now->constant[arg->u.index] : 0;
-    for (uint32_t k = 1; k < i; k++)
+    for (uint32_t k = 1; c[i - 1] && k < i; k++)
       if (n->in[k].def == arg) c[i - 1] &= ANFI_J_CONSTANT;
   }
   return c;

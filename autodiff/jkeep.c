@@ -91,13 +91,15 @@ static bool do_again(const closing *c, const ids *k, const anf_node *n) {
   return view && missing->type && n->type && is_small(missing->type, n->type);
 }
 
-/* Roots: nodes of f that b names. */
+/* ◀ needs x: it is kept if it is of f, and nobody hands it to ◀. */
+static void need(const closing *c, ids *k, const anf_node *x) {
+  if (!is_of(x, c->q->f)) return;
+  k->kept[x->id] = x->kind != ANFI_PARAM || !c->q->constant[x->u.index];
+}
+
 static void find_roots(closing *c, const anfi_node_vec *b, ids *k) {
   for (size_t i = 0; i < b->n; i++)
-    for (uint32_t l = 0; l < b->at[i]->nin; l++) {
-      anf_node *x = b->at[i]->in[l].def;
-      if (is_of(x, c->q->f)) k->kept[x->id] = true;
-    }
+    for (uint32_t l = 0; l < b->at[i]->nin; l++) need(c, k, b->at[i]->in[l].def);
 }
 
 static void order_of_f(closing *c, const ids *k) {
@@ -116,12 +118,6 @@ static void order_of_f(closing *c, const ids *k) {
   anfi_delete(all);
 }
 
-static void drop_constants(closing *c, ids *k) {
-  const anfi_jbuild *q = c->q;
-  for (size_t i = 0; i < q->f->params.n; i++)
-    if (q->constant[i]) k->kept[q->f->params.at[i]->id] = false;
-}
-
 /* From the last node to the first: what is done again may make its inputs kept. */
 static void find_kept(closing *c, ids *k, bool *again) {
   for (size_t i = c->order.n; i-- > 0;) {
@@ -129,9 +125,7 @@ static void find_kept(closing *c, ids *k, bool *again) {
     if (!k->kept[n->id] || !do_again(c, k, n)) continue;
     k->kept[n->id] = false;
     again[n->id] = true;
-    for (uint32_t l = 0; l < n->nin; l++)
-      if (is_of(n->in[l].def, c->q->f)) k->kept[n->in[l].def->id] = true;
-    drop_constants(c, k);
+    for (uint32_t l = 0; l < n->nin; l++) need(c, k, n->in[l].def);
   }
 }
 
@@ -174,8 +168,8 @@ static void take_kept(closing *c) {
   if (!s->boxed) {
     s->kept = t;
     s->nkept = c->kept.n;
-    for (size_t i = 0; i < c->kept.n; i++)
-      stands_for(c, c->kept.at[i], anfi_insert_param(q->b, i, NULL, t[i]));
+    anf_node **p = anfi_insert_params(q->b, 0, c->kept.n, t);
+    for (size_t i = 0; i < c->kept.n; i++) stands_for(c, c->kept.at[i], p[i]);
     return;
   }
   const anf_type *all = anfi_type_tuple(q->j->cx, c->kept.n, t),
@@ -183,7 +177,7 @@ static void take_kept(closing *c) {
   *box = anfi_type_simple(q->j->cx, ANF_TYPE_BOX);
   s->kept = box;
   s->nkept = 1;
-  anf_node *p = anfi_insert_param(q->b, 0, NULL, *box);
+  anf_node *p = *anfi_insert_params(q->b, 0, 1, box);
   const anfi_attrs *at = anfi_attrs_one(q->ad->m, ANF_OP_Unbox, anfi_value_new_type(q->j->cx, all));
   anf_node *u = anfi_apply(q->b, ANF_OP_Unbox, at, 1, &p);
   u->type = all;
@@ -196,12 +190,15 @@ static void take_kept(closing *c) {
  * made before. */
 static void drop_unused(anfi_jbuild *q) {
   anfi_jspec *s = q->s;
-  if (!s->by_args) s->passed = ANFI_NEW_N(q->j->a, bool, q->f->params.n + 1);
-  for (size_t i = q->f->params.n; i-- > 0 && !s->by_args;) {
+  if (s->by_args) return;
+  bool *gone = ANFI_NEW_N(q->j->a, bool, q->b->params.n + 1);
+  s->passed = ANFI_NEW_N(q->j->a, bool, q->f->params.n + 1);
+  for (size_t i = 0; i < q->f->params.n; i++) {
     if (!q->constant[i]) continue;
     s->passed[i] = s->boxed || anfi_is_used(q->constant[i]);
-    if (!s->passed[i]) anfi_remove_param(q->b, q->constant[i]->u.index);
+    gone[q->constant[i]->u.index] = !s->passed[i];
   }
+  anfi_remove_params(q->b, gone);
 }
 
 /* What ▶ gives. */
@@ -233,7 +230,6 @@ bool anfi_j_close(anfi_jbuild *q) {
   ids k = {ANFI_NEW_N(a, bool, q->ad->m->nodes.n), q->ad->m->nodes.n};
   bool *again = ANFI_NEW_N(a, bool, k.n);
   find_roots(&c, &b, &k);
-  drop_constants(&c, &k);
   order_of_f(&c, &k);
   c.eager = q->j->trying && c.order.n <= EAGER;
   find_kept(&c, &k, again);

@@ -251,10 +251,12 @@ anfi_loc anfi_node_loc(const anf_node *n);
 
 /* node.c: building inside a frame; never NULL, operands never NULL */
 anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t);
-anf_node *anfi_insert_param(anf_graph *g, size_t at, const anfi_str *name, const anf_type *t);
-void anfi_remove_param(anf_graph *g, size_t at);   // must be unused
-anf_node *anfi_value(anf_module *m, anf_value *v); // takes the reference
-void anfi_hold(anf_module *m, anf_value *v);       // takes the reference; released with the module
+/* n parameters without names before parameter `at`: a pointer to the first, good until g gets more. */
+anf_node **anfi_insert_params(anf_graph *g, size_t at, size_t n, const anf_type *const *types);
+void anfi_remove_params(anf_graph *g, const bool *gone); // those must be unused
+void anfi_remove_param(anf_graph *g, size_t at);         // likewise
+anf_node *anfi_value(anf_module *m, anf_value *v);       // takes the reference
+void anfi_hold(anf_module *m, anf_value *v); // takes the reference; released with the module
 /* A node whose inputs must all be set by anfi_set_input: for readers, where nodes refer forward. */
 anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n);
 anf_node *anfi_graph_value(anf_graph *g);

@@ -53,31 +53,44 @@ static anf_node *new_cnode(anf_graph *g, anfi_kind kind, size_t n, anf_node *con
   return p;
 }
 
-anf_node *anfi_insert_param(anf_graph *g, size_t at, const anfi_str *name, const anf_type *t) {
+anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t) {
   anf_node *p = new_node(g->module, ANFI_PARAM, g, 0);
   p->type = t;
+  p->u.index = g->params.n;
   if (name && name->len) p->debug = anfi_debug_new(g->module, (anfi_debug){.name = name});
   anfi_push(&g->module->arena, &g->params, p);
-  for (size_t i = g->params.n - 1; i > at; i--) {
-    g->params.at[i] = g->params.at[i - 1];
-    g->params.at[i]->u.index = i;
-  }
-  g->params.at[at] = p;
-  p->u.index = at;
   return p;
 }
 
-anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t) {
-  return anfi_insert_param(g, g->params.n, name, t);
+anf_node **anfi_insert_params(anf_graph *g, size_t at, size_t n, const anf_type *const *types) {
+  size_t before = g->params.n;
+  for (size_t i = 0; i < n; i++) anfi_param(g, NULL, types[i]);
+  anf_node **p = g->params.at, **made = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n + 1);
+  if (n) memcpy(made, p + before, n * sizeof *p);
+  if (before > at) memmove(p + at + n, p + at, (before - at) * sizeof *p);
+  if (n) memcpy(p + at, made, n * sizeof *p);
+  for (size_t i = at; i < g->params.n; i++) p[i]->u.index = i;
+  return p + at;
+}
+
+void anfi_remove_params(anf_graph *g, const bool *gone) {
+  size_t n = 0;
+  for (size_t i = 0; i < g->params.n; i++) {
+    anf_node *p = g->params.at[i];
+    if (gone[i]) {
+      anfi_delete(p);
+      continue;
+    }
+    p->u.index = n;
+    g->params.at[n++] = p;
+  }
+  g->params.n = n;
 }
 
 void anfi_remove_param(anf_graph *g, size_t at) {
-  anfi_delete(g->params.at[at]);
-  for (size_t i = at + 1; i < g->params.n; i++) {
-    g->params.at[i - 1] = g->params.at[i];
-    g->params.at[i - 1]->u.index = i - 1;
-  }
-  g->params.n--;
+  bool *gone = ANFI_NEW_N(anfi_scratch(g->module->cx), bool, g->params.n);
+  gone[at] = true;
+  anfi_remove_params(g, gone);
 }
 
 /* In a frame of its own, so that v can be given back when memory runs out. (A guard would stay with

@@ -30,9 +30,11 @@ static anf_node *seen_from(const lifting *l, const anf_graph *g, anf_node *n) {
 
 static void add_params(lifting *l, anf_graph *g) {
   const anfi_graph_info *gi = &l->an->graphs[g->id];
+  const anf_type **types = ANFI_NEW_N(l->scratch, const anf_type *, gi->free.n + 1);
+  for (size_t i = 0; i < gi->free.n; i++) types[i] = gi->free.at[i]->type;
+  anf_node **params = anfi_insert_params(g, 0, gi->free.n, types);
   for (size_t i = 0; i < gi->free.n; i++) {
-    anf_node *n = gi->free.at[i];
-    anf_node *p = anfi_insert_param(g, i, NULL, n->type);
+    anf_node *n = gi->free.at[i], *p = params[i];
     p->debug = anfi_debug_derive(l->m, n->debug, "captured");
     l->m->debugs.at[p->debug].name = l->m->debugs.at[n->debug].name;
     *anfi_map_at(&l->lifted, pair(g, n)) = anfi_key(p);

@@ -12,6 +12,7 @@ typedef struct {
   uint8_t *needed; // by node id
   bool **item;     // by result class: items that are needed; NULL: the result is no tuple
   uint32_t *nitem;
+  uint32_t **place; // by result class: see places
   anfi_node_vec todo;
 } needs;
 
@@ -98,6 +99,7 @@ static void seed(needs *w) {
 static void find_items(needs *w) {
   w->item = ANFI_NEW_N(w->a, bool *, w->gs.n);
   w->nitem = ANFI_NEW_N(w->a, uint32_t, w->gs.n);
+  w->place = ANFI_NEW_N(w->a, uint32_t *, w->gs.n);
   for (uint32_t k = 0; k < w->gs.n; k++) {
     uint32_t c = w->gs.at[k].result_class;
     if (w->gs.at[c].result_open || w->item[c]) continue;
@@ -135,16 +137,23 @@ static void shrink_result(needs *w, uint32_t c, anf_graph *g) {
   anfi_set_result(g, t);
 }
 
+/* By item of a class: how many before it stay. */
+static const uint32_t *places(needs *w, uint32_t c) {
+  if (w->place[c]) return w->place[c];
+  uint32_t *at = w->place[c] = ANFI_NEW_N(w->a, uint32_t, w->nitem[c] + 1);
+  for (uint32_t i = 0; i < w->nitem[c]; i++) at[i + 1] = at[i] + w->item[c][i];
+  return at;
+}
+
 static void renumber_gets(needs *w, uint32_t c, anf_node *old, anf_node *call) {
+  const uint32_t *place = places(w, c);
   for (anfi_use *u = old->uses; u;) {
     anf_node *get = u->user;
     u = u->next;
     if (!anfi_is_op(get, ANF_OP_TupleGet) || !w->needed[get->id])
       continue; // dead: swept with the rest
-    int64_t i = index_of(w, get), k = 0;
-    for (int64_t j = 0; j < i; j++) k += w->item[c][j];
-    const anfi_attrs *at =
-        anfi_attrs_one(w->m, ANF_OP_TupleGet, anfi_value_new_i64(w->m->cx, ANF_INT, k));
+    anf_value *k = anfi_value_new_i64(w->m->cx, ANF_INT, place[index_of(w, get)]);
+    const anfi_attrs *at = anfi_attrs_one(w->m, ANF_OP_TupleGet, k);
     anf_node *to = anfi_apply(get->graph, ANF_OP_TupleGet, at, 1, &call);
     to->type = get->type;
     to->debug = get->debug;
@@ -152,13 +161,13 @@ static void renumber_gets(needs *w, uint32_t c, anf_node *old, anf_node *call) {
   }
 }
 
-static void rewrite_call(needs *w, const anfi_group *g, anf_node *call, const bool *keep,
+static void rewrite_call(needs *w, const anfi_group *g, anf_node *call, const bool *gone,
                          bool items) {
   anf_node **in = ANFI_NEW_N(w->a, anf_node *, call->nin);
   size_t n = 1;
   in[0] = call->in[0].def;
   for (uint32_t i = 1; i < call->nin; i++)
-    if (!keep || keep[i - 1]) in[n++] = call->in[i].def;
+    if (!gone || !gone[i - 1]) in[n++] = call->in[i].def;
   anf_node *c = anfi_call(call->graph, n, in);
   c->debug = call->debug;
   c->type = items ? kept_type(w, g->result_class, call->type) : call->type;
@@ -172,43 +181,43 @@ static bool any_dead_item(const needs *w, uint32_t c) {
   return false;
 }
 
-/* Which parameters of a closed group stay; NULL when all do. */
-static bool *kept_params(needs *w, const anfi_group *g) {
-  size_t np = g->open ? 0 : g->graphs.at[0]->params.n, kept = 0;
-  bool *keep = ANFI_NEW_N(w->a, bool, np);
+/* Which parameters of a closed group go; NULL when none does. */
+static bool *gone_params(needs *w, const anfi_group *g) {
+  size_t np = g->open ? 0 : g->graphs.at[0]->params.n;
+  bool *gone = ANFI_NEW_N(w->a, bool, np), some = false;
   for (size_t i = 0; i < np; i++) {
+    gone[i] = true;
     for (size_t k = 0; k < g->graphs.n; k++)
-      keep[i] |= w->needed[g->graphs.at[k]->params.at[i]->id] != 0;
-    kept += keep[i];
+      gone[i] &= !w->needed[g->graphs.at[k]->params.at[i]->id];
+    some |= gone[i];
   }
-  return kept < np ? keep : NULL;
+  return some ? gone : NULL;
 }
 
-static void drop_params(const anfi_group *g, const bool *keep) {
+static void drop_params(const anfi_group *g, const bool *gone) {
   for (size_t k = 0; k < g->graphs.n; k++)
-    for (size_t i = g->graphs.at[k]->params.n; !g->graphs.at[k]->removed && i-- > 0;)
-      if (!keep[i]) anfi_remove_param(g->graphs.at[k], i);
+    if (!g->graphs.at[k]->removed) anfi_remove_params(g->graphs.at[k], gone);
 }
 
 /* First all calls and results, then what this makes dead, then the parameters that it used. */
 static bool rewrite(needs *w, anfi_pass *p) {
-  bool **keep = ANFI_NEW_N(w->a, bool *, w->gs.n), *shrinks = ANFI_NEW_N(w->a, bool, w->gs.n);
+  bool **gone = ANFI_NEW_N(w->a, bool *, w->gs.n), *shrinks = ANFI_NEW_N(w->a, bool, w->gs.n);
   for (uint32_t k = 0; k < w->gs.n; k++) {
-    keep[k] = kept_params(w, &w->gs.at[k]);
+    gone[k] = gone_params(w, &w->gs.at[k]);
     shrinks[k] = any_dead_item(w, k);
-    p->rewrites += (uint64_t)(keep[k] != NULL) + shrinks[k];
+    p->rewrites += (uint64_t)(gone[k] != NULL) + shrinks[k];
   }
   for (uint32_t k = 0; k < w->gs.n; k++) {
     const anfi_group *g = &w->gs.at[k];
     bool items = shrinks[g->result_class];
-    for (size_t j = 0; (keep[k] || items) && j < g->calls.n; j++)
-      rewrite_call(w, g, g->calls.at[j], keep[k], items);
+    for (size_t j = 0; (gone[k] || items) && j < g->calls.n; j++)
+      rewrite_call(w, g, g->calls.at[j], gone[k], items);
     for (size_t j = 0; items && j < g->graphs.n; j++)
       shrink_result(w, g->result_class, g->graphs.at[j]);
   }
   if (!anfi_clear_dead(p->m)) return false;
   for (uint32_t k = 0; k < w->gs.n; k++)
-    if (keep[k]) drop_params(&w->gs.at[k], keep[k]);
+    if (gone[k]) drop_params(&w->gs.at[k], gone[k]);
   return true;
 }
 

@@ -47,11 +47,8 @@ static anf_node *make(const scalarising *s, anf_graph *g, const anf_type *type,
 
 /* Parameter `at` of g becomes its items; inside, they make the tuple that it was. */
 static void split_param(const scalarising *s, anf_graph *g, size_t at, const anf_type *type) {
-  anf_node *p = g->params.at[at], **items = ANFI_NEW_N(s->a, anf_node *, type->n);
-  for (uint32_t i = 0; i < type->n; i++) {
-    items[i] = anfi_insert_param(g, at + 1 + i, NULL, type->items[i]);
-    items[i]->debug = p->debug;
-  }
+  anf_node *p = g->params.at[at], **items = anfi_insert_params(g, at + 1, type->n, type->items);
+  for (uint32_t i = 0; i < type->n; i++) items[i]->debug = p->debug;
   if (anfi_is_used(p)) anfi_replace(p, make(s, g, type, items));
   anfi_remove_param(g, at);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Derivatives from C: the options of anf_grad, transforms as ops that a builder applies, orders, what
- * is refused, depth, tail calls without optimisation, threads side by side. Values are worked out by hand. */
+ * is refused, depth, linear work, tail calls without optimisation, threads side by side. Values are worked out by hand. */
 #include "test/unit/fault.h"
 #include "test/unit/program.h"
 
@@ -258,6 +258,92 @@ static void depth(void **state) {
   gives(w->cx, v, "100001.0", "f64");
 }
 
+/* ---- work that grows as programs do: nodes that are made, and memory that is used, on the way ---- */
+
+typedef enum { STRAIGHT, CALLS_OF_ONE, LONG_ARMS, LONG_ROUND, SHAPES } shape;
+
+static anf_node *long_chain(anf_graph *g, anf_node *x, size_t n) {
+  anf_node *y = x;
+  for (size_t i = 0; i < n; i++) y = i % 3 ? OP(g, "Sin", y) : OP(g, "Mul", y, x);
+  return y;
+}
+
+static anf_graph *chain_of(anf_module *m, const anf_type *t, const char *name, size_t n) {
+  anf_graph *g = anf_graph_new(m, name);
+  anf_return(g, long_chain(g, anf_param(g, "x", t), n));
+  return g;
+}
+
+/* (k, s) -> s after k rounds of a long chain */
+static anf_graph *rounds_of(anf_module *m, anf_ctx *cx, size_t n) {
+  const anf_type *t = scalar(cx, ANF_F64), *i = scalar(cx, ANF_I64);
+  anf_graph *loop = anf_graph_new(m, "loop"), *on = anf_graph_new(m, "on"),
+            *end = anf_graph_new(m, "end");
+  anf_node *k = anf_param(loop, "k", i), *s = anf_param(loop, "s", t);
+  anf_value *one = anf_value_i64(cx, 1);
+  anf_node *unit = anf_constant(m, one), *more = OP(loop, "Less", unit, k);
+  anf_value_release(one);
+  anf_return(on, CALL(on, anf_graph_node(loop), OP(on, "Sub", k, unit), long_chain(on, s, n)));
+  anf_return(end, s);
+  anf_return(loop, CALL0(loop, OP(loop, "Switch", more, anf_graph_node(on), anf_graph_node(end))));
+  return loop;
+}
+
+static anf_graph *program_of(anf_module *m, anf_ctx *cx, shape kind, size_t n) {
+  const anf_type *t = scalar(cx, ANF_F64);
+  anf_graph *g = anf_graph_new(m, "main");
+  anf_value *rounds = anf_value_i64(cx, 3);
+  anf_node *x = anf_param(g, "x", t), *y = x;
+  if (kind == STRAIGHT) y = long_chain(g, x, n);
+  if (kind == CALLS_OF_ONE) {
+    anf_node *f = anf_graph_node(chain_of(m, t, "f", 30)); // too long to be inlined often
+    for (size_t i = 0; i < n; i++) y = CALL(g, f, y);
+  }
+  if (kind == LONG_ARMS)
+    y = CALL(g,
+             OP(g, "Switch", OP(g, "Less", x, OP(g, "Sin", x)),
+                anf_graph_node(chain_of(m, t, "a", n)), anf_graph_node(chain_of(m, t, "b", n + 5))),
+             x);
+  if (kind == LONG_ROUND)
+    y = CALL(g, anf_graph_node(rounds_of(m, cx, n)), anf_constant(m, rounds), x);
+  anf_value_release(rounds);
+  anf_return(g, y);
+  return g;
+}
+
+typedef struct {
+  size_t nodes, bytes;
+} work;
+
+static work work_of(world *w, shape kind, int order, size_t n) {
+  anf_module *m = anf_module_new(w->cx);
+  anf_graph *g = program_of(m, w->cx, kind, n);
+  for (int i = 0; i < order; i++) assert_int_equal(anf_grad(g, NULL, w->d, &g), ANF_OK);
+  w->heap.peak = w->heap.bytes;
+  size_t before = w->heap.bytes;
+  anf_status st = anf_optimise(m, "standard", NULL, w->d);
+  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  work k = {m->nodes.n, w->heap.peak - before};
+  anf_module_free(m);
+  return k;
+}
+
+/* Four times the program: four times the nodes, and hardly more memory (arrays that double take more
+ * at times; what is quadratic takes sixteen times). */
+static void work_is_linear(void **state) {
+  static const size_t size[SHAPES] = {1000, 100, 600, 600};
+  world *w = *state;
+  for (shape kind = STRAIGHT; kind < SHAPES; kind++)
+    for (int order = 1; order <= 2; order++) {
+      work few = work_of(w, kind, order, size[kind]),
+           many = work_of(w, kind, order, 4 * size[kind]);
+      if (10 * many.nodes > 41 * few.nodes || many.bytes > 7 * few.bytes)
+        fail_msg("shape %d, order %d: %zu nodes, then %zu; %zu bytes, then %zu", kind, order,
+                 few.nodes, many.nodes, few.bytes, many.bytes);
+    }
+}
+
 /* ---- a tail call of what a branch chose, compiled without any optimisation of the machine's: both
  * ways are loops of the graph already, so 10^6 calls need no stack; d x^n = n x^(n - 1) ---- */
 
@@ -365,6 +451,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(handles, setup, teardown),
       cmocka_unit_test_setup_teardown(checkpoints, setup, teardown),
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
+      cmocka_unit_test_setup_teardown(work_is_linear, setup, teardown),
       cmocka_unit_test_setup_teardown(tail_calls_through_branches, setup, teardown),
       cmocka_unit_test(threads),
       cmocka_unit_test(faults),
