@@ -280,17 +280,43 @@ static bool same_shallow(const anf_value *a, const anf_value *b) {
   }
 }
 
-/* Walks both values with an explicit stack, held in a frame of its own. */
+/* What is shared and under comparison, as classes: each value leads to another of its class, on a
+ * way that is halved whenever it is gone. */
+static const anf_value *class_of(const anfi_map *classes, const anf_value *v) {
+  uint64_t *next, *after;
+  for (next = anfi_map_find(classes, anfi_key(v)); next; next = after) {
+    after = anfi_map_find(classes, *next);
+    v = (const anf_value *)(uintptr_t)*next;
+    if (after) *next = *after;
+  }
+  return v;
+}
+
+/* Whether two values are already taken for equal; they are from now on. */
+static bool in_one_class(anfi_map *classes, const anf_value *a, const anf_value *b) {
+  if (a->refs == 1 || b->refs == 1) return false;
+  a = class_of(classes, a);
+  b = class_of(classes, b);
+  if (a != b) *anfi_map_at(classes, anfi_key(a)) = anfi_key(b);
+  return a == b;
+}
+
+/* Walks both values with an explicit stack, held in a frame of its own. Equality is transitive, so
+ * each comparison of shared parts joins two classes: forty pairs of one another are forty
+ * comparisons, though they stand for 2^40 items. */
 static bool same_deep(anf_ctx *cx, const anf_value *a, const anf_value *b) {
   anfi_arena *s = anfi_scratch(cx);
   ANFI_VEC(const anf_value *) st = {0};
+  anfi_map classes;
+  anfi_map_init(&classes, s);
   anfi_push(s, &st, a);
   anfi_push(s, &st, b);
   while (st.n) {
     const anf_value *y = st.at[--st.n], *x = st.at[--st.n];
     if (x == y) continue;
-    if (!same_shallow(x, y)) return false;
     anf_value **xi = items_of(x), **yi = items_of(y);
+    if (xi && yi && in_one_class(&classes, x, y)) continue;
+    if (!same_shallow(x, y)) return false;
     for (size_t i = 0; xi && i < x->n; i++) {
       anfi_push(s, &st, (const anf_value *)xi[i]);
       anfi_push(s, &st, (const anf_value *)yi[i]);
@@ -339,13 +365,15 @@ static uint64_t hash_shallow(const anf_value *v, uint64_t h) {
   return h;
 }
 
+/* The parts that come first decide: parts may be shared, and all of them be without number. */
 uint64_t anfi_value_hash(const anf_value *v) {
+  enum { PARTS = 4096 };
   if (!items_of(v)) return hash_shallow(v, 0);
   anfi_arena *s = anfi_scratch(v->cx);
   ANFI_VEC(const anf_value *) st = {0};
   anfi_push(s, &st, v);
   uint64_t h = 0;
-  while (st.n) {
+  for (size_t k = 0; st.n && k < PARTS; k++) {
     const anf_value *x = st.at[--st.n];
     h = hash_shallow(x, h);
     anf_value **items = items_of(x);

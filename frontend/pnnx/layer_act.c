@@ -126,13 +126,6 @@ static bool glu(anfi_layer *l) {
          anfi_layer_result(l, ANF_OP_Mul, 2, half, 0, NULL);
 }
 
-static bool tanh_shrink(anfi_layer *l) {
-  anfi_operand in[2];
-  return anfi_layer_tensor(l, "input", 0, &in[0]) &&
-         anfi_layer_op1(l, ANF_OP_Tanh, &in[0], &in[1]) &&
-         anfi_layer_result(l, ANF_OP_Sub, 2, in, 0, NULL);
-}
-
 /* Outside of training, the slope is the mean of its bounds. */
 static bool rrelu(anfi_layer *l) {
   anfi_operand x;
@@ -149,8 +142,6 @@ static bool rrelu(anfi_layer *l) {
 const anfi_layer_row anfi_layers_act[] = {
     ANFI_LAYER("nn.GLU", glu, Sigmoid),
     ANFI_LAYER("F.glu", glu, Sigmoid),
-    ANFI_LAYER("nn.Tanhshrink", tanh_shrink, Tanh),
-    ANFI_LAYER("F.tanhshrink", tanh_shrink, Tanh),
     ANFI_LAYER("nn.RReLU", rrelu, LeakyRelu),
     ANFI_LAYER("F.rrelu", rrelu, LeakyRelu),
     ANFI_LAYER("nn.Softmin", softmax, Softmax),

@@ -37,10 +37,11 @@ static bool lerp(anfi_layer *l) {
          op2(l, ANF_OP_Mul, &in[2], &d, &d) && op2(l, ANF_OP_Add, &in[0], &d, &l->out[0]);
 }
 
-static bool frac(anfi_layer *l) {
+/* What a function takes away from its argument. */
+static bool rest(anfi_layer *l) {
   anfi_operand in[2];
   return anfi_layer_tensor(l, "input", 0, &in[0]) &&
-         anfi_layer_op1(l, ANF_OP_Trunc, &in[0], &in[1]) &&
+         anfi_layer_op1(l, l->code, &in[0], &in[1]) &&
          anfi_layer_result(l, ANF_OP_Sub, 2, in, 0, NULL);
 }
 
@@ -163,7 +164,9 @@ const anfi_layer_row anfi_layers_formula[] = {
     ANFI_LAYER("torch.addcmul", add_scaled, Mul),
     ANFI_LAYER("torch.addcdiv", add_scaled, Div),
     ANFI_LAYER("torch.lerp", lerp, Mul),
-    ANFI_LAYER("torch.frac", frac, Trunc),
+    ANFI_LAYER("torch.frac", rest, Trunc),
+    ANFI_LAYER("nn.Tanhshrink", rest, Tanh),
+    ANFI_LAYER("F.tanhshrink", rest, Tanh),
     ANFI_LAYER("torch.hypot", pair, Hypot),
     ANFI_LAYER("torch.copysign", pair, Copysign),
     ANFI_LAYER("torch.dot", dot, MatMul),
