@@ -5,6 +5,7 @@
  * wrong result ends in status 1. */
 #define _POSIX_C_SOURCE 200809L
 #include "bench.h"
+#include "optimizer/infer/infer.h"
 
 enum { MAX_PASSES = 32, WINDOW = 50, SIZES = 3 };
 
@@ -91,6 +92,32 @@ static double optimise_once(size_t n, times *t, bool check) {
   return spent;
 }
 
+static anf_status infer_in_frame(anf_module *m, double *spent) {
+  ANFI_ENTRY(m->cx, NULL);
+  anf_graph *g = anf_module_find(m, "main");
+  const anf_type *type = g->params.at[0]->type;
+  double start = bench_cpu();
+  anfi_inference *q = anfi_infer_new(m);
+  anfi_infer_entry(q, g, 1, &type);
+  bool inferred = anfi_infer_run(q);
+  *spent = bench_cpu() - start;
+  bench_check(inferred, "inference");
+  return anfi_leave(m->cx);
+}
+
+/* Seconds of inference alone, which is a part of the pass `specialise`. */
+static double infer_once(size_t n) {
+  double spent = 0;
+  anf_ctx *cx = anf_ctx_new(NULL);
+  if (!cx) exit(2);
+  anf_module *m = straight(cx, n);
+  bench_check(anf_optimise(m, "lift", NULL, NULL) == ANF_OK, "lift");
+  bench_check(infer_in_frame(m, &spent) == ANF_OK, "inference");
+  anf_module_free(m);
+  anf_ctx_free(cx);
+  return spent;
+}
+
 static void show(const char *what, double *sample, size_t n, double scale, double limit) {
   for (size_t i = 0; i < BENCH_RUNS; i++) sample[i] *= scale / (double)n;
   qsort(sample, BENCH_RUNS, sizeof *sample, bench_order);
@@ -102,12 +129,15 @@ static void show(const char *what, double *sample, size_t n, double scale, doubl
 
 static double measure(size_t n) {
   static times t;
-  double whole[BENCH_RUNS];
+  double whole[BENCH_RUNS], inference[BENCH_RUNS];
   memset(&t, 0, sizeof t);
-  for (t.run = 0; t.run < BENCH_RUNS; t.run++) whole[t.run] = optimise_once(n, &t, t.run == 0);
+  for (t.run = 0; t.run < BENCH_RUNS; t.run++) {
+    whole[t.run] = optimise_once(n, &t, t.run == 0);
+    inference[t.run] = infer_once(n);
+  }
   printf("standard pipeline, straight-line program of %zu nodes\n", n);
-  for (size_t i = 0; i < t.n; i++)
-    show(t.pass[i].name, t.pass[i].ms, n, 1e6, strcmp(t.pass[i].name, "specialise") == 0 ? 300 : 0);
+  for (size_t i = 0; i < t.n; i++) show(t.pass[i].name, t.pass[i].ms, n, 1e6, 0);
+  show("inference, of specialise", inference, n, 1e9, 300);
   show("all", whole, n, 1e9, 2000);
   return whole[BENCH_RUNS / 2] * (double)n;
 }

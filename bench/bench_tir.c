@@ -102,55 +102,76 @@ static char *hard_program(size_t k, size_t statements, size_t *len) {
   return s;
 }
 
+/* A program and what is made of it. */
+typedef struct {
+  char *source;
+  size_t len;
+  anf_ctx *cx;
+  anf_diag *d;
+  anf_tir_module *m, *o;
+  anf_text out;
+} job;
+
+static job open_job(char *source, size_t len) {
+  anf_ctx *cx = anf_ctx_new(NULL);
+  if (!cx) exit(2);
+  return (job){.source = source, .len = len, .cx = cx, .d = anf_diag_new(cx), .out = {.cx = cx}};
+}
+
+static void close_job(job *j) {
+  anf_diag_print(j->d, stdout, false);
+  anf_text_free(&j->out);
+  anf_tir_module_free(j->o);
+  anf_tir_module_free(j->m);
+  anf_diag_free(j->d);
+  anf_ctx_free(j->cx);
+  free(j->source);
+}
+
+static double parse_ns(job *j) {
+  double start = cpu_ns();
+  bench_check(anf_tir_parse(j->cx, j->source, j->len, "bench", j->d, &j->m) == ANF_OK,
+              "the program does not parse");
+  return cpu_ns() - start;
+}
+
+static double opt_ns(job *j, const char *passes, const anf_tir_opt_opts *opts) {
+  double start = cpu_ns();
+  bench_check(anf_tir_opt(j->m, passes, opts, j->d, &j->o) == ANF_OK, "a pass failed");
+  return cpu_ns() - start;
+}
+
+static double print_ns(job *j, const anf_tir_module *m) {
+  double start = cpu_ns();
+  bench_check(anf_tir_print(m, &j->out) == ANF_OK, "the program does not print");
+  return cpu_ns() - start;
+}
+
 /* All of it: read, passes, text */
 static double hard_ns(size_t k, size_t statements) {
   size_t len;
-  char *s = hard_program(k, statements, &len);
-  anf_ctx *cx = anf_ctx_new(NULL);
-  anf_diag *d = anf_diag_new(cx);
-  anf_tir_module *m = NULL, *o = NULL;
-  anf_text out = {.cx = cx};
-  double start = cpu_ns();
-  bench_check(anf_tir_parse(cx, s, len, "bench", d, &m) == ANF_OK, "the program does not parse");
-  bench_check(anf_tir_opt(m, hard[k].passes, NULL, d, &o) == ANF_OK, "a pass failed");
-  bench_check(anf_tir_print(o, &out) == ANF_OK, "the program does not print");
-  double ns = cpu_ns() - start;
-  anf_diag_print(d, stdout, false);
-  anf_text_free(&out);
-  anf_tir_module_free(o);
-  anf_tir_module_free(m);
-  anf_diag_free(d);
-  anf_ctx_free(cx);
-  free(s);
+  char *source = hard_program(k, statements, &len);
+  job j = open_job(source, len);
+  double ns = parse_ns(&j);
+  ns += opt_ns(&j, hard[k].passes, NULL);
+  ns += print_ns(&j, j.o);
+  close_job(&j);
   return ns;
 }
 
 static void once(size_t statements, int at, timed *t, const char *passes, double *parse,
                  double *print) {
   size_t len;
-  char *s = program(statements, &len);
-  anf_ctx *cx = anf_ctx_new(NULL);
-  anf_diag *d = anf_diag_new(cx);
-  anf_tir_module *m = NULL, *o = NULL;
-  anf_text out = {.cx = cx};
+  char *source = program(statements, &len);
+  job j = open_job(source, len);
   anf_tir_opt_opts opts = {.size = sizeof opts, .timed = note, .user = t};
-  double start = cpu_ns();
-  bench_check(anf_tir_parse(cx, s, len, "bench", d, &m) == ANF_OK, "the program does not parse");
-  parse[at] = cpu_ns() - start;
-  start = cpu_ns();
-  bench_check(anf_tir_print(m, &out) == ANF_OK, "the program does not print");
-  print[at] = cpu_ns() - start;
+  parse[at] = parse_ns(&j);
+  print[at] = print_ns(&j, j.m);
   t->since = cpu_ns();
   t->at = at;
   t->n[at] = 0;
-  bench_check(anf_tir_opt(m, passes, &opts, d, &o) == ANF_OK, "a pass failed");
-  anf_diag_print(d, stdout, false);
-  anf_text_free(&out);
-  anf_tir_module_free(o);
-  anf_tir_module_free(m);
-  anf_diag_free(d);
-  anf_ctx_free(cx);
-  free(s);
+  opt_ns(&j, passes, &opts);
+  close_job(&j);
 }
 
 static void line(const char *name, double small, double large) {
