@@ -40,8 +40,7 @@ static bool lerp(anfi_layer *l) {
 /* What a function takes away from its argument. */
 static bool rest(anfi_layer *l) {
   anfi_operand in[2];
-  return anfi_layer_tensor(l, "input", 0, &in[0]) &&
-         anfi_layer_op1(l, l->code, &in[0], &in[1]) &&
+  return anfi_layer_tensor(l, "input", 0, &in[0]) && anfi_layer_op1(l, l->code, &in[0], &in[1]) &&
          anfi_layer_result(l, ANF_OP_Sub, 2, in, 0, NULL);
 }
 
