@@ -48,6 +48,7 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
   anfi_isa isa;
   if (o->engine && anfi_isa_of_engine(o->engine, &isa)) lo.isa = &isa;
   anf_graph *entry = public_graph(m);
+  if (entry && v->amend) v->amend(v->edit_user, entry);
   v->low.cx = cx;
   v->low.arena = &v->arena;
   uint64_t from = anfi_os_now_ns();
@@ -105,6 +106,7 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_exec_sig(e->cx, &v->arena, n, args, &v->sig);
   v->trace = e->trace;
   v->nstate = e->nstate;
+  v->amend = e->amend;
   v->edit = e->edit;
   v->edit_user = e->edit_user;
   anf_exec_opts o = e->o;

@@ -23,8 +23,9 @@ typedef struct anfi_variant {
   anf_trace *trace; // or NULL
   size_t nstate;    // parameters that the first items of the result replace
   anf_text *fusion; // what is told of loops that ops share; or NULL
+  void (*amend)(void *user, anf_graph *g);          // adds to the optimised graph; or NULL
   void (*edit)(void *user, struct anfi_variant *v); // changes the lowered module; or NULL
-  void *edit_user;
+  void *edit_user;                                  // of both
   /* from then on */
   struct anfi_variant *next; // used before
   anfi_arena arena;          // of all but the code
@@ -58,6 +59,7 @@ struct anf_exec {
   uint64_t needed; // bits of arguments, if fixing is NEEDED
   anf_text log;    // of compilations
   size_t nstate;   // of the variants made next, as are
+  void (*amend)(void *user, anf_graph *g);
   void (*edit)(void *user, anfi_variant *v);
   void *edit_user;
   anf_trace *trace; // or NULL

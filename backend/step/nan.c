@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers that are none. The outputs are looked at after each run; to name the operation that made
- * the first NaN, the step is run once more, by the interpreter, from the state that was before. */
+/* Numbers that are none. The outputs are looked at after each run; or, to name the operation that
+ * made the first NaN, within it: the step stops before it changes its state, and is run once more
+ * from there, by the interpreter. */
 #include "backend/step/step.h"
 
 #include "ir/interp.h"
@@ -53,34 +54,57 @@ static double first_bad(anf_dtype t, const char *p, size_t bytes) {
   return 0.0;
 }
 
-/* ---- the state before a run ---- */
+/* ---- stopping before the state changes ---- */
 
-static size_t state_bytes(const anf_step *s) {
-  size_t n = 0;
-  for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) n += s->leaf[ANF_STATE][i].bytes;
+/* Nodes beside a result, with their types. */
+typedef struct guarding {
+  anf_graph *g;
+  int64_t output; // the next one's number
+} guarding;
+
+static anf_node *typed(anf_node *n, const anf_type *t) {
+  n->type = t;
   return n;
 }
 
-void anfi_step_remember(anf_step *s) {
-  if (!s->before) s->before = anfi_step_memory(s->cx, state_bytes(s), &s->before_bytes);
-  char *to = s->before;
-  for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {
-    const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
-    anfi_step_gather(l);
-    memcpy(to, l->at, l->bytes);
-    to += l->bytes;
-  }
+static anf_node *part(const guarding *k, anf_node *n, uint32_t i) {
+  anf_module *m = k->g->module;
+  const anf_type *t = n->type;
+  bool record = t->kind == ANF_TYPE_RECORD;
+  if (anfi_is_op(n, record ? ANF_OP_MakeRecord : ANF_OP_MakeTuple)) return n->in[i].def;
+  anfi_opcode op = record ? ANF_OP_RecordGet : ANF_OP_TupleGet;
+  anf_value *which = record ? anfi_value_new_string(m->cx, t->names[i]->s, t->names[i]->len)
+                            : anfi_value_new_i64(m->cx, ANF_INT, i);
+  return typed(anfi_apply(k->g, op, anfi_attrs_one(m, op, which), 1, &n), t->items[i]);
 }
 
-static void restore(anf_step *s) {
-  const char *from = s->before;
-  for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {
-    const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
-    memcpy(l->at, from, l->bytes);
-    anfi_step_scatter(l);
-    from += l->bytes;
-  }
-  s->count--;
+static void guard_tensor(guarding *k, anf_node *n) {
+  anf_ctx *cx = k->g->module->cx;
+  const anf_type *t = n->type, *bit = anfi_type_scalar(cx, ANF_BOOL);
+  anf_dtype d = (anf_dtype)t->dtype;
+  int64_t output = k->output++;
+  if (!anfi_dtype_is_float(d) && d != ANF_C64 && d != ANF_C128) return;
+  anf_node *fine =
+      typed(anfi_apply1(k->g, ANF_OP_IsFinite, n), anfi_type_with_dtype(cx, t, ANF_BOOL));
+  if (t->n) fine = typed(anfi_apply1(k->g, ANF_OP_All, fine), bit);
+  anf_node *which = anfi_value(k->g->module, anfi_value_new_i64(cx, ANF_I64, output));
+  which->type = anfi_type_scalar(cx, ANF_I64);
+  anfi_add_effect(k->g, typed(anfi_apply2(k->g, ANF_OP_Assert, fine, which),
+                              anfi_type_simple(cx, ANF_TYPE_NONE)));
+}
+
+/* Types do not nest deeply. */
+static void guard_all(guarding *k, anf_node *n, uint32_t from) {
+  const anf_type *t = n->type;
+  if (t->kind == ANF_TYPE_TENSOR) guard_tensor(k, n);
+  if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return;
+  for (uint32_t i = from; i < t->n; i++) guard_all(k, part(k, n, i), 0);
+}
+
+void anfi_step_guard(anf_graph *g, size_t nstate) {
+  guarding k = {.g = g};
+  if (!nstate || g->result->type->kind == ANF_TYPE_TUPLE)
+    guard_all(&k, g->result, (uint32_t)nstate);
 }
 
 /* ---- finding the operation ---- */
@@ -154,16 +178,22 @@ static const char *input_that_is_bad(const anf_step *s) {
   return NULL;
 }
 
-static void explain(anf_step *s) {
+bool anfi_step_explain(anf_step *s) {
+  const anf_trap *t = anf_stream_trap(s->stream);
+  if (t->kind != ANF_TRAP_SITE || s->v->low.sites.at[t->site].code != ANF_E1117) return false;
   search k = {0};
-  restore(s);
+  int64_t output = t->a;
+  anf_status st = find_in_frame(s, &k);
+  if (st == ANF_NOMEM) anfi_throw_nomem(s->cx);
+  anfi_fail(s->cx, anfi_nowhere(), ANF_E1117, s->leaf[ANF_OUTPUT][output].name,
+            (unsigned long long)s->count + 1, k.nan.node || !k.inf.node ? "NaN" : "an infinity");
   const char *name = input_that_is_bad(s);
   if (name) anfi_hint(s->cx, "'%s' holds NaN or infinity before the step", name);
-  if (find_in_frame(s, &k) == ANF_NOMEM) anfi_throw_nomem(s->cx);
   if (k.nan.node)
     anfi_note(s->cx, k.nan.loc, "%s made the first NaN of numbers that were none", k.nan.op);
   if (k.inf.node)
     anfi_note(s->cx, k.inf.loc, "%s made the first infinity of finite numbers", k.inf.op);
+  return true;
 }
 
 bool anfi_step_check(anf_step *s) {
@@ -173,7 +203,6 @@ bool anfi_step_check(anf_step *s) {
     if (x == 0.0) continue;
     anfi_fail(s->cx, anfi_nowhere(), ANF_E1117, l->name, (unsigned long long)s->count,
               isnan(x) ? "NaN" : "an infinity");
-    if (s->o.nan == ANF_NAN_FIND) explain(s);
     return false;
   }
   return true;

@@ -24,7 +24,6 @@ void anf_step_free(anf_step *s) {
   anfi_os_worker_free(s->worker);
   for (int r = 0; r < 3; r++)
     for (size_t i = 0; i < s->nleaf[r]; i++) anfi_step_leaf_free(s, &s->leaf[r][i]);
-  anfi_step_memory_free(s->cx, s->before, s->before_bytes);
   free_prints(s);
   anf_stream_free(s->stream);
   anf_exec_free(s->exec);
@@ -106,6 +105,8 @@ typedef struct making {
   anf_step *s;
   bool *given; // by leaf of a state
 } making;
+
+static void guard(void *user, anf_graph *g) { anfi_step_guard(g, ((making *)user)->s->nstate); }
 
 /* Before code is made: which states may be updated where they are? */
 static void donate(void *user, anfi_variant *v) {
@@ -191,9 +192,11 @@ static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *con
   s->param = ANFI_NEW_N(&s->arena, const anf_type *, n + 1);
   for (size_t i = 0; i < n; i++) s->param[i] = arg[i].type = anfi_step_settled(s->cx, types[i]);
   s->exec->nstate = nstate;
+  s->exec->amend = s->o.nan == ANF_NAN_FIND ? guard : NULL;
   s->exec->edit = donate;
   s->exec->edit_user = &k;
   s->v = anfi_exec_variant(s->exec, n, arg);
+  s->exec->amend = NULL;
   s->exec->edit = NULL;
   if (!s->v || anfi_failed(s->cx)) return NULL;
   make_leaves(s);
@@ -387,10 +390,10 @@ static void finish(anf_step *s) {
   }
   tell_prints(s);
   if (s->status != ANF_OK) {
-    anfi_variant_failed(s->cx, s->v, s->stream, s->status);
+    if (!anfi_step_explain(s)) anfi_variant_failed(s->cx, s->v, s->stream, s->status);
     return;
   }
-  if (s->o.nan != ANF_NAN_IGNORE && !anfi_step_check(s)) return;
+  if (s->o.nan == ANF_NAN_STOP && !anfi_step_check(s)) return;
   if (s->o.progress && !s->o.progress(s->o.user, s, s->count, s->ms)) cancelled(s);
 }
 
@@ -401,14 +404,13 @@ bool anfi_step_idle(const anf_step *s) {
 
 static void run(anf_step *s) {
   if (!anfi_step_idle(s)) return;
-  if (s->o.nan == ANF_NAN_FIND) anfi_step_remember(s);
   anfi_step_go(s);
   finish(s);
 }
 
 /* Nothing to say and nothing to watch: no frame is needed. */
 static bool is_plain(const anf_step *s) {
-  return !s->submitted && s->o.nan == ANF_NAN_IGNORE && !s->o.progress;
+  return !s->submitted && s->o.nan != ANF_NAN_STOP && !s->o.progress;
 }
 
 static anf_status in_frame(anf_step *s, anf_diag *d, void (*f)(anf_step *)) {
@@ -426,7 +428,6 @@ anf_status anf_step_run(anf_step *s, anf_diag *d) {
 
 static void submit(anf_step *s) {
   if (!anfi_step_idle(s)) return;
-  if (s->o.nan == ANF_NAN_FIND) anfi_step_remember(s);
   if (!s->worker) s->worker = anfi_os_worker_new(s->cx);
   s->submitted = true;
   anfi_os_worker_start(s->worker, go, s);

@@ -71,8 +71,6 @@ struct anf_step {
   anfi_step_print *print, **print_end;
   bool print_lost;  // no memory for it
   size_t **printed; // by site and leaf: bytes of a tensor, 0 for a number
-  char *before;     // the state before the run, for ANF_NAN_FIND
-  size_t before_bytes;
 };
 
 /* step.c */
@@ -119,8 +117,11 @@ bool anfi_step_copy_back(anfi_variant *v, size_t nstate_leaf, const bool *given)
 /* nan.c */
 /* Fails if an output holds NaN or infinity. */
 bool anfi_step_check(anf_step *s);
+/* Makes the function stop before it changes its state if an output is going to hold such. */
+void anfi_step_guard(anf_graph *g, size_t nstate);
+/* After a run that was stopped by that: the error. False if it was stopped by something else. */
+bool anfi_step_explain(anf_step *s);
 double anfi_step_number_at(anf_dtype t, const void *p); // a real, integer or bool element
-void anfi_step_remember(anf_step *s);
 
 /* dlpack.c */
 void anfi_dl_release(struct anfi_dl *m);

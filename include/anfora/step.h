@@ -63,8 +63,8 @@ typedef struct anf_array {
 typedef enum anf_nan_check {
   ANF_NAN_IGNORE,
   ANF_NAN_STOP, // a run whose outputs hold NaN or infinity fails
-  ANF_NAN_FIND  // the same, and the message names the operation that made the first; the state is
-                // what it was before. Costs a copy of the state each run
+  ANF_NAN_FIND  // such a run stops before it changes the state, and the message names the operation
+                // that made the first
 } anf_nan_check;
 
 typedef struct anf_step_opts {

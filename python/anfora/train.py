@@ -209,7 +209,7 @@ class Step:
     loss; ``params``, ``state``, ``count`` and ``losses`` are what became of it.
 
     Parameters and the optimiser's state are updated where they are; ``params`` gives copies. ``stop_at_nan``: a loss
-    that is no number is an error, and changes nothing, for which each step keeps a copy of what was before.
+    that is no number is an error, and changes nothing.
 
     >>> step = Step(loss, SGD(0.1), params)  # loss(params, x, y) gives a number
     """
