@@ -135,13 +135,26 @@ static void free_batches(batch *b) {
     for (size_t i = 0; i < 2; i++) free(b[j].a[i].data);
 }
 
+/* MB of a row of /proc/self/status. */
+static double status_mb(const char *row) {
+  char text[128];
+  double kb = 0;
+  FILE *f = fopen("/proc/self/status", "r");
+  while (f && fgets(text, sizeof text, f))
+    if (strncmp(text, row, strlen(row)) == 0) kb = strtod(text + strlen(row), NULL);
+  if (f) fclose(f);
+  return kb / 1024;
+}
+
 /* ---- steps ---- */
 
 static anf_step *make(anf_ctx *cx, anf_diag *d, anf_module *m, size_t nstate, bool fast,
                       uint32_t threads) {
   anf_step *s = NULL;
   anf_graph *init = anf_module_find(m, "init"), *step = anf_module_find(m, "step");
+  const char *cache = getenv("ANFORA_BENCH_CACHE"); // a folder of start_step.py
   anf_step_opts o = {.size = sizeof o, .exec = {.fast = fast}, .threads = threads};
+  if (cache) o.exec.jit = (anf_jit_opts){.size = sizeof o.exec.jit, .cache_dir = cache};
   anf_value *state = NULL, *key = anf_value_tensor(cx, ANF_KEY, 0, NULL, NULL);
   const anf_type *types[3];
   anf_status st = ANF_OK;
@@ -282,10 +295,41 @@ static void flat(anf_ctx *cx, anf_diag *d) {
   bench_line("growth over 30 steps made", "%", 1, &growth, 1.0);
 }
 
-/* bench_step [NAME]: one workload alone. */
+/* A few steps of one workload in a fresh process: what it holds before them, and at most, in MB.
+ * The whole process is timed from outside (start_step.py). */
+static void first(anf_ctx *cx, anf_diag *d, const workload *w, int steps) {
+  char path[512];
+  anf_module *m = NULL;
+  batch b[BATCHES];
+  snprintf(path, sizeof path, "%s/step/%s.anf", BENCH_DIR, w->name);
+  bench_check(anf_load(cx, path, d, &m) == ANF_OK, path);
+  anf_step *s = m ? make(cx, d, m, 1, false, 1) : NULL;
+  if (!s) return;
+  fill_all(s, w);
+  make_batches(s, w, b);
+  double before = status_mb("VmRSS:"), compile = anf_step_compile_ms(s);
+  for (int i = 0; i < steps; i++) one(s, &b[i % BATCHES]);
+  printf("{\"compile_ms\": %.1f, \"before_mb\": %.1f, \"peak_mb\": %.1f, \"loss\": %.7f}\n",
+         compile, before, status_mb("VmHWM:"), anf_step_number(s, "loss"));
+  free_batches(b);
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+static const workload *find(const char *name) {
+  for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++)
+    if (strcmp(name, workloads[i].name) == 0) return &workloads[i];
+  return NULL;
+}
+
+/* bench_step [NAME]: one workload alone; bench_step NAME STEPS: so many steps, and what they hold. */
 int main(int argc, char **argv) {
   anf_ctx *cx = anf_ctx_new(NULL);
   anf_diag *d = anf_diag_new(cx);
+  if (argc > 2 && find(argv[1])) {
+    first(cx, d, find(argv[1]), atoi(argv[2]));
+    return bench_bad;
+  }
   for (size_t i = 0; i < sizeof workloads / sizeof *workloads; i++) {
     const workload *w = &workloads[i];
     if (argc > 1 && strcmp(argv[1], w->name) != 0) continue;

@@ -22,18 +22,56 @@ static bool may_be(const pair *p, texpr e, texpr t) {
   return e == t || root == t || !root;
 }
 
-/* What one statement at the top of the body does to them. */
+/* The first and the last statement at the top of the body that touch a tensor, counted from 1; 0: none. */
+typedef struct span {
+  uint32_t first, last;
+} span;
+
+/* For all parameters at once. */
 typedef struct touching {
-  const pair *p;
-  bool old_touched, new_touched;
+  const talias *alias;
+  const anfi_map *global;
+  anfi_map at; // 1 + place of a parameter
+  span *of;    // by that place
+  span any;    // may be every tensor's
+  uint32_t now;
 } touching;
+
+static void add(span *s, uint32_t now) {
+  if (!s->first) s->first = now;
+  s->last = now;
+}
+
+static void touch_one(touching *k, texpr e) {
+  const uint64_t *at = anfi_map_find(&k->at, anfi_key(e));
+  if (at) add(&k->of[*at - 1], k->now);
+}
 
 static bool touch(tviewer *v, texpr e) {
   touching *k = (touching *)v->user;
-  if (e->kind != TX_tensor) return true;
-  k->old_touched |= may_be(k->p, e, k->p->old);
-  k->new_touched |= may_be(k->p, e, k->p->new_);
+  if (e->kind != TX_tensor || anfi_map_find(k->global, anfi_key(e))) return true;
+  texpr root = anfi_t_root(k->alias, e);
+  if (!root) add(&k->any, k->now);
+  else if (root != e) touch_one(k, root);
+  touch_one(k, e);
   return true;
+}
+
+static span joined(span a, span b) {
+  span r = a;
+  if (b.first && (!r.first || b.first < r.first)) r.first = b.first;
+  if (b.last > r.last) r.last = b.last;
+  return r;
+}
+
+static void look_over(touching *k, tfunc f, anfi_arena *scratch) {
+  anfi_map_init(&k->at, scratch);
+  k->of = ANFI_NEW_N(scratch, span, f->n + 1);
+  for (uint32_t i = 0; i < f->n; i++) *anfi_map_at(&k->at, anfi_key(f->param[i])) = i + 1;
+  for (k->now = 1; k->now <= f->body->n; k->now++) {
+    tviewer v = {.user = k, .enter_expr = touch};
+    anfi_t_view_stmt(&v, f->body->s[k->now - 1]);
+  }
 }
 
 /* ---- one loop nest that reads each element right before it writes it ---- */
@@ -155,19 +193,17 @@ static bool may_stop(stops *k, tstmt s) {
   return k->found;
 }
 
-static bool can_give(tfunc f, const pair *p, stops *stop) {
-  bool writing = false;
-  for (uint32_t i = 0; i < f->body->n; i++) {
-    tstmt s = f->body->s[i];
-    touching k = {.p = p};
-    tviewer v = {.user = &k, .enter_expr = touch};
-    anfi_t_view_stmt(&v, s);
-    if (k.new_touched && k.old_touched && (writing || !in_step(p, s))) return false;
-    if (writing && k.old_touched) return false;
-    writing |= k.new_touched;
-    if (writing && may_stop(stop, s)) return false;
-  }
-  return true;
+/* The last statement that may stop the program, counted from 1; 0: none. */
+static uint32_t last_stop(stops *stop, tfunc f) {
+  uint32_t i = f->body->n;
+  while (i > 0 && !may_stop(stop, f->body->s[i - 1])) i--;
+  return i;
+}
+
+static bool can_give(tfunc f, const pair *p, span old, span new_, uint32_t stop) {
+  if (!new_.first) return true;
+  if (old.last > new_.first || stop >= new_.first) return false;
+  return old.last < new_.first || in_step(p, f->body->s[new_.first - 1]);
 }
 
 static tfunc without_params(tstore *t, anfi_arena *scratch, tfunc f, const bool *gone, tstmt body) {
@@ -238,6 +274,9 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
   anfi_map_init(&stop.known, scratch);
   talias a;
   anfi_t_alias_init(&a, m->t, scratch, f);
+  touching k = {.alias = &a, .global = &global};
+  look_over(&k, f, scratch);
+  uint32_t last = last_stop(&stop, f);
   tvisitor sub;
   anfi_t_visitor_init(&sub, m->t, scratch, NULL);
   bool *gone = ANFI_NEW_N(scratch, bool, f->n + 1), any = false;
@@ -245,7 +284,8 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
     if (i == returned || low->param.at[i].scalar) continue;
     uint32_t room = (uint32_t)(low->param.n + i - (i > returned));
     pair p = {&a, &global, f->param[i], f->param[room], low->param.at[i].n};
-    if (!can_give(f, &p, &stop)) continue;
+    span old = joined(k.of[i], k.any), new_ = joined(k.of[room], k.any);
+    if (!can_give(f, &p, old, new_, last)) continue;
     anfi_t_map_var(&sub, f->param[room], f->param[i]);
     any = gone[room] = given[i] = true;
   }
