@@ -20,10 +20,10 @@ typedef struct anfi_sig {
 /* A function at one signature. */
 typedef struct anfi_variant {
   /* while it is made */
-  anf_trace *trace; // or NULL
-  size_t nstate;    // parameters that the first items of the result replace
-  anf_text *fusion; // what is told of loops that ops share; or NULL
-  void (*amend)(void *user, anf_graph *g);          // adds to the optimised graph; or NULL
+  anf_trace *trace;                        // or NULL
+  size_t nstate;                           // parameters that the first items of the result replace
+  anf_text *fusion;                        // what is told of loops that ops share; or NULL
+  void (*amend)(void *user, anf_graph *g); // adds to the optimised graph; or NULL
   void (*edit)(void *user, struct anfi_variant *v); // changes the lowered module; or NULL
   void *edit_user;                                  // of both
   /* from then on */
