@@ -93,12 +93,28 @@ static anf_node *weights(anfi_derive *q, anf_node *scale) {
   return anfi_derive_build(q, "(Where @0 (Softmax (Where @0 @1 @2)) 0)", in, 0, NULL);
 }
 
+/* The weights are there, and the derivative reads them: the value is made of them too, so that they
+ * are computed once. Not where that means to keep much more than what they are made of. */
+static bool reuse_weights(anfi_derive *q, anf_node *w) {
+  enum { MOST = 4 }; // times the width of a query
+  const anf_type *t = anfi_derive_type(q, 0), *k = anfi_derive_type(q, 1);
+  int64_t keys = k->dims[k->n - 2];
+  bool wide = t->dtype == ANF_F32 || t->dtype == ANF_F64;
+  if (!wide || keys < 0 || keys > MOST * t->dims[t->n - 1]) return true;
+  if (!anfi_is_op(q->y, ANF_OP_Attention) || q->y->graph != q->g)
+    return true; // kept from elsewhere
+  anf_node *y = anfi_derive_build(q, "(MatMul @0 v)", &w, 0, NULL);
+  if (!y || y->type != q->y->type) return y != NULL;
+  anfi_replace(q->y, y);
+  return true;
+}
+
 bool anfi_vjp_attention(anfi_derive *q) {
   const anf_type *t = anfi_derive_type(q, 0);
   if (t->dims[t->n - 1] < 0)
     return anfi_derive_refuse(q->ad, q->primal, 0, ANFI_DERIVATIVE_MISSING);
   anf_node *scale = scale_of(q), *in[3] = {weights(q, scale), NULL, NULL};
-  if (!in[0]) return false;
+  if (!in[0] || !reuse_weights(q, in[0])) return false;
   if (anfi_derive_wants(q, 2))
     q->out[2] = anfi_derive_build(q, "(MatMul @0 dy ta=true)", in, 0, NULL);
   in[1] = anfi_derive_build0(q, "(MatMul dy v tb=true)");

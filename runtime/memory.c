@@ -42,6 +42,12 @@ static void put_aside(anf_stream *s, anfi_rt_block *b) {
   else s->spare = b;
 }
 
+/* One block for all that calls took at once before; the spare one, too small for that, goes first. */
+static anfi_rt_block *take_peak(anf_stream *s) {
+  if (s->spare && s->spare->bytes < s->peak) give_back(s, s->spare), s->spare = NULL;
+  return take(s, s->peak);
+}
+
 static bool grow(anf_stream *s, size_t bytes) {
   if (s->block && !s->block->below && s->at == (char *)s->block + HEAD) { // empty, and too small
     put_aside(s, s->block);
@@ -50,7 +56,7 @@ static bool grow(anf_stream *s, size_t bytes) {
   size_t head = HEAD, want = s->o.block_bytes / RT_ALIGN * RT_ALIGN;
   if (bytes > SIZE_MAX / 2) return false;
   if (want < head + bytes) want = head + bytes;
-  anfi_rt_block *b = !s->block && want < s->peak ? take(s, s->peak) : NULL;
+  anfi_rt_block *b = !s->block && want < s->peak ? take_peak(s) : NULL;
   if (!b) b = take(s, want);
   if (!b) return false;
   note_peak(s);
