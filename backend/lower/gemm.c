@@ -189,21 +189,31 @@ static void end_rest(plan *p, const slab *s) {
     anfi_low_if_end(p->L, anfi_t_bin(p->L->t, TX_cmp_eq, s->group, ix(p, p->groups - 1)));
 }
 
+/* An element as kernels read it: they widen bf16 as they load it, f16 is widened here. */
+static uint64_t fixed_at(const anfi_mm *q, uint64_t k, uint64_t j) {
+  uint64_t bits = anfi_low_bits(q->fixed, q->tb ? j * q->ldb + k : k * q->ldb + j);
+  if (q->elem != ANF_TIR_f16) return bits;
+  float wide = anfi_f16_to_f32((uint16_t)bits);
+  uint32_t word;
+  memcpy(&word, &wide, sizeof word);
+  return word;
+}
+
 /* A constant as the panels of all blocks of K, one behind the other: that of columns `col` and on
  * from step k0 on starts at k0 * n + col * (steps of the block). */
 static texpr laid_out(plan *p) {
   const anfi_mm *q = p->q;
+  anf_tir_elem e = q->elem == ANF_TIR_f16 ? ANF_TIR_f32 : q->elem;
   uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, q->k * q->n), at = 0;
   for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
     kb = q->k - k0 < p->b.kb ? q->k - k0 : p->b.kb;
     for (uint64_t col = 0, nr; col < q->n; col += nr) {
       nr = q->n - col < p->b.nr ? q->n - col : p->b.nr;
       for (uint64_t k = k0; k < k0 + kb; k++)
-        for (uint64_t j = col; j < col + nr; j++)
-          bits[at++] = anfi_low_bits(q->fixed, q->tb ? j * q->ldb + k : k * q->ldb + j);
+        for (uint64_t j = col; j < col + nr; j++) bits[at++] = fixed_at(q, k, j);
     }
   }
-  return anfi_low_table(p->L, anfi_t_dt(p->elem), at, bits);
+  return anfi_low_table(p->L, anfi_t_dt(e), at, bits);
 }
 
 static void copy_slab(plan *p, slab *s) {
@@ -502,7 +512,7 @@ void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
     return;
   }
   cut(&p);
-  if (q->fixed && !p.wide) p.packed = laid_out(&p);
+  if (q->fixed) p.packed = laid_out(&p);
   anfi_low_open(L); // what is local to it ends with it
   if (p.piece) p.ldc = p.b.nr;
   else if (p.wide || q->each) {

@@ -277,14 +277,16 @@ static anf_value *matrix(world *w, int64_t rows, int64_t cols) {
 static void a_fixed_argument_is_in_the_code(void **state) {
   world *w = *state;
   anf_module *m = NULL;
-  for (int tb = 0; tb < 2; tb++) {
-    anf_exec *e = compiled(
-        w, tb ? "def f(x, w, s) { MatMul(x, w, tb=true) * s }" : "def f(x, w, s) { x @ w * s }",
-        &m);
-    anf_value *x = matrix(w, 64, 800), *weights = tb ? matrix(w, 45, 800) : matrix(w, 800, 45);
+  static const char *const programs[] = {
+      "def f(x, w, s) { x @ w * s }", "def f(x, w, s) { MatMul(x, w, tb=true) * s }",
+      "def f(x, w, s) { Cast(Cast(x, bf16) @ Cast(w, bf16), f32) * s }",
+      "def f(x, w, s) { Cast(MatMul(Cast(x, f16), Cast(w, f16), tb=true), f32) * s }"};
+  for (int i = 0; i < 4; i++) {
+    anf_exec *e = compiled(w, programs[i], &m);
+    anf_value *x = matrix(w, 64, 800), *weights = i % 2 ? matrix(w, 45, 800) : matrix(w, 800, 45);
     anf_value *args[] = {x, weights, NULL}, *plain, *fixed;
     for (int64_t s = 1; s < 3; s++) {
-      for (int i = 0; i < 2; i++) anf_value_retain(args[i]);
+      for (int k = 0; k < 2; k++) anf_value_retain(args[k]);
       args[2] = anf_value_f32(w->cx, (float)s);
       plain = run_exec(w, e, 3, args);
       assert_int_equal(anf_exec_fix(e, 1, weights, w->d), ANF_OK);
