@@ -222,7 +222,7 @@ void anfi_putc(anf_text *t, char c);
 void anfi_putf(anf_text *t, const char *fmt, ...) ANFI_PRINTF(2, 3);
 void anfi_put_u64(anf_text *t, uint64_t v);
 void anfi_put_i64(anf_text *t, int64_t v);
-/* Shortest decimal that reads back to the same double (or float): "0.1", "1e+300", "inf", "nan". */
+/* In the shortest form that reads back exactly. */
 void anfi_put_f64(anf_text *t, double v);
 void anfi_put_f32(anf_text *t, float v);
 /* Length of the valid UTF-8 character at s (1..4), or 0. */
@@ -245,10 +245,18 @@ uint64_t anfi_os_now_ns(void);
 /* Asks for huge pages for a block that is aligned to one; gives the block back. */
 enum { ANFI_HUGE_PAGE = 1 << 21 };
 void *anfi_os_huge(void *p, size_t size);
+
+/* os_number.c, which the run time has too */
 /* strtod, strtof and "%.*g" with a decimal point, whatever locale the host has set. */
 double anfi_read_f64(const char *s, char **end);
 float anfi_read_f32(const char *s, char **end);
 void anfi_format_f64(char *buf, size_t size, int digits, double v);
+/* Shortest decimal that reads back to the same number: "0.1", "1e+300", "inf", "nan". Into
+ * ANFI_NUMBER bytes; returns the length. */
+enum { ANFI_NUMBER = 48 };
+size_t anfi_text_f64(char *buf, double v);
+size_t anfi_text_f32(char *buf, float v);
+size_t anfi_text_half(char *buf, uint16_t h, bool brain); // of f16 or bf16
 
 /* os_dir.c: folders of files that processes share */
 typedef struct anfi_file {

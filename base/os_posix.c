@@ -4,7 +4,6 @@
 #include "base/base.h"
 
 #include <errno.h>
-#include <locale.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -65,42 +64,6 @@ uint64_t anfi_os_now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-/* The C locale for this thread, for as long as it takes. Making it costs nothing in glibc. */
-typedef struct {
-  locale_t c, before;
-} plain_numbers;
-
-static plain_numbers begin_plain(void) {
-  locale_t c = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-  return (plain_numbers){c, c ? uselocale(c) : (locale_t)0};
-}
-
-static void end_plain(plain_numbers p) {
-  if (!p.c) return;
-  uselocale(p.before);
-  freelocale(p.c);
-}
-
-double anfi_read_f64(const char *s, char **end) {
-  plain_numbers p = begin_plain();
-  double v = strtod(s, end);
-  end_plain(p);
-  return v;
-}
-
-float anfi_read_f32(const char *s, char **end) {
-  plain_numbers p = begin_plain();
-  float v = strtof(s, end);
-  end_plain(p);
-  return v;
-}
-
-void anfi_format_f64(char *buf, size_t size, int digits, double v) {
-  plain_numbers p = begin_plain();
-  snprintf(buf, size, "%.*g", digits, v);
-  end_plain(p);
 }
 
 void *anfi_os_huge(void *p, size_t size) {

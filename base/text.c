@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Appending to text; numbers in the shortest form that reads back exactly. */
+/* Appending to text. */
 #include "base/base.h"
-
-#include <float.h>
-#include <math.h>
-#include <stdlib.h>
 
 static void reserve(anf_text *t, size_t more) {
   if (t->cap - t->len > more) return;
@@ -60,36 +56,14 @@ void anfi_put_i64(anf_text *t, int64_t v) {
   anfi_put_u64(t, v < 0 ? 0 - (uint64_t)v : (uint64_t)v);
 }
 
-/* A float's text always shows that it is one: "1.0", "1e+300", "inf". */
-static void put_real(anf_text *t, const char *digits) {
-  anfi_puts(t, digits);
-  if (!strpbrk(digits, ".einf")) anfi_puts(t, ".0");
-}
-
-static bool put_special(anf_text *t, double v) {
-  if (isfinite(v)) return false;
-  anfi_puts(t, isnan(v) ? "nan" : v < 0 ? "-inf" : "inf");
-  return true;
-}
-
 void anfi_put_f64(anf_text *t, double v) {
-  char buf[40];
-  if (put_special(t, v)) return;
-  for (int p = fabs(v) < DBL_MIN ? 1 : DBL_DIG; p <= 17; p++) { // subnormals need fewer digits
-    anfi_format_f64(buf, sizeof buf, p, v);
-    if (anfi_read_f64(buf, NULL) == v) break;
-  }
-  put_real(t, buf);
+  char buf[ANFI_NUMBER];
+  anfi_put(t, buf, anfi_text_f64(buf, v));
 }
 
 void anfi_put_f32(anf_text *t, float v) {
-  char buf[40];
-  if (put_special(t, (double)v)) return;
-  for (int p = fabsf(v) < FLT_MIN ? 1 : FLT_DIG; p <= 9; p++) {
-    anfi_format_f64(buf, sizeof buf, p, (double)v);
-    if (anfi_read_f32(buf, NULL) == v) break;
-  }
-  put_real(t, buf);
+  char buf[ANFI_NUMBER];
+  anfi_put(t, buf, anfi_text_f32(buf, v));
 }
 
 size_t anfi_utf8_len(const char *str, size_t left) {

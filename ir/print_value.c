@@ -5,9 +5,6 @@
  * to be written is kept on an explicit stack. */
 #include "ir/ir.h"
 
-#include <math.h>
-#include <stdlib.h>
-
 /* ---- names and strings ---- */
 
 static bool is_name_byte(unsigned char c, bool first) {
@@ -74,19 +71,9 @@ void anfi_put_name(anf_text *o, const char *s, size_t len) {
 
 /* ---- elements ---- */
 
-/* Fewest digits that read back to the same 16 bits. */
 static void put_half(anf_text *o, uint16_t h, bool brain) {
-  double v = (double)(brain ? anfi_bf16_to_f32(h) : anfi_f16_to_f32(h));
-  char buf[40];
-  for (int p = 1; p <= 9 && isfinite(v); p++) {
-    snprintf(buf, sizeof buf, "%.*g", p, v);
-    double back = strtod(buf, NULL);
-    if ((brain ? anfi_f64_to_bf16(back) : anfi_f64_to_f16(back)) == h) {
-      anfi_put_f64(o, back);
-      return;
-    }
-  }
-  anfi_put_f64(o, v);
+  char buf[ANFI_NUMBER];
+  anfi_put(o, buf, anfi_text_half(buf, h, brain));
 }
 
 static void put_complex(anf_text *o, const anf_value *v, size_t i) {

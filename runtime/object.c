@@ -37,12 +37,22 @@ static void tell(const anf_object *o, anf_trap *t) {
   t->col = s->col;
 }
 
+/* Its functions tell sites of the stream: they are this object's, until the call ends. */
+static anf_status enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f, anf_generic *args,
+                        uint32_t flags) {
+  const anf_object *outer = s->object;
+  s->object = o;
+  anf_status st = anf_rt_enter(s, f, o->data, args, flags);
+  s->object = outer;
+  if (st != ANF_OK) tell(o, &s->trap);
+  return st;
+}
+
 anf_status anf_object_enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f, anf_generic *args,
                             uint32_t flags) {
   if (o->version != ANF_RT_VERSION) return ANF_UNSUPPORTED;
-  anf_status st = anf_rt_enter(s, f, o->data, args, flags);
-  if (st == ANF_OK) return st;
+  if (!(flags & (ANF_RT_TRAPS | ANF_RT_DEEP | ANF_RT_STREAM)))
+    return anf_rt_enter(s, f, o->data, args, flags);
   if (!s && !(s = anf_stream_of_thread())) return ANF_NOMEM;
-  tell(o, &s->trap);
-  return st;
+  return enter(o, s, f, args, flags);
 }

@@ -35,6 +35,9 @@ void anf_rt_put_tensor(anf_stream *s, void *p, uint64_t bytes) {
 }
 
 void anf_rt_print(anf_stream *s, int64_t site) {
+  const anf_object *o = s->object;
+  const char *text = o && (uint64_t)site < o->nsite ? o->site[site].print : NULL;
   if (s->print) s->print(s->print_user, site, s->nleaf, s->leaf);
+  else if (text) anfi_rt_put_site(stdout, text, s->nleaf, s->leaf);
   s->nleaf = 0;
 }

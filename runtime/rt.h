@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "anfora/rt.h"
 
@@ -68,7 +69,8 @@ struct anf_stream {
   anfi_rt_kept kept;
   void (*print)(void *user, int64_t site, size_t n, const uint64_t *leaf);
   void *print_user;
-  uint64_t *leaf; // of what is printed next
+  const anf_object *object; // whose function is under way, and tells its sites; or NULL
+  uint64_t *leaf;           // of what is printed next
   size_t nleaf, leaf_cap;
 };
 
@@ -87,6 +89,9 @@ void anfi_rt_rethrow(anf_stream *s) ANF_RT_NORETURN;
 bool anfi_rt_call_on(char *stack, size_t bytes, void (*f)(void *), void *arg);
 char *anfi_rt_stack_new(size_t bytes); // with a guard page below it; NULL: no memory
 void anfi_rt_stack_free(char *stack, size_t bytes);
+
+/* site.c: what a Print shows, by the text of its site */
+void anfi_rt_put_site(FILE *to, const char *text, size_t n, const uint64_t *leaf);
 
 /* parallel.c */
 void anfi_rt_pool_free(struct anfi_rt_pool *p);

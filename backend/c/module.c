@@ -42,7 +42,8 @@ static const char prelude[] =
 
 /* As anfora/rt.h has them. */
 static const char object_types[] =
-    "typedef struct anf_site {\n  const char *text, *file;\n  u32 line, col;\n} anf_site;\n"
+    "typedef struct anf_site {\n  const char *text, *file;\n  u32 line, col;\n"
+    "  const char *print;\n} anf_site;\n"
     "typedef struct anf_object {\n  u64 version;\n  void *data;\n  const void *image;\n"
     "  u64 bytes;\n  const anf_site *site;\n  u64 nsite;\n  const char *file;\n} anf_object;\n\n";
 
@@ -214,8 +215,8 @@ static void object(cgen *c) {
   if (m->image_size) words(c, m, "static ", "const u64 anf_image");
   if (o->nsite) CODE("static const anf_site anf_sites[%zu] = {\n", o->nsite);
   for (size_t i = 0; i < o->nsite; i++)
-    CODE("    {%s, %s, %u, %u},\n", quoted(c, o->site[i].text), quoted(c, o->site[i].file),
-         o->site[i].line, o->site[i].col);
+    CODE("    {%s, %s, %u, %u, %s},\n", quoted(c, o->site[i].text), quoted(c, o->site[i].file),
+         o->site[i].line, o->site[i].col, quoted(c, o->site[i].print));
   if (o->nsite) CODE("};\n");
   CODE("ANF_EXPORT const anf_object %s_object = {%d, %s, %s, %llu, %s, %zu, %s};\n\n", o->name,
        ANF_RT_VERSION,

@@ -141,8 +141,9 @@ static void describe_sites(work *w, const anfi_lowered *low) {
   anf_site *site = ANFI_NEW_N(w->a, anf_site, low->sites.n + 1);
   for (size_t i = 0; i < low->sites.n; i++) {
     const anfi_site_info *s = &low->sites.at[i];
-    site[i] = (anf_site){s->kind == ANFI_SITE_FAIL ? message(w->a, s) : NULL, s->loc.file,
-                         s->loc.line, s->loc.col};
+    bool fails = s->kind == ANFI_SITE_FAIL;
+    site[i] = (anf_site){fails ? message(w->a, s) : NULL, s->loc.file, s->loc.line, s->loc.col,
+                         fails ? NULL : anfi_site_print(w->a, low, s)};
   }
   w->aot.site = site;
   w->aot.nsite = low->sites.n;

@@ -82,6 +82,9 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
 anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args);
 void anfi_variant_free(anf_ctx *cx, anfi_variant *v);
 
+/* print_site.c: what a Print shows, as anf_site has it */
+const char *anfi_site_print(anfi_arena *a, const anfi_lowered *low, const anfi_site_info *s);
+
 /* build.c: builds as anf_build_graph does. The hooks, each of which may be NULL, change the lowered
  * module (of a function whose first nstate parameters the result replaces), and write into the header
  * how the function is called. */

@@ -27,9 +27,9 @@ static LLVMValueRef sites(lgen *g, const anfi_jit_aot *o) {
   LLVMValueRef *all = ANFI_NEW_N(g->a, LLVMValueRef, o->nsite);
   for (size_t i = 0; i < o->nsite; i++) {
     const anf_site *s = &o->site[i];
-    LLVMValueRef member[4] = {text(g, s->text), text(g, s->file), anfi_ll_i32(g, s->line),
-                              anfi_ll_i32(g, s->col)};
-    all[i] = structure(g, 4, member);
+    LLVMValueRef member[5] = {text(g, s->text), text(g, s->file), anfi_ll_i32(g, s->line),
+                              anfi_ll_i32(g, s->col), text(g, s->print)};
+    all[i] = structure(g, 5, member);
   }
   return hidden(g, "anf.sites", ll.ConstArray2(ll.TypeOf(all[0]), all, o->nsite), true);
 }

@@ -64,7 +64,8 @@ ANF_API uint32_t anf_stream_threads(const anf_stream *s);
 /* As many from the next call on; 0: as many as the machine has CPUs. Not while a call is under way. */
 ANF_API void anf_stream_set_threads(anf_stream *s, uint32_t n);
 /* What programs print goes to `print`: the number of a site of the program's table, and the leaves of
- * what is printed, the bits of a scalar or the address of a tensor each. NULL: nowhere. */
+ * what is printed, the bits of a scalar or the address of a tensor each. NULL, as at first: what
+ * functions of objects print goes to standard output, all else nowhere. */
 ANF_API void anf_stream_set_print(anf_stream *s,
                                   void (*print)(void *user, int64_t site, size_t n,
                                                 const uint64_t *leaf),
@@ -132,11 +133,22 @@ ANF_API anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf
                                 uint32_t flags);
 /* ---- objects: programs compiled ahead of time (anfora/build.h) ---- */
 /* A place of the program that code names by a number. In `text`, the bytes 1 and 2 stand for
- * numbers that the code tells with it. */
+ * numbers that the code tells with it. In `print`, a leaf is ANF_SITE_LEAF, the type of its elements,
+ * "[2,3]" if it is told by its address, ANF_SITE_END; one of several words, of which code tells the
+ * number, is ANF_SITE_CHOICE, the words with ANF_SITE_NEXT behind each, ANF_SITE_END; a character c up
+ * to ANF_SITE_ESCAPE is that and c + '@'. */
 typedef struct anf_site {
-  const char *text, *file; // why the program stops there; NULL: it prints
+  const char *text, *file; // why the program stops there; NULL: it does not
   uint32_t line, col;
+  const char *print; // what it prints there; NULL: nothing
 } anf_site;
+enum {
+  ANF_SITE_LEAF = 1,
+  ANF_SITE_CHOICE = 2,
+  ANF_SITE_NEXT = 3,
+  ANF_SITE_END = 4,
+  ANF_SITE_ESCAPE = 5
+};
 /* What an object of name NAME exports as NAME_object. A copy of it with other `data`, which is 64-byte
  * aligned and begins as `image`, is one more instance. */
 typedef struct anf_object {
@@ -148,7 +160,7 @@ typedef struct anf_object {
   uint64_t nsite;
   const char *file; // that it was made from
 } anf_object;
-enum { ANF_RT_VERSION = 1 };
+enum { ANF_RT_VERSION = 2 };
 /* Calls a wrapper of the object as anf_rt_enter does. If it traps, the stream says all that is known:
  * `text` is a whole sentence, with file, line and col. A version that is not ours is ANF_UNSUPPORTED. */
 ANF_API anf_status anf_object_enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f,

@@ -25,6 +25,7 @@ OBJECTS = {  # name of the object: what is built
     "fib": [PROGRAM + ":fib"],
     "forever": [PROGRAM + ":forever"],
     "program": [PROGRAM],  # main
+    "shown": [PROGRAM + ":shown"],
     "small": [PROGRAM + ":small"],
     "square": [PROGRAM + ":square_sum", "--value-and-grad", "--name", "square"],
     "wide": [PROGRAM + ":wide"],
@@ -46,9 +47,26 @@ def link(folder, rt, words=()):
                cwd=folder)[1]
 
 
+# Of shown(7, ...), by hand.
+SHOWN = [
+    'n is 7 yes ("yes", true, 2.334) \x01\x05 {a = [[0.1, 2.0, 3.0], [4.0, 5.0, 1e+20]], b = (None, [])}',
+    "[1.5, 2.25] c128(2.5, -1.0) key(0x0000000000000005) (7,) [[1, 2]] f32",
+    "0 0.1 200", "1 2.0 201"]
+
+
+def shown(folder, command):
+    """What a program prints when nobody listens: by the object, and by the library."""
+    out, problem = run(command, cwd=folder)
+    return problem or ("" if out.splitlines()[:len(SHOWN)] == SHOWN else repr(out))
+
+
 def test_use(kind, folder):
     problem = build_all(folder, "--backend", kind) or link(folder, RT) or run(["./use"], cwd=folder)[1]
     TAP.case(f"{kind}: a C program uses the objects", problem)
+    TAP.case(f"{kind}: what the program prints", problem or shown(folder, ["./use", "shown"]))
+    arguments = ["7", "[[0.1, 2, 3], [4, 5, 1e20]]", "[1.5, 2.25]", "[]", "true"]
+    TAP.case(f"{kind}: the library prints the same",
+             shown(folder, [ANFORA, "run", PROGRAM + ":shown", *arguments, "--backend", kind]))
     if kind == "llvm" and not problem:
         needs, problem = run(["ldd", "./use"], cwd=folder)
         TAP.case("nothing of LLVM or Anfora is linked", problem or "".join(w for w in ("LLVM", "anfora") if w in needs))

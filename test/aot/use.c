@@ -10,6 +10,7 @@
 #include "fib.h"
 #include "forever.h"
 #include "program.h"
+#include "shown.h"
 #include "small.h"
 #include "square.h"
 #include "wide.h"
@@ -103,6 +104,13 @@ static void traps(void) {
   anf_stream_free(s);
 }
 
+/* Without anyone who listens: to standard output */
+static void shows(void) {
+  const float t[6] = {0.1f, 2, 3, 4, 5, 1e20f};
+  const uint16_t h[2] = {0x3fc0, 0x4010}; // 1.5 and 2.25
+  EXPECT(shown(7, t, h, NULL, true) == 7);
+}
+
 /* Code and data are apart: one more instance of the same object */
 static void instances(void) {
   EXPECT(next(10) == 10);
@@ -124,7 +132,11 @@ static void instances(void) {
   EXPECT(anf_object_enter(&mine, NULL, next_0wrapper, args, 0) == ANF_UNSUPPORTED);
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+  if (argc > 1 && strcmp(argv[1], "shown") == 0) {
+    shows();
+    return wrong != 0;
+  }
   numbers();
   tensors();
   contraction();
