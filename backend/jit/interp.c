@@ -163,6 +163,7 @@ static anf_status call(const anfi_jit_code *code, const anfi_jit_entry *f, anf_s
 
 const anfi_jit_vtable anfi_jit_interp = {.name = "interp",
                                          .passes = "index_flattener auto_caster",
+                                         .scalar_passes = "index_flattener auto_caster",
                                          .engine_bytes = sizeof(anf_jit_engine),
                                          .negotiate = negotiate,
                                          .open = open_engine,

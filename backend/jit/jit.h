@@ -74,7 +74,9 @@ typedef struct anfi_jit_id {
 
 typedef struct anfi_jit_vtable {
   const char *name;
-  const char *passes;  // over Tensor IR, if the options name none
+  const char *passes; // over Tensor IR, if the options name none
+  const char
+      *scalar_passes;  // the same for modules without loops over tensors and tensors of their own
   const char *always;  // behind those, whatever they are; may be NULL
   size_t engine_bytes; // of its struct, which begins with an anf_jit_engine
   /* Inside a frame of cx; fail with anfi_fail. */
@@ -102,8 +104,8 @@ typedef struct anfi_jit_vtable {
 /* What engines that make machine code have in common, by the names that the file of each gives its
  * functions. */
 #define ANFI_JIT_COMPILER                                                                          \
-  .passes = "codegen", .open = open_engine, .make = make, .load = load, .print = print,            \
-  .object = object, .close = close_engine, .drop = drop, .symbol = symbol
+  .passes = "codegen", .scalar_passes = "scalar", .open = open_engine, .make = make, .load = load, \
+  .print = print, .object = object, .close = close_engine, .drop = drop, .symbol = symbol
 
 typedef struct anfi_jit_symbol {
   char *name;

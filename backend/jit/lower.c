@@ -33,13 +33,16 @@ static const tmod *without_wrappers(const tmod *m) {
 bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out) {
   static const anf_tir_opt_opts opts = {.size = sizeof opts};
   anfi_arena *a = anfi_scratch(cx);
-  const char *phis = anfi_t_measure(m) & TPROP_PHI ? "dessa_transform " : "",
+  bool shaped;
+  const char *phis = anfi_t_measure(m, &shaped) & TPROP_PHI ? "dessa_transform " : "",
              *bounds = e->o.bounds ? "dyn_boundary_check " : "",
-             *passes = e->o.passes ? e->o.passes : e->vt->passes,
+             *passes = e->o.passes ? e->o.passes
+                       : shaped    ? e->vt->passes
+                                   : e->vt->scalar_passes,
              *always = e->vt->always ? e->vt->always : "";
   m = anfi_t_run_passes(cx, m, anfi_sprintf(a, "%s%s%s %s", phis, bounds, passes, always), &opts);
   if (!m) return false;
-  const tmod *last = anfi_t_run_passes(
+  const tmod *last = anfi_t_run_more(
       cx, m, "module_globals_resolver local_tensor_lowering_cpu auto_caster", &opts);
   if (!last) return false;
   list_globals(a, m, out);

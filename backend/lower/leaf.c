@@ -37,6 +37,10 @@ static bool add_leaf(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc
 
 bool anfi_leaves_of(anf_ctx *cx, anfi_arena *a, const anf_type *t, anfi_loc loc, anfi_leaves *out) {
   ANFI_VEC(const anf_type *) st = {0};
+  if (anfi_leaf_count(t) == 1 && !is_compound(t)) {
+    if (!out->cap) *out = (anfi_leaves){.at = ANFI_NEW(a, anfi_leaf), .cap = 1}; // most have one
+    return add_leaf(cx, a, t, loc, out);
+  }
   anfi_push(a, &st, t);
   while (st.n) {
     const anf_type *x = st.at[--st.n];

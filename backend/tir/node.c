@@ -162,10 +162,11 @@ static bool ident_char(unsigned char c, bool first) {
 }
 
 const anfi_str *anfi_t_name(tstore *t, const char *s) {
+  if (t->named && strcmp(t->named->s, s) == 0) return t->named;
   size_t n = strlen(s);
   bool good = n && !anfi_t_is_keyword(s, n);
   for (size_t i = 0; good && i < n; i++) good = ident_char((unsigned char)s[i], i == 0);
-  if (good) return anfi_intern(&t->names, s, n);
+  if (good) return t->named = anfi_intern(&t->names, s, n);
   char *p = (char *)anfi_alloc(&t->arena, n + 3);
   size_t k = 0;
   if (!n || !ident_char((unsigned char)s[0], true)) p[k++] = '_';

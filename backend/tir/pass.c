@@ -51,6 +51,10 @@ static const struct {
      "nested_parallel_flattener constant_folder ir_simplifier loop_splitter "
      "parallel_merge dead_func_eliminate constant_folder ir_simplifier tensor2var "
      "buffer_scheduler function_splitter scalar_splitter closurizer_cpu ir_simplifier"},
+    /* the same for modules without loops over tensors and tensors of their own, whose code may be long:
+       what a code generator does as well is left to it */
+    {"scalar", "index_flattener auto_caster bf16_legalizer validator constant_folder func_inliner "
+               "ir_simplifier dead_func_eliminate function_splitter scalar_splitter"},
 };
 
 static const char *const prop_names[TPROP_COUNT] = {"valid",
@@ -171,9 +175,9 @@ static uint32_t measure(const tmod *m, bool *shaped) {
   return all & ~s.not ;
 }
 
-uint32_t anfi_t_measure(const tmod *m) {
-  bool shaped;
-  return measure(m, &shaped);
+uint32_t anfi_t_measure(const tmod *m, bool *shaped) {
+  bool unused;
+  return measure(m, shaped ? shaped : &unused);
 }
 
 /* ---- running ---- */
@@ -309,18 +313,36 @@ static bool each(run *r, const char *s) {
   return true;
 }
 
-const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes,
-                              const anf_tir_opt_opts *o) {
+/* The module that passes start with: of its own, so that properties are. */
+static tmod *started(const tmod *m) {
+  tmod *start = anfi_t_mod_like(m);
+  for (size_t i = 0; i < m->func.n; i++) anfi_t_mod_add(start, m->func.at[i]);
+  start->props = m->props;
+  return start;
+}
+
+static const tmod *run_from(anf_ctx *cx, const tmod *m, const char *passes,
+                            const anf_tir_opt_opts *o, bool measured) {
   anf_tir_opt_opts *given = ANFI_NEW(anfi_scratch(cx), anf_tir_opt_opts);
   if (o) memcpy(given, o, o->size && o->size < sizeof *given ? o->size : sizeof *given);
   if (!given->max_threads) given->max_threads = 8;
   if (!given->local_tensor_bytes) given->local_tensor_bytes = 128;
   run r = {.cx = cx, .o = given, .m = m, .input = m, .base = anf_ctx_bytes(cx)};
   r.p = (tpass_cx){.cx = cx, .scratch = anfi_scratch(cx), .opts = given};
-  /* what a text says of itself need not be true: only what can be seen counts at the start */
-  tmod *start = anfi_t_mod_like(m);
-  for (size_t i = 0; i < m->func.n; i++) anfi_t_mod_add(start, m->func.at[i]);
-  start->props = measure(m, &r.shaped);
+  tmod *start = started(m);
+  r.shaped = true;
+  if (!measured) start->props = measure(m, &r.shaped);
   r.m = start;
   return each(&r, passes) ? r.m : NULL;
+}
+
+/* What a text says of itself need not be true: only what can be seen counts at the start. */
+const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes,
+                              const anf_tir_opt_opts *o) {
+  return run_from(cx, m, passes, o, false);
+}
+
+const tmod *anfi_t_run_more(anf_ctx *cx, const tmod *m, const char *passes,
+                            const anf_tir_opt_opts *o) {
+  return run_from(cx, m, passes, o, true);
 }

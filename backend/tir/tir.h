@@ -119,8 +119,9 @@ typedef struct tstore {
   anfi_strtab names;
   uint32_t next_id, refs;
   uint32_t max_depth;
-  uint32_t line, col; // given to nodes made now
-  const char *file;   // where it all came from, or NULL
+  uint32_t line, col;    // given to nodes made now
+  const char *file;      // where it all came from, or NULL
+  const anfi_str *named; // the name that was asked for last
 } tstore;
 
 struct anf_tir_module {
@@ -468,7 +469,8 @@ enum {
   TPROP_PHI = 1024,       // has phis
   TPROP_COUNT = 11
 };
-uint32_t anfi_t_measure(const tmod *m); // what can be seen of them
+/* What can be seen of them; shaped (may be NULL): has it loops over tensors, or tensors of its own? */
+uint32_t anfi_t_measure(const tmod *m, bool *shaped);
 typedef struct tpass_cx {
   anf_ctx *cx;
   tstore *t;
@@ -496,6 +498,9 @@ const tpass *anfi_t_pass_find(const char *name, size_t len);
 const tmod *anfi_t_run_pass(tpass_cx *p, const tpass *pass, const tmod *m);
 const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes,
                               const anf_tir_opt_opts *o);
+/* On what anfi_t_run_passes gave, whose properties are known. */
+const tmod *anfi_t_run_more(anf_ctx *cx, const tmod *m, const char *passes,
+                            const anf_tir_opt_opts *o);
 bool anfi_t_validate(anf_ctx *cx, const tmod *m); // passes/validator.c
 anfi_loc anfi_t_loc(const tstore *t, uint32_t line, uint32_t col);
 #define TPASS_MODULE(name)      const tmod *anfi_t_pass_##name(tpass_cx *p, const tmod *m);
