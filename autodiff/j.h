@@ -183,10 +183,10 @@ void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns);
 /* The number of rounds of a block of the loop whose step is s; 0: it is not in blocks. */
 size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop *l);
 void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args);
-/* The adjoints that all rounds give. `back` goes over the rounds of one block; its state starts with
- * `adjoints`. */
+/* The adjoints that all rounds give. `back` goes over the rounds of one block; `args`: its constants,
+ * and what its state starts with. */
 anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop *back,
-                               anf_node *const *adjoints);
+                               anf_node *const *args);
 
 /* jkeep.c */
 bool anfi_j_close(anfi_jbuild *q);

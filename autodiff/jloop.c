@@ -255,7 +255,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   b.back.reverse = !b.l.reverse;
   if (anfi_block_rounds(b.s, &b.l)) {
     b.back.nx = b.nk;
-    hand_out(&b, anfi_backward_blocks(q, n, &b.back, b.arg + b.back.nw));
+    hand_out(&b, anfi_backward_blocks(q, n, &b.back, b.arg));
     return true;
   }
   add_stacks(&b, leaf);

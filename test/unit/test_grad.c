@@ -245,6 +245,32 @@ static void checkpoints(void **state) {
   assert_true(tree.steps > all.steps + 3 * once.steps && tree.steps < all.steps + 6 * once.steps);
 }
 
+/* A loop whose rounds keep a megabyte is given a budget: beside the loop that keeps all there is one
+ * that does not. One of 10 numbers is not. */
+static size_t loops_of_gradient(world *w, int numbers) {
+  char text[300];
+  snprintf(text, sizeof text,
+           "def f(x: f64[%d], n: i64) { while n > 0 { x = Sin(x) * x; n = n - 1 }; Sum(x) }\n",
+           numbers);
+  anf_module *m = NULL;
+  anf_graph *g = NULL;
+  assert_int_equal(anf_parse(w->cx, text, "large.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_grad(anf_module_find(m, "f"), NULL, w->d, &g), ANF_OK);
+  assert_int_equal(anf_optimise(m, "standard", NULL, w->d), ANF_OK);
+  size_t loops = 0;
+  for (size_t i = 0; i < m->nodes.n; i++)
+    loops += m->nodes.at[i] && anfi_is_op(m->nodes.at[i], ANF_OP_Loop);
+  anf_module_free(m);
+  return loops;
+}
+
+static void budget_of_large_loops(void **state) {
+  world *w = *state;
+  size_t small = loops_of_gradient(w, 10), large = loops_of_gradient(w, 1 << 17);
+  assert_int_equal(small, 3); // f, ▶ and ◀
+  assert_true(large > small);
+}
+
 /* 10^5 sums of x: no recursion over the depth of a graph. */
 static void depth(void **state) {
   enum { DEPTH = 100000 };
@@ -450,6 +476,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(handle, setup, teardown),
       cmocka_unit_test_setup_teardown(handles, setup, teardown),
       cmocka_unit_test_setup_teardown(checkpoints, setup, teardown),
+      cmocka_unit_test_setup_teardown(budget_of_large_loops, setup, teardown),
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
       cmocka_unit_test_setup_teardown(work_is_linear, setup, teardown),
       cmocka_unit_test_setup_teardown(tail_calls_through_branches, setup, teardown),
