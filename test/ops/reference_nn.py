@@ -599,7 +599,7 @@ ERRORS_NN = [
 ]
 
 # Ops that NumPy cannot check, and where they are checked.
-CONTROL = ("Assert Identity Partial StopGradient Switch SwitchLayer MakeRecord RecordGet RecordSet MakeTuple TupleConcat "
+CONTROL = ("Assert Partial Switch SwitchLayer MakeRecord RecordGet RecordSet MakeTuple TupleConcat "
            "TupleGet TupleLen TupleSet TupleSlice")
 PROGRAMS = ("HyperMap Map MultiType Print Checkpoint CustomJvp CustomVjp Grad Hessian JacFwd JacRev Jvp Linearize "
             "ValueAndGrad Vjp Vmap")
