@@ -54,24 +54,37 @@ const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a) {
   return r ? r : anfi_transform_fail(w, ANF_E0529, "a derivative", "").abs;
 }
 
-static bool takes(const anfi_abs *to, const anfi_abs *a) {
-  if (a->kind != to->kind || a->n != to->n) return false;
-  for (uint32_t i = 0; i < a->n; i++)
-    if (!takes(to->item[i], a->item[i])) return false;
-  if (a->kind != ANFI_ABS_DATA || a->type == to->type) return true;
-  if (a->type->kind != ANF_TYPE_TENSOR || to->type->kind != ANF_TYPE_TENSOR) return false;
-  bool weak = anfi_dtype_is_weak((anf_dtype)a->type->dtype) ||
-              anfi_dtype_is_weak((anf_dtype)to->type->dtype);
-  if (a->type->n != to->type->n || (a->type->dtype != to->type->dtype && !weak)) return false;
-  for (uint32_t i = 0; i < a->type->n; i++) {
-    int64_t x = a->type->dims[i], y = to->type->dims[i];
-    if (x >= 0 && y >= 0 && x != y) return false;
+static bool data_takes(const anf_type *to, const anf_type *t) {
+  if (t == to) return true;
+  if (t->kind != ANF_TYPE_TENSOR || to->kind != ANF_TYPE_TENSOR) return false;
+  bool weak = anfi_dtype_is_weak((anf_dtype)t->dtype) || anfi_dtype_is_weak((anf_dtype)to->dtype);
+  if (t->n != to->n || (t->dtype != to->dtype && !weak)) return false;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (t->dims[i] >= 0 && to->dims[i] >= 0 && t->dims[i] != to->dims[i]) return false;
+  return true;
+}
+
+bool anfi_abs_takes(const walk *w, const anfi_abs *to, const anfi_abs *a) {
+  anfi_arena *s = anfi_scratch(w->q->cx);
+  ANFI_VEC(const anfi_abs *) todo = {0};
+  anfi_push(s, &todo, to);
+  anfi_push(s, &todo, a);
+  while (todo.n) {
+    a = todo.at[--todo.n];
+    to = todo.at[--todo.n];
+    if (a == to) continue;
+    if (a->kind != to->kind || a->n != to->n) return false;
+    if (a->kind == ANFI_ABS_DATA && !data_takes(to->type, a->type)) return false;
+    for (uint32_t i = 0; i < a->n; i++) {
+      anfi_push(s, &todo, to->item[i]);
+      anfi_push(s, &todo, a->item[i]);
+    }
   }
   return true;
 }
 
 part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to) {
-  if (!takes(to, p.abs)) {
+  if (!anfi_abs_takes(w, to, p.abs)) {
     anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, anfi_op[op].name, anfi_show_abs(w, p.abs),
               anfi_show_abs(w, to));
     anfi_infer_trace(w->q);
@@ -177,9 +190,8 @@ anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *targe
   return e->call = anfi_emit_apply(e, ANF_OP_Derive, at, type, n + 1, all);
 }
 
-/* The data of f, the arguments, and `more`, as inputs of Derive. */
-static anf_node **inputs(const walk *w, part f, size_t n, const part *args, size_t nmore,
-                         const part *more) {
+anf_node **anfi_derive_inputs(const walk *w, part f, size_t n, const part *args, size_t nmore,
+                              const part *more) {
   anf_node **in = ANFI_NEW_N(w->q->arena, anf_node *, n + nmore + 1);
   in[0] = f.node;
   for (size_t i = 0; i < n; i++) in[i + 1] = args[i].node;
@@ -187,7 +199,7 @@ static anf_node **inputs(const walk *w, part f, size_t n, const part *args, size
   return in;
 }
 
-static const anfi_abs *value_of(const walk *w, part f, size_t n, const part *args) {
+const anfi_abs *anfi_part_value_abs(const walk *w, part f, size_t n, const part *args) {
   const anfi_abs **aabs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
   for (size_t i = 0; i < n; i++) aabs[i] = args[i].abs;
   return anfi_whole_abs(w, anfi_infer_call(w->q, f.abs, n, aabs, w->at));
@@ -199,17 +211,17 @@ static part derived(const walk *w, const anfi_derived *d, part f, size_t n, cons
   if (!w->e) return (part){r, NULL};
   anf_graph *t = anfi_emit_target(w->e, f, n, args, y, w->at);
   if (!t) return failed();
-  return (part){r, anfi_emit_derive(w->e, d, t, n + 1 + nmore, inputs(w, f, n, args, nmore, more),
+  return (part){r, anfi_emit_derive(w->e, d, t, n + 1 + nmore,
+                                    anfi_derive_inputs(w, f, n, args, nmore, more),
                                     anfi_abs_type(&w->q->abs, r))};
 }
 
-static const anfi_abs *pair_abs(const walk *w, const anfi_abs *a, const anfi_abs *b) {
+const anfi_abs *anfi_pair_abs(const walk *w, const anfi_abs *a, const anfi_abs *b) {
   return anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, 2, (const anfi_abs *const[]){a, b});
 }
 
-/* The abs of gradients of the arguments in pos; NULL after an error. */
-static const anfi_abs *gradients_abs(const walk *w, const part *args, size_t npos,
-                                     const size_t *pos) {
+const anfi_abs *anfi_gradients_abs(const walk *w, const part *args, size_t npos,
+                                   const size_t *pos) {
   const anfi_abs **g = ANFI_NEW_N(w->q->arena, const anfi_abs *, npos + 1);
   for (size_t i = 0; i < npos; i++)
     if (!(g[i] = anfi_plain_abs(w, args[pos[i]].abs))) return NULL;
@@ -218,22 +230,22 @@ static const anfi_abs *gradients_abs(const walk *w, const part *args, size_t npo
 
 part anfi_part_vjp(const walk *w, part f, size_t n, const part *args, size_t npos,
                    const size_t *pos, int64_t item, part dy) {
-  const anfi_abs *y = value_of(w, f, n, args);
+  const anfi_abs *y = anfi_part_value_abs(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
-  const anfi_abs *g = gradients_abs(w, args, npos, pos);
+  const anfi_abs *g = anfi_gradients_abs(w, args, npos, pos);
   if (!g) return failed();
   anfi_derived d = {"vjp", npos, pos, item, NULL};
-  return derived(w, &d, f, n, args, 1, &dy, y, pair_abs(w, y, g));
+  return derived(w, &d, f, n, args, 1, &dy, y, anfi_pair_abs(w, y, g));
 }
 
 part anfi_part_jvp(const walk *w, part f, size_t n, const part *args, size_t npos,
                    const size_t *pos, const part *tangents) {
-  const anfi_abs *y = value_of(w, f, n, args);
+  const anfi_abs *y = anfi_part_value_abs(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   const anfi_abs *t = anfi_plain_abs(w, y);
   if (!t) return failed();
   anfi_derived d = {"jvp", npos, pos, -1, NULL};
-  return derived(w, &d, f, n, args, npos, tangents, y, pair_abs(w, y, t));
+  return derived(w, &d, f, n, args, npos, tangents, y, anfi_pair_abs(w, y, t));
 }
 
 /* ---- Grad, ValueAndGrad, GradOperation ---- */
@@ -252,7 +264,7 @@ static part one(const walk *w, const anfi_abs *like) {
 /* (value, (gradients)) of a function that gives one number, or with aux a pair of one and more. */
 static part number_vjp(const walk *w, anfi_opcode op, part f, size_t n, const part *args,
                        size_t npos, const size_t *pos, bool aux) {
-  const anfi_abs *y = value_of(w, f, n, args);
+  const anfi_abs *y = anfi_part_value_abs(w, f, n, args);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, f.node};
   if (aux && (y->kind != ANFI_ABS_TUPLE || y->n != 2))
     return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w, y));
@@ -310,7 +322,7 @@ static part hessian(const walk *w, const anfi_attrs *attrs, part f, size_t n, co
                             flag(w, op, attrs, "has_aux"));
 }
 
-static size_t *all_positions(const walk *w, size_t n) {
+size_t *anfi_all_positions(const walk *w, size_t n) {
   size_t *pos = ANFI_NEW_N(w->q->arena, size_t, n + 1);
   for (size_t i = 0; i < n; i++) pos[i] = i;
   return pos;
@@ -322,7 +334,7 @@ static part grad_operation(const walk *w, const anfi_attrs *attrs, size_t nbound
   anfi_opcode op = ANF_OP_GradOperation;
   bool all = flag(w, op, attrs, "get_all"), list = flag(w, op, attrs, "get_by_list"),
        sens = flag(w, op, attrs, "sens_param"), single = false;
-  size_t nx = n - (sens && n), npos = all ? nx : !list, *pos = all_positions(w, nx), nw = 0,
+  size_t nx = n - (sens && n), npos = all ? nx : !list, *pos = anfi_all_positions(w, nx), nw = 0,
          *weight = NULL;
   anf_value *v = list && nbound > 1 ? anfi_abs_value(w->q->cx, bound[1].abs) : NULL;
   if (list && !v) return anfi_transform_fail(w, ANF_E0520, "weights", "GradOperation");
@@ -336,7 +348,7 @@ static part grad_operation(const walk *w, const anfi_attrs *attrs, size_t nbound
   if (!good || !anfi_check_wrt(w, nx, args, npos + nw, both, false)) return failed();
   part r;
   if (sens) {
-    const anfi_abs *y = value_of(w, bound[0], nx, args);
+    const anfi_abs *y = anfi_part_value_abs(w, bound[0], nx, args);
     if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, bound[0].node};
     part dy = anfi_part_as(w, op, args[nx], anfi_plain_abs(w, y));
     r = dy.abs ? anfi_part_vjp(w, bound[0], nx, args, npos + nw, both, -1, dy) : dy;
@@ -354,11 +366,11 @@ static part grad_operation(const walk *w, const anfi_attrs *attrs, size_t nbound
 
 static part vjp(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args) {
   bool aux = flag(w, ANF_OP_Vjp, attrs, "has_aux");
-  const anfi_abs *r = value_of(w, f, n, args);
+  const anfi_abs *r = anfi_part_value_abs(w, f, n, args);
   if (!r || r->kind == ANFI_ABS_BOTTOM) return (part){r, f.node};
   if (aux && (r->kind != ANFI_ABS_TUPLE || r->n != 2))
     return anfi_transform_fail(w, ANF_E0534, "Vjp", anfi_show_abs(w, r));
-  size_t *pos = all_positions(w, n);
+  size_t *pos = anfi_all_positions(w, n);
   if (!anfi_check_wrt(w, n, args, n, pos, false)) return failed();
   part *of = ANFI_NEW_N(w->q->arena, part, n + 1);
   of[0] = f;
@@ -376,7 +388,7 @@ static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, cons
                      size_t n, const part *args) {
   int64_t item = -1;
   anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Pullback, attrs, 0), &item);
-  const anfi_abs *y = value_of(w, bound[0], nbound - 1, bound + 1);
+  const anfi_abs *y = anfi_part_value_abs(w, bound[0], nbound - 1, bound + 1);
   if (!y || y->kind == ANFI_ABS_BOTTOM) return (part){y, bound[0].node};
   if (n != 1) {
     anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0202, "Pullback", n, "dy");
@@ -386,7 +398,7 @@ static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, cons
   part dy = to ? anfi_part_as(w, ANF_OP_Vjp, args[0], to) : failed();
   if (!dy.abs) return dy;
   part r = anfi_part_vjp(w, bound[0], nbound - 1, bound + 1, nbound - 1,
-                         all_positions(w, nbound - 1), item, dy);
+                         anfi_all_positions(w, nbound - 1), item, dy);
   if (w->e) w->e->call = NULL; // Vjp had the effects
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
@@ -407,7 +419,7 @@ static part pushforward(const walk *w, size_t nbound, const part *bound, size_t 
                         const part *args) {
   part *t = ANFI_NEW_N(w->q->arena, part, n + 1);
   if (!tangents_of(w, ANF_OP_Linearize, nbound - 1, bound + 1, n, args, t)) return failed();
-  part r = anfi_part_jvp(w, bound[0], n, bound + 1, n, all_positions(w, n), t);
+  part r = anfi_part_jvp(w, bound[0], n, bound + 1, n, anfi_all_positions(w, n), t);
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
 
@@ -446,7 +458,7 @@ static part jvp(const walk *w, anfi_opcode op, const anfi_attrs *attrs, const pa
     anf_value_release(wrt);
     f = made(w, ANF_OP_Grad, at, 1, in);
   }
-  part r = anfi_part_jvp(w, f, n, args, n, all_positions(w, n), t);
+  part r = anfi_part_jvp(w, f, n, args, n, anfi_all_positions(w, n), t);
   if (!r.abs || anfi_is_bottom(r)) return r;
   if (op == ANF_OP_Hvp) return anfi_part_item(w, r, 1);
   if (!aux) return r;
@@ -456,118 +468,6 @@ static part jvp(const walk *w, anfi_opcode op, const anfi_attrs *attrs, const pa
   return anfi_part_tuple(
       w, 3,
       (const part[]){anfi_part_item(w, y, 0), anfi_part_item(w, ty, 0), anfi_part_item(w, y, 1)});
-}
-
-/* ---- Checkpoint, CustomVjp, CustomJvp: calls with a rule of their own ---- */
-
-/* What is wrong with the attributes of a Checkpoint, or NULL. */
-static const char *bad_checkpoint(const walk *w, const anfi_attrs *attrs) {
-  anf_value *v[4];
-  for (uint32_t k = 0; k < 4; k++) v[k] = anfi_attr_value(w->q->cx, ANF_OP_Checkpoint, attrs, k);
-  const char *keep = v[0]->u.text;
-  int64_t rounds = anfi_get_i64(v[1], 0), memory = anfi_get_i64(v[2], 0);
-  if (strcmp(keep, "arguments") != 0 && strcmp(keep, "products") != 0 && strcmp(keep, "all") != 0)
-    return "keep is \"arguments\", \"products\" or \"all\"";
-  if (rounds < 0 || memory < 0) return "rounds and memory are not negative";
-  if (rounds && memory) return "rounds or memory is given, not both";
-  return !rounds && !memory && anfi_get_i64(v[3], 0) ? "tree needs rounds or memory" : NULL;
-}
-
-static part recompute(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args) {
-  const char *bad = bad_checkpoint(w, attrs);
-  if (bad) return anfi_transform_fail(w, ANF_E0537, bad, "");
-  const anfi_abs *y = value_of(w, f, n, args);
-  if (!y || y->kind == ANFI_ABS_BOTTOM || !w->e) return (part){y, f.node};
-  anf_graph *t = anfi_emit_target(w->e, f, n, args, y, w->at);
-  if (!t) return failed();
-  anf_node **in = ANFI_NEW_N(w->q->arena, anf_node *, n + 2);
-  in[0] = anfi_graph_value(t);
-  memcpy(in + 1, inputs(w, f, n, args, 0, NULL), (n + 1) * sizeof *in);
-  anf_node *r =
-      anfi_emit_apply(w->e, ANF_OP_Recompute, attrs, anfi_abs_type(&w->q->abs, y), n + 2, in);
-  return (part){y, w->e->call = r};
-}
-
-static anf_node *emit_custom(const walk *w, const char *kind, anf_graph *const *graph,
-                             const part *data, size_t n, const part *args, const anfi_abs *y) {
-  anf_node **in = ANFI_NEW_N(w->q->arena, anf_node *, n + 6);
-  for (size_t i = 0; i < 3; i++) {
-    if (!graph[i]) return NULL;
-    in[i] = anfi_graph_value(graph[i]);
-    in[i + 3] = data[i].node;
-  }
-  for (size_t i = 0; i < n; i++) in[i + 6] = args[i].node;
-  const anfi_attrs *at =
-      anfi_attrs_one(w->q->m, ANF_OP_Custom, anfi_value_new_string(w->q->cx, kind, strlen(kind)));
-  anf_node *r = anfi_emit_apply(w->e, ANF_OP_Custom, at, anfi_abs_type(&w->q->abs, y), n + 6, in);
-  return w->e->call = r;
-}
-
-/* What a rule gives must be of the types that it stands for. */
-static bool check_rule(const walk *w, const char *what, const anfi_abs *got, const anfi_abs *want) {
-  if (got->kind == ANFI_ABS_BOTTOM || takes(want, got)) return true;
-  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, what, anfi_show_abs(w, got),
-            anfi_show_abs(w, want));
-  anfi_infer_trace(w->q);
-  return false;
-}
-
-/* in: f, fwd, bwd */
-static part custom_vjp(const walk *w, const part *in, size_t n, const part *args) {
-  const anfi_abs *y = value_of(w, in[0], n, args), *fwd = y ? value_of(w, in[1], n, args) : NULL;
-  if (!fwd || fwd->kind == ANFI_ABS_BOTTOM || y->kind == ANFI_ABS_BOTTOM)
-    return (part){fwd ? w->q->abs.bottom : NULL, in[0].node};
-  const anfi_abs *plain = anfi_plain_abs(w, y);
-  if (!plain) return failed();
-  if (fwd->kind != ANFI_ABS_TUPLE || fwd->n != 2)
-    return check_rule(w, "the first rule of CustomVjp", fwd, pair_abs(w, y, w->q->abs.bottom)),
-           failed();
-  if (!check_rule(w, "the first rule of CustomVjp", fwd->item[0], y)) return failed();
-  const anfi_abs *kept = anfi_abs_broaden(&w->q->abs, fwd->item[1]);
-  part bargs[2] = {{kept, NULL}, {plain, NULL}};
-  const anfi_abs *g = value_of(w, in[2], 2, bargs),
-                 *want = gradients_abs(w, args, n, all_positions(w, n));
-  if (!g || !want) return failed();
-  if (g->kind == ANFI_ABS_BOTTOM) return (part){g, in[0].node};
-  const anfi_abs *got =
-      g->kind == ANFI_ABS_TUPLE ? g : anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, 1, &g);
-  if (!check_rule(w, "the second rule of CustomVjp", got, want)) return failed();
-  if (!w->e) return (part){y, NULL};
-  const anfi_abs *fwd_to = pair_abs(w, y, kept);
-  for (int i = 0; i < 2; i++) { // their types are all that matters
-    const anf_type *t = anfi_abs_type(&w->q->abs, bargs[i].abs);
-    bargs[i].node = anfi_emit_const(w->e, anfi_value_new_none(w->q->cx));
-    bargs[i].node->type = t;
-  }
-  anf_graph *graph[3] = {anfi_emit_target(w->e, in[0], n, args, y, w->at),
-                         anfi_emit_target(w->e, in[1], n, args, fwd_to, w->at),
-                         anfi_emit_target(w->e, in[2], 2, bargs,
-                                          g->kind == ANFI_ABS_TUPLE ? want : want->item[0], w->at)};
-  anf_node *r = emit_custom(w, "vjp", graph, in, n, args, y);
-  return r ? (part){y, r} : failed();
-}
-
-/* in: f, rule((primals), (tangents)) -> (value, tangent) */
-static part custom_jvp(const walk *w, const part *in, size_t n, const part *args) {
-  const anfi_abs *y = value_of(w, in[0], n, args),
-                 *t = gradients_abs(w, args, n, all_positions(w, n));
-  if (!y || !t) return failed();
-  if (y->kind == ANFI_ABS_BOTTOM) return (part){y, in[0].node};
-  const anfi_abs *x = anfi_part_tuple(&(walk){w->q, NULL, w->at}, n, args).abs;
-  part rargs[2] = {{anfi_abs_broaden(&w->q->abs, x), NULL}, {t, NULL}};
-  const anfi_abs *r = value_of(w, in[1], 2, rargs), *plain = anfi_plain_abs(w, y);
-  if (!r || !plain) return failed();
-  if (!check_rule(w, "the rule of CustomJvp", r, pair_abs(w, y, plain))) return failed();
-  if (!w->e) return (part){y, NULL};
-  for (int i = 0; i < 2; i++) {
-    rargs[i].node = anfi_emit_const(w->e, anfi_value_new_none(w->q->cx));
-    rargs[i].node->type = anfi_abs_type(&w->q->abs, rargs[i].abs);
-  }
-  anf_graph *f = anfi_emit_target(w->e, in[0], n, args, y, w->at),
-            *graph[3] = {f, anfi_emit_target(w->e, in[1], 2, rargs, pair_abs(w, y, plain), w->at),
-                         f};
-  anf_node *node = emit_custom(w, "jvp", graph, (const part[]){in[0], in[1], in[0]}, n, args, y);
-  return node ? (part){y, node} : failed();
 }
 
 /* ---- dispatch ---- */
@@ -602,9 +502,9 @@ part anfi_transform(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size
   case ANF_OP_Jvp:
   case ANF_OP_Hvp: return jvp(w, op, attrs, bound);
   case ANF_OP_Vmap: return anfi_part_vmap(w, attrs, bound[0], n, args);
-  case ANF_OP_Checkpoint: return recompute(w, attrs, bound[0], n, args);
-  case ANF_OP_CustomVjp: return custom_vjp(w, bound, n, args);
-  case ANF_OP_CustomJvp: return custom_jvp(w, bound, n, args);
+  case ANF_OP_Checkpoint: return anfi_part_checkpoint(w, attrs, bound[0], n, args);
+  case ANF_OP_CustomVjp: return anfi_part_custom_vjp(w, bound, n, args);
+  case ANF_OP_CustomJvp: return anfi_part_custom_jvp(w, bound, n, args);
   default: return anfi_transform_fail(w, ANF_E0529, anfi_op[op].name, "");
   }
 }

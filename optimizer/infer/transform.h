@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What transform.c and transform_map.c ask of each other. A transform is worked out like a
+/* What transform.c, transform_map.c and transform_rule.c ask of each other. A transform is worked out like a
  * meta-graph: one walk, on abs to infer, on nodes as well to emit. */
 #ifndef ANFI_INFER_TRANSFORM_H
 #define ANFI_INFER_TRANSFORM_H
@@ -22,6 +22,18 @@ const anfi_abs *anfi_whole_abs(const walk *w, const anfi_abs *a);
 const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a);
 /* `p` as data of `to`: weak numbers are cast. E0533 if it does not fit. */
 part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to);
+/* Whether data of `a` can stand where `to` is asked for: weak numbers and unknown extents fit more. */
+bool anfi_abs_takes(const walk *w, const anfi_abs *to, const anfi_abs *a);
+const anfi_abs *anfi_pair_abs(const walk *w, const anfi_abs *a, const anfi_abs *b);
+/* What f gives for args; NULL after an error. */
+const anfi_abs *anfi_part_value_abs(const walk *w, part f, size_t n, const part *args);
+/* The abs of gradients of the arguments in pos; NULL after an error. */
+const anfi_abs *anfi_gradients_abs(const walk *w, const part *args, size_t npos, const size_t *pos);
+/* 0, 1, .. n - 1 */
+size_t *anfi_all_positions(const walk *w, size_t n);
+/* The data of f, the arguments, and `more`, as inputs of Derive. */
+anf_node **anfi_derive_inputs(const walk *w, part f, size_t n, const part *args, size_t nmore,
+                              const part *more);
 /* Positions among n arguments that `wrt` tells; `single`: it is no tuple. */
 bool anfi_positions(const walk *w, anfi_opcode op, const anfi_abs *f, size_t n,
                     const anf_value *wrt, size_t *npos, size_t **pos, bool *single);
@@ -49,5 +61,13 @@ anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *targe
 part anfi_part_vmap(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args);
 part anfi_part_jacobian(const walk *w, bool forward, anfi_opcode op, part f, size_t n,
                         const part *args, size_t npos, const size_t *pos, bool single, bool aux);
+
+/* transform_rule.c */
+part anfi_part_checkpoint(const walk *w, const anfi_attrs *attrs, part f, size_t n,
+                          const part *args);
+/* in: f, fwd, bwd */
+part anfi_part_custom_vjp(const walk *w, const part *in, size_t n, const part *args);
+/* in: f, rule((primals), (tangents)) -> (value, tangent) */
+part anfi_part_custom_jvp(const walk *w, const part *in, size_t n, const part *args);
 
 #endif
