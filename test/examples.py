@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Examples give what they promise: each `# try: anfora ...` line of examples/*.anf prints the `# gives:`
-lines after it. examples.py ANFORA"""
+lines after it. examples.py ANFORA [WORD...]: run by these words, such as valgrind and its options"""
 import glob
 import os
 import shlex
@@ -11,7 +11,7 @@ from tap import ROOT, Tap, read, run
 
 
 def main():
-    anfora = os.path.abspath(sys.argv[1])
+    anfora = [*sys.argv[2:], os.path.abspath(sys.argv[1])]
     tap = Tap()
     for path in sorted(glob.glob(os.path.join(ROOT, "examples", "*.anf"))):
         name, tries = os.path.relpath(path, ROOT), []
@@ -23,7 +23,7 @@ def main():
         if not tries:
             tap.case(name, "it has no `# try:` line")
         for words, expected in tries:
-            out, problem = run([anfora, *shlex.split(words)], cwd=ROOT)
+            out, problem = run([*anfora, *shlex.split(words)], cwd=ROOT, seconds=1200 if len(anfora) > 1 else 120)
             if not problem and out.splitlines() != expected:
                 problem = "expected:\n" + "\n".join(expected) + "\ngot:\n" + out
             tap.case(f"{name}: {words}", problem)
