@@ -42,7 +42,7 @@ typedef struct {
   size_t body, sep, expected; // offsets: program, its end, text after `---`
   run runs[MAX_RUNS];
   size_t nrun;
-  bool has_why;
+  bool has_why, too_many;
 } test_case;
 
 typedef struct {
@@ -154,9 +154,10 @@ static bool has_key(const char *line, size_t n, const char *key, const char **re
 
 static void read_head_line(test_case *c, const char *line, size_t n) {
   const char *rest;
-  if (has_key(line, n, "run: ", &rest) && c->nrun < MAX_RUNS)
-    c->runs[c->nrun++] = (run){rest, (size_t)(line + n - rest), 0, false};
-  else if (has_key(line, n, "why: ", &rest)) c->has_why = true;
+  if (has_key(line, n, "run: ", &rest)) {
+    c->too_many = c->nrun == MAX_RUNS;
+    if (!c->too_many) c->runs[c->nrun++] = (run){rest, (size_t)(line + n - rest), 0, false};
+  } else if (has_key(line, n, "why: ", &rest)) c->has_why = true;
   else if (has_key(line, n, "status: ", &rest) && c->nrun) {
     c->runs[c->nrun - 1].status = atoi(rest);
     c->runs[c->nrun - 1].with_errors = true;
@@ -303,6 +304,8 @@ static void bless(const test_case *c, text got) {
 
 static bool golden(const options *o, const test_case *c, const char *dir, text *notes) {
   if (!c->nrun) return note(notes, "the head has no `run:` line", "", 0), false;
+  if (c->too_many)
+    return note(notes, "the head has more `run:` lines than a case may have", "", 0), false;
   if (!c->has_why) return note(notes, "the head has no `why:` line", "", 0), false;
   text got = {0};
   append(&got, "", 0);
