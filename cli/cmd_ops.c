@@ -8,8 +8,9 @@
 static const char *or_none(const char *s) { return s && s[0] ? s : "none"; }
 
 static void put_flags(anf_text *t, uint32_t flags) {
-  static const char *const name[] = {"commutative", "associative", "effect",   "random",
-                                     "linear",      "calls",       "transform"};
+  static const char *const name[] = {"commutative", "associative", "effect",    "random",
+                                     "linear",      "calls",       "transform", "along axes",
+                                     "one pass",    "in order"};
   for (size_t i = 0; i < ANFI_LEN(name); i++)
     if (flags & 1u << i) anfi_putf(t, "%s%s", t->len ? ", " : "", name[i]);
 }

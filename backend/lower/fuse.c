@@ -55,39 +55,10 @@ static bool may_inline(const anf_node *n) {
 /* Does the op read every element of input i at the point of its own? */
 static bool same_points(const anf_node *user, const anf_node *x) {
   if (user->kind != ANFI_APPLY || !user->type || user->type->kind != ANF_TYPE_TENSOR) return false;
-  switch (user->op) {
-  case ANF_OP_Reshape:
-  case ANF_OP_ReshapeLike:
-  case ANF_OP_Flatten:
-  case ANF_OP_ExpandDims:
-  case ANF_OP_Squeeze:
-  case ANF_OP_Identity:
-  case ANF_OP_StopGradient:
-  case ANF_OP_Cast: return true;
-  default: break;
-  }
+  if (anfi_op[user->op].flags & ANFI_IN_ORDER) return true;
   return anfi_op[user->op].lower == ANFI_LOWER_POINTWISE && user->type->n == x->type->n &&
          (!x->type->n ||
           memcmp(user->type->dims, x->type->dims, x->type->n * sizeof *x->type->dims) == 0);
-}
-
-/* Reductions read their input in the order of its elements, once if they take one pass. */
-static bool reads_once(const anf_node *user, size_t i) {
-  switch (user->op) {
-  case ANF_OP_Sum:
-  case ANF_OP_Mean:
-  case ANF_OP_SumTo:
-  case ANF_OP_Prod:
-  case ANF_OP_Max:
-  case ANF_OP_Min:
-  case ANF_OP_ArgMax:
-  case ANF_OP_ArgMin:
-  case ANF_OP_Any:
-  case ANF_OP_All: return i == 0;
-  case ANF_OP_Concat:
-  case ANF_OP_Stack: return true;
-  default: return false;
-  }
 }
 
 /* Ops of point.c, which leave all that they read to the nest. */
@@ -147,7 +118,8 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, ui
   bool inside = u->nest && !u->split; // the user itself is left to its reader
   bool map = user->kind == ANFI_APPLY && user->type && user->type->kind == ANF_TYPE_TENSOR &&
              is_map(anfi_op[user->op].lower);
-  bool once = user->kind == ANFI_APPLY && reads_once(user, i);
+  bool once = user->kind == ANFI_APPLY && (anfi_op[user->op].flags & ANFI_ONE_PASS) != 0 &&
+              (i == 0 || anfi_op[user->op].lower != ANFI_LOWER_REDUCE);
   place want = {.nest = inside ? u->nest : user_index + 1, .depth = inside ? u->depth + 1 : 1};
   uint64_t mine = inside ? u->points : anfi_hash_mix(user_index, 1);
   want.points = same_points(user, x) ? mine : anfi_hash_mix(mine, anfi_hash_mix(user->id, i));

@@ -74,41 +74,16 @@ static anfi_row_way broadcast_way(const frame *f, const anf_type *out, const anf
 
 /* Bits of the axes that an op goes along, which attribute 0 names; 0: it has none. */
 static uint32_t axes_of(anf_ctx *cx, const anf_node *n) {
-  const anf_type *x = n->nin ? n->in[0].def->type : NULL;
-  if (n->kind != ANFI_APPLY || !plain(x) || !x->n) return 0;
-  switch (n->op) {
-  case ANF_OP_Sum:
-  case ANF_OP_Mean:
-  case ANF_OP_Prod:
-  case ANF_OP_Max:
-  case ANF_OP_Min:
-  case ANF_OP_ArgMax:
-  case ANF_OP_ArgMin:
-  case ANF_OP_Any:
-  case ANF_OP_All:
-  case ANF_OP_Var:
-  case ANF_OP_Std:
-  case ANF_OP_LogSumExp:
-  case ANF_OP_CumSum:
-  case ANF_OP_CumMax:
-  case ANF_OP_CumMin:
-  case ANF_OP_CumProd:
-  case ANF_OP_Unreduce: {
-    const anf_value *a = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, 0);
-    size_t rank = n->op == ANF_OP_Unreduce ? n->type->n : x->n;
-    return a ? anfi_reduced_axes(a, rank) : 0;
-  }
-  case ANF_OP_Softmax:
-  case ANF_OP_LogSoftmax:
-  case ANF_OP_LayerNorm:
-  case ANF_OP_RMSNorm:
-  case ANF_OP_L2Normalize:
-  case ANF_OP_SoftmaxCrossEntropy: {
-    const anf_value *a = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, 0);
-    return a ? anfi_axes_mask(a, x->n) : 0;
-  }
-  default: return 0;
-  }
+  if (n->kind != ANFI_APPLY || !(anfi_op[n->op].flags & ANFI_ALONG) || !n->nin) return 0;
+  const anf_type *x = n->op == ANF_OP_Unreduce ? n->type : n->in[0].def->type;
+  const anf_value *a = anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, 0);
+  return a && plain(x) && x->n ? anfi_reduced_axes(a, x->n) : 0;
+}
+
+/* Is input i there for its type alone? Ops call it `like`. */
+static bool is_like(anf_ctx *cx, const anf_node *n, size_t i) {
+  const anfi_schema *s = anfi_op_schema(cx, (anfi_opcode)n->op);
+  return i < s->nin && strcmp(s->in[i]->s, "like") == 0;
 }
 
 static bool one_hot_inside(anf_ctx *cx, const frame *f, const anf_node *n) {
@@ -121,23 +96,12 @@ static anfi_row_way way_of(glow *w, const frame *f, const anf_node *n, size_t i)
   const anf_type *x = n->in[i].def->type;
   anfi_row_way own = has_rows(f, x) ? ROW_OWN : ROW_NONE;
   if (x && x->kind == ANF_TYPE_NONE) return ROW_WHOLE;
-  if (axes_of(w->cx, n)) {
-    if (i == 0) return own;
-    if (n->op == ANF_OP_Unreduce) return ROW_TYPE;
+  if (is_like(w->cx, n, i)) return ROW_TYPE;
+  if (axes_of(w->cx, n) && i)
     return n->op == ANF_OP_SoftmaxCrossEntropy ? own : plain(x) ? ROW_WHOLE : ROW_NONE;
-  }
-  switch (n->op) {
-  case ANF_OP_OneHot:
-  case ANF_OP_Cast:
-  case ANF_OP_Reshape:
-  case ANF_OP_ExpandDims:
-  case ANF_OP_Squeeze: return own;
-  case ANF_OP_SumTo:
-  case ANF_OP_ReshapeLike:
-  case ANF_OP_CastLike: return i ? ROW_TYPE : own;
-  case ANF_OP_BroadcastLike: return i ? ROW_TYPE : broadcast_way(f, n->type, x);
-  default: return broadcast_way(f, n->type, x);
-  }
+  bool by_row = anfi_op[n->op].flags & (ANFI_ALONG | ANFI_IN_ORDER);
+  if (by_row || n->op == ANF_OP_OneHot || n->op == ANF_OP_SumTo) return own;
+  return broadcast_way(f, n->type, x);
 }
 
 anfi_row_way anfi_glow_row_way(glow *w, const growblock *b, const anf_node *n, size_t i) {
@@ -150,13 +114,8 @@ static bool keeps_rows(glow *w, const frame *f, const anf_node *n) {
   uint32_t low = (UINT32_C(1) << f->n) - 1, axes = axes_of(w->cx, n);
   if (n->kind != ANFI_APPLY || n->nin != anfi_arg_count(n) || !has_rows(f, n->type)) return false;
   if (axes) return !(axes & low);
+  if (anfi_op[n->op].flags & ANFI_IN_ORDER) return true;
   switch (n->op) {
-  case ANF_OP_Cast:
-  case ANF_OP_CastLike:
-  case ANF_OP_Reshape:
-  case ANF_OP_ReshapeLike:
-  case ANF_OP_ExpandDims:
-  case ANF_OP_Squeeze:
   case ANF_OP_BroadcastTo:
   case ANF_OP_BroadcastLike: return true;
   case ANF_OP_SumTo: return n->type->n == n->in[0].def->type->n;
