@@ -390,7 +390,7 @@ enum {                 // flags of a row
   ANFI_LINEAR = 16,    // in all its inputs together
   ANFI_CALLS = 32,     // calls a function that it is given: the evaluator knows it by name
   ANFI_TRANSFORM = 64, // Grad and its kin: expanded before a program runs
-  ANFI_ALONG = 128,    // goes along the axes of input 0 (Unreduce: the result) that attribute 0 names
+  ANFI_ALONG = 128, // goes along the axes of input 0 (Unreduce: the result) that attribute 0 names
   ANFI_ONE_PASS = 256, // reads its inputs once, in the order of their elements
   ANFI_IN_ORDER = 512, // the elements of input 0, in their order
 };

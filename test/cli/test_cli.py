@@ -74,12 +74,12 @@ def test_running():
     check("--explain-fusion of rows",
           anfora("build", "fused.anf:rows", "--sig", "f32[8, 64], f32[64, 64]", "--explain-fusion"), out="",
           err=r"^rows\n  one loop over 8 rows: Mul 2:40, LayerNorm 2:22, Add 2:58, Softmax 2:48\n"
-              r"    computed where it is read: Gelu 2:32\n    ends before MatMul, which does not keep rows apart\n"
+              r"    computed where it is read: Gelu 2:32\n    moves 4104 bytes, op by op 22536\n    ends before MatMul, which does not keep rows apart\n"
               r"  MatMul 2:63\n$")
     check("--explain-fusion of a nest that gives two results",
           anfora("build", "fused.anf:pair", "--sig", "f32[8, 64], f32[8, 64]", "--explain-fusion"), out="",
           err=r"^pair\n  one loop over 512 elements: Sigmoid 3:22, Mul 3:37, Mul 3:44\n"
-              r"    computed where it is read: Sub 3:51\n$")
+              r"    computed where it is read: Sub 3:51\n    moves 8200 bytes, op by op 20488\n$")
     check("--time, compiled", anfora("run", "p.anf", "1", "--time", "--backend", "llvm"), out="2\n",
           err=r"^compile [\d.]+ ms, run [\d.]+ ms, memory [\d.]+ KiB\n1\. \(i64\) in [\d.]+ ms: the first call\n$")
 
