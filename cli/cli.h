@@ -96,7 +96,10 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
 anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types);
 /* The types that g is compiled for: of --sig, or as its parameters declare them. */
 anf_status cli_types(cli *c, anf_graph *g, const anf_type **types);
-/* What operations share a loop, on standard error. */
+/* cmd_cache.c: of engines that compile what is run; what they made before is found in the user's
+ * folder. */
+anf_jit_opts cli_jit_options(const cli *c);
+/* cmd_print.c: what operations share a loop, on standard error. */
 anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types);
 /* The same for all parameters but the first, whose type is given. */
 anf_status cli_types_after(cli *c, anf_graph *g, const anf_type *first, const anf_type **types);

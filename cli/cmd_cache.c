@@ -7,6 +7,11 @@ typedef struct tally {
   bool show;
 } tally;
 
+anf_jit_opts cli_jit_options(const cli *c) {
+  return (anf_jit_opts){.size = sizeof(anf_jit_opts),
+                        .cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx))};
+}
+
 static bool see(void *user, const anf_jit_cached *file) {
   tally *t = (tally *)user;
   t->files++;

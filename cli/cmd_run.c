@@ -64,8 +64,7 @@ static void free_exec(void *e) { anf_exec_free((anf_exec *)e); }
 /* False: the backend is the interpreter, which compiles nothing. */
 static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
   *o = (anf_exec_opts){.size = sizeof *o, .parallel = r->threads > 1};
-  o->jit =
-      (anf_jit_opts){.size = sizeof o->jit, .cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx))};
+  o->jit = cli_jit_options(c);
   if (strcmp(r->backend, "interp") == 0) return false;
   if (!anf_jit_kind_of(r->backend, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
   return true;

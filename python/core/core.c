@@ -43,9 +43,21 @@ void core_free_later(core *c, void (*f)(void *), void *what) {
   PyThread_release_lock(c->cx_lock);
 }
 
+anf_status core_jit_options(anf_text *dir, anf_jit_opts *o) {
+  *o = (anf_jit_opts){.size = sizeof *o};
+  anf_status st = anf_jit_cache_dir(dir);
+  if (dir->len) o->cache_dir = dir->text;
+  return st;
+}
+
 anf_jit_engine *core_engine(core *c, anf_jit_kind k, anf_diag *d, anf_status *st) {
   *st = ANF_OK;
-  if (!c->engine[k]) *st = anf_jit_engine_new(c->cx, k, NULL, d, &c->engine[k]);
+  if (c->engine[k]) return c->engine[k];
+  anf_text dir = {.cx = c->cx};
+  anf_jit_opts o;
+  *st = core_jit_options(&dir, &o);
+  if (*st == ANF_OK) *st = anf_jit_engine_new(c->cx, k, &o, d, &c->engine[k]);
+  anf_text_free(&dir);
   return c->engine[k];
 }
 

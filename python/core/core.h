@@ -50,6 +50,9 @@ void core_set_error(core *c, anf_status st, const anf_diag *d);
 /* The findings as an exception; frees the list. Returns NULL. Called with the GIL, without the lock. */
 PyObject *core_raise(core *c, anf_status st, anf_diag *d);
 PyObject *core_no_memory(void);
+/* Of engines that are made: compiled code is kept in the user's folder (ANFORA_CACHE), whose name
+ * `dir` holds. */
+anf_status core_jit_options(anf_text *dir, anf_jit_opts *o);
 anf_jit_engine *core_engine(core *c, anf_jit_kind k, anf_diag *d, anf_status *st);
 
 /* ---- array.c: tensors as Python has them ---- */

@@ -56,11 +56,14 @@ static anf_status make_step(stepper *s, const making *k, const texts *t, const p
                      .nan = k->keep ? ANF_NAN_FIND : ANF_NAN_IGNORE};
   o.threads = (uint32_t)k->threads;
   anf_jit_kind_of(k->backend, &o.exec.kind);
-  anf_status st = program_parse(s->cx, k->text, (size_t)k->length, k->name, p, d, &s->m);
+  anf_text dir = {.cx = s->cx};
+  anf_status st = core_jit_options(&dir, &o.exec.jit);
+  if (st == ANF_OK) st = program_parse(s->cx, k->text, (size_t)k->length, k->name, p, d, &s->m);
   for (size_t i = 0; i < t->n && st == ANF_OK; i++)
     st = anf_parse_type(s->cx, t->text[i], d, &type[i]);
   anf_graph *g = st == ANF_OK ? anf_module_find(s->m, k->start) : NULL;
   if (st == ANF_OK) st = anf_step_new_typed(g, (size_t)k->nstate, t->n, type, &o, d, &s->s);
+  anf_text_free(&dir);
   return st;
 }
 

@@ -218,17 +218,39 @@ f(anp.ones((1000,)))
 """
 
 
-def run_python(end, thread=True):
+KEPT = """
+import sys
+sys.path.insert(0, {folder!r})
+import anfora, anfora.numpy as anp
+from anfora.train import SGD, Step
+print(float(anfora.jit(lambda x: anp.sum(anp.sin(x)))(anp.ones((10,)))))
+step = Step(lambda p: anp.sum(p ** 2), SGD(0.125), anp.ones((8,)))
+print(float(step()), float(step()))
+"""
+
+
+def run_python(form, cache="off", **words):
     folder = os.path.dirname(os.path.dirname(os.path.abspath(anfora.__file__)))
     with tempfile.TemporaryDirectory() as d:
         file = os.path.join(d, "main.py")
         with open(file, "w", encoding="utf-8") as f:
-            f.write(SHUTDOWN.format(folder=folder, end=end, thread=thread))
-        return subprocess.run([sys.executable, file], capture_output=True, encoding="utf-8", timeout=120, check=False)
+            f.write(form.format(folder=folder, **words))
+        return subprocess.run([sys.executable, file], capture_output=True, encoding="utf-8", timeout=120, check=False,
+                              env={**os.environ, "ANFORA_CACHE": cache})
+
+
+def test_the_next_process_finds_what_was_compiled():
+    with tempfile.TemporaryDirectory() as d:
+        done = [(run_python(KEPT, d), sorted(os.listdir(d))) for _ in range(2)]
+    for ran, _ in done:
+        assert ran.returncode == 0, ran.stderr
+        total, first, second = map(float, ran.stdout.split())
+        assert abs(total - 10 * np.sin(1)) < 1e-5 and (first, second) == (8, 4.5), ran.stdout
+    assert len(done[0][1]) >= 2 and done[0][1] == done[1][1], done
 
 
 def test_the_interpreter_ends_while_code_runs():
-    done = run_python("import time; time.sleep(0.2)")
+    done = run_python(SHUTDOWN, end="import time; time.sleep(0.2)", thread=True)
     assert done.returncode == 0 and done.stderr == "", (done.returncode, done.stderr)
 
 
@@ -241,7 +263,7 @@ if pid == 0:
     os._exit(0 if ok and step() > 0 else 1)
 assert os.waitpid(pid, 0)[1] == 0
 """
-    done = run_python(end, thread=False)
+    done = run_python(SHUTDOWN, end=end, thread=False)
     assert done.returncode == 0 and done.stderr == "", (done.returncode, done.stderr)
 
 

@@ -88,6 +88,19 @@ def writes_graphs(tap, anfora, folder):
         tap.case("the Tensor IR", "" if "func step(" in f.read() else "no step")
 
 
+def finds_code(tap, anfora, folder):
+    """What a run compiled is found by the next one, which gives the same state."""
+    cache, ran = os.path.join(folder, "cache"), []
+    for name in ("first", "second"):
+        saved = os.path.join(folder, name)
+        words = [anfora, "train", os.path.join(ROOT, "examples", "digits_mlp.anf"), "--data", DATA, "--steps", "3", "--save", saved]
+        problem = run(words, env={"ANFORA_CACHE": cache})[1]
+        tap.case(f"the {name} run with a folder for code", problem)
+        with open(saved, "rb") as f:
+            ran.append((f.read(), sorted(os.listdir(cache))))
+    tap.case("both give the same bytes and need the same code", "" if ran[0] == ran[1] and ran[0][1] else str(ran[0][1]))
+
+
 def traces(tap, anfora, folder):
     path = os.path.join(folder, "t.json")
     problem = train(anfora, "digits_mlp.anf", "--steps", "3", "--trace", path)[1]
@@ -124,6 +137,7 @@ def main():
         learns(tap, sys.argv[1], folder)
         resumes(tap, sys.argv[1], folder)
         writes_graphs(tap, sys.argv[1], folder)
+        finds_code(tap, sys.argv[1], folder)
         traces(tap, sys.argv[1], folder)
     tells_time(tap, sys.argv[1])
     tap.done()
