@@ -240,9 +240,8 @@ static bool *graphs_with_derive(anfi_ad *ad, anfi_node_vec *all) {
   return has;
 }
 
-enum {
-  COPIES = 2
-}; // as many that ask for one graph have ▶ and ◀ of their own, else they share them
+/* As many that ask for one graph have ▶ and ◀ of their own; more of them share them. */
+enum { COPIES = 2 };
 
 /* By graph id: how many Derive nodes ask for it. */
 static size_t *times_asked(anfi_ad *ad, const anfi_node_vec *all) {

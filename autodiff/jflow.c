@@ -122,8 +122,9 @@ anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t arm) {
     if (c->at > at || (c->at == at && c->arm < arm)) low = (size_t)(c - s->callees.at) + 1;
     else high = (size_t)(c - s->callees.at);
   }
+  if (low == s->callees.n) return NULL;
   const anfi_jcallee *c = &s->callees.at[low];
-  return low < s->callees.n && c->at == at && c->arm == arm ? c->spec : NULL;
+  return c->at == at && c->arm == arm ? c->spec : NULL;
 }
 
 static void raise_out(anfi_j *j, anfi_jspec *s, const bool *out, size_t n) {

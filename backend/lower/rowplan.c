@@ -45,8 +45,8 @@ typedef struct finder {
   anfi_map at;     // node id → 1 + place in the window
   uint64_t bytes;  // of a row of all members
   size_t written;  // members that are not left to their readers
-  bool flat;       // and of a flat one:
-  size_t members;  //
+  bool flat;       // blocks are; what follows is for those
+  size_t members;  // so many
   anfi_map reads;  // ids of what members read at their own points → 1
   anfi_map left;   // ids of products that are left to their readers → 1
   const char *end; // the op at which the window ends, or NULL
