@@ -90,6 +90,8 @@ const char *anf_tir_pipeline(const char *name) {
 /* ---- properties that can be seen ---- */
 
 typedef struct seen {
+  const tmod *m;
+  tdtype ret; // of the function
   uint32_t not ;
   bool shaped;    // there is a loop, or a tensor that is no parameter
   anfi_map tiled; // tensors that tiles are read from or written to: their last dim stays apart
@@ -121,6 +123,23 @@ static bool exact(texpr e) {
   return true;
 }
 
+/* A call at the types of the parameters? Those of a parallel call begin with its indices. */
+static bool exact_call(const tmod *m, texpr e) {
+  tfunc f = e->u.name ? anfi_t_mod_find(m, e->u.name) : NULL;
+  uint32_t nloop;
+  anfi_t_triples(e, &nloop);
+  for (uint32_t i = 0; f && i < e->nidx && nloop + i < f->n; i++)
+    if (!anfi_t_same(e->in[i]->dtype, f->param[nloop + i]->dtype)) return false;
+  return true;
+}
+
+static void see_call(seen *s, texpr e) {
+  uint32_t nloop;
+  anfi_t_triples(e, &nloop);
+  if (nloop) s->not |= TPROP_SERIAL;
+  if (!exact_call(s->m, e)) s->not |= TPROP_CAST;
+}
+
 static bool see_expr(tviewer *v, texpr e) {
   seen *s = (seen *)v->user;
   tgroup g = anfi_t_group(e);
@@ -129,7 +148,8 @@ static bool see_expr(tviewer *v, texpr e) {
       anfi_t_is_half(e->in[0]->dtype))
     s->not |= TPROP_NO_BF16;
   if (e->kind == TX_indexing && !flat(s, e->in[0])) s->not |= TPROP_FLAT;
-  if (e->kind == TX_indexing)
+  if (e->kind == TX_call) see_call(s, e);
+  if (e->kind == TX_indexing || e->kind == TX_tensorptr)
     for (uint32_t i = 0; i < e->nidx; i++)
       if (!anfi_t_is_elem(e->in[1 + i]->dtype, ANF_TIR_index)) s->not |= TPROP_CAST;
   if (e->kind == TX_ssa_phi) s->not &= ~(uint32_t)TPROP_PHI;
@@ -146,6 +166,8 @@ static bool see_stmt(tviewer *v, tstmt s) {
     u->not |= TPROP_CAST;
   if (s->kind == TS_assign && s->e[0]->kind == TX_var) u->not |= TPROP_SSA;
   if (s->kind == TS_assign && !anfi_t_same(s->e[0]->dtype, s->e[1]->dtype)) u->not |= TPROP_CAST;
+  if (s->kind == TS_returns && s->e[0] && !anfi_t_same(s->e[0]->dtype, u->ret))
+    u->not |= TPROP_CAST;
   if (s->kind == TS_for_loop && s->sub) u->not |= TPROP_SERIAL;
   if (s->kind == TS_for_loop)
     for (int i = 1; i < 4; i++)
@@ -154,7 +176,7 @@ static bool see_stmt(tviewer *v, tstmt s) {
 }
 
 static uint32_t measure(const tmod *m, bool *shaped) {
-  seen s = {.not = TPROP_PHI, .shaped = m->global.n > 0};
+  seen s = {.m = m, .not = TPROP_PHI, .shaped = m->global.n > 0};
   tviewer v = {.user = &s, .enter_expr = see_expr, .enter_stmt = see_stmt},
           tiles = {.user = &s, .enter_expr = see_tile};
   anfi_map_init(&s.tiled, anfi_scratch(m->cx));
@@ -167,6 +189,7 @@ static uint32_t measure(const tmod *m, bool *shaped) {
     tfunc f = m->func.at[i];
     for (uint32_t k = 0; k < f->n; k++)
       if (f->param[k]->kind == TX_tensor && !flat(&s, f->param[k])) s.not |= TPROP_FLAT;
+    s.ret = f->ret;
     if (f->body) anfi_t_view_stmt(&v, f->body);
   }
   uint32_t all = TPROP_FLAT | TPROP_CAST | TPROP_NO_BF16 | TPROP_SSA | TPROP_SERIAL |

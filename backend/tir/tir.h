@@ -463,7 +463,7 @@ enum {
   TPROP_FOLDED = 16,
   TPROP_SIMPLE = 32, // no empty scopes, constant branches
   TPROP_SSA = 64,
-  TPROP_SERIAL = 128,     // no parallel loops: closures instead
+  TPROP_SERIAL = 128,     // no parallel loops or calls: closures instead
   TPROP_NO_GLOBALS = 256, // module data instead
   TPROP_LOWERED = 512,    // no intrinsics that a code generator lacks
   TPROP_PHI = 1024,       // has phis
