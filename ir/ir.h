@@ -251,7 +251,8 @@ anfi_loc anfi_node_loc(const anf_node *n);
 
 /* node.c: building inside a frame; never NULL, operands never NULL */
 anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t);
-/* n parameters without names before parameter `at`: a pointer to the first, good until g gets more. */
+/* n parameters without names before parameter `at`: a pointer to the first, good until g gets more; of
+ * none, NULL. */
 anf_node **anfi_insert_params(anf_graph *g, size_t at, size_t n, const anf_type *const *types);
 void anfi_remove_params(anf_graph *g, const bool *gone); // those must be unused
 void anfi_remove_param(anf_graph *g, size_t at);         // likewise

@@ -64,11 +64,12 @@ anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t) {
 
 anf_node **anfi_insert_params(anf_graph *g, size_t at, size_t n, const anf_type *const *types) {
   size_t before = g->params.n;
+  if (!n) return NULL;
   for (size_t i = 0; i < n; i++) anfi_param(g, NULL, types[i]);
-  anf_node **p = g->params.at, **made = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n + 1);
-  if (n) memcpy(made, p + before, n * sizeof *p);
+  anf_node **p = g->params.at, **made = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n);
+  memcpy(made, p + before, n * sizeof *p);
   if (before > at) memmove(p + at + n, p + at, (before - at) * sizeof *p);
-  if (n) memcpy(p + at, made, n * sizeof *p);
+  memcpy(p + at, made, n * sizeof *p);
   for (size_t i = at; i < g->params.n; i++) p[i]->u.index = i;
   return p + at;
 }
