@@ -1,30 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The networks of bench_mlp.c in JAX and PyTorch, eager and compiled: inference, one thread, CPU time of the process."""
-import os
-import time
+from peer import measure, run_all
 
-for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NPROC", "PJRT_NPROC"):
-    os.environ[name] = "1"
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
-import numpy as np  # noqa: E402
+import numpy as np
 
 TURNS = 40
 NETS = {"MLP_1": (13, 512, 256, 128), "MLP_2": (479, 1024, 1024, 512, 256, 1)}
 random = np.random.default_rng(1)
-
-
-def measure(who, run):
-    for _ in range(3):
-        run()
-    took = []
-    for _ in range(TURNS):
-        start = time.process_time()
-        run()
-        took.append(1e6 * (time.process_time() - start))
-    took.sort()
-    print(f"  {who:40} {took[TURNS // 2]:8.4g} us      ({took[0]:.4g} to {took[-1]:.4g})", flush=True)
 
 
 def weights(size):
@@ -46,7 +29,7 @@ def with_jax():
             f = jax.jit(net)
             for batch in (32, 128, 512):
                 x = jnp.asarray(random.uniform(-1, 1, (batch, size[0])), dtype)
-                measure(f"jax {name} {dtype.__name__} batch {batch}", lambda: f(x).block_until_ready())
+                measure(f"jax {name} {dtype.__name__} batch {batch}", lambda: f(x).block_until_ready(), TURNS)
 
 
 def with_torch():
@@ -64,16 +47,7 @@ def with_torch():
                 for batch in (32, 128, 512):
                     x = torch.from_numpy(random.uniform(-1, 1, (batch, size[0])).astype(np.float32)).to(dtype)
                     with torch.inference_mode():
-                        measure(f"{who} {name} {str(dtype)[6:]} batch {batch}", lambda: net(x))
+                        measure(f"{who} {name} {str(dtype)[6:]} batch {batch}", lambda: net(x), TURNS)
 
 
-def main():
-    print("inference, one thread, CPU time")
-    for run in (with_jax, with_torch):
-        try:
-            run()
-        except Exception as error:  # one that is not installed, or finds no compiler
-            print(f"  {run.__name__[5:]}: {error}")
-
-
-main()
+run_all("inference, one thread, CPU time", with_jax, with_torch)

@@ -2,15 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The functions of rows/rows.anf in JAX and PyTorch, eager and compiled: one thread, CPU time of the process.
 peer_rows.py [NAME..]"""
-import os
 import sys
-import time
 
-for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NPROC", "PJRT_NPROC"):
-    os.environ[name] = "1"
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
-import numpy as np  # noqa: E402
+from peer import measure, run_all
+
+import numpy as np
 
 ROWS, N, TURNS = 512, 1024, 60
 random = np.random.default_rng(1)
@@ -18,18 +14,6 @@ X, DY = (random.uniform(-2, 2, (ROWS, N)).astype(np.float32) for _ in range(2))
 G, B = (random.uniform(-2, 2, N).astype(np.float32) for _ in range(2))
 LABEL = (np.arange(ROWS) * 7919 % N).astype(np.int32)
 NAMES = sys.argv[1:] or ["exp", "tanh", "gelu_tanh", "gelu_erf", "layer_norm", "softmax", "cross_entropy", "chain"]
-
-
-def measure(who, name, run):
-    run()
-    run()
-    took = []
-    for _ in range(TURNS):
-        start = time.process_time()
-        run()
-        took.append(1e6 * (time.process_time() - start))
-    took.sort()
-    print(f"  {who + ' ' + name:34} {took[TURNS // 2]:8.4g} us      ({took[0]:.4g} to {took[-1]:.4g})", flush=True)
 
 
 def with_jax():
@@ -51,9 +35,9 @@ def with_jax():
             y, back = jax.vjp(f, x)
             return y, back(jnp.ones((), y.dtype) if name == "cross_entropy" else dy)
         forward, backward = jax.jit(f[name]), jax.jit(both)
-        measure("jax", name, lambda: forward(x).block_until_ready())
+        measure(f"jax {name}", lambda: forward(x).block_until_ready(), TURNS)
         if name not in ("exp", "tanh"):
-            measure("jax", name + "_grad", lambda: jax.block_until_ready(backward(x, dy)))
+            measure(f"jax {name}_grad", lambda: jax.block_until_ready(backward(x, dy)), TURNS)
 
 
 def with_torch():
@@ -77,18 +61,9 @@ def with_torch():
                 leaf.grad = None
                 y = fn(leaf)
                 y.backward(None if name == "cross_entropy" else dy)
-            measure(who, name, forward)
+            measure(f"{who} {name}", forward, TURNS)
             if name not in ("exp", "tanh"):
-                measure(who, name + "_grad", backward)
+                measure(f"{who} {name}_grad", backward, TURNS)
 
 
-def main():
-    print("512 x 1024 f32, one thread, CPU time")
-    for run in (with_jax, with_torch):
-        try:
-            run()
-        except Exception as error:  # one that is not installed, or finds no compiler
-            print(f"  {run.__name__[5:]}: {error}")
-
-
-main()
+run_all("512 x 1024 f32, one thread, CPU time", with_jax, with_torch)
