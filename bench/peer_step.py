@@ -2,15 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of bench_step.c in JAX and, if it is installed, PyTorch: one thread, the same data.
 peer_step.py [mlp|cnn|rnn|gpt]"""
-import os
 import sys
 import time
 
-for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NPROC", "PJRT_NPROC"):
-    os.environ[name] = "1"
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_cpu_multi_thread_eigen=false"
-import numpy as np  # noqa: E402
+import peer  # noqa: F401: one thread
+
+import numpy as np
 
 
 def raw(tag, n):
