@@ -223,6 +223,9 @@ static inline anfi_fn *anfi_value_fn(const anf_value *v) {
  * again. */
 void anfi_value_guard(anf_value *v);
 void anfi_value_unguard(anf_value *v);
+/* A copy that lives as long as the context, and is not counted; takes the reference. Of numbers,
+ * strings, types and tuples of them: what tables have. */
+anf_value *anfi_value_keep(anf_value *v);
 /* The value of element i in three readings; for the dtype classes that hold them exactly. */
 double anfi_get_f64(const anf_value *v, size_t i);
 int64_t anfi_get_i64(const anf_value *v, size_t i);

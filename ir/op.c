@@ -63,17 +63,6 @@ static anf_value *parse_default(anf_ctx *cx, anfi_attr_type t, const char *s, si
   }
 }
 
-/* Defaults live in the context's arena and are not counted. */
-static anf_value *keep(anf_ctx *cx, const anf_value *v) {
-  anf_value *p = (anf_value *)memcpy(anfi_alloc(&cx->arena, v->bytes), v, v->bytes);
-  p->refs = UINT32_MAX;
-  for (size_t i = 0; p->kind == ANF_VALUE_TUPLE && i < p->n; i++)
-    p->u.item[i] = keep(cx, v->u.item[i]);
-  return p;
-}
-
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 /* name:type, then ?, =default or neither */
 static void parse_attr(anf_ctx *cx, anfi_attr_schema *a, const char *s, size_t len) {
   size_t name = strcspn(s, ":"), type = strcspn(s + name + 1, " ?=");
@@ -86,9 +75,7 @@ static void parse_attr(anf_ctx *cx, anfi_attr_schema *a, const char *s, size_t l
   anf_value *v = NULL;
   if (a->optional) v = anfi_value_new_none(cx);
   else if (rest < s + len) v = parse_default(cx, a->type, rest + 1, (size_t)(s + len - rest - 1));
-  if (!v) return;
-  anfi_defer(cx, ANFI_ALWAYS, release, v);
-  a->initial = keep(cx, v);
+  if (v) a->initial = anfi_value_keep(v);
 }
 
 static void parse_attrs(anf_ctx *cx, anfi_schema *s, const char *attrs) {

@@ -135,6 +135,18 @@ void anf_value_release(anf_value *v) {
   }
 }
 
+static anf_value *kept(const anf_value *v) {
+  anf_value *p = (anf_value *)memcpy(anfi_alloc(&v->cx->arena, v->bytes), v, v->bytes);
+  p->refs = UINT32_MAX;
+  for (size_t i = 0; p->kind == ANF_VALUE_TUPLE && i < p->n; i++) p->u.item[i] = kept(v->u.item[i]);
+  return p;
+}
+
+anf_value *anfi_value_keep(anf_value *v) {
+  anfi_defer(v->cx, ANFI_ALWAYS, release, v);
+  return kept(v);
+}
+
 /* ---- elements ---- */
 
 /* An integer as a double that is rounded to odd: rounding it again to a narrower type is right. */

@@ -41,7 +41,7 @@ const char *anf_pipeline_name(size_t i, const char **text) {
 const char *anf_rule_name(size_t i, const char **lhs, const char **rhs, const char **guards,
                           const char **file) {
   if (i >= anfi_nrules) return NULL;
-  const anfi_rule_row *r = &anfi_rules[i];
+  const anfi_rule_row *r = &anfi_rule_rows[i];
   if (lhs) *lhs = r->lhs;
   if (rhs) *rhs = r->rhs;
   if (guards) *guards = r->guards;

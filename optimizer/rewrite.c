@@ -213,7 +213,7 @@ anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
   size_t todo = r->todo.n;
   anf_node *by = rule->rhs ? build(r, rule->rhs, &m) : rule->row->fn(r, &m);
   if (by && by != n && by->type == n->type) {
-    r->fired[rule - r->set.rules]++;
+    r->fired[rule - r->set->rules]++;
     return by;
   }
   r->pass->rewrites--;
@@ -246,10 +246,10 @@ static uint64_t inputs_of(const anf_node *n) {
 
 /* The rule that fired, or NULL. */
 static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
-  size_t nrule = r->set.by_op[n->op].n;
+  size_t nrule = r->set->by_op[n->op].n;
   uint64_t has = nrule ? inputs_of(n) : 0;
   for (size_t i = 0; i < nrule; i++) {
-    const anfi_rule_of_op *at = &r->set.by_op[n->op].at[i];
+    const anfi_rule_of_op *at = &r->set->by_op[n->op].at[i];
     const anfi_rule *rule = at->rule;
     anf_node *by = at->needs & ~has ? NULL : anfi_rule_try(r, rule, n);
     if (!by) continue;
@@ -287,8 +287,8 @@ static bool simplify_from(anfi_rewriter *r, anf_node *n, steps *s) {
 bool anfi_opt_simplify(anfi_pass *p) {
   anf_ctx *cx = p->m->cx;
   anfi_rewriter r = {.pass = p, .m = p->m, .arena = anfi_scratch(cx)};
-  if (!anfi_rules_load(cx, r.arena, &r.set)) return false;
-  r.fired = ANFI_NEW_N(r.arena, uint32_t, r.set.n);
+  if (!(r.set = anfi_rules(cx))) return false;
+  r.fired = ANFI_NEW_N(r.arena, uint32_t, r.set->n);
   steps s = {0};
   for (size_t i = 0, n = p->m->nodes.n; i < n; i++) { // in order of creation: inputs mostly first
     anf_node *x = p->m->nodes.at[i];

@@ -13,7 +13,7 @@
  * change bits need `fast`. Rewriting ends because each rule lowers (cost, number of nodes, name
  * order).
  *
- * Compiled once for each run, some 200 ns a rule, and indexed by root op. */
+ * Compiled once for each context, some 200 ns a rule, and indexed by root op. */
 #ifndef ANFI_RULE_H
 #define ANFI_RULE_H
 
@@ -59,7 +59,7 @@ typedef struct anfi_rule_row { // a row of rules/*.def
   anfi_rule_fn fn;
   const char *file;
 } anfi_rule_row;
-extern const anfi_rule_row anfi_rules[];
+extern const anfi_rule_row anfi_rule_rows[];
 extern const size_t anfi_nrules;
 
 typedef struct anfi_guard_call {
@@ -95,8 +95,9 @@ static inline uint64_t anfi_rule_bit(bool constant, uint32_t op) {
   return UINT64_C(1) << (constant ? 0 : 1 + op % 63);
 }
 
-/* rule_parse.c: all rules; a row that does not parse is an internal error that names it */
-bool anfi_rules_load(anf_ctx *cx, anfi_arena *a, anfi_ruleset *out);
+/* rule_parse.c: all rules, parsed once for each context; a row that does not parse is an internal
+ * error that names it: NULL */
+const anfi_ruleset *anfi_rules(anf_ctx *cx);
 bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row,
                      anfi_rule *out); // one row
 
@@ -105,7 +106,7 @@ typedef struct anfi_rewriter {
   anfi_pass *pass;
   anf_module *m;
   anfi_arena *arena;
-  anfi_ruleset set;
+  const anfi_ruleset *set;
   ANFI_VEC(anf_node *) todo;
   uint32_t *fired; // by rule, for --trace and tests
 } anfi_rewriter;

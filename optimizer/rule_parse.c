@@ -4,14 +4,14 @@
 
 #include <stdlib.h>
 
-const anfi_rule_row anfi_rules[] = {
+const anfi_rule_row anfi_rule_rows[] = {
 #define ANF_RULE(name, lhs, rhs, guards)   {#name, lhs, rhs, guards, NULL, RULE_FILE},
 #define ANF_RULE_FN(name, lhs, fn, guards) {#name, lhs, NULL, guards, fn, RULE_FILE},
 #include "optimizer/rules/all.def"
 #undef ANF_RULE
 #undef ANF_RULE_FN
 };
-const size_t anfi_nrules = ANFI_LEN(anfi_rules);
+const size_t anfi_nrules = ANFI_LEN(anfi_rule_rows);
 
 static bool has_static_shape(const anf_type *t) {
   size_t n;
@@ -84,8 +84,6 @@ static bool is_number(const char *s) {
          strncmp(s, "inf", 3) == 0;
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static void read_attr(reader *r, anfi_pat *p, bool defines) {
   size_t len = word_length(++r->at);
   char *name = anfi_strndup(r->a, r->at, len);
@@ -105,8 +103,8 @@ static void read_attr(reader *r, anfi_pat *p, bool defines) {
   else if (is_number(r->at))
     p->attr[p->nattr].value = anfi_value_new_i64(r->cx, ANF_INT, strtoll(r->at, NULL, 10));
   else p->attr[p->nattr].var = variable(r, r->at, len, defines);
-  if (p->attr[p->nattr].value) anfi_defer(r->cx, ANFI_ALWAYS, release, p->attr[p->nattr].value);
-  p->nattr++;
+  anf_value **value = &p->attr[p->nattr++].value;
+  if (*value) *value = anfi_value_keep(*value);
   r->at += len;
 }
 
@@ -213,13 +211,16 @@ static uint64_t needs(const anfi_pat *lhs) {
   return bits;
 }
 
-bool anfi_rules_load(anf_ctx *cx, anfi_arena *a, anfi_ruleset *out) {
-  out->rules = ANFI_NEW_N(a, anfi_rule, anfi_nrules);
-  out->n = anfi_nrules;
+const anfi_ruleset *anfi_rules(anf_ctx *cx) {
+  anfi_arena *a = &cx->arena;
+  if (cx->rules) return cx->rules;
+  anfi_ruleset *set = ANFI_NEW(a, anfi_ruleset);
+  set->rules = ANFI_NEW_N(a, anfi_rule, anfi_nrules);
+  set->n = anfi_nrules;
   for (size_t i = 0; i < anfi_nrules; i++) {
-    if (!anfi_rule_parse(cx, a, &anfi_rules[i], &out->rules[i])) return false;
-    const anfi_rule *rule = &out->rules[i];
-    anfi_push(a, &out->by_op[rule->lhs->op], ((anfi_rule_of_op){needs(rule->lhs), rule}));
+    anfi_rule *rule = &set->rules[i];
+    if (!anfi_rule_parse(cx, a, &anfi_rule_rows[i], rule)) return NULL;
+    anfi_push(a, &set->by_op[rule->lhs->op], ((anfi_rule_of_op){needs(rule->lhs), rule}));
   }
-  return true;
+  return cx->rules = set;
 }

@@ -22,6 +22,7 @@ typedef struct job {
   sample s;
   anfi_pass pass;
   anfi_rewriter r;
+  anfi_ruleset set;
   anf_node *by;
   uint32_t count; // of the rewriter
   size_t fired, compared, violated[ANFI_RULE_GUARDS], draws;
@@ -246,10 +247,11 @@ static void check_firing(job *j) {
 
 static void start(job *j) {
   j->pass = (anfi_pass){.limit = UINT64_MAX};
+  j->set = (anfi_ruleset){.rules = &j->rule, .n = 1};
   j->r = (anfi_rewriter){.pass = &j->pass,
                          .m = j->s.m,
                          .arena = anfi_scratch(j->cx),
-                         .set = {.rules = &j->rule, .n = 1},
+                         .set = &j->set,
                          .fired = &j->count};
 }
 
@@ -370,7 +372,7 @@ int main(int argc, char **argv) {
   for (size_t i = 0; i < anfi_nrules + ANFI_LEN(wrong); i++) {
     bool control = i >= anfi_nrules;
     job j = {.cx = anf_ctx_new(NULL),
-             .row = control ? &wrong[i - anfi_nrules].row : &anfi_rules[i],
+             .row = control ? &wrong[i - anfi_nrules].row : &anfi_rule_rows[i],
              .s = {.seed = seed * 1000 + i}};
     if (strstr(j.row->name, filter)) {
       j.d = anf_diag_new(j.cx);
