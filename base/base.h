@@ -298,6 +298,7 @@ void anfi_os_worker_wait(anfi_worker *w);
 bool anfi_os_worker_busy(anfi_worker *w);
 void anfi_os_worker_free(anfi_worker *w); // waits; w may be NULL
 uint64_t anfi_os_thread_id(void);         // differs between threads that live
+uint32_t anfi_os_cpus(void);              // that this process may use
 
 /* ctx.c: the context itself */
 struct anf_ctx {

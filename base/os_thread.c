@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A thread that does one piece of work at a time for another. */
+#define _GNU_SOURCE // sched_getaffinity
 #include "base/base.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 struct anfi_worker {
   anf_ctx *cx;
@@ -15,6 +17,13 @@ struct anfi_worker {
 };
 
 uint64_t anfi_os_thread_id(void) { return (uint64_t)pthread_self(); }
+
+uint32_t anfi_os_cpus(void) {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set)) return 1;
+  int n = CPU_COUNT(&set);
+  return n > 0 ? (uint32_t)n : 1;
+}
 
 static void *work(void *p) {
   anfi_worker *w = (anfi_worker *)p;

@@ -559,9 +559,22 @@ static void body(lgen *g, const lkernel *one) {
   ll.PositionBuilderAtEnd(g->b, block(&k));
   panels(&k);
   ll.BuildRetVoid(g->b);
-  ll.SetLinkage(k.fn, LLVMInternalLinkage);
+  if (!g->split) ll.SetLinkage(k.fn, LLVMInternalLinkage);
 }
 
 void anfi_kernel_emit(lgen *g) {
   for (size_t i = 0; i < g->kernel.n; i++) body(g, g->kernel.at[i]);
+}
+
+/* By its name: the same kernel of two modules goes to the same one. */
+static uint64_t place_of(const lkernel *one) {
+  size_t n;
+  const char *name = ll.GetValueName2(one->fn, &n);
+  return anfi_jit_sum(name, n).word[0];
+}
+
+void anfi_kernel_gather(lgen *to, const lgen *from) {
+  uint32_t n = to->split->kernels, at = to->group - to->split->groups;
+  for (size_t i = 0; i < from->kernel.n; i++)
+    if (place_of(from->kernel.at[i]) % n == at) function(to, &from->kernel.at[i]->spec);
 }

@@ -60,18 +60,13 @@ LLVMValueRef anfi_ll_call_rt(lgen *g, const char *name, LLVMTypeRef ret, uint32_
   return ll.BuildCall2(g->b, type, anfi_ll_extern(g, name, type), in, n + 1, "");
 }
 
-static lfunc *own(lgen *g, const anfi_str *name) {
-  uint64_t *at = name ? anfi_map_find(&g->l->m->by_name, anfi_key(name)) : NULL;
-  return at && g->func[*at - 1].fn ? &g->func[*at - 1] : NULL;
-}
-
 static tfunc declared(lgen *g, const anfi_str *name) {
   uint64_t *at = anfi_map_find(&g->l->m->by_name, anfi_key(name));
   return at ? g->l->m->func.at[*at - 1] : NULL;
 }
 
 LLVMValueRef anfi_ll_func_addr(lgen *g, const anfi_str *name) {
-  const lfunc *f = own(g, name);
+  const lfunc *f = anfi_ll_own(g, name);
   if (f) return f->fn; // with stream and data first, because its address is taken
   tfunc d = declared(g, name);
   return anfi_ll_extern(g, name->s, anfi_ll_func_type(g, d->ret, false, false, d->n, d->param));
@@ -146,7 +141,7 @@ LLVMValueRef anfi_ll_call(lgen *g, texpr e) {
   anfi_t_triples(e, &npar);
   if (npar) return anfi_ll_unsupported(g, e, "a parallel call");
   if (!e->u.name) return call_pointer(g, e);
-  const lfunc *f = own(g, e->u.name);
+  const lfunc *f = anfi_ll_own(g, e->u.name);
   if (f) return call_own(g, f, e);
   int rt = anfi_t_rt_of(e->u.name->s);
   if (rt == TRT_anf_rt_check && e->nidx == 3) return check(g, e);

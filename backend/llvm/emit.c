@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Optimising LLVM IR. Loops of tensor code come here shaped, so what they need is short; calls and
  * scalar code get the whole of O2. */
-#include "backend/kernel/emit.h"
+#include "backend/llvm/llvm.h"
 
 enum { MANY = 8192 }; // statements of straight-line code that are compiled as they stand
 
@@ -50,11 +50,9 @@ static const char *const pipelines[] = {
     [ANF_JIT_O2] = "default<O2>",
     [ANF_JIT_O3] = "default<O3>"};
 
-bool anfi_ll_optimise(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, anf_jit_level o) {
+LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_level o) {
   LLVMPassBuilderOptionsRef opts = ll.CreatePassBuilderOptions();
-  LLVMErrorRef err = pipelines[o] ? ll.RunPasses(lm->m, pipelines[o], tm, opts) : NULL;
+  LLVMErrorRef err = pipelines[o] ? ll.RunPasses(m, pipelines[o], tm, opts) : NULL;
   ll.DisposePassBuilderOptions(opts);
-  if (err) return anfi_ll_fail(cx, err);
-  anfi_kernel_emit(lm->g); // they need no pass
-  return true;
+  return err;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The llvm engine: one LLJIT, a library (JITDylib) of symbols for each compiled module, which is used
- * again when the module is gone. Machine code is made in the thread that asks for it, with a
- * TargetMachine that no other thread has meanwhile; only linking is shared, and ORC locks that.
+ * again when the module is gone. Machine code is made in the thread that asks for it and, of large
+ * modules, in helpers of it, each with a TargetMachine that no other thread has meanwhile; only linking
+ * is shared, and ORC locks that.
  * Pages are writable while they are filled, then executable, never both. */
 #include "backend/kernel/emit.h"
 
@@ -244,30 +245,127 @@ static void *symbol(const anfi_jit_code *code, const char *name) {
 
 /* ---- compiling ---- */
 
-static bool all_known(anf_ctx *cx, anf_jit_engine *e, LLVMModuleRef m) {
-  for (LLVMValueRef f = ll.GetFirstFunction(m); f; f = ll.GetNextFunction(f)) {
+/* Is everything there that the module takes from outside of the program? */
+static bool all_known(anf_ctx *cx, anf_jit_engine *e, const lmodule *lm) {
+  for (LLVMValueRef f = ll.GetFirstFunction(lm->m); f; f = ll.GetNextFunction(f)) {
     size_t len;
     const char *name = ll.GetValueName2(f, &len);
     if (!ll.IsDeclaration(f) || ll.GetIntrinsicID(f) || anfi_jit_resolve(e, name)) continue;
-    if (anfi_kernel_is_name(name)) continue;
+    if (anfi_kernel_is_name(name) || anfi_ll_is_elsewhere(lm->g, f)) continue;
     return anfi_fail(cx, anfi_nowhere(), ANF_E0914, name);
   }
   return true;
 }
 
-static LLVMMemoryBufferRef emit(anf_ctx *cx, engine *e, const anfi_jit_lowered *l,
-                                LLVMCodeGenFileType form) {
-  anf_jit_level o = anfi_ll_level(&e->base, l);
-  LLVMTargetMachineRef tm = borrow(cx, e, o);
-  lmodule *lm = tm ? anfi_ll_module(cx, &e->base, l, tm) : NULL;
-  if (!lm || (!l->aot && !all_known(cx, &e->base, lm->m)) || !anfi_ll_optimise(cx, lm, tm, o))
-    return NULL;
+static void dispose_buffer(void *buf) { ll.DisposeMemoryBuffer((LLVMMemoryBufferRef)buf); }
+
+static bool emit(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, LLVMCodeGenFileType form,
+                 anf_text *out) {
   LLVMMemoryBufferRef buf = NULL;
   char *why = NULL;
-  if (!ll.TargetMachineEmitToMemoryBuffer(tm, lm->m, form, &why, &buf)) return buf;
-  anfi_fail(cx, anfi_nowhere(), ANF_E0911, why ? why : "");
-  if (why) ll.DisposeMessage(why);
-  return NULL;
+  if (ll.TargetMachineEmitToMemoryBuffer(tm, lm->m, form, &why, &buf)) {
+    anfi_fail(cx, anfi_nowhere(), ANF_E0911, why ? why : "");
+    if (why) ll.DisposeMessage(why);
+    return false;
+  }
+  anfi_defer(cx, ANFI_ALWAYS, dispose_buffer, buf);
+  anfi_put(out, ll.GetBufferStart(buf), ll.GetBufferSize(buf));
+  return true;
+}
+
+/* All in one module, with the passes behind it. Kernels need none. */
+static lmodule *whole(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, anf_jit_level o,
+                      LLVMTargetMachineRef tm) {
+  lmodule *lm = anfi_ll_module(cx, &e->base, l, tm, NULL, 0);
+  if (!lm || (!l->aot && !all_known(cx, &e->base, lm))) return NULL;
+  LLVMErrorRef err = anfi_ll_passes(lm->m, tm, o);
+  if (err) return (void)anfi_ll_fail(cx, err), NULL;
+  anfi_kernel_emit(lm->g);
+  return lm;
+}
+
+static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCodeGenFileType form,
+                      anf_text *out) {
+  anf_jit_level o = anfi_ll_level(&e->base, l);
+  LLVMTargetMachineRef tm = borrow(cx, e, o);
+  const lmodule *lm = tm ? whole(cx, e, l, o, tm) : NULL;
+  return lm && emit(cx, lm, tm, form, out);
+}
+
+/* ---- compiling by groups ---- */
+
+/* Modules of all groups: functions first, then the kernels that those call. */
+static ljob *jobs_of(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const lsplit *s,
+                     LLVMTargetMachineRef tm) {
+  uint32_t n = s->groups + s->kernels;
+  ljob *job = ANFI_NEW_N(anfi_scratch(cx), ljob, n);
+  for (uint32_t i = 0; i < n; i++) {
+    lmodule *lm = job[i].lm = anfi_ll_module(cx, &e->base, l, tm, s, i);
+    job[i].passes = i < s->groups;
+    if (!lm || !all_known(cx, &e->base, lm)) return NULL;
+    if (job[i].passes) continue;
+    for (uint32_t k = 0; k < s->groups; k++) anfi_kernel_gather(lm->g, job[k].lm->g);
+    anfi_kernel_emit(lm->g);
+  }
+  return job;
+}
+
+/* What became of a job, in the frame's care */
+static bool settle(anf_ctx *cx, ljob *j) {
+  if (j->code) anfi_defer(cx, ANFI_ALWAYS, dispose_buffer, j->code);
+  if (j->err) anfi_ll_fail(cx, j->err);
+  else if (!j->code) anfi_fail(cx, anfi_nowhere(), ANF_E0911, j->why ? j->why : "");
+  if (j->why) ll.DisposeMessage(j->why);
+  return j->code != NULL;
+}
+
+static size_t threads_for(const engine *e, size_t njob) {
+  size_t n = e->base.o.threads ? e->base.o.threads : anfi_os_cpus();
+  if (n > LL_THREADS) n = LL_THREADS;
+  return n < njob ? n : njob;
+}
+
+static void put_object(anf_text *out, LLVMMemoryBufferRef code) {
+  uint64_t len = ll.GetBufferSize(code);
+  anfi_put(out, (const char *)&len, sizeof len);
+  anfi_put(out, ll.GetBufferStart(code), len);
+}
+
+static bool emit_groups(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const lsplit *s,
+                        anf_text *out) {
+  uint32_t n = s->groups + s->kernels;
+  anf_jit_level o = anfi_ll_level(&e->base, l);
+  LLVMTargetMachineRef tm[LL_THREADS];
+  size_t ntm = threads_for(e, n);
+  for (size_t i = 0; i < ntm; i++)
+    if (!(tm[i] = borrow(cx, e, o))) return false;
+  ljob *job = jobs_of(cx, e, l, s, tm[0]);
+  if (!job) return false;
+  anfi_ll_crew(job, n, o, tm, ntm);
+  bool good = true;
+  for (uint32_t i = 0; i < n; i++) good &= settle(cx, &job[i]);
+  for (uint32_t i = 0; good && i < n; i++) put_object(out, job[i].code);
+  return good;
+}
+
+static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
+  return emit_text(cx, (engine *)e, l, LLVMObjectFile, out);
+}
+
+/* Object files, each with its length before it. Debuggers get one, with everything in it. */
+static bool make(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, anfi_jit_code *code,
+                 anf_text *out) {
+  engine *e = (engine *)base;
+  const lsplit *s = base->o.debug ? NULL : anfi_ll_split(cx, l);
+  (void)code;
+  if (s) return emit_groups(cx, e, l, s, out);
+  uint64_t len = 0;
+  size_t at = out->len;
+  anfi_put(out, (const char *)&len, sizeof len);
+  if (!emit_text(cx, e, l, LLVMObjectFile, out)) return false;
+  len = out->len - at - sizeof len;
+  memcpy(out->text + at, &len, sizeof len);
+  return true;
 }
 
 static void wrapper_of(void *p, anf_rt_wrapper *out) { memcpy(out, &p, sizeof p); }
@@ -296,42 +394,33 @@ static bool addresses(anf_ctx *cx, engine *e, anfi_jit_code *code) {
   return true;
 }
 
+/* The next object file of those at p. NULL: that is all. */
+static LLVMMemoryBufferRef next_object(const char **p, const char *end) {
+  uint64_t len;
+  if (*p == end) return NULL;
+  memcpy(&len, *p, sizeof len);
+  const char *from = *p + sizeof len;
+  *p = from + len;
+  return ll.CreateMemoryBufferWithMemoryRangeCopy(from, len, "anfora");
+}
+
 static bool load(anf_ctx *cx, anf_jit_engine *base, anfi_jit_code *code, const char *p, size_t n) {
   engine *e = (engine *)base;
-  LLVMMemoryBufferRef buf = ll.CreateMemoryBufferWithMemoryRangeCopy(p, n, "anfora");
+  const char *end = p + n;
   loaded *d = (loaded *)anfi_jit_alloc(sizeof *d);
   library *lib = d ? take_library(e) : NULL;
   if (!lib) {
     anfi_jit_free(d);
-    ll.DisposeMemoryBuffer(buf);
     anfi_throw_nomem(cx);
   }
   d->lib = lib;
   d->tracker = ll.OrcJITDylibCreateResourceTracker(lib->dylib);
   code->impl = d;
-  LLVMErrorRef err = ll.OrcLLJITAddObjectFileWithRT(e->jit, d->tracker, buf);
-  return err ? anfi_ll_fail(cx, err) : addresses(cx, e, code);
-}
-
-static void dispose_buffer(void *buf) { ll.DisposeMemoryBuffer((LLVMMemoryBufferRef)buf); }
-
-static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCodeGenFileType form,
-                      anf_text *out) {
-  LLVMMemoryBufferRef buf = emit(cx, e, l, form);
-  if (!buf) return false;
-  anfi_defer(cx, ANFI_ALWAYS, dispose_buffer, buf);
-  anfi_put(out, ll.GetBufferStart(buf), ll.GetBufferSize(buf));
-  return true;
-}
-
-static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
-  return emit_text(cx, (engine *)e, l, LLVMObjectFile, out);
-}
-
-static bool make(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi_jit_code *code,
-                 anf_text *out) {
-  (void)code;
-  return emit_text(cx, (engine *)e, l, LLVMObjectFile, out);
+  for (LLVMMemoryBufferRef one = next_object(&p, end); one; one = next_object(&p, end)) {
+    LLVMErrorRef err = ll.OrcLLJITAddObjectFileWithRT(e->jit, d->tracker, one);
+    if (err) return anfi_ll_fail(cx, err);
+  }
+  return addresses(cx, e, code);
 }
 
 static void dispose_text(void *s) { ll.DisposeMessage((char *)s); }
@@ -343,8 +432,8 @@ static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, 
   if (strcmp(form, "llvm") != 0) return false;
   anf_jit_level o = anfi_ll_level(base, l);
   LLVMTargetMachineRef tm = borrow(cx, e, o);
-  lmodule *lm = tm ? anfi_ll_module(cx, base, l, tm) : NULL;
-  if (!lm || !anfi_ll_optimise(cx, lm, tm, o)) return false;
+  const lmodule *lm = tm ? whole(cx, e, l, o, tm) : NULL;
+  if (!lm) return false;
   char *text = ll.PrintModuleToString(lm->m);
   anfi_defer(cx, ANFI_ALWAYS, dispose_text, text);
   anfi_puts(out, text);

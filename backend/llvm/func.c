@@ -57,19 +57,26 @@ static void inlining(lgen *g, const lfunc *u) {
   if (!works) anfi_ll_attr(g, u->fn, (unsigned)FN, "optnone", false);
 }
 
-static void declare(lgen *g, lfunc *u) {
+static bool is_here(const lgen *g, size_t i) { return !g->split || g->split->of[i] == g->group; }
+/* Do others than this module of LLVM's see its body? */
+static bool is_shared(const lgen *g, size_t i) {
+  return g->split && (g->split->shared[i] || !is_here(g, i));
+}
+
+static void declare(lgen *g, size_t i) {
+  lfunc *u = &g->func[i];
   tfunc f = u->f;
   bool both = u->need.address;
   u->stream = both || u->need.flags & ANF_RT_STREAM;
   u->data = both || u->need.flags & ANF_RT_DATA;
   u->swift = u->stream && !both;
   u->type = anfi_ll_func_type(g, f->ret, u->stream, u->data, f->n - 2, f->param + 2);
-  bool itself = !u->stream && !u->data && is_entry(f) && !any_vector(f) && !is_init(f);
-  const char *name = itself ? symbol(g, f) : anfi_sprintf(g->a, "%s.body", f->name->s);
+  u->itself = !u->stream && !u->data && is_entry(f) && !any_vector(f) && !is_init(f);
+  const char *name = u->itself ? symbol(g, f) : anfi_sprintf(g->a, "%s.body", f->name->s);
   u->fn = ll.AddFunction(g->m, name, u->type);
-  if (!itself) ll.SetLinkage(u->fn, LLVMInternalLinkage);
+  if (!u->itself && !is_shared(g, i)) ll.SetLinkage(u->fn, LLVMInternalLinkage);
   common(g, u->fn);
-  inlining(g, u);
+  if (is_here(g, i)) inlining(g, u);
   if (u->swift) anfi_ll_attr(g, u->fn, 1, "swiftself", false);
   extend_all(g, u->fn, f, (unsigned)u->stream + u->data);
 }
@@ -77,11 +84,26 @@ static void declare(lgen *g, lfunc *u) {
 void anfi_ll_declare_all(lgen *g) {
   const tmod *m = g->l->m;
   g->func = ANFI_NEW_N(g->a, lfunc, m->func.n);
+  anfi_map_init(&g->elsewhere, g->a);
   for (size_t i = 0; i < m->func.n; i++) {
     g->func[i].f = m->func.at[i];
     g->func[i].need = g->l->need[i];
-    if (m->func.at[i]->body) declare(g, &g->func[i]);
+    if (m->func.at[i]->body && is_here(g, i)) declare(g, i);
   }
+}
+
+const lfunc *anfi_ll_own(lgen *g, const anfi_str *name) {
+  uint64_t *at = name ? anfi_map_find(&g->l->m->by_name, anfi_key(name)) : NULL;
+  if (!at || !g->func[*at - 1].f->body) return NULL;
+  if (!g->func[*at - 1].fn) {
+    declare(g, *at - 1);
+    *anfi_map_at(&g->elsewhere, anfi_key(g->func[*at - 1].fn)) = 1;
+  }
+  return &g->func[*at - 1];
+}
+
+bool anfi_ll_is_elsewhere(const lgen *g, LLVMValueRef fn) {
+  return anfi_map_find(&g->elsewhere, anfi_key(fn)) != NULL;
 }
 
 /* ---- bodies ---- */
@@ -259,7 +281,7 @@ static LLVMValueRef wrapper(lgen *g, const lfunc *u) {
 static LLVMValueRef data_variable(lgen *g) {
   if (g->data_var) return g->data_var;
   g->data_var = ll.AddGlobal(g->m, g->ptr, "__anf_data");
-  ll.SetInitializer(g->data_var, ll.ConstNull(g->ptr));
+  if (!g->group) ll.SetInitializer(g->data_var, ll.ConstNull(g->ptr)); // the first group's
   return g->data_var;
 }
 
@@ -300,9 +322,10 @@ static void natural(lgen *g, const lfunc *u, LLVMValueRef by_slots) {
 
 void anfi_ll_define_all(lgen *g) {
   size_t n = g->l->m->func.n;
+  if (g->split && !g->group) data_variable(g);
   for (size_t i = 0; i < n && !anfi_failed(g->cx); i++) {
     const lfunc *u = &g->func[i];
-    if (!u->fn) continue;
+    if (!u->f->body || !is_here(g, i)) continue;
     body(g, u);
     anfi_ll_debug_none(g);
     if (!is_entry(u->f) && !is_init(u->f)) continue;
@@ -310,6 +333,6 @@ void anfi_ll_define_all(lgen *g) {
     anfi_ll_debug_none(g);
     if (is_init(u->f) && g->object) anfi_ll_object_start(g, by_slots);
     if (is_init(u->f) || any_vector(u->f)) continue;
-    if (ll.GetLinkage(u->fn) == LLVMInternalLinkage) natural(g, u, by_slots);
+    if (!u->itself) natural(g, u, by_slots);
   }
 }

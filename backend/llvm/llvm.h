@@ -46,7 +46,16 @@ typedef struct lfunc {
   LLVMTypeRef type;
   bool stream, data; // does fn take them?
   bool swift;        // is the stream passed in the register that calls leave alone?
+  bool itself;       // fn is the C function, too
 } lfunc;
+
+/* A lowered module as several modules of LLVM, which threads make code of: groups of functions, then
+ * groups of kernels. It follows from the module alone. */
+typedef struct lsplit {
+  uint32_t groups, kernels; // how many of each
+  uint32_t *of;             // group, by function
+  bool *shared;             // is the function used by other groups? By function
+} lsplit;
 
 typedef struct lgen {
   anf_ctx *cx;
@@ -58,6 +67,9 @@ typedef struct lgen {
   LLVMBuilderRef b, eb; // at hand; at the end of the entry block, for allocas
   LLVMTypeRef none, ptr, i1, i8, i16, i32, i64, f32, f64;
   lfunc *func;           // by place in the module
+  const lsplit *split;   // NULL: everything is in m; else
+  uint32_t group;        // this group is
+  anfi_map elsewhere;    // functions of other groups that are used
   LLVMValueRef data_var; // in memory: points to the first instance's data
   LLVMValueRef object;   // of an object file: its anf_object
   bool f16c;             // the target converts f16
@@ -148,6 +160,9 @@ void anfi_ll_block(lgen *g, LLVMBasicBlockRef at); // goes on there
 LLVMBasicBlockRef anfi_ll_new_block(lgen *g, const char *name);
 void anfi_ll_check_stack(lgen *g);
 void anfi_ll_declare_all(lgen *g);
+/* The function of that name, which is declared if it is another group's; NULL: it has no body. */
+const lfunc *anfi_ll_own(lgen *g, const anfi_str *name);
+bool anfi_ll_is_elsewhere(const lgen *g, LLVMValueRef fn); // is it one of another group?
 void anfi_ll_define_all(lgen *g);
 void anfi_ll_enter(lgen *g, LLVMValueRef wrapper, LLVMValueRef args, uint32_t flags);
 LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what);
@@ -164,7 +179,8 @@ typedef struct lmodule {
   LLVMBuilderRef b, eb;
 } lmodule;
 lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
-                        LLVMTargetMachineRef tm);
+                        LLVMTargetMachineRef tm, const lsplit *split, uint32_t group);
+void anfi_ll_module_free(lmodule *lm); // before the frame ends; from any thread
 
 /* debug.c: lines */
 void anfi_ll_debug_begin(lgen *g);
@@ -180,8 +196,23 @@ bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm);
 LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anf_target_machine *tm, anf_jit_level o);
 bool anfi_ll_fail(anf_ctx *cx, LLVMErrorRef err); // takes the error; always false
 
-/* emit.c: from IR to an object; the bytes are the caller's (anfi_jit_free) */
+/* emit.c: passes */
 anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l);
-bool anfi_ll_optimise(anf_ctx *cx, const lmodule *lm, LLVMTargetMachineRef tm, anf_jit_level o);
+LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_level o);
+
+/* split.c: NULL if it is better left whole */
+const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l);
+
+/* crew.c: object files of modules, made by as many threads as there are target machines, the caller's
+ * among them. INVARIANT: they touch no memory of the context. */
+typedef struct ljob {
+  lmodule *lm; // gone when its code is there
+  bool passes; // does it need them?
+  LLVMMemoryBufferRef code;
+  LLVMErrorRef err; // if there is none
+  char *why;
+} ljob;
+enum { LL_THREADS = 16 }; // at most
+void anfi_ll_crew(ljob *job, size_t n, anf_jit_level o, LLVMTargetMachineRef *tm, size_t ntm);
 
 #endif

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One LLVM module for a lowered module. */
+/* One LLVM module for a lowered module, or for a group of its functions. */
 #include "backend/llvm/llvm.h"
 
-static void dispose(void *p) {
-  lmodule *lm = (lmodule *)p;
+void anfi_ll_module_free(lmodule *lm) {
   if (lm->b) ll.DisposeBuilder(lm->b);
   if (lm->eb) ll.DisposeBuilder(lm->eb);
   if (lm->m) ll.DisposeModule(lm->m);
   if (lm->c) ll.ContextDispose(lm->c);
+  lm->b = lm->eb = NULL;
+  lm->m = NULL;
+  lm->c = NULL;
 }
+
+static void dispose(void *p) { anfi_ll_module_free((lmodule *)p); }
 
 static void types(lgen *g) {
   g->none = ll.VoidTypeInContext(g->c);
@@ -39,7 +43,7 @@ static bool sound(anf_ctx *cx, LLVMModuleRef m) {
 }
 
 lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
-                        LLVMTargetMachineRef tm) {
+                        LLVMTargetMachineRef tm, const lsplit *split, uint32_t group) {
   lmodule *lm = ANFI_NEW(anfi_scratch(cx), lmodule);
   lgen *g = ANFI_NEW(anfi_scratch(cx), lgen);
   anfi_defer(cx, ANFI_ALWAYS, dispose, lm);
@@ -52,6 +56,8 @@ lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_low
   g->a = anfi_scratch(cx);
   g->e = e;
   g->l = l;
+  g->split = split;
+  g->group = group;
   g->f16c = strstr(e->target.features, "+f16c") != NULL;
   types(g);
   ll.SetTarget(g->m, e->target.triple);

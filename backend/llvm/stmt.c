@@ -2,6 +2,8 @@
 /* Statements. Behind a return the code goes on in a block that nothing reaches. */
 #include "backend/llvm/llvm.h"
 
+enum { FEW_TURNS = 16 }; // of a loop that LLVM may unroll
+
 LLVMBasicBlockRef anfi_ll_new_block(lgen *g, const char *name) {
   return ll.AppendBasicBlockInContext(g->c, g->now->fn, name);
 }
@@ -89,6 +91,25 @@ static void while_loop(lgen *g, tstmt s) {
   anfi_ll_block(g, end);
 }
 
+/* Loops of more than a few turns stay loops: what unrolling them gains is less than the time that it
+ * takes to compile what it makes. `back` is the jump to the start. */
+static void keep_rolled(lgen *g, LLVMValueRef back) {
+  static const char key[] = "llvm.loop.unroll.disable";
+  LLVMMetadataRef text = ll.MDStringInContext2(g->c, key, sizeof key - 1),
+                  self = ll.TemporaryMDNode(g->c, NULL, 0), // a loop's node has itself first
+      in[2] = {self, ll.MDNodeInContext2(g->c, &text, 1)}, node = ll.MDNodeInContext2(g->c, in, 2);
+  ll.MetadataReplaceAllUsesWith(self, node);
+  ll.SetMetadata(back, ll.GetMDKindIDInContext(g->c, "llvm.loop", 9),
+                 ll.MetadataAsValue(g->c, node));
+}
+
+/* Is it known to have few turns? */
+static bool is_short(tstmt s) {
+  int64_t b, e, step;
+  return anfi_t_const_i64(s->e[1], &b) && anfi_t_const_i64(s->e[2], &e) &&
+         anfi_t_const_i64(s->e[3], &step) && step > 0 && (e - b) / step <= FEW_TURNS;
+}
+
 /* The number of turns is settled at the start, so a bound at the edge of the type does no harm: the
  * last value is known, and what would come behind it is never computed with. */
 static void for_loop(lgen *g, tstmt s) {
@@ -119,7 +140,8 @@ static void for_loop(lgen *g, tstmt s) {
   ll.BuildCondBr(g->b, ll.BuildICmp(g->b, LLVMIntEQ, i, last, ""), end, more);
   anfi_ll_block(g, more);
   LLVMValueRef next = is_signed ? ll.BuildNSWAdd(g->b, i, st, "") : ll.BuildNUWAdd(g->b, i, st, "");
-  ll.BuildBr(g->b, head);
+  LLVMValueRef back = ll.BuildBr(g->b, head);
+  if (!is_short(s)) keep_rolled(g, back);
   ll.AddIncoming(i, &b, &pre, 1);
   ll.AddIncoming(i, &next, &more, 1);
   anfi_ll_block(g, end);

@@ -107,6 +107,69 @@ static void remove_dir(const char *dir) {
   assert_int_equal(rmdir(dir), 0); // nothing else is in it
 }
 
+/* A module that is large enough to be compiled in groups: f calls functions that stay apart. */
+static char *large(void) {
+  enum { MANY = 40, LINES = 40, ROOM = MANY * (LINES + 4) * 80 };
+  char *text = (char *)malloc(ROOM), *p = text;
+  assert_non_null(text);
+  p += sprintf(p, "private tensor T: [s64 * 1] = {100s64}\n");
+  for (int i = 0; i < MANY; i++) {
+    p += sprintf(p, "func part%d(x: s64): s64 @[inline_level=0, is_private] {\n", i);
+    p += sprintf(p, "  var y: s64 = x\n  T[0] = (T[0] + 1s64)\n");
+    for (int k = 0; k < LINES; k++) p += sprintf(p, "  y = ((y * %ds64) + %ds64)\n", i + 3, k);
+    p += sprintf(p, "  return y\n}\n");
+  }
+  p += sprintf(p, "func f(x: s64): s64 {\n  var y: s64 = x\n");
+  for (int i = 0; i < MANY; i++) p += sprintf(p, "  y = part%d(y)\n", i);
+  p += sprintf(p, "  return (y + T[0])\n}\n");
+  assert_true(p < text + ROOM);
+  return text;
+}
+
+static int64_t of_large(int64_t x) {
+  uint64_t y = (uint64_t)x;
+  for (uint64_t i = 0; i < 40; i++)
+    for (uint64_t k = 0; k < 40; k++) y = y * (i + 3) + k;
+  return (int64_t)(y + 140);
+}
+
+static char *whole_file(const char *dir, const char *name, size_t *n) {
+  char path[TEST_PATH + 200], *p = (char *)malloc(1 << 20);
+  snprintf(path, sizeof path, "%s/%s", dir, name);
+  FILE *file = fopen(path, "rb");
+  assert_true(p && file);
+  *n = fread(p, 1, 1 << 20, file);
+  fclose(file);
+  return p;
+}
+
+/* The same machine code, whoever made it. */
+static void many_threads(void **state) {
+  (void)state;
+  char *text = large(), *file[3], dir[3][TEST_PATH];
+  size_t n[3];
+  for (int i = 0; i < 3; i++) {
+    snprintf(dir[i], sizeof dir[i], "%s", new_dir());
+    anf_jit_opts o = {.size = sizeof o, .cache_dir = dir[i], .threads = (uint32_t)(2 * i + 1)};
+    bench b = begin_with(ANF_JIT_LLVM, &o);
+    anf_jit_module *m = compiled(&b, text);
+    assert_int_equal(call(m, 5), of_large(5));
+    anf_jit_module_free(m);
+    end(&b);
+    file[i] = whole_file(dir[i], look(dir[i]).last, &n[i]);
+    assert_int_equal(n[i], n[0]);
+    assert_memory_equal(file[i], file[0], n[0]);
+  }
+  size_t objects = 0;
+  for (size_t i = 0; i + 4 < n[0]; i++) objects += memcmp(file[0] + i, "\177ELF", 4) == 0;
+  assert_true(objects > 1);
+  for (int i = 0; i < 3; i++) {
+    free(file[i]);
+    remove_dir(dir[i]);
+  }
+  free(text);
+}
+
 static double ms_of(void (*fn)(void *), void *arg) {
   struct timespec a, b;
   clock_gettime(CLOCK_MONOTONIC, &a);
@@ -340,9 +403,9 @@ static void at_once(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(at_once),    cmocka_unit_test(found_again),
-                                     cmocka_unit_test(told_apart), cmocka_unit_test(damaged),
-                                     cmocka_unit_test(renamed),    cmocka_unit_test(no_room),
-                                     cmocka_unit_test(no_folder)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(at_once),     cmocka_unit_test(many_threads),
+                                     cmocka_unit_test(found_again), cmocka_unit_test(told_apart),
+                                     cmocka_unit_test(damaged),     cmocka_unit_test(renamed),
+                                     cmocka_unit_test(no_room),     cmocka_unit_test(no_folder)};
   return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }

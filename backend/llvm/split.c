@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which functions of a module go into one module of LLVM. Functions that LLVM may inline into each other
+ * stay together; those that it must not (loops of large functions, parts of long ones) may be apart.
+ * INVARIANT: groups follow from the code alone, so that the same program is the same machine code
+ * however many threads make it. */
+#include <stdlib.h>
+
+#include "backend/llvm/llvm.h"
+
+enum { MOST = 16 }; // groups of functions, and of kernels
+#ifdef ANF_HOSTILE
+enum { UNIT = 8, KERNELS = 1, SMALL = 8 };
+#else
+enum {
+  UNIT = 4000, // nodes of Tensor IR that are worth a group
+  KERNELS = 8, // calls of kernels that are worth one
+  SMALL = 6000 // a module of fewer nodes is left whole
+};
+#endif
+
+typedef struct use {
+  uint32_t from, to;
+} use;
+
+typedef struct splitter {
+  anfi_arena *a;
+  const tmod *m;
+  uint32_t *up;      // union-find, by function: the set's first member
+  uint64_t *weight;  // by function, then by set
+  size_t at;         // the function that is looked at
+  uint64_t kernels;  // calls of them
+  ANFI_VEC(use) use; // of functions that may be in other groups
+} splitter;
+
+static uint32_t find(splitter *s, uint32_t i) {
+  while (s->up[i] != i) i = s->up[i] = s->up[s->up[i]];
+  return i;
+}
+
+static void unite(splitter *s, uint32_t a, uint32_t b) {
+  a = find(s, a), b = find(s, b);
+  if (a < b) s->up[b] = a;
+  else s->up[a] = b;
+}
+
+/* ---- what functions are and use ---- */
+
+static bool never_inlined(tfunc f) {
+  int64_t level = 1;
+  return anfi_t_attr(f->attrs, TA_inline_level, &level) && level == 0;
+}
+
+static void see_use(splitter *s, const anfi_str *name) {
+  uint64_t *at = name ? anfi_map_find(&s->m->by_name, anfi_key(name)) : NULL;
+  if (!at || !s->m->func.at[*at - 1]->body) return;
+  uint32_t to = (uint32_t)(*at - 1);
+  if (never_inlined(s->m->func.at[to])) anfi_push(s->a, &s->use, ((use){(uint32_t)s->at, to}));
+  else unite(s, (uint32_t)s->at, to);
+}
+
+static bool see_expr(tviewer *v, texpr e) {
+  splitter *s = (splitter *)v->user;
+  s->weight[s->at]++;
+  if (e->kind == TX_call || e->kind == TX_func_addr) see_use(s, e->u.name);
+  if (e->kind == TX_intrin_call) s->kernels += e->sub == TI_brgemm || e->sub == TI_list_brgemm;
+  return true;
+}
+
+static bool see_stmt(tviewer *v, tstmt t) {
+  splitter *s = (splitter *)v->user;
+  (void)t;
+  s->weight[s->at]++;
+  return true;
+}
+
+static uint64_t look(splitter *s) {
+  uint64_t total = 0;
+  tviewer v = {.user = s, .enter_expr = see_expr, .enter_stmt = see_stmt};
+  size_t n = s->m->func.n;
+  s->up = ANFI_NEW_N(s->a, uint32_t, n + 1);
+  s->weight = ANFI_NEW_N(s->a, uint64_t, n + 1);
+  for (size_t i = 0; i < n; i++) s->up[i] = (uint32_t)i;
+  for (s->at = 0; s->at < n; s->at++) {
+    if (s->m->func.at[s->at]->body) anfi_t_view_stmt(&v, s->m->func.at[s->at]->body);
+    total += s->weight[s->at];
+  }
+  return total;
+}
+
+/* ---- groups ---- */
+
+typedef struct set {
+  uint64_t weight;
+  uint32_t first;
+} set;
+
+static int heavy_first(const void *a, const void *b) {
+  const set *x = (const set *)a, *y = (const set *)b;
+  if (x->weight != y->weight) return x->weight < y->weight ? 1 : -1;
+  return x->first < y->first ? -1 : x->first > y->first;
+}
+
+static uint32_t lightest(const uint64_t *load, uint32_t n) {
+  uint32_t best = 0;
+  for (uint32_t i = 1; i < n; i++)
+    if (load[i] < load[best]) best = i;
+  return best;
+}
+
+/* The heaviest sets first, each to the group that has least. */
+static void deal(splitter *s, lsplit *out) {
+  size_t n = s->m->func.n, nset = 0;
+  uint64_t load[MOST] = {0};
+  set *all = ANFI_NEW_N(s->a, set, n + 1);
+  for (uint32_t i = 0; i < n; i++)
+    if (find(s, i) != i) s->weight[find(s, i)] += s->weight[i];
+  for (uint32_t i = 0; i < n; i++)
+    if (find(s, i) == i) all[nset++] = (set){s->weight[i], i};
+  qsort(all, nset, sizeof *all, heavy_first);
+  for (size_t i = 0; i < nset; i++) {
+    uint32_t k = lightest(load, out->groups);
+    load[k] += all[i].weight;
+    out->of[all[i].first] = k;
+  }
+  for (uint32_t i = 0; i < n; i++) out->of[i] = out->of[find(s, i)];
+}
+
+static uint32_t groups_for(uint64_t n, uint64_t unit) {
+  uint64_t k = (n + unit - 1) / unit;
+  return k < MOST ? (uint32_t)k : MOST;
+}
+
+const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l) {
+  splitter s = {.a = anfi_scratch(cx), .m = l->m};
+  uint64_t total = look(&s);
+  if (total < SMALL) return NULL;
+  lsplit *out = ANFI_NEW(s.a, lsplit);
+  out->groups = groups_for(total, UNIT);
+  out->kernels = groups_for(s.kernels, KERNELS);
+  out->of = ANFI_NEW_N(s.a, uint32_t, l->m->func.n);
+  out->shared = ANFI_NEW_N(s.a, bool, l->m->func.n);
+  deal(&s, out);
+  for (size_t i = 0; i < s.use.n; i++)
+    out->shared[s.use.at[i].to] |= out->of[s.use.at[i].from] != out->of[s.use.at[i].to];
+  return out;
+}
