@@ -21,7 +21,7 @@
 
 /* leaf.c */
 bool anfi_is_leaf(const anf_type *t);
-size_t anfi_ad_leaves(const anf_type *t);
+static inline size_t anfi_ad_leaves(const anf_type *t) { return t->leaves; }
 void anfi_leaf_types(const anf_type *t, const anf_type **out);
 /* The leaves of x as nodes of g (TupleGet and RecordGet of it, folded where x is made in g). */
 void anfi_leaf_nodes(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out);

@@ -14,19 +14,7 @@ anfi_ad *anfi_ad_new(anf_module *m) {
   return ad;
 }
 
-bool anfi_ad_varies(const anf_type *t) {
-  if (t->kind == ANF_TYPE_TENSOR) {
-    anfi_class c = anfi_dtype_class((anf_dtype)t->dtype);
-    return c == ANFI_CLASS_FLOAT || c == ANFI_CLASS_COMPLEX;
-  }
-  bool some = false;
-  if (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD)
-    for (uint32_t i = 0; i < t->n && !some; i++) some = anfi_ad_varies(t->items[i]);
-  return some;
-}
-
-const anf_type *anfi_ad_type_of(anfi_ad *ad, const anf_node *n) {
-  if (n->type || n->kind != ANFI_VALUE) return n->type;
+const anf_type *anfi_ad_constant_type(anfi_ad *ad, const anf_node *n) {
   return anfi_value_type(ad->m->cx, n->u.value);
 }
 
@@ -51,21 +39,35 @@ static bool is_live(const anf_module *m, const anf_node *n) {
   return n->id < m->nodes.n && m->nodes.at[n->id] == n && n->kind == ANFI_VALUE;
 }
 
+/* One that was asked for lately. */
+static anfi_ad_recent *recent(anfi_ad *ad, uint64_t bits, anf_dtype d) {
+  return &ad->recent[anfi_hash_mix(bits, d) % ANFI_AD_NUMBERS];
+}
+
+static anf_node *older_number(anfi_ad *ad, anf_dtype d, double x, uint64_t key) {
+  const uint64_t *at = anfi_map_find(&ad->numbers, key);
+  anf_node *old = at ? (anf_node *)(uintptr_t)*at : NULL;
+  if (!old || !is_live(ad->m, old) || old->u.value->type->dtype != d) return NULL;
+  anf_value *same = anfi_value_new_f64(ad->m->cx, d, x);
+  anfi_value_guard(same);
+  bool equal = anfi_value_same(same, old->u.value);
+  anfi_value_unguard(same);
+  anf_value_release(same);
+  return equal ? old : NULL;
+}
+
 anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x) {
   uint64_t bits;
   memcpy(&bits, &x, sizeof bits);
-  uint64_t *at = anfi_map_at(&ad->numbers, anfi_hash_mix(bits, d));
-  anf_node *old = (anf_node *)(uintptr_t)*at;
-  if (old && is_live(ad->m, old) && old->u.value->type->dtype == d) {
-    anf_value *same = anfi_value_new_f64(ad->m->cx, d, x);
-    anfi_value_guard(same);
-    bool equal = anfi_value_same(same, old->u.value);
-    anfi_value_unguard(same);
-    anf_value_release(same);
-    if (equal) return old;
+  anfi_ad_recent *r = recent(ad, bits, d);
+  if (r->node && r->bits == bits && r->dtype == d && is_live(ad->m, r->node)) return r->node;
+  uint64_t key = anfi_hash_mix(bits, d);
+  anf_node *n = older_number(ad, d, x, key);
+  if (!n) {
+    n = anfi_ad_const(ad, anfi_value_new_f64(ad->m->cx, d, x));
+    *anfi_map_at(&ad->numbers, key) = anfi_key(n);
   }
-  anf_node *n = anfi_ad_const(ad, anfi_value_new_f64(ad->m->cx, d, x));
-  *anfi_map_at(&ad->numbers, anfi_hash_mix(bits, d)) = anfi_key(n);
+  *r = (anfi_ad_recent){bits, d, n};
   return n;
 }
 
@@ -353,13 +355,13 @@ static const anf_type *result_type(const plan *p) {
 /* Scalars that are known now are computed now. */
 static anf_node *folded(const plan *p) {
   anf_value *in[4], *attr[ATTRS];
-  if (!p->n || p->n > ANFI_LEN(in) || !anfi_is_scalar(p->type) || !anfi_ad_varies(p->type))
-    return NULL;
+  if (!p->n || p->n > ANFI_LEN(in)) return NULL;
   for (size_t i = 0; i < p->n; i++) {
     if (p->in[i]->kind != ANFI_VALUE || p->in[i]->u.value->kind != ANF_VALUE_TENSOR) return NULL;
     in[i] = p->in[i]->u.value;
     if (in[i]->type->n) return NULL;
   }
+  if (!anfi_is_scalar(p->type) || !anfi_ad_varies(p->type)) return NULL;
   attr_values(p->ad, p->op, p->attrs, attr);
   anfi_eval q = {.cx = p->ad->m->cx, .op = p->op, .n = p->n, .in = in, .attr = attr};
   return anfi_eval_op(&q) ? anfi_ad_const(p->ad, q.out) : NULL;

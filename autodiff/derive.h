@@ -22,17 +22,26 @@ typedef struct anfi_ad_known {
   const anf_type *in, *out;
 } anfi_ad_known;
 
+enum { ANFI_AD_NUMBERS = 16 };
+typedef struct anfi_ad_recent {
+  uint64_t bits;
+  anf_dtype dtype;
+  anf_node *node;
+} anfi_ad_recent;
+
 /* What derivatives are built with; one serves a whole transform. Made by anfi_ad_new. */
 typedef struct anfi_ad {
   anf_module *m;
-  anfi_arena *arena;                  // scratch of the frame
-  const anf_node *at;                 // whose derivative is being built: for messages
-  uint32_t from, how;                 // its debug entry, and the one derived from it
-  anfi_map numbers;                   // scalar constants made so far: one node each
-  anfi_map formulas;                  // parsed ones, by the address of their text
-  ANFI_VEC(const anfi_attrs *) gets;  // attributes of TupleGet by index
-  anfi_ad_known known[ANFI_AD_TYPES]; // by a hash of op and type
-  struct anfi_j *reverse;             // j.c: made when first needed
+  anfi_arena *arena;  // scratch of the frame
+  const anf_node *at; // whose derivative is being built: for messages
+  uint32_t from, how; // its debug entry, and the one derived from it
+  anfi_map numbers;   // scalar constants made so far: one node each
+  anfi_ad_recent recent[ANFI_AD_NUMBERS];
+  anfi_map formulas;                               // parsed ones, by the address of their text
+  const struct anfi_formula *of_row[ANF_OP_COUNT]; // likewise, of the rows of op.def
+  ANFI_VEC(const anfi_attrs *) gets;               // attributes of TupleGet by index
+  anfi_ad_known known[ANFI_AD_TYPES];              // by a hash of op and type
+  struct anfi_j *reverse;                          // j.c: made when first needed
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
 
@@ -47,7 +56,7 @@ typedef enum anfi_derivative {
 anfi_derivative anfi_derivative_of(anf_ctx *cx, anfi_opcode op, size_t input);
 
 /* Has a value of this type tangents? Real and complex tensors, and what has such a part. */
-bool anfi_ad_varies(const anf_type *t);
+static inline bool anfi_ad_varies(const anf_type *t) { return t->varies; }
 
 /* ---- building ---- */
 
@@ -70,7 +79,10 @@ anf_node *anfi_ad_ones(anfi_ad *ad, anf_graph *g, anf_node *x);
 anf_node *anfi_ad_full(anfi_ad *ad, anf_graph *g, const anf_type *t, double x); // 0 or 1, static t
 /* Attributes by schema index; NULL: the default. Guarded values, which are released. */
 const anfi_attrs *anfi_ad_attrs(anfi_ad *ad, anfi_opcode op, anf_value *const *values);
-const anf_type *anfi_ad_type_of(anfi_ad *ad, const anf_node *n); // constants may lack one
+const anf_type *anfi_ad_constant_type(anfi_ad *ad, const anf_node *n);
+static inline const anf_type *anfi_ad_type_of(anfi_ad *ad, const anf_node *n) {
+  return n->type || n->kind != ANFI_VALUE ? n->type : anfi_ad_constant_type(ad, n);
+}
 
 /* ---- one op ---- */
 

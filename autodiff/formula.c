@@ -261,9 +261,10 @@ static const anfi_formula *formula(anfi_ad *ad, anfi_opcode op, const char *text
 }
 
 const anfi_formula *anfi_formula_of_row(anfi_ad *ad, anfi_opcode op) {
+  if (ad->of_row[op]) return ad->of_row[op];
   const char *text = anfi_op[op].grad;
   if (!text) text = anfi_op[op].vjp ? "vjp" : "";
-  return formula(ad, op, text);
+  return ad->of_row[op] = formula(ad, op, text);
 }
 
 /* The last one serves all inputs that are left. */
@@ -447,11 +448,20 @@ static size_t arguments(builder *b, const term *t, anf_node **in) {
   return n;
 }
 
+/* The conjugate of a real is itself: most formulas have one. */
+static bool is_itself(const builder *b, const term *t) {
+  const anf_node *x = t->op == ANF_OP_Conj ? b->at[t->in[0]].node : NULL;
+  const anf_type *type = x ? anfi_ad_type_of(b->q->ad, x) : NULL;
+  return type && type->kind == ANF_TYPE_TENSOR &&
+         anfi_dtype_class((anf_dtype)type->dtype) == ANFI_CLASS_FLOAT;
+}
+
 static bool eval_op(builder *b, const term *t, slot *s) {
   const anfi_attrs *attrs;
   anf_node *few[16], **in = few;
   for (uint32_t i = 0; i < t->n; i++)
     if (!b->f->terms.at[t->in[i]].many && !eval(b, t->in[i])) return false;
+  if (is_itself(b, t)) return s->node = b->at[t->in[0]].node, true;
   if (eval_number(b, t, s)) return true;
   if (t->n + b->q->n > ANFI_LEN(few)) in = ANFI_NEW_N(b->q->ad->arena, anf_node *, t->n + b->q->n);
   size_t n = arguments(b, t, in);

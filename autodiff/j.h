@@ -138,6 +138,7 @@ typedef struct anfi_jbuild {
   anf_node **effect;        // by position: what stands for it among effects
   anf_node ***kept;         // by position: what its ▶ kept, nodes of f; NULL: nothing was called
   anfi_contribution **adj;  // by leaf of nodes; newest first
+  anfi_contribution *spare; // those that were added up
   anfi_contribution **padj; // by leaf of parameters
   anf_node *const *param;   // by parameter: what stands for it in f
   anf_node *const *given;   // parameters of b

@@ -26,15 +26,22 @@ void anfi_contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx) 
     *so_far = anfi_add_leaf(q->ad, q->b, *so_far, dx);
     return;
   }
-  anfi_contribution **at = place(q, n, k), *c = ANFI_NEW(q->j->a, anfi_contribution);
+  anfi_contribution **at = place(q, n, k), *c = q->spare;
+  if (c) q->spare = c->next;
+  else c = ANFI_NEW(q->j->a, anfi_contribution);
   *c = (anfi_contribution){dx, *at};
   *at = c;
 }
 
 /* The newest contribution is of the node's first user: sums are in the order of the program. */
-static anf_node *sum(anfi_jbuild *q, const anfi_contribution *c) {
+static anf_node *sum(anfi_jbuild *q, anfi_contribution **list) {
   anf_node *x = NULL;
-  for (; c; c = c->next) x = anfi_add_leaf(q->ad, q->b, x, c->node);
+  for (anfi_contribution *c; (c = *list);) {
+    x = anfi_add_leaf(q->ad, q->b, x, c->node);
+    *list = c->next;
+    c->next = q->spare;
+    q->spare = c;
+  }
   return x;
 }
 
@@ -42,7 +49,7 @@ bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf) {
   size_t k = anfi_count(q->j, n);
   bool some = false;
   for (size_t i = 0; i < k; i++) {
-    leaf[i] = sum(q, *place(q, n, i));
+    leaf[i] = sum(q, place(q, n, i));
     some |= leaf[i] != NULL;
   }
   return some;
@@ -193,10 +200,13 @@ static bool sweep_forward(anfi_jbuild *q) {
   return true;
 }
 
+enum { SOON = 8 };
+
 static bool sweep_back(anfi_jbuild *q) {
   const anfi_jgraph *jg = q->s->jg;
   for (size_t i = jg->order.n; i-- > 0;) {
     anf_node *n = jg->order.at[i];
+    if (i >= SOON) anfi_soon(jg->order.at[i - SOON]);
     size_t k = jg->first[i + 1] - jg->first[i];
     if (!k || !anfi_any(q->j->useful + jg->first[i], k)) continue;
     anf_node *few[4], **leaf = k <= 4 ? few : ANFI_NEW_N(q->j->a, anf_node *, k);
@@ -280,6 +290,7 @@ static anfi_jbuild begin(anfi_j *j, anfi_jspec *s, anf_graph *f, anf_graph *b) {
   q.padj = ANFI_NEW_N(j->a, anfi_contribution *, anfi_nwant(jg) + 1);
   q.sum = ANFI_NEW_N(j->a, anf_node *, anfi_nwant(jg) + 1);
   q.constant = ANFI_NEW_N(j->a, anf_node *, jg->g->params.n + 1);
+  anfi_reserve_nodes(j->ad->m, 2 * jg->order.n);
   anfi_j_recall(j, s); // its masks are settled
   j->ad->how = 0;
   return q;

@@ -383,6 +383,8 @@ void anfi_j_recall(anfi_j *j, anfi_jspec *s) {
   j->useful = s->useful;
 }
 
+enum { SOON = 8 };
+
 static void look_back(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   s->callees.n = 0;
@@ -390,6 +392,7 @@ static void look_back(anfi_j *j, anfi_jspec *s) {
   for (size_t i = 0; i < jg->nresult; i++)
     if (s->given[i]) use(j, jg->g->result, i);
   for (size_t i = jg->order.n; i-- > 0;) {
+    if (i >= SOON) anfi_soon(jg->order.at[i - SOON]);
     size_t first = jg->first[i], n = jg->first[i + 1] - first;
     if (anfi_any(j->useful + first, n)) back(j, jg->order.at[i], j->useful + first, n);
   }
@@ -402,8 +405,10 @@ void anfi_j_look(anfi_j *j, anfi_jspec *s) {
   if (nout) memcpy(before, s->out, nout);
   j->now = s;
   j->varied = s->varied = cleared(j, s->varied, jg->first[jg->order.n]);
-  for (size_t i = 0; i < jg->order.n; i++)
+  for (size_t i = 0; i < jg->order.n; i++) {
+    if (i + SOON < jg->order.n) anfi_soon(jg->order.at[i + SOON]);
     forward(j, jg->order.at[i], j->varied + jg->first[i], jg->first[i + 1] - jg->first[i]);
+  }
   if (s->given) look_back(j, s); // raises s->out, which is the mask of the parameters
   else merge(s->out, anfi_varied(j, jg->g->result), nout);
   for (size_t i = 0; nout && memcmp(before, s->out, nout) != 0 && i < s->users.n; i++)

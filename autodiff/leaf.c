@@ -12,13 +12,6 @@ static bool is_nest(const anf_type *t) {
   return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
 }
 
-size_t anfi_ad_leaves(const anf_type *t) {
-  if (!is_nest(t)) return anfi_is_leaf(t);
-  size_t n = 0;
-  for (uint32_t i = 0; i < t->n; i++) n += anfi_ad_leaves(t->items[i]);
-  return n;
-}
-
 static void put_types(const anf_type *t, const anf_type **out, size_t *at) {
   if (anfi_is_leaf(t)) out[(*at)++] = t;
   for (uint32_t i = 0; is_nest(t) && i < t->n; i++) put_types(t->items[i], out, at);

@@ -134,8 +134,10 @@ struct anf_module {
 struct anf_type {
   uint8_t kind;  // anf_type_kind
   uint8_t dtype; // of a tensor
+  bool varies;   // a real or complex tensor, or a tuple or record that has one: it has tangents
   uint32_t n;    // rank, items, fields or parameters
   uint64_t hash;
+  size_t leaves;                // such tensors in it, and boxes and stacks
   const anf_type *result;       // of a function
   const int64_t *dims;          // of a tensor
   const anf_type *const *items; // of a tuple, record or function
@@ -253,6 +255,8 @@ uint32_t anfi_debug_derive(anf_module *m, uint32_t from, const char *how);
 anfi_loc anfi_node_loc(const anf_node *n);
 
 /* node.c: building inside a frame; never NULL, operands never NULL */
+/* Room for n more nodes: the list of all is not moved while they are made. */
+void anfi_reserve_nodes(anf_module *m, size_t n);
 anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t);
 /* n parameters without names before parameter `at`: a pointer to the first, good until g gets more; of
  * none, NULL. */
@@ -297,6 +301,13 @@ static inline anfi_opcode anfi_value_op(const anf_node *n) {
 static inline bool anfi_is_op(const anf_node *n, anfi_opcode op) {
   return n->kind == ANFI_APPLY && n->op == op;
 }
+
+/* What p points at will be looked at soon. */
+#if defined(__GNUC__)
+#define anfi_soon(p) __builtin_prefetch(p)
+#else
+#define anfi_soon(p) ((void)0)
+#endif
 
 /* For sweeps over all nodes, whose inputs are anywhere: node `far`, and what node `near` uses, will be
  * looked at soon; out of range is nothing. A macro: gcc 12 drops calls of functions that do no more. */

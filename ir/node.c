@@ -34,6 +34,16 @@ static void drop_use(anfi_use *u) {
   if (left && !left->next) left->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
 }
 
+void anfi_reserve_nodes(anf_module *m, size_t n) {
+  size_t cap = m->nodes.cap, want = m->nodes.n + n;
+  if (want <= cap) return;
+  if (want < 2 * cap) want = 2 * cap;
+  anf_node **at = m->nodes.at;
+  m->nodes.at = (anf_node **)anfi_grow(&m->arena, at, cap * sizeof *at,
+                                       anfi_size_mul(m->cx, want, sizeof *at));
+  m->nodes.cap = want;
+}
+
 static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n) {
   if (m->nodes.n >= UINT32_MAX || n >= UINT32_MAX) anfi_throw_nomem(m->cx);
   anf_node *p = (anf_node *)anfi_alloc(&m->arena, sizeof *p + n * sizeof(anfi_use));

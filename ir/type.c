@@ -114,6 +114,18 @@ static size_t slot_of(const struct anfi_types *ts, const anf_type *t) {
   return i;
 }
 
+static void count_leaves(anf_type *t) {
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  anfi_class c =
+      t->kind == ANF_TYPE_TENSOR ? anfi_dtype_class((anf_dtype)t->dtype) : ANFI_CLASS_BOOL;
+  t->varies = c == ANFI_CLASS_FLOAT || c == ANFI_CLASS_COMPLEX;
+  t->leaves = t->varies || t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK;
+  for (uint32_t i = 0; nest && i < t->n; i++) {
+    t->varies |= t->items[i]->varies;
+    t->leaves += t->items[i]->leaves;
+  }
+}
+
 /* Copies the parts of a new type into the context's arena; `t` itself lives on the caller's stack.
  */
 static const anf_type *intern(anf_ctx *cx, anf_type t) {
@@ -131,6 +143,7 @@ static const anf_type *intern(anf_ctx *cx, anf_type t) {
     t.items = (const anf_type *const *)memcpy(anfi_alloc(&cx->arena, bytes), t.items, bytes);
   if (t.names)
     t.names = (const anfi_str *const *)memcpy(anfi_alloc(&cx->arena, bytes), t.names, bytes);
+  count_leaves(&t);
   anf_type *p = ANFI_NEW(&cx->arena, anf_type);
   *p = t;
   ts->slots[i] = p;

@@ -68,20 +68,25 @@ static anf_node *equal_value(table *t, anf_node *n) {
 
 /* One VALUE node for equal constants, so that inputs compare by pointer. */
 static anf_node *representative(table *t, anf_node *n) {
-  bool plain = n->kind == ANFI_VALUE && !(n->flags & ANFI_NODE_MARK) && n->op == ANF_OP_NONE &&
-               !anfi_value_graph(n);
+  bool plain = !(n->flags & ANFI_NODE_MARK) && n->op == ANF_OP_NONE && !anfi_value_graph(n);
   if (!plain) return n;
   anf_node *r = equal_value(t, n);
   if (r == n) mark(t, n);
   return r;
 }
 
+/* Few steps for each part, and one that spreads the bits at the end. */
+static uint64_t stir(uint64_t h, uint64_t x) {
+  h = (h ^ x) * UINT64_C(0x9e3779b97f4a7c15);
+  return h ^ h >> 29;
+}
+
 static uint64_t hash_node(const anf_node *n) {
-  uint64_t h =
-      anfi_hash_mix(n->kind * 65536u + n->op, n->kind == ANFI_APPLY ? hash_attrs(n->u.attrs) : 0);
-  h = anfi_hash_mix(anfi_hash_mix(h, anfi_key(n->type)), anfi_key(n->graph));
-  for (uint32_t i = 0; i < n->nin; i++) h = anfi_hash_mix(h, anfi_key(n->in[i].def));
-  return h;
+  uint64_t h = n->kind * 65536u + n->op;
+  if (n->kind == ANFI_APPLY && n->u.attrs) h = stir(h, hash_attrs(n->u.attrs));
+  h = stir(stir(h, anfi_key(n->type)), anfi_key(n->graph));
+  for (uint32_t i = 0; i < n->nin; i++) h = stir(h, anfi_key(n->in[i].def));
+  return anfi_hash_mix(h, n->nin);
 }
 
 static bool same_node(const anf_node *a, const anf_node *b) {
@@ -111,7 +116,7 @@ static bool may_merge(const anf_node *n) {
 
 static void unify(table *t, anf_node *n) {
   for (uint32_t k = 0; k < n->nin; k++) {
-    anf_node *def = n->in[k].def, *r = representative(t, def);
+    anf_node *def = n->in[k].def, *r = def->kind == ANFI_VALUE ? representative(t, def) : def;
     if (r != def) anfi_set_input(n, k, r);
   }
   anf_node *first = may_merge(n) ? first_equal(t, n) : n;

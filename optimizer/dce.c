@@ -3,14 +3,19 @@
  * when a needed node refers to it. Other nodes and private graphs go. (The analysis of a module
  * would not do: it takes every graph that is there as needed.)
  * Nodes are looked at from the last made to the first, in the order of memory: a mark mostly falls on
- * one that is still to come; one that was passed already goes on a list. */
+ * one that is still to come; one that was passed already goes on a list. When the list gets long (an
+ * old node uses much that is new), a sweep goes over the newer ones again. */
 #include "optimizer/opt.h"
+
+enum { NEEDED = 1, LOOKED_AT };
+enum { LONG = 64, SWEEPS = 8 };
 
 typedef struct {
   anfi_arena *a;
-  bool *graph; // by id: needed
-  bool *node;  // likewise
-  size_t at;   // nodes from here on were passed
+  bool *graph;   // by id: needed
+  uint8_t *node; // likewise; or looked at, too
+  size_t at;     // nodes from here on were passed
+  int sweeps;    // over these
   anfi_node_vec todo;
   ANFI_VEC(const anf_graph *) graphs; // needed, not looked at yet
 } walk;
@@ -21,25 +26,50 @@ static void need_graph(walk *w, const anf_graph *g) {
   anfi_push(w->a, &w->graphs, g);
 }
 
-static void need(walk *w, anf_node *n) {
+static inline void need(walk *w, anf_node *n) {
   if (n->kind == ANFI_VALUE) {
     const anf_graph *g = anfi_value_graph(n);
     if (g) need_graph(w, g);
     return;
   }
   if (w->node[n->id]) return;
-  w->node[n->id] = true;
+  w->node[n->id] = NEEDED;
   if (n->id >= w->at) anfi_push(w->a, &w->todo, n);
 }
 
-static void need_inputs(walk *w, const anf_node *n) {
+static void look_at(walk *w, const anf_node *n) {
+  if (w->node[n->id] == LOOKED_AT) return;
+  w->node[n->id] = LOOKED_AT;
   for (uint32_t i = 0; i < n->nin; i++) need(w, n->in[i].def);
 }
 
-static void catch_up(walk *w) {
+/* Those before number `from` and behind the one that has its turn. */
+static void sweep(walk *w, const anf_module *m, size_t from) {
+  size_t now = w->at;
+  for (w->at = from; w->at-- > now;) {
+    anfi_fetch(m, w->at - 8, w->at - 24);
+    if (w->node[w->at] == NEEDED) look_at(w, m->nodes.at[w->at]);
+  }
+  w->at = now;
+}
+
+static void sweep_again(walk *w, const anf_module *m) {
+  size_t from = 0;
+  for (size_t i = 0; i < w->todo.n; i++)
+    if (w->todo.at[i]->id >= from) from = w->todo.at[i]->id + (size_t)1;
+  w->todo.n = 0;
+  w->sweeps++;
+  sweep(w, m, from);
+}
+
+static void catch_up(walk *w, const anf_module *m) {
   while (w->todo.n || w->graphs.n) {
+    if (w->todo.n > LONG && w->sweeps < SWEEPS) {
+      sweep_again(w, m);
+      continue;
+    }
     if (w->todo.n) {
-      need_inputs(w, w->todo.at[--w->todo.n]);
+      look_at(w, w->todo.at[--w->todo.n]);
       continue;
     }
     const anf_graph *g = w->graphs.at[--w->graphs.n];
@@ -53,11 +83,12 @@ static void mark_needed(walk *w, const anf_module *m) {
   for (size_t i = 0; i < m->graphs.n; i++)
     if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE))
       need_graph(w, m->graphs.at[i]);
-  catch_up(w);
+  catch_up(w, m);
   while (w->at-- > 0) {
     anfi_fetch(m, w->at - 8, w->at - 24);
-    if (w->node[w->at]) need_inputs(w, m->nodes.at[w->at]);
-    catch_up(w);
+    if (w->node[w->at] != NEEDED) continue;
+    look_at(w, m->nodes.at[w->at]);
+    if (w->todo.n || w->graphs.n) catch_up(w, m);
   }
 }
 
@@ -76,7 +107,8 @@ static void remove_rest(anfi_pass *p, const walk *w) {
       p->rewrites++;
     }
   for (size_t i = 0; i < m->nodes.n; i++) {
-    anf_node *n = w->node[i] ? NULL : m->nodes.at[i];
+    if (w->node[i]) continue;
+    anf_node *n = m->nodes.at[i];
     if (!n || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL)) continue;
     anfi_delete(n);
     p->rewrites++;
@@ -108,7 +140,7 @@ bool anfi_opt_dce(anfi_pass *p) {
     if (m->graphs.at[i]) drop_held(p, m->graphs.at[i]);
   walk w = {.a = anfi_scratch(m->cx)};
   w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n);
-  w.node = ANFI_NEW_N(w.a, bool, m->nodes.n);
+  w.node = ANFI_NEW_N(w.a, uint8_t, m->nodes.n);
   mark_needed(&w, m);
   remove_rest(p, &w);
   return true;

@@ -6,13 +6,12 @@
 enum { LIMIT = 64 * 1024 }; // bytes of a result
 
 static bool foldable(const anf_node *n) {
-  const anfi_op_info *op = n->kind == ANFI_APPLY ? &anfi_op[n->op] : NULL;
-  if (!op || (op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM)) || !n->nin ||
-      n->op == ANF_OP_Undef)
-    return false;
+  if (n->kind != ANFI_APPLY || !n->nin) return false;
   for (uint32_t i = 0; i < n->nin; i++)
     if (n->in[i].def->kind != ANFI_VALUE || n->in[i].def->u.value->kind == ANF_VALUE_FN)
       return false;
+  if ((anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM)) || n->op == ANF_OP_Undef)
+    return false;
   size_t elements;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;
   return anfi_type_elements(n->type, &elements) &&
@@ -69,7 +68,8 @@ static bool *graphs_with_work(anfi_arena *a, const anf_module *m) {
   bool *has = ANFI_NEW_N(a, bool, m->graphs.n + 1);
   for (size_t i = 0; i < m->nodes.n; i++) {
     const anf_node *n = m->nodes.at[i];
-    if (n && n->graph && !has[n->graph->id]) has[n->graph->id] = foldable(n);
+    anfi_fetch(m, i + 8, i + 24);
+    if (n && foldable(n)) has[n->graph->id] = true;
   }
   return has;
 }

@@ -237,19 +237,29 @@ static void push_all_users(anfi_rewriter *r, const anf_node *n) {
   push_users(r, n);
 }
 
+/* Without a look at numbers. */
+static bool may_be_same(const anf_node *a, const anf_node *b) {
+  return a == b || (a->kind == ANFI_VALUE && b->kind == ANFI_VALUE);
+}
+
 static uint64_t inputs_of(const anf_node *n) {
   uint64_t bits = 0;
   for (uint32_t i = 0; i < n->nin; i++)
     bits |= anfi_rule_bit(n->in[i].def->kind == ANFI_VALUE, n->in[i].def->op);
-  return bits;
+  bool twins = n->nin >= 2 && may_be_same(n->in[0].def, n->in[1].def);
+  return twins ? bits | ANFI_RULE_TWINS : bits;
 }
 
 /* The rule that fired, or NULL. */
 static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
-  size_t nrule = r->set->by_op[n->op].n;
+  size_t nrule = r->set->by_op[n->op].all.n;
   uint64_t has = nrule ? inputs_of(n) : 0;
-  for (size_t i = 0; i < nrule; i++) {
-    const anfi_rule_of_op *at = &r->set->by_op[n->op].at[i];
+  const anfi_rule_of_op *at = r->set->by_op[n->op].all.at;
+  if (!(has & r->set->by_op[n->op].needs)) {
+    at = r->set->by_op[n->op].free.at;
+    nrule = r->set->by_op[n->op].free.n;
+  }
+  for (size_t i = 0; i < nrule; i++, at++) {
     const anfi_rule *rule = at->rule;
     anf_node *by = at->needs & ~has ? NULL : anfi_rule_try(r, rule, n);
     if (!by) continue;

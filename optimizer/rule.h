@@ -77,8 +77,9 @@ typedef struct anfi_rule {
   uint32_t dropped; // bit set of variables that the template leaves out
 } anfi_rule;
 
-/* A rule of an op, and what it needs among the inputs of a node: constants, or results of some op.
- * Most rules are refused by comparing that with what the node has, one bit set with another. */
+/* A rule of an op, and what it needs among the inputs of a node: constants, results of some op, or
+ * twice the same. Most rules are refused by comparing that with what the node has, one bit set with
+ * another. */
 typedef struct anfi_rule_of_op {
   uint64_t needs;
   const anfi_rule *rule;
@@ -87,13 +88,18 @@ typedef struct anfi_rule_of_op {
 typedef struct anfi_ruleset {
   anfi_rule *rules;
   size_t n;
-  ANFI_VEC(anfi_rule_of_op) by_op[ANF_OP_COUNT];
+  struct {
+    ANFI_VEC(anfi_rule_of_op) all, free; // free: those that need nothing
+    uint64_t needs;                      // of any of them
+  } by_op[ANF_OP_COUNT];
 } anfi_ruleset;
 
 /* Bit 0: a constant; another: a result of the op, or of one that shares its bit. */
 static inline uint64_t anfi_rule_bit(bool constant, uint32_t op) {
-  return UINT64_C(1) << (constant ? 0 : 1 + op % 63);
+  return UINT64_C(1) << (constant ? 0 : 1 + op % 62);
 }
+/* The first two inputs are the same. */
+#define ANFI_RULE_TWINS (UINT64_C(1) << 63)
 
 /* rule_parse.c: all rules, parsed once for each context; a row that does not parse is an internal
  * error that names it: NULL */

@@ -208,7 +208,9 @@ static uint64_t needs(const anfi_pat *lhs) {
     const anfi_pat *p = lhs->in[i];
     if (p->kind != ANFI_PAT_VAR) bits |= anfi_rule_bit(p->kind != ANFI_PAT_OP, p->op);
   }
-  return bits;
+  bool twins = lhs->n >= 2 && lhs->in[0]->kind == ANFI_PAT_VAR &&
+               lhs->in[1]->kind == ANFI_PAT_VAR && lhs->in[0]->var == lhs->in[1]->var;
+  return twins ? bits | ANFI_RULE_TWINS : bits;
 }
 
 const anfi_ruleset *anfi_rules(anf_ctx *cx) {
@@ -220,7 +222,10 @@ const anfi_ruleset *anfi_rules(anf_ctx *cx) {
   for (size_t i = 0; i < anfi_nrules; i++) {
     anfi_rule *rule = &set->rules[i];
     if (!anfi_rule_parse(cx, a, &anfi_rule_rows[i], rule)) return NULL;
-    anfi_push(a, &set->by_op[rule->lhs->op], ((anfi_rule_of_op){needs(rule->lhs), rule}));
+    anfi_rule_of_op of = {needs(rule->lhs), rule};
+    anfi_push(a, &set->by_op[rule->lhs->op].all, of);
+    if (!of.needs) anfi_push(a, &set->by_op[rule->lhs->op].free, of);
+    set->by_op[rule->lhs->op].needs |= of.needs;
   }
   return cx->rules = set;
 }
