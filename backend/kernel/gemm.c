@@ -277,7 +277,7 @@ static void steps(const kgen *k, tile *t, V *a, V *b, const V *row, V n, uint32_
 /* All of K of one pair of matrices. */
 static void sum_k(const kgen *k, tile *t, V a, V b, const V *row) {
   int64_t n;
-  uint32_t each = t->rows * t->vecs > 8 ? 2 : 4;
+  uint32_t each = t->rows * t->vecs > 16 ? 2 : 4;
   V kk = k->size[GEMM_K];
   if (k->dot.steps) {
     uint32_t shift = k->dot.steps / 2; // steps are 2 or 4

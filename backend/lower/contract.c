@@ -216,7 +216,7 @@ static bool take_sum(const anfi_view **v, uint64_t n, bool vector, texpr *to) {
 }
 
 /* Additions and a last Relu between root and product can stay in the kernel's registers. */
-static bool in_registers(anfi_mm *q, const follower *f) {
+static bool in_registers(anfi_low *L, anfi_mm *q, const follower *f) {
   const anfi_view *v = f->root;
   anfi_mm x = *q;
   if (q->elem != ANF_TIR_f32 && q->elem != ANF_TIR_f64) return false; // rounded in between
@@ -225,6 +225,7 @@ static bool in_registers(anfi_mm *q, const follower *f) {
   take_sum(&v, v->n, false, &x.rhs);
   if (!x.bias && v != f->product) take_sum(&v, f->cols, true, &x.bias);
   if (v != f->product) return false;
+  if (x.rhs == x.c && anfi_low_gemm_cuts_k(L, q)) return false; // what is added would be written over
   *q = x;
   return true;
 }
@@ -251,7 +252,7 @@ static bool kernels_wanted(const matmul *whole) {
 static void one_product(anfi_low *L, anfi_mm *q, follower *f) {
   f->rows = q->m, f->cols = q->n;
   q->user = f;
-  if (f->root && !in_registers(q, f)) q->each = follow;
+  if (f->root && !in_registers(L, q, f)) q->each = follow;
   anfi_low_gemm(L, q);
 }
 

@@ -443,15 +443,19 @@ static void share(plan *p) {
   p->parts = up(p->blocks, p->each);
 }
 
+static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem elem) {
+  anfi_isa isa;
+  if (L->o.isa) isa = *L->o.isa;
+  else anfi_isa_of("x86_64", "+avx2,+fma", &isa);
+  anfi_product shape = {q->m,  q->n,  q->k,   (uint32_t)anfi_t_bytes(anfi_t_dt(elem)),
+                        q->ta, q->tb, q->lda, q->ldb};
+  return anfi_blocks_pick(&isa, &shape);
+}
+
 static void cut(plan *p) {
   const anfi_mm *q = p->q;
-  anfi_isa isa;
   p->elem = narrow(q->elem) ? ANF_TIR_f32 : q->elem;
-  if (p->L->o.isa) isa = *p->L->o.isa;
-  else anfi_isa_of("x86_64", "+avx2,+fma", &isa);
-  anfi_product shape = {q->m,  q->n,  q->k,   (uint32_t)anfi_t_bytes(anfi_t_dt(p->elem)),
-                        q->ta, q->tb, q->lda, q->ldb};
-  p->b = anfi_blocks_pick(&isa, &shape);
+  p->b = blocks_of(p->L, q, p->elem);
   p->wide = narrow(q->elem);
   if (p->wide) p->b.pack_a = p->b.pack_b = true;
   share(p);
@@ -462,6 +466,10 @@ bool anfi_low_gemm_wanted(const anfi_mm *q) {
   enum { FEW = 1 << 11 }; // products: less is not worth a kernel
   bool type = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || narrow(q->elem);
   return type && q->k && q->m && q->n && q->m * q->n >= FEW / q->k;
+}
+
+bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) {
+  return blocks_of(L, q, q->elem).kb < q->k;
 }
 
 /* B is stored by columns and A has few rows: with the roles exchanged, B is read as it is, and only

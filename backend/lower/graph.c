@@ -266,7 +266,7 @@ bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bo
   want(w, g->result, to);
   gplan **plan = &w->plan[g->id];
   if (!*plan) {
-    *plan = anfi_glow_plan(w, gi->order.n, gi->order.at);
+    *plan = anfi_glow_plan(w, gi->order.n, gi->order.at, w->o->nstate && g != w->turn);
     if (w->o->fusion) anfi_glow_explain(g, *plan, w->o->fusion);
   }
   anfi_push(w->a, &w->inlined, g);

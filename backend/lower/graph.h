@@ -91,6 +91,7 @@ typedef struct glow {
   ANFI_VEC(gkept) tags; // by tag - 1
   ANFI_VEC(gwalk *) walks; // functions of kept_walk.c
   gself self;
+  const anf_graph *turn; // of the innermost loop at hand: its parameters are no state of a step
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
 
@@ -130,7 +131,7 @@ size_t anfi_glow_region_begin(void *lowering, const anf_node *n);
 void anfi_glow_region_end(void *lowering, size_t id);
 
 /* rowplan.c */
-gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order);
+gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order, bool in_place);
 anfi_row_way anfi_glow_row_way(glow *w, const growblock *b, const anf_node *n, size_t i);
 /* rowloop.c: the loop of a block */
 bool anfi_glow_rows(glow *w, const gplan *p, const growblock *b);

@@ -232,6 +232,28 @@ static void find_same(looping *l, gval v) {
       l->same[k] = equal_leaf(l, v, read, k);
 }
 
+/* A sum that grows: the next state, which nothing else reads, is made element by element of that of
+ * now, which nothing else reads either. */
+static bool grows_in_place(const anf_node *p, const anf_node *next) {
+  if (!p->uses || p->uses->next || p->uses->user != next || !next->uses || next->uses->next)
+    return false;
+  return next->kind == ANFI_APPLY && anfi_lower_is_scalar((anfi_opcode)next->op) &&
+         p->type == next->type && p->type->kind == ANF_TYPE_TENSOR;
+}
+
+/* Where the leaves of the step's result are wanted: what grows, where it is. */
+static const texpr *wanted(const looping *l) {
+  const anf_node *r = l->step->result;
+  size_t at = 0, first = l->counted ? 0 : 1;
+  texpr *to = ANFI_NEW_N(l->w->a, texpr, anfi_leaf_count(r->type) + 1);
+  for (size_t i = 0; i < l->ns && anfi_is_op(r, ANF_OP_MakeTuple); i++) {
+    const anf_node *p = l->step->params.at[l->nw + i];
+    if (grows_in_place(p, r->in[first + i].def)) to[first + at] = l->state.room[at];
+    at += anfi_leaf_count(p->type);
+  }
+  return to;
+}
+
 /* Scalars are known before any variable is written; a buffer that is another part of the state is
  * copied before that is written. */
 static void next_state(looping *l, gval v) {
@@ -279,7 +301,8 @@ static bool turn(looping *l) {
   gval v;
   anfi_low_open(w->L);
   number_round(l);
-  if (!anfi_glow_body(w, l->step, turn_arguments(l), NULL, false, &v)) return false;
+  w->turn = l->step;
+  if (!anfi_glow_body(w, l->step, turn_arguments(l), wanted(l), false, &v)) return false;
   size_t at = l->counted ? 0 : 1, n = l->state.leaves.n;
   texpr again = l->counted ? NULL : scalar_of(w, v.at[0], ANF_TIR_bool);
   if (l->nout) make_room(l);

@@ -262,6 +262,7 @@ typedef struct anfi_mm {
 } anfi_mm;
 bool anfi_low_gemm_wanted(const anfi_mm *q); // false: plain loops are as good
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q);
+bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q); // then c is written more than once
 
 /* conv_gemm.c: convolutions by kernels. False: plain loops do it. */
 typedef enum anfi_conv_way {

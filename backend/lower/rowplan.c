@@ -338,8 +338,8 @@ static void empty(finder *q) {
   q->window.n = 0;
 }
 
-gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order) {
-  uint64_t *bits = anfi_fuse_plan(w->a, n, order, w->o->nstate > 0);
+gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order, bool in_place) {
+  uint64_t *bits = anfi_fuse_plan(w->a, n, order, in_place);
   gplan *p = ANFI_NEW(w->a, gplan);
   finder q = {.w = w, .plan = p};
   p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);
