@@ -85,6 +85,7 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
 
 enum { K_BYTES = 3072, A_BLOCK = 128 << 10, B_GROUP = 512 << 10, PAGE = 4096 };
 enum { NEAR = 512, SMALL_B = 40 << 10 }; // bytes from row to row, of all of B
+enum { FEW_STEPS = 64 };                 // of K: a line of the first cache each stays there
 
 static uint64_t parts(uint64_t n, uint64_t most) { return (n + most - 1) / most; }
 static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `most`
@@ -94,7 +95,8 @@ static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `mos
 /* A tile starts and ends once in a block of K, which is as long as the second cache allows: blocks of
  * A and the panel at hand stay there, a group of panels there or in the third. B is copied where each
  * panel is read by more than a few tiles, unless it is small and lies close, or is not stored by rows;
- * A where its rows are far apart and would all fall on the same places of the first cache. */
+ * A where its rows are far apart and would all fall on the same places of the first cache, or if a
+ * tile would read a few values of a line in each of many steps. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->bytes;
   anfi_tile t = anfi_tile_pick(isa, lanes, p->m, p->n);
@@ -107,7 +109,8 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   b.group = even(p->n / b.nr, most ? most : 1);
   bool close = p->ldb * p->bytes < NEAR && p->k * p->ldb * p->bytes <= SMALL_B;
   b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr && !close);
-  bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 : p->lda * p->bytes % PAGE == 0;
+  bool far =
+      p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS : p->lda * p->bytes % PAGE == 0;
   b.pack_a = far && p->n > 4 * b.nr;
   return b;
 }

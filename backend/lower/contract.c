@@ -225,7 +225,8 @@ static bool in_registers(anfi_low *L, anfi_mm *q, const follower *f) {
   take_sum(&v, v->n, false, &x.rhs);
   if (!x.bias && v != f->product) take_sum(&v, f->cols, true, &x.bias);
   if (v != f->product) return false;
-  if (x.rhs == x.c && anfi_low_gemm_cuts_k(L, q)) return false; // what is added would be written over
+  if (x.rhs == x.c && anfi_low_gemm_cuts_k(L, q))
+    return false; // what is added would be written over
   *q = x;
   return true;
 }

@@ -23,8 +23,10 @@ typedef struct plan {
   uint64_t team, teams;         // groups of a task; tasks for all columns
   uint64_t blocks, each, parts; // of rows: all, those of a task; tasks for all rows
   bool parallel;
-  bool piece; // kernels write a panel that is read right behind
-  bool wide;  // sums are of another type than the result, which is rounded once
+  bool piece;    // kernels write a panel that is read right behind
+  bool wide;     // sums are of another type than the result, which is rounded once
+  bool by_k;     // kernels find A stored by K
+  bool by_block; // A is stored by K, and each block of rows copied when it is needed, which is once
   texpr to, to0;
   uint64_t ldc;
   texpr packed; // B of which nothing changes, laid out once; or NULL
@@ -78,9 +80,42 @@ typedef struct part {      // what is a task's
   texpr row, last_row;     // the same, rows
 } part;
 
+/* The last block of rows may be lower than others. */
+static uint64_t last_rows(const plan *p) { return p->q->m - (p->blocks - 1) * p->b.mb; }
+
 static texpr place_in_a(plan *p, texpr row, texpr k0) {
   const anfi_mm *q = p->q;
   return add(p, q->a0, q->ta ? add(p, mulc(p, k0, q->lda), row) : add(p, mulc(p, row, q->lda), k0));
+}
+
+/* `m` rows of A, which is stored by K, by rows: from `row` on as row `down` of the copy and on. */
+static void turn_rows(plan *p, const block *to, texpr row, texpr down, uint64_t m, texpr k0,
+                      uint64_t kb) {
+  const anfi_mm *q = p->q;
+  texpr from = anfi_low_atom(p->L, place_in_a(p, row, k0)),
+        at = anfi_low_atom(p->L, mulc(p, down, to->ld));
+  anfi_transposed x = {p->elem, q->a, to->tensor, from, at, kb, m, q->lda, to->ld};
+  anfi_low_transpose(p->L, &x);
+}
+
+/* The same for all rows of the part. */
+static void turn_part(plan *p, const part *t, const block *to, texpr k0, uint64_t kb) {
+  anfi_low *L = p->L;
+  anfi_loop i;
+  if (p->parts == 1) {
+    turn_rows(p, to, ix(p, 0), ix(p, 0), p->q->m, k0, kb);
+    return;
+  }
+  anfi_low_loop_range(L, &i, t->block, t->last_block, 1, "m");
+  texpr row = anfi_low_atom(L, mulc(p, i.var, p->b.mb)),
+        down = anfi_low_atom(L, anfi_t_sub(L->t, row, t->row));
+  anfi_low_if(L);
+  turn_rows(p, to, row, down, p->b.mb, k0, kb);
+  tstmt then_ = anfi_low_then(L);
+  anfi_low_if(L);
+  turn_rows(p, to, row, down, last_rows(p), k0, kb);
+  anfi_low_if_else_end(L, anfi_t_lt(L->t, i.var, ix(p, p->blocks - 1)), then_);
+  anfi_low_loop_end(L, &i);
 }
 
 /* The part's rows of A for one block of K. */
@@ -89,9 +124,13 @@ static block rows_of_a(plan *p, const part *t, texpr k0, uint64_t kb) {
   anfi_low *L = p->L;
   texpr from = anfi_low_atom(L, place_in_a(p, t->row, k0)), rows;
   if (!p->b.pack_a) return (block){q->a, from, q->lda};
-  uint64_t most = p->each * p->b.mb, ld = (q->ta ? most : kb) + LINE;
+  uint64_t most = p->by_block ? p->b.mb : p->each * p->b.mb, ld = (p->by_k ? most : kb) + LINE;
   anfi_loop i, j;
-  block r = {anfi_low_local(L, p->elem, (q->ta ? kb : most) * ld, "rows"), ix(p, 0), ld};
+  block r = {anfi_low_local(L, p->elem, (p->by_k ? kb : most) * ld, "rows"), ix(p, 0), ld};
+  if (q->ta && !p->by_k) {
+    if (!p->by_block) turn_part(p, t, &r, k0, kb);
+    return r;
+  }
   rows = p->parts == 1 ? ix(p, q->m) : anfi_low_atom(L, anfi_t_sub(L->t, t->last_row, t->row));
   anfi_low_loop_range(L, &i, ix(p, 0), q->ta ? ix(p, kb) : rows, 1, "i");
   anfi_low_loop_range(L, &j, ix(p, 0), q->ta ? rows : ix(p, kb), 1, "j");
@@ -281,7 +320,7 @@ static void kernel(plan *p, const call *c) {
   texpr in[12 + TSLOT_COUNT], none = anfi_t_none(L->t);
   texpr to = p->piece ? ix(p, 0) : add(p, p->to0, add(p, mulc(p, c->row, p->ldc), c->col));
   anfi_low_open(L);
-  in[0] = at(p, c->a.tensor, add(p, c->a.at, mulc(p, c->down, q->ta ? 1 : c->a.ld)));
+  in[0] = at(p, c->a.tensor, add(p, c->a.at, mulc(p, c->down, p->by_k ? 1 : c->a.ld)));
   in[1] = at(p, c->b.tensor, c->b.at);
   in[2] = at(p, p->to, to);
   uint64_t size[] = {1, c->m, c->n, c->k, c->a.ld, c->b.ld, p->ldc, 0, 0};
@@ -289,7 +328,7 @@ static void kernel(plan *p, const call *c) {
   for (int i = 0; i < TSLOT_COUNT; i++) in[12 + i] = none;
   tattrs a = {0};
   if (c->first) a = anfi_t_attr_set(L->t, a, TA_init, 1);
-  if (q->ta) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
+  if (p->by_k) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
   if (c->last) a = after_sum(p, c, a, in + 12);
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_intrin(L->t, TI_brgemm, anfi_t_dt(ANF_TIR_void),
                                                   12 + TSLOT_COUNT, in, a)));
@@ -330,14 +369,18 @@ static void block_of_rows(plan *p, call c, const slab *s, const part *t, texpr n
   c.m = m;
   c.row = anfi_low_atom(L, mulc(p, nth, p->b.mb));
   c.down = p->parts == 1 ? c.row : anfi_low_atom(L, anfi_t_sub(L->t, c.row, t->row));
+  if (p->by_block) {
+    c.down = ix(p, 0);
+    turn_rows(p, &c.a, c.row, c.down, m, s->k0, s->k);
+  }
   panels(p, &c, s);
 }
 
-/* All rows of a task. The last block of all may be lower. */
+/* All rows of a task. */
 static void blocks(plan *p, const call *c, const slab *s, const part *t) {
   anfi_low *L = p->L;
   anfi_loop i;
-  uint64_t last = p->q->m - (p->blocks - 1) * p->b.mb;
+  uint64_t last = last_rows(p);
   if (p->blocks == 1) {
     block_of_rows(p, *c, s, t, ix(p, 0), last);
     return;
@@ -458,7 +501,9 @@ static void cut(plan *p) {
   p->b = blocks_of(p->L, q, p->elem);
   p->wide = narrow(q->elem);
   if (p->wide) p->b.pack_a = p->b.pack_b = true;
+  p->by_k = q->ta && (p->wide || !p->b.pack_a);
   share(p);
+  p->by_block = q->ta && !p->by_k && p->team == 1;
   p->piece = (p->wide || q->each) && q->k <= p->b.kb;
 }
 
@@ -473,8 +518,10 @@ bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) {
 }
 
 /* B is stored by columns and A has few rows: with the roles exchanged, B is read as it is, and only
- * A, which is small, is copied. The result comes out by columns. */
-static bool better_exchanged(const anfi_mm *q) { return q->tb && !q->fixed && 2 * q->m <= q->n; }
+ * A, which is small, is copied. The result comes out by columns, so it is moved as well. */
+static bool better_exchanged(const anfi_mm *q) {
+  return q->tb && !q->fixed && q->m * (q->k + q->n) <= q->n * q->k;
+}
 
 /* The result, of which `columns` are the sums by columns. */
 static void by_rows(anfi_low *L, const anfi_mm *q, texpr columns) {

@@ -61,6 +61,7 @@ def products(r):
              ((700,), (700, 300), 0, 0), ((300, 600), (600, 301), 0, 0), ((600, 300), (301, 600), 1, 1),
              ((130, 1024), (1024, 65), 0, 0), ((1024, 66), (1024, 30), 1, 0), ((128, 512), (512, 10), 0, 0),
              ((200, 300), (300, 1045), 0, 0), ((130, 1024), (1024, 1045), 0, 0), ((700, 300), (605, 300), 0, 1),
+             ((900, 203), (900, 150), 1, 0), ((130, 700), (130, 1301), 1, 0), ((520, 90), (700, 90), 0, 1),
              ((9, 400), (300, 400), 0, 1), ((400, 9), (300, 400), 1, 1), ((1, 400), (300, 400), 0, 1)]
     for (a_shape, b_shape, ta, tb), dtype in itertools.product(cases, UNIT):
         if dtype == "f64" and max(a_shape) > 600:
@@ -77,6 +78,26 @@ def products(r):
         X, W, B = (v.astype(np.float64) for v in (x, w, b))
         r.case(f"Linear of {m} rows", f"def f(x: f32[{m}, 65], w: f32[40, 65], b: f32[40]) {{ Linear(x, w, b) }}", [x, w, b],
                X @ W.T + B, np.abs(X) @ np.abs(W.T) + np.abs(B), 66, "f32")
+
+
+def sums_of_loops(r):
+    """s += x y: the sum is updated in place, by the kernel that makes the product where it can."""
+    for turns, m, n, k, how in ((7, 70, 130, 20, "ta=true"), (3, 70, 130, 900, "ta=true"), (5, 64, 48, 64, "ta=false"),
+                                (4, 9, 200, 300, "tb=true"), (3, 6, 5, 4, "ta=true")):
+        a_shape = (turns, k, m) if how == "ta=true" else (turns, m, k)
+        b_shape = (turns, n, k) if how == "tb=true" else (turns, k, n)
+        a, b, s = r.data(a_shape), r.data(b_shape), r.data((m, n))
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        x = np.swapaxes(x, 1, 2) if how == "ta=true" else x
+        y = np.swapaxes(y, 1, 2) if how == "tb=true" else y
+        for name, then, value in (("s + x", "", 0), ("s - x + y", " + MatMul(a[t], b[t], %s)" % how, 1)):
+            sign = "-" if value else "+"
+            body = f"s = s {sign} MatMul(a[t], b[t], {how}){then}"
+            sig = f"a: f32[{text(a_shape)}], b: f32[{text(b_shape)}], s: f32[{m}, {n}]"
+            want = s.astype(np.float64) + (0 if value else 1) * np.einsum("tmk,tkn->mn", x, y)
+            size = np.abs(s).astype(np.float64) + 2 * np.einsum("tmk,tkn->mn", np.abs(x), np.abs(y))
+            r.case(f"loop of {turns}: {name}, {m} by {n} by {k}, {how}",
+                   f"def f({sig}) {{ for t in 0..{turns} {{ {body} }}; s }}", [a, b, s], want, size, k + turns, "f32")
 
 
 def windows(shape, kernel, stride, padding, dilation):
@@ -207,6 +228,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         r = Runner(sys.argv[1], folder)
         products(r)
+        sums_of_loops(r)
         convolutions(r)
         with_bias(r)
         followed(r)
