@@ -4,6 +4,7 @@
 #include "cli/cli.h"
 
 #include "anfora/opt.h"
+#include "ir/ir.h"
 
 #include <jansson.h>
 
@@ -29,13 +30,39 @@ static void after(void *user, anf_module *m, const char *pass, double ms, uint64
     dump(w, m, pass);
 }
 
-static anf_status specialise(cli *c, anf_module *m, cli_target t, const char *sig) {
-  anf_graph *g = cli_function(c, m, t), *made = NULL;
+/* May a tensor of type t be given where `want` is written? Of other types inference sees to it. */
+static bool fits(const anf_type *want, const anf_type *t) {
+  if (!want || want->kind != ANF_TYPE_TENSOR) return true;
+  if (t->kind != ANF_TYPE_TENSOR || t->dtype != want->dtype || t->n != want->n) return false;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (want->dims[i] >= 0 && t->dims[i] >= 0 && want->dims[i] != t->dims[i]) return false;
+  return true;
+}
+
+static anf_status unfit(cli *c, anf_graph *g, size_t i, const anf_type *want, const anf_type *t) {
+  anf_text a = {.cx = c->cx}, b = {.cx = c->cx};
+  anfi_put_type(&a, c->cx, want);
+  anfi_put_type(&b, c->cx, t);
+  anfi_fail(c->cx, anfi_nowhere(), ANF_E0511, i + 1, anf_graph_name(g), a.text, b.text);
+  anf_text_free(&a);
+  anf_text_free(&b);
+  return ANF_INVALID;
+}
+
+/* The types are as if they were written in the program. */
+static anf_status declare(cli *c, anf_module *m, cli_target t, const char *sig) {
+  anf_graph *g = cli_function(c, m, t);
   if (!g) return c->cx->frame->status;
   size_t n = anf_graph_param_count(g);
   const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
   anf_status st = cli_signature(c, g, sig, types);
-  return st == ANF_OK ? anf_specialise(m, g, n, types, c->d, &made) : st;
+  for (size_t i = 0; st == ANF_OK && i < n; i++) {
+    anf_node *p = anf_graph_param(g, i);
+    const anf_type *want = anf_node_type(p);
+    if (!fits(want, types[i])) st = unfit(c, g, i, want, types[i]);
+    else anf_node_set_type(p, types[i]);
+  }
+  return st;
 }
 
 int cmd_opt(cli *c) {
@@ -55,7 +82,7 @@ int cmd_opt(cli *c) {
   anf_module *m = NULL;
   anf_text out = {.cx = c->cx};
   anf_status st = cli_load(c, t.file, &m);
-  if (st == ANF_OK && c->value[OPT_SIG]) st = specialise(c, m, t, c->value[OPT_SIG]);
+  if (st == ANF_OK && c->value[OPT_SIG]) st = declare(c, m, t, c->value[OPT_SIG]);
   if (st == ANF_OK)
     st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", &o, c->d);
   if (st == ANF_OK) st = w.dump_status;

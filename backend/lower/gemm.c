@@ -29,7 +29,7 @@ typedef struct plan {
   bool by_block; // A is stored by K, and each block of rows copied when it is needed, which is once
   texpr to, to0;
   uint64_t ldc;
-  texpr packed; // B of which nothing changes, laid out once; or NULL
+  texpr packed; // B of which nothing changes, laid out before; or NULL
 } plan;
 
 enum { TASKS = 8, PARALLEL_MACS = 1 << 20 };
@@ -560,6 +560,59 @@ static void exchanged(anfi_low *L, const anfi_mm *q) {
   anfi_low_add(L, anfi_low_close(L));
 }
 
+/* ---- B that a loop reads in each round ---- */
+
+enum { KEPT_BYTES = 4 << 20, NEAR_ROWS = 256 };
+
+/* Rows of B that are apart fall on the same places of the first cache, and those of a panel do not
+ * stay there; with many rows of A panels are copied in any case. */
+static bool is_worth_keeping(const plan *p) {
+  const anfi_mm *q = p->q;
+  uint64_t bytes = anfi_t_bytes(anfi_t_dt(p->elem));
+  return !q->tb && !q->fixed && !p->wide && !p->b.pack_b && p->panels > 1 && q->k <= p->b.kb &&
+         q->ldb * bytes >= NEAR_ROWS && q->k * q->n * bytes <= KEPT_BYTES;
+}
+
+/* Columns `col` and on of all rows, as `laid_out` has them. */
+static void keep_panel(plan *p, texpr to, texpr col, uint64_t n) {
+  const anfi_mm *q = p->q;
+  anfi_loop k, j;
+  texpr at = anfi_low_atom(p->L, mulc(p, col, q->k));
+  anfi_low_loop(p->L, &k, q->k, "k");
+  anfi_low_loop(p->L, &j, n, "j");
+  copy(p, to, add(p, at, add(p, mulc(p, k.var, n), j.var)), q->b,
+       add(p, col, add(p, mulc(p, k.var, q->ldb), j.var)));
+  anfi_low_loop_end(p->L, &j);
+  anfi_low_loop_end(p->L, &k);
+}
+
+void anfi_low_gemm_keep(anfi_low *L, const anfi_mm *q) {
+  plan p = {.L = L, .q = q};
+  anfi_loop l;
+  cut(&p);
+  if (!is_worth_keeping(&p)) return;
+  anfi_laid one = {.b = q->b, .n = q->n, .k = q->k, .ldb = q->ldb, .nr = p.b.nr};
+  one.panels = anfi_low_local(L, p.elem, q->k * q->n, "panels");
+  anfi_low_loop(L, &l, p.panels, "p");
+  keep_panel(&p, one.panels, anfi_low_atom(L, mulc(&p, l.var, p.b.nr)), p.b.nr);
+  anfi_low_loop_end(L, &l);
+  if (p.rest) keep_panel(&p, one.panels, ix(&p, p.panels * p.b.nr), p.rest);
+  anfi_push(L->a, &L->laid, one);
+}
+
+void anfi_low_gemm_forget(anfi_low *L, size_t kept) { L->laid.n = kept; }
+
+static texpr kept(const plan *p) {
+  const anfi_mm *q = p->q;
+  if (q->tb || !anfi_t_is_const(q->b0, 0) || p->b.pack_b) return NULL;
+  for (size_t i = p->L->laid.n; i-- > 0;) {
+    const anfi_laid *l = &p->L->laid.at[i];
+    if (l->b == q->b && l->n == q->n && l->k == q->k && l->ldb == q->ldb && l->nr == p->b.nr)
+      return l->panels;
+  }
+  return NULL;
+}
+
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
   plan p = {.L = L, .q = q, .to = q->c, .to0 = q->c0, .ldc = q->ldc};
   if (better_exchanged(q) && !narrow(q->elem)) {
@@ -567,7 +620,7 @@ void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
     return;
   }
   cut(&p);
-  if (q->fixed) p.packed = laid_out(&p);
+  p.packed = q->fixed ? laid_out(&p) : kept(&p);
   anfi_low_open(L); // what is local to it ends with it
   if (p.piece) p.ldc = p.b.nr;
   else if (p.wide || q->each) {

@@ -496,6 +496,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   w.env = ANFI_NEW_N(a, gval, m->nodes.n);
   w.to = ANFI_NEW_N(a, texpr const *, m->nodes.n);
   anfi_map_init(&w.tag, a);
+  anfi_map_init(&w.left, a);
   look_over(&w);
   gfn *entry = anfi_glow_function(&w, g);
   if (!entry) return false;

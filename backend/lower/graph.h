@@ -92,6 +92,7 @@ typedef struct glow {
   ANFI_VEC(gwalk *) walks; // functions of kept_walk.c
   gself self;
   const anf_graph *turn; // of the innermost loop at hand: its parameters are no state of a step
+  anfi_map left; // node ids: what a loop computes behind its rounds (loopsum.c), in no plan
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
 
@@ -143,6 +144,15 @@ void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate);
 
 /* loop.c */
 bool anfi_glow_loop(glow *w, anf_node *n, gval *out);
+/* loopsum.c: states of a step from parameter `first` on, whose next values are the result's items from
+ * `item` on, that are sums of products. They are found before the loop; begin and round bracket the
+ * code of a round, end stands behind the loop. `room`: by leaf of the states */
+typedef struct gsums gsums;
+gsums *anfi_glow_sums(glow *w, anf_graph *step, size_t first, size_t ns, size_t item,
+                      const texpr *room);
+void anfi_glow_sums_begin(const gsums *s);
+void anfi_glow_sums_round(const gsums *s);
+void anfi_glow_sums_end(const gsums *s);
 
 /* kept.c: memory that lasts until the call from outside ends; addresses are of type index */
 texpr anfi_glow_keep(glow *w, texpr bytes);

@@ -23,8 +23,9 @@ typedef struct looping {
   gtarget state;
   size_t *same; // by leaf of the state: 1 + the one that it equals after each round, or 0
   stack *x, *out;
-  texpr again, rounds;    // rounds: all of them, if counted
-  texpr i, next;          // the round at hand; the one after, as a variable of the loop
+  texpr again, rounds; // rounds: all of them, if counted
+  texpr i, next;       // the round at hand; the one after, as a variable of the loop
+  gsums *sums;
   texpr base, cap;        // array of `out`, and how many rounds it has room for, if not counted
   uint64_t stride, align; // of its records
 } looping;
@@ -302,7 +303,10 @@ static bool turn(looping *l) {
   anfi_low_open(w->L);
   number_round(l);
   w->turn = l->step;
-  if (!anfi_glow_body(w, l->step, turn_arguments(l), wanted(l), false, &v)) return false;
+  const gval *args = turn_arguments(l);
+  for (size_t i = 0; i < l->step->params.n; i++) w->env[l->step->params.at[i]->id] = args[i];
+  anfi_glow_sums_begin(l->sums);
+  if (!anfi_glow_body(w, l->step, args, wanted(l), false, &v)) return false;
   size_t at = l->counted ? 0 : 1, n = l->state.leaves.n;
   texpr again = l->counted ? NULL : scalar_of(w, v.at[0], ANF_TIR_bool);
   if (l->nout) make_room(l);
@@ -312,6 +316,7 @@ static bool turn(looping *l) {
     push(l, p, &l->out[i], (gval){l->out[i].leaves.n, v.at + from});
     from += l->out[i].leaves.n;
   }
+  anfi_glow_sums_round(l->sums);
   find_same(l, (gval){n, v.at + at});
   next_state(l, (gval){n, v.at + at});
   if (l->next)
@@ -340,6 +345,39 @@ static texpr start(looping *l) {
   return l->reverse ? anfi_t_lt(w->t, number(l, 0), l->next) : anfi_t_lt(w->t, l->next, l->rounds);
 }
 
+/* a @ b of invariant b, as its kernels are asked for it */
+static bool is_kept(const looping *l, const anf_node *x, const anf_node *b, anfi_mm *q) {
+  enum { TA, TB };
+  const anf_type *t = b->type, *r = x->type;
+  if (!anfi_is_op(x, ANF_OP_MatMul) || x->in[1].def != b || !t || t->n != 2 || !r) return false;
+  anf_dtype d = (anf_dtype)t->dtype;
+  if (r->dtype != d || (d != ANF_F32 && d != ANF_F64) || r->n < 2 || t->dims[1] <= 0) return false;
+  q->ta = anfi_attr_bool(anfi_attr_value(l->w->cx, ANF_OP_MatMul, x->u.attrs, TA));
+  q->tb = anfi_attr_bool(anfi_attr_value(l->w->cx, ANF_OP_MatMul, x->u.attrs, TB));
+  if (q->ta || q->tb) return false;
+  q->elem = anfi_lower_elem(d);
+  q->k = (uint64_t)t->dims[0], q->n = q->ldb = q->ldc = (uint64_t)t->dims[1], q->lda = q->k;
+  q->m = anfi_low_elements(r) / q->n;
+  return anfi_low_gemm_wanted(q);
+}
+
+/* Right factors that all rounds share are laid out for them. */
+static size_t keep_factors(const looping *l) {
+  glow *w = l->w;
+  size_t kept = w->L->laid.n;
+  for (size_t i = 0; i < l->nw; i++) {
+    const anf_node *b = l->step->params.at[i];
+    for (const anfi_use *u = b->uses; u; u = u->next) {
+      anfi_mm q = {0};
+      if (!is_kept(l, u->user, b, &q)) continue;
+      q.b = anfi_glow_value(w, l->arg[i].def).at[0]->tensor;
+      if (q.b) anfi_low_gemm_keep(w->L, &q);
+      break;
+    }
+  }
+  return kept;
+}
+
 /* (s.., stacks.., number of rounds) */
 static gval result(looping *l) {
   glow *w = l->w;
@@ -366,9 +404,13 @@ bool anfi_glow_loop(glow *w, anf_node *n, gval *out) {
   if (!anfi_glow_leaves(w, state_type(&l), anfi_node_loc(n), &leaves)) return false;
   anfi_glow_target_make(w, &leaves, NULL, &l.state);
   anfi_glow_target_put(w, &l.state, state_given(&l));
+  l.sums = anfi_glow_sums(w, l.step, l.nw, l.ns, l.counted ? 0 : 1, l.state.room);
+  size_t kept = keep_factors(&l);
   texpr cond = start(&l);
   if (!turn(&l)) return false;
+  anfi_low_gemm_forget(w->L, kept);
   anfi_low_add(w->L, anfi_t_while(w->t, cond, anfi_low_close(w->L)));
+  anfi_glow_sums_end(l.sums);
   *out = result(&l);
   return true;
 }

@@ -92,6 +92,12 @@ typedef struct anfi_row_memo {
   texpr value;
 } anfi_row_memo;
 
+/* A right factor that stays the same in a loop, as panels (gemm.c). */
+typedef struct anfi_laid {
+  texpr b, panels;
+  uint64_t n, k, ldb, nr;
+} anfi_laid;
+
 #define ANFI_LOW_CHANGES (UINT64_C(1) << 32)
 
 struct anfi_low {
@@ -107,6 +113,7 @@ struct anfi_low {
   anfi_map constants; // hash of a constant → view
   anfi_map row_memo;  // key → anfi_row_memo
   bool in_parallel;
+  ANFI_VEC(anfi_laid) laid;
 };
 
 /* emit.c: types */
@@ -263,6 +270,10 @@ typedef struct anfi_mm {
 bool anfi_low_gemm_wanted(const anfi_mm *q); // false: plain loops are as good
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q);
 bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q); // then c is written more than once
+/* The b of such products stays as it is until anfi_low_gemm_forget: if that helps, it is laid out as
+ * their kernels read it, once. `kept`: how many were before */
+void anfi_low_gemm_keep(anfi_low *L, const anfi_mm *q);
+void anfi_low_gemm_forget(anfi_low *L, size_t kept);
 
 /* conv_gemm.c: convolutions by kernels. False: plain loops do it. */
 typedef enum anfi_conv_way {

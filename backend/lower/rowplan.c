@@ -338,7 +338,18 @@ static void empty(finder *q) {
   q->window.n = 0;
 }
 
-gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *order, bool in_place) {
+/* Without what a loop computes behind its rounds. */
+static anf_node **planned(glow *w, size_t *n, anf_node *const *order) {
+  anf_node **r = ANFI_NEW_N(w->a, anf_node *, *n + 1);
+  size_t k = 0;
+  for (size_t i = 0; i < *n; i++)
+    if (!anfi_map_find(&w->left, order[i]->id)) r[k++] = order[i];
+  *n = k;
+  return r;
+}
+
+gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
+  anf_node *const *order = planned(w, &n, all);
   uint64_t *bits = anfi_fuse_plan(w->a, n, order, in_place);
   gplan *p = ANFI_NEW(w->a, gplan);
   finder q = {.w = w, .plan = p};
