@@ -59,7 +59,9 @@ static anf_status declare(cli *c, anf_module *m, cli_target t, const char *sig) 
   for (size_t i = 0; st == ANF_OK && i < n; i++) {
     anf_node *p = anf_graph_param(g, i);
     const anf_type *want = anf_node_type(p);
-    if (!fits(want, types[i])) st = unfit(c, g, i, want, types[i]);
+    if (types[i]->kind == ANF_TYPE_FN || types[i]->kind == ANF_TYPE_ANY)
+      st = (anfi_fail(c->cx, anfi_node_loc(p), ANF_E0517, anf_graph_name(g), i + 1), ANF_INVALID);
+    else if (!fits(want, types[i])) st = unfit(c, g, i, want, types[i]);
     else anf_node_set_type(p, types[i]);
   }
   return st;

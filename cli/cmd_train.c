@@ -33,7 +33,7 @@ static void free_step(void *s) { anf_step_free((anf_step *)s); }
 static bool numbers(const cli *c, training *t) {
   t->batch = 64;
   t->epochs = 10;
-  t->window = 65;
+  t->window = 49;
   return cli_number(c, OPT_STEPS, UINT32_MAX, &t->steps) &&
          cli_number(c, OPT_EPOCHS, UINT32_MAX, &t->epochs) &&
          cli_number(c, OPT_BATCH, UINT32_MAX, &t->batch) &&

@@ -29,19 +29,27 @@ def save(path: Any, tree: Any, **about: str) -> None:
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     path = os.fspath(path)
+    if os.path.exists(path) and not os.path.isfile(path):  # a device or a pipe cannot be renamed over
+        _write(path, text, parts)
+        return
     beside = f"{path}.{os.getpid()}.part"
     try:
-        with open(beside, "wb") as f:
-            f.write(len(text).to_bytes(8, "little") + text)
-            for array in parts:
-                f.write(array.tobytes())
-            f.flush()
-            os.fsync(f.fileno())
+        _write(beside, text, parts)
         os.replace(beside, path)
     except BaseException:
         if os.path.exists(beside):
             os.unlink(beside)
         raise
+
+
+def _write(path: str, header: bytes, parts: list) -> None:
+    with open(path, "wb") as f:
+        f.write(len(header).to_bytes(8, "little") + header)
+        for array in parts:
+            f.write(array.tobytes())
+        f.flush()
+        if os.path.isfile(path):
+            os.fsync(f.fileno())
 
 
 def _array(x: Any) -> Any:

@@ -295,6 +295,9 @@ class Step:
 
     def _otherwise(self, batch: tuple) -> float:
         """A batch of another kind: a compiled step for it, with the state as it is now."""
+        for i, x in enumerate(batch):
+            if x is None or isinstance(x, (str, bytes)):
+                raise TypeError(f"a batch is arrays, numbers and trees of them, and part {i} of this one is {x!r:.40}")
         trees = self._read()
         leaves = [_core.asarray(x) for t in trees for x in tree_leaves(t)] if self._made else []
         for live in self._made:

@@ -333,6 +333,17 @@ def test_checkpoints_that_do_not_fit_are_refused_and_a_full_disk_spoils_none():
     assert sorted(os.listdir(folder)) == ["model.safetensors", "model.safetensors.cut"]
 
 
+def test_a_device_is_written_and_not_replaced():
+    fails(OSError, lambda: anfora.save("/dev/full", {"w": np.ones(10000)}), "No space left")
+    assert not os.path.isfile("/dev/full")
+
+
+def test_a_batch_of_texts_is_refused():
+    step = Step(mlp, SGD(0.1), model(4))
+    fails(TypeError, lambda: step("a", 1), "part 0 of this one is 'a'")
+    fails(TypeError, lambda: step(data_of(6)[0], None), "part 1 of this one is None")
+
+
 def test_freed_arrays_stay_as_long_as_they_are_used():
     import gc
     x, y = data_of(6)
