@@ -92,7 +92,7 @@ typedef struct glow {
   ANFI_VEC(gwalk *) walks; // functions of kept_walk.c
   gself self;
   const anf_graph *turn; // of the innermost loop at hand: its parameters are no state of a step
-  anfi_map left; // node ids: what a loop computes behind its rounds (loopsum.c), in no plan
+  anfi_map left;         // node ids: what a loop computes behind its rounds (loopsum.c), in no plan
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
 
