@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* function_splitter: in a list of many statements, runs of calls become functions that are not
  * inlined. A run holds calls of functions by name whose arguments are variables, tensors and
- * constants, and definitions of tensors as places in others; of these each part gets its own, so
- * that no place is alive through the whole of a long function. */
+ * constants, and definitions of tensors as places in others; of these each call in a part gets its
+ * own right before it, so that no place is alive through much code: registers for hundreds of them
+ * would take longer to find than all else. */
 #include "backend/tir/tir.h"
 
 enum { LONG = 96, PART = 64, MAX_PARAMS = 200 };
@@ -43,15 +44,21 @@ static bool is_call(tstmt s) {
 
 typedef struct using {
   user *u;
-  anfi_map seen;
+  anfi_map params, seen; // seen: in the call at hand
   ANFI_VEC(texpr) param;
-  ANFI_VEC(tstmt) define; // views, each behind what it is a place in
+  ANFI_VEC(tstmt) body; // calls, and before each its views, each behind what it is a place in
 }
 using;
 
 static tstmt view_of(const user *u, texpr x) {
   uint64_t *at = anfi_map_find(&u->view, anfi_key(x));
   return at ? (tstmt)(uintptr_t)*at : NULL;
+}
+
+static void add_param(using *w, texpr x) {
+  uint64_t *at = anfi_map_at(&w->params, anfi_key(x));
+  if (!*at) anfi_push(w->u->p->scratch, &w->param, x);
+  *at = 1;
 }
 
 /* A view may be of a view: what it is a place in comes first. */
@@ -65,19 +72,18 @@ static void use(using *w, texpr x) {
     *anfi_map_at(&w->seen, anfi_key(x)) = 1;
     tstmt v = view_of(w->u, x);
     if (!v) {
-      anfi_push(a, &w->param, x);
+      add_param(w, x);
       break;
     }
     anfi_push(a, &chain, v);
     x = v->e[1]->in[0];
   }
-  while (chain.n) anfi_push(a, &w->define, chain.at[--chain.n]);
+  while (chain.n) anfi_push(a, &w->body, chain.at[--chain.n]);
 }
 
 /* The same with variables of its own. */
-static tfunc function_of(user *u, const using *w, const part *k) {
+static tfunc function_of(user *u, const using *w) {
   tstore *t = u->p->t;
-  ANFI_VEC(tstmt) body = {0};
   texpr *param = ANFI_NEW_N(u->p->scratch, texpr, w->param.n + 1);
   tvisitor v;
   anfi_t_visitor_init(&v, t, u->p->scratch, NULL);
@@ -89,10 +95,7 @@ static tfunc function_of(user *u, const using *w, const part *k) {
                                                  x->u.name->s, x->nidx, x->in, NULL);
     anfi_t_map_var(&v, x, param[i]);
   }
-  for (size_t i = 0; i < w->define.n; i++) anfi_push(u->p->scratch, &body, w->define.at[i]);
-  for (size_t i = 0; i < k->stmt.n; i++)
-    if (k->stmt.at[i]->kind == TS_evaluate) anfi_push(u->p->scratch, &body, k->stmt.at[i]);
-  tstmt own = anfi_t_visit_stmt(&v, anfi_t_stmts(t, body.n, body.at));
+  tstmt own = anfi_t_visit_stmt(&v, anfi_t_stmts(t, w->body.n, w->body.at));
   tattrs at = anfi_t_attr_set(t, (tattrs){0}, TA_is_private, 1);
   at = anfi_t_attr_set(t, at, TA_inline_level, 0);
   const anfi_str *name =
@@ -105,17 +108,19 @@ static tfunc function_of(user *u, const using *w, const part *k) {
 /* The views of the run stay, for those behind it; what nobody reads is dropped later. */
 static void finish(user *u, part *k, anfi_arena *a, part *out) {
   using w = {.u = u};
-  anfi_map_init(&w.seen, a);
+  anfi_map_init(&w.params, a);
   for (size_t i = 0; i < k->stmt.n; i++) {
     texpr call = k->stmt.at[i]->e[0];
-    for (uint32_t j = 0; k->stmt.at[i]->kind == TS_evaluate && j < call->n; j++)
-      use(&w, call->in[j]);
+    if (k->stmt.at[i]->kind != TS_evaluate) continue;
+    anfi_map_init(&w.seen, a);
+    for (uint32_t j = 0; j < call->n; j++) use(&w, call->in[j]);
+    anfi_push(a, &w.body, k->stmt.at[i]);
   }
   bool worth = k->calls > PART / 4 && w.param.n <= MAX_PARAMS;
   for (size_t i = 0; i < k->stmt.n; i++)
     if (!worth || k->stmt.at[i]->kind != TS_evaluate) anfi_push(a, &out->stmt, k->stmt.at[i]);
   if (worth) {
-    tfunc f = function_of(u, &w, k);
+    tfunc f = function_of(u, &w);
     anfi_t_mod_add(u->out, f);
     anfi_push(a, &out->stmt,
               anfi_t_eval(u->p->t,
