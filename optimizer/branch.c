@@ -2,10 +2,23 @@
 /* Branches that are cheap to take both ways: Switch(c, f, g)(args), where f and g only do a few
  * total operations, becomes Switch(c, f(args), g(args)), a choice of data. A branch of one known
  * graph twice becomes a call. Ops that may fail (an integer division, an index) stay behind their
- * branch. */
+ * branch. So do, while derivatives are still to be taken, those whose derivative multiplies: the arm
+ * that is not taken has the adjoint 0, and 0 times what is infinite there would be a NaN. */
 #include "optimizer/opt.h"
 
 enum { CHEAP = 4 };
+
+static bool is_derived(const anf_module *m) {
+  for (size_t i = 0; i < m->nodes.n; i++)
+    if (m->nodes.at[i] && anfi_is_op(m->nodes.at[i], ANF_OP_Derive)) return true;
+  return false;
+}
+
+static bool is_linear(const anf_node *n) {
+  return !n->type || n->type->kind != ANF_TYPE_TENSOR || !n->type->varies || n->op == ANF_OP_Cast ||
+         n->op == ANF_OP_TupleGet || n->op == ANF_OP_RecordGet || n->op == ANF_OP_Switch ||
+         n->op == ANF_OP_Undef || (anfi_op[n->op].flags & ANFI_LINEAR);
+}
 
 /* A tensor that is not a scalar costs work in the arm that is not wanted. */
 static bool is_cheap(const anf_node *n) {
@@ -13,12 +26,13 @@ static bool is_cheap(const anf_node *n) {
   return !n->type || n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0;
 }
 
-static bool is_cheap_graph(anf_graph *g, anfi_arena *a) {
+static bool is_cheap_graph(anf_graph *g, bool derived, anfi_arena *a) {
   anfi_node_vec order = {0};
   if (!g || !g->result || g->effects.n) return false;
   anfi_graph_order(g, a, &order);
   bool cheap = order.n <= CHEAP;
-  for (size_t i = 0; cheap && i < order.n; i++) cheap = is_cheap(order.at[i]);
+  for (size_t i = 0; cheap && i < order.n; i++)
+    cheap = is_cheap(order.at[i]) && (!derived || is_linear(order.at[i]));
   return cheap;
 }
 
@@ -33,11 +47,11 @@ static anf_node *body(anfi_arena *a, anf_graph *g, anf_node *call) {
   return anfi_copy_of(&copies, g->result);
 }
 
-static void flatten(anfi_pass *p, anfi_arena *a, anf_node *call) {
+static void flatten(anfi_pass *p, bool derived, anfi_arena *a, anf_node *call) {
   anf_node *sw = call->in[0].def;
   if (!anfi_is_op(sw, ANF_OP_Switch) || (call->flags & ANFI_NODE_EFFECT) || !call->type) return;
   anf_graph *f = anfi_value_graph(sw->in[1].def), *g = anfi_value_graph(sw->in[2].def);
-  if (!is_cheap_graph(f, a) || !is_cheap_graph(g, a) || !anfi_rewrite(p)) return;
+  if (!is_cheap_graph(f, derived, a) || !is_cheap_graph(g, derived, a) || !anfi_rewrite(p)) return;
   anf_node *arm[3] = {sw->in[0].def, body(a, f, call), body(a, g, call)};
   anf_node *n = anfi_apply(call->graph, ANF_OP_Switch, NULL, 3, arm);
   n->type = call->type;
@@ -48,9 +62,10 @@ static void flatten(anfi_pass *p, anfi_arena *a, anf_node *call) {
 bool anfi_opt_branch(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
   size_t n = anfi_has_calls(p->m) ? p->m->nodes.n : 0;
+  bool derived = n && is_derived(p->m);
   for (size_t i = 0; i < n; i++) {
     anf_node *c = p->m->nodes.at[i];
-    if (c && c->kind == ANFI_CALL) flatten(p, a, c);
+    if (c && c->kind == ANFI_CALL) flatten(p, derived, a, c);
   }
   return true;
 }
