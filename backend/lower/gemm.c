@@ -486,10 +486,15 @@ static void share(plan *p) {
   p->parts = up(p->blocks, p->each);
 }
 
-static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem elem) {
+static anfi_isa isa_of(const anfi_low *L) {
   anfi_isa isa;
-  if (L->o.isa) isa = *L->o.isa;
-  else anfi_isa_of("x86_64", "+avx2,+fma", &isa);
+  if (L->o.isa) return *L->o.isa;
+  anfi_isa_of("x86_64", "+avx2,+fma", &isa);
+  return isa;
+}
+
+static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem elem) {
+  anfi_isa isa = isa_of(L);
   anfi_product shape = {q->m,  q->n,  q->k,   (uint32_t)anfi_t_bytes(anfi_t_dt(elem)),
                         q->ta, q->tb, q->lda, q->ldb};
   return anfi_blocks_pick(&isa, &shape);
@@ -517,10 +522,19 @@ bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) {
   return blocks_of(L, q, q->elem).kb < q->k;
 }
 
-/* B is stored by columns and A has few rows: with the roles exchanged, B is read as it is, and only
- * A, which is small, is copied. The result comes out by columns, so it is moved as well. */
-static bool better_exchanged(const anfi_mm *q) {
-  return q->tb && !q->fixed && q->m * (q->k + q->n) <= q->n * q->k;
+/* With the roles of A and B exchanged the result comes out by columns, and is moved as well. That is
+ * better where B is stored by columns and A has few rows, for B is then read as it is and only A copied;
+ * and where the columns are so few that they leave much of a vector unused. */
+static bool better_exchanged(const anfi_low *L, const anfi_mm *q) {
+  enum { TURN = 2 }; // elements turned in a cycle
+  if (narrow(q->elem)) return false;
+  if (q->tb) return !q->fixed && q->m * (q->k + q->n) <= q->n * q->k;
+  anfi_isa isa = isa_of(L);
+  uint32_t lanes = isa.bytes / (uint32_t)anfi_t_bytes(anfi_t_dt(q->elem));
+  double turned = (double)(q->ta ? 0 : q->m) + (double)(q->m * q->n) / (double)q->k;
+  return q->m > q->n && !q->fixed &&
+         anfi_tile_cost(&isa, lanes, q->n, q->m) + turned / TURN <
+             0.97 * anfi_tile_cost(&isa, lanes, q->m, q->n);
 }
 
 /* The result, of which `columns` are the sums by columns. */
@@ -544,20 +558,6 @@ static void by_rows(anfi_low *L, const anfi_mm *q, texpr columns) {
   give(L, q, i.var, j.var, v);
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);
-}
-
-static void exchanged(anfi_low *L, const anfi_mm *q) {
-  anfi_mm x = *q;
-  anfi_low_open(L);
-  x.m = q->n, x.n = q->m;
-  x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = false;
-  x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
-  x.fixed = NULL, x.bias = x.rhs = NULL, x.each = NULL, x.relu = false;
-  x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
-  x.c0 = anfi_ix(L, 0), x.ldc = q->m;
-  anfi_low_gemm(L, &x);
-  by_rows(L, q, x.c);
-  anfi_low_add(L, anfi_low_close(L));
 }
 
 /* ---- B that a loop reads in each round ---- */
@@ -613,12 +613,8 @@ static texpr kept(const plan *p) {
   return NULL;
 }
 
-void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
+static void by_blocks(anfi_low *L, const anfi_mm *q) {
   plan p = {.L = L, .q = q, .to = q->c, .to0 = q->c0, .ldc = q->ldc};
-  if (better_exchanged(q) && !narrow(q->elem)) {
-    exchanged(L, q);
-    return;
-  }
   cut(&p);
   p.packed = q->fixed ? laid_out(&p) : kept(&p);
   anfi_low_open(L); // what is local to it ends with it
@@ -630,4 +626,23 @@ void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
   }
   tasks(&p);
   anfi_low_add(L, anfi_low_close(L));
+}
+
+static void exchanged(anfi_low *L, const anfi_mm *q) {
+  anfi_mm x = *q;
+  anfi_low_open(L);
+  x.m = q->n, x.n = q->m;
+  x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = !q->tb;
+  x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
+  x.fixed = NULL, x.bias = x.rhs = NULL, x.each = NULL, x.relu = false;
+  x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
+  x.c0 = anfi_ix(L, 0), x.ldc = q->m;
+  by_blocks(L, &x);
+  by_rows(L, q, x.c);
+  anfi_low_add(L, anfi_low_close(L));
+}
+
+void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
+  if (better_exchanged(L, q)) exchanged(L, q);
+  else by_blocks(L, q);
 }
