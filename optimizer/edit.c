@@ -6,8 +6,13 @@ enum { ATTRS = 16 }; // no op has more
 
 /* Called for every node that some passes make: no scratch arena, which is a page of its own. */
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v) {
+  return anfi_attrs_nth(m, op, 0, v);
+}
+
+const anfi_attrs *anfi_attrs_nth(anf_module *m, anfi_opcode op, uint32_t k, anf_value *v) {
   const anfi_attrs *at = NULL;
-  anf_value *all[ATTRS] = {v};
+  anf_value *all[ATTRS] = {NULL};
+  all[k] = v;
   anfi_value_guard(v);
   anfi_attrs_new(m, op, all, anfi_nowhere(), &at);
   anfi_value_unguard(v);

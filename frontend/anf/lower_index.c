@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* x[...] and x.name.
  * A subscript that only a tensor can have becomes Take, Slice and ExpandDims, one a part. Where x
- * may be a tuple too, or where index tensors may meet (whose dims NumPy moves together), one op
- * GetItem carries the whole subscript in its attribute `spec`, and its other inputs are the parts
+ * may be a tuple too, where index tensors may meet (whose dims NumPy moves together), or where a
+ * slice has bounds that are not constant, one op GetItem carries the whole subscript in its attribute `spec`, and its other inputs are the parts
  * that are not constant: 3 or i      an index: a constant, or the next input a:b:c       a slice,
  * whose parts are constants, i, or nothing
  *   ... and n   the dims that no other part takes; a new axis */
@@ -180,9 +180,18 @@ static bool tuple_item(lower *lw, const ast *e, const subscript *s, anf_node *x,
   return true;
 }
 
+/* Bounds that are not constant: two of them may differ by a constant, which inference finds. */
+static bool has_open_slice(const subscript *s) {
+  for (size_t i = 0; i < s->n; i++)
+    for (int k = 0; s->at[i].kind == P_SLICE && k < 3; k++)
+      if (s->at[i].v[k] && !anfi_anf_is_const(s->at[i].v[k])) return true;
+  return false;
+}
+
 /* One op a part: with no index that may be a tensor; or one, after which no axis is counted, and no
  * constant index, which would take part in NumPy's rule for where the dims go. */
 static bool can_split(const subscript *s) {
+  if (has_open_slice(s)) return false;
   if (!s->tensors) return true;
   if (s->tensors > 1 || s->scalars) return false;
   size_t last = s->dots ? s->dots - 1 : 0, first = s->dots + 1;

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* x[a:b] where a or b are inputs whose values are known: they become part of the subscript, and the
- * result's size is known. */
+/* x[a:b] where a or b are inputs: bounds whose values are known become part of the subscript, and
+ * x[i:i+3] a part of x that is taken first, so that the result's size is known. */
 #include "optimizer/infer/rules.h"
+
+static bool known_int(const anfi_abs *a, int64_t *v) {
+  return a->kind == ANFI_ABS_DATA && a->value && a->value->kind == ANF_VALUE_TENSOR &&
+         anfi_value_is_int(a->value, v);
+}
 
 /* One number of a part: as it stands, or the known value of the input. */
 static void put_number(anf_text *o, const anfi_part *p, int k, const anfi_abs *const *in,
@@ -9,9 +14,7 @@ static void put_number(anf_text *o, const anfi_part *p, int k, const anfi_abs *c
   int64_t v = p->v[k];
   if (p->given[k] == ANFI_ABSENT) return;
   bool input = p->given[k] == ANFI_INPUT;
-  const anfi_abs *a = input ? in[v] : NULL;
-  bool known = input && p->kind == ANFI_PART_SLICE && a->kind == ANFI_ABS_DATA && a->value &&
-               a->value->kind == ANF_VALUE_TENSOR && anfi_value_is_int(a->value, &v);
+  bool known = input && p->kind == ANFI_PART_SLICE && known_int(in[p->v[k]], &v);
   if (known) gone[p->v[k]] = true;
   if (input && !known) anfi_putc(o, 'i');
   else anfi_putf(o, "%lld", (long long)v);
@@ -26,18 +29,64 @@ static void put_part(anf_text *o, const anfi_part *p, const anfi_abs *const *in,
   }
 }
 
-anf_value *anfi_known_bounds(anfi_inference *q, const anf_value *spec, size_t n,
-                             const anfi_abs *const *in, anf_node *at, bool *gone) {
+/* ---- x[i:i+3] ---- */
+
+/* The dim of x that part i is about. */
+static int64_t axis_of(const anfi_subscript *s, size_t i, const anf_type *x) {
+  int64_t before = 0, behind = 0;
+  bool dots = false;
+  for (size_t k = 0; k < s->n; k++) {
+    bool takes = s->part[k].kind == ANFI_PART_INDEX || s->part[k].kind == ANFI_PART_SLICE;
+    dots |= s->part[k].kind == ANFI_PART_DOTS && k < i;
+    if (k < i) before += takes;
+    else behind += takes;
+  }
+  return dots ? (int64_t)x->n - behind : before;
+}
+
+static bool is_window(anfi_inference *q, const anfi_spec *spec, const anfi_part *p,
+                      const anfi_abs *const *in, const anf_node *at, anfi_window *w) {
+  int64_t ignored;
+  if (p->kind != ANFI_PART_SLICE || p->given[0] != ANFI_INPUT || p->given[1] != ANFI_INPUT ||
+      p->given[2] || !anfi_is_op(at, ANF_OP_GetItem) || known_int(in[p->v[0]], &ignored))
+    return false;
+  w->start = (size_t)p->v[0];
+  w->size = anfi_distance(q, spec, at->in[p->v[0]].def, at->in[p->v[1]].def);
+  return w->size > 0;
+}
+
+static void find_windows(anfi_inference *q, const anfi_spec *spec, anfi_subscript *s,
+                         const anfi_abs *const *in, const anf_node *at, anfi_bounds *b) {
+  const anf_type *x = in[0]->kind == ANFI_ABS_DATA ? in[0]->type : NULL;
+  if (!x || x->kind != ANF_TYPE_TENSOR) return;
+  for (size_t i = 0; i < s->n; i++) {
+    anfi_part *p = &s->part[i];
+    anfi_window *w = &b->window[b->nwindow];
+    if (b->nwindow == ANF_MAX_RANK || !is_window(q, spec, p, in, at, w)) continue;
+    w->axis = axis_of(s, i, x);
+    if (w->axis < 0 || w->axis >= (int64_t)x->n) continue;
+    if (x->dims[w->axis] >= 0 && x->dims[w->axis] < w->size) continue;
+    for (int k = 0; k < 2; k++) b->gone[p->v[k]] = true, p->given[k] = ANFI_ABSENT;
+    b->nwindow++;
+  }
+}
+
+bool anfi_find_bounds(anfi_inference *q, const anfi_spec *spec, const anf_value *subscript,
+                      size_t n, const anfi_abs *const *in, const anf_node *at, anfi_bounds *b) {
   anfi_subscript s;
   anf_text o = {.cx = q->cx};
   bool any = false;
-  if (n < 2 || !anfi_subscript_read(q->cx, anfi_node_loc(at), spec, n, &s)) return NULL;
+  *b = (anfi_bounds){.gone = ANFI_NEW_N(q->arena, bool, n)};
+  if (n < 2 || !anfi_subscript_read(q->cx, anfi_node_loc(at), subscript, n, &s)) return false;
+  find_windows(q, spec, &s, in, at, b);
   for (size_t i = 0; i < s.n; i++) {
     if (i) anfi_putc(&o, ',');
-    put_part(&o, &s.part[i], in, gone);
+    put_part(&o, &s.part[i], in, b->gone);
+    for (int k = 0; s.part[i].kind == ANFI_PART_SLICE && k < 3; k++)
+      b->open |= s.part[i].given[k] == ANFI_INPUT && !b->gone[s.part[i].v[k]];
   }
-  for (size_t i = 0; i < n; i++) any |= gone[i];
-  anf_value *v = any ? anfi_value_new_string(q->cx, o.text, o.len) : NULL;
+  for (size_t i = 0; i < n; i++) any |= b->gone[i];
+  b->subscript = any ? anfi_value_new_string(q->cx, o.text, o.len) : NULL;
   anf_text_free(&o);
-  return v;
+  return any;
 }

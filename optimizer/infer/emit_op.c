@@ -81,21 +81,40 @@ static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n
   return anfi_emit_tuple(e, c.n, items);
 }
 
+/* Elements start, start + 1, ... of x along an axis. */
+static anf_node *emit_window(anfi_emit *e, anf_node *x, anf_node *start, const anfi_window *w) {
+  anf_ctx *cx = e->q->cx;
+  anf_module *m = e->q->m;
+  const anf_type *whole = anfi_type_tensor(cx, ANF_I64, 1, &w->size);
+  int64_t dims[ANF_MAX_RANK];
+  memcpy(dims, x->type->dims, x->type->n * sizeof *dims);
+  dims[w->axis] = w->size;
+  const anf_type *type = anfi_type_tensor(cx, (anf_dtype)x->type->dtype, x->type->n, dims);
+  anf_node *steps[2] = {start};
+  const anfi_attrs *stop = anfi_attrs_nth(m, ANF_OP_Arange, 1, anf_value_int(cx, w->size));
+  steps[1] = anfi_emit_apply(e, ANF_OP_Arange, stop, whole, 0, NULL);
+  anf_node *in[2] = {x, anfi_emit_apply(e, ANF_OP_Add, NULL, whole, 2, steps)};
+  const anfi_attrs *axis = anfi_attrs_one(m, ANF_OP_Take, anf_value_int(cx, w->axis));
+  return anfi_emit_apply(e, ANF_OP_Take, axis, type, 2, in);
+}
+
 static anf_node *emit_tensor_item(anfi_emit *e, const anfi_attrs *attrs, const anf_type *type,
                                   size_t n, const anfi_abs *const *iabs, anf_node *const *in,
                                   anf_node *at) {
-  bool *gone = ANFI_NEW_N(e->arena, bool, n);
+  anfi_bounds b;
   anf_value *spec = anfi_attr_value(e->q->cx, ANF_OP_GetItem, attrs, 0);
-  spec = anfi_known_bounds(e->q, spec, n, iabs, at, gone);
-  if (!spec) return anfi_emit_apply(e, ANF_OP_GetItem, attrs, type, n, in);
+  if (!anfi_find_bounds(e->q, e->spec, spec, n, iabs, at, &b))
+    return anfi_emit_apply(e, ANF_OP_GetItem, attrs, type, n, in);
   anf_node **left = ANFI_NEW_N(e->arena, anf_node *, n);
   size_t k = 0;
   for (size_t i = 0; i < n; i++)
-    if (!gone[i]) left[k++] = in[i];
-  anfi_value_guard(spec);
-  anfi_attrs_new(e->q->m, ANF_OP_GetItem, &spec, anfi_node_loc(at), &attrs);
-  anfi_value_unguard(spec);
-  anf_value_release(spec);
+    if (!b.gone[i]) left[k++] = in[i];
+  for (size_t i = 0; i < b.nwindow; i++)
+    left[0] = emit_window(e, left[0], in[b.window[i].start], &b.window[i]);
+  anfi_value_guard(b.subscript);
+  anfi_attrs_new(e->q->m, ANF_OP_GetItem, &b.subscript, anfi_node_loc(at), &attrs);
+  anfi_value_unguard(b.subscript);
+  anf_value_release(b.subscript);
   return anfi_emit_apply(e, ANF_OP_GetItem, attrs, type, k, left);
 }
 

@@ -217,6 +217,7 @@ static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_
 
 static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node *at) {
   const anfi_demanded *d = &q->asked;
+  if (q->wished && !q->wishless) return (void)(q->wishless = q->again = true), NULL;
   if (q->exact_graph[g->id] && !d->attr) return anfi_endless_closures(q, *d), NULL;
   if (q->exact_graph[g->id]) // there would be one for each round
     anfi_fail(q->cx, loc_of(d->node), ANF_E0520, d->attr, d->op);
@@ -410,6 +411,11 @@ static void restart(anfi_inference *q) {
   memset(q->known, 0, sizeof q->known);
   anfi_map_init(&q->by_key, q->arena);
   q->queue.n = q->specs.n = 0;
+  if (q->wishless && q->wished) { // demands will be made again
+    memset(q->exact, 0, q->m->nodes.n * sizeof *q->exact);
+    memset(q->exact_graph, 0, n * sizeof *q->exact_graph);
+    q->wished = false;
+  }
   q->again = false;
   q->now = NULL;
   for (size_t i = 0; i < entries; i++) {

@@ -122,6 +122,8 @@ typedef struct anfi_inference {
   uint8_t *exact_graph; // graph id -> a recursion with such a parameter
   bool again;           // more is exact than was known
   anfi_demanded asked;  // for what, last
+  bool wished;          // something is exact that need not be
+  bool wishless;        // it made too many signatures: no more of this
   anfi_spec **of_graph; // graph id -> its specs
   uint32_t *nspec_of;   // graph id -> their number
   anfi_map by_key;
@@ -153,6 +155,10 @@ void anfi_find_needs(anfi_inference *q);
 /* The inputs of the node from here on are no constants, but give an attribute. If they may be once
  * more is exact, inference is to begin again; else E0520 is recorded. Always false. */
 bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from);
+/* The size of x[a:b] at this node would be known if a and b were constants. If they may be once more is
+ * exact, inference is to begin again, and this is true. Only in recursions that end after rounds
+ * that are known. */
+bool anfi_wish(anfi_inference *q, const anf_node *at);
 /* Each round of the recursion that g is part of is to have a signature of its own, because of d. If
  * that may help inference is to begin again, else false. Without an error in both cases. */
 bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d);

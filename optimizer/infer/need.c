@@ -120,6 +120,29 @@ bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from) {
   return !make_exact(&w) && anfi_fail(q->cx, anfi_node_loc(d.node), ANF_E0520, d.attr, d.op);
 }
 
+/* Did the first round of the recursion know that it goes on? Then the others will, too. */
+static bool is_counted(const anfi_inference *q, const anf_graph *g) {
+  uint32_t scc = q->an->graphs[g->id].scc;
+  for (size_t i = 0; i < q->specs.n; i++) {
+    const anfi_spec *s = q->specs.at[i];
+    const anfi_graph_info *gi = &q->an->graphs[s->graph->id];
+    for (size_t k = 0; gi->scc == scc && k < gi->order.n; k++) {
+      if (!anfi_is_op(gi->order.at[k], ANF_OP_Switch)) continue;
+      const anf_node *c = gi->order.at[k]->in[0].def;
+      if (c->kind == ANFI_APPLY && s->node[q->local[c->id]] && s->node[q->local[c->id]]->value)
+        return true;
+    }
+  }
+  return false;
+}
+
+bool anfi_wish(anfi_inference *q, const anf_node *at) {
+  needs w = {.q = q, .mark = q->exact};
+  if (q->wishless || !anfi_is_op(at, ANF_OP_GetItem) || !is_counted(q, at->graph)) return false;
+  want_inputs(&w, at, 1);
+  return q->wished = make_exact(&w);
+}
+
 bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d) {
   needs w = {.q = q, .mark = q->exact};
   uint32_t scc = q->an->graphs[g->id].scc;

@@ -316,17 +316,28 @@ static const anfi_abs *length(const applied *p) {
 
 /* ---- any op ---- */
 
+/* The type of x once windows are taken of it. */
+static const anfi_abs *windows_of(const applied *p, const anfi_bounds *b) {
+  const anf_type *x = p->in[0]->type;
+  int64_t dims[ANF_MAX_RANK];
+  memcpy(dims, x->dims, x->n * sizeof *dims);
+  for (size_t i = 0; i < b->nwindow; i++) dims[b->window[i].axis] = b->window[i].size;
+  return anfi_abs_data(&p->q->abs, anfi_type_tensor(p->q->cx, (anf_dtype)x->dtype, x->n, dims));
+}
+
 static const anfi_abs *tensor_item(applied *p) {
   anfi_arena *a = p->q->arena;
-  bool *gone = ANFI_NEW_N(a, bool, p->n);
-  anf_value *spec = anfi_known_bounds(p->q, p->attr[0], p->n, p->in, p->at, gone);
-  if (!spec) return by_hook(p);
-  anfi_defer(p->q->cx, ANFI_ALWAYS, release, spec);
+  anfi_bounds b;
+  bool known = anfi_find_bounds(p->q, p->q->now, p->attr[0], p->n, p->in, p->at, &b);
+  if (b.open && anfi_wish(p->q, p->at)) return NULL;
+  if (!known) return by_hook(p);
+  anfi_defer(p->q->cx, ANFI_ALWAYS, release, b.subscript);
   const anfi_abs **in = ANFI_NEW_N(a, const anfi_abs *, p->n);
   size_t n = 0;
   for (size_t i = 0; i < p->n; i++)
-    if (!gone[i]) in[n++] = p->in[i];
-  p->attr[0] = spec;
+    if (!b.gone[i]) in[n++] = p->in[i];
+  if (b.nwindow) in[0] = windows_of(p, &b);
+  p->attr[0] = b.subscript;
   p->in = in;
   p->n = n;
   return by_hook(p);
@@ -359,10 +370,10 @@ static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs
 }
 
 /* Where the result for these arguments is remembered. It depends on nothing else, unless the node's
- * value is needed, which is then computed. */
+ * value is needed, which is then computed, or bounds may be nodes that differ by a number. */
 static anfi_known *known_place(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                                const anfi_abs *const *in, const anf_node *at) {
-  if (n > ANFI_KNOWN_ARGS || q->need[at->id]) return NULL;
+  if (n > ANFI_KNOWN_ARGS || q->need[at->id] || op == ANF_OP_GetItem) return NULL;
   uint64_t h = anfi_hash_mix(op, anfi_key(attrs));
   for (size_t i = 0; i < n; i++) h = anfi_hash_mix(h, in[i]->id);
   return &q->known[h % ANFI_KNOWN];

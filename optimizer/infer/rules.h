@@ -28,10 +28,26 @@ typedef struct anfi_chosen {
 bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in,
                       anf_node *at, anfi_chosen *out);
 
-/* bounds.c: the subscript of a tensor with the known bounds of slices in it; gone[i] of inputs that
- * are. NULL if there is none. */
-anf_value *anfi_known_bounds(anfi_inference *q, const anf_value *spec, size_t n,
-                             const anfi_abs *const *in, anf_node *at, bool *gone);
+/* window.c: to - from, two nodes of the spec, or -1 if it is not known or negative */
+int64_t anfi_distance(anfi_inference *q, const anfi_spec *s, const anf_node *from,
+                      const anf_node *to);
+
+/* bounds.c: x[i:i+3] takes `size` elements from the input `start` on first. They must be inside. */
+typedef struct anfi_window {
+  int64_t axis, size;
+  size_t start;
+} anfi_window;
+/* What is known of the slices in the subscript of a tensor. */
+typedef struct anfi_bounds {
+  anf_value *subscript; // with what is known in it: a new reference, or NULL
+  bool *gone;           // inputs that the subscript does not refer to any more
+  bool open;            // there are slices whose size is not known
+  size_t nwindow;
+  anfi_window window[ANF_MAX_RANK];
+} anfi_bounds;
+/* False if nothing is. `spec`: where `at` is. */
+bool anfi_find_bounds(anfi_inference *q, const anfi_spec *spec, const anf_value *subscript,
+                      size_t n, const anfi_abs *const *in, const anf_node *at, anfi_bounds *b);
 
 /* generate.c: calls of functions by HyperMap, Map, MultiType, Loop */
 bool anfi_op_is_meta(anfi_opcode op); // calls functions that it is given

@@ -317,23 +317,23 @@ def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
 
 
 def written_at(w: Any, place: Any, sub: Any, value: str, mode: str) -> str:
-    """Elements of an array written: a slice of one dim after another, then rows by index."""
+    """Elements of an array written: a slice that is known, rows by index, or else each element by its number."""
     x, index = w.expr(sub.value.value), sub.slice
 
     def fitted(old: str) -> str:
         return f"BroadcastLike(CastLike({value}, {x}), {old})"
-    if isinstance(index, ast.Slice):
+    if isinstance(index, ast.Slice) and mode == "update":
         ends = [w.static(e) if e else (True, d) for e, d in ((index.lower, 0), (index.upper, None), (index.step, 1))]
-        if not all(k for k, _ in ends):
-            w.refuse(index, "the ends of a slice that is written must be constants", "write single indices in a loop")
-        if mode == "update":
+        if all(k for k, _ in ends):
             start, stop, step = (v for _, v in ends)
             old = f"Slice({x}, start={start}, stop={literal(stop)}, step={step})"
             return f"SliceUpdate{w.mark(place)}({x}, {fitted(old)}, start={start}, stop={literal(stop)}, step={step})"
-        return w.refuse(index, "only single indices can be changed like this", "write x.at[a:b].set(x[a:b] + v)")
+    parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    if any(isinstance(e, ast.Slice) or isinstance(e, ast.Constant) and e.value in (None, Ellipsis) for e in parts):
+        which = w.index(index)
+        number = f"Reshape(Arange(stop={x}.size), {x}.shape){w.mark(index)}[{which}]"
+        return f"IndexWrite{w.mark(place)}({x}, {number}, {fitted(f'{x}[{which}]')}, mode=\"{mode}\")"
     if isinstance(index, ast.Tuple):
-        if any(isinstance(e, ast.Slice) for e in index.elts):
-            w.refuse(index, "slices and indices together cannot be written", "write one dim after another")
         at = f"Stack({', '.join(w.expr(e) for e in index.elts)}, axis=-1)"
         return f"ScatterNd{w.mark(place)}({x}, {at}, {fitted(f'GatherNd({x}, {at})')}, mode=\"{mode}\")"
     at = w.expr(index)

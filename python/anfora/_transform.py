@@ -12,7 +12,7 @@ from ._emit import Builder
 from ._function import Function, as_function
 from ._ops import literal
 from ._static import Call, argument_nodes, attribute, positional, static_text
-from ._tree import Shape
+from ._tree import Fixed, Shape, in_order_of
 
 
 class Transformed(Function):
@@ -124,6 +124,8 @@ class Applied:
         self._known: dict = {}
 
     def __call__(self, f: Any, *args: Any, has_aux: bool = False) -> Any:
+        if self.__name__ == "jvp" and len(args) == 2:
+            args = (args[0], in_order_of(args[0], args[1]))
         key = (f, len(args), has_aux)
         if key not in self._known:
             self._known[key] = _AppliedFunction(self.__name__, as_function(f), len(args), has_aux)
@@ -149,9 +151,19 @@ class _AppliedFunction(Transformed):
             unit.wish = self.__name__
             names = ", ".join(self._names)
             primals = shapes[0].parts if self._word == "jvp" and shapes and shapes[0].kind in ("tuple", "list") else shapes
-            inner = self._functions[0]._emit_like(b, primals)
+            inner = self._with_defaults(b, primals)
             return f"def \ue001{unit.number}\ue002({names}) {{\n  {self._word}({inner}, {names}{self._options_text})\n}}\n"
         return b.unit(self, self.__name__, write), self._names
+
+    def _with_defaults(self, b: Builder, primals: list[Shape]) -> str:
+        """The function of the arguments that are given; the others are constants."""
+        f, n = self._functions[0], len(primals)
+        text = f._emit_like(b, primals)
+        if n >= f._nparam:
+            return text
+        rest = [x.value if isinstance(x, Fixed) else x for x in f._bind((None,) * n, {})[n:]]
+        names = ", ".join(f"p{i}" for i in range(n))
+        return f"fn ({names}) {{ {text}({names}, {', '.join(static_text(_Outside(b), None, x) for x in rest)}) }}"
 
 
 def nothing_for(f: Any) -> set[int]:

@@ -122,6 +122,15 @@ def tree_paths(tree: Any, at: str = "") -> list[str]:
     return [p for n, part in zip(names, node[0]) for p in tree_paths(part, f"{at}.{n}" if at else str(n))]
 
 
+def in_order_of(like: Any, tree: Any) -> Any:
+    """The same tree with the keys of its dictionaries in the order that they have in another one."""
+    if isinstance(like, dict) and isinstance(tree, dict) and like.keys() == tree.keys():
+        return {k: in_order_of(part, tree[k]) for k, part in like.items()}
+    if type(tree) in (tuple, list) and type(like) in (tuple, list) and len(tree) == len(like):
+        return type(tree)(map(in_order_of, like, tree))
+    return tree
+
+
 # ---- types of arguments ----
 
 class Shape:

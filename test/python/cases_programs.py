@@ -462,6 +462,44 @@ def test_inplace():
     close(g(1), np.arange(10.) * 2)
 
 
+def test_slices_that_move():
+    def conv(x, w):
+        out = []
+        for i in range(x.shape[0] - w.shape[0] + 1):
+            out.append(jnp.sum(x[i:i + w.shape[0]] * w))
+        return jnp.stack(out)
+    x, w = rng.normal(size=9), rng.normal(size=3)
+    close(jit(conv)(x, w), np.correlate(x, w))
+    dy = rng.normal(size=7)
+    dx, dw = anfora.grad(lambda x, w: jnp.sum(conv(x, w) * dy), argnums=(0, 1))(x, w)
+    close(dx, np.convolve(dy, w)); close(dw, np.correlate(x, dy))
+    @jit
+    def prefixes(x):
+        s = 0.0
+        for i in range(x.shape[0]):
+            s += jnp.max(x[i:]) * jnp.sum(x[:i])
+        return s
+    close(prefixes(x), sum(x[i:].max() * x[:i].sum() for i in range(9)))
+    @jit
+    def changed(x, a):
+        for i in range(3):
+            x = x.at[2 * i:2 * i + 2].set(x[2 * i + 1:2 * i + 3] * 2.0)
+            x = x.at[i:i + 4].add(x[i:i + 4])
+            a = a.at[i + 1:, i].multiply(0.5)
+            a = a.at[..., 1].max(0.0)
+        return x, a
+    def numpy_changed(x, a):
+        x, a = x.copy(), a.copy()
+        for i in range(3):
+            x[2 * i:2 * i + 2] = x[2 * i + 1:2 * i + 3] * 2.0
+            x[i:i + 4] += x[i:i + 4]
+            a[i + 1:, i] *= 0.5
+            a[..., 1] = np.maximum(a[..., 1], 0)
+        return x, a
+    a = rng.normal(size=(4, 4))
+    for have, want in zip(changed(x, a), numpy_changed(x, a)): close(have, want)
+
+
 def test_eager():
     x = jnp.sin(np.arange(6.).reshape(2, 3))
     assert x.T.shape == (3, 2) and x.reshape(3, 2).shape == (3, 2) and x.reshape(-1).shape == (6,)

@@ -74,6 +74,23 @@ def test_jvp_and_vjp():
     assert twice_used(2.0) == (8.0, 12.0, 24.0)
 
 
+def test_arguments_left_to_defaults():
+    def power(x, n=3, scale=2.0):
+        return scale * x if n == 0 else x * power(x, n - 1, scale)
+    value, slope = jvp(grad(power), (2.0,), (1.0,))  # 2 x ** 4
+    assert (value, slope) == (64.0, 96.0)
+    value, pull = vjp(power, 2.0)
+    assert value == 32.0 and pull(1.0)[0] == 64.0
+
+
+def test_order_of_keys():
+    def f(p):
+        return anp.sum(p["w"]) * p["b"]
+    p = {"w": np.array([1.0, 2.0]), "b": 3.0}
+    value, slope = jvp(f, [p], [{"b": 10.0, "w": np.array([1.0, 1.0])}])
+    assert (value, slope) == (9.0, 36.0)
+
+
 def test_jacobians_and_hessian():
     a = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     x = np.array([0.5, -1.0])
