@@ -118,6 +118,26 @@ static anf_node *emit_tensor_item(anfi_emit *e, const anfi_attrs *attrs, const a
   return anfi_emit_apply(e, ANF_OP_GetItem, attrs, type, k, left);
 }
 
+static anf_node *emit_rearranged(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                                 const anfi_abs *const *iabs, anf_node *const *in,
+                                 const anfi_abs *result) {
+  anfi_items items = {0};
+  uint32_t nattr = anfi_op_schema(e->q->cx, op)->nattr;
+  anf_value **attr = ANFI_NEW_N(e->arena, anf_value *, nattr + 1);
+  for (uint32_t k = 0; k < nattr; k++) attr[k] = anfi_attr_value(e->q->cx, op, attrs, k);
+  if (!anfi_find_items(e->q, op, attr, n, iabs, &items)) return NULL;
+  anf_node **of = ANFI_NEW_N(e->arena, anf_node *, items.n + 1);
+  for (size_t i = 0; i < items.n; i++) {
+    anf_node *from = in[items.at[i].input];
+    int64_t k = items.at[i].item;
+    if (k == ANFI_WHOLE) of[i] = from;
+    else
+      of[i] = op == ANF_OP_RecordSet ? anfi_emit_field(e, from, (size_t)k)
+                                     : anfi_emit_get(e, from, (size_t)k);
+  }
+  return op == ANF_OP_RecordSet ? anfi_emit_record(e, result, of) : anfi_emit_tuple(e, items.n, of);
+}
+
 static anf_node *emit_field(anfi_emit *e, const anfi_attrs *attrs, const anfi_abs *r,
                             anf_node *record) {
   const anf_value *name = anfi_attr_value(e->q->cx, ANF_OP_GetField, attrs, 0);
@@ -140,6 +160,14 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
   case ANF_OP_GetItem:
     if (iabs[0]->kind == ANFI_ABS_TUPLE) return emit_tuple_part(e, attrs, n, iabs, in[0], at);
     return e->call = emit_tensor_item(e, attrs, anfi_abs_type(e->abs, result), n, iabs, in, at);
+  case ANF_OP_TupleConcat:
+  case ANF_OP_TupleSet:
+  case ANF_OP_TupleSlice:
+  case ANF_OP_RecordSet: {
+    anf_node *r = emit_rearranged(e, op, attrs, n, iabs, in, result);
+    if (r) return r;
+    break;
+  }
   case ANF_OP_GetField:
     if (iabs[0]->kind == ANFI_ABS_RECORD) return emit_field(e, attrs, iabs[0], in[0]);
     break;

@@ -314,6 +314,21 @@ static const anfi_abs *length(const applied *p) {
   return known ? constant(p, anf_value_int(p->q->cx, t->dims[0])) : by_hook(p);
 }
 
+static const anfi_abs *rearranged(const applied *p) {
+  anfi_items items = {0};
+  for (size_t i = 0; i < p->n; i++)
+    if (p->in[i]->kind == ANFI_ABS_BOTTOM) return p->in[i];
+  if (!anfi_find_items(p->q, p->op, p->attr, p->n, p->in, &items)) return by_hook(p);
+  const anfi_abs **of = ANFI_NEW_N(p->q->arena, const anfi_abs *, items.n + 1);
+  for (size_t i = 0; i < items.n; i++) {
+    const anfi_abs *from = p->in[items.at[i].input];
+    of[i] = items.at[i].item == ANFI_WHOLE ? from : from->item[items.at[i].item];
+  }
+  bool record = p->op == ANF_OP_RecordSet;
+  return anfi_abs_items(&p->q->abs, record ? ANFI_ABS_RECORD : ANFI_ABS_TUPLE,
+                        record ? p->in[0]->type : NULL, items.n, of);
+}
+
 /* ---- any op ---- */
 
 /* The type of x once windows are taken of it. */
@@ -357,6 +372,10 @@ static const anfi_abs *apply(anfi_inference *q, anfi_opcode op, const anfi_attrs
   case ANF_OP_TupleGet: return tuple_get(&p);
   case ANF_OP_Len:
   case ANF_OP_TupleLen: return length(&p);
+  case ANF_OP_TupleConcat:
+  case ANF_OP_TupleSet:
+  case ANF_OP_TupleSlice:
+  case ANF_OP_RecordSet: return rearranged(&p);
   case ANF_OP_MakeRecord: return make_record(&p);
   case ANF_OP_RecordGet: return record_get(&p);
   case ANF_OP_Switch: return switch_of(&p);

@@ -28,6 +28,17 @@ typedef struct anfi_chosen {
 bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in,
                       anf_node *at, anfi_chosen *out);
 
+/* items.c: what an op that rearranges tuples and records makes its result of: items of inputs, or an
+ * input as a whole. False: it is no such op, or the inputs do not fit. */
+enum { ANFI_WHOLE = -1 };
+typedef struct anfi_item {
+  size_t input;
+  int64_t item;
+} anfi_item;
+typedef ANFI_VEC(anfi_item) anfi_items;
+bool anfi_find_items(anfi_inference *q, anfi_opcode op, anf_value *const *attr, size_t n,
+                     const anfi_abs *const *in, anfi_items *to);
+
 /* window.c: to - from, two nodes of the spec, or -1 if it is not known or negative */
 int64_t anfi_distance(anfi_inference *q, const anfi_spec *s, const anf_node *from,
                       const anf_node *to);

@@ -46,7 +46,10 @@ part anfi_part_tuple(const walk *w, size_t n, const part *items) {
 }
 
 part anfi_part_item(const walk *w, part t, size_t i) {
-  return (part){t.abs->item[i], w->e ? anfi_emit_get(w->e, t.node, i) : NULL};
+  if (!w->e) return (part){t.abs->item[i], NULL};
+  bool record = t.abs->kind == ANFI_ABS_RECORD;
+  return (part){t.abs->item[i],
+                record ? anfi_emit_field(w->e, t.node, i) : anfi_emit_get(w->e, t.node, i)};
 }
 
 const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a) {
@@ -75,6 +78,7 @@ bool anfi_abs_takes(const walk *w, const anfi_abs *to, const anfi_abs *a) {
     if (a == to) continue;
     if (a->kind != to->kind || a->n != to->n) return false;
     if (a->kind == ANFI_ABS_DATA && !data_takes(to->type, a->type)) return false;
+    if (a->kind == ANFI_ABS_RECORD && a->type != to->type) return false; // other names
     for (uint32_t i = 0; i < a->n; i++) {
       anfi_push(s, &todo, to->item[i]);
       anfi_push(s, &todo, a->item[i]);
@@ -83,7 +87,38 @@ bool anfi_abs_takes(const walk *w, const anfi_abs *to, const anfi_abs *a) {
   return true;
 }
 
+part anfi_part_record(const walk *w, const anf_type *names, size_t n, const part *items) {
+  const anfi_abs **abs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
+  anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
+  for (size_t i = 0; i < n; i++) abs[i] = items[i].abs, nodes[i] = items[i].node;
+  part r = {anfi_abs_items(&w->q->abs, ANFI_ABS_RECORD, names, n, abs), NULL};
+  if (w->e) r.node = anfi_emit_record(w->e, r.abs, nodes);
+  return r;
+}
+
+static size_t field_named(const anf_type *record, const anfi_str *name) {
+  size_t i = 0;
+  while (i < record->n && record->names[i] != name) i++;
+  return i;
+}
+
+/* Records with their fields in the order that those of `to` have, where the names are the same. */
+static part in_order(const walk *w, part p, const anfi_abs *to) {
+  bool record = to->kind == ANFI_ABS_RECORD;
+  if (p.abs == to || p.abs->kind != to->kind || p.abs->n != to->n ||
+      (!record && to->kind != ANFI_ABS_TUPLE))
+    return p;
+  part *items = ANFI_NEW_N(w->q->arena, part, to->n + 1);
+  for (uint32_t i = 0; i < to->n; i++) {
+    size_t from = record ? field_named(p.abs->type, to->type->names[i]) : i;
+    if (from == to->n) return p;
+    items[i] = in_order(w, anfi_part_item(w, p, from), to->item[i]); // as deep as the abs: bounded
+  }
+  return record ? anfi_part_record(w, to->type, to->n, items) : anfi_part_tuple(w, to->n, items);
+}
+
 part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to) {
+  if (!anfi_abs_takes(w, to, p.abs)) p = in_order(w, p, to);
   if (!anfi_abs_takes(w, to, p.abs)) {
     anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, anfi_op[op].name, anfi_show_abs(w, p.abs),
               anfi_show_abs(w, to));
@@ -316,9 +351,8 @@ static part hessian(const walk *w, const anfi_attrs *attrs, part f, size_t n, co
   if (!anfi_positions(w, op, f.abs, n, wrt, &npos, &pos, &single) ||
       !anfi_check_wrt(w, n, args, npos, pos, flag(w, op, attrs, "allow_int")))
     return failed();
-  if (!single) return anfi_transform_fail(w, ANF_E0535, "Hessian", "a tuple of arguments");
   part g = made(w, ANF_OP_Grad, attrs, 1, &f); // the attributes of both rows are the same
-  return anfi_part_jacobian(w, true, op, g, n, args, npos, pos, true,
+  return anfi_part_jacobian(w, true, op, g, n, args, npos, pos, single,
                             flag(w, op, attrs, "has_aux"));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What transform.c, transform_map.c and transform_rule.c ask of each other. A transform is worked out like a
+/* What transform.c and transform_jac.c, _map.c, _rule.c ask of each other. A transform is worked out like a
  * meta-graph: one walk, on abs to infer, on nodes as well to emit. */
 #ifndef ANFI_INFER_TRANSFORM_H
 #define ANFI_INFER_TRANSFORM_H
@@ -14,13 +14,14 @@ static inline part failed(void) { return (part){NULL, NULL}; }
 part anfi_transform_fail(const walk *w, anfi_code code, const char *a, const char *b);
 const char *anfi_show_abs(const walk *w, const anfi_abs *a);
 part anfi_part_tuple(const walk *w, size_t n, const part *items);
-part anfi_part_item(const walk *w, part t, size_t i);
+part anfi_part_record(const walk *w, const anf_type *names, size_t n, const part *items);
+part anfi_part_item(const walk *w, part t, size_t i); // of a tuple or a record
 bool anfi_is_bottom(part p);
 /* BOTTOM instead of what has one inside: a derivative's types follow from the whole of a value. */
 const anfi_abs *anfi_whole_abs(const walk *w, const anfi_abs *a);
 /* The least data of the type of an abs. */
 const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a);
-/* `p` as data of `to`: weak numbers are cast. E0533 if it does not fit. */
+/* `p` as data of `to`: weak numbers are cast, fields of records go by name. E0533 if it does not fit. */
 part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to);
 /* Whether data of `a` can stand where `to` is asked for: weak numbers and unknown extents fit more. */
 bool anfi_abs_takes(const walk *w, const anfi_abs *to, const anfi_abs *a);
@@ -57,8 +58,13 @@ typedef struct anfi_derived {
 anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *target, size_t n,
                            anf_node *const *in, const anf_type *type);
 
-/* transform_map.c */
+/* transform_map.c: axes of a batch, one for each part of arguments or results that is no tuple and no
+ * record; -1: none */
+typedef ANFI_VEC(int64_t) anfi_axes;
+void anfi_no_axes(const walk *w, const anf_type *t, anfi_axes *axes); // adds those of t
+anf_value *anfi_axes_value(const walk *w, const anfi_axes *in, const anfi_axes *out);
 part anfi_part_vmap(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args);
+/* transform_jac.c */
 part anfi_part_jacobian(const walk *w, bool forward, anfi_opcode op, part f, size_t n,
                         const part *args, size_t npos, const size_t *pos, bool single, bool aux);
 

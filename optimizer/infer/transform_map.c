@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Vmap: a batch of calls as one; and Jacobians, which are a batch of pullbacks or of pushforwards, one
- * for each unit vector. Axes are written into the Derive node one by one: for each part of an
+/* Vmap: a batch of calls as one. Axes are written into the Derive node one by one: for each part of an
  * argument or result that is no tuple and no record, an axis counted from the front, or -1. */
 #include "optimizer/infer/transform.h"
 
 enum { NO_AXIS = -1 };
-typedef ANFI_VEC(int64_t) axes_list;
 
 static part fail_map(const walk *w, const char *why) {
   return anfi_transform_fail(w, ANF_E0536, why, "");
@@ -22,7 +20,7 @@ typedef struct {
   bool out;        // of results: the axis comes on top of the rank
   int64_t size;    // of the batch; ANF_DIM_UNKNOWN: not known yet
   bool any;        // is anything batched?
-  axes_list *axes; // by item
+  anfi_axes *axes; // by item
 } batching;
 
 static bool one_axis(batching *b, const anf_type *t, const anf_value *v, int64_t *axis) {
@@ -69,14 +67,14 @@ static bool find_axes(batching *b, const anf_type *t, const anf_value *v) {
   return true;
 }
 
-static void no_axes(const walk *w, const anf_type *t, axes_list *axes) {
+void anfi_no_axes(const walk *w, const anf_type *t, anfi_axes *axes) {
   if (is_nest(t))
-    for (uint32_t i = 0; i < t->n; i++) no_axes(w, t->items[i], axes);
+    for (uint32_t i = 0; i < t->n; i++) anfi_no_axes(w, t->items[i], axes);
   else anfi_push(w->q->arena, axes, NO_AXIS);
 }
 
 /* t with each item's axis taken out, or put in with this size. */
-static const anf_type *with_axes(const walk *w, const anf_type *t, const axes_list *axes,
+static const anf_type *with_axes(const walk *w, const anf_type *t, const anfi_axes *axes,
                                  size_t *next, bool in, int64_t size) {
   anf_ctx *cx = w->q->cx;
   if (is_nest(t)) {
@@ -97,7 +95,7 @@ static const anf_type *with_axes(const walk *w, const anf_type *t, const axes_li
   return anfi_type_tensor(cx, (anf_dtype)t->dtype, n, dims);
 }
 
-static anf_value *axes_value(const walk *w, const axes_list *in, const axes_list *out) {
+anf_value *anfi_axes_value(const walk *w, const anfi_axes *in, const anfi_axes *out) {
   anf_value *v = anfi_value_new_tuple(w->q->cx, 2);
   anfi_value_guard(v);
   v->u.item[0] = anfi_value_new_ints(w->q->cx, in->n, in->at);
@@ -109,7 +107,7 @@ static anf_value *axes_value(const walk *w, const axes_list *in, const axes_list
 /* ---- Vmap ---- */
 
 /* f on one element: its arguments' abs, where axes are taken out; those without keep theirs. */
-static const anfi_abs *element(const walk *w, const anfi_abs *a, const axes_list *axes,
+static const anfi_abs *element(const walk *w, const anfi_abs *a, const anfi_axes *axes,
                                size_t from) {
   const anf_type *t = anfi_abs_type(&w->q->abs, a);
   const anf_type *e = with_axes(w, t, axes, &from, false, 0);
@@ -117,8 +115,8 @@ static const anfi_abs *element(const walk *w, const anfi_abs *a, const axes_list
 }
 
 static part emit_vmap(const walk *w, part f, size_t n, const part *args, const part *elem,
-                      const anfi_abs *y, const anfi_abs *r, const axes_list *in,
-                      const axes_list *out) {
+                      const anfi_abs *y, const anfi_abs *r, const anfi_axes *in,
+                      const anfi_axes *out) {
   part *shown = ANFI_NEW_N(w->q->arena, part, n + 1);
   anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
   nodes[0] = f.node;
@@ -129,17 +127,17 @@ static part emit_vmap(const walk *w, part f, size_t n, const part *args, const p
   }
   anf_graph *t = anfi_emit_target(w->e, f, n, shown, y, w->at);
   if (!t) return failed();
-  axes_list all = {0};
-  no_axes(w, f.node->type, &all);
+  anfi_axes all = {0};
+  anfi_no_axes(w, f.node->type, &all);
   for (size_t i = 0; i < in->n; i++) anfi_push(w->q->arena, &all, in->at[i]);
-  anfi_derived d = {"vmap", 0, NULL, -1, axes_value(w, &all, out)};
+  anfi_derived d = {"vmap", 0, NULL, -1, anfi_axes_value(w, &all, out)};
   return (part){r, anfi_emit_derive(w->e, &d, t, n + 1, nodes, anfi_abs_type(&w->q->abs, r))};
 }
 
 part anfi_part_vmap(const walk *w, const anfi_attrs *attrs, part f, size_t n, const part *args) {
   const anf_value *vin = anfi_attr_value(w->q->cx, ANF_OP_Vmap, attrs, 0),
                   *vout = anfi_attr_value(w->q->cx, ANF_OP_Vmap, attrs, 1);
-  axes_list in = {0}, out = {0};
+  anfi_axes in = {0}, out = {0};
   batching b = {w, false, ANF_DIM_UNKNOWN, false, &in};
   part *elem = ANFI_NEW_N(w->q->arena, part, n + 1);
   const anfi_abs **eabs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
@@ -165,143 +163,4 @@ part anfi_part_vmap(const walk *w, const anfi_attrs *attrs, part f, size_t n, co
   if (anfi_failed(w->q->cx)) return failed();
   const anfi_abs *r = anfi_abs_of_type(&w->q->abs, rt);
   return w->e ? emit_vmap(w, f, n, args, elem, y, r, &in, &out) : (part){r, NULL};
-}
-
-/* ---- Jacobians ---- */
-
-static bool is_known_tensor(const anfi_abs *a, size_t *n) {
-  return a->kind == ANFI_ABS_DATA && a->type->kind == ANF_TYPE_TENSOR &&
-         anfi_type_elements(a->type, n);
-}
-
-static anf_node *op1(const walk *w, anfi_opcode op, anf_value *attr, const anf_type *t,
-                     anf_node *x) {
-  return anfi_emit_apply(w->e, op, anfi_attrs_one(w->q->m, op, attr), t, 1, &x);
-}
-
-static anf_node *reshaped(const walk *w, anf_node *x, const anf_type *t) {
-  return x->type == t ? x
-                      : op1(w, ANF_OP_Reshape, anfi_value_new_ints(w->q->cx, t->n, t->dims), t, x);
-}
-
-/* The unit vectors of t's shape: [n, dims of t]. */
-static anf_node *unit_vectors(const walk *w, const anf_type *t, size_t n, const anf_type *batch) {
-  anf_ctx *cx = w->q->cx;
-  const anf_type *square =
-      anfi_type_tensor(cx, (anf_dtype)t->dtype, 2, (const int64_t[]){(int64_t)n, (int64_t)n});
-  anf_value *v[4] = {anfi_value_new_i64(cx, ANF_INT, (int64_t)n), NULL, NULL, NULL};
-  const anfi_attrs *at = NULL;
-  anfi_value_guard(v[0]);
-  v[3] = anfi_value_new_type(cx, anfi_type_scalar(cx, (anf_dtype)t->dtype));
-  anfi_value_guard(v[3]);
-  anfi_attrs_new(w->q->m, ANF_OP_Eye, v, anfi_nowhere(), &at);
-  anfi_value_unguard(v[3]);
-  anfi_value_unguard(v[0]);
-  anf_value_release(v[0]);
-  anf_value_release(v[3]);
-  return reshaped(w, anfi_emit_apply(w->e, ANF_OP_Eye, at, square, 0, NULL), batch);
-}
-
-static const anf_type *joined(const walk *w, const anf_type *a, const anf_type *b, anf_dtype d) {
-  int64_t dims[2 * ANF_MAX_RANK];
-  size_t n = 0;
-  for (uint32_t i = 0; i < a->n; i++) dims[n++] = a->dims[i];
-  for (uint32_t i = 0; i < b->n; i++) dims[n++] = b->dims[i];
-  return n <= ANF_MAX_RANK ? anfi_type_tensor(w->q->cx, d, n, dims) : NULL;
-}
-
-typedef struct {
-  const walk *w;
-  part f;
-  size_t n;
-  const part *args;
-  const anfi_abs *y;      // what f gives
-  const anf_type *number; // of the part of it that is differentiated
-  int64_t item;
-} jacobian;
-
-/* Derive(vmap) over a graph P(data, args, v) that holds the derivative in direction v: [n, ..] with
- * the new axis at `axis`. */
-static anf_node *batch_of(const jacobian *j, size_t pos, bool forward, const anf_type *vt,
-                          const anf_type *rt, size_t n, size_t axis) {
-  const walk *w = j->w;
-  anfi_emit *e = w->e;
-  anf_graph *outer = e->g, *p = anfi_graph_new(w->q->m, outer->name);
-  p->flags = ANFI_GRAPH_PRIVATE;
-  part *args = ANFI_NEW_N(w->q->arena, part, j->n + 1);
-  part f = {j->f.abs, anfi_param(p, NULL, j->f.node->type)};
-  for (size_t i = 0; i < j->n; i++)
-    args[i] = (part){j->args[i].abs, anfi_param(p, NULL, j->args[i].node->type)};
-  part v = {anfi_abs_data(&w->q->abs, vt), anfi_param(p, NULL, vt)};
-  e->g = p;
-  part r = forward ? anfi_part_jvp(w, f, j->n, args, 1, &pos, &v)
-                   : anfi_part_vjp(w, f, j->n, args, 1, &pos, j->item, v);
-  if (r.abs) {
-    anf_node *out = anfi_emit_get(e, r.node, 1);
-    if (!forward || j->item >= 0) out = anfi_emit_get(e, out, 0);
-    anfi_set_result(p, out);
-  }
-  e->g = outer;
-  if (!r.abs) return NULL;
-  const anf_type *batch =
-      joined(w, anfi_type_tensor(w->q->cx, ANF_F32, 1, (const int64_t[]){(int64_t)n}), vt,
-             (anf_dtype)vt->dtype);
-  anf_node **in = ANFI_NEW_N(w->q->arena, anf_node *, j->n + 2);
-  axes_list ain = {0}, aout = {0};
-  in[0] = j->f.node;
-  no_axes(w, j->f.node->type, &ain);
-  for (size_t i = 0; i < j->n; i++) {
-    in[i + 1] = j->args[i].node;
-    no_axes(w, j->args[i].node->type, &ain);
-  }
-  in[j->n + 1] = unit_vectors(w, vt, n, batch);
-  anfi_push(w->q->arena, &ain, 0);
-  anfi_push(w->q->arena, &aout, (int64_t)axis);
-  anfi_derived d = {"vmap", 0, NULL, -1, axes_value(w, &ain, &aout)};
-  return anfi_emit_derive(e, &d, p, j->n + 2, in, rt);
-}
-
-/* dims of the value, then those of the argument */
-static part one_jacobian(const jacobian *j, size_t pos, bool forward) {
-  const walk *w = j->w;
-  size_t nx = 0, ny = 0;
-  const anfi_abs *x = j->args[pos].abs;
-  if (!is_known_tensor(x, &nx) || !anfi_type_elements(j->number, &ny))
-    return anfi_transform_fail(w, ANF_E0535, forward ? "JacFwd" : "JacRev", anfi_show_abs(w, x));
-  const anf_type *t = joined(w, j->number, x->type, (anf_dtype)x->type->dtype);
-  if (!t) return anfi_transform_fail(w, ANF_E0535, "a Jacobian", "too many dims");
-  part r = {anfi_abs_data(&w->q->abs, t), NULL};
-  if (!w->e) return r;
-  const anf_type *count = anfi_type_tensor(w->q->cx, ANF_F32, 1,
-                                           (const int64_t[]){(int64_t)(forward ? nx : ny)}),
-                 *flat = forward ? joined(w, j->number, count, (anf_dtype)j->number->dtype)
-                                 : joined(w, count, x->type, (anf_dtype)x->type->dtype);
-  anf_node *b = forward ? batch_of(j, pos, true, x->type, flat, nx, j->number->n)
-                        : batch_of(j, pos, false, j->number, flat, ny, 0);
-  if (!b) return failed();
-  r.node = reshaped(w, b, anfi_type_with_dtype(w->q->cx, t, (anf_dtype)flat->dtype));
-  r.abs = anfi_abs_data(&w->q->abs, r.node->type);
-  return r;
-}
-
-part anfi_part_jacobian(const walk *w, bool forward, anfi_opcode op, part f, size_t n,
-                        const part *args, size_t npos, const size_t *pos, bool single, bool aux) {
-  part y = anfi_part_call(&(walk){w->q, NULL, w->at}, f, n, args);
-  y.abs = anfi_whole_abs(w, y.abs);
-  if (!y.abs || anfi_is_bottom(y)) return (part){y.abs, f.node};
-  if (aux && (y.abs->kind != ANFI_ABS_TUPLE || y.abs->n != 2))
-    return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w, y.abs));
-  const anfi_abs *number = aux ? y.abs->item[0] : y.abs;
-  size_t ny;
-  if (!is_known_tensor(number, &ny))
-    return anfi_transform_fail(w, ANF_E0535, anfi_op[op].name, anfi_show_abs(w, number));
-  jacobian j = {w, f, n, args, y.abs, number->type, aux ? 0 : -1};
-  part *r = ANFI_NEW_N(w->q->arena, part, npos + 1);
-  for (size_t i = 0; i < npos; i++)
-    if (!(r[i] = one_jacobian(&j, pos[i], forward)).abs) return failed();
-  part all = single ? r[0] : anfi_part_tuple(w, npos, r);
-  if (!aux) return all;
-  part value = anfi_part_call(w, f, n, args);
-  return value.abs ? anfi_part_tuple(w, 2, (const part[]){all, anfi_part_item(w, value, 1)})
-                   : value;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import copy
 import functools
 from typing import Any
 
@@ -83,6 +84,27 @@ def own_breaks(body: list) -> bool:
         if not isinstance(n, (ast.For, ast.While, ast.FunctionDef)):
             todo.extend(c for c in ast.iter_child_nodes(n) if isinstance(c, (ast.stmt, ast.match_case)))
     return False
+
+
+def parts_written(item: Any) -> list:
+    """What stands in a tuple, list or dictionary that is written out, or the item itself."""
+    parts = item.elts if isinstance(item, (ast.Tuple, ast.List)) else item.values if isinstance(item, ast.Dict) else None
+    return [item] if parts is None else [n for p in parts for n in parts_written(p)]
+
+
+class Renamed(ast.NodeTransformer):
+    """Names replaced, also where functions are defined."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.Name:
+        node.id = self.names.get(node.id, node.id)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.name = self.names.get(node.name, node.name)
+        return self.generic_visit(node)
 
 
 class Loops(Part):
@@ -294,6 +316,9 @@ class Loops(Part):
     def fill(self, node: Any, name: str, indent: str) -> str:
         """xs.append(x) in a loop that fills xs."""
         n, k = self.filling[name]
+        if any(isinstance(x, ast.Lambda) for x in parts_written(node.args[0])):
+            self.refuse(node, "functions can be collected only where it is known how many there are",
+                        "give range() a constant, or pass the parts on that the functions are made of")
         x, list_ = self.expr(node.args[0]), self.local(name)
         if k is None:
             made = f"hyper_map(fn (e) {{ BroadcastTo(e, TupleConcat(({n},), e.shape)) }}, {x})"
@@ -302,8 +327,9 @@ class Loops(Part):
         return f"{indent}{self.mark(node)}{list_} = {made}\n"
 
     def wants_parts(self, node: ast.For) -> bool:
-        """Whether a loop over a range takes parts of tuples by its count, or makes lists longer."""
+        """Whether a loop over a range takes parts of tuples by its count, makes lists longer, or fills one with functions."""
         counts = bound_names([node.target])
+        functions = {s.name for s in node.body if isinstance(s, ast.FunctionDef)}
         for n in (n for s in node.body for n in ast.walk(s)):
             if isinstance(n, ast.Subscript) and self.is_bound(n.value) and any(isinstance(i, ast.Name) and i.id in counts for i in ast.walk(n.slice)):
                 known, x = self.static(n.value) if isinstance(n.value, (ast.Name, ast.Attribute)) else (False, None)
@@ -312,6 +338,9 @@ class Loops(Part):
                     return True
             list_ = grown(n)
             if list_ is not None and is_structure(self.like(list_)):
+                return True
+            if list_ is not None and any(isinstance(x, ast.Lambda) or isinstance(x, ast.Name) and x.id in functions
+                                         for a in n.args for x in parts_written(a)):
                 return True
             if isinstance(n, ast.AugAssign) and is_structure(self.like(ast.Name(getattr(n.target, "id", ""), ast.Load()))):
                 return True
@@ -322,11 +351,20 @@ class Loops(Part):
         pairs = [self.in_variables(node, item, indent) for item in items]
         text = "".join(t for t, _ in pairs)
         self.ended = False
-        for _, item in pairs:
-            text += self.assign_item(node.target, item, indent) + self.block(node.body, indent)
+        for i, (_, item) in enumerate(pairs):
+            body = self.with_own_functions(node.body) if i < len(pairs) - 1 else node.body
+            text += self.assign_item(node.target, item, indent) + self.block(body, indent)
             if self.ended:
                 break
         return text
+
+    def with_own_functions(self, body: list) -> list:
+        """The body with other names for the functions in it, which the next round defines again."""
+        names = {s.name: f"{s.name}_{self.fresh()}" for s in body if isinstance(s, ast.FunctionDef)}
+        if not names:
+            return body
+        self.scope.names |= set(names.values())
+        return [Renamed(names).visit(copy.deepcopy(s)) for s in body]
 
     def loop_target(self, node: Any, inner: str) -> tuple[str, str]:
         if isinstance(node, ast.Name):

@@ -130,7 +130,16 @@ class Writer(Knowing, Loops, Matching):
 
     def expr_Name(self, node: ast.Name) -> str:
         self.give_away(node)
+        owner = self.scope.owner(node.id)
+        if owner and owner.defaults.get(node.id):
+            return self.mark(node) + self.with_defaults(node.id, owner.defs[node.id], owner.defaults[node.id])
         return self.looked_at(node)
+
+    def with_defaults(self, name: str, args: ast.arguments, defaults: dict[str, str]) -> str:
+        """A nested function as a value: of the arguments without defaults."""
+        names = {p.arg: defaults.get(p.arg, self.local(p.arg)) for p in self.parameters_of(args)}
+        free = ", ".join(self.local(n) for n in names if n not in defaults)
+        return f"fn ({free}) {{ {self.local(name)}({', '.join(names.values())}) }}"
 
     def looked_at(self, node: Any) -> str:
         """What only looks at an expression: it may be changed after."""

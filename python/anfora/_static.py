@@ -263,7 +263,7 @@ def _unknown(w: Any, c: Call) -> str:
     if isinstance(node, ast.Name):
         owner = w.scope.owner(node.id)
         if owner and node.id in owner.defs:
-            return f"{w.expr(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
+            return f"{w.looked_at(node)}{w.mark(c.node)}({_bind_nested(w, c, owner, node.id)})"
     if isinstance(node, ast.Call):
         known, transform = w.static(node.func)
         if known and hasattr(transform, "_emit_twice"):

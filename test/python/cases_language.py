@@ -232,6 +232,46 @@ def test_static_arguments():
     assert f.compiled == 2
 
 
+def test_lists_of_functions():
+    def lambdas(x):
+        fs = []
+        for k in range(4):
+            fs.append(lambda y, k=k: y * x + k)
+        y = x
+        for f in fs:
+            y = f(y)
+        return y
+    def defined(x):
+        fs = []
+        for k in range(4):
+            def f(y, k=k):
+                return y * x + k
+            fs.append((f, k))
+        y = x
+        for g, k in fs:
+            y = g(y) + 0.0 * k
+        return f(y, 10.0)  # the last one
+    def comprehended(x):
+        y = x
+        for f in [lambda y, k=k: y * x + k for k in range(4)]:
+            y = f(y)
+        return y
+    for f in (lambdas, defined, comprehended):
+        assert np.allclose(jit(f)(1.5), f(1.5))
+        assert np.allclose(anfora.grad(f)(1.5), (f(1.5 + 1e-6) - f(1.5 - 1e-6)) / 2e-6)
+    @jit
+    def unknown(x, n):
+        fs = []
+        for k in range(n):
+            fs.append(lambda y, k=k: y * x + k)
+        return x
+    try:
+        unknown(1.0, 3)
+        assert False, "it compiled"
+    except anfora.CompileError as e:
+        assert "known how many" in str(e)
+
+
 def test_defaults_and_names():
     @jit
     def f(x, y=2.0, *, z=3.0):

@@ -91,6 +91,18 @@ def test_order_of_keys():
     assert (value, slope) == (9.0, 36.0)
 
 
+def test_jacobians_of_trees():
+    def f(p):
+        return {"u": p["a"][:, None] * p["b"], "v": (anp.sum(p["a"] ** 2),)}
+    a, b = np.array([1.0, 2.0]), np.array([3.0, 4.0, 5.0])
+    for transform in (jacrev, jacfwd):
+        j = transform(f)({"a": a, "b": b})
+        close(j["u"]["a"], np.einsum("ik,j->ijk", np.eye(2), b)); close(j["u"]["b"], np.einsum("i,jk->ijk", a, np.eye(3)))
+        close(j["v"][0]["a"], 2 * a); close(j["v"][0]["b"], np.zeros(3))
+    h = hessian(lambda a, b: anp.sum(a ** 2) * b["c"][0], argnums=(0, 1))(a, {"c": b})
+    close(h[0][0], 2 * b[0] * np.eye(2)); close(h[0][1]["c"], np.outer(2 * a, [1, 0, 0])); close(h[1]["c"][0], np.outer([1, 0, 0], 2 * a))
+
+
 def test_jacobians_and_hessian():
     a = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     x = np.array([0.5, -1.0])
