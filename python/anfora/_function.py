@@ -12,8 +12,10 @@ from typing import Any, Callable, overload
 from . import _core
 from ._emit import Builder, Program
 from ._errors import AnforaError, CompileError, Finding, RunError
+from ._known import ANY
 from ._ops import literal, operate
 from ._source import declared_types, emit_function
+from ._static import outside
 from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, type_text
 from ._types import TensorType
 
@@ -43,6 +45,10 @@ class Function(_core.Callable):
     def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
         """The same for arguments of these structures; None and texts among them are given all the same."""
         return self._emit(b)
+
+    def _of(self, n: int) -> "Function":
+        """The function as one of n arguments, if it takes any number of them."""
+        return self
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         """The unit to call, and the names of its parameters."""
@@ -359,6 +365,9 @@ class Jit(Function):
                              {names[i]: s for i, s in enumerate(shapes) if i not in statics})
         return root, [n for i, n in enumerate(names) if i not in statics]
 
+    def _of(self, n: int) -> Function:
+        return self if self._nparam >= 0 else Spread(self, n)
+
     def _declared(self) -> dict[int, TensorType]:
         if self._types is None:
             types_ = declared_types(self.__wrapped__)
@@ -370,6 +379,44 @@ class Jit(Function):
         given = set(bound.arguments)
         bound.apply_defaults()
         return tuple(x if n in given else self._fixed.get(n, x) for n, x in ((n, bound.arguments[n]) for n in self._signature.parameters))
+
+
+class Spread(Function):
+    """A function that takes any number of arguments, called with n of them."""
+
+    def __init__(self, f: Jit, n: int) -> None:
+        super().__init__(f.__name__, n)
+        self._f, self._names = f, [f"a{i}" for i in range(n)]
+
+    def _emit(self, b: Builder) -> str:
+        return self._emit_like(b, [ANY] * self._nparam)
+
+    def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
+        signature = self._f._signature
+        bound = signature.bind(*zip(self._names, shapes))
+        bound.apply_defaults()
+        texts, inner = [], []
+        for name, p in signature.parameters.items():
+            x = bound.arguments[name]
+            if p.kind is p.VAR_POSITIONAL:
+                texts.append("(" + "".join(text + ", " for text, _ in x) + ")")
+                inner.append(Shape("tuple", [s for _, s in x]))
+            elif p.kind is p.VAR_KEYWORD:
+                texts.append("{}")
+                inner.append(Shape("dict"))
+            else:
+                given = isinstance(x, tuple) and len(x) == 2 and isinstance(x[1], Shape)
+                texts.append(x[0] if given else outside(b, x))
+                inner.append(x[1] if given else shape_of(x))
+        names = ", ".join(self._names)
+        return f"fn ({names}) {{ {self._f._emit_like(b, inner)}({', '.join(texts)}) }}"
+
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
+        def write(u: Any) -> str:
+            u.wish = self.__name__
+            names = ", ".join(self._names)
+            return f"def \ue001{u.number}\ue002({names}) {{\n  {self._emit_like(b, shapes)}({names})\n}}\n"
+        return b.unit(self, self.__name__, write), self._names
 
 
 class Bound(Jit):

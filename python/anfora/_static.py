@@ -300,6 +300,26 @@ def _bind_nested(w: Any, c: Call, owner: Any, name: str) -> str:
     return ", ".join(parts)
 
 
+class Outside:
+    """Where constants are written that no source has: it refuses without a place."""
+
+    def __init__(self, b: Builder) -> None:
+        self.b = b
+
+    def refuse(self, _node: Any, message: str, hint: str = "") -> None:
+        from ._emit import fail
+        fail(None, message, hint)
+
+    def record(self, items: list) -> str:
+        from ._tree import quoted
+        return "{" + ", ".join(f"{quoted(n)} = {v}" for n, v in items) + "}"
+
+
+def outside(b: Any, x: Any) -> str:
+    """A constant as text."""
+    return static_text(Outside(b), None, x)
+
+
 # x.at[i].set(v) and the like: how the operation combines old and new
 AT = {"set": "update", "add": "add", "multiply": "mul", "mul": "mul", "min": "min", "max": "max"}
 
@@ -433,6 +453,9 @@ def spread_list(w: Any, node: Any) -> list[str] | None:
 
 def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
     """An operation with its inputs, then its attributes by name."""
+    known, first = w.static(args[0]) if args else (False, None)
+    if known and isinstance(first, str):
+        args = [ast.copy_location(ast.Constant(first), args[0]), *args[1:]]
     args, kw = op.arranged(args, kw)
     known = {a[0]: a[1] for a in op.attributes}
     stacked = w.like(args[0]) if args and op.op in ("Stack", "Concat") else None

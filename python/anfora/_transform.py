@@ -11,7 +11,7 @@ from typing import Any, Callable
 from ._emit import Builder
 from ._function import Function, as_function
 from ._ops import literal
-from ._static import Call, argument_nodes, attribute, positional, static_text
+from ._static import Call, argument_nodes, attribute, outside, positional
 from ._tree import Fixed, Shape, in_order_of
 
 
@@ -45,7 +45,7 @@ class Transformed(Function):
         def write(unit: Any) -> str:
             unit.wish = self.__name__
             names = [n for i, n in enumerate(self._names) if i not in statics]
-            given = [static_text(_Outside(b), None, statics[i]) if i in statics else n
+            given = [outside(b, statics[i]) if i in statics else n
                      for i, n in enumerate(self._names)]
             return (f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {self._emit_like(b, shapes)}({', '.join(given)})\n}}\n")
         return b.unit(self, self.__name__, write), \
@@ -55,19 +55,27 @@ class Transformed(Function):
         return self._functions[0]._bind(args, kw)
 
 
-class _Outside:
-    """Where constants are written that no source has: it refuses without a place."""
+def name_of(word: str, f: Function) -> str:
+    return f"{word}_{f.__name__}".replace("<lambda>", "lambda")
 
-    def __init__(self, b: Builder) -> None:
-        self.b = b
 
-    def refuse(self, _node: Any, message: str, hint: str = "") -> None:
-        from ._emit import fail
-        fail(None, message, hint)
+class Various(Transformed):
+    """A transform of a function that takes any number of arguments: another one for each number."""
 
-    def record(self, items: list) -> str:
-        from ._tree import quoted
-        return "{" + ", ".join(f"{quoted(n)} = {v}" for n, v in items) + "}"
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._by_number: dict[int, Transformed] = {}
+
+    def _of(self, n: int) -> Function:
+        if n not in self._by_number:
+            self._by_number[n] = Transformed(self._word, (self._functions[0]._of(n),), self._given, n, self.__name__)
+        return self._by_number[n]
+
+    def __call__(self, *args: Any) -> Any:
+        return self._of(len(args))(*args)
+
+    def _emit_applied(self, w: Any, c: Call) -> str:
+        return self._of(len(c.args))._emit_applied(w, c)
 
 
 class Transform:
@@ -91,7 +99,7 @@ class Transform:
         if f is None:
             return functools.partial(self, **kw)
         f = as_function(f)
-        return Transformed(self.__name__, (f,), kw, f._nparam, f"{self.__name__}_{f.__name__}".replace("<lambda>", "lambda"))
+        return (Transformed if f._nparam >= 0 else Various)(self.__name__, (f,), kw, f._nparam, name_of(self.__name__, f))
 
     def _emit(self, _b: Builder) -> str:
         return self.__name__
@@ -108,11 +116,17 @@ class Transform:
         """grad(f)(x, y) in a compiled function: f is known, and what its arguments are like."""
         known, f = w.static(transform.args[0]) if transform.args else (False, None)
         f = f if isinstance(f, Function) else as_function(f) if known and isinstance(f, types.FunctionType) else None
+        if f is not None and f._nparam < 0:
+            inner = f._of(len(c.args))._emit_like(w.b, [w.part_shape(n) for n in c.args])
+            return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(c.args)})"
         if f is None or not hasattr(f, "__wrapped__"):
             return f"{w.expr(c.node.func)}{w.mark(c.node)}({positional(w, c)})"
         nodes = list(argument_nodes(w, c, f.__wrapped__).values())
         inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])
         return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(nodes)})"
+
+
+MOST_APPLIED = 256  # functions whose code is kept
 
 
 class Applied:
@@ -124,11 +138,16 @@ class Applied:
         self._known: dict = {}
 
     def __call__(self, f: Any, *args: Any, has_aux: bool = False) -> Any:
-        if self.__name__ == "jvp" and len(args) == 2:
-            args = (args[0], in_order_of(args[0], args[1]))
-        key = (f, len(args), has_aux)
+        n = len(args)
+        if self.__name__ == "jvp":
+            if n != 2 or not all(isinstance(a, (tuple, list)) for a in args):
+                raise TypeError("jvp() takes a function, a tuple of arguments and a tuple of tangents")
+            args, n = (args[0], in_order_of(args[0], args[1])), len(args[0])
+        key = (f, n, has_aux)
         if key not in self._known:
-            self._known[key] = _AppliedFunction(self.__name__, as_function(f), len(args), has_aux)
+            if len(self._known) == MOST_APPLIED:  # the oldest
+                del self._known[next(iter(self._known))]
+            self._known[key] = _AppliedFunction(self.__name__, as_function(f)._of(n), len(args), has_aux)
         return self._known[key](*args)
 
     def _emit(self, _b: Builder) -> str:
@@ -141,7 +160,7 @@ class Applied:
 
 class _AppliedFunction(Transformed):
     def __init__(self, word: str, f: Function, n: int, has_aux: bool) -> None:
-        super().__init__(word, (f,), {"has_aux": True} if has_aux else {}, n, f"{word}_{f.__name__}".replace("<lambda>", "lambda"))
+        super().__init__(word, (f,), {"has_aux": True} if has_aux else {}, n, name_of(word, f))
 
     def _emit_applied(self, w: Any, c: Call) -> str:
         return f"{self._emit(w.b)}{w.mark(c.node)}({positional(w, c)})"
@@ -163,7 +182,7 @@ class _AppliedFunction(Transformed):
             return text
         rest = [x.value if isinstance(x, Fixed) else x for x in f._bind((None,) * n, {})[n:]]
         names = ", ".join(f"p{i}" for i in range(n))
-        return f"fn ({names}) {{ {text}({names}, {', '.join(static_text(_Outside(b), None, x) for x in rest)}) }}"
+        return f"fn ({names}) {{ {text}({names}, {', '.join(outside(b, x) for x in rest)}) }}"
 
 
 def nothing_for(f: Any) -> set[int]:

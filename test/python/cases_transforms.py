@@ -83,6 +83,26 @@ def test_arguments_left_to_defaults():
     assert value == 32.0 and pull(1.0)[0] == 64.0
 
 
+def test_any_number_of_arguments():
+    def f(scale, *xs, power=2):
+        total = 0.0
+        for x in xs:
+            total = total + scale * x ** power
+        return total
+    assert grad(f)(2.0, 3.0, 4.0) == 25.0 and grad(f, argnums=(1, 2))(2.0, 3.0, 4.0) == (12.0, 16.0)
+    assert grad(f)(2.0, 3.0) == 9.0 and grad(grad(f, argnums=1), argnums=1)(2.0, 3.0, 4.0) == 4.0
+    assert jvp(f, (2.0, 3.0, 4.0), (0.0, 1.0, 1.0)) == (50.0, 28.0)
+    value, pull = vjp(f, 2.0, 3.0)
+    assert value == 18.0 and pull(1.0) == (9.0, 12.0)
+    assert jit(lambda x, y: grad(f, argnums=2)(2.0, x, y) + value_and_grad(f)(1.0, x)[1])(3.0, 4.0) == 25.0
+    close(anfora.vmap(lambda *xs: xs[0] * xs[1])(np.arange(3.0), np.arange(3.0)), np.arange(3.0) ** 2)
+    try:
+        jvp(f, 2.0, 1.0)
+        assert False, "no tuples"
+    except TypeError as e:
+        assert "a tuple of arguments" in str(e)
+
+
 def test_order_of_keys():
     def f(p):
         return anp.sum(p["w"]) * p["b"]
