@@ -8,6 +8,11 @@ static bool is_known_tensor(const anfi_abs *a, size_t *n) {
          anfi_type_elements(a->type, n);
 }
 
+static bool has_derivative(const anfi_abs *a) {
+  return anfi_dtype_class((anf_dtype)a->type->dtype) == ANFI_CLASS_FLOAT ||
+         anfi_dtype_class((anf_dtype)a->type->dtype) == ANFI_CLASS_COMPLEX;
+}
+
 static anf_node *op1(const walk *w, anfi_opcode op, anf_value *attr, const anf_type *t,
                      anf_node *x) {
   return anfi_emit_apply(w->e, op, anfi_attrs_one(w->q->m, op, attr), t, 1, &x);
@@ -232,8 +237,9 @@ part anfi_part_jacobian(const walk *w, bool forward, anfi_opcode op, part f, siz
     return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w, y.abs));
   const anfi_abs *number = aux ? y.abs->item[0] : y.abs;
   leaves out = {0};
-  if (!find_leaves(w, number, &out))
-    return anfi_transform_fail(w, ANF_E0535, anfi_op[op].name, anfi_show_abs(w, number));
+  bool good = find_leaves(w, number, &out);
+  for (size_t i = 0; good && i < out.n; i++) good = has_derivative(out.at[i].abs);
+  if (!good) return anfi_transform_fail(w, ANF_E0535, anfi_op[op].name, anfi_show_abs(w, number));
   jacobian j = {w, f, n, args, y.abs, number, aux ? 0 : -1};
   part all = all_jacobians(&j, forward, npos, pos, single, &out);
   if (!aux || !all.abs) return all;
