@@ -81,21 +81,32 @@ static void use(using *w, texpr x) {
   while (chain.n) anfi_push(a, &w->body, chain.at[--chain.n]);
 }
 
-/* The same with variables of its own. */
+static texpr param_like(tstore *t, texpr x) {
+  if (x->kind == TX_var) return anfi_t_var(t, x->dtype, x->u.name->s);
+  return anfi_t_tensor(t, (anf_tir_elem)x->dtype.elem, x->sub, x->u.name->s, x->nidx, x->in, NULL);
+}
+
+/* One call and its views, with variables of their own: another call may have a view of the same. */
+static tstmt own_call(const user *u, const using *w, texpr *param, uint32_t n, const tstmt *s) {
+  tvisitor v;
+  anfi_t_visitor_init(&v, u->p->t, u->p->scratch, NULL);
+  v.fresh = true;
+  for (size_t i = 0; i < w->param.n; i++) anfi_t_map_var(&v, w->param.at[i], param[i]);
+  return anfi_t_visit_stmt(&v, anfi_t_stmts(u->p->t, n, s));
+}
+
 static tfunc function_of(user *u, const using *w) {
   tstore *t = u->p->t;
   texpr *param = ANFI_NEW_N(u->p->scratch, texpr, w->param.n + 1);
-  tvisitor v;
-  anfi_t_visitor_init(&v, t, u->p->scratch, NULL);
-  v.fresh = true;
-  for (size_t i = 0; i < w->param.n; i++) {
-    texpr x = w->param.at[i];
-    param[i] = x->kind == TX_var ? anfi_t_var(t, x->dtype, x->u.name->s)
-                                 : anfi_t_tensor(t, (anf_tir_elem)x->dtype.elem, x->sub,
-                                                 x->u.name->s, x->nidx, x->in, NULL);
-    anfi_t_map_var(&v, x, param[i]);
+  ANFI_VEC(tstmt) body = {0};
+  for (size_t i = 0; i < w->param.n; i++) param[i] = param_like(t, w->param.at[i]);
+  for (uint32_t i = 0, from = 0; i < w->body.n; i++) {
+    if (w->body.at[i]->kind != TS_evaluate) continue;
+    tstmt own = own_call(u, w, param, i + 1 - from, &w->body.at[from]);
+    for (uint32_t k = 0; k < own->n; k++) anfi_push(u->p->scratch, &body, own->s[k]);
+    from = i + 1;
   }
-  tstmt own = anfi_t_visit_stmt(&v, anfi_t_stmts(t, w->body.n, w->body.at));
+  tstmt own = anfi_t_stmts(t, body.n, body.at);
   tattrs at = anfi_t_attr_set(t, (tattrs){0}, TA_is_private, 1);
   at = anfi_t_attr_set(t, at, TA_inline_level, 0);
   const anfi_str *name =
