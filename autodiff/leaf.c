@@ -42,7 +42,9 @@ anf_node *anfi_ad_tuple(anfi_ad *ad, anf_graph *g, size_t n, anf_node *const *it
 static const anfi_attrs *index_attrs(anfi_ad *ad, size_t i) {
   while (ad->gets.n <= i) {
     anf_value *k = anfi_value_new_i64(ad->m->cx, ANF_INT, (int64_t)ad->gets.n);
-    anfi_push(ad->arena, &ad->gets, anfi_attrs_one(ad->m, ANF_OP_TupleGet, k));
+    const anfi_attrs *at =
+        anfi_attrs_one(ad->m, ANF_OP_TupleGet, k); // before room is made, which may fail
+    anfi_push(ad->arena, &ad->gets, at);
   }
   return ad->gets.at[i];
 }
