@@ -12,9 +12,9 @@ enum { MOST = 16 }; // groups of functions, and of kernels
 enum { UNIT = 8, KERNELS = 1, SMALL = 8 };
 #else
 enum {
-  UNIT = 4000, // nodes of Tensor IR that are worth a group
-  KERNELS = 8, // calls of kernels that are worth one
-  SMALL = 6000 // a module of fewer nodes is left whole
+  UNIT = 2000, // nodes of Tensor IR that are worth a group
+  KERNELS = 2, // calls of kernels that are worth one
+  SMALL = 1500 // a module of fewer nodes is left whole
 };
 #endif
 
