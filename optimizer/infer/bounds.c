@@ -3,18 +3,13 @@
  * x[i:i+3] a part of x that is taken first, so that the result's size is known. */
 #include "optimizer/infer/rules.h"
 
-static bool known_int(const anfi_abs *a, int64_t *v) {
-  return a->kind == ANFI_ABS_DATA && a->value && a->value->kind == ANF_VALUE_TENSOR &&
-         anfi_value_is_int(a->value, v);
-}
-
 /* One number of a part: as it stands, or the known value of the input. */
 static void put_number(anf_text *o, const anfi_part *p, int k, const anfi_abs *const *in,
                        bool *gone) {
   int64_t v = p->v[k];
   if (p->given[k] == ANFI_ABSENT) return;
   bool input = p->given[k] == ANFI_INPUT;
-  bool known = input && p->kind == ANFI_PART_SLICE && known_int(in[p->v[k]], &v);
+  bool known = input && p->kind == ANFI_PART_SLICE && anfi_abs_int(in[p->v[k]], &v);
   if (known) gone[p->v[k]] = true;
   if (input && !known) anfi_putc(o, 'i');
   else anfi_putf(o, "%lld", (long long)v);
@@ -48,7 +43,7 @@ static bool is_window(anfi_inference *q, const anfi_spec *spec, const anfi_part 
                       const anfi_abs *const *in, const anf_node *at, anfi_window *w) {
   int64_t ignored;
   if (p->kind != ANFI_PART_SLICE || p->given[0] != ANFI_INPUT || p->given[1] != ANFI_INPUT ||
-      p->given[2] || !anfi_is_op(at, ANF_OP_GetItem) || known_int(in[p->v[0]], &ignored))
+      p->given[2] || !anfi_is_op(at, ANF_OP_GetItem) || anfi_abs_int(in[p->v[0]], &ignored))
     return false;
   w->start = (size_t)p->v[0];
   w->size = anfi_distance(q, spec, at->in[p->v[0]].def, at->in[p->v[1]].def);

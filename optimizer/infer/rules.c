@@ -171,8 +171,7 @@ static const anfi_abs *record_get(const applied *p) {
 static bool known_part(const anfi_abs *const *in, const anfi_part *part, int k, int64_t *v) {
   *v = part->v[k];
   if (part->given[k] != ANFI_INPUT) return true;
-  const anfi_abs *i = in[part->v[k]];
-  return i->kind == ANFI_ABS_DATA && i->value && anfi_value_is_int(i->value, v);
+  return anfi_abs_int(in[part->v[k]], v);
 }
 
 bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const anfi_abs *const *in,

@@ -39,6 +39,11 @@ typedef ANFI_VEC(anfi_item) anfi_items;
 bool anfi_find_items(anfi_inference *q, anfi_opcode op, anf_value *const *attr, size_t n,
                      const anfi_abs *const *in, anfi_items *to);
 
+/* Is it a constant integer? */
+static inline bool anfi_abs_int(const anfi_abs *a, int64_t *v) {
+  return a->kind == ANFI_ABS_DATA && a->value && anfi_value_is_int(a->value, v);
+}
+
 /* window.c: to - from, two nodes of the spec, or -1 if it is not known or negative */
 int64_t anfi_distance(anfi_inference *q, const anfi_spec *s, const anf_node *from,
                       const anf_node *to);

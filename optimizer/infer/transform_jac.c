@@ -23,22 +23,33 @@ static anf_node *reshaped(const walk *w, anf_node *x, const anf_type *t) {
                       : op1(w, ANF_OP_Reshape, anfi_value_new_ints(w->q->cx, t->n, t->dims), t, x);
 }
 
+/* An op without inputs whose first attribute is the size and whose attribute `last` the dtype. */
+static anf_node *filled(const walk *w, anfi_opcode op, anf_value *size, uint32_t last,
+                        const anf_type *t) {
+  anf_value *v[4] = {size, NULL, NULL, NULL};
+  const anfi_attrs *at = NULL;
+  anfi_value_guard(size);
+  v[last] = anfi_value_new_type(w->q->cx, anfi_type_scalar(w->q->cx, (anf_dtype)t->dtype));
+  anfi_value_guard(v[last]);
+  anfi_attrs_new(w->q->m, op, v, anfi_nowhere(), &at);
+  anfi_value_unguard(v[last]);
+  anfi_value_unguard(size);
+  anf_value_release(v[last]);
+  anf_value_release(size);
+  return anfi_emit_apply(w->e, op, at, t, 0, NULL);
+}
+
 /* The unit vectors of t's shape: [n, dims of t]. */
 static anf_node *unit_vectors(const walk *w, const anf_type *t, size_t n, const anf_type *batch) {
   anf_ctx *cx = w->q->cx;
   const anf_type *square =
       anfi_type_tensor(cx, (anf_dtype)t->dtype, 2, (const int64_t[]){(int64_t)n, (int64_t)n});
-  anf_value *v[4] = {anfi_value_new_i64(cx, ANF_INT, (int64_t)n), NULL, NULL, NULL};
-  const anfi_attrs *at = NULL;
-  anfi_value_guard(v[0]);
-  v[3] = anfi_value_new_type(cx, anfi_type_scalar(cx, (anf_dtype)t->dtype));
-  anfi_value_guard(v[3]);
-  anfi_attrs_new(w->q->m, ANF_OP_Eye, v, anfi_nowhere(), &at);
-  anfi_value_unguard(v[3]);
-  anfi_value_unguard(v[0]);
-  anf_value_release(v[0]);
-  anf_value_release(v[3]);
-  return reshaped(w, anfi_emit_apply(w->e, ANF_OP_Eye, at, square, 0, NULL), batch);
+  anf_value *size = anfi_value_new_i64(cx, ANF_INT, (int64_t)n);
+  return reshaped(w, filled(w, ANF_OP_Eye, size, 3, square), batch);
+}
+
+static anf_node *zeros(const walk *w, const anf_type *t) {
+  return filled(w, ANF_OP_Zeros, anfi_value_new_ints(w->q->cx, t->n, t->dims), 1, t);
 }
 
 static const anf_type *joined(const walk *w, const anf_type *a, const anf_type *b, anf_dtype d) {
@@ -99,18 +110,6 @@ static part tree_of(const walk *w, const anfi_abs *like, const part **from) {
 static part leaf_of(const walk *w, part tree, const leaf *l) {
   for (size_t k = 0; k < l->depth; k++) tree = anfi_part_item(w, tree, l->of[k]);
   return tree;
-}
-
-static anf_node *zeros(const walk *w, const anf_type *t) {
-  anf_ctx *cx = w->q->cx;
-  anf_value *v[2] = {anfi_value_new_ints(cx, t->n, t->dims), NULL};
-  const anfi_attrs *at = NULL;
-  anfi_value_guard(v[0]);
-  v[1] = anfi_value_new_type(cx, anfi_type_scalar(cx, (anf_dtype)t->dtype));
-  anfi_value_guard(v[1]);
-  anfi_attrs_new(w->q->m, ANF_OP_Zeros, v, anfi_nowhere(), &at);
-  for (size_t i = 2; i-- > 0;) anfi_value_unguard(v[i]), anf_value_release(v[i]);
-  return anfi_emit_apply(w->e, ANF_OP_Zeros, at, t, 0, NULL);
 }
 
 /* A tree that is v at one leaf, else 0. */

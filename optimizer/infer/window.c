@@ -86,8 +86,7 @@ static bool read(reading *r, const anf_node *n, sum *out) {
   const anfi_abs *a = anfi_spec_abs(r->q, r->s, n);
   term t = {.times = 1};
   if (--r->budget < 0 || !a || a->kind != ANFI_ABS_DATA) return false;
-  if (a->value && a->value->kind == ANF_VALUE_TENSOR && anfi_value_is_int(a->value, &t.times))
-    return !t.times || add_term(out, &t);
+  if (anfi_abs_int(a, &t.times)) return !t.times || add_term(out, &t);
   if (is_arithmetic(n)) return read_operation(r, n, out);
   t.of[t.n++] = n;
   return add_term(out, &t);
