@@ -11,13 +11,14 @@ typedef struct crew {
   atomic_size_t next;
 } crew;
 
-typedef struct hand {
+typedef struct worker {
   crew *c;
-  LLVMTargetMachineRef tm;
+  lhand hand;
   pthread_t thread;
-} hand;
+} worker;
 
-static void make(ljob *j, LLVMTargetMachineRef tm, anf_jit_level o) {
+static void make(ljob *j, const lhand *h, anf_jit_level o) {
+  LLVMTargetMachineRef tm = j->plain ? h->plain : h->tm;
   if (j->passes && (j->err = anfi_ll_passes(j->lm->m, tm, o))) return;
   if (ll.TargetMachineEmitToMemoryBuffer(tm, j->lm->m, LLVMObjectFile, &j->why, &j->code))
     j->code = NULL;
@@ -25,31 +26,31 @@ static void make(ljob *j, LLVMTargetMachineRef tm, anf_jit_level o) {
 }
 
 static void *work(void *p) {
-  const hand *h = (const hand *)p;
+  const worker *w = (const worker *)p;
   for (;;) {
-    size_t i = atomic_fetch_add(&h->c->next, 1);
-    if (i >= h->c->n) return NULL;
-    make(&h->c->job[i], h->tm, h->c->level);
+    size_t i = atomic_fetch_add(&w->c->next, 1);
+    if (i >= w->c->n) return NULL;
+    make(&w->c->job[i], &w->hand, w->c->level);
   }
 }
 
 /* False: it could not be started. LLVM recurses, so the stack is that of a main thread. */
-static bool start(hand *h) {
+static bool start(worker *w) {
   pthread_attr_t a;
   if (pthread_attr_init(&a)) return false;
   bool good =
-      !pthread_attr_setstacksize(&a, (size_t)8 << 20) && !pthread_create(&h->thread, &a, work, h);
+      !pthread_attr_setstacksize(&a, (size_t)8 << 20) && !pthread_create(&w->thread, &a, work, w);
   pthread_attr_destroy(&a);
   return good;
 }
 
-void anfi_ll_crew(ljob *job, size_t n, anf_jit_level o, LLVMTargetMachineRef *tm, size_t ntm) {
+void anfi_ll_crew(ljob *job, size_t n, anf_jit_level o, const lhand *hand, size_t nhand) {
   crew c = {.job = job, .n = n, .level = o};
-  hand all[LL_THREADS];
+  worker all[LL_THREADS];
   size_t started = 1;
   atomic_init(&c.next, 0);
-  for (size_t i = 0; i < ntm; i++) all[i] = (hand){.c = &c, .tm = tm[i]};
-  while (started < ntm && start(&all[started])) started++;
+  for (size_t i = 0; i < nhand; i++) all[i] = (worker){.c = &c, .hand = hand[i]};
+  while (started < nhand && start(&all[started])) started++;
   work(&all[0]);
   for (size_t i = 1; i < started; i++) pthread_join(all[i].thread, NULL);
 }

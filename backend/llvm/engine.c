@@ -301,9 +301,10 @@ static ljob *jobs_of(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const ls
   ljob *job = ANFI_NEW_N(anfi_scratch(cx), ljob, n);
   for (uint32_t i = 0; i < n; i++) {
     lmodule *lm = job[i].lm = anfi_ll_module(cx, &e->base, l, tm, s, i);
-    job[i].passes = i < s->groups;
+    job[i].plain = i < s->groups && i >= s->groups - s->plain;
+    job[i].passes = i < s->groups && !job[i].plain;
     if (!lm || !all_known(cx, &e->base, lm)) return NULL;
-    if (job[i].passes) continue;
+    if (i < s->groups) continue;
     for (uint32_t k = 0; k < s->groups; k++) anfi_kernel_gather(lm->g, job[k].lm->g);
     anfi_kernel_emit(lm->g);
   }
@@ -331,17 +332,26 @@ static void put_object(anf_text *out, LLVMMemoryBufferRef code) {
   anfi_put(out, ll.GetBufferStart(code), len);
 }
 
+/* Target machines for each thread. 0: one could not be made. */
+static size_t hands_for(anf_ctx *cx, engine *e, size_t njob, anf_jit_level o, bool plain,
+                        lhand *hand) {
+  size_t n = threads_for(e, njob);
+  for (size_t i = 0; i < n; i++) {
+    if (!(hand[i].tm = borrow(cx, e, o))) return 0;
+    if (plain && !(hand[i].plain = borrow(cx, e, ANF_JIT_O0))) return 0;
+  }
+  return n;
+}
+
 static bool emit_groups(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const lsplit *s,
                         anf_text *out) {
   uint32_t n = s->groups + s->kernels;
   anf_jit_level o = anfi_ll_level(&e->base, l);
-  LLVMTargetMachineRef tm[LL_THREADS];
-  size_t ntm = threads_for(e, n);
-  for (size_t i = 0; i < ntm; i++)
-    if (!(tm[i] = borrow(cx, e, o))) return false;
-  ljob *job = jobs_of(cx, e, l, s, tm[0]);
+  lhand hand[LL_THREADS] = {{0}};
+  size_t nhand = hands_for(cx, e, n, o, s->plain, hand);
+  ljob *job = nhand ? jobs_of(cx, e, l, s, hand[0].tm) : NULL;
   if (!job) return false;
-  anfi_ll_crew(job, n, o, tm, ntm);
+  anfi_ll_crew(job, n, o, hand, nhand);
   bool good = true;
   for (uint32_t i = 0; i < n; i++) good &= settle(cx, &job[i]);
   for (uint32_t i = 0; good && i < n; i++) put_object(out, job[i].code);

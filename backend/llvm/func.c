@@ -43,18 +43,25 @@ static bool find_loop(tviewer *v, tstmt s) {
   return true;
 }
 
+bool anfi_ll_is_plain(tfunc f) {
+  int64_t level = 1;
+  bool works = false;
+  tviewer v = {.user = &works, .enter_stmt = find_loop, .enter_expr = no_expr};
+  if (!f->body || !anfi_t_attr(f->attrs, TA_inline_level, &level) || level) return false;
+  anfi_t_view_stmt(&v, f->body);
+  return !works;
+}
+
 /* Small functions are part of what calls them, so that loops become vector code. Parts of a long
- * function stay apart; one that is calls alone is not worth optimising. */
+ * function stay apart. */
 static void inlining(lgen *g, const lfunc *u) {
   int64_t level = 1;
-  bool works = u->need.recursive;
-  tviewer v = {.user = &works, .enter_stmt = find_loop, .enter_expr = no_expr};
-  if (anfi_t_attr(u->f->attrs, TA_inline_level, &level) && level == 2 && !works)
+  if (anfi_t_attr(u->f->attrs, TA_inline_level, &level) && level == 2 && !u->need.recursive)
     anfi_ll_attr(g, u->fn, (unsigned)FN, "alwaysinline", false);
   if (level) return;
   anfi_ll_attr(g, u->fn, (unsigned)FN, "noinline", false);
-  anfi_t_view_stmt(&v, u->f->body);
-  if (!works) anfi_ll_attr(g, u->fn, (unsigned)FN, "optnone", false);
+  if (!u->need.recursive && anfi_ll_is_plain(u->f))
+    anfi_ll_attr(g, u->fn, (unsigned)FN, "optnone", false);
 }
 
 static bool is_here(const lgen *g, size_t i) { return !g->split || g->split->of[i] == g->group; }

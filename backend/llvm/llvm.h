@@ -53,6 +53,7 @@ typedef struct lfunc {
  * groups of kernels. It follows from the module alone. */
 typedef struct lsplit {
   uint32_t groups, kernels; // how many of each
+  uint32_t plain;           // so many groups of functions, the last, are not worth optimising
   uint32_t *of;             // group, by function
   bool *shared;             // is the function used by other groups? By function
 } lsplit;
@@ -164,6 +165,8 @@ void anfi_ll_declare_all(lgen *g);
 const lfunc *anfi_ll_own(lgen *g, const anfi_str *name);
 bool anfi_ll_is_elsewhere(const lgen *g, LLVMValueRef fn); // is it one of another group?
 void anfi_ll_define_all(lgen *g);
+/* Is it a part of a long function, with calls alone? Those are not worth optimising. */
+bool anfi_ll_is_plain(tfunc f);
 void anfi_ll_enter(lgen *g, LLVMValueRef wrapper, LLVMValueRef args, uint32_t flags);
 LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what);
 
@@ -203,16 +206,20 @@ LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_le
 /* split.c: NULL if it is better left whole */
 const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l);
 
-/* crew.c: object files of modules, made by as many threads as there are target machines, the caller's
- * among them. INVARIANT: they touch no memory of the context. */
+/* crew.c: object files of modules, made by as many threads as there are hands, the caller's among
+ * them. INVARIANT: they touch no memory of the context. */
+typedef struct lhand {
+  LLVMTargetMachineRef tm, plain; // of the level; of the lowest
+} lhand;
 typedef struct ljob {
   lmodule *lm; // gone when its code is there
   bool passes; // does it need them?
+  bool plain;  // is it for the lowest level?
   LLVMMemoryBufferRef code;
   LLVMErrorRef err; // if there is none
   char *why;
 } ljob;
 enum { LL_THREADS = 16 }; // at most
-void anfi_ll_crew(ljob *job, size_t n, anf_jit_level o, LLVMTargetMachineRef *tm, size_t ntm);
+void anfi_ll_crew(ljob *job, size_t n, anf_jit_level o, const lhand *hand, size_t nhand);
 
 #endif

@@ -9,12 +9,13 @@
 
 enum { MOST = 16 }; // groups of functions, and of kernels
 #ifdef ANF_HOSTILE
-enum { UNIT = 8, KERNELS = 1, SMALL = 8 };
+enum { UNIT = 8, PLAIN_UNIT = 16, KERNELS = 1, SMALL = 8 };
 #else
 enum {
-  UNIT = 2000, // nodes of Tensor IR that are worth a group
-  KERNELS = 2, // calls of kernels that are worth one
-  SMALL = 1500 // a module of fewer nodes is left whole
+  UNIT = 2000,        // nodes of Tensor IR that are worth a group
+  PLAIN_UNIT = 20000, // of functions that are not optimised
+  KERNELS = 2,        // calls of kernels that are worth a group
+  SMALL = 1500        // a module of fewer nodes is left whole
 };
 #endif
 
@@ -27,6 +28,7 @@ typedef struct splitter {
   const tmod *m;
   uint32_t *up;      // union-find, by function: the set's first member
   uint64_t *weight;  // by function, then by set
+  bool *plain;       // the same
   size_t at;         // the function that is looked at
   uint64_t kernels;  // calls of them
   ANFI_VEC(use) use; // of functions that may be in other groups
@@ -39,6 +41,7 @@ static uint32_t find(splitter *s, uint32_t i) {
 
 static void unite(splitter *s, uint32_t a, uint32_t b) {
   a = find(s, a), b = find(s, b);
+  if (a == b) return;
   if (a < b) s->up[b] = a;
   else s->up[a] = b;
 }
@@ -73,15 +76,17 @@ static bool see_stmt(tviewer *v, tstmt t) {
   return true;
 }
 
-static uint64_t look(splitter *s) {
+static uint64_t look(splitter *s, const anfi_jit_lowered *l) {
   uint64_t total = 0;
   tviewer v = {.user = s, .enter_expr = see_expr, .enter_stmt = see_stmt};
   size_t n = s->m->func.n;
   s->up = ANFI_NEW_N(s->a, uint32_t, n + 1);
   s->weight = ANFI_NEW_N(s->a, uint64_t, n + 1);
+  s->plain = ANFI_NEW_N(s->a, bool, n + 1);
   for (size_t i = 0; i < n; i++) s->up[i] = (uint32_t)i;
   for (s->at = 0; s->at < n; s->at++) {
     if (s->m->func.at[s->at]->body) anfi_t_view_stmt(&v, s->m->func.at[s->at]->body);
+    s->plain[s->at] = !l->need[s->at].recursive && anfi_ll_is_plain(s->m->func.at[s->at]);
     total += s->weight[s->at];
   }
   return total;
@@ -107,22 +112,16 @@ static uint32_t lightest(const uint64_t *load, uint32_t n) {
   return best;
 }
 
-/* The heaviest sets first, each to the group that has least. */
-static void deal(splitter *s, lsplit *out) {
-  size_t n = s->m->func.n, nset = 0;
+/* Sets of one sort, the heaviest first, each to the group that has least, of the `n` from `from` on. */
+static void deal(const splitter *s, const set *all, size_t nset, bool plain, uint32_t from,
+                 uint32_t n, lsplit *out) {
   uint64_t load[MOST] = {0};
-  set *all = ANFI_NEW_N(s->a, set, n + 1);
-  for (uint32_t i = 0; i < n; i++)
-    if (find(s, i) != i) s->weight[find(s, i)] += s->weight[i];
-  for (uint32_t i = 0; i < n; i++)
-    if (find(s, i) == i) all[nset++] = (set){s->weight[i], i};
-  qsort(all, nset, sizeof *all, heavy_first);
   for (size_t i = 0; i < nset; i++) {
-    uint32_t k = lightest(load, out->groups);
+    if (s->plain[all[i].first] != plain) continue;
+    uint32_t k = lightest(load, n);
     load[k] += all[i].weight;
-    out->of[all[i].first] = k;
+    out->of[all[i].first] = from + k;
   }
-  for (uint32_t i = 0; i < n; i++) out->of[i] = out->of[find(s, i)];
 }
 
 static uint32_t groups_for(uint64_t n, uint64_t unit) {
@@ -130,16 +129,42 @@ static uint32_t groups_for(uint64_t n, uint64_t unit) {
   return k < MOST ? (uint32_t)k : MOST;
 }
 
+/* What is known of functions, of their sets; the sets, the heaviest first. Weights of both sorts. */
+static set *sets(splitter *s, size_t *nset, uint64_t weight[2]) {
+  uint32_t n = (uint32_t)s->m->func.n;
+  set *all = ANFI_NEW_N(s->a, set, n + 1u);
+  *nset = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    uint32_t k = find(s, i);
+    if (k == i) continue;
+    s->weight[k] += s->weight[i];
+    s->plain[k] &= s->plain[i];
+  }
+  for (uint32_t i = 0; i < n; i++) {
+    if (find(s, i) != i) continue;
+    all[(*nset)++] = (set){s->weight[i], i};
+    weight[s->plain[i]] += s->weight[i];
+  }
+  qsort(all, *nset, sizeof *all, heavy_first);
+  return all;
+}
+
 const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l) {
   splitter s = {.a = anfi_scratch(cx), .m = l->m};
-  uint64_t total = look(&s);
-  if (total < SMALL) return NULL;
+  if (look(&s, l) < SMALL) return NULL;
+  uint64_t weight[2] = {0};
+  size_t nset, n = l->m->func.n;
+  const set *all = sets(&s, &nset, weight);
   lsplit *out = ANFI_NEW(s.a, lsplit);
-  out->groups = groups_for(total, UNIT);
+  uint32_t full = groups_for(weight[false], UNIT);
+  out->plain = groups_for(weight[true], PLAIN_UNIT);
+  out->groups = full + out->plain;
   out->kernels = groups_for(s.kernels, KERNELS);
-  out->of = ANFI_NEW_N(s.a, uint32_t, l->m->func.n);
-  out->shared = ANFI_NEW_N(s.a, bool, l->m->func.n);
-  deal(&s, out);
+  out->of = ANFI_NEW_N(s.a, uint32_t, n);
+  out->shared = ANFI_NEW_N(s.a, bool, n);
+  deal(&s, all, nset, false, 0, full, out);
+  deal(&s, all, nset, true, full, out->plain, out);
+  for (uint32_t i = 0; i < n; i++) out->of[i] = out->of[find(&s, i)];
   for (size_t i = 0; i < s.use.n; i++)
     out->shared[s.use.at[i].to] |= out->of[s.use.at[i].from] != out->of[s.use.at[i].to];
   return out;
