@@ -473,12 +473,6 @@ static LLVMTypeRef type_of(const lgen *g) {
   return ll.FunctionType(g->none, t, NARGS, 0);
 }
 
-static void text_attr(const lgen *g, V fn, const char *key, const char *value) {
-  ll.AddAttributeAtIndex(
-      fn, (unsigned)LLVMAttributeFunctionIndex,
-      ll.CreateStringAttribute(g->c, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
-}
-
 static V function(lgen *g, const anfi_gemm *k) {
   const char *name = name_of(g, k);
   V fn = ll.GetNamedFunction(g->m, name);
@@ -486,8 +480,8 @@ static V function(lgen *g, const anfi_gemm *k) {
   fn = ll.AddFunction(g->m, name, type_of(g));
   anfi_ll_attr(g, fn, (unsigned)LLVMAttributeFunctionIndex, "nounwind", false);
   anfi_ll_attr(g, fn, (unsigned)LLVMAttributeFunctionIndex, "noinline", false);
-  text_attr(g, fn, "min-legal-vector-width", "512");
-  text_attr(g, fn, "prefer-vector-width", "512");
+  anfi_ll_text_attr(g, fn, "min-legal-vector-width", "512");
+  anfi_ll_text_attr(g, fn, "prefer-vector-width", "512");
   lkernel *one = ANFI_NEW(g->a, lkernel);
   *one = (lkernel){*k, fn};
   anfi_push(g->a, &g->kernel, one);

@@ -11,6 +11,12 @@ void anfi_ll_attr(lgen *g, LLVMValueRef fn, unsigned place, const char *name, bo
   else ll.AddAttributeAtIndex(fn, place, a);
 }
 
+void anfi_ll_text_attr(lgen *g, LLVMValueRef fn, const char *key, const char *value) {
+  ll.AddAttributeAtIndex(
+      fn, (unsigned)LLVMAttributeFunctionIndex,
+      ll.CreateStringAttribute(g->c, key, (unsigned)strlen(key), value, (unsigned)strlen(value)));
+}
+
 void anfi_ll_extend(lgen *g, LLVMValueRef fn, unsigned place, tdtype d, bool call) {
   if (d.ptr || anfi_t_total(d) != 1 || anfi_t_bytes(d) > 2 || anfi_t_is_void(d)) return;
   anfi_ll_attr(g, fn, place, anfi_t_class(d) == TC_SINT ? "signext" : "zeroext", call);

@@ -31,6 +31,7 @@ static void extend_all(lgen *g, LLVMValueRef fn, tfunc f, unsigned first) {
 
 static void common(lgen *g, LLVMValueRef fn) {
   anfi_ll_attr(g, fn, (unsigned)FN, "nounwind", false);
+  if (g->wide) anfi_ll_text_attr(g, fn, "prefer-vector-width", "512"); // some CPUs' default is 256
   if (g->e->o.debug) {
     unsigned kind = ll.GetEnumAttributeKindForName("uwtable", 7);
     ll.AddAttributeAtIndex(fn, (unsigned)FN, ll.CreateEnumAttribute(g->c, kind, 2));

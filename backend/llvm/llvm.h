@@ -74,6 +74,7 @@ typedef struct lgen {
   LLVMValueRef data_var; // in memory: points to the first instance's data
   LLVMValueRef object;   // of an object file: its anf_object
   bool f16c;             // the target converts f16
+  bool wide;             // the target has vectors of 512 bits
   struct ldebug *debug;  // NULL: no lines
   /* the function at hand */
   const lfunc *now;
@@ -149,6 +150,7 @@ LLVMValueRef anfi_ll_call_rt(lgen *g, const char *name, LLVMTypeRef ret, uint32_
                              const LLVMValueRef *args);
 LLVMValueRef anfi_ll_func_addr(lgen *g, const anfi_str *name);
 void anfi_ll_attr(lgen *g, LLVMValueRef fn, unsigned place, const char *name, bool call);
+void anfi_ll_text_attr(lgen *g, LLVMValueRef fn, const char *key, const char *value);
 /* What the C interface of the machine wants said of small integers. */
 void anfi_ll_extend(lgen *g, LLVMValueRef fn, unsigned place, tdtype d, bool call);
 LLVMTypeRef anfi_ll_func_type(lgen *g, tdtype ret, bool stream, bool data, uint32_t n,

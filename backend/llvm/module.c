@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* One LLVM module for a lowered module, or for a group of its functions. */
+#include "backend/kernel/kernel.h"
 #include "backend/llvm/llvm.h"
 
 void anfi_ll_module_free(lmodule *lm) {
@@ -59,6 +60,9 @@ lmodule *anfi_ll_module(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_low
   g->split = split;
   g->group = group;
   g->f16c = strstr(e->target.features, "+f16c") != NULL;
+  anfi_isa isa;
+  anfi_isa_of(e->target.triple, e->target.features, &isa);
+  g->wide = isa.bytes == 64;
   types(g);
   ll.SetTarget(g->m, e->target.triple);
   LLVMTargetDataRef layout = ll.CreateTargetDataLayout(tm);

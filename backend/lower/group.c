@@ -222,13 +222,19 @@ uint32_t anfi_group_sum_squares(group *g, uint32_t mean) {
   return s;
 }
 
+static uint32_t top_of_rows(group *g, anfi_rows_op op) {
+  uint32_t i = anfi_rows_reduce(g, op, NULL, "top");
+  texpr top = anfi_t_cast(g->L->t, g->real, anfi_group_get(g, i));
+  g->nstate = i; // its place is that of the real
+  return anfi_group_state(g, g->real, top, "top");
+}
+
+uint32_t anfi_group_top(group *g) {
+  return anfi_rows_fit(g) ? top_of_rows(g, ROWS_TOP) : anfi_group_max(g);
+}
+
 uint32_t anfi_group_max(group *g) {
-  if (anfi_rows_fit(g)) {
-    uint32_t i = anfi_rows_reduce(g, ROWS_MAX, NULL, "top");
-    texpr top = anfi_t_cast(g->L->t, g->real, anfi_group_get(g, i));
-    g->nstate = i; // its place is that of the real
-    return anfi_group_state(g, g->real, top, "top");
-  }
+  if (anfi_rows_fit(g)) return top_of_rows(g, ROWS_MAX);
   uint32_t s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, -INFINITY), "top");
   anfi_group_begin(g);
   texpr x = anfi_group_real(g), best = anfi_group_get(g, s);

@@ -60,16 +60,18 @@ texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest); // what everyth
 uint32_t anfi_group_sum(group *g);
 uint32_t anfi_group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
 uint32_t anfi_group_max(group *g);                        // of reals
+uint32_t anfi_group_top(group *g);                        // the same where NaN need not be told
 /* rows.c: the same by vectors, where anfi_rows_fit. Of the type of the elements for extremes; mean
- * NULL: 0. */
-typedef enum anfi_rows_op { ROWS_SUM, ROWS_SQUARES, ROWS_MAX, ROWS_MIN } anfi_rows_op;
+ * NULL: 0. ROWS_TOP: the greatest, NaN left aside. */
+typedef enum anfi_rows_op { ROWS_SUM, ROWS_SQUARES, ROWS_MAX, ROWS_MIN, ROWS_TOP } anfi_rows_op;
 bool anfi_rows_fit(const group *g);
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
-texpr anfi_rows_all(anfi_low *L, texpr x); // in all lanes
+/* The sum and the squares around the mean in one pass, for what asks next. */
+void anfi_rows_moments(group *g);
 /* A group is one row of f32: the array of exp(x - top), and the sum of an array like it. */
 bool anfi_rows_one(const group *g);
 texpr anfi_rows_exp(group *g, uint32_t top);
-uint32_t anfi_rows_sum_array(group *g, texpr array);
+uint32_t anfi_rows_sum_positive(group *g, texpr array);
 anfi_view *anfi_group_whole(anfi_low *L, const anfi_low_op *q,
                             size_t i); // input i, to be read twice
 

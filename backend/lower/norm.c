@@ -40,8 +40,8 @@ static texpr in_array(const group *g) {
 /* The group is a row of f32. */
 static void softmax_row(group *g, texpr to) {
   anfi_low *L = g->L;
-  texpr e = anfi_rows_exp(g, anfi_group_max(g));
-  texpr sum = anfi_group_get(g, anfi_rows_sum_array(g, e));
+  texpr e = anfi_rows_exp(g, anfi_group_top(g));
+  texpr sum = anfi_group_get(g, anfi_rows_sum_positive(g, e));
   texpr part = anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), bin(g, TX_div, real(g, 1), sum));
   part = anfi_low_let(L, part, "part");
   anfi_group_begin(g);
@@ -80,7 +80,7 @@ bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 /* top + log of the sum of exp(x - top); NaN if one is inf, -inf if all are -inf. */
 static uint32_t log_sum(group *g) {
   uint32_t top = anfi_group_max(g), sum;
-  if (anfi_rows_one(g)) sum = anfi_rows_sum_array(g, anfi_rows_exp(g, top));
+  if (anfi_rows_one(g)) sum = anfi_rows_sum_positive(g, anfi_rows_exp(g, top));
   else {
     sum = anfi_group_state(g, g->real, real(g, 0), "sum");
     anfi_group_begin(g);
@@ -251,6 +251,7 @@ bool anfi_lower_layer_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   group g = {0};
   if (!start(L, q, out, &to)) return true;
   anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  if (!rms) anfi_rows_moments(&g);
   uint32_t mean = rms ? GROUP_STATES : mean_state(&g);
   uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), anfi_attr_float(q->attr[1]));
   anfi_group_begin(&g);

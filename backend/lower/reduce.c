@@ -128,7 +128,7 @@ static void log_sum_exp(group *g) {
   }
   top = anfi_group_max(g);
   if (anfi_rows_one(g)) {
-    anfi_rows_sum_array(g, anfi_rows_exp(g, top));
+    anfi_rows_sum_positive(g, anfi_rows_exp(g, top));
     return;
   }
   s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");

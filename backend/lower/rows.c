@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sums and maxima of rows by vectors, in an order that no machine and no thread changes: element k of
- * a row of 64 or more goes to partial result k mod 16, halves of the partial results meet until one is
- * left, and what is behind the last multiple of 16 comes in order, first of all. A row that is
- * computed when read is written to an array first, by a loop of its own. */
+ * a row of 64 or more goes to partial result k mod 32, halves of the partial results meet until one is
+ * left, and what is behind the last multiple of 32 comes in order, first of all. So many, because each
+ * waits for its last addition. A row that is computed when read is written to an array first, by a loop
+ * of its own. */
 #include "backend/lower/group.h"
 
-enum { LANES = 16, LEAST = 64, MAX_ROW = 1 << 14 };
+enum { LANES = 32, FEW = 16, LEAST = 64, MAX_ROW = 1 << 14 };
 
 bool anfi_rows_fit(const group *g) {
   anf_dtype d = g->x->dtype;
@@ -13,14 +14,16 @@ bool anfi_rows_fit(const group *g) {
          !g->reverse && (d == ANF_F32 || d == ANF_F64 || d == ANF_FLOAT);
 }
 
-static tdtype wide(tdtype d) {
-  d.lanes = LANES;
+static tdtype wide(tdtype d, uint16_t lanes) {
+  d.lanes = lanes;
   return d;
 }
 
-texpr anfi_rows_all(anfi_low *L, texpr x) {
-  return anfi_t_intrin(L->t, TI_broadcast, wide(x->dtype), 1, &x, (tattrs){0});
+static texpr all(anfi_low *L, texpr x, uint16_t lanes) {
+  return anfi_t_intrin(L->t, TI_broadcast, wide(x->dtype, lanes), 1, &x, (tattrs){0});
 }
+
+static texpr real(const group *g, double v) { return anfi_low_const(g->L, g->real, v); }
 
 /* ---- elements ---- */
 
@@ -91,9 +94,12 @@ static texpr half(anfi_low *L, texpr v, uint32_t from) {
   return anfi_t_intrin(t, TI_shuffle, d, n + 2, in, (tattrs){0});
 }
 
+static bool is_sum(anfi_rows_op op) { return op == ROWS_SUM || op == ROWS_SQUARES; }
+
 static texpr meet(const group *g, anfi_rows_op op, texpr a, texpr b) {
   tstore *t = g->L->t;
-  if (op != ROWS_MAX && op != ROWS_MIN) return anfi_t_add(t, a, b);
+  if (is_sum(op)) return anfi_t_add(t, a, b);
+  if (op == ROWS_TOP) return anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, b, a), b, a);
   return anfi_t_select(t, anfi_group_beats(g, b, a, op == ROWS_MAX), b, a);
 }
 
@@ -101,11 +107,11 @@ static texpr meet(const group *g, anfi_rows_op op, texpr a, texpr b) {
 static texpr part(const group *g, anfi_rows_op op, texpr x, texpr mean) {
   tstore *t = g->L->t;
   tdtype d = g->real;
-  if (op == ROWS_MAX || op == ROWS_MIN) return x;
+  if (!is_sum(op)) return x;
   d.lanes = x->dtype.lanes;
   x = anfi_t_cast(t, d, x);
   if (op != ROWS_SQUARES) return x;
-  if (mean) x = anfi_t_sub(t, x, d.lanes > 1 ? anfi_rows_all(g->L, mean) : mean);
+  if (mean) x = anfi_t_sub(t, x, d.lanes > 1 ? all(g->L, mean, d.lanes) : mean);
   x = anfi_low_let(g->L, x, "d");
   return anfi_t_mul(t, x, x);
 }
@@ -116,7 +122,7 @@ static void take_extremes(group *g, anfi_rows_op op, row r, uint64_t whole, texp
   tstore *t = L->t;
   anfi_loop l;
   texpr zero = anfi_low_const(L, anfi_low_dt(g->x->dtype), 0);
-  texpr nan = anfi_low_var(L, acc->dtype, "nan", anfi_rows_all(L, zero));
+  texpr nan = anfi_low_var(L, acc->dtype, "nan", all(L, zero, LANES));
   anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
   texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
   texpr beats = anfi_t_bin(t, op == ROWS_MAX ? TX_cmp_gt : TX_cmp_lt, x, acc);
@@ -139,6 +145,18 @@ static void close_outer(group *g) {
     if (g->inside[k]) anfi_low_loop_end(g->L, &g->loop[k]);
 }
 
+/* Elements from `from` on, one by one */
+static void take_rest(group *g, anfi_rows_op op, row r, uint64_t from, texpr s, texpr mean) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint64_t n = g->extent[g->n - 1];
+  if (from == n) return;
+  anfi_low_loop_range(L, &l, anfi_ix(L, from), anfi_ix(L, n), 1, "k");
+  texpr x = anfi_low_let(L, load(L, &r, l.var, 1), "x");
+  anfi_low_set(L, s, meet(g, op, s, part(g, op, x, mean)));
+  anfi_low_loop_end(L, &l);
+}
+
 /* A row: whole vectors to `acc`, the rest to `s`. */
 static void take_row(group *g, anfi_rows_op op, row r, texpr acc, texpr s, texpr mean) {
   anfi_low *L = g->L;
@@ -151,32 +169,74 @@ static void take_row(group *g, anfi_rows_op op, row r, texpr acc, texpr s, texpr
     anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
     anfi_low_loop_end(L, &l);
   }
-  if (whole == n) return;
-  anfi_low_loop_range(L, &l, anfi_ix(L, whole), anfi_ix(L, n), 1, "k");
-  texpr x = anfi_low_let(L, load(L, &r, l.var, 1), "x");
-  anfi_low_set(L, s, meet(g, op, s, part(g, op, x, mean)));
-  anfi_low_loop_end(L, &l);
+  take_rest(g, op, r, whole, s, mean);
 }
 
 /* What the partial results make, met with `s`. */
 static void finish(group *g, anfi_rows_op op, texpr acc, texpr s) {
   anfi_low *L = g->L;
   texpr v = acc;
-  for (uint32_t n = LANES / 2; n >= 1; n /= 2) {
+  for (uint32_t n = acc->dtype.lanes / 2u; n >= 1; n /= 2) {
     texpr a = anfi_low_let(L, half(L, v, 0), "a"), b = anfi_low_let(L, half(L, v, n), "b");
     v = anfi_low_let(L, meet(g, op, a, b), "h");
   }
   anfi_low_set(L, s, meet(g, op, s, v));
 }
 
-static uint32_t start(group *g, anfi_rows_op op, texpr *acc, const char *name) {
-  bool sum = op == ROWS_SUM || op == ROWS_SQUARES;
-  tdtype d = sum ? g->real : anfi_low_dt(g->x->dtype);
+static uint32_t start(group *g, anfi_rows_op op, uint16_t lanes, texpr *acc, const char *name) {
+  tdtype d = is_sum(op) ? g->real : anfi_low_dt(g->x->dtype);
   texpr init =
-      sum ? anfi_low_const(g->L, d, 0) : anfi_group_least(g->L, g->x->dtype, op == ROWS_MAX);
+      is_sum(op) ? anfi_low_const(g->L, d, 0) : anfi_group_least(g->L, g->x->dtype, op != ROWS_MIN);
   uint32_t i = anfi_group_state(g, d, init, name);
-  *acc = anfi_low_var(g->L, wide(d), "acc", anfi_rows_all(g->L, init));
+  *acc = anfi_low_var(g->L, wide(d, lanes), "acc", all(g->L, init, lanes));
   return i;
+}
+
+/* The sum, and the sum of squared distances to the mean m, in one pass. Squares are of distances to the
+ * first element f: those to m are less by n (m - f)^2, which is never more than n times as much, so
+ * double has digits enough. */
+static void both_sums(group *g, row r, texpr s, texpr q, texpr first) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  uint64_t n = g->size, whole = n / FEW * FEW;
+  texpr acc[2];
+  anfi_loop l;
+  for (int k = 0; k < 2; k++)
+    acc[k] = anfi_low_var(L, wide(g->real, FEW), "acc", all(L, real(g, 0), FEW));
+  for (int tail = 0; tail < 2; tail++) {
+    uint16_t lanes = tail ? 1 : FEW;
+    texpr sum = tail ? s : acc[0], square = tail ? q : acc[1];
+    if (tail && whole == n) break;
+    anfi_low_loop_range(L, &l, anfi_ix(L, tail ? whole : 0), anfi_ix(L, tail ? n : whole), lanes,
+                        "k");
+    texpr x = anfi_low_let(L, anfi_t_cast(t, wide(g->real, lanes), load(L, &r, l.var, lanes)), "x");
+    texpr d = anfi_low_let(L, anfi_t_sub(t, x, tail ? first : all(L, first, FEW)), "d");
+    anfi_low_set(L, sum, anfi_t_add(t, sum, x));
+    anfi_low_set(L, square,
+                 anfi_t_intrin(t, TI_fmadd, d->dtype, 3, (texpr[]){d, d, square}, (tattrs){0}));
+    anfi_low_loop_end(L, &l);
+  }
+  finish(g, ROWS_SUM, acc[0], s);
+  finish(g, ROWS_SUM, acc[1], q);
+}
+
+void anfi_rows_moments(group *g) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  enum { SUM = 2 * ROWS_SUM, SQUARES = 2 * ROWS_SQUARES + 1 };
+  if (!anfi_rows_one(g) || recall(g, SUM) || recall(g, SQUARES)) return;
+  row r = row_of(g);
+  texpr s = anfi_low_var(L, g->real, "sum", real(g, 0)),
+        q = anfi_low_var(L, g->real, "square", real(g, 0));
+  texpr first = anfi_low_let(L, anfi_t_cast(t, g->real, load(L, &r, anfi_ix(L, 0), 1)), "first");
+  both_sums(g, r, s, q, first);
+  texpr n = real(g, (double)g->size);
+  texpr off = anfi_low_let(L, anfi_t_sub(t, s, anfi_t_mul(t, n, first)), "off");
+  texpr v = anfi_low_let(L, anfi_t_sub(t, q, anfi_t_bin(t, TX_div, anfi_t_mul(t, off, off), n)),
+                         "square");
+  keep(g, SUM, anfi_low_let(L, s, "sum"));
+  keep(g, SQUARES,
+       anfi_low_let(L, anfi_t_select(t, anfi_t_lt(t, v, real(g, 0)), real(g, 0), v), "square"));
 }
 
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name) {
@@ -185,8 +245,9 @@ uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *nam
     anfi_view_force(g->L, (anfi_view *)(uintptr_t)g->x);
   int what = 2 * (int)op + (mean != NULL);
   texpr known = recall(g, what);
+  if (!known && op == ROWS_TOP) known = recall(g, 2 * (int)ROWS_MAX);
   if (known) return anfi_group_state(g, known->dtype, known, name);
-  uint32_t i = start(g, op, &acc, name);
+  uint32_t i = start(g, op, LANES, &acc, name);
   open_outer(g);
   take_row(g, op, row_of(g), acc, g->state[i], mean);
   close_outer(g);
@@ -195,11 +256,27 @@ uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *nam
   return i;
 }
 
-uint32_t anfi_rows_sum_array(group *g, texpr array) {
+/* Whole vectors of four times as many floats, which meet twice before they are numbers of double. */
+static uint64_t take_fours(group *g, row r, texpr acc) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint16_t four = 4 * FEW;
+  uint64_t whole = g->size / four * four;
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), four, "k");
+  texpr v = anfi_low_let(L, load(L, &r, l.var, four), "x");
+  for (uint32_t n = four / 2u; n >= FEW; n /= 2)
+    v = anfi_low_let(L, anfi_t_add(L->t, half(L, v, 0), half(L, v, n)), "h");
+  anfi_low_set(L, acc, meet(g, ROWS_SUM, acc, part(g, ROWS_SUM, v, NULL)));
+  anfi_low_loop_end(L, &l);
+  return whole;
+}
+
+uint32_t anfi_rows_sum_positive(group *g, texpr array) {
   texpr acc, known = recall(g, KNOWN_EXP_SUM);
+  row r = {array, anfi_ix(g->L, 0)};
   if (known) return anfi_group_state(g, known->dtype, known, "sum");
-  uint32_t i = start(g, ROWS_SUM, &acc, "sum");
-  take_row(g, ROWS_SUM, (row){array, anfi_ix(g->L, 0)}, acc, g->state[i], NULL);
+  uint32_t i = start(g, ROWS_SUM, FEW, &acc, "sum");
+  take_rest(g, ROWS_SUM, r, take_fours(g, r, acc), g->state[i], NULL);
   finish(g, ROWS_SUM, acc, g->state[i]);
   keep(g, KNOWN_EXP_SUM, anfi_low_let(g->L, g->state[i], "sum"));
   return i;
@@ -214,7 +291,7 @@ texpr anfi_rows_exp(group *g, uint32_t top) {
   texpr e = anfi_low_local(L, ANF_TIR_f32, g->size, "e");
   anfi_group_begin(g);
   texpr x = anfi_low_atom(L, anfi_t_sub(L->t, anfi_group_x(g).re, m));
-  texpr y = anfi_low_help(L, anfi_low_math_name(TI_exp), f, 1, &x);
+  texpr y = anfi_low_help(L, "anf_exp32_fall", f, 1, &x);
   anfi_low_put(L, e, anfi_group_position(g), (anfi_elem){y, NULL}, false);
   anfi_group_end(g);
   keep(g, KNOWN_EXP, e);

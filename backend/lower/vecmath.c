@@ -31,13 +31,14 @@
   "  var c1: f32 = fmadd(2.44380917e-05f, w, -0.00138873642f)\n"                                   \
   "  var c0: f32 = fmadd(c1, w, 0.0416666456f)\n"                                                  \
   "  var cs: f32 = fmadd(w * w, c0, fmadd(w, -0.5f, 1.f))\n"
-/* p = e^r - 1, |r| < 0.35 */
-#define EXPM1                                                                                      \
+/* For |r| < 0.35: e = e^r, p = e^r - 1 */
+#define NEAR                                                                                       \
   "  var w: f32 = r * r\n"                                                                         \
   "  var q1: f32 = fmadd(0.00138146f, r, 0.00836871564f)\n"                                        \
   "  var q0: f32 = fmadd(0.041668389f, r, 0.166665211f)\n"                                         \
-  "  var q: f32 = fmadd(fmadd(q1, w, q0), r, 0.49999994f)\n"                                       \
-  "  var p: f32 = fmadd(q, w, r)\n"
+  "  var q: f32 = fmadd(fmadd(q1, w, q0), r, 0.49999994f)\n"
+#define EXP NEAR "  var e: f32 = fmadd(fmadd(q, r, 1.f), r, 1.f)\n"
+#define EXPM1 NEAR "  var p: f32 = fmadd(q, w, r)\n"
 const anfi_helper anfi_low_math[] = {
     // 2^n e^r in two halves of n, whose exponents stand in the low bits of z: 12583166 is 1.5 2^23 + 254
     {"anf_exp32", NULL,
@@ -47,15 +48,20 @@ const anfi_helper anfi_low_math[] = {
      "  var z: f32 = fmadd(c, 1.44269502f, 12583166.f)\n"
      "  var n: f32 = z - 12583166.f\n"
      "  var h: f32 = fmadd(n, -0.693147182f, c)\n"
-     "  var r: f32 = fmadd(n, 1.90465421e-09f, h)\n"
-     "  var w: f32 = r * r\n"
-     "  var q1: f32 = fmadd(0.00138146f, r, 0.00836871564f)\n"
-     "  var q0: f32 = fmadd(0.041668389f, r, 0.166665211f)\n"
-     "  var q: f32 = fmadd(fmadd(q1, w, q0), r, 0.49999994f)\n"
-     "  var e: f32 = fmadd(fmadd(q, r, 1.f), r, 1.f)\n"
+     "  var r: f32 = fmadd(n, 1.90465421e-09f, h)\n" EXP
      "  var k: s32 = reinterpret<s32>(z)\n"
      "  var a: s32 = shr(k, 1)\n"
      "  return e * reinterpret<f32>(shl(a, 23)) * reinterpret<f32>(shl(k - a, 23))\n"
+     "}\n"},
+    // of x <= 0: less than the least normal number is 0, for 2^n is
+    {"anf_exp32_fall", NULL,
+     "func anf_exp32_fall(x: f32): f32" INLINE "{\n"
+     "  var c: f32 = select(x < -88.f, -88.f, x)\n"
+     "  var z: f32 = fmadd(c, 1.44269502f, 12583039.f)\n"
+     "  var n: f32 = z - 12583039.f\n"
+     "  var h: f32 = fmadd(n, -0.693147182f, c)\n"
+     "  var r: f32 = fmadd(n, 1.90465421e-09f, h)\n" EXP
+     "  return e * reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
      "}\n"},
     {"anf_log32", NULL,
      "func anf_log32(x: f32): f32" INLINE "{\n"
@@ -175,19 +181,22 @@ const anfi_helper anfi_low_math[] = {
      "  var o: f32 = select(x < 0.f && a < INFINITY && !whole, NAN, select(odd, copysign(f, x), f))\n"
      "  return select(x == 1.f || y == 0.f, 1.f, o)\n"
      "}\n"},
-    // 1 / (1 + 2^n e^r) in halves, so that 2^n is finite as long as the sum is
+    // 1 / (1 + 2^n e^-g); 2^n is 0 or infinite at the ends
     {"anf_sigmoid32", NULL,
      "func anf_sigmoid32(x: f32): f32" INLINE "{\n"
-     "  var a: f32 = x * -1.f\n"
-     "  var b: f32 = select(a < -30.f, -30.f, a)\n"
-     "  var c: f32 = select(b > 88.722839f, 88.722839f, b)\n"
-     "  var z: f32 = fmadd(c, 1.44269502f, 12583038.f)\n"
-     "  var n: f32 = z - 12583038.f\n"
-     "  var h: f32 = fmadd(n, -0.693147182f, c)\n"
-     "  var r: f32 = fmadd(n, 1.90465421e-09f, h)\n" EXPM1
+     "  var b: f32 = select(x < -89.f, -89.f, x)\n"
+     "  var c: f32 = select(b > 88.f, 88.f, b)\n"
+     "  var z: f32 = fmadd(c, -1.44269502f, 12583039.f)\n"
+     "  var n: f32 = z - 12583039.f\n"
+     "  var h: f32 = fmadd(n, 0.693147182f, c)\n"
+     "  var g: f32 = fmadd(n, -1.90465421e-09f, h)\n"
+     "  var w: f32 = g * g\n"
+     "  var q1: f32 = fmadd(0.00138146f, g, -0.00836871564f)\n"
+     "  var q0: f32 = fmadd(0.041668389f, g, -0.166665211f)\n"
+     "  var q: f32 = fmadd(fmadd(q1, w, q0), g, 0.49999994f)\n"
+     "  var e: f32 = fnmadd(fnmadd(q, g, 1.f), g, 1.f)\n"
      "  var s: f32 = reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
-     "  var y: f32 = 0.5f / (fmadd(s, p, 0.5f) + s)\n"
-     "  return select(x < -88.722839f, 0.f, y)\n"
+     "  return 1.f / fmadd(s, e, 1.f)\n"
      "}\n"},
     {"anf_erf32", NULL,
      "func anf_erf32(x: f32): f32" INLINE "{\n"
@@ -223,7 +232,7 @@ const anfi_helper anfi_low_math[] = {
      "  var z: f32 = fmadd(c, -1.44269502f, 12583103.f)\n"
      "  var n: f32 = z - 12583103.f\n"
      "  var h: f32 = fmadd(n, -0.693147182f, c * -1.f)\n"
-     "  var r: f32 = fmadd(n, 1.90465421e-09f, h) - l\n" EXPM1
+     "  var r: f32 = h + fmadd(n, 1.90465421e-09f, l * -1.f)\n" EXPM1
      "  var s: f32 = reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
      "  var u3: f32 = fmadd(0.03279813024f, a, 0.2292265364f)\n"
      "  var u2: f32 = fmadd(u3, a, 0.7316204238f)\n"
@@ -234,8 +243,8 @@ const anfi_helper anfi_low_math[] = {
      "  var v2: f32 = fmadd(v3, a, 2.4022654133f)\n"
      "  var v1: f32 = fmadd(v2, a, 2.3668057795f)\n"
      "  var v0: f32 = fmadd(v1, a, 1.f)\n"
-     "  var f: f32 = u0 / v0\n"
-     "  var y: f32 = fmadd(f, p, f) * s * 5.421010862e-20f\n"
+     "  var f: f32 = u0 / v0 * s\n"
+     "  var y: f32 = fmadd(f, p, f) * 5.421010862e-20f\n"
      "  return select(x < 0.f, 2.f - y, y)\n"
      "}\n"},
     {NULL, NULL, NULL}};

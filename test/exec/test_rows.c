@@ -116,6 +116,57 @@ static void rows_with_nan(void **state) {
   anf_ctx_free(cx);
 }
 
+/* Rows with a mean far from 0, with a first element far from the others, of one value, with infinities and
+ * NaN: as in the interpreter; where a row is masked with -inf, Softmax is 0. */
+enum { EDGES = 9, EDGE_N = 150 };
+static void edge_rows(float x[EDGES][EDGE_N]) {
+  for (int i = 0; i < EDGE_N; i++) {
+    float v = (float)(i * 37 % 101) / 16;
+    x[0][i] = 10000 + v;
+    x[1][i] = i ? v : -3e6f;
+    x[2][i] = 0.1f;
+    x[3][i] = i % 3 ? v : -INFINITY;
+    x[4][i] = i == 140 ? INFINITY : v;
+    x[5][i] = i == 77 ? NAN : v;
+    x[6][i] = -INFINITY;
+    x[7][i] = i ? -120 - v : 0;
+    x[8][i] = i == 3 ? NAN : -INFINITY;
+  }
+}
+
+static void rows_at_the_edge(void **state) {
+  static const char *const ops[] = {"Softmax(x)", "LayerNorm(x)", "LogSumExp(x, axis=1)",
+                                    "LogSoftmax(x)", "Var(x, axis=1)"};
+  static float x[EDGES][EDGE_N];
+  static const int64_t dims[2] = {EDGES, EDGE_N};
+  anf_ctx *cx = anf_ctx_new(NULL);
+  (void)state;
+  edge_rows(x);
+  anf_value *v = anf_value_tensor(cx, ANF_F32, 2, dims, x);
+  for (size_t k = 0; k < sizeof ops / sizeof *ops; k++) {
+    char text[120];
+    anf_module *m = NULL;
+    anf_value *want = NULL, *got = NULL;
+    snprintf(text, sizeof text, "def f(x: f32[%d, %d]) { %s }", (int)EDGES, (int)EDGE_N, ops[k]);
+    anf_exec *e = compiled(cx, text, &m);
+    assert_int_equal(anf_run(anf_module_find(m, "f"), 1, &v, NULL, NULL, &want), ANF_OK);
+    assert_int_equal(anf_exec_run(e, 1, &v, NULL, NULL, &got), ANF_OK);
+    for (size_t i = 0; i < anf_value_elements(want); i++) {
+      double a = anf_value_get_f64(want, i), b = anf_value_get_f64(got, i);
+      if (isnan(a) && isnan(b)) continue;
+      if (!(a == b || fabs(a - b) <= 2e-5 * fabs(a) + 1e-37))
+        fail_msg("%s, %zu: %.9g for %.9g", text, i, b, a);
+      if (k == 0 && i / EDGE_N == 3 && i % 3 == 0) assert_true(b == 0);
+    }
+    anf_value_release(want);
+    anf_value_release(got);
+    anf_exec_free(e);
+    anf_module_free(m);
+  }
+  anf_value_release(v);
+  anf_ctx_free(cx);
+}
+
 /* y = x; y = y * a; y = y + x; ...: many loops, few of them different. */
 static char *chain(size_t n) {
   char *text = malloc(n * 40 + 200), *at = text;
@@ -180,6 +231,7 @@ static void steady(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(rows_with_nan),
+                                     cmocka_unit_test(rows_at_the_edge),
                                      cmocka_unit_test(long_chain), cmocka_unit_test(steady)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
