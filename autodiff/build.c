@@ -371,18 +371,26 @@ static bool may_fold(anfi_opcode op) {
   return anfi_op[op].scalar || op == ANF_OP_Cast || op == ANF_OP_Sum;
 }
 
+static anf_node *made(const plan *p) {
+  anf_node *same = shorter(p);
+  if (same || anfi_failed(p->ad->m->cx)) return same;
+  if (may_fold(p->op) && (same = folded(p))) return same;
+  anf_node *node = anfi_apply(p->g, p->op, p->attrs, p->n, p->in);
+  node->type = p->type;
+  node->debug = p->ad->how;
+  return node;
+}
+
 anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_attrs *attrs,
                         size_t n, anf_node *const *in) {
   plan p = {.ad = ad, .g = g, .op = op, .attrs = attrs, .n = n, .in = in};
   p.type = result_type(&p);
-  if (!p.type) return NULL;
-  anf_node *same = shorter(&p);
-  if (same || anfi_failed(ad->m->cx)) return same;
-  if (may_fold(op) && (same = folded(&p))) return same;
-  anf_node *node = anfi_apply(g, op, attrs, n, in);
-  node->type = p.type;
-  node->debug = ad->how;
-  return node;
+  return p.type ? made(&p) : NULL;
+}
+
+anf_node *anfi_ad_apply_typed(anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
+                              anf_node *const *in, const anf_type *type) {
+  return made(&(plan){.ad = ad, .g = g, .op = op, .n = n, .in = in, .type = type});
 }
 
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {

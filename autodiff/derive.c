@@ -159,6 +159,8 @@ bool anfi_vjp_op(anfi_ad *ad, anf_graph *g, const anf_node *primal, anf_node *co
   look_at(ad, primal);
   if (q.n != primal->nin) // inference makes attributes constant
     return anfi_fail(ad->m->cx, anfi_node_loc(primal), ANF_E0001, "an attribute is not constant");
+  const anfi_recipe *known = anfi_recipe_of(&q);
+  if (known) return anfi_recipe_follow(&q, known);
   if (!contributions(&q)) return false;
   for (size_t i = 0; i < q.n; i++) {
     if (!anfi_derive_wants(&q, i)) out[i] = NULL;

@@ -41,6 +41,7 @@ typedef struct anfi_ad {
   const struct anfi_formula *of_row[ANF_OP_COUNT]; // likewise, of the rows of op.def
   ANFI_VEC(const anfi_attrs *) gets;               // attributes of TupleGet by index
   anfi_ad_known known[ANFI_AD_TYPES];              // by a hash of op and type
+  const struct anfi_recipe *recipe[ANFI_AD_TYPES]; // likewise, and of what is wanted
   struct anfi_j *reverse;                          // j.c: made when first needed
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
@@ -70,6 +71,9 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
 #define anfi_ad_apply2(ad, g, op, a, b) anfi_ad_apply(ad, g, op, NULL, 2, (anf_node *const[]){a, b})
 #define anfi_ad_apply3(ad, g, op, a, b, c)                                                         \
   anfi_ad_apply(ad, g, op, NULL, 3, (anf_node *const[]){a, b, c})
+/* The same of an op without attributes, when the type of what it gives is known. */
+anf_node *anfi_ad_apply_typed(anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
+                              anf_node *const *in, const anf_type *type);
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b); // either may be NULL
 anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x);               // a scalar constant
 anf_node *anfi_ad_const(anfi_ad *ad, anf_value *v);                         // takes the reference
@@ -144,5 +148,9 @@ const anfi_formula *anfi_formula_of_row(anfi_ad *ad, anfi_opcode op); // NULL: E
 int anfi_formula_says(const anfi_formula *f, size_t input); // anfi_derivative, or ANFI_BY_HOOK
 bool anfi_formula_build(anfi_derive *q, const anfi_formula *f);
 enum { ANFI_BY_HOOK = -1 };
+/* recipe.c: the same at once for operands that have all the type of the result; NULL: there is none */
+typedef struct anfi_recipe anfi_recipe;
+const anfi_recipe *anfi_recipe_of(const anfi_derive *q);
+bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r); // sets q->out
 
 #endif

@@ -3,47 +3,11 @@
  * built as typed nodes. Parts that are written alike, also in formulas of other inputs of the same
  * row, are one node. Formulas are part of the program, so a mistake in one is our bug: E0001.
  * The recursion is as deep as the text of a formula. */
-#include "autodiff/derive.h"
+#include "autodiff/formula.h"
 #include "ir/op.h"
 
 #include <math.h>
 #include <stdlib.h>
-
-typedef enum {
-  OF_INPUT, // number `index`
-  OF_Y,
-  OF_DY,   // place `index`
-  OF_NODE, // a hook's
-  OF_ATTR, // the number in attribute `index` of the primal
-  OF_NUMBER,
-  OF_OP
-} term_kind;
-
-typedef enum { A_VALUE, A_ATTR, A_HOOK, A_SHAPE } binding_kind;
-
-typedef struct binding {
-  binding_kind kind;
-  uint32_t k, index; // attribute k of the op; which attribute, value or term it takes
-  anf_value *value;
-} binding;
-
-typedef struct term {
-  term_kind kind;
-  anfi_opcode op;
-  uint32_t index, n, nattr;
-  bool many; // a repeated input
-  double number;
-  uint32_t in[6];
-  binding attr[8];
-  const char *text; // where it was read, to find it again
-  size_t len;
-} term;
-
-struct anfi_formula {
-  ANFI_VEC(term) terms;
-  ANFI_VEC(int) roots; // terms, or what stands in their place
-};
-enum { ROOT_ZERO = -1, ROOT_NONE = -2, ROOT_GRAPH = -3, ROOT_HOOK = -4 };
 
 /* ---- reading ---- */
 
@@ -95,9 +59,9 @@ static int find_attr(const reader *r, anfi_opcode op, const char *s, size_t len)
   return -1;
 }
 
-static term name_term(reader *r, const char *s, size_t len) {
+static anfi_term name_term(reader *r, const char *s, size_t len) {
   const anfi_schema *sc = r->schema;
-  term t = {.kind = OF_INPUT};
+  anfi_term t = {.kind = OF_INPUT};
   if (is(s, len, "y")) return t.kind = OF_Y, t;
   if (len >= 2 && s[0] == 'd' && s[1] == 'y' && (len == 2 || digit(s[2]))) {
     t.kind = OF_DY;
@@ -154,7 +118,7 @@ static anf_value *constant(const reader *r, anfi_attr_type type, const char *s, 
 }
 
 /* name=value; `r->at` is at the name */
-static void read_attr(reader *r, term *t, size_t name) {
+static void read_attr(reader *r, anfi_term *t, size_t name) {
   int k = find_attr(r, t->op, r->at, name), from;
   if (k < 0 || t->nattr == ANFI_LEN(t->attr)) {
     bad(r, "no such attribute");
@@ -183,7 +147,7 @@ static void read_attr(reader *r, term *t, size_t name) {
   t->attr[t->nattr++] = b;
 }
 
-static void read_op(reader *r, term *t) {
+static void read_op(reader *r, anfi_term *t) {
   r->at++;
   size_t len = word(r);
   t->kind = OF_OP;
@@ -215,7 +179,7 @@ static uint32_t read_term(reader *r) {
       r->at += len;
       return i;
     }
-  term t = {.kind = OF_NUMBER};
+  anfi_term t = {.kind = OF_NUMBER};
   if (*s == '(') read_op(r, &t);
   else {
     if (is_number(s)) t.number = anfi_read_f64(s, NULL);
@@ -267,14 +231,9 @@ const anfi_formula *anfi_formula_of_row(anfi_ad *ad, anfi_opcode op) {
   return ad->of_row[op] = formula(ad, op, text);
 }
 
-/* The last one serves all inputs that are left. */
-static int root_of(const anfi_formula *f, size_t input) {
-  return f->roots.at[input < f->roots.n ? input : f->roots.n - 1];
-}
-
 int anfi_formula_says(const anfi_formula *f, size_t input) {
   if (!f->roots.n) return ANFI_DERIVATIVE_MISSING;
-  switch (root_of(f, input)) {
+  switch (anfi_formula_root(f, input)) {
   case ROOT_ZERO: return ANFI_DERIVATIVE_ZERO;
   case ROOT_NONE: return ANFI_DERIVATIVE_NONE;
   case ROOT_GRAPH: return ANFI_DERIVATIVE_GRAPH;
@@ -321,7 +280,7 @@ static bool eval_attr(builder *b, uint32_t k, slot *s) {
   return true;
 }
 
-static bool eval_name(builder *b, const term *t, slot *s) {
+static bool eval_name(builder *b, const anfi_term *t, slot *s) {
   switch (t->kind) {
   case OF_INPUT:
     if (t->index >= b->q->n) return internal(b, "an input is absent");
@@ -337,8 +296,7 @@ static bool eval_name(builder *b, const term *t, slot *s) {
   }
 }
 
-/* Ops on numbers alone; false when it is none of them. */
-static bool on_numbers(anfi_opcode op, const double *x, double *out) {
+bool anfi_on_numbers(anfi_opcode op, const double *x, double *out) {
   switch (op) {
   case ANF_OP_Add: return *out = x[0] + x[1], true;
   case ANF_OP_Sub: return *out = x[0] - x[1], true;
@@ -351,7 +309,7 @@ static bool on_numbers(anfi_opcode op, const double *x, double *out) {
 }
 
 /* Size of a static shape, or arithmetic on numbers. */
-static bool eval_number(builder *b, const term *t, slot *s) {
+static bool eval_number(builder *b, const anfi_term *t, slot *s) {
   double x[2] = {0, 0};
   size_t n;
   if (t->op == ANF_OP_Size && b->at[t->in[0]].node) {
@@ -364,7 +322,7 @@ static bool eval_number(builder *b, const term *t, slot *s) {
     if (b->at[t->in[i]].node || i == 2) return false;
     x[i] = b->at[t->in[i]].number;
   }
-  return t->n && on_numbers(t->op, x, &s->number);
+  return t->n && anfi_on_numbers(t->op, x, &s->number);
 }
 
 static anf_dtype real_part(anf_dtype d) {
@@ -372,7 +330,7 @@ static anf_dtype real_part(anf_dtype d) {
 }
 
 /* The type for numbers among the arguments of t: that of their neighbours, or of dy. */
-static anf_dtype number_type(const builder *b, const term *t) {
+static anf_dtype number_type(const builder *b, const anfi_term *t) {
   anf_dtype d = ANF_BOOL;
   bool whole = true;
   for (uint32_t i = 0; i < t->n; i++) {
@@ -410,7 +368,7 @@ static anf_value *attr_value(builder *b, const binding *a, bool *own) {
   return eval(b, a->index) ? shape_of(b, a->index) : NULL;
 }
 
-static bool eval_attrs(builder *b, const term *t, const anfi_attrs **out) {
+static bool eval_attrs(builder *b, const anfi_term *t, const anfi_attrs **out) {
   anf_value *v[16] = {NULL};
   bool own[16] = {false}, good = true;
   *out = NULL;
@@ -435,11 +393,11 @@ static bool eval_attrs(builder *b, const term *t, const anfi_attrs **out) {
 }
 
 /* Arguments as nodes, the repeated ones of an input all; `in` has room for them. */
-static size_t arguments(builder *b, const term *t, anf_node **in) {
+static size_t arguments(builder *b, const anfi_term *t, anf_node **in) {
   anfi_derive *q = b->q;
   size_t n = 0;
   for (uint32_t i = 0; i < t->n; i++) {
-    const term *a = &b->f->terms.at[t->in[i]];
+    const anfi_term *a = &b->f->terms.at[t->in[i]];
     const slot *s = &b->at[t->in[i]];
     if (a->many)
       for (size_t k = a->index; k < q->n; k++) in[n++] = q->in[k];
@@ -449,14 +407,14 @@ static size_t arguments(builder *b, const term *t, anf_node **in) {
 }
 
 /* The conjugate of a real is itself: most formulas have one. */
-static bool is_itself(const builder *b, const term *t) {
+static bool is_itself(const builder *b, const anfi_term *t) {
   const anf_node *x = t->op == ANF_OP_Conj ? b->at[t->in[0]].node : NULL;
   const anf_type *type = x ? anfi_ad_type_of(b->q->ad, x) : NULL;
   return type && type->kind == ANF_TYPE_TENSOR &&
          anfi_dtype_class((anf_dtype)type->dtype) == ANFI_CLASS_FLOAT;
 }
 
-static bool eval_op(builder *b, const term *t, slot *s) {
+static bool eval_op(builder *b, const anfi_term *t, slot *s) {
   const anfi_attrs *attrs;
   anf_node *few[16], **in = few;
   for (uint32_t i = 0; i < t->n; i++)
@@ -473,7 +431,7 @@ static bool eval_op(builder *b, const term *t, slot *s) {
 static bool eval(builder *b, uint32_t i) {
   slot s = {0};
   if (b->at[i].known) return true;
-  const term *t = &b->f->terms.at[i];
+  const anfi_term *t = &b->f->terms.at[i];
   if (!(t->kind == OF_OP ? eval_op(b, t, &s) : eval_name(b, t, &s))) return false;
   s.known = true;
   b->at[i] = s;
@@ -484,7 +442,7 @@ static anf_node *root_node(builder *b, int root) {
   if (!eval(b, (uint32_t)root)) return NULL;
   const slot *s = &b->at[root];
   if (s->node) return s->node;
-  return anfi_ad_number(b->q->ad, number_type(b, &(term){.n = 0}), s->number);
+  return anfi_ad_number(b->q->ad, number_type(b, &(anfi_term){.n = 0}), s->number);
 }
 
 enum { SLOTS = 48 };
@@ -500,7 +458,7 @@ bool anfi_formula_build(anfi_derive *q, const anfi_formula *f) {
   slot few[SLOTS];
   builder b = {.q = q, .f = f, .at = slots(q->ad, f, few)};
   for (size_t i = 0; i < q->n; i++) {
-    int root = root_of(f, i);
+    int root = anfi_formula_root(f, i);
     if (root < 0 || !anfi_derive_wants(q, i)) continue;
     if (!(q->out[i] = root_node(&b, root))) return false;
   }

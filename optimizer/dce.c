@@ -1,95 +1,111 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Dead code: what the public graphs need is found from their results and effects; a graph is needed
- * when a needed node refers to it. Other nodes and private graphs go. (The analysis of a module
- * would not do: it takes every graph that is there as needed.)
- * Nodes are looked at from the last made to the first, in the order of memory: a mark mostly falls on
- * one that is still to come; one that was passed already goes on a list. When the list gets long (an
- * old node uses much that is new), a sweep goes over the newer ones again. */
+/* Dead code. Nodes that nothing uses go, from the last made to the first, so that mostly a node's
+ * users went before it; one that was passed while it was used still goes on a list. What is left is
+ * needed if its graph is: graphs are needed that public ones refer to, directly or not, and the
+ * others go with all their nodes. (A value that is captured by no graph but those made of it stays:
+ * there is none where graphs are closed.) */
 #include "optimizer/opt.h"
 
-enum { NEEDED = 1, LOOKED_AT };
-enum { LONG = 64, SWEEPS = 8 };
+typedef struct {
+  uint32_t from, to; // graphs
+} reference;
 
 typedef struct {
+  anfi_pass *pass;
+  anf_module *m;
   anfi_arena *a;
-  bool *graph;   // by id: needed
-  uint8_t *node; // likewise; or looked at, too
-  size_t at;     // nodes from here on were passed
-  int sweeps;    // over these
-  anfi_node_vec todo;
-  ANFI_VEC(const anf_graph *) graphs; // needed, not looked at yet
+  anfi_node_vec todo;                  // unused, passed by the sweep
+  ANFI_VEC(const anf_node *) constant; // that hold graphs
+  ANFI_VEC(reference) refers;
 } walk;
 
-static void need_graph(walk *w, const anf_graph *g) {
-  if (w->graph[g->id]) return;
-  w->graph[g->id] = true;
-  anfi_push(w->a, &w->graphs, g);
-}
+static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
 
-static inline void need(walk *w, anf_node *n) {
-  if (n->kind == ANFI_VALUE) {
-    const anf_graph *g = anfi_value_graph(n);
-    if (g) need_graph(w, g);
-    return;
+/* ---- nodes ---- */
+
+static void delete_one(walk *w, anf_node *n, size_t now) {
+  anfi_delete(n);
+  w->pass->rewrites++;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    anf_node *def = n->in[i].def;
+    if (def->id >= now && is_cnode(def) && !anfi_is_used(def)) anfi_push(w->a, &w->todo, def);
   }
-  if (w->node[n->id]) return;
-  w->node[n->id] = NEEDED;
-  if (n->id >= w->at) anfi_push(w->a, &w->todo, n);
 }
 
-static void look_at(walk *w, const anf_node *n) {
-  if (w->node[n->id] == LOOKED_AT) return;
-  w->node[n->id] = LOOKED_AT;
-  for (uint32_t i = 0; i < n->nin; i++) need(w, n->in[i].def);
-}
-
-/* Those before number `from` and behind the one that has its turn. */
-static void sweep(walk *w, const anf_module *m, size_t from) {
-  size_t now = w->at;
-  for (w->at = from; w->at-- > now;) {
-    anfi_fetch(m, w->at - 8, w->at - 24);
-    if (w->node[w->at] == NEEDED) look_at(w, m->nodes.at[w->at]);
+/* n is unused, or its graph is removed. Nodes before number `now` are still to come. */
+static void delete_from(walk *w, anf_node *n, size_t now) {
+  delete_one(w, n, now);
+  while (w->todo.n) {
+    n = w->todo.at[--w->todo.n];
+    if (is_cnode(n)) delete_one(w, n, now);
   }
-  w->at = now;
 }
 
-static void sweep_again(walk *w, const anf_module *m) {
-  size_t from = 0;
-  for (size_t i = 0; i < w->todo.n; i++)
-    if (w->todo.at[i]->id >= from) from = w->todo.at[i]->id + (size_t)1;
-  w->todo.n = 0;
-  w->sweeps++;
-  sweep(w, m, from);
-}
-
-static void catch_up(walk *w, const anf_module *m) {
-  while (w->todo.n || w->graphs.n) {
-    if (w->todo.n > LONG && w->sweeps < SWEEPS) {
-      sweep_again(w, m);
+static void sweep(walk *w) {
+  enum { SOON = 24 };
+  anf_node *const *at = w->m->nodes.at;
+  for (size_t i = w->m->nodes.n; i-- > 0;) {
+    anf_node *n = at[i];
+    if (i >= SOON) anfi_soon(at[i - SOON]);
+    if (!n || n->uses) {
+      if (n && anfi_value_graph(n)) anfi_push(w->a, &w->constant, n);
       continue;
     }
-    if (w->todo.n) {
-      look_at(w, w->todo.at[--w->todo.n]);
-      continue;
-    }
-    const anf_graph *g = w->graphs.at[--w->graphs.n];
-    for (size_t i = 0; i < g->effects.n; i++) need(w, g->effects.at[i]);
-    if (g->result) need(w, g->result);
+    if (is_cnode(n) && !anfi_is_used(n)) delete_from(w, n, i);
   }
 }
 
-static void mark_needed(walk *w, const anf_module *m) {
-  w->at = m->nodes.n;
-  for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE))
-      need_graph(w, m->graphs.at[i]);
-  catch_up(w, m);
-  while (w->at-- > 0) {
-    anfi_fetch(m, w->at - 8, w->at - 24);
-    if (w->node[w->at] != NEEDED) continue;
-    look_at(w, m->nodes.at[w->at]);
-    if (w->todo.n || w->graphs.n) catch_up(w, m);
+/* ---- graphs ---- */
+
+static void refer(walk *w, const anf_graph *from, const anf_graph *to) {
+  anfi_push(w->a, &w->refers, ((reference){from->id, to->id}));
+}
+
+static void find_references(walk *w) {
+  const anf_module *m = w->m;
+  w->refers.n = 0;
+  for (size_t i = 0; i < w->constant.n; i++)
+    for (const anfi_use *u = w->constant.at[i]->uses; u; u = u->next)
+      refer(w, u->user->graph, anfi_value_graph(w->constant.at[i]));
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    const anf_node *r = m->graphs.at[i] ? m->graphs.at[i]->result : NULL;
+    const anf_graph *to = r ? anfi_value_graph(r) : NULL;
+    if (to) refer(w, m->graphs.at[i], to);
+    if (r && r->graph && r->graph != m->graphs.at[i]) refer(w, m->graphs.at[i], r->graph);
   }
+}
+
+/* By graph id: its references are from first[id] to first[id + 1]. */
+static uint32_t *sort_references(walk *w, uint32_t **sorted) {
+  size_t n = w->m->graphs.n;
+  uint32_t *first = ANFI_NEW_N(w->a, uint32_t, n + 2);
+  *sorted = ANFI_NEW_N(w->a, uint32_t, w->refers.n + 1);
+  for (size_t i = 0; i < w->refers.n; i++) first[w->refers.at[i].from + 2]++;
+  for (size_t i = 2; i < n + 2; i++) first[i] += first[i - 1];
+  for (size_t i = 0; i < w->refers.n; i++)
+    (*sorted)[first[w->refers.at[i].from + 1]++] = w->refers.at[i].to;
+  return first;
+}
+
+static bool *needed_graphs(walk *w) {
+  const anf_module *m = w->m;
+  uint32_t *sorted, *first = sort_references(w, &sorted);
+  bool *needed = ANFI_NEW_N(w->a, bool, m->graphs.n + 1);
+  uint32_t *todo = ANFI_NEW_N(w->a, uint32_t, m->graphs.n + 1);
+  size_t n = 0;
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    needed[i] = m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE);
+    if (needed[i]) todo[n++] = (uint32_t)i;
+  }
+  while (n) {
+    uint32_t g = todo[--n];
+    for (uint32_t k = first[g]; k < first[g + 1]; k++) {
+      if (needed[sorted[k]]) continue;
+      needed[sorted[k]] = true;
+      todo[n++] = sorted[k];
+    }
+  }
+  return needed;
 }
 
 static void remove_graph(anf_graph *g) {
@@ -97,23 +113,29 @@ static void remove_graph(anf_graph *g) {
   anfi_graph_remove(g);
 }
 
-/* What a bisection's limit keeps of graphs keeps their nodes too. */
-static void remove_rest(anfi_pass *p, const walk *w) {
-  anf_module *m = p->m;
-  if (p->rewrites >= p->limit) return;
-  for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && !w->graph[i]) {
-      remove_graph(m->graphs.at[i]);
-      p->rewrites++;
-    }
-  for (size_t i = 0; i < m->nodes.n; i++) {
-    if (w->node[i]) continue;
-    anf_node *n = m->nodes.at[i];
-    if (!n || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL)) continue;
-    anfi_delete(n);
-    p->rewrites++;
+/* True if there was one. */
+static bool remove_graphs(walk *w) {
+  anf_module *m = w->m;
+  find_references(w);
+  const bool *needed = needed_graphs(w);
+  uint64_t before = w->pass->rewrites;
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    if (!m->graphs.at[i] || needed[i]) continue;
+    remove_graph(m->graphs.at[i]);
+    w->pass->rewrites++;
+  }
+  return w->pass->rewrites != before;
+}
+
+/* And what they captured, if nothing else uses it. */
+static void delete_nodes_of_removed(walk *w) {
+  for (size_t i = 0; i < w->m->nodes.n; i++) {
+    anf_node *n = w->m->nodes.at[i];
+    if (n && is_cnode(n) && n->graph->removed) delete_from(w, n, 0);
   }
 }
+
+/* ---- the pass ---- */
 
 /* An assertion of what is known to hold has no effect. */
 static bool holds(const anf_node *n) {
@@ -138,11 +160,10 @@ bool anfi_opt_dce(anfi_pass *p) {
   anf_module *m = p->m;
   for (size_t i = 0; i < m->graphs.n; i++)
     if (m->graphs.at[i]) drop_held(p, m->graphs.at[i]);
-  walk w = {.a = anfi_scratch(m->cx)};
-  w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n);
-  w.node = ANFI_NEW_N(w.a, uint8_t, m->nodes.n);
-  mark_needed(&w, m);
-  remove_rest(p, &w);
+  if (p->rewrites >= p->limit) return true;
+  walk w = {.pass = p, .m = m, .a = anfi_scratch(m->cx)};
+  sweep(&w);
+  while (remove_graphs(&w)) delete_nodes_of_removed(&w);
   return true;
 }
 
