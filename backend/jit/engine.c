@@ -94,7 +94,7 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
   anfi_isa isa;
   if (!anfi_isa_of_engine(e, &isa)) {
     anfi_fail(cx, anfi_nowhere(), ANF_E0912, e->o.kernels, "kernels");
-    anfi_hint(cx, "vectors of kernels are those of sse, avx2, avx512, vnni or bf16");
+    anfi_hint(cx, "vectors of kernels are those of sse, avx2, avx512, vnni, bf16 or amx");
     return;
   }
   e->o.target = &e->target;

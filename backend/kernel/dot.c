@@ -7,13 +7,6 @@
 
 typedef LLVMValueRef V;
 
-uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k) {
-  bool bytes = k->c == ANF_TIR_s32 && !(k->a == ANF_TIR_u8 && k->b == ANF_TIR_u8);
-  if (k->flags & GEMM_TA) return 0; // A's steps do not lie together
-  if (bytes && isa->vnni) return 4;
-  return k->a == ANF_TIR_bf16 && k->b == ANF_TIR_bf16 && isa->bf16 ? 2 : 0;
-}
-
 static LLVMTypeRef words(const anfi_dot *d) { return anfi_ll_vector_of(d->g->i32, d->lanes); }
 
 V anfi_dot_interleave(const anfi_dot *d, V *row) {

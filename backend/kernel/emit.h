@@ -22,8 +22,6 @@ typedef struct anfi_dot {
   uint32_t lanes, steps;
   bool native;
 } anfi_dot;
-/* Steps of K that one dot product takes, for a kernel: 4, 2, or 0 if it has none. */
-uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k);
 /* Rows of B, `lanes` elements each, as such words. */
 LLVMValueRef anfi_dot_interleave(const anfi_dot *d, LLVMValueRef *row);
 LLVMValueRef anfi_dot_bytes(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, // a is unsigned,

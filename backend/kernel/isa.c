@@ -26,18 +26,20 @@ void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
   if (avx2 && wide) *out = (anfi_isa){.level = ISA_AVX512, .bytes = 64, .regs = 32, .fma = true};
   out->bf16 = out->level == ISA_AVX512 && has(features, "avx512bf16");
   out->vnni = out->level == ISA_AVX512 && has(features, "avx512vnni");
+  out->amx = out->bf16 && out->vnni && has(features, "amx-tile") && has(features, "amx-int8") &&
+             has(features, "amx-bf16");
   out->native = true;
 }
+
+#define WIDE "+avx2,+fma,+avx512f,+avx512vl,+avx512bw,+avx512dq"
+#define DOTS WIDE ",+avx512vnni,+avx512bf16"
 
 bool anfi_isa_of_engine(const anf_jit_engine *e, anfi_isa *out) {
   static const struct {
     const char *name, *features;
-  } known[] = {{"sse", ""},
-               {"avx2", "+avx2,+fma"},
-#define WIDE "+avx2,+fma,+avx512f,+avx512vl,+avx512bw,+avx512dq"
-               {"avx512", WIDE},
-               {"vnni", WIDE ",+avx512vnni"},
-               {"bf16", WIDE ",+avx512vnni,+avx512bf16"}};
+  } known[] = {{"sse", ""},      {"avx2", "+avx2,+fma"},
+               {"avx512", WIDE}, {"vnni", WIDE ",+avx512vnni"},
+               {"bf16", DOTS},   {"amx", DOTS ",+amx-tile,+amx-int8,+amx-bf16"}};
   anfi_isa_of(e->target.triple, e->target.features, out);
   anfi_isa own = *out;
   out->bf16 &= e->o.contract; // other bits than one sum after the other
@@ -45,7 +47,7 @@ bool anfi_isa_of_engine(const anf_jit_engine *e, anfi_isa *out) {
   for (size_t i = 0; i < ANFI_LEN(known); i++)
     if (strcmp(known[i].name, e->o.kernels) == 0) {
       anfi_isa_of("x86_64", known[i].features, out);
-      out->native = own.vnni >= out->vnni && own.bf16 >= out->bf16;
+      out->native = own.vnni >= out->vnni && own.bf16 >= out->bf16 && own.amx >= out->amx;
       return true;
     }
   return false;

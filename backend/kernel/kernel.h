@@ -19,7 +19,8 @@ typedef struct anfi_isa {
   anfi_isa_level level;
   uint32_t bytes, regs; // of a vector; how many
   bool fma, bf16, vnni; // products of one rounding; dot products of pairs and quads,
-  bool native;          // which are instructions of the target: dot.c
+  bool amx;             // products of tiles of such dots
+  bool native;          // which are instructions of the target: dot.c, amx.c
 } anfi_isa;
 /* What the features ("+avx2,-fma,...") of a target offer. */
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out);
@@ -74,7 +75,12 @@ typedef struct anfi_gemm { // one kernel: what is constant
 } anfi_gemm;
 /* Is there a kernel for these types and flags? */
 bool anfi_gemm_supported(const anfi_gemm *g);
+/* Steps of K that one dot product takes, for a kernel: 4, 2, or 0 if it has none. */
+uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k);
 /* Of an intrinsic call; false: its shape is not known, or there is no kernel. */
 bool anfi_gemm_of(texpr e, anfi_gemm *out);
+
+/* tile.c: is it done in fewer cycles by tiles of AMX? */
+bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *k);
 
 #endif

@@ -23,6 +23,13 @@ bool anfi_gemm_supported(const anfi_gemm *g) {
   return same || small;
 }
 
+uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k) {
+  bool bytes = k->c == ANF_TIR_s32 && !(k->a == ANF_TIR_u8 && k->b == ANF_TIR_u8);
+  if (k->flags & GEMM_TA) return 0; // A's steps do not lie together
+  if (bytes && isa->vnni) return 4;
+  return k->a == ANF_TIR_bf16 && k->b == ANF_TIR_bf16 && isa->bf16 ? 2 : 0;
+}
+
 bool anfi_gemm_of(texpr e, anfi_gemm *out) {
   bool list = e->sub == TI_list_brgemm;
   static const uint8_t at[GEMM_NSIZE] = {3, 6, 7, 8, 9, 10, 11};

@@ -81,6 +81,27 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
   return m && n ? pick(isa, lanes, m, n, &t) : 0;
 }
 
+/* ---- AMX ---- */
+
+/* A tile takes as many cycles as it has rows; B is laid out once for all rows, C comes and goes by
+ * memory, and there is a configuration to load. */
+enum { AMX_SIDE = 16, AMX_LAY = 64, AMX_MOVE = 48, AMX_START = 400 };
+
+bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
+  bool floats = g->a == ANF_TIR_bf16 && g->b == ANF_TIR_bf16 && isa->bf16;
+  if (!isa->amx || (g->c != ANF_TIR_s32 && !floats) || g->list || g->flags & GEMM_TA) return false;
+  if (!g->known[GEMM_K] || !g->known[GEMM_NUM]) return false;
+  int64_t k = g->size[GEMM_K], num = g->size[GEMM_NUM], depth = floats ? 32 : 64;
+  if (k < 1 || num < 1) return false;
+  uint32_t steps = anfi_dot_steps(isa, g);
+  double down = (double)((g->m + AMX_SIDE - 1) / AMX_SIDE),
+         across = (double)((g->n + AMX_SIDE - 1) / AMX_SIDE),
+         deep = (double)num * (double)((k + depth - 1) / depth),
+         vectors = (double)num * (double)k / (steps ? steps : 1) *
+                   anfi_tile_cost(isa, AMX_SIDE, (uint64_t)g->m, (uint64_t)g->n);
+  return AMX_START + across * (deep * (AMX_SIDE * down + AMX_LAY) + AMX_MOVE * down) < vectors;
+}
+
 /* ---- blocks ---- */
 
 enum { K_BYTES = 3072, A_BLOCK = 128 << 10, B_GROUP = 512 << 10, PAGE = 4096 };

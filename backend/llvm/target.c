@@ -74,6 +74,12 @@ static void features(anf_target_machine *tm, const char *host, bool same) {
   }
 }
 
+/* The host's tiles of AMX are there if the system gives them to this process, too. */
+static void ask_for_tiles(anf_target_machine *tm) {
+  char *at = strstr(tm->features, "+amx-tile");
+  if (at && !anf_rt_tiles()) *at = '-';
+}
+
 bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm) {
   if (!anfi_ll_begin(cx)) return false;
   const char *triple = taken(cx, ll.GetDefaultTargetTriple()),
@@ -84,6 +90,7 @@ bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm) {
   if (strcmp(tm->cpu, cpu) != 0 && !known_cpu(tm))
     return anfi_fail(cx, anfi_nowhere(), ANF_E0912, tm->cpu, tm->triple);
   features(tm, host, same);
+  ask_for_tiles(tm);
   return true;
 }
 

@@ -83,7 +83,7 @@ typedef struct anf_jit_opts {
   const char *cache_dir; // compiled code is kept here and found again; default: not at all
   uint64_t cache_bytes;  // limit of that folder's size; default 1 GB
   const char *kernels;   // vectors of kernels: "sse", "avx2", "avx512", and with their dot products
-                         // "vnni", "bf16"; default: the target's best
+                         // "vnni", "bf16", with tiles "amx"; default: the target's best
   uint32_t threads;      // that make code of one large module; default: as there are processors
 } anf_jit_opts;
 

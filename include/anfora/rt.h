@@ -205,6 +205,8 @@ ANF_API void anf_rt_put(anf_stream *s, uint64_t bits);
 ANF_API void anf_rt_put_tensor(anf_stream *s, void *p, uint64_t bytes);
 ANF_API void anf_rt_print(anf_stream *s, int64_t site);
 /* Conversions that the target may lack: bits of the small type, rounded to nearest even. */
+/* Asks the system for tiles of AMX, for all of the process. False: it has none, or refuses. */
+ANF_API bool anf_rt_tiles(void);
 ANF_API uint16_t anf_rt_f64_to_f16(double x);
 ANF_API uint16_t anf_rt_f64_to_bf16(double x);
 ANF_API float anf_rt_f16_to_f32(uint16_t x);

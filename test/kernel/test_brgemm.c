@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "backend/jit/jit.h"
+#include "backend/kernel/kernel.h"
 #include "base/base.h"
 
 #include "anfora/jit.h"
@@ -30,6 +31,8 @@ static const types all_types[] = {
     {ANF_TIR_f32, ANF_TIR_bf16, ANF_TIR_f32, {"f32", "bf16", "f32"}},
     {ANF_TIR_u8, ANF_TIR_s8, ANF_TIR_s32, {"u8", "s8", "s32"}},
     {ANF_TIR_s8, ANF_TIR_s8, ANF_TIR_s32, {"s8", "s8", "s32"}},
+    {ANF_TIR_s8, ANF_TIR_u8, ANF_TIR_s32, {"s8", "u8", "s32"}},
+    {ANF_TIR_u8, ANF_TIR_u8, ANF_TIR_s32, {"u8", "u8", "s32"}},
     {ANF_TIR_f16, ANF_TIR_f16, ANF_TIR_f16, {"f16", "f16", "f16"}}, // the run time's loops
 };
 
@@ -43,7 +46,7 @@ typedef struct product {
   bool hidden; // K and the strides are given when it is called
 } product;
 
-enum { MOST = 1 << 14, CASES = 24 };
+enum { MOST = 1 << 15, CASES = 24, LARGE = 14 };
 typedef struct memory { // 64-byte slots of the largest element
   double a[MOST], b[MOST], c[MOST], bias[MOST], rhs[MOST];
   float scales[MOST];
@@ -89,18 +92,27 @@ static void fill(void *p, anf_tir_elem e) {
 
 /* ---- products ---- */
 
-static product choose(const types *t) {
-  static const int64_t m[] = {1, 2, 3, 5, 6, 7, 13, 24, 31},
-                       n[] = {1, 3, 4, 7, 8, 15, 16, 17, 33, 50}, k[] = {1, 2, 3, 4, 7, 16, 31};
-  product p = {.t = t, .m = m[upto(9)], .n = n[upto(10)], .k = k[upto(7)], .num = 1};
+typedef struct sizes { // to choose from
+  int64_t m[9], n[10], k[7];
+} sizes;
+static const sizes small = {
+    {1, 2, 3, 5, 6, 7, 13, 24, 31}, {1, 3, 4, 7, 8, 15, 16, 17, 33, 50}, {1, 2, 3, 4, 7, 16, 31}};
+static const sizes large = {{17, 31, 32, 33, 47, 48, 64, 70, 1},
+                            {3, 15, 16, 17, 31, 32, 33, 48, 50, 64},
+                            {65, 100, 130, 257, 300, 512, 1030}};
+
+static product choose(const types *t, const sizes *s) {
+  product p = {.t = t, .m = s->m[upto(9)], .n = s->n[upto(10)], .k = s->k[upto(7)], .num = 1};
   bool integer = t->c == ANF_TIR_s32;
-  p.ta = upto(3) == 0;
+  p.ta = upto(s == &small ? 3 : 9) == 0;
   p.lda = (p.ta ? p.m : p.k) + upto(3);
   p.ldb = p.n + upto(4);
   p.ldc = p.n + upto(4);
   if (upto(2)) p.num = 1 + upto(4);
   p.sa = (p.ta ? p.k : p.m) * p.lda + upto(3);
   p.sb = p.k * p.ldb + upto(3);
+  if (p.num * p.sa > MOST || p.num * p.sb > MOST || p.m * p.n * p.k * p.num > 1 << 18)
+    return choose(t, s);
   bool same = t->a == t->c && t->b == t->c;
   if (same && upto(3) == 0) p.list = 1 + (int)upto(3);
   p.init = upto(2);
@@ -108,7 +120,7 @@ static product choose(const types *t) {
   p.bias = !integer && upto(3) == 0;
   p.scale = !integer && upto(4) == 0;
   p.binary = integer || upto(3) ? 0 : 1 + (int)upto(4);
-  p.hidden = upto(4) == 0;
+  p.hidden = upto(s == &small ? 4 : 12) == 0;
   return p;
 }
 
@@ -241,13 +253,14 @@ static void fill_all(const types *t, memory *x) {
   for (int i = 0; i < MOST; i++) x->scales[i] = (float)upto(64) / 16;
 }
 
-static void one_type(const types *t, const char *isa, int cases, anf_jit_kind other) {
+static void one_type(const types *t, const sizes *s, const char *isa, int cases,
+                     anf_jit_kind other) {
   anf_ctx *cx = anf_ctx_new(NULL);
   product p[CASES];
   anf_text text = {.cx = cx}, *out = &text;
   seed = 1 + (uint64_t)t->a * 64 + (uint64_t)t->b;
   for (int i = 0; i < cases; i++) {
-    p[i] = choose(t);
+    p[i] = choose(t, s);
     put_func(out, &p[i], i);
   }
   bool alike = other != ANF_JIT_KIND_COUNT; // are there others that give the same bits?
@@ -273,31 +286,69 @@ static void one_type(const types *t, const char *isa, int cases, anf_jit_kind ot
 static void every_type(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
-    one_type(&all_types[i], NULL, CASES, ANF_JIT_INTERP);
+    one_type(&all_types[i], &small, NULL, CASES, ANF_JIT_INTERP);
 }
 static void wide_vectors(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
-    one_type(&all_types[i], "avx512", 12, ANF_JIT_INTERP);
+    one_type(&all_types[i], &small, "avx512", 12, ANF_JIT_INTERP);
 }
 /* Dot products of pairs and quads, done by hand where the machine has no instructions for them. */
 static void dots(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
-    if (all_types[i].c == ANF_TIR_s32) one_type(&all_types[i], "vnni", 12, ANF_JIT_INTERP);
+    if (all_types[i].c == ANF_TIR_s32) one_type(&all_types[i], &small, "vnni", 12, ANF_JIT_INTERP);
 }
 static void dots_of_bf16(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
-    if (all_types[i].b == ANF_TIR_bf16) one_type(&all_types[i], "bf16", 12, ANF_JIT_KIND_COUNT);
+    if (all_types[i].b == ANF_TIR_bf16)
+      one_type(&all_types[i], &small, "bf16", 12, ANF_JIT_KIND_COUNT);
+}
+
+static const char features[] = "+avx2,+fma,+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512vnni,"
+                               "+avx512bf16,+amx-tile,+amx-int8,+amx-bf16";
+
+/* How many of a type's cases are worth tiles of AMX? */
+static int by_tiles(const types *t) {
+  anfi_isa isa;
+  int n = 0;
+  anfi_isa_of("x86_64", features, &isa);
+  seed = 1 + (uint64_t)t->a * 64 + (uint64_t)t->b;
+  for (int i = 0; i < LARGE; i++) {
+    product p = choose(t, &large);
+    anfi_gemm k = {.a = t->a, .b = t->b, .c = t->c, .m = p.m, .n = p.n, .list = p.list};
+    if (p.ta) k.flags |= GEMM_TA;
+    k.size[GEMM_K] = p.k, k.size[GEMM_NUM] = p.num;
+    k.known[GEMM_K] = k.known[GEMM_NUM] = !p.hidden;
+    n += anfi_tile_amx(&isa, &k);
+  }
+  return n;
+}
+/* Tiles of AMX, by hand where the machine has none. */
+static void tiles(void **state) {
+  (void)state;
+  int n = 0, least = LARGE;
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++) {
+    const types *t = &all_types[i];
+    bool bytes = t->c == ANF_TIR_s32;
+    int some = by_tiles(t);
+    if (!bytes && t->a != ANF_TIR_bf16) {
+      assert_int_equal(some, 0);
+      continue;
+    }
+    one_type(t, &large, "amx", LARGE, bytes ? ANF_JIT_INTERP : ANF_JIT_KIND_COUNT);
+    n += some, least = some < least ? some : least;
+  }
+  assert_true(n >= 30 && least >= 4);
 }
 
 /* Code for a machine that has the instructions: they are in it. */
 static void instructions(void **state) {
   (void)state;
-  static const char features[] = "+avx2,+fma,+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512vnni,"
-                                 "+avx512bf16";
-  static const char *const want[] = {"vpdpbusd", "vdpbf16ps", "zmm"};
+  static const char *const want[] = {
+      "vpdpbusd", "vdpbf16ps", "zmm",     "ldtilecfg", "tileloadd",  "tilezero",   "tdpbf16ps",
+      "tdpbusd",  "tdpbssd",   "tdpbsud", "tdpbuud",   "tilestored", "tilerelease"};
   anf_ctx *cx = anf_ctx_new(NULL);
   anf_jit_engine *e = NULL;
   anf_tir_module *t = NULL;
@@ -305,9 +356,10 @@ static void instructions(void **state) {
   anf_text text = {.cx = cx}, code = {.cx = cx};
   int n = 0;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++) {
-    product p = {&all_types[i], 12, 32, 64, 1, 64, 32, 32, 0, 0, .init = true};
+    product p = {&all_types[i], 4, 32, 64, 1, 64, 32, 32, 0, 0, .init = true}, high = p;
     bool dot = p.t->c == ANF_TIR_s32 || p.t->a == ANF_TIR_bf16;
-    if (dot) put_func(&text, &p, n++);
+    high.m = 64, high.k = high.lda = 512; // worth tiles of AMX
+    if (dot) put_func(&text, &p, n++), put_func(&text, &high, n++);
   }
   assert_int_equal(anf_jit_engine_new(cx, ANF_JIT_LLVM, &o, NULL, &e), ANF_OK);
   snprintf(e->target.cpu, sizeof e->target.cpu, "sapphirerapids");
@@ -325,11 +377,12 @@ static void instructions(void **state) {
 static void narrow_vectors(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
-    one_type(&all_types[i], "sse", 8, ANF_JIT_INTERP);
+    one_type(&all_types[i], &small, "sse", 8, ANF_JIT_INTERP);
 }
 static void c_text(void **state) {
   (void)state;
-  for (size_t i = 0; i < ANFI_LEN(all_types); i++) one_type(&all_types[i], NULL, 10, ANF_JIT_CJIT);
+  for (size_t i = 0; i < ANFI_LEN(all_types); i++)
+    one_type(&all_types[i], &small, NULL, 10, ANF_JIT_CJIT);
 }
 static void unknown_name(void **state) {
   (void)state;
@@ -345,9 +398,10 @@ static void unknown_name(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_type),   cmocka_unit_test(wide_vectors),
-      cmocka_unit_test(dots),         cmocka_unit_test(dots_of_bf16),
-      cmocka_unit_test(instructions), cmocka_unit_test(narrow_vectors),
-      cmocka_unit_test(c_text),       cmocka_unit_test(unknown_name)};
+      cmocka_unit_test(every_type),     cmocka_unit_test(wide_vectors),
+      cmocka_unit_test(dots),           cmocka_unit_test(dots_of_bf16),
+      cmocka_unit_test(tiles),          cmocka_unit_test(instructions),
+      cmocka_unit_test(narrow_vectors), cmocka_unit_test(c_text),
+      cmocka_unit_test(unknown_name)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
