@@ -8,8 +8,20 @@
 #include "autodiff/j.h"
 
 static void reserve_local(anfi_j *j) {
-  uint32_t none = 0;
-  while (j->local.n < j->ad->m->nodes.n) anfi_push(j->a, &j->local, none);
+  size_t n = j->local.n, want = j->ad->m->nodes.n;
+  if (want <= n) return;
+  uint32_t *at = (uint32_t *)anfi_grow(j->a, j->local.at, n * sizeof *at, want * sizeof *at);
+  memset(at + n, 0, (want - n) * sizeof *at);
+  j->local.at = at;
+  j->local.n = j->local.cap = want;
+}
+
+/* Elementwise, of operands that are one leaf each, or constants. */
+static bool is_plain(anfi_j *j, const anf_node *n) {
+  if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_J_FEW) return false;
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (n->in[i].def->kind != ANFI_VALUE && anfi_count(j, n->in[i].def) != 1) return false;
+  return anfi_count(j, n) == 1;
 }
 
 anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
@@ -20,11 +32,13 @@ anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
   jg->g = g;
   anfi_graph_order(g, j->a, &jg->order);
   jg->first = ANFI_NEW_N(j->a, uint32_t, jg->order.n + 1);
+  jg->plain = ANFI_NEW_N(j->a, bool, jg->order.n + 1);
   jg->pfirst = ANFI_NEW_N(j->a, uint32_t, g->params.n + 1);
   reserve_local(j);
   for (size_t i = 0; i < jg->order.n; i++) {
     j->local.at[jg->order.at[i]->id] = (uint32_t)i;
     jg->first[i + 1] = jg->first[i] + (uint32_t)anfi_count(j, jg->order.at[i]);
+    jg->plain[i] = is_plain(j, jg->order.at[i]);
   }
   for (size_t i = 0; i < g->params.n; i++)
     jg->pfirst[i + 1] = jg->pfirst[i] + (uint32_t)anfi_count(j, g->params.at[i]);

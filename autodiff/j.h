@@ -22,6 +22,7 @@
 
 #include "autodiff/flow.h"
 
+enum { ANFI_J_FEW = 4 };                       // operands of a plain node, at most
 enum { ANFI_J_CONSTANT = 1, ANFI_J_ADDS = 2 }; // of a parameter
 
 /* What a checkpoint around a spec asks for. */
@@ -36,6 +37,7 @@ typedef struct anfi_jplan {
 typedef struct anfi_jgraph {
   anf_graph *g;
   anfi_node_vec order;
+  bool *plain;      // by position: an elementwise op on single leaves, which most nodes are
   uint32_t *first;  // by position in the order: its first leaf; one more at the end
   uint32_t *pfirst; // by parameter, likewise
   uint32_t nresult; // leaves of the result
@@ -110,8 +112,13 @@ const bool *anfi_useful(anfi_j *j, const anf_node *n);
 anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t arm);
 /* The number of arms of a call: those of a choice, else 0. */
 uint32_t anfi_j_arms(const anf_node *call);
-/* Is input i of an op one without derivative? */
-bool anfi_no_derivative(anfi_j *j, anfi_opcode op, size_t i);
+/* Which inputs of an op have no derivative: bit i + 1; the last one stands for all that follow. */
+uint16_t anfi_no_derivatives(anfi_j *j, anfi_opcode op);
+enum { ANFI_J_INPUTS = 15 };
+static inline bool anfi_no_derivative(anfi_j *j, anfi_opcode op, size_t i) {
+  unsigned says = j->says[op] ? j->says[op] : anfi_no_derivatives(j, op);
+  return says >> ((i < ANFI_J_INPUTS ? i : ANFI_J_INPUTS - 1) + 1) & 1;
+}
 /* Masks of a Loop for its step: `in` by leaf of the step's parameters. */
 typedef struct anfi_jloop {
   anfi_loop l;

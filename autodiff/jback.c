@@ -151,6 +151,21 @@ static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   return true;
 }
 
+static bool back_plain(anfi_jbuild *q, anf_node *n, anf_node *dy) {
+  anf_node *in[ANFI_J_FEW], *out[ANFI_J_FEW];
+  bool want[ANFI_J_FEW];
+  for (uint32_t i = 0; i < n->nin; i++) {
+    anf_node *x = n->in[i].def;
+    in[i] = anfi_primal(q, x);
+    want[i] = x->kind != ANFI_VALUE && !anfi_no_derivative(q->j, (anfi_opcode)n->op, i) &&
+              *anfi_varied(q->j, x);
+  }
+  if (!anfi_vjp_op(q->ad, q->b, n, in, anfi_primal(q, n), 1, &dy, want, out)) return false;
+  for (uint32_t i = n->nin; i-- > 0;)
+    if (want[i]) anfi_contribute(q, n->in[i].def, 0, out[i]);
+  return true;
+}
+
 static bool back(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
   if (anfi_is_own_call(n)) return anfi_backward_call(q, n, leaf);
   switch (n->op) {
@@ -191,7 +206,7 @@ static bool sweep_forward(anfi_jbuild *q) {
   for (size_t i = 0; i < jg->order.n; i++) {
     anf_node *n = jg->order.at[i];
     bool loop = anfi_is_op(n, ANF_OP_Loop),
-         called = (loop || anfi_is_own_call(n)) && is_useful(q, n);
+         called = !jg->plain[i] && (loop || anfi_is_own_call(n)) && is_useful(q, n);
     if (!called ? !copy_node(q, n) : loop ? !anfi_forward_loop(q, n) : !anfi_forward_call(q, n))
       return false;
   }
@@ -216,7 +231,7 @@ static bool sweep_back(anfi_jbuild *q) {
       q->ad->from = n->debug;
       q->ad->how = anfi_debug_derive(q->ad->m, n->debug, "gradient of");
     }
-    if (!back(q, n, leaf, k)) return false;
+    if (jg->plain[i] ? !back_plain(q, n, *leaf) : !back(q, n, leaf, k)) return false;
   }
   return true;
 }

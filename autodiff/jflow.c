@@ -56,16 +56,11 @@ static void use_all(anfi_j *j, const anf_node *n) {
   for (size_t i = anfi_count(j, n); i-- > 0;) use(j, n, i);
 }
 
-bool anfi_no_derivative(anfi_j *j, anfi_opcode op, size_t i) {
-  enum { INPUTS = 15 };
-  if (!j->says[op]) {
-    uint16_t bits = 0;
-    for (size_t k = 0; k < INPUTS; k++)
-      if (anfi_derivative_of(j->cx, op, k) == ANFI_DERIVATIVE_ZERO) bits |= (uint16_t)(1u << k);
-    j->says[op] = (uint16_t)(1u | (unsigned)bits << 1);
-  }
-  size_t k = i < INPUTS ? i : INPUTS - 1;
-  return j->says[op] >> (k + 1) & 1;
+uint16_t anfi_no_derivatives(anfi_j *j, anfi_opcode op) {
+  unsigned bits = 1;
+  for (size_t k = 0; k < ANFI_J_INPUTS; k++)
+    if (anfi_derivative_of(j->cx, op, k) == ANFI_DERIVATIVE_ZERO) bits |= 2u << k;
+  return j->says[op] = (uint16_t)bits;
 }
 
 /* ---- calls ---- */
@@ -305,6 +300,20 @@ static void spread_forward(anfi_j *j, const anf_node *n, bool *out, size_t nout)
   if (some) memset(out, true, nout);
 }
 
+static bool is_varied(anfi_j *j, const anf_node *n) {
+  return n->kind != ANFI_VALUE && *mask_of(j, j->varied, j->now->want, n);
+}
+
+static void plain_forward(anfi_j *j, const anf_node *n, bool *out) {
+  for (uint32_t i = 0; !*out && i < n->nin; i++)
+    *out = !anfi_no_derivative(j, (anfi_opcode)n->op, i) && is_varied(j, n->in[i].def);
+}
+
+static void plain_back(anfi_j *j, const anf_node *n) {
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (!anfi_no_derivative(j, (anfi_opcode)n->op, i)) use(j, n->in[i].def, 0);
+}
+
 static void forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
   if (!nout) return;
   if (n->kind == ANFI_CALL) {
@@ -394,7 +403,9 @@ static void look_back(anfi_j *j, anfi_jspec *s) {
   for (size_t i = jg->order.n; i-- > 0;) {
     if (i >= SOON) anfi_soon(jg->order.at[i - SOON]);
     size_t first = jg->first[i], n = jg->first[i + 1] - first;
-    if (anfi_any(j->useful + first, n)) back(j, jg->order.at[i], j->useful + first, n);
+    if (!anfi_any(j->useful + first, n)) continue;
+    if (jg->plain[i]) plain_back(j, jg->order.at[i]);
+    else back(j, jg->order.at[i], j->useful + first, n);
   }
 }
 
@@ -407,7 +418,8 @@ void anfi_j_look(anfi_j *j, anfi_jspec *s) {
   j->varied = s->varied = cleared(j, s->varied, jg->first[jg->order.n]);
   for (size_t i = 0; i < jg->order.n; i++) {
     if (i + SOON < jg->order.n) anfi_soon(jg->order.at[i + SOON]);
-    forward(j, jg->order.at[i], j->varied + jg->first[i], jg->first[i + 1] - jg->first[i]);
+    if (jg->plain[i]) plain_forward(j, jg->order.at[i], j->varied + jg->first[i]);
+    else forward(j, jg->order.at[i], j->varied + jg->first[i], jg->first[i + 1] - jg->first[i]);
   }
   if (s->given) look_back(j, s); // raises s->out, which is the mask of the parameters
   else merge(s->out, anfi_varied(j, jg->g->result), nout);

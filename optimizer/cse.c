@@ -2,34 +2,29 @@
 /* Common subexpressions: nodes of one graph with the same op, attributes and inputs become one.
  * Nodes are taken in the order in which they were made, which is the order of memory and mostly
  * that of evaluation; one that uses a later one waits until that one has had its turn, so inputs
- * are unified before their users. Ops with effects stay as they are. */
+ * are unified before their users. Ops with effects stay as they are.
+ * What equals a node uses what it uses: mostly one of its inputs has few users, and a look at them
+ * is all. Nodes whose inputs are all constants or have many users are found by their hash.
+ * INVARIANT: of nodes that had their turn, those that no look at a few users finds are in the map. */
 #include "optimizer/opt.h"
+
+enum { FEW = 8 };
 
 typedef struct {
   anf_node *node;
   uint32_t next; // input to look at
 } visit;
 
-/* Open addressing, never more than half full: 1 + the id of a node, and the upper half of its hash,
- * which spares a look at most nodes that are not equal: each would be a miss of the cache. */
 typedef struct {
   anfi_pass *pass;
   anf_module *m;
   anfi_arena *a;
-  uint64_t *slots;
-  size_t mask;
+  size_t now;           // number of the node that has its turn
+  anfi_map nodes;       // hash of a node -> the node, or the next free place
   anfi_map values;      // hash of a constant -> its representative VALUE
   anfi_node_vec marked; // representatives, and CNodes that had their turn before it came
   ANFI_VEC(visit) waiting;
 } table;
-
-static void make_slots(table *t) {
-  size_t n = ANFI_HASH_MIN, nodes = 0;
-  for (size_t i = 0; i < t->m->nodes.n; i++) nodes += t->m->nodes.at[i] != NULL;
-  while (n < 2 * nodes) n *= 2;
-  t->slots = ANFI_NEW_N(t->a, uint64_t, n);
-  t->mask = n - 1;
-}
 
 static void mark(table *t, anf_node *n) {
   anfi_push(t->a, &t->marked, n);
@@ -99,19 +94,62 @@ static bool same_node(const anf_node *a, const anf_node *b) {
 }
 
 static anf_node *first_equal(table *t, anf_node *n) {
-  uint64_t h = hash_node(n), upper = h >> 32 << 32;
-  for (size_t i = (size_t)h & t->mask;; i = (i + 1) & t->mask) {
-    uint64_t *s = &t->slots[i];
-    if (!*s) return *s = upper | (n->id + UINT64_C(1)), n;
-    if (*s >> 32 << 32 != upper) continue;
-    anf_node *first = t->m->nodes.at[(uint32_t)*s - 1];
-    if (same_node(first, n)) return first;
+  for (uint64_t h = hash_node(n);; h++) {
+    uint64_t *at = anfi_map_at(&t->nodes, h);
+    anf_node *r = (anf_node *)(uintptr_t)*at;
+    if (!r) *at = anfi_key(n);
+    if (!r || same_node(r, n)) return r ? r : n;
   }
 }
+
+static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
 
 static bool may_merge(const anf_node *n) {
   if (n->flags & ANFI_NODE_EFFECT) return false;
   return n->kind == ANFI_CALL || !(anfi_op[n->op].flags & ANFI_EFFECT);
+}
+
+static bool had_turn(const table *t, const anf_node *n) {
+  return n->id < t->now || (n->flags & ANFI_NODE_MARK);
+}
+
+/* A user of x that equals n and had its turn, or NULL; *few says that there is no other. */
+static anf_node *equal_user(const table *t, const anf_node *x, const anf_node *n, bool *few) {
+  const anfi_use *u = x->uses;
+  for (int i = 0; u && i < FEW; i++, u = u->next) {
+    anf_node *r = u->user;
+    if (r->op == n->op && r != n && had_turn(t, r) && may_merge(r) && same_node(r, n)) return r;
+  }
+  *few = !u;
+  return NULL;
+}
+
+/* The node that n is to become, or n. */
+static anf_node *equal_node(table *t, anf_node *n) {
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_node *x = n->in[i].def;
+    if (x->kind == ANFI_VALUE) continue;
+    bool few = false;
+    anf_node *r = equal_user(t, x, n, &few);
+    if (r || few) return r ? r : n;
+  }
+  return first_equal(t, n);
+}
+
+static bool has_few_users(const anf_node *x) {
+  const anfi_use *u = x->uses;
+  for (int i = 0; u && i < FEW; i++) u = u->next;
+  return !u;
+}
+
+/* The users of n become those of `first`, which may have many then. */
+static void merge(table *t, anf_node *n, anf_node *first) {
+  bool few = has_few_users(first);
+  anfi_replace(n, first);
+  anfi_delete(n);
+  if (!few || has_few_users(first)) return;
+  for (const anfi_use *u = first->uses; u; u = u->next)
+    if (had_turn(t, u->user) && may_merge(u->user)) first_equal(t, u->user);
 }
 
 static void unify(table *t, anf_node *n) {
@@ -119,13 +157,9 @@ static void unify(table *t, anf_node *n) {
     anf_node *def = n->in[k].def, *r = def->kind == ANFI_VALUE ? representative(t, def) : def;
     if (r != def) anfi_set_input(n, k, r);
   }
-  anf_node *first = may_merge(n) ? first_equal(t, n) : n;
-  if (first == n || !anfi_rewrite(t->pass)) return;
-  anfi_replace(n, first);
-  anfi_delete(n);
+  anf_node *first = may_merge(n) ? equal_node(t, n) : n;
+  if (first != n && anfi_rewrite(t->pass)) merge(t, n, first);
 }
-
-static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
 
 /* Node number `now` has its turn: does n wait for its own? */
 static bool is_later(const anf_node *n, size_t now) {
@@ -139,7 +173,7 @@ static bool uses_later(const anf_node *n, size_t now) {
 }
 
 /* What n needs is unified first. */
-static void after_inputs(table *t, anf_node *n, size_t now) {
+static void after_inputs(table *t, anf_node *n) {
   anfi_push(t->a, &t->waiting, ((visit){n, 0}));
   while (t->waiting.n) {
     visit *v = &t->waiting.at[t->waiting.n - 1];
@@ -150,31 +184,29 @@ static void after_inputs(table *t, anf_node *n, size_t now) {
       continue;
     }
     anf_node *def = v->node->in[v->next++].def;
-    if (!is_later(def, now)) continue;
+    if (!is_later(def, t->now)) continue;
     mark(t, def);
     anfi_push(t->a, &t->waiting, ((visit){def, 0}));
   }
 }
 
-/* The place of a node is fetched some turns before its own, by when its inputs mostly stay. */
-#if defined(__GNUC__)
-#define fetch_slot(t, n) __builtin_prefetch(&(t)->slots[(size_t)hash_node(n) & (t)->mask], 1)
-#else
-#define fetch_slot(t, n) ((void)0)
-#endif
+/* Nodes that are looked at soon, what they use, and who uses that. */
+static void fetch_soon(const anf_module *m, size_t i) {
+  enum { SOON = 8 };
+  const anf_node *n = i + SOON < m->nodes.n ? m->nodes.at[i + SOON] : NULL;
+  if (n && n->nin) anfi_soon(n->in[0].def->uses);
+  anfi_fetch(m, i + 2 * SOON, i + 4 * SOON);
+}
 
 bool anfi_opt_cse(anfi_pass *p) {
-  enum { SOON = 12 };
   table t = {.pass = p, .m = p->m, .a = anfi_scratch(p->m->cx)};
   anfi_map_init(&t.values, t.a);
-  make_slots(&t);
-  for (size_t i = 0; i < p->m->nodes.n; i++) {
-    anf_node *n = p->m->nodes.at[i];
-    const anf_node *soon = i + SOON < p->m->nodes.n ? p->m->nodes.at[i + SOON] : NULL;
-    if (soon && is_cnode(soon)) fetch_slot(&t, soon);
-    anfi_fetch(p->m, i + 2 * SOON, i + 4 * SOON);
+  anfi_map_init(&t.nodes, t.a);
+  for (t.now = 0; t.now < p->m->nodes.n; t.now++) {
+    anf_node *n = p->m->nodes.at[t.now];
+    fetch_soon(p->m, t.now);
     if (!n || !is_cnode(n) || (n->flags & ANFI_NODE_MARK)) continue;
-    if (uses_later(n, i)) after_inputs(&t, n, i);
+    if (uses_later(n, t.now)) after_inputs(&t, n);
     else unify(&t, n);
   }
   for (size_t i = 0; i < t.marked.n; i++) t.marked.at[i]->flags &= (uint8_t)~ANFI_NODE_MARK;

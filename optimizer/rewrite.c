@@ -72,7 +72,7 @@ static bool match_inputs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi
   return true;
 }
 
-/* As deep as the pattern. */
+/* As deep as the pattern. What fails may leave variables bound: who tries again has kept them. */
 static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m) {
   switch (p->kind) {
   case ANFI_PAT_VAR: return bind(m, p->var, n);
@@ -81,16 +81,12 @@ static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m) {
   case ANFI_PAT_OP: break;
   }
   if (!anfi_is_op(n, p->op) || n->nin != p->n || (n->flags & ANFI_NODE_EFFECT)) return false;
-  anfi_match before = *m;
   if (!match_attrs(cx, p, n, m)) return false;
+  if (!(anfi_op[p->op].flags & ANFI_COMM) || p->n < 2) return match_inputs(cx, p, n, m, false);
   anfi_match bound = *m;
   if (match_inputs(cx, p, n, m, false)) return true;
-  if ((anfi_op[p->op].flags & ANFI_COMM) && p->n >= 2) {
-    *m = bound;
-    if (match_inputs(cx, p, n, m, true)) return true;
-  }
-  *m = before;
-  return false;
+  *m = bound;
+  return match_inputs(cx, p, n, m, true);
 }
 
 /* ---- building ---- */
@@ -242,18 +238,46 @@ static bool may_be_same(const anf_node *a, const anf_node *b) {
   return a == b || (a->kind == ANFI_VALUE && b->kind == ANFI_VALUE);
 }
 
-static uint64_t inputs_of(const anf_node *n) {
-  uint64_t bits = 0;
-  for (uint32_t i = 0; i < n->nin; i++)
-    bits |= anfi_rule_bit(n->in[i].def->kind == ANFI_VALUE, n->in[i].def->op);
+static bool is_inexact(const anf_type *t) { return t && t->kind == ANF_TYPE_TENSOR && t->varies; }
+
+static uint64_t bits_of(const anfi_rewriter *r, const anf_node *n) {
+  uint64_t bits = r->pass->fast ? ANFI_RULE_FAST : 0;
+  bool one_type = is_inexact(n->type);
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_node *x = n->in[i].def;
+    bits |= anfi_rule_bit(x->kind == ANFI_VALUE, x->op);
+    one_type &= x->type == n->type;
+  }
+  if (!one_type) bits |= ANFI_RULE_EXACT;
   bool twins = n->nin >= 2 && may_be_same(n->in[0].def, n->in[1].def);
   return twins ? bits | ANFI_RULE_TWINS : bits;
+}
+
+static void put_instead(anfi_rewriter *r, anf_node *n, anf_node *by) {
+  push_all_users(r, n);
+  anfi_replace(n, by);
+  delete_unused(r, n);
+  if (by->kind == ANFI_APPLY) anfi_push(r->arena, &r->todo, by);
+}
+
+static bool all_constant(const anf_node *n) {
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (n->in[i].def->kind != ANFI_VALUE) return false;
+  return n->nin > 0;
+}
+
+static bool compute(anfi_rewriter *r, anf_node *n) {
+  bool may = all_constant(n) && r->pass->rewrites < r->pass->limit;
+  anf_node *by = may ? anfi_fold_node(r->arena, n) : NULL;
+  if (!by || !anfi_rewrite(r->pass)) return false;
+  put_instead(r, n, by);
+  return true;
 }
 
 /* The rule that fired, or NULL. */
 static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
   size_t nrule = r->set->by_op[n->op].all.n;
-  uint64_t has = nrule ? inputs_of(n) : 0;
+  uint64_t has = nrule ? bits_of(r, n) : 0;
   const anfi_rule_of_op *at = r->set->by_op[n->op].all.at;
   if (!(has & r->set->by_op[n->op].needs)) {
     at = r->set->by_op[n->op].free.at;
@@ -263,10 +287,7 @@ static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
     const anfi_rule *rule = at->rule;
     anf_node *by = at->needs & ~has ? NULL : anfi_rule_try(r, rule, n);
     if (!by) continue;
-    push_all_users(r, n);
-    anfi_replace(n, by);
-    delete_unused(r, n);
-    if (by->kind == ANFI_APPLY) anfi_push(r->arena, &r->todo, by);
+    put_instead(r, n, by);
     return rule;
   }
   return NULL;
@@ -276,22 +297,37 @@ typedef struct {
   size_t looked, fired;
 } steps;
 
+/* True if n was replaced. */
+static bool look_at(anfi_rewriter *r, anf_node *n, steps *s) {
+  bool ready = n->kind == ANFI_APPLY && !(n->flags & ANFI_NODE_SIMPLE) &&
+               (n->type || n->op == ANF_OP_Switch); // choices of graphs have no type
+  s->looked++;
+  if (!ready) return false;
+  if (compute(r, n)) return true;
+  const anfi_rule *rule = simplify_node(r, n);
+  if (!rule && r->pass->rewrites < r->pass->limit) n->flags |= ANFI_NODE_SEEN | ANFI_NODE_SIMPLE;
+  if (rule && ++s->fired > 100 * r->m->nodes.n + 10000)
+    anfi_fail(r->m->cx, anfi_nowhere(), ANF_E0604, rule->row->name);
+  return rule != NULL;
+}
+
 /* Looks at n, and then at what has come on the list. */
 static bool simplify_from(anfi_rewriter *r, anf_node *n, steps *s) {
-  size_t enough = 100 * r->m->nodes.n + 10000;
-  anfi_push(r->arena, &r->todo, n);
-  while (r->todo.n) {
-    n = r->todo.at[--r->todo.n];
-    bool ready = n->kind == ANFI_APPLY && !(n->flags & ANFI_NODE_SIMPLE) &&
-                 (n->type || n->op == ANF_OP_Switch); // choices of graphs have no type
-    const anfi_rule *rule = ready ? simplify_node(r, n) : NULL;
-    if (rule && ++s->fired > enough)
-      return anfi_fail(r->m->cx, anfi_nowhere(), ANF_E0604, rule->row->name);
-    if (ready && !rule && r->pass->rewrites < r->pass->limit)
-      n->flags |= ANFI_NODE_SEEN | ANFI_NODE_SIMPLE;
-    if (++s->looked % 65536 == 0 && !anfi_go_on(r->m->cx, "simplifying", 0.0)) return false;
-  }
-  return true;
+  look_at(r, n, s);
+  while (r->todo.n && !anfi_failed(r->m->cx)) look_at(r, r->todo.at[--r->todo.n], s);
+  if (s->looked < 65536) return !anfi_failed(r->m->cx);
+  s->looked = 0;
+  return !anfi_failed(r->m->cx) && anfi_go_on(r->m->cx, "simplifying", 0.0);
+}
+
+/* Node i has its turn. */
+static void fetch_soon(const anf_module *m, size_t i) {
+  enum { NEAR = 8, FAR = 24 };
+  if (i + FAR >= m->nodes.n) return;
+  anfi_soon(m->nodes.at[i + FAR]);
+  const anf_node *n = m->nodes.at[i + NEAR];
+  for (uint32_t k = 0; n && !(n->flags & ANFI_NODE_SIMPLE) && k < n->nin && k < 3; k++)
+    anfi_soon(n->in[k].def);
 }
 
 bool anfi_opt_simplify(anfi_pass *p) {
@@ -302,7 +338,7 @@ bool anfi_opt_simplify(anfi_pass *p) {
   steps s = {0};
   for (size_t i = 0, n = p->m->nodes.n; i < n; i++) { // in order of creation: inputs mostly first
     anf_node *x = p->m->nodes.at[i];
-    anfi_fetch(p->m, i + 8, i + 24);
+    fetch_soon(p->m, i);
     if (!x || x->kind != ANFI_APPLY) continue;
     if (p->fast)
       x->flags &= (uint8_t)~ANFI_NODE_SIMPLE; // it may have been seen without those rules

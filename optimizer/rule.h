@@ -74,6 +74,7 @@ typedef struct anfi_rule {
   uint32_t nguard;
   anfi_guard_call guard[ANFI_RULE_GUARDS];
   bool fast;        // only when floats may be reassociated
+  bool exact;       // not where result and operands are all of one type of floats
   uint32_t dropped; // bit set of variables that the template leaves out
 } anfi_rule;
 
@@ -96,8 +97,11 @@ typedef struct anfi_ruleset {
 
 /* Bit 0: a constant; another: a result of the op, or of one that shares its bit. */
 static inline uint64_t anfi_rule_bit(bool constant, uint32_t op) {
-  return UINT64_C(1) << (constant ? 0 : 1 + op % 62);
+  return UINT64_C(1) << (constant ? 0 : 1 + op % 60);
 }
+/* Floats may be reassociated; result and operands are not all of one type of floats. */
+#define ANFI_RULE_FAST  (UINT64_C(1) << 61)
+#define ANFI_RULE_EXACT (UINT64_C(1) << 62)
 /* The first two inputs are the same. */
 #define ANFI_RULE_TWINS (UINT64_C(1) << 63)
 

@@ -144,6 +144,13 @@ static anfi_pat *read_pattern(reader *r, bool defines) {
   return p;
 }
 
+/* Is it the root (-1), or a variable that is an operand of the root? */
+static bool is_operand(const anfi_pat *lhs, int var) {
+  for (uint32_t i = 0; var >= 0 && i < lhs->n; i++)
+    if (lhs->in[i]->kind == ANFI_PAT_VAR && lhs->in[i]->var == var) return true;
+  return var < 0;
+}
+
 static bool read_guard(reader *r, anfi_rule *rule) {
   skip_space(r);
   size_t len = word_length(r->at);
@@ -167,6 +174,7 @@ static bool read_guard(reader *r, anfi_rule *rule) {
       g->root &= root;
       r->at += n;
     }
+    if (strcmp(guards[i].name, "exact") == 0) rule->exact |= is_operand(rule->lhs, g->vars[0]);
     return r->good;
   }
   return bad(r, "no such guard") != NULL;
@@ -202,8 +210,9 @@ bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row, anfi_
   return read_rule(&r, out);
 }
 
-static uint64_t needs(const anfi_pat *lhs) {
-  uint64_t bits = 0;
+static uint64_t needs(const anfi_rule *rule) {
+  const anfi_pat *lhs = rule->lhs;
+  uint64_t bits = (rule->fast ? ANFI_RULE_FAST : 0) | (rule->exact ? ANFI_RULE_EXACT : 0);
   for (uint32_t i = 0; i < lhs->n; i++) {
     const anfi_pat *p = lhs->in[i];
     if (p->kind != ANFI_PAT_VAR) bits |= anfi_rule_bit(p->kind != ANFI_PAT_OP, p->op);
@@ -222,7 +231,7 @@ const anfi_ruleset *anfi_rules(anf_ctx *cx) {
   for (size_t i = 0; i < anfi_nrules; i++) {
     anfi_rule *rule = &set->rules[i];
     if (!anfi_rule_parse(cx, a, &anfi_rule_rows[i], rule)) return NULL;
-    anfi_rule_of_op of = {needs(rule->lhs), rule};
+    anfi_rule_of_op of = {needs(rule), rule};
     anfi_push(a, &set->by_op[rule->lhs->op].all, of);
     if (!of.needs) anfi_push(a, &set->by_op[rule->lhs->op].free, of);
     set->by_op[rule->lhs->op].needs |= of.needs;
