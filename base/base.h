@@ -165,6 +165,8 @@ typedef struct anfi_map {
   anfi_arena *arena;
   struct anfi_map_slot *slots;
   size_t nslot, n;
+  uint64_t zero; // the value of key 0, which stands for a free slot
+  bool has_zero;
 } anfi_map;
 void anfi_map_init(anfi_map *m, anfi_arena *a);
 /* The place of the value of `key`, made (as 0) if absent; valid until the next call. */

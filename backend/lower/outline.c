@@ -9,13 +9,14 @@
 enum { FEW = 16, MAX_PARAMS = 100 };
 
 typedef struct maker {
-  anfi_arena *a;
+  anfi_arena *a, *tmp; // tmp: of the loop at hand
   tmod *m;
   tstore *t;
   anfi_map globals, by_hash;
   ANFI_VEC(tfunc) made;
   ANFI_VEC(uint32_t) next; // of the same hash: 1 + place in `made`, by place
   const anfi_str *name;
+  tattrs attrs;
   tfunc f; // whose loops are looked at
 } maker;
 
@@ -40,7 +41,7 @@ static bool see_expr(tviewer *v, texpr e) {
     l->stays = true;
   if (!has(&l->seen, e)) {
     *anfi_map_at(&l->seen, anfi_key(e)) = 1;
-    anfi_push(l->k->a, &l->free, e);
+    anfi_push(l->k->tmp, &l->free, e);
   }
   return true;
 }
@@ -55,43 +56,47 @@ static bool see_stmt(tviewer *v, tstmt s) {
 
 /* ---- the function ---- */
 
-static tfunc function_of(maker *k, tstmt loop, size_t n, texpr const *used) {
-  texpr *param = ANFI_NEW_N(k->a, texpr, n + 1);
+/* The loop as a function of what it uses, as it stands: to be compared. */
+static tfunc as_function(maker *k, tstmt loop, const look *l) {
+  struct anf_tir_func_node *f = ANFI_NEW(k->tmp, struct anf_tir_func_node);
+  f->name = k->name;
+  f->ret = anfi_t_dt(ANF_TIR_void);
+  f->n = (uint32_t)l->free.n;
+  f->param = l->free.at;
+  f->body = anfi_t_stmts(k->t, 1, &loop);
+  f->attrs = k->attrs;
+  return f;
+}
+
+/* The same with parameters and variables of its own. */
+static tfunc own(maker *k, tfunc f) {
+  texpr *param = ANFI_NEW_N(k->a, texpr, f->n + 1u);
   tvisitor v;
-  anfi_t_visitor_init(&v, k->t, k->a, NULL);
+  anfi_t_visitor_init(&v, k->t, k->tmp, NULL);
   v.fresh = true;
-  for (size_t i = 0; i < n; i++) {
-    texpr x = used[i];
-    uint64_t size = 0;
-    if (x->kind == TX_tensor) anfi_t_const_elems(x, &size);
+  for (uint32_t i = 0; i < f->n; i++) {
+    texpr x = f->param[i];
     param[i] = x->kind == TX_var ? anfi_t_var(k->t, x->dtype, x->u.name->s)
                                  : anfi_t_tensor(k->t, (anf_tir_elem)x->dtype.elem, x->sub,
                                                  x->u.name->s, x->nidx, x->in, NULL);
     anfi_t_map_var(&v, x, param[i]);
   }
-  tstmt one = anfi_t_visit_stmt(&v, loop);
-  tattrs at = anfi_t_attr_set(k->t, (tattrs){0}, TA_is_private, 1);
-  at = anfi_t_attr_set(k->t, at, TA_inline_level, 0);
-  return anfi_t_func(k->t, k->name, anfi_t_dt(ANF_TIR_void), (uint32_t)n, param,
-                     anfi_t_stmts(k->t, 1, &one), at);
-}
-
-static tfunc renamed(maker *k, tfunc f) {
+  tstmt one = anfi_t_visit_stmt(&v, f->body);
   const anfi_str *name =
       anfi_t_name(k->t, anfi_sprintf(k->a, "%s_loop%zu", k->f->name->s, k->made.n + 1));
   if (anfi_t_mod_find(k->m, name)) name = anfi_t_fresh_func(k->m, name->s);
-  return anfi_t_func(k->t, name, f->ret, f->n, f->param, f->body, f->attrs);
+  return anfi_t_func(k->t, name, f->ret, f->n, param, one, f->attrs);
 }
 
 /* The function that does it: one that there is, or a new one. */
 static tfunc shared(maker *k, tfunc f) {
-  uint64_t *at = anfi_map_at(&k->by_hash, anfi_t_hash_func(f, k->a));
+  uint64_t *at = anfi_map_at(&k->by_hash, anfi_t_hash_func(f, k->tmp));
   for (uint32_t i = (uint32_t)*at; i; i = k->next.at[i - 1]) {
     tcompare c;
-    anfi_t_compare_init(&c, k->a);
+    anfi_t_compare_init(&c, k->tmp);
     if (anfi_t_equal_func(&c, k->made.at[i - 1], f)) return k->made.at[i - 1];
   }
-  f = renamed(k, f);
+  f = own(k, f);
   anfi_push(k->a, &k->made, f);
   anfi_push(k->a, &k->next, (uint32_t)*at);
   *at = k->made.n;
@@ -99,19 +104,24 @@ static tfunc shared(maker *k, tfunc f) {
   return f;
 }
 
-static tstmt outlined(maker *k, tstmt loop) {
+static tstmt call_instead(maker *k, tstmt loop) {
   look l = {.k = k};
   tviewer v = {.user = &l, .enter_expr = see_expr, .enter_stmt = see_stmt};
-  anfi_map_init(&l.inside, k->a);
-  anfi_map_init(&l.seen, k->a);
+  anfi_map_init(&l.inside, k->tmp);
+  anfi_map_init(&l.seen, k->tmp);
   anfi_t_view_stmt(&v, loop);
   if (l.stays || l.free.n > MAX_PARAMS) return loop;
-  tfunc f = shared(k, function_of(k, loop, l.free.n, l.free.at));
+  tfunc f = shared(k, as_function(k, loop, &l));
   k->t->line = loop->line;
   k->t->col = loop->col;
-  texpr *in = ANFI_NEW_N(k->a, texpr, l.free.n + 1);
-  if (l.free.n) memcpy(in, l.free.at, l.free.n * sizeof *in);
-  return anfi_t_eval(k->t, anfi_t_call(k->t, f->name, f->ret, (uint32_t)l.free.n, in));
+  return anfi_t_eval(k->t, anfi_t_call(k->t, f->name, f->ret, (uint32_t)l.free.n, l.free.at));
+}
+
+/* What a loop needs meanwhile goes with it: there may be 10^5 of them. */
+static tstmt outlined(maker *k, tstmt loop) {
+  tstmt s = call_instead(k, loop);
+  anfi_arena_free(k->tmp);
+  return s;
 }
 
 static tstmt enter(tvisitor *v, tstmt s) {
@@ -135,6 +145,9 @@ static size_t loops_of(tfunc f) {
 
 void anfi_lower_outline(anfi_arena *a, tmod *m) {
   maker k = {.a = a, .m = m, .t = m->t, .name = anfi_t_name(m->t, "loop")};
+  k.tmp = anfi_scratch(a->cx);
+  k.attrs = anfi_t_attr_set(k.t, (tattrs){0}, TA_is_private, 1);
+  k.attrs = anfi_t_attr_set(k.t, k.attrs, TA_inline_level, 0);
   anfi_map_init(&k.globals, a);
   anfi_map_init(&k.by_hash, a);
   for (size_t i = 0; i < m->global.n; i++)

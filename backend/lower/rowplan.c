@@ -50,6 +50,7 @@ typedef struct finder {
   anfi_map reads;  // ids of what members read at their own points → 1
   anfi_map left;   // ids of products that are left to their readers → 1
   const char *end; // the op at which the window ends, or NULL
+  anfi_arena *tmp; // of the attempt at hand
 } finder;
 
 /* ---- how ops read rows ---- */
@@ -186,7 +187,7 @@ static void note_reads(finder *q, const joining *j) {
 /* Joins the node and what is left to it. What it reads is a member, or needs no member. */
 static bool join(finder *q, seen *first) {
   joining j = {0};
-  anfi_arena *a = q->w->a;
+  anfi_arena *a = q->tmp;
   if (!may_join(q, first)) return false;
   uint64_t bytes = row_size(&q->f, first->node->type) * 8;
   if (q->bytes + bytes > MAX_BYTES) return false;
@@ -256,8 +257,9 @@ static bool frame_of(finder *q, const anf_node *n) {
 
 static void forget(finder *q) {
   q->bytes = q->written = q->members = 0;
-  anfi_map_init(&q->at, anfi_scratch(q->w->cx));
-  anfi_map_init(&q->reads, anfi_scratch(q->w->cx));
+  anfi_arena_free(q->tmp);
+  anfi_map_init(&q->at, q->tmp);
+  anfi_map_init(&q->reads, q->tmp);
   for (size_t i = 0; i < q->window.n; i++) {
     q->window.at[i].is = NEW;
     q->window.at[i].depends = false;
@@ -352,7 +354,7 @@ gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
   anf_node *const *order = planned(w, &n, all);
   uint64_t *bits = anfi_fuse_plan(w->a, n, order, in_place);
   gplan *p = ANFI_NEW(w->a, gplan);
-  finder q = {.w = w, .plan = p};
+  finder q = {.w = w, .plan = p, .tmp = anfi_scratch(w->cx)};
   p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);
   p->inlined = ANFI_NEW_N(w->a, uint64_t, n / 64 + 1);
   anfi_map_init(&q.left, w->a);

@@ -281,7 +281,7 @@ static void go_to(run *r, const tmod *m) {
 
 /* Moves to a new store when the old one holds several times what the module needs. */
 static void compact(run *r) {
-  enum { SLACK = 8 << 20 };
+  enum { SLACK = 48 << 20 };
   if (anf_ctx_bytes(r->cx) < r->base + SLACK + 4 * r->live) return;
   size_t before = anf_ctx_bytes(r->cx);
   const tmod *m = anfi_t_clone(r->m, anfi_t_store_new(r->cx));
