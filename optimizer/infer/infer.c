@@ -148,13 +148,15 @@ static anfi_spec *widen(anfi_inference *q, anf_graph *g, const anfi_abs **args, 
 
 /* ---- arguments ---- */
 
+void anfi_infer_definition(anfi_inference *q, const anf_graph *g) {
+  const anfi_debug *d = &q->m->debugs.at[g->debug];
+  if (!g->debug || !d->file) return;
+  anfi_note(q->cx, (anfi_loc){d->file->s, d->line, d->col}, "'%s' is defined here", g->name->s);
+}
+
 static bool arity_error(anfi_inference *q, const anf_graph *g, size_t n, const anf_node *at) {
   anfi_fail(q->cx, loc_of(at), ANF_E0510, g->name->s, g->params.n, n);
-  if (g->debug) {
-    const anfi_debug *d = &q->m->debugs.at[g->debug];
-    if (d->file)
-      anfi_note(q->cx, (anfi_loc){d->file->s, d->line, d->col}, "'%s' is defined here", g->name->s);
-  }
+  anfi_infer_definition(q, g);
   anfi_infer_trace(q);
   return false;
 }

@@ -14,6 +14,7 @@ const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t 
                                 const anfi_abs *const *args, anf_node *at);
 bool anfi_abs_fits(const anfi_abs *a, const anf_type *declared);
 void anfi_infer_trace(anfi_inference *q); // notes: while specialising what, called where
+void anfi_infer_definition(anfi_inference *q, const anf_graph *g); // a note: where g is, if known
 
 /* rules.c: a primitive applied to `n` abs (attribute nodes' included) */
 const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,

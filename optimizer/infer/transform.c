@@ -296,6 +296,15 @@ static part one(const walk *w, const anfi_abs *like) {
                            : NULL};
 }
 
+/* What is wrong is in the function, which may be far from where its gradient is taken. */
+static part no_number(const walk *w, anfi_opcode op, const anfi_abs *f, const anfi_abs *gives) {
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0530, anfi_op[op].name, anfi_show_abs(w, gives));
+  for (uint32_t i = 0; f->kind == ANFI_ABS_FN && i < f->n; i++)
+    if (f->item[i]->graph) anfi_infer_definition(w->q, f->item[i]->graph);
+  anfi_infer_trace(w->q);
+  return failed();
+}
+
 /* (value, (gradients)) of a function that gives one number, or with aux a pair of one and more. */
 static part number_vjp(const walk *w, anfi_opcode op, part f, size_t n, const part *args,
                        size_t npos, const size_t *pos, bool aux) {
@@ -305,8 +314,7 @@ static part number_vjp(const walk *w, anfi_opcode op, part f, size_t n, const pa
     return anfi_transform_fail(w, ANF_E0534, anfi_op[op].name, anfi_show_abs(w, y));
   const anfi_abs *number = aux ? y->item[0] : y;
   if (number->kind == ANFI_ABS_BOTTOM) return (part){number, f.node};
-  if (!is_real_number(number))
-    return anfi_transform_fail(w, ANF_E0530, anfi_op[op].name, anfi_show_abs(w, number));
+  if (!is_real_number(number)) return no_number(w, op, f.abs, number);
   return anfi_part_vjp(w, f, n, args, npos, pos, aux ? 0 : -1,
                        one(w, anfi_abs_broaden(&w->q->abs, number)));
 }

@@ -202,6 +202,10 @@ def test_errors_show_the_place():
         return unknown_name + x  # noqa: F821
     raises(CompileError, ["there is no unknown_name"], m, 1.0)
     raises(CompileError, ["source"], jit(eval("lambda x: x")), 1.0)
+    @jit
+    def vector(x):
+        return x * 2.0
+    raises(CompileError, ["one real number", "f64[3]", "def vector(x)"], anfora.grad(vector), np.ones(3))
 
 
 def test_stops_of_running_code():
