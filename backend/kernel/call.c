@@ -95,6 +95,17 @@ LLVMValueRef anfi_kernel_call(lgen *g, texpr e) {
   return ll.BuildCall2(g->b, type_of(g), fn, in, n, "");
 }
 
+/* Objects ask for the tiles when they are loaded, before any code of theirs runs. */
+static void ask_for_tiles(lgen *g) {
+  static const char name[] = "anf_rt_tiles";
+  if (!g->l->aot || ll.GetNamedFunction(g->m, name)) return;
+  V ask = anfi_ll_extern(g, name, ll.FunctionType(g->i1, NULL, 0, 0)),
+    at = ll.AddGlobal(g->m, g->ptr, "anf.tiles.ask");
+  ll.SetInitializer(at, ask);
+  ll.SetLinkage(at, LLVMInternalLinkage);
+  ll.SetSection(at, ".init_array.101");
+}
+
 static void body(lgen *g, const lkernel *one) {
   kgen k = {.g = g, .k = &one->spec, .fn = one->fn};
   anfi_isa_of_engine(g->e, &k.isa);
@@ -111,8 +122,11 @@ static void body(lgen *g, const lkernel *one) {
   k.len = ll.GetParam(k.fn, 3 + GEMM_NSIZE);
   for (unsigned i = 0; i < 3; i++) k.post[i] = ll.GetParam(k.fn, 4 + GEMM_NSIZE + i);
   ll.PositionBuilderAtEnd(g->b, anfi_kg_block(&k));
-  if (anfi_tile_amx(&k.isa, k.k)) anfi_kg_amx(&k);
-  else anfi_kg_panels(&k);
+  if (!anfi_tile_amx(&k.isa, k.k)) anfi_kg_panels(&k);
+  else {
+    anfi_kg_amx(&k);
+    if (k.isa.native) ask_for_tiles(g);
+  }
   ll.BuildRetVoid(g->b);
   if (!g->split) ll.SetLinkage(k.fn, LLVMInternalLinkage);
 }

@@ -48,7 +48,8 @@ typedef struct anfi_blocks {
 } anfi_blocks;
 typedef struct anfi_product {
   uint64_t m, n, k;
-  uint32_t bytes;    // of an element
+  uint32_t bytes;    // of an element of A and B
+  uint32_t sum;      // the same, of C
   bool ta, tb;       // A is stored K by M, B is stored N by K
   uint64_t lda, ldb; // as stored
 } anfi_product;

@@ -85,13 +85,13 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
 
 /* A tile takes as many cycles as it has rows; B is laid out once for all rows, C comes and goes by
  * memory, and there is a configuration to load. */
-enum { AMX_SIDE = 16, AMX_LAY = 64, AMX_MOVE = 48, AMX_START = 400 };
+enum { AMX_SIDE = 16, AMX_DEPTH = 64, AMX_LAY = 64, AMX_MOVE = 48, AMX_START = 400 };
 
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
   bool floats = g->a == ANF_TIR_bf16 && g->b == ANF_TIR_bf16 && isa->bf16;
   if (!isa->amx || (g->c != ANF_TIR_s32 && !floats) || g->list || g->flags & GEMM_TA) return false;
   if (!g->known[GEMM_K] || !g->known[GEMM_NUM]) return false;
-  int64_t k = g->size[GEMM_K], num = g->size[GEMM_NUM], depth = floats ? 32 : 64;
+  int64_t k = g->size[GEMM_K], num = g->size[GEMM_NUM], depth = floats ? AMX_DEPTH / 2 : AMX_DEPTH;
   if (k < 1 || num < 1) return false;
   uint32_t steps = anfi_dot_steps(isa, g);
   double down = (double)((g->m + AMX_SIDE - 1) / AMX_SIDE),
@@ -119,10 +119,12 @@ static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `mos
  * A where its rows are far apart and would all fall on the same places of the first cache, or if a
  * tile would read a few values of a line in each of many steps. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
-  uint32_t lanes = isa->bytes / p->bytes;
+  uint32_t lanes = isa->bytes / p->sum;
   anfi_tile t = anfi_tile_pick(isa, lanes, p->m, p->n);
+  if (isa->amx && p->bytes < p->sum && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
   b.kb = even(p->k, K_BYTES / p->bytes);
+  if (p->bytes < p->sum && b.kb < p->k) b.kb = (b.kb + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;
   uint64_t mmost = b.kb ? A_BLOCK / (b.kb * p->bytes) / t.rows * t.rows : p->m;
   b.mb = even(p->m, mmost > t.rows ? mmost : t.rows);
   if (b.mb < p->m) b.mb = (b.mb + t.rows - 1) / t.rows * t.rows;

@@ -110,6 +110,7 @@ typedef struct matmul {
   texpr to;
   const anf_type *type;
   const anf_node *node;
+  bool bytes; // a and b are what is converted to the type
 } matmul;
 
 /* All columns of one row: the sums of its products, in order. */
@@ -234,16 +235,38 @@ static bool in_registers(anfi_low *L, anfi_mm *q, const follower *f) {
 static anfi_mm sizes_of(const matmul *m) {
   anfi_mm q = {.elem = anfi_lower_elem((anf_dtype)m->type->dtype)};
   q.m = m->rows, q.n = m->cols, q.k = m->inner;
+  if (m->bytes) {
+    q.bytes_a = anfi_lower_elem(m->a.v->dtype);
+    q.bytes_b = anfi_lower_elem(m->b.v->dtype);
+  }
   q.ta = m->a.transposed && !m->a.vector, q.tb = m->b.transposed && !m->b.vector;
   q.lda = leading(&m->a, m->rows, m->inner), q.ldb = leading(&m->b, m->inner, m->cols);
   q.ldc = m->cols;
   return q;
 }
 
-static bool kernels_wanted(const matmul *whole) {
+/* What a conversion of bytes to i32 that nobody has written converts; else NULL. */
+static anfi_view *bytes_of(const anfi_view *v) {
+  if (v->op != ANF_OP_Cast || v->kind != VIEW_LAZY || v->tensor || v->nin != 1) return NULL;
+  anf_dtype d = v->in[0]->dtype;
+  return v->dtype == ANF_I32 && (d == ANF_I8 || d == ANF_U8) ? v->in[0] : NULL;
+}
+
+/* A product of bytes, summed in i32, as kernels have it. */
+static matmul narrowed(const matmul *whole) {
   matmul m = *whole;
+  anfi_view *a = bytes_of(m.a.v), *b = bytes_of(m.b.v);
+  if (m.bias || !a || !b) return m;
+  m.a.v = a, m.b.v = b;
+  m.bytes = true;
+  return m;
+}
+
+static bool kernels_wanted(const matmul *whole) {
+  matmul m = narrowed(whole);
   anf_dtype d = (anf_dtype)m.type->dtype;
-  if (m.a.v->dtype != d || m.b.v->dtype != d || (m.bias && m.bias->dtype != d)) return false;
+  bool same = m.a.v->dtype == d && m.b.v->dtype == d && (!m.bias || m.bias->dtype == d);
+  if (!same && !m.bytes) return false;
   fold_batches(&m);
   anfi_mm q = sizes_of(&m);
   return !anfi_low_complex(d) && anfi_low_gemm_wanted(&q);
@@ -399,6 +422,7 @@ static anfi_view *left(anfi_low *L, const anfi_low_op *q, const matmul *m) {
 }
 
 static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
+  if (kernels_wanted(m)) *m = narrowed(m);
   if (q->inlined && !L->o.no_fuse && !(q->to && q->to[0]) && kernels_wanted(m))
     return left(L, q, m);
   hold(L, m);

@@ -111,6 +111,17 @@ static bool grows(const anf_node *user, const anf_node *x) {
   return !anfi_type_elements(user->type, &a) || !anfi_type_elements(x->type, &b) || a > b;
 }
 
+static bool widens_bytes(const anf_node *x) {
+  if (!anfi_is_op(x, ANF_OP_Cast) || !x->type || x->type->dtype != ANF_I32) return false;
+  const anf_type *t = x->in[0].def->type;
+  return t && t->kind == ANF_TYPE_TENSOR && (t->dtype == ANF_I8 || t->dtype == ANF_U8);
+}
+
+/* A product of bytes that are summed in i32: kernels read them as they are. */
+static bool is_of_bytes(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_MatMul) && widens_bytes(n->in[0].def) && widens_bytes(n->in[1].def);
+}
+
 static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
   uint64_t *found = anfi_map_find(&p->index, x->id);
@@ -120,6 +131,7 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, ui
              is_map(anfi_op[user->op].lower);
   bool once = user->kind == ANFI_APPLY && (anfi_op[user->op].flags & ANFI_ONE_PASS) != 0 &&
               (i == 0 || anfi_op[user->op].lower != ANFI_LOWER_REDUCE);
+  once |= is_of_bytes(user);
   place want = {.nest = inside ? u->nest : user_index + 1, .depth = inside ? u->depth + 1 : 1};
   uint64_t mine = inside ? u->points : anfi_hash_mix(user_index, 1);
   want.points = same_points(user, x) ? mine : anfi_hash_mix(mine, anfi_hash_mix(user->id, i));

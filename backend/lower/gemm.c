@@ -17,7 +17,7 @@ typedef struct plan {
   anfi_low *L;
   const anfi_mm *q;
   anfi_blocks b;
-  anf_tir_elem elem;            // of kernels
+  anf_tir_elem ea, eb, es;      // that kernels read, and write
   uint64_t panels, rest;        // full ones, columns left
   uint64_t group, groups;       // panels of a group; the last one has the columns left, too
   uint64_t team, teams;         // groups of a task; tasks for all columns
@@ -25,6 +25,7 @@ typedef struct plan {
   bool parallel;
   bool piece;    // kernels write a panel that is read right behind
   bool wide;     // sums are of another type than the result, which is rounded once
+  bool widened;  // A and B are of another type than what kernels read
   bool by_k;     // kernels find A stored by K
   bool by_block; // A is stored by K, and each block of rows copied when it is needed, which is once
   texpr to, to0;
@@ -58,9 +59,9 @@ static void give(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr value) {
   anfi_low_put(L, q->c, anfi_low_atom(L, to), (anfi_elem){value, NULL}, false);
 }
 
-static void copy(plan *p, texpr to, texpr i, texpr from, texpr k) {
-  tdtype d = anfi_t_dt(p->elem);
-  texpr x = anfi_t_cast(p->L->t, d, anfi_low_load(p->L, from, anfi_low_atom(p->L, k)));
+static void copy(plan *p, anf_tir_elem e, texpr to, texpr i, texpr from, texpr k) {
+  texpr x = anfi_low_load(p->L, from, anfi_low_atom(p->L, k));
+  x = anfi_t_cast(p->L->t, anfi_t_dt(e), x);
   anfi_low_put(p->L, to, anfi_low_atom(p->L, i), (anfi_elem){x, NULL}, false);
 }
 
@@ -94,7 +95,7 @@ static void turn_rows(plan *p, const block *to, texpr row, texpr down, uint64_t 
   const anfi_mm *q = p->q;
   texpr from = anfi_low_atom(p->L, place_in_a(p, row, k0)),
         at = anfi_low_atom(p->L, mulc(p, down, to->ld));
-  anfi_transposed x = {p->elem, q->a, to->tensor, from, at, kb, m, q->lda, to->ld};
+  anfi_transposed x = {p->ea, q->a, to->tensor, from, at, kb, m, q->lda, to->ld};
   anfi_low_transpose(p->L, &x);
 }
 
@@ -126,7 +127,7 @@ static block rows_of_a(plan *p, const part *t, texpr k0, uint64_t kb) {
   if (!p->b.pack_a) return (block){q->a, from, q->lda};
   uint64_t most = p->by_block ? p->b.mb : p->each * p->b.mb, ld = (p->by_k ? most : kb) + LINE;
   anfi_loop i, j;
-  block r = {anfi_low_local(L, p->elem, (p->by_k ? kb : most) * ld, "rows"), ix(p, 0), ld};
+  block r = {anfi_low_local(L, p->ea, (p->by_k ? kb : most) * ld, "rows"), ix(p, 0), ld};
   if (q->ta && !p->by_k) {
     if (!p->by_block) turn_part(p, t, &r, k0, kb);
     return r;
@@ -134,7 +135,7 @@ static block rows_of_a(plan *p, const part *t, texpr k0, uint64_t kb) {
   rows = p->parts == 1 ? ix(p, q->m) : anfi_low_atom(L, anfi_t_sub(L->t, t->last_row, t->row));
   anfi_low_loop_range(L, &i, ix(p, 0), q->ta ? ix(p, kb) : rows, 1, "i");
   anfi_low_loop_range(L, &j, ix(p, 0), q->ta ? rows : ix(p, kb), 1, "j");
-  copy(p, r.tensor, add(p, mulc(p, i.var, ld), j.var), q->a,
+  copy(p, p->ea, r.tensor, add(p, mulc(p, i.var, ld), j.var), q->a,
        add(p, from, add(p, mulc(p, i.var, q->lda), j.var)));
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);
@@ -183,7 +184,7 @@ static texpr place_in_b(plan *p, const slab *s, texpr col) {
 static void copy_one(plan *p, const slab *s, texpr to, texpr from, texpr k, texpr j) {
   const anfi_mm *q = p->q;
   texpr at = q->tb ? add(p, mulc(p, j, q->ldb), k) : add(p, mulc(p, k, q->ldb), j);
-  copy(p, s->tensor, add(p, to, add(p, mulc(p, k, p->b.nr), j)), q->b, add(p, from, at));
+  copy(p, p->eb, s->tensor, add(p, to, add(p, mulc(p, k, p->b.nr), j)), q->b, add(p, from, at));
 }
 
 /* Panels of B stored by rows: a row of all panels after the other, for rows are far apart. */
@@ -207,8 +208,8 @@ static void copy_panel(plan *p, const slab *s, texpr nth, texpr col, uint64_t n)
   anfi_loop k, j, *outer = tb ? &j : &k, *inner = tb ? &k : &j;
   texpr from = anfi_low_atom(p->L, place_in_b(p, s, col)),
         to = anfi_low_atom(p->L, mulc(p, nth, panel_size(p, s->k)));
-  if (tb && !p->wide) {
-    anfi_transposed t = {p->elem, p->q->b, s->tensor, from, to, n, s->k, p->q->ldb, p->b.nr};
+  if (tb && !p->widened) {
+    anfi_transposed t = {p->eb, p->q->b, s->tensor, from, to, n, s->k, p->q->ldb, p->b.nr};
     anfi_low_transpose(p->L, &t);
     return;
   }
@@ -242,7 +243,7 @@ static uint64_t fixed_at(const anfi_mm *q, uint64_t k, uint64_t j) {
  * from step k0 on starts at k0 * n + col * (steps of the block). */
 static texpr laid_out(plan *p) {
   const anfi_mm *q = p->q;
-  anf_tir_elem e = q->elem == ANF_TIR_f16 ? ANF_TIR_f32 : q->elem;
+  anf_tir_elem e = q->elem == ANF_TIR_bf16 ? q->elem : p->eb;
   uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, q->k * q->n), at = 0;
   for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
     kb = q->k - k0 < p->b.kb ? q->k - k0 : p->b.kb;
@@ -259,7 +260,7 @@ static void copy_slab(plan *p, slab *s) {
   anfi_loop i;
   if (!p->b.pack_b || p->packed) return;
   uint64_t n = p->group + (p->rest > 0);
-  s->tensor = anfi_low_local(p->L, p->elem, n * panel_size(p, s->k), "panels");
+  s->tensor = anfi_low_local(p->L, p->eb, n * panel_size(p, s->k), "panels");
   if (p->panels && !p->q->tb) copy_rows(p, s);
   else if (p->panels) {
     each_panel(p, &i, s, "p");
@@ -457,7 +458,7 @@ static void tasks(plan *p) {
   anfi_loop l;
   anfi_low_loop(p->L, &l, p->parts * p->teams, "task");
   l.parallel = p->parallel && !l.none;
-  if (p->piece) p->to = anfi_low_local(p->L, p->elem, p->b.mb * p->b.nr, "piece");
+  if (p->piece) p->to = anfi_low_local(p->L, p->es, p->b.mb * p->b.nr, "piece");
   part t = part_of(p, l.var);
   steps_of_k(p, &t);
   anfi_low_loop_end(p->L, &l);
@@ -493,20 +494,41 @@ static anfi_isa isa_of(const anfi_low *L) {
   return isa;
 }
 
-static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem elem) {
+/* What kernels read and write. f16 and bf16 are widened as they are copied, unless there are dot
+ * products of bf16. */
+static void types_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem *a, anf_tir_elem *b,
+                     anf_tir_elem *sum) {
+  *sum = narrow(q->elem) ? ANF_TIR_f32 : q->elem;
+  bool dots = q->elem == ANF_TIR_bf16 && isa_of(L).bf16;
+  *a = *b = dots ? ANF_TIR_bf16 : *sum;
+  if (q->bytes_a) *a = q->bytes_a, *b = q->bytes_b;
+}
+
+static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem elem,
+                             anf_tir_elem sum) {
   anfi_isa isa = isa_of(L);
-  anfi_product shape = {q->m,  q->n,  q->k,   (uint32_t)anfi_t_bytes(anfi_t_dt(elem)),
-                        q->ta, q->tb, q->lda, q->ldb};
+  anfi_product shape = {q->m,
+                        q->n,
+                        q->k,
+                        (uint32_t)anfi_t_bytes(anfi_t_dt(elem)),
+                        (uint32_t)anfi_t_bytes(anfi_t_dt(sum)),
+                        q->ta,
+                        q->tb,
+                        q->lda,
+                        q->ldb};
   return anfi_blocks_pick(&isa, &shape);
 }
 
 static void cut(plan *p) {
   const anfi_mm *q = p->q;
-  p->elem = narrow(q->elem) ? ANF_TIR_f32 : q->elem;
-  p->b = blocks_of(p->L, q, p->elem);
+  types_of(p->L, q, &p->ea, &p->eb, &p->es);
+  p->b = blocks_of(p->L, q, p->eb, p->es);
   p->wide = narrow(q->elem);
-  if (p->wide) p->b.pack_a = p->b.pack_b = true;
-  p->by_k = q->ta && (p->wide || !p->b.pack_a);
+  p->widened = p->wide && p->eb != q->elem;
+  bool dots = p->eb != p->es; // no step of K alone is read of A: it lies by rows
+  if (p->widened) p->b.pack_a = p->b.pack_b = true;
+  if (dots && q->ta) p->b.pack_a = true;
+  p->by_k = q->ta && !dots && (p->widened || !p->b.pack_a);
   share(p);
   p->by_block = q->ta && !p->by_k && p->team == 1;
   p->piece = (p->wide || q->each) && q->k <= p->b.kb;
@@ -514,12 +536,12 @@ static void cut(plan *p) {
 
 bool anfi_low_gemm_wanted(const anfi_mm *q) {
   enum { FEW = 1 << 11 }; // products: less is not worth a kernel
-  bool type = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || narrow(q->elem);
+  bool type = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || narrow(q->elem) || q->bytes_a;
   return type && q->k && q->m && q->n && q->m * q->n >= FEW / q->k;
 }
 
 bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) {
-  return blocks_of(L, q, q->elem).kb < q->k;
+  return blocks_of(L, q, q->elem, q->elem).kb < q->k;
 }
 
 /* With the roles of A and B exchanged the result comes out by columns, and is moved as well. That is
@@ -527,7 +549,7 @@ bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) {
  * and where the columns are so few that they leave much of a vector unused. */
 static bool better_exchanged(const anfi_low *L, const anfi_mm *q) {
   enum { TURN = 2 }; // elements turned in a cycle
-  if (narrow(q->elem)) return false;
+  if (narrow(q->elem) || q->bytes_a) return false;
   if (q->tb) return !q->fixed && q->m * (q->k + q->n) <= q->n * q->k;
   anfi_isa isa = isa_of(L);
   uint32_t lanes = isa.bytes / (uint32_t)anfi_t_bytes(anfi_t_dt(q->elem));
@@ -568,7 +590,7 @@ enum { KEPT_BYTES = 4 << 20, NEAR_ROWS = 256 };
  * stay there; with many rows of A panels are copied in any case. */
 static bool is_worth_keeping(const plan *p) {
   const anfi_mm *q = p->q;
-  uint64_t bytes = anfi_t_bytes(anfi_t_dt(p->elem));
+  uint64_t bytes = anfi_t_bytes(anfi_t_dt(p->eb));
   return !q->tb && !q->fixed && !p->wide && !p->b.pack_b && p->panels > 1 && q->k <= p->b.kb &&
          q->ldb * bytes >= NEAR_ROWS && q->k * q->n * bytes <= KEPT_BYTES;
 }
@@ -580,7 +602,7 @@ static void keep_panel(plan *p, texpr to, texpr col, uint64_t n) {
   texpr at = anfi_low_atom(p->L, mulc(p, col, q->k));
   anfi_low_loop(p->L, &k, q->k, "k");
   anfi_low_loop(p->L, &j, n, "j");
-  copy(p, to, add(p, at, add(p, mulc(p, k.var, n), j.var)), q->b,
+  copy(p, p->eb, to, add(p, at, add(p, mulc(p, k.var, n), j.var)), q->b,
        add(p, col, add(p, mulc(p, k.var, q->ldb), j.var)));
   anfi_low_loop_end(p->L, &j);
   anfi_low_loop_end(p->L, &k);
@@ -592,7 +614,7 @@ void anfi_low_gemm_keep(anfi_low *L, const anfi_mm *q) {
   cut(&p);
   if (!is_worth_keeping(&p)) return;
   anfi_laid one = {.b = q->b, .n = q->n, .k = q->k, .ldb = q->ldb, .nr = p.b.nr};
-  one.panels = anfi_low_local(L, p.elem, q->k * q->n, "panels");
+  one.panels = anfi_low_local(L, p.eb, q->k * q->n, "panels");
   anfi_low_loop(L, &l, p.panels, "p");
   keep_panel(&p, one.panels, anfi_low_atom(L, mulc(&p, l.var, p.b.nr)), p.b.nr);
   anfi_low_loop_end(L, &l);
@@ -620,7 +642,7 @@ static void by_blocks(anfi_low *L, const anfi_mm *q) {
   anfi_low_open(L); // what is local to it ends with it
   if (p.piece) p.ldc = p.b.nr;
   else if (p.wide || q->each) {
-    p.to = anfi_low_local(L, p.elem, q->m * q->n, "sums");
+    p.to = anfi_low_local(L, p.es, q->m * q->n, "sums");
     p.to0 = ix(&p, 0);
     p.ldc = q->n;
   }

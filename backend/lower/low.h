@@ -255,6 +255,7 @@ void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
  * buffers of one type */
 typedef struct anfi_mm {
   anf_tir_elem elem;
+  anf_tir_elem bytes_a, bytes_b; // of a and b if they are bytes, else void: elem is theirs, too
   uint64_t m, n, k, lda, ldb, ldc;
   bool ta, tb;            // a is stored k by m; b is stored n by k
   bool serial;            // stands in a parallel loop

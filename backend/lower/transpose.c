@@ -69,6 +69,7 @@ static void rest(const square *s, uint64_t r0, uint64_t r1, uint64_t c0, uint64_
 
 void anfi_low_transpose(anfi_low *L, const anfi_transposed *q) {
   square s = {L, q, SIDE_BYTES / (uint64_t)anfi_t_bytes(anfi_t_dt(q->elem))};
+  if (s.side > SIDE_MAX) s.side = SIDE_MAX;
   anfi_loop i, j;
   uint64_t rows = q->rows / s.side * s.side, cols = q->cols / s.side * s.side;
   if (rows && cols) {

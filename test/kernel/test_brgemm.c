@@ -343,6 +343,18 @@ static void tiles(void **state) {
   assert_true(n >= 30 && least >= 4);
 }
 
+/* The same for an object: it asks the system for the tiles when it is loaded. */
+static anf_status print_object(anf_ctx *cx, anf_jit_engine *e, anf_tir_module *t, anf_text *out) {
+  static const anfi_jit_aot aot = {.name = "dots", .file = "dots.tir"};
+  anfi_jit_lowered l = {0};
+  ANFI_ENTRY(cx, NULL);
+  if (anfi_jit_lower(cx, e, t, &l)) {
+    l.aot = &aot;
+    e->vt->print(cx, e, &l, "asm", out);
+  }
+  return anfi_leave(cx);
+}
+
 /* Code for a machine that has the instructions: they are in it. */
 static void instructions(void **state) {
   (void)state;
@@ -367,6 +379,9 @@ static void instructions(void **state) {
   assert_int_equal(anf_tir_parse(cx, text.text, text.len, "dots", NULL, &t), ANF_OK);
   assert_int_equal(anf_jit_print(e, t, "asm", NULL, &code), ANF_OK);
   for (size_t i = 0; i < ANFI_LEN(want); i++) assert_non_null(strstr(code.text, want[i]));
+  assert_null(strstr(code.text, "anf_rt_tiles"));
+  assert_int_equal(print_object(cx, e, t, &code), ANF_OK);
+  assert_non_null(strstr(strstr(code.text, ".init_array.101"), "anf_rt_tiles"));
   anf_tir_module_free(t);
   anf_jit_engine_free(e);
   anf_text_free(&text);

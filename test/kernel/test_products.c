@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whole programs with products of bytes and of bf16, compiled for kernels with dot products and tiles, against the
+ * reference interpreter: bytes exactly, bf16 within one rounding of it and the error of a sum in f32. */
+#include "test/unit/program.h"
+
+#include <math.h>
+
+static const char *const kernels[] = {NULL, "vnni", "bf16", "amx"};
+
+enum { M = 66, N = 50, K = 300, BATCH = 2 };
+
+static uint32_t seed = 1;
+static uint32_t next(void) { return (seed = seed * 1664525 + 1013904223) >> 16; }
+
+static anf_value *tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims) {
+  static uint16_t data[BATCH * K * M];
+  for (size_t i = 0; i < ANFI_LEN(data); i++)
+    if (d == ANF_BF16) data[i] = anfi_f32_to_bf16((float)(next() % 4096) / 2048 - 1);
+    else data[i] = (uint16_t)next();
+  return anf_value_tensor(cx, d, rank, dims, data);
+}
+
+typedef struct program {
+  const char *text;
+  bool ta, tb, batch;
+} program;
+
+/* What the kernels give, against `want`. */
+static void compare(const anf_value *got, const anf_value *want, const anf_value *size) {
+  if (!size) {
+    assert_true(anf_value_same(got, want));
+    return;
+  }
+  for (size_t i = 0; i < anf_value_elements(want); i++) {
+    double x = anf_value_get_f64(got, i), y = anf_value_get_f64(want, i);
+    double room = fabs(y) * 0x1p-7 + anf_value_get_f64(size, i) * K * 0x1p-24;
+    if (!(fabs(x - y) <= room)) fail_msg("element %zu is %g, not %g", i, x, y);
+  }
+}
+
+static void check(world *w, const program *p, anf_dtype a, anf_dtype b) {
+  anf_module *m = NULL;
+  int64_t da[] = {BATCH, p->ta ? K : M, p->ta ? M : K}, db[] = {p->tb ? N : K, p->tb ? K : N};
+  anf_value *x = tensor(w->cx, a, p->batch ? 3 : 2, p->batch ? da : da + 1),
+            *y = tensor(w->cx, b, 2, db), *args[] = {x, y}, *want = NULL, *size = NULL;
+  assert_int_equal(anf_parse(w->cx, p->text, "p.anf", w->d, &m), ANF_OK);
+  anf_graph *f = anf_module_find(m, "f"), *g = anf_module_find(m, "size");
+  assert_int_equal(anf_run(f, 2, args, NULL, w->d, &want), ANF_OK);
+  if (g) assert_int_equal(anf_run(g, 2, args, NULL, w->d, &size), ANF_OK);
+  for (size_t i = 0; i < ANFI_LEN(kernels); i++) {
+    anf_exec_opts o = {.size = sizeof o, .kind = ANF_JIT_LLVM, .fast = g != NULL};
+    anf_exec *e = NULL;
+    anf_value *got = NULL;
+    o.jit = (anf_jit_opts){.size = sizeof o.jit, .kernels = kernels[i], .contract = g != NULL};
+    assert_int_equal(anf_compile(f, &o, w->d, &e), ANF_OK);
+    anf_status st = anf_exec_run(e, 2, args, NULL, w->d, &got);
+    if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+    assert_int_equal(st, ANF_OK);
+    compare(got, want, size);
+    anf_value_release(got);
+    anf_exec_free(e);
+  }
+  anf_value_release(x), anf_value_release(y);
+  anf_value_release(want), anf_value_release(size);
+  anf_module_free(m);
+}
+
+static void bytes(void **state) {
+  static const program p[] = {
+      {.text = "def f(a, b) { MatMul(Cast(a, i32), Cast(b, i32)) }"},
+      {.text = "def f(a, b) { Relu(MatMul(Cast(a, i32), Cast(b, i32), ta=true) + 7) }", .ta = true},
+      {.text = "def f(a, b) { MatMul(Cast(a, i32), Cast(b, i32), tb=true) }", .tb = true},
+      {.text = "def f(a, b) { c = Cast(a, i32); MatMul(c, Cast(b, i32)) + Sum(c) }",
+       .batch = true}};
+  static const anf_dtype d[][2] = {
+      {ANF_U8, ANF_I8}, {ANF_I8, ANF_I8}, {ANF_U8, ANF_U8}, {ANF_I8, ANF_U8}};
+  for (size_t i = 0; i < ANFI_LEN(p); i++) check(*state, &p[i], d[i][0], d[i][1]);
+}
+
+static void pairs(void **state) {
+#define SIZE(attrs) "\ndef size(a, b) { MatMul(Abs(Cast(a, f32)), Abs(Cast(b, f32))" attrs ") }"
+  static const program p[] = {
+      {.text = "def f(a, b) { a @ b }" SIZE("")},
+      {.text = "def f(a, b) { MatMul(a, b, ta=true) }" SIZE(", ta=true"), .ta = true},
+      {.text = "def f(a, b) { MatMul(a, b, tb=true) }" SIZE(", tb=true"), .tb = true},
+      {.text = "def f(a, b) { Relu(a @ b) }" SIZE(""), .batch = true}};
+  for (size_t i = 0; i < ANFI_LEN(p); i++) check(*state, &p[i], ANF_BF16, ANF_BF16);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(bytes, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(pairs, setup, teardown)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
