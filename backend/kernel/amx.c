@@ -431,19 +431,13 @@ static void panel(amx *x, V col, uint32_t n) {
   anfi_kg_end(k, &l);
 }
 
-static V room(const kgen *k, uint64_t bytes) {
-  V at = ll.BuildAlloca(k->g->b, ll.ArrayType2(k->g->i8, bytes), "");
-  ll.SetAlignment(at, WIDE);
-  return at;
-}
-
 void anfi_kg_amx(const kgen *k) {
   amx x = {.k = k};
   kloop l;
   int64_t width = PAIR * HIGH, full = k->k->n / width, rest = k->k->n % width, m = k->k->m;
-  x.packed = room(k, DEEP * PAIR * TILE), x.edge = room(k, PAIR * TILE);
-  x.to = room(k, PAIR * PAIR * TILE);
-  for (uint32_t t = 0; t < TILES && !native(&x); t++) x.tile[t] = room(k, TILE);
+  x.packed = anfi_kg_room(k, DEEP * PAIR * TILE), x.edge = anfi_kg_room(k, PAIR * TILE);
+  x.to = anfi_kg_room(k, PAIR * PAIR * TILE);
+  for (uint32_t t = 0; t < TILES && !native(&x); t++) x.tile[t] = anfi_kg_room(k, TILE);
   x.one = (m < width || m % width == 0) && (!full || !rest);
   if (x.one) {
     cut(x.at.rows, (uint32_t)(m < width ? m : width));

@@ -7,6 +7,8 @@
 
 typedef LLVMValueRef V;
 
+enum { WORDS = 64 }; // bytes of a vector of words
+
 typedef struct tile {
   uint32_t rows, vecs, tail; // tail: columns of the last vector, 0 all
   V a, b, c, col;            // where it starts; number of its first column
@@ -71,24 +73,36 @@ static V dot(const kgen *k, V a, V b, V acc) {
                                : anfi_dot_bytes(&k->dot, acc, a, b);
 }
 
+/* Signed A is taken as unsigned, 128 more. */
+static bool is_biased(const kgen *k) {
+  return k->dot.steps == 4 && k->k->a == ANF_TIR_s8 && k->k->b == ANF_TIR_s8;
+}
+static V bias_of(const kgen *k) { return splat(k, anfi_ll_i32(k->g, 0x80808080)); }
+
+/* Vector j of as many rows of B as a dot product takes, from b on. */
+static V words_at(const kgen *k, const tile *t, V b, uint32_t j) {
+  V r[4], db = mul(k, k->size[GEMM_LDB], k->bytes_b);
+  for (uint32_t u = 0; u < k->dot.steps; u++) {
+    V p = move(k, move(k, b, mul(k, db, u)), ci(k, (int64_t)j * k->lanes * k->bytes_b));
+    r[u] = anfi_kg_load(k, anfi_kg_lane(k, k->k->b), p, k->bytes_b, tail_of(t, j));
+  }
+  return anfi_dot_interleave(&k->dot, r);
+}
+
 /* As many steps of K as a dot product takes. */
-static void dot_step(const kgen *k, tile *t, V a, V b, const V *row, V db) {
+static void dot_step(const kgen *k, tile *t, V a, V b, const V *row) {
   lgen *g = k->g;
-  V bv[VECS], bias = splat(k, anfi_ll_i32(g, 0x80808080));
+  V bv[VECS], bias = bias_of(k);
   for (uint32_t j = 0; j < t->vecs; j++) {
-    V r[4];
-    for (uint32_t u = 0; u < k->dot.steps; u++) {
-      V p = move(k, move(k, b, mul(k, db, u)), ci(k, (int64_t)j * k->lanes * k->bytes_b));
-      r[u] = anfi_kg_load(k, anfi_kg_lane(k, k->k->b), p, k->bytes_b, tail_of(t, j));
-    }
-    bv[j] = anfi_dot_interleave(&k->dot, r);
+    bv[j] = k->words ? anfi_kg_load(k, g->i32, move(k, b, ci(k, (int64_t)j * WORDS)), WORDS, 0)
+                     : words_at(k, t, b, j);
     if (t->over[0]) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias, bv[j]);
   }
   for (uint32_t r = 0; r < t->rows; r++) {
     V x = ll.BuildLoad2(g->b, g->i32, move(k, a, row[r]), "");
     ll.SetAlignment(x, k->bytes_a);
     x = splat(k, x);
-    if (t->over[0]) x = ll.BuildXor(g->b, x, bias, "");
+    if (is_biased(k)) x = ll.BuildXor(g->b, x, bias, "");
     for (uint32_t j = 0; j < t->vecs; j++) {
       V *acc = &t->acc[r * t->vecs + j];
       *acc = dot(k, x, bv[j], *acc);
@@ -99,14 +113,16 @@ static void dot_step(const kgen *k, tile *t, V a, V b, const V *row, V db) {
 static void dot_steps(const kgen *k, tile *t, V *a, V *b, const V *row, V n) {
   carried c = {.n = 0};
   kloop l;
-  V db = mul(k, k->size[GEMM_LDB], k->bytes_b);
-  carry(&c, a), carry(&c, b), carry_sums(&c, t);
+  V rows = mul(k, k->size[GEMM_LDB], (int64_t)k->dot.steps * k->bytes_b), words = k->words,
+    *from = words ? &words : b;
+  carry(&c, a), carry(&c, from), carry_sums(&c, t);
   anfi_kg_begin(k, &l, n, &c);
-  V a0 = *a, b0 = *b;
-  dot_step(k, t, a0, b0, row, db);
+  V a0 = *a, b0 = *from;
+  dot_step(k, t, a0, b0, row);
   *a = move(k, a0, ci(k, (int64_t)k->dot.steps * k->bytes_a));
-  *b = move(k, b0, mul(k, db, k->dot.steps));
+  *from = move(k, b0, words ? ci(k, (int64_t)t->vecs * WORDS) : rows);
   anfi_kg_end(k, &l);
+  if (words) *b = move(k, *b, mul2(k, n, rows));
 }
 
 /* `n` steps from a and b on, `each` at a time. */
@@ -186,6 +202,11 @@ static void fetch_c(const kgen *k, const tile *t, V ldc) {
     }
 }
 
+static V over_of(const kgen *k, const tile *t, uint32_t j) {
+  if (!k->words) return t->over[j];
+  return anfi_kg_load(k, k->g->i32, move(k, k->over, ci(k, (int64_t)j * WORDS)), WORDS, 0);
+}
+
 static void run_tile(const kgen *k, tile *t) {
   V row[ROWS], at[SUMS];
   bool ta = k->k->flags & GEMM_TA;
@@ -201,8 +222,8 @@ static void run_tile(const kgen *k, tile *t) {
                                         : anfi_kg_load(k, lane, move(k, move(k, k->c, t->c), at[i]),
                                                        k->bytes_c, tail_of(t, i % t->vecs));
   }
-  bool biased = k->dot.steps == 4 && k->k->a == ANF_TIR_s8 && k->k->b == ANF_TIR_s8;
-  for (uint32_t j = 0; j < t->vecs && biased; j++) t->over[j] = ll.ConstNull(k->vec);
+  bool biased = is_biased(k);
+  for (uint32_t j = 0; j < t->vecs && biased && !k->words; j++) t->over[j] = ll.ConstNull(k->vec);
   fetch_c(k, t, ldc);
   if (k->k->list) sum_list(k, t, row);
   else sum_batch(k, t, move(k, k->a, t->a), move(k, k->b, t->b), row);
@@ -211,7 +232,7 @@ static void run_tile(const kgen *k, tile *t) {
     V off = known(at[i], &n) && known(t->c, &base) ? ci(k, n + base)
                                                    : ll.BuildAdd(k->g->b, t->c, at[i], "");
     V x = t->acc[i];
-    if (biased) x = ll.BuildSub(k->g->b, x, t->over[i % t->vecs], "");
+    if (biased) x = ll.BuildSub(k->g->b, x, over_of(k, t, i % t->vecs), "");
     x = anfi_kg_finish(k, x, &(kplace){off, t->col, i % t->vecs, tail_of(t, i % t->vecs)});
     anfi_kg_store(k, x, move(k, k->c, off), k->bytes_c, tail_of(t, i % t->vecs));
   }
@@ -232,18 +253,57 @@ static void tiles(const kgen *k, const tile *panel, int64_t m0, uint32_t rows, i
   anfi_kg_end(k, &l);
 }
 
+/* B of a panel as dots read it, once for all tiles of rows. */
+static void lay_words(const kgen *k, tile *t) {
+  carried c = {.n = 0};
+  kloop l;
+  V b = move(k, k->b, t->b), to = k->words;
+  int64_t dots = k->k->size[GEMM_K] / k->dot.steps;
+  for (uint32_t j = 0; j < t->vecs; j++) t->over[j] = is_biased(k) ? ll.ConstNull(k->vec) : NULL;
+  carry(&c, &b), carry(&c, &to);
+  for (uint32_t j = 0; j < t->vecs && t->over[0]; j++) carry(&c, &t->over[j]);
+  anfi_kg_begin(k, &l, ci(k, dots), &c);
+  V b0 = b, to0 = to;
+  for (uint32_t j = 0; j < t->vecs; j++) {
+    V x = words_at(k, t, b0, j);
+    anfi_kg_store(k, x, move(k, to0, ci(k, (int64_t)j * WORDS)), WORDS, 0);
+    if (t->over[0]) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias_of(k), x);
+  }
+  b = move(k, b0, mul(k, k->size[GEMM_LDB], (int64_t)k->dot.steps * k->bytes_b));
+  to = move(k, to0, ci(k, (int64_t)t->vecs * WORDS));
+  anfi_kg_end(k, &l);
+  for (uint32_t j = 0; j < t->vecs && t->over[j]; j++) {
+    anfi_kg_store(k, t->over[j], move(k, k->over, ci(k, (int64_t)j * WORDS)), WORDS, 0);
+    t->over[j] = NULL;
+  }
+}
+
 static void panel(const kgen *k, V col, uint32_t n) {
   tile t = {.vecs = (n + k->lanes - 1) / k->lanes, .tail = n % k->lanes, .col = col};
   int64_t m = k->k->m, rows = anfi_tile_rows(&k->isa, (uint64_t)m, t.vecs),
           count = (m + rows - 1) / rows, q = m / count, more = m % count;
   t.b = mul(k, col, k->bytes_b);
+  if (k->words) lay_words(k, &t);
   tiles(k, &t, 0, (uint32_t)q + 1, more);
   tiles(k, &t, more * (q + 1), (uint32_t)q, count - more);
 }
 
-void anfi_kg_panels(const kgen *k) {
+/* Where B is laid out for dots, if more than one tile of rows reads it and the stack has the room. */
+static void make_room(kgen *k, const anfi_tile *t) {
+  enum { MOST = 64 << 10 };
+  const anfi_gemm *s = k->k;
+  if (!k->dot.steps || k->lanes * 4 != WORDS || s->list || s->m <= t->rows) return;
+  if (!s->known[GEMM_K] || !s->known[GEMM_NUM] || s->size[GEMM_NUM] != 1) return;
+  uint64_t bytes = (uint64_t)s->size[GEMM_K] / k->dot.steps * t->vecs * WORDS;
+  if (!bytes || bytes > MOST) return;
+  k->words = anfi_kg_room(k, bytes);
+  k->over = anfi_kg_room(k, (uint64_t)t->vecs * WORDS);
+}
+
+void anfi_kg_panels(kgen *k) {
   anfi_tile best = anfi_tile_pick(&k->isa, k->lanes, (uint64_t)k->k->m, (uint64_t)k->k->n);
   uint32_t width = best.vecs * k->lanes;
+  make_room(k, &best);
   int64_t full = k->k->n / width, rest = k->k->n % width;
   kloop l;
   if (full) {

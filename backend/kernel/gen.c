@@ -57,6 +57,13 @@ void anfi_kg_end(const kgen *k, kloop *l) {
 
 /* ---- memory ---- */
 
+V anfi_kg_room(const kgen *k, uint64_t bytes) {
+  enum { LINE = 64 };
+  V at = ll.BuildAlloca(k->g->b, ll.ArrayType2(k->g->i8, bytes), "");
+  ll.SetAlignment(at, LINE);
+  return at;
+}
+
 static V mask_of(const kgen *k, uint32_t lanes, uint32_t n) {
   V on[64];
   for (uint32_t i = 0; i < lanes; i++) on[i] = ll.ConstInt(k->g->i1, i < n, 0);

@@ -18,6 +18,8 @@ typedef struct kgen {
   tdtype sum;
   LLVMTypeRef vec;
   anfi_dot dot; // steps 0: none
+  LLVMValueRef words,
+      over; // the panel's B as dots read it, what taking A as unsigned adds; or NULL
 } kgen;
 
 /* ---- values ---- */
@@ -75,6 +77,9 @@ void anfi_kg_begin(const kgen *k, kloop *l, LLVMValueRef count, carried *c);
 void anfi_kg_end(const kgen *k, kloop *l);
 LLVMBasicBlockRef anfi_kg_block(const kgen *k);
 
+/* On the stack; the builder stands in the function's first block. */
+LLVMValueRef anfi_kg_room(const kgen *k, uint64_t bytes);
+
 /* ---- gen.c: memory; `tail`: of the lanes only so many, 0 all ---- */
 LLVMTypeRef anfi_kg_lane(const kgen *k, anf_tir_elem e);
 LLVMValueRef anfi_kg_load(const kgen *k, LLVMTypeRef lane, LLVMValueRef p, uint32_t bytes,
@@ -94,7 +99,7 @@ typedef struct kplace {
 LLVMValueRef anfi_kg_finish(const kgen *k, LLVMValueRef x, const kplace *p);
 
 /* gemm.c: by vectors; amx.c: by tiles in registers of their own, what anfi_tile_amx is for */
-void anfi_kg_panels(const kgen *k);
+void anfi_kg_panels(kgen *k);
 void anfi_kg_amx(const kgen *k);
 
 #endif

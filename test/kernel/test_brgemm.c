@@ -389,6 +389,62 @@ static void instructions(void **state) {
   anf_ctx_free(cx);
 }
 
+static bool is_product(const char *line) {
+  return strstr(line, "vfmadd") || strstr(line, "vpdpbusd") || strstr(line, "vdpbf16ps");
+}
+
+/* Vectors that the loops of products in the text move to or from the stack; *loops: how many there
+ * are. A loop is a label and the lines to a jump to it. */
+static int spills(char *text, int *loops) {
+  char label[40] = "";
+  int products = 0, moved = 0, all = 0;
+  for (char *line = strtok(text, "\n"); line; line = strtok(NULL, "\n")) {
+    char *jump = strstr(line, "\tj"), *to = jump ? strstr(jump, ".LBB") : NULL;
+    if (strncmp(line, ".LBB", 4) == 0) {
+      snprintf(label, sizeof label, "%.*s", (int)strcspn(line, ":"), line);
+      products = moved = 0;
+    } else if (to && label[0] && strcmp(to, label) == 0 && products > 3) {
+      all += moved;
+      ++*loops;
+    }
+    products += is_product(line);
+    moved += strstr(line, "zmm") && strstr(line, "(%rsp)");
+  }
+  return all;
+}
+
+/* The sums of a tile and what they are made of are in registers, for every tile of 512 bits. */
+static void tiles_fit_registers(void **state) {
+  (void)state;
+  static const int64_t size[][2] = {{28, 32}, {12, 64}, {18, 48}, {48, 16}, {5, 32}};
+  static const int of[] = {0, 2, 4}; // f32, bf16, u8 by s8
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_jit_engine *e = NULL;
+  anf_jit_opts o = {.size = sizeof o, .contract = true};
+  anf_text text = {.cx = cx}, code = {.cx = cx};
+  anf_tir_module *t = NULL;
+  int n = 0, loops = 0;
+  for (size_t i = 0; i < ANFI_LEN(of); i++)
+    for (size_t k = 0; k < ANFI_LEN(size); k++) {
+      int64_t rows = size[k][0], cols = size[k][1];
+      product p = {&all_types[of[i]], rows, cols, 64, 1, 64, cols, cols, 0, 0, .init = true};
+      put_func(&text, &p, n++);
+    }
+  assert_int_equal(anf_jit_engine_new(cx, ANF_JIT_LLVM, &o, NULL, &e), ANF_OK);
+  snprintf(e->target.cpu, sizeof e->target.cpu, "sapphirerapids");
+  snprintf(e->target.features, sizeof e->target.features, "%.*s",
+           (int)(strstr(features, ",+amx") - features), features);
+  assert_int_equal(anf_tir_parse(cx, text.text, text.len, "tiles", NULL, &t), ANF_OK);
+  assert_int_equal(anf_jit_print(e, t, "asm", NULL, &code), ANF_OK);
+  assert_int_equal(spills(code.text, &loops), 0);
+  assert_true(loops >= n);
+  anf_tir_module_free(t);
+  anf_jit_engine_free(e);
+  anf_text_free(&text);
+  anf_text_free(&code);
+  anf_ctx_free(cx);
+}
+
 static void narrow_vectors(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
@@ -412,11 +468,15 @@ static void unknown_name(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_type),     cmocka_unit_test(wide_vectors),
-      cmocka_unit_test(dots),           cmocka_unit_test(dots_of_bf16),
-      cmocka_unit_test(tiles),          cmocka_unit_test(instructions),
-      cmocka_unit_test(narrow_vectors), cmocka_unit_test(c_text),
-      cmocka_unit_test(unknown_name)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_type),
+                                     cmocka_unit_test(wide_vectors),
+                                     cmocka_unit_test(dots),
+                                     cmocka_unit_test(dots_of_bf16),
+                                     cmocka_unit_test(tiles),
+                                     cmocka_unit_test(instructions),
+                                     cmocka_unit_test(tiles_fit_registers),
+                                     cmocka_unit_test(narrow_vectors),
+                                     cmocka_unit_test(c_text),
+                                     cmocka_unit_test(unknown_name)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
