@@ -238,6 +238,27 @@ float anfi_bf16_to_f32(uint16_t h);
 uint16_t anfi_f32_to_bf16(float f);
 uint16_t anfi_f64_to_bf16(double f);
 
+/* special.c, which the run time has too: functions of complex numbers x (and y), and the n-th derivative of
+ * the digamma function */
+#define ANFI_COMPLEX_FUNCTIONS                                                                     \
+  ANFI_COMPLEX(pow, cpow(x, y))                                                                    \
+  ANFI_COMPLEX(sqrt, csqrt(x))                                                                     \
+  ANFI_COMPLEX(exp, cexp(x))                                                                       \
+  ANFI_COMPLEX(log, clog(x))                                                                       \
+  ANFI_COMPLEX(sin, csin(x))                                                                       \
+  ANFI_COMPLEX(cos, ccos(x))                                                                       \
+  ANFI_COMPLEX(tan, ctan(x))                                                                       \
+  ANFI_COMPLEX(sinh, csinh(x))                                                                     \
+  ANFI_COMPLEX(cosh, ccosh(x))                                                                     \
+  ANFI_COMPLEX(tanh, ctanh(x))
+typedef enum anfi_complex_fn {
+#define ANFI_COMPLEX(name, call) ANFI_COMPLEX_##name,
+  ANFI_COMPLEX_FUNCTIONS
+#undef ANFI_COMPLEX
+} anfi_complex_fn;
+void anfi_complex(anfi_complex_fn f, const double a[2], const double b[2], double out[2]);
+double anfi_polygamma(int n, double x);
+
 /* os_posix.c: the only place of this folder that calls the system */
 /* Reads a whole file into the arena, NUL-terminated; "-" is standard input. Fails with E03xx. */
 bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, size_t *len);

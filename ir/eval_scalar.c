@@ -8,15 +8,6 @@
 #include "ir/kernel.h"
 #include "ir/scalar.h"
 
-#include <complex.h>
-#ifndef CMPLX // glibc keeps it from clang
-#define CMPLX(re, im)                                                                              \
-  ((union {                                                                                        \
-     double part[2];                                                                               \
-     double complex z;                                                                             \
-   }){{(re), (im)}}                                                                                \
-       .z)
-#endif
 #include <math.h>
 
 enum { MAX_INPUTS = ANFI_ND };
@@ -296,8 +287,6 @@ static double step_real(machine *m, const anfi_scalar_ins *i) {
 
 static number cplx(double re, double im) { return (number){.c = {re, im}}; }
 
-static number from_c(double complex z) { return cplx(creal(z), cimag(z)); }
-
 static number complex_mul(number a, number b) {
   return cplx(a.c.re * b.c.re - a.c.im * b.c.im, a.c.re * b.c.im + a.c.im * b.c.re);
 }
@@ -316,10 +305,26 @@ static number complex_div(number a, number b) {
 static bool nonzero(number a) { return a.c.re != 0 || a.c.im != 0; }
 static bool equal(number a, number b) { return a.c.re == b.c.re && a.c.im == b.c.im; }
 
+static const uint8_t c_function[ANFI_S_COUNT] = { // 1 + the function
+#define ANFI_COMPLEX(name, call) [ANFI_S_##name] = 1 + ANFI_COMPLEX_##name,
+    ANFI_COMPLEX_FUNCTIONS
+#undef ANFI_COMPLEX
+};
+
+int anfi_scalar_complex(anfi_scalar_op op) { return c_function[op] - 1; }
+
+static number complex_of(anfi_complex_fn f, number a, number b) {
+  const double x[2] = {a.c.re, a.c.im}, y[2] = {b.c.re, b.c.im};
+  double r[2];
+  anfi_complex(f, x, y, r);
+  return cplx(r[0], r[1]);
+}
+
 /* dispatch */
 static number step_complex(machine *m, const anfi_scalar_ins *i) {
   number a = m->at[i->arg[0]], b = m->at[i->arg[1]], c = m->at[i->arg[2]];
-  double complex z = CMPLX(a.c.re, a.c.im);
+  int f = anfi_scalar_complex((anfi_scalar_op)i->op);
+  if (f >= 0) return complex_of((anfi_complex_fn)f, a, b);
   switch ((anfi_scalar_op)i->op) {
   case ANFI_S_input: return m->in[i->arg[0]];
   case ANFI_S_attr: return m->attr[i->arg[0]];
@@ -339,18 +344,10 @@ static number step_complex(machine *m, const anfi_scalar_ins *i) {
   case ANFI_S_isnan: return cplx(isnan(a.c.re) || isnan(a.c.im), 0);
   case ANFI_S_isinf: return cplx(isinf(a.c.re) || isinf(a.c.im), 0);
   case ANFI_S_isfinite: return cplx(isfinite(a.c.re) && isfinite(a.c.im), 0);
-  case ANFI_S_pow: return from_c(cpow(z, CMPLX(b.c.re, b.c.im)));
-  case ANFI_S_sqrt: return from_c(csqrt(z));
-  case ANFI_S_rsqrt: return complex_div(cplx(1, 0), from_c(csqrt(z)));
-  case ANFI_S_exp: return from_c(cexp(z));
-  case ANFI_S_log: return from_c(clog(z));
-  case ANFI_S_sin: return from_c(csin(z));
-  case ANFI_S_cos: return from_c(ccos(z));
-  case ANFI_S_tan: return from_c(ctan(z));
-  case ANFI_S_sinh: return from_c(csinh(z));
-  case ANFI_S_cosh: return from_c(ccosh(z));
-  case ANFI_S_tanh: return from_c(ctanh(z));
-  case ANFI_S_sigmoid: return complex_div(cplx(1, 0), from_c(1 + cexp(-z)));
+  case ANFI_S_rsqrt: return complex_div(cplx(1, 0), complex_of(ANFI_COMPLEX_sqrt, a, b));
+  case ANFI_S_sigmoid:
+    a = complex_of(ANFI_COMPLEX_exp, cplx(-a.c.re, -a.c.im), b);
+    return complex_div(cplx(1, 0), cplx(1 + a.c.re, a.c.im));
   case ANFI_S_real: return cplx(a.c.re, 0);
   case ANFI_S_imag: return cplx(a.c.im, 0);
   case ANFI_S_conj: return cplx(a.c.re, -a.c.im);

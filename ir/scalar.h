@@ -45,6 +45,8 @@ typedef struct anfi_scalar {
 const anfi_scalar *anfi_scalar_of(anf_ctx *cx, anfi_opcode op);
 /* The computation type for these inputs (all tensors) and result. */
 anf_dtype anfi_scalar_dtype(size_t n, const anf_type *const *in, const anf_type *out);
+/* The function of complex numbers that the operation is, or -1. */
+int anfi_scalar_complex(anfi_scalar_op op);
 /* ANFI_SCALAR_* of a type, 0 for keys. */
 unsigned anfi_scalar_domain(anf_dtype d);
 

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Elementwise code on complex numbers: pairs of reals, each instruction computed in double and
  * rounded to the part's type, as ir/eval_scalar.c does it. Functions that C's library has for
- * complex numbers (powers, roots, exponentials) are not compiled. */
+ * complex numbers (powers, roots, exponentials) are calls of the run time, one for each part. */
 #include "backend/lower/scalar.h"
 
 static const uint8_t knows[] = {
-    ANFI_S_input, ANFI_S_attr, ANFI_S_number, ANFI_S_add,     ANFI_S_sub,      ANFI_S_mul,
-    ANFI_S_div,   ANFI_S_eq,   ANFI_S_ne,     ANFI_S_land,    ANFI_S_lor,      ANFI_S_lnot,
-    ANFI_S_neg,   ANFI_S_abs,  ANFI_S_isnan,  ANFI_S_isinf,   ANFI_S_isfinite, ANFI_S_select,
-    ANFI_S_real,  ANFI_S_imag, ANFI_S_conj,   ANFI_S_complex,
+    ANFI_S_input, ANFI_S_attr,    ANFI_S_number, ANFI_S_add,   ANFI_S_sub,      ANFI_S_mul,
+    ANFI_S_div,   ANFI_S_eq,      ANFI_S_ne,     ANFI_S_land,  ANFI_S_lor,      ANFI_S_lnot,
+    ANFI_S_neg,   ANFI_S_abs,     ANFI_S_isnan,  ANFI_S_isinf, ANFI_S_isfinite, ANFI_S_select,
+    ANFI_S_rsqrt, ANFI_S_sigmoid, ANFI_S_real,   ANFI_S_imag,  ANFI_S_conj,     ANFI_S_complex,
 };
 
 bool anfi_s_complex_knows(anfi_scalar_op op) {
   for (size_t i = 0; i < ANFI_LEN(knows); i++)
     if (knows[i] == op) return true;
-  return false;
+  return anfi_scalar_complex(op) >= 0;
 }
 
 typedef struct wide { // parts in double
@@ -63,6 +63,20 @@ static void divide(machine *m, wide a, wide b, step *out) {
   texpr re0 = bin(m, TX_div, a.re, big), im0 = bin(m, TX_div, a.im, big);
   put(m, out, anfi_t_select(t, none, re0, anfi_t_select(t, by_re, re1, re2)),
       anfi_t_select(t, none, im0, anfi_t_select(t, by_re, im1, im2)));
+}
+
+static wide function(machine *m, int f, wide a, wide b) {
+  tstore *t = m->L->t;
+  texpr in[6] = {anfi_t_s32(t, f), NULL, a.re, a.im, b.re, b.im}, part[2];
+  for (int32_t k = 0; k < 2; k++) {
+    in[1] = anfi_t_s32(t, k);
+    part[k] = anfi_low_let(m->L, anfi_t_rt_call(t, TRT_anf_rt_complex, 6, in), "part");
+  }
+  return (wide){part[0], part[1]};
+}
+
+static wide negative(machine *m, wide a) {
+  return (wide){mul(m, a.re, f64(m, -1)), mul(m, a.im, f64(m, -1))};
 }
 
 static texpr truth_of(machine *m, uint16_t i) {
@@ -114,6 +128,13 @@ void anfi_s_complex_step(machine *m, const anfi_scalar_ins *i, step *out) {
   int arity = anfi_scalar_ops[i->op].arity;
   wide a = load(m, i->arg[0]), b = arity > 1 ? load(m, i->arg[1]) : a;
   texpr zero = f64(m, 0), c;
+  const wide one = {f64(m, 1), zero};
+  int f = anfi_scalar_complex((anfi_scalar_op)i->op);
+  if (f >= 0) {
+    a = function(m, f, a, b);
+    put(m, out, a.re, a.im);
+    return;
+  }
   switch ((anfi_scalar_op)i->op) {
   case ANFI_S_add: put(m, out, bin(m, TX_add, a.re, b.re), bin(m, TX_add, a.im, b.im)); break;
   case ANFI_S_sub: put(m, out, bin(m, TX_sub, a.re, b.re), bin(m, TX_sub, a.im, b.im)); break;
@@ -122,7 +143,15 @@ void anfi_s_complex_step(machine *m, const anfi_scalar_ins *i, step *out) {
         bin(m, TX_add, mul(m, a.re, b.im), mul(m, a.im, b.re)));
     break;
   case ANFI_S_div: divide(m, a, b, out); break;
-  case ANFI_S_neg: put(m, out, mul(m, a.re, f64(m, -1)), mul(m, a.im, f64(m, -1))); break;
+  case ANFI_S_rsqrt: divide(m, one, function(m, ANFI_COMPLEX_sqrt, a, a), out); break;
+  case ANFI_S_sigmoid:
+    a = function(m, ANFI_COMPLEX_exp, negative(m, a), a);
+    divide(m, one, (wide){atom(m, bin(m, TX_add, one.re, a.re)), a.im}, out);
+    break;
+  case ANFI_S_neg:
+    a = negative(m, a);
+    put(m, out, a.re, a.im);
+    break;
   case ANFI_S_select:
     a = load(m, i->arg[2]);
     c = atom(m, truth_of(m, i->arg[0]));

@@ -21,6 +21,18 @@ bool anfi_lower_pointwise(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return true;
 }
 
+static anfi_elem at_polygamma(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  texpr x = anfi_t_cast(L->t, ANFI_F64, anfi_view_at(L, v->in[0], p).re);
+  texpr in[2] = {anfi_t_s32(L->t, (int32_t)anfi_attr_int(v->attr[0])), x};
+  texpr y = anfi_t_rt_call(L->t, TRT_anf_rt_polygamma, 2, in);
+  return (anfi_elem){anfi_t_cast(L->t, anfi_low_dt(v->dtype), y), NULL};
+}
+
+bool anfi_lower_polygamma(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  out[0] = anfi_view_lazy(L, q, ORDER_FLAT, at_polygamma);
+  return true;
+}
+
 static anfi_elem at_cast(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   return anfi_scalar_cast(L, anfi_view_at(L, v->in[0], p), v->in[0]->dtype, v->dtype);
 }

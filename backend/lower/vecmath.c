@@ -181,22 +181,22 @@ const anfi_helper anfi_low_math[] = {
      "  var o: f32 = select(x < 0.f && a < INFINITY && !whole, NAN, select(odd, copysign(f, x), f))\n"
      "  return select(x == 1.f || y == 0.f, 1.f, o)\n"
      "}\n"},
-    // 1 / (1 + 2^n e^-g); 2^n is 0 or infinite at the ends
+    // 1 / (1 + 2^n e^-g) in halves; half of 2^n is 0 or infinite at the ends, where g < 0
     {"anf_sigmoid32", NULL,
      "func anf_sigmoid32(x: f32): f32" INLINE "{\n"
-     "  var b: f32 = select(x < -89.f, -89.f, x)\n"
-     "  var c: f32 = select(b > 88.f, 88.f, b)\n"
-     "  var z: f32 = fmadd(c, -1.44269502f, 12583039.f)\n"
-     "  var n: f32 = z - 12583039.f\n"
+     "  var b: f32 = select(x < -88.722839f, -89.5f, x)\n"
+     "  var c: f32 = select(b > 87.f, 87.f, b)\n"
+     "  var z: f32 = fmadd(c, -1.44269502f, 12583038.f)\n"
+     "  var n: f32 = z - 12583038.f\n"
      "  var h: f32 = fmadd(n, 0.693147182f, c)\n"
      "  var g: f32 = fmadd(n, -1.90465421e-09f, h)\n"
      "  var w: f32 = g * g\n"
      "  var q1: f32 = fmadd(0.00138146f, g, -0.00836871564f)\n"
      "  var q0: f32 = fmadd(0.041668389f, g, -0.166665211f)\n"
      "  var q: f32 = fmadd(fmadd(q1, w, q0), g, 0.49999994f)\n"
-     "  var e: f32 = fnmadd(fnmadd(q, g, 1.f), g, 1.f)\n"
+     "  var p: f32 = fmadd(q, w, g * -1.f)\n"
      "  var s: f32 = reinterpret<f32>(shl(reinterpret<s32>(z), 23))\n"
-     "  return 1.f / fmadd(s, e, 1.f)\n"
+     "  return 0.5f / (fmadd(s, p, 0.5f) + s)\n"
      "}\n"},
     {"anf_erf32", NULL,
      "func anf_erf32(x: f32): f32" INLINE "{\n"

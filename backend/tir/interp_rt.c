@@ -30,6 +30,16 @@ static void rt_print(imachine *m, int64_t site) {
   m->leaf.n = 0;
 }
 
+static uint64_t special(trt f, const uint64_t *v) {
+  const tdtype d = anfi_t_dt(ANF_TIR_f64);
+  double x[4], r[2];
+  if (f == TRT_anf_rt_polygamma)
+    return anfi_t_lane_of_f64(d, anfi_polygamma((int)(int32_t)v[0], anfi_t_lane_f64(d, v[1])));
+  for (int k = 0; k < 4; k++) x[k] = anfi_t_lane_f64(d, v[2 + k]);
+  anfi_complex((anfi_complex_fn)v[0], x, x + 2, r);
+  return anfi_t_lane_of_f64(d, r[v[1]]);
+}
+
 bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
   uint64_t *r = anfi_im_regs(m), v[16];
   if (i->b != anfi_t_rt[f].n) return anfi_im_fail(m, i->node, false, ANF_E0855, anfi_t_rt[f].name);
@@ -54,6 +64,8 @@ bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
   case TRT_anf_rt_put: anfi_push(m->a, &m->leaf, v[0]); return true;
   case TRT_anf_rt_put_tensor: return rt_put_tensor(m, i, v);
   case TRT_anf_rt_print: rt_print(m, (int64_t)v[0]); return true;
+  case TRT_anf_rt_complex:
+  case TRT_anf_rt_polygamma: r[i->d] = special(f, v); return true;
   case TRT_anf_rt_parallel:
   case TRT_COUNT: break; // made a loop when compiled
   }

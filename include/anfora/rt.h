@@ -210,6 +210,10 @@ ANF_API bool anf_rt_tiles(void);
 ANF_API uint16_t anf_rt_f64_to_f16(double x);
 ANF_API uint16_t anf_rt_f64_to_bf16(double x);
 ANF_API float anf_rt_f16_to_f32(uint16_t x);
+/* A part (0: real) of a function of complex numbers; the n-th derivative of the digamma function. */
+ANF_API double anf_rt_complex(anf_stream *s, int32_t f, int32_t part, double re, double im,
+                              double re2, double im2);
+ANF_API double anf_rt_polygamma(anf_stream *s, int32_t n, double x);
 /* Marks of the allocator: frees all that was allocated after the mark was taken. */
 ANF_API uint64_t anf_rt_mark(anf_stream *s);
 ANF_API void anf_rt_release(anf_stream *s, uint64_t mark);

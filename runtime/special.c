@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions of an element that are no instructions, for compiled code. */
+#include "base/base.h"
+#include "runtime/rt.h"
+
+double anf_rt_complex(anf_stream *s, int32_t f, int32_t part, double re, double im, double re2,
+                      double im2) {
+  const double a[2] = {re, im}, b[2] = {re2, im2};
+  double r[2];
+  (void)s;
+  anfi_complex((anfi_complex_fn)f, a, b, r);
+  return r[part];
+}
+
+double anf_rt_polygamma(anf_stream *s, int32_t n, double x) {
+  (void)s;
+  return anfi_polygamma(n, x);
+}
