@@ -2,8 +2,9 @@
 /* Dead code. Nodes that nothing uses go, from the last made to the first, so that mostly a node's
  * users went before it; one that was passed while it was used still goes on a list. What is left is
  * needed if its graph is: graphs are needed that public ones refer to, directly or not, and the
- * others go with all their nodes. (A value that is captured by no graph but those made of it stays:
- * there is none where graphs are closed.) */
+ * others go with all their nodes. That is all where graphs are closed; where they capture, a graph that
+ * goes may have been the last to need a value, which was the last to need a graph, so what is needed
+ * is found from results and effects on. (A value captured by no graph but those made of it stays.) */
 #include "optimizer/opt.h"
 
 typedef struct {
@@ -135,6 +136,66 @@ static void delete_nodes_of_removed(walk *w) {
   }
 }
 
+/* ---- from what is needed on ---- */
+
+typedef struct {
+  anfi_arena *a;
+  bool *graph, *node; // by id: needed
+  ANFI_VEC(const anf_graph *) graphs;
+  anfi_node_vec nodes; // needed, not looked at yet
+} needs;
+
+static void need_graph(needs *w, const anf_graph *g) {
+  if (w->graph[g->id]) return;
+  w->graph[g->id] = true;
+  anfi_push(w->a, &w->graphs, g);
+}
+
+static void need(needs *w, anf_node *n) {
+  const anf_graph *g = anfi_value_graph(n);
+  if (g) need_graph(w, g);
+  if (!is_cnode(n) || w->node[n->id]) return;
+  w->node[n->id] = true;
+  anfi_push(w->a, &w->nodes, n);
+}
+
+static void find_needed(needs *w, const anf_module *m) {
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE))
+      need_graph(w, m->graphs.at[i]);
+  while (w->nodes.n || w->graphs.n) {
+    if (w->nodes.n) {
+      const anf_node *n = w->nodes.at[--w->nodes.n];
+      for (uint32_t i = 0; i < n->nin; i++) need(w, n->in[i].def);
+      continue;
+    }
+    const anf_graph *g = w->graphs.at[--w->graphs.n];
+    for (size_t i = 0; i < g->effects.n; i++) need(w, g->effects.at[i]);
+    if (g->result) need(w, g->result);
+  }
+}
+
+/* All but what results and effects of public graphs come from; how much it was. */
+static uint64_t remove_unneeded(anf_module *m) {
+  needs w = {.a = anfi_scratch(m->cx)};
+  uint64_t count = 0;
+  w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n + 1);
+  w.node = ANFI_NEW_N(w.a, bool, m->nodes.n + 1);
+  find_needed(&w, m);
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    if (!m->graphs.at[i] || w.graph[i]) continue;
+    remove_graph(m->graphs.at[i]);
+    count++;
+  }
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    anf_node *n = m->nodes.at[i];
+    if (!n || w.node[i] || !is_cnode(n)) continue;
+    anfi_delete(n);
+    count++;
+  }
+  return count;
+}
+
 /* ---- the pass ---- */
 
 /* An assertion of what is known to hold has no effect. */
@@ -163,10 +224,17 @@ bool anfi_opt_dce(anfi_pass *p) {
   if (p->rewrites >= p->limit) return true;
   walk w = {.pass = p, .m = m, .a = anfi_scratch(m->cx)};
   sweep(&w);
-  while (remove_graphs(&w)) delete_nodes_of_removed(&w);
+  if (remove_graphs(&w)) delete_nodes_of_removed(&w);
+  else return true;
+  if (remove_graphs(&w)) p->rewrites += remove_unneeded(m); // captures of captures: not one by one
   return true;
 }
 
 bool anfi_clear_dead(anf_module *m) {
   return anfi_opt_dce(&(anfi_pass){.m = m, .limit = UINT64_MAX});
+}
+
+void anfi_clear_unneeded(anf_module *m) {
+  anfi_clear_dead(m); // mostly all there is
+  remove_unneeded(m);
 }

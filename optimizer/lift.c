@@ -96,71 +96,10 @@ static void fix_result(lifting *l, anf_graph *g) {
   else if (free_count(l, r)) anfi_set_result(g, make_partial(l, g, r));
 }
 
-/* ---- what nothing needs is not lifted, so it must not be there: not even a value that is captured
- * only by graphs which are made of it, and which `dce` keeps ---- */
-
-typedef struct {
-  anfi_arena *a;
-  bool *graph, *node; // by id: needed
-  ANFI_VEC(const anf_graph *) todo;
-} needs;
-
-static void need_graph(needs *w, const anf_graph *g) {
-  if (!g || w->graph[g->id]) return;
-  w->graph[g->id] = true;
-  anfi_push(w->a, &w->todo, g);
-}
-
-static void find_needed(needs *w, const anf_module *m, const anf_analysis *an) {
-  for (size_t i = 0; i < m->graphs.n; i++)
-    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE))
-      need_graph(w, m->graphs.at[i]);
-  while (w->todo.n) {
-    const anf_graph *g = w->todo.at[--w->todo.n];
-    const anfi_graph_info *gi = &an->graphs[g->id];
-    if (g->result) need_graph(w, anfi_value_graph(g->result));
-    for (size_t i = 0; i < gi->order.n; i++) {
-      const anf_node *n = gi->order.at[i];
-      w->node[n->id] = true;
-      for (uint32_t k = 0; k < n->nin; k++) need_graph(w, anfi_value_graph(n->in[k].def));
-    }
-  }
-}
-
-/* True if there was any. */
-static bool remove_rest(const needs *w, anf_module *m) {
-  bool some = false;
-  for (size_t i = 0; i < m->graphs.n; i++) {
-    anf_graph *g = m->graphs.at[i];
-    if (!g || w->graph[i]) continue;
-    while (g->effects.n) anfi_remove_effect(g->effects.at[g->effects.n - 1]);
-    anfi_graph_remove(g);
-    some = true;
-  }
-  for (size_t i = 0; i < m->nodes.n; i++) {
-    anf_node *n = m->nodes.at[i];
-    if (!n || w->node[i] || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL)) continue;
-    anfi_delete(n);
-    some = true;
-  }
-  return some;
-}
-
-/* The analysis of what is left; NULL with an error recorded. */
-static anf_analysis *analyse_needed(anf_module *m) {
-  if (!anfi_clear_dead(m)) return NULL;
-  anf_analysis *an = anfi_analyse(m);
-  needs w = {.a = anfi_scratch(m->cx)};
-  w.graph = ANFI_NEW_N(w.a, bool, m->graphs.n + 1);
-  w.node = ANFI_NEW_N(w.a, bool, m->nodes.n + 1);
-  find_needed(&w, m, an);
-  return remove_rest(&w, m) ? anfi_analyse(m) : an;
-}
-
 bool anfi_opt_lift(anfi_pass *p) {
   anf_module *m = p->m;
-  lifting l = {.m = m, .an = analyse_needed(m), .scratch = anfi_scratch(m->cx)};
-  if (!l.an) return false;
+  anfi_clear_unneeded(m); // what nothing needs is not lifted, so it must not be there
+  lifting l = {.m = m, .an = anfi_analyse(m), .scratch = anfi_scratch(m->cx)};
   anfi_map_init(&l.lifted, l.scratch);
   anfi_map_init(&l.moved, l.scratch);
   anfi_map_init(&l.was, l.scratch);

@@ -35,6 +35,8 @@ bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
 
 /* dce.c: for passes that must not meet what nothing needs; no bisection stops it. */
 bool anfi_clear_dead(anf_module *m);
+/* Also what is captured only by graphs that are made of it, where graphs are not closed. */
+void anfi_clear_unneeded(anf_module *m);
 /* edit.c: the attributes of an op: its first, a constant (takes the reference); others as by default */
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v);
 const anfi_attrs *anfi_attrs_nth(anf_module *m, anfi_opcode op, uint32_t k, anf_value *v);

@@ -187,6 +187,13 @@ def test_output():
     check("a folder that cannot be made", anfora("check", "p.anf", env={"ANFORA_DUMP": "none/dump"}), 1, err="E0301")
 
 
+def test_long_programs():
+    """Functions that nothing needs, each the last user of a value that was the last to need one more: linear."""
+    chain = "".join(f"  def k{i}(a) {{ a + v{i} }}\n  v{i + 1} = map(k{i}, (x,))[0]\n" for i in range(50000))
+    check("dead captures of dead captures", anfora("opt", "-p", "dce", "-", stdin=f"def main(x: f64) {{\n  v0 = x\n{chain}  x\n}}".encode()),
+          out="def main(x: f64) -> f64 {\n  return x\n}\n")
+
+
 def test_views():
     check("view: a page by default", anfora("view", "p.anf"), out="p.anf.html\n")
     for end, magic in [("svg", b"<svg"), ("png", b"\x89PNG"), ("pdf", b"%PDF"), ("dot", b"digraph"), ("html", b"<!DOCTYPE html>")]:
@@ -265,7 +272,7 @@ def main():
             f.write(PROGRAM)
         with open("big.anf", "w", encoding="utf-8") as f:
             f.write("def f(x) {\n" + "  x = x + 1\n" * 20000 + "  x\n}\n")
-        for test in (test_running, test_statuses, test_json, test_output, test_views, test_help, test_colour):
+        for test in (test_running, test_statuses, test_json, test_output, test_long_programs, test_views, test_help, test_colour):
             test()
         os.chdir("/")
     TAP.done()
