@@ -53,10 +53,8 @@ static void note_edge(walk *w, anf_graph *g, anf_node *def) {
   if (def->graph && def->graph != g) capture(w, g, def);
 }
 
-static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
-
 static void visit_live(walk *w, steps *st, anf_node *root) {
-  if (!is_cnode(root) || w->seen[root->id]) return;
+  if (!anfi_is_cnode(root) || w->seen[root->id]) return;
   w->seen[root->id] = 1;
   anfi_push(w->scratch, st, ((step){root, 0, 0}));
   while (st->n) {
@@ -67,7 +65,7 @@ static void visit_live(walk *w, steps *st, anf_node *root) {
     }
     anf_node *n = top->node, *def = n->in[top->input++].def;
     note_edge(w, n->graph, def);
-    if (!is_cnode(def) || w->seen[def->id]) continue;
+    if (!anfi_is_cnode(def) || w->seen[def->id]) continue;
     w->seen[def->id] = 1;
     anfi_push(w->scratch, st, ((step){def, 0, 0}));
   }
@@ -230,7 +228,7 @@ static anf_node *next_dependency(const anf_analysis *an, step *top) {
 
 static void order_from(walk *w, steps *st, anf_graph *g, anf_node *root) {
   info *gi = &w->an->graphs[g->id];
-  if (root->graph != g || !is_cnode(root) || w->seen[root->id] == 2) return;
+  if (root->graph != g || !anfi_is_cnode(root) || w->seen[root->id] == 2) return;
   w->seen[root->id] = 2;
   anfi_push(w->scratch, st, ((step){root, 0, 0}));
   while (st->n) {
@@ -239,7 +237,7 @@ static void order_from(walk *w, steps *st, anf_graph *g, anf_node *root) {
       anfi_push(&w->an->arena, &gi->order, st->at[--st->n].node);
       continue;
     }
-    if (def->graph != g || !is_cnode(def) || w->seen[def->id] == 2) continue;
+    if (def->graph != g || !anfi_is_cnode(def) || w->seen[def->id] == 2) continue;
     w->seen[def->id] = 2;
     anfi_push(w->scratch, st, ((step){def, 0, 0}));
   }

@@ -298,6 +298,9 @@ static inline anf_graph *anfi_value_graph(const anf_node *n) {
 static inline anfi_opcode anfi_value_op(const anf_node *n) {
   return n->kind == ANFI_VALUE ? (anfi_opcode)n->op : ANF_OP_NONE;
 }
+static inline bool anfi_is_cnode(const anf_node *n) {
+  return n->kind == ANFI_APPLY || n->kind == ANFI_CALL;
+}
 static inline bool anfi_is_op(const anf_node *n, anfi_opcode op) {
   return n->kind == ANFI_APPLY && n->op == op;
 }

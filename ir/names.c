@@ -98,10 +98,8 @@ typedef struct {
   ANFI_VEC(step) st;
 } ordering;
 
-static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
-
 static void enter(ordering *r, anf_graph *g, anf_node *n) {
-  if (n->graph != g || !is_cnode(n) || r->seen[n->id]) return;
+  if (n->graph != g || !anfi_is_cnode(n) || r->seen[n->id]) return;
   r->seen[n->id] = 1;
   anfi_push(r->q->scratch, &r->st, ((step){.node = n}));
 }
@@ -119,7 +117,7 @@ static anf_node *next_need(ordering *r, const anf_graph *g, step *top) {
     anf_node *def = top->node->in[top->input].def;
     const anf_graph *k = anfi_value_graph(def);
     if (!k || k->removed) {
-      if (!is_cnode(def)) continue;
+      if (!anfi_is_cnode(def)) continue;
       top->input++;
       return def;
     }
@@ -147,7 +145,7 @@ static void emit(ordering *r, anf_graph *g, anf_node *n) {
   }
 }
 
-static bool is_printed(const anf_node *n) { return n && is_cnode(n) && !n->graph->removed; }
+static bool is_printed(const anf_node *n) { return n && anfi_is_cnode(n) && !n->graph->removed; }
 
 static uint32_t *effect_order(naming *q) {
   uint32_t *before = NULL;

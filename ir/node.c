@@ -438,7 +438,7 @@ anf_status anf_return(anf_graph *g, anf_node *n) {
 anf_status anf_effect(anf_graph *g, anf_node *n) {
   if (!g || !n) return ANF_INVALID;
   CHANGE(g->module);
-  if (n->graph == g && (n->kind == ANFI_APPLY || n->kind == ANFI_CALL)) anfi_add_effect(g, n);
+  if (n->graph == g && anfi_is_cnode(n)) anfi_add_effect(g, n);
   else anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0204);
   return changed(g->module);
 }
@@ -463,9 +463,7 @@ anf_status anf_node_replace(anf_node *n, anf_node *by) {
 }
 
 anf_status anf_node_move(anf_node *n, anf_graph *to) {
-  if (!n || !to || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL) ||
-      n->graph->module != to->module)
-    return ANF_INVALID;
+  if (!n || !to || !anfi_is_cnode(n) || n->graph->module != to->module) return ANF_INVALID;
   anfi_move(n, to);
   return ANF_OK;
 }

@@ -39,7 +39,6 @@ typedef struct {
   ANFI_VEC(const anf_value *) pending;
 } checker;
 
-static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
 static bool is_left_behind(const anf_node *n) { return n->graph && n->graph->removed; }
 
 /* "x" or "node 7" */
@@ -76,7 +75,7 @@ static void check_kind(checker *c, const anf_node *n) {
     wrong = "is a constant with a graph or without value";
   else if (n->kind != ANFI_VALUE && !n->graph) wrong = "belongs to no graph";
   else if (n->graph && !is_graph_of(c->m, n->graph)) wrong = "belongs to a graph of another module";
-  else if (!is_cnode(n) && n->nin) wrong = "has inputs and is no call";
+  else if (!anfi_is_cnode(n) && n->nin) wrong = "has inputs and is no call";
   else if (n->kind == ANFI_APPLY && n->op >= ANF_OP_COUNT)
     wrong = "is of an op that does not exist";
   else if (n->kind == ANFI_CALL && !n->nin) wrong = "calls nothing";
@@ -122,7 +121,7 @@ static bool keeps_uses(const anf_node *n) { return n->kind != ANFI_VALUE || n->o
 
 /* Ids that only go up from what is needed to what needs it prove V6 without a walk. */
 static void note_order(checker *c, const anf_node *n, const anf_node *def) {
-  if (is_cnode(def) && def->id >= n->id && def->graph == n->graph) c->ordered = false;
+  if (anfi_is_cnode(def) && def->id >= n->id && def->graph == n->graph) c->ordered = false;
   if (anfi_value_graph(def) && (!c->makers.n || c->makers.at[c->makers.n - 1] != n))
     anfi_push(c->scratch, &c->makers, n);
 }
@@ -146,7 +145,7 @@ static void check_edges(checker *c, const anf_node *n) {
 static const char *wrong_use(const anf_node *n, const anfi_use *u, anfi_use *const *link) {
   if (u->def != n) return "holds an edge to another node";
   if (u->link != link) return "is not linked both ways";
-  if (!is_cnode(u->user) || u < u->user->in || u >= u->user->in + u->user->nin)
+  if (!anfi_is_cnode(u->user) || u < u->user->in || u >= u->user->in + u->user->nin)
     return "holds an edge of a node that is gone";
   return NULL;
 }
@@ -323,7 +322,7 @@ static void check_effects(checker *c, const anf_graph *g, uint8_t *listed) {
   for (size_t i = 0; i < g->effects.n; i++) {
     const anf_node *n = g->effects.at[i];
     const char *wrong = NULL;
-    if (!is_node_of(c->m, n) || !is_cnode(n) || n->graph != g) {
+    if (!is_node_of(c->m, n) || !anfi_is_cnode(n) || n->graph != g) {
       anfi_fail(c->cx, anfi_nowhere(), ANF_E0220, g->name->s,
                 "lists an effect that is no call of its own");
       continue;
@@ -377,7 +376,7 @@ static void check_nodes(checker *c) {
     if (n->kind == ANFI_VALUE) check_value(c, n);
     if (n->kind == ANFI_APPLY) check_apply(c, n);
     if (n->kind == ANFI_CALL) check_call(c, n);
-    if (is_cnode(n)) check_types(c, n);
+    if (anfi_is_cnode(n)) check_types(c, n);
   }
 }
 
@@ -472,7 +471,7 @@ static anf_node *next_need(walk *w, const anf_graph *g, step *top, bool *cycle) 
   for (; top->input < top->node->nin; top->input++) {
     anf_node *def = top->node->in[top->input].def;
     const anf_graph *k = anfi_value_graph(def);
-    if (!k && !is_cnode(def)) continue;
+    if (!k && !anfi_is_cnode(def)) continue;
     if (!k) {
       top->input++;
       return def;
@@ -486,7 +485,7 @@ static anf_node *next_need(walk *w, const anf_graph *g, step *top, bool *cycle) 
     }
     while (top->capture < top->fn->free.n) {
       anf_node *f = top->fn->free.at[top->capture++];
-      if (f->graph == g && is_cnode(f)) return f;
+      if (f->graph == g && anfi_is_cnode(f)) return f;
     }
     top->fn = NULL;
     w->open_in[k->id] = 0;
@@ -562,7 +561,7 @@ static void check_cycles(checker *c, const anf_analysis *an) {
   }
   for (size_t i = 0; i < m->nodes.n && anfi_more_errors(c->cx); i++) { // nodes that nothing needs
     anf_node *n = m->nodes.at[i];
-    if (n && is_cnode(n) && !is_left_behind(n) && w.state[i] == NEW) (void)walk_from(&w, n);
+    if (n && anfi_is_cnode(n) && !is_left_behind(n) && w.state[i] == NEW) (void)walk_from(&w, n);
   }
 }
 

@@ -102,8 +102,6 @@ static anf_node *first_equal(table *t, anf_node *n) {
   }
 }
 
-static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
-
 static bool may_merge(const anf_node *n) {
   if (n->flags & ANFI_NODE_EFFECT) return false;
   return n->kind == ANFI_CALL || !(anfi_op[n->op].flags & ANFI_EFFECT);
@@ -163,7 +161,7 @@ static void unify(table *t, anf_node *n) {
 
 /* Node number `now` has its turn: does n wait for its own? */
 static bool is_later(const anf_node *n, size_t now) {
-  return n->id > now && is_cnode(n) && !(n->flags & ANFI_NODE_MARK);
+  return n->id > now && anfi_is_cnode(n) && !(n->flags & ANFI_NODE_MARK);
 }
 
 static bool uses_later(const anf_node *n, size_t now) {
@@ -205,7 +203,7 @@ bool anfi_opt_cse(anfi_pass *p) {
   for (t.now = 0; t.now < p->m->nodes.n; t.now++) {
     anf_node *n = p->m->nodes.at[t.now];
     fetch_soon(p->m, t.now);
-    if (!n || !is_cnode(n) || (n->flags & ANFI_NODE_MARK)) continue;
+    if (!n || !anfi_is_cnode(n) || (n->flags & ANFI_NODE_MARK)) continue;
     if (uses_later(n, t.now)) after_inputs(&t, n);
     else unify(&t, n);
   }

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Dead code. Nodes that nothing uses go, from the last made to the first, so that mostly a node's
  * users went before it; one that was passed while it was used still goes on a list. What is left is
- * needed if its graph is: graphs are needed that public ones refer to, directly or not, and the
- * others go with all their nodes. That is all where graphs are closed; where they capture, a graph that
- * goes may have been the last to need a value, which was the last to need a graph, so what is needed
- * is found from results and effects on. (A value captured by no graph but those made of it stays.) */
+ * needed if its graph is: graphs are needed that public ones refer to, directly or not. Mostly all are.
+ * If one is not, it may have been the last to need a value that it captures, which was the last to need
+ * another graph, so what is needed is found from results and effects on, and the rest goes at once. */
 #include "optimizer/opt.h"
 
 typedef struct {
@@ -20,8 +19,6 @@ typedef struct {
   ANFI_VEC(reference) refers;
 } walk;
 
-static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
-
 /* ---- nodes ---- */
 
 static void delete_one(walk *w, anf_node *n, size_t now) {
@@ -29,16 +26,16 @@ static void delete_one(walk *w, anf_node *n, size_t now) {
   w->pass->rewrites++;
   for (uint32_t i = 0; i < n->nin; i++) {
     anf_node *def = n->in[i].def;
-    if (def->id >= now && is_cnode(def) && !anfi_is_used(def)) anfi_push(w->a, &w->todo, def);
+    if (def->id >= now && anfi_is_cnode(def) && !anfi_is_used(def)) anfi_push(w->a, &w->todo, def);
   }
 }
 
-/* n is unused, or its graph is removed. Nodes before number `now` are still to come. */
+/* n is unused. Nodes before number `now` are still to come. */
 static void delete_from(walk *w, anf_node *n, size_t now) {
   delete_one(w, n, now);
   while (w->todo.n) {
     n = w->todo.at[--w->todo.n];
-    if (is_cnode(n)) delete_one(w, n, now);
+    if (anfi_is_cnode(n)) delete_one(w, n, now);
   }
 }
 
@@ -52,7 +49,7 @@ static void sweep(walk *w) {
       if (n && anfi_value_graph(n)) anfi_push(w->a, &w->constant, n);
       continue;
     }
-    if (is_cnode(n) && !anfi_is_used(n)) delete_from(w, n, i);
+    if (anfi_is_cnode(n) && !anfi_is_used(n)) delete_from(w, n, i);
   }
 }
 
@@ -64,7 +61,6 @@ static void refer(walk *w, const anf_graph *from, const anf_graph *to) {
 
 static void find_references(walk *w) {
   const anf_module *m = w->m;
-  w->refers.n = 0;
   for (size_t i = 0; i < w->constant.n; i++)
     for (const anfi_use *u = w->constant.at[i]->uses; u; u = u->next)
       refer(w, u->user->graph, anfi_value_graph(w->constant.at[i]));
@@ -88,15 +84,18 @@ static uint32_t *sort_references(walk *w, uint32_t **sorted) {
   return first;
 }
 
-static bool *needed_graphs(walk *w) {
+static bool any_unneeded(walk *w) {
+  find_references(w);
   const anf_module *m = w->m;
   uint32_t *sorted, *first = sort_references(w, &sorted);
   bool *needed = ANFI_NEW_N(w->a, bool, m->graphs.n + 1);
   uint32_t *todo = ANFI_NEW_N(w->a, uint32_t, m->graphs.n + 1);
-  size_t n = 0;
+  size_t n = 0, left = 0;
   for (size_t i = 0; i < m->graphs.n; i++) {
-    needed[i] = m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE);
+    if (!m->graphs.at[i]) continue;
+    needed[i] = !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE);
     if (needed[i]) todo[n++] = (uint32_t)i;
+    else left++;
   }
   while (n) {
     uint32_t g = todo[--n];
@@ -104,36 +103,10 @@ static bool *needed_graphs(walk *w) {
       if (needed[sorted[k]]) continue;
       needed[sorted[k]] = true;
       todo[n++] = sorted[k];
+      left--;
     }
   }
-  return needed;
-}
-
-static void remove_graph(anf_graph *g) {
-  while (g->effects.n) anfi_remove_effect(g->effects.at[g->effects.n - 1]);
-  anfi_graph_remove(g);
-}
-
-/* True if there was one. */
-static bool remove_graphs(walk *w) {
-  anf_module *m = w->m;
-  find_references(w);
-  const bool *needed = needed_graphs(w);
-  uint64_t before = w->pass->rewrites;
-  for (size_t i = 0; i < m->graphs.n; i++) {
-    if (!m->graphs.at[i] || needed[i]) continue;
-    remove_graph(m->graphs.at[i]);
-    w->pass->rewrites++;
-  }
-  return w->pass->rewrites != before;
-}
-
-/* And what they captured, if nothing else uses it. */
-static void delete_nodes_of_removed(walk *w) {
-  for (size_t i = 0; i < w->m->nodes.n; i++) {
-    anf_node *n = w->m->nodes.at[i];
-    if (n && is_cnode(n) && n->graph->removed) delete_from(w, n, 0);
-  }
+  return left > 0;
 }
 
 /* ---- from what is needed on ---- */
@@ -154,7 +127,7 @@ static void need_graph(needs *w, const anf_graph *g) {
 static void need(needs *w, anf_node *n) {
   const anf_graph *g = anfi_value_graph(n);
   if (g) need_graph(w, g);
-  if (!is_cnode(n) || w->node[n->id]) return;
+  if (!anfi_is_cnode(n) || w->node[n->id]) return;
   w->node[n->id] = true;
   anfi_push(w->a, &w->nodes, n);
 }
@@ -175,6 +148,11 @@ static void find_needed(needs *w, const anf_module *m) {
   }
 }
 
+static void remove_graph(anf_graph *g) {
+  while (g->effects.n) anfi_remove_effect(g->effects.at[g->effects.n - 1]);
+  anfi_graph_remove(g);
+}
+
 /* All but what results and effects of public graphs come from; how much it was. */
 static uint64_t remove_unneeded(anf_module *m) {
   needs w = {.a = anfi_scratch(m->cx)};
@@ -189,7 +167,7 @@ static uint64_t remove_unneeded(anf_module *m) {
   }
   for (size_t i = 0; i < m->nodes.n; i++) {
     anf_node *n = m->nodes.at[i];
-    if (!n || w.node[i] || !is_cnode(n)) continue;
+    if (!n || w.node[i] || !anfi_is_cnode(n)) continue;
     anfi_delete(n);
     count++;
   }
@@ -224,9 +202,7 @@ bool anfi_opt_dce(anfi_pass *p) {
   if (p->rewrites >= p->limit) return true;
   walk w = {.pass = p, .m = m, .a = anfi_scratch(m->cx)};
   sweep(&w);
-  if (remove_graphs(&w)) delete_nodes_of_removed(&w);
-  else return true;
-  if (remove_graphs(&w)) p->rewrites += remove_unneeded(m); // captures of captures: not one by one
+  if (any_unneeded(&w)) p->rewrites += remove_unneeded(m);
   return true;
 }
 

@@ -68,7 +68,7 @@ static void take_effect_place(anf_node *n, anf_node *by) {
 }
 
 void anfi_substitute(anf_node *n, anf_node *by) {
-  bool call = by->graph == n->graph && (by->kind == ANFI_APPLY || by->kind == ANFI_CALL);
+  bool call = by->graph == n->graph && anfi_is_cnode(by);
   if ((n->flags & ANFI_NODE_EFFECT) && call && !(by->flags & ANFI_NODE_EFFECT))
     take_effect_place(n, by);
   else if (n->flags & ANFI_NODE_EFFECT) anfi_remove_effect(n);
@@ -122,8 +122,7 @@ typedef struct {
 } visit;
 
 static bool is_new(const anf_node *n, const anf_graph *g) {
-  return n->graph == g && (n->kind == ANFI_APPLY || n->kind == ANFI_CALL) &&
-         !(n->flags & ANFI_NODE_MARK);
+  return n->graph == g && anfi_is_cnode(n) && !(n->flags & ANFI_NODE_MARK);
 }
 
 static void order_from(anf_graph *g, anf_node *root, anfi_arena *a, anfi_node_vec *out) {

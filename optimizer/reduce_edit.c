@@ -19,7 +19,6 @@ typedef struct {
 
 static void add_node(places *p, anf_node *n) { anfi_push(p->a, &p->at, ((place){.node = n})); }
 static void add_graph(places *p, anf_graph *g) { anfi_push(p->a, &p->at, ((place){.graph = g})); }
-static bool is_call(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
 
 /* ---- places ---- */
 
@@ -38,7 +37,7 @@ static void all_graphs(places *p) {
 /* From the result towards the parameters: a node that goes takes others with it. */
 static void calls(places *p) {
   for (size_t i = p->m->nodes.n; i--;)
-    if (p->m->nodes.at[i] && is_call(p->m->nodes.at[i])) add_node(p, p->m->nodes.at[i]);
+    if (p->m->nodes.at[i] && anfi_is_cnode(p->m->nodes.at[i])) add_node(p, p->m->nodes.at[i]);
 }
 
 static void effects(places *p) {
@@ -98,7 +97,7 @@ static void empty(places *p, place at, int v) {
 }
 
 static void to_simple(places *p, place at, int v) {
-  if (is_call(at.node)) anfi_substitute(at.node, simple(p->m, v));
+  if (anfi_is_cnode(at.node)) anfi_substitute(at.node, simple(p->m, v));
   else anfi_replace(at.node, simple(p->m, v));
 }
 

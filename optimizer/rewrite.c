@@ -187,7 +187,7 @@ static void delete_unused(anfi_rewriter *r, anf_node *n) {
   anfi_push(r->arena, &dead, n);
   while (dead.n) {
     anf_node *d = dead.at[--dead.n];
-    if ((d->kind != ANFI_APPLY && d->kind != ANFI_CALL) || anfi_is_used(d)) continue;
+    if (!anfi_is_cnode(d) || anfi_is_used(d)) continue;
     for (uint32_t i = 0; i < d->nin; i++) anfi_push(r->arena, &dead, d->in[i].def);
     anfi_delete(d);
   }

@@ -488,8 +488,7 @@ static void lower_bind(lower *lw, const ast *s) {
   if (s->n == 3) v = anfi_anf_annotate(lw, s, v, s->kid[2]->u.type);
   anfi_anf_name_node(lw, s->kid[0], v);
   if (s->flags & A_EFFECT) {
-    if (v->graph == lw->g && (v->kind == ANFI_APPLY || v->kind == ANFI_CALL))
-      anfi_add_effect(lw->g, v);
+    if (v->graph == lw->g && anfi_is_cnode(v)) anfi_add_effect(lw->g, v);
     else anfi_fail(lw->cx, anfi_anf_loc(lw, s), ANF_E0204);
   }
   anfi_anf_pattern(lw, s->kid[0], v);

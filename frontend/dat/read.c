@@ -227,8 +227,7 @@ static bool read_result(anfi_reader *r, anf_graph *g) {
   }
   while (anfi_scan_skip(&r->s, ' ')) {
     if (!read_live(r, &n)) return false;
-    if (!g || n->graph != g || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL) ||
-        (n->flags & ANFI_NODE_EFFECT))
+    if (!g || n->graph != g || !anfi_is_cnode(n) || (n->flags & ANFI_NODE_EFFECT))
       return anfi_scan_wrong(&r->s, "an effect must be a call of the graph, once");
     anfi_add_effect(g, n);
   }

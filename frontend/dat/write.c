@@ -379,7 +379,7 @@ static void put_node(writer *w, const anf_node *n) {
   }
   put_id(w, &w->type_id, n->type);
   put_num(w, n->debug);
-  if (n->kind == ANFI_APPLY || n->kind == ANFI_CALL) put_num(w, n->nin);
+  if (anfi_is_cnode(n)) put_num(w, n->nin);
   for (uint32_t i = 0; i < n->nin; i++) {
     if (!is_kept(n->in[i].def)) cannot_save(w, "a node uses one of a graph that was removed");
     put_num(w, n->in[i].def->id);

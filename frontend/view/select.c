@@ -6,8 +6,6 @@
 
 enum { DEFAULT_RADIUS = 3 };
 
-static bool is_cnode(const anf_node *n) { return n->kind == ANFI_APPLY || n->kind == ANFI_CALL; }
-
 /* ---- graphs in order of distance ---- */
 
 static void reach(anfi_view *v, anf_graph *g, uint32_t depth) {
@@ -205,6 +203,6 @@ const char *anfi_shown_value(anfi_label *l, const anf_value *v, size_t max) {
 
 const char *anfi_view_title(anfi_label *l, const anf_node *n, size_t max) {
   if (n->kind == ANFI_APPLY) return anfi_op[n->op].name;
-  const anf_graph *g = is_cnode(n) ? anfi_value_graph(n->in[0].def) : NULL;
+  const anf_graph *g = anfi_is_cnode(n) ? anfi_value_graph(n->in[0].def) : NULL;
   return g && !g->removed ? anfi_view_clean(l, l->view->names.graph[g->id], max) : "call";
 }
