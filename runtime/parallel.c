@@ -40,7 +40,7 @@ typedef struct anfi_rt_pool {
   pthread_cond_t wake, done;
 } pool;
 
-enum { WORKER_STACK = 64 << 20, SPIN = 16000 }; // some 0.3 to 0.7 ms
+enum { WORKER_STACK = 64 << 20, SPIN = 16000 }; // half a millisecond of looks
 
 /* Between looks; now and then who was woken on this processor gets it. */
 static inline void relax(int i) {
