@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of a test program that speaks TAP (Test Anything Protocol)."""
 import os
+import shutil
 import subprocess
 import sys
 
@@ -44,6 +45,18 @@ def run(words, status=0, cwd=None, env=None, seconds=120):
     if r.returncode == status:
         return r.stdout, ""
     return r.stdout, f"{' '.join(words)}\nstatus {r.returncode}, not {status}\n{r.stdout}{r.stderr}"
+
+
+def valgrind_finds(tap, watched, command, folder, build):
+    """A case: valgrind finds nothing in what `build(*options)` makes. It cannot run AVX-512, so where this processor
+    has it the program is built for one without."""
+    name = "valgrind finds nothing"
+    if watched or not shutil.which("valgrind"):
+        tap.skip(name, "the program is watched by a sanitizer" if watched else "no valgrind")
+        return
+    older = ["--cpu", "x86-64-v3"] if os.path.exists("/proc/cpuinfo") and "avx512f" in read("/proc/cpuinfo") else []
+    watch = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", *command]
+    tap.case(name, older and build(*older) or run(watch, cwd=folder, seconds=300)[1])
 
 
 def public_headers():

@@ -11,7 +11,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
-from tap import ROOT, Tap, run  # noqa: E402
+from tap import ROOT, Tap, run, valgrind_finds  # noqa: E402
 
 ANFORA, RT = (os.path.abspath(p) for p in sys.argv[1:3])
 CC = sys.argv[sys.argv.index("--") + 1:]
@@ -74,11 +74,7 @@ def test_use(kind, folder):
         TAP.case("an object exports three names",
                  "" if sorted(line.split()[2] for line in exported.splitlines()) == ["affine", "affine_0wrapper", "affine_object"]
                  else exported)
-        if WATCHED or not shutil.which("valgrind"):
-            TAP.skip("valgrind finds nothing", "the program is watched by a sanitizer" if WATCHED else "no valgrind")
-        else:
-            TAP.case("valgrind finds nothing",
-                     run(["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "./use"], cwd=folder, seconds=300)[1])
+        valgrind_finds(TAP, WATCHED, ["./use"], folder, lambda *cpu: build_all(folder, *cpu) or link(folder, RT))
 
 
 def test_shared(folder):

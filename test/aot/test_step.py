@@ -4,14 +4,13 @@
 trains with them, linked with libanfora_rt alone, and gets the numbers of an anf_step.
 test_step.py ANFORA LIBANFORA_RT.a LIBANFORA -- CC FLAGS..."""
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
-from tap import ROOT, Tap, run  # noqa: E402
+from tap import ROOT, Tap, run, valgrind_finds  # noqa: E402
 
 ANFORA, RT, LIB = (os.path.abspath(p) for p in sys.argv[1:4])
 CC = sys.argv[sys.argv.index("--") + 1:]
@@ -47,11 +46,7 @@ def test_train(kind, folder):
     beside = ["-DWITH_JIT", LIB, "-Wl,-rpath," + os.path.dirname(LIB)]
     TAP.case("the numbers are those of an anf_step",
              link(folder, "beside", beside) or run(["./beside", PROGRAM], cwd=folder)[1])
-    if WATCHED or not shutil.which("valgrind"):
-        TAP.skip("valgrind finds nothing", "the program is watched by a sanitizer" if WATCHED else "no valgrind")
-    else:
-        watch = ["valgrind", "-q", "--error-exitcode=9", "--leak-check=full", "./alone"]
-        TAP.case("valgrind finds nothing", run(watch, cwd=folder, seconds=300)[1])
+    valgrind_finds(TAP, WATCHED, ["./alone"], folder, lambda *cpu: build_all(folder, *cpu) or link(folder, "alone", [RT]))
     with open(os.path.join(folder, "all.cpp"), "w", encoding="utf-8") as f:
         f.write("".join(f'#include "{name}.h"\n' for name in OBJECTS) + "int main() { return 0; }\n")
     flags = ["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-I", os.path.join(ROOT, "include")]
