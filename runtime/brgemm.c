@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Batch-reduce GEMM in its plain form: the meaning that faster kernels are measured against.
  * C[M, N] (+)= sum over the batch of A[M, K] B[K, N], then scale, bias, binary, relu. Of f32 each
- * product is added with one rounding, as the interpreter does it; so is each step behind the sum. A handle is the shape, kept once in
- * a table that only grows; it may be asked for from any thread. */
+ * product is added with one rounding, as the interpreter does it; so is each step behind the sum. Of two steps of
+ * bf16 the second is added first, as dot products do. A handle is the shape, kept once in a table that only grows;
+ * it may be asked for from any thread. */
 #include "base/base.h"
 #include "runtime/rt.h"
 
@@ -14,7 +15,7 @@
 
 typedef struct kernel {
   int64_t m, n, k, lda, ldb, ldc, sa, sb,
-      flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4, 128 A is K by M
+      flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4, 128 A is K by M, 256 B by words
   int32_t ta, tb, tc, unused;
 } kernel;
 
@@ -128,15 +129,35 @@ typedef struct operands {
   bool list;
 } operands;
 
+static int64_t steps_of_word(int32_t type) {
+  switch (type) { /* dispatch */
+  case ANF_TIR_bool:
+  case ANF_TIR_u8:
+  case ANF_TIR_s8: return 4;
+  case ANF_TIR_s16:
+  case ANF_TIR_u16:
+  case ANF_TIR_f16:
+  case ANF_TIR_bf16: return 2;
+  default: return 1;
+  }
+}
+
+/* Where B[k, j] is. */
+static int64_t at_b(const kernel *g, int64_t k, int64_t j) {
+  int64_t steps = g->flags & 256 ? steps_of_word(g->tb) : 1;
+  return k / steps * steps * g->ldb + j * steps + k % steps;
+}
+
 static double dot(const kernel *g, const operands *o, int64_t i, int64_t j, double acc) {
-  bool f32 = g->tc == ANF_TIR_f32;
+  bool f32 = g->tc == ANF_TIR_f32, pairs = g->ta == ANF_TIR_bf16 && g->tb == g->ta && f32;
   for (int64_t b = 0; b < o->num * o->len; b++) {
     const void *pa = o->list ? ((const void *const *)o->a)[b / o->num] : o->a,
                *pb = o->list ? ((const void *const *)o->b)[b / o->num] : o->b;
-    int64_t in = o->list ? b % o->num : b, bt = in * g->sb + j;
-    for (int64_t k = 0; k < g->k; k++) {
+    int64_t in = o->list ? b % o->num : b, bt = in * g->sb;
+    for (int64_t nth = 0; nth < g->k; nth++) {
+      int64_t k = pairs && (nth | 1) < g->k ? nth ^ 1 : nth;
       int64_t at = in * g->sa + (g->flags & 128 ? k * g->lda + i : i * g->lda + k);
-      double x = get(pa, g->ta, at), y = get(pb, g->tb, bt + k * g->ldb);
+      double x = get(pa, g->ta, at), y = get(pb, g->tb, bt + at_b(g, k, j));
       acc = f32 ? (double)fmaf((float)x, (float)y, (float)acc) : fma(x, y, acc);
     }
   }

@@ -16,15 +16,15 @@ static const char *rounded(cgen *c, tdtype tc, const char *x) { // each step is
   return tc.elem == ANF_TIR_f32 ? SAY("(f64)(f32)(%s)", x) : x;
 }
 
-/* flags: 1 from zero, 2 bias, 4 scales, 8 relu, 16.. binary: 1 + 2 * 3 max 4 min, 128 A is K by M */
+/* flags: 1 from zero, 2 bias, 4 scales, 8 relu, 16.. binary: 1 + 2 * 3 max 4 min, 128 A is K by M, 256 B by words */
 static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
   const char *name =
       SAY("anf_%sbrgemm_%s_%s_%s", list ? "list_" : "", name_of(ta), name_of(tb), name_of(tc));
   tdtype f64 = anfi_t_dt(ANF_TIR_f64);
   const char *x = as_f64(c, ta, "pa[flags & 128 ? l * lda + i : i * lda + l]"),
-             *y = as_f64(c, tb, "pb[l * ldb + j]"), *c0 = as_f64(c, tc, "pc[i * ldc + j]"),
-             *bias = as_f64(c, tc, "bias[j]"), *rhs = as_f64(c, tc, "rhs[i * ldc + j]"),
-             *out = anfi_c_cast(c, tc, f64, "acc");
+             *y = as_f64(c, tb, "pb[l / w * w * ldb + j * w + l % w]"),
+             *c0 = as_f64(c, tc, "pc[i * ldc + j]"), *bias = as_f64(c, tc, "bias[j]"),
+             *rhs = as_f64(c, tc, "rhs[i * ldc + j]"), *out = anfi_c_cast(c, tc, f64, "acc");
   if (!anfi_c_helper(c, name)) return name;
   PUT("static void %s(const void *a, const void *b, %s *pc, s64 num, s64 m, s64 n, s64 kk, s64 "
       "lda,\n"
@@ -32,6 +32,7 @@ static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
       "*scales,\n"
       "    const %s *rhs) {\n",
       name, name_of(tc), name_of(tc), name_of(tc));
+  PUT("  const s64 w = flags & 256 ? %u : 1;\n", anfi_word_steps((anf_tir_elem)tb.elem));
   PUT("  for (s64 i = 0; i < m; i++)\n    for (s64 j = 0; j < n; j++) {\n"
       "      f64 acc = flags & 1 ? 0 : %s;\n"
       "      for (s64 h = 0; h < num * len; h++) {\n",
@@ -44,10 +45,11 @@ static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
     PUT("        const %s *pa = (const %s *)a + h * sa;\n"
         "        const %s *pb = (const %s *)b + h * sb;\n",
         name_of(ta), name_of(ta), name_of(tb), name_of(tb));
-  if (tc.elem == ANF_TIR_f32)
-    PUT("        for (s64 l = 0; l < kk; l++) acc = fmaf((f32)%s, (f32)%s, (f32)acc);\n", x, y);
-  else PUT("        for (s64 l = 0; l < kk; l++) acc = fma(%s, %s, acc);\n", x, y);
-  PUT("      }\n      if (flags & 4) acc = %s;\n      if (flags & 2) acc = %s;\n",
+  PUT("        for (s64 at = 0; at < kk; at++) {\n          s64 l = %s;\n",
+      anfi_sums_pairs(ta, tb, tc) ? "(at | 1) < kk ? at ^ 1 : at" : "at");
+  if (tc.elem == ANF_TIR_f32) PUT("          acc = fmaf((f32)%s, (f32)%s, (f32)acc);\n", x, y);
+  else PUT("          acc = fma(%s, %s, acc);\n", x, y);
+  PUT("        }\n      }\n      if (flags & 4) acc = %s;\n      if (flags & 2) acc = %s;\n",
       rounded(c, tc, "acc * scales[j]"), rounded(c, tc, SAY("acc + %s", bias)));
   PUT("      if (flags >> 4 & 7) {\n        f64 r = %s;\n"
       "        acc = (flags >> 4 & 7) == 1   ? acc + r\n"

@@ -74,13 +74,20 @@ static V by_run_time(lgen *g, texpr e) {
                          in);
 }
 
+/* Words are for dot products alone. */
+static bool reads_words(lgen *g, const anfi_gemm *k) {
+  anfi_isa isa;
+  anfi_isa_of_engine(g->e, &isa);
+  return !(k->flags & GEMM_WORDS) || (anfi_dot_steps(&isa, k) && k->known[GEMM_K]);
+}
+
 LLVMValueRef anfi_kernel_call(lgen *g, texpr e) {
   static const uint8_t at[GEMM_NSIZE] = {3, 6, 7, 8, 9, 10, 11};
   anfi_gemm k;
   V in[NARGS];
   uint32_t n = 0, slot = e->sub == TI_list_brgemm ? 13 : 12;
   tdtype s64 = anfi_t_dt(ANF_TIR_s64);
-  if (!anfi_gemm_of(e, &k)) return by_run_time(g, e);
+  if (!anfi_gemm_of(e, &k) || !reads_words(g, &k)) return by_run_time(g, e);
   if (k.m <= 0 || k.n <= 0) return ll.GetPoison(g->ptr); // nothing to do
   V fn = function(g, &k);
   for (; n < 3; n++) in[n] = anfi_ll_expr(g, e->in[n]);
@@ -115,6 +122,7 @@ static void body(lgen *g, const lkernel *one) {
   k.bytes_c = (uint32_t)anfi_t_bytes(k.sum);
   k.lanes = k.isa.bytes / k.bytes_c;
   k.vec = anfi_ll_vector_of(anfi_kg_lane(&k, one->spec.c), k.lanes);
+  k.pairs = anfi_sums_pairs(anfi_t_dt(one->spec.a), anfi_t_dt(one->spec.b), k.sum);
   k.dot = (anfi_dot){g, k.lanes, anfi_dot_steps(&k.isa, &one->spec), k.isa.native};
   k.a = ll.GetParam(k.fn, 0), k.b = ll.GetParam(k.fn, 1), k.c = ll.GetParam(k.fn, 2);
   for (unsigned i = 0; i < GEMM_NSIZE; i++)

@@ -7,20 +7,6 @@
 
 typedef LLVMValueRef V;
 
-enum { WORDS = 64 }; // bytes of a vector of words
-
-typedef struct tile {
-  uint32_t rows, vecs, tail; // tail: columns of the last vector, 0 all
-  V a, b, c, col;            // where it starts; number of its first column
-  V acc[SUMS];
-  V over[VECS]; // of signed A, taken as 128 more: what that makes too much
-} tile;
-
-static void carry_sums(carried *c, tile *t) {
-  for (uint32_t i = 0; i < t->rows * t->vecs; i++) carry(c, &t->acc[i]);
-  for (uint32_t j = 0; j < t->vecs && t->over[0]; j++) carry(c, &t->over[j]);
-}
-
 /* As lanes of sums: exact. `n` lanes; 1 is a scalar. */
 static V widen(const kgen *k, V v, anf_tir_elem e, uint32_t n) {
   lgen *g = k->g;
@@ -36,8 +22,6 @@ static V widen(const kgen *k, V v, anf_tir_elem e, uint32_t n) {
   }
 }
 
-static uint32_t tail_of(const tile *t, uint32_t j) { return j + 1 == t->vecs ? t->tail : 0; }
-
 /* ---- sums ---- */
 
 static V product(const kgen *k, V a, V b, V acc) {
@@ -48,7 +32,7 @@ static V product(const kgen *k, V a, V b, V acc) {
 }
 
 /* One step of K. `row`: bytes from row to row of A. */
-static void step(const kgen *k, tile *t, V a, V b, const V *row) {
+static void step(const kgen *k, ktile *t, V a, V b, const V *row) {
   V bv[VECS];
   for (uint32_t j = 0; j < t->vecs; j++) {
     V p = move(k, b, ci(k, (int64_t)j * k->lanes * k->bytes_b));
@@ -66,67 +50,8 @@ static void step(const kgen *k, tile *t, V a, V b, const V *row) {
   }
 }
 
-/* A is what a dot takes as unsigned, unless B is: then it is the other way round. */
-static V dot(const kgen *k, V a, V b, V acc) {
-  if (k->dot.steps == 2) return anfi_dot_bf16(&k->dot, acc, a, b);
-  return k->k->b == ANF_TIR_u8 ? anfi_dot_bytes(&k->dot, acc, b, a)
-                               : anfi_dot_bytes(&k->dot, acc, a, b);
-}
-
-/* Signed A is taken as unsigned, 128 more. */
-static bool is_biased(const kgen *k) {
-  return k->dot.steps == 4 && k->k->a == ANF_TIR_s8 && k->k->b == ANF_TIR_s8;
-}
-static V bias_of(const kgen *k) { return splat(k, anfi_ll_i32(k->g, 0x80808080)); }
-
-/* Vector j of as many rows of B as a dot product takes, from b on. */
-static V words_at(const kgen *k, const tile *t, V b, uint32_t j) {
-  V r[4], db = mul(k, k->size[GEMM_LDB], k->bytes_b);
-  for (uint32_t u = 0; u < k->dot.steps; u++) {
-    V p = move(k, move(k, b, mul(k, db, u)), ci(k, (int64_t)j * k->lanes * k->bytes_b));
-    r[u] = anfi_kg_load(k, anfi_kg_lane(k, k->k->b), p, k->bytes_b, tail_of(t, j));
-  }
-  return anfi_dot_interleave(&k->dot, r);
-}
-
-/* As many steps of K as a dot product takes. */
-static void dot_step(const kgen *k, tile *t, V a, V b, const V *row) {
-  lgen *g = k->g;
-  V bv[VECS], bias = bias_of(k);
-  for (uint32_t j = 0; j < t->vecs; j++) {
-    bv[j] = k->words ? anfi_kg_load(k, g->i32, move(k, b, ci(k, (int64_t)j * WORDS)), WORDS, 0)
-                     : words_at(k, t, b, j);
-    if (t->over[0]) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias, bv[j]);
-  }
-  for (uint32_t r = 0; r < t->rows; r++) {
-    V x = ll.BuildLoad2(g->b, g->i32, move(k, a, row[r]), "");
-    ll.SetAlignment(x, k->bytes_a);
-    x = splat(k, x);
-    if (is_biased(k)) x = ll.BuildXor(g->b, x, bias, "");
-    for (uint32_t j = 0; j < t->vecs; j++) {
-      V *acc = &t->acc[r * t->vecs + j];
-      *acc = dot(k, x, bv[j], *acc);
-    }
-  }
-}
-
-static void dot_steps(const kgen *k, tile *t, V *a, V *b, const V *row, V n) {
-  carried c = {.n = 0};
-  kloop l;
-  V rows = mul(k, k->size[GEMM_LDB], (int64_t)k->dot.steps * k->bytes_b), words = k->words,
-    *from = words ? &words : b;
-  carry(&c, a), carry(&c, from), carry_sums(&c, t);
-  anfi_kg_begin(k, &l, n, &c);
-  V a0 = *a, b0 = *from;
-  dot_step(k, t, a0, b0, row);
-  *a = move(k, a0, ci(k, (int64_t)k->dot.steps * k->bytes_a));
-  *from = move(k, b0, words ? ci(k, (int64_t)t->vecs * WORDS) : rows);
-  anfi_kg_end(k, &l);
-  if (words) *b = move(k, *b, mul2(k, n, rows));
-}
-
 /* `n` steps from a and b on, `each` at a time. */
-static void steps(const kgen *k, tile *t, V *a, V *b, const V *row, V n, uint32_t each) {
+static void steps(const kgen *k, ktile *t, V *a, V *b, const V *row, V n, uint32_t each) {
   carried c = {.n = 0};
   kloop l;
   bool ta = k->k->flags & GEMM_TA;
@@ -134,39 +59,42 @@ static void steps(const kgen *k, tile *t, V *a, V *b, const V *row, V n, uint32_
     db = mul(k, k->size[GEMM_LDB], k->bytes_b);
   V ua[8], ub[8];
   for (uint32_t u = 0; u <= each; u++) ua[u] = mul(k, da, u), ub[u] = mul(k, db, u);
-  carry(&c, a), carry(&c, b), carry_sums(&c, t);
+  carry(&c, a), carry(&c, b), anfi_kg_carry_sums(&c, t);
   anfi_kg_begin(k, &l, n, &c);
   V a0 = *a, b0 = *b;
-  for (uint32_t u = 0; u < each; u++) step(k, t, move(k, a0, ua[u]), move(k, b0, ub[u]), row);
+  for (uint32_t u = 0; u < each; u++) {
+    uint32_t at = u ^ (each > 1 && k->pairs);
+    step(k, t, move(k, a0, ua[at]), move(k, b0, ub[at]), row);
+  }
   *a = move(k, a0, ua[each]);
   *b = move(k, b0, ub[each]);
   anfi_kg_end(k, &l);
 }
 
 /* All of K of one pair of matrices. */
-static void sum_k(const kgen *k, tile *t, V a, V b, const V *row) {
+static void sum_k(const kgen *k, ktile *t, V a, V b, const V *row) {
   int64_t n;
   uint32_t each = t->rows * t->vecs > 16 ? 2 : 4;
   V kk = k->size[GEMM_K];
-  if (k->dot.steps) {
-    uint32_t shift = k->dot.steps / 2; // steps are 2 or 4
-    bool fixed = known(kk, &n);
-    V dots = fixed ? ci(k, n >> shift) : ll.BuildLShr(k->g->b, kk, ci(k, shift), "");
-    kk = fixed ? ci(k, n % k->dot.steps) : ll.BuildAnd(k->g->b, kk, ci(k, k->dot.steps - 1), "");
-    if (!fixed || n >> shift) dot_steps(k, t, &a, &b, row, dots);
-  }
+  if (k->dot.steps) kk = anfi_kg_dots(k, t, &a, &b, row);
   if (!known(kk, &n)) {
+    if (k->pairs && !k->dot.steps) {
+      steps(k, t, &a, &b, row, ll.BuildLShr(k->g->b, kk, ci(k, 1), ""), 2);
+      kk = ll.BuildAnd(k->g->b, kk, ci(k, 1), "");
+    }
     steps(k, t, &a, &b, row, kk, 1);
     return;
   }
   if (n / each) steps(k, t, &a, &b, row, ci(k, n / each), each);
-  for (int64_t u = 0; u < n % each; u++) steps(k, t, &a, &b, row, ci(k, 1), 1);
+  n %= each;
+  if (n / 2) steps(k, t, &a, &b, row, ci(k, 1), 2);
+  if (n % 2) steps(k, t, &a, &b, row, ci(k, 1), 1);
 }
 
-static void sum_batch(const kgen *k, tile *t, V a, V b, const V *row) {
+static void sum_batch(const kgen *k, ktile *t, V a, V b, const V *row) {
   carried c = {.n = 0};
   kloop l;
-  carry(&c, &a), carry(&c, &b), carry_sums(&c, t);
+  carry(&c, &a), carry(&c, &b), anfi_kg_carry_sums(&c, t);
   anfi_kg_begin(k, &l, k->size[GEMM_NUM], &c);
   sum_k(k, t, a, b, row);
   a = move(k, a, mul(k, k->size[GEMM_SA], k->bytes_a));
@@ -175,10 +103,10 @@ static void sum_batch(const kgen *k, tile *t, V a, V b, const V *row) {
 }
 
 /* a and b are offsets into what the lists point to. */
-static void sum_list(const kgen *k, tile *t, const V *row) {
+static void sum_list(const kgen *k, ktile *t, const V *row) {
   carried c = {.n = 0};
   kloop l;
-  carry_sums(&c, t);
+  anfi_kg_carry_sums(&c, t);
   anfi_kg_begin(k, &l, k->len, &c);
   V at = mul(k, l.i, 8), a = ll.BuildLoad2(k->g->b, k->g->ptr, move(k, k->a, at), ""),
     b = ll.BuildLoad2(k->g->b, k->g->ptr, move(k, k->b, at), "");
@@ -190,7 +118,7 @@ static void sum_list(const kgen *k, tile *t, const V *row) {
 
 /* What the tile will write is on its way to the cache while it is computed; what it starts from has
  * to be there already, so then it is the next tile's that is fetched. */
-static void fetch_c(const kgen *k, const tile *t, V ldc) {
+static void fetch_c(const kgen *k, const ktile *t, V ldc) {
   enum { LINE = 64 };
   uint32_t first = k->k->flags & GEMM_INIT ? 0 : t->rows;
   for (uint32_t r = 0; r < t->rows; r++)
@@ -202,12 +130,7 @@ static void fetch_c(const kgen *k, const tile *t, V ldc) {
     }
 }
 
-static V over_of(const kgen *k, const tile *t, uint32_t j) {
-  if (!k->words) return t->over[j];
-  return anfi_kg_load(k, k->g->i32, move(k, k->over, ci(k, (int64_t)j * WORDS)), WORDS, 0);
-}
-
-static void run_tile(const kgen *k, tile *t) {
+static void run_tile(const kgen *k, ktile *t) {
   V row[ROWS], at[SUMS];
   bool ta = k->k->flags & GEMM_TA;
   V ldc = mul(k, k->size[GEMM_LDC], k->bytes_c),
@@ -222,8 +145,8 @@ static void run_tile(const kgen *k, tile *t) {
                                         : anfi_kg_load(k, lane, move(k, move(k, k->c, t->c), at[i]),
                                                        k->bytes_c, tail_of(t, i % t->vecs));
   }
-  bool biased = is_biased(k);
-  for (uint32_t j = 0; j < t->vecs && biased && !k->words; j++) t->over[j] = ll.ConstNull(k->vec);
+  bool biased = anfi_kg_biased(k);
+  for (uint32_t j = 0; j < t->vecs && biased && !k->over; j++) t->over[j] = ll.ConstNull(k->vec);
   fetch_c(k, t, ldc);
   if (k->k->list) sum_list(k, t, row);
   else sum_batch(k, t, move(k, k->a, t->a), move(k, k->b, t->b), row);
@@ -232,19 +155,19 @@ static void run_tile(const kgen *k, tile *t) {
     V off = known(at[i], &n) && known(t->c, &base) ? ci(k, n + base)
                                                    : ll.BuildAdd(k->g->b, t->c, at[i], "");
     V x = t->acc[i];
-    if (biased) x = ll.BuildSub(k->g->b, x, over_of(k, t, i % t->vecs), "");
+    if (biased) x = ll.BuildSub(k->g->b, x, anfi_kg_over(k, t, i % t->vecs), "");
     x = anfi_kg_finish(k, x, &(kplace){off, t->col, i % t->vecs, tail_of(t, i % t->vecs)});
     anfi_kg_store(k, x, move(k, k->c, off), k->bytes_c, tail_of(t, i % t->vecs));
   }
 }
 
 /* `count` tiles of one height from row m0 on, in the panel that t says. */
-static void tiles(const kgen *k, const tile *panel, int64_t m0, uint32_t rows, int64_t count) {
+static void tiles(const kgen *k, const ktile *panel, int64_t m0, uint32_t rows, int64_t count) {
   if (!count) return;
   kloop l;
   bool ta = k->k->flags & GEMM_TA;
   anfi_kg_begin(k, &l, ci(k, count), NULL);
-  tile t = *panel;
+  ktile t = *panel;
   t.rows = rows;
   V m = sum2(k, ci(k, m0), mul(k, l.i, rows));
   t.a = mul(k, ta ? m : mul2(k, m, k->size[GEMM_LDA]), k->bytes_a);
@@ -253,57 +176,20 @@ static void tiles(const kgen *k, const tile *panel, int64_t m0, uint32_t rows, i
   anfi_kg_end(k, &l);
 }
 
-/* B of a panel as dots read it, once for all tiles of rows. */
-static void lay_words(const kgen *k, tile *t) {
-  carried c = {.n = 0};
-  kloop l;
-  V b = move(k, k->b, t->b), to = k->words;
-  int64_t dots = k->k->size[GEMM_K] / k->dot.steps;
-  for (uint32_t j = 0; j < t->vecs; j++) t->over[j] = is_biased(k) ? ll.ConstNull(k->vec) : NULL;
-  carry(&c, &b), carry(&c, &to);
-  for (uint32_t j = 0; j < t->vecs && t->over[0]; j++) carry(&c, &t->over[j]);
-  anfi_kg_begin(k, &l, ci(k, dots), &c);
-  V b0 = b, to0 = to;
-  for (uint32_t j = 0; j < t->vecs; j++) {
-    V x = words_at(k, t, b0, j);
-    anfi_kg_store(k, x, move(k, to0, ci(k, (int64_t)j * WORDS)), WORDS, 0);
-    if (t->over[0]) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias_of(k), x);
-  }
-  b = move(k, b0, mul(k, k->size[GEMM_LDB], (int64_t)k->dot.steps * k->bytes_b));
-  to = move(k, to0, ci(k, (int64_t)t->vecs * WORDS));
-  anfi_kg_end(k, &l);
-  for (uint32_t j = 0; j < t->vecs && t->over[j]; j++) {
-    anfi_kg_store(k, t->over[j], move(k, k->over, ci(k, (int64_t)j * WORDS)), WORDS, 0);
-    t->over[j] = NULL;
-  }
-}
-
 static void panel(const kgen *k, V col, uint32_t n) {
-  tile t = {.vecs = (n + k->lanes - 1) / k->lanes, .tail = n % k->lanes, .col = col};
+  ktile t = {.vecs = (n + k->lanes - 1) / k->lanes, .tail = n % k->lanes, .col = col};
   int64_t m = k->k->m, rows = anfi_tile_rows(&k->isa, (uint64_t)m, t.vecs),
           count = (m + rows - 1) / rows, q = m / count, more = m % count;
-  t.b = mul(k, col, k->bytes_b);
-  if (k->words) lay_words(k, &t);
+  t.b = mul(k, col, k->k->flags & GEMM_WORDS ? 4 : k->bytes_b);
+  anfi_kg_lay_panel(k, &t);
   tiles(k, &t, 0, (uint32_t)q + 1, more);
   tiles(k, &t, more * (q + 1), (uint32_t)q, count - more);
-}
-
-/* Where B is laid out for dots, if more than one tile of rows reads it and the stack has the room. */
-static void make_room(kgen *k, const anfi_tile *t) {
-  enum { MOST = 64 << 10 };
-  const anfi_gemm *s = k->k;
-  if (!k->dot.steps || k->lanes * 4 != WORDS || s->list || s->m <= t->rows) return;
-  if (!s->known[GEMM_K] || !s->known[GEMM_NUM] || s->size[GEMM_NUM] != 1) return;
-  uint64_t bytes = (uint64_t)s->size[GEMM_K] / k->dot.steps * t->vecs * WORDS;
-  if (!bytes || bytes > MOST) return;
-  k->words = anfi_kg_room(k, bytes);
-  k->over = anfi_kg_room(k, (uint64_t)t->vecs * WORDS);
 }
 
 void anfi_kg_panels(kgen *k) {
   anfi_tile best = anfi_tile_pick(&k->isa, k->lanes, (uint64_t)k->k->m, (uint64_t)k->k->n);
   uint32_t width = best.vecs * k->lanes;
-  make_room(k, &best);
+  anfi_kg_make_room(k, &best);
   int64_t full = k->k->n / width, rest = k->k->n % width;
   kloop l;
   if (full) {

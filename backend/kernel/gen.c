@@ -11,6 +11,11 @@ LLVMBasicBlockRef anfi_kg_block(const kgen *k) {
   return ll.AppendBasicBlockInContext(k->g->c, k->fn, "");
 }
 
+void anfi_kg_carry_sums(carried *c, ktile *t) {
+  for (uint32_t i = 0; i < t->rows * t->vecs; i++) carry(c, &t->acc[i]);
+  for (uint32_t j = 0; j < t->vecs && t->over[0]; j++) carry(c, &t->over[j]);
+}
+
 void anfi_kg_begin(const kgen *k, kloop *l, V count, carried *c) {
   int64_t n = -1;
   LLVMBuilderRef b = k->g->b;

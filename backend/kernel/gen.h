@@ -18,9 +18,20 @@ typedef struct kgen {
   tdtype sum;
   LLVMTypeRef vec;
   anfi_dot dot; // steps 0: none
+  bool pairs;   // of two steps of K the second is taken first
   LLVMValueRef words,
       over; // the panel's B as dots read it, what taking A as unsigned adds; or NULL
 } kgen;
+
+typedef struct ktile {
+  uint32_t rows, vecs, tail; // tail: columns of the last vector, 0 all
+  LLVMValueRef a, b, c, col; // where it starts; number of its first column
+  LLVMValueRef acc[SUMS];
+  LLVMValueRef over[VECS]; // of signed A, taken as 128 more: what that makes too much
+} ktile;
+static inline uint32_t tail_of(const ktile *t, uint32_t j) {
+  return j + 1 == t->vecs ? t->tail : 0;
+}
 
 /* ---- values ---- */
 
@@ -72,6 +83,7 @@ typedef struct kloop {
   bool none, guarded;
 } kloop;
 static inline void carry(carried *c, LLVMValueRef *v) { c->at[c->n++] = v; }
+void anfi_kg_carry_sums(carried *c, ktile *t);
 /* Turns `count` times; known to be 1, it is no loop. */
 void anfi_kg_begin(const kgen *k, kloop *l, LLVMValueRef count, carried *c);
 void anfi_kg_end(const kgen *k, kloop *l);
@@ -97,6 +109,18 @@ typedef struct kplace {
   uint32_t nth, tail;
 } kplace;
 LLVMValueRef anfi_kg_finish(const kgen *k, LLVMValueRef x, const kplace *p);
+
+/* ---- words.c: sums by dot products ---- */
+bool anfi_kg_biased(const kgen *k); // is signed A taken as unsigned?
+/* All of K but what is returned: how many steps are left, less than a dot takes. `row`: bytes from
+ * row to row of A. */
+LLVMValueRef anfi_kg_dots(const kgen *k, ktile *t, LLVMValueRef *a, LLVMValueRef *b,
+                          const LLVMValueRef *row);
+/* Where a panel of B is laid out for dots, if more than one tile of rows reads it and the stack has the room. */
+void anfi_kg_make_room(kgen *k, const anfi_tile *t);
+void anfi_kg_lay_panel(const kgen *k, ktile *t);
+/* What is too much in vector j of a row of sums. */
+LLVMValueRef anfi_kg_over(const kgen *k, const ktile *t, uint32_t j);
 
 /* gemm.c: by vectors; amx.c: by tiles in registers of their own, what anfi_tile_amx is for */
 void anfi_kg_panels(kgen *k);

@@ -41,12 +41,13 @@ bool anfi_isa_of_engine(const anf_jit_engine *e, anfi_isa *out) {
                {"avx512", WIDE}, {"vnni", WIDE ",+avx512vnni"},
                {"bf16", DOTS},   {"amx", DOTS ",+amx-tile,+amx-int8,+amx-bf16"}};
   anfi_isa_of(e->target.triple, e->target.features, out);
+  out->exact = !e->o.contract;
   anfi_isa own = *out;
-  out->bf16 &= e->o.contract; // other bits than one sum after the other
   if (!e->o.kernels || !e->o.kernels[0]) return true;
   for (size_t i = 0; i < ANFI_LEN(known); i++)
     if (strcmp(known[i].name, e->o.kernels) == 0) {
       anfi_isa_of("x86_64", known[i].features, out);
+      out->exact = own.exact;
       out->native = own.vnni >= out->vnni && own.bf16 >= out->bf16 && own.amx >= out->amx;
       return true;
     }

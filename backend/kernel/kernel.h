@@ -5,7 +5,9 @@
  * This folder alone knows names of instruction sets. INVARIANT: an element of C is one sum in
  * ascending order of the batch and of K, each product added with one rounding; so all forms of a
  * kernel (any instruction set, any tile, the C text, the interpreter) agree bit for bit in f32, f64,
- * bf16 by way of f32 and integers, and blocks of K that are added up later change nothing. */
+ * bf16 by way of f32 and integers, and blocks of K that are added up later change nothing. Where A and
+ * B are bf16, steps of K are taken in pairs, the second first: the order of the machine's dot product,
+ * which also takes denormals as zero. */
 #ifndef ANFI_BACKEND_KERNEL_H
 #define ANFI_BACKEND_KERNEL_H
 
@@ -21,6 +23,7 @@ typedef struct anfi_isa {
   bool fma, bf16, vnni; // products of one rounding; dot products of pairs and quads,
   bool amx;             // products of tiles of such dots
   bool native;          // which are instructions of the target: dot.c, amx.c
+  bool exact;           // sums of bf16 in another order than that of kernels are not taken
 } anfi_isa;
 /* What the features ("+avx2,-fma,...") of a target offer. */
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out);
@@ -63,7 +66,8 @@ enum {
   GEMM_SCALE = 4,
   GEMM_RELU = 8,
   GEMM_BINARY = 7 << 4,
-  GEMM_TA = 1 << 7
+  GEMM_TA = 1 << 7,
+  GEMM_WORDS = 1 << 8
 };
 int64_t anfi_gemm_flags(tattrs a);
 enum { GEMM_NUM, GEMM_K, GEMM_LDA, GEMM_LDB, GEMM_LDC, GEMM_SA, GEMM_SB, GEMM_NSIZE };
@@ -76,8 +80,14 @@ typedef struct anfi_gemm { // one kernel: what is constant
 } anfi_gemm;
 /* Is there a kernel for these types and flags? */
 bool anfi_gemm_supported(const anfi_gemm *g);
+/* Are steps of K taken in pairs, the second first? */
+bool anfi_sums_pairs(tdtype a, tdtype b, tdtype c);
+/* Steps of K in a word of 32 bits of B. */
+uint32_t anfi_word_steps(anf_tir_elem b);
 /* Steps of K that one dot product takes, for a kernel: 4, 2, or 0 if it has none. */
 uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k);
+/* Steps of K that kernels of such types read at once of B, if it is best laid out by words; else 1. */
+uint32_t anfi_words_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c);
 /* Of an intrinsic call; false: its shape is not known, or there is no kernel. */
 bool anfi_gemm_of(texpr e, anfi_gemm *out);
 

@@ -10,6 +10,7 @@ int64_t anfi_gemm_flags(tattrs a) {
   if (anfi_t_attr(a, TA_post_relu, NULL)) f |= GEMM_RELU;
   if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
   if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= GEMM_TA;
+  if (anfi_t_attr(a, TA_words_b, &v) && v) f |= GEMM_WORDS;
   return f;
 }
 
@@ -19,8 +20,17 @@ bool anfi_gemm_supported(const anfi_gemm *g) {
   bool same = g->a == g->c && g->b == g->c && (g->c == ANF_TIR_f32 || g->c == ANF_TIR_f64);
   bool small = g->c == ANF_TIR_f32 && (g->a == ANF_TIR_bf16 || g->a == ANF_TIR_f32) &&
                (g->b == ANF_TIR_bf16 || g->b == ANF_TIR_f32);
-  if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA));
+  if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_WORDS));
   return same || small;
+}
+
+bool anfi_sums_pairs(tdtype a, tdtype b, tdtype c) {
+  return a.elem == ANF_TIR_bf16 && b.elem == ANF_TIR_bf16 && c.elem == ANF_TIR_f32;
+}
+
+uint32_t anfi_word_steps(anf_tir_elem b) {
+  uint64_t bytes = anfi_t_bytes(anfi_t_dt(b));
+  return bytes < 4 ? (uint32_t)(4 / bytes) : 1;
 }
 
 uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k) {
@@ -28,6 +38,13 @@ uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k) {
   if (k->flags & GEMM_TA) return 0; // A's steps do not lie together
   if (bytes && isa->vnni) return 4;
   return k->a == ANF_TIR_bf16 && k->b == ANF_TIR_bf16 && isa->bf16 ? 2 : 0;
+}
+
+uint32_t anfi_words_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c) {
+  anfi_gemm k = {.a = a, .b = b, .c = c};
+  bool tiles = isa->amx && (c == ANF_TIR_s32 || !isa->exact); // they lay B out themselves
+  uint32_t steps = tiles ? 0 : anfi_dot_steps(isa, &k);
+  return steps ? steps : 1;
 }
 
 bool anfi_gemm_of(texpr e, anfi_gemm *out) {

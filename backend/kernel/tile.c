@@ -88,8 +88,9 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
 enum { AMX_SIDE = 16, AMX_DEPTH = 64, AMX_LAY = 64, AMX_MOVE = 48, AMX_START = 400 };
 
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
-  bool floats = g->a == ANF_TIR_bf16 && g->b == ANF_TIR_bf16 && isa->bf16;
-  if (!isa->amx || (g->c != ANF_TIR_s32 && !floats) || g->list || g->flags & GEMM_TA) return false;
+  bool floats = g->a == ANF_TIR_bf16 && g->b == ANF_TIR_bf16 && !isa->exact;
+  if (!isa->amx || (g->c != ANF_TIR_s32 && !floats) || g->list || g->flags & (GEMM_TA | GEMM_WORDS))
+    return false;
   if (!g->known[GEMM_K] || !g->known[GEMM_NUM]) return false;
   int64_t k = g->size[GEMM_K], num = g->size[GEMM_NUM], depth = floats ? AMX_DEPTH / 2 : AMX_DEPTH;
   if (k < 1 || num < 1) return false;
@@ -121,7 +122,8 @@ static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `mos
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->sum;
   anfi_tile t = anfi_tile_pick(isa, lanes, p->m, p->n);
-  if (isa->amx && p->bytes < p->sum && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
+  bool tiles = isa->amx && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
+  if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
   b.kb = even(p->k, K_BYTES / p->bytes);
   if (p->bytes < p->sum && b.kb < p->k) b.kb = (b.kb + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;

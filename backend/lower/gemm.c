@@ -26,6 +26,7 @@ typedef struct plan {
   bool piece;    // kernels write a panel that is read right behind
   bool wide;     // sums are of another type than the result, which is rounded once
   bool widened;  // A and B are of another type than what kernels read
+  uint32_t word; // steps of K that lie together in B's panels
   bool by_k;     // kernels find A stored by K
   bool by_block; // A is stored by K, and each block of rows copied when it is needed, which is once
   texpr to, to0;
@@ -153,7 +154,10 @@ typedef struct slab {
   texpr tensor; // NULL: they are not copied
 } slab;
 
-static uint64_t panel_size(const plan *p, uint64_t k) { return k * p->b.nr + LINE; }
+static uint64_t up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
+
+static uint64_t by_words(const plan *p, uint64_t k) { return up(k, p->word) * p->word; }
+static uint64_t panel_size(const plan *p, uint64_t k) { return by_words(p, k) * p->b.nr + LINE; }
 
 static slab slab_of(plan *p, texpr group) {
   anfi_low *L = p->L;
@@ -181,43 +185,77 @@ static texpr place_in_b(plan *p, const slab *s, texpr col) {
              q->tb ? add(p, mulc(p, col, q->ldb), s->k0) : add(p, mulc(p, s->k0, q->ldb), col));
 }
 
-static void copy_one(plan *p, const slab *s, texpr to, texpr from, texpr k, texpr j) {
-  const anfi_mm *q = p->q;
-  texpr at = q->tb ? add(p, mulc(p, j, q->ldb), k) : add(p, mulc(p, k, q->ldb), j);
-  copy(p, p->eb, s->tensor, add(p, to, add(p, mulc(p, k, p->b.nr), j)), q->b, add(p, from, at));
+/* Row `k` of words of `n` columns of a panel; of the words' steps so many are there. */
+static void copy_words(plan *p, const slab *s, texpr to, texpr from, texpr k, uint64_t n,
+                       uint64_t steps) {
+  anfi_low *L = p->L;
+  anfi_loop j;
+  texpr row = anfi_low_atom(L, mulc(p, k, p->b.nr * p->word)),
+        step = anfi_low_atom(L, mulc(p, k, p->word));
+  anfi_low_loop(L, &j, n, "j");
+  for (uint64_t u = 0; u < p->word; u++) {
+    texpr at = add(p, to, add(p, row, anfi_ix_addc(L, mulc(p, j.var, p->word), (int64_t)u)));
+    texpr b = mulc(p, anfi_ix_addc(L, step, (int64_t)u), p->q->ldb);
+    if (u < steps) copy(p, p->eb, s->tensor, at, p->q->b, add(p, from, add(p, b, j.var)));
+    else {
+      anfi_elem zero = {anfi_low_const(L, anfi_t_dt(p->eb), 0), NULL};
+      anfi_low_put(L, s->tensor, anfi_low_atom(L, at), zero, false);
+    }
+  }
+  anfi_low_loop_end(L, &j);
+}
+
+/* The same of all panels but the rest. */
+static void copy_row(plan *p, const slab *s, texpr from, texpr k, uint64_t steps) {
+  anfi_loop i;
+  each_panel(p, &i, s, "p");
+  texpr to = anfi_low_atom(p->L, mulc(p, i.var, panel_size(p, s->k))),
+        at = anfi_low_atom(p->L, add(p, from, mulc(p, i.var, p->b.nr)));
+  copy_words(p, s, to, at, k, p->b.nr, steps);
+  anfi_low_loop_end(p->L, &i);
 }
 
 /* Panels of B stored by rows: a row of all panels after the other, for rows are far apart. */
 static void copy_rows(plan *p, const slab *s) {
-  anfi_loop k, i, j;
+  anfi_loop k;
   texpr from = anfi_low_atom(p->L, place_in_b(p, s, column(p, s, ix(p, 0))));
-  anfi_low_loop(p->L, &k, s->k, "k");
-  each_panel(p, &i, s, "p");
-  texpr to = anfi_low_atom(p->L, mulc(p, i.var, panel_size(p, s->k))),
-        at = anfi_low_atom(p->L, add(p, from, mulc(p, i.var, p->b.nr)));
-  anfi_low_loop(p->L, &j, p->b.nr, "j");
-  copy_one(p, s, to, at, k.var, j.var);
-  anfi_low_loop_end(p->L, &j);
-  anfi_low_loop_end(p->L, &i);
+  uint64_t words = s->k / p->word, left = s->k % p->word;
+  anfi_low_loop(p->L, &k, words, "k");
+  copy_row(p, s, from, k.var, p->word);
   anfi_low_loop_end(p->L, &k);
+  if (left) copy_row(p, s, from, ix(p, words), left);
 }
 
-/* `n` columns; neighbours are read, whichever way they are stored. */
-static void copy_panel(plan *p, const slab *s, texpr nth, texpr col, uint64_t n) {
-  bool tb = p->q->tb;
-  anfi_loop k, j, *outer = tb ? &j : &k, *inner = tb ? &k : &j;
-  texpr from = anfi_low_atom(p->L, place_in_b(p, s, col)),
-        to = anfi_low_atom(p->L, mulc(p, nth, panel_size(p, s->k)));
-  if (tb && !p->widened) {
-    anfi_transposed t = {p->eb, p->q->b, s->tensor, from, to, n, s->k, p->q->ldb, p->b.nr};
+/* `n` columns of B stored by columns; neighbours are read. */
+static void turn_panel(plan *p, const slab *s, texpr to, texpr from, uint64_t n) {
+  const anfi_mm *q = p->q;
+  anfi_loop k, j;
+  if (!p->widened) {
+    anfi_transposed t = {p->eb, q->b, s->tensor, from, to, n, s->k, q->ldb, p->b.nr};
     anfi_low_transpose(p->L, &t);
     return;
   }
-  anfi_low_loop(p->L, outer, tb ? n : s->k, "i");
-  anfi_low_loop(p->L, inner, tb ? s->k : n, "j");
-  copy_one(p, s, to, from, k.var, j.var);
-  anfi_low_loop_end(p->L, inner);
-  anfi_low_loop_end(p->L, outer);
+  anfi_low_loop(p->L, &j, n, "i");
+  anfi_low_loop(p->L, &k, s->k, "j");
+  copy(p, p->eb, s->tensor, add(p, to, add(p, mulc(p, k.var, p->b.nr), j.var)), q->b,
+       add(p, from, add(p, mulc(p, j.var, q->ldb), k.var)));
+  anfi_low_loop_end(p->L, &k);
+  anfi_low_loop_end(p->L, &j);
+}
+
+static void copy_panel(plan *p, const slab *s, texpr nth, texpr col, uint64_t n) {
+  anfi_loop k;
+  texpr from = anfi_low_atom(p->L, place_in_b(p, s, col)),
+        to = anfi_low_atom(p->L, mulc(p, nth, panel_size(p, s->k)));
+  uint64_t words = s->k / p->word, left = s->k % p->word;
+  if (p->q->tb) {
+    turn_panel(p, s, to, from, n);
+    return;
+  }
+  anfi_low_loop(p->L, &k, words, "i");
+  copy_words(p, s, to, from, k.var, n, p->word);
+  anfi_low_loop_end(p->L, &k);
+  if (left) copy_words(p, s, to, from, ix(p, words), n, left);
 }
 
 /* The columns that fill no panel are of the last group. */
@@ -239,21 +277,29 @@ static uint64_t fixed_at(const anfi_mm *q, uint64_t k, uint64_t j) {
   return word;
 }
 
+/* Columns `col` and on of a block of K, by words of steps; the last is filled with zeros. */
+static uint64_t *lay_panel(const plan *p, uint64_t *to, uint64_t k0, uint64_t kb, uint64_t col,
+                           uint64_t nr) {
+  for (uint64_t k = 0; k < by_words(p, kb); k += p->word)
+    for (uint64_t j = col; j < col + nr; j++)
+      for (uint64_t u = k; u < k + p->word; u++) *to++ = u < kb ? fixed_at(p->q, k0 + u, j) : 0;
+  return to;
+}
+
 /* A constant as the panels of all blocks of K, one behind the other: that of columns `col` and on
  * from step k0 on starts at k0 * n + col * (steps of the block). */
 static texpr laid_out(plan *p) {
   const anfi_mm *q = p->q;
   anf_tir_elem e = q->elem == ANF_TIR_bf16 ? q->elem : p->eb;
-  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, q->k * q->n), at = 0;
+  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, by_words(p, q->k) * q->n), *at = bits;
   for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
     kb = q->k - k0 < p->b.kb ? q->k - k0 : p->b.kb;
     for (uint64_t col = 0, nr; col < q->n; col += nr) {
       nr = q->n - col < p->b.nr ? q->n - col : p->b.nr;
-      for (uint64_t k = k0; k < k0 + kb; k++)
-        for (uint64_t j = col; j < col + nr; j++) bits[at++] = fixed_at(q, k, j);
+      at = lay_panel(p, at, k0, kb, col, nr);
     }
   }
-  return anfi_low_table(p->L, anfi_t_dt(e), at, bits);
+  return anfi_low_table(p->L, anfi_t_dt(e), (uint64_t)(at - bits), bits);
 }
 
 static void copy_slab(plan *p, slab *s) {
@@ -330,6 +376,7 @@ static void kernel(plan *p, const call *c) {
   tattrs a = {0};
   if (c->first) a = anfi_t_attr_set(L->t, a, TA_init, 1);
   if (p->by_k) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
+  if (p->word > 1) a = anfi_t_attr_set(L->t, a, TA_words_b, 1);
   if (c->last) a = after_sum(p, c, a, in + 12);
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_intrin(L->t, TI_brgemm, anfi_t_dt(ANF_TIR_void),
                                                   12 + TSLOT_COUNT, in, a)));
@@ -340,7 +387,7 @@ static void kernel(plan *p, const call *c) {
 static void panel(plan *p, call *c, const slab *s, texpr nth, texpr col, uint64_t n) {
   c->n = n, c->k = s->k, c->col = col;
   if (p->packed) {
-    c->b = (block){p->packed, add(p, mulc(p, s->k0, p->q->n), mulc(p, col, s->k)), n};
+    c->b = (block){p->packed, add(p, mulc(p, s->k0, p->q->n), mulc(p, col, by_words(p, s->k))), n};
     kernel(p, c);
     return;
   }
@@ -464,8 +511,6 @@ static void tasks(plan *p) {
   anfi_low_loop_end(p->L, &l);
 }
 
-static uint64_t up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
-
 static bool narrow(anf_tir_elem e) { return e == ANF_TIR_f16 || e == ANF_TIR_bf16; }
 
 /* Columns first: rows that are cut copy B again. */
@@ -527,6 +572,9 @@ static void cut(plan *p) {
   p->widened = p->wide && p->eb != q->elem;
   bool dots = p->eb != p->es; // no step of K alone is read of A: it lies by rows
   if (p->widened) p->b.pack_a = p->b.pack_b = true;
+  anfi_isa isa = isa_of(p->L);
+  bool laid = q->fixed || (p->b.pack_b && !q->tb);
+  p->word = laid ? anfi_words_of(&isa, p->ea, p->eb, p->es) : 1;
   if (dots && q->ta) p->b.pack_a = true;
   p->by_k = q->ta && !dots && (p->widened || !p->b.pack_a);
   share(p);

@@ -8,7 +8,7 @@
 typedef struct gemm {
   int64_t m, n, k, lda, ldb, ldc, sa, sb;
   tdtype ta, tb, tc;
-  int64_t flags; // bit 0 init, 1 bias, 2 scale, 3 relu, 4..6 binary, 7 A is K by M
+  int64_t flags; // as anfi_gemm_flags has them
 } gemm;
 
 typedef struct gemm_ptrs {
@@ -29,9 +29,15 @@ static imem_error pointer_at(imachine *m, uint64_t p, int64_t at, uint64_t *v) {
   return anfi_t_mem_read(&m->mem, p, 8, v);
 }
 
+/* Where B[k, j] is. */
+static int64_t at_b(const gemm *g, int64_t k, int64_t j) {
+  int64_t steps = g->flags & GEMM_WORDS ? anfi_word_steps((anf_tir_elem)g->tb.elem) : 1;
+  return k / steps * steps * g->ldb + j * steps + k % steps;
+}
+
 static imem_error dot(imachine *m, const gemm *g, const gemm_ptrs *p, int64_t i, int64_t j,
                       double *acc) {
-  bool f32 = g->tc.elem == ANF_TIR_f32;
+  bool f32 = g->tc.elem == ANF_TIR_f32, pairs = anfi_sums_pairs(g->ta, g->tb, g->tc);
   for (int64_t b = 0; b < p->num * (p->list ? p->len : 1); b++) {
     uint64_t pa = p->a, pb = p->b;
     int64_t ba = b * g->sa, bb = b * g->sb;
@@ -41,10 +47,11 @@ static imem_error dot(imachine *m, const gemm *g, const gemm_ptrs *p, int64_t i,
       if (!e) e = pointer_at(m, p->b, b / p->num, &pb);
       ba = b % p->num * g->sa, bb = b % p->num * g->sb;
     }
-    for (int64_t k = 0; k < g->k && !e; k++) {
+    for (int64_t nth = 0; nth < g->k && !e; nth++) {
       double x = 0, y = 0;
-      e = elem(m, pa, g->ta, ba + (g->flags & 128 ? k * g->lda + i : i * g->lda + k), &x);
-      if (!e) e = elem(m, pb, g->tb, bb + k * g->ldb + j, &y);
+      int64_t k = pairs && (nth | 1) < g->k ? nth ^ 1 : nth;
+      e = elem(m, pa, g->ta, ba + (g->flags & GEMM_TA ? k * g->lda + i : i * g->lda + k), &x);
+      if (!e) e = elem(m, pb, g->tb, bb + at_b(g, k, j), &y);
       *acc = f32 ? (double)fmaf((float)x, (float)y, (float)*acc) : fma(x, y, *acc);
     }
     if (e) return e;

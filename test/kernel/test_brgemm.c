@@ -41,7 +41,7 @@ typedef struct product {
   const types *t;
   int64_t m, n, k, num, lda, ldb, ldc, sa, sb;
   int list; // how many lists; 0: by stride
-  bool init, bias, scale, relu, ta;
+  bool init, bias, scale, relu, ta, words;
   int binary;
   bool hidden; // K and the strides are given when it is called
 } product;
@@ -110,7 +110,8 @@ static product choose(const types *t, const sizes *s) {
   p.ldc = p.n + upto(4);
   if (upto(2)) p.num = 1 + upto(4);
   p.sa = (p.ta ? p.k : p.m) * p.lda + upto(3);
-  p.sb = p.k * p.ldb + upto(3);
+  p.words = s == &small && t->b != ANF_TIR_f32 && t->b != ANF_TIR_f64 && upto(3) == 0;
+  p.sb = (p.k + 3) / 4 * 4 * p.ldb + upto(3);
   if (p.num * p.sa > MOST || p.num * p.sb > MOST || p.m * p.n * p.k * p.num > 1 << 18)
     return choose(t, s);
   bool same = t->a == t->c && t->b == t->c;
@@ -154,6 +155,7 @@ static void put_func(anf_text *out, const product *p, int i) {
   if (p->scale) anfi_puts(out, ", post_scale");
   if (p->relu) anfi_puts(out, ", post_relu");
   if (p->ta) anfi_puts(out, ", trans_a");
+  if (p->words) anfi_puts(out, ", words_b");
   if (p->binary) anfi_putf(out, ", post_binary=%d", p->binary);
   anfi_puts(out, "]}\n}\n");
 }
@@ -172,6 +174,11 @@ static double after(const product *p, const memory *x, int64_t i, int64_t j, dou
   return p->relu && v < 0 ? 0 : v;
 }
 
+static int64_t at_b(const product *p, int64_t k, int64_t j) {
+  int64_t steps = !p->words ? 1 : p->t->c == ANF_TIR_s32 ? 4 : 2;
+  return k / steps * steps * p->ldb + j * steps + k % steps;
+}
+
 /* The sum and, as its bound, that of the absolute products. */
 static double sum(const product *p, const memory *x, int64_t i, int64_t j, double *size) {
   double s = p->init ? 0 : get(x->c, p->t->c, i * p->ldc + j);
@@ -180,7 +187,7 @@ static double sum(const product *p, const memory *x, int64_t i, int64_t j, doubl
   for (int64_t h = 0; h < all; h++)
     for (int64_t l = 0; l < p->k; l++) {
       double a = get(x->a, p->t->a, h * p->sa + (p->ta ? l * p->lda + i : i * p->lda + l)),
-             b = get(x->b, p->t->b, h * p->sb + l * p->ldb + j);
+             b = get(x->b, p->t->b, h * p->sb + at_b(p, l, j));
       s += a * b;
       *size += fabs(a * b);
     }
@@ -237,6 +244,7 @@ static anf_jit_module *compiled(anf_ctx *cx, anf_jit_kind kind, const char *isa,
   anf_tir_module *t = NULL;
   anf_jit_module *m = NULL;
   anf_jit_opts o = {.size = sizeof o, .kernels = isa};
+  o.contract = isa && strcmp(isa, "amx") == 0; // its tiles sum bf16 in another order
   anf_status st = anf_jit_engine_new(cx, kind, &o, d, &e);
   if (st == ANF_OK) st = anf_tir_parse(cx, text, len, "brgemm", d, &t);
   if (st == ANF_OK) st = anf_jit_make_module(e, t, d, &m);
@@ -297,13 +305,12 @@ static void wide_vectors(void **state) {
 static void dots(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
-    if (all_types[i].c == ANF_TIR_s32) one_type(&all_types[i], &small, "vnni", 12, ANF_JIT_INTERP);
+    if (all_types[i].c == ANF_TIR_s32) one_type(&all_types[i], &small, "vnni", 24, ANF_JIT_INTERP);
 }
 static void dots_of_bf16(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
-    if (all_types[i].b == ANF_TIR_bf16)
-      one_type(&all_types[i], &small, "bf16", 12, ANF_JIT_KIND_COUNT);
+    if (all_types[i].b == ANF_TIR_bf16) one_type(&all_types[i], &small, "bf16", 24, ANF_JIT_INTERP);
 }
 
 static const char features[] = "+avx2,+fma,+avx512f,+avx512vl,+avx512bw,+avx512dq,+avx512vnni,"
