@@ -114,7 +114,9 @@ LLVMValueRef anfi_ll_bin(lgen *g, tkind k, tdtype d, LLVMValueRef a, LLVMValueRe
     LLVMValueRef r = real_bin(g, k, anfi_ll_cast(g, w, d, a), anfi_ll_cast(g, w, d, b));
     return is_cmp(k) ? r : anfi_ll_cast(g, d, w, r);
   }
-  return anfi_t_is_float(d) ? real_bin(g, k, a, b) : int_bin(g, k, d, a, b);
+  if (!anfi_t_is_float(d)) return int_bin(g, k, d, a, b);
+  g->floats += anfi_t_total(d) == 1;
+  return real_bin(g, k, a, b);
 }
 
 static bool divides(texpr e) {
@@ -253,7 +255,9 @@ LLVMValueRef anfi_ll_lanewise_as(lgen *g, tintrin i, tdtype d, const LLVMValueRe
     return anfi_t_intrins[i].typing == TT_BOOLS ? r : anfi_ll_cast(g, d, w, r);
   }
   if (i == TI_min || i == TI_max) return min_max(g, i, d, v[0], v[1]);
-  return anfi_t_is_float(d) ? real_intrin(g, i, d, v) : int_intrin(g, i, d, v);
+  if (!anfi_t_is_float(d)) return int_intrin(g, i, d, v);
+  g->floats += anfi_t_total(d) == 1;
+  return real_intrin(g, i, d, v);
 }
 
 LLVMValueRef anfi_ll_lanewise(lgen *g, texpr e, const LLVMValueRef *v) {

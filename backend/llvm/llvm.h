@@ -89,6 +89,7 @@ typedef struct lgen {
   ANFI_VEC(struct lkernel *) kernel; // whose bodies come last: backend/kernel
   bool checked;                      // has the stack been looked at, on every way to here?
   uint32_t line, col;                // of the statement at hand
+  uint64_t loops, floats;            // counted: loops, operations on single floats
 } lgen;
 
 /* value.c: types, lanes, conversions */

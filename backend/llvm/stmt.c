@@ -2,7 +2,12 @@
 /* Statements. Behind a return the code goes on in a block that nothing reaches. */
 #include "backend/llvm/llvm.h"
 
-enum { FEW_TURNS = 16 }; // of a loop that LLVM may unroll
+#include <string.h>
+
+enum {
+  FEW_TURNS = 16,   // of a loop that LLVM may unroll
+  MANY_TURNS = 256, // of one whose turns are computed side by side
+};
 
 LLVMBasicBlockRef anfi_ll_new_block(lgen *g, const char *name) {
   return ll.AppendBasicBlockInContext(g->c, g->now->fn, name);
@@ -91,23 +96,35 @@ static void while_loop(lgen *g, tstmt s) {
   anfi_ll_block(g, end);
 }
 
+static LLVMMetadataRef property(lgen *g, const char *key, const uint64_t *value) {
+  LLVMMetadataRef in[2] = {ll.MDStringInContext2(g->c, key, strlen(key)),
+                           value ? ll.ValueAsMetadata(anfi_ll_i32(g, *value)) : NULL};
+  return ll.MDNodeInContext2(g->c, in, value ? 2 : 1);
+}
+
 /* Loops of more than a few turns stay loops: what unrolling them gains is less than the time that it
- * takes to compile what it makes. `back` is the jump to the start. */
-static void keep_rolled(lgen *g, LLVMValueRef back) {
-  static const char key[] = "llvm.loop.unroll.disable";
-  LLVMMetadataRef text = ll.MDStringInContext2(g->c, key, sizeof key - 1),
-                  self = ll.TemporaryMDNode(g->c, NULL, 0), // a loop's node has itself first
-      in[2] = {self, ll.MDNodeInContext2(g->c, &text, 1)}, node = ll.MDNodeInContext2(g->c, in, 2);
+ * takes to compile what it makes. But where a turn is a long chain of arithmetic, vectors of several turns
+ * are computed side by side, for a processor does not look far enough ahead to find the next turn's.
+ * `back` is the jump to the start. */
+static void shape_loop(lgen *g, LLVMValueRef back, uint64_t side_by_side) {
+  LLVMMetadataRef self = ll.TemporaryMDNode(g->c, NULL, 0), // a loop's node has itself first
+      in[3] = {self, property(g, "llvm.loop.unroll.disable", NULL),
+               property(g, "llvm.loop.interleave.count", &side_by_side)},
+                  node = ll.MDNodeInContext2(g->c, in, side_by_side > 1 ? 3 : 2);
   ll.MetadataReplaceAllUsesWith(self, node);
   ll.SetMetadata(back, ll.GetMDKindIDInContext(g->c, "llvm.loop", 9),
                  ll.MetadataAsValue(g->c, node));
 }
 
-/* Is it known to have few turns? */
-static bool is_short(tstmt s) {
+/* Of a turn of so many operations on floats; the longest need the registers for themselves. */
+static uint64_t vectors_at_once(uint64_t floats) { return floats < 12 ? 1 : floats <= 80 ? 4 : 2; }
+
+/* How many turns a loop has, if that is known; else INT64_MAX. */
+static int64_t turns_of(tstmt s) {
   int64_t b, e, step;
-  return anfi_t_const_i64(s->e[1], &b) && anfi_t_const_i64(s->e[2], &e) &&
-         anfi_t_const_i64(s->e[3], &step) && step > 0 && (e - b) / step <= FEW_TURNS;
+  bool known = anfi_t_const_i64(s->e[1], &b) && anfi_t_const_i64(s->e[2], &e) &&
+               anfi_t_const_i64(s->e[3], &step) && step > 0;
+  return known ? (e - b) / step : INT64_MAX;
 }
 
 /* The number of turns is settled at the start, so a bound at the edge of the type does no harm: the
@@ -136,12 +153,15 @@ static void for_loop(lgen *g, tstmt s) {
   anfi_ll_block(g, head);
   LLVMValueRef i = ll.BuildPhi(g->b, t, v->u.name->s);
   anfi_ll_begin_var(g, v, t, i);
+  uint64_t loops = ++g->loops, floats = g->floats;
   anfi_ll_stmt(g, s->s[0]);
+  floats = g->loops == loops ? g->floats - floats : 0; // of a loop with none inside
   ll.BuildCondBr(g->b, ll.BuildICmp(g->b, LLVMIntEQ, i, last, ""), end, more);
   anfi_ll_block(g, more);
   LLVMValueRef next = is_signed ? ll.BuildNSWAdd(g->b, i, st, "") : ll.BuildNUWAdd(g->b, i, st, "");
   LLVMValueRef back = ll.BuildBr(g->b, head);
-  if (!is_short(s)) keep_rolled(g, back);
+  int64_t turns = turns_of(s);
+  if (turns > FEW_TURNS) shape_loop(g, back, turns < MANY_TURNS ? 1 : vectors_at_once(floats));
   ll.AddIncoming(i, &b, &pre, 1);
   ll.AddIncoming(i, &next, &more, 1);
   anfi_ll_block(g, end);
