@@ -161,6 +161,15 @@ void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size) {
   return memcpy(anfi_alloc(a, n), p, old);
 }
 
+void anfi_give_back(anfi_arena *a, void *p, size_t size) {
+  if (!p || !is_large(round_up(size ? size : 1))) return;
+  anfi_chunk *c = (anfi_chunk *)p - 1;
+  if (c->prev) c->prev->next = c->next;
+  else a->large = c->next;
+  if (c->next) c->next->prev = c->prev;
+  release(a->cx, c);
+}
+
 void *anfi_vec_grow(anfi_arena *a, void *at, size_t *cap, size_t elem) {
   size_t want = *cap ? *cap * 2 : ANFI_VEC_MIN;
   void *p = anfi_grow(a, at, *cap * elem, anfi_size_mul(a->cx, want, elem));

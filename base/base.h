@@ -72,6 +72,8 @@ void *anfi_alloc(anfi_arena *a, size_t size);
 void *anfi_zalloc(anfi_arena *a, size_t size);
 /* As realloc; `old` is the size that `p` was allocated with. */
 void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size);
+/* Hands back a block of `size` bytes at once if it stands alone; a smaller one goes with the arena. */
+void anfi_give_back(anfi_arena *a, void *p, size_t size);
 char *anfi_strndup(anfi_arena *a, const char *s, size_t len);
 char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) ANFI_PRINTF(2, 3);
 

@@ -21,6 +21,7 @@ static void grow(anfi_map *m) {
   m->nslot = want;
   for (size_t i = 0; i < n; i++)
     if (old[i].key) *slot_of(m, old[i].key) = old[i];
+  anfi_give_back(m->arena, old, n * sizeof *old);
 }
 
 static uint64_t *at_zero(anfi_map *m) {

@@ -18,6 +18,7 @@ static void grow(anfi_strtab *t) {
   t->nslot = want;
   for (size_t i = 0; i < n; i++)
     if (old[i]) t->slots[slot_of(t, old[i]->s, old[i]->len)] = old[i];
+  anfi_give_back(t->arena, old, n * sizeof *old);
 }
 
 const anfi_str *anfi_intern(anfi_strtab *t, const char *s, size_t len) {

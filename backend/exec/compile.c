@@ -26,8 +26,22 @@ static void edit(void *p) {
   if (v->edit) v->edit(v->edit_user, v);
 }
 
-bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
-                     const anf_exec_opts *o, anfi_variant *v) {
+/* The module and the constants that sites show are held for whoever frees them. */
+static void hold(anfi_lowered *low) {
+  anfi_t_mod_keep(low->module);
+  for (size_t i = 0; i < low->names.n; i++) anf_value_retain(low->names.at[i]);
+  for (size_t i = 0; i < low->sites.n; i++)
+    for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_retain(low->sites.at[i].value[k]);
+}
+
+static void release_constants(const anfi_lowered *low) {
+  for (size_t i = 0; i < low->names.n; i++) anf_value_release(low->names.at[i]);
+  for (size_t i = 0; i < low->sites.n; i++)
+    for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_release(low->sites.at[i].value[k]);
+}
+
+static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, const anf_exec_opts *o,
+                  anfi_variant *v) {
   anf_graph *program = anfi_applied(cx, g, n, args, &v->arena, &v->origins);
   if (!program) return false;
   anf_module *m = program->module;
@@ -55,22 +69,38 @@ bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
   if (!entry || !anfi_lower_graph(entry, &lo, &v->low)) return false;
   anfi_trace_span(v->trace, "lower", from, anfi_os_now_ns());
   if (entry->form) v->form = kept_form(&v->arena, entry->form);
+  if (anfi_failed(cx)) return false;
+  hold(&v->low);
+  return true;
+}
+
+/* In a frame of its own, so that graphs and what was known of them are gone before code is made. */
+static anf_status lower_framed(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
+                               const anf_exec_opts *o, anfi_variant *v) {
+  ANFI_ENTRY(cx, NULL);
+  lower(cx, g, n, args, o, v);
+  return anfi_leave(cx);
+}
+
+static void free_module(anfi_lowered *low) {
+  anf_tir_module_free(low->module);
+  low->module = NULL;
+}
+
+static void release(void *lowered) {
+  release_constants((const anfi_lowered *)lowered);
+  free_module((anfi_lowered *)lowered);
+}
+
+bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
+                     const anf_exec_opts *o, anfi_variant *v) {
+  anf_status st = lower_framed(cx, g, n, args, o, v);
+  if (st != ANF_OK) return anfi_fail_as(cx, st);
+  anfi_defer(cx, ANFI_ALWAYS, release, &v->low);
   return true;
 }
 
 /* ---- variants ---- */
-
-static void retain_constants(const anfi_lowered *low) {
-  for (size_t i = 0; i < low->names.n; i++) anf_value_retain(low->names.at[i]);
-  for (size_t i = 0; i < low->sites.n; i++)
-    for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_retain(low->sites.at[i].value[k]);
-}
-
-static void release_constants(const anfi_lowered *low) {
-  for (size_t i = 0; i < low->names.n; i++) anf_value_release(low->names.at[i]);
-  for (size_t i = 0; i < low->sites.n; i++)
-    for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_release(low->sites.at[i].value[k]);
-}
 
 void anfi_variant_free(anf_ctx *cx, anfi_variant *v) {
   if (!v) return;
@@ -119,8 +149,8 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_trace_span(v->trace, "code", from, anfi_os_now_ns());
   if (st != ANF_OK) return (void)anfi_fail_as(e->cx, st), NULL;
   if (!(v->function = anf_jit_get_function(v->code, v->low.entry))) anfi_throw_nomem(e->cx);
-  retain_constants(&v->low);
-  v->low.module = NULL;
+  anfi_undefer(e->cx, &v->low); // its constants are the variant's
+  free_module(&v->low);
   e->compilations++;
   double ms = (double)(anfi_os_now_ns() - start) / 1e6;
   e->compile_ms += ms;

@@ -9,11 +9,28 @@
 
 typedef struct keeper {
   XXH3_state_t *h;
-  anfi_map number; // id of a variable → 1 + how many came before it
+  uint64_t word[256]; // that the hash has not seen yet: it takes many at once more quickly
+  size_t n;
+  uint32_t *number; // by id of a variable: how many were seen with it, 0 not yet
+  uint32_t nvar, seen;
 } keeper;
 
-static void add(keeper *k, const void *p, size_t n) { XXH3_128bits_update(k->h, p, n); }
-static void add_u64(keeper *k, uint64_t v) { add(k, &v, sizeof v); }
+static void flush(keeper *k) {
+  XXH3_128bits_update(k->h, k->word, k->n * sizeof *k->word);
+  k->n = 0;
+}
+static void add_u64(keeper *k, uint64_t v) {
+  if (k->n == ANFI_LEN(k->word)) flush(k);
+  k->word[k->n++] = v;
+}
+/* Bytes fill whole words, the last of them with zeros: their number was told before. */
+static void add(keeper *k, const void *p, size_t n) {
+  for (size_t at = 0; at < n; at += sizeof(uint64_t)) {
+    uint64_t v = 0;
+    memcpy(&v, (const char *)p + at, n - at < sizeof v ? n - at : sizeof v);
+    add_u64(k, v);
+  }
+}
 
 static void add_text(keeper *k, const char *s) {
   size_t n = s ? strlen(s) : 0;
@@ -36,11 +53,12 @@ static void add_dtype(keeper *k, tdtype d) {
                  (uint64_t)d.rows << 32);
 }
 
+/* One of another module, which no engine takes, has the number 0. */
 static void add_variable(keeper *k, texpr e) {
-  uint64_t *at = anfi_map_at(&k->number, e->id);
-  if (!*at) *at = k->number.n;
-  add_u64(k, *at);
-  add_str(k, e->u.name);
+  bool ours = e->id < k->nvar, first = ours && !k->number[e->id];
+  if (first) k->number[e->id] = ++k->seen;
+  add_u64(k, ours ? k->number[e->id] : 0);
+  if (first) add_str(k, e->u.name);
 }
 
 /* The number of children goes before them, so that equal sequences are equal trees. */
@@ -113,12 +131,17 @@ static void add_engine(keeper *k, const anf_jit_engine *e) {
 void anfi_jit_key(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_id *out) {
   XXH3_state_t *h = (XXH3_state_t *)anfi_alloc(anfi_scratch(cx), sizeof *h + 64);
   h = (XXH3_state_t *)(((uintptr_t)h + 63) & ~(uintptr_t)63); // it wants to be aligned
-  keeper k = {.h = h};
+  keeper k;                                                   // its words are not cleared
+  k.h = h;
+  k.n = 0;
   XXH3_128bits_reset(h);
-  anfi_map_init(&k.number, anfi_scratch(cx));
+  k.nvar = m->t->next_id;
+  k.number = ANFI_NEW_N(anfi_scratch(cx), uint32_t, k.nvar);
+  k.seen = 0;
   add_engine(&k, e);
   if (e->o.debug) add_text(&k, m->t->file);
   add_module(&k, m);
+  flush(&k);
   XXH128_hash_t r = XXH3_128bits_digest(h);
   *out = (anfi_jit_id){{r.low64, r.high64}};
 }

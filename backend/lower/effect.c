@@ -6,7 +6,7 @@
 static texpr number(glow *w, int64_t v) { return anfi_t_int(w->t, ANFI_S64, v); }
 
 static int64_t new_site(glow *w, anfi_site_info s) {
-  anfi_push(w->a, &w->out->sites, s);
+  anfi_push(w->keep, &w->out->sites, s);
   return (int64_t)w->out->sites.n - 1;
 }
 
@@ -44,7 +44,7 @@ bool anfi_glow_assert(glow *w, anf_node *n) {
                                    .code = numbered ? ANF_E1117 : ANF_E0442,
                                    .op = ANF_OP_Assert,
                                    .text = text && text->kind == ANF_VALUE_STRING && text->n
-                                               ? anfi_strndup(w->a, text->u.text, text->n)
+                                               ? anfi_strndup(w->keep, text->u.text, text->n)
                                                : NULL});
   stop_if(w, anfi_t_bin(w->t, TX_cmp_eq, cond, anfi_t_int(w->t, cond->dtype, 0)), site,
           numbered ? number(w, output) : NULL, NULL);
@@ -75,8 +75,8 @@ bool anfi_glow_print(glow *w, anf_node *n) {
                       .loc = anfi_node_loc(n),
                       .op = ANF_OP_Print,
                       .n = n->nin,
-                      .type = ANFI_NEW_N(w->a, const anf_type *, n->nin + 1),
-                      .value = ANFI_NEW_N(w->a, anf_value *, n->nin + 1)};
+                      .type = ANFI_NEW_N(w->keep, const anf_type *, n->nin + 1),
+                      .value = ANFI_NEW_N(w->keep, anf_value *, n->nin + 1)};
   for (uint32_t i = 0; i < n->nin; i++) {
     anf_node *x = n->in[i].def;
     if (x->kind == ANFI_VALUE) s.value[i] = x->u.value;

@@ -20,7 +20,7 @@ anfi_view *anfi_glow_view(glow *w, const anfi_leaf *leaf, texpr e) {
 static anfi_view *name_of(glow *w, anf_value *v) {
   size_t i = 0, n = w->out->names.n;
   while (i < n && !anfi_value_same(w->out->names.at[i], v)) i++;
-  if (i == n) anfi_push(w->a, &w->out->names, v);
+  if (i == n) anfi_push(w->keep, &w->out->names, v);
   anf_tir_elem e = anfi_lower_elem(ANF_U64);
   return anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_U64),
                           anfi_t_int(w->t, anfi_t_dt(e), (int64_t)i));
@@ -470,23 +470,29 @@ static void look_over(glow *w) {
   }
 }
 
+static anfi_leaves kept_leaves(glow *w, const anfi_leaves *l) {
+  anfi_leaf *at = ANFI_NEW_N(w->keep, anfi_leaf, l->n + 1);
+  if (l->n) memcpy(at, l->at, l->n * sizeof *at);
+  return (anfi_leaves){.at = at, .n = l->n, .cap = l->n + 1};
+}
+
 static void describe_entry(glow *w, gfn *f) {
   anfi_lowered *out = w->out;
   size_t np = f->g->params.n;
-  out->entry = f->name->s;
-  out->param = f->param;
-  out->result = f->result;
+  out->entry = anfi_strndup(w->keep, f->name->s, f->name->len);
+  out->param = kept_leaves(w, &f->param);
+  out->result = kept_leaves(w, &f->result);
   out->result_type = f->g->result->type;
-  out->first = ANFI_NEW_N(w->a, size_t, np + 1);
+  out->first = ANFI_NEW_N(w->keep, size_t, np + 1);
   for (size_t i = 0; i < np; i++)
     out->first[i + 1] = out->first[i] + anfi_leaf_count(f->g->params.at[i]->type);
 }
 
 bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out) {
   anf_module *m = g->module;
-  anfi_arena *a = out->arena;
+  anfi_arena *a = anfi_scratch(m->cx);
   tstore *t = anfi_t_store_new(m->cx);
-  glow w = {.cx = m->cx, .m = m, .a = a, .o = o, .out = out, .t = t};
+  glow w = {.cx = m->cx, .m = m, .a = a, .keep = out->arena, .o = o, .out = out, .t = t};
   w.tm = out->module = anfi_t_mod_new(t);
   w.an = anfi_analyse(m);
   t->file = anfi_node_loc(g->result).file;

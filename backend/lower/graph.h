@@ -74,7 +74,7 @@ typedef struct glow {
   anf_ctx *cx;
   anf_module *m;
   anf_analysis *an;
-  anfi_arena *a;
+  anfi_arena *a, *keep; // of what goes with the frame; of what `out` holds
   const anfi_lower_opts *o;
   anfi_lowered *out;
   tmod *tm;

@@ -48,7 +48,7 @@ size_t anfi_glow_region_begin(void *lowering, const anf_node *n) {
   r.flops = flops_of(w->cx, n);
   r.bytes = bytes_of(n->type);
   for (size_t i = 0; i < anfi_arg_count(n); i++) r.bytes += bytes_of(n->in[i].def->type);
-  anfi_push(w->a, &w->out->regions, r);
+  anfi_push(w->keep, &w->out->regions, r);
   add_call(w, id, false);
   return id;
 }

@@ -93,8 +93,9 @@ typedef struct seen {
   const tmod *m;
   tdtype ret; // of the function
   uint32_t not ;
-  bool shaped;    // there is a loop, or a tensor that is no parameter
-  anfi_map tiled; // tensors that tiles are read from or written to: their last dim stays apart
+  bool shaped;      // there is a loop, or a tensor that is no parameter
+  bool tiles_known; // has `tiled` been filled?
+  anfi_map tiled;   // tensors that tiles are read from or written to: their last dim stays apart
 } seen;
 
 static bool see_tile(tviewer *v, texpr e) {
@@ -103,8 +104,18 @@ static bool see_tile(tviewer *v, texpr e) {
   return true;
 }
 
-static bool flat(const seen *s, texpr tensor) {
+/* Looked for when the first tensor of several dims turns up, for most modules have none. */
+static void find_tiles(seen *s) {
+  tviewer v = {.user = s, .enter_expr = see_tile};
+  anfi_map_init(&s->tiled, anfi_scratch(s->m->cx));
+  for (size_t i = 0; i < s->m->func.n; i++)
+    if (s->m->func.at[i]->body) anfi_t_view_stmt(&v, s->m->func.at[i]->body);
+  s->tiles_known = true;
+}
+
+static bool flat(seen *s, texpr tensor) {
   if (tensor->nidx == 1) return true;
+  if (!s->tiles_known) find_tiles(s);
   return anfi_map_find(&s->tiled, anfi_key(tensor)) &&
          (tensor->nidx == 2 || anfi_t_has_strides(tensor));
 }
@@ -177,11 +188,7 @@ static bool see_stmt(tviewer *v, tstmt s) {
 
 static uint32_t measure(const tmod *m, bool *shaped) {
   seen s = {.m = m, .not = TPROP_PHI, .shaped = m->global.n > 0};
-  tviewer v = {.user = &s, .enter_expr = see_expr, .enter_stmt = see_stmt},
-          tiles = {.user = &s, .enter_expr = see_tile};
-  anfi_map_init(&s.tiled, anfi_scratch(m->cx));
-  for (size_t i = 0; i < m->func.n; i++)
-    if (m->func.at[i]->body) anfi_t_view_stmt(&tiles, m->func.at[i]->body);
+  tviewer v = {.user = &s, .enter_expr = see_expr, .enter_stmt = see_stmt};
   if (m->global.n) s.not |= TPROP_NO_GLOBALS;
   for (size_t i = 0; i < m->global.n; i++)
     if (!flat(&s, m->global.at[i]->e[0])) s.not |= TPROP_FLAT;
@@ -228,7 +235,7 @@ static const tmod *over_functions(tpass_cx *p, const tpass *pass, const tmod *m)
     anfi_t_mod_add(o, g);
     if (p->failed) return NULL;
   }
-  anfi_t_declare_rt(o);
+  if (changed) anfi_t_declare_rt(o);
   o->props = changed ? m->props & ~pass->kill : m->props;
   return o;
 }

@@ -8,12 +8,24 @@
 
 enum { PART = 256, LONG_PARTS = 2 }; // statements of a part, parts of the longest run left whole
 
+/* What is known of a variable, by its number: in a list, and in a run of it. */
+typedef struct fact {
+  uint32_t list, run; // which it is known for; of others nothing is known
+  uint32_t last;      // 1 + place of its last use in the list
+  uint32_t place;     // 1 + where it is defined, if that is in the run
+  uint32_t cross;     // 1 + its place in `crosses`
+  uint32_t part;      // 1 + the first statement of the part that has it: defined, or loaded
+  bool inner;         // of a scope within a statement
+} fact;
+
 typedef struct user {
   tpass_cx *p;
   tmod *out;
   tfunc f;
   uint32_t part; // statements
   uint32_t made;
+  fact *var;            // NULL: no list has been long so far
+  uint32_t lists, runs; // so many so far
 } user;
 
 /* A variable that crosses from one part to another. */
@@ -21,6 +33,7 @@ typedef struct cross {
   texpr var;
   uint32_t slot; // in the array of its type
   bool before;   // defined before the run
+  bool after;    // used behind the run
 } cross;
 
 typedef struct run {
@@ -28,14 +41,17 @@ typedef struct run {
   anfi_arena *a;
   const tstmt *s; // the list
   uint32_t from, to;
-  anfi_map last;   // variable → 1 + place of its last use in the list
-  anfi_map place;  // variable → 1 + where it is defined, if that is in the run
-  anfi_map number; // variable → 1 + its place in `crosses`
-  anfi_map inner;  // variables of scopes within a statement
   ANFI_VEC(cross) crosses;
   uint32_t count[ANF_TIR_ELEM_COUNT];
   texpr array[ANF_TIR_ELEM_COUNT];
 } run;
+
+static fact *of(user *u, texpr v) {
+  fact *k = &u->var[v->id];
+  if (k->list != u->lists) *k = (fact){.list = u->lists};
+  if (k->run != u->runs) *k = (fact){.list = k->list, .last = k->last, .run = u->runs};
+  return k;
+}
 
 /* ---- which statements ---- */
 
@@ -70,7 +86,7 @@ typedef struct looking {
 
 static bool see_use(tviewer *v, texpr e) {
   looking *l = (looking *)v->user;
-  if (e->kind == TX_var) *anfi_map_at(&l->r->last, anfi_key(e)) = l->at + 1;
+  if (e->kind == TX_var) of(l->r->u, e)->last = l->at + 1;
   return true;
 }
 
@@ -82,28 +98,30 @@ static void find_last_uses(run *r, uint32_t n) {
 
 static uint32_t part_of(const run *r, uint32_t at) { return (at - r->from) / r->u->part; }
 
-static void add_cross(run *r, texpr x, bool before) {
-  uint64_t *at = anfi_map_at(&r->number, anfi_key(x));
-  if (*at) return;
-  anfi_push(r->a, &r->crosses, ((cross){x, r->count[x->dtype.elem]++, before}));
-  *at = r->crosses.n;
+static void add_cross(run *r, texpr x, bool before, bool after) {
+  fact *k = of(r->u, x);
+  if (k->cross) return;
+  anfi_push(r->a, &r->crosses, ((cross){x, r->count[x->dtype.elem]++, before, after}));
+  k->cross = (uint32_t)r->crosses.n;
 }
 
 static bool see_cross(tviewer *v, texpr e) {
   looking *l = (looking *)v->user;
   run *r = l->r;
-  if (e->kind != TX_var || anfi_map_find(&r->inner, anfi_key(e))) return true;
-  const uint64_t *def = anfi_map_find(&r->place, anfi_key(e));
-  if (!def) add_cross(r, e, true);
-  else if (part_of(r, (uint32_t)*def - 1) != part_of(r, l->at)) add_cross(r, e, false);
+  if (e->kind != TX_var) return true;
+  const fact *k = of(r->u, e);
+  if (k->inner) return true;
+  if (!k->place || part_of(r, k->place - 1) != part_of(r, l->at))
+    add_cross(r, e, !k->place, k->place && k->last > r->to);
   return true;
 }
 
 static bool see_inner(tviewer *v, tstmt s) {
   looking *l = (looking *)v->user;
   if (s->kind != TS_define) return true;
-  bool top = s == l->r->s[l->at];
-  *anfi_map_at(top ? &l->r->place : &l->r->inner, anfi_key(s->e[0])) = l->at + 1;
+  fact *k = of(l->r->u, s->e[0]);
+  k->inner = s != l->r->s[l->at];
+  k->place = l->at + 1;
   return true;
 }
 
@@ -115,30 +133,21 @@ static void find_crosses(run *r) {
   for (l.at = r->from; l.at < r->to; l.at++) {
     tstmt s = r->s[l.at];
     anfi_t_view_stmt(&uses, s);
-    if (s->kind != TS_define) continue;
-    const uint64_t *last = anfi_map_find(&r->last, anfi_key(s->e[0]));
-    if (last && *last > r->to) add_cross(r, s->e[0], false);
+    if (s->kind == TS_define && of(r->u, s->e[0])->last > r->to) add_cross(r, s->e[0], false, true);
   }
 }
 
 /* ---- statements ---- */
 
-static texpr place_of(const run *r, const cross *c) {
+/* The element of the array (the caller's, or a part's parameter) that a variable crosses in. */
+static texpr place_of(const run *r, const texpr *array, const cross *c) {
   texpr at = anfi_t_index(r->u->p->t, c->slot);
-  return anfi_t_at(r->u->p->t, r->array[c->var->dtype.elem], 1, &at, 1, 0, NULL);
-}
-
-static tstmt load(const run *r, const cross *c) {
-  return anfi_t_define(r->u->p->t, TL_local, c->var, place_of(r, c));
-}
-
-static tstmt store(const run *r, const cross *c) {
-  return anfi_t_assign(r->u->p->t, place_of(r, c), c->var);
+  return anfi_t_at(r->u->p->t, array[c->var->dtype.elem], 1, &at, 1, 0, NULL);
 }
 
 static const cross *cross_of(const run *r, texpr x) {
-  const uint64_t *at = anfi_map_find(&r->number, anfi_key(x));
-  return at ? &r->crosses.at[*at - 1] : NULL;
+  uint32_t k = of(r->u, x)->cross;
+  return k ? &r->crosses.at[k - 1] : NULL;
 }
 
 /* ---- a part as a function ---- */
@@ -148,28 +157,45 @@ typedef ANFI_VEC(tstmt) stmts;
 typedef struct making {
   run *r;
   stmts *body;
-  anfi_map have; // variables that are there: defined, or loaded
+  uint32_t from;                   // its first statement
+  texpr array[ANF_TIR_ELEM_COUNT]; // its parameters
+  tvisitor own;                    // to what variables are there, where they are others
 } making;
+
+/* A variable is defined once in a module: what other functions define as well is another here. */
+static texpr renamed(making *k, texpr x) {
+  texpr to = anfi_t_retype(k->r->u->p->t, x, x->dtype);
+  anfi_t_map_var(&k->own, x, to);
+  return to;
+}
 
 static bool see_missing(tviewer *v, texpr e) {
   making *k = (making *)v->user;
-  const cross *c = e->kind == TX_var ? cross_of(k->r, e) : NULL;
-  if (!c || anfi_map_find(&k->have, anfi_key(e))) return true;
-  *anfi_map_at(&k->have, anfi_key(e)) = 1;
-  anfi_push(k->r->a, k->body, load(k->r, c));
+  run *r = k->r;
+  const cross *c = e->kind == TX_var ? cross_of(r, e) : NULL;
+  fact *x = c ? of(r->u, e) : NULL;
+  if (!c || x->part == k->from + 1) return true;
+  x->part = k->from + 1;
+  anfi_push(r->a, k->body,
+            anfi_t_define(r->u->p->t, TL_local, renamed(k, e), place_of(r, k->array, c)));
   return true;
 }
 
-static void fill(making *k, uint32_t from, uint32_t to) {
+static void fill(making *k, uint32_t to) {
   run *r = k->r;
+  tstore *t = r->u->p->t;
   tviewer v = {.user = k, .enter_expr = see_missing};
-  for (uint32_t i = from; i < to; i++) {
+  for (uint32_t i = k->from; i < to; i++) {
     tstmt s = r->s[i];
     const cross *c = s->kind == TS_define ? cross_of(r, s->e[0]) : NULL;
-    if (c) *anfi_map_at(&k->have, anfi_key(s->e[0])) = 1;
+    if (c) of(r->u, s->e[0])->part = k->from + 1;
+    t->line = s->line, t->col = s->col;
+    if (c && c->after) renamed(k, s->e[0]);
     anfi_t_view_stmt(&v, s);
-    anfi_push(r->a, k->body, s);
-    if (c) anfi_push(r->a, k->body, store(r, c));
+    anfi_push(r->a, k->body, anfi_t_visit_stmt(&k->own, s));
+    if (!c) continue;
+    texpr x = anfi_t_mapped(&k->own, s->e[0]);
+    anfi_push(r->a, k->body, anfi_t_assign(t, place_of(r, k->array, c), x ? x : s->e[0]));
   }
 }
 
@@ -186,23 +212,18 @@ static tstmt part(run *r, uint32_t from, uint32_t to) {
   texpr param[ANF_TIR_ELEM_COUNT], arg[ANF_TIR_ELEM_COUNT];
   uint32_t n = 0;
   stmts body = {0};
-  making k = {.r = r, .body = &body};
-  anfi_map_init(&k.have, r->a);
-  fill(&k, from, to);
-  tvisitor v;
-  anfi_t_visitor_init(&v, t, r->a, NULL);
-  v.fresh = true;
+  making k = {.r = r, .body = &body, .from = from};
+  anfi_t_visitor_init(&k.own, t, r->a, NULL);
   for (uint32_t e = 0; e < ANF_TIR_ELEM_COUNT; e++) {
     if (!r->array[e]) continue;
     arg[n] = r->array[e];
-    param[n] = anfi_t_tensor1(t, (anf_tir_elem)e, "kept", r->count[e]);
-    anfi_t_map_var(&v, arg[n], param[n]);
-    n++;
+    param[n++] = k.array[e] = anfi_t_tensor1(t, (anf_tir_elem)e, "kept", r->count[e]);
   }
-  tstmt own = anfi_t_visit_stmt(&v, anfi_t_stmts(t, body.n, body.at));
+  fill(&k, to);
   tattrs at = anfi_t_attr_set(t, (tattrs){0}, TA_is_private, 1);
   at = anfi_t_attr_set(t, at, TA_inline_level, 0);
-  tfunc f = anfi_t_func(t, new_name(r->u), anfi_t_dt(ANF_TIR_void), n, param, own, at);
+  tfunc f = anfi_t_func(t, new_name(r->u), anfi_t_dt(ANF_TIR_void), n, param,
+                        anfi_t_stmts(t, body.n, body.at), at);
   anfi_t_mod_add(r->u->out, f);
   return anfi_t_eval(t, anfi_t_call(t, f->name, f->ret, n, arg));
 }
@@ -217,32 +238,34 @@ static void split(run *r, stmts *out) {
     r->array[e] = anfi_t_tensor1(t, (anf_tir_elem)e, "kept", r->count[e]);
     anfi_push(r->a, out, anfi_t_define(t, TL_local, r->array[e], NULL));
   }
-  for (size_t i = 0; i < r->crosses.n; i++)
-    if (r->crosses.at[i].before) anfi_push(r->a, out, store(r, &r->crosses.at[i]));
+  for (size_t i = 0; i < r->crosses.n; i++) {
+    const cross *c = &r->crosses.at[i];
+    if (c->before) anfi_push(r->a, out, anfi_t_assign(t, place_of(r, r->array, c), c->var));
+  }
   for (uint32_t i = r->from, n = r->u->part; i < r->to; i += n)
     anfi_push(r->a, out, part(r, i, r->to - i > n ? i + n : r->to));
   for (size_t i = 0; i < r->crosses.n; i++) {
     const cross *c = &r->crosses.at[i];
-    if (!c->before && *anfi_map_find(&r->last, anfi_key(c->var)) > r->to)
-      anfi_push(r->a, out, load(r, c));
+    if (c->after)
+      anfi_push(r->a, out, anfi_t_define(t, TL_local, c->var, place_of(r, r->array, c)));
   }
 }
 
 static tstmt enter(tvisitor *v, tstmt s) {
+  user *u = (user *)v->user;
   stmts out = {0};
-  run all = {.u = (user *)v->user, .a = v->scratch, .s = s->s};
-  uint32_t longest = LONG_PARTS * all.u->part;
+  run all = {.u = u, .a = v->scratch, .s = s->s};
+  uint32_t longest = LONG_PARTS * u->part;
   if (s->kind != TS_stmts || s->sub || s->n <= longest) return s;
-  anfi_map_init(&all.last, v->scratch);
+  if (!u->var) u->var = ANFI_NEW_N(u->p->scratch, fact, v->t->next_id);
+  u->lists++;
   find_last_uses(&all, s->n);
   for (uint32_t i = 0, end; i < s->n; i = end) {
     for (end = i; end < s->n && is_plain(s->s[end]); end++) continue;
     if (end - i > longest) {
       run r = all;
       r.from = i, r.to = end;
-      anfi_map_init(&r.place, v->scratch);
-      anfi_map_init(&r.number, v->scratch);
-      anfi_map_init(&r.inner, v->scratch);
+      u->runs++;
       split(&r, &out);
     } else {
       end += end == i;

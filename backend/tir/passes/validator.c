@@ -3,28 +3,52 @@
  * "f, for i, if, assign". Bounds are reported when an index is broken whatever the program does. */
 #include "backend/tir/tir.h"
 
+/* What is known of a variable or tensor once it was defined, by its number. */
+typedef struct known {
+  texpr var;             // NULL: nothing
+  uint32_t outer;        // parallel depth where it was defined
+  bool in_scope, counts; // is it defined here; is it the variable of an open loop?
+} known;
+
+/* A step of the way to a place, as text only where there is an error. */
+typedef struct waypoint {
+  tstmt s;          // NULL: a function or a tensor of the module
+  const char *name; // of that
+} waypoint;
+
 typedef struct checker {
   anf_ctx *cx;
   const tmod *m;
   anfi_arena *a;
-  anfi_map defined;  // variables and tensors in scope
-  anfi_map ever;     // defined anywhere so far
-  anfi_map counters; // loop variables of open loops
-  anfi_map outer;    // variable → 1 + parallel depth where it was defined
+  known *var;
   ANFI_VEC(texpr) scope;
-  ANFI_VEC(const char *) path;
+  ANFI_VEC(waypoint) path;
   tranges ranges;
   tfunc f;
   uint32_t parallel;
   uint32_t line, col;
 } checker;
 
+static const char *text_of(checker *c, waypoint at) {
+  if (!at.s) return at.name;
+  switch ((tskind)at.s->kind) {
+  case TS_define:
+    return anfi_sprintf(c->a, "%s %s", at.s->e[0]->kind == TX_tensor ? "tensor" : "var",
+                        at.s->e[0]->u.name->s);
+  case TS_for_loop: return anfi_sprintf(c->a, "for %s", at.s->e[0]->u.name->s);
+  case TS_if_else: return "if";
+  case TS_while_loop: return "while";
+  case TS_returns: return "return";
+  case TS_assign: return "assign";
+  case TS_evaluate: return "evaluate";
+  default: return "scope";
+  }
+}
+
 static const char *path(checker *c) {
-  size_t n = 0;
-  for (size_t i = 0; i < c->path.n; i++) n += strlen(c->path.at[i]) + 2;
-  char *s = (char *)anfi_alloc(c->a, n + 1), *p = s;
-  *s = 0;
-  for (size_t i = 0; i < c->path.n; i++) p += sprintf(p, "%s%s", i ? ", " : "", c->path.at[i]);
+  const char *s = "";
+  for (size_t i = 0; i < c->path.n; i++)
+    s = anfi_sprintf(c->a, "%s%s%s", s, i ? ", " : "", text_of(c, c->path.at[i]));
   return s;
 }
 
@@ -39,22 +63,29 @@ static const char *say(checker *c, tdtype d) { return anfi_t_dtype_str(c->a, d);
 
 /* ---- scopes ---- */
 
+/* NULL: nothing has defined it so far. */
+static known *known_of(checker *c, texpr v) {
+  return v->id < c->m->t->next_id && c->var[v->id].var == v ? &c->var[v->id] : NULL;
+}
+
 static bool define(checker *c, texpr v) {
-  if (anfi_map_find(&c->ever, anfi_key(v))) fail(c, v, ANF_E0821, v->u.name->s);
-  *anfi_map_at(&c->ever, anfi_key(v)) = 1;
-  *anfi_map_at(&c->defined, anfi_key(v)) = 1;
-  *anfi_map_at(&c->outer, anfi_key(v)) = c->parallel + 1;
+  if (v->id >= c->m->t->next_id) return fail(c, v, ANF_E0820, v->u.name->s); // another module's
+  if (known_of(c, v)) fail(c, v, ANF_E0821, v->u.name->s);
+  c->var[v->id] = (known){.var = v, .outer = c->parallel, .in_scope = true};
   anfi_push(c->a, &c->scope, v);
   if (v->kind == TX_var && anfi_t_is_void(v->dtype))
     return fail(c, v, ANF_E0823, anfi_sprintf(c->a, "'%s' has type void", v->u.name->s));
   return true;
 }
 static void leave_to(checker *c, size_t n) {
-  while (c->scope.n > n) *anfi_map_at(&c->defined, anfi_key(c->scope.at[--c->scope.n])) = 0;
+  while (c->scope.n > n) {
+    known *k = known_of(c, c->scope.at[--c->scope.n]);
+    if (k) k->in_scope = false;
+  }
 }
 static bool is_defined(checker *c, texpr v) {
-  uint64_t *at = anfi_map_find(&c->defined, anfi_key(v));
-  return at && *at;
+  const known *k = known_of(c, v);
+  return k && k->in_scope;
 }
 
 /* ---- expressions ---- */
@@ -368,11 +399,10 @@ static bool assign(checker *c, tstmt s) {
   texpr to = s->e[0], value = s->e[1];
   if (!expr(c, value) || !expr(c, to)) return false;
   if (to->kind == TX_var) {
-    uint64_t *depth = anfi_map_find(&c->outer, anfi_key(to)),
-             *counts = anfi_map_find(&c->counters, anfi_key(to));
-    if (counts && *counts)
+    const known *k = known_of(c, to);
+    if (k && k->counts)
       return fail(c, to, ANF_E0828, anfi_sprintf(c->a, "the loop variable '%s'", to->u.name->s));
-    if (depth && *depth - 1 < c->parallel)
+    if (k && k->outer < c->parallel)
       return fail(c, to, ANF_E0828,
                   anfi_sprintf(c->a, "'%s', from outside of the parallel loop", to->u.name->s));
   } else if (to->kind != TX_indexing) return fail(c, to, ANF_E0828, "this");
@@ -398,10 +428,11 @@ static void for_loop(checker *c, tstmt s) {
   define(c, s->e[0]);
   if (!anfi_t_is_int(s->e[0]->dtype) || anfi_t_total(s->e[0]->dtype) != 1)
     fail(c, s->e[0], ANF_E0823, "a loop variable must be an integer");
-  *anfi_map_at(&c->counters, anfi_key(s->e[0])) = 1;
+  known *k = known_of(c, s->e[0]);
+  if (k) k->counts = true;
   anfi_t_ranges_loop(&c->ranges, s);
   stmt(c, s->s[0]);
-  *anfi_map_at(&c->counters, anfi_key(s->e[0])) = 0;
+  if (k) k->counts = false;
   c->parallel -= s->sub;
   leave_to(c, mark);
 }
@@ -432,29 +463,14 @@ static void sequence(checker *c, tstmt s) {
 /* Phi values come from inside of what they join: they are out of scope, but were defined. */
 static void while_loop(checker *c, tstmt s) {
   size_t mark = c->scope.n;
-  for (uint32_t i = 0; i < s->s[0]->n && is_phi(s->s[0]->s[i]);
-       i++) { // the condition sees the loop's phis
-    *anfi_map_at(&c->defined, anfi_key(s->s[0]->s[i]->e[0])) = 1;
-    anfi_push(c->a, &c->scope, s->s[0]->s[i]->e[0]);
-  }
+  for (uint32_t i = 0; i < s->s[0]->n && is_phi(s->s[0]->s[i]); i++)
+    define(c, s->s[0]->s[i]->e[0]); // the condition sees the loop's phis
   if (expr(c, s->e[0])) truth(c, s->e[0], false);
-  leave_to(c, mark);
-  stmt(c, s->s[0]);
-}
-
-static const char *step_of(checker *c, tstmt s) {
-  switch ((tskind)s->kind) {
-  case TS_define:
-    return anfi_sprintf(c->a, "%s %s", s->e[0]->kind == TX_tensor ? "tensor" : "var",
-                        s->e[0]->u.name->s);
-  case TS_for_loop: return anfi_sprintf(c->a, "for %s", s->e[0]->u.name->s);
-  case TS_if_else: return "if";
-  case TS_while_loop: return "while";
-  case TS_returns: return "return";
-  case TS_assign: return "assign";
-  case TS_evaluate: return "evaluate";
-  default: return "scope";
+  while (c->scope.n > mark) { // its body is to define them
+    texpr v = c->scope.at[--c->scope.n];
+    if (known_of(c, v)) c->var[v->id] = (known){0};
   }
+  stmt(c, s->s[0]);
 }
 
 static void returns(checker *c, tstmt s) {
@@ -472,7 +488,7 @@ static void returns(checker *c, tstmt s) {
 static void stmt(checker *c, tstmt s) {
   uint32_t line = c->line, col = c->col;
   if (s->line) c->line = s->line, c->col = s->col;
-  if (s->kind != TS_stmts) anfi_push(c->a, &c->path, step_of(c, s));
+  if (s->kind != TS_stmts) anfi_push(c->a, &c->path, ((waypoint){.s = s}));
   switch ((tskind)s->kind) { /* dispatch */
   case TS_stmts: sequence(c, s); break;
   case TS_define:
@@ -518,7 +534,7 @@ static void function(checker *c, tfunc f) {
   c->f = f;
   c->line = f->line;
   c->col = f->col;
-  anfi_push(c->a, &c->path, f->name->s);
+  anfi_push(c->a, &c->path, ((waypoint){.name = f->name->s}));
   if (anfi_t_mod_find(c->m, f->name) != f) fail(c, NULL, ANF_E0829, f->name->s);
   for (uint32_t i = 0; i < f->n; i++) {
     if (f->param[i]->kind == TX_tensor) dims(c, f->param[i]);
@@ -538,7 +554,7 @@ static void global(checker *c, tstmt s) {
   uint64_t n;
   c->line = s->line;
   c->col = s->col;
-  anfi_push(c->a, &c->path, anfi_sprintf(c->a, "tensor %s", v->u.name->s));
+  anfi_push(c->a, &c->path, ((waypoint){.name = anfi_sprintf(c->a, "tensor %s", v->u.name->s)}));
   if (v->kind != TX_tensor || s->sub == TL_local || !anfi_t_const_elems(v, &n))
     fail(c, v, ANF_E0832, v->u.name->s);
   else if (s->e[1] && (s->e[1]->kind != TX_constant || !s->e[1]->sub))
@@ -553,10 +569,7 @@ bool anfi_t_validate(anf_ctx *cx, const tmod *m) {
   c->cx = cx;
   c->m = m;
   c->a = anfi_scratch(cx);
-  anfi_map_init(&c->defined, c->a);
-  anfi_map_init(&c->ever, c->a);
-  anfi_map_init(&c->counters, c->a);
-  anfi_map_init(&c->outer, c->a);
+  c->var = ANFI_NEW_N(c->a, known, m->t->next_id);
   anfi_t_ranges_init(&c->ranges, c->a);
   uint32_t before = cx->frame->nerror;
   for (size_t i = 0; i < m->global.n; i++) global(c, m->global.at[i]);
