@@ -2,7 +2,7 @@
 /* Batch-reduce GEMM in its plain form: the meaning that faster kernels are measured against.
  * C[M, N] (+)= sum over the batch of A[M, K] B[K, N], then scale, bias, binary, relu. Of f32 each
  * product is added with one rounding, as the interpreter does it; so is each step behind the sum. Of two steps of
- * bf16 the second is added first, as dot products do. A handle is the shape, kept once in a table that only grows;
+ * bf16 the second is added first, as dot products do, in f32 also if the result is bf16. A handle is the shape, kept once in a table that only grows;
  * it may be asked for from any thread. */
 #include "base/base.h"
 #include "runtime/rt.h"
@@ -15,7 +15,7 @@
 
 typedef struct kernel {
   int64_t m, n, k, lda, ldb, ldc, sa, sb,
-      flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4, 128 A is K by M, 256 B by words
+      flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4, 128 A is K by M, 256 B by words, 512 the sum has the bias
   int32_t ta, tb, tc, unused;
 } kernel;
 
@@ -129,6 +129,10 @@ typedef struct operands {
   bool list;
 } operands;
 
+static bool sums_pairs(const kernel *g) {
+  return g->ta == ANF_TIR_bf16 && g->tb == g->ta && (g->tc == ANF_TIR_f32 || g->tc == g->ta);
+}
+
 static int64_t steps_of_word(int32_t type) {
   switch (type) { /* dispatch */
   case ANF_TIR_bool:
@@ -149,7 +153,7 @@ static int64_t at_b(const kernel *g, int64_t k, int64_t j) {
 }
 
 static double dot(const kernel *g, const operands *o, int64_t i, int64_t j, double acc) {
-  bool f32 = g->tc == ANF_TIR_f32, pairs = g->ta == ANF_TIR_bf16 && g->tb == g->ta && f32;
+  bool pairs = sums_pairs(g), f32 = g->tc == ANF_TIR_f32 || pairs;
   for (int64_t b = 0; b < o->num * o->len; b++) {
     const void *pa = o->list ? ((const void *const *)o->a)[b / o->num] : o->a,
                *pb = o->list ? ((const void *const *)o->b)[b / o->num] : o->b;
@@ -165,13 +169,17 @@ static double dot(const kernel *g, const operands *o, int64_t i, int64_t j, doub
 }
 
 static double step(const kernel *g, double x) { // each is rounded
+  if (g->tc == ANF_TIR_bf16 && sums_pairs(g))
+    return (double)anfi_bf16_to_f32(anfi_f32_to_bf16((float)x));
   return g->tc == ANF_TIR_f32 ? (double)(float)x : x;
 }
 
 static double post(const kernel *g, const operands *o, int64_t i, int64_t j, double acc) {
   int64_t binary = g->flags >> 4 & 7;
+  if (g->flags & 512) acc = (double)(float)(acc + get(o->bias, g->tc, j));
+  acc = step(g, acc);
   if (g->flags & 4) acc = step(g, acc * get(o->scales, ANF_TIR_f32, j));
-  if (g->flags & 2) acc = step(g, acc + get(o->bias, g->tc, j));
+  if ((g->flags & 514) == 2) acc = step(g, acc + get(o->bias, g->tc, j));
   if (binary) {
     double y = get(o->rhs, g->tc, i * g->ldc + j);
     acc = binary == 1 ? acc + y : binary == 2 ? acc * y : binary == 3 ? fmax(acc, y) : fmin(acc, y);

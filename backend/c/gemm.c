@@ -12,11 +12,15 @@ static const char *as_f64(cgen *c, tdtype d, const char *x) {
   return anfi_c_cast(c, anfi_t_dt(ANF_TIR_f64), d, x);
 }
 
-static const char *rounded(cgen *c, tdtype tc, const char *x) { // each step is
+static const char *rounded(cgen *c, tdtype tc, bool pairs, const char *x) { // each step is
+  tdtype f32 = anfi_t_dt(ANF_TIR_f32);
+  if (pairs && tc.elem == ANF_TIR_bf16)
+    return as_f64(c, tc, anfi_c_cast(c, tc, f32, SAY("(f32)(%s)", x)));
   return tc.elem == ANF_TIR_f32 ? SAY("(f64)(f32)(%s)", x) : x;
 }
 
-/* flags: 1 from zero, 2 bias, 4 scales, 8 relu, 16.. binary: 1 + 2 * 3 max 4 min, 128 A is K by M, 256 B by words */
+/* flags: 1 from zero, 2 bias, 4 scales, 8 relu, 16.. binary: 1 + 2 * 3 max 4 min, 128 A is K by M, 256 B by words,
+ * 512 the sum has the bias */
 static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
   const char *name =
       SAY("anf_%sbrgemm_%s_%s_%s", list ? "list_" : "", name_of(ta), name_of(tb), name_of(tc));
@@ -25,6 +29,7 @@ static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
              *y = as_f64(c, tb, "pb[l / w * w * ldb + j * w + l % w]"),
              *c0 = as_f64(c, tc, "pc[i * ldc + j]"), *bias = as_f64(c, tc, "bias[j]"),
              *rhs = as_f64(c, tc, "rhs[i * ldc + j]"), *out = anfi_c_cast(c, tc, f64, "acc");
+  bool pairs = anfi_sums_pairs(ta, tb, tc);
   if (!anfi_c_helper(c, name)) return name;
   PUT("static void %s(const void *a, const void *b, %s *pc, s64 num, s64 m, s64 n, s64 kk, s64 "
       "lda,\n"
@@ -46,18 +51,21 @@ static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
         "        const %s *pb = (const %s *)b + h * sb;\n",
         name_of(ta), name_of(ta), name_of(tb), name_of(tb));
   PUT("        for (s64 at = 0; at < kk; at++) {\n          s64 l = %s;\n",
-      anfi_sums_pairs(ta, tb, tc) ? "(at | 1) < kk ? at ^ 1 : at" : "at");
-  if (tc.elem == ANF_TIR_f32) PUT("          acc = fmaf((f32)%s, (f32)%s, (f32)acc);\n", x, y);
+      pairs ? "(at | 1) < kk ? at ^ 1 : at" : "at");
+  if (tc.elem == ANF_TIR_f32 || pairs)
+    PUT("          acc = fmaf((f32)%s, (f32)%s, (f32)acc);\n", x, y);
   else PUT("          acc = fma(%s, %s, acc);\n", x, y);
-  PUT("        }\n      }\n      if (flags & 4) acc = %s;\n      if (flags & 2) acc = %s;\n",
-      rounded(c, tc, "acc * scales[j]"), rounded(c, tc, SAY("acc + %s", bias)));
+  PUT("        }\n      }\n      if (flags & 512) acc = (f32)(acc + %s);\n      acc = %s;\n", bias,
+      rounded(c, tc, pairs, "acc"));
+  PUT("      if (flags & 4) acc = %s;\n      if ((flags & 514) == 2) acc = %s;\n",
+      rounded(c, tc, pairs, "acc * scales[j]"), rounded(c, tc, pairs, SAY("acc + %s", bias)));
   PUT("      if (flags >> 4 & 7) {\n        f64 r = %s;\n"
       "        acc = (flags >> 4 & 7) == 1   ? acc + r\n"
       "              : (flags >> 4 & 7) == 2 ? acc * r\n"
       "              : (flags >> 4 & 7) == 3 ? fmax(acc, r)\n"
       "                                : fmin(acc, r);\n"
       "        acc = %s;\n      }\n",
-      rhs, rounded(c, tc, "acc"));
+      rhs, rounded(c, tc, pairs, "acc"));
   PUT("      if (flags & 8 && acc < 0) acc = 0;\n      pc[i * ldc + j] = %s;\n    }\n}\n", out);
   return name;
 }

@@ -116,12 +116,13 @@ static void ask_for_tiles(lgen *g) {
 static void body(lgen *g, const lkernel *one) {
   kgen k = {.g = g, .k = &one->spec, .fn = one->fn};
   anfi_isa_of_engine(g->e, &k.isa);
-  k.sum = anfi_t_dt(one->spec.c);
+  bool rounds = one->spec.c == ANF_TIR_bf16;
+  k.sum = anfi_t_dt(rounds ? ANF_TIR_f32 : one->spec.c);
   k.bytes_a = (uint32_t)anfi_t_bytes(anfi_t_dt(one->spec.a));
   k.bytes_b = (uint32_t)anfi_t_bytes(anfi_t_dt(one->spec.b));
-  k.bytes_c = (uint32_t)anfi_t_bytes(k.sum);
-  k.lanes = k.isa.bytes / k.bytes_c;
-  k.vec = anfi_ll_vector_of(anfi_kg_lane(&k, one->spec.c), k.lanes);
+  k.bytes_c = (uint32_t)anfi_t_bytes(anfi_t_dt(one->spec.c));
+  k.lanes = k.isa.bytes / (uint32_t)anfi_t_bytes(k.sum);
+  k.vec = anfi_ll_vector_of(anfi_kg_lane(&k, (anf_tir_elem)k.sum.elem), k.lanes);
   k.pairs = anfi_sums_pairs(anfi_t_dt(one->spec.a), anfi_t_dt(one->spec.b), k.sum);
   k.dot = (anfi_dot){g, k.lanes, anfi_dot_steps(&k.isa, &one->spec), k.isa.native};
   k.a = ll.GetParam(k.fn, 0), k.b = ll.GetParam(k.fn, 1), k.c = ll.GetParam(k.fn, 2);

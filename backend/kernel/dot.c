@@ -80,3 +80,12 @@ V anfi_dot_bf16(const anfi_dot *d, V acc, V a, V b) {
   return call(d, "llvm.x86.avx512bf16.dpbf16ps.512", acc, ll.BuildBitCast(g->b, a, t, ""),
               ll.BuildBitCast(g->b, b, t, ""));
 }
+
+V anfi_dot_round(const anfi_dot *d, V x) {
+  lgen *g = d->g;
+  static const char name[] = "llvm.x86.avx512bf16.cvtneps2bf16.512";
+  unsigned id = ll.LookupIntrinsicID(name, sizeof name - 1);
+  V f = ll.GetIntrinsicDeclaration(g->m, id, NULL, 0);
+  x = ll.BuildCall2(g->b, ll.IntrinsicGetType(g->c, id, NULL, 0), f, &x, 1, "");
+  return ll.BuildBitCast(g->b, x, anfi_ll_vector_of(g->i16, d->lanes), "");
+}

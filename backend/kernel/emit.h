@@ -26,6 +26,8 @@ typedef struct anfi_dot {
 LLVMValueRef anfi_dot_interleave(const anfi_dot *d, LLVMValueRef *row);
 LLVMValueRef anfi_dot_bytes(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, // a is unsigned,
                             LLVMValueRef b);                                     // b signed
+/* f32 to the bits of bf16: of a target that has the instruction. */
+LLVMValueRef anfi_dot_round(const anfi_dot *d, LLVMValueRef x);
 LLVMValueRef anfi_dot_bf16(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, LLVMValueRef b);
 
 #endif

@@ -128,26 +128,49 @@ static V float_op(const kgen *k, int64_t op, V x, V y) {
   return anfi_kg_intrinsic(k, op == 3 ? "llvm.maxnum" : "llvm.minnum", &over, 1, in, 2);
 }
 
+static V widened(const kgen *k, V v) { // of bf16
+  lgen *g = k->g;
+  LLVMTypeRef t = anfi_ll_vector_of(g->i32, k->lanes);
+  v = ll.BuildShl(g->b, ll.BuildZExt(g->b, v, t, ""), anfi_ll_int(t, 16), "");
+  return ll.BuildBitCast(g->b, v, k->vec, "");
+}
+
 static V column_data(const kgen *k, const kplace *to, V p, anf_tir_elem e) {
   uint32_t bytes = (uint32_t)anfi_t_bytes(anfi_t_dt(e));
   V at = move(k, move(k, p, mul(k, to->col, bytes)), ci(k, (int64_t)to->nth * k->lanes * bytes));
   V v = anfi_kg_load(k, anfi_kg_lane(k, e), at, bytes, to->tail);
   if (e == k->sum.elem) return v;
-  return ll.BuildFPExt(k->g->b, v, k->vec, "");
+  return e == ANF_TIR_bf16 ? widened(k, v) : ll.BuildFPExt(k->g->b, v, k->vec, "");
+}
+
+/* Ends as what C holds; to bf16 each step is rounded. */
+static V as_c(const kgen *k, V x) {
+  if (k->k->c != ANF_TIR_bf16) return x;
+  if (k->isa.bf16 && k->isa.native && k->dot.steps) return anfi_dot_round(&k->dot, x);
+  tdtype f32 = anfi_t_dt(ANF_TIR_f32), c = anfi_t_dt(ANF_TIR_bf16);
+  f32.lanes = c.lanes = (uint16_t)k->lanes;
+  return anfi_ll_cast(k->g, c, f32, x);
+}
+static V rounded(const kgen *k, V x) {
+  return k->k->c == ANF_TIR_bf16 ? widened(k, as_c(k, x)) : x;
 }
 
 V anfi_kg_finish(const kgen *k, V x, const kplace *p) {
   LLVMBuilderRef b = k->g->b;
   int64_t f = k->k->flags, binary = (f & GEMM_BINARY) >> 4;
-  if (f & GEMM_SCALE) x = ll.BuildFMul(b, x, column_data(k, p, k->post[1], ANF_TIR_f32), "");
-  if (f & GEMM_BIAS) x = ll.BuildFAdd(b, x, column_data(k, p, k->post[0], k->k->c), "");
+  V bias = f & GEMM_BIAS ? column_data(k, p, k->post[0], k->k->c) : NULL;
+  if (f & GEMM_BIAS_IN) x = ll.BuildFAdd(b, x, bias, "");
+  if (f & GEMM_SCALE)
+    x = ll.BuildFMul(b, rounded(k, x), column_data(k, p, k->post[1], ANF_TIR_f32), "");
+  if (bias && !(f & GEMM_BIAS_IN)) x = ll.BuildFAdd(b, rounded(k, x), bias, "");
   if (binary) {
     V at = move(k, k->post[2], p->at);
-    x = float_op(k, binary, x, anfi_kg_load(k, anfi_kg_lane(k, k->k->c), at, k->bytes_c, p->tail));
+    V y = anfi_kg_load(k, anfi_kg_lane(k, k->k->c), at, k->bytes_c, p->tail);
+    x = float_op(k, binary, rounded(k, x), k->k->c == ANF_TIR_bf16 ? widened(k, y) : y);
   }
-  if (!(f & GEMM_RELU)) return x;
+  if (!(f & GEMM_RELU)) return as_c(k, x);
   V zero = ll.ConstNull(k->vec);
   V less = k->sum.elem == ANF_TIR_s32 ? ll.BuildICmp(b, LLVMIntSLT, x, zero, "")
                                       : ll.BuildFCmp(b, LLVMRealOLT, x, zero, "");
-  return ll.BuildSelect(b, less, zero, x, "");
+  return as_c(k, ll.BuildSelect(b, less, zero, x, ""));
 }

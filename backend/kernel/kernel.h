@@ -67,7 +67,8 @@ enum {
   GEMM_RELU = 8,
   GEMM_BINARY = 7 << 4,
   GEMM_TA = 1 << 7,
-  GEMM_WORDS = 1 << 8
+  GEMM_WORDS = 1 << 8,
+  GEMM_BIAS_IN = 1 << 9 // before the sum is rounded to bf16
 };
 int64_t anfi_gemm_flags(tattrs a);
 enum { GEMM_NUM, GEMM_K, GEMM_LDA, GEMM_LDB, GEMM_LDC, GEMM_SA, GEMM_SB, GEMM_NSIZE };
@@ -80,7 +81,8 @@ typedef struct anfi_gemm { // one kernel: what is constant
 } anfi_gemm;
 /* Is there a kernel for these types and flags? */
 bool anfi_gemm_supported(const anfi_gemm *g);
-/* Are steps of K taken in pairs, the second first? */
+/* Are steps of K taken in pairs, the second first? They are summed in f32; to a result of bf16 the sum is
+ * rounded, and what follows it once a step. */
 bool anfi_sums_pairs(tdtype a, tdtype b, tdtype c);
 /* Steps of K in a word of 32 bits of B. */
 uint32_t anfi_word_steps(anf_tir_elem b);

@@ -5,13 +5,18 @@
 int64_t anfi_gemm_flags(tattrs a) {
   int64_t v = 0, f = 0;
   if (anfi_t_attr(a, TA_init, &v) && v) f |= GEMM_INIT;
-  if (anfi_t_attr(a, TA_post_bias, NULL)) f |= GEMM_BIAS;
+  if (anfi_t_attr(a, TA_post_bias, &v)) f |= v == 2 ? GEMM_BIAS | GEMM_BIAS_IN : GEMM_BIAS;
   if (anfi_t_attr(a, TA_post_scale, NULL)) f |= GEMM_SCALE;
   if (anfi_t_attr(a, TA_post_relu, NULL)) f |= GEMM_RELU;
   if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
   if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= GEMM_TA;
   if (anfi_t_attr(a, TA_words_b, &v) && v) f |= GEMM_WORDS;
   return f;
+}
+
+bool anfi_sums_pairs(tdtype a, tdtype b, tdtype c) {
+  return a.elem == ANF_TIR_bf16 && b.elem == ANF_TIR_bf16 &&
+         (c.elem == ANF_TIR_f32 || c.elem == ANF_TIR_bf16);
 }
 
 bool anfi_gemm_supported(const anfi_gemm *g) {
@@ -21,11 +26,8 @@ bool anfi_gemm_supported(const anfi_gemm *g) {
   bool small = g->c == ANF_TIR_f32 && (g->a == ANF_TIR_bf16 || g->a == ANF_TIR_f32) &&
                (g->b == ANF_TIR_bf16 || g->b == ANF_TIR_f32);
   if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_WORDS));
-  return same || small;
-}
-
-bool anfi_sums_pairs(tdtype a, tdtype b, tdtype c) {
-  return a.elem == ANF_TIR_bf16 && b.elem == ANF_TIR_bf16 && c.elem == ANF_TIR_f32;
+  bool pairs = anfi_sums_pairs(anfi_t_dt(g->a), anfi_t_dt(g->b), anfi_t_dt(g->c));
+  return same || small || (pairs && g->flags & GEMM_INIT); // bf16 alone has no sums to add to
 }
 
 uint32_t anfi_word_steps(anf_tir_elem b) {

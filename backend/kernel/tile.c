@@ -88,7 +88,7 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
 enum { AMX_SIDE = 16, AMX_DEPTH = 64, AMX_LAY = 64, AMX_MOVE = 48, AMX_START = 400 };
 
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
-  bool floats = g->a == ANF_TIR_bf16 && g->b == ANF_TIR_bf16 && !isa->exact;
+  bool floats = g->c == ANF_TIR_f32 && g->a == ANF_TIR_bf16 && g->b == ANF_TIR_bf16 && !isa->exact;
   if (!isa->amx || (g->c != ANF_TIR_s32 && !floats) || g->list || g->flags & (GEMM_TA | GEMM_WORDS))
     return false;
   if (!g->known[GEMM_K] || !g->known[GEMM_NUM]) return false;

@@ -220,7 +220,8 @@ static bool take_sum(const anfi_view **v, uint64_t n, bool vector, texpr *to) {
 static bool in_registers(anfi_low *L, anfi_mm *q, const follower *f) {
   const anfi_view *v = f->root;
   anfi_mm x = *q;
-  if (q->elem != ANF_TIR_f32 && q->elem != ANF_TIR_f64) return false; // rounded in between
+  bool plain = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64; // else rounded in between
+  if (!plain && !anfi_low_gemm_rounds(L, q)) return false;
   if (v->kind == VIEW_LAZY && v->op == ANF_OP_Relu && v->nin == 1) x.relu = true, v = v->in[0];
   if (v->n != f->root->n) return false;
   take_sum(&v, v->n, false, &x.rhs);
@@ -291,7 +292,7 @@ static bool by_kernels(anfi_low *L, const matmul *whole, follower *f) {
   q.b = anfi_view_force(L, m.b.v);
   q.fixed = m.b.nbatch ? NULL : m.b.v->constant;
   q.c = f->to;
-  if (m.bias) q.bias = anfi_view_force(L, m.bias);
+  if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in = true;
   uint64_t all = 1;
   for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
   q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= PARALLEL_MACS / q.k;

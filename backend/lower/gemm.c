@@ -351,7 +351,7 @@ static tattrs after_sum(plan *p, const call *c, tattrs a, texpr *slot) {
   const anfi_mm *q = p->q;
   tstore *t = p->L->t;
   if (q->bias && !p->wide) {
-    a = anfi_t_attr_set(t, a, TA_post_bias, 1);
+    a = anfi_t_attr_set(t, a, TA_post_bias, q->bias_in ? 2 : 1);
     slot[TSLOT_bias] = at(p, q->bias, c->col);
   }
   if (q->rhs) {
@@ -564,13 +564,28 @@ static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem e
   return anfi_blocks_pick(&isa, &shape);
 }
 
+bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) {
+  anf_tir_elem a, b, sum;
+  types_of(L, q, &a, &b, &sum);
+  return blocks_of(L, q, b, sum).kb < q->k;
+}
+
+bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q) {
+  anf_tir_elem a, b, sum;
+  anfi_isa isa = isa_of(L);
+  types_of(L, q, &a, &b, &sum);
+  return q->elem == ANF_TIR_bf16 && a == q->elem && b == q->elem &&
+         anfi_words_of(&isa, a, b, sum) > 1 && !anfi_low_gemm_cuts_k(L, q);
+}
+
 static void cut(plan *p) {
   const anfi_mm *q = p->q;
   types_of(p->L, q, &p->ea, &p->eb, &p->es);
   p->b = blocks_of(p->L, q, p->eb, p->es);
-  p->wide = narrow(q->elem);
-  p->widened = p->wide && p->eb != q->elem;
   bool dots = p->eb != p->es; // no step of K alone is read of A: it lies by rows
+  if (anfi_low_gemm_rounds(p->L, q)) p->es = q->elem;
+  p->wide = p->es != q->elem;
+  p->widened = narrow(q->elem) && p->eb != q->elem;
   if (p->widened) p->b.pack_a = p->b.pack_b = true;
   anfi_isa isa = isa_of(p->L);
   bool laid = q->fixed || (p->b.pack_b && !q->tb);
@@ -586,10 +601,6 @@ bool anfi_low_gemm_wanted(const anfi_mm *q) {
   enum { FEW = 1 << 11 }; // products: less is not worth a kernel
   bool type = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || narrow(q->elem) || q->bytes_a;
   return type && q->k && q->m && q->n && q->m * q->n >= FEW / q->k;
-}
-
-bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) {
-  return blocks_of(L, q, q->elem, q->elem).kb < q->k;
 }
 
 /* With the roles of A and B exchanged the result comes out by columns, and is moved as well. That is

@@ -263,6 +263,7 @@ typedef struct anfi_mm {
   texpr a, b, c;          // tensors
   const anf_value *fixed; // what b holds from its start, if it is a constant
   texpr bias, rhs;        // added, or NULL: of n columns; of the places of c
+  bool bias_in;           // the bias is added to the sum before that is rounded
   texpr a0, b0, c0;       // where they start
   /* Instead of writing c: what is done with the element of row i and column j. */
   void (*each)(anfi_low *L, const struct anfi_mm *q, texpr i, texpr j, texpr value);
@@ -271,6 +272,8 @@ typedef struct anfi_mm {
 bool anfi_low_gemm_wanted(const anfi_mm *q); // false: plain loops are as good
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q);
 bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q); // then c is written more than once
+/* Do kernels round to bf16, the sum and each step that follows it? */
+bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q);
 /* The b of such products stays as it is until anfi_low_gemm_forget: if that helps, it is laid out as
  * their kernels read it, once. `kept`: how many were before */
 void anfi_low_gemm_keep(anfi_low *L, const anfi_mm *q);

@@ -37,7 +37,7 @@ static int64_t at_b(const gemm *g, int64_t k, int64_t j) {
 
 static imem_error dot(imachine *m, const gemm *g, const gemm_ptrs *p, int64_t i, int64_t j,
                       double *acc) {
-  bool f32 = g->tc.elem == ANF_TIR_f32, pairs = anfi_sums_pairs(g->ta, g->tb, g->tc);
+  bool pairs = anfi_sums_pairs(g->ta, g->tb, g->tc), f32 = g->tc.elem == ANF_TIR_f32 || pairs;
   for (int64_t b = 0; b < p->num * (p->list ? p->len : 1); b++) {
     uint64_t pa = p->a, pb = p->b;
     int64_t ba = b * g->sa, bb = b * g->sb;
@@ -65,6 +65,8 @@ static double binary_post(int64_t alg, double x, double y) {
 
 /* Each step is rounded, as a kernel has it in registers. */
 static double step_of(const gemm *g, double x) {
+  if (g->tc.elem == ANF_TIR_bf16 && anfi_sums_pairs(g->ta, g->tb, g->tc))
+    return (double)anfi_bf16_to_f32(anfi_f32_to_bf16((float)x));
   return g->tc.elem == ANF_TIR_f32 ? (double)(float)x : x;
 }
 
@@ -74,11 +76,16 @@ static imem_error gemm_element(imachine *m, const gemm *g, const gemm_ptrs *p, i
   imem_error e = IM_OK;
   if (!(g->flags & 1)) e = elem(m, p->c, g->tc, i * g->ldc + j, &acc);
   if (!e) e = dot(m, g, p, i, j, &acc);
+  if (!e && g->flags & GEMM_BIAS_IN) {
+    e = elem(m, p->bias, g->tc, j, &y);
+    acc = (double)(float)(acc + y);
+  }
+  acc = step_of(g, acc);
   if (!e && g->flags & 4) {
     e = elem(m, p->scales, anfi_t_dt(ANF_TIR_f32), j, &y);
     acc = step_of(g, acc * y);
   }
-  if (!e && g->flags & 2) {
+  if (!e && (g->flags & (GEMM_BIAS | GEMM_BIAS_IN)) == GEMM_BIAS) {
     e = elem(m, p->bias, g->tc, j, &y);
     acc = step_of(g, acc + y);
   }
