@@ -91,12 +91,18 @@ static void bytes(void **state) {
 
 static void pairs(void **state) {
 #define SIZE(attrs) "\ndef size(a, b) { MatMul(Abs(Cast(a, f32)), Abs(Cast(b, f32))" attrs ") }"
+#define ROUNDED     "\ndef size(a, b) { 64 * MatMul(Abs(Cast(a, f32)), Abs(Cast(b, f32))) }"
   static const program p[] = {
       {.text = "def f(a, b) { a @ b }" SIZE("")},
       {.text = "def f(a, b) { MatMul(a, b, ta=true) }" SIZE(", ta=true"), .ta = true},
       {.text = "def f(a, b) { MatMul(a, b, tb=true) }" SIZE(", tb=true"), .tb = true},
       {.text = "def f(a, b) { Relu(a @ b) }" SIZE(""), .batch = true},
-      {.text = "def f(a, b) { a @ b }" SIZE(""), .k = MOST}};
+      {.text = "def f(a, b) { a @ b }" SIZE(""), .k = MOST},
+      // in the kernel's registers, each step rounded; one of two that differ leaves an error of the sum's size
+      {.text = "def f(a, b) { Relu(a @ b + Max(b, 0)) }" ROUNDED},
+      {.text = "def f(a, b) { Relu(Tanh(a[0:50, 0:50]) + (a[0:50] @ b + Max(b, 0))) }"
+               "\ndef size(a, b) { 64 * MatMul(Abs(Cast(a[0:50], f32)), Abs(Cast(b, f32))) }"},
+      {.text = "def f(a, b) { Relu(Linear(a, b, Max(b, 1))) }" SIZE(", tb=true"), .tb = true}};
   for (size_t i = 0; i < ANFI_LEN(p); i++) check(*state, &p[i], ANF_BF16, ANF_BF16);
 }
 
