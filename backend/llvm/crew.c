@@ -1,21 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads that make object files of modules. Each takes the next module that nobody has taken; what it
- * makes follows from the module alone, so how many threads there are changes nothing but time. A
- * thread that cannot be had is one fewer: the caller's does the work if need be. */
+/* Threads that make object files of modules while the caller builds more of them. Each takes the next
+ * module that is there and that nobody has taken; what it makes follows from the module alone, so how
+ * many threads there are changes nothing but time. A thread that cannot be had is one fewer: the
+ * caller does the work if need be, as it does when modules pile up. */
 #include "backend/llvm/llvm.h"
-
-typedef struct crew {
-  ljob *job;
-  size_t n;
-  anf_jit_level level;
-  atomic_size_t next;
-} crew;
-
-typedef struct worker {
-  crew *c;
-  lhand hand;
-  pthread_t thread;
-} worker;
 
 static void make(ljob *j, const lhand *h, anf_jit_level o) {
   LLVMTargetMachineRef tm = j->plain ? h->plain : h->tm;
@@ -25,17 +13,23 @@ static void make(ljob *j, const lhand *h, anf_jit_level o) {
   anfi_ll_module_free(j->lm);
 }
 
+/* The next one; with `wait` one that is still to come. NULL: there is none. */
+static ljob *take(lcrew *c, bool wait) {
+  pthread_mutex_lock(&c->lock);
+  while (wait && c->next == c->ready && !c->over) pthread_cond_wait(&c->more, &c->lock);
+  ljob *j = c->next < c->ready ? &c->job[c->next++] : NULL;
+  pthread_mutex_unlock(&c->lock);
+  return j;
+}
+
 static void *work(void *p) {
-  const worker *w = (const worker *)p;
-  for (;;) {
-    size_t i = atomic_fetch_add(&w->c->next, 1);
-    if (i >= w->c->n) return NULL;
-    make(&w->c->job[i], &w->hand, w->c->level);
-  }
+  const lworker *w = (const lworker *)p;
+  for (ljob *j; (j = take(w->crew, true));) make(j, &w->hand, w->crew->level);
+  return NULL;
 }
 
 /* False: it could not be started. LLVM recurses, so the stack is that of a main thread. */
-static bool start(worker *w) {
+static bool start(lworker *w) {
   pthread_attr_t a;
   if (pthread_attr_init(&a)) return false;
   bool good =
@@ -44,13 +38,45 @@ static bool start(worker *w) {
   return good;
 }
 
-void anfi_ll_crew(ljob *job, size_t n, anf_jit_level o, const lhand *hand, size_t nhand) {
-  crew c = {.job = job, .n = n, .level = o};
-  worker all[LL_THREADS];
-  size_t started = 1;
-  atomic_init(&c.next, 0);
-  for (size_t i = 0; i < nhand; i++) all[i] = (worker){.c = &c, .hand = hand[i]};
-  while (started < nhand && start(&all[started])) started++;
-  work(&all[0]);
-  for (size_t i = 1; i < started; i++) pthread_join(all[i].thread, NULL);
+void anfi_ll_crew_start(lcrew *c, ljob *job, anf_jit_level o, const lhand *hand, size_t nhand) {
+  *c = (lcrew){.job = job, .level = o, .started = 1};
+  pthread_mutex_init(&c->lock, NULL);
+  pthread_cond_init(&c->more, NULL);
+  for (size_t i = 0; i < nhand; i++) c->worker[i] = (lworker){.crew = c, .hand = hand[i]};
+  while (c->started < nhand && start(&c->worker[c->started])) c->started++;
+}
+
+void anfi_ll_crew_give(lcrew *c, size_t ready) {
+  pthread_mutex_lock(&c->lock);
+  c->ready = ready;
+  bool many = c->ready - c->next > c->started;
+  pthread_cond_broadcast(&c->more);
+  pthread_mutex_unlock(&c->lock);
+  ljob *j = many || c->started == 1 ? take(c, false) : NULL;
+  if (j) make(j, &c->worker[0].hand, c->level);
+}
+
+/* No more comes. */
+static void join(lcrew *c) {
+  pthread_mutex_lock(&c->lock);
+  c->over = true;
+  pthread_cond_broadcast(&c->more);
+  pthread_mutex_unlock(&c->lock);
+  for (size_t i = 1; i < c->started; i++) pthread_join(c->worker[i].thread, NULL);
+  pthread_cond_destroy(&c->more);
+  pthread_mutex_destroy(&c->lock);
+}
+
+void anfi_ll_crew_end(lcrew *c) {
+  for (ljob *j; (j = take(c, false));) make(j, &c->worker[0].hand, c->level);
+  join(c);
+}
+
+void anfi_ll_crew_stop(void *crew) {
+  lcrew *c = (lcrew *)crew;
+  if (c->over) return;
+  pthread_mutex_lock(&c->lock);
+  c->ready = c->next;
+  pthread_mutex_unlock(&c->lock);
+  join(c);
 }

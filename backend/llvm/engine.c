@@ -294,21 +294,27 @@ static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCod
 
 /* ---- compiling by groups ---- */
 
-/* Modules of all groups: functions first, then the kernels that those call. */
-static ljob *jobs_of(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const lsplit *s,
-                     LLVMTargetMachineRef tm) {
+/* Modules of all groups: functions first, then the kernels that those call, which are found in them.
+ * So only functions without kernels are given to the crew while more are built. */
+static bool build_jobs(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const lsplit *s,
+                       LLVMTargetMachineRef tm, lcrew *crew) {
   uint32_t n = s->groups + s->kernels;
-  ljob *job = ANFI_NEW_N(anfi_scratch(cx), ljob, n);
+  ljob *job = crew->job;
   for (uint32_t i = 0; i < n; i++) {
     lmodule *lm = job[i].lm = anfi_ll_module(cx, &e->base, l, tm, s, i);
+    anfi_defer(cx, ANFI_ALWAYS, anfi_ll_crew_stop, crew); // before the module may go
     job[i].plain = i < s->groups && i >= s->groups - s->plain;
     job[i].passes = i < s->groups && !job[i].plain;
-    if (!lm || !all_known(cx, &e->base, lm)) return NULL;
-    if (i < s->groups) continue;
-    for (uint32_t k = 0; k < s->groups; k++) anfi_kernel_gather(lm->g, job[k].lm->g);
-    anfi_kernel_emit(lm->g);
+    if (!lm || !all_known(cx, &e->base, lm)) return false;
+    for (uint32_t k = 0; i >= s->groups && k < s->groups; k++)
+      anfi_kernel_gather(lm->g, job[k].lm->g);
+    if (i >= s->groups) anfi_kernel_emit(lm->g);
+    if (s->kernels) continue;
+    anfi_arena_free(lm->g->a);
+    anfi_ll_crew_give(crew, i + 1);
   }
-  return job;
+  anfi_ll_crew_give(crew, n);
+  return true;
 }
 
 /* What became of a job, in the frame's care */
@@ -349,9 +355,13 @@ static bool emit_groups(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const
   anf_jit_level o = anfi_ll_level(&e->base, l);
   lhand hand[LL_THREADS] = {{0}};
   size_t nhand = hands_for(cx, e, n, o, s->plain, hand);
-  ljob *job = nhand ? jobs_of(cx, e, l, s, hand[0].tm) : NULL;
-  if (!job) return false;
-  anfi_ll_crew(job, n, o, hand, nhand);
+  if (!nhand) return false;
+  ljob *job = ANFI_NEW_N(anfi_scratch(cx), ljob, n);
+  lcrew *crew = ANFI_NEW(anfi_scratch(cx), lcrew);
+  anfi_ll_crew_start(crew, job, o, hand, nhand);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_ll_crew_stop, crew);
+  if (!build_jobs(cx, e, l, s, hand[0].tm, crew)) return false;
+  anfi_ll_crew_end(crew);
   bool good = true;
   for (uint32_t i = 0; i < n; i++) good &= settle(cx, &job[i]);
   for (uint32_t i = 0; good && i < n; i++) put_object(out, job[i].code);

@@ -210,7 +210,7 @@ LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_le
 const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l);
 
 /* crew.c: object files of modules, made by as many threads as there are hands, the caller's among
- * them. INVARIANT: they touch no memory of the context. */
+ * them, which is the first. INVARIANT: the others touch no memory of the context. */
 typedef struct lhand {
   LLVMTargetMachineRef tm, plain; // of the level; of the lowest
 } lhand;
@@ -223,6 +223,25 @@ typedef struct ljob {
   char *why;
 } ljob;
 enum { LL_THREADS = 16 }; // at most
-void anfi_ll_crew(ljob *job, size_t n, anf_jit_level o, const lhand *hand, size_t nhand);
+typedef struct lworker {
+  struct lcrew *crew;
+  lhand hand;
+  pthread_t thread;
+} lworker;
+typedef struct lcrew {
+  ljob *job;
+  anf_jit_level level;
+  pthread_mutex_t lock; // of the next three
+  size_t ready, next;   // jobs that may be taken; that were
+  bool over;            // there will be no more
+  pthread_cond_t more;
+  size_t started; // workers, the caller among them
+  lworker worker[LL_THREADS];
+} lcrew;
+void anfi_ll_crew_start(lcrew *c, ljob *job, anf_jit_level o, const lhand *hand, size_t nhand);
+/* The jobs before `ready` may be taken. The caller may do one of them before it comes back. */
+void anfi_ll_crew_give(lcrew *c, size_t ready);
+void anfi_ll_crew_end(lcrew *c);    // when all that were given are done
+void anfi_ll_crew_stop(void *crew); // what was not begun is left; nothing to do after the end
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "backend/llvm/llvm.h"
 
-enum { MOST = 16 }; // groups of functions, and of kernels
+enum { MOST = 16, MOST_PLAIN = 128 }; // groups of functions, and of kernels
 #ifdef ANF_HOSTILE
 enum { UNIT = 8, PLAIN_UNIT = 16, KERNELS = 1, SMALL = 8 };
 #else
@@ -115,7 +115,7 @@ static uint32_t lightest(const uint64_t *load, uint32_t n) {
 /* Sets of one sort, the heaviest first, each to the group that has least, of the `n` from `from` on. */
 static void deal(const splitter *s, const set *all, size_t nset, bool plain, uint32_t from,
                  uint32_t n, lsplit *out) {
-  uint64_t load[MOST] = {0};
+  uint64_t load[MOST_PLAIN] = {0};
   for (size_t i = 0; i < nset; i++) {
     if (s->plain[all[i].first] != plain) continue;
     uint32_t k = lightest(load, n);
@@ -124,9 +124,9 @@ static void deal(const splitter *s, const set *all, size_t nset, bool plain, uin
   }
 }
 
-static uint32_t groups_for(uint64_t n, uint64_t unit) {
+static uint32_t groups_for(uint64_t n, uint64_t unit, uint32_t most) {
   uint64_t k = (n + unit - 1) / unit;
-  return k < MOST ? (uint32_t)k : MOST;
+  return k < most ? (uint32_t)k : most;
 }
 
 /* What is known of functions, of their sets; the sets, the heaviest first. Weights of both sorts. */
@@ -156,10 +156,10 @@ const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l) {
   size_t nset, n = l->m->func.n;
   const set *all = sets(&s, &nset, weight);
   lsplit *out = ANFI_NEW(s.a, lsplit);
-  uint32_t full = groups_for(weight[false], UNIT);
-  out->plain = groups_for(weight[true], PLAIN_UNIT);
+  uint32_t full = groups_for(weight[false], UNIT, MOST);
+  out->plain = groups_for(weight[true], PLAIN_UNIT, MOST_PLAIN);
   out->groups = full + out->plain;
-  out->kernels = groups_for(s.kernels, KERNELS);
+  out->kernels = groups_for(s.kernels, KERNELS, MOST);
   out->of = ANFI_NEW_N(s.a, uint32_t, n);
   out->shared = ANFI_NEW_N(s.a, bool, n);
   deal(&s, all, nset, false, 0, full, out);

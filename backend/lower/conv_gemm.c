@@ -146,7 +146,7 @@ static void kernel_dims(const walk *w, uint64_t *e) {
 static texpr list(const walk *w, uint64_t n) {
   texpr size = ix(w, n);
   texpr v = anfi_t_tensor(w->L->t, ANF_TIR_void, true, "list", 1, &size, NULL);
-  *anfi_map_at(&w->L->depth, v->id) = w->L->scope.n;
+  anfi_low_set_depth(w->L, v, w->L->scope.n);
   anfi_low_add(w->L, anfi_t_define(w->L->t, TL_local, v, NULL));
   return v;
 }

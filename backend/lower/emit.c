@@ -12,7 +12,7 @@ anfi_low *anfi_low_new(anf_ctx *cx, anfi_arena *a, tmod *m, const anfi_low_opts 
   L->t = m->t;
   if (o) L->o = *o;
   L->next_view = 1;
-  anfi_map_init(&L->depth, a);
+  L->first_var = m->t->next_id;
   anfi_map_init(&L->memo, a);
   anfi_map_init(&L->constants, a);
   anfi_map_init(&L->row_memo, a);
@@ -41,6 +41,18 @@ tstmt anfi_low_close(anfi_low *L) {
   return anfi_t_stmts(L->t, s->list.n, s->list.at);
 }
 
+uint64_t anfi_low_depth(const anfi_low *L, texpr v) {
+  size_t i = v->id - L->first_var;
+  return v->id >= L->first_var && i < L->depth.n ? L->depth.at[i] : 0;
+}
+
+/* INVARIANT: v was made after L. */
+void anfi_low_set_depth(anfi_low *L, texpr v, uint64_t depth) {
+  size_t i = v->id - L->first_var;
+  while (L->depth.n <= i) anfi_push(L->a, &L->depth, 0);
+  L->depth.at[i] = depth;
+}
+
 /* The innermost list that values must not leave. */
 static size_t barrier(const anfi_low *L) {
   size_t k = L->scope.n - 1;
@@ -51,7 +63,7 @@ static size_t barrier(const anfi_low *L) {
 /* What is assigned again has its value of now only here. */
 static void deepest(const anfi_low *L, texpr e, size_t *depth) {
   if (e->kind == TX_var || e->kind == TX_tensor) {
-    uint64_t *at = anfi_map_find(&L->depth, e->id), d = at ? *at : 0;
+    uint64_t d = anfi_low_depth(L, e);
     if (d & ANFI_LOW_CHANGES) d = L->scope.n;
     if (d > *depth + 1) *depth = d - 1;
     return;
@@ -61,7 +73,7 @@ static void deepest(const anfi_low *L, texpr e, size_t *depth) {
 
 static texpr define_in(anfi_low *L, size_t depth, texpr e, const char *name) {
   texpr v = anfi_t_var(L->t, e->dtype, name);
-  *anfi_map_at(&L->depth, v->id) = depth + 1;
+  anfi_low_set_depth(L, v, depth + 1);
   anfi_push(L->a, &L->scope.at[depth]->list, anfi_t_define(L->t, TL_local, v, e));
   return v;
 }
@@ -81,21 +93,21 @@ texpr anfi_low_let(anfi_low *L, texpr value, const char *name) {
 
 texpr anfi_low_var(anfi_low *L, tdtype d, const char *name, texpr init) {
   texpr v = anfi_t_var(L->t, d, name);
-  *anfi_map_at(&L->depth, v->id) = L->scope.n | ANFI_LOW_CHANGES;
+  anfi_low_set_depth(L, v, L->scope.n | ANFI_LOW_CHANGES);
   anfi_low_add(L, anfi_t_define(L->t, TL_local, v, init));
   return v;
 }
 
 texpr anfi_low_local(anfi_low *L, anf_tir_elem e, uint64_t n, const char *name) {
   texpr v = anfi_t_tensor1(L->t, e, name, n ? n : 1);
-  *anfi_map_at(&L->depth, v->id) = L->scope.n;
+  anfi_low_set_depth(L, v, L->scope.n);
   anfi_low_add(L, anfi_t_define(L->t, TL_local, v, NULL));
   return v;
 }
 
 texpr anfi_low_part(anfi_low *L, texpr tensor, anf_tir_elem e, texpr from, uint64_t n) {
   texpr v = anfi_t_tensor1(L->t, e, "part", n ? n : 1);
-  *anfi_map_at(&L->depth, v->id) = L->scope.n;
+  anfi_low_set_depth(L, v, L->scope.n);
   anfi_low_add(L, anfi_t_define(L->t, TL_local, v, anfi_t_addr(L->t, tensor, 1, &from)));
   return v;
 }
@@ -157,7 +169,7 @@ void anfi_low_trap(anfi_low *L, texpr bad, anfi_code code, anfi_opcode op, anfi_
 static void enter_loop(anfi_low *L, anfi_loop *l, const char *name) {
   l->var = anfi_t_var(L->t, ANFI_IX, name);
   open(L, false);
-  *anfi_map_at(&L->depth, l->var->id) = L->scope.n;
+  anfi_low_set_depth(L, l->var, L->scope.n);
 }
 
 void anfi_low_loop(anfi_low *L, anfi_loop *l, uint64_t extent, const char *name) {

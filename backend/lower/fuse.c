@@ -27,10 +27,17 @@ typedef struct plan {
   place *at;         // by index in order
   uint32_t *nodes;   // of each nest, by index of its own node
   uint32_t *product; // of each nest: 1 + index of the product that is left to it; or NO_PRODUCT
-  anfi_map index;    // node id → 1 + index in order
+  uint32_t *index;   // by node id: 1 + index in order, or anything if that is another node
   anf_node *const *order;
+  size_t n; // of order
   bool in_place;
 } plan;
+
+/* 1 + its index; 0: it is not among them. */
+static size_t number_of(const plan *p, const anf_node *x) {
+  size_t i = p->index[x->id];
+  return i && i <= p->n && p->order[i - 1] == x ? i : 0;
+}
 
 static bool is_map(anfi_lower k) { return k == ANFI_LOWER_POINTWISE || k == ANFI_LOWER_INDEX_MAP; }
 
@@ -124,7 +131,7 @@ static bool is_of_bytes(const anf_node *n) {
 
 static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
-  uint64_t *found = anfi_map_find(&p->index, x->id);
+  size_t found = number_of(p, x);
   const place *u = &p->at[user_index];
   bool inside = u->nest && !u->split; // the user itself is left to its reader
   bool map = user->kind == ANFI_APPLY && user->type && user->type->kind == ANF_TYPE_TENSOR &&
@@ -137,8 +144,8 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, ui
   want.points = same_points(user, x) ? mine : anfi_hash_mix(mine, anfi_hash_mix(user->id, i));
   want.plain = is_plain(user) && (!inside || u->plain);
   see_state(p, &want, x, anfi_hash_mix(want.nest - 1, 1), bits);
-  if (!found || !*found) return;
-  place *to = &p->at[*found - 1];
+  if (!found) return;
+  place *to = &p->at[found - 1];
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
   want.split = to->split;
@@ -153,22 +160,24 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, ui
   }
 }
 
-uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, bool in_place) {
+uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, uint32_t *index,
+                         bool in_place) {
   uint64_t *bits = ANFI_NEW_N(a, uint64_t, n / 64 + 1);
   plan p = {.at = ANFI_NEW_N(a, place, n + 1),
             .nodes = ANFI_NEW_N(a, uint32_t, n + 1),
             .product = ANFI_NEW_N(a, uint32_t, n + 1),
+            .index = index,
             .order = order,
+            .n = n,
             .in_place = in_place};
-  anfi_map_init(&p.index, a);
-  for (size_t i = 0; i < n; i++) *anfi_map_at(&p.index, order[i]->id) = i + 1;
+  for (size_t i = 0; i < n; i++) index[order[i]->id] = (uint32_t)i + 1;
   for (size_t i = n; i-- > 0;) {
     const anf_node *x = order[i];
     place *at = &p.at[i];
     uint64_t used = 0;
     for (const anfi_use *u = x->uses; u && used < 64; u = u->next, used++) {
-      uint64_t *in = anfi_map_find(&p.index, u->user->id);
-      if (!in || !*in) at->split = true; // by another graph, or by what is not lowered here
+      if (!number_of(&p, u->user))
+        at->split = true; // by another graph, or by what is not lowered here
     }
     bool follows = may_follow(&p, x, at);
     if (used == 64 || !(may_inline(x) || follows) || !at->nest ||

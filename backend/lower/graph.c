@@ -28,6 +28,11 @@ static anfi_view *name_of(glow *w, anf_value *v) {
 
 /* A constant, walked by a list of its own: constants nest as deep as programs. */
 static gval constant(glow *w, anf_value *v) {
+  if (v->kind == ANF_VALUE_TENSOR) {
+    gval one = anfi_glow_new(w, 1);
+    one.at[0] = anfi_view_constant(w->L, v);
+    return one;
+  }
   ANFI_VEC(anf_value *) st = {0};
   ANFI_VEC(anfi_view *) all = {0};
   anfi_push(w->a, &st, v);
@@ -150,12 +155,13 @@ static bool arrange(glow *w, anf_node *n, gval *out) {
 
 /* Arguments that are tensors go to op.h as they are; tuples have no place there. */
 static bool argument(glow *w, anf_node *arg, anfi_view **out) {
-  anfi_leaves l = {0};
-  gval v = anfi_glow_value(w, arg);
   *out = NULL;
   if (arg->type->kind != ANF_TYPE_TENSOR) return true;
+  gval v = anfi_glow_value(w, arg);
+  if ((*out = v.at[0])) return true;
+  anfi_leaves l = {0};
   if (!anfi_glow_leaves(w, arg->type, anfi_node_loc(arg), &l)) return false;
-  *out = v.at[0] ? v.at[0] : anfi_glow_view(w, &l.at[0], anfi_glow_atom(w, &l.at[0], NULL));
+  *out = anfi_glow_view(w, &l.at[0], anfi_glow_atom(w, &l.at[0], NULL));
   return true;
 }
 
@@ -500,6 +506,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   w.uses = ANFI_NEW_N(a, uint32_t, m->graphs.n);
   w.plan = ANFI_NEW_N(a, gplan *, m->graphs.n);
   w.env = ANFI_NEW_N(a, gval, m->nodes.n);
+  w.index = ANFI_NEW_N(a, uint32_t, m->nodes.n);
   w.to = ANFI_NEW_N(a, texpr const *, m->nodes.n);
   anfi_map_init(&w.tag, a);
   anfi_map_init(&w.left, a);

@@ -83,6 +83,7 @@ typedef struct glow {
   gfn **fn; // by graph id
   ANFI_VEC(gfn *) todo;
   gval *env;            // by node id
+  uint32_t *index;      // by node id: for anfi_fuse_plan
   texpr const **to;     // by node id: where the buffers of its leaves are wanted, or NULL
   uint32_t *uses;       // by graph id: how many nodes refer to it
   gplan **plan;         // by graph id, or NULL

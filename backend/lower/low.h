@@ -108,8 +108,11 @@ struct anfi_low {
   anfi_low_opts o;
   uint32_t next_view;
   ANFI_VEC(anfi_low_scope *) scope;
-  anfi_map depth; // id of a variable → 1 + number of the list it is defined in, | ANFI_LOW_CHANGES
-  anfi_map memo;  // key → anfi_memo
+  /* By id of a variable, from the first one that was made for this function: 1 + number of the list
+   * that it is defined in, | ANFI_LOW_CHANGES; 0: of another function, or nothing is known. */
+  ANFI_VEC(uint64_t) depth;
+  uint32_t first_var;
+  anfi_map memo;      // key → anfi_memo
   anfi_map constants; // hash of a constant → view
   anfi_map row_memo;  // key → anfi_row_memo
   bool in_parallel;
@@ -125,6 +128,10 @@ static inline bool anfi_low_complex(anf_dtype d) {
 #define ANFI_F64  anfi_t_dt(ANF_TIR_f64)
 #define ANFI_S64  anfi_t_dt(ANF_TIR_s64)
 #define ANFI_BOOL anfi_t_dt(ANF_TIR_bool)
+
+/* emit.c: depths of variables */
+uint64_t anfi_low_depth(const anfi_low *L, texpr v);
+void anfi_low_set_depth(anfi_low *L, texpr v, uint64_t depth);
 
 /* emit.c: values. An expression as an atom, defined as far out as its operands allow. */
 texpr anfi_low_atom(anfi_low *L, texpr e);
@@ -179,6 +186,8 @@ void anfi_pt_dims(anfi_low *L, const anfi_pt *p, size_t rank, const int64_t *dim
 anfi_view *anfi_view_new(anfi_low *L, const anf_type *t, anfi_view_kind k);
 anfi_view *anfi_view_lazy(anfi_low *L, const anfi_low_op *q, anfi_order order, anfi_at at);
 anfi_elem anfi_view_at(anfi_low *L, const anfi_view *v, const anfi_pt *p);
+/* A view of one element that nobody has asked for is computed here, and is its value from now on. */
+void anfi_view_settle(anfi_low *L, anfi_view *v);
 anfi_elem anfi_view_at_dims(anfi_low *L, const anfi_view *v, const texpr *at); // one for each dim
 anfi_elem anfi_view_at_flat(anfi_low *L, const anfi_view *v, texpr at);
 /* A real element as this type (of the Tensor IR's elements), rounded once. */

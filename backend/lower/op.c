@@ -41,8 +41,7 @@ static void settle(anfi_low *L, const anfi_low_op *q, size_t i, anfi_view *v) {
     v->tensor = to;
     v->kind = VIEW_BUFFER;
   } else if (v->kind == VIEW_LAZY && v->n == 1 && v->type->n == 0 && !v->tensor) {
-    v->value = anfi_view_at(L, v, &(anfi_pt){0});
-    v->kind = VIEW_SCALAR;
+    anfi_view_settle(L, v);
   } else if (v->kind == VIEW_LAZY && !v->tensor && (!q->inlined || L->o.no_fuse))
     anfi_view_force(L, v);
 }

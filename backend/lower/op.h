@@ -92,8 +92,10 @@ bool anfi_lower_is_scalar(anfi_opcode op);
 /* ---- what to inline: fuse.c ---- */
 /* For nodes in order (inputs first): bit i of the result says that node order[i] is left to its
  * readers. Linear; no work is repeated and no loop nest grows without bound. `in_place`: results may
- * take the place of parameters. */
-uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, bool in_place);
+ * take the place of parameters. `index`: room for a number of every node of the module, by its id;
+ * what is in it does not matter. */
+uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, uint32_t *index,
+                         bool in_place);
 static inline bool anfi_fuse_inlined(const uint64_t *plan, size_t i) {
   return plan[i / 64] >> (i % 64) & 1;
 }

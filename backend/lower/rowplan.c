@@ -352,7 +352,7 @@ static anf_node **planned(glow *w, size_t *n, anf_node *const *order) {
 
 gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
   anf_node *const *order = planned(w, &n, all);
-  uint64_t *bits = anfi_fuse_plan(w->a, n, order, in_place);
+  uint64_t *bits = anfi_fuse_plan(w->a, n, order, w->index, in_place);
   gplan *p = ANFI_NEW(w->a, gplan);
   finder q = {.w = w, .plan = p, .tmp = anfi_scratch(w->cx)};
   p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);

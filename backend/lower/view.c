@@ -166,8 +166,8 @@ static bool same_point(const anfi_memo *m, const anfi_pt *p) {
 
 /* The list in which an atom is defined; constants are everywhere. */
 static size_t home(const anfi_low *L, texpr e) {
-  uint64_t *at = e && e->kind == TX_var ? anfi_map_find(&L->depth, e->id) : NULL;
-  return at && *at ? (uint32_t)*at - 1 : 0;
+  uint64_t d = e && e->kind == TX_var ? anfi_low_depth(L, e) : 0;
+  return d ? (uint32_t)d - 1 : 0;
 }
 
 static void remember(anfi_low *L, uint64_t key, const anfi_view *v, const anfi_pt *p, anfi_elem e) {
@@ -191,19 +191,26 @@ static anfi_elem load(anfi_low *L, const anfi_view *v, texpr i) {
                      anfi_low_atom(L, anfi_low_load(L, v->tensor, anfi_ix_addc(L, twice, 1)))};
 }
 
+static anfi_elem computed(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  if (v->tensor) return load(L, v, anfi_pt_linear(L, p));
+  anfi_elem e = v->at(L, v, p);
+  e.re = anfi_low_atom(L, e.re);
+  if (e.im) e.im = anfi_low_atom(L, e.im);
+  return e;
+}
+
+void anfi_view_settle(anfi_low *L, anfi_view *v) {
+  v->value = computed(L, v, &(anfi_pt){0});
+  v->kind = VIEW_SCALAR;
+}
+
 anfi_elem anfi_view_at(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   if (v->kind == VIEW_SCALAR) return v->value;
   uint64_t key = memo_key(v, p);
   uint64_t *at = anfi_map_find(&L->memo, key);
   anfi_memo *m = at ? (anfi_memo *)(uintptr_t)*at : NULL;
   if (m && m->view == v && same_point(m, p)) return m->value;
-  anfi_elem e;
-  if (v->tensor) e = load(L, v, anfi_pt_linear(L, p));
-  else {
-    e = v->at(L, v, p);
-    e.re = anfi_low_atom(L, e.re);
-    if (e.im) e.im = anfi_low_atom(L, e.im);
-  }
+  anfi_elem e = computed(L, v, p);
   remember(L, key, v, p, e);
   return e;
 }
