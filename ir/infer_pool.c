@@ -43,6 +43,9 @@ static void window_spans(const anfi_infer *q, anfi_pool *p, const anfi_window *w
                          bool include_pad) {
   anfi_span *s = new_spans(q, p, k);
   p->step[k] = w->dilation[k];
+  p->first[k] = -w->before[k];
+  p->stride[k] = w->stride[k];
+  p->taps[k] = w->kernel[k];
   for (int64_t i = 0; s && i < p->out[k]; i++) {
     int64_t lo = i * w->stride[k] - w->before[k], hi = lo + (w->kernel[k] - 1) * w->dilation[k] + 1;
     int64_t end =

@@ -37,6 +37,8 @@ typedef struct anfi_pool {
   bool spans; // are they wanted?
   int64_t in[3], out[3], step[3];
   anfi_span *span[3]; // by result index
+  /* Of sliding windows, others have no taps: tap t of result i is at first + i * stride + t * step. */
+  int64_t first[3], stride[3], taps[3];
 } anfi_pool;
 bool anfi_pool_plan(const anfi_infer *q, size_t rank, const int64_t *in, bool spans, anfi_pool *p);
 

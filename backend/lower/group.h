@@ -65,7 +65,11 @@ uint32_t anfi_group_top(group *g);                        // the same where NaN 
  * NULL: 0. ROWS_TOP: the greatest, NaN left aside. */
 typedef enum anfi_rows_op { ROWS_SUM, ROWS_SQUARES, ROWS_MAX, ROWS_MIN, ROWS_TOP } anfi_rows_op;
 bool anfi_rows_fit(const group *g);
+bool anfi_rows_extremes_fit(const group *g); // of more types: extremes have no order
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
+/* Two states: the greatest or least of the group and, as s64, its first place; where arg_fit. */
+bool anfi_rows_arg_fit(const group *g);
+void anfi_rows_arg(group *g, bool greatest);
 /* The sum and the squares around the mean in one pass, for what asks next. */
 void anfi_rows_moments(group *g);
 /* A group is one row of f32: the array of exp(x - top), and the sum of an array like it. */

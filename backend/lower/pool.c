@@ -3,7 +3,7 @@
  * tables by result index, the same that the interpreter plans with (ir/infer_pool.c). */
 #include <math.h>
 
-#include "backend/lower/low.h"
+#include "backend/lower/slide.h"
 #include "ir/window.h"
 
 typedef struct pool {
@@ -53,6 +53,17 @@ static void open_results(pool *p, texpr plane) {
     anfi_pt_push(&pt, p->at[k].var, (uint64_t)p->p.out[k]);
   }
   p->result = anfi_low_atom(p->L, anfi_ix_add(p->L, first, anfi_pt_linear(p->L, &pt)));
+}
+
+/* Loops over the rows of results alone: `result` is the first of a row. */
+static void open_rows(pool *p, texpr plane) {
+  texpr row = plane;
+  p->plane = anfi_low_atom(p->L, anfi_ix_mulc(p->L, plane, p->in));
+  for (size_t k = 0; k < 2; k++) {
+    anfi_low_loop(p->L, &p->at[k], (uint64_t)p->p.out[k], "o");
+    row = anfi_ix_add(p->L, anfi_ix_mulc(p->L, row, (uint64_t)p->p.out[k]), p->at[k].var);
+  }
+  p->result = anfi_low_atom(p->L, anfi_ix_mulc(p->L, row, (uint64_t)p->p.out[2]));
 }
 
 static void close3(anfi_low *L, anfi_loop *l) {
@@ -166,6 +177,90 @@ static texpr mean(pool *p, const anfi_view *x) {
   return anfi_t_bin(L->t, TX_div, sum, window_size(p));
 }
 
+/* ---- rows of windows by vectors ---- */
+
+typedef struct pool_rows {
+  pool p;
+  const anfi_view *x;
+  texpr to, counts; // counts: of the last dim by result, in double
+  tdtype type;
+  bool greatest;
+} pool_rows;
+
+/* Loops over the rows of a window; gives where the row begins. */
+static texpr open_window_rows(pool *p) {
+  texpr sum = open_dim(p, 0);
+  sum = anfi_ix_add(p->L, anfi_ix_mulc(p->L, sum, (uint64_t)p->p.in[1]), open_dim(p, 1));
+  sum = anfi_ix_mulc(p->L, sum, (uint64_t)p->p.in[2]);
+  return anfi_low_atom(p->L, anfi_ix_add(p->L, p->plane, sum));
+}
+
+static void close2(anfi_low *L, anfi_loop *l) {
+  for (size_t k = 2; k-- > 0;) anfi_low_loop_end(L, &l[k]);
+}
+
+/* As in rows.c NaN is left aside. */
+static void max_part(void *user, const anfi_slide_part *s) {
+  pool_rows *r = (pool_rows *)user;
+  anfi_low *L = r->p.L;
+  tstore *t = L->t;
+  texpr none = anfi_slide_all(s, least(L, r->type)), inside;
+  texpr best = anfi_low_var(L, none->dtype, "best", none),
+        nan = anfi_low_var(L, none->dtype, "nan", anfi_slide_all(s, anfi_low_const(L, r->type, 0)));
+  texpr row = open_window_rows(&r->p);
+  for (int64_t k = 0; k < s->s->taps; k++) {
+    texpr x = anfi_slide_load(s, r->x->tensor, row, k, &inside);
+    anfi_low_set(L, nan, anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
+    if (inside) x = anfi_low_let(L, anfi_t_select(t, inside, x, none), "x");
+    anfi_low_set(L, best, anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, x, best), x, best));
+  }
+  close2(L, r->p.win);
+  best = anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, nan, nan), nan, best);
+  anfi_slide_put(s, r->to, r->p.result, best);
+}
+
+/* An element that is not there adds 0, which changes no sum that starts with 0. */
+static void mean_part(void *user, const anfi_slide_part *s) {
+  pool_rows *r = (pool_rows *)user;
+  anfi_low *L = r->p.L;
+  tstore *t = L->t;
+  texpr zero = anfi_slide_all(s, anfi_low_const(L, ANFI_F64, 0)), inside;
+  texpr sum = anfi_low_var(L, zero->dtype, "sum", zero);
+  texpr row = open_window_rows(&r->p);
+  for (int64_t k = 0; k < s->s->taps; k++) {
+    texpr x = anfi_slide_load(s, r->x->tensor, row, k, &inside);
+    anfi_low_set(L, sum, anfi_t_add(t, sum, anfi_t_cast(t, zero->dtype, x)));
+  }
+  close2(L, r->p.win);
+  texpr n = anfi_t_mul(t, entry(&r->p, r->p.count[0], 0), entry(&r->p, r->p.count[1], 1));
+  n = anfi_low_atom(L, anfi_t_cast(t, ANFI_F64, anfi_t_cast(t, ANFI_S64, n)));
+  texpr counts = anfi_t_at(t, r->counts, 1, &s->at, s->lanes, 0, NULL);
+  n = anfi_t_mul(t, counts, anfi_slide_all(s, n));
+  tdtype d = r->type;
+  d.lanes = s->lanes;
+  anfi_slide_put(s, r->to, r->p.result, anfi_t_cast(t, d, anfi_t_bin(t, TX_div, sum, n)));
+}
+
+static texpr last_counts(const pool *p) {
+  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, (size_t)p->p.out[2]);
+  for (int64_t i = 0; i < p->p.out[2]; i++)
+    bits[i] = anfi_t_lane_of_f64(ANFI_F64, (double)p->p.span[2][i].count);
+  return anfi_low_table(p->L, ANFI_F64, (uint64_t)p->p.out[2], bits);
+}
+
+/* A plane, row by row. False: the windows are not such. */
+static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool greatest, texpr plane) {
+  const anfi_pool *w = &p->p;
+  anfi_slide s = {w->out[2], w->in[2], w->first[2], w->stride[2], w->taps[2], w->step[2]};
+  pool_rows r = {*p, x, to, NULL, anfi_low_dt(x->dtype), greatest};
+  if (!anfi_slide_fits(&s, x->dtype)) return false;
+  if (!greatest) r.counts = last_counts(p);
+  open_rows(&r.p, plane);
+  anfi_slide_row(p->L, &s, greatest ? max_part : mean_part, &r);
+  close2(p->L, r.p.at);
+  return true;
+}
+
 enum { PARALLEL_WORK = 1 << 15 };
 
 static void open_planes(pool *p, anfi_loop *l) {
@@ -185,9 +280,11 @@ bool anfi_lower_pool(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   const anfi_view *x = held(L, q->in[0]);
   if (!plan(&p, L, q, x->type)) return false;
   open_planes(&p, &l);
-  open_results(&p, l.var);
-  put(&p, to, p.result, greatest ? find_max(&p, x, NULL) : mean(&p, x));
-  close3(L, p.at);
+  if (!plane_by_rows(&p, x, to, greatest, l.var)) {
+    open_results(&p, l.var);
+    put(&p, to, p.result, greatest ? find_max(&p, x, NULL) : mean(&p, x));
+    close3(L, p.at);
+  }
   anfi_low_loop_end(L, &l);
   return true;
 }

@@ -8,10 +8,30 @@
 
 enum { LANES = 32, FEW = 16, LEAST = 64, MAX_ROW = 1 << 14 };
 
+/* Do groups go one by one, the elements along their last axis behind one another? */
+static bool along(const group *g) {
+  return g->n && g->side == g->n && g->inside[g->n - 1] && !g->reverse;
+}
+
 bool anfi_rows_fit(const group *g) {
   anf_dtype d = g->x->dtype;
-  return g->n && g->side == g->n && g->inside[g->n - 1] && g->extent[g->n - 1] >= LEAST &&
-         !g->reverse && (d == ANF_F32 || d == ANF_F64 || d == ANF_FLOAT);
+  return along(g) && g->extent[g->n - 1] >= LEAST &&
+         (d == ANF_F32 || d == ANF_F64 || d == ANF_FLOAT);
+}
+
+bool anfi_rows_extremes_fit(const group *g) {
+  return along(g) && g->extent[g->n - 1] >= LEAST && anfi_dtype_is_float(g->x->dtype);
+}
+
+bool anfi_rows_arg_fit(const group *g) {
+  return along(g) && g->size == g->extent[g->n - 1] && g->size >= LEAST && g->size <= INT32_MAX &&
+         g->x->dtype != ANF_BOOL && !g->x->complex;
+}
+
+/* What extremes are compared in: narrow floats in f32. */
+static tdtype compared(const group *g) {
+  tdtype d = anfi_low_dt(g->x->dtype);
+  return d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16 ? anfi_t_dt(ANF_TIR_f32) : d;
 }
 
 static tdtype wide(tdtype d, uint16_t lanes) {
@@ -107,7 +127,7 @@ static texpr meet(const group *g, anfi_rows_op op, texpr a, texpr b) {
 static texpr part(const group *g, anfi_rows_op op, texpr x, texpr mean) {
   tstore *t = g->L->t;
   tdtype d = g->real;
-  if (!is_sum(op)) return x;
+  if (!is_sum(op)) d = compared(g);
   d.lanes = x->dtype.lanes;
   x = anfi_t_cast(t, d, x);
   if (op != ROWS_SQUARES) return x;
@@ -121,10 +141,10 @@ static void take_extremes(group *g, anfi_rows_op op, row r, uint64_t whole, texp
   anfi_low *L = g->L;
   tstore *t = L->t;
   anfi_loop l;
-  texpr zero = anfi_low_const(L, anfi_low_dt(g->x->dtype), 0);
+  texpr zero = anfi_low_const(L, compared(g), 0);
   texpr nan = anfi_low_var(L, acc->dtype, "nan", all(L, zero, LANES));
   anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
-  texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
+  texpr x = anfi_low_let(L, part(g, op, load(L, &r, l.var, LANES), NULL), "x");
   texpr beats = anfi_t_bin(t, op == ROWS_MAX ? TX_cmp_gt : TX_cmp_lt, x, acc);
   anfi_low_set(L, acc, anfi_t_select(t, beats, x, acc));
   anfi_low_set(L, nan, anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
@@ -184,9 +204,10 @@ static void finish(group *g, anfi_rows_op op, texpr acc, texpr s) {
 }
 
 static uint32_t start(group *g, anfi_rows_op op, uint16_t lanes, texpr *acc, const char *name) {
-  tdtype d = is_sum(op) ? g->real : anfi_low_dt(g->x->dtype);
-  texpr init =
-      is_sum(op) ? anfi_low_const(g->L, d, 0) : anfi_group_least(g->L, g->x->dtype, op != ROWS_MIN);
+  tdtype d = is_sum(op) ? g->real : compared(g);
+  texpr init = is_sum(op)
+                   ? anfi_low_const(g->L, d, 0)
+                   : anfi_t_cast(g->L->t, d, anfi_group_least(g->L, g->x->dtype, op != ROWS_MIN));
   uint32_t i = anfi_group_state(g, d, init, name);
   *acc = anfi_low_var(g->L, wide(d, lanes), "acc", all(g->L, init, lanes));
   return i;
@@ -254,6 +275,36 @@ uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *nam
   finish(g, op, acc, g->state[i]);
   keep(g, what, anfi_low_let(g->L, g->state[i], name));
   return i;
+}
+
+/* The first place of what is no other than `best`: the least of them, which needs no order. */
+static texpr place_of(group *g, row r, texpr best) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  anfi_loop l;
+  tdtype d = compared(g), n = anfi_t_bytes(d) > 4 ? ANFI_S64 : anfi_t_dt(ANF_TIR_s32);
+  texpr size = anfi_t_int(t, n, (int64_t)g->size), at = anfi_low_var(L, n, "at", size);
+  anfi_low_loop(L, &l, g->size, "k");
+  texpr x = anfi_low_let(L, part(g, ROWS_MAX, load(L, &r, l.var, 1), NULL), "x");
+  texpr hit = anfi_t_bin(t, TX_cmp_eq, x, best);
+  if (anfi_t_is_float(d)) hit = anfi_t_bin(t, TX_logic_or, hit, anfi_t_bin(t, TX_cmp_ne, x, x));
+  texpr k = anfi_low_let(L, anfi_t_select(t, hit, anfi_t_cast(t, n, l.var), size), "here");
+  anfi_low_set(L, at, anfi_t_select(t, anfi_t_lt(t, k, at), k, at));
+  anfi_low_loop_end(L, &l);
+  return anfi_t_cast(t, ANFI_S64, at);
+}
+
+void anfi_rows_arg(group *g, bool greatest) {
+  anfi_low *L = g->L;
+  anfi_rows_op op = greatest ? ROWS_MAX : ROWS_MIN;
+  texpr acc;
+  if (!g->x->tensor && g->size > MAX_ROW) anfi_view_force(L, (anfi_view *)(uintptr_t)g->x);
+  row r = row_of(g);
+  uint32_t i = start(g, op, LANES, &acc, "best");
+  take_row(g, op, r, acc, g->state[i], NULL);
+  finish(g, op, acc, g->state[i]);
+  texpr best = anfi_low_let(L, g->state[i], "best");
+  anfi_group_state(g, ANFI_S64, place_of(g, r, best), "at");
 }
 
 /* Whole vectors of four times as many floats, which meet twice before they are numbers of double. */

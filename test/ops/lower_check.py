@@ -23,9 +23,38 @@ ULPS = {"Exp": 2, "Log": 2, "Log1p": 2, "Tanh": 2, "Erf": 2, "Erfc": 6, "Gelu": 
 # sizes of slices that are computed; what the lowering of graphs does itself
 UNSUPPORTED = {name: {"f32", "i8"} for name in ("Len", "Rank", "Shape", "Size", "GetField")}
 UNSUPPORTED |= {"GetItem": {"f32 i64"}}
+# sizes at which there is vector code of its own: whole vectors and what is left of them
+WINDOWS = ("f32[2,3,9,28]", "f32[1,2,5,17]", "f32[1,2,7,7].", "f64[1,2,6,20].", "f32[1,1,3,61]", "f32[2,1,4,5].", "f16[1,2,5,19]",
+           "i32[1,2,5,19]", "f32[1,2,1,33]", "f32[1,2,33,2]")
+POOLS = ("kernel=2", "kernel=3 stride=2 padding=1", "kernel=3 stride=1 padding=1", "kernel=(2,5) stride=1 padding=(1,2)",
+         "kernel=(1,3) stride=(2,2) padding=(0,1) ceil_mode=true", "kernel=(1,2) stride=3")
+LONG = "; ".join(f"{d}[3,{n}]{s} axis=1" for d, s in (("f32", ""), ("f32", "."), ("f64", "."), ("f16", "."), ("bf16", ""),
+                                                   ("i8", ""), ("i32", "(0..5)"), ("u8", ""), ("i64", "(0..9)"), ("bool", ""))
+                 for n in (64, 77, 160, 1025)) + "; f32[2,3,70]; f32[2,70,3] axis=1; f32[5,66,2] axis=0"
+
+
+def convolutions(x):
+    """Depthwise, and from one and two channels."""
+    d, dims, end = re.fullmatch(r"(\w+)\[([\d,]+)\](.*)", x).groups()
+    c = int(dims.split(",")[1])
+    for w, attrs in (((c, 1, 3, 3), f"padding=1 groups={c}"), ((2 * c, 1, 1, 5), f"stride=(1,2) padding=(0,2) groups={c}"),
+                     ((3, c, 1, 3), "padding=(0,3)"), ((c, 1, 1, 3), f"dilation=(1,2) padding=(0,2) groups={c}"),
+                     ((c, 1, 2, 3), f"stride=2 padding=((1,0),(2,1)) groups={c}")):
+        yield f"{d}[{dims}]{end} {d}[{','.join(map(str, w))}]{end} {attrs}"
+        yield f"{d}[{dims}]{end} {d}[{','.join(map(str, w))}]{end} {d}[{w[0]}]{end} {attrs}"
+
+
+WIDE = {"Conv2D": "; ".join(c for x in WINDOWS[:6] for c in convolutions(x)),
+        "MaxPool2D": "; ".join(f"{x} {a}" for x in WINDOWS for a in POOLS),
+        "AvgPool2D": "; ".join(f"{x} {a} {e}" for x in WINDOWS for a in POOLS
+                               for e in ("", "count_include_pad=false")),
+        "MaxPool1D": "f32[1,2,4] kernel=2 stride=1 dilation=9 padding=9; f32[2,3,50] kernel=3 stride=2 dilation=2 padding=1; f32[2,3,50] kernel=3 stride=1 dilation=3 padding=1",
+        "MaxPool3D": "f32[1,2,5,6,21] kernel=3 stride=2 padding=1", "AvgPool3D": "f32[1,2,5,6,21]. kernel=3 stride=1 padding=1",
+        "ArgMax": LONG, "ArgMin": LONG, "Max": LONG, "Min": LONG}
 
 
 def lines_of(op, rng):
+    op = op | {"sample": "; ".join(filter(None, (op["sample"], WIDE.get(op["name"]))))}
     for case, args, attrs in cases(op, rng):
         flat = []
         for k, a in enumerate(args):
