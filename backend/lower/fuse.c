@@ -129,6 +129,31 @@ static bool is_of_bytes(const anf_node *n) {
   return anfi_is_op(n, ANF_OP_MatMul) && widens_bytes(n->in[0].def) && widens_bytes(n->in[1].def);
 }
 
+/* Does the result's last dim come from another one of the input? */
+static bool moves_last(const anf_node *x) {
+  anf_ctx *cx = x->graph->module->cx;
+  size_t rank = x->type->n, perm[ANF_MAX_RANK], a, b;
+  const anf_value *first = anfi_attr_value(cx, (anfi_opcode)x->op, x->u.attrs, 0);
+  if (x->op == ANF_OP_Transpose)
+    return anfi_permutation(first, rank, perm) && perm[rank - 1] != rank - 1;
+  const anf_value *second = anfi_attr_value(cx, (anfi_opcode)x->op, x->u.attrs, 1);
+  return anfi_axis_in(anfi_attr_int(first), rank, &a) &&
+         anfi_axis_in(anfi_attr_int(second), rank, &b) && a != b &&
+         (a == rank - 1 || b == rank - 1);
+}
+
+/* Is it a large tensor that is read across its order? Nests of maps do that in squares (crossed.c),
+ * others do not. */
+static bool crosses(const plan *p, const anf_node *x, uint32_t nest) {
+  enum { LEAST = 1 << 14 };
+  const anf_node *root = p->order[nest - 1];
+  size_t n = 0, rank = x->type && x->type->kind == ANF_TYPE_TENSOR ? x->type->n : 0;
+  if (!anfi_is_op(x, ANF_OP_Transpose) && !anfi_is_op(x, ANF_OP_SwapAxes)) return false;
+  if (rank < 2 || !anfi_type_elements(x->type, &n) || n < LEAST) return false;
+  if (root->kind == ANFI_APPLY && is_map(anfi_op[root->op].lower)) return false;
+  return moves_last(x);
+}
+
 static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
   size_t found = number_of(p, x);
@@ -149,7 +174,7 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, ui
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
   want.split = to->split;
-  if ((!map && !once) || broadcast || want.depth > MAX_DEPTH ||
+  if ((!map && !once) || broadcast || crosses(p, x, want.nest) || want.depth > MAX_DEPTH ||
       p->nodes[want.nest - 1] >= MAX_NODES)
     to->split = true;
   else if (!to->nest) *to = want;

@@ -236,7 +236,8 @@ anfi_elem anfi_scalar_cast(anfi_low *L, anfi_elem x, anf_dtype from, anf_dtype t
 /* host.c */
 void anfi_lower_host_declare(anfi_arena *a, tmod *m, const anfi_host *h);
 
-/* map.c */
+/* map.c: the buffer that v reads, where it starts and by which stride for each dim of v; or NULL. */
+texpr anfi_map_strides(const anfi_view *v, int64_t *base, int64_t *stride);
 anfi_elem anfi_low_choose(anfi_low *L, texpr cond, anfi_elem a, anfi_elem b);
 
 /* gather.c */
@@ -252,13 +253,16 @@ uint64_t anfi_low_bits(const anf_value *v, size_t i);
 /* conv.c: the question as the plans of windows ask it */
 anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q);
 
-/* transpose.c: to[to0 + col * to_ld + row] = from[from0 + row * from_ld + col], of f32 or f64 */
+/* transpose.c: to[to0 + col * to_ld + row] = from[from0 + row * from_ld + col], of no bools */
 typedef struct anfi_transposed {
   anf_tir_elem elem;
   texpr from, to, from0, to0;
   uint64_t rows, cols, from_ld, to_ld;
 } anfi_transposed;
 void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
+
+/* crossed.c: writes v in squares, if it reads large tensors across their order. */
+bool anfi_low_store_crossed(anfi_low *L, const anfi_view *v, texpr to);
 
 /* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], + bias[n], + rhs[m, n], not less than 0, as brgemm, of
  * buffers of one type */

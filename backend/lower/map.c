@@ -33,6 +33,24 @@ static anfi_elem at_affine(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   return anfi_view_at_dims(L, v->in[0], to);
 }
 
+texpr anfi_map_strides(const anfi_view *v, int64_t *base, int64_t *stride) {
+  int64_t below[ANF_MAX_RANK];
+  if (v->at != at_affine) return NULL;
+  const map *m = (const map *)v->data;
+  const anf_type *t = v->in[0]->type;
+  texpr tensor = v->in[0]->tensor;
+  *base = 0;
+  if (tensor) anfi_dense_strides(t->n, t->dims, below);
+  else if (v->in[0]->kind != VIEW_LAZY || !(tensor = anfi_map_strides(v->in[0], base, below)))
+    return NULL;
+  for (size_t k = 0; k < v->type->n; k++) stride[k] = 0;
+  for (size_t k = 0; k < t->n; k++) {
+    *base += m->add[k] * below[k];
+    if (m->of[k] != NONE) stride[m->of[k]] += m->mul[k] * below[k];
+  }
+  return tensor;
+}
+
 /* of[k]: dim of the result whose index is that of the input's dim k, times mul, plus add. */
 static map *identity(anfi_low *L, size_t rank) {
   map *m = ANFI_NEW(L->a, map);

@@ -379,6 +379,7 @@ static void store_each(anfi_low *L, const anfi_view *v, texpr to) {
     product->followed(L, product, v, to);
     return;
   }
+  if (anfi_low_store_crossed(L, v, to)) return;
   anfi_nest_open(L, &n, v, 0, NULL);
   anfi_low_put(L, to, anfi_pt_linear(L, &n.pt), anfi_view_at(L, v, &n.pt), v->complex);
   anfi_nest_close(L, &n);

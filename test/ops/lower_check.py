@@ -50,6 +50,10 @@ WIDE = {"Conv2D": "; ".join(c for x in WINDOWS[:6] for c in convolutions(x)),
                                for e in ("", "count_include_pad=false")),
         "MaxPool1D": "f32[1,2,4] kernel=2 stride=1 dilation=9 padding=9; f32[2,3,50] kernel=3 stride=2 dilation=2 padding=1; f32[2,3,50] kernel=3 stride=1 dilation=3 padding=1",
         "MaxPool3D": "f32[1,2,5,6,21] kernel=3 stride=2 padding=1", "AvgPool3D": "f32[1,2,5,6,21]. kernel=3 stride=1 padding=1",
+        "Transpose": "; ".join(f"{d}[{s}]" for d in ("f32", "f64", "bf16", "u8", "i16", "bool", "c64")
+                               for s in ("64,70", "100,33,2", "9,500", "2,49,48"))
+                     + "; f32[2,40,60] axes=(0,2,1); f32[3,9,10,40] axes=(0,3,1,2); i32[3,40,9,10] axes=(0,2,3,1)",
+        "SwapAxes": "f32[70,5,40] axis1=0 axis2=2; f64[3,70,65] axis1=-1 axis2=1",
         "ArgMax": LONG, "ArgMin": LONG, "Max": LONG, "Min": LONG}
 
 
