@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Constant folding: ops whose arguments are constants are computed by the reference kernels, up to
- * a size. An op that fails (an integer divided by zero) stays, and fails when the program runs. */
+ * a size. An op that fails (an integer divided by zero) stays, and fails when the program runs. Bytes
+ * that are widened stay so, too: products read them as they are. */
 #include "optimizer/opt.h"
 
-enum { LIMIT = 64 * 1024 }; // bytes of a result
+enum { LIMIT = 64 * 1024, SMALL = 4 * 1024 }; // bytes of a result
+
+static bool widens_bytes(const anf_node *n, size_t elements) {
+  const anf_type *from = n->in[0].def->type;
+  return n->op == ANF_OP_Cast && n->type->dtype == ANF_I32 && elements > SMALL / sizeof(int32_t) &&
+         from && (from->dtype == ANF_I8 || from->dtype == ANF_U8);
+}
 
 static bool foldable(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->nin) return false;
@@ -15,7 +22,8 @@ static bool foldable(const anf_node *n) {
   size_t elements;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;
   return anfi_type_elements(n->type, &elements) &&
-         elements <= LIMIT / anf_dtype_bytes((anf_dtype)n->type->dtype);
+         elements <= LIMIT / anf_dtype_bytes((anf_dtype)n->type->dtype) &&
+         !widens_bytes(n, elements);
 }
 
 /* In a frame without diagnostics: what goes wrong here is not the user's business yet. */
