@@ -15,13 +15,13 @@
 enum { TURNS = 300, BF16 = 0, U8S8, S8S8, KINDS };
 static const double turn = 1e-3, patience = 0.6; // seconds of a turn, of a shape
 
-typedef struct kind {
+typedef struct types {
   const char *name, *a, *b, *c; // as Tensor IR has them
   anf_dtype da, db;
   const char *program;
   int bytes; // of an element
-} kind;
-static const kind kinds[KINDS] = {
+} types;
+static const types kinds[KINDS] = {
     {"bf16 bf16", "bf16", "bf16", "f32", ANF_BF16, ANF_BF16, "def mm(a, b) { a @ b }", 2},
     {"u8 s8", "u8", "s8", "s32", ANF_U8, ANF_I8,
      "def mm(a, b) { MatMul(Cast(a, i32), Cast(b, i32)) }", 1},
@@ -129,7 +129,7 @@ static int place_in_b(const work *w, int k, int j) {
 }
 
 static void check(const work *w, const char *who) {
-  const kind *t = &kinds[w->kind];
+  const types *t = &kinds[w->kind];
   for (int r = 0; r < 200; r++) {
     int i = r * 7919 % w->s.m, j = r * 104729 % w->s.n;
     double s = 0, size = 0;
@@ -174,7 +174,7 @@ static void measure(const work *w) {
 /* A function of one kernel, by the text of Tensor IR. */
 static anf_jit_function *kernel_of(anf_ctx *cx, anf_jit_engine *e, const work *w, anf_diag *d,
                                    anf_jit_module **m) {
-  const kind *t = &kinds[w->kind];
+  const types *t = &kinds[w->kind];
   const shape *s = &w->s;
   char text[600];
   anf_tir_module *tir = NULL;

@@ -20,6 +20,7 @@ def measure(what, run, turns):
         took.append(1e6 * (time.process_time() - start))
     took.sort()
     print(f"  {what:37} {took[turns // 2]:8.4g} us      ({took[0]:.4g} to {took[-1]:.4g})", flush=True)
+    return took[turns // 10]
 
 
 def run_all(title, *peers):

@@ -125,9 +125,10 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   bool tiles = isa->amx && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
   if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
-  b.kb = even(p->k, K_BYTES / p->bytes);
+  uint32_t dots = p->bytes < p->sum ? 2 : 1; // several steps at once leave more time to move blocks
+  b.kb = even(p->k, dots * K_BYTES / p->bytes);
   if (p->bytes < p->sum && b.kb < p->k) b.kb = (b.kb + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;
-  uint64_t mmost = b.kb ? A_BLOCK / (b.kb * p->bytes) / t.rows * t.rows : p->m;
+  uint64_t mmost = b.kb ? dots * A_BLOCK / (b.kb * p->bytes) / t.rows * t.rows : p->m;
   b.mb = even(p->m, mmost > t.rows ? mmost : t.rows);
   if (b.mb < p->m) b.mb = (b.mb + t.rows - 1) / t.rows * t.rows;
   uint64_t panel = b.nr * (b.kb ? b.kb : 1) * p->bytes, most = B_GROUP / panel;
