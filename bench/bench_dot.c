@@ -15,13 +15,13 @@
 enum { TURNS = 300, BF16 = 0, U8S8, S8S8, KINDS };
 static const double turn = 1e-3, patience = 0.6; // seconds of a turn, of a shape
 
-typedef struct types {
+typedef struct kind {
   const char *name, *a, *b, *c; // as Tensor IR has them
   anf_dtype da, db;
   const char *program;
   int bytes; // of an element
-} types;
-static const types kinds[KINDS] = {
+} kind;
+static const kind kinds[KINDS] = {
     {"bf16 bf16", "bf16", "bf16", "f32", ANF_BF16, ANF_BF16, "def mm(a, b) { a @ b }", 2},
     {"u8 s8", "u8", "s8", "s32", ANF_U8, ANF_I8,
      "def mm(a, b) { MatMul(Cast(a, i32), Cast(b, i32)) }", 1},
@@ -31,7 +31,7 @@ static const types kinds[KINDS] = {
 typedef struct shape {
   int m, n, k;
 } shape;
-static const shape tiles[] = {{28, 32, 0}, {12, 64, 0}, {18, 48, 0}, {48, 16, 0}};
+static const shape tiles[] = {{28, 32, 0}, {12, 64, 0}, {6, 64, 0}, {18, 48, 0}, {48, 16, 0}};
 static const shape shapes[] = {{128, 128, 128},  {256, 256, 256},   {512, 512, 512},
                                {128, 512, 512},  {512, 1024, 1024}, {256, 3072, 768},
                                {256, 768, 3072}, {4, 1024, 1024},   {33, 65, 129}};
@@ -51,20 +51,20 @@ static const shape shapes[] = {{128, 128, 128},  {256, 256, 256},   {512, 512, 5
       "zmm21", "zmm22", "zmm23", "zmm30", "zmm31"
 #define LOOP(op)                                                                                   \
   for (long t = 0; t < turns; t++) __asm__ volatile(ALL(op)::: USED)
-static bool has_dots(int kind) {
-  return kind == BF16 ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512vnni");
+static bool has_dots(int type) {
+  return type == BF16 ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512vnni");
 }
-__attribute__((target("avx512f,avx512vnni,avx512bf16"))) static double peak(int kind) {
-  const long turns = 100000, each = 24L * 16 * 4 / kinds[kind].bytes;
+__attribute__((target("avx512f,avx512vnni,avx512bf16"))) static double peak(int type) {
+  const long turns = 100000, each = 24L * 16 * 4 / kinds[type].bytes;
   __asm__ volatile("vpxorq %%zmm30, %%zmm30, %%zmm30\n\tvpxorq %%zmm31, %%zmm31, %%zmm31" ::: USED);
   double start = bench_cpu();
-  if (kind == BF16) LOOP("vdpbf16ps");
+  if (type == BF16) LOOP("vdpbf16ps");
   else LOOP("vpdpbusd");
   return 2.0 * (double)turns * (double)each / (bench_cpu() - start) * 1e-9;
 }
 #else
-static bool has_dots(int kind) { return (void)kind, false; }
-static double peak(int kind) { return (void)kind, 0; }
+static bool has_dots(int type) { return (void)type, false; }
+static double peak(int type) { return (void)type, 0; }
 #endif
 
 /* ---- elements ---- */
@@ -129,7 +129,7 @@ static int place_in_b(const work *w, int k, int j) {
 }
 
 static void check(const work *w, const char *who) {
-  const types *t = &kinds[w->kind];
+  const kind *t = &kinds[w->kind];
   for (int r = 0; r < 200; r++) {
     int i = r * 7919 % w->s.m, j = r * 104729 % w->s.n;
     double s = 0, size = 0;
@@ -174,7 +174,7 @@ static void measure(const work *w) {
 /* A function of one kernel, by the text of Tensor IR. */
 static anf_jit_function *kernel_of(anf_ctx *cx, anf_jit_engine *e, const work *w, anf_diag *d,
                                    anf_jit_module **m) {
-  const types *t = &kinds[w->kind];
+  const kind *t = &kinds[w->kind];
   const shape *s = &w->s;
   char text[600];
   anf_tir_module *tir = NULL;
@@ -190,13 +190,13 @@ static anf_jit_function *kernel_of(anf_ctx *cx, anf_jit_engine *e, const work *w
   return st == ANF_OK ? anf_jit_get_function(*m, "f") : NULL;
 }
 
-static void one_kernel(anf_ctx *cx, anf_jit_engine *e, anf_diag *d, int kind, shape s) {
+static void one_kernel(anf_ctx *cx, anf_jit_engine *e, anf_diag *d, int type, shape s) {
   enum { BYTES_OF_K = 512 };
-  s.k = BYTES_OF_K / kinds[kind].bytes;
-  work w = {.kind = kind, .s = s, .dc = kind == BF16 ? ANF_F32 : ANF_I32, .by_words = true};
+  s.k = BYTES_OF_K / kinds[type].bytes;
+  work w = {.kind = type, .s = s, .dc = type == BF16 ? ANF_F32 : ANF_I32, .by_words = true};
   anf_jit_module *m = NULL;
-  w.a = fill((size_t)(s.m * s.k), kinds[kind].da, 1);
-  w.b = fill((size_t)(s.k * s.n), kinds[kind].db, 2);
+  w.a = fill((size_t)(s.m * s.k), kinds[type].da, 1);
+  w.b = fill((size_t)(s.k * s.n), kinds[type].db, 2);
   w.c = fill((size_t)(s.m * s.n * 2), ANF_BF16, 3);
   w.kernel = kernel_of(cx, e, &w, d, &m);
   bench_check(w.kernel != NULL, "the kernel");
@@ -208,30 +208,30 @@ static void one_kernel(anf_ctx *cx, anf_jit_engine *e, anf_diag *d, int kind, sh
 
 /* ---- whole products ---- */
 
-static void *compiled(anf_graph *g, const anf_type *const *types, anf_value *b, anf_diag *d,
+static void *compiled(anf_graph *g, const anf_type *const *of, anf_value *b, anf_diag *d,
                       anf_exec **e) {
   anf_status st = anf_compile(g, NULL, d, e);
   if (st == ANF_OK && b) st = anf_exec_fix(*e, 1, b, d);
-  if (st == ANF_OK) st = anf_exec_prepare(*e, 2, types, d);
+  if (st == ANF_OK) st = anf_exec_prepare(*e, 2, of, d);
   void *p = st == ANF_OK ? anf_exec_pointer(*e) : NULL;
   bench_check(p != NULL, "it does not compile");
   return p;
 }
 
-static void one_product(anf_ctx *cx, anf_diag *d, int kind, shape s) {
+static void one_product(anf_ctx *cx, anf_diag *d, int type, shape s) {
   const int64_t da[] = {s.m, s.k}, db[] = {s.k, s.n};
-  anf_dtype ta = kinds[kind].da, tb = kinds[kind].db;
-  work w = {.kind = kind, .s = s, .dc = kind == BF16 ? ANF_BF16 : ANF_I32};
+  anf_dtype ta = kinds[type].da, tb = kinds[type].db;
+  work w = {.kind = type, .s = s, .dc = type == BF16 ? ANF_BF16 : ANF_I32};
   w.a = fill((size_t)(s.m * s.k), ta, 1);
   w.b = fill((size_t)(s.k * s.n), tb, 2);
   w.c = fill((size_t)(s.m * s.n * 2), ANF_BF16, 3);
-  const anf_type *types[] = {anf_type_tensor(cx, ta, 2, da), anf_type_tensor(cx, tb, 2, db)};
+  const anf_type *of[] = {anf_type_tensor(cx, ta, 2, da), anf_type_tensor(cx, tb, 2, db)};
   anf_value *b = anf_value_tensor(cx, tb, 2, db, w.b);
   anf_module *m = NULL;
   anf_exec *e = NULL, *with_b = NULL;
-  bench_check(anf_parse(cx, kinds[kind].program, "mm.anf", d, &m) == ANF_OK, "the program");
+  bench_check(anf_parse(cx, kinds[type].program, "mm.anf", d, &m) == ANF_OK, "the program");
   anf_graph *g = anf_module_find(m, "mm");
-  void *plain = compiled(g, types, NULL, d, &e), *fixed = compiled(g, types, b, d, &with_b);
+  void *plain = compiled(g, of, NULL, d, &e), *fixed = compiled(g, of, b, d, &with_b);
   memcpy(&w.plain, &plain, sizeof plain);
   memcpy(&w.fixed, &fixed, sizeof fixed);
   if (plain && fixed) measure(&w);
@@ -247,10 +247,10 @@ int main(void) {
   anf_diag *d = anf_diag_new(cx);
   anf_jit_engine *e = NULL;
   bench_check(anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, d, &e) == ANF_OK, "the engine");
-  for (int kind = 0; e && kind < KINDS; kind++) {
-    if (!has_dots(kind)) continue;
-    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) one_kernel(cx, e, d, kind, tiles[i]);
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) one_product(cx, d, kind, shapes[i]);
+  for (int type = 0; e && type < KINDS; type++) {
+    if (!has_dots(type)) continue;
+    for (size_t i = 0; i < sizeof tiles / sizeof *tiles; i++) one_kernel(cx, e, d, type, tiles[i]);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) one_product(cx, d, type, shapes[i]);
   }
   if (bench_bad) anf_diag_print(d, stderr, false);
   anf_jit_engine_free(e);

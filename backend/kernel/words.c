@@ -115,10 +115,16 @@ LLVMValueRef anfi_kg_dots(const kgen *k, ktile *t, V *a, V *b, const V *row) {
 
 /* ---- panels ---- */
 
+/* Have the sums of what is too much registers of their own, beside a tile's? */
+static bool over_fits(const kgen *k, const anfi_tile *t) {
+  return !anfi_kg_biased(k) || t->rows * t->vecs + 2 * t->vecs + 2 <= k->isa.regs;
+}
+
 void anfi_kg_make_room(kgen *k, const anfi_tile *t) {
   enum { MOST = 64 << 10 };
   const anfi_gemm *s = k->k;
-  if (!k->dot.steps || k->lanes * WORD != WORDS || s->list || s->m <= t->rows) return;
+  if (!k->dot.steps || k->lanes * WORD != WORDS || s->list) return;
+  if (s->m <= t->rows && (!by_words(k) || over_fits(k, t))) return;
   if (!s->known[GEMM_K] || !s->known[GEMM_NUM] || s->size[GEMM_NUM] != 1) return;
   uint64_t bytes = (uint64_t)s->size[GEMM_K] / k->dot.steps * t->vecs * WORDS;
   if (!bytes || (bytes > MOST && !by_words(k))) return;
