@@ -3,8 +3,6 @@
  * scalar code get the whole of O2. */
 #include "backend/llvm/llvm.h"
 
-enum { MANY = 8192 }; // statements of straight-line code that are compiled as they stand
-
 typedef struct found {
   const tmod *m;
   bool loops, calls;
@@ -41,7 +39,7 @@ anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l) 
     if (l->m->func.at[i]->body) anfi_t_view_stmt(&v, l->m->func.at[i]->body);
     if (l->need[i].recursive) return ANF_JIT_O2;
   }
-  return f.loops || f.calls ? ANF_JIT_O2 : f.n > MANY ? ANF_JIT_O0 : ANF_JIT_O1;
+  return f.loops || f.calls ? ANF_JIT_O2 : f.n > ANFI_T_MANY ? ANF_JIT_O0 : ANF_JIT_O1;
 }
 
 static const char *const pipelines[] = {

@@ -284,9 +284,8 @@ static lmodule *whole(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, anf_jit
   return lm;
 }
 
-static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, LLVMCodeGenFileType form,
-                      anf_text *out) {
-  anf_jit_level o = anfi_ll_level(&e->base, l);
+static bool emit_text(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, anf_jit_level o,
+                      LLVMCodeGenFileType form, anf_text *out) {
   LLVMTargetMachineRef tm = borrow(cx, e, o);
   const lmodule *lm = tm ? whole(cx, e, l, o, tm) : NULL;
   return lm && emit(cx, lm, tm, form, out);
@@ -350,9 +349,8 @@ static size_t hands_for(anf_ctx *cx, engine *e, size_t njob, anf_jit_level o, bo
 }
 
 static bool emit_groups(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const lsplit *s,
-                        anf_text *out) {
+                        anf_jit_level o, anf_text *out) {
   uint32_t n = s->groups + s->kernels;
-  anf_jit_level o = anfi_ll_level(&e->base, l);
   lhand hand[LL_THREADS] = {{0}};
   size_t nhand = hands_for(cx, e, n, o, s->plain, hand);
   if (!nhand) return false;
@@ -369,20 +367,21 @@ static bool emit_groups(anf_ctx *cx, engine *e, const anfi_jit_lowered *l, const
 }
 
 static bool object(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anf_text *out) {
-  return emit_text(cx, (engine *)e, l, LLVMObjectFile, out);
+  return emit_text(cx, (engine *)e, l, anfi_ll_level(e, l), LLVMObjectFile, out);
 }
 
 /* Object files, each with its length before it. Debuggers get one, with everything in it. */
 static bool make(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, anfi_jit_code *code,
                  anf_text *out) {
   engine *e = (engine *)base;
-  const lsplit *s = base->o.debug ? NULL : anfi_ll_split(cx, l);
+  anf_jit_level o = anfi_ll_level(base, l);
+  const lsplit *s = base->o.debug ? NULL : anfi_ll_split(cx, l, o);
   (void)code;
-  if (s) return emit_groups(cx, e, l, s, out);
+  if (s) return emit_groups(cx, e, l, s, o, out);
   uint64_t len = 0;
   size_t at = out->len;
   anfi_put(out, (const char *)&len, sizeof len);
-  if (!emit_text(cx, e, l, LLVMObjectFile, out)) return false;
+  if (!emit_text(cx, e, l, o, LLVMObjectFile, out)) return false;
   len = out->len - at - sizeof len;
   memcpy(out->text + at, &len, sizeof len);
   return true;
@@ -448,7 +447,8 @@ static void dispose_text(void *s) { ll.DisposeMessage((char *)s); }
 static bool print(anf_ctx *cx, anf_jit_engine *base, const anfi_jit_lowered *l, const char *form,
                   anf_text *out) {
   engine *e = (engine *)base;
-  if (strcmp(form, "asm") == 0) return emit_text(cx, e, l, LLVMAssemblyFile, out);
+  if (strcmp(form, "asm") == 0)
+    return emit_text(cx, e, l, anfi_ll_level(&e->base, l), LLVMAssemblyFile, out);
   if (strcmp(form, "llvm") != 0) return false;
   anf_jit_level o = anfi_ll_level(base, l);
   LLVMTargetMachineRef tm = borrow(cx, e, o);

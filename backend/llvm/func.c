@@ -49,6 +49,7 @@ bool anfi_ll_is_plain(tfunc f) {
   bool works = false;
   tviewer v = {.user = &works, .enter_stmt = find_loop, .enter_expr = no_expr};
   if (!f->body || !anfi_t_attr(f->attrs, TA_inline_level, &level) || level) return false;
+  if (anfi_t_attr(f->attrs, TA_once, NULL)) return true;
   anfi_t_view_stmt(&v, f->body);
   return !works;
 }

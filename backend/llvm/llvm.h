@@ -168,7 +168,7 @@ void anfi_ll_declare_all(lgen *g);
 const lfunc *anfi_ll_own(lgen *g, const anfi_str *name);
 bool anfi_ll_is_elsewhere(const lgen *g, LLVMValueRef fn); // is it one of another group?
 void anfi_ll_define_all(lgen *g);
-/* Is it a part of a long function, with calls alone? Those are not worth optimising. */
+/* Is it a part of a long function, with calls alone or run once? Those are not worth optimising. */
 bool anfi_ll_is_plain(tfunc f);
 void anfi_ll_enter(lgen *g, LLVMValueRef wrapper, LLVMValueRef args, uint32_t flags);
 LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what);
@@ -207,7 +207,7 @@ anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l);
 LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_level o);
 
 /* split.c: NULL if it is better left whole */
-const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l);
+const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l, anf_jit_level o);
 
 /* crew.c: object files of modules, made by as many threads as there are hands, the caller's among
  * them, which is the first. INVARIANT: the others touch no memory of the context. */

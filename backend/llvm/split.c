@@ -76,7 +76,7 @@ static bool see_stmt(tviewer *v, tstmt t) {
   return true;
 }
 
-static uint64_t look(splitter *s, const anfi_jit_lowered *l) {
+static uint64_t look(splitter *s, const anfi_jit_lowered *l, bool all_plain) {
   uint64_t total = 0;
   tviewer v = {.user = s, .enter_expr = see_expr, .enter_stmt = see_stmt};
   size_t n = s->m->func.n;
@@ -86,7 +86,8 @@ static uint64_t look(splitter *s, const anfi_jit_lowered *l) {
   for (size_t i = 0; i < n; i++) s->up[i] = (uint32_t)i;
   for (s->at = 0; s->at < n; s->at++) {
     if (s->m->func.at[s->at]->body) anfi_t_view_stmt(&v, s->m->func.at[s->at]->body);
-    s->plain[s->at] = !l->need[s->at].recursive && anfi_ll_is_plain(s->m->func.at[s->at]);
+    s->plain[s->at] =
+        all_plain || (!l->need[s->at].recursive && anfi_ll_is_plain(s->m->func.at[s->at]));
     total += s->weight[s->at];
   }
   return total;
@@ -149,9 +150,9 @@ static set *sets(splitter *s, size_t *nset, uint64_t weight[2]) {
   return all;
 }
 
-const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l) {
+const lsplit *anfi_ll_split(anf_ctx *cx, const anfi_jit_lowered *l, anf_jit_level o) {
   splitter s = {.a = anfi_scratch(cx), .m = l->m};
-  if (look(&s, l) < SMALL) return NULL;
+  if (look(&s, l, o == ANF_JIT_O0) < SMALL) return NULL;
   uint64_t weight[2] = {0};
   size_t nset, n = l->m->func.n;
   const set *all = sets(&s, &nset, weight);

@@ -49,6 +49,11 @@ enum {
 #undef ANF_TIR_SLOT
   TSLOT_COUNT
 };
+#ifdef ANF_HOSTILE
+enum { ANFI_T_MANY = 1024 };
+#else
+enum { ANFI_T_MANY = 8192 }; // statements of straight-line code that are compiled as they stand
+#endif
 typedef enum tlinkage { TL_local, TL_private, TL_public } tlinkage;
 typedef enum tclass { TC_NONE, TC_BOOL, TC_SINT, TC_UINT, TC_FLOAT, TC_GENERIC } tclass;
 typedef enum ttyping { TT_SAME, TT_SAME1, TT_BOOLS, TT_ELEM, TT_GIVEN, TT_NONE } ttyping;

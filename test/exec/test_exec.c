@@ -239,15 +239,21 @@ static void put_long_program(anf_text *t, int n) {
 
 /* Straight-line code that is cut into parts gives what it gives whole: the interpreter's bits. */
 static void a_long_program_is_cut(void **state) {
+  static const struct {
+    int n;
+    const char *f;
+  } ways[] = {{1500, "g(x, y, k)"},
+              {1500, "grad(fn (x, y) { r = g(x, y, k); r[0] * r[1] + r[4] }, wrt=(0, 1))(x, y)"},
+              /* so long that it is not optimised, beside a loop that is */
+              {9000, "r = g(x, y, k); s = r[0]; for i in 0..3 { s = s * 0.9 + x }; (s, r)"},
+              /* in a loop: optimised */
+              {9000, "for i in 0..2 { r = g(x, y, k); x = r[0] * 0.5 }; x"}};
   world *w = *state;
-  for (int way = 0; way < 2; way++) {
+  for (size_t way = 0; way < ANFI_LEN(ways); way++) {
     anf_module *m = NULL;
     anf_text t = {.cx = w->cx}, a = {.cx = w->cx}, b = {.cx = w->cx};
-    put_long_program(&t, 1500);
-    anfi_puts(&t, way ? "def f(x: f64, y: f64, k: i64) { grad(fn (x, y) { r = g(x, y, k); r[0] * "
-                        "r[1] + r[4] }, "
-                        "wrt=(0, 1))(x, y) }"
-                      : "def f(x: f64, y: f64, k: i64) { g(x, y, k) }");
+    put_long_program(&t, ways[way].n);
+    anfi_putf(&t, "def f(x: f64, y: f64, k: i64) { %s }", ways[way].f);
     anf_value *args[] = {anf_value_f64(w->cx, 0.3), anf_value_f64(w->cx, 1.7),
                          anf_value_i64(w->cx, 12)},
               *plain = NULL;

@@ -26,6 +26,9 @@ typedef struct user {
   uint32_t made;
   fact *var;            // NULL: no list has been long so far
   uint32_t lists, runs; // so many so far
+  uint32_t loops;       // around the statement at hand
+  anfi_map called;      // names of functions of the module, if it is known who is called
+  bool know_called;
 } user;
 
 /* A variable that crosses from one part to another. */
@@ -207,6 +210,27 @@ static const anfi_str *new_name(user *u) {
   return name;
 }
 
+static bool see_call(tviewer *v, texpr e) {
+  if ((e->kind == TX_call || e->kind == TX_func_addr) && e->u.name)
+    *anfi_map_at(&((user *)v->user)->called, anfi_key(e->u.name)) = 1;
+  return true;
+}
+
+static bool is_called(user *u, tfunc f) {
+  const tmod *m = u->p->m;
+  tviewer v = {.user = u, .enter_expr = see_call};
+  if (!u->know_called) anfi_map_init(&u->called, u->p->scratch);
+  for (size_t i = 0; i < m->func.n && !u->know_called; i++)
+    if (m->func.at[i]->body) anfi_t_view_stmt(&v, m->func.at[i]->body);
+  u->know_called = true;
+  return anfi_map_find(&u->called, anfi_key(f->name)) != NULL;
+}
+
+/* Does long code of the function run once for each call from outside? */
+static bool runs_once(const run *r) {
+  return !r->u->loops && r->to - r->from > ANFI_T_MANY && !is_called(r->u, r->u->f);
+}
+
 static tstmt part(run *r, uint32_t from, uint32_t to) {
   tstore *t = r->u->p->t;
   texpr param[ANF_TIR_ELEM_COUNT], arg[ANF_TIR_ELEM_COUNT];
@@ -222,6 +246,7 @@ static tstmt part(run *r, uint32_t from, uint32_t to) {
   fill(&k, to);
   tattrs at = anfi_t_attr_set(t, (tattrs){0}, TA_is_private, 1);
   at = anfi_t_attr_set(t, at, TA_inline_level, 0);
+  if (runs_once(r)) at = anfi_t_attr_set(t, at, TA_once, 1);
   tfunc f = anfi_t_func(t, new_name(r->u), anfi_t_dt(ANF_TIR_void), n, param,
                         anfi_t_stmts(t, body.n, body.at), at);
   anfi_t_mod_add(r->u->out, f);
@@ -251,11 +276,19 @@ static void split(run *r, stmts *out) {
   }
 }
 
+static bool is_loop(tstmt s) { return s->kind == TS_for_loop || s->kind == TS_while_loop; }
+
+static tstmt leave(tvisitor *v, tstmt s) {
+  ((user *)v->user)->loops -= is_loop(s);
+  return s;
+}
+
 static tstmt enter(tvisitor *v, tstmt s) {
   user *u = (user *)v->user;
   stmts out = {0};
   run all = {.u = u, .a = v->scratch, .s = s->s};
   uint32_t longest = LONG_PARTS * u->part;
+  u->loops += is_loop(s);
   if (s->kind != TS_stmts || s->sub || s->n <= longest) return s;
   if (!u->var) u->var = ANFI_NEW_N(u->p->scratch, fact, v->t->next_id);
   u->lists++;
@@ -289,6 +322,7 @@ const tmod *anfi_t_pass_scalar_splitter(tpass_cx *p, const tmod *m) {
     u.made = 0;
     anfi_t_visitor_init(&v, p->t, p->scratch, &u);
     v.enter = enter;
+    v.stmt = leave;
     anfi_t_mod_add(u.out, u.f->body ? anfi_t_visit_func(&v, u.f) : u.f);
   }
   return u.out;
