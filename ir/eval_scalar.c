@@ -211,7 +211,7 @@ static double real_function(machine *m, anfi_scalar_op op, double a, double b, d
   case ANFI_S_fma: return fused(m, a, b, c);
   case ANFI_S_floordiv: return real_floordiv(a, b);
   case ANFI_S_mod: return real_mod(a, b);
-  case ANFI_S_pow: return pow(a, b);
+  case ANFI_S_pow: return b == 2 ? a * a : pow(a, b); // the product is rounded right
   case ANFI_S_floor: return floor(a);
   case ANFI_S_ceil: return ceil(a);
   case ANFI_S_trunc: return trunc(a);

@@ -235,7 +235,7 @@ static const uint8_t math[][2] = {
     {ANFI_S_cosh, TI_cosh},   {ANFI_S_tanh, TI_tanh},   {ANFI_S_asinh, TI_asinh},
     {ANFI_S_acosh, TI_acosh}, {ANFI_S_atanh, TI_atanh}, {ANFI_S_hypot, TI_hypot},
     {ANFI_S_erf, TI_erf},     {ANFI_S_erfc, TI_erfc},   {ANFI_S_lgamma, TI_lgamma},
-    {ANFI_S_pow, TI_pow},     {ANFI_S_fma, TI_fmadd},
+    {ANFI_S_fma, TI_fmadd},
 };
 
 static bool never_nan(texpr e) {
@@ -265,6 +265,37 @@ static texpr real_sign(machine *m, texpr a) {
   return anfi_t_select(t, bin(m, TX_cmp_gt, a, zero), anfi_s_const(m, 1), rest);
 }
 
+/* The number that e is, perhaps converted. */
+static bool is_number(texpr e, double *x) {
+  if (e->kind == TX_cast) e = e->in[0];
+  if (e->kind != TX_constant || e->u.k.n != 1 || anfi_t_class(e->dtype) == TC_BOOL) return false;
+  *x = anfi_t_lane_f64(e->dtype, e->u.k.bits[0]);
+  return true;
+}
+
+/* A square is a product, as it is in the interpreter; as exact as functions of vectors are, so are the
+ * third and the fourth power. NULL: to be computed by logarithms. */
+static texpr small_power(machine *m, texpr x, texpr by) {
+  double n = 0;
+  if (!is_number(by, &n) || !(n == 2 || (m->many && (n == 3 || n == 4)))) return NULL;
+  x = anfi_s_atom(m, x);
+  if (n == 2) return bin(m, TX_mul, x, x);
+  texpr square = anfi_s_atom(m, bin(m, TX_mul, x, x));
+  return bin(m, TX_mul, square, n == 3 ? x : square);
+}
+
+static texpr real_power(machine *m, const texpr *in) {
+  tstore *t = m->L->t;
+  texpr product = small_power(m, in[0], in[1]);
+  if (product) return product;
+  if (m->many && anfi_low_math_name(TI_pow))
+    return anfi_low_help(m->L, anfi_low_math_name(TI_pow), m->type, 2, in);
+  texpr x = anfi_s_atom(m, in[0]), by = anfi_s_atom(m, in[1]);
+  const texpr args[] = {x, by};
+  texpr power = anfi_t_intrin(t, TI_pow, m->type, 2, args, (tattrs){0});
+  return anfi_t_select(t, bin(m, TX_cmp_eq, by, anfi_s_const(m, 2)), bin(m, TX_mul, x, x), power);
+}
+
 /* Computed in double and rounded once, by a helper function. */
 static texpr in_double(machine *m, const char *name, uint32_t n, const texpr *in) {
   texpr wide[2];
@@ -291,6 +322,7 @@ static texpr real_step(machine *m, const anfi_scalar_ins *i) {
     return real_extreme(m, anfi_s_atom(m, in[0]), anfi_s_atom(m, in[1]), i->op == ANFI_S_max);
   case ANFI_S_floordiv: return in_double(m, "anf_floordiv", 2, in);
   case ANFI_S_mod: return in_double(m, "anf_mod", 2, in);
+  case ANFI_S_pow: return real_power(m, in);
   case ANFI_S_digamma: return in_double(m, "anf_digamma", 1, in);
   case ANFI_S_sigmoid:
     return m->many ? anfi_low_help(m->L, "anf_sigmoid32", m->type, 1, in)
