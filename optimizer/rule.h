@@ -128,6 +128,11 @@ anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op,
 anf_node *anfi_rewrite_const(anfi_rewriter *r, anf_value *v); // takes the reference
 /* A constant like `like` full of x. */
 anf_node *anfi_rewrite_number(anfi_rewriter *r, const anf_type *like, double x);
+/* rules_shape.c */
+anf_node *anfi_rewrite_transpose(anfi_rewriter *r, anf_node *near, anf_node *x, const int64_t *perm,
+                                 uint32_t n); // x itself if it stays as it is
+anf_node *anfi_rewrite_matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, anf_node *b,
+                              bool tb);
 /* Tries one rule at one node; the replacement, or NULL. For tests of single rules. */
 anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n);
 

@@ -21,8 +21,8 @@ static bool is_identity(const int64_t *perm, uint32_t n) {
   return true;
 }
 
-static anf_node *transpose(anfi_rewriter *r, anf_node *near, anf_node *x, const int64_t *perm,
-                           uint32_t n) {
+anf_node *anfi_rewrite_transpose(anfi_rewriter *r, anf_node *near, anf_node *x, const int64_t *perm,
+                                 uint32_t n) {
   if (is_identity(perm, n)) return x;
   const anfi_attrs *at =
       anfi_attrs_one(r->m, ANF_OP_Transpose, anfi_value_new_ints(r->m->cx, n, perm));
@@ -34,7 +34,7 @@ anf_node *anfi_rule_transpose_transpose(anfi_rewriter *r, const anfi_match *m) {
   anf_node *t = m->root->in[0].def;
   if (!permutation(r, m->root, outer) || !permutation(r, t, inner)) return NULL;
   for (uint32_t i = 0; i < t->type->n; i++) both[i] = inner[outer[i]];
-  return transpose(r, m->root, t->in[0].def, both, t->type->n);
+  return anfi_rewrite_transpose(r, m->root, t->in[0].def, both, t->type->n);
 }
 
 anf_node *anfi_rule_transpose_nothing(anfi_rewriter *r, const anfi_match *m) {
@@ -52,8 +52,8 @@ static bool swaps_last(const anfi_rewriter *r, const anf_node *t) {
   return is_identity(perm, n - 2);
 }
 
-static anf_node *matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, anf_node *b,
-                        bool tb) {
+anf_node *anfi_rewrite_matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, anf_node *b,
+                              bool tb) {
   anf_value *v[2] = {anfi_value_new_i64(r->m->cx, ANF_BOOL, ta), NULL};
   anfi_value_guard(v[0]);
   v[1] = anfi_value_new_i64(r->m->cx, ANF_BOOL, tb);
@@ -74,13 +74,13 @@ static bool flag(const anfi_rewriter *r, const anf_node *mm, uint32_t k) {
 anf_node *anfi_rule_matmul_ta(anfi_rewriter *r, const anfi_match *m) {
   anf_node *n = m->root, *t = n->in[0].def;
   if (!swaps_last(r, t)) return NULL;
-  return matmul(r, n, t->in[0].def, !flag(r, n, 0), n->in[1].def, flag(r, n, 1));
+  return anfi_rewrite_matmul(r, n, t->in[0].def, !flag(r, n, 0), n->in[1].def, flag(r, n, 1));
 }
 
 anf_node *anfi_rule_matmul_tb(anfi_rewriter *r, const anfi_match *m) {
   anf_node *n = m->root, *t = n->in[1].def;
   if (!swaps_last(r, t)) return NULL;
-  return matmul(r, n, n->in[0].def, flag(r, n, 0), t->in[0].def, !flag(r, n, 1));
+  return anfi_rewrite_matmul(r, n, n->in[0].def, flag(r, n, 0), t->in[0].def, !flag(r, n, 1));
 }
 
 /* (a b)' = b' a', for matrices. */
@@ -88,5 +88,5 @@ anf_node *anfi_rule_transposed_matmul(anfi_rewriter *r, const anfi_match *m) {
   anf_node *mm = m->root->in[0].def, *a = mm->in[0].def, *b = mm->in[1].def;
   if (!swaps_last(r, m->root) || a->type->n < 2 || b->type->n < 2 || !mm->uses || mm->uses->next)
     return NULL;
-  return matmul(r, m->root, b, !flag(r, mm, 1), a, !flag(r, mm, 0));
+  return anfi_rewrite_matmul(r, m->root, b, !flag(r, mm, 1), a, !flag(r, mm, 0));
 }
