@@ -60,6 +60,17 @@ static void give(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr value) {
   anfi_low_put(L, q->c, anfi_low_atom(L, to), (anfi_elem){value, NULL}, false);
 }
 
+void anfi_low_gemm_finish(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr v) {
+  plan p = {.L = L};
+  if (q->bias) v = anfi_t_add(L->t, v, anfi_low_load(L, q->bias, j));
+  if (q->rhs) {
+    texpr at_c = add(&p, q->c0, add(&p, mulc(&p, i, q->ldc), j));
+    v = anfi_t_add(L->t, v, anfi_low_load(L, q->rhs, anfi_low_atom(L, at_c)));
+  }
+  if (q->relu) v = anfi_low_max(L, anfi_low_atom(L, v), anfi_low_const(L, v->dtype, 0), true);
+  give(L, q, i, j, v);
+}
+
 static void copy(plan *p, anf_tir_elem e, texpr to, texpr i, texpr from, texpr k) {
   texpr x = anfi_low_load(p->L, from, anfi_low_atom(p->L, k));
   x = anfi_t_cast(p->L->t, anfi_t_dt(e), x);
@@ -630,13 +641,7 @@ static void by_rows(anfi_low *L, const anfi_mm *q, texpr columns) {
   anfi_low_loop(L, &i, q->m, "i");
   anfi_low_loop(L, &j, q->n, "j");
   texpr v = anfi_low_load(L, columns, anfi_low_atom(L, add(&p, mulc(&p, j.var, q->m), i.var)));
-  if (q->bias) v = anfi_t_add(L->t, v, anfi_low_load(L, q->bias, j.var));
-  if (q->rhs) {
-    texpr at_c = add(&p, q->c0, add(&p, mulc(&p, i.var, q->ldc), j.var));
-    v = anfi_t_add(L->t, v, anfi_low_load(L, q->rhs, anfi_low_atom(L, at_c)));
-  }
-  if (q->relu) v = anfi_low_max(L, anfi_low_atom(L, v), anfi_low_const(L, v->dtype, 0), true);
-  give(L, q, i.var, j.var, v);
+  anfi_low_gemm_finish(L, q, i.var, j.var, v);
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);
 }
@@ -724,6 +729,7 @@ static void exchanged(anfi_low *L, const anfi_mm *q) {
 }
 
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
-  if (better_exchanged(L, q)) exchanged(L, q);
+  if (anfi_low_dots_suit(q)) anfi_low_dots(L, q);
+  else if (better_exchanged(L, q)) exchanged(L, q);
   else by_blocks(L, q);
 }

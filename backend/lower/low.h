@@ -292,6 +292,13 @@ bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q);
 void anfi_low_gemm_keep(anfi_low *L, const anfi_mm *q);
 void anfi_low_gemm_forget(anfi_low *L, size_t kept);
 
+/* The sum of row i and column j is done: what follows it, and where it goes. */
+void anfi_low_gemm_finish(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr sum);
+
+/* dots.c: products with one row or one column, along rows in memory */
+bool anfi_low_dots_suit(const anfi_mm *q);
+void anfi_low_dots(anfi_low *L, const anfi_mm *q);
+
 /* conv_gemm.c: convolutions by kernels. False: plain loops do it. */
 typedef enum anfi_conv_way {
   ANFI_CONV_FORWARD,

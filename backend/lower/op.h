@@ -47,6 +47,7 @@ void anfi_low_add(anfi_low *L, tstmt s); // to the innermost list
 tstmt anfi_low_close(anfi_low *L);       // the innermost list as a body
 /* A new variable with this value, defined here. */
 texpr anfi_low_let(anfi_low *L, texpr value, const char *name);
+texpr anfi_low_half(anfi_low *L, texpr v, uint32_t from); // of a vector's lanes: rows.c
 /* A new local tensor of n elements, defined here. */
 texpr anfi_low_local(anfi_low *L, anf_tir_elem e, uint64_t n, const char *name);
 

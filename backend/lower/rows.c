@@ -104,12 +104,13 @@ static void keep(const group *g, int what, texpr value) {
 
 /* ---- results ---- */
 
-static texpr half(anfi_low *L, texpr v, uint32_t from) {
+texpr anfi_low_half(anfi_low *L, texpr v, uint32_t from) {
   tstore *t = L->t;
   uint32_t n = v->dtype.lanes / 2u;
-  texpr in[2 + LANES] = {v, v};
+  texpr *in = ANFI_NEW_N(L->a, texpr, n + 2);
   tdtype d = v->dtype;
   d.lanes = (uint16_t)n;
+  in[0] = in[1] = v;
   for (uint32_t k = 0; k < n; k++) in[2 + k] = anfi_t_s32(t, (int32_t)(from + k));
   return anfi_t_intrin(t, TI_shuffle, d, n + 2, in, (tattrs){0});
 }
@@ -197,7 +198,8 @@ static void finish(group *g, anfi_rows_op op, texpr acc, texpr s) {
   anfi_low *L = g->L;
   texpr v = acc;
   for (uint32_t n = acc->dtype.lanes / 2u; n >= 1; n /= 2) {
-    texpr a = anfi_low_let(L, half(L, v, 0), "a"), b = anfi_low_let(L, half(L, v, n), "b");
+    texpr a = anfi_low_let(L, anfi_low_half(L, v, 0), "a"),
+          b = anfi_low_let(L, anfi_low_half(L, v, n), "b");
     v = anfi_low_let(L, meet(g, op, a, b), "h");
   }
   anfi_low_set(L, s, meet(g, op, s, v));
@@ -316,7 +318,7 @@ static uint64_t take_fours(group *g, row r, texpr acc) {
   anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), four, "k");
   texpr v = anfi_low_let(L, load(L, &r, l.var, four), "x");
   for (uint32_t n = four / 2u; n >= FEW; n /= 2)
-    v = anfi_low_let(L, anfi_t_add(L->t, half(L, v, 0), half(L, v, n)), "h");
+    v = anfi_low_let(L, anfi_t_add(L->t, anfi_low_half(L, v, 0), anfi_low_half(L, v, n)), "h");
   anfi_low_set(L, acc, meet(g, ROWS_SUM, acc, part(g, ROWS_SUM, v, NULL)));
   anfi_low_loop_end(L, &l);
   return whole;

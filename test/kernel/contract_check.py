@@ -63,7 +63,8 @@ def products(r):
              ((200, 300), (300, 1045), 0, 0), ((130, 1024), (1024, 1045), 0, 0), ((700, 300), (605, 300), 0, 1),
              ((900, 203), (900, 150), 1, 0), ((130, 700), (130, 1301), 1, 0), ((520, 90), (700, 90), 0, 1),
              ((512, 300), (512, 10), 1, 0),
-             ((9, 400), (300, 400), 0, 1), ((400, 9), (300, 400), 1, 1), ((1, 400), (300, 400), 0, 1)]
+             ((9, 400), (300, 400), 0, 1), ((400, 9), (300, 400), 1, 1), ((1, 400), (300, 400), 0, 1),
+             ((67, 100), (100,), 0, 0), ((3, 64), (64, 1), 0, 0), ((3, 7, 130), (1, 130), 0, 1), ((259, 1024), (1024,), 0, 0)]
     for (a_shape, b_shape, ta, tb), dtype in itertools.product(cases, UNIT):
         if dtype == "f64" and max(a_shape) > 600:
             continue
@@ -74,6 +75,15 @@ def products(r):
         r.case(f"{a_shape}{'T' * ta} @ {b_shape}{'T' * tb} {dtype}",
                f"def f(a: {dtype}[{text(a_shape)}], b: {dtype}[{text(b_shape)}]) {{ MatMul(a, b{attrs}) }}",
                [a, b], x @ y, np.abs(x) @ np.abs(y), x.shape[-1], dtype)
+    for equation in ("bik,bjk->bij", "ik,kj->ji", "bqhd,bkhd->bhqk", "abc,cbd->da", "ijk,kji->", "ab,cd->adbc", "bi,bi->b"):
+        terms, out = equation.split("->")
+        sizes = {label: 5 + 2 * (ord(label) % 7) for label in terms if label != ","}
+        a, b = (r.data(tuple(sizes[label] for label in term)) for term in terms.split(","))
+        x, y = a.astype(np.float64), b.astype(np.float64)
+        inner = np.prod([n for label, n in sizes.items() if label not in out])
+        r.case(f"Einsum {equation}",
+               f'def f(a: f32[{text(a.shape)}], b: f32[{text(b.shape)}]) {{ Einsum(a, b, equation="{equation}") }}', [a, b],
+               np.einsum(equation, x, y), np.einsum(equation, np.abs(x), np.abs(y)), int(inner), "f32")
     for m in (33, 7):
         x, w, b = r.data((m, 65)), r.data((40, 65)), r.data((40,))
         X, W, B = (v.astype(np.float64) for v in (x, w, b))
