@@ -5,6 +5,8 @@
 #include "ir/op.h"
 #include "optimizer/rule.h"
 
+#include <string.h>
+
 typedef struct labels {
   uint8_t at[ANF_MAX_RANK];
   uint32_t n;
@@ -55,6 +57,7 @@ static bool sort_labels(product *p, const anf_type *x, const anf_type *y) {
 }
 
 static anf_node *reshape(const product *p, anf_node *x, uint32_t n, const int64_t *dims) {
+  if (x && x->type->n == n && (!n || memcmp(x->type->dims, dims, n * sizeof *dims) == 0)) return x;
   const anfi_attrs *at =
       anfi_attrs_one(p->r->m, ANF_OP_Reshape, anfi_value_new_ints(p->r->m->cx, n, dims));
   return x ? anfi_rewrite_apply(p->r, p->near, ANF_OP_Reshape, at, 1, &x) : NULL;

@@ -245,6 +245,16 @@ static anf_value *some_type(sample *s) {
   return anfi_value_new_type(s->cx, draw(s, 2) ? t : anfi_type_tuple(s->cx, 2, two));
 }
 
+static anf_value *some_text(sample *s, const anfi_attr_schema *a) {
+  static const char *const names[] = {"a", "b"};
+  static const char *const equations[] = {
+      "ij,jk->ik", "ij,kj->ki", "ji,j->i",      "i,ij->j",   "i,i->", "abc,bac->bc",
+      "ij,ij->ij", "ij,ij->i",  "aij,ajk->aki", "ijk,kj->i", "ab,bc", "...a,a->..."};
+  bool equation = strcmp(a->name->s, "equation") == 0;
+  const char *text = equation ? equations[draw(s, ANFI_LEN(equations))] : names[draw(s, 2)];
+  return anfi_value_new_string(s->cx, text, strlen(text));
+}
+
 static anf_value *some_attribute(sample *s, const anfi_attr_schema *a) {
   static const int64_t small[] = {0, 1, -1, 2, -2, 3};
   if (a->optional && draw(s, 3) == 0) return anfi_value_new_none(s->cx);
@@ -252,7 +262,7 @@ static anf_value *some_attribute(sample *s, const anfi_attr_schema *a) {
   case ANFI_ATTR_INT: return anfi_value_new_i64(s->cx, ANF_INT, small[draw(s, ANFI_LEN(small))]);
   case ANFI_ATTR_BOOL: return anfi_value_new_i64(s->cx, ANF_BOOL, draw(s, 2));
   case ANFI_ATTR_FLOAT: return anfi_value_new_f64(s->cx, ANF_FLOAT, 0.25 * draw(s, 9));
-  case ANFI_ATTR_STR: return anfi_value_new_string(s->cx, draw(s, 2) ? "a" : "b", 1);
+  case ANFI_ATTR_STR: return some_text(s, a);
   case ANFI_ATTR_DTYPE:
     return anfi_value_new_type(s->cx,
                                anfi_type_scalar(s->cx, draw(s, 2) ? s->dtype : any_dtype(s)));
