@@ -6,7 +6,7 @@
  * told apart by classes: pointwise users of the node's own shape pass theirs on, an index map or a
  * broadcast makes a new one. Nests are bounded in depth and in nodes, so code is linear in the graph
  * and no element is computed more often than its nest reads it; what is repeated by a broadcast is
- * inlined only when it is cheap.
+ * inlined only when it is cheap. A slice of what is in memory is read by all as what it is a part of.
  *
  * A matrix product is left to a nest of pointwise ops that reads it at the nest's own points, one to a
  * nest: the nest then follows each block of the product while that is in the cache. */
@@ -154,6 +154,13 @@ static bool crosses(const plan *p, const anf_node *x, uint32_t nest) {
   return moves_last(x);
 }
 
+/* Part of what is in memory: to read it costs no more than to read that, from however many nests. */
+static bool is_window(const anf_node *x) {
+  if (!anfi_is_op(x, ANF_OP_Slice)) return false;
+  const anf_node *of = x->in[0].def;
+  return !may_inline(of) && !anfi_is_op(of, ANF_OP_MatMul) && !anfi_is_op(of, ANF_OP_Linear);
+}
+
 static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
   size_t found = number_of(p, x);
@@ -178,7 +185,7 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, ui
       p->nodes[want.nest - 1] >= MAX_NODES)
     to->split = true;
   else if (!to->nest) *to = want;
-  else if (to->nest != want.nest || to->points != want.points) to->split = true;
+  else if (to->nest != want.nest || to->points != want.points) to->split |= !is_window(x);
   else {
     to->plain &= want.plain;
     if (want.depth > to->depth) to->depth = want.depth;

@@ -336,19 +336,41 @@ def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
     return written_at(w, c.node, sub, w.expr(c.args[0]), AT[node.attr])
 
 
+def _cut(w: Any, e: ast.Slice, axis: int) -> str | None:
+    """The attributes of a slice whose bounds are known; None: they are not."""
+    ends = [w.static(b) if b else (True, d) for b, d in ((e.lower, None), (e.upper, None), (e.step, 1))]
+    if not all(known for known, _ in ends):
+        return None
+    start, stop, step = (literal(v) for _, v in ends)
+    return f"start={start}, stop={stop}, step={step}, axis={axis}"
+
+
+# what an element becomes of the old one and what is given
+COMBINED = {"update": "{new}", "add": "({old} + {new})", "mul": "({old} * {new})", "min": "Minimum({old}, {new})",
+            "max": "Maximum({old}, {new})"}
+
+
+def _written_slices(w: Any, place: Any, x: str, cuts: list, fitted: Any, mode: str) -> str:
+    """A slice along each of the first axes: each is written into the part that those before it cut."""
+    inside = [x]
+    for cut in cuts:
+        inside.append(f"Slice({inside[-1]}, {cut})")
+    new = COMBINED[mode].format(old=inside[-1], new=fitted(inside[-1]))
+    for part, cut in zip(reversed(inside[:-1]), reversed(cuts)):
+        new = f"SliceUpdate{w.mark(place)}({part}, {new}, {cut})"
+    return new
+
+
 def written_at(w: Any, place: Any, sub: Any, value: str, mode: str) -> str:
     """Elements of an array written: a slice that is known, rows by index, or else each element by its number."""
     x, index = w.expr(sub.value.value), sub.slice
 
     def fitted(old: str) -> str:
         return f"BroadcastLike(CastLike({value}, {x}), {old})"
-    if isinstance(index, ast.Slice) and mode == "update":
-        ends = [w.static(e) if e else (True, d) for e, d in ((index.lower, 0), (index.upper, None), (index.step, 1))]
-        if all(k for k, _ in ends):
-            start, stop, step = (v for _, v in ends)
-            old = f"Slice({x}, start={start}, stop={literal(stop)}, step={step})"
-            return f"SliceUpdate{w.mark(place)}({x}, {fitted(old)}, start={start}, stop={literal(stop)}, step={step})"
     parts = index.elts if isinstance(index, ast.Tuple) else [index]
+    cuts = [_cut(w, e, axis) for axis, e in enumerate(parts) if isinstance(e, ast.Slice)]
+    if len(cuts) == len(parts) and all(cuts):
+        return _written_slices(w, place, x, cuts, fitted, mode)
     if any(isinstance(e, ast.Slice) or isinstance(e, ast.Constant) and e.value in (None, Ellipsis) for e in parts):
         which = w.index(index)
         number = f"Reshape(Arange(stop={x}.size), {x}.shape){w.mark(index)}[{which}]"

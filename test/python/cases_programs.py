@@ -498,6 +498,24 @@ def test_slices_that_move():
         return x, a
     a = rng.normal(size=(4, 4))
     for have, want in zip(changed(x, a), numpy_changed(x, a)): close(have, want)
+    @jit
+    def parts(a, c, v, u):
+        return (a.at[1:-1, 1:-1].set(v), a.at[:, 2:].add(1.0), a.at[::2, 1:].multiply(2.0), a.at[-2:, :].max(0.25),
+                a.at[1:3, 5:2].set(7.0), c.at[1:-1, 1:-1, 1:].set(u))
+    def numpy_parts(a, c, v, u):
+        r = [a.copy() for _ in range(5)] + [c.copy()]
+        r[0][1:-1, 1:-1] = v
+        r[1][:, 2:] += 1.0
+        r[2][::2, 1:] *= 2.0
+        r[3][-2:, :] = np.maximum(r[3][-2:, :], 0.25)
+        r[5][1:-1, 1:-1, 1:] = u
+        return r
+    some = a, rng.normal(size=(3, 4, 2)), rng.normal(size=(2, 2)), rng.normal(size=(1, 2, 1))
+    for have, want in zip(parts(*some), numpy_parts(*some)): close(have, want)
+    inner = np.asarray(anfora.grad(lambda a, v: jnp.sum(a.at[1:-1, 1:-1].set(v) ** 2))(a, some[2]))
+    want = 2 * a
+    want[1:-1, 1:-1] = 0
+    close(inner, want)
 
 
 def test_eager():
