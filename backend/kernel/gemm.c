@@ -146,7 +146,7 @@ static void run_tile(const kgen *k, ktile *t) {
                                                        k->bytes_c, tail_of(t, i % t->vecs));
   }
   bool biased = anfi_kg_biased(k);
-  for (uint32_t j = 0; j < t->vecs && biased && !k->over; j++) t->over[j] = ll.ConstNull(k->vec);
+  for (uint32_t j = 0; j < t->vecs && anfi_kg_sums_over(k); j++) t->over[j] = ll.ConstNull(k->vec);
   fetch_c(k, t, ldc);
   if (k->k->list) sum_list(k, t, row);
   else sum_batch(k, t, move(k, k->a, t->a), move(k, k->b, t->b), row);

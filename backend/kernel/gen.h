@@ -119,6 +119,8 @@ LLVMValueRef anfi_kg_dots(const kgen *k, ktile *t, LLVMValueRef *a, LLVMValueRef
 /* Where a panel of B is laid out for dots, if more than one tile of rows reads it and the stack has the room. */
 void anfi_kg_make_room(kgen *k, const anfi_tile *t);
 void anfi_kg_lay_panel(const kgen *k, ktile *t);
+/* Do tiles sum what is too much? */
+bool anfi_kg_sums_over(const kgen *k);
 /* What is too much in vector j of a row of sums. */
 LLVMValueRef anfi_kg_over(const kgen *k, const ktile *t, uint32_t j);
 

@@ -68,7 +68,8 @@ enum {
   GEMM_BINARY = 7 << 4,
   GEMM_TA = 1 << 7,
   GEMM_WORDS = 1 << 8,
-  GEMM_BIAS_IN = 1 << 9 // before the sum is rounded to bf16
+  GEMM_BIAS_IN = 1 << 9, // before the sum is rounded to bf16
+  GEMM_SUMS = 1 << 10    // 128 times the sums of its columns follow B's words
 };
 int64_t anfi_gemm_flags(tattrs a);
 enum { GEMM_NUM, GEMM_K, GEMM_LDA, GEMM_LDB, GEMM_LDC, GEMM_SA, GEMM_SB, GEMM_NSIZE };

@@ -10,7 +10,7 @@ int64_t anfi_gemm_flags(tattrs a) {
   if (anfi_t_attr(a, TA_post_relu, NULL)) f |= GEMM_RELU;
   if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
   if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= GEMM_TA;
-  if (anfi_t_attr(a, TA_words_b, &v) && v) f |= GEMM_WORDS;
+  if (anfi_t_attr(a, TA_words_b, &v) && v) f |= v == 2 ? GEMM_WORDS | GEMM_SUMS : GEMM_WORDS;
   return f;
 }
 
@@ -25,7 +25,7 @@ bool anfi_gemm_supported(const anfi_gemm *g) {
   bool same = g->a == g->c && g->b == g->c && (g->c == ANF_TIR_f32 || g->c == ANF_TIR_f64);
   bool small = g->c == ANF_TIR_f32 && (g->a == ANF_TIR_bf16 || g->a == ANF_TIR_f32) &&
                (g->b == ANF_TIR_bf16 || g->b == ANF_TIR_f32);
-  if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_WORDS));
+  if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_WORDS | GEMM_SUMS));
   bool pairs = anfi_sums_pairs(anfi_t_dt(g->a), anfi_t_dt(g->b), anfi_t_dt(g->c));
   return same || small || (pairs && g->flags & GEMM_INIT); // bf16 alone has no sums to add to
 }

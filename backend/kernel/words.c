@@ -11,6 +11,12 @@ enum { WORDS = 64, WORD = 4 }; // bytes of a vector of words, of one
 
 static bool by_words(const kgen *k) { return k->k->flags & GEMM_WORDS; }
 
+/* Does B bring what is too much? */
+static bool has_sums(const kgen *k) {
+  int64_t n = 0;
+  return k->k->flags & GEMM_SUMS && known(k->size[GEMM_NUM], &n) && n == 1;
+}
+
 bool anfi_kg_biased(const kgen *k) {
   return k->dot.steps == 4 && k->k->a == ANF_TIR_s8 && k->k->b == ANF_TIR_s8;
 }
@@ -129,7 +135,7 @@ void anfi_kg_make_room(kgen *k, const anfi_tile *t) {
   uint64_t bytes = (uint64_t)s->size[GEMM_K] / k->dot.steps * t->vecs * WORDS;
   if (!bytes || (bytes > MOST && !by_words(k))) return;
   if (!by_words(k)) k->words = anfi_kg_room(k, bytes);
-  if (anfi_kg_biased(k)) k->over = anfi_kg_room(k, (uint64_t)t->vecs * WORDS);
+  if (anfi_kg_biased(k) && !has_sums(k)) k->over = anfi_kg_room(k, (uint64_t)t->vecs * WORDS);
 }
 
 /* One dot product of the panel: words are kept, and what is too much is added up. */
@@ -163,6 +169,12 @@ void anfi_kg_lay_panel(const kgen *k, ktile *t) {
   }
 }
 
+bool anfi_kg_sums_over(const kgen *k) { return anfi_kg_biased(k) && !k->over && !has_sums(k); }
+
 LLVMValueRef anfi_kg_over(const kgen *k, const ktile *t, uint32_t j) {
-  return k->over ? words_load(k, k->over, j, WORDS, 0) : t->over[j];
+  if (k->over) return words_load(k, k->over, j, WORDS, 0);
+  if (!has_sums(k)) return t->over[j];
+  int64_t words = (k->k->size[GEMM_K] + k->dot.steps - 1) / k->dot.steps;
+  V p = move(k, move(k, k->b, t->b), mul(k, b_step(k), words));
+  return words_load(k, p, j, k->bytes_b, tail_of(t, j));
 }

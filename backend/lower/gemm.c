@@ -27,6 +27,7 @@ typedef struct plan {
   bool wide;     // sums are of another type than the result, which is rounded once
   bool widened;  // A and B are of another type than what kernels read
   uint32_t word; // steps of K that lie together in B's panels
+  bool sums;     // behind them are what kernels add up for signed A, of a fixed B
   bool by_k;     // kernels find A stored by K
   bool by_block; // A is stored by K, and each block of rows copied when it is needed, which is once
   texpr to, to0;
@@ -288,21 +289,35 @@ static uint64_t fixed_at(const anfi_mm *q, uint64_t k, uint64_t j) {
   return word;
 }
 
+/* Bytes of the word that follows a column of signed bytes: 128 times their sum. */
+static void lay_sum(const plan *p, uint64_t *to, uint64_t k0, uint64_t kb, uint64_t j) {
+  uint32_t sum = 0;
+  for (uint64_t k = k0; k < k0 + kb; k++) sum += 128 * (uint32_t)(int8_t)fixed_at(p->q, k, j);
+  for (int u = 0; u < 4; u++) to[u] = sum >> 8 * u & 255;
+}
+
+/* Steps of a panel as it is laid out, with those of the sums. */
+static uint64_t laid_steps(const plan *p, uint64_t k) {
+  return by_words(p, k) + (p->sums ? p->word : 0);
+}
+
 /* Columns `col` and on of a block of K, by words of steps; the last is filled with zeros. */
 static uint64_t *lay_panel(const plan *p, uint64_t *to, uint64_t k0, uint64_t kb, uint64_t col,
                            uint64_t nr) {
   for (uint64_t k = 0; k < by_words(p, kb); k += p->word)
     for (uint64_t j = col; j < col + nr; j++)
       for (uint64_t u = k; u < k + p->word; u++) *to++ = u < kb ? fixed_at(p->q, k0 + u, j) : 0;
+  for (uint64_t j = col; j < col + nr && p->sums; j++, to += p->word) lay_sum(p, to, k0, kb, j);
   return to;
 }
 
 /* A constant as the panels of all blocks of K, one behind the other: that of columns `col` and on
- * from step k0 on starts at k0 * n + col * (steps of the block). */
+ * from step k0 on starts at (steps of the blocks before) * n + col * (steps of its block). */
 static texpr laid_out(plan *p) {
   const anfi_mm *q = p->q;
   anf_tir_elem e = q->elem == ANF_TIR_bf16 ? q->elem : p->eb;
-  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, by_words(p, q->k) * q->n), *at = bits;
+  uint64_t steps = laid_steps(p, q->k) + (p->sums ? up(q->k, p->b.kb) * p->word : 0);
+  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, steps * q->n), *at = bits;
   for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
     kb = q->k - k0 < p->b.kb ? q->k - k0 : p->b.kb;
     for (uint64_t col = 0, nr; col < q->n; col += nr) {
@@ -387,7 +402,7 @@ static void kernel(plan *p, const call *c) {
   tattrs a = {0};
   if (c->first) a = anfi_t_attr_set(L->t, a, TA_init, 1);
   if (p->by_k) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
-  if (p->word > 1) a = anfi_t_attr_set(L->t, a, TA_words_b, 1);
+  if (p->word > 1) a = anfi_t_attr_set(L->t, a, TA_words_b, p->sums ? 2 : 1);
   if (c->last) a = after_sum(p, c, a, in + 12);
   anfi_low_add(L, anfi_t_eval(L->t, anfi_t_intrin(L->t, TI_brgemm, anfi_t_dt(ANF_TIR_void),
                                                   12 + TSLOT_COUNT, in, a)));
@@ -398,7 +413,10 @@ static void kernel(plan *p, const call *c) {
 static void panel(plan *p, call *c, const slab *s, texpr nth, texpr col, uint64_t n) {
   c->n = n, c->k = s->k, c->col = col;
   if (p->packed) {
-    c->b = (block){p->packed, add(p, mulc(p, s->k0, p->q->n), mulc(p, col, by_words(p, s->k))), n};
+    texpr before = s->k0; // steps of the blocks before
+    if (p->sums) before = add(p, before, mulc(p, anfi_ix_divc(p->L, s->k0, p->b.kb), p->word));
+    c->b =
+        (block){p->packed, add(p, mulc(p, before, p->q->n), mulc(p, col, laid_steps(p, s->k))), n};
     kernel(p, c);
     return;
   }
@@ -601,6 +619,7 @@ static void cut(plan *p) {
   anfi_isa isa = isa_of(p->L);
   bool laid = q->fixed || (p->b.pack_b && !q->tb);
   p->word = laid ? anfi_words_of(&isa, p->ea, p->eb, p->es) : 1;
+  p->sums = q->fixed && p->word == 4 && p->ea == ANF_TIR_s8 && p->eb == p->ea;
   if (dots && q->ta) p->b.pack_a = true;
   p->by_k = q->ta && !dots && (p->widened || !p->b.pack_a);
   share(p);
