@@ -4,6 +4,7 @@
  * at a static shape takes it as an attribute: then a backward graph need not keep the operand. */
 #include "autodiff/derive.h"
 #include "ir/op.h"
+#include "optimizer/rule.h"
 
 anfi_ad *anfi_ad_new(anf_module *m) {
   anfi_ad *ad = ANFI_NEW(anfi_scratch(m->cx), anfi_ad);
@@ -11,6 +12,10 @@ anfi_ad *anfi_ad_new(anf_module *m) {
   ad->arena = anfi_scratch(m->cx);
   anfi_map_init(&ad->numbers, ad->arena);
   anfi_map_init(&ad->formulas, ad->arena);
+  ad->todo = ANFI_TODO_DCE;
+  ad->clean = ANFI_NEW(ad->arena, anfi_rewriter);
+  *ad->clean = (anfi_rewriter){
+      .m = m, .arena = ad->arena, .pass = ANFI_NEW(ad->arena, anfi_pass), .set = anfi_rules(m->cx)};
   return ad;
 }
 
@@ -373,8 +378,13 @@ static bool may_fold(anfi_opcode op) {
 
 static anf_node *made(const plan *p) {
   anf_node *same = shorter(p);
+  for (size_t i = 0; same && i < p->n; i++) // they may have been made for this alone
+    if (p->in[i]->graph) anfi_look_at(p->in[i], ANFI_TODO_DCE);
   if (same || anfi_failed(p->ad->m->cx)) return same;
   if (may_fold(p->op) && (same = folded(p))) return same;
+  if (!p->attrs && !(anfi_op[p->op].flags & ANFI_EFFECT) && p->ad->clean->set)
+    return anfi_make_clean(p->ad->clean, p->g, p->op, p->n, p->in, p->type, p->ad->how,
+                           p->ad->todo);
   anf_node *node = anfi_apply(p->g, p->op, p->attrs, p->n, p->in);
   node->type = p->type;
   node->debug = p->ad->how;
@@ -388,8 +398,37 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
   return p.type ? made(&p) : NULL;
 }
 
+/* Might an op on this be something shorter, whatever else it is on? */
+static bool is_special(const anf_node *x) {
+  return x->kind == ANFI_VALUE || x->op == ANF_OP_Neg || x->op == ANF_OP_BroadcastTo ||
+         x->op == ANF_OP_Ones;
+}
+
+/* Those of `shorter` that look at more than special operands. */
+static bool is_special_op(anfi_opcode op) {
+  switch (op) {
+  case ANF_OP_Where:
+  case ANF_OP_Conj:
+  case ANF_OP_Real:
+  case ANF_OP_Cast:
+  case ANF_OP_Reshape:
+  case ANF_OP_BroadcastTo:
+  case ANF_OP_SumTo:
+  case ANF_OP_ReshapeLike:
+  case ANF_OP_BroadcastLike:
+  case ANF_OP_CastLike:
+  case ANF_OP_Unreduce:
+  case ANF_OP_ZerosLike:
+  case ANF_OP_OnesLike: return true;
+  default: return false;
+  }
+}
+
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
                               anf_node *const *in, const anf_type *type) {
+  bool special = is_special_op(op) || !ad->clean->set;
+  for (size_t i = 0; i < n; i++) special |= is_special(in[i]);
+  if (!special) return anfi_make_clean(ad->clean, g, op, n, in, type, ad->how, ad->todo);
   return made(&(plan){.ad = ad, .g = g, .op = op, .n = n, .in = in, .type = type});
 }
 

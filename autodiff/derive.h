@@ -42,7 +42,10 @@ typedef struct anfi_ad {
   ANFI_VEC(const anfi_attrs *) gets;               // attributes of TupleGet by index
   anfi_ad_known known[ANFI_AD_TYPES];              // by a hash of op and type
   const struct anfi_recipe *recipe[ANFI_AD_TYPES]; // likewise, and of what is wanted
-  struct anfi_j *reverse;                          // j.c: made when first needed
+  const anf_type *common; // of the last one that was written: a tensor of floats, of known dims
+  struct anfi_rewriter *clean; // for nodes that come out simplified
+  uint8_t todo;           // ANFI_TODO_DCE, or 0: it is sure that something will use the next ones
+  struct anfi_j *reverse; // j.c: made when first needed
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
 
@@ -71,7 +74,7 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
 #define anfi_ad_apply2(ad, g, op, a, b) anfi_ad_apply(ad, g, op, NULL, 2, (anf_node *const[]){a, b})
 #define anfi_ad_apply3(ad, g, op, a, b, c)                                                         \
   anfi_ad_apply(ad, g, op, NULL, 3, (anf_node *const[]){a, b, c})
-/* The same of an op without attributes, when the type of what it gives is known. */
+/* The same of an elementwise op without attributes, when the type of what it gives is known. */
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
                               anf_node *const *in, const anf_type *type);
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b); // either may be NULL
@@ -152,5 +155,11 @@ enum { ANFI_BY_HOOK = -1 };
 typedef struct anfi_recipe anfi_recipe;
 const anfi_recipe *anfi_recipe_of(const anfi_derive *q);
 bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r); // sets q->out
+/* The recipe for operands that have all the type t of the result, and bits of those wanted. */
+const anfi_recipe *anfi_recipe_for(anfi_ad *ad, anfi_opcode op, uint32_t n, const anf_type *t,
+                                   uint32_t want);
+/* Contributions to `out`: in[], y and dy as for anfi_vjp_op. */
+bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node *const *in,
+                      anf_node *y, anf_node *dy, anf_node **out);
 
 #endif

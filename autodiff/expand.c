@@ -228,11 +228,23 @@ static bool expand_node(anfi_ad *ad, anf_node *n, bool here) {
   return true;
 }
 
+/* What this pass is about, transforms and calls with rules for them: the next from node i on. */
+static size_t next_work(const anf_module *m, size_t i) {
+  while ((i = anfi_next_todo(m, i, ANFI_TODO_EXPAND)) < m->nodes.n) {
+    const anf_node *n = m->nodes.at[i];
+    if (n && n->kind == ANFI_APPLY &&
+        (n->op == ANF_OP_Derive || n->op == ANF_OP_Custom || n->op == ANF_OP_Recompute))
+      break;
+    m->todo[i++] &= (uint8_t)~ANFI_TODO_EXPAND;
+  }
+  return i;
+}
+
 static bool *graphs_with_derive(anfi_ad *ad, anfi_node_vec *all) {
   bool *has = ANFI_NEW_N(ad->arena, bool, ad->m->graphs.n + 1);
-  for (size_t i = 0; i < ad->m->nodes.n; i++) {
+  for (size_t i = 0; (i = next_work(ad->m, i)) < ad->m->nodes.n; i++) {
     anf_node *n = ad->m->nodes.at[i];
-    if (!n || !anfi_is_op(n, ANF_OP_Derive)) continue;
+    if (!anfi_is_op(n, ANF_OP_Derive)) continue;
     has[n->graph->id] = true;
     anfi_push(ad->arena, all, n);
   }
@@ -266,26 +278,15 @@ static void make_plain(anfi_pass *p, anf_node *n) {
 
 static void make_all_plain(anfi_pass *p) {
   size_t n = p->m->nodes.n;
-  for (size_t i = 0; i < n; i++) {
+  for (size_t i = 0; (i = next_work(p->m, i)) < n; i++) {
     anf_node *x = p->m->nodes.at[i];
-    if (x && (anfi_is_op(x, ANF_OP_Custom) || anfi_is_op(x, ANF_OP_Recompute))) make_plain(p, x);
+    if (anfi_is_op(x, ANF_OP_Custom) || anfi_is_op(x, ANF_OP_Recompute)) make_plain(p, x);
   }
-}
-
-/* What this pass is about: transforms, and calls with rules for them. */
-static bool has_work(const anf_module *m) {
-  for (size_t i = 0; i < m->nodes.n; i++) {
-    const anf_node *n = m->nodes.at[i];
-    if (n && n->kind == ANFI_APPLY &&
-        (n->op == ANF_OP_Derive || n->op == ANF_OP_Custom || n->op == ANF_OP_Recompute))
-      return true;
-  }
-  return false;
 }
 
 bool anfi_opt_expand(anfi_pass *p) {
   anf_module *m = p->m;
-  if (!has_work(m)) return true;
+  if (next_work(m, 0) == m->nodes.n) return true;
   if (!p->swept && !anfi_clear_dead(m)) return false;
   anfi_ad *ad = anfi_ad_new(m);
   anfi_node_vec all = {0};

@@ -16,12 +16,36 @@ static void reserve_local(anfi_j *j) {
   j->local.n = j->local.cap = want;
 }
 
+static bool is_one_leaf(const anf_node *n) { return n->type && anfi_ad_leaves(n->type) == 1; }
+
 /* Elementwise, of operands that are one leaf each, or constants. */
-static bool is_plain(anfi_j *j, const anf_node *n) {
+static bool is_plain(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_J_FEW) return false;
   for (uint32_t i = 0; i < n->nin; i++)
-    if (n->in[i].def->kind != ANFI_VALUE && anfi_count(j, n->in[i].def) != 1) return false;
-  return anfi_count(j, n) == 1;
+    if (n->in[i].def->kind != ANFI_VALUE && !is_one_leaf(n->in[i].def)) return false;
+  return is_one_leaf(n);
+}
+
+static uint32_t in_row(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, uint32_t i) {
+  const anf_node *x = n->in[i].def;
+  if (x->kind == ANFI_VALUE || anfi_no_derivative(j, (anfi_opcode)n->op, i)) return 0;
+  if (x->kind == ANFI_PARAM) return 1 + jg->pfirst[x->u.index];
+  return (uint32_t)anfi_row(jg) + jg->first[j->local.at[x->id]];
+}
+
+static void write_tape(anfi_j *j, anfi_jgraph *jg) {
+  jg->tape =
+      (anfi_jplain *)anfi_alloc(j->a, anfi_size_mul(j->cx, jg->order.n + 1, sizeof *jg->tape));
+  jg->all_plain = true;
+  for (size_t i = 0; i < jg->order.n; i++) {
+    const anf_node *n = jg->order.at[i];
+    j->local.at[n->id] = (uint32_t)i;
+    jg->plain[i] = is_plain(n);
+    jg->first[i + 1] = jg->first[i] + (jg->plain[i] ? 1 : (uint32_t)anfi_count(j, n));
+    jg->all_plain &= jg->plain[i];
+    jg->tape[i] = (anfi_jplain){{0}};
+    for (uint32_t k = 0; jg->plain[i] && k < n->nin; k++) jg->tape[i].in[k] = in_row(j, jg, n, k);
+  }
 }
 
 anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
@@ -35,13 +59,9 @@ anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
   jg->plain = ANFI_NEW_N(j->a, bool, jg->order.n + 1);
   jg->pfirst = ANFI_NEW_N(j->a, uint32_t, g->params.n + 1);
   reserve_local(j);
-  for (size_t i = 0; i < jg->order.n; i++) {
-    j->local.at[jg->order.at[i]->id] = (uint32_t)i;
-    jg->first[i + 1] = jg->first[i] + (uint32_t)anfi_count(j, jg->order.at[i]);
-    jg->plain[i] = is_plain(j, jg->order.at[i]);
-  }
   for (size_t i = 0; i < g->params.n; i++)
     jg->pfirst[i + 1] = jg->pfirst[i] + (uint32_t)anfi_count(j, g->params.at[i]);
+  write_tape(j, jg);
   jg->nresult = (uint32_t)anfi_count(j, g->result);
   return jg;
 }

@@ -33,11 +33,19 @@ typedef struct anfi_jplan {
   size_t memory; // bytes that say how many; 0: not asked for
 } anfi_jplan;
 
+/* Leaves of a graph in one row: 0 stands for those without derivative, then parameters', then nodes'. The
+ * operands of a plain node in it; 0 beyond the last, so that sweeps over masks touch no node. */
+typedef struct anfi_jplain {
+  uint32_t in[ANFI_J_FEW];
+} anfi_jplain;
+
 /* A graph that is differentiated. */
 typedef struct anfi_jgraph {
   anf_graph *g;
   anfi_node_vec order;
-  bool *plain;      // by position: an elementwise op on single leaves, which most nodes are
+  bool *plain;       // by position: an elementwise op on single leaves, which most nodes are
+  anfi_jplain *tape; // by position: of those, the leaves that they have derivatives for
+  bool all_plain;
   uint32_t *first;  // by position in the order: its first leaf; one more at the end
   uint32_t *pfirst; // by parameter, likewise
   uint32_t nresult; // leaves of the result
@@ -60,7 +68,8 @@ struct anfi_jspec {
   bool splice; // a loop's step: ▶ gives its value's items, then what is kept, in one tuple
   bool *
       out; // without `given` by leaf of the result: varied; with it by leaf of the parameters: useful
-  bool *varied, *useful; // by leaf of its nodes, as they were when it was looked at last
+  bool *varied, *useful; // by leaf of its nodes, as they were when it was looked at last; before
+                         // `varied` what is before them in the row
   anfi_jspec *next;
   ANFI_VEC(anfi_jspec *) users;
   ANFI_VEC(anfi_jcallee) callees;
@@ -98,6 +107,8 @@ void anfi_j_enqueue(anfi_j *j, anfi_jspec *s);
 size_t anfi_count(anfi_j *j, const anf_node *n); // leaves of a node
 bool anfi_any(const bool *m, size_t n);
 static inline size_t anfi_nwant(const anfi_jgraph *jg) { return jg->pfirst[jg->g->params.n]; }
+/* The place of the first node's first leaf in the row. */
+static inline size_t anfi_row(const anfi_jgraph *jg) { return 1 + anfi_nwant(jg); }
 
 /* jflow.c */
 /* What a Recompute node asks for; `arguments`: that nothing but its arguments is kept. */
@@ -141,12 +152,15 @@ typedef struct anfi_jbuild {
   anfi_jspec *s;
   anf_graph *f, *b;
   uint32_t base;            // all nodes of f and b have ids from this on
+  uint8_t todo;             // ANFI_TODO_*: what of g's nodes need not hold of their copies
   anf_node **to;            // by position: what stands for the node in f
+  bool *other;              // by position: it comes from a node that is no plain one; NULL: none is
   anf_node **effect;        // by position: what stands for it among effects
   anf_node ***kept;         // by position: what its ▶ kept, nodes of f; NULL: nothing was called
   anfi_contribution **adj;  // by leaf of nodes; newest first
   anfi_contribution *spare; // those that were added up
   anfi_contribution **padj; // by leaf of parameters
+  anfi_contribution **row;  // all of them, in their row
   anf_node *const *param;   // by parameter: what stands for it in f
   anf_node *const *given;   // parameters of b
   anf_node **constant;      // by parameter: its copy in b, or NULL

@@ -33,16 +33,32 @@ void anfi_contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx) 
   *at = c;
 }
 
+static bool is_elementwise(const anf_node *n) {
+  return n->kind == ANFI_APPLY && anfi_op[n->op].scalar;
+}
+
+static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b) {
+  bool plain =
+      a->type == b->type && a->type == q->ad->common && is_elementwise(a) && is_elementwise(b);
+  if (!plain) return anfi_add_leaf(q->ad, q->b, a, b);
+  return anfi_ad_apply_typed(q->ad, q->b, ANF_OP_Add, 2, (anf_node *const[]){a, b}, a->type);
+}
+
 /* The newest contribution is of the node's first user: sums are in the order of the program. */
 static anf_node *sum(anfi_jbuild *q, anfi_contribution **list) {
   anf_node *x = NULL;
   for (anfi_contribution *c; (c = *list);) {
-    x = anfi_add_leaf(q->ad, q->b, x, c->node);
+    x = x ? add(q, x, c->node) : c->node;
     *list = c->next;
     c->next = q->spare;
     q->spare = c;
   }
   return x;
+}
+
+/* What plain nodes make is used, but perhaps not by other nodes. */
+static void may_be_unused(const anf_node *n) {
+  if (n->graph) anfi_look_at(n, ANFI_TODO_DCE);
 }
 
 bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf) {
@@ -51,6 +67,7 @@ bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf) {
   for (size_t i = 0; i < k; i++) {
     leaf[i] = sum(q, place(q, n, i));
     some |= leaf[i] != NULL;
+    if (leaf[i]) may_be_unused(leaf[i]);
   }
   return some;
 }
@@ -151,18 +168,40 @@ static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   return true;
 }
 
-static bool back_plain(anfi_jbuild *q, anf_node *n, anf_node *dy) {
-  anf_node *in[ANFI_J_FEW], *out[ANFI_J_FEW];
-  bool want[ANFI_J_FEW];
-  for (uint32_t i = 0; i < n->nin; i++) {
-    anf_node *x = n->in[i].def;
-    in[i] = anfi_primal(q, x);
-    want[i] = x->kind != ANFI_VALUE && !anfi_no_derivative(q->j, (anfi_opcode)n->op, i) &&
-              *anfi_varied(q->j, x);
+/* One more contribution to leaf `at` of the row, which is varied and a node's. */
+static void contribute_plain(anfi_jbuild *q, uint32_t at, anf_node *dx) {
+  anfi_contribution *c = q->spare;
+  if (c) q->spare = c->next;
+  else c = (anfi_contribution *)anfi_bump(q->j->a, sizeof *c);
+  *c = (anfi_contribution){dx, q->row[at]};
+  q->row[at] = c;
+}
+
+/* Node n at position k. Its copy says all, and was made just before those that use it. */
+static bool back_plain(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy) {
+  anf_node *in[ANFI_J_FEW], *out[ANFI_J_FEW], *y = q->to[k];
+  const bool *row = q->j->varied - anfi_row(q->s->jg);
+  const uint32_t *at = q->s->jg->tape[k].in;
+  const anf_type *t = y->type;
+  uint32_t want = 0, nin = y->nin;
+  bool alike = dy->type == t, wants[ANFI_J_FEW];
+  for (uint32_t i = 0; i < nin; i++) {
+    in[i] = y->in[i].def;
+    wants[i] = row[at[i]];
+    want |= (uint32_t)wants[i] << i;
+    alike &= anfi_ad_type_of(q->ad, in[i]) == t;
   }
-  if (!anfi_vjp_op(q->ad, q->b, n, in, anfi_primal(q, n), 1, &dy, want, out)) return false;
-  for (uint32_t i = n->nin; i-- > 0;)
-    if (want[i]) anfi_contribute(q, n->in[i].def, 0, out[i]);
+  const anfi_recipe *r = alike ? anfi_recipe_for(q->ad, (anfi_opcode)y->op, nin, t, want) : NULL;
+  q->ad->todo = r ? 0 : ANFI_TODO_DCE;
+  if (!r) may_be_unused(dy);
+  if (!(r ? anfi_recipe_make(q->ad, q->b, r, in, y, dy, out)
+          : anfi_vjp_op(q->ad, q->b, n, in, y, 1, &dy, wants, out)))
+    return false;
+  for (uint32_t i = nin; i-- > 0;) {
+    if (!wants[i] || !out[i]) continue;
+    if (at[i] < anfi_row(q->s->jg)) anfi_contribute(q, n->in[i].def, 0, out[i]);
+    else contribute_plain(q, at[i], out[i]);
+  }
   return true;
 }
 
@@ -201,12 +240,35 @@ static bool copy_node(anfi_jbuild *q, anf_node *n) {
   return true;
 }
 
+enum { LOOK = ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE };
+
+/* What is known of the node holds of its copy, but for q->todo: where all that it comes from are copies
+ * one by one. */
+static void copy_plain(anfi_jbuild *q, size_t k, const anf_node *n) {
+  anf_node *in[ANFI_J_FEW];
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_node *x = n->in[i].def;
+    in[i] = anfi_primal(q, n->in[i].def);
+    if (q->other && anfi_is_cnode(x)) q->other[k] |= q->other[anfi_position(q, x)];
+  }
+  unsigned todo = q->other && q->other[k] ? LOOK : q->todo;
+  if (!(n->flags & ANFI_NODE_SIMPLE)) todo |= ANFI_TODO_SIMPLIFY;
+  if (!(n->flags & ANFI_NODE_UNIQUE)) todo |= ANFI_TODO_CSE;
+  q->to[k] = q->effect[k] = anfi_apply_as(q->f, (anfi_opcode)n->op, n->u.attrs, n->nin, in, n->type,
+                                          n->debug, (uint8_t)todo);
+}
+
 static bool sweep_forward(anfi_jbuild *q) {
   const anfi_jgraph *jg = q->s->jg;
   for (size_t i = 0; i < jg->order.n; i++) {
     anf_node *n = jg->order.at[i];
+    if (jg->plain[i]) {
+      copy_plain(q, i, n);
+      continue;
+    }
+    q->other[i] = true;
     bool loop = anfi_is_op(n, ANF_OP_Loop),
-         called = !jg->plain[i] && (loop || anfi_is_own_call(n)) && is_useful(q, n);
+         called = (loop || anfi_is_own_call(n)) && is_useful(q, n);
     if (!called ? !copy_node(q, n) : loop ? !anfi_forward_loop(q, n) : !anfi_forward_call(q, n))
       return false;
   }
@@ -217,21 +279,44 @@ static bool sweep_forward(anfi_jbuild *q) {
 
 enum { SOON = 8 };
 
+static void begin_step(anfi_jbuild *q, const anf_node *n, uint32_t debug) {
+  q->ad->at = n;
+  if (q->ad->how && q->ad->from == debug) return;
+  q->ad->from = debug;
+  q->ad->how = anfi_debug_derive(q->ad->m, debug, "gradient of");
+}
+
+static bool step_back(anfi_jbuild *q, size_t i) {
+  const anfi_jgraph *jg = q->s->jg;
+  anf_node *n = jg->order.at[i], *few[4], **leaf = few;
+  size_t k = jg->first[i + 1] - jg->first[i];
+  if (!k || !anfi_any(q->j->useful + jg->first[i], k)) return true;
+  if (k > ANFI_LEN(few)) leaf = ANFI_NEW_N(q->j->a, anf_node *, k);
+  if (!anfi_adjoint(q, n, leaf)) return true;
+  begin_step(q, n, n->debug);
+  return back(q, n, leaf, k);
+}
+
+/* There is no contribution where a node is of no use. */
+static bool step_back_plain(anfi_jbuild *q, size_t i) {
+  const anfi_jgraph *jg = q->s->jg;
+  anfi_contribution **at = &q->adj[jg->first[i]];
+  if (!*at) return true;
+  q->ad->todo = 0;
+  anf_node *dy = sum(q, at);
+  begin_step(q, jg->order.at[i], q->to[i]->debug);
+  bool good = back_plain(q, i, jg->order.at[i], dy);
+  q->ad->todo = ANFI_TODO_DCE;
+  return good;
+}
+
+/* Behind a node's step everything that may use its copy is there. */
 static bool sweep_back(anfi_jbuild *q) {
   const anfi_jgraph *jg = q->s->jg;
   for (size_t i = jg->order.n; i-- > 0;) {
-    anf_node *n = jg->order.at[i];
-    if (i >= SOON) anfi_soon(jg->order.at[i - SOON]);
-    size_t k = jg->first[i + 1] - jg->first[i];
-    if (!k || !anfi_any(q->j->useful + jg->first[i], k)) continue;
-    anf_node *few[4], **leaf = k <= 4 ? few : ANFI_NEW_N(q->j->a, anf_node *, k);
-    if (!anfi_adjoint(q, n, leaf)) continue;
-    q->ad->at = n;
-    if (!q->ad->how || q->ad->from != n->debug) {
-      q->ad->from = n->debug;
-      q->ad->how = anfi_debug_derive(q->ad->m, n->debug, "gradient of");
-    }
-    if (jg->plain[i] ? !back_plain(q, n, *leaf) : !back(q, n, leaf, k)) return false;
+    if (i >= SOON) anfi_soon(jg->plain[i - SOON] ? q->to[i - SOON] : jg->order.at[i - SOON]);
+    if (!(jg->plain[i] ? step_back_plain(q, i) : step_back(q, i))) return false;
+    if (jg->plain[i] && !q->to[i]->uses) anfi_look_at(q->to[i], ANFI_TODO_DCE);
   }
   return true;
 }
@@ -299,16 +384,29 @@ static anfi_jbuild begin(anfi_j *j, anfi_jspec *s, anf_graph *f, anf_graph *b) {
   anfi_jbuild q = {.j = j, .ad = j->ad, .s = s, .f = f, .b = b};
   q.base = (uint32_t)j->ad->m->nodes.n;
   q.to = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
-  q.effect = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
-  q.kept = ANFI_NEW_N(j->a, anf_node **, jg->order.n + 1);
-  q.adj = ANFI_NEW_N(j->a, anfi_contribution *, jg->first[jg->order.n] + 1u);
-  q.padj = ANFI_NEW_N(j->a, anfi_contribution *, anfi_nwant(jg) + 1);
+  q.effect = jg->all_plain ? q.to : ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
+  q.other = jg->all_plain ? NULL : ANFI_NEW_N(j->a, bool, jg->order.n + 1);
+  q.kept = jg->all_plain ? NULL : ANFI_NEW_N(j->a, anf_node **, jg->order.n + 1);
+  q.row = ANFI_NEW_N(j->a, anfi_contribution *, anfi_row(jg) + jg->first[jg->order.n]);
+  q.padj = q.row + 1;
+  q.adj = q.row + anfi_row(jg);
   q.sum = ANFI_NEW_N(j->a, anf_node *, anfi_nwant(jg) + 1);
   q.constant = ANFI_NEW_N(j->a, anf_node *, jg->g->params.n + 1);
-  anfi_reserve_nodes(j->ad->m, 2 * jg->order.n);
-  anfi_j_recall(j, s); // its masks are settled
+  anfi_reserve_nodes(j->ad->m, 3 * jg->order.n + jg->order.n / 8); // as many as there are mostly
+  anfi_j_recall(j, s);                                             // its masks are settled
   j->ad->how = 0;
   return q;
+}
+
+/* Copies with parameters for parameters are as simple, and as unlike each other, as the nodes are:
+ * where each parameter is another, and nothing else uses it but the Derive that asks. */
+static uint8_t to_look_at(const anfi_jspec *s, anf_node *const *args) {
+  unsigned todo = 0;
+  for (size_t i = 0; i < s->jg->g->params.n; i++) {
+    if (args[i]->kind != ANFI_PARAM) return LOOK;
+    if (!args[i]->uses || args[i]->uses->next) todo = ANFI_TODO_CSE;
+  }
+  return (uint8_t)todo;
 }
 
 bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
@@ -327,6 +425,7 @@ bool anfi_j_build_at(anfi_j *j, anfi_jspec *s, anfi_vjp_place *at) {
   anfi_jbuild q = begin(j, s, at->g, at->g);
   q.param = at->args;
   q.given = at->dy;
+  q.todo = to_look_at(s, at->args);
   seed(&q);
   if (!sweep_forward(&q) || !sweep_back(&q)) return false;
   at->value = anfi_primal(&q, jg->g->result);

@@ -300,18 +300,18 @@ static void spread_forward(anfi_j *j, const anf_node *n, bool *out, size_t nout)
   if (some) memset(out, true, nout);
 }
 
-static bool is_varied(anfi_j *j, const anf_node *n) {
-  return n->kind != ANFI_VALUE && *mask_of(j, j->varied, j->now->want, n);
+static void plain_forward(const anfi_jplain *at, const bool *row, bool *out) {
+  for (uint32_t i = 0; i < ANFI_J_FEW; i++) *out |= row[at->in[i]];
 }
 
-static void plain_forward(anfi_j *j, const anf_node *n, bool *out) {
-  for (uint32_t i = 0; !*out && i < n->nin; i++)
-    *out = !anfi_no_derivative(j, (anfi_opcode)n->op, i) && is_varied(j, n->in[i].def);
-}
-
-static void plain_back(anfi_j *j, const anf_node *n) {
-  for (uint32_t i = 0; i < n->nin; i++)
-    if (!anfi_no_derivative(j, (anfi_opcode)n->op, i)) use(j, n->in[i].def, 0);
+static void plain_back(anfi_j *j, const anfi_jgraph *jg, size_t k) {
+  const bool *row = j->varied - anfi_row(jg);
+  for (uint32_t i = 0; i < ANFI_J_FEW; i++) {
+    uint32_t at = jg->tape[k].in[i];
+    if (!row[at]) continue;
+    if (at < anfi_row(jg)) j->now->out[at - 1] = true;
+    else j->useful[at - anfi_row(jg)] = true;
+  }
 }
 
 static void forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
@@ -392,8 +392,6 @@ void anfi_j_recall(anfi_j *j, anfi_jspec *s) {
   j->useful = s->useful;
 }
 
-enum { SOON = 8 };
-
 static void look_back(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   s->callees.n = 0;
@@ -401,11 +399,27 @@ static void look_back(anfi_j *j, anfi_jspec *s) {
   for (size_t i = 0; i < jg->nresult; i++)
     if (s->given[i]) use(j, jg->g->result, i);
   for (size_t i = jg->order.n; i-- > 0;) {
-    if (i >= SOON) anfi_soon(jg->order.at[i - SOON]);
     size_t first = jg->first[i], n = jg->first[i + 1] - first;
     if (!anfi_any(j->useful + first, n)) continue;
-    if (jg->plain[i]) plain_back(j, jg->order.at[i]);
+    if (jg->plain[i]) plain_back(j, jg, i);
     else back(j, jg->order.at[i], j->useful + first, n);
+  }
+}
+
+/* What is varied, if that is known: of plain nodes it stays as it was found first. */
+static const bool *known_row(const anfi_jspec *s) {
+  const anfi_jgraph *jg = s->jg;
+  for (const anfi_jspec *v = jg->all_plain && s->given ? jg->specs : NULL; v; v = v->next)
+    if (!v->given && v->varied && memcmp(v->want, s->want, anfi_nwant(jg)) == 0)
+      return v->varied - anfi_row(jg);
+  return NULL;
+}
+
+static void look_forward(anfi_j *j, const anfi_jgraph *jg, const bool *row) {
+  for (size_t i = 0; i < jg->order.n; i++) {
+    bool *out = j->varied + jg->first[i];
+    if (jg->plain[i]) plain_forward(&jg->tape[i], row, out);
+    else forward(j, jg->order.at[i], out, jg->first[i + 1] - jg->first[i]);
   }
 }
 
@@ -415,12 +429,13 @@ void anfi_j_look(anfi_j *j, anfi_jspec *s) {
   bool *before = ANFI_NEW_N(j->a, bool, nout + 1);
   if (nout) memcpy(before, s->out, nout);
   j->now = s;
-  j->varied = s->varied = cleared(j, s->varied, jg->first[jg->order.n]);
-  for (size_t i = 0; i < jg->order.n; i++) {
-    if (i + SOON < jg->order.n) anfi_soon(jg->order.at[i + SOON]);
-    if (jg->plain[i]) plain_forward(j, jg->order.at[i], j->varied + jg->first[i]);
-    else forward(j, jg->order.at[i], j->varied + jg->first[i], jg->first[i + 1] - jg->first[i]);
-  }
+  bool *row = cleared(j, s->varied ? s->varied - anfi_row(jg) : NULL,
+                      anfi_row(jg) + jg->first[jg->order.n]);
+  if (nwant) memcpy(row + 1, s->want, nwant);
+  j->varied = s->varied = row + anfi_row(jg);
+  const bool *known = known_row(s);
+  if (known) memcpy(row, known, anfi_row(jg) + jg->first[jg->order.n]);
+  else look_forward(j, jg, row);
   if (s->given) look_back(j, s); // raises s->out, which is the mask of the parameters
   else merge(s->out, anfi_varied(j, jg->g->result), nout);
   for (size_t i = 0; nout && memcmp(before, s->out, nout) != 0 && i < s->users.n; i++)

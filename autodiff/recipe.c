@@ -173,6 +173,18 @@ static const anfi_recipe *new_recipe(anfi_ad *ad, anfi_opcode op, uint32_t want,
 
 /* ---- following ---- */
 
+const anfi_recipe *anfi_recipe_for(anfi_ad *ad, anfi_opcode op, uint32_t n, const anf_type *t,
+                                   uint32_t want) {
+  const anfi_recipe **at = &ad->recipe[(t->hash ^ op ^ want << 16) % ANFI_AD_TYPES];
+  const anfi_recipe *r = *at;
+  if (!r || r->type != t || r->op != op || r->want != want || r->n != n) {
+    if (n > INPUTS || !is_common(t)) return NULL;
+    *at = r = new_recipe(ad, op, want, n, t);
+    ad->common = t;
+  }
+  return r->none ? NULL : r;
+}
+
 const anfi_recipe *anfi_recipe_of(const anfi_derive *q) {
   anfi_ad *ad = q->ad;
   const anf_type *t = q->y->type;
@@ -182,28 +194,28 @@ const anfi_recipe *anfi_recipe_of(const anfi_derive *q) {
     if (anfi_ad_type_of(ad, q->in[i]) != t) return NULL;
     want |= (uint32_t)q->want[i] << i;
   }
-  if (!is_common(t)) return NULL;
-  const anfi_recipe **at = &ad->recipe[(t->hash ^ q->op ^ want << 16) % ANFI_AD_TYPES];
-  const anfi_recipe *r = *at;
-  if (!r || r->type != t || r->op != q->op || r->want != want || r->n != q->n)
-    *at = r = new_recipe(ad, q->op, want, (uint32_t)q->n, t);
-  return r->none ? NULL : r;
+  return t ? anfi_recipe_for(ad, q->op, (uint32_t)q->n, t, want) : NULL;
 }
 
-bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r) {
-  anf_node *of[INPUTS + 2 + STEPS], *in[ARGS];
-  for (uint32_t i = 0; i < r->n; i++) of[i] = q->in[i];
-  of[r->n] = q->y;
-  of[r->n + 1] = q->dy[0];
+bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node *const *in,
+                      anf_node *y, anf_node *dy, anf_node **out) {
+  anf_node *of[INPUTS + 2 + STEPS], *arg[ARGS];
+  for (uint32_t i = 0; i < r->n; i++) of[i] = in[i];
+  of[r->n] = y;
+  of[r->n + 1] = dy;
   for (uint32_t k = 0; k < r->nstep; k++) {
     const step *s = &r->at[k];
     for (uint32_t i = 0; i < s->n; i++)
-      in[i] = s->in[i].is_number ? anfi_ad_number(q->ad, (anf_dtype)s->in[i].dtype, s->in[i].number)
-                                 : of[s->in[i].index];
-    of[r->n + 2 + k] = anfi_ad_apply_typed(q->ad, q->g, s->op, s->n, in, s->type);
+      arg[i] = s->in[i].is_number ? anfi_ad_number(ad, (anf_dtype)s->in[i].dtype, s->in[i].number)
+                                  : of[s->in[i].index];
+    of[r->n + 2 + k] = anfi_ad_apply_typed(ad, g, s->op, s->n, arg, s->type);
     if (!of[r->n + 2 + k]) return false;
   }
   for (uint32_t i = 0; i < r->n; i++)
-    if (r->want >> i & 1) q->out[i] = of[r->out[i]];
+    if (r->want >> i & 1) out[i] = of[r->out[i]];
   return true;
+}
+
+bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r) {
+  return anfi_recipe_make(q->ad, q->g, r, q->in, q->y, q->dy[0], q->out);
 }

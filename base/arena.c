@@ -35,12 +35,12 @@ static void release(anf_ctx *cx, anfi_chunk *c) {
   cx->nspare++;
 }
 
-/* One that is large enough, but by no more than a quarter; or NULL. */
-static anfi_chunk *take(anf_ctx *cx, size_t size) {
+/* One that is large enough, by no more than `more`; or NULL. */
+static anfi_chunk *take(anf_ctx *cx, size_t size, size_t more) {
   if (size < SPARE_MIN) return NULL;
   for (anfi_chunk **p = &cx->spare; *p; p = &(*p)->next) {
     anfi_chunk *c = *p;
-    if (c->size < size || c->size - size > size / 4) continue;
+    if (c->size < size || c->size - size > more) continue;
     *p = c->next;
     cx->nspare--;
     return c;
@@ -71,24 +71,25 @@ void anfi_arena_free(anfi_arena *a) {
   anfi_arena_init(a, a->cx);
 }
 
-/* A spare one or a new one; NULL if there is no memory. */
-static anfi_chunk *find_chunk(anf_ctx *cx, size_t size) {
-  anfi_chunk *c = take(cx, size);
+/* A spare one that fits, for `any` also one that is larger, or a new one; NULL if there is no memory. */
+static anfi_chunk *find_chunk(anf_ctx *cx, size_t size, bool any) {
+  anfi_chunk *c = take(cx, size, size / 4);
+  if (!c && any) c = take(cx, size, SIZE_MAX);
   if (c) size = c->size;
   else c = (anfi_chunk *)anfi_raw(cx, NULL, 0, size);
   if (c) *c = (anfi_chunk){.size = size};
   return c;
 }
 
-static anfi_chunk *new_chunk(anfi_arena *a, size_t payload) {
+static anfi_chunk *new_chunk(anfi_arena *a, size_t payload, bool any) {
   size_t size = payload + sizeof(anfi_chunk);
-  anfi_chunk *c = size < payload ? NULL : find_chunk(a->cx, size);
+  anfi_chunk *c = size < payload ? NULL : find_chunk(a->cx, size, any);
   if (!c) anfi_throw_nomem(a->cx);
   return c;
 }
 
 static void *alloc_large(anfi_arena *a, size_t size) {
-  anfi_chunk *c = new_chunk(a, size);
+  anfi_chunk *c = new_chunk(a, size, false);
   c->next = a->large;
   if (a->large) a->large->prev = c;
   a->large = c;
@@ -106,7 +107,7 @@ void *anfi_alloc(anfi_arena *a, size_t size) {
     a->at += n;
     return p;
   }
-  anfi_chunk *c = new_chunk(a, a->chunk_size);
+  anfi_chunk *c = new_chunk(a, a->chunk_size, a->chunk_size >= CHUNK_MAX); // it fills any
   c->next = a->chunks;
   a->chunks = c;
   a->at = (char *)(c + 1);
@@ -122,7 +123,8 @@ void *anfi_zalloc(anfi_arena *a, size_t size) { return memset(anfi_alloc(a, size
 /* c in a larger chunk; the old one becomes spare, for the next array that grows. */
 static anfi_chunk *larger(anf_ctx *cx, anfi_chunk *c, size_t size) {
   bool both = kept(cx, c->size) && size <= cx->max_bytes - cx->bytes; // have room
-  anfi_chunk *moved = both ? find_chunk(cx, size) : (anfi_chunk *)anfi_raw(cx, c, c->size, size);
+  anfi_chunk *moved =
+      both ? find_chunk(cx, size, false) : (anfi_chunk *)anfi_raw(cx, c, c->size, size);
   if (!moved) return NULL;
   if (both) {
     memcpy(moved + 1, c + 1, c->size - sizeof *c);

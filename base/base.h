@@ -70,6 +70,13 @@ void anfi_free_spare(anf_ctx *cx); // chunks that arenas gave back for others to
 /* 16-byte aligned. Never NULL: a failure jumps to the frame. */
 void *anfi_alloc(anfi_arena *a, size_t size);
 void *anfi_zalloc(anfi_arena *a, size_t size);
+/* As anfi_alloc, of a multiple of 16 bytes: a few instructions where the chunk has room. */
+static inline void *anfi_bump(anfi_arena *a, size_t size) {
+  if (size >= ANFI_CHUNK_MIN || (size_t)(a->end - a->at) < size) return anfi_alloc(a, size);
+  char *p = a->at;
+  a->at = p + size;
+  return p;
+}
 /* As realloc; `old` is the size that `p` was allocated with. */
 void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size);
 /* Hands back a block of `size` bytes at once if it stands alone; a smaller one goes with the arena. */

@@ -48,15 +48,28 @@ struct anf_node {
     anf_value *value;        // VALUE
     const anfi_attrs *attrs; // APPLY; NULL: all at their defaults
     uint64_t index;          // PARAM: position
+    anf_node *next;          // DEAD
   } u;
   anfi_use in[];
 };
 
 enum {
-  ANFI_NODE_EFFECT = 1, // is in its graph's list of effects
-  ANFI_NODE_MARK = 2,   // scratch of one pass, 0 between passes
-  ANFI_NODE_SEEN = 4,   // rewrite.c has looked at it, ...
-  ANFI_NODE_SIMPLE = 8, // ... and nothing has changed since that could make a rule fire
+  ANFI_NODE_EFFECT = 1,  // is in its graph's list of effects
+  ANFI_NODE_MARK = 2,    // scratch of one pass, 0 between passes
+  ANFI_NODE_SEEN = 4,    // rewrite.c has looked at it, ...
+  ANFI_NODE_SIMPLE = 8,  // ... and nothing has changed since that could make a rule fire
+  ANFI_NODE_UNIQUE = 16, // no other such node of its graph equals it: cse.c, whose turn it had
+};
+
+/* What passes have to look at, one byte for each node, so that they need not touch those that have not
+ * changed since. INVARIANT: bits may be set in vain, but are not missing (verify.c). */
+enum {
+  ANFI_TODO_SIMPLIFY = 1, // not ANFI_NODE_SIMPLE
+  ANFI_TODO_CSE = 2,      // not ANFI_NODE_UNIQUE
+  ANFI_TODO_DCE = 4,      // a CNode that nothing uses
+  ANFI_TODO_EXPAND = 8,   // an op that the pass `expand` is about
+  ANFI_TODO_GRAPH = 16,   // a constant that holds a graph
+  ANFI_TODO_LATER = 31    // all: it is not known yet what the node will be
 };
 
 /* Attribute values in the order of the op's schema. NULL: the default; anfi_from_node: the value is
@@ -112,13 +125,21 @@ struct anf_graph {
   bool removed;
 };
 
+/* Deleted nodes, linked by `u.next`. */
+enum { ANFI_GONE = 4 };
+typedef struct anfi_gone {
+  anf_node *first, *last;
+} anfi_gone;
+
 struct anf_module {
   anf_ctx *cx;
   anfi_arena arena;
   anfi_strtab strings;
-  ANFI_VEC(anf_node *) nodes;   // by id; NULL when removed
-  size_t ncalls;                // CALL nodes among them
-  ANFI_VEC(anf_graph *) graphs; // by id; NULL when removed
+  ANFI_VEC(anf_node *) nodes;                  // by id; NULL when removed
+  uint8_t *todo;                               // by id: ANFI_TODO_*
+  anfi_gone gone[ANFI_GONE], spare[ANFI_GONE]; // memory of deleted nodes, by number of inputs
+  size_t ncalls;                               // CALL nodes among them
+  ANFI_VEC(anf_graph *) graphs;                // by id; NULL when removed
   ANFI_VEC(anfi_debug) debugs;
   ANFI_VEC(anf_value *) held;       // constants: released with the module
   anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
@@ -265,6 +286,8 @@ void anfi_remove_params(anf_graph *g, const bool *gone); // those must be unused
 void anfi_remove_param(anf_graph *g, size_t at);         // likewise
 anf_node *anfi_value(anf_module *m, anf_value *v);       // takes the reference
 void anfi_hold(anf_module *m, anf_value *v); // takes the reference; released with the module
+/* An id that no node has: for readers, which keep ids. */
+void anfi_skip_node(anf_module *m);
 /* A node whose inputs must all be set by anfi_set_input: for readers, where nodes refer forward. */
 anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n);
 anf_node *anfi_graph_value(anf_graph *g);
@@ -273,16 +296,22 @@ anf_node *anfi_op_value_attrs(anf_module *m, anfi_opcode op, const anfi_attrs *a
 /* `n` counts attribute nodes too, which follow the arguments. */
 anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                      anf_node *const *in);
+/* The same with all that a node has; `todo`: ANFI_TODO_*, what passes have to find out about it. */
+anf_node *anfi_apply_as(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                        anf_node *const *in, const anf_type *type, uint32_t debug, uint8_t todo);
 /* in[0] is the callee; a constant primitive becomes an APPLY. */
 anf_node *anfi_call(anf_graph *g, size_t n, anf_node *const *in);
 void anfi_set_result(anf_graph *g, anf_node *n);
 void anfi_add_effect(anf_graph *g, anf_node *n);
 void anfi_remove_effect(anf_node *n);
-void anfi_set_input(anf_node *n, size_t i, anf_node *to); // index into in[]
+void anfi_set_input(anf_node *n, size_t i, anf_node *to);  // index into in[]
+void anfi_set_attrs(anf_node *n, const anfi_attrs *attrs); // of an APPLY
 void anfi_replace(anf_node *n, anf_node *by);
 void anfi_move(anf_node *n, anf_graph *to);
 /* Unlinks the inputs and forgets the node; it must be unused. */
 void anfi_delete(anf_node *n);
+/* From now on new nodes may take the place of those deleted so far: nobody holds on to them. */
+void anfi_reuse_deleted(anf_module *m);
 bool anfi_is_used(const anf_node *n);
 bool anfi_is_result(const anf_module *m, const anf_node *n); // of any graph
 #define anfi_apply1(g, op, a)       anfi_apply(g, op, NULL, 1, (anf_node *const[]){a})
@@ -304,6 +333,15 @@ static inline bool anfi_is_cnode(const anf_node *n) {
 static inline bool anfi_is_op(const anf_node *n, anfi_opcode op) {
   return n->kind == ANFI_APPLY && n->op == op;
 }
+
+/* A pass is to look at the CNode n. */
+static inline void anfi_look_at(const anf_node *n, uint8_t todo) {
+  n->graph->module->todo[n->id] |= todo;
+}
+/* The first node from i on that has one of the bits; their number if there is none. */
+size_t anfi_next_todo(const anf_module *m, size_t i, uint8_t bits);
+/* One more than the last one before i, or 0. */
+size_t anfi_last_todo(const anf_module *m, size_t i, uint8_t bits);
 
 /* What p points at will be looked at soon. */
 #if defined(__GNUC__)

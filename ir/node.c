@@ -8,16 +8,12 @@ static bool tracks_uses(const anf_node *n) {
   return !(n->kind == ANFI_VALUE && n->op != ANF_OP_NONE);
 }
 
-static void link_use(anfi_use *u, anf_node *user, anf_node *def) {
-  u->def = def;
-  u->user = user;
-  u->next = NULL;
-  u->link = NULL;
-  if (!tracks_uses(def)) return;
-  u->next = def->uses;
-  u->link = &def->uses;
-  if (def->uses) def->uses->link = &u->next;
-  def->uses = u;
+static inline void link_use(anfi_use *u, anf_node *user, anf_node *def) {
+  bool tracked = tracks_uses(def);
+  anfi_use *next = tracked ? def->uses : NULL;
+  *u = (anfi_use){def, user, next, tracked ? &def->uses : NULL};
+  if (next) next->link = &u->next;
+  if (tracked) def->uses = u;
 }
 
 static void unlink_use(anfi_use *u) {
@@ -27,44 +23,99 @@ static void unlink_use(anfi_use *u) {
   u->link = NULL;
 }
 
-/* A rule may ask for an input with no other use: then the last user is to be looked at again. */
+/* ---- what passes have to look at ---- */
+
+static const uint64_t EACH = UINT64_C(0x0101010101010101);
+
+size_t anfi_next_todo(const anf_module *m, size_t i, uint8_t bits) {
+  for (; i + 8 <= m->nodes.n; i += 8) {
+    uint64_t word;
+    memcpy(&word, m->todo + i, sizeof word);
+    if (word & (bits * EACH)) break;
+  }
+  while (i < m->nodes.n && !(m->todo[i] & bits)) i++;
+  return i;
+}
+
+size_t anfi_last_todo(const anf_module *m, size_t i, uint8_t bits) {
+  for (; i >= 8; i -= 8) {
+    uint64_t word;
+    memcpy(&word, m->todo + i - 8, sizeof word);
+    if (word & (bits * EACH)) break;
+  }
+  while (i && !(m->todo[i - 1] & bits)) i--;
+  return i;
+}
+
+/* What passes found out about n no longer holds. */
+static void look_again(anf_node *n) {
+  n->flags &= (uint8_t) ~(ANFI_NODE_SIMPLE | ANFI_NODE_UNIQUE);
+  anfi_look_at(n, ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE);
+}
+
+/* n may have lost its last use. */
+static void note_unused(const anf_node *n) {
+  if (n->graph) anfi_look_at(n, ANFI_TODO_DCE);
+}
+
+/* A rule may ask for an input with no other use: then the last user is to be looked at again. Rules of
+ * elementwise ops do not ask. */
 static void drop_use(anfi_use *u) {
   unlink_use(u);
   const anfi_use *left = tracks_uses(u->def) ? u->def->uses : NULL;
-  if (left && !left->next) left->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
+  if (!left) {
+    note_unused(u->def);
+  } else if (!left->next && (left->user->flags & ANFI_NODE_SIMPLE) &&
+             !(left->user->kind == ANFI_APPLY && anfi_op[left->user->op].scalar)) {
+    left->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
+    anfi_look_at(left->user, ANFI_TODO_SIMPLIFY);
+  }
 }
+
+/* ---- making them ---- */
 
 void anfi_reserve_nodes(anf_module *m, size_t n) {
   size_t cap = m->nodes.cap, want = m->nodes.n + n;
   if (want <= cap) return;
   if (want < 2 * cap) want = 2 * cap;
   anf_node **at = m->nodes.at;
+  m->todo = (uint8_t *)anfi_grow(&m->arena, m->todo, cap, want);
   m->nodes.at = (anf_node **)anfi_grow(&m->arena, at, cap * sizeof *at,
                                        anfi_size_mul(m->cx, want, sizeof *at));
   m->nodes.cap = want;
 }
 
-static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n) {
+void anfi_skip_node(anf_module *m) {
+  if (m->nodes.n == m->nodes.cap) anfi_reserve_nodes(m, ANFI_VEC_MIN);
+  m->todo[m->nodes.n] = 0;
+  m->nodes.at[m->nodes.n++] = NULL;
+}
+
+/* Room for a node and its n inputs, with its number; the rest is to be set. */
+static inline anf_node *new_room(anf_module *m, size_t n, uint8_t todo) {
   if (m->nodes.n >= UINT32_MAX || n >= UINT32_MAX) anfi_throw_nomem(m->cx);
-  anf_node *p = (anf_node *)anfi_alloc(&m->arena, sizeof *p + n * sizeof(anfi_use));
+  if (m->nodes.n == m->nodes.cap) anfi_reserve_nodes(m, ANFI_VEC_MIN);
+  anf_node *p = n < ANFI_GONE ? m->spare[n].first : NULL;
+  if (p) anfi_soon(m->spare[n].first = p->u.next);
+  else p = (anf_node *)anfi_bump(&m->arena, sizeof *p + n * sizeof(anfi_use));
+  m->todo[m->nodes.n] = todo;
+  m->nodes.at[m->nodes.n++] = p;
+  return p;
+}
+
+static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n, uint8_t todo) {
+  anf_node *p = new_room(m, n, todo);
   *p = (anf_node){.kind = (uint8_t)kind,
                   .op = ANF_OP_NONE,
-                  .id = (uint32_t)m->nodes.n,
+                  .id = (uint32_t)m->nodes.n - 1,
                   .nin = (uint32_t)n,
                   .graph = g};
-  anfi_push(&m->arena, &m->nodes, p);
   m->ncalls += kind == ANFI_CALL;
   return p;
 }
 
-static anf_node *new_cnode(anf_graph *g, anfi_kind kind, size_t n, anf_node *const *in) {
-  anf_node *p = new_node(g->module, kind, g, n);
-  for (size_t i = 0; i < n; i++) link_use(&p->in[i], p, in[i]);
-  return p;
-}
-
 anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t) {
-  anf_node *p = new_node(g->module, ANFI_PARAM, g, 0);
+  anf_node *p = new_node(g->module, ANFI_PARAM, g, 0, 0);
   p->type = t;
   p->u.index = g->params.n;
   if (name && name->len) p->debug = anfi_debug_new(g->module, (anfi_debug){.name = name});
@@ -119,14 +170,15 @@ void anfi_hold(anf_module *m, anf_value *v) {
 }
 
 anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n) {
-  anf_node *p = new_node(m, kind, g, n);
+  anf_node *p = new_node(m, kind, g, n, ANFI_TODO_LATER);
   if (n) memset(p->in, 0, n * sizeof p->in[0]);
   return p;
 }
 
 anf_node *anfi_value(anf_module *m, anf_value *v) {
   anfi_hold(m, v);
-  anf_node *n = new_node(m, ANFI_VALUE, NULL, 0);
+  bool graph = v->kind == ANF_VALUE_FN && anfi_value_fn(v)->graph;
+  anf_node *n = new_node(m, ANFI_VALUE, NULL, 0, graph ? ANFI_TODO_GRAPH : 0);
   n->u.value = v;
   return n;
 }
@@ -150,18 +202,40 @@ anf_node *anfi_op_value(anf_module *m, anfi_opcode op) {
   return m->op_nodes[op];
 }
 
+anf_node *anfi_apply_as(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
+                        anf_node *const *in, const anf_type *type, uint32_t debug, uint8_t todo) {
+  unsigned flags = (todo & ANFI_TODO_SIMPLIFY ? 0u : ANFI_NODE_SEEN | ANFI_NODE_SIMPLE) |
+                   (todo & ANFI_TODO_CSE ? 0u : ANFI_NODE_UNIQUE);
+  anf_node *p = new_room(g->module, n, todo);
+  p->kind = ANFI_APPLY;
+  p->flags = (uint8_t)flags;
+  p->op = (uint16_t)op;
+  p->id = (uint32_t)g->module->nodes.n - 1;
+  p->nin = (uint32_t)n;
+  p->debug = debug;
+  p->type = type;
+  p->graph = g;
+  p->uses = NULL;
+  p->u.attrs = attrs;
+  for (size_t i = 0; i < n; i++) link_use(&p->in[i], p, in[i]);
+  return p;
+}
+
 anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                      anf_node *const *in) {
-  anf_node *p = new_cnode(g, ANFI_APPLY, n, in);
-  p->op = (uint16_t)op;
-  p->u.attrs = attrs;
-  return p;
+  bool expands = op == ANF_OP_Derive || op == ANF_OP_Custom || op == ANF_OP_Recompute;
+  unsigned todo = ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE | ANFI_TODO_DCE;
+  if (expands) todo |= ANFI_TODO_EXPAND;
+  return anfi_apply_as(g, op, attrs, n, in, NULL, 0, (uint8_t)todo);
 }
 
 anf_node *anfi_call(anf_graph *g, size_t n, anf_node *const *in) {
   const anfi_fn *f = anfi_value_op(in[0]) != ANF_OP_NONE ? anfi_value_fn(in[0]->u.value) : NULL;
   if (f && f->nbound == 0) return anfi_apply(g, (anfi_opcode)f->op, f->attrs, n - 1, in + 1);
-  return new_cnode(g, ANFI_CALL, n, in);
+  anf_node *p =
+      new_node(g->module, ANFI_CALL, g, n, ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE | ANFI_TODO_DCE);
+  for (size_t i = 0; i < n; i++) link_use(&p->in[i], p, in[i]);
+  return p;
 }
 
 /* A node is mostly the result of one graph: the count sits in a map, apart from the nodes. */
@@ -174,6 +248,7 @@ static void count_result(anf_module *m, const anf_node *n, int by) {
 void anfi_set_result(anf_graph *g, anf_node *n) {
   count_result(g->module, n, 1); // first the step that can fail
   count_result(g->module, g->result, -1);
+  if (g->result) note_unused(g->result);
   g->result = n;
 }
 
@@ -189,13 +264,14 @@ void anfi_remove_effect(anf_node *n) {
   for (size_t i = 0; i < g->effects.n; i++)
     if (g->effects.at[i] != n) g->effects.at[k++] = g->effects.at[i];
   g->effects.n = k;
-  n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+  n->flags &= (uint8_t) ~(ANFI_NODE_EFFECT | ANFI_NODE_UNIQUE);
+  anfi_look_at(n, ANFI_TODO_CSE | ANFI_TODO_DCE);
 }
 
 void anfi_set_input(anf_node *n, size_t i, anf_node *to) {
   if (n->in[i].def) drop_use(&n->in[i]);
   link_use(&n->in[i], n, to);
-  n->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
+  look_again(n);
 }
 
 bool anfi_is_result(const anf_module *m, const anf_node *n) {
@@ -219,19 +295,29 @@ static void replace_results(anf_module *m, anf_node *n, anf_node *by) {
     if (m->graphs.at[i] && m->graphs.at[i]->result == n) anfi_set_result(m->graphs.at[i], by);
 }
 
+void anfi_set_attrs(anf_node *n, const anfi_attrs *attrs) {
+  n->u.attrs = attrs;
+  look_again(n);
+}
+
 void anfi_replace(anf_node *n, anf_node *by) {
   if (n == by) return;
   anf_module *m = module_of(n, by);
   if (m) replace_results(m, n, by);
+  note_unused(n);
   while (n->uses) {
     anfi_use *u = n->uses;
     unlink_use(u);
     link_use(u, u->user, by);
-    u->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
+    look_again(u->user);
   }
 }
 
-void anfi_move(anf_node *n, anf_graph *to) { n->graph = to; }
+void anfi_move(anf_node *n, anf_graph *to) {
+  n->graph = to;
+  n->flags &= (uint8_t)~ANFI_NODE_UNIQUE;
+  anfi_look_at(n, ANFI_TODO_CSE);
+}
 
 bool anfi_is_used(const anf_node *n) {
   if (n->uses || (n->flags & ANFI_NODE_EFFECT)) return true;
@@ -243,7 +329,22 @@ void anfi_delete(anf_node *n) {
   for (uint32_t i = 0; i < n->nin; i++) drop_use(&n->in[i]);
   if (m && n->kind == ANFI_CALL) m->ncalls--;
   n->kind = ANFI_DEAD;
-  if (m) m->nodes.at[n->id] = NULL;
+  if (!m) return;
+  m->nodes.at[n->id] = NULL;
+  if (n->nin >= ANFI_GONE || ANFI_SANITIZED) return;
+  anfi_gone *gone = &m->gone[n->nin];
+  n->u.next = gone->first;
+  gone->first = n;
+  if (!n->u.next) gone->last = n;
+}
+
+void anfi_reuse_deleted(anf_module *m) {
+  for (uint32_t i = 0; i < ANFI_GONE; i++) {
+    if (!m->gone[i].first) continue;
+    m->gone[i].last->u.next = m->spare[i].first;
+    m->spare[i].first = m->gone[i].first;
+    m->gone[i] = (anfi_gone){NULL, NULL};
+  }
 }
 
 /* ---- the public face ---- */
@@ -477,7 +578,9 @@ uint32_t anf_node_id(const anf_node *n) { return n->id; }
 anf_graph *anf_node_graph(const anf_node *n) { return n->graph; }
 const anf_type *anf_node_type(const anf_node *n) { return n->type; }
 void anf_node_set_type(anf_node *n, const anf_type *t) {
-  if (n) n->type = t;
+  if (!n) return;
+  n->type = t;
+  if (n->graph) look_again(n);
 }
 const char *anf_node_op(const anf_node *n) {
   return n->op < ANF_OP_COUNT ? anfi_op[n->op].name : NULL;

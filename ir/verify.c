@@ -23,6 +23,7 @@
  *       holds that graph; a VALUE knows the primitive that it holds
  *   V13 types, where known: the condition of Switch is a scalar, what is called is a function, and
  *       TupleGet takes an item that is there
+ *   V14 passes look at each node that has changed since they did, and at each that nothing uses
  * A node that a removed graph left behind is no part of the module: nothing may use it. Linear in
  * the module and its captures; no recursion. */
 #include "ir/ir.h"
@@ -369,6 +370,17 @@ static void check_graphs(checker *c) {
   }
 }
 
+static void check_todo(checker *c, const anf_node *n) {
+  uint8_t todo = c->m->todo[n->id];
+  const char *wrong = NULL;
+  if (n->kind == ANFI_APPLY && !(n->flags & ANFI_NODE_SIMPLE) && !(todo & ANFI_TODO_SIMPLIFY))
+    wrong = "may not be simple, and no pass would look at it";
+  if (!(n->flags & ANFI_NODE_UNIQUE) && !(todo & ANFI_TODO_CSE))
+    wrong = "may equal another, and no pass would look at it";
+  if (!(todo & ANFI_TODO_DCE) && !anfi_is_used(n)) wrong = "is unused, and no pass would find it";
+  if (wrong) FAIL(c, n, ANF_E0223, called(c, n), wrong);
+}
+
 static void check_nodes(checker *c) {
   for (size_t i = 0; i < c->m->nodes.n && anfi_more_errors(c->cx); i++) {
     const anf_node *n = c->m->nodes.at[i];
@@ -377,6 +389,7 @@ static void check_nodes(checker *c) {
     if (n->kind == ANFI_APPLY) check_apply(c, n);
     if (n->kind == ANFI_CALL) check_call(c, n);
     if (anfi_is_cnode(n)) check_types(c, n);
+    if (anfi_is_cnode(n)) check_todo(c, n);
   }
 }
 

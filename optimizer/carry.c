@@ -224,8 +224,9 @@ static anf_graph *smaller_step(const carried *c) {
 static void set_number(anf_node *loop, uint32_t k, size_t x) {
   if (attr(loop, k) == x) return;
   anf_value *v = anfi_value_new_i64(loop->graph->module->cx, ANF_INT, (int64_t)x);
-  loop->u.attrs = loop->u.attrs ? anfi_attrs_set(loop->graph->module, loop, k, v)
-                                : anfi_attrs_one(loop->graph->module, ANF_OP_Loop, v);
+  anf_module *m = loop->graph->module;
+  anfi_set_attrs(loop,
+                 loop->u.attrs ? anfi_attrs_set(m, loop, k, v) : anfi_attrs_one(m, ANF_OP_Loop, v));
 }
 
 static void rebuild(carried *c) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Common subexpressions: nodes of one graph with the same op, attributes and inputs become one.
  * Nodes are taken in the order in which they were made, which is the order of memory and mostly
- * that of evaluation; one that uses a later one waits until that one has had its turn, so inputs
- * are unified before their users. Ops with effects stay as they are.
+ * that of evaluation; one that uses another that has not had its turn waits for it, so inputs are
+ * unified before their users. Ops with effects stay as they are. Nodes that had their turn and have
+ * not changed since are known to be unlike all others, and are passed over (ANFI_NODE_UNIQUE).
  * What equals a node uses what it uses: mostly one of its inputs has few users, and a look at them
  * is all. Nodes whose inputs are all constants or have many users are found by their hash.
- * INVARIANT: of nodes that had their turn, those that no look at a few users finds are in the map. */
+ * INVARIANT: of nodes that had their turn, those that no look at a few users finds are in the map,
+ * if they use an input whose users were listed. */
 #include "optimizer/opt.h"
 
 enum { FEW = 8 };
@@ -19,10 +21,12 @@ typedef struct {
   anfi_pass *pass;
   anf_module *m;
   anfi_arena *a;
-  size_t now;           // number of the node that has its turn
   anfi_map nodes;       // hash of a node -> the node, or the next free place
   anfi_map values;      // hash of a constant -> its representative VALUE
-  anfi_node_vec marked; // representatives, and CNodes that had their turn before it came
+  anfi_map listed;      // ids of nodes with many users, which are in `nodes`
+  bool listed_rootless; // so are nodes that use constants alone
+  anfi_node_vec marked; // representatives, and CNodes that wait
+  anfi_node_vec again;  // their inputs have become others after their turn
   ANFI_VEC(visit) waiting;
 } table;
 
@@ -61,10 +65,11 @@ static anf_node *equal_value(table *t, anf_node *n) {
   }
 }
 
-/* One VALUE node for equal constants, so that inputs compare by pointer. */
+static bool is_data(const anf_node *n) { return n->op == ANF_OP_NONE && !anfi_value_graph(n); }
+
+/* One VALUE node for equal constants, so that inputs mostly compare by pointer. */
 static anf_node *representative(table *t, anf_node *n) {
-  bool plain = !(n->flags & ANFI_NODE_MARK) && n->op == ANF_OP_NONE && !anfi_value_graph(n);
-  if (!plain) return n;
+  if ((n->flags & ANFI_NODE_MARK) || !is_data(n)) return n;
   anf_node *r = equal_value(t, n);
   if (r == n) mark(t, n);
   return r;
@@ -76,12 +81,23 @@ static uint64_t stir(uint64_t h, uint64_t x) {
   return h ^ h >> 29;
 }
 
-static uint64_t hash_node(const anf_node *n) {
+/* Equal constants may be several nodes, where not all that use them had their turn in this run. */
+static uint64_t hash_input(table *t, anf_node *n) {
+  return anfi_key(n->kind == ANFI_VALUE ? representative(t, n) : n);
+}
+
+static uint64_t hash_node(table *t, const anf_node *n) {
   uint64_t h = n->kind * 65536u + n->op;
   if (n->kind == ANFI_APPLY && n->u.attrs) h = stir(h, hash_attrs(n->u.attrs));
   h = stir(stir(h, anfi_key(n->type)), anfi_key(n->graph));
-  for (uint32_t i = 0; i < n->nin; i++) h = stir(h, anfi_key(n->in[i].def));
+  for (uint32_t i = 0; i < n->nin; i++) h = stir(h, hash_input(t, n->in[i].def));
   return anfi_hash_mix(h, n->nin);
+}
+
+static bool same_input(const anf_node *a, const anf_node *b) {
+  if (a == b) return true;
+  if (a->kind != ANFI_VALUE || b->kind != ANFI_VALUE || !is_data(a) || !is_data(b)) return false;
+  return anfi_value_same(a->u.value, b->u.value);
 }
 
 static bool same_node(const anf_node *a, const anf_node *b) {
@@ -89,16 +105,16 @@ static bool same_node(const anf_node *a, const anf_node *b) {
       a->graph != b->graph)
     return false;
   for (uint32_t i = 0; i < a->nin; i++)
-    if (a->in[i].def != b->in[i].def) return false;
+    if (!same_input(a->in[i].def, b->in[i].def)) return false;
   return a->kind != ANFI_APPLY || same_attrs(a->u.attrs, b->u.attrs);
 }
 
 static anf_node *first_equal(table *t, anf_node *n) {
-  for (uint64_t h = hash_node(n);; h++) {
+  for (uint64_t h = hash_node(t, n);; h++) {
     uint64_t *at = anfi_map_at(&t->nodes, h);
     anf_node *r = (anf_node *)(uintptr_t)*at;
     if (!r) *at = anfi_key(n);
-    if (!r || same_node(r, n)) return r ? r : n;
+    if (!r || r == n || same_node(r, n)) return r ? r : n;
   }
 }
 
@@ -107,30 +123,56 @@ static bool may_merge(const anf_node *n) {
   return n->kind == ANFI_CALL || !(anfi_op[n->op].flags & ANFI_EFFECT);
 }
 
-static bool had_turn(const table *t, const anf_node *n) {
-  return n->id < t->now || (n->flags & ANFI_NODE_MARK);
-}
+static bool had_turn(const anf_node *n) { return n->flags & ANFI_NODE_UNIQUE; }
 
 /* A user of x that equals n and had its turn, or NULL; *few says that there is no other. */
-static anf_node *equal_user(const table *t, const anf_node *x, const anf_node *n, bool *few) {
+static anf_node *equal_user(const anf_node *x, const anf_node *n, bool *few) {
   const anfi_use *u = x->uses;
   for (int i = 0; u && i < FEW; i++, u = u->next) {
     anf_node *r = u->user;
-    if (r->op == n->op && r != n && had_turn(t, r) && may_merge(r) && same_node(r, n)) return r;
+    if (r->op == n->op && r != n && had_turn(r) && may_merge(r) && same_node(r, n)) return r;
   }
   *few = !u;
   return NULL;
 }
 
+/* Users of x that had their turn go to the map. */
+static void list_users(table *t, const anf_node *x) {
+  uint64_t *at = anfi_map_at(&t->listed, x->id);
+  if (*at) return;
+  *at = 1;
+  for (const anfi_use *u = x->uses; u; u = u->next)
+    if (had_turn(u->user) && may_merge(u->user)) first_equal(t, u->user);
+}
+
+static bool is_rootless(const anf_node *n) {
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (n->in[i].def->kind != ANFI_VALUE) return false;
+  return true;
+}
+
+static void list_rootless(table *t) {
+  if (t->listed_rootless) return;
+  t->listed_rootless = true;
+  for (size_t i = 0; i < t->m->nodes.n; i++) {
+    anf_node *n = t->m->nodes.at[i];
+    if (n && anfi_is_cnode(n) && had_turn(n) && is_rootless(n) && may_merge(n)) first_equal(t, n);
+  }
+}
+
 /* The node that n is to become, or n. */
 static anf_node *equal_node(table *t, anf_node *n) {
+  const anf_node *root = NULL;
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_node *x = n->in[i].def;
     if (x->kind == ANFI_VALUE) continue;
     bool few = false;
-    anf_node *r = equal_user(t, x, n, &few);
+    anf_node *r = equal_user(x, n, &few);
     if (r || few) return r ? r : n;
+    if (!root) root = x;
   }
+  if (root) list_users(t, root);
+  else list_rootless(t);
   return first_equal(t, n);
 }
 
@@ -143,30 +185,34 @@ static bool has_few_users(const anf_node *x) {
 /* The users of n become those of `first`, which may have many then. */
 static void merge(table *t, anf_node *n, anf_node *first) {
   bool few = has_few_users(first);
+  for (const anfi_use *u = n->uses; u; u = u->next)
+    if (had_turn(u->user)) anfi_push(t->a, &t->again, u->user);
   anfi_replace(n, first);
   anfi_delete(n);
   if (!few || has_few_users(first)) return;
   for (const anfi_use *u = first->uses; u; u = u->next)
-    if (had_turn(t, u->user) && may_merge(u->user)) first_equal(t, u->user);
+    if (had_turn(u->user) && may_merge(u->user)) first_equal(t, u->user);
 }
 
 static void unify(table *t, anf_node *n) {
+  n->flags &= (uint8_t)~ANFI_NODE_MARK;
   for (uint32_t k = 0; k < n->nin; k++) {
     anf_node *def = n->in[k].def, *r = def->kind == ANFI_VALUE ? representative(t, def) : def;
     if (r != def) anfi_set_input(n, k, r);
   }
   anf_node *first = may_merge(n) ? equal_node(t, n) : n;
-  if (first != n && anfi_rewrite(t->pass)) merge(t, n, first);
+  if (first == n) n->flags |= ANFI_NODE_UNIQUE;
+  else if (anfi_rewrite(t->pass)) merge(t, n, first);
 }
 
-/* Node number `now` has its turn: does n wait for its own? */
-static bool is_later(const anf_node *n, size_t now) {
-  return n->id > now && anfi_is_cnode(n) && !(n->flags & ANFI_NODE_MARK);
+/* Does n wait for its turn? */
+static bool is_waiting(const anf_node *n) {
+  return anfi_is_cnode(n) && !(n->flags & (ANFI_NODE_MARK | ANFI_NODE_UNIQUE));
 }
 
-static bool uses_later(const anf_node *n, size_t now) {
+static bool uses_waiting(const anf_node *n) {
   for (uint32_t i = 0; i < n->nin; i++)
-    if (is_later(n->in[i].def, now)) return true;
+    if (is_waiting(n->in[i].def)) return true;
   return false;
 }
 
@@ -182,17 +228,23 @@ static void after_inputs(table *t, anf_node *n) {
       continue;
     }
     anf_node *def = v->node->in[v->next++].def;
-    if (!is_later(def, t->now)) continue;
+    if (!is_waiting(def)) continue;
     mark(t, def);
     anfi_push(t->a, &t->waiting, ((visit){def, 0}));
   }
+}
+
+static void take_turn(table *t, anf_node *n) {
+  if (!is_waiting(n)) return;
+  if (uses_waiting(n)) after_inputs(t, n);
+  else unify(t, n);
 }
 
 /* Nodes that are looked at soon, what they use, and who uses that. */
 static void fetch_soon(const anf_module *m, size_t i) {
   enum { SOON = 8 };
   const anf_node *n = i + SOON < m->nodes.n ? m->nodes.at[i + SOON] : NULL;
-  if (n && n->nin) anfi_soon(n->in[0].def->uses);
+  if (n && n->nin && !had_turn(n)) anfi_soon(n->in[0].def->uses);
   anfi_fetch(m, i + 2 * SOON, i + 4 * SOON);
 }
 
@@ -200,13 +252,15 @@ bool anfi_opt_cse(anfi_pass *p) {
   table t = {.pass = p, .m = p->m, .a = anfi_scratch(p->m->cx)};
   anfi_map_init(&t.values, t.a);
   anfi_map_init(&t.nodes, t.a);
-  for (t.now = 0; t.now < p->m->nodes.n; t.now++) {
-    anf_node *n = p->m->nodes.at[t.now];
-    fetch_soon(p->m, t.now);
-    if (!n || !anfi_is_cnode(n) || (n->flags & ANFI_NODE_MARK)) continue;
-    if (uses_later(n, t.now)) after_inputs(&t, n);
-    else unify(&t, n);
+  anfi_map_init(&t.listed, t.a);
+  anf_module *m = p->m;
+  for (size_t i = 0; (i = anfi_next_todo(m, i, ANFI_TODO_CSE)) < m->nodes.n; i++) {
+    fetch_soon(m, i);
+    if (m->nodes.at[i]) take_turn(&t, m->nodes.at[i]);
+    bool left = m->nodes.at[i] && is_waiting(m->nodes.at[i]);
+    if (!left) m->todo[i] &= (uint8_t)~ANFI_TODO_CSE;
   }
+  while (t.again.n) take_turn(&t, t.again.at[--t.again.n]);
   for (size_t i = 0; i < t.marked.n; i++) t.marked.at[i]->flags &= (uint8_t)~ANFI_NODE_MARK;
   return true;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Dead code. Nodes that nothing uses go, from the last made to the first, so that mostly a node's
  * users went before it; one that was passed while it was used still goes on a list. What is left is
- * needed if its graph is: graphs are needed that public ones refer to, directly or not. Mostly all are.
- * If one is not, it may have been the last to need a value that it captures, which was the last to need
- * another graph, so what is needed is found from results and effects on, and the rest goes at once. */
+ * needed if its graph is: graphs are needed that public ones refer to, directly or not. The others go, and
+ * then their nodes as above. If one was the last to need a value that it captures, which was the last to
+ * need another graph, what is needed is found from results and effects on, and the rest goes at once. */
 #include "optimizer/opt.h"
 
 typedef struct {
@@ -40,11 +40,12 @@ static void delete_from(walk *w, anf_node *n, size_t now) {
 }
 
 static void sweep(walk *w) {
-  enum { SOON = 24 };
-  anf_node *const *at = w->m->nodes.at;
-  for (size_t i = w->m->nodes.n; i-- > 0;) {
-    anf_node *n = at[i];
-    if (i >= SOON) anfi_soon(at[i - SOON]);
+  anf_module *m = w->m;
+  w->constant.n = 0;
+  size_t i = m->nodes.n;
+  while ((i = anfi_last_todo(m, i, ANFI_TODO_DCE | ANFI_TODO_GRAPH)) > 0) {
+    anf_node *n = m->nodes.at[--i];
+    m->todo[i] &= (uint8_t)~ANFI_TODO_DCE;
     if (!n || n->uses) {
       if (n && anfi_value_graph(n)) anfi_push(w->a, &w->constant, n);
       continue;
@@ -61,6 +62,7 @@ static void refer(walk *w, const anf_graph *from, const anf_graph *to) {
 
 static void find_references(walk *w) {
   const anf_module *m = w->m;
+  w->refers.n = 0;
   for (size_t i = 0; i < w->constant.n; i++)
     for (const anfi_use *u = w->constant.at[i]->uses; u; u = u->next)
       refer(w, u->user->graph, anfi_value_graph(w->constant.at[i]));
@@ -84,7 +86,13 @@ static uint32_t *sort_references(walk *w, uint32_t **sorted) {
   return first;
 }
 
-static bool any_unneeded(walk *w) {
+static void remove_graph(anf_graph *g) {
+  while (g->effects.n) anfi_remove_effect(g->effects.at[g->effects.n - 1]);
+  anfi_graph_remove(g);
+}
+
+/* The graphs that are not needed go, and leave their results unused. True if there was one. */
+static bool remove_graphs(walk *w) {
   find_references(w);
   const anf_module *m = w->m;
   uint32_t *sorted, *first = sort_references(w, &sorted);
@@ -106,6 +114,9 @@ static bool any_unneeded(walk *w) {
       left--;
     }
   }
+  for (size_t i = 0; left && i < m->graphs.n; i++)
+    if (m->graphs.at[i] && !needed[i]) remove_graph(m->graphs.at[i]);
+  w->pass->rewrites += left;
   return left > 0;
 }
 
@@ -148,11 +159,6 @@ static void find_needed(needs *w, const anf_module *m) {
   }
 }
 
-static void remove_graph(anf_graph *g) {
-  while (g->effects.n) anfi_remove_effect(g->effects.at[g->effects.n - 1]);
-  anfi_graph_remove(g);
-}
-
 /* All but what results and effects of public graphs come from; how much it was. */
 static uint64_t remove_unneeded(anf_module *m) {
   needs w = {.a = anfi_scratch(m->cx)};
@@ -189,8 +195,10 @@ static void drop_held(anfi_pass *p, anf_graph *g) {
     anf_node *n = g->effects.at[i];
     bool gone = p->rewrites < p->limit && holds(n);
     p->rewrites += gone;
-    if (gone) n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
-    else g->effects.at[k++] = n;
+    if (gone) {
+      n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+      anfi_look_at(n, ANFI_TODO_DCE);
+    } else g->effects.at[k++] = n;
   }
   g->effects.n = k;
 }
@@ -202,7 +210,9 @@ bool anfi_opt_dce(anfi_pass *p) {
   if (p->rewrites >= p->limit) return true;
   walk w = {.pass = p, .m = m, .a = anfi_scratch(m->cx)};
   sweep(&w);
-  if (any_unneeded(&w)) p->rewrites += remove_unneeded(m);
+  if (!remove_graphs(&w)) return true;
+  sweep(&w);
+  if (remove_graphs(&w)) p->rewrites += remove_unneeded(m); // captures of captures: not one by one
   return true;
 }
 

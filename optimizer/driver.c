@@ -133,6 +133,7 @@ static bool run_pass(anfi_pass *p, const pass_row *row, uint32_t *have, const an
   if ((row->need & *have) != row->need)
     return anfi_fail(m->cx, anfi_nowhere(), ANF_E0603, row->name);
   uint64_t before = p->rewrites, start = anfi_os_now_ns();
+  anfi_reuse_deleted(m);
   if (!row->run(p)) return false;
   *have = (*have | row->make) & ~row->kill;
   double ms = (double)(anfi_os_now_ns() - start) / 1e6;

@@ -24,6 +24,25 @@ static bool same_node(const anf_node *a, const anf_node *b) {
   return a->kind == ANFI_VALUE && b->kind == ANFI_VALUE && anfi_value_same(a->u.value, b->u.value);
 }
 
+/* Most nodes are matched in vain: only what the rule has is set, and kept. */
+static void begin_match(anfi_match *m, const anfi_rule *rule, anf_node *root) {
+  m->root = root;
+  m->nvar = rule->nvar;
+  for (uint32_t i = 0; i < m->nvar; i++) {
+    m->var[i] = NULL;
+    m->value[i] = NULL;
+  }
+}
+
+static void copy_match(anfi_match *to, const anfi_match *m) {
+  to->root = m->root;
+  to->nvar = m->nvar;
+  for (uint32_t i = 0; i < m->nvar; i++) {
+    to->var[i] = m->var[i];
+    to->value[i] = m->value[i];
+  }
+}
+
 static bool bind(anfi_match *m, int var, anf_node *n) {
   if (m->var[var]) return same_node(m->var[var], n);
   m->var[var] = n;
@@ -48,10 +67,17 @@ static bool match_attrs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_
   return true;
 }
 
+/* Without a look at numbers. */
+static bool may_be_same(const anf_node *a, const anf_node *b) {
+  return a == b || (a->kind == ANFI_VALUE && b->kind == ANFI_VALUE);
+}
+
 /* A look one level down, which refuses most rules before anything is bound. */
 static bool may_be(const anfi_pat *p, const anf_node *n) {
   if (p->kind == ANFI_PAT_VAR) return true;
-  return p->kind == ANFI_PAT_OP ? anfi_is_op(n, p->op) : n->kind == ANFI_VALUE;
+  if (p->kind != ANFI_PAT_OP) return n->kind == ANFI_VALUE;
+  if (!anfi_is_op(n, p->op)) return false;
+  return !p->twins || (n->nin == p->n && may_be_same(n->in[0].def, n->in[1].def));
 }
 
 static bool may_match(const anfi_pat *p, const anf_node *n) {
@@ -83,9 +109,10 @@ static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m) {
   if (!anfi_is_op(n, p->op) || n->nin != p->n || (n->flags & ANFI_NODE_EFFECT)) return false;
   if (!match_attrs(cx, p, n, m)) return false;
   if (!(anfi_op[p->op].flags & ANFI_COMM) || p->n < 2) return match_inputs(cx, p, n, m, false);
-  anfi_match bound = *m;
+  anfi_match bound;
+  copy_match(&bound, m);
   if (match_inputs(cx, p, n, m, false)) return true;
-  *m = bound;
+  copy_match(m, &bound);
   return match_inputs(cx, p, n, m, true);
 }
 
@@ -166,7 +193,7 @@ static bool may_change_shape(const anfi_rule *rule, const anfi_match *m) {
   bool unknown = false;
   if (!rule->dropped || !t || t->kind != ANF_TYPE_TENSOR) return false;
   for (uint32_t i = 0; i < t->n; i++) unknown |= t->dims[i] == ANF_DIM_UNKNOWN;
-  for (int k = 0; unknown && k < ANFI_RULE_VARS; k++) {
+  for (uint32_t k = 0; unknown && k < m->nvar; k++) {
     const anf_node *n = rule->dropped >> k & 1 ? m->var[k] : NULL;
     if (n && n->kind != ANFI_VALUE && n->type && n->type->n) return true;
   }
@@ -200,7 +227,8 @@ static void undo(anfi_rewriter *r, size_t todo) {
 
 anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
   if ((rule->fast && !r->pass->fast) || !may_match(rule->lhs, n)) return NULL;
-  anfi_match m = {.root = n};
+  anfi_match m;
+  begin_match(&m, rule, n);
   if (!guards_hold(r, rule, &m, true) || !match(r->m->cx, rule->lhs, n, &m) ||
       !guards_hold(r, rule, &m, false))
     return NULL;
@@ -220,6 +248,7 @@ anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
 static void push_users(anfi_rewriter *r, const anf_node *n) {
   for (const anfi_use *u = n->uses; u; u = u->next) {
     u->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
+    anfi_look_at(u->user, ANFI_TODO_SIMPLIFY);
     anfi_push(r->arena, &r->todo, u->user);
   }
 }
@@ -231,11 +260,6 @@ static void push_all_users(anfi_rewriter *r, const anf_node *n) {
     if (!anfi_is_op(u->user, ANF_OP_MakeTuple) && !anfi_is_op(u->user, ANF_OP_MakeRecord))
       push_users(r, u->user);
   push_users(r, n);
-}
-
-/* Without a look at numbers. */
-static bool may_be_same(const anf_node *a, const anf_node *b) {
-  return a == b || (a->kind == ANFI_VALUE && b->kind == ANFI_VALUE);
 }
 
 static bool is_inexact(const anf_type *t) { return t && t->kind == ANF_TYPE_TENSOR && t->varies; }
@@ -293,6 +317,74 @@ static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
   return NULL;
 }
 
+/* ---- nodes that derivatives make ---- */
+
+/* Guards that look at more than the root may hold one day. */
+static bool may_fire(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
+  if (rule->fast || !may_match(rule->lhs, n)) return false;
+  anfi_match m;
+  begin_match(&m, rule, n);
+  return guards_hold(r, rule, &m, true) && match(r->m->cx, rule->lhs, n, &m);
+}
+
+/* Has the op a rule that asks for no more than the bits? */
+static bool may_any(anfi_rewriter *r, anfi_opcode op, uint64_t has) {
+  anfi_rule_known *k = &r->known[anfi_hash_mix(has, op) % ANFI_RULE_KNOWN];
+  if (k->op == op + 1u && k->has == has) return k->any;
+  const anfi_rule_of_op *at = r->set->by_op[op].all.at;
+  *k = (anfi_rule_known){.has = has, .op = op + 1u};
+  for (size_t i = 0; i < r->set->by_op[op].all.n; i++)
+    k->any |= !(at[i].needs & ~has) && !at[i].rule->fast;
+  return k->any;
+}
+
+static bool is_quiet(anfi_rewriter *r, anf_node *n) {
+  const anfi_rule_of_op *at = r->set->by_op[n->op].all.at;
+  size_t nrule = r->set->by_op[n->op].all.n;
+  if (!nrule) return true;
+  uint64_t has = bits_of(r, n);
+  if (!may_any(r, (anfi_opcode)n->op, has)) return true;
+  for (size_t i = 0; i < nrule; i++)
+    if (!(at[i].needs & ~has) && may_fire(r, at[i].rule, n)) return false;
+  return true;
+}
+
+static inline bool equals(const anf_node *r, const anf_graph *g, anfi_opcode op, size_t n,
+                          anf_node *const *in, const anf_type *type) {
+  if (r->op != op || r->kind != ANFI_APPLY || r->nin != n || r->graph != g || r->type != type ||
+      r->u.attrs || (r->flags & ANFI_NODE_EFFECT))
+    return false;
+  for (size_t i = 0; i < n; i++)
+    if (r->in[i].def != in[i]) return false;
+  return true;
+}
+
+anf_node *anfi_make_clean(anfi_rewriter *r, anf_graph *g, anfi_opcode op, size_t n,
+                          anf_node *const *in, const anf_type *type, uint32_t debug, uint8_t todo) {
+  enum { FEW = 8 };
+  bool constant = true, few = false;
+  for (size_t i = 0; i < n; i++) { // mostly the adjoint has no user yet
+    constant &= in[i]->kind == ANFI_VALUE;
+    few |= in[i]->kind != ANFI_VALUE && !in[i]->uses;
+  }
+  for (size_t i = 0; i < n && !few; i++) {
+    if (in[i]->kind == ANFI_VALUE) continue;
+    const anfi_use *u = in[i]->uses;
+    for (int k = 0; u && k < FEW; k++, u = u->next)
+      if (equals(u->user, g, op, n, in, type)) return u->user;
+    few = !u;
+  }
+  anf_node *x =
+      anfi_apply_as(g, op, NULL, n, in, type, debug, few ? todo : (uint8_t)(todo | ANFI_TODO_CSE));
+  if (constant || !is_quiet(r, x)) {
+    x->flags &= (uint8_t) ~(ANFI_NODE_SEEN | ANFI_NODE_SIMPLE);
+    anfi_look_at(x, ANFI_TODO_SIMPLIFY);
+  }
+  return x;
+}
+
+/* ---- the pass ---- */
+
 typedef struct {
   size_t looked, fired;
 } steps;
@@ -320,31 +412,49 @@ static bool simplify_from(anfi_rewriter *r, anf_node *n, steps *s) {
   return !anfi_failed(r->m->cx) && anfi_go_on(r->m->cx, "simplifying", 0.0);
 }
 
-/* Node i has its turn. */
+/* Nodes that may have their turn soon. */
 static void fetch_soon(const anf_module *m, size_t i) {
   enum { NEAR = 8, FAR = 24 };
   if (i + FAR >= m->nodes.n) return;
   anfi_soon(m->nodes.at[i + FAR]);
-  const anf_node *n = m->nodes.at[i + NEAR];
+  const anf_node *n = m->todo[i + NEAR] & ANFI_TODO_SIMPLIFY ? m->nodes.at[i + NEAR] : NULL;
   for (uint32_t k = 0; n && !(n->flags & ANFI_NODE_SIMPLE) && k < n->nin && k < 3; k++)
     anfi_soon(n->in[k].def);
 }
 
+/* They may have been seen without the rules that need reassociation. */
+static void forget_all(const anf_module *m) {
+  for (size_t i = 0; i < m->nodes.n; i++) {
+    anf_node *n = m->nodes.at[i];
+    if (!n || n->kind != ANFI_APPLY) continue;
+    n->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
+    m->todo[i] |= ANFI_TODO_SIMPLIFY;
+  }
+}
+
+/* The inputs of one that was seen before have changed. */
+static bool look_from(anfi_rewriter *r, anf_node *n, steps *s) {
+  if (!n || n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_SIMPLE)) return true;
+  if (n->flags & ANFI_NODE_SEEN) push_users(r, n);
+  return simplify_from(r, n, s);
+}
+
 bool anfi_opt_simplify(anfi_pass *p) {
   anf_ctx *cx = p->m->cx;
-  anfi_rewriter r = {.pass = p, .m = p->m, .arena = anfi_scratch(cx)};
+  anf_module *m = p->m;
+  anfi_rewriter r = {.pass = p, .m = m, .arena = anfi_scratch(cx)};
   if (!(r.set = anfi_rules(cx))) return false;
   r.fired = ANFI_NEW_N(r.arena, uint32_t, r.set->n);
   steps s = {0};
-  for (size_t i = 0, n = p->m->nodes.n; i < n; i++) { // in order of creation: inputs mostly first
-    anf_node *x = p->m->nodes.at[i];
-    fetch_soon(p->m, i);
-    if (!x || x->kind != ANFI_APPLY) continue;
-    if (p->fast)
-      x->flags &= (uint8_t)~ANFI_NODE_SIMPLE; // it may have been seen without those rules
-    if (x->flags & ANFI_NODE_SIMPLE) continue;
-    if (x->flags & ANFI_NODE_SEEN) push_users(&r, x); // its inputs have changed
-    if (!simplify_from(&r, x, &s)) return false;
+  if (p->fast) forget_all(m);
+  size_t i = 0, n = m->nodes.n;
+  while ((i = anfi_next_todo(m, i, ANFI_TODO_SIMPLIFY)) < n) { // mostly inputs first
+    fetch_soon(m, i);
+    if (!look_from(&r, m->nodes.at[i], &s)) return false;
+    const anf_node *x = m->nodes.at[i];
+    bool left = x && x->kind == ANFI_APPLY && !(x->flags & ANFI_NODE_SIMPLE);
+    if (!left) m->todo[i] &= (uint8_t)~ANFI_TODO_SIMPLIFY;
+    i++;
   }
   return true;
 }

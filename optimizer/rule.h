@@ -34,7 +34,8 @@ struct anfi_pat {
   anfi_opcode op;
   uint32_t n;
   anfi_pat **in;
-  int var; // of a variable
+  bool twins; // the first two are one variable
+  int var;    // of a variable
   double number;
   uint32_t nattr;
   struct {
@@ -44,8 +45,10 @@ struct anfi_pat {
   } attr[4];
 };
 
+/* Of a rule with `nvar` variables; beyond them nothing is set. */
 typedef struct anfi_match {
   anf_node *root;
+  uint32_t nvar;
   anf_node *var[ANFI_RULE_VARS];
   anf_value *value[ANFI_RULE_VARS]; // of attribute variables
 } anfi_match;
@@ -76,6 +79,7 @@ typedef struct anfi_rule {
   bool fast;        // only when floats may be reassociated
   bool exact;       // not where result and operands are all of one type of floats
   uint32_t dropped; // bit set of variables that the template leaves out
+  uint32_t nvar;
 } anfi_rule;
 
 /* A rule of an op, and what it needs among the inputs of a node: constants, results of some op, or
@@ -112,6 +116,12 @@ bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row,
                      anfi_rule *out); // one row
 
 /* rewrite.c */
+enum { ANFI_RULE_KNOWN = 256 };
+typedef struct anfi_rule_known { // does any rule of the op ask for no more than that?
+  uint64_t has;
+  uint32_t op; // 1 more
+  bool any;
+} anfi_rule_known;
 typedef struct anfi_rewriter {
   anfi_pass *pass;
   anf_module *m;
@@ -119,9 +129,15 @@ typedef struct anfi_rewriter {
   const anfi_ruleset *set;
   ANFI_VEC(anf_node *) todo;
   uint32_t *fired; // by rule, for --trace and tests
+  anfi_rule_known known[ANFI_RULE_KNOWN];
 } anfi_rewriter;
 /* Applies all rules until none fires. */
 bool anfi_opt_simplify(anfi_pass *p);
+/* A node without attributes for which no rule fires now, and that equals no other where that was easy
+ * to see: then the passes need not look at it, but for what `todo` says. Or one that was there and
+ * equals it. r needs only the module, the set and a pass. For what makes many nodes. */
+anf_node *anfi_make_clean(anfi_rewriter *r, anf_graph *g, anfi_opcode op, size_t n,
+                          anf_node *const *in, const anf_type *type, uint32_t debug, uint8_t todo);
 /* A node with its type inferred; folds nothing. For templates and hooks. */
 anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op,
                              const anfi_attrs *attrs, size_t n, anf_node *const *in);

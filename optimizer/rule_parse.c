@@ -123,6 +123,10 @@ static anfi_pat *read_atom(reader *r, bool defines) {
   return p;
 }
 
+static bool are_twins(const anfi_pat *a, const anfi_pat *b) {
+  return a->kind == ANFI_PAT_VAR && b->kind == ANFI_PAT_VAR && a->var == b->var;
+}
+
 /* Patterns are a few levels deep: this recursion is bounded by the rules' own text. */
 static anfi_pat *read_pattern(reader *r, bool defines) {
   skip_space(r);
@@ -141,6 +145,7 @@ static anfi_pat *read_pattern(reader *r, bool defines) {
   r->at++;
   p->in = ANFI_NEW_N(r->a, anfi_pat *, p->n);
   if (p->n) memcpy(p->in, in, p->n * sizeof *in);
+  p->twins = r->good && p->n >= 2 && are_twins(in[0], in[1]);
   return p;
 }
 
@@ -200,6 +205,7 @@ static bool read_rule(reader *r, anfi_rule *rule) {
     if (!read_guard(r, rule)) return false;
     skip_space(r);
   }
+  rule->nvar = r->nvar;
   if (r->good && rule->rhs) rule->dropped = variables(rule->lhs) & ~variables(rule->rhs);
   if (r->good && rule->lhs->kind != ANFI_PAT_OP) bad(r, "the pattern must start with an op");
   return r->good;
@@ -217,9 +223,7 @@ static uint64_t needs(const anfi_rule *rule) {
     const anfi_pat *p = lhs->in[i];
     if (p->kind != ANFI_PAT_VAR) bits |= anfi_rule_bit(p->kind != ANFI_PAT_OP, p->op);
   }
-  bool twins = lhs->n >= 2 && lhs->in[0]->kind == ANFI_PAT_VAR &&
-               lhs->in[1]->kind == ANFI_PAT_VAR && lhs->in[0]->var == lhs->in[1]->var;
-  return twins ? bits | ANFI_RULE_TWINS : bits;
+  return lhs->twins ? bits | ANFI_RULE_TWINS : bits;
 }
 
 const anfi_ruleset *anfi_rules(anf_ctx *cx) {

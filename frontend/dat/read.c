@@ -168,7 +168,7 @@ static bool read_node(anfi_reader *r, size_t nnode) {
     return anfi_scan_expected(&r->s, "a kind of node: - v V o O p a or c");
   r->s.at++;
   if (c == '-') {
-    anfi_push(&r->m->arena, &r->m->nodes, (anf_node *)NULL);
+    anfi_skip_node(r->m);
     return true;
   }
   if (c == 'p') return read_param(r);

@@ -56,7 +56,7 @@ static anf_node *fires(job *j, bool fast) {
 }
 
 static void try_rule(job *j) {
-  const anfi_rule probe = {.row = &probe_row, .lhs = j->rule.lhs};
+  const anfi_rule probe = {.row = &probe_row, .lhs = j->rule.lhs, .nvar = j->rule.nvar};
   uint32_t lies = 0, lie = 0;
   j->by = NULL;
   matched = false;

@@ -368,6 +368,20 @@ static void v11_effects(void **state) {
   expect(w, "E0220", "listed twice");
 }
 
+/* ---- V14 ---- */
+
+static void v14_todo(void **state) {
+  world *w = (world *)*state;
+  w->m->todo[w->b->id] &= (uint8_t)~ANFI_TODO_SIMPLIFY;
+  expect(w, "E0223", "may not be simple");
+  w->m->todo[w->b->id] = ANFI_TODO_SIMPLIFY;
+  expect(w, "E0223", "may equal another");
+  w->m->todo[w->b->id] = ANFI_TODO_LATER;
+  anf_return(w->main, w->b);
+  w->m->todo[w->c->id] = ANFI_TODO_LATER & ~ANFI_TODO_DCE;
+  expect(w, "E0223", "is unused");
+}
+
 /* ---- V12, V13 ---- */
 
 static void v12_foreign_function(void **state) {
@@ -503,6 +517,7 @@ int main(void) {
       TEST(v12_wrong_op),
       TEST(v12_self),
       TEST(v13_types),
+      TEST(v14_todo),
       TEST(many_faults),
       TEST(deep),
   };
