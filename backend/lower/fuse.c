@@ -50,6 +50,7 @@ static bool may_inline(const anf_node *n) {
   case ANF_OP_Concat:
   case ANF_OP_Stack:
   case ANF_OP_Resize:
+  case ANF_OP_Roll:
   case ANF_OP_Upsample: return false; // dear to ask, or written better as a whole
   case ANF_OP_FloorDiv:
   case ANF_OP_Mod:
@@ -113,6 +114,11 @@ static bool may_follow(const plan *p, const anf_node *x, const place *at) {
          a == b;
 }
 
+bool anfi_low_asks_type(const anf_node *n, size_t i) {
+  const anfi_schema *s = anfi_op_schema(n->graph->module->cx, (anfi_opcode)n->op);
+  return i < s->nin && strcmp(s->in[i]->s, "like") == 0;
+}
+
 static bool grows(const anf_node *user, const anf_node *x) {
   size_t a = 0, b = 0;
   return !anfi_type_elements(user->type, &a) || !anfi_type_elements(x->type, &b) || a > b;
@@ -163,6 +169,7 @@ static bool is_window(const anf_node *x) {
 
 static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
+  if (user->kind == ANFI_APPLY && anfi_low_asks_type(user, i)) return;
   size_t found = number_of(p, x);
   const place *u = &p->at[user_index];
   bool inside = u->nest && !u->split; // the user itself is left to its reader

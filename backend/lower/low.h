@@ -250,6 +250,8 @@ texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_
 texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits);
 /* The bits of element i of a constant, not complex. */
 uint64_t anfi_low_bits(const anf_value *v, size_t i);
+/* fuse.c: is input i asked for its type alone? */
+bool anfi_low_asks_type(const anf_node *n, size_t i);
 /* conv.c: the question as the plans of windows ask it */
 anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q);
 

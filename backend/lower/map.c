@@ -165,8 +165,31 @@ static anfi_elem at_tile(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   return anfi_view_at_dims(L, v->in[0], at);
 }
 
+/* A loop for the copies along each dim, and one for the elements of a copy. */
+static void store_tile(anfi_low *L, const anfi_view *v, texpr to) {
+  const anf_type *t = v->in[0]->type;
+  anfi_loop copies[ANF_MAX_RANK], of[ANF_MAX_RANK];
+  anfi_pt p = {0};
+  texpr at[ANF_MAX_RANK];
+  size_t lead = v->type->n - t->n;
+  for (size_t k = 0; k < v->type->n; k++) {
+    int64_t n = k < lead ? 1 : t->dims[k - lead], times = v->type->dims[k] / n;
+    anfi_low_loop(L, &copies[k], (uint64_t)times, "r");
+    anfi_pt_push(&p, copies[k].var, (uint64_t)times);
+    anfi_low_loop(L, &of[k], (uint64_t)n, "i");
+    anfi_pt_push(&p, of[k].var, (uint64_t)n);
+    if (k >= lead) at[k - lead] = of[k].var;
+  }
+  anfi_low_put(L, to, anfi_pt_linear(L, &p), anfi_view_at_dims(L, v->in[0], at), v->complex);
+  for (size_t k = v->type->n; k-- > 0;) {
+    anfi_low_loop_end(L, &of[k]);
+    anfi_low_loop_end(L, &copies[k]);
+  }
+}
+
 bool anfi_lower_tile(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   out[0] = anfi_view_lazy(L, q, ORDER_OWN, at_tile);
+  out[0]->store = store_tile;
   return true;
 }
 
@@ -198,29 +221,32 @@ static uint64_t floor_mod(int64_t a, int64_t n) {
   return (uint64_t)(r < 0 ? r + n : r);
 }
 
-static anfi_elem at_roll(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+/* By how much each dim is rotated. */
+static void rotations(const anfi_view *v, uint64_t *by) {
   int64_t shift[ANF_MAX_RANK], axes[ANF_MAX_RANK];
   const anf_type *t = v->type;
-  texpr at[ANF_MAX_RANK];
   size_t n = anfi_attr_ints(v->attr[0], ANF_MAX_RANK, shift), axis = 0;
-  if (!anfi_attr_given(v->attr[1])) {
-    uint64_t by = floor_mod(shift[0], (int64_t)v->n);
-    return anfi_view_at_flat(L, v->in[0], rotated(L, anfi_pt_linear(L, p), by, v->n));
-  }
-  uint64_t by[ANF_MAX_RANK] = {0};
   size_t m = anfi_attr_ints(v->attr[1], ANF_MAX_RANK, axes);
   for (size_t i = 0; i < m; i++) {
     anfi_axis_in(axes[i], t->n, &axis);
     by[axis] = floor_mod((int64_t)by[axis] + shift[n == 1 ? 0 : i] % t->dims[axis], t->dims[axis]);
   }
+}
+
+static anfi_elem at_roll(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  const anf_type *t = v->type;
+  texpr at[ANF_MAX_RANK];
+  if (!anfi_attr_given(v->attr[1])) {
+    int64_t shift[ANF_MAX_RANK];
+    anfi_attr_ints(v->attr[0], ANF_MAX_RANK, shift);
+    uint64_t by = floor_mod(shift[0], (int64_t)v->n);
+    return anfi_view_at_flat(L, v->in[0], rotated(L, anfi_pt_linear(L, p), by, v->n));
+  }
+  uint64_t by[ANF_MAX_RANK] = {0};
+  rotations(v, by);
   own_dims(L, v, p, at);
   for (size_t k = 0; k < t->n; k++) at[k] = rotated(L, at[k], by[k], (uint64_t)t->dims[k]);
   return anfi_view_at_dims(L, v->in[0], at);
-}
-
-bool anfi_lower_roll(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
-  out[0] = anfi_view_lazy(L, q, ORDER_OWN, at_roll);
-  return true;
 }
 
 /* ---- elements that are there or not ---- */
@@ -289,11 +315,6 @@ static anfi_elem at_diagonal(anfi_low *L, const anfi_view *v, const anfi_pt *p) 
   at[1] = anfi_ix_addc(L, at[0], k > 0 ? k : 0);
   at[0] = anfi_ix_addc(L, at[0], k < 0 ? -k : 0);
   return anfi_view_at_dims(L, v->in[0], at);
-}
-
-bool anfi_lower_diag(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
-  out[0] = anfi_view_lazy(L, q, ORDER_OWN, q->type->n == 2 ? at_diag : at_diagonal);
-  return true;
 }
 
 /* ---- padding ---- */
@@ -403,10 +424,103 @@ static void store_pad(anfi_low *L, const anfi_view *v, texpr to) {
   if (v->in[0]->n) store_block(L, v->in[0], v->in[0]->type, first, v, to);
 }
 
+/* Elements of x from `first` on, as many as dims says. */
+static const anfi_view *block_of(anfi_low *L, const anfi_view *v, anfi_view *x,
+                                 const int64_t *first, const anf_type *block) {
+  anfi_view *in[1] = {x};
+  map *m = identity(L, block->n);
+  memcpy(m->add, first, block->n * sizeof *first);
+  return affine_view(
+      L, &(anfi_low_op){.op = v->op, .loc = v->loc, .n = 1, .in = in, .attr = v->attr}, block, m);
+}
+
+/* Around the middle, which is the input, the elements of each dim's two ends: those of the dims before
+ * it are of the middle, those of the dims behind it are all. */
+static void store_pad_mode(anfi_low *L, const anfi_view *v, texpr to) {
+  int64_t w[2 * ANF_MAX_RANK], first[ANF_MAX_RANK] = {0}, dims[ANF_MAX_RANK];
+  const anf_type *t = v->type, *x = v->in[0]->type;
+  anfi_view *whole = anfi_view_new(L, t, VIEW_LAZY);
+  *whole = *v;
+  whole->store = NULL;
+  anfi_attr_ints(v->attr[0], 2 * ANF_MAX_RANK, w);
+  memcpy(dims, t->dims, t->n * sizeof *dims);
+  for (size_t k = 0; k < t->n; k++) {
+    for (int end = 0; end < 2; end++) {
+      first[k] = end ? w[2 * k] + x->dims[k] : 0;
+      dims[k] = w[2 * k + (size_t)end];
+      if (!dims[k]) continue;
+      const anf_type *block = anfi_type_tensor(L->cx, v->dtype, t->n, dims);
+      store_block(L, block_of(L, v, whole, first, block), block, first, v, to);
+    }
+    first[k] = w[2 * k];
+    dims[k] = x->dims[k];
+  }
+  store_block(L, v->in[0], x, first, v, to);
+}
+
 bool anfi_lower_pad(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   bool constant = anfi_attr_is(q->attr[1], "constant");
   out[0] = anfi_view_lazy(L, q, ORDER_OWN, constant ? at_pad : at_pad_mode);
   if (constant && q->type->n) out[0]->store = store_pad;
+  else if (q->type->n && q->in[0]->n) out[0]->store = store_pad_mode;
+  return true;
+}
+
+/* ---- diagonals and rotations, block by block ---- */
+
+static void store_diag(anfi_low *L, const anfi_view *v, texpr to) {
+  int64_t k = anfi_attr_int(v->attr[0]);
+  uint64_t row = k < 0 ? (uint64_t)-k : 0, column = k > 0 ? (uint64_t)k : 0,
+           n = (uint64_t)v->type->dims[1];
+  anfi_loop l;
+  anfi_low_loop(L, &l, v->n, "i");
+  anfi_low_put(L, to, l.var, zero_of(L, v), v->complex);
+  anfi_low_loop_end(L, &l);
+  anfi_low_loop(L, &l, v->in[0]->n, "i");
+  texpr at = anfi_ix_addc(L, anfi_ix_mulc(L, l.var, n + 1), (int64_t)(row * n + column));
+  anfi_low_put(L, to, at, anfi_view_at_flat(L, v->in[0], l.var), v->complex);
+  anfi_low_loop_end(L, &l);
+}
+
+bool anfi_lower_diag(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  out[0] = anfi_view_lazy(L, q, ORDER_OWN, q->type->n == 2 ? at_diag : at_diagonal);
+  if (q->type->n == 2 && q->in[0]->n) out[0]->store = store_diag;
+  return true;
+}
+
+/* A rotated dim is two blocks. */
+static void store_roll(anfi_low *L, const anfi_view *v, texpr to) {
+  const anf_type *t = v->type;
+  uint64_t by[ANF_MAX_RANK] = {0};
+  size_t turned[ANF_MAX_RANK], n = 0;
+  int64_t first[ANF_MAX_RANK] = {0}, from[ANF_MAX_RANK] = {0}, dims[ANF_MAX_RANK];
+  rotations(v, by);
+  memcpy(dims, t->dims, t->n * sizeof *dims);
+  for (size_t k = 0; k < t->n; k++)
+    if (by[k]) turned[n++] = k;
+  for (uint32_t part = 0; part < UINT32_C(1) << n; part++) {
+    for (size_t i = 0; i < n; i++) {
+      size_t k = turned[i];
+      int64_t far = (int64_t)by[k], near = t->dims[k] - far;
+      bool start = part >> i & 1; // of the result, what was the end
+      first[k] = start ? 0 : far;
+      from[k] = start ? near : 0;
+      dims[k] = start ? far : near;
+    }
+    const anf_type *block = anfi_type_tensor(L->cx, v->dtype, t->n, dims);
+    store_block(L, block_of(L, v, v->in[0], from, block), block, first, v, to);
+  }
+}
+
+bool anfi_lower_roll(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  enum { MOST = 3 }; // axes
+  uint64_t by[ANF_MAX_RANK] = {0};
+  size_t turned = 0;
+  out[0] = anfi_view_lazy(L, q, ORDER_OWN, at_roll);
+  if (!anfi_attr_given(q->attr[1]) || !out[0]->n) return true;
+  rotations(out[0], by);
+  for (size_t k = 0; k < q->type->n; k++) turned += by[k] != 0;
+  if (turned <= MOST) out[0]->store = store_roll;
   return true;
 }
 

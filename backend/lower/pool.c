@@ -407,7 +407,8 @@ bool anfi_lower_pool_grad(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 
 typedef struct taps { // of one dim, by result index
   texpr at[2], weight[2];
-  bool one; // a single element of weight 1
+  bool one;       // a single element of weight 1
+  uint64_t times; // each element so often, or 0
 } taps;
 
 typedef struct resizing {
@@ -435,7 +436,7 @@ static taps taps_of(anfi_low *L, const anfi_low_op *q, int64_t in, int64_t out) 
   bool nearest = anfi_attr_is(q->attr[1], "nearest"), align = anfi_attr_bool(q->attr[2]);
   size_t n = (size_t)out;
   uint64_t *bits[4];
-  taps t = {.one = true};
+  taps t = {.one = true, .times = nearest && in && out % in == 0 ? (uint64_t)(out / in) : 0};
   for (int k = 0; k < 4; k++) bits[k] = ANFI_NEW_N(L->a, uint64_t, n + 1);
   for (int64_t o = 0; o < out; o++) {
     uint64_t at[2] = {(uint64_t)(o * in / out), 0};
@@ -507,12 +508,37 @@ static anfi_elem at_resize(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   return anfi_scalar_cast(L, (anfi_elem){sum, NULL}, ANF_F64, v->dtype);
 }
 
+/* Each element so often: a loop for the elements of a dim, and one for their copies. */
+static void store_copies(anfi_low *L, const anfi_view *v, texpr to) {
+  const resizing *r = (const resizing *)v->data;
+  anfi_loop plane, of[3], copies[3];
+  anfi_pt from = {0}, p = {0};
+  anfi_low_loop(L, &plane, r->planes, "plane");
+  plane.parallel = L->o.parallel && !L->in_parallel && v->n >= PARALLEL_WORK;
+  anfi_pt_push(&from, plane.var, r->planes);
+  anfi_pt_push(&p, plane.var, r->planes);
+  for (size_t k = 0; k < 3; k++) {
+    anfi_low_loop(L, &of[k], (uint64_t)r->dim_in[k], "i");
+    anfi_low_loop(L, &copies[k], r->t[k].times, "r");
+    anfi_pt_push(&from, of[k].var, (uint64_t)r->dim_in[k]);
+    anfi_pt_push(&p, of[k].var, (uint64_t)r->dim_in[k]);
+    anfi_pt_push(&p, copies[k].var, r->t[k].times);
+  }
+  anfi_low_put(L, to, anfi_pt_linear(L, &p), anfi_view_at(L, v->in[0], &from), v->complex);
+  for (size_t k = 3; k-- > 0;) {
+    anfi_low_loop_end(L, &copies[k]);
+    anfi_low_loop_end(L, &of[k]);
+  }
+  anfi_low_loop_end(L, &plane);
+}
+
 bool anfi_lower_resize(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   out[0] = anfi_view_lazy(L, q, ORDER_OWN, at_resize);
   if (!out[0]->n) return true;
   resizing *r = ANFI_NEW(L->a, resizing);
   *r = resizing_of(L, q, q->in[0]->type, q->type);
   out[0]->data = r;
+  if (r->t[0].times && r->t[1].times && r->t[2].times) out[0]->store = store_copies;
   return true;
 }
 

@@ -82,11 +82,6 @@ static uint32_t axes_of(anf_ctx *cx, const anf_node *n) {
 }
 
 /* Is input i there for its type alone? Ops call it `like`. */
-static bool is_like(anf_ctx *cx, const anf_node *n, size_t i) {
-  const anfi_schema *s = anfi_op_schema(cx, (anfi_opcode)n->op);
-  return i < s->nin && strcmp(s->in[i]->s, "like") == 0;
-}
-
 static bool one_hot_inside(anf_ctx *cx, const frame *f, const anf_node *n) {
   const anf_value *a = anfi_attr_value(cx, ANF_OP_OneHot, n->u.attrs, 1);
   size_t axis = 0;
@@ -97,7 +92,7 @@ static anfi_row_way way_of(glow *w, const frame *f, const anf_node *n, size_t i)
   const anf_type *x = n->in[i].def->type;
   anfi_row_way own = has_rows(f, x) ? ROW_OWN : ROW_NONE;
   if (x && x->kind == ANF_TYPE_NONE) return ROW_WHOLE;
-  if (is_like(w->cx, n, i)) return ROW_TYPE;
+  if (anfi_low_asks_type(n, i)) return ROW_TYPE;
   if (axes_of(w->cx, n) && i)
     return n->op == ANF_OP_SoftmaxCrossEntropy ? own : plain(x) ? ROW_WHOLE : ROW_NONE;
   bool by_row = anfi_op[n->op].flags & (ANFI_ALONG | ANFI_IN_ORDER);

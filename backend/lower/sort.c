@@ -111,21 +111,35 @@ bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return true;
 }
 
-/* The first place where v can stand: by halving. */
+/* What numbers are compared in: narrow floats in f32, bools as numbers. */
+static texpr comparable(anfi_low *L, texpr x) {
+  tdtype d = x->dtype;
+  if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) d = anfi_t_dt(ANF_TIR_f32);
+  return anfi_t_cast(L->t, d.elem == ANF_TIR_bool ? anfi_t_dt(ANF_TIR_u8) : d, x);
+}
+
+/* Does e come before v, or `right`: is it no greater? NaN is the last. */
+static texpr comes_before(anfi_low *L, texpr e, texpr v, bool right) {
+  tstore *t = L->t;
+  texpr go = anfi_t_bin(t, right ? TX_cmp_le : TX_cmp_lt, e, v);
+  if (!anfi_t_is_float(e->dtype)) return go;
+  texpr last = anfi_t_bin(t, TX_cmp_ne, v, v);
+  if (!right) last = anfi_t_bin(t, TX_logic_and, last, anfi_t_bin(t, TX_cmp_eq, e, e));
+  return anfi_t_bin(t, TX_logic_or, go, last);
+}
+
+/* The first place where v can stand: by halving, in as many steps whatever is found. */
 static texpr place_of(anfi_low *L, const anfi_view *a, anf_dtype d, texpr v, bool right) {
   tstore *t = L->t;
-  texpr lo = anfi_low_var(L, ANFI_IX, "lo", anfi_ix(L, 0)),
-        hi = anfi_low_var(L, ANFI_IX, "hi", anfi_ix(L, a->n));
-  if (!a->n) return lo;
-  anfi_low_if(L);
-  texpr half = anfi_t_bin(t, TX_div, anfi_t_sub(t, hi, lo), anfi_ix(L, 2));
-  texpr mid = anfi_low_let(L, anfi_t_add(t, lo, half), "mid");
-  anfi_elem e = {anfi_low_let(L, anfi_low_load(L, a->tensor, mid), "e"), NULL};
-  texpr k = anfi_low_let(L, key_of(L, anfi_scalar_cast(L, e, a->dtype, d).re, d, false), "k");
-  texpr go = anfi_low_let(L, anfi_t_bin(t, right ? TX_cmp_le : TX_cmp_lt, k, v), "go");
-  anfi_low_set(L, lo, anfi_t_select(t, go, anfi_t_add(t, mid, anfi_ix(L, 1)), lo));
-  anfi_low_set(L, hi, anfi_t_select(t, go, hi, mid));
-  anfi_low_while_end(L, anfi_t_lt(t, lo, hi));
+  texpr lo = anfi_low_var(L, ANFI_IX, "lo", anfi_ix(L, 0));
+  for (uint64_t n = a->n, half; n; n -= half) {
+    half = n > 1 ? n / 2 : 1;
+    texpr at = anfi_ix_addc(L, lo, (int64_t)half - 1);
+    anfi_elem e = {anfi_low_let(L, anfi_low_load(L, a->tensor, at), "e"), NULL};
+    texpr x = anfi_low_let(L, comparable(L, anfi_scalar_cast(L, e, a->dtype, d).re), "x");
+    texpr go = anfi_low_let(L, comes_before(L, x, v, right), "go");
+    anfi_low_set(L, lo, anfi_t_select(t, go, anfi_ix_addc(L, lo, (int64_t)half), lo));
+  }
   return lo;
 }
 
@@ -140,7 +154,7 @@ bool anfi_lower_search_sorted(anfi_low *L, const anfi_low_op *q, anfi_view **out
   anfi_view_force(L, q->in[0]);
   anfi_nest_open(L, &n, v, 0, NULL);
   texpr x = anfi_scalar_cast(L, anfi_view_at(L, v, &n.pt), v->dtype, d).re;
-  texpr k = anfi_low_let(L, key_of(L, anfi_low_atom(L, x), d, false), "v");
+  texpr k = anfi_low_let(L, comparable(L, x), "v");
   texpr lo = place_of(L, a, d, k, anfi_attr_is(q->attr[0], "right"));
   anfi_low_put(L, to, anfi_pt_linear(L, &n.pt), (anfi_elem){anfi_t_cast(L->t, ANFI_S64, lo), NULL},
                false);
