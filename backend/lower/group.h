@@ -65,7 +65,6 @@ uint32_t anfi_group_top(group *g);                        // the same where NaN 
  * NULL: 0. ROWS_TOP: the greatest, NaN left aside. */
 typedef enum anfi_rows_op { ROWS_SUM, ROWS_SQUARES, ROWS_MAX, ROWS_MIN, ROWS_TOP } anfi_rows_op;
 bool anfi_rows_fit(const group *g);
-bool anfi_rows_extremes_fit(const group *g); // of more types: extremes have no order
 uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name);
 /* Two states: the greatest or least of the group and, as s64, its first place; where arg_fit. */
 bool anfi_rows_arg_fit(const group *g);

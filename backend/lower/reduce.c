@@ -59,7 +59,7 @@ static void extreme(group *g, bool number) {
   tstore *t = g->L->t;
   bool greatest = g->q->op == ANF_OP_Max || g->q->op == ANF_OP_ArgMax;
   tdtype d = anfi_low_dt(g->x->dtype), c = d;
-  if (!number && anfi_rows_extremes_fit(g)) {
+  if (!number && anfi_rows_fit(g)) {
     anfi_rows_reduce(g, greatest ? ROWS_MAX : ROWS_MIN, NULL, "best");
     return;
   }

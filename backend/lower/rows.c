@@ -14,12 +14,6 @@ static bool along(const group *g) {
 }
 
 bool anfi_rows_fit(const group *g) {
-  anf_dtype d = g->x->dtype;
-  return along(g) && g->extent[g->n - 1] >= LEAST &&
-         (d == ANF_F32 || d == ANF_F64 || d == ANF_FLOAT);
-}
-
-bool anfi_rows_extremes_fit(const group *g) {
   return along(g) && g->extent[g->n - 1] >= LEAST && anfi_dtype_is_float(g->x->dtype);
 }
 
@@ -137,20 +131,35 @@ static texpr part(const group *g, anfi_rows_op op, texpr x, texpr mean) {
   return anfi_t_mul(t, x, x);
 }
 
+/* The bits of f16 but for the sign: those of NaN are the greatest. LLVM compares f16 that are seen to be
+ * such one by one, so NaN is looked for among the bits. */
+static texpr magnitude(anfi_low *L, texpr x) {
+  tdtype d = wide(anfi_t_dt(ANF_TIR_u16), x->dtype.lanes);
+  x = anfi_t_intrin(L->t, TI_reinterpret, d, 1, &x, (tattrs){0});
+  return anfi_low_let(L, anfi_t_intrin2(L->t, TI_int_and, x, anfi_t_int(L->t, d, 0x7fff)), "m");
+}
+
 /* Extremes of vectors leave NaN aside, which `nan` has in the end. */
 static void take_extremes(group *g, anfi_rows_op op, row r, uint64_t whole, texpr acc) {
   anfi_low *L = g->L;
   tstore *t = L->t;
   anfi_loop l;
-  texpr zero = anfi_low_const(L, compared(g), 0);
-  texpr nan = anfi_low_var(L, acc->dtype, "nan", all(L, zero, LANES));
+  bool bits = g->x->dtype == ANF_F16;
+  texpr zero = anfi_low_const(L, bits ? anfi_t_dt(ANF_TIR_u16) : compared(g), 0);
+  texpr nan = anfi_low_var(L, wide(zero->dtype, LANES), "nan", all(L, zero, LANES));
   anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
-  texpr x = anfi_low_let(L, part(g, op, load(L, &r, l.var, LANES), NULL), "x");
+  texpr e = anfi_low_let(L, load(L, &r, l.var, LANES), "e");
+  texpr x = anfi_low_let(L, part(g, op, e, NULL), "x"), m = bits ? magnitude(L, e) : NULL;
   texpr beats = anfi_t_bin(t, op == ROWS_MAX ? TX_cmp_gt : TX_cmp_lt, x, acc);
   anfi_low_set(L, acc, anfi_t_select(t, beats, x, acc));
-  anfi_low_set(L, nan, anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
+  anfi_low_set(L, nan,
+               bits ? anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, m, nan), m, nan)
+                    : anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
   anfi_low_loop_end(L, &l);
-  anfi_low_set(L, acc, anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, nan, nan), nan, acc));
+  texpr is = bits ? anfi_t_bin(t, TX_cmp_gt, nan, anfi_t_int(t, nan->dtype, 0x7c00))
+                  : anfi_t_bin(t, TX_cmp_ne, nan, nan);
+  if (bits) nan = all(L, anfi_low_const(L, compared(g), NAN), LANES);
+  anfi_low_set(L, acc, anfi_t_select(t, is, nan, acc));
 }
 
 static void open_outer(group *g) {
