@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Single ops in anfora, PyTorch and JAX: one thread, CPU time of the process, the least of seven rounds.
+peer_ops.py anfora|torch|jax [WORD..]: those whose names hold a word. Where anfora is, PYTHONPATH says."""
+import sys
+import tempfile
+import time
+
+import peer  # noqa: F401  before the peers: one thread
+
+import numpy as np
+
+random = np.random.default_rng(0)
+
+
+def f(*dims):
+    return random.standard_normal(dims).astype(np.float32)
+
+
+IMAGES, SQUARE, HALF = f(16, 64, 28, 28), f(1024, 1024), f(1024, 1024).astype(np.float16)
+BYTES, OTHER = (SQUARE * 9).astype(np.uint8), f(1024, 1024)
+SORTED, WANTED = np.sort(f(4096)), f(65536)
+# name: arguments a and b, the expression of anfora.numpy (N) and JAX, the one of PyTorch (F: its functions)
+CASES = {
+    "argmax of rows": ((SQUARE,), "N.argmax(a, axis=1)", "a.argmax(1)"),
+    "argmin of rows, i32": (((SQUARE * 9).astype(np.int32),), "N.argmin(a, axis=1)", "a.argmin(1)"),
+    "max of rows, f16": ((HALF,), "N.max(a, axis=1)", "a.amax(1)"),
+    "sum of rows, f16": ((HALF,), "N.sum(a, axis=1)", "a.sum(1)"),
+    "transpose + 1": ((SQUARE,), "N.transpose(a) + 1", "a.T.contiguous() + 1"),
+    "a + transpose": ((SQUARE, OTHER), "a + N.transpose(b)", "a + b.T"),
+    "transpose, u8": ((BYTES,), "N.transpose(a)", "a.T.contiguous()"),
+    "where a > 0, b transposed": ((SQUARE, OTHER), "N.where(a > 0, N.transpose(b), 0)", "torch.where(a > 0, b.T, 0)"),
+    "sum of transposed rows": ((SQUARE, OTHER), "N.sum(N.transpose(a) * b, axis=1)", "(a.T * b).sum(1)"),
+    "NCHW to NHWC": ((IMAGES,), "N.transpose(a, (0, 2, 3, 1)) * 2", "a.permute(0, 2, 3, 1).contiguous() * 2"),
+    "rot90": ((SQUARE,), "N.rot90(a)", "torch.rot90(a)"),
+    "roll": ((SQUARE,), "N.roll(a, 3, axis=1)", "a.roll(3, 1)"),
+    "tile 4 x 4": ((f(256, 256),), "N.tile(a, (4, 4))", "a.tile(4, 4)"),
+    "pad, reflect": ((f(16, 32, 28, 28),), "N.pad(a, ((0, 0), (0, 0), (2, 2), (2, 2)), mode='reflect')",
+                     "F.pad(a, (2, 2, 2, 2), mode='reflect')"),
+    "diag": ((f(1024),), "N.diag(a)", "a.diag()"),
+    "searchsorted": ((SORTED, WANTED), "N.searchsorted(a, b)", "torch.searchsorted(a, b)"),
+    "clip to i8": ((SQUARE,), "N.clip(a * 30, -127, 127).astype('int8')", "(a * 30).clamp(-127, 127).to(torch.int8)"),
+    "max pool 2": ((IMAGES,), "N.max_pool2d(a, kernel=2)", "F.max_pool2d(a, 2)"),
+    "max pool 3, stride 2": ((IMAGES,), "N.max_pool2d(a, kernel=3, stride=2, padding=1)", "F.max_pool2d(a, 3, 2, 1)"),
+    "mean pool 3, stride 1": ((IMAGES,), "N.avg_pool2d(a, kernel=3, stride=1, padding=1)", "F.avg_pool2d(a, 3, 1, 1)"),
+    "depthwise 3 x 3": ((IMAGES, f(64, 1, 3, 3)), "N.conv2d(a, b, padding=1, groups=64)",
+                        "F.conv2d(a, b, padding=1, groups=64)"),
+    "depthwise 5 x 5, stride 2": ((IMAGES, f(64, 1, 5, 5)), "N.conv2d(a, b, stride=2, padding=2, groups=64)",
+                                  "F.conv2d(a, b, stride=2, padding=2, groups=64)"),
+}
+
+
+def least(run):
+    """Microseconds of a call, in rounds of some 10 ms."""
+    for _ in range(2):
+        run()
+    start = time.process_time()
+    run()
+    turns = max(1, min(200, int(0.01 / max(time.process_time() - start, 1e-7))))
+    took = []
+    for _ in range(7):
+        start = time.process_time()
+        for _ in range(turns):
+            run()
+        took.append((time.process_time() - start) / turns)
+    return 1e6 * min(took)
+
+
+def with_anfora():
+    import anfora
+    with tempfile.NamedTemporaryFile("w", suffix=".py") as file:  # functions are read from their source
+        file.write("import anfora.numpy as N\n")
+        for k, (args, text, _) in enumerate(CASES.values()):
+            file.write(f"def f{k}({', '.join('ab'[:len(args)])}):\n    return {text}\n")
+        file.flush()
+        space = {}
+        exec(compile(open(file.name, encoding="utf-8").read(), file.name, "exec"), space)  # pylint: disable=exec-used
+        for k, (name, (args, _, _)) in enumerate(CASES.items()):
+            function = anfora.jit(space[f"f{k}"])
+            yield name, lambda function=function, args=args: function(*args)
+
+
+def with_torch():
+    import torch
+    space = {"torch": torch, "F": torch.nn.functional}
+    torch.set_num_threads(1)
+    torch.set_grad_enabled(False)
+    for name, (args, _, text) in CASES.items():
+        function = eval(f"lambda {', '.join('ab'[:len(args)])}: {text}", space)  # pylint: disable=eval-used
+        yield name, lambda function=function, args=tuple(map(torch.from_numpy, args)): function(*args)
+
+
+class JaxNames:
+    """jax.numpy, and pools and convolutions by the names that anfora.numpy has."""
+
+    def __init__(self, jax):
+        self.lax, self.np = jax.lax, jax.numpy
+
+    def __getattr__(self, name):
+        return getattr(self.np, name)
+
+    def window(self, a, start, op, kernel, stride, padding):
+        pad = (padding, padding)
+        return self.lax.reduce_window(a, start, op, (1, 1, kernel, kernel), (1, 1, stride, stride), ((0, 0), (0, 0), pad, pad))
+
+    def max_pool2d(self, a, kernel, stride=None, padding=0):
+        return self.window(a, -np.inf, self.lax.max, kernel, stride or kernel, padding)
+
+    def avg_pool2d(self, a, kernel, stride=None, padding=0):
+        return self.window(a, 0.0, self.lax.add, kernel, stride or kernel, padding) / (kernel * kernel)
+
+    def conv2d(self, a, b, groups, stride=1, padding=0):
+        return self.lax.conv_general_dilated(a, b, (stride, stride), ((padding, padding),) * 2, feature_group_count=groups)
+
+
+def with_jax():
+    import jax
+    for name, (args, text, _) in CASES.items():
+        function = jax.jit(eval(f"lambda {', '.join('ab'[:len(args)])}: {text}", {"N": JaxNames(jax)}))  # pylint: disable=eval-used
+        given = tuple(map(jax.numpy.asarray, args))
+        yield name, lambda function=function, given=given: function(*given).block_until_ready()
+
+
+def main():
+    who, words = sys.argv[1], sys.argv[2:]
+    for name, run in {"anfora": with_anfora, "torch": with_torch, "jax": with_jax}[who]():
+        if not words or any(w in name for w in words):
+            print(f"{who}\t{name}\t{least(run):.0f} us", flush=True)
+
+
+main()
