@@ -8,6 +8,11 @@
 #define _GNU_SOURCE
 #include <math.h>
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define BENCH_AVX512 __builtin_cpu_supports("avx512f")
+#else
+#define BENCH_AVX512 0
+#endif
 #include "anfora/exec.h"
 #include "peer_gemm.h"
 
@@ -15,9 +20,10 @@ typedef struct shape {
   int m, n, k;
 } shape;
 static const shape shapes[] = {
-    {64, 64, 64},     {128, 128, 128},  {256, 256, 256}, {512, 512, 512},   {1024, 1024, 1024},
-    {128, 512, 784},  {128, 512, 512},  {128, 10, 512},  {512, 1024, 1024}, {256, 768, 768},
-    {256, 3072, 768}, {256, 768, 3072}, {1, 1024, 1024}, {4, 1024, 1024},   {33, 65, 129}};
+    {64, 64, 64},       {128, 128, 128},    {256, 256, 256}, {512, 512, 512},
+    {1024, 1024, 1024}, {2048, 2048, 2048}, {128, 512, 784}, {128, 512, 512},
+    {128, 10, 512},     {512, 1024, 1024},  {256, 768, 768}, {256, 3072, 768},
+    {256, 768, 3072},   {1, 1024, 1024},    {4, 1024, 1024}, {33, 65, 129}};
 
 enum { PEAK, PLAIN, FIXED, FIRST_PEER, TURNS = 400, WHO = FIRST_PEER + PEERS };
 static const double turn = 1e-3, patience = 1.5; // seconds of a turn, of a shape
@@ -25,28 +31,34 @@ static const double turn = 1e-3, patience = 1.5; // seconds of a turn, of a shap
 /* ---- the peak ---- */
 
 #if defined(__x86_64__) && defined(__GNUC__)
-typedef float v8 __attribute__((vector_size(32)));
 /* Assembler: chains that start equal would else become one, and one is quicker than ten. */
-#define FMA(x) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+x"(x) : "x"(b), "x"(a))
-__attribute__((target("avx2,fma"), optimize("O2"))) static double peak(void) {
-  if (!__builtin_cpu_supports("fma")) return 0;
-  v8 a = {1, 1, 1, 1, 1, 1, 1, 1}, b = a * 0.5f;
-  v8 s0 = a, s1 = a, s2 = a, s3 = a, s4 = a, s5 = a, s6 = a, s7 = a, s8 = a, s9 = a;
-  const long turns = 100000;
-  double start = bench_cpu();
-  for (long t = 0; t < turns; t++) {
-    FMA(s0);
-    FMA(s1);
-    FMA(s2);
-    FMA(s3);
-    FMA(s4);
-    FMA(s5);
-    FMA(s6);
-    FMA(s7);
-    FMA(s8);
-    FMA(s9);
+#define FMA(x) __asm__ volatile("vfmadd213ps %2, %1, %0" : "+v"(x) : "v"(b), "v"(a))
+#define PEAK_OF(name, lanes, isa)                                                                  \
+  typedef float name##_vec __attribute__((vector_size(4 * (lanes))));                              \
+  __attribute__((target(isa), optimize("O2"))) static double name(void) {                          \
+    const name##_vec zero = {0}, a = zero + 1, b = zero + 0.5f;                                    \
+    name##_vec s0 = a, s1 = a, s2 = a, s3 = a, s4 = a, s5 = a, s6 = a, s7 = a, s8 = a, s9 = a;     \
+    const long turns = 100000;                                                                     \
+    double start = bench_cpu();                                                                    \
+    for (long t = 0; t < turns; t++) {                                                             \
+      FMA(s0);                                                                                     \
+      FMA(s1);                                                                                     \
+      FMA(s2);                                                                                     \
+      FMA(s3);                                                                                     \
+      FMA(s4);                                                                                     \
+      FMA(s5);                                                                                     \
+      FMA(s6);                                                                                     \
+      FMA(s7);                                                                                     \
+      FMA(s8);                                                                                     \
+      FMA(s9);                                                                                     \
+    }                                                                                              \
+    return (double)turns * 10 * 2 * (lanes) / (bench_cpu() - start) * 1e-9;                        \
   }
-  return (double)turns * 10 * 16 / (bench_cpu() - start) * 1e-9;
+PEAK_OF(peak512, 16, "avx512f")
+PEAK_OF(peak256, 8, "avx2,fma")
+static double peak(void) {
+  if (BENCH_AVX512) return peak512();
+  return __builtin_cpu_supports("fma") ? peak256() : 0;
 }
 #else
 static double peak(void) { return 0; }
@@ -69,7 +81,14 @@ static void once(const work *w, int who) {
   else peers[who - FIRST_PEER].run(w->s.m, w->s.n, w->s.k, w->a, w->b, w->c);
 }
 
-static bool is_here(int who) { return who < FIRST_PEER || peers[who - FIRST_PEER].run; }
+static bool here[WHO]; // which of them have this shape
+
+static void find_here(const work *w) {
+  for (int who = 0; who < WHO; who++) {
+    const struct peer *p = who < FIRST_PEER ? NULL : &peers[who - FIRST_PEER];
+    here[who] = !p || (p->run && (!p->prepare || p->prepare(w->s.m, w->s.n, w->s.k, w->b)));
+  }
+}
 
 static double rate(const work *w, int who) {
   if (who == PEAK) return peak();
@@ -100,20 +119,21 @@ static double fast_tenth(size_t n, double *v) {
 static void measure(work *w) {
   static double took[WHO][TURNS];
   size_t n = 0;
+  find_here(w);
   for (int who = PLAIN; who < WHO; who++) {
-    if (!is_here(who)) continue;
+    if (!here[who]) continue;
     once(w, who);
     check(w, who < FIRST_PEER ? "our product" : peers[who - FIRST_PEER].name);
   }
   for (double start = bench_cpu(); n < TURNS && (n < 10 || bench_cpu() - start < patience); n++)
     for (int who = 0; who < WHO; who++)
-      if (is_here(who)) took[who][n] = rate(w, who);
+      if (here[who]) took[who][n] = rate(w, who);
   double top = fast_tenth(n, took[PEAK]), ours = fast_tenth(n, took[PLAIN]),
          fixed = fast_tenth(n, took[FIXED]);
   printf("  %5dx%dx%-6d %6.1f GF/s, laid out %6.1f", w->s.m, w->s.n, w->s.k, ours, fixed);
   if (top > 0) printf("; %5.1f %% and %5.1f %% of %.1f", 100 * ours / top, 100 * fixed / top, top);
   for (int who = FIRST_PEER; who < WHO; who++)
-    if (is_here(who)) printf("  %s %.1f", peers[who - FIRST_PEER].name, fast_tenth(n, took[who]));
+    if (here[who]) printf("  %s %.1f", peers[who - FIRST_PEER].name, fast_tenth(n, took[who]));
   putchar('\n');
   fflush(stdout);
 }
