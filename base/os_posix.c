@@ -66,6 +66,16 @@ uint64_t anfi_os_now_ns(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+uint64_t anfi_os_cache_bytes(uint32_t level) {
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+  long n = sysconf(level == 1 ? _SC_LEVEL1_DCACHE_SIZE : _SC_LEVEL2_CACHE_SIZE);
+  return n > 0 ? (uint64_t)n : 0;
+#else
+  (void)level;
+  return 0;
+#endif
+}
+
 void *anfi_os_huge(void *p, size_t size) {
 #ifdef MADV_HUGEPAGE
   if (p) madvise(p, size, MADV_HUGEPAGE); // a wish: nothing depends on it

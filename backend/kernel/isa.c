@@ -15,6 +15,13 @@ static bool has(const char *features, const char *name) {
   return on;
 }
 
+enum { USUAL_L1 = 32 << 10, USUAL_L2 = 1 << 20 };
+
+static uint32_t cache(uint32_t level, uint32_t usual) {
+  uint64_t bytes = anfi_os_cache_bytes(level);
+  return bytes >= usual / 4 && bytes < (uint64_t)usual * 16 ? (uint32_t)bytes : usual;
+}
+
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
   bool x86 = strncmp(triple, "x86_64", 6) == 0;
   bool wide = x86 && has(features, "avx512f") && has(features, "avx512vl") &&
@@ -29,6 +36,7 @@ void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
   out->amx = out->bf16 && out->vnni && has(features, "amx-tile") && has(features, "amx-int8") &&
              has(features, "amx-bf16");
   out->native = true;
+  out->l1 = USUAL_L1, out->l2 = USUAL_L2;
 }
 
 #define WIDE "+avx2,+fma,+avx512f,+avx512vl,+avx512bw,+avx512dq"
@@ -43,7 +51,10 @@ bool anfi_isa_of_engine(const anf_jit_engine *e, anfi_isa *out) {
   anfi_isa_of(e->target.triple, e->target.features, out);
   out->exact = !e->o.contract;
   anfi_isa own = *out;
-  if (!e->o.kernels || !e->o.kernels[0]) return true;
+  if (!e->o.kernels || !e->o.kernels[0]) {
+    out->l1 = cache(1, USUAL_L1), out->l2 = cache(2, USUAL_L2);
+    return true;
+  }
   for (size_t i = 0; i < ANFI_LEN(known); i++)
     if (strcmp(known[i].name, e->o.kernels) == 0) {
       anfi_isa_of("x86_64", known[i].features, out);

@@ -24,6 +24,7 @@ typedef struct anfi_isa {
   bool amx;             // products of tiles of such dots
   bool native;          // which are instructions of the target: dot.c, amx.c
   bool exact;           // sums of bf16 in another order than that of kernels are not taken
+  uint32_t l1, l2;      // bytes of the caches that a core has for data
 } anfi_isa;
 /* What the features ("+avx2,-fma,...") of a target offer. */
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out);

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The cost model. A tile of R rows and V vectors does R * V products a step of K and loads R + V
  * values; sums of one place follow each other with a latency. What a tile costs a step is the
- * greatest of these, and every tile has a start. Balanced rows: ceil(m / R) tiles of nearly equal
- * height. A tile whose sums, vectors of B and one value of A do not fit the registers is never made:
- * spilling halves its speed. */
+ * greatest of these, and every tile has a start. A's rows are R streams through the caches and B's
+ * vectors another: among tiles of about as many sums the square one disturbs them the least. Balanced
+ * rows: ceil(m / R) tiles of nearly equal height. A tile whose sums, vectors of B and one value of A
+ * do not fit the registers is never made: spilling halves its speed. */
 #include "backend/kernel/kernel.h"
 
-enum { FMA_A_CYCLE = 2, LOADS_A_CYCLE = 2, LATENCY = 4, TILE_START = 16, TYPICAL_K = 256 };
+enum { FMA_A_CYCLE = 2, LOADS_A_CYCLE = 2, LATENCY = 4, TYPICAL_K = 256 };
+enum { TILE_START = 16, STREAM = 4 }; // cycles for TYPICAL_K steps; of a row or vector
+
+static const double UNEVEN = 1.005; // a panel more, with a kernel of its own
 
 static bool fits(const anfi_isa *isa, uint32_t rows, uint32_t vecs) {
   uint32_t b = rows == 1 ? 1 : vecs; // a single row reads B from memory
@@ -19,7 +23,8 @@ static double max2(double a, double b) { return a > b ? a : b; }
 static double tile_cost(uint64_t rows, uint64_t vecs) {
   double work = (double)(rows * vecs) / FMA_A_CYCLE,
          loads = (double)(rows == 1 ? 1 + vecs : rows + vecs) / LOADS_A_CYCLE;
-  return max2(max2(work, loads), LATENCY) + (double)(TILE_START + rows * vecs) / (double)TYPICAL_K;
+  return max2(max2(work, loads), LATENCY) +
+         (double)(TILE_START + rows * vecs + STREAM * (rows + vecs)) / (double)TYPICAL_K;
 }
 
 /* All rows of a panel of `vecs` vectors. */
@@ -49,8 +54,9 @@ static double cost_of(const anfi_isa *isa, uint64_t m, uint64_t nvec, uint32_t v
                       uint32_t *rows) {
   double one = 0, last = 0;
   *rows = best_rows(isa, m, vecs, &one);
-  if (nvec % vecs) best_rows(isa, m, (uint32_t)(nvec % vecs), &last);
-  return (double)(nvec / vecs) * one + last;
+  if (nvec % vecs == 0) return (double)(nvec / vecs) * one;
+  best_rows(isa, m, (uint32_t)(nvec % vecs), &last);
+  return UNEVEN * ((double)(nvec / vecs) * one + last);
 }
 
 static double pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n, anfi_tile *tile) {
@@ -105,20 +111,21 @@ bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
 
 /* ---- blocks ---- */
 
-enum { K_BYTES = 3072, A_BLOCK = 128 << 10, B_GROUP = 512 << 10, PAGE = 4096 };
+enum { K_BYTES = 3072, PAGE = 4096 };
 enum { NEAR = 512, SMALL_B = 40 << 10 }; // bytes from row to row, of all of B
 enum { FEW_STEPS = 64 };                 // of K: a line of the first cache each stays there
+enum { WAYS = 8 };                       // of the first cache: lines that fall on the same place
 
 static uint64_t parts(uint64_t n, uint64_t most) { return (n + most - 1) / most; }
 static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `most`
   return n ? (n + parts(n, most) - 1) / parts(n, most) : 0;
 }
 
-/* A tile starts and ends once in a block of K, which is as long as the second cache allows: blocks of
- * A and the panel at hand stay there, a group of panels there or in the third. B is copied where each
- * panel is read by more than a few tiles, unless it is small and lies close, or is not stored by rows;
- * A where its rows are far apart and would all fall on the same places of the first cache, or if a
- * tile would read a few values of a line in each of many steps. */
+/* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of
+ * the first cache; a group of panels takes half of the second, a block of A an eighth. B is copied
+ * where each panel is read by more than a few tiles, unless it is small and lies close, or is not
+ * stored by rows; A where its rows are so many and so far apart that they fall on the same places of
+ * the first cache, or if a tile would read a few values of a line in each of many steps. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->sum;
   anfi_tile t = anfi_tile_pick(isa, lanes, p->m, p->n);
@@ -126,17 +133,18 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
   uint32_t dots = p->bytes < p->sum ? 2 : 1; // several steps at once leave more time to move blocks
-  b.kb = even(p->k, dots * K_BYTES / p->bytes);
+  uint64_t row = isa->l1 / 2 / t.rows, least = dots * K_BYTES;
+  b.kb = even(p->k, (row > least ? row : least) / p->bytes);
   if (p->bytes < p->sum && b.kb < p->k) b.kb = (b.kb + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;
-  uint64_t mmost = b.kb ? dots * A_BLOCK / (b.kb * p->bytes) / t.rows * t.rows : p->m;
+  uint64_t mmost = b.kb ? dots * (isa->l2 / 8) / (b.kb * p->bytes) / t.rows * t.rows : p->m;
   b.mb = even(p->m, mmost > t.rows ? mmost : t.rows);
   if (b.mb < p->m) b.mb = (b.mb + t.rows - 1) / t.rows * t.rows;
-  uint64_t panel = b.nr * (b.kb ? b.kb : 1) * p->bytes, most = B_GROUP / panel;
+  uint64_t panel = b.nr * (b.kb ? b.kb : 1) * p->bytes, most = isa->l2 / 2 / panel;
   b.group = even(p->n / b.nr, most ? most : 1);
   bool close = p->ldb * p->bytes < NEAR && p->k * p->ldb * p->bytes <= SMALL_B;
   b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr && !close);
-  bool far =
-      p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS : p->lda * p->bytes % PAGE == 0;
+  bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS
+                   : t.rows > WAYS && p->lda * p->bytes % PAGE == 0;
   b.pack_a = far && p->n > 4 * b.nr;
   return b;
 }
