@@ -131,7 +131,8 @@ static void body(lgen *g, const lkernel *one) {
   k.len = ll.GetParam(k.fn, 3 + GEMM_NSIZE);
   for (unsigned i = 0; i < 3; i++) k.post[i] = ll.GetParam(k.fn, 4 + GEMM_NSIZE + i);
   ll.PositionBuilderAtEnd(g->b, anfi_kg_block(&k));
-  if (!anfi_tile_amx(&k.isa, k.k)) anfi_kg_panels(&k);
+  if (anfi_gemm_turned(&k.isa, k.k)) anfi_kg_turned(&k);
+  else if (!anfi_tile_amx(&k.isa, k.k)) anfi_kg_panels(&k);
   else {
     anfi_kg_amx(&k);
     if (k.isa.native) ask_for_tiles(g);

@@ -127,5 +127,7 @@ LLVMValueRef anfi_kg_over(const kgen *k, const ktile *t, uint32_t j);
 /* gemm.c: by vectors; amx.c: by tiles in registers of their own, what anfi_tile_amx is for */
 void anfi_kg_panels(kgen *k);
 void anfi_kg_amx(const kgen *k);
+/* turned.c: by vectors of rows, what anfi_gemm_turned is for */
+void anfi_kg_turned(const kgen *k);
 
 #endif

@@ -41,6 +41,8 @@ typedef struct anfi_tile {
 anfi_tile anfi_tile_pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 /* The height of tiles of so many vectors, for m rows. */
 uint32_t anfi_tile_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs);
+/* Is it done in fewer cycles with sums of 16 rows in a vector? (turned.c) */
+bool anfi_tile_is_turned(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 /* Cycles of an m by n product for each step of K, as the model has it. */
 double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 
@@ -95,6 +97,8 @@ uint32_t anfi_words_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_
 /* Of an intrinsic call; false: its shape is not known, or there is no kernel. */
 bool anfi_gemm_of(texpr e, anfi_gemm *out);
 
+/* turned.c: has the product few columns, and is one that vectors of rows can do? */
+bool anfi_gemm_turned(const anfi_isa *isa, const anfi_gemm *k);
 /* tile.c: is it done in fewer cycles by tiles of AMX? */
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *k);
 

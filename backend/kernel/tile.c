@@ -8,13 +8,14 @@
 #include "backend/kernel/kernel.h"
 
 enum { FMA_A_CYCLE = 2, LOADS_A_CYCLE = 2, LATENCY = 4, TYPICAL_K = 256 };
+enum { WAYS = 12 }; // of the first cache: more lines that are pages apart do not stay there
 enum { TILE_START = 16, STREAM = 4 }; // cycles for TYPICAL_K steps; of a row or vector
 
 static const double UNEVEN = 1.005; // a panel more, with a kernel of its own
 
 static bool fits(const anfi_isa *isa, uint32_t rows, uint32_t vecs) {
   uint32_t b = rows == 1 ? 1 : vecs; // a single row reads B from memory
-  return vecs <= TILE_VECS && rows * vecs + b + 1 <= isa->regs;
+  return vecs <= TILE_VECS && rows <= WAYS && rows * vecs + b + 1 <= isa->regs;
 }
 
 static double max2(double a, double b) { return a > b ? a : b; }
@@ -87,6 +88,17 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
   return m && n ? pick(isa, lanes, m, n, &t) : 0;
 }
 
+/* Squares of A are turned beside the multiplications: each of 16 columns takes cycles more, and so does
+ * turning the sums at the end. */
+bool anfi_tile_is_turned(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
+  enum { SIDE = 16, MOST = 12, TURN = 2 };
+  if (isa->level != ISA_AVX512 || lanes != SIDE || n > MOST) return false;
+  double loads = (double)(n + 1) / LOADS_A_CYCLE,
+         start = (double)(TILE_START + 4 * SIDE) / (double)TYPICAL_K;
+  return (double)((m + SIDE - 1) / SIDE) * (max2(loads, LATENCY) + TURN + start) <
+         anfi_tile_cost(isa, lanes, m, n);
+}
+
 /* ---- AMX ---- */
 
 /* A tile takes as many cycles as it has rows; B is laid out once for all rows, C comes and goes by
@@ -114,7 +126,6 @@ bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
 enum { K_BYTES = 3072, PAGE = 4096 };
 enum { NEAR = 512, SMALL_B = 40 << 10 }; // bytes from row to row, of all of B
 enum { FEW_STEPS = 64 };                 // of K: a line of the first cache each stays there
-enum { WAYS = 8 };                       // of the first cache: lines that fall on the same place
 
 static uint64_t parts(uint64_t n, uint64_t most) { return (n + most - 1) / most; }
 static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `most`
@@ -131,6 +142,7 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   anfi_tile t = anfi_tile_pick(isa, lanes, p->m, p->n);
   bool tiles = isa->amx && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
   if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
+  if (!p->ta && p->bytes == p->sum && anfi_tile_is_turned(isa, lanes, p->m, p->n)) t.rows = lanes;
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
   uint32_t dots = p->bytes < p->sum ? 2 : 1; // several steps at once leave more time to move blocks
   uint64_t row = isa->l1 / 2 / t.rows, least = dots * K_BYTES;
@@ -144,7 +156,7 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   bool close = p->ldb * p->bytes < NEAR && p->k * p->ldb * p->bytes <= SMALL_B;
   b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr && !close);
   bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS
-                   : t.rows > WAYS && p->lda * p->bytes % PAGE == 0;
+                   : t.rows > WAYS / 2 && p->lda * p->bytes % PAGE == 0;
   b.pack_a = far && p->n > 4 * b.nr;
   return b;
 }

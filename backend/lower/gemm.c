@@ -642,6 +642,7 @@ static bool better_exchanged(const anfi_low *L, const anfi_mm *q) {
   if (q->tb) return !q->fixed && q->m * (q->k + q->n) <= q->n * q->k;
   anfi_isa isa = isa_of(L);
   uint32_t lanes = isa.bytes / (uint32_t)anfi_t_bytes(anfi_t_dt(q->elem));
+  if (!q->ta && anfi_tile_is_turned(&isa, lanes, q->m, q->n)) return false;
   double turned = (double)(q->ta ? 0 : q->m) + (double)(q->m * q->n) / (double)q->k;
   return q->m > q->n && !q->fixed &&
          anfi_tile_cost(&isa, lanes, q->n, q->m) + turned / TURN <

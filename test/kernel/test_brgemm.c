@@ -102,6 +102,11 @@ static const sizes large = {{17, 31, 32, 33, 47, 48, 64, 70, 1},
                             {3, 15, 16, 17, 31, 32, 33, 48, 50, 64},
                             {65, 100, 130, 257, 300, 512, 1030}};
 
+static const sizes few = { // columns: vectors of rows
+    {15, 16, 17, 31, 32, 33, 48, 64, 70},
+    {1, 2, 3, 4, 5, 8, 9, 10, 11, 12},
+    {1, 15, 16, 17, 48, 130, 257}};
+
 static product choose(const types *t, const sizes *s) {
   product p = {.t = t, .m = s->m[upto(9)], .n = s->n[upto(10)], .k = s->k[upto(7)], .num = 1};
   bool integer = t->c == ANF_TIR_s32;
@@ -109,14 +114,14 @@ static product choose(const types *t, const sizes *s) {
   p.lda = (p.ta ? p.m : p.k) + upto(3);
   p.ldb = p.n + upto(4);
   p.ldc = p.n + upto(4);
-  if (upto(2)) p.num = 1 + upto(4);
+  if (s != &few && upto(2)) p.num = 1 + upto(4);
   p.sa = (p.ta ? p.k : p.m) * p.lda + upto(3);
   p.words = s == &small && t->b != ANF_TIR_f32 && t->b != ANF_TIR_f64 && upto(3) == 0;
   p.sb = (p.k + 3) / 4 * 4 * p.ldb + upto(3);
   if (p.num * p.sa > MOST || p.num * p.sb > MOST || p.m * p.n * p.k * p.num > 1 << 18)
     return choose(t, s);
   bool same = t->a == t->c && t->b == t->c;
-  if (same && upto(3) == 0) p.list = 1 + (int)upto(3);
+  if (same && s != &few && upto(3) == 0) p.list = 1 + (int)upto(3);
   p.init = upto(2);
   p.relu = upto(3) == 0;
   p.bias = !integer && upto(3) == 0;
@@ -457,6 +462,10 @@ static void tiles_fit_registers(void **state) {
   anf_ctx_free(cx);
 }
 
+static void few_columns(void **state) {
+  (void)state;
+  one_type(&all_types[0], &few, "avx512", CASES, ANF_JIT_INTERP);
+}
 static void narrow_vectors(void **state) {
   (void)state;
   for (size_t i = 0; i < ANFI_LEN(all_types); i++)
@@ -487,6 +496,7 @@ int main(void) {
                                      cmocka_unit_test(tiles),
                                      cmocka_unit_test(instructions),
                                      cmocka_unit_test(tiles_fit_registers),
+                                     cmocka_unit_test(few_columns),
                                      cmocka_unit_test(narrow_vectors),
                                      cmocka_unit_test(c_text),
                                      cmocka_unit_test(unknown_name)};
