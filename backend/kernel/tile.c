@@ -125,16 +125,29 @@ bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
 
 enum { K_BYTES = 3072, PAGE = 4096 };
 enum { NEAR = 512, SMALL_B = 40 << 10 }; // bytes from row to row, of all of B
-enum { FEW_STEPS = 64 };                 // of K: a line of the first cache each stays there
+enum { LAID_OUT_VECS = 6 };
+enum { FEW_STEPS = 64 }; // of K: a line of the first cache each stays there
 
 static uint64_t parts(uint64_t n, uint64_t most) { return (n + most - 1) / most; }
 static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `most`
   return n ? (n + parts(n, most) - 1) / parts(n, most) : 0;
 }
 
+/* Do a panel's rows stay in the second cache where they lie? They are on many pages, and fall on the
+ * fewer places the greater the power of two is that they are apart. The limits are measured. */
+static bool stays(const anfi_isa *isa, const anfi_product *p, const anfi_blocks *b) {
+  enum { MOST_PAGES = 512 };
+  uint64_t apart = p->ldb * p->bytes, width = b->nr * p->bytes, step = apart & (0 - apart);
+  if (step > PAGE) step = PAGE;
+  uint64_t pages = b->kb * (apart < PAGE ? apart : PAGE) / PAGE,
+           room = step > width ? isa->l2 / step * width : isa->l2;
+  uint64_t panel = b->kb * width;
+  return pages <= MOST_PAGES && panel <= isa->l2 / 5 && panel <= room + room / 2 + room / 8;
+}
+
 /* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of
  * the first cache; a group of panels takes half of the second, a block of A an eighth. B is copied
- * where each panel is read by more than a few tiles, unless it is small and lies close, or is not
+ * where each panel is read by more than a few tiles, unless it stays in a cache as it is, or is not
  * stored by rows; A where its rows are so many and so far apart that they fall on the same places of
  * the first cache, or if a tile would read a few values of a line in each of many steps. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
@@ -143,6 +156,9 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   bool tiles = isa->amx && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
   if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
   if (!p->ta && p->bytes == p->sum && anfi_tile_is_turned(isa, lanes, p->m, p->n)) t.rows = lanes;
+  // a few rows read long rows of B well, but of a panel no more than these vectors
+  if (p->laid_out && t.vecs > LAID_OUT_VECS)
+    t = (anfi_tile){anfi_tile_rows(isa, p->m, LAID_OUT_VECS), LAID_OUT_VECS};
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
   uint32_t dots = p->bytes < p->sum ? 2 : 1; // several steps at once leave more time to move blocks
   uint64_t row = isa->l1 / 2 / t.rows, least = dots * K_BYTES;
@@ -153,7 +169,8 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   if (b.mb < p->m) b.mb = (b.mb + t.rows - 1) / t.rows * t.rows;
   uint64_t panel = b.nr * (b.kb ? b.kb : 1) * p->bytes, most = isa->l2 / 2 / panel;
   b.group = even(p->n / b.nr, most ? most : 1);
-  bool close = p->ldb * p->bytes < NEAR && p->k * p->ldb * p->bytes <= SMALL_B;
+  bool close = p->bytes == p->sum ? stays(isa, p, &b)
+                                  : p->ldb * p->bytes < NEAR && p->k * p->ldb * p->bytes <= SMALL_B;
   b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr && !close);
   bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS
                    : t.rows > WAYS / 2 && p->lda * p->bytes % PAGE == 0;

@@ -581,15 +581,11 @@ static void types_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem *a, anf_t
 static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem elem,
                              anf_tir_elem sum) {
   anfi_isa isa = isa_of(L);
-  anfi_product shape = {q->m,
-                        q->n,
-                        q->k,
-                        (uint32_t)anfi_t_bytes(anfi_t_dt(elem)),
-                        (uint32_t)anfi_t_bytes(anfi_t_dt(sum)),
-                        q->ta,
-                        q->tb,
-                        q->lda,
-                        q->ldb};
+  anfi_product shape = {.m = q->m, .n = q->n, .k = q->k, .ta = q->ta, .tb = q->tb};
+  shape.bytes = (uint32_t)anfi_t_bytes(anfi_t_dt(elem));
+  shape.sum = (uint32_t)anfi_t_bytes(anfi_t_dt(sum));
+  shape.laid_out = q->fixed != NULL;
+  shape.lda = q->lda, shape.ldb = q->ldb;
   return anfi_blocks_pick(&isa, &shape);
 }
 
