@@ -2,7 +2,7 @@
 /* Functions that lowered ops call, in the text of the Tensor IR. One is added to the module when it
  * is first called, with those that it calls. They compute what ir/eval_scalar.c and base/random.c
  * compute, step by step. */
-#include "backend/lower/low.h"
+#include "backend/lower/vecmath.h"
 
 #define PURE " @[is_private, pure] "
 
@@ -226,7 +226,9 @@ static bool is_named(const anfi_helper *h, const char *name, size_t len) {
 static const anfi_helper *find(const char *name, size_t len) {
   for (size_t i = 0; i < ANFI_LEN(helpers); i++)
     if (is_named(&helpers[i], name, len)) return &helpers[i];
-  for (const anfi_helper *h = anfi_low_math; h->name; h++)
+  for (const anfi_helper *h = anfi_low_math32; h->name; h++)
+    if (is_named(h, name, len)) return h;
+  for (const anfi_helper *h = anfi_low_math64; h->name; h++)
     if (is_named(h, name, len)) return h;
   return NULL;
 }

@@ -324,10 +324,8 @@ typedef struct anfi_helper {
   const char *needs; // other helpers that it calls, or NULL
   const char *text;
 } anfi_helper;
-/* vecmath.c: those of f32 that loops over elements call, up to one without a name */
-extern const anfi_helper anfi_low_math[];
-/* The function of f32 for an intrinsic, or NULL. */
-const char *anfi_low_math_name(tintrin f);
+/* vecmath.c: the function of f32 or f64 that loops over elements call for an intrinsic, or NULL. */
+const char *anfi_low_math_name(tintrin f, tdtype t);
 texpr anfi_low_help(anfi_low *L, const char *name, tdtype ret, uint32_t n, const texpr *args);
 
 bool anfi_lower_pointwise(anfi_low *L, const anfi_low_op *q, anfi_view **out);

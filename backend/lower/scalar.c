@@ -288,8 +288,7 @@ static texpr real_power(machine *m, const texpr *in) {
   tstore *t = m->L->t;
   texpr product = small_power(m, in[0], in[1]);
   if (product) return product;
-  if (m->many && anfi_low_math_name(TI_pow))
-    return anfi_low_help(m->L, anfi_low_math_name(TI_pow), m->type, 2, in);
+  if (m->many) return anfi_low_help(m->L, anfi_low_math_name(TI_pow, m->type), m->type, 2, in);
   texpr x = anfi_s_atom(m, in[0]), by = anfi_s_atom(m, in[1]);
   const texpr args[] = {x, by};
   texpr power = anfi_t_intrin(t, TI_pow, m->type, 2, args, (tattrs){0});
@@ -325,19 +324,21 @@ static texpr real_step(machine *m, const anfi_scalar_ins *i) {
   case ANFI_S_pow: return real_power(m, in);
   case ANFI_S_digamma: return in_double(m, "anf_digamma", 1, in);
   case ANFI_S_sigmoid:
-    return m->many ? anfi_low_help(m->L, "anf_sigmoid32", m->type, 1, in)
-                   : in_double(m, "anf_sigmoid", 1, in);
+    if (!m->many) return in_double(m, "anf_sigmoid", 1, in);
+    return anfi_low_help(m->L, m->type.elem == ANF_TIR_f64 ? "anf_sigmoid64" : "anf_sigmoid32",
+                         m->type, 1, in);
   case ANFI_S_real:
   case ANFI_S_conj: return in[0];
   case ANFI_S_imag: return anfi_s_const(m, 0);
   default: break;
   }
-  for (size_t k = 0; k < ANFI_LEN(math); k++)
-    if (math[k][0] == i->op && m->many && anfi_low_math_name((tintrin)math[k][1]))
-      return anfi_low_help(m->L, anfi_low_math_name((tintrin)math[k][1]), m->type, (uint32_t)arity,
-                           in);
-    else if (math[k][0] == i->op)
-      return anfi_t_intrin(t, (tintrin)math[k][1], m->type, (uint32_t)arity, in, (tattrs){0});
+  for (size_t k = 0; k < ANFI_LEN(math); k++) {
+    tintrin f = (tintrin)math[k][1];
+    if (math[k][0] != i->op) continue;
+    const char *own = m->many ? anfi_low_math_name(f, m->type) : NULL;
+    if (own) return anfi_low_help(m->L, own, m->type, (uint32_t)arity, in);
+    return anfi_t_intrin(t, f, m->type, (uint32_t)arity, in, (tattrs){0});
+  }
   anfi_fail(m->L->cx, m->loc, ANF_E0001, "scalar code of reals");
   return anfi_s_const(m, 0);
 }
@@ -453,7 +454,7 @@ static void prepare(machine *m, size_t n, const anf_type *const *types, const an
   m->complex = anfi_low_complex(m->dtype);
   anf_tir_elem e = anfi_lower_elem(m->dtype);
   m->type = anfi_t_dt(e == ANF_TIR_f16 || e == ANF_TIR_bf16 ? ANF_TIR_f32 : e);
-  m->many = out->n && m->type.elem == ANF_TIR_f32 && !m->complex;
+  m->many = out->n && anfi_t_is_float(m->type) && !m->complex;
 }
 
 bool anfi_scalar_supported(anf_ctx *cx, anfi_opcode op, size_t n, const anf_type *const *types,

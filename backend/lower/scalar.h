@@ -23,7 +23,7 @@ typedef struct machine {
   anf_dtype dtype; // of the computation
   tdtype type;     // that it is done in: f32 for f16 and bf16, the part's for complex
   bool complex;
-  bool many; // of a tensor's elements: f32 functions are those of vecmath.c
+  bool many; // of a tensor's elements: functions are those of vecmath.c
   const anfi_scalar *code;
   step at[ANFI_SCALAR_MAX];
 } machine;

@@ -2,10 +2,9 @@
 /* Mathematics of f32 as straight code, which compilers make vector code of: arguments are reduced,
  * then come polynomials, fitted for least relative error (Lawson's iteration on Chebyshev nodes).
  * Errors are at most 2 ulp over all arguments (docs/lowering.md; test/exec/test_math.c). */
-#include "backend/lower/low.h"
+#include "backend/lower/vecmath.h"
 
 // clang-format off
-#define INLINE " @[inline_level=2, is_private, pure] "
 /* x in quarter turns: in double by parts of 2/pi of 29 bits each, whose products with x are exact, and of
  * which whole turns are dropped; so k and r are right for all x. Then the sine and cosine of r. */
 #define PART(i, c)                                                                                 \
@@ -39,7 +38,7 @@
   "  var q: f32 = fmadd(fmadd(q1, w, q0), r, 0.49999994f)\n"
 #define EXP NEAR "  var e: f32 = fmadd(fmadd(q, r, 1.f), r, 1.f)\n"
 #define EXPM1 NEAR "  var p: f32 = fmadd(q, w, r)\n"
-const anfi_helper anfi_low_math[] = {
+const anfi_helper anfi_low_math32[] = {
     // 2^n e^r in two halves of n, whose exponents stand in the low bits of z: 12583166 is 1.5 2^23 + 254
     {"anf_exp32", NULL,
      "func anf_exp32(x: f32): f32" INLINE "{\n"
@@ -250,19 +249,21 @@ const anfi_helper anfi_low_math[] = {
 
 // clang-format on
 
-const char *anfi_low_math_name(tintrin f) {
-  switch (f) {
-  case TI_exp: return "anf_exp32";
-  case TI_log: return "anf_log32";
-  case TI_log1p: return "anf_log1p32";
-  case TI_tanh: return "anf_tanh32";
-  case TI_expm1: return "anf_expm132";
-  case TI_sin: return "anf_sin32";
-  case TI_cos: return "anf_cos32";
-  case TI_tan: return "anf_tan32";
-  case TI_pow: return "anf_pow32";
-  case TI_erf: return "anf_erf32";
-  case TI_erfc: return "anf_erfc32";
-  default: return NULL;
-  }
+typedef struct math_name {
+  tintrin f;
+  const char *f32, *f64;
+} math_name;
+static const math_name names[] = {
+    {TI_exp, "anf_exp32", "anf_exp64"},    {TI_expm1, "anf_expm132", "anf_expm164"},
+    {TI_log, "anf_log32", "anf_log64"},    {TI_log1p, "anf_log1p32", "anf_log1p64"},
+    {TI_tanh, "anf_tanh32", "anf_tanh64"}, {TI_pow, "anf_pow32", "anf_pow64"},
+    {TI_sin, "anf_sin32", "anf_sin64"},    {TI_cos, "anf_cos32", "anf_cos64"},
+    {TI_tan, "anf_tan32", "anf_tan64"},    {TI_erf, "anf_erf32", "anf_erf64"},
+    {TI_erfc, "anf_erfc32", "anf_erfc64"},
+};
+
+const char *anfi_low_math_name(tintrin f, tdtype t) {
+  for (size_t i = 0; i < ANFI_LEN(names); i++)
+    if (names[i].f == f) return t.elem == ANF_TIR_f64 ? names[i].f64 : names[i].f32;
+  return NULL;
 }
