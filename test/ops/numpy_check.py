@@ -281,9 +281,10 @@ def ulp_distance(a, b):
     bits = {2: np.int16, 4: np.int32, 8: np.int64}[a.dtype.itemsize]
     def order(x):
         i = np.ascontiguousarray(x).view(bits).astype(np.int64)
-        return np.where(i < 0, np.iinfo(bits).min - i, i).astype(np.float64)
+        return np.where(i < 0, np.iinfo(bits).min - i, i)
     with np.errstate(all="ignore"):
-        d = np.abs(order(a) - order(b))
+        i, k = order(a), order(b)
+        d = (np.maximum(i, k).view(np.uint64) - np.minimum(i, k).view(np.uint64)).astype(np.float64)
     return np.where(np.isnan(a) & np.isnan(b), 0, np.where(np.isnan(a) | np.isnan(b), np.inf, d))
 
 
