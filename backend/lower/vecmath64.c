@@ -218,7 +218,8 @@ const anfi_helper anfi_low_math64[] = {
      "  var c: f64 = (x - v) / u\n"
      "  return select(abs(x) < 1.0e-17f64, x, select(u > 0.0f64 && u < INFINITYf64, l + c, l))\n"
      "}\n"},
-    // d / (d + 1), where d = (e^2|x| - 1) / 2; near 0 as d - d^2 / (d + 1), with l, which d has lost
+    // d / (d + 1), where d = (e^2|x| - 1) / 2; near 0 as d - d^2 / (d + 1), with l, which d and ln 2 have
+    // lost, as it counts there
     {"anf_tanh64", NULL,
      "func anf_tanh64(x: f64): f64" INLINE "{\n"
      "  var a: f64 = abs(x)\n"
@@ -226,13 +227,12 @@ const anfi_helper anfi_low_math64[] = {
      "  var c: f64 = select(b > 38.5f64, 38.5f64, b)\n"
      "  var z: f64 = fmadd(c, 1.4426950408889634f64, 6755399441056766.0f64)\n"
      "  var n: f64 = z - 6755399441056766.0f64\n"
-     "  var h: f64 = fmadd(n, -0.6931471805599453f64, c)\n"
-     "  var r: f64 = fmadd(n, -2.3190468138462996e-17f64, h)\n" EXPM1 SCALE
+     "  var r: f64 = fmadd(n, -0.6931471805599453f64, c)\n" EXPM1 SCALE
      "  var o: f64 = s - 0.5f64\n"
      "  var d: f64 = fmadd(s, p, o)\n"
-     "  var l: f64 = fmadd(s, p, o - d)\n"
+     "  var l: f64 = fmadd(n, -1.1085043770185312e-17f64, fmadd(s, p, o - d) * 0.62f64)\n"
      "  var t: f64 = d / (d + 1.0f64)\n"
-     "  var y: f64 = select(d < 0.34f64, d + fnmadd(d, t, l * 0.62f64), t)\n"
+     "  var y: f64 = select(d < 0.34f64, d + fnmadd(d, t, l), t)\n"
      "  return copysign(y, x)\n"
      "}\n"},
     // l is what p has lost, which counts where d is small
