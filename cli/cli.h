@@ -96,6 +96,8 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
 anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types);
 /* The types that g is compiled for: of --sig, or as its parameters declare them. */
 anf_status cli_types(cli *c, anf_graph *g, const anf_type **types);
+/* cmd_build.c: what --cpu says. */
+bool cli_cpu(cli *c, anf_target_machine *tm);
 /* cmd_cache.c: of engines that compile what is run; what they made before is found in the user's
  * folder. */
 anf_jit_opts cli_jit_options(const cli *c);

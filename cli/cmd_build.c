@@ -112,15 +112,21 @@ static anf_status build_tir(cli *c, cli_target t, unsigned forms, anf_build_opts
   return anf_build_tir(m, forms, o, c->d, out);
 }
 
-static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
+bool cli_cpu(cli *c, anf_target_machine *tm) {
+  const char *cpu = c->value[OPT_CPU];
   *tm = (anf_target_machine){.size = sizeof *tm};
+  if (!cpu || strcmp(cpu, "native") == 0) return true;
+  snprintf(tm->cpu, sizeof tm->cpu, "%s", cpu);
+  return strlen(cpu) < sizeof tm->cpu || (cli_usage(c, "--cpu is too long"), false);
+}
+
+static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
   *o = (anf_build_opts){.size = sizeof *o, .fast = c->value[OPT_FAST] != NULL};
   o->jit =
       (anf_jit_opts){.size = sizeof o->jit, .target = tm, .debug = c->value[OPT_DEBUG] != NULL};
-  const char *by = c->value[OPT_BACKEND], *cpu = c->value[OPT_CPU];
-  if (cpu) snprintf(tm->cpu, sizeof tm->cpu, "%s", cpu);
+  const char *by = c->value[OPT_BACKEND];
   if (by && !anf_jit_kind_of(by, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
-  return !cpu || strlen(cpu) < sizeof tm->cpu || (cli_usage(c, "--cpu is too long"), false);
+  return cli_cpu(c, tm);
 }
 
 int cmd_build(cli *c) {

@@ -47,12 +47,16 @@ static int print_lowered(cli *c, const char *as) {
   anf_exec_opts o = {.size = sizeof o, .kind = strcmp(as, "c") == 0 ? ANF_JIT_CJIT : ANF_JIT_LLVM};
   anf_status st = cli_load(c, target.file, &m);
   anf_graph *g = st == ANF_OK ? cli_function(c, m, target) : NULL;
+  anf_target_machine tm;
+  if (!cli_cpu(c, &tm)) return EXIT_USAGE;
+  tm.elsewhere = true; // it is only looked at
   if (!g) return cli_status(c, st == ANF_OK ? ANF_INVALID : st);
   const anf_type **types =
       ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
   st = cli_types(c, g, types);
   bool lines = strcmp(as, "asm") == 0;
-  if (lines) o.jit = (anf_jit_opts){.size = sizeof o.jit, .debug = true};
+  o.jit = (anf_jit_opts){
+      .size = sizeof o.jit, .debug = lines, .target = c->value[OPT_CPU] ? &tm : NULL};
   if (st == ANF_OK) st = anf_lowered_print(g, anf_graph_param_count(g), types, as, &o, c->d, &t);
   if (st == ANF_OK && lines) cli_interleave(c, &t);
   int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);

@@ -14,7 +14,8 @@ typedef struct work {
   const tmod *m;
   anfi_jit_aot aot;
   const anfi_c_doc *doc;
-  anf_jit_engine *engine; // of o.kind; NULL: not needed yet
+  anf_target_machine there; // what o.jit.target says
+  anf_jit_engine *engine;   // of o.kind; NULL: not needed yet
 } work;
 
 static void read_opts(const anf_build_opts *given, anf_build_opts *o) {
@@ -37,6 +38,11 @@ static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
 static anf_jit_engine *engine(work *w, anf_jit_kind k) {
   anf_jit_engine *e = NULL;
   if (w->engine && w->engine->kind == k) return w->engine;
+  if (w->o.jit.size && w->o.jit.target && w->o.jit.target != &w->there) {
+    anfi_target_copy(&w->there, w->o.jit.target);
+    w->there.elsewhere = true;
+    w->o.jit.target = &w->there;
+  }
   anf_status st = anf_jit_engine_new(w->cx, k, w->o.jit.size ? &w->o.jit : NULL, NULL, &e);
   if (st != ANF_OK) return (void)anfi_fail_as(w->cx, st), NULL;
   anfi_defer(w->cx, ANFI_ALWAYS, free_engine, e);

@@ -38,6 +38,11 @@ anf_status anf_jit_set_target_machine(anf_ctx *cx, anf_jit_kind k, anf_target_ma
   return anfi_leave(cx);
 }
 
+void anfi_target_copy(anf_target_machine *to, const anf_target_machine *from) {
+  memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
+  to->size = sizeof *to;
+}
+
 /* ---- engines ---- */
 
 static void drop(anf_jit_engine *e) {
@@ -86,7 +91,7 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
   pthread_mutex_init(&e->lock, NULL);
   anfi_defer(cx, ANFI_ON_FAIL, drop_engine, e);
   own_strings(cx, e, o);
-  if (e->o.target) e->target = *e->o.target;
+  if (e->o.target) anfi_target_copy(&e->target, e->o.target);
   e->target.size = sizeof e->target;
   snprintf(e->version, sizeof e->version, "%s %s", ANF_VERSION,
            anfi_os_this_build(anfi_scratch(cx)));

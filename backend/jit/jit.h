@@ -72,6 +72,9 @@ typedef struct anfi_jit_id {
   uint64_t word[2];
 } anfi_jit_id;
 
+/* engine.c: as far as the caller's structure goes. */
+void anfi_target_copy(anf_target_machine *to, const anf_target_machine *from);
+
 typedef struct anfi_jit_vtable {
   const char *name;
   const char *passes; // over Tensor IR, if the options name none

@@ -3,20 +3,67 @@
  * feature, so neither reaches it before it is known here. */
 #include "backend/llvm/llvm.h"
 
-static const char *const x86_cpus[] = {
-    "alderlake",      "arrowlake",     "barcelona",   "bdver1",
-    "bdver2",         "bdver3",        "bdver4",      "broadwell",
-    "btver1",         "btver2",        "cannonlake",  "cascadelake",
-    "cooperlake",     "core2",         "corei7",      "corei7-avx",
-    "emeraldrapids",  "generic",       "goldmont",    "gracemont",
-    "grandridge",     "graniterapids", "haswell",     "icelake-client",
-    "icelake-server", "ivybridge",     "knl",         "lunarlake",
-    "meteorlake",     "nehalem",       "opteron",     "penryn",
-    "raptorlake",     "rocketlake",    "sandybridge", "sapphirerapids",
-    "sierraforest",   "silvermont",    "skx",         "skylake",
-    "skylake-avx512", "tigerlake",     "tremont",     "westmere",
-    "x86-64",         "x86-64-v2",     "x86-64-v3",   "x86-64-v4",
-    "znver1",         "znver2",        "znver3",      "znver4"};
+/* What of a CPU matters to kernels; LLVM knows the rest. */
+#define BASE   ""
+#define AVX2   "+avx2,+fma,+f16c"
+#define AVX512 AVX2 ",+avx512f,+avx512vl,+avx512bw,+avx512dq"
+#define VNNI   AVX512 ",+avx512vnni"
+#define BF16   VNNI ",+avx512bf16"
+#define AMX    BF16 ",+amx-tile,+amx-int8,+amx-bf16"
+static const struct {
+  const char *name, *features;
+} x86_cpus[] = {{"alderlake", AVX2},
+                {"arrowlake", AVX2},
+                {"barcelona", BASE},
+                {"bdver1", BASE},
+                {"bdver2", BASE},
+                {"bdver3", BASE},
+                {"bdver4", AVX2},
+                {"broadwell", AVX2},
+                {"btver1", BASE},
+                {"btver2", BASE},
+                {"cannonlake", AVX512},
+                {"cascadelake", VNNI},
+                {"cooperlake", BF16},
+                {"core2", BASE},
+                {"corei7", BASE},
+                {"corei7-avx", BASE},
+                {"emeraldrapids", AMX},
+                {"generic", BASE},
+                {"goldmont", BASE},
+                {"gracemont", AVX2},
+                {"grandridge", AVX2},
+                {"graniterapids", AMX},
+                {"haswell", AVX2},
+                {"icelake-client", VNNI},
+                {"icelake-server", VNNI},
+                {"ivybridge", BASE},
+                {"knl", AVX2},
+                {"lunarlake", AVX2},
+                {"meteorlake", AVX2},
+                {"nehalem", BASE},
+                {"opteron", BASE},
+                {"penryn", BASE},
+                {"raptorlake", AVX2},
+                {"rocketlake", VNNI},
+                {"sandybridge", BASE},
+                {"sapphirerapids", AMX},
+                {"sierraforest", AVX2},
+                {"silvermont", BASE},
+                {"skx", AVX512},
+                {"skylake", AVX2},
+                {"skylake-avx512", AVX512},
+                {"tigerlake", VNNI},
+                {"tremont", BASE},
+                {"westmere", BASE},
+                {"x86-64", BASE},
+                {"x86-64-v2", BASE},
+                {"x86-64-v3", AVX2},
+                {"x86-64-v4", AVX512},
+                {"znver1", AVX2},
+                {"znver2", AVX2},
+                {"znver3", AVX2},
+                {"znver4", BF16}};
 static const char *const arm_cpus[] = {"apple-m1",    "apple-m2",    "cortex-a53", "cortex-a57",
                                        "cortex-a72",  "cortex-a76",  "generic",    "neoverse-n1",
                                        "neoverse-n2", "neoverse-v1", "neoverse-v2"};
@@ -34,13 +81,15 @@ static const char *taken(anf_ctx *cx, char *s) {
   return r;
 }
 
-static bool known_cpu(const anf_target_machine *tm) {
-  bool x86 = strncmp(tm->triple, "x86_64", 6) == 0;
-  const char *const *list = x86 ? x86_cpus : arm_cpus;
-  size_t n = x86 ? ANFI_LEN(x86_cpus) : ANFI_LEN(arm_cpus);
-  for (size_t i = 0; i < n; i++)
-    if (strcmp(list[i], tm->cpu) == 0) return true;
-  return false;
+/* What it has of the features above; NULL: it is not known. */
+static const char *known_cpu(const anf_target_machine *tm) {
+  if (strncmp(tm->triple, "x86_64", 6) == 0) {
+    for (size_t i = 0; i < ANFI_LEN(x86_cpus); i++)
+      if (strcmp(x86_cpus[i].name, tm->cpu) == 0) return x86_cpus[i].features;
+  } else
+    for (size_t i = 0; i < ANFI_LEN(arm_cpus); i++)
+      if (strcmp(arm_cpus[i], tm->cpu) == 0) return "";
+  return NULL;
 }
 
 /* '+' or '-' as the comma-separated list says of the feature; 0: nothing. */
@@ -59,19 +108,31 @@ static void append(char *list, size_t room, char sign, const char *name, size_t 
   snprintf(list + n, room - n, "%s%c%.*s", n ? "," : "", sign, (int)len, name);
 }
 
-/* Of another CPU than the host's: less what the host lacks. Then what the caller adds, as far as the
- * host has it, or takes away. */
-static void features(anf_target_machine *tm, const char *host, bool same) {
+/* Adds words of a list that nothing is said of yet. */
+static void append_all(anf_target_machine *tm, const char *list) {
+  for (const char *p = list; *p;) {
+    size_t n = strcspn(p, ",");
+    if (n > 1 && !said(tm->features, p + 1, n - 1))
+      append(tm->features, sizeof tm->features, *p, p + 1, n - 1);
+    p += n + (p[n] == ',');
+  }
+}
+
+/* Of the host: what it has. Of another CPU, which is `own`: what that has, and less what the host lacks, if
+ * the code is to run here. Then what the caller adds, as far as the host has it, or takes away. */
+static void features(anf_target_machine *tm, const char *host, const char *own) {
   char given[sizeof tm->features];
   memcpy(given, tm->features, sizeof given);
   tm->features[0] = 0;
-  for (const char *p = host; *p;) {
+  if (own && tm->elsewhere) append_all(tm, given);
+  for (const char *p = host; *p && !(own && tm->elsewhere);) {
     size_t n = strcspn(p, ",");
     char g = n ? said(given, p + 1, n - 1) : 0;
-    char sign = g == '-' ? '-' : g == '+' && *p == '+' ? '+' : same || *p == '-' ? *p : 0;
+    char sign = g == '-' ? '-' : g == '+' && *p == '+' ? '+' : !own || *p == '-' ? *p : 0;
     if (n && sign) append(tm->features, sizeof tm->features, sign, p + 1, n - 1);
     p += n + (p[n] == ',');
   }
+  if (own) append_all(tm, own);
 }
 
 /* The host's tiles of AMX are there if the system gives them to this process, too. */
@@ -87,10 +148,10 @@ bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm) {
   bool same = !tm->cpu[0] || strcmp(tm->cpu, cpu) == 0;
   if (!tm->triple[0]) snprintf(tm->triple, sizeof tm->triple, "%s", triple);
   if (!tm->cpu[0]) snprintf(tm->cpu, sizeof tm->cpu, "%s", cpu);
-  if (strcmp(tm->cpu, cpu) != 0 && !known_cpu(tm))
-    return anfi_fail(cx, anfi_nowhere(), ANF_E0912, tm->cpu, tm->triple);
-  features(tm, host, same);
-  ask_for_tiles(tm);
+  const char *own = same ? NULL : known_cpu(tm);
+  if (!same && !own) return anfi_fail(cx, anfi_nowhere(), ANF_E0912, tm->cpu, tm->triple);
+  features(tm, host, own);
+  if (!own || !tm->elsewhere) ask_for_tiles(tm);
   return true;
 }
 

@@ -51,6 +51,7 @@ typedef struct anf_target_machine {
   char triple[64];     // "x86_64-pc-linux-gnu"
   char cpu[64];        // "znver3", "x86-64-v3"
   char features[4096]; // "+avx2,-fma": added to what the CPU has
+  bool elsewhere; // the code runs on another machine: what the one at hand lacks does not count
 } anf_target_machine;
 /* Fills in what is empty, and takes away the features that an engine of this kind cannot use or
  * the machine at hand does not have: what stands there afterwards can be run. Fails for a CPU that

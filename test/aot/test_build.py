@@ -4,6 +4,7 @@
 linked with libanfora_rt alone, and is run as it is and watched by valgrind.
 test_build.py ANFORA LIBANFORA_RT.a -- CC FLAGS..."""
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.dirname(HERE))
-from tap import ROOT, Tap, run, valgrind_finds  # noqa: E402
+from tap import ROOT, Tap, read, run, valgrind_finds  # noqa: E402
 
 ANFORA, RT = (os.path.abspath(p) for p in sys.argv[1:3])
 CC = sys.argv[sys.argv.index("--") + 1:]
@@ -111,6 +112,12 @@ def test_forms(folder):
                 text = f.read()
             problem = "" if part in text else f"{name} has no '{part}'\n{text}"
     TAP.case("LLVM IR and assembly", problem)
+    if platform.machine() == "x86_64":
+        for cpu, vectors in (("x86-64", "xmm"), ("x86-64-v3", "ymm"), ("x86-64-v4", "zmm"), ("sapphirerapids", "zmm")):
+            _, problem = run([ANFORA, "build", PROGRAM + ":product", "--emit", "asm", "--cpu", cpu, "-o", "out"], cwd=folder)
+            text = problem or read(os.path.join(folder, "out.s"))
+            widest = max((v for v in ("xmm", "ymm", "zmm") if f"%{v}" in text), default="none")
+            TAP.case(f"kernels of {cpu}, whatever this processor has", problem or ("" if widest == vectors else widest))
     TAP.case("nothing else is written", " ".join(n for n in os.listdir(folder) if not n.startswith("out.")))
 
 
