@@ -169,6 +169,22 @@ static const anfi_helper helpers[] = {
      "      lo = hi\n    }\n"
      "    for i in (0UL, n, 1UL) {\n      order[i] = other[i]\n    }\n"
      "    run = run * 2UL\n  }\n}\n"},
+    {"anf_least", NULL, // the numbers of the m least, in order; of equal ones the first
+     "func anf_least(n: index, m: index, key: [u64 * n], order: [index * m]): void @[is_private] "
+     "{\n"
+     "  var bound: u64 = 0u64\n"
+     "  for i in (0UL, n, 1UL) {\n"
+     "    var k: u64 = key[i]\n    var at: index = min(i, m - 1UL)\n"
+     "    if (i < m || k < bound) {\n"
+     "      var more: bool = at > 0UL\n"
+     "      while (more) {\n"
+     "        var o: index = order[at - 1UL]\n        more = k < key[o]\n"
+     "        if (more) {\n"
+     "          order[at] = o\n          at = at - 1UL\n          more = at > 0UL\n        }\n"
+     "      }\n"
+     "      order[at] = i\n"
+     "      if (i + 1UL >= m) {\n        bound = key[order[m - 1UL]]\n      }\n"
+     "    }\n  }\n}\n"},
     {"anf_eliminate", NULL, // with row pivots, b along with a; gives the determinant
      "func anf_eliminate(n: index, w: index, na: index, nb: index, a: [f64 * na], b: [f64 * nb]): "
      "f64 @[is_private] {\n"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sorting and searching. Elements become keys of 64 bits whose order as unsigned numbers is the order
- * wanted: -0 and 0 are one key, NaN is the last in both directions. A helper sorts keys. */
+ * wanted: -0 and 0 are one key, NaN is the last in both directions. Helpers sort keys. */
 #include <math.h>
 
 #include "backend/lower/low.h"
@@ -51,15 +51,25 @@ static anfi_elem element(anfi_low *L, const line *l, const anfi_view *x, texpr k
   return anfi_view_at(L, x, &p);
 }
 
-static texpr sorted(anfi_low *L, texpr key, uint64_t n) {
-  texpr order = anfi_low_local(L, ANF_TIR_index, n, "order");
-  texpr in[4] = {anfi_ix(L, n), key, order, anfi_low_local(L, ANF_TIR_index, n, "other")};
-  anfi_low_add(L, anfi_t_eval(L->t, anfi_low_help(L, "anf_sort", anfi_t_dt(ANF_TIR_void), 4, in)));
+/* The numbers of the first m in order. A few are kept in order while all pass by, which takes m steps for an
+ * element at worst. */
+static texpr sorted(anfi_low *L, texpr key, uint64_t n, uint64_t m) {
+  enum { FEW = 64 };
+  tdtype none = anfi_t_dt(ANF_TIR_void);
+  texpr order = anfi_low_local(L, ANF_TIR_index, n, "order"), count = anfi_ix(L, n);
+  texpr call =
+      m < n && m <= FEW
+          ? anfi_low_help(L, "anf_least", none, 4, (texpr[]){count, anfi_ix(L, m), key, order})
+          : anfi_low_help(
+                L, "anf_sort", none, 4,
+                (texpr[]){count, key, order, anfi_low_local(L, ANF_TIR_index, n, "other")});
+  anfi_low_add(L, anfi_t_eval(L->t, call));
   return order;
 }
 
-/* Loops over lines, each sorted. */
-static void open_lines(anfi_low *L, line *l, const anfi_view *x, size_t axis, bool descending) {
+/* Loops over lines, of each of which the first m are sorted. */
+static void open_lines(anfi_low *L, line *l, const anfi_view *x, size_t axis, bool descending,
+                       uint64_t m) {
   anfi_loop k;
   anfi_split_axis(x->type, axis, &l->outer, &l->n, &l->inner);
   anfi_low_loop(L, &l->o, l->outer, "i");
@@ -69,7 +79,7 @@ static void open_lines(anfi_low *L, line *l, const anfi_view *x, size_t axis, bo
   texpr e = key_of(L, element(L, l, x, k.var).re, x->dtype, descending);
   anfi_low_put(L, key, k.var, (anfi_elem){e, NULL}, false);
   anfi_low_loop_end(L, &k);
-  l->order = sorted(L, key, l->n);
+  l->order = sorted(L, key, l->n, m);
 }
 
 static void close_lines(anfi_low *L, line *l) {
@@ -105,8 +115,9 @@ bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   if (!out[0]->n) return true;
   anfi_axis_in(anfi_attr_int(q->attr[top ? 1 : 0]), t->n, &axis);
   anfi_view_force(L, q->in[0]);
-  open_lines(L, &l, q->in[0], axis, descending);
-  put_lines(L, &l, q->in[0], (uint64_t)t->dims[axis], values, numbers);
+  uint64_t m = (uint64_t)t->dims[axis];
+  open_lines(L, &l, q->in[0], axis, descending, m);
+  put_lines(L, &l, q->in[0], m, values, numbers);
   close_lines(L, &l);
   return true;
 }
@@ -172,7 +183,7 @@ static texpr random_order(anfi_low *L, const anfi_view *seed, uint64_t n) {
   anfi_low_put(L, key, k.var, (anfi_elem){anfi_low_help(L, "anf_random_u64", U64, 2, in), NULL},
                false);
   anfi_low_loop_end(L, &k);
-  return sorted(L, key, n);
+  return sorted(L, key, n, n);
 }
 
 bool anfi_lower_permutation(anfi_low *L, const anfi_low_op *q, anfi_view **out) {

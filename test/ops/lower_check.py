@@ -54,6 +54,7 @@ WIDE = {"Conv2D": "; ".join(c for x in WINDOWS[:6] for c in convolutions(x)),
                                for s in ("64,70", "100,33,2", "9,500", "2,49,48"))
                      + "; f32[2,40,60] axes=(0,2,1); f32[3,9,10,40] axes=(0,3,1,2); i32[3,40,9,10] axes=(0,2,3,1)",
         "SwapAxes": "f32[70,5,40] axis1=0 axis2=2; f64[3,70,65] axis1=-1 axis2=1",
+        "TopK": "f32[3,200] k=9; i8[4,70] k=64 largest=false; f64[5,40,3] k=40 axis=1; u8[2,300] k=65; u8[2,300] k=17",
         "ArgMax": LONG, "ArgMin": LONG, "Max": LONG, "Min": LONG}
 
 
