@@ -285,8 +285,8 @@ static anf_node *without_like(const plan *p) {
   }
 }
 
-/* A node that is the same, or NULL. */
-static anf_node *shorter(const plan *p) {
+/* Where an operand is special, see is_special. */
+static anf_node *shorter_by_operand(const plan *p) {
   switch (p->op) {
   case ANF_OP_Add: return shorter_sum(p);
   case ANF_OP_Mul:
@@ -294,8 +294,14 @@ static anf_node *shorter(const plan *p) {
   case ANF_OP_Div:
   case ANF_OP_SafeDiv: return shorter_quotient(p);
   case ANF_OP_Power: return shorter_power(p);
-  case ANF_OP_Where: return shorter_choice(p);
   case ANF_OP_Neg: return anfi_is_op(p->in[0], ANF_OP_Neg) ? p->in[0]->in[0].def : NULL;
+  default: return NULL;
+  }
+}
+
+static anf_node *shorter_by_op(const plan *p) {
+  switch (p->op) {
+  case ANF_OP_Where: return shorter_choice(p);
   case ANF_OP_Conj:
   case ANF_OP_Real: return is_complex(type_in(p, 0)) ? NULL : p->in[0];
   case ANF_OP_Cast: return type_in(p, 0) == p->type ? p->in[0] : NULL;
@@ -312,6 +318,12 @@ static anf_node *shorter(const plan *p) {
     return filled(p->ad, p->g, p->in[0], p->type, p->op == ANF_OP_OnesLike);
   default: return NULL;
   }
+}
+
+/* A node that is the same, or NULL. */
+static anf_node *shorter(const plan *p) {
+  anf_node *same = shorter_by_operand(p);
+  return same ? same : shorter_by_op(p);
 }
 
 /* ---- building ---- */
@@ -376,11 +388,16 @@ static bool may_fold(anfi_opcode op) {
   return anfi_op[op].scalar || op == ANF_OP_Cast || op == ANF_OP_Sum;
 }
 
+/* Inputs may have been made for the node alone that `same` stands for. */
+static anf_node *instead(const plan *p, anf_node *same) {
+  for (size_t i = 0; same && i < p->n; i++)
+    if (p->in[i]->graph) anfi_look_at(p->in[i], ANFI_TODO_DCE);
+  return same;
+}
+
 static anf_node *made(const plan *p) {
   anf_node *same = shorter(p);
-  for (size_t i = 0; same && i < p->n; i++) // they may have been made for this alone
-    if (p->in[i]->graph) anfi_look_at(p->in[i], ANFI_TODO_DCE);
-  if (same || anfi_failed(p->ad->m->cx)) return same;
+  if (same || anfi_failed(p->ad->m->cx)) return instead(p, same);
   if (may_fold(p->op) && (same = folded(p))) return same;
   if (!p->attrs && !(anfi_op[p->op].flags & ANFI_EFFECT) && p->ad->clean->set)
     return anfi_make_clean(p->ad->clean, p->g, p->op, p->n, p->in, p->type, p->ad->how,
@@ -398,38 +415,21 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
   return p.type ? made(&p) : NULL;
 }
 
-/* Might an op on this be something shorter, whatever else it is on? */
+/* Might shorter_by_operand know something shorter of an op on this, or may it be folded? */
 static bool is_special(const anf_node *x) {
   return x->kind == ANFI_VALUE || x->op == ANF_OP_Neg || x->op == ANF_OP_BroadcastTo ||
          x->op == ANF_OP_Ones;
 }
 
-/* Those of `shorter` that look at more than special operands. */
-static bool is_special_op(anfi_opcode op) {
-  switch (op) {
-  case ANF_OP_Where:
-  case ANF_OP_Conj:
-  case ANF_OP_Real:
-  case ANF_OP_Cast:
-  case ANF_OP_Reshape:
-  case ANF_OP_BroadcastTo:
-  case ANF_OP_SumTo:
-  case ANF_OP_ReshapeLike:
-  case ANF_OP_BroadcastLike:
-  case ANF_OP_CastLike:
-  case ANF_OP_Unreduce:
-  case ANF_OP_ZerosLike:
-  case ANF_OP_OnesLike: return true;
-  default: return false;
-  }
-}
-
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
                               anf_node *const *in, const anf_type *type) {
-  bool special = is_special_op(op) || !ad->clean->set;
+  plan p = {.ad = ad, .g = g, .op = op, .n = n, .in = in, .type = type};
+  bool special = !ad->clean->set;
   for (size_t i = 0; i < n; i++) special |= is_special(in[i]);
-  if (!special) return anfi_make_clean(ad->clean, g, op, n, in, type, ad->how, ad->todo);
-  return made(&(plan){.ad = ad, .g = g, .op = op, .n = n, .in = in, .type = type});
+  if (special) return made(&p);
+  anf_node *same = shorter_by_op(&p);
+  if (same || anfi_failed(ad->m->cx)) return instead(&p, same);
+  return anfi_make_clean(ad->clean, g, op, n, in, type, ad->how, ad->todo);
 }
 
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {

@@ -117,14 +117,9 @@ static void add_word(const amx *x, V a, V b, V *sum) {
   const kgen *k = x->k;
   bool floats = k->k->c == ANF_TIR_f32;
   for (uint32_t u = 0; u < (floats ? 2U : 4U); u++) {
-    V in[3] = {step_of(x, a, u, k->k->a), step_of(x, b, u, k->k->b), NULL};
-    if (!floats) {
-      sum[0] = ll.BuildAdd(k->g->b, sum[0], ll.BuildMul(k->g->b, in[0], in[1], ""), "");
-      continue;
-    }
-    in[2] = sum[u];
-    LLVMTypeRef over = k->vec;
-    sum[u] = anfi_kg_intrinsic(k, "llvm.fma", &over, 1, in, 3);
+    V p = step_of(x, a, u, k->k->a), q = step_of(x, b, u, k->k->b);
+    if (floats) sum[u] = anfi_kg_fma(k, k->vec, p, q, sum[u]);
+    else sum[0] = ll.BuildAdd(k->g->b, sum[0], ll.BuildMul(k->g->b, p, q, ""), "");
   }
 }
 

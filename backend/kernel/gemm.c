@@ -27,8 +27,7 @@ static V widen(const kgen *k, V v, anf_tir_elem e, uint32_t n) {
 static V product(const kgen *k, V a, V b, V acc) {
   lgen *g = k->g;
   if (k->sum.elem == ANF_TIR_s32) return ll.BuildAdd(g->b, acc, ll.BuildMul(g->b, a, b, ""), "");
-  V in[3] = {a, b, acc};
-  return anfi_kg_intrinsic(k, "llvm.fma", &((kgen *)(uintptr_t)k)->vec, 1, in, 3);
+  return anfi_kg_fma(k, k->vec, a, b, acc);
 }
 
 /* One step of K. `row`: bytes from row to row of A. */

@@ -82,6 +82,11 @@ V anfi_kg_intrinsic(const kgen *k, const char *name, LLVMTypeRef *over, uint32_t
   return ll.BuildCall2(k->g->b, ll.IntrinsicGetType(k->g->c, id, over, nover), f, in, n, "");
 }
 
+V anfi_kg_fma(const kgen *k, LLVMTypeRef type, V a, V b, V c) {
+  V in[3] = {a, b, c};
+  return anfi_kg_intrinsic(k, "llvm.fma", &type, 1, in, 3);
+}
+
 V anfi_kg_load_as(const kgen *k, LLVMTypeRef vec, uint32_t lanes, V p, uint32_t bytes,
                   uint32_t tail) {
   LLVMTypeRef over[2] = {vec, k->g->ptr};

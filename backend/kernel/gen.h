@@ -99,6 +99,9 @@ LLVMValueRef anfi_kg_load(const kgen *k, LLVMTypeRef lane, LLVMValueRef p, uint3
 LLVMValueRef anfi_kg_load_as(const kgen *k, LLVMTypeRef vec, uint32_t lanes, LLVMValueRef p,
                              uint32_t bytes, uint32_t tail);
 void anfi_kg_store(const kgen *k, LLVMValueRef v, LLVMValueRef p, uint32_t bytes, uint32_t tail);
+/* a * b + c, rounded once, of vectors or numbers of that type. */
+LLVMValueRef anfi_kg_fma(const kgen *k, LLVMTypeRef type, LLVMValueRef a, LLVMValueRef b,
+                         LLVMValueRef c);
 LLVMValueRef anfi_kg_intrinsic(const kgen *k, const char *name, LLVMTypeRef *over, uint32_t nover,
                                LLVMValueRef *in, uint32_t n);
 

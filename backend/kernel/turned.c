@@ -64,8 +64,7 @@ static void steps(const kgen *k, V *acc, V a, V b, uint32_t rows, uint32_t n) {
       V at = move(k, move(k, b, mul(k, ldb, u)), ci(k, j * k->bytes_b)),
         x = ll.BuildLoad2(k->g->b, k->g->f32, at, "");
       ll.SetAlignment(x, k->bytes_b);
-      V in[] = {column[u], splat(k, x), acc[j]};
-      acc[j] = anfi_kg_intrinsic(k, "llvm.fma", &((kgen *)(uintptr_t)k)->vec, 1, in, 3);
+      acc[j] = anfi_kg_fma(k, k->vec, column[u], splat(k, x), acc[j]);
     }
 }
 

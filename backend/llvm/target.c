@@ -118,14 +118,15 @@ static void append_all(anf_target_machine *tm, const char *list) {
   }
 }
 
-/* Of the host: what it has. Of another CPU, which is `own`: what that has, and less what the host lacks, if
- * the code is to run here. Then what the caller adds, as far as the host has it, or takes away. */
+/* Of the host, where `own` is NULL: what it has. Of another CPU: what that has, its own, less what the host
+ * lacks if the code is to run here. And what the caller adds, as far as a host has it, or takes away. */
 static void features(anf_target_machine *tm, const char *host, const char *own) {
   char given[sizeof tm->features];
   memcpy(given, tm->features, sizeof given);
   tm->features[0] = 0;
-  if (own && tm->elsewhere) append_all(tm, given);
-  for (const char *p = host; *p && !(own && tm->elsewhere);) {
+  bool elsewhere = own && tm->elsewhere;
+  if (elsewhere) append_all(tm, given);
+  for (const char *p = elsewhere ? "" : host; *p;) {
     size_t n = strcspn(p, ",");
     char g = n ? said(given, p + 1, n - 1) : 0;
     char sign = g == '-' ? '-' : g == '+' && *p == '+' ? '+' : !own || *p == '-' ? *p : 0;
@@ -151,7 +152,7 @@ bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm) {
   const char *own = same ? NULL : known_cpu(tm);
   if (!same && !own) return anfi_fail(cx, anfi_nowhere(), ANF_E0912, tm->cpu, tm->triple);
   features(tm, host, own);
-  if (!own || !tm->elsewhere) ask_for_tiles(tm);
+  if (same || !tm->elsewhere) ask_for_tiles(tm);
   return true;
 }
 

@@ -104,6 +104,8 @@ def test_statuses():
     check("an option without its argument", anfora("print", "p.anf", "--as"), 2, err="--as needs an argument")
     check("an argument that it does not take", anfora("run", "--json=1", "p.anf"), 2, err="takes no argument")
     check("a wrong choice", anfora("print", "p.anf", "--as", "svg"), 2, err="ir dat dot")
+    check("a CPU to print for", anfora("print", "p.anf:main", "--sig", "i64", "--as", "tir", "--cpu", "native"), out=re.compile("func main"))
+    check("no CPU to print for", anfora("print", "p.anf:main", "--sig", "i64", "--as", "asm", "--cpu", "abacus"), 1, err="E0912")
     check("a number that is none", anfora("run", "p.anf", "1", "--repeat", "x"), 2, err="--repeat must be a number")
     check("a number that is too large", anfora("run", "p.anf", "1", "--repeat", "99999999999999999999"), 2, err="must be")
     check("nothing to run", anfora("run"), 2, err="which program")
