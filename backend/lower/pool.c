@@ -184,7 +184,6 @@ typedef struct pool_rows {
   const anfi_view *x;
   texpr to, counts; // counts: of the last dim by result, in double
   tdtype type;
-  bool greatest;
 } pool_rows;
 
 /* Loops over the rows of a window; gives where the row begins. */
@@ -252,7 +251,7 @@ static texpr last_counts(const pool *p) {
 static bool plane_by_rows(const pool *p, const anfi_view *x, texpr to, bool greatest, texpr plane) {
   const anfi_pool *w = &p->p;
   anfi_slide s = {w->out[2], w->in[2], w->first[2], w->stride[2], w->taps[2], w->step[2]};
-  pool_rows r = {*p, x, to, NULL, anfi_low_dt(x->dtype), greatest};
+  pool_rows r = {*p, x, to, NULL, anfi_low_dt(x->dtype)};
   if (!anfi_slide_fits(&s, x->dtype)) return false;
   if (!greatest) r.counts = last_counts(p);
   open_rows(&r.p, plane);
