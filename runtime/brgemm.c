@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Batch-reduce GEMM in its plain form: the meaning that faster kernels are measured against.
  * C[M, N] (+)= sum over the batch of A[M, K] B[K, N], then scale, bias, binary, relu. Of f32 each
- * product is added with one rounding, as the interpreter does it; so is each step behind the sum. Of two steps of
- * bf16 the second is added first, as dot products do, in f32 also if the result is bf16. A handle is the shape, kept once in a table that only grows;
- * it may be asked for from any thread. */
+ * product is added with one rounding, as the interpreter does it; so is each step behind the sum. Of two
+ * steps of bf16 the second is added first, as dot products do, in f32 also if the result is bf16. A handle
+ * is the shape, kept once in a table that only grows; it may be asked for from any thread. */
 #include "base/base.h"
+#include "base/gemm.h"
 #include "runtime/rt.h"
 
 #include <math.h>
@@ -15,7 +16,7 @@
 
 typedef struct kernel {
   int64_t m, n, k, lda, ldb, ldc, sa, sb,
-      flags; // flags: 1 init 2 bias 4 scale 8 relu, binary << 4, 128 A is K by M, 256 B by words, 512 the sum has the bias
+      flags; // GEMM_INIT and so on
   int32_t ta, tb, tc, unused;
 } kernel;
 
@@ -148,7 +149,7 @@ static int64_t steps_of_word(int32_t type) {
 
 /* Where B[k, j] is. */
 static int64_t at_b(const kernel *g, int64_t k, int64_t j) {
-  int64_t steps = g->flags & 256 ? steps_of_word(g->tb) : 1;
+  int64_t steps = g->flags & GEMM_WORDS ? steps_of_word(g->tb) : 1;
   return k / steps * steps * g->ldb + j * steps + k % steps;
 }
 
@@ -160,7 +161,7 @@ static double dot(const kernel *g, const operands *o, int64_t i, int64_t j, doub
     int64_t in = o->list ? b % o->num : b, bt = in * g->sb;
     for (int64_t nth = 0; nth < g->k; nth++) {
       int64_t k = pairs && (nth | 1) < g->k ? nth ^ 1 : nth;
-      int64_t at = in * g->sa + (g->flags & 128 ? k * g->lda + i : i * g->lda + k);
+      int64_t at = in * g->sa + (g->flags & GEMM_TA ? k * g->lda + i : i * g->lda + k);
       double x = get(pa, g->ta, at), y = get(pb, g->tb, bt + at_b(g, k, j));
       acc = f32 ? (double)fmaf((float)x, (float)y, (float)acc) : fma(x, y, acc);
     }
@@ -176,22 +177,23 @@ static double step(const kernel *g, double x) { // each is rounded
 
 static double post(const kernel *g, const operands *o, int64_t i, int64_t j, double acc) {
   int64_t binary = g->flags >> 4 & 7;
-  if (g->flags & 512) acc = (double)(float)(acc + get(o->bias, g->tc, j));
+  if (g->flags & GEMM_BIAS_IN) acc = (double)(float)(acc + get(o->bias, g->tc, j));
   acc = step(g, acc);
-  if (g->flags & 4) acc = step(g, acc * get(o->scales, ANF_TIR_f32, j));
-  if ((g->flags & 514) == 2) acc = step(g, acc + get(o->bias, g->tc, j));
+  if (g->flags & GEMM_SCALE) acc = step(g, acc * get(o->scales, ANF_TIR_f32, j));
+  if ((g->flags & (GEMM_BIAS | GEMM_BIAS_IN)) == GEMM_BIAS)
+    acc = step(g, acc + get(o->bias, g->tc, j));
   if (binary) {
     double y = get(o->rhs, g->tc, i * g->ldc + j);
     acc = binary == 1 ? acc + y : binary == 2 ? acc * y : binary == 3 ? fmax(acc, y) : fmin(acc, y);
     acc = step(g, acc);
   }
-  return g->flags & 8 && acc < 0 ? 0 : acc;
+  return g->flags & GEMM_RELU && acc < 0 ? 0 : acc;
 }
 
 static void run(const kernel *g, const operands *o) {
   for (int64_t i = 0; i < g->m; i++)
     for (int64_t j = 0; j < g->n; j++) {
-      double acc = g->flags & 1 ? 0 : get(o->c, g->tc, i * g->ldc + j);
+      double acc = g->flags & GEMM_INIT ? 0 : get(o->c, g->tc, i * g->ldc + j);
       put(o->c, g->tc, i * g->ldc + j, post(g, o, i, j, dot(g, o, i, j, acc)));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parallel loops: each stream has a pool of workers, made at the first loop that needs it. Every
  * participant gets one run of neighbouring iterations, so what is computed does not depend on
- * timing. Workers wait for the next loop by looking for about as long as it takes to wake one, then
+ * timing. Workers wait for the next loop by looking for some times as long as it takes to wake one, then
  * asleep, and who waits for them does the same; the lock is taken only for those who sleep. A loop
  * inside a loop runs in order. If participants trap, the one with the least iteration is told. */
 #include "runtime/rt.h"

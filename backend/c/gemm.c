@@ -19,8 +19,7 @@ static const char *rounded(cgen *c, tdtype tc, bool pairs, const char *x) { // e
   return tc.elem == ANF_TIR_f32 ? SAY("(f64)(f32)(%s)", x) : x;
 }
 
-/* flags: 1 from zero, 2 bias, 4 scales, 8 relu, 16.. binary: 1 + 2 * 3 max 4 min, 128 A is K by M, 256 B by words,
- * 512 the sum has the bias */
+/* Flags stand in the text as base/gemm.h numbers them. */
 static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
   const char *name =
       SAY("anf_%sbrgemm_%s_%s_%s", list ? "list_" : "", name_of(ta), name_of(tb), name_of(tc));

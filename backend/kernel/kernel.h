@@ -11,6 +11,7 @@
 #ifndef ANFI_BACKEND_KERNEL_H
 #define ANFI_BACKEND_KERNEL_H
 
+#include "base/gemm.h"
 #include "backend/tir/tir.h"
 
 struct anf_jit_engine;
@@ -63,18 +64,7 @@ typedef struct anfi_product {
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p);
 
 /* ---- spec.c: what is asked for ---- */
-/* Flags of a brgemm, as the run time has them. */
-enum {
-  GEMM_INIT = 1,
-  GEMM_BIAS = 2,
-  GEMM_SCALE = 4,
-  GEMM_RELU = 8,
-  GEMM_BINARY = 7 << 4,
-  GEMM_TA = 1 << 7,
-  GEMM_WORDS = 1 << 8,
-  GEMM_BIAS_IN = 1 << 9, // before the sum is rounded to bf16
-  GEMM_SUMS = 1 << 10    // 128 times the sums of its columns follow B's words
-};
+/* GEMM_INIT and so on */
 int64_t anfi_gemm_flags(tattrs a);
 enum { GEMM_NUM, GEMM_K, GEMM_LDA, GEMM_LDB, GEMM_LDC, GEMM_SA, GEMM_SB, GEMM_NSIZE };
 typedef struct anfi_gemm { // one kernel: what is constant

@@ -250,7 +250,7 @@ static anfi_mm sizes_of(const matmul *m) {
 static anfi_view *bytes_of(const anfi_view *v) {
   if (v->op != ANF_OP_Cast || v->kind != VIEW_LAZY || v->tensor || v->nin != 1) return NULL;
   anf_dtype d = v->in[0]->dtype;
-  return v->dtype == ANF_I32 && (d == ANF_I8 || d == ANF_U8) ? v->in[0] : NULL;
+  return v->dtype == ANF_I32 && anfi_low_byte(d) ? v->in[0] : NULL;
 }
 
 /* A product of bytes, summed in i32, as kernels have it. */

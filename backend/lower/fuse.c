@@ -127,7 +127,7 @@ static bool grows(const anf_node *user, const anf_node *x) {
 static bool widens_bytes(const anf_node *x) {
   if (!anfi_is_op(x, ANF_OP_Cast) || !x->type || x->type->dtype != ANF_I32) return false;
   const anf_type *t = x->in[0].def->type;
-  return t && t->kind == ANF_TYPE_TENSOR && (t->dtype == ANF_I8 || t->dtype == ANF_U8);
+  return t && t->kind == ANF_TYPE_TENSOR && anfi_low_byte((anf_dtype)t->dtype);
 }
 
 /* A product of bytes that are summed in i32: kernels read them as they are. */

@@ -266,6 +266,9 @@ void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
 /* crossed.c: writes v in squares, if it reads large tensors across their order. */
 bool anfi_low_store_crossed(anfi_low *L, const anfi_view *v, texpr to);
 
+/* Of these there are kernels that sum in i32. */
+static inline bool anfi_low_byte(anf_dtype d) { return d == ANF_I8 || d == ANF_U8; }
+
 /* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], + bias[n], + rhs[m, n], not less than 0, as brgemm, of
  * buffers of one type */
 typedef struct anfi_mm {
