@@ -385,35 +385,71 @@ static void one_tap(const walk *w, const texpr *tap, texpr number, const place *
   anfi_low_loop_end(w->L, &o);
 }
 
-static void unpack_weights(const walk *w, texpr group) {
+/* [co][ci][taps] of one group, from the sums of each part, which are added in order. */
+static void unpack_weights(const walk *w, texpr group, uint64_t parts) {
   uint64_t co = u(w->c->co), ci = u(w->c->ci), e[3] = {co, ci, w->taps};
   nest k;
   open(w, &k, 3, e, false);
   texpr from[3] = {k.at[2], k.at[0], k.at[1]};
-  texpr x = load(w, w->weights, mixed(w, 3, from, (uint64_t[]){w->taps, co, ci}));
+  texpr at = anfi_low_atom(w->L, mixed(w, 3, from, (uint64_t[]){w->taps, co, ci})),
+        x = load(w, w->weights, at);
+  for (uint64_t p = 1; p < parts; p++)
+    x = anfi_t_add(w->L->t, x,
+                   load(w, w->weights, anfi_ix_addc(w->L, at, (int64_t)(p * co * ci * w->taps))));
   store(w, w->q->to, add(w, mulc(w, group, co * ci * w->taps), mixed(w, 3, k.at, e)), x);
   close(w, &k);
 }
 
-static void by_weights(walk *w) {
-  uint64_t e[2] = {u(w->c->groups), u(w->c->n)}, taps[3];
-  nest g, n, t;
+/* Adds one image's gradient to sums from `sums` on. */
+static void one_image(walk *w, texpr image, texpr group, texpr sums, bool in_parallel) {
+  uint64_t taps[3];
+  nest t;
   kernel_dims(w, taps);
-  open(w, &g, 1, e, false);
-  w->weights = anfi_low_local(w->L, w->elem, u(w->c->co * w->c->ci) * w->taps, "taps");
-  fill(w, w->weights, u(w->c->co * w->c->ci) * w->taps);
-  if (e[1]) {
-    open(w, &n, 1, e + 1, false);
-    anfi_low_open(w->L); // the copy ends with it
-    place p = place_of(w, n.at[0], g.at[0]);
-    copy_input(w, p.x, true);
-    open(w, &t, 3, taps, parallel(w));
-    one_tap(w, t.at, mixed(w, 3, t.at, taps), &p);
-    close(w, &t);
-    anfi_low_add(w->L, anfi_low_close(w->L));
-    close(w, &n);
+  anfi_low_open(w->L); // the copy ends with it
+  place p = place_of(w, image, group);
+  copy_input(w, p.x, true);
+  open(w, &t, 3, taps, in_parallel);
+  one_tap(w, t.at, add(w, sums, mixed(w, 3, t.at, taps)), &p);
+  close(w, &t);
+  anfi_low_add(w->L, anfi_low_close(w->L));
+}
+
+/* Images are shared among tasks with sums of their own, if these are few and long; by the shape alone,
+ * as slices of K are (slices.c). */
+static uint64_t parts_of(const walk *w) {
+  enum { MOST_SUMS = 1 << 16, LEAST_STEPS = 1024 };
+  uint64_t n = u(w->c->n), sums = u(w->c->co * w->c->ci) * w->taps, most = n * w->out / LEAST_STEPS;
+  if (n > ANFI_LOW_TASKS) n = ANFI_LOW_TASKS;
+  return sums > MOST_SUMS || !most ? 1 : n < most ? n : most;
+}
+
+/* The images of part `nth`: of those that cut n in `parts`, nearly equal. */
+static void images_of_part(walk *w, texpr nth, uint64_t parts, texpr group) {
+  anfi_low *L = w->L;
+  anfi_loop i;
+  uint64_t n = u(w->c->n);
+  texpr first = anfi_low_atom(L, anfi_ix_divc(L, mulc(w, nth, n), parts)),
+        end = anfi_low_atom(
+            L, anfi_ix_divc(L, mulc(w, anfi_low_atom(L, anfi_ix_addc(L, nth, 1)), n), parts)),
+        sums = anfi_low_atom(L, mulc(w, nth, w->taps));
+  anfi_low_loop_range(L, &i, first, end, 1, "n");
+  one_image(w, i.var, group, sums, parallel(w) && parts == 1);
+  anfi_low_loop_end(L, &i);
+}
+
+static void by_weights(walk *w) {
+  uint64_t groups = u(w->c->groups), parts = parts_of(w),
+           sums = parts * u(w->c->co * w->c->ci) * w->taps;
+  nest g, p;
+  open(w, &g, 1, &groups, false);
+  w->weights = anfi_low_local(w->L, w->elem, sums, "taps");
+  fill(w, w->weights, sums);
+  if (w->c->n) {
+    open(w, &p, 1, &parts, parallel(w) && parts > 1);
+    images_of_part(w, p.at[0], parts, g.at[0]);
+    close(w, &p);
   }
-  unpack_weights(w, g.at[0]);
+  unpack_weights(w, g.at[0], parts);
   close(w, &g);
 }
 

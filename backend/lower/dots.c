@@ -2,7 +2,7 @@
 /* A matrix times a vector, where rows of the matrix lie in memory as the sums go along them: dot products
  * by vectors, some rows at once, so that the vector is read once for all of them. Element k goes to
  * partial sum k mod 32, as in rows.c; what is behind the last multiple of 32 comes in order and is added
- * at the end. */
+ * at the end. Long sums of few rows are cut in slices, of which this holds (slices.c). */
 #include "backend/lower/low.h"
 
 enum { LANES = 32, ROWS = 4, LEAST = 64, PARALLEL_MACS = 1 << 18, TASK_ROWS = 64 };
@@ -84,20 +84,63 @@ static void all_rows(const dots *d, texpr first, uint64_t n) {
     some_rows(d, anfi_low_atom(L, anfi_ix_addc(L, first, (int64_t)whole)), (uint32_t)(n - whole));
 }
 
-void anfi_low_dots(anfi_low *L, const anfi_mm *q) {
+static dots dots_of(anfi_low *L, const anfi_mm *q) {
   bool left = along_a(q);
-  dots d = {L,
-            q,
-            left,
-            left ? q->a : q->b,
-            left ? q->a0 : q->b0,
-            left ? q->b : q->a,
-            left ? q->b0 : q->a0,
-            left ? q->m : q->n,
-            left ? q->lda : q->ldb};
-  bool parallel = L->o.parallel && !L->in_parallel && !q->serial && d.rows >= 2 * TASK_ROWS &&
-                  d.rows * q->k >= PARALLEL_MACS;
-  uint64_t tasks = parallel ? d.rows / TASK_ROWS : 0;
+  return (dots){L,
+                q,
+                left,
+                left ? q->a : q->b,
+                left ? q->a0 : q->b0,
+                left ? q->b : q->a,
+                left ? q->b0 : q->a0,
+                left ? q->m : q->n,
+                left ? q->lda : q->ldb};
+}
+
+/* So many steps of K, whose sums are those of slice `nth`. */
+static void one_slice(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth, uint64_t k) {
+  anfi_mm x = *q;
+  texpr from = anfi_ix_mulc(L, nth, anfi_low_slice(q));
+  x.a0 = anfi_low_atom(L, anfi_ix_add(L, q->a0, from));
+  x.b0 = anfi_low_atom(L, anfi_ix_add(L, q->b0, from));
+  x.k = k;
+  x.bias = x.rhs = NULL, x.each = NULL, x.relu = false;
+  x.c = sums, x.ldc = q->n;
+  x.c0 = anfi_low_atom(L, anfi_ix_mulc(L, nth, q->m * q->n));
+  dots d = dots_of(L, &x);
+  all_rows(&d, anfi_ix(L, 0), d.rows);
+}
+
+static void by_slices(anfi_low *L, const anfi_mm *q, bool parallel) {
+  uint64_t slice = anfi_low_slice(q), n = (q->k + slice - 1) / slice, last = q->k - (n - 1) * slice;
+  anfi_loop l;
+  anfi_low_open(L); // the sums end with it
+  texpr sums = anfi_low_local(L, q->elem, n * q->m * q->n, "sums");
+  anfi_low_loop(L, &l, n, "task");
+  l.parallel = parallel;
+  if (last == slice) one_slice(L, q, sums, l.var, slice);
+  else {
+    anfi_low_if(L);
+    one_slice(L, q, sums, l.var, slice);
+    tstmt then_ = anfi_low_then(L);
+    anfi_low_if(L);
+    one_slice(L, q, sums, l.var, last);
+    anfi_low_if_else_end(L, anfi_t_lt(L->t, l.var, anfi_ix(L, n - 1)), then_);
+  }
+  anfi_low_loop_end(L, &l);
+  anfi_low_add_slices(L, q, sums);
+  anfi_low_add(L, anfi_low_close(L));
+}
+
+void anfi_low_dots(anfi_low *L, const anfi_mm *q) {
+  dots d = dots_of(L, q);
+  bool parallel = L->o.parallel && !L->in_parallel && !q->serial && d.rows * q->k >= PARALLEL_MACS,
+       many = d.rows >= 2 * TASK_ROWS;
+  if (anfi_low_slice(q) < q->k) {
+    by_slices(L, q, parallel);
+    return;
+  }
+  uint64_t tasks = parallel && many ? d.rows / TASK_ROWS : 0;
   anfi_loop l;
   if (tasks) {
     anfi_low_loop(L, &l, tasks, "task");

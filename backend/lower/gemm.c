@@ -7,10 +7,11 @@
  *         for each block of rows, for each panel of the group: brgemm
  *
  * A group is copied once for all rows of its task, so rows are cut only where columns do not suffice
- * for all threads.
+ * for all threads. Where neither does, K is cut in slices, each of which is a task (slices.c).
  *
  * Each element of the result is one sum in ascending order of K in the type of the kernel, taken by
- * one thread: blocks and threads do not change it. */
+ * one thread, or as many as there are slices, which the shape alone decides: blocks and threads do not
+ * change it. */
 #include "backend/lower/low.h"
 
 typedef struct plan {
@@ -22,6 +23,7 @@ typedef struct plan {
   uint64_t group, groups;       // panels of a group; the last one has the columns left, too
   uint64_t team, teams;         // groups of a task; tasks for all columns
   uint64_t blocks, each, parts; // of rows: all, those of a task; tasks for all rows
+  uint64_t slices, slice;       // of K; steps of one, the last may have fewer
   bool parallel;
   bool piece;    // kernels write a panel that is read right behind
   bool wide;     // sums are of another type than the result, which is rounded once
@@ -35,7 +37,7 @@ typedef struct plan {
   texpr packed; // B of which nothing changes, laid out before; or NULL
 } plan;
 
-enum { TASKS = 8, PARALLEL_MACS = 1 << 20 };
+enum { PARALLEL_MACS = 1 << 20 };
 
 static texpr at(plan *p, texpr tensor, texpr i) {
   i = anfi_low_atom(p->L, i);
@@ -63,7 +65,8 @@ static void give(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr value) {
 
 void anfi_low_gemm_finish(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr v) {
   plan p = {.L = L};
-  if (q->bias) v = anfi_t_add(L->t, v, anfi_low_load(L, q->bias, j));
+  if (q->bias) v = anfi_t_add(L->t, v, anfi_t_cast(L->t, v->dtype, anfi_low_load(L, q->bias, j)));
+  v = anfi_t_cast(L->t, anfi_t_dt(q->elem), v);
   if (q->rhs) {
     texpr at_c = add(&p, q->c0, add(&p, mulc(&p, i, q->ldc), j));
     v = anfi_t_add(L->t, v, anfi_low_load(L, q->rhs, anfi_low_atom(L, at_c)));
@@ -88,7 +91,8 @@ typedef struct block {
 
 enum { LINE = 16 }; // elements behind rows and panels, so that they fall on different places
 
-typedef struct part {      // what is a task's
+typedef struct part { // what is a task's
+  texpr slice;
   texpr group, last_group; // from here to there
   texpr block, last_block; // of rows
   texpr row, last_row;     // the same, rows
@@ -161,7 +165,7 @@ static block rows_of_a(plan *p, const part *t, texpr k0, uint64_t kb) {
  * comes last, behind the panels of the largest group. */
 typedef struct slab {
   texpr group, first, count; // which; its first panel; how many, a constant if they are all alike
-  texpr k0;
+  texpr k0, nth;             // its block of K: where that starts, how many are before
   uint64_t k;
   texpr tensor; // NULL: they are not copied
 } slab;
@@ -311,15 +315,22 @@ static uint64_t *lay_panel(const plan *p, uint64_t *to, uint64_t k0, uint64_t kb
   return to;
 }
 
+/* Steps of the block that starts at k0: it ends with its slice, and with K. */
+static uint64_t block_of_k(const plan *p, uint64_t k0) {
+  uint64_t end = (k0 / p->slice + 1) * p->slice, left = (end < p->q->k ? end : p->q->k) - k0;
+  return left < p->b.kb ? left : p->b.kb;
+}
+
 /* A constant as the panels of all blocks of K, one behind the other: that of columns `col` and on
  * from step k0 on starts at (steps of the blocks before) * n + col * (steps of its block). */
 static texpr laid_out(plan *p) {
   const anfi_mm *q = p->q;
   anf_tir_elem e = q->elem == ANF_TIR_bf16 ? q->elem : p->eb;
-  uint64_t steps = laid_steps(p, q->k) + (p->sums ? up(q->k, p->b.kb) * p->word : 0);
+  uint64_t blocks = p->slices * up(p->slice, p->b.kb);
+  uint64_t steps = by_words(p, q->k) + (p->sums ? blocks * p->word : 0);
   uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, steps * q->n), *at = bits;
   for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
-    kb = q->k - k0 < p->b.kb ? q->k - k0 : p->b.kb;
+    kb = block_of_k(p, k0);
     for (uint64_t col = 0, nr; col < q->n; col += nr) {
       nr = q->n - col < p->b.nr ? q->n - col : p->b.nr;
       at = lay_panel(p, at, k0, kb, col, nr);
@@ -414,7 +425,7 @@ static void panel(plan *p, call *c, const slab *s, texpr nth, texpr col, uint64_
   c->n = n, c->k = s->k, c->col = col;
   if (p->packed) {
     texpr before = s->k0; // steps of the blocks before
-    if (p->sums) before = add(p, before, mulc(p, anfi_ix_divc(p->L, s->k0, p->b.kb), p->word));
+    if (p->sums) before = add(p, before, mulc(p, s->nth, p->word));
     c->b =
         (block){p->packed, add(p, mulc(p, before, p->q->n), mulc(p, col, laid_steps(p, s->k))), n};
     kernel(p, c);
@@ -475,15 +486,18 @@ static void blocks(plan *p, const call *c, const slab *s, const part *t) {
   anfi_low_loop_end(L, &i);
 }
 
-static void step_of_k(plan *p, call c, texpr k0, uint64_t kb, const part *t) {
+/* Block `nth` of a slice. */
+static void step_of_k(plan *p, call c, const part *t, texpr nth, uint64_t kb) {
   anfi_low *L = p->L;
   anfi_loop g;
+  texpr k0 = anfi_low_atom(L, add(p, mulc(p, t->slice, p->slice), mulc(p, nth, p->b.kb)));
   anfi_low_open(L); // its copies end with it
   c.a = rows_of_a(p, t, k0, kb);
   if (p->team == 1) anfi_low_open(L);
   else anfi_low_loop_range(L, &g, t->group, t->last_group, 1, "g");
   slab s = slab_of(p, p->team == 1 ? t->group : g.var);
   s.k0 = k0, s.k = kb;
+  s.nth = add(p, mulc(p, t->slice, up(p->slice, p->b.kb)), nth);
   copy_slab(p, &s);
   blocks(p, &c, &s, t);
   if (p->team == 1) anfi_low_add(L, anfi_low_close(L));
@@ -491,20 +505,38 @@ static void step_of_k(plan *p, call c, texpr k0, uint64_t kb, const part *t) {
   anfi_low_add(L, anfi_low_close(L));
 }
 
-/* The first block of K starts the sums, the last ends them; those between are a loop. */
-static void steps_of_k(plan *p, const part *t) {
-  uint64_t k = p->q->k, kb = p->b.kb, n = (k + kb - 1) / kb, last = k - (n - 1) * kb;
-  call c = {.first = true, .last = n == 1};
-  step_of_k(p, c, ix(p, 0), n == 1 ? last : kb, t);
+/* The first block of K starts the sums, the last ends them, unless those of other slices are to come;
+ * the blocks between are a loop. */
+static void steps_of_k(plan *p, const part *t, uint64_t k) {
+  uint64_t kb = p->b.kb, n = up(k, kb), last = k - (n - 1) * kb;
+  bool whole = p->slices == 1;
+  call c = {.first = true, .last = whole && n == 1};
+  step_of_k(p, c, t, ix(p, 0), n == 1 ? last : kb);
   c.first = false;
   if (n > 2) {
     anfi_loop l;
     anfi_low_loop(p->L, &l, n - 2, "kb");
-    step_of_k(p, c, anfi_low_atom(p->L, mulc(p, anfi_ix_addc(p->L, l.var, 1), kb)), kb, t);
+    step_of_k(p, c, t, anfi_low_atom(p->L, anfi_ix_addc(p->L, l.var, 1)), kb);
     anfi_low_loop_end(p->L, &l);
   }
-  c.last = true;
-  if (n > 1) step_of_k(p, c, ix(p, (n - 1) * kb), last, t);
+  c.last = whole;
+  if (n > 1) step_of_k(p, c, t, ix(p, n - 1), last);
+}
+
+/* The last slice may be shorter than others. */
+static void slice_of_k(plan *p, const part *t) {
+  anfi_low *L = p->L;
+  uint64_t last = p->q->k - (p->slices - 1) * p->slice;
+  if (last == p->slice) {
+    steps_of_k(p, t, last);
+    return;
+  }
+  anfi_low_if(L);
+  steps_of_k(p, t, p->slice);
+  tstmt then_ = anfi_low_then(L);
+  anfi_low_if(L);
+  steps_of_k(p, t, last);
+  anfi_low_if_else_end(L, anfi_t_lt(L->t, t->slice, ix(p, p->slices - 1)), then_);
 }
 
 /* ---- tasks ---- */
@@ -519,7 +551,12 @@ static void range(plan *p, texpr i, uint64_t n, uint64_t each, texpr *first, tex
 }
 
 static part part_of(plan *p, texpr nth) {
-  part t;
+  part t = {.slice = ix(p, 0)};
+  uint64_t tasks = p->parts * p->teams;
+  if (p->slices > 1) {
+    t.slice = anfi_low_atom(p->L, anfi_ix_divc(p->L, nth, tasks));
+    nth = anfi_low_atom(p->L, anfi_ix_modc(p->L, nth, tasks));
+  }
   range(p, anfi_low_atom(p->L, anfi_ix_modc(p->L, nth, p->teams)), p->groups, p->team, &t.group,
         &t.last_group);
   range(p, anfi_low_atom(p->L, anfi_ix_divc(p->L, nth, p->teams)), p->blocks, p->each, &t.block,
@@ -532,11 +569,12 @@ static part part_of(plan *p, texpr nth) {
 
 static void tasks(plan *p) {
   anfi_loop l;
-  anfi_low_loop(p->L, &l, p->parts * p->teams, "task");
+  anfi_low_loop(p->L, &l, p->slices * p->parts * p->teams, "task");
   l.parallel = p->parallel && !l.none;
   if (p->piece) p->to = anfi_low_local(p->L, p->es, p->b.mb * p->b.nr, "piece");
   part t = part_of(p, l.var);
-  steps_of_k(p, &t);
+  if (p->slices > 1) p->to0 = anfi_low_atom(p->L, mulc(p, t.slice, p->q->m * p->q->n));
+  slice_of_k(p, &t);
   anfi_low_loop_end(p->L, &l);
 }
 
@@ -545,18 +583,18 @@ static bool narrow(anf_tir_elem e) { return e == ANF_TIR_f16 || e == ANF_TIR_bf1
 /* Columns first: rows that are cut copy B again. */
 static void share(plan *p) {
   const anfi_mm *q = p->q;
-  p->parallel =
-      p->L->o.parallel && !p->L->in_parallel && !q->serial && q->m * q->n >= PARALLEL_MACS / q->k;
+  p->parallel = p->L->o.parallel && !p->L->in_parallel && !q->serial &&
+                (p->slices > 1 || q->m * q->n >= PARALLEL_MACS / q->k);
   p->panels = q->n / p->b.nr;
   p->rest = q->n % p->b.nr;
   p->blocks = up(q->m, p->b.mb);
   p->group = p->b.group;
-  if (p->parallel && p->panels > 1 && up(p->panels, p->group) < TASKS)
-    p->group = up(p->panels, TASKS);
+  uint64_t want = p->parallel ? up(ANFI_LOW_TASKS, p->slices) : 1; // tasks
+  if (want > 1 && p->panels > 1 && up(p->panels, p->group) < want) p->group = up(p->panels, want);
   p->groups = p->panels ? up(p->panels, p->group) : 1;
-  p->team = p->parallel ? up(p->groups, TASKS) : p->groups;
+  p->team = up(p->groups, want);
   p->teams = up(p->groups, p->team);
-  uint64_t want = p->parallel && p->teams < TASKS ? up(TASKS, p->teams) : 1;
+  want = up(want, p->teams);
   p->each = up(p->blocks, want < p->blocks ? want : p->blocks);
   p->parts = up(p->blocks, p->each);
 }
@@ -581,7 +619,7 @@ static void types_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem *a, anf_t
 static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem elem,
                              anf_tir_elem sum) {
   anfi_isa isa = isa_of(L);
-  anfi_product shape = {.m = q->m, .n = q->n, .k = q->k, .ta = q->ta, .tb = q->tb};
+  anfi_product shape = {.m = q->m, .n = q->n, .k = anfi_low_slice(q), .ta = q->ta, .tb = q->tb};
   shape.bytes = (uint32_t)anfi_t_bytes(anfi_t_dt(elem));
   shape.sum = (uint32_t)anfi_t_bytes(anfi_t_dt(sum));
   shape.laid_out = q->fixed != NULL;
@@ -617,6 +655,8 @@ static void cut(plan *p) {
   p->word = laid ? anfi_words_of(&isa, p->ea, p->eb, p->es) : 1;
   p->sums = q->fixed && p->word == 4 && p->ea == ANF_TIR_s8 && p->eb == p->ea;
   if (dots && q->ta) p->b.pack_a = true;
+  p->slice = anfi_low_slice(q);
+  p->slices = up(q->k, p->slice);
   p->by_k = q->ta && !dots && (p->widened || !p->b.pack_a);
   share(p);
   p->by_block = q->ta && !p->by_k && p->team == 1;
@@ -721,12 +761,13 @@ static void by_blocks(anfi_low *L, const anfi_mm *q) {
   p.packed = q->fixed ? laid_out(&p) : kept(&p);
   anfi_low_open(L); // what is local to it ends with it
   if (p.piece) p.ldc = p.b.nr;
-  else if (p.wide || q->each) {
-    p.to = anfi_low_local(L, p.es, q->m * q->n, "sums");
+  else if (p.wide || q->each || p.slices > 1) {
+    p.to = anfi_low_local(L, p.es, p.slices * q->m * q->n, "sums");
     p.to0 = ix(&p, 0);
     p.ldc = q->n;
   }
   tasks(&p);
+  if (p.slices > 1) anfi_low_add_slices(L, q, p.to);
   anfi_low_add(L, anfi_low_close(L));
 }
 

@@ -83,7 +83,7 @@ static void bytes(void **state) {
       {.text = "def f(a, b) { MatMul(Cast(a, i32), Cast(b, i32), tb=true) }", .tb = true},
       {.text = "def f(a, b) { c = Cast(a, i32); MatMul(c, Cast(b, i32)) + Sum(c) }", .batch = true},
       {.text = "def f(a, b) { MatMul(Cast(a, i32), Cast(b, i32)) }", .k = BLOCKS},
-      {.text = "def f(a, b) { MatMul(Cast(a, i32), Cast(b, i32)) }", .k = MOST}};
+      {.text = "def f(a, b) { MatMul(Cast(a, i32), Cast(b, i32)) + 1 }", .k = MOST}};
   static const anf_dtype d[][2] = {
       {ANF_U8, ANF_I8}, {ANF_I8, ANF_I8}, {ANF_U8, ANF_U8}, {ANF_I8, ANF_U8}};
   for (size_t i = 0; i < ANFI_LEN(p); i++) check(*state, &p[i], d[i % 4][0], d[i % 4][1]);
@@ -98,6 +98,13 @@ static void pairs(void **state) {
       {.text = "def f(a, b) { MatMul(a, b, tb=true) }" SIZE(", tb=true"), .tb = true},
       {.text = "def f(a, b) { Relu(a @ b) }" SIZE(""), .batch = true},
       {.text = "def f(a, b) { a @ b }" SIZE(""), .k = BLOCKS},
+      {.text = "def f(a, b) { MatMul(a, b, ta=true, tb=true) }" SIZE(", ta=true, tb=true"),
+       .ta = true,
+       .tb = true,
+       .k = MOST},
+      {.text = "def f(a, b) { Relu(Linear(a, b, Max(b, 1))) }" SIZE(", tb=true"),
+       .tb = true,
+       .k = BLOCKS},
       // in the kernel's registers, each step rounded; one of two that differ leaves an error of the sum's size
       {.text = "def f(a, b) { Relu(a @ b + Max(b, 0)) }" ROUNDED},
       {.text = "def f(a, b) { Relu(Tanh(a[0:50, 0:50]) + (a[0:50] @ b + Max(b, 0))) }"

@@ -27,13 +27,26 @@ static const program programs[] = {
      "turned",
      {123000, 75000, 102500}},
     {"def flat(a: f32[8, 700], b: f32[700, 500]) { a @ b }", "flat", {5600, 350000, 4000}},
+    {"def long(a: f32[16, 9000], b: f32[9000, 16]) { a @ b }", "long", {144000, 144000, 256}},
+    {"def thin(a: f32[1, 4096], b: f32[4096, 64]) { Relu(a @ b + b[7]) * a[0, 2] }",
+     "thin",
+     {4096, 262144, 64}},
+    {"def two(a: f32[4099, 130], b: f32[4099, 33]) { Tanh(MatMul(a, b, ta=true)) }",
+     "two",
+     {532870, 135267, 4290}},
+    {"def dots(a: f32[9, 30001], b: f32[30001]) { a @ b + b[0:9] }", "dots", {270009, 30001, 9}},
     {"def many(a: f32[6, 70, 80], b: f32[6, 80, 60]) { a @ b }", "many", {33600, 28800, 25200}},
     {"def image(a: f32[1, 32, 30, 31], b: f32[24, 32, 3, 3]) { Conv2D(a, b, padding=1, stride=2) }",
      "image",
      {29760, 6912, 5760}},
     {"def images(a: f32[3, 16, 20, 20], b: f32[16, 16, 3, 3]) { Conv2D(a, b, padding=1) }",
      "images",
-     {19200, 2304, 19200}}};
+     {19200, 2304, 19200}},
+    {"def loss(a, w, c) { Sum(Conv2D(a, w, padding=1) * c) }"
+     "\ndef weights(a: f32[13, 8, 20, 20], c: f32[13, 16, 20, 20]) {"
+     " (grad(loss, wrt=\"w\"))(a, Zeros((16, 8, 3, 3), f32), c) }",
+     "weights",
+     {41600, 83200, 1152}}};
 enum { PROGRAMS = sizeof programs / sizeof *programs, TURNS = 8 };
 
 static float *fill(size_t n, unsigned seed) {
