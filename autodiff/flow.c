@@ -199,7 +199,8 @@ anfi_flow_loop anfi_flow_loop_of(anfi_flow *f, const anf_node *n) {
   p.ps = parts_between(f, n, p.l.first_w + p.l.nw, p.l.ns);
   p.in = step_mask(f, n, &p);
   p.again = p.l.counted ? 0 : f->count(type_of(f, p.l.step->result)->items[0]);
-  p.freeze = f->batch && p.l.counted && anfi_flow_mask(f, p.l.n)[0];
+  const anf_node *first = p.l.n ? p.l.n : p.l.go;
+  p.freeze = f->batch && first && anfi_flow_mask(f, first)[0];
   for (bool rose = true; rose;) {
     rose = false;
     if (p.freeze) freeze_state(f, &p);

@@ -9,6 +9,8 @@
  * for those of the block that ◀ runs again: a loop that ends within the first is run once. Without a
  * word from the program, a loop whose rounds keep much has a budget, too.
  *
+ * A loop that takes no round has no block, and no round of the first one.
+ *
  * Each round is computed and differentiated by the same graphs as in one loop, in the same order, so
  * the bits are the same. */
 #include "autodiff/j.h"
@@ -119,14 +121,16 @@ static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop *l, anf_graph *f, 
   return m.g;
 }
 
-/* The first rounds, up to a block: (s.., their number, again, stacks of what f gives besides) */
+/* The first rounds, up to a block: (s.., their number, again, stacks of what f gives besides). None,
+ * if there is `go` and it is false. */
 static anf_node *first_rounds(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_graph *f,
-                              size_t nkept, bool effects, size_t rounds, anf_node *const *args) {
+                              size_t nkept, bool effects, size_t rounds, anf_node *const *args,
+                              anf_node *go) {
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + l->ns + 2);
   memcpy(in, args, (l->nw + l->ns) * sizeof *in);
   in[l->nw + l->ns] = number(ad, 0);
-  in[l->nw + l->ns + 1] = anfi_ad_const(ad, anfi_value_new_i64(ad->m->cx, ANF_BOOL, 1));
-  anfi_loop block = {.nw = l->nw, .ns = l->ns + 2, .nout = nkept};
+  in[l->nw + l->ns + 1] = go ? go : anfi_ad_const(ad, anfi_value_new_i64(ad->m->cx, ANF_BOOL, 1));
+  anfi_loop block = {.nw = l->nw, .ns = l->ns + 2, .nout = nkept, .go = go};
   block.step = round_of_block(ad, l, f, nkept, effects, rounds);
   anf_node *r = anfi_ad_loop(ad, g, &block, in);
   if (effects) anfi_add_effect(g, r);
@@ -138,7 +142,7 @@ static anf_graph *forward_block(anfi_ad *ad, const anfi_loop *l, bool effects, s
   making m = begin(ad, "▶", l->step, l->nw + l->ns);
   anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * l->ns + 3);
   take_args(&m, l);
-  anf_node *r = first_rounds(ad, m.g, l, l->step, 0, effects, rounds, m.in);
+  anf_node *r = first_rounds(ad, m.g, l, l->step, 0, effects, rounds, m.in, NULL);
   out[0] = anfi_ad_get(ad, m.g, r, l->ns + 1);
   for (size_t i = 0; i < l->ns; i++) {
     out[1 + i] = anfi_ad_get(ad, m.g, r, i);
@@ -156,8 +160,9 @@ static size_t items_of_blocks(const anfi_jspec *s, const anfi_loop *l) {
 }
 
 static anf_node *run_blocks(anfi_ad *ad, anf_graph *g, const anfi_jspec *s, const anfi_loop *l,
-                            bool effects, anf_node *const *args) {
+                            bool effects, anf_node *const *args, anf_node *go) {
   anfi_loop whole = *l;
+  whole.go = go;
   if (!s->plan.tree) whole.step = forward_block(ad, l, effects, anfi_block_rounds(s, l));
   whole.nout = items_of_blocks(s, l) - 1;
   whole.rounds = true;
@@ -168,7 +173,7 @@ static anf_node *run_blocks(anfi_ad *ad, anf_graph *g, const anfi_jspec *s, cons
 static anf_graph *run_rest(anfi_ad *ad, const anfi_jspec *s, const anfi_loop *l, bool effects) {
   making m = begin(ad, "▶", l->step, l->nw + l->ns);
   take_args(&m, l);
-  anf_node *r = run_blocks(ad, m.g, s, l, effects, m.in);
+  anf_node *r = run_blocks(ad, m.g, s, l, effects, m.in, NULL);
   if (effects) anfi_add_effect(m.g, r);
   anfi_set_result(m.g, r);
   return m.g;
@@ -185,16 +190,18 @@ static anf_graph *no_rest(anfi_ad *ad, const anfi_loop *l, const anf_type *t) {
   return m.g;
 }
 
-/* (w.., s..) -> (s'.., stacks of what the first block keeps, its number of rounds, is there a rest?,
+/* (w.., s.., [go]) -> (s'.., stacks of what the first block keeps, its number of rounds, is there a rest?,
  * with a tree the state then, items of the rest) */
 static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_loop *l,
                                  bool effects) {
-  making m = begin(ad, "▶", l->step, l->nw + l->ns);
+  making m = begin(ad, "▶", l->step, l->nw + l->ns + 1);
   size_t nk = s->nkept, ns = l->ns, n = ns, nb = items_of_blocks(s, l);
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + ns + 1),
            **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * ns + nk + nb + 3);
   take_args(&m, l);
-  anf_node *first = first_rounds(ad, m.g, l, s->fwd, nk, effects, anfi_block_rounds(s, l), m.in);
+  anf_node *go = l->go ? take(&m, anfi_type_scalar(ad->m->cx, ANF_BOOL)) : NULL;
+  size_t rounds = anfi_block_rounds(s, l);
+  anf_node *first = first_rounds(ad, m.g, l, s->fwd, nk, effects, rounds, m.in, go);
   for (size_t i = 0; i < nk; i++) out[n++] = anfi_ad_get(ad, m.g, first, ns + 2 + i);
   for (size_t i = 0; i < 2; i++) out[n++] = anfi_ad_get(ad, m.g, first, ns + i);
   memcpy(in, m.in, l->nw * sizeof *in);
@@ -218,9 +225,14 @@ void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
   anfi_loop l = anfi_loop_parts(n);
   size_t at = anfi_position(q, n), ns = l.ns;
   bool effects = n->flags & ANFI_NODE_EFFECT;
-  anf_node *r = keeps_first(s) ? anfi_ad_call(q->ad, q->f, forward_within(q->ad, s, &l, effects),
-                                              NULL, l.nw + ns, args)
-                               : run_blocks(q->ad, q->f, s, &l, effects, args);
+  anf_node *go = l.go ? anfi_primal(q, l.go) : NULL, *r;
+  if (keeps_first(s)) {
+    anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, l.nw + ns + 2);
+    memcpy(in, args, (l.nw + ns) * sizeof *in);
+    in[l.nw + ns] = go;
+    r = anfi_ad_call(q->ad, q->f, forward_within(q->ad, s, &l, effects), NULL, l.nw + ns + !!go,
+                     in);
+  } else r = run_blocks(q->ad, q->f, s, &l, effects, args, go);
   anfi_loop_as(q, r, n, ns);
   size_t nkept = r->type->n - ns;
   q->effect[at] = r;

@@ -31,7 +31,8 @@ bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
   }
   bool told = l.rounds;
   l.step = s->fwd;
-  l.n = l.counted ? anfi_primal(q, n->in[1].def) : NULL;
+  if (l.n) l.n = anfi_primal(q, l.n);
+  if (l.go) l.go = anfi_primal(q, l.go);
   l.nout += nk;
   l.rounds = told || !l.counted;
   anf_node *loop = anfi_ad_loop(q->ad, q->f, &l, args_of(q, n, l.first_w));

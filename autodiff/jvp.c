@@ -305,7 +305,8 @@ static pair loop(forward *v, const anf_node *n) {
   l.ns = d.ns;
   l.nx = d.nx;
   l.nout = d.nout;
-  if (l.counted) l.n = primal(v, p.l.n);
+  if (l.n) l.n = primal(v, l.n);
+  if (l.go) l.go = primal(v, l.go);
   anf_node *y = anfi_ad_loop(v->ad, v->g, &l, loop_args(v, n, &p));
   if (n->flags & ANFI_NODE_EFFECT) anfi_add_effect(v->g, y);
   return loop_result(v, n, &p, y, d.ns);

@@ -212,24 +212,27 @@ anfi_loop anfi_loop_parts(const anf_node *loop) {
                  .reverse = int_attr(loop, 4) != 0,
                  .rounds = int_attr(loop, 5) != 0,
                  .loop = loop};
-  l.first_w = l.counted ? 2 : 1;
+  bool guarded = int_attr(loop, 6) != 0;
+  l.first_w = l.counted || guarded ? 2 : 1;
   l.n = l.counted ? loop->in[1].def : NULL;
+  l.go = guarded ? loop->in[1].def : NULL;
   l.ns = loop->nin - l.first_w - l.nw - l.nx;
   return l;
 }
 
 static const anfi_attrs *loop_attrs(anfi_ad *ad, const anfi_loop *l) {
   anf_ctx *cx = ad->m->cx;
-  anf_value *v[6];
-  const int64_t x[6] = {(int64_t)l->nw, (int64_t)l->nx, (int64_t)l->nout,
-                        l->n != NULL,   l->reverse,     l->rounds};
-  for (int i = 0; i < 6; i++) {
+  enum { ATTRS = 7 };
+  anf_value *v[ATTRS];
+  const int64_t x[ATTRS] = {(int64_t)l->nw, (int64_t)l->nx, (int64_t)l->nout, l->n != NULL,
+                            l->reverse,     l->rounds,      l->go != NULL};
+  for (int i = 0; i < ATTRS; i++) {
     v[i] = anfi_value_new_i64(cx, i < 3 ? ANF_INT : ANF_BOOL, x[i]);
     anfi_value_guard(v[i]);
   }
   const anfi_attrs *at = NULL;
   anfi_attrs_new(ad->m, ANF_OP_Loop, v, anfi_nowhere(), &at);
-  for (int i = 0; i < 6; i++) anfi_value_unguard(v[i]), anf_value_release(v[i]);
+  for (int i = 0; i < ATTRS; i++) anfi_value_unguard(v[i]), anf_value_release(v[i]);
   return at;
 }
 
@@ -238,7 +241,7 @@ anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_node *
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, nargs + 2);
   const anf_type **t = ANFI_NEW_N(ad->arena, const anf_type *, l->ns + l->nout + 1);
   in[n++] = anfi_graph_value(l->step);
-  if (l->n) in[n++] = l->n;
+  if (l->n || l->go) in[n++] = l->n ? l->n : l->go;
   if (nargs) memcpy(in + n, args, nargs * sizeof *in);
   for (size_t i = 0; i < l->ns; i++) t[nt++] = anfi_ad_type_of(ad, args[l->nw + i]);
   for (size_t i = 0; i < l->nout; i++) t[nt++] = anfi_type_simple(ad->m->cx, ANF_TYPE_STACK);

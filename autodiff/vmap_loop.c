@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loops over lanes. Where all lanes do the same rounds a loop stays what it is, with a step that does
  * all lanes. Else it goes on while one lane does; lanes that are done keep their state:
- *   Loop(step, w.., s..)       -> step'(w.., act, rounds, s..): act tells the lanes that go on
+ *   Loop(step, [go], w.., s..) -> step'(w.., act, rounds, s..): act tells the lanes that go on
  *   Loop(step, n, w.., s.., x..) -> step'(w.., n, i, s.., x..) max(n) times: those with i < n go on
  * INVARIANT: a stack has the number of the round as its index, whatever lanes do. What it has of
  * lanes that are done is never used: a loop that reads it has the same numbers of rounds by lane, or
@@ -27,7 +27,8 @@ static bool loop_args(anfi_vmap *v, const anf_node *n, const anfi_flow_loop *p, 
 static anf_node *as_loop(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const *args) {
   anfi_loop l = p->l;
   l.step = anfi_vmap_made(v, p->step);
-  if (l.counted) l.n = anfi_vmap_node(v, l.n);
+  if (l.n) l.n = anfi_vmap_node(v, l.n);
+  if (l.go) l.go = anfi_vmap_node(v, l.go);
   return anfi_ad_loop(v->ad, v->b.g, &l, args);
 }
 
@@ -210,11 +211,14 @@ static anf_node *until(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const *a
   anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, l->nw + l->ns + 3);
   anf_graph *step = until_step(v, p);
   memcpy(in, args, l->nw * sizeof *in);
-  in[n++] = anfi_b_1(&v->b, ANF_OP_LogicalNot, anfi_b_lanes(&v->b));
+  anf_node *go = l->go ? anfi_vmap_node(v, l->go) : NULL;
+  bool by_lane = l->go && anfi_flow_mask(&v->f, l->go)[0];
+  in[n++] = by_lane ? go : anfi_b_1(&v->b, ANF_OP_LogicalNot, anfi_b_lanes(&v->b));
   if (l->rounds) in[n++] = anfi_b_cast(&v->b, anfi_b_lanes(&v->b), ANF_I64);
   memcpy(in + n, args + l->nw, l->ns * sizeof *in);
   if (!step || !in[l->nw] || !in[n - 1]) return NULL;
-  anfi_loop parts = {.step = step, .nw = l->nw, .ns = l->ns + extra, .nout = l->nout};
+  anfi_loop parts = {.step = step, .nw = l->nw, .ns = l->ns + extra, .nout = l->nout, .go = go};
+  if (by_lane) parts.go = anfi_b_1(&v->b, ANF_OP_Any, go);
   anf_node *y = anfi_ad_loop(v->ad, v->b.g, &parts, in);
   return result_of(v, p, y, extra, anfi_ad_get(v->ad, v->b.g, y, 1));
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loop(step, [n], w.., s.., xs..), as its row says. A frame without a plan holds the step at
+/* Loop(step, [n or go], w.., s.., xs..), as its row says. A frame without a plan holds the step at
  * slot[base] and w.., s.., xs.. after it, the state being replaced in place, so a loop of any
  * length runs in constant space apart from the stacks that it writes. */
 #include "ir/interp.h"
 
 struct anfi_looping {
   size_t nw, ns, nx, nout;
-  bool counted, reverse, told, finished;
+  bool counted, guarded, reverse, told, finished;
   size_t n, done;  // rounds to go, if counted; rounds that were done
   size_t cap;      // rows of `out`
   anf_value **out; // row of a round: what it gave for each stack; owned, or NULL
@@ -55,7 +55,10 @@ static bool is_set(anfi_machine *m, uint32_t k) {
 /* Reads the attributes of the Loop on top of the stack, which has nargs arguments. */
 static bool read_attrs(anfi_machine *m, size_t nargs, looping *l) {
   *l = (looping){.counted = is_set(m, 3), .reverse = is_set(m, 4), .told = is_set(m, 5)};
+  l->guarded = is_set(m, 6);
+  if (l->counted && l->guarded) return fail(m, "a counted loop has no guard");
   if (l->counted && !nargs--) return fail(m, "a counted loop needs its number of rounds");
+  if (l->guarded && !nargs--) return fail(m, "a guarded loop needs its guard");
   if (!read_count(m, 0, nargs, &l->nw) || !read_count(m, 1, nargs - l->nw, &l->nx) ||
       !read_count(m, 2, 0, &l->nout))
     return false;
@@ -65,10 +68,19 @@ static bool read_attrs(anfi_machine *m, size_t nargs, looping *l) {
   return true;
 }
 
-static bool take_count(anfi_machine *m, size_t p, looping *l) {
+static bool is_truth(const anf_value *v) {
+  return v->kind == ANF_VALUE_TENSOR && !v->type->n && v->type->dtype == ANF_BOOL;
+}
+
+/* The number of rounds, or the guard. */
+static bool take_first(anfi_machine *m, size_t p, looping *l) {
   int64_t n = 0;
-  if (!anfi_value_is_int(m->slot[p], &n)) return fail(m, "the number of rounds must be an integer");
+  const anf_value *v = m->slot[p];
+  if (l->guarded && !is_truth(v)) return fail(m, "the guard must be a bool");
+  if (l->counted && !anfi_value_is_int(v, &n))
+    return fail(m, "the number of rounds must be an integer");
   l->n = n > 0 ? (size_t)n : 0;
+  l->finished = l->counted ? !l->n : !anfi_get_i64(v, 0);
   anfi_drop(m->slot[p]);
   memmove(m->slot + p, m->slot + p + 1, (--m->sp - p) * sizeof *m->slot);
   return true;
@@ -89,8 +101,8 @@ bool anfi_loop_start(anfi_machine *m, size_t p) {
   anfi_machine_push(m, anfi_keep(m->slot[p]));
   bool good = read_attrs(m, m->sp - p - 3, &l);
   anfi_machine_drop_to(m, m->sp - 1);
-  if (!good || (l.counted && !take_count(m, p + 2, &l)) || !check_stacks(m, &l)) return false;
-  l.finished = l.counted && !l.n;
+  bool first = l.counted || l.guarded;
+  if (!good || (first && !take_first(m, p + 2, &l)) || !check_stacks(m, &l)) return false;
   anfi_call_frame *f = anfi_machine_enter_map(m, p + 1);
   if (!f) return false;
   f->loop = (looping *)anfi_raw(m->cx, NULL, 0, sizeof l);
@@ -140,7 +152,7 @@ static bool take(anfi_machine *m, anfi_call_frame *f, const anf_value *v) {
   size_t at = !l->counted, from = f->base + 1 + l->nw;
   if (v->kind != ANF_VALUE_TUPLE || v->n != at + l->ns + l->nout) return false;
   const anf_value *k = at ? v->u.item[0] : NULL;
-  if (k && (k->kind != ANF_VALUE_TENSOR || k->type->n || k->type->dtype != ANF_BOOL)) return false;
+  if (k && !is_truth(k)) return false;
   reserve_rows(m->cx, l, l->done + 1);
   for (size_t i = 0; i < l->ns; i++) {
     anfi_drop(m->slot[from + i]);

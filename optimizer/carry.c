@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What loops carry from round to round, and what they give.
  *   - Two items that every round sets to the same value are one to whoever reads the results (of the
- *     state only if a step is taken at least once: not in counted loops).
+ *     state only if a step is taken at least once, or both start as the same value).
  *   - An item of the state that no round changes is an invariant, and its result what it was before.
  *   - An invariant that is a number stands in the step.
  *   - A stack that gets what is read from another one, element by element, is that one.
- *   - An item that neither results nor other items need goes. */
+ *   - An item that neither results nor other items need goes.
+ *   - A guard that is true is none. */
 #include "optimizer/opt.h"
 
-enum { INVARIANT = 0, STACKS = 1, OUTS = 2, COUNTED = 3 }; // attributes of Loop
+enum { INVARIANT = 0, STACKS = 1, OUTS = 2, COUNTED = 3, GUARDED = 6 }; // attributes of Loop
 
 typedef struct {
   anfi_pass *pass;
@@ -16,7 +17,7 @@ typedef struct {
   anf_node *loop;
   anf_graph *step;
   anfi_node_vec order; // of the step
-  bool counted;
+  bool counted, guarded;
   size_t first_w, nw, ns, nout; // inputs of the loop: w at first_w.., then s, then stacks
   size_t first_item;            // of the step's result: the first of the state, then outs
   bool *read;                   // by item of the loop's result
@@ -38,7 +39,8 @@ static bool parts(carried *c) {
   if (!c->step || c->step->effects.n || !anfi_is_op(c->step->result, ANF_OP_MakeTuple))
     return false;
   c->counted = attr(l, COUNTED) != 0;
-  c->first_w = 1 + c->counted;
+  c->guarded = attr(l, GUARDED) != 0;
+  c->first_w = 1 + (c->counted || c->guarded);
   c->first_item = !c->counted;
   c->nw = attr(l, INVARIANT);
   c->nout = attr(l, OUTS);
@@ -104,10 +106,15 @@ static anf_node *unchanged(const carried *c, size_t i) {
   return was->type == c->loop->type->items[i] ? was : NULL;
 }
 
+static bool same_start(const carried *c, size_t i, size_t k) {
+  const anfi_use *s = c->loop->in + c->first_w + c->nw;
+  return (!c->counted && !c->guarded) || i >= c->ns || s[i].def == s[k].def;
+}
+
 static size_t same_item(const carried *c, size_t i) {
   for (size_t k = i < c->ns ? 0 : c->ns; k < i; k++)
     if (next(c, k) == next(c, i) && c->loop->type->items[k] == c->loop->type->items[i] &&
-        !c->instead[k])
+        !c->instead[k] && same_start(c, i, k))
       return c->to[k];
   return i;
 }
@@ -119,7 +126,7 @@ static void find_others(carried *c) {
   for (size_t i = 0; i < n; i++) c->to[i] = i;
   for (size_t i = 0; i < items(c); i++) {
     c->instead[i] = unchanged(c, i);
-    if (!c->instead[i] && c->read[i] && (i >= c->ns || !c->counted)) c->to[i] = same_item(c, i);
+    if (!c->instead[i] && c->read[i]) c->to[i] = same_item(c, i);
   }
   for (size_t i = 0; i < items(c); i++) {
     if (!c->read[i] || (c->to[i] == i && !c->instead[i])) continue;
@@ -223,10 +230,9 @@ static anf_graph *smaller_step(const carried *c) {
 
 static void set_number(anf_node *loop, uint32_t k, size_t x) {
   if (attr(loop, k) == x) return;
-  anf_value *v = anfi_value_new_i64(loop->graph->module->cx, ANF_INT, (int64_t)x);
   anf_module *m = loop->graph->module;
-  anfi_set_attrs(loop,
-                 loop->u.attrs ? anfi_attrs_set(m, loop, k, v) : anfi_attrs_one(m, ANF_OP_Loop, v));
+  anf_value *v = anfi_value_new_i64(m->cx, k < COUNTED ? ANF_INT : ANF_BOOL, (int64_t)x);
+  anfi_set_attrs(loop, anfi_attrs_set(m, loop, k, v));
 }
 
 static void rebuild(carried *c) {
@@ -234,7 +240,7 @@ static void rebuild(carried *c) {
   const anf_type **t = ANFI_NEW_N(c->a, const anf_type *, l->type->n + 1);
   size_t *place = ANFI_NEW_N(c->a, size_t, l->type->n + 1), n = 0, nt = 0, nw = 0, nout = 0;
   in[n++] = anfi_graph_value(smaller_step(c));
-  if (c->counted) in[n++] = l->in[1].def;
+  if (c->first_w > 1) in[n++] = l->in[1].def;
   for (size_t p = 0; p < ANFI_LEN(part); p++)
     for (size_t i = 0; i + c->first_w < l->nin; i++)
       if (part[p](c, i)) in[n++] = l->in[c->first_w + i].def, nw += p == 0;
@@ -253,7 +259,28 @@ static void rebuild(carried *c) {
   anfi_delete(l);
 }
 
+static bool is_true(const anf_node *n) {
+  return n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR &&
+         anfi_get_i64(n->u.value, 0) != 0;
+}
+
+/* The loop without its guard. */
+static anf_node *unguarded(anfi_arena *a, anf_node *loop) {
+  anf_node **in = ANFI_NEW_N(a, anf_node *, loop->nin);
+  in[0] = loop->in[0].def;
+  for (uint32_t i = 2; i < loop->nin; i++) in[i - 1] = loop->in[i].def;
+  anf_node *by = anfi_apply(loop->graph, ANF_OP_Loop, loop->u.attrs, loop->nin - 1u, in);
+  by->type = loop->type;
+  by->debug = loop->debug;
+  set_number(by, GUARDED, 0);
+  anfi_substitute(loop, by);
+  return by;
+}
+
 static void carry(anfi_pass *p, anfi_arena *a, anf_node *loop) {
+  if (!(loop->flags & ANFI_NODE_EFFECT) && attr(loop, GUARDED) && is_true(loop->in[1].def) &&
+      anfi_rewrite(p))
+    loop = unguarded(a, loop);
   carried c = {.pass = p, .a = a, .loop = loop};
   if ((loop->flags & ANFI_NODE_EFFECT) || !parts(&c) || !find_reads(&c)) return;
   find_others(&c);

@@ -24,7 +24,7 @@ const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, a
   const anfi_attrs *at = NULL;
   anf_value *all[ATTRS] = {NULL};
   anfi_value_guard(v);
-  memcpy(all, n->u.attrs->at, n->u.attrs->n * sizeof *all);
+  if (n->u.attrs) memcpy(all, n->u.attrs->at, n->u.attrs->n * sizeof *all);
   all[k] = v;
   anfi_attrs_new(m, (anfi_opcode)n->op, all, anfi_nowhere(), &at);
   anfi_value_unguard(v);

@@ -2,19 +2,19 @@
 /* Loop invariants: what a Loop's step computes from invariants and constants alone is computed once
  * before the loop, and handed in as one more invariant in place of what only it needed. A step is
  * taken at least once and has no effects, so nothing is computed that was not before; not so for
- * counted loops, which may take none: there, what could fail stays. The step is copied without what
+ * counted and guarded loops, which may take none: there, what could fail stays. The step is copied without what
  * has moved out. */
 #include "ir/op.h"
 #include "optimizer/opt.h"
 
-enum { INVARIANT = 0, COUNTED = 3 }; // attributes of Loop
+enum { INVARIANT = 0, COUNTED = 3, GUARDED = 6 }; // attributes of Loop
 
 typedef struct {
   anfi_pass *pass;
   anfi_arena *a;
   anf_node *loop;
   anf_graph *step;
-  bool counted;
+  bool may_skip;        // counted or guarded: it has one more input
   size_t nw;            // invariants so far
   bool *keep;           // by invariant: what stays in the step needs it
   anfi_node_vec order;  // of the step
@@ -42,10 +42,31 @@ static bool grows(const anf_node *n) {
   return made > used;
 }
 
+static bool is_real(const anf_type *t) {
+  size_t n;
+  return t && t->kind == ANF_TYPE_TENSOR && anfi_dtype_is_float((anf_dtype)t->dtype) &&
+         anfi_type_elements(t, &n) && n > 0;
+}
+
+/* Ops on whole arrays fail for their shapes, or for an index. */
+static bool is_safe(const anf_node *n) {
+  if (anfi_is_total(n)) return true;
+  switch (anfi_op[n->op].lower) {
+  case ANFI_LOWER_INDEX_MAP:
+  case ANFI_LOWER_REDUCE:
+  case ANFI_LOWER_CONTRACT:
+  case ANFI_LOWER_WINDOW: break;
+  default: return false;
+  }
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (!is_real(n->in[i].def->type)) return false;
+  return true;
+}
+
 static bool may_move(const hoisting *h, const anf_node *n) {
   if (!n->type || !n->nin || (n->flags & ANFI_NODE_EFFECT)) return false;
   if (n->kind == ANFI_APPLY && ((anfi_op[n->op].flags & ANFI_EFFECT) || grows(n))) return false;
-  if (h->counted && (n->kind == ANFI_CALL || !anfi_is_total(n))) return false;
+  if (h->may_skip && (n->kind == ANFI_CALL || !is_safe(n))) return false;
   for (uint32_t i = 0; i < n->nin; i++)
     if (n->in[i].def->kind != ANFI_VALUE && !is_moved(h, n->in[i].def)) return false;
   return true;
@@ -69,7 +90,7 @@ static bool find_moves(hoisting *h) {
   anfi_map_init(&seen, h->a);
   for (size_t i = 0; i < h->nw; i++)
     *anfi_map_at(&h->outer, h->step->params.at[i]->id) =
-        anfi_key(h->loop->in[1 + h->counted + i].def);
+        anfi_key(h->loop->in[1 + h->may_skip + i].def);
   size_t moved = 0;
   h->keep = ANFI_NEW_N(h->a, bool, h->nw);
   for (size_t i = 0; i < h->order.n; i++) {
@@ -108,9 +129,9 @@ static void rebuild(hoisting *h) {
   anf_node *l = h->loop, **in = ANFI_NEW_N(h->a, anf_node *, l->nin + h->handed.n);
   for (size_t i = 0; i < h->order.n; i++) // before the loop
     if (is_moved(h, h->order.at[i])) anfi_copy_node(h->a, l->graph, h->order.at[i], &h->outer);
-  size_t n = 0, first = 1 + h->counted;
+  size_t n = 0, first = 1 + h->may_skip;
   in[n++] = anfi_graph_value(copy_step(h));
-  if (h->counted) in[n++] = l->in[1].def;
+  if (h->may_skip) in[n++] = l->in[1].def;
   for (size_t i = 0; i < h->nw; i++)
     if (h->keep[i]) in[n++] = l->in[first + i].def;
   for (size_t i = 0; i < h->handed.n; i++) in[n++] = anfi_copy_of(&h->outer, h->handed.at[i]);
@@ -129,7 +150,7 @@ static void hoist(anfi_pass *p, anfi_arena *a, anf_node *loop) {
   if (!step || step->effects.n || !step->result) return;
   hoisting h = {.pass = p, .a = a, .loop = loop, .step = step};
   h.nw = (size_t)anfi_attr_int(attr(loop, INVARIANT));
-  h.counted = anfi_attr_bool(attr(loop, COUNTED));
+  h.may_skip = anfi_attr_bool(attr(loop, COUNTED)) || anfi_attr_bool(attr(loop, GUARDED));
   anfi_graph_order(step, a, &h.order);
   if (find_moves(&h) && anfi_rewrite(p)) rebuild(&h);
 }

@@ -6,8 +6,12 @@
  *   what the step form of g gives   where it called another graph g of the component,
  *   (false, undefined, value)       where it gave a value;
  * and the header becomes Loop(its step form; arguments, undefined). Parameters of the header that
- * every call hands on unchanged are the loop's invariants, the others its state. What is then
- * unused, dce takes. */
+ * every call hands on unchanged are the loop's invariants, the others its state.
+ *
+ * Mostly all ways out are one: a choice between the header and one graph, the exit, of the same
+ * arguments, and so is the way in. Then steps give (again, next state) alone, what is called after
+ * the loop is the exit, once, and the choice on the way in becomes the loop's guard.
+ * What is then unused, dce takes. */
 #include "optimizer/group.h"
 #include "optimizer/loop.h"
 
@@ -19,7 +23,7 @@ typedef struct {
   anfi_arena *a;
   const anf_analysis *an;
   ANFI_VEC(anf_graph *) member;
-  anf_graph *header;
+  anf_graph *header, *exit; // exit: NULL if there is not one alone
   uint32_t scc;
   int64_t **origin;     // by member: which parameter of the header a parameter is
   bool *invariant;      // by parameter of the header
@@ -43,6 +47,12 @@ static size_t targets(const looping *l, const anf_node *call, anf_graph ***out) 
   return anfi_call_targets(call, *out);
 }
 
+static anfi_node_vec order_of(const looping *l, anf_graph *g) {
+  anfi_node_vec order = {0};
+  anfi_graph_order(g, l->a, &order); // not that of the analysis: an inner loop may have changed it
+  return order;
+}
+
 static bool reaches_component(const looping *l, const anf_node *call) {
   anf_graph **t;
   size_t n = targets(l, call, &t);
@@ -55,10 +65,10 @@ static bool reaches_component(const looping *l, const anf_node *call) {
 
 static bool only_tail_calls(const looping *l) {
   for (size_t i = 0; i < l->member.n; i++) {
-    const anf_graph *g = l->member.at[i];
-    const anfi_graph_info *gi = &l->an->graphs[g->id];
-    for (size_t k = 0; k < gi->order.n; k++) {
-      const anf_node *n = gi->order.at[k];
+    anf_graph *g = l->member.at[i];
+    const anfi_node_vec order = order_of(l, g);
+    for (size_t k = 0; k < order.n; k++) {
+      const anf_node *n = order.at[k];
       for (uint32_t j = 0; j < n->nin; j++) { // as data, or in a choice that is not called
         const anf_graph *f = anfi_value_graph(n->in[j].def);
         bool callee = n->kind == ANFI_CALL && j == 0,
@@ -99,6 +109,35 @@ static bool find_header(looping *l) {
   for (size_t i = 0; i < l->member.n; i++)
     if (breaks_cycles(l, l->member.at[i])) return (l->header = l->member.at[i]) != NULL;
   return false;
+}
+
+/* ---- the exit ---- */
+
+/* What a choice of the header and one other graph calls instead of the header, or NULL. */
+static anf_graph *other_than_header(const looping *l, const anf_node *sw) {
+  if (!anfi_is_op(sw, ANF_OP_Switch)) return NULL;
+  const anf_type *c = sw->in[0].def->type;
+  anf_graph *yes = anfi_value_graph(sw->in[1].def), *no = anfi_value_graph(sw->in[2].def);
+  if (!yes || !no || (yes == l->header) == (no == l->header)) return NULL;
+  if (!c || c->kind != ANF_TYPE_TENSOR || c->n || c->dtype != ANF_BOOL) return NULL;
+  return yes == l->header ? no : yes;
+}
+
+static void find_exit(looping *l) {
+  anf_graph *found = NULL;
+  l->exit = NULL;
+  for (size_t i = 0; i < l->member.n; i++) {
+    const anf_node *r = l->member.at[i]->result;
+    if (r->kind != ANFI_CALL) return;
+    anf_graph **t, *out = NULL;
+    size_t n = targets(l, r, &t);
+    for (size_t k = 0; k < n; k++)
+      if (!in_component(l, t[k])) out = t[k];
+    if (n && !out) continue;
+    if (!n || other_than_header(l, r->in[0].def) != out || (found && found != out)) return;
+    found = out;
+  }
+  l->exit = found;
 }
 
 /* ---- which parameters do not change ---- */
@@ -162,15 +201,21 @@ static anf_node *truth(looping *l, bool b) {
                anfi_type_scalar(l->m->cx, ANF_BOOL), NULL);
 }
 
-/* (again, state, value): `args` are the header's, or NULL when the loop is left. */
-static anf_node *outcome(looping *l, anf_graph *g, anf_node *const *args, anf_node *value) {
+/* (again, state, value): `args` are the header's, or NULL when the loop is left. No value where there
+ * is an exit. */
+static anf_node *outcome_if(looping *l, anf_graph *g, anf_node *again, anf_node *const *args,
+                            anf_node *value) {
   anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n);
   size_t n = 0;
-  in[n++] = truth(l, args != NULL);
+  in[n++] = again;
   for (size_t k = 0; k < l->header->params.n; k++)
     if (!l->invariant[k]) in[n] = args ? args[k] : anfi_undefined(g, l->type->items[n]), n++;
-  in[n] = value ? value : anfi_undefined(g, l->type->items[n]);
-  return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, n + 1, in), l->type, value);
+  if (!l->exit) in[n] = value ? value : anfi_undefined(g, l->type->items[n]), n++;
+  return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, n, in), l->type, value);
+}
+
+static anf_node *outcome(looping *l, anf_graph *g, anf_node *const *args, anf_node *value) {
+  return outcome_if(l, g, truth(l, args != NULL), args, value);
 }
 
 static anf_graph *new_graph(looping *l, const char *mark, const anf_graph *like) {
@@ -215,6 +260,12 @@ static anf_node *chosen_outcome(looping *l, anf_graph *g, const anf_node *sw,
   return typed(anfi_apply(g, (anfi_opcode)sw->op, NULL, sw->nin, in), NULL, sw);
 }
 
+/* Does a choice of the header and the exit go on? */
+static anf_node *goes_on(const looping *l, anf_graph *g, const anf_node *sw, anf_node *condition) {
+  if (anfi_value_graph(sw->in[1].def) == l->header) return condition;
+  return typed(anfi_apply1(g, ANF_OP_LogicalNot, condition), condition->type, sw);
+}
+
 static anf_node *result_outcome(looping *l, anf_graph *g, anf_node *r, const anfi_map *copies) {
   if (r->kind != ANFI_CALL || !reaches_component(l, r))
     return outcome(l, g, NULL, anfi_copy_of(copies, r));
@@ -222,22 +273,26 @@ static anf_node *result_outcome(looping *l, anf_graph *g, anf_node *r, const anf
   for (uint32_t i = 1; i < r->nin; i++) in[i] = anfi_copy_of(copies, r->in[i].def);
   anf_graph *t = anfi_value_graph(r->in[0].def);
   if (t == l->header) return outcome(l, g, in + 1, NULL);
-  in[0] = t ? anfi_graph_value(outcome_of(l, t)) : chosen_outcome(l, g, r->in[0].def, copies);
+  const anf_node *sw = r->in[0].def;
+  if (l->exit && !t && other_than_header(l, sw) == l->exit)
+    return outcome_if(l, g, goes_on(l, g, sw, anfi_copy_of(copies, sw->in[0].def)), in + 1, NULL);
+  in[0] = t ? anfi_graph_value(outcome_of(l, t)) : chosen_outcome(l, g, sw, copies);
   return typed(anfi_call(g, r->nin, in), l->type, r);
 }
 
 static void fill_step(looping *l, anf_graph *old, anf_graph *g, anfi_map *copies) {
-  const anfi_graph_info *gi = &l->an->graphs[old->id];
+  const anfi_node_vec order = order_of(l, old);
   bool call = old->result->kind == ANFI_CALL && reaches_component(l, old->result);
-  for (size_t k = 0; k < gi->order.n; k++) {
-    anf_node *n = gi->order.at[k];
+  for (size_t k = 0; k < order.n; k++) {
+    anf_node *n = order.at[k];
     if (call && (n == old->result || n == old->result->in[0].def)) continue;
     anfi_copy_node(l->a, g, n, copies);
   }
   anfi_set_result(g, result_outcome(l, g, old->result, copies));
 }
 
-/* The header's step takes the invariants, then the state, then the value that is not there yet. */
+/* The header's step takes the invariants, then the state, then the value that is not there yet, if
+ * there is no exit. */
 static anf_graph *header_step(looping *l, anfi_map *copies) {
   anf_graph *h = l->header, *g = new_graph(l, "↻", h);
   for (int state = 0; state < 2; state++)
@@ -246,7 +301,7 @@ static anf_graph *header_step(looping *l, anfi_map *copies) {
       if (l->invariant[k] == (state == 0))
         *anfi_map_at(copies, p->id) = anfi_key(typed(anfi_param(g, NULL, p->type), p->type, p));
     }
-  anfi_param(g, NULL, h->result->type);
+  if (!l->exit) anfi_param(g, NULL, h->result->type);
   return g;
 }
 
@@ -268,7 +323,7 @@ static void make_steps(looping *l) {
   for (size_t i = 0; i < l->member.n; i++) fill_step(l, l->member.at[i], l->step[i], &copies[i]);
 }
 
-/* (bool, state types.., result type) */
+/* (bool, state types.., result type if there is no exit) */
 static void find_type(looping *l) {
   const anf_graph *h = l->header;
   const anf_type **t = ANFI_NEW_N(l->a, const anf_type *, h->params.n + 2);
@@ -276,27 +331,69 @@ static void find_type(looping *l) {
   t[n++] = anfi_type_scalar(l->m->cx, ANF_BOOL);
   for (size_t k = 0; k < h->params.n; k++)
     if (!l->invariant[k]) t[n++] = h->params.at[k]->type;
-  t[n++] = h->result->type;
+  if (!l->exit) t[n++] = h->result->type;
   l->type = anfi_type_tuple(l->m->cx, n, t);
+}
+
+static anf_node *item(looping *l, anf_node *loop, size_t i) {
+  const anfi_attrs *at =
+      anfi_attrs_one(l->m, ANF_OP_TupleGet, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)i));
+  return typed(anfi_apply(loop->graph, ANF_OP_TupleGet, at, 1, &loop), loop->type->items[i], loop);
+}
+
+/* What the header gives for these arguments, in g; if there is `go` and it is false, the exit. */
+static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
+                        const anf_node *like) {
+  enum { GUARDED = 6 };
+  const anf_graph *h = l->header;
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, h->params.n + 3);
+  size_t n = 0, item_at = 0;
+  in[n++] = anfi_graph_value(l->step[number_of(l, h)]);
+  if (go) in[n++] = go;
+  for (int state = 0; state < 2; state++)
+    for (size_t k = 0; k < h->params.n; k++)
+      if (l->invariant[k] == (state == 0)) in[n++] = args[k];
+  if (!l->exit) in[n++] = anfi_undefined(g, h->result->type);
+  size_t ns = l->type->n - 1, nw = n - (go ? 2 : 1) - ns;
+  const anfi_attrs *at =
+      anfi_attrs_one(l->m, ANF_OP_Loop, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)nw));
+  anf_node *loop = typed(anfi_apply(g, ANF_OP_Loop, at, n, in),
+                         anfi_type_tuple(l->m->cx, ns, l->type->items + 1), like);
+  if (go)
+    anfi_set_attrs(loop,
+                   anfi_attrs_set(l->m, loop, GUARDED, anfi_value_new_i64(l->m->cx, ANF_BOOL, 1)));
+  if (!l->exit) return item(l, loop, ns - 1);
+  in[0] = anfi_graph_value(l->exit);
+  for (size_t k = 0; k < h->params.n; k++)
+    in[k + 1] = l->invariant[k] ? args[k] : item(l, loop, item_at++);
+  return typed(anfi_call(g, h->params.n + 1, in), h->result->type, like);
+}
+
+/* Choices between the header and the exit: ways in. Members of the component are called from outside
+ * alone, now that there are steps. */
+static void guard_calls(looping *l) {
+  anfi_node_vec calls = {0};
+  for (const anfi_use *u = l->header->self->uses; u; u = u->next) {
+    if (other_than_header(l, u->user) != l->exit) continue;
+    for (const anfi_use *c = u->user->uses; c; c = c->next)
+      if (c->user->kind == ANFI_CALL && c == c->user->in && c->user->graph != l->header)
+        anfi_push(l->a, &calls, c->user);
+  }
+  for (size_t i = 0; i < calls.n; i++) {
+    anf_node *call = calls.at[i], **args = ANFI_NEW_N(l->a, anf_node *, call->nin);
+    const anf_node *sw = call->in[0].def;
+    for (uint32_t k = 1; k < call->nin; k++) args[k - 1] = call->in[k].def;
+    anfi_substitute(call,
+                    looped(l, call->graph, goes_on(l, call->graph, sw, sw->in[0].def), args, call));
+  }
 }
 
 static void replace_header(looping *l) {
   anf_graph *h = l->header;
-  anf_node **in = ANFI_NEW_N(l->a, anf_node *, h->params.n + 2), *old = h->result;
-  size_t n = 0;
-  in[n++] = anfi_graph_value(l->step[number_of(l, h)]);
-  for (int state = 0; state < 2; state++)
-    for (size_t k = 0; k < h->params.n; k++)
-      if (l->invariant[k] == (state == 0)) in[n++] = h->params.at[k];
-  in[n++] = anfi_undefined(h, old->type);
-  size_t ns = l->type->n - 1, nw = n - 1 - ns;
-  const anfi_attrs *at =
-      anfi_attrs_one(l->m, ANF_OP_Loop, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)nw));
-  anf_node *loop = typed(anfi_apply(h, ANF_OP_Loop, at, n, in),
-                         anfi_type_tuple(l->m->cx, ns, l->type->items + 1), old);
-  at =
-      anfi_attrs_one(l->m, ANF_OP_TupleGet, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)ns - 1));
-  anfi_set_result(h, typed(anfi_apply(h, ANF_OP_TupleGet, at, 1, &loop), old->type, old));
+  anf_node *old = h->result, **args = ANFI_NEW_N(l->a, anf_node *, h->params.n + 1);
+  for (size_t k = 0; k < h->params.n; k++) args[k] = h->params.at[k];
+  if (l->exit) guard_calls(l);
+  anfi_set_result(h, looped(l, h, NULL, args, old));
 }
 
 /* Its graphs are neighbours in the order of components. Calls in result position alone? */
@@ -340,6 +437,7 @@ bool anfi_opt_loop(anfi_pass *p) {
   for (size_t i = 0; i < l.an->by_scc.n; i++) {
     if (!begins_recursion(&l, i) || !is_candidate(&l, i) || !find_header(&l) || !anfi_rewrite(p))
       continue;
+    find_exit(&l);
     find_invariants(&l);
     find_type(&l);
     make_steps(&l);

@@ -40,7 +40,7 @@ void anfi_clear_unneeded(anf_module *m);
 /* edit.c: the attributes of an op: its first, a constant (takes the reference); others as by default */
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v);
 const anfi_attrs *anfi_attrs_nth(anf_module *m, anfi_opcode op, uint32_t k, anf_value *v);
-/* The attributes of n, which has some, with number k another constant (takes the reference). */
+/* The attributes of n with number k another constant (takes the reference). */
 const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, anf_value *v);
 /* Programs without calls, which may be large, have nothing for some passes. */
 static inline bool anfi_has_calls(const anf_module *m) { return m->ncalls > 0; }

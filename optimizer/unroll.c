@@ -81,25 +81,28 @@ static bool is_known(const anf_node *n, int64_t *out) {
 }
 
 typedef struct {
-  int64_t invariant, rounds; // rounds: of a counted loop
-  bool counted;
+  int64_t invariant, rounds; // rounds: of a counted loop; of a guarded one, whether there is any
+  bool counted, guarded;
 } shape;
 
 /* Only loops without stacks: those of derivatives are short in another way. */
 static bool shape_of(const anf_node *l, shape *s) {
   anf_ctx *cx = l->graph->module->cx;
-  anf_value *at[5];
+  anf_value *at[7];
   for (uint32_t k = 0; k < ANFI_LEN(at); k++)
     at[k] = anfi_attr_value(cx, ANF_OP_Loop, l->u.attrs, k);
   *s = (shape){.invariant = anfi_attr_int(at[0]), .counted = anfi_attr_bool(at[3])};
+  s->guarded = anfi_attr_bool(at[6]);
   if (anfi_attr_int(at[1]) || anfi_attr_int(at[2])) return false;
-  return !s->counted || (is_known(l->in[1].def, &s->rounds) && s->rounds >= 0);
+  if (!s->counted && !s->guarded) return true;
+  return is_known(l->in[1].def, &s->rounds) && s->rounds >= 0;
 }
 
 /* The state after the last iteration in `args`, behind the invariants; false: the loop stays. */
 static bool write_loop(writing *w, anf_graph *step, const shape *s, anf_node **args, size_t nargs) {
   size_t ns = nargs - (size_t)s->invariant;
-  for (int64_t i = 0; !s->counted || i < s->rounds; i++) {
+  bool endless = !s->counted && (!s->guarded || s->rounds);
+  for (int64_t i = 0; endless || i < s->rounds; i++) {
     int64_t again = 1;
     anf_node *t = i < MAX_ITERATIONS ? write_body(w, step, args) : NULL;
     if (!t || !t->type || t->type->n != ns + !s->counted) return false;
@@ -115,7 +118,7 @@ static void unroll(anfi_pass *p, anfi_arena *a, anf_node *l) {
   shape s;
   if (!step || step->effects.n || !step->result || !shape_of(l, &s)) return;
   writing w = {.a = a, .g = l->graph};
-  size_t first = 1 + s.counted, nargs = l->nin - first;
+  size_t first = 1 + (s.counted || s.guarded), nargs = l->nin - first;
   anf_node **args = ANFI_NEW_N(a, anf_node *, nargs);
   for (size_t i = 0; i < nargs; i++) args[i] = l->in[first + i].def;
   if (step->params.n != nargs || !write_loop(&w, step, &s, args, nargs) || !anfi_rewrite(p)) return;

@@ -18,8 +18,8 @@ typedef struct looping {
   anf_node *n;
   anf_graph *step;
   size_t nw, ns, nx, nout;
-  bool counted, reverse, tells; // tells: gives the number of rounds
-  const anfi_use *arg;          // the first invariant
+  bool counted, guarded, reverse, tells; // tells: gives the number of rounds
+  const anfi_use *arg;                   // the first invariant
   gtarget state;
   size_t *same; // by leaf of the state: 1 + the one that it equals after each round, or 0
   stack *x, *out;
@@ -42,7 +42,7 @@ static int64_t attr(const looping *l, uint32_t k) {
 }
 
 static bool read_attrs(looping *l) {
-  enum { INVARIANT, STACKS, OUTS, COUNTED, REVERSE, ROUNDS };
+  enum { INVARIANT, STACKS, OUTS, COUNTED, REVERSE, ROUNDS, GUARDED };
   l->step = anfi_value_graph(l->n->in[0].def);
   l->nw = (size_t)attr(l, INVARIANT);
   l->nx = (size_t)attr(l, STACKS);
@@ -50,9 +50,11 @@ static bool read_attrs(looping *l) {
   l->counted = attr(l, COUNTED) != 0;
   l->reverse = attr(l, REVERSE) != 0;
   l->tells = attr(l, ROUNDS) != 0;
+  l->guarded = attr(l, GUARDED) != 0;
   if (!l->step) return anfi_fail(l->w->cx, anfi_node_loc(l->n), ANF_E0952);
-  l->arg = l->n->in + 1 + l->counted;
-  l->ns = l->n->nin - 1u - l->counted - l->nw - l->nx;
+  size_t first = 1u + l->counted + l->guarded;
+  l->arg = l->n->in + first;
+  l->ns = l->n->nin - first - l->nw - l->nx;
   return true;
 }
 
@@ -228,7 +230,7 @@ static void find_same(looping *l, gval v) {
     const anf_node *p = l->step->params.at[l->nw + i];
     for (size_t n = anfi_leaf_count(p->type); n > 0; n--) read[at++] = p->uses != NULL;
   }
-  for (size_t k = 0; k < v.n && !l->counted; k++)
+  for (size_t k = 0; k < v.n && !l->counted && !l->guarded; k++)
     if (!read[k] && v.at[k] && !l->state.leaves.at[k].scalar)
       l->same[k] = equal_leaf(l, v, read, k);
 }
@@ -339,7 +341,9 @@ static texpr start(looping *l) {
     l->next = anfi_low_var(w->L, ANFI_S64, "next", l->reverse ? l->rounds : number(l, 0));
   open_stacks(l);
   if (!l->counted) {
-    l->again = anfi_low_var(w->L, ANFI_BOOL, "again", anfi_t_bool(w->t, true));
+    texpr go = anfi_t_bool(w->t, true);
+    if (l->guarded) go = scalar_of(w, anfi_glow_value(w, l->n->in[1].def).at[0], ANF_TIR_bool);
+    l->again = anfi_low_var(w->L, ANFI_BOOL, "again", go);
     return l->again;
   }
   return l->reverse ? anfi_t_lt(w->t, number(l, 0), l->next) : anfi_t_lt(w->t, l->next, l->rounds);

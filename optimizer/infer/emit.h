@@ -46,7 +46,7 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
 /* Loop(f, args): `aabs` are those of the state that the loop keeps to, and args are data of them.
  */
 anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f,
-                         size_t n, const anfi_abs *const *aabs, anf_node *const *args,
+                         anf_node *go, size_t n, const anfi_abs *const *aabs, anf_node *const *args,
                          anf_node *at);
 
 /* emit_op.c: a primitive on data of the given abs */

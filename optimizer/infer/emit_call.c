@@ -208,8 +208,9 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
  * ---- */
 
 anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f,
-                         size_t n, const anfi_abs *const *aabs, anf_node *const *args,
+                         anf_node *go, size_t n, const anfi_abs *const *aabs, anf_node *const *args,
                          anf_node *at) {
+  enum { GUARDED = 6 };
   if (fabs->n != 1)
     return (void)anfi_fail(e->q->cx, anfi_node_loc(at), ANF_E0450, "the step must be one function"),
            NULL;
@@ -223,13 +224,19 @@ anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, 
             n,    aabs,
             args, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns + 1, state),
             at};
-  anf_node **in = ANFI_NEW_N(e->arena, anf_node *, nb + n + 1);
+  anf_node **in = ANFI_NEW_N(e->arena, anf_node *, nb + n + 2);
+  size_t first = go ? 2 : 1;
   if (!(in[0] = adapter(e, &s, code, 0, pick_by_arm))) return NULL;
-  memcpy(in + 1, s.shared, nb * sizeof *in);
-  memcpy(in + 1 + nb, args, n * sizeof *in);
+  if (go) in[1] = go;
+  memcpy(in + first, s.shared, nb * sizeof *in);
+  memcpy(in + first + nb, args, n * sizeof *in);
   const anfi_attrs *attrs = anfi_attrs_one(
       e->q->m, ANF_OP_Loop, anfi_value_new_i64(e->q->cx, ANF_INT, invariant + (int64_t)nb));
   const anf_type *type =
       anfi_abs_type(e->abs, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns, state + 1));
-  return e->call = anfi_emit_apply(e, ANF_OP_Loop, attrs, type, nb + n + 1, in);
+  anf_node *loop = anfi_emit_apply(e, ANF_OP_Loop, attrs, type, first + nb + n, in);
+  anf_value *guarded = anfi_value_new_i64(e->q->cx, ANF_BOOL, 1);
+  if (go) anfi_set_attrs(loop, anfi_attrs_set(e->q->m, loop, GUARDED, guarded));
+  else anf_value_release(guarded);
+  return e->call = loop;
 }

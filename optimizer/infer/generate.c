@@ -88,18 +88,27 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
   return failed();
 }
 
-static anf_node *emit_loop(const walk *w, int64_t nw, const part *in, size_t n,
+static anf_node *emit_loop(const walk *w, int64_t nw, const part *in, anf_node *go, size_t n,
                            const anfi_abs *const *args) {
   anf_node **nodes = ANFI_NEW_N(w->q->arena, anf_node *, n + 1);
   for (size_t i = 0; i < n; i++)
     nodes[i] = anfi_emit_coerce(w->e, in[i + 1].node, in[i + 1].abs, args[i]);
-  return anfi_emit_loop(w->e, nw, in[0].abs, in[0].node, n, args, nodes, w->at);
+  return anfi_emit_loop(w->e, nw, in[0].abs, in[0].node, go, n, args, nodes, w->at);
 }
 
 /* The state's abs is the least that holds what goes in and what every round gives. */
 static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *in) {
+  enum { GUARDED = 6 };
   int64_t nw = 0;
   anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, 0), &nw);
+  part *all = ANFI_NEW_N(w->q->arena, part, n + 1), go = {NULL, NULL};
+  if (anfi_attr_bool(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, GUARDED)) && n > 1) {
+    all[0] = in[0];
+    go = in[1];
+    memcpy(all + 1, in + 2, (n - 2) * sizeof *all);
+    in = all;
+    n--;
+  }
   size_t first = (size_t)nw + 1, ns = n > first ? n - first : 0;
   const anfi_abs **args = ANFI_NEW_N(w->q->arena, const anfi_abs *, n);
   for (size_t i = 1; i < n; i++) args[i - 1] = in[i].abs;
@@ -121,7 +130,7 @@ static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *i
     }
   }
   part result = {anfi_abs_items(&w->q->abs, ANFI_ABS_TUPLE, NULL, ns, args + nw), NULL};
-  if (w->e) result.node = emit_loop(w, nw, in, n - 1, args);
+  if (w->e) result.node = emit_loop(w, nw, in, go.node, n - 1, args);
   return result;
 }
 
