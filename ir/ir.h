@@ -447,8 +447,9 @@ enum {                 // flags of a row
   ANFI_CALLS = 32,     // calls a function that it is given: the evaluator knows it by name
   ANFI_TRANSFORM = 64, // Grad and its kin: expanded before a program runs
   ANFI_ALONG = 128, // goes along the axes of input 0 (Unreduce: the result) that attribute 0 names
-  ANFI_ONE_PASS = 256, // reads its inputs once, in the order of their elements
-  ANFI_IN_ORDER = 512, // the elements of input 0, in their order
+  ANFI_ONE_PASS = 256,     // reads its inputs once, in the order of their elements
+  ANFI_IN_ORDER = 512,     // the elements of input 0, in their order
+  ANFI_WRITES_OVER = 1024, // input 0 with some elements written over, computed as a whole
 };
 typedef enum anfi_lower {
   ANFI_LOWER_NONE,

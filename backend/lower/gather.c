@@ -188,6 +188,26 @@ static bool constant_slice(const anfi_part *p, size_t len, int64_t *start, int64
   return true;
 }
 
+/* x[i] of a tensor in memory, i a number: one piece of it? Smaller ones are better left to their readers. */
+static bool is_one_of_all(anfi_low *L, const anfi_view *v, const item *g) {
+  enum { LEAST_BYTES = 512 };
+  const anf_type *x = v->in[0]->type;
+  bool all = v->in[0]->tensor && g->l.nindex == 1 && g->l.index[0].axis == 0 && g->l.brank == 0 &&
+             v->type->n + 1 == x->n;
+  if (!all || v->complex || v->n * anfi_t_bytes(anfi_low_dt(v->dtype)) < LEAST_BYTES) return false;
+  for (size_t k = 0; k < v->type->n; k++)
+    if (g->l.out[k].from != (int)k + 1 || g->start[k] || v->type->dims[k] != x->dims[k + 1])
+      return false;
+  return !L->o.no_fuse;
+}
+
+static anfi_view *one_of_all(anfi_low *L, const anfi_view *v, const item *g) {
+  texpr at[ANF_MAX_RANK] = {NULL};
+  texpr from = anfi_low_atom(L, anfi_ix_mulc(L, item_index(L, v, g, 0, at), v->n));
+  return anfi_view_buffer(
+      L, v->type, anfi_low_part(L, v->in[0]->tensor, anfi_lower_elem(v->dtype), from, v->n));
+}
+
 bool anfi_lower_get_item(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   item *g = ANFI_NEW(L->a, item);
   const anf_type **types = ANFI_NEW_N(L->a, const anf_type *, q->n);
@@ -205,5 +225,6 @@ bool anfi_lower_get_item(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   }
   out[0] = anfi_view_lazy(L, q, ORDER_OWN, at_item);
   out[0]->data = g;
+  if (is_one_of_all(L, out[0], g)) out[0] = one_of_all(L, out[0], g);
   return true;
 }

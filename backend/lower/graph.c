@@ -223,6 +223,26 @@ static void want(glow *w, anf_node *r, const texpr *to) {
   }
 }
 
+void anfi_glow_wish(glow *w, const anf_graph *g, anf_node *n, size_t leaf, texpr to) {
+  if (n->graph != g || (n->kind != ANFI_APPLY && n->kind != ANFI_CALL)) return;
+  uint64_t *at = anfi_map_at(&w->wished, n->id);
+  if (!*at) {
+    anfi_push(w->a, &w->wish, ((gwish){n, ANFI_NEW_N(w->a, texpr, anfi_leaf_count(n->type) + 1)}));
+    *at = w->wish.n;
+  }
+  texpr *room = &w->wish.at[*at - 1].to[leaf];
+  if (!*room) *room = to;
+}
+
+/* For the body at hand. */
+static void take_wishes(glow *w) {
+  for (size_t i = 0; i < w->wish.n; i++) {
+    w->to[w->wish.at[i].n->id] = w->wish.at[i].to;
+    *anfi_map_at(&w->wished, w->wish.at[i].n->id) = 0;
+  }
+  w->wish.n = 0;
+}
+
 /* A function that is chosen is no value: its call looks at it. */
 static bool is_callee(const anf_node *n) { return !n->type || n->type->kind == ANF_TYPE_FN; }
 
@@ -270,6 +290,7 @@ bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bo
   for (size_t i = 0; i < g->params.n; i++) w->env[g->params.at[i]->id] = args[i];
   for (size_t i = 0; i < gi->order.n; i++) w->to[gi->order.at[i]->id] = NULL;
   want(w, g->result, to);
+  take_wishes(w);
   gplan **plan = &w->plan[g->id];
   if (!*plan) {
     *plan = anfi_glow_plan(w, gi->order.n, gi->order.at, w->o->nstate && g != w->turn);
@@ -510,6 +531,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   w.to = ANFI_NEW_N(a, texpr const *, m->nodes.n);
   anfi_map_init(&w.tag, a);
   anfi_map_init(&w.left, a);
+  anfi_map_init(&w.wished, a);
   look_over(&w);
   gfn *entry = anfi_glow_function(&w, g);
   if (!entry) return false;

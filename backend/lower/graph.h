@@ -70,6 +70,12 @@ typedef struct gplan {
 /* What a member of a block reads of input i: its row, all of it in each row, its type alone. */
 typedef enum anfi_row_way { ROW_NONE, ROW_OWN, ROW_WHOLE, ROW_TYPE } anfi_row_way;
 
+/* Buffers wanted for the leaves of what a node gives, or NULL for some. */
+typedef struct gwish {
+  anf_node *n;
+  texpr *to;
+} gwish;
+
 typedef struct glow {
   anf_ctx *cx;
   anf_module *m;
@@ -93,6 +99,8 @@ typedef struct glow {
   ANFI_VEC(gwalk *) walks; // functions of kept_walk.c
   gself self;
   const anf_graph *turn; // of the innermost loop at hand: its parameters are no state of a step
+  ANFI_VEC(gwish) wish;  // of the body that is lowered next
+  anfi_map wished;       // node id → 1 + place in `wish`
   anfi_map left;         // node ids: what a loop computes behind its rounds (loopsum.c), in no plan
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
@@ -108,6 +116,9 @@ const anfi_str *anfi_glow_fresh_name(glow *w, const char *base);
 /* The body of g here. `to`: buffers wanted for the leaves of its result, or NULL; `tail`: what it
  * gives is what the function gives. */
 bool anfi_glow_body(glow *w, anf_graph *g, const gval *args, const texpr *to, bool tail, gval *out);
+/* A leaf of what a node of g gives is wanted in a buffer that nothing else in the body of g uses, which is lowered
+ * next: it may be written there. The first wish for a leaf holds. */
+void anfi_glow_wish(glow *w, const anf_graph *g, anf_node *n, size_t leaf, texpr to);
 /* As an expression: a variable, a literal or a written buffer; something, for NULL. */
 texpr anfi_glow_atom(glow *w, const anfi_leaf *leaf, anfi_view *v);
 /* Everything that `v` needs is computed now. */
@@ -146,11 +157,12 @@ void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate);
 /* loop.c */
 bool anfi_glow_loop(glow *w, anf_node *n, gval *out);
 /* loopsum.c: states of a step from parameter `first` on, whose next values are the result's items from
- * `item` on, that are sums of products. They are found before the loop; begin and round bracket the
- * code of a round, end stands behind the loop. `room`: by leaf of the states */
+ * `item` on, that are sums of products. They are found, then opened before the loop; begin and round
+ * bracket the code of a round, end stands behind the loop. `room`: by leaf of the states */
 typedef struct gsums gsums;
-gsums *anfi_glow_sums(glow *w, anf_graph *step, size_t first, size_t ns, size_t item,
-                      const texpr *room);
+gsums *anfi_glow_sums(glow *w, anf_graph *step, size_t first, size_t ns, size_t item);
+bool anfi_glow_sums_has(const gsums *s, const anf_node *state);
+void anfi_glow_sums_open(gsums *s, const texpr *room);
 void anfi_glow_sums_begin(const gsums *s);
 void anfi_glow_sums_round(const gsums *s);
 void anfi_glow_sums_end(const gsums *s);

@@ -1,34 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loop: the state is variables and buffers; the body is the step itself, so a turn calls nothing.
- * A turn reads copies of the state, and only when all of the next state is known is it written. */
-#include "backend/lower/graph.h"
-
-/* A stack that the loop writes or reads: one record a round, so many bytes after the other. A loop
- * writes its stacks into one array, each at a place of its own in a record. */
-typedef struct stack {
-  anfi_leaves leaves;
-  const anf_type *type;
-  uint64_t *at;       // by leaf: its place in the record
-  uint64_t from;      // where the record lies in that of the loop that writes it
-  texpr base, stride; // of one that is read
-} stack;
-
-typedef struct looping {
-  glow *w;
-  anf_node *n;
-  anf_graph *step;
-  size_t nw, ns, nx, nout;
-  bool counted, guarded, reverse, tells; // tells: gives the number of rounds
-  const anfi_use *arg;                   // the first invariant
-  gtarget state;
-  size_t *same; // by leaf of the state: 1 + the one that it equals after each round, or 0
-  stack *x, *out;
-  texpr again, rounds; // rounds: all of them, if counted
-  texpr i, next;       // the round at hand; the one after, as a variable of the loop
-  gsums *sums;
-  texpr base, cap;        // array of `out`, and how many rounds it has room for, if not counted
-  uint64_t stride, align; // of its records
-} looping;
+/* Loop: the state is variables and buffers; the body is the step itself, so a turn calls nothing. */
+#include "backend/lower/looping.h"
 
 enum { FIRST_ROUNDS = 64 };
 
@@ -58,49 +30,58 @@ static bool read_attrs(looping *l) {
   return true;
 }
 
-static const anf_type *tuple_of(const looping *l, size_t n, const anf_type *const *t) {
-  return anfi_type_tuple(l->w->cx, n, t);
-}
-
-static const anf_type *state_type(const looping *l) {
-  const anf_type **t = ANFI_NEW_N(l->w->a, const anf_type *, l->ns + 1);
-  for (size_t i = 0; i < l->ns; i++) t[i] = l->arg[l->nw + i].def->type;
-  return tuple_of(l, l->ns, t);
-}
-
 /* Element types: of stacks that are read the step's last parameters, of those written the last
  * items of its result. */
 static bool find_stacks(looping *l) {
   glow *w = l->w;
   const anf_type *r = l->step->result->type;
-  l->x = ANFI_NEW_N(w->a, stack, l->nx + 1);
-  l->out = ANFI_NEW_N(w->a, stack, l->nout + 1);
+  l->x = ANFI_NEW_N(w->a, gstack, l->nx + 1);
+  l->out = ANFI_NEW_N(w->a, gstack, l->nout + 1);
   for (size_t i = 0; i < l->nx + l->nout; i++) {
     bool reads = i < l->nx;
-    stack *s = reads ? &l->x[i] : &l->out[i - l->nx];
+    gstack *s = reads ? &l->x[i] : &l->out[i - l->nx];
     const anf_type *t = reads ? l->step->params.at[l->nw + l->ns + i]->type
                               : r->items[r->n - l->nout + (i - l->nx)];
-    uint64_t align;
     if (!anfi_glow_leaves(w, t, anfi_node_loc(l->n), &s->leaves)) return false;
     s->type = t;
     s->at = ANFI_NEW_N(w->a, uint64_t, s->leaves.n + 1);
-    uint64_t size = anfi_glow_layout(&s->leaves, 0, s->at, &align);
-    if (reads) continue;
-    s->from = (l->stride + align - 1) / align * align;
-    l->stride = s->from + size;
-    if (align > l->align) l->align = align;
   }
-  if (l->align) l->stride = (l->stride + l->align - 1) / l->align * l->align;
   return true;
 }
 
-static gval state_given(const looping *l) {
+/* Is it told by the place of a leaf of the state that lives in another stack? */
+static bool is_elsewhere(const looping *l, size_t i) {
+  return l->out[i].state && l->place[l->out[i].state - 1].slot != i;
+}
+
+static void lay_out(looping *l) {
+  uint64_t align = 1, all = 1;
+  for (size_t i = 0; i < l->nx; i++) anfi_glow_layout(&l->x[i].leaves, 0, l->x[i].at, &align);
+  for (size_t i = 0; i < l->nout; i++) {
+    gstack *s = &l->out[i];
+    uint64_t size = anfi_glow_layout(&s->leaves, 0, s->at, &align);
+    if (is_elsewhere(l, i)) continue;
+    s->from = (l->stride + align - 1) / align * align;
+    l->stride = s->from + size;
+    if (align > all) all = align;
+  }
+  l->stride = (l->stride + all - 1) / all * all;
+}
+
+static bool state_leaves(looping *l, anfi_leaves *out, gval *given) {
   ANFI_VEC(anfi_view *) all = {0};
   for (size_t i = 0; i < l->ns; i++) {
+    const anf_node *x = l->arg[l->nw + i].def;
+    anfi_leaves own = {0};
+    if (!anfi_glow_leaves(l->w, x->type, anfi_node_loc(x), &own)) return false;
     gval v = anfi_glow_value(l->w, l->arg[l->nw + i].def);
-    for (size_t k = 0; k < v.n; k++) anfi_push(l->w->a, &all, v.at[k]);
+    for (size_t k = 0; k < v.n; k++) {
+      anfi_push(l->w->a, &all, v.at[k]);
+      anfi_push(l->w->a, out, own.at[k]);
+    }
   }
-  return (gval){all.n, all.at};
+  *given = (gval){all.n, all.at};
+  return true;
 }
 
 /* ---- stacks ---- */
@@ -124,12 +105,13 @@ static void open_stacks(looping *l) {
   }
   if (!l->nout) return;
   texpr room = l->counted ? l->rounds : number(l, FIRST_ROUNDS);
+  if (l->counted && l->ahead) room = anfi_t_add(w->t, room, number(l, 1));
   texpr p = anfi_glow_keep(w, bytes_of(l, room));
   l->base = l->counted ? p : anfi_low_var(w->L, ANFI_IX, "base", p);
   if (!l->counted) l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
 }
 
-/* if (i == cap) the array is made twice as long */
+/* if (i == cap) the array is made twice as long; if a round writes into the next record, one before that */
 static void make_room(looping *l) {
   glow *w = l->w;
   if (!l->cap) return;
@@ -141,20 +123,25 @@ static void make_room(looping *l) {
   anfi_low_set(w->L, l->base, anfi_t_cast(w->t, ANFI_IX, p));
   anfi_low_set(w->L, l->cap, twice);
   tstmt grow = anfi_low_close(w->L);
-  anfi_low_add(w->L, anfi_t_if(w->t, anfi_t_bin(w->t, TX_cmp_eq, l->i, l->cap), grow, NULL));
+  texpr i = l->ahead ? anfi_low_let(w->L, anfi_t_add(w->t, l->i, number(l, 1)), "i") : l->i;
+  anfi_low_add(w->L, anfi_t_if(w->t, anfi_t_bin(w->t, TX_cmp_eq, i, l->cap), grow, NULL));
 }
 
-/* The record of the round at hand. */
-static texpr record(const looping *l, texpr base, texpr stride) {
+static texpr record(const looping *l, texpr base, texpr round, texpr stride) {
   glow *w = l->w;
-  texpr at = anfi_t_bin(w->t, TX_mul, index_word(l, l->i), stride);
+  texpr at = anfi_t_bin(w->t, TX_mul, index_word(l, round), stride);
   return anfi_low_let(w->L, anfi_t_add(w->t, base, at), "at");
 }
 
-static gval element(looping *l, const stack *s) {
+texpr anfi_loop_record(const looping *l, texpr round, uint64_t more) {
+  texpr p = record(l, l->base, round, word(l, l->stride));
+  return more ? anfi_low_let(l->w->L, anfi_t_add(l->w->t, p, word(l, more * l->stride)), "at") : p;
+}
+
+static gval element(looping *l, const gstack *s) {
   glow *w = l->w;
   gval v = anfi_glow_new(w, s->leaves.n);
-  texpr p = record(l, s->base, s->stride);
+  texpr p = record(l, s->base, l->i, s->stride);
   for (size_t k = 0; k < v.n; k++) {
     const anfi_leaf *leaf = &s->leaves.at[k];
     v.at[k] = anfi_glow_view(w, leaf,
@@ -164,20 +151,37 @@ static gval element(looping *l, const stack *s) {
   return v;
 }
 
-static void push(looping *l, texpr p, const stack *s, gval v) {
+/* Where the buffers of the round's record go. */
+static void open_record(looping *l) {
   glow *w = l->w;
-  for (size_t k = 0; k < v.n; k++) {
-    const anfi_leaf *leaf = &s->leaves.at[k];
-    texpr at = word(l, s->from + s->at[k]);
-    if (leaf->scalar) anfi_glow_write(w, p, at, anfi_glow_atom(w, leaf, v.at[k]));
-    else if (v.at[k]) anfi_view_store(w->L, v.at[k], anfi_glow_buffer_at(w, leaf, p, at));
+  texpr p = l->nout ? anfi_loop_record(l, l->i, 0) : NULL;
+  for (size_t i = 0; i < l->nout; i++) {
+    gstack *s = &l->out[i];
+    texpr *to = ANFI_NEW_N(w->a, texpr, s->leaves.n + 1);
+    s->record = p;
+    s->to = to;
+    for (size_t k = 0; k < s->leaves.n && !s->state; k++)
+      if (!s->leaves.at[k].scalar)
+        to[k] = anfi_glow_buffer_at(w, &s->leaves.at[k], p, word(l, s->from + s->at[k]));
   }
 }
 
-static anfi_view *close_stack(looping *l, const stack *s) {
+static void push(looping *l, const gstack *s, gval v) {
+  glow *w = l->w;
+  for (size_t k = 0; k < v.n && !s->state; k++) {
+    const anfi_leaf *leaf = &s->leaves.at[k];
+    if (leaf->scalar)
+      anfi_glow_write(w, s->record, word(l, s->from + s->at[k]), anfi_glow_atom(w, leaf, v.at[k]));
+    else if (v.at[k]) anfi_view_store(w->L, v.at[k], s->to[k]);
+  }
+}
+
+static anfi_view *close_stack(looping *l, const gstack *s) {
   glow *w = l->w;
   texpr p = anfi_glow_keep(w, word(l, STACK_BYTES)), base = l->base;
-  if (s->from) base = anfi_low_let(w->L, anfi_t_add(w->t, base, word(l, s->from)), "base");
+  uint64_t from = s->from;
+  if (s->state) from = l->out[l->place[s->state - 1].slot].from + (s->later ? l->stride : 0);
+  if (from) base = anfi_low_let(w->L, anfi_t_add(w->t, base, word(l, from)), "base");
   texpr rounds = index_word(l, l->counted ? l->rounds : l->next);
   anfi_glow_write(w, p, word(l, STACK_BASE), base);
   anfi_glow_write(w, p, word(l, STACK_STRIDE), word(l, l->stride));
@@ -199,11 +203,11 @@ static gval *turn_arguments(looping *l) {
   for (size_t i = 0; i < l->ns; i++) {
     gval v = args[l->nw + i] = anfi_glow_new(w, anfi_leaf_count(l->arg[l->nw + i].def->type));
     for (size_t k = 0; k < v.n; k++, at++) {
-      const anfi_leaf *leaf = &l->state.leaves.at[at];
-      texpr e = l->state.room[at];
+      const anfi_leaf *leaf = &l->leaves.at[at];
+      texpr e = l->place[at].now;
       if (leaf->scalar) {
-        e = anfi_t_var(w->t, l->state.var[at]->dtype, l->state.var[at]->u.name->s);
-        anfi_low_add(w->L, anfi_t_define(w->t, TL_local, e, l->state.var[at]));
+        e = anfi_t_var(w->t, e->dtype, e->u.name->s);
+        anfi_low_add(w->L, anfi_t_define(w->t, TL_local, e, l->place[at].now));
       }
       v.at[k] = anfi_glow_view(w, leaf, e);
     }
@@ -215,7 +219,7 @@ static gval *turn_arguments(looping *l) {
 /* The leaf whose value, a buffer, leaf k is given as well, if rounds read it. */
 static size_t equal_leaf(const looping *l, gval v, const bool *read, size_t k) {
   for (size_t j = 0; j < v.n; j++)
-    if (read[j] && v.at[j] == v.at[k] && !l->state.leaves.at[j].scalar) return j + 1;
+    if (read[j] && v.at[j] == v.at[k] && !l->leaves.at[j].scalar) return j + 1;
   return 0;
 }
 
@@ -231,55 +235,7 @@ static void find_same(looping *l, gval v) {
     for (size_t n = anfi_leaf_count(p->type); n > 0; n--) read[at++] = p->uses != NULL;
   }
   for (size_t k = 0; k < v.n && !l->counted && !l->guarded; k++)
-    if (!read[k] && v.at[k] && !l->state.leaves.at[k].scalar)
-      l->same[k] = equal_leaf(l, v, read, k);
-}
-
-/* A sum that grows: the next state, which nothing else reads, is made element by element of that of
- * now, which nothing else reads either. */
-static bool grows_in_place(const anf_node *p, const anf_node *next) {
-  if (!p->uses || p->uses->next || p->uses->user != next || !next->uses || next->uses->next)
-    return false;
-  return next->kind == ANFI_APPLY && anfi_lower_is_scalar((anfi_opcode)next->op) &&
-         p->type == next->type && p->type->kind == ANF_TYPE_TENSOR;
-}
-
-/* Where the leaves of the step's result are wanted: what grows, where it is. */
-static const texpr *wanted(const looping *l) {
-  const anf_node *r = l->step->result;
-  size_t at = 0, first = l->counted ? 0 : 1;
-  texpr *to = ANFI_NEW_N(l->w->a, texpr, anfi_leaf_count(r->type) + 1);
-  for (size_t i = 0; i < l->ns && anfi_is_op(r, ANF_OP_MakeTuple); i++) {
-    const anf_node *p = l->step->params.at[l->nw + i];
-    if (grows_in_place(p, r->in[first + i].def)) to[first + at] = l->state.room[at];
-    at += anfi_leaf_count(p->type);
-  }
-  return to;
-}
-
-/* Scalars are known before any variable is written; a buffer that is another part of the state is
- * copied before that is written. */
-static void next_state(looping *l, gval v) {
-  glow *w = l->w;
-  const anfi_leaves *leaves = &l->state.leaves;
-  texpr *next = ANFI_NEW_N(w->a, texpr, v.n + 1);
-  for (size_t i = 0; i < v.n; i++)
-    if (v.at[i] && !l->same[i]) next[i] = anfi_glow_atom(w, &leaves->at[i], v.at[i]);
-  for (size_t i = 0; i < v.n; i++) {
-    if (!next[i] || leaves->at[i].scalar || next[i] == l->state.room[i]) continue;
-    for (size_t k = 0; k < v.n; k++) {
-      if (next[i] != l->state.room[k]) continue;
-      texpr copy = anfi_low_local(w->L, leaves->at[i].elem, leaves->at[i].n, "t");
-      anfi_view_store(w->L, v.at[i], copy);
-      v.at[i] = anfi_glow_view(w, &leaves->at[i], copy);
-      break;
-    }
-  }
-  for (size_t i = 0; i < v.n; i++) {
-    if (!next[i] || next[i] == l->state.room[i]) continue;
-    if (leaves->at[i].scalar) anfi_low_set(w->L, l->state.var[i], next[i]);
-    else anfi_view_store(w->L, v.at[i], l->state.room[i]);
-  }
+    if (!read[k] && v.at[k] && !l->leaves.at[k].scalar) l->same[k] = equal_leaf(l, v, read, k);
 }
 
 static texpr scalar_of(glow *w, anfi_view *v, anf_tir_elem otherwise) {
@@ -305,22 +261,24 @@ static bool turn(looping *l) {
   anfi_low_open(w->L);
   number_round(l);
   w->turn = l->step;
+  if (l->nout) make_room(l);
+  anfi_loop_state_now(l);
+  open_record(l);
   const gval *args = turn_arguments(l);
   for (size_t i = 0; i < l->step->params.n; i++) w->env[l->step->params.at[i]->id] = args[i];
+  anfi_loop_state_wish(l);
   anfi_glow_sums_begin(l->sums);
-  if (!anfi_glow_body(w, l->step, args, wanted(l), false, &v)) return false;
-  size_t at = l->counted ? 0 : 1, n = l->state.leaves.n;
+  if (!anfi_glow_body(w, l->step, args, NULL, false, &v)) return false;
+  size_t at = l->counted ? 0 : 1, n = l->leaves.n;
   texpr again = l->counted ? NULL : scalar_of(w, v.at[0], ANF_TIR_bool);
-  if (l->nout) make_room(l);
   size_t from = at + n;
-  texpr p = l->nout ? record(l, l->base, word(l, l->stride)) : NULL;
   for (size_t i = 0; i < l->nout; i++) {
-    push(l, p, &l->out[i], (gval){l->out[i].leaves.n, v.at + from});
+    push(l, &l->out[i], (gval){l->out[i].leaves.n, v.at + from});
     from += l->out[i].leaves.n;
   }
   anfi_glow_sums_round(l->sums);
   find_same(l, (gval){n, v.at + at});
-  next_state(l, (gval){n, v.at + at});
+  anfi_loop_state_next(l, (gval){n, v.at + at});
   if (l->next)
     anfi_low_set(w->L, l->next, l->reverse ? l->i : anfi_t_add(w->t, l->i, number(l, 1)));
   if (again) anfi_low_set(w->L, l->again, again);
@@ -385,9 +343,8 @@ static size_t keep_factors(const looping *l) {
 /* (s.., stacks.., number of rounds) */
 static gval result(looping *l) {
   glow *w = l->w;
-  gval s = anfi_glow_target_value(w, &l->state);
-  gval v = anfi_glow_new(w, s.n + l->nout + l->tells);
-  for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[l->same[i] ? l->same[i] - 1 : i];
+  gval s = anfi_loop_state_result(l), v = anfi_glow_new(w, s.n + l->nout + l->tells);
+  for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[i];
   for (size_t i = 0; i < l->nout; i++) v.at[s.n + i] = close_stack(l, &l->out[i]);
   if (l->tells)
     v.at[s.n + l->nout] =
@@ -397,20 +354,24 @@ static gval result(looping *l) {
 
 bool anfi_glow_loop(glow *w, anf_node *n, gval *out) {
   looping l = {.w = w, .n = n};
-  anfi_leaves leaves = {0};
+  gval given;
   if (!read_attrs(&l) || !find_stacks(&l)) return false;
   for (size_t i = 0; i < l.nw; i++) {
-    anfi_leaves given = {0};
+    anfi_leaves own = {0};
     anf_node *x = l.arg[i].def;
-    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &given)) return false;
-    anfi_glow_settle(w, &given, anfi_glow_value(w, x));
+    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &own)) return false;
+    anfi_glow_settle(w, &own, anfi_glow_value(w, x));
   }
-  if (!anfi_glow_leaves(w, state_type(&l), anfi_node_loc(n), &leaves)) return false;
-  anfi_glow_target_make(w, &leaves, NULL, &l.state);
-  anfi_glow_target_put(w, &l.state, state_given(&l));
-  l.sums = anfi_glow_sums(w, l.step, l.nw, l.ns, l.counted ? 0 : 1, l.state.room);
-  size_t kept = keep_factors(&l);
+  if (!state_leaves(&l, &l.leaves, &given)) return false;
+  l.sums = anfi_glow_sums(w, l.step, l.nw, l.ns, l.counted ? 0 : 1);
+  anfi_loop_state_plan(&l);
+  lay_out(&l);
   texpr cond = start(&l);
+  anfi_loop_state_begin(&l, given);
+  texpr *room = ANFI_NEW_N(w->a, texpr, l.leaves.n + 1);
+  for (size_t i = 0; i < l.leaves.n; i++) room[i] = l.place[i].room;
+  anfi_glow_sums_open(l.sums, room);
+  size_t kept = keep_factors(&l);
   if (!turn(&l)) return false;
   anfi_low_gemm_forget(w->L, kept);
   anfi_low_add(w->L, anfi_t_while(w->t, cond, anfi_low_close(w->L)));

@@ -10,13 +10,14 @@ enum { ROWS = 256, FEW_ROWS = 64 }; // of a product; of a round: more is as good
 
 typedef struct noted { // rows of a node, of several rounds
   anf_node *node;
-  texpr room;
-  uint64_t n; // elements of a round
+  texpr room, to; // to: where those of the round at hand go
+  uint64_t n;     // elements of a round
 } noted;
 
 typedef struct rowsum {
   anf_node *state, *sum, *a, *b; // sum = state + aᵀ b
-  texpr room;                    // where the state is
+  size_t leaf;                   // which the state is
+  texpr room;                    // where it is
   anf_tir_elem elem;
   uint64_t rows, m, n; // of a round: a is [rows, m], b is [rows, n]
 } rowsum;
@@ -88,10 +89,8 @@ static void make_room(gsums *s, anf_tir_elem e, anf_node *x) {
   anfi_push(s->w->a, &s->noted, one);
 }
 
-gsums *anfi_glow_sums(glow *w, anf_graph *step, size_t first, size_t ns, size_t item,
-                      const texpr *room) {
+gsums *anfi_glow_sums(glow *w, anf_graph *step, size_t first, size_t ns, size_t item) {
   gsums *s = ANFI_NEW(w->a, gsums);
-  uint64_t rows = 1; // the most of any
   const anf_node *r = step->result;
   s->w = w;
   if (!(step->flags & ANFI_GRAPH_ADJOINT) || w->uses[step->id] != 1) return s;
@@ -100,30 +99,38 @@ gsums *anfi_glow_sums(glow *w, anf_graph *step, size_t first, size_t ns, size_t 
     anf_node *state = step->params.at[first + i];
     rowsum one;
     if (is_sum(w, state, r->in[item + i].def, &one)) {
-      one.room = room[leaf];
-      if (one.rows > rows) rows = one.rows;
+      one.leaf = leaf;
       anfi_push(w->a, &s->at, one);
     }
     leaf += anfi_leaf_count(state->type);
   }
-  if (!s->at.n) return s;
-  s->rounds = ROWS / rows;
-  s->count = anfi_low_var(w->L, ANFI_S64, "noted", anfi_t_int(w->t, ANFI_S64, 0));
-  for (size_t i = 0; i < s->at.n; i++) {
-    const rowsum *one = &s->at.at[i];
-    leave_out(w, one);
-    make_room(s, one->elem, one->a);
-    make_room(s, one->elem, one->b);
-  }
+  for (size_t i = 0; i < s->at.n; i++) leave_out(w, &s->at.at[i]);
   return s;
 }
 
-/* ---- in a round ---- */
-
-void anfi_glow_sums_begin(const gsums *s) {
+bool anfi_glow_sums_has(const gsums *s, const anf_node *state) {
   for (size_t i = 0; i < s->at.n; i++)
-    s->w->env[s->at.at[i].sum->id] = s->w->env[s->at.at[i].state->id];
+    if (s->at.at[i].state == state) return true;
+  return false;
 }
+
+void anfi_glow_sums_open(gsums *s, const texpr *room) {
+  glow *w = s->w;
+  uint64_t rows = 1; // the most of any
+  if (!s->at.n) return;
+  for (size_t i = 0; i < s->at.n; i++)
+    if (s->at.at[i].rows > rows) rows = s->at.at[i].rows;
+  s->rounds = ROWS / rows;
+  s->count = anfi_low_var(w->L, ANFI_S64, "noted", anfi_t_int(w->t, ANFI_S64, 0));
+  for (size_t i = 0; i < s->at.n; i++) {
+    rowsum *one = &s->at.at[i];
+    one->room = room[one->leaf];
+    make_room(s, one->elem, one->a);
+    make_room(s, one->elem, one->b);
+  }
+}
+
+/* ---- in a round ---- */
 
 /* Where the rows of the next round are to stand. */
 static texpr place(const gsums *s, const noted *x) {
@@ -132,11 +139,15 @@ static texpr place(const gsums *s, const noted *x) {
   return anfi_low_let(s->w->L, at, "at");
 }
 
-static void note(const gsums *s, const noted *x) {
+void anfi_glow_sums_begin(const gsums *s) {
   glow *w = s->w;
-  anf_tir_elem e = anfi_lower_elem((anf_dtype)x->node->type->dtype);
-  texpr to = anfi_low_part(w->L, x->room, e, place(s, x), x->n);
-  anfi_view_store(w->L, anfi_glow_value(w, x->node).at[0], to);
+  for (size_t i = 0; i < s->at.n; i++) w->env[s->at.at[i].sum->id] = w->env[s->at.at[i].state->id];
+  for (size_t i = 0; i < s->noted.n; i++) {
+    noted *x = &s->noted.at[i];
+    anf_tir_elem e = anfi_lower_elem((anf_dtype)x->node->type->dtype);
+    x->to = anfi_low_part(w->L, x->room, e, place(s, x), x->n);
+    anfi_glow_wish(w, x->node->graph, x->node, 0, x->to);
+  }
 }
 
 /* What is written down is added to the sums. */
@@ -157,7 +168,8 @@ void anfi_glow_sums_round(const gsums *s) {
   glow *w = s->w;
   tstore *t = w->t;
   if (!s->at.n) return;
-  for (size_t i = 0; i < s->noted.n; i++) note(s, &s->noted.at[i]);
+  for (size_t i = 0; i < s->noted.n; i++)
+    anfi_view_store(w->L, anfi_glow_value(w, s->noted.at[i].node).at[0], s->noted.at[i].to);
   anfi_low_set(w->L, s->count, anfi_t_add(t, s->count, anfi_t_int(t, ANFI_S64, 1)));
   anfi_low_if(w->L);
   add_up(s);

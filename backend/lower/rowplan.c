@@ -40,6 +40,7 @@ typedef struct seen { // a node of the window
 typedef struct finder {
   glow *w;
   gplan *plan;
+  bool in_place; // results may take the place of parameters
   frame f;
   ANFI_VEC(seen) window;
   anfi_map at;     // node id → 1 + place in the window
@@ -133,7 +134,7 @@ static seen *seen_of(finder *q, const anf_node *n) {
 
 /* A node that is written where a step's state is stands in an order of its own. */
 static bool writes_state(const finder *q, const anf_node *n) {
-  return q->w->o->nstate && q->w->to[n->id] && q->w->to[n->id][0];
+  return q->in_place && q->w->to[n->id] && q->w->to[n->id][0];
 }
 
 static bool is_flat(const anf_node *n) {
@@ -349,7 +350,7 @@ gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
   anf_node *const *order = planned(w, &n, all);
   uint64_t *bits = anfi_fuse_plan(w->a, n, order, w->index, in_place);
   gplan *p = ANFI_NEW(w->a, gplan);
-  finder q = {.w = w, .plan = p, .tmp = anfi_scratch(w->cx)};
+  finder q = {.w = w, .plan = p, .in_place = in_place, .tmp = anfi_scratch(w->cx)};
   p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);
   p->inlined = ANFI_NEW_N(w->a, uint64_t, n / 64 + 1);
   anfi_map_init(&q.left, w->a);
