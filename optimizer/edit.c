@@ -32,6 +32,27 @@ const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, a
   return at;
 }
 
+static bool is_constant_tuple(const anf_node *n) {
+  return n->kind == ANFI_VALUE && n->op == ANF_OP_NONE && n->u.value->kind == ANF_VALUE_TUPLE;
+}
+
+bool anfi_is_made_tuple(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_MakeTuple) || is_constant_tuple(n);
+}
+
+anf_node *anfi_tuple_item(anf_graph *g, anf_node *t, size_t i) {
+  anf_node *n;
+  if (anfi_is_op(t, ANF_OP_MakeTuple)) return t->in[i].def;
+  if (is_constant_tuple(t)) n = anfi_value(g->module, anf_value_retain(t->u.value->u.item[i]));
+  else {
+    anf_value *k = anfi_value_new_i64(g->module->cx, ANF_INT, (int64_t)i);
+    n = anfi_apply(g, ANF_OP_TupleGet, anfi_attrs_one(g->module, ANF_OP_TupleGet, k), 1, &t);
+    n->debug = t->debug;
+  }
+  n->type = t->type->items[i];
+  return n;
+}
+
 anf_node *anfi_undefined(anf_graph *g, const anf_type *t) {
   const anfi_attrs *at =
       anfi_attrs_one(g->module, ANF_OP_Undef, anfi_value_new_type(g->module->cx, t));

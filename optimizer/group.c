@@ -93,7 +93,7 @@ static void collect_calls(anf_module *m, anfi_arena *a, anfi_groups *out) {
 }
 
 /* A result that is a call joins the classes; one that is neither a call nor a tuple being made
- * leaves the class as it is. */
+ * leaves the class as it is: tuples are made by MakeTuple, or constants. */
 static void find_classes(anfi_arena *a, anfi_groups *gs) {
   forest f = new_forest(a, gs->n);
   for (uint32_t i = 0; i < gs->n; i++)
@@ -108,8 +108,7 @@ static void find_classes(anfi_arena *a, anfi_groups *gs) {
     for (size_t k = 0; k < g->graphs.n; k++) {
       const anf_node *r = g->graphs.at[k]->result;
       anfi_push(a, &head->in_class, g->graphs.at[k]);
-      if (r && !anfi_group_of_call(gs, r) && !anfi_is_op(r, ANF_OP_MakeTuple))
-        head->result_open = true;
+      if (r && !anfi_group_of_call(gs, r) && !anfi_is_made_tuple(r)) head->result_open = true;
     }
   }
 }

@@ -37,7 +37,7 @@ static void want_item(needs *w, const anfi_group *g, uint32_t i) {
   for (size_t k = 0; k < class->in_class.n; k++) {
     anf_node *r = class->in_class.at[k]->result;
     if (anfi_is_op(r, ANF_OP_MakeTuple)) want(w, r->in[i].def);
-    else want_condition(w, r);
+    else if (r->kind == ANFI_CALL) want_condition(w, r);
   }
 }
 
@@ -105,9 +105,9 @@ static void find_items(needs *w) {
     if (w->gs.at[c].result_open || w->item[c]) continue;
     for (size_t j = 0; j < w->gs.at[k].graphs.n; j++) {
       const anf_node *r = w->gs.at[k].graphs.at[j]->result;
-      if (!r || !anfi_is_op(r, ANF_OP_MakeTuple)) continue;
-      w->nitem[c] = r->nin;
-      w->item[c] = ANFI_NEW_N(w->a, bool, r->nin);
+      if (!r || !anfi_is_made_tuple(r)) continue;
+      w->nitem[c] = r->type->n;
+      w->item[c] = ANFI_NEW_N(w->a, bool, r->type->n);
       break;
     }
   }
@@ -126,11 +126,11 @@ static const anf_type *kept_type(needs *w, uint32_t c, const anf_type *t) {
 
 static void shrink_result(needs *w, uint32_t c, anf_graph *g) {
   anf_node *r = g->result;
-  if (!anfi_is_op(r, ANF_OP_MakeTuple)) return;
-  anf_node **in = ANFI_NEW_N(w->a, anf_node *, r->nin);
+  if (!anfi_is_made_tuple(r)) return;
+  anf_node **in = ANFI_NEW_N(w->a, anf_node *, w->nitem[c]);
   size_t n = 0;
-  for (uint32_t i = 0; i < r->nin; i++)
-    if (w->item[c][i]) in[n++] = r->in[i].def;
+  for (uint32_t i = 0; i < w->nitem[c]; i++)
+    if (w->item[c][i]) in[n++] = anfi_tuple_item(g, r, i);
   anf_node *t = anfi_apply(g, ANF_OP_MakeTuple, NULL, n, in);
   t->type = kept_type(w, c, r->type);
   t->debug = r->debug;

@@ -44,6 +44,10 @@ const anfi_attrs *anfi_attrs_nth(anf_module *m, anfi_opcode op, uint32_t k, anf_
 const anfi_attrs *anfi_attrs_set(anf_module *m, const anf_node *n, uint32_t k, anf_value *v);
 /* Programs without calls, which may be large, have nothing for some passes. */
 static inline bool anfi_has_calls(const anf_module *m) { return m->ncalls > 0; }
+/* A MakeTuple, or a constant. */
+bool anfi_is_made_tuple(const anf_node *n);
+/* Item i of a tuple; where it is not made here, a node of g. */
+anf_node *anfi_tuple_item(anf_graph *g, anf_node *t, size_t i);
 /* Data of a type that is never read. */
 anf_node *anfi_undefined(anf_graph *g, const anf_type *t);
 /* Gives a value whatever its arguments are: an op that may fail stays behind its branch. */

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tuples across calls: a parameter that is a tuple becomes one parameter an item, in all graphs and
- * calls of a closed group; so do records, whose fields are taken by name. One level a round: the
- * pipeline repeats the pass until no tuple is passed. What is made of the items inside, and taken
- * apart outside, the rules remove. Results are tuples of the call and stay: `need` and the rules
- * deal with their items. */
+ * calls of a closed group; so do records, whose fields are taken by name. What a class of graphs
+ * gives (group.h) is flat: a tuple in it is its items, and if there is but one item it is given alone.
+ * One level a round: the pipeline repeats the pass until no tuple is left. What is made of the items on
+ * one side, and taken apart on the other, the rules remove. A tuple made of all items that a call gives
+ * is the call, where it is the result. */
 #include "optimizer/group.h"
 
 typedef struct {
@@ -86,6 +87,155 @@ static void split_group(const scalarising *s, anfi_pass *p, anfi_group *g) {
   }
 }
 
+/* ---- results ---- */
+
+enum { MANY = 4096 };
+
+/* The number of items of a flat result; 0: it is as it should be. */
+static size_t flat_items(const anf_type *t) {
+  size_t n = 0;
+  bool nested = false;
+  for (uint32_t i = 0; i < t->n; i++) {
+    nested |= is_nest(t->items[i]);
+    n += is_nest(t->items[i]) ? t->items[i]->n : 1;
+  }
+  return n <= MANY && (nested || n == 1) ? n : 0;
+}
+
+static const anf_type *flat_type(const scalarising *s, const anf_type *t, size_t count) {
+  const anf_type **items = ANFI_NEW_N(s->a, const anf_type *, count + 1);
+  size_t n = 0;
+  for (uint32_t i = 0; i < t->n; i++) {
+    const anf_type *k = t->items[i];
+    if (!is_nest(k)) items[n++] = k;
+    for (uint32_t j = 0; is_nest(k) && j < k->n; j++) items[n++] = k->items[j];
+  }
+  return n == 1 ? items[0] : anfi_type_tuple(s->m->cx, n, items);
+}
+
+static void flatten_result(const scalarising *s, anf_graph *g, const anf_type *from,
+                           const anf_type *to, size_t count) {
+  anf_node *r = g->result, **in = ANFI_NEW_N(s->a, anf_node *, count + 1);
+  size_t n = 0;
+  for (uint32_t i = 0; i < from->n; i++) {
+    const anf_type *t = from->items[i];
+    anf_node *x = anfi_tuple_item(g, r, i);
+    if (!is_nest(t)) in[n++] = x;
+    for (uint32_t j = 0; is_nest(t) && j < t->n; j++) in[n++] = take(s, g, x, t, j);
+  }
+  anfi_set_result(g, count == 1 ? in[0] : make(s, g, to, in));
+}
+
+/* The result of a call, of type `from`, from that of the call that takes its place. */
+static anf_node *whole(const scalarising *s, anf_node *call, const anf_type *from, size_t count) {
+  anf_graph *g = call->graph;
+  anf_node **in = ANFI_NEW_N(s->a, anf_node *, count + 1),
+           **item = ANFI_NEW_N(s->a, anf_node *, from->n + 1u);
+  for (size_t i = 0; i < count; i++) in[i] = count == 1 ? call : anfi_tuple_item(g, call, i);
+  for (uint32_t i = 0; i < from->n; i++) {
+    bool nest = is_nest(from->items[i]);
+    item[i] = nest ? make(s, g, from->items[i], in) : in[0];
+    in += nest ? from->items[i]->n : 1;
+  }
+  return make(s, g, from, item);
+}
+
+static void flatten_call(const scalarising *s, anf_node *call, const anf_type *from,
+                         const anf_type *to, size_t count) {
+  anf_node **in = ANFI_NEW_N(s->a, anf_node *, call->nin);
+  anf_graph *g = call->graph;
+  for (uint32_t i = 0; i < call->nin; i++) in[i] = call->in[i].def;
+  anf_node *by = anfi_call(g, call->nin, in);
+  by->type = to;
+  by->debug = call->debug;
+  if (call->uses) {
+    anf_node *t = whole(s, by, from, count);
+    while (call->uses)
+      anfi_set_input(call->uses->user, (size_t)(call->uses - call->uses->user->in), t);
+  }
+  anfi_substitute(call, by); // as a result, which is one of the class too
+}
+
+/* Of a class; `to` is NULL where it stays. */
+typedef struct {
+  const anf_type *from, *to;
+  size_t count;
+} flattening;
+
+static void find_flat(const scalarising *s, const anfi_groups *gs, flattening *of) {
+  for (uint32_t c = 0; c < gs->n; c++) {
+    const anfi_group *class = &gs->at[c];
+    if (class->result_class != c || class->result_open) continue;
+    const anf_type *t = class->in_class.at[0]->result->type;
+    if (t && t->kind == ANF_TYPE_TUPLE && flat_items(t)) of[c].from = t;
+    for (size_t i = 0; i < class->in_class.n; i++)
+      if (class->in_class.at[i]->result->type != t) of[c].from = NULL;
+  }
+  for (uint32_t k = 0; k < gs->n; k++)
+    for (size_t i = 0; i < gs->at[k].calls.n; i++) {
+      flattening *f = &of[gs->at[k].result_class];
+      if (gs->at[k].calls.at[i]->type != f->from) f->from = NULL;
+    }
+  for (uint32_t c = 0; c < gs->n; c++)
+    if (of[c].from) {
+      of[c].count = flat_items(of[c].from);
+      of[c].to = flat_type(s, of[c].from, of[c].count);
+    }
+}
+
+static void flatten_results(const scalarising *s, anfi_pass *p, const anfi_groups *gs) {
+  flattening *of = ANFI_NEW_N(s->a, flattening, gs->n + 1u);
+  find_flat(s, gs, of);
+  for (uint32_t c = 0; c < gs->n; c++)
+    if (of[c].to && !anfi_rewrite(p)) of[c].to = NULL;
+  for (uint32_t k = 0; k < gs->n; k++) {
+    const flattening *f = &of[gs->at[k].result_class];
+    for (size_t i = 0; f->to && i < gs->at[k].calls.n; i++)
+      flatten_call(s, gs->at[k].calls.at[i], f->from, f->to, f->count);
+  }
+  for (uint32_t c = 0; c < gs->n; c++)
+    for (size_t i = 0; of[c].to && i < gs->at[c].in_class.n; i++) {
+      anf_graph *g = gs->at[c].in_class.at[i];
+      if (g->result->type == of[c].from) flatten_result(s, g, of[c].from, of[c].to, of[c].count);
+    }
+}
+
+/* The call of which the result of g has all items in their order. g is not tied to a class that must
+ * stay as it is, unless it must itself. */
+static anf_node *handed_on(const anfi_groups *gs, const anf_graph *g) {
+  const anf_node *r = g->result;
+  const anfi_group *from = &gs->at[gs->at[gs->of_graph[g->id]].result_class];
+  anf_node *t =
+      anfi_is_op(r, ANF_OP_MakeTuple) && r->nin && anfi_is_op(r->in[0].def, ANF_OP_TupleGet)
+          ? r->in[0].def->in[0].def
+          : NULL;
+  const anfi_group *to = t ? anfi_group_of_call(gs, t) : NULL;
+  if (!to || t->type != r->type) return NULL;
+  if (gs->at[to->result_class].result_open && !from->result_open) return NULL;
+  for (uint32_t i = 0; i < r->nin; i++) {
+    const anf_node *get = r->in[i].def;
+    if (!anfi_is_op(get, ANF_OP_TupleGet) || get->in[0].def != t) return NULL;
+    int64_t k = -1;
+    anf_ctx *cx = t->graph->module->cx;
+    anfi_value_is_int(anfi_attr_value(cx, ANF_OP_TupleGet, get->u.attrs, 0), &k);
+    if (k != (int64_t)i) return NULL;
+  }
+  return t;
+}
+
+/* Is it called alone, by the program or by the host? Steps of loops make their tuples. */
+static bool is_called(const anfi_groups *gs, const anf_graph *g) {
+  return !gs->at[gs->of_graph[g->id]].open || !g->self || !g->self->uses;
+}
+
+static void hand_on(anfi_pass *p, const anfi_groups *gs) {
+  for (size_t i = 0; i < p->m->graphs.n; i++) {
+    anf_graph *g = p->m->graphs.at[i];
+    anf_node *t = g && g->result && is_called(gs, g) ? handed_on(gs, g) : NULL;
+    if (t && anfi_rewrite(p)) anfi_set_result(g, t);
+  }
+}
+
 bool anfi_opt_scalarise(anfi_pass *p) {
   scalarising s = {p->m, anfi_scratch(p->m->cx)};
   anfi_groups gs;
@@ -94,5 +244,7 @@ bool anfi_opt_scalarise(anfi_pass *p) {
   anfi_find_groups(p->m, s.a, &gs);
   for (uint32_t i = 0; i < gs.n; i++)
     if (!gs.at[i].open && gs.at[i].graphs.n) split_group(&s, p, &gs.at[i]);
+  flatten_results(&s, p, &gs);
+  hand_on(p, &gs);
   return true;
 }
