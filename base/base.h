@@ -274,6 +274,7 @@ bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, siz
 /* Writes a file whole or not at all (temporary name, then rename). */
 bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len);
 uint64_t anfi_os_now_ns(void);
+uint64_t anfi_os_thread_ns(void); // that this thread computed so far
 uint64_t
 anfi_os_cache_bytes(uint32_t level); // of the data cache 1 or 2; 0: the system does not say
 /* Asks for huge pages for a block that is aligned to one; gives the block back. */

@@ -122,11 +122,14 @@ bool cli_cpu(cli *c, anf_target_machine *tm) {
 
 static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
   *o = (anf_build_opts){.size = sizeof *o, .fast = c->value[OPT_FAST] != NULL};
-  o->jit =
-      (anf_jit_opts){.size = sizeof o->jit, .target = tm, .debug = c->value[OPT_DEBUG] != NULL};
+  o->jit = (anf_jit_opts){.size = sizeof o->jit, .debug = c->value[OPT_DEBUG] != NULL};
+  o->tune = c->value[OPT_TUNE] != NULL;
+  if (o->tune) o->jit.cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx));
   const char *by = c->value[OPT_BACKEND];
   if (by && !anf_jit_kind_of(by, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
-  return cli_cpu(c, tm);
+  if (!cli_cpu(c, tm)) return false;
+  if (!o->tune || tm->cpu[0]) o->jit.target = tm; // else of the machine at hand
+  return true;
 }
 
 int cmd_build(cli *c) {

@@ -65,6 +65,7 @@ static void free_exec(void *e) { anf_exec_free((anf_exec *)e); }
 static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
   *o = (anf_exec_opts){.size = sizeof *o, .parallel = r->threads > 1};
   o->jit = cli_jit_options(c);
+  o->tune = c->value[OPT_TUNE] != NULL;
   if (strcmp(r->backend, "interp") == 0) return false;
   if (!anf_jit_kind_of(r->backend, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
   return true;

@@ -110,6 +110,7 @@ static bool options(const cli *c, training *t) {
   t->o = (anf_step_opts){.size = sizeof t->o, .threads = (uint32_t)t->threads, .print = show};
   t->o.exec = (anf_exec_opts){.size = sizeof t->o.exec, .fast = c->value[OPT_FAST] != NULL};
   t->o.exec.jit = cli_jit_options(c);
+  t->o.exec.tune = c->value[OPT_TUNE] != NULL;
   if (!anf_jit_kind_of(backend, &t->o.exec.kind)) t->o.exec.kind = ANF_JIT_INTERP; // "tir"
   t->o.nan = c->value[OPT_NAN] ? ANF_NAN_FIND : ANF_NAN_STOP;
   return strcmp(backend, "interp") != 0 || anfi_fail(c->cx, anfi_nowhere(), ANF_E0023);

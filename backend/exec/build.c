@@ -192,13 +192,16 @@ static void free_arena(void *a) { anfi_arena_free((anfi_arena *)a); }
 /* Blocks of products are those of the machine that the object is for, as in a process. */
 static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
                   const char *name, const anfi_build_hooks *h, anfi_variant *v) {
-  anf_exec_opts eo = {
-      .size = sizeof eo, .fast = w->o.fast, .parallel = w->o.parallel, .pipeline = w->o.pipeline};
+  anf_exec_opts eo = {.size = sizeof eo,
+                      .fast = w->o.fast,
+                      .parallel = w->o.parallel,
+                      .pipeline = w->o.pipeline,
+                      .tune = w->o.tune};
   anfi_arg *args = ANFI_NEW_N(w->a, anfi_arg, n + 1);
   for (size_t i = 0; i < n; i++) args[i].type = types[i];
   anfi_arena_init(&v->arena, w->cx);
   anfi_defer(w->cx, ANFI_ALWAYS, free_arena, &v->arena);
-  if (forms & 1u << ANF_BUILD_OBJ && !(eo.engine = engine(w, w->o.kind))) return false;
+  if ((forms & 1u << ANF_BUILD_OBJ || eo.tune) && !(eo.engine = engine(w, w->o.kind))) return false;
   v->name = name;
   v->nstate = h->nstate;
   v->edit = h->edit;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* From a graph and types to a compiled variant. The program is copied, for the passes rewrite it. */
 #include "backend/exec/exec.h"
-#include "backend/jit/jit.h"
+#include "backend/exec/tune.h"
 #include "backend/kernel/kernel.h"
 
 #include "anfora/opt.h"
@@ -56,11 +56,14 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
                         .name = name,
                         .regions = v->trace != NULL,
                         .nstate = v->nstate,
+                        .plans = v->plans,
                         .fusion = v->fusion,
                         .edit = edit,
                         .user = v};
   anfi_isa isa;
   if (o->engine && anfi_isa_of_engine(o->engine, &isa)) lo.isa = &isa;
+  anfi_tuner tuner;
+  if (o->tune && o->engine && anfi_tuner_open(&tuner, cx, o->engine)) lo.plans = &tuner.plans;
   anf_graph *entry = public_graph(m);
   if (entry && v->amend) v->amend(v->edit_user, entry);
   v->low.cx = cx;
@@ -138,6 +141,7 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   v->nstate = e->nstate;
   v->amend = e->amend;
   v->edit = e->edit;
+  v->plans = e->plans;
   v->edit_user = e->edit_user;
   anf_exec_opts o = e->o;
   o.engine = e->engine;

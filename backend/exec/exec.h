@@ -26,6 +26,7 @@ typedef struct anfi_variant {
   void (*amend)(void *user, anf_graph *g); // adds to the optimised graph; or NULL
   void (*edit)(void *user, struct anfi_variant *v); // changes the lowered module; or NULL
   void *edit_user;                                  // of both
+  const struct anfi_mm_plans *plans;                // of products; NULL: as the options say
   /* from then on */
   struct anfi_variant *next; // used before
   anfi_arena arena;          // of all but the code
@@ -62,7 +63,8 @@ struct anf_exec {
   void (*amend)(void *user, anf_graph *g);
   void (*edit)(void *user, anfi_variant *v);
   void *edit_user;
-  anf_trace *trace; // or NULL
+  const struct anfi_mm_plans *plans; // of products; NULL: as the options say
+  anf_trace *trace;                  // or NULL
 };
 
 /* trace.c; t NULL: nothing is told */

@@ -74,6 +74,7 @@ static bool read_file(anf_ctx *cx, const char *dir, anfi_jit_id id, const char *
   if (!anfi_os_get(a, path, &bytes, &len)) return false;
   if (!is_sound(bytes, len, id)) {
     anfi_os_remove(path);
+    anfi_warn(cx, anfi_nowhere(), ANF_W0902, path);
     return false;
   }
   anfi_os_touch(path);
@@ -159,6 +160,58 @@ bool anfi_jit_recall(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char 
 void anfi_jit_remember(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char *p, size_t n) {
   keep(e, id, p, n);
   if (e->o.cache_dir) write_file(cx, e, id, p, n);
+}
+
+/* ---- facts ---- */
+
+/* Under the lock. NULL: there is none. */
+static anfi_jit_fact *fact(const anf_jit_engine *e, anfi_jit_id id) {
+  for (size_t i = 0; i < e->nfact; i++)
+    if (same(e->fact[i].id, id)) return &e->fact[i];
+  return NULL;
+}
+
+/* Under the lock. False: out of memory. */
+static bool add_fact(anf_jit_engine *e, anfi_jit_id id, const void *p, size_t n) {
+  bool full = !(e->nfact & (e->nfact - 1)); // room is a power of two
+  if (full) {
+    size_t room = e->nfact ? 2 * e->nfact : 1;
+    anfi_jit_fact *more = (anfi_jit_fact *)anfi_jit_alloc(room * sizeof *more);
+    if (!more) return false;
+    if (e->nfact) memcpy(more, e->fact, e->nfact * sizeof *more);
+    anfi_jit_free(e->fact);
+    e->fact = more;
+  }
+  anfi_jit_fact *f = &e->fact[e->nfact++];
+  f->id = id;
+  memcpy(f->bytes, p, n);
+  return true;
+}
+
+static void keep_fact(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const void *p, size_t n) {
+  pthread_mutex_lock(&e->lock);
+  bool good = fact(e, id) || add_fact(e, id, p, n); // another thread may have been first
+  pthread_mutex_unlock(&e->lock);
+  if (!good) anfi_throw_nomem(cx);
+}
+
+bool anfi_jit_noted(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, void *to, size_t n) {
+  const char *p;
+  size_t len;
+  pthread_mutex_lock(&e->lock);
+  const anfi_jit_fact *f = fact(e, id);
+  if (f) memcpy(to, f->bytes, n);
+  pthread_mutex_unlock(&e->lock);
+  if (f) return true;
+  if (!e->o.cache_dir || !read_file(cx, e->o.cache_dir, id, &p, &len) || len != n) return false;
+  memcpy(to, p, n);
+  keep_fact(cx, e, id, to, n);
+  return true;
+}
+
+void anfi_jit_note(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const void *p, size_t n) {
+  keep_fact(cx, e, id, p, n);
+  if (e->o.cache_dir) write_file(cx, e, id, (const char *)p, n);
 }
 
 /* ---- looking at it ---- */

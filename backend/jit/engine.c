@@ -51,6 +51,7 @@ static void drop(anf_jit_engine *e) {
   for (size_t i = 0; i < e->nsymbol; i++) anfi_jit_free(e->symbol[i].name);
   for (size_t i = 0; i < ANFI_JIT_KEPT; i++) anfi_jit_free(e->kept[i].p);
   anfi_jit_free(e->symbol);
+  anfi_jit_free(e->fact);
   const char *const owned[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir, e->o.kernels};
   for (size_t i = 0; i < ANFI_LEN(owned); i++) anfi_jit_free((void *)(uintptr_t)owned[i]);
   pthread_mutex_destroy(&e->lock);

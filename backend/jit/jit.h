@@ -123,6 +123,13 @@ typedef struct anfi_jit_kept {
   size_t n;
 } anfi_jit_kept;
 
+/* Something small that was found out with an engine, such as what is fastest on its machine. */
+enum { ANFI_JIT_FACT_BYTES = 64 };
+typedef struct anfi_jit_fact {
+  anfi_jit_id id;
+  char bytes[ANFI_JIT_FACT_BYTES];
+} anfi_jit_fact;
+
 struct anf_jit_engine {
   const anfi_jit_vtable *vt;
   anf_jit_kind kind;
@@ -132,9 +139,11 @@ struct anf_jit_engine {
   char version[128];                 // of Anfora and the compiler
   anfi_jit_kept kept[ANFI_JIT_KEPT]; // code that was made before, as bytes: any of it may be NULL
   uint32_t next_kept;
-  pthread_mutex_t lock; // of kept code and symbols
+  pthread_mutex_t lock; // of kept code, symbols and facts
   anfi_jit_symbol *symbol;
   size_t nsymbol;
+  anfi_jit_fact *fact;
+  size_t nfact;
 };
 
 struct anf_jit_module {
@@ -178,6 +187,9 @@ bool anfi_jit_temp_add(anfi_jit_code *code, const char *file);
 /* key.c */
 void anfi_jit_key(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_id *out);
 anfi_jit_id anfi_jit_sum(const void *p, size_t n);
+/* Of a fact that follows from the engine and these words. */
+anfi_jit_id anfi_jit_fact_id(anf_ctx *cx, const anf_jit_engine *e, const char *kind, size_t n,
+                             const uint64_t *word);
 /* pack.c: a code object as bytes, with what vt->make gave; and back, without the latter, which is
  * *code_bytes then. NULL: the bytes are damaged. */
 void anfi_jit_pack(const anfi_jit_code *c, const char *code, size_t n, anf_text *out);
@@ -186,6 +198,9 @@ anfi_jit_code *anfi_jit_unpack(anf_jit_engine *e, const char *p, size_t n, const
 /* cache.c: packed code by what it was made from, in memory and on disk */
 bool anfi_jit_recall(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char **p, size_t *n);
 void anfi_jit_remember(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const char *p, size_t n);
+/* The same for facts of n bytes, at most ANFI_JIT_FACT_BYTES; none is forgotten while the engine lives. */
+bool anfi_jit_noted(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, void *to, size_t n);
+void anfi_jit_note(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const void *p, size_t n);
 
 /* engine.c */
 void anfi_jit_code_release(anfi_jit_code *code);

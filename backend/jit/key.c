@@ -128,22 +128,38 @@ static void add_engine(keeper *k, const anf_jit_engine *e) {
                  (uint64_t)e->o.debug << 10);
 }
 
-void anfi_jit_key(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_id *out) {
+static void begin(anf_ctx *cx, keeper *k, const anf_jit_engine *e) {
   XXH3_state_t *h = (XXH3_state_t *)anfi_alloc(anfi_scratch(cx), sizeof *h + 64);
-  h = (XXH3_state_t *)(((uintptr_t)h + 63) & ~(uintptr_t)63); // it wants to be aligned
-  keeper k;                                                   // its words are not cleared
-  k.h = h;
-  k.n = 0;
-  XXH3_128bits_reset(h);
+  k->h = (XXH3_state_t *)(((uintptr_t)h + 63) & ~(uintptr_t)63); // it wants to be aligned
+  k->n = 0;
+  XXH3_128bits_reset(k->h);
+  add_engine(k, e);
+}
+
+static anfi_jit_id end(keeper *k) {
+  flush(k);
+  XXH128_hash_t r = XXH3_128bits_digest(k->h);
+  return (anfi_jit_id){{r.low64, r.high64}};
+}
+
+void anfi_jit_key(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_id *out) {
+  keeper k; // its words are not cleared
+  begin(cx, &k, e);
   k.nvar = m->t->next_id;
   k.number = ANFI_NEW_N(anfi_scratch(cx), uint32_t, k.nvar);
   k.seen = 0;
-  add_engine(&k, e);
   if (e->o.debug) add_text(&k, m->t->file);
   add_module(&k, m);
-  flush(&k);
-  XXH128_hash_t r = XXH3_128bits_digest(h);
-  *out = (anfi_jit_id){{r.low64, r.high64}};
+  *out = end(&k);
+}
+
+anfi_jit_id anfi_jit_fact_id(anf_ctx *cx, const anf_jit_engine *e, const char *kind, size_t n,
+                             const uint64_t *word) {
+  keeper k;
+  begin(cx, &k, e);
+  add_text(&k, kind);
+  for (size_t i = 0; i < n; i++) add_u64(&k, word[i]);
+  return end(&k);
 }
 
 anfi_jit_id anfi_jit_sum(const void *p, size_t n) {

@@ -8,6 +8,7 @@
  * the rows of every tap dense. The gradient by the input walks the phases of the input instead; that
  * by the weights wants channels next to each other, and sums over the pixels. */
 #include "backend/lower/low.h"
+#include "backend/lower/plan.h"
 #include "ir/window.h"
 
 typedef struct walk {

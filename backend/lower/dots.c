@@ -4,6 +4,7 @@
  * partial sum k mod 32, as in rows.c; what is behind the last multiple of 32 comes in order and is added
  * at the end. Long sums of few rows are cut in slices, of which this holds (slices.c). */
 #include "backend/lower/low.h"
+#include "backend/lower/plan.h"
 
 enum { LANES = 32, ROWS = 4, LEAST = 64, PARALLEL_MACS = 1 << 18, TASK_ROWS = 64 };
 
@@ -97,10 +98,12 @@ static dots dots_of(anfi_low *L, const anfi_mm *q) {
                 left ? q->lda : q->ldb};
 }
 
+static uint64_t slice_of(const anfi_mm *q) { return anfi_mm_slice(q->m, q->n, q->k); }
+
 /* So many steps of K, whose sums are those of slice `nth`. */
 static void one_slice(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth, uint64_t k) {
   anfi_mm x = *q;
-  texpr from = anfi_ix_mulc(L, nth, anfi_low_slice(q));
+  texpr from = anfi_ix_mulc(L, nth, slice_of(q));
   x.a0 = anfi_low_atom(L, anfi_ix_add(L, q->a0, from));
   x.b0 = anfi_low_atom(L, anfi_ix_add(L, q->b0, from));
   x.k = k;
@@ -112,7 +115,7 @@ static void one_slice(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth, uint
 }
 
 static void by_slices(anfi_low *L, const anfi_mm *q, bool parallel) {
-  uint64_t slice = anfi_low_slice(q), n = (q->k + slice - 1) / slice, last = q->k - (n - 1) * slice;
+  uint64_t slice = slice_of(q), n = (q->k + slice - 1) / slice, last = q->k - (n - 1) * slice;
   anfi_loop l;
   anfi_low_open(L); // the sums end with it
   texpr sums = anfi_low_local(L, q->elem, n * q->m * q->n, "sums");
@@ -136,7 +139,7 @@ void anfi_low_dots(anfi_low *L, const anfi_mm *q) {
   dots d = dots_of(L, q);
   bool parallel = L->o.parallel && !L->in_parallel && !q->serial && d.rows * q->k >= PARALLEL_MACS,
        many = d.rows >= 2 * TASK_ROWS;
-  if (anfi_low_slice(q) < q->k) {
+  if (slice_of(q) < q->k) {
     by_slices(L, q, parallel);
     return;
   }

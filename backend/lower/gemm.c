@@ -13,6 +13,7 @@
  * one thread, or as many as there are slices, which the shape alone decides: blocks and threads do not
  * change it. */
 #include "backend/lower/low.h"
+#include "backend/lower/plan.h"
 
 typedef struct plan {
   anfi_low *L;
@@ -321,14 +322,19 @@ static uint64_t block_of_k(const plan *p, uint64_t k0) {
   return left < p->b.kb ? left : p->b.kb;
 }
 
+static anf_tir_elem laid_type(const plan *p) {
+  return p->q->elem == ANF_TIR_bf16 ? p->q->elem : p->eb;
+}
+static uint64_t laid_size(const plan *p) {
+  uint64_t blocks = p->slices * up(p->slice, p->b.kb);
+  return (by_words(p, p->q->k) + (p->sums ? blocks * p->word : 0)) * p->q->n;
+}
+
 /* A constant as the panels of all blocks of K, one behind the other: that of columns `col` and on
  * from step k0 on starts at (steps of the blocks before) * n + col * (steps of its block). */
 static texpr laid_out(plan *p) {
   const anfi_mm *q = p->q;
-  anf_tir_elem e = q->elem == ANF_TIR_bf16 ? q->elem : p->eb;
-  uint64_t blocks = p->slices * up(p->slice, p->b.kb);
-  uint64_t steps = by_words(p, q->k) + (p->sums ? blocks * p->word : 0);
-  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, steps * q->n), *at = bits;
+  uint64_t *bits = ANFI_NEW_N(p->L->a, uint64_t, laid_size(p)), *at = bits;
   for (uint64_t k0 = 0, kb; k0 < q->k; k0 += kb) {
     kb = block_of_k(p, k0);
     for (uint64_t col = 0, nr; col < q->n; col += nr) {
@@ -336,7 +342,7 @@ static texpr laid_out(plan *p) {
       at = lay_panel(p, at, k0, kb, col, nr);
     }
   }
-  return anfi_low_table(p->L, anfi_t_dt(e), (uint64_t)(at - bits), bits);
+  return anfi_low_table(p->L, anfi_t_dt(laid_type(p)), (uint64_t)(at - bits), bits);
 }
 
 static void copy_slab(plan *p, slab *s) {
@@ -606,56 +612,55 @@ static anfi_isa isa_of(const anfi_low *L) {
   return isa;
 }
 
-/* What kernels read and write. f16 and bf16 are widened as they are copied, unless there are dot
- * products of bf16. */
-static void types_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem *a, anf_tir_elem *b,
-                     anf_tir_elem *sum) {
-  *sum = narrow(q->elem) ? ANF_TIR_f32 : q->elem;
-  bool dots = q->elem == ANF_TIR_bf16 && isa_of(L).bf16;
-  *a = *b = dots ? ANF_TIR_bf16 : *sum;
-  if (q->bytes_a) *a = q->bytes_a, *b = q->bytes_b;
+static bool is_laid(const anfi_low *L, const anfi_mm *q) {
+  return q->fixed || (L->o.plans && L->o.plans->laid);
 }
 
-static anfi_blocks blocks_of(const anfi_low *L, const anfi_mm *q, anf_tir_elem elem,
-                             anf_tir_elem sum) {
+static anfi_mm_shape shape_of(const anfi_low *L, const anfi_mm *q) {
+  bool laid = is_laid(L, q);
+  return (anfi_mm_shape){q->elem, q->bytes_a, q->bytes_b, q->m, q->n, q->k, q->ta, q->tb, laid};
+}
+
+static anfi_mm_types types_of(const anfi_low *L, const anfi_mm *q) {
   anfi_isa isa = isa_of(L);
-  anfi_product shape = {.m = q->m, .n = q->n, .k = anfi_low_slice(q), .ta = q->ta, .tb = q->tb};
-  shape.bytes = (uint32_t)anfi_t_bytes(anfi_t_dt(elem));
-  shape.sum = (uint32_t)anfi_t_bytes(anfi_t_dt(sum));
-  shape.laid_out = q->fixed != NULL;
-  shape.lda = q->lda, shape.ldb = q->ldb;
-  return anfi_blocks_pick(&isa, &shape);
+  anfi_mm_shape s = shape_of(L, q);
+  return anfi_mm_types_of(&isa, &s);
 }
 
-bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) {
-  anf_tir_elem a, b, sum;
-  types_of(L, q, &a, &b, &sum);
-  return blocks_of(L, q, b, sum).kb < q->k;
+static anfi_mm_plan plan_of(const anfi_low *L, const anfi_mm *q) {
+  anfi_isa isa = isa_of(L);
+  anfi_mm_shape s = shape_of(L, q);
+  anfi_mm_plan p = anfi_mm_plan_of(&isa, &s);
+  if (L->o.plans) L->o.plans->find(L->o.plans->user, &s, &p);
+  return p;
 }
+
+bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q) { return plan_of(L, q).b.kb < q->k; }
 
 bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q) {
-  anf_tir_elem a, b, sum;
   anfi_isa isa = isa_of(L);
-  types_of(L, q, &a, &b, &sum);
-  return q->elem == ANF_TIR_bf16 && a == q->elem && b == q->elem &&
-         anfi_words_of(&isa, a, b, sum) > 1 && !anfi_low_gemm_cuts_k(L, q);
+  anfi_mm_types t = types_of(L, q);
+  return q->elem == ANF_TIR_bf16 && t.a == q->elem && t.b == q->elem &&
+         anfi_words_of(&isa, t.a, t.b, t.sum) > 1 && !anfi_low_gemm_cuts_k(L, q);
 }
 
-static void cut(plan *p) {
+/* By these blocks, which are those of q as it stands. */
+static void cut(plan *p, const anfi_blocks *b) {
   const anfi_mm *q = p->q;
-  types_of(p->L, q, &p->ea, &p->eb, &p->es);
-  p->b = blocks_of(p->L, q, p->eb, p->es);
+  anfi_mm_types t = types_of(p->L, q);
+  p->ea = t.a, p->eb = t.b, p->es = t.sum;
+  p->b = *b;
   bool dots = p->eb != p->es; // no step of K alone is read of A: it lies by rows
   if (anfi_low_gemm_rounds(p->L, q)) p->es = q->elem;
   p->wide = p->es != q->elem;
   p->widened = narrow(q->elem) && p->eb != q->elem;
   if (p->widened) p->b.pack_a = p->b.pack_b = true;
   anfi_isa isa = isa_of(p->L);
-  bool laid = q->fixed || (p->b.pack_b && !q->tb);
+  bool fixed = is_laid(p->L, q), laid = fixed || (p->b.pack_b && !q->tb);
   p->word = laid ? anfi_words_of(&isa, p->ea, p->eb, p->es) : 1;
-  p->sums = q->fixed && p->word == 4 && p->ea == ANF_TIR_s8 && p->eb == p->ea;
+  p->sums = fixed && p->word == 4 && p->ea == ANF_TIR_s8 && p->eb == p->ea;
   if (dots && q->ta) p->b.pack_a = true;
-  p->slice = anfi_low_slice(q);
+  p->slice = anfi_mm_slice(q->m, q->n, q->k);
   p->slices = up(q->k, p->slice);
   p->by_k = q->ta && !dots && (p->widened || !p->b.pack_a);
   share(p);
@@ -667,22 +672,6 @@ bool anfi_low_gemm_wanted(const anfi_mm *q) {
   enum { FEW = 1 << 11 }; // products: less is not worth a kernel
   bool type = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || narrow(q->elem) || q->bytes_a;
   return type && q->k && q->m && q->n && q->m * q->n >= FEW / q->k;
-}
-
-/* With the roles of A and B exchanged the result comes out by columns, and is moved as well. That is
- * better where B is stored by columns and A has few rows, for B is then read as it is and only A copied;
- * and where the columns are so few that they leave much of a vector unused. */
-static bool better_exchanged(const anfi_low *L, const anfi_mm *q) {
-  enum { TURN = 2 }; // elements turned in a cycle
-  if (narrow(q->elem) || q->bytes_a) return false;
-  if (q->tb) return !q->fixed && q->m * (q->k + q->n) <= q->n * q->k;
-  anfi_isa isa = isa_of(L);
-  uint32_t lanes = isa.bytes / (uint32_t)anfi_t_bytes(anfi_t_dt(q->elem));
-  if (!q->ta && anfi_tile_is_turned(&isa, lanes, q->m, q->n)) return false;
-  double turned = (double)(q->ta ? 0 : q->m) + (double)(q->m * q->n) / (double)q->k;
-  return q->m > q->n && !q->fixed &&
-         anfi_tile_cost(&isa, lanes, q->n, q->m) + turned / TURN <
-             0.97 * anfi_tile_cost(&isa, lanes, q->m, q->n);
 }
 
 /* The result, of which `columns` are the sums by columns. */
@@ -731,7 +720,9 @@ static void keep_panel(plan *p, texpr to, texpr col, uint64_t n) {
 void anfi_low_gemm_keep(anfi_low *L, const anfi_mm *q) {
   plan p = {.L = L, .q = q};
   anfi_loop l;
-  cut(&p);
+  anfi_mm_plan best = plan_of(L, q);
+  if (best.exchanged) return;
+  cut(&p, &best.b);
   if (!is_worth_keeping(&p)) return;
   anfi_laid one = {.b = q->b, .n = q->n, .k = q->k, .ldb = q->ldb, .nr = p.b.nr};
   one.panels = anfi_low_local(L, p.eb, q->k * q->n, "panels");
@@ -755,11 +746,13 @@ static texpr kept(const plan *p) {
   return NULL;
 }
 
-static void by_blocks(anfi_low *L, const anfi_mm *q) {
+static void by_blocks(anfi_low *L, const anfi_mm *q, const anfi_blocks *b) {
   plan p = {.L = L, .q = q, .to = q->c, .to0 = q->c0, .ldc = q->ldc};
-  cut(&p);
+  cut(&p, b);
   p.packed = q->fixed ? laid_out(&p) : kept(&p);
   anfi_low_open(L); // what is local to it ends with it
+  if (!q->fixed && is_laid(L, q))
+    p.packed = anfi_low_part(L, q->b, laid_type(&p), ix(&p, 0), laid_size(&p));
   if (p.piece) p.ldc = p.b.nr;
   else if (p.wide || q->each || p.slices > 1) {
     p.to = anfi_low_local(L, p.es, p.slices * q->m * q->n, "sums");
@@ -771,22 +764,26 @@ static void by_blocks(anfi_low *L, const anfi_mm *q) {
   anfi_low_add(L, anfi_low_close(L));
 }
 
-static void exchanged(anfi_low *L, const anfi_mm *q) {
+static void exchanged(anfi_low *L, const anfi_mm *q, const anfi_blocks *b) {
   anfi_mm x = *q;
   anfi_low_open(L);
-  x.m = q->n, x.n = q->m;
+  x.m = q->n, x.n = q->m; // as anfi_mm_exchanged
   x.a = q->b, x.a0 = q->b0, x.lda = q->ldb, x.ta = !q->tb;
   x.b = q->a, x.b0 = q->a0, x.ldb = q->lda, x.tb = !q->ta;
   x.fixed = NULL, x.bias = x.rhs = NULL, x.each = NULL, x.relu = false;
   x.c = anfi_low_local(L, q->elem, q->m * q->n, "columns");
   x.c0 = anfi_ix(L, 0), x.ldc = q->m;
-  by_blocks(L, &x);
+  by_blocks(L, &x, b);
   by_rows(L, q, x.c);
   anfi_low_add(L, anfi_low_close(L));
 }
 
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q) {
-  if (anfi_low_dots_suit(q)) anfi_low_dots(L, q);
-  else if (better_exchanged(L, q)) exchanged(L, q);
-  else by_blocks(L, q);
+  if (anfi_low_dots_suit(q)) {
+    anfi_low_dots(L, q);
+    return;
+  }
+  anfi_mm_plan best = plan_of(L, q);
+  if (best.exchanged) exchanged(L, q, &best.b);
+  else by_blocks(L, q, &best.b);
 }

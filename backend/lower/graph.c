@@ -435,6 +435,7 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
   anfi_low_opts o = {.fast = w->o->fast,
                      .parallel = w->o->parallel,
                      .isa = w->o->isa,
+                     .plans = w->o->plans,
                      .user = w,
                      .trap = anfi_glow_trap};
   if (w->o->regions) {

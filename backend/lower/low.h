@@ -300,11 +300,7 @@ void anfi_low_gemm_forget(anfi_low *L, size_t kept);
 /* The sum of row i and column j is done: what follows it, and where it goes. */
 void anfi_low_gemm_finish(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr sum);
 
-/* slices.c: how many steps of K are summed apart from others? All, if there are elements enough to share.
- * The shape alone decides, so that the number of threads changes no bit. */
-enum { ANFI_LOW_TASKS = 8 }; // that a product is shared out in, if it has as many
-uint64_t anfi_low_slice(const anfi_mm *q);
-/* The results, of sums [slices, m, n], each slice added to those before. */
+/* slices.c: the results, of sums [slices, m, n] (anfi_mm_slice), each slice added to those before */
 void anfi_low_add_slices(anfi_low *L, const anfi_mm *q, texpr sums);
 
 /* dots.c: products with one row or one column, along rows in memory */

@@ -74,12 +74,13 @@ typedef struct anfi_lowered {
 
 typedef struct anfi_lower_opts {
   bool fast, parallel;
-  const char *name;           // of the entry; NULL: the graph's
-  const struct anfi_isa *isa; // of the machine that code is made for; NULL: a common one
-  bool regions;               // code tells a trace where it is
-  size_t nstate;              // parameters that the first items of the result replace
-  anf_text *fusion;           // what is told of loops that ops share; or NULL
-  void (*edit)(void *user);   // changes out->module before its loops become functions; or NULL
+  const char *name;                  // of the entry; NULL: the graph's
+  const struct anfi_isa *isa;        // of the machine that code is made for; NULL: a common one
+  const struct anfi_mm_plans *plans; // of products (plan.h); NULL: the cost model's
+  bool regions;                      // code tells a trace where it is
+  size_t nstate;                     // parameters that the first items of the result replace
+  anf_text *fusion;                  // what is told of loops that ops share; or NULL
+  void (*edit)(void *user); // changes out->module before its loops become functions; or NULL
   void *user;
 } anfi_lower_opts;
 

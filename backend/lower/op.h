@@ -27,7 +27,8 @@ typedef struct anfi_low_opts {
   bool fast;                  // sums may be taken in another order and in the element's own type
   bool parallel;              // mark large outer loops as parallel
   const struct anfi_isa *isa; // that products are cut for (backend/kernel); NULL: a common one
-  bool no_fuse;               // every op is written to a buffer: for tests
+  const struct anfi_mm_plans *plans; // how they are cut (plan.h); NULL: as the cost model says
+  bool no_fuse;                      // every op is written to a buffer: for tests
   void *user;
   /* Code that leaves the program with error `code` if `bad` (a bool expression) holds; a and b are
    * numbers (s64) of its message. NULL: anf_rt_check fails. */

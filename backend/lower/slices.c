@@ -2,14 +2,15 @@
 /* Products with few elements and long sums. Threads share the steps of K, not the elements: each slice
  * of K has sums of its own, which are added in order at the end. */
 #include "backend/lower/low.h"
+#include "backend/lower/plan.h"
 
 static uint64_t up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
 
 /* Neither machine nor threads are asked. Each square of results and each slice may be a task; a product
  * with less to multiply and to read is over before others are awake. */
-uint64_t anfi_low_slice(const anfi_mm *q) {
+uint64_t anfi_mm_slice(uint64_t m, uint64_t n, uint64_t k) {
   enum { SIDE = 64, LEAST_STEPS = 1024, DEPTH = 64, LEAST_WORK = 1 << 20, READ = 4 };
-  uint64_t m = q->m, n = q->n, k = q->k, squares = up(m, SIDE) * up(n, SIDE);
+  uint64_t squares = up(m, SIDE) * up(n, SIDE);
   if (k < 2 * LEAST_STEPS || !squares || 2 * squares > ANFI_LOW_TASKS) return k;
   if (m * n < LEAST_WORK / k && READ * (m + n) < LEAST_WORK / k) return k;
   uint64_t most = k / LEAST_STEPS, want = ANFI_LOW_TASKS / squares;
@@ -17,8 +18,9 @@ uint64_t anfi_low_slice(const anfi_mm *q) {
 }
 
 static texpr sum_of(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth) {
+  uint64_t slices = up(q->k, anfi_mm_slice(q->m, q->n, q->k));
   texpr v = anfi_low_load(L, sums, nth);
-  for (uint64_t s = 1; s < up(q->k, anfi_low_slice(q)); s++) {
+  for (uint64_t s = 1; s < slices; s++) {
     texpr at = anfi_low_atom(L, anfi_ix_addc(L, nth, (int64_t)(s * q->m * q->n)));
     v = anfi_t_add(L->t, v, anfi_low_load(L, sums, at));
   }

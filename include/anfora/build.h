@@ -60,12 +60,13 @@ ANF_API bool anf_build_form_of(const char *name, size_t len, anf_build_form *out
 typedef struct anf_build_opts {
   size_t size;
   anf_jit_kind kind;    // who makes the object: ANF_JIT_LLVM or ANF_JIT_CJIT
-  anf_jit_opts jit;     // what it is made for and how; nothing is cached
+  anf_jit_opts jit;     // what it is made for and how; no code is cached
   bool fast, parallel;  // as of anf_exec_opts
   const char *pipeline; // over graphs; default "standard"
   const char *name;     // of a graph's C function; the object exports anf_object NAME_object, too.
                         // Default: the graph's, or that of the module's first function
   const char *title;    // what the header says that it was made from
+  bool tune;            // as of anf_exec_opts, if code is for this machine; else a warning
 } anf_build_opts;
 /* Builds the graph for arguments of these types, in all the forms whose bits 1 << form are set; each
  * goes to its place in out[ANF_BUILD_FORM_COUNT], to be freed by the caller even after a failure. */

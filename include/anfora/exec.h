@@ -39,7 +39,12 @@ typedef struct anf_exec_opts {
   bool parallel;         // large loops run on many threads
   const char *pipeline;  // over graphs; default "standard"
   uint32_t max_compiled; // signatures kept; the one used longest ago goes; default 64
+  bool tune;             // how products are cut is measured, once for each product on this machine
 } anf_exec_opts;
+
+/* With `tune` the first program that has a product of some sizes and types compiles and measures it in
+ * several dozen ways, for about a second or as long as some hundred calls take; the engine remembers the fastest,
+ * and its cache_dir for other processes. Results are the same, bit for bit. Without it a cost model decides at once. */
 
 /* What took how long: passes and code generation of what is compiled, regions of what runs. */
 typedef struct anf_trace anf_trace;

@@ -29,9 +29,9 @@ class Function(_core.Callable):
     ``asm(*args)`` and ``c(*args)`` show what the function became; in notebooks it is drawn."""
 
     def __init__(self, name: str, nparam: int, *, backend: str = "llvm", fast: bool = False, threads: bool = False,
-                 static: tuple = (), max_compiled: int = 64) -> None:
+                 tune: bool = False, static: tuple = (), max_compiled: int = 64) -> None:
         self.__name__ = self.__qualname__ = name
-        self._options = (backend, fast, threads)
+        self._options = (backend, fast, threads, tune)
         self._nparam, self._static = nparam, frozenset(static)
         self._programs: dict = {}
         self._setup(_core, nparam, max_compiled, self._static)
@@ -156,9 +156,8 @@ class Function(_core.Callable):
         return _core.Plan(e, casts, leaves, maker.code, maker.objects, extra, refs, None)
 
     def _exec(self, program: Program, types_: list[str]) -> Any:
-        backend, fast, threads = self._options
         try:
-            return program.core.compile(program.start, types_, backend, fast, threads)
+            return program.core.compile(program.start, types_, *self._options)
         except _core.Failure as failure:
             raise program.error(failure) from None
 
@@ -182,9 +181,8 @@ class Function(_core.Callable):
 
     def _exec_for(self, program: Program, args: tuple, statics: dict, shapes: list, extra: tuple) -> Any:
         if any(x.kind == "static" for s in shapes for x in s.walk()):
-            backend, fast, threads = self._options
             try:
-                return program.core.compile(program.start, None, backend, fast, threads)
+                return program.core.compile(program.start, None, *self._options)
             except _core.Failure as failure:
                 raise program.error(failure) from None
         return self._exec(program, [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in extra])
@@ -218,14 +216,14 @@ class Function(_core.Callable):
         shapes, statics = self._shapes(args)
         program = self._program(statics, shapes)
         weak = any(s.kind == "static" or s.kind == "leaf" and s.of[0] in ("int", "float") for x in shapes for s in x.walk())
-        backend, fast, threads = self._options
+        backend, fast, threads, tune = self._options
         if statics or weak or program.prints or backend == "interp":
             return None
         captured = tuple(_core.asarray(a) for a in program.arrays)
         types_ = [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in captured]
         try:
             made = _core.Stepper(program.text, program.name, program.marks, program.files, program.start, types_, nstate,
-                                 backend, fast, os.cpu_count() if threads else 1, keep, captured, args[nstate:])
+                                 backend, fast, tune, os.cpu_count() if threads else 1, keep, captured, args[nstate:])
         except _core.Failure as failure:
             error = program.error(failure)
             if any(f.code in ("E1110", "E1111") for f in error.findings):
@@ -262,9 +260,9 @@ class Function(_core.Callable):
         self._fit(shapes, statics)
         types_ = [s.text() for i, s in enumerate(shapes) if i not in statics]
         types_ += [type_text((a.dtype, a.shape)) for a in map(_core.asarray, program.arrays)]
-        backend, fast, threads = self._options
+        backend, *others = self._options
         try:
-            return program.core.lowered(program.start, types_, "cjit" if form == "c" else backend, fast, threads, form)
+            return program.core.lowered(program.start, types_, "cjit" if form == "c" else backend, *others, form)
         except _core.Failure as failure:
             raise program.error(failure) from None
 
@@ -472,8 +470,9 @@ def jit(fn: Callable | None = None, **options: Any) -> Any:
 
     ``if``, ``while``, ``for``, recursion, closures, nested functions, lambdas and functions as arguments are
     compiled as they stand. Options: ``backend`` ("llvm", "cjit", "interp"), ``fast`` (floats may be
-    reassociated), ``threads`` (large loops run on all CPUs), ``static_argnums`` and ``static_argnames``
-    (arguments that code is made for anew when they change), ``max_compiled``.
+    reassociated), ``threads`` (large loops run on all CPUs), ``tune`` (how matrix products are cut is measured on this
+    machine, once for each), ``static_argnums`` and ``static_argnames`` (arguments that code is made for anew when they
+    change), ``max_compiled``.
 
     >>> @anfora.jit
     ... def power(x, n):

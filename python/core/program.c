@@ -161,10 +161,11 @@ bool texts_of(PyObject *list, texts *t) {
 static bool read_opts(PyObject *args, anf_exec_opts *o, PyObject **list, const char **name,
                       const char **form) {
   const char *backend = "llvm";
-  int fast = 0, parallel = 0;
-  if (!PyArg_ParseTuple(args, "sOspp|s", name, list, &backend, &fast, &parallel, form))
+  int fast = 0, parallel = 0, tune = 0;
+  if (!PyArg_ParseTuple(args, "sOsppp|s", name, list, &backend, &fast, &parallel, &tune, form))
     return false;
-  *o = (anf_exec_opts){.size = sizeof *o, .fast = fast != 0, .parallel = parallel != 0};
+  *o = (anf_exec_opts){
+      .size = sizeof *o, .fast = fast != 0, .parallel = parallel != 0, .tune = tune != 0};
   if (anf_jit_kind_of(backend, &o->kind)) return true;
   PyErr_Format(PyExc_ValueError, "there is no backend \"%s\": llvm, cjit or interp", backend);
   return false;
@@ -176,7 +177,7 @@ static anf_graph *graph_of(program *p, const char *name) {
   return g;
 }
 
-/* lowered(name, types, backend, fast, parallel, form) */
+/* lowered(name, types, backend, fast, parallel, tune, form) */
 static PyObject *program_lowered(PyObject *self, PyObject *args) {
   program *p = (program *)self;
   anf_exec_opts o;
@@ -209,7 +210,7 @@ static anf_status make_exec(program *p, anf_graph *g, anf_exec_opts *o, texts *t
   return st;
 }
 
-/* compile(name, types, backend, fast, parallel): for these types now; types None: when it is run */
+/* compile(name, types, backend, fast, parallel, tune): for these types now; types None: when it is run */
 static PyObject *program_compile(PyObject *self, PyObject *args) {
   program *p = (program *)self;
   anf_exec_opts o;

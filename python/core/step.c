@@ -45,14 +45,14 @@ typedef struct making {
   const char *text, *name, *marks, *start, *backend;
   Py_ssize_t length, nmarks, nstate;
   PyObject *files, *types, *captured, *batch;
-  int fast, threads, keep;
+  int fast, tune, threads, keep;
 } making;
 
 static anf_status make_step(stepper *s, const making *k, const texts *t, const places *p,
                             anf_diag *d) {
   const anf_type **type = t->type;
   anf_step_opts o = {.size = sizeof o,
-                     .exec = {.size = sizeof o.exec, .fast = k->fast != 0},
+                     .exec = {.size = sizeof o.exec, .fast = k->fast != 0, .tune = k->tune != 0},
                      .nan = k->keep ? ANF_NAN_FIND : ANF_NAN_IGNORE};
   o.threads = (uint32_t)k->threads;
   anf_jit_kind_of(k->backend, &o.exec.kind);
@@ -131,15 +131,15 @@ static bool make(stepper *s, const making *k) {
   return good;
 }
 
-/* Stepper(text, name, marks, files, start, types, states, backend, fast, threads, keep, captured, batch) */
+/* Stepper(text, name, marks, files, start, types, states, backend, fast, tune, threads, keep, captured, batch) */
 static PyObject *stepper_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   PyObject *module = PyType_GetModule(type);
   making k;
   (void)kw;
   if (!module ||
-      !PyArg_ParseTuple(args, "s#sy#O!sO!nspipO!O!", &k.text, &k.length, &k.name, &k.marks,
+      !PyArg_ParseTuple(args, "s#sy#O!sO!nsppipO!O!", &k.text, &k.length, &k.name, &k.marks,
                         &k.nmarks, &PyList_Type, &k.files, &k.start, &PyList_Type, &k.types,
-                        &k.nstate, &k.backend, &k.fast, &k.threads, &k.keep, &PyTuple_Type,
+                        &k.nstate, &k.backend, &k.fast, &k.tune, &k.threads, &k.keep, &PyTuple_Type,
                         &k.captured, &PyTuple_Type, &k.batch))
     return NULL;
   stepper *s = (stepper *)PyType_GenericAlloc(type, 0);

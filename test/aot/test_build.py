@@ -118,6 +118,11 @@ def test_forms(folder):
             text = problem or read(os.path.join(folder, "out.s"))
             widest = max((v for v in ("xmm", "ymm", "zmm") if f"%{v}" in text), default="none")
             TAP.case(f"kernels of {cpu}, whatever this processor has", problem or ("" if widest == vectors else widest))
+        for cpu, want in (("x86-64", "W0903"), ("native", "")):
+            words = ["build", PROGRAM + ":product", "--emit", "asm", "--cpu", cpu, "--tune", "-o", "out"]
+            r = subprocess.run([ANFORA, *words], cwd=folder, capture_output=True, text=True, timeout=60, check=False)
+            good = r.returncode == 0 and (want in r.stderr if want else not r.stderr)
+            TAP.case(f"--tune for {cpu}", "" if good else f"status {r.returncode}\n{r.stderr}")
     TAP.case("nothing else is written", " ".join(n for n in os.listdir(folder) if not n.startswith("out.")))
 
 

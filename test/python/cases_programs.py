@@ -55,6 +55,16 @@ def test_mlp_loop():
     assert float(loss) < 0.15, loss
 
 
+def test_tuned_products_have_the_same_bits():
+    x, w, b = (rng.normal(size=n).astype(np.float32) for n in ((40, 90), (90, 33), 33))
+    f = lambda x, w, b: jnp.maximum(x @ w + b, 0)
+    assert (np.asarray(jit(f, tune=True)(x, w, b)) == np.asarray(jit(f)(x, w, b))).all()
+    loss = lambda state, x: jnp.sum((x @ state) ** 2)
+    steps = [Step(loss, SGD(0.01), w, tune=tune) for tune in (False, True)]
+    losses = [[float(step(x)) for _ in range(3)] for step in steps]
+    assert losses[0] == losses[1], losses
+
+
 def test_mlp_treemap():
     params = init_mlp([4, 16, 3], rng)
     x = rng.normal(size=(64, 4)).astype(np.float32); y = (x[:, 0] > 0).astype(np.int32)
