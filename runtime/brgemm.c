@@ -130,26 +130,11 @@ typedef struct operands {
   bool list;
 } operands;
 
-static bool sums_pairs(const kernel *g) {
-  return g->ta == ANF_TIR_bf16 && g->tb == g->ta && (g->tc == ANF_TIR_f32 || g->tc == g->ta);
-}
-
-static int64_t steps_of_word(int32_t type) {
-  switch (type) { /* dispatch */
-  case ANF_TIR_bool:
-  case ANF_TIR_u8:
-  case ANF_TIR_s8: return 4;
-  case ANF_TIR_s16:
-  case ANF_TIR_u16:
-  case ANF_TIR_f16:
-  case ANF_TIR_bf16: return 2;
-  default: return 1;
-  }
-}
+static bool sums_pairs(const kernel *g) { return anfi_sums_pairs(g->ta, g->tb, g->tc); }
 
 /* Where B[k, j] is. */
 static int64_t at_b(const kernel *g, int64_t k, int64_t j) {
-  int64_t steps = g->flags & GEMM_WORDS ? steps_of_word(g->tb) : 1;
+  int64_t steps = g->flags & GEMM_WORDS ? anfi_word_steps(g->tb) : 1;
   return k / steps * steps * g->ldb + j * steps + k % steps;
 }
 
@@ -176,7 +161,7 @@ static double step(const kernel *g, double x) { // each is rounded
 }
 
 static double post(const kernel *g, const operands *o, int64_t i, int64_t j, double acc) {
-  int64_t binary = g->flags >> 4 & 7;
+  int64_t binary = (g->flags & GEMM_BINARY) >> GEMM_BINARY_AT;
   if (g->flags & GEMM_BIAS_IN) acc = (double)(float)(acc + get(o->bias, g->tc, j));
   acc = step(g, acc);
   if (g->flags & GEMM_SCALE) acc = step(g, acc * get(o->scales, ANF_TIR_f32, j));

@@ -162,7 +162,7 @@ static V rounded(const kgen *k, V x) {
 
 V anfi_kg_finish(const kgen *k, V x, const kplace *p) {
   LLVMBuilderRef b = k->g->b;
-  int64_t f = k->k->flags, binary = (f & GEMM_BINARY) >> 4;
+  int64_t f = k->k->flags, binary = (f & GEMM_BINARY) >> GEMM_BINARY_AT;
   V bias = f & GEMM_BIAS ? column_data(k, p, k->post[0], k->k->c) : NULL;
   if (f & GEMM_BIAS_IN) x = ll.BuildFAdd(b, x, bias, "");
   if (f & GEMM_SCALE)

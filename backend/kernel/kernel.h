@@ -76,11 +76,6 @@ typedef struct anfi_gemm { // one kernel: what is constant
 } anfi_gemm;
 /* Is there a kernel for these types and flags? */
 bool anfi_gemm_supported(const anfi_gemm *g);
-/* Are steps of K taken in pairs, the second first? They are summed in f32; to a result of bf16 the sum is
- * rounded, and what follows it once a step. */
-bool anfi_sums_pairs(tdtype a, tdtype b, tdtype c);
-/* Steps of K in a word of 32 bits of B. */
-uint32_t anfi_word_steps(anf_tir_elem b);
 /* Steps of K that one dot product takes, for a kernel: 4, 2, or 0 if it has none. */
 uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k);
 /* Steps of K that kernels of such types read at once of B, if it is best laid out by words; else 1. */

@@ -8,15 +8,10 @@ int64_t anfi_gemm_flags(tattrs a) {
   if (anfi_t_attr(a, TA_post_bias, &v)) f |= v == 2 ? GEMM_BIAS | GEMM_BIAS_IN : GEMM_BIAS;
   if (anfi_t_attr(a, TA_post_scale, NULL)) f |= GEMM_SCALE;
   if (anfi_t_attr(a, TA_post_relu, NULL)) f |= GEMM_RELU;
-  if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v & 7) << 4;
+  if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v << GEMM_BINARY_AT) & GEMM_BINARY;
   if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= GEMM_TA;
   if (anfi_t_attr(a, TA_words_b, &v) && v) f |= v == 2 ? GEMM_WORDS | GEMM_SUMS : GEMM_WORDS;
   return f;
-}
-
-bool anfi_sums_pairs(tdtype a, tdtype b, tdtype c) {
-  return a.elem == ANF_TIR_bf16 && b.elem == ANF_TIR_bf16 &&
-         (c.elem == ANF_TIR_f32 || c.elem == ANF_TIR_bf16);
 }
 
 bool anfi_gemm_supported(const anfi_gemm *g) {
@@ -26,13 +21,8 @@ bool anfi_gemm_supported(const anfi_gemm *g) {
   bool small = g->c == ANF_TIR_f32 && (g->a == ANF_TIR_bf16 || g->a == ANF_TIR_f32) &&
                (g->b == ANF_TIR_bf16 || g->b == ANF_TIR_f32);
   if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_WORDS | GEMM_SUMS));
-  bool pairs = anfi_sums_pairs(anfi_t_dt(g->a), anfi_t_dt(g->b), anfi_t_dt(g->c));
+  bool pairs = anfi_sums_pairs(g->a, g->b, g->c);
   return same || small || (pairs && g->flags & GEMM_INIT); // bf16 alone has no sums to add to
-}
-
-uint32_t anfi_word_steps(anf_tir_elem b) {
-  uint64_t bytes = anfi_t_bytes(anfi_t_dt(b));
-  return bytes < 4 ? (uint32_t)(4 / bytes) : 1;
 }
 
 uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k) {

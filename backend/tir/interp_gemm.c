@@ -31,13 +31,14 @@ static imem_error pointer_at(imachine *m, uint64_t p, int64_t at, uint64_t *v) {
 
 /* Where B[k, j] is. */
 static int64_t at_b(const gemm *g, int64_t k, int64_t j) {
-  int64_t steps = g->flags & GEMM_WORDS ? anfi_word_steps((anf_tir_elem)g->tb.elem) : 1;
+  int64_t steps = g->flags & GEMM_WORDS ? anfi_word_steps(g->tb.elem) : 1;
   return k / steps * steps * g->ldb + j * steps + k % steps;
 }
 
 static imem_error dot(imachine *m, const gemm *g, const gemm_ptrs *p, int64_t i, int64_t j,
                       double *acc) {
-  bool pairs = anfi_sums_pairs(g->ta, g->tb, g->tc), f32 = g->tc.elem == ANF_TIR_f32 || pairs;
+  bool pairs = anfi_sums_pairs(g->ta.elem, g->tb.elem, g->tc.elem),
+       f32 = g->tc.elem == ANF_TIR_f32 || pairs;
   for (int64_t b = 0; b < p->num * (p->list ? p->len : 1); b++) {
     uint64_t pa = p->a, pb = p->b;
     int64_t ba = b * g->sa, bb = b * g->sb;
@@ -65,7 +66,7 @@ static double binary_post(int64_t alg, double x, double y) {
 
 /* Each step is rounded, as a kernel has it in registers. */
 static double step_of(const gemm *g, double x) {
-  if (g->tc.elem == ANF_TIR_bf16 && anfi_sums_pairs(g->ta, g->tb, g->tc))
+  if (g->tc.elem == ANF_TIR_bf16 && anfi_sums_pairs(g->ta.elem, g->tb.elem, g->tc.elem))
     return (double)anfi_bf16_to_f32(anfi_f32_to_bf16((float)x));
   return g->tc.elem == ANF_TIR_f32 ? (double)(float)x : x;
 }
