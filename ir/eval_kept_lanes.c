@@ -27,7 +27,8 @@ static bool is_nest(const anf_value *v) {
 /* The type of a record follows from those of its items. */
 static const anf_type *spread_nest(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
   const anf_type **items = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, t->n + 1);
-  for (uint32_t i = 0; i < t->n; i++) items[i] = anfi_kept_spread_type(cx, t->items[i], lanes);
+  for (uint32_t i = 0; i < t->n; i++)
+    if (!(items[i] = anfi_kept_spread_type(cx, t->items[i], lanes))) return NULL;
   return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, t->n, items)
                                    : anfi_type_record(cx, t->n, t->names, items);
 }
@@ -38,6 +39,7 @@ const anf_type *anfi_kept_spread_type(anf_ctx *cx, const anf_type *t, const anf_
   size_t at = lanes->n - 1u;
   if (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) return spread_nest(cx, t, lanes);
   if (t->kind != ANF_TYPE_TENSOR || t->n < at) return t;
+  if (t->n == ANF_MAX_RANK) return NULL;
   for (uint32_t k = 0; k <= t->n; k++)
     dims[k] = k < at ? t->dims[k] : k == at ? lanes->dims[at] : t->dims[k - 1];
   return anfi_type_tensor(cx, (anf_dtype)t->dtype, t->n + 1u, dims);

@@ -146,7 +146,7 @@ static bool arrange(glow *w, anf_node *n, gval *out) {
   case ANF_OP_Identity:
   case ANF_OP_Fence:
   case ANF_OP_StopGradient: *out = v; return true;
-  case ANF_OP_Undef: *out = anfi_glow_new(w, anfi_leaf_count(n->type)); return true;
+  case ANF_OP_Undef: return anfi_glow_undef(w, n, out);
   default: return false;
   }
 }

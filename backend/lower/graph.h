@@ -41,7 +41,7 @@ typedef struct gself {
 typedef struct gkept {
   const anf_type *type;
   bool stack;
-  size_t spread; // made by so many KeptSpread from what the program has
+  size_t lanes; // made by KeptSpread with lanes of so many dims, and not the program's
 } gkept;
 
 /* A function that walks what is kept. */
@@ -49,7 +49,6 @@ typedef struct gwalk {
   anfi_opcode op;
   const anf_type *lanes; // of KeptSelect and KeptSpread
   const anfi_str *name;
-  size_t uses; // how many nodes call it
 } gwalk;
 
 /* rowplan.c: nodes from..to of a plan go row by row. */
@@ -191,6 +190,7 @@ bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out);
 bool anfi_glow_make_walks(glow *w);
 bool anfi_glow_box(glow *w, anf_node *n, gval *out);
 bool anfi_glow_unbox(glow *w, anf_node *n, gval *out);
+bool anfi_glow_undef(glow *w, const anf_node *n, gval *out);
 
 /* effect.c */
 void anfi_glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op,

@@ -86,6 +86,16 @@ bool anfi_glow_box(glow *w, anf_node *n, gval *out) {
   return true;
 }
 
+/* Nobody reads it, but walks see what is kept, so that is nothing. */
+bool anfi_glow_undef(glow *w, const anf_node *n, gval *out) {
+  anfi_leaves l = {0};
+  if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
+  *out = anfi_glow_new(w, l.n);
+  for (size_t i = 0; i < l.n; i++)
+    if (l.at[i].kept) out->at[i] = anfi_glow_view(w, &l.at[i], anfi_t_index(w->t, 0));
+  return true;
+}
+
 bool anfi_glow_unbox(glow *w, anf_node *n, gval *out) {
   anfi_leaves l = {0};
   gval box = anfi_glow_value(w, n->in[0].def);

@@ -173,8 +173,7 @@ static void stack(const making *m, const form *from, const form *to, texpr tag) 
   anfi_low_set(w->L, m->result, p);
 }
 
-/* What is of type number k. Spread types have a number of their own; as nothing is spread more often
- * than the program says, neither are types. */
+/* What is of type number k. Spread types have a number of their own. */
 static bool one_case(making *m, size_t k) {
   glow *w = m->w;
   gkept of = w->tags.at[k];
@@ -185,10 +184,11 @@ static bool one_case(making *m, size_t k) {
   texpr tag = word(m, k + 1);
   if (spread) {
     const anf_type *t = anfi_kept_spread_type(w->cx, of.type, m->f->lanes);
+    if (!t) return true; // no such tensor has more dims
     if (!form_of(w, t, of.stack ? 0 : BOX_FROM, &to)) return false;
+    size_t before = w->tags.n;
     tag = anfi_glow_tag(w, t, of.stack);
-    gkept *made = &w->tags.at[*anfi_map_at(&w->tag, anfi_key(t) + of.stack) - 1];
-    if (t != of.type && !made->spread) made->spread = of.spread + 1;
+    if (w->tags.n > before) w->tags.at[before].lanes = m->f->lanes->n;
   }
   (of.stack ? stack : box)(m, &from, spread ? &to : &from, tag);
   return true;
@@ -200,7 +200,7 @@ static bool cases(making *m) {
   bool spread = m->f->op == ANF_OP_KeptSpread;
   texpr tag = anfi_glow_read(w, ANF_TIR_index, m->a, word(m, KEPT_TAG));
   for (size_t k = 0; k < w->tags.n; k++) {
-    if (spread && w->tags.at[k].spread >= m->f->uses) continue;
+    if (spread && w->tags.at[k].lanes >= m->f->lanes->n) continue; // its outer lanes are fewer
     anfi_low_open(w->L);
     if (!one_case(m, k)) return false;
     tstmt one = anfi_low_close(w->L);
@@ -243,13 +243,15 @@ static bool make(glow *w, const gwalk *f) {
   return true;
 }
 
-/* Spreading adds types, so it comes first; spreading again meets what an earlier one made. */
+static size_t spreads(const gwalk *f) { return f->op == ANF_OP_KeptSpread ? f->lanes->n : 0; }
+
+/* Spreading adds types, so it comes first, and that by few lanes before that by more, which meets what
+ * it made. */
 bool anfi_glow_make_walks(glow *w) {
-  for (int spread = 1; spread >= 0; spread--)
-    for (size_t i = 0; i < w->walks.n; i++) {
-      const gwalk *f = w->walks.at[i];
-      if ((f->op == ANF_OP_KeptSpread) == spread && !make(w, f)) return false;
-    }
+  for (size_t round = 1; round <= ANF_MAX_RANK + 1; round++)
+    for (size_t i = 0; i < w->walks.n; i++)
+      if (spreads(w->walks.at[i]) == round % (ANF_MAX_RANK + 1) && !make(w, w->walks.at[i]))
+        return false;
   return true;
 }
 
@@ -268,10 +270,10 @@ static const gwalk *walk_for(glow *w, const anf_node *n) {
   const anf_type *lanes = by_lane ? n->in[n->nin - 1u].def->type : NULL;
   for (size_t i = 0; i < w->walks.n; i++) {
     gwalk *f = w->walks.at[i];
-    if (f->op == op && f->lanes == lanes) return f->uses++, f;
+    if (f->op == op && f->lanes == lanes) return f;
   }
   gwalk *f = ANFI_NEW(w->a, gwalk);
-  *f = (gwalk){op, lanes, anfi_glow_fresh_name(w, base_name(op)), 1};
+  *f = (gwalk){op, lanes, anfi_glow_fresh_name(w, base_name(op))};
   anfi_push(w->a, &w->walks, f);
   return f;
 }

@@ -7,6 +7,7 @@ static uint64_t hash_of(const anfi_abs *a, const anfi_abs *const *items) {
   h = anfi_hash_mix(h, a->type ? a->type->hash : 0);
   h = anfi_hash_mix(h, a->value ? anfi_value_hash(a->value) : 0);
   h = anfi_hash_mix(h, a->graph ? a->graph->id + 1 : 0);
+  h = anfi_hash_mix(h, anfi_key(a->param));
   h = anfi_hash_mix(h, anfi_key(a->attrs));
   for (uint32_t i = 0; i < a->n; i++) h = anfi_hash_mix(h, items[i]->id);
   return h;
@@ -14,7 +15,7 @@ static uint64_t hash_of(const anfi_abs *a, const anfi_abs *const *items) {
 
 static bool same(const anfi_abs *a, const anfi_abs *b, const anfi_abs *const *items) {
   if (a->hash != b->hash || a->kind != b->kind || a->op != b->op || a->n != b->n ||
-      a->type != b->type || a->graph != b->graph || a->attrs != b->attrs || !a->value != !b->value)
+      a->type != b->type || a->graph != b->graph || a->param != b->param || a->attrs != b->attrs || !a->value != !b->value)
     return false;
   if (a->value && !anfi_value_same(a->value, b->value)) return false;
   return !a->n || memcmp(a->item, items, a->n * sizeof *items) == 0;
@@ -49,6 +50,12 @@ static uint32_t depth_of(const anfi_abs *a) {
   return d + (a->kind == ANFI_ABS_CODE);
 }
 
+static uint32_t size_of(const anfi_abs *a) {
+  uint64_t n = 1;
+  for (uint32_t i = 0; i < a->n; i++) n += a->item[i]->size;
+  return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 static bool is_partial(const anfi_abs *a) {
   for (uint32_t i = 0; i < a->n; i++)
     if (a->item[i]->partial) return true;
@@ -67,6 +74,7 @@ static const anfi_abs *intern(anfi_abs_table *t, anfi_abs *head, const anfi_abs 
   if (bytes) memcpy(a->item, items, bytes);
   a->depth = depth_of(a);
   a->height = height_of(a);
+  a->size = size_of(a);
   a->partial = is_partial(a);
   a->id = (uint32_t)t->n++;
   if (a->value) anfi_defer(t->cx, ANFI_ALWAYS, release, anf_value_retain(a->value));
@@ -93,6 +101,10 @@ const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, cons
                               size_t n, const anfi_abs *const *bound) {
   anfi_abs head = {.kind = ANFI_ABS_CODE, .op = op, .n = (uint32_t)n, .graph = g, .attrs = attrs};
   return intern(t, &head, bound);
+}
+
+const anfi_abs *anfi_abs_boxed(anfi_abs_table *t, const anf_node *param) {
+  return intern(t, &(anfi_abs){.kind = ANFI_ABS_BOXED, .op = ANF_OP_NONE, .param = param}, NULL);
 }
 
 const anfi_abs *anfi_abs_fn1(anfi_abs_table *t, const anfi_abs *code) {
@@ -209,6 +221,8 @@ static const anfi_abs *join_fns(anfi_abs_table *t, const anfi_abs *a, const anfi
 const anfi_abs *anfi_abs_join(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b, bool dims) {
   if (a == b || b->kind == ANFI_ABS_BOTTOM) return a;
   if (a->kind == ANFI_ABS_BOTTOM) return b;
+  if (a->kind == ANFI_ABS_BOXED) return anfi_abs_box(t, a->param, b);
+  if (b->kind == ANFI_ABS_BOXED) return anfi_abs_box(t, b->param, a);
   if (a->kind != b->kind) return NULL;
   if (a->kind == ANFI_ABS_DATA) return join_data(t, a, b, dims);
   if (a->kind == ANFI_ABS_FN) return join_fns(t, a, b, dims);
@@ -240,6 +254,7 @@ static const anf_type *type_of_items(anfi_abs_table *t, const anfi_abs *a) {
 
 const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a) {
   if (a->kind == ANFI_ABS_BOTTOM) return anfi_type_simple(t->cx, ANF_TYPE_NONE);
+  if (a->kind == ANFI_ABS_BOXED) return anfi_type_simple(t->cx, ANF_TYPE_BOX);
   return a->kind == ANFI_ABS_DATA ? a->type : type_of_items(t, a);
 }
 
@@ -257,15 +272,15 @@ anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a) {
 }
 
 bool anfi_abs_has_fn(const anfi_abs *a) {
-  if (a->kind == ANFI_ABS_FN || a->kind == ANFI_ABS_CODE) return true;
+  if (a->kind >= ANFI_ABS_CODE) return true;
   for (uint32_t i = 0; i < a->n; i++)
     if (anfi_abs_has_fn(a->item[i])) return true;
   return false;
 }
 
 void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a) {
-  static const char *const open[] = {"?", "", "(", "{", "", "fn{"}, *const close[] = {"",  "", ")",
-                                                                                      "}", "", "}"};
+  static const char *const open[] = {"?", "", "(", "{", "", "fn{", "box"},
+                           *const close[] = {"", "", ")", "}", "", "}", ""};
   if (a->kind == ANFI_ABS_DATA) {
     anfi_put_type(o, cx, a->type);
     return;

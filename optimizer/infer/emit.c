@@ -107,9 +107,24 @@ static anf_node *coerce_fn(anfi_emit *e, anf_node *n, const anfi_abs *from, cons
   return anfi_emit_tuple(e, to->n + 1, items);
 }
 
+/* The data of `from` in a box, which holds data of `held`. */
+static anf_node *box(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *held) {
+  n = anfi_emit_coerce(e, n, from, held);
+  return anfi_emit_apply(e, ANF_OP_Box, NULL, anfi_type_simple(e->q->cx, ANF_TYPE_BOX), 1, &n);
+}
+
+anf_node *anfi_emit_open(anfi_emit *e, anf_node *n, const anfi_abs *a) {
+  if (a->kind != ANFI_ABS_BOXED) return n;
+  const anf_type *type = anfi_abs_type(e->abs, anfi_abs_open(e->abs, a));
+  const anfi_attrs *of =
+      anfi_attrs_one(e->q->m, ANF_OP_Unbox, anfi_value_new_type(e->q->cx, type));
+  return anfi_emit_apply(e, ANF_OP_Unbox, of, type, 1, &n);
+}
+
 anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to) {
   if (from == to || to->kind == ANFI_ABS_BOTTOM) return n;
   if (from->kind == ANFI_ABS_BOTTOM) return undefined(e, anfi_abs_type(e->abs, to));
+  if (to->kind == ANFI_ABS_BOXED) return box(e, n, from, anfi_abs_open(e->abs, to));
   if (to->kind == ANFI_ABS_FN) return coerce_fn(e, n, from, to);
   if (to->kind != ANFI_ABS_DATA) return coerce_items(e, n, from, to);
   bool same = from->type->kind != ANF_TYPE_TENSOR || from->type->dtype == to->type->dtype;

@@ -31,6 +31,9 @@ anf_node *anfi_emit_const(anfi_emit *e, anf_value *v); // takes the reference
 /* The data of `from` as data of `to`, which is wider. */
 anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to);
 
+/* What a code that is called takes of what it binds: boxes are opened. */
+anf_node *anfi_emit_open(anfi_emit *e, anf_node *n, const anfi_abs *a);
+
 /* specialise.c */
 anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s); // its graph, written later if not yet
 

@@ -30,7 +30,10 @@ static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *
   anfi_spec *s = anfi_infer_callee(e->q, e->spec, code, n, aabs, at);
   if (!s) return NULL;
   in[0] = anfi_graph_value(anfi_emit_graph(e, s));
-  for (size_t i = 0; i < all; i++) in[i + 1] = anfi_emit_coerce(e, in[i + 1], iabs[i], s->arg[i]);
+  for (size_t i = 0; i < all; i++) {
+    in[i + 1] = anfi_emit_open(e, in[i + 1], iabs[i]);
+    in[i + 1] = anfi_emit_coerce(e, in[i + 1], anfi_abs_open(e->abs, iabs[i]), s->arg[i]);
+  }
   anf_node *call = anfi_call(e->g, all + 1, in);
   call->type = anfi_abs_type(e->abs, s->result);
   call->debug = e->debug;

@@ -25,23 +25,25 @@ static const anfi_attrs *constant_attrs(anfi_emit *e, anfi_opcode op, const anfi
   return out;
 }
 
-/* What one code binds, with more bound. */
-static anf_node *bind_more(anfi_emit *e, anf_node *bound, size_t nbound, size_t n,
-                           anf_node *const *more) {
-  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, nbound + n);
-  for (size_t i = 0; i < nbound; i++) items[i] = anfi_emit_get(e, bound, i);
-  if (n) memcpy(items + nbound, more, n * sizeof *items);
-  return anfi_emit_tuple(e, nbound + n, items);
+/* What one code binds, with more bound: data of `to`. */
+static anf_node *bind_more(anfi_emit *e, anf_node *bound, const anfi_abs *code,
+                           const anfi_abs *const *iabs, anf_node *const *more, const anfi_abs *to) {
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, to->n);
+  for (uint32_t i = 0; i < code->n; i++) items[i] = anfi_emit_get(e, bound, i);
+  for (uint32_t i = code->n; i < to->n; i++)
+    items[i] = anfi_emit_coerce(e, more[i - code->n], iabs[i - code->n], to->item[i]);
+  return anfi_emit_tuple(e, to->n, items);
 }
 
-static anf_node *emit_partial(anfi_emit *e, size_t n, const anfi_abs *const *iabs,
-                              anf_node *const *in, const anfi_abs *result) {
+static anf_node *emit_partial(anfi_emit *e, const anfi_abs *const *iabs, anf_node *const *in,
+                              const anfi_abs *result) {
   const anfi_abs *f = iabs[0];
-  if (f->n == 1) return bind_more(e, in[0], f->item[0]->n, n - 1, in + 1);
+  if (f->n == 1) return bind_more(e, in[0], f->item[0], iabs + 1, in + 1, result->item[0]);
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, result->n + 1);
   items[0] = anfi_emit_get(e, in[0], 0);
   for (uint32_t i = 0; i < f->n; i++)
-    items[i + 1] = bind_more(e, anfi_emit_get(e, in[0], i + 1), f->item[i]->n, n - 1, in + 1);
+    items[i + 1] = bind_more(e, anfi_emit_get(e, in[0], i + 1), f->item[i], iabs + 1, in + 1,
+                             result->item[i]);
   return anfi_emit_tuple(e, f->n + 1u, items);
 }
 
@@ -153,7 +155,7 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
   if (anfi_op_is_meta(op)) return anfi_emit_meta(e, op, attrs, n, iabs, in, at);
   attrs = constant_attrs(e, op, attrs, &n, iabs, at);
   switch (op) {
-  case ANF_OP_Partial: return emit_partial(e, n, iabs, in, result);
+  case ANF_OP_Partial: return emit_partial(e, iabs, in, result);
   case ANF_OP_Switch: return emit_switch(e, iabs, in, result);
   case ANF_OP_SwitchLayer: return emit_switch_layer(e, n, iabs, in, result);
   case ANF_OP_MakeTuple: return anfi_emit_tuple(e, n, in);

@@ -45,13 +45,6 @@ void anfi_infer_trace(anfi_inference *q) {
   }
 }
 
-bool anfi_endless_closures(anfi_inference *q, anfi_demanded d) {
-  anfi_loc at = loc_of(d.node);
-  for (const anfi_spec *s = q->now; s && !at.line; s = s->caller) at = loc_of(s->call);
-  anfi_fail(q->cx, at, ANF_E0522, d.op);
-  return anfi_infer_trace(q), false;
-}
-
 /* ---- specs ---- */
 
 static uint64_t key_of(const anf_graph *g, const anfi_abs *const *args) {
@@ -219,7 +212,8 @@ static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_
 
 static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node *at) {
   const anfi_demanded *d = &q->asked;
-  if (q->wished && !q->wishless) return (void)(q->wishless = q->again = true), NULL;
+  if (q->wished && !q->wishless)
+    return (void)(q->wishless = q->forget = q->again = true), NULL;
   if (q->exact_graph[g->id] && !d->attr) return anfi_endless_closures(q, *d), NULL;
   if (q->exact_graph[g->id]) // there would be one for each round
     anfi_fail(q->cx, loc_of(d->node), ANF_E0520, d->attr, d->op);
@@ -234,7 +228,10 @@ anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *co
   if (!g) return NULL;
   if (g->params.n != code->n + n) return (void)arity_error(q, g, code->n + n, at), NULL;
   const anfi_abs **all = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
-  for (uint32_t i = 0; i < code->n; i++) all[i] = code->item[i];
+  for (uint32_t i = 0; i < code->n; i++) {
+    all[i] = anfi_abs_open(&q->abs, code->item[i]);
+    if (s) s->opens |= all[i] != code->item[i];
+  }
   for (size_t i = 0; i < n; i++) all[code->n + i] = args[i];
   for (size_t i = 0; i < g->params.n; i++)
     if (all[i]->height > 500)
@@ -345,6 +342,8 @@ anfi_inference *anfi_infer_new(anf_module *m) {
   q->an = anfi_analyse(m);
   anfi_abs_init(&q->abs, a);
   anfi_map_init(&q->by_key, a);
+  q->abs.nboxed = m->nodes.n;
+  q->abs.boxed = ANFI_NEW_N(a, const anfi_abs *, m->nodes.n);
   q->local = ANFI_NEW_N(a, uint32_t, m->nodes.n);
   q->need = ANFI_NEW_N(a, uint8_t, m->nodes.n);
   q->exact = ANFI_NEW_N(a, uint8_t, m->nodes.n);
@@ -391,12 +390,20 @@ static bool check_grounded(anfi_inference *q) {
   return true;
 }
 
+/* Boxes hold more than they did. */
+static void wake_openers(anfi_inference *q) {
+  for (size_t i = 0; i < q->specs.n; i++)
+    if (q->specs.at[i]->opens) enqueue(q, q->specs.at[i]);
+}
+
 static bool run(anfi_inference *q) {
   size_t next = 0;
   while (next < q->queue.n) {
     anfi_spec *s = q->queue.at[next++];
     s->queued = false;
+    size_t rises = q->abs.rises;
     if (!s->forward && !eval_spec(q, s)) return false;
+    if (q->abs.rises != rises) wake_openers(q);
     if (next == q->queue.n) next = q->queue.n = 0;
     if (q->evals % 1024 == 0 && !anfi_go_on(q->cx, "inferring types", 0.0)) return false;
   }
@@ -413,11 +420,13 @@ static void restart(anfi_inference *q) {
   memset(q->known, 0, sizeof q->known);
   anfi_map_init(&q->by_key, q->arena);
   q->queue.n = q->specs.n = 0;
-  if (q->wishless && q->wished) { // demands will be made again
+  if (q->forget) {
     memset(q->exact, 0, q->m->nodes.n * sizeof *q->exact);
     memset(q->exact_graph, 0, n * sizeof *q->exact_graph);
-    q->wished = false;
+    q->wished = q->forget = false;
   }
+  for (size_t i = 0; i < q->abs.nboxed; i++)
+    if (q->abs.boxed[i]) q->abs.boxed[i] = q->abs.bottom;
   q->again = false;
   q->now = NULL;
   for (size_t i = 0; i < entries; i++) {

@@ -8,6 +8,8 @@
  *   flow set  the codes that a function value may be
  *   spec      a graph at one signature: its parameters' abs, and the abs of all its nodes
  *   need      a node whose value, not just type, decides types: an attribute, an index into a tuple
+ *   box       holds what a closure binds, where closures nest without bound: its abs is finite, as
+ *             what all such boxes hold is told once, by parameter (box.c)
  *
  * Graphs are closed before (optimizer/lift.c), so a spec has no captures, only parameters. */
 #ifndef ANFI_INFER_H
@@ -21,7 +23,8 @@ typedef enum anfi_abs_kind {
   ANFI_ABS_TUPLE,
   ANFI_ABS_RECORD,
   ANFI_ABS_CODE, // a member of a flow set; items are what is bound
-  ANFI_ABS_FN    // a flow set; items are codes, by rising id
+  ANFI_ABS_FN,   // a flow set; items are codes, by rising id
+  ANFI_ABS_BOXED // only as an item of a CODE: in a box, what `param` is of its graph
 } anfi_abs_kind;
 
 typedef struct anfi_abs {
@@ -31,9 +34,11 @@ typedef struct anfi_abs {
   uint32_t id, n;
   uint32_t depth;          // nesting of codes in what codes bind
   uint32_t height;         // of the whole abs; bounded, so that walks over it may recurse
+  uint32_t size;           // all that walks over it come to, or UINT32_MAX if that is more
   const anf_type *type;    // of DATA; of a RECORD, for its field names
   anf_value *value;        // of constant DATA
   anf_graph *graph;        // of a CODE
+  const anf_node *param;   // of BOXED
   const anfi_attrs *attrs; // of a CODE that is a primitive
   uint64_t hash;
   const struct anfi_abs *item[];
@@ -46,6 +51,8 @@ typedef struct anfi_abs_table {
   const anfi_abs **slots;
   size_t nslot, n;
   const anfi_abs *bottom;
+  const anfi_abs **boxed; // parameter's node id -> what its boxes hold; NULL: it is in none
+  size_t nboxed, rises;   // how often boxes came to hold more
 } anfi_abs_table;
 void anfi_abs_init(anfi_abs_table *t, anfi_arena *a);
 const anfi_abs *anfi_abs_data(anfi_abs_table *t, const anf_type *type);
@@ -54,6 +61,7 @@ const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_typ
                                const anfi_abs *const *items);
 const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                               size_t n, const anfi_abs *const *bound);
+const anfi_abs *anfi_abs_boxed(anfi_abs_table *t, const anf_node *param); // a box of it
 const anfi_abs *anfi_abs_fn1(anfi_abs_table *t, const anfi_abs *code); // a flow set of one
 /* From a declared type: functions in it are unknown, which gives NULL. */
 const anfi_abs *anfi_abs_of_type(anfi_abs_table *t, const anf_type *type);
@@ -65,6 +73,9 @@ const anfi_abs *anfi_abs_join(anfi_abs_table *t, const anfi_abs *a, const anfi_a
 /* The type of the data that represents it after specialisation (see form.c); NULL for BOTTOM. */
 const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a);
 bool anfi_abs_has_fn(const anfi_abs *a);
+/* box.c: a in a box of this parameter; NULL if it does not fit with what others hold. */
+const anfi_abs *anfi_abs_box(anfi_abs_table *t, const anf_node *param, const anfi_abs *a);
+const anfi_abs *anfi_abs_open(const anfi_abs_table *t, const anfi_abs *a); // what a box holds, or a
 /* The value of a constant, a new reference; NULL if it is not constant all through. */
 anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a);
 void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a); // "f32[2], fn{f, g}" for messages
@@ -90,7 +101,7 @@ struct anfi_spec {
   anf_node *call;     // and at which node
   anfi_site *waiting;
   anfi_spec *next_same; // specs of one graph
-  bool queued, entry;
+  bool queued, entry, opens; // opens boxes
   anf_graph *made; // specialise.c: the specialised graph
 };
 
@@ -103,11 +114,12 @@ typedef struct anfi_known {
   const anfi_abs *in[ANFI_KNOWN_ARGS], *result;
 } anfi_known;
 
-/* Attribute `attr` of `op`, given by an input of `node`; or without `attr` how often the closure `op`
- * is wrapped there. */
+/* Attribute `attr` of `op`, given by an input of `node`; or without `attr` how often `closure`, of the
+ * function `op`, is wrapped there. */
 typedef struct anfi_demanded {
   const anf_node *node;
   const char *attr, *op;
+  const anfi_abs *closure;
 } anfi_demanded;
 
 typedef struct anfi_inference {
@@ -124,6 +136,7 @@ typedef struct anfi_inference {
   anfi_demanded asked;  // for what, last
   bool wished;          // something is exact that need not be
   bool wishless;        // it made too many signatures: no more of this
+  bool forget;          // what is exact: demands will be made again
   anfi_spec **of_graph; // graph id -> its specs
   uint32_t *nspec_of;   // graph id -> their number
   anfi_map by_key;
@@ -162,7 +175,10 @@ bool anfi_wish(anfi_inference *q, const anf_node *at);
 /* Each round of the recursion that g is part of is to have a signature of its own, because of d. If
  * that may help inference is to begin again, else false. Without an error in both cases. */
 bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d);
-/* Records E0522 for d. Always false. */
+/* Did the first round of g's recursion know that it goes on? Then the others will, too. */
+bool anfi_is_counted(const anfi_inference *q, const anf_graph *g);
+/* box.c: closures that bind their like are to do so in boxes. If that helps inference is to begin
+ * again, else E0522 is recorded. Always false. */
 bool anfi_endless_closures(anfi_inference *q, anfi_demanded d);
 
 /* The data that stands for a function value once programs are first order (emit.c):

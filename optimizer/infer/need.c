@@ -120,8 +120,7 @@ bool anfi_demand(anfi_inference *q, anfi_demanded d, size_t from) {
   return !make_exact(&w) && anfi_fail(q->cx, anfi_node_loc(d.node), ANF_E0520, d.attr, d.op);
 }
 
-/* Did the first round of the recursion know that it goes on? Then the others will, too. */
-static bool is_counted(const anfi_inference *q, const anf_graph *g) {
+bool anfi_is_counted(const anfi_inference *q, const anf_graph *g) {
   uint32_t scc = q->an->graphs[g->id].scc;
   for (size_t i = 0; i < q->specs.n; i++) {
     const anfi_spec *s = q->specs.at[i];
@@ -138,7 +137,7 @@ static bool is_counted(const anfi_inference *q, const anf_graph *g) {
 
 bool anfi_wish(anfi_inference *q, const anf_node *at) {
   needs w = {.q = q, .mark = q->exact};
-  if (q->wishless || !anfi_is_op(at, ANF_OP_GetItem) || !is_counted(q, at->graph)) return false;
+  if (q->wishless || !anfi_is_op(at, ANF_OP_GetItem) || !anfi_is_counted(q, at->graph)) return false;
   want_inputs(&w, at, 1);
   return q->wished = make_exact(&w);
 }

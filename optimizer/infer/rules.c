@@ -60,7 +60,7 @@ static bool find_attrs(applied *p, size_t n) {
     const anfi_abs *a = p->in[next++];
     p->attr[k] = anfi_abs_value(q->cx, a);
     if (!p->attr[k])
-      return anfi_demand(q, (anfi_demanded){p->at, s->attr[k].name->s, s->name->s}, p->n);
+      return anfi_demand(q, (anfi_demanded){p->at, s->attr[k].name->s, s->name->s, NULL}, p->n);
     anfi_defer(q->cx, ANFI_ALWAYS, release, p->attr[k]);
     if (!anfi_attr_check(q->cx, p->op, k, p->attr[k], anfi_node_loc(p->at))) return false;
   }
@@ -115,13 +115,16 @@ static const anfi_abs *switch_layer(const applied *p) {
 /* Codes in codes in codes, as a recursion makes that wraps a function each time: then its rounds are
  * told apart, which bounds them if they are known. */
 static bool nests_too_deep(const applied *p, const anfi_abs *c) {
-  enum { LOOSE = 8, DEEPEST = 200 };
+  enum { LOOSE = 8, DEEPEST = 200, LARGEST = 100000 };
   anfi_inference *q = p->q;
-  anfi_demanded d = {p->at, NULL, c->graph ? c->graph->name->s : anfi_op[c->op].name};
-  if (c->depth > DEEPEST) return !anfi_endless_closures(q, d);
-  for (const anfi_spec *s = q->now; s && c->depth > LOOSE; s = s->caller)
-    if (q->an->graphs[s->graph->id].recursive && !q->exact_graph[s->graph->id])
+  anfi_demanded d = {p->at, NULL, c->graph ? c->graph->name->s : anfi_op[c->op].name, c};
+  if (c->depth > DEEPEST || c->size > LARGEST) return !anfi_endless_closures(q, d);
+  for (const anfi_spec *s = q->now; s && c->depth > LOOSE; s = s->caller) {
+    if (!q->an->graphs[s->graph->id].recursive) continue;
+    if (!q->exact_graph[s->graph->id])
       return anfi_demand_rounds(q, s->graph, d) || !anfi_endless_closures(q, d);
+    if (!anfi_is_counted(q, s->graph)) return !anfi_endless_closures(q, d);
+  }
   return false;
 }
 
@@ -136,6 +139,9 @@ static const anfi_abs *partial(const applied *p) {
                    **bound = ANFI_NEW_N(q->arena, const anfi_abs *, c->n + p->n - 1);
     if (c->n) memcpy(bound, c->item, c->n * sizeof *bound);
     memcpy(bound + c->n, p->in + 1, (p->n - 1) * sizeof *bound);
+    const anf_node *bad = anfi_box_bound(&q->abs, c->graph, c->n + p->n - 1, bound);
+    if (bad)
+      return fail(p, ANF_E0515, show(p, q->abs.boxed[bad->id]), show(p, bound[bad->u.index]));
     const anfi_abs *code =
         anfi_abs_code(&q->abs, c->graph, c->op, c->attrs, c->n + p->n - 1, bound);
     if (nests_too_deep(p, code)) return NULL;
@@ -186,7 +192,7 @@ bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const 
       (part->kind == ANFI_PART_SLICE && part->given[2] && !v[2]))
     return anfi_fail(q->cx, anfi_node_loc(at), ANF_E0501, "GetItem",
                      "a tuple has one index or slice");
-  if (!known) return anfi_demand(q, (anfi_demanded){at, "index", "GetItem of a tuple"}, 1);
+  if (!known) return anfi_demand(q, (anfi_demanded){at, "index", "GetItem of a tuple", NULL}, 1);
   out->slice = part->kind == ANFI_PART_SLICE;
   if (!out->slice) {
     bool from_end = v[0] < 0 && v[0] >= -count; // what is outside stays as it is

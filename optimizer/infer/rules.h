@@ -66,6 +66,11 @@ typedef struct anfi_bounds {
 bool anfi_find_bounds(anfi_inference *q, const anfi_spec *spec, const anf_value *subscript,
                       size_t n, const anfi_abs *const *in, const anf_node *at, anfi_bounds *b);
 
+/* box.c: puts what a code of g binds in boxes where it is to. The parameter that one does not fit, or
+ * NULL. */
+const anf_node *anfi_box_bound(anfi_abs_table *t, const anf_graph *g, size_t n,
+                               const anfi_abs **bound);
+
 /* generate.c: calls of functions by HyperMap, Map, MultiType, Loop */
 bool anfi_op_is_meta(anfi_opcode op); // calls functions that it is given
 const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,

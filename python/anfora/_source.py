@@ -447,7 +447,7 @@ class Writer(Knowing, Loops, Matching):
         return "".join(t for t, _ in pairs) + self.assign_parts(target, [i for _, i in pairs], indent)
 
     def assign_name(self, target: ast.Name, value: Any, node: Any, indent: str) -> str:
-        if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults)):
+        if isinstance(value, ast.Lambda) and (value.args.defaults or any(value.args.kw_defaults)) and self.bound_once(target.id):
             body = ast.copy_location(ast.Return(value.body), value.body)
             f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
             return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
@@ -461,6 +461,12 @@ class Writer(Knowing, Loops, Matching):
         if shape is not None:
             self.scope.env[target.id] = Like(shape, own=made)
         return text
+
+    def bound_once(self, name: str) -> bool:
+        """Is the name one thing in the whole function, so that its definition's defaults are known at all calls?"""
+        of = self.scope.node
+        stores = [n for n in ast.walk(of) if isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store)] if of else []
+        return len(stores) == 1 and name not in {a.arg for a in parameters(of.args)}
 
     def stmt_AnnAssign(self, node: ast.AnnAssign, indent: str) -> str:
         if node.value is None:
@@ -559,7 +565,8 @@ class Writer(Knowing, Loops, Matching):
         if outer is None or outer.node is None or isinstance(outer.node, ast.Lambda):
             return
         own = {a.arg for a in parameters(node.args)} | (local_names(node.body) if isinstance(node, ast.FunctionDef) else set())
-        loaded = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} - own
+        body = node.body if isinstance(node.body, list) else [node.body]  # defaults are as they are now
+        loaded = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} - own
         end = (node.end_lineno, node.end_col_offset)
         for n in ast.walk(outer.node):
             if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in loaded & outer.names and position(n) > end \
