@@ -14,13 +14,6 @@ bool anfi_eval_box(anfi_eval *q) {
   return true;
 }
 
-bool anfi_eval_unbox(anfi_eval *q) {
-  const anf_value *b = q->in[0];
-  if (b->kind != ANF_VALUE_BOX || b->n != 1) return fail_kind(q, "a box that was filled");
-  q->out = anf_value_retain(b->u.item[0]);
-  return true;
-}
-
 /* ---- walks over two values at once ---- */
 
 typedef struct {
@@ -38,6 +31,14 @@ static bool is_nest(const anf_value *v) {
 
 static bool is_kept(const anf_value *v) {
   return v->kind == ANF_VALUE_BOX || v->kind == ANF_VALUE_STACK;
+}
+
+static anf_value *zero_box(anf_value *like) {
+  if (like->n != 1) return anf_value_retain(like);
+  anf_value *v = anfi_value_new_kept(like->cx, ANF_VALUE_BOX, 2);
+  v->u.item[0] = anf_value_retain(like->u.item[0]);
+  v->u.item[1] = anfi_value_new_none(like->cx);
+  return v;
 }
 
 static bool is_leaf(const anf_value *v) {
@@ -64,13 +65,16 @@ static anf_value *leaf(walk *w, anf_value *a, anf_value *b) {
   return anfi_eval_op(&e) ? e.out : NULL;
 }
 
-/* What stands for a zero has no items: then the other is the sum. */
+/* A box or stack of Undef has no items, and is as good as zero. */
+static bool is_zero(const anf_value *v) { return anfi_box_is_zero(v) || (is_kept(v) && !v->n); }
+
 static bool one(walk *w, pair p) {
-  bool zero_a = p.b && is_kept(p.a) && !p.a->n, zero_b = p.b && is_kept(p.b) && !p.b->n;
+  bool zero_a = p.b && is_zero(p.a), zero_b = p.b && is_zero(p.b);
   if (zero_a || zero_b) {
-    *p.to = anf_value_retain(zero_a ? p.b : p.a);
+    *p.to = anf_value_retain(zero_a && (p.b->n || !p.a->n) ? p.b : p.a);
     return true;
   }
+  if (!p.b && p.a->kind == ANF_VALUE_BOX) return *p.to = zero_box(p.a), true;
   if (p.b && (p.a->kind != p.b->kind || (is_nest(p.a) && p.a->n != p.b->n)))
     return fail_kind(w->q, "two of the same structure");
   if (is_nest(p.a)) {
@@ -86,12 +90,25 @@ static bool one(walk *w, pair p) {
 
 static bool run(anfi_eval *q, anf_value *a, anf_value *b) {
   walk w = {.q = q};
-  if (!is_kept(a) || (b && !is_kept(b))) return fail_kind(q, "boxes or stacks");
   anfi_push(q->scratch, &w.st, ((pair){a, b, &q->out}));
   while (w.st.n)
     if (!one(&w, w.st.at[--w.st.n])) return false;
   return true;
 }
 
-bool anfi_eval_kept_add(anfi_eval *q) { return run(q, q->in[0], q->in[1]); }
-bool anfi_eval_kept_zeros(anfi_eval *q) { return run(q, q->in[0], NULL); }
+bool anfi_eval_kept_add(anfi_eval *q) {
+  bool kept = is_kept(q->in[0]) && is_kept(q->in[1]);
+  return kept ? run(q, q->in[0], q->in[1]) : fail_kind(q, "boxes or stacks");
+}
+
+bool anfi_eval_kept_zeros(anfi_eval *q) {
+  return is_kept(q->in[0]) ? run(q, q->in[0], NULL) : fail_kind(q, "a box or stack");
+}
+
+bool anfi_eval_unbox(anfi_eval *q) {
+  const anf_value *b = q->in[0];
+  if (b->kind != ANF_VALUE_BOX || !b->n) return fail_kind(q, "a box that was filled");
+  if (anfi_box_is_zero(b)) return run(q, b->u.item[0], NULL);
+  q->out = anf_value_retain(b->u.item[0]);
+  return true;
+}

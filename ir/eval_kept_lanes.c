@@ -4,10 +4,11 @@
 #include "ir/op.h"
 
 typedef struct {
-  anf_value *a, *b, **to; // b: NULL when a is spread
+  anf_value *a, *b, **to; // b: NULL when a is spread; one is NULL if zeros are chosen
 } pair;
 typedef struct {
   anfi_eval *q;
+  bool select;
   const anf_value *lanes; // bools
   ANFI_VEC(pair) st;
 } walk;
@@ -79,36 +80,44 @@ static bool repeated(walk *w, const pair *p) {
 
 static bool chosen(walk *w, const pair *p) {
   size_t n = w->lanes->n;
-  if (p->a->kind != p->b->kind || p->a->type != p->b->type || !has_lanes(w, p->a, 0))
-    return fail_kind(w->q, "two of the same structure");
-  *p->to = anfi_value_new_tensor(w->q->cx, p->a->type);
-  size_t row = n ? bytes_of(p->a) / n : 0;
+  const anf_value *like = p->a ? p->a : p->b;
+  bool same = !p->a || !p->b || (p->a->kind == p->b->kind && p->a->type == p->b->type);
+  if (!same || !has_lanes(w, like, 0)) return fail_kind(w->q, "two of the same structure");
+  *p->to = anfi_value_new_tensor(w->q->cx, like->type);
+  size_t row = n ? bytes_of(like) / n : 0;
   for (size_t i = 0; row && i < n; i++) {
     const anf_value *from = anfi_get_i64(w->lanes, i) ? p->a : p->b;
+    if (!from) continue;
     memcpy((*p->to)->u.data + i * row, from->u.data + i * row, row);
   }
   return true;
 }
 
-/* What one side lacks, such as rounds of a loop that only the other did, is the other's. */
+static anf_value *not_zero(anf_value *v) { return v && anfi_box_is_zero(v) ? NULL : v; }
+static bool is_undef(const anf_value *v) { return !v || (is_kept(v) && !v->n); }
+
+/* What one side lacks, such as rounds of a loop that only the other did, is the other's; but a box of
+ * zeros lacks nothing. */
 static bool nested(walk *w, const pair *p) {
-  const anf_value *more = p->b && p->b->n > p->a->n ? p->b : p->a;
-  bool fits = !p->b || p->a->kind == p->b->kind;
-  if (!fits || (p->b && p->a->n != p->b->n && !is_kept(p->a)))
+  anf_value *a = w->select ? not_zero(p->a) : p->a, *b = not_zero(p->b);
+  if (w->select && is_undef(a) && is_undef(b))
+    return *p->to = anf_value_retain(p->b && (b != p->b || !p->a) ? p->b : p->a), true;
+  const anf_value *like = !a || (b && b->n > a->n) ? b : a;
+  if (a && b && (a->kind != b->kind || (a->n != b->n && !is_kept(a))))
     return fail_kind(w->q, "two of the same structure");
-  anf_value *v = *p->to = new_nest(w, p->a, !p->b, more->n);
+  anf_value *v = *p->to = new_nest(w, like, !w->select, like->n);
   for (size_t i = 0; i < v->n; i++) {
-    bool both = p->b && i < p->a->n && i < p->b->n;
-    if (p->b && !both) v->u.item[i] = anf_value_retain(more->u.item[i]);
+    bool in_a = a && i < a->n, in_b = b && i < b->n;
+    if (a && b && !(in_a && in_b)) v->u.item[i] = anf_value_retain(like->u.item[i]);
     else
       anfi_push(w->q->scratch, &w->st,
-                ((pair){p->a->u.item[i], both ? p->b->u.item[i] : NULL, &v->u.item[i]}));
+                ((pair){in_a ? a->u.item[i] : NULL, in_b ? b->u.item[i] : NULL, &v->u.item[i]}));
   }
   return true;
 }
 
 static bool run(anfi_eval *q, anf_value *a, anf_value *b, const anf_value *lanes) {
-  walk w = {.q = q, .lanes = lanes};
+  walk w = {.q = q, .select = b != NULL, .lanes = lanes};
   if (!is_kept(a) || (b && !is_kept(b))) return fail_kind(q, "boxes or stacks");
   if (lanes->kind != ANF_VALUE_TENSOR || lanes->type->dtype != ANF_BOOL || !lanes->type->n)
     return fail_kind(q, "a bool for each lane");
@@ -116,9 +125,10 @@ static bool run(anfi_eval *q, anf_value *a, anf_value *b, const anf_value *lanes
   while (w.st.n) {
     pair p = w.st.at[--w.st.n];
     bool good = true;
-    if (is_nest(p.a)) good = nested(&w, &p);
-    else if (p.a->kind != ANF_VALUE_TENSOR) *p.to = anf_value_retain(p.a);
-    else good = p.b ? chosen(&w, &p) : repeated(&w, &p);
+    anf_value *like = p.a ? p.a : p.b;
+    if (is_nest(like)) good = nested(&w, &p);
+    else if (like->kind != ANF_VALUE_TENSOR) *p.to = anf_value_retain(like);
+    else good = w.select ? chosen(&w, &p) : repeated(&w, &p);
     if (!good) return false;
   }
   return true;

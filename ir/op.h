@@ -205,6 +205,11 @@ bool anfi_eval_kept_add(anfi_eval *q);
 bool anfi_eval_kept_zeros(anfi_eval *q);
 bool anfi_eval_kept_select(anfi_eval *q); // eval_kept_lanes.c
 bool anfi_eval_kept_spread(anfi_eval *q);
+/* Zeros like what a box holds are a box with that and None, made as soon as it is taken out: so they cost
+ * nothing where a sum passes over them, however deep the box is. */
+static inline bool anfi_box_is_zero(const anf_value *v) {
+  return v->kind == ANF_VALUE_BOX && v->n == 2;
+}
 /* The type of what is kept as one for each lane: `lanes` is the type of KeptSpread's. */
 const anf_type *anfi_kept_spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes);
 bool anfi_eval_partial(anfi_eval *q);

@@ -494,7 +494,10 @@ static void look_over(glow *w) {
         if (h) w->uses[h->id]++;
       }
     for (size_t k = 0; gi && k < gi->order.n; k++) declare_host(w, gi->order.at[k]);
-    for (size_t k = 0; gi && k < gi->order.n; k++) w->tagged |= walks_kept(gi->order.at[k]);
+    for (size_t k = 0; gi && k < gi->order.n; k++) {
+      w->tagged |= walks_kept(gi->order.at[k]);
+      w->zeroed |= anfi_is_op(gi->order.at[k], ANF_OP_KeptZeros);
+    }
   }
 }
 

@@ -93,6 +93,7 @@ typedef struct glow {
   uint32_t *uses;       // by graph id: how many nodes refer to it
   gplan **plan;         // by graph id, or NULL
   bool tagged;          // boxes and stacks begin with the tag of their type: something walks them
+  bool zeroed;          // boxes may be zeros, which are no record: KEPT_ZERO
   anfi_map tag;         // type, or that and 1 for a stack → tag
   ANFI_VEC(gkept) tags; // by tag - 1
   ANFI_VEC(gwalk *) walks; // functions of kept_walk.c
@@ -176,6 +177,7 @@ uint64_t anfi_glow_leaf_bytes(const anfi_leaf *l);
 uint64_t anfi_glow_layout(const anfi_leaves *l, uint64_t from, uint64_t *at, uint64_t *align);
 /* Records of boxes have a tag if anything walks them, then the leaves; those of stacks these words. */
 enum {
+  KEPT_ZERO = 1, // an address: zeros of any type
   KEPT_TAG = 0,
   BOX_FROM = 8,
   STACK_BASE = 8,
@@ -190,6 +192,9 @@ bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out);
 bool anfi_glow_make_walks(glow *w);
 bool anfi_glow_box(glow *w, anf_node *n, gval *out);
 bool anfi_glow_unbox(glow *w, anf_node *n, gval *out);
+/* The record at p; where that is KEPT_ZERO or nothing one of zeros. */
+texpr anfi_glow_or_zeros(glow *w, texpr p, const anfi_leaves *l, const uint64_t *at,
+                         uint64_t bytes);
 bool anfi_glow_undef(glow *w, const anf_node *n, gval *out);
 
 /* effect.c */

@@ -82,8 +82,28 @@ bool anfi_glow_box(glow *w, anf_node *n, gval *out) {
     else if (v.at[i]) anfi_view_store(w->L, v.at[i], anfi_glow_buffer_at(w, &l.at[i], p, offset));
   }
   *out = anfi_glow_new(w, 1);
-  out->at[0] = anfi_glow_view(w, &own.at[0], p);
+  out->at[0] = anfi_glow_view(w, &own.at[0], anfi_t_cast(w->t, anfi_t_dt(own.at[0].elem), p));
   return true;
+}
+
+texpr anfi_glow_or_zeros(glow *w, texpr p, const anfi_leaves *l, const uint64_t *at,
+                         uint64_t bytes) {
+  tstore *t = w->t;
+  texpr r = anfi_low_var(w->L, ANFI_IX, "p", p), i = anfi_t_var(t, ANFI_IX, "i");
+  anfi_low_open(w->L);
+  texpr zeros = anfi_glow_keep(w, anfi_t_index(t, bytes));
+  anfi_low_open(w->L);
+  anfi_glow_write(w, zeros, i, anfi_t_index(t, 0));
+  anfi_low_add(w->L, anfi_t_for(t, i, anfi_t_index(t, 0), anfi_t_index(t, bytes),
+                                anfi_t_index(t, RECORD_ALIGN), anfi_low_close(w->L), false, 0));
+  for (size_t k = 0; k < l->n; k++)
+    if (l->at[k].kept)
+      anfi_glow_write(w, zeros, anfi_t_index(t, at[k]), anfi_t_index(t, KEPT_ZERO));
+  anfi_low_set(w->L, r, zeros);
+  tstmt make = anfi_low_close(w->L);
+  texpr none = anfi_t_bin(t, TX_cmp_le, p, anfi_t_index(t, KEPT_ZERO));
+  anfi_low_add(w->L, anfi_t_if(t, none, make, NULL));
+  return r;
 }
 
 /* Nobody reads it, but walks see what is kept, so that is nothing. */
@@ -92,7 +112,8 @@ bool anfi_glow_undef(glow *w, const anf_node *n, gval *out) {
   if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
   *out = anfi_glow_new(w, l.n);
   for (size_t i = 0; i < l.n; i++)
-    if (l.at[i].kept) out->at[i] = anfi_glow_view(w, &l.at[i], anfi_t_index(w->t, 0));
+    if (l.at[i].kept)
+      out->at[i] = anfi_glow_view(w, &l.at[i], anfi_t_int(w->t, anfi_t_dt(l.at[i].elem), 0));
   return true;
 }
 
@@ -101,10 +122,11 @@ bool anfi_glow_unbox(glow *w, anf_node *n, gval *out) {
   gval box = anfi_glow_value(w, n->in[0].def);
   uint64_t *at;
   if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
-  box_layout(w, &l, &at);
+  uint64_t bytes = box_layout(w, &l, &at);
   *out = anfi_glow_new(w, l.n);
   if (!box.at[0]) return true;
   texpr p = anfi_t_cast(w->t, ANFI_IX, anfi_view_value(w->L, box.at[0]));
+  if (w->zeroed) p = anfi_glow_or_zeros(w, anfi_low_let(w->L, p, "p"), &l, at, bytes);
   for (size_t i = 0; i < l.n; i++) {
     texpr offset = anfi_t_index(w->t, at[i]);
     out->at[i] = anfi_glow_view(w, &l.at[i],

@@ -4,16 +4,17 @@
  * in it. They are made when everything else is lowered, and all those types are known but those that
  * spreading makes, which are added meanwhile.
  *   kept_add(a, b)        floats are added, the rest is that of a
- *   kept_zeros(a)         floats are zero, the rest is that of a
+ *   kept_zeros(a)         floats are zero, the rest is that of a; boxes without stacks are KEPT_ZERO
  *   kept_select(a, b, c)  by lane: a where c, else b
  *   kept_spread(a)        a repeated by lane
- * Address 0 is nothing: of two, the other one is the result. */
+ * Address 0 is nothing: of two, the other one is the result. KEPT_ZERO is a box of zeros. */
 #include "backend/lower/graph.h"
 
 typedef struct making {
   glow *w;
   const gwalk *f;
   bool two;           // of a and b
+  bool stacks;        // boxes have stacks in them, whose zeros have as many rounds
   texpr a, b, result; // addresses
   texpr c;            // of KeptSelect: bools
   uint64_t n, outer;  // lanes in all; those of all dims but the last
@@ -120,9 +121,13 @@ static void record(const making *m, const form *from, const form *to, texpr p, t
 
 static void box(const making *m, const form *from, const form *to, texpr tag) {
   glow *w = m->w;
-  texpr p = anfi_glow_keep(w, word(m, to->size));
+  texpr p = anfi_glow_keep(w, word(m, to->size)), a = m->a, b = m->b;
   anfi_glow_write(w, p, word(m, KEPT_TAG), tag);
-  record(m, from, to, p, m->a, m->b);
+  if (m->f->op == ANF_OP_KeptSelect) {
+    a = anfi_glow_or_zeros(w, a, &from->l, from->at, from->size);
+    b = anfi_glow_or_zeros(w, b, &from->l, from->at, from->size);
+  }
+  record(m, from, to, p, a, b);
   anfi_low_set(w->L, m->result, p);
 }
 
@@ -177,6 +182,8 @@ static void stack(const making *m, const form *from, const form *to, texpr tag) 
 static bool one_case(making *m, size_t k) {
   glow *w = m->w;
   gkept of = w->tags.at[k];
+  if (m->f->op == ANF_OP_KeptZeros && !of.stack && !m->stacks)
+    return anfi_low_set(w->L, m->result, word(m, KEPT_ZERO)), true;
   bool spread = m->f->op == ANF_OP_KeptSpread;
   form from, to;
   if (!form_of(w, of.type, of.stack ? 0 : BOX_FROM, &from)) return false;
@@ -195,10 +202,10 @@ static bool one_case(making *m, size_t k) {
 }
 
 /* if (tag == 1) ... if (tag == 2) ... */
-static bool cases(making *m) {
+static bool cases(making *m, texpr of) {
   glow *w = m->w;
   bool spread = m->f->op == ANF_OP_KeptSpread;
-  texpr tag = anfi_glow_read(w, ANF_TIR_index, m->a, word(m, KEPT_TAG));
+  texpr tag = anfi_glow_read(w, ANF_TIR_index, of, word(m, KEPT_TAG));
   for (size_t k = 0; k < w->tags.n; k++) {
     if (spread && w->tags.at[k].lanes >= m->f->lanes->n) continue; // its outer lanes are fewer
     anfi_low_open(w->L);
@@ -210,9 +217,50 @@ static bool cases(making *m) {
   return true;
 }
 
+/* Is there something at p? */
+static texpr is_some(const making *m, texpr p) {
+  return anfi_t_bin(m->w->t, TX_cmp_gt, p, word(m, KEPT_ZERO));
+}
+
+static texpr either(const making *m, texpr condition, texpr yes, texpr no) {
+  return anfi_low_let(m->w->L, anfi_t_select(m->w->t, condition, yes, no), "p");
+}
+
+/* One of two that is nothing, or zeros in a sum, leaves the other as it is; selecting from zeros does
+ * not. */
+static bool result(making *m) {
+  glow *w = m->w;
+  texpr some_a = is_some(m, m->a), condition = some_a, of = m->a;
+  if (m->two) {
+    texpr some_b = is_some(m, m->b);
+    of = either(m, some_a, m->a, m->b);
+    texpr zero_if_any = either(m, anfi_t_lt(w->t, m->a, m->b), m->b, m->a);
+    condition = anfi_t_bin(w->t, TX_logic_and, some_a, some_b);
+    m->result = anfi_low_var(w->L, ANFI_IX, "result", either(m, is_some(m, of), of, zero_if_any));
+    if (m->f->op == ANF_OP_KeptSelect) {
+      texpr both[2] = {anfi_t_bin(w->t, TX_cmp_ne, m->a, word(m, 0)),
+                       anfi_t_bin(w->t, TX_cmp_ne, m->b, word(m, 0))};
+      condition = anfi_t_bin(w->t, TX_logic_and, is_some(m, of),
+                             anfi_t_bin(w->t, TX_logic_and, both[0], both[1]));
+    }
+  } else m->result = anfi_low_var(w->L, ANFI_IX, "result", m->a);
+  anfi_low_open(w->L);
+  if (!cases(m, of)) return false;
+  anfi_low_add(w->L, anfi_t_if(w->t, condition, anfi_low_close(w->L), NULL));
+  return true;
+}
+
+static bool has_stack(const anf_type *t) {
+  bool has = t->kind == ANF_TYPE_STACK;
+  for (uint32_t i = 0; (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) && i < t->n; i++)
+    has |= has_stack(t->items[i]);
+  return has;
+}
+
 static bool make(glow *w, const gwalk *f) {
   tstore *t = w->t;
   making m = {.w = w, .f = f, .two = f->op == ANF_OP_KeptAdd || f->op == ANF_OP_KeptSelect};
+  for (size_t i = 0; i < w->tags.n; i++) m.stacks |= has_stack(w->tags.at[i].type);
   texpr param[3] = {m.a = anfi_t_var(t, ANFI_IX, "a")};
   uint32_t n = 1;
   if (m.two) param[n++] = m.b = anfi_t_var(t, ANFI_IX, "b");
@@ -224,20 +272,9 @@ static bool make(glow *w, const gwalk *f) {
   if (f->op == ANF_OP_KeptSelect) param[n++] = m.c = anfi_t_tensor1(t, ANF_TIR_bool, "c", m.n);
   w->L = anfi_low_new(w->cx, w->a, w->tm, NULL);
   anfi_low_open(w->L);
-  m.result = anfi_low_var(w->L, ANFI_IX, "result", m.two ? m.b : word(&m, 0));
-  texpr some = anfi_t_bin(t, TX_cmp_ne, m.a, word(&m, 0));
-  anfi_low_open(w->L);
-  if (m.two) anfi_low_set(w->L, m.result, m.a);
-  if (m.two) anfi_low_open(w->L);
-  if (!cases(&m)) return false;
-  if (m.two) {
-    tstmt both = anfi_low_close(w->L);
-    anfi_low_add(w->L, anfi_t_if(t, anfi_t_bin(t, TX_cmp_ne, m.b, word(&m, 0)), both, NULL));
-  }
-  tstmt body = anfi_low_close(w->L);
-  anfi_low_add(w->L, anfi_t_if(t, some, body, NULL));
+  if (!result(&m)) return false;
   anfi_low_add(w->L, anfi_t_return(t, m.result));
-  body = anfi_low_close(w->L);
+  tstmt body = anfi_low_close(w->L);
   tattrs at = anfi_t_attr_set(t, (tattrs){0}, TA_is_private, 1);
   anfi_t_mod_add(w->tm, anfi_t_func(t, f->name, ANFI_IX, n, param, body, at));
   return true;

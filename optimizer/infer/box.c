@@ -10,6 +10,12 @@ const anfi_abs *anfi_abs_open(const anfi_abs_table *t, const anfi_abs *a) {
   return a->kind == ANFI_ABS_BOXED ? t->boxed[a->param->id] : a;
 }
 
+const anfi_abs *anfi_abs_find_boxed(const anfi_abs *a) {
+  const anfi_abs *found = a->kind == ANFI_ABS_BOXED ? a : NULL;
+  for (uint32_t i = 0; i < a->n && !found; i++) found = anfi_abs_find_boxed(a->item[i]);
+  return found;
+}
+
 const anfi_abs *anfi_abs_box(anfi_abs_table *t, const anf_node *param, const anfi_abs *a) {
   const anfi_abs **held = &t->boxed[param->id], *before, *both;
   a = anfi_abs_broaden(t, a);
@@ -26,7 +32,8 @@ const anf_node *anfi_box_bound(anfi_abs_table *t, const anf_graph *g, size_t n,
                                const anfi_abs **bound) {
   for (size_t i = 0; g && i < n && i < g->params.n; i++) {
     const anf_node *param = g->params.at[i];
-    if (param->id >= t->nboxed || !t->boxed[param->id] || !anfi_abs_has_fn(bound[i])) continue;
+    if (param->id >= t->nboxed || !t->boxed[param->id]) continue;
+    if (bound[i]->kind == ANFI_ABS_BOXED || !anfi_abs_has_fn(bound[i])) continue;
     const anfi_abs *box = anfi_abs_box(t, param, bound[i]);
     if (!box) return param;
     bound[i] = box;

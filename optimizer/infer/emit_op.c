@@ -35,16 +35,25 @@ static anf_node *bind_more(anfi_emit *e, anf_node *bound, const anfi_abs *code,
   return anfi_emit_tuple(e, to->n, items);
 }
 
-static anf_node *emit_partial(anfi_emit *e, const anfi_abs *const *iabs, anf_node *const *in,
-                              const anfi_abs *result) {
-  const anfi_abs *f = iabs[0];
+/* The member of `set` that is this code with `more` bound. */
+static const anfi_abs *bound_in(const anfi_abs *set, const anfi_abs *code, size_t more) {
+  anfi_abs of = *code;
+  of.n += (uint32_t)more;
+  return set->item[anfi_abs_member(set, &of)];
+}
+
+static anf_node *emit_partial(anfi_emit *e, size_t n, const anfi_abs *const *iabs,
+                              anf_node *const *in, const anfi_abs *result) {
+  const anfi_abs *f = iabs[0], **to = ANFI_NEW_N(e->arena, const anfi_abs *, f->n);
   if (f->n == 1) return bind_more(e, in[0], f->item[0], iabs + 1, in + 1, result->item[0]);
-  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, result->n + 1);
+  anf_node **items = ANFI_NEW_N(e->arena, anf_node *, f->n + 1);
   items[0] = anfi_emit_get(e, in[0], 0);
-  for (uint32_t i = 0; i < f->n; i++)
-    items[i + 1] = bind_more(e, anfi_emit_get(e, in[0], i + 1), f->item[i], iabs + 1, in + 1,
-                             result->item[i]);
-  return anfi_emit_tuple(e, f->n + 1u, items);
+  for (uint32_t i = 0; i < f->n; i++) {
+    to[i] = bound_in(result, f->item[i], n - 1);
+    items[i + 1] = bind_more(e, anfi_emit_get(e, in[0], i + 1), f->item[i], iabs + 1, in + 1, to[i]);
+  }
+  const anfi_abs *made = anfi_abs_items(e->abs, ANFI_ABS_FN, NULL, f->n, to); // in the order of f
+  return anfi_emit_coerce(e, anfi_emit_tuple(e, f->n + 1, items), made, result);
 }
 
 static anf_node *emit_switch(anfi_emit *e, const anfi_abs *const *iabs, anf_node *const *in,
@@ -155,7 +164,7 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
   if (anfi_op_is_meta(op)) return anfi_emit_meta(e, op, attrs, n, iabs, in, at);
   attrs = constant_attrs(e, op, attrs, &n, iabs, at);
   switch (op) {
-  case ANF_OP_Partial: return emit_partial(e, iabs, in, result);
+  case ANF_OP_Partial: return emit_partial(e, n, iabs, in, result);
   case ANF_OP_Switch: return emit_switch(e, iabs, in, result);
   case ANF_OP_SwitchLayer: return emit_switch_layer(e, n, iabs, in, result);
   case ANF_OP_MakeTuple: return anfi_emit_tuple(e, n, in);

@@ -75,6 +75,7 @@ const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a);
 bool anfi_abs_has_fn(const anfi_abs *a);
 /* box.c: a in a box of this parameter; NULL if it does not fit with what others hold. */
 const anfi_abs *anfi_abs_box(anfi_abs_table *t, const anf_node *param, const anfi_abs *a);
+const anfi_abs *anfi_abs_find_boxed(const anfi_abs *a); // a box in it, or NULL
 const anfi_abs *anfi_abs_open(const anfi_abs_table *t, const anfi_abs *a); // what a box holds, or a
 /* The value of a constant, a new reference; NULL if it is not constant all through. */
 anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a);

@@ -81,6 +81,13 @@ static anf_node *emit_node(anfi_emit *e, anf_node *n) {
   return anfi_emit_op(e, (anfi_opcode)n->op, n->u.attrs, n->nin, iabs, in, result, n);
 }
 
+/* What is in boxes is not told to the host, which could not call it. */
+static bool check_form(anfi_emit *e, const anfi_spec *s) {
+  const anfi_abs *in_box = s->entry ? anfi_abs_find_boxed(s->result) : NULL;
+  anfi_demanded d = {s->graph->result, NULL, in_box ? in_box->param->graph->name->s : "", NULL};
+  return !in_box || anfi_endless_closures(e->q, d);
+}
+
 static bool write_body(anfi_emit *e, anfi_spec *s) {
   const anfi_graph_info *gi = &e->q->an->graphs[s->graph->id];
   e->spec = s;
@@ -98,7 +105,7 @@ static bool write_body(anfi_emit *e, anfi_spec *s) {
   anf_node *out = anfi_emit_coerce(e, operand(e, r), anfi_spec_abs(e->q, s, r), s->result);
   anfi_set_result(s->made, out);
   s->made->form = anfi_abs_form(e->q->m, s->result);
-  return true;
+  return check_form(e, s);
 }
 
 static void remove_originals(anf_module *m, size_t ngraph) {
