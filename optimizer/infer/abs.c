@@ -15,7 +15,8 @@ static uint64_t hash_of(const anfi_abs *a, const anfi_abs *const *items) {
 
 static bool same(const anfi_abs *a, const anfi_abs *b, const anfi_abs *const *items) {
   if (a->hash != b->hash || a->kind != b->kind || a->op != b->op || a->n != b->n ||
-      a->type != b->type || a->graph != b->graph || a->param != b->param || a->attrs != b->attrs || !a->value != !b->value)
+      a->type != b->type || a->graph != b->graph || a->param != b->param || a->attrs != b->attrs ||
+      !a->value != !b->value)
     return false;
   if (a->value && !anfi_value_same(a->value, b->value)) return false;
   return !a->n || memcmp(a->item, items, a->n * sizeof *items) == 0;
@@ -279,8 +280,9 @@ bool anfi_abs_has_fn(const anfi_abs *a) {
 }
 
 void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a) {
-  static const char *const open[] = {"?", "", "(", "{", "", "fn{", "box"},
-                           *const close[] = {"", "", ")", "}", "", "}", ""};
+  static const char *const open[] = {"?", "", "(", "{", "", "fn{", "box"}, *const close[] = {
+                                                                               "", "",  ")", "}",
+                                                                               "", "}", ""};
   if (a->kind == ANFI_ABS_DATA) {
     anfi_put_type(o, cx, a->type);
     return;

@@ -116,8 +116,7 @@ static anf_node *box(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi
 anf_node *anfi_emit_open(anfi_emit *e, anf_node *n, const anfi_abs *a) {
   if (a->kind != ANFI_ABS_BOXED) return n;
   const anf_type *type = anfi_abs_type(e->abs, anfi_abs_open(e->abs, a));
-  const anfi_attrs *of =
-      anfi_attrs_one(e->q->m, ANF_OP_Unbox, anfi_value_new_type(e->q->cx, type));
+  const anfi_attrs *of = anfi_attrs_one(e->q->m, ANF_OP_Unbox, anfi_value_new_type(e->q->cx, type));
   return anfi_emit_apply(e, ANF_OP_Unbox, of, type, 1, &n);
 }
 

@@ -50,7 +50,8 @@ static anf_node *emit_partial(anfi_emit *e, size_t n, const anfi_abs *const *iab
   items[0] = anfi_emit_get(e, in[0], 0);
   for (uint32_t i = 0; i < f->n; i++) {
     to[i] = bound_in(result, f->item[i], n - 1);
-    items[i + 1] = bind_more(e, anfi_emit_get(e, in[0], i + 1), f->item[i], iabs + 1, in + 1, to[i]);
+    items[i + 1] =
+        bind_more(e, anfi_emit_get(e, in[0], i + 1), f->item[i], iabs + 1, in + 1, to[i]);
   }
   const anfi_abs *made = anfi_abs_items(e->abs, ANFI_ABS_FN, NULL, f->n, to); // in the order of f
   return anfi_emit_coerce(e, anfi_emit_tuple(e, f->n + 1, items), made, result);

@@ -212,8 +212,7 @@ static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_
 
 static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node *at) {
   const anfi_demanded *d = &q->asked;
-  if (q->wished && !q->wishless)
-    return (void)(q->wishless = q->forget = q->again = true), NULL;
+  if (q->wished && !q->wishless) return (void)(q->wishless = q->forget = q->again = true), NULL;
   if (q->exact_graph[g->id] && !d->attr) return anfi_endless_closures(q, *d), NULL;
   if (q->exact_graph[g->id]) // there would be one for each round
     anfi_fail(q->cx, loc_of(d->node), ANF_E0520, d->attr, d->op);

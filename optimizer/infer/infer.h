@@ -62,7 +62,7 @@ const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_typ
 const anfi_abs *anfi_abs_code(anfi_abs_table *t, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                               size_t n, const anfi_abs *const *bound);
 const anfi_abs *anfi_abs_boxed(anfi_abs_table *t, const anf_node *param); // a box of it
-const anfi_abs *anfi_abs_fn1(anfi_abs_table *t, const anfi_abs *code); // a flow set of one
+const anfi_abs *anfi_abs_fn1(anfi_abs_table *t, const anfi_abs *code);    // a flow set of one
 /* From a declared type: functions in it are unknown, which gives NULL. */
 const anfi_abs *anfi_abs_of_type(anfi_abs_table *t, const anf_type *type);
 /* Without constants, all the way down. */
@@ -75,7 +75,7 @@ const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a);
 bool anfi_abs_has_fn(const anfi_abs *a);
 /* box.c: a in a box of this parameter; NULL if it does not fit with what others hold. */
 const anfi_abs *anfi_abs_box(anfi_abs_table *t, const anf_node *param, const anfi_abs *a);
-const anfi_abs *anfi_abs_find_boxed(const anfi_abs *a); // a box in it, or NULL
+const anfi_abs *anfi_abs_find_boxed(const anfi_abs *a);                    // a box in it, or NULL
 const anfi_abs *anfi_abs_open(const anfi_abs_table *t, const anfi_abs *a); // what a box holds, or a
 /* The value of a constant, a new reference; NULL if it is not constant all through. */
 anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a);
@@ -101,9 +101,9 @@ struct anfi_spec {
   anfi_spec *caller;  // who asked first, for messages
   anf_node *call;     // and at which node
   anfi_site *waiting;
-  anfi_spec *next_same; // specs of one graph
+  anfi_spec *next_same;      // specs of one graph
   bool queued, entry, opens; // opens boxes
-  anf_graph *made; // specialise.c: the specialised graph
+  anf_graph *made;           // specialise.c: the specialised graph
 };
 
 /* What an op gave for these arguments: programs repeat few signatures of ops many times. */

@@ -137,7 +137,8 @@ bool anfi_is_counted(const anfi_inference *q, const anf_graph *g) {
 
 bool anfi_wish(anfi_inference *q, const anf_node *at) {
   needs w = {.q = q, .mark = q->exact};
-  if (q->wishless || !anfi_is_op(at, ANF_OP_GetItem) || !anfi_is_counted(q, at->graph)) return false;
+  if (q->wishless || !anfi_is_op(at, ANF_OP_GetItem) || !anfi_is_counted(q, at->graph))
+    return false;
   want_inputs(&w, at, 1);
   return q->wished = make_exact(&w);
 }
