@@ -15,6 +15,7 @@ import sys
 import types
 from typing import Any, NoReturn
 
+from ._captures import late_change
 from ._emit import Builder, fail, safe_name
 from ._errors import CompileError, Place
 from ._known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry
@@ -239,7 +240,7 @@ class Writer(Knowing, Loops, Matching):
 
     def expr_Lambda(self, node: ast.Lambda) -> str:
         given, bare = self.defaults_bound(node.args)
-        params, scope = self.enter(bare, set(), node)
+        params, scope = self.enter(bare, {a.arg for a in parameters(node.args)}, node)
         text = f"fn ({params}) {{ {self.expr(node.body)} }}"
         self.scope = scope
         if given:  # what is bound to a default cannot be given
@@ -560,35 +561,16 @@ class Writer(Knowing, Loops, Matching):
         return ", ".join(texts), outer
 
     def late_captures(self, node: Any) -> None:
-        """A function within sees a name as it is when the function is made; Python's sees what it becomes."""
-        outer = self.scope
-        if outer is None or outer.node is None or isinstance(outer.node, ast.Lambda):
+        outer, names = self.scope, set()
+        while outer is not None and outer.node is None:  # a comprehension's
+            names, outer = names | outer.names, outer.outer
+        if outer is None or isinstance(outer.node, ast.Lambda):
             return
-        own = {a.arg for a in parameters(node.args)} | (local_names(node.body) if isinstance(node, ast.FunctionDef) else set())
-        body = node.body if isinstance(node.body, list) else [node.body]  # defaults are as they are now
-        loaded = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)} - own
-        end = (node.end_lineno, node.end_col_offset)
-        for n in ast.walk(outer.node):
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store) and n.id in loaded & outer.names and position(n) > end \
-                    and self.used_after(node, n, outer.node):
-                self.refuse(n, f"the function in line {node.lineno} reads {n.id}, which changes here, before it is called again",
-                            "give the function the value as an argument")
-
-    @staticmethod
-    def used_after(function: Any, change: Any, within: Any) -> bool:
-        """Whether the function may be called after the change: its name is read there, or earlier in a loop around both."""
-        names = {function.name} if isinstance(function, ast.FunctionDef) else \
-            {t.id for s in ast.walk(within) if isinstance(s, ast.Assign) and any(x is function for x in ast.walk(s.value))
-             for t in s.targets if isinstance(t, ast.Name)}
-        inside = set(map(id, ast.walk(function)))
-        uses = [n for n in ast.walk(within) if isinstance(n, ast.Name) and n.id in names and isinstance(n.ctx, ast.Load) and id(n) not in inside]
-        if any(position(u) > position(change) for u in uses):
-            return True
-        for loop in (n for n in ast.walk(within) if isinstance(n, (ast.For, ast.While))):
-            here = set(map(id, ast.walk(loop)))
-            if id(change) in here and id(function) not in here and any(id(u) in here for u in uses):
-                return True
-        return False
+        change = late_change(node, outer.node, outer.names | names, {a.arg for a in parameters(node.args)})
+        if change is not None:
+            n = change.id
+            self.refuse(change, f"the function in line {node.lineno} reads {n}, which changes here, before it is called again",
+                        f"give the function the value: as an argument, or as a default ({n}={n}) when it is made")
 
     parameters_of = staticmethod(lambda args: parameters(args))
 

@@ -650,8 +650,81 @@ def test_late_captures_are_refused():
             s += f()
             k = k * 2
         return s
+    def wrapped(x, n):
+        f = lambda v: v  # noqa: E731
+        for i in range(n):
+            f = lambda v, g=f: g(v) + i  # noqa: B023, E731
+        return f(x)
+    def composed(x, n):
+        f = lambda v: v  # noqa: E731
+        for i in range(n):
+            f = (lambda g: lambda v: g(v) + i)(f)  # noqa: B023
+        return f(x)
+    def of_before(x, n):
+        f, s = lambda v: v, 0.0
+        for i in range(n):
+            s = s + f(x)
+            f = lambda v: v * i  # noqa: B023, E731
+        return s
+    def not_always(x, n):
+        f = lambda v: v  # noqa: E731
+        for i in range(n):
+            if i == 1:
+                f = lambda v: v * i  # noqa: B023, E731
+        return f(x)
+    def listed(x):
+        fs = []
+        for i in range(3):
+            fs.append(lambda v: v * i)  # noqa: B023
+        return fs[0](x) + fs[2](x)
+    def comprehended(x):
+        fs = [lambda v: v * i for i in range(3)]
+        return fs[0](x) + fs[2](x)
     refused(after, (1.0,), "reads k, which changes here", "k = x + 5")
     refused(in_a_loop, (3,), "reads k, which changes here", "k = k * 2")
+    for f in wrapped, composed, of_before, not_always:
+        refused(f, (1.5, 3), "reads i, which changes here", "for i in range(n)", "i=i")
+    for f in listed, comprehended:
+        refused(f, (1.5,), "reads i, which changes here", "for i in range(3)")
+
+
+def test_functions_made_in_loops():
+    def wrapped(x, n):
+        f = lambda v: v * x  # noqa: E731
+        for i in range(n):
+            f = lambda v, g=f, i=i: np.sin(g(v)) + i  # noqa: E731
+        return f(x)
+    def composed(x, n):
+        f = lambda v: v  # noqa: E731
+        for i in range(n):
+            f = (lambda g, k: lambda v: np.sin(g(v)) + k)(f, i)
+        return f(x)
+    def defined(x, n):
+        f = lambda v: v * x  # noqa: E731
+        for i in range(n):
+            def step(v, g=f, k=i):
+                return np.sin(g(v)) + k * x
+            f = step
+        return f(x)
+    def at_once(x, n):
+        p, rate = (x, x * 2), 0.5
+        for i in range(n):
+            p = anfora.tree_map(lambda w: w - rate * i, p)  # noqa: B023
+            rate = rate * 0.9
+        return p[0] + p[1]
+    def last(x, n):
+        f = lambda v: v  # noqa: E731
+        for i in range(n):
+            f = lambda v: v * i  # noqa: B023, E731
+        return f(x)
+    def continued(x, n):
+        def go(k, to):
+            return to(x) if k == 0 else go(k - 1, lambda v: to(np.sin(v) * x))
+        return go(n, lambda v: v * v)
+    for f in wrapped, composed, defined, at_once, last, continued:
+        slope = (f(0.6 + 1e-6, 4) - f(0.6 - 1e-6, 4)) / 2e-6
+        value, gradient = anfora.value_and_grad(f)(0.6, 4)
+        assert np.isclose(value, f(0.6, 4)) and np.isclose(gradient, slope), f.__name__
 
 
 def test_changes_in_place_are_refused():
