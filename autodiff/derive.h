@@ -158,8 +158,8 @@ bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r); // sets q->
 /* The recipe for operands that have all the type t of the result, and bits of those wanted. */
 const anfi_recipe *anfi_recipe_for(anfi_ad *ad, anfi_opcode op, uint32_t n, const anf_type *t,
                                    uint32_t want);
-/* Contributions to `out`: in[], y and dy as for anfi_vjp_op. */
+/* Contributions to `out`: in[], y and dy as for anfi_vjp_op. Bits of `minus`: it is the negative of one. */
 bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node *const *in,
-                      anf_node *y, anf_node *dy, anf_node **out);
+                      anf_node *y, anf_node *dy, anf_node **out, uint32_t *minus);
 
 #endif

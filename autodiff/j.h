@@ -144,6 +144,7 @@ anfi_jloop anfi_jloop_of(anfi_j *j, const anf_node *n);
 typedef struct anfi_contribution {
   anf_node *node;
   struct anfi_contribution *next;
+  bool minus; // it is the negative of the node, which is a plain one
 } anfi_contribution;
 
 typedef struct anfi_jbuild {

@@ -19,41 +19,70 @@ static anfi_contribution **place(const anfi_jbuild *q, const anf_node *n, size_t
                                : &q->adj[jg->first[anfi_position(q, n)] + k];
 }
 
-void anfi_contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx) {
-  if (!dx || n->kind == ANFI_VALUE || !anfi_varied(q->j, n)[k]) return;
-  anf_node **so_far = n->kind == ANFI_PARAM ? &q->sum[q->s->jg->pfirst[n->u.index] + k] : NULL;
-  if (so_far && *so_far) {
-    *so_far = anfi_add_leaf(q->ad, q->b, *so_far, dx);
-    return;
-  }
-  anfi_contribution **at = place(q, n, k), *c = q->spare;
+/* One more contribution to the list at `at`. */
+static void add_to_list(anfi_jbuild *q, anfi_contribution **at, anf_node *dx, bool minus) {
+  anfi_contribution *c = q->spare;
   if (c) q->spare = c->next;
   else c = ANFI_NEW(q->j->a, anfi_contribution);
-  *c = (anfi_contribution){dx, *at};
+  *c = (anfi_contribution){dx, *at, minus};
   *at = c;
+}
+
+static anf_node *negative(anfi_jbuild *q, anf_node *x) {
+  return anfi_ad_apply1(q->ad, q->b, ANF_OP_Neg, x);
+}
+
+static void contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx, bool minus) {
+  if (!dx || n->kind == ANFI_VALUE || !anfi_varied(q->j, n)[k]) return;
+  anf_node **so_far = n->kind == ANFI_PARAM ? &q->sum[q->s->jg->pfirst[n->u.index] + k] : NULL;
+  if (so_far && *so_far)
+    *so_far = anfi_add_leaf(q->ad, q->b, *so_far, minus ? negative(q, dx) : dx);
+  else add_to_list(q, place(q, n, k), dx, minus);
+}
+
+void anfi_contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx) {
+  contribute(q, n, k, dx, false);
 }
 
 static bool is_elementwise(const anf_node *n) {
   return n->kind == ANFI_APPLY && anfi_op[n->op].scalar;
 }
 
-static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b) {
+/* a + b, or a - b. */
+static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b, bool minus) {
   bool plain =
       a->type == b->type && a->type == q->ad->common && is_elementwise(a) && is_elementwise(b);
-  if (!plain) return anfi_add_leaf(q->ad, q->b, a, b);
-  return anfi_ad_apply_typed(q->ad, q->b, ANF_OP_Add, 2, (anf_node *const[]){a, b}, a->type);
+  if (!plain) return anfi_add_leaf(q->ad, q->b, a, minus ? negative(q, b) : b);
+  anfi_opcode op = minus ? ANF_OP_Sub : ANF_OP_Add;
+  return anfi_ad_apply_typed(q->ad, q->b, op, 2, (anf_node *const[]){a, b}, a->type);
 }
 
-/* The newest contribution is of the node's first user: sums are in the order of the program. */
-static anf_node *sum(anfi_jbuild *q, anfi_contribution **list) {
+/* The newest contribution is of the node's first user: sums are in the order of the program. The sum
+ * is the negative of what is returned if *minus is set. */
+static anf_node *signed_sum(anfi_jbuild *q, anfi_contribution **list, bool *minus) {
   anf_node *x = NULL;
+  *minus = false;
   for (anfi_contribution *c; (c = *list);) {
-    x = x ? add(q, x, c->node) : c->node;
+    if (!x) {
+      x = c->node;
+      *minus = c->minus;
+    } else if (*minus == c->minus) {
+      x = add(q, x, c->node, false);
+    } else {
+      x = *minus ? add(q, c->node, x, true) : add(q, x, c->node, true);
+      *minus = false;
+    }
     *list = c->next;
     c->next = q->spare;
     q->spare = c;
   }
   return x;
+}
+
+static anf_node *sum(anfi_jbuild *q, anfi_contribution **list) {
+  bool minus;
+  anf_node *x = signed_sum(q, list, &minus);
+  return minus ? negative(q, x) : x;
 }
 
 /* What plain nodes make is used, but perhaps not by other nodes. */
@@ -168,22 +197,14 @@ static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   return true;
 }
 
-/* One more contribution to leaf `at` of the row, which is varied and a node's. */
-static void contribute_plain(anfi_jbuild *q, uint32_t at, anf_node *dx) {
-  anfi_contribution *c = q->spare;
-  if (c) q->spare = c->next;
-  else c = (anfi_contribution *)anfi_bump(q->j->a, sizeof *c);
-  *c = (anfi_contribution){dx, q->row[at]};
-  q->row[at] = c;
-}
-
-/* Node n at position k. Its copy says all, and was made just before those that use it. */
-static bool back_plain(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy) {
+/* Node n at position k, whose adjoint is dy or its negative: contributions are linear in it. The node's
+ * copy says all, and was made just before those that use it. */
+static bool back_plain(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy, bool minus) {
   anf_node *in[ANFI_J_FEW], *out[ANFI_J_FEW], *y = q->to[k];
   const bool *row = q->j->varied - anfi_row(q->s->jg);
   const uint32_t *at = q->s->jg->tape[k].in;
   const anf_type *t = y->type;
-  uint32_t want = 0, nin = y->nin;
+  uint32_t want = 0, nin = y->nin, minuses = 0;
   bool alike = dy->type == t, wants[ANFI_J_FEW];
   for (uint32_t i = 0; i < nin; i++) {
     in[i] = y->in[i].def;
@@ -193,14 +214,16 @@ static bool back_plain(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy) {
   }
   const anfi_recipe *r = alike ? anfi_recipe_for(q->ad, (anfi_opcode)y->op, nin, t, want) : NULL;
   q->ad->todo = r ? 0 : ANFI_TODO_DCE;
+  if (!r && minus) dy = negative(q, dy), minus = false;
   if (!r) may_be_unused(dy);
-  if (!(r ? anfi_recipe_make(q->ad, q->b, r, in, y, dy, out)
+  if (!(r ? anfi_recipe_make(q->ad, q->b, r, in, y, dy, out, &minuses)
           : anfi_vjp_op(q->ad, q->b, n, in, y, 1, &dy, wants, out)))
     return false;
   for (uint32_t i = nin; i-- > 0;) {
     if (!wants[i] || !out[i]) continue;
-    if (at[i] < anfi_row(q->s->jg)) anfi_contribute(q, n->in[i].def, 0, out[i]);
-    else contribute_plain(q, at[i], out[i]);
+    bool sign = minus != (minuses >> i & 1);
+    if (at[i] < anfi_row(q->s->jg)) contribute(q, n->in[i].def, 0, out[i], sign);
+    else add_to_list(q, &q->row[at[i]], out[i], sign);
   }
   return true;
 }
@@ -277,8 +300,6 @@ static bool sweep_forward(anfi_jbuild *q) {
   return true;
 }
 
-enum { SOON = 8 };
-
 static void begin_step(anfi_jbuild *q, const anf_node *n, uint32_t debug) {
   q->ad->at = n;
   if (q->ad->how && q->ad->from == debug) return;
@@ -303,18 +324,31 @@ static bool step_back_plain(anfi_jbuild *q, size_t i) {
   anfi_contribution **at = &q->adj[jg->first[i]];
   if (!*at) return true;
   q->ad->todo = 0;
-  anf_node *dy = sum(q, at);
+  bool minus;
+  anf_node *dy = signed_sum(q, at, &minus);
   begin_step(q, jg->order.at[i], q->to[i]->debug);
-  bool good = back_plain(q, i, jg->order.at[i], dy);
+  bool good = back_plain(q, i, jg->order.at[i], dy, minus);
   q->ad->todo = ANFI_TODO_DCE;
   return good;
+}
+
+/* The copies of nodes that have their turn soon, and what the next of them use. */
+static void fetch_soon(const anfi_jbuild *q, size_t i) {
+  enum { NEAR = 8, FAR = 16 };
+  const anfi_jgraph *jg = q->s->jg;
+  if (i < FAR) return;
+  const anf_node *n = jg->plain[i - FAR] ? q->to[i - FAR] : jg->order.at[i - FAR];
+  anfi_soon(n);
+  anfi_soon(n->in + 1);
+  n = jg->plain[i - NEAR] ? q->to[i - NEAR] : NULL;
+  for (uint32_t k = 0; n && k < n->nin; k++) anfi_soon(n->in[k].def);
 }
 
 /* Behind a node's step everything that may use its copy is there. */
 static bool sweep_back(anfi_jbuild *q) {
   const anfi_jgraph *jg = q->s->jg;
   for (size_t i = jg->order.n; i-- > 0;) {
-    if (i >= SOON) anfi_soon(jg->plain[i - SOON] ? q->to[i - SOON] : jg->order.at[i - SOON]);
+    fetch_soon(q, i);
     if (!(jg->plain[i] ? step_back_plain(q, i) : step_back(q, i))) return false;
     if (jg->plain[i] && !q->to[i]->uses) anfi_look_at(q->to[i], ANFI_TODO_DCE);
   }

@@ -28,7 +28,8 @@ struct anfi_recipe {
   uint32_t n, nstep;
   const anf_type *type; // of operands, y and dy
   bool none;            // there is no recipe: formulas must be read
-  uint16_t out[INPUTS]; // where the contribution to each wanted operand is
+  uint16_t out[INPUTS]; // where the contribution to each wanted operand is, ...
+  uint32_t minus;       // ... or, bit set, what it is the negative of
   step at[];
 };
 
@@ -129,12 +130,22 @@ static bool write_term(writer *w, uint32_t i) {
   return good;
 }
 
+/* Signs are left to who adds contributions up: most become differences. */
+static uint32_t without_sign(const anfi_formula *f, uint32_t root, uint32_t i, uint32_t *minus) {
+  const anfi_term *t = &f->terms.at[root];
+  for (; t->kind == OF_OP && t->op == ANF_OP_Neg && t->n == 1; t = &f->terms.at[root]) {
+    root = t->in[0];
+    *minus ^= UINT32_C(1) << i;
+  }
+  return root;
+}
+
 static bool write_all(anfi_ad *ad, const anfi_formula *f, anfi_recipe *r) {
   writer w = {ad, f, r, ANFI_NEW_N(ad->arena, slot, f->terms.n + 1)};
   for (uint32_t i = 0; i < r->n; i++) {
     if (!(r->want >> i & 1)) continue;
     if (anfi_formula_says(f, i) != ANFI_DERIVATIVE) return false;
-    uint32_t root = (uint32_t)anfi_formula_root(f, i);
+    uint32_t root = without_sign(f, (uint32_t)anfi_formula_root(f, i), i, &r->minus);
     if (!write_term(&w, root)) return false;
     const source *s = &w.of[root].from;
     if (s->is_number || type_at(r, s->index) != r->type) return false;
@@ -198,7 +209,7 @@ const anfi_recipe *anfi_recipe_of(const anfi_derive *q) {
 }
 
 bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node *const *in,
-                      anf_node *y, anf_node *dy, anf_node **out) {
+                      anf_node *y, anf_node *dy, anf_node **out, uint32_t *minus) {
   anf_node *of[INPUTS + 2 + STEPS], *arg[ARGS];
   for (uint32_t i = 0; i < r->n; i++) of[i] = in[i];
   of[r->n] = y;
@@ -213,9 +224,15 @@ bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node 
   }
   for (uint32_t i = 0; i < r->n; i++)
     if (r->want >> i & 1) out[i] = of[r->out[i]];
+  *minus = r->minus;
   return true;
 }
 
 bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r) {
-  return anfi_recipe_make(q->ad, q->g, r, q->in, q->y, q->dy[0], q->out);
+  uint32_t minus;
+  if (!anfi_recipe_make(q->ad, q->g, r, q->in, q->y, q->dy[0], q->out, &minus)) return false;
+  for (uint32_t i = 0; minus >> i; i++)
+    if (minus >> i & 1 && !(q->out[i] = anfi_ad_apply1(q->ad, q->g, ANF_OP_Neg, q->out[i])))
+      return false;
+  return true;
 }
