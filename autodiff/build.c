@@ -299,6 +299,26 @@ static anf_node *shorter_by_operand(const plan *p) {
   }
 }
 
+static bool is_known_by_op(anfi_opcode op) {
+  switch (op) {
+  case ANF_OP_Where:
+  case ANF_OP_Conj:
+  case ANF_OP_Real:
+  case ANF_OP_Cast:
+  case ANF_OP_Reshape:
+  case ANF_OP_BroadcastTo:
+  case ANF_OP_SumTo:
+  case ANF_OP_ReshapeLike:
+  case ANF_OP_BroadcastLike:
+  case ANF_OP_CastLike:
+  case ANF_OP_Unreduce:
+  case ANF_OP_ZerosLike:
+  case ANF_OP_OnesLike: return true;
+  default: return false;
+  }
+}
+
+/* Where it is known by the op alone. */
 static anf_node *shorter_by_op(const plan *p) {
   switch (p->op) {
   case ANF_OP_Where: return shorter_choice(p);
@@ -395,13 +415,18 @@ static anf_node *instead(const plan *p, anf_node *same) {
   return same;
 }
 
+static anf_node *clean(const anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
+                       anf_node *const *in, const anf_type *type, uint64_t has) {
+  anfi_apply_of of = {g, NULL, type, ad->how, (uint16_t)op, ad->todo};
+  return anfi_make_clean(ad->clean, &of, n, in, has);
+}
+
 static anf_node *made(const plan *p) {
   anf_node *same = shorter(p);
   if (same || anfi_failed(p->ad->m->cx)) return instead(p, same);
   if (may_fold(p->op) && (same = folded(p))) return same;
   if (!p->attrs && !(anfi_op[p->op].flags & ANFI_EFFECT) && p->ad->clean->set)
-    return anfi_make_clean(p->ad->clean, p->g, p->op, p->n, p->in, p->type, p->ad->how,
-                           p->ad->todo);
+    return clean(p->ad, p->g, p->op, p->n, p->in, p->type, anfi_rule_has(p->type, p->n, p->in));
   anf_node *node = anfi_apply(p->g, p->op, p->attrs, p->n, p->in);
   node->type = p->type;
   node->debug = p->ad->how;
@@ -415,21 +440,18 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
   return p.type ? made(&p) : NULL;
 }
 
-/* Might shorter_by_operand know something shorter of an op on this, or may it be folded? */
-static bool is_special(const anf_node *x) {
-  return x->kind == ANFI_VALUE || x->op == ANF_OP_Neg || x->op == ANF_OP_BroadcastTo ||
-         x->op == ANF_OP_Ones;
+/* An input of which shorter_by_operand might know something shorter, or that may be folded. */
+static bool is_special(uint64_t has) {
+  return has & (anfi_rule_bit(true, 0) | anfi_rule_bit(false, ANF_OP_Neg) |
+                anfi_rule_bit(false, ANF_OP_BroadcastTo) | anfi_rule_bit(false, ANF_OP_Ones));
 }
 
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
                               anf_node *const *in, const anf_type *type) {
-  plan p = {.ad = ad, .g = g, .op = op, .n = n, .in = in, .type = type};
-  bool special = !ad->clean->set;
-  for (size_t i = 0; i < n; i++) special |= is_special(in[i]);
-  if (special) return made(&p);
-  anf_node *same = shorter_by_op(&p);
-  if (same || anfi_failed(ad->m->cx)) return instead(&p, same);
-  return anfi_make_clean(ad->clean, g, op, n, in, type, ad->how, ad->todo);
+  uint64_t has = anfi_rule_has(type, n, in);
+  if (!is_special(has) && !is_known_by_op(op) && ad->clean->set)
+    return clean(ad, g, op, n, in, type, has);
+  return made(&(plan){.ad = ad, .g = g, .op = op, .n = n, .in = in, .type = type});
 }
 
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {

@@ -277,8 +277,8 @@ static void copy_plain(anfi_jbuild *q, size_t k, const anf_node *n) {
   unsigned todo = q->other && q->other[k] ? LOOK : q->todo;
   if (!(n->flags & ANFI_NODE_SIMPLE)) todo |= ANFI_TODO_SIMPLIFY;
   if (!(n->flags & ANFI_NODE_UNIQUE)) todo |= ANFI_TODO_CSE;
-  q->to[k] = q->effect[k] = anfi_apply_as(q->f, (anfi_opcode)n->op, n->u.attrs, n->nin, in, n->type,
-                                          n->debug, (uint8_t)todo);
+  anfi_apply_of of = {q->f, n->u.attrs, n->type, n->debug, n->op, (uint8_t)todo};
+  q->to[k] = q->effect[k] = anfi_apply_as(&of, n->nin, in);
 }
 
 static bool sweep_forward(anfi_jbuild *q) {

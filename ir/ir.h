@@ -296,9 +296,16 @@ anf_node *anfi_op_value_attrs(anf_module *m, anfi_opcode op, const anfi_attrs *a
 /* `n` counts attribute nodes too, which follow the arguments. */
 anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                      anf_node *const *in);
-/* The same with all that a node has; `todo`: ANFI_TODO_*, what passes have to find out about it. */
-anf_node *anfi_apply_as(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                        anf_node *const *in, const anf_type *type, uint32_t debug, uint8_t todo);
+/* All that an APPLY has but its inputs. */
+typedef struct anfi_apply_of {
+  anf_graph *graph;
+  const anfi_attrs *attrs;
+  const anf_type *type;
+  uint32_t debug;
+  uint16_t op;
+  uint8_t todo; // ANFI_TODO_*: what passes have to find out about it
+} anfi_apply_of;
+anf_node *anfi_apply_as(const anfi_apply_of *of, size_t n, anf_node *const *in);
 /* in[0] is the callee; a constant primitive becomes an APPLY. */
 anf_node *anfi_call(anf_graph *g, size_t n, anf_node *const *in);
 void anfi_set_result(anf_graph *g, anf_node *n);

@@ -11,7 +11,10 @@ static bool tracks_uses(const anf_node *n) {
 static inline void link_use(anfi_use *u, anf_node *user, anf_node *def) {
   bool tracked = tracks_uses(def);
   anfi_use *next = tracked ? def->uses : NULL;
-  *u = (anfi_use){def, user, next, tracked ? &def->uses : NULL};
+  u->def = def;
+  u->user = user;
+  u->next = next;
+  u->link = tracked ? &def->uses : NULL;
   if (next) next->link = &u->next;
   if (tracked) def->uses = u;
 }
@@ -77,7 +80,8 @@ static void drop_use(anfi_use *u) {
 void anfi_reserve_nodes(anf_module *m, size_t n) {
   size_t cap = m->nodes.cap, want = m->nodes.n + n;
   if (want <= cap) return;
-  if (want < 2 * cap) want = 2 * cap;
+  if (want > UINT32_MAX) anfi_throw_nomem(m->cx);
+  if (want < 2 * cap) want = cap < UINT32_MAX / 2 ? 2 * cap : UINT32_MAX;
   anf_node **at = m->nodes.at;
   m->todo = (uint8_t *)anfi_grow(&m->arena, m->todo, cap, want);
   m->nodes.at = (anf_node **)anfi_grow(&m->arena, at, cap * sizeof *at,
@@ -93,9 +97,9 @@ void anfi_skip_node(anf_module *m) {
 
 /* Room for a node and its n inputs, with its number; the rest is to be set. */
 static inline anf_node *new_room(anf_module *m, size_t n, uint8_t todo) {
-  if (m->nodes.n >= UINT32_MAX || n >= UINT32_MAX) anfi_throw_nomem(m->cx);
   if (m->nodes.n == m->nodes.cap) anfi_reserve_nodes(m, ANFI_VEC_MIN);
   anf_node *p = n < ANFI_GONE ? m->spare[n].first : NULL;
+  if (n >= UINT32_MAX) anfi_throw_nomem(m->cx);
   if (p) anfi_soon(m->spare[n].first = p->u.next);
   else p = (anf_node *)anfi_bump(&m->arena, sizeof *p + n * sizeof(anfi_use));
   m->todo[m->nodes.n] = todo;
@@ -202,21 +206,22 @@ anf_node *anfi_op_value(anf_module *m, anfi_opcode op) {
   return m->op_nodes[op];
 }
 
-anf_node *anfi_apply_as(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
-                        anf_node *const *in, const anf_type *type, uint32_t debug, uint8_t todo) {
-  unsigned flags = (todo & ANFI_TODO_SIMPLIFY ? 0u : ANFI_NODE_SEEN | ANFI_NODE_SIMPLE) |
-                   (todo & ANFI_TODO_CSE ? 0u : ANFI_NODE_UNIQUE);
-  anf_node *p = new_room(g->module, n, todo);
+anf_node *anfi_apply_as(const anfi_apply_of *of, size_t n, anf_node *const *in) {
+  enum { SIMPLE = ANFI_NODE_SEEN | ANFI_NODE_SIMPLE, UNIQUE = ANFI_NODE_UNIQUE };
+  static const uint8_t known[] = {SIMPLE | UNIQUE, UNIQUE, SIMPLE, 0}; // by ANFI_TODO_SIMPLIFY, _CSE
+  anf_module *m = of->graph->module;
+  uint32_t id = (uint32_t)m->nodes.n;
+  anf_node *p = new_room(m, n, of->todo);
   p->kind = ANFI_APPLY;
-  p->flags = (uint8_t)flags;
-  p->op = (uint16_t)op;
-  p->id = (uint32_t)g->module->nodes.n - 1;
+  p->flags = known[of->todo & (ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE)];
+  p->op = of->op;
+  p->id = id;
   p->nin = (uint32_t)n;
-  p->debug = debug;
-  p->type = type;
-  p->graph = g;
+  p->debug = of->debug;
+  p->type = of->type;
+  p->graph = of->graph;
   p->uses = NULL;
-  p->u.attrs = attrs;
+  p->u.attrs = of->attrs;
   for (size_t i = 0; i < n; i++) link_use(&p->in[i], p, in[i]);
   return p;
 }
@@ -226,7 +231,8 @@ anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size
   bool expands = op == ANF_OP_Derive || op == ANF_OP_Custom || op == ANF_OP_Recompute;
   unsigned todo = ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE | ANFI_TODO_DCE;
   if (expands) todo |= ANFI_TODO_EXPAND;
-  return anfi_apply_as(g, op, attrs, n, in, NULL, 0, (uint8_t)todo);
+  anfi_apply_of of = {.graph = g, .attrs = attrs, .op = (uint16_t)op, .todo = (uint8_t)todo};
+  return anfi_apply_as(&of, n, in);
 }
 
 anf_node *anfi_call(anf_graph *g, size_t n, anf_node *const *in) {

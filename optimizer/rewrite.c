@@ -67,17 +67,12 @@ static bool match_attrs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_
   return true;
 }
 
-/* Without a look at numbers. */
-static bool may_be_same(const anf_node *a, const anf_node *b) {
-  return a == b || (a->kind == ANFI_VALUE && b->kind == ANFI_VALUE);
-}
-
 /* A look one level down, which refuses most rules before anything is bound. */
 static bool may_be(const anfi_pat *p, const anf_node *n) {
   if (p->kind == ANFI_PAT_VAR) return true;
   if (p->kind != ANFI_PAT_OP) return n->kind == ANFI_VALUE;
   if (!anfi_is_op(n, p->op)) return false;
-  return !p->twins || (n->nin == p->n && may_be_same(n->in[0].def, n->in[1].def));
+  return !p->twins || (n->nin == p->n && anfi_rule_twins(n->in[0].def, n->in[1].def));
 }
 
 static bool may_match(const anfi_pat *p, const anf_node *n) {
@@ -262,19 +257,10 @@ static void push_all_users(anfi_rewriter *r, const anf_node *n) {
   push_users(r, n);
 }
 
-static bool is_inexact(const anf_type *t) { return t && t->kind == ANF_TYPE_TENSOR && t->varies; }
-
 static uint64_t bits_of(const anfi_rewriter *r, const anf_node *n) {
-  uint64_t bits = r->pass->fast ? ANFI_RULE_FAST : 0;
-  bool one_type = is_inexact(n->type);
-  for (uint32_t i = 0; i < n->nin; i++) {
-    const anf_node *x = n->in[i].def;
-    bits |= anfi_rule_bit(x->kind == ANFI_VALUE, x->op);
-    one_type &= x->type == n->type;
-  }
-  if (!one_type) bits |= ANFI_RULE_EXACT;
-  bool twins = n->nin >= 2 && may_be_same(n->in[0].def, n->in[1].def);
-  return twins ? bits | ANFI_RULE_TWINS : bits;
+  uint64_t has = anfi_rule_type(n->type) | (r->pass->fast ? ANFI_RULE_FAST : 0);
+  for (uint32_t i = 0; i < n->nin; i++) has |= anfi_rule_input(n->type, n->in[i].def);
+  return n->nin >= 2 ? has | anfi_rule_twins(n->in[0].def, n->in[1].def) : has;
 }
 
 static void put_instead(anfi_rewriter *r, anf_node *n, anf_node *by) {
@@ -328,55 +314,66 @@ static bool may_fire(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
 }
 
 /* Has the op a rule that asks for no more than the bits? */
-static bool may_any(anfi_rewriter *r, anfi_opcode op, uint64_t has) {
-  anfi_rule_known *k = &r->known[anfi_hash_mix(has, op) % ANFI_RULE_KNOWN];
-  if (k->op == op + 1u && k->has == has) return k->any;
+static bool may_any(anfi_rewriter *r, uint32_t op, uint64_t has) {
+  uint64_t h = (has ^ op) * UINT64_C(0x9e3779b97f4a7c15);
+  anfi_rule_known *k = &r->known[h >> 32 & (ANFI_RULE_KNOWN - 1)];
+  if (k->op == op + 1 && k->has == has) return k->any;
   const anfi_rule_of_op *at = r->set->by_op[op].all.at;
-  *k = (anfi_rule_known){.has = has, .op = op + 1u};
+  *k = (anfi_rule_known){.has = has, .op = op + 1};
   for (size_t i = 0; i < r->set->by_op[op].all.n; i++)
     k->any |= !(at[i].needs & ~has) && !at[i].rule->fast;
   return k->any;
 }
 
-static bool is_quiet(anfi_rewriter *r, anf_node *n) {
+static bool is_quiet(anfi_rewriter *r, anf_node *n, uint64_t has) {
+  if (!may_any(r, n->op, has)) return true;
   const anfi_rule_of_op *at = r->set->by_op[n->op].all.at;
-  size_t nrule = r->set->by_op[n->op].all.n;
-  if (!nrule) return true;
-  uint64_t has = bits_of(r, n);
-  if (!may_any(r, (anfi_opcode)n->op, has)) return true;
-  for (size_t i = 0; i < nrule; i++)
+  for (size_t i = 0; i < r->set->by_op[n->op].all.n; i++)
     if (!(at[i].needs & ~has) && may_fire(r, at[i].rule, n)) return false;
   return true;
 }
 
-static inline bool equals(const anf_node *r, const anf_graph *g, anfi_opcode op, size_t n,
-                          anf_node *const *in, const anf_type *type) {
-  if (r->op != op || r->kind != ANFI_APPLY || r->nin != n || r->graph != g || r->type != type ||
-      r->u.attrs || (r->flags & ANFI_NODE_EFFECT))
+static bool equals(const anf_node *n, const anfi_apply_of *of, size_t nin, anf_node *const *in) {
+  if (n->op != of->op || n->kind != ANFI_APPLY || n->nin != nin || n->graph != of->graph ||
+      n->type != of->type || n->u.attrs || (n->flags & ANFI_NODE_EFFECT))
     return false;
-  for (size_t i = 0; i < n; i++)
-    if (r->in[i].def != in[i]) return false;
+  for (size_t i = 0; i < nin; i++)
+    if (n->in[i].def != in[i]) return false;
   return true;
 }
 
-anf_node *anfi_make_clean(anfi_rewriter *r, anf_graph *g, anfi_opcode op, size_t n,
-                          anf_node *const *in, const anf_type *type, uint32_t debug, uint8_t todo) {
+/* A node that is there and equals the one that is to be made, or NULL; *few: there is none. */
+static anf_node *equal_node(const anfi_apply_of *of, size_t n, anf_node *const *in, bool *few) {
   enum { FEW = 8 };
-  bool constant = true, few = false;
-  for (size_t i = 0; i < n; i++) { // mostly the adjoint has no user yet
-    constant &= in[i]->kind == ANFI_VALUE;
-    few |= in[i]->kind != ANFI_VALUE && !in[i]->uses;
-  }
-  for (size_t i = 0; i < n && !few; i++) {
+  for (size_t i = 0; i < n && !*few; i++) // mostly the adjoint has no user yet
+    *few = in[i]->kind != ANFI_VALUE && !in[i]->uses;
+  for (size_t i = 0; i < n && !*few; i++) {
     if (in[i]->kind == ANFI_VALUE) continue;
     const anfi_use *u = in[i]->uses;
     for (int k = 0; u && k < FEW; k++, u = u->next)
-      if (equals(u->user, g, op, n, in, type)) return u->user;
-    few = !u;
+      if (equals(u->user, of, n, in)) return u->user;
+    *few = !u;
   }
-  anf_node *x =
-      anfi_apply_as(g, op, NULL, n, in, type, debug, few ? todo : (uint8_t)(todo | ANFI_TODO_CSE));
-  if (constant || !is_quiet(r, x)) {
+  return NULL;
+}
+
+static bool any_variable(size_t n, anf_node *const *in) {
+  for (size_t i = 0; i < n; i++)
+    if (in[i]->kind != ANFI_VALUE) return true;
+  return false;
+}
+
+anf_node *anfi_make_clean(anfi_rewriter *r, const anfi_apply_of *of, size_t n, anf_node *const *in,
+                          uint64_t has) {
+  bool few = false;
+  anf_node *x = equal_node(of, n, in, &few);
+  if (x) return x;
+  x = anfi_apply_as(of, n, in);
+  if (!few) {
+    x->flags &= (uint8_t)~ANFI_NODE_UNIQUE;
+    anfi_look_at(x, ANFI_TODO_CSE);
+  }
+  if (!any_variable(n, in) || !is_quiet(r, x, has)) {
     x->flags &= (uint8_t) ~(ANFI_NODE_SEEN | ANFI_NODE_SIMPLE);
     anfi_look_at(x, ANFI_TODO_SIMPLIFY);
   }

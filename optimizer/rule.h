@@ -109,6 +109,24 @@ static inline uint64_t anfi_rule_bit(bool constant, uint32_t op) {
 /* The first two inputs are the same. */
 #define ANFI_RULE_TWINS (UINT64_C(1) << 63)
 
+/* Parts of what a node of type t has: by its type, an input, the first two inputs. */
+static inline uint64_t anfi_rule_type(const anf_type *t) {
+  return t && t->kind == ANF_TYPE_TENSOR && t->varies ? 0 : ANFI_RULE_EXACT;
+}
+static inline uint64_t anfi_rule_input(const anf_type *t, const anf_node *x) {
+  uint64_t bit = anfi_rule_bit(x->kind == ANFI_VALUE, x->op);
+  return x->type == t ? bit : bit | ANFI_RULE_EXACT;
+}
+static inline uint64_t anfi_rule_twins(const anf_node *a, const anf_node *b) {
+  bool alike = a == b || (a->kind == ANFI_VALUE && b->kind == ANFI_VALUE); // equal numbers, perhaps
+  return alike ? ANFI_RULE_TWINS : 0;
+}
+static inline uint64_t anfi_rule_has(const anf_type *t, size_t n, anf_node *const *in) {
+  uint64_t has = anfi_rule_type(t);
+  for (size_t i = 0; i < n; i++) has |= anfi_rule_input(t, in[i]);
+  return n >= 2 ? has | anfi_rule_twins(in[0], in[1]) : has;
+}
+
 /* rule_parse.c: all rules, parsed once for each context; a row that does not parse is an internal
  * error that names it: NULL */
 const anfi_ruleset *anfi_rules(anf_ctx *cx);
@@ -134,10 +152,11 @@ typedef struct anfi_rewriter {
 /* Applies all rules until none fires. */
 bool anfi_opt_simplify(anfi_pass *p);
 /* A node without attributes for which no rule fires now, and that equals no other where that was easy
- * to see: then the passes need not look at it, but for what `todo` says. Or one that was there and
- * equals it. r needs only the module, the set and a pass. For what makes many nodes. */
-anf_node *anfi_make_clean(anfi_rewriter *r, anf_graph *g, anfi_opcode op, size_t n,
-                          anf_node *const *in, const anf_type *type, uint32_t debug, uint8_t todo);
+ * to see: then the passes need not look at it, but for what of->todo says. Or one that was there and
+ * equals it. r needs only the module, the set and a pass; `has` is what anfi_rule_has says. For what
+ * makes many nodes. */
+anf_node *anfi_make_clean(anfi_rewriter *r, const anfi_apply_of *of, size_t n, anf_node *const *in,
+                          uint64_t has);
 /* A node with its type inferred; folds nothing. For templates and hooks. */
 anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op,
                              const anfi_attrs *attrs, size_t n, anf_node *const *in);
