@@ -246,6 +246,14 @@ static bool back(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
 
 /* ---- the two sweeps ---- */
 
+enum { SOON = 16 };
+
+/* n will be looked at soon; it is longer than a line of the cache. */
+static void fetch(const anf_node *n) {
+  anfi_soon(n);
+  anfi_soon(n->in + 1);
+}
+
 static bool is_useful(anfi_jbuild *q, const anf_node *n) {
   return anfi_any(anfi_useful(q->j, n), anfi_count(q->j, n));
 }
@@ -285,6 +293,7 @@ static bool sweep_forward(anfi_jbuild *q) {
   const anfi_jgraph *jg = q->s->jg;
   for (size_t i = 0; i < jg->order.n; i++) {
     anf_node *n = jg->order.at[i];
+    if (i + SOON < jg->order.n) fetch(jg->order.at[i + SOON]);
     if (jg->plain[i]) {
       copy_plain(q, i, n);
       continue;
@@ -334,13 +343,11 @@ static bool step_back_plain(anfi_jbuild *q, size_t i) {
 
 /* The copies of nodes that have their turn soon, and what the next of them use. */
 static void fetch_soon(const anfi_jbuild *q, size_t i) {
-  enum { NEAR = 8, FAR = 16 };
+  enum { SOONER = SOON / 2 };
   const anfi_jgraph *jg = q->s->jg;
-  if (i < FAR) return;
-  const anf_node *n = jg->plain[i - FAR] ? q->to[i - FAR] : jg->order.at[i - FAR];
-  anfi_soon(n);
-  anfi_soon(n->in + 1);
-  n = jg->plain[i - NEAR] ? q->to[i - NEAR] : NULL;
+  if (i < SOON) return;
+  fetch(jg->plain[i - SOON] ? q->to[i - SOON] : jg->order.at[i - SOON]);
+  const anf_node *n = jg->plain[i - SOONER] ? q->to[i - SOONER] : NULL;
   for (uint32_t k = 0; n && k < n->nin; k++) anfi_soon(n->in[k].def);
 }
 

@@ -41,8 +41,11 @@ struct anf_node {
   uint16_t op;          // of an APPLY, or of a VALUE that is a primitive; else ANF_OP_NONE
   uint32_t id, nin;     // id dense in the module: side tables are arrays
   uint32_t debug;       // index into the module's debug table: name, place, scope
-  const anf_type *type; // NULL until known
-  anf_graph *graph;     // owner; NULL for a VALUE
+  union {
+    const anf_type *type; // NULL until known
+    anf_node *ahead;      // DEAD: behind `next` and those after it, or NULL
+  };
+  anf_graph *graph; // owner; NULL for a VALUE
   anfi_use *uses;
   union {
     anf_value *value;        // VALUE
@@ -125,10 +128,13 @@ struct anf_graph {
   bool removed;
 };
 
-/* Deleted nodes, linked by `u.next`. */
-enum { ANFI_GONE = 4 };
+/* Deleted nodes, linked by `u.next`; each also knows the one that is ANFI_AHEAD places behind it: it is
+ * fetched when the node is taken. */
+enum { ANFI_GONE = 4, ANFI_AHEAD = 16 };
 typedef struct anfi_gone {
   anf_node *first, *last;
+  anf_node *newest[ANFI_AHEAD]; // the first ones, in a ring
+  size_t n;                     // deleted since it was empty
 } anfi_gone;
 
 struct anf_module {
@@ -137,7 +143,8 @@ struct anf_module {
   anfi_strtab strings;
   ANFI_VEC(anf_node *) nodes;                  // by id; NULL when removed
   uint8_t *todo;                               // by id: ANFI_TODO_*
-  anfi_gone gone[ANFI_GONE], spare[ANFI_GONE]; // memory of deleted nodes, by number of inputs
+  anfi_gone gone[ANFI_GONE];                   // memory of deleted nodes, by number of inputs ...
+  anf_node *spare[ANFI_GONE];                  // ... and what new nodes may take of it
   size_t ncalls;                               // CALL nodes among them
   ANFI_VEC(anf_graph *) graphs;                // by id; NULL when removed
   ANFI_VEC(anfi_debug) debugs;

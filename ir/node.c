@@ -95,12 +95,19 @@ void anfi_skip_node(anf_module *m) {
   m->nodes.at[m->nodes.n++] = NULL;
 }
 
+static inline void take_spare(anf_module *m, const anf_node *p) {
+  m->spare[p->nin] = p->u.next;
+  if (!p->ahead) return;
+  anfi_soon(p->ahead);
+  anfi_soon(p->ahead->in); // it is longer than a line of the cache
+}
+
 /* Room for a node and its n inputs, with its number; the rest is to be set. */
 static inline anf_node *new_room(anf_module *m, size_t n, uint8_t todo) {
   if (m->nodes.n == m->nodes.cap) anfi_reserve_nodes(m, ANFI_VEC_MIN);
-  anf_node *p = n < ANFI_GONE ? m->spare[n].first : NULL;
+  anf_node *p = n < ANFI_GONE ? m->spare[n] : NULL;
   if (n >= UINT32_MAX) anfi_throw_nomem(m->cx);
-  if (p) anfi_soon(m->spare[n].first = p->u.next);
+  if (p) take_spare(m, p);
   else p = (anf_node *)anfi_bump(&m->arena, sizeof *p + n * sizeof(anfi_use));
   m->todo[m->nodes.n] = todo;
   m->nodes.at[m->nodes.n++] = p;
@@ -339,6 +346,8 @@ void anfi_delete(anf_node *n) {
   m->nodes.at[n->id] = NULL;
   if (n->nin >= ANFI_GONE || ANFI_SANITIZED) return;
   anfi_gone *gone = &m->gone[n->nin];
+  n->ahead = gone->newest[gone->n % ANFI_AHEAD];
+  gone->newest[gone->n++ % ANFI_AHEAD] = n;
   n->u.next = gone->first;
   gone->first = n;
   if (!n->u.next) gone->last = n;
@@ -347,9 +356,9 @@ void anfi_delete(anf_node *n) {
 void anfi_reuse_deleted(anf_module *m) {
   for (uint32_t i = 0; i < ANFI_GONE; i++) {
     if (!m->gone[i].first) continue;
-    m->gone[i].last->u.next = m->spare[i].first;
-    m->spare[i].first = m->gone[i].first;
-    m->gone[i] = (anfi_gone){NULL, NULL};
+    m->gone[i].last->u.next = m->spare[i];
+    m->spare[i] = m->gone[i].first;
+    m->gone[i] = (anfi_gone){0};
   }
 }
 
