@@ -18,19 +18,24 @@ static void reserve_local(anfi_j *j) {
 
 static bool is_one_leaf(const anf_node *n) { return n->type && anfi_ad_leaves(n->type) == 1; }
 
-/* Elementwise, of operands that are one leaf each, or constants. */
-static bool is_plain(const anf_node *n) {
-  if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_J_FEW) return false;
-  for (uint32_t i = 0; i < n->nin; i++)
-    if (n->in[i].def->kind != ANFI_VALUE && !is_one_leaf(n->in[i].def)) return false;
-  return is_one_leaf(n);
+/* The place of x, which is one leaf, in the row. */
+static uint32_t in_row(const anfi_j *j, const anfi_jgraph *jg, const anf_node *x) {
+  return x->kind == ANFI_PARAM ? 1 + jg->pfirst[x->u.index]
+                               : (uint32_t)anfi_row(jg) + jg->first[j->local.at[x->id]];
 }
 
-static uint32_t in_row(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, uint32_t i) {
-  const anf_node *x = n->in[i].def;
-  if (x->kind == ANFI_VALUE || anfi_no_derivative(j, (anfi_opcode)n->op, i)) return 0;
-  if (x->kind == ANFI_PARAM) return 1 + jg->pfirst[x->u.index];
-  return (uint32_t)anfi_row(jg) + jg->first[j->local.at[x->id]];
+/* Is n elementwise, of operands that are one leaf each, or constants? */
+static bool write_plain(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_jplain *out) {
+  *out = (anfi_jplain){{0}};
+  if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_J_FEW || !is_one_leaf(n))
+    return false;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_node *x = n->in[i].def;
+    if (x->kind == ANFI_VALUE) continue;
+    if (!is_one_leaf(x)) return false;
+    if (!anfi_no_derivative(j, (anfi_opcode)n->op, i)) out->in[i] = in_row(j, jg, x);
+  }
+  return true;
 }
 
 static void write_tape(anfi_j *j, anfi_jgraph *jg) {
@@ -40,11 +45,9 @@ static void write_tape(anfi_j *j, anfi_jgraph *jg) {
   for (size_t i = 0; i < jg->order.n; i++) {
     const anf_node *n = jg->order.at[i];
     j->local.at[n->id] = (uint32_t)i;
-    jg->plain[i] = is_plain(n);
+    jg->plain[i] = write_plain(j, jg, n, &jg->tape[i]);
     jg->first[i + 1] = jg->first[i] + (jg->plain[i] ? 1 : (uint32_t)anfi_count(j, n));
     jg->all_plain &= jg->plain[i];
-    jg->tape[i] = (anfi_jplain){{0}};
-    for (uint32_t k = 0; jg->plain[i] && k < n->nin; k++) jg->tape[i].in[k] = in_row(j, jg, n, k);
   }
 }
 
