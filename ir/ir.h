@@ -36,11 +36,11 @@ struct anf_use {
 
 /* 48 bytes and 32 for each input. */
 struct anf_node {
-  uint8_t kind;         // anfi_kind
-  uint8_t flags;        // ANFI_NODE_*
-  uint16_t op;          // of an APPLY, or of a VALUE that is a primitive; else ANF_OP_NONE
-  uint32_t id, nin;     // id dense in the module: side tables are arrays
-  uint32_t debug;       // index into the module's debug table: name, place, scope
+  uint8_t kind;     // anfi_kind
+  uint8_t flags;    // ANFI_NODE_*
+  uint16_t op;      // of an APPLY, or of a VALUE that is a primitive; else ANF_OP_NONE
+  uint32_t id, nin; // id dense in the module: side tables are arrays
+  uint32_t debug;   // index into the module's debug table: name, place, scope
   union {
     const anf_type *type; // NULL until known
     anf_node *ahead;      // DEAD: behind `next` and those after it, or NULL
@@ -141,12 +141,12 @@ struct anf_module {
   anf_ctx *cx;
   anfi_arena arena;
   anfi_strtab strings;
-  ANFI_VEC(anf_node *) nodes;                  // by id; NULL when removed
-  uint8_t *todo;                               // by id: ANFI_TODO_*
-  anfi_gone gone[ANFI_GONE];                   // memory of deleted nodes, by number of inputs ...
-  anf_node *spare[ANFI_GONE];                  // ... and what new nodes may take of it
-  size_t ncalls;                               // CALL nodes among them
-  ANFI_VEC(anf_graph *) graphs;                // by id; NULL when removed
+  ANFI_VEC(anf_node *) nodes;   // by id; NULL when removed
+  uint8_t *todo;                // by id: ANFI_TODO_*
+  anfi_gone gone[ANFI_GONE];    // memory of deleted nodes, by number of inputs ...
+  anf_node *spare[ANFI_GONE];   // ... and what new nodes may take of it
+  size_t ncalls;                // CALL nodes among them
+  ANFI_VEC(anf_graph *) graphs; // by id; NULL when removed
   ANFI_VEC(anfi_debug) debugs;
   ANFI_VEC(anf_value *) held;       // constants: released with the module
   anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
