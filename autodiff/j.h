@@ -16,6 +16,7 @@
  * jback.c   the bodies: one sweep forward, one back
  * jcall.c   calls, choices, calls with rules of their own;  jloop.c  loops
  * jblocks.c loops of which little is kept
+ * jsteady.c which parameters may be constants of a recursion
  * jkeep.c   what of ▶g's nodes ◀g needs is kept, as little as possible */
 #ifndef ANFI_J_H
 #define ANFI_J_H
@@ -82,6 +83,13 @@ struct anfi_jspec {
   bool *passed;          // by parameter: ◀g takes it again
 };
 
+/* What is known of a graph in jsteady.c. */
+typedef struct anfi_jsteady {
+  uint32_t seen, low, component; // numbers of Tarjan's algorithm; 0: not seen
+  bool open, names_itself;
+  bool *param; // NULL: in no recursion
+} anfi_jsteady;
+
 typedef struct anfi_j {
   anfi_ad *ad;
   anf_ctx *cx;
@@ -90,10 +98,12 @@ typedef struct anfi_j {
   ANFI_VEC(anfi_jgraph *) of_graph;
   ANFI_VEC(uint32_t) local; // node id -> position in its graph's order
   ANFI_VEC(anfi_jspec *) queue, done;
-  size_t trying;         // specs under way that are to be by_args
-  anfi_jspec *now;       // being looked at
-  bool *varied, *useful; // by leaf of its nodes
-  bool *none;            // leaves of constants
+  ANFI_VEC(anfi_jsteady) steady; // by graph id
+  uint32_t nsteady;              // graphs that were seen
+  size_t trying;                 // specs under way that are to be by_args
+  anfi_jspec *now;               // being looked at
+  bool *varied, *useful;         // by leaf of its nodes
+  bool *none;                    // leaves of constants
   size_t nnone;
   uint16_t says[ANF_OP_COUNT]; // 1 + bits: inputs without derivative; 0: not looked up yet
 } anfi_j;
@@ -167,6 +177,11 @@ typedef struct anfi_jbuild {
   anf_node **constant;      // by parameter: its copy in b, or NULL
   anf_node **sum; // by leaf of parameters that add: what its adjoint has come to, else NULL
 } anfi_jbuild;
+
+/* jsteady.c */
+/* By parameter of g: is it handed on as it is wherever the recursion that g is in goes on? NULL: g is
+ * in none. */
+const bool *anfi_steady(anfi_j *j, anf_graph *g);
 
 /* jback.c */
 bool anfi_j_build(anfi_j *j, anfi_jspec *s);

@@ -136,14 +136,21 @@ static void call_forward(anfi_j *j, const anf_node *n, bool *out) {
   }
 }
 
-/* Which arguments the callee may take for constants; the same one twice adds at its first place. */
+/* Which arguments the callees may take for constants; the same one twice adds at its first place. */
 static uint8_t *constants(anfi_j *j, const anf_node *n) {
-  uint8_t *c = ANFI_NEW_N(j->a, uint8_t, n->nin);
+  uint8_t *c = ANFI_NEW_N(j->a, uint8_t, n->nin), some = 0;
   for (uint32_t i = 1; i < n->nin; i++) {
     const anf_node *arg = n->in[i].def;
     c[i - 1] = arg->kind == ANFI_PARAM ? j->now->constant[arg->u.index] : 0;
     for (uint32_t k = 1; c[i - 1] && k < i; k++)
       if (n->in[k].def == arg) c[i - 1] &= ANFI_J_CONSTANT;
+    some |= c[i - 1];
+  }
+  uint32_t arms = anfi_j_arms(n);
+  for (uint32_t k = arms ? 1 : 0; some && k <= arms; k++) {
+    const bool *steady = anfi_steady(j, callee(n, k));
+    for (uint32_t i = 1; steady && i < n->nin; i++)
+      if (!steady[i - 1]) c[i - 1] = 0;
   }
   return c;
 }
