@@ -4,7 +4,8 @@
  * own. Where the walk meets a spec that is under way, the call goes back into a recursion: what it
  * keeps has no finite type there. First it is taken to keep nothing, which holds if all that its ◀
  * needs is little work from its arguments; if it turns out not to hold, what was made since the spec
- * was entered is made again, and the spec keeps a box. */
+ * was entered is made again, and a spec on the way keeps a box: the first that is an arm of a choice, so
+ * that the end of the recursion, an arm too, keeps none, and a choice has one slot for it. */
 #include "autodiff/j.h"
 
 static void reserve_local(anfi_j *j) {
@@ -141,32 +142,74 @@ typedef struct {
   anfi_jspec *spec;
   size_t next;
   size_t done; // specs that were done when it was entered
+  bool arm;    // of a choice
 } visit;
 typedef ANFI_VEC(visit) visits;
 
 enum { AGAIN = 1000 }; // specs made in vain, beyond which no more are tried
 
-static void enter(anfi_j *j, visits *st, anfi_jspec *s) {
+static void enter(anfi_j *j, visits *st, anfi_jspec *s, bool arm) {
   anfi_ad *ad = j->ad;
   s->state = 1;
   ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
   s->fwd = anfi_ad_graph(ad, "▶", s->jg->g);
   s->bwd = anfi_ad_graph(ad, "◀", s->jg->g);
   j->trying += s->by_args;
-  anfi_push(j->a, st, ((visit){s, 0, j->done.n}));
+  anfi_push(j->a, st, ((visit){s, 0, j->done.n, arm}));
+}
+
+/* All since visit `from` was entered is as it was before. */
+static void abandon(anfi_j *j, visits *st, size_t from) {
+  for (size_t i = st->at[from].done; i < j->done.n; i++) j->done.at[i]->state = 0;
+  j->abandoned += j->done.n - st->at[from].done + st->n - from;
+  j->done.n = st->at[from].done;
+  for (size_t i = from; i < st->n; i++) {
+    j->trying -= st->at[i].spec->by_args;
+    st->at[i].spec->by_args = false;
+    st->at[i].spec->state = 0;
+  }
+  st->n = from;
+  if (from) st->at[from - 1].next--; // it asks for its callee again, which may be done then
+}
+
+static void pass_all(anfi_j *j, anfi_jspec *s) {
+  size_t np = s->jg->g->params.n;
+  s->passed = ANFI_NEW_N(j->a, bool, np + 1);
+  memset(s->passed, true, np);
+}
+
+static void keep_box(anfi_j *j, anfi_jspec *s, bool arm) {
+  s->boxed = true;
+  s->with_args = arm && !s->splice;
+  if (s->with_args) pass_all(j, s);
+}
+
+/* A recursion comes back to c: an arm on the way keeps a box, and is entered before c is. */
+static void box(anfi_j *j, visits *st, anfi_jspec *c) {
+  size_t from = st->n, arm;
+  while (st->at[--from].spec != c) continue;
+  for (arm = from; arm < st->n && !st->at[arm].arm; arm++) continue;
+  if (arm == st->n || arm == from || j->abandoned > AGAIN) {
+    keep_box(j, c, arm == from);
+    return;
+  }
+  anfi_jspec *s = st->at[arm].spec;
+  abandon(j, st, from);
+  keep_box(j, s, true);
+  enter(j, st, s, true);
 }
 
 /* A call back into c, which is under way. */
-static void meet(anfi_j *j, anfi_jspec *c) {
+static void meet(anfi_j *j, visits *st, anfi_jspec *c) {
   if (c->boxed || c->by_args) return;
-  size_t np = c->jg->g->params.n;
   bool none = !c->splice && !c->refused && !c->plan.products && !c->plan.rounds && !c->plan.memory;
   c->by_args = none;
-  c->boxed = !none;
-  if (!none) return;
+  if (!none) {
+    box(j, st, c);
+    return;
+  }
   j->trying++;
-  c->passed = ANFI_NEW_N(j->a, bool, np + 1);
-  memset(c->passed, true, np);
+  pass_all(j, c);
 }
 
 /* The visit on top is over. Did s keep something after all? */
@@ -188,22 +231,24 @@ static bool fails(anfi_j *j, anfi_jspec *s, size_t done) {
   return true;
 }
 
-static bool build_all(anfi_j *j, anfi_jspec *root) {
+/* Of the root and all that it calls; `arm`: it is one of a choice. */
+static bool build_all(anfi_j *j, anfi_jspec *root, bool arm) {
   visits st = {0};
-  if (root->state == 0) enter(j, &st, root);
-  while (st.n) {
+  while (st.n || root->state == 0) {
+    if (!st.n) enter(j, &st, root, arm);
     visit *top = &st.at[st.n - 1];
     anfi_jspec *s = top->spec;
     if (top->next < s->callees.n) {
-      anfi_jspec *c = s->callees.at[top->next++].spec;
-      if (c->state == 1) meet(j, c);
-      if (c->state == 0) enter(j, &st, c);
+      const anfi_jcallee *c = &s->callees.at[top->next++];
+      if (c->spec->state == 1) meet(j, &st, c->spec);
+      else if (c->spec->state == 0) enter(j, &st, c->spec, c->arm > 0);
       continue;
     }
     size_t done = top->done;
+    bool was_arm = top->arm;
     st.n--;
     if (!anfi_j_build(j, s)) return false;
-    if (fails(j, s, done)) enter(j, &st, s);
+    if (fails(j, s, done)) enter(j, &st, s, was_arm);
   }
   return true;
 }
@@ -234,7 +279,7 @@ bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *gi
                      anfi_vjp_pair *out) {
   anfi_j *j = driver(ad);
   anfi_jspec *s = settled(j, f, want, given);
-  if (!build_all(j, s)) return false;
+  if (!build_all(j, s, false)) return false;
   *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nkept, s->passed, s->given, s->out};
   return true;
 }
@@ -244,6 +289,6 @@ bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
   anfi_j *j = driver(ad);
   anfi_jspec *s = settled(j, f, want, given);
   for (size_t i = 0; i < s->callees.n; i++)
-    if (!build_all(j, s->callees.at[i].spec)) return false;
+    if (!build_all(j, s->callees.at[i].spec, s->callees.at[i].arm > 0)) return false;
   return s->state != 0 || anfi_j_build_at(j, s, at); // else a callee came back to it
 }

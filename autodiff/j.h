@@ -75,6 +75,7 @@ struct anfi_jspec {
   ANFI_VEC(anfi_jspec *) users;
   ANFI_VEC(anfi_jcallee) callees;
   bool queued, boxed;
+  bool with_args;        // boxed, and ◀ takes all arguments again
   bool by_args, refused; // of a recursion: ◀ has all it needs of the arguments; that failed
   uint8_t state;         // 0 new, 1 under way, 2 done
   anf_graph *fwd, *bwd;
@@ -100,6 +101,7 @@ typedef struct anfi_j {
   ANFI_VEC(anfi_jspec *) queue, done;
   ANFI_VEC(anfi_jsteady) steady; // by graph id
   uint32_t nsteady;              // graphs that were seen
+  size_t abandoned;              // specs that were entered in vain
   size_t trying;                 // specs under way that are to be by_args
   anfi_jspec *now;               // being looked at
   bool *varied, *useful;         // by leaf of its nodes

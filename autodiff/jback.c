@@ -364,14 +364,15 @@ static bool sweep_back(anfi_jbuild *q) {
 
 /* Parameters of b: first those of g that callers hand to it again, then what is given, then sums;
  * jkeep.c puts what is kept before. Callers have all arguments at hand still, so that what they
- * passed to several functions is kept once; not so between rounds of a loop, and callers of a
- * recursion cannot tell which arguments are needed. */
+ * passed to several functions is kept once; not so between rounds of a loop. Which arguments a recursion
+ * does not need is found later (optimizer/need_box.c). */
 static void make_params(anfi_jbuild *q) {
   const anf_graph *g = q->s->jg->g;
   for (size_t i = 0; i < g->params.n; i++) {
     const anf_node *p = g->params.at[i];
     anfi_param(q->f, NULL, p->type)->debug = p->debug;
-    if (!q->s->constant[i] && (q->s->boxed || q->s->splice)) continue;
+    bool left = (q->s->boxed && !q->s->with_args) || q->s->splice;
+    if (!q->s->constant[i] && left) continue;
     q->constant[i] = anfi_param(q->b, NULL, p->type);
     q->constant[i]->debug = p->debug;
   }

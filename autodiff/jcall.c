@@ -17,7 +17,7 @@ static size_t kept_types(const anfi_jbuild *q, const anfi_jspec *s, const anf_ty
 }
 
 bool anfi_is_passed(const anfi_jspec *s, size_t i) {
-  return s->boxed ? s->constant[i] != 0 : s->passed[i];
+  return s->boxed && !s->with_args ? s->constant[i] != 0 : s->passed[i];
 }
 
 bool anfi_adds(const anfi_jspec *s, size_t i, size_t k) {

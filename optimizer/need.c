@@ -2,7 +2,9 @@
 /* Need-path dead code across calls: parameters, and items of tuple results, that nothing needs
  * vanish from all graphs and calls of their group at once. Needs are the least fixed point from
  * what the host sees and from effects, so a loop variable that only computes itself goes too. What
- * a call needs of its callee's result is told item by item where all its uses take items. */
+ * a call needs of its callee's result is told item by item where all its uses take items; so it is of
+ * what is in boxes. */
+#include "optimizer/need.h"
 #include "optimizer/group.h"
 
 typedef struct {
@@ -13,6 +15,7 @@ typedef struct {
   bool **item;     // by result class: items that are needed; NULL: the result is no tuple
   uint32_t *nitem;
   uint32_t **place; // by result class: see places
+  anfi_box_classes boxes;
   anfi_node_vec todo;
 } needs;
 
@@ -20,6 +23,25 @@ static void want(needs *w, anf_node *n) {
   if (n->kind == ANFI_VALUE || w->needed[n->id]) return;
   w->needed[n->id] = 1;
   anfi_push(w->a, &w->todo, n);
+}
+
+/* Item i of the contents of boxes: of all that are needed, and of those that will be. */
+static void want_boxed(needs *w, anfi_boxes *c, uint32_t i) {
+  if (c->item[i]) return;
+  c->item[i] = true;
+  for (size_t k = 0; k < c->made.n; k++)
+    if (w->needed[c->made.at[k]->id]) want(w, c->made.at[k]->in[0].def->in[i].def);
+}
+
+static void want_box(needs *w, const anf_node *box, const anfi_boxes *c) {
+  for (uint32_t i = 0; i < c->type->n; i++)
+    if (c->item[i]) want(w, box->in[0].def->in[i].def);
+}
+
+static void want_opened(needs *w, const anf_node *unbox, anfi_boxes *c, uint32_t from,
+                        uint32_t to) {
+  want(w, unbox->in[0].def);
+  for (uint32_t i = from; i < to; i++) want_boxed(w, c, i);
 }
 
 static void want_condition(needs *w, const anf_node *call) {
@@ -63,7 +85,19 @@ static int64_t index_of(const needs *w, const anf_node *get) {
   return i < 0 ? i + n : i;
 }
 
+static bool want_of_box(needs *w, const anf_node *n) {
+  const anf_node *t = anfi_is_op(n, ANF_OP_TupleGet) ? n->in[0].def : n;
+  anfi_boxes *c = anfi_boxes_of(&w->boxes, t);
+  if (!c || (n != t && !anfi_is_op(t, ANF_OP_Unbox))) return false;
+  uint32_t i = n != t ? (uint32_t)index_of(w, n) : 0;
+  if (n != t) want_opened(w, t, c, i, i + 1);
+  else if (anfi_is_op(n, ANF_OP_Box)) want_box(w, n, c);
+  else want_opened(w, n, c, 0, c->type->n);
+  return true;
+}
+
 static void want_inputs_of(needs *w, anf_node *n) {
+  if (want_of_box(w, n)) return;
   const anfi_group *g = n->kind == ANFI_CALL ? anfi_group_of_call(&w->gs, n) : NULL;
   if (g) {
     want_condition(w, n);
@@ -201,6 +235,7 @@ static void drop_params(const anfi_group *g, const bool *gone) {
 
 /* First all calls and results, then what this makes dead, then the parameters that it used. */
 static bool rewrite(needs *w, anfi_pass *p) {
+  anfi_shrink_boxes(&w->boxes, p, w->a);
   bool **gone = ANFI_NEW_N(w->a, bool *, w->gs.n), *shrinks = ANFI_NEW_N(w->a, bool, w->gs.n);
   for (uint32_t k = 0; k < w->gs.n; k++) {
     gone[k] = gone_params(w, &w->gs.at[k]);
@@ -221,6 +256,14 @@ static bool rewrite(needs *w, anfi_pass *p) {
   return true;
 }
 
+static void follow(needs *w) {
+  while (w->todo.n) {
+    anf_node *n = w->todo.at[--w->todo.n];
+    if (n->kind == ANFI_PARAM) want_param(w, n);
+    else want_inputs_of(w, n);
+  }
+}
+
 bool anfi_opt_need(anfi_pass *p) {
   needs w = {.m = p->m, .a = anfi_scratch(p->m->cx)};
   if (p->rewrites >= p->limit || !anfi_has_calls(p->m)) return true;
@@ -229,11 +272,13 @@ bool anfi_opt_need(anfi_pass *p) {
   anfi_find_groups(p->m, w.a, &w.gs);
   w.needed = ANFI_NEW_N(w.a, uint8_t, p->m->nodes.n);
   find_items(&w);
+  w.boxes = anfi_find_boxes(p->m, w.a);
   seed(&w);
-  while (w.todo.n) {
-    anf_node *n = w.todo.at[--w.todo.n];
-    if (n->kind == ANFI_PARAM) want_param(&w, n);
-    else want_inputs_of(&w, n);
-  }
+  follow(&w);
+  for (size_t k = 0; k < w.boxes.at.n; k++)
+    if (!anfi_boxed_any(&w.boxes.at.at[k])) { // a box holds something
+      want_boxed(&w, &w.boxes.at.at[k], 0);
+      follow(&w);
+    }
   return rewrite(&w, p);
 }
