@@ -91,11 +91,12 @@ static bool same_plan(const anfi_jplan *a, const anfi_jplan *b) {
          a->memory == b->memory;
 }
 
-static bool is_spec(const anfi_jspec *s, const bool *want, const bool *given,
-                    const uint8_t *constant, const anfi_jplan *plan, bool splice) {
-  return same_plan(&s->plan, plan) && same(s->want, want, anfi_nwant(s->jg)) &&
-         !s->given == !given && s->splice == splice &&
-         (!given || same(s->given, given, s->jg->nresult)) &&
+static bool is_spec(const anfi_jspec *s, const anfi_jfamily *family, const bool *want,
+                    const bool *given, const uint8_t *constant, const anfi_jplan *plan,
+                    bool splice) {
+  return same_plan(&s->plan, plan) && s->family == family &&
+         (family || same(s->want, want, anfi_nwant(s->jg))) && !s->given == !given &&
+         s->splice == splice && (!given || same(s->given, given, s->jg->nresult)) &&
          same_flags(s->constant, constant, s->jg->g->params.n);
 }
 
@@ -105,17 +106,51 @@ void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
   anfi_push(j->a, &j->queue, s);
 }
 
+/* The family of a spec of g that the spec looked at, if there is one, asks for. */
+static anfi_jfamily *family_of(anfi_j *j, const anfi_jgraph *jg, const bool *want) {
+  anf_graph *g = jg->g;
+  if (!anfi_steady(j, g) || !anfi_any(want, anfi_nwant(jg))) return NULL;
+  if (j->now && j->now->family && anfi_same_recursion(j, j->now->jg->g, g)) return j->now->family;
+  for (anfi_jfamily *f = j->families; f; f = f->next)
+    if (f->entry == g && same(f->want, want, anfi_nwant(jg))) return f;
+  anfi_jfamily *f = ANFI_NEW(j->a, anfi_jfamily);
+  f->entry = g;
+  f->want = copy(j, want, anfi_nwant(jg));
+  anfi_map_init(&f->masks, j->a);
+  f->next = j->families;
+  return j->families = f;
+}
+
+/* What all calls in the family want of the graph, `want` among it. */
+static bool *mask_in(anfi_j *j, anfi_jfamily *f, const anfi_jgraph *jg, const bool *want) {
+  uint64_t *at = anfi_map_at(&f->masks, jg->g->id);
+  size_t n = anfi_nwant(jg);
+  bool rose = false;
+  if (!*at) *at = anfi_key(copy(j, want, n));
+  bool *mask = (bool *)(uintptr_t)*at;
+  for (size_t i = 0; i < n; i++) {
+    rose |= want[i] && !mask[i];
+    mask[i] |= want[i];
+  }
+  for (anfi_jspec *s = rose ? jg->specs : NULL; s; s = s->next)
+    if (s->family == f) anfi_j_enqueue(j, s);
+  return mask;
+}
+
 anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
                           const uint8_t *constant, const anfi_jplan *plan, bool splice) {
   static const anfi_jplan none = {0};
   anfi_jgraph *jg = anfi_jgraph_of(j, g);
+  anfi_jfamily *family = family_of(j, jg, want);
+  bool *mask = family ? mask_in(j, family, jg, want) : NULL;
   if (!plan) plan = &none;
   for (anfi_jspec *s = jg->specs; s; s = s->next)
-    if (is_spec(s, want, given, constant, plan, splice)) return s;
+    if (is_spec(s, family, want, given, constant, plan, splice)) return s;
   anfi_jspec *s = ANFI_NEW(j->a, anfi_jspec);
   size_t nwant = anfi_nwant(jg);
   s->jg = jg;
-  s->want = copy(j, want, nwant);
+  s->family = family;
+  s->want = family ? mask : copy(j, want, nwant);
   s->given = given ? copy(j, given, jg->nresult) : NULL;
   s->constant = ANFI_NEW_N(j->a, uint8_t, g->params.n + 1);
   if (constant && g->params.n) memcpy(s->constant, constant, g->params.n);
@@ -266,8 +301,10 @@ static anfi_j *driver(anfi_ad *ad) {
 
 /* The spec of f for these masks; leaves of the result that do not depend on `want` are not given. */
 static anfi_jspec *settled(anfi_j *j, anf_graph *f, const bool *want, const bool *given) {
+  j->now = NULL;
   anfi_jspec *v = anfi_jspec_of(j, f, want, NULL, NULL, NULL, false);
   settle(j);
+  j->now = NULL;
   bool *both = copy(j, given, v->jg->nresult);
   for (size_t i = 0; i < v->jg->nresult; i++) both[i] &= v->out[i];
   anfi_jspec *s = anfi_jspec_of(j, f, want, both, NULL, NULL, false);

@@ -60,9 +60,20 @@ typedef struct anfi_jcallee {
   anfi_jspec *spec;
 } anfi_jcallee;
 
+/* Specs of the graphs of a recursion for one call from outside: each graph has one mask of what is
+ * wanted, which holds for all calls within; else the recursion would be differentiated as it is
+ * called from outside, and again as it calls itself. */
+typedef struct anfi_jfamily {
+  anf_graph *entry;
+  bool *want;     // of the entry, from outside
+  anfi_map masks; // by graph id: what is wanted
+  struct anfi_jfamily *next;
+} anfi_jfamily;
+
 struct anfi_jspec {
   anfi_jgraph *jg;
-  bool *want;        // by leaf of the parameters
+  anfi_jfamily *family; // NULL: no recursion
+  bool *want;           // by leaf of the parameters
   bool *given;       // by leaf of the result; NULL: only asks which leaves of the result are varied
   uint8_t *constant; // by parameter: ANFI_J_*
   anfi_jplan plan;
@@ -102,10 +113,11 @@ typedef struct anfi_j {
   ANFI_VEC(anfi_jsteady) steady; // by graph id
   uint32_t nsteady;              // graphs that were seen
   size_t abandoned;              // specs that were entered in vain
-  size_t trying;                 // specs under way that are to be by_args
-  anfi_jspec *now;               // being looked at
-  bool *varied, *useful;         // by leaf of its nodes
-  bool *none;                    // leaves of constants
+  anfi_jfamily *families;
+  size_t trying;         // specs under way that are to be by_args
+  anfi_jspec *now;       // being looked at
+  bool *varied, *useful; // by leaf of its nodes
+  bool *none;            // leaves of constants
   size_t nnone;
   uint16_t says[ANF_OP_COUNT]; // 1 + bits: inputs without derivative; 0: not looked up yet
 } anfi_j;
@@ -181,6 +193,8 @@ typedef struct anfi_jbuild {
 } anfi_jbuild;
 
 /* jsteady.c */
+/* Are they in one recursion? After anfi_steady of both. */
+bool anfi_same_recursion(const anfi_j *j, const anf_graph *a, const anf_graph *b);
 /* By parameter of g: is it handed on as it is wherever the recursion that g is in goes on? NULL: g is
  * in none. */
 const bool *anfi_steady(anfi_j *j, anf_graph *g);

@@ -123,6 +123,10 @@ static void leave(walk *w) {
   complete(w, first, first + 1 < w->open.n || s->names_itself);
 }
 
+bool anfi_same_recursion(const anfi_j *j, const anf_graph *a, const anf_graph *b) {
+  return j->steady.at[a->id].component == j->steady.at[b->id].component;
+}
+
 const bool *anfi_steady(anfi_j *j, anf_graph *g) {
   walk w = {.j = j, .count = j->nsteady};
   if (!is_seen(&w, g)) enter(&w, g);
