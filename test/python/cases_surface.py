@@ -688,6 +688,17 @@ def test_late_captures_are_refused():
         refused(f, (1.5,), "reads i, which changes here", "for i in range(3)")
 
 
+def test_parts_of_tuples_from_outside():
+    given, at = (1.0, np.array([1.0, 2.0]), 3.0), 1
+    def f(a, b, c):
+        return a * b + c
+    def instead(x):
+        return f(*given[:at], x, *given[at + 1:])
+    def last(x):
+        return f(x, *given[-2:])
+    assert np.allclose(anfora.jit(instead)(2.0), instead(2.0)) and np.allclose(anfora.jit(last)(2.0), last(2.0))
+
+
 def test_functions_made_in_loops():
     def wrapped(x, n):
         f = lambda v: v * x  # noqa: E731
