@@ -521,7 +521,7 @@ class Knowing(Part):
             return None
         if s.kind == "dict":
             return [Item(entry=Is(k)) for k in s.names]
-        return self.parts_of(self.expr(node), s) if s.kind != "object" or issubclass(s.of, tuple) else None
+        return self.parts_of(self.looked_at(node), s) if s.kind != "object" or issubclass(s.of, tuple) else None
 
     @staticmethod
     def parts_of(text: str, s: Shape) -> list[Item]:

@@ -61,6 +61,14 @@ def grown(node: Any) -> Any:
     return None
 
 
+def changed_in_place(body: list) -> set[str]:
+    """Names of what statements may change the items of."""
+    nodes = [n for s in body for n in ast.walk(s)]
+    calls = [n.func for n in nodes if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    items = [n for n in nodes if isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Store)]
+    return {n.value.id for n in (*calls, *items) if isinstance(n.value, ast.Name)}
+
+
 def own_jumps(body: list) -> bool:
     """Whether statements leave or go on with the loop that they are the body of."""
     todo = list(body)
@@ -228,6 +236,9 @@ class Loops(Part):
 
     def write_for(self, node: Any, indent: str) -> str:
         called = self.static(node.iter.func) if isinstance(node.iter, ast.Call) else (False, None)
+        for n in ast.walk(node.iter):
+            if isinstance(n, ast.Name) and n.id in changed_in_place(node.body):
+                self.give_away(n)
         if not own_jumps(node.body) and (called != (True, range) or self.wants_parts(node)):
             items = self.sequence(node.iter)
             if items is not None:
@@ -327,7 +338,8 @@ class Loops(Part):
         return f"{indent}{self.mark(node)}{list_} = {made}\n"
 
     def wants_parts(self, node: ast.For) -> bool:
-        """Whether a loop over a range takes parts of tuples by its count, makes lists longer, or fills one with functions."""
+        """Whether a loop over a range takes parts of tuples by its count, makes lists longer, reads one that it fills, or
+        fills one with functions."""
         counts = bound_names([node.target])
         functions = {s.name for s in node.body if isinstance(s, ast.FunctionDef)}
         for n in (n for s in node.body for n in ast.walk(s)):
@@ -337,7 +349,7 @@ class Loops(Part):
                         isinstance(n.slice, ast.JoinedStr):
                     return True
             list_ = grown(n)
-            if list_ is not None and is_structure(self.like(list_)):
+            if list_ is not None and (is_structure(self.like(list_)) or self.reads_too(node.body, list_)):
                 return True
             if list_ is not None and any(isinstance(x, ast.Lambda) or isinstance(x, ast.Name) and x.id in functions
                                          for a in n.args for x in parts_written(a)):
@@ -345,6 +357,11 @@ class Loops(Part):
             if isinstance(n, ast.AugAssign) and is_structure(self.like(ast.Name(getattr(n.target, "id", ""), ast.Load()))):
                 return True
         return False
+
+    @staticmethod
+    def reads_too(body: list, list_: Any) -> bool:
+        """Whether the list is more than filled there."""
+        return isinstance(list_, ast.Name) and any(isinstance(n, ast.Name) and n.id == list_.id and n is not list_ for s in body for n in ast.walk(s))
 
     def written_out(self, node: ast.For, items: list[Item], indent: str) -> str:
         """A loop over known parts: its body once for each."""

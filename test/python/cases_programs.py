@@ -712,3 +712,34 @@ def test_eval_shape_etc():
     assert f.lower(np.ones(3)) is not None if hasattr(f, "lower") else True
     x = f(np.ones(3)).block_until_ready()
     assert f(3) == 6
+
+
+def test_gram_schmidt():
+    def first(m):
+        q = []
+        for j in range(3):
+            v = m[:, j]
+            for u in q:  # which grows meanwhile
+                v = v - (u @ v) * u
+            q.append(v / np.sqrt(np.sum(v * v)))
+        return np.sum(np.stack(q)[:, 0] ** 3)
+    m = rng.normal(size=(4, 3))
+    close(jit(first)(m), first(m))
+    d = rng.normal(size=(4, 3))
+    close(np.sum(np.asarray(grad(first)(m)) * d), (first(m + 1e-6 * d) - first(m - 1e-6 * d)) / 2e-6, 1e-4)
+
+
+def test_lists_that_are_gone_over_do_not_change():
+    def f(x):
+        q = [x, 2 * x]
+        s = 0.0
+        for u, w in zip(q, q):
+            q[1] = u * 10
+            s = s + u * w
+        return s
+    try:
+        jit(f)(0.5)
+    except anfora.CompileError as e:
+        assert "changes in place" in str(e)
+    else:
+        raise AssertionError("it was not refused")
