@@ -34,7 +34,7 @@ void anfi_isa_of(const char *triple, const char *features, anfi_isa *out);
 bool anfi_isa_of_engine(const struct anf_jit_engine *e, anfi_isa *out);
 
 /* ---- tile.c: tiles of registers, blocks of caches ---- */
-enum { TILE_VECS = 16, TILE_SUMS = 32 };
+enum { TILE_VECS = 24, TILE_SUMS = 32 };
 typedef struct anfi_tile {
   uint32_t rows, vecs; // rows * vecs sums, each a vector
 } anfi_tile;

@@ -12,6 +12,8 @@ enum { WAYS = 12 }; // of the first cache: more lines that are pages apart do no
 enum { TILE_START = 16, STREAM = 4 }; // cycles for TYPICAL_K steps; of a row or vector
 
 static const double UNEVEN = 1.005; // a panel more, with a kernel of its own
+static const double LOW = 1.005;    // tiles that read B, which comes from afar, for few rows
+enum { SQUARE = 4 };                // vectors of a tile that is not low, if there are rows
 
 static bool fits(const anfi_isa *isa, uint32_t rows, uint32_t vecs) {
   uint32_t b = rows == 1 ? 1 : vecs; // a single row reads B from memory
@@ -20,18 +22,22 @@ static bool fits(const anfi_isa *isa, uint32_t rows, uint32_t vecs) {
 
 static double max2(double a, double b) { return a > b ? a : b; }
 
+/* A row of B that lies pages away from the next, in a cache that others share: the row, and each vector. */
+static const double FAR_ROW = 7, FAR_VEC = 1.7;
+
 /* Cycles a step of K of one tile, with its share of the start. */
-static double tile_cost(uint64_t rows, uint64_t vecs) {
+static double tile_cost(uint64_t rows, uint64_t vecs, bool far) {
   double work = (double)(rows * vecs) / FMA_A_CYCLE,
-         loads = (double)(rows == 1 ? 1 + vecs : rows + vecs) / LOADS_A_CYCLE;
-  return max2(max2(work, loads), LATENCY) +
+         loads = (double)(rows == 1 ? 1 + vecs : rows + vecs) / LOADS_A_CYCLE,
+         wait = far ? FAR_ROW + FAR_VEC * (double)vecs : LATENCY;
+  return max2(max2(work, loads), wait) +
          (double)(TILE_START + rows * vecs + STREAM * (rows + vecs)) / (double)TYPICAL_K;
 }
 
 /* All rows of a panel of `vecs` vectors. */
-static double panel_cost(uint64_t m, uint32_t rows, uint64_t vecs) {
+static double panel_cost(uint64_t m, uint32_t rows, uint64_t vecs, bool far) {
   uint64_t t = (m + rows - 1) / rows, q = m / t, more = m % t;
-  return (double)more * tile_cost(q + 1, vecs) + (double)(t - more) * tile_cost(q, vecs);
+  return (double)more * tile_cost(q + 1, vecs, far) + (double)(t - more) * tile_cost(q, vecs, far);
 }
 
 static uint32_t most_rows(const anfi_isa *isa, uint32_t vecs) {
@@ -41,32 +47,34 @@ static uint32_t most_rows(const anfi_isa *isa, uint32_t vecs) {
 }
 
 /* The height with the least cost; among equals the greatest, which loads B less often. */
-static uint32_t best_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs, double *cost) {
+static uint32_t best_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs, bool far, double *cost) {
   uint32_t best = 1;
-  *cost = panel_cost(m, 1, vecs);
+  *cost = panel_cost(m, 1, vecs, far);
   for (uint32_t r = 2; r <= most_rows(isa, vecs) && r <= m; r++) {
-    double c = panel_cost(m, r, vecs);
+    double c = panel_cost(m, r, vecs, far);
     if (c <= *cost) *cost = c, best = r;
   }
   return best;
 }
 
-static double cost_of(const anfi_isa *isa, uint64_t m, uint64_t nvec, uint32_t vecs,
+static double cost_of(const anfi_isa *isa, uint64_t m, uint64_t nvec, uint32_t vecs, bool far,
                       uint32_t *rows) {
   double one = 0, last = 0;
-  *rows = best_rows(isa, m, vecs, &one);
+  *rows = best_rows(isa, m, vecs, far, &one);
+  if (vecs > SQUARE && m > SQUARE) one *= LOW;
   if (nvec % vecs == 0) return (double)(nvec / vecs) * one;
-  best_rows(isa, m, (uint32_t)(nvec % vecs), &last);
+  best_rows(isa, m, (uint32_t)(nvec % vecs), far, &last);
   return UNEVEN * ((double)(nvec / vecs) * one + last);
 }
 
-static double pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n, anfi_tile *tile) {
+static double pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n, bool far,
+                   anfi_tile *tile) {
   uint64_t nvec = (n + lanes - 1) / lanes;
   double best = 0;
   *tile = (anfi_tile){1, 1};
   for (uint32_t v = 1; v <= nvec && fits(isa, 1, v); v++) {
     uint32_t rows;
-    double c = cost_of(isa, m, nvec, v, &rows);
+    double c = cost_of(isa, m, nvec, v, far, &rows);
     if (v == 1 || c < best) best = c, *tile = (anfi_tile){rows, v};
   }
   return best;
@@ -74,18 +82,18 @@ static double pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n, 
 
 anfi_tile anfi_tile_pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
   anfi_tile t = {1, 1};
-  if (m && n) pick(isa, lanes, m, n, &t);
+  if (m && n) pick(isa, lanes, m, n, false, &t);
   return t;
 }
 
 uint32_t anfi_tile_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs) {
   double cost;
-  return best_rows(isa, m, vecs, &cost);
+  return best_rows(isa, m, vecs, false, &cost);
 }
 
 double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
   anfi_tile t;
-  return m && n ? pick(isa, lanes, m, n, &t) : 0;
+  return m && n ? pick(isa, lanes, m, n, false, &t) : 0;
 }
 
 /* Squares of A are turned beside the multiplications: each of 16 columns takes cycles more, and so does
@@ -133,6 +141,13 @@ static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `mos
   return n ? (n + parts(n, most) - 1) / parts(n, most) : 0;
 }
 
+/* Few rows read B where it lies, and once: does it come from behind the second cache, a page or two a row? */
+static bool is_far(const anfi_isa *isa, const anfi_product *p) {
+  enum { FEW = 24 };
+  return p->m <= FEW && !p->tb && !p->laid_out && p->bytes == p->sum &&
+         p->ldb * p->bytes >= PAGE / 2 && p->k * p->n * p->bytes > isa->l2 / 2;
+}
+
 /* Do a panel's rows stay in the second cache where they lie? They are on many pages, and fall on the
  * fewer places the greater the power of two is that they are apart. The limits are measured. */
 static bool stays(const anfi_isa *isa, const anfi_product *p, const anfi_blocks *b) {
@@ -152,7 +167,8 @@ static bool stays(const anfi_isa *isa, const anfi_product *p, const anfi_blocks 
  * the first cache, or if a tile would read a few values of a line in each of many steps. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->sum;
-  anfi_tile t = anfi_tile_pick(isa, lanes, p->m, p->n);
+  anfi_tile t = {1, 1};
+  if (p->m && p->n) pick(isa, lanes, p->m, p->n, is_far(isa, p), &t);
   bool tiles = isa->amx && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
   if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
   if (!p->ta && p->bytes == p->sum && anfi_tile_is_turned(isa, lanes, p->m, p->n)) t.rows = lanes;
