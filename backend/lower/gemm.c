@@ -674,21 +674,39 @@ bool anfi_low_gemm_wanted(const anfi_mm *q) {
   return type && q->k && q->m && q->n && q->m * q->n >= FEW / q->k;
 }
 
-/* The result, of which `columns` are the sums by columns. */
-static void by_rows(anfi_low *L, const anfi_mm *q, texpr columns) {
-  plan p = {.L = L};
+/* `m` rows from `first` on, of which `columns` are the sums by columns: turned, then followed. */
+static void some_rows(anfi_low *L, const anfi_mm *q, texpr columns, texpr first, uint64_t m) {
   anfi_loop i, j;
+  texpr rows = anfi_low_local(L, q->elem, m * q->n, "rows");
+  anfi_transposed t = {q->elem, columns, rows, first, anfi_ix(L, 0), q->n, m, q->m, q->n};
+  anfi_low_transpose(L, &t);
+  anfi_low_loop(L, &i, m, "i");
+  anfi_low_loop(L, &j, q->n, "j");
+  texpr at = anfi_ix_add(L, anfi_ix_mulc(L, i.var, q->n), j.var),
+        row = anfi_low_atom(L, anfi_ix_add(L, first, i.var));
+  anfi_low_gemm_finish(L, q, row, j.var, anfi_low_load(L, rows, anfi_low_atom(L, at)));
+  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
+}
+
+/* The result of all rows. */
+static void by_rows(anfi_low *L, const anfi_mm *q, texpr columns) {
+  enum { ROWS = 16, PARALLEL_ELEMENTS = 1 << 15 };
+  anfi_loop l;
   if (!q->bias && !q->rhs && !q->relu && !q->each) {
     anfi_transposed t = {q->elem, columns, q->c, anfi_ix(L, 0), q->c0, q->n, q->m, q->m, q->ldc};
     anfi_low_transpose(L, &t);
     return;
   }
-  anfi_low_loop(L, &i, q->m, "i");
-  anfi_low_loop(L, &j, q->n, "j");
-  texpr v = anfi_low_load(L, columns, anfi_low_atom(L, add(&p, mulc(&p, j.var, q->m), i.var)));
-  anfi_low_gemm_finish(L, q, i.var, j.var, v);
-  anfi_low_loop_end(L, &j);
-  anfi_low_loop_end(L, &i);
+  uint64_t whole = q->m / ROWS, left = q->m % ROWS;
+  if (whole) {
+    anfi_low_loop(L, &l, whole, "m");
+    l.parallel = L->o.parallel && !L->in_parallel && !q->serial && !l.none &&
+                 q->m * q->n >= PARALLEL_ELEMENTS;
+    some_rows(L, q, columns, anfi_low_atom(L, anfi_ix_mulc(L, l.var, ROWS)), ROWS);
+    anfi_low_loop_end(L, &l);
+  }
+  if (left) some_rows(L, q, columns, anfi_ix(L, whole * ROWS), left);
 }
 
 /* ---- B that a loop reads in each round ---- */
