@@ -171,15 +171,18 @@ typedef struct anfi_contribution {
   bool minus; // it is the negative of the node, which is a plain one
 } anfi_contribution;
 
+/* What is known of a node holds of its copy if the copy uses copies, and those do: rules look two deep. */
+enum { ANFI_J_UNLIKE_INPUT = 1, ANFI_J_UNLIKE = 2 }; // it uses something that is no copy; it is none
+
 typedef struct anfi_jbuild {
   anfi_j *j;
   anfi_ad *ad;
   anfi_jspec *s;
   anf_graph *f, *b;
   uint32_t base;            // all nodes of f and b have ids from this on
-  uint8_t todo;             // ANFI_TODO_*: what of g's nodes need not hold of their copies
   anf_node **to;            // by position: what stands for the node in f
-  bool *other;              // by position: it comes from a node that is no plain one; NULL: none is
+  uint8_t *unlike;          // by position: ANFI_J_UNLIKE*, of what stands for it; NULL: all are 0
+  uint8_t *param_unlike;    // by parameter, likewise
   anf_node **effect;        // by position: what stands for it among effects
   anf_node ***kept;         // by position: what its ▶ kept, nodes of f; NULL: nothing was called
   anfi_contribution **adj;  // by leaf of nodes; newest first

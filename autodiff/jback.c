@@ -271,21 +271,29 @@ static bool copy_node(anfi_jbuild *q, anf_node *n) {
   return true;
 }
 
-enum { LOOK = ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE };
+static uint8_t unlike(const anfi_jbuild *q, const anf_node *x) {
+  if (x->kind == ANFI_PARAM) return q->param_unlike[x->u.index];
+  return x->kind == ANFI_VALUE ? 0 : q->unlike[anfi_position(q, x)];
+}
 
-/* What is known of the node holds of its copy, but for q->todo: where all that it comes from are copies
- * one by one. */
+/* What passes have to find out about the copy of n, at position k. */
+static uint8_t todo_of_copy(anfi_jbuild *q, size_t k, const anf_node *n) {
+  unsigned todo = (n->flags & ANFI_NODE_SIMPLE ? 0u : ANFI_TODO_SIMPLIFY) |
+                  (n->flags & ANFI_NODE_UNIQUE ? 0u : ANFI_TODO_CSE);
+  for (uint32_t i = 0; q->unlike && i < n->nin; i++) {
+    uint8_t of_input = unlike(q, n->in[i].def);
+    if (of_input) todo |= ANFI_TODO_SIMPLIFY;
+    if (of_input != ANFI_J_UNLIKE) continue;
+    todo |= ANFI_TODO_CSE;
+    q->unlike[k] = ANFI_J_UNLIKE_INPUT;
+  }
+  return (uint8_t)todo;
+}
+
 static void copy_plain(anfi_jbuild *q, size_t k, const anf_node *n) {
   anf_node *in[ANFI_J_FEW];
-  for (uint32_t i = 0; i < n->nin; i++) {
-    const anf_node *x = n->in[i].def;
-    in[i] = anfi_primal(q, n->in[i].def);
-    if (q->other && anfi_is_cnode(x)) q->other[k] |= q->other[anfi_position(q, x)];
-  }
-  unsigned todo = q->other && q->other[k] ? LOOK : q->todo;
-  if (!(n->flags & ANFI_NODE_SIMPLE)) todo |= ANFI_TODO_SIMPLIFY;
-  if (!(n->flags & ANFI_NODE_UNIQUE)) todo |= ANFI_TODO_CSE;
-  anfi_apply_of of = {q->f, n->u.attrs, n->type, n->debug, n->op, (uint8_t)todo};
+  for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
+  anfi_apply_of of = {q->f, n->u.attrs, n->type, n->debug, n->op, todo_of_copy(q, k, n)};
   q->to[k] = q->effect[k] = anfi_apply_as(&of, n->nin, in);
 }
 
@@ -298,7 +306,7 @@ static bool sweep_forward(anfi_jbuild *q) {
       copy_plain(q, i, n);
       continue;
     }
-    q->other[i] = true;
+    q->unlike[i] = ANFI_J_UNLIKE;
     bool loop = anfi_is_op(n, ANF_OP_Loop),
          called = (loop || anfi_is_own_call(n)) && is_useful(q, n);
     if (!called ? !copy_node(q, n) : loop ? !anfi_forward_loop(q, n) : !anfi_forward_call(q, n))
@@ -427,7 +435,8 @@ static anfi_jbuild begin(anfi_j *j, anfi_jspec *s, anf_graph *f, anf_graph *b) {
   q.base = (uint32_t)j->ad->m->nodes.n;
   q.to = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
   q.effect = jg->all_plain ? q.to : ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
-  q.other = jg->all_plain ? NULL : ANFI_NEW_N(j->a, bool, jg->order.n + 1);
+  q.unlike = jg->all_plain ? NULL : ANFI_NEW_N(j->a, uint8_t, jg->order.n + 1);
+  q.param_unlike = ANFI_NEW_N(j->a, uint8_t, jg->g->params.n + 1);
   q.kept = jg->all_plain ? NULL : ANFI_NEW_N(j->a, anf_node **, jg->order.n + 1);
   q.row = ANFI_NEW_N(j->a, anfi_contribution *, anfi_row(jg) + jg->first[jg->order.n]);
   q.padj = q.row + 1;
@@ -440,15 +449,17 @@ static anfi_jbuild begin(anfi_j *j, anfi_jspec *s, anf_graph *f, anf_graph *b) {
   return q;
 }
 
-/* Copies with parameters for parameters are as simple, and as unlike each other, as the nodes are:
- * where each parameter is another, and nothing else uses it but the Derive that asks. */
-static uint8_t to_look_at(const anfi_jspec *s, anf_node *const *args) {
-  unsigned todo = 0;
-  for (size_t i = 0; i < s->jg->g->params.n; i++) {
-    if (args[i]->kind != ANFI_PARAM) return LOOK;
-    if (!args[i]->uses || args[i]->uses->next) todo = ANFI_TODO_CSE;
+/* An argument is like the parameter if it is another one, which nothing else uses but the Derive that
+ * asks. */
+static void compare_args(anfi_jbuild *q, anf_node *const *args) {
+  const anfi_jgraph *jg = q->s->jg;
+  bool all = true;
+  for (size_t i = 0; i < jg->g->params.n; i++) {
+    if (args[i]->kind == ANFI_PARAM && args[i]->uses && !args[i]->uses->next) continue;
+    q->param_unlike[i] = ANFI_J_UNLIKE;
+    all = false;
   }
-  return (uint8_t)todo;
+  if (!all && !q->unlike) q->unlike = ANFI_NEW_N(q->j->a, uint8_t, jg->order.n + 1);
 }
 
 bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
@@ -467,7 +478,7 @@ bool anfi_j_build_at(anfi_j *j, anfi_jspec *s, anfi_vjp_place *at) {
   anfi_jbuild q = begin(j, s, at->g, at->g);
   q.param = at->args;
   q.given = at->dy;
-  q.todo = to_look_at(s, at->args);
+  compare_args(&q, at->args);
   seed(&q);
   if (!sweep_forward(&q) || !sweep_back(&q)) return false;
   at->value = anfi_primal(&q, jg->g->result);

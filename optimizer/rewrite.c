@@ -338,7 +338,7 @@ static bool equals(const anf_node *n, const anfi_apply_of *of, size_t nin, anf_n
       n->type != of->type || n->u.attrs || (n->flags & ANFI_NODE_EFFECT))
     return false;
   for (size_t i = 0; i < nin; i++)
-    if (n->in[i].def != in[i]) return false;
+    if (!same_node(n->in[i].def, in[i])) return false;
   return true;
 }
 
