@@ -172,7 +172,10 @@ typedef struct anfi_contribution {
 } anfi_contribution;
 
 /* What is known of a node holds of its copy if the copy uses copies, and those do: rules look two deep. */
-enum { ANFI_J_UNLIKE_INPUT = 1, ANFI_J_UNLIKE = 2 }; // it uses something that is no copy; it is none
+enum {
+  ANFI_J_UNLIKE_INPUT = 1,
+  ANFI_J_UNLIKE = 2
+}; // it uses something that is no copy; it is none
 
 typedef struct anfi_jbuild {
   anfi_j *j;

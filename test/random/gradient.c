@@ -8,6 +8,8 @@
  *                points where they show no kink, jump or pole, or to what rounding makes of the values
  *   optimised    both derivatives after `standard`, to SAME; of each VERIFY-th, with all the other
  *                derivatives in one module, which is verified after each pass
+ *   settled      their text, read again, has nothing for `simplify` and `cse`, which pass over what they
+ *                know: that holds of all derivatives in one module
  *   second       the pushforward of the pullback is the pullback of <pullback, u>, to DUAL
  *   batch        vmap of the pullback gives each lane what the pullback gives alone, to SAME
  *   compiled     the pullback by LLVM, to SAME
@@ -24,10 +26,10 @@ enum { NX = 5, LANES = 3 }; // numbers in (x, y, v), and in the outputs
 enum { VERIFY = 10 };
 static const double DUAL = 1e-9, STEP = 2e-5, SAME = 1e-10;
 
-typedef enum { DUALITY, DIFFERENCES, OPTIMISED, SECOND, BATCH, COMPILED, CHECKS } check;
-static const char *const what[] = {"duality",      "differences", "optimised",
+typedef enum { DUALITY, DIFFERENCES, OPTIMISED, SETTLED, SECOND, BATCH, COMPILED, CHECKS } check;
+static const char *const what[] = {"duality",      "differences", "optimised", "settled",
                                    "second order", "batch",       "compiled"};
-static const uint64_t every[] = {1, 1, 1, 10, 10, 25}; // one in so many programs
+static const uint64_t every[] = {1, 1, 1, 10, 10, 10, 25}; // one in so many programs
 
 static const char tail[] = "\ndef out(x: f64, y: f64, v: f64[3]) {\n"
                            "  program(5, 2, x, y, true, v)\n}\n";
@@ -243,6 +245,31 @@ static void check_optimised(bench *b, const char *text, const double *pulled,
   anf_module_free(m);
 }
 
+static void count_rewrites(void *user, anf_module *m, const char *pass, double ms,
+                           uint64_t rewrites) {
+  (void)m, (void)ms;
+  if (strcmp(pass, "simplify") == 0 || strcmp(pass, "cse") == 0) *(uint64_t *)user += rewrites;
+}
+
+/* What passes take for simple and unlike all others is so, if they look at it for the first time, too. */
+static void check_settled(bench *b, const char *text) {
+  anf_module *m = NULL, *again = NULL;
+  anf_text ir = {.cx = b->cx};
+  uint64_t rewrites = 0;
+  anf_opt_opts o = {.size = sizeof o, .after = count_rewrites, .user = &rewrites};
+  anf_diag_clear(b->d);
+  anf_status st = anf_parse(b->cx, text, "random.anf", b->d, &m);
+  if (st == ANF_OK) st = anf_optimise(m, "first_order clean (expand clean)*", NULL, b->d);
+  if (st == ANF_OK) st = anf_print_ir(m, &ir);
+  if (st == ANF_OK) st = anf_parse_n(b->cx, ir.text, ir.len, "random.ir", b->d, &again);
+  if (st == ANF_OK) st = anf_optimise(again, "simplify cse", &o, b->d);
+  if (good(b, SETTLED, st)) b->tried[SETTLED]++;
+  if (rewrites) complain(b, SETTLED, "there is more to do", NULL, NULL, 0);
+  anf_text_free(&ir);
+  anf_module_free(again);
+  anf_module_free(m);
+}
+
 static void check_second(bench *b, anf_module *m) {
   double forward[NX], reverse[NX];
   if (!good(b, SECOND, numbers(b, m, "forward_over", point, direction, NX, forward)) ||
@@ -318,6 +345,7 @@ static void check_all(bench *b, anf_module *plain, anf_module *m, const char *te
   check_duality(b, m, pulled, pushed);
   check_differences(b, plain, y, pushed);
   if (b->seed % every[OPTIMISED] == 0) check_optimised(b, text, pulled, pushed);
+  if (b->seed % every[SETTLED] == 0) check_settled(b, text);
   if (b->seed % every[SECOND] == 0 && finite(pulled, NX) && finite(pushed, NX)) check_second(b, m);
   if (b->seed % every[BATCH] == 0) check_batch(b, m);
   if (b->seed % every[COMPILED] == 0) check_compiled(b, text, pulled);
