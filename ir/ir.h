@@ -464,6 +464,7 @@ enum {                 // flags of a row
   ANFI_ONE_PASS = 256,     // reads its inputs once, in the order of their elements
   ANFI_IN_ORDER = 512,     // the elements of input 0, in their order
   ANFI_WRITES_OVER = 1024, // input 0 with some elements written over, computed as a whole
+  ANFI_FOLLOWED = 2048,    // a product: a nest of pointwise ops may follow each block of it
 };
 typedef enum anfi_lower {
   ANFI_LOWER_NONE,

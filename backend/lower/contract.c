@@ -233,6 +233,46 @@ static bool in_registers(anfi_low *L, anfi_mm *q, const follower *f) {
   return true;
 }
 
+/* What a nest reads: tensors at the points at which it writes, and others. */
+typedef struct reading {
+  ANFI_VEC(texpr) own, other;
+} reading;
+
+/* Views from v on that are computed in the nest: at its points, or else anywhere. */
+static void see_reads(anfi_low *L, reading *r, const follower *f, const anfi_view *from, bool own) {
+  ANFI_VEC(const anfi_view *) todo = {0};
+  anfi_map seen;
+  anfi_map_init(&seen, L->a);
+  anfi_push(L->a, &todo, from);
+  while (todo.n) {
+    const anfi_view *v = todo.at[--todo.n];
+    if (v == f->product || v->kind == VIEW_SCALAR || *anfi_map_at(&seen, v->id)) continue;
+    *anfi_map_at(&seen, v->id) = 1;
+    if (v->tensor && own && v->n == f->root->n) anfi_push(L->a, &r->own, v->tensor);
+    else if (v->tensor) anfi_push(L->a, &r->other, v->tensor);
+    bool on = !own || (v->n == f->root->n && (v->order == ORDER_POINT || v->order == ORDER_FLAT));
+    for (size_t i = 0; i < v->nin && !v->tensor; i++)
+      if (v->in[i] && on) anfi_push(L->a, &todo, (const anfi_view *)v->in[i]);
+      else if (v->in[i]) see_reads(L, r, f, v->in[i], false);
+  }
+}
+
+/* Each element is written once, when its sum is done: what the nest reads there may be in the same place,
+ * if it reads that nowhere else. */
+static void tell_in_step(anfi_low *L, const follower *f, const anfi_mm *q) {
+  reading r = {0};
+  const texpr factor[] = {q->a, q->b, q->bias};
+  if (L->scope.n != 1 || (q->rhs && anfi_low_gemm_cuts_k(L, q))) return;
+  see_reads(L, &r, f, f->root, true);
+  for (size_t i = 0; i < ANFI_LEN(factor); i++)
+    if (factor[i]) anfi_push(L->a, &r.other, factor[i]);
+  for (size_t i = 0; i < r.own.n; i++) {
+    size_t k = 0;
+    while (k < r.other.n && r.other.at[k] != r.own.at[i]) k++;
+    if (k == r.other.n) anfi_push(L->a, &L->in_step, ((anfi_in_step){r.own.at[i], f->to}));
+  }
+}
+
 static anfi_mm sizes_of(const matmul *m) {
   anfi_mm q = {.elem = anfi_lower_elem((anf_dtype)m->type->dtype)};
   q.m = m->rows, q.n = m->cols, q.k = m->inner;
@@ -278,6 +318,7 @@ static void one_product(anfi_low *L, anfi_mm *q, follower *f) {
   f->rows = q->m, f->cols = q->n;
   q->user = f;
   if (f->root && !in_registers(L, q, f)) q->each = follow;
+  if (f->root) tell_in_step(L, f, q);
   anfi_low_gemm(L, q);
 }
 

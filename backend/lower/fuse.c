@@ -27,7 +27,8 @@ typedef struct plan {
   place *at;         // by index in order
   uint32_t *nodes;   // of each nest, by index of its own node
   uint32_t *product; // of each nest: 1 + index of the product that is left to it; or NO_PRODUCT
-  uint32_t *index;   // by node id: 1 + index in order, or anything if that is another node
+  const anf_node **state; // of each nest that is to be written over a parameter: that
+  uint32_t *index;        // by node id: 1 + index in order, or anything if that is another node
   anf_node *const *order;
   size_t n; // of order
   bool in_place;
@@ -88,27 +89,45 @@ static bool is_output(const anf_node *n) {
   return n == n->graph->result;
 }
 
-static bool is_given(const anf_node *n) { // a parameter or a part of one
+const anf_node *anfi_low_given(const anf_node *n) {
   while (anfi_is_op(n, ANF_OP_TupleGet) || anfi_is_op(n, ANF_OP_RecordGet)) n = n->in[0].def;
-  return n->kind == ANFI_PARAM;
+  return n->kind == ANFI_PARAM ? n : NULL;
+}
+
+/* May the product read the parameter's memory? */
+static bool reads(const anf_node *product, const anf_node *param) {
+  for (uint32_t i = 0; i < product->nin; i++) {
+    const anf_node *n = product->in[i].def;
+    while (n->kind == ANFI_APPLY && n->nin && anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP)
+      n = n->in[0].def;
+    if (anfi_low_given(n) == param) return true;
+  }
+  return false;
 }
 
 /* The nest reads a parameter as large as what it gives back: state that is updated in place, which a
- * product in the same nest would prevent. */
+ * product in the same nest prevents if it reads that, too. */
 static void see_state(plan *p, const place *want, const anf_node *x, uint64_t own, uint64_t *bits) {
-  const anf_node *root = p->order[want->nest - 1];
-  if (!p->in_place || want->points != own || !is_given(x) || !is_output(root)) return;
-  uint32_t left = p->product[want->nest - 1];
-  if (left && left != NO_PRODUCT) bits[(left - 1) / 64] &= ~(UINT64_C(1) << ((left - 1) % 64));
-  p->product[want->nest - 1] = NO_PRODUCT;
+  const anf_node *root = p->order[want->nest - 1], *param = anfi_low_given(x);
+  if (!p->in_place || want->points != own || !param || !is_output(root)) return;
+  const anf_node **state = &p->state[want->nest - 1];
+  uint32_t *left = &p->product[want->nest - 1];
+  bool both = *state && *state != param;
+  *state = param;
+  if (*left && *left != NO_PRODUCT) {
+    if (!both && !reads(p->order[*left - 1], param)) return;
+    bits[(*left - 1) / 64] &= ~(UINT64_C(1) << ((*left - 1) % 64));
+  } else if (!both) return;
+  *left = NO_PRODUCT;
 }
 
 /* May the product x, read from `at`, be left to that nest? */
 static bool may_follow(const plan *p, const anf_node *x, const place *at) {
   if (!anfi_is_op(x, ANF_OP_MatMul) && !anfi_is_op(x, ANF_OP_Linear)) return false;
   if (at->split || !at->nest || !at->plain || p->product[at->nest - 1]) return false;
-  const anf_node *root = p->order[at->nest - 1];
+  const anf_node *root = p->order[at->nest - 1], *state = p->state[at->nest - 1];
   size_t a = 0, b = 0;
+  if (state && reads(x, state)) return false;
   return at->points == anfi_hash_mix(at->nest - 1, 1) && root->type->dtype == x->type->dtype &&
          root->type->n && anfi_type_elements(root->type, &a) && anfi_type_elements(x->type, &b) &&
          a == b;
@@ -205,6 +224,7 @@ uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, uint32
   plan p = {.at = ANFI_NEW_N(a, place, n + 1),
             .nodes = ANFI_NEW_N(a, uint32_t, n + 1),
             .product = ANFI_NEW_N(a, uint32_t, n + 1),
+            .state = ANFI_NEW_N(a, const anf_node *, n + 1),
             .index = index,
             .order = order,
             .n = n,

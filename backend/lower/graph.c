@@ -171,7 +171,9 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   anfi_view **in = ANFI_NEW_N(w->a, anfi_view *, narg + 1);
   anf_value **attr = ANFI_NEW_N(w->a, anf_value *, s->nattr + 1);
   for (size_t i = 0; i < narg; i++)
-    if (!argument(w, n->in[i].def, &in[i])) return false;
+    if (anfi_low_asks_type(n, i) && n->in[i].def->type->kind == ANF_TYPE_TENSOR)
+      in[i] = anfi_view_new(w->L, n->in[i].def->type, VIEW_SCALAR); // it may come later (rowplan.c)
+    else if (!argument(w, n->in[i].def, &in[i])) return false;
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!(attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k)))
       return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0951, s->name->s, s->attr[k].name->s);
@@ -466,6 +468,8 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
   tattrs at = {0};
   if (!entry) at = anfi_t_attr_set(w->t, at, TA_is_private, 1);
   anfi_t_mod_add(w->tm, anfi_t_func(w->t, f->name, ret, fr.n, fr.param, body, at));
+  for (size_t i = 0; entry && i < w->L->in_step.n; i++)
+    anfi_push(w->keep, &w->out->in_step, w->L->in_step.at[i]);
   return true;
 }
 

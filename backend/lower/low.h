@@ -117,6 +117,7 @@ struct anfi_low {
   anfi_map row_memo;  // key → anfi_row_memo
   bool in_parallel;
   ANFI_VEC(anfi_laid) laid;
+  ANFI_VEC(anfi_in_step) in_step; // of nests that stand in the outermost list
 };
 
 /* emit.c: types */
@@ -252,6 +253,8 @@ texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits);
 uint64_t anfi_low_bits(const anf_value *v, size_t i);
 /* fuse.c: is input i asked for its type alone? */
 bool anfi_low_asks_type(const anf_node *n, size_t i);
+/* The parameter that the node is a part of, or NULL. */
+const anf_node *anfi_low_given(const anf_node *n);
 /* conv.c: the question as the plans of windows ask it */
 anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q);
 

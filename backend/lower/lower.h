@@ -67,9 +67,10 @@ typedef struct anfi_lowered {
   size_t *first;             // of each parameter's leaves in `param`; one more at the end
   const anf_type *result_type;
   ANFI_VEC(anfi_site_info) sites;
-  ANFI_VEC(anf_value *) names;   // by number: strings and types
-  ANFI_VEC(anfi_region) regions; // by the number that code tells
-  bool recursive;                // some function may call itself: needs a deep stack
+  ANFI_VEC(anf_value *) names;    // by number: strings and types
+  ANFI_VEC(anfi_region) regions;  // by the number that code tells
+  ANFI_VEC(anfi_in_step) in_step; // of the entry
+  bool recursive;                 // some function may call itself: needs a deep stack
 } anfi_lowered;
 
 typedef struct anfi_lower_opts {

@@ -22,6 +22,11 @@
 typedef struct anfi_view anfi_view;
 typedef struct anfi_low anfi_low;
 
+/* A loop nest reads each element of `from` right before it writes that of `to`, and no other. */
+typedef struct anfi_in_step {
+  texpr from, to;
+} anfi_in_step;
+
 /* Options and hooks of the one who lowers graphs. */
 typedef struct anfi_low_opts {
   bool fast;                  // sums may be taken in another order and in the element's own type

@@ -12,7 +12,8 @@
  * that read one another or the same tensor, such as a value and its derivative, share one nest.
  *
  * INVARIANT: the new order has inputs first, and those that write a step's state keep their place among
- * nodes that read it: only readers move ahead of them. */
+ * nodes that read it: only readers move ahead of them. Flat blocks may write state: an optimiser's
+ * averages and its weights share a nest. */
 #include "backend/lower/graph.h"
 
 enum {
@@ -34,6 +35,8 @@ typedef enum state { NEW, MEMBER, OUTSIDE } state;
 typedef struct seen { // a node of the window
   anf_node *node;
   bool inlined, depends; // depends: on a member
+  bool read_now, read_later,
+      later; // by what goes before a block or into it; behind it; goes behind it
   state is;
 } seen;
 
@@ -132,6 +135,12 @@ static seen *seen_of(finder *q, const anf_node *n) {
   return at && *at ? &q->window.at[*at - 1] : NULL;
 }
 
+/* That of an input that must be there before the node; one that is asked for its type alone need not. */
+static seen *input_of(finder *q, const anf_node *n, size_t i) {
+  bool type = n->kind == ANFI_APPLY && i < anfi_arg_count(n) && anfi_low_asks_type(n, i);
+  return type ? NULL : seen_of(q, n->in[i].def);
+}
+
 /* A node that is written where a step's state is stands in an order of its own. */
 static bool writes_state(const finder *q, const anf_node *n) {
   return q->in_place && q->w->to[n->id] && q->w->to[n->id][0];
@@ -145,7 +154,7 @@ static bool may_join(finder *q, const seen *s) {
   const anf_node *n = s->node;
   if (!keeps_rows(q->w, &q->f, n) || row_size(&q->f, n->type) > MAX_ROW) return false;
   if (q->flat && (!is_flat(n) || n->type->n != q->f.n)) return false;
-  if (writes_state(q, n)) return false;
+  if (writes_state(q, n) && !q->flat) return false;
   for (size_t i = 0; i < n->nin; i++)
     if (way_of(q->w, &q->f, n, i) == ROW_NONE) return false;
   return true;
@@ -209,7 +218,7 @@ static void look(finder *q, seen *s) {
   const anf_node *n = s->node;
   s->depends = writes_state(q, n) && q->written;
   for (size_t i = 0; i < n->nin && !s->depends; i++) {
-    const seen *x = seen_of(q, n->in[i].def);
+    const seen *x = input_of(q, n, i);
     s->depends = x && (x->depends || x->is == MEMBER);
   }
   if (s->inlined || join(q, s)) return;
@@ -221,7 +230,13 @@ static void look(finder *q, seen *s) {
 /* Nothing behind it moves ahead of it, and nothing before it behind. */
 static bool is_wall(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->type || n->flags & ANFI_NODE_EFFECT) return true;
-  if (n->op == ANF_OP_MakeTuple || n->op == ANF_OP_TupleGet) return false;
+  switch ((anfi_opcode)n->op) {
+  case ANF_OP_MakeTuple:
+  case ANF_OP_MakeRecord:
+  case ANF_OP_TupleGet:
+  case ANF_OP_RecordGet: return false;
+  default: break;
+  }
   if (n->type->kind != ANF_TYPE_TENSOR) return true;
   switch (anfi_op[n->op].lower) {
   case ANFI_LOWER_POINTWISE:
@@ -259,6 +274,7 @@ static void forget(finder *q) {
   for (size_t i = 0; i < q->window.n; i++) {
     q->window.at[i].is = NEW;
     q->window.at[i].depends = false;
+    q->window.at[i].later = q->window.at[i].read_now = q->window.at[i].read_later = false;
   }
 }
 
@@ -268,12 +284,26 @@ static void emit(finder *q, const seen *s) {
   p->node[p->n++] = s->node;
 }
 
+/* What is left to readers that come behind the loop goes with them: another block may take it in. */
+static void find_later(finder *q) {
+  for (size_t i = q->window.n; i-- > 0;) {
+    seen *s = &q->window.at[i];
+    s->later = s->is != MEMBER && (s->depends || (s->inlined && s->read_later && !s->read_now));
+    for (size_t k = 0; k < s->node->nin; k++) {
+      seen *x = seen_of(q, s->node->in[k].def);
+      if (x && s->later) x->read_later = true;
+      else if (x) x->read_now = true;
+    }
+  }
+}
+
 /* Those before the loop, and the loop. What comes behind it is the window that is left. */
 static void emit_block(finder *q) {
   gplan *p = q->plan;
   size_t left = 0;
+  find_later(q);
   for (size_t i = 0; i < q->window.n; i++)
-    if (q->window.at[i].is != MEMBER && !q->window.at[i].depends) emit(q, &q->window.at[i]);
+    if (q->window.at[i].is != MEMBER && !q->window.at[i].later) emit(q, &q->window.at[i]);
   growblock b = {.from = p->n,
                  .nlead = q->f.n,
                  .lead = q->f.dims,
@@ -285,9 +315,29 @@ static void emit_block(finder *q) {
   b.to = p->n;
   anfi_push(q->w->a, &p->block, b);
   for (size_t i = 0; i < q->window.n; i++)
-    if (q->window.at[i].is != MEMBER && q->window.at[i].depends)
-      q->window.at[left++] = q->window.at[i];
+    if (q->window.at[i].later) q->window.at[left++] = q->window.at[i];
   q->window.n = left;
+}
+
+/* Members that write state do so before what comes behind the loop, which must not read the old one. */
+static bool keeps_state(const finder *q) {
+  anfi_map read;
+  bool any = false;
+  anfi_map_init(&read, q->tmp);
+  for (size_t k = 0; k < q->window.n; k++) {
+    const seen *s = &q->window.at[k];
+    if (s->is != MEMBER) continue;
+    any |= writes_state(q, s->node);
+    for (size_t i = 0; i < s->node->nin; i++) *anfi_map_at(&read, s->node->in[i].def->id) = 1;
+  }
+  for (size_t k = 0; k < q->window.n && any; k++) {
+    const seen *s = &q->window.at[k];
+    if (s->is == MEMBER || !s->depends || writes_state(q, s->node)) continue;
+    for (size_t i = 0; i < s->node->nin; i++)
+      if (anfi_low_given(s->node->in[i].def) && anfi_map_find(&read, s->node->in[i].def->id))
+        return false;
+  }
+  return true;
 }
 
 /* A node between two members that is none itself has no place before the loop, nor behind it. */
@@ -298,7 +348,7 @@ static bool consistent(finder *q) {
     bool depends = after && s->is != MEMBER && writes_state(q, s->node);
     after |= s->is == MEMBER;
     for (size_t i = 0; i < s->node->nin; i++) {
-      const seen *x = seen_of(q, s->node->in[i].def);
+      const seen *x = input_of(q, s->node, i);
       if (!x) continue;
       if (s->is != MEMBER) depends |= x->is == MEMBER || x->depends;
       else if (x->is != MEMBER && x->depends) return false;
@@ -317,7 +367,7 @@ static bool find_block(finder *q, size_t i) {
     *anfi_map_at(&q->at, q->window.at[k].node->id) = k + 1;
     if (!q->flat || k >= i) look(q, &q->window.at[k]);
   }
-  return q->written > 1 && q->window.at[i].is == MEMBER && consistent(q);
+  return q->written > 1 && q->window.at[i].is == MEMBER && consistent(q) && keeps_state(q);
 }
 
 static void find_blocks(finder *q, bool flat) {

@@ -69,13 +69,19 @@ static bool take_part(anf_ctx *cx, anfi_map *leaf, const anf_node *n) {
   return true;
 }
 
+/* May a product be left to its one reader? */
+static bool is_followed(const anf_node *n) {
+  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_FOLLOWED) && n->uses &&
+         !n->uses->next;
+}
+
 /* A reader that is left to its own readers reads where they are. */
 static void add_reader(sched *s, places *to, uint32_t at) {
-  size_t from = to->n;
+  size_t from = to->n, first = from;
   anfi_push(s->a, to, at);
   for (; from < to->n && to->n < MAX_READERS; from++) {
     const anf_node *n = s->order[to->at[from]];
-    if (!is_map(n)) continue;
+    if (!is_map(n) && (from != first || !is_followed(n))) continue;
     for (const anfi_use *u = n->uses; u && to->n < MAX_READERS; u = u->next)
       if (place_of(s, u->user, &at) && !anfi_is_op(u->user, ANF_OP_MakeTuple) &&
           !anfi_is_op(u->user, ANF_OP_MakeRecord))
@@ -126,7 +132,8 @@ static void find_results(results *r, const anf_node *n) {
   if (inner) return;
   if (place_of(r->s, n, &at)) {
     add_root(r, r->s->level[at], at);
-    if (r->at < r->nleaf && n->type->kind == ANF_TYPE_TENSOR && !r->s->waiting[at]) {
+    bool part = anfi_is_op(n, ANF_OP_TupleGet) || anfi_is_op(n, ANF_OP_RecordGet); // makes nothing
+    if (r->at < r->nleaf && n->type->kind == ANF_TYPE_TENSOR && !part && !r->s->waiting[at]) {
       r->s->waiting[at] = true;
       r->s->after[at] = r->readers[r->at];
     }

@@ -151,6 +151,32 @@ static bool in_step(const pair *p, tstmt s) {
   return !k.bad;
 }
 
+/* Has lowering told that the nest reads and writes so? Then both must stand there by their own names alone. */
+typedef struct names {
+  const pair *p;
+  bool other;
+} names;
+
+static bool see_name(tviewer *v, texpr e) {
+  names *k = (names *)v->user;
+  const pair *p = k->p;
+  if (e->kind == TX_tensor && e != p->old && e != p->new_)
+    k->other |= may_be(p, e, p->old) || may_be(p, e, p->new_);
+  return true;
+}
+
+static bool is_told(const anfi_lowered *low, const pair *p, tstmt s) {
+  names k = {.p = p};
+  tviewer v = {.user = &k, .enter_expr = see_name};
+  size_t i = 0;
+  while (i < low->in_step.n &&
+         (low->in_step.at[i].from != p->old || low->in_step.at[i].to != p->new_))
+    i++;
+  if (i == low->in_step.n) return false;
+  anfi_t_view_stmt(&v, s);
+  return !k.other;
+}
+
 /* ---- the whole body ---- */
 
 /* May a statement stop the program? Functions of the run time may; those of the module if they call
@@ -200,10 +226,12 @@ static uint32_t last_stop(stops *stop, tfunc f) {
   return i;
 }
 
-static bool can_give(tfunc f, const pair *p, span old, span new_, uint32_t stop) {
+static bool can_give(const anfi_lowered *low, tfunc f, const pair *p, span old, span new_,
+                     uint32_t stop) {
   if (!new_.first) return true;
   if (old.last > new_.first || stop >= new_.first) return false;
-  return old.last < new_.first || in_step(p, f->body->s[new_.first - 1]);
+  tstmt first = f->body->s[new_.first - 1];
+  return old.last < new_.first || in_step(p, first) || is_told(low, p, first);
 }
 
 static tfunc without_params(tstore *t, anfi_arena *scratch, tfunc f, const bool *gone, tstmt body) {
@@ -285,7 +313,7 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given) {
     uint32_t room = (uint32_t)(low->param.n + i - (i > returned));
     pair p = {&a, &global, f->param[i], f->param[room], low->param.at[i].n};
     span old = joined(k.of[i], k.any), new_ = joined(k.of[room], k.any);
-    if (!can_give(f, &p, old, new_, last)) continue;
+    if (!can_give(low, f, &p, old, new_, last)) continue;
     anfi_t_map_var(&sub, f->param[room], f->param[i]);
     any = gone[room] = given[i] = true;
   }

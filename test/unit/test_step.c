@@ -287,6 +287,93 @@ static void test_in_place(void **state) {
   anf_module_free(m);
 }
 
+/* Updates that follow their products block by block, all of them in place: of a network of odd sizes, whose gradients
+ * are aᵀ b; of a product that reads what is updated, which comes before; of a tied weight; with an average. */
+static const char FOLLOWED[] =
+    "import optim\n"
+    "def start(n, m) { 0.1 * Sin(Reshape(Arange(0.0, n * m, 1.0, dtype=f32), (n, m))) }\n"
+    "def net(p, x) { Relu(Relu(x @ p.a + p.b) @ p.c) @ Transpose(p.c) }\n"
+    "def loss(p, x) { Mean((net(p, x) - 0.5) ** 2) }\n"
+    "def init(key: key) {\n"
+    "  p = {a = start(37, 61), b = Zeros(61, dtype=f32), c = start(61, 45)}\n"
+    "  {p = p, m = hyper_map(fn (w) { 0.0 * w }, p), v = hyper_map(fn (w) { 0.0 * w }, p), s = "
+    "start(67, 67), r = start(67, 67)}\n"
+    "}\n"
+    "def step(s, x: f32[19, 37]) {\n"
+    "  (l, g) = value_and_grad(loss)(s.p, x)\n"
+    "  m = hyper_map(fn (m, g) { 0.9 * m + g }, s.m, g)\n"
+    "  p = hyper_map(fn (w, m, g) { w - 0.1 * (m + g) }, s.p, m, g)\n"
+    "  ({p = p, m = m, v = s.v, s = 0.5 * s.s + Transpose(s.r) @ s.s, r = 0.9 * s.r - 0.1 * s.r @ "
+    "s.r}, "
+    "{loss = l})\n"
+    "}\n"
+    "def sgd(s, x: f32[19, 37]) {\n"
+    "  (l, g) = value_and_grad(loss)(s.p, x)\n"
+    "  ({p = optim.sgd(s.p, g, 0.1), m = s.m, v = s.v, s = s.s - 0.1 * s.r @ s.r, r = s.r}, {loss "
+    "= l})\n"
+    "}\n"
+    "def adam(s, x: f32[19, 37]) {\n"
+    "  (l, g) = value_and_grad(loss)(s.p, x)\n"
+    "  m = hyper_map(fn (a, d) { 0.9 * a + 0.1 * d }, s.m, g)\n"
+    "  v = hyper_map(fn (a, d) { 0.99 * a + 0.01 * d * d }, s.v, g)\n"
+    "  p = hyper_map(fn (w, a, b) { w - 0.01 * w - 0.1 * (a / (Sqrt(b) + 0.1)) }, s.p, m, v)\n"
+    "  ({p = p, m = m, v = v, s = s.s, r = s.r}, {loss = l})\n"
+    "}\n";
+
+static bool is_near(const anf_value *a, const anf_value *b) {
+  bool tensor = anf_value_get_kind(a) == ANF_VALUE_TENSOR;
+  for (size_t i = 0; !tensor && i < anf_value_count(a); i++)
+    if (!is_near(anf_value_at(a, i), anf_value_at(b, i))) return false;
+  for (size_t i = 0; tensor && i < anf_value_elements(a); i++)
+    if (!(fabs(anf_value_get_f64(a, i) - anf_value_get_f64(b, i)) < 2e-5)) return false;
+  return true;
+}
+
+static void run_followed(world *w, const char *name, anf_step_opts o) {
+  enum { STEPS = 4 };
+  static const int64_t dims[] = {19, 37};
+  static float x[19 * 37];
+  anf_module *m = NULL;
+  anf_value *arg[2] = {NULL}, *now = NULL, *key = anf_value_tensor(w->cx, ANF_KEY, 0, NULL, NULL);
+  for (int i = 0; i < 19 * 37; i++) x[i] = (float)sin(0.7 * i);
+  arg[1] = anf_value_tensor(w->cx, ANF_F32, 2, dims, x);
+  assert_int_equal(anf_parse(w->cx, FOLLOWED, "followed.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_run(anf_module_find(m, "init"), 1, &key, NULL, w->d, &arg[0]), ANF_OK);
+  anf_step *s = NULL;
+  anf_status st = anf_step_new(anf_module_find(m, name), 1, 2, arg, &o, w->d, &s);
+  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) assert_true(s->leaf[ANF_STATE][i].given);
+  for (int i = 0; i < STEPS; i++) {
+    anf_value *pair = NULL;
+    assert_int_equal(anf_run(anf_module_find(m, name), 2, arg, NULL, w->d, &pair), ANF_OK);
+    anf_value_release(arg[0]);
+    arg[0] = anf_value_retain(anf_value_at(pair, 0));
+    anf_value_release(pair);
+    assert_int_equal(anf_step_run(s, w->d), ANF_OK);
+    assert_int_equal(anf_step_get(s, 0, w->d, &now), ANF_OK);
+    assert_true(is_near(arg[0], now));
+    anf_value_release(now);
+  }
+  for (int i = 0; i < 2; i++) anf_value_release(arg[i]);
+  anf_value_release(key);
+  anf_step_free(s);
+  anf_module_free(m);
+}
+
+static void test_followed(void **state) {
+  world *w = *state;
+  anf_step_opts o = {.size = sizeof o}, two = {.size = sizeof o, .threads = 2};
+  run_followed(w, "sgd", o);
+  run_followed(w, "step", o);
+  run_followed(w, "step", two);
+  run_followed(w, "adam", o);
+  run_followed(w, "adam", two);
+  run_followed(w, "sgd", interp());
+  run_followed(w, "step", interp());
+  run_followed(w, "adam", interp());
+}
+
 /* ---- NaN ---- */
 
 static void run_nan(world *w, anf_nan_check check) {
@@ -630,6 +717,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_swap, setup, teardown),
       cmocka_unit_test_setup_teardown(test_exchange, setup, teardown),
       cmocka_unit_test_setup_teardown(test_in_place, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_followed, setup, teardown),
       cmocka_unit_test_setup_teardown(test_nan, setup, teardown),
       cmocka_unit_test_setup_teardown(test_async, setup, teardown),
       cmocka_unit_test_setup_teardown(test_print, setup, teardown),
