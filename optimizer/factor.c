@@ -3,10 +3,11 @@
  * something: a chain as long as the round, and each round waits for the one before. It is linear in
  * s, so it becomes s' = s * c + r, where c and r do not wait for s. This rounds otherwise, so only
  * loops that derivatives made (ANFI_GRAPH_ADJOINT) are taken: how those sum is theirs to say. Taken
- * are scalars whose chain gets shorter by it. */
+ * are scalars whose chain gets shorter by it, by at least as many operations as there are more then: where
+ * several adjoints go into each other, all of the chain stays, and is there once more. */
 #include "optimizer/opt.h"
 
-enum { INVARIANT = 0, STACKS = 1, COUNTED = 3, MAX_PARTS = 48 };
+enum { INVARIANT = 0, STACKS = 1, COUNTED = 3, MAX_PARTS = 48, CONSTANTS = 2 };
 
 /* s * c + r; c NULL: no part of s in it; r NULL: nothing else. */
 typedef struct {
@@ -20,6 +21,7 @@ typedef struct {
   anfi_map depth; // node id -> 1 + the number of operations from s to it
   anfi_map forms; // node id -> form *
   anf_node *one, *zero;
+  size_t made; // nodes from this one on are new
 } factoring;
 
 static uint64_t depth_of(const factoring *f, const anf_node *n) {
@@ -131,9 +133,38 @@ static form combine(const factoring *f, anf_node *n) {
   }
 }
 
-/* s * c + r for the last node of the chain; NULL if its chain would not be shorter. */
+/* How many nodes of the chain nothing else uses: from its end on. */
+static size_t only_of_chain(factoring *f, const anfi_node_vec *chain) {
+  anfi_map gone;
+  size_t count = 0;
+  anfi_map_init(&gone, f->a);
+  for (size_t i = chain->n; i-- > 0;) {
+    const anf_node *n = chain->at[i];
+    bool used = false;
+    for (const anfi_use *u = n->uses; u; u = u->next) {
+      bool result = u->user == f->step->result && i + 1 == chain->n;
+      used |= !result && u->user->id < f->made && !anfi_map_find(&gone, u->user->id);
+    }
+    if (used) continue;
+    *anfi_map_at(&gone, n->id) = 1;
+    count++;
+  }
+  return count;
+}
+
+static void delete_made(const factoring *f) {
+  anf_module *m = f->step->module;
+  for (size_t i = m->nodes.n; i-- > f->made;) {
+    anf_node *n = m->nodes.at[i];
+    if (n && anfi_is_cnode(n) && !anfi_is_used(n)) anfi_delete(n);
+  }
+}
+
+/* s * c + r for the last node of the chain; NULL if that is not worth it. */
 static anf_node *factored(factoring *f, const anfi_node_vec *chain) {
+  anf_module *m = f->step->module;
   anf_node *end = chain->at[chain->n - 1];
+  f->made = m->nodes.n;
   form last = {f->one = constant(f, 1), NULL};
   f->zero = constant(f, 0);
   anfi_map_init(&f->forms, f->a);
@@ -145,7 +176,12 @@ static anf_node *factored(factoring *f, const anfi_node_vec *chain) {
     *at = last = combine(f, chain->at[i]);
     *anfi_map_at(&f->forms, chain->at[i]->id) = anfi_key(at);
   }
-  if (depth_of(f, end) - 1 <= (last.c != f->one) + (size_t)(last.r != NULL)) return NULL;
+  size_t now = (last.c != f->one) + (size_t)(last.r != NULL), was = depth_of(f, end) - 1;
+  size_t made = m->nodes.n - f->made - CONSTANTS + now, gone = only_of_chain(f, chain);
+  if (was <= now || made > gone + (was - now)) {
+    delete_made(f);
+    return NULL;
+  }
   return both(f, ANF_OP_Add, scale(f, ANF_OP_Mul, f->s, last.c, end), last.r, end);
 }
 

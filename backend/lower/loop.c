@@ -111,7 +111,7 @@ static void open_stacks(looping *l) {
   if (!l->counted) l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
 }
 
-/* if (i == cap) the array is made twice as long; if a round writes into the next record, one before that */
+/* if (i >= cap), for of equals LLVM keeps but one, the array is made twice as long; if a round writes into the next record, one before that */
 static void make_room(looping *l) {
   glow *w = l->w;
   if (!l->cap) return;
@@ -124,7 +124,7 @@ static void make_room(looping *l) {
   anfi_low_set(w->L, l->cap, twice);
   tstmt grow = anfi_low_close(w->L);
   texpr i = l->ahead ? anfi_low_let(w->L, anfi_t_add(w->t, l->i, number(l, 1)), "i") : l->i;
-  anfi_low_add(w->L, anfi_t_if(w->t, anfi_t_bin(w->t, TX_cmp_eq, i, l->cap), grow, NULL));
+  anfi_low_add(w->L, anfi_t_if(w->t, anfi_t_bin(w->t, TX_cmp_ge, i, l->cap), grow, NULL));
 }
 
 static texpr record(const looping *l, texpr base, texpr round, texpr stride) {
