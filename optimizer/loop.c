@@ -105,12 +105,6 @@ static bool breaks_cycles(const looping *l, const anf_graph *header) {
   return true;
 }
 
-static bool find_header(looping *l) {
-  for (size_t i = 0; i < l->member.n; i++)
-    if (breaks_cycles(l, l->member.at[i])) return (l->header = l->member.at[i]) != NULL;
-  return false;
-}
-
 /* ---- the exit ---- */
 
 /* What a choice of the header and one other graph calls instead of the header, or NULL. */
@@ -138,6 +132,28 @@ static void find_exit(looping *l) {
     found = out;
   }
   l->exit = found;
+}
+
+/* ---- the header ---- */
+
+static bool is_called_from_outside(const looping *l, const anf_graph *g) {
+  for (const anfi_use *u = g->self ? g->self->uses : NULL; u; u = u->next)
+    if (!in_component(l, u->user->graph)) return true;
+  return false;
+}
+
+/* Best is one that there is one exit for; then one that is called from outside, as what is before
+ * another header is there twice: before the loop, and in it. */
+static bool find_header(looping *l) {
+  anf_graph *any = NULL, *outer = NULL;
+  for (size_t i = 0; i < l->member.n; i++) {
+    if (!breaks_cycles(l, l->header = l->member.at[i])) continue;
+    find_exit(l);
+    if (l->exit) return true;
+    if (!any) any = l->header;
+    if (!outer && is_called_from_outside(l, l->header)) outer = l->header;
+  }
+  return (l->header = outer ? outer : any) != NULL;
 }
 
 /* ---- which parameters do not change ---- */
@@ -437,7 +453,6 @@ bool anfi_opt_loop(anfi_pass *p) {
   for (size_t i = 0; i < l.an->by_scc.n; i++) {
     if (!begins_recursion(&l, i) || !is_candidate(&l, i) || !find_header(&l) || !anfi_rewrite(p))
       continue;
-    find_exit(&l);
     find_invariants(&l);
     find_type(&l);
     make_steps(&l);

@@ -2,7 +2,10 @@
 """grad_size.py ANFORA FOLDER: how large gradients are after clean-up. For each function whose gradient
 a golden case of FOLDER runs, the nodes of `anfora grad` are counted with those of the graphs that it
 calls: straight code has at most three times the nodes of the program, what loops, branches and
-recurs a fixed number more, for loops, tuples and boxes of what is kept. Of generated programs: an MLP
+recurs a fixed number more, for loops, tuples and boxes of what is kept. Of generated programs: bodies of
+30 and more operations, in loops, recursions, branches and closures, have at most three times the
+operations, and some more nodes, which take what was kept out of tuples; second order has at most five
+times the nodes of the first; an MLP
 of L layers has 3 L - 1 matrix products with its gradient, and the graphs of a gradient do not become
 more with the weights that a recursion in a loop passes on. Speaks TAP."""
 import glob
@@ -12,9 +15,11 @@ import subprocess
 import sys
 import tempfile
 
-TIMES, FEW, MANY = 3, 2, 20  # nodes for each of the program's, and besides: straight code, other
-RUNS = 3  # times MANY where a checkpoint has loops of its own for blocks of rounds
+TIMES, FEW, MANY = 3, 2, 16  # nodes for each of the program's, and besides: straight code, other
+AGAIN = 5  # times the nodes of a gradient, for second order
+RUNS = 2  # times MANY where a checkpoint has loops of its own for blocks of rounds
 NODE = re.compile(r'^  .* = ', re.M)
+TAKEN = re.compile(r'^  .* = TupleGet\(', re.M)
 GRAPH = re.compile(r'^def (\S+?)\((.*?)^}', re.M | re.S)
 RUN = re.compile(r'^# run: run (.*--(?:value-and-)?grad.*)\{\}:(\w+)', re.M)
 
@@ -33,6 +38,11 @@ def reachable(graphs, root):
 
 def size(graphs, root):
     return sum(len(NODE.findall(g)) for g in reachable(graphs, root))
+
+
+def taken(graphs, root):
+    """Nodes that take an item out of a tuple."""
+    return sum(len(TAKEN.findall(g)) for g in reachable(graphs, root))
 
 
 def gradient(anfora, path, name, options):
@@ -71,12 +81,61 @@ def recursion_of(weights):
             f'  for i in 0..n {{ s = r({args}, i, s) + r({turned}, i, s) * ({item}) }}; s }}\n')
 
 
+def body(times):
+    """Operations on a and b, which give others."""
+    lines = []
+    for i in range(times):
+        lines += [f'p{i} = Sin(a) * b + Cos(b) * a', f'q{i} = Exp(-p{i}) + a * b', f'r{i} = p{i} * q{i} + Log(1.0 + q{i} * q{i})',
+                  f't{i} = r{i} / (1.0 + q{i} * q{i}) + b * p{i}', f'u{i} = Tanh(t{i}) * a + Sin(r{i}) * b',
+                  f'v{i} = u{i} * p{i} - q{i} * r{i} + Sin(t{i})', f'a = 0.5 * a + 0.1 * u{i}', f'b = Cos(v{i}) + 0.1 * b']
+    return '; '.join(lines)
+
+
+def recursive(name, rest):
+    return f'def {name}(a: f64, b: f64, n: i64) {{ if n < 2 {{ a * b }} else {{ {rest} }} }}\n'
+
+
+def of_body(text):
+    """Programs around a body, and how many times their nodes the gradient may have."""
+    start = 'def f(x: f64, n: i64) { a = x; b = x * x; '
+    call = 'def f(x: f64, n: i64) { r(x, x * x, n) }\n'
+    return {
+        'a loop': (3.3, f'{start} for i in 0..n {{ {text} }}; a * b }}\n'),
+        'a loop until': (3.3, f'{start} while Abs(a) < 4.0 {{ {text} }}; a * b }}\n'),
+        'a loop in a loop': (3.5, f'{start} for i in 0..n {{ {text}; for j in 0..i {{ {text} }} }}; a * b }}\n'),
+        'a loop that is left': (3.6, f'{start} for i in 0..n {{ {text}; if a > 3.0 {{ break }} }}; a * b }}\n'),
+        'a branch': (3.1, f'{start} if x > 0.5 {{ {text}; a * b }} else {{ {text}; a - b }} }}\n'),
+        'a branch in a loop':
+            (3.3, f'{start} for i in 0..n {{ if a > b {{ {text} }} else {{ a = a * b; {text} }} }}; a * b }}\n'),
+        'a call at the end': (3.3, recursive('r', f'{text}; r(a, b, n - 1)') + call),
+        'a recursion': (3.7, recursive('r', f'{text}; c = r(a, b, n - 1); c * a + b') + call),
+        'a recursion of two calls': (3.7, recursive('r', f'{text}; r(a, b, n - 1) * r(b, a, n - 2)') + call),
+        'two recursions':
+            (3.8, recursive('r', f'{text}; a * s(b, a, n - 1)') + recursive('s', f'{text}; b * r(a, b, n - 1)') + call),
+        'closures': (3.9, f'def f(x: f64, n: i64) {{ g = if n > 3 {{ fn (a, b) {{ {text}; a * b + x }} }} else '
+                          f'{{ fn (a, b) {{ {text}; a - b * x }} }}; g(x, x * x) * g(x + 1.0, x) }}\n'),
+    }
+
+
+def of_bodies(of):
+    for times in 1, 2, 4:
+        for what, (limit, program) in of_body(body(times)).items():
+            graphs = of(program)
+            n, m = size(graphs, 'f'), size(graphs, 'grad_f')
+            k, l = n - taken(graphs, 'f'), m - taken(graphs, 'grad_f')
+            second = size(of(program + 'def g(x: f64, n: i64) { grad(f)(x, n) }\n', name='g'), 'grad_g')
+            good = l <= TIMES * k and m <= limit * n and second <= AGAIN * m
+            yield good, f'a body in {what}: {k} operations of {n} nodes, gradient {l} of {m}, of second order {second} nodes'
+
+
 def generated(anfora, path):
     """(is it as it should be, what was found), for each program."""
-    def of(program, *options):
+    def of(program, *options, name='f'):
         with open(path, 'w') as f:
             f.write(program)
-        return gradient(anfora, path, 'f', options)
+        return gradient(anfora, path, name, options)
+
+    yield from of_bodies(of)
 
     for layers in range(1, 9):
         wrt = ','.join(f'w{i},b{i}' for i in range(layers))
