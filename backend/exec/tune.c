@@ -253,8 +253,13 @@ static bool other_group(const bench *w, anfi_mm_plan *p, size_t i) {
 static bool other_copies(const bench *w, anfi_mm_plan *p, size_t i) {
   form f = form_of(w, p);
   if (i == 0) p->b.pack_a = !p->b.pack_a;
-  if (i == 1 && !f.s.tb && !f.s.fixed) p->b.pack_b = !p->b.pack_b;
-  return i < 2;
+  bool may = !f.s.tb && !f.s.fixed;
+  if (i == 1 && may) p->b.pack_b = !p->b.pack_b;
+  if (i > 1 && may) { // what stays in a cache as it lies
+    uint64_t steps = up(f.slice, up(f.slice, 128 << (i - 1)));
+    if (steps < p->b.kb && !f.dots) p->b.pack_b = false, p->b.kb = steps;
+  }
+  return i < 4;
 }
 
 static bool same(const anfi_mm_plan *x, const anfi_mm_plan *y) {

@@ -12,8 +12,8 @@ enum { WAYS = 12 }; // of the first cache: more lines that are pages apart do no
 enum { TILE_START = 16, STREAM = 4 }; // cycles for TYPICAL_K steps; of a row or vector
 
 static const double UNEVEN = 1.005; // a panel more, with a kernel of its own
-static const double LOW = 1.005;    // tiles that read B, which comes from afar, for few rows
-enum { SQUARE = 4 };                // vectors of a tile that is not low, if there are rows
+static const double LOW = 1.005;    // less than six rows for each load of B, though there are more
+enum { SQUARE = 4 };                // vectors of a tile of six rows
 
 static bool fits(const anfi_isa *isa, uint32_t rows, uint32_t vecs) {
   uint32_t b = rows == 1 ? 1 : vecs; // a single row reads B from memory
@@ -141,23 +141,39 @@ static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `mos
   return n ? (n + parts(n, most) - 1) / parts(n, most) : 0;
 }
 
-/* Few rows read B where it lies, and once: does it come from behind the second cache, a page or two a row? */
+/* Few rows read B where it lies, and once: does it come from behind the second cache, half a page a row or
+ * more? Of bytes, putting words together takes longer. */
 static bool is_far(const anfi_isa *isa, const anfi_product *p) {
-  enum { FEW = 24 };
-  return p->m <= FEW && !p->tb && !p->laid_out && p->bytes == p->sum &&
-         p->ldb * p->bytes >= PAGE / 2 && p->k * p->n * p->bytes > isa->l2 / 2;
+  enum { FEW = 12 };
+  return p->m <= FEW && !p->tb && !p->laid_out && p->bytes > 1 && p->ldb * p->bytes >= PAGE / 2 &&
+         p->k * p->n * p->bytes > isa->l2 / 2;
 }
 
-/* Do a panel's rows stay in the second cache where they lie? They are on many pages, and fall on the
- * fewer places the greater the power of two is that they are apart. The limits are measured. */
-static bool stays(const anfi_isa *isa, const anfi_product *p, const anfi_blocks *b) {
+/* How many of a panel's rows stay in the second cache where they lie? They are on many pages, and fall on
+ * the fewer places the greater the power of two is that they are apart. The limits are measured. */
+static uint64_t staying(const anfi_isa *isa, const anfi_product *p, uint64_t nr) {
   enum { MOST_PAGES = 512 };
-  uint64_t apart = p->ldb * p->bytes, width = b->nr * p->bytes, step = apart & (0 - apart);
+  uint64_t apart = p->ldb * p->bytes, width = nr * p->bytes, step = apart & (0 - apart);
   if (step > PAGE) step = PAGE;
-  uint64_t pages = b->kb * (apart < PAGE ? apart : PAGE) / PAGE,
-           room = step > width ? isa->l2 / step * width : isa->l2;
-  uint64_t panel = b->kb * width;
-  return pages <= MOST_PAGES && panel <= isa->l2 / 5 && panel <= room + room / 2 + room / 8;
+  uint64_t places = 2 * (isa->l2 / (step > width ? step : width)), room = isa->l2 / 5 / width,
+           most = MOST_PAGES * PAGE / (apart < PAGE ? apart : PAGE);
+  if (places < most) most = places;
+  return room < most ? room : most;
+}
+
+/* Blocks of K that stay may be so short where rows of A are too few for copying B to be worth it: fewer if
+ * a row of B is longer than a page. */
+static uint64_t least_staying(const anfi_product *p, const anfi_blocks *b) {
+  enum { FEW = 256, FEW_FAR = 32, LEAST = 256 };
+  bool few = p->m <= (p->ldb * p->bytes <= PAGE ? FEW : FEW_FAR);
+  return few && b->kb > LEAST ? LEAST : b->kb;
+}
+
+static void cut_rows(const anfi_isa *isa, const anfi_product *p, uint64_t rows, anfi_blocks *b) {
+  uint32_t dots = p->bytes < p->sum ? 2 : 1;
+  uint64_t most = b->kb ? dots * (isa->l2 / 8) / (b->kb * p->bytes) / rows * rows : p->m;
+  b->mb = even(p->m, most > rows ? most : rows);
+  if (b->mb < p->m) b->mb = (b->mb + rows - 1) / rows * rows;
 }
 
 /* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of
@@ -180,13 +196,15 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint64_t row = isa->l1 / 2 / t.rows, least = dots * K_BYTES;
   b.kb = even(p->k, (row > least ? row : least) / p->bytes);
   if (p->bytes < p->sum && b.kb < p->k) b.kb = (b.kb + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;
-  uint64_t mmost = b.kb ? dots * (isa->l2 / 8) / (b.kb * p->bytes) / t.rows * t.rows : p->m;
-  b.mb = even(p->m, mmost > t.rows ? mmost : t.rows);
-  if (b.mb < p->m) b.mb = (b.mb + t.rows - 1) / t.rows * t.rows;
+  bool plain = !p->tb && !p->laid_out, close;
+  if (p->bytes == p->sum) {
+    uint64_t stay = staying(isa, p, b.nr);
+    close = stay >= least_staying(p, &b);
+    if (plain && close && p->m > t.rows && p->n > b.nr && stay < b.kb) b.kb = even(p->k, stay);
+  } else close = p->ldb * p->bytes < NEAR && p->k * p->ldb * p->bytes <= SMALL_B;
+  cut_rows(isa, p, t.rows, &b);
   uint64_t panel = b.nr * (b.kb ? b.kb : 1) * p->bytes, most = isa->l2 / 2 / panel;
   b.group = even(p->n / b.nr, most ? most : 1);
-  bool close = p->bytes == p->sum ? stays(isa, p, &b)
-                                  : p->ldb * p->bytes < NEAR && p->k * p->ldb * p->bytes <= SMALL_B;
   b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr && !close);
   bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS
                    : t.rows > WAYS / 2 && p->lda * p->bytes % PAGE == 0;
