@@ -355,6 +355,9 @@ static void fetch_soon(const anfi_jbuild *q, size_t i) {
   const anfi_jgraph *jg = q->s->jg;
   if (i < SOON) return;
   fetch(jg->plain[i - SOON] ? q->to[i - SOON] : jg->order.at[i - SOON]);
+  anfi_soon(q->adj[jg->first[i - SOON]]);
+  for (const anfi_contribution *c = q->adj[jg->first[i - SOONER]]; c; c = c->next)
+    anfi_soon(c->node);
   const anf_node *n = jg->plain[i - SOONER] ? q->to[i - SOONER] : NULL;
   for (uint32_t k = 0; n && k < n->nin; k++) anfi_soon(n->in[k].def);
 }

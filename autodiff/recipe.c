@@ -186,7 +186,7 @@ static const anfi_recipe *new_recipe(anfi_ad *ad, anfi_opcode op, uint32_t want,
 
 const anfi_recipe *anfi_recipe_for(anfi_ad *ad, anfi_opcode op, uint32_t n, const anf_type *t,
                                    uint32_t want) {
-  const anfi_recipe **at = &ad->recipe[(t->hash ^ op ^ want << 16) % ANFI_AD_TYPES];
+  const anfi_recipe **at = &ad->recipe[(t->hash ^ op ^ want * 67) % ANFI_AD_TYPES];
   const anfi_recipe *r = *at;
   if (!r || r->type != t || r->op != op || r->want != want || r->n != n) {
     if (n > INPUTS || !is_common(t)) return NULL;
