@@ -415,18 +415,16 @@ static anf_node *instead(const plan *p, anf_node *same) {
   return same;
 }
 
-static anf_node *clean(const anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
-                       anf_node *const *in, const anf_type *type, uint64_t has) {
-  anfi_apply_of of = {g, NULL, type, ad->how, (uint16_t)op, ad->todo};
-  return anfi_make_clean(ad->clean, &of, n, in, has);
-}
-
 static anf_node *made(const plan *p) {
   anf_node *same = shorter(p);
   if (same || anfi_failed(p->ad->m->cx)) return instead(p, same);
   if (may_fold(p->op) && (same = folded(p))) return same;
-  if (!p->attrs && !(anfi_op[p->op].flags & ANFI_EFFECT) && p->ad->clean->set)
-    return clean(p->ad, p->g, p->op, p->n, p->in, p->type, anfi_rule_has(p->type, p->n, p->in));
+  if (!p->attrs && !(anfi_op[p->op].flags & ANFI_EFFECT) && p->ad->clean->set) {
+    anfi_apply_of of = anfi_ad_next(p->ad, p->g);
+    of.op = (uint16_t)p->op;
+    of.type = p->type;
+    return anfi_make_clean(p->ad->clean, &of, p->n, p->in, anfi_rule_has(p->type, p->n, p->in));
+  }
   anf_node *node = anfi_apply(p->g, p->op, p->attrs, p->n, p->in);
   node->type = p->type;
   node->debug = p->ad->how;
@@ -446,12 +444,12 @@ static bool is_special(uint64_t has) {
                 anfi_rule_bit(false, ANF_OP_BroadcastTo) | anfi_rule_bit(false, ANF_OP_Ones));
 }
 
-anf_node *anfi_ad_apply_typed(anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
-                              anf_node *const *in, const anf_type *type) {
-  uint64_t has = anfi_rule_has(type, n, in);
+anf_node *anfi_ad_apply_typed(anfi_ad *ad, const anfi_apply_of *of, size_t n, anf_node *const *in) {
+  anfi_opcode op = (anfi_opcode)of->op;
+  uint64_t has = anfi_rule_has(of->type, n, in);
   if (!is_special(has) && !is_known_by_op(op) && ad->clean->set)
-    return clean(ad, g, op, n, in, type, has);
-  return made(&(plan){.ad = ad, .g = g, .op = op, .n = n, .in = in, .type = type});
+    return anfi_make_clean(ad->clean, of, n, in, has);
+  return made(&(plan){.ad = ad, .g = of->graph, .op = op, .n = n, .in = in, .type = of->type});
 }
 
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {

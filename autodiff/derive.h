@@ -74,9 +74,12 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
 #define anfi_ad_apply2(ad, g, op, a, b) anfi_ad_apply(ad, g, op, NULL, 2, (anf_node *const[]){a, b})
 #define anfi_ad_apply3(ad, g, op, a, b, c)                                                         \
   anfi_ad_apply(ad, g, op, NULL, 3, (anf_node *const[]){a, b, c})
-/* The same of an elementwise op without attributes, when the type of what it gives is known. */
-anf_node *anfi_ad_apply_typed(anfi_ad *ad, anf_graph *g, anfi_opcode op, size_t n,
-                              anf_node *const *in, const anf_type *type);
+/* The same of an elementwise op without attributes, when the type of what it gives is known: for what
+ * anfi_ad_next says, with op and type set. */
+anf_node *anfi_ad_apply_typed(anfi_ad *ad, const anfi_apply_of *of, size_t n, anf_node *const *in);
+static inline anfi_apply_of anfi_ad_next(const anfi_ad *ad, anf_graph *g) {
+  return (anfi_apply_of){.graph = g, .debug = ad->how, .todo = ad->todo};
+}
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b); // either may be NULL
 anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x);               // a scalar constant
 anf_node *anfi_ad_const(anfi_ad *ad, anf_value *v);                         // takes the reference
@@ -158,8 +161,12 @@ bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r); // sets q->
 /* The recipe for operands that have all the type t of the result, and bits of those wanted. */
 const anfi_recipe *anfi_recipe_for(anfi_ad *ad, anfi_opcode op, uint32_t n, const anf_type *t,
                                    uint32_t want);
-/* Contributions to `out`: in[], y and dy as for anfi_vjp_op. Bits of `minus`: it is the negative of one. */
-bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node *const *in,
-                      anf_node *y, anf_node *dy, anf_node **out, uint32_t *minus);
+/* Contributions to `out`. `at` has room for ANFI_RECIPE_PLACES; its first are in[], y and dy as for
+ * anfi_vjp_op. Where a bit of anfi_recipe_minus is set, it is the negative of the contribution. */
+enum { ANFI_RECIPE_INPUTS = 4, ANFI_RECIPE_STEPS = 24 };
+enum { ANFI_RECIPE_PLACES = ANFI_RECIPE_INPUTS + 2 + ANFI_RECIPE_STEPS };
+bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node **at,
+                      anf_node **out);
+uint32_t anfi_recipe_minus(const anfi_recipe *r);
 
 #endif

@@ -53,8 +53,10 @@ static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b, bool minus) {
   bool plain =
       a->type == b->type && a->type == q->ad->common && is_elementwise(a) && is_elementwise(b);
   if (!plain) return anfi_add_leaf(q->ad, q->b, a, minus ? negative(q, b) : b);
-  anfi_opcode op = minus ? ANF_OP_Sub : ANF_OP_Add;
-  return anfi_ad_apply_typed(q->ad, q->b, op, 2, (anf_node *const[]){a, b}, a->type);
+  anfi_apply_of of = anfi_ad_next(q->ad, q->b);
+  of.op = minus ? ANF_OP_Sub : ANF_OP_Add;
+  of.type = a->type;
+  return anfi_ad_apply_typed(q->ad, &of, 2, (anf_node *const[]){a, b});
 }
 
 /* The newest contribution is of the node's first user: sums are in the order of the program. The sum
@@ -200,11 +202,12 @@ static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
 /* Node n at position k, whose adjoint is dy or its negative: contributions are linear in it. The node's
  * copy says all, and was made just before those that use it. */
 static bool back_plain(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy, bool minus) {
-  anf_node *in[ANFI_J_FEW], *out[ANFI_J_FEW], *y = q->to[k];
-  const bool *row = q->j->varied - anfi_row(q->s->jg);
-  const uint32_t *at = q->s->jg->tape[k].in;
+  anf_node *y = q->to[k], *in[ANFI_RECIPE_PLACES], *out[ANFI_J_FEW];
+  const anfi_jgraph *jg = q->s->jg;
+  const bool *row = q->j->varied - anfi_row(jg);
+  const uint32_t *at = jg->tape[k].in;
   const anf_type *t = y->type;
-  uint32_t want = 0, nin = y->nin, minuses = 0;
+  uint32_t want = 0, nin = y->nin;
   bool alike = dy->type == t, wants[ANFI_J_FEW];
   for (uint32_t i = 0; i < nin; i++) {
     in[i] = y->in[i].def;
@@ -213,16 +216,19 @@ static bool back_plain(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy, bool
     alike &= anfi_ad_type_of(q->ad, in[i]) == t;
   }
   const anfi_recipe *r = alike ? anfi_recipe_for(q->ad, (anfi_opcode)y->op, nin, t, want) : NULL;
+  uint32_t minuses = r ? anfi_recipe_minus(r) : 0;
   q->ad->todo = r ? 0 : ANFI_TODO_DCE;
   if (!r && minus) dy = negative(q, dy), minus = false;
   if (!r) may_be_unused(dy);
-  if (!(r ? anfi_recipe_make(q->ad, q->b, r, in, y, dy, out, &minuses)
+  in[nin] = y;
+  in[nin + 1] = dy;
+  if (!(r ? anfi_recipe_make(q->ad, q->b, r, in, out)
           : anfi_vjp_op(q->ad, q->b, n, in, y, 1, &dy, wants, out)))
     return false;
   for (uint32_t i = nin; i-- > 0;) {
     if (!wants[i] || !out[i]) continue;
     bool sign = minus != (minuses >> i & 1);
-    if (at[i] < anfi_row(q->s->jg)) contribute(q, n->in[i].def, 0, out[i], sign);
+    if (at[i] < anfi_row(jg)) contribute(q, n->in[i].def, 0, out[i], sign);
     else add_to_list(q, &q->row[at[i]], out[i], sign);
   }
   return true;

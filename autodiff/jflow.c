@@ -312,12 +312,13 @@ static void plain_forward(const anfi_jplain *at, const bool *row, bool *out) {
 }
 
 static void plain_back(anfi_j *j, const anfi_jgraph *jg, size_t k) {
-  const bool *row = j->varied - anfi_row(jg);
+  const size_t nodes = anfi_row(jg);
+  const bool *row = j->varied - nodes;
   for (uint32_t i = 0; i < ANFI_J_FEW; i++) {
     uint32_t at = jg->tape[k].in[i];
     if (!row[at]) continue;
-    if (at < anfi_row(jg)) j->now->out[at - 1] = true;
-    else j->useful[at - anfi_row(jg)] = true;
+    if (at < nodes) j->now->out[at - 1] = true;
+    else j->useful[at - nodes] = true;
   }
 }
 
@@ -407,9 +408,11 @@ static void look_back(anfi_j *j, anfi_jspec *s) {
     if (s->given[i]) use(j, jg->g->result, i);
   for (size_t i = jg->order.n; i-- > 0;) {
     size_t first = jg->first[i], n = jg->first[i + 1] - first;
-    if (!anfi_any(j->useful + first, n)) continue;
-    if (jg->plain[i]) plain_back(j, jg, i);
-    else back(j, jg->order.at[i], j->useful + first, n);
+    if (jg->plain[i]) {
+      if (j->useful[first]) plain_back(j, jg, i);
+    } else if (anfi_any(j->useful + first, n)) {
+      back(j, jg->order.at[i], j->useful + first, n);
+    }
   }
 }
 

@@ -101,9 +101,10 @@ static void complete(walk *w, size_t first, bool recursive) {
 /* The next graph that the graph on top names, or NULL. */
 static anf_graph *next_named(walk *w) {
   visit *v = &w->visits.at[w->visits.n - 1];
-  const anfi_node_vec *order = &anfi_jgraph_of(w->j, v->g)->order;
+  const anfi_jgraph *jg = anfi_jgraph_of(w->j, v->g);
+  const anfi_node_vec *order = &jg->order;
   for (; v->node < order->n; v->node++, v->input = 0)
-    while (v->input < order->at[v->node]->nin) {
+    while (!jg->plain[v->node] && v->input < order->at[v->node]->nin) {
       anf_graph *t = anfi_value_graph(order->at[v->node]->in[v->input++].def);
       if (t && t->result) return t;
     }

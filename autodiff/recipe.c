@@ -5,7 +5,7 @@
 #include "autodiff/formula.h"
 #include "ir/op.h"
 
-enum { STEPS = 24, ARGS = 4, INPUTS = 4 };
+enum { STEPS = ANFI_RECIPE_STEPS, ARGS = 4, INPUTS = ANFI_RECIPE_INPUTS };
 
 /* Where an argument comes from: operand `index`, then y and dy behind the operands, then results of
  * earlier steps; or a number. */
@@ -184,15 +184,19 @@ static const anfi_recipe *new_recipe(anfi_ad *ad, anfi_opcode op, uint32_t want,
 
 /* ---- following ---- */
 
+static const anfi_recipe *write_recipe(anfi_ad *ad, const anfi_recipe **at, anfi_opcode op,
+                                       uint32_t n, const anf_type *t, uint32_t want) {
+  if (n > INPUTS || !is_common(t)) return NULL;
+  *at = new_recipe(ad, op, want, n, t);
+  ad->common = t;
+  return (*at)->none ? NULL : *at;
+}
+
 const anfi_recipe *anfi_recipe_for(anfi_ad *ad, anfi_opcode op, uint32_t n, const anf_type *t,
                                    uint32_t want) {
-  const anfi_recipe **at = &ad->recipe[(t->hash ^ op ^ want * 67) % ANFI_AD_TYPES];
-  const anfi_recipe *r = *at;
-  if (!r || r->type != t || r->op != op || r->want != want || r->n != n) {
-    if (n > INPUTS || !is_common(t)) return NULL;
-    *at = r = new_recipe(ad, op, want, n, t);
-    ad->common = t;
-  }
+  const anfi_recipe **at = &ad->recipe[(t->hash ^ op ^ want * 67) % ANFI_AD_TYPES], *r = *at;
+  if (!r || r->type != t || r->op != op || r->want != want || r->n != n)
+    return write_recipe(ad, at, op, n, t, want);
   return r->none ? NULL : r;
 }
 
@@ -208,31 +212,34 @@ const anfi_recipe *anfi_recipe_of(const anfi_derive *q) {
   return t ? anfi_recipe_for(ad, q->op, (uint32_t)q->n, t, want) : NULL;
 }
 
-bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node *const *in,
-                      anf_node *y, anf_node *dy, anf_node **out, uint32_t *minus) {
-  anf_node *of[INPUTS + 2 + STEPS], *arg[ARGS];
-  for (uint32_t i = 0; i < r->n; i++) of[i] = in[i];
-  of[r->n] = y;
-  of[r->n + 1] = dy;
+bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node **at,
+                      anf_node **out) {
+  anf_node *arg[ARGS], **made = at + r->n + 2;
+  anfi_apply_of of = anfi_ad_next(ad, g);
   for (uint32_t k = 0; k < r->nstep; k++) {
     const step *s = &r->at[k];
     for (uint32_t i = 0; i < s->n; i++)
       arg[i] = s->in[i].is_number ? anfi_ad_number(ad, (anf_dtype)s->in[i].dtype, s->in[i].number)
-                                  : of[s->in[i].index];
-    of[r->n + 2 + k] = anfi_ad_apply_typed(ad, g, s->op, s->n, arg, s->type);
-    if (!of[r->n + 2 + k]) return false;
+                                  : at[s->in[i].index];
+    of.op = (uint16_t)s->op;
+    of.type = s->type;
+    if (!(made[k] = anfi_ad_apply_typed(ad, &of, s->n, arg))) return false;
   }
   for (uint32_t i = 0; i < r->n; i++)
-    if (r->want >> i & 1) out[i] = of[r->out[i]];
-  *minus = r->minus;
+    if (r->want >> i & 1) out[i] = at[r->out[i]];
   return true;
 }
 
+uint32_t anfi_recipe_minus(const anfi_recipe *r) { return r->minus; }
+
 bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r) {
-  uint32_t minus;
-  if (!anfi_recipe_make(q->ad, q->g, r, q->in, q->y, q->dy[0], q->out, &minus)) return false;
-  for (uint32_t i = 0; minus >> i; i++)
-    if (minus >> i & 1 && !(q->out[i] = anfi_ad_apply1(q->ad, q->g, ANF_OP_Neg, q->out[i])))
+  anf_node *at[ANFI_RECIPE_PLACES];
+  for (uint32_t i = 0; i < r->n; i++) at[i] = q->in[i];
+  at[r->n] = q->y;
+  at[r->n + 1] = q->dy[0];
+  if (!anfi_recipe_make(q->ad, q->g, r, at, q->out)) return false;
+  for (uint32_t i = 0; r->minus >> i; i++)
+    if (r->minus >> i & 1 && !(q->out[i] = anfi_ad_apply1(q->ad, q->g, ANF_OP_Neg, q->out[i])))
       return false;
   return true;
 }

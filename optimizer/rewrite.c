@@ -70,7 +70,8 @@ static bool match_attrs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi_
 /* A look one level down, which refuses most rules before anything is bound. */
 static bool may_be(const anfi_pat *p, const anf_node *n) {
   if (p->kind == ANFI_PAT_VAR) return true;
-  if (p->kind != ANFI_PAT_OP) return n->kind == ANFI_VALUE;
+  if (p->kind == ANFI_PAT_NUMBER) return is_number(n, p->number);
+  if (p->kind == ANFI_PAT_CONST_VAR) return n->kind == ANFI_VALUE;
   if (!anfi_is_op(n, p->op)) return false;
   return !p->twins || (n->nin == p->n && anfi_rule_twins(n->in[0].def, n->in[1].def));
 }
@@ -357,12 +358,6 @@ static anf_node *equal_node(const anfi_apply_of *of, size_t n, anf_node *const *
   return NULL;
 }
 
-static bool any_variable(size_t n, anf_node *const *in) {
-  for (size_t i = 0; i < n; i++)
-    if (in[i]->kind != ANFI_VALUE) return true;
-  return false;
-}
-
 anf_node *anfi_make_clean(anfi_rewriter *r, const anfi_apply_of *of, size_t n, anf_node *const *in,
                           uint64_t has) {
   bool few = false;
@@ -373,7 +368,7 @@ anf_node *anfi_make_clean(anfi_rewriter *r, const anfi_apply_of *of, size_t n, a
     x->flags &= (uint8_t)~ANFI_NODE_UNIQUE;
     anfi_look_at(x, ANFI_TODO_CSE);
   }
-  if (!any_variable(n, in) || !is_quiet(r, x, has)) {
+  if (!(has & ANFI_RULE_OPS) || !is_quiet(r, x, has)) {
     x->flags &= (uint8_t) ~(ANFI_NODE_SEEN | ANFI_NODE_SIMPLE);
     anfi_look_at(x, ANFI_TODO_SIMPLIFY);
   }

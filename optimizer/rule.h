@@ -103,6 +103,7 @@ typedef struct anfi_ruleset {
 static inline uint64_t anfi_rule_bit(bool constant, uint32_t op) {
   return UINT64_C(1) << (constant ? 0 : 1 + op % 60);
 }
+#define ANFI_RULE_OPS ((UINT64_C(1) << 61) - 2)
 /* Floats may be reassociated; result and operands are not all of one type of floats. */
 #define ANFI_RULE_FAST  (UINT64_C(1) << 61)
 #define ANFI_RULE_EXACT (UINT64_C(1) << 62)
