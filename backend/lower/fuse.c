@@ -40,25 +40,18 @@ static size_t number_of(const plan *p, const anf_node *x) {
   return i && i <= p->n && p->order[i - 1] == x ? i : 0;
 }
 
+static bool has(const anf_node *n, uint32_t flag) {
+  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & flag);
+}
+
 static bool is_map(anfi_lower k) { return k == ANFI_LOWER_POINTWISE || k == ANFI_LOWER_INDEX_MAP; }
 
 /* May the op be left to readers at all? What may trap must run for every element. */
 static bool may_inline(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !is_map(anfi_op[n->op].lower) || !n->type) return false;
   if (n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0) return false;
-  switch (n->op) {
-  case ANF_OP_BatchNorm:
-  case ANF_OP_Concat:
-  case ANF_OP_Stack:
-  case ANF_OP_Resize:
-  case ANF_OP_Roll:
-  case ANF_OP_Upsample: return false; // dear to ask, or written better as a whole
-  case ANF_OP_FloorDiv:
-  case ANF_OP_Mod:
-  case ANF_OP_Fmod:
-  case ANF_OP_Power: return anfi_dtype_is_float((anf_dtype)n->type->dtype);
-  default: return true;
-  }
+  if (anfi_op[n->op].flags & ANFI_AS_WHOLE) return false;
+  return !(anfi_op[n->op].flags & ANFI_FAILS) || anfi_dtype_is_float((anf_dtype)n->type->dtype);
 }
 
 /* Does the op read every element of input i at the point of its own? */
@@ -73,13 +66,9 @@ static bool same_points(const anf_node *user, const anf_node *x) {
 /* Ops of point.c, which leave all that they read to the nest. */
 static bool is_plain(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->type || n->type->kind != ANF_TYPE_TENSOR) return false;
-  switch (n->op) {
-  case ANF_OP_Reshape:
-  case ANF_OP_Cast: return true;
-  default:
-    return anfi_op[n->op].lower == ANFI_LOWER_POINTWISE && anfi_op[n->op].scalar &&
-           n->op != ANF_OP_BatchNorm;
-  }
+  const anfi_op_info *o = &anfi_op[n->op];
+  if (o->flags & ANFI_IN_ORDER) return true;
+  return o->lower == ANFI_LOWER_POINTWISE && o->scalar && !(o->flags & ANFI_AS_WHOLE);
 }
 
 static bool is_output(const anf_node *n) {
@@ -123,8 +112,8 @@ static void see_state(plan *p, const place *want, const anf_node *x, uint64_t ow
 
 /* May the product x, read from `at`, be left to that nest? */
 static bool may_follow(const plan *p, const anf_node *x, const place *at) {
-  if (!anfi_is_op(x, ANF_OP_MatMul) && !anfi_is_op(x, ANF_OP_Linear)) return false;
-  if (at->split || !at->nest || !at->plain || p->product[at->nest - 1]) return false;
+  if (!has(x, ANFI_FOLLOWED) || at->split || !at->nest || !at->plain || p->product[at->nest - 1])
+    return false;
   const anf_node *root = p->order[at->nest - 1], *state = p->state[at->nest - 1];
   size_t a = 0, b = 0;
   if (state && reads(x, state)) return false;
@@ -159,7 +148,7 @@ static bool moves_last(const anf_node *x) {
   anf_ctx *cx = x->graph->module->cx;
   size_t rank = x->type->n, perm[ANF_MAX_RANK], a, b;
   const anf_value *first = anfi_attr_value(cx, (anfi_opcode)x->op, x->u.attrs, 0);
-  if (x->op == ANF_OP_Transpose)
+  if (anfi_op_schema(cx, (anfi_opcode)x->op)->nattr == 1)
     return anfi_permutation(first, rank, perm) && perm[rank - 1] != rank - 1;
   const anf_value *second = anfi_attr_value(cx, (anfi_opcode)x->op, x->u.attrs, 1);
   return anfi_axis_in(anfi_attr_int(first), rank, &a) &&
@@ -173,7 +162,7 @@ static bool crosses(const plan *p, const anf_node *x, uint32_t nest) {
   enum { LEAST = 1 << 14 };
   const anf_node *root = p->order[nest - 1];
   size_t n = 0, rank = x->type && x->type->kind == ANF_TYPE_TENSOR ? x->type->n : 0;
-  if (!anfi_is_op(x, ANF_OP_Transpose) && !anfi_is_op(x, ANF_OP_SwapAxes)) return false;
+  if (!has(x, ANFI_PERMUTES)) return false;
   if (rank < 2 || !anfi_type_elements(x->type, &n) || n < LEAST) return false;
   if (root->kind == ANFI_APPLY && is_map(anfi_op[root->op].lower)) return false;
   return moves_last(x);
@@ -181,9 +170,9 @@ static bool crosses(const plan *p, const anf_node *x, uint32_t nest) {
 
 /* Part of what is in memory: to read it costs no more than to read that, from however many nests. */
 static bool is_window(const anf_node *x) {
-  if (!anfi_is_op(x, ANF_OP_Slice)) return false;
+  if (!has(x, ANFI_PART)) return false;
   const anf_node *of = x->in[0].def;
-  return !may_inline(of) && !anfi_is_op(of, ANF_OP_MatMul) && !anfi_is_op(of, ANF_OP_Linear);
+  return !may_inline(of) && !has(of, ANFI_FOLLOWED);
 }
 
 static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {

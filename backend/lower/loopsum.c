@@ -15,9 +15,9 @@ typedef struct noted { // rows of a node, of several rounds
 } noted;
 
 typedef struct rowsum {
-  anf_node *state, *sum, *a, *b; // sum = state + aᵀ b
-  size_t leaf;                   // which the state is
-  texpr room;                    // where it is
+  anf_node *state, *sum, *product, *a, *b; // sum = state + product, which is aᵀ b
+  size_t leaf;                             // which the state is
+  texpr room;                              // where it is
   anf_tir_elem elem;
   uint64_t rows, m, n; // of a round: a is [rows, m], b is [rows, n]
 } rowsum;
@@ -61,7 +61,7 @@ static bool is_sum(const glow *w, anf_node *state, const anf_node *next, rowsum 
   anf_node *x = add->in[add->in[0].def == state].def;
   if (!is_matrix(t, (anf_dtype)t->dtype) || x->type != t) return false;
   if (!is_product(w, x, (anf_dtype)t->dtype)) return false;
-  *r = (rowsum){.state = state, .sum = add, .a = x->in[0].def, .b = x->in[1].def};
+  *r = (rowsum){.state = state, .sum = add, .product = x, .a = x->in[0].def, .b = x->in[1].def};
   r->elem = anfi_lower_elem((anf_dtype)t->dtype);
   r->rows = (uint64_t)r->a->type->dims[0];
   r->m = (uint64_t)t->dims[0], r->n = (uint64_t)t->dims[1];
@@ -71,9 +71,8 @@ static bool is_sum(const glow *w, anf_node *state, const anf_node *next, rowsum 
 
 /* Neither the sum nor its product is computed in a round. */
 static void leave_out(glow *w, const rowsum *r) {
-  const anf_node *x = r->sum->in[r->sum->in[0].def == r->state].def;
   *anfi_map_at(&w->left, r->sum->id) = 1;
-  *anfi_map_at(&w->left, x->id) = 1;
+  *anfi_map_at(&w->left, r->product->id) = 1;
 }
 
 static texpr rows_of(const gsums *s, const anf_node *x) {
@@ -150,9 +149,10 @@ void anfi_glow_sums_begin(const gsums *s) {
   }
 }
 
-/* What is written down is added to the sums. */
+/* What is written down is added to the sums, which is told as the product that a round would have made. */
 static void add_up(const gsums *s) {
   anfi_low *L = s->w->L;
+  bool told = s->w->o->regions;
   for (size_t i = 0; i < s->at.n; i++) {
     const rowsum *r = &s->at.at[i];
     anfi_mm q = {.elem = r->elem, .m = r->m, .n = r->n, .k = s->rounds * r->rows};
@@ -160,7 +160,10 @@ static void add_up(const gsums *s) {
     q.ta = true;
     q.a = rows_of(s, r->a), q.b = rows_of(s, r->b), q.c = q.rhs = r->room;
     q.a0 = q.b0 = q.c0 = anfi_ix(L, 0);
+    size_t region = told ? anfi_glow_region_begin(s->w, r->product) : 0;
+    if (told) s->w->out->regions.at[region].flops *= (double)s->rounds;
     anfi_low_gemm(L, &q);
+    if (told) anfi_glow_region_end(s->w, region);
   }
 }
 

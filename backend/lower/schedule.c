@@ -149,8 +149,8 @@ static bool is_integer(const anf_type *t) {
 static bool may_stop(const anf_node *n) {
   anfi_lower kind = n->kind == ANFI_APPLY ? anfi_op[n->op].lower : ANFI_LOWER_CALL;
   if (kind == ANFI_LOWER_CALL || kind == ANFI_LOWER_CONTROL) return true;
-  bool divides = n->op == ANF_OP_FloorDiv || n->op == ANF_OP_Mod || n->op == ANF_OP_Power;
-  if (kind == ANFI_LOWER_REDUCE || (kind == ANFI_LOWER_POINTWISE && !divides)) return false;
+  bool fails = n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_FAILS);
+  if (kind == ANFI_LOWER_REDUCE || (kind == ANFI_LOWER_POINTWISE && !fails)) return false;
   for (uint32_t i = 0; i < n->nin; i++)
     if (is_integer(n->in[i].def->type)) return true;
   return false;
