@@ -467,9 +467,9 @@ enum {                 // flags of a row
   ANFI_FOLLOWED = 2048,    // a product: a nest of pointwise ops may follow each block of it
   ANFI_PERMUTES =
       4096, // dims in another order, which attribute 0 tells, or 0 and 1: two that change places
-  ANFI_PART = 8192,   // elements of input 0 at a regular distance
+  ANFI_PART = 8192,      // elements of input 0 at a regular distance
   ANFI_AS_WHOLE = 16384, // dear to ask for one element, or written better as a whole
-  ANFI_FAILS = 32768, // of integers, for some values
+  ANFI_FAILS = 32768,    // of integers, for some values
 };
 typedef enum anfi_lower {
   ANFI_LOWER_NONE,

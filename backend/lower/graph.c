@@ -165,6 +165,19 @@ static bool argument(glow *w, anf_node *arg, anfi_view **out) {
   return true;
 }
 
+/* Is input 0 in a buffer of its own, which n alone needs? */
+static bool may_write_over(const glow *w, const anf_node *n) {
+  const anf_node *x = n;
+  do {
+    const anf_node *user = x;
+    x = x->in[0].def;
+    if (x->kind != ANFI_APPLY || x->uses->next || x->uses->user != user) return false;
+  } while ((anfi_op[x->op].flags & ANFI_IN_ORDER) && anfi_op[x->op].lower == ANFI_LOWER_INDEX_MAP);
+  if (w->to[x->id] && w->to[x->id][0]) return false;
+  return anfi_op[x->op].flags & (ANFI_WRITES_OVER | ANFI_FOLLOWED) ||
+         anfi_lower_is_scalar((anfi_opcode)x->op);
+}
+
 static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
   size_t narg = anfi_arg_count(n);
@@ -187,6 +200,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
                    .attr = attr,
                    .inlined = inlined,
                    .to = w->to[n->id]};
+  if (anfi_op[n->op].flags & ANFI_WRITES_OVER) q.over = may_write_over(w, n);
   return anfi_lower_op(w->L, &q, out->at);
 }
 

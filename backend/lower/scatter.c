@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writing at indices: the result starts as a copy of x; updates go in row-major order, so the last
- * of equal indices wins, and sums are rounded to the element type one by one. */
+/* Writing at indices: the result starts as a copy of x, or is x's own buffer if nothing else needs that;
+ * updates go in row-major order, so the last of equal indices wins, and sums are rounded to the element
+ * type one by one. */
 #include "backend/lower/low.h"
 #include "ir/kernel.h"
 
@@ -68,7 +69,8 @@ static void put(anfi_low *L, const anfi_low_op *q, writing how, texpr to, texpr 
 }
 
 static texpr begin(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
-  texpr to = anfi_low_result(L, q, 0, q->type);
+  bool over = q->over && q->in[0]->tensor && !(q->to && q->to[0]);
+  texpr to = over ? q->in[0]->tensor : anfi_low_result(L, q, 0, q->type);
   anfi_view_store(L, q->in[0], to);
   out[0] = anfi_view_of_result(L, q->type, to);
   return to;
