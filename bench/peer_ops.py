@@ -19,9 +19,14 @@ def f(*dims):
 
 IMAGES, SQUARE, HALF = f(16, 64, 28, 28), f(1024, 1024), f(1024, 1024).astype(np.float16)
 BYTES, OTHER = (SQUARE * 9).astype(np.uint8), f(1024, 1024)
+UNIT = (random.random((1024, 1024)) * 0.9 + 0.05).astype(np.float32)
 SORTED, WANTED = np.sort(f(4096)), f(65536)
 # name: arguments a and b, the expression of anfora.numpy (N) and JAX, the one of PyTorch (F: its functions)
 CASES = {
+    **{name: ((UNIT, OTHER)[:count], f"N.{name}({'a, b'[:3 * count - 2]})", f"torch.{torch}({'a, b'[:3 * count - 2]})")
+       for name, count, torch in [("exp2", 1, "exp2"), ("log2", 1, "log2"), ("log10", 1, "log10"), ("arctan", 1, "atan"),
+                                  ("arcsin", 1, "asin"), ("sinh", 1, "sinh"), ("arctanh", 1, "atanh"), ("arctan2", 2, "atan2"),
+                                  ("hypot", 2, "hypot"), ("fmod", 2, "fmod"), ("mod", 2, "remainder"), ("floor_divide", 2, "floor_divide")]},
     "argmax of rows": ((SQUARE,), "N.argmax(a, axis=1)", "a.argmax(1)"),
     "argmin of rows, i32": (((SQUARE * 9).astype(np.int32),), "N.argmin(a, axis=1)", "a.argmin(1)"),
     "max of rows, f16": ((HALF,), "N.max(a, axis=1)", "a.amax(1)"),

@@ -302,6 +302,15 @@ static texpr in_double(machine *m, const char *name, uint32_t n, const texpr *in
   return anfi_t_cast(m->L->t, m->type, anfi_low_help(m->L, name, ANFI_F64, n, wide));
 }
 
+/* x % b, Mod and FloorDiv: of vectors of f32 as straight code. */
+static texpr remainder_of(machine *m, anfi_scalar_op op, const texpr *in) {
+  bool own = m->many && m->type.elem != ANF_TIR_f64, mod = op == ANFI_S_mod;
+  if (op == ANFI_S_rem)
+    return own ? anfi_low_help(m->L, "anf_rem32", m->type, 2, in) : bin(m, TX_mod, in[0], in[1]);
+  if (own) return anfi_low_help(m->L, mod ? "anf_mod32" : "anf_floordiv32", m->type, 2, in);
+  return in_double(m, mod ? "anf_mod" : "anf_floordiv", 2, in);
+}
+
 /* dispatch */
 static texpr real_step(machine *m, const anfi_scalar_ins *i) {
   tstore *t = m->L->t;
@@ -313,14 +322,14 @@ static texpr real_step(machine *m, const anfi_scalar_ins *i) {
   case ANFI_S_sub: return bin(m, TX_sub, in[0], in[1]);
   case ANFI_S_mul: return bin(m, TX_mul, in[0], in[1]);
   case ANFI_S_div: return bin(m, TX_div, in[0], in[1]);
-  case ANFI_S_rem: return bin(m, TX_mod, in[0], in[1]);
+  case ANFI_S_rem:
+  case ANFI_S_mod:
+  case ANFI_S_floordiv: return remainder_of(m, (anfi_scalar_op)i->op, in);
   case ANFI_S_neg: return bin(m, TX_mul, in[0], anfi_s_const(m, -1));
   case ANFI_S_sign: return real_sign(m, anfi_s_atom(m, in[0]));
   case ANFI_S_min:
   case ANFI_S_max:
     return real_extreme(m, anfi_s_atom(m, in[0]), anfi_s_atom(m, in[1]), i->op == ANFI_S_max);
-  case ANFI_S_floordiv: return in_double(m, "anf_floordiv", 2, in);
-  case ANFI_S_mod: return in_double(m, "anf_mod", 2, in);
   case ANFI_S_pow: return real_power(m, in);
   case ANFI_S_digamma: return in_double(m, "anf_digamma", 1, in);
   case ANFI_S_sigmoid:
