@@ -94,7 +94,7 @@ static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_op
   if (st == ANF_OK && (value || c->value[OPT_GRAD])) st = cli_grad(c, g, value, &g);
   if (st != ANF_OK) return st;
   size_t n = anf_graph_param_count(g);
-  if (c->value[OPT_EXPLAIN_FUSION]) st = cli_explain_fusion(c, g, types);
+  if (c->value[OPT_EXPLAIN_FUSION]) st = cli_explain_fusion(c, g, types, step ? nstate : 0);
   if (st != ANF_OK) return st;
   if (step) return anf_build_step(g, nstate, n, types, forms, o, c->d, out);
   return anf_build_graph(g, n, types, forms, o, c->d, out);

@@ -64,8 +64,8 @@ static int print_lowered(cli *c, const char *as) {
   return status;
 }
 
-anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types) {
-  anf_exec_opts o = {.size = sizeof o};
+anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate) {
+  anf_exec_opts o = {.size = sizeof o, .nstate = (uint32_t)nstate};
   anf_text t = {.cx = c->cx};
   anf_status st = anf_lowered_print(g, anf_graph_param_count(g), types, "fusion", &o, c->d, &t);
   if (st == ANF_OK && t.len) fputs(t.text, stderr);

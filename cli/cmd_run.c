@@ -76,7 +76,7 @@ static anf_status explain_fusion(cli *c, anf_graph *g, anf_value **args) {
   const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, n + 1);
   for (size_t i = 0; i < n; i++)
     if (!(types[i] = anf_value_type(c->cx, args[i]))) anfi_throw_nomem(c->cx);
-  return cli_explain_fusion(c, g, types);
+  return cli_explain_fusion(c, g, types, 0);
 }
 
 /* Compiled for these arguments, unless the backend is the interpreter. */

@@ -381,6 +381,7 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
   anfi_defer(cx, ANFI_ALWAYS, free_arena, &v->arena);
   bool tir = strcmp(form, "tir") == 0, fusion = strcmp(form, "fusion") == 0;
   if (fusion) v->fusion = out;
+  v->nstate = o.nstate < g->params.n ? o.nstate : g->params.n;
   bool anywhere =
       (tir || fusion) && !(o.jit.size && o.jit.target); // is it the same on all machines?
   if (!o.engine && !anywhere) {

@@ -40,6 +40,7 @@ typedef struct anf_exec_opts {
   const char *pipeline;  // over graphs; default "standard"
   uint32_t max_compiled; // signatures kept; the one used longest ago goes; default 64
   bool tune;             // how products are cut is measured, once for each product on this machine
+  uint32_t nstate;       // of anf_lowered_print: so many parameters are the state of a step
 } anf_exec_opts;
 
 /* With `tune` the first program that has a product of some sizes and types compiles and measures it in

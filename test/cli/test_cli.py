@@ -69,7 +69,11 @@ def test_running():
         f.write("def sums(x) { Sum(Exp(x) * x) }\n"
                 "def rows(x, w) { y = LayerNorm(Gelu(x) * 2.0); Softmax(y + x) @ w }\n"
                 "def pair(x, y) { s = Sigmoid(x); (x * s, y * (1.0 - s)) }\n"
-                "def mm(x) { y = Tile(x, (64, 1)); z = y @ y; z[3, 5] }\n")
+                "def mm(x) { y = Tile(x, (64, 1)); z = y @ y; z[3, 5] }\n"
+                "def step(s: {w: f32[64], m: f32[64]}, g: f32[64]) {\n"
+                "  m = 0.9 * s.m + g\n"
+                "  ({w = s.w - 0.1 * m, m = m}, {loss = Sum(g)})\n"
+                "}\n")
     check("--explain-fusion", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain-fusion"), out=re.compile("^296[.]14"),
           err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\n$")
     check("--explain-fusion of rows",
@@ -81,6 +85,9 @@ def test_running():
           anfora("build", "fused.anf:pair", "--sig", "f32[8, 64], f32[8, 64]", "--explain-fusion"), out="",
           err=r"^pair\n  one loop over 512 elements: Sigmoid 3:22, Mul 3:37, Mul 3:44\n"
               r"    computed where it is read: Sub 3:51\n    moves 8200 bytes, op by op 20488\n$")
+    check("--explain-fusion of a step",
+          anfora("build", "fused.anf:step", "--state", "1", "--explain-fusion"), out="",
+          err=r"  one loop over 64 elements: Add 6:17, Sub 7:13\n    computed where it is read: Mul 6:11, Mul 7:19\n")
     ones = "[[" + "1," * 63 + "1]]"
     check("--tune", anfora("run", "fused.anf:mm", ones, "--backend", "llvm", "--tune"), out="64\n")
     check("--time, compiled", anfora("run", "p.anf", "1", "--time", "--backend", "llvm"), out="2\n",
