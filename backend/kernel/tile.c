@@ -176,21 +176,36 @@ static void cut_rows(const anfi_isa *isa, const anfi_product *p, uint64_t rows, 
   if (b->mb < p->m) b->mb = (b->mb + rows - 1) / rows * rows;
 }
 
-/* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of
- * the first cache; a group of panels takes half of the second, a block of A an eighth. B is copied
- * where each panel is read by more than a few tiles, unless it stays in a cache as it is, or is not
- * stored by rows; A where its rows are so many and so far apart that they fall on the same places of
- * the first cache, or if a tile would read a few values of a line in each of many steps. */
-anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
-  uint32_t lanes = isa->bytes / p->sum;
+/* Too few for copying A. */
+static bool few_panels(const anfi_product *p, uint64_t nr) { return p->n > nr && p->n <= 4 * nr; }
+
+/* `across`: a step's values of A are far from the next ones, so almost as many are read as a line has. */
+static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t lanes,
+                          bool *across) {
   anfi_tile t = {1, 1};
   if (p->m && p->n) pick(isa, lanes, p->m, p->n, is_far(isa, p), &t);
   bool tiles = isa->amx && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
   if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
   if (!p->ta && p->bytes == p->sum && anfi_tile_is_turned(isa, lanes, p->m, p->n)) t.rows = lanes;
+  *across = p->ta && p->bytes == p->sum && p->lda * p->bytes >= PAGE / 2 && p->m > WAYS &&
+            few_panels(p, (uint64_t)t.vecs * lanes);
+  if (*across) t = (anfi_tile){anfi_tile_rows(isa, p->m, 2), 2};
   // a few rows read long rows of B well, but of a panel no more than these vectors
   if (p->laid_out && t.vecs > LAID_OUT_VECS)
     t = (anfi_tile){anfi_tile_rows(isa, p->m, LAID_OUT_VECS), LAID_OUT_VECS};
+  return t;
+}
+
+/* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of
+ * the first cache; a group of panels takes half of the second, a block of A an eighth. B is copied
+ * where each panel is read by more than a few tiles, unless it stays in a cache as it is, or is not
+ * stored by rows, or few rows of A read it by short blocks of K that stay; A where its rows are so many and so far
+ * apart that they fall on the same places of the first cache, or if a tile would read a few values of a
+ * line in each of many steps. */
+anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
+  uint32_t lanes = isa->bytes / p->sum;
+  bool across = false;
+  anfi_tile t = tile_for(isa, p, lanes, &across);
   anfi_blocks b = {.nr = (uint64_t)t.vecs * lanes};
   uint32_t dots = p->bytes < p->sum ? 2 : 1; // several steps at once leave more time to move blocks
   uint64_t row = isa->l1 / 2 / t.rows, least = dots * K_BYTES;
@@ -208,6 +223,6 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   b.pack_b = p->tb || (p->m > 4 * (uint64_t)t.rows && p->n > b.nr && !close);
   bool far = p->ta ? p->lda * p->bytes >= PAGE / 2 || b.kb > FEW_STEPS
                    : t.rows > WAYS / 2 && p->lda * p->bytes % PAGE == 0;
-  b.pack_a = far && p->n > 4 * b.nr;
+  b.pack_a = far && !across && p->n > 4 * b.nr;
   return b;
 }
