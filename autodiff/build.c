@@ -299,43 +299,35 @@ static anf_node *shorter_by_operand(const plan *p) {
   }
 }
 
-static bool is_known_by_op(anfi_opcode op) {
-  switch (op) {
-  case ANF_OP_Where:
-  case ANF_OP_Conj:
-  case ANF_OP_Real:
-  case ANF_OP_Cast:
-  case ANF_OP_Reshape:
-  case ANF_OP_BroadcastTo:
-  case ANF_OP_SumTo:
-  case ANF_OP_ReshapeLike:
-  case ANF_OP_BroadcastLike:
-  case ANF_OP_CastLike:
-  case ANF_OP_Unreduce:
-  case ANF_OP_ZerosLike:
-  case ANF_OP_OnesLike: return true;
-  default: return false;
-  }
+static anf_node *if_real(const plan *p) { return is_complex(type_in(p, 0)) ? NULL : p->in[0]; }
+
+static anf_node *if_of_type(const plan *p) { return type_in(p, 0) == p->type ? p->in[0] : NULL; }
+
+static anf_node *if_whole(const plan *p) { return is_whole(p, 0) ? p->in[0] : NULL; }
+
+static anf_node *filled_like(const plan *p) {
+  if (p->attrs || !is_static(p->type)) return NULL;
+  return filled(p->ad, p->g, p->in[0], p->type, p->op == ANF_OP_OnesLike);
 }
 
-/* Where it is known by the op alone. */
-static anf_node *shorter_by_op(const plan *p) {
-  switch (p->op) {
-  case ANF_OP_Where: return shorter_choice(p);
+typedef anf_node *shortening(const plan *);
+
+/* What knows something shorter by the op, or NULL. */
+static shortening *shorter_by_op(anfi_opcode op) {
+  switch (op) {
+  case ANF_OP_Where: return shorter_choice;
   case ANF_OP_Conj:
-  case ANF_OP_Real: return is_complex(type_in(p, 0)) ? NULL : p->in[0];
-  case ANF_OP_Cast: return type_in(p, 0) == p->type ? p->in[0] : NULL;
+  case ANF_OP_Real: return if_real;
+  case ANF_OP_Cast: return if_of_type;
   case ANF_OP_Reshape:
-  case ANF_OP_BroadcastTo: return is_whole(p, 0) ? p->in[0] : NULL;
+  case ANF_OP_BroadcastTo: return if_whole;
   case ANF_OP_SumTo:
   case ANF_OP_ReshapeLike:
   case ANF_OP_BroadcastLike:
   case ANF_OP_CastLike:
-  case ANF_OP_Unreduce: return without_like(p);
+  case ANF_OP_Unreduce: return without_like;
   case ANF_OP_ZerosLike:
-  case ANF_OP_OnesLike:
-    if (p->attrs || !is_static(p->type)) return NULL;
-    return filled(p->ad, p->g, p->in[0], p->type, p->op == ANF_OP_OnesLike);
+  case ANF_OP_OnesLike: return filled_like;
   default: return NULL;
   }
 }
@@ -343,7 +335,8 @@ static anf_node *shorter_by_op(const plan *p) {
 /* A node that is the same, or NULL. */
 static anf_node *shorter(const plan *p) {
   anf_node *same = shorter_by_operand(p);
-  return same ? same : shorter_by_op(p);
+  shortening *by_op = shorter_by_op(p->op);
+  return same || !by_op ? same : by_op(p);
 }
 
 /* ---- building ---- */
@@ -447,7 +440,7 @@ static bool is_special(uint64_t has) {
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, const anfi_apply_of *of, size_t n, anf_node *const *in) {
   anfi_opcode op = (anfi_opcode)of->op;
   uint64_t has = anfi_rule_has(of->type, n, in);
-  if (!is_special(has) && !is_known_by_op(op) && ad->clean->set)
+  if (!is_special(has) && !shorter_by_op(op) && ad->clean->set)
     return anfi_make_clean(ad->clean, of, n, in, has);
   return made(&(plan){.ad = ad, .g = of->graph, .op = op, .n = n, .in = in, .type = of->type});
 }

@@ -171,11 +171,11 @@ typedef struct anfi_contribution {
   bool minus; // it is the negative of the node, which is a plain one
 } anfi_contribution;
 
-/* What is known of a node holds of its copy if the copy uses copies, and those do: rules look two deep. */
+/* What is known of a node holds of its copy if that uses copies, which do so, too: rules look two deep. */
 enum {
-  ANFI_J_UNLIKE_INPUT = 1,
-  ANFI_J_UNLIKE = 2
-}; // it uses something that is no copy; it is none
+  ANFI_J_UNLIKE_INPUT = 1, // it uses something that is no copy
+  ANFI_J_UNLIKE = 2        // it is none
+};
 
 typedef struct anfi_jbuild {
   anfi_j *j;

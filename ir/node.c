@@ -215,8 +215,8 @@ anf_node *anfi_op_value(anf_module *m, anfi_opcode op) {
 
 anf_node *anfi_apply_as(const anfi_apply_of *of, size_t n, anf_node *const *in) {
   enum { SIMPLE = ANFI_NODE_SEEN | ANFI_NODE_SIMPLE, UNIQUE = ANFI_NODE_UNIQUE };
-  static const uint8_t known[] = {SIMPLE | UNIQUE, UNIQUE, SIMPLE,
-                                  0}; // by ANFI_TODO_SIMPLIFY, _CSE
+  // by ANFI_TODO_SIMPLIFY and ANFI_TODO_CSE
+  static const uint8_t known[] = {SIMPLE | UNIQUE, UNIQUE, SIMPLE, 0};
   anf_module *m = of->graph->module;
   uint32_t id = (uint32_t)m->nodes.n;
   anf_node *p = new_room(m, n, of->todo);
