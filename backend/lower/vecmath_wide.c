@@ -57,6 +57,22 @@ const anfi_helper anfi_low_math_wide[] = {
      "  var t: f64 = select(b > 140.0f64, 140.0f64, b)\n" EXP2
      "  return select(x == x, f32(v), x)\n"
      "}\n"},
+    // 2^(y log2 |x|), of which f32 takes what fits
+    {"anf_pow32", NULL,
+     "func anf_pow32(x: f32, y: f32): f32" INLINE "{\n"
+     "  var a: f32 = abs(x)\n"
+     "  var d: f64 = f64(a)\n" LOG2
+     "  var edge: f64 = select(a == 0.f, -1.0f64 * f64(INFINITY), select(a < INFINITY, l, d))\n"
+     "  var b: f64 = f64(y) * edge\n"
+     "  var c: f64 = select(b < -160.0f64, -160.0f64, b)\n"
+     "  var t: f64 = select(c > 140.0f64, 140.0f64, c)\n" EXP2
+     "  var g: f32 = select(t == t, f32(v), f32(t))\n"
+     "  var f: f32 = select(y == 0.f || a == 1.f && y == y, 1.f, g)\n"
+     "  var whole: bool = round(y) == y\n"
+     "  var odd: bool = whole && round(y * 0.5f) != y * 0.5f\n"
+     "  var o: f32 = select(x < 0.f && a < INFINITY && !whole, NAN, select(odd, copysign(f, x), f))\n"
+     "  return select(x == 1.f || y == 0.f, 1.f, o)\n"
+     "}\n"},
     {"anf_sinh32", NULL,
      "func anf_sinh32(x: f32): f32" INLINE "{\n" EXP_ABS
      "  var w: f64 = a * a\n"
