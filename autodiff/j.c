@@ -5,7 +5,8 @@
  * keeps has no finite type there. First it is taken to keep nothing, which holds if all that its ◀
  * needs is little work from its arguments; if it turns out not to hold, what was made since the spec
  * was entered is made again, and a spec on the way keeps a box: the first that is an arm of a choice, so
- * that the end of the recursion, an arm too, keeps none, and a choice has one slot for it. */
+ * that the end of the recursion, an arm too, keeps none, and a choice has one slot for it. Other arms of
+ * the recursion that keep much have boxes, too: what goes through several functions stays little. */
 #include "autodiff/j.h"
 
 static void reserve_local(anfi_j *j) {
@@ -186,6 +187,7 @@ enum { AGAIN = 1000 }; // specs made in vain, beyond which no more are tried
 static void enter(anfi_j *j, visits *st, anfi_jspec *s, bool arm) {
   anfi_ad *ad = j->ad;
   s->state = 1;
+  s->is_arm = arm;
   ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
   s->fwd = anfi_ad_graph(ad, "▶", s->jg->g);
   s->bwd = anfi_ad_graph(ad, "◀", s->jg->g);

@@ -87,6 +87,7 @@ struct anfi_jspec {
   ANFI_VEC(anfi_jcallee) callees;
   bool queued, boxed;
   bool with_args;        // boxed, and ◀ takes all arguments again
+  bool is_arm;           // of a choice
   bool by_args, refused; // of a recursion: ◀ has all it needs of the arguments; that failed
   uint8_t state;         // 0 new, 1 under way, 2 done
   anf_graph *fwd, *bwd;

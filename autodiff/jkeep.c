@@ -4,7 +4,7 @@
  * Constants of the spec are passed by callers and never kept; numbers never are. */
 #include "autodiff/j.h"
 
-enum { EAGER = 64 };
+enum { EAGER = 64, MUCH = 12 };
 
 typedef struct {
   anfi_jbuild *q;
@@ -159,6 +159,17 @@ static void name_constants(closing *c) {
     if (q->constant[i]) stands_for(c, q->f->params.at[i], q->constant[i]);
 }
 
+/* An arm of a recursion, as its callers, which come later, will see it. */
+static void may_box(const closing *c) {
+  anfi_jspec *s = c->q->s;
+  size_t np = c->q->f->params.n;
+  if (s->boxed || s->splice || s->by_args || !s->family || !s->is_arm || c->kept.n <= MUCH)
+    return;
+  s->boxed = s->with_args = true;
+  s->passed = ANFI_NEW_N(c->q->j->a, bool, np + 1);
+  memset(s->passed, true, np);
+}
+
 /* Parameters of b for what is kept, before the others. */
 static void take_kept(closing *c) {
   anfi_jbuild *q = c->q;
@@ -238,6 +249,7 @@ bool anfi_j_close(anfi_jbuild *q) {
   for (size_t i = 0; i < c.order.n; i++)
     if (k.kept[c.order.at[i]->id]) anfi_push(a, &c.kept, c.order.at[i]);
   name_constants(&c);
+  may_box(&c);
   take_kept(&c);
   copy_again(&c, again);
   for (size_t i = 0; i < b.n; i++)
