@@ -2,7 +2,8 @@
 /* Loop invariants: what a Loop's step computes from invariants and constants alone is computed once
  * before the loop, and handed in as one more invariant in place of what only it needed. A step is
  * taken at least once and has no effects, so nothing is computed that was not before; not so for
- * counted and guarded loops, which may take none: there, what could fail stays. The step is copied without what
+ * counted and guarded loops, which may take none: there, what could fail stays, but
+ * for calls where there is a guard, which is asked first. The step is copied without what
  * has moved out. */
 #include "ir/op.h"
 #include "optimizer/opt.h"
@@ -15,6 +16,7 @@ typedef struct {
   anf_node *loop;
   anf_graph *step;
   bool may_skip;        // counted or guarded: it has one more input
+  anf_node *go;         // the guard, or NULL
   size_t nw;            // invariants so far
   bool *keep;           // by invariant: what stays in the step needs it
   anfi_node_vec order;  // of the step
@@ -66,7 +68,8 @@ static bool is_safe(const anf_node *n) {
 static bool may_move(const hoisting *h, const anf_node *n) {
   if (!n->type || !n->nin || (n->flags & ANFI_NODE_EFFECT)) return false;
   if (n->kind == ANFI_APPLY && ((anfi_op[n->op].flags & ANFI_EFFECT) || grows(n))) return false;
-  if (h->may_skip && (n->kind == ANFI_CALL || !is_safe(n))) return false;
+  bool call = n->kind == ANFI_CALL;
+  if (h->may_skip && !(call ? h->go && anfi_value_graph(n->in[0].def) : is_safe(n))) return false;
   for (uint32_t i = 0; i < n->nin; i++)
     if (n->in[i].def->kind != ANFI_VALUE && !is_moved(h, n->in[i].def)) return false;
   return true;
@@ -125,10 +128,27 @@ static anf_graph *copy_step(hoisting *h) {
   return g;
 }
 
+/* A call before a guarded loop is made if there is a round: else one of a graph that gives nothing. */
+static void guard_call(const hoisting *h, anf_node *call) {
+  const anf_graph *f = anfi_value_graph(call->in[0].def);
+  anf_graph *none = anfi_graph_new(f->module, f->name);
+  none->flags = ANFI_GRAPH_PRIVATE;
+  none->debug = f->debug;
+  for (size_t i = 0; i < f->params.n; i++) anfi_param(none, NULL, f->params.at[i]->type);
+  anfi_set_result(none, anfi_undefined(none, call->type));
+  anf_node *either =
+      anfi_apply3(call->graph, ANF_OP_Switch, h->go, call->in[0].def, anfi_graph_value(none));
+  either->debug = call->debug;
+  anfi_set_input(call, 0, either);
+}
+
 static void rebuild(hoisting *h) {
   anf_node *l = h->loop, **in = ANFI_NEW_N(h->a, anf_node *, l->nin + h->handed.n);
-  for (size_t i = 0; i < h->order.n; i++) // before the loop
-    if (is_moved(h, h->order.at[i])) anfi_copy_node(h->a, l->graph, h->order.at[i], &h->outer);
+  for (size_t i = 0; i < h->order.n; i++) { // before the loop
+    if (!is_moved(h, h->order.at[i])) continue;
+    anf_node *n = anfi_copy_node(h->a, l->graph, h->order.at[i], &h->outer);
+    if (h->go && n->kind == ANFI_CALL) guard_call(h, n);
+  }
   size_t n = 0, first = 1 + h->may_skip;
   in[n++] = anfi_graph_value(copy_step(h));
   if (h->may_skip) in[n++] = l->in[1].def;
@@ -150,6 +170,7 @@ static void hoist(anfi_pass *p, anfi_arena *a, anf_node *loop) {
   if (!step || step->effects.n || !step->result) return;
   hoisting h = {.pass = p, .a = a, .loop = loop, .step = step};
   h.nw = (size_t)anfi_attr_int(attr(loop, INVARIANT));
+  h.go = anfi_attr_bool(attr(loop, GUARDED)) ? loop->in[1].def : NULL;
   h.may_skip = anfi_attr_bool(attr(loop, COUNTED)) || anfi_attr_bool(attr(loop, GUARDED));
   anfi_graph_order(step, a, &h.order);
   if (find_moves(&h) && anfi_rewrite(p)) rebuild(&h);
