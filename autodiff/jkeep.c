@@ -4,7 +4,7 @@
  * Constants of the spec are passed by callers and never kept; numbers never are. */
 #include "autodiff/j.h"
 
-enum { EAGER = 64, MUCH = 12 };
+enum { EAGER = 64, MUCH = 24 };
 
 typedef struct {
   anfi_jbuild *q;
@@ -163,8 +163,7 @@ static void name_constants(closing *c) {
 static void may_box(const closing *c) {
   anfi_jspec *s = c->q->s;
   size_t np = c->q->f->params.n;
-  if (s->boxed || s->splice || s->by_args || !s->family || !s->is_arm || c->kept.n <= MUCH)
-    return;
+  if (s->boxed || s->splice || s->by_args || !s->family || !s->is_arm || c->kept.n <= MUCH) return;
   s->boxed = s->with_args = true;
   s->passed = ANFI_NEW_N(c->q->j->a, bool, np + 1);
   memset(s->passed, true, np);
