@@ -242,7 +242,8 @@ static bool is_named(const anfi_helper *h, const char *name, size_t len) {
 static const anfi_helper *find(const char *name, size_t len) {
   for (size_t i = 0; i < ANFI_LEN(helpers); i++)
     if (is_named(&helpers[i], name, len)) return &helpers[i];
-  const anfi_helper *const math[] = {anfi_low_math32, anfi_low_math_wide, anfi_low_math64};
+  const anfi_helper *const math[] = {anfi_low_math32, anfi_low_math_wide, anfi_low_math64,
+                                     anfi_low_math_arc64};
   for (size_t i = 0; i < ANFI_LEN(math); i++)
     for (const anfi_helper *h = math[i]; h->name; h++)
       if (is_named(h, name, len)) return h;

@@ -218,19 +218,19 @@ typedef struct math_name {
   const char *f32, *f64;
 } math_name;
 static const math_name names[] = {
-    {TI_exp, "anf_exp32", "anf_exp64"},    {TI_expm1, "anf_expm132", "anf_expm164"},
-    {TI_log, "anf_log32", "anf_log64"},    {TI_log1p, "anf_log1p32", "anf_log1p64"},
-    {TI_tanh, "anf_tanh32", "anf_tanh64"}, {TI_pow, "anf_pow32", "anf_pow64"},
-    {TI_sin, "anf_sin32", "anf_sin64"},    {TI_cos, "anf_cos32", "anf_cos64"},
-    {TI_tan, "anf_tan32", "anf_tan64"},    {TI_erf, "anf_erf32", "anf_erf64"},
-    {TI_erfc, "anf_erfc32", "anf_erfc64"}, {TI_exp2, "anf_exp2_32", NULL},
-    {TI_log2, "anf_log2_32", NULL},        {TI_log10, "anf_log10_32", NULL},
-    {TI_sinh, "anf_sinh32", NULL},         {TI_cosh, "anf_cosh32", NULL},
-    {TI_asinh, "anf_asinh32", NULL},       {TI_acosh, "anf_acosh32", NULL},
-    {TI_atanh, "anf_atanh32", NULL},       {TI_cbrt, "anf_cbrt32", NULL},
-    {TI_atan, "anf_atan32", NULL},         {TI_atan2, "anf_atan2_32", NULL},
-    {TI_asin, "anf_asin32", NULL},         {TI_acos, "anf_acos32", NULL},
-    {TI_hypot, "anf_hypot32", NULL},
+    {TI_exp, "anf_exp32", "anf_exp64"},       {TI_expm1, "anf_expm132", "anf_expm164"},
+    {TI_log, "anf_log32", "anf_log64"},       {TI_log1p, "anf_log1p32", "anf_log1p64"},
+    {TI_tanh, "anf_tanh32", "anf_tanh64"},    {TI_pow, "anf_pow32", "anf_pow64"},
+    {TI_sin, "anf_sin32", "anf_sin64"},       {TI_cos, "anf_cos32", "anf_cos64"},
+    {TI_tan, "anf_tan32", "anf_tan64"},       {TI_erf, "anf_erf32", "anf_erf64"},
+    {TI_erfc, "anf_erfc32", "anf_erfc64"},    {TI_exp2, "anf_exp2_32", "anf_exp2_64"},
+    {TI_log2, "anf_log2_32", "anf_log2_64"},  {TI_log10, "anf_log10_32", "anf_log10_64"},
+    {TI_sinh, "anf_sinh32", "anf_sinh64"},    {TI_cosh, "anf_cosh32", "anf_cosh64"},
+    {TI_asinh, "anf_asinh32", "anf_asinh64"}, {TI_acosh, "anf_acosh32", "anf_acosh64"},
+    {TI_atanh, "anf_atanh32", "anf_atanh64"}, {TI_cbrt, "anf_cbrt32", NULL},
+    {TI_atan, "anf_atan32", "anf_atan64"},    {TI_atan2, "anf_atan2_32", "anf_atan2_64"},
+    {TI_asin, "anf_asin32", "anf_asin64"},    {TI_acos, "anf_acos32", "anf_acos64"},
+    {TI_hypot, "anf_hypot32", "anf_hypot64"},
 };
 
 const char *anfi_low_math_name(tintrin f, tdtype t) {

@@ -20,12 +20,6 @@
   "  var p: f64 = fmadd(q, w, r)\n"
 #define SCALE \
   "  var s: f64 = reinterpret<f64>(shl(reinterpret<u64>(z), 52u64))\n"
-/* y = 2^j m, where m is in [sqrt(1/2), sqrt(2)) */
-#define PARTS \
-  "  var i: u64 = reinterpret<u64>(y) - 4604544271217802189u64 + 4607182418800017408u64\n" \
-  "  var k: u64 = shr(i, 52u64)\n" \
-  "  var j: f64 = reinterpret<f64>(int_or(k, 4841369599423283200u64)) - 4503599627371519.0f64\n" \
-  "  var m: f64 = reinterpret<f64>(reinterpret<u64>(y) - shl(k, 52u64) + 4607182418800017408u64)\n"
 /* |x| in quarter turns. |x| = u 2^e, u whole; its product with 2/pi matters from 2 down, so of the bits of 2/pi, behind
  * 54 zeros, the 192 at the exponent's place are chosen and multiplied by u in limbs of 32 bits, modulo 2^192. So k and
  * r + lo are right for all x. Then the sine is sn = r + sx, the cosine cs = cw + cx. */

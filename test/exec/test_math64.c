@@ -27,7 +27,12 @@ static const row rows[] = {
     {"Tanh", tanhl, 2, -20, 20},   {"Erf", erfl, 1.5, -7, 7},
     {"Erfc", erfcl, 3, -7, 28},    {"Sigmoid", sigmoid, 2, -720, 60},
     {"Sin", sinl, 1, -100, 100},   {"Cos", cosl, 1, -100, 100},
-    {"Tan", tanl, 1.1, -100, 100},
+    {"Tan", tanl, 1.1, -100, 100}, {"Exp2", exp2l, 1.5, -1080, 1030},
+    {"Log2", log2l, 2, 0, 4},      {"Log10", log10l, 2, 0, 4},
+    {"Sinh", sinhl, 3, -715, 715}, {"Cosh", coshl, 3, -715, 715},
+    {"Asinh", asinhl, 3, -9, 9},   {"Acosh", acoshl, 3, 1, 9},
+    {"Atanh", atanhl, 3, -1, 1},   {"Atan", atanl, 2, -9, 9},
+    {"Asin", asinl, 3, -1, 1},     {"Acos", acosl, 3, -1, 1},
 };
 static const double edges[] = {
     0,

@@ -145,3 +145,28 @@ def test_what_must_be_known():
         assert "there is no such dim" in str(e)
     else:
         raise AssertionError("it took a dim that is not there")
+
+
+def test_functions_of_two_numbers_at_their_edges():
+    edges = onp.array([0.0, -0.0, 1, -1, onp.inf, -onp.inf, onp.nan, 5e-324, -5e-324, 1e-310, 1.7e308, -1.7e308, 0.5, 3, 1e-160, 1e160])
+    bits = rng.integers(0, 2**63, (2, 50000), dtype=onp.int64).view(onp.float64) * rng.choice([-1, 1], 50000)
+    with onp.errstate(all="ignore"):
+        for dtype in onp.float64, onp.float32:
+            a = onp.concatenate([onp.repeat(edges, 16), bits[0], rng.normal(size=50000)]).astype(dtype)
+            b = onp.concatenate([onp.tile(edges, 16), bits[1], rng.normal(size=50000)]).astype(dtype)
+            for name in "arctan2", "hypot", "fmod", "mod", "floor_divide":
+                f, by = getattr(anfora.numpy, name), getattr(onp, name)
+                exact = name in ("fmod", "mod", "floor_divide")
+                want = by(a, b) if exact else by(a.astype(onp.longdouble), b.astype(onp.longdouble)).astype(dtype)
+                got = onp.asarray(jit(lambda x, y, f=f: f(x, y))(a, b))
+                close = onp.abs(got - want) <= (0 if exact else 2.1) * onp.spacing(onp.abs(want))
+                same = (got == want) & (onp.signbit(got) == onp.signbit(want)) | onp.isnan(got) & onp.isnan(want)
+                bad = onp.flatnonzero(~(same | close))
+                assert not len(bad), (name, dtype, a[bad[0]], b[bad[0]], got[bad[0]], want[bad[0]])
+
+
+def test_logarithms_of_powers_are_whole():
+    ten, two = 10.0 ** onp.arange(-5, 23), 2.0 ** onp.arange(-1074, 1023)
+    assert (onp.asarray(jit(lambda x: anfora.numpy.log10(x))(ten)) == onp.arange(-5, 23)).all()
+    assert (onp.asarray(jit(lambda x: anfora.numpy.log2(x))(two)) == onp.arange(-1074, 1023)).all()
+    assert (onp.asarray(jit(lambda x: anfora.numpy.exp2(x))(onp.log2(two))) == two).all()
