@@ -19,6 +19,8 @@ from tap import Tap  # noqa: E402
 # functions of floats over elements are the compiler's own (docs/lowering.md)
 ULPS = {"Exp": 2, "Log": 2, "Log1p": 2, "Tanh": 2, "Erf": 2, "Erfc": 6, "Gelu": 8, "LogSigmoid": 4, "Mish": 6,
         "Sigmoid": 3, "Silu": 4, "Sin": 2, "Cos": 2, "Tan": 4, "Expm1": 2, "Power": 2,
+        "Exp2": 2, "Log2": 2, "Log10": 2, "Sinh": 3, "Cosh": 3, "Asinh": 3, "Acosh": 3, "Atanh": 3, "Cbrt": 1, "Atan": 2, "Atan2": 2,
+        "Asin": 3, "Acos": 3, "Hypot": 2,
         "Elu": 2, "Selu": 3, "Celu": 3, "Softplus": 4, "SigmoidCrossEntropy": 256}
 # sizes of slices that are computed; what the lowering of graphs does itself
 UNSUPPORTED = {name: {"f32", "i8"} for name in ("Len", "Rank", "Shape", "Size", "GetField")}
