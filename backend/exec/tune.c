@@ -256,7 +256,7 @@ static bool other_copies(const bench *w, anfi_mm_plan *p, size_t i) {
   bool may = !f.s.tb && !f.s.fixed;
   if (i == 1 && may) p->b.pack_b = !p->b.pack_b;
   if (i > 1 && may) { // what stays in a cache as it lies
-    uint64_t steps = up(f.slice, up(f.slice, 128 << (i - 1)));
+    uint64_t steps = up(f.slice, up(f.slice, UINT64_C(128) << (i - 1)));
     if (steps < p->b.kb && !f.dots) p->b.pack_b = false, p->b.kb = steps;
   }
   return i < 4;

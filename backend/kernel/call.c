@@ -123,7 +123,7 @@ static void body(lgen *g, const lkernel *one) {
   k.bytes_c = (uint32_t)anfi_t_bytes(anfi_t_dt(one->spec.c));
   k.lanes = k.isa.bytes / (uint32_t)anfi_t_bytes(k.sum);
   k.vec = anfi_ll_vector_of(anfi_kg_lane(&k, (anf_tir_elem)k.sum.elem), k.lanes);
-  k.pairs = anfi_sums_pairs(one->spec.a, one->spec.b, k.sum.elem);
+  k.pairs = anfi_sums_pairs((int32_t)one->spec.a, (int32_t)one->spec.b, (int32_t)k.sum.elem);
   k.dot = (anfi_dot){g, k.lanes, anfi_dot_steps(&k.isa, &one->spec), k.isa.native};
   k.a = ll.GetParam(k.fn, 0), k.b = ll.GetParam(k.fn, 1), k.c = ll.GetParam(k.fn, 2);
   for (unsigned i = 0; i < GEMM_NSIZE; i++)

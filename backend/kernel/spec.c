@@ -21,7 +21,7 @@ bool anfi_gemm_supported(const anfi_gemm *g) {
   bool small = g->c == ANF_TIR_f32 && (g->a == ANF_TIR_bf16 || g->a == ANF_TIR_f32) &&
                (g->b == ANF_TIR_bf16 || g->b == ANF_TIR_f32);
   if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_WORDS | GEMM_SUMS));
-  bool pairs = anfi_sums_pairs(g->a, g->b, g->c);
+  bool pairs = anfi_sums_pairs((int32_t)g->a, (int32_t)g->b, (int32_t)g->c);
   return same || small || (pairs && g->flags & GEMM_INIT); // bf16 alone has no sums to add to
 }
 
