@@ -556,6 +556,7 @@ static void range(plan *p, texpr i, uint64_t n, uint64_t each, texpr *first, tex
   if (n % each) *end = least(p, *end, ix(p, n));
 }
 
+/* The last rows may be few: threads, which do tasks behind one another, get some of each. */
 static part part_of(plan *p, texpr nth) {
   part t = {.slice = ix(p, 0)};
   uint64_t tasks = p->parts * p->teams;
@@ -563,9 +564,9 @@ static part part_of(plan *p, texpr nth) {
     t.slice = anfi_low_atom(p->L, anfi_ix_divc(p->L, nth, tasks));
     nth = anfi_low_atom(p->L, anfi_ix_modc(p->L, nth, tasks));
   }
-  range(p, anfi_low_atom(p->L, anfi_ix_modc(p->L, nth, p->teams)), p->groups, p->team, &t.group,
+  range(p, anfi_low_atom(p->L, anfi_ix_divc(p->L, nth, p->parts)), p->groups, p->team, &t.group,
         &t.last_group);
-  range(p, anfi_low_atom(p->L, anfi_ix_divc(p->L, nth, p->teams)), p->blocks, p->each, &t.block,
+  range(p, anfi_low_atom(p->L, anfi_ix_modc(p->L, nth, p->parts)), p->blocks, p->each, &t.block,
         &t.last_block);
   t.row = anfi_low_atom(p->L, mulc(p, t.block, p->b.mb));
   t.last_row = ix(p, p->q->m);
