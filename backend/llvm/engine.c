@@ -199,19 +199,32 @@ typedef struct query {
   LLVMOrcSymbolStringPoolEntryRef *name;
   void **address;
   size_t n;
-  bool good;
+  bool good, answered;
+  pthread_mutex_t lock;
+  pthread_cond_t told;
 } query;
 
 static void answer(LLVMErrorRef err, LLVMOrcCSymbolMapPairs result, size_t n, void *ctx) {
   query *q = (query *)ctx;
-  if (err) {
-    ll.ConsumeError(err);
-    return;
-  }
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; !err && i < n; i++)
     for (size_t k = 0; k < q->n; k++)
       if (q->name[k] == result[i].Name) q->address[k] = (void *)(uintptr_t)result[i].Sym.Address;
-  q->good = true;
+  pthread_mutex_lock(&q->lock);
+  q->good = !err;
+  q->answered = true;
+  pthread_cond_signal(&q->told);
+  pthread_mutex_unlock(&q->lock);
+  if (err) ll.ConsumeError(err);
+}
+
+/* What another thread is just making it answers, perhaps after the question has returned. */
+static bool answered(query *q) {
+  pthread_mutex_lock(&q->lock);
+  while (!q->answered) pthread_cond_wait(&q->told, &q->lock);
+  pthread_mutex_unlock(&q->lock);
+  pthread_mutex_destroy(&q->lock);
+  pthread_cond_destroy(&q->told);
+  return q->good;
 }
 
 /* Addresses of symbols, NULL for those that are not there. Scans are short: an answer comes back in
@@ -224,7 +237,9 @@ static bool look_up(engine *e, library *lib, size_t n, const char *const *name, 
   for (size_t from = 0; from < n; from += MANY) {
     LLVMOrcCLookupSetElement set[MANY];
     LLVMOrcSymbolStringPoolEntryRef id[MANY];
-    query q = {id, address + from, n - from < MANY ? n - from : MANY, false};
+    query q = {.name = id, .address = address + from, .n = n - from < MANY ? n - from : MANY};
+    pthread_mutex_init(&q.lock, NULL);
+    pthread_cond_init(&q.told, NULL);
     for (size_t i = 0; i < q.n; i++) {
       id[i] = ll.OrcExecutionSessionIntern(es, name[from + i]);
       set[i].Name = id[i];
@@ -232,7 +247,7 @@ static bool look_up(engine *e, library *lib, size_t n, const char *const *name, 
       address[from + i] = NULL;
     }
     ll.OrcExecutionSessionLookup(es, LLVMOrcLookupKindStatic, &where, 1, set, q.n, answer, &q);
-    if (!q.good) return false;
+    if (!answered(&q)) return false;
   }
   return true;
 }
