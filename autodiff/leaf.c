@@ -205,14 +205,14 @@ static int64_t int_attr(const anf_node *loop, uint32_t k) {
 
 anfi_loop anfi_loop_parts(const anf_node *loop) {
   anfi_loop l = {.step = anfi_value_graph(loop->in[0].def),
-                 .nw = (size_t)int_attr(loop, 0),
-                 .nx = (size_t)int_attr(loop, 1),
-                 .nout = (size_t)int_attr(loop, 2),
-                 .counted = int_attr(loop, 3) != 0,
-                 .reverse = int_attr(loop, 4) != 0,
-                 .rounds = int_attr(loop, 5) != 0,
+                 .nw = (size_t)int_attr(loop, ANFI_LOOP_INVARIANT),
+                 .nx = (size_t)int_attr(loop, ANFI_LOOP_STACKS),
+                 .nout = (size_t)int_attr(loop, ANFI_LOOP_OUTS),
+                 .counted = int_attr(loop, ANFI_LOOP_COUNTED) != 0,
+                 .reverse = int_attr(loop, ANFI_LOOP_REVERSE) != 0,
+                 .rounds = int_attr(loop, ANFI_LOOP_ROUNDS) != 0,
                  .loop = loop};
-  bool guarded = int_attr(loop, 6) != 0;
+  bool guarded = int_attr(loop, ANFI_LOOP_GUARDED) != 0;
   l.first_w = l.counted || guarded ? 2 : 1;
   l.n = l.counted ? loop->in[1].def : NULL;
   l.go = guarded ? loop->in[1].def : NULL;
@@ -222,17 +222,17 @@ anfi_loop anfi_loop_parts(const anf_node *loop) {
 
 static const anfi_attrs *loop_attrs(anfi_ad *ad, const anfi_loop *l) {
   anf_ctx *cx = ad->m->cx;
-  enum { ATTRS = 7 };
-  anf_value *v[ATTRS];
-  const int64_t x[ATTRS] = {(int64_t)l->nw, (int64_t)l->nx, (int64_t)l->nout, l->n != NULL,
-                            l->reverse,     l->rounds,      l->go != NULL};
-  for (int i = 0; i < ATTRS; i++) {
-    v[i] = anfi_value_new_i64(cx, i < 3 ? ANF_INT : ANF_BOOL, x[i]);
+  anf_value *v[ANFI_LOOP_ATTRS];
+  const int64_t x[ANFI_LOOP_ATTRS] = {(int64_t)l->nw, (int64_t)l->nx, (int64_t)l->nout,
+                                      l->n != NULL,   l->reverse,     l->rounds,
+                                      l->go != NULL};
+  for (int i = 0; i < ANFI_LOOP_ATTRS; i++) {
+    v[i] = anfi_value_new_i64(cx, i < ANFI_LOOP_COUNTED ? ANF_INT : ANF_BOOL, x[i]);
     anfi_value_guard(v[i]);
   }
   const anfi_attrs *at = NULL;
   anfi_attrs_new(ad->m, ANF_OP_Loop, v, anfi_nowhere(), &at);
-  for (int i = 0; i < ATTRS; i++) anfi_value_unguard(v[i]), anf_value_release(v[i]);
+  for (int i = 0; i < ANFI_LOOP_ATTRS; i++) anfi_value_unguard(v[i]), anf_value_release(v[i]);
   return at;
 }
 

@@ -39,9 +39,10 @@ static bool read_count(anfi_machine *m, uint32_t k, size_t left, size_t *out) {
   const anfi_fn *loop = anfi_value_fn(m->slot[m->sp - 1]);
   const anf_value *v = anfi_attr_value(m->cx, ANF_OP_Loop, loop->attrs, k);
   int64_t n = -1;
-  if (!v || !anfi_value_is_int(v, &n) || n < 0 || (k < 2 && (size_t)n > left))
-    return fail(m, k == 0 ? "`invariant` must say how many of the arguments do not change"
-                          : "`stacks` and `outs` must count arguments and results");
+  if (!v || !anfi_value_is_int(v, &n) || n < 0 || (k != ANFI_LOOP_OUTS && (size_t)n > left))
+    return fail(m, k == ANFI_LOOP_INVARIANT
+                       ? "`invariant` must say how many of the arguments do not change"
+                       : "`stacks` and `outs` must count arguments and results");
   *out = (size_t)n;
   return true;
 }
@@ -54,13 +55,16 @@ static bool is_set(anfi_machine *m, uint32_t k) {
 
 /* Reads the attributes of the Loop on top of the stack, which has nargs arguments. */
 static bool read_attrs(anfi_machine *m, size_t nargs, looping *l) {
-  *l = (looping){.counted = is_set(m, 3), .reverse = is_set(m, 4), .told = is_set(m, 5)};
-  l->guarded = is_set(m, 6);
+  *l = (looping){.counted = is_set(m, ANFI_LOOP_COUNTED),
+                 .reverse = is_set(m, ANFI_LOOP_REVERSE),
+                 .told = is_set(m, ANFI_LOOP_ROUNDS)};
+  l->guarded = is_set(m, ANFI_LOOP_GUARDED);
   if (l->counted && l->guarded) return fail(m, "a counted loop has no guard");
   if (l->counted && !nargs--) return fail(m, "a counted loop needs its number of rounds");
   if (l->guarded && !nargs--) return fail(m, "a guarded loop needs its guard");
-  if (!read_count(m, 0, nargs, &l->nw) || !read_count(m, 1, nargs - l->nw, &l->nx) ||
-      !read_count(m, 2, 0, &l->nout))
+  if (!read_count(m, ANFI_LOOP_INVARIANT, nargs, &l->nw) ||
+      !read_count(m, ANFI_LOOP_STACKS, nargs - l->nw, &l->nx) ||
+      !read_count(m, ANFI_LOOP_OUTS, 0, &l->nout))
     return false;
   if (!l->counted && (l->nx || l->reverse))
     return fail(m, "only a counted loop reads stacks or runs backwards");

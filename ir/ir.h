@@ -98,6 +98,18 @@ typedef struct anfi_debug {
 
 /* What the data of a result that contained functions stands for; recursion is over the nesting of
  * types. FN: the data is what its one item, a code, binds; or a number, and what each code binds. */
+/* Places of the attributes of Loop, as its row in op.def has them. */
+enum {
+  ANFI_LOOP_INVARIANT,
+  ANFI_LOOP_STACKS,
+  ANFI_LOOP_OUTS,
+  ANFI_LOOP_COUNTED,
+  ANFI_LOOP_REVERSE,
+  ANFI_LOOP_ROUNDS,
+  ANFI_LOOP_GUARDED,
+  ANFI_LOOP_ATTRS
+};
+
 typedef enum anfi_form_kind {
   ANFI_FORM_DATA,
   ANFI_FORM_NEST, // a tuple or record

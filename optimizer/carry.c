@@ -9,8 +9,6 @@
  *   - A guard that is true is none. */
 #include "optimizer/opt.h"
 
-enum { INVARIANT = 0, STACKS = 1, OUTS = 2, COUNTED = 3, GUARDED = 6 }; // attributes of Loop
-
 typedef struct {
   anfi_pass *pass;
   anfi_arena *a;
@@ -38,13 +36,13 @@ static bool parts(carried *c) {
   c->step = anfi_value_graph(l->in[0].def);
   if (!c->step || c->step->effects.n || !anfi_is_op(c->step->result, ANF_OP_MakeTuple))
     return false;
-  c->counted = attr(l, COUNTED) != 0;
-  c->guarded = attr(l, GUARDED) != 0;
+  c->counted = attr(l, ANFI_LOOP_COUNTED) != 0;
+  c->guarded = attr(l, ANFI_LOOP_GUARDED) != 0;
   c->first_w = 1 + (c->counted || c->guarded);
   c->first_item = !c->counted;
-  c->nw = attr(l, INVARIANT);
-  c->nout = attr(l, OUTS);
-  c->ns = l->nin - c->first_w - c->nw - attr(l, STACKS);
+  c->nw = attr(l, ANFI_LOOP_INVARIANT);
+  c->nout = attr(l, ANFI_LOOP_OUTS);
+  c->ns = l->nin - c->first_w - c->nw - attr(l, ANFI_LOOP_STACKS);
   anfi_graph_order(c->step, c->a, &c->order);
   return true;
 }
@@ -231,7 +229,7 @@ static anf_graph *smaller_step(const carried *c) {
 static void set_number(anf_node *loop, uint32_t k, size_t x) {
   if (attr(loop, k) == x) return;
   anf_module *m = loop->graph->module;
-  anf_value *v = anfi_value_new_i64(m->cx, k < COUNTED ? ANF_INT : ANF_BOOL, (int64_t)x);
+  anf_value *v = anfi_value_new_i64(m->cx, k < ANFI_LOOP_COUNTED ? ANF_INT : ANF_BOOL, (int64_t)x);
   anfi_set_attrs(loop, anfi_attrs_set(m, loop, k, v));
 }
 
@@ -253,8 +251,8 @@ static void rebuild(carried *c) {
   anf_node *by = anfi_apply(l->graph, ANF_OP_Loop, l->u.attrs, n, in);
   by->type = anfi_type_tuple(l->graph->module->cx, nt, t);
   by->debug = l->debug;
-  set_number(by, INVARIANT, nw);
-  set_number(by, OUTS, nout);
+  set_number(by, ANFI_LOOP_INVARIANT, nw);
+  set_number(by, ANFI_LOOP_OUTS, nout);
   redirect(c, by, place);
   anfi_delete(l);
 }
@@ -272,14 +270,14 @@ static anf_node *unguarded(anfi_arena *a, anf_node *loop) {
   anf_node *by = anfi_apply(loop->graph, ANF_OP_Loop, loop->u.attrs, loop->nin - 1u, in);
   by->type = loop->type;
   by->debug = loop->debug;
-  set_number(by, GUARDED, 0);
+  set_number(by, ANFI_LOOP_GUARDED, 0);
   anfi_substitute(loop, by);
   return by;
 }
 
 static void carry(anfi_pass *p, anfi_arena *a, anf_node *loop) {
-  if (!(loop->flags & ANFI_NODE_EFFECT) && attr(loop, GUARDED) && is_true(loop->in[1].def) &&
-      anfi_rewrite(p))
+  if (!(loop->flags & ANFI_NODE_EFFECT) && attr(loop, ANFI_LOOP_GUARDED) &&
+      is_true(loop->in[1].def) && anfi_rewrite(p))
     loop = unguarded(a, loop);
   carried c = {.pass = p, .a = a, .loop = loop};
   if ((loop->flags & ANFI_NODE_EFFECT) || !parts(&c) || !find_reads(&c)) return;

@@ -7,7 +7,7 @@
  * several adjoints go into each other, all of the chain stays, and is there once more. */
 #include "optimizer/opt.h"
 
-enum { INVARIANT = 0, STACKS = 1, COUNTED = 3, MAX_PARTS = 48, CONSTANTS = 2 };
+enum { MAX_PARTS = 48, CONSTANTS = 2 };
 
 /* s * c + r; c NULL: no part of s in it; r NULL: nothing else. */
 typedef struct {
@@ -192,16 +192,17 @@ static bool is_scalar_float(const anf_type *t) {
 static void factor(anfi_pass *p, anfi_arena *a, const anf_node *loop) {
   anf_graph *step = anfi_value_graph(loop->in[0].def);
   anf_ctx *cx = p->m->cx;
-  int64_t at[4];
+  int64_t at[ANFI_LOOP_ATTRS];
   if (!step || !(step->flags & ANFI_GRAPH_ADJOINT) || !anfi_is_op(step->result, ANF_OP_MakeTuple))
     return;
-  for (uint32_t k = 0; k < 4; k++)
+  for (uint32_t k = 0; k < ANFI_LOOP_ATTRS; k++)
     at[k] = anfi_get_i64(anfi_attr_value(cx, ANF_OP_Loop, loop->u.attrs, k), 0);
-  size_t ns = step->params.n - (size_t)(at[INVARIANT] + at[STACKS]), first = !at[COUNTED];
+  size_t ns = step->params.n - (size_t)(at[ANFI_LOOP_INVARIANT] + at[ANFI_LOOP_STACKS]),
+         first = !at[ANFI_LOOP_COUNTED];
   anfi_node_vec order = {0};
   anfi_graph_order(step, a, &order);
   for (size_t i = 0; i < ns; i++) {
-    factoring f = {.a = a, .step = step, .s = step->params.at[(size_t)at[INVARIANT] + i]};
+    factoring f = {.a = a, .step = step, .s = step->params.at[(size_t)at[ANFI_LOOP_INVARIANT] + i]};
     anf_node *end = step->result->in[first + i].def, *by;
     anfi_node_vec chain = {0};
     if (!is_scalar_float(f.s->type) || end->kind != ANFI_APPLY) continue;

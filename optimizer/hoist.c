@@ -8,8 +8,6 @@
 #include "ir/op.h"
 #include "optimizer/opt.h"
 
-enum { INVARIANT = 0, COUNTED = 3, GUARDED = 6 }; // attributes of Loop
-
 typedef struct {
   anfi_pass *pass;
   anfi_arena *a;
@@ -158,7 +156,8 @@ static void rebuild(hoisting *h) {
   int64_t nw = (int64_t)(n - first);
   for (size_t i = first + h->nw; i < l->nin; i++) in[n++] = l->in[i].def;
   anf_module *m = l->graph->module;
-  const anfi_attrs *at = anfi_attrs_set(m, l, INVARIANT, anfi_value_new_i64(m->cx, ANF_INT, nw));
+  const anfi_attrs *at =
+      anfi_attrs_set(m, l, ANFI_LOOP_INVARIANT, anfi_value_new_i64(m->cx, ANF_INT, nw));
   anf_node *by = anfi_apply(l->graph, ANF_OP_Loop, at, n, in);
   by->type = l->type;
   by->debug = l->debug;
@@ -169,9 +168,10 @@ static void hoist(anfi_pass *p, anfi_arena *a, anf_node *loop) {
   anf_graph *step = anfi_value_graph(loop->in[0].def);
   if (!step || step->effects.n || !step->result) return;
   hoisting h = {.pass = p, .a = a, .loop = loop, .step = step};
-  h.nw = (size_t)anfi_attr_int(attr(loop, INVARIANT));
-  h.go = anfi_attr_bool(attr(loop, GUARDED)) ? loop->in[1].def : NULL;
-  h.may_skip = anfi_attr_bool(attr(loop, COUNTED)) || anfi_attr_bool(attr(loop, GUARDED));
+  h.nw = (size_t)anfi_attr_int(attr(loop, ANFI_LOOP_INVARIANT));
+  h.go = anfi_attr_bool(attr(loop, ANFI_LOOP_GUARDED)) ? loop->in[1].def : NULL;
+  h.may_skip = anfi_attr_bool(attr(loop, ANFI_LOOP_COUNTED)) ||
+               anfi_attr_bool(attr(loop, ANFI_LOOP_GUARDED));
   anfi_graph_order(step, a, &h.order);
   if (find_moves(&h) && anfi_rewrite(p)) rebuild(&h);
 }

@@ -360,7 +360,6 @@ static anf_node *item(looping *l, anf_node *loop, size_t i) {
 /* What the header gives for these arguments, in g; if there is `go` and it is false, the exit. */
 static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
                         const anf_node *like) {
-  enum { GUARDED = 6 };
   const anf_graph *h = l->header;
   anf_node **in = ANFI_NEW_N(l->a, anf_node *, h->params.n + 3);
   size_t n = 0, item_at = 0;
@@ -376,8 +375,8 @@ static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
   anf_node *loop = typed(anfi_apply(g, ANF_OP_Loop, at, n, in),
                          anfi_type_tuple(l->m->cx, ns, l->type->items + 1), like);
   if (go)
-    anfi_set_attrs(loop,
-                   anfi_attrs_set(l->m, loop, GUARDED, anfi_value_new_i64(l->m->cx, ANF_BOOL, 1)));
+    anfi_set_attrs(loop, anfi_attrs_set(l->m, loop, ANFI_LOOP_GUARDED,
+                                        anfi_value_new_i64(l->m->cx, ANF_BOOL, 1)));
   if (!l->exit) return item(l, loop, ns - 1);
   in[0] = anfi_graph_value(l->exit);
   for (size_t k = 0; k < h->params.n; k++)

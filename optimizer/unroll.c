@@ -88,12 +88,13 @@ typedef struct {
 /* Only loops without stacks: those of derivatives are short in another way. */
 static bool shape_of(const anf_node *l, shape *s) {
   anf_ctx *cx = l->graph->module->cx;
-  anf_value *at[7];
+  anf_value *at[ANFI_LOOP_ATTRS];
   for (uint32_t k = 0; k < ANFI_LEN(at); k++)
     at[k] = anfi_attr_value(cx, ANF_OP_Loop, l->u.attrs, k);
-  *s = (shape){.invariant = anfi_attr_int(at[0]), .counted = anfi_attr_bool(at[3])};
-  s->guarded = anfi_attr_bool(at[6]);
-  if (anfi_attr_int(at[1]) || anfi_attr_int(at[2])) return false;
+  *s = (shape){.invariant = anfi_attr_int(at[ANFI_LOOP_INVARIANT]),
+               .counted = anfi_attr_bool(at[ANFI_LOOP_COUNTED])};
+  s->guarded = anfi_attr_bool(at[ANFI_LOOP_GUARDED]);
+  if (anfi_attr_int(at[ANFI_LOOP_STACKS]) || anfi_attr_int(at[ANFI_LOOP_OUTS])) return false;
   if (!s->counted && !s->guarded) return true;
   return is_known(l->in[1].def, &s->rounds) && s->rounds >= 0;
 }

@@ -174,8 +174,7 @@ static bool challenge(bench *w, trial *best, const anfi_mm_plan *plan) {
 
 /* ---- what may be changed ---- */
 
-static uint64_t up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
-static uint64_t round_up(uint64_t n, uint64_t to) { return up(n, to) * to; }
+static uint64_t round_up(uint64_t n, uint64_t to) { return anfi_mm_up(n, to) * to; }
 
 typedef struct form { // the product whose blocks a plan has
   anfi_mm_shape s;
@@ -189,7 +188,7 @@ static form form_of(const bench *w, const anfi_mm_plan *p) {
   f.t = anfi_mm_types_of(&w->isa, &f.s);
   f.dots = f.t.b != f.t.sum;
   f.lanes = w->isa.bytes / anfi_t_bytes(anfi_t_dt(f.t.sum));
-  f.rows = anfi_tile_rows(&w->isa, f.s.m, (uint32_t)up(p->b.nr, f.lanes));
+  f.rows = anfi_tile_rows(&w->isa, f.s.m, (uint32_t)anfi_mm_up(p->b.nr, f.lanes));
   if (!f.s.ta && !f.dots && anfi_tile_is_turned(&w->isa, (uint32_t)f.lanes, f.s.m, f.s.n))
     f.rows = f.lanes;
   f.slice = anfi_mm_slice(f.s.m, f.s.n, f.s.k);
@@ -199,7 +198,7 @@ static form form_of(const bench *w, const anfi_mm_plan *p) {
 static const uint64_t cuts[] = {1, 2, 3, 4, 5, 6, 8, 11, 16, 24, 32, 64};
 
 static void with_rows(const form *f, anfi_blocks *b, uint64_t parts) {
-  b->mb = up(f->s.m, parts);
+  b->mb = anfi_mm_up(f->s.m, parts);
   if (parts > 1) b->mb = round_up(b->mb, f->rows);
   if (b->mb > f->s.m) b->mb = f->s.m;
 }
@@ -219,16 +218,16 @@ static bool other_panel(const bench *w, anfi_mm_plan *p, size_t i) {
   uint64_t all = p->b.group ? p->b.group * p->b.nr : f.s.n, nr = (i + 1) * f.lanes;
   if (w->isa.amx || i >= 6 || nr >= f.s.n + f.lanes) return false;
   p->b.nr = nr;
-  p->b.group = up(all, nr);
+  p->b.group = anfi_mm_up(all, nr);
   f = form_of(w, p);
-  with_rows(&f, &p->b, up(f.s.m, p->b.mb));
+  with_rows(&f, &p->b, anfi_mm_up(f.s.m, p->b.mb));
   return true;
 }
 
 static bool other_steps(const bench *w, anfi_mm_plan *p, size_t i) {
   enum { DEPTH = 64, LEAST = 128, MOST_BYTES = 1 << 15 };
   form f = form_of(w, p);
-  uint64_t kb = i < ANFI_LEN(cuts) ? up(f.slice, cuts[i]) : 0;
+  uint64_t kb = i < ANFI_LEN(cuts) ? anfi_mm_up(f.slice, cuts[i]) : 0;
   if (!kb || (kb < LEAST && i)) return false;
   if (f.dots && kb < f.slice) kb = round_up(kb, DEPTH);
   if (kb * anfi_t_bytes(anfi_t_dt(f.t.b)) <= MOST_BYTES) p->b.kb = kb;
@@ -237,7 +236,7 @@ static bool other_steps(const bench *w, anfi_mm_plan *p, size_t i) {
 
 static bool other_rows(const bench *w, anfi_mm_plan *p, size_t i) {
   form f = form_of(w, p);
-  if (i >= ANFI_LEN(cuts) || cuts[i] > up(f.s.m, f.rows)) return false;
+  if (i >= ANFI_LEN(cuts) || cuts[i] > anfi_mm_up(f.s.m, f.rows)) return false;
   with_rows(&f, &p->b, cuts[i]);
   return true;
 }
@@ -246,7 +245,7 @@ static bool other_group(const bench *w, anfi_mm_plan *p, size_t i) {
   form f = form_of(w, p);
   uint64_t panels = f.s.n / p->b.nr;
   if (i >= ANFI_LEN(cuts) || cuts[i] > panels) return false;
-  p->b.group = up(panels, cuts[i]);
+  p->b.group = anfi_mm_up(panels, cuts[i]);
   return true;
 }
 
@@ -256,7 +255,7 @@ static bool other_copies(const bench *w, anfi_mm_plan *p, size_t i) {
   bool may = !f.s.tb && !f.s.fixed;
   if (i == 1 && may) p->b.pack_b = !p->b.pack_b;
   if (i > 1 && may) { // what stays in a cache as it lies
-    uint64_t steps = up(f.slice, up(f.slice, UINT64_C(128) << (i - 1)));
+    uint64_t steps = anfi_mm_up(f.slice, anfi_mm_up(f.slice, UINT64_C(128) << (i - 1)));
     if (steps < p->b.kb && !f.dots) p->b.pack_b = false, p->b.kb = steps;
   }
   return i < 4;

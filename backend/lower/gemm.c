@@ -171,9 +171,7 @@ typedef struct slab {
   texpr tensor; // NULL: they are not copied
 } slab;
 
-static uint64_t up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
-
-static uint64_t by_words(const plan *p, uint64_t k) { return up(k, p->word) * p->word; }
+static uint64_t by_words(const plan *p, uint64_t k) { return anfi_mm_up(k, p->word) * p->word; }
 static uint64_t panel_size(const plan *p, uint64_t k) { return by_words(p, k) * p->b.nr + LINE; }
 
 static slab slab_of(plan *p, texpr group) {
@@ -326,7 +324,7 @@ static anf_tir_elem laid_type(const plan *p) {
   return p->q->elem == ANF_TIR_bf16 ? p->q->elem : p->eb;
 }
 static uint64_t laid_size(const plan *p) {
-  uint64_t blocks = p->slices * up(p->slice, p->b.kb);
+  uint64_t blocks = p->slices * anfi_mm_up(p->slice, p->b.kb);
   return (by_words(p, p->q->k) + (p->sums ? blocks * p->word : 0)) * p->q->n;
 }
 
@@ -503,7 +501,7 @@ static void step_of_k(plan *p, call c, const part *t, texpr nth, uint64_t kb) {
   else anfi_low_loop_range(L, &g, t->group, t->last_group, 1, "g");
   slab s = slab_of(p, p->team == 1 ? t->group : g.var);
   s.k0 = k0, s.k = kb;
-  s.nth = add(p, mulc(p, t->slice, up(p->slice, p->b.kb)), nth);
+  s.nth = add(p, mulc(p, t->slice, anfi_mm_up(p->slice, p->b.kb)), nth);
   copy_slab(p, &s);
   blocks(p, &c, &s, t);
   if (p->team == 1) anfi_low_add(L, anfi_low_close(L));
@@ -514,7 +512,7 @@ static void step_of_k(plan *p, call c, const part *t, texpr nth, uint64_t kb) {
 /* The first block of K starts the sums, the last ends them, unless those of other slices are to come;
  * the blocks between are a loop. */
 static void steps_of_k(plan *p, const part *t, uint64_t k) {
-  uint64_t kb = p->b.kb, n = up(k, kb), last = k - (n - 1) * kb;
+  uint64_t kb = p->b.kb, n = anfi_mm_up(k, kb), last = k - (n - 1) * kb;
   bool whole = p->slices == 1;
   call c = {.first = true, .last = whole && n == 1};
   step_of_k(p, c, t, ix(p, 0), n == 1 ? last : kb);
@@ -585,8 +583,6 @@ static void tasks(plan *p) {
   anfi_low_loop_end(p->L, &l);
 }
 
-static bool narrow(anf_tir_elem e) { return e == ANF_TIR_f16 || e == ANF_TIR_bf16; }
-
 /* Columns first: rows that are cut copy B again. */
 static void share(plan *p) {
   const anfi_mm *q = p->q;
@@ -594,16 +590,17 @@ static void share(plan *p) {
                 (p->slices > 1 || q->m * q->n >= PARALLEL_MACS / q->k);
   p->panels = q->n / p->b.nr;
   p->rest = q->n % p->b.nr;
-  p->blocks = up(q->m, p->b.mb);
+  p->blocks = anfi_mm_up(q->m, p->b.mb);
   p->group = p->b.group;
-  uint64_t want = p->parallel ? up(ANFI_LOW_TASKS, p->slices) : 1; // tasks
-  if (want > 1 && p->panels > 1 && up(p->panels, p->group) < want) p->group = up(p->panels, want);
-  p->groups = p->panels ? up(p->panels, p->group) : 1;
-  p->team = up(p->groups, want);
-  p->teams = up(p->groups, p->team);
-  want = up(want, p->teams);
-  p->each = up(p->blocks, want < p->blocks ? want : p->blocks);
-  p->parts = up(p->blocks, p->each);
+  uint64_t want = p->parallel ? anfi_mm_up(ANFI_LOW_TASKS, p->slices) : 1; // tasks
+  if (want > 1 && p->panels > 1 && anfi_mm_up(p->panels, p->group) < want)
+    p->group = anfi_mm_up(p->panels, want);
+  p->groups = p->panels ? anfi_mm_up(p->panels, p->group) : 1;
+  p->team = anfi_mm_up(p->groups, want);
+  p->teams = anfi_mm_up(p->groups, p->team);
+  want = anfi_mm_up(want, p->teams);
+  p->each = anfi_mm_up(p->blocks, want < p->blocks ? want : p->blocks);
+  p->parts = anfi_mm_up(p->blocks, p->each);
 }
 
 static anfi_isa isa_of(const anfi_low *L) {
@@ -654,7 +651,7 @@ static void cut(plan *p, const anfi_blocks *b) {
   bool dots = p->eb != p->es; // no step of K alone is read of A: it lies by rows
   if (anfi_low_gemm_rounds(p->L, q)) p->es = q->elem;
   p->wide = p->es != q->elem;
-  p->widened = narrow(q->elem) && p->eb != q->elem;
+  p->widened = anfi_mm_is_narrow(q->elem) && p->eb != q->elem;
   if (p->widened) p->b.pack_a = p->b.pack_b = true;
   anfi_isa isa = isa_of(p->L);
   bool fixed = is_laid(p->L, q), laid = fixed || (p->b.pack_b && !q->tb);
@@ -662,7 +659,7 @@ static void cut(plan *p, const anfi_blocks *b) {
   p->sums = fixed && p->word == 4 && p->ea == ANF_TIR_s8 && p->eb == p->ea;
   if (dots && q->ta) p->b.pack_a = true;
   p->slice = anfi_mm_slice(q->m, q->n, q->k);
-  p->slices = up(q->k, p->slice);
+  p->slices = anfi_mm_up(q->k, p->slice);
   p->by_k = q->ta && !dots && (p->widened || !p->b.pack_a);
   share(p);
   p->by_block = q->ta && !p->by_k && p->team == 1;
@@ -671,7 +668,8 @@ static void cut(plan *p, const anfi_blocks *b) {
 
 bool anfi_low_gemm_wanted(const anfi_mm *q) {
   enum { FEW = 1 << 11 }; // products: less is not worth a kernel
-  bool type = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || narrow(q->elem) || q->bytes_a;
+  bool type =
+      q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || anfi_mm_is_narrow(q->elem) || q->bytes_a;
   return type && q->k && q->m && q->n && q->m * q->n >= FEW / q->k;
 }
 

@@ -14,15 +14,14 @@ static int64_t attr(const looping *l, uint32_t k) {
 }
 
 static bool read_attrs(looping *l) {
-  enum { INVARIANT, STACKS, OUTS, COUNTED, REVERSE, ROUNDS, GUARDED };
   l->step = anfi_value_graph(l->n->in[0].def);
-  l->nw = (size_t)attr(l, INVARIANT);
-  l->nx = (size_t)attr(l, STACKS);
-  l->nout = (size_t)attr(l, OUTS);
-  l->counted = attr(l, COUNTED) != 0;
-  l->reverse = attr(l, REVERSE) != 0;
-  l->tells = attr(l, ROUNDS) != 0;
-  l->guarded = attr(l, GUARDED) != 0;
+  l->nw = (size_t)attr(l, ANFI_LOOP_INVARIANT);
+  l->nx = (size_t)attr(l, ANFI_LOOP_STACKS);
+  l->nout = (size_t)attr(l, ANFI_LOOP_OUTS);
+  l->counted = attr(l, ANFI_LOOP_COUNTED) != 0;
+  l->reverse = attr(l, ANFI_LOOP_REVERSE) != 0;
+  l->tells = attr(l, ANFI_LOOP_ROUNDS) != 0;
+  l->guarded = attr(l, ANFI_LOOP_GUARDED) != 0;
   if (!l->step) return anfi_fail(l->w->cx, anfi_node_loc(l->n), ANF_E0952);
   size_t first = 1u + l->counted + l->guarded;
   l->arg = l->n->in + first;

@@ -6,6 +6,11 @@
 
 #include "backend/kernel/kernel.h"
 
+static inline uint64_t anfi_mm_up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
+static inline bool anfi_mm_is_narrow(anf_tir_elem e) {
+  return e == ANF_TIR_f16 || e == ANF_TIR_bf16;
+}
+
 /* What a product is, as far as its plan follows from it. */
 typedef struct anfi_mm_shape {
   anf_tir_elem elem;             // of the result, and of a and b,
@@ -16,9 +21,8 @@ typedef struct anfi_mm_shape {
 } anfi_mm_shape;
 
 typedef struct anfi_mm_plan {
-  bool
-      exchanged; // a and b have each other's roles, and the result comes by columns: blocks are those
-  anfi_blocks b; // of that product
+  bool exchanged; // a and b have each other's roles: the result comes by columns,
+  anfi_blocks b;  // and blocks are those of that product
 } anfi_mm_plan;
 
 typedef struct anfi_mm_plans {

@@ -4,21 +4,20 @@
 #include "backend/lower/low.h"
 #include "backend/lower/plan.h"
 
-static uint64_t up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
-
 /* Neither machine nor threads are asked. Each square of results and each slice may be a task; a product
  * with less to multiply and to read is over before others are awake. */
 uint64_t anfi_mm_slice(uint64_t m, uint64_t n, uint64_t k) {
   enum { SIDE = 64, LEAST_STEPS = 1024, DEPTH = 64, LEAST_WORK = 1 << 20, READ = 4 };
-  uint64_t squares = up(m, SIDE) * up(n, SIDE);
+  uint64_t squares = anfi_mm_up(m, SIDE) * anfi_mm_up(n, SIDE);
   if (k < 2 * LEAST_STEPS || !squares || 2 * squares > ANFI_LOW_TASKS) return k;
   if (m * n < LEAST_WORK / k && READ * (m + n) < LEAST_WORK / k) return k;
   uint64_t most = k / LEAST_STEPS, want = ANFI_LOW_TASKS / squares;
-  return up(up(k, want < most ? want : most), DEPTH) * DEPTH; // whole words, and tiles
+  return anfi_mm_up(anfi_mm_up(k, want < most ? want : most), DEPTH) *
+         DEPTH; // whole words, and tiles
 }
 
 static texpr sum_of(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth) {
-  uint64_t slices = up(q->k, anfi_mm_slice(q->m, q->n, q->k));
+  uint64_t slices = anfi_mm_up(q->k, anfi_mm_slice(q->m, q->n, q->k));
   texpr v = anfi_low_load(L, sums, nth);
   for (uint64_t s = 1; s < slices; s++) {
     texpr at = anfi_low_atom(L, anfi_ix_addc(L, nth, (int64_t)(s * q->m * q->n)));

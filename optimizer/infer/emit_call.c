@@ -213,7 +213,6 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
 anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, anf_node *f,
                          anf_node *go, size_t n, const anfi_abs *const *aabs, anf_node *const *args,
                          anf_node *at) {
-  enum { GUARDED = 6 };
   if (fabs->n != 1)
     return (void)anfi_fail(e->q->cx, anfi_node_loc(at), ANF_E0450, "the step must be one function"),
            NULL;
@@ -238,8 +237,8 @@ anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, 
   const anf_type *type =
       anfi_abs_type(e->abs, anfi_abs_items(e->abs, ANFI_ABS_TUPLE, NULL, ns, state + 1));
   anf_node *loop = anfi_emit_apply(e, ANF_OP_Loop, attrs, type, first + nb + n, in);
-  anf_value *guarded = anfi_value_new_i64(e->q->cx, ANF_BOOL, 1);
-  if (go) anfi_set_attrs(loop, anfi_attrs_set(e->q->m, loop, GUARDED, guarded));
-  else anf_value_release(guarded);
+  if (go)
+    anfi_set_attrs(loop, anfi_attrs_set(e->q->m, loop, ANFI_LOOP_GUARDED,
+                                        anfi_value_new_i64(e->q->cx, ANF_BOOL, 1)));
   return e->call = loop;
 }

@@ -98,11 +98,10 @@ static anf_node *emit_loop(const walk *w, int64_t nw, const part *in, anf_node *
 
 /* The state's abs is the least that holds what goes in and what every round gives. */
 static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *in) {
-  enum { GUARDED = 6 };
   int64_t nw = 0;
-  anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, 0), &nw);
+  anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, ANFI_LOOP_INVARIANT), &nw);
   part *all = ANFI_NEW_N(w->q->arena, part, n + 1), go = {NULL, NULL};
-  if (anfi_attr_bool(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, GUARDED)) && n > 1) {
+  if (anfi_attr_bool(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, ANFI_LOOP_GUARDED)) && n > 1) {
     all[0] = in[0];
     go = in[1];
     memcpy(all + 1, in + 2, (n - 2) * sizeof *all);
