@@ -477,6 +477,20 @@ static void deep(void **state) {
   expect_good(w);
 }
 
+static void attributes_of_loop(void **state) {
+  static const char *const name[ANFI_LOOP_ATTRS] = {
+      [ANFI_LOOP_INVARIANT] = "invariant", [ANFI_LOOP_STACKS] = "stacks",
+      [ANFI_LOOP_OUTS] = "outs",           [ANFI_LOOP_COUNTED] = "counted",
+      [ANFI_LOOP_REVERSE] = "reverse",     [ANFI_LOOP_ROUNDS] = "rounds",
+      [ANFI_LOOP_GUARDED] = "guarded"};
+  anf_ctx *cx = anf_ctx_new(NULL);
+  const anfi_schema *s = anfi_op_schema(cx, ANF_OP_Loop);
+  (void)state;
+  assert_int_equal(s->nattr, ANFI_LOOP_ATTRS);
+  for (uint32_t i = 0; i < s->nattr; i++) assert_string_equal(s->attr[i].name->s, name[i]);
+  anf_ctx_free(cx);
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int main(void) {
@@ -520,6 +534,7 @@ int main(void) {
       TEST(v14_todo),
       TEST(many_faults),
       TEST(deep),
+      cmocka_unit_test(attributes_of_loop),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
