@@ -16,7 +16,7 @@
 #ifndef ANFI_AUTODIFF_H
 #define ANFI_AUTODIFF_H
 
-#include "autodiff/derive.h"
+#include "autodiff/derive/derive.h"
 #include "optimizer/opt.h"
 
 /* leaf.c */
@@ -43,7 +43,7 @@ anf_node *anfi_ad_call(anfi_ad *ad, anf_graph *g, anf_graph *f, const anf_type *
 /* A private graph named mark + like's name, e.g. "▶loss"; no parameters yet. */
 anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like);
 
-/* The parts of a Loop node (the row of Loop in ir/op.def says what they are). */
+/* The parts of a Loop node (the row of Loop in ir/ops/op.def says what they are). */
 typedef struct anfi_loop {
   anf_graph *step;
   anf_node *n;  // NULL when not counted

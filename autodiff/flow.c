@@ -2,7 +2,7 @@
 /* The fixpoint of masks over specs (flow.h): a worklist, no recursion over calls. Nodes are visited
  * in order; a call takes what its spec gives so far, and is visited again when that rises. */
 #include "autodiff/flow.h"
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 void anfi_flow_init(anfi_flow *f, anfi_ad *ad) {
   f->ad = ad;

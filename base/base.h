@@ -355,7 +355,7 @@ struct anf_ctx {
   anfi_map hosts;              // string id -> anfi_host: ir/host.c
   const struct anfi_scalar *
       *scalars; // ir/scalar.c: code of elementwise ops by opcode, parsed at first use
-  const struct anfi_ruleset *rules; // optimizer/rule_parse.c: likewise
+  const struct anfi_ruleset *rules; // optimizer/rules/parse.c: likewise
 };
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora ops: the op table, whole or one row. */
 #include "cli/cli.h"
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 #include <jansson.h>
 

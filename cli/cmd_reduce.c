@@ -4,7 +4,7 @@
  * candidate is a frame with diagnostics of its own, so that what goes wrong there is not told. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
-#include "optimizer/reduce.h"
+#include "reduce/reduce.h"
 
 #include "anfora/opt.h"
 #include "anfora/run.h"

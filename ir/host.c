@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Ops that the host registered: their table, which a context owns, what their C functions take, and the
  * types of their results. An entry is complete when it is added, and is never changed. */
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 #include "anfora/host.h"
 

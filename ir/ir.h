@@ -19,10 +19,10 @@ typedef struct anf_use anfi_use;
 
 typedef enum anfi_kind { ANFI_VALUE, ANFI_PARAM, ANFI_APPLY, ANFI_CALL, ANFI_DEAD } anfi_kind;
 
-/* One row of ir/op.def each. */
+/* One row of ir/ops/op.def each. */
 typedef enum anfi_opcode {
 #define ANF_OP(name, ...) ANF_OP_##name,
-#include "ir/op.def"
+#include "ir/ops/op.def"
 #undef ANF_OP
   ANF_OP_COUNT,
   ANF_OP_NONE = 0xffff
@@ -495,7 +495,7 @@ typedef enum anfi_lower {
   ANFI_LOWER_CALL,
   ANFI_LOWER_CONTROL
 } anfi_lower;
-struct anfi_derive; // autodiff/derive.h
+struct anfi_derive; // autodiff/derive/derive.h
 typedef struct anfi_op_info {
   const char *name, *family;
   const char *in;              // input names: "a b", "x bias?", "xs*"

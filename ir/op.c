@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The op table, and its schemas parsed once for each context (some 100 ns a row). */
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 #include <stdlib.h>
 
 const anfi_op_info anfi_op[ANF_OP_COUNT] = {
 #define ANF_OP(nm, ...) [ANF_OP_##nm] = {.name = #nm, __VA_ARGS__},
-#include "ir/op.def"
+#include "ir/ops/op.def"
 #undef ANF_OP
 };
 

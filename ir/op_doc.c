@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* docs/ops.md and docs/status.md, written from the op table. A column that a row lacks is a red
  * cell. */
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 #define RED "🟥"
 
@@ -50,7 +50,7 @@ static void put_signature(anf_text *o, anf_ctx *cx, anfi_opcode op) {
 
 static const char ops_head[] =
     "# Operations\n\n"
-    "Written by `./dev docs` from `ir/op.def`; `anfora ops NAME` tells more of one.\n\n"
+    "Written by `./dev docs` from `ir/ops/op.def`; `anfora ops NAME` tells more of one.\n\n"
     "An input marked `?` may be absent, `*xs` stands for any number. Attributes are given by name; "
     "one without a\n"
     "default must be given. Where several tensors meet elementwise, shapes broadcast as NumPy's "
@@ -140,7 +140,7 @@ static void put_summary(anf_text *o) {
 }
 
 static const char status_head[] = "# What each operation has\n\n"
-                                  "Written by `./dev docs` from `ir/op.def`. " RED
+                                  "Written by `./dev docs` from `ir/ops/op.def`. " RED
                                   " marks a column that a row lacks. Names in other formats are\n"
                                   "empty where the format has no such operation.\n\n";
 static const char status_table[] =

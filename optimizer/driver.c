@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pipelines: parsed from their text, run pass by pass. Times, dumps, verification and bisecting are
  * done here, so that no pass does them. */
-#include "optimizer/rule.h"
+#include "optimizer/rules/rule.h"
 
 #include "anfora/opt.h"
 

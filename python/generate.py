@@ -137,7 +137,7 @@ def main():
         seen.add(name)
         table[name] = (op["name"], op["family"], inputs(op["inputs"]), attributes(op["attributes"]), op["doc"])
     with open(sys.argv[2], "w", encoding="utf-8") as f:
-        f.write('"""Written from ir/op.def: name -> (operation, family, inputs, attributes, description)."""\n')
+        f.write('"""Written from ir/ops/op.def: name -> (operation, family, inputs, attributes, description)."""\n')
         f.write("TABLE = " + pprint.pformat(table, width=110, sort_dicts=False) + "\n")
     folder = pathlib.Path(__file__).parent
     composed, dtypes = composed_of(folder, "composed"), literal_of(folder, "_types.py", "_NUMPY")

@@ -16,11 +16,15 @@ ALLOWED = {
     "base": set(),
     "ir": {"base"},
     "frontend": {"base", "ir"},
-    "autodiff": {"base", "ir", "optimizer"},
     "optimizer": {"base", "ir"},
-    "backend": {"base", "ir", "optimizer"},
+    "autodiff": {"base", "ir", "optimizer"},
+    "interp": {"base", "ir", "optimizer", "autodiff"},
+    "reduce": {"base", "ir", "optimizer"},
+    "backend": {"base", "ir"},
     "runtime": {"base"},
-    "cli": {"base", "ir", "frontend", "autodiff", "optimizer", "backend", "runtime"},
+    "exec": {"base", "ir", "optimizer", "interp", "backend"},
+    "step": {"base", "ir", "optimizer", "interp", "backend", "exec"},
+    "cli": {"base", "ir", "frontend", "autodiff", "optimizer", "reduce", "interp", "backend", "runtime", "exec", "step"},
 }
 # What a library must not call: it neither prints nor ends the host's process.
 FORBIDDEN = {"exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",

@@ -4,7 +4,7 @@
  * modules, in helpers of it, each with a TargetMachine that no other thread has meanwhile; only linking
  * is shared, and ORC locks that.
  * Pages are writable while they are filled, then executable, never both. */
-#include "backend/kernel/emit.h"
+#include "backend/llvm/kernel/emit.h"
 
 typedef struct pooled {
   LLVMTargetMachineRef tm;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Expressions. Nesting is bounded, so they are walked by recursion. */
-#include "backend/kernel/emit.h"
+#include "backend/llvm/kernel/emit.h"
 
 LLVMValueRef anfi_ll_unsupported(lgen *g, texpr e, const char *what) {
   uint32_t line = e->line ? e->line : g->line, col = e->line ? e->col : g->col;

@@ -3,7 +3,7 @@
  * libLLVM-19 that is loaded when the first engine is made: linking with it would cost every program
  * that links Anfora 40 ms at its start.
  *
- * The meaning of all nodes is that of backend/tir/interp.c and value.c, bit for bit, unless
+ * The meaning of all nodes is that of backend/tir/interp/interp.c and value.c, bit for bit, unless
  * contraction is asked for. INVARIANT: f16 and bf16 are i16 in LLVM IR, bool is i1 in registers and
  * i8 in memory, generic and index are i64; tiles are vectors of rows * lanes. INVARIANT: no arena
  * memory is asked for inside callbacks of LLVM. */

@@ -15,7 +15,7 @@
 
 #include "backend/kernel/kernel.h"
 #include "backend/lower/op.h"
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 typedef struct anfi_elem {
   texpr re, im; // im: of complex ones alone
@@ -340,7 +340,7 @@ texpr anfi_low_help(anfi_low *L, const char *name, tdtype ret, uint32_t n, const
 bool anfi_lower_pointwise(anfi_low *L, const anfi_low_op *q, anfi_view **out);
 #define ANF_LOWER(op, hook)                                                                        \
   bool anfi_lower_##hook(anfi_low *L, const anfi_low_op *q, anfi_view **out);
-#include "backend/lower/lower.def"
+#include "backend/lower/ops/lower.def"
 #undef ANF_LOWER
 
 #endif

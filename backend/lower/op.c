@@ -6,7 +6,7 @@ typedef bool (*hook)(anfi_low *L, const anfi_low_op *q, anfi_view **out);
 
 static const hook hooks[ANF_OP_COUNT] = {
 #define ANF_LOWER(op, name) [ANF_OP_##op] = anfi_lower_##name,
-#include "backend/lower/lower.def"
+#include "backend/lower/ops/lower.def"
 #undef ANF_LOWER
 };
 

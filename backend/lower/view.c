@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "backend/lower/low.h"
-#include "ir/kernel.h"
+#include "ir/ops/kernel.h"
 
 /* ---- types ---- */
 

@@ -4,7 +4,7 @@
 #ifndef ANFI_INFER_RULES_H
 #define ANFI_INFER_RULES_H
 
-#include "ir/getitem.h"
+#include "ir/ops/getitem.h"
 #include "optimizer/infer/infer.h"
 
 /* infer.c: NULL after an error */

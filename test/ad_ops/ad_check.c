@@ -6,7 +6,7 @@
  * op takes complex numbers and is analytic; the derivative of the gradient, swept backwards over
  * the nodes that the formulas built, against differences of the gradient; all again in the sample's
  * own types, roughly. An op that varies with a float input and has no derivative fails. */
-#include "autodiff/derive.h"
+#include "autodiff/derive/derive.h"
 #include "test/ad_ops/sample.h"
 
 #include <math.h>

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "autodiff/derive.h"
+#include "autodiff/derive/derive.h"
 
 static anf_status vjp_in_frame(world *w, anfi_opcode op, size_t n, const double *x, double dy,
                                size_t wrt, bool forward, size_t *made, double *out) {

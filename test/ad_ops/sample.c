@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads `.sample` cases (their grammar is in the head of ir/op.def). */
+/* Reads `.sample` cases (their grammar is in the head of ir/ops/op.def). */
 #include "test/ad_ops/sample.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef ANF_TEST_SAMPLE_H
 #define ANF_TEST_SAMPLE_H
 
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 enum { MAX_ARGS = 16, MAX_ATTRS = 16, MAX_TEXT = 240 };
 

@@ -4,7 +4,7 @@
 #ifndef ANF_TEST_RULES_SAMPLE_H
 #define ANF_TEST_RULES_SAMPLE_H
 
-#include "optimizer/rule.h"
+#include "optimizer/rules/rule.h"
 
 #include "anfora/anfora.h"
 

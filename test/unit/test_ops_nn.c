@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 static anf_ctx *cx;
 static anf_diag *diag;

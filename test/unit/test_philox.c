@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "base/random.h"
-#include "ir/op.h"
+#include "ir/ops/op.h"
 
 static void known_answers(void **state) {
   (void)state;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Training steps: numbers worked out by hand, arrays of hosts in every form, what is refused. */
 #include "test/unit/program.h"
-#include "backend/step/step.h"
+#include "step/step.h"
 #include "runtime/rt.h"
 
 #include <math.h>

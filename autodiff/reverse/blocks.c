@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loops of which little is kept (checkpoint with `rounds` or `memory`). ▶ does not keep what each
+ * round needs: it keeps the state before every block of rounds, or with `tree` the first one alone.
+ * ◀ runs ▶ of one block again, keeps what its rounds need, and goes back over them. A tree halves
+ * the rounds until they are no more than a block, the later half first: log2(rounds / block) states
+ * at a time, and as many runs of half the loop (treeverse: Griewank 1992).
+ *
+ * With a budget of memory, one half is for what ▶ keeps of the rounds of the first block, the other
+ * for those of the block that ◀ runs again: a loop that ends within the first is run once. Without a
+ * word from the program, a loop whose rounds keep much has a budget, too.
+ *
+ * A loop that takes no round has no block, and no round of the first one.
+ *
+ * Each round is computed and differentiated by the same graphs as in one loop, in the same order, so
+ * the bits are the same. */
+#include "autodiff/reverse/j.h"
+
+/* For a loop whose rounds keep much. The same everywhere, as what a gradient looks like must not
+ * depend on the machine. */
+static const uint64_t MUCH = UINT64_C(1) << 20, BUDGET = UINT64_C(1) << 32; // bytes
+
+/* 0: not known. */
+static uint64_t bytes_of_round(const anfi_jspec *s) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < s->nkept; i++) {
+    size_t n;
+    const anf_type *t = s->kept[i];
+    if (t->kind != ANF_TYPE_TENSOR || !anfi_type_elements(t, &n)) return 0;
+    bytes += n * anf_dtype_bytes((anf_dtype)t->dtype);
+  }
+  return bytes;
+}
+
+size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop *l) {
+  const anfi_jplan *p = &s->plan;
+  if (s->boxed || l->counted || l->nx || l->nout || l->rounds || !s->nkept) return 0;
+  if (p->rounds) return p->rounds;
+  uint64_t bytes = bytes_of_round(s), memory = p->memory ? p->memory : bytes >= MUCH ? BUDGET : 0;
+  if (!bytes || !memory) return 0;
+  return memory / 2 > bytes ? (size_t)(memory / 2 / bytes) : 1;
+}
+
+/* Is the first block kept? */
+static bool keeps_first(const anfi_jspec *s) { return !s->plan.rounds; }
+
+/* ---- small graphs ---- */
+
+typedef struct {
+  anfi_ad *ad;
+  anf_graph *g;
+  anf_node **in; // its parameters
+  size_t n;
+} making;
+
+static anf_node *take(making *m, const anf_type *t) {
+  return m->in[m->n++] = anfi_param(m->g, NULL, t);
+}
+
+static making begin(anfi_ad *ad, const char *mark, const anf_graph *like, size_t params) {
+  return (making){ad, anfi_ad_graph(ad, mark, like), ANFI_NEW_N(ad->arena, anf_node *, params + 1),
+                  0};
+}
+
+static anf_node *number(anfi_ad *ad, int64_t x) {
+  return anfi_ad_const(ad, anfi_value_new_i64(ad->m->cx, ANF_I64, x));
+}
+
+static const anf_type *count_type(anfi_ad *ad) { return anfi_type_scalar(ad->m->cx, ANF_I64); }
+
+/* Parameters w.., s.. of the step, in m. */
+static void take_args(making *m, const anfi_loop *l) {
+  for (size_t i = 0; i < l->nw + l->ns; i++) take(m, l->step->params.at[i]->type);
+}
+
+/* A counted loop's step: like `f`, without the item that says whether to go on. */
+static anf_graph *without_again(anfi_ad *ad, const anfi_loop *l, anf_graph *f, size_t nout) {
+  making m = begin(ad, "▷", l->step, l->nw + l->ns);
+  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, nout + 1);
+  take_args(&m, l);
+  anf_node *r = anfi_ad_call(ad, m.g, f, NULL, m.n, m.in);
+  for (size_t i = 0; i < nout; i++) out[i] = anfi_ad_get(ad, m.g, r, i + 1);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, nout, out));
+  return m.g;
+}
+
+/* A call of one of two graphs. */
+static anf_node *call_either(anfi_ad *ad, anf_graph *g, anf_node *condition, anf_graph *yes,
+                             anf_graph *no, const anf_type *type, size_t n, anf_node *const *args) {
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, n + 1),
+           *arm[3] = {condition, anfi_graph_value(yes), anfi_graph_value(no)};
+  in[0] = anfi_apply(g, ANF_OP_Switch, NULL, 3, arm);
+  in[0]->debug = ad->how;
+  memcpy(in + 1, args, n * sizeof *in);
+  anf_node *r = anfi_call(g, n + 1, in);
+  r->type = type;
+  r->debug = ad->how;
+  return r;
+}
+
+/* ---- forward ---- */
+
+/* (w.., s.., k, again) -> (go on in this block, s'.., k + 1, again', what f gives besides); f is the
+ * step or its ▶. */
+static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop *l, anf_graph *f, size_t nkept,
+                                 bool effects, size_t rounds) {
+  making m = begin(ad, "▷", l->step, l->nw + l->ns + 2);
+  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, l->ns + 3 + nkept);
+  take_args(&m, l);
+  anf_node *k = take(&m, count_type(ad)), *r = anfi_ad_call(ad, m.g, f, NULL, m.n - 1, m.in);
+  take(&m, anfi_type_scalar(ad->m->cx, ANF_BOOL));
+  if (effects) anfi_add_effect(m.g, r);
+  anf_node *again = anfi_ad_get(ad, m.g, r, 0);
+  anf_node *more = anfi_ad_apply2(ad, m.g, ANF_OP_Add, k, number(ad, 1));
+  anf_node *left = anfi_ad_apply2(ad, m.g, ANF_OP_Less, more, number(ad, (int64_t)rounds));
+  out[0] = anfi_ad_apply2(ad, m.g, ANF_OP_LogicalAnd, again, left);
+  for (size_t i = 0; i < l->ns; i++) out[i + 1] = anfi_ad_get(ad, m.g, r, i + 1);
+  out[l->ns + 1] = more;
+  out[l->ns + 2] = again;
+  for (size_t i = 0; i < nkept; i++) out[l->ns + 3 + i] = anfi_ad_get(ad, m.g, r, l->ns + 1 + i);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, l->ns + 3 + nkept, out));
+  return m.g;
+}
+
+/* The first rounds, up to a block: (s.., their number, again, stacks of what f gives besides). None,
+ * if there is `go` and it is false. */
+static anf_node *first_rounds(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_graph *f,
+                              size_t nkept, bool effects, size_t rounds, anf_node *const *args,
+                              anf_node *go) {
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + l->ns + 2);
+  memcpy(in, args, (l->nw + l->ns) * sizeof *in);
+  in[l->nw + l->ns] = number(ad, 0);
+  in[l->nw + l->ns + 1] = go ? go : anfi_ad_const(ad, anfi_value_new_i64(ad->m->cx, ANF_BOOL, 1));
+  anfi_loop block = {.nw = l->nw, .ns = l->ns + 2, .nout = nkept, .go = go};
+  block.step = round_of_block(ad, l, f, nkept, effects, rounds);
+  anf_node *r = anfi_ad_loop(ad, g, &block, in);
+  if (effects) anfi_add_effect(g, r);
+  return r;
+}
+
+/* (w.., s..) -> (again, s'.., s.., rounds of this block) */
+static anf_graph *forward_block(anfi_ad *ad, const anfi_loop *l, bool effects, size_t rounds) {
+  making m = begin(ad, "▶", l->step, l->nw + l->ns);
+  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * l->ns + 3);
+  take_args(&m, l);
+  anf_node *r = first_rounds(ad, m.g, l, l->step, 0, effects, rounds, m.in, NULL);
+  out[0] = anfi_ad_get(ad, m.g, r, l->ns + 1);
+  for (size_t i = 0; i < l->ns; i++) {
+    out[1 + i] = anfi_ad_get(ad, m.g, r, i);
+    out[1 + l->ns + i] = m.in[l->nw + i];
+  }
+  out[1 + 2 * l->ns] = anfi_ad_get(ad, m.g, r, l->ns);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, 2 * l->ns + 2, out));
+  return m.g;
+}
+
+/* How many items run_blocks gives after the state: stacks of states and of numbers of rounds, and
+ * the number of blocks; or for a tree the number of rounds. */
+static size_t items_of_blocks(const anfi_jspec *s, const anfi_loop *l) {
+  return s->plan.tree ? 1 : l->ns + 2;
+}
+
+static anf_node *run_blocks(anfi_ad *ad, anf_graph *g, const anfi_jspec *s, const anfi_loop *l,
+                            bool effects, anf_node *const *args, anf_node *go) {
+  anfi_loop whole = *l;
+  whole.go = go;
+  if (!s->plan.tree) whole.step = forward_block(ad, l, effects, anfi_block_rounds(s, l));
+  whole.nout = items_of_blocks(s, l) - 1;
+  whole.rounds = true;
+  return anfi_ad_loop(ad, g, &whole, args);
+}
+
+/* (w.., s..) -> what run_blocks gives for the rounds that are left */
+static anf_graph *run_rest(anfi_ad *ad, const anfi_jspec *s, const anfi_loop *l, bool effects) {
+  making m = begin(ad, "▶", l->step, l->nw + l->ns);
+  take_args(&m, l);
+  anf_node *r = run_blocks(ad, m.g, s, l, effects, m.in, NULL);
+  if (effects) anfi_add_effect(m.g, r);
+  anfi_set_result(m.g, r);
+  return m.g;
+}
+
+/* The same where none is left. */
+static anf_graph *no_rest(anfi_ad *ad, const anfi_loop *l, const anf_type *t) {
+  making m = begin(ad, "▷", l->step, l->nw + l->ns);
+  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, t->n + 1);
+  take_args(&m, l);
+  for (size_t i = 0; i < t->n; i++)
+    out[i] = i < l->ns ? m.in[l->nw + i] : anfi_ad_undef(ad, m.g, t->items[i]);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, t->n, out));
+  return m.g;
+}
+
+/* (w.., s.., [go]) -> (s'.., stacks of what the first block keeps, its number of rounds, is there a rest?,
+ * with a tree the state then, items of the rest) */
+static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_loop *l,
+                                 bool effects) {
+  making m = begin(ad, "▶", l->step, l->nw + l->ns + 1);
+  size_t nk = s->nkept, ns = l->ns, n = ns, nb = items_of_blocks(s, l);
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + ns + 1),
+           **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * ns + nk + nb + 3);
+  take_args(&m, l);
+  anf_node *go = l->go ? take(&m, anfi_type_scalar(ad->m->cx, ANF_BOOL)) : NULL;
+  size_t rounds = anfi_block_rounds(s, l);
+  anf_node *first = first_rounds(ad, m.g, l, s->fwd, nk, effects, rounds, m.in, go);
+  for (size_t i = 0; i < nk; i++) out[n++] = anfi_ad_get(ad, m.g, first, ns + 2 + i);
+  for (size_t i = 0; i < 2; i++) out[n++] = anfi_ad_get(ad, m.g, first, ns + i);
+  memcpy(in, m.in, l->nw * sizeof *in);
+  for (size_t i = 0; i < ns; i++) in[l->nw + i] = anfi_ad_get(ad, m.g, first, i);
+  for (size_t i = 0; s->plan.tree && i < ns; i++) out[n++] = in[l->nw + i];
+  anf_graph *rest = run_rest(ad, s, l, effects);
+  const anf_type *t = anfi_ad_type_of(ad, rest->result);
+  anf_node *r = call_either(ad, m.g, anfi_ad_get(ad, m.g, first, ns + 1), rest, no_rest(ad, l, t),
+                            t, l->nw + ns, in);
+  if (effects) anfi_add_effect(m.g, r);
+  for (size_t i = 0; i < ns; i++) out[i] = anfi_ad_get(ad, m.g, r, i);
+  for (size_t i = 0; i < nb; i++) out[n++] = anfi_ad_get(ad, m.g, r, ns + i);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, n, out));
+  return m.g;
+}
+
+/* ▶ of the loop n: what is kept follows the state. A tree's first state ◀ finds among what the loop
+ * was given. */
+void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
+  const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
+  anfi_loop l = anfi_loop_parts(n);
+  size_t at = anfi_position(q, n), ns = l.ns;
+  bool effects = n->flags & ANFI_NODE_EFFECT;
+  anf_node *go = l.go ? anfi_primal(q, l.go) : NULL, *r;
+  if (keeps_first(s)) {
+    anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, l.nw + ns + 2);
+    memcpy(in, args, (l.nw + ns) * sizeof *in);
+    in[l.nw + ns] = go;
+    r = anfi_ad_call(q->ad, q->f, forward_within(q->ad, s, &l, effects), NULL, l.nw + ns + !!go,
+                     in);
+  } else r = run_blocks(q->ad, q->f, s, &l, effects, args, go);
+  anfi_loop_as(q, r, n, ns);
+  size_t nkept = r->type->n - ns;
+  q->effect[at] = r;
+  q->kept[at] = ANFI_NEW_N(q->j->a, anf_node *, nkept + 1);
+  for (size_t i = 0; i < nkept; i++) q->kept[at][i] = anfi_ad_get(q->ad, q->f, r, ns + i);
+  anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, ns + 1);
+  for (size_t i = 0; i < ns; i++) out[i] = anfi_ad_get(q->ad, q->f, r, i);
+  q->to[at] = anfi_ad_tuple(q->ad, q->f, ns, out);
+}
+
+/* ---- back ---- */
+
+typedef struct {
+  anfi_jbuild *q;
+  const anfi_jspec *s;
+  anfi_loop l;
+  const anfi_loop *back; // over the rounds of a block, from last to first
+  anf_graph *block;      // (w.., adjoints.., s.., rounds) -> adjoints
+  const anf_type *adjoints;
+} blocks;
+
+static making begin_back(blocks *b, const char *mark) {
+  size_t nd = b->back->ns;
+  making m = begin(b->q->ad, mark, b->l.step, b->l.nw + nd + b->l.ns + 1);
+  for (size_t i = 0; i < b->l.nw; i++) take(&m, b->l.step->params.at[i]->type);
+  for (size_t i = 0; i < nd; i++) take(&m, b->adjoints->items[i]);
+  for (size_t i = 0; i < b->l.ns; i++) take(&m, b->l.step->params.at[b->l.nw + i]->type);
+  take(&m, count_type(b->q->ad));
+  return m;
+}
+
+/* Arguments w.. then `s` of a loop over states. */
+static anf_node **state_args(blocks *b, const making *m, anf_node *const *s) {
+  anf_node **in = ANFI_NEW_N(b->q->j->a, anf_node *, b->l.nw + b->l.ns + 1);
+  memcpy(in, m->in, b->l.nw * sizeof *in);
+  memcpy(in + b->l.nw, s, b->l.ns * sizeof *in);
+  return in;
+}
+
+/* One block: its rounds again, and back. */
+static anf_graph *backward_block(blocks *b) {
+  anfi_ad *ad = b->q->ad;
+  making m = begin_back(b, "◀");
+  size_t nk = b->s->nkept, nd = b->back->ns, n = 0, ns = b->l.ns;
+  anf_node *const *adjoint = m.in + b->l.nw, *const *state = adjoint + nd, *rounds = m.in[m.n - 1];
+  anfi_loop again = {.nw = b->l.nw, .ns = ns, .nout = nk, .n = rounds};
+  again.step = without_again(ad, &b->l, anfi_silent(ad, b->s->fwd), ns + nk);
+  anf_node *f = anfi_ad_loop(ad, m.g, &again, state_args(b, &m, state));
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, b->l.nw + nd + nk + 1);
+  for (size_t i = 0; i < b->l.nw; i++)
+    if (anfi_is_passed(b->s, i)) in[n++] = m.in[i];
+  for (size_t i = 0; i < nd; i++) in[n++] = adjoint[i];
+  for (size_t i = 0; i < nk; i++) in[n++] = anfi_ad_get(ad, m.g, f, ns + i);
+  anfi_loop back = *b->back;
+  back.n = rounds;
+  anfi_set_result(m.g, anfi_ad_loop(ad, m.g, &back, in));
+  return m.g;
+}
+
+/* A call of f with other adjoints, state and number of rounds. */
+static anf_node *go(blocks *b, const making *m, anf_graph *f, anf_node *adjoints,
+                    anf_node *const *state, anf_node *rounds) {
+  anfi_ad *ad = b->q->ad;
+  size_t n = b->l.nw, nd = b->back->ns;
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, m->n + 1);
+  memcpy(in, m->in, m->n * sizeof *in);
+  for (size_t i = 0; adjoints && i < nd; i++) in[n + i] = anfi_ad_get(ad, m->g, adjoints, i);
+  if (state) memcpy(in + n + nd, state, b->l.ns * sizeof *in);
+  if (rounds) in[m->n - 1] = rounds;
+  return anfi_ad_call(ad, m->g, f, b->adjoints, m->n, in);
+}
+
+/* The later half of the rounds, then the earlier one. */
+static anf_graph *halves(blocks *b, anf_graph *tree) {
+  anfi_ad *ad = b->q->ad;
+  making m = begin_back(b, "◁");
+  size_t ns = b->l.ns;
+  anf_node *const *state = m.in + b->l.nw + b->back->ns, *rounds = m.in[m.n - 1];
+  anf_node *half = anfi_ad_apply2(ad, m.g, ANF_OP_FloorDiv, rounds, number(ad, 2));
+  anfi_loop ahead = {.nw = b->l.nw, .ns = ns, .n = half};
+  ahead.step = without_again(ad, &b->l, anfi_silent(ad, b->l.step), ns);
+  anf_node *s = anfi_ad_loop(ad, m.g, &ahead, state_args(b, &m, state)),
+           **middle = ANFI_NEW_N(ad->arena, anf_node *, ns + 1);
+  for (size_t i = 0; i < ns; i++) middle[i] = anfi_ad_get(ad, m.g, s, i);
+  anf_node *rest = anfi_ad_apply2(ad, m.g, ANF_OP_Sub, rounds, half),
+           *later = go(b, &m, tree, NULL, middle, rest);
+  anfi_set_result(m.g, go(b, &m, tree, later, NULL, half));
+  return m.g;
+}
+
+static anf_graph *tree_of(blocks *b, size_t rounds) {
+  anfi_ad *ad = b->q->ad;
+  making m = begin_back(b, "◁");
+  anf_node *small =
+      anfi_ad_apply2(ad, m.g, ANF_OP_LessEqual, m.in[m.n - 1], number(ad, (int64_t)rounds));
+  anfi_set_result(m.g,
+                  call_either(ad, m.g, small, b->block, halves(b, m.g), b->adjoints, m.n, m.in));
+  return m.g;
+}
+
+/* The adjoints after all blocks. `in`: w.., adjoints.., for a tree the state, items of run_blocks */
+static anf_node *back_over(blocks *b, anf_graph *g, size_t n, anf_node *const *in) {
+  if (b->s->plan.tree)
+    return anfi_ad_call(b->q->ad, g, tree_of(b, anfi_block_rounds(b->s, &b->l)), b->adjoints, n,
+                        in);
+  anfi_loop over = {.step = b->block, .nw = b->l.nw, .ns = b->back->ns, .nx = b->l.ns + 1};
+  over.reverse = true;
+  over.n = in[n - 1];
+  return anfi_ad_loop(b->q->ad, g, &over, in);
+}
+
+/* A graph of back_over, or one that gives the adjoints as they are. */
+static anf_graph *back_arm(blocks *b, size_t n, anf_node *const *in, bool rest) {
+  making m = begin(b->q->ad, rest ? "◀" : "◁", b->l.step, n);
+  for (size_t i = 0; i < n; i++) take(&m, anfi_ad_type_of(b->q->ad, in[i]));
+  anfi_set_result(m.g, rest ? back_over(b, m.g, n, m.in)
+                            : anfi_ad_tuple(b->q->ad, m.g, b->back->ns, m.in + b->l.nw));
+  return m.g;
+}
+
+/* What forward_within ran: back over the rest, if there is one, then over the first block. */
+static anf_node *back_within(blocks *b, anf_node *const *kept, size_t n, anf_node *const *in,
+                             anf_node *const *args) {
+  anfi_jbuild *q = b->q;
+  size_t nd = b->back->ns, nk = b->s->nkept, nw = b->back->nw;
+  anf_node *d = call_either(q->ad, q->b, kept[nk + 1], back_arm(b, n, in, true),
+                            back_arm(b, n, in, false), b->adjoints, n, in),
+           **arg = ANFI_NEW_N(q->j->a, anf_node *, nw + nd + nk + 1);
+  memcpy(arg, args, nw * sizeof *arg);
+  for (size_t i = 0; i < nd; i++) arg[nw + i] = anfi_ad_get(q->ad, q->b, d, i);
+  memcpy(arg + nw + nd, kept, nk * sizeof *arg);
+  anfi_loop back = *b->back;
+  back.n = kept[nk];
+  return anfi_ad_loop(q->ad, q->b, &back, arg);
+}
+
+anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop *back,
+                               anf_node *const *args) {
+  blocks b = {.q = q, .s = anfi_j_callee(q->j, n, 0), .l = anfi_loop_parts(n), .back = back};
+  size_t nw = b.l.nw, ns = b.l.ns, nd = back->ns, k = 0, nb = items_of_blocks(b.s, &b.l);
+  const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, nd + 1);
+  for (size_t i = 0; i < nd; i++) t[i] = back->step->params.at[back->nw + i]->type;
+  b.adjoints = anfi_type_tuple(q->j->cx, nd, t);
+  b.block = backward_block(&b);
+  bool within = keeps_first(b.s);
+  anf_node *const *kept = q->kept[anfi_position(q, n)],
+                  *const *items = kept + (within ? b.s->nkept + 2 : 0),
+                  **in = ANFI_NEW_N(q->j->a, anf_node *, nw + nd + ns + nb + 1);
+  for (size_t i = 0; i < nw; i++) in[k++] = anfi_primal(q, n->in[b.l.first_w + i].def);
+  for (size_t i = 0; i < nd; i++) in[k++] = args[back->nw + i];
+  for (size_t i = 0; b.s->plan.tree && i < ns; i++)
+    in[k++] = within ? *items++ : anfi_primal(q, n->in[b.l.first_w + nw + i].def);
+  for (size_t i = 0; i < nb; i++) in[k++] = items[i];
+  return within ? back_within(&b, kept, k, in, args) : back_over(&b, q->b, k, in);
+}

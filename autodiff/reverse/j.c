@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Specs of reverse mode, and their order. A spec is registered before anybody looks at it, so
+ * recursions end; ▶ and ◀ are made of callees first, along a depth-first walk with a stack of its
+ * own. Where the walk meets a spec that is under way, the call goes back into a recursion: what it
+ * keeps has no finite type there. First it is taken to keep nothing, which holds if all that its ◀
+ * needs is little work from its arguments; if it turns out not to hold, what was made since the spec
+ * was entered is made again, and a spec on the way keeps a box: the first that is an arm of a choice, so
+ * that the end of the recursion, an arm too, keeps none, and a choice has one slot for it. Other arms of
+ * the recursion that keep much have boxes, too: what goes through several functions stays little. */
+#include "autodiff/reverse/j.h"
+
+static void reserve_local(anfi_j *j) {
+  size_t n = j->local.n, want = j->ad->m->nodes.n;
+  if (want <= n) return;
+  uint32_t *at = (uint32_t *)anfi_grow(j->a, j->local.at, n * sizeof *at, want * sizeof *at);
+  memset(at + n, 0, (want - n) * sizeof *at);
+  j->local.at = at;
+  j->local.n = j->local.cap = want;
+}
+
+static bool is_one_leaf(const anf_node *n) { return n->type && anfi_ad_leaves(n->type) == 1; }
+
+/* The place of x, which is one leaf, in the row. */
+static uint32_t in_row(const anfi_j *j, const anfi_jgraph *jg, const anf_node *x) {
+  return x->kind == ANFI_PARAM ? 1 + jg->pfirst[x->u.index]
+                               : (uint32_t)anfi_row(jg) + jg->first[j->local.at[x->id]];
+}
+
+/* Is n elementwise, of operands that are one leaf each, or constants? */
+static bool write_plain(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_jplain *out) {
+  *out = (anfi_jplain){{0}};
+  if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_J_FEW || !is_one_leaf(n))
+    return false;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_node *x = n->in[i].def;
+    if (x->kind == ANFI_VALUE) continue;
+    if (!is_one_leaf(x)) return false;
+    if (!anfi_no_derivative(j, (anfi_opcode)n->op, i)) out->in[i] = in_row(j, jg, x);
+  }
+  return true;
+}
+
+static void write_tape(anfi_j *j, anfi_jgraph *jg) {
+  jg->tape =
+      (anfi_jplain *)anfi_alloc(j->a, anfi_size_mul(j->cx, jg->order.n + 1, sizeof *jg->tape));
+  jg->all_plain = true;
+  for (size_t i = 0; i < jg->order.n; i++) {
+    const anf_node *n = jg->order.at[i];
+    j->local.at[n->id] = (uint32_t)i;
+    jg->plain[i] = write_plain(j, jg, n, &jg->tape[i]);
+    jg->first[i + 1] = jg->first[i] + (jg->plain[i] ? 1 : (uint32_t)anfi_count(j, n));
+    jg->all_plain &= jg->plain[i];
+  }
+}
+
+anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
+  anfi_jgraph *none = NULL;
+  while (j->of_graph.n <= g->id) anfi_push(j->a, &j->of_graph, none);
+  if (j->of_graph.at[g->id]) return j->of_graph.at[g->id];
+  anfi_jgraph *jg = j->of_graph.at[g->id] = ANFI_NEW(j->a, anfi_jgraph);
+  jg->g = g;
+  anfi_graph_order(g, j->a, &jg->order);
+  jg->first = ANFI_NEW_N(j->a, uint32_t, jg->order.n + 1);
+  jg->plain = ANFI_NEW_N(j->a, bool, jg->order.n + 1);
+  jg->pfirst = ANFI_NEW_N(j->a, uint32_t, g->params.n + 1);
+  reserve_local(j);
+  for (size_t i = 0; i < g->params.n; i++)
+    jg->pfirst[i + 1] = jg->pfirst[i] + (uint32_t)anfi_count(j, g->params.at[i]);
+  write_tape(j, jg);
+  jg->nresult = (uint32_t)anfi_count(j, g->result);
+  return jg;
+}
+
+static bool *copy(anfi_j *j, const bool *m, size_t n) {
+  bool *c = ANFI_NEW_N(j->a, bool, n + 1);
+  if (m && n) memcpy(c, m, n);
+  return c;
+}
+
+static bool same(const bool *a, const bool *b, size_t n) { // b NULL: all false
+  return b ? !n || memcmp(a, b, n) == 0 : !anfi_any(a, n);
+}
+
+static bool same_flags(const uint8_t *a, const uint8_t *b, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (a[i] != (b ? b[i] : 0)) return false;
+  return true;
+}
+
+static bool same_plan(const anfi_jplan *a, const anfi_jplan *b) {
+  return a->products == b->products && a->tree == b->tree && a->rounds == b->rounds &&
+         a->memory == b->memory;
+}
+
+static bool is_spec(const anfi_jspec *s, const anfi_jfamily *family, const bool *want,
+                    const bool *given, const uint8_t *constant, const anfi_jplan *plan,
+                    bool splice) {
+  return same_plan(&s->plan, plan) && s->family == family &&
+         (family || same(s->want, want, anfi_nwant(s->jg))) && !s->given == !given &&
+         s->splice == splice && (!given || same(s->given, given, s->jg->nresult)) &&
+         same_flags(s->constant, constant, s->jg->g->params.n);
+}
+
+void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
+  if (s->queued) return;
+  s->queued = true;
+  anfi_push(j->a, &j->queue, s);
+}
+
+/* The family of a spec of g that the spec looked at, if there is one, asks for. */
+static anfi_jfamily *family_of(anfi_j *j, const anfi_jgraph *jg, const bool *want) {
+  anf_graph *g = jg->g;
+  if (!anfi_steady(j, g) || !anfi_any(want, anfi_nwant(jg))) return NULL;
+  if (j->now && j->now->family && anfi_same_recursion(j, j->now->jg->g, g)) return j->now->family;
+  for (anfi_jfamily *f = j->families; f; f = f->next)
+    if (f->entry == g && same(f->want, want, anfi_nwant(jg))) return f;
+  anfi_jfamily *f = ANFI_NEW(j->a, anfi_jfamily);
+  f->entry = g;
+  f->want = copy(j, want, anfi_nwant(jg));
+  anfi_map_init(&f->masks, j->a);
+  f->next = j->families;
+  return j->families = f;
+}
+
+/* What all calls in the family want of the graph, `want` among it. */
+static bool *mask_in(anfi_j *j, anfi_jfamily *f, const anfi_jgraph *jg, const bool *want) {
+  uint64_t *at = anfi_map_at(&f->masks, jg->g->id);
+  size_t n = anfi_nwant(jg);
+  bool rose = false;
+  if (!*at) *at = anfi_key(copy(j, want, n));
+  bool *mask = (bool *)(uintptr_t)*at;
+  for (size_t i = 0; i < n; i++) {
+    rose |= want[i] && !mask[i];
+    mask[i] |= want[i];
+  }
+  for (anfi_jspec *s = rose ? jg->specs : NULL; s; s = s->next)
+    if (s->family == f) anfi_j_enqueue(j, s);
+  return mask;
+}
+
+anfi_jspec *anfi_jspec_of(anfi_j *j, anf_graph *g, const bool *want, const bool *given,
+                          const uint8_t *constant, const anfi_jplan *plan, bool splice) {
+  static const anfi_jplan none = {0};
+  anfi_jgraph *jg = anfi_jgraph_of(j, g);
+  anfi_jfamily *family = family_of(j, jg, want);
+  bool *mask = family ? mask_in(j, family, jg, want) : NULL;
+  if (!plan) plan = &none;
+  for (anfi_jspec *s = jg->specs; s; s = s->next)
+    if (is_spec(s, family, want, given, constant, plan, splice)) return s;
+  anfi_jspec *s = ANFI_NEW(j->a, anfi_jspec);
+  size_t nwant = anfi_nwant(jg);
+  s->jg = jg;
+  s->family = family;
+  s->want = family ? mask : copy(j, want, nwant);
+  s->given = given ? copy(j, given, jg->nresult) : NULL;
+  s->constant = ANFI_NEW_N(j->a, uint8_t, g->params.n + 1);
+  if (constant && g->params.n) memcpy(s->constant, constant, g->params.n);
+  s->plan = *plan;
+  s->splice = splice;
+  s->out = ANFI_NEW_N(j->a, bool, (given ? nwant : jg->nresult) + 1);
+  s->next = jg->specs;
+  jg->specs = s;
+  anfi_j_enqueue(j, s);
+  return s;
+}
+
+static void settle(anfi_j *j) {
+  while (j->queue.n) {
+    anfi_jspec *s = j->queue.at[--j->queue.n];
+    s->queued = false;
+    anfi_j_look(j, s);
+  }
+}
+
+/* ---- callees first ---- */
+
+typedef struct {
+  anfi_jspec *spec;
+  size_t next;
+  size_t done; // specs that were done when it was entered
+  bool arm;    // of a choice
+} visit;
+typedef ANFI_VEC(visit) visits;
+
+enum { AGAIN = 1000 }; // specs made in vain, beyond which no more are tried
+
+static void enter(anfi_j *j, visits *st, anfi_jspec *s, bool arm) {
+  anfi_ad *ad = j->ad;
+  s->state = 1;
+  s->is_arm = arm;
+  ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
+  s->fwd = anfi_ad_graph(ad, "▶", s->jg->g);
+  s->bwd = anfi_ad_graph(ad, "◀", s->jg->g);
+  j->trying += s->by_args;
+  anfi_push(j->a, st, ((visit){s, 0, j->done.n, arm}));
+}
+
+/* All since visit `from` was entered is as it was before. */
+static void abandon(anfi_j *j, visits *st, size_t from) {
+  for (size_t i = st->at[from].done; i < j->done.n; i++) j->done.at[i]->state = 0;
+  j->abandoned += j->done.n - st->at[from].done + st->n - from;
+  j->done.n = st->at[from].done;
+  for (size_t i = from; i < st->n; i++) {
+    j->trying -= st->at[i].spec->by_args;
+    st->at[i].spec->by_args = false;
+    st->at[i].spec->state = 0;
+  }
+  st->n = from;
+  if (from) st->at[from - 1].next--; // it asks for its callee again, which may be done then
+}
+
+static void pass_all(anfi_j *j, anfi_jspec *s) {
+  size_t np = s->jg->g->params.n;
+  s->passed = ANFI_NEW_N(j->a, bool, np + 1);
+  memset(s->passed, true, np);
+}
+
+static void keep_box(anfi_j *j, anfi_jspec *s, bool arm) {
+  s->boxed = true;
+  s->with_args = arm && !s->splice;
+  if (s->with_args) pass_all(j, s);
+}
+
+/* A recursion comes back to c: an arm on the way keeps a box, and is entered before c is. */
+static void box(anfi_j *j, visits *st, anfi_jspec *c) {
+  size_t from = st->n, arm;
+  while (st->at[--from].spec != c) continue;
+  for (arm = from; arm < st->n && !st->at[arm].arm; arm++) continue;
+  if (arm == st->n || arm == from || j->abandoned > AGAIN) {
+    keep_box(j, c, arm == from);
+    return;
+  }
+  anfi_jspec *s = st->at[arm].spec;
+  abandon(j, st, from);
+  keep_box(j, s, true);
+  enter(j, st, s, true);
+}
+
+/* A call back into c, which is under way. */
+static void meet(anfi_j *j, visits *st, anfi_jspec *c) {
+  if (c->boxed || c->by_args) return;
+  bool none = !c->splice && !c->refused && !c->plan.products && !c->plan.rounds && !c->plan.memory;
+  c->by_args = none;
+  if (!none) {
+    box(j, st, c);
+    return;
+  }
+  j->trying++;
+  pass_all(j, c);
+}
+
+/* The visit on top is over. Did s keep something after all? */
+static bool fails(anfi_j *j, anfi_jspec *s, size_t done) {
+  s->state = 2;
+  j->trying -= s->by_args;
+  if (!s->by_args || !s->nkept) {
+    anfi_push(j->a, &j->done, s);
+    return false;
+  }
+  for (size_t i = done; i < j->done.n; i++) {
+    j->done.at[i]->state = 0;
+    j->done.at[i]->refused |= j->done.n - done > AGAIN;
+  }
+  j->done.n = done;
+  s->by_args = false;
+  s->refused = true;
+  s->nkept = 0;
+  return true;
+}
+
+/* Of the root and all that it calls; `arm`: it is one of a choice. */
+static bool build_all(anfi_j *j, anfi_jspec *root, bool arm) {
+  visits st = {0};
+  while (st.n || root->state == 0) {
+    if (!st.n) enter(j, &st, root, arm);
+    visit *top = &st.at[st.n - 1];
+    anfi_jspec *s = top->spec;
+    if (top->next < s->callees.n) {
+      const anfi_jcallee *c = &s->callees.at[top->next++];
+      if (c->spec->state == 1) meet(j, &st, c->spec);
+      else if (c->spec->state == 0) enter(j, &st, c->spec, c->arm > 0);
+      continue;
+    }
+    size_t done = top->done;
+    bool was_arm = top->arm;
+    st.n--;
+    if (!anfi_j_build(j, s)) return false;
+    if (fails(j, s, done)) enter(j, &st, s, was_arm);
+  }
+  return true;
+}
+
+static anfi_j *driver(anfi_ad *ad) {
+  if (ad->reverse) return ad->reverse;
+  anfi_j *j = ad->reverse = ANFI_NEW(ad->arena, anfi_j);
+  j->ad = ad;
+  j->cx = ad->m->cx;
+  j->a = ad->arena;
+  anfi_flow_init(&j->parts, ad);
+  j->parts.count = anfi_ad_leaves;
+  return j;
+}
+
+/* The spec of f for these masks; leaves of the result that do not depend on `want` are not given. */
+static anfi_jspec *settled(anfi_j *j, anf_graph *f, const bool *want, const bool *given) {
+  j->now = NULL;
+  anfi_jspec *v = anfi_jspec_of(j, f, want, NULL, NULL, NULL, false);
+  settle(j);
+  j->now = NULL;
+  bool *both = copy(j, given, v->jg->nresult);
+  for (size_t i = 0; i < v->jg->nresult; i++) both[i] &= v->out[i];
+  anfi_jspec *s = anfi_jspec_of(j, f, want, both, NULL, NULL, false);
+  settle(j);
+  return s;
+}
+
+bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
+                     anfi_vjp_pair *out) {
+  anfi_j *j = driver(ad);
+  anfi_jspec *s = settled(j, f, want, given);
+  if (!build_all(j, s, false)) return false;
+  *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nkept, s->passed, s->given, s->out};
+  return true;
+}
+
+bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
+                 anfi_vjp_place *at) {
+  anfi_j *j = driver(ad);
+  anfi_jspec *s = settled(j, f, want, given);
+  for (size_t i = 0; i < s->callees.n; i++)
+    if (!build_all(j, s->callees.at[i].spec, s->callees.at[i].arm > 0)) return false;
+  return s->state != 0 || anfi_j_build_at(j, s, at); // else a callee came back to it
+}

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loops. ▶ is the same loop, with one more stack for each item that the step's ▶ keeps in a round. ◀
+ * is a counted loop the other way round: its state is the adjoint of the state and, added up in
+ * place, of what does not change; it reads what was kept, and adjoints of the stacks that the loop
+ * wrote, and writes those of the stacks that it read. It is of the same form, so derivatives of
+ * higher order are no case of their own. */
+#include "autodiff/reverse/j.h"
+
+static anf_node **args_of(anfi_jbuild *q, const anf_node *n, size_t from) {
+  anf_node **a = ANFI_NEW_N(q->j->a, anf_node *, n->nin);
+  for (size_t i = from; i < n->nin; i++) a[i - from] = anfi_primal(q, n->in[i].def);
+  return a;
+}
+
+/* The state may be wider than what goes in. */
+void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns) {
+  const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, loop->type->n + 1);
+  memcpy(t, loop->type->items, loop->type->n * sizeof *t);
+  memcpy(t, n->type->items, ns * sizeof *t);
+  loop->type = anfi_type_tuple(q->j->cx, loop->type->n, t);
+  loop->debug = n->debug;
+}
+
+bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
+  const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
+  anfi_loop l = anfi_loop_parts(n);
+  size_t nk = s->boxed ? 1 : s->nkept, ns = l.ns, nout = l.nout, at = anfi_position(q, n), k = 0;
+  if (anfi_block_rounds(s, &l)) {
+    anfi_forward_blocks(q, n, args_of(q, n, l.first_w));
+    return true;
+  }
+  bool told = l.rounds;
+  l.step = s->fwd;
+  if (l.n) l.n = anfi_primal(q, l.n);
+  if (l.go) l.go = anfi_primal(q, l.go);
+  l.nout += nk;
+  l.rounds = told || !l.counted;
+  anf_node *loop = anfi_ad_loop(q->ad, q->f, &l, args_of(q, n, l.first_w));
+  anfi_loop_as(q, loop, n, ns);
+  q->effect[at] = loop;
+  q->kept[at] = ANFI_NEW_N(q->j->a, anf_node *, nk + 1);
+  for (size_t i = 0; i < nk; i++) q->kept[at][i] = anfi_ad_get(q->ad, q->f, loop, ns + nout + i);
+  anf_node *rounds = l.rounds ? anfi_ad_get(q->ad, q->f, loop, ns + nout + nk) : NULL;
+  q->kept[at][nk] = l.counted ? l.n : rounds;
+  anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, ns + nout + 1);
+  for (; k < ns + nout; k++) out[k] = anfi_ad_get(q->ad, q->f, loop, k);
+  if (told) out[k++] = rounds;
+  q->to[at] = anfi_ad_tuple(q->ad, q->f, k, out);
+  return true;
+}
+
+/* ---- back ---- */
+
+/* What the step of ◀ takes and gives, in this order:
+ *   constants | adjoints of state, of what does not change | kept, adjoints of written stacks
+ *   adjoints of state, of what does not change | adjoints of read stacks */
+typedef struct {
+  anfi_jbuild *q;
+  anf_node *n;
+  const anfi_jspec *s;
+  anfi_loop l;
+  anf_graph *w;
+  const anf_type **leaf;        // by leaf of the step's parameters
+  size_t first_s, first_x, end; // leaves: those of the state, of stacks
+  size_t first_out;             // item of the step's result that goes to the first stack
+  size_t nk;
+  anf_node **arg; // the loop's arguments, in the order above
+  size_t narg;
+  anfi_loop back;
+} backward;
+
+static bool writes(const backward *b, size_t i, size_t *leaf) {
+  size_t k = anfi_ad_leaves(b->l.step->result->type->items[b->first_out + i]);
+  bool some = anfi_any(b->s->given + *leaf, k);
+  *leaf += k;
+  return some;
+}
+
+static bool reads(const backward *b, size_t i) {
+  const uint32_t *first = b->s->jg->pfirst + b->l.nw + b->l.ns + i;
+  return anfi_any(b->s->out + first[0], first[1] - first[0]);
+}
+
+static anf_node *leaf_of(backward *b, size_t i, size_t at) { // of the loop's argument i, in f
+  anf_node *x = anfi_primal(b->q, b->n->in[b->l.first_w + i].def);
+  anf_node **all = ANFI_NEW_N(b->q->j->a, anf_node *, anfi_count(b->q->j, x) + 1);
+  anfi_leaf_nodes(b->q->ad, b->q->b, x, all);
+  return all[at];
+}
+
+/* The loop around has a sum of this argument already, if it is a constant there. */
+static anf_node **outer_sum(const backward *b, size_t i, size_t leaf) {
+  const anf_node *arg = b->n->in[b->l.first_w + i].def;
+  for (size_t k = 0; k < i; k++)
+    if (b->n->in[b->l.first_w + k].def == arg) return NULL;
+  if (arg->kind != ANFI_PARAM) return NULL;
+  anf_node **at = &b->q->sum[b->q->s->jg->pfirst[arg->u.index] + leaf];
+  return *at ? at : NULL;
+}
+
+static anf_node *first_sum(backward *b, size_t i, size_t leaf) {
+  anf_node **outer = outer_sum(b, i, leaf);
+  return outer ? *outer
+               : anfi_zero_leaf(b->q->ad, b->q->b, b->leaf[b->s->jg->pfirst[i] + leaf],
+                                leaf_of(b, i, leaf));
+}
+
+static void add_constants(backward *b) {
+  for (size_t i = 0; i < b->l.nw; i++)
+    if (anfi_is_passed(b->s, i))
+      b->arg[b->narg++] = anfi_primal(b->q, b->n->in[b->l.first_w + i].def);
+  b->back.nw = b->narg;
+}
+
+/* The state starts with the adjoints of the loop's results, and zeros for what does not change. */
+static void add_state(backward *b, anf_node *const *leaf) {
+  anfi_jbuild *q = b->q;
+  anf_node **final = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, b->n) + 1);
+  anfi_leaf_nodes(q->ad, q->b, anfi_primal(q, b->n), final);
+  for (size_t i = 0; i < b->first_x - b->first_s; i++)
+    if (b->s->given[i])
+      b->arg[b->narg++] =
+          leaf[i] ? leaf[i] : anfi_zero_leaf(q->ad, q->b, b->leaf[b->first_s + i], final[i]);
+  for (size_t i = 0; i < b->l.nw; i++)
+    for (size_t k = b->s->jg->pfirst[i]; k < b->s->jg->pfirst[i + 1]; k++)
+      if (b->s->out[k]) b->arg[b->narg++] = first_sum(b, i, k - b->s->jg->pfirst[i]);
+  b->back.ns = b->narg - b->back.nw;
+}
+
+static void add_stacks(backward *b, anf_node *const *leaf) {
+  anfi_jbuild *q = b->q;
+  size_t at = b->first_x - b->first_s, ns = at;
+  for (size_t i = 0; i < b->nk; i++) b->arg[b->narg++] = q->kept[anfi_position(q, b->n)][i];
+  for (size_t i = 0; i < b->l.nout; i++) {
+    if (!writes(b, i, &at)) continue;
+    anf_node *d = leaf[ns + i];
+    if (!d) {
+      anf_node *y = anfi_ad_get(q->ad, q->b, anfi_primal(q, b->n), b->l.ns + i);
+      d = anfi_zero_leaf(q->ad, q->b, y->type, y);
+    }
+    b->arg[b->narg++] = d;
+  }
+  b->back.nx = b->narg - b->back.nw - b->back.ns;
+}
+
+/* ---- the step ---- */
+
+typedef struct {
+  anf_node **constant, **ds, **dw, **kept, **given;
+  size_t nds, ndw, ngiven;
+} step_params;
+
+static anf_node *param(backward *b, const anf_type *t) { return anfi_param(b->w, NULL, t); }
+
+static step_params make_params(backward *b) {
+  anfi_arena *a = b->q->j->a;
+  size_t nr = b->s->jg->nresult, at = b->first_x - b->first_s;
+  step_params p = {.constant = ANFI_NEW_N(a, anf_node *, b->l.step->params.n + 1),
+                   .ds = ANFI_NEW_N(a, anf_node *, b->end + 1),
+                   .dw = ANFI_NEW_N(a, anf_node *, b->end + 1),
+                   .kept = ANFI_NEW_N(a, anf_node *, b->nk + 1),
+                   .given = ANFI_NEW_N(a, anf_node *, nr + 1)};
+  for (size_t i = 0; i < b->l.nw; i++)
+    if (anfi_is_passed(b->s, i)) p.constant[i] = param(b, b->l.step->params.at[i]->type);
+  for (size_t i = b->first_s; i < b->first_x; i++)
+    if (b->s->given[i - b->first_s]) p.given[p.ngiven++] = p.ds[p.nds++] = param(b, b->leaf[i]);
+  for (size_t i = 0; i < b->first_s; i++)
+    if (b->s->out[i]) p.dw[p.ndw++] = param(b, b->leaf[i]);
+  for (size_t i = 0; i < b->nk; i++)
+    p.kept[i] = param(b, b->s->boxed ? anfi_type_simple(b->q->j->cx, ANF_TYPE_BOX) : b->s->kept[i]);
+  for (size_t i = 0; i < b->l.nout; i++) {
+    size_t from = at;
+    if (!writes(b, i, &at)) continue;
+    anf_node *d = param(b, b->l.step->result->type->items[b->first_out + i]),
+             **inside = ANFI_NEW_N(a, anf_node *, at - from + 1);
+    anfi_leaf_nodes(b->q->ad, b->w, d, inside);
+    for (size_t k = from; k < at; k++)
+      if (b->s->given[k]) p.given[p.ngiven++] = inside[k - from];
+  }
+  return p;
+}
+
+static void make_step(backward *b) {
+  anfi_jbuild *q = b->q;
+  anfi_ad *ad = q->ad;
+  anfi_arena *a = q->j->a;
+  step_params p = make_params(b);
+  anf_node **in = ANFI_NEW_N(a, anf_node *, b->nk + b->l.step->params.n + p.ngiven + p.ndw + 1),
+           **dx = ANFI_NEW_N(a, anf_node *, b->end + 1),
+           **out = ANFI_NEW_N(a, anf_node *, b->end + b->l.nx + 1);
+  size_t item = 0, n = 0,
+         nin = anfi_bwd_args(b->s, p.kept, p.constant, p.ngiven, p.given, p.ndw, p.dw, in);
+  anf_node *r = anfi_ad_call(ad, b->w, b->s->bwd, anfi_bwd_type(q, b->s), nin, in);
+  for (size_t i = 0; i < b->end; i++)
+    if (b->s->out[i]) dx[i] = anfi_ad_get(ad, b->w, r, item++);
+  for (size_t i = b->first_s, k = 0; i < b->first_x; i++) {
+    if (!b->s->given[i - b->first_s]) continue;
+    out[n++] = dx[i] ? dx[i] : anfi_zero_leaf(ad, b->w, b->leaf[i], p.ds[k]);
+    k++;
+  }
+  for (size_t i = 0; i < b->first_s; i++)
+    if (dx[i]) out[n++] = dx[i];
+  for (size_t i = 0; i < b->l.nx; i++) {
+    size_t at = b->l.nw + b->l.ns + i;
+    if (!reads(b, i)) continue;
+    out[n++] =
+        anfi_of_leaves(ad, b->w, b->l.step->params.at[at]->type, NULL, dx + b->s->jg->pfirst[at]);
+    b->back.nout++;
+  }
+  anfi_set_result(b->w, anfi_ad_tuple(ad, b->w, n, out));
+}
+
+/* ---- the loop, and where its results go ---- */
+
+static void hand_out(backward *b, anf_node *loop) {
+  anfi_jbuild *q = b->q;
+  const uint32_t *first = b->s->jg->pfirst;
+  size_t item = 0;
+  for (size_t i = b->l.nw; i < b->l.nw + b->l.ns; i++)
+    for (size_t k = first[i]; k < first[i + 1]; k++)
+      if (b->s->given[k - b->first_s])
+        anfi_contribute(q, b->n->in[b->l.first_w + i].def, k - first[i],
+                        anfi_ad_get(q->ad, q->b, loop, item++));
+  for (size_t i = 0; i < b->l.nw; i++)
+    for (size_t k = first[i]; k < first[i + 1]; k++) {
+      if (!b->s->out[k]) continue;
+      anf_node *dw = anfi_ad_get(q->ad, q->b, loop, item++),
+               **outer = outer_sum(b, i, k - first[i]);
+      if (outer) *outer = dw;
+      else anfi_contribute(q, b->n->in[b->l.first_w + i].def, k - first[i], dw);
+    }
+  for (size_t i = 0; i < b->l.nx; i++)
+    if (reads(b, i))
+      anfi_contribute(q, b->n->in[b->l.first_w + b->l.nw + b->l.ns + i].def, 0,
+                      anfi_ad_get(q->ad, q->b, loop, item++));
+}
+
+bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
+  backward b = {.q = q, .n = n, .s = anfi_j_callee(q->j, n, 0), .l = anfi_loop_parts(n)};
+  const anfi_jgraph *jg = b.s->jg;
+  b.first_s = jg->pfirst[b.l.nw];
+  b.first_x = jg->pfirst[b.l.nw + b.l.ns];
+  b.end = jg->pfirst[b.l.nw + b.l.ns + b.l.nx];
+  b.first_out = !b.l.counted + b.l.ns;
+  b.nk = b.s->boxed ? 1 : b.s->nkept;
+  b.leaf = ANFI_NEW_N(q->j->a, const anf_type *, b.end + 1);
+  for (size_t i = 0; i < b.l.nw + b.l.ns + b.l.nx; i++)
+    anfi_leaf_types(b.l.step->params.at[i]->type, b.leaf + jg->pfirst[i]);
+  b.arg = ANFI_NEW_N(q->j->a, anf_node *, b.l.nw + b.end + b.nk + b.l.nout + 1);
+  b.w = anfi_ad_graph(q->ad, "◁", b.l.step);
+  b.w->flags |= ANFI_GRAPH_ADJOINT;
+  make_step(&b);
+  add_constants(&b);
+  add_state(&b, leaf);
+  b.back.step = b.w;
+  b.back.reverse = !b.l.reverse;
+  if (anfi_block_rounds(b.s, &b.l)) {
+    b.back.nx = b.nk;
+    hand_out(&b, anfi_backward_blocks(q, n, &b.back, b.arg));
+    return true;
+  }
+  add_stacks(&b, leaf);
+  b.back.n = q->kept[anfi_position(q, n)][b.nk];
+  hand_out(&b, anfi_ad_loop(q->ad, q->b, &b.back, b.arg));
+  return true;
+}

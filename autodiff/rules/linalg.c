@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Derivatives of factorisations and triangular systems (Giles 2008, Murray 2016). */
+#include "autodiff/derive/derive.h"
+#include "ir/ops/op.h"
+
+/* With p = half(L' dL), where half takes the lower triangle and half of the diagonal, the gradient
+ * of the symmetric matrix is s = L^-T p L^-1, made symmetric; only its lower half was read, so the
+ * upper half is added to the lower: half(s + s') with the whole diagonal. */
+bool anfi_vjp_cholesky(anfi_derive *q) {
+  const anf_type *t = anfi_derive_type(q, 0);
+  if (!anfi_derive_static(q, 0)) return false;
+  const anf_type *m = anfi_type_tensor(q->ad->m->cx, (anf_dtype)anfi_ad_type_of(q->ad, q->y)->dtype,
+                                       2, t->dims + t->n - 2);
+  anf_node *ones = anfi_ad_full(q->ad, q->g, m, 1), *in[2] = {NULL, NULL};
+  if (ones)
+    in[0] = anfi_derive_build(q, "(Mul 0.5 (Add (Tril @0) (Tril @0 k=-1)))", &ones, 0, NULL);
+  if (in[0])
+    in[1] = anfi_derive_build(q,
+                              "(TriangularSolve y (SwapAxes (TriangularSolve y (Mul (MatMul y dy "
+                              "ta=true) @0) transpose=true) axis1=-1 axis2=-2) transpose=true)",
+                              in, 0, NULL);
+  if (in[1])
+    q->out[0] =
+        anfi_derive_build(q, "(Mul (Add @1 (SwapAxes @1 axis1=-1 axis2=-2)) @0)", in, 0, NULL);
+  return q->out[0] != NULL;
+}
+
+/* det(a) times the transposed inverse; NaN for a singular matrix. */
+bool anfi_vjp_det(anfi_derive *q) {
+  const anf_type *t = anfi_derive_type(q, 0);
+  int64_t dims[ANF_MAX_RANK];
+  if (!anfi_derive_static(q, 0)) return false;
+  for (uint32_t k = 0; k < t->n; k++) dims[k] = k + 2 < t->n ? t->dims[k] : 1;
+  anf_node *d = anfi_derive_build0(q, "(Mul dy y)");
+  d = d ? anfi_derive_reshape(q, d, t->n, dims) : NULL;
+  if (d)
+    q->out[0] =
+        anfi_derive_build(q, "(Mul @0 (SwapAxes (Inverse a) axis1=-1 axis2=-2))", &d, 0, NULL);
+  return q->out[0] != NULL;
+}
+
+static anf_value *truth(const anfi_derive *q, bool x) {
+  anf_value *v = anfi_value_new_i64(q->ad->m->cx, ANF_BOOL, x);
+  anfi_value_guard(v);
+  return v;
+}
+
+/* db solves the transposed system; da is - db x', of which only the half that was read counts. */
+bool anfi_vjp_triangular_solve(anfi_derive *q) { // a b
+  bool lower = anfi_attr_bool(anfi_derive_attr(q, "lower")),
+       transposed = anfi_attr_bool(anfi_derive_attr(q, "transpose")),
+       unit = anfi_attr_bool(anfi_derive_attr(q, "unit"));
+  anf_value *v = truth(q, !transposed);
+  anf_node *b = anfi_derive_build(q, "(TriangularSolve a dy lower=lower transpose=$0 unit=unit)",
+                                  NULL, 1, &v);
+  if (!b) return false;
+  q->out[1] = b;
+  if (!anfi_derive_wants(q, 0)) return true;
+  anf_node *d = transposed ? anfi_derive_build(q, "(Neg (MatMul y @0 tb=true))", &b, 0, NULL)
+                           : anfi_derive_build(q, "(Neg (MatMul @0 y tb=true))", &b, 0, NULL);
+  if (!d) return false;
+  v = anfi_derive_int(q, unit ? (lower ? -1 : 1) : 0);
+  q->out[0] = lower ? anfi_derive_build(q, "(Tril @0 k=$0)", &d, 1, &v)
+                    : anfi_derive_build(q, "(Triu @0 k=$0)", &d, 1, &v);
+  return q->out[0] != NULL;
+}

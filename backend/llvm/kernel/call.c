@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls of kernels and their bodies: which there are, what they are called, what a call passes. */
+#include "backend/llvm/kernel/gen.h"
+
+typedef LLVMValueRef V;
+
+/* ---- functions ---- */
+
+typedef struct lkernel {
+  anfi_gemm spec;
+  V fn;
+} lkernel;
+
+static const char prefix[] = "anf.brgemm.";
+bool anfi_kernel_is_name(const char *name) { return strncmp(name, prefix, sizeof prefix - 1) == 0; }
+
+static const char *name_of(lgen *g, const anfi_gemm *k) {
+  const char *s =
+      anfi_sprintf(g->a, "%s%s%s.%s.%s.m%lldn%lldf%lld", prefix, k->list ? "list." : "",
+                   anfi_t_elem_names[k->a], anfi_t_elem_names[k->b], anfi_t_elem_names[k->c],
+                   (long long)k->m, (long long)k->n, (long long)k->flags);
+  for (int i = 0; i < GEMM_NSIZE; i++)
+    s = k->known[i] ? anfi_sprintf(g->a, "%s.%lld", s, (long long)k->size[i])
+                    : anfi_sprintf(g->a, "%s.r", s);
+  return s;
+}
+
+enum { NARGS = 3 + GEMM_NSIZE + 1 + 3 };
+
+static LLVMTypeRef type_of(const lgen *g) {
+  LLVMTypeRef t[NARGS];
+  for (int i = 0; i < NARGS; i++) t[i] = i < 3 || i > 3 + GEMM_NSIZE ? g->ptr : g->i64;
+  return ll.FunctionType(g->none, t, NARGS, 0);
+}
+
+static V function(lgen *g, const anfi_gemm *k) {
+  const char *name = name_of(g, k);
+  V fn = ll.GetNamedFunction(g->m, name);
+  if (fn) return fn;
+  fn = ll.AddFunction(g->m, name, type_of(g));
+  anfi_ll_attr(g, fn, (unsigned)LLVMAttributeFunctionIndex, "nounwind", false);
+  anfi_ll_attr(g, fn, (unsigned)LLVMAttributeFunctionIndex, "noinline", false);
+  anfi_ll_text_attr(g, fn, "min-legal-vector-width", "512");
+  anfi_ll_text_attr(g, fn, "prefer-vector-width", "512");
+  lkernel *one = ANFI_NEW(g->a, lkernel);
+  *one = (lkernel){*k, fn};
+  anfi_push(g->a, &g->kernel, one);
+  return fn;
+}
+
+/* Of sizes or types that there is no kernel for: the run time's loops. */
+static V by_run_time(lgen *g, texpr e) {
+  bool list = e->sub == TI_list_brgemm;
+  uint32_t n = 0, slot = list ? 13 : 12;
+  tdtype s64 = anfi_t_dt(ANF_TIR_s64);
+  V in[12];
+  for (uint32_t k = slot + TSLOT_binary_rhs + 1; k < e->n; k++)
+    if (!anfi_t_is_void(e->in[k]->dtype))
+      return anfi_ll_unsupported(g, e, "this post-operation of brgemm");
+  for (uint32_t i = 4; i < 12; i++)
+    in[n++] = anfi_ll_cast(g, s64, e->in[i]->dtype, anfi_ll_expr(g, e->in[i]));
+  for (uint32_t i = 0; i < 3; i++) in[n++] = anfi_ll_i32(g, e->in[list ? 2 : i]->dtype.elem);
+  in[n++] = anfi_ll_i64(g, (uint64_t)anfi_gemm_flags(e->u.attrs));
+  V kernel = anfi_ll_call_rt(g, "anf_rt_brgemm_kernel", g->ptr, n, in);
+  in[n = 0] = kernel;
+  for (uint32_t i = 0; i < 3; i++) in[++n] = anfi_ll_expr(g, e->in[i]);
+  in[++n] = anfi_ll_cast(g, s64, e->in[3]->dtype, anfi_ll_expr(g, e->in[3]));
+  if (list) in[++n] = anfi_ll_cast(g, s64, e->in[12]->dtype, anfi_ll_expr(g, e->in[12]));
+  for (uint32_t i = slot; i < slot + 3; i++) {
+    bool there = i < e->n && !anfi_t_is_void(e->in[i]->dtype);
+    in[++n] = there ? anfi_ll_expr(g, e->in[i]) : ll.ConstNull(g->ptr);
+  }
+  return anfi_ll_call_rt(g, list ? "anf_rt_brgemm_list_call" : "anf_rt_brgemm_call", g->none, n + 1,
+                         in);
+}
+
+/* Words are for dot products alone. */
+static bool reads_words(lgen *g, const anfi_gemm *k) {
+  anfi_isa isa;
+  anfi_isa_of_engine(g->e, &isa);
+  return !(k->flags & GEMM_WORDS) || (anfi_dot_steps(&isa, k) && k->known[GEMM_K]);
+}
+
+LLVMValueRef anfi_kernel_call(lgen *g, texpr e) {
+  static const uint8_t at[GEMM_NSIZE] = {3, 6, 7, 8, 9, 10, 11};
+  anfi_gemm k;
+  V in[NARGS];
+  uint32_t n = 0, slot = e->sub == TI_list_brgemm ? 13 : 12;
+  tdtype s64 = anfi_t_dt(ANF_TIR_s64);
+  if (!anfi_gemm_of(e, &k) || !reads_words(g, &k)) return by_run_time(g, e);
+  if (k.m <= 0 || k.n <= 0) return ll.GetPoison(g->ptr); // nothing to do
+  V fn = function(g, &k);
+  for (; n < 3; n++) in[n] = anfi_ll_expr(g, e->in[n]);
+  for (uint32_t i = 0; i < GEMM_NSIZE; i++)
+    in[n++] = anfi_ll_cast(g, s64, e->in[at[i]]->dtype, anfi_ll_expr(g, e->in[at[i]]));
+  in[n++] = k.list ? anfi_ll_cast(g, s64, e->in[12]->dtype, anfi_ll_expr(g, e->in[12]))
+                   : anfi_ll_i64(g, 1);
+  for (uint32_t i = 0; i < 3; i++) {
+    bool there = slot + i < e->n && !anfi_t_is_void(e->in[slot + i]->dtype);
+    in[n++] = there ? anfi_ll_expr(g, e->in[slot + i]) : ll.ConstNull(g->ptr);
+  }
+  return ll.BuildCall2(g->b, type_of(g), fn, in, n, "");
+}
+
+/* Objects ask for the tiles when they are loaded, before any code of theirs runs. */
+static void ask_for_tiles(lgen *g) {
+  static const char name[] = "anf_rt_tiles";
+  if (!g->l->aot || ll.GetNamedFunction(g->m, name)) return;
+  V ask = anfi_ll_extern(g, name, ll.FunctionType(g->i1, NULL, 0, 0)),
+    at = ll.AddGlobal(g->m, g->ptr, "anf.tiles.ask");
+  ll.SetInitializer(at, ask);
+  ll.SetLinkage(at, LLVMInternalLinkage);
+  ll.SetSection(at, ".init_array.101");
+}
+
+static void body(lgen *g, const lkernel *one) {
+  kgen k = {.g = g, .k = &one->spec, .fn = one->fn};
+  anfi_isa_of_engine(g->e, &k.isa);
+  bool rounds = one->spec.c == ANF_TIR_bf16;
+  k.sum = anfi_t_dt(rounds ? ANF_TIR_f32 : one->spec.c);
+  k.bytes_a = (uint32_t)anfi_t_bytes(anfi_t_dt(one->spec.a));
+  k.bytes_b = (uint32_t)anfi_t_bytes(anfi_t_dt(one->spec.b));
+  k.bytes_c = (uint32_t)anfi_t_bytes(anfi_t_dt(one->spec.c));
+  k.lanes = k.isa.bytes / (uint32_t)anfi_t_bytes(k.sum);
+  k.vec = anfi_ll_vector_of(anfi_kg_lane(&k, (anf_tir_elem)k.sum.elem), k.lanes);
+  k.pairs = anfi_sums_pairs((int32_t)one->spec.a, (int32_t)one->spec.b, (int32_t)k.sum.elem);
+  k.dot = (anfi_dot){g, k.lanes, anfi_dot_steps(&k.isa, &one->spec), k.isa.native};
+  k.a = ll.GetParam(k.fn, 0), k.b = ll.GetParam(k.fn, 1), k.c = ll.GetParam(k.fn, 2);
+  for (unsigned i = 0; i < GEMM_NSIZE; i++)
+    k.size[i] = one->spec.known[i] ? ci(&k, one->spec.size[i]) : ll.GetParam(k.fn, 3 + i);
+  k.len = ll.GetParam(k.fn, 3 + GEMM_NSIZE);
+  for (unsigned i = 0; i < 3; i++) k.post[i] = ll.GetParam(k.fn, 4 + GEMM_NSIZE + i);
+  ll.PositionBuilderAtEnd(g->b, anfi_kg_block(&k));
+  if (anfi_gemm_turned(&k.isa, k.k)) anfi_kg_turned(&k);
+  else if (!anfi_tile_amx(&k.isa, k.k)) anfi_kg_panels(&k);
+  else {
+    anfi_kg_amx(&k);
+    if (k.isa.native) ask_for_tiles(g);
+  }
+  ll.BuildRetVoid(g->b);
+  if (!g->split) ll.SetLinkage(k.fn, LLVMInternalLinkage);
+}
+
+void anfi_kernel_emit(lgen *g) {
+  for (size_t i = 0; i < g->kernel.n; i++) body(g, g->kernel.at[i]);
+}
+
+/* By its name: the same kernel of two modules goes to the same one. */
+static uint64_t place_of(const lkernel *one) {
+  size_t n;
+  const char *name = ll.GetValueName2(one->fn, &n);
+  return anfi_jit_sum(name, n).word[0];
+}
+
+void anfi_kernel_gather(lgen *to, const lgen *from) {
+  uint32_t n = to->split->kernels, at = to->group - to->split->groups;
+  for (size_t i = 0; i < from->kernel.n; i++)
+    if (place_of(from->kernel.at[i]) % n == at) function(to, &from->kernel.at[i]->spec);
+}

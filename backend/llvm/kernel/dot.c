@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Dot products: a sum of 32 bits takes four products of bytes, or two of bf16, at once. One instruction
+ * where the target has it, elsewhere code that does the same, so that kernels made of them run on any
+ * machine. Bytes: exact. bf16: as VDPBF16PS, the odd product first, each added with one rounding;
+ * the instruction flushes denormals, the code does not. */
+#include "backend/llvm/kernel/emit.h"
+
+typedef LLVMValueRef V;
+
+static LLVMTypeRef words(const anfi_dot *d) { return anfi_ll_vector_of(d->g->i32, d->lanes); }
+
+V anfi_dot_interleave(const anfi_dot *d, V *row) {
+  lgen *g = d->g;
+  V at[256], both[2] = {row[0], row[1]};
+  uint32_t n = d->lanes, rows = 2;
+  for (;; rows = 4) { // pairs of rows, then pairs of pairs
+    for (uint32_t i = 0; i < n * rows / 2; i++)
+      for (uint32_t u = 0; u < 2; u++) at[2 * i + u] = anfi_ll_i32(g, i + u * (n * rows / 2));
+    if (rows == 2 && d->steps == 4) break;
+    return ll.BuildBitCast(
+        g->b, ll.BuildShuffleVector(g->b, both[0], both[1], ll.ConstVector(at, n * rows), ""),
+        words(d), "");
+  }
+  V mask = ll.ConstVector(at, 2 * n), half[2];
+  for (uint32_t u = 0; u < 2; u++) // rows 0 and 2, rows 1 and 3
+    half[u] = ll.BuildShuffleVector(g->b, row[u], row[u + 2], mask, "");
+  for (uint32_t i = 0; i < 2 * n; i++)
+    for (uint32_t u = 0; u < 2; u++) at[2 * i + u] = anfi_ll_i32(g, i + u * 2 * n);
+  return ll.BuildBitCast(
+      g->b, ll.BuildShuffleVector(g->b, half[0], half[1], ll.ConstVector(at, 4 * n), ""), words(d),
+      "");
+}
+
+static V call(const anfi_dot *d, const char *name, V acc, V a, V b) {
+  lgen *g = d->g;
+  V in[3] = {acc, a, b};
+  unsigned id = ll.LookupIntrinsicID(name, strlen(name));
+  V f = ll.GetIntrinsicDeclaration(g->m, id, NULL, 0);
+  return ll.BuildCall2(g->b, ll.IntrinsicGetType(g->c, id, NULL, 0), f, in, 3, "");
+}
+
+/* Byte u of each lane: of a as it is, of b with its sign. */
+static V bytes_by_hand(const anfi_dot *d, V acc, V a, V b) {
+  lgen *g = d->g;
+  LLVMTypeRef t = words(d);
+  for (unsigned u = 0; u < 4; u++) {
+    V x = ll.BuildAnd(g->b, ll.BuildLShr(g->b, a, anfi_ll_int(t, 8 * u), ""), anfi_ll_int(t, 255),
+                      ""),
+      y = ll.BuildAShr(g->b, ll.BuildShl(g->b, b, anfi_ll_int(t, 24 - 8 * u), ""),
+                       anfi_ll_int(t, 24), "");
+    acc = ll.BuildAdd(g->b, acc, ll.BuildMul(g->b, x, y, ""), "");
+  }
+  return acc;
+}
+
+static V bf16_by_hand(const anfi_dot *d, V acc, V a, V b) {
+  lgen *g = d->g;
+  LLVMTypeRef t = words(d), f = anfi_ll_vector_of(g->f32, d->lanes);
+  for (int odd = 1; odd >= 0; odd--) {
+    V x[3] = {a, b, acc};
+    for (int i = 0; i < 2; i++) {
+      x[i] = odd ? ll.BuildAnd(g->b, x[i], anfi_ll_int(t, 0xffff0000), "")
+                 : ll.BuildShl(g->b, x[i], anfi_ll_int(t, 16), "");
+      x[i] = ll.BuildBitCast(g->b, x[i], f, "");
+    }
+    acc = anfi_ll_intrinsic(g, "llvm.fma", f, 3, x);
+  }
+  return acc;
+}
+
+V anfi_dot_bytes(const anfi_dot *d, V acc, V a, V b) {
+  return d->native ? call(d, "llvm.x86.avx512.vpdpbusd.512", acc, a, b)
+                   : bytes_by_hand(d, acc, a, b);
+}
+
+V anfi_dot_bf16(const anfi_dot *d, V acc, V a, V b) {
+  lgen *g = d->g;
+  LLVMTypeRef t = ll.VectorType(ll.BFloatTypeInContext(g->c), 2 * d->lanes);
+  if (!d->native) return bf16_by_hand(d, acc, a, b);
+  return call(d, "llvm.x86.avx512bf16.dpbf16ps.512", acc, ll.BuildBitCast(g->b, a, t, ""),
+              ll.BuildBitCast(g->b, b, t, ""));
+}
+
+V anfi_dot_round(const anfi_dot *d, V x) {
+  lgen *g = d->g;
+  static const char name[] = "llvm.x86.avx512bf16.cvtneps2bf16.512";
+  unsigned id = ll.LookupIntrinsicID(name, sizeof name - 1);
+  V f = ll.GetIntrinsicDeclaration(g->m, id, NULL, 0);
+  x = ll.BuildCall2(g->b, ll.IntrinsicGetType(g->c, id, NULL, 0), f, &x, 1, "");
+  return ll.BuildBitCast(g->b, x, anfi_ll_vector_of(g->i16, d->lanes), "");
+}

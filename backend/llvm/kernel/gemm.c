@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/* brgemm as LLVM IR: panels of columns, in each of them tiles of rows, in each of them sums in
+ * registers over the batch and K. Heights of tiles are balanced, so at most two differ; columns that
+ * fill no vector are masked. Vectors are explicit: code is what is written here, at any level of
+ * optimisation. */
+#include "backend/llvm/kernel/gen.h"
+
+typedef LLVMValueRef V;
+
+/* As lanes of sums: exact. `n` lanes; 1 is a scalar. */
+static V widen(const kgen *k, V v, anf_tir_elem e, uint32_t n) {
+  lgen *g = k->g;
+  LLVMTypeRef i32 = anfi_ll_vector_of(g->i32, n);
+  switch (e) { /* dispatch */
+  case ANF_TIR_bf16: {
+    V x = ll.BuildShl(g->b, ll.BuildZExt(g->b, v, i32, ""), anfi_ll_int(i32, 16), "");
+    return ll.BuildBitCast(g->b, x, anfi_ll_vector_of(g->f32, n), "");
+  }
+  case ANF_TIR_u8: return ll.BuildZExt(g->b, v, i32, "");
+  case ANF_TIR_s8: return ll.BuildSExt(g->b, v, i32, "");
+  default: return v;
+  }
+}
+
+/* ---- sums ---- */
+
+static V product(const kgen *k, V a, V b, V acc) {
+  lgen *g = k->g;
+  if (k->sum.elem == ANF_TIR_s32) return ll.BuildAdd(g->b, acc, ll.BuildMul(g->b, a, b, ""), "");
+  return anfi_kg_fma(k, k->vec, a, b, acc);
+}
+
+/* One step of K. `row`: bytes from row to row of A. */
+static void step(const kgen *k, ktile *t, V a, V b, const V *row) {
+  V bv[VECS];
+  for (uint32_t j = 0; j < t->vecs; j++) {
+    V p = move(k, b, ci(k, (int64_t)j * k->lanes * k->bytes_b));
+    V x = anfi_kg_load(k, anfi_kg_lane(k, k->k->b), p, k->bytes_b, tail_of(t, j));
+    bv[j] = widen(k, x, k->k->b, k->lanes);
+  }
+  for (uint32_t r = 0; r < t->rows; r++) {
+    V x = ll.BuildLoad2(k->g->b, anfi_kg_lane(k, k->k->a), move(k, a, row[r]), "");
+    ll.SetAlignment(x, k->bytes_a);
+    V s = splat(k, widen(k, x, k->k->a, 1));
+    for (uint32_t j = 0; j < t->vecs; j++) {
+      V *acc = &t->acc[r * t->vecs + j];
+      *acc = product(k, s, bv[j], *acc);
+    }
+  }
+}
+
+/* `n` steps from a and b on, `each` at a time. */
+static void steps(const kgen *k, ktile *t, V *a, V *b, const V *row, V n, uint32_t each) {
+  carried c = {.n = 0};
+  kloop l;
+  bool ta = k->k->flags & GEMM_TA;
+  V da = ta ? mul(k, k->size[GEMM_LDA], k->bytes_a) : ci(k, k->bytes_a),
+    db = mul(k, k->size[GEMM_LDB], k->bytes_b);
+  V ua[8], ub[8];
+  for (uint32_t u = 0; u <= each; u++) ua[u] = mul(k, da, u), ub[u] = mul(k, db, u);
+  carry(&c, a), carry(&c, b), anfi_kg_carry_sums(&c, t);
+  anfi_kg_begin(k, &l, n, &c);
+  V a0 = *a, b0 = *b;
+  for (uint32_t u = 0; u < each; u++) {
+    uint32_t at = u ^ (each > 1 && k->pairs);
+    step(k, t, move(k, a0, ua[at]), move(k, b0, ub[at]), row);
+  }
+  *a = move(k, a0, ua[each]);
+  *b = move(k, b0, ub[each]);
+  anfi_kg_end(k, &l);
+}
+
+/* All of K of one pair of matrices. */
+static void sum_k(const kgen *k, ktile *t, V a, V b, const V *row) {
+  int64_t n;
+  uint32_t each = t->rows * t->vecs > 16 ? 2 : 4;
+  V kk = k->size[GEMM_K];
+  if (k->dot.steps) kk = anfi_kg_dots(k, t, &a, &b, row);
+  if (!known(kk, &n)) {
+    if (k->pairs && !k->dot.steps) {
+      steps(k, t, &a, &b, row, ll.BuildLShr(k->g->b, kk, ci(k, 1), ""), 2);
+      kk = ll.BuildAnd(k->g->b, kk, ci(k, 1), "");
+    }
+    steps(k, t, &a, &b, row, kk, 1);
+    return;
+  }
+  if (n / each) steps(k, t, &a, &b, row, ci(k, n / each), each);
+  n %= each;
+  if (n / 2) steps(k, t, &a, &b, row, ci(k, 1), 2);
+  if (n % 2) steps(k, t, &a, &b, row, ci(k, 1), 1);
+}
+
+static void sum_batch(const kgen *k, ktile *t, V a, V b, const V *row) {
+  carried c = {.n = 0};
+  kloop l;
+  carry(&c, &a), carry(&c, &b), anfi_kg_carry_sums(&c, t);
+  anfi_kg_begin(k, &l, k->size[GEMM_NUM], &c);
+  sum_k(k, t, a, b, row);
+  a = move(k, a, mul(k, k->size[GEMM_SA], k->bytes_a));
+  b = move(k, b, mul(k, k->size[GEMM_SB], k->bytes_b));
+  anfi_kg_end(k, &l);
+}
+
+/* a and b are offsets into what the lists point to. */
+static void sum_list(const kgen *k, ktile *t, const V *row) {
+  carried c = {.n = 0};
+  kloop l;
+  anfi_kg_carry_sums(&c, t);
+  anfi_kg_begin(k, &l, k->len, &c);
+  V at = mul(k, l.i, 8), a = ll.BuildLoad2(k->g->b, k->g->ptr, move(k, k->a, at), ""),
+    b = ll.BuildLoad2(k->g->b, k->g->ptr, move(k, k->b, at), "");
+  sum_batch(k, t, move(k, a, t->a), move(k, b, t->b), row);
+  anfi_kg_end(k, &l);
+}
+
+/* ---- tiles ---- */
+
+/* What the tile will write is on its way to the cache while it is computed; what it starts from has
+ * to be there already, so then it is the next tile's that is fetched. */
+static void fetch_c(const kgen *k, const ktile *t, V ldc) {
+  enum { LINE = 64 };
+  uint32_t first = k->k->flags & GEMM_INIT ? 0 : t->rows;
+  for (uint32_t r = 0; r < t->rows; r++)
+    for (uint32_t at = 0; at < t->vecs * k->lanes * k->bytes_c; at += LINE) {
+      V p = move(k, move(k, k->c, t->c), mul(k, ldc, first + r));
+      V in[] = {move(k, p, ci(k, at)), anfi_ll_i32(k->g, 1), anfi_ll_i32(k->g, 3),
+                anfi_ll_i32(k->g, 1)};
+      anfi_ll_intrinsic(k->g, "llvm.prefetch", k->g->ptr, 4, in);
+    }
+}
+
+static void run_tile(const kgen *k, ktile *t) {
+  V row[ROWS], at[SUMS];
+  bool ta = k->k->flags & GEMM_TA;
+  V ldc = mul(k, k->size[GEMM_LDC], k->bytes_c),
+    lda = ta ? ci(k, k->bytes_a) : mul(k, k->size[GEMM_LDA], k->bytes_a);
+  LLVMTypeRef lane = anfi_kg_lane(k, k->k->c);
+  for (uint32_t r = 0; r < t->rows; r++) row[r] = mul(k, lda, r);
+  for (uint32_t i = 0; i < t->rows * t->vecs; i++) {
+    V off = mul(k, ldc, i / t->vecs);
+    int64_t col = (int64_t)(i % t->vecs) * k->lanes * k->bytes_c, n;
+    at[i] = known(off, &n) ? ci(k, n + col) : ll.BuildAdd(k->g->b, off, ci(k, col), "");
+    t->acc[i] = k->k->flags & GEMM_INIT ? ll.ConstNull(k->vec)
+                                        : anfi_kg_load(k, lane, move(k, move(k, k->c, t->c), at[i]),
+                                                       k->bytes_c, tail_of(t, i % t->vecs));
+  }
+  bool biased = anfi_kg_biased(k);
+  for (uint32_t j = 0; j < t->vecs && anfi_kg_sums_over(k); j++) t->over[j] = ll.ConstNull(k->vec);
+  fetch_c(k, t, ldc);
+  if (k->k->list) sum_list(k, t, row);
+  else sum_batch(k, t, move(k, k->a, t->a), move(k, k->b, t->b), row);
+  for (uint32_t i = 0; i < t->rows * t->vecs; i++) {
+    int64_t n, base;
+    V off = known(at[i], &n) && known(t->c, &base) ? ci(k, n + base)
+                                                   : ll.BuildAdd(k->g->b, t->c, at[i], "");
+    V x = t->acc[i];
+    if (biased) x = ll.BuildSub(k->g->b, x, anfi_kg_over(k, t, i % t->vecs), "");
+    x = anfi_kg_finish(k, x, &(kplace){off, t->col, i % t->vecs, tail_of(t, i % t->vecs)});
+    anfi_kg_store(k, x, move(k, k->c, off), k->bytes_c, tail_of(t, i % t->vecs));
+  }
+}
+
+/* `count` tiles of one height from row m0 on, in the panel that t says. */
+static void tiles(const kgen *k, const ktile *panel, int64_t m0, uint32_t rows, int64_t count) {
+  if (!count) return;
+  kloop l;
+  bool ta = k->k->flags & GEMM_TA;
+  anfi_kg_begin(k, &l, ci(k, count), NULL);
+  ktile t = *panel;
+  t.rows = rows;
+  V m = sum2(k, ci(k, m0), mul(k, l.i, rows));
+  t.a = mul(k, ta ? m : mul2(k, m, k->size[GEMM_LDA]), k->bytes_a);
+  t.c = sum2(k, mul(k, mul2(k, m, k->size[GEMM_LDC]), k->bytes_c), mul(k, panel->col, k->bytes_c));
+  run_tile(k, &t);
+  anfi_kg_end(k, &l);
+}
+
+static void panel(const kgen *k, V col, uint32_t n) {
+  ktile t = {.vecs = (n + k->lanes - 1) / k->lanes, .tail = n % k->lanes, .col = col};
+  int64_t m = k->k->m, rows = anfi_tile_rows(&k->isa, (uint64_t)m, t.vecs),
+          count = (m + rows - 1) / rows, q = m / count, more = m % count;
+  t.b = mul(k, col, k->k->flags & GEMM_WORDS ? 4 : k->bytes_b);
+  anfi_kg_lay_panel(k, &t);
+  tiles(k, &t, 0, (uint32_t)q + 1, more);
+  tiles(k, &t, more * (q + 1), (uint32_t)q, count - more);
+}
+
+void anfi_kg_panels(kgen *k) {
+  anfi_tile best = anfi_tile_pick(&k->isa, k->lanes, (uint64_t)k->k->m, (uint64_t)k->k->n);
+  uint32_t width = best.vecs * k->lanes;
+  anfi_kg_make_room(k, &best);
+  int64_t full = k->k->n / width, rest = k->k->n % width;
+  kloop l;
+  if (full) {
+    anfi_kg_begin(k, &l, ci(k, full), NULL);
+    panel(k, mul(k, l.i, width), width);
+    anfi_kg_end(k, &l);
+  }
+  if (rest) panel(k, ci(k, full * width), (uint32_t)rest);
+}

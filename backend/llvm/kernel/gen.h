@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What makers of kernels share: values whose constants are folded here, loops that carry values in
+ * registers, masked vectors, what follows a sum. */
+#ifndef ANFI_KERNEL_GEN_H
+#define ANFI_KERNEL_GEN_H
+
+#include "backend/llvm/kernel/emit.h"
+
+enum { SUMS = TILE_SUMS, VECS = TILE_VECS, ROWS = 32 };
+
+typedef struct kgen {
+  lgen *g;
+  const anfi_gemm *k;
+  anfi_isa isa;
+  LLVMValueRef fn, a, b, c, len, post[3];
+  LLVMValueRef size[GEMM_NSIZE]; // elements
+  uint32_t lanes, bytes_a, bytes_b, bytes_c;
+  tdtype sum;
+  LLVMTypeRef vec;
+  anfi_dot dot; // steps 0: none
+  bool pairs;   // of two steps of K the second is taken first
+  LLVMValueRef words,
+      over; // the panel's B as dots read it, what taking A as unsigned adds; or NULL
+} kgen;
+
+typedef struct ktile {
+  uint32_t rows, vecs, tail; // tail: columns of the last vector, 0 all
+  LLVMValueRef a, b, c, col; // where it starts; number of its first column
+  LLVMValueRef acc[SUMS];
+  LLVMValueRef over[VECS]; // of signed A, taken as 128 more: what that makes too much
+} ktile;
+static inline uint32_t tail_of(const ktile *t, uint32_t j) {
+  return j + 1 == t->vecs ? t->tail : 0;
+}
+
+/* ---- values ---- */
+
+static inline LLVMValueRef ci(const kgen *k, int64_t v) {
+  return ll.ConstInt(k->g->i64, (uint64_t)v, 1);
+}
+static inline bool known(LLVMValueRef v, int64_t *n) {
+  if (!ll.IsAConstantInt(v)) return false;
+  *n = (int64_t)ll.ConstIntGetZExtValue(v);
+  return true;
+}
+static inline LLVMValueRef mul(const kgen *k, LLVMValueRef a, int64_t b) {
+  int64_t n;
+  return known(a, &n) ? ci(k, n * b) : ll.BuildMul(k->g->b, a, ci(k, b), "");
+}
+static inline LLVMValueRef mul2(const kgen *k, LLVMValueRef a, LLVMValueRef b) {
+  int64_t n;
+  if (known(b, &n)) return mul(k, a, n);
+  return known(a, &n) ? mul(k, b, n) : ll.BuildMul(k->g->b, a, b, "");
+}
+static inline LLVMValueRef sum2(const kgen *k, LLVMValueRef a, LLVMValueRef b) {
+  int64_t x, y;
+  if (known(a, &x) && known(b, &y)) return ci(k, x + y);
+  if (known(b, &y) && y == 0) return a;
+  if (known(a, &x) && x == 0) return b;
+  return ll.BuildAdd(k->g->b, a, b, "");
+}
+static inline LLVMValueRef move(const kgen *k, LLVMValueRef p, LLVMValueRef bytes) {
+  int64_t n;
+  if (known(bytes, &n) && n == 0) return p;
+  return ll.BuildGEP2(k->g->b, k->g->i8, p, &bytes, 1, "");
+}
+static inline LLVMValueRef splat(const kgen *k, LLVMValueRef x) {
+  return anfi_ll_splat(k->g, x, k->lanes);
+}
+
+/* ---- gen.c: loops ---- */
+
+/* Values that a loop carries; after the loop they are what it left. */
+typedef struct carried {
+  LLVMValueRef *at[SUMS + VECS + 4];
+  LLVMValueRef phi[SUMS + VECS + 4];
+  uint32_t n;
+} carried;
+typedef struct kloop {
+  LLVMBasicBlockRef before, body, after;
+  LLVMValueRef i, count;
+  carried *c;
+  bool none, guarded;
+} kloop;
+static inline void carry(carried *c, LLVMValueRef *v) { c->at[c->n++] = v; }
+void anfi_kg_carry_sums(carried *c, ktile *t);
+/* Turns `count` times; known to be 1, it is no loop. */
+void anfi_kg_begin(const kgen *k, kloop *l, LLVMValueRef count, carried *c);
+void anfi_kg_end(const kgen *k, kloop *l);
+LLVMBasicBlockRef anfi_kg_block(const kgen *k);
+
+/* On the stack; the builder stands in the function's first block. */
+LLVMValueRef anfi_kg_room(const kgen *k, uint64_t bytes);
+
+/* ---- gen.c: memory; `tail`: of the lanes only so many, 0 all ---- */
+LLVMTypeRef anfi_kg_lane(const kgen *k, anf_tir_elem e);
+LLVMValueRef anfi_kg_load(const kgen *k, LLVMTypeRef lane, LLVMValueRef p, uint32_t bytes,
+                          uint32_t tail);
+LLVMValueRef anfi_kg_load_as(const kgen *k, LLVMTypeRef vec, uint32_t lanes, LLVMValueRef p,
+                             uint32_t bytes, uint32_t tail);
+void anfi_kg_store(const kgen *k, LLVMValueRef v, LLVMValueRef p, uint32_t bytes, uint32_t tail);
+/* a * b + c, rounded once, of vectors or numbers of that type. */
+LLVMValueRef anfi_kg_fma(const kgen *k, LLVMTypeRef type, LLVMValueRef a, LLVMValueRef b,
+                         LLVMValueRef c);
+LLVMValueRef anfi_kg_intrinsic(const kgen *k, const char *name, LLVMTypeRef *over, uint32_t nover,
+                               LLVMValueRef *in, uint32_t n);
+
+/* ---- gen.c: what comes after the sum ---- */
+/* A vector of C: bytes from C's start, its first column less that of vector `nth`. */
+typedef struct kplace {
+  LLVMValueRef at, col;
+  uint32_t nth, tail;
+} kplace;
+LLVMValueRef anfi_kg_finish(const kgen *k, LLVMValueRef x, const kplace *p);
+
+/* ---- words.c: sums by dot products ---- */
+bool anfi_kg_biased(const kgen *k); // is signed A taken as unsigned?
+/* All of K but what is returned: how many steps are left, less than a dot takes. `row`: bytes from
+ * row to row of A. */
+LLVMValueRef anfi_kg_dots(const kgen *k, ktile *t, LLVMValueRef *a, LLVMValueRef *b,
+                          const LLVMValueRef *row);
+/* Where a panel of B is laid out for dots, if more than one tile of rows reads it and the stack has the room. */
+void anfi_kg_make_room(kgen *k, const anfi_tile *t);
+void anfi_kg_lay_panel(const kgen *k, ktile *t);
+/* Do tiles sum what is too much? */
+bool anfi_kg_sums_over(const kgen *k);
+/* What is too much in vector j of a row of sums. */
+LLVMValueRef anfi_kg_over(const kgen *k, const ktile *t, uint32_t j);
+
+/* gemm.c: by vectors; amx.c: by tiles in registers of their own, what anfi_tile_amx is for */
+void anfi_kg_panels(kgen *k);
+void anfi_kg_amx(const kgen *k);
+/* turned.c: by vectors of rows, what anfi_gemm_turned is for */
+void anfi_kg_turned(const kgen *k);
+
+#endif

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sums by dot products. B is read by words of 32 bits, each with as many steps of K of a column as a dot
+ * takes: it lies so, or is laid out so for all tiles of rows of a panel, or words are put together in
+ * the loop. A dot takes A as unsigned bytes and B as signed ones: u8 B changes places with A, signed A
+ * is taken as 128 more, and what that makes too much is summed by columns. */
+#include "backend/llvm/kernel/gen.h"
+
+typedef LLVMValueRef V;
+
+enum { WORDS = 64, WORD = 4 }; // bytes of a vector of words, of one
+
+static bool by_words(const kgen *k) { return k->k->flags & GEMM_WORDS; }
+
+/* Does B bring what is too much? */
+static bool has_sums(const kgen *k) {
+  int64_t n = 0;
+  return k->k->flags & GEMM_SUMS && known(k->size[GEMM_NUM], &n) && n == 1;
+}
+
+bool anfi_kg_biased(const kgen *k) {
+  return k->dot.steps == 4 && k->k->a == ANF_TIR_s8 && k->k->b == ANF_TIR_s8;
+}
+static V bias_of(const kgen *k) { return splat(k, anfi_ll_i32(k->g, 0x80808080)); }
+
+static V dot(const kgen *k, V a, V b, V acc) {
+  if (k->dot.steps == 2) return anfi_dot_bf16(&k->dot, acc, a, b);
+  return k->k->b == ANF_TIR_u8 ? anfi_dot_bytes(&k->dot, acc, b, a)
+                               : anfi_dot_bytes(&k->dot, acc, a, b);
+}
+
+/* ---- B ---- */
+
+static V words_load(const kgen *k, V p, uint32_t j, uint32_t align, uint32_t tail) {
+  return anfi_kg_load(k, k->g->i32, move(k, p, ci(k, (int64_t)j * WORDS)), align, tail);
+}
+
+/* Vector j of words from b on, in B as it is given. */
+static V words_at(const kgen *k, const ktile *t, V b, uint32_t j) {
+  if (by_words(k)) return words_load(k, b, j, k->bytes_b, tail_of(t, j));
+  V r[4], db = mul(k, k->size[GEMM_LDB], k->bytes_b);
+  for (uint32_t u = 0; u < k->dot.steps; u++) {
+    V p = move(k, move(k, b, mul(k, db, u)), ci(k, (int64_t)j * k->lanes * k->bytes_b));
+    r[u] = anfi_kg_load(k, anfi_kg_lane(k, k->k->b), p, k->bytes_b, tail_of(t, j));
+  }
+  return anfi_dot_interleave(&k->dot, r);
+}
+
+/* Bytes of B from one dot product to the next. */
+static V b_step(const kgen *k) {
+  return mul(k, k->size[GEMM_LDB], (int64_t)k->dot.steps * k->bytes_b);
+}
+
+/* ---- A ---- */
+
+static V word_of_a(const kgen *k, V p) {
+  V x = ll.BuildLoad2(k->g->b, k->g->i32, p, "");
+  ll.SetAlignment(x, k->bytes_a);
+  return x;
+}
+
+/* `n` steps; those behind them add nothing: to a float, zeros with a sign. */
+static V part_of_word(const kgen *k, V p, uint32_t n) {
+  lgen *g = k->g;
+  V word = anfi_ll_i32(g, k->dot.steps == 2 ? 0x80000000 : 0);
+  for (uint32_t u = 0; u < n; u++) {
+    V x = ll.BuildLoad2(g->b, anfi_kg_lane(k, k->k->a), move(k, p, ci(k, u * k->bytes_a)), "");
+    ll.SetAlignment(x, k->bytes_a);
+    x = ll.BuildShl(g->b, ll.BuildZExt(g->b, x, g->i32, ""), anfi_ll_i32(g, 8 * u * k->bytes_a),
+                    "");
+    word = ll.BuildOr(g->b, word, x, "");
+  }
+  return word;
+}
+
+/* ---- sums ---- */
+
+/* One dot product of each row and vector; of A `part` steps alone, 0 all. */
+static void dot_step(const kgen *k, ktile *t, V a, V b, const V *row, uint32_t part) {
+  lgen *g = k->g;
+  V bv[VECS], bias = bias_of(k);
+  for (uint32_t j = 0; j < t->vecs; j++) {
+    bv[j] = k->words && !part ? words_load(k, b, j, WORDS, 0) : words_at(k, t, b, j);
+    if (t->over[0]) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias, bv[j]);
+  }
+  for (uint32_t r = 0; r < t->rows; r++) {
+    V p = move(k, a, row[r]), x = splat(k, part ? part_of_word(k, p, part) : word_of_a(k, p));
+    if (anfi_kg_biased(k)) x = ll.BuildXor(g->b, x, bias, "");
+    for (uint32_t j = 0; j < t->vecs; j++) {
+      V *acc = &t->acc[r * t->vecs + j];
+      *acc = dot(k, x, bv[j], *acc);
+    }
+  }
+}
+
+static void dot_steps(const kgen *k, ktile *t, V *a, V *b, const V *row, V n) {
+  carried c = {.n = 0};
+  kloop l;
+  V words = k->words, *from = words ? &words : b;
+  carry(&c, a), carry(&c, from), anfi_kg_carry_sums(&c, t);
+  anfi_kg_begin(k, &l, n, &c);
+  V a0 = *a, b0 = *from;
+  dot_step(k, t, a0, b0, row, 0);
+  *a = move(k, a0, ci(k, (int64_t)k->dot.steps * k->bytes_a));
+  *from = move(k, b0, words ? ci(k, (int64_t)t->vecs * WORDS) : b_step(k));
+  anfi_kg_end(k, &l);
+  if (words) *b = move(k, *b, mul2(k, n, b_step(k)));
+}
+
+LLVMValueRef anfi_kg_dots(const kgen *k, ktile *t, V *a, V *b, const V *row) {
+  int64_t n;
+  V kk = k->size[GEMM_K];
+  uint32_t steps = k->dot.steps, shift = steps / 2; // steps are 2 or 4
+  bool fixed = known(kk, &n);
+  V dots = fixed ? ci(k, n >> shift) : ll.BuildLShr(k->g->b, kk, ci(k, shift), "");
+  if (!fixed || n >> shift) dot_steps(k, t, a, b, row, dots);
+  if (!fixed) return ll.BuildAnd(k->g->b, kk, ci(k, steps - 1), "");
+  if (!by_words(k)) return ci(k, n % steps);
+  if (n % steps) dot_step(k, t, *a, *b, row, (uint32_t)(n % steps));
+  return ci(k, 0);
+}
+
+/* ---- panels ---- */
+
+/* Have the sums of what is too much registers of their own, beside a tile's? */
+static bool over_fits(const kgen *k, const anfi_tile *t) {
+  return !anfi_kg_biased(k) || t->rows * t->vecs + 2 * t->vecs + 2 <= k->isa.regs;
+}
+
+void anfi_kg_make_room(kgen *k, const anfi_tile *t) {
+  enum { MOST = 64 << 10 };
+  const anfi_gemm *s = k->k;
+  if (!k->dot.steps || k->lanes * WORD != WORDS || s->list) return;
+  if (s->m <= t->rows && (!by_words(k) || over_fits(k, t))) return;
+  if (!s->known[GEMM_K] || !s->known[GEMM_NUM] || s->size[GEMM_NUM] != 1) return;
+  uint64_t bytes = (uint64_t)s->size[GEMM_K] / k->dot.steps * t->vecs * WORDS;
+  if (!bytes || (bytes > MOST && !by_words(k))) return;
+  if (!by_words(k)) k->words = anfi_kg_room(k, bytes);
+  if (anfi_kg_biased(k) && !has_sums(k)) k->over = anfi_kg_room(k, (uint64_t)t->vecs * WORDS);
+}
+
+/* One dot product of the panel: words are kept, and what is too much is added up. */
+static void lay_step(const kgen *k, ktile *t, V b, V to) {
+  for (uint32_t j = 0; j < t->vecs; j++) {
+    V x = words_at(k, t, b, j), at = ci(k, (int64_t)j * WORDS);
+    if (k->words) anfi_kg_store(k, x, move(k, to, at), WORDS, 0);
+    if (k->over) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias_of(k), x);
+  }
+}
+
+void anfi_kg_lay_panel(const kgen *k, ktile *t) {
+  carried c = {.n = 0};
+  kloop l;
+  if (!k->words && !k->over) return;
+  V b = move(k, k->b, t->b), to = k->words ? k->words : k->over;
+  uint32_t steps = k->dot.steps;
+  int64_t size = k->k->size[GEMM_K], dots = (size + (by_words(k) ? steps - 1 : 0)) / steps;
+  for (uint32_t j = 0; j < t->vecs && k->over; j++) t->over[j] = ll.ConstNull(k->vec);
+  carry(&c, &b), carry(&c, &to);
+  for (uint32_t j = 0; j < t->vecs && k->over; j++) carry(&c, &t->over[j]);
+  anfi_kg_begin(k, &l, ci(k, dots), &c);
+  V b0 = b, to0 = to;
+  lay_step(k, t, b0, to0);
+  b = move(k, b0, b_step(k));
+  to = move(k, to0, ci(k, k->words ? (int64_t)t->vecs * WORDS : 0));
+  anfi_kg_end(k, &l);
+  for (uint32_t j = 0; j < t->vecs && k->over; j++) {
+    anfi_kg_store(k, t->over[j], move(k, k->over, ci(k, (int64_t)j * WORDS)), WORDS, 0);
+    t->over[j] = NULL;
+  }
+}
+
+bool anfi_kg_sums_over(const kgen *k) { return anfi_kg_biased(k) && !k->over && !has_sums(k); }
+
+LLVMValueRef anfi_kg_over(const kgen *k, const ktile *t, uint32_t j) {
+  if (k->over) return words_load(k, k->over, j, WORDS, 0);
+  if (!has_sums(k)) return t->over[j];
+  int64_t words = (k->k->size[GEMM_K] + k->dot.steps - 1) / k->dot.steps;
+  V p = move(k, move(k, k->b, t->b), mul(k, b_step(k), words));
+  return words_load(k, p, j, k->bytes_b, tail_of(t, j));
+}

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Blocks of nodes that go row by row (rowplan.c): one loop over the rows, in which each op is lowered on
+ * one row, as if its leading dims were 1. Rows of tensors in memory are views of them; a result that is
+ * read outside is written to a tensor, any other lives for a row. The nodes of a flat block are lowered
+ * as they are; one nest has those elements of all of them that anything outside reads. */
+#include "backend/lower/graph/graph.h"
+
+enum { PARALLEL_WORK = 1 << 14 }; // elements of the largest tensor
+
+typedef struct rows {
+  glow *w;
+  const gplan *p;
+  const growblock *b;
+  texpr at;        // the row
+  anfi_map view;   // node → its row's view
+  anfi_map member; // node → 1
+  texpr *whole;    // by member: where all rows of its result go, or NULL
+} rows;
+
+static const anf_type *row_type(const rows *r, const anf_type *t) {
+  int64_t dims[ANF_MAX_RANK];
+  for (size_t k = 0; k < t->n; k++) dims[k] = k < r->b->nlead ? 1 : t->dims[k];
+  return anfi_type_tensor(r->w->cx, (anf_dtype)t->dtype, t->n, dims);
+}
+
+static texpr row_of(const rows *r, texpr whole, anf_dtype d, uint64_t n) {
+  anfi_low *L = r->w->L;
+  return anfi_low_part(L, whole, anfi_lower_elem(d), anfi_ix_mulc(L, r->at, n), n);
+}
+
+/* ---- what comes from outside ---- */
+
+static anfi_elem at_row(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  const rows *r = (const rows *)v->data;
+  anfi_pt whole = {0};
+  anfi_pt_push(&whole, r->at, r->b->rows);
+  for (uint32_t k = 0; k < p->n; k++) anfi_pt_push(&whole, p->at[k], p->extent[k]);
+  return anfi_view_at(L, v->in[0], &whole);
+}
+
+static anfi_view *given_row(rows *r, anf_node *n) {
+  uint64_t *known = anfi_map_at(&r->view, anfi_key(n));
+  anfi_low *L = r->w->L;
+  if (*known) return (anfi_view *)(uintptr_t)*known;
+  anfi_view *all = anfi_glow_value(r->w, n).at[0], *v;
+  const anf_type *t = row_type(r, n->type);
+  if (all->kind == VIEW_SCALAR) {
+    v = anfi_view_new(L, t, VIEW_SCALAR);
+    v->value = all->value;
+  } else if (all->tensor)
+    v = anfi_view_buffer(L, t, row_of(r, all->tensor, all->dtype, anfi_low_elements(t)));
+  else {
+    anfi_low_op q = {.type = t, .n = 1, .in = &all, .loc = anfi_node_loc(n)};
+    v = anfi_view_lazy(L, &q, ORDER_FLAT, at_row);
+    v->data = r;
+  }
+  *anfi_map_at(&r->view, anfi_key(n)) = anfi_key(v);
+  return v;
+}
+
+static anfi_view *input(rows *r, const anf_node *n, size_t i) {
+  anf_node *x = n->in[i].def;
+  if (x->type->kind != ANF_TYPE_TENSOR) return NULL;
+  switch (anfi_glow_row_way(r->w, r->b, n, i)) {
+  case ROW_OWN: return given_row(r, x);
+  case ROW_TYPE: return anfi_view_new(r->w->L, x->type, VIEW_SCALAR); // asked for its type alone
+  default: return anfi_glow_value(r->w, x).at[0];
+  }
+}
+
+/* ---- members ---- */
+
+static bool lower_member(rows *r, size_t i) {
+  glow *w = r->w;
+  anf_node *n = r->p->node[i];
+  const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
+  anfi_view **in = ANFI_NEW_N(w->a, anfi_view *, n->nin + 1), *out = NULL;
+  anf_value **attr = ANFI_NEW_N(w->a, anf_value *, s->nattr + 1);
+  texpr *to = ANFI_NEW(w->a, texpr), whole = r->whole[i - r->b->from];
+  anfi_loc at = anfi_node_loc(n);
+  w->t->line = at.line;
+  w->t->col = at.col;
+  for (size_t k = 0; k < n->nin; k++) in[k] = input(r, n, k);
+  for (uint32_t k = 0; k < s->nattr; k++)
+    attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  anfi_low_op q = {.op = (anfi_opcode)n->op,
+                   .loc = at,
+                   .type = row_type(r, n->type),
+                   .n = n->nin,
+                   .in = in,
+                   .attr = attr,
+                   .inlined = anfi_fuse_inlined(r->p->inlined, i),
+                   .to = whole ? to : NULL};
+  if (whole) *to = row_of(r, whole, (anf_dtype)n->type->dtype, anfi_low_elements(q.type));
+  if (!anfi_lower_op(w->L, &q, &out)) return false;
+  *anfi_map_at(&r->view, anfi_key(n)) = anfi_key(out);
+  return true;
+}
+
+/* Is it read by anything but the block? */
+static bool leaves_block(const rows *r, const anf_node *n) {
+  if (anfi_is_result(n->graph->module, n)) return true;
+  for (const anfi_use *u = n->uses; u; u = u->next) {
+    const uint64_t *at = anfi_map_find(&r->member, anfi_key(u->user));
+    if (!at || !*at) return true;
+  }
+  return false;
+}
+
+static void make_room(rows *r) {
+  glow *w = r->w;
+  for (size_t i = r->b->from; i < r->b->to; i++) {
+    const anf_node *n = r->p->node[i];
+    if (!leaves_block(r, n)) continue;
+    texpr wanted = w->to[n->id] ? w->to[n->id][0] : NULL;
+    anf_tir_elem e = anfi_lower_elem((anf_dtype)n->type->dtype);
+    r->whole[i - r->b->from] =
+        wanted ? wanted : anfi_low_local(w->L, e, anfi_low_elements(n->type), "y");
+  }
+}
+
+static void tell_results(rows *r) {
+  for (size_t i = r->b->from; i < r->b->to; i++) {
+    anf_node *n = r->p->node[i];
+    gval v = anfi_glow_new(r->w, 1);
+    texpr whole = r->whole[i - r->b->from];
+    v.at[0] = whole ? anfi_view_buffer(r->w->L, n->type, whole) : NULL;
+    r->w->env[n->id] = v;
+  }
+}
+
+static uint64_t largest(const rows *r) {
+  uint64_t most = 0;
+  for (size_t i = r->b->from; i < r->b->to; i++) {
+    uint64_t n = anfi_low_elements(r->p->node[i]->type);
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+/* What a product that was left to its readers is among is no matter of one row: it is written first. */
+static void write_products(rows *r) {
+  anfi_low *L = r->w->L;
+  for (size_t i = r->b->from; i < r->b->to; i++)
+    for (size_t k = 0; k < r->p->node[i]->nin; k++) {
+      anf_node *x = r->p->node[i]->in[k].def;
+      if (x->type->kind != ANF_TYPE_TENSOR || anfi_map_find(&r->member, anfi_key(x))) continue;
+      anfi_view *v = anfi_glow_value(r->w, x).at[0];
+      if (v && anfi_view_product(L, v)) anfi_view_force(L, v);
+    }
+}
+
+/* ---- flat blocks ---- */
+
+static bool lower_flat(rows *r, size_t i) {
+  glow *w = r->w;
+  anf_node *n = r->p->node[i];
+  const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
+  anfi_view **in = ANFI_NEW_N(w->a, anfi_view *, n->nin + 1);
+  anf_value **attr = ANFI_NEW_N(w->a, anf_value *, s->nattr + 1);
+  gval out = anfi_glow_new(w, 1);
+  for (size_t k = 0; k < n->nin; k++) in[k] = anfi_glow_value(w, n->in[k].def).at[0];
+  for (uint32_t k = 0; k < s->nattr; k++)
+    attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  anfi_low_op q = {.op = (anfi_opcode)n->op,
+                   .loc = anfi_node_loc(n),
+                   .type = n->type,
+                   .n = n->nin,
+                   .in = in,
+                   .attr = attr,
+                   .inlined = true};
+  w->t->line = q.loc.line;
+  w->t->col = q.loc.col;
+  if (!anfi_lower_op(w->L, &q, out.at)) return false;
+  w->env[n->id] = out;
+  return true;
+}
+
+static void write_flat(rows *r) {
+  anfi_low *L = r->w->L;
+  size_t n = r->b->to - r->b->from, k = 0;
+  anfi_view **all = ANFI_NEW_N(r->w->a, anfi_view *, n + 1);
+  anfi_nest nest;
+  for (size_t i = 0; i < n; i++)
+    if (r->whole[i]) all[k++] = r->w->env[r->p->node[r->b->from + i]->id].at[0];
+  anfi_low_op q = {.type = all[0]->type, .n = k, .in = all, .loc = all[0]->loc};
+  anfi_nest_open(L, &nest, anfi_view_lazy(L, &q, ORDER_POINT, NULL), 0, NULL);
+  for (size_t i = 0; i < n; i++) {
+    if (!r->whole[i]) continue;
+    const anfi_view *v = r->w->env[r->p->node[r->b->from + i]->id].at[0];
+    anfi_low_put(L, r->whole[i], anfi_pt_linear(L, &nest.pt), anfi_view_at(L, v, &nest.pt), false);
+  }
+  anfi_nest_close(L, &nest);
+}
+
+static bool flat_nest(rows *r) {
+  bool good = true;
+  for (size_t i = r->b->from; i < r->b->to && good; i++) good = lower_flat(r, i);
+  if (good) write_flat(r);
+  return good;
+}
+
+/* ---- all ---- */
+
+static bool row_loop(rows *r) {
+  anfi_low *L = r->w->L;
+  anfi_loop l;
+  bool good = true, before = L->in_parallel;
+  write_products(r);
+  anfi_low_loop(L, &l, r->b->rows, "row");
+  l.parallel = L->o.parallel && !before && largest(r) >= PARALLEL_WORK;
+  L->in_parallel |= l.parallel;
+  r->at = l.var;
+  for (size_t i = r->b->from; i < r->b->to && good; i++) good = lower_member(r, i);
+  anfi_low_loop_end(L, &l);
+  L->in_parallel = before;
+  return good;
+}
+
+bool anfi_glow_rows(glow *w, const gplan *p, const growblock *b) {
+  rows *r = ANFI_NEW(w->a, rows);
+  *r = (rows){.w = w, .p = p, .b = b, .whole = ANFI_NEW_N(w->a, texpr, b->to - b->from + 1)};
+  anfi_map_init(&r->view, w->a);
+  anfi_map_init(&r->member, w->a);
+  for (size_t i = b->from; i < b->to; i++) *anfi_map_at(&r->member, anfi_key(p->node[i])) = 1;
+  make_room(r);
+  bool good = b->flat ? flat_nest(r) : row_loop(r);
+  tell_results(r);
+  return good;
+}

@@ -1,0 +1,578 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Matrix products and Einsum. Products of floats that are worth it go to kernels (gemm.c); all else
+ * is plain loops: sums are kept in double (s64 for integers) and taken in ascending order of the
+ * summed index, as the interpreter does; with `fast` narrow floats are summed in f32. The innermost
+ * loop runs along the columns of the result, over an array of sums. */
+#include <math.h>
+
+#include "backend/lower/low.h"
+#include "ir/ops/kernel.h"
+
+typedef struct sums { // of a row of the result
+  anfi_low *L;
+  tdtype type;
+  bool complex;
+  texpr re, im; // arrays
+} sums;
+
+static tdtype sum_type(const anfi_low *L, anf_dtype d) {
+  anf_tir_elem e = anfi_lower_elem(d);
+  if (!anfi_t_is_float(anfi_t_dt(e))) return ANFI_S64;
+  return L->o.fast && e != ANF_TIR_f64 ? anfi_t_dt(ANF_TIR_f32) : ANFI_F64;
+}
+
+static sums new_sums(anfi_low *L, anf_dtype d, uint64_t n) {
+  sums s = {.L = L, .type = sum_type(L, d), .complex = anfi_low_complex(d)};
+  s.re = anfi_low_local(L, (anf_tir_elem)s.type.elem, n, "acc");
+  s.im = s.complex ? anfi_low_local(L, (anf_tir_elem)s.type.elem, n, "acc") : NULL;
+  return s;
+}
+
+static anfi_elem widen(const sums *s, const anfi_view *v, anfi_elem x) {
+  tstore *t = s->L->t;
+  anfi_elem e = {anfi_low_atom(s->L, anfi_t_cast(t, s->type, x.re)), NULL};
+  if (!s->complex) return e;
+  e.im = v->complex ? anfi_low_atom(s->L, anfi_t_cast(t, s->type, x.im))
+                    : anfi_low_const(s->L, s->type, 0);
+  return e;
+}
+
+static anfi_elem product(const sums *s, anfi_elem a, anfi_elem b) {
+  tstore *t = s->L->t;
+  if (!s->complex) return (anfi_elem){anfi_t_mul(t, a.re, b.re), NULL};
+  return (anfi_elem){anfi_t_sub(t, anfi_t_mul(t, a.re, b.re), anfi_t_mul(t, a.im, b.im)),
+                     anfi_t_add(t, anfi_t_mul(t, a.re, b.im), anfi_t_mul(t, a.im, b.re))};
+}
+
+static void set_sum(const sums *s, texpr at, anfi_elem e) {
+  anfi_low_put(s->L, s->re, at, (anfi_elem){e.re, NULL}, false);
+  if (s->complex) anfi_low_put(s->L, s->im, at, (anfi_elem){e.im, NULL}, false);
+}
+
+static void add_to(const sums *s, texpr at, anfi_elem e) {
+  tstore *t = s->L->t;
+  e.re = anfi_t_add(t, anfi_low_load(s->L, s->re, at), e.re);
+  if (s->complex) e.im = anfi_t_add(t, anfi_low_load(s->L, s->im, at), e.im);
+  set_sum(s, at, e);
+}
+
+/* The sum, rounded to the result's type; of a bool, whether it is not 0. */
+static anfi_elem rounded(const sums *s, anfi_elem x, anf_dtype d) {
+  tstore *t = s->L->t;
+  if (d == ANF_BOOL)
+    return (anfi_elem){anfi_t_bin(t, TX_cmp_ne, x.re, anfi_t_int(t, x.re->dtype, 0)), NULL};
+  anfi_elem e = {anfi_t_cast(t, anfi_low_dt(d), x.re), NULL};
+  if (s->complex) e.im = anfi_t_cast(t, anfi_low_dt(d), x.im);
+  return e;
+}
+
+static anfi_elem get_sum(const sums *s, texpr at) {
+  anfi_elem x = {anfi_low_load(s->L, s->re, at), NULL};
+  if (s->complex) x.im = anfi_low_load(s->L, s->im, at);
+  return x;
+}
+
+static anfi_elem zero_of(const sums *s) {
+  texpr z = anfi_low_const(s->L, s->type, 0);
+  return (anfi_elem){z, z};
+}
+
+/* ---- matrices ---- */
+
+typedef struct matrix { // an operand of MatMul or Linear: batch dims, then rows and columns
+  anfi_view *v;
+  size_t nbatch;
+  bool transposed, vector; // vector: no row (of a) or column (of b)
+} matrix;
+
+/* Which dims of the operand a point (batch, row, column) means. */
+static anfi_elem element(anfi_low *L, const matrix *m, bool left, size_t nb, const texpr *batch,
+                         texpr row, texpr col) {
+  const anf_type *t = m->v->type;
+  texpr at[ANF_MAX_RANK];
+  if (m->vector) {
+    at[0] = left ? col : row;
+    return anfi_view_at_dims(L, m->v, at);
+  }
+  for (size_t k = 0; k < m->nbatch; k++)
+    at[k] = t->dims[k] == 1 ? anfi_ix(L, 0) : batch[nb - m->nbatch + k];
+  at[m->nbatch] = m->transposed ? col : row;
+  at[m->nbatch + 1] = m->transposed ? row : col;
+  return anfi_view_at_dims(L, m->v, at);
+}
+
+typedef struct matmul {
+  matrix a, b;
+  anfi_view *bias; // by column, or NULL
+  uint64_t rows, cols, inner;
+  size_t nb;
+  int64_t batch[ANF_MAX_RANK];
+  texpr to;
+  const anf_type *type;
+  const anf_node *node;
+  bool bytes; // a and b are what is converted to the type
+} matmul;
+
+/* All columns of one row: the sums of its products, in order. */
+static void one_row(anfi_low *L, const matmul *m, const sums *s, const texpr *batch, texpr row,
+                    texpr base) {
+  anfi_loop j, k;
+  anfi_low_loop(L, &j, m->cols, "j");
+  anfi_elem init = zero_of(s);
+  if (m->bias) init = widen(s, m->bias, anfi_view_at_flat(L, m->bias, j.var));
+  set_sum(s, j.var, init);
+  anfi_low_loop_end(L, &j);
+  if (m->inner) {
+    anfi_low_loop(L, &k, m->inner, "k");
+    anfi_elem x = widen(s, m->a.v, element(L, &m->a, true, m->nb, batch, row, k.var));
+    anfi_low_loop(L, &j, m->cols, "j");
+    anfi_elem y = widen(s, m->b.v, element(L, &m->b, false, m->nb, batch, k.var, j.var));
+    add_to(s, j.var, product(s, x, y));
+    anfi_low_loop_end(L, &j);
+    anfi_low_loop_end(L, &k);
+  }
+  anfi_low_loop(L, &j, m->cols, "j");
+  anfi_elem e = rounded(s, get_sum(s, j.var), (anf_dtype)m->type->dtype);
+  anfi_low_put(L, m->to, anfi_ix_add(L, base, j.var), e, s->complex);
+  anfi_low_loop_end(L, &j);
+}
+
+enum { PARALLEL_WORK = 1 << 15 };
+
+/* ---- by kernels ---- */
+
+/* Elements from one batch to the next, in all: where the matrix of these batch indices starts. */
+static texpr start_of(anfi_low *L, const matrix *x, size_t nb, const texpr *batch) {
+  const anf_type *t = x->v->type;
+  uint64_t step = x->vector ? 0 : (uint64_t)(t->dims[t->n - 1] * t->dims[t->n - 2]);
+  texpr sum = anfi_ix(L, 0);
+  for (size_t k = x->nbatch; k-- > 0;) {
+    if (t->dims[k] != 1)
+      sum = anfi_ix_add(L, sum, anfi_ix_mulc(L, batch[nb - x->nbatch + k], step));
+    step *= (uint64_t)t->dims[k];
+  }
+  return sum;
+}
+
+static bool one_for_all(const matrix *x) {
+  for (size_t k = 0; k < x->nbatch; k++)
+    if (x->v->type->dims[k] != 1) return false;
+  return true;
+}
+
+static bool all_of_them(const matmul *m, const matrix *x) {
+  if (x->nbatch != m->nb) return false;
+  for (size_t k = 0; k < m->nb; k++)
+    if (x->v->type->dims[k] != m->batch[k]) return false;
+  return true;
+}
+
+/* With one b for all, batches of a are more rows. */
+static void fold_batches(matmul *m) {
+  if (!one_for_all(&m->b) || m->a.transposed || !all_of_them(m, &m->a)) return;
+  for (size_t k = 0; k < m->nb; k++) m->rows *= (uint64_t)m->batch[k];
+  m->nb = m->a.nbatch = m->b.nbatch = 0;
+}
+
+static uint64_t leading(const matrix *x, uint64_t rows, uint64_t cols) {
+  return x->transposed ? rows : cols;
+}
+
+enum { MANY_BATCHES = 4, PARALLEL_MACS = 1 << 20 };
+
+/* What is done with a product before it is written. */
+typedef struct follower {
+  const anfi_view *product, *root; // product is among what root is computed of; NULL: it is written
+  texpr to;
+  anfi_pt batch; // digits in front of row and column
+  uint64_t rows, cols;
+} follower;
+
+static void follow(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr value) {
+  const follower *f = (const follower *)q->user;
+  anfi_pt p = f->batch;
+  anfi_pt_push(&p, i, f->rows);
+  anfi_pt_push(&p, j, f->cols);
+  anfi_view_know(L, f->product, &p, value);
+  anfi_low_put(L, f->to, anfi_pt_linear(L, &p), anfi_view_at(L, f->root, &p), false);
+}
+
+static bool suits(const anfi_view *v, anf_dtype d, uint64_t n) {
+  return v->tensor && v->dtype == d && v->n == n;
+}
+
+/* Takes an addition of a buffer of n elements off v. A vector must lie along the columns. */
+static bool take_sum(const anfi_view **v, uint64_t n, bool vector, texpr *to) {
+  const anfi_view *x = *v;
+  if (x->op != ANF_OP_Add || x->kind != VIEW_LAZY || x->tensor || x->nin != 2) return false;
+  for (size_t k = 0; k < 2; k++) {
+    const anfi_view *y = x->in[k], *rest = x->in[1 - k];
+    if (!suits(y, x->dtype, n) || rest->n != x->n || rest->dtype != x->dtype) continue;
+    if (vector && (uint64_t)y->type->dims[y->type->n - 1] != n) continue;
+    *to = y->tensor;
+    *v = rest;
+    return true;
+  }
+  return false;
+}
+
+/* Additions and a last Relu between root and product can stay in the kernel's registers. */
+static bool in_registers(anfi_low *L, anfi_mm *q, const follower *f) {
+  const anfi_view *v = f->root;
+  anfi_mm x = *q;
+  bool plain = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64; // else rounded in between
+  if (!plain && !anfi_low_gemm_rounds(L, q)) return false;
+  if (v->kind == VIEW_LAZY && v->op == ANF_OP_Relu && v->nin == 1) x.relu = true, v = v->in[0];
+  if (v->n != f->root->n) return false;
+  take_sum(&v, v->n, false, &x.rhs);
+  if (!x.bias && v != f->product) take_sum(&v, f->cols, true, &x.bias);
+  if (v != f->product) return false;
+  if (x.rhs == x.c && anfi_low_gemm_cuts_k(L, q))
+    return false; // what is added would be written over
+  *q = x;
+  return true;
+}
+
+/* What a nest reads: tensors at the points at which it writes, and others. */
+typedef struct reading {
+  ANFI_VEC(texpr) own, other;
+} reading;
+
+/* Views from v on that are computed in the nest: at its points, or else anywhere. */
+static void see_reads(anfi_low *L, reading *r, const follower *f, const anfi_view *from, bool own) {
+  ANFI_VEC(const anfi_view *) todo = {0};
+  anfi_map seen;
+  anfi_map_init(&seen, L->a);
+  anfi_push(L->a, &todo, from);
+  while (todo.n) {
+    const anfi_view *v = todo.at[--todo.n];
+    if (v == f->product || v->kind == VIEW_SCALAR || *anfi_map_at(&seen, v->id)) continue;
+    *anfi_map_at(&seen, v->id) = 1;
+    if (v->tensor && own && v->n == f->root->n) anfi_push(L->a, &r->own, v->tensor);
+    else if (v->tensor) anfi_push(L->a, &r->other, v->tensor);
+    bool on = !own || (v->n == f->root->n && (v->order == ORDER_POINT || v->order == ORDER_FLAT));
+    for (size_t i = 0; i < v->nin && !v->tensor; i++)
+      if (v->in[i] && on) anfi_push(L->a, &todo, (const anfi_view *)v->in[i]);
+      else if (v->in[i]) see_reads(L, r, f, v->in[i], false);
+  }
+}
+
+/* Each element is written once, when its sum is done: what the nest reads there may be in the same place,
+ * if it reads that nowhere else. */
+static void tell_in_step(anfi_low *L, const follower *f, const anfi_mm *q) {
+  reading r = {0};
+  const texpr factor[] = {q->a, q->b, q->bias};
+  if (L->scope.n != 1 || (q->rhs && anfi_low_gemm_cuts_k(L, q))) return;
+  see_reads(L, &r, f, f->root, true);
+  for (size_t i = 0; i < ANFI_LEN(factor); i++)
+    if (factor[i]) anfi_push(L->a, &r.other, factor[i]);
+  for (size_t i = 0; i < r.own.n; i++) {
+    size_t k = 0;
+    while (k < r.other.n && r.other.at[k] != r.own.at[i]) k++;
+    if (k == r.other.n) anfi_push(L->a, &L->in_step, ((anfi_in_step){r.own.at[i], f->to}));
+  }
+}
+
+static anfi_mm sizes_of(const matmul *m) {
+  anfi_mm q = {.elem = anfi_lower_elem((anf_dtype)m->type->dtype)};
+  q.m = m->rows, q.n = m->cols, q.k = m->inner;
+  if (m->bytes) {
+    q.bytes_a = anfi_lower_elem(m->a.v->dtype);
+    q.bytes_b = anfi_lower_elem(m->b.v->dtype);
+  }
+  q.ta = m->a.transposed && !m->a.vector, q.tb = m->b.transposed && !m->b.vector;
+  q.lda = leading(&m->a, m->rows, m->inner), q.ldb = leading(&m->b, m->inner, m->cols);
+  q.ldc = m->cols;
+  return q;
+}
+
+/* What a conversion of bytes to i32 that nobody has written converts; else NULL. */
+static anfi_view *bytes_of(const anfi_view *v) {
+  if (v->op != ANF_OP_Cast || v->kind != VIEW_LAZY || v->tensor || v->nin != 1) return NULL;
+  anf_dtype d = v->in[0]->dtype;
+  return v->dtype == ANF_I32 && anfi_low_byte(d) ? v->in[0] : NULL;
+}
+
+/* A product of bytes, summed in i32, as kernels have it. */
+static matmul narrowed(const matmul *whole) {
+  matmul m = *whole;
+  anfi_view *a = bytes_of(m.a.v), *b = bytes_of(m.b.v);
+  if (m.bias || !a || !b) return m;
+  m.a.v = a, m.b.v = b;
+  m.bytes = true;
+  return m;
+}
+
+static bool kernels_wanted(const matmul *whole) {
+  matmul m = narrowed(whole);
+  anf_dtype d = (anf_dtype)m.type->dtype;
+  bool same = m.a.v->dtype == d && m.b.v->dtype == d && (!m.bias || m.bias->dtype == d);
+  if (!same && !m.bytes) return false;
+  fold_batches(&m);
+  anfi_mm q = sizes_of(&m);
+  return !anfi_low_complex(d) && anfi_low_gemm_wanted(&q);
+}
+
+/* The loops over batches are open, and their number is in f->batch. */
+static void one_product(anfi_low *L, anfi_mm *q, follower *f) {
+  f->rows = q->m, f->cols = q->n;
+  q->user = f;
+  if (f->root && !in_registers(L, q, f)) q->each = follow;
+  if (f->root) tell_in_step(L, f, q);
+  anfi_low_gemm(L, q);
+}
+
+static bool by_kernels(anfi_low *L, const matmul *whole, follower *f) {
+  matmul m = *whole;
+  anfi_loop loop[ANF_MAX_RANK];
+  texpr batch[ANF_MAX_RANK] = {NULL};
+  if (!kernels_wanted(whole)) return false;
+  fold_batches(&m);
+  anfi_mm q = sizes_of(&m);
+  q.a = anfi_view_force(L, m.a.v);
+  q.b = anfi_view_force(L, m.b.v);
+  q.fixed = m.b.nbatch ? NULL : m.b.v->constant;
+  q.c = f->to;
+  if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in = true;
+  uint64_t all = 1;
+  for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
+  q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= PARALLEL_MACS / q.k;
+  bool parallel = q.serial && !L->in_parallel;
+  for (size_t k = 0; k < m.nb; k++) {
+    anfi_low_loop(L, &loop[k], (uint64_t)m.batch[k], "b");
+    loop[k].parallel = parallel && !loop[k].none;
+    parallel &= !loop[k].parallel;
+    batch[k] = loop[k].var;
+  }
+  for (size_t k = 0; k < m.nb; k++) anfi_pt_push(&f->batch, batch[k], (uint64_t)m.batch[k]);
+  q.a0 = start_of(L, &m.a, m.nb, batch);
+  q.b0 = start_of(L, &m.b, m.nb, batch);
+  q.c0 = anfi_ix_mulc(L, anfi_pt_linear(L, &f->batch), m.rows * m.cols);
+  one_product(L, &q, f);
+  for (size_t k = m.nb; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
+  return true;
+}
+
+static void multiply(anfi_low *L, const matmul *m) {
+  anfi_loop loop[ANF_MAX_RANK + 1];
+  texpr at[ANF_MAX_RANK + 1];
+  uint64_t work = m->rows * m->cols * (m->inner + 1);
+  if (!anfi_low_elements(m->type)) return;
+  for (size_t k = 0; k < m->nb; k++) work *= (uint64_t)m->batch[k];
+  bool parallel = L->o.parallel && !L->in_parallel && work >= PARALLEL_WORK;
+  for (size_t k = 0; k <= m->nb; k++) {
+    anfi_low_loop(L, &loop[k], k < m->nb ? (uint64_t)m->batch[k] : m->rows, "i");
+    loop[k].parallel = parallel && !loop[k].none;
+    parallel &= !loop[k].parallel;
+    at[k] = loop[k].var;
+  }
+  anfi_pt p = {0};
+  for (size_t k = 0; k <= m->nb; k++)
+    anfi_pt_push(&p, at[k], k < m->nb ? (uint64_t)m->batch[k] : m->rows);
+  texpr base = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), m->cols));
+  sums s = new_sums(L, (anf_dtype)m->type->dtype, m->cols);
+  one_row(L, m, &s, at, at[m->nb], base);
+  for (size_t k = m->nb + 1; k-- > 0;) anfi_low_loop_end(L, &loop[k]);
+}
+
+/* An operand that is read more than once must not be computed each time. */
+static anfi_view *held(anfi_low *L, anfi_view *v) {
+  if (v->kind == VIEW_LAZY && !v->tensor) anfi_view_force(L, v);
+  return v;
+}
+
+static anfi_elem at_swapped(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  texpr at[ANF_MAX_RANK], x;
+  size_t r = v->type->n;
+  anfi_pt_dims(L, p, r, v->type->dims, at);
+  x = at[r - 1];
+  at[r - 1] = at[r - 2];
+  at[r - 2] = x;
+  return anfi_view_at_dims(L, v->in[0], at);
+}
+
+static void hold(anfi_low *L, matmul *m) {
+  held(L, m->a.v);
+  held(L, m->b.v);
+  if (m->bias) held(L, m->bias);
+}
+
+/* The last two dims exchanged, in memory: so that the inner loop reads neighbours. */
+static anfi_view *swapped(anfi_low *L, const anfi_low_op *q, anfi_view *v) {
+  int64_t dims[ANF_MAX_RANK];
+  size_t r = v->type->n;
+  if (r) memcpy(dims, v->type->dims, r * sizeof *dims);
+  dims[r - 1] = v->type->dims[r - 2];
+  dims[r - 2] = v->type->dims[r - 1];
+  anfi_low_op one = {
+      .op = q->op, .loc = q->loc, .n = 1, .in = (anfi_view *const[]){v}, .attr = q->attr};
+  one.type = anfi_type_tensor(L->cx, v->dtype, r, dims);
+  anfi_view *s = anfi_view_lazy(L, &one, ORDER_OWN, at_swapped);
+  anfi_view_force(L, s);
+  return s;
+}
+
+static matrix matrix_of(const anfi_low_op *q, size_t i, bool transposed) {
+  const anf_type *t = q->in[i]->type;
+  matrix m = {.v = q->in[i], .transposed = transposed, .vector = t->n == 1};
+  m.nbatch = t->n > 2 ? t->n - 2 : 0;
+  return m;
+}
+
+static uint64_t rows_of(const matrix *m, bool left) {
+  const anf_type *t = m->v->type;
+  if (m->vector) return left ? 1 : (uint64_t)t->dims[0];
+  return (uint64_t)t->dims[t->n - (m->transposed ? 1 : 2)];
+}
+
+static uint64_t cols_of(const matrix *m, bool left) {
+  const anf_type *t = m->v->type;
+  if (m->vector) return left ? (uint64_t)t->dims[0] : 1;
+  return (uint64_t)t->dims[t->n - (m->transposed ? 2 : 1)];
+}
+
+/* With several rows a transposed b is written out once. */
+static void straighten(anfi_low *L, const anfi_low_op *q, matmul *m) {
+  if (!m->b.transposed || m->b.vector || m->rows < 4 || !m->b.v->n) return;
+  m->b.v = swapped(L, q, m->b.v);
+  m->b.transposed = false;
+}
+
+/* A product that was left to a nest is written by it, or as a whole if somebody wants it so. */
+static void write_later(anfi_low *L, follower f, const matmul *m) {
+  bool told = m->node && L->o.region_begin;
+  size_t region = told ? L->o.region_begin(L->o.user, m->node) : 0;
+  by_kernels(L, m, &f);
+  if (told) L->o.region_end(L->o.user, region);
+}
+static void followed(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to) {
+  write_later(L, (follower){.product = v, .root = root, .to = to}, (const matmul *)v->data);
+}
+static void store_product(anfi_low *L, const anfi_view *v, texpr to) {
+  write_later(L, (follower){.to = to}, (const matmul *)v->data);
+}
+
+static anfi_view *left(anfi_low *L, const anfi_low_op *q, const matmul *m) {
+  anfi_view *v = anfi_view_new(L, q->type, VIEW_LAZY);
+  v->order = ORDER_OWN;
+  v->op = q->op;
+  v->store = store_product;
+  v->followed = followed;
+  v->data = ANFI_NEW(L->a, matmul);
+  *(matmul *)v->data = *m;
+  return v;
+}
+
+static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
+  if (kernels_wanted(m)) *m = narrowed(m);
+  if (q->inlined && !L->o.no_fuse && !(q->to && q->to[0]) && kernels_wanted(m))
+    return left(L, q, m);
+  hold(L, m);
+  m->to = anfi_low_result(L, q, 0, q->type);
+  if (anfi_low_elements(q->type) && !by_kernels(L, m, &(follower){.to = m->to})) {
+    straighten(L, q, m);
+    multiply(L, m);
+  }
+  return anfi_view_of_result(L, q->type, m->to);
+}
+
+bool anfi_lower_matmul(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  matmul m = {.type = q->type, .node = q->node};
+  m.a = matrix_of(q, 0, anfi_attr_bool(q->attr[0]) && q->in[0]->type->n > 1);
+  m.b = matrix_of(q, 1, anfi_attr_bool(q->attr[1]) && q->in[1]->type->n > 1);
+  m.rows = rows_of(&m.a, true);
+  m.inner = cols_of(&m.a, true);
+  m.cols = cols_of(&m.b, false);
+  m.nb = m.a.nbatch > m.b.nbatch ? m.a.nbatch : m.b.nbatch;
+  if (m.nb) memcpy(m.batch, q->type->dims, m.nb * sizeof *m.batch);
+  out[0] = product_of(L, q, &m);
+  return true;
+}
+
+bool anfi_lower_linear(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anf_type *w = q->in[1]->type, *x = q->in[0]->type;
+  matmul m = {.type = q->type,
+              .node = q->node,
+              .cols = (uint64_t)w->dims[0],
+              .inner = (uint64_t)w->dims[1]};
+  int64_t dims[2] = {m.cols ? (int64_t)(anfi_low_elements(q->type) / m.cols) : 0, w->dims[1]};
+  anfi_low_op one = *q;
+  anfi_view *flat;
+  one.n = 1;
+  one.type = anfi_type_tensor(L->cx, (anf_dtype)x->dtype, 2, dims);
+  anfi_lower_same(L, &one, &flat);
+  m.rows = (uint64_t)dims[0];
+  m.a = (matrix){.v = flat};
+  m.b = (matrix){.v = q->in[1], .transposed = true};
+  m.bias = q->n > 2 ? q->in[2] : NULL;
+  out[0] = product_of(L, q, &m);
+  return true;
+}
+
+/* ---- einsum ---- */
+
+typedef struct summing {
+  const anfi_einsum *plan;
+  const anfi_low_op *q;
+  anfi_loop loop[ANFI_EINSUM_LABELS];
+} summing;
+
+static anfi_elem operand(anfi_low *L, const summing *s, size_t i) {
+  const anf_type *t = s->q->in[i]->type;
+  texpr at[ANF_MAX_RANK];
+  for (size_t k = 0; k < t->n; k++)
+    at[k] = t->dims[k] == 1 ? anfi_ix(L, 0) : s->loop[s->plan->label[i].at[k]].var;
+  return anfi_view_at_dims(L, s->q->in[i], at);
+}
+
+static void open_labels(anfi_low *L, summing *s, uint32_t from, uint32_t to) {
+  for (uint32_t l = from; l < to; l++)
+    anfi_low_loop(L, &s->loop[l], (uint64_t)s->plan->dim[l], "l");
+}
+
+static void close_labels(anfi_low *L, summing *s, uint32_t from, uint32_t to) {
+  for (uint32_t l = to; l-- > from;) anfi_low_loop_end(L, &s->loop[l]);
+}
+
+static void add_terms(anfi_low *L, summing *s, const sums *acc, texpr at) {
+  const anfi_einsum *plan = s->plan;
+  bool any = true;
+  for (uint32_t l = plan->nout; l < plan->nlabel; l++) any &= plan->dim[l] > 0;
+  if (!any) return;
+  open_labels(L, s, plan->nout, plan->nlabel);
+  anfi_elem p = widen(acc, s->q->in[0], operand(L, s, 0));
+  for (size_t i = 1; i < s->q->n; i++) {
+    p = product(acc, p, widen(acc, s->q->in[i], operand(L, s, i)));
+    p.re = anfi_low_atom(L, p.re);
+    if (p.im) p.im = anfi_low_atom(L, p.im);
+  }
+  add_to(acc, at, p);
+  close_labels(L, s, plan->nout, plan->nlabel);
+}
+
+bool anfi_lower_einsum(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  anfi_einsum plan;
+  const anf_type **types = ANFI_NEW_N(L->a, const anf_type *, q->n);
+  for (size_t i = 0; i < q->n; i++) {
+    types[i] = q->in[i]->type;
+    held(L, q->in[i]);
+  }
+  if (!anfi_einsum_plan(L->cx, q->loc, q->attr[0], q->n, types, &plan)) return false;
+  summing *s = ANFI_NEW(L->a, summing);
+  s->plan = &plan;
+  s->q = q;
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  out[0] = anfi_view_of_result(L, q->type, to);
+  if (!anfi_low_elements(q->type)) return true;
+  open_labels(L, s, 0, plan.nout);
+  anfi_pt p = {0};
+  for (uint32_t l = 0; l < plan.nout; l++) anfi_pt_push(&p, s->loop[l].var, (uint64_t)plan.dim[l]);
+  sums acc = new_sums(L, (anf_dtype)q->type->dtype, 1);
+  texpr first = anfi_ix(L, 0);
+  set_sum(&acc, first, zero_of(&acc));
+  add_terms(L, s, &acc, first);
+  anfi_elem e = rounded(&acc, get_sum(&acc, first), (anf_dtype)q->type->dtype);
+  anfi_low_put(L, to, anfi_pt_linear(L, &p), e, acc.complex);
+  close_labels(L, s, 0, plan.nout);
+  return true;
+}

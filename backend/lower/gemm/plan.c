@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products by the cost model: types that kernels read, blocks, roles of A and B. */
+#include "backend/lower/gemm/plan.h"
+
+static uint32_t bytes(anf_tir_elem e) { return (uint32_t)anfi_t_bytes(anfi_t_dt(e)); }
+
+anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s) {
+  anfi_mm_types t = {.sum = anfi_mm_is_narrow(s->elem) ? ANF_TIR_f32 : s->elem};
+  t.a = t.b = s->elem == ANF_TIR_bf16 && isa->bf16 ? ANF_TIR_bf16 : t.sum;
+  if (s->bytes_a) t.a = s->bytes_a, t.b = s->bytes_b;
+  return t;
+}
+
+anfi_blocks anfi_mm_blocks(const anfi_isa *isa, const anfi_mm_shape *s) {
+  anfi_mm_types t = anfi_mm_types_of(isa, s);
+  anfi_product p = {.m = s->m, .n = s->n, .k = anfi_mm_slice(s->m, s->n, s->k)};
+  p.ta = s->ta, p.tb = s->tb, p.laid_out = s->fixed;
+  p.bytes = bytes(t.b), p.sum = bytes(t.sum);
+  p.lda = s->ta ? s->m : s->k, p.ldb = s->tb ? s->k : s->n;
+  return anfi_blocks_pick(isa, &p);
+}
+
+bool anfi_mm_may_exchange(const anfi_mm_shape *s) {
+  return !anfi_mm_is_narrow(s->elem) && !s->bytes_a && !s->fixed;
+}
+
+anfi_mm_shape anfi_mm_exchanged(const anfi_mm_shape *s) {
+  anfi_mm_shape x = *s;
+  x.m = s->n, x.n = s->m;
+  x.ta = !s->tb, x.tb = !s->ta;
+  return x;
+}
+
+/* With the roles of A and B exchanged the result comes out by columns, and is moved as well. That is
+ * better where B is stored by columns and A has few rows, for B is then read as it is and only A copied;
+ * and where the columns are so few that they leave much of a vector unused. */
+static bool better_exchanged(const anfi_isa *isa, const anfi_mm_shape *s) {
+  enum { TURN = 2 }; // elements turned in a cycle
+  if (!anfi_mm_may_exchange(s)) return false;
+  if (s->tb) return s->m * (s->k + s->n) <= s->n * s->k;
+  uint32_t lanes = isa->bytes / bytes(s->elem);
+  if (!s->ta && anfi_tile_is_turned(isa, lanes, s->m, s->n)) return false;
+  double turned = (double)(s->ta ? 0 : s->m) + (double)(s->m * s->n) / (double)s->k;
+  return s->m > s->n && anfi_tile_cost(isa, lanes, s->n, s->m) + turned / TURN <
+                            0.97 * anfi_tile_cost(isa, lanes, s->m, s->n);
+}
+
+anfi_mm_plan anfi_mm_plan_of(const anfi_isa *isa, const anfi_mm_shape *s) {
+  anfi_mm_shape x = anfi_mm_exchanged(s);
+  bool exchanged = better_exchanged(isa, s);
+  return (anfi_mm_plan){exchanged, anfi_mm_blocks(isa, exchanged ? &x : s)};
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How products are cut: by the cost model, or by whoever measures (exec/tune.c). No plan changes a
+ * bit of what comes out. */
+#ifndef ANFI_LOWER_PLAN_H
+#define ANFI_LOWER_PLAN_H
+
+#include "backend/kernel/kernel.h"
+
+static inline uint64_t anfi_mm_up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
+static inline bool anfi_mm_is_narrow(anf_tir_elem e) {
+  return e == ANF_TIR_f16 || e == ANF_TIR_bf16;
+}
+
+/* What a product is, as far as its plan follows from it. */
+typedef struct anfi_mm_shape {
+  anf_tir_elem elem;             // of the result, and of a and b,
+  anf_tir_elem bytes_a, bytes_b; // unless these are not void
+  uint64_t m, n, k;
+  bool ta, tb; // a is stored k by m; b is stored n by k
+  bool fixed;  // b is a constant
+} anfi_mm_shape;
+
+typedef struct anfi_mm_plan {
+  bool exchanged; // a and b have each other's roles: the result comes by columns,
+  anfi_blocks b;  // and blocks are those of that product
+} anfi_mm_plan;
+
+typedef struct anfi_mm_plans {
+  void (*find)(void *user, const anfi_mm_shape *s, anfi_mm_plan *plan); // has the model's before
+  void *user;
+  bool laid; // b is taken for laid out, whatever it holds: to measure how long that takes
+} anfi_mm_plans;
+
+/* What kernels read of a and b, and the type of their sums. f16 and bf16 are widened as they are copied,
+ * unless there are dot products of bf16. */
+typedef struct anfi_mm_types {
+  anf_tir_elem a, b, sum;
+} anfi_mm_types;
+anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s);
+
+/* May a and b have each other's roles? */
+bool anfi_mm_may_exchange(const anfi_mm_shape *s);
+/* The product that is computed then. */
+anfi_mm_shape anfi_mm_exchanged(const anfi_mm_shape *s);
+/* The cost model's plan. */
+anfi_mm_plan anfi_mm_plan_of(const anfi_isa *isa, const anfi_mm_shape *s);
+/* Its blocks, whether it is exchanged or not. */
+anfi_blocks anfi_mm_blocks(const anfi_isa *isa, const anfi_mm_shape *s);
+
+/* slices.c: how many steps of K are summed apart from others? All, if there are elements enough to share.
+ * The shape alone decides, so that the number of threads changes no bit. */
+enum { ANFI_LOW_TASKS = 8 }; // that a product is shared out in, if it has as many
+uint64_t anfi_mm_slice(uint64_t m, uint64_t n, uint64_t k);
+
+#endif

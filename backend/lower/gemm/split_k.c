@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products with few elements and long sums. Threads share the steps of K, not the elements: each slice
+ * of K has sums of its own, which are added in order at the end. */
+#include "backend/lower/low.h"
+#include "backend/lower/gemm/plan.h"
+
+/* Neither machine nor threads are asked. Each square of results and each slice may be a task; a product
+ * with less to multiply and to read is over before others are awake. */
+uint64_t anfi_mm_slice(uint64_t m, uint64_t n, uint64_t k) {
+  enum { SIDE = 64, LEAST_STEPS = 1024, DEPTH = 64, LEAST_WORK = 1 << 20, READ = 4 };
+  uint64_t squares = anfi_mm_up(m, SIDE) * anfi_mm_up(n, SIDE);
+  if (k < 2 * LEAST_STEPS || !squares || 2 * squares > ANFI_LOW_TASKS) return k;
+  if (m * n < LEAST_WORK / k && READ * (m + n) < LEAST_WORK / k) return k;
+  uint64_t most = k / LEAST_STEPS, want = ANFI_LOW_TASKS / squares;
+  return anfi_mm_up(anfi_mm_up(k, want < most ? want : most), DEPTH) *
+         DEPTH; // whole words, and tiles
+}
+
+static texpr sum_of(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth) {
+  uint64_t slices = anfi_mm_up(q->k, anfi_mm_slice(q->m, q->n, q->k));
+  texpr v = anfi_low_load(L, sums, nth);
+  for (uint64_t s = 1; s < slices; s++) {
+    texpr at = anfi_low_atom(L, anfi_ix_addc(L, nth, (int64_t)(s * q->m * q->n)));
+    v = anfi_t_add(L->t, v, anfi_low_load(L, sums, at));
+  }
+  return anfi_low_atom(L, v);
+}
+
+void anfi_low_add_slices(anfi_low *L, const anfi_mm *q, texpr sums) {
+  anfi_loop i, j;
+  anfi_low_loop(L, &i, q->m, "i");
+  anfi_low_loop(L, &j, q->n, "j");
+  texpr nth = anfi_low_atom(L, anfi_ix_add(L, anfi_ix_mulc(L, i.var, q->n), j.var));
+  anfi_low_gemm_finish(L, q, i.var, j.var, sum_of(L, q, sums, nth));
+  anfi_low_loop_end(L, &j);
+  anfi_low_loop_end(L, &i);
+}

@@ -1,0 +1,346 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Calls and branches (graph.h has the invariants). A branch gives its result through variables and
+ * buffers made before it. */
+#include "backend/lower/graph/graph.h"
+
+/* ---- what receives a result ---- */
+
+void anfi_glow_target_make(glow *w, const anfi_leaves *leaves, const texpr *to, gtarget *r) {
+  *r = (gtarget){*leaves, ANFI_NEW_N(w->a, texpr, leaves->n + 1),
+                 ANFI_NEW_N(w->a, texpr, leaves->n + 1)};
+  for (size_t i = 0; i < r->leaves.n; i++) {
+    const anfi_leaf *l = &r->leaves.at[i];
+    tdtype d = anfi_t_dt(l->elem);
+    if (l->scalar) r->var[i] = anfi_low_var(w->L, d, "r", anfi_t_int(w->t, d, 0));
+    else r->room[i] = to && to[i] ? to[i] : anfi_low_local(w->L, l->elem, l->n, "t");
+  }
+}
+
+/* What is never read is not written either. */
+void anfi_glow_target_put(glow *w, const gtarget *r, gval v) {
+  for (size_t i = 0; i < v.n; i++) {
+    if (!v.at[i]) continue;
+    if (r->var[i]) anfi_low_set(w->L, r->var[i], anfi_view_value(w->L, v.at[i]));
+    else if (r->room[i]) anfi_view_store(w->L, v.at[i], r->room[i]);
+  }
+}
+
+gval anfi_glow_target_value(glow *w, const gtarget *r) {
+  gval v = anfi_glow_new(w, r->leaves.n);
+  for (size_t i = 0; i < v.n; i++)
+    v.at[i] = anfi_glow_view(w, &r->leaves.at[i], r->var[i] ? r->var[i] : r->room[i]);
+  return v;
+}
+
+/* ---- one known function ---- */
+
+static bool is_inlined(const glow *w, const anf_graph *g) {
+  const anfi_graph_info *gi = &w->an->graphs[g->id];
+  if (w->inlined.n >= MAX_INLINED || g == w->self.fn->g) return false;
+  for (size_t i = 0; i < w->inlined.n; i++)
+    if (w->inlined.at[i] == g) return false;
+  return w->uses[g->id] == 1 || (!gi->recursive && gi->order.n <= SMALL_GRAPH);
+}
+
+typedef struct site {
+  const anf_node *call;
+  const gval *args; // without the callee
+  size_t n;
+  const texpr *to;
+  bool tail;
+} site;
+
+/* Can this call start the function anew? Buffers are those that it was given. */
+static bool starts_anew(glow *w, const site *s, const anf_graph *g) {
+  size_t k = 0;
+  if (!s->tail || g != w->self.fn->g) return false;
+  for (size_t i = 0; i < s->n; i++)
+    for (size_t j = 0; j < s->args[i].n; j++, k++)
+      if (!w->self.slot[k] && s->args[i].at[j] != w->self.in[k]) return false;
+  return true;
+}
+
+static void start_anew(glow *w, const site *s) {
+  gself *self = &w->self;
+  size_t k = 0;
+  for (size_t i = 0; i < s->n; i++)
+    for (size_t j = 0; j < s->args[i].n; j++, k++)
+      if (self->slot[k] && s->args[i].at[j])
+        anfi_low_add(w->L,
+                     anfi_t_assign(w->t, self->slot[k], anfi_view_value(w->L, s->args[i].at[j])));
+  anfi_low_add(w->L, anfi_t_assign(w->t, self->again, anfi_t_bool(w->t, true)));
+  self->looped = true;
+}
+
+/* Room for what a function does not return, and the views of all it gives. */
+static size_t result_room(glow *w, const gfn *f, const texpr *to, texpr *args, texpr *room) {
+  size_t n = 0;
+  for (size_t i = 0; i < f->result.n; i++) {
+    const anfi_leaf *l = &f->result.at[i];
+    if (i == f->returned) continue;
+    room[i] = !l->scalar && to && to[i] ? to[i]
+                                        : anfi_low_local(w->L, l->elem, l->scalar ? 1 : l->n, "t");
+    args[n++] = room[i];
+  }
+  return n;
+}
+
+static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
+  gfn *f = anfi_glow_function(w, g);
+  if (!f) return false;
+  texpr *args = ANFI_NEW_N(w->a, texpr, f->param.n + f->result.n + 1),
+        *room = ANFI_NEW_N(w->a, texpr, f->result.n + 1), zero = anfi_t_index(w->t, 0);
+  size_t n = 0;
+  for (size_t i = 0; i < s->n; i++)
+    for (size_t j = 0; j < s->args[i].n; j++, n++)
+      args[n] = anfi_glow_atom(w, &f->param.at[n], s->args[i].at[j]);
+  n += result_room(w, f, s->to, args + n, room);
+  bool returns = f->returned < f->result.n;
+  tdtype ret = anfi_t_dt(returns ? f->result.at[f->returned].elem : ANF_TIR_void);
+  texpr call = anfi_t_call(w->t, f->name, ret, (uint32_t)n, args), value = NULL;
+  if (returns) value = anfi_low_let(w->L, call, "r");
+  else anfi_low_add(w->L, anfi_t_eval(w->t, call));
+  *out = anfi_glow_new(w, f->result.n);
+  for (size_t i = 0; i < f->result.n; i++) {
+    const anfi_leaf *l = &f->result.at[i];
+    texpr e = i == f->returned ? value : room[i];
+    if (i != f->returned && l->scalar)
+      e = anfi_low_let(w->L, anfi_t_at(w->t, room[i], 1, &zero, 1, 0, NULL), "r");
+    out->at[i] = anfi_glow_view(w, l, e);
+  }
+  return true;
+}
+
+static bool call_known(glow *w, const site *s, anf_graph *g, gval *out) {
+  if (starts_anew(w, s, g)) {
+    start_anew(w, s);
+    *out = anfi_glow_new(w, anfi_leaf_count(s->call->type));
+    return true;
+  }
+  if (is_inlined(w, g)) return anfi_glow_body(w, g, s->args, s->to, s->tail, out);
+  return call_function(w, s, g, out);
+}
+
+/* ---- one of several functions ---- */
+
+static texpr truth(glow *w, anf_node *cond) {
+  gval c = anfi_glow_value(w, cond);
+  if (!c.at[0]) return anfi_t_bool(w->t, false);
+  texpr e = anfi_view_value(w->L, c.at[0]);
+  if (anfi_t_is_elem(e->dtype, ANF_TIR_bool)) return e;
+  return anfi_low_let(w->L, anfi_t_bin(w->t, TX_cmp_ne, e, anfi_t_int(w->t, e->dtype, 0)), "c");
+}
+
+/* The index of SwitchLayer, from 0, or the error that there is no such function. */
+static texpr layer(glow *w, const anf_node *sw, size_t n) {
+  gval v = anfi_glow_value(w, sw->in[0].def);
+  tdtype s64 = ANFI_S64;
+  if (!v.at[0]) return anfi_t_int(w->t, s64, 0);
+  texpr i = anfi_view_value(w->L, v.at[0]), zero = anfi_t_int(w->t, s64, 0),
+        count = anfi_t_int(w->t, s64, (int64_t)n);
+  bool wide = anfi_t_is_elem(i->dtype, ANF_TIR_u64); // above 2^63 it would look negative
+  texpr given = anfi_low_let(w->L, anfi_t_cast(w->t, s64, i), "i");
+  texpr low = anfi_t_lt(w->t, given, zero), at = given;
+  if (!wide)
+    at = anfi_low_let(w->L, anfi_t_select(w->t, low, anfi_t_add(w->t, given, count), given), "i");
+  texpr bad = anfi_t_bin(w->t, TX_logic_or, anfi_t_lt(w->t, at, zero),
+                         anfi_t_bin(w->t, TX_cmp_ge, at, count));
+  anfi_low_trap(w->L, bad, ANF_E0441, ANF_OP_SwitchLayer, anfi_node_loc(sw), given, count);
+  return at;
+}
+
+/* The arms of a choice, each lowered by itself; then what they give is known, and with it what has
+ * to be brought together behind them. */
+typedef struct arms {
+  const site *s;
+  size_t n;
+  tstmt *body;
+  gval *v;
+  anfi_leaves leaves;
+  gtarget to;
+} arms;
+
+static bool choose(glow *w, const site *s, anf_node *callee, gval *out);
+
+static bool lower_arm(glow *w, arms *m, size_t k, anf_node *callee) {
+  anf_graph *g = anfi_value_graph(callee);
+  site in = *m->s;
+  in.to = m->to.room;
+  anfi_low_open(w->L);
+  if (!(g ? call_known(w, &in, g, &m->v[k]) : choose(w, &in, callee, &m->v[k]))) return false;
+  m->body[k] = anfi_low_close(w->L);
+  return true;
+}
+
+static bool is_argument(const site *s, const anfi_view *v) {
+  for (size_t i = 0; i < s->n; i++)
+    for (size_t k = 0; k < s->args[i].n; k++)
+      if (s->args[i].at[k] == v) return true;
+  return false;
+}
+
+/* The argument that all arms give, as far as they give anything for this leaf; or NULL. */
+static anfi_view *common(const arms *m, size_t leaf) {
+  anfi_view *v = NULL;
+  for (size_t k = 0; k < m->n; k++) {
+    anfi_view *x = m->v[k].n ? m->v[k].at[leaf] : NULL;
+    if (x && ((v && x != v) || !is_argument(m->s, x))) return NULL;
+    if (x) v = x;
+  }
+  return v;
+}
+
+static void start_arms(glow *w, arms *m, const site *s, size_t n, const anfi_leaves *l) {
+  *m = (arms){.s = s,
+              .n = n,
+              .body = ANFI_NEW_N(w->a, tstmt, n),
+              .v = ANFI_NEW_N(w->a, gval, n),
+              .leaves = *l};
+  m->to.room = ANFI_NEW_N(w->a, texpr, l->n + 1);
+  for (size_t i = 0; i < l->n; i++)
+    if (!l->at[i].scalar)
+      m->to.room[i] =
+          s->to && s->to[i] ? s->to[i] : anfi_t_tensor1(w->t, l->at[i].elem, "t", l->at[i].n);
+}
+
+/* Variables and rooms for what the arms bring together; then each arm writes them at its end. */
+static gval end_arms(glow *w, arms *m) {
+  gval out = anfi_glow_new(w, m->leaves.n);
+  m->to.var = ANFI_NEW_N(w->a, texpr, m->leaves.n + 1);
+  for (size_t i = 0; i < m->leaves.n; i++) {
+    const anfi_leaf *l = &m->leaves.at[i];
+    tdtype d = anfi_t_dt(l->elem);
+    texpr room = m->to.room[i];
+    if ((out.at[i] = common(m, i))) {
+      m->to.room[i] = NULL;
+      continue;
+    }
+    if (l->scalar) m->to.var[i] = anfi_low_var(w->L, d, "r", anfi_t_int(w->t, d, 0));
+    else if (!m->s->to || room != m->s->to[i])
+      anfi_low_add(w->L, anfi_t_define(w->t, TL_local, room, NULL));
+    out.at[i] = anfi_glow_view(w, l, l->scalar ? m->to.var[i] : room);
+  }
+  for (size_t k = 0; k < m->n; k++) {
+    anfi_low_open(w->L);
+    anfi_low_add(w->L, anfi_t_splice(w->t, m->body[k]->n, m->body[k]->s));
+    anfi_glow_target_put(w, &m->to, m->v[k]);
+    m->body[k] = anfi_low_close(w->L);
+  }
+  return out;
+}
+
+/* if (i == 0) ... else if (i == 1) ... else the last */
+static void add_chain(glow *w, texpr i, size_t n, const tstmt *arm) {
+  tstmt all = arm[n - 1];
+  for (size_t k = n - 1; k-- > 0;) {
+    texpr is = anfi_t_bin(w->t, TX_cmp_eq, i, anfi_t_int(w->t, ANFI_S64, (int64_t)k));
+    all = anfi_t_if(w->t, is, arm[k], anfi_t_body(w->t, all));
+  }
+  anfi_low_add(w->L, anfi_t_splice(w->t, 1, &all));
+}
+
+static bool choose(glow *w, const site *s, anf_node *sw, gval *out) {
+  bool two = anfi_is_op(sw, ANF_OP_Switch);
+  anfi_leaves l = {0};
+  arms m;
+  if (!two && !anfi_is_op(sw, ANF_OP_SwitchLayer))
+    return anfi_fail(w->cx, anfi_node_loc(s->call), ANF_E0952);
+  if (!anfi_glow_leaves(w, s->call->type, anfi_node_loc(s->call), &l)) return false;
+  size_t n = sw->nin - 1u;
+  texpr c = two ? truth(w, sw->in[0].def) : layer(w, sw, n);
+  start_arms(w, &m, s, n, &l);
+  for (size_t k = 0; k < n; k++)
+    if (!lower_arm(w, &m, k, sw->in[k + 1].def)) return false;
+  *out = end_arms(w, &m);
+  if (two) anfi_low_add(w->L, anfi_t_if(w->t, c, m.body[0], m.body[1]));
+  else add_chain(w, c, n, m.body);
+  return true;
+}
+
+bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out) {
+  anf_node *callee = n->in[0].def;
+  anf_graph *g = anfi_value_graph(callee);
+  gval *args = ANFI_NEW_N(w->a, gval, n->nin);
+  for (uint32_t i = 1; i < n->nin; i++) {
+    anfi_leaves l = {0};
+    anf_node *x = n->in[i].def;
+    args[i - 1] = anfi_glow_value(w, x);
+    if (g && is_inlined(w, g)) continue;
+    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
+    anfi_glow_settle(w, &l, args[i - 1]);
+  }
+  site s = {n, args, n->nin - 1u, w->to[n->id], tail};
+  return g ? call_known(w, &s, g, out) : choose(w, &s, callee, out);
+}
+
+bool anfi_glow_call_op(glow *w, anf_node *n, gval *out) {
+  bool custom = n->op == ANF_OP_Custom; // f fwd bwd fdata fwddata bwddata args..
+  anf_graph *g = anfi_value_graph(n->in[0].def);
+  gval *args = ANFI_NEW_N(w->a, gval, n->nin + 1u);
+  size_t k = 0;
+  if (!g) return anfi_fail(w->cx, anfi_node_loc(n), ANF_E0952);
+  for (uint32_t i = custom ? 3 : 1; i < n->nin; i++) {
+    if (custom && (i == 4 || i == 5)) continue;
+    anfi_leaves l = {0};
+    anf_node *x = n->in[i].def;
+    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
+    args[k] = anfi_glow_value(w, x);
+    anfi_glow_settle(w, &l, args[k++]);
+  }
+  site s = {n, args, k, w->to[n->id], false};
+  return call_known(w, &s, g, out);
+}
+
+/* ---- choices of data ---- */
+
+static bool choose_data(glow *w, anf_node *n, gval *out) {
+  anfi_leaves l = {0};
+  gval a = anfi_glow_value(w, n->in[1].def), b = anfi_glow_value(w, n->in[2].def);
+  texpr cond = truth(w, n->in[0].def);
+  if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
+  *out = anfi_glow_new(w, l.n);
+  for (size_t i = 0; i < l.n; i++) {
+    if (!a.at[i] || !b.at[i]) {
+      out->at[i] = a.at[i] ? a.at[i] : b.at[i];
+      continue;
+    }
+    texpr x = anfi_glow_atom(w, &l.at[i], a.at[i]), y = anfi_glow_atom(w, &l.at[i], b.at[i]), r;
+    if (l.at[i].scalar) r = anfi_low_let(w->L, anfi_t_select(w->t, cond, x, y), "r");
+    else {
+      const texpr *to = w->to[n->id];
+      r = to && to[i] ? to[i] : anfi_low_local(w->L, l.at[i].elem, l.at[i].n, "t");
+      anfi_low_open(w->L);
+      anfi_view_store(w->L, a.at[i], r);
+      tstmt yes = anfi_low_close(w->L);
+      anfi_low_open(w->L);
+      anfi_view_store(w->L, b.at[i], r);
+      anfi_low_add(w->L, anfi_t_if(w->t, cond, yes, anfi_low_close(w->L)));
+    }
+    out->at[i] = anfi_glow_view(w, &l.at[i], r);
+  }
+  return true;
+}
+
+static bool choose_data_layer(glow *w, anf_node *n, gval *out) {
+  gtarget r;
+  anfi_leaves l = {0};
+  size_t count = n->nin - 1u;
+  if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;
+  anfi_glow_target_make(w, &l, w->to[n->id], &r);
+  for (size_t k = 0; k < count; k++) anfi_glow_settle(w, &l, anfi_glow_value(w, n->in[k + 1].def));
+  texpr i = layer(w, n, count);
+  tstmt *arm = ANFI_NEW_N(w->a, tstmt, count);
+  for (size_t k = 0; k < count; k++) {
+    anfi_low_open(w->L);
+    anfi_glow_target_put(w, &r, anfi_glow_value(w, n->in[k + 1].def));
+    arm[k] = anfi_low_close(w->L);
+  }
+  add_chain(w, i, count, arm);
+  *out = anfi_glow_target_value(w, &r);
+  return true;
+}
+
+bool anfi_glow_choice(glow *w, anf_node *n, gval *out) {
+  if (n->op == ANF_OP_Switch) return choose_data(w, n, out);
+  return choose_data_layer(w, n, out);
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loop: the state is variables and buffers; the body is the step itself, so a turn calls nothing. */
+#include "backend/lower/graph/loop.h"
+
+enum { FIRST_ROUNDS = 64 };
+
+static texpr number(const looping *l, int64_t v) { return anfi_t_int(l->w->t, ANFI_S64, v); }
+static texpr index_word(const looping *l, texpr v) { return anfi_t_cast(l->w->t, ANFI_IX, v); }
+
+/* ---- what the node says ---- */
+
+static int64_t attr(const looping *l, uint32_t k) {
+  return anfi_attr_int(anfi_attr_value(l->w->cx, ANF_OP_Loop, l->n->u.attrs, k));
+}
+
+static bool read_attrs(looping *l) {
+  l->step = anfi_value_graph(l->n->in[0].def);
+  l->nw = (size_t)attr(l, ANFI_LOOP_INVARIANT);
+  l->nx = (size_t)attr(l, ANFI_LOOP_STACKS);
+  l->nout = (size_t)attr(l, ANFI_LOOP_OUTS);
+  l->counted = attr(l, ANFI_LOOP_COUNTED) != 0;
+  l->reverse = attr(l, ANFI_LOOP_REVERSE) != 0;
+  l->tells = attr(l, ANFI_LOOP_ROUNDS) != 0;
+  l->guarded = attr(l, ANFI_LOOP_GUARDED) != 0;
+  if (!l->step) return anfi_fail(l->w->cx, anfi_node_loc(l->n), ANF_E0952);
+  size_t first = 1u + l->counted + l->guarded;
+  l->arg = l->n->in + first;
+  l->ns = l->n->nin - first - l->nw - l->nx;
+  return true;
+}
+
+/* Element types: of stacks that are read the step's last parameters, of those written the last
+ * items of its result. */
+static bool find_stacks(looping *l) {
+  glow *w = l->w;
+  const anf_type *r = l->step->result->type;
+  l->x = ANFI_NEW_N(w->a, gstack, l->nx + 1);
+  l->out = ANFI_NEW_N(w->a, gstack, l->nout + 1);
+  for (size_t i = 0; i < l->nx + l->nout; i++) {
+    bool reads = i < l->nx;
+    gstack *s = reads ? &l->x[i] : &l->out[i - l->nx];
+    const anf_type *t = reads ? l->step->params.at[l->nw + l->ns + i]->type
+                              : r->items[r->n - l->nout + (i - l->nx)];
+    if (!anfi_glow_leaves(w, t, anfi_node_loc(l->n), &s->leaves)) return false;
+    s->type = t;
+    s->at = ANFI_NEW_N(w->a, uint64_t, s->leaves.n + 1);
+  }
+  return true;
+}
+
+/* Is it told by the place of a leaf of the state that lives in another stack? */
+static bool is_elsewhere(const looping *l, size_t i) {
+  return l->out[i].state && l->place[l->out[i].state - 1].slot != i;
+}
+
+static void lay_out(looping *l) {
+  uint64_t align = 1, all = 1;
+  for (size_t i = 0; i < l->nx; i++) anfi_glow_layout(&l->x[i].leaves, 0, l->x[i].at, &align);
+  for (size_t i = 0; i < l->nout; i++) {
+    gstack *s = &l->out[i];
+    uint64_t size = anfi_glow_layout(&s->leaves, 0, s->at, &align);
+    if (is_elsewhere(l, i)) continue;
+    s->from = (l->stride + align - 1) / align * align;
+    l->stride = s->from + size;
+    if (align > all) all = align;
+  }
+  l->stride = (l->stride + all - 1) / all * all;
+}
+
+static bool state_leaves(looping *l, anfi_leaves *out, gval *given) {
+  ANFI_VEC(anfi_view *) all = {0};
+  for (size_t i = 0; i < l->ns; i++) {
+    const anf_node *x = l->arg[l->nw + i].def;
+    anfi_leaves own = {0};
+    if (!anfi_glow_leaves(l->w, x->type, anfi_node_loc(x), &own)) return false;
+    gval v = anfi_glow_value(l->w, l->arg[l->nw + i].def);
+    for (size_t k = 0; k < v.n; k++) {
+      anfi_push(l->w->a, &all, v.at[k]);
+      anfi_push(l->w->a, out, own.at[k]);
+    }
+  }
+  *given = (gval){all.n, all.at};
+  return true;
+}
+
+/* ---- stacks ---- */
+
+static texpr word(const looping *l, uint64_t v) { return anfi_t_index(l->w->t, v); }
+
+static texpr bytes_of(const looping *l, texpr rounds) {
+  return anfi_low_let(l->w->L,
+                      anfi_t_bin(l->w->t, TX_mul, index_word(l, rounds), word(l, l->stride)), "n");
+}
+
+static void open_stacks(looping *l) {
+  glow *w = l->w;
+  for (size_t i = 0; i < l->nx; i++) {
+    anfi_view *v = anfi_glow_value(w, l->arg[l->nw + l->ns + i].def).at[0];
+    l->x[i].base = l->x[i].stride = word(l, 0);
+    if (!v) continue;
+    texpr p = anfi_view_value(w->L, v);
+    l->x[i].base = anfi_glow_read(w, ANF_TIR_index, p, word(l, STACK_BASE));
+    l->x[i].stride = anfi_glow_read(w, ANF_TIR_index, p, word(l, STACK_STRIDE));
+  }
+  if (!l->nout) return;
+  texpr room = l->counted ? l->rounds : number(l, FIRST_ROUNDS);
+  if (l->counted && l->ahead) room = anfi_t_add(w->t, room, number(l, 1));
+  texpr p = anfi_glow_keep(w, bytes_of(l, room));
+  l->base = l->counted ? p : anfi_low_var(w->L, ANFI_IX, "base", p);
+  if (!l->counted) l->cap = anfi_low_var(w->L, ANFI_S64, "cap", room);
+}
+
+/* if (i >= cap), for of equals LLVM keeps but one, the array is made twice as long; if a round writes into the next record, one before that */
+static void make_room(looping *l) {
+  glow *w = l->w;
+  if (!l->cap) return;
+  anfi_low_open(w->L);
+  texpr twice = anfi_low_let(w->L, anfi_t_add(w->t, l->cap, l->cap), "cap");
+  texpr in[3] = {anfi_t_cast(w->t, anfi_t_ptr(ANF_TIR_void), l->base), bytes_of(l, l->cap),
+                 bytes_of(l, twice)};
+  texpr p = anfi_t_rt_call(w->t, TRT_anf_rt_keep_more, 3, in);
+  anfi_low_set(w->L, l->base, anfi_t_cast(w->t, ANFI_IX, p));
+  anfi_low_set(w->L, l->cap, twice);
+  tstmt grow = anfi_low_close(w->L);
+  texpr i = l->ahead ? anfi_low_let(w->L, anfi_t_add(w->t, l->i, number(l, 1)), "i") : l->i;
+  anfi_low_add(w->L, anfi_t_if(w->t, anfi_t_bin(w->t, TX_cmp_ge, i, l->cap), grow, NULL));
+}
+
+static texpr record(const looping *l, texpr base, texpr round, texpr stride) {
+  glow *w = l->w;
+  texpr at = anfi_t_bin(w->t, TX_mul, index_word(l, round), stride);
+  return anfi_low_let(w->L, anfi_t_add(w->t, base, at), "at");
+}
+
+texpr anfi_loop_record(const looping *l, texpr round, uint64_t more) {
+  texpr p = record(l, l->base, round, word(l, l->stride));
+  return more ? anfi_low_let(l->w->L, anfi_t_add(l->w->t, p, word(l, more * l->stride)), "at") : p;
+}
+
+static gval element(looping *l, const gstack *s) {
+  glow *w = l->w;
+  gval v = anfi_glow_new(w, s->leaves.n);
+  texpr p = record(l, s->base, l->i, s->stride);
+  for (size_t k = 0; k < v.n; k++) {
+    const anfi_leaf *leaf = &s->leaves.at[k];
+    v.at[k] = anfi_glow_view(w, leaf,
+                             leaf->scalar ? anfi_glow_read(w, leaf->elem, p, word(l, s->at[k]))
+                                          : anfi_glow_buffer_at(w, leaf, p, word(l, s->at[k])));
+  }
+  return v;
+}
+
+/* Where the buffers of the round's record go. */
+static void open_record(looping *l) {
+  glow *w = l->w;
+  texpr p = l->nout ? anfi_loop_record(l, l->i, 0) : NULL;
+  for (size_t i = 0; i < l->nout; i++) {
+    gstack *s = &l->out[i];
+    texpr *to = ANFI_NEW_N(w->a, texpr, s->leaves.n + 1);
+    s->record = p;
+    s->to = to;
+    for (size_t k = 0; k < s->leaves.n && !s->state; k++)
+      if (!s->leaves.at[k].scalar)
+        to[k] = anfi_glow_buffer_at(w, &s->leaves.at[k], p, word(l, s->from + s->at[k]));
+  }
+}
+
+static void push(looping *l, const gstack *s, gval v) {
+  glow *w = l->w;
+  for (size_t k = 0; k < v.n && !s->state; k++) {
+    const anfi_leaf *leaf = &s->leaves.at[k];
+    if (leaf->scalar)
+      anfi_glow_write(w, s->record, word(l, s->from + s->at[k]), anfi_glow_atom(w, leaf, v.at[k]));
+    else if (v.at[k]) anfi_view_store(w->L, v.at[k], s->to[k]);
+  }
+}
+
+static anfi_view *close_stack(looping *l, const gstack *s) {
+  glow *w = l->w;
+  texpr p = anfi_glow_keep(w, word(l, STACK_BYTES)), base = l->base;
+  uint64_t from = s->from;
+  if (s->state) from = l->out[l->place[s->state - 1].slot].from + (s->later ? l->stride : 0);
+  if (from) base = anfi_low_let(w->L, anfi_t_add(w->t, base, word(l, from)), "base");
+  texpr rounds = index_word(l, l->counted ? l->rounds : l->next);
+  anfi_glow_write(w, p, word(l, STACK_BASE), base);
+  anfi_glow_write(w, p, word(l, STACK_STRIDE), word(l, l->stride));
+  anfi_glow_write(w, p, word(l, STACK_ROUNDS), anfi_low_let(w->L, rounds, "n"));
+  if (w->tagged) anfi_glow_write(w, p, word(l, KEPT_TAG), anfi_glow_tag(w, s->type, true));
+  return anfi_view_scalar(
+      w->L, anfi_type_scalar(w->cx, ANF_U64),
+      anfi_low_let(w->L, anfi_t_cast(w->t, anfi_t_dt(ANF_TIR_u64), p), "stack"));
+}
+
+/* ---- a turn ---- */
+
+/* What a turn reads: variables of its own with the values of the state. */
+static gval *turn_arguments(looping *l) {
+  glow *w = l->w;
+  gval *args = ANFI_NEW_N(w->a, gval, l->nw + l->ns + l->nx + 1);
+  for (size_t i = 0; i < l->nw; i++) args[i] = anfi_glow_value(w, l->arg[i].def);
+  size_t at = 0;
+  for (size_t i = 0; i < l->ns; i++) {
+    gval v = args[l->nw + i] = anfi_glow_new(w, anfi_leaf_count(l->arg[l->nw + i].def->type));
+    for (size_t k = 0; k < v.n; k++, at++) {
+      const anfi_leaf *leaf = &l->leaves.at[at];
+      texpr e = l->place[at].now;
+      if (leaf->scalar) {
+        e = anfi_t_var(w->t, e->dtype, e->u.name->s);
+        anfi_low_add(w->L, anfi_t_define(w->t, TL_local, e, l->place[at].now));
+      }
+      v.at[k] = anfi_glow_view(w, leaf, e);
+    }
+  }
+  for (size_t i = 0; i < l->nx; i++) args[l->nw + l->ns + i] = element(l, &l->x[i]);
+  return args;
+}
+
+/* The leaf whose value, a buffer, leaf k is given as well, if rounds read it. */
+static size_t equal_leaf(const looping *l, gval v, const bool *read, size_t k) {
+  for (size_t j = 0; j < v.n; j++)
+    if (read[j] && v.at[j] == v.at[k] && !l->leaves.at[j].scalar) return j + 1;
+  return 0;
+}
+
+/* A recursion that became a loop gives its result beside its state, often as a copy of it: a buffer
+ * that no round reads and that is given the same as another need not be written. Only of a loop
+ * that makes a round whatever it is given. */
+static void find_same(looping *l, gval v) {
+  bool *read = ANFI_NEW_N(l->w->a, bool, v.n + 1);
+  l->same = ANFI_NEW_N(l->w->a, size_t, v.n + 1);
+  size_t at = 0;
+  for (size_t i = 0; i < l->ns; i++) {
+    const anf_node *p = l->step->params.at[l->nw + i];
+    for (size_t n = anfi_leaf_count(p->type); n > 0; n--) read[at++] = p->uses != NULL;
+  }
+  for (size_t k = 0; k < v.n && !l->counted && !l->guarded; k++)
+    if (!read[k] && v.at[k] && !l->leaves.at[k].scalar) l->same[k] = equal_leaf(l, v, read, k);
+}
+
+static texpr scalar_of(glow *w, anfi_view *v, anf_tir_elem otherwise) {
+  return v ? anfi_view_value(w->L, v) : anfi_t_int(w->t, anfi_t_dt(otherwise), 0);
+}
+
+/* The number of the round, where anything needs it. */
+static void number_round(looping *l) {
+  glow *w = l->w;
+  if (!l->next) return;
+  texpr i = l->next;
+  if (l->reverse) i = anfi_t_sub(w->t, i, number(l, 1));
+  l->i = anfi_low_let(w->L, i, "i");
+  if (i == l->next) { // `next` will be assigned: a copy
+    l->i = anfi_t_var(w->t, ANFI_S64, "i");
+    anfi_low_add(w->L, anfi_t_define(w->t, TL_local, l->i, l->next));
+  }
+}
+
+static bool turn(looping *l) {
+  glow *w = l->w;
+  gval v;
+  anfi_low_open(w->L);
+  number_round(l);
+  w->turn = l->step;
+  if (l->nout) make_room(l);
+  anfi_loop_state_now(l);
+  open_record(l);
+  const gval *args = turn_arguments(l);
+  for (size_t i = 0; i < l->step->params.n; i++) w->env[l->step->params.at[i]->id] = args[i];
+  anfi_loop_state_wish(l);
+  anfi_glow_sums_begin(l->sums);
+  if (!anfi_glow_body(w, l->step, args, NULL, false, &v)) return false;
+  size_t at = l->counted ? 0 : 1, n = l->leaves.n;
+  texpr again = l->counted ? NULL : scalar_of(w, v.at[0], ANF_TIR_bool);
+  size_t from = at + n;
+  for (size_t i = 0; i < l->nout; i++) {
+    push(l, &l->out[i], (gval){l->out[i].leaves.n, v.at + from});
+    from += l->out[i].leaves.n;
+  }
+  anfi_glow_sums_round(l->sums);
+  find_same(l, (gval){n, v.at + at});
+  anfi_loop_state_next(l, (gval){n, v.at + at});
+  if (l->next)
+    anfi_low_set(w->L, l->next, l->reverse ? l->i : anfi_t_add(w->t, l->i, number(l, 1)));
+  if (again) anfi_low_set(w->L, l->again, again);
+  return true;
+}
+
+/* ---- the whole ---- */
+
+static texpr start(looping *l) {
+  glow *w = l->w;
+  if (l->counted) {
+    texpr n = scalar_of(w, anfi_glow_value(w, l->n->in[1].def).at[0], ANF_TIR_s64);
+    n = anfi_low_let(w->L, anfi_t_cast(w->t, ANFI_S64, n), "n");
+    texpr none = anfi_t_lt(w->t, n, number(l, 0));
+    l->rounds = anfi_low_let(w->L, anfi_t_select(w->t, none, number(l, 0), n), "n");
+  }
+  if (l->counted || l->nout || l->tells)
+    l->next = anfi_low_var(w->L, ANFI_S64, "next", l->reverse ? l->rounds : number(l, 0));
+  open_stacks(l);
+  if (!l->counted) {
+    texpr go = anfi_t_bool(w->t, true);
+    if (l->guarded) go = scalar_of(w, anfi_glow_value(w, l->n->in[1].def).at[0], ANF_TIR_bool);
+    l->again = anfi_low_var(w->L, ANFI_BOOL, "again", go);
+    return l->again;
+  }
+  return l->reverse ? anfi_t_lt(w->t, number(l, 0), l->next) : anfi_t_lt(w->t, l->next, l->rounds);
+}
+
+/* a @ b of invariant b, as its kernels are asked for it */
+static bool is_kept(const looping *l, const anf_node *x, const anf_node *b, anfi_mm *q) {
+  enum { TA, TB };
+  const anf_type *t = b->type, *r = x->type;
+  if (!anfi_is_op(x, ANF_OP_MatMul) || x->in[1].def != b || !t || t->n != 2 || !r) return false;
+  anf_dtype d = (anf_dtype)t->dtype;
+  if (r->dtype != d || (d != ANF_F32 && d != ANF_F64) || r->n < 2 || t->dims[1] <= 0) return false;
+  q->ta = anfi_attr_bool(anfi_attr_value(l->w->cx, ANF_OP_MatMul, x->u.attrs, TA));
+  q->tb = anfi_attr_bool(anfi_attr_value(l->w->cx, ANF_OP_MatMul, x->u.attrs, TB));
+  if (q->ta || q->tb) return false;
+  q->elem = anfi_lower_elem(d);
+  q->k = (uint64_t)t->dims[0], q->n = q->ldb = q->ldc = (uint64_t)t->dims[1], q->lda = q->k;
+  q->m = anfi_low_elements(r) / q->n;
+  return anfi_low_gemm_wanted(q);
+}
+
+/* Right factors that all rounds share are laid out for them. */
+static size_t keep_factors(const looping *l) {
+  glow *w = l->w;
+  size_t kept = w->L->laid.n;
+  for (size_t i = 0; i < l->nw; i++) {
+    const anf_node *b = l->step->params.at[i];
+    for (const anfi_use *u = b->uses; u; u = u->next) {
+      anfi_mm q = {0};
+      if (!is_kept(l, u->user, b, &q)) continue;
+      q.b = anfi_glow_value(w, l->arg[i].def).at[0]->tensor;
+      if (q.b) anfi_low_gemm_keep(w->L, &q);
+      break;
+    }
+  }
+  return kept;
+}
+
+/* (s.., stacks.., number of rounds) */
+static gval result(looping *l) {
+  glow *w = l->w;
+  gval s = anfi_loop_state_result(l), v = anfi_glow_new(w, s.n + l->nout + l->tells);
+  for (size_t i = 0; i < s.n; i++) v.at[i] = s.at[i];
+  for (size_t i = 0; i < l->nout; i++) v.at[s.n + i] = close_stack(l, &l->out[i]);
+  if (l->tells)
+    v.at[s.n + l->nout] =
+        anfi_view_scalar(w->L, anfi_type_scalar(w->cx, ANF_I64), l->counted ? l->rounds : l->next);
+  return v;
+}
+
+bool anfi_glow_loop(glow *w, anf_node *n, gval *out) {
+  looping l = {.w = w, .n = n};
+  gval given;
+  if (!read_attrs(&l) || !find_stacks(&l)) return false;
+  for (size_t i = 0; i < l.nw; i++) {
+    anfi_leaves own = {0};
+    anf_node *x = l.arg[i].def;
+    if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &own)) return false;
+    anfi_glow_settle(w, &own, anfi_glow_value(w, x));
+  }
+  if (!state_leaves(&l, &l.leaves, &given)) return false;
+  l.sums = anfi_glow_sums(w, l.step, l.nw, l.ns, l.counted ? 0 : 1);
+  anfi_loop_state_plan(&l);
+  lay_out(&l);
+  texpr cond = start(&l);
+  anfi_loop_state_begin(&l, given);
+  texpr *room = ANFI_NEW_N(w->a, texpr, l.leaves.n + 1);
+  for (size_t i = 0; i < l.leaves.n; i++) room[i] = l.place[i].room;
+  anfi_glow_sums_open(l.sums, room);
+  size_t kept = keep_factors(&l);
+  if (!turn(&l)) return false;
+  anfi_low_gemm_forget(w->L, kept);
+  anfi_low_add(w->L, anfi_t_while(w->t, cond, anfi_low_close(w->L)));
+  anfi_glow_sums_end(l.sums);
+  *out = result(&l);
+  return true;
+}

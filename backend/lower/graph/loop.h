@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A loop while it is lowered: shared by loop.c and loopstate.c. */
+#ifndef ANFI_LOWER_LOOPING_H
+#define ANFI_LOWER_LOOPING_H
+
+#include "backend/lower/graph/graph.h"
+
+/* A leaf of what a node gives. */
+typedef struct gsource {
+  anf_node *n;
+  size_t leaf;
+} gsource;
+
+/* A stack that the loop writes or reads: one record a round, so many bytes after the other. A loop
+ * writes its stacks into one array, each at a place of its own in a record. */
+typedef struct gstack {
+  anfi_leaves leaves;
+  const anf_type *type;
+  uint64_t *at;       // by leaf: its place in the record
+  uint64_t from;      // where the record lies in that of the loop that writes it
+  texpr base, stride; // of one that is read
+  gsource kept;       // of one written: what it keeps, if that is one leaf
+  size_t state;       // of one written, 1 + leaf of the state that lives in it, or 0
+  bool later;         // that leaf as the round leaves it, not as the round finds it
+  texpr record;       // of one written, in a round: the record, and by leaf where it goes
+  const texpr *to;
+} gstack;
+
+/* Where a leaf of the state is (loopstate.c). */
+typedef enum ghome {
+  HOME_VAR, // a scalar
+  HOME_ROOM, // a buffer, which is written when a round is over, or in the round by the one op that reads it
+  HOME_TURN, // a place in a buffer, and after the round another place
+  HOME_STACK // the record of the round in a stack that keeps it
+} ghome;
+typedef struct gplace {
+  ghome home;
+  gsource param, next; // of the step; what gives the next may be unknown
+  bool in_place;       // HOME_ROOM: may be written while the round is computed
+  bool fresh;          // HOME_TURN: given what a round makes, not what another leaf had
+  size_t takes, taker; // if not fresh: that leaf; 1 + the leaf that takes this one's, or 0
+  size_t group;        // HOME_TURN: leaf whose buffer its places are in
+  size_t slot;         // HOME_STACK: which stack written
+  texpr room;          // HOME_ROOM, HOME_TURN: the buffer
+  texpr at, spare;     // HOME_TURN: variables: where it is, where the next is written if fresh
+  texpr was, will;     // the same, in the round at hand
+  texpr now, to;       // in the round at hand: what is read; where the next goes, or NULL
+} gplace;
+
+typedef struct looping {
+  glow *w;
+  anf_node *n;
+  anf_graph *step;
+  size_t nw, ns, nx, nout;
+  bool counted, guarded, reverse, tells; // tells: gives the number of rounds
+  const anfi_use *arg;                   // the first invariant
+  anfi_leaves leaves;                    // of the state
+  gplace *place;                         // by leaf
+  bool ahead;   // records of a round more than there are: the state after the last
+  size_t *same; // by leaf of the state: 1 + the one that it equals after each round, or 0
+  gstack *x, *out;
+  texpr again, rounds; // rounds: all of them, if counted
+  texpr i, next;       // the round at hand; the one after, as a variable of the loop
+  gsums *sums;
+  texpr base, cap; // array of `out`, and how many records it has room for, if not counted
+  uint64_t stride; // of its records
+} looping;
+
+/* Before anything of the loop is made: where each leaf of the state will be. */
+void anfi_loop_state_plan(looping *l);
+/* The same before the first round: once stacks are open. */
+void anfi_loop_state_begin(looping *l, gval given);
+/* In a round, before its body; and at its end, given what the body made. */
+void anfi_loop_state_now(looping *l);
+void anfi_loop_state_next(looping *l, gval v);
+/* Tells where leaves of the step's result are wanted. */
+void anfi_loop_state_wish(looping *l);
+/* Behind the loop. */
+gval anfi_loop_state_result(looping *l);
+
+/* loop.c: the record of a round, `more` rounds after the one at hand */
+texpr anfi_loop_record(const looping *l, texpr round, uint64_t more);
+
+#endif

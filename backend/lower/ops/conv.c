@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Convolutions, transposes and both gradients. Floats with more than a few channels go to kernels
+ * (conv_gemm.c). The rest, depthwise ones and integers among them: loops over planes and elements
+ * of the kernel (taps), which share one weight along each row, as the interpreter walks them. Reals
+ * are summed in double (f32 with `fast`), integers in s64; the bias starts the sum.
+ *
+ * A tap reads x[o * stride + shift] for the results o where that is inside: bounds that are computed
+ * once a tap, so the row itself has no condition. */
+#include "backend/lower/ops/slide.h"
+#include "ir/ops/window.h"
+
+typedef struct walk {
+  anfi_low *L;
+  const anfi_low_op *q;
+  anfi_conv c;
+  const anfi_view *x, *w, *y; // the one that is the result is NULL
+  texpr to, acc;              // result; sums of a plane, or a variable
+  tdtype type;
+  uint64_t in, out, kernel; // elements of a plane
+  texpr shift[3], lo[3], hi[3], at[3], step[3];
+} walk;
+
+static texpr s64(const walk *v, int64_t x) { return anfi_t_int(v->L->t, ANFI_S64, x); }
+static texpr bin(const walk *v, tkind k, texpr a, texpr b) { return anfi_t_bin(v->L->t, k, a, b); }
+static texpr ix(const walk *v, texpr e) {
+  return anfi_low_atom(v->L, anfi_t_cast(v->L->t, ANFI_IX, e));
+}
+
+static texpr clip(const walk *v, texpr x, tkind k, texpr edge) {
+  x = anfi_low_atom(v->L, x);
+  return anfi_low_atom(v->L, anfi_t_select(v->L->t, bin(v, k, x, edge), edge, x));
+}
+
+/* The results o of dim d whose input is inside: lo..hi, for the tap whose number is an index. */
+static void bounds(walk *v, size_t d, texpr tap) {
+  const anfi_window *w = &v->c.win;
+  int64_t s = w->stride[d];
+  texpr t = anfi_t_mul(v->L->t, anfi_t_cast(v->L->t, ANFI_S64, tap), s64(v, w->dilation[d]));
+  texpr shift = v->shift[d] = anfi_low_atom(v->L, anfi_t_sub(v->L->t, t, s64(v, w->before[d])));
+  texpr up = bin(v, TX_sub, s64(v, s - 1), shift); // -shift + s - 1
+  texpr lo = clip(v, bin(v, TX_div, up, s64(v, s)), TX_cmp_lt, s64(v, 0));
+  texpr left = bin(v, TX_sub, s64(v, w->in[d] - 1 + s),
+                   shift); // in - 1 - shift, plus s so that it is not negative
+  texpr hi = clip(v, bin(v, TX_div, left, s64(v, s)), TX_cmp_gt, s64(v, w->out[d]));
+  v->lo[d] = ix(v, lo);
+  v->hi[d] = ix(v, clip(v, hi, TX_cmp_lt, lo));
+}
+
+/* The place of a row's element in the plane of x: (o * stride + shift) of each dim. */
+static texpr input_at(const walk *v) {
+  const anfi_window *w = &v->c.win;
+  texpr sum = NULL;
+  uint64_t step = 1;
+  for (size_t d = 3; d-- > 0;) {
+    texpr i = anfi_ix_mulc(v->L, v->at[d], (uint64_t)w->stride[d]);
+    i = anfi_ix_mulc(v->L, anfi_ix_add(v->L, i, v->step[d]), step);
+    sum = sum ? anfi_ix_add(v->L, sum, i) : i;
+    step *= (uint64_t)w->in[d];
+  }
+  return sum;
+}
+
+static texpr output_at(const walk *v) {
+  texpr sum = NULL;
+  uint64_t step = 1;
+  for (size_t d = 3; d-- > 0;) {
+    texpr i = anfi_ix_mulc(v->L, v->at[d], step);
+    sum = sum ? anfi_ix_add(v->L, i, sum) : i;
+    step *= (uint64_t)v->c.win.out[d];
+  }
+  return sum;
+}
+
+/* Loops over the rows of a tap; dims of one element have none. */
+static void open_rows(walk *v, anfi_loop *l) {
+  for (size_t d = 0; d < 3; d++) {
+    bool one = v->c.win.out[d] == 1 && v->c.win.in[d] == 1 && v->c.win.kernel[d] == 1 &&
+               !v->c.win.before[d];
+    v->step[d] = ix(v, v->shift[d]);
+    if (one) anfi_low_loop(v->L, &l[d], 1, "o");
+    else anfi_low_loop_range(v->L, &l[d], v->lo[d], v->hi[d], 1, "o");
+    v->at[d] = l[d].var;
+  }
+}
+
+static void close_loops(anfi_low *L, anfi_loop *l, size_t n) {
+  while (n-- > 0) anfi_low_loop_end(L, &l[n]);
+}
+
+static texpr read(const walk *v, const anfi_view *x, texpr plane, texpr at) {
+  texpr i = anfi_ix_add(v->L, plane, at);
+  return anfi_low_let(v->L, anfi_t_cast(v->L->t, v->type, anfi_low_load(v->L, x->tensor, i)), "a");
+}
+
+static void add(const walk *v, texpr at, texpr term) {
+  texpr old = anfi_low_load(v->L, v->acc, at);
+  anfi_low_put(v->L, v->acc, at, (anfi_elem){anfi_t_add(v->L->t, old, term), NULL}, false);
+}
+
+/* All rows of one tap: x, w, y are where their planes start. */
+static void tap_rows(walk *v, texpr x, texpr w, texpr y) {
+  anfi_low *L = v->L;
+  anfi_loop l[3];
+  texpr weight = v->w ? read(v, v->w, w, anfi_ix(L, 0)) : NULL;
+  open_rows(v, l);
+  if (!v->y) add(v, output_at(v), anfi_t_mul(L->t, weight, read(v, v->x, x, input_at(v))));
+  else if (!v->x) add(v, input_at(v), anfi_t_mul(L->t, weight, read(v, v->y, y, output_at(v))));
+  else {
+    texpr a = read(v, v->x, x, input_at(v)), b = read(v, v->y, y, output_at(v));
+    anfi_low_set(L, v->acc, anfi_t_add(L->t, v->acc, anfi_t_mul(L->t, a, b)));
+  }
+  close_loops(L, l, 3);
+}
+
+static texpr open_taps(walk *v, anfi_loop *l) {
+  anfi_pt p = {0};
+  for (size_t d = 0; d < 3; d++) {
+    anfi_low_loop(v->L, &l[d], (uint64_t)v->c.win.kernel[d], "tap");
+    anfi_pt_push(&p, l[d].var, (uint64_t)v->c.win.kernel[d]);
+    bounds(v, d, l[d].var);
+  }
+  return anfi_pt_linear(v->L, &p);
+}
+
+static texpr times(const walk *v, texpr a, uint64_t n) { return anfi_ix_mulc(v->L, a, n); }
+
+/* The plane of sums begins with the bias of its channel, and ends in the result. */
+static void begin_plane(walk *v, uint64_t n, texpr channel) {
+  const anfi_low_op *q = v->q;
+  anfi_loop l;
+  const anfi_view *bias = q->op != ANF_OP_ConvGradInput && q->n > 2 ? q->in[2] : NULL;
+  texpr init = anfi_low_const(v->L, v->type, 0);
+  v->acc = anfi_low_local(v->L, (anf_tir_elem)v->type.elem, n, "acc");
+  if (bias)
+    init = anfi_low_atom(v->L,
+                         anfi_t_cast(v->L->t, v->type, anfi_view_at_flat(v->L, bias, channel).re));
+  anfi_low_loop(v->L, &l, n, "o");
+  anfi_low_put(v->L, v->acc, l.var, (anfi_elem){init, NULL}, false);
+  anfi_low_loop_end(v->L, &l);
+}
+
+static void end_plane(walk *v, uint64_t n, texpr plane) {
+  anfi_loop l;
+  anfi_low_loop(v->L, &l, n, "o");
+  texpr x = anfi_t_cast(v->L->t, anfi_low_dt((anf_dtype)v->q->type->dtype),
+                        anfi_low_load(v->L, v->acc, l.var));
+  anfi_low_put(v->L, v->to, anfi_ix_add(v->L, plane, l.var), (anfi_elem){x, NULL}, false);
+  anfi_low_loop_end(v->L, &l);
+}
+
+static texpr sum3(const walk *v, texpr a, texpr b, texpr c) {
+  return anfi_low_atom(v->L, anfi_ix_add(v->L, anfi_ix_add(v->L, a, b), c));
+}
+
+/* n, then group, then channel within the group on the side of the result; `other` on the other. */
+typedef struct channels {
+  anfi_loop n, g, mine, other;
+} channels;
+
+static void open_channels(walk *v, channels *k, uint64_t mine) {
+  anfi_low_loop(v->L, &k->n, (uint64_t)v->c.n, "n");
+  k->n.parallel = v->L->o.parallel && !v->L->in_parallel && !k->n.none;
+  anfi_low_loop(v->L, &k->g, (uint64_t)v->c.groups, "g");
+  anfi_low_loop(v->L, &k->mine, mine, "c");
+}
+
+static void close_channels(walk *v, channels *k) {
+  anfi_low_loop_end(v->L, &k->mine);
+  anfi_low_loop_end(v->L, &k->g);
+  anfi_low_loop_end(v->L, &k->n);
+}
+
+/* Forward (to y) and the gradient by the input (to x). */
+static void to_plane(walk *v, bool forward) {
+  uint64_t ci = (uint64_t)v->c.ci, co = (uint64_t)v->c.co, g = (uint64_t)v->c.groups;
+  uint64_t mine = forward ? co : ci, size = forward ? v->out : v->in;
+  channels k;
+  anfi_loop taps[3];
+  open_channels(v, &k, mine);
+  texpr channel = anfi_ix_add(v->L, times(v, k.g.var, mine), k.mine.var);
+  texpr plane =
+      anfi_low_atom(v->L, times(v, anfi_ix_add(v->L, times(v, k.n.var, g * mine), channel), size));
+  begin_plane(v, size, channel);
+  anfi_low_loop(v->L, &k.other, forward ? ci : co, "d");
+  texpr i = forward ? k.other.var : k.mine.var, o = forward ? k.mine.var : k.other.var;
+  texpr x = times(v, sum3(v, times(v, k.n.var, g * ci), times(v, k.g.var, ci), i), v->in);
+  texpr y = times(v, sum3(v, times(v, k.n.var, g * co), times(v, k.g.var, co), o), v->out);
+  texpr w = times(v, sum3(v, times(v, k.g.var, co * ci), times(v, o, ci), i), v->kernel);
+  texpr tap = open_taps(v, taps);
+  tap_rows(v, x, anfi_low_atom(v->L, anfi_ix_add(v->L, w, tap)), y);
+  close_loops(v->L, taps, 3);
+  anfi_low_loop_end(v->L, &k.other);
+  end_plane(v, size, plane);
+  close_channels(v, &k);
+}
+
+/* ---- forward, rows of results by vectors ---- */
+
+typedef struct conv_rows {
+  walk *v;
+  anfi_loop at[2], tap[2]; // rows of results; of the kernel
+  texpr lo[2], hi[2];      // tables by row: the taps whose input is inside
+  texpr x, weights, bias;  // where the group's planes start; in the type of sums
+  texpr row;               // of results
+} conv_rows;
+
+/* By result along dim d, the first tap that is inside, or the one behind the last. */
+static texpr tap_table(const walk *v, size_t d, bool end) {
+  const anfi_window *w = &v->c.win;
+  uint64_t *bits = ANFI_NEW_N(v->L->a, uint64_t, (size_t)w->out[d]);
+  for (int64_t o = 0; o < w->out[d]; o++) {
+    int64_t t = 0, to, at = o * w->stride[d] - w->before[d], step = w->dilation[d];
+    while (t < w->kernel[d] && at + t * step < 0) t++;
+    for (to = t; to < w->kernel[d] && at + to * step < w->in[d];) to++;
+    bits[o] = (uint64_t)(end ? to : t);
+  }
+  return anfi_low_table(v->L, ANFI_IX, (uint64_t)w->out[d], bits);
+}
+
+static bool all_inside(const anfi_window *w, size_t d) {
+  int64_t last = (w->out[d] - 1) * w->stride[d] - w->before[d];
+  return !w->before[d] && last + (w->kernel[d] - 1) * w->dilation[d] < w->in[d];
+}
+
+/* Loops over the rows of the kernel that are inside; gives where the row of x starts in its plane. */
+static texpr open_kernel_rows(conv_rows *r) {
+  walk *v = r->v;
+  const anfi_window *w = &v->c.win;
+  texpr sum = anfi_ix(v->L, 0);
+  for (size_t d = 0; d < 2; d++) {
+    texpr o = r->at[d].var, lo = NULL, hi = NULL;
+    if (all_inside(w, d)) anfi_low_loop(v->L, &r->tap[d], (uint64_t)w->kernel[d], "tap");
+    else {
+      lo = anfi_low_atom(v->L, anfi_low_load(v->L, r->lo[d], o));
+      hi = anfi_low_atom(v->L, anfi_low_load(v->L, r->hi[d], o));
+      anfi_low_loop_range(v->L, &r->tap[d], lo, hi, 1, "tap");
+    }
+    texpr at = anfi_ix_add(v->L, times(v, o, (uint64_t)w->stride[d]),
+                           times(v, r->tap[d].var, (uint64_t)w->dilation[d]));
+    at = anfi_ix_addc(v->L, at, -w->before[d]);
+    sum = anfi_ix_add(v->L, times(v, sum, (uint64_t)w->in[d]), at);
+  }
+  return times(v, sum, (uint64_t)w->in[2]);
+}
+
+static void conv_part(void *user, const anfi_slide_part *s) {
+  conv_rows *r = (conv_rows *)user;
+  walk *v = r->v;
+  anfi_low *L = v->L;
+  anfi_loop ci;
+  const int64_t *kernel = v->c.win.kernel;
+  texpr inside, start = anfi_slide_all(s, r->bias);
+  tdtype d = anfi_low_dt((anf_dtype)v->q->type->dtype), type = start->dtype;
+  /* a product of two f32 is exact in double: it is the same in one step */
+  bool exact = v->type.elem == ANF_TIR_f64 && d.elem == ANF_TIR_f32;
+  d.lanes = s->lanes;
+  texpr sum = anfi_low_var(L, type, "sum", start);
+  anfi_low_loop(L, &ci, (uint64_t)v->c.ci, "d");
+  texpr row = open_kernel_rows(r);
+  row = sum3(v, r->x, times(v, ci.var, v->in), row);
+  texpr w = times(v, ci.var, (uint64_t)kernel[0]);
+  w = times(v, anfi_ix_add(L, w, r->tap[0].var), (uint64_t)kernel[1]);
+  w = times(v, anfi_ix_add(L, w, r->tap[1].var), (uint64_t)kernel[2]);
+  for (int64_t k = 0; k < s->s->taps; k++) {
+    texpr x = anfi_t_cast(L->t, type, anfi_slide_load(s, v->x->tensor, row, k, &inside));
+    texpr weight = anfi_low_load(L, r->weights, anfi_ix_addc(L, w, k));
+    weight = anfi_slide_all(s, anfi_low_let(L, weight, "w"));
+    texpr next =
+        exact ? anfi_t_intrin(L->t, TI_fmadd, type, 3, (texpr[]){weight, x, sum}, (tattrs){0})
+              : anfi_t_add(L->t, sum, anfi_t_mul(L->t, weight, x));
+    anfi_low_set(L, sum, inside ? anfi_t_select(L->t, inside, next, sum) : next);
+  }
+  close_loops(L, r->tap, 2);
+  anfi_low_loop_end(L, &ci);
+  anfi_slide_put(s, v->to, r->row, anfi_t_cast(L->t, d, sum));
+}
+
+/* The weights of a channel of the result, n of them from `from` on. */
+static texpr wide_weights(const walk *v, texpr from, uint64_t n) {
+  anfi_loop l;
+  texpr w = anfi_low_local(v->L, (anf_tir_elem)v->type.elem, n, "w");
+  anfi_low_loop(v->L, &l, n, "tap");
+  anfi_low_put(v->L, w, l.var, (anfi_elem){read(v, v->w, from, l.var), NULL}, false);
+  anfi_low_loop_end(v->L, &l);
+  return w;
+}
+
+static anfi_slide slide_of(const walk *v) {
+  const anfi_window *w = &v->c.win;
+  return (anfi_slide){.n = w->out[2],
+                      .in = w->in[2],
+                      .first = -w->before[2],
+                      .stride = w->stride[2],
+                      .taps = w->kernel[2],
+                      .step = w->dilation[2]};
+}
+
+static void by_rows(walk *v) {
+  anfi_low *L = v->L;
+  uint64_t ci = (uint64_t)v->c.ci, co = (uint64_t)v->c.co, g = (uint64_t)v->c.groups;
+  conv_rows r = {.v = v, .bias = anfi_low_const(L, v->type, 0)};
+  anfi_slide s = slide_of(v);
+  channels k;
+  for (size_t d = 0; d < 2; d++) {
+    r.lo[d] = tap_table(v, d, false);
+    r.hi[d] = tap_table(v, d, true);
+  }
+  open_channels(v, &k, co);
+  texpr channel = anfi_low_atom(L, anfi_ix_add(L, times(v, k.g.var, co), k.mine.var));
+  texpr group = anfi_ix_add(L, times(v, k.n.var, g), k.g.var);
+  r.x = anfi_low_atom(L, times(v, group, ci * v->in));
+  r.weights = wide_weights(v, anfi_low_atom(L, times(v, channel, ci * v->kernel)), ci * v->kernel);
+  if (v->q->n > 2 && v->q->in[2])
+    r.bias =
+        anfi_low_atom(L, anfi_t_cast(L->t, v->type, anfi_view_at_flat(L, v->q->in[2], channel).re));
+  texpr row = anfi_ix_add(L, times(v, k.n.var, g * co), channel);
+  for (size_t d = 0; d < 2; d++) {
+    anfi_low_loop(L, &r.at[d], (uint64_t)v->c.win.out[d], "o");
+    row = anfi_ix_add(L, times(v, row, (uint64_t)v->c.win.out[d]), r.at[d].var);
+  }
+  r.row = anfi_low_atom(L, times(v, row, (uint64_t)v->c.win.out[2]));
+  anfi_slide_row(L, &s, conv_part, &r);
+  close_loops(L, r.at, 2);
+  close_channels(v, &k);
+}
+
+static bool has_rows(const walk *v) {
+  anfi_slide s = slide_of(v);
+  anf_dtype d = (anf_dtype)v->q->type->dtype;
+  return v->x->dtype == d && v->w->dtype == d && anfi_slide_fits(&s, d);
+}
+
+/* ---- all of them ---- */
+
+/* The gradient by the weights: one sum a tap. */
+static void to_weight(walk *v) {
+  anfi_low *L = v->L;
+  uint64_t ci = (uint64_t)v->c.ci, co = (uint64_t)v->c.co, g = (uint64_t)v->c.groups;
+  anfi_loop l[3], taps[3], n;
+  anfi_low_loop(L, &l[0], g, "g");
+  anfi_low_loop(L, &l[1], co, "o");
+  anfi_low_loop(L, &l[2], ci, "i");
+  for (size_t d = 0, done = 0; d < 3 && !done; d++)
+    done = l[d].parallel = L->o.parallel && !L->in_parallel && !l[d].none;
+  texpr w =
+      times(v, sum3(v, times(v, l[0].var, co * ci), times(v, l[1].var, ci), l[2].var), v->kernel);
+  texpr tap = open_taps(v, taps);
+  v->acc = anfi_low_var(L, v->type, "sum", anfi_low_const(L, v->type, 0));
+  if (v->c.n) {
+    anfi_low_loop(L, &n, (uint64_t)v->c.n, "n");
+    texpr x = times(v, sum3(v, times(v, n.var, g * ci), times(v, l[0].var, ci), l[2].var), v->in);
+    texpr y = times(v, sum3(v, times(v, n.var, g * co), times(v, l[0].var, co), l[1].var), v->out);
+    tap_rows(v, x, NULL, y);
+    anfi_low_loop_end(L, &n);
+  }
+  texpr sum = anfi_t_cast(L->t, anfi_low_dt((anf_dtype)v->q->type->dtype), v->acc);
+  anfi_low_put(L, v->to, anfi_ix_add(L, w, tap), (anfi_elem){sum, NULL}, false);
+  close_loops(L, taps, 3);
+  close_loops(L, l, 3);
+}
+
+anfi_infer anfi_low_infer(anfi_low *L, const anfi_low_op *q) {
+  const anf_type **types = ANFI_NEW_N(L->a, const anf_type *, q->n + 1);
+  for (size_t i = 0; i < q->n; i++)
+    types[i] = q->in[i] ? q->in[i]->type : anfi_type_simple(L->cx, ANF_TYPE_NONE);
+  return (anfi_infer){
+      .cx = L->cx, .op = q->op, .loc = q->loc, .n = q->n, .in = types, .attr = q->attr};
+}
+
+static uint64_t volume(const int64_t *d) { return (uint64_t)(d[0] * d[1] * d[2]); }
+
+static const anfi_view *held(anfi_low *L, anfi_view *v) {
+  anfi_view_force(L, v);
+  return v;
+}
+
+static bool by_kernels(const walk *v) {
+  const anfi_low_op *q = v->q;
+  anf_dtype d = (anf_dtype)q->type->dtype;
+  bool bias =
+      q->op != ANF_OP_ConvGradInput && q->op != ANF_OP_ConvGradWeight && q->n > 2 && q->in[2];
+  for (size_t i = 0; i < q->n; i++)
+    if (q->in[i] && q->in[i]->dtype != d) return false;
+  anfi_conv_work k = {.elem = anfi_lower_elem(d), .to = v->to};
+  k.way = !v->y ? ANFI_CONV_FORWARD : !v->x ? ANFI_CONV_BY_INPUT : ANFI_CONV_BY_WEIGHTS;
+  if (v->x) k.x = v->x->tensor;
+  if (v->w) k.w = v->w->tensor;
+  if (v->y) k.y = v->y->tensor;
+  if (bias) k.bias = anfi_view_force(v->L, q->in[2]);
+  return anfi_low_conv_gemm(v->L, &v->c, &k);
+}
+
+bool anfi_lower_conv(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  walk v = {.L = L, .q = q};
+  anfi_infer t = anfi_low_infer(L, q);
+  if (!anfi_conv_plan(&t, &v.c)) return false;
+  bool weight = q->op == ANF_OP_ConvGradWeight;
+  bool forward = q->op == ANF_OP_Conv1D || q->op == ANF_OP_Conv2D || q->op == ANF_OP_Conv3D;
+  tdtype d = anfi_low_dt((anf_dtype)q->type->dtype);
+  v.type = !anfi_t_is_float(d)                  ? ANFI_S64
+           : L->o.fast && d.elem != ANF_TIR_f64 ? anfi_t_dt(ANF_TIR_f32)
+                                                : ANFI_F64;
+  v.in = volume(v.c.win.in);
+  v.out = volume(v.c.win.out);
+  v.kernel = volume(v.c.win.kernel);
+  v.to = anfi_low_result(L, q, 0, q->type);
+  out[0] = anfi_view_of_result(L, q->type, v.to);
+  if (!out[0]->n) return true;
+  if (forward || weight) v.x = held(L, q->in[0]);
+  if (!weight) v.w = held(L, q->in[1]);
+  if (!forward) v.y = held(L, q->in[weight ? 1 : 0]);
+  if (by_kernels(&v)) return true;
+  if (weight) to_weight(&v);
+  else if (forward && has_rows(&v)) by_rows(&v);
+  else to_plane(&v, forward);
+  return true;
+}

@@ -1,0 +1,385 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Softmax, cross entropy and norms: passes over groups, in double and rounded once. What a pass
+ * computes and a later one needs again is kept in an array of the group. */
+#include "backend/lower/ops/group.h"
+
+static texpr math(const group *g, tintrin f, texpr x) {
+  return anfi_t_intrin(g->L->t, f, x->dtype, 1, &x, (tattrs){0});
+}
+static texpr real(const group *g, double v) { return anfi_low_const(g->L, g->real, v); }
+static texpr bin(const group *g, tkind k, texpr a, texpr b) { return anfi_t_bin(g->L->t, k, a, b); }
+
+static void put(const group *g, texpr to, texpr i, texpr x, const anf_type *t) {
+  x = anfi_t_cast(g->L->t, anfi_low_dt((anf_dtype)t->dtype), x);
+  anfi_low_put(g->L, to, i, (anfi_elem){x, NULL}, false);
+}
+
+static bool start(anfi_low *L, const anfi_low_op *q, anfi_view **out, texpr *to) {
+  *to = anfi_low_result(L, q, 0, q->type);
+  out[0] = anfi_view_of_result(L, q->type, *to);
+  return anfi_low_elements(q->type) > 0;
+}
+
+/* A state that follows from others, for each group. */
+#define DERIVE(g, s, name, value)                                                                  \
+  uint32_t s = anfi_group_state((g), (g)->real, real((g), 0), name);                               \
+  anfi_group_begin_each(g);                                                                        \
+  anfi_group_set((g), s, (value));                                                                 \
+  anfi_group_end_each(g)
+
+/* ---- softmax ---- */
+
+/* The array of a group has its elements in the order of the pass. */
+static texpr in_array(const group *g) {
+  anfi_pt p = {0};
+  for (uint32_t k = 0; k < g->n; k++)
+    if (g->inside[k] || k >= g->side) anfi_pt_push(&p, g->at[k], g->extent[k]);
+  return anfi_pt_linear(g->L, &p);
+}
+
+/* The group is a row of f32. */
+static void softmax_row(group *g, texpr to) {
+  anfi_low *L = g->L;
+  texpr e = anfi_rows_exp(g, anfi_group_top(g));
+  texpr sum = anfi_group_get(g, anfi_rows_sum_positive(g, e));
+  texpr part = anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_f32), bin(g, TX_div, real(g, 1), sum));
+  part = anfi_low_let(L, part, "part");
+  anfi_group_begin(g);
+  put(g, to, anfi_group_linear(g),
+      bin(g, TX_mul, anfi_low_load(L, e, anfi_group_position(g)), part), g->q->type);
+  anfi_group_end(g);
+}
+
+bool anfi_lower_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  texpr to;
+  group g = {0};
+  if (!start(L, q, out, &to)) return true;
+  const anfi_view *x = anfi_group_whole(L, q, 0);
+  anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], q->type->n));
+  if (anfi_rows_one(&g)) {
+    softmax_row(&g, to);
+    anfi_group_close(&g);
+    return true;
+  }
+  texpr e = anfi_low_local(L, (anf_tir_elem)g.real.elem, g.size * g.width, "e");
+  uint32_t top = anfi_group_max(&g), sum = anfi_group_state(&g, g.real, real(&g, 0), "sum");
+  anfi_group_begin(&g);
+  texpr y = anfi_low_atom(
+      L, math(&g, TI_exp, bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, top))));
+  anfi_low_put(L, e, in_array(&g), (anfi_elem){y, NULL}, false);
+  anfi_group_set(&g, sum, bin(&g, TX_add, anfi_group_get(&g, sum), y));
+  anfi_group_end(&g);
+  anfi_group_begin(&g);
+  put(&g, to, anfi_group_linear(&g),
+      bin(&g, TX_div, anfi_low_load(L, e, in_array(&g)), anfi_group_get(&g, sum)), q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}
+
+/* top + log of the sum of exp(x - top); NaN if one is inf, -inf if all are -inf. */
+static uint32_t log_sum(group *g) {
+  uint32_t top = anfi_group_max(g), sum;
+  if (anfi_rows_one(g)) sum = anfi_rows_sum_positive(g, anfi_rows_exp(g, top));
+  else {
+    sum = anfi_group_state(g, g->real, real(g, 0), "sum");
+    anfi_group_begin(g);
+    texpr y = math(g, TI_exp, bin(g, TX_sub, anfi_group_real(g), anfi_group_get(g, top)));
+    anfi_group_set(g, sum, bin(g, TX_add, anfi_group_get(g, sum), y));
+    anfi_group_end(g);
+  }
+  uint32_t s = anfi_group_state(g, g->real, real(g, 0), "log");
+  anfi_group_begin_each(g);
+  texpr m = anfi_low_let(g->L, anfi_group_get(g, top), "m");
+  texpr l = bin(g, TX_add, m, math(g, TI_log, anfi_group_get(g, sum)));
+  texpr edge = anfi_t_select(g->L->t, anfi_t_lt(g->L->t, m, real(g, 0)), m, real(g, (double)NAN));
+  texpr infinite = bin(g, TX_cmp_eq, math(g, TI_abs, m), real(g, INFINITY));
+  anfi_group_set(g, s, anfi_t_select(g->L->t, infinite, edge, l));
+  anfi_group_end_each(g);
+  return s;
+}
+
+bool anfi_lower_log_softmax(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  texpr to;
+  group g = {0};
+  if (!start(L, q, out, &to)) return true;
+  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  uint32_t l = log_sum(&g);
+  anfi_group_begin(&g);
+  put(&g, to, anfi_group_linear(&g), bin(&g, TX_sub, anfi_group_real(&g), anfi_group_get(&g, l)),
+      q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}
+
+/* Classes of probability 0 add nothing, though their logit be -inf. */
+static void dense_loss(group *g, const anfi_view *labels, uint32_t l, texpr to) {
+  tstore *t = g->L->t;
+  uint32_t loss = anfi_group_state(g, g->real, real(g, 0), "loss");
+  anfi_group_begin(g);
+  texpr p = anfi_low_atom(
+      g->L, anfi_t_cast(t, g->real, anfi_view_at_flat(g->L, labels, anfi_group_linear(g)).re));
+  texpr term = bin(g, TX_mul, p, bin(g, TX_sub, anfi_group_get(g, l), anfi_group_real(g)));
+  texpr old = anfi_group_get(g, loss);
+  anfi_group_set(
+      g, loss, anfi_t_select(t, bin(g, TX_cmp_ne, p, real(g, 0)), bin(g, TX_add, old, term), old));
+  anfi_group_end(g);
+  anfi_group_begin_each(g);
+  put(g, to, anfi_group_number(g), anfi_group_get(g, loss), g->q->type);
+  anfi_group_end_each(g);
+}
+
+/* The loss of the class that the label names; a label to ignore has none. */
+static void label_loss(group *g, uint32_t l, texpr to) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  const anf_value *ignore = g->q->attr[1];
+  texpr zero = real(g, 0);
+  anfi_group_begin_each(g);
+  texpr wide = anfi_t_cast(t, ANFI_S64, anfi_view_at_flat(L, g->q->in[1], anfi_group_number(g)).re),
+        none;
+  wide = anfi_low_atom(L, wide);
+  none = anfi_attr_given(ignore)
+             ? bin(g, TX_cmp_eq, wide, anfi_t_int(t, ANFI_S64, anfi_attr_int(ignore)))
+             : anfi_t_bool(t, false);
+  none = anfi_low_atom(L, none);
+  texpr label =
+      anfi_low_atom(L, anfi_t_select(t, none, anfi_ix(L, 0), anfi_t_cast(t, ANFI_IX, wide)));
+  anfi_low_trap(L, bin(g, TX_cmp_ge, label, anfi_ix(L, g->size)), ANF_E0443, g->q->op, g->q->loc,
+                wide, anfi_t_int(t, ANFI_S64, (int64_t)g->size));
+  texpr loss = bin(g, TX_sub, anfi_group_get(g, l), anfi_group_real_at(g, label));
+  put(g, to, anfi_group_number(g), anfi_t_select(t, none, zero, loss), g->q->type);
+  anfi_group_end_each(g);
+}
+
+bool anfi_lower_cross_entropy(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  texpr to;
+  group g = {0};
+  anfi_view *x = anfi_group_whole(L, q, 0), *labels = q->in[1];
+  bool dense = anfi_dtype_is_float(labels->dtype);
+  if (!start(L, q, out, &to)) return true;
+  if (!anfi_group_open(&g, L, q, x, anfi_axes_mask(q->attr[0], x->type->n)))
+    return dense && anfi_lower_fill_zero(L, q, to);
+  uint32_t l = log_sum(&g);
+  if (dense) dense_loss(&g, labels, l, to);
+  else label_loss(&g, l, to);
+  anfi_group_close(&g);
+  return true;
+}
+
+bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to) {
+  anfi_loop l;
+  anfi_low_loop(L, &l, anfi_low_elements(q->type), "i");
+  anfi_low_put(L, to, l.var,
+               (anfi_elem){anfi_low_const(L, anfi_low_dt((anf_dtype)q->type->dtype), 0), NULL},
+               false);
+  anfi_low_loop_end(L, &l);
+  return true;
+}
+
+/* ---- norms ---- */
+
+static const anfi_view *given(const anfi_low_op *q, size_t i) { return i < q->n ? q->in[i] : NULL; }
+
+static texpr element_of(const group *g, const anfi_view *v, texpr at) {
+  return anfi_t_cast(g->L->t, g->real, anfi_view_at_flat(g->L, v, at).re);
+}
+
+/* Times a scale, plus a bias, where they are given. */
+static texpr scaled(const group *g, texpr y, const anfi_view *scale, const anfi_view *bias,
+                    texpr at) {
+  if (scale) y = bin(g, TX_mul, y, element_of(g, scale, at));
+  if (bias) y = bin(g, TX_add, y, element_of(g, bias, at));
+  return y;
+}
+
+static texpr mean_of(const group *g, texpr sum) {
+  return bin(g, TX_div, sum, real(g, (double)g->size));
+}
+
+/* (x - mean) / sqrt(variance + eps); mean GROUP_STATES: 0. */
+static texpr standard(const group *g, uint32_t mean, uint32_t factor) {
+  texpr x = anfi_group_real(g);
+  if (mean < GROUP_STATES) x = bin(g, TX_sub, x, anfi_group_get(g, mean));
+  return bin(g, TX_mul, x, anfi_group_get(g, factor));
+}
+
+/* 1 / sqrt(square / n + eps) */
+static uint32_t factor_of(group *g, uint32_t square, double eps) {
+  DERIVE(
+      g, s, "factor",
+      bin(g, TX_div, real(g, 1),
+          math(g, TI_sqrt, bin(g, TX_add, mean_of(g, anfi_group_get(g, square)), real(g, eps)))));
+  return s;
+}
+
+static uint32_t mean_state(group *g) {
+  uint32_t sum = anfi_group_sum(g);
+  anfi_group_begin_each(g);
+  anfi_group_set(g, sum, mean_of(g, anfi_group_get(g, sum)));
+  anfi_group_end_each(g);
+  return sum;
+}
+
+/* Of a row of f32: the mean is of two f32, of which the first is mostly subtracted without error. */
+static texpr norm_in_row(const group *g, uint32_t mean, uint32_t factor) {
+  tstore *t = g->L->t;
+  texpr x = anfi_group_x(g).re, f = anfi_t_cast(t, x->dtype, anfi_group_get(g, factor));
+  if (mean < GROUP_STATES) {
+    texpr m = anfi_group_get(g, mean);
+    texpr high = anfi_low_atom(g->L, anfi_t_cast(t, x->dtype, m));
+    texpr low = anfi_t_cast(t, x->dtype, bin(g, TX_sub, m, anfi_t_cast(t, g->real, high)));
+    x = bin(g, TX_sub, bin(g, TX_sub, x, high), anfi_low_atom(g->L, low));
+  }
+  return bin(g, TX_mul, x, anfi_low_atom(g->L, f));
+}
+
+/* What is written of the element at hand. */
+static texpr normed(const group *g, uint32_t mean, uint32_t factor, const anfi_view *scale,
+                    const anfi_view *bias) {
+  texpr at = anfi_group_position(g);
+  if (!anfi_rows_one(g)) return scaled(g, standard(g, mean, factor), scale, bias, at);
+  group single = *g;
+  single.real = anfi_t_dt(ANF_TIR_f32);
+  return scaled(&single, norm_in_row(g, mean, factor), scale, bias, at);
+}
+
+bool anfi_lower_layer_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  bool rms = q->op == ANF_OP_RMSNorm;
+  texpr to;
+  group g = {0};
+  if (!start(L, q, out, &to)) return true;
+  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  if (!rms) anfi_rows_moments(&g);
+  uint32_t mean = rms ? GROUP_STATES : mean_state(&g);
+  uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), anfi_attr_float(q->attr[1]));
+  anfi_group_begin(&g);
+  texpr y = normed(&g, mean, factor, given(q, 1), rms ? NULL : given(q, 2));
+  put(&g, to, anfi_group_linear(&g), y, q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}
+
+bool anfi_lower_l2_normalize(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  double eps = anfi_attr_float(q->attr[1]);
+  texpr to;
+  group g = {0};
+  if (!start(L, q, out, &to)) return true;
+  anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), anfi_axes_mask(q->attr[0], q->type->n));
+  uint32_t s = anfi_group_sum_squares(&g, GROUP_STATES);
+  anfi_group_begin_each(&g);
+  texpr norm = anfi_low_let(L, math(&g, TI_sqrt, anfi_group_get(&g, s)), "norm");
+  anfi_group_set(&g, s,
+                 anfi_t_select(L->t, anfi_t_lt(L->t, norm, real(&g, eps)), real(&g, eps), norm));
+  anfi_group_end_each(&g);
+  anfi_group_begin(&g);
+  put(&g, to, anfi_group_linear(&g), bin(&g, TX_div, anfi_group_real(&g), anfi_group_get(&g, s)),
+      q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}
+
+/* x seen as [batch * groups, the rest], whose elements are of channels. */
+bool anfi_lower_group_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  bool instance = q->op == ANF_OP_InstanceNorm;
+  const int64_t *dims = q->type->dims;
+  uint64_t groups = (uint64_t)(instance ? dims[1] : anfi_attr_int(q->attr[0])), many;
+  double eps = anfi_attr_float(q->attr[instance ? 0 : 1]);
+  texpr to;
+  anfi_view *flat;
+  group g = {0};
+  if (!start(L, q, out, &to)) return true;
+  many = (uint64_t)dims[0] * groups;
+  int64_t shape[2] = {(int64_t)many, (int64_t)(q->in[0]->n / many)};
+  uint64_t spatial = (uint64_t)shape[1] / ((uint64_t)dims[1] / groups);
+  anfi_low_op one = *q;
+  one.n = 1;
+  one.type = anfi_type_tensor(L->cx, q->in[0]->dtype, 2, shape);
+  anfi_group_whole(L, q, 0);
+  anfi_lower_same(L, &one, &flat);
+  anfi_group_open(&g, L, q, flat, 2);
+  uint32_t mean = mean_state(&g);
+  uint32_t factor = factor_of(&g, anfi_group_sum_squares(&g, mean), eps);
+  anfi_group_begin(&g);
+  texpr y = standard(&g, mean, factor), at = anfi_group_linear(&g);
+  texpr channel = anfi_ix_modc(L, anfi_ix_divc(L, at, spatial), (uint64_t)dims[1]);
+  put(&g, to, at, scaled(&g, y, given(q, 1), given(q, 2), channel), q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}
+
+/* ---- one scale and bias a channel ---- */
+
+static texpr batch_element(const group *g, texpr mean, texpr root, texpr channel) {
+  texpr y = bin(g, TX_div, bin(g, TX_sub, anfi_group_real(g), mean), root);
+  return scaled(g, y, g->q->in[1], g->q->in[2], channel);
+}
+
+static uint32_t all_but(const anfi_low_op *q) {
+  size_t rank = q->in[0]->type->n;
+  return ((UINT32_C(1) << rank) - 1) & ~anfi_axes_mask(q->attr[0], rank);
+}
+
+bool anfi_lower_batch_norm(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  texpr to;
+  group g = {0};
+  if (!start(L, q, out, &to)) return true;
+  texpr eps = anfi_low_const(L, ANFI_F64, anfi_attr_float(q->attr[1]));
+  anfi_group_open(&g, L, q, q->in[0], all_but(q));
+  g.real = ANFI_F64;
+  anfi_group_begin(&g);
+  texpr c = anfi_group_number(&g);
+  texpr root =
+      anfi_low_atom(L, math(&g, TI_sqrt, bin(&g, TX_add, element_of(&g, q->in[4], c), eps)));
+  put(&g, to, anfi_group_linear(&g), batch_element(&g, element_of(&g, q->in[3], c), root, c),
+      q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}
+
+/* Without elements the mean and variance are 0 / 0. */
+static bool no_batch(anfi_low *L, const anfi_low_op *q, texpr const *to) {
+  anfi_loop l;
+  for (size_t i = 1; i < 3; i++) {
+    const anf_type *t = q->type->items[i];
+    if (!anfi_low_elements(t)) continue;
+    anfi_low_loop(L, &l, anfi_low_elements(t), "i");
+    anfi_low_put(
+        L, to[i], l.var,
+        (anfi_elem){anfi_low_const(L, anfi_low_dt((anf_dtype)t->dtype), (double)NAN), NULL}, false);
+    anfi_low_loop_end(L, &l);
+  }
+  return true;
+}
+
+bool anfi_lower_batch_norm_train(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anf_type *const *t = q->type->items;
+  texpr to[3];
+  group g = {0};
+  for (size_t i = 0; i < 3; i++) {
+    to[i] = anfi_low_result(L, q, i, t[i]);
+    out[i] = anfi_view_of_result(L, t[i], to[i]);
+  }
+  if (!anfi_group_open(&g, L, q, anfi_group_whole(L, q, 0), all_but(q))) return no_batch(L, q, to);
+  texpr eps = real(&g, anfi_attr_float(q->attr[1]));
+  uint32_t mean = mean_state(&g), var = anfi_group_sum_squares(&g, mean);
+  uint32_t root = anfi_group_state(&g, g.real, real(&g, 0), "root");
+  anfi_group_begin_each(&g);
+  anfi_group_set(&g, var, mean_of(&g, anfi_group_get(&g, var)));
+  anfi_group_set(&g, root, math(&g, TI_sqrt, bin(&g, TX_add, anfi_group_get(&g, var), eps)));
+  put(&g, to[1], anfi_group_number(&g), anfi_group_get(&g, mean), t[1]);
+  put(&g, to[2], anfi_group_number(&g), anfi_group_get(&g, var), t[2]);
+  anfi_group_end_each(&g);
+  anfi_group_begin(&g);
+  texpr y =
+      batch_element(&g, anfi_group_get(&g, mean), anfi_group_get(&g, root), anfi_group_number(&g));
+  put(&g, to[0], anfi_group_linear(&g), y, t[0]);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reductions and running sums. Elements are taken in the interpreter's order, sums are kept in double
+ * (or s64) and rounded once, so results are equal bit for bit; with the option `fast` floats are
+ * summed in f32. */
+#include "backend/lower/ops/group.h"
+#include "ir/ops/kernel.h"
+
+typedef enum kind { SUM, PROD, EXTREME, ARG_EXTREME, TRUTH, SPREAD, LOG_SUM_EXP } kind;
+
+static kind kind_of(anfi_opcode op) {
+  switch (op) {
+  case ANF_OP_Prod: return PROD;
+  case ANF_OP_Max:
+  case ANF_OP_Min: return EXTREME;
+  case ANF_OP_ArgMax:
+  case ANF_OP_ArgMin: return ARG_EXTREME;
+  case ANF_OP_Any:
+  case ANF_OP_All: return TRUTH;
+  case ANF_OP_Var:
+  case ANF_OP_Std: return SPREAD;
+  case ANF_OP_LogSumExp: return LOG_SUM_EXP;
+  default: return SUM;
+  }
+}
+
+static bool is_real(const group *g) {
+  return anfi_dtype_is_float(g->x->dtype) || g->x->complex || g->q->op == ANF_OP_Mean ||
+         g->q->op == ANF_OP_Var || g->q->op == ANF_OP_Std || g->q->op == ANF_OP_LogSumExp;
+}
+
+static void add_or_mul(group *g, bool mul) {
+  tstore *t = g->L->t;
+  tdtype d = is_real(g) ? g->real : ANFI_S64;
+  if (!mul && is_real(g) && anfi_rows_fit(g)) {
+    anfi_rows_reduce(g, ROWS_SUM, NULL, "sum");
+    return;
+  }
+  uint32_t s = anfi_group_state(g, d, anfi_low_const(g->L, d, mul), mul ? "prod" : "sum");
+  uint32_t im = g->x->complex ? anfi_group_state(g, d, anfi_low_const(g->L, d, 0), "im") : s;
+  if (!g->n) return;
+  anfi_group_begin(g);
+  anfi_elem x = anfi_group_x(g);
+  texpr a = anfi_group_get(g, s), b = anfi_t_cast(t, d, x.re);
+  if (!g->x->complex) anfi_group_set(g, s, anfi_t_bin(t, mul ? TX_mul : TX_add, a, b));
+  else {
+    texpr c = anfi_low_let(g->L, anfi_group_get(g, im), "c"),
+          e = anfi_low_atom(g->L, anfi_t_cast(t, d, x.im));
+    a = anfi_low_let(g->L, a, "a");
+    b = anfi_low_atom(g->L, b);
+    anfi_group_set(
+        g, s, mul ? anfi_t_sub(t, anfi_t_mul(t, a, b), anfi_t_mul(t, c, e)) : anfi_t_add(t, a, b));
+    anfi_group_set(
+        g, im, mul ? anfi_t_add(t, anfi_t_mul(t, a, e), anfi_t_mul(t, c, b)) : anfi_t_add(t, c, e));
+  }
+  anfi_group_end(g);
+}
+
+static void extreme(group *g, bool number) {
+  tstore *t = g->L->t;
+  bool greatest = g->q->op == ANF_OP_Max || g->q->op == ANF_OP_ArgMax;
+  tdtype d = anfi_low_dt(g->x->dtype), c = d;
+  if (!number && anfi_rows_fit(g)) {
+    anfi_rows_reduce(g, greatest ? ROWS_MAX : ROWS_MIN, NULL, "best");
+    return;
+  }
+  if (number && anfi_rows_arg_fit(g)) {
+    anfi_rows_arg(g, greatest);
+    return;
+  }
+  if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) c = anfi_t_dt(ANF_TIR_f32);
+  if (d.elem == ANF_TIR_bool) c = anfi_t_dt(ANF_TIR_u8);
+  texpr init = anfi_t_cast(t, c, anfi_group_least(g->L, g->x->dtype, greatest));
+  uint32_t best = anfi_group_state(g, c, init, "best");
+  uint32_t at = number ? anfi_group_state(g, ANFI_S64, anfi_t_int(t, ANFI_S64, 0), "at") : best;
+  if (!g->n) return;
+  anfi_group_begin(g);
+  texpr x = anfi_low_atom(g->L, anfi_t_cast(t, c, anfi_group_x(g).re)),
+        old = anfi_group_get(g, best);
+  texpr more = anfi_low_atom(g->L, anfi_group_beats(g, x, old, greatest));
+  if (number) {
+    texpr k = anfi_t_cast(t, ANFI_S64, anfi_group_position(g));
+    anfi_group_set(g, at, anfi_t_select(t, more, k, anfi_group_get(g, at)));
+  }
+  anfi_group_set(g, best, anfi_t_select(t, more, x, old));
+  anfi_group_end(g);
+}
+
+static texpr truth_of(const group *g) {
+  return anfi_scalar_cast(g->L, anfi_group_x(g), g->x->dtype, ANF_BOOL).re;
+}
+
+static void truth(group *g) {
+  bool any = g->q->op == ANF_OP_Any;
+  uint32_t s = anfi_group_state(g, ANFI_BOOL, anfi_t_bool(g->L->t, !any), "truth");
+  if (!g->n) return;
+  anfi_group_begin(g);
+  texpr x = anfi_low_atom(g->L, truth_of(g)), old = anfi_group_get(g, s);
+  anfi_group_set(g, s, anfi_t_bin(g->L->t, any ? TX_logic_or : TX_logic_and, old, x));
+  anfi_group_end(g);
+}
+
+/* A state that is a function of another. */
+static uint32_t derived(group *g, uint32_t of, texpr (*f)(group *g, texpr x), const char *name) {
+  uint32_t s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), name);
+  anfi_group_begin_each(g);
+  anfi_group_set(g, s, f(g, anfi_group_get(g, of)));
+  anfi_group_end_each(g);
+  return s;
+}
+
+static texpr over_size(group *g, texpr x) {
+  return anfi_t_bin(g->L->t, TX_div, x, anfi_low_const(g->L, g->real, (double)g->size));
+}
+
+static void spread(group *g) {
+  if (!g->n) {
+    anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "square");
+    return;
+  }
+  uint32_t mean = derived(g, anfi_group_sum(g), over_size, "mean");
+  uint32_t s = anfi_group_sum_squares(g, mean);
+  g->state[0] = g->state[s];
+}
+
+static void log_sum_exp(group *g) {
+  tstore *t = g->L->t;
+  uint32_t top, s;
+  if (!g->n) {
+    anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, -INFINITY), "top");
+    anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
+    return;
+  }
+  top = anfi_group_max(g);
+  if (anfi_rows_one(g)) {
+    anfi_rows_sum_positive(g, anfi_rows_exp(g, top));
+    return;
+  }
+  s = anfi_group_state(g, g->real, anfi_low_const(g->L, g->real, 0), "sum");
+  anfi_group_begin(g);
+  texpr x = anfi_t_sub(t, anfi_group_real(g), anfi_group_get(g, top));
+  x = anfi_t_intrin(t, TI_exp, g->real, 1, &x, (tattrs){0});
+  anfi_group_set(g, s, anfi_t_add(t, anfi_group_get(g, s), x));
+  anfi_group_end(g);
+}
+
+static void passes(group *g) {
+  switch (kind_of(g->q->op)) {
+  case SUM: add_or_mul(g, false); break;
+  case PROD: add_or_mul(g, true); break;
+  case EXTREME: extreme(g, false); break;
+  case ARG_EXTREME: extreme(g, true); break;
+  case TRUTH: truth(g); break;
+  case SPREAD: spread(g); break;
+  case LOG_SUM_EXP: log_sum_exp(g); break;
+  }
+}
+
+static texpr math(group *g, tintrin f, texpr x) {
+  return anfi_t_intrin(g->L->t, f, x->dtype, 1, &x, (tattrs){0});
+}
+
+/* What the states of a group make. */
+static anfi_elem final(group *g) {
+  tstore *t = g->L->t;
+  anfi_elem e = {
+      anfi_group_get(g, g->q->op == ANF_OP_ArgMax || g->q->op == ANF_OP_ArgMin ? 1u : 0u), NULL};
+  if (g->x->complex && g->nstate > 1) e.im = anfi_group_get(g, 1);
+  if (g->q->op == ANF_OP_Mean) {
+    e.re = over_size(g, e.re);
+    if (e.im) e.im = over_size(g, e.im);
+  }
+  if (kind_of(g->q->op) == SPREAD) {
+    double ddof = anfi_attr_float(g->q->attr[2]), n = (double)g->size;
+    e.re = anfi_t_bin(t, TX_div, e.re, anfi_low_const(g->L, g->real, n > ddof ? n - ddof : 0));
+    if (g->q->op == ANF_OP_Std) e.re = math(g, TI_sqrt, e.re);
+  }
+  if (kind_of(g->q->op) == LOG_SUM_EXP) {
+    texpr top = e.re, size = math(g, TI_abs, top);
+    texpr finite = anfi_t_lt(t, size, anfi_low_const(g->L, g->real, INFINITY));
+    e.re = anfi_t_select(t, finite, anfi_t_add(t, top, math(g, TI_log, anfi_group_get(g, 1))), top);
+  }
+  return e;
+}
+
+static void put(group *g, texpr to, texpr i, anfi_elem e, const anf_type *t) {
+  tdtype d = anfi_low_dt((anf_dtype)t->dtype);
+  e.re = anfi_t_cast(g->L->t, d, e.re);
+  if (e.im) e.im = anfi_t_cast(g->L->t, d, e.im);
+  anfi_low_put(g->L, to, i, e, e.im != NULL);
+}
+
+/* Groups without elements all give the same. */
+static void fill(group *g, texpr to, const anf_type *t) {
+  anfi_elem e = final(g);
+  anfi_loop l;
+  uint64_t n = anfi_low_elements(t);
+  if (!n) return;
+  e.re = anfi_low_atom(g->L, e.re);
+  if (e.im) e.im = anfi_low_atom(g->L, e.im);
+  anfi_low_loop(g->L, &l, n, "i");
+  put(g, to, l.var, e, t);
+  anfi_low_loop_end(g->L, &l);
+}
+
+static bool reduce(anfi_low *L, const anfi_low_op *q, uint32_t mask, anfi_view **out) {
+  kind k = kind_of(q->op);
+  anfi_view *x = k == SPREAD || k == LOG_SUM_EXP ? anfi_group_whole(L, q, 0) : q->in[0];
+  if (x->dtype == ANF_KEY) return false;
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  group g = {0};
+  bool any = anfi_group_open(&g, L, q, x, mask);
+  passes(&g);
+  if (any) {
+    anfi_group_begin_each(&g);
+    put(&g, to, anfi_group_number(&g), final(&g), q->type);
+    anfi_group_end_each(&g);
+    anfi_group_close(&g);
+  } else fill(&g, to, q->type);
+  out[0] = anfi_view_of_result(L, q->type, to);
+  return true;
+}
+
+bool anfi_lower_reduce(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  return reduce(L, q, anfi_reduced_axes(q->attr[0], q->in[0]->type->n), out);
+}
+
+bool anfi_lower_sum_to(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anf_type *t = q->in[0]->type;
+  uint32_t mask = 0;
+  if (t == q->type) return anfi_lower_same(L, q, out);
+  for (size_t k = 0; k < t->n; k++) {
+    size_t lead = t->n - q->type->n;
+    if (k < lead || (q->type->dims[k - lead] == 1 && t->dims[k] != 1)) mask |= UINT32_C(1) << k;
+  }
+  return reduce(L, q, mask, out);
+}
+
+/* ---- running sums ---- */
+
+static uint32_t running(group *g) {
+  bool greatest = g->q->op == ANF_OP_CumMax;
+  if (g->q->op == ANF_OP_CumSum || g->q->op == ANF_OP_CumProd) {
+    bool mul = g->q->op == ANF_OP_CumProd;
+    tdtype d = is_real(g) ? ANFI_F64 : ANFI_S64;
+    texpr init = anfi_low_const(g->L, d,
+                                mul          ? 1
+                                : is_real(g) ? -0.0
+                                             : 0); // so that a first -0.0 stays
+    uint32_t s = anfi_group_state(g, d, init, "run");
+    if (g->x->complex) anfi_group_state(g, d, anfi_low_const(g->L, d, mul ? 0 : -0.0), "im");
+    return s;
+  }
+  return anfi_group_state(g, anfi_low_dt(g->x->dtype),
+                          anfi_group_least(g->L, g->x->dtype, greatest), "run");
+}
+
+static void step_complex(group *g, anfi_elem x) {
+  tstore *t = g->L->t;
+  texpr re = anfi_t_cast(t, ANFI_F64, x.re), im = anfi_t_cast(t, ANFI_F64, x.im);
+  texpr a = anfi_low_let(g->L, anfi_group_get(g, 0), "a"),
+        b = anfi_low_let(g->L, anfi_group_get(g, 1), "b");
+  if (g->q->op == ANF_OP_CumSum) {
+    anfi_group_set(g, 0, anfi_t_add(t, a, re));
+    anfi_group_set(g, 1, anfi_t_add(t, b, im));
+    return;
+  }
+  texpr first =
+      anfi_t_bin(t, TX_cmp_eq, anfi_group_position(g), anfi_ix(g->L, g->reverse ? g->size - 1 : 0));
+  texpr r = anfi_t_sub(t, anfi_t_mul(t, a, re), anfi_t_mul(t, b, im));
+  texpr i = anfi_t_add(t, anfi_t_mul(t, a, im), anfi_t_mul(t, b, re));
+  anfi_group_set(g, 0, anfi_t_select(t, first, re, r));
+  anfi_group_set(g, 1, anfi_t_select(t, first, im, i));
+}
+
+static void step(group *g, uint32_t s) {
+  tstore *t = g->L->t;
+  anfi_elem x = anfi_group_x(g);
+  if (g->x->complex) {
+    step_complex(g, x);
+    return;
+  }
+  texpr old = anfi_group_get(g, s);
+  if (g->q->op == ANF_OP_CumSum || g->q->op == ANF_OP_CumProd) {
+    tkind k = g->q->op == ANF_OP_CumSum ? TX_add : TX_mul;
+    anfi_group_set(g, s, anfi_t_bin(t, k, old, anfi_t_cast(t, g->type[s], x.re)));
+  } else {
+    bool greatest = g->q->op == ANF_OP_CumMax;
+    texpr more = g->x->dtype == ANF_BOOL
+                     ? anfi_t_bin(t, greatest ? TX_logic_or : TX_logic_and, old, x.re)
+                     : anfi_t_select(t, anfi_group_beats(g, x.re, old, greatest), x.re, old);
+    anfi_group_set(g, s, more);
+  }
+}
+
+/* Before the first element an exclusive sum is 0, not the -0.0 that the state starts with. */
+static anfi_elem current(group *g, bool exclusive) {
+  tstore *t = g->L->t;
+  anfi_elem e = {anfi_group_get(g, 0), NULL};
+  if (g->x->complex) e.im = anfi_group_get(g, 1);
+  if (!exclusive || g->q->op != ANF_OP_CumSum || !is_real(g)) return e;
+  texpr first =
+      anfi_t_bin(t, TX_cmp_eq, anfi_group_position(g), anfi_ix(g->L, g->reverse ? g->size - 1 : 0));
+  texpr zero = anfi_low_const(g->L, ANFI_F64, 0);
+  e.re = anfi_t_select(t, first, zero, e.re);
+  if (e.im) e.im = anfi_t_select(t, first, zero, e.im);
+  return e;
+}
+
+bool anfi_lower_cumulate(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anfi_view *x = q->in[0];
+  bool sums = q->op == ANF_OP_CumSum || q->op == ANF_OP_CumProd;
+  bool exclusive = sums && anfi_attr_bool(q->attr[2]);
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  group g = {.reverse = anfi_attr_bool(q->attr[1])};
+  out[0] = anfi_view_of_result(L, q->type, to);
+  if (!anfi_group_open(&g, L, q, x, anfi_reduced_axes(q->attr[0], x->type->n))) return true;
+  uint32_t s = running(&g);
+  anfi_group_begin(&g);
+  texpr i = anfi_group_linear(&g);
+  if (exclusive) put(&g, to, i, current(&g, true), q->type);
+  step(&g, s);
+  if (!exclusive) put(&g, to, i, current(&g, false), q->type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}
+
+/* y[i] = b[i] + a[i] * y[i - 1]. */
+static void scan_step(group *g, const anfi_view *a, texpr first) {
+  tstore *t = g->L->t;
+  anf_dtype d = (anf_dtype)g->q->type->dtype;
+  tdtype w = g->type[0];
+  anfi_pt p = anfi_pt_flat(anfi_group_linear(g), a->n);
+  anfi_elem x = anfi_scalar_cast(g->L, anfi_view_at(g->L, a, &p), a->dtype, d);
+  anfi_elem y = anfi_scalar_cast(g->L, anfi_group_x(g), g->x->dtype, d);
+  texpr re = anfi_t_cast(t, w, y.re), xr = anfi_low_atom(g->L, anfi_t_cast(t, w, x.re)),
+        old = anfi_group_get(g, 0);
+  if (!x.im) {
+    anfi_group_set(g, 0, anfi_t_select(t, first, re, anfi_t_add(t, re, anfi_t_mul(t, xr, old))));
+    return;
+  }
+  texpr xi = anfi_low_atom(g->L, anfi_t_cast(t, w, x.im)), im = anfi_t_cast(t, w, y.im);
+  texpr c = anfi_low_let(g->L, old, "c"), e = anfi_low_let(g->L, anfi_group_get(g, 1), "e");
+  texpr pr = anfi_t_sub(t, anfi_t_mul(t, xr, c), anfi_t_mul(t, xi, e));
+  texpr pi = anfi_t_add(t, anfi_t_mul(t, xr, e), anfi_t_mul(t, xi, c));
+  anfi_group_set(g, 0, anfi_t_select(t, first, re, anfi_t_add(t, re, pr)));
+  anfi_group_set(g, 1, anfi_t_select(t, first, im, anfi_t_add(t, im, pi)));
+}
+
+bool anfi_lower_linear_scan(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  const anf_type *type = q->type;
+  size_t axis = 0;
+  texpr to = anfi_low_result(L, q, 0, type);
+  group g = {.reverse = anfi_attr_bool(q->attr[1])};
+  anf_dtype d = (anf_dtype)type->dtype;
+  bool complex = anfi_low_complex(d);
+  tdtype w = complex || anfi_dtype_is_float(d) ? ANFI_F64 : ANFI_S64;
+  out[0] = anfi_view_of_result(L, type, to);
+  anfi_axis_in(anfi_attr_int(q->attr[0]), type->n, &axis);
+  if (!anfi_group_open(&g, L, q, q->in[1], UINT32_C(1) << axis)) return true;
+  for (int k = 0; k < (complex ? 2 : 1); k++) anfi_group_state(&g, w, anfi_low_const(L, w, 0), "y");
+  anfi_group_begin(&g);
+  texpr start = anfi_ix(L, g.reverse ? g.size - 1 : 0);
+  scan_step(&g, q->in[0],
+            anfi_low_let(L, anfi_t_bin(L->t, TX_cmp_eq, anfi_group_position(&g), start), "first"));
+  anfi_elem e = {anfi_group_get(&g, 0), complex ? anfi_group_get(&g, 1) : NULL};
+  put(&g, to, anfi_group_linear(&g), e, type);
+  anfi_group_end(&g);
+  anfi_group_close(&g);
+  return true;
+}

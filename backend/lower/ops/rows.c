@@ -1,0 +1,365 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Sums and maxima of rows by vectors, in an order that no machine and no thread changes: element k of
+ * a row of 64 or more goes to partial result k mod 32, halves of the partial results meet until one is
+ * left, and what is behind the last multiple of 32 comes in order, first of all. So many, because each
+ * waits for its last addition. A row that is computed when read is written to an array first, by a loop
+ * of its own. */
+#include "backend/lower/ops/group.h"
+
+enum { LANES = 32, FEW = 16, LEAST = 64, MAX_ROW = 1 << 14 };
+
+/* Do groups go one by one, the elements along their last axis behind one another? */
+static bool along(const group *g) {
+  return g->n && g->side == g->n && g->inside[g->n - 1] && !g->reverse;
+}
+
+bool anfi_rows_fit(const group *g) {
+  return along(g) && g->extent[g->n - 1] >= LEAST && anfi_dtype_is_float(g->x->dtype);
+}
+
+bool anfi_rows_arg_fit(const group *g) {
+  return along(g) && g->size == g->extent[g->n - 1] && g->size >= LEAST && g->size <= INT32_MAX &&
+         g->x->dtype != ANF_BOOL && !g->x->complex;
+}
+
+/* What extremes are compared in: narrow floats in f32. */
+static tdtype compared(const group *g) {
+  tdtype d = anfi_low_dt(g->x->dtype);
+  return d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16 ? anfi_t_dt(ANF_TIR_f32) : d;
+}
+
+static tdtype wide(tdtype d, uint16_t lanes) {
+  d.lanes = lanes;
+  return d;
+}
+
+static texpr all(anfi_low *L, texpr x, uint16_t lanes) {
+  return anfi_t_intrin(L->t, TI_broadcast, wide(x->dtype, lanes), 1, &x, (tattrs){0});
+}
+
+static texpr real(const group *g, double v) { return anfi_low_const(g->L, g->real, v); }
+
+/* ---- elements ---- */
+
+/* A row in memory: it begins at `base` of `tensor`. */
+typedef struct row {
+  texpr tensor, base;
+} row;
+
+static row row_of(const group *g) {
+  anfi_low *L = g->L;
+  anfi_pt p = {0};
+  row r = {g->x->tensor, NULL};
+  anfi_loop l;
+  uint64_t n = g->extent[g->n - 1];
+  for (uint32_t k = 0; k + 1 < g->n; k++) anfi_pt_push(&p, g->at[k], g->extent[k]);
+  if (r.tensor) {
+    r.base = anfi_low_atom(L, anfi_ix_mulc(L, anfi_pt_linear(L, &p), n));
+    return r;
+  }
+  r.tensor = anfi_low_local(L, anfi_lower_elem(g->x->dtype), n, "row");
+  r.base = anfi_ix(L, 0);
+  anfi_low_loop(L, &l, n, "j");
+  anfi_pt_push(&p, l.var, n);
+  anfi_low_put(L, r.tensor, l.var, anfi_view_at(L, g->x, &p), false);
+  anfi_low_loop_end(L, &l);
+  return r;
+}
+
+static texpr load(anfi_low *L, const row *r, texpr at, uint16_t lanes) {
+  at = anfi_ix_add(L, r->base, at);
+  return anfi_t_at(L->t, r->tensor, 1, &at, lanes, 0, NULL);
+}
+
+/* ---- what is known of a row ---- */
+
+enum { KNOWN_EXP = 64, KNOWN_EXP_SUM };
+
+static uint64_t memo_key(const group *g, int what) {
+  return anfi_hash_mix(anfi_hash_mix(g->x->id, (uint64_t)what), g->size);
+}
+
+/* Ops in a loop over rows (rowloop.c) see the same view of a row: each pass over it is made once. */
+static texpr recall(const group *g, int what) {
+  const anfi_low *L = g->L;
+  uint64_t *at = anfi_map_find(&L->row_memo, memo_key(g, what));
+  const anfi_row_memo *m = at ? (const anfi_row_memo *)(uintptr_t)*at : NULL;
+  bool same = m && m->x == g->x && m->what == what && m->size == g->size;
+  return same && m->depth < L->scope.n && L->scope.at[m->depth] == m->scope ? m->value : NULL;
+}
+
+static void keep(const group *g, int what, texpr value) {
+  anfi_low *L = g->L;
+  if (!anfi_rows_one(g)) return;
+  anfi_row_memo *m = ANFI_NEW(L->a, anfi_row_memo);
+  *m = (anfi_row_memo){g->x, what, g->size, L->scope.at[L->scope.n - 1], L->scope.n - 1, value};
+  *anfi_map_at(&L->row_memo, memo_key(g, what)) = anfi_key(m);
+}
+
+/* ---- results ---- */
+
+texpr anfi_low_half(anfi_low *L, texpr v, uint32_t from) {
+  tstore *t = L->t;
+  uint32_t n = v->dtype.lanes / 2u;
+  texpr *in = ANFI_NEW_N(L->a, texpr, n + 2);
+  tdtype d = v->dtype;
+  d.lanes = (uint16_t)n;
+  in[0] = in[1] = v;
+  for (uint32_t k = 0; k < n; k++) in[2 + k] = anfi_t_s32(t, (int32_t)(from + k));
+  return anfi_t_intrin(t, TI_shuffle, d, n + 2, in, (tattrs){0});
+}
+
+static bool is_sum(anfi_rows_op op) { return op == ROWS_SUM || op == ROWS_SQUARES; }
+
+static texpr meet(const group *g, anfi_rows_op op, texpr a, texpr b) {
+  tstore *t = g->L->t;
+  if (is_sum(op)) return anfi_t_add(t, a, b);
+  if (op == ROWS_TOP) return anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, b, a), b, a);
+  return anfi_t_select(t, anfi_group_beats(g, b, a, op == ROWS_MAX), b, a);
+}
+
+/* One element's part, of vectors and of scalars. */
+static texpr part(const group *g, anfi_rows_op op, texpr x, texpr mean) {
+  tstore *t = g->L->t;
+  tdtype d = g->real;
+  if (!is_sum(op)) d = compared(g);
+  d.lanes = x->dtype.lanes;
+  x = anfi_t_cast(t, d, x);
+  if (op != ROWS_SQUARES) return x;
+  if (mean) x = anfi_t_sub(t, x, d.lanes > 1 ? all(g->L, mean, d.lanes) : mean);
+  x = anfi_low_let(g->L, x, "d");
+  return anfi_t_mul(t, x, x);
+}
+
+/* The bits of f16 but for the sign: those of NaN are the greatest. LLVM compares f16 that are seen to be
+ * such one by one, so NaN is looked for among the bits. */
+static texpr magnitude(anfi_low *L, texpr x) {
+  tdtype d = wide(anfi_t_dt(ANF_TIR_u16), x->dtype.lanes);
+  x = anfi_t_intrin(L->t, TI_reinterpret, d, 1, &x, (tattrs){0});
+  return anfi_low_let(L, anfi_t_intrin2(L->t, TI_int_and, x, anfi_t_int(L->t, d, 0x7fff)), "m");
+}
+
+/* Extremes of vectors leave NaN aside, which `nan` has in the end. */
+static void take_extremes(group *g, anfi_rows_op op, row r, uint64_t whole, texpr acc) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  anfi_loop l;
+  bool bits = g->x->dtype == ANF_F16;
+  texpr zero = anfi_low_const(L, bits ? anfi_t_dt(ANF_TIR_u16) : compared(g), 0);
+  texpr nan = anfi_low_var(L, wide(zero->dtype, LANES), "nan", all(L, zero, LANES));
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+  texpr e = anfi_low_let(L, load(L, &r, l.var, LANES), "e");
+  texpr x = anfi_low_let(L, part(g, op, e, NULL), "x"), m = bits ? magnitude(L, e) : NULL;
+  texpr beats = anfi_t_bin(t, op == ROWS_MAX ? TX_cmp_gt : TX_cmp_lt, x, acc);
+  anfi_low_set(L, acc, anfi_t_select(t, beats, x, acc));
+  anfi_low_set(L, nan,
+               bits ? anfi_t_select(t, anfi_t_bin(t, TX_cmp_gt, m, nan), m, nan)
+                    : anfi_t_select(t, anfi_t_bin(t, TX_cmp_ne, x, x), x, nan));
+  anfi_low_loop_end(L, &l);
+  texpr is = bits ? anfi_t_bin(t, TX_cmp_gt, nan, anfi_t_int(t, nan->dtype, 0x7c00))
+                  : anfi_t_bin(t, TX_cmp_ne, nan, nan);
+  if (bits) nan = all(L, anfi_low_const(L, compared(g), NAN), LANES);
+  anfi_low_set(L, acc, anfi_t_select(t, is, nan, acc));
+}
+
+static void open_outer(group *g) {
+  for (uint32_t k = 0; k + 1 < g->n; k++) {
+    if (!g->inside[k]) continue;
+    anfi_low_loop(g->L, &g->loop[k], g->extent[k], "k");
+    g->at[k] = g->loop[k].var;
+  }
+}
+
+static void close_outer(group *g) {
+  for (uint32_t k = g->n - 1; k-- > 0;)
+    if (g->inside[k]) anfi_low_loop_end(g->L, &g->loop[k]);
+}
+
+/* Elements from `from` on, one by one */
+static void take_rest(group *g, anfi_rows_op op, row r, uint64_t from, texpr s, texpr mean) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint64_t n = g->extent[g->n - 1];
+  if (from == n) return;
+  anfi_low_loop_range(L, &l, anfi_ix(L, from), anfi_ix(L, n), 1, "k");
+  texpr x = anfi_low_let(L, load(L, &r, l.var, 1), "x");
+  anfi_low_set(L, s, meet(g, op, s, part(g, op, x, mean)));
+  anfi_low_loop_end(L, &l);
+}
+
+/* A row: whole vectors to `acc`, the rest to `s`. */
+static void take_row(group *g, anfi_rows_op op, row r, texpr acc, texpr s, texpr mean) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint64_t n = g->extent[g->n - 1], whole = n / LANES * LANES;
+  if (op == ROWS_MAX || op == ROWS_MIN) take_extremes(g, op, r, whole, acc);
+  else {
+    anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), LANES, "k");
+    texpr x = anfi_low_let(L, load(L, &r, l.var, LANES), "x");
+    anfi_low_set(L, acc, meet(g, op, acc, part(g, op, x, mean)));
+    anfi_low_loop_end(L, &l);
+  }
+  take_rest(g, op, r, whole, s, mean);
+}
+
+/* What the partial results make, met with `s`. */
+static void finish(group *g, anfi_rows_op op, texpr acc, texpr s) {
+  anfi_low *L = g->L;
+  texpr v = acc;
+  for (uint32_t n = acc->dtype.lanes / 2u; n >= 1; n /= 2) {
+    texpr a = anfi_low_let(L, anfi_low_half(L, v, 0), "a"),
+          b = anfi_low_let(L, anfi_low_half(L, v, n), "b");
+    v = anfi_low_let(L, meet(g, op, a, b), "h");
+  }
+  anfi_low_set(L, s, meet(g, op, s, v));
+}
+
+static uint32_t start(group *g, anfi_rows_op op, uint16_t lanes, texpr *acc, const char *name) {
+  tdtype d = is_sum(op) ? g->real : compared(g);
+  texpr init = is_sum(op)
+                   ? anfi_low_const(g->L, d, 0)
+                   : anfi_t_cast(g->L->t, d, anfi_group_least(g->L, g->x->dtype, op != ROWS_MIN));
+  uint32_t i = anfi_group_state(g, d, init, name);
+  *acc = anfi_low_var(g->L, wide(d, lanes), "acc", all(g->L, init, lanes));
+  return i;
+}
+
+/* The sum, and the sum of squared distances to the mean m, in one pass. Squares are of distances to the
+ * first element f: those to m are less by n (m - f)^2, which is never more than n times as much, so
+ * double has digits enough. */
+static void both_sums(group *g, row r, texpr s, texpr q, texpr first) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  uint64_t n = g->size, whole = n / FEW * FEW;
+  texpr acc[2];
+  anfi_loop l;
+  for (int k = 0; k < 2; k++)
+    acc[k] = anfi_low_var(L, wide(g->real, FEW), "acc", all(L, real(g, 0), FEW));
+  for (int tail = 0; tail < 2; tail++) {
+    uint16_t lanes = tail ? 1 : FEW;
+    texpr sum = tail ? s : acc[0], square = tail ? q : acc[1];
+    if (tail && whole == n) break;
+    anfi_low_loop_range(L, &l, anfi_ix(L, tail ? whole : 0), anfi_ix(L, tail ? n : whole), lanes,
+                        "k");
+    texpr x = anfi_low_let(L, anfi_t_cast(t, wide(g->real, lanes), load(L, &r, l.var, lanes)), "x");
+    texpr d = anfi_low_let(L, anfi_t_sub(t, x, tail ? first : all(L, first, FEW)), "d");
+    anfi_low_set(L, sum, anfi_t_add(t, sum, x));
+    anfi_low_set(L, square,
+                 anfi_t_intrin(t, TI_fmadd, d->dtype, 3, (texpr[]){d, d, square}, (tattrs){0}));
+    anfi_low_loop_end(L, &l);
+  }
+  finish(g, ROWS_SUM, acc[0], s);
+  finish(g, ROWS_SUM, acc[1], q);
+}
+
+void anfi_rows_moments(group *g) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  enum { SUM = 2 * ROWS_SUM, SQUARES = 2 * ROWS_SQUARES + 1 };
+  if (!anfi_rows_one(g) || recall(g, SUM) || recall(g, SQUARES)) return;
+  row r = row_of(g);
+  texpr s = anfi_low_var(L, g->real, "sum", real(g, 0)),
+        q = anfi_low_var(L, g->real, "square", real(g, 0));
+  texpr first = anfi_low_let(L, anfi_t_cast(t, g->real, load(L, &r, anfi_ix(L, 0), 1)), "first");
+  both_sums(g, r, s, q, first);
+  texpr n = real(g, (double)g->size);
+  texpr off = anfi_low_let(L, anfi_t_sub(t, s, anfi_t_mul(t, n, first)), "off");
+  texpr v = anfi_low_let(L, anfi_t_sub(t, q, anfi_t_bin(t, TX_div, anfi_t_mul(t, off, off), n)),
+                         "square");
+  keep(g, SUM, anfi_low_let(L, s, "sum"));
+  keep(g, SQUARES,
+       anfi_low_let(L, anfi_t_select(t, anfi_t_lt(t, v, real(g, 0)), real(g, 0), v), "square"));
+}
+
+uint32_t anfi_rows_reduce(group *g, anfi_rows_op op, texpr mean, const char *name) {
+  texpr acc;
+  if (!g->x->tensor && g->extent[g->n - 1] > MAX_ROW)
+    anfi_view_force(g->L, (anfi_view *)(uintptr_t)g->x);
+  int what = 2 * (int)op + (mean != NULL);
+  texpr known = recall(g, what);
+  if (!known && op == ROWS_TOP) known = recall(g, 2 * (int)ROWS_MAX);
+  if (known) return anfi_group_state(g, known->dtype, known, name);
+  uint32_t i = start(g, op, LANES, &acc, name);
+  open_outer(g);
+  take_row(g, op, row_of(g), acc, g->state[i], mean);
+  close_outer(g);
+  finish(g, op, acc, g->state[i]);
+  keep(g, what, anfi_low_let(g->L, g->state[i], name));
+  return i;
+}
+
+/* The first place of what is no other than `best`: the least of them, which needs no order. */
+static texpr place_of(group *g, row r, texpr best) {
+  anfi_low *L = g->L;
+  tstore *t = L->t;
+  anfi_loop l;
+  tdtype d = compared(g), n = anfi_t_bytes(d) > 4 ? ANFI_S64 : anfi_t_dt(ANF_TIR_s32);
+  texpr size = anfi_t_int(t, n, (int64_t)g->size), at = anfi_low_var(L, n, "at", size);
+  anfi_low_loop(L, &l, g->size, "k");
+  texpr x = anfi_low_let(L, part(g, ROWS_MAX, load(L, &r, l.var, 1), NULL), "x");
+  texpr hit = anfi_t_bin(t, TX_cmp_eq, x, best);
+  if (anfi_t_is_float(d)) hit = anfi_t_bin(t, TX_logic_or, hit, anfi_t_bin(t, TX_cmp_ne, x, x));
+  texpr k = anfi_low_let(L, anfi_t_select(t, hit, anfi_t_cast(t, n, l.var), size), "here");
+  anfi_low_set(L, at, anfi_t_select(t, anfi_t_lt(t, k, at), k, at));
+  anfi_low_loop_end(L, &l);
+  return anfi_t_cast(t, ANFI_S64, at);
+}
+
+void anfi_rows_arg(group *g, bool greatest) {
+  anfi_low *L = g->L;
+  anfi_rows_op op = greatest ? ROWS_MAX : ROWS_MIN;
+  texpr acc;
+  if (!g->x->tensor && g->size > MAX_ROW) anfi_view_force(L, (anfi_view *)(uintptr_t)g->x);
+  row r = row_of(g);
+  uint32_t i = start(g, op, LANES, &acc, "best");
+  take_row(g, op, r, acc, g->state[i], NULL);
+  finish(g, op, acc, g->state[i]);
+  texpr best = anfi_low_let(L, g->state[i], "best");
+  anfi_group_state(g, ANFI_S64, place_of(g, r, best), "at");
+}
+
+/* Whole vectors of four times as many floats, which meet twice before they are numbers of double. */
+static uint64_t take_fours(group *g, row r, texpr acc) {
+  anfi_low *L = g->L;
+  anfi_loop l;
+  uint16_t four = 4 * FEW;
+  uint64_t whole = g->size / four * four;
+  anfi_low_loop_range(L, &l, anfi_ix(L, 0), anfi_ix(L, whole), four, "k");
+  texpr v = anfi_low_let(L, load(L, &r, l.var, four), "x");
+  for (uint32_t n = four / 2u; n >= FEW; n /= 2)
+    v = anfi_low_let(L, anfi_t_add(L->t, anfi_low_half(L, v, 0), anfi_low_half(L, v, n)), "h");
+  anfi_low_set(L, acc, meet(g, ROWS_SUM, acc, part(g, ROWS_SUM, v, NULL)));
+  anfi_low_loop_end(L, &l);
+  return whole;
+}
+
+uint32_t anfi_rows_sum_positive(group *g, texpr array) {
+  texpr acc, known = recall(g, KNOWN_EXP_SUM);
+  row r = {array, anfi_ix(g->L, 0)};
+  if (known) return anfi_group_state(g, known->dtype, known, "sum");
+  uint32_t i = start(g, ROWS_SUM, FEW, &acc, "sum");
+  take_rest(g, ROWS_SUM, r, take_fours(g, r, acc), g->state[i], NULL);
+  finish(g, ROWS_SUM, acc, g->state[i]);
+  keep(g, KNOWN_EXP_SUM, anfi_low_let(g->L, g->state[i], "sum"));
+  return i;
+}
+
+texpr anfi_rows_exp(group *g, uint32_t top) {
+  anfi_low *L = g->L;
+  tdtype f = anfi_t_dt(ANF_TIR_f32);
+  texpr known = recall(g, KNOWN_EXP);
+  if (known) return known;
+  texpr m = anfi_low_let(L, anfi_t_cast(L->t, f, anfi_group_get(g, top)), "m");
+  texpr e = anfi_low_local(L, ANF_TIR_f32, g->size, "e");
+  anfi_group_begin(g);
+  texpr x = anfi_low_atom(L, anfi_t_sub(L->t, anfi_group_x(g).re, m));
+  texpr y = anfi_low_help(L, "anf_exp32_fall", f, 1, &x);
+  anfi_low_put(L, e, anfi_group_position(g), (anfi_elem){y, NULL}, false);
+  anfi_group_end(g);
+  keep(g, KNOWN_EXP, e);
+  return e;
+}
+
+bool anfi_rows_one(const group *g) {
+  return anfi_rows_fit(g) && g->x->dtype == ANF_F32 && g->size == g->extent[g->n - 1];
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions without a body, called as C functions of the host. They get the memory behind pointers
+ * itself: what they do with it is theirs to answer for. */
+#include "backend/tir/interp/interp.h"
+#include "backend/tir/interp/mem.h"
+#include "ir/ir.h"
+
+static int c_type(tdtype d) {
+  static const int8_t types[ANF_TIR_ELEM_COUNT] = {
+      [ANF_TIR_void] = ANFI_C_VOID, [ANF_TIR_bool] = ANF_BOOL, [ANF_TIR_u8] = ANF_U8,
+      [ANF_TIR_u16] = ANF_U16,      [ANF_TIR_u32] = ANF_U32,   [ANF_TIR_u64] = ANF_U64,
+      [ANF_TIR_s8] = ANF_I8,        [ANF_TIR_s16] = ANF_I16,   [ANF_TIR_s32] = ANF_I32,
+      [ANF_TIR_s64] = ANF_I64,      [ANF_TIR_f32] = ANF_F32,   [ANF_TIR_f64] = ANF_F64,
+      [ANF_TIR_index] = ANF_U64,    [ANF_TIR_f16] = ANF_U16,   [ANF_TIR_bf16] = ANF_U16,
+      [ANF_TIR_generic] = ANF_U64};
+  return d.ptr ? ANFI_C_POINTER : types[d.elem];
+}
+
+static uint64_t low_bytes(uint64_t v, size_t n) {
+  return n < 8 ? v & ((UINT64_C(1) << 8 * n) - 1) : v;
+}
+
+bool anfi_t_call_outside(imem *mem, tfunc f, void (*fn)(void), uint64_t *in, uint64_t *result) {
+  enum { MOST = 64 };
+  int type[MOST];
+  if (f->n > MOST || anfi_t_total(f->ret) != 1) return false;
+  for (uint32_t i = 0; i < f->n; i++) {
+    tdtype d = f->param[i]->dtype;
+    type[i] = c_type(d);
+    if (!d.ptr && anfi_t_total(d) != 1) return false;
+    if (d.ptr) in[i] = anfi_key(anfi_t_mem_host(mem, in[i], 0));
+  }
+  if (!anfi_c_call(fn, c_type(f->ret), f->n, type, in, result)) return false;
+  *result = low_bytes(*result, anfi_t_is_void(f->ret) ? 0 : anfi_t_bytes(f->ret));
+  return true;
+}

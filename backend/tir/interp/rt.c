@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What the interpreter does where compiled code calls the run time. */
+#include "backend/tir/interp/machine.h"
+
+static bool rt_stop(imachine *m, const ins *i, const uint64_t *v) {
+  if (m->o->stop) m->o->stop(m->o->user, (int64_t)v[0], (int64_t)v[1], (int64_t)v[2]);
+  return anfi_im_fail(m, i->node, false, ANF_E0870, "");
+}
+
+static bool rt_keep_more(imachine *m, const ins *i, const uint64_t *v, uint64_t *out) {
+  if (v[1] > v[2]) return anfi_im_mem_fail(m, i, IM_RANGE);
+  uint64_t to = anfi_t_mem_block(&m->mem, NULL, (size_t)v[2], true);
+  if (!to) return anfi_im_fail(m, i->node, false, ANF_E0857, "anf_rt_keep_more");
+  const void *from = v[1] ? anfi_t_mem_host(&m->mem, v[0], (size_t)v[1]) : NULL;
+  if (v[1] && !from) return anfi_im_mem_fail(m, i, IM_WILD);
+  if (v[1]) memcpy(anfi_t_mem_host(&m->mem, to, (size_t)v[2]), from, (size_t)v[1]);
+  *out = to;
+  return true;
+}
+
+static bool rt_put_tensor(imachine *m, const ins *i, const uint64_t *v) {
+  const void *p = anfi_t_mem_host(&m->mem, v[0], (size_t)v[1]);
+  if (!p) return anfi_im_mem_fail(m, i, IM_RANGE);
+  anfi_push(m->a, &m->leaf, anfi_key(p));
+  return true;
+}
+
+static void rt_print(imachine *m, int64_t site) {
+  if (m->o->print) m->o->print(m->o->user, site, m->leaf.n, m->leaf.at);
+  m->leaf.n = 0;
+}
+
+static uint64_t special(trt f, const uint64_t *v) {
+  const tdtype d = anfi_t_dt(ANF_TIR_f64);
+  double x[4], r[2];
+  if (f == TRT_anf_rt_polygamma)
+    return anfi_t_lane_of_f64(d, anfi_polygamma((int)(int32_t)v[0], anfi_t_lane_f64(d, v[1])));
+  for (int k = 0; k < 4; k++) x[k] = anfi_t_lane_f64(d, v[2 + k]);
+  anfi_complex((anfi_complex_fn)v[0], x, x + 2, r);
+  return anfi_t_lane_of_f64(d, r[v[1]]);
+}
+
+bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
+  uint64_t *r = anfi_im_regs(m), v[16];
+  if (i->b != anfi_t_rt[f].n) return anfi_im_fail(m, i->node, false, ANF_E0855, anfi_t_rt[f].name);
+  for (uint32_t k = 0; k < i->b; k++) v[k] = r[arg[k]];
+  switch (f) {
+  case TRT_anf_rt_alloc:
+    r[i->d] = anfi_t_mem_block(&m->mem, NULL, (size_t)v[0], false);
+    return r[i->d] || anfi_im_fail(m, i->node, false, ANF_E0857, "anf_rt_alloc");
+  case TRT_anf_rt_free: return anfi_t_mem_release(&m->mem, v[0]) || anfi_im_mem_fail(m, i, IM_WILD);
+  case TRT_anf_rt_trace:
+    if (m->o->trace) m->o->trace(m->o->user, (int64_t)v[0], v[1] != 0);
+    return true;
+  case TRT_anf_rt_check: return v[0] < v[1] || anfi_im_mem_fail(m, i, IM_RANGE);
+  case TRT_anf_rt_brgemm_kernel: return anfi_im_kernel(m, i, v, &r[i->d]);
+  case TRT_anf_rt_brgemm_call: return anfi_im_kernel_call(m, i, v, false);
+  case TRT_anf_rt_brgemm_list_call: return anfi_im_kernel_call(m, i, v, true);
+  case TRT_anf_rt_keep:
+    r[i->d] = anfi_t_mem_block(&m->mem, NULL, (size_t)v[0], true);
+    return r[i->d] || anfi_im_fail(m, i->node, false, ANF_E0857, "anf_rt_keep");
+  case TRT_anf_rt_keep_more: return rt_keep_more(m, i, v, &r[i->d]);
+  case TRT_anf_rt_stop: return rt_stop(m, i, v);
+  case TRT_anf_rt_put: anfi_push(m->a, &m->leaf, v[0]); return true;
+  case TRT_anf_rt_put_tensor: return rt_put_tensor(m, i, v);
+  case TRT_anf_rt_print: rt_print(m, (int64_t)v[0]); return true;
+  case TRT_anf_rt_complex:
+  case TRT_anf_rt_polygamma: r[i->d] = special(f, v); return true;
+  case TRT_anf_rt_parallel:
+  case TRT_COUNT: break; // made a loop when compiled
+  }
+  return anfi_im_fail(m, i->node, false, ANF_E0855, anfi_t_rt[f].name);
+}

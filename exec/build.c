@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Programs for other builds: what compiling makes of a graph or of Tensor IR, as an object file with a
+ * header, and on the way as LLVM IR, assembly or C. The same code as for this process, except that
+ * it finds its data and tells its sites by itself (anf_object in anfora/rt.h). */
+#include "anfora/build.h"
+#include "backend/c/c.h"
+#include "exec/exec.h"
+
+/* One thing to be built */
+typedef struct work {
+  anf_ctx *cx;
+  anfi_arena *a;
+  anf_build_opts o;
+  const tmod *m;
+  anfi_jit_aot aot;
+  const anfi_c_doc *doc;
+  anf_target_machine there; // what o.jit.target says
+  anf_jit_engine *engine;   // of o.kind; NULL: not needed yet
+} work;
+
+static void read_opts(const anf_build_opts *given, anf_build_opts *o) {
+  memset(o, 0, sizeof *o);
+  if (given) memcpy(o, given, given->size && given->size < sizeof *o ? given->size : sizeof *o);
+}
+
+static bool usable(anf_ctx *cx, const char *name) {
+  if (anfi_c_name_is_free(cx, name) && !anfi_c_is_cpp_word(name) && !anfi_jit_builtin(name))
+    return true;
+  anfi_fail(cx, anfi_nowhere(), ANF_E0920, name);
+  anfi_hint(cx, "give the function another name: the option `name`, of the command --name");
+  return false;
+}
+
+/* ---- forms ---- */
+
+static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
+
+static anf_jit_engine *engine(work *w, anf_jit_kind k) {
+  anf_jit_engine *e = NULL;
+  if (w->engine && w->engine->kind == k) return w->engine;
+  if (w->o.jit.size && w->o.jit.target && w->o.jit.target != &w->there) {
+    anfi_target_copy(&w->there, w->o.jit.target);
+    w->there.elsewhere = true;
+    w->o.jit.target = &w->there;
+  }
+  anf_status st = anf_jit_engine_new(w->cx, k, w->o.jit.size ? &w->o.jit : NULL, NULL, &e);
+  if (st != ANF_OK) return (void)anfi_fail_as(w->cx, st), NULL;
+  anfi_defer(w->cx, ANFI_ALWAYS, free_engine, e);
+  return w->engine = e;
+}
+
+static bool lowered(work *w, const anf_jit_engine *e, anfi_jit_lowered *l) {
+  *l = (anfi_jit_lowered){0};
+  if (!anfi_jit_lower(w->cx, e, w->m, l)) return false;
+  l->aot = &w->aot;
+  for (size_t i = 0; i < l->m->func.n; i++)
+    w->aot.constant &= strcmp(l->m->func.at[i]->name->s, "__tir_init") != 0;
+  return true;
+}
+
+/* C as it would be compiled; no compiler is looked for. */
+static bool put_c(work *w, anf_text *out) {
+  anf_jit_engine e = {.vt = &anfi_jit_cjit, .kind = ANF_JIT_CJIT};
+  anfi_jit_lowered l;
+  if (w->o.jit.size)
+    memcpy(&e.o, &w->o.jit, w->o.jit.size < sizeof e.o ? w->o.jit.size : sizeof e.o);
+  return lowered(w, &e, &l) && e.vt->print(w->cx, &e, &l, "c", out);
+}
+
+static bool put_form(work *w, anf_build_form form, anf_text *out) {
+  static const char *const printed[] = {[ANF_BUILD_LLVM] = "llvm", [ANF_BUILD_ASM] = "asm"};
+  anfi_jit_lowered l;
+  if (form == ANF_BUILD_C) return put_c(w, out);
+  bool by_llvm = form == ANF_BUILD_LLVM || form == ANF_BUILD_ASM;
+  anf_jit_engine *e = engine(w, by_llvm ? ANF_JIT_LLVM : w->o.kind);
+  if (!e || !lowered(w, e, &l)) return false;
+  if (form == ANF_BUILD_HEADER) return anfi_c_header(w->cx, &l, w->m, w->o.title, w->doc, out);
+  if (by_llvm) return e->vt->print(w->cx, e, &l, printed[form], out);
+  if (e->vt->object) return e->vt->object(w->cx, e, &l, out);
+  return anfi_fail(w->cx, anfi_nowhere(), ANF_E0921, e->vt->name);
+}
+
+static bool put_forms(work *w, unsigned forms, anf_text *out) {
+  for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++) {
+    if (!(forms >> i & 1)) continue;
+    out[i].cx = w->cx;
+    if (!put_form(w, (anf_build_form)i, &out[i])) return false;
+  }
+  return true;
+}
+
+/* ---- Tensor IR ---- */
+
+static void build_tir(const tmod *m, unsigned forms, const anf_build_opts *given, anf_text *out) {
+  work w = {.cx = m->t->cx, .a = anfi_scratch(m->t->cx), .m = m};
+  read_opts(given, &w.o);
+  const char *first = NULL;
+  for (size_t i = 0; i < m->func.n; i++) {
+    tfunc f = m->func.at[i];
+    bool seen = f->body && !anfi_t_attr(f->attrs, TA_is_private, NULL) &&
+                strcmp(f->name->s, "__tir_init") != 0;
+    if (!seen) continue;
+    if (!usable(w.cx, f->name->s)) return;
+    if (!first) first = f->name->s;
+  }
+  if (!first) {
+    anfi_fail(w.cx, anfi_nowhere(), ANF_E0922);
+    return;
+  }
+  w.aot = (anfi_jit_aot){.name = w.o.name ? w.o.name : first, .file = m->t->file};
+  if (usable(w.cx, anfi_sprintf(w.a, "%s_object", w.aot.name))) put_forms(&w, forms, out);
+}
+
+anf_status anf_build_tir(const anf_tir_module *m, unsigned forms, const anf_build_opts *o,
+                         anf_diag *d, anf_text *out) {
+  ANFI_ENTRY(m->t->cx, d);
+  build_tir(m, forms, o, out);
+  return anfi_leave(m->t->cx);
+}
+
+/* ---- graphs ---- */
+
+/* The message of a code with the bytes 1 and 2 for the numbers that the program tells. */
+static const char *message(anfi_arena *a, const anfi_site_info *s) {
+  const char *in = anfi_code_text(s->code),
+             *word = s->code == ANF_E0442 ? s->text ? s->text : "the condition is false"
+                                          : anfi_op[s->op].name;
+  char *out = (char *)anfi_alloc(a, strlen(in) + strlen(word) + 1), *p = out;
+  char number = 1;
+  while (*in) {
+    if (*in != '%') {
+      *p++ = *in++;
+      continue;
+    }
+    in++;
+    in += strspn(in, "-+ #0123456789.lhzjt");
+    if (*in == 's') p += sprintf(p, "%s", word);
+    else if (*in == '%') *p++ = '%';
+    else *p++ = number++;
+    in += *in != 0;
+  }
+  *p = 0;
+  return out;
+}
+
+static void describe_sites(work *w, const anfi_lowered *low) {
+  anf_site *site = ANFI_NEW_N(w->a, anf_site, low->sites.n + 1);
+  for (size_t i = 0; i < low->sites.n; i++) {
+    const anfi_site_info *s = &low->sites.at[i];
+    bool fails = s->kind == ANFI_SITE_FAIL;
+    site[i] = (anf_site){fails ? message(w->a, s) : NULL, s->loc.file, s->loc.line, s->loc.col,
+                         fails ? NULL : anfi_site_print(w->a, low, s)};
+  }
+  w->aot.site = site;
+  w->aot.nsite = low->sites.n;
+}
+
+static void put_outs(const anfi_lowered *low, anf_text *t) {
+  size_t returned = anfi_returned_leaf(&low->result);
+  if (low->result.n < 2 && returned < low->result.n) return;
+  anfi_puts(t, returned < low->result.n ? "\n * It returns" : "\n * The result goes to `out`");
+  if (returned < low->result.n)
+    anfi_putf(t,
+              " number %zu of the result's %zu parts; the others go to the parameters `out` in "
+              "their order",
+              returned, low->result.n);
+  anfi_puts(t, ". Tensors are dense and in C's order.");
+}
+
+/* What stands above the function in the header. */
+static anfi_c_doc *documented(work *w, const anfi_lowered *low, const char *name,
+                              const anf_graph *g, size_t n, const anf_type *const *types) {
+  anf_text t = {.cx = w->cx};
+  anfi_c_doc *doc = ANFI_NEW(w->a, anfi_c_doc);
+  anfi_putf(&t, "%s(", name);
+  for (size_t i = 0; i < n; i++) {
+    const char *p = anf_node_name(g->params.at[i]);
+    anfi_putf(&t, "%s%s: ", i ? ", " : "", p && *p ? p : "x");
+    anfi_put_type(&t, w->cx, types[i]);
+  }
+  anfi_puts(&t, ") -> ");
+  anfi_put_type(&t, w->cx, low->result_type);
+  put_outs(low, &t);
+  doc->text = anfi_strndup(w->a, t.text, t.len);
+  doc->nin = (uint32_t)low->param.n;
+  anf_text_free(&t);
+  return doc;
+}
+
+static void free_arena(void *a) { anfi_arena_free((anfi_arena *)a); }
+
+/* Blocks of products are those of the machine that the object is for, as in a process. */
+static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
+                  const char *name, const anfi_build_hooks *h, anfi_variant *v) {
+  anf_exec_opts eo = {.size = sizeof eo,
+                      .fast = w->o.fast,
+                      .parallel = w->o.parallel,
+                      .pipeline = w->o.pipeline,
+                      .tune = w->o.tune};
+  anfi_arg *args = ANFI_NEW_N(w->a, anfi_arg, n + 1);
+  for (size_t i = 0; i < n; i++) args[i].type = types[i];
+  anfi_arena_init(&v->arena, w->cx);
+  anfi_defer(w->cx, ANFI_ALWAYS, free_arena, &v->arena);
+  if ((forms & 1u << ANF_BUILD_OBJ || eo.tune) && !(eo.engine = engine(w, w->o.kind))) return false;
+  v->name = name;
+  v->nstate = h->nstate;
+  v->edit = h->edit;
+  v->edit_user = h->user;
+  if (!anfi_exec_lower(w->cx, g, n, args, &eo, v)) return false;
+  if (!anfi_lowered_is_plain(&v->low)) return false;
+  return !v->form || anfi_fail(w->cx, anfi_nowhere(), ANF_E0923, name);
+}
+
+void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
+                      const anf_build_opts *given, const anfi_build_hooks *h, anf_text *out) {
+  anf_ctx *cx = g->module->cx;
+  work w = {.cx = cx, .a = anfi_scratch(cx)};
+  anfi_variant *v = ANFI_NEW(w.a, anfi_variant);
+  read_opts(given, &w.o);
+  const char *name = w.o.name ? w.o.name : g->name->s;
+  if (!usable(cx, name) || !lower(&w, g, n, types, forms, name, h, v)) return;
+  w.m = v->low.module;
+  w.aot = (anfi_jit_aot){.name = name, .file = w.m->t->file, .constant = true};
+  describe_sites(&w, &v->low);
+  anfi_c_doc *doc = documented(&w, &v->low, name, g, n, types);
+  doc->put = h->put;
+  doc->user = h->user;
+  w.doc = doc;
+  put_forms(&w, forms, out);
+}
+
+anf_status anf_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
+                           const anf_build_opts *o, anf_diag *d, anf_text *out) {
+  static const anfi_build_hooks none = {0};
+  ANFI_ENTRY(g->module->cx, d);
+  anfi_build_graph(g, n, types, forms, o, &none, out);
+  return anfi_leave(g->module->cx);
+}
+
+const char *anf_build_form_name(anf_build_form f) {
+  static const char *const names[ANF_BUILD_FORM_COUNT] = {"obj", "header", "llvm", "asm", "c"};
+  return (unsigned)f < ANF_BUILD_FORM_COUNT ? names[f] : "";
+}
+bool anf_build_form_of(const char *name, size_t len, anf_build_form *out) {
+  for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++) {
+    const char *s = anf_build_form_name((anf_build_form)i);
+    if (strlen(s) == len && memcmp(s, name, len) == 0) return *out = (anf_build_form)i, true;
+  }
+  return false;
+}

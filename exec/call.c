@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Values into slots of compiled code and back, and what its sites mean: messages and printed text,
+ * in the words of the reference interpreter. */
+#include "exec/exec.h"
+
+typedef struct calling {
+  anf_ctx *cx;
+  const anfi_variant *v;
+  const anf_run_opts *o;
+  anfi_arena *a;
+  anf_generic *slot;
+  size_t n;
+  ANFI_VEC(anf_value *) names; // of the arguments; their numbers are those behind the program's
+} calling;
+
+/* ---- in ---- */
+
+static anf_generic scalar_bits(const anf_value *v) {
+  anf_generic g = {.bits = 0};
+  memcpy(&g, v->u.data, anf_dtype_bytes((anf_dtype)v->type->dtype));
+  return g;
+}
+
+static void put_leaf(calling *c, const anfi_leaf *l, anf_value *v) {
+  c->slot[c->n++] = l->scalar ? scalar_bits(v) : (anf_generic){.ptr = v->u.data};
+}
+
+static void put_name(calling *c, anf_value *v) {
+  c->slot[c->n++] = (anf_generic){.bits = c->v->low.names.n + c->names.n};
+  anfi_push(c->a, &c->names, v);
+}
+
+/* Values and types agree: walked together, by a stack. */
+static void put_value(calling *c, anf_value *v) {
+  ANFI_VEC(anf_value *) st = {0};
+  anfi_push(c->a, &st, v);
+  while (st.n) {
+    anf_value *x = st.at[--st.n];
+    if (x->kind == ANF_VALUE_TENSOR) put_leaf(c, &c->v->low.param.at[c->n], x);
+    if (x->kind == ANF_VALUE_STRING || x->kind == ANF_VALUE_TYPE) put_name(c, x);
+    bool nest = x->kind == ANF_VALUE_TUPLE || x->kind == ANF_VALUE_RECORD;
+    for (size_t i = nest ? x->n : 0; i-- > 0;) anfi_push(c->a, &st, x->u.item[i]);
+    if (x->kind != ANF_VALUE_FN) continue;
+    const anfi_fn *f = anfi_value_fn(x);
+    for (size_t i = (size_t)f->ncapture + f->nbound; i-- > 0;) anfi_push(c->a, &st, f->at[i]);
+  }
+}
+
+/* ---- out ---- */
+
+/* A leaf of the result: a tensor, for a name its number; and where the value stands. */
+typedef struct part {
+  anf_value *v, **place;
+  bool name;
+} part;
+typedef ANFI_VEC(part) values;
+
+/* The result with its leaves still zero, at `place`. */
+static void shell(calling *c, const anf_type *t, anf_value **place, values *leaves) {
+  bool name = t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE;
+  if (name) t = anfi_type_scalar(c->cx, ANF_U64);
+  switch ((anf_type_kind)t->kind) {
+  case ANF_TYPE_TENSOR:
+    *place = anfi_value_new_tensor(c->cx, t);
+    anfi_push(c->a, leaves, ((part){*place, place, name}));
+    return;
+  case ANF_TYPE_TUPLE: *place = anfi_value_new_tuple(c->cx, t->n); break;
+  case ANF_TYPE_RECORD: *place = anfi_value_new_record(c->cx, t); break;
+  default: *place = anfi_value_new_none(c->cx); return;
+  }
+  anf_value *v = *place;
+  anfi_value_guard(v);
+  for (uint32_t i = 0; i < t->n; i++) shell(c, t->items[i], &v->u.item[i], leaves);
+  anfi_value_unguard(v);
+}
+
+/* Puts strings and types in the place of their numbers. */
+static void name_leaves(const calling *c, const values *leaves) {
+  for (size_t i = 0; i < leaves->n; i++) {
+    const part *l = &leaves->at[i];
+    if (!l->name) continue;
+    size_t k = (size_t)anfi_get_i64(l->v, 0), own = c->v->low.names.n;
+    *l->place = anf_value_retain(k < own ? c->v->low.names.at[k] : c->names.at[k - own]);
+    anf_value_release(l->v);
+  }
+}
+
+static void make_room(calling *c, const values *leaves) {
+  const anfi_leaves *l = &c->v->low.result;
+  size_t returned = anfi_returned_leaf(l);
+  for (size_t i = 0; i < l->n; i++)
+    if (i != returned) c->slot[c->n++].ptr = leaves->at[i].v->u.data;
+}
+
+static void take_returned(const calling *c, const values *leaves) {
+  const anfi_leaves *l = &c->v->low.result;
+  size_t at = anfi_returned_leaf(l);
+  if (at == l->n) return;
+  anf_value *v = leaves->at[at].v;
+  memcpy(v->u.data, &c->slot[c->n], anf_dtype_bytes((anf_dtype)v->type->dtype));
+}
+
+/* ---- sites ---- */
+
+static bool stopped(const calling *c, int64_t site, int64_t a, int64_t b) {
+  if (site < 0 || (size_t)site >= c->v->low.sites.n)
+    return anfi_fail(c->cx, anfi_nowhere(), ANF_E0001, "a site that is not there");
+  const anfi_site_info *s = &c->v->low.sites.at[site];
+  const char *op = anfi_op[s->op].name;
+  switch (s->code) {
+  case ANF_E0441:
+  case ANF_E0443: return anfi_fail(c->cx, s->loc, s->code, (long long)a, (size_t)b);
+  case ANF_E0442:
+    return anfi_fail(c->cx, s->loc, s->code, s->text ? s->text : "the condition is false");
+  default: return anfi_fail(c->cx, s->loc, s->code, op, (long long)a, (long long)b);
+  }
+}
+
+static anf_value *printed(calling *c, const anf_type *t, const uint64_t *leaf, size_t *at) {
+  values leaves = {0};
+  anf_value *v;
+  shell(c, t, &v, &leaves);
+  for (size_t i = 0; i < leaves.n; i++) {
+    anf_value *x = leaves.at[i].v;
+    size_t bytes = x->n * anf_dtype_bytes((anf_dtype)x->type->dtype);
+    bool scalar = !x->type->n && anfi_dtype_class((anf_dtype)x->type->dtype) != ANFI_CLASS_COMPLEX;
+    const uint64_t *bits = &leaf[(*at)++];
+    memcpy(x->u.data, scalar ? (const void *)bits : (const void *)(uintptr_t)*bits, bytes);
+  }
+  name_leaves(c, &leaves);
+  return v;
+}
+
+static void put_printed(calling *c, int64_t site, const uint64_t *leaf, anf_text *out) {
+  const anfi_site_info *s = &c->v->low.sites.at[site];
+  size_t at = 0;
+  for (size_t i = 0; i < s->n; i++) {
+    anf_value *v = s->value[i];
+    if (i) anfi_putc(out, ' ');
+    v = v ? anf_value_retain(v) : printed(c, s->type[i], leaf, &at);
+    anfi_value_guard(v);
+    if (v->kind == ANF_VALUE_STRING) anfi_put(out, v->u.text, v->n);
+    else anfi_put_value(out, v, 0);
+    anfi_value_unguard(v);
+    anf_value_release(v);
+  }
+  anfi_putc(out, '\n');
+}
+
+/* Compiled code is below on the stack: a failure must not jump over it. */
+static anf_status printed_in_frame(calling *c, int64_t site, const uint64_t *leaf, anf_text *out) {
+  ANFI_ENTRY(c->cx, NULL);
+  c->a = anfi_scratch(c->cx);
+  put_printed(c, site, leaf, out);
+  return anfi_leave(c->cx);
+}
+
+static void print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
+  calling *c = (calling *)user;
+  anfi_arena *a = c->a;
+  anf_text text = {.cx = c->cx};
+  (void)n;
+  if (c->o && c->o->print && printed_in_frame(c, site, leaf, &text) == ANF_OK)
+    c->o->print(c->o->print_user, text.text, text.len);
+  c->a = a;
+  anf_text_free(&text);
+}
+
+/* ---- the call ---- */
+
+static bool failed(const calling *c, anf_stream *s, anf_status st) {
+  const anf_trap *t = anf_stream_trap(s);
+  if (t->kind == ANF_TRAP_SITE) return stopped(c, t->site, t->a, t->b);
+  return anfi_fail_as(c->cx, anf_jit_report(c->cx, c->v->function, s, NULL)) &&
+         anfi_fail_as(c->cx, st);
+}
+
+bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, anf_stream *s, anf_status st) {
+  calling c = {.cx = cx, .v = v};
+  return failed(&c, s, st);
+}
+
+void anfi_variant_put_printed(anf_ctx *cx, const anfi_variant *v, int64_t site,
+                              const uint64_t *leaf, anf_text *out) {
+  calling c = {.cx = cx, .v = v, .a = anfi_scratch(cx)};
+  put_printed(&c, site, leaf, out);
+}
+
+bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
+                      const anf_run_opts *o, anf_value **result) {
+  calling c = {.cx = e->cx, .v = v, .o = o, .a = anfi_scratch(e->cx)};
+  values leaves = {0};
+  anf_stream *s = anf_stream_of_thread();
+  if (!s) anfi_throw_nomem(e->cx);
+  c.slot = ANFI_NEW_N(c.a, anf_generic, v->low.param.n + v->low.result.n + 1);
+  for (size_t i = 0; i < n; i++) put_value(&c, args[i]);
+  anf_value *r;
+  shell(&c, v->low.result_type, &r, &leaves);
+  anfi_value_guard(r);
+  make_room(&c, &leaves);
+  anf_stream_set_print(s, print, &c);
+  anf_status st = anf_jit_call_generic(v->function, s, c.slot);
+  anf_stream_set_print(s, NULL, NULL);
+  if (st != ANF_OK) return failed(&c, s, st);
+  take_returned(&c, &leaves);
+  anfi_value_unguard(r); // a name takes the place of its number, which may be the whole
+  name_leaves(&c, &leaves);
+  anfi_value_guard(r);
+  *result = v->form ? anfi_formed(e->cx, v->form, &v->origins, r) : anf_value_retain(r);
+  anfi_value_unguard(r);
+  anf_value_release(r);
+  return *result != NULL;
+}

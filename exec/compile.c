@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* From a graph and types to a compiled variant. The program is copied, for the passes rewrite it. */
+#include "exec/exec.h"
+#include "exec/tune.h"
+#include "backend/kernel/kernel.h"
+
+#include "anfora/opt.h"
+
+static anf_graph *public_graph(anf_module *m) {
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && !(m->graphs.at[i]->flags & ANFI_GRAPH_PRIVATE)) return m->graphs.at[i];
+  return NULL;
+}
+
+/* The form outlives the module that it is in. Attributes in it are the host's program's. */
+static const anfi_form *kept_form(anfi_arena *a, const anfi_form *f) {
+  size_t bytes = sizeof *f + f->n * sizeof(const anfi_form *);
+  anfi_form *r = (anfi_form *)anfi_alloc(a, bytes);
+  memcpy(r, f, bytes);
+  for (uint32_t i = 0; i < f->n; i++) r->item[i] = kept_form(a, f->item[i]);
+  return r;
+}
+
+static void edit(void *p) {
+  anfi_variant *v = (anfi_variant *)p;
+  if (v->edit) v->edit(v->edit_user, v);
+}
+
+/* The module and the constants that sites show are held for whoever frees them. */
+static void hold(anfi_lowered *low) {
+  anfi_t_mod_keep(low->module);
+  for (size_t i = 0; i < low->names.n; i++) anf_value_retain(low->names.at[i]);
+  for (size_t i = 0; i < low->sites.n; i++)
+    for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_retain(low->sites.at[i].value[k]);
+}
+
+static void release_constants(const anfi_lowered *low) {
+  for (size_t i = 0; i < low->names.n; i++) anf_value_release(low->names.at[i]);
+  for (size_t i = 0; i < low->sites.n; i++)
+    for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_release(low->sites.at[i].value[k]);
+}
+
+static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, const anf_exec_opts *o,
+                  anfi_variant *v) {
+  anf_graph *program = anfi_applied(cx, g, n, args, &v->arena, &v->origins);
+  if (!program) return false;
+  anf_module *m = program->module;
+  const char *name =
+      v->name ? v->name : anfi_strndup(&v->arena, program->name->s, program->name->len);
+  anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = v->trace};
+  if (v->trace) opt.after = anfi_trace_pass;
+  anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : "standard", &opt, NULL);
+  if (st != ANF_OK) return anfi_fail_as(cx, st);
+  anfi_lower_opts lo = {.fast = o->fast,
+                        .parallel = o->parallel,
+                        .name = name,
+                        .regions = v->trace != NULL,
+                        .nstate = v->nstate,
+                        .plans = v->plans,
+                        .fusion = v->fusion,
+                        .edit = edit,
+                        .user = v};
+  anfi_isa isa;
+  if (o->engine && anfi_isa_of_engine(o->engine, &isa)) lo.isa = &isa;
+  anfi_tuner tuner;
+  if (o->tune && o->engine && anfi_tuner_open(&tuner, cx, o->engine)) lo.plans = &tuner.plans;
+  anf_graph *entry = public_graph(m);
+  if (entry && v->amend) v->amend(v->edit_user, entry);
+  v->low.cx = cx;
+  v->low.arena = &v->arena;
+  uint64_t from = anfi_os_now_ns();
+  if (!entry || !anfi_lower_graph(entry, &lo, &v->low)) return false;
+  anfi_trace_span(v->trace, "lower", from, anfi_os_now_ns());
+  if (entry->form) v->form = kept_form(&v->arena, entry->form);
+  if (anfi_failed(cx)) return false;
+  hold(&v->low);
+  return true;
+}
+
+/* In a frame of its own, so that graphs and what was known of them are gone before code is made. */
+static anf_status lower_framed(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
+                               const anf_exec_opts *o, anfi_variant *v) {
+  ANFI_ENTRY(cx, NULL);
+  lower(cx, g, n, args, o, v);
+  return anfi_leave(cx);
+}
+
+static void free_module(anfi_lowered *low) {
+  anf_tir_module_free(low->module);
+  low->module = NULL;
+}
+
+static void release(void *lowered) {
+  release_constants((const anfi_lowered *)lowered);
+  free_module((anfi_lowered *)lowered);
+}
+
+bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
+                     const anf_exec_opts *o, anfi_variant *v) {
+  anf_status st = lower_framed(cx, g, n, args, o, v);
+  if (st != ANF_OK) return anfi_fail_as(cx, st);
+  anfi_defer(cx, ANFI_ALWAYS, release, &v->low);
+  return true;
+}
+
+/* ---- variants ---- */
+
+void anfi_variant_free(anf_ctx *cx, anfi_variant *v) {
+  if (!v) return;
+  if (v->function) release_constants(&v->low);
+  anf_jit_function_free(v->function);
+  anf_jit_module_free(v->code);
+  anfi_arena_free(&v->arena);
+  anfi_raw(cx, v, sizeof *v, 0);
+}
+
+static void free_variant(void *p) {
+  anfi_variant *v = (anfi_variant *)p;
+  anfi_variant_free(v->arena.cx, v);
+}
+
+/* The engine must know the C functions that the module declares. */
+static bool define_hosts(anf_exec *e, const tmod *m) {
+  for (size_t i = 0; i < m->func.n; i++) {
+    const anfi_str *name = m->func.at[i]->body ? NULL : m->func.at[i]->name;
+    const anfi_host *h = name ? anfi_host_find(e->cx, name->s, name->len) : NULL;
+    if (h && !anfi_jit_define_once(e->cx, e->engine, name->s, h->function)) return false;
+  }
+  return true;
+}
+
+anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
+  uint64_t start = anfi_os_now_ns();
+  anfi_variant *v = (anfi_variant *)anfi_raw(e->cx, NULL, 0, sizeof *v);
+  if (!v) anfi_throw_nomem(e->cx);
+  memset(v, 0, sizeof *v);
+  anfi_arena_init(&v->arena, e->cx);
+  anfi_defer(e->cx, ANFI_ON_FAIL, free_variant, v);
+  anfi_exec_sig(e->cx, &v->arena, n, args, &v->sig);
+  v->trace = e->trace;
+  v->nstate = e->nstate;
+  v->amend = e->amend;
+  v->edit = e->edit;
+  v->plans = e->plans;
+  v->edit_user = e->edit_user;
+  anf_exec_opts o = e->o;
+  o.engine = e->engine;
+  if (!anfi_exec_lower(e->cx, e->g, n, args, &o, v)) return NULL;
+  if (e->trace) anfi_trace_regions(e->trace, &v->low);
+  if (!define_hosts(e, v->low.module)) return NULL;
+  uint64_t from = anfi_os_now_ns();
+  anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
+  anfi_trace_span(v->trace, "code", from, anfi_os_now_ns());
+  if (st != ANF_OK) return (void)anfi_fail_as(e->cx, st), NULL;
+  if (!(v->function = anf_jit_get_function(v->code, v->low.entry))) anfi_throw_nomem(e->cx);
+  anfi_undefer(e->cx, &v->low); // its constants are the variant's
+  free_module(&v->low);
+  e->compilations++;
+  double ms = (double)(anfi_os_now_ns() - start) / 1e6;
+  e->compile_ms += ms;
+  anfi_exec_log(e, v, n, args, ms);
+  return v;
+}

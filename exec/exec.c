@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Compiled functions: options, signatures, variants. The entry points are here. */
+#include "exec/exec.h"
+#include "backend/jit/jit.h"
+#include "interp/interp.h"
+
+/* ---- making ---- */
+
+static void free_exec(void *e) { anf_exec_free((anf_exec *)e); }
+
+static void drop_all(anf_exec *e) {
+  for (anfi_variant *v = e->variant, *next; v; v = next) {
+    next = v->next;
+    anfi_variant_free(e->cx, v);
+  }
+  e->variant = NULL;
+  e->nvariant = 0;
+}
+
+void anf_exec_free(anf_exec *e) {
+  if (!e) return;
+  anf_ctx *cx = e->cx;
+  drop_all(e);
+  for (size_t i = 0; i < e->nfixed; i++) anf_value_release(e->fixed[i]);
+  anfi_raw(cx, e->fixed, e->nfixed * sizeof *e->fixed, 0);
+  anf_jit_engine_free(e->engine);
+  anf_value_release(e->fn);
+  anf_text_free(&e->log);
+  anfi_raw(cx, e, sizeof *e, 0);
+}
+
+static anf_jit_engine *engine_of(anf_ctx *cx, const anf_exec_opts *o) {
+  anf_jit_engine *e = NULL;
+  anf_status st = anf_jit_engine_new(cx, o->kind, o->jit.size ? &o->jit : NULL, NULL, &e);
+  if (st != ANF_OK) anfi_fail_as(cx, st);
+  return e;
+}
+
+static void read_opts(const anf_exec_opts *o, anf_exec_opts *out) {
+  memset(out, 0, sizeof *out);
+  if (o) memcpy(out, o, o->size && o->size < sizeof *out ? o->size : sizeof *out);
+  if (!out->max_compiled) out->max_compiled = 64;
+}
+
+static bool has_types(const anf_graph *g, anfi_arg *args) {
+  for (size_t i = 0; i < g->params.n; i++) {
+    const anf_type *t = args[i].type = g->params.at[i]->type;
+    size_t n;
+    if (!t || t->kind == ANF_TYPE_FN || t->kind == ANF_TYPE_ANY) return false;
+    if (t->kind == ANF_TYPE_TENSOR && !anfi_type_elements(t, &n)) return false;
+  }
+  return true;
+}
+
+static anfi_variant *find(anf_exec *e, const anfi_sig *sig) {
+  size_t bytes = sig->word.n * sizeof *sig->word.at;
+  for (anfi_variant **at = &e->variant; *at; at = &(*at)->next) {
+    anfi_variant *v = *at;
+    if (v->sig.word.n != sig->word.n || (bytes && memcmp(v->sig.word.at, sig->word.at, bytes) != 0))
+      continue;
+    *at = v->next; // used last: to the front
+    v->next = e->variant;
+    return e->variant = v;
+  }
+  return NULL;
+}
+
+static void drop_oldest(anf_exec *e) {
+  anfi_variant **at = &e->variant;
+  while ((*at)->next) at = &(*at)->next;
+  anfi_variant_free(e->cx, *at);
+  *at = NULL;
+  e->nvariant--;
+}
+
+/* In a frame of its own, so that a failure can be taken back. */
+static anf_status try_variant(anf_exec *e, size_t n, const anfi_arg *args, anf_diag *d,
+                              anfi_variant **v) {
+  *v = NULL;
+  ANFI_ENTRY(e->cx, d);
+  *v = anfi_variant_new(e, n, args);
+  anf_status st = anfi_leave(e->cx);
+  if (st != ANF_OK) *v = NULL;
+  return st;
+}
+
+static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
+
+/* The list that this frame records to, or one that is lost with it. */
+static anf_diag *diag_of(anf_ctx *cx) {
+  if (cx->frame->diag) return cx->frame->diag;
+  anf_diag *d = anf_diag_new(cx);
+  if (!d) anfi_throw_nomem(cx);
+  anfi_defer(cx, ANFI_ALWAYS, free_diag, d);
+  return d;
+}
+
+/* Code is made for more values than before. False: it was made for all. */
+static bool fix_more(anf_exec *e, size_t n, const anfi_arg *args) {
+  if (e->fixing == ANFI_FIX_NONE) e->needed = anfi_exec_needed(e);
+  while (e->fixing < ANFI_FIX_ALL) {
+    e->fixing++;
+    for (size_t i = 0; i < n; i++)
+      if (args[i].type && !args[i].value && anfi_exec_fixes(e, i, args[i].type)) return true;
+  }
+  return false;
+}
+
+/* Nothing, without an error, if the values of arguments have to be known. */
+static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
+  anf_diag *d = diag_of(e->cx);
+  size_t had = anf_diag_count(d);
+  anfi_variant *v;
+  anf_status st = try_variant(e, n, args, d, &v);
+  if (st == ANF_OK) return v;
+  bool unknown = anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0953);
+  if (unknown && fix_more(e, n, args)) anfi_diag_forget(d, had);
+  else anfi_fail_as(e->cx, st);
+  return NULL;
+}
+
+static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
+  anfi_sig sig = {0};
+  anfi_exec_sig(e->cx, anfi_scratch(e->cx), n, args, &sig);
+  anfi_variant *v = find(e, &sig);
+  if (v || !(v = compiled(e, n, args))) return v;
+  if (e->nvariant == e->o.max_compiled) drop_oldest(e);
+  v->next = e->variant;
+  e->nvariant++;
+  return e->variant = v;
+}
+
+/* Arguments whose values have to be known are given as such from here on. */
+static void fix(const anf_exec *e, size_t n, anfi_arg *args, anf_value *const *v) {
+  for (size_t i = 0; i < n; i++)
+    if (args[i].type && anfi_exec_fixes(e, i, args[i].type)) args[i].value = v[i];
+}
+
+anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args) {
+  anfi_variant *v;
+  do v = variant(e, n, args); // the last time for the error
+  while (!v && !anfi_failed(e->cx));
+  return v;
+}
+
+/* The same for given values. */
+static anfi_variant *variant_for(anf_exec *e, size_t n, anfi_arg *args, anf_value *const *values) {
+  anfi_fixing before = e->fixing;
+  anfi_variant *v;
+  do {
+    fix(e, n, args, values);
+    v = variant(e, n, args);
+  } while (!v && !anfi_failed(e->cx));
+  if (!v) e->fixing = before;
+  return v;
+}
+
+static anf_exec *new_exec(anf_ctx *cx, const anf_exec_opts *given) {
+  anf_exec *e = (anf_exec *)anfi_raw(cx, NULL, 0, sizeof *e);
+  if (!e) anfi_throw_nomem(cx);
+  memset(e, 0, sizeof *e);
+  e->cx = e->log.cx = cx;
+  anfi_defer(cx, ANFI_ON_FAIL, free_exec, e);
+  read_opts(given, &e->o);
+  if (e->o.engine) {
+    e->engine = e->o.engine;
+    atomic_fetch_add(&e->engine->refs, 1);
+  }
+  return e->engine || (e->engine = engine_of(cx, &e->o)) ? e : NULL;
+}
+
+anf_exec *anfi_exec_new(anf_graph *g, const anf_exec_opts *given) {
+  anf_ctx *cx = g->module->cx;
+  if (g->module->status != ANF_OK)
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
+                           "its module could not be built"),
+           NULL;
+  anf_exec *e = new_exec(cx, given);
+  if (e) e->g = g;
+  return e;
+}
+
+static anf_exec *exec_of_graph(anf_graph *g, const anf_exec_opts *given) {
+  anf_exec *e = anfi_exec_new(g, given);
+  if (!e) return NULL;
+  anfi_arg *args = ANFI_NEW_N(anfi_scratch(e->cx), anfi_arg, g->params.n + 1);
+  if (has_types(g, args)) variant(e, g->params.n, args);
+  return anfi_failed(e->cx) ? NULL : e;
+}
+
+anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out) {
+  *out = NULL;
+  ANFI_ENTRY(g->module->cx, d);
+  *out = exec_of_graph(g, o);
+  anf_status st = anfi_leave(g->module->cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
+
+static anf_exec *exec_of_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *given) {
+  if (!f || f->kind != ANF_VALUE_FN)
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0411, "no function"), NULL;
+  anf_exec *e = new_exec(cx, given);
+  if (e) e->fn = anf_value_retain(f);
+  return e;
+}
+
+anf_status anf_compile_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *o, anf_diag *d,
+                             anf_exec **out) {
+  *out = NULL;
+  ANFI_ENTRY(cx, d);
+  *out = exec_of_value(cx, f, o);
+  anf_status st = anfi_leave(cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
+
+/* ---- arguments ---- */
+
+static bool fit_one(anf_exec *e, anfi_fit *f, size_t i, anf_value *v, anf_value **out) {
+  const anf_type *t = e->g ? e->g->params.at[i]->type : NULL;
+  if (!v) return anfi_fail(e->cx, anfi_nowhere(), ANF_E0002, "an argument");
+  if (v->cx != e->cx) return anfi_fail(e->cx, anfi_nowhere(), ANF_E0421, i + 1);
+  if (!t) *out = anf_value_retain(v);
+  else if (!anfi_fit_value(f, v, t, out)) {
+    anf_text words = {.cx = e->cx};
+    anfi_fail(e->cx, anfi_node_loc(e->g->params.at[i]), ANF_E0412, i + 1, e->g->name->s,
+              anfi_fit_why(f, &words));
+    anf_text_free(&words);
+    return false;
+  }
+  return true;
+}
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+/* The arguments of a call as the parameters declare them; the function value is the first. */
+typedef struct given {
+  size_t n;
+  anf_value **v; // NULL: fixed
+  anfi_arg *arg;
+} given;
+
+static void add(anf_exec *e, given *g, anf_value *v) {
+  g->v[g->n] = v;
+  if (v->kind == ANF_VALUE_FN) g->arg[g->n].fn = v;
+  else if (!(g->arg[g->n].type = anf_value_type(e->cx, v))) anfi_throw_nomem(e->cx);
+  g->n++;
+}
+
+static anf_value *fixed(const anf_exec *e, size_t i) { return i < e->nfixed ? e->fixed[i] : NULL; }
+static anfi_arg fixed_arg(const anf_exec *e, size_t i) {
+  if (fixed(e, i)->kind == ANF_VALUE_FN) return (anfi_arg){.fn = fixed(e, i)};
+  anfi_arg a = {.type = anf_value_type(e->cx, fixed(e, i)), .fixed = fixed(e, i)};
+  if (!a.type) anfi_throw_nomem(e->cx);
+  return a;
+}
+
+static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
+  anfi_arena *a = anfi_scratch(e->cx);
+  anfi_fit f = {.cx = e->cx, .arena = a, .host = true};
+  *g = (given){.v = ANFI_NEW_N(a, anf_value *, n + 2), .arg = ANFI_NEW_N(a, anfi_arg, n + 2)};
+  if (e->g && n != e->g->params.n)
+    return anfi_fail(e->cx, anfi_nowhere(), ANF_E0410, e->g->name->s, e->g->params.n, n);
+  if (e->fn) add(e, g, e->fn);
+  for (size_t i = 0; i < n; i++) {
+    anf_value *v = NULL;
+    anf_value *always = fixed(e, i); // a function's captures are data all the same
+    if (always && always->kind != ANF_VALUE_FN) {
+      g->arg[g->n++] = fixed_arg(e, i);
+      continue;
+    }
+    if (!fit_one(e, &f, i, always ? always : args[i], &v)) return false;
+    anfi_defer(e->cx, ANFI_ALWAYS, release, v);
+    add(e, g, v);
+  }
+  return true;
+}
+
+static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
+  given g;
+  return fit_all(e, n, args, &g) && variant_for(e, g.n, g.arg, g.v);
+}
+
+static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
+                anf_value **result) {
+  given g;
+  anfi_variant *v;
+  if (!fit_all(e, n, args, &g) || !(v = variant_for(e, g.n, g.arg, g.v))) return false;
+  size_t ngiven = 0; // what is not part of the program
+  for (size_t i = 0; i < g.n; i++)
+    if (!g.arg[i].value && !g.arg[i].fixed) g.v[ngiven++] = g.v[i];
+  return anfi_variant_run(e, v, ngiven, g.v, o, result);
+}
+
+static void prepare(anf_exec *e, size_t n, const anf_type *const *types) {
+  anfi_arg *args = ANFI_NEW_N(anfi_scratch(e->cx), anfi_arg, n + 2);
+  size_t at = 0;
+  if (e->fn) args[at++].fn = e->fn;
+  for (size_t i = 0; i < n; i++)
+    args[at++] = fixed(e, i) ? fixed_arg(e, i) : (anfi_arg){.type = types[i]};
+  anfi_exec_variant(e, at, args);
+}
+
+static void make_room(anf_exec *e, size_t n) {
+  anf_value **p = (anf_value **)anfi_raw(e->cx, e->fixed, e->nfixed * sizeof *p, n * sizeof *p);
+  if (!p) anfi_throw_nomem(e->cx);
+  for (size_t i = e->nfixed; i < n; i++) p[i] = NULL;
+  e->fixed = p;
+  e->nfixed = n;
+}
+
+static void fix_argument(anf_exec *e, size_t i, anf_value *v) {
+  anfi_fit f = {.cx = e->cx, .arena = anfi_scratch(e->cx), .host = true};
+  size_t n = e->g ? e->g->params.n : i + 1;
+  anf_value *as = NULL;
+  if (i >= n) {
+    anfi_fail(e->cx, anfi_nowhere(), ANF_E0410, e->g->name->s, n, i + 1);
+    return;
+  }
+  if (v && !fit_one(e, &f, i, v, &as)) return;
+  if (as) anfi_defer(e->cx, ANFI_ON_FAIL, release, as);
+  if (n > e->nfixed) make_room(e, n);
+  drop_all(e);
+  anf_value_release(e->fixed[i]);
+  e->fixed[i] = as;
+}
+
+anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *v, anf_diag *d) {
+  ANFI_ENTRY(e->cx, d);
+  fix_argument(e, i, v);
+  return anfi_leave(e->cx);
+}
+
+anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types, anf_diag *d) {
+  ANFI_ENTRY(e->cx, d);
+  prepare(e, n, types);
+  return anfi_leave(e->cx);
+}
+
+anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const *args, anf_diag *d) {
+  ANFI_ENTRY(e->cx, d);
+  prepare_for(e, n, args);
+  return anfi_leave(e->cx);
+}
+
+anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
+                        anf_diag *d, anf_value **result) {
+  *result = NULL;
+  ANFI_ENTRY(e->cx, d);
+  run(e, n, args, o, result);
+  return anfi_leave(e->cx);
+}
+
+/* ---- looking ---- */
+
+anf_jit_function *anf_exec_function(const anf_exec *e) {
+  return e->variant ? e->variant->function : NULL;
+}
+const anf_type *anf_exec_result_type(const anf_exec *e) {
+  return e->variant && !e->variant->form ? e->variant->low.result_type : NULL;
+}
+void *anf_exec_pointer(const anf_exec *e) {
+  return e->variant ? anf_jit_get_function_pointer(e->variant->function) : NULL;
+}
+size_t anf_exec_compilations(const anf_exec *e) { return e->compilations; }
+double anf_exec_compile_ms(const anf_exec *e) { return e->compile_ms; }
+
+static void free_arena(void *a) { anfi_arena_free((anfi_arena *)a); }
+static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
+
+static void print_form(anf_graph *g, size_t n, const anf_type *const *types, const char *form,
+                       const anf_exec_opts *given_opts, anf_text *out) {
+  anf_ctx *cx = g->module->cx;
+  anf_exec_opts o;
+  anfi_variant *v = (anfi_variant *)anfi_zalloc(anfi_scratch(cx), sizeof *v);
+  anfi_arg *args = ANFI_NEW_N(anfi_scratch(cx), anfi_arg, n + 1);
+  for (size_t i = 0; i < n; i++) args[i].type = types[i];
+  read_opts(given_opts, &o);
+  anfi_arena_init(&v->arena, cx);
+  anfi_defer(cx, ANFI_ALWAYS, free_arena, &v->arena);
+  bool tir = strcmp(form, "tir") == 0, fusion = strcmp(form, "fusion") == 0;
+  if (fusion) v->fusion = out;
+  v->nstate = o.nstate < g->params.n ? o.nstate : g->params.n;
+  bool anywhere =
+      (tir || fusion) && !(o.jit.size && o.jit.target); // is it the same on all machines?
+  if (!o.engine && !anywhere) {
+    if (!(o.engine = engine_of(cx, &o))) return;
+    anfi_defer(cx, ANFI_ALWAYS, free_engine, o.engine);
+  }
+  if (!anfi_exec_lower(cx, g, n, args, &o, v) || fusion) return;
+  if (tir) {
+    anfi_t_print_mod(v->low.module, out);
+    return;
+  }
+  anf_status st = anf_jit_print(o.engine, v->low.module, form, NULL, out);
+  if (st != ANF_OK) anfi_fail_as(cx, st);
+}
+
+anf_status anf_lowered_print(anf_graph *g, size_t n, const anf_type *const *types, const char *form,
+                             const anf_exec_opts *o, anf_diag *d, anf_text *out) {
+  ANFI_ENTRY(g->module->cx, d);
+  print_form(g, n, types, form, o, out);
+  return anfi_leave(g->module->cx);
+}

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Compiled functions, inside. */
+#ifndef ANFI_EXEC_H
+#define ANFI_EXEC_H
+
+#include "anfora/build.h"
+#include "anfora/exec.h"
+#include "backend/lower/lower.h"
+#include "interp/applied.h"
+
+typedef anfi_given anfi_arg;
+
+/* What code is made for: words that are equal for equal signatures. An argument is its type; its
+ * value too, where code is made for values; or, if it is a function, the function and the same of
+ * what it captured and has bound. */
+typedef struct anfi_sig {
+  ANFI_VEC(uint64_t) word;
+} anfi_sig;
+
+/* A function at one signature. */
+typedef struct anfi_variant {
+  /* while it is made */
+  anf_trace *trace;                        // or NULL
+  size_t nstate;                           // parameters that the first items of the result replace
+  anf_text *fusion;                        // what is told of loops that ops share; or NULL
+  void (*amend)(void *user, anf_graph *g); // adds to the optimised graph; or NULL
+  void (*edit)(void *user, struct anfi_variant *v); // changes the lowered module; or NULL
+  void *edit_user;                                  // of both
+  const struct anfi_mm_plans *plans;                // of products; NULL: as the options say
+  /* from then on */
+  struct anfi_variant *next; // used before
+  anfi_arena arena;          // of all but the code
+  const char *name;          // of the function in the code; NULL: the graph's
+  anfi_sig sig;
+  const char **arg; // by argument: what it is made for, as text
+  size_t narg;
+  anfi_lowered low;      // its module is gone
+  const anfi_form *form; // of the result, if it contains functions
+  anfi_origins origins;  // of the functions that the form names
+  anf_jit_module *code;
+  anf_jit_function *function;
+} anfi_variant;
+
+/* Which values code is made for, of arguments that may be part of a program (integers, bools, strings,
+ * types): none, those that types seem to depend on, all. */
+typedef enum anfi_fixing { ANFI_FIX_NONE, ANFI_FIX_NEEDED, ANFI_FIX_ALL } anfi_fixing;
+
+struct anf_exec {
+  anf_ctx *cx;
+  anf_graph *g;      // what is compiled; or
+  anf_value *fn;     // a function value, which is the first argument of all calls
+  anf_value **fixed; // by argument, or NULL; as many as nfixed
+  size_t nfixed;
+  anf_exec_opts o;
+  anf_jit_engine *engine;
+  anfi_variant *variant; // used last first
+  size_t nvariant, compilations;
+  double compile_ms;
+  anfi_fixing fixing;
+  uint64_t needed; // bits of arguments, if fixing is NEEDED
+  anf_text log;    // of compilations
+  size_t nstate;   // of the variants made next, as are
+  void (*amend)(void *user, anf_graph *g);
+  void (*edit)(void *user, anfi_variant *v);
+  void *edit_user;
+  const struct anfi_mm_plans *plans; // of products; NULL: as the options say
+  anf_trace *trace;                  // or NULL
+};
+
+/* trace.c; t NULL: nothing is told */
+void anfi_trace_span(anf_trace *t, const char *name, uint64_t from, uint64_t to); // ns of the clock
+void anfi_trace_pass(void *t, anf_module *m, const char *pass, double ms, uint64_t rewrites);
+void anfi_trace_region(void *t, int64_t id, bool leaves); // from any thread
+/* What the numbers are that code of `low` tells; all that was told before is forgotten. */
+void anfi_trace_regions(anf_trace *t, const anfi_lowered *low);
+
+/* signature.c */
+bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out);
+
+/* compile.c: the graph for these arguments as Tensor IR; what `low` holds is in low->arena, the
+ * module is the frame's unless it is kept. */
+bool anfi_exec_lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args,
+                     const anf_exec_opts *o, anfi_variant *v);
+anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args);
+void anfi_variant_free(anf_ctx *cx, anfi_variant *v);
+
+/* print_site.c: what a Print shows, as anf_site has it */
+const char *anfi_site_print(anfi_arena *a, const anfi_lowered *low, const anfi_site_info *s);
+
+/* build.c: builds as anf_build_graph does. The hooks, each of which may be NULL, change the lowered
+ * module (of a function whose first nstate parameters the result replaces), and write into the header
+ * how the function is called. */
+struct cgen;
+typedef struct anfi_build_hooks {
+  size_t nstate;
+  void (*edit)(void *user, anfi_variant *v);
+  void (*put)(struct cgen *c, tfunc f, uint32_t flags, const void *user);
+  void *user;
+} anfi_build_hooks;
+void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
+                      const anf_build_opts *o, const anfi_build_hooks *h, anf_text *out);
+
+/* specialise.c: may values of this type be part of a program: integers, bools, strings, types? */
+bool anfi_exec_may_fix_type(const anf_type *t);
+/* Arguments whose values decide types in the program of e, as bits; those from 64 on are not told. */
+uint64_t anfi_exec_needed(const anf_exec *e);
+/* Is code made for values of argument i, of this type? */
+bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t);
+/* Writes down why v is compiled, as compared with what was used before it. */
+void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms);
+
+/* exec.c: a function that nothing is compiled of yet; freed with the frame if that fails. NULL with
+ * an error. */
+anf_exec *anfi_exec_new(anf_graph *g, const anf_exec_opts *o);
+/* Compiled for these arguments, now or before. NULL with an error. */
+anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args);
+
+/* call.c: values to code and back */
+/* Tells what stopped a call on `s`. Always false. */
+bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, anf_stream *s, anf_status st);
+/* The line that a Print of the code gives, whose leaves are these. */
+void anfi_variant_put_printed(anf_ctx *cx, const anfi_variant *v, int64_t site,
+                              const uint64_t *leaf, anf_text *out);
+bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
+                      const anf_run_opts *o, anf_value **result);
+
+#endif

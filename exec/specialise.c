@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a function is compiled for: types, and values where types do not suffice, as where a bound of
+ * a slice or an axis is an argument. And a log that says why it was compiled each time. */
+#include "exec/exec.h"
+#include "optimizer/infer/infer.h"
+
+enum { MAX_FIXED = 64 }; // values in one argument
+
+bool anfi_exec_may_fix_type(const anf_type *t) {
+  if (t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE || t->kind == ANF_TYPE_NONE)
+    return true;
+  if (t->kind == ANF_TYPE_TENSOR) {
+    anfi_class c = anfi_dtype_class((anf_dtype)t->dtype);
+    return !t->n && c != ANFI_CLASS_FLOAT && c != ANFI_CLASS_COMPLEX && t->dtype != ANF_KEY;
+  }
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  for (uint32_t i = 0; nest && i < t->n; i++)
+    if (!anfi_exec_may_fix_type(t->items[i])) return false;
+  return nest && t->n <= MAX_FIXED;
+}
+
+uint64_t anfi_exec_needed(const anf_exec *e) {
+  uint64_t bits = 0;
+  if (!e->g) return 0;
+  const anfi_inference *q = anfi_infer_new(e->g->module);
+  for (size_t i = 0; i < e->g->params.n && i < 64; i++)
+    if (q->need[e->g->params.at[i]->id]) bits |= UINT64_C(1) << i;
+  return bits;
+}
+
+bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t) {
+  bool asked =
+      e->fixing == ANFI_FIX_ALL || (e->fixing == ANFI_FIX_NEEDED && i < 64 && e->needed >> i & 1);
+  return asked && anfi_exec_may_fix_type(t);
+}
+
+/* ---- why ---- */
+
+/* What one argument is compiled for, as text. */
+static const char *text_of(anf_exec *e, anfi_arena *a, const anfi_arg *x) {
+  anf_text o = {.cx = e->cx};
+  if (x->fn || x->value) anfi_put_value(&o, x->fn ? x->fn : x->value, 0);
+  else anfi_put_type(&o, e->cx, x->type);
+  const char *s = anfi_strndup(a, o.text, o.len);
+  anf_text_free(&o);
+  return s;
+}
+
+static const char *name_of(const anf_exec *e, size_t i) {
+  const char *s = e->g && i < e->g->params.n ? anf_node_name(e->g->params.at[i]) : NULL;
+  return s && *s ? s : "an argument";
+}
+
+static void put_reason(anf_exec *e, const anfi_variant *v, const anfi_variant *before) {
+  size_t said = 0;
+  if (!before) {
+    anfi_puts(&e->log, "the first call");
+    return;
+  }
+  for (size_t i = 0; i < v->narg && i < before->narg; i++)
+    if (strcmp(v->arg[i], before->arg[i]) != 0)
+      anfi_putf(&e->log, "%s%s is %s and was %s", said++ ? ", " : "", name_of(e, i), v->arg[i],
+                before->arg[i]);
+  if (!said) anfi_puts(&e->log, "the code for this was dropped");
+}
+
+void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms) {
+  v->arg = ANFI_NEW_N(&v->arena, const char *, n + 1);
+  v->narg = n;
+  anfi_putf(&e->log, "%zu. (", e->compilations);
+  for (size_t i = 0; i < n; i++) {
+    v->arg[i] = text_of(e, &v->arena, &args[i]);
+    anfi_putf(&e->log, "%s%s", i ? ", " : "", v->arg[i]);
+  }
+  anfi_putf(&e->log, ") in %.1f ms: ", ms);
+  put_reason(e, v, e->variant);
+  anfi_putc(&e->log, '\n');
+}
+
+anf_status anf_exec_explain(const anf_exec *e, anf_text *out) {
+  ANFI_ENTRY(e->cx, NULL);
+  if (e->log.len) anfi_put(out, e->log.text, e->log.len);
+  size_t said = 0;
+  if (e->fixing)
+    anfi_puts(out, "Shapes or attributes depend on values, so code is made for each value of ");
+  for (size_t i = 0; e->fixing == ANFI_FIX_NEEDED && i < e->g->params.n && i < 64; i++)
+    if (e->needed >> i & 1) anfi_putf(out, "%s%s", said++ ? ", " : "", name_of(e, i));
+  if (e->fixing == ANFI_FIX_ALL) anfi_puts(out, "integers, bools, strings and types");
+  if (e->fixing) anfi_puts(out, ".\n");
+  return anfi_leave(e->cx);
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A function as it is called with certain arguments: a copy of its module, in which a graph of its
+ * own calls it with those arguments that are functions put in. What such a function captured and has
+ * bound is data, and so are more parameters. */
+#include "interp/applied.h"
+
+#include "anfora/opt.h"
+
+typedef struct making {
+  anf_ctx *cx;
+  anfi_arena *a;
+  anf_module *m;
+  const anf_analysis *an;
+  ANFI_VEC(anf_graph *) root; // of the host's module: the graph, and those of function values
+  anf_graph **copy;
+  anf_graph *g; // that is made
+} making;
+
+static void free_module(void *m) { anf_module_free((anf_module *)m); }
+
+static void find_roots(making *k, anf_graph *g, size_t n, const anfi_given *args) {
+  ANFI_VEC(const anf_value *) st = {0};
+  if (g) anfi_push(k->a, &k->root, g);
+  for (size_t i = 0; i < n; i++)
+    if (args[i].fn) anfi_push(k->a, &st, (const anf_value *)args[i].fn);
+  while (st.n) {
+    const anfi_fn *f = anfi_value_fn(st.at[--st.n]);
+    if (f->graph) anfi_push(k->a, &k->root, f->graph);
+    for (uint32_t i = 0; i < f->ncapture + f->nbound; i++)
+      if (f->at[i]->kind == ANF_VALUE_FN) anfi_push(k->a, &st, (const anf_value *)f->at[i]);
+  }
+}
+
+static bool copy_roots(making *k) {
+  k->copy = ANFI_NEW_N(k->a, anf_graph *, k->root.n + 1);
+  if (!k->root.n) {
+    k->m = anfi_module_new(k->cx);
+  } else {
+    for (size_t i = 1; i < k->root.n; i++)
+      if (k->root.at[i]->module != k->root.at[0]->module)
+        return anfi_fail(k->cx, anfi_nowhere(), ANF_E0955, k->root.at[i]->name->s);
+    k->an = anfi_analyse(k->root.at[0]->module);
+    k->m = anfi_module_copy(k->an, k->root.at, k->root.n, k->copy);
+  }
+  anfi_undefer(k->cx, k->m); // it was to go on failure
+  anfi_defer(k->cx, ANFI_ALWAYS, free_module, k->m);
+  return true;
+}
+
+static anf_graph *copy_of(const making *k, const anf_graph *g) {
+  size_t i = 0;
+  while (k->root.at[i] != g) i++;
+  return k->copy[i];
+}
+
+/* A function value as a node: Partial of the code and new parameters for what it binds. Captures
+ * are leading parameters of the code by now. Recursion is over functions bound by functions. */
+static anf_node *function(making *k, anf_value *v) {
+  const anfi_fn *f = anfi_value_fn(v);
+  size_t n = (size_t)f->ncapture + f->nbound;
+  anf_node **in = ANFI_NEW_N(k->a, anf_node *, n + 1);
+  in[0] = f->graph ? anfi_graph_value(copy_of(k, f->graph))
+                   : anfi_op_value_attrs(k->m, (anfi_opcode)f->op, f->attrs);
+  for (size_t i = 0; i < n; i++) {
+    anf_value *x = f->at[i];
+    in[i + 1] = x->kind == ANF_VALUE_FN ? function(k, x)
+                                        : anfi_param(k->g, NULL, anfi_value_type(k->cx, x));
+  }
+  return n ? anfi_apply(k->g, ANF_OP_Partial, NULL, n + 1, in) : in[0];
+}
+
+static anf_node *argument(making *k, const anfi_given *a) {
+  anf_value *known = a->fixed ? a->fixed : a->value;
+  if (known) return anfi_value(k->m, anf_value_retain(known));
+  return a->fn ? function(k, a->fn) : anfi_param(k->g, NULL, a->type);
+}
+
+/* entry(data..) = f(args..), once everything is closed. */
+static anf_graph *make_entry(making *k, anf_graph *g, size_t n, const anfi_given *args) {
+  anf_node **in = ANFI_NEW_N(k->a, anf_node *, n + 2);
+  size_t at = g ? 1 : 0;
+  k->g = anfi_graph_new(k->m, anfi_intern_z(&k->m->strings, g ? g->name->s : "function"));
+  if (g) in[0] = anfi_graph_value(copy_of(k, g));
+  for (size_t i = 0; i < n; i++) in[at++] = argument(k, &args[i]);
+  anfi_set_result(k->g, anfi_call(k->g, at, in));
+  return k->g;
+}
+
+static bool is_plain(anf_graph *g, size_t n, const anfi_given *args) {
+  for (size_t i = 0; i < n; i++)
+    if (args[i].fn || args[i].value || args[i].fixed) return false;
+  return g != NULL;
+}
+
+static bool check(anf_ctx *cx, const making *k, const anf_graph *g, size_t n) {
+  const anfi_graph_info *gi = &k->an->graphs[g->id];
+  if (gi->free.n)
+    return anfi_fail(cx, anfi_nowhere(), ANF_E0414, g->name->s, anf_node_name(gi->free.at[0]));
+  return n == g->params.n || anfi_fail(cx, anfi_nowhere(), ANF_E0510, g->name->s, g->params.n, n);
+}
+
+anf_graph *anfi_applied(anf_ctx *cx, anf_graph *g, size_t n, const anfi_given *args, anfi_arena *a,
+                        anfi_origins *origins) {
+  making k = {.cx = cx, .a = anfi_scratch(cx)};
+  find_roots(&k, g, n, args);
+  if (!copy_roots(&k) || (g && !check(cx, &k, g, n))) return NULL;
+  *origins = anfi_origins_of(a, k.m, k.an);
+  for (size_t i = 0; i < k.m->graphs.n; i++) k.m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
+  if (is_plain(g, n, args)) {
+    anf_graph *entry = k.copy[0];
+    for (size_t i = 0; i < n; i++) entry->params.at[i]->type = args[i].type;
+    entry->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
+    return entry;
+  }
+  for (size_t i = 0; i < k.root.n; i++) k.copy[i]->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
+  anf_status st = anf_optimise(k.m, "lift", NULL, NULL); // of what public graphs reach
+  for (size_t i = 0; i < k.root.n; i++) k.copy[i]->flags |= ANFI_GRAPH_PRIVATE;
+  return st == ANF_OK ? make_entry(&k, g, n, args) : (anfi_fail_as(cx, st), NULL);
+}

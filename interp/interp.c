@@ -1,0 +1,483 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The reference interpreter: an iterative machine with frames on its own stack.
+ * Every value in flight is in a slot, in `acc`, or in a mapping of a frame, so one cleanup frees
+ * all of them however a run ends: by an error, a limit, or memory that runs out in the middle of a
+ * step. A call that is a graph's last step takes the place of its frame, so loops through header
+ * graphs run in constant space. */
+#include "interp/interp.h"
+
+typedef anfi_machine machine;
+typedef anfi_call_frame frame;
+
+#ifdef ANF_HOSTILE
+enum { FUEL = 7, STACK_MIN = 1 };
+#else
+enum { FUEL = 4096, STACK_MIN = 64 };
+#endif
+enum { MAX_DEPTH = 10000000, MAX_NOTES = 10 };
+
+/* ---- places ---- */
+
+static anfi_loc graph_loc(const anf_graph *g) {
+  const anfi_debug *d = &g->module->debugs.at[g->debug];
+  return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
+}
+
+static anfi_loc loc_of(const frame *f) {
+  return f->pc ? anfi_node_loc(f->plan->step[f->pc - 1].node) : graph_loc(f->plan->graph);
+}
+
+anfi_loc anfi_machine_loc(const machine *m) {
+  size_t i = m->nframe;
+  while (i && !m->frame[i - 1].plan) i--;
+  return i ? loc_of(&m->frame[i - 1]) : anfi_nowhere();
+}
+
+/* Who called: the innermost few, then how many more. */
+static void note_calls(const machine *m) {
+  size_t shown = 0, left = 0;
+  for (size_t i = m->nframe; i-- > 1;) {
+    const frame *f = &m->frame[i - 1];
+    if (!f->plan) continue;
+    if (shown++ < MAX_NOTES) anfi_note(m->cx, loc_of(f), "called from %s", f->plan->graph->name->s);
+    else left++;
+  }
+  if (left) anfi_note(m->cx, anfi_nowhere(), "... and %zu more calls", left);
+}
+
+/* ---- memory ---- */
+
+static void *grown(anf_ctx *cx, void *p, size_t *cap, size_t need, size_t elem) {
+  size_t want = *cap ? *cap * 2 : STACK_MIN;
+  if (want < need) want = need;
+  void *q = anfi_raw(cx, p, *cap * elem, anfi_size_mul(cx, want, elem));
+  if (!q) anfi_throw_nomem(cx);
+  *cap = want;
+  return q;
+}
+
+void anfi_machine_reserve(machine *m, size_t n) {
+  if (m->slot_cap - m->sp < n)
+    m->slot = (anf_value **)grown(m->cx, m->slot, &m->slot_cap, m->sp + n, sizeof *m->slot);
+}
+
+void anfi_machine_drop_to(machine *m, size_t sp) {
+  while (m->sp > sp) anfi_drop(m->slot[--m->sp]);
+}
+
+static void free_walk(anf_ctx *cx, const frame *f) {
+  if (f->map) anfi_map_free(cx, f->map);
+  if (f->loop) anfi_loop_free(cx, f->loop);
+}
+
+static void free_machine(void *p) {
+  machine *m = (machine *)p;
+  anf_ctx *cx = m->cx;
+  for (size_t i = 0; i < m->nframe; i++) free_walk(cx, &m->frame[i]);
+  anfi_machine_drop_to(m, 0);
+  anf_value_release(m->acc);
+  for (size_t i = 0; i < m->held.n; i++) anf_value_release(m->held.at[i]);
+  anfi_raw(cx, m->frame, m->frame_cap * sizeof *m->frame, 0);
+  anfi_raw(cx, m->slot, m->slot_cap * sizeof *m->slot, 0);
+  anfi_raw(cx, m->arg, m->arg_cap * sizeof *m->arg, 0);
+  anf_text_free(&m->text);
+  anfi_arena_free(&m->scratch);
+  anfi_arena_free(&m->arena);
+  anfi_raw(cx, m, sizeof *m, 0);
+}
+
+static machine *new_machine(anf_ctx *cx, const anf_run_opts *o) {
+  machine *m = (machine *)anfi_raw(cx, NULL, 0, sizeof *m);
+  if (!m) anfi_throw_nomem(cx);
+  memset(m, 0, sizeof *m);
+  m->cx = m->text.cx = m->fit.cx = m->outer.cx = cx;
+  anfi_arena_init(&m->arena, cx);
+  anfi_arena_init(&m->scratch, cx);
+  m->fit.arena = m->outer.arena = &m->arena;
+  m->outer.host = true;
+  anfi_defer(cx, ANFI_ALWAYS, free_machine, m);
+  if (o) memcpy(&m->opts, o, o->size && o->size < sizeof *o ? o->size : sizeof *o);
+  if (!m->opts.max_depth) m->opts.max_depth = MAX_DEPTH;
+  if (!m->opts.max_steps) m->opts.max_steps = UINT64_MAX;
+  return m;
+}
+
+/* ---- plans ---- */
+
+static anfi_program *new_program(machine *m, anf_module *mod) {
+  anfi_program *p = ANFI_NEW(&m->arena, anfi_program);
+  *p = (anfi_program){.next = m->programs,
+                      .module = mod,
+                      .an = anfi_analyse(mod),
+                      .arena = &m->arena,
+                      .held = &m->held};
+  p->plans = ANFI_NEW_N(&m->arena, const anfi_plan *, mod->graphs.n);
+  p->owner = ANFI_NEW_N(&m->arena, uint32_t, mod->nodes.n);
+  p->slot = ANFI_NEW_N(&m->arena, uint32_t, mod->nodes.n);
+  p->last = ANFI_NEW_N(&m->arena, uint32_t, mod->nodes.n);
+  m->programs = p;
+  return p;
+}
+
+static const anfi_plan *plan_of(machine *m, anf_graph *g) {
+  anfi_program *p = m->programs;
+  while (p && p->module != g->module) p = p->next;
+  if (!p) p = new_program(m, g->module);
+  if (g->id < p->an->ngraph && p->plans[g->id]) return p->plans[g->id];
+  return anfi_plan_make(p, g);
+}
+
+/* ---- calls ---- */
+
+/* Arguments in slot[first..] become what the parameters' declared types want. */
+static bool fit_arguments(machine *m, const anfi_plan *pl, size_t first) {
+  anfi_fit *fit = m->nframe ? &m->fit : &m->outer;
+  fit->dims.n = 0;
+  for (uint32_t i = 0; i < pl->nparam; i++) {
+    anf_value *v = m->slot[first + i], *fitting;
+    const anf_type *t = pl->declared[i];
+    if (!t || (v->kind == ANF_VALUE_TENSOR && v->type == t)) continue;
+    if (!anfi_fit_value(fit, v, t, &fitting)) {
+      const anf_node *param = pl->graph->params.at[i];
+      anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0412, (size_t)i + 1, pl->graph->name->s,
+                anfi_fit_why(fit, &m->text));
+      anfi_note(m->cx, anfi_node_loc(param), "the parameter is declared here");
+      return false;
+    }
+    m->slot[first + i] = fitting;
+    anfi_drop(v);
+  }
+  return true;
+}
+
+static const anf_graph *wanted_by(const anf_graph *g) {
+  return g->result_type && g->result_type->kind != ANF_TYPE_ANY ? g : NULL;
+}
+
+static bool fit_result(machine *m, const anf_graph *g) {
+  anf_value *v = m->acc, *fitting;
+  if (v->kind == ANF_VALUE_TENSOR && v->type == g->result_type) return true;
+  /* Dims that the arguments from outside have named hold for the result that goes outside. */
+  bool outside = m->nframe == 1 && g == m->outer_graph;
+  anfi_fit *fit = outside ? &m->outer : &m->fit;
+  fit->host = false;
+  if (!outside) fit->dims.n = 0;
+  if (!anfi_fit_value(fit, v, g->result_type, &fitting)) {
+    anfi_loc loc = g->result->graph == g && g->result->kind != ANFI_PARAM ? anfi_node_loc(g->result)
+                                                                          : graph_loc(g);
+    anfi_fail(m->cx, loc, ANF_E0413, g->name->s, anfi_fit_why(fit, &m->text));
+    return false;
+  }
+  m->acc = fitting;
+  anfi_drop(v);
+  return true;
+}
+
+static frame *push_frame(machine *m, size_t base) {
+  if (m->nframe >= m->opts.max_depth) {
+    anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0416, (unsigned long long)m->opts.max_depth);
+    return NULL;
+  }
+  if (m->nframe == m->frame_cap)
+    m->frame = (frame *)grown(m->cx, m->frame, &m->frame_cap, m->nframe + 1, sizeof *m->frame);
+  frame *f = &m->frame[m->nframe++];
+  *f = (frame){.base = base};
+  return f;
+}
+
+anfi_call_frame *anfi_machine_enter_map(machine *m, size_t base) { return push_frame(m, base); }
+
+/* What stands at slot[p..sp) moves down over the running frame, which ends. */
+static void replace_frame(machine *m, frame *f, size_t p) {
+  size_t to = f->base - 1, n = m->sp - p;
+  for (size_t i = to; i < p; i++) anfi_drop(m->slot[i]);
+  memmove(m->slot + to, m->slot + p, n * sizeof *m->slot);
+  m->sp = to + n;
+}
+
+static bool check_call(machine *m, const anfi_plan *pl, const anfi_fn *fn, size_t n) {
+  const anf_graph *g = pl->graph;
+  if (fn->ncapture != pl->ncapture && !fn->ncapture) {
+    const anf_node *what = m->programs->an->graphs[g->id].free.at[0];
+    const char *name = anf_node_name(what);
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0414, g->name->s,
+                     *name ? name : "a value of another function");
+  }
+  if (fn->ncapture != pl->ncapture)
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0420, g->name->s,
+                     "it was changed after the function value was made");
+  if (n == pl->nparam) return true;
+  anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0410, g->name->s, (size_t)pl->nparam, n);
+  anfi_note(m->cx, graph_loc(g), "%s is defined here", g->name->s);
+  return false;
+}
+
+static bool call_graph(machine *m, size_t p, bool tail) {
+  const anfi_fn *fn = anfi_value_fn(m->slot[p]);
+  const anfi_plan *pl = plan_of(m, fn->graph);
+  if (!pl || !check_call(m, pl, fn, m->sp - p - 1)) return false;
+  if (pl->checked && !fit_arguments(m, pl, p + 1)) return false;
+  const anf_graph *want = wanted_by(pl->graph);
+  frame *f = m->nframe ? &m->frame[m->nframe - 1] : NULL;
+  /* A frame that owes its caller another type of result stays, to check what it gets. */
+  if (tail && f->want && want && f->want->result_type != want->result_type) tail = false;
+  if (tail) {
+    replace_frame(m, f, p);
+    if (!f->want) f->want = want;
+  } else {
+    f = push_frame(m, p + 1);
+    if (!f) return false;
+    f->want = want;
+    if (m->nframe == 1) m->outer_graph = pl->graph;
+  }
+  f->plan = pl;
+  f->pc = 0;
+  size_t locals = pl->nslot - pl->nparam;
+  anfi_machine_reserve(m, locals);
+  memset(m->slot + m->sp, 0, locals * sizeof *m->slot);
+  m->sp += locals;
+  for (uint32_t i = 0; i < pl->nunused; i++) {
+    anfi_drop(m->slot[f->base + pl->unused[i]]);
+    m->slot[f->base + pl->unused[i]] = NULL;
+  }
+  return true;
+}
+
+/* Arguments that the callee at slot[p] has bound go before the others. */
+static void spread_bound(machine *m, size_t p) {
+  const anfi_fn *fn = anfi_value_fn(m->slot[p]);
+  size_t n = fn->nbound;
+  anfi_machine_reserve(m, n);
+  memmove(m->slot + p + 1 + n, m->slot + p + 1, (m->sp - p - 1) * sizeof *m->slot);
+  for (size_t i = 0; i < n; i++) m->slot[p + 1 + i] = anfi_keep(fn->at[fn->ncapture + i]);
+  m->sp += n;
+}
+
+/* ---- results ---- */
+
+static void set_slot(machine *m, const frame *f, uint32_t dst, anf_value *v) {
+  if (dst == ANFI_NO_SLOT) anfi_drop(v);
+  else m->slot[f->base + dst] = v;
+}
+
+static bool pop_frame(machine *m) {
+  const frame *f = &m->frame[m->nframe - 1];
+  if (f->want && !fit_result(m, f->want)) return false;
+  free_walk(m->cx, f);
+  anfi_machine_drop_to(m, f->base - 1);
+  m->nframe--;
+  return true;
+}
+
+/* acc goes to the step that waits for it; one that is a graph's last ends that graph as well. */
+static bool deliver(machine *m) {
+  while (m->nframe) {
+    frame *f = &m->frame[m->nframe - 1];
+    anf_value *v = m->acc;
+    if (f->loop && !anfi_loop_finished(f)) return anfi_loop_take(m, f);
+    if (f->map) {
+      m->acc = NULL;
+      anfi_map_take(f->map, v);
+      return true;
+    }
+    const anfi_step *s = &f->plan->step[f->pc - 1];
+    if (s->kind == ANFI_STEP_CALL) {
+      m->acc = NULL;
+      set_slot(m, f, s->dst, v);
+      return true;
+    }
+    if (!pop_frame(m)) return false;
+  }
+  return true;
+}
+
+bool anfi_machine_leave(machine *m) { return pop_frame(m) && deliver(m); }
+
+/* ---- primitives as function values ---- */
+
+static bool print(machine *m, size_t n, anf_value *const *v) {
+  if (m->opts.print) {
+    m->text.len = 0;
+    for (size_t i = 0; i < n; i++) {
+      if (i) anfi_putc(&m->text, ' ');
+      if (v[i]->kind == ANF_VALUE_STRING) anfi_put(&m->text, v[i]->u.text, v[i]->n);
+      else if (anf_value_print(m->cx, v[i], 0, &m->text) != ANF_OK) anfi_throw_nomem(m->cx);
+    }
+    anfi_putc(&m->text, '\n');
+    m->opts.print(m->opts.print_user, m->text.text, m->text.len);
+  }
+  m->acc = anfi_value_new_none(m->cx);
+  return true;
+}
+
+/* The callee at slot[p] is a primitive; attributes that inputs give come after the arguments. */
+static bool apply(machine *m, size_t p) {
+  const anfi_fn *fn = anfi_value_fn(m->slot[p]);
+  anf_value *const *in = m->slot + p + 1;
+  size_t n = m->sp - p - 1, nattr = anfi_op_schema(m->cx, (anfi_opcode)fn->op)->nattr, given = 0;
+  if (fn->op == ANF_OP_Print) return print(m, n, in);
+  anf_value **attr = anfi_machine_args(m, nattr);
+  for (uint32_t k = 0; k < nattr; k++) {
+    attr[k] = anfi_attr_value(m->cx, (anfi_opcode)fn->op, fn->attrs, k);
+    given += fn->attrs && k < fn->attrs->n && fn->attrs->at[k] == &anfi_from_node;
+  }
+  size_t from = n = given < n ? n - given : 0;
+  for (uint32_t k = 0; k < nattr && given; k++)
+    if (fn->attrs->at[k] == &anfi_from_node && from < m->sp - p - 1) attr[k] = in[from++];
+  return anfi_machine_eval(m, fn->op, n, in, attr, &m->acc);
+}
+
+static bool drop_callee(machine *m, size_t p) {
+  anfi_drop(m->slot[p]);
+  memmove(m->slot + p, m->slot + p + 1, (--m->sp - p) * sizeof *m->slot);
+  return true;
+}
+
+/* Custom(f, fwd, bwd, fdata, fwddata, bwddata, args..) is f(fdata, args..). */
+static void drop_rules(machine *m, size_t p) {
+  drop_callee(m, p);     // Custom
+  drop_callee(m, p + 1); // fwd
+  drop_callee(m, p + 1); // bwd
+  drop_callee(m, p + 2); // fwddata
+  drop_callee(m, p + 2); // bwddata
+}
+
+bool anfi_machine_call(machine *m, size_t p, bool tail) {
+  for (;;) {
+    if (m->slot[p]->kind != ANF_VALUE_FN) {
+      m->text.len = 0;
+      anfi_put_kind(&m->text, m->slot[p]);
+      return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0411, m->text.text);
+    }
+    const anfi_fn *fn = anfi_value_fn(m->slot[p]);
+    if (fn->nbound) spread_bound(m, p);
+    if (fn->graph) return call_graph(m, p, tail);
+    size_t n = m->sp - p - 1;
+    bool walks = fn->op == ANF_OP_HyperMap || fn->op == ANF_OP_Map;
+    if ((walks && n < 2) || (fn->op == ANF_OP_MultiType && n < 1))
+      return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0202, anfi_op[fn->op].name, n,
+                       anfi_op[fn->op].in);
+    if (walks && anfi_map_is_leaf(fn->op, m->slot[p + 2]))
+      drop_callee(m, p); // of a leaf, f itself is called
+    else if (walks) return anfi_map_start(m, p, fn->op);
+    else if (fn->op == ANF_OP_Loop) return anfi_loop_start(m, p);
+    else if (fn->op == ANF_OP_Recompute && n) drop_callee(m, p);
+    else if (fn->op == ANF_OP_Custom && n > 5) drop_rules(m, p);
+    else if (fn->op != ANF_OP_MultiType) break;
+    else if (!anfi_pick_function(m, p)) return false;
+  }
+  if (!apply(m, p)) return false;
+  anfi_machine_drop_to(m, p);
+  return tail ? anfi_machine_leave(m) : deliver(m);
+}
+
+/* ---- the whole run ---- */
+
+static bool refuel(machine *m) {
+  if (m->steps >= m->opts.max_steps)
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0415, (unsigned long long)m->opts.max_steps);
+  double done = m->opts.max_steps < UINT64_MAX ? (double)m->steps / (double)m->opts.max_steps : 0.0;
+  if (!anfi_go_on(m->cx, "running", done)) return false;
+  uint64_t left = m->opts.max_steps - m->steps;
+  m->fuel = left < FUEL ? left : FUEL;
+  m->steps += m->fuel;
+  return true;
+}
+
+static bool run_frames(machine *m) {
+  while (m->nframe) {
+    frame *f = &m->frame[m->nframe - 1];
+    if (m->fuel == 0 && !refuel(m)) return false;
+    m->fuel--;
+    bool good = f->plan   ? anfi_step_run(m, f)
+                : f->loop ? anfi_loop_step(m, f)
+                          : anfi_map_step(m, f->map, f->base);
+    if (!good) return false;
+  }
+  return true;
+}
+
+static bool check_given(anf_ctx *cx, size_t n, anf_value *const *args) {
+  for (size_t i = 0; i < n; i++) {
+    if (!args[i]) return anfi_fail(cx, anfi_nowhere(), ANF_E0002, "an argument");
+    if (args[i]->cx != cx) return anfi_fail(cx, anfi_nowhere(), ANF_E0421, i + 1);
+  }
+  return true;
+}
+
+/* slot[0] of the machine is what is called. */
+static anf_value *finish(machine *m, size_t n, anf_value *const *args) {
+  if (!check_given(m->cx, n, args)) return NULL;
+  anfi_machine_reserve(m, n);
+  for (size_t i = 0; i < n; i++) anfi_machine_push(m, anfi_keep(args[i]));
+  if (!anfi_machine_call(m, 0, false) || !run_frames(m)) {
+    note_calls(m);
+    return NULL;
+  }
+  anf_value *v = m->acc;
+  m->acc = NULL;
+  return v;
+}
+
+/* The result of a copy, in terms of the program; takes v. */
+static anf_value *told(anf_ctx *cx, const anfi_prepared *p, anf_value *v) {
+  if (!v || !p->g->form) return v;
+  anfi_value_guard(v);
+  anf_value *r = anfi_formed(cx, p->g->form, &p->origins, v);
+  anfi_value_unguard(v);
+  anf_value_release(v);
+  return r;
+}
+
+static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
+                            anfi_watch watch, void *user) {
+  anf_ctx *cx = g->module->cx;
+  if (g->module->status != ANF_OK)
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
+                           "its module could not be built"),
+           NULL;
+  anfi_prepared p;
+  if (!check_given(cx, n, args) || !anfi_run_prepare(g, n, args, &p)) return NULL;
+  machine *m = new_machine(cx, o);
+  m->watch = watch;
+  m->watch_user = user;
+  anfi_machine_reserve(m, 1);
+  anfi_machine_push(m, anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0));
+  anf_value *v = finish(m, n, args);
+  return p.g != g ? told(cx, &p, v) : v;
+}
+
+anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
+                            void *user) {
+  return run_graph(g, n, args, NULL, watch, user);
+}
+
+static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
+                            const anf_run_opts *o) {
+  anfi_prepared p = {0};
+  if (!check_given(cx, 1, &f) || !check_given(cx, n, args)) return NULL;
+  if (f->kind == ANF_VALUE_FN && !anfi_run_prepare_value(f, n, args, &p, &n, &args)) return NULL;
+  machine *m = new_machine(cx, o);
+  anfi_machine_reserve(m, 1);
+  anfi_machine_push(m, p.g ? anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0) : anfi_keep(f));
+  anf_value *v = finish(m, n, args);
+  return p.g ? told(cx, &p, v) : v;
+}
+
+anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
+                   anf_diag *d, anf_value **result) {
+  if (!g || !result || (n && !args)) return ANF_INVALID;
+  *result = NULL;
+  ANFI_ENTRY(g->module->cx, d);
+  *result = run_graph(g, n, args, o, NULL, NULL);
+  return anfi_leave(g->module->cx);
+}
+
+anf_status anf_run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
+                         const anf_run_opts *o, anf_diag *d, anf_value **result) {
+  if (!cx || !result || (n && !args)) return ANF_INVALID;
+  *result = NULL;
+  ANFI_ENTRY(cx, d);
+  *result = run_value(cx, f, n, args, o);
+  return anfi_leave(cx);
+}

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Functions of functions: HyperMap and Map walk their arguments' nesting with a stack of levels,
+ * one machine step a level or call, so a walk of any depth can be cancelled and needs no C stack;
+ * and the choice of a multitype function. */
+#include "interp/interp.h"
+
+typedef struct {
+  anf_value *out; // filled from the left, up to `next`
+  size_t next;
+} level;
+
+struct anfi_mapping {
+  uint16_t op;
+  size_t nargs;
+  level *levels;
+  anf_value **in; // nargs for each level, borrowed from the arguments
+  size_t n, cap;
+};
+
+static bool is_compound(const anf_value *v) {
+  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+}
+
+bool anfi_map_is_leaf(uint16_t op, const anf_value *first) {
+  return op == ANF_OP_HyperMap && !is_compound(first);
+}
+
+void anfi_map_free(anf_ctx *cx, anfi_mapping *map) {
+  for (size_t i = 0; i < map->n; i++) anf_value_release(map->levels[i].out);
+  anfi_raw(cx, map->levels, map->cap * sizeof *map->levels, 0);
+  anfi_raw(cx, map->in, map->cap * map->nargs * sizeof *map->in, 0);
+  anfi_raw(cx, map, sizeof *map, 0);
+}
+
+/* A failure of the second leaves the first larger than `cap` says, so they are made anew and then
+ * freed. */
+static void grow(anf_ctx *cx, anfi_mapping *map) {
+  size_t want = map->cap ? map->cap * 2 : 4, args = anfi_size_mul(cx, map->nargs, sizeof *map->in);
+  size_t row = sizeof *map->levels;
+  level *l = (level *)anfi_raw(cx, NULL, 0, anfi_size_mul(cx, want, row));
+  anf_value **in = l ? (anf_value **)anfi_raw(cx, NULL, 0, anfi_size_mul(cx, want, args)) : NULL;
+  if (!in) {
+    anfi_raw(cx, l, want * row, 0);
+    anfi_throw_nomem(cx);
+  }
+  if (map->n) {
+    memcpy(l, map->levels, map->n * row);
+    memcpy(in, map->in, map->n * args);
+  }
+  anfi_raw(cx, map->levels, map->cap * row, 0);
+  anfi_raw(cx, map->in, map->cap * args, 0);
+  map->levels = l;
+  map->in = in;
+  map->cap = want;
+}
+
+static bool is_alike(const anf_value *a, const anf_value *b) {
+  if (a->kind != b->kind || a->n != b->n) return false;
+  return a->kind == ANF_VALUE_TUPLE || !a->n ||
+         memcmp(a->type->names, b->type->names, a->n * sizeof *a->type->names) == 0;
+}
+
+/* Opens a level over the values that map->in has for it. */
+static bool open_level(anfi_machine *m, anfi_mapping *map) {
+  anf_value *const *in = map->in + map->n * map->nargs;
+  for (size_t i = 0; i < map->nargs; i++) {
+    bool everywhere = map->op == ANF_OP_HyperMap && !is_compound(in[i]);
+    if (!everywhere && (!is_compound(in[0]) || !is_alike(in[0], in[i])))
+      return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0419, anfi_op[map->op].name, i + 2);
+  }
+  anf_value *out = in[0]->kind == ANF_VALUE_TUPLE ? anfi_value_new_tuple(m->cx, in[0]->n)
+                                                  : anfi_value_new_record(m->cx, in[0]->type);
+  map->levels[map->n++] = (level){out, 0};
+  return true;
+}
+
+bool anfi_map_start(anfi_machine *m, size_t p, uint16_t op) {
+  anfi_call_frame *f = anfi_machine_enter_map(m, p + 1);
+  if (!f) return false;
+  anfi_mapping *map = (anfi_mapping *)anfi_raw(m->cx, NULL, 0, sizeof *map);
+  if (!map) anfi_throw_nomem(m->cx);
+  *map = (anfi_mapping){.op = op, .nargs = m->sp - p - 2};
+  f->map = map;
+  grow(m->cx, map);
+  memcpy(map->in, m->slot + p + 2, map->nargs * sizeof *map->in);
+  return open_level(m, map);
+}
+
+static anf_value *item(const anfi_mapping *map, size_t i) {
+  const level *l = &map->levels[map->n - 1];
+  anf_value *v = map->in[(map->n - 1) * map->nargs + i];
+  return is_compound(v) ? v->u.item[l->next] : v;
+}
+
+/* The record's type follows from what its fields became. */
+static void settle(anfi_machine *m, anf_value *v) {
+  if (v->kind != ANF_VALUE_RECORD) return;
+  const anf_type **items = ANFI_NEW_N(&m->scratch, const anf_type *, v->n);
+  for (size_t i = 0; i < v->n; i++)
+    if (!(items[i] = anf_value_type(m->cx, v->u.item[i]))) anfi_throw_nomem(m->cx);
+  v->type = anfi_type_record(m->cx, v->n, v->type->names, items);
+  anfi_arena_free(&m->scratch);
+}
+
+static bool close_level(anfi_machine *m, anfi_mapping *map) {
+  settle(m, map->levels[map->n - 1].out);
+  anf_value *v = map->levels[--map->n].out;
+  if (map->n) {
+    anfi_map_take(map, v);
+    return true;
+  }
+  m->acc = v;
+  return anfi_machine_leave(m);
+}
+
+bool anfi_map_step(anfi_machine *m, anfi_mapping *map, size_t base) {
+  const level *l = &map->levels[map->n - 1];
+  if (l->next == l->out->n) return close_level(m, map);
+  if (map->op == ANF_OP_HyperMap && is_compound(item(map, 0))) {
+    if (map->n == map->cap) grow(m->cx, map);
+    for (size_t i = 0; i < map->nargs; i++) map->in[map->n * map->nargs + i] = item(map, i);
+    return open_level(m, map);
+  }
+  size_t p = m->sp;
+  anfi_machine_reserve(m, map->nargs + 1);
+  anfi_machine_push(m, anfi_keep(m->slot[base]));
+  for (size_t i = 0; i < map->nargs; i++) anfi_machine_push(m, anfi_keep(item(map, i)));
+  return anfi_machine_call(m, p, false);
+}
+
+void anfi_map_take(anfi_mapping *map, anf_value *v) {
+  level *l = &map->levels[map->n - 1];
+  l->out->u.item[l->next++] = v;
+}
+
+/* ---- multitype functions ---- */
+
+static bool accepts(anfi_machine *m, const anf_value *f, size_t n, anf_value *const *args) {
+  const anfi_fn *fn = anfi_value_fn(f);
+  if (!fn->graph) {
+    const anfi_schema *s = anfi_op_schema(m->cx, (anfi_opcode)fn->op);
+    size_t all = fn->nbound + n;
+    return all >= s->min_in && (s->variadic || all <= s->nin);
+  }
+  if (fn->graph->params.n != fn->nbound + n) return false;
+  m->fit.dims.n = 0;
+  for (size_t i = 0; i < n; i++) {
+    const anf_type *t = fn->graph->params.at[fn->nbound + i]->type;
+    if (t && !anfi_fits(&m->fit, args[i], t)) return false;
+  }
+  return true;
+}
+
+static void note_candidate(anfi_machine *m, const anf_value *f) {
+  const anfi_fn *fn = anfi_value_fn(f);
+  if (!fn->graph) {
+    anfi_note(m->cx, anfi_nowhere(), "it is not %s", anfi_op[fn->op].name);
+    return;
+  }
+  const anf_graph *g = fn->graph;
+  m->text.len = 0;
+  anfi_puts(&m->text, g->name->s);
+  anfi_putc(&m->text, '(');
+  for (size_t i = fn->nbound; i < g->params.n; i++) {
+    if (i > fn->nbound) anfi_puts(&m->text, ", ");
+    if (g->params.at[i]->type) anfi_put_type(&m->text, m->cx, g->params.at[i]->type);
+    else anfi_puts(&m->text, "any");
+  }
+  const anfi_debug *d = &g->module->debugs.at[g->debug];
+  anfi_note(m->cx, d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere(),
+            "it is not %s)", m->text.text);
+}
+
+static bool fail_choice(anfi_machine *m, const anf_value *fs, size_t n, anf_value *const *args) {
+  enum { SHOWN = 10 };
+  m->text.len = 0;
+  anfi_putc(&m->text, '(');
+  for (size_t i = 0; i < n; i++) {
+    if (i) anfi_puts(&m->text, ", ");
+    anfi_put_kind(&m->text, args[i]);
+  }
+  anfi_putc(&m->text, ')');
+  anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0418, fs->n, m->text.text);
+  for (size_t i = 0; i < fs->n && i < SHOWN; i++) note_candidate(m, fs->u.item[i]);
+  return false;
+}
+
+bool anfi_pick_function(anfi_machine *m, size_t p) {
+  anf_value *fs = m->slot[p + 1];
+  size_t n = m->sp - p - 2, k = 0;
+  bool good = fs->kind == ANF_VALUE_TUPLE;
+  for (size_t i = 0; good && i < fs->n; i++) good = fs->u.item[i]->kind == ANF_VALUE_FN;
+  if (!good)
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0440, "MultiType", "a tuple of functions");
+  while (k < fs->n && !accepts(m, fs->u.item[k], n, m->slot + p + 2)) k++;
+  if (k == fs->n) return fail_choice(m, fs, n, m->slot + p + 2);
+  anfi_drop(m->slot[p]);
+  m->slot[p] = anfi_keep(fs->u.item[k]);
+  anfi_drop(fs);
+  memmove(m->slot + p + 1, m->slot + p + 2, n * sizeof *m->slot);
+  m->sp--;
+  return true;
+}

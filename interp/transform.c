@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The interpreter knows no transforms: a function that comes to one is run as a copy that was
+ * specialised for its arguments and expanded. The program itself stays as it is. */
+#include "autodiff/autodiff.h"
+#include "interp/interp.h"
+#include "interp/applied.h"
+
+#include "anfora/opt.h"
+
+static bool is_transform(const anf_node *n) {
+  bool op = n->kind == ANFI_APPLY || (n->kind == ANFI_VALUE && n->op != ANF_OP_NONE);
+  if (!op) return false;
+  return n->op == ANF_OP_Derive || (anfi_op[n->op].flags & ANFI_TRANSFORM);
+}
+
+static bool has_transform(const anf_module *m) {
+  for (size_t i = 0; i < m->nodes.n; i++)
+    if (m->nodes.at[i] && is_transform(m->nodes.at[i])) return true;
+  return false;
+}
+
+static void free_module(void *m) { anf_module_free((anf_module *)m); }
+
+static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
+  const anf_type *t = anf_value_type(cx, v);
+  if (!t) anfi_throw_nomem(cx);
+  return t;
+}
+
+/* Types as declared, and where dims are left open or nothing is declared, those of the values. */
+static const anf_type **types_of(anf_ctx *cx, const anf_graph *g, anf_value *const *args) {
+  const anf_type **t = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, g->params.n + 1);
+  for (size_t i = 0; i < g->params.n; i++) {
+    const anf_type *declared = g->params.at[i]->type;
+    t[i] = type_of(cx, args[i]);
+    size_t n;
+    bool whole = declared && declared->kind == ANF_TYPE_TENSOR && anfi_type_elements(declared, &n);
+    if (whole) t[i] = declared;
+    else if (declared && declared->kind == ANF_TYPE_TENSOR && t[i]->kind == ANF_TYPE_TENSOR)
+      t[i] = anfi_type_with_dtype(cx, t[i], (anf_dtype)declared->dtype);
+    else if (declared && declared->kind != ANF_TYPE_TENSOR && declared->kind != ANF_TYPE_ANY)
+      t[i] = declared;
+  }
+  return t;
+}
+
+/* The graph, of a module of its own, for arguments of these types. */
+static bool without_transforms(anf_graph *g, size_t n, const anf_type *const *types,
+                               anfi_prepared *out) {
+  anf_module *m = g->module;
+  anf_graph *made = NULL;
+  anf_status st = anf_specialise(m, g, n, types, NULL, &made);
+  if (st == ANF_OK) st = anf_optimise(m, "loop (expand clean)*", NULL, NULL);
+  if (st == ANF_OK) out->g = made;
+  return st == ANF_OK || anfi_fail_as(m->cx, st);
+}
+
+bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anfi_prepared *out) {
+  anf_ctx *cx = g->module->cx;
+  *out = (anfi_prepared){.g = g};
+  if (!has_transform(g->module) || n != g->params.n) return true;
+  const anf_analysis *an = anfi_analyse(g->module);
+  if (an->graphs[g->id].free.n) return true; // the interpreter says what is wrong
+  anf_graph *copy = NULL;
+  anf_module *m = anfi_module_copy(an, &g, 1, &copy);
+  anfi_undefer(cx, m); // it was to go on failure
+  anfi_defer(cx, ANFI_ALWAYS, free_module, m);
+  if (!has_transform(m)) return true;
+  out->origins = anfi_origins_of(anfi_scratch(cx), m, an);
+  copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
+  return without_transforms(copy, n, types_of(cx, g, args), out);
+}
+
+/* ---- function values ---- */
+
+typedef ANFI_VEC(anf_value *) values;
+
+/* Does the function, or one that it binds, come to a transform? What functions bind that is no
+ * function, and the arguments, go to `data`. */
+static bool look_at(anfi_arena *a, size_t n, anf_value *const *given, values *data) {
+  values st = {0};
+  bool found = false;
+  for (size_t i = n; i-- > 0;) anfi_push(a, &st, given[i]);
+  while (st.n) {
+    anf_value *v = st.at[--st.n];
+    if (v->kind != ANF_VALUE_FN) {
+      anfi_push(a, data, v);
+      continue;
+    }
+    const anfi_fn *f = anfi_value_fn(v);
+    found |=
+        f->graph ? has_transform(f->graph->module) : (anfi_op[f->op].flags & ANFI_TRANSFORM) != 0;
+    for (size_t i = (size_t)f->ncapture + f->nbound; i-- > 0;) anfi_push(a, &st, f->at[i]);
+  }
+  return found;
+}
+
+bool anfi_run_prepare_value(anf_value *f, size_t n, anf_value *const *args, anfi_prepared *out,
+                            size_t *ngiven, anf_value *const **given) {
+  anf_ctx *cx = f->cx;
+  anfi_arena *a = anfi_scratch(cx);
+  anf_value **all = ANFI_NEW_N(a, anf_value *, n + 1);
+  values data = {0};
+  all[0] = f;
+  if (n) memcpy(all + 1, args, n * sizeof *all);
+  if (!look_at(a, n + 1, all, &data)) return true;
+  anfi_given *of = ANFI_NEW_N(a, anfi_given, n + 1);
+  for (size_t i = 0; i <= n; i++) {
+    bool fn = all[i]->kind == ANF_VALUE_FN;
+    of[i] = (anfi_given){.type = fn ? NULL : type_of(cx, all[i]), .fn = fn ? all[i] : NULL};
+  }
+  anf_graph *g = anfi_applied(cx, NULL, n + 1, of, a, &out->origins);
+  if (!g || !has_transform(g->module)) return g != NULL; // others of its module have one
+  const anf_type **t = ANFI_NEW_N(a, const anf_type *, data.n + 1);
+  for (size_t i = 0; i < data.n; i++) t[i] = type_of(cx, data.at[i]);
+  *ngiven = data.n;
+  *given = data.at;
+  return without_transforms(g, data.n, t, out);
+}

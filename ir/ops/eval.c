@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One op on values: checks arguments and attributes, types them, makes the result, runs the kernel.
+ * Each call is a frame of its own: a kernel may hold scratch memory and guarded values, and all of
+ * it is gone when the call returns, however it ends. */
+#include "ir/ops/kernel.h"
+
+static bool arity(const anfi_eval *q) {
+  const anfi_schema *s = anfi_op_schema(q->cx, q->op);
+  if (q->n >= s->min_in && (q->n <= s->nin || s->variadic)) return true;
+  return anfi_fail(q->cx, q->loc, ANF_E0202, s->name->s, q->n,
+                   anfi_op[q->op].in ? anfi_op[q->op].in : "");
+}
+
+/* Attributes that came from nodes have not been checked yet. */
+static bool attributes(const anfi_eval *q) {
+  const anfi_schema *s = anfi_op_schema(q->cx, q->op);
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    if (!q->attr[k]) return anfi_fail(q->cx, q->loc, ANF_E0206, s->name->s, s->attr[k].name->s);
+    if (q->attr[k] != s->attr[k].initial && !anfi_attr_check(q->cx, q->op, k, q->attr[k], q->loc))
+      return false;
+  }
+  return true;
+}
+
+static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
+  const anf_type *t = anf_value_type(cx, v);
+  if (!t) anfi_throw_nomem(cx);
+  return t;
+}
+
+static bool infer(anfi_eval *q) {
+  const anf_type *few[8], **in = few;
+  if (q->n > ANFI_LEN(few)) in = ANFI_NEW_N(anfi_scratch(q->cx), const anf_type *, q->n);
+  for (size_t i = 0; i < q->n; i++) in[i] = type_of(q->cx, q->in[i]);
+  anfi_infer t = {.cx = q->cx, .op = q->op, .loc = q->loc, .n = q->n, .in = in, .attr = q->attr};
+  if (!anfi_infer_op(&t)) return false;
+  q->type = t.out;
+  return true;
+}
+
+static bool compute(anfi_eval *q) {
+  const anfi_op_info *op = &anfi_op[q->op];
+  if (!arity(q) || !attributes(q) || !infer(q)) return false;
+  if (!op->eval && !op->scalar) return anfi_fail(q->cx, q->loc, ANF_E0403, op->name);
+  size_t n;
+  if (anfi_is_tensor(q->type) && anfi_type_elements(q->type, &n))
+    q->out = anfi_value_new_tensor(q->cx, q->type);
+  if (!op->eval) return anfi_eval_scalar(q);
+  if (!q->scratch) q->scratch = anfi_scratch(q->cx);
+  anf_value *made = q->out;
+  bool good = op->eval(q);
+  if (q->out != made) anf_value_release(made); // the hook gave a value that was there already
+  return good;
+}
+
+static anf_status in_frame(anfi_eval *q) {
+  ANFI_ENTRY(q->cx, NULL);
+  if (!compute(q) && !anfi_failed(q->cx)) anfi_fail(q->cx, q->loc, ANF_E0001, anfi_op[q->op].name);
+  return anfi_leave(q->cx);
+}
+
+bool anfi_eval_op(anfi_eval *q) {
+  anfi_arena *given = q->scratch;
+  q->out = NULL;
+  q->type = NULL;
+  anf_status st = in_frame(q);
+  q->scratch = given;
+  if (st == ANF_OK) return true;
+  anf_value_release(q->out);
+  q->out = NULL;
+  if (st == ANF_NOMEM) anfi_throw_nomem(q->cx);
+  anfi_frame *f = q->cx->frame; // the caller's: it failed too
+  if (f->status == ANF_OK) f->status = st;
+  f->nerror++;
+  return false;
+}

@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Types of x[...] and x.shape, which apply to tensors, tuples and records alike. */
+#include "ir/ops/getitem.h"
+
+#include <stdlib.h>
+
+/* ---- the spec ---- */
+
+static bool bad_spec(anf_ctx *cx, anfi_loc loc, const anf_value *spec) {
+  return anfi_fail(cx, loc, ANF_E0560, spec->u.text);
+}
+
+typedef struct {
+  const char *at;
+  int64_t input; // number of the next input
+} reader;
+
+static bool read_number(reader *r, anfi_part *p, int k) {
+  if (*r->at == 'i') {
+    p->given[k] = ANFI_INPUT;
+    p->v[k] = r->input++;
+    r->at++;
+    return true;
+  }
+  char *end;
+  const char *digits = r->at + (*r->at == '-');
+  if (*digits < '0' || *digits > '9') return false;
+  p->given[k] = ANFI_CONSTANT;
+  p->v[k] = strtoll(r->at, &end, 10);
+  r->at = end;
+  return true;
+}
+
+static bool read_part(reader *r, anfi_part *p) {
+  *p = (anfi_part){.kind = ANFI_PART_INDEX};
+  if (strncmp(r->at, "...", 3) == 0) return p->kind = ANFI_PART_DOTS, r->at += 3, true;
+  if (*r->at == 'n') return p->kind = ANFI_PART_NEW, r->at++, true;
+  bool first = read_number(r, p, 0);
+  for (int k = 1; k < 3 && *r->at == ':'; k++) {
+    p->kind = ANFI_PART_SLICE;
+    r->at++;
+    read_number(r, p, k);
+  }
+  return first || p->kind == ANFI_PART_SLICE;
+}
+
+bool anfi_subscript_read(anf_ctx *cx, anfi_loc loc, const anf_value *spec, size_t nin,
+                         anfi_subscript *s) {
+  reader r = {spec->u.text, 1};
+  bool dots = false;
+  s->n = 0;
+  do {
+    if (s->n && !*r.at) break; // a comma at the end: x[i,]
+    if (s->n == ANFI_PARTS || !read_part(&r, &s->part[s->n])) return bad_spec(cx, loc, spec);
+    if (s->part[s->n].kind == ANFI_PART_DOTS && dots) return bad_spec(cx, loc, spec);
+    dots |= s->part[s->n++].kind == ANFI_PART_DOTS;
+  } while (*r.at == ',' && r.at++);
+  if (r.at != spec->u.text + spec->n || (size_t)r.input != nin) return bad_spec(cx, loc, spec);
+  return true;
+}
+
+/* ---- layout of a tensor's result ---- */
+
+static bool is_whole(const anf_type *t) {
+  return anfi_is_tensor(t) && anfi_dtype_is_int((anf_dtype)t->dtype);
+}
+
+static bool check_index(const anfi_infer *q, const anfi_part *p) {
+  if (p->given[0] != ANFI_INPUT || is_whole(q->in[p->v[0]])) return true;
+  const anf_type *t = q->in[p->v[0]];
+  if (anfi_is_tensor(t) && t->dtype == ANF_BOOL)
+    return anfi_infer_fail(
+        q, "the shape of x[mask] depends on values; Where(mask, x, y) keeps the shape");
+  return anfi_infer_fail(q, "an index must be an integer or a tensor of integers");
+}
+
+static const anf_type *index_type(const anfi_infer *q, const anfi_part *p) {
+  return p->given[0] == ANFI_INPUT ? q->in[p->v[0]] : anfi_type_scalar(q->cx, ANF_INT);
+}
+
+static bool broadcast_index(const anfi_infer *q, anfi_layout *l, const anf_type *t) {
+  for (; l->brank < t->n; l->brank++) { // grow to the left
+    memmove(l->bdims + 1, l->bdims, l->brank * sizeof l->bdims[0]);
+    l->bdims[0] = 1;
+  }
+  for (uint32_t k = 0; k < t->n; k++) {
+    int64_t *to = &l->bdims[l->brank - t->n + k];
+    if (!anfi_infer_dim(*to, t->dims[k], to))
+      return anfi_infer_fail(q, "the index tensors do not broadcast");
+  }
+  return true;
+}
+
+static size_t axes_taken(const anfi_subscript *s) {
+  size_t n = 0;
+  for (size_t i = 0; i < s->n; i++)
+    n += s->part[i].kind == ANFI_PART_INDEX || s->part[i].kind == ANFI_PART_SLICE;
+  return n;
+}
+
+static bool add_out(const anfi_infer *q, anfi_layout *l, int from, size_t part) {
+  if (l->rank == ANF_MAX_RANK) return anfi_infer_fail(q, "the result has too many dims");
+  l->out[l->rank].from = (int8_t)from;
+  l->out[l->rank++].part = (uint8_t)part;
+  return true;
+}
+
+/* Puts the indices' dims at `at`. */
+static bool insert_indices(const anfi_infer *q, anfi_layout *l, size_t at) {
+  if (l->rank + l->brank > ANF_MAX_RANK) return anfi_infer_fail(q, "the result has too many dims");
+  memmove(&l->out[at + l->brank], &l->out[at], (l->rank - at) * sizeof l->out[0]);
+  for (size_t j = 0; j < l->brank; j++) l->out[at + j].from = (int8_t)(-2 - (int)j);
+  l->rank += l->brank;
+  return true;
+}
+
+typedef struct {
+  size_t axis, first; // where the indices' dims go
+  bool seen, apart;   // index parts: any; with something else between them
+  bool other;         // something else since the last index part
+} walk;
+
+static bool lay_index(const anfi_infer *q, const anfi_subscript *s, size_t i, anfi_layout *l,
+                      walk *w) {
+  const anfi_part *p = &s->part[i];
+  if (!check_index(q, p) || !broadcast_index(q, l, index_type(q, p))) return false;
+  l->index[l->nindex].axis = (uint8_t)w->axis++;
+  l->index[l->nindex++].part = (uint8_t)i;
+  if (!w->seen) w->first = l->rank;
+  w->apart |= w->seen && w->other;
+  w->seen = true;
+  w->other = false;
+  return true;
+}
+
+static bool lay_part(const anfi_infer *q, const anfi_subscript *s, size_t i, size_t dots,
+                     anfi_layout *l, walk *w) {
+  switch ((anfi_part_kind)s->part[i].kind) {
+  case ANFI_PART_INDEX: return lay_index(q, s, i, l, w);
+  case ANFI_PART_SLICE: w->other = true; return add_out(q, l, (int)w->axis++, i);
+  case ANFI_PART_NEW: w->other = true; return add_out(q, l, -1, ANFI_PARTS);
+  case ANFI_PART_DOTS: break;
+  }
+  w->other = true;
+  for (size_t k = 0; k < dots; k++)
+    if (!add_out(q, l, (int)w->axis++, ANFI_PARTS)) return false;
+  return true;
+}
+
+bool anfi_layout_of(const anfi_infer *q, const anfi_subscript *s, anfi_layout *l) {
+  size_t rank = q->in[0]->n, taken = axes_taken(s);
+  walk w = {0};
+  *l = (anfi_layout){0};
+  if (taken > rank) return anfi_infer_fail(q, "the subscript has more parts than x has dims");
+  for (size_t i = 0; i < s->n; i++)
+    if (!lay_part(q, s, i, rank - taken, l, &w)) return false;
+  while (w.axis < rank)
+    if (!add_out(q, l, (int)w.axis++, ANFI_PARTS)) return false;
+  return !l->brank || insert_indices(q, l, w.apart ? 0 : w.first);
+}
+
+/* ---- types ---- */
+
+static bool any_input(const anfi_infer *q) {
+  for (size_t i = 0; i < q->n; i++)
+    if (q->in[i]->kind == ANF_TYPE_ANY) return true;
+  return false;
+}
+
+static int64_t slice_dim(const anfi_part *p, int64_t n) {
+  bool known = n >= 0;
+  int64_t start;
+  for (int k = 0; k < 3; k++) known &= p->given[k] != ANFI_INPUT;
+  if (!known) return ANF_DIM_UNKNOWN;
+  int64_t step = p->given[2] ? p->v[2] : 1;
+  return step ? (int64_t)anfi_slice_ints((size_t)n, p->given[0] ? &p->v[0] : NULL,
+                                         p->given[1] ? &p->v[1] : NULL, step, &start)
+              : 0;
+}
+
+static bool check_constants(const anfi_infer *q, const anfi_subscript *s, const anfi_layout *l) {
+  size_t ignored;
+  for (size_t i = 0; i < s->n; i++)
+    if (s->part[i].kind == ANFI_PART_SLICE && s->part[i].given[2] == ANFI_CONSTANT &&
+        !s->part[i].v[2])
+      return anfi_infer_fail(q, "the step must not be 0");
+  for (size_t i = 0; i < l->nindex; i++) {
+    const anfi_part *p = &s->part[l->index[i].part];
+    int64_t n = q->in[0]->dims[l->index[i].axis];
+    if (p->given[0] == ANFI_CONSTANT && n >= 0 && !anfi_axis_in(p->v[0], (size_t)n, &ignored))
+      return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)p->v[0],
+                       (long long)n);
+  }
+  return true;
+}
+
+static bool tensor_item(anfi_infer *q, const anfi_subscript *s) {
+  const anf_type *x = q->in[0];
+  int64_t dims[ANF_MAX_RANK];
+  anfi_layout l;
+  if (!anfi_layout_of(q, s, &l) || !check_constants(q, s, &l)) return false;
+  for (size_t k = 0; k < l.rank; k++) {
+    int from = l.out[k].from;
+    if (from == -1) dims[k] = 1;
+    else if (from < 0) dims[k] = l.bdims[-2 - from];
+    else if (l.out[k].part == ANFI_PARTS) dims[k] = x->dims[from];
+    else dims[k] = slice_dim(&s->part[l.out[k].part], x->dims[from]);
+  }
+  return anfi_infer_result(q, (anf_dtype)x->dtype, l.rank, dims);
+}
+
+/* A part of a tuple: one index, or one slice of constants. */
+static bool tuple_part(anfi_infer *q, const anfi_subscript *s) {
+  const anf_type *t = q->in[0];
+  const anfi_part *p = &s->part[0];
+  size_t at = 0;
+  int64_t first, step = p->given[2] ? p->v[2] : 1;
+  if (s->n != 1 || p->kind > ANFI_PART_SLICE)
+    return anfi_infer_fail(q, "a tuple has one index or slice");
+  for (int k = 0; k < 3; k++)
+    if (p->given[k] == ANFI_INPUT && !(is_whole(q->in[p->v[k]]) && anfi_is_scalar(q->in[p->v[k]])))
+      return anfi_infer_fail(q, "an index of a tuple must be an integer");
+  if (q->n > 1) return anfi_infer_any(q);
+  if (p->kind == ANFI_PART_INDEX) {
+    if (!anfi_axis_in(p->v[0], t->n, &at))
+      return anfi_infer_fail(q, "the index is outside the tuple");
+    return q->out = t->items[at], true;
+  }
+  if (!step) return anfi_infer_fail(q, "the step must not be 0");
+  size_t n = anfi_slice_ints(t->n, p->given[0] ? &p->v[0] : NULL, p->given[1] ? &p->v[1] : NULL,
+                             step, &first);
+  const anf_type **items = ANFI_NEW_N(anfi_scratch(q->cx), const anf_type *, n);
+  for (size_t i = 0; i < n; i++) items[i] = t->items[first + (int64_t)i * step];
+  q->out = anfi_type_tuple(q->cx, n, items);
+  return true;
+}
+
+bool anfi_infer_get_item(anfi_infer *q) {
+  anfi_subscript s;
+  if (!q->attr[0]) return anfi_infer_any(q);
+  if (!anfi_subscript_read(q->cx, q->loc, q->attr[0], q->n, &s)) return false;
+  if (any_input(q)) return anfi_infer_any(q);
+  if (q->in[0]->kind == ANF_TYPE_TUPLE) return tuple_part(q, &s);
+  if (anfi_is_tensor(q->in[0])) return tensor_item(q, &s);
+  return anfi_infer_fail(q, "only tensors and tuples have parts by index");
+}
+
+/* ---- x.shape ---- */
+
+static bool tensor_field(anfi_infer *q, const char *name) {
+  const anf_type *t = q->in[0], *whole = anfi_type_scalar(q->cx, ANF_INT), *items[ANF_MAX_RANK];
+  int64_t dims[ANF_MAX_RANK];
+  for (uint32_t k = 0; k < t->n; k++) items[k] = whole, dims[k] = t->dims[t->n - 1 - k];
+  if (strcmp(name, "shape") == 0) q->out = anfi_type_tuple(q->cx, t->n, items);
+  else if (strcmp(name, "T") == 0)
+    q->out = anfi_type_tensor(q->cx, (anf_dtype)t->dtype, t->n, dims);
+  else if (strcmp(name, "ndim") == 0 || strcmp(name, "size") == 0) q->out = whole;
+  else if (strcmp(name, "dtype") == 0) q->out = anfi_type_simple(q->cx, ANF_TYPE_TYPE);
+  else return anfi_infer_fail(q, "a tensor has the fields shape, ndim, size, dtype and T");
+  return true;
+}
+
+bool anfi_infer_get_field(anfi_infer *q) {
+  if (any_input(q) || !q->attr[0]) return anfi_infer_any(q);
+  if (q->in[0]->kind == ANF_TYPE_RECORD) return anfi_infer_record_get(q);
+  if (anfi_is_tensor(q->in[0])) return tensor_field(q, q->attr[0]->u.text);
+  return anfi_infer_fail(q, "only records and tensors have fields");
+}

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Small linear algebra on the last two dims, in double and rounded once: elimination with row
+ * pivots, Cholesky, triangular systems. A singular matrix gives inf and NaN as the divisions by 0
+ * do; one that is not positive definite has NaN for its Cholesky factor. */
+#include <math.h>
+
+#include "ir/ops/op.h"
+
+/* ---- result types ---- */
+
+static bool square(const anfi_infer *q, size_t i) {
+  const anf_type *t = q->in[i];
+  if (t->n >= 2 && anfi_infer_agree(t->dims[t->n - 1], t->dims[t->n - 2])) return true;
+  return anfi_infer_fail(q, "the last two dims must be a square matrix");
+}
+
+bool anfi_infer_square(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_real_dtype(q, 1, (size_t[]){0}, &d) || !square(q, 0)) return false;
+  q->out = anfi_type_with_dtype(q->cx, q->in[0], d);
+  return true;
+}
+
+bool anfi_infer_det(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_real_dtype(q, 1, (size_t[]){0}, &d) || !square(q, 0)) return false;
+  q->out = anfi_type_tensor(q->cx, d, q->in[0]->n - 2, q->in[0]->dims);
+  return true;
+}
+
+bool anfi_infer_solve(anfi_infer *q) { // a b
+  anf_dtype d;
+  if (!anfi_infer_real_dtype(q, 2, (size_t[]){0, 1}, &d) || !square(q, 0)) return false;
+  const anf_type *a = q->in[0], *b = q->in[1];
+  bool fits = b->n == a->n;
+  for (uint32_t k = 0; fits && k + 1 < a->n; k++) fits = anfi_infer_agree(a->dims[k], b->dims[k]);
+  if (!fits)
+    return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a),
+                     anfi_type_text(q->cx, b));
+  q->out = anfi_type_with_dtype(q->cx, b, d);
+  return true;
+}
+
+/* ---- elimination ---- */
+
+static void swap_rows(double *x, size_t width, size_t i, size_t j) {
+  for (size_t k = 0; i != j && k < width; k++) {
+    double t = x[i * width + k];
+    x[i * width + k] = x[j * width + k];
+    x[j * width + k] = t;
+  }
+}
+
+static size_t pivot_of(const double *a, size_t n, size_t col) {
+  size_t best = col;
+  for (size_t i = col + 1; i < n; i++)
+    if (fabs(a[i * n + col]) > fabs(a[best * n + col])) best = i;
+  return best;
+}
+
+/* Brings a to upper triangular form, b along with it; gives the determinant. */
+static double eliminate(double *a, size_t n, double *b, size_t width) {
+  double det = 1.0;
+  for (size_t c = 0; c < n; c++) {
+    size_t p = pivot_of(a, n, c);
+    swap_rows(a, n, p, c);
+    swap_rows(b, width, p, c);
+    det *= p == c ? a[c * n + c] : -a[c * n + c];
+    for (size_t i = c + 1; i < n; i++) {
+      double f = a[i * n + c] == 0.0 ? 0.0 : a[i * n + c] / a[c * n + c];
+      for (size_t k = c; k < n; k++) a[i * n + k] -= f * a[c * n + k];
+      for (size_t k = 0; k < width; k++) b[i * width + k] -= f * b[c * width + k];
+    }
+  }
+  return det;
+}
+
+/* Element (i, j) of a, or of its transpose. */
+static double at(const double *a, size_t n, size_t i, size_t j, bool transpose) {
+  return transpose ? a[j * n + i] : a[i * n + j];
+}
+
+/* b becomes the solution x of a x = b, where what is read of a is triangular. */
+static void substitute(const double *a, size_t n, double *b, size_t width, bool lower,
+                       bool transpose, bool unit) {
+  for (size_t s = 0; s < n; s++) {
+    size_t i = lower ? s : n - 1 - s;
+    for (size_t k = 0; k < width; k++) {
+      double x = b[i * width + k];
+      for (size_t j = lower ? 0 : i + 1; j < (lower ? i : n); j++)
+        x -= at(a, n, i, j, transpose) * b[j * width + k];
+      b[i * width + k] = unit ? x : x / at(a, n, i, i, transpose);
+    }
+  }
+}
+
+static size_t order_of(const anf_type *t) { return (size_t)t->dims[t->n - 1]; }
+
+bool anfi_eval_det(anfi_eval *q) {
+  size_t n = order_of(q->in[0]->type);
+  double *a = anfi_load_f64(q->scratch, q->in[0]);
+  for (size_t i = 0; i < q->out->n; i++)
+    anfi_set_f64(q->out, i, eliminate(a + i * n * n, n, NULL, 0));
+  return true;
+}
+
+static bool solve(anfi_eval *q, double *b, size_t width) {
+  size_t n = order_of(q->in[0]->type);
+  double *a = anfi_load_f64(q->scratch, q->in[0]);
+  for (size_t i = 0; q->out->n && i < q->in[0]->n / (n * n); i++) {
+    eliminate(a + i * n * n, n, b + i * n * width, width);
+    substitute(a + i * n * n, n, b + i * n * width, width, false, false, false);
+  }
+  anfi_store_f64(q->out, b);
+  return true;
+}
+
+bool anfi_eval_inverse(anfi_eval *q) {
+  size_t n = order_of(q->type);
+  double *b = ANFI_NEW_N(q->scratch, double, q->out->n + 1);
+  for (size_t i = 0; i < q->out->n; i++) b[i] = i / n % n == i % n ? 1.0 : 0.0;
+  return solve(q, b, n);
+}
+
+bool anfi_eval_solve(anfi_eval *q) {
+  return solve(q, anfi_load_f64(q->scratch, q->in[1]), order_of(q->type));
+}
+
+bool anfi_eval_triangular_solve(anfi_eval *q) { // lower transpose unit
+  bool lower = anfi_attr_bool(q->attr[0]), transpose = anfi_attr_bool(q->attr[1]),
+       unit = anfi_attr_bool(q->attr[2]);
+  size_t n = order_of(q->in[0]->type), width = order_of(q->type);
+  const double *a = anfi_load_f64(q->scratch, q->in[0]);
+  double *b = anfi_load_f64(q->scratch, q->in[1]);
+  for (size_t i = 0; q->out->n && i < q->in[0]->n / (n * n); i++)
+    substitute(a + i * n * n, n, b + i * n * width, width, lower != transpose, transpose, unit);
+  anfi_store_f64(q->out, b);
+  return true;
+}
+
+/* The lower factor of the symmetric matrix whose lower half a holds; false if a pivot is not
+ * positive. */
+static bool factor(const double *a, double *l, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    for (size_t j = 0; j <= i; j++) {
+      double x = a[i * n + j];
+      for (size_t k = 0; k < j; k++) x -= l[i * n + k] * l[j * n + k];
+      if (i == j && !(x > 0.0)) return false;
+      l[i * n + j] = i == j ? sqrt(x) : x / l[j * n + j];
+    }
+  return true;
+}
+
+bool anfi_eval_cholesky(anfi_eval *q) {
+  size_t n = order_of(q->type);
+  const double *a = anfi_load_f64(q->scratch, q->in[0]);
+  double *l = ANFI_NEW_N(q->scratch, double, q->out->n + 1);
+  for (size_t i = 0; q->out->n && i < q->out->n / (n * n); i++)
+    if (!factor(a + i * n * n, l + i * n * n, n))
+      for (size_t k = 0; k < n * n; k++) l[i * n * n + k] = NAN;
+  anfi_store_f64(q->out, l);
+  return true;
+}

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loop invariants: what a Loop's step computes from invariants and constants alone is computed once
+ * before the loop, and handed in as one more invariant in place of what only it needed. A step is
+ * taken at least once and has no effects, so nothing is computed that was not before; not so for
+ * counted and guarded loops, which may take none: there, what could fail stays, but
+ * for calls where there is a guard, which is asked first. The step is copied without what
+ * has moved out. */
+#include "ir/ops/op.h"
+#include "optimizer/opt.h"
+
+typedef struct {
+  anfi_pass *pass;
+  anfi_arena *a;
+  anf_node *loop;
+  anf_graph *step;
+  bool may_skip;        // counted or guarded: it has one more input
+  anf_node *go;         // the guard, or NULL
+  size_t nw;            // invariants so far
+  bool *keep;           // by invariant: what stays in the step needs it
+  anfi_node_vec order;  // of the step
+  anfi_map outer;       // step node id -> what stands for it before the loop
+  anfi_node_vec handed; // moved nodes that the rest of the step needs
+} hoisting;
+
+static anf_value *attr(const anf_node *loop, uint32_t k) {
+  return anfi_attr_value(loop->graph->module->cx, ANF_OP_Loop, loop->u.attrs, k);
+}
+
+static bool is_moved(const hoisting *h, const anf_node *n) {
+  return n->kind != ANFI_VALUE && anfi_map_find(&h->outer, n->id);
+}
+
+/* Broadcasts and fills cost nothing where they are used, and memory where they are kept. */
+static bool grows(const anf_node *n) {
+  size_t made, used = 0, k;
+  if (anfi_op[n->op].lower != ANFI_LOWER_INDEX_MAP) return false;
+  if (n->type->kind != ANF_TYPE_TENSOR || !anfi_type_elements(n->type, &made)) return true;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_type *t = n->in[i].def->type;
+    if (t && t->kind == ANF_TYPE_TENSOR && anfi_type_elements(t, &k)) used += k;
+  }
+  return made > used;
+}
+
+static bool is_real(const anf_type *t) {
+  size_t n;
+  return t && t->kind == ANF_TYPE_TENSOR && anfi_dtype_is_float((anf_dtype)t->dtype) &&
+         anfi_type_elements(t, &n) && n > 0;
+}
+
+/* Ops on whole arrays fail for their shapes, or for an index. */
+static bool is_safe(const anf_node *n) {
+  if (anfi_is_total(n)) return true;
+  switch (anfi_op[n->op].lower) {
+  case ANFI_LOWER_INDEX_MAP:
+  case ANFI_LOWER_REDUCE:
+  case ANFI_LOWER_CONTRACT:
+  case ANFI_LOWER_WINDOW: break;
+  default: return false;
+  }
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (!is_real(n->in[i].def->type)) return false;
+  return true;
+}
+
+static bool may_move(const hoisting *h, const anf_node *n) {
+  if (!n->type || !n->nin || (n->flags & ANFI_NODE_EFFECT)) return false;
+  if (n->kind == ANFI_APPLY && ((anfi_op[n->op].flags & ANFI_EFFECT) || grows(n))) return false;
+  bool call = n->kind == ANFI_CALL;
+  if (h->may_skip && !(call ? h->go && anfi_value_graph(n->in[0].def) : is_safe(n))) return false;
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (n->in[i].def->kind != ANFI_VALUE && !is_moved(h, n->in[i].def)) return false;
+  return true;
+}
+
+/* Inputs of what stays, and the result, name what must be handed in. */
+static void hand_in(hoisting *h, anf_node *n, anfi_map *seen) {
+  if (!is_moved(h, n)) return;
+  if (n->kind == ANFI_PARAM) {
+    h->keep[n->u.index] = true;
+    return;
+  }
+  uint64_t *at = anfi_map_at(seen, n->id);
+  if (!*at) anfi_push(h->a, &h->handed, n);
+  *at = 1;
+}
+
+static bool find_moves(hoisting *h) {
+  anfi_map seen;
+  anfi_map_init(&h->outer, h->a);
+  anfi_map_init(&seen, h->a);
+  for (size_t i = 0; i < h->nw; i++)
+    *anfi_map_at(&h->outer, h->step->params.at[i]->id) =
+        anfi_key(h->loop->in[1 + h->may_skip + i].def);
+  size_t moved = 0;
+  h->keep = ANFI_NEW_N(h->a, bool, h->nw);
+  for (size_t i = 0; i < h->order.n; i++) {
+    anf_node *n = h->order.at[i];
+    if (may_move(h, n)) *anfi_map_at(&h->outer, n->id) = anfi_key(n), moved++;
+    else
+      for (uint32_t k = 0; k < n->nin; k++) hand_in(h, n->in[k].def, &seen);
+  }
+  hand_in(h, h->step->result, &seen);
+  return moved > 0;
+}
+
+static void add_param(anf_graph *g, const anf_node *like, anfi_map *copies) {
+  anf_node *p = anfi_param(g, NULL, like->type);
+  p->debug = like->debug;
+  *anfi_map_at(copies, like->id) = anfi_key(p);
+}
+
+static anf_graph *copy_step(hoisting *h) {
+  anf_graph *old = h->step, *g = anfi_graph_new(old->module, old->name);
+  anfi_map copies;
+  anfi_map_init(&copies, h->a);
+  g->flags = old->flags;
+  g->debug = old->debug;
+  for (size_t i = 0; i < h->nw; i++)
+    if (h->keep[i]) add_param(g, old->params.at[i], &copies);
+  for (size_t i = 0; i < h->handed.n; i++) add_param(g, h->handed.at[i], &copies);
+  for (size_t i = h->nw; i < old->params.n; i++) add_param(g, old->params.at[i], &copies);
+  for (size_t i = 0; i < h->order.n; i++)
+    if (!is_moved(h, h->order.at[i])) anfi_copy_node(h->a, g, h->order.at[i], &copies);
+  anfi_set_result(g, anfi_copy_of(&copies, old->result));
+  return g;
+}
+
+/* A call before a guarded loop is made if there is a round: else one of a graph that gives nothing. */
+static void guard_call(const hoisting *h, anf_node *call) {
+  const anf_graph *f = anfi_value_graph(call->in[0].def);
+  anf_graph *none = anfi_graph_new(f->module, f->name);
+  none->flags = ANFI_GRAPH_PRIVATE;
+  none->debug = f->debug;
+  for (size_t i = 0; i < f->params.n; i++) anfi_param(none, NULL, f->params.at[i]->type);
+  anfi_set_result(none, anfi_undefined(none, call->type));
+  anf_node *either =
+      anfi_apply3(call->graph, ANF_OP_Switch, h->go, call->in[0].def, anfi_graph_value(none));
+  either->debug = call->debug;
+  anfi_set_input(call, 0, either);
+}
+
+static void rebuild(hoisting *h) {
+  anf_node *l = h->loop, **in = ANFI_NEW_N(h->a, anf_node *, l->nin + h->handed.n);
+  for (size_t i = 0; i < h->order.n; i++) { // before the loop
+    if (!is_moved(h, h->order.at[i])) continue;
+    anf_node *n = anfi_copy_node(h->a, l->graph, h->order.at[i], &h->outer);
+    if (h->go && n->kind == ANFI_CALL) guard_call(h, n);
+  }
+  size_t n = 0, first = 1 + h->may_skip;
+  in[n++] = anfi_graph_value(copy_step(h));
+  if (h->may_skip) in[n++] = l->in[1].def;
+  for (size_t i = 0; i < h->nw; i++)
+    if (h->keep[i]) in[n++] = l->in[first + i].def;
+  for (size_t i = 0; i < h->handed.n; i++) in[n++] = anfi_copy_of(&h->outer, h->handed.at[i]);
+  int64_t nw = (int64_t)(n - first);
+  for (size_t i = first + h->nw; i < l->nin; i++) in[n++] = l->in[i].def;
+  anf_module *m = l->graph->module;
+  const anfi_attrs *at =
+      anfi_attrs_set(m, l, ANFI_LOOP_INVARIANT, anfi_value_new_i64(m->cx, ANF_INT, nw));
+  anf_node *by = anfi_apply(l->graph, ANF_OP_Loop, at, n, in);
+  by->type = l->type;
+  by->debug = l->debug;
+  anfi_substitute(l, by);
+}
+
+static void hoist(anfi_pass *p, anfi_arena *a, anf_node *loop) {
+  anf_graph *step = anfi_value_graph(loop->in[0].def);
+  if (!step || step->effects.n || !step->result) return;
+  hoisting h = {.pass = p, .a = a, .loop = loop, .step = step};
+  h.nw = (size_t)anfi_attr_int(attr(loop, ANFI_LOOP_INVARIANT));
+  h.go = anfi_attr_bool(attr(loop, ANFI_LOOP_GUARDED)) ? loop->in[1].def : NULL;
+  h.may_skip = anfi_attr_bool(attr(loop, ANFI_LOOP_COUNTED)) ||
+               anfi_attr_bool(attr(loop, ANFI_LOOP_GUARDED));
+  anfi_graph_order(step, a, &h.order);
+  if (find_moves(&h) && anfi_rewrite(p)) rebuild(&h);
+}
+
+bool anfi_opt_hoist(anfi_pass *p) {
+  anfi_arena *a = anfi_scratch(p->m->cx);
+  for (size_t i = 0; i < p->m->nodes.n; i++) { // new loops too: an inner one may move outwards
+    anf_node *n = p->m->nodes.at[i];
+    if (n && anfi_is_op(n, ANF_OP_Loop) && n->type && n->u.attrs) hoist(p, a, n);
+  }
+  return true;
+}

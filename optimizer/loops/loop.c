@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tail recursion becomes Loop. Taken is a strongly connected component of graphs whose calls among
+ * each other all stand in result position, and that one graph, the header, breaks: without it no
+ * cycle is left (loop_headers.c makes one where there is none). Each graph of the component gets a step form of the same parameters, that gives
+ *   (true, next state, undefined)   where it called the header,
+ *   what the step form of g gives   where it called another graph g of the component,
+ *   (false, undefined, value)       where it gave a value;
+ * and the header becomes Loop(its step form; arguments, undefined). Parameters of the header that
+ * every call hands on unchanged are the loop's invariants, the others its state.
+ *
+ * Mostly all ways out are one: a choice between the header and one graph, the exit, of the same
+ * arguments, and so is the way in. Then steps give (again, next state) alone, what is called after
+ * the loop is the exit, once, and the choice on the way in becomes the loop's guard.
+ * What is then unused, dce takes. */
+#include "optimizer/group.h"
+#include "optimizer/loops/loop.h"
+
+enum { NO_ORIGIN = -1, ANY_ORIGIN = -2, MAX_MEMBERS = 256 };
+
+typedef struct {
+  anfi_pass *pass;
+  anf_module *m;
+  anfi_arena *a;
+  const anf_analysis *an;
+  ANFI_VEC(anf_graph *) member;
+  anf_graph *header, *exit; // exit: NULL if there is not one alone
+  uint32_t scc;
+  int64_t **origin;     // by member: which parameter of the header a parameter is
+  bool *invariant;      // by parameter of the header
+  anf_graph **step;     // by member: its step form
+  const anf_type *type; // of what a step form gives
+} looping;
+
+static bool in_component(const looping *l, const anf_graph *g) {
+  return g->id < l->an->ngraph && l->an->graphs[g->id].scc == l->scc;
+}
+
+static size_t number_of(const looping *l, const anf_graph *g) {
+  size_t i = 0;
+  while (l->member.at[i] != g) i++;
+  return i;
+}
+
+/* All targets of a call, or 0 when it may reach something else. */
+static size_t targets(const looping *l, const anf_node *call, anf_graph ***out) {
+  *out = ANFI_NEW_N(l->a, anf_graph *, call->in[0].def->nin + 1);
+  return anfi_call_targets(call, *out);
+}
+
+static anfi_node_vec order_of(const looping *l, anf_graph *g) {
+  anfi_node_vec order = {0};
+  anfi_graph_order(g, l->a, &order); // not that of the analysis: an inner loop may have changed it
+  return order;
+}
+
+static bool reaches_component(const looping *l, const anf_node *call) {
+  anf_graph **t;
+  size_t n = targets(l, call, &t);
+  for (size_t i = 0; i < n; i++)
+    if (in_component(l, t[i])) return true;
+  return false;
+}
+
+/* ---- is it a loop? ---- */
+
+static bool only_tail_calls(const looping *l) {
+  for (size_t i = 0; i < l->member.n; i++) {
+    anf_graph *g = l->member.at[i];
+    const anfi_node_vec order = order_of(l, g);
+    for (size_t k = 0; k < order.n; k++) {
+      const anf_node *n = order.at[k];
+      for (uint32_t j = 0; j < n->nin; j++) { // as data, or in a choice that is not called
+        const anf_graph *f = anfi_value_graph(n->in[j].def);
+        bool callee = n->kind == ANFI_CALL && j == 0,
+             arm = anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer);
+        if (f && in_component(l, f) && !callee && !arm) return false;
+      }
+      if (n->kind == ANFI_CALL && reaches_component(l, n) &&
+          (n != g->result || (n->flags & ANFI_NODE_EFFECT)))
+        return false;
+    }
+    if (g->effects.n) return false; // the order of effects is that of calls: left to recursion
+  }
+  return true;
+}
+
+/* Without the header the component has no cycle: remove graphs that call none of those left. */
+static bool breaks_cycles(const looping *l, const anf_graph *header) {
+  bool *gone = ANFI_NEW_N(l->a, bool, l->member.n);
+  for (size_t removed = 1, left = l->member.n - 1; left; left -= removed) {
+    removed = 0;
+    for (size_t i = 0; i < l->member.n; i++) {
+      const anfi_graph_info *gi = &l->an->graphs[l->member.at[i]->id];
+      bool calls = gone[i] || l->member.at[i] == header;
+      for (size_t k = 0; !calls && k < gi->callees.n; k++) {
+        const anf_graph *c = gi->callees.at[k];
+        calls = in_component(l, c) && c != header && !gone[number_of(l, c)];
+      }
+      if (calls) continue;
+      gone[i] = true;
+      removed++;
+    }
+    if (!removed) return false;
+  }
+  return true;
+}
+
+/* ---- the exit ---- */
+
+/* What a choice of the header and one other graph calls instead of the header, or NULL. */
+static anf_graph *other_than_header(const looping *l, const anf_node *sw) {
+  if (!anfi_is_op(sw, ANF_OP_Switch)) return NULL;
+  const anf_type *c = sw->in[0].def->type;
+  anf_graph *yes = anfi_value_graph(sw->in[1].def), *no = anfi_value_graph(sw->in[2].def);
+  if (!yes || !no || (yes == l->header) == (no == l->header)) return NULL;
+  if (!c || c->kind != ANF_TYPE_TENSOR || c->n || c->dtype != ANF_BOOL) return NULL;
+  return yes == l->header ? no : yes;
+}
+
+static void find_exit(looping *l) {
+  anf_graph *found = NULL;
+  l->exit = NULL;
+  for (size_t i = 0; i < l->member.n; i++) {
+    const anf_node *r = l->member.at[i]->result;
+    if (r->kind != ANFI_CALL) return;
+    anf_graph **t, *out = NULL;
+    size_t n = targets(l, r, &t);
+    for (size_t k = 0; k < n; k++)
+      if (!in_component(l, t[k])) out = t[k];
+    if (n && !out) continue;
+    if (!n || other_than_header(l, r->in[0].def) != out || (found && found != out)) return;
+    found = out;
+  }
+  l->exit = found;
+}
+
+/* ---- the header ---- */
+
+static bool is_called_from_outside(const looping *l, const anf_graph *g) {
+  for (const anfi_use *u = g->self ? g->self->uses : NULL; u; u = u->next)
+    if (!in_component(l, u->user->graph)) return true;
+  return false;
+}
+
+/* Best is one that there is one exit for; then one that is called from outside, as what is before
+ * another header is there twice: before the loop, and in it. */
+static bool find_header(looping *l) {
+  anf_graph *any = NULL, *outer = NULL;
+  for (size_t i = 0; i < l->member.n; i++) {
+    if (!breaks_cycles(l, l->header = l->member.at[i])) continue;
+    find_exit(l);
+    if (l->exit) return true;
+    if (!any) any = l->header;
+    if (!outer && is_called_from_outside(l, l->header)) outer = l->header;
+  }
+  return (l->header = outer ? outer : any) != NULL;
+}
+
+/* ---- which parameters do not change ---- */
+
+static int64_t origin_of(const looping *l, const anf_graph *caller, const anf_node *arg) {
+  if (arg->kind != ANFI_PARAM || arg->graph != caller) return NO_ORIGIN;
+  return l->origin[number_of(l, caller)][arg->u.index];
+}
+
+static bool meet(int64_t *at, int64_t o) {
+  if (o == ANY_ORIGIN || *at == o || *at == NO_ORIGIN) return false;
+  *at = *at == ANY_ORIGIN ? o : NO_ORIGIN;
+  return true;
+}
+
+static bool flow_call(looping *l, const anf_graph *g, const anf_node *call) {
+  anf_graph **t;
+  size_t n = targets(l, call, &t);
+  bool changed = false;
+  for (size_t i = 0; i < n; i++)
+    for (uint32_t k = 1; in_component(l, t[i]) && k < call->nin; k++) {
+      int64_t o = origin_of(l, g, call->in[k].def);
+      if (t[i] != l->header) changed |= meet(&l->origin[number_of(l, t[i])][k - 1], o);
+      else if (o != ANY_ORIGIN && o != (int64_t)k - 1 && l->invariant[k - 1]) {
+        l->invariant[k - 1] = false;
+        changed = true;
+      }
+    }
+  return changed;
+}
+
+static void find_invariants(looping *l) {
+  l->invariant = ANFI_NEW_N(l->a, bool, l->header->params.n);
+  l->origin = ANFI_NEW_N(l->a, int64_t *, l->member.n);
+  for (size_t i = 0; i < l->member.n; i++) {
+    const anf_graph *g = l->member.at[i];
+    l->origin[i] = ANFI_NEW_N(l->a, int64_t, g->params.n);
+    for (size_t k = 0; k < g->params.n; k++)
+      l->origin[i][k] = g == l->header ? (int64_t)k : ANY_ORIGIN;
+  }
+  for (size_t k = 0; k < l->header->params.n; k++) l->invariant[k] = true;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (size_t i = 0; i < l->member.n; i++) {
+      const anf_node *r = l->member.at[i]->result;
+      if (r->kind == ANFI_CALL) changed |= flow_call(l, l->member.at[i], r);
+    }
+  }
+}
+
+/* ---- step forms ---- */
+
+static anf_node *typed(anf_node *n, const anf_type *t, const anf_node *like) {
+  n->type = t;
+  if (like) n->debug = like->debug;
+  return n;
+}
+
+static anf_node *truth(looping *l, bool b) {
+  return typed(anfi_value(l->m, anfi_value_new_i64(l->m->cx, ANF_BOOL, b)),
+               anfi_type_scalar(l->m->cx, ANF_BOOL), NULL);
+}
+
+/* (again, state, value): `args` are the header's, or NULL when the loop is left. No value where there
+ * is an exit. */
+static anf_node *outcome_if(looping *l, anf_graph *g, anf_node *again, anf_node *const *args,
+                            anf_node *value) {
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, l->type->n);
+  size_t n = 0;
+  in[n++] = again;
+  for (size_t k = 0; k < l->header->params.n; k++)
+    if (!l->invariant[k]) in[n] = args ? args[k] : anfi_undefined(g, l->type->items[n]), n++;
+  if (!l->exit) in[n] = value ? value : anfi_undefined(g, l->type->items[n]), n++;
+  return typed(anfi_apply(g, ANF_OP_MakeTuple, NULL, n, in), l->type, value);
+}
+
+static anf_node *outcome(looping *l, anf_graph *g, anf_node *const *args, anf_node *value) {
+  return outcome_if(l, g, truth(l, args != NULL), args, value);
+}
+
+static anf_graph *new_graph(looping *l, const char *mark, const anf_graph *like) {
+  const char *name = anfi_sprintf(l->a, "%s%s", mark, like->name->s);
+  anf_graph *g = anfi_graph_new(l->m, anfi_intern_z(&l->m->strings, name));
+  g->flags = ANFI_GRAPH_PRIVATE;
+  g->debug = like->debug;
+  return g;
+}
+
+static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
+  anf_node **p = ANFI_NEW_N(l->a, anf_node *, like->params.n + 1);
+  for (size_t k = 0; k < like->params.n; k++)
+    p[k] = typed(anfi_param(g, NULL, like->params.at[k]->type), like->params.at[k]->type,
+                 like->params.at[k]);
+  return p;
+}
+
+/* What takes the place of a call of t in step forms: a graph of t's parameters that gives an
+ * outcome. */
+static anf_graph *outcome_of(looping *l, anf_graph *t) {
+  if (in_component(l, t) && t != l->header) return l->step[number_of(l, t)];
+  anf_graph *g = new_graph(l, t == l->header ? "↻" : "↓", t);
+  anf_node **p = copy_params(l, g, t), **in = ANFI_NEW_N(l->a, anf_node *, t->params.n + 1);
+  if (t == l->header) {
+    anfi_set_result(g, outcome(l, g, p, NULL));
+    return g;
+  }
+  in[0] = anfi_graph_value(t);
+  memcpy(in + 1, p, t->params.n * sizeof *in);
+  anf_node *value = typed(anfi_call(g, t->params.n + 1, in), l->header->result->type, NULL);
+  anfi_set_result(g, outcome(l, g, NULL, value));
+  return g;
+}
+
+static anf_node *chosen_outcome(looping *l, anf_graph *g, const anf_node *sw,
+                                const anfi_map *copies) {
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, sw->nin);
+  in[0] = anfi_copy_of(copies, sw->in[0].def);
+  for (uint32_t i = 1; i < sw->nin; i++)
+    in[i] = anfi_graph_value(outcome_of(l, anfi_value_graph(sw->in[i].def)));
+  return typed(anfi_apply(g, (anfi_opcode)sw->op, NULL, sw->nin, in), NULL, sw);
+}
+
+/* Does a choice of the header and the exit go on? */
+static anf_node *goes_on(const looping *l, anf_graph *g, const anf_node *sw, anf_node *condition) {
+  if (anfi_value_graph(sw->in[1].def) == l->header) return condition;
+  return typed(anfi_apply1(g, ANF_OP_LogicalNot, condition), condition->type, sw);
+}
+
+static anf_node *result_outcome(looping *l, anf_graph *g, anf_node *r, const anfi_map *copies) {
+  if (r->kind != ANFI_CALL || !reaches_component(l, r))
+    return outcome(l, g, NULL, anfi_copy_of(copies, r));
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, r->nin);
+  for (uint32_t i = 1; i < r->nin; i++) in[i] = anfi_copy_of(copies, r->in[i].def);
+  anf_graph *t = anfi_value_graph(r->in[0].def);
+  if (t == l->header) return outcome(l, g, in + 1, NULL);
+  const anf_node *sw = r->in[0].def;
+  if (l->exit && !t && other_than_header(l, sw) == l->exit)
+    return outcome_if(l, g, goes_on(l, g, sw, anfi_copy_of(copies, sw->in[0].def)), in + 1, NULL);
+  in[0] = t ? anfi_graph_value(outcome_of(l, t)) : chosen_outcome(l, g, sw, copies);
+  return typed(anfi_call(g, r->nin, in), l->type, r);
+}
+
+static void fill_step(looping *l, anf_graph *old, anf_graph *g, anfi_map *copies) {
+  const anfi_node_vec order = order_of(l, old);
+  bool call = old->result->kind == ANFI_CALL && reaches_component(l, old->result);
+  for (size_t k = 0; k < order.n; k++) {
+    anf_node *n = order.at[k];
+    if (call && (n == old->result || n == old->result->in[0].def)) continue;
+    anfi_copy_node(l->a, g, n, copies);
+  }
+  anfi_set_result(g, result_outcome(l, g, old->result, copies));
+}
+
+/* The header's step takes the invariants, then the state, then the value that is not there yet, if
+ * there is no exit. */
+static anf_graph *header_step(looping *l, anfi_map *copies) {
+  anf_graph *h = l->header, *g = new_graph(l, "↻", h);
+  for (int state = 0; state < 2; state++)
+    for (size_t k = 0; k < h->params.n; k++) {
+      anf_node *p = h->params.at[k];
+      if (l->invariant[k] == (state == 0))
+        *anfi_map_at(copies, p->id) = anfi_key(typed(anfi_param(g, NULL, p->type), p->type, p));
+    }
+  if (!l->exit) anfi_param(g, NULL, h->result->type);
+  return g;
+}
+
+static void make_steps(looping *l) {
+  anfi_map *copies = ANFI_NEW_N(l->a, anfi_map, l->member.n);
+  l->step = ANFI_NEW_N(l->a, anf_graph *, l->member.n);
+  for (size_t i = 0; i < l->member.n; i++) {
+    anf_graph *g = l->member.at[i];
+    anfi_map_init(&copies[i], l->a);
+    if (g == l->header) {
+      l->step[i] = header_step(l, &copies[i]);
+      continue;
+    }
+    l->step[i] = new_graph(l, "↻", g);
+    anf_node **p = copy_params(l, l->step[i], g);
+    for (size_t k = 0; k < g->params.n; k++)
+      *anfi_map_at(&copies[i], g->params.at[k]->id) = anfi_key(p[k]);
+  }
+  for (size_t i = 0; i < l->member.n; i++) fill_step(l, l->member.at[i], l->step[i], &copies[i]);
+}
+
+/* (bool, state types.., result type if there is no exit) */
+static void find_type(looping *l) {
+  const anf_graph *h = l->header;
+  const anf_type **t = ANFI_NEW_N(l->a, const anf_type *, h->params.n + 2);
+  size_t n = 0;
+  t[n++] = anfi_type_scalar(l->m->cx, ANF_BOOL);
+  for (size_t k = 0; k < h->params.n; k++)
+    if (!l->invariant[k]) t[n++] = h->params.at[k]->type;
+  if (!l->exit) t[n++] = h->result->type;
+  l->type = anfi_type_tuple(l->m->cx, n, t);
+}
+
+static anf_node *item(looping *l, anf_node *loop, size_t i) {
+  const anfi_attrs *at =
+      anfi_attrs_one(l->m, ANF_OP_TupleGet, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)i));
+  return typed(anfi_apply(loop->graph, ANF_OP_TupleGet, at, 1, &loop), loop->type->items[i], loop);
+}
+
+/* What the header gives for these arguments, in g; if there is `go` and it is false, the exit. */
+static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
+                        const anf_node *like) {
+  const anf_graph *h = l->header;
+  anf_node **in = ANFI_NEW_N(l->a, anf_node *, h->params.n + 3);
+  size_t n = 0, item_at = 0;
+  in[n++] = anfi_graph_value(l->step[number_of(l, h)]);
+  if (go) in[n++] = go;
+  for (int state = 0; state < 2; state++)
+    for (size_t k = 0; k < h->params.n; k++)
+      if (l->invariant[k] == (state == 0)) in[n++] = args[k];
+  if (!l->exit) in[n++] = anfi_undefined(g, h->result->type);
+  size_t ns = l->type->n - 1, nw = n - (go ? 2 : 1) - ns;
+  const anfi_attrs *at =
+      anfi_attrs_one(l->m, ANF_OP_Loop, anfi_value_new_i64(l->m->cx, ANF_INT, (int64_t)nw));
+  anf_node *loop = typed(anfi_apply(g, ANF_OP_Loop, at, n, in),
+                         anfi_type_tuple(l->m->cx, ns, l->type->items + 1), like);
+  if (go)
+    anfi_set_attrs(loop, anfi_attrs_set(l->m, loop, ANFI_LOOP_GUARDED,
+                                        anfi_value_new_i64(l->m->cx, ANF_BOOL, 1)));
+  if (!l->exit) return item(l, loop, ns - 1);
+  in[0] = anfi_graph_value(l->exit);
+  for (size_t k = 0; k < h->params.n; k++)
+    in[k + 1] = l->invariant[k] ? args[k] : item(l, loop, item_at++);
+  return typed(anfi_call(g, h->params.n + 1, in), h->result->type, like);
+}
+
+/* Choices between the header and the exit: ways in. Members of the component are called from outside
+ * alone, now that there are steps. */
+static void guard_calls(looping *l) {
+  anfi_node_vec calls = {0};
+  for (const anfi_use *u = l->header->self->uses; u; u = u->next) {
+    if (other_than_header(l, u->user) != l->exit) continue;
+    for (const anfi_use *c = u->user->uses; c; c = c->next)
+      if (c->user->kind == ANFI_CALL && c == c->user->in && c->user->graph != l->header)
+        anfi_push(l->a, &calls, c->user);
+  }
+  for (size_t i = 0; i < calls.n; i++) {
+    anf_node *call = calls.at[i], **args = ANFI_NEW_N(l->a, anf_node *, call->nin);
+    const anf_node *sw = call->in[0].def;
+    for (uint32_t k = 1; k < call->nin; k++) args[k - 1] = call->in[k].def;
+    anfi_substitute(call,
+                    looped(l, call->graph, goes_on(l, call->graph, sw, sw->in[0].def), args, call));
+  }
+}
+
+static void replace_header(looping *l) {
+  anf_graph *h = l->header;
+  anf_node *old = h->result, **args = ANFI_NEW_N(l->a, anf_node *, h->params.n + 1);
+  for (size_t k = 0; k < h->params.n; k++) args[k] = h->params.at[k];
+  if (l->exit) guard_calls(l);
+  anfi_set_result(h, looped(l, h, NULL, args, old));
+}
+
+/* Its graphs are neighbours in the order of components. Calls in result position alone? */
+static bool is_candidate(looping *l, size_t first) {
+  const anf_analysis *an = l->an;
+  anf_graph *const *at = an->by_scc.at;
+  l->scc = an->graphs[at[first]->id].scc;
+  l->member.n = 0;
+  for (size_t i = first; i < an->by_scc.n && an->graphs[at[i]->id].scc == l->scc; i++)
+    anfi_push(l->a, &l->member, at[i]);
+  if (l->member.n > MAX_MEMBERS) return false;
+  for (size_t i = 0; i < l->member.n; i++)
+    if (!l->member.at[i]->result || !l->member.at[i]->result->type) return false;
+  return only_tail_calls(l);
+}
+
+static bool begins_recursion(const looping *l, size_t i) {
+  const anf_analysis *an = l->an;
+  const anfi_graph_info *gi = &an->graphs[an->by_scc.at[i]->id];
+  return gi->recursive && (i == 0 || an->graphs[an->by_scc.at[i - 1]->id].scc != gi->scc);
+}
+
+/* False: all that could have one has one. */
+static bool give_headers(looping *l) {
+  bool changed = false;
+  for (size_t i = 0; i < l->an->by_scc.n; i++) {
+    if (!begins_recursion(l, i) || !is_candidate(l, i) || find_header(l) || !anfi_rewrite(l->pass))
+      continue;
+    anfi_merge_headers(l->m, l->an, l->member.n, l->member.at);
+    changed = true;
+  }
+  return changed;
+}
+
+bool anfi_opt_loop(anfi_pass *p) {
+  looping l = {.pass = p, .m = p->m, .a = anfi_scratch(p->m->cx)};
+  if (!anfi_has_calls(p->m)) return true;
+  if (!anfi_clear_dead(p->m)) return false;
+  l.an = anfi_analyse(p->m);
+  if (give_headers(&l)) l.an = anfi_analyse(p->m);
+  for (size_t i = 0; i < l.an->by_scc.n; i++) {
+    if (!begins_recursion(&l, i) || !is_candidate(&l, i) || !find_header(&l) || !anfi_rewrite(p))
+      continue;
+    find_invariants(&l);
+    find_type(&l);
+    make_steps(&l);
+    replace_header(&l);
+  }
+  return anfi_clear_dead(p->m);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Hooks of rules/shape.def: permutations of axes. */
+#include "optimizer/rules/rule.h"
+
+/* The permutation of a Transpose, from its attribute; the default reverses the axes. */
+static bool permutation(const anfi_rewriter *r, const anf_node *n, int64_t *perm) {
+  const anf_value *axes = anfi_attr_value(r->m->cx, ANF_OP_Transpose, n->u.attrs, 0);
+  int64_t rank = (int64_t)n->type->n;
+  for (int64_t i = 0; i < rank; i++) {
+    perm[i] = rank - 1 - i;
+    if (axes && axes->kind == ANF_VALUE_TUPLE && !anfi_value_is_int(axes->u.item[i], &perm[i]))
+      return false;
+    if (perm[i] < 0) perm[i] += rank;
+  }
+  return axes != NULL;
+}
+
+static bool is_identity(const int64_t *perm, uint32_t n) {
+  for (uint32_t i = 0; i < n; i++)
+    if (perm[i] != (int64_t)i) return false;
+  return true;
+}
+
+anf_node *anfi_rewrite_transpose(anfi_rewriter *r, anf_node *near, anf_node *x, const int64_t *perm,
+                                 uint32_t n) {
+  if (is_identity(perm, n)) return x;
+  const anfi_attrs *at =
+      anfi_attrs_one(r->m, ANF_OP_Transpose, anfi_value_new_ints(r->m->cx, n, perm));
+  return anfi_rewrite_apply(r, near, ANF_OP_Transpose, at, 1, &x);
+}
+
+anf_node *anfi_rule_transpose_transpose(anfi_rewriter *r, const anfi_match *m) {
+  int64_t outer[ANF_MAX_RANK], inner[ANF_MAX_RANK], both[ANF_MAX_RANK];
+  anf_node *t = m->root->in[0].def;
+  if (!permutation(r, m->root, outer) || !permutation(r, t, inner)) return NULL;
+  for (uint32_t i = 0; i < t->type->n; i++) both[i] = inner[outer[i]];
+  return anfi_rewrite_transpose(r, m->root, t->in[0].def, both, t->type->n);
+}
+
+anf_node *anfi_rule_transpose_nothing(anfi_rewriter *r, const anfi_match *m) {
+  int64_t perm[ANF_MAX_RANK];
+  if (!permutation(r, m->root, perm) || !is_identity(perm, m->root->type->n)) return NULL;
+  return m->root->in[0].def;
+}
+
+/* Does it swap the last two axes and nothing else? */
+static bool swaps_last(const anfi_rewriter *r, const anf_node *t) {
+  int64_t perm[ANF_MAX_RANK];
+  uint32_t n = t->type->n;
+  if (n < 2 || !permutation(r, t, perm)) return false;
+  if (perm[n - 1] != (int64_t)n - 2 || perm[n - 2] != (int64_t)n - 1) return false;
+  return is_identity(perm, n - 2);
+}
+
+anf_node *anfi_rewrite_matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, anf_node *b,
+                              bool tb) {
+  anf_value *v[2] = {anfi_value_new_i64(r->m->cx, ANF_BOOL, ta), NULL};
+  anfi_value_guard(v[0]);
+  v[1] = anfi_value_new_i64(r->m->cx, ANF_BOOL, tb);
+  anfi_value_guard(v[1]);
+  const anfi_attrs *at;
+  anfi_attrs_new(r->m, ANF_OP_MatMul, v, anfi_nowhere(), &at);
+  for (int i = 0; i < 2; i++) {
+    anfi_value_unguard(v[i]);
+    anf_value_release(v[i]);
+  }
+  return anfi_rewrite_apply(r, near, ANF_OP_MatMul, at, 2, (anf_node *const[]){a, b});
+}
+
+static bool flag(const anfi_rewriter *r, const anf_node *mm, uint32_t k) {
+  return anfi_get_i64(anfi_attr_value(r->m->cx, ANF_OP_MatMul, mm->u.attrs, k), 0) != 0;
+}
+
+anf_node *anfi_rule_matmul_ta(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *n = m->root, *t = n->in[0].def;
+  if (!swaps_last(r, t)) return NULL;
+  return anfi_rewrite_matmul(r, n, t->in[0].def, !flag(r, n, 0), n->in[1].def, flag(r, n, 1));
+}
+
+anf_node *anfi_rule_matmul_tb(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *n = m->root, *t = n->in[1].def;
+  if (!swaps_last(r, t)) return NULL;
+  return anfi_rewrite_matmul(r, n, n->in[0].def, flag(r, n, 0), t->in[0].def, !flag(r, n, 1));
+}
+
+/* (a b)' = b' a', for matrices. */
+anf_node *anfi_rule_transposed_matmul(anfi_rewriter *r, const anfi_match *m) {
+  anf_node *mm = m->root->in[0].def, *a = mm->in[0].def, *b = mm->in[1].def;
+  if (!swaps_last(r, m->root) || a->type->n < 2 || b->type->n < 2 || !mm->uses || mm->uses->next)
+    return NULL;
+  return anfi_rewrite_matmul(r, m->root, b, !flag(r, mm, 1), a, !flag(r, mm, 0));
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Training steps as objects: the same function as of an anf_step, except that it copies itself what
+ * cannot be updated in place. */
+#include "step/build.h"
+
+static void edit(void *user, anfi_variant *v) {
+  anfi_step_built *b = (anfi_step_built *)user;
+  size_t n = v->low.first[b->nstate];
+  b->low = &v->low;
+  b->given = ANFI_NEW_N(v->low.arena, bool, n + 1);
+  b->out = anfi_step_outputs(b->g, b->nstate, b->param, v->low.result_type);
+  if (!b->out) return;
+  anfi_step_donate(v, n, b->given);
+  anfi_step_copy_back(v, n, b->given);
+}
+
+static void build(anf_graph *g, size_t nstate, size_t n, const anf_type *const *types,
+                  unsigned forms, const anf_build_opts *o, anf_text *out) {
+  anf_ctx *cx = g->module->cx;
+  anfi_step_built b = {.g = g, .nstate = nstate};
+  if (nstate > g->params.n) {
+    anfi_fail(cx, anfi_nowhere(), ANF_E1119, nstate, g->name->s, g->params.n);
+    return;
+  }
+  b.param = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, n + 1);
+  for (size_t i = 0; i < n; i++) b.param[i] = anfi_step_settled(cx, types[i]);
+  anfi_build_hooks h = {.nstate = nstate, .edit = edit, .put = anfi_step_put, .user = &b};
+  anfi_build_graph(g, n, b.param, forms, o, &h, out);
+}
+
+anf_status anf_build_step(anf_graph *g, size_t nstate, size_t n, const anf_type *const *types,
+                          unsigned forms, const anf_build_opts *o, anf_diag *d, anf_text *out) {
+  ANFI_ENTRY(g->module->cx, d);
+  build(g, nstate, n, types, forms, o, out);
+  return anfi_leave(g->module->cx);
+}

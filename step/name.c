@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Paths of leaves: "params.0.w". Types nest no deeper than inference allows, so walks may recurse. */
+#include "step/step.h"
+
+static const char *below(anf_step *s, const anf_type *t, const char *path, uint32_t i) {
+  const char *dot = *path ? "." : "";
+  if (t->kind == ANF_TYPE_RECORD)
+    return anfi_sprintf(&s->arena, "%s%s%s", path, dot, t->names[i]->s);
+  return anfi_sprintf(&s->arena, "%s%s%u", path, dot, i);
+}
+
+static anfi_step_leaf *name(anf_step *s, const anf_type *t, const char *path, anfi_step_leaf *at) {
+  if (t->kind == ANF_TYPE_TENSOR) {
+    at->name = *path ? path : "out";
+    return at + 1;
+  }
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  for (uint32_t i = 0; nest && i < t->n; i++) at = name(s, t->items[i], below(s, t, path, i), at);
+  return at;
+}
+
+void anfi_step_name(anf_step *s, const anf_type *t, const char *path, anfi_step_leaf *at) {
+  name(s, t, path, at);
+}
+
+size_t anf_step_leaf_count(const anf_step *s, anf_role r) { return s->nleaf[r]; }
+
+const char *anf_step_leaf_name(const anf_step *s, anf_role r, size_t i) {
+  return i < s->nleaf[r] ? s->leaf[r][i].name : NULL;
+}
+
+size_t anf_step_leaf_find(const anf_step *s, anf_role r, const char *path) {
+  size_t i = 0;
+  while (i < s->nleaf[r] && strcmp(s->leaf[r][i].name, path) != 0) i++;
+  return i;
+}
+
+const char *anfi_step_role_name(anf_role r) {
+  static const char *const names[] = {"state", "input", "output"};
+  return names[r];
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Numbers that are none. The outputs are looked at after each run; or, to name the operation that
+ * made the first NaN, within it: the step stops before it changes its state, and is run once more
+ * from there, by the interpreter. */
+#include "step/step.h"
+
+#include "interp/interp.h"
+
+#include <math.h>
+
+double anfi_step_number_at(anf_dtype t, const void *p) {
+  union {
+    bool b;
+    int8_t i8;
+    int16_t i16;
+    int32_t i32;
+    int64_t i64;
+    uint8_t u8;
+    uint16_t u16;
+    uint32_t u32;
+    uint64_t u64;
+    float f32;
+    double f64;
+  } x;
+  memcpy(&x, p, anf_dtype_bytes(t));
+  switch (t) {
+  case ANF_BOOL: return x.b;
+  case ANF_I8: return x.i8;
+  case ANF_I16: return x.i16;
+  case ANF_I32: return x.i32;
+  case ANF_U8: return x.u8;
+  case ANF_U16: return x.u16;
+  case ANF_U32: return x.u32;
+  case ANF_U64: return (double)x.u64;
+  case ANF_F16: return (double)anfi_f16_to_f32(x.u16);
+  case ANF_BF16: return (double)anfi_bf16_to_f32(x.u16);
+  case ANF_F32: return (double)x.f32;
+  case ANF_F64:
+  case ANF_FLOAT: return x.f64;
+  default: return (double)x.i64;
+  }
+}
+
+/* The first element that is no finite number; 0 if there is none. */
+static double first_bad(anf_dtype t, const char *p, size_t bytes) {
+  size_t size = anf_dtype_bytes(t);
+  anf_dtype part = t == ANF_C64 ? ANF_F32 : t == ANF_C128 ? ANF_F64 : t;
+  if (t == ANF_C64 || t == ANF_C128) size /= 2;
+  if (!anfi_dtype_is_float(part)) return 0.0;
+  for (size_t i = 0; i < bytes; i += size) {
+    double x = anfi_step_number_at(part, p + i);
+    if (!isfinite(x)) return x;
+  }
+  return 0.0;
+}
+
+/* ---- stopping before the state changes ---- */
+
+/* Nodes beside a result, with their types. */
+typedef struct guarding {
+  anf_graph *g;
+  int64_t output; // the next one's number
+} guarding;
+
+static anf_node *typed(anf_node *n, const anf_type *t) {
+  n->type = t;
+  return n;
+}
+
+static anf_node *part(const guarding *k, anf_node *n, uint32_t i) {
+  anf_module *m = k->g->module;
+  const anf_type *t = n->type;
+  bool record = t->kind == ANF_TYPE_RECORD;
+  if (anfi_is_op(n, record ? ANF_OP_MakeRecord : ANF_OP_MakeTuple)) return n->in[i].def;
+  anfi_opcode op = record ? ANF_OP_RecordGet : ANF_OP_TupleGet;
+  anf_value *which = record ? anfi_value_new_string(m->cx, t->names[i]->s, t->names[i]->len)
+                            : anfi_value_new_i64(m->cx, ANF_INT, i);
+  return typed(anfi_apply(k->g, op, anfi_attrs_one(m, op, which), 1, &n), t->items[i]);
+}
+
+static void guard_tensor(guarding *k, anf_node *n) {
+  anf_ctx *cx = k->g->module->cx;
+  const anf_type *t = n->type, *bit = anfi_type_scalar(cx, ANF_BOOL);
+  anf_dtype d = (anf_dtype)t->dtype;
+  int64_t output = k->output++;
+  if (!anfi_dtype_is_float(d) && d != ANF_C64 && d != ANF_C128) return;
+  anf_node *fine =
+      typed(anfi_apply1(k->g, ANF_OP_IsFinite, n), anfi_type_with_dtype(cx, t, ANF_BOOL));
+  if (t->n) fine = typed(anfi_apply1(k->g, ANF_OP_All, fine), bit);
+  anf_node *which = anfi_value(k->g->module, anfi_value_new_i64(cx, ANF_I64, output));
+  which->type = anfi_type_scalar(cx, ANF_I64);
+  anfi_add_effect(k->g, typed(anfi_apply2(k->g, ANF_OP_Assert, fine, which),
+                              anfi_type_simple(cx, ANF_TYPE_NONE)));
+}
+
+/* Types do not nest deeply. */
+static void guard_all(guarding *k, anf_node *n, uint32_t from) {
+  const anf_type *t = n->type;
+  if (t->kind == ANF_TYPE_TENSOR) guard_tensor(k, n);
+  if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return;
+  for (uint32_t i = from; i < t->n; i++) guard_all(k, part(k, n, i), 0);
+}
+
+void anfi_step_guard(anf_graph *g, size_t nstate) {
+  guarding k = {.g = g};
+  if (!nstate || g->result->type->kind == ANF_TYPE_TUPLE)
+    guard_all(&k, g->result, (uint32_t)nstate);
+}
+
+/* ---- finding the operation ---- */
+
+typedef struct found {
+  const anf_node *node; // that made the first NaN, or, `inf`, the first infinity
+  const char *op;
+  anfi_loc loc;
+} found;
+typedef struct search {
+  found nan, inf;
+} search;
+
+/* The worst of its elements: NaN, or else an infinity, or else 0. */
+static double worst(const anf_value *v) {
+  if (v->kind != ANF_VALUE_TENSOR) return 0.0;
+  anf_dtype t = (anf_dtype)v->type->dtype;
+  size_t size = anf_dtype_bytes(t);
+  double r = 0.0;
+  for (size_t i = 0; i < v->n && !isnan(r); i++) {
+    double x = first_bad(t, (const char *)v->u.data + i * size, size);
+    if (x != 0.0) r = x;
+  }
+  return r;
+}
+
+static void watch(void *user, const anf_node *node, size_t n, anf_value *const *in,
+                  const anf_value *out) {
+  search *k = (search *)user;
+  if (k->nan.node) return;
+  double made = worst(out);
+  found *f = isnan(made) ? &k->nan : &k->inf;
+  if (made == 0.0 || f->node) return;
+  for (size_t i = 0; i < n; i++) {
+    double was = in[i] ? worst(in[i]) : 0.0;
+    if (isnan(made) ? isnan(was) : was != 0.0) return; // it was so before
+  }
+  // the node may be of a copy that is gone when this is read
+  *f = (found){.node = node, .op = anfi_op[node->op].name, .loc = anfi_node_loc(node)};
+}
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+/* Runs the step from the state as it is now. */
+static void find(anf_step *s, search *k) {
+  size_t n = s->g->params.n;
+  anf_value **v = ANFI_NEW_N(anfi_scratch(s->cx), anf_value *, n + 1);
+  for (size_t i = 0; i < n; i++) {
+    bool state = i < s->nstate;
+    const anfi_step_leaf *l = state ? &s->leaf[ANF_STATE][s->first[i]]
+                                    : &s->leaf[ANF_INPUT][s->first[i] - s->nleaf[ANF_STATE]];
+    v[i] = anfi_step_value(s, s->param[i], l);
+    anfi_defer(s->cx, ANFI_ALWAYS, release, v[i]);
+  }
+  anf_value *r = anfi_run_watched(s->g, n, v, watch, k);
+  anf_value_release(r);
+}
+
+static anf_status find_in_frame(anf_step *s, search *k) {
+  ANFI_ENTRY(s->cx, NULL);
+  find(s, k);
+  return anfi_leave(s->cx);
+}
+
+static const char *input_that_is_bad(const anf_step *s) {
+  for (int r = ANF_STATE; r <= ANF_INPUT; r++)
+    for (size_t i = 0; i < s->nleaf[r]; i++) {
+      const anfi_step_leaf *l = &s->leaf[r][i];
+      if (first_bad((anf_dtype)l->type->dtype, l->at, l->bytes) != 0.0) return l->name;
+    }
+  return NULL;
+}
+
+bool anfi_step_explain(anf_step *s) {
+  const anf_trap *t = anf_stream_trap(s->stream);
+  if (t->kind != ANF_TRAP_SITE || s->v->low.sites.at[t->site].code != ANF_E1117) return false;
+  search k = {0};
+  int64_t output = t->a;
+  anf_status st = find_in_frame(s, &k);
+  if (st == ANF_NOMEM) anfi_throw_nomem(s->cx);
+  anfi_fail(s->cx, anfi_nowhere(), ANF_E1117, s->leaf[ANF_OUTPUT][output].name,
+            (unsigned long long)s->count + 1, k.nan.node || !k.inf.node ? "NaN" : "an infinity");
+  const char *name = input_that_is_bad(s);
+  if (name) anfi_hint(s->cx, "'%s' holds NaN or infinity before the step", name);
+  if (k.nan.node)
+    anfi_note(s->cx, k.nan.loc, "%s made the first NaN of numbers that were none", k.nan.op);
+  if (k.inf.node)
+    anfi_note(s->cx, k.inf.loc, "%s made the first infinity of finite numbers", k.inf.op);
+  return true;
+}
+
+bool anfi_step_check(anf_step *s) {
+  for (size_t i = 0; i < s->nleaf[ANF_OUTPUT]; i++) {
+    const anfi_step_leaf *l = &s->leaf[ANF_OUTPUT][i];
+    double x = first_bad((anf_dtype)l->type->dtype, l->at, l->bytes);
+    if (x == 0.0) continue;
+    anfi_fail(s->cx, anfi_nowhere(), ANF_E1117, l->name, (unsigned long long)s->count,
+              isnan(x) ? "NaN" : "an infinity");
+    return false;
+  }
+  return true;
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Steps: compiled once, run many times. A run loads what code takes by value, calls the code, and
+ * stores what it gave by value; all else is done by the code where the leaves are. */
+#include "step/step.h"
+
+#include "interp/interp.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* ---- making ---- */
+
+static void free_prints(anf_step *s) {
+  while (s->print) {
+    anfi_step_print *next = s->print->next;
+    free(s->print);
+    s->print = next;
+  }
+  s->print_end = &s->print;
+}
+
+void anf_step_free(anf_step *s) {
+  if (!s) return;
+  anfi_os_worker_free(s->worker);
+  for (int r = 0; r < 3; r++)
+    for (size_t i = 0; i < s->nleaf[r]; i++) anfi_step_leaf_free(s, &s->leaf[r][i]);
+  free_prints(s);
+  anf_stream_free(s->stream);
+  anf_exec_free(s->exec);
+  anfi_arena_free(&s->arena);
+  anfi_raw(s->cx, s, sizeof *s, 0);
+}
+static void free_step(void *s) { anf_step_free((anf_step *)s); }
+
+static void print(void *user, int64_t site, size_t n, const uint64_t *leaf);
+
+static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
+  anf_ctx *cx = g->module->cx;
+  if (nstate > g->params.n)
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1119, nstate, g->name->s, g->params.n), NULL;
+  anf_step *s = (anf_step *)anfi_raw(cx, NULL, 0, sizeof *s);
+  if (!s) anfi_throw_nomem(cx);
+  *s = (anf_step){.cx = cx, .g = g, .nstate = nstate, .print_end = NULL};
+  s->print_end = &s->print;
+  anfi_arena_init(&s->arena, cx);
+  anfi_defer(cx, ANFI_ON_FAIL, free_step, s);
+  if (o) memcpy(&s->o, o, o->size && o->size < sizeof s->o ? o->size : sizeof s->o);
+  if (!s->o.threads) s->o.threads = 1;
+  s->o.exec.parallel |= s->o.threads > 1;
+  anf_stream_opts so = {.size = sizeof so, .threads = s->o.threads};
+  if (s->o.trace) so.trace = anfi_trace_region, so.user = s->o.trace;
+  if (!(s->stream = anf_stream_new(&so))) anfi_throw_nomem(cx);
+  anf_stream_set_print(s->stream, print, s);
+  if (!(s->exec = anfi_exec_new(g, &s->o.exec))) return NULL;
+  anfi_undefer(cx, s->exec); // it goes with the step
+  s->exec->trace = s->o.trace;
+  return s;
+}
+
+/* ---- types ---- */
+
+static const char *type_text(anf_ctx *cx, const anf_type *t) {
+  anf_text o = {.cx = cx};
+  anfi_put_type(&o, cx, t);
+  const char *r = anfi_strndup(anfi_scratch(cx), o.text, o.len);
+  anf_text_free(&o);
+  return r;
+}
+
+/* The states' types are the first of the result's; the rest is what the step tells. */
+const anf_type *anfi_step_outputs(const anf_graph *g, size_t nstate, const anf_type *const *param,
+                                  const anf_type *result) {
+  anf_ctx *cx = g->module->cx;
+  const anf_type *t = result;
+  if (!nstate) return t;
+  if (t->kind != ANF_TYPE_TUPLE || t->n < nstate) {
+    const char *many = nstate == 1 ? "" : "s";
+    anfi_fail(cx, anfi_nowhere(), ANF_E1110, nstate, many, many, g->name->s, type_text(cx, t));
+    return NULL;
+  }
+  for (size_t i = 0; i < nstate; i++) {
+    const anf_node *p = g->params.at[i];
+    if (t->items[i] == param[i]) continue;
+    anfi_fail(cx, anfi_node_loc(p), ANF_E1111, anf_node_name(p), type_text(cx, param[i]),
+              type_text(cx, t->items[i]));
+    return NULL;
+  }
+  size_t rest = t->n - nstate;
+  return rest == 1 ? t->items[nstate] : anfi_type_tuple(cx, rest, t->items + nstate);
+}
+
+const anf_type *anfi_step_settled(anf_ctx *cx, const anf_type *t) {
+  if (t->kind == ANF_TYPE_TENSOR)
+    return anfi_type_with_dtype(cx, t, anfi_dtype_settle((anf_dtype)t->dtype));
+  if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return t;
+  const anf_type **item = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, t->n + 1);
+  for (uint32_t i = 0; i < t->n; i++) item[i] = anfi_step_settled(cx, t->items[i]);
+  return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, t->n, item)
+                                   : anfi_type_record(cx, t->n, t->names, item);
+}
+
+/* ---- leaves ---- */
+
+typedef struct making {
+  anf_step *s;
+  bool *given; // by leaf of a state
+} making;
+
+static void guard(void *user, anf_graph *g) { anfi_step_guard(g, ((making *)user)->s->nstate); }
+
+/* Before code is made: which states may be updated where they are? */
+static void donate(void *user, anfi_variant *v) {
+  making *k = (making *)user;
+  size_t n = v->low.first[k->s->nstate];
+  k->s->v = v;
+  k->given = ANFI_NEW_N(&k->s->arena, bool, n + 1);
+  k->s->out = NULL;
+  if (anfi_lowered_is_plain(&v->low))
+    k->s->out = anfi_step_outputs(k->s->g, k->s->nstate, k->s->param, v->low.result_type);
+  if (!k->s->out) return;
+  anfi_step_donate(v, n, k->given);
+}
+
+static void make_leaf(anf_step *s, anfi_step_leaf *l, const anfi_leaf *of) {
+  l->type = of->type;
+  l->scalar = of->scalar;
+  l->bytes = (size_t)of->n * anf_dtype_bytes((anf_dtype)of->type->dtype);
+  l->slot = ANFI_NO_ROOM;
+  anfi_step_own(s, l);
+}
+
+static void make_leaves(anf_step *s) {
+  const anfi_lowered *low = &s->v->low;
+  size_t nstate = low->first[s->nstate];
+  s->leaf[ANF_STATE] = ANFI_NEW_N(&s->arena, anfi_step_leaf, nstate + 1);
+  s->leaf[ANF_INPUT] = ANFI_NEW_N(&s->arena, anfi_step_leaf, low->param.n - nstate + 1);
+  s->leaf[ANF_OUTPUT] = ANFI_NEW_N(&s->arena, anfi_step_leaf, low->result.n - nstate + 1);
+  s->nleaf[ANF_STATE] = nstate; // empty ones can be freed
+  s->nleaf[ANF_INPUT] = low->param.n - nstate;
+  s->nleaf[ANF_OUTPUT] = low->result.n - nstate;
+  for (size_t i = 0; i < low->param.n; i++) {
+    anfi_step_leaf *l = i < nstate ? &s->leaf[ANF_STATE][i] : &s->leaf[ANF_INPUT][i - nstate];
+    make_leaf(s, l, &low->param.at[i]);
+  }
+  for (size_t i = nstate; i < low->result.n; i++)
+    make_leaf(s, &s->leaf[ANF_OUTPUT][i - nstate], &low->result.at[i]);
+}
+
+static void name_leaves(anf_step *s) {
+  const size_t *first = s->v->low.first;
+  size_t n = s->g->params.n, nstate = first[s->nstate];
+  s->first = ANFI_NEW_N(&s->arena, size_t, n + 1);
+  memcpy(s->first, first, (n + 1) * sizeof *first);
+  for (size_t i = 0; i < n; i++) {
+    const char *name = anf_node_name(s->g->params.at[i]);
+    if (!*name) name = anfi_sprintf(&s->arena, "%zu", i);
+    anfi_step_leaf *at =
+        i < s->nstate ? &s->leaf[ANF_STATE][first[i]] : &s->leaf[ANF_INPUT][first[i] - nstate];
+    anfi_step_name(s, s->param[i], anfi_strndup(&s->arena, name, strlen(name)), at);
+  }
+  anfi_step_name(s, s->out, "", s->leaf[ANF_OUTPUT]);
+}
+
+/* Rooms follow the parameters: one for each leaf of the result that is neither returned nor given
+ * the place of a parameter. */
+static void make_slots(anf_step *s, const bool *given) {
+  const anfi_lowered *low = &s->v->low;
+  size_t nstate = s->nleaf[ANF_STATE], returned = anfi_returned_leaf(&low->result),
+         at = low->param.n;
+  s->slot = ANFI_NEW_N(&s->arena, anf_generic, low->param.n + low->result.n + 1);
+  for (size_t i = 0; i < low->result.n; i++) {
+    anfi_step_leaf *l = i < nstate ? &s->leaf[ANF_STATE][i] : &s->leaf[ANF_OUTPUT][i - nstate];
+    if (i == returned) s->returned_leaf = l;
+    l->given = i < nstate && given[i];
+    if (i == returned || l->given) continue;
+    l->slot = (uint32_t)at++;
+    if (i < nstate) l->next = anfi_step_memory(s->cx, l->bytes, &l->next_bytes);
+  }
+  s->returned = at;
+}
+
+static void describe_prints(anf_step *s);
+
+static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *const *types,
+                      const anf_step_opts *o) {
+  anf_step *s = new_step(g, nstate, o);
+  if (!s) return NULL;
+  if (n != g->params.n)
+    return (void)anfi_fail(s->cx, anfi_nowhere(), ANF_E0410, g->name->s, g->params.n, n), NULL;
+  making k = {.s = s};
+  anfi_arg *arg = ANFI_NEW_N(anfi_scratch(s->cx), anfi_arg, n + 1);
+  s->param = ANFI_NEW_N(&s->arena, const anf_type *, n + 1);
+  for (size_t i = 0; i < n; i++) s->param[i] = arg[i].type = anfi_step_settled(s->cx, types[i]);
+  s->exec->nstate = nstate;
+  s->exec->amend = s->o.nan == ANF_NAN_FIND ? guard : NULL;
+  s->exec->edit = donate;
+  s->exec->edit_user = &k;
+  s->v = anfi_exec_variant(s->exec, n, arg);
+  s->exec->amend = NULL;
+  s->exec->edit = NULL;
+  if (!s->v || anfi_failed(s->cx)) return NULL;
+  make_leaves(s);
+  name_leaves(s);
+  make_slots(s, k.given);
+  describe_prints(s);
+  return s;
+}
+
+static bool declared(anf_graph *g, const anf_type **types) {
+  for (size_t i = 0; i < g->params.n; i++)
+    if (!(types[i] = g->params.at[i]->type))
+      return anfi_fail(g->module->cx, anfi_node_loc(g->params.at[i]), ANF_E1120,
+                       anf_node_name(g->params.at[i]), g->name->s);
+  return true;
+}
+
+static void release(void *v) { anf_value_release((anf_value *)v); }
+
+static bool fit(anf_graph *g, anf_value *const *args, anf_value **v, const anf_type **types) {
+  anf_ctx *cx = g->module->cx;
+  anfi_fit f = {.cx = cx, .arena = anfi_scratch(cx), .host = true};
+  for (size_t i = 0; i < g->params.n; i++) {
+    const anf_type *t = g->params.at[i]->type;
+    if (!args[i]) return anfi_fail(cx, anfi_nowhere(), ANF_E0002, "an argument");
+    if (args[i]->cx != cx) return anfi_fail(cx, anfi_nowhere(), ANF_E0421, i + 1);
+    if (!t) v[i] = anf_value_retain(args[i]);
+    else if (!anfi_fit_value(&f, args[i], t, &v[i])) {
+      anf_text words = {.cx = cx};
+      anfi_fail(cx, anfi_node_loc(g->params.at[i]), ANF_E0412, i + 1, g->name->s,
+                anfi_fit_why(&f, &words));
+      anf_text_free(&words);
+      return false;
+    }
+    anfi_defer(cx, ANFI_ALWAYS, release, v[i]);
+    if (!(types[i] = anf_value_type(cx, v[i]))) anfi_throw_nomem(cx);
+  }
+  return true;
+}
+
+static anf_step *make_for(anf_graph *g, size_t nstate, size_t n, anf_value *const *args,
+                          const anf_step_opts *o) {
+  anf_ctx *cx = g->module->cx;
+  const anf_type **types = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, g->params.n + 1);
+  anf_value **v = ANFI_NEW_N(anfi_scratch(cx), anf_value *, g->params.n + 1);
+  if (!args) return declared(g, types) ? make(g, nstate, g->params.n, types, o) : NULL;
+  if (n != g->params.n)
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0410, g->name->s, g->params.n, n), NULL;
+  if (!fit(g, args, v, types)) return NULL;
+  anf_step *s = make(g, nstate, n, types, o);
+  for (size_t i = 0; s && i < n; i++) anfi_step_fill(s, i, v[i]);
+  return s;
+}
+
+anf_status anf_step_new(anf_graph *g, size_t nstate, size_t n, anf_value *const *args,
+                        const anf_step_opts *o, anf_diag *d, anf_step **out) {
+  *out = NULL;
+  if (!g) return ANF_INVALID;
+  ANFI_ENTRY(g->module->cx, d);
+  *out = make_for(g, nstate, n, args, o);
+  anf_status st = anfi_leave(g->module->cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
+
+anf_status anf_step_new_typed(anf_graph *g, size_t nstate, size_t n, const anf_type *const *types,
+                              const anf_step_opts *o, anf_diag *d, anf_step **out) {
+  *out = NULL;
+  if (!g) return ANF_INVALID;
+  ANFI_ENTRY(g->module->cx, d);
+  *out = make(g, nstate, n, types, o);
+  anf_status st = anfi_leave(g->module->cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}
+
+/* ---- what is printed during a run is kept until its end ---- */
+
+/* How many bytes of memory each leaf of what a site prints has; 0: it is a number. */
+static void describe_prints(anf_step *s) {
+  const anfi_lowered *low = &s->v->low;
+  s->printed = ANFI_NEW_N(&s->arena, size_t *, low->sites.n + 1);
+  for (size_t i = 0; i < low->sites.n; i++) {
+    const anfi_site_info *at = &low->sites.at[i];
+    anfi_leaves l = {0};
+    for (size_t k = 0; at->kind == ANFI_SITE_PRINT && k < at->n; k++)
+      if (!at->value[k] && !anfi_leaves_of(s->cx, anfi_scratch(s->cx), at->type[k], at->loc, &l))
+        return;
+    s->printed[i] = ANFI_NEW_N(&s->arena, size_t, l.n + 1);
+    for (size_t k = 0; k < l.n; k++)
+      if (!l.at[k].scalar)
+        s->printed[i][k] = (size_t)l.at[k].n * anf_dtype_bytes((anf_dtype)l.at[k].type->dtype);
+  }
+}
+
+static void print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
+  anf_step *s = (anf_step *)user;
+  if (!s->o.print || !s->printed) return;
+  size_t bytes = 0;
+  for (size_t i = 0; i < n; i++) bytes += s->printed[site][i];
+  anfi_step_print *p = (anfi_step_print *)malloc(sizeof *p + n * sizeof *leaf + bytes);
+  if (!p) {
+    s->print_lost = true;
+    return;
+  }
+  *p = (anfi_step_print){.site = site, .n = n};
+  char *at = (char *)&p->leaf[n];
+  for (size_t i = 0; i < n; at += s->printed[site][i++]) {
+    bool tensor = s->printed[site][i] != 0;
+    p->leaf[i] = tensor ? (uint64_t)(uintptr_t)at : leaf[i];
+    if (tensor) memcpy(at, (const void *)(uintptr_t)leaf[i], s->printed[site][i]);
+  }
+  *s->print_end = p;
+  s->print_end = &p->next;
+}
+
+static void free_text(void *t) { anf_text_free((anf_text *)t); }
+
+static void tell_prints(anf_step *s) {
+  anf_text *text = ANFI_NEW(anfi_scratch(s->cx), anf_text);
+  if (!s->print) return;
+  text->cx = s->cx;
+  anfi_defer(s->cx, ANFI_ALWAYS, free_text, text);
+  for (const anfi_step_print *p = s->print; p; p = p->next) {
+    text->len = 0;
+    anfi_variant_put_printed(s->cx, s->v, p->site, p->leaf, text);
+    s->o.print(s->o.user, text->text, text->len);
+  }
+  free_prints(s);
+  if (s->print_lost) anfi_throw_nomem(s->cx);
+}
+
+/* ---- running ---- */
+
+static void load(const anf_step *s, anf_role r) {
+  for (size_t i = 0; i < s->nleaf[r]; i++) {
+    const anfi_step_leaf *l = &s->leaf[r][i];
+    anf_generic *slot = &s->slot[r == ANF_STATE ? i : s->nleaf[ANF_STATE] + i];
+    anfi_step_gather(l);
+    if (l->scalar) memcpy(slot, l->at, l->bytes);
+    else slot->ptr = l->at;
+  }
+}
+
+/* Rooms of states that are not updated in place are the step's; of numbers, where they are seen. */
+static void give_room(const anf_step *s, anf_role r) {
+  for (size_t i = 0; i < s->nleaf[r]; i++) {
+    const anfi_step_leaf *l = &s->leaf[r][i];
+    if (l->slot != ANFI_NO_ROOM) s->slot[l->slot].ptr = l->next ? l->next : l->at;
+  }
+}
+
+static void store(const anf_step *s) {
+  for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {
+    const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
+    if (l->next) memcpy(l->at, l->next, l->bytes);
+    if (l == s->returned_leaf) memcpy(l->at, &s->slot[s->returned], l->bytes);
+    anfi_step_scatter(l);
+  }
+  for (size_t i = 0; i < s->nleaf[ANF_OUTPUT]; i++) {
+    const anfi_step_leaf *l = &s->leaf[ANF_OUTPUT][i];
+    if (l == s->returned_leaf) memcpy(l->at, &s->slot[s->returned], l->bytes);
+    anfi_step_scatter(l);
+  }
+}
+
+void anfi_step_go(anf_step *s) {
+  uint64_t start = s->o.progress ? anfi_os_now_ns() : 0; // a clock takes longer than small steps
+  s->cancelled =
+      atomic_load_explicit(&s->cancel, memory_order_relaxed) && atomic_exchange(&s->cancel, false);
+  if (s->cancelled) return;
+  load(s, ANF_STATE);
+  load(s, ANF_INPUT);
+  give_room(s, ANF_STATE);
+  give_room(s, ANF_OUTPUT);
+  s->status = anf_jit_call_generic(s->v->function, s->stream, s->slot);
+  if (s->status != ANF_OK) return;
+  store(s);
+  s->count++;
+  if (s->o.progress) s->ms = (double)(anfi_os_now_ns() - start) / 1e6;
+}
+static void go(void *s) { anfi_step_go((anf_step *)s); }
+
+static bool cancelled(const anf_step *s) { return anfi_fail(s->cx, anfi_nowhere(), ANF_E1116); }
+
+/* After a run, on the host's thread. */
+static void finish(anf_step *s) {
+  if (s->cancelled) {
+    cancelled(s);
+    return;
+  }
+  tell_prints(s);
+  if (s->status != ANF_OK) {
+    if (!anfi_step_explain(s)) anfi_variant_failed(s->cx, s->v, s->stream, s->status);
+    return;
+  }
+  if (s->o.nan == ANF_NAN_STOP && !anfi_step_check(s)) return;
+  if (s->o.progress && !s->o.progress(s->o.user, s, s->count, s->ms)) cancelled(s);
+}
+
+bool anfi_step_idle(const anf_step *s) {
+  return !s->submitted ||
+         anfi_fail(s->cx, anfi_nowhere(), ANF_E1115, "a run is under way: wait for it first");
+}
+
+static void run(anf_step *s) {
+  if (!anfi_step_idle(s)) return;
+  anfi_step_go(s);
+  finish(s);
+}
+
+/* Nothing to say and nothing to watch: no frame is needed. */
+static bool is_plain(const anf_step *s) {
+  return !s->submitted && s->o.nan != ANF_NAN_STOP && !s->o.progress;
+}
+
+static anf_status in_frame(anf_step *s, anf_diag *d, void (*f)(anf_step *)) {
+  ANFI_ENTRY(s->cx, d);
+  f(s);
+  return anfi_leave(s->cx);
+}
+
+anf_status anf_step_run(anf_step *s, anf_diag *d) {
+  if (!is_plain(s)) return in_frame(s, d, run);
+  anfi_step_go(s);
+  bool good = !s->cancelled && s->status == ANF_OK && !s->print;
+  return good ? ANF_OK : in_frame(s, d, finish);
+}
+
+static void submit(anf_step *s) {
+  if (!anfi_step_idle(s)) return;
+  if (!s->worker) s->worker = anfi_os_worker_new(s->cx);
+  s->submitted = true;
+  anfi_os_worker_start(s->worker, go, s);
+}
+
+anf_status anf_step_submit(anf_step *s, anf_diag *d) { return in_frame(s, d, submit); }
+
+static void wait(anf_step *s) {
+  if (!s->submitted) {
+    anfi_fail(s->cx, anfi_nowhere(), ANF_E1115, "no run was submitted");
+    return;
+  }
+  anfi_os_worker_wait(s->worker);
+  s->submitted = false;
+  finish(s);
+}
+
+anf_status anf_step_wait(anf_step *s, anf_diag *d) { return in_frame(s, d, wait); }
+
+bool anf_step_busy(const anf_step *s) { return s->submitted && anfi_os_worker_busy(s->worker); }
+void anf_step_cancel(anf_step *s) { atomic_store(&s->cancel, true); }
+uint64_t anf_step_count(const anf_step *s) { return s->count; }
+double anf_step_compile_ms(const anf_step *s) { return s->exec->compile_ms; }
