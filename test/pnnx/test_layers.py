@@ -535,7 +535,7 @@ def op_names():
     """Every name of pnnx in ir/ops/op.def is a type that is read, or an operator of expressions."""
     with open(os.path.join(ROOT, "ir", "ops", "op.def"), encoding="utf-8") as f:
         names = {w for words in re.findall(r"\.pnnx = \"([^\"]*)\"", f.read()) for w in words.split()}
-    with open(os.path.join(ROOT, "frontend", "pnnx", "expression.def"), encoding="utf-8") as f:
+    with open(os.path.join(ROOT, "frontend", "pnnx", "expr", "expression.def"), encoding="utf-8") as f:
         names -= set(re.findall(r"^EXPR_OP\(\"([^\"]*)\"", f.read(), re.M))
     for name in sorted(names):
         TAP.case(f"read: {name} of op.def", "" if name in KNOWN else "it is not registered")
