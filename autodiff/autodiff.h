@@ -66,7 +66,7 @@ anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_node *
  * others, and gradients of them are zero. */
 typedef struct anfi_vjp_pair {
   anf_graph *fwd, *bwd;
-  size_t nkept;
+  size_t nresidual;
   const bool *passed, *given, *out;
 } anfi_vjp_pair;
 bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
@@ -75,13 +75,13 @@ bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *gi
 /* The same as nodes of the graph g, where f without effects is differentiated once: args[] stand for
  * f's parameters, dy[] for adjoints of the leaves of its result; dx[] is by leaf of the parameters,
  * NULL where zero. `value` stays NULL where f calls itself: then its pair is to be called. */
-typedef struct anfi_vjp_place {
+typedef struct anfi_vjp_inline {
   anf_graph *g;
   anf_node *const *args, *const *dy;
   anf_node **dx, *value;
-} anfi_vjp_place;
+} anfi_vjp_inline;
 bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
-                 anfi_vjp_place *at);
+                 anfi_vjp_inline *at);
 
 /* silent.c: f, or where it can come to an effect a copy that has none. */
 anf_graph *anfi_silent(anfi_ad *ad, anf_graph *f);

@@ -39,7 +39,7 @@ typedef struct {
   anfi_vjp_pair pair;
   size_t first_given, ngiven; // leaves of the result that dy is for
   bool *want, *given;         // by leaf of the parameters, of the result
-  anf_node *dy, *value, **kept;
+  anf_node *dy, *value, **residual;
 } reverse;
 
 /* The call that is all that f does, with its parameters each once at most; else NULL. */
@@ -127,17 +127,18 @@ static void call_forward(reverse *r) {
   anf_node *t = anfi_ad_call(r->ad, r->g, r->pair.fwd, NULL, r->np, r->args);
   t->debug = r->n->debug;
   r->value = anfi_ad_get(r->ad, r->g, t, 0);
-  r->kept = ANFI_NEW_N(r->ad->arena, anf_node *, r->pair.nkept + 1);
-  for (size_t i = 0; i < r->pair.nkept; i++) r->kept[i] = anfi_ad_get(r->ad, r->g, t, i + 1);
+  r->residual = ANFI_NEW_N(r->ad->arena, anf_node *, r->pair.nresidual + 1);
+  for (size_t i = 0; i < r->pair.nresidual; i++)
+    r->residual[i] = anfi_ad_get(r->ad, r->g, t, i + 1);
   anfi_expand_effect(r->n, t);
 }
 
 static anf_node *call_backward(reverse *r) {
   anfi_ad *ad = r->ad;
-  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, r->pair.nkept + r->np + r->ngiven + 1),
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, r->pair.nresidual + r->np + r->ngiven + 1),
            **dy = ANFI_NEW_N(ad->arena, anf_node *, r->ngiven + 1);
   size_t n = 0;
-  for (; n < r->pair.nkept; n++) in[n] = r->kept[n];
+  for (; n < r->pair.nresidual; n++) in[n] = r->residual[n];
   for (size_t i = 0; i < r->np; i++)
     if (r->pair.passed[i]) in[n++] = r->args[i];
   anfi_leaf_nodes(ad, r->g, r->dy, dy);
@@ -183,7 +184,7 @@ static bool expand_here(reverse *r, anf_node **out) {
   size_t nresult = anfi_ad_leaves(anfi_ad_type_of(ad, r->f->result));
   anf_node **dy = ANFI_NEW_N(ad->arena, anf_node *, nresult + 1);
   anfi_leaf_nodes(ad, r->g, r->dy, dy + r->first_given);
-  anfi_vjp_place at = {.g = r->g, .args = r->args, .dy = dy};
+  anfi_vjp_inline at = {.g = r->g, .args = r->args, .dy = dy};
   at.dx = ANFI_NEW_N(ad->arena, anf_node *, r->first[r->np] + 1);
   if (!anfi_vjp_at(ad, r->f, r->want, r->given, &at) || !at.value) return false;
   r->value = at.value;

@@ -131,7 +131,7 @@ static void flow_choice(anfi_flow *f, const anf_node *n, const anf_node *choice,
     const anfi_flow_spec *s = anfi_flow_callee(f, n, k);
     for (size_t i = 0; i < nout; i++) out[i] |= s->out[i];
   }
-  if (differs) return; // the arms need not agree: what they give is selected
+  if (differs) return; // the branches need not agree: what they give is selected
   for (uint32_t k = 1; k < choice->nin; k++) raise_out(f, anfi_flow_callee(f, n, k), out);
 }
 
@@ -329,8 +329,8 @@ const anfi_flow_from *anfi_flow_parts(anfi_flow *f, const anf_node *n) {
 static void flow_switch(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
   if (f->batch && anfi_flow_mask(f, n->in[0].def)[0]) f->all(n->type, out);
   for (uint32_t k = 1; k < n->nin; k++) {
-    const bool *arm = anfi_flow_mask(f, n->in[k].def);
-    for (size_t i = 0; i < nout; i++) out[i] |= arm[i];
+    const bool *branch = anfi_flow_mask(f, n->in[k].def);
+    for (size_t i = 0; i < nout; i++) out[i] |= branch[i];
   }
 }
 

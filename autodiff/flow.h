@@ -6,7 +6,7 @@
  * its result is the least fixpoint over all specs that it calls. The transforms make one graph of
  * each spec that is needed.
  * INVARIANT: masks only rise. One that says more than necessary is right too (a zero tangent, a
- * batch of equal lanes), so arms of a choice and rounds of a loop are raised to one mask. */
+ * batch of equal lanes), so branches of a choice and rounds of a loop are raised to one mask. */
 #ifndef ANFI_FLOW_H
 #define ANFI_FLOW_H
 
@@ -68,7 +68,7 @@ size_t anfi_flow_item(anfi_flow *f, const anf_node *n);
 
 /* A choice (Switch or SwitchLayer node) between graphs that is called; else NULL. */
 const anf_node *anfi_flow_choice(const anf_node *call);
-/* The spec of each arm k = 1.. of a choice, or of the one callee (k = 0). */
+/* The spec of each branch k = 1.. of a choice, or of the one callee (k = 0). */
 anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k);
 
 /* A Loop: masks of w, of the state as the loop keeps it, of xs, and the spec of its step. */

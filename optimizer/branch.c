@@ -2,7 +2,7 @@
 /* Branches that are cheap to take both ways: Switch(c, f, g)(args), where f and g only do a few
  * total operations, becomes Switch(c, f(args), g(args)), a choice of data. A branch of one known
  * graph twice becomes a call. Ops that may fail (an integer division, an index) stay behind their
- * branch. So do, while derivatives are still to be taken, those whose derivative multiplies: the arm
+ * branch. So do, while derivatives are still to be taken, those whose derivative multiplies: the branch
  * that is not taken has the adjoint 0, and 0 times what is infinite there would be a NaN. */
 #include "optimizer/opt.h"
 
@@ -20,7 +20,7 @@ static bool is_linear(const anf_node *n) {
          n->op == ANF_OP_Undef || (anfi_op[n->op].flags & ANFI_LINEAR);
 }
 
-/* A tensor that is not a scalar costs work in the arm that is not wanted. */
+/* A tensor that is not a scalar costs work in the branch that is not wanted. */
 static bool is_cheap(const anf_node *n) {
   if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT) || !anfi_is_total(n)) return false;
   return !n->type || n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0;
@@ -52,8 +52,8 @@ static void flatten(anfi_pass *p, bool derived, anfi_arena *a, anf_node *call) {
   if (!anfi_is_op(sw, ANF_OP_Switch) || (call->flags & ANFI_NODE_EFFECT) || !call->type) return;
   anf_graph *f = anfi_value_graph(sw->in[1].def), *g = anfi_value_graph(sw->in[2].def);
   if (!is_cheap_graph(f, derived, a) || !is_cheap_graph(g, derived, a) || !anfi_rewrite(p)) return;
-  anf_node *arm[3] = {sw->in[0].def, body(a, f, call), body(a, g, call)};
-  anf_node *n = anfi_apply(call->graph, ANF_OP_Switch, NULL, 3, arm);
+  anf_node *branch[3] = {sw->in[0].def, body(a, f, call), body(a, g, call)};
+  anf_node *n = anfi_apply(call->graph, ANF_OP_Switch, NULL, 3, branch);
   n->type = call->type;
   n->debug = call->debug;
   anfi_substitute(call, n);

@@ -43,7 +43,7 @@ anfi_group *anfi_group_of_call(const anfi_groups *gs, const anf_node *call) {
   return g ? &gs->at[gs->of_graph[g->id]] : NULL;
 }
 
-/* A choice whose every use is as a callee, and whose arms are all graphs. */
+/* A choice whose every use is as a callee, and whose branches are all graphs. */
 static bool only_called(const anf_node *sw) {
   for (const anfi_use *u = sw->uses; u; u = u->next)
     if (u->user->kind != ANFI_CALL || u != &u->user->in[0]) return false;
@@ -52,7 +52,7 @@ static bool only_called(const anf_node *sw) {
   return !anfi_is_result(sw->graph->module, sw);
 }
 
-/* Are all uses of the graph calls, direct or through a choice? Joins it with the other arms. */
+/* Are all uses of the graph calls, direct or through a choice? Joins it with the other branches. */
 static bool join_arms(forest *f, anf_graph *g) {
   bool closed = (g->flags & ANFI_GRAPH_PRIVATE) && g->result;
   if (!g->self) return closed;
@@ -60,9 +60,9 @@ static bool join_arms(forest *f, anf_graph *g) {
   for (const anfi_use *u = g->self->uses; u; u = u->next) {
     const anf_node *user = u->user;
     if (user->kind == ANFI_CALL && u == &user->in[0]) continue;
-    bool arm = is_choice(user) && u != &user->in[0] && only_called(user);
-    if (!arm) closed = false;
-    for (uint32_t i = 1; arm && i < user->nin; i++)
+    bool branch = is_choice(user) && u != &user->in[0] && only_called(user);
+    if (!branch) closed = false;
+    for (uint32_t i = 1; branch && i < user->nin; i++)
       join(f, g->id, anfi_value_graph(user->in[i].def)->id);
   }
   return closed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Call groups: graphs that one call may reach, because they are arms of one Switch, share a
+/* Call groups: graphs that one call may reach, because they are branches of one Switch, share a
  * signature. A group is open when something else than a call sees one of its graphs (the host, an
  * unknown use); the signature of a closed group may be changed, at all its graphs and calls
  * together. Groups whose results are each other's, by a call in result position, form a result

@@ -25,7 +25,7 @@ typedef enum anfi_property {
   ANFI_CLOSED = 1, // no graph captures anything
   ANFI_TYPED = 2,  // every node has a type
   ANFI_FIRST_ORDER =
-      4, // a graph is used only as a callee or as an arm of a Switch that is a callee
+      4, // a graph is used only as a callee or as a branch of a Switch that is a callee
 } anfi_property;
 
 /* infer/specialise.c: replaces the module by what the entries need, each at its parameter types.

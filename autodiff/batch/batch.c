@@ -229,10 +229,10 @@ anf_node *anfi_b_flat(const anfi_batch *b, anf_node *x) {
 
 /* Keys take no part in Where: picked out of a pair. */
 static anf_node *select_key(anfi_batch *b, anf_node *c, anf_node *x, anf_node *y) {
-  anf_node *arm[2] = {y, x}, *in[2];
+  anf_node *branch[2] = {y, x}, *in[2];
   anfi_attr_edit e = anfi_edit_attrs(b->ad, ANF_OP_Stack, NULL);
   anfi_edit_int(&e, "axis", 1);
-  in[0] = anfi_b_apply(b, ANF_OP_Stack, anfi_edit_done(&e), 2, arm);
+  in[0] = anfi_b_apply(b, ANF_OP_Stack, anfi_edit_done(&e), 2, branch);
   c = anfi_b_align(b, anfi_b_cast(b, c, ANF_I64), x->type->n - 1u);
   in[1] = anfi_b_axis(b, ANF_OP_ExpandDims, anfi_b_2(b, ANF_OP_BroadcastLike, c, x), 1);
   e = anfi_edit_attrs(b->ad, ANF_OP_TakeAlongAxis, NULL);

@@ -3,9 +3,9 @@
  *
  * A choice c ? f(args) : h(args) becomes
  *   all c -> f(args);  none -> h(args);  else c ? f(fill(c, args)) : h(fill(not c, args)) by lane
- * where fill gives the lanes that are not meant the arguments of one that is. So an arm runs only if a
+ * where fill gives the lanes that are not meant the arguments of one that is. So a branch runs only if a
  * lane needs it, a recursion ends when its last lane does, and lanes that do not count can neither
- * fail nor make a NaN that a gradient would sum up. Arms of a few ops that are safe for any argument
+ * fail nor make a NaN that a gradient would sum up. Branches of a few ops that are safe for any argument
  * are computed as they stand, without all that.
  * Loops are in vmap_loop.c. */
 #include "autodiff/batch/vmap.h"
@@ -76,7 +76,7 @@ anf_node *anfi_vmap_select(anfi_vmap *v, anfi_batch *b, anf_node *c, anf_node *x
   return anfi_nest_of(b, t, items);
 }
 
-/* ---- arms ---- */
+/* ---- branches ---- */
 
 /* A choice is between graphs of the same parameters, built here or V of the program's. */
 typedef struct {
@@ -85,7 +85,7 @@ typedef struct {
   const bool *out;      // which of its items are batched
   bool safe;            // cheap, and defined for any argument together with its derivatives
   bool recurs;          // may come back to where the choice stands
-} arm;
+} lane_branch;
 
 typedef struct {
   anfi_vmap *v;
@@ -133,7 +133,7 @@ static bool is_safe_op(const anf_node *n) {
   }
 }
 
-enum { CHEAP = 12 }; // ops of an arm that is computed whether or not a lane needs it
+enum { CHEAP = 12 }; // ops of a branch that is computed whether or not a lane needs it
 
 bool anfi_vmap_is_safe(anfi_vmap *v, anf_graph *g) {
   const anfi_node_vec *order = anfi_flow_order(&v->f, g);
@@ -148,22 +148,23 @@ static uint32_t component(anfi_vmap *v, const anf_graph *g) {
   return g->id < v->an->ngraph ? v->an->graphs[g->id].scc : UINT32_MAX;
 }
 
-static arm arm_of(anfi_vmap *v, anfi_flow_spec *s) {
-  arm a = {anfi_vmap_made(v, s), s->graph->result->type, s->out, anfi_vmap_is_safe(v, s->graph),
-           false};
+static lane_branch branch_of(anfi_vmap *v, anfi_flow_spec *s) {
+  lane_branch a = {anfi_vmap_made(v, s), s->graph->result->type, s->out,
+                   anfi_vmap_is_safe(v, s->graph), false};
   a.lane = anfi_ad_type_of(v->ad, s->graph->result);
   if (!a.safe) a.recurs = component(v, s->graph) == component(v, v->now->graph);
   return a;
 }
 
-/* The arm's value with all that can be batched so. */
-static anf_node *call_arm(const choice *c, anfi_batch *b, const arm *a, anf_node *const *args) {
+/* The branch's value with all that can be batched so. */
+static anf_node *call_branch(const choice *c, anfi_batch *b, const lane_branch *a,
+                             anf_node *const *args) {
   const anf_type *t = anfi_vmap_type(c->v, a->lane, a->out);
   anf_node *y = anfi_ad_call(c->v->ad, b->g, a->g, t, c->n, args);
   return anfi_vmap_raise(c->v, b, y, a->lane, a->out, c->all);
 }
 
-static anf_node *filled_call(const choice *c, anfi_batch *b, anf_node *m, const arm *a,
+static anf_node *filled_call(const choice *c, anfi_batch *b, anf_node *m, const lane_branch *a,
                              anf_node *const *args) {
   anf_node **in = ANFI_NEW_N(c->v->ad->arena, anf_node *, c->n + 1);
   const bool *mask = c->mask;
@@ -172,7 +173,7 @@ static anf_node *filled_call(const choice *c, anfi_batch *b, anf_node *m, const 
     if (!in[i]) return NULL;
     mask += anfi_item_count(c->lane[i]);
   }
-  return call_arm(c, b, a, in);
+  return call_branch(c, b, a, in);
 }
 
 /* A graph (condition, arguments..) to be filled. */
@@ -189,13 +190,13 @@ static anf_graph *closed(anf_graph *g, anf_node *y) {
   return y ? g : NULL;
 }
 
-static anf_graph *one_arm(const choice *c, const arm *a) {
+static anf_graph *only_branch(const choice *c, const lane_branch *a) {
   anfi_batch b;
   anf_graph *g = part_graph(c, &b);
-  return closed(g, call_arm(c, &b, a, g->params.at + 1));
+  return closed(g, call_branch(c, &b, a, g->params.at + 1));
 }
 
-static anf_graph *both_arms(const choice *c, const arm *yes, const arm *no) {
+static anf_graph *both_branches(const choice *c, const lane_branch *yes, const lane_branch *no) {
   anfi_batch b;
   anf_graph *g = part_graph(c, &b);
   anf_node *m = g->params.at[0], *const *args = g->params.at + 1;
@@ -219,13 +220,14 @@ static anf_node *guarded(const choice *c, const anfi_batch *b, anf_node *test, a
   return y;
 }
 
-/* Tested first is what leaves an arm that recurs to the last, so that no lanes at all end too. */
-static anf_node *branch(const choice *c, anfi_batch *b, anf_node *m, const arm *yes, const arm *no,
-                        anf_node *const *args) {
+/* Tested first is what leaves a branch that recurs to the last, so that no lanes at all end too. */
+static anf_node *choose_by_lane(const choice *c, anfi_batch *b, anf_node *m, const lane_branch *yes,
+                                const lane_branch *no, anf_node *const *args) {
   if (yes->safe && no->safe)
-    return anfi_vmap_select(c->v, b, m, call_arm(c, b, yes, args), call_arm(c, b, no, args),
+    return anfi_vmap_select(c->v, b, m, call_branch(c, b, yes, args), call_branch(c, b, no, args),
                             c->result);
-  anf_graph *only_yes = one_arm(c, yes), *only_no = one_arm(c, no), *both = both_arms(c, yes, no);
+  anf_graph *only_yes = only_branch(c, yes), *only_no = only_branch(c, no),
+            *both = both_branches(c, yes, no);
   anfi_batch in;
   anf_graph *g = part_graph(c, &in);
   anf_node *gm = g->params.at[0], *const *gargs = g->params.at + 1;
@@ -239,27 +241,28 @@ static anf_node *branch(const choice *c, anfi_batch *b, anf_node *m, const arm *
 
 /* ---- a choice of more than two ---- */
 
-/* The choice from arm k on is a graph (number, arguments..). */
-static arm with_number(const choice *c, const arm *a) {
+/* The choice from branch k on is a graph (number, arguments..). */
+static lane_branch with_number(const choice *c, const lane_branch *a) {
   anf_graph *g = anfi_ad_graph(c->v->ad, "⇉?", c->v->now->graph);
   for (size_t i = 0; i < c->n; i++) anfi_vmap_param(g, c->type[i]);
   anfi_batch b = anfi_vmap_in(c->v, g, g->params.at[0]);
   choice inner = *c;
   inner.n--;
-  anf_node *y = call_arm(&inner, &b, a, g->params.at + 1);
-  return (arm){closed(g, y), c->result, c->all, a->safe, a->recurs};
+  anf_node *y = call_branch(&inner, &b, a, g->params.at + 1);
+  return (lane_branch){closed(g, y), c->result, c->all, a->safe, a->recurs};
 }
 
-static arm rest_of(const choice *c, const arm *first, const arm *rest, int64_t k) {
+static lane_branch rest_of(const choice *c, const lane_branch *first, const lane_branch *rest,
+                           int64_t k) {
   anf_graph *g = anfi_ad_graph(c->v->ad, "⇉?", c->v->now->graph);
   for (size_t i = 0; i < c->n; i++) anfi_vmap_param(g, c->type[i]);
   anfi_batch b = anfi_vmap_in(c->v, g, g->params.at[0]);
   anf_node *is = anfi_b_2(&b, ANF_OP_Equal, g->params.at[0], anfi_b_i64(&b, k));
-  anf_node *y = is ? branch(c, &b, is, first, rest, g->params.at) : NULL;
-  return (arm){closed(g, y), c->result, c->all, false, first->recurs || rest->recurs};
+  anf_node *y = is ? choose_by_lane(c, &b, is, first, rest, g->params.at) : NULL;
+  return (lane_branch){closed(g, y), c->result, c->all, false, first->recurs || rest->recurs};
 }
 
-/* One more argument in front: the number of the arm, from 0. */
+/* One more argument in front: the number of the branch, from 0. */
 static choice numbered(const choice *c, const anf_type *number) {
   choice d = *c;
   anfi_arena *a = c->v->ad->arena;
@@ -279,34 +282,34 @@ static choice numbered(const choice *c, const anf_type *number) {
   return d;
 }
 
-static anf_node *many(const choice *c, anf_node *index, size_t narm, const arm *arms,
+static anf_node *many(const choice *c, anf_node *index, size_t nbranch, const lane_branch *branches,
                       anf_node *const *args) {
   anfi_batch *b = &c->v->b;
-  anf_node *at = anfi_b_take(b, anfi_b_arange(b, 0, (int64_t)narm, 1), false, index, true, 0);
+  anf_node *at = anfi_b_take(b, anfi_b_arange(b, 0, (int64_t)nbranch, 1), false, index, true, 0);
   if (!at) return NULL;
   choice d = numbered(c, at->type);
-  arm rest = with_number(&d, &arms[narm - 1]);
-  for (size_t k = narm - 1; rest.g && k-- > 0;) {
-    arm first = with_number(&d, &arms[k]);
+  lane_branch rest = with_number(&d, &branches[nbranch - 1]);
+  for (size_t k = nbranch - 1; rest.g && k-- > 0;) {
+    lane_branch first = with_number(&d, &branches[k]);
     if (!first.g) return NULL;
     rest = rest_of(&d, &first, &rest, (int64_t)k);
   }
   anf_node **in = ANFI_NEW_N(c->v->ad->arena, anf_node *, d.n);
   in[0] = at;
   memcpy(in + 1, args, c->n * sizeof *in);
-  return rest.g ? call_arm(&d, b, &rest, in) : NULL;
+  return rest.g ? call_branch(&d, b, &rest, in) : NULL;
 }
 
 /* ---- a choice that is called ---- */
 
 static anf_node *same_for_all(anfi_vmap *v, const anf_node *call, const anf_node *sw,
                               anf_node *const *args) {
-  anf_node **arm_in = ANFI_NEW_N(v->ad->arena, anf_node *, sw->nin);
+  anf_node **switch_in = ANFI_NEW_N(v->ad->arena, anf_node *, sw->nin);
   anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, call->nin);
-  arm_in[0] = anfi_vmap_node(v, sw->in[0].def);
+  switch_in[0] = anfi_vmap_node(v, sw->in[0].def);
   for (uint32_t k = 1; k < sw->nin; k++)
-    arm_in[k] = anfi_graph_value(anfi_vmap_made(v, anfi_flow_callee(&v->f, call, k)));
-  in[0] = anfi_apply(v->b.g, (anfi_opcode)sw->op, sw->u.attrs, sw->nin, arm_in);
+    switch_in[k] = anfi_graph_value(anfi_vmap_made(v, anfi_flow_callee(&v->f, call, k)));
+  in[0] = anfi_apply(v->b.g, (anfi_opcode)sw->op, sw->u.attrs, sw->nin, switch_in);
   in[0]->debug = v->ad->how;
   memcpy(in + 1, args, (call->nin - 1u) * sizeof *in);
   anf_node *y = anfi_call(v->b.g, call->nin, in);
@@ -331,9 +334,10 @@ anf_node *anfi_vmap_choice(anfi_vmap *v, const anf_node *call, const anf_node *s
   c.mask = anfi_flow_join_args(&v->f, call, 1);
   c.all = ANFI_NEW_N(a, bool, anfi_item_count(call->type) + 1);
   v->f.all(call->type, c.all);
-  arm *arms = ANFI_NEW_N(a, arm, sw->nin);
-  for (uint32_t k = 1; k < sw->nin; k++) arms[k - 1] = arm_of(v, anfi_flow_callee(&v->f, call, k));
+  lane_branch *branches = ANFI_NEW_N(a, lane_branch, sw->nin);
+  for (uint32_t k = 1; k < sw->nin; k++)
+    branches[k - 1] = branch_of(v, anfi_flow_callee(&v->f, call, k));
   anf_node *cond = anfi_vmap_node(v, sw->in[0].def);
-  if (sw->op == ANF_OP_SwitchLayer) return many(&c, cond, sw->nin - 1u, arms, args);
-  return branch(&c, &v->b, cond, &arms[0], &arms[1], args);
+  if (sw->op == ANF_OP_SwitchLayer) return many(&c, cond, sw->nin - 1u, branches, args);
+  return choose_by_lane(&c, &v->b, cond, &branches[0], &branches[1], args);
 }

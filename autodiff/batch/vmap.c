@@ -203,24 +203,27 @@ static bool is_kept_op(const anf_node *n) {
 /* A choice of data, by lane if the condition differs. */
 static anf_node *choice_of_data(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
   const bool *mask = anfi_flow_mask(&v->f, n);
-  anf_node **arm = ANFI_NEW_N(v->ad->arena, anf_node *, n->nin + 1u);
-  arm[0] = in[0];
+  anf_node **branch = ANFI_NEW_N(v->ad->arena, anf_node *, n->nin + 1u);
+  branch[0] = in[0];
   for (uint32_t i = 1; i < n->nin; i++) {
-    arm[i] = anfi_vmap_raise(v, &v->b, in[i], n->type, anfi_flow_mask(&v->f, n->in[i].def), mask);
-    if (!arm[i]) return NULL;
+    branch[i] =
+        anfi_vmap_raise(v, &v->b, in[i], n->type, anfi_flow_mask(&v->f, n->in[i].def), mask);
+    if (!branch[i]) return NULL;
   }
   if (!anfi_flow_mask(&v->f, n->in[0].def)[0]) {
-    anf_node *y = anfi_apply(v->b.g, (anfi_opcode)n->op, n->u.attrs, n->nin, arm);
+    anf_node *y = anfi_apply(v->b.g, (anfi_opcode)n->op, n->u.attrs, n->nin, branch);
     y->type = anfi_vmap_type(v, n->type, mask);
     y->debug = v->ad->how;
     return y;
   }
-  if (n->op == ANF_OP_Switch) return anfi_vmap_select(v, &v->b, arm[0], arm[1], arm[2], n->type);
-  anf_node *y = arm[n->nin - 1];
-  anf_node *at = anfi_b_take(&v->b, anfi_b_arange(&v->b, 0, n->nin - 1, 1), false, arm[0], true, 0);
+  if (n->op == ANF_OP_Switch)
+    return anfi_vmap_select(v, &v->b, branch[0], branch[1], branch[2], n->type);
+  anf_node *y = branch[n->nin - 1];
+  anf_node *at =
+      anfi_b_take(&v->b, anfi_b_arange(&v->b, 0, n->nin - 1, 1), false, branch[0], true, 0);
   for (uint32_t i = n->nin - 2; i >= 1; i--) {
     anf_node *is = anfi_b_2(&v->b, ANF_OP_Equal, at, anfi_b_i64(&v->b, i - 1));
-    y = anfi_vmap_select(v, &v->b, is, arm[i], y, n->type);
+    y = anfi_vmap_select(v, &v->b, is, branch[i], y, n->type);
   }
   return y;
 }

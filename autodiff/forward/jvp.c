@@ -341,16 +341,16 @@ static pair choice_of_data(forward *v, const anf_node *n) {
   pair p = plain(v, n);
   size_t k = anfi_ad_leaves(n->type);
   const bool *mask = anfi_flow_mask(&v->f, n);
-  anf_node ***arm = ANFI_NEW_N(v->a, anf_node **, n->nin + 1u), **in;
+  anf_node ***branch = ANFI_NEW_N(v->a, anf_node **, n->nin + 1u), **in;
   for (uint32_t i = 1; i < n->nin; i++) {
-    arm[i] = ANFI_NEW_N(v->a, anf_node *, k + 1);
-    masked(v, n->in[i].def, mask, arm[i]);
+    branch[i] = ANFI_NEW_N(v->a, anf_node *, k + 1);
+    masked(v, n->in[i].def, mask, branch[i]);
   }
   for (size_t l = 0, at = 0; l < k; l++) {
     if (!mask[l]) continue;
     in = ANFI_NEW_N(v->a, anf_node *, n->nin + 1u);
     in[0] = p.y->in[0].def;
-    for (uint32_t i = 1; i < n->nin; i++) in[i] = arm[i][at];
+    for (uint32_t i = 1; i < n->nin; i++) in[i] = branch[i][at];
     at++;
     p.t[l] = typed(v, anfi_apply(v->g, (anfi_opcode)n->op, n->u.attrs, n->nin, in), in[1]->type);
   }

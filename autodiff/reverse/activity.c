@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Which leaves are varied, and which of them useful. A spec is looked at node by node, forwards and
  * then back; what a callee's spec says may rise later, and then who asked looks again. Masks only
- * rise, so it ends. Arms of one choice are raised to one mask: their ◀ have one signature. */
+ * rise, so it ends. Branches of one choice are raised to one mask: their ◀ have one signature. */
 #include "autodiff/reverse/j.h"
 
 bool anfi_any(const bool *m, size_t n) {
@@ -56,23 +56,23 @@ static void use_all(anfi_j *j, const anf_node *n) {
   for (size_t i = anfi_count(j, n); i-- > 0;) use(j, n, i);
 }
 
-uint16_t anfi_no_derivatives(anfi_j *j, anfi_opcode op) {
+uint16_t anfi_inactive_inputs(anfi_j *j, anfi_opcode op) {
   unsigned bits = 1;
   for (size_t k = 0; k < ANFI_J_INPUTS; k++)
     if (anfi_derivative_of(j->cx, op, k) == ANFI_DERIVATIVE_ZERO) bits |= 2u << k;
-  return j->says[op] = (uint16_t)bits;
+  return j->inactive[op] = (uint16_t)bits;
 }
 
 /* ---- calls ---- */
 
-uint32_t anfi_j_arms(const anf_node *call) {
+uint32_t anfi_j_branches(const anf_node *call) {
   const anf_node *c = call->in[0].def;
   if (call->kind != ANFI_CALL || c->kind == ANFI_VALUE) return 0;
   return c->nin - 1u;
 }
 
-static anf_graph *callee(const anf_node *n, uint32_t arm) {
-  return anfi_value_graph(arm ? n->in[0].def->in[arm].def : n->in[0].def);
+static anf_graph *callee(const anf_node *n, uint32_t branch) {
+  return anfi_value_graph(branch ? n->in[0].def->in[branch].def : n->in[0].def);
 }
 
 static bool *join_args(anfi_j *j, const anf_node *n, size_t from) {
@@ -103,23 +103,24 @@ static anfi_jspec *ask(anfi_j *j, anfi_jspec *s) {
   return s;
 }
 
-static anfi_jspec *ask_back(anfi_j *j, const anf_node *n, uint32_t arm, anfi_jspec *s) {
-  anfi_push(j->a, &j->now->callees, ((anfi_jcallee){j->local.at[n->id], arm, s}));
+static anfi_jspec *ask_back(anfi_j *j, const anf_node *n, uint32_t branch, anfi_jspec *s) {
+  anfi_push(j->a, &j->now->callees, ((anfi_jcallee){j->local.at[n->id], branch, s}));
   return ask(j, s);
 }
 
-anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t arm) {
+anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch) {
   const anfi_jspec *s = j->now;
   uint32_t at = j->local.at[n->id];
-  size_t low = 0, high = s->callees.n; // they are from the last node to the first, arms in order
+  size_t low = 0,
+         high = s->callees.n; // they are from the last node to the first, branches in order
   while (low < high) {
     const anfi_jcallee *c = &s->callees.at[low + (high - low) / 2];
-    if (c->at > at || (c->at == at && c->arm < arm)) low = (size_t)(c - s->callees.at) + 1;
+    if (c->at > at || (c->at == at && c->branch < branch)) low = (size_t)(c - s->callees.at) + 1;
     else high = (size_t)(c - s->callees.at);
   }
   if (low == s->callees.n) return NULL;
   const anfi_jcallee *c = &s->callees.at[low];
-  return c->at == at && c->arm == arm ? c->spec : NULL;
+  return c->at == at && c->branch == branch ? c->spec : NULL;
 }
 
 static void raise_out(anfi_j *j, anfi_jspec *s, const bool *out, size_t n) {
@@ -129,8 +130,8 @@ static void raise_out(anfi_j *j, anfi_jspec *s, const bool *out, size_t n) {
 
 static void call_forward(anfi_j *j, const anf_node *n, bool *out) {
   const bool *want = join_args(j, n, 1);
-  uint32_t arms = anfi_j_arms(n);
-  for (uint32_t k = arms ? 1 : 0; k <= arms; k++) {
+  uint32_t branches = anfi_j_branches(n);
+  for (uint32_t k = branches ? 1 : 0; k <= branches; k++) {
     const anfi_jspec *s = ask(j, anfi_jspec_of(j, callee(n, k), want, NULL, NULL, NULL, false));
     merge(out, s->out, s->jg->nresult);
   }
@@ -146,11 +147,11 @@ static uint8_t *constants(anfi_j *j, const anf_node *n) {
       if (n->in[k].def == arg) c[i - 1] &= ANFI_J_CONSTANT;
     some |= c[i - 1];
   }
-  uint32_t arms = anfi_j_arms(n);
-  for (uint32_t k = arms ? 1 : 0; some && k <= arms; k++) {
-    const bool *steady = anfi_steady(j, callee(n, k));
-    for (uint32_t i = 1; steady && i < n->nin; i++)
-      if (!steady[i - 1]) c[i - 1] = 0;
+  uint32_t branches = anfi_j_branches(n);
+  for (uint32_t k = branches ? 1 : 0; some && k <= branches; k++) {
+    const bool *recursion = anfi_recursion_invariants(j, callee(n, k));
+    for (uint32_t i = 1; recursion && i < n->nin; i++)
+      if (!recursion[i - 1]) c[i - 1] = 0;
   }
   return c;
 }
@@ -158,17 +159,17 @@ static uint8_t *constants(anfi_j *j, const anf_node *n) {
 static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
   const bool *want = join_args(j, n, 1);
   const uint8_t *constant = constants(j, n);
-  uint32_t arms = anfi_j_arms(n);
+  uint32_t branches = anfi_j_branches(n);
   bool *out = NULL;
   size_t nout = 0;
-  for (uint32_t k = arms ? 1 : 0; k <= arms; k++) {
+  for (uint32_t k = branches ? 1 : 0; k <= branches; k++) {
     anfi_jspec *s = ask_back(
         j, n, k, anfi_jspec_of(j, callee(n, k), want, given, constant, &j->now->plan, false));
     nout = anfi_nwant(s->jg);
     if (!out) out = ANFI_NEW_N(j->a, bool, nout + 1);
     merge(out, s->out, nout);
   }
-  for (uint32_t k = 1; k <= arms; k++) raise_out(j, anfi_j_callee(j, n, k), out, nout);
+  for (uint32_t k = 1; k <= branches; k++) raise_out(j, anfi_j_callee(j, n, k), out, nout);
   use_args(j, n, 1, out);
 }
 
@@ -302,19 +303,19 @@ static bool is_choice_of_data(const anf_node *n) {
 static void spread_forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
   bool some = false;
   for (uint32_t i = 0; !some && i < n->nin; i++)
-    some = !anfi_no_derivative(j, (anfi_opcode)n->op, i) &&
+    some = !anfi_is_inactive(j, (anfi_opcode)n->op, i) &&
            anfi_any(anfi_varied(j, n->in[i].def), anfi_count(j, n->in[i].def));
   if (some) memset(out, true, nout);
 }
 
-static void plain_forward(const anfi_jplain *at, const bool *row, bool *out) {
-  for (uint32_t i = 0; i < ANFI_J_FEW; i++) *out |= row[at->in[i]];
+static void tape_forward(const anfi_tape_entry *at, const bool *row, bool *out) {
+  for (uint32_t i = 0; i < ANFI_TAPE_OPERANDS; i++) *out |= row[at->in[i]];
 }
 
-static void plain_back(anfi_j *j, const anfi_jgraph *jg, size_t k) {
-  const size_t nodes = anfi_row(jg);
+static void tape_backward(anfi_j *j, const anfi_jgraph *jg, size_t k) {
+  const size_t nodes = anfi_node_slot(jg);
   const bool *row = j->varied - nodes;
-  for (uint32_t i = 0; i < ANFI_J_FEW; i++) {
+  for (uint32_t i = 0; i < ANFI_TAPE_OPERANDS; i++) {
     uint32_t at = jg->tape[k].in[i];
     if (!row[at]) continue;
     if (at < nodes) j->now->out[at - 1] = true;
@@ -384,7 +385,7 @@ static void back(anfi_j *j, const anf_node *n, const bool *useful, size_t nout) 
     return;
   }
   for (uint32_t i = 0; i < n->nin; i++)
-    if (!anfi_no_derivative(j, (anfi_opcode)n->op, i)) use_all(j, n->in[i].def);
+    if (!anfi_is_inactive(j, (anfi_opcode)n->op, i)) use_all(j, n->in[i].def);
 }
 
 /* ---- a whole spec ---- */
@@ -394,13 +395,13 @@ static bool *cleared(anfi_j *j, bool *old, size_t n) {
   return old ? memset(old, 0, n) : ANFI_NEW_N(j->a, bool, n + 1);
 }
 
-void anfi_j_recall(anfi_j *j, anfi_jspec *s) {
+void anfi_j_reload(anfi_j *j, anfi_jspec *s) {
   j->now = s;
   j->varied = s->varied;
   j->useful = s->useful;
 }
 
-static void look_back(anfi_j *j, anfi_jspec *s) {
+static void visit_backward(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   s->callees.n = 0;
   j->useful = s->useful = cleared(j, s->useful, jg->first[jg->order.n]);
@@ -408,8 +409,8 @@ static void look_back(anfi_j *j, anfi_jspec *s) {
     if (s->given[i]) use(j, jg->g->result, i);
   for (size_t i = jg->order.n; i-- > 0;) {
     size_t first = jg->first[i], n = jg->first[i + 1] - first;
-    if (jg->plain[i]) {
-      if (j->useful[first]) plain_back(j, jg, i);
+    if (jg->taped[i]) {
+      if (j->useful[first]) tape_backward(j, jg, i);
     } else if (anfi_any(j->useful + first, n)) {
       back(j, jg->order.at[i], j->useful + first, n);
     }
@@ -419,34 +420,34 @@ static void look_back(anfi_j *j, anfi_jspec *s) {
 /* What is varied, if that is known: of plain nodes it stays as it was found first. */
 static const bool *known_row(const anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
-  for (const anfi_jspec *v = jg->all_plain && s->given ? jg->specs : NULL; v; v = v->next)
+  for (const anfi_jspec *v = jg->all_taped && s->given ? jg->specs : NULL; v; v = v->next)
     if (!v->given && v->varied && memcmp(v->want, s->want, anfi_nwant(jg)) == 0)
-      return v->varied - anfi_row(jg);
+      return v->varied - anfi_node_slot(jg);
   return NULL;
 }
 
-static void look_forward(anfi_j *j, const anfi_jgraph *jg, const bool *row) {
+static void visit_forward(anfi_j *j, const anfi_jgraph *jg, const bool *row) {
   for (size_t i = 0; i < jg->order.n; i++) {
     bool *out = j->varied + jg->first[i];
-    if (jg->plain[i]) plain_forward(&jg->tape[i], row, out);
+    if (jg->taped[i]) tape_forward(&jg->tape[i], row, out);
     else forward(j, jg->order.at[i], out, jg->first[i + 1] - jg->first[i]);
   }
 }
 
-void anfi_j_look(anfi_j *j, anfi_jspec *s) {
+void anfi_j_visit(anfi_j *j, anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   size_t nwant = anfi_nwant(jg), nout = s->given ? nwant : jg->nresult;
   bool *before = ANFI_NEW_N(j->a, bool, nout + 1);
   if (nout) memcpy(before, s->out, nout);
   j->now = s;
-  bool *row = cleared(j, s->varied ? s->varied - anfi_row(jg) : NULL,
-                      anfi_row(jg) + jg->first[jg->order.n]);
+  bool *row = cleared(j, s->varied ? s->varied - anfi_node_slot(jg) : NULL,
+                      anfi_node_slot(jg) + jg->first[jg->order.n]);
   if (nwant) memcpy(row + 1, s->want, nwant);
-  j->varied = s->varied = row + anfi_row(jg);
+  j->varied = s->varied = row + anfi_node_slot(jg);
   const bool *known = known_row(s);
-  if (known) memcpy(row, known, anfi_row(jg) + jg->first[jg->order.n]);
-  else look_forward(j, jg, row);
-  if (s->given) look_back(j, s); // raises s->out, which is the mask of the parameters
+  if (known) memcpy(row, known, anfi_node_slot(jg) + jg->first[jg->order.n]);
+  else visit_forward(j, jg, row);
+  if (s->given) visit_backward(j, s); // raises s->out, which is the mask of the parameters
   else merge(s->out, anfi_varied(j, jg->g->result), nout);
   for (size_t i = 0; nout && memcmp(before, s->out, nout) != 0 && i < s->users.n; i++)
     anfi_j_enqueue(j, s->users.at[i]);

@@ -22,9 +22,9 @@ static const uint64_t MUCH = UINT64_C(1) << 20, BUDGET = UINT64_C(1) << 32; // b
 /* 0: not known. */
 static uint64_t bytes_of_round(const anfi_jspec *s) {
   uint64_t bytes = 0;
-  for (size_t i = 0; i < s->nkept; i++) {
+  for (size_t i = 0; i < s->nresidual; i++) {
     size_t n;
-    const anf_type *t = s->kept[i];
+    const anf_type *t = s->residual[i];
     if (t->kind != ANF_TYPE_TENSOR || !anfi_type_elements(t, &n)) return 0;
     bytes += n * anf_dtype_bytes((anf_dtype)t->dtype);
   }
@@ -33,7 +33,7 @@ static uint64_t bytes_of_round(const anfi_jspec *s) {
 
 size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop *l) {
   const anfi_jplan *p = &s->plan;
-  if (s->boxed || l->counted || l->nx || l->nout || l->rounds || !s->nkept) return 0;
+  if (s->boxed || l->counted || l->nx || l->nout || l->rounds || !s->nresidual) return 0;
   if (p->rounds) return p->rounds;
   uint64_t bytes = bytes_of_round(s), memory = p->memory ? p->memory : bytes >= MUCH ? BUDGET : 0;
   if (!bytes || !memory) return 0;
@@ -41,7 +41,7 @@ size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop *l) {
 }
 
 /* Is the first block kept? */
-static bool keeps_first(const anfi_jspec *s) { return !s->plan.rounds; }
+static bool saves_first(const anfi_jspec *s) { return !s->plan.rounds; }
 
 /* ---- small graphs ---- */
 
@@ -87,8 +87,8 @@ static anf_graph *without_again(anfi_ad *ad, const anfi_loop *l, anf_graph *f, s
 static anf_node *call_either(anfi_ad *ad, anf_graph *g, anf_node *condition, anf_graph *yes,
                              anf_graph *no, const anf_type *type, size_t n, anf_node *const *args) {
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, n + 1),
-           *arm[3] = {condition, anfi_graph_value(yes), anfi_graph_value(no)};
-  in[0] = anfi_apply(g, ANF_OP_Switch, NULL, 3, arm);
+           *branch[3] = {condition, anfi_graph_value(yes), anfi_graph_value(no)};
+  in[0] = anfi_apply(g, ANF_OP_Switch, NULL, 3, branch);
   in[0]->debug = ad->how;
   memcpy(in + 1, args, n * sizeof *in);
   anf_node *r = anfi_call(g, n + 1, in);
@@ -101,10 +101,10 @@ static anf_node *call_either(anfi_ad *ad, anf_graph *g, anf_node *condition, anf
 
 /* (w.., s.., k, again) -> (go on in this block, s'.., k + 1, again', what f gives besides); f is the
  * step or its ▶. */
-static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop *l, anf_graph *f, size_t nkept,
+static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop *l, anf_graph *f, size_t nresidual,
                                  bool effects, size_t rounds) {
   making m = begin(ad, "▷", l->step, l->nw + l->ns + 2);
-  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, l->ns + 3 + nkept);
+  anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, l->ns + 3 + nresidual);
   take_args(&m, l);
   anf_node *k = take(&m, count_type(ad)), *r = anfi_ad_call(ad, m.g, f, NULL, m.n - 1, m.in);
   take(&m, anfi_type_scalar(ad->m->cx, ANF_BOOL));
@@ -116,22 +116,23 @@ static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop *l, anf_graph *f, 
   for (size_t i = 0; i < l->ns; i++) out[i + 1] = anfi_ad_get(ad, m.g, r, i + 1);
   out[l->ns + 1] = more;
   out[l->ns + 2] = again;
-  for (size_t i = 0; i < nkept; i++) out[l->ns + 3 + i] = anfi_ad_get(ad, m.g, r, l->ns + 1 + i);
-  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, l->ns + 3 + nkept, out));
+  for (size_t i = 0; i < nresidual; i++)
+    out[l->ns + 3 + i] = anfi_ad_get(ad, m.g, r, l->ns + 1 + i);
+  anfi_set_result(m.g, anfi_ad_tuple(ad, m.g, l->ns + 3 + nresidual, out));
   return m.g;
 }
 
 /* The first rounds, up to a block: (s.., their number, again, stacks of what f gives besides). None,
  * if there is `go` and it is false. */
 static anf_node *first_rounds(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_graph *f,
-                              size_t nkept, bool effects, size_t rounds, anf_node *const *args,
+                              size_t nresidual, bool effects, size_t rounds, anf_node *const *args,
                               anf_node *go) {
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + l->ns + 2);
   memcpy(in, args, (l->nw + l->ns) * sizeof *in);
   in[l->nw + l->ns] = number(ad, 0);
   in[l->nw + l->ns + 1] = go ? go : anfi_ad_const(ad, anfi_value_new_i64(ad->m->cx, ANF_BOOL, 1));
-  anfi_loop block = {.nw = l->nw, .ns = l->ns + 2, .nout = nkept, .go = go};
-  block.step = round_of_block(ad, l, f, nkept, effects, rounds);
+  anfi_loop block = {.nw = l->nw, .ns = l->ns + 2, .nout = nresidual, .go = go};
+  block.step = round_of_block(ad, l, f, nresidual, effects, rounds);
   anf_node *r = anfi_ad_loop(ad, g, &block, in);
   if (effects) anfi_add_effect(g, r);
   return r;
@@ -195,7 +196,7 @@ static anf_graph *no_rest(anfi_ad *ad, const anfi_loop *l, const anf_type *t) {
 static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_loop *l,
                                  bool effects) {
   making m = begin(ad, "▶", l->step, l->nw + l->ns + 1);
-  size_t nk = s->nkept, ns = l->ns, n = ns, nb = items_of_blocks(s, l);
+  size_t nk = s->nresidual, ns = l->ns, n = ns, nb = items_of_blocks(s, l);
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + ns + 1),
            **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * ns + nk + nb + 3);
   take_args(&m, l);
@@ -226,7 +227,7 @@ void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
   size_t at = anfi_position(q, n), ns = l.ns;
   bool effects = n->flags & ANFI_NODE_EFFECT;
   anf_node *go = l.go ? anfi_primal(q, l.go) : NULL, *r;
-  if (keeps_first(s)) {
+  if (saves_first(s)) {
     anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, l.nw + ns + 2);
     memcpy(in, args, (l.nw + ns) * sizeof *in);
     in[l.nw + ns] = go;
@@ -234,10 +235,10 @@ void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
                      in);
   } else r = run_blocks(q->ad, q->f, s, &l, effects, args, go);
   anfi_loop_as(q, r, n, ns);
-  size_t nkept = r->type->n - ns;
+  size_t nresidual = r->type->n - ns;
   q->effect[at] = r;
-  q->kept[at] = ANFI_NEW_N(q->j->a, anf_node *, nkept + 1);
-  for (size_t i = 0; i < nkept; i++) q->kept[at][i] = anfi_ad_get(q->ad, q->f, r, ns + i);
+  q->residual[at] = ANFI_NEW_N(q->j->a, anf_node *, nresidual + 1);
+  for (size_t i = 0; i < nresidual; i++) q->residual[at][i] = anfi_ad_get(q->ad, q->f, r, ns + i);
   anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, ns + 1);
   for (size_t i = 0; i < ns; i++) out[i] = anfi_ad_get(q->ad, q->f, r, i);
   q->to[at] = anfi_ad_tuple(q->ad, q->f, ns, out);
@@ -276,7 +277,7 @@ static anf_node **state_args(blocks *b, const making *m, anf_node *const *s) {
 static anf_graph *backward_block(blocks *b) {
   anfi_ad *ad = b->q->ad;
   making m = begin_back(b, "◀");
-  size_t nk = b->s->nkept, nd = b->back->ns, n = 0, ns = b->l.ns;
+  size_t nk = b->s->nresidual, nd = b->back->ns, n = 0, ns = b->l.ns;
   anf_node *const *adjoint = m.in + b->l.nw, *const *state = adjoint + nd, *rounds = m.in[m.n - 1];
   anfi_loop again = {.nw = b->l.nw, .ns = ns, .nout = nk, .n = rounds};
   again.step = without_again(ad, &b->l, anfi_silent(ad, b->s->fwd), ns + nk);
@@ -354,18 +355,18 @@ static anf_graph *back_arm(blocks *b, size_t n, anf_node *const *in, bool rest) 
 }
 
 /* What forward_within ran: back over the rest, if there is one, then over the first block. */
-static anf_node *back_within(blocks *b, anf_node *const *kept, size_t n, anf_node *const *in,
+static anf_node *back_within(blocks *b, anf_node *const *residual, size_t n, anf_node *const *in,
                              anf_node *const *args) {
   anfi_jbuild *q = b->q;
-  size_t nd = b->back->ns, nk = b->s->nkept, nw = b->back->nw;
-  anf_node *d = call_either(q->ad, q->b, kept[nk + 1], back_arm(b, n, in, true),
+  size_t nd = b->back->ns, nk = b->s->nresidual, nw = b->back->nw;
+  anf_node *d = call_either(q->ad, q->b, residual[nk + 1], back_arm(b, n, in, true),
                             back_arm(b, n, in, false), b->adjoints, n, in),
            **arg = ANFI_NEW_N(q->j->a, anf_node *, nw + nd + nk + 1);
   memcpy(arg, args, nw * sizeof *arg);
   for (size_t i = 0; i < nd; i++) arg[nw + i] = anfi_ad_get(q->ad, q->b, d, i);
-  memcpy(arg + nw + nd, kept, nk * sizeof *arg);
+  memcpy(arg + nw + nd, residual, nk * sizeof *arg);
   anfi_loop back = *b->back;
-  back.n = kept[nk];
+  back.n = residual[nk];
   return anfi_ad_loop(q->ad, q->b, &back, arg);
 }
 
@@ -377,14 +378,14 @@ anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop *bac
   for (size_t i = 0; i < nd; i++) t[i] = back->step->params.at[back->nw + i]->type;
   b.adjoints = anfi_type_tuple(q->j->cx, nd, t);
   b.block = backward_block(&b);
-  bool within = keeps_first(b.s);
-  anf_node *const *kept = q->kept[anfi_position(q, n)],
-                  *const *items = kept + (within ? b.s->nkept + 2 : 0),
+  bool within = saves_first(b.s);
+  anf_node *const *residual = q->residual[anfi_position(q, n)],
+                  *const *items = residual + (within ? b.s->nresidual + 2 : 0),
                   **in = ANFI_NEW_N(q->j->a, anf_node *, nw + nd + ns + nb + 1);
   for (size_t i = 0; i < nw; i++) in[k++] = anfi_primal(q, n->in[b.l.first_w + i].def);
   for (size_t i = 0; i < nd; i++) in[k++] = args[back->nw + i];
   for (size_t i = 0; b.s->plan.tree && i < ns; i++)
     in[k++] = within ? *items++ : anfi_primal(q, n->in[b.l.first_w + nw + i].def);
   for (size_t i = 0; i < nb; i++) in[k++] = items[i];
-  return within ? back_within(&b, kept, k, in, args) : back_over(&b, q->b, k, in);
+  return within ? back_within(&b, residual, k, in, args) : back_over(&b, q->b, k, in);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calls. A call of g becomes one of ▶g, and what that keeps is handed to ◀g. A choice stays a choice
- * of the ▶, and ◀ repeats it on the same condition: what arms keep lies in slots, which arms share
- * where types agree; an arm that does not keep so much leaves slots undefined. */
+ * of the ▶, and ◀ repeats it on the same condition: what branches keep lies in slots, which branches share
+ * where types agree; a branch that does not keep so much leaves slots undefined. */
 #include "autodiff/reverse/j.h"
 
 bool anfi_is_own_call(const anf_node *n) {
@@ -9,8 +9,9 @@ bool anfi_is_own_call(const anf_node *n) {
 }
 
 /* What ▶ of a spec keeps, as its callers see it; it may be under way still. */
-static size_t kept_types(const anfi_jbuild *q, const anfi_jspec *s, const anf_type *const **out) {
-  if (!s->boxed) return *out = s->kept, s->nkept;
+static size_t residual_types(const anfi_jbuild *q, const anfi_jspec *s,
+                             const anf_type *const **out) {
+  if (!s->boxed) return *out = s->residual, s->nresidual;
   const anf_type **t = ANFI_NEW(q->j->a, const anf_type *);
   *t = anfi_type_simple(q->j->cx, ANF_TYPE_BOX);
   return *out = t, 1;
@@ -24,11 +25,11 @@ bool anfi_adds(const anfi_jspec *s, size_t i, size_t k) {
   return (s->constant[i] & ANFI_J_ADDS) && s->out[s->jg->pfirst[i] + k];
 }
 
-static const anf_type *with_kept(const anfi_jbuild *q, const anf_type *value, size_t n,
-                                 const anf_type *const *kept) {
+static const anf_type *with_residuals(const anfi_jbuild *q, const anf_type *value, size_t n,
+                                      const anf_type *const *residual) {
   const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, n + 1);
   t[0] = value;
-  if (n) memcpy(t + 1, kept, n * sizeof *t);
+  if (n) memcpy(t + 1, residual, n * sizeof *t);
   return anfi_type_tuple(q->j->cx, n + 1, t);
 }
 
@@ -52,15 +53,15 @@ static anf_node *call(anfi_jbuild *q, anf_graph *g, anf_node *callee, const anf_
 /* ---- slots of a choice ---- */
 
 typedef struct {
-  uint32_t arms;
+  uint32_t branches;
   ANFI_VEC(const anf_type *) slot;
   ANFI_VEC(uint32_t) next; // by slot: the next one of its type, or 0
   anfi_map first;          // by type: 1 + its first slot
-  uint32_t **at;           // by arm and item that it keeps: its slot
+  uint32_t **at;           // by branch and item that it keeps: its slot
 } slots;
 
-/* The first slot of type t that the arm does not use yet, or a new one. `last`: by type, 1 + the last
- * one that it uses; an arm takes those of a type in their order. */
+/* The first slot of type t that the branch does not use yet, or a new one. `last`: by type, 1 + the last
+ * one that it uses; a branch takes those of a type in their order. */
 static uint32_t slot_for(anfi_jbuild *q, slots *s, const anf_type *t, anfi_map *last) {
   uint64_t *used = anfi_map_at(last, anfi_key(t)), *first = anfi_map_at(&s->first, anfi_key(t));
   uint32_t i = *used ? s->next.at[*used - 1] : (uint32_t)*first, none = 0;
@@ -76,45 +77,47 @@ static uint32_t slot_for(anfi_jbuild *q, slots *s, const anf_type *t, anfi_map *
 }
 
 static slots slots_of(anfi_jbuild *q, const anf_node *n) {
-  slots s = {.arms = anfi_j_arms(n)};
-  s.at = ANFI_NEW_N(q->j->a, uint32_t *, s.arms + 1u);
+  slots s = {.branches = anfi_j_branches(n)};
+  s.at = ANFI_NEW_N(q->j->a, uint32_t *, s.branches + 1u);
   anfi_map_init(&s.first, q->j->a);
-  for (uint32_t k = 1; k <= s.arms; k++) {
+  for (uint32_t k = 1; k <= s.branches; k++) {
     const anf_type *const *t;
     anfi_map last;
     anfi_map_init(&last, q->j->a);
-    size_t count = kept_types(q, anfi_j_callee(q->j, n, k), &t);
+    size_t count = residual_types(q, anfi_j_callee(q->j, n, k), &t);
     s.at[k] = ANFI_NEW_N(q->j->a, uint32_t, count + 1);
     for (size_t i = 0; i < count; i++) s.at[k][i] = slot_for(q, &s, t[i], &last);
   }
   return s;
 }
 
-/* Does the arm keep just what is in the slots, in their order? */
-static bool fills(const anfi_jbuild *q, const slots *s, const anfi_jspec *spec, uint32_t arm) {
+/* Does the branch keep just what is in the slots, in their order? */
+static bool fills(const anfi_jbuild *q, const slots *s, const anfi_jspec *spec, uint32_t branch) {
   const anf_type *const *t;
-  size_t n = kept_types(q, spec, &t);
+  size_t n = residual_types(q, spec, &t);
   for (size_t i = 0; i < n; i++)
-    if (s->at[arm][i] != i) return false;
+    if (s->at[branch][i] != i) return false;
   return n == s->slot.n;
 }
 
 /* ---- forward ---- */
 
-static anf_graph *forward_arm(anfi_jbuild *q, const slots *s, const anf_node *n, uint32_t arm) {
-  const anfi_jspec *spec = anfi_j_callee(q->j, n, arm);
-  if (fills(q, s, spec, arm)) return spec->fwd;
+static anf_graph *forward_branch(anfi_jbuild *q, const slots *s, const anf_node *n,
+                                 uint32_t branch) {
+  const anfi_jspec *spec = anfi_j_callee(q->j, n, branch);
+  if (fills(q, s, spec, branch)) return spec->fwd;
   const anf_graph *g = spec->jg->g;
   anf_graph *w = anfi_ad_graph(q->ad, "▷", g);
   const anf_type *const *t;
-  size_t count = kept_types(q, spec, &t);
+  size_t count = residual_types(q, spec, &t);
   anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, g->params.n + 1),
            **out = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1);
   for (size_t i = 0; i < g->params.n; i++) in[i] = anfi_param(w, NULL, g->params.at[i]->type);
-  anf_node *c = anfi_ad_call(q->ad, w, spec->fwd, with_kept(q, n->type, count, t), g->params.n, in);
+  anf_node *c =
+      anfi_ad_call(q->ad, w, spec->fwd, with_residuals(q, n->type, count, t), g->params.n, in);
   if (n->flags & ANFI_NODE_EFFECT) anfi_add_effect(w, c);
   out[0] = anfi_ad_get(q->ad, w, c, 0);
-  for (size_t i = 0; i < count; i++) out[1 + s->at[arm][i]] = anfi_ad_get(q->ad, w, c, i + 1);
+  for (size_t i = 0; i < count; i++) out[1 + s->at[branch][i]] = anfi_ad_get(q->ad, w, c, i + 1);
   for (size_t i = 0; i < s->slot.n; i++)
     if (!out[i + 1]) out[i + 1] = anfi_ad_undef(q->ad, w, s->slot.at[i]);
   anfi_set_result(w, anfi_ad_tuple(q->ad, w, s->slot.n + 1, out));
@@ -122,41 +125,42 @@ static anf_graph *forward_arm(anfi_jbuild *q, const slots *s, const anf_node *n,
 }
 
 /* The same choice of other graphs. */
-static anf_node *choice(anfi_jbuild *q, anf_graph *g, const anf_node *n, anf_graph *const *arm) {
+static anf_node *choice(anfi_jbuild *q, anf_graph *g, const anf_node *n, anf_graph *const *branch) {
   const anf_node *old = n->in[0].def;
   anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, old->nin);
   in[0] = anfi_primal(q, old->in[0].def);
-  for (uint32_t k = 1; k < old->nin; k++) in[k] = anfi_graph_value(arm[k]);
+  for (uint32_t k = 1; k < old->nin; k++) in[k] = anfi_graph_value(branch[k]);
   anf_node *c = anfi_apply(g, (anfi_opcode)old->op, old->u.attrs, old->nin, in);
   c->debug = old->debug;
   return c;
 }
 
-static void take_apart(anfi_jbuild *q, const anf_node *n, anf_node *t, size_t nkept) {
+static void project_residuals(anfi_jbuild *q, const anf_node *n, anf_node *t, size_t nresidual) {
   size_t at = anfi_position(q, n);
   q->effect[at] = t;
   q->to[at] = anfi_ad_get(q->ad, q->f, t, 0);
-  q->kept[at] = ANFI_NEW_N(q->j->a, anf_node *, nkept + 1);
-  for (size_t i = 0; i < nkept; i++) q->kept[at][i] = anfi_ad_get(q->ad, q->f, t, i + 1);
+  q->residual[at] = ANFI_NEW_N(q->j->a, anf_node *, nresidual + 1);
+  for (size_t i = 0; i < nresidual; i++) q->residual[at][i] = anfi_ad_get(q->ad, q->f, t, i + 1);
 }
 
 static void forward_choice(anfi_jbuild *q, anf_node *n) {
   slots s = slots_of(q, n);
-  anf_graph **arm = ANFI_NEW_N(q->j->a, anf_graph *, s.arms + 1u);
-  for (uint32_t k = 1; k <= s.arms; k++) arm[k] = forward_arm(q, &s, n, k);
-  anf_node *t = call(q, q->f, choice(q, q->f, n, arm), with_kept(q, n->type, s.slot.n, s.slot.at),
-                     n->nin - 1u, args_of(q, n, 1));
-  take_apart(q, n, t, s.slot.n);
+  anf_graph **branch = ANFI_NEW_N(q->j->a, anf_graph *, s.branches + 1u);
+  for (uint32_t k = 1; k <= s.branches; k++) branch[k] = forward_branch(q, &s, n, k);
+  anf_node *t =
+      call(q, q->f, choice(q, q->f, n, branch), with_residuals(q, n->type, s.slot.n, s.slot.at),
+           n->nin - 1u, args_of(q, n, 1));
+  project_residuals(q, n, t, s.slot.n);
 }
 
 static void forward_known(anfi_jbuild *q, anf_node *n) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
   const anf_type *const *t;
-  size_t count = kept_types(q, s, &t);
-  take_apart(q, n,
-             call(q, q->f, anfi_graph_value(s->fwd), with_kept(q, n->type, count, t), n->nin - 1u,
-                  args_of(q, n, 1)),
-             count);
+  size_t count = residual_types(q, s, &t);
+  project_residuals(q, n,
+                    call(q, q->f, anfi_graph_value(s->fwd), with_residuals(q, n->type, count, t),
+                         n->nin - 1u, args_of(q, n, 1)),
+                    count);
 }
 
 static bool copy_rule(anfi_jbuild *q, anf_node *n) {
@@ -182,7 +186,8 @@ static bool forward_custom(anfi_jbuild *q, anf_node *n) {
   anf_node **args = args_of(q, n, 5);
   args[0] = anfi_primal(q, n->in[4].def);
   anf_graph *fwd = anfi_value_graph(n->in[1].def);
-  take_apart(q, n, call(q, q->f, anfi_graph_value(fwd), fwd->result->type, n->nin - 5u, args), 1);
+  project_residuals(q, n,
+                    call(q, q->f, anfi_graph_value(fwd), fwd->result->type, n->nin - 5u, args), 1);
   return true;
 }
 
@@ -191,18 +196,18 @@ bool anfi_forward_call(anfi_jbuild *q, anf_node *n) {
   bool arguments = false;
   if (anfi_is_op(n, ANF_OP_Recompute)) anfi_plan_of(q->j, n, &arguments);
   if (arguments) return copy_rule(q, n);
-  if (anfi_j_arms(n)) forward_choice(q, n);
+  if (anfi_j_branches(n)) forward_choice(q, n);
   else forward_known(q, n);
   return true;
 }
 
 /* ---- back ---- */
 
-size_t anfi_bwd_args(const anfi_jspec *s, anf_node *const *kept, anf_node *const *args,
-                     size_t ngiven, anf_node *const *given, size_t nsum, anf_node *const *sum,
-                     anf_node **out) {
-  size_t n = s->boxed ? 1 : s->nkept;
-  if (n) memcpy(out, kept, n * sizeof *out);
+size_t anfi_pullback_args(const anfi_jspec *s, anf_node *const *residual, anf_node *const *args,
+                          size_t ngiven, anf_node *const *given, size_t nsum, anf_node *const *sum,
+                          anf_node **out) {
+  size_t n = s->boxed ? 1 : s->nresidual;
+  if (n) memcpy(out, residual, n * sizeof *out);
   for (size_t i = 0; i < s->jg->g->params.n; i++)
     if (anfi_is_passed(s, i)) out[n++] = args[i];
   if (ngiven) memcpy(out + n, given, ngiven * sizeof *out);
@@ -222,7 +227,7 @@ static size_t sums(anfi_jbuild *q, const anfi_jspec *s, const anf_node *n, anf_n
 }
 
 /* The type of what ◀ gives, from the primal's parameters. */
-const anf_type *anfi_bwd_type(anfi_jbuild *q, const anfi_jspec *s) {
+const anf_type *anfi_pullback_type(anfi_jbuild *q, const anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   if (s->bwd->result) return anfi_ad_type_of(q->ad, s->bwd->result);
   const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, anfi_nwant(jg) + 1);
@@ -239,8 +244,8 @@ const anf_type *anfi_bwd_type(anfi_jbuild *q, const anfi_jspec *s) {
 
 /* Items of r go to the leaves of n's inputs from `from` on, which are the parameters of s from
  * `param` on. Sums come back. */
-static void hand_out(anfi_jbuild *q, anf_node *n, size_t from, const anfi_jspec *s, size_t param,
-                     anf_node *r) {
+static void distribute(anfi_jbuild *q, anf_node *n, size_t from, const anfi_jspec *s, size_t param,
+                       anf_node *r) {
   size_t item = 0;
   const bool *out = s->out + s->jg->pfirst[param];
   for (size_t i = from; i < n->nin; i++) {
@@ -250,23 +255,23 @@ static void hand_out(anfi_jbuild *q, anf_node *n, size_t from, const anfi_jspec 
       if (!out[l]) continue;
       anf_node *dx = anfi_ad_get(q->ad, q->b, r, item++);
       if (!param && anfi_adds(s, i - from, l)) q->sum[q->s->jg->pfirst[arg->u.index] + l] = dx;
-      else anfi_contribute(q, arg, l, dx);
+      else anfi_add_adjoint(q, arg, l, dx);
     }
     out += k;
   }
 }
 
-static anf_graph *backward_arm(anfi_jbuild *q, const slots *s, const anf_node *n, uint32_t arm,
-                               const bool *passed, size_t ngiven, anf_node *const *given,
-                               size_t nsum, anf_node *const *sum) {
-  const anfi_jspec *spec = anfi_j_callee(q->j, n, arm);
+static anf_graph *backward_branch(anfi_jbuild *q, const slots *s, const anf_node *n,
+                                  uint32_t branch, const bool *passed, size_t ngiven,
+                                  anf_node *const *given, size_t nsum, anf_node *const *sum) {
+  const anfi_jspec *spec = anfi_j_callee(q->j, n, branch);
   const anf_graph *g = spec->jg->g;
-  bool same = fills(q, s, spec, arm);
+  bool same = fills(q, s, spec, branch);
   for (size_t i = 0; i < g->params.n; i++) same &= anfi_is_passed(spec, i) == passed[i];
   if (same) return spec->bwd;
   anf_graph *w = anfi_ad_graph(q->ad, "◁", g);
   anf_node **slot = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
-           **kept = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
+           **residual = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
            **args = ANFI_NEW_N(q->j->a, anf_node *, g->params.n + 1),
            **dy = ANFI_NEW_N(q->j->a, anf_node *, ngiven + 1),
            **so_far = ANFI_NEW_N(q->j->a, anf_node *, nsum + 1),
@@ -277,10 +282,10 @@ static anf_graph *backward_arm(anfi_jbuild *q, const slots *s, const anf_node *n
   for (size_t i = 0; i < ngiven; i++) dy[i] = anfi_param(w, NULL, anfi_ad_type_of(q->ad, given[i]));
   for (size_t i = 0; i < nsum; i++) so_far[i] = anfi_param(w, NULL, anfi_ad_type_of(q->ad, sum[i]));
   const anf_type *const *t;
-  size_t count = kept_types(q, spec, &t);
-  for (size_t i = 0; i < count; i++) kept[i] = slot[s->at[arm][i]];
-  size_t nin = anfi_bwd_args(spec, kept, args, ngiven, dy, nsum, so_far, in);
-  anfi_set_result(w, anfi_ad_call(q->ad, w, spec->bwd, anfi_bwd_type(q, spec), nin, in));
+  size_t count = residual_types(q, spec, &t);
+  for (size_t i = 0; i < count; i++) residual[i] = slot[s->at[branch][i]];
+  size_t nin = anfi_pullback_args(spec, residual, args, ngiven, dy, nsum, so_far, in);
+  anfi_set_result(w, anfi_ad_call(q->ad, w, spec->bwd, anfi_pullback_type(q, spec), nin, in));
   return w;
 }
 
@@ -289,43 +294,43 @@ static void backward_choice(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_node
   size_t np = n->nin - 1u, nin = 0;
   bool *passed = ANFI_NEW_N(q->j->a, bool, np + 1);
   const anfi_jspec *first = anfi_j_callee(q->j, n, 1);
-  for (uint32_t k = 1; k <= s.arms; k++)
+  for (uint32_t k = 1; k <= s.branches; k++)
     for (size_t i = 0; i < np; i++) passed[i] |= anfi_is_passed(anfi_j_callee(q->j, n, k), i);
   anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(first->jg) + 1);
   size_t nsum = sums(q, first, n, sum);
-  anf_graph **arm = ANFI_NEW_N(q->j->a, anf_graph *, s.arms + 1u);
-  for (uint32_t k = 1; k <= s.arms; k++)
-    arm[k] = backward_arm(q, &s, n, k, passed, ngiven, given, nsum, sum);
+  anf_graph **branch = ANFI_NEW_N(q->j->a, anf_graph *, s.branches + 1u);
+  for (uint32_t k = 1; k <= s.branches; k++)
+    branch[k] = backward_branch(q, &s, n, k, passed, ngiven, given, nsum, sum);
   anf_node **args = args_of(q, n, 1),
            **in = ANFI_NEW_N(q->j->a, anf_node *, s.slot.n + np + ngiven + nsum + 1);
-  for (size_t i = 0; i < s.slot.n; i++) in[nin++] = q->kept[anfi_position(q, n)][i];
+  for (size_t i = 0; i < s.slot.n; i++) in[nin++] = q->residual[anfi_position(q, n)][i];
   for (size_t i = 0; i < np; i++)
     if (passed[i]) in[nin++] = args[i];
   for (size_t i = 0; i < ngiven; i++) in[nin++] = given[i];
   for (size_t i = 0; i < nsum; i++) in[nin++] = sum[i];
-  anf_node *r = call(q, q->b, choice(q, q->b, n, arm), anfi_bwd_type(q, first), nin, in);
-  hand_out(q, n, 1, first, 0, r);
+  anf_node *r = call(q, q->b, choice(q, q->b, n, branch), anfi_pullback_type(q, first), nin, in);
+  distribute(q, n, 1, first, 0, r);
 }
 
-static anf_node *backward_known(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *kept,
+static anf_node *backward_known(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *residual,
                                 anf_node *const *args, size_t ngiven, anf_node *const *given,
                                 size_t nsum, anf_node *const *sum) {
   anf_node **in =
-      ANFI_NEW_N(q->j->a, anf_node *, s->nkept + s->jg->g->params.n + ngiven + nsum + 2);
-  size_t nin = anfi_bwd_args(s, kept, args, ngiven, given, nsum, sum, in);
-  return anfi_ad_call(q->ad, q->b, s->bwd, anfi_bwd_type(q, s), nin, in);
+      ANFI_NEW_N(q->j->a, anf_node *, s->nresidual + s->jg->g->params.n + ngiven + nsum + 2);
+  size_t nin = anfi_pullback_args(s, residual, args, ngiven, given, nsum, sum, in);
+  return anfi_ad_call(q->ad, q->b, s->bwd, anfi_pullback_type(q, s), nin, in);
 }
 
 /* ▶ and ◀ one after the other, in b. */
 static anf_node *run_both(anfi_jbuild *q, const anfi_jspec *s, anf_node *const *args, size_t ngiven,
                           anf_node *const *given) {
   const anf_type *const *t;
-  size_t count = kept_types(q, s, &t), np = s->jg->g->params.n;
+  size_t count = residual_types(q, s, &t), np = s->jg->g->params.n;
   const anf_type *value = anfi_ad_type_of(q->ad, s->jg->g->result);
-  anf_node *c = anfi_ad_call(q->ad, q->b, s->fwd, with_kept(q, value, count, t), np, args);
-  anf_node **kept = ANFI_NEW_N(q->j->a, anf_node *, count + 1);
-  for (size_t i = 0; i < count; i++) kept[i] = anfi_ad_get(q->ad, q->b, c, i + 1);
-  return backward_known(q, s, kept, args, ngiven, given, 0, NULL);
+  anf_node *c = anfi_ad_call(q->ad, q->b, s->fwd, with_residuals(q, value, count, t), np, args);
+  anf_node **residual = ANFI_NEW_N(q->j->a, anf_node *, count + 1);
+  for (size_t i = 0; i < count; i++) residual[i] = anfi_ad_get(q->ad, q->b, c, i + 1);
+  return backward_known(q, s, residual, args, ngiven, given, 0, NULL);
 }
 
 static anf_node *fence(anfi_jbuild *q, anf_node *x, size_t id) {
@@ -343,17 +348,17 @@ static void backward_recompute(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_n
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
   bool arguments;
   anfi_jplan plan = anfi_plan_of(q->j, n, &arguments);
-  size_t nkept = arguments ? 0 : s->boxed ? 1 : s->nkept;
-  anf_node **args = args_of(q, n, 1), **kept = ANFI_NEW_N(q->j->a, anf_node *, nkept + 1);
+  size_t nresidual = arguments ? 0 : s->boxed ? 1 : s->nresidual;
+  anf_node **args = args_of(q, n, 1), **residual = ANFI_NEW_N(q->j->a, anf_node *, nresidual + 1);
   for (size_t i = 0; (arguments || plan.products) && i + 1 < n->nin; i++)
     args[i] = fence(q, args[i], n->id);
-  for (size_t i = 0; i < nkept; i++) {
-    kept[i] = q->kept[anfi_position(q, n)][i];
-    if (plan.products) kept[i] = fence(q, kept[i], n->id);
+  for (size_t i = 0; i < nresidual; i++) {
+    residual[i] = q->residual[anfi_position(q, n)][i];
+    if (plan.products) residual[i] = fence(q, residual[i], n->id);
   }
-  hand_out(q, n, 1, s, 0,
-           arguments ? run_both(q, s, args, ngiven, given)
-                     : backward_known(q, s, kept, args, ngiven, given, 0, NULL));
+  distribute(q, n, 1, s, 0,
+             arguments ? run_both(q, s, args, ngiven, given)
+                       : backward_known(q, s, residual, args, ngiven, given, 0, NULL));
 }
 
 /* The leaves of what a rule gives, one after the other, to the arguments. */
@@ -362,14 +367,14 @@ static void hand_out_whole(anfi_jbuild *q, anf_node *n, anf_node *r) {
   anfi_leaf_nodes(q->ad, q->b, r, leaf);
   for (size_t i = 6; i < n->nin; i++) {
     size_t k = anfi_count(q->j, n->in[i].def);
-    for (size_t l = 0; l < k; l++) anfi_contribute(q, n->in[i].def, l, *leaf++);
+    for (size_t l = 0; l < k; l++) anfi_add_adjoint(q, n->in[i].def, l, *leaf++);
   }
 }
 
 static void backward_custom_vjp(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   anf_graph *bwd = anfi_value_graph(n->in[2].def);
   anf_node *y = anfi_primal(q, n),
-           *in[3] = {anfi_primal(q, n->in[5].def), q->kept[anfi_position(q, n)][0],
+           *in[3] = {anfi_primal(q, n->in[5].def), q->residual[anfi_position(q, n)][0],
                      anfi_of_leaves(q->ad, q->b, n->type, y, leaf)};
   hand_out_whole(q, n, anfi_ad_call(q->ad, q->b, bwd, NULL, 3, in));
 }
@@ -383,7 +388,7 @@ static void backward_custom_jvp(anfi_jbuild *q, anf_node *n, size_t ngiven,
   anf_node *args[3] = {anfi_primal(q, n->in[4].def), x,
                        anfi_of_leaves(q->ad, q->b, anfi_ad_type_of(q->ad, x), x, none)};
   anf_node *r = run_both(q, s, args, ngiven, given);
-  hand_out(q, n, 6, s, 2, r);
+  distribute(q, n, 6, s, 2, r);
 }
 
 bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
@@ -396,14 +401,14 @@ bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   size_t ngiven = anfi_given_list(q, anfi_useful(q->j, n), anfi_primal(q, n), leaf, given);
   if (anfi_is_op(n, ANF_OP_Custom)) backward_custom_jvp(q, n, ngiven, given);
   else if (anfi_is_op(n, ANF_OP_Recompute)) backward_recompute(q, n, ngiven, given);
-  else if (anfi_j_arms(n)) backward_choice(q, n, ngiven, given);
+  else if (anfi_j_branches(n)) backward_choice(q, n, ngiven, given);
   else {
     const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
     anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(s->jg) + 1);
     size_t nsum = sums(q, s, n, sum);
-    hand_out(q, n, 1, s, 0,
-             backward_known(q, s, q->kept[anfi_position(q, n)], args_of(q, n, 1), ngiven, given,
-                            nsum, sum));
+    distribute(q, n, 1, s, 0,
+               backward_known(q, s, q->residual[anfi_position(q, n)], args_of(q, n, 1), ngiven,
+                              given, nsum, sum));
   }
   return true;
 }

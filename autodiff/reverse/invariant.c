@@ -17,11 +17,11 @@ typedef struct {
   uint32_t count;
 } walk;
 
-static anfi_jsteady *of(const walk *w, const anf_graph *g) { return &w->j->steady.at[g->id]; }
+static anfi_jrecursion *of(const walk *w, const anf_graph *g) { return &w->j->recursion.at[g->id]; }
 
 static void enter(walk *w, anf_graph *g) {
-  anfi_jsteady none = {0};
-  while (w->j->steady.n <= g->id) anfi_push(w->j->a, &w->j->steady, none);
+  anfi_jrecursion none = {0};
+  while (w->j->recursion.n <= g->id) anfi_push(w->j->a, &w->j->recursion, none);
   of(w, g)->seen = of(w, g)->low = ++w->count;
   of(w, g)->open = true;
   anfi_push(w->j->a, &w->open, g);
@@ -29,7 +29,7 @@ static void enter(walk *w, anf_graph *g) {
 }
 
 static bool is_seen(const walk *w, const anf_graph *g) {
-  return g->id < w->j->steady.n && of(w, g)->seen;
+  return g->id < w->j->recursion.n && of(w, g)->seen;
 }
 
 static bool is_in(const walk *w, const anf_graph *g, uint32_t component) {
@@ -78,7 +78,7 @@ static bool flow_node(walk *w, const anf_graph *h, const anf_node *n, uint32_t c
 static void complete(walk *w, size_t first, bool recursive) {
   uint32_t component = of(w, w->open.at[first])->seen;
   for (size_t i = first; i < w->open.n; i++) {
-    anfi_jsteady *s = of(w, w->open.at[i]);
+    anfi_jrecursion *s = of(w, w->open.at[i]);
     s->open = false;
     s->component = component;
     if (!recursive) continue;
@@ -104,7 +104,7 @@ static anf_graph *next_named(walk *w) {
   const anfi_jgraph *jg = anfi_jgraph_of(w->j, v->g);
   const anfi_node_vec *order = &jg->order;
   for (; v->node < order->n; v->node++, v->input = 0)
-    while (!jg->plain[v->node] && v->input < order->at[v->node]->nin) {
+    while (!jg->taped[v->node] && v->input < order->at[v->node]->nin) {
       anf_graph *t = anfi_value_graph(order->at[v->node]->in[v->input++].def);
       if (t && t->result) return t;
     }
@@ -113,9 +113,9 @@ static anf_graph *next_named(walk *w) {
 
 static void leave(walk *w) {
   const anf_graph *g = w->visits.at[--w->visits.n].g;
-  anfi_jsteady *s = of(w, g);
+  anfi_jrecursion *s = of(w, g);
   if (w->visits.n) {
-    anfi_jsteady *up = of(w, w->visits.at[w->visits.n - 1].g);
+    anfi_jrecursion *up = of(w, w->visits.at[w->visits.n - 1].g);
     if (s->low < up->low) up->low = s->low;
   }
   if (s->low != s->seen) return;
@@ -125,11 +125,11 @@ static void leave(walk *w) {
 }
 
 bool anfi_same_recursion(const anfi_j *j, const anf_graph *a, const anf_graph *b) {
-  return j->steady.at[a->id].component == j->steady.at[b->id].component;
+  return j->recursion.at[a->id].component == j->recursion.at[b->id].component;
 }
 
-const bool *anfi_steady(anfi_j *j, anf_graph *g) {
-  walk w = {.j = j, .count = j->nsteady};
+const bool *anfi_recursion_invariants(anfi_j *j, anf_graph *g) {
+  walk w = {.j = j, .count = j->nvisited};
   if (!is_seen(&w, g)) enter(&w, g);
   while (w.visits.n) {
     anf_graph *at = w.visits.at[w.visits.n - 1].g, *t = next_named(&w);
@@ -139,6 +139,6 @@ const bool *anfi_steady(anfi_j *j, anf_graph *g) {
       of(&w, at)->low = of(&w, t)->seen;
     if (t == at) of(&w, at)->names_itself = true;
   }
-  j->nsteady = w.count;
-  return j->steady.at[g->id].param;
+  j->nvisited = w.count;
+  return j->recursion.at[g->id].param;
 }

@@ -4,8 +4,8 @@
  * own. Where the walk meets a spec that is under way, the call goes back into a recursion: what it
  * keeps has no finite type there. First it is taken to keep nothing, which holds if all that its ◀
  * needs is little work from its arguments; if it turns out not to hold, what was made since the spec
- * was entered is made again, and a spec on the way keeps a box: the first that is an arm of a choice, so
- * that the end of the recursion, an arm too, keeps none, and a choice has one slot for it. Other arms of
+ * was entered is made again, and a spec on the way keeps a box: the first that is a branch of a choice, so
+ * that the end of the recursion, a branch too, keeps none, and a choice has one slot for it. Other branches of
  * the recursion that keep much have boxes, too: what goes through several functions stays little. */
 #include "autodiff/reverse/j.h"
 
@@ -21,35 +21,36 @@ static void reserve_local(anfi_j *j) {
 static bool is_one_leaf(const anf_node *n) { return n->type && anfi_ad_leaves(n->type) == 1; }
 
 /* The place of x, which is one leaf, in the row. */
-static uint32_t in_row(const anfi_j *j, const anfi_jgraph *jg, const anf_node *x) {
+static uint32_t slot_of(const anfi_j *j, const anfi_jgraph *jg, const anf_node *x) {
   return x->kind == ANFI_PARAM ? 1 + jg->pfirst[x->u.index]
-                               : (uint32_t)anfi_row(jg) + jg->first[j->local.at[x->id]];
+                               : (uint32_t)anfi_node_slot(jg) + jg->first[j->local.at[x->id]];
 }
 
 /* Is n elementwise, of operands that are one leaf each, or constants? */
-static bool write_plain(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_jplain *out) {
-  *out = (anfi_jplain){{0}};
-  if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_J_FEW || !is_one_leaf(n))
+static bool record(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_tape_entry *out) {
+  *out = (anfi_tape_entry){{0}};
+  if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_TAPE_OPERANDS ||
+      !is_one_leaf(n))
     return false;
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_node *x = n->in[i].def;
     if (x->kind == ANFI_VALUE) continue;
     if (!is_one_leaf(x)) return false;
-    if (!anfi_no_derivative(j, (anfi_opcode)n->op, i)) out->in[i] = in_row(j, jg, x);
+    if (!anfi_is_inactive(j, (anfi_opcode)n->op, i)) out->in[i] = slot_of(j, jg, x);
   }
   return true;
 }
 
-static void write_tape(anfi_j *j, anfi_jgraph *jg) {
+static void record_tape(anfi_j *j, anfi_jgraph *jg) {
   jg->tape =
-      (anfi_jplain *)anfi_alloc(j->a, anfi_size_mul(j->cx, jg->order.n + 1, sizeof *jg->tape));
-  jg->all_plain = true;
+      (anfi_tape_entry *)anfi_alloc(j->a, anfi_size_mul(j->cx, jg->order.n + 1, sizeof *jg->tape));
+  jg->all_taped = true;
   for (size_t i = 0; i < jg->order.n; i++) {
     const anf_node *n = jg->order.at[i];
     j->local.at[n->id] = (uint32_t)i;
-    jg->plain[i] = write_plain(j, jg, n, &jg->tape[i]);
-    jg->first[i + 1] = jg->first[i] + (jg->plain[i] ? 1 : (uint32_t)anfi_count(j, n));
-    jg->all_plain &= jg->plain[i];
+    jg->taped[i] = record(j, jg, n, &jg->tape[i]);
+    jg->first[i + 1] = jg->first[i] + (jg->taped[i] ? 1 : (uint32_t)anfi_count(j, n));
+    jg->all_taped &= jg->taped[i];
   }
 }
 
@@ -61,12 +62,12 @@ anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
   jg->g = g;
   anfi_graph_order(g, j->a, &jg->order);
   jg->first = ANFI_NEW_N(j->a, uint32_t, jg->order.n + 1);
-  jg->plain = ANFI_NEW_N(j->a, bool, jg->order.n + 1);
+  jg->taped = ANFI_NEW_N(j->a, bool, jg->order.n + 1);
   jg->pfirst = ANFI_NEW_N(j->a, uint32_t, g->params.n + 1);
   reserve_local(j);
   for (size_t i = 0; i < g->params.n; i++)
     jg->pfirst[i + 1] = jg->pfirst[i] + (uint32_t)anfi_count(j, g->params.at[i]);
-  write_tape(j, jg);
+  record_tape(j, jg);
   jg->nresult = (uint32_t)anfi_count(j, g->result);
   return jg;
 }
@@ -110,7 +111,7 @@ void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
 /* The family of a spec of g that the spec looked at, if there is one, asks for. */
 static anfi_jfamily *family_of(anfi_j *j, const anfi_jgraph *jg, const bool *want) {
   anf_graph *g = jg->g;
-  if (!anfi_steady(j, g) || !anfi_any(want, anfi_nwant(jg))) return NULL;
+  if (!anfi_recursion_invariants(j, g) || !anfi_any(want, anfi_nwant(jg))) return NULL;
   if (j->now && j->now->family && anfi_same_recursion(j, j->now->jg->g, g)) return j->now->family;
   for (anfi_jfamily *f = j->families; f; f = f->next)
     if (f->entry == g && same(f->want, want, anfi_nwant(jg))) return f;
@@ -168,7 +169,7 @@ static void settle(anfi_j *j) {
   while (j->queue.n) {
     anfi_jspec *s = j->queue.at[--j->queue.n];
     s->queued = false;
-    anfi_j_look(j, s);
+    anfi_j_visit(j, s);
   }
 }
 
@@ -178,21 +179,21 @@ typedef struct {
   anfi_jspec *spec;
   size_t next;
   size_t done; // specs that were done when it was entered
-  bool arm;    // of a choice
+  bool branch; // of a choice
 } visit;
 typedef ANFI_VEC(visit) visits;
 
 enum { AGAIN = 1000 }; // specs made in vain, beyond which no more are tried
 
-static void enter(anfi_j *j, visits *st, anfi_jspec *s, bool arm) {
+static void enter(anfi_j *j, visits *st, anfi_jspec *s, bool branch) {
   anfi_ad *ad = j->ad;
   s->state = 1;
-  s->is_arm = arm;
+  s->in_choice = branch;
   ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
   s->fwd = anfi_ad_graph(ad, "▶", s->jg->g);
   s->bwd = anfi_ad_graph(ad, "◀", s->jg->g);
   j->trying += s->by_args;
-  anfi_push(j->a, st, ((visit){s, 0, j->done.n, arm}));
+  anfi_push(j->a, st, ((visit){s, 0, j->done.n, branch}));
 }
 
 /* All since visit `from` was entered is as it was before. */
@@ -215,24 +216,24 @@ static void pass_all(anfi_j *j, anfi_jspec *s) {
   memset(s->passed, true, np);
 }
 
-static void keep_box(anfi_j *j, anfi_jspec *s, bool arm) {
+static void box_residuals(anfi_j *j, anfi_jspec *s, bool branch) {
   s->boxed = true;
-  s->with_args = arm && !s->splice;
+  s->with_args = branch && !s->splice;
   if (s->with_args) pass_all(j, s);
 }
 
-/* A recursion comes back to c: an arm on the way keeps a box, and is entered before c is. */
+/* A recursion comes back to c: a branch on the way keeps a box, and is entered before c is. */
 static void box(anfi_j *j, visits *st, anfi_jspec *c) {
-  size_t from = st->n, arm;
+  size_t from = st->n, branch;
   while (st->at[--from].spec != c) continue;
-  for (arm = from; arm < st->n && !st->at[arm].arm; arm++) continue;
-  if (arm == st->n || arm == from || j->abandoned > AGAIN) {
-    keep_box(j, c, arm == from);
+  for (branch = from; branch < st->n && !st->at[branch].branch; branch++) continue;
+  if (branch == st->n || branch == from || j->abandoned > AGAIN) {
+    box_residuals(j, c, branch == from);
     return;
   }
-  anfi_jspec *s = st->at[arm].spec;
+  anfi_jspec *s = st->at[branch].spec;
   abandon(j, st, from);
-  keep_box(j, s, true);
+  box_residuals(j, s, true);
   enter(j, st, s, true);
 }
 
@@ -253,7 +254,7 @@ static void meet(anfi_j *j, visits *st, anfi_jspec *c) {
 static bool fails(anfi_j *j, anfi_jspec *s, size_t done) {
   s->state = 2;
   j->trying -= s->by_args;
-  if (!s->by_args || !s->nkept) {
+  if (!s->by_args || !s->nresidual) {
     anfi_push(j->a, &j->done, s);
     return false;
   }
@@ -264,28 +265,28 @@ static bool fails(anfi_j *j, anfi_jspec *s, size_t done) {
   j->done.n = done;
   s->by_args = false;
   s->refused = true;
-  s->nkept = 0;
+  s->nresidual = 0;
   return true;
 }
 
-/* Of the root and all that it calls; `arm`: it is one of a choice. */
-static bool build_all(anfi_j *j, anfi_jspec *root, bool arm) {
+/* Of the root and all that it calls; `branch`: it is one of a choice. */
+static bool build_all(anfi_j *j, anfi_jspec *root, bool branch) {
   visits st = {0};
   while (st.n || root->state == 0) {
-    if (!st.n) enter(j, &st, root, arm);
+    if (!st.n) enter(j, &st, root, branch);
     visit *top = &st.at[st.n - 1];
     anfi_jspec *s = top->spec;
     if (top->next < s->callees.n) {
       const anfi_jcallee *c = &s->callees.at[top->next++];
       if (c->spec->state == 1) meet(j, &st, c->spec);
-      else if (c->spec->state == 0) enter(j, &st, c->spec, c->arm > 0);
+      else if (c->spec->state == 0) enter(j, &st, c->spec, c->branch > 0);
       continue;
     }
     size_t done = top->done;
-    bool was_arm = top->arm;
+    bool was_branch = top->branch;
     st.n--;
     if (!anfi_j_build(j, s)) return false;
-    if (fails(j, s, done)) enter(j, &st, s, was_arm);
+    if (fails(j, s, done)) enter(j, &st, s, was_branch);
   }
   return true;
 }
@@ -319,15 +320,15 @@ bool anfi_vjp_graphs(anfi_ad *ad, anf_graph *f, const bool *want, const bool *gi
   anfi_j *j = driver(ad);
   anfi_jspec *s = settled(j, f, want, given);
   if (!build_all(j, s, false)) return false;
-  *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nkept, s->passed, s->given, s->out};
+  *out = (anfi_vjp_pair){s->fwd, s->bwd, s->nresidual, s->passed, s->given, s->out};
   return true;
 }
 
 bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
-                 anfi_vjp_place *at) {
+                 anfi_vjp_inline *at) {
   anfi_j *j = driver(ad);
   anfi_jspec *s = settled(j, f, want, given);
   for (size_t i = 0; i < s->callees.n; i++)
-    if (!build_all(j, s->callees.at[i].spec, s->callees.at[i].arm > 0)) return false;
+    if (!build_all(j, s->callees.at[i].spec, s->callees.at[i].branch > 0)) return false;
   return s->state != 0 || anfi_j_build_at(j, s, at); // else a callee came back to it
 }

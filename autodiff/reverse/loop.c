@@ -24,27 +24,29 @@ void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns) 
 bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
   anfi_loop l = anfi_loop_parts(n);
-  size_t nk = s->boxed ? 1 : s->nkept, ns = l.ns, nout = l.nout, at = anfi_position(q, n), k = 0;
+  size_t nk = s->boxed ? 1 : s->nresidual, ns = l.ns, nout = l.nout, at = anfi_position(q, n),
+         k = 0;
   if (anfi_block_rounds(s, &l)) {
     anfi_forward_blocks(q, n, args_of(q, n, l.first_w));
     return true;
   }
-  bool told = l.rounds;
+  bool counts_rounds = l.rounds;
   l.step = s->fwd;
   if (l.n) l.n = anfi_primal(q, l.n);
   if (l.go) l.go = anfi_primal(q, l.go);
   l.nout += nk;
-  l.rounds = told || !l.counted;
+  l.rounds = counts_rounds || !l.counted;
   anf_node *loop = anfi_ad_loop(q->ad, q->f, &l, args_of(q, n, l.first_w));
   anfi_loop_as(q, loop, n, ns);
   q->effect[at] = loop;
-  q->kept[at] = ANFI_NEW_N(q->j->a, anf_node *, nk + 1);
-  for (size_t i = 0; i < nk; i++) q->kept[at][i] = anfi_ad_get(q->ad, q->f, loop, ns + nout + i);
+  q->residual[at] = ANFI_NEW_N(q->j->a, anf_node *, nk + 1);
+  for (size_t i = 0; i < nk; i++)
+    q->residual[at][i] = anfi_ad_get(q->ad, q->f, loop, ns + nout + i);
   anf_node *rounds = l.rounds ? anfi_ad_get(q->ad, q->f, loop, ns + nout + nk) : NULL;
-  q->kept[at][nk] = l.counted ? l.n : rounds;
+  q->residual[at][nk] = l.counted ? l.n : rounds;
   anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, ns + nout + 1);
   for (; k < ns + nout; k++) out[k] = anfi_ad_get(q->ad, q->f, loop, k);
-  if (told) out[k++] = rounds;
+  if (counts_rounds) out[k++] = rounds;
   q->to[at] = anfi_ad_tuple(q->ad, q->f, k, out);
   return true;
 }
@@ -130,7 +132,7 @@ static void add_state(backward *b, anf_node *const *leaf) {
 static void add_stacks(backward *b, anf_node *const *leaf) {
   anfi_jbuild *q = b->q;
   size_t at = b->first_x - b->first_s, ns = at;
-  for (size_t i = 0; i < b->nk; i++) b->arg[b->narg++] = q->kept[anfi_position(q, b->n)][i];
+  for (size_t i = 0; i < b->nk; i++) b->arg[b->narg++] = q->residual[anfi_position(q, b->n)][i];
   for (size_t i = 0; i < b->l.nout; i++) {
     if (!writes(b, i, &at)) continue;
     anf_node *d = leaf[ns + i];
@@ -146,7 +148,7 @@ static void add_stacks(backward *b, anf_node *const *leaf) {
 /* ---- the step ---- */
 
 typedef struct {
-  anf_node **constant, **ds, **dw, **kept, **given;
+  anf_node **constant, **ds, **dw, **residual, **given;
   size_t nds, ndw, ngiven;
 } step_params;
 
@@ -158,7 +160,7 @@ static step_params make_params(backward *b) {
   step_params p = {.constant = ANFI_NEW_N(a, anf_node *, b->l.step->params.n + 1),
                    .ds = ANFI_NEW_N(a, anf_node *, b->end + 1),
                    .dw = ANFI_NEW_N(a, anf_node *, b->end + 1),
-                   .kept = ANFI_NEW_N(a, anf_node *, b->nk + 1),
+                   .residual = ANFI_NEW_N(a, anf_node *, b->nk + 1),
                    .given = ANFI_NEW_N(a, anf_node *, nr + 1)};
   for (size_t i = 0; i < b->l.nw; i++)
     if (anfi_is_passed(b->s, i)) p.constant[i] = param(b, b->l.step->params.at[i]->type);
@@ -167,7 +169,8 @@ static step_params make_params(backward *b) {
   for (size_t i = 0; i < b->first_s; i++)
     if (b->s->out[i]) p.dw[p.ndw++] = param(b, b->leaf[i]);
   for (size_t i = 0; i < b->nk; i++)
-    p.kept[i] = param(b, b->s->boxed ? anfi_type_simple(b->q->j->cx, ANF_TYPE_BOX) : b->s->kept[i]);
+    p.residual[i] =
+        param(b, b->s->boxed ? anfi_type_simple(b->q->j->cx, ANF_TYPE_BOX) : b->s->residual[i]);
   for (size_t i = 0; i < b->l.nout; i++) {
     size_t from = at;
     if (!writes(b, i, &at)) continue;
@@ -189,8 +192,8 @@ static void make_step(backward *b) {
            **dx = ANFI_NEW_N(a, anf_node *, b->end + 1),
            **out = ANFI_NEW_N(a, anf_node *, b->end + b->l.nx + 1);
   size_t item = 0, n = 0,
-         nin = anfi_bwd_args(b->s, p.kept, p.constant, p.ngiven, p.given, p.ndw, p.dw, in);
-  anf_node *r = anfi_ad_call(ad, b->w, b->s->bwd, anfi_bwd_type(q, b->s), nin, in);
+         nin = anfi_pullback_args(b->s, p.residual, p.constant, p.ngiven, p.given, p.ndw, p.dw, in);
+  anf_node *r = anfi_ad_call(ad, b->w, b->s->bwd, anfi_pullback_type(q, b->s), nin, in);
   for (size_t i = 0; i < b->end; i++)
     if (b->s->out[i]) dx[i] = anfi_ad_get(ad, b->w, r, item++);
   for (size_t i = b->first_s, k = 0; i < b->first_x; i++) {
@@ -212,27 +215,27 @@ static void make_step(backward *b) {
 
 /* ---- the loop, and where its results go ---- */
 
-static void hand_out(backward *b, anf_node *loop) {
+static void distribute(backward *b, anf_node *loop) {
   anfi_jbuild *q = b->q;
   const uint32_t *first = b->s->jg->pfirst;
   size_t item = 0;
   for (size_t i = b->l.nw; i < b->l.nw + b->l.ns; i++)
     for (size_t k = first[i]; k < first[i + 1]; k++)
       if (b->s->given[k - b->first_s])
-        anfi_contribute(q, b->n->in[b->l.first_w + i].def, k - first[i],
-                        anfi_ad_get(q->ad, q->b, loop, item++));
+        anfi_add_adjoint(q, b->n->in[b->l.first_w + i].def, k - first[i],
+                         anfi_ad_get(q->ad, q->b, loop, item++));
   for (size_t i = 0; i < b->l.nw; i++)
     for (size_t k = first[i]; k < first[i + 1]; k++) {
       if (!b->s->out[k]) continue;
       anf_node *dw = anfi_ad_get(q->ad, q->b, loop, item++),
                **outer = outer_sum(b, i, k - first[i]);
       if (outer) *outer = dw;
-      else anfi_contribute(q, b->n->in[b->l.first_w + i].def, k - first[i], dw);
+      else anfi_add_adjoint(q, b->n->in[b->l.first_w + i].def, k - first[i], dw);
     }
   for (size_t i = 0; i < b->l.nx; i++)
     if (reads(b, i))
-      anfi_contribute(q, b->n->in[b->l.first_w + b->l.nw + b->l.ns + i].def, 0,
-                      anfi_ad_get(q->ad, q->b, loop, item++));
+      anfi_add_adjoint(q, b->n->in[b->l.first_w + b->l.nw + b->l.ns + i].def, 0,
+                       anfi_ad_get(q->ad, q->b, loop, item++));
 }
 
 bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
@@ -242,7 +245,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   b.first_x = jg->pfirst[b.l.nw + b.l.ns];
   b.end = jg->pfirst[b.l.nw + b.l.ns + b.l.nx];
   b.first_out = !b.l.counted + b.l.ns;
-  b.nk = b.s->boxed ? 1 : b.s->nkept;
+  b.nk = b.s->boxed ? 1 : b.s->nresidual;
   b.leaf = ANFI_NEW_N(q->j->a, const anf_type *, b.end + 1);
   for (size_t i = 0; i < b.l.nw + b.l.ns + b.l.nx; i++)
     anfi_leaf_types(b.l.step->params.at[i]->type, b.leaf + jg->pfirst[i]);
@@ -256,11 +259,11 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   b.back.reverse = !b.l.reverse;
   if (anfi_block_rounds(b.s, &b.l)) {
     b.back.nx = b.nk;
-    hand_out(&b, anfi_backward_blocks(q, n, &b.back, b.arg));
+    distribute(&b, anfi_backward_blocks(q, n, &b.back, b.arg));
     return true;
   }
   add_stacks(&b, leaf);
-  b.back.n = q->kept[anfi_position(q, n)][b.nk];
-  hand_out(&b, anfi_ad_loop(q->ad, q->b, &b.back, b.arg));
+  b.back.n = q->residual[anfi_position(q, n)][b.nk];
+  distribute(&b, anfi_ad_loop(q->ad, q->b, &b.back, b.arg));
   return true;
 }

@@ -13,18 +13,18 @@ anf_node *anfi_primal(anfi_jbuild *q, anf_node *n) {
 
 /* ---- adjoints ---- */
 
-static anfi_contribution **place(const anfi_jbuild *q, const anf_node *n, size_t k) {
+static anfi_adjoint_term **place(const anfi_jbuild *q, const anf_node *n, size_t k) {
   const anfi_jgraph *jg = q->s->jg;
   return n->kind == ANFI_PARAM ? &q->padj[jg->pfirst[n->u.index] + k]
                                : &q->adj[jg->first[anfi_position(q, n)] + k];
 }
 
 /* One more contribution to the list at `at`. */
-static void add_to_list(anfi_jbuild *q, anfi_contribution **at, anf_node *dx, bool minus) {
-  anfi_contribution *c = q->spare;
+static void add_to_list(anfi_jbuild *q, anfi_adjoint_term **at, anf_node *dx, bool minus) {
+  anfi_adjoint_term *c = q->spare;
   if (c) q->spare = c->next;
-  else c = ANFI_NEW(q->j->a, anfi_contribution);
-  *c = (anfi_contribution){dx, *at, minus};
+  else c = ANFI_NEW(q->j->a, anfi_adjoint_term);
+  *c = (anfi_adjoint_term){dx, *at, minus};
   *at = c;
 }
 
@@ -32,7 +32,7 @@ static anf_node *negative(anfi_jbuild *q, anf_node *x) {
   return anfi_ad_apply1(q->ad, q->b, ANF_OP_Neg, x);
 }
 
-static void contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx, bool minus) {
+static void add_adjoint(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx, bool minus) {
   if (!dx || n->kind == ANFI_VALUE || !anfi_varied(q->j, n)[k]) return;
   anf_node **so_far = n->kind == ANFI_PARAM ? &q->sum[q->s->jg->pfirst[n->u.index] + k] : NULL;
   if (so_far && *so_far)
@@ -40,8 +40,8 @@ static void contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx
   else add_to_list(q, place(q, n, k), dx, minus);
 }
 
-void anfi_contribute(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx) {
-  contribute(q, n, k, dx, false);
+void anfi_add_adjoint(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx) {
+  add_adjoint(q, n, k, dx, false);
 }
 
 static bool is_elementwise(const anf_node *n) {
@@ -50,9 +50,9 @@ static bool is_elementwise(const anf_node *n) {
 
 /* a + b, or a - b. */
 static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b, bool minus) {
-  bool plain =
+  bool taped =
       a->type == b->type && a->type == q->ad->common && is_elementwise(a) && is_elementwise(b);
-  if (!plain) return anfi_add_leaf(q->ad, q->b, a, minus ? negative(q, b) : b);
+  if (!taped) return anfi_add_leaf(q->ad, q->b, a, minus ? negative(q, b) : b);
   anfi_apply_of of = anfi_ad_next(q->ad, q->b);
   of.op = minus ? ANF_OP_Sub : ANF_OP_Add;
   of.type = a->type;
@@ -61,10 +61,10 @@ static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b, bool minus) {
 
 /* The newest contribution is of the node's first user: sums are in the order of the program. The sum
  * is the negative of what is returned if *minus is set. */
-static anf_node *signed_sum(anfi_jbuild *q, anfi_contribution **list, bool *minus) {
+static anf_node *signed_sum(anfi_jbuild *q, anfi_adjoint_term **list, bool *minus) {
   anf_node *x = NULL;
   *minus = false;
-  for (anfi_contribution *c; (c = *list);) {
+  for (anfi_adjoint_term *c; (c = *list);) {
     if (!x) {
       x = c->node;
       *minus = c->minus;
@@ -81,7 +81,7 @@ static anf_node *signed_sum(anfi_jbuild *q, anfi_contribution **list, bool *minu
   return x;
 }
 
-static anf_node *sum(anfi_jbuild *q, anfi_contribution **list) {
+static anf_node *sum(anfi_jbuild *q, anfi_adjoint_term **list) {
   bool minus;
   anf_node *x = signed_sum(q, list, &minus);
   return minus ? negative(q, x) : x;
@@ -122,15 +122,15 @@ size_t anfi_given_list(anfi_jbuild *q, const bool *mask, anf_node *y, anf_node *
 static bool back_parts(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
   const anfi_flow_from *from = anfi_flow_parts(&q->j->parts, n);
   for (size_t i = 0; from && i < k; i++)
-    anfi_contribute(q, n->in[from[i].in].def, from[i].part, leaf[i]);
+    anfi_add_adjoint(q, n->in[from[i].in].def, from[i].part, leaf[i]);
   return from != NULL;
 }
 
-static anf_node *choose(anfi_jbuild *q, const anf_node *n, uint32_t arm, anf_node *d) {
+static anf_node *choose(anfi_jbuild *q, const anf_node *n, uint32_t branch, anf_node *d) {
   anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, n->nin);
   in[0] = anfi_primal(q, n->in[0].def);
   for (uint32_t k = 1; k < n->nin; k++)
-    in[k] = k == arm ? d : anfi_zero_leaf(q->ad, q->b, d->type, d);
+    in[k] = k == branch ? d : anfi_zero_leaf(q->ad, q->b, d->type, d);
   anf_node *c = anfi_apply(q->b, (anfi_opcode)n->op, n->u.attrs, n->nin, in);
   c->type = d->type;
   c->debug = q->ad->how;
@@ -138,10 +138,11 @@ static anf_node *choose(anfi_jbuild *q, const anf_node *n, uint32_t arm, anf_nod
 }
 
 static void back_choice(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
-  for (uint32_t arm = 1; arm < n->nin; arm++)
+  for (uint32_t branch = 1; branch < n->nin; branch++)
     for (size_t i = 0; i < k; i++)
-      if (leaf[i] && n->in[arm].def->kind != ANFI_VALUE && anfi_varied(q->j, n->in[arm].def)[i])
-        anfi_contribute(q, n->in[arm].def, i, choose(q, n, arm, leaf[i]));
+      if (leaf[i] && n->in[branch].def->kind != ANFI_VALUE &&
+          anfi_varied(q->j, n->in[branch].def)[i])
+        anfi_add_adjoint(q, n->in[branch].def, i, choose(q, n, branch, leaf[i]));
 }
 
 /* ∂ of a box is a box of what is in it, with adjoints for leaves. */
@@ -154,7 +155,7 @@ static void back_box(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   u->type = t;
   u->debug = q->ad->how;
   anfi_leaf_nodes(q->ad, q->b, u, inside);
-  for (size_t i = anfi_ad_leaves(t); i-- > 0;) anfi_contribute(q, x, i, inside[i]);
+  for (size_t i = anfi_ad_leaves(t); i-- > 0;) anfi_add_adjoint(q, x, i, inside[i]);
 }
 
 static void back_unbox(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
@@ -162,7 +163,7 @@ static void back_unbox(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   anf_node *box = anfi_apply1(q->b, ANF_OP_Box, v);
   box->type = anfi_type_simple(q->j->cx, ANF_TYPE_BOX);
   box->debug = q->ad->how;
-  anfi_contribute(q, n->in[0].def, 0, box);
+  anfi_add_adjoint(q, n->in[0].def, 0, box);
 }
 
 /* The adjoints of a result as places of its items (derive.h). */
@@ -186,7 +187,7 @@ static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
                          **dy = places(q, n, leaf, &ndy);
   for (size_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
   for (size_t i = 0; i < args; i++)
-    want[i] = !anfi_no_derivative(q->j, (anfi_opcode)n->op, i) &&
+    want[i] = !anfi_is_inactive(q->j, (anfi_opcode)n->op, i) &&
               anfi_any(anfi_varied(q->j, n->in[i].def), anfi_count(q->j, n->in[i].def));
   if (!anfi_vjp_op(q->ad, q->b, n, in, anfi_primal(q, n), ndy, dy, want, out)) return false;
   for (size_t i = args; i-- > 0;) {
@@ -194,21 +195,21 @@ static bool back_op(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
     if (!want[i] || !out[i]) continue;
     anf_node *one, **part = k <= 1 ? &one : ANFI_NEW_N(q->j->a, anf_node *, k);
     anfi_leaf_nodes(q->ad, q->b, out[i], part);
-    for (size_t l = 0; l < k; l++) anfi_contribute(q, n->in[i].def, l, part[l]);
+    for (size_t l = 0; l < k; l++) anfi_add_adjoint(q, n->in[i].def, l, part[l]);
   }
   return true;
 }
 
 /* Node n at position k, whose adjoint is dy or its negative: contributions are linear in it. The node's
  * copy says all, and was made just before those that use it. */
-static bool back_plain(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy, bool minus) {
-  anf_node *y = q->to[k], *in[ANFI_RECIPE_PLACES], *out[ANFI_J_FEW];
+static bool back_taped(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy, bool minus) {
+  anf_node *y = q->to[k], *in[ANFI_RECIPE_PLACES], *out[ANFI_TAPE_OPERANDS];
   const anfi_jgraph *jg = q->s->jg;
-  const bool *row = q->j->varied - anfi_row(jg);
+  const bool *row = q->j->varied - anfi_node_slot(jg);
   const uint32_t *at = jg->tape[k].in;
   const anf_type *t = y->type;
   uint32_t want = 0, nin = y->nin;
-  bool alike = dy->type == t, wants[ANFI_J_FEW];
+  bool alike = dy->type == t, wants[ANFI_TAPE_OPERANDS];
   for (uint32_t i = 0; i < nin; i++) {
     in[i] = y->in[i].def;
     wants[i] = row[at[i]];
@@ -228,7 +229,7 @@ static bool back_plain(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy, bool
   for (uint32_t i = nin; i-- > 0;) {
     if (!wants[i] || !out[i]) continue;
     bool sign = minus != (minuses >> i & 1);
-    if (at[i] < anfi_row(jg)) contribute(q, n->in[i].def, 0, out[i], sign);
+    if (at[i] < anfi_node_slot(jg)) add_adjoint(q, n->in[i].def, 0, out[i], sign);
     else add_to_list(q, &q->row[at[i]], out[i], sign);
   }
   return true;
@@ -241,7 +242,7 @@ static bool back(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
   case ANF_OP_Box: back_box(q, n, leaf); return true;
   case ANF_OP_Unbox: back_unbox(q, n, leaf); return true;
   case ANF_OP_KeptAdd:
-    for (uint32_t i = 2; i-- > 0;) anfi_contribute(q, n->in[i].def, 0, leaf[0]);
+    for (uint32_t i = 2; i-- > 0;) anfi_add_adjoint(q, n->in[i].def, 0, leaf[0]);
     return true;
   case ANF_OP_Switch:
   case ANF_OP_SwitchLayer: back_choice(q, n, leaf, k); return true;
@@ -277,27 +278,27 @@ static bool copy_node(anfi_jbuild *q, anf_node *n) {
   return true;
 }
 
-static uint8_t unlike(const anfi_jbuild *q, const anf_node *x) {
-  if (x->kind == ANFI_PARAM) return q->param_unlike[x->u.index];
-  return x->kind == ANFI_VALUE ? 0 : q->unlike[anfi_position(q, x)];
+static uint8_t stale(const anfi_jbuild *q, const anf_node *x) {
+  if (x->kind == ANFI_PARAM) return q->param_stale[x->u.index];
+  return x->kind == ANFI_VALUE ? 0 : q->stale[anfi_position(q, x)];
 }
 
 /* What passes have to find out about the copy of n, at position k. */
 static uint8_t todo_of_copy(anfi_jbuild *q, size_t k, const anf_node *n) {
   unsigned todo = (n->flags & ANFI_NODE_SIMPLE ? 0u : ANFI_TODO_SIMPLIFY) |
                   (n->flags & ANFI_NODE_UNIQUE ? 0u : ANFI_TODO_CSE);
-  for (uint32_t i = 0; q->unlike && i < n->nin; i++) {
-    uint8_t of_input = unlike(q, n->in[i].def);
+  for (uint32_t i = 0; q->stale && i < n->nin; i++) {
+    uint8_t of_input = stale(q, n->in[i].def);
     if (of_input) todo |= ANFI_TODO_SIMPLIFY;
-    if (of_input != ANFI_J_UNLIKE) continue;
+    if (of_input != ANFI_J_STALE) continue;
     todo |= ANFI_TODO_CSE;
-    q->unlike[k] = ANFI_J_UNLIKE_INPUT;
+    q->stale[k] = ANFI_J_STALE_INPUT;
   }
   return (uint8_t)todo;
 }
 
-static void copy_plain(anfi_jbuild *q, size_t k, const anf_node *n) {
-  anf_node *in[ANFI_J_FEW];
+static void copy_taped(anfi_jbuild *q, size_t k, const anf_node *n) {
+  anf_node *in[ANFI_TAPE_OPERANDS];
   for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
   anfi_apply_of of = {q->f, n->u.attrs, n->type, n->debug, n->op, todo_of_copy(q, k, n)};
   q->to[k] = q->effect[k] = anfi_apply_as(&of, n->nin, in);
@@ -308,11 +309,11 @@ static bool sweep_forward(anfi_jbuild *q) {
   for (size_t i = 0; i < jg->order.n; i++) {
     anf_node *n = jg->order.at[i];
     if (i + SOON < jg->order.n) fetch(jg->order.at[i + SOON]);
-    if (jg->plain[i]) {
-      copy_plain(q, i, n);
+    if (jg->taped[i]) {
+      copy_taped(q, i, n);
       continue;
     }
-    q->unlike[i] = ANFI_J_UNLIKE;
+    q->stale[i] = ANFI_J_STALE;
     bool loop = anfi_is_op(n, ANF_OP_Loop),
          called = (loop || anfi_is_own_call(n)) && is_useful(q, n);
     if (!called ? !copy_node(q, n) : loop ? !anfi_forward_loop(q, n) : !anfi_forward_call(q, n))
@@ -342,29 +343,29 @@ static bool step_back(anfi_jbuild *q, size_t i) {
 }
 
 /* There is no contribution where a node is of no use. */
-static bool step_back_plain(anfi_jbuild *q, size_t i) {
+static bool step_back_taped(anfi_jbuild *q, size_t i) {
   const anfi_jgraph *jg = q->s->jg;
-  anfi_contribution **at = &q->adj[jg->first[i]];
+  anfi_adjoint_term **at = &q->adj[jg->first[i]];
   if (!*at) return true;
   q->ad->todo = 0;
   bool minus;
   anf_node *dy = signed_sum(q, at, &minus);
   begin_step(q, jg->order.at[i], q->to[i]->debug);
-  bool good = back_plain(q, i, jg->order.at[i], dy, minus);
+  bool good = back_taped(q, i, jg->order.at[i], dy, minus);
   q->ad->todo = ANFI_TODO_DCE;
   return good;
 }
 
 /* The copies of nodes that have their turn soon, and what the next of them use. */
-static void fetch_soon(const anfi_jbuild *q, size_t i) {
+static void prefetch(const anfi_jbuild *q, size_t i) {
   enum { SOONER = SOON / 2 };
   const anfi_jgraph *jg = q->s->jg;
   if (i < SOON) return;
-  fetch(jg->plain[i - SOON] ? q->to[i - SOON] : jg->order.at[i - SOON]);
+  fetch(jg->taped[i - SOON] ? q->to[i - SOON] : jg->order.at[i - SOON]);
   anfi_soon(q->adj[jg->first[i - SOON]]);
-  for (const anfi_contribution *c = q->adj[jg->first[i - SOONER]]; c; c = c->next)
+  for (const anfi_adjoint_term *c = q->adj[jg->first[i - SOONER]]; c; c = c->next)
     anfi_soon(c->node);
-  const anf_node *n = jg->plain[i - SOONER] ? q->to[i - SOONER] : NULL;
+  const anf_node *n = jg->taped[i - SOONER] ? q->to[i - SOONER] : NULL;
   for (uint32_t k = 0; n && k < n->nin; k++) anfi_soon(n->in[k].def);
 }
 
@@ -372,9 +373,9 @@ static void fetch_soon(const anfi_jbuild *q, size_t i) {
 static bool sweep_back(anfi_jbuild *q) {
   const anfi_jgraph *jg = q->s->jg;
   for (size_t i = jg->order.n; i-- > 0;) {
-    fetch_soon(q, i);
-    if (!(jg->plain[i] ? step_back_plain(q, i) : step_back(q, i))) return false;
-    if (jg->plain[i] && !q->to[i]->uses) anfi_look_at(q->to[i], ANFI_TODO_DCE);
+    prefetch(q, i);
+    if (!(jg->taped[i] ? step_back_taped(q, i) : step_back(q, i))) return false;
+    if (jg->taped[i] && !q->to[i]->uses) anfi_look_at(q->to[i], ANFI_TODO_DCE);
   }
   return true;
 }
@@ -420,7 +421,7 @@ static void take_sums(anfi_jbuild *q) {
 
 static void seed(anfi_jbuild *q) {
   for (size_t i = 0; i < q->s->jg->nresult; i++)
-    if (q->s->given[i]) anfi_contribute(q, q->s->jg->g->result, i, q->given[i]);
+    if (q->s->given[i]) anfi_add_adjoint(q, q->s->jg->g->result, i, q->given[i]);
 }
 
 static void give(anfi_jbuild *q) {
@@ -443,17 +444,17 @@ static anfi_jbuild begin(anfi_j *j, anfi_jspec *s, anf_graph *f, anf_graph *b) {
   anfi_jbuild q = {.j = j, .ad = j->ad, .s = s, .f = f, .b = b};
   q.base = (uint32_t)j->ad->m->nodes.n;
   q.to = ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
-  q.effect = jg->all_plain ? q.to : ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
-  q.unlike = jg->all_plain ? NULL : ANFI_NEW_N(j->a, uint8_t, jg->order.n + 1);
-  q.param_unlike = ANFI_NEW_N(j->a, uint8_t, jg->g->params.n + 1);
-  q.kept = jg->all_plain ? NULL : ANFI_NEW_N(j->a, anf_node **, jg->order.n + 1);
-  q.row = ANFI_NEW_N(j->a, anfi_contribution *, anfi_row(jg) + jg->first[jg->order.n]);
+  q.effect = jg->all_taped ? q.to : ANFI_NEW_N(j->a, anf_node *, jg->order.n + 1);
+  q.stale = jg->all_taped ? NULL : ANFI_NEW_N(j->a, uint8_t, jg->order.n + 1);
+  q.param_stale = ANFI_NEW_N(j->a, uint8_t, jg->g->params.n + 1);
+  q.residual = jg->all_taped ? NULL : ANFI_NEW_N(j->a, anf_node **, jg->order.n + 1);
+  q.row = ANFI_NEW_N(j->a, anfi_adjoint_term *, anfi_node_slot(jg) + jg->first[jg->order.n]);
   q.padj = q.row + 1;
-  q.adj = q.row + anfi_row(jg);
+  q.adj = q.row + anfi_node_slot(jg);
   q.sum = ANFI_NEW_N(j->a, anf_node *, anfi_nwant(jg) + 1);
   q.constant = ANFI_NEW_N(j->a, anf_node *, jg->g->params.n + 1);
   anfi_reserve_nodes(j->ad->m, 3 * jg->order.n + jg->order.n / 8); // as many as there are mostly
-  anfi_j_recall(j, s);                                             // its masks are settled
+  anfi_j_reload(j, s);                                             // its masks are settled
   j->ad->how = 0;
   return q;
 }
@@ -465,10 +466,10 @@ static void compare_args(anfi_jbuild *q, anf_node *const *args) {
   bool all = true;
   for (size_t i = 0; i < jg->g->params.n; i++) {
     if (args[i]->kind == ANFI_PARAM && args[i]->uses && !args[i]->uses->next) continue;
-    q->param_unlike[i] = ANFI_J_UNLIKE;
+    q->param_stale[i] = ANFI_J_STALE;
     all = false;
   }
-  if (!all && !q->unlike) q->unlike = ANFI_NEW_N(q->j->a, uint8_t, jg->order.n + 1);
+  if (!all && !q->stale) q->stale = ANFI_NEW_N(q->j->a, uint8_t, jg->order.n + 1);
 }
 
 bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
@@ -482,7 +483,7 @@ bool anfi_j_build(anfi_j *j, anfi_jspec *s) {
   return anfi_j_close(&q);
 }
 
-bool anfi_j_build_at(anfi_j *j, anfi_jspec *s, anfi_vjp_place *at) {
+bool anfi_j_build_at(anfi_j *j, anfi_jspec *s, anfi_vjp_inline *at) {
   const anfi_jgraph *jg = s->jg;
   anfi_jbuild q = begin(j, s, at->g, at->g);
   q.param = at->args;

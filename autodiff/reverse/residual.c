@@ -8,12 +8,12 @@ enum { EAGER = 64, MUCH = 24 };
 
 typedef struct {
   anfi_jbuild *q;
-  anfi_node_vec order; // of f, from the result and from what b names
-  uint32_t base;       // no node of f has a smaller id
-  anf_node **in_b;     // by id - base: what stands for the node of f in b
-  anfi_node_vec kept;
+  anfi_node_vec order;    // of f, from the result and from what b names
+  uint32_t base;          // no node of f has a smaller id
+  anf_node **in_pullback; // by id - base: what stands for the node of f in b
+  anfi_node_vec residual;
   bool eager; // scalars are computed again from arguments, however many operations that takes
-} closing;
+} closure;
 
 static bool is_of(const anf_node *n, const anf_graph *g) {
   return n->graph == g && n->kind != ANFI_VALUE;
@@ -54,13 +54,13 @@ static bool is_cheap(const anf_node *n) {
 }
 
 typedef struct {
-  bool *kept; // by node id
+  bool *residual; // by node id
   size_t n;
 } ids;
 
-static bool is_at_hand(const closing *c, const ids *k, const anf_node *n) {
+static bool is_available(const closure *c, const ids *k, const anf_node *n) {
   const anfi_jbuild *q = c->q;
-  if (!is_of(n, q->f) || k->kept[n->id]) return true;
+  if (!is_of(n, q->f) || k->residual[n->id]) return true;
   return n->kind == ANFI_PARAM && q->constant[n->u.index];
 }
 
@@ -68,21 +68,21 @@ static bool is_at_hand(const closing *c, const ids *k, const anf_node *n) {
 static bool is_repeatable(const anf_node *n) {
   if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT)) return false;
   const anfi_op_info *op = &anfi_op[n->op];
-  bool kept = op->lower == ANFI_LOWER_CONTRACT || op->lower == ANFI_LOWER_CONTROL ||
-              op->lower == ANFI_LOWER_CALL;
-  return !kept && !(op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_RANDOM)) && n->type &&
+  bool residual = op->lower == ANFI_LOWER_CONTRACT || op->lower == ANFI_LOWER_CONTROL ||
+                  op->lower == ANFI_LOWER_CALL;
+  return !residual && !(op->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_RANDOM)) && n->type &&
          n->type->kind == ANF_TYPE_TENSOR;
 }
 
 /* Can n be had again from what is at hand? Or from one value that is not larger? */
-static bool do_again(const closing *c, const ids *k, const anf_node *n) {
+static bool is_rematerialised(const closure *c, const ids *k, const anf_node *n) {
   if (c->q->s->plan.products && is_repeatable(n)) return true;
   if (!is_cheap(n)) return false;
   if (c->eager && n->type && (n->type->kind != ANF_TYPE_TENSOR || !n->type->n)) return true;
   const anf_node *missing = NULL;
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_node *x = n->in[i].def;
-    if (is_at_hand(c, k, x) || x == missing) continue;
+    if (is_available(c, k, x) || x == missing) continue;
     if (missing) return false;
     missing = x;
   }
@@ -92,22 +92,22 @@ static bool do_again(const closing *c, const ids *k, const anf_node *n) {
 }
 
 /* ◀ needs x: it is kept if it is of f, and nobody hands it to ◀. */
-static void need(const closing *c, ids *k, const anf_node *x) {
+static void require(const closure *c, ids *k, const anf_node *x) {
   if (!is_of(x, c->q->f)) return;
-  k->kept[x->id] = x->kind != ANFI_PARAM || !c->q->constant[x->u.index];
+  k->residual[x->id] = x->kind != ANFI_PARAM || !c->q->constant[x->u.index];
 }
 
-static void find_roots(closing *c, const anfi_node_vec *b, ids *k) {
+static void find_roots(closure *c, const anfi_node_vec *b, ids *k) {
   for (size_t i = 0; i < b->n; i++)
-    for (uint32_t l = 0; l < b->at[i]->nin; l++) need(c, k, b->at[i]->in[l].def);
+    for (uint32_t l = 0; l < b->at[i]->nin; l++) require(c, k, b->at[i]->in[l].def);
 }
 
-static void order_of_f(closing *c, const ids *k) {
+static void order_of_f(closure *c, const ids *k) {
   anf_graph *f = c->q->f;
   anf_node **roots = ANFI_NEW_N(c->q->j->a, anf_node *, k->n + 1);
   size_t n = 0;
   for (size_t i = 0; i < k->n; i++)
-    if (k->kept[i] && c->q->ad->m->nodes.at[i]->kind != ANFI_PARAM)
+    if (k->residual[i] && c->q->ad->m->nodes.at[i]->kind != ANFI_PARAM)
       roots[n++] = c->q->ad->m->nodes.at[i];
   if (!n) return;
   anf_node *all = anfi_apply(f, ANF_OP_MakeTuple, NULL, n, roots), *result = f->result;
@@ -119,33 +119,33 @@ static void order_of_f(closing *c, const ids *k) {
 }
 
 /* From the last node to the first: what is done again may make its inputs kept. */
-static void find_kept(closing *c, ids *k, bool *again) {
+static void find_kept(closure *c, ids *k, bool *again) {
   for (size_t i = c->order.n; i-- > 0;) {
     anf_node *n = c->order.at[i];
-    if (!k->kept[n->id] || !do_again(c, k, n)) continue;
-    k->kept[n->id] = false;
+    if (!k->residual[n->id] || !is_rematerialised(c, k, n)) continue;
+    k->residual[n->id] = false;
     again[n->id] = true;
-    for (uint32_t l = 0; l < n->nin; l++) need(c, k, n->in[l].def);
+    for (uint32_t l = 0; l < n->nin; l++) require(c, k, n->in[l].def);
   }
 }
 
 /* ---- rewriting ---- */
 
-static anf_node *in_b(const closing *c, anf_node *n) {
-  anf_node *by = is_of(n, c->q->f) ? c->in_b[n->id - c->base] : NULL;
+static anf_node *in_pullback(const closure *c, anf_node *n) {
+  anf_node *by = is_of(n, c->q->f) ? c->in_pullback[n->id - c->base] : NULL;
   return by ? by : n;
 }
 
-static void stands_for(closing *c, const anf_node *n, anf_node *by) {
-  c->in_b[n->id - c->base] = by;
+static void stands_for(closure *c, const anf_node *n, anf_node *by) {
+  c->in_pullback[n->id - c->base] = by;
 }
 
-static void copy_again(closing *c, const bool *again) {
+static void rematerialise(closure *c, const bool *again) {
   for (size_t i = 0; i < c->order.n; i++) {
     anf_node *n = c->order.at[i];
     if (!again[n->id]) continue;
     anf_node **in = ANFI_NEW_N(c->q->j->a, anf_node *, n->nin + 1u);
-    for (uint32_t l = 0; l < n->nin; l++) in[l] = in_b(c, n->in[l].def);
+    for (uint32_t l = 0; l < n->nin; l++) in[l] = in_pullback(c, n->in[l].def);
     anf_node *m = anfi_apply(c->q->b, (anfi_opcode)n->op, n->u.attrs, n->nin, in);
     m->type = n->type;
     m->debug = n->debug;
@@ -153,47 +153,48 @@ static void copy_again(closing *c, const bool *again) {
   }
 }
 
-static void name_constants(closing *c) {
+static void name_constants(closure *c) {
   anfi_jbuild *q = c->q;
   for (size_t i = 0; i < q->f->params.n; i++)
     if (q->constant[i]) stands_for(c, q->f->params.at[i], q->constant[i]);
 }
 
-/* An arm of a recursion, as its callers, which come later, will see it. */
-static void may_box(const closing *c) {
+/* A branch of a recursion, as its callers, which come later, will see it. */
+static void may_box(const closure *c) {
   anfi_jspec *s = c->q->s;
   size_t np = c->q->f->params.n;
-  if (s->boxed || s->splice || s->by_args || !s->family || !s->is_arm || c->kept.n <= MUCH) return;
+  if (s->boxed || s->splice || s->by_args || !s->family || !s->in_choice || c->residual.n <= MUCH)
+    return;
   s->boxed = s->with_args = true;
   s->passed = ANFI_NEW_N(c->q->j->a, bool, np + 1);
   memset(s->passed, true, np);
 }
 
 /* Parameters of b for what is kept, before the others. */
-static void take_kept(closing *c) {
+static void take_residuals(closure *c) {
   anfi_jbuild *q = c->q;
   anfi_jspec *s = q->s;
-  const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, c->kept.n + 1);
-  for (size_t i = 0; i < c->kept.n; i++) t[i] = c->kept.at[i]->type;
+  const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, c->residual.n + 1);
+  for (size_t i = 0; i < c->residual.n; i++) t[i] = c->residual.at[i]->type;
   if (!s->boxed) {
-    s->kept = t;
-    s->nkept = c->kept.n;
-    anf_node **p = anfi_insert_params(q->b, 0, c->kept.n, t);
-    for (size_t i = 0; i < c->kept.n; i++) stands_for(c, c->kept.at[i], p[i]);
+    s->residual = t;
+    s->nresidual = c->residual.n;
+    anf_node **p = anfi_insert_params(q->b, 0, c->residual.n, t);
+    for (size_t i = 0; i < c->residual.n; i++) stands_for(c, c->residual.at[i], p[i]);
     return;
   }
-  const anf_type *all = anfi_type_tuple(q->j->cx, c->kept.n, t),
+  const anf_type *all = anfi_type_tuple(q->j->cx, c->residual.n, t),
                  **box = ANFI_NEW(q->j->a, const anf_type *);
   *box = anfi_type_simple(q->j->cx, ANF_TYPE_BOX);
-  s->kept = box;
-  s->nkept = 1;
+  s->residual = box;
+  s->nresidual = 1;
   anf_node *p = *anfi_insert_params(q->b, 0, 1, box);
   const anfi_attrs *at = anfi_attrs_one(q->ad->m, ANF_OP_Unbox, anfi_value_new_type(q->j->cx, all));
   anf_node *u = anfi_apply(q->b, ANF_OP_Unbox, at, 1, &p);
   u->type = all;
   u->debug = q->ad->how;
-  for (size_t i = 0; i < c->kept.n; i++)
-    stands_for(c, c->kept.at[i], anfi_ad_get(q->ad, q->b, u, i));
+  for (size_t i = 0; i < c->residual.n; i++)
+    stands_for(c, c->residual.at[i], anfi_ad_get(q->ad, q->b, u, i));
 }
 
 /* Parameters that b turns out not to use are not taken; those of a recursion are, its callers were
@@ -212,31 +213,31 @@ static void drop_unused(anfi_jbuild *q) {
 }
 
 /* What ▶ gives. */
-static void give(closing *c) {
+static void give(closure *c) {
   anfi_jbuild *q = c->q;
   anf_node *y = anfi_primal(q, q->s->jg->g->result);
   size_t ny = q->s->splice ? anfi_ad_type_of(q->ad, y)->n : 1, n = 0;
-  anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, ny + c->kept.n + 1);
+  anf_node **out = ANFI_NEW_N(q->j->a, anf_node *, ny + c->residual.n + 1);
   for (size_t i = 0; q->s->splice && i < ny; i++) out[n++] = anfi_ad_get(q->ad, q->f, y, i);
   if (!q->s->splice) out[n++] = y;
   if (q->s->boxed) {
-    anf_node *t = anfi_ad_tuple(q->ad, q->f, c->kept.n, c->kept.at);
+    anf_node *t = anfi_ad_tuple(q->ad, q->f, c->residual.n, c->residual.at);
     out[n] = anfi_apply1(q->f, ANF_OP_Box, t);
     out[n]->debug = q->ad->how;
     out[n++]->type = anfi_type_simple(q->j->cx, ANF_TYPE_BOX);
   }
-  for (size_t i = 0; !q->s->boxed && i < c->kept.n; i++) out[n++] = c->kept.at[i];
+  for (size_t i = 0; !q->s->boxed && i < c->residual.n; i++) out[n++] = c->residual.at[i];
   anfi_set_result(q->f, anfi_ad_tuple(q->ad, q->f, n, out));
 }
 
 bool anfi_j_close(anfi_jbuild *q) {
-  closing c = {.q = q};
+  closure c = {.q = q};
   anfi_arena *a = q->j->a;
   anfi_node_vec b = {0};
   c.base = q->base;
   anfi_graph_order(q->b, a, &b);
   move_gets(q, &b);
-  c.in_b = ANFI_NEW_N(a, anf_node *, q->ad->m->nodes.n - c.base);
+  c.in_pullback = ANFI_NEW_N(a, anf_node *, q->ad->m->nodes.n - c.base);
   ids k = {ANFI_NEW_N(a, bool, q->ad->m->nodes.n), q->ad->m->nodes.n};
   bool *again = ANFI_NEW_N(a, bool, k.n);
   find_roots(&c, &b, &k);
@@ -244,19 +245,19 @@ bool anfi_j_close(anfi_jbuild *q) {
   c.eager = q->j->trying && c.order.n <= EAGER;
   find_kept(&c, &k, again);
   for (size_t i = 0; i < q->f->params.n; i++)
-    if (k.kept[q->f->params.at[i]->id]) anfi_push(a, &c.kept, q->f->params.at[i]);
+    if (k.residual[q->f->params.at[i]->id]) anfi_push(a, &c.residual, q->f->params.at[i]);
   for (size_t i = 0; i < c.order.n; i++)
-    if (k.kept[c.order.at[i]->id]) anfi_push(a, &c.kept, c.order.at[i]);
+    if (k.residual[c.order.at[i]->id]) anfi_push(a, &c.residual, c.order.at[i]);
   name_constants(&c);
   may_box(&c);
-  take_kept(&c);
-  copy_again(&c, again);
+  take_residuals(&c);
+  rematerialise(&c, again);
   for (size_t i = 0; i < b.n; i++)
     for (uint32_t l = 0; l < b.at[i]->nin; l++) {
-      anf_node *x = b.at[i]->in[l].def, *by = is_of(x, q->f) ? in_b(&c, x) : x;
+      anf_node *x = b.at[i]->in[l].def, *by = is_of(x, q->f) ? in_pullback(&c, x) : x;
       if (by != x) anfi_set_input(b.at[i], l, by);
     }
-  if (is_of(q->b->result, q->f)) anfi_set_result(q->b, in_b(&c, q->b->result));
+  if (is_of(q->b->result, q->f)) anfi_set_result(q->b, in_pullback(&c, q->b->result));
   drop_unused(q);
   give(&c);
   return true;

@@ -16,7 +16,7 @@ typedef struct anfi_emit {
   anf_node **node;            // by position in the original's order
   anf_node *call;             // the call written last, for the order of effects
   uint32_t debug;             // of nodes being written
-  size_t *where[2];           // of a branch: which shared parameter each arm's bound data is
+  size_t *where[2];           // of a branch: which shared parameter each branch's bound data is
 } anfi_emit;
 
 /* emit.c: nodes with types */

@@ -59,15 +59,15 @@ typedef struct {
   anf_node *at;
 } site;
 
-static const char *mark_of(size_t arm) { return arm == 0 ? "✓" : "✗"; }
+static const char *mark_of(size_t branch) { return branch == 0 ? "✓" : "✗"; }
 
-/* The graph of one arm: `pick` finds, among the shared parameters, what the code binds. */
-static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm,
+/* The graph of one branch: `pick` finds, among the shared parameters, what the code binds. */
+static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,
                          anf_node **(*pick)(anfi_emit *, const site *, const anfi_abs *, size_t,
                                             anf_node **)) {
   anf_graph *outer = e->g;
   anf_node *outer_call = e->call;
-  const char *name = anfi_sprintf(e->arena, "%s%s", mark_of(arm), outer->name->s);
+  const char *name = anfi_sprintf(e->arena, "%s%s", mark_of(branch), outer->name->s);
   anf_graph *g = anfi_graph_new(e->q->m, anfi_intern_z(&e->q->m->strings, name));
   g->flags = ANFI_GRAPH_PRIVATE;
   anf_node **params = ANFI_NEW_N(e->arena, anf_node *, s->nshared + s->n + 1);
@@ -80,7 +80,7 @@ static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size
     params[s->nshared + i]->debug = s->args[i]->debug;
   }
   e->g = g;
-  anf_node **bound = pick(e, s, code, arm, params);
+  anf_node **bound = pick(e, s, code, branch, params);
   anf_node *r = call_code(e, code, bound, s->n, s->aabs, params + s->nshared, s->result, s->at);
   if (r) anfi_set_result(g, r);
   if (r && e->call && e->call->graph == g && (s->at->flags & ANFI_NODE_EFFECT))
@@ -130,23 +130,23 @@ static anf_node *call_chosen(anfi_emit *e, const site *s, anf_node *chosen) {
 
 /* ---- one of a flow set, by tag ---- */
 
-static anf_node **pick_by_tag(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm,
+static anf_node **pick_by_tag(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,
                               anf_node **params) {
   (void)s;
-  return spread(e, anfi_emit_get(e, params[0], arm + 1), code->n);
+  return spread(e, anfi_emit_get(e, params[0], branch + 1), code->n);
 }
 
-static anf_node *choose(anfi_emit *e, anf_node *tag, uint32_t n, anf_node *const *arm) {
+static anf_node *choose(anfi_emit *e, anf_node *tag, uint32_t n, anf_node *const *branch) {
   if (n == 2) {
     anf_node *eq[2] = {tag, anfi_emit_i32(e, 0)};
     anf_node *is =
         anfi_emit_apply(e, ANF_OP_Equal, NULL, anfi_type_scalar(e->q->cx, ANF_BOOL), 2, eq);
     return anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3,
-                           (anf_node *const[]){is, arm[0], arm[1]});
+                           (anf_node *const[]){is, branch[0], branch[1]});
   }
   anf_node **in = ANFI_NEW_N(e->arena, anf_node *, n + 1);
   in[0] = tag;
-  memcpy(in + 1, arm, n * sizeof *in);
+  memcpy(in + 1, branch, n * sizeof *in);
   return anfi_emit_apply(e, ANF_OP_SwitchLayer, NULL, NULL, n + 1, in);
 }
 
@@ -156,35 +156,35 @@ anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t
   if (fabs->n == 1)
     return call_code(e, fabs->item[0], spread(e, f, fabs->item[0]->n), n, aabs, args, result, at);
   site s = {1, &f, n, aabs, args, result, at};
-  anf_node **arm = ANFI_NEW_N(e->arena, anf_node *, fabs->n);
+  anf_node **branch = ANFI_NEW_N(e->arena, anf_node *, fabs->n);
   for (uint32_t i = 0; i < fabs->n; i++)
-    if (!(arm[i] = adapter(e, &s, fabs->item[i], i, pick_by_tag))) return NULL;
-  return call_chosen(e, &s, choose(e, anfi_emit_get(e, f, 0), fabs->n, arm));
+    if (!(branch[i] = adapter(e, &s, fabs->item[i], i, pick_by_tag))) return NULL;
+  return call_chosen(e, &s, choose(e, anfi_emit_get(e, f, 0), fabs->n, branch));
 }
 
 /* ---- a branch: Switch(cond, f, h)(args) ---- */
 
-/* What both arms bind is passed once each; `from` tells where an arm's data lie. */
-static anf_node **pick_by_arm(anfi_emit *e, const site *s, const anfi_abs *code, size_t arm,
-                              anf_node **params) {
+/* What both branches bind is passed once each; `from` tells where a branch's data lie. */
+static anf_node **pick_by_branch(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,
+                                 anf_node **params) {
   (void)s;
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, code->n);
-  for (uint32_t i = 0; i < code->n; i++) items[i] = params[e->where[arm][i]];
+  for (uint32_t i = 0; i < code->n; i++) items[i] = params[e->where[branch][i]];
   return items;
 }
 
-/* Both arms' bound data, equal nodes once. */
+/* Both branches' bound data, equal nodes once. */
 static size_t share(anfi_emit *e, const anfi_abs *const code[2], anf_node *const f[2],
                     anf_node **shared) {
   size_t n = 0;
-  for (int arm = 0; arm < 2; arm++) {
-    anf_node **items = spread(e, f[arm], code[arm]->n);
-    e->where[arm] = ANFI_NEW_N(e->arena, size_t, code[arm]->n);
-    for (uint32_t i = 0; i < code[arm]->n; i++) {
+  for (int branch = 0; branch < 2; branch++) {
+    anf_node **items = spread(e, f[branch], code[branch]->n);
+    e->where[branch] = ANFI_NEW_N(e->arena, size_t, code[branch]->n);
+    for (uint32_t i = 0; i < code[branch]->n; i++) {
       size_t k = 0;
       while (k < n && shared[k] != items[i]) k++;
       if (k == n) shared[n++] = items[i];
-      e->where[arm][i] = k;
+      e->where[branch][i] = k;
     }
   }
   return n;
@@ -198,13 +198,13 @@ anf_node *anfi_emit_branch(anfi_emit *e, anf_node *cond, const anfi_abs *const f
   size_t nshared = share(e, code, f, shared);
   size_t *where[2] = {e->where[0], e->where[1]};
   site s = {nshared, shared, n, aabs, args, result, at};
-  anf_node *arm[3] = {cond};
+  anf_node *branch[3] = {cond};
   for (size_t i = 0; i < 2; i++) {
     e->where[i] = where[i];
-    if (!(arm[i + 1] = adapter(e, &s, code[i], i, pick_by_arm))) return NULL;
+    if (!(branch[i + 1] = adapter(e, &s, code[i], i, pick_by_branch))) return NULL;
     e->where[0] = where[0], e->where[1] = where[1];
   }
-  return call_chosen(e, &s, anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3, arm));
+  return call_chosen(e, &s, anfi_emit_apply(e, ANF_OP_Switch, NULL, NULL, 3, branch));
 }
 
 /* ---- Loop: the step is an adapter too, and what it binds joins the arguments that do not change
@@ -228,7 +228,7 @@ anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, 
             at};
   anf_node **in = ANFI_NEW_N(e->arena, anf_node *, nb + n + 2);
   size_t first = go ? 2 : 1;
-  if (!(in[0] = adapter(e, &s, code, 0, pick_by_arm))) return NULL;
+  if (!(in[0] = adapter(e, &s, code, 0, pick_by_branch))) return NULL;
   if (go) in[1] = go;
   memcpy(in + first, s.shared, nb * sizeof *in);
   memcpy(in + first + nb, args, n * sizeof *in);

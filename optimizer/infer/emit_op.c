@@ -64,21 +64,22 @@ static anf_node *emit_switch(anfi_emit *e, const anfi_abs *const *iabs, anf_node
     size_t k = anfi_get_f64(c->value, 0) != 0 ? 1 : 2;
     return anfi_emit_coerce(e, in[k], iabs[k], result);
   }
-  anf_node *arm[3] = {in[0], anfi_emit_coerce(e, in[1], iabs[1], result),
-                      anfi_emit_coerce(e, in[2], iabs[2], result)};
-  return anfi_emit_apply(e, ANF_OP_Switch, NULL, anfi_abs_type(e->abs, result), 3, arm);
+  anf_node *branch[3] = {in[0], anfi_emit_coerce(e, in[1], iabs[1], result),
+                         anfi_emit_coerce(e, in[2], iabs[2], result)};
+  return anfi_emit_apply(e, ANF_OP_Switch, NULL, anfi_abs_type(e->abs, result), 3, branch);
 }
 
 static anf_node *emit_switch_layer(anfi_emit *e, size_t n, const anfi_abs *const *iabs,
                                    anf_node *const *in, const anfi_abs *result) {
   bool packed = n == 2 && iabs[1]->kind == ANFI_ABS_TUPLE;
-  size_t narm = packed ? iabs[1]->n : n - 1;
-  anf_node **arm = ANFI_NEW_N(e->arena, anf_node *, narm + 1);
-  arm[0] = in[0];
-  for (size_t i = 0; i < narm; i++)
-    arm[i + 1] = anfi_emit_coerce(e, packed ? anfi_emit_get(e, in[1], i) : in[i + 1],
-                                  packed ? iabs[1]->item[i] : iabs[i + 1], result);
-  return anfi_emit_apply(e, ANF_OP_SwitchLayer, NULL, anfi_abs_type(e->abs, result), narm + 1, arm);
+  size_t nbranch = packed ? iabs[1]->n : n - 1;
+  anf_node **branch = ANFI_NEW_N(e->arena, anf_node *, nbranch + 1);
+  branch[0] = in[0];
+  for (size_t i = 0; i < nbranch; i++)
+    branch[i + 1] = anfi_emit_coerce(e, packed ? anfi_emit_get(e, in[1], i) : in[i + 1],
+                                     packed ? iabs[1]->item[i] : iabs[i + 1], result);
+  return anfi_emit_apply(e, ANF_OP_SwitchLayer, NULL, anfi_abs_type(e->abs, result), nbranch + 1,
+                         branch);
 }
 
 static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n,

@@ -130,11 +130,11 @@ static void redirect(merging *w) {
 
 static void fill_dispatch(merging *w) {
   anf_graph *g = w->dispatch;
-  anf_node **arm = ANFI_NEW_N(w->a, anf_node *, w->state.n + 1),
+  anf_node **branch = ANFI_NEW_N(w->a, anf_node *, w->state.n + 1),
            **in = ANFI_NEW_N(w->a, anf_node *, count_params(w) + 1);
-  for (size_t i = 0; i < w->state.n; i++) arm[i + 1] = anfi_graph_value(adapter(w, i));
-  arm[0] = g->params.at[0];
-  in[0] = anfi_apply(g, ANF_OP_SwitchLayer, NULL, w->state.n + 1, arm);
+  for (size_t i = 0; i < w->state.n; i++) branch[i + 1] = anfi_graph_value(adapter(w, i));
+  branch[0] = g->params.at[0];
+  in[0] = anfi_apply(g, ANF_OP_SwitchLayer, NULL, w->state.n + 1, branch);
   memcpy(in + 1, g->params.at + 1, (g->params.n - 1) * sizeof *in);
   anfi_set_result(g, typed_call(g, g->params.n, in, w->state.at[0]->result));
 }

@@ -72,8 +72,8 @@ static bool only_tail_calls(const looping *l) {
       for (uint32_t j = 0; j < n->nin; j++) { // as data, or in a choice that is not called
         const anf_graph *f = anfi_value_graph(n->in[j].def);
         bool callee = n->kind == ANFI_CALL && j == 0,
-             arm = anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer);
-        if (f && in_component(l, f) && !callee && !arm) return false;
+             branch = anfi_is_op(n, ANF_OP_Switch) || anfi_is_op(n, ANF_OP_SwitchLayer);
+        if (f && in_component(l, f) && !callee && !branch) return false;
       }
       if (n->kind == ANFI_CALL && reaches_component(l, n) &&
           (n != g->result || (n->flags & ANFI_NODE_EFFECT)))

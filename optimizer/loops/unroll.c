@@ -60,12 +60,12 @@ static anf_node *write_body(writing *w, anf_graph *f, anf_node *const *args) {
     *anfi_map_at(&copies, f->params.at[i]->id) = anfi_key(args[i]);
   for (size_t i = 0; i < order.n; i++) {
     anf_node *n = order.at[i], *by;
-    anf_graph *arm = n->kind == ANFI_CALL ? taken(n, &copies) : NULL;
-    if (arm) {
+    anf_graph *branch = n->kind == ANFI_CALL ? taken(n, &copies) : NULL;
+    if (branch) {
       anf_node **in = ANFI_NEW_N(w->a, anf_node *, n->nin);
       for (uint32_t k = 1; k < n->nin; k++) in[k - 1] = anfi_copy_of(&copies, n->in[k].def);
       w->depth++;
-      by = write_body(w, arm, in); // nested branches: bounded by MAX_CALLS
+      by = write_body(w, branch, in); // nested branches: bounded by MAX_CALLS
       w->depth--;
       if (!by) return NULL;
     } else by = settled(w, anfi_copy_node(w->a, w->g, n, &copies));

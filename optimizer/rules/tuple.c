@@ -25,14 +25,15 @@ anf_node *anfi_rule_switch_not(anfi_rewriter *r, const anfi_match *m) {
   return new_switch(r, m, m->root->in[0].def->in[0].def, m->root->in[2].def, m->root->in[1].def);
 }
 
-/* In an arm of a Switch, a Switch on the same condition has made its choice. */
+/* In a branch of a Switch, a Switch on the same condition has made its choice. */
 anf_node *anfi_rule_switch_inner(anfi_rewriter *r, const anfi_match *m) {
-  anf_node *c = m->root->in[0].def, *arm[2];
+  anf_node *c = m->root->in[0].def, *branch[2];
   for (int i = 0; i < 2; i++) {
-    arm[i] = m->root->in[i + 1].def;
-    if (anfi_is_op(arm[i], ANF_OP_Switch) && arm[i]->in[0].def == c) arm[i] = arm[i]->in[i + 1].def;
+    branch[i] = m->root->in[i + 1].def;
+    if (anfi_is_op(branch[i], ANF_OP_Switch) && branch[i]->in[0].def == c)
+      branch[i] = branch[i]->in[i + 1].def;
   }
-  return new_switch(r, m, c, arm[0], arm[1]);
+  return new_switch(r, m, c, branch[0], branch[1]);
 }
 
 /* TupleGet(MakeTuple(a, b, ...), i) -> the i-th; of a constant tuple, its item. */
@@ -74,7 +75,7 @@ anf_node *anfi_rule_get_choice(anfi_rewriter *r, const anfi_match *m) {
   return n;
 }
 
-/* A choice between tuples made for it alone is the tuple of choices: arms that agree, or that are
+/* A choice between tuples made for it alone is the tuple of choices: branches that agree, or that are
  * never read, then need no choice. */
 anf_node *anfi_rule_switch_tuples(anfi_rewriter *r, const anfi_match *m) {
   anf_node *x = m->root->in[1].def, *y = m->root->in[2].def;
@@ -82,7 +83,8 @@ anf_node *anfi_rule_switch_tuples(anfi_rewriter *r, const anfi_match *m) {
       x == y)
     return NULL;
   if (x->uses->next || y->uses->next) return NULL;
-  if (m->root->type && m->root->type->kind != ANF_TYPE_TUPLE) return NULL; // arms that do not agree
+  if (m->root->type && m->root->type->kind != ANF_TYPE_TUPLE)
+    return NULL; // branches that do not agree
   anf_node **in = ANFI_NEW_N(r->arena, anf_node *, x->nin + 1);
   for (uint32_t i = 0; i < x->nin; i++) {
     in[i] = new_switch(r, m, m->root->in[0].def, x->in[i].def, y->in[i].def);
@@ -126,7 +128,7 @@ anf_node *anfi_rule_equal_switch(anfi_rewriter *r, const anfi_match *m) {
   return is_a ? c : anfi_rewrite_apply(r, m->root, ANF_OP_LogicalNot, NULL, 1, &c);
 }
 
-/* An arm that is never read may be anything: also the other one. */
+/* A branch that is never read may be anything: also the other one. */
 anf_node *anfi_rule_defined_arm(anfi_rewriter *r, const anfi_match *m) {
   (void)r;
   bool first = anfi_is_op(m->root->in[1].def, ANF_OP_Undef);
