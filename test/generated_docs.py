@@ -7,6 +7,7 @@ import subprocess
 import sys
 
 import c_api
+import rooms
 from tap import ROOT, Tap, read, run
 
 GENERATED = {
@@ -43,6 +44,7 @@ def main():
     tap = Tap()
     texts = {name: run([anfora, *words]) for name, words in GENERATED.items()}
     texts["docs/dependencies.md"] = (dependencies(), "")
+    texts["docs/architecture.md"] = (rooms.page(), "")
     texts["docs/c-api.md"] = (c_api.page(), "")
     for name, (text, problem) in texts.items():
         path = os.path.join(ROOT, name)

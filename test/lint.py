@@ -6,26 +6,12 @@ import re
 import subprocess
 import sys
 
+import rooms
+
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SKIP = {".git", "out", "build", "__pycache__"}
 CODE = (".c", ".h", ".def", ".py", ".sh", ".build", ".txt")
 
-# Which folders a folder may include from; every folder may include from itself and from include/.
-ALLOWED = {
-    "include": set(),
-    "base": set(),
-    "ir": {"base"},
-    "frontend": {"base", "ir"},
-    "optimizer": {"base", "ir"},
-    "autodiff": {"base", "ir", "optimizer"},
-    "interp": {"base", "ir", "optimizer", "autodiff"},
-    "reduce": {"base", "ir", "optimizer"},
-    "backend": {"base", "ir"},
-    "runtime": {"base"},
-    "exec": {"base", "ir", "optimizer", "interp", "backend"},
-    "step": {"base", "ir", "optimizer", "interp", "backend", "exec"},
-    "cli": {"base", "ir", "frontend", "autodiff", "optimizer", "reduce", "interp", "backend", "runtime", "exec", "step"},
-}
 # What a library must not call: it neither prints nor ends the host's process.
 FORBIDDEN = {"exit", "_exit", "quick_exit", "printf", "vprintf", "puts", "putchar", "perror",
              "system", "__printf_chk", "__vprintf_chk"}
@@ -53,22 +39,53 @@ def lines_matching(pattern, paths):
 
 
 def check_includes(_build):
-    """includes point from upper folders to lower ones"""
+    """a room includes what its row of test/rooms.py names"""
     for path in files(".c", ".h", ".def"):
-        folder = path.split(os.sep)[0]
-        if folder not in ALLOWED:
-            continue
         for target in re.findall(r'^\s*#\s*include\s+"([^"]+)"', text(path), re.M):
-            other = target.split("/")[0]
-            if other in ("anfora", folder) or "/" not in target:
-                continue
-            if other not in ALLOWED[folder]:
+            if "/" in target and not rooms.may_use(path, target):
                 yield f"{path} includes {target}"
 
 
 def symbols(library, *flags):
     out = subprocess.run(["nm", *flags, library], capture_output=True, encoding="utf-8", check=True).stdout
     return [line.split()[-1] for line in out.splitlines() if len(line.split()) >= 2]
+
+
+def object_symbols(build):
+    """Source file -> (defined, undefined) global names of its object."""
+    sources = {p.replace("/", "_"): p for p in files(".c")}
+    for folder in os.listdir(build):
+        if not re.fullmatch(r"libanfora\.(so[.0-9]*|a)\.p", folder):
+            continue
+        for name in sorted(os.listdir(os.path.join(build, folder))):
+            path = sources.get(name[:-2]) if name.endswith(".o") else None
+            if path:
+                rows = [line.split() for line in subprocess.run(
+                    ["nm", "-g", os.path.join(build, folder, name)], capture_output=True, encoding="utf-8", check=True).stdout.splitlines()]
+                yield path, {r[-1] for r in rows if r[-2] != "U"}, {r[-1] for r in rows if r[-2] == "U"}
+
+
+def check_links(build):
+    """a room links what its row of test/rooms.py names"""
+    objects = list(object_symbols(build))
+    if len(objects) < 100:
+        yield f"only {len(objects)} objects were found: is this a build?"
+    owner = {name: path for path, defined, _ in objects for name in defined}
+    for path, _, undefined in objects:
+        targets = {owner[name]: name for name in sorted(undefined) if name in owner}
+        yield from (f"{path} uses {name} of {target}" for target, name in targets.items() if not rooms.may_use(path, target))
+
+
+def check_spine(_build):
+    """the functions that docs/spine.md names are where it says"""
+    rows = re.findall(r"^\| `(\w+)` \| `([\w/.]+)` \|", text("docs/spine.md"), re.M)
+    if len(rows) < 20:
+        yield f"only {len(rows)} functions were found: is this the page?"
+    for name, path in rows:
+        if not os.path.exists(os.path.join(ROOT, path)):
+            yield f"{path} is not there"
+        elif not re.search(rf"^(?!\s).*\b{name}\(", text(path), re.M):
+            yield f"{name} is not defined in {path}"
 
 
 def check_exports(build):
@@ -165,7 +182,7 @@ def check_format(_build):
         yield run.stderr
 
 
-CHECKS = [check_includes, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
+CHECKS = [check_includes, check_links, check_spine, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
           check_arenas, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
           check_format]
 

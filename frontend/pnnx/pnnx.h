@@ -8,6 +8,7 @@
 #ifndef ANFI_PNNX_H
 #define ANFI_PNNX_H
 
+#include "frontend/store/zip.h"
 #include "anfora/expr.h"
 #include "anfora/pnnx.h"
 #include "ir/ir.h"
@@ -212,20 +213,6 @@ static inline const anf_pnnx_op *anfi_pnnx_input_op(const anf_pnnx *p, size_t i)
 
 /* model.c: as in the .bin file, operator.key */
 const char *anfi_weight_name(anfi_arena *a, const anfi_weight *w);
-
-/* zip.c: stored archives, in memory */
-typedef struct anfi_zip_entry {
-  const char *name; // in the archive, not terminated
-  size_t name_len, size;
-  const char *data; // not aligned
-} anfi_zip_entry;
-typedef struct anfi_zip {
-  ANFI_VEC(anfi_zip_entry) entries;
-} anfi_zip;
-/* Checks everything, checksums too. Entries point into `data`. */
-bool anfi_zip_read(anf_ctx *cx, anfi_arena *a, const char *file, const char *data, size_t len,
-                   anfi_zip *out);
-void anfi_zip_write(anf_text *o, const anfi_zip *z);
 
 /* param.c */
 bool anfi_param_read(anf_pnnx *p, const char *text, size_t len);

@@ -2,7 +2,7 @@
 /* NumPy's archives of arrays: a zip whose entries are .npy files. */
 #include "anfora/store.h"
 #include "anfora/text.h"
-#include "frontend/pnnx/pnnx.h"
+#include "frontend/store/zip.h"
 
 static void release(void *v) { anf_value_release((anf_value *)v); }
 

@@ -4,7 +4,7 @@
  * context's limits, and cannot write what pnnx writes, zip64 records at any size. Weights need a
  * fraction of the format, and this is all of it. INVARIANT: every offset and size is checked
  * against the length of the file before use, and entries lie in the file. */
-#include "frontend/pnnx/pnnx.h"
+#include "frontend/store/zip.h"
 
 typedef struct {
   anf_ctx *cx;
