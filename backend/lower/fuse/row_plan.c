@@ -46,13 +46,13 @@ typedef struct finder {
   bool in_place; // results may take the place of parameters
   frame f;
   ANFI_VEC(seen) window;
-  anfi_map at;     // node id → 1 + place in the window
-  uint64_t bytes;  // of a row of all members
-  size_t written;  // members that are not left to their readers
-  bool flat;       // blocks are; what follows is for those
-  size_t members;  // so many
-  anfi_map reads;  // ids of what members read at their own points → 1
-  anfi_map left;   // ids of products that are left to their readers → 1
+  anfi_map at;    // node id → 1 + place in the window
+  uint64_t bytes; // of a row of all members
+  size_t written; // members that are not left to their readers
+  bool flat;      // blocks are; what follows is for those
+  size_t members; // so many
+  anfi_map reads; // ids of what members read at their own points → 1
+  anfi_map left;  // ids of products that are fused into their consumers, and of nodes between → 1
   const char *end; // the op at which the window ends, or NULL
   anfi_arena *tmp; // of the attempt at hand
 } finder;
@@ -164,8 +164,8 @@ typedef struct joining {
   ANFI_VEC(seen *) all;
 } joining;
 
-/* Is a flat block the better for these? They share what they read, there is room, and no product is left
- * to them: that goes block by block. */
+/* Is a flat block the better for these? They share what they read, there is room, and none of them is the
+ * epilogue of a product: a product goes tile by tile, and has no elements one by one. */
 static bool is_shared(finder *q, const joining *j) {
   bool shares = q->written == 0;
   if (q->written >= MAX_WRITTEN || q->members + j->all.n > MAX_FLAT) return false;
@@ -386,6 +386,14 @@ static void empty(finder *q) {
   q->window.n = 0;
 }
 
+/* Relu(x @ W + b): both the product and the sum are fused into Relu, which runs on the product's tiles. */
+static bool is_left(finder *q, const seen *s, bool wall) {
+  bool found = wall;
+  for (size_t i = 0; i < s->node->nin && !found; i++)
+    found = anfi_map_find(&q->left, s->node->in[i].def->id) != NULL;
+  return s->inlined && found;
+}
+
 /* Without what a loop computes behind its rounds. */
 static anf_node **planned(glow *w, size_t *n, anf_node *const *order) {
   anf_node **r = ANFI_NEW_N(w->a, anf_node *, *n + 1);
@@ -409,7 +417,7 @@ gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
     bool wall = is_wall(order[i]);
     q.end = !wall ? NULL : order[i]->kind == ANFI_APPLY ? anfi_op[order[i]->op].name : "call";
     if (wall || q.window.n == WINDOW) empty(&q);
-    if (wall && s.inlined) *anfi_map_at(&q.left, order[i]->id) = 1;
+    if (is_left(&q, &s, wall)) *anfi_map_at(&q.left, order[i]->id) = 1;
     if (wall) emit(&q, &s);
     else anfi_push(w->a, &q.window, s);
   }
