@@ -17,6 +17,7 @@
 #define ANFI_AUTODIFF_H
 
 #include "autodiff/derive/derive.h"
+#include "ir/loop.h"
 #include "optimizer/opt.h"
 
 /* leaf.c */
@@ -43,20 +44,9 @@ anf_node *anfi_ad_call(anfi_ad *ad, anf_graph *g, anf_graph *f, const anf_type *
 /* A private graph named mark + like's name, e.g. "▶loss"; no parameters yet. */
 anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like);
 
-/* The parts of a Loop node (the row of Loop in ir/ops/op.def says what they are). */
-typedef struct anfi_loop {
-  anf_graph *step;
-  anf_node *n;  // NULL when not counted
-  anf_node *go; // NULL when not guarded
-  size_t nw, ns, nx, nout;
-  bool counted, reverse, rounds;
-  const anf_node *loop; // its arguments: w at first_w.., then s, then xs
-  size_t first_w;
-} anfi_loop;
-anfi_loop anfi_loop_parts(const anf_node *loop);
 /* Loop(step, [n or go], args..) with the numbers and flags of `l` (n, go, nw, ns, nx, nout, reverse, rounds;
  * it is counted if n is given, guarded if go is), typed by `args` and the numbers. */
-anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_node *const *args);
+anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, anf_node *const *args);
 
 /* j*.c: the forward and the backward graph of f for leaves `want` of its parameters and `given` of
  * its result.

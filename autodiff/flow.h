@@ -73,7 +73,7 @@ anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k)
 
 /* A Loop: masks of w, of the state as the loop keeps it, of xs, and the spec of its step. */
 typedef struct anfi_flow_loop {
-  anfi_loop l;
+  anfi_loop_op l;
   bool *in;             // parts of the step's parameters: those of w, of s, of an element of each x
   size_t pw, ps;        // numbers of parts of w and s
   bool freeze;          // vmap: `again`, or the number of rounds, differs by lane

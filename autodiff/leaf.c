@@ -198,29 +198,7 @@ anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
 
 /* ---- loops ---- */
 
-static int64_t int_attr(const anf_node *loop, uint32_t k) {
-  const anf_value *v = anfi_attr_value(loop->graph->module->cx, ANF_OP_Loop, loop->u.attrs, k);
-  return v ? anfi_get_i64(v, 0) : 0;
-}
-
-anfi_loop anfi_loop_parts(const anf_node *loop) {
-  anfi_loop l = {.step = anfi_value_graph(loop->in[0].def),
-                 .nw = (size_t)int_attr(loop, ANFI_LOOP_INVARIANT),
-                 .nx = (size_t)int_attr(loop, ANFI_LOOP_STACKS),
-                 .nout = (size_t)int_attr(loop, ANFI_LOOP_OUTS),
-                 .counted = int_attr(loop, ANFI_LOOP_COUNTED) != 0,
-                 .reverse = int_attr(loop, ANFI_LOOP_REVERSE) != 0,
-                 .rounds = int_attr(loop, ANFI_LOOP_ROUNDS) != 0,
-                 .loop = loop};
-  bool guarded = int_attr(loop, ANFI_LOOP_GUARDED) != 0;
-  l.first_w = l.counted || guarded ? 2 : 1;
-  l.n = l.counted ? loop->in[1].def : NULL;
-  l.go = guarded ? loop->in[1].def : NULL;
-  l.ns = loop->nin - l.first_w - l.nw - l.nx;
-  return l;
-}
-
-static const anfi_attrs *loop_attrs(anfi_ad *ad, const anfi_loop *l) {
+static const anfi_attrs *loop_attrs(anfi_ad *ad, const anfi_loop_op *l) {
   anf_ctx *cx = ad->m->cx;
   anf_value *v[ANFI_LOOP_ATTRS];
   const int64_t x[ANFI_LOOP_ATTRS] = {(int64_t)l->nw, (int64_t)l->nx, (int64_t)l->nout,
@@ -236,7 +214,7 @@ static const anfi_attrs *loop_attrs(anfi_ad *ad, const anfi_loop *l) {
   return at;
 }
 
-anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_node *const *args) {
+anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, anf_node *const *args) {
   size_t nargs = l->nw + l->ns + l->nx, n = 0, nt = 0;
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, nargs + 2);
   const anf_type **t = ANFI_NEW_N(ad->arena, const anf_type *, l->ns + l->nout + 1);

@@ -123,7 +123,7 @@ anf_node *anfi_batch_by_lane(anfi_batch *b) {
     args[l.nw] = anfi_b_i64(b, 0);
     memcpy(args + l.nw + 1, y, l.nout * sizeof *args);
     if (!fill_step(&l, y)) return NULL;
-    anfi_loop parts = {.step = l.step, .nw = l.nw, .ns = l.nout + 1};
+    anfi_loop_op parts = {.step = l.step, .nw = l.nw, .ns = l.nout + 1};
     anf_node *loop = anfi_ad_loop(b->ad, b->g, &parts, args);
     for (size_t k = 0; k < l.nout; k++) y[k] = anfi_ad_get(b->ad, b->g, loop, k + 1);
   }

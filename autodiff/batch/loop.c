@@ -25,7 +25,7 @@ static bool loop_args(anfi_vmap *v, const anf_node *n, const anfi_flow_loop *p, 
 }
 
 static anf_node *as_loop(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const *args) {
-  anfi_loop l = p->l;
+  anfi_loop_op l = p->l;
   l.step = anfi_vmap_made(v, p->step);
   if (l.n) l.n = anfi_vmap_node(v, l.n);
   if (l.go) l.go = anfi_vmap_node(v, l.go);
@@ -55,7 +55,7 @@ static anf_node **step_params(const round_ *r, size_t from, size_t n) {
 }
 
 static anf_node *call_step(round_ *r, bool fill) {
-  const anfi_loop *l = &r->p->l;
+  const anfi_loop_op *l = &r->p->l;
   anfi_vmap *v = r->v;
   size_t n = l->nw + l->ns + l->nx;
   anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, n + 1);
@@ -76,7 +76,7 @@ static anf_node *call_step(round_ *r, bool fill) {
 
 /* ([act'], s'.., o..): lanes that are done keep their state. */
 static bool end_round(round_ *r, anf_node *y, bool all) {
-  const anfi_loop *l = &r->p->l;
+  const anfi_loop_op *l = &r->p->l;
   anfi_vmap *v = r->v;
   size_t n = 0, item = 0;
   anf_node **out = ANFI_NEW_N(v->ad->arena, anf_node *, l->ns + l->nout + 2);
@@ -98,7 +98,7 @@ static bool end_round(round_ *r, anf_node *y, bool all) {
 }
 
 static anf_graph *round_graph(anfi_vmap *v, const anfi_flow_loop *p, bool all, bool fill) {
-  const anfi_loop *l = &p->l;
+  const anfi_loop_op *l = &p->l;
   round_ r = {.v = v, .p = p, .g = anfi_ad_graph(v->ad, "⇉↻", l->step)};
   r.w = step_params(&r, 0, l->nw);
   r.act = anfi_vmap_param(r.g, lanes_of(v, ANF_BOOL));
@@ -111,7 +111,7 @@ static anf_graph *round_graph(anfi_vmap *v, const anfi_flow_loop *p, bool all, b
 /* What one of both gives: while no lane is done nothing need be filled or kept. */
 static anf_node *round_of(round_ *r) {
   anfi_vmap *v = r->v;
-  const anfi_loop *l = &r->p->l;
+  const anfi_loop_op *l = &r->p->l;
   bool safe = anfi_vmap_is_safe(v, l->step);
   size_t n = 0;
   anf_graph *some = round_graph(v, r->p, false, !safe), *all = NULL;
@@ -146,13 +146,13 @@ static void begin(lanes_step *q, anfi_vmap *v, const anfi_flow_loop *p) {
 }
 
 static void begin_state(lanes_step *q) {
-  const anfi_loop *l = &q->r.p->l;
+  const anfi_loop_op *l = &q->r.p->l;
   q->r.s = step_params(&q->r, l->nw, l->ns);
   q->r.x = step_params(&q->r, l->nw + l->ns, l->nx);
 }
 
 static bool finish(lanes_step *q, anf_node *y, size_t item) {
-  const anfi_loop *l = &q->r.p->l;
+  const anfi_loop_op *l = &q->r.p->l;
   anfi_ad *ad = q->r.v->ad;
   for (size_t i = 0; i < l->ns + l->nout; i++)
     q->out[q->n++] = anfi_ad_get(ad, q->r.g, y, item + i);
@@ -206,7 +206,7 @@ static anf_node *result_of(anfi_vmap *v, const anfi_flow_loop *p, anf_node *y, s
 }
 
 static anf_node *until(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const *args) {
-  const anfi_loop *l = &p->l;
+  const anfi_loop_op *l = &p->l;
   size_t n = l->nw, extra = 1u + l->rounds;
   anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, l->nw + l->ns + 3);
   anf_graph *step = until_step(v, p);
@@ -217,14 +217,14 @@ static anf_node *until(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const *a
   if (l->rounds) in[n++] = anfi_b_cast(&v->b, anfi_b_lanes(&v->b), ANF_I64);
   memcpy(in + n, args + l->nw, l->ns * sizeof *in);
   if (!step || !in[l->nw] || !in[n - 1]) return NULL;
-  anfi_loop parts = {.step = step, .nw = l->nw, .ns = l->ns + extra, .nout = l->nout, .go = go};
+  anfi_loop_op parts = {.step = step, .nw = l->nw, .ns = l->ns + extra, .nout = l->nout, .go = go};
   if (by_lane) parts.go = anfi_b_1(&v->b, ANF_OP_Any, go);
   anf_node *y = anfi_ad_loop(v->ad, v->b.g, &parts, in);
   return result_of(v, p, y, extra, anfi_ad_get(v->ad, v->b.g, y, 1));
 }
 
 static anf_node *counted(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const *args) {
-  const anfi_loop *l = &p->l;
+  const anfi_loop_op *l = &p->l;
   anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, l->nw + l->ns + l->nx + 3),
            *n = anfi_b_cast(&v->b, anfi_vmap_node(v, l->n), ANF_I64);
   size_t lanes;
@@ -238,7 +238,7 @@ static anf_node *counted(anfi_vmap *v, const anfi_flow_loop *p, anf_node *const 
       l->reverse ? anfi_b_2(&v->b, ANF_OP_Sub, most, anfi_b_i64(&v->b, 1)) : anfi_b_i64(&v->b, 0);
   memcpy(in + l->nw + 2, args + l->nw, (l->ns + l->nx) * sizeof *in);
   if (!step || !in[l->nw + 1]) return NULL;
-  anfi_loop parts = {.step = step, .n = most, .nw = l->nw + 1, .ns = l->ns + 1, .nx = l->nx};
+  anfi_loop_op parts = {.step = step, .n = most, .nw = l->nw + 1, .ns = l->ns + 1, .nx = l->nx};
   parts.nout = l->nout;
   parts.reverse = l->reverse;
   return result_of(v, p, anfi_ad_loop(v->ad, v->b.g, &parts, in), 1, n);

@@ -211,7 +211,7 @@ static void step_params(doubled *d, size_t from, size_t n, const bool **mask, bo
 
 static void step_result(doubled *d, anf_node *both) {
   forward *v = d->v;
-  const anfi_loop *l = &d->p->l;
+  const anfi_loop_op *l = &d->p->l;
   const anf_type *t = type_of(v, l->step->result);
   const bool *out = d->p->step->out;
   size_t k = anfi_ad_leaves(t), n = 0, first = l->counted ? 0 : 1, at = 0, leaf = 0;
@@ -238,7 +238,7 @@ static void step_result(doubled *d, anf_node *both) {
 }
 
 static doubled doubled_step(forward *v, const anfi_flow_loop *p) {
-  const anfi_loop *l = &p->l;
+  const anfi_loop_op *l = &p->l;
   size_t np = l->step->params.n;
   doubled d = {.v = v, .p = p, .g = anfi_ad_graph(v->ad, "∂↻", l->step)};
   const bool *mask = p->in;
@@ -256,7 +256,7 @@ static doubled doubled_step(forward *v, const anfi_flow_loop *p) {
 }
 
 static anf_node **loop_args(forward *v, const anf_node *n, const anfi_flow_loop *p) {
-  const anfi_loop *l = &p->l;
+  const anfi_loop_op *l = &p->l;
   size_t total = n->nin + p->step->nin, k = 0, at = l->first_w;
   anf_node **in = ANFI_NEW_N(v->a, anf_node *, total + 1);
   const size_t part[3] = {l->nw, l->ns, l->nx};
@@ -276,7 +276,7 @@ static anf_node **loop_args(forward *v, const anf_node *n, const anfi_flow_loop 
 /* (s.., ṡ.., stacks.., their tangents.., [rounds]) as the value and its tangents. */
 static pair loop_result(forward *v, const anf_node *n, const anfi_flow_loop *p, anf_node *y,
                         size_t ns) {
-  const anfi_loop *l = &p->l;
+  const anfi_loop_op *l = &p->l;
   const bool *mask = anfi_flow_mask(&v->f, n);
   size_t k = anfi_ad_leaves(n->type), at = l->ns, leaf = 0, count = 0;
   pair r = {NULL, ANFI_NEW_N(v->a, anf_node *, k + 1)};
@@ -299,7 +299,7 @@ static pair loop(forward *v, const anf_node *n) {
   anfi_flow_loop p = anfi_flow_loop_of(&v->f, n);
   if (!anfi_flow_any(p.step->out, p.step->nout)) return plain(v, n);
   doubled d = doubled_step(v, &p);
-  anfi_loop l = p.l;
+  anfi_loop_op l = p.l;
   l.step = d.g;
   l.nw = d.nw;
   l.ns = d.ns;

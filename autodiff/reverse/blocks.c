@@ -31,7 +31,7 @@ static uint64_t bytes_of_round(const anfi_jspec *s) {
   return bytes;
 }
 
-size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop *l) {
+size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop_op *l) {
   const anfi_jplan *p = &s->plan;
   if (s->boxed || l->counted || l->nx || l->nout || l->rounds || !s->nresidual) return 0;
   if (p->rounds) return p->rounds;
@@ -68,12 +68,12 @@ static anf_node *number(anfi_ad *ad, int64_t x) {
 static const anf_type *count_type(anfi_ad *ad) { return anfi_type_scalar(ad->m->cx, ANF_I64); }
 
 /* Parameters w.., s.. of the step, in m. */
-static void take_args(making *m, const anfi_loop *l) {
+static void take_args(making *m, const anfi_loop_op *l) {
   for (size_t i = 0; i < l->nw + l->ns; i++) take(m, l->step->params.at[i]->type);
 }
 
 /* A counted loop's step: like `f`, without the item that says whether to go on. */
-static anf_graph *without_again(anfi_ad *ad, const anfi_loop *l, anf_graph *f, size_t nout) {
+static anf_graph *without_again(anfi_ad *ad, const anfi_loop_op *l, anf_graph *f, size_t nout) {
   making m = begin(ad, "▷", l->step, l->nw + l->ns);
   anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, nout + 1);
   take_args(&m, l);
@@ -101,7 +101,7 @@ static anf_node *call_either(anfi_ad *ad, anf_graph *g, anf_node *condition, anf
 
 /* (w.., s.., k, again) -> (go on in this block, s'.., k + 1, again', what f gives besides); f is the
  * step or its ▶. */
-static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop *l, anf_graph *f, size_t nresidual,
+static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop_op *l, anf_graph *f, size_t nresidual,
                                  bool effects, size_t rounds) {
   making m = begin(ad, "▷", l->step, l->nw + l->ns + 2);
   anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, l->ns + 3 + nresidual);
@@ -124,14 +124,14 @@ static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop *l, anf_graph *f, 
 
 /* The first rounds, up to a block: (s.., their number, again, stacks of what f gives besides). None,
  * if there is `go` and it is false. */
-static anf_node *first_rounds(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf_graph *f,
+static anf_node *first_rounds(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, anf_graph *f,
                               size_t nresidual, bool effects, size_t rounds, anf_node *const *args,
                               anf_node *go) {
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + l->ns + 2);
   memcpy(in, args, (l->nw + l->ns) * sizeof *in);
   in[l->nw + l->ns] = number(ad, 0);
   in[l->nw + l->ns + 1] = go ? go : anfi_ad_const(ad, anfi_value_new_i64(ad->m->cx, ANF_BOOL, 1));
-  anfi_loop block = {.nw = l->nw, .ns = l->ns + 2, .nout = nresidual, .go = go};
+  anfi_loop_op block = {.nw = l->nw, .ns = l->ns + 2, .nout = nresidual, .go = go};
   block.step = round_of_block(ad, l, f, nresidual, effects, rounds);
   anf_node *r = anfi_ad_loop(ad, g, &block, in);
   if (effects) anfi_add_effect(g, r);
@@ -139,7 +139,7 @@ static anf_node *first_rounds(anfi_ad *ad, anf_graph *g, const anfi_loop *l, anf
 }
 
 /* (w.., s..) -> (again, s'.., s.., rounds of this block) */
-static anf_graph *forward_block(anfi_ad *ad, const anfi_loop *l, bool effects, size_t rounds) {
+static anf_graph *forward_block(anfi_ad *ad, const anfi_loop_op *l, bool effects, size_t rounds) {
   making m = begin(ad, "▶", l->step, l->nw + l->ns);
   anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * l->ns + 3);
   take_args(&m, l);
@@ -156,13 +156,13 @@ static anf_graph *forward_block(anfi_ad *ad, const anfi_loop *l, bool effects, s
 
 /* How many items run_blocks gives after the state: stacks of states and of numbers of rounds, and
  * the number of blocks; or for a tree the number of rounds. */
-static size_t items_of_blocks(const anfi_jspec *s, const anfi_loop *l) {
+static size_t items_of_blocks(const anfi_jspec *s, const anfi_loop_op *l) {
   return s->plan.tree ? 1 : l->ns + 2;
 }
 
-static anf_node *run_blocks(anfi_ad *ad, anf_graph *g, const anfi_jspec *s, const anfi_loop *l,
+static anf_node *run_blocks(anfi_ad *ad, anf_graph *g, const anfi_jspec *s, const anfi_loop_op *l,
                             bool effects, anf_node *const *args, anf_node *go) {
-  anfi_loop whole = *l;
+  anfi_loop_op whole = *l;
   whole.go = go;
   if (!s->plan.tree) whole.step = forward_block(ad, l, effects, anfi_block_rounds(s, l));
   whole.nout = items_of_blocks(s, l) - 1;
@@ -171,7 +171,7 @@ static anf_node *run_blocks(anfi_ad *ad, anf_graph *g, const anfi_jspec *s, cons
 }
 
 /* (w.., s..) -> what run_blocks gives for the rounds that are left */
-static anf_graph *run_rest(anfi_ad *ad, const anfi_jspec *s, const anfi_loop *l, bool effects) {
+static anf_graph *run_rest(anfi_ad *ad, const anfi_jspec *s, const anfi_loop_op *l, bool effects) {
   making m = begin(ad, "▶", l->step, l->nw + l->ns);
   take_args(&m, l);
   anf_node *r = run_blocks(ad, m.g, s, l, effects, m.in, NULL);
@@ -181,7 +181,7 @@ static anf_graph *run_rest(anfi_ad *ad, const anfi_jspec *s, const anfi_loop *l,
 }
 
 /* The same where none is left. */
-static anf_graph *no_rest(anfi_ad *ad, const anfi_loop *l, const anf_type *t) {
+static anf_graph *no_rest(anfi_ad *ad, const anfi_loop_op *l, const anf_type *t) {
   making m = begin(ad, "▷", l->step, l->nw + l->ns);
   anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, t->n + 1);
   take_args(&m, l);
@@ -193,7 +193,7 @@ static anf_graph *no_rest(anfi_ad *ad, const anfi_loop *l, const anf_type *t) {
 
 /* (w.., s.., [go]) -> (s'.., stacks of what the first block keeps, its number of rounds, is there a rest?,
  * with a tree the state then, items of the rest) */
-static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_loop *l,
+static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_loop_op *l,
                                  bool effects) {
   making m = begin(ad, "▶", l->step, l->nw + l->ns + 1);
   size_t nk = s->nresidual, ns = l->ns, n = ns, nb = items_of_blocks(s, l);
@@ -223,7 +223,7 @@ static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_lo
  * was given. */
 void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
-  anfi_loop l = anfi_loop_parts(n);
+  anfi_loop_op l = anfi_loop_parts(n);
   size_t at = anfi_position(q, n), ns = l.ns;
   bool effects = n->flags & ANFI_NODE_EFFECT;
   anf_node *go = l.go ? anfi_primal(q, l.go) : NULL, *r;
@@ -249,9 +249,9 @@ void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
 typedef struct {
   anfi_jbuild *q;
   const anfi_jspec *s;
-  anfi_loop l;
-  const anfi_loop *back; // over the rounds of a block, from last to first
-  anf_graph *block;      // (w.., adjoints.., s.., rounds) -> adjoints
+  anfi_loop_op l;
+  const anfi_loop_op *back; // over the rounds of a block, from last to first
+  anf_graph *block;         // (w.., adjoints.., s.., rounds) -> adjoints
   const anf_type *adjoints;
 } blocks;
 
@@ -279,7 +279,7 @@ static anf_graph *backward_block(blocks *b) {
   making m = begin_back(b, "◀");
   size_t nk = b->s->nresidual, nd = b->back->ns, n = 0, ns = b->l.ns;
   anf_node *const *adjoint = m.in + b->l.nw, *const *state = adjoint + nd, *rounds = m.in[m.n - 1];
-  anfi_loop again = {.nw = b->l.nw, .ns = ns, .nout = nk, .n = rounds};
+  anfi_loop_op again = {.nw = b->l.nw, .ns = ns, .nout = nk, .n = rounds};
   again.step = without_again(ad, &b->l, anfi_silent(ad, b->s->fwd), ns + nk);
   anf_node *f = anfi_ad_loop(ad, m.g, &again, state_args(b, &m, state));
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, b->l.nw + nd + nk + 1);
@@ -287,7 +287,7 @@ static anf_graph *backward_block(blocks *b) {
     if (anfi_is_passed(b->s, i)) in[n++] = m.in[i];
   for (size_t i = 0; i < nd; i++) in[n++] = adjoint[i];
   for (size_t i = 0; i < nk; i++) in[n++] = anfi_ad_get(ad, m.g, f, ns + i);
-  anfi_loop back = *b->back;
+  anfi_loop_op back = *b->back;
   back.n = rounds;
   anfi_set_result(m.g, anfi_ad_loop(ad, m.g, &back, in));
   return m.g;
@@ -313,7 +313,7 @@ static anf_graph *halves(blocks *b, anf_graph *tree) {
   size_t ns = b->l.ns;
   anf_node *const *state = m.in + b->l.nw + b->back->ns, *rounds = m.in[m.n - 1];
   anf_node *half = anfi_ad_apply2(ad, m.g, ANF_OP_FloorDiv, rounds, number(ad, 2));
-  anfi_loop ahead = {.nw = b->l.nw, .ns = ns, .n = half};
+  anfi_loop_op ahead = {.nw = b->l.nw, .ns = ns, .n = half};
   ahead.step = without_again(ad, &b->l, anfi_silent(ad, b->l.step), ns);
   anf_node *s = anfi_ad_loop(ad, m.g, &ahead, state_args(b, &m, state)),
            **middle = ANFI_NEW_N(ad->arena, anf_node *, ns + 1);
@@ -339,7 +339,7 @@ static anf_node *back_over(blocks *b, anf_graph *g, size_t n, anf_node *const *i
   if (b->s->plan.tree)
     return anfi_ad_call(b->q->ad, g, tree_of(b, anfi_block_rounds(b->s, &b->l)), b->adjoints, n,
                         in);
-  anfi_loop over = {.step = b->block, .nw = b->l.nw, .ns = b->back->ns, .nx = b->l.ns + 1};
+  anfi_loop_op over = {.step = b->block, .nw = b->l.nw, .ns = b->back->ns, .nx = b->l.ns + 1};
   over.reverse = true;
   over.n = in[n - 1];
   return anfi_ad_loop(b->q->ad, g, &over, in);
@@ -365,12 +365,12 @@ static anf_node *back_within(blocks *b, anf_node *const *residual, size_t n, anf
   memcpy(arg, args, nw * sizeof *arg);
   for (size_t i = 0; i < nd; i++) arg[nw + i] = anfi_ad_get(q->ad, q->b, d, i);
   memcpy(arg + nw + nd, residual, nk * sizeof *arg);
-  anfi_loop back = *b->back;
+  anfi_loop_op back = *b->back;
   back.n = residual[nk];
   return anfi_ad_loop(q->ad, q->b, &back, arg);
 }
 
-anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop *back,
+anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop_op *back,
                                anf_node *const *args) {
   blocks b = {.q = q, .s = anfi_j_callee(q->j, n, 0), .l = anfi_loop_parts(n), .back = back};
   size_t nw = b.l.nw, ns = b.l.ns, nd = back->ns, k = 0, nb = items_of_blocks(b.s, &b.l);

@@ -157,7 +157,7 @@ static inline bool anfi_is_inactive(anfi_j *j, anfi_opcode op, size_t i) {
 }
 /* Masks of a Loop for its step: `in` by leaf of the step's parameters. */
 typedef struct anfi_jloop {
-  anfi_loop l;
+  anfi_loop_op l;
   anfi_jgraph *step;
   bool *in;
   size_t again; // 1 when not counted: the step's first item
@@ -242,11 +242,11 @@ void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns);
 
 /* jblocks.c */
 /* The number of rounds of a block of the loop whose step is s; 0: it is not in blocks. */
-size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop *l);
+size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop_op *l);
 void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args);
 /* The adjoints that all rounds give. `back` goes over the rounds of one block; `args`: its constants,
  * and what its state starts with. */
-anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop *back,
+anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop_op *back,
                                anf_node *const *args);
 
 /* jkeep.c */

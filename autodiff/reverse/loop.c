@@ -23,7 +23,7 @@ void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns) 
 
 bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
-  anfi_loop l = anfi_loop_parts(n);
+  anfi_loop_op l = anfi_loop_parts(n);
   size_t nk = s->boxed ? 1 : s->nresidual, ns = l.ns, nout = l.nout, at = anfi_position(q, n),
          k = 0;
   if (anfi_block_rounds(s, &l)) {
@@ -60,7 +60,7 @@ typedef struct {
   anfi_jbuild *q;
   anf_node *n;
   const anfi_jspec *s;
-  anfi_loop l;
+  anfi_loop_op l;
   anf_graph *w;
   const anf_type **leaf;        // by leaf of the step's parameters
   size_t first_s, first_x, end; // leaves: those of the state, of stacks
@@ -68,7 +68,7 @@ typedef struct {
   size_t nk;
   anf_node **arg; // the loop's arguments, in the order above
   size_t narg;
-  anfi_loop back;
+  anfi_loop_op back;
 } backward;
 
 static bool writes(const backward *b, size_t i, size_t *leaf) {

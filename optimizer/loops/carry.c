@@ -7,6 +7,7 @@
  *   - A stack that gets what is read from another one, element by element, is that one.
  *   - An item that neither results nor other items need goes.
  *   - A guard that is true is none. */
+#include "ir/loop.h"
 #include "optimizer/opt.h"
 
 typedef struct {
@@ -26,23 +27,18 @@ typedef struct {
   bool *live; // by item of state and outs
 } carried;
 
-static size_t attr(const anf_node *loop, uint32_t k) {
-  const anf_value *v = anfi_attr_value(loop->graph->module->cx, ANF_OP_Loop, loop->u.attrs, k);
-  return (size_t)anfi_get_i64(v, 0);
-}
-
 static bool parts(carried *c) {
-  const anf_node *l = c->loop;
-  c->step = anfi_value_graph(l->in[0].def);
+  anfi_loop_op l = anfi_loop_parts(c->loop);
+  c->step = l.step;
   if (!c->step || c->step->effects.n || !anfi_is_op(c->step->result, ANF_OP_MakeTuple))
     return false;
-  c->counted = attr(l, ANFI_LOOP_COUNTED) != 0;
-  c->guarded = attr(l, ANFI_LOOP_GUARDED) != 0;
-  c->first_w = 1 + (c->counted || c->guarded);
-  c->first_item = !c->counted;
-  c->nw = attr(l, ANFI_LOOP_INVARIANT);
-  c->nout = attr(l, ANFI_LOOP_OUTS);
-  c->ns = l->nin - c->first_w - c->nw - attr(l, ANFI_LOOP_STACKS);
+  c->counted = l.counted;
+  c->guarded = l.go;
+  c->first_w = l.first_w;
+  c->first_item = anfi_loop_first_item(&l);
+  c->nw = l.nw;
+  c->nout = l.nout;
+  c->ns = l.ns;
   anfi_graph_order(c->step, c->a, &c->order);
   return true;
 }
@@ -227,7 +223,7 @@ static anf_graph *smaller_step(const carried *c) {
 }
 
 static void set_number(anf_node *loop, uint32_t k, size_t x) {
-  if (attr(loop, k) == x) return;
+  if (anfi_loop_attr(loop, k) == x) return;
   anf_module *m = loop->graph->module;
   anf_value *v = anfi_value_new_i64(m->cx, k < ANFI_LOOP_COUNTED ? ANF_INT : ANF_BOOL, (int64_t)x);
   anfi_set_attrs(loop, anfi_attrs_set(m, loop, k, v));
@@ -276,8 +272,8 @@ static anf_node *unguarded(anfi_arena *a, anf_node *loop) {
 }
 
 static void carry(anfi_pass *p, anfi_arena *a, anf_node *loop) {
-  if (!(loop->flags & ANFI_NODE_EFFECT) && attr(loop, ANFI_LOOP_GUARDED) &&
-      is_true(loop->in[1].def) && anfi_rewrite(p))
+  if (!(loop->flags & ANFI_NODE_EFFECT) && anfi_loop_parts(loop).go && is_true(loop->in[1].def) &&
+      anfi_rewrite(p))
     loop = unguarded(a, loop);
   carried c = {.pass = p, .a = a, .loop = loop};
   if ((loop->flags & ANFI_NODE_EFFECT) || !parts(&c) || !find_reads(&c)) return;

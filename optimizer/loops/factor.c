@@ -5,6 +5,7 @@
  * loops that derivatives made (ANFI_GRAPH_ADJOINT) are taken: how those sum is theirs to say. Taken
  * are scalars whose chain gets shorter by it, by at least as many operations as there are more then: where
  * several adjoints go into each other, all of the chain stays, and is there once more. */
+#include "ir/loop.h"
 #include "optimizer/opt.h"
 
 enum { MAX_PARTS = 48, CONSTANTS = 2 };
@@ -190,19 +191,15 @@ static bool is_scalar_float(const anf_type *t) {
 }
 
 static void factor(anfi_pass *p, anfi_arena *a, const anf_node *loop) {
-  anf_graph *step = anfi_value_graph(loop->in[0].def);
-  anf_ctx *cx = p->m->cx;
-  int64_t at[ANFI_LOOP_ATTRS];
+  anfi_loop_op l = anfi_loop_parts(loop);
+  anf_graph *step = l.step;
   if (!step || !(step->flags & ANFI_GRAPH_ADJOINT) || !anfi_is_op(step->result, ANF_OP_MakeTuple))
     return;
-  for (uint32_t k = 0; k < ANFI_LOOP_ATTRS; k++)
-    at[k] = anfi_get_i64(anfi_attr_value(cx, ANF_OP_Loop, loop->u.attrs, k), 0);
-  size_t ns = step->params.n - (size_t)(at[ANFI_LOOP_INVARIANT] + at[ANFI_LOOP_STACKS]),
-         first = !at[ANFI_LOOP_COUNTED];
+  size_t first = anfi_loop_first_item(&l);
   anfi_node_vec order = {0};
   anfi_graph_order(step, a, &order);
-  for (size_t i = 0; i < ns; i++) {
-    factoring f = {.a = a, .step = step, .s = step->params.at[(size_t)at[ANFI_LOOP_INVARIANT] + i]};
+  for (size_t i = 0; i < l.ns; i++) {
+    factoring f = {.a = a, .step = step, .s = step->params.at[l.nw + i]};
     anf_node *end = step->result->in[first + i].def, *by;
     anfi_node_vec chain = {0};
     if (!is_scalar_float(f.s->type) || end->kind != ANFI_APPLY) continue;

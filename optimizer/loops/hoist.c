@@ -5,6 +5,7 @@
  * counted and guarded loops, which may take none: there, what could fail stays, but
  * for calls where there is a guard, which is asked first. The step is copied without what
  * has moved out. */
+#include "ir/loop.h"
 #include "ir/ops/op.h"
 #include "optimizer/opt.h"
 
@@ -21,10 +22,6 @@ typedef struct {
   anfi_map outer;       // step node id -> what stands for it before the loop
   anfi_node_vec handed; // moved nodes that the rest of the step needs
 } hoisting;
-
-static anf_value *attr(const anf_node *loop, uint32_t k) {
-  return anfi_attr_value(loop->graph->module->cx, ANF_OP_Loop, loop->u.attrs, k);
-}
 
 static bool is_moved(const hoisting *h, const anf_node *n) {
   return n->kind != ANFI_VALUE && anfi_map_find(&h->outer, n->id);
@@ -165,14 +162,11 @@ static void rebuild(hoisting *h) {
 }
 
 static void hoist(anfi_pass *p, anfi_arena *a, anf_node *loop) {
-  anf_graph *step = anfi_value_graph(loop->in[0].def);
-  if (!step || step->effects.n || !step->result) return;
-  hoisting h = {.pass = p, .a = a, .loop = loop, .step = step};
-  h.nw = (size_t)anfi_attr_int(attr(loop, ANFI_LOOP_INVARIANT));
-  h.go = anfi_attr_bool(attr(loop, ANFI_LOOP_GUARDED)) ? loop->in[1].def : NULL;
-  h.may_skip = anfi_attr_bool(attr(loop, ANFI_LOOP_COUNTED)) ||
-               anfi_attr_bool(attr(loop, ANFI_LOOP_GUARDED));
-  anfi_graph_order(step, a, &h.order);
+  anfi_loop_op l = anfi_loop_parts(loop);
+  if (!l.step || l.step->effects.n || !l.step->result) return;
+  hoisting h = {.pass = p, .a = a, .loop = loop, .step = l.step, .nw = l.nw, .go = l.go};
+  h.may_skip = l.counted || l.go;
+  anfi_graph_order(l.step, a, &h.order);
   if (find_moves(&h) && anfi_rewrite(p)) rebuild(&h);
 }
 

@@ -2,6 +2,7 @@
 /* Loops become straight code where the number of their iterations follows from constants. The steps
  * are written out one after the other, constants folded on the way, branches on constants taken;
  * when the flag "again" of one is no constant, or the code would grow too long, the loop stays. */
+#include "ir/loop.h"
 #include "ir/ops/op.h"
 #include "optimizer/opt.h"
 
@@ -80,54 +81,44 @@ static bool is_known(const anf_node *n, int64_t *out) {
   return true;
 }
 
-typedef struct {
-  int64_t invariant, rounds; // rounds: of a counted loop; of a guarded one, whether there is any
-  bool counted, guarded;
-} shape;
-
-/* Only loops without stacks: those of derivatives are short in another way. */
-static bool shape_of(const anf_node *l, shape *s) {
-  anf_ctx *cx = l->graph->module->cx;
-  anf_value *at[ANFI_LOOP_ATTRS];
-  for (uint32_t k = 0; k < ANFI_LEN(at); k++)
-    at[k] = anfi_attr_value(cx, ANF_OP_Loop, l->u.attrs, k);
-  *s = (shape){.invariant = anfi_attr_int(at[ANFI_LOOP_INVARIANT]),
-               .counted = anfi_attr_bool(at[ANFI_LOOP_COUNTED])};
-  s->guarded = anfi_attr_bool(at[ANFI_LOOP_GUARDED]);
-  if (anfi_attr_int(at[ANFI_LOOP_STACKS]) || anfi_attr_int(at[ANFI_LOOP_OUTS])) return false;
-  if (!s->counted && !s->guarded) return true;
-  return is_known(l->in[1].def, &s->rounds) && s->rounds >= 0;
+/* The most iterations that the loop can take, from constants alone; false: not known. Only loops without
+ * stacks: the loops of derivatives have them. */
+static bool bound(const anfi_loop_op *l, int64_t *most) {
+  if (l->nx || l->nout) return false;
+  *most = INT64_MAX;
+  if (!l->n && !l->go) return true;
+  if (!is_known(l->n ? l->n : l->go, most) || *most < 0) return false;
+  if (l->go && *most) *most = INT64_MAX;
+  return true;
 }
 
 /* The state after the last iteration in `args`, behind the invariants; false: the loop stays. */
-static bool write_loop(writing *w, anf_graph *step, const shape *s, anf_node **args, size_t nargs) {
-  size_t ns = nargs - (size_t)s->invariant;
-  bool endless = !s->counted && (!s->guarded || s->rounds);
-  for (int64_t i = 0; endless || i < s->rounds; i++) {
+static bool write_loop(writing *w, const anfi_loop_op *l, int64_t most, anf_node **args) {
+  size_t first = anfi_loop_first_item(l);
+  for (int64_t i = 0; i < most; i++) {
     int64_t again = 1;
-    anf_node *t = i < MAX_ITERATIONS ? write_body(w, step, args) : NULL;
-    if (!t || !t->type || t->type->n != ns + !s->counted) return false;
-    if (!s->counted && !is_known(item(w, t, 0), &again)) return false;
-    for (size_t k = 0; k < ns; k++) args[(size_t)s->invariant + k] = item(w, t, k + !s->counted);
+    anf_node *t = i < MAX_ITERATIONS ? write_body(w, l->step, args) : NULL;
+    if (!t || !t->type || t->type->n != l->ns + first) return false;
+    if (!l->counted && !is_known(item(w, t, 0), &again)) return false;
+    for (size_t k = 0; k < l->ns; k++) args[l->nw + k] = item(w, t, k + first);
     if (!again) break;
   }
   return true;
 }
 
-static void unroll(anfi_pass *p, anfi_arena *a, anf_node *l) {
-  anf_graph *step = anfi_value_graph(l->in[0].def);
-  shape s;
-  if (!step || step->effects.n || !step->result || !shape_of(l, &s)) return;
-  writing w = {.a = a, .g = l->graph};
-  size_t first = 1 + (s.counted || s.guarded), nargs = l->nin - first;
+static void unroll(anfi_pass *p, anfi_arena *a, anf_node *loop) {
+  anfi_loop_op l = anfi_loop_parts(loop);
+  int64_t most;
+  if (!l.step || l.step->effects.n || !l.step->result || !bound(&l, &most)) return;
+  writing w = {.a = a, .g = loop->graph};
+  size_t nargs = l.nw + l.ns;
   anf_node **args = ANFI_NEW_N(a, anf_node *, nargs);
-  for (size_t i = 0; i < nargs; i++) args[i] = l->in[first + i].def;
-  if (step->params.n != nargs || !write_loop(&w, step, &s, args, nargs) || !anfi_rewrite(p)) return;
-  size_t ns = nargs - (size_t)s.invariant;
-  anf_node *by = anfi_apply(l->graph, ANF_OP_MakeTuple, NULL, ns, args + s.invariant);
-  by->type = l->type;
-  by->debug = l->debug;
-  anfi_substitute(l, by);
+  for (size_t i = 0; i < nargs; i++) args[i] = loop->in[l.first_w + i].def;
+  if (l.step->params.n != nargs || !write_loop(&w, &l, most, args) || !anfi_rewrite(p)) return;
+  anf_node *by = anfi_apply(loop->graph, ANF_OP_MakeTuple, NULL, l.ns, args + l.nw);
+  by->type = loop->type;
+  by->debug = loop->debug;
+  anfi_substitute(loop, by);
 }
 
 bool anfi_opt_unroll(anfi_pass *p) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loop: the state is variables and buffers; the body is the step itself, so a turn calls nothing. */
 #include "backend/lower/graph/loop.h"
+#include "ir/loop.h"
 
 enum { FIRST_ROUNDS = 64 };
 
@@ -9,24 +10,19 @@ static texpr index_word(const looping *l, texpr v) { return anfi_t_cast(l->w->t,
 
 /* ---- what the node says ---- */
 
-static int64_t attr(const looping *l, uint32_t k) {
-  return anfi_attr_int(anfi_attr_value(l->w->cx, ANF_OP_Loop, l->n->u.attrs, k));
-}
-
 static bool read_attrs(looping *l) {
-  l->step = anfi_value_graph(l->n->in[0].def);
-  l->nw = (size_t)attr(l, ANFI_LOOP_INVARIANT);
-  l->nx = (size_t)attr(l, ANFI_LOOP_STACKS);
-  l->nout = (size_t)attr(l, ANFI_LOOP_OUTS);
-  l->counted = attr(l, ANFI_LOOP_COUNTED) != 0;
-  l->reverse = attr(l, ANFI_LOOP_REVERSE) != 0;
-  l->tells = attr(l, ANFI_LOOP_ROUNDS) != 0;
-  l->guarded = attr(l, ANFI_LOOP_GUARDED) != 0;
-  if (!l->step) return anfi_fail(l->w->cx, anfi_node_loc(l->n), ANF_E0952);
-  size_t first = 1u + l->counted + l->guarded;
-  l->arg = l->n->in + first;
-  l->ns = l->n->nin - first - l->nw - l->nx;
-  return true;
+  anfi_loop_op p = anfi_loop_parts(l->n);
+  l->step = p.step;
+  l->nw = p.nw;
+  l->ns = p.ns;
+  l->nx = p.nx;
+  l->nout = p.nout;
+  l->counted = p.counted;
+  l->reverse = p.reverse;
+  l->tells = p.rounds;
+  l->guarded = p.go != NULL;
+  l->arg = l->n->in + p.first_w;
+  return l->step || anfi_fail(l->w->cx, anfi_node_loc(l->n), ANF_E0952);
 }
 
 /* Element types: of stacks that are read the step's last parameters, of those written the last
