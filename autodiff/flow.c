@@ -289,40 +289,41 @@ static void part_slice(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
   }
 }
 
-static bool takes_apart(anfi_opcode op) {
+static void part_concat(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
+  size_t at = 0;
+  for (uint32_t i = 0; i < n->nin; i++)
+    put_parts(out, &at, i, 0, f->count(type_of(f, n->in[i].def)));
+}
+
+static void part_same(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
+  size_t at = 0;
+  put_parts(out, &at, 0, 0, f->count(n->type));
+}
+
+typedef void part_rule(anfi_flow *, const anf_node *, anfi_flow_from *);
+
+static part_rule *part_rule_of(uint32_t op) {
   switch (op) {
   case ANF_OP_MakeTuple:
   case ANF_OP_MakeRecord:
-  case ANF_OP_TupleConcat:
+  case ANF_OP_TupleConcat: return part_concat;
   case ANF_OP_Identity:
-  case ANF_OP_Fence:
+  case ANF_OP_Fence: return part_same;
   case ANF_OP_TupleGet:
-  case ANF_OP_RecordGet:
+  case ANF_OP_RecordGet: return part_got;
   case ANF_OP_TupleSet:
-  case ANF_OP_RecordSet:
-  case ANF_OP_TupleSlice: return true;
-  default: return false;
+  case ANF_OP_RecordSet: return part_set;
+  case ANF_OP_TupleSlice: return part_slice;
+  default: return NULL;
   }
 }
 
 const anfi_flow_from *anfi_flow_parts(anfi_flow *f, const anf_node *n) {
-  if (!takes_apart((anfi_opcode)n->op)) return NULL;
-  size_t nout = f->count(n->type), at = 0;
-  anfi_flow_from *out = ANFI_NEW_N(f->a, anfi_flow_from, nout + 1);
-  switch (n->op) {
-  case ANF_OP_MakeTuple:
-  case ANF_OP_MakeRecord:
-  case ANF_OP_TupleConcat:
-    for (uint32_t i = 0; i < n->nin; i++)
-      put_parts(out, &at, i, 0, f->count(type_of(f, n->in[i].def)));
-    return out;
-  case ANF_OP_TupleGet:
-  case ANF_OP_RecordGet: part_got(f, n, out); return out;
-  case ANF_OP_TupleSet:
-  case ANF_OP_RecordSet: part_set(f, n, out); return out;
-  case ANF_OP_TupleSlice: part_slice(f, n, out); return out;
-  default: put_parts(out, &at, 0, 0, nout); return out; // Identity, Fence
-  }
+  part_rule *rule = part_rule_of(n->op);
+  if (!rule) return NULL;
+  anfi_flow_from *out = ANFI_NEW_N(f->a, anfi_flow_from, f->count(n->type) + 1);
+  rule(f, n, out);
+  return out;
 }
 
 /* A choice of data. */

@@ -482,6 +482,9 @@ enum {                 // flags of a row
   ANFI_PART = 8192,      // elements of input 0 at a regular distance
   ANFI_AS_WHOLE = 16384, // dear to ask for one element, or written better as a whole
   ANFI_FAILS = 32768,    // of integers, for some values
+  ANFI_MOVES = 65536, // moves values and computes nothing: speculatable whatever its arguments are
+  ANFI_FINITE =
+      131072, // cheap, and finite with its derivatives at any finite argument: vmap speculates it
 };
 typedef enum anfi_lower {
   ANFI_LOWER_NONE,

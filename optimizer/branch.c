@@ -15,9 +15,8 @@ static bool is_derived(const anf_module *m) {
 }
 
 static bool is_linear(const anf_node *n) {
-  return !n->type || n->type->kind != ANF_TYPE_TENSOR || !n->type->varies || n->op == ANF_OP_Cast ||
-         n->op == ANF_OP_TupleGet || n->op == ANF_OP_RecordGet || n->op == ANF_OP_Switch ||
-         n->op == ANF_OP_Undef || (anfi_op[n->op].flags & ANFI_LINEAR);
+  return !n->type || n->type->kind != ANF_TYPE_TENSOR || !n->type->varies ||
+         (anfi_op[n->op].flags & (ANFI_LINEAR | ANFI_MOVES));
 }
 
 /* A tensor that is not a scalar costs work in the branch that is not wanted. */

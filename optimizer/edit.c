@@ -62,22 +62,11 @@ anf_node *anfi_undefined(anf_graph *g, const anf_type *t) {
 }
 
 bool anfi_is_total(const anf_node *n) {
+  const anfi_op_info *op = &anfi_op[n->op];
   bool whole =
       n->type && n->type->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)n->type->dtype);
-  switch (n->op) { /* dispatch */
-  case ANF_OP_FloorDiv:
-  case ANF_OP_Mod:
-  case ANF_OP_Fmod:
-  case ANF_OP_Power: return !whole;
-  case ANF_OP_TupleGet:
-  case ANF_OP_MakeTuple:
-  case ANF_OP_Switch:
-  case ANF_OP_RecordGet:
-  case ANF_OP_MakeRecord:
-  case ANF_OP_Undef:
-  case ANF_OP_Cast: return true;
-  default: return anfi_op[n->op].lower == ANFI_LOWER_POINTWISE;
-  }
+  if ((op->flags & ANFI_FAILS) && whole) return false;
+  return (op->flags & ANFI_MOVES) || op->lower == ANFI_LOWER_POINTWISE;
 }
 
 static void take_effect_place(anf_node *n, anf_node *by) {

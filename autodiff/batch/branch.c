@@ -98,39 +98,8 @@ typedef struct {
 } choice;
 
 static bool is_safe_op(const anf_node *n) {
-  if (n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_EFFECT)) return false;
-  switch (n->op) {
-  case ANF_OP_Add:
-  case ANF_OP_Sub:
-  case ANF_OP_Mul:
-  case ANF_OP_Neg:
-  case ANF_OP_Square:
-  case ANF_OP_Abs:
-  case ANF_OP_Sign:
-  case ANF_OP_Maximum:
-  case ANF_OP_Minimum:
-  case ANF_OP_Relu:
-  case ANF_OP_Sin:
-  case ANF_OP_Cos:
-  case ANF_OP_Tanh:
-  case ANF_OP_Sigmoid:
-  case ANF_OP_Where:
-  case ANF_OP_Equal:
-  case ANF_OP_NotEqual:
-  case ANF_OP_Less:
-  case ANF_OP_LessEqual:
-  case ANF_OP_Greater:
-  case ANF_OP_GreaterEqual:
-  case ANF_OP_LogicalAnd:
-  case ANF_OP_LogicalOr:
-  case ANF_OP_LogicalNot:
-  case ANF_OP_Cast:
-  case ANF_OP_MakeTuple:
-  case ANF_OP_TupleGet:
-  case ANF_OP_Identity:
-  case ANF_OP_Undef: return true;
-  default: return false;
-  }
+  return n->kind == ANFI_APPLY && !(n->flags & ANFI_NODE_EFFECT) &&
+         (anfi_op[n->op].flags & ANFI_FINITE);
 }
 
 enum { CHEAP = 12 }; // ops of a branch that is computed whether or not a lane needs it

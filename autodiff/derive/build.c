@@ -285,18 +285,8 @@ static anf_node *without_like(const plan *p) {
   }
 }
 
-/* Where an operand is special, see is_special. */
-static anf_node *shorter_by_operand(const plan *p) {
-  switch (p->op) {
-  case ANF_OP_Add: return shorter_sum(p);
-  case ANF_OP_Mul:
-  case ANF_OP_SafeMul: return shorter_product(p);
-  case ANF_OP_Div:
-  case ANF_OP_SafeDiv: return shorter_quotient(p);
-  case ANF_OP_Power: return shorter_power(p);
-  case ANF_OP_Neg: return anfi_is_op(p->in[0], ANF_OP_Neg) ? p->in[0]->in[0].def : NULL;
-  default: return NULL;
-  }
+static anf_node *shorter_negation(const plan *p) {
+  return anfi_is_op(p->in[0], ANF_OP_Neg) ? p->in[0]->in[0].def : NULL;
 }
 
 static anf_node *if_real(const plan *p) { return is_complex(type_in(p, 0)) ? NULL : p->in[0]; }
@@ -312,31 +302,33 @@ static anf_node *filled_like(const plan *p) {
 
 typedef anf_node *shortening(const plan *);
 
-/* What knows something shorter by the op, or NULL. */
-static shortening *shorter_by_op(anfi_opcode op) {
-  switch (op) {
-  case ANF_OP_Where: return shorter_choice;
-  case ANF_OP_Conj:
-  case ANF_OP_Real: return if_real;
-  case ANF_OP_Cast: return if_of_type;
-  case ANF_OP_Reshape:
-  case ANF_OP_BroadcastTo: return if_whole;
-  case ANF_OP_SumTo:
-  case ANF_OP_ReshapeLike:
-  case ANF_OP_BroadcastLike:
-  case ANF_OP_CastLike:
-  case ANF_OP_Unreduce: return without_like;
-  case ANF_OP_ZerosLike:
-  case ANF_OP_OnesLike: return filled_like;
-  default: return NULL;
-  }
-}
+/* By op: what may fire whatever the operands are, and what fires for a special operand (is_special). */
+static shortening *const by_type[ANF_OP_COUNT] = {
+    [ANF_OP_Where] = shorter_choice,
+    [ANF_OP_Conj] = if_real,
+    [ANF_OP_Real] = if_real,
+    [ANF_OP_Cast] = if_of_type,
+    [ANF_OP_Reshape] = if_whole,
+    [ANF_OP_BroadcastTo] = if_whole,
+    [ANF_OP_SumTo] = without_like,
+    [ANF_OP_ReshapeLike] = without_like,
+    [ANF_OP_BroadcastLike] = without_like,
+    [ANF_OP_CastLike] = without_like,
+    [ANF_OP_Unreduce] = without_like,
+    [ANF_OP_ZerosLike] = filled_like,
+    [ANF_OP_OnesLike] = filled_like,
+};
+static shortening *const by_operand[ANF_OP_COUNT] = {
+    [ANF_OP_Add] = shorter_sum,      [ANF_OP_Mul] = shorter_product,
+    [ANF_OP_Div] = shorter_quotient, [ANF_OP_SafeMul] = shorter_product,
+    [ANF_OP_Neg] = shorter_negation, [ANF_OP_SafeDiv] = shorter_quotient,
+    [ANF_OP_Power] = shorter_power,
+};
 
 /* A node that is the same, or NULL. */
 static anf_node *shorter(const plan *p) {
-  anf_node *same = shorter_by_operand(p);
-  shortening *by_op = shorter_by_op(p->op);
-  return same || !by_op ? same : by_op(p);
+  shortening *rule = by_operand[p->op] ? by_operand[p->op] : by_type[p->op];
+  return rule ? rule(p) : NULL;
 }
 
 /* ---- building ---- */
@@ -431,7 +423,7 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
   return p.type ? made(&p) : NULL;
 }
 
-/* An input of which shorter_by_operand might know something shorter, or that may be folded. */
+/* An input for which a rule of by_operand might fire, or that may be folded. */
 static bool is_special(uint64_t has) {
   return has & (anfi_rule_bit(true, 0) | anfi_rule_bit(false, ANF_OP_Neg) |
                 anfi_rule_bit(false, ANF_OP_BroadcastTo) | anfi_rule_bit(false, ANF_OP_Ones));
@@ -440,7 +432,7 @@ static bool is_special(uint64_t has) {
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, const anfi_apply_of *of, size_t n, anf_node *const *in) {
   anfi_opcode op = (anfi_opcode)of->op;
   uint64_t has = anfi_rule_has(of->type, n, in);
-  if (!is_special(has) && !shorter_by_op(op) && ad->clean->set)
+  if (!is_special(has) && !by_type[op] && ad->clean->set)
     return anfi_make_clean(ad->clean, of, n, in, has);
   return made(&(plan){.ad = ad, .g = of->graph, .op = op, .n = n, .in = in, .type = of->type});
 }
