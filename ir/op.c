@@ -5,9 +5,17 @@
 #include <stdlib.h>
 
 const anfi_op_info anfi_op[ANF_OP_COUNT] = {
-#define ANF_OP(nm, ...) [ANF_OP_##nm] = {.name = #nm, __VA_ARGS__},
+#define ANFI_INFER(hook)       .infer = anfi_infer_##hook,
+#define ANFI_EVAL(hook)        .eval = anfi_eval_##hook,
+#define ANFI_VJP(hook)         .vjp = anfi_vjp_##hook,
+#define ANFI_BATCH(hook)       .batch = anfi_batch_##hook,
+#define ANF_OP(nm, hooks, ...) [ANF_OP_##nm] = {.name = #nm, hooks __VA_ARGS__},
 #include "ir/ops/op.def"
 #undef ANF_OP
+#undef ANFI_INFER
+#undef ANFI_EVAL
+#undef ANFI_VJP
+#undef ANFI_BATCH
 };
 
 static const struct {

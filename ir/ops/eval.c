@@ -22,6 +22,15 @@ static bool attributes(const anfi_eval *q) {
   return true;
 }
 
+bool anfi_eval_want(const anfi_eval *q, const char *want) {
+  return anfi_fail(q->cx, q->loc, ANF_E0440, anfi_op[q->op].name, want);
+}
+
+bool anfi_eval_give(anfi_eval *q, anf_value *v) {
+  q->out = anf_value_retain(v);
+  return true;
+}
+
 static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
   const anf_type *t = anf_value_type(cx, v);
   if (!t) anfi_throw_nomem(cx);

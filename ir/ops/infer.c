@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Result types: the driver, elementwise families, and ops on tuples and functions. */
+/* Inference: types of arguments -> type of the result, by the hook of the op's row; and helpers of hooks.
+ *
+ *     Add: f32[4,1] f64[3]  ->  f64[4,3]       dtypes promote, shapes broadcast from the right
+ *
+ * A dim below 0 is a symbol or unknown; whether two such dims agree is checked when the program runs. */
 #include "ir/ops/op.h"
 #include "ir/scalar.h"
-
-static const char *show(const anfi_infer *q, const anf_type *t);
 
 /* Is the elementwise code defined for the type that it would be computed in? */
 static bool scalar_is_defined(anfi_infer *q) {
   const anfi_scalar *code = anfi_scalar_of(q->cx, q->op);
   if (!code || !anfi_is_tensor(q->out)) return code != NULL;
   anf_dtype d = anfi_scalar_dtype(q->n, q->in, q->out);
-  return (code->domain & anfi_scalar_domain(d)) ||
-         anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
+  return (code->domain & anfi_scalar_domain(d)) || anfi_infer_bad_dtype(q, d);
 }
 
 static bool fits_memory(const anfi_infer *q) {
@@ -22,7 +23,7 @@ static bool fits_memory(const anfi_infer *q) {
   for (uint32_t i = 0; i < t->n; i++) {
     if (t->dims[i] < 0) continue;
     if (bytes > ANFI_MAX_BYTES / (uint64_t)t->dims[i])
-      return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, show(q, t));
+      return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, anfi_type_text(q->cx, t));
     bytes *= (uint64_t)t->dims[i];
   }
   return true;
@@ -38,18 +39,55 @@ bool anfi_infer_op(anfi_infer *q) {
   return !anfi_is_tensor(q->out) || fits_memory(q);
 }
 
+/* ---- errors ---- */
+
 bool anfi_infer_fail(const anfi_infer *q, const char *why) {
   return anfi_fail(q->cx, q->loc, ANF_E0501, anfi_op[q->op].name, why);
 }
 
-static const char *show(const anfi_infer *q, const anf_type *t) { return anfi_type_text(q->cx, t); }
-
-bool anfi_infer_tensors(anfi_infer *q) {
-  for (size_t i = 0; i < q->n; i++)
-    if (!anfi_is_tensor(q->in[i]))
-      return anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name, show(q, q->in[i]));
-  return true;
+bool anfi_infer_no_tensor(const anfi_infer *q, size_t i) {
+  return anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name,
+                   anfi_type_text(q->cx, q->in[i]));
 }
+
+bool anfi_infer_bad_dtype(const anfi_infer *q, anf_dtype d) {
+  return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
+}
+
+bool anfi_infer_bad_axis(const anfi_infer *q, int64_t axis, size_t rank) {
+  return anfi_fail(q->cx, q->loc, ANF_E0540, (long long)axis, anfi_op[q->op].name, rank);
+}
+
+bool anfi_infer_bad_size(const anfi_infer *q, int64_t size) {
+  return anfi_fail(q->cx, q->loc, ANF_E0548, (long long)size, anfi_op[q->op].name);
+}
+
+bool anfi_infer_bad_count(const anfi_infer *q, size_t rank) {
+  return anfi_fail(q->cx, q->loc, ANF_E0547, anfi_op[q->op].name, rank);
+}
+
+bool anfi_infer_high_rank(const anfi_infer *q) {
+  return anfi_fail(q->cx, q->loc, ANF_E0507, anfi_op[q->op].name, "its rank is above 16");
+}
+
+bool anfi_infer_want(const anfi_infer *q, size_t i, const char *type) {
+  return anfi_fail(q->cx, q->loc, ANF_E0546, i + 1, anfi_op[q->op].name, type,
+                   anfi_type_text(q->cx, q->in[i]));
+}
+
+bool anfi_infer_mismatch(const anfi_infer *q, const anf_type *a, const anf_type *b) {
+  return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a),
+                   anfi_type_text(q->cx, b));
+}
+
+bool anfi_infer_no_broadcast(const anfi_infer *q, const anf_type *a, const anf_type *b) {
+  return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, anfi_type_text(q->cx, a),
+                   anfi_type_text(q->cx, b));
+}
+
+/* ---- dims ---- */
+
+bool anfi_infer_agree(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
 
 bool anfi_infer_dim(int64_t a, int64_t b, int64_t *out) {
   if (a == b || b == 1) *out = a;
@@ -59,20 +97,30 @@ bool anfi_infer_dim(int64_t a, int64_t b, int64_t *out) {
   return true;
 }
 
-bool anfi_infer_broadcast(anfi_infer *q, anf_dtype d) {
-  int64_t dims[ANF_MAX_RANK];
-  size_t rank = 0;
+int64_t anfi_dims_add(int64_t a, int64_t b) {
+  if (a < 0 || b < 0) return ANF_DIM_UNKNOWN;
+  return a > INT64_MAX - b ? INT64_MAX : a + b;
+}
+
+int64_t anfi_dims_mul(int64_t a, int64_t b) {
+  if (a == 0 || b == 0) return 0;
+  if (a < 0 || b < 0) return ANF_DIM_UNKNOWN;
+  return a > INT64_MAX / b ? INT64_MAX : a * b;
+}
+
+int64_t anfi_dims_elements(const anf_type *t, size_t from, size_t to) {
+  int64_t n = 1;
+  for (size_t k = from; k < to; k++)
+    if (t->dims[k] == 0) return 0;
+  for (size_t k = from; k < to; k++) n = anfi_dims_mul(n, t->dims[k]);
+  return n;
+}
+
+/* ---- arguments ---- */
+
+bool anfi_infer_tensors(anfi_infer *q) {
   for (size_t i = 0; i < q->n; i++)
-    if (q->in[i]->n > rank) rank = q->in[i]->n;
-  for (size_t k = 0; k < rank; k++) dims[k] = 1;
-  for (size_t i = 0; i < q->n; i++)
-    for (size_t k = 0; k < q->in[i]->n; k++) {
-      int64_t *to = &dims[rank - q->in[i]->n + k];
-      if (!anfi_infer_dim(*to, q->in[i]->dims[k], to))
-        return anfi_fail(q->cx, q->loc, ANF_E0503, anfi_op[q->op].name, show(q, q->in[0]),
-                         show(q, q->in[i]));
-    }
-  q->out = anfi_type_tensor(q->cx, d, rank, dims);
+    if (!anfi_is_tensor(q->in[i])) return anfi_infer_no_tensor(q, i);
   return true;
 }
 
@@ -85,82 +133,95 @@ bool anfi_infer_promoted(anfi_infer *q, anf_dtype *d) {
   return true;
 }
 
-bool anfi_infer_arith(anfi_infer *q) {
-  anf_dtype d;
-  return anfi_infer_promoted(q, &d) && anfi_infer_broadcast(q, d);
+bool anfi_infer_real(const anfi_infer *q, size_t from, size_t to, anf_dtype *out) {
+  bool first = true;
+  for (size_t k = from; k < to; k++) {
+    bool required = k < anfi_op_schema(q->cx, q->op)->min_in;
+    if (!required && !anfi_infer_given(q, k)) continue;
+    if (!anfi_is_tensor(q->in[k])) return anfi_infer_no_tensor(q, k);
+    anf_dtype d = (anf_dtype)q->in[k]->dtype;
+    if (anfi_dtype_class(d) > ANFI_CLASS_FLOAT) return anfi_infer_bad_dtype(q, d);
+    if (first) *out = d;
+    else anfi_dtype_promote(*out, d, out);
+    first = false;
+  }
+  if (!anfi_dtype_is_float(*out)) *out = *out == ANF_INT ? ANF_FLOAT : ANF_F64;
+  return true;
 }
 
-static anf_dtype to_real(anf_dtype d) {
-  return anfi_dtype_class(d) >= ANFI_CLASS_FLOAT ? d : d == ANF_INT ? ANF_FLOAT : ANF_F64;
+/* The argument, if given, must have exactly these dims. */
+bool anfi_infer_shape_is(const anfi_infer *q, size_t i, size_t rank, const int64_t *dims) {
+  if (!anfi_infer_given(q, i)) return true;
+  const anf_type *t = q->in[i];
+  bool fits = t->n == rank;
+  for (size_t k = 0; fits && k < rank; k++) fits = anfi_infer_agree(t->dims[k], dims[k]);
+  if (fits) return true;
+  const anf_type *want = anfi_type_tensor(q->cx, (anf_dtype)t->dtype, rank, dims);
+  return anfi_infer_want(q, i, anfi_type_text(q->cx, want));
 }
 
-bool anfi_infer_divide(anfi_infer *q) {
-  anf_dtype d;
-  return anfi_infer_promoted(q, &d) && anfi_infer_broadcast(q, to_real(d));
+bool anfi_infer_indices(const anfi_infer *q, size_t i) {
+  if (anfi_dtype_is_int((anf_dtype)q->in[i]->dtype)) return true;
+  return anfi_infer_want(q, i, "integers");
 }
 
-bool anfi_infer_number(anfi_infer *q) {
-  anf_dtype d;
-  if (!anfi_infer_promoted(q, &d)) return false;
-  if (d == ANF_BOOL)
-    return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
-  return anfi_infer_broadcast(q, d);
+/* A write keeps the type of x: what is written must not need a wider class. */
+bool anfi_infer_writable(const anfi_infer *q, size_t i) {
+  anf_dtype x = (anf_dtype)q->in[0]->dtype, u = (anf_dtype)q->in[i]->dtype;
+  bool keys = x == ANF_KEY || u == ANF_KEY;
+  if (keys ? x == u
+           : anfi_dtype_class(u) <= anfi_dtype_class(x) ||
+                 (anfi_dtype_is_int(x) && anfi_dtype_is_int(u)))
+    return true;
+  return anfi_infer_want(q, i, anf_dtype_name(x));
 }
 
-bool anfi_infer_abs(anfi_infer *q) {
-  anf_dtype d;
-  if (!anfi_infer_promoted(q, &d)) return false;
-  return anfi_infer_broadcast(q, d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d);
+bool anfi_infer_shape_attr(const anfi_infer *q, const anf_value *v, size_t *rank, int64_t *dims) {
+  *rank = anfi_attr_ints(v, ANF_MAX_RANK, dims);
+  if (*rank > ANF_MAX_RANK) return anfi_infer_high_rank(q);
+  for (size_t k = 0; k < *rank; k++)
+    if (dims[k] < 0) return anfi_infer_fail(q, "a dim must not be negative");
+  return true;
 }
 
-bool anfi_infer_make_complex(anfi_infer *q) {
-  anf_dtype d;
-  if (!anfi_infer_promoted(q, &d)) return false;
-  if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX)
-    return anfi_infer_fail(q, "the parts must be real");
-  bool narrow = d == ANF_F32 || d == ANF_F16 || d == ANF_BF16;
-  return anfi_infer_broadcast(q, narrow ? ANF_C64 : ANF_C128);
+bool anfi_infer_number_attr(const anfi_infer *q, const anf_value *v) {
+  bool good = v->kind == ANF_VALUE_TENSOR && v->type->n == 0 && v->type->dtype != ANF_KEY;
+  return good || anfi_infer_fail(q, "an attribute must be a number");
 }
 
-bool anfi_infer_where(anfi_infer *q) {
-  anf_dtype d;
-  if (!anfi_infer_tensors(q)) return false;
-  if (q->in[0]->dtype != ANF_BOOL) return anfi_infer_fail(q, "the condition must be a bool");
-  if (!anfi_dtype_promote((anf_dtype)q->in[1]->dtype, (anf_dtype)q->in[2]->dtype, &d))
-    return anfi_infer_fail(q, "random keys take no part in arithmetic");
-  return anfi_infer_broadcast(q, d);
+/* ---- results ---- */
+
+bool anfi_infer_is(anfi_infer *q, const anf_type *t) {
+  q->out = t;
+  return true;
 }
 
-bool anfi_infer_compare(anfi_infer *q) {
-  anf_dtype d;
-  return anfi_infer_promoted(q, &d) && anfi_infer_broadcast(q, ANF_BOOL);
+bool anfi_infer_result(anfi_infer *q, anf_dtype d, size_t rank, const int64_t *dims) {
+  if (rank > ANF_MAX_RANK) return anfi_infer_high_rank(q);
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d, rank, dims));
+}
+
+bool anfi_infer_broadcast(anfi_infer *q, anf_dtype d) {
+  int64_t dims[ANF_MAX_RANK];
+  size_t rank = 0;
+  for (size_t i = 0; i < q->n; i++)
+    if (q->in[i]->n > rank) rank = q->in[i]->n;
+  for (size_t k = 0; k < rank; k++) dims[k] = 1;
+  for (size_t i = 0; i < q->n; i++)
+    for (size_t k = 0; k < q->in[i]->n; k++) {
+      int64_t *to = &dims[rank - q->in[i]->n + k];
+      if (!anfi_infer_dim(*to, q->in[i]->dims[k], to))
+        return anfi_infer_no_broadcast(q, q->in[0], q->in[i]);
+    }
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d, rank, dims));
 }
 
 bool anfi_infer_any(anfi_infer *q) {
-  q->out = anfi_type_simple(q->cx, ANF_TYPE_ANY);
-  return true;
+  return anfi_infer_is(q, anfi_type_simple(q->cx, ANF_TYPE_ANY));
 }
 
-bool anfi_infer_switch(anfi_infer *q) {
-  if (!anfi_is_scalar(q->in[0])) return anfi_infer_fail(q, "the condition must be a bool");
-  q->out = q->in[1] == q->in[2] ? q->in[1] : anfi_type_simple(q->cx, ANF_TYPE_ANY);
-  return true;
-}
+bool anfi_infer_same(anfi_infer *q) { return anfi_infer_is(q, q->in[0]); }
 
-bool anfi_infer_tuple(anfi_infer *q) {
-  q->out = anfi_type_tuple(q->cx, q->n, q->in);
-  return true;
-}
-
-bool anfi_infer_tuple_get(anfi_infer *q) {
-  const anf_type *t = q->in[0];
-  int64_t i = 0;
-  anfi_value_is_int(q->attr[0], &i);
-  if (t->kind == ANF_TYPE_ANY) return anfi_infer_any(q);
-  if (t->kind != ANF_TYPE_TUPLE) return anfi_fail(q->cx, q->loc, ANF_E0504, show(q, t));
-  if (i < 0) i += t->n;
-  if (i < 0 || i >= (int64_t)t->n)
-    return anfi_fail(q->cx, q->loc, ANF_E0505, (long long)i, show(q, t));
-  q->out = t->items[i];
-  return true;
+bool anfi_infer_none(anfi_infer *q) {
+  return anfi_infer_is(q, anfi_type_simple(q->cx, ANF_TYPE_NONE));
 }

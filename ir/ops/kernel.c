@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What reference kernels share (ir/ops/kernel.h). */
+/* Helpers of reference evaluation (ir/ops/kernel.h). */
 #define _DEFAULT_SOURCE // lgamma_r
 #include "ir/ops/kernel.h"
 
 #include <math.h>
+
+/* ---- walks over n-d arrays ---- */
 
 void anfi_nd_init(anfi_nd *it, size_t rank, const int64_t *dims) {
   it->rank = rank;
@@ -55,6 +57,17 @@ size_t anfi_dims_product(const int64_t *dims, size_t from, size_t to) {
   return n;
 }
 
+bool anfi_eval_gather(anfi_eval *q, size_t start, const int64_t *stride) {
+  anfi_nd it;
+  anfi_nd_init(&it, q->type->n, q->type->dims);
+  anfi_nd_strides(&it, 0, start, stride);
+  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
+    anfi_copy_element(q->out, i, q->in[0], it.at[0]);
+  return true;
+}
+
+/* ---- elements ---- */
+
 void anfi_copy_element(anf_value *b, size_t to, const anf_value *a, size_t from) {
   size_t w = anf_dtype_bytes((anf_dtype)a->type->dtype);
   unsigned char *p = b->u.data + to * w;
@@ -95,4 +108,121 @@ bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t
     return anfi_fail(q->cx, q->loc, ANF_E0404, anfi_op[q->op].name, (long long)at, (long long)size);
   *out = at < 0 ? at + size : at;
   return true;
+}
+
+anf_value *anfi_eval_converted(anfi_eval *q, size_t i) {
+  if (q->in[i]->type->dtype == q->type->dtype) return q->in[i];
+  anf_value *v = anfi_value_cast(q->in[i], (anf_dtype)q->type->dtype);
+  anfi_release_later(v);
+  return v;
+}
+
+/* ---- whole tensors in one wide type: double, uint64_t (sums wrap), pairs of double ---- */
+
+double *anfi_load_f64(anfi_arena *a, const anf_value *v) {
+  double *to = ANFI_NEW_N(a, double, v->n + 1);
+  for (size_t i = 0; i < v->n; i++) to[i] = anfi_get_f64(v, i);
+  return to;
+}
+
+uint64_t *anfi_load_u64(anfi_arena *a, const anf_value *v) {
+  uint64_t *to = ANFI_NEW_N(a, uint64_t, v->n + 1);
+  for (size_t i = 0; i < v->n; i++) to[i] = (uint64_t)anfi_get_i64(v, i);
+  return to;
+}
+
+/* Pairs of re, im; a real tensor has im 0. */
+double *anfi_load_complex(anfi_arena *a, const anf_value *v) {
+  bool pairs = anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX;
+  double *to = ANFI_NEW_N(a, double, 2 * v->n + 2);
+  for (size_t i = 0; i < v->n; i++) {
+    to[2 * i] = anfi_get_f64(v, pairs ? 2 * i : i);
+    to[2 * i + 1] = pairs ? anfi_get_f64(v, 2 * i + 1) : 0.0;
+  }
+  return to;
+}
+
+void *anfi_load(anfi_arena *a, const anf_value *v, anfi_wide w) {
+  switch (w) {
+  case ANFI_WIDE_INT: return anfi_load_u64(a, v);
+  case ANFI_WIDE_COMPLEX: return anfi_load_complex(a, v);
+  default: return anfi_load_f64(a, v);
+  }
+}
+
+bool anfi_store_f64(anf_value *v, const double *from) {
+  for (size_t i = 0; i < v->n; i++) anfi_set_f64(v, i, from[i]);
+  return true;
+}
+
+bool anfi_store(anf_value *v, const void *from, anfi_wide w) {
+  if (w == ANFI_WIDE_INT) {
+    for (size_t i = 0; i < v->n; i++) anfi_set_i64(v, i, (int64_t)((const uint64_t *)from)[i]);
+  } else {
+    size_t n = w == ANFI_WIDE_COMPLEX ? 2 * v->n : v->n;
+    for (size_t i = 0; i < n; i++) anfi_set_f64(v, i, ((const double *)from)[i]);
+  }
+  return true;
+}
+
+anfi_wide anfi_wide_of(anf_dtype d) {
+  switch (anfi_dtype_class(d)) {
+  case ANFI_CLASS_COMPLEX: return ANFI_WIDE_COMPLEX;
+  case ANFI_CLASS_FLOAT: return ANFI_WIDE_REAL;
+  default: return ANFI_WIDE_INT;
+  }
+}
+
+size_t anfi_wide_bytes(anfi_wide w) { return w == ANFI_WIDE_COMPLEX ? 16 : 8; }
+
+void anfi_split_axis(const anf_type *t, size_t axis, size_t *outer, size_t *n, size_t *inner) {
+  *outer = *inner = 1;
+  for (size_t k = 0; k < t->n; k++)
+    if (k < axis) *outer *= (size_t)t->dims[k];
+    else if (k > axis) *inner *= (size_t)t->dims[k];
+  *n = (size_t)t->dims[axis];
+}
+
+/* ---- groups: elements that differ only along chosen axes ---- */
+
+static size_t product(const anf_type *t, uint32_t mask, bool in_mask) {
+  size_t n = 1;
+  for (uint32_t k = 0; k < t->n; k++)
+    if ((mask >> k & 1) == in_mask) n *= (size_t)t->dims[k];
+  return n;
+}
+
+/* Offsets of all indices along the axes chosen, in row-major order. */
+static size_t *offsets(anfi_arena *a, const anf_type *t, uint32_t mask, bool in_mask, size_t n) {
+  size_t *at = ANFI_NEW_N(a, size_t, n + 1), repeat = n, step = 1;
+  for (uint32_t k = 0; k < t->n; k++) step *= (size_t)t->dims[k];
+  for (uint32_t k = 0; k < t->n && n; k++) {
+    size_t d = (size_t)t->dims[k];
+    if (!d) return at;
+    step /= d;
+    if ((mask >> k & 1) != in_mask) continue;
+    repeat /= d;
+    for (size_t i = 0; i < n; i++) at[i] += i / repeat % d * step;
+  }
+  return at;
+}
+
+anfi_groups anfi_groups_of(anfi_arena *a, const anf_type *t, uint32_t mask) {
+  anfi_groups g = {.count = product(t, mask, false), .size = product(t, mask, true)};
+  if (g.count && g.size) {
+    g.base = offsets(a, t, mask, false, g.count);
+    g.at = offsets(a, t, mask, true, g.size);
+  } else {
+    g.base = g.at = ANFI_NEW_N(a, size_t, g.count + 1);
+  }
+  return g;
+}
+
+uint32_t anfi_axes_mask(const anf_value *axes, size_t rank) {
+  int64_t at[ANF_MAX_RANK];
+  size_t n = anfi_attr_ints(axes, ANF_MAX_RANK, at), axis = 0;
+  uint32_t mask = 0;
+  for (size_t i = 0; i < n; i++)
+    if (anfi_axis_in(at[i], rank, &axis)) mask |= UINT32_C(1) << axis;
+  return mask;
 }

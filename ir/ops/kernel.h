@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What reference kernels share: walking n-d arrays, reading attributes, converting elements. */
+/* What reference evaluation shares: walks over n-d arrays, whole tensors in one wide type, groups of
+ * elements. */
 #ifndef ANFI_KERNEL_H
 #define ANFI_KERNEL_H
 
 #include "ir/ops/op.h"
 
-/* kernel.c: an odometer over dims in row-major order, with the element index of up to ANFI_ND
- * operands. anfi_nd it; anfi_nd_init(&it, rank, dims); anfi_nd_broadcast(&it, 0, type); for (size_t
- * i = 0; it.more; i++, anfi_nd_next(&it)) use(i, it.at[0], it.index); */
+/* ---- walks ---- */
+
+/* A walk over dims in row-major order, with the element index of up to ANFI_ND operands:
+ *     anfi_nd it;
+ *     anfi_nd_init(&it, rank, dims);
+ *     anfi_nd_broadcast(&it, 0, type);
+ *     for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) use(i, it.at[0], it.index); */
 enum { ANFI_ND = 4 };
 typedef struct anfi_nd {
   size_t rank;
@@ -40,9 +45,44 @@ void anfi_release_later(anf_value *v);
 bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t size,
                    int64_t *out);
 
-/* eval_scalar.c */
-bool anfi_eval_scalar(anfi_eval *q);
+/* Argument i in the element type of the result; released when the op ends. */
+anf_value *anfi_eval_converted(anfi_eval *q, size_t i);
+/* Result element i is element start + stride . index(i) of argument 0. Always true. */
+bool anfi_eval_gather(anfi_eval *q, size_t start, const int64_t *stride);
+
+/* ---- whole tensors in one wide type; kernels round once when they store ---- */
+typedef enum {
+  ANFI_WIDE_REAL,   // double
+  ANFI_WIDE_INT,    // uint64_t: sums wrap
+  ANFI_WIDE_COMPLEX // pairs of double
+} anfi_wide;
+anfi_wide anfi_wide_of(anf_dtype d);
+size_t anfi_wide_bytes(anfi_wide w);
+double *anfi_load_f64(anfi_arena *a, const anf_value *v);
+uint64_t *anfi_load_u64(anfi_arena *a, const anf_value *v);
+double *anfi_load_complex(anfi_arena *a, const anf_value *v);
+void *anfi_load(anfi_arena *a, const anf_value *v, anfi_wide w);
+bool anfi_store_f64(anf_value *v, const double *from);        // always true
+bool anfi_store(anf_value *v, const void *from, anfi_wide w); // likewise
+static inline void anfi_add_complex_product(const double *x, const double *y, double *sum) {
+  sum[0] += x[0] * y[0] - x[1] * y[1];
+  sum[1] += x[0] * y[1] + x[1] * y[0];
+}
+/* A tensor as [outer, n, inner] around one axis. */
+void anfi_split_axis(const anf_type *t, size_t axis, size_t *outer, size_t *n, size_t *inner);
+
+/* ---- groups: elements that differ only along the axes of `mask`, both in row-major order ---- */
+typedef struct anfi_groups {
+  size_t count, size;
+  size_t *base, *at; // element k of group i is at base[i] + at[k]
+} anfi_groups;
+anfi_groups anfi_groups_of(anfi_arena *a, const anf_type *t, uint32_t mask);
+/* The order of 0..n-1 by a stable merge sort (sort.c). */
+size_t *anfi_stable_order(anfi_arena *a, size_t n, bool (*before)(const void *user, size_t, size_t),
+                          const void *user);
+
+bool anfi_eval_scalar(anfi_eval *q); // elementwise.c: the column .scalar
 double anfi_digamma(double x);
-double anfi_lgamma(double x); // kernel.c
+double anfi_lgamma(double x);
 
 #endif

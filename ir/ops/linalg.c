@@ -4,7 +4,7 @@
  * do; one that is not positive definite has NaN for its Cholesky factor. */
 #include <math.h>
 
-#include "ir/ops/op.h"
+#include "ir/ops/kernel.h"
 
 /* ---- result types ---- */
 
@@ -16,29 +16,24 @@ static bool square(const anfi_infer *q, size_t i) {
 
 bool anfi_infer_square(anfi_infer *q) {
   anf_dtype d;
-  if (!anfi_infer_real_dtype(q, 1, (size_t[]){0}, &d) || !square(q, 0)) return false;
-  q->out = anfi_type_with_dtype(q->cx, q->in[0], d);
-  return true;
+  if (!anfi_infer_real(q, 0, 1, &d) || !square(q, 0)) return false;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
 }
 
 bool anfi_infer_det(anfi_infer *q) {
   anf_dtype d;
-  if (!anfi_infer_real_dtype(q, 1, (size_t[]){0}, &d) || !square(q, 0)) return false;
-  q->out = anfi_type_tensor(q->cx, d, q->in[0]->n - 2, q->in[0]->dims);
-  return true;
+  if (!anfi_infer_real(q, 0, 1, &d) || !square(q, 0)) return false;
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d, q->in[0]->n - 2, q->in[0]->dims));
 }
 
 bool anfi_infer_solve(anfi_infer *q) { // a b
   anf_dtype d;
-  if (!anfi_infer_real_dtype(q, 2, (size_t[]){0, 1}, &d) || !square(q, 0)) return false;
+  if (!anfi_infer_real(q, 0, 2, &d) || !square(q, 0)) return false;
   const anf_type *a = q->in[0], *b = q->in[1];
   bool fits = b->n == a->n;
   for (uint32_t k = 0; fits && k + 1 < a->n; k++) fits = anfi_infer_agree(a->dims[k], b->dims[k]);
-  if (!fits)
-    return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a),
-                     anfi_type_text(q->cx, b));
-  q->out = anfi_type_with_dtype(q->cx, b, d);
-  return true;
+  if (!fits) return anfi_infer_mismatch(q, a, b);
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, b, d));
 }
 
 /* ---- elimination ---- */
@@ -111,8 +106,7 @@ static bool solve(anfi_eval *q, double *b, size_t width) {
     eliminate(a + i * n * n, n, b + i * n * width, width);
     substitute(a + i * n * n, n, b + i * n * width, width, false, false, false);
   }
-  anfi_store_f64(q->out, b);
-  return true;
+  return anfi_store_f64(q->out, b);
 }
 
 bool anfi_eval_inverse(anfi_eval *q) {
@@ -134,8 +128,7 @@ bool anfi_eval_triangular_solve(anfi_eval *q) { // lower transpose unit
   double *b = anfi_load_f64(q->scratch, q->in[1]);
   for (size_t i = 0; q->out->n && i < q->in[0]->n / (n * n); i++)
     substitute(a + i * n * n, n, b + i * n * width, width, lower != transpose, transpose, unit);
-  anfi_store_f64(q->out, b);
-  return true;
+  return anfi_store_f64(q->out, b);
 }
 
 /* The lower factor of the symmetric matrix whose lower half a holds; false if a pivot is not
@@ -158,6 +151,5 @@ bool anfi_eval_cholesky(anfi_eval *q) {
   for (size_t i = 0; q->out->n && i < q->out->n / (n * n); i++)
     if (!factor(a + i * n * n, l + i * n * n, n))
       for (size_t k = 0; k < n * n; k++) l[i * n * n + k] = NAN;
-  anfi_store_f64(q->out, l);
-  return true;
+  return anfi_store_f64(q->out, l);
 }

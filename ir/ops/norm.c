@@ -1,9 +1,71 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Normalisations: mean and variance in two passes, everything in double, one rounding at the end.
- * The variance is that of the whole population (divided by n), also in BatchNormTrain's result. */
+/* Normalisations: y = (x - mean) / sqrt(var + eps) * scale + bias, over different groups of elements.
+ *
+ *     LayerNorm: along given axes     BatchNorm: per channel     GroupNorm: per batch entry and group
+ *
+ * Mean and variance take two passes in double, with one rounding at the end. The variance is that of the
+ * whole population (divided by n), also in the result of BatchNormTrain. */
 #include <math.h>
 
-#include "ir/ops/op.h"
+#include "ir/ops/kernel.h"
+
+/* ---- inference ---- */
+
+/* Dims along the axes of the mask, in order. */
+static size_t dims_along(const anf_type *t, uint32_t mask, int64_t *dims) {
+  size_t n = 0;
+  for (uint32_t k = 0; k < t->n; k++)
+    if (mask >> k & 1) dims[n++] = t->dims[k];
+  return n;
+}
+
+bool anfi_infer_layer_norm(anfi_infer *q) { // x scale? bias?; axis is attribute 0
+  anf_dtype d;
+  uint32_t mask;
+  int64_t dims[ANF_MAX_RANK];
+  if (!anfi_infer_real(q, 0, 3, &d)) return false;
+  if (!anfi_infer_axes(q, q->attr[0], q->in[0]->n, &mask)) return false;
+  size_t n = dims_along(q->in[0], mask, dims);
+  if (!anfi_infer_shape_is(q, 1, n, dims) || !anfi_infer_shape_is(q, 2, n, dims)) return false;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
+}
+
+static bool channels(anfi_infer *q, size_t axis, size_t from, size_t to) {
+  for (size_t i = from; i < to; i++)
+    if (!anfi_infer_shape_is(q, i, 1, &q->in[0]->dims[axis])) return false;
+  return true;
+}
+
+bool anfi_infer_batch_norm(anfi_infer *q) { // x scale bias mean var; axis is attribute 0
+  anf_dtype d;
+  size_t axis = 0;
+  if (!anfi_infer_real(q, 0, 5, &d)) return false;
+  if (!anfi_infer_axis(q, q->attr[0], q->in[0]->n, &axis) || !channels(q, axis, 1, 5)) return false;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
+}
+
+bool anfi_infer_batch_norm_train(anfi_infer *q) { // x scale bias -> (y, mean, var)
+  anf_dtype d;
+  size_t axis = 0;
+  if (!anfi_infer_real(q, 0, 3, &d)) return false;
+  if (!anfi_infer_axis(q, q->attr[0], q->in[0]->n, &axis) || !channels(q, axis, 1, 3)) return false;
+  const anf_type *stat = anfi_type_tensor(q->cx, d, 1, &q->in[0]->dims[axis]);
+  const anf_type *items[3] = {anfi_type_with_dtype(q->cx, q->in[0], d), stat, stat};
+  return anfi_infer_is(q, anfi_type_tuple(q->cx, 3, items));
+}
+
+bool anfi_infer_group_norm(anfi_infer *q) { // x scale? bias?; groups is attribute 0
+  anf_dtype d;
+  if (!anfi_infer_real(q, 0, 3, &d)) return false;
+  if (q->in[0]->n < 2) return anfi_infer_fail(q, "x must have a batch and a channel dim");
+  int64_t c = q->in[0]->dims[1], groups = q->op == ANF_OP_GroupNorm ? anfi_attr_int(q->attr[0]) : 1;
+  if (groups < 1 || (c >= 0 && c % groups))
+    return anfi_infer_fail(q, "groups must divide the number of channels");
+  if (!channels(q, 1, 1, 3)) return false;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
+}
+
+/* ---- evaluation: statistics ---- */
 
 static double mean_of(const double *x, const size_t *at, size_t n) {
   double sum = 0.0;
@@ -45,8 +107,7 @@ bool anfi_eval_layer_norm(anfi_eval *q) {
     standardize(p, &g, mean, variance_of(p, g.at, g.size, mean), eps);
     scale_shift(p, &g, scale, bias);
   }
-  anfi_store_f64(q->out, x);
-  return true;
+  return anfi_store_f64(q->out, x);
 }
 
 bool anfi_eval_rms_norm(anfi_eval *q) {
@@ -59,8 +120,7 @@ bool anfi_eval_rms_norm(anfi_eval *q) {
     standardize(p, &g, 0.0, square, eps);
     scale_shift(p, &g, scale, NULL);
   }
-  anfi_store_f64(q->out, x);
-  return true;
+  return anfi_store_f64(q->out, x);
 }
 
 bool anfi_eval_l2_normalize(anfi_eval *q) {
@@ -73,11 +133,10 @@ bool anfi_eval_l2_normalize(anfi_eval *q) {
     double norm = sqrt(square), by = norm < eps ? eps : norm;
     for (size_t k = 0; k < g.size; k++) p[g.at[k]] /= by;
   }
-  anfi_store_f64(q->out, x);
-  return true;
+  return anfi_store_f64(q->out, x);
 }
 
-/* ---- one scale and bias a channel ---- */
+/* ---- evaluation: one scale and bias per channel ---- */
 
 static anfi_groups channels_of(anfi_eval *q, const anf_value *axis_attr) {
   const anf_type *t = q->in[0]->type;
@@ -96,8 +155,7 @@ bool anfi_eval_batch_norm(anfi_eval *q) {
       double *p = x + g.base[c] + g.at[k];
       *p = (*p - mean[c]) / sqrt(var[c] + eps) * scale[c] + bias[c];
     }
-  anfi_store_f64(q->out, x);
-  return true;
+  return anfi_store_f64(q->out, x);
 }
 
 bool anfi_eval_batch_norm_train(anfi_eval *q) {
@@ -140,8 +198,7 @@ static bool grouped(anfi_eval *q, size_t groups, double eps) {
       if (bias) p[k] += bias[c];
     }
   }
-  anfi_store_f64(q->out, x);
-  return true;
+  return anfi_store_f64(q->out, x);
 }
 
 bool anfi_eval_group_norm(anfi_eval *q) {

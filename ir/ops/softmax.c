@@ -1,9 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Softmax, log-softmax, cross entropy and attention: exponents are taken relative to the greatest,
- * so that nothing overflows. Computed in double and rounded once. */
+/* Softmax, LogSoftmax and CrossEntropy, relative to the greatest element, so that exp does not overflow.
+ *
+ *     Softmax(x) = exp(x - max) / sum(exp(x - max))     LogSoftmax(x) = x - max - log(sum(exp(x - max)))
+ *
+ * Computed in double and rounded once. */
 #include <math.h>
 
-#include "ir/ops/op.h"
+#include "ir/ops/kernel.h"
+
+/* ---- inference ---- */
+
+bool anfi_infer_softmax(anfi_infer *q) {
+  anf_dtype d;
+  uint32_t mask;
+  if (!anfi_infer_real(q, 0, 1, &d)) return false;
+  if (!anfi_infer_axes(q, q->attr[0], q->in[0]->n, &mask)) return false;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
+}
+
+static size_t without(const anf_type *t, size_t axis, int64_t *dims) {
+  size_t n = 0;
+  for (size_t k = 0; k < t->n; k++)
+    if (k != axis) dims[n++] = t->dims[k];
+  return n;
+}
+
+bool anfi_infer_cross_entropy(anfi_infer *q) {
+  anf_dtype d;
+  size_t axis = 0;
+  int64_t dims[ANF_MAX_RANK];
+  if (!anfi_infer_real(q, 0, 1, &d)) return false;
+  if (!anfi_is_tensor(q->in[1])) return anfi_infer_real(q, 1, 2, &d);
+  const anf_type *x = q->in[0], *y = q->in[1];
+  if (!anfi_infer_axis(q, q->attr[0], x->n, &axis)) return false;
+  size_t rank = without(x, axis, dims);
+  if (anfi_dtype_is_float((anf_dtype)y->dtype)) {
+    if (!anfi_infer_shape_is(q, 1, x->n, x->dims)) return false;
+    anfi_dtype_promote(d, (anf_dtype)y->dtype, &d);
+  } else {
+    if (!anfi_dtype_is_int((anf_dtype)y->dtype))
+      return anfi_infer_fail(q, "labels are integers or probabilities");
+    if (!anfi_infer_shape_is(q, 1, rank, dims)) return false;
+  }
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d, rank, dims));
+}
+
+/* ---- evaluation ---- */
 
 static double greatest(const double *x, const size_t *at, size_t n) {
   double m = -INFINITY;
@@ -29,8 +71,7 @@ bool anfi_eval_softmax(anfi_eval *q) {
     for (size_t k = 0; k < g.size; k++) sum += p[g.at[k]] = exp(p[g.at[k]] - m);
     for (size_t k = 0; k < g.size; k++) p[g.at[k]] /= sum;
   }
-  anfi_store_f64(q->out, x);
-  return true;
+  return anfi_store_f64(q->out, x);
 }
 
 bool anfi_eval_log_softmax(anfi_eval *q) {
@@ -41,11 +82,8 @@ bool anfi_eval_log_softmax(anfi_eval *q) {
     double *p = x + g.base[i], l = log_sum_exp(p, g.at, g.size);
     for (size_t k = 0; k < g.size; k++) p[g.at[k]] -= l;
   }
-  anfi_store_f64(q->out, x);
-  return true;
+  return anfi_store_f64(q->out, x);
 }
-
-/* ---- cross entropy ---- */
 
 static bool label_loss(anfi_eval *q, size_t i, const double *x, const anfi_groups *g,
                        double *loss) {
@@ -77,106 +115,6 @@ bool anfi_eval_cross_entropy(anfi_eval *q) {
     if (dense) loss = dense_loss(x + g.base[i], p + g.base[i], &g);
     else if (!label_loss(q, i, x + g.base[i], &g, &loss)) return false;
     anfi_set_f64(q->out, i, loss);
-  }
-  return true;
-}
-
-/* ---- attention ---- */
-
-typedef struct {
-  size_t l, s, d, dv; // queries, keys, their width, width of values
-  const double *q, *k, *v, *mask;
-  bool causal, is_bool;
-  double scale;
-  double *score; // of one query
-} attending;
-
-/* One query: scores, softmax, weighted sum of values. A row that may attend to nothing gives zeros.
- */
-static void attend_row(const attending *a, size_t i, const double *q, const double *k,
-                       const double *v, const double *mask, const size_t *mask_step, double *out) {
-  double m = -INFINITY, sum = 0.0;
-  for (size_t j = 0; j < a->s; j++) {
-    double x = 0.0, add = mask ? mask[i * mask_step[0] + j * mask_step[1]] : 0.0;
-    for (size_t p = 0; p < a->d; p++) x += q[i * a->d + p] * k[j * a->d + p];
-    x *= a->scale;
-    if (mask && a->is_bool) x = add != 0.0 ? x : -INFINITY;
-    else x += add;
-    if (a->causal && j > i) x = -INFINITY;
-    a->score[j] = x;
-    if (x > m || x != x) m = x;
-  }
-  for (size_t j = 0; j < a->s; j++)
-    sum += a->score[j] = m == -INFINITY ? 0.0 : exp(a->score[j] - m);
-  for (size_t p = 0; p < a->dv; p++) {
-    double y = 0.0;
-    for (size_t j = 0; j < a->s; j++)
-      if (a->score[j] != 0.0) y += a->score[j] / sum * v[j * a->dv + p];
-    out[i * a->dv + p] = y;
-  }
-}
-
-/* Number of the matrix in t (last two dims) for result batch b; *step of the mask's last two dims.
- */
-static size_t matrix_at(const anf_type *t, const anf_type *out, size_t b) {
-  size_t at = 0, step = 1;
-  for (size_t k = out->n - 2; k-- > 0;) {
-    size_t i = b % (size_t)out->dims[k];
-    b /= (size_t)out->dims[k];
-    if (k + t->n < out->n) continue;
-    size_t d = (size_t)t->dims[k + t->n - out->n];
-    at += (d == 1 ? 0 : i) * step;
-    step *= d;
-  }
-  return at;
-}
-
-bool anfi_eval_attention(anfi_eval *q) {
-  const anf_type *tq = q->in[0]->type, *tk = q->in[1]->type, *tv = q->in[2]->type, *tm = NULL;
-  const anf_value *mask = anfi_eval_given(q, 3);
-  attending a = {.l = (size_t)tq->dims[tq->n - 2],
-                 .s = (size_t)tk->dims[tk->n - 2],
-                 .d = (size_t)tq->dims[tq->n - 1],
-                 .dv = (size_t)tv->dims[tv->n - 1],
-                 .causal = anfi_attr_bool(q->attr[0])};
-  a.scale = anfi_attr_given(q->attr[1]) ? anfi_attr_float(q->attr[1]) : 1.0 / sqrt((double)a.d);
-  a.q = anfi_load_f64(q->scratch, q->in[0]);
-  a.k = anfi_load_f64(q->scratch, q->in[1]);
-  a.v = anfi_load_f64(q->scratch, q->in[2]);
-  a.score = ANFI_NEW_N(q->scratch, double, a.s + 1);
-  size_t rows = 1, cols = 1, step[2] = {0, 0};
-  if (mask) {
-    tm = mask->type;
-    a.mask = anfi_load_f64(q->scratch, mask);
-    a.is_bool = tm->dtype == ANF_BOOL;
-    cols = tm->n > 0 ? (size_t)tm->dims[tm->n - 1] : 1;
-    rows = tm->n > 1 ? (size_t)tm->dims[tm->n - 2] : 1;
-    step[0] = rows == 1 ? 0 : cols;
-    step[1] = cols == 1 ? 0 : 1;
-  }
-  double *out = ANFI_NEW_N(q->scratch, double, q->out->n + 1);
-  size_t per = a.l * a.dv;
-  for (size_t b = 0; per && b < q->out->n / per; b++) {
-    const double *m = mask ? a.mask + matrix_at(tm, q->type, b) * rows * cols : NULL;
-    for (size_t i = 0; i < a.l; i++)
-      attend_row(&a, i, a.q + matrix_at(tq, q->type, b) * a.l * a.d,
-                 a.k + matrix_at(tk, q->type, b) * a.s * a.d,
-                 a.v + matrix_at(tv, q->type, b) * a.s * a.dv, m, step, out + b * per);
-  }
-  anfi_store_f64(q->out, out);
-  return true;
-}
-
-bool anfi_eval_embedding(anfi_eval *q) {
-  const anf_value *w = q->in[0], *ids = q->in[1];
-  size_t rows = (size_t)w->type->dims[0], row = rows ? w->n / rows : 0;
-  size_t bytes = row * anf_dtype_bytes((anf_dtype)w->type->dtype);
-  for (size_t i = 0; i < ids->n; i++) {
-    int64_t k = anfi_get_i64(ids, i);
-    size_t at = 0;
-    if (!anfi_axis_in(k, rows, &at))
-      return anfi_fail(q->cx, q->loc, ANF_E0404, "Embedding", (long long)k, (long long)rows);
-    memcpy(q->out->u.data + i * bytes, w->u.data + at * bytes, bytes);
   }
   return true;
 }

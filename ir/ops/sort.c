@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sorting and searching. Orders are stable; a NaN comes after all numbers, in both directions; -0
  * and 0 are equal. */
-#include "ir/ops/op.h"
+#include "ir/ops/kernel.h"
 
 typedef bool (*comes_before)(const void *user, size_t a, size_t b);
 
@@ -153,19 +153,15 @@ bool anfi_eval_bincount(anfi_eval *q) {
       anfi_set_i64(q->out, (size_t)k,
                    anfi_get_i64(q->out, (size_t)k) + (w ? anfi_get_i64(w, i) : 1));
   }
-  if (wide == ANFI_WIDE_REAL) anfi_store_f64(q->out, sum);
-  return true;
+  return wide != ANFI_WIDE_REAL || anfi_store_f64(q->out, sum);
 }
 
 /* ---- result types ---- */
 
 static bool ordered(const anfi_infer *q, size_t i) {
-  if (!anfi_is_tensor(q->in[i]))
-    return anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name,
-                     anfi_type_text(q->cx, q->in[i]));
+  if (!anfi_is_tensor(q->in[i])) return anfi_infer_no_tensor(q, i);
   anf_dtype d = (anf_dtype)q->in[i]->dtype;
-  return anfi_dtype_class(d) <= ANFI_CLASS_FLOAT ||
-         anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(d));
+  return anfi_dtype_class(d) <= ANFI_CLASS_FLOAT || anfi_infer_bad_dtype(q, d);
 }
 
 bool anfi_infer_sort(anfi_infer *q) {
@@ -186,8 +182,7 @@ bool anfi_infer_topk(anfi_infer *q) { // k axis largest
   dims[axis] = k;
   const anf_type *items[2] = {anfi_type_tensor(q->cx, (anf_dtype)x->dtype, x->n, dims),
                               anfi_type_tensor(q->cx, ANF_I64, x->n, dims)};
-  q->out = anfi_type_tuple(q->cx, 2, items);
-  return true;
+  return anfi_infer_is(q, anfi_type_tuple(q->cx, 2, items));
 }
 
 bool anfi_infer_search_sorted(anfi_infer *q) {
@@ -195,8 +190,7 @@ bool anfi_infer_search_sorted(anfi_infer *q) {
   if (q->in[0]->n != 1) return anfi_infer_fail(q, "the sorted array must be of rank 1");
   if (!anfi_attr_is(q->attr[0], "left") && !anfi_attr_is(q->attr[0], "right"))
     return anfi_infer_fail(q, "side is \"left\" or \"right\"");
-  q->out = anfi_type_with_dtype(q->cx, q->in[1], ANF_I64);
-  return true;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[1], ANF_I64));
 }
 
 bool anfi_infer_bincount(anfi_infer *q) {
@@ -208,6 +202,5 @@ bool anfi_infer_bincount(anfi_infer *q) {
   if (anfi_infer_given(q, 1) && (!ordered(q, 1) || !anfi_infer_shape_is(q, 1, 1, q->in[0]->dims)))
     return false;
   anf_dtype d = anfi_infer_given(q, 1) ? (anf_dtype)q->in[1]->dtype : ANF_I64;
-  q->out = anfi_type_tensor(q->cx, d == ANF_BOOL ? ANF_I64 : d, 1, &n);
-  return true;
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d == ANF_BOOL ? ANF_I64 : d, 1, &n));
 }

@@ -4,7 +4,7 @@
 #ifndef ANFI_WINDOW_H
 #define ANFI_WINDOW_H
 
-#include "ir/ops/op.h"
+#include "ir/ops/kernel.h"
 
 /* Spatial dims stand at the end of these arrays; those that are missing have size and stride 1. */
 typedef struct anfi_window {
@@ -21,13 +21,13 @@ typedef struct anfi_conv {
 /* The same question as types: what eval hooks ask plans with. */
 anfi_infer anfi_as_infer(const anfi_eval *q);
 
-/* infer_conv.c: attributes in the order stride padding dilation; in[] and kernel[] are set. Dims
+/* conv.c: attributes in the order stride padding dilation; in[] and kernel[] are set. Dims
  * that are not known give dims that are not known. */
 bool anfi_window_plan(const anfi_infer *q, anfi_window *w, const anf_value *stride,
                       const anf_value *padding, const anf_value *dilation, bool ceil_mode);
 bool anfi_conv_plan(const anfi_infer *q, anfi_conv *c);
 
-/* infer_pool.c: which elements of the input a result index reads, along one spatial dim:
+/* pool.c: which elements of the input a result index reads, along one spatial dim:
  * lo, lo + step, ... below hi; a mean divides by the product of the counts. */
 typedef struct anfi_span {
   int64_t lo, hi, count;
@@ -41,5 +41,7 @@ typedef struct anfi_pool {
   int64_t first[3], stride[3], taps[3];
 } anfi_pool;
 bool anfi_pool_plan(const anfi_infer *q, size_t rank, const int64_t *in, bool spans, anfi_pool *p);
+/* x is [batch, channels, 1 to 3 spatial dims], as many as the op is named for. */
+bool anfi_infer_spatial(const anfi_infer *q, size_t *rank);
 
 #endif

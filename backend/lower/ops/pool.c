@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Pools and their gradients, and resizing. Which elements a window spans stands in small constant
- * tables by result index, the same that the interpreter plans with (ir/ops/infer_pool.c). */
+ * tables by result index, the same that the interpreter plans with (ir/ops/pool.c). */
 #include <math.h>
 
 #include "backend/lower/ops/slide.h"

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "backend/lower/low.h"
+#include "ir/ops/kernel.h"
 
 #define U64 anfi_t_dt(ANF_TIR_u64)
 

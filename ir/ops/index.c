@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels that read or write at indices. Writes go in the row-major order of the update, so the
- * last of equal indices wins; sums are added one after the other in the element type. */
+/* Reads and writes at integer indices. Whether an index is in range is checked at run time (E0404).
+ *
+ *     Take(x: f32[5,3], i: i64[2], axis=0)  ->  f32[2,3]     IndexWrite(x, i, u: f32[2,3])  ->  x with new rows
+ *
+ * A write copies x and then writes in the row-major order of the update, so the last of equal indices wins;
+ * sums are added one after the other in the element type. */
 #include "ir/ops/kernel.h"
 
-/* ---- writing: x is copied, then elements are changed ---- */
+/* ---- write modes: update, add, mul, min, max ---- */
 
 typedef enum { UPDATE, ADD, MUL, MIN, MAX } writing;
-
-static void copy_x(anfi_eval *q) {
-  memcpy(q->out->u.data, q->in[0]->u.data, q->out->n * anf_dtype_bytes((anf_dtype)q->type->dtype));
-}
-
-/* Argument i in the element type of the result. */
-static anf_value *converted(anfi_eval *q, size_t i) {
-  anf_value *v = anfi_value_cast(q->in[i], (anf_dtype)q->type->dtype);
-  anfi_release_later(v);
-  return v;
-}
 
 static double combine_real(writing how, double a, double b) {
   switch (how) {
@@ -72,95 +65,63 @@ static bool how_of(const anfi_eval *q, const anf_value *mode, writing *how) {
                    "mode must be update, add, mul, min or max");
 }
 
-/* ---- slices ---- */
+/* ---- Take, IndexWrite, Embedding: rows x[..., index, ...]; x is [outer, n, inner] around the axis ---- */
 
-/* Start and strides of the walk over the slice of x. */
-static size_t slice_walk(const anfi_eval *q, int64_t *stride, int64_t *dims) {
-  const anf_type *t = q->in[0]->type;
-  size_t axis;
-  int64_t start, step;
-  anfi_axis_in(anfi_attr_int(q->attr[3]), t->n, &axis);
-  anfi_dense_strides(t->n, t->dims, stride);
-  for (size_t k = 0; k < t->n; k++) dims[k] = t->dims[k];
-  dims[axis] = (int64_t)anfi_slice((size_t)t->dims[axis], q->attr, &start, &step);
-  if (!dims[axis]) return 0;
-  size_t at = (size_t)(start * stride[axis]);
-  stride[axis] = dims[axis] > 1 ? stride[axis] * step : 0; // a huge step is never taken
-  return at;
-}
-
-bool anfi_eval_slice(anfi_eval *q) {
-  int64_t stride[ANF_MAX_RANK], dims[ANF_MAX_RANK];
-  size_t start = slice_walk(q, stride, dims);
-  anfi_nd it;
-  anfi_nd_init(&it, q->type->n, dims);
-  anfi_nd_strides(&it, 0, start, stride);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
-    anfi_copy_element(q->out, i, q->in[0], it.at[0]);
+/* The shape of Take: index's dims stand where the axis was. */
+static bool take_dims(anfi_infer *q, const anf_value *attr, size_t *rank, int64_t *dims) {
+  const anf_type *x = q->in[0], *index = q->in[1];
+  size_t axis = 0, n = 0;
+  if (!anfi_attr_given(attr)) {
+    for (size_t k = 0; k < index->n; k++) dims[n++] = index->dims[k];
+  } else {
+    if (!anfi_infer_axis(q, attr, x->n, &axis)) return false;
+    if (x->n + index->n - 1 > ANF_MAX_RANK) return anfi_infer_high_rank(q);
+    for (size_t k = 0; k < axis; k++) dims[n++] = x->dims[k];
+    for (size_t k = 0; k < index->n; k++) dims[n++] = index->dims[k];
+    for (size_t k = axis + 1; k < x->n; k++) dims[n++] = x->dims[k];
+  }
+  *rank = n;
   return true;
 }
 
-bool anfi_eval_slice_update(anfi_eval *q) {
-  int64_t stride[ANF_MAX_RANK], dims[ANF_MAX_RANK];
-  size_t start = slice_walk(q, stride, dims);
-  anf_value *u = converted(q, 1);
-  copy_x(q);
-  anfi_nd it;
-  anfi_nd_init(&it, q->type->n, dims);
-  anfi_nd_strides(&it, 0, start, stride);
-  anfi_nd_broadcast(&it, 1, u->type);
-  for (; it.more; anfi_nd_next(&it)) anfi_copy_element(q->out, it.at[0], u, it.at[1]);
-  return true;
+bool anfi_infer_take(anfi_infer *q) {
+  size_t rank = 0;
+  int64_t dims[ANF_MAX_RANK];
+  if (!anfi_infer_tensors(q) || !anfi_infer_indices(q, 1) || !take_dims(q, q->attr[0], &rank, dims))
+    return false;
+  return anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, rank, dims);
 }
 
-/* Start of a dynamic slice: clamped, so that the whole slice is inside. */
-static int64_t clamped(const anf_value *start, int64_t size, int64_t dim) {
-  int64_t at = anfi_get_i64(start, 0);
-  if (start->type->dtype == ANF_U64 && at < 0) at = INT64_MAX;
-  else if (at < 0) at = at < -dim ? 0 : at + dim;
-  return at > dim - size ? dim - size : at;
+bool anfi_infer_index_write(anfi_infer *q) {
+  size_t rank = 0;
+  int64_t dims[ANF_MAX_RANK];
+  if (!anfi_infer_tensors(q) || !anfi_infer_indices(q, 1) || !anfi_infer_writable(q, 2) ||
+      !take_dims(q, q->attr[0], &rank, dims))
+    return false;
+  return anfi_infer_shape_is(q, 2, rank, dims) && anfi_infer_same(q);
 }
 
-static size_t dynamic_walk(const anfi_eval *q, size_t first, const int64_t *dims, int64_t *stride) {
-  const anf_type *t = q->in[0]->type;
-  int64_t at = 0;
-  anfi_dense_strides(t->n, t->dims, stride);
-  for (size_t k = 0; k < t->n; k++)
-    at += clamped(q->in[first + k], dims[k], t->dims[k]) * stride[k];
-  return (size_t)at;
+bool anfi_infer_embedding(anfi_infer *q) {
+  if (!anfi_infer_tensors(q)) return false;
+  const anf_type *w = q->in[0], *i = q->in[1];
+  int64_t dims[ANF_MAX_RANK];
+  if (w->n < 1) return anfi_infer_fail(q, "the table must have rows");
+  if (!anfi_dtype_is_int((anf_dtype)i->dtype))
+    return anfi_infer_fail(q, "row numbers are integers");
+  size_t rank = i->n + w->n - 1;
+  if (rank > ANF_MAX_RANK) return anfi_infer_fail(q, "the rank is above 16");
+  if (i->n) memcpy(dims, i->dims, i->n * sizeof *dims);
+  if (w->n > 1) memcpy(dims + i->n, w->dims + 1, (w->n - 1) * sizeof *dims);
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, (anf_dtype)w->dtype, rank, dims));
 }
 
-bool anfi_eval_dynamic_slice(anfi_eval *q) {
-  int64_t stride[ANF_MAX_RANK];
-  size_t start = dynamic_walk(q, 1, q->type->dims, stride);
-  anfi_nd it;
-  anfi_nd_init(&it, q->type->n, q->type->dims);
-  anfi_nd_strides(&it, 0, start, stride);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it))
-    anfi_copy_element(q->out, i, q->in[0], it.at[0]);
-  return true;
-}
-
-bool anfi_eval_dynamic_update_slice(anfi_eval *q) {
-  int64_t stride[ANF_MAX_RANK];
-  anf_value *u = converted(q, 1);
-  copy_x(q);
-  anfi_nd it;
-  anfi_nd_init(&it, u->type->n, u->type->dims);
-  anfi_nd_strides(&it, 0, dynamic_walk(q, 2, u->type->dims, stride), stride);
-  for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) anfi_copy_element(q->out, it.at[0], u, i);
-  return true;
-}
-
-/* ---- whole rows: x seen as [outer, n, inner] around the axis, or as [1, all, 1] ---- */
-
-typedef struct rows {
+typedef struct row_view {
   size_t outer, n, inner;
-} rows;
+} row_view;
 
-static rows rows_of(const anfi_eval *q) {
+static row_view rows_of(const anfi_eval *q) {
   const anf_value *x = q->in[0];
-  rows r = {1, x->n, 1};
+  row_view r = {1, x->n, 1};
   size_t axis;
   if (!anfi_attr_given(q->attr[0])) return r;
   anfi_axis_in(anfi_attr_int(q->attr[0]), x->type->n, &axis);
@@ -169,7 +130,7 @@ static rows rows_of(const anfi_eval *q) {
 }
 
 bool anfi_eval_take(anfi_eval *q) {
-  rows r = rows_of(q);
+  row_view r = rows_of(q);
   const anf_value *index = q->in[1];
   int64_t at;
   for (size_t j = 0; j < index->n && q->out->n; j++) {
@@ -183,12 +144,12 @@ bool anfi_eval_take(anfi_eval *q) {
 }
 
 bool anfi_eval_index_write(anfi_eval *q) {
-  rows r = rows_of(q);
-  const anf_value *index = q->in[1], *u = converted(q, 2);
+  row_view r = rows_of(q);
+  const anf_value *index = q->in[1], *u = anfi_eval_converted(q, 2);
   writing how;
   int64_t at;
   if (!how_of(q, q->attr[1], &how)) return false;
-  copy_x(q);
+  anfi_eval_copy(q);
   for (size_t j = 0; j < index->n && u->n; j++) {
     if (!anfi_index_at(q, index, j, (int64_t)r.n, &at)) return false;
     for (size_t o = 0; o < r.outer; o++)
@@ -199,7 +160,41 @@ bool anfi_eval_index_write(anfi_eval *q) {
   return true;
 }
 
-/* ---- single elements along an axis ---- */
+bool anfi_eval_embedding(anfi_eval *q) {
+  const anf_value *w = q->in[0], *ids = q->in[1];
+  size_t rows = (size_t)w->type->dims[0], row = rows ? w->n / rows : 0;
+  size_t bytes = row * anf_dtype_bytes((anf_dtype)w->type->dtype);
+  for (size_t i = 0; i < ids->n; i++) {
+    int64_t k = anfi_get_i64(ids, i);
+    size_t at = 0;
+    if (!anfi_axis_in(k, rows, &at))
+      return anfi_fail(q->cx, q->loc, ANF_E0404, "Embedding", (long long)k, (long long)rows);
+    memcpy(q->out->u.data + i * bytes, w->u.data + at * bytes, bytes);
+  }
+  return true;
+}
+
+/* ---- TakeAlong, WriteAlong: single elements along an axis; index has the rank of x ---- */
+
+static bool along(anfi_infer *q) {
+  const anf_type *x = q->in[0], *index = q->in[1];
+  size_t axis;
+  if (!anfi_infer_indices(q, 1) || !anfi_infer_axis(q, q->attr[0], x->n, &axis)) return false;
+  bool fits = index->n == x->n;
+  for (size_t k = 0; fits && k < x->n; k++)
+    fits = k == axis || anfi_infer_agree(x->dims[k], index->dims[k]);
+  return fits || anfi_infer_mismatch(q, x, index);
+}
+
+bool anfi_infer_take_along(anfi_infer *q) {
+  if (!anfi_infer_tensors(q) || !along(q)) return false;
+  return anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, q->in[1]->n, q->in[1]->dims);
+}
+
+bool anfi_infer_write_along(anfi_infer *q) {
+  if (!anfi_infer_tensors(q) || !along(q) || !anfi_infer_writable(q, 2)) return false;
+  return anfi_infer_shape_is(q, 2, q->in[1]->n, q->in[1]->dims) && anfi_infer_same(q);
+}
 
 /* Walks the index tensor; operand 0 is x with index 0 along the axis. */
 static size_t along_walk(const anfi_eval *q, anfi_nd *it, int64_t *stride) {
@@ -231,9 +226,9 @@ bool anfi_eval_write_along(anfi_eval *q) {
   int64_t stride, at;
   writing how;
   size_t axis = along_walk(q, &it, &stride);
-  anf_value *u = converted(q, 2);
+  anf_value *u = anfi_eval_converted(q, 2);
   if (!how_of(q, q->attr[1], &how)) return false;
-  copy_x(q);
+  anfi_eval_copy(q);
   for (size_t i = 0; it.more; i++, anfi_nd_next(&it)) {
     if (!anfi_index_at(q, q->in[1], i, q->in[0]->type->dims[axis], &at)) return false;
     write(how, q->out, it.at[0] + (size_t)(at * stride), u, i);
@@ -241,7 +236,37 @@ bool anfi_eval_write_along(anfi_eval *q) {
   return true;
 }
 
-/* ---- index tuples ---- */
+/* ---- GatherNd, ScatterNd: index tuples in the last dim of index ---- */
+
+static bool nd_dims(anfi_infer *q, size_t *rank, int64_t *dims) {
+  const anf_type *x = q->in[0], *index = q->in[1];
+  if (!anfi_infer_indices(q, 1)) return false;
+  if (!index->n || index->dims[index->n - 1] < 0)
+    return anfi_infer_fail(q, "the last dim of the indices must be known");
+  if (index->dims[index->n - 1] > (int64_t)x->n)
+    return anfi_infer_fail(q, "there are more indices than dims");
+  size_t depth = (size_t)index->dims[index->n - 1], n = 0;
+  if (index->n - 1 + x->n - depth > ANF_MAX_RANK) return anfi_infer_high_rank(q);
+  for (size_t k = 0; k + 1 < index->n; k++) dims[n++] = index->dims[k];
+  for (size_t k = depth; k < x->n; k++) dims[n++] = x->dims[k];
+  *rank = n;
+  return true;
+}
+
+bool anfi_infer_gather_nd(anfi_infer *q) {
+  size_t rank = 0;
+  int64_t dims[ANF_MAX_RANK];
+  return anfi_infer_tensors(q) && nd_dims(q, &rank, dims) &&
+         anfi_infer_result(q, (anf_dtype)q->in[0]->dtype, rank, dims);
+}
+
+bool anfi_infer_scatter_nd(anfi_infer *q) {
+  size_t rank = 0;
+  int64_t dims[ANF_MAX_RANK];
+  if (!anfi_infer_tensors(q) || !nd_dims(q, &rank, dims) || !anfi_infer_writable(q, 2))
+    return false;
+  return anfi_infer_shape_is(q, 2, rank, dims) && anfi_infer_same(q);
+}
 
 typedef struct blocks { // x seen as blocks that one index tuple picks
   size_t depth, count, size;
@@ -277,15 +302,28 @@ bool anfi_eval_gather_nd(anfi_eval *q) {
 
 bool anfi_eval_scatter_nd(anfi_eval *q) {
   blocks b = blocks_of(q);
-  anf_value *u = converted(q, 2);
+  anf_value *u = anfi_eval_converted(q, 2);
   writing how;
   if (!how_of(q, q->attr[0], &how)) return false;
-  copy_x(q);
+  anfi_eval_copy(q);
   for (size_t j = 0, to; j < b.count && u->n; j++) {
     if (!block_at(q, &b, j, &to)) return false;
     for (size_t i = 0; i < b.size; i++) write(how, q->out, to + i, u, j * b.size + i);
   }
   return true;
+}
+
+/* ---- OneHot ---- */
+
+bool anfi_infer_one_hot(anfi_infer *q) {
+  if (!anfi_infer_tensors(q) || !anfi_infer_indices(q, 0)) return false;
+  const anf_type *t = q->in[0];
+  int64_t depth = anfi_attr_int(q->attr[0]), dims[ANF_MAX_RANK + 1];
+  size_t axis;
+  if (depth < 0) return anfi_infer_fail(q, "depth must not be negative");
+  if (!anfi_infer_axis(q, q->attr[1], t->n + 1, &axis)) return false;
+  for (size_t k = 0; k <= t->n; k++) dims[k] = k == axis ? depth : t->dims[k < axis ? k : k - 1];
+  return anfi_infer_result(q, anfi_attr_dtype(q->attr[2]), t->n + 1, dims);
 }
 
 /* An index outside 0..depth gives zeros. */

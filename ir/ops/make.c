@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Result types of ops that make tensors from a shape or a range, and of conversions. */
-#include "ir/ops/op.h"
-
+/* Tensors from a shape or a range, and conversions.
+ *
+ *     Arange(0, 6, 2)  ->  i64[3]     Full(1.5, (2, 3))  ->  float[2,3]     Cast(i32[3], f32)  ->  f32[3] */
 #include <math.h>
 
+#include "ir/ops/kernel.h"
+
+/* ---- inference ---- */
+
 static bool number_dtype(const anfi_infer *q, anf_dtype d) {
-  return d != ANF_KEY || anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, "key");
+  return d != ANF_KEY || anfi_infer_bad_dtype(q, ANF_KEY);
 }
 
 bool anfi_infer_cast(anfi_infer *q) {
@@ -13,8 +17,7 @@ bool anfi_infer_cast(anfi_infer *q) {
   if (!anfi_infer_tensors(q)) return false;
   if (q->in[0]->dtype != d && (!number_dtype(q, d) || !number_dtype(q, (anf_dtype)q->in[0]->dtype)))
     return false;
-  q->out = anfi_type_with_dtype(q->cx, q->in[0], d);
-  return true;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
 }
 
 bool anfi_infer_cast_like(anfi_infer *q) {
@@ -22,8 +25,7 @@ bool anfi_infer_cast_like(anfi_infer *q) {
   anf_dtype d = (anf_dtype)q->in[1]->dtype;
   if (q->in[0]->dtype != d && (!number_dtype(q, d) || !number_dtype(q, (anf_dtype)q->in[0]->dtype)))
     return false;
-  q->out = anfi_type_with_dtype(q->cx, q->in[0], d);
-  return true;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
 }
 
 /* Zeros, Ones: attributes shape dtype. */
@@ -52,8 +54,7 @@ bool anfi_infer_like(anfi_infer *q) {
   anf_dtype d =
       anfi_attr_given(q->attr[0]) ? anfi_attr_dtype(q->attr[0]) : (anf_dtype)q->in[0]->dtype;
   if (!number_dtype(q, d)) return false;
-  q->out = anfi_type_with_dtype(q->cx, q->in[0], d);
-  return true;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
 }
 
 bool anfi_infer_full_like(anfi_infer *q) {
@@ -63,8 +64,7 @@ bool anfi_infer_full_like(anfi_infer *q) {
   if (d != (anf_dtype)q->in[1]->dtype &&
       (!number_dtype(q, d) || !number_dtype(q, (anf_dtype)q->in[1]->dtype)))
     return false;
-  q->out = q->in[0];
-  return true;
+  return anfi_infer_is(q, q->in[0]);
 }
 
 bool anfi_infer_eye(anfi_infer *q) {
@@ -116,4 +116,68 @@ bool anfi_infer_linspace(anfi_infer *q) {
   anf_dtype d = anfi_attr_dtype(q->attr[4]);
   if (n < 0) return anfi_infer_fail(q, "num must not be negative");
   return number_dtype(q, d) && anfi_infer_result(q, d, 1, &n);
+}
+
+/* ---- evaluation: results start as zeros ---- */
+
+bool anfi_eval_cast(anfi_eval *q) {
+  q->out = anfi_value_cast(q->in[0], (anf_dtype)q->type->dtype);
+  return true;
+}
+
+static void set_one(anf_value *v, size_t i) {
+  bool pairs = anfi_dtype_class((anf_dtype)v->type->dtype) == ANFI_CLASS_COMPLEX;
+  anfi_set_f64(v, pairs ? 2 * i : i, 1);
+}
+
+/* Zeros and ones, with a shape of their own or that of an argument. */
+bool anfi_eval_fill(anfi_eval *q) {
+  bool ones = q->op == ANF_OP_Ones || q->op == ANF_OP_OnesLike;
+  for (size_t i = 0; ones && i < q->out->n; i++) set_one(q->out, i);
+  return true;
+}
+
+static bool fill_with(anfi_eval *q, anf_value *x) {
+  anf_value *v = anfi_value_cast(x, (anf_dtype)q->type->dtype);
+  anfi_release_later(v);
+  for (size_t i = 0; i < q->out->n; i++) anfi_copy_element(q->out, i, v, 0);
+  return true;
+}
+
+bool anfi_eval_full(anfi_eval *q) { return fill_with(q, q->in[0]); }
+bool anfi_eval_full_like(anfi_eval *q) { return fill_with(q, q->in[1]); }
+
+bool anfi_eval_eye(anfi_eval *q) {
+  int64_t n = q->type->dims[0], m = q->type->dims[1], k = anfi_attr_int(q->attr[2]);
+  for (int64_t i = 0; i < n && m > 0; i++)
+    if (k >= -i && k < m - i) set_one(q->out, (size_t)(i * m + i + k));
+  return true;
+}
+
+/* Element i is start + i * step, in 64-bit integers or in double. */
+bool anfi_eval_arange(anfi_eval *q) {
+  bool ints = true, pairs = anfi_dtype_class((anf_dtype)q->type->dtype) == ANFI_CLASS_COMPLEX;
+  for (size_t k = 0; k < 3; k++)
+    ints &= anfi_dtype_class((anf_dtype)q->attr[k]->type->dtype) < ANFI_CLASS_FLOAT;
+  double start = anfi_attr_float(q->attr[0]), step = anfi_attr_float(q->attr[2]);
+  uint64_t first = (uint64_t)anfi_attr_int(q->attr[0]), by = (uint64_t)anfi_attr_int(q->attr[2]);
+  for (size_t i = 0; i < q->out->n; i++) {
+    size_t to = pairs ? 2 * i : i;
+    if (ints) anfi_set_i64(q->out, to, (int64_t)(first + i * by));
+    else anfi_set_f64(q->out, to, start + (double)i * step);
+  }
+  return true;
+}
+
+bool anfi_eval_linspace(anfi_eval *q) {
+  double start = anfi_attr_float(q->attr[0]), stop = anfi_attr_float(q->attr[1]);
+  bool endpoint = anfi_attr_bool(q->attr[3]),
+       pairs = anfi_dtype_class((anf_dtype)q->type->dtype) == ANFI_CLASS_COMPLEX;
+  size_t n = q->out->n, parts = endpoint && n > 1 ? n - 1 : n;
+  double step = (stop - start) / (double)parts;
+  for (size_t i = 0; i < n; i++) {
+    double x = endpoint && n > 1 && i + 1 == n ? stop : start + (double)i * step;
+    anfi_set_f64(q->out, pairs ? 2 * i : i, x);
+  }
+  return true;
 }

@@ -1,7 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Matrix products and Einsum. Reals are multiplied and summed in double, in ascending order of the
- * summed index, and rounded once to the result's type; integers wrap; bools are or-ed. */
-#include "ir/ops/op.h"
+/* MatMul and Linear.
+ *
+ *     [.., m, k] x [.., k, n]  ->  [.., m, n]       leading dims broadcast; a vector has no m or no n
+ *
+ * Reals are multiplied and summed in double, in ascending order of k, and rounded once to the result's
+ * type; integers wrap; bools are or-ed. */
+#include "ir/ops/kernel.h"
+
+/* ---- inference ---- */
+
+bool anfi_infer_matmul(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_promoted(q, &d)) return false;
+  const anf_type *a = q->in[0], *b = q->in[1];
+  bool ta = anfi_attr_bool(q->attr[0]), tb = anfi_attr_bool(q->attr[1]);
+  if (!a->n || !b->n) return anfi_infer_fail(q, "a scalar has no matrix product; use *");
+  if ((ta && a->n < 2) || (tb && b->n < 2))
+    return anfi_infer_fail(q, "a vector cannot be transposed");
+  int64_t ka = a->dims[ta ? a->n - 2 : a->n - 1],
+          kb = b->dims[b->n < 2 || tb ? b->n - 1 : b->n - 2];
+  if (!anfi_infer_agree(ka, kb)) return anfi_infer_mismatch(q, a, b);
+  size_t na = a->n > 2 ? a->n - 2 : 0, nb = b->n > 2 ? b->n - 2 : 0, n = na > nb ? na : nb;
+  int64_t dims[ANF_MAX_RANK];
+  for (size_t i = 0; i < n; i++) {
+    int64_t x = i + na >= n ? a->dims[i + na - n] : 1, y = i + nb >= n ? b->dims[i + nb - n] : 1;
+    if (!anfi_infer_dim(x, y, &dims[i])) return anfi_infer_mismatch(q, a, b);
+  }
+  if (a->n > 1) dims[n++] = a->dims[ta ? a->n - 1 : a->n - 2];
+  if (b->n > 1) dims[n++] = b->dims[tb ? b->n - 2 : b->n - 1];
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d, n, dims));
+}
+
+bool anfi_infer_linear(anfi_infer *q) {
+  const anf_type *x = q->in[0], *w = q->in[1];
+  if (!anfi_is_tensor(x) || !anfi_is_tensor(w)) return anfi_infer_tensors(q);
+  bool biased = anfi_infer_given(q, 2);
+  anf_dtype d = (anf_dtype)x->dtype;
+  for (size_t i = 1; i < (biased ? 3u : 2u); i++) {
+    if (!anfi_is_tensor(q->in[i])) return anfi_infer_tensors(q);
+    if (!anfi_dtype_promote(d, (anf_dtype)q->in[i]->dtype, &d))
+      return anfi_infer_fail(q, "random keys take no part in arithmetic");
+  }
+  if (x->n < 1 || w->n != 2)
+    return anfi_infer_fail(q, "x must be of rank 1 or more and w a matrix [out, in]");
+  if (!anfi_infer_agree(x->dims[x->n - 1], w->dims[1])) return anfi_infer_mismatch(q, x, w);
+  if (biased && (q->in[2]->n != 1 || !anfi_infer_agree(q->in[2]->dims[0], w->dims[0])))
+    return anfi_infer_mismatch(q, w, q->in[2]);
+  int64_t dims[ANF_MAX_RANK];
+  memcpy(dims, x->dims, (x->n - 1) * sizeof *dims);
+  dims[x->n - 1] = w->dims[0];
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d, x->n, dims));
+}
+
+/* ---- evaluation ---- */
 
 /* One term of a row of the result. */
 static void add_row_real(size_t n, double x, const double *restrict b, double *restrict c) {
@@ -24,17 +75,12 @@ static void gemm_int(size_t m, size_t n, size_t k, const uint64_t *a, const uint
     for (size_t p = 0; p < k; p++) add_row_int(n, a[i * k + p], b + p * n, c);
 }
 
-static void mul_complex(const double *x, const double *y, double *sum) {
-  sum[0] += x[0] * y[0] - x[1] * y[1];
-  sum[1] += x[0] * y[1] + x[1] * y[0];
-}
-
 static void gemm_complex(size_t m, size_t n, size_t k, const double *a, const double *b,
                          double *c) {
   for (size_t i = 0; i < m; i++)
     for (size_t p = 0; p < k; p++)
       for (size_t j = 0; j < n; j++)
-        mul_complex(a + 2 * (i * k + p), b + 2 * (p * n + j), c + 2 * (i * n + j));
+        anfi_add_complex_product(a + 2 * (i * k + p), b + 2 * (p * n + j), c + 2 * (i * n + j));
 }
 
 static void gemm(anfi_wide w, size_t m, size_t n, size_t k, const void *a, const void *b, void *c) {
@@ -48,8 +94,6 @@ static void gemm(anfi_wide w, size_t m, size_t n, size_t k, const void *a, const
   default: gemm_real(m, n, k, (const double *)a, (const double *)b, (double *)c); break;
   }
 }
-
-static size_t wide_bytes(anfi_wide w) { return w == ANFI_WIDE_COMPLEX ? 16 : 8; }
 
 /* All matrices [rows, cols] of `from`, transposed. */
 static void *transposed(anfi_arena *a, const void *from, size_t total, size_t rows, size_t cols,
@@ -78,7 +122,8 @@ static matrices matrices_of(anfi_eval *q, size_t i, bool transpose, anfi_wide w)
   m.nbatch = r > 2 ? r - 2 : 0;
   m.data = (const char *)anfi_load(q->scratch, q->in[i], w);
   if (!transpose) return m;
-  m.data = (const char *)transposed(q->scratch, m.data, q->in[i]->n, m.rows, m.cols, wide_bytes(w));
+  m.data =
+      (const char *)transposed(q->scratch, m.data, q->in[i]->n, m.rows, m.cols, anfi_wide_bytes(w));
   size_t rows = m.rows;
   m.rows = m.cols;
   m.cols = rows;
@@ -103,7 +148,7 @@ bool anfi_eval_matmul(anfi_eval *q) {
   anfi_wide w = anfi_wide_of((anf_dtype)q->type->dtype);
   matrices a = matrices_of(q, 0, anfi_attr_bool(q->attr[0]), w);
   matrices b = matrices_of(q, 1, anfi_attr_bool(q->attr[1]), w);
-  size_t bytes = wide_bytes(w), per = a.rows * b.cols,
+  size_t bytes = anfi_wide_bytes(w), per = a.rows * b.cols,
          nbatch = a.nbatch > b.nbatch ? a.nbatch : b.nbatch;
   char *c = ANFI_NEW_N(q->scratch, char, q->out->n *bytes + 1);
   for (size_t i = 0; per && i < q->out->n / per; i++)
@@ -111,8 +156,7 @@ bool anfi_eval_matmul(anfi_eval *q) {
          a.data + batch_at(&a, i, nbatch, q->type->dims) * a.rows * a.cols * bytes,
          b.data + batch_at(&b, i, nbatch, q->type->dims) * b.rows * b.cols * bytes,
          c + i * per * bytes);
-  anfi_store(q->out, c, w);
-  return true;
+  return anfi_store(q->out, c, w);
 }
 
 /* The bias starts the sum. */
@@ -124,91 +168,12 @@ bool anfi_eval_linear(anfi_eval *q) {
   anfi_wide w = anfi_wide_of((anf_dtype)q->type->dtype);
   const anf_value *bias = anfi_eval_given(q, 2);
   size_t out = (size_t)q->in[1]->type->dims[0], in = (size_t)q->in[1]->type->dims[1];
-  size_t rows = out ? q->out->n / out : 0, bytes = wide_bytes(w);
+  size_t rows = out ? q->out->n / out : 0, bytes = anfi_wide_bytes(w);
   const void *x = anfi_load(q->scratch, q->in[0], w);
   const void *wt =
       transposed(q->scratch, anfi_load(q->scratch, q->in[1], w), q->in[1]->n, out, in, bytes);
   char *c = ANFI_NEW_N(q->scratch, char, q->out->n *bytes + 1);
   if (bias) start_with(c, anfi_load(q->scratch, bias, w), rows, out * bytes);
   gemm(w, rows, out, in, x, wt, c);
-  anfi_store(q->out, c, w);
-  return true;
-}
-
-/* ---- einsum: for each index of the result, the sum over the other labels of the products ---- */
-
-typedef struct {
-  const anfi_einsum *plan;
-  size_t n;
-  void **data;                        // operands
-  size_t (*step)[ANFI_EINSUM_LABELS]; // elements that a label's index moves operand i by
-  size_t index[ANFI_EINSUM_LABELS];
-} summing;
-
-static void set_steps(summing *s, size_t i, const anf_type *t) {
-  size_t step = 1;
-  for (size_t k = t->n; k-- > 0;) {
-    size_t d = (size_t)t->dims[k];
-    if (d != 1) s->step[i][s->plan->label[i].at[k]] += step; // twice on one label: the diagonal
-    step *= d;
-  }
-}
-
-static size_t offset(const summing *s, size_t i) {
-  size_t at = 0;
-  for (uint32_t l = 0; l < s->plan->nlabel; l++) at += s->index[l] * s->step[i][l];
-  return at;
-}
-
-static void add_term(const summing *s, anfi_wide w, void *sum) {
-  if (w == ANFI_WIDE_INT) {
-    uint64_t p = 1;
-    for (size_t i = 0; i < s->n; i++) p *= ((const uint64_t *)s->data[i])[offset(s, i)];
-    *(uint64_t *)sum += p;
-  } else if (w == ANFI_WIDE_REAL) {
-    double p = ((const double *)s->data[0])[offset(s, 0)];
-    for (size_t i = 1; i < s->n; i++) p *= ((const double *)s->data[i])[offset(s, i)];
-    *(double *)sum += p;
-  } else {
-    double p[2] = {1.0, 0.0};
-    for (size_t i = 0; i < s->n; i++) {
-      double next[2] = {0.0, 0.0};
-      mul_complex(p, (const double *)s->data[i] + 2 * offset(s, i), next);
-      memcpy(p, next, sizeof p);
-    }
-    ((double *)sum)[0] += p[0];
-    ((double *)sum)[1] += p[1];
-  }
-}
-
-/* The next index of labels [from, to), the last fastest; false after the last one. */
-static bool advance(summing *s, uint32_t from, uint32_t to) {
-  for (uint32_t l = to; l-- > from;) {
-    if (++s->index[l] < (size_t)s->plan->dim[l]) return true;
-    s->index[l] = 0;
-  }
-  return false;
-}
-
-bool anfi_eval_einsum(anfi_eval *q) {
-  anfi_wide w = anfi_wide_of((anf_dtype)q->type->dtype);
-  anfi_einsum plan;
-  const anf_type **types = ANFI_NEW_N(q->scratch, const anf_type *, q->n);
-  for (size_t i = 0; i < q->n; i++) types[i] = q->in[i]->type;
-  if (!anfi_einsum_plan(q->cx, q->loc, q->attr[0], q->n, types, &plan)) return false;
-  summing s = {.plan = &plan, .n = q->n, .data = ANFI_NEW_N(q->scratch, void *, q->n)};
-  s.step = (size_t(*)[ANFI_EINSUM_LABELS])anfi_zalloc(q->scratch,
-                                                      anfi_size_mul(q->cx, q->n, sizeof *s.step));
-  for (size_t i = 0; i < q->n; i++) {
-    s.data[i] = anfi_load(q->scratch, q->in[i], w);
-    set_steps(&s, i, types[i]);
-  }
-  size_t terms = 1;
-  for (uint32_t l = plan.nout; l < plan.nlabel; l++) terms *= plan.dim[l] > 0;
-  char *c = ANFI_NEW_N(q->scratch, char, q->out->n *wide_bytes(w) + 1);
-  for (size_t o = 0; terms && o < q->out->n; o++, advance(&s, 0, plan.nout)) do
-      add_term(&s, w, c + o * wide_bytes(w));
-    while (advance(&s, plan.nout, plan.nlabel));
-  anfi_store(q->out, c, w);
-  return true;
+  return anfi_store(q->out, c, w);
 }

@@ -1,62 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Result types of contractions: matrix products and Einsum. anfi_einsum_plan is the only reader of
- * equations; inference and evaluation both use its plan. */
-#include "ir/ops/op.h"
+/* Einsum: for each index of the result, the sum over the other labels of the products.
+ *
+ *     "ij,jk->ik" of f32[2,3] f32[3,4]  ->  f32[2,4]
+ *     "ij,jk"                                         without "->": labels that occur once, in order
+ *     "...ij,...jk->...ik"                            "..." stands for further dims, which broadcast
+ *
+ * anfi_einsum_plan is the only reader of equations; inference, evaluation, derivatives and lowering use
+ * its plan. */
+#include "ir/ops/kernel.h"
 
-static bool fail_pair(const anfi_infer *q, const anf_type *a, const anf_type *b) {
-  return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a),
-                   anfi_type_text(q->cx, b));
-}
-
-/* Two dims that must be equal; unknown ones are checked when the program runs. */
-static bool agree(int64_t a, int64_t b) { return a == b || a < 0 || b < 0; }
-
-bool anfi_infer_matmul(anfi_infer *q) {
-  anf_dtype d;
-  if (!anfi_infer_promoted(q, &d)) return false;
-  const anf_type *a = q->in[0], *b = q->in[1];
-  bool ta = anfi_attr_bool(q->attr[0]), tb = anfi_attr_bool(q->attr[1]);
-  if (!a->n || !b->n) return anfi_infer_fail(q, "a scalar has no matrix product; use *");
-  if ((ta && a->n < 2) || (tb && b->n < 2))
-    return anfi_infer_fail(q, "a vector cannot be transposed");
-  int64_t ka = a->dims[ta ? a->n - 2 : a->n - 1],
-          kb = b->dims[b->n < 2 || tb ? b->n - 1 : b->n - 2];
-  if (!agree(ka, kb)) return fail_pair(q, a, b);
-  size_t na = a->n > 2 ? a->n - 2 : 0, nb = b->n > 2 ? b->n - 2 : 0, n = na > nb ? na : nb;
-  int64_t dims[ANF_MAX_RANK];
-  for (size_t i = 0; i < n; i++) {
-    int64_t x = i + na >= n ? a->dims[i + na - n] : 1, y = i + nb >= n ? b->dims[i + nb - n] : 1;
-    if (!anfi_infer_dim(x, y, &dims[i])) return fail_pair(q, a, b);
-  }
-  if (a->n > 1) dims[n++] = a->dims[ta ? a->n - 1 : a->n - 2];
-  if (b->n > 1) dims[n++] = b->dims[tb ? b->n - 2 : b->n - 1];
-  q->out = anfi_type_tensor(q->cx, d, n, dims);
-  return true;
-}
-
-bool anfi_infer_linear(anfi_infer *q) {
-  const anf_type *x = q->in[0], *w = q->in[1];
-  if (!anfi_is_tensor(x) || !anfi_is_tensor(w)) return anfi_infer_tensors(q);
-  bool biased = anfi_infer_given(q, 2);
-  anf_dtype d = (anf_dtype)x->dtype;
-  for (size_t i = 1; i < (biased ? 3u : 2u); i++) {
-    if (!anfi_is_tensor(q->in[i])) return anfi_infer_tensors(q);
-    if (!anfi_dtype_promote(d, (anf_dtype)q->in[i]->dtype, &d))
-      return anfi_infer_fail(q, "random keys take no part in arithmetic");
-  }
-  if (x->n < 1 || w->n != 2)
-    return anfi_infer_fail(q, "x must be of rank 1 or more and w a matrix [out, in]");
-  if (!agree(x->dims[x->n - 1], w->dims[1])) return fail_pair(q, x, w);
-  if (biased && (q->in[2]->n != 1 || !agree(q->in[2]->dims[0], w->dims[0])))
-    return fail_pair(q, w, q->in[2]);
-  int64_t dims[ANF_MAX_RANK];
-  memcpy(dims, x->dims, (x->n - 1) * sizeof *dims);
-  dims[x->n - 1] = w->dims[0];
-  q->out = anfi_type_tensor(q->cx, d, x->n, dims);
-  return true;
-}
-
-/* ---- einsum ---- */
+/* ---- the equation ---- */
 
 /* Labels while reading: letters are numbered 0..51, dims of "..." 52 and on, counted from the
  * right. */
@@ -195,6 +148,82 @@ bool anfi_infer_einsum(anfi_infer *q) {
   if (!q->n) return anfi_infer_fail(q, "at least one operand is needed");
   if (!anfi_infer_promoted(q, &d)) return false;
   if (!anfi_einsum_plan(q->cx, q->loc, q->attr[0], q->n, q->in, &plan)) return false;
-  q->out = anfi_type_tensor(q->cx, d, plan.nout, plan.dim);
-  return true;
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d, plan.nout, plan.dim));
+}
+
+/* ---- evaluation ---- */
+
+typedef struct {
+  const anfi_einsum *plan;
+  size_t n;
+  void **data;                        // operands
+  size_t (*step)[ANFI_EINSUM_LABELS]; // elements that a label's index moves operand i by
+  size_t index[ANFI_EINSUM_LABELS];
+} summing;
+
+static void set_steps(summing *s, size_t i, const anf_type *t) {
+  size_t step = 1;
+  for (size_t k = t->n; k-- > 0;) {
+    size_t d = (size_t)t->dims[k];
+    if (d != 1) s->step[i][s->plan->label[i].at[k]] += step; // twice on one label: the diagonal
+    step *= d;
+  }
+}
+
+static size_t offset(const summing *s, size_t i) {
+  size_t at = 0;
+  for (uint32_t l = 0; l < s->plan->nlabel; l++) at += s->index[l] * s->step[i][l];
+  return at;
+}
+
+static void add_term(const summing *s, anfi_wide w, void *sum) {
+  if (w == ANFI_WIDE_INT) {
+    uint64_t p = 1;
+    for (size_t i = 0; i < s->n; i++) p *= ((const uint64_t *)s->data[i])[offset(s, i)];
+    *(uint64_t *)sum += p;
+  } else if (w == ANFI_WIDE_REAL) {
+    double p = ((const double *)s->data[0])[offset(s, 0)];
+    for (size_t i = 1; i < s->n; i++) p *= ((const double *)s->data[i])[offset(s, i)];
+    *(double *)sum += p;
+  } else {
+    double p[2] = {1.0, 0.0};
+    for (size_t i = 0; i < s->n; i++) {
+      double next[2] = {0.0, 0.0};
+      anfi_add_complex_product(p, (const double *)s->data[i] + 2 * offset(s, i), next);
+      memcpy(p, next, sizeof p);
+    }
+    ((double *)sum)[0] += p[0];
+    ((double *)sum)[1] += p[1];
+  }
+}
+
+/* The next index of labels [from, to), the last fastest; false after the last one. */
+static bool advance(summing *s, uint32_t from, uint32_t to) {
+  for (uint32_t l = to; l-- > from;) {
+    if (++s->index[l] < (size_t)s->plan->dim[l]) return true;
+    s->index[l] = 0;
+  }
+  return false;
+}
+
+bool anfi_eval_einsum(anfi_eval *q) {
+  anfi_wide w = anfi_wide_of((anf_dtype)q->type->dtype);
+  anfi_einsum plan;
+  const anf_type **types = ANFI_NEW_N(q->scratch, const anf_type *, q->n);
+  for (size_t i = 0; i < q->n; i++) types[i] = q->in[i]->type;
+  if (!anfi_einsum_plan(q->cx, q->loc, q->attr[0], q->n, types, &plan)) return false;
+  summing s = {.plan = &plan, .n = q->n, .data = ANFI_NEW_N(q->scratch, void *, q->n)};
+  s.step = (size_t(*)[ANFI_EINSUM_LABELS])anfi_zalloc(q->scratch,
+                                                      anfi_size_mul(q->cx, q->n, sizeof *s.step));
+  for (size_t i = 0; i < q->n; i++) {
+    s.data[i] = anfi_load(q->scratch, q->in[i], w);
+    set_steps(&s, i, types[i]);
+  }
+  size_t terms = 1;
+  for (uint32_t l = plan.nout; l < plan.nlabel; l++) terms *= plan.dim[l] > 0;
+  char *c = ANFI_NEW_N(q->scratch, char, q->out->n *anfi_wide_bytes(w) + 1);
+  for (size_t o = 0; terms && o < q->out->n; o++, advance(&s, 0, plan.nout)) do
+      add_term(&s, w, c + o * anfi_wide_bytes(w));
+    while (advance(&s, plan.nout, plan.nlabel));
+  return anfi_store(q->out, c, w);
 }

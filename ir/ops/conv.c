@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Result types of convolutions, their gradients and transposes. anfi_conv_plan is the only reader
- * of their attributes: stride padding dilation groups, then output_padding or the shape that is
- * wanted. */
+/* Convolutions, their gradients and transposes, in one to three spatial dims.
+ *
+ *     y[n, o, i] = sum over c, k of x[n, c, i * stride + k * dilation - before] * w[o, c, k]
+ *
+ * One walk over all (x, w, y) triples serves the forward direction and both gradients; a transpose is the
+ * gradient with respect to the input. Reals are summed in double, integers wrap, the bias starts the sum, and
+ * the result is rounded once. anfi_conv_plan is the only reader of the attributes: stride padding dilation
+ * groups, then output_padding or the wanted shape. */
 #include "ir/ops/window.h"
 
 anfi_infer anfi_as_infer(const anfi_eval *q) {
@@ -20,30 +25,32 @@ static bool each_dim(const anfi_infer *q, const anf_value *v, size_t rank, int64
                      int64_t *out) {
   int64_t got[3];
   size_t n = anfi_attr_ints(v, 3, got);
-  if (n != 1 && n != rank) return anfi_fail(q->cx, q->loc, ANF_E0547, anfi_op[q->op].name, rank);
+  if (n != 1 && n != rank) return anfi_infer_bad_count(q, rank);
   for (size_t k = 0; k < rank; k++) {
     int64_t x = got[n == 1 ? 0 : k];
-    if (x < least || x > INT32_MAX)
-      return anfi_fail(q->cx, q->loc, ANF_E0548, (long long)x, anfi_op[q->op].name);
+    if (x < least || x > INT32_MAX) return anfi_infer_bad_size(q, x);
     out[3 - rank + k] = x;
   }
   return true;
 }
 
+static bool bad_padding(const anfi_infer *q) {
+  return anfi_fail(q->cx, q->loc, ANF_E0549, anfi_op[q->op].name);
+}
+
 static bool pad_size(const anfi_infer *q, const anf_value *v, int64_t *out) {
-  if (!anfi_value_is_int(v, out)) return anfi_fail(q->cx, q->loc, ANF_E0549, anfi_op[q->op].name);
-  return (*out >= 0 && *out <= INT32_MAX) ||
-         anfi_fail(q->cx, q->loc, ANF_E0548, (long long)*out, anfi_op[q->op].name);
+  if (!anfi_value_is_int(v, out)) return bad_padding(q);
+  return (*out >= 0 && *out <= INT32_MAX) || anfi_infer_bad_size(q, *out);
 }
 
 /* n, (n, ...) or ((before, after), ...) */
 static bool explicit_padding(const anfi_infer *q, anfi_window *w, const anf_value *v) {
   bool tuple = v->kind == ANF_VALUE_TUPLE;
-  if (tuple && v->n != w->rank) return anfi_fail(q->cx, q->loc, ANF_E0549, anfi_op[q->op].name);
+  if (tuple && v->n != w->rank) return bad_padding(q);
   for (size_t k = 0; k < w->rank; k++) {
     const anf_value *p = tuple ? v->u.item[k] : v;
     bool pair = p->kind == ANF_VALUE_TUPLE;
-    if (pair && p->n != 2) return anfi_fail(q->cx, q->loc, ANF_E0549, anfi_op[q->op].name);
+    if (pair && p->n != 2) return bad_padding(q);
     size_t at = 3 - w->rank + k;
     anf_value *const *end = p->u.item;
     if (!pad_size(q, pair ? end[0] : p, &w->before[at])) return false;
@@ -69,8 +76,7 @@ static void same_padding(anfi_window *w, size_t k) {
 static bool read_padding(const anfi_infer *q, anfi_window *w, const anf_value *v) {
   if (v->kind != ANF_VALUE_STRING) return explicit_padding(q, w, v);
   bool same = anfi_attr_is(v, "same");
-  if (!same && !anfi_attr_is(v, "valid"))
-    return anfi_fail(q->cx, q->loc, ANF_E0549, anfi_op[q->op].name);
+  if (!same && !anfi_attr_is(v, "valid")) return bad_padding(q);
   for (size_t k = 3 - w->rank; same && k < 3; k++) same_padding(w, k);
   return true;
 }
@@ -102,7 +108,7 @@ bool anfi_window_plan(const anfi_infer *q, anfi_window *w, const anf_value *stri
   return true;
 }
 
-/* ---- convolutions ---- */
+/* ---- convolutions: inference ---- */
 
 enum { STRIDE, PADDING, DILATION, GROUPS, WANTED };
 
@@ -118,18 +124,12 @@ static size_t spatial_rank(const anfi_infer *q) {
   }
 }
 
-static bool bad_pair(const anfi_infer *q, const anf_type *a, const anf_type *b) {
-  return anfi_fail(q->cx, q->loc, ANF_E0544, anfi_op[q->op].name, anfi_type_text(q->cx, a),
-                   anfi_type_text(q->cx, b));
-}
-
 /* The shape that a gradient is asked for. */
 static bool wanted_shape(const anfi_infer *q, size_t rank, int64_t *dims) {
   size_t n = anfi_attr_ints(q->attr[WANTED], ANF_MAX_RANK, dims);
   if (n != rank) return anfi_infer_fail(q, "`shape` must have as many dims as the arguments");
   for (size_t k = 0; k < n; k++)
-    if (dims[k] < 0 || dims[k] > INT32_MAX)
-      return anfi_fail(q->cx, q->loc, ANF_E0548, (long long)dims[k], anfi_op[q->op].name);
+    if (dims[k] < 0 || dims[k] > INT32_MAX) return anfi_infer_bad_size(q, dims[k]);
   return true;
 }
 
@@ -197,8 +197,7 @@ static bool result_fits(const anfi_infer *q, const anfi_conv *c, const anf_type 
 /* Below this no product of a dim with a stride, dilation or number of groups overflows. */
 static bool small_dims(const anfi_infer *q, const anf_type *t) {
   for (uint32_t k = 0; k < t->n; k++)
-    if (t->dims[k] > INT32_MAX)
-      return anfi_fail(q->cx, q->loc, ANF_E0548, (long long)t->dims[k], anfi_op[q->op].name);
+    if (t->dims[k] > INT32_MAX) return anfi_infer_bad_size(q, t->dims[k]);
   return true;
 }
 
@@ -213,33 +212,31 @@ bool anfi_conv_plan(const anfi_infer *q, anfi_conv *c) {
     if (!wanted_shape(q, r + 2, dims) || !plan_forward(q, c, dims, b->dims) ||
         !result_fits(q, c, a))
       return false;
-    return dims[1] == c->ci * c->groups || c->ci < 0 || bad_pair(q, a, b);
+    return dims[1] == c->ci * c->groups || c->ci < 0 || anfi_infer_mismatch(q, a, b);
   }
   if (q->op == ANF_OP_ConvGradWeight) {
     if (!wanted_shape(q, r + 2, dims) || !plan_forward(q, c, a->dims, dims) ||
         !result_fits(q, c, b))
       return false;
-    return anfi_infer_agree(a->dims[1], c->ci * c->groups) || bad_pair(q, a, b);
+    return anfi_infer_agree(a->dims[1], c->ci * c->groups) || anfi_infer_mismatch(q, a, b);
   }
   if (is_transpose(q->op)) {
     dims[0] = a->dims[0];
     for (size_t k = 1; k < r + 2; k++) dims[k] = ANF_DIM_UNKNOWN;
-    if (!anfi_infer_agree(a->dims[1], b->dims[0])) return bad_pair(q, a, b);
+    if (!anfi_infer_agree(a->dims[1], b->dims[0])) return anfi_infer_mismatch(q, a, b);
     return set_dims(q, c, dims, b->dims) && transposed_input(q, c, a);
   }
   if (!plan_forward(q, c, a->dims, b->dims)) return false;
-  return a->dims[1] < 0 || c->ci < 0 || a->dims[1] == c->ci * c->groups || bad_pair(q, a, b);
+  return a->dims[1] < 0 || c->ci < 0 || a->dims[1] == c->ci * c->groups ||
+         anfi_infer_mismatch(q, a, b);
 }
 
 static bool conv_dtype(const anfi_infer *q, anf_dtype *d) {
   for (size_t i = 0; i < q->n; i++) {
     if (!anfi_infer_given(q, i)) continue;
-    if (!anfi_is_tensor(q->in[i]))
-      return anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name,
-                       anfi_type_text(q->cx, q->in[i]));
+    if (!anfi_is_tensor(q->in[i])) return anfi_infer_no_tensor(q, i);
     anf_dtype e = (anf_dtype)q->in[i]->dtype;
-    if (anfi_dtype_class(e) > ANFI_CLASS_FLOAT)
-      return anfi_fail(q->cx, q->loc, ANF_E0506, anfi_op[q->op].name, anf_dtype_name(e));
+    if (anfi_dtype_class(e) > ANFI_CLASS_FLOAT) return anfi_infer_bad_dtype(q, e);
     if (!i) *d = e;
     else anfi_dtype_promote(*d, e, d);
   }
@@ -264,6 +261,128 @@ bool anfi_infer_conv(anfi_infer *q) {
   dims[1] = times(back ? c.ci : c.co, c.groups);
   for (size_t k = 0; k < r; k++) dims[2 + k] = (back ? c.win.in : c.win.out)[3 - r + k];
   if (!anfi_infer_shape_is(q, 2, 1, &dims[1])) return false;
-  q->out = anfi_type_tensor(q->cx, d, r + 2, dims);
-  return true;
+  return anfi_infer_is(q, anfi_type_tensor(q->cx, d, r + 2, dims));
 }
+
+/* ---- evaluation ---- */
+
+typedef enum { TO_Y, TO_X, TO_W } direction;
+
+/* One row: y[o] and x[off + o * step] for o in [lo, hi) share the weight. */
+typedef struct {
+  size_t x, w, y; // elements where the rows start; x is that of o == 0 and may be outside
+  int64_t off, step, lo, hi;
+} row;
+
+/* The same walk over reals, and over integers, which wrap. */
+#define ROW(name, number)                                                                          \
+  static void name(const row *r, direction to, number *x, number *w, number *y) {                  \
+    int64_t first = (int64_t)r->x + r->off, step = r->step;                                        \
+    number *at = w + r->w, sum = *at;                                                              \
+    y += r->y;                                                                                     \
+    switch (to) {                                                                                  \
+    case TO_Y:                                                                                     \
+      for (int64_t o = r->lo; o < r->hi; o++) y[o] += sum * x[first + o * step];                   \
+      break;                                                                                       \
+    case TO_X:                                                                                     \
+      for (int64_t o = r->lo; o < r->hi; o++) x[first + o * step] += sum * y[o];                   \
+      break;                                                                                       \
+    case TO_W:                                                                                     \
+      for (int64_t o = r->lo; o < r->hi; o++) sum += x[first + o * step] * y[o];                   \
+      *at = sum;                                                                                   \
+      break;                                                                                       \
+    }                                                                                              \
+  }
+ROW(row_real, double)
+ROW(row_int, uint64_t)
+#undef ROW
+
+typedef struct {
+  anfi_conv c;
+  direction to;
+  bool ints;
+  void *x, *w, *y;
+} walk;
+
+/* The results o whose input o * stride + shift lies inside. */
+static void clip(const anfi_window *w, size_t d, int64_t shift, int64_t *lo, int64_t *hi) {
+  int64_t s = w->stride[d];
+  *lo = shift < 0 ? (-shift + s - 1) / s : 0;
+  *hi = shift >= w->in[d] ? 0 : (w->in[d] - 1 - shift) / s + 1;
+  if (*hi > w->out[d]) *hi = w->out[d];
+}
+
+/* All results of one pair of planes for one element of the kernel. */
+static void walk_plane(const walk *v, size_t x, size_t w, size_t y, const int64_t *tap) {
+  const anfi_window *n = &v->c.win;
+  int64_t shift[3], lo[3], hi[3];
+  for (size_t d = 0; d < 3; d++) {
+    shift[d] = tap[d] * n->dilation[d] - n->before[d];
+    clip(n, d, shift[d], &lo[d], &hi[d]);
+  }
+  for (int64_t a = lo[0]; a < hi[0]; a++)
+    for (int64_t b = lo[1]; b < hi[1]; b++) {
+      int64_t i = a * n->stride[0] + shift[0], j = b * n->stride[1] + shift[1];
+      row r = {.x = x + (size_t)((i * n->in[1] + j) * n->in[2]),
+               .w = w,
+               .y = y + (size_t)((a * n->out[1] + b) * n->out[2]),
+               .off = shift[2],
+               .step = n->stride[2],
+               .lo = lo[2],
+               .hi = hi[2]};
+      if (v->ints) row_int(&r, v->to, (uint64_t *)v->x, (uint64_t *)v->w, (uint64_t *)v->y);
+      else row_real(&r, v->to, (double *)v->x, (double *)v->w, (double *)v->y);
+    }
+}
+
+static void walk_taps(const walk *v, size_t x, size_t w, size_t y) {
+  const int64_t *k = v->c.win.kernel;
+  int64_t tap[3];
+  for (tap[0] = 0; tap[0] < k[0]; tap[0]++)
+    for (tap[1] = 0; tap[1] < k[1]; tap[1]++)
+      for (tap[2] = 0; tap[2] < k[2]; tap[2]++) walk_plane(v, x, w++, y, tap);
+}
+
+static size_t volume(const int64_t *d) { return (size_t)(d[0] * d[1] * d[2]); }
+
+static void walk_all(const walk *v) {
+  const anfi_conv *c = &v->c;
+  size_t in = volume(c->win.in), out = volume(c->win.out), kernel = volume(c->win.kernel);
+  size_t ci = (size_t)c->ci, co = (size_t)c->co, g = (size_t)c->groups;
+  for (size_t n = 0; n < (size_t)c->n; n++)
+    for (size_t o = 0; o < g * co; o++)
+      for (size_t i = 0; i < ci; i++)
+        walk_taps(v, (n * g * ci + o / co * ci + i) * in, (o * ci + i) * kernel,
+                  (n * g * co + o) * out);
+}
+
+/* The bias in every element of its channel. */
+static void start_with(anfi_eval *q, void *y, const anf_value *bias, anfi_wide w) {
+  const char *b = (const char *)anfi_load(q->scratch, bias, w);
+  size_t channels = bias->n, plane = 1;
+  for (uint32_t k = 2; k < q->type->n; k++) plane *= (size_t)q->type->dims[k];
+  for (size_t i = 0; i < q->out->n; i++)
+    memcpy((char *)y + 8 * i, b + 8 * (i / plane % channels), 8);
+}
+
+static bool run(anfi_eval *q, direction to, size_t ix, size_t iw, size_t iy) {
+  walk v = {.to = to};
+  anfi_infer t = anfi_as_infer(q);
+  if (!anfi_conv_plan(&t, &v.c)) return false;
+  anfi_wide w = anfi_wide_of((anf_dtype)q->type->dtype);
+  v.ints = w == ANFI_WIDE_INT;
+  void *result = ANFI_NEW_N(q->scratch, double, q->out->n + 1);
+  v.x = to == TO_X ? result : anfi_load(q->scratch, q->in[ix], w);
+  v.w = to == TO_W ? result : anfi_load(q->scratch, q->in[iw], w);
+  v.y = to == TO_Y ? result : anfi_load(q->scratch, q->in[iy], w);
+  const anf_value *bias = q->op == ANF_OP_ConvGradInput || q->op == ANF_OP_ConvGradWeight
+                              ? NULL
+                              : anfi_eval_given(q, 2);
+  if (bias) start_with(q, result, bias, w);
+  walk_all(&v);
+  return anfi_store(q->out, result, w);
+}
+
+bool anfi_eval_conv(anfi_eval *q) { return run(q, TO_Y, 0, 1, 0); }
+bool anfi_eval_conv_grad_input(anfi_eval *q) { return run(q, TO_X, 0, 1, 0); } // and transposes
+bool anfi_eval_conv_grad_weight(anfi_eval *q) { return run(q, TO_W, 0, 0, 1); }

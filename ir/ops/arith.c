@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Elementwise ops: result types. Evaluation is the column .scalar of the row (elementwise.c), but for
+ * Polygamma.
+ *
+ *     i32[3] + f32[2,1]  ->  f32[2,3]      promoted dtype, broadcast shape
+ *     i32[3] / i32[3]    ->  f64[3]        division of integers is real
+ *     i32[3] < f32[]     ->  bool[3] */
+#include "ir/ops/kernel.h"
+
+static anf_dtype to_real(anf_dtype d) {
+  return anfi_dtype_class(d) >= ANFI_CLASS_FLOAT ? d : d == ANF_INT ? ANF_FLOAT : ANF_F64;
+}
+
+bool anfi_infer_arith(anfi_infer *q) {
+  anf_dtype d;
+  return anfi_infer_promoted(q, &d) && anfi_infer_broadcast(q, d);
+}
+
+bool anfi_infer_divide(anfi_infer *q) {
+  anf_dtype d;
+  return anfi_infer_promoted(q, &d) && anfi_infer_broadcast(q, to_real(d));
+}
+
+bool anfi_infer_number(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_promoted(q, &d)) return false;
+  if (d == ANF_BOOL) return anfi_infer_bad_dtype(q, d);
+  return anfi_infer_broadcast(q, d);
+}
+
+bool anfi_infer_abs(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_promoted(q, &d)) return false;
+  return anfi_infer_broadcast(q, d == ANF_C64 ? ANF_F32 : d == ANF_C128 ? ANF_F64 : d);
+}
+
+bool anfi_infer_make_complex(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_promoted(q, &d)) return false;
+  if (anfi_dtype_class(d) == ANFI_CLASS_COMPLEX)
+    return anfi_infer_fail(q, "the parts must be real");
+  bool narrow = d == ANF_F32 || d == ANF_F16 || d == ANF_BF16;
+  return anfi_infer_broadcast(q, narrow ? ANF_C64 : ANF_C128);
+}
+
+bool anfi_infer_where(anfi_infer *q) {
+  anf_dtype d;
+  if (!anfi_infer_tensors(q)) return false;
+  if (q->in[0]->dtype != ANF_BOOL) return anfi_infer_fail(q, "the condition must be a bool");
+  if (!anfi_dtype_promote((anf_dtype)q->in[1]->dtype, (anf_dtype)q->in[2]->dtype, &d))
+    return anfi_infer_fail(q, "random keys take no part in arithmetic");
+  return anfi_infer_broadcast(q, d);
+}
+
+bool anfi_infer_compare(anfi_infer *q) {
+  anf_dtype d;
+  return anfi_infer_promoted(q, &d) && anfi_infer_broadcast(q, ANF_BOOL);
+}
+
+/* ---- Polygamma ---- */
+
+bool anfi_infer_polygamma(anfi_infer *q) {
+  if (!anfi_infer_divide(q)) return false;
+  int64_t n = anfi_attr_int(q->attr[0]);
+  if (anfi_dtype_class((anf_dtype)q->out->dtype) != ANFI_CLASS_FLOAT)
+    return anfi_infer_bad_dtype(q, (anf_dtype)q->out->dtype);
+  return (n >= 1 && n <= 20) || anfi_infer_fail(q, "n must be from 1 to 20");
+}
+
+bool anfi_eval_polygamma(anfi_eval *q) {
+  int n = (int)anfi_attr_int(q->attr[0]);
+  double *x = anfi_load_f64(q->scratch, q->in[0]);
+  for (size_t i = 0; i < q->out->n; i++) x[i] = anfi_polygamma(n, x[i]);
+  return anfi_store_f64(q->out, x);
+}
