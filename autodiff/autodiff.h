@@ -35,12 +35,19 @@ anf_node *anfi_of_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
 anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like);
 /* a + b of one leaf, a box or a stack too; either may be NULL. */
 anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b);
+/* n, whose type is t and whose origin is the derivative being built. */
+anf_node *anfi_ad_typed(const anfi_ad *ad, anf_node *n, const anf_type *t);
+anf_node *anfi_ad_box(anfi_ad *ad, anf_graph *g, anf_node *x);
+anf_node *anfi_ad_unbox(anfi_ad *ad, anf_graph *g, anf_node *box, const anf_type *t);
 anf_node *anfi_ad_tuple(anfi_ad *ad, anf_graph *g, size_t n, anf_node *const *items);
 anf_node *anfi_ad_get(anfi_ad *ad, anf_graph *g, anf_node *t, size_t i);
 anf_node *anfi_ad_undef(anfi_ad *ad, anf_graph *g, const anf_type *t);
 /* A call of f, typed by f's result type (which must be known: f->result or `type`). */
 anf_node *anfi_ad_call(anfi_ad *ad, anf_graph *g, anf_graph *f, const anf_type *type, size_t n,
                        anf_node *const *args);
+/* The same of any callee, such as a choice between graphs. */
+anf_node *anfi_ad_call_node(anfi_ad *ad, anf_graph *g, anf_node *callee, const anf_type *type,
+                            size_t n, anf_node *const *args);
 /* A private graph named mark + like's name, e.g. "▶loss"; no parameters yet. */
 anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like);
 

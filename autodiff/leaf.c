@@ -24,18 +24,28 @@ void anfi_leaf_types(const anf_type *t, const anf_type **out) {
 
 /* ---- nodes ---- */
 
-static anf_node *typed(anfi_ad *ad, anf_node *n, const anf_type *t) {
+anf_node *anfi_ad_typed(const anfi_ad *ad, anf_node *n, const anf_type *t) {
   n->type = t;
   n->debug = ad->how;
   return n;
+}
+
+anf_node *anfi_ad_box(anfi_ad *ad, anf_graph *g, anf_node *x) {
+  return anfi_ad_typed(ad, anfi_apply1(g, ANF_OP_Box, x),
+                       anfi_type_simple(ad->m->cx, ANF_TYPE_BOX));
+}
+
+anf_node *anfi_ad_unbox(anfi_ad *ad, anf_graph *g, anf_node *box, const anf_type *t) {
+  const anfi_attrs *at = anfi_attrs_one(ad->m, ANF_OP_Unbox, anfi_value_new_type(ad->m->cx, t));
+  return anfi_ad_typed(ad, anfi_apply(g, ANF_OP_Unbox, at, 1, &box), t);
 }
 
 anf_node *anfi_ad_tuple(anfi_ad *ad, anf_graph *g, size_t n, anf_node *const *items) {
   const anf_type **t = ANFI_NEW_N(ad->arena, const anf_type *, n + 1);
   if (!n) return anfi_ad_const(ad, anfi_value_new_tuple(ad->m->cx, 0));
   for (size_t i = 0; i < n; i++) t[i] = anfi_ad_type_of(ad, items[i]);
-  return typed(ad, anfi_apply(g, ANF_OP_MakeTuple, NULL, n, items),
-               anfi_type_tuple(ad->m->cx, n, t));
+  return anfi_ad_typed(ad, anfi_apply(g, ANF_OP_MakeTuple, NULL, n, items),
+                       anfi_type_tuple(ad->m->cx, n, t));
 }
 
 /* index=i: the same for all, as a program of 10^6 nodes may keep as many items. */
@@ -51,8 +61,8 @@ static const anfi_attrs *index_attrs(anfi_ad *ad, size_t i) {
 
 anf_node *anfi_ad_get(anfi_ad *ad, anf_graph *g, anf_node *t, size_t i) {
   if (anfi_is_op(t, ANF_OP_MakeTuple)) return t->in[i].def;
-  return typed(ad, anfi_apply(g, ANF_OP_TupleGet, index_attrs(ad, i), 1, &t),
-               anfi_ad_type_of(ad, t)->items[i]);
+  return anfi_ad_typed(ad, anfi_apply(g, ANF_OP_TupleGet, index_attrs(ad, i), 1, &t),
+                       anfi_ad_type_of(ad, t)->items[i]);
 }
 
 static anf_node *field(anfi_ad *ad, anf_graph *g, anf_node *r, size_t i) {
@@ -60,7 +70,7 @@ static anf_node *field(anfi_ad *ad, anf_graph *g, anf_node *r, size_t i) {
   if (anfi_is_op(r, ANF_OP_MakeRecord)) return r->in[i].def;
   const anfi_attrs *at = anfi_attrs_one(
       ad->m, ANF_OP_RecordGet, anfi_value_new_string(ad->m->cx, t->names[i]->s, t->names[i]->len));
-  return typed(ad, anfi_apply(g, ANF_OP_RecordGet, at, 1, &r), t->items[i]);
+  return anfi_ad_typed(ad, anfi_apply(g, ANF_OP_RecordGet, at, 1, &r), t->items[i]);
 }
 
 static anf_node *item(anfi_ad *ad, anf_graph *g, anf_node *x, size_t i) {
@@ -74,23 +84,29 @@ static anf_node *record(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *
   for (uint32_t i = 0; i < t->n; i++)
     names->u.item[i] = anfi_value_new_string(ad->m->cx, t->names[i]->s, t->names[i]->len);
   anfi_value_unguard(names);
-  return typed(ad,
-               anfi_apply(g, ANF_OP_MakeRecord, anfi_attrs_one(ad->m, ANF_OP_MakeRecord, names),
-                          t->n, items),
-               t);
+  return anfi_ad_typed(ad,
+                       anfi_apply(g, ANF_OP_MakeRecord,
+                                  anfi_attrs_one(ad->m, ANF_OP_MakeRecord, names), t->n, items),
+                       t);
 }
 
 anf_node *anfi_ad_undef(anfi_ad *ad, anf_graph *g, const anf_type *t) {
   const anfi_attrs *at = anfi_attrs_one(ad->m, ANF_OP_Undef, anfi_value_new_type(ad->m->cx, t));
-  return typed(ad, anfi_apply(g, ANF_OP_Undef, at, 0, NULL), t);
+  return anfi_ad_typed(ad, anfi_apply(g, ANF_OP_Undef, at, 0, NULL), t);
+}
+
+anf_node *anfi_ad_call_node(anfi_ad *ad, anf_graph *g, anf_node *callee, const anf_type *type,
+                            size_t n, anf_node *const *args) {
+  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, n + 1);
+  in[0] = callee;
+  if (n) memcpy(in + 1, args, n * sizeof *in);
+  return anfi_ad_typed(ad, anfi_call(g, n + 1, in), type);
 }
 
 anf_node *anfi_ad_call(anfi_ad *ad, anf_graph *g, anf_graph *f, const anf_type *type, size_t n,
                        anf_node *const *args) {
-  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, n + 1);
-  in[0] = anfi_graph_value(f);
-  if (n) memcpy(in + 1, args, n * sizeof *in);
-  return typed(ad, anfi_call(g, n + 1, in), type ? type : anfi_ad_type_of(ad, f->result));
+  if (!type) type = anfi_ad_type_of(ad, f->result);
+  return anfi_ad_call_node(ad, g, anfi_graph_value(f), type, n, args);
 }
 
 anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like) {
@@ -126,7 +142,7 @@ static anf_node *static_zeros(anfi_ad *ad, anf_graph *g, const anf_type *t) {
   const anfi_attrs *at = NULL;
   anfi_attrs_new(ad->m, ANF_OP_Zeros, v, anfi_nowhere(), &at);
   for (int i = 0; i < 2; i++) anfi_value_unguard(v[i]), anf_value_release(v[i]);
-  return typed(ad, anfi_apply(g, ANF_OP_Zeros, at, 0, NULL), t);
+  return anfi_ad_typed(ad, anfi_apply(g, ANF_OP_Zeros, at, 0, NULL), t);
 }
 
 anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like) {
@@ -136,7 +152,7 @@ anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
     return static_zeros(ad, g, t);
   if (!like) return anfi_ad_undef(ad, g, t);
   anfi_opcode op = kept ? ANF_OP_KeptZeros : ANF_OP_ZerosLike;
-  return typed(ad, anfi_apply(g, op, NULL, 1, &like), t);
+  return anfi_ad_typed(ad, anfi_apply(g, op, NULL, 1, &like), t);
 }
 
 /* What is no leaf and no tuple: data that nobody may take for a derivative. */
@@ -193,7 +209,7 @@ anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
   if (t == b->type && is_written(b, ad->m->cx)) return written_to(ad, g, b, a);
   if (t == b->type && is_written(a, ad->m->cx)) return written_to(ad, g, a, b);
   if (t->kind == ANF_TYPE_TENSOR) return anfi_ad_add(ad, g, a, b);
-  return typed(ad, anfi_apply2(g, ANF_OP_KeptAdd, a, b), t);
+  return anfi_ad_typed(ad, anfi_apply2(g, ANF_OP_KeptAdd, a, b), t);
 }
 
 /* ---- loops ---- */
@@ -224,6 +240,6 @@ anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, anf_nod
   for (size_t i = 0; i < l->ns; i++) t[nt++] = anfi_ad_type_of(ad, args[l->nw + i]);
   for (size_t i = 0; i < l->nout; i++) t[nt++] = anfi_type_simple(ad->m->cx, ANF_TYPE_STACK);
   if (l->rounds) t[nt++] = anfi_type_scalar(ad->m->cx, ANF_I64);
-  return typed(ad, anfi_apply(g, ANF_OP_Loop, loop_attrs(ad, l), n + nargs, in),
-               anfi_type_tuple(ad->m->cx, nt, t));
+  return anfi_ad_typed(ad, anfi_apply(g, ANF_OP_Loop, loop_attrs(ad, l), n + nargs, in),
+                       anfi_type_tuple(ad->m->cx, nt, t));
 }

@@ -178,15 +178,14 @@ static anf_graph *both_branches(const choice *c, const lane_branch *yes, const l
 static anf_node *guarded(const choice *c, const anfi_batch *b, anf_node *test, anf_graph *yes,
                          anf_graph *no, anf_node *m, anf_node *const *args) {
   if (!test || !yes || !no) return NULL;
-  anf_node **in = ANFI_NEW_N(c->v->ad->arena, anf_node *, c->n + 2);
-  in[0] = anfi_apply3(b->g, ANF_OP_Switch, test, anfi_graph_value(yes), anfi_graph_value(no));
-  in[0]->debug = c->v->ad->how;
-  in[1] = m;
-  memcpy(in + 2, args, c->n * sizeof *in);
-  anf_node *y = anfi_call(b->g, c->n + 2, in);
-  y->type = anfi_vmap_type(c->v, c->result, c->all);
-  y->debug = c->v->ad->how;
-  return y;
+  anf_node **in = ANFI_NEW_N(c->v->ad->arena, anf_node *, c->n + 1);
+  anf_node *sw =
+      anfi_apply3(b->g, ANF_OP_Switch, test, anfi_graph_value(yes), anfi_graph_value(no));
+  sw->debug = c->v->ad->how;
+  in[0] = m;
+  memcpy(in + 1, args, c->n * sizeof *in);
+  return anfi_ad_call_node(c->v->ad, b->g, sw, anfi_vmap_type(c->v, c->result, c->all), c->n + 1,
+                           in);
 }
 
 /* Tested first is what leaves a branch that recurs to the last, so that no lanes at all end too. */
@@ -274,17 +273,13 @@ static anf_node *many(const choice *c, anf_node *index, size_t nbranch, const la
 static anf_node *same_for_all(anfi_vmap *v, const anf_node *call, const anf_node *sw,
                               anf_node *const *args) {
   anf_node **switch_in = ANFI_NEW_N(v->ad->arena, anf_node *, sw->nin);
-  anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, call->nin);
   switch_in[0] = anfi_vmap_node(v, sw->in[0].def);
   for (uint32_t k = 1; k < sw->nin; k++)
     switch_in[k] = anfi_graph_value(anfi_vmap_made(v, anfi_flow_callee(&v->f, call, k)));
-  in[0] = anfi_apply(v->b.g, (anfi_opcode)sw->op, sw->u.attrs, sw->nin, switch_in);
-  in[0]->debug = v->ad->how;
-  memcpy(in + 1, args, (call->nin - 1u) * sizeof *in);
-  anf_node *y = anfi_call(v->b.g, call->nin, in);
-  y->type = anfi_vmap_type(v, call->type, anfi_flow_mask(&v->f, call));
-  y->debug = v->ad->how;
-  return y;
+  anf_node *callee = anfi_apply(v->b.g, (anfi_opcode)sw->op, sw->u.attrs, sw->nin, switch_in);
+  callee->debug = v->ad->how;
+  const anf_type *t = anfi_vmap_type(v, call->type, anfi_flow_mask(&v->f, call));
+  return anfi_ad_call_node(v->ad, v->b.g, callee, t, call->nin - 1u, args);
 }
 
 anf_node *anfi_vmap_choice(anfi_vmap *v, const anf_node *call, const anf_node *sw) {

@@ -117,7 +117,7 @@ static anf_node *find_lanes(const anfi_batch *b, anf_node *x, const anf_type *t,
 }
 
 /* A box or stack: what is undefined is so for all lanes. */
-static anf_node *spread_kept(anfi_batch *b, anf_node *x) {
+static anf_node *spread_storage(anfi_batch *b, anf_node *x) {
   if (anfi_is_op(x, ANF_OP_Undef)) return x;
   return anfi_b_2(b, ANF_OP_KeptSpread, x, anfi_b_lanes(b));
 }
@@ -132,7 +132,7 @@ static anf_node *raise_item(raising *r, anf_node *x, const anf_type *t) {
   bool has = *r->has++, want = *r->want++;
   if (!x || has == want) return x;
   if (t->kind == ANF_TYPE_TENSOR) return anfi_b_spread(r->b, x);
-  return spread_kept(r->b, x);
+  return spread_storage(r->b, x);
 }
 
 static anf_node *raise_nest(raising *r, anf_node *x, const anf_type *t) {
@@ -178,7 +178,7 @@ static anf_node *by_rule(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
 }
 
 /* Boxes and stacks: all that is in a batched one is batched. */
-static anf_node *kept(anfi_vmap *v, const anf_node *n, anf_node **in) {
+static anf_node *storage_op(anfi_vmap *v, const anf_node *n, anf_node **in) {
   bool *all = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(n->type) + 1);
   if (!anfi_flow_mask(&v->f, n->op == ANF_OP_Unbox ? n->in[0].def : n)[0])
     return as_it_stands(v, n, in);
@@ -195,7 +195,7 @@ static anf_node *kept(anfi_vmap *v, const anf_node *n, anf_node **in) {
   return anfi_b_apply(&v->b, ANF_OP_Unbox, anfi_attrs_one(v->ad->m, ANF_OP_Unbox, of), 1, in);
 }
 
-static bool is_kept_op(const anf_node *n) {
+static bool is_storage_op(const anf_node *n) {
   return n->op == ANF_OP_Box || n->op == ANF_OP_Unbox || n->op == ANF_OP_KeptAdd ||
          n->op == ANF_OP_KeptZeros || n->op == ANF_OP_KeptSelect || n->op == ANF_OP_KeptSpread;
 }
@@ -212,9 +212,7 @@ static anf_node *choice_of_data(anfi_vmap *v, const anf_node *n, anf_node *const
   }
   if (!anfi_flow_mask(&v->f, n->in[0].def)[0]) {
     anf_node *y = anfi_apply(v->b.g, (anfi_opcode)n->op, n->u.attrs, n->nin, branch);
-    y->type = anfi_vmap_type(v, n->type, mask);
-    y->debug = v->ad->how;
-    return y;
+    return anfi_ad_typed(v->ad, y, anfi_vmap_type(v, n->type, mask));
   }
   if (n->op == ANF_OP_Switch)
     return anfi_vmap_select(v, &v->b, branch[0], branch[1], branch[2], n->type);
@@ -242,9 +240,7 @@ static anf_node *recomputed(anfi_vmap *v, const anf_node *n, anf_node **in) {
   anfi_flow_spec *s = anfi_flow_callee(&v->f, n, 0);
   in[0] = anfi_graph_value(anfi_vmap_made(v, s));
   anf_node *y = anfi_apply(v->b.g, ANF_OP_Recompute, n->u.attrs, n->nin, in);
-  y->type = anfi_vmap_type(v, n->type, s->out);
-  y->debug = v->ad->how;
-  return y;
+  return anfi_ad_typed(v->ad, y, anfi_vmap_type(v, n->type, s->out));
 }
 
 static anf_node *apply_of(anfi_vmap *v, const anf_node *n) {
@@ -257,7 +253,7 @@ static anf_node *apply_of(anfi_vmap *v, const anf_node *n) {
   if (n->op == ANF_OP_Recompute) return recomputed(v, n, in);
   if (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) return choice_of_data(v, n, in);
   if (n->op == ANF_OP_Undef || anfi_flow_parts(&v->f, n)) return as_it_stands(v, n, in);
-  return is_kept_op(n) ? kept(v, n, in) : by_rule(v, n, in);
+  return is_storage_op(n) ? storage_op(v, n, in) : by_rule(v, n, in);
 }
 
 static bool is_callee(const anf_node *n) {

@@ -330,12 +330,6 @@ static pair plain(forward *v, const anf_node *n) {
   return (pair){y, ANFI_NEW_N(v->a, anf_node *, anfi_ad_leaves(n->type) + 1)};
 }
 
-static anf_node *typed(forward *v, anf_node *n, const anf_type *t) {
-  n->type = t;
-  n->debug = v->ad->how;
-  return n;
-}
-
 /* A choice of data: of tangents the same. */
 static pair choice_of_data(forward *v, const anf_node *n) {
   pair p = plain(v, n);
@@ -352,7 +346,8 @@ static pair choice_of_data(forward *v, const anf_node *n) {
     in[0] = p.y->in[0].def;
     for (uint32_t i = 1; i < n->nin; i++) in[i] = branch[i][at];
     at++;
-    p.t[l] = typed(v, anfi_apply(v->g, (anfi_opcode)n->op, n->u.attrs, n->nin, in), in[1]->type);
+    p.t[l] = anfi_ad_typed(v->ad, anfi_apply(v->g, (anfi_opcode)n->op, n->u.attrs, n->nin, in),
+                           in[1]->type);
   }
   return p;
 }
@@ -374,12 +369,12 @@ static pair kept(forward *v, const anf_node *n) {
       in[i] = dx ? dx : anfi_zero_leaf(v->ad, v->g, n->type, like);
     }
     if (n->nin == 2) in[1] = in[2];
-    p.t[0] = typed(v, anfi_apply(v->g, (anfi_opcode)n->op, NULL, n->nin, in), n->type);
+    p.t[0] = anfi_ad_typed(v->ad, anfi_apply(v->g, (anfi_opcode)n->op, NULL, n->nin, in), n->type);
   } else if (n->op == ANF_OP_Box) {
     d = anfi_of_leaves(v->ad, v->g, type_of(v, x), primal(v, x), t);
-    p.t[0] = typed(v, anfi_apply(v->g, ANF_OP_Box, NULL, 1, &d), n->type);
+    p.t[0] = anfi_ad_typed(v->ad, anfi_apply(v->g, ANF_OP_Box, NULL, 1, &d), n->type);
   } else if (t[0]) {
-    d = typed(v, anfi_apply(v->g, ANF_OP_Unbox, n->u.attrs, 1, &t[0]), n->type);
+    d = anfi_ad_typed(v->ad, anfi_apply(v->g, ANF_OP_Unbox, n->u.attrs, 1, &t[0]), n->type);
     anfi_leaf_nodes(v->ad, v->g, d, p.t);
   }
   return p;

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which leaves are varied, and which of them useful. A spec is looked at node by node, forwards and
- * then back; what a callee's spec says may rise later, and then who asked looks again. Masks only
- * rise, so it ends. Branches of one choice are raised to one mask: their ◀ have one signature. */
+/* Activity analysis: which leaves are varied, and which of those are useful.
+ *   f(x, n, w) = x * cos(w) + n,  gradient for x:    varied x, x * cos(w), the sum; useful the same
+ *   gradient for w:                                  varied w, cos(w), ...; n and x have no adjoint
+ * A spec is visited node by node, forward for `varied` and backward for `useful`. The masks of callees are
+ * those found so far; when one rises, the specs that use it are queued again: a worklist to a least fixpoint,
+ * as in Tapenade (Hascoet, Naumann, Pascual 2005). Masks only rise, so it ends.
+ *
+ * Hard case: the branches of one choice are raised to one mask, because their ◀ share one signature; the
+ * state of a loop is raised until one iteration maps the mask to itself. */
 #include "autodiff/reverse/j.h"
 
 bool anfi_any(const bool *m, size_t n) {
@@ -137,7 +143,7 @@ static void call_forward(anfi_j *j, const anf_node *n, bool *out) {
   }
 }
 
-/* Which arguments the callees may take for constants; the same one twice adds at its first place. */
+/* Arguments that are constants of the callees. An argument passed twice sums its adjoint at the first one. */
 static uint8_t *constants(anfi_j *j, const anf_node *n) {
   uint8_t *c = ANFI_NEW_N(j->a, uint8_t, n->nin), some = 0;
   for (uint32_t i = 1; i < n->nin; i++) {
@@ -257,7 +263,7 @@ static bool any_varied(anfi_j *j, const anf_node *n, size_t from) {
   return false;
 }
 
-/* The rule of a CustomJvp is linear in the tangents: its gradient for them is what is asked for. */
+/* The rule of a CustomJvp is linear in the tangents, so its pullback for them is the pullback of the call. */
 static void custom_back(anfi_j *j, const anf_node *n, const bool *given) {
   for (uint32_t i = 3; i < n->nin; i++) use_all(j, n->in[i].def);
   if (!is_jvp_rule(j, n)) return;
@@ -275,7 +281,7 @@ static size_t size_attr(const anfi_j *j, const anf_node *n, uint32_t k) {
   return (size_t)anfi_get_i64(anfi_attr_value(j->cx, ANF_OP_Recompute, n->u.attrs, k), 0);
 }
 
-/* A checkpoint in another that says nothing of loops has them as the other one. */
+/* An inner checkpoint without `rounds` and `memory` inherits them. */
 anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments) {
   const char *keep = anfi_attr_value(j->cx, ANF_OP_Recompute, n->u.attrs, 0)->u.text;
   anfi_jplan p = {
@@ -306,21 +312,6 @@ static void spread_forward(anfi_j *j, const anf_node *n, bool *out, size_t nout)
     some = !anfi_is_inactive(j, (anfi_opcode)n->op, i) &&
            anfi_any(anfi_varied(j, n->in[i].def), anfi_count(j, n->in[i].def));
   if (some) memset(out, true, nout);
-}
-
-static void tape_forward(const anfi_tape_entry *at, const bool *row, bool *out) {
-  for (uint32_t i = 0; i < ANFI_TAPE_OPERANDS; i++) *out |= row[at->in[i]];
-}
-
-static void tape_backward(anfi_j *j, const anfi_jgraph *jg, size_t k) {
-  const size_t nodes = anfi_node_slot(jg);
-  const bool *row = j->varied - nodes;
-  for (uint32_t i = 0; i < ANFI_TAPE_OPERANDS; i++) {
-    uint32_t at = jg->tape[k].in[i];
-    if (!row[at]) continue;
-    if (at < nodes) j->now->out[at - 1] = true;
-    else j->useful[at - nodes] = true;
-  }
 }
 
 static void forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
@@ -390,7 +381,7 @@ static void back(anfi_j *j, const anf_node *n, const bool *useful, size_t nout) 
 
 /* ---- a whole spec ---- */
 
-/* A mask of n leaves, or the one that was used before. */
+/* A cleared mask of n leaves; reuses the old one. */
 static bool *cleared(anfi_j *j, bool *old, size_t n) {
   return old ? memset(old, 0, n) : ANFI_NEW_N(j->a, bool, n + 1);
 }
@@ -410,14 +401,14 @@ static void visit_backward(anfi_j *j, anfi_jspec *s) {
   for (size_t i = jg->order.n; i-- > 0;) {
     size_t first = jg->first[i], n = jg->first[i + 1] - first;
     if (jg->taped[i]) {
-      if (j->useful[first]) tape_backward(j, jg, i);
+      if (j->useful[first]) anfi_tape_useful(j, jg, i);
     } else if (anfi_any(j->useful + first, n)) {
       back(j, jg->order.at[i], j->useful + first, n);
     }
   }
 }
 
-/* What is varied, if that is known: of plain nodes it stays as it was found first. */
+/* The varied mask of an earlier spec with the same `want`; calls alone could change it. */
 static const bool *known_row(const anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   for (const anfi_jspec *v = jg->all_taped && s->given ? jg->specs : NULL; v; v = v->next)
@@ -429,7 +420,7 @@ static const bool *known_row(const anfi_jspec *s) {
 static void visit_forward(anfi_j *j, const anfi_jgraph *jg, const bool *row) {
   for (size_t i = 0; i < jg->order.n; i++) {
     bool *out = j->varied + jg->first[i];
-    if (jg->taped[i]) tape_forward(&jg->tape[i], row, out);
+    if (jg->taped[i]) anfi_tape_varied(&jg->tape[i], row, out);
     else forward(j, jg->order.at[i], out, jg->first[i + 1] - jg->first[i]);
   }
 }

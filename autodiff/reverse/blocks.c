@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loops of which little is kept (checkpoint with `rounds` or `memory`). ▶ does not keep what each
- * round needs: it keeps the state before every block of rounds, or with `tree` the first one alone.
- * ◀ runs ▶ of one block again, keeps what its rounds need, and goes back over them. A tree halves
- * the rounds until they are no more than a block, the later half first: log2(rounds / block) states
- * at a time, and as many runs of half the loop (treeverse: Griewank 1992).
+/* Checkpointed loops: residuals of some iterations are saved, those of the others rematerialised.
+ *   checkpoint(loop of 100 iterations, rounds=10)    ▶ saves the states 0, 10, 20, .. 90
+ *                                                    ◀ for each block from the last: ▶ of it again, then ◀
+ * With `tree` ▶ saves the first state alone and ◀ halves the iterations until they fit a block, the later half
+ * first: log2(iterations / block) states at a time (treeverse: Griewank 1992).
  *
- * With a budget of memory, one half is for what ▶ keeps of the rounds of the first block, the other
- * for those of the block that ◀ runs again: a loop that ends within the first is run once. Without a
- * word from the program, a loop whose rounds keep much has a budget, too.
+ * With a budget of memory, one half of it is for the residuals of the first block, which ▶ saves, the other
+ * half for the block that ◀ is in. A loop that ends within the first block runs once. A loop with many bytes of
+ * residuals per iteration has a budget even if the program does not ask for one.
  *
- * A loop that takes no round has no block, and no round of the first one.
- *
- * Each round is computed and differentiated by the same graphs as in one loop, in the same order, so
- * the bits are the same. */
+ * A loop without iterations has no block. Iterations run by the same graphs in the same order as in one
+ * loop, so results are equal to the bit. */
 #include "autodiff/reverse/j.h"
 
 /* For a loop whose rounds keep much. The same everywhere, as what a gradient looks like must not
@@ -33,14 +31,14 @@ static uint64_t bytes_of_round(const anfi_jspec *s) {
 
 size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop_op *l) {
   const anfi_jplan *p = &s->plan;
-  if (s->boxed || l->counted || l->nx || l->nout || l->rounds || !s->nresidual) return 0;
+  if (anfi_is_boxed(s) || l->counted || l->nx || l->nout || l->rounds || !s->nresidual) return 0;
   if (p->rounds) return p->rounds;
   uint64_t bytes = bytes_of_round(s), memory = p->memory ? p->memory : bytes >= MUCH ? BUDGET : 0;
   if (!bytes || !memory) return 0;
   return memory / 2 > bytes ? (size_t)(memory / 2 / bytes) : 1;
 }
 
-/* Is the first block kept? */
+/* Are the residuals of the first block saved? */
 static bool saves_first(const anfi_jspec *s) { return !s->plan.rounds; }
 
 /* ---- small graphs ---- */
@@ -86,20 +84,15 @@ static anf_graph *without_again(anfi_ad *ad, const anfi_loop_op *l, anf_graph *f
 /* A call of one of two graphs. */
 static anf_node *call_either(anfi_ad *ad, anf_graph *g, anf_node *condition, anf_graph *yes,
                              anf_graph *no, const anf_type *type, size_t n, anf_node *const *args) {
-  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, n + 1),
-           *branch[3] = {condition, anfi_graph_value(yes), anfi_graph_value(no)};
-  in[0] = anfi_apply(g, ANF_OP_Switch, NULL, 3, branch);
-  in[0]->debug = ad->how;
-  memcpy(in + 1, args, n * sizeof *in);
-  anf_node *r = anfi_call(g, n + 1, in);
-  r->type = type;
-  r->debug = ad->how;
-  return r;
+  anf_node *choice =
+      anfi_apply3(g, ANF_OP_Switch, condition, anfi_graph_value(yes), anfi_graph_value(no));
+  choice->debug = ad->how;
+  return anfi_ad_call_node(ad, g, choice, type, n, args);
 }
 
 /* ---- forward ---- */
 
-/* (w.., s.., k, again) -> (go on in this block, s'.., k + 1, again', what f gives besides); f is the
+/* (w.., s.., k, again) -> (go on in this block, s'.., k + 1, again', further items of f); f is the
  * step or its ▶. */
 static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop_op *l, anf_graph *f, size_t nresidual,
                                  bool effects, size_t rounds) {
@@ -122,7 +115,7 @@ static anf_graph *round_of_block(anfi_ad *ad, const anfi_loop_op *l, anf_graph *
   return m.g;
 }
 
-/* The first rounds, up to a block: (s.., their number, again, stacks of what f gives besides). None,
+/* The first rounds, up to a block: (s.., their number, again, stacks of f's further items). None,
  * if there is `go` and it is false. */
 static anf_node *first_rounds(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, anf_graph *f,
                               size_t nresidual, bool effects, size_t rounds, anf_node *const *args,
@@ -170,7 +163,7 @@ static anf_node *run_blocks(anfi_ad *ad, anf_graph *g, const anfi_jspec *s, cons
   return anfi_ad_loop(ad, g, &whole, args);
 }
 
-/* (w.., s..) -> what run_blocks gives for the rounds that are left */
+/* (w.., s..) -> result of run_blocks for the remaining iterations */
 static anf_graph *run_rest(anfi_ad *ad, const anfi_jspec *s, const anfi_loop_op *l, bool effects) {
   making m = begin(ad, "▶", l->step, l->nw + l->ns);
   take_args(&m, l);
@@ -191,7 +184,7 @@ static anf_graph *no_rest(anfi_ad *ad, const anfi_loop_op *l, const anf_type *t)
   return m.g;
 }
 
-/* (w.., s.., [go]) -> (s'.., stacks of what the first block keeps, its number of rounds, is there a rest?,
+/* (w.., s.., [go]) -> (s'.., residual stacks of the first block, its iterations, is there a rest?,
  * with a tree the state then, items of the rest) */
 static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_loop_op *l,
                                  bool effects) {
@@ -273,7 +266,7 @@ static anf_node **state_args(blocks *b, const making *m, anf_node *const *s) {
   return in;
 }
 
-/* One block: its rounds again, and back. */
+/* One block: ▶ again, then ◀. */
 static anf_graph *backward_block(blocks *b) {
   anfi_ad *ad = b->q->ad;
   making m = begin_back(b, "◀");
@@ -354,7 +347,7 @@ static anf_graph *back_arm(blocks *b, size_t n, anf_node *const *in, bool rest) 
   return m.g;
 }
 
-/* What forward_within ran: back over the rest, if there is one, then over the first block. */
+/* ◀ of forward_within: the rest first, if there is one, then the first block. */
 static anf_node *back_within(blocks *b, anf_node *const *residual, size_t n, anf_node *const *in,
                              anf_node *const *args) {
   anfi_jbuild *q = b->q;

@@ -1,24 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls. A call of g becomes one of ▶g, and what that keeps is handed to ◀g. A choice stays a choice
- * of the ▶, and ◀ repeats it on the same condition: what branches keep lies in slots, which branches share
- * where types agree; a branch that does not keep so much leaves slots undefined. */
+/* Calls in ▶ and ◀.
+ *   y = g(x)                     ▶: (y, r..) = ▶g(x)                       ◀: dx = ◀g(r.., dy)
+ *   y = (c ? g : h)(x)           ▶: (y, slots..) = (c ? ▷g : ▷h)(x)        ◀: (c ? ◁g : ◁h)(slots.., dy)
+ * A choice stays a choice, and ◀ repeats it on the same condition. Residuals of the branches share slots
+ * where types agree; the adapters ▷ and ◁ put them there, and slots that a branch does not fill are undefined.
+ * Recompute (checkpoint) runs ▶ again in ◀; Custom calls the pullback or the jvp rule that the program gave. */
 #include "autodiff/reverse/j.h"
 
 bool anfi_is_own_call(const anf_node *n) {
   return n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Recompute) || anfi_is_op(n, ANF_OP_Custom);
 }
 
-/* What ▶ of a spec keeps, as its callers see it; it may be under way still. */
+/* Types of the residuals of a spec, as its callers see them; the spec may still be open. */
 static size_t residual_types(const anfi_jbuild *q, const anfi_jspec *s,
                              const anf_type *const **out) {
-  if (!s->boxed) return *out = s->residual, s->nresidual;
+  if (!anfi_is_boxed(s)) return *out = s->residual, s->nresidual;
   const anf_type **t = ANFI_NEW(q->j->a, const anf_type *);
   *t = anfi_type_simple(q->j->cx, ANF_TYPE_BOX);
   return *out = t, 1;
 }
 
 bool anfi_is_passed(const anfi_jspec *s, size_t i) {
-  return s->boxed && !s->with_args ? s->constant[i] != 0 : s->passed[i];
+  return s->how == ANFI_RESIDUALS_BOX ? s->constant[i] != 0 : s->passed[i];
 }
 
 bool anfi_adds(const anfi_jspec *s, size_t i, size_t k) {
@@ -33,21 +36,10 @@ static const anf_type *with_residuals(const anfi_jbuild *q, const anf_type *valu
   return anfi_type_tuple(q->j->cx, n + 1, t);
 }
 
-static anf_node **args_of(anfi_jbuild *q, const anf_node *n, size_t from) {
+anf_node **anfi_primal_args(anfi_jbuild *q, const anf_node *n, size_t from) {
   anf_node **a = ANFI_NEW_N(q->j->a, anf_node *, n->nin);
   for (size_t i = from; i < n->nin; i++) a[i - from] = anfi_primal(q, n->in[i].def);
   return a;
-}
-
-static anf_node *call(anfi_jbuild *q, anf_graph *g, anf_node *callee, const anf_type *type,
-                      size_t n, anf_node *const *args) {
-  anf_node **in = ANFI_NEW_N(q->j->a, anf_node *, n + 1);
-  in[0] = callee;
-  if (n) memcpy(in + 1, args, n * sizeof *in);
-  anf_node *c = anfi_call(g, n + 1, in);
-  c->type = type;
-  c->debug = q->ad->how;
-  return c;
 }
 
 /* ---- slots of a choice ---- */
@@ -57,7 +49,7 @@ typedef struct {
   ANFI_VEC(const anf_type *) slot;
   ANFI_VEC(uint32_t) next; // by slot: the next one of its type, or 0
   anfi_map first;          // by type: 1 + its first slot
-  uint32_t **at;           // by branch and item that it keeps: its slot
+  uint32_t **at;           // by branch and residual: its slot
 } slots;
 
 /* The first slot of type t that the branch does not use yet, or a new one. `last`: by type, 1 + the last
@@ -91,7 +83,7 @@ static slots slots_of(anfi_jbuild *q, const anf_node *n) {
   return s;
 }
 
-/* Does the branch keep just what is in the slots, in their order? */
+/* Are the residuals of the branch the slots, in order? Then it needs no adapter. */
 static bool fills(const anfi_jbuild *q, const slots *s, const anfi_jspec *spec, uint32_t branch) {
   const anf_type *const *t;
   size_t n = residual_types(q, spec, &t);
@@ -147,9 +139,9 @@ static void forward_choice(anfi_jbuild *q, anf_node *n) {
   slots s = slots_of(q, n);
   anf_graph **branch = ANFI_NEW_N(q->j->a, anf_graph *, s.branches + 1u);
   for (uint32_t k = 1; k <= s.branches; k++) branch[k] = forward_branch(q, &s, n, k);
-  anf_node *t =
-      call(q, q->f, choice(q, q->f, n, branch), with_residuals(q, n->type, s.slot.n, s.slot.at),
-           n->nin - 1u, args_of(q, n, 1));
+  anf_node *t = anfi_ad_call_node(q->ad, q->f, choice(q, q->f, n, branch),
+                                  with_residuals(q, n->type, s.slot.n, s.slot.at), n->nin - 1u,
+                                  anfi_primal_args(q, n, 1));
   project_residuals(q, n, t, s.slot.n);
 }
 
@@ -158,13 +150,14 @@ static void forward_known(anfi_jbuild *q, anf_node *n) {
   const anf_type *const *t;
   size_t count = residual_types(q, s, &t);
   project_residuals(q, n,
-                    call(q, q->f, anfi_graph_value(s->fwd), with_residuals(q, n->type, count, t),
-                         n->nin - 1u, args_of(q, n, 1)),
+                    anfi_ad_call_node(q->ad, q->f, anfi_graph_value(s->fwd),
+                                      with_residuals(q, n->type, count, t), n->nin - 1u,
+                                      anfi_primal_args(q, n, 1)),
                     count);
 }
 
 static bool copy_rule(anfi_jbuild *q, anf_node *n) {
-  anf_node *c = anfi_apply(q->f, (anfi_opcode)n->op, n->u.attrs, n->nin, args_of(q, n, 0));
+  anf_node *c = anfi_apply(q->f, (anfi_opcode)n->op, n->u.attrs, n->nin, anfi_primal_args(q, n, 0));
   c->type = n->type;
   c->debug = n->debug;
   q->to[anfi_position(q, n)] = q->effect[anfi_position(q, n)] = c;
@@ -183,11 +176,13 @@ static bool forward_custom(anfi_jbuild *q, anf_node *n) {
       return anfi_fail(q->j->cx, anfi_node_loc(n), ANF_E0701,
                        anfi_value_graph(n->in[0].def)->name->s);
   if (!is_vjp_rule(q, n)) return copy_rule(q, n);
-  anf_node **args = args_of(q, n, 5);
+  anf_node **args = anfi_primal_args(q, n, 5);
   args[0] = anfi_primal(q, n->in[4].def);
   anf_graph *fwd = anfi_value_graph(n->in[1].def);
-  project_residuals(q, n,
-                    call(q, q->f, anfi_graph_value(fwd), fwd->result->type, n->nin - 5u, args), 1);
+  project_residuals(
+      q, n,
+      anfi_ad_call_node(q->ad, q->f, anfi_graph_value(fwd), fwd->result->type, n->nin - 5u, args),
+      1);
   return true;
 }
 
@@ -206,7 +201,7 @@ bool anfi_forward_call(anfi_jbuild *q, anf_node *n) {
 size_t anfi_pullback_args(const anfi_jspec *s, anf_node *const *residual, anf_node *const *args,
                           size_t ngiven, anf_node *const *given, size_t nsum, anf_node *const *sum,
                           anf_node **out) {
-  size_t n = s->boxed ? 1 : s->nresidual;
+  size_t n = anfi_residual_count(s);
   if (n) memcpy(out, residual, n * sizeof *out);
   for (size_t i = 0; i < s->jg->g->params.n; i++)
     if (anfi_is_passed(s, i)) out[n++] = args[i];
@@ -215,7 +210,7 @@ size_t anfi_pullback_args(const anfi_jspec *s, anf_node *const *residual, anf_no
   return n + ngiven + nsum;
 }
 
-/* What adjoints have come to of arguments of n that the callee adds to. */
+/* Sums so far of the arguments of n whose adjoints the callee adds to. */
 static size_t sums(anfi_jbuild *q, const anfi_jspec *s, const anf_node *n, anf_node **out) {
   size_t count = 0;
   for (size_t i = 0; i < s->jg->g->params.n; i++) {
@@ -226,7 +221,7 @@ static size_t sums(anfi_jbuild *q, const anfi_jspec *s, const anf_node *n, anf_n
   return count;
 }
 
-/* The type of what ◀ gives, from the primal's parameters. */
+/* The result type of ◀, from the primal's parameters. */
 const anf_type *anfi_pullback_type(anfi_jbuild *q, const anfi_jspec *s) {
   const anfi_jgraph *jg = s->jg;
   if (s->bwd->result) return anfi_ad_type_of(q->ad, s->bwd->result);
@@ -301,14 +296,15 @@ static void backward_choice(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_node
   anf_graph **branch = ANFI_NEW_N(q->j->a, anf_graph *, s.branches + 1u);
   for (uint32_t k = 1; k <= s.branches; k++)
     branch[k] = backward_branch(q, &s, n, k, passed, ngiven, given, nsum, sum);
-  anf_node **args = args_of(q, n, 1),
+  anf_node **args = anfi_primal_args(q, n, 1),
            **in = ANFI_NEW_N(q->j->a, anf_node *, s.slot.n + np + ngiven + nsum + 1);
   for (size_t i = 0; i < s.slot.n; i++) in[nin++] = q->residual[anfi_position(q, n)][i];
   for (size_t i = 0; i < np; i++)
     if (passed[i]) in[nin++] = args[i];
   for (size_t i = 0; i < ngiven; i++) in[nin++] = given[i];
   for (size_t i = 0; i < nsum; i++) in[nin++] = sum[i];
-  anf_node *r = call(q, q->b, choice(q, q->b, n, branch), anfi_pullback_type(q, first), nin, in);
+  anf_node *r = anfi_ad_call_node(q->ad, q->b, choice(q, q->b, n, branch),
+                                  anfi_pullback_type(q, first), nin, in);
   distribute(q, n, 1, first, 0, r);
 }
 
@@ -337,19 +333,17 @@ static anf_node *fence(anfi_jbuild *q, anf_node *x, size_t id) {
   if (x->kind == ANFI_VALUE) return x;
   const anfi_attrs *at =
       anfi_attrs_one(q->ad->m, ANF_OP_Fence, anfi_value_new_i64(q->j->cx, ANF_INT, (int64_t)id));
-  anf_node *n = anfi_apply(q->b, ANF_OP_Fence, at, 1, &x);
-  n->type = x->type;
-  n->debug = q->ad->how;
-  return n;
+  return anfi_ad_typed(q->ad, anfi_apply(q->b, ANF_OP_Fence, at, 1, &x), x->type);
 }
 
-/* Fences keep what is computed again apart from what ▶ computed, or CSE would make it one. */
+/* Fences separate recomputed nodes from those of ▶; otherwise CSE would merge them. */
 static void backward_recompute(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_node *const *given) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
   bool arguments;
   anfi_jplan plan = anfi_plan_of(q->j, n, &arguments);
-  size_t nresidual = arguments ? 0 : s->boxed ? 1 : s->nresidual;
-  anf_node **args = args_of(q, n, 1), **residual = ANFI_NEW_N(q->j->a, anf_node *, nresidual + 1);
+  size_t nresidual = arguments ? 0 : anfi_residual_count(s);
+  anf_node **args = anfi_primal_args(q, n, 1),
+           **residual = ANFI_NEW_N(q->j->a, anf_node *, nresidual + 1);
   for (size_t i = 0; (arguments || plan.products) && i + 1 < n->nin; i++)
     args[i] = fence(q, args[i], n->id);
   for (size_t i = 0; i < nresidual; i++) {
@@ -361,7 +355,7 @@ static void backward_recompute(anfi_jbuild *q, anf_node *n, size_t ngiven, anf_n
                        : backward_known(q, s, residual, args, ngiven, given, 0, NULL));
 }
 
-/* The leaves of what a rule gives, one after the other, to the arguments. */
+/* The leaves of the rule's result are adjoints of the arguments, in order. */
 static void hand_out_whole(anfi_jbuild *q, anf_node *n, anf_node *r) {
   anf_node **leaf = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, r) + 1);
   anfi_leaf_nodes(q->ad, q->b, r, leaf);
@@ -383,7 +377,7 @@ static void backward_custom_vjp(anfi_jbuild *q, anf_node *n, anf_node *const *le
 static void backward_custom_jvp(anfi_jbuild *q, anf_node *n, size_t ngiven,
                                 anf_node *const *given) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
-  anf_node *x = anfi_ad_tuple(q->ad, q->b, n->nin - 6u, args_of(q, n, 6));
+  anf_node *x = anfi_ad_tuple(q->ad, q->b, n->nin - 6u, anfi_primal_args(q, n, 6));
   anf_node **none = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, x) + 1);
   anf_node *args[3] = {anfi_primal(q, n->in[4].def), x,
                        anfi_of_leaves(q->ad, q->b, anfi_ad_type_of(q->ad, x), x, none)};
@@ -407,8 +401,8 @@ bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
     anf_node **sum = ANFI_NEW_N(q->j->a, anf_node *, anfi_nwant(s->jg) + 1);
     size_t nsum = sums(q, s, n, sum);
     distribute(q, n, 1, s, 0,
-               backward_known(q, s, q->residual[anfi_position(q, n)], args_of(q, n, 1), ngiven,
-                              given, nsum, sum));
+               backward_known(q, s, q->residual[anfi_position(q, n)], anfi_primal_args(q, n, 1),
+                              ngiven, given, nsum, sum));
   }
   return true;
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which parameters a recursion hands on as they are. Only those may be constants of a spec: else the
- * recursion would be differentiated twice, as it is called from outside and as it calls itself. The
- * recursions are the strongly connected components of graphs that name each other, found by Tarjan's
- * algorithm with a stack of its own; each graph is looked at once. */
+/* Recursion invariants: parameters that a recursion passes on unchanged.
+ *   pow(x, n) = n == 0 ? 1 : x * pow(x, n - 1)      x is invariant, n is not
+ * Only invariants may be constants of a spec (j.h): otherwise the recursion would be differentiated
+ * twice, as it is called from outside and as it calls itself. Recursions are the strongly connected
+ * components of the graphs that name each other (Tarjan 1972, with an explicit stack); in each component a
+ * greatest fixpoint drops parameters that some call changes. Each graph is visited once. */
 #include "autodiff/reverse/j.h"
 
 typedef struct {
   anf_graph *g;
-  size_t node, input; // the next one to look at
+  size_t node, input; // the next to visit
 } visit;
 
 typedef struct {
@@ -38,20 +40,20 @@ static bool is_in(const walk *w, const anf_graph *g, uint32_t component) {
 
 /* ---- one component ---- */
 
-static bool lose(walk *w, const anf_graph *t, size_t k) {
+static bool drop(walk *w, const anf_graph *t, size_t k) {
   bool was = of(w, t)->param[k];
   of(w, t)->param[k] = false;
   return was;
 }
 
-/* The first `count` parameters of t get what n, a node of h, has from input `from` on. */
+/* A call n in h passes inputs from `from` on to the first `count` parameters of t. */
 static bool flow(walk *w, const anf_graph *h, const anf_node *n, size_t from, const anf_graph *t,
                  size_t count) {
   bool changed = false;
   for (size_t k = 0; k < t->params.n; k++) {
     const anf_node *x = k < count ? n->in[from + k].def : NULL;
     bool same = x && x->kind == ANFI_PARAM && x->graph == h && of(w, h)->param[x->u.index];
-    if (!same) changed |= lose(w, t, k);
+    if (!same) changed |= drop(w, t, k);
   }
   return changed;
 }

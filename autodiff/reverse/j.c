@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Specs of reverse mode, and their order. A spec is registered before anybody looks at it, so
- * recursions end; ▶ and ◀ are made of callees first, along a depth-first walk with a stack of its
- * own. Where the walk meets a spec that is under way, the call goes back into a recursion: what it
- * keeps has no finite type there. First it is taken to keep nothing, which holds if all that its ◀
- * needs is little work from its arguments; if it turns out not to hold, what was made since the spec
- * was entered is made again, and a spec on the way keeps a box: the first that is a branch of a choice, so
- * that the end of the recursion, a branch too, keeps none, and a choice has one slot for it. Other branches of
- * the recursion that keep much have boxes, too: what goes through several functions stays little. */
+/* Specs of reverse mode, and the order in which they are built: callees before callers.
+ *   f(x) = g(x) + g(x * x)      g is built first; its residuals then are part of ▶f's signature
+ * A depth-first walk with a stack of its own visits callees. A spec is registered before it is visited, so
+ * recursions end.
+ *
+ * Hard case: the walk meets a spec that is still open, a call back into a recursion. There the list of
+ * residuals has no finite type (it would contain itself).
+ *   1. The spec is assumed to have no residuals: ◀ rematerialises all it needs from the arguments
+ *      (ANFI_RESIDUALS_NONE). If that fails, all specs closed since it was opened are reopened.
+ *   2. Otherwise one spec on the cycle boxes its residuals: the first one that is a branch of a choice, so
+ *      that the base case of the recursion, a branch too, allocates no box.
+ * Branches of a recursion with many residuals are boxed too, so a chain of functions passes one box. */
 #include "autodiff/reverse/j.h"
 
 static void reserve_local(anfi_j *j) {
@@ -16,42 +20,6 @@ static void reserve_local(anfi_j *j) {
   memset(at + n, 0, (want - n) * sizeof *at);
   j->local.at = at;
   j->local.n = j->local.cap = want;
-}
-
-static bool is_one_leaf(const anf_node *n) { return n->type && anfi_ad_leaves(n->type) == 1; }
-
-/* The place of x, which is one leaf, in the row. */
-static uint32_t slot_of(const anfi_j *j, const anfi_jgraph *jg, const anf_node *x) {
-  return x->kind == ANFI_PARAM ? 1 + jg->pfirst[x->u.index]
-                               : (uint32_t)anfi_node_slot(jg) + jg->first[j->local.at[x->id]];
-}
-
-/* Is n elementwise, of operands that are one leaf each, or constants? */
-static bool record(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_tape_entry *out) {
-  *out = (anfi_tape_entry){{0}};
-  if (n->kind != ANFI_APPLY || !anfi_op[n->op].scalar || n->nin > ANFI_TAPE_OPERANDS ||
-      !is_one_leaf(n))
-    return false;
-  for (uint32_t i = 0; i < n->nin; i++) {
-    const anf_node *x = n->in[i].def;
-    if (x->kind == ANFI_VALUE) continue;
-    if (!is_one_leaf(x)) return false;
-    if (!anfi_is_inactive(j, (anfi_opcode)n->op, i)) out->in[i] = slot_of(j, jg, x);
-  }
-  return true;
-}
-
-static void record_tape(anfi_j *j, anfi_jgraph *jg) {
-  jg->tape =
-      (anfi_tape_entry *)anfi_alloc(j->a, anfi_size_mul(j->cx, jg->order.n + 1, sizeof *jg->tape));
-  jg->all_taped = true;
-  for (size_t i = 0; i < jg->order.n; i++) {
-    const anf_node *n = jg->order.at[i];
-    j->local.at[n->id] = (uint32_t)i;
-    jg->taped[i] = record(j, jg, n, &jg->tape[i]);
-    jg->first[i + 1] = jg->first[i] + (jg->taped[i] ? 1 : (uint32_t)anfi_count(j, n));
-    jg->all_taped &= jg->taped[i];
-  }
 }
 
 anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
@@ -67,7 +35,7 @@ anfi_jgraph *anfi_jgraph_of(anfi_j *j, anf_graph *g) {
   reserve_local(j);
   for (size_t i = 0; i < g->params.n; i++)
     jg->pfirst[i + 1] = jg->pfirst[i] + (uint32_t)anfi_count(j, g->params.at[i]);
-  record_tape(j, jg);
+  anfi_tape_record(j, jg);
   jg->nresult = (uint32_t)anfi_count(j, g->result);
   return jg;
 }
@@ -108,7 +76,7 @@ void anfi_j_enqueue(anfi_j *j, anfi_jspec *s) {
   anfi_push(j->a, &j->queue, s);
 }
 
-/* The family of a spec of g that the spec looked at, if there is one, asks for. */
+/* The family of a spec of g requested by `now`, or from outside. */
 static anfi_jfamily *family_of(anfi_j *j, const anfi_jgraph *jg, const bool *want) {
   anf_graph *g = jg->g;
   if (!anfi_recursion_invariants(j, g) || !anfi_any(want, anfi_nwant(jg))) return NULL;
@@ -123,7 +91,7 @@ static anfi_jfamily *family_of(anfi_j *j, const anfi_jgraph *jg, const bool *wan
   return j->families = f;
 }
 
-/* What all calls in the family want of the graph, `want` among it. */
+/* The join of `want` over all calls in the family. */
 static bool *mask_in(anfi_j *j, anfi_jfamily *f, const anfi_jgraph *jg, const bool *want) {
   uint64_t *at = anfi_map_at(&f->masks, jg->g->id);
   size_t n = anfi_nwant(jg);
@@ -183,31 +151,32 @@ typedef struct {
 } visit;
 typedef ANFI_VEC(visit) visits;
 
-enum { AGAIN = 1000 }; // specs made in vain, beyond which no more are tried
+enum { AGAIN = 1000 }; // reopened specs, beyond which no more are tried
 
 static void enter(anfi_j *j, visits *st, anfi_jspec *s, bool branch) {
   anfi_ad *ad = j->ad;
-  s->state = 1;
+  s->state = ANFI_J_OPEN;
   s->in_choice = branch;
   ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
   s->fwd = anfi_ad_graph(ad, "▶", s->jg->g);
   s->bwd = anfi_ad_graph(ad, "◀", s->jg->g);
-  j->trying += s->by_args;
+  j->trying += s->how == ANFI_RESIDUALS_NONE;
   anfi_push(j->a, st, ((visit){s, 0, j->done.n, branch}));
 }
 
-/* All since visit `from` was entered is as it was before. */
+/* Reopens all specs entered since visit `from`. */
 static void abandon(anfi_j *j, visits *st, size_t from) {
-  for (size_t i = st->at[from].done; i < j->done.n; i++) j->done.at[i]->state = 0;
+  for (size_t i = st->at[from].done; i < j->done.n; i++) j->done.at[i]->state = ANFI_J_NEW;
   j->abandoned += j->done.n - st->at[from].done + st->n - from;
   j->done.n = st->at[from].done;
   for (size_t i = from; i < st->n; i++) {
-    j->trying -= st->at[i].spec->by_args;
-    st->at[i].spec->by_args = false;
-    st->at[i].spec->state = 0;
+    anfi_jspec *s = st->at[i].spec;
+    j->trying -= s->how == ANFI_RESIDUALS_NONE;
+    if (s->how == ANFI_RESIDUALS_NONE) s->how = ANFI_RESIDUALS_LIST;
+    s->state = ANFI_J_NEW;
   }
   st->n = from;
-  if (from) st->at[from - 1].next--; // it asks for its callee again, which may be done then
+  if (from) st->at[from - 1].next--; // it visits its callee again, which may be done by then
 }
 
 static void pass_all(anfi_j *j, anfi_jspec *s) {
@@ -217,12 +186,11 @@ static void pass_all(anfi_j *j, anfi_jspec *s) {
 }
 
 static void box_residuals(anfi_j *j, anfi_jspec *s, bool branch) {
-  s->boxed = true;
-  s->with_args = branch && !s->splice;
-  if (s->with_args) pass_all(j, s);
+  s->how = branch && !s->splice ? ANFI_RESIDUALS_BOX_ARGS : ANFI_RESIDUALS_BOX;
+  if (s->how == ANFI_RESIDUALS_BOX_ARGS) pass_all(j, s);
 }
 
-/* A recursion comes back to c: a branch on the way keeps a box, and is entered before c is. */
+/* A recursion comes back to c: a branch on the cycle boxes its residuals and is built before c. */
 static void box(anfi_j *j, visits *st, anfi_jspec *c) {
   size_t from = st->n, branch;
   while (st->at[--from].spec != c) continue;
@@ -239,31 +207,32 @@ static void box(anfi_j *j, visits *st, anfi_jspec *c) {
 
 /* A call back into c, which is under way. */
 static void meet(anfi_j *j, visits *st, anfi_jspec *c) {
-  if (c->boxed || c->by_args) return;
+  if (c->how != ANFI_RESIDUALS_LIST) return;
   bool none = !c->splice && !c->refused && !c->plan.products && !c->plan.rounds && !c->plan.memory;
-  c->by_args = none;
   if (!none) {
     box(j, st, c);
     return;
   }
+  c->how = ANFI_RESIDUALS_NONE;
   j->trying++;
   pass_all(j, c);
 }
 
-/* The visit on top is over. Did s keep something after all? */
+/* The top visit is done. Does s have residuals after all? */
 static bool fails(anfi_j *j, anfi_jspec *s, size_t done) {
-  s->state = 2;
-  j->trying -= s->by_args;
-  if (!s->by_args || !s->nresidual) {
+  s->state = ANFI_J_DONE;
+  bool none = s->how == ANFI_RESIDUALS_NONE;
+  j->trying -= none;
+  if (!none || !s->nresidual) {
     anfi_push(j->a, &j->done, s);
     return false;
   }
   for (size_t i = done; i < j->done.n; i++) {
-    j->done.at[i]->state = 0;
+    j->done.at[i]->state = ANFI_J_NEW;
     j->done.at[i]->refused |= j->done.n - done > AGAIN;
   }
   j->done.n = done;
-  s->by_args = false;
+  s->how = ANFI_RESIDUALS_LIST;
   s->refused = true;
   s->nresidual = 0;
   return true;
@@ -272,14 +241,14 @@ static bool fails(anfi_j *j, anfi_jspec *s, size_t done) {
 /* Of the root and all that it calls; `branch`: it is one of a choice. */
 static bool build_all(anfi_j *j, anfi_jspec *root, bool branch) {
   visits st = {0};
-  while (st.n || root->state == 0) {
+  while (st.n || root->state == ANFI_J_NEW) {
     if (!st.n) enter(j, &st, root, branch);
     visit *top = &st.at[st.n - 1];
     anfi_jspec *s = top->spec;
     if (top->next < s->callees.n) {
       const anfi_jcallee *c = &s->callees.at[top->next++];
-      if (c->spec->state == 1) meet(j, &st, c->spec);
-      else if (c->spec->state == 0) enter(j, &st, c->spec, c->branch > 0);
+      if (c->spec->state == ANFI_J_OPEN) meet(j, &st, c->spec);
+      else if (c->spec->state == ANFI_J_NEW) enter(j, &st, c->spec, c->branch > 0);
       continue;
     }
     size_t done = top->done;
@@ -330,5 +299,5 @@ bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
   anfi_jspec *s = settled(j, f, want, given);
   for (size_t i = 0; i < s->callees.n; i++)
     if (!build_all(j, s->callees.at[i].spec, s->callees.at[i].branch > 0)) return false;
-  return s->state != 0 || anfi_j_build_at(j, s, at); // else a callee came back to it
+  return s->state != ANFI_J_NEW || anfi_j_build_at(j, s, at); // else a callee came back to it
 }

@@ -1,41 +1,52 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reverse mode: what j*.c share.
+/* Reverse mode. The gradient of f(x, y) = x * y:
+ *   ▶f(x, y)       = (x * y, x, y)         the value, and the residuals that ◀f needs
+ *   ◀f(x, y, dz)   = (dz * y, dz * x)      the pullback: adjoints of the parameters
+ * Both are closed graphs, so a caller pairs ▶ and ◀ without closures: Pearlmutter and Siskind's J
+ * (2008) with backpropagators made known code plus residuals, as in Tapenade and Enzyme.
+ *
+ * A loop's residuals are stacks, one element per iteration; those of a recursion are boxes. Which leaves
+ * need adjoints at all is activity analysis: varied (depends on a wanted parameter) and useful (a given
+ * adjoint of the result depends on it).
  *
  * Glossary
- *   ▶g       computes what g does, and gives besides what ◀g will need: (value, kept..)
- *   ◀g       (kept.., constants.., one adjoint for each given leaf of the value) -> adjoints
- *   varied   a leaf that depends on a wanted leaf of the parameters
- *   useful   a varied leaf that a given leaf of the value depends on: it has an adjoint
- *   constant of a spec: a parameter that does not change in the loop around. Callers hand it to ◀g
- *            again, so that no round keeps it; and ◀g takes what its adjoint has come to so far and
- *            gives it back with its own part added (ANFI_J_ADDS), in place where it writes an item
+ *   spec      one graph for one pattern of activity; has one ▶ and one ◀
+ *   leaf      a float or complex tensor, a box or a stack inside a value (autodiff.h)
+ *   slot      leaves of a graph in one numbering: 0 is "no adjoint", then parameters, then nodes
+ *   constant  a parameter that is invariant in the loop or recursion around. Callers pass it to ◀
+ *             again, so no iteration saves it; with ANFI_J_ADDS ◀ also takes the sum of its adjoint so
+ *             far and returns the new sum, in place where an item is written
  *
- * j.c       specs and their order: callees before callers; a call back into a spec that is not
- *           finished (a recursion) keeps nothing if arguments tell all, else has it in one box
- * jflow.c   which leaves are varied and useful: least fixpoints over specs
- * jback.c   the bodies: one sweep forward, one back
- * jcall.c   calls, choices, calls with rules of their own;  jloop.c  loops
- * jblocks.c loops of which little is kept
- * jsteady.c which parameters may be constants of a recursion
- * jkeep.c   what of ▶g's nodes ◀g needs is kept, as little as possible */
+ * Files in reading order
+ *   j.c          specs, their order: callees before callers; recursion
+ *   activity.c   varied and useful leaves: least fixpoints over specs
+ *   sweep.c      the two sweeps, and the adjoint of each kind of node
+ *   tape.c       the fast path of both for elementwise nodes
+ *   adjoint.c    sums of adjoints per leaf
+ *   pullback.c   signatures of ▶ and ◀
+ *   residual.c   residuals: saved or rematerialised
+ *   call.c, loop.c, blocks.c   calls and branches; loops; checkpointed loops
+ *   invariant.c  parameters that are invariant in a recursion */
 #ifndef ANFI_J_H
 #define ANFI_J_H
 
 #include "autodiff/flow.h"
 
-enum { ANFI_TAPE_OPERANDS = 4 };               // operands of a plain node, at most
 enum { ANFI_J_CONSTANT = 1, ANFI_J_ADDS = 2 }; // of a parameter
 
 /* What a checkpoint around a spec asks for. */
 typedef struct anfi_jplan {
-  bool products; // of what is needed, only results of products and of calls are kept
-  bool tree;     // of a loop, one state; else one for each block
-  size_t rounds; // of a block of a loop; 0: each round is kept
-  size_t memory; // bytes that say how many; 0: not asked for
+  bool products; // save only results of products and calls, rematerialise the rest
+  bool tree;     // of a loop, save one state (treeverse); else one per block
+  size_t rounds; // iterations of a block; 0: each iteration saves its residuals
+  size_t memory; // budget in bytes for residuals; 0: none
 } anfi_jplan;
 
-/* Leaves of a graph in one row: 0 stands for those without derivative, then parameters', then nodes'. The
- * operands of a plain node in it; 0 beyond the last, so that sweeps over masks touch no node. */
+/* ---- graphs ---- */
+
+/* An entry of a Wengert list: the slots of the operands that have derivatives, 0 beyond the last. An
+ * elementwise node whose result and operands are one leaf each has one; sweeps over it touch no node. */
+enum { ANFI_TAPE_OPERANDS = 4 };
 typedef struct anfi_tape_entry {
   uint32_t in[ANFI_TAPE_OPERANDS];
 } anfi_tape_entry;
@@ -44,14 +55,17 @@ typedef struct anfi_tape_entry {
 typedef struct anfi_jgraph {
   anf_graph *g;
   anfi_node_vec order;
-  bool *taped;           // by position: an elementwise op on single leaves, which most nodes are
-  anfi_tape_entry *tape; // by position: of those, the leaves that they have derivatives for
+  /* by position in the order */
+  bool *taped;           // has an entry on the tape, as most nodes have
+  anfi_tape_entry *tape; // undefined where not taped
+  uint32_t *first;       // its first leaf; one more at the end
   bool all_taped;
-  uint32_t *first;  // by position in the order: its first leaf; one more at the end
-  uint32_t *pfirst; // by parameter, likewise
+  uint32_t *pfirst; // by parameter: its first leaf; one more at the end
   uint32_t nresult; // leaves of the result
   struct anfi_jspec *specs;
 } anfi_jgraph;
+
+/* ---- specs ---- */
 
 typedef struct anfi_jspec anfi_jspec;
 /* A callee of a node: of branch k of a choice, else k = 0. */
@@ -60,67 +74,95 @@ typedef struct anfi_jcallee {
   anfi_jspec *spec;
 } anfi_jcallee;
 
-/* Specs of the graphs of a recursion for one call from outside: each graph has one mask of what is
- * wanted, which holds for all calls within; else the recursion would be differentiated as it is
- * called from outside, and again as it calls itself. */
+/* Specs of the graphs of one recursion, for one call from outside. Each graph has one `want` mask, the
+ * join over all calls in the recursion; otherwise the outside call and the inner calls would make
+ * two derivatives of it. */
 typedef struct anfi_jfamily {
   anf_graph *entry;
   bool *want;     // of the entry, from outside
-  anfi_map masks; // by graph id: what is wanted
+  anfi_map masks; // by graph id: the joined mask
   struct anfi_jfamily *next;
 } anfi_jfamily;
 
+/* How ▶ hands its residuals to ◀. In a recursion a list of residuals has no finite type. */
+typedef enum anfi_residuals {
+  ANFI_RESIDUALS_LIST,     // items after the value
+  ANFI_RESIDUALS_BOX,      // one box after the value
+  ANFI_RESIDUALS_BOX_ARGS, // one box; callers pass all arguments to ◀ too
+  ANFI_RESIDUALS_NONE      // ◀ rematerialises everything from the arguments
+} anfi_residuals;
+
+typedef enum anfi_jstate { ANFI_J_NEW, ANFI_J_OPEN, ANFI_J_DONE } anfi_jstate;
+
 struct anfi_jspec {
+  /* key: graph, activity at its ends, checkpoint */
   anfi_jgraph *jg;
   anfi_jfamily *family; // NULL: no recursion
   bool *want;           // by leaf of the parameters
-  bool *given;       // by leaf of the result; NULL: only asks which leaves of the result are varied
-  uint8_t *constant; // by parameter: ANFI_J_*
+  bool *given;          // by leaf of the result; NULL: the spec only asks which leaves are varied
+  uint8_t *constant;    // by parameter: ANFI_J_CONSTANT, ANFI_J_ADDS
   anfi_jplan plan;
-  bool splice; // a loop's step: ▶ gives its value's items, then what is kept, in one tuple
-  bool *
-      out; // without `given` by leaf of the result: varied; with it by leaf of the parameters: useful
-  bool *varied, *useful; // by leaf of its nodes, as they were when it was looked at last; before
-                         // `varied` what is before them in the row
+  bool splice; // a loop's step: ▶ gives the items of its value and then residuals, in one tuple
   anfi_jspec *next;
+
+  /* activity */
+  bool *out; // with `given`: useful leaves of parameters; else varied leaves of the result
+  bool *varied, *useful; // by leaf of nodes; slots before them stand in front of `varied`
   ANFI_VEC(anfi_jspec *) users;
-  ANFI_VEC(anfi_jcallee) callees;
-  bool queued, boxed;
-  bool with_args;        // boxed, and ◀ takes all arguments again
-  bool in_choice;        // of a choice
-  bool by_args, refused; // of a recursion: ◀ has all it needs of the arguments; that failed
-  uint8_t state;         // 0 new, 1 under way, 2 done
-  anf_graph *fwd, *bwd;
+  ANFI_VEC(anfi_jcallee) callees; // from the last node to the first, branches in order
+  bool queued;
+
+  /* residuals */
+  anfi_residuals how;
   size_t nresidual;
   const anf_type **residual; // types
-  bool *passed;              // by parameter: ◀g takes it again
+  bool *passed;              // by parameter: ◀ takes it again
+  bool refused;              // ANFI_RESIDUALS_NONE was tried, and does not do
+
+  /* construction */
+  anfi_jstate state;
+  bool in_choice; // entered as a branch of a choice
+  anf_graph *fwd, *bwd;
 };
 
-/* What is known of a graph in jsteady.c. */
+static inline bool anfi_is_boxed(const anfi_jspec *s) {
+  return s->how == ANFI_RESIDUALS_BOX || s->how == ANFI_RESIDUALS_BOX_ARGS;
+}
+
+/* Number of residuals, as callers see them. */
+static inline size_t anfi_residual_count(const anfi_jspec *s) {
+  return anfi_is_boxed(s) ? 1 : s->nresidual;
+}
+
+/* A graph in Tarjan's walk over graphs that name each other (invariant.c). */
 typedef struct anfi_jrecursion {
-  uint32_t seen, low, component; // numbers of Tarjan's algorithm; 0: not seen
+  uint32_t seen, low, component; // seen 0: not visited
   bool open, names_itself;
-  bool *param; // NULL: in no recursion
+  bool *param; // by parameter: invariant; NULL: the graph is in no recursion
 } anfi_jrecursion;
 
+/* The driver of reverse mode; lives as long as an anfi_ad. */
 typedef struct anfi_j {
   anfi_ad *ad;
   anf_ctx *cx;
   anfi_arena *a;
   anfi_flow parts; // for anfi_flow_parts
+  /* graphs */
   ANFI_VEC(anfi_jgraph *) of_graph;
-  ANFI_VEC(uint32_t) local; // node id -> position in its graph's order
-  ANFI_VEC(anfi_jspec *) queue, done;
+  ANFI_VEC(uint32_t) local;            // node id -> position in its graph's order
   ANFI_VEC(anfi_jrecursion) recursion; // by graph id
-  uint32_t nvisited;                   // graphs that were seen
-  size_t abandoned;                    // specs that were entered in vain
+  uint32_t nvisited;                   // graphs that invariant.c has visited
+  /* specs */
+  ANFI_VEC(anfi_jspec *) queue, done;
   anfi_jfamily *families;
-  size_t trying;         // specs under way that are to be by_args
-  anfi_jspec *now;       // being looked at
+  size_t abandoned; // specs entered in vain
+  size_t trying;    // open specs with ANFI_RESIDUALS_NONE
+  /* the spec being visited */
+  anfi_jspec *now;
   bool *varied, *useful; // by leaf of its nodes
-  bool *none;            // leaves of constants
+  bool *none;            // `nnone` false leaves, for constants
   size_t nnone;
-  uint16_t inactive[ANF_OP_COUNT]; // 1 + bits: inputs without derivative; 0: not looked up yet
+  uint16_t inactive[ANF_OP_COUNT]; // 1 + bits: inputs without derivative; 0: not computed yet
 } anfi_j;
 
 /* j.c */
@@ -132,28 +174,28 @@ void anfi_j_enqueue(anfi_j *j, anfi_jspec *s);
 size_t anfi_count(anfi_j *j, const anf_node *n); // leaves of a node
 bool anfi_any(const bool *m, size_t n);
 static inline size_t anfi_nwant(const anfi_jgraph *jg) { return jg->pfirst[jg->g->params.n]; }
-/* The place of the first node's first leaf in the row. */
+/* The slot of the first node's first leaf. */
 static inline size_t anfi_node_slot(const anfi_jgraph *jg) { return 1 + anfi_nwant(jg); }
 
-/* jflow.c */
-/* What a Recompute node asks for; `arguments`: that nothing but its arguments is kept. */
+/* activity.c */
+/* The plan of a Recompute node; `arguments`: ▶ saves nothing but its arguments. */
 anfi_jplan anfi_plan_of(const anfi_j *j, const anf_node *n, bool *arguments);
-/* Looks at all nodes of s, asks for its callees, and raises s->out. */
+/* Visits all nodes of s, requests its callees, and raises s->out. */
 void anfi_j_visit(anfi_j *j, anfi_jspec *s);
-/* As if s had been looked at last. */
+/* Restores the masks of s as `now`. */
 void anfi_j_reload(anfi_j *j, anfi_jspec *s);
-const bool *anfi_varied(anfi_j *j, const anf_node *n); // of the spec looked at last
+const bool *anfi_varied(anfi_j *j, const anf_node *n); // of `now`
 const bool *anfi_useful(anfi_j *j, const anf_node *n);
 /* The callee of a node of `now`, after anfi_j_visit. */
 anfi_jspec *anfi_j_callee(const anfi_j *j, const anf_node *n, uint32_t branch);
 /* The number of branches of a call: those of a choice, else 0. */
 uint32_t anfi_j_branches(const anf_node *call);
-/* Which inputs of an op have no derivative: bit i + 1; the last one stands for all that follow. */
+/* Which inputs of an op have no derivative: bit i + 1; the last bit stands for all later inputs. */
 uint16_t anfi_inactive_inputs(anfi_j *j, anfi_opcode op);
 enum { ANFI_J_INPUTS = 15 };
 static inline bool anfi_is_inactive(anfi_j *j, anfi_opcode op, size_t i) {
-  unsigned inactive = j->inactive[op] ? j->inactive[op] : anfi_inactive_inputs(j, op);
-  return inactive >> ((i < ANFI_J_INPUTS ? i : ANFI_J_INPUTS - 1) + 1) & 1;
+  unsigned bits = j->inactive[op] ? j->inactive[op] : anfi_inactive_inputs(j, op);
+  return bits >> ((i < ANFI_J_INPUTS ? i : ANFI_J_INPUTS - 1) + 1) & 1;
 }
 /* Masks of a Loop for its step: `in` by leaf of the step's parameters. */
 typedef struct anfi_jloop {
@@ -164,92 +206,127 @@ typedef struct anfi_jloop {
 } anfi_jloop;
 anfi_jloop anfi_jloop_of(anfi_j *j, const anf_node *n);
 
+/* invariant.c */
+/* Are they in one recursion? After anfi_recursion_invariants of both. */
+bool anfi_same_recursion(const anfi_j *j, const anf_graph *a, const anf_graph *b);
+/* By parameter of g: does the recursion of g pass it on unchanged everywhere? NULL: g is in none. */
+const bool *anfi_recursion_invariants(anfi_j *j, anf_graph *g);
+
 /* ---- building ▶ and ◀ of one spec ---- */
 
+/* A summand of a leaf's adjoint. */
 typedef struct anfi_adjoint_term {
   anf_node *node;
   struct anfi_adjoint_term *next;
-  bool minus; // it is the negative of the node, which is a plain one
+  bool minus; // it is the negative of the node, which is a taped one
 } anfi_adjoint_term;
 
-/* What is known of a node holds of its copy if that uses copies, which do so, too: rules look two deep. */
+/* Facts that passes cached on a node hold for its copy too, if all it uses are copies whose own inputs are
+ * copies: patterns are two deep. */
 enum {
-  ANFI_J_STALE_INPUT = 1, // it uses something that is no copy
-  ANFI_J_STALE = 2        // it is none
+  ANFI_J_STALE_INPUT = 1, // uses something that is no copy
+  ANFI_J_STALE = 2        // is no copy
 };
 
 typedef struct anfi_jbuild {
   anfi_j *j;
   anfi_ad *ad;
   anfi_jspec *s;
-  anf_graph *f, *b;
-  uint32_t base;            // all nodes of f and b have ids from this on
-  anf_node **to;            // by position: what stands for the node in f
-  uint8_t *stale;           // by position: ANFI_J_STALE*, of what stands for it; NULL: all are 0
-  uint8_t *param_stale;     // by parameter, likewise
-  anf_node **effect;        // by position: what stands for it among effects
-  anf_node ***residual;     // by position: what its ▶ kept, nodes of f; NULL: nothing was called
-  anfi_adjoint_term **adj;  // by leaf of nodes; newest first
-  anfi_adjoint_term *spare; // those that were added up
-  anfi_adjoint_term **padj; // by leaf of parameters
-  anfi_adjoint_term **row;  // all of them, in their row
-  anf_node *const *param;   // by parameter: what stands for it in f
-  anf_node *const *given;   // parameters of b
-  anf_node **constant;      // by parameter: its copy in b, or NULL
-  anf_node **sum; // by leaf of parameters that add: what its adjoint has come to, else NULL
+  anf_graph *f, *b; // ▶ and ◀
+  uint32_t base;    // all nodes of f and b have ids from this on
+  /* ▶, by position */
+  anf_node **to;        // the node's counterpart in f
+  anf_node **effect;    // its counterpart among effects
+  anf_node ***residual; // residuals of the ▶ that it calls, nodes of f; NULL: it calls nothing
+  uint8_t *stale;       // ANFI_J_STALE*; NULL: all are 0
+  /* ▶, by parameter */
+  anf_node *const *param; // its counterpart in f
+  uint8_t *param_stale;
+  /* ◀ */
+  anf_node *const *given; // parameters of b: adjoints of the result
+  anf_node **constant;    // by parameter: its copy in b, or NULL
+  anf_node **sum;         // by leaf of parameters with ANFI_J_ADDS: its adjoint so far, else NULL
+  /* adjoint terms by slot, newest first; padj and adj point into it */
+  anfi_adjoint_term **slot, **padj, **adj;
+  anfi_adjoint_term *spare; // freed terms
 } anfi_jbuild;
 
-/* jsteady.c */
-/* Are they in one recursion? After anfi_recursion_invariants of both. */
-bool anfi_same_recursion(const anfi_j *j, const anf_graph *a, const anf_graph *b);
-/* By parameter of g: is it handed on as it is wherever the recursion that g is in goes on? NULL: g is
- * in none. */
-const bool *anfi_recursion_invariants(anfi_j *j, anf_graph *g);
+static inline size_t anfi_position(const anfi_jbuild *q, const anf_node *n) {
+  return q->j->local.at[n->id];
+}
+static inline anf_node *anfi_primal(const anfi_jbuild *q, anf_node *n) { // in f
+  if (n->kind == ANFI_PARAM) return q->param[n->u.index];
+  return n->kind == ANFI_VALUE ? n : q->to[anfi_position(q, n)];
+}
 
-/* jback.c */
+/* pullback.c */
 bool anfi_j_build(anfi_j *j, anfi_jspec *s);
-/* ▶ and ◀ of s, which has no effects, as nodes of one graph: nothing is kept, passed or called. */
+/* ▶ and ◀ of s, which has no effects, as nodes of one graph: no residuals, no calls. */
 bool anfi_j_build_at(anfi_j *j, anfi_jspec *s, anfi_vjp_inline *at);
-anf_node *anfi_primal(anfi_jbuild *q, anf_node *n); // in f
-/* The adjoint of each leaf of n, summed up; NULL where there is none. False: none at all. */
-bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf);
-/* One more contribution to leaf k of n; NULL, or a leaf that is not varied: nothing. */
+
+/* sweep.c */
+bool anfi_sweep_forward(anfi_jbuild *q);
+bool anfi_sweep_back(anfi_jbuild *q);
+/* Nodes made from here on derive from n. */
+void anfi_derives_from(anfi_jbuild *q, const anf_node *n, uint32_t debug);
+
+/* adjoint.c */
+/* Adds a term to the adjoint of leaf k of n; NULL, or a leaf that is not varied: nothing. */
 void anfi_add_adjoint(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx);
-/* The adjoints that a spec is given: of `mask`, zeros for those missing. `y` is the primal. */
+void anfi_add_signed(anfi_jbuild *q, const anf_node *n, size_t k, anf_node *dx, bool minus);
+void anfi_add_term(anfi_jbuild *q, anfi_adjoint_term **list, anf_node *dx, bool minus);
+/* The adjoint of each leaf of n, summed up; NULL where zero. False: all are zero. */
+bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf);
+/* The sum of a list, which is emptied; its negative if *minus is set. */
+anf_node *anfi_sum_terms(anfi_jbuild *q, anfi_adjoint_term **list, bool *minus);
+anf_node *anfi_negative(anfi_jbuild *q, anf_node *x);
+/* n may turn out to be unused. */
+void anfi_may_be_unused(const anf_node *n);
+/* Adjoints for a callee: of the leaves in `mask`, zeros for those missing. `y` is the primal. */
 size_t anfi_given_list(anfi_jbuild *q, const bool *mask, anf_node *y, anf_node *const *leaf,
                        anf_node **out);
-size_t anfi_position(const anfi_jbuild *q, const anf_node *n);
 
-/* jcall.c */
+/* tape.c */
+void anfi_tape_record(anfi_j *j, anfi_jgraph *jg);
+void anfi_tape_varied(const anfi_tape_entry *at, const bool *slot, bool *out);
+void anfi_tape_useful(anfi_j *j, const anfi_jgraph *jg, size_t k);
+void anfi_tape_copy(anfi_jbuild *q, size_t k);
+bool anfi_tape_back(anfi_jbuild *q, size_t k);
+/* Before the sweeps take position i: fetches what they will touch soon into the cache. */
+void anfi_prefetch_forward(const anfi_jbuild *q, size_t i);
+void anfi_prefetch_back(const anfi_jbuild *q, size_t i);
+
+/* call.c */
 bool anfi_is_own_call(const anf_node *n); // a CALL, Recompute or Custom
 bool anfi_forward_call(anfi_jbuild *q, anf_node *n);
 bool anfi_backward_call(anfi_jbuild *q, anf_node *n, anf_node *const *leaf);
-/* (kept.., constants.., adjoints.., sums..) for ◀ of s: what a caller that has `args` hands to it. */
+/* The primals of n's inputs from `from` on. */
+anf_node **anfi_primal_args(anfi_jbuild *q, const anf_node *n, size_t from);
+/* Arguments of ◀ of s: (residuals.., constants.., adjoints.., sums..); `args` are those of ▶. */
 size_t anfi_pullback_args(const anfi_jspec *s, anf_node *const *residual, anf_node *const *args,
                           size_t ngiven, anf_node *const *given, size_t nsum, anf_node *const *sum,
                           anf_node **out);
-/* Is parameter i of s handed to its ◀? */
+/* Does ◀ of s take parameter i again? */
 bool anfi_is_passed(const anfi_jspec *s, size_t i);
 /* Does leaf k of parameter i of s come with a sum? */
 bool anfi_adds(const anfi_jspec *s, size_t i, size_t k);
-const anf_type *anfi_pullback_type(anfi_jbuild *q, const anfi_jspec *s); // of what ◀ of s gives
+const anf_type *anfi_pullback_type(anfi_jbuild *q, const anfi_jspec *s); // result of ◀ of s
 
-/* jloop.c */
+/* loop.c */
 bool anfi_forward_loop(anfi_jbuild *q, anf_node *n);
 bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf);
-/* `loop` takes the place of the loop n: the types of its first ns items are those of n's. */
+/* `loop` replaces the loop n: its first ns items take the types of n's. */
 void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns);
 
-/* jblocks.c */
-/* The number of rounds of a block of the loop whose step is s; 0: it is not in blocks. */
+/* blocks.c */
+/* The iterations of a block of the loop whose step is s; 0: no blocks. */
 size_t anfi_block_rounds(const anfi_jspec *s, const anfi_loop_op *l);
 void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args);
-/* The adjoints that all rounds give. `back` goes over the rounds of one block; `args`: its constants,
- * and what its state starts with. */
+/* The adjoints over all iterations. `back` sweeps one block; `args`: its constants and initial state. */
 anf_node *anfi_backward_blocks(anfi_jbuild *q, anf_node *n, const anfi_loop_op *back,
                                anf_node *const *args);
 
-/* jkeep.c */
+/* residual.c */
 bool anfi_j_close(anfi_jbuild *q);
 
 #endif

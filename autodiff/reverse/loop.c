@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loops. ▶ is the same loop, with one more stack for each item that the step's ▶ keeps in a round. ◀
- * is a counted loop the other way round: its state is the adjoint of the state and, added up in
- * place, of what does not change; it reads what was kept, and adjoints of the stacks that the loop
- * wrote, and writes those of the stacks that it read. It is of the same form, so derivatives of
- * higher order are no case of their own. */
+/* Loops in ▶ and ◀.
+ *   s = s0; repeat n: s = sin(s) * w       ▶: the same loop, which also writes s and sin(s) to stacks
+ *                                          ◀: repeat n backwards: pop; ds, dw = ◀step(pop.., ds, dw)
+ * ▶ has one more stack for each residual of the step. ◀ is a counted loop in the other direction. Its
+ * state is the adjoint of the state and, summed in place, the adjoint of the invariants; it reads the residual
+ * stacks and the adjoints of the stacks that the loop wrote, and writes the adjoints of those that it read.
+ * It is a Loop again, so higher orders need no code of their own. */
 #include "autodiff/reverse/j.h"
 
-static anf_node **args_of(anfi_jbuild *q, const anf_node *n, size_t from) {
-  anf_node **a = ANFI_NEW_N(q->j->a, anf_node *, n->nin);
-  for (size_t i = from; i < n->nin; i++) a[i - from] = anfi_primal(q, n->in[i].def);
-  return a;
-}
-
-/* The state may be wider than what goes in. */
+/* The state may be of a wider type than the initial state. */
 void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns) {
   const anf_type **t = ANFI_NEW_N(q->j->a, const anf_type *, loop->type->n + 1);
   memcpy(t, loop->type->items, loop->type->n * sizeof *t);
@@ -24,10 +20,9 @@ void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns) 
 bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);
   anfi_loop_op l = anfi_loop_parts(n);
-  size_t nk = s->boxed ? 1 : s->nresidual, ns = l.ns, nout = l.nout, at = anfi_position(q, n),
-         k = 0;
+  size_t nk = anfi_residual_count(s), ns = l.ns, nout = l.nout, at = anfi_position(q, n), k = 0;
   if (anfi_block_rounds(s, &l)) {
-    anfi_forward_blocks(q, n, args_of(q, n, l.first_w));
+    anfi_forward_blocks(q, n, anfi_primal_args(q, n, l.first_w));
     return true;
   }
   bool counts_rounds = l.rounds;
@@ -36,7 +31,7 @@ bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
   if (l.go) l.go = anfi_primal(q, l.go);
   l.nout += nk;
   l.rounds = counts_rounds || !l.counted;
-  anf_node *loop = anfi_ad_loop(q->ad, q->f, &l, args_of(q, n, l.first_w));
+  anf_node *loop = anfi_ad_loop(q->ad, q->f, &l, anfi_primal_args(q, n, l.first_w));
   anfi_loop_as(q, loop, n, ns);
   q->effect[at] = loop;
   q->residual[at] = ANFI_NEW_N(q->j->a, anf_node *, nk + 1);
@@ -53,9 +48,9 @@ bool anfi_forward_loop(anfi_jbuild *q, anf_node *n) {
 
 /* ---- back ---- */
 
-/* What the step of ◀ takes and gives, in this order:
- *   constants | adjoints of state, of what does not change | kept, adjoints of written stacks
- *   adjoints of state, of what does not change | adjoints of read stacks */
+/* Parameters and results of the step of ◀, in order:
+ *   constants | adjoints of state, of invariants | residuals, adjoints of written stacks
+ *   -> adjoints of state, of invariants | adjoints of read stacks */
 typedef struct {
   anfi_jbuild *q;
   anf_node *n;
@@ -90,7 +85,7 @@ static anf_node *leaf_of(backward *b, size_t i, size_t at) { // of the loop's ar
   return all[at];
 }
 
-/* The loop around has a sum of this argument already, if it is a constant there. */
+/* The sum so far in the enclosing loop, if the argument is a constant there. */
 static anf_node **outer_sum(const backward *b, size_t i, size_t leaf) {
   const anf_node *arg = b->n->in[b->l.first_w + i].def;
   for (size_t k = 0; k < i; k++)
@@ -114,7 +109,7 @@ static void add_constants(backward *b) {
   b->back.nw = b->narg;
 }
 
-/* The state starts with the adjoints of the loop's results, and zeros for what does not change. */
+/* The initial state: adjoints of the loop's results, and zeros for invariants. */
 static void add_state(backward *b, anf_node *const *leaf) {
   anfi_jbuild *q = b->q;
   anf_node **final = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, b->n) + 1);
@@ -169,8 +164,8 @@ static step_params make_params(backward *b) {
   for (size_t i = 0; i < b->first_s; i++)
     if (b->s->out[i]) p.dw[p.ndw++] = param(b, b->leaf[i]);
   for (size_t i = 0; i < b->nk; i++)
-    p.residual[i] =
-        param(b, b->s->boxed ? anfi_type_simple(b->q->j->cx, ANF_TYPE_BOX) : b->s->residual[i]);
+    p.residual[i] = param(b, anfi_is_boxed(b->s) ? anfi_type_simple(b->q->j->cx, ANF_TYPE_BOX)
+                                                 : b->s->residual[i]);
   for (size_t i = 0; i < b->l.nout; i++) {
     size_t from = at;
     if (!writes(b, i, &at)) continue;
@@ -245,7 +240,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   b.first_x = jg->pfirst[b.l.nw + b.l.ns];
   b.end = jg->pfirst[b.l.nw + b.l.ns + b.l.nx];
   b.first_out = !b.l.counted + b.l.ns;
-  b.nk = b.s->boxed ? 1 : b.s->nresidual;
+  b.nk = anfi_residual_count(b.s);
   b.leaf = ANFI_NEW_N(q->j->a, const anf_type *, b.end + 1);
   for (size_t i = 0; i < b.l.nw + b.l.ns + b.l.nx; i++)
     anfi_leaf_types(b.l.step->params.at[i]->type, b.leaf + jg->pfirst[i]);
