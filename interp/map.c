@@ -74,7 +74,20 @@ static bool open_level(anfi_machine *m, anfi_mapping *map) {
   return true;
 }
 
+/* Map goes through a tensor by its rows: the argument becomes a tuple of them. */
+static bool take_rows(anfi_machine *m, size_t p) {
+  for (size_t i = p + 2; i < m->sp; i++) {
+    anf_value *x = m->slot[i], *rows, *attr = anfi_attr_value(m->cx, ANF_OP_Unstack, NULL, 0);
+    if (is_compound(x) || x->kind == ANF_VALUE_FN) continue;
+    if (!anfi_machine_eval(m, ANF_OP_Unstack, 1, &x, &attr, &rows)) return false;
+    m->slot[i] = rows;
+    anfi_drop(x);
+  }
+  return true;
+}
+
 bool anfi_map_start(anfi_machine *m, size_t p, uint16_t op) {
+  if (op == ANF_OP_Map && !take_rows(m, p)) return false;
   anfi_call_frame *f = anfi_machine_enter_map(m, p + 1);
   if (!f) return false;
   anfi_mapping *map = (anfi_mapping *)anfi_raw(m->cx, NULL, 0, sizeof *map);

@@ -58,6 +58,26 @@ static bool map_items(const walk *w, size_t n, const part *xs, size_t i, part *o
   return true;
 }
 
+/* Map goes through a tensor by its rows: a tuple of them. */
+static part rows_of(const walk *w, part x) {
+  part r = {anfi_infer_apply(w->q, ANF_OP_Unstack, NULL, 1, &x.abs, w->at), NULL};
+  if (r.abs && w->e)
+    r.node = anfi_emit_op(w->e, ANF_OP_Unstack, NULL, 1, &x.abs, &x.node, r.abs, w->at);
+  return r;
+}
+
+static bool have_items(const walk *w, size_t n, part *xs) {
+  for (size_t k = 0; k < n; k++) {
+    if (is_nest(xs[k].abs)) continue;
+    xs[k] = rows_of(w, xs[k]);
+    if (!xs[k].abs) return false;
+    if (!is_nest(xs[k].abs))
+      return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0501, anfi_op[ANF_OP_Map].name,
+                       "the number of rows is not known");
+  }
+  return true;
+}
+
 static part map(const walk *w, part f, size_t n, const part *xs, bool deep) {
   if (!is_nest(xs[0].abs)) return anfi_part_call(w, f, n, xs);
   part *items = ANFI_NEW_N(w->q->arena, part, xs[0].abs->n + 1),
@@ -144,7 +164,10 @@ static part expand(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_
     return (void)anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0501, anfi_op[op].name,
                            "nothing to map over"),
            failed();
-  return map(w, in[0], n - 1, in + 1, op == ANF_OP_HyperMap);
+  part *xs = ANFI_NEW_N(w->q->arena, part, n);
+  memcpy(xs, in + 1, (n - 1) * sizeof *xs);
+  if (op == ANF_OP_Map && !have_items(w, n - 1, xs)) return failed();
+  return map(w, in[0], n - 1, xs, op == ANF_OP_HyperMap);
 }
 
 static part *parts(anfi_inference *q, size_t n, const anfi_abs *const *abs, anf_node *const *in) {

@@ -12,7 +12,7 @@ from typing import Any, Callable
 from . import _core
 from ._known import Item
 from ._ops import OPS
-from ._static import BUILTINS, BY_NAME, Call, attribute, call_source, replaced, static_text
+from ._static import BUILTINS, BY_NAME, Call, attribute, call_source, replaced, stacked, static_text
 from ._tree import field_names, tree_leaves
 from ._types import dtype_name
 
@@ -26,7 +26,9 @@ def _class(w: Any, c: Call) -> str:
         if known and isinstance(x, str) and f in (float, int):
             return static_text(w, c.node, f(x))
         if f is bool:
-            return f"({w.expr(c.args[0])} != 0)"
+            return w.truth_text(c.args[0])
+        if f in (float, int, complex):
+            return f"{dtype_name(f)}({w.scalar(c.args[0])})"
         return f"{dtype_name(f)}({w.expr(c.args[0])})"
     if f in (tuple, list):
         items = w.sequence(c.args[0]) if c.args else []
@@ -63,14 +65,24 @@ def items_of(w: Any, node: Any) -> list[str] | None:
     return None if items is None else [w.item_text(node, i) for i in items]
 
 
+def folded(w: Any, place: Any, node: Any, first: str, step: str, rest: str = "[1:]") -> str:
+    """The items of a tuple whose length the types of arguments tell, taken together: {t} stands for the tuple, {s} for what
+    there is of them, {e} for the next."""
+    names = dict(zip("tse", (w.fresh() for _ in range(3))))
+    return (f"(fn ({names['t']}) {{ {names['s']} = {first.format(**names)}; for {names['e']} in {names['t']}{rest} {{ "
+            f"{names['s']} = {step.format(**names)} }}; {names['s']} }}){w.mark(place)}({w.expr(node)})")
+
+
 def _fold(op: str, alone: str) -> Callable:
     """min and max: of two or more, or of the parts of one."""
     def emit(w: Any, c: Call) -> str:
         if c.kw:
             w.refuse(c.node, f"{c.f.__name__}() takes no key or default here")
-        texts = items_of(w, c.args[0]) if len(c.args) == 1 else [w.expr(a) for a in c.args]
-        if texts is None:
-            return f"{alone}{w.mark(c.node)}({w.expr(c.args[0])})"
+        texts = items_of(w, c.args[0]) if len(c.args) == 1 else [w.scalar(a) for a in c.args]
+        if texts is None and w.is_mapped(c.args[0]):
+            return folded(w, c.node, c.args[0], "Reshape({t}[0], ())", op + "({s}, Reshape({e}, ()))")
+        if texts is None:  # of an array: its elements, if it is a vector
+            return f"Reshape{w.mark(c.node)}({alone}({w.expr(c.args[0])}, axis=0), ())"
         if not texts:
             w.refuse(c.node, f"{c.f.__name__}() of nothing")
         return functools.reduce(lambda a, b: f"{op}{w.mark(c.node)}({a}, {b})", texts)
@@ -81,8 +93,11 @@ def _joined(word: str, alone: str) -> Callable:
     """any and all."""
     def emit(w: Any, c: Call) -> str:
         texts = items_of(w, c.args[0]) if len(c.args) == 1 else None
+        if texts is None and len(c.args) == 1 and w.is_mapped(c.args[0]):
+            return folded(w, c.node, c.args[0], "true" if word == "and" else "false", "({s} " + word + " (Reshape({e}, ()) != 0))", "")
         if texts is None:
-            return f"{alone}{w.mark(c.node)}({w.exprs(c.args)})"
+            return f"Reshape{w.mark(c.node)}({alone}({w.exprs(c.args)}, axis=0), ())"
+        texts = [f"(Reshape({t}, ()) != 0)" for t in texts]
         return "(" + f" {word} ".join(texts) + ")" if texts else "true" if word == "and" else "false"
     return emit
 
@@ -90,6 +105,8 @@ def _joined(word: str, alone: str) -> Callable:
 def _sum(w: Any, c: Call) -> str:
     texts = items_of(w, c.args[0]) if c.args else None
     start = [w.expr(a) for a in (*c.args[1:2], *(v for k, v in c.kw.items() if k == "start"))]
+    if texts is None and w.is_mapped(c.args[0]):
+        return folded(w, c.node, c.args[0], start[0] if start else "0", "{s} + {e}", "")
     if texts is None:  # of an array: its rows
         text = f"Sum{w.mark(c.node)}({w.expr(c.args[0])}, axis=0)"
         return f"({start[0]} + {text})" if start else text
@@ -211,6 +228,8 @@ def _stacked(w: Any, node: Any) -> str:
     s = w.like(node)
     if s is not None and s.kind == "stacked":
         return w.expr(node)
+    if w.is_mapped(node):
+        return stacked(w, node, node, 0)
     texts = items_of(w, node) if isinstance(node, ast.ListComp) or isinstance(node, ast.Name) and w.like(node) is not None and \
         w.like(node).kind in ("tuple", "list") else None
     return f"Stack{w.mark(node)}({', '.join(texts)})" if texts else w.expr(node)

@@ -291,6 +291,18 @@ def logarithm(x: float) -> float:
 # ---- products ----
 
 @composed
+def dot(a, b, /):
+    """The product of matrices and vectors; of more dims the sum over the last of a and the last but one of b."""
+    if op.ndim(a) == 0:
+        return a * b
+    if op.ndim(b) == 0:
+        return a * b
+    if b.ndim <= 2:
+        return a @ b
+    return tensordot(a, b, ((-1,), (-2,)))
+
+
+@composed
 def outer(a, b, /):
     """The products of all pairs of elements."""
     return op.ravel(a)[:, None] * op.ravel(b)[None, :]
@@ -551,10 +563,27 @@ def diff(a, /, n=1, axis=-1):
     return a
 
 
+def slopes(a, spacing):
+    """Along the first dim."""
+    return op.concatenate([a[1:2] - a[:1], (a[2:] - a[:-2]) / 2, a[-1:] - a[-2:-1]], 0) / spacing
+
+
+@Known
+def axes_of(rank: int, axis: Any) -> tuple:
+    """The axes that an argument names, all if it is None."""
+    return tuple(range(rank)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+
+
 @composed
-def gradient(a, /):
-    """Slopes by central differences, of vectors."""
-    return op.concatenate([a[1:2] - a[:1], (a[2:] - a[:-2]) / 2, a[-1:] - a[-2:-1]], 0)
+def gradient(a, spacing=1.0, /, axis=None):
+    """Slopes by central differences along an axis; a tuple, one for each axis, if there are several."""
+    for rank in RANKS:
+        if a.ndim == rank:
+            if isinstance(axis, int) or rank == 1:
+                k = 0 if axis is None else axis
+                return moveaxis(slopes(moveaxis(a, k, 0), spacing), 0, k)
+            return tuple([moveaxis(slopes(moveaxis(a, k, 0), spacing), 0, k) for k in axes_of(rank, axis)])
+    raise ValueError("gradient: too many dims")
 
 
 @composed
@@ -601,15 +630,17 @@ def unravel_index(i, /, shape):
 # ---- element by element ----
 
 @composed
-def isclose(a, b, /, rtol=1e-5, atol=1e-8):
+def isclose(a, b, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether elements are nearly the same."""
-    return op.abs(a - b) <= atol + rtol * op.abs(b)
+    near = op.logical_and(op.isfinite(b), op.abs(a - b) <= atol + rtol * op.abs(b))
+    same = op.logical_or(a == b, near)
+    return op.logical_or(same, op.logical_and(op.isnan(a), op.isnan(b))) if equal_nan else same
 
 
 @composed
-def allclose(a, b, /, rtol=1e-5, atol=1e-8):
+def allclose(a, b, /, rtol=1e-5, atol=1e-8, equal_nan=False):
     """Whether all elements are nearly the same."""
-    return op.all(isclose(a, b, rtol, atol))
+    return op.all(isclose(a, b, rtol, atol, equal_nan))
 
 
 @composed
@@ -657,7 +688,7 @@ def positive(a, /):
 @composed
 def heaviside(x, h, /):
     """0 below 0, 1 above, h there."""
-    return op.where(x == 0, h, op.where(x < 0, 0.0, 1.0))
+    return op.where(op.isnan(x), x, op.where(x == 0, h, op.where(x < 0, 0.0, 1.0)))
 
 
 @composed
@@ -682,7 +713,8 @@ def rad2deg(x, /):
 @composed
 def logaddexp(a, b, /):
     """The logarithm of the sum of exponentials."""
-    return op.maximum(a, b) + op.log1p(op.exp(-op.abs(a - b)))
+    high, low = op.maximum(a, b), op.minimum(a, b)
+    return op.where(high == low, high + math.log(2), high + op.log1p(op.exp(low - high)))
 
 
 @composed
@@ -692,20 +724,67 @@ def logaddexp2(a, b, /):
 
 
 @composed
-def nan_to_num(x, /, nan=0.0, posinf=3.4028234e38, neginf=-3.4028234e38):
-    """Numbers in place of NaN and infinities."""
+def nan_to_num(x, /, nan=0.0, posinf=None, neginf=None):
+    """Numbers in place of NaN and infinities: the largest ones if no others are given."""
     y = op.where(op.isnan(x), nan, x)
-    return op.where(y == math.inf, posinf, op.where(y == -math.inf, neginf, y))
+    high = largest(x) if posinf is None else posinf
+    low = -largest(x) if neginf is None else neginf
+    return op.where(y == math.inf, high, op.where(y == -math.inf, low, y))
+
+
+def largest(x):
+    """The largest number of the element type of x."""
+    found = op.cast_like(1.0, x)
+    for most in (65504.0, 3.3895313892515355e38, 3.4028234663852886e38, 1.7976931348623157e308):
+        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(most, x), found)
+    return found
 
 
 @composed
 def clip(x, low=None, high=None, /):
     """Elements no smaller than low and no larger than high; None: no limit."""
     if low is not None:
-        x = op.maximum(x, op.cast_like(low, x))
+        x = op.maximum(x, low)
     if high is not None:
-        x = op.minimum(x, op.cast_like(high, x))
+        x = op.minimum(x, high)
     return x
+
+
+@composed
+def round_(a, /, decimals=0):
+    """To so many places after the point, halves to even."""
+    if decimals == 0:
+        return op.rint(a)
+    by = ten_to(decimals)
+    return op.rint(a * by) / by if decimals > 0 else op.rint(a / by) * by
+
+
+@Known
+def ten_to(n: int) -> float:
+    """A power of ten."""
+    return 10.0 ** abs(n)
+
+
+COMPOSED["around"] = COMPOSED["round_"] = COMPOSED["round"]
+
+
+@composed
+def gamma(x, /):
+    """The gamma function."""
+    sign = op.where(op.logical_and(x < 0, op.mod(op.floor(x), 2) != 0), -1.0, 1.0)
+    return op.exp(op.lgamma(x)) * sign
+
+
+@composed
+def ieee_remainder(x, y, /):
+    """What is left of x without the nearest multiple of y."""
+    return x - y * op.rint(x / y)
+
+
+@composed
+def gelu_tanh(x, /, approximate=True):
+    """GELU, by default as the tanh of a polynomial."""
+    return op.gelu(x, approximate=approximate)
 
 
 @Known

@@ -56,6 +56,8 @@ class Builder:
         self.classes: list[type] = []  # whose objects programs make
         self.current: list[Unit] = []
         self.prints = False
+        self.explains = False          # values in messages are printed before the program stops
+        self.explained = False         # and there are some
         self.within: set[int] = set()  # functions whose own rules are being written
 
     # ---- places ----
@@ -163,7 +165,7 @@ class Program:
         self.text, self.start, self.name = text, start, name
         self.statics: Any = None
         self.arrays, self.classes, self.prints = tuple(b.arrays), b.classes, b.prints
-        self.keep = b.keep
+        self.keep, self.explains = b.keep, b.explained
         self.hints = b.units[0].hints
         self.map = SourceMap([m[:2] for m in marks], [b.places[m[2]] for m in marks])
         files = sorted({p.file for p in self.map.places})

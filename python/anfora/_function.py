@@ -13,8 +13,9 @@ from . import _core
 from ._emit import Builder, Program
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._known import ANY
+from ._explain import with_values
 from ._ops import literal, operate
-from ._source import declared_types, emit_function
+from ._source import declared_types, emit_function, joined_hints
 from ._static import outside
 from ._tree import Fixed, Maker, Shape, children, field_names, plain_value, shape_of, type_text
 from ._types import TensorType
@@ -163,8 +164,7 @@ class Function(_core.Callable):
 
     def _maker(self, result: Any, shapes: list[Shape], program: Program) -> Maker:
         maker = Maker(shapes, program.classes)
-        hints = program.hints
-        maker.add(result, hints[0] if hints and all(h == hints[0] for h in hints) else None)
+        maker.add(result, joined_hints(program.hints))
         return maker
 
     # ---- calls that need the context: programs that print, functions among arguments and results ----
@@ -187,19 +187,34 @@ class Function(_core.Callable):
                 raise program.error(failure) from None
         return self._exec(program, [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in extra])
 
-    def _run(self, program: Program, e: Any, args: tuple, statics: dict, casts: list, shapes: list, extra: tuple) -> Any:
-        values, k = [], 0
+    @staticmethod
+    def _values(args: tuple, statics: dict, casts: list, shapes: list) -> list:
+        """The arguments as the core takes them."""
+        values: list = []
+        k = 0
         for i, x in enumerate(args):
             if i not in statics:
                 values.append(plain_value(x, casts[k] if k < len(casts) else None))
                 k += sum(1 for s in shapes[len(values) - 1].walk() if s.kind == "leaf")
+        return values
+
+    def _run(self, program: Program, e: Any, args: tuple, statics: dict, casts: list, shapes: list, extra: tuple) -> Any:
         try:
-            raw = e.run(*values, *extra)
+            raw = e.run(*self._values(args, statics, casts, shapes), *extra)
         except _core.Failure as failure:
-            raise program.error(failure, RunError) from None
+            raise with_values(self, program.error(failure, RunError), args) from None
         if e.result is None:
             return _closures(raw)
         return self._maker(e.result, shapes, program).restructure(raw)
+
+    def _run_once(self, program: Program, args: tuple, statics: dict, casts: list, shapes: list) -> None:
+        """Runs a program that is not kept; an AnforaError says how it stopped."""
+        extra = tuple(_core.asarray(a) for a in program.arrays)
+        e = self._exec_for(program, args, statics, shapes, extra)
+        try:
+            e.run(*self._values(args, statics, casts, shapes), *extra)
+        except _core.Failure as failure:
+            raise program.error(failure, RunError) from None
 
     def _failed(self, e: Any, args: tuple) -> Any:
         """The code stopped: once more, in the way that can say why."""

@@ -26,8 +26,24 @@ COMPARISONS = {
 }
 _ARITHMETIC = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod,
+    ast.FloorDiv: operator.floordiv, ast.Mod: operator.mod, ast.Pow: lambda a, b: _power(a, b), ast.LShift: lambda a, b: _shifted(a, b),
+    ast.RShift: operator.rshift, ast.BitOr: operator.or_, ast.BitAnd: operator.and_, ast.BitXor: operator.xor,
 }
+MOST_BITS = 4096  # of integers that are computed when code is made
+
+
+def _power(a: Any, b: Any) -> Any:
+    if isinstance(a, int) and isinstance(b, int) and b > 0 and a.bit_length() * b > MOST_BITS:
+        raise ValueError("too large")
+    return a ** b
+
+
+def _shifted(a: int, b: int) -> int:
+    if a.bit_length() + b > MOST_BITS:
+        raise ValueError("too large")
+    return a << b
+
+
 _PLAIN = (bool, int, float, str, type(None))
 
 
@@ -244,18 +260,19 @@ class Knowing(Part):
     static_List = static_Tuple
 
     def static_JoinedStr(self, node: ast.JoinedStr) -> tuple[bool, Any]:
-        out = []
-        for v in node.values:
-            known, x = self.static(v.value if isinstance(v, ast.FormattedValue) else v)
-            if not known or not isinstance(x, _PLAIN):
-                return False, None
-            if isinstance(v, ast.FormattedValue):
-                spec = self.static(v.format_spec)[1] if v.format_spec else ""
-                convert: dict[int, Callable] = {115: str, 114: repr, 97: ascii}
-                x = convert.get(v.conversion, lambda y: y)(x)
-                x = format(x, spec or "")
-            out.append(x)
-        return True, "".join(out)
+        parts = [self.static(v) for v in node.values]
+        return (True, "".join(x for _, x in parts)) if all(k for k, _ in parts) else (False, None)
+
+    def static_FormattedValue(self, v: ast.FormattedValue) -> tuple[bool, Any]:
+        known, x = self.static(v.value)
+        also, spec = self.static(v.format_spec) if v.format_spec else (True, "")
+        if not known or not also or not isinstance(x, (*_PLAIN, tuple)):
+            return False, None
+        convert: dict[int, Callable] = {115: str, 114: repr, 97: ascii}
+        try:
+            return True, format(convert.get(v.conversion, lambda y: y)(x), spec)
+        except (ValueError, TypeError) as e:
+            return self.refuse(v, f"{type(e).__name__}: {e}")
 
     def static_BinOp(self, node: ast.BinOp) -> tuple[bool, Any]:
         (known, a), (also, b) = self.static(node.left), self.static(node.right)
@@ -267,7 +284,7 @@ class Knowing(Part):
             x = f(a, b)
         except (ArithmeticError, TypeError, ValueError):
             return False, None
-        return (False, None) if isinstance(x, int) and abs(x) >= 2**63 else (True, x)
+        return (False, None) if isinstance(x, complex) else (True, x)
 
     def static_UnaryOp(self, node: ast.UnaryOp) -> tuple[bool, Any]:
         known, x = self.static(node.operand)
@@ -350,11 +367,23 @@ class Knowing(Part):
             return (True, hasattr(x, name)) if known and also and not is_array(x) else (False, None)
         if f is getattr and len(node.args) == 2 and self.static(node.args[1])[0]:
             return self.static(ast.copy_location(ast.Attribute(node.args[0], self.static(node.args[1])[1], ast.Load()), node))
+        if getattr(f, "__module__", None) in ("math", "cmath") and callable(f):
+            return self.computed(node, f)
         if isinstance(getattr(f, "__self__", None), str) or f is str:
             args = [self.static(a) for a in node.args]
             if all(k and isinstance(x, _PLAIN) for k, x in args):
                 return True, f(*(x for _, x in args))
         return False, None
+
+    def computed(self, node: ast.Call, f: Callable) -> tuple[bool, Any]:
+        """A function of math of constants: what Python gives."""
+        args = [self.static(a) for a in node.args]
+        if not all(k and (isinstance(x, _PLAIN) or isinstance(x, (tuple, list))) for k, x in args):
+            return False, None
+        try:
+            return True, f(*(x for _, x in args))
+        except (ArithmeticError, TypeError, ValueError) as e:
+            return self.refuse(node, f"{type(e).__name__}: {e}")
 
     def known_length(self, node: Any) -> tuple[bool, Any]:
         known, x = self.static(node)
@@ -460,7 +489,9 @@ class Knowing(Part):
 
     def like_ListComp(self, node: ast.ListComp) -> Shape | None:
         texts = self.comprehended(node.generators, [node.elt])
-        return None if texts is None else Shape("list", [ANY] * len(texts))
+        return Shape("mapped") if texts is None else Shape("list", [ANY] * len(texts))
+
+    like_GeneratorExp = like_ListComp
 
     def like_BinOp(self, node: ast.BinOp) -> Shape | None:
         if not isinstance(node.op, ast.Add):
@@ -478,6 +509,8 @@ class Knowing(Part):
         """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
         known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
         name, given = getattr(f, "__name__", ""), None
+        if known and (f is map or f in (list, tuple) and len(node.args) == 1 and self.is_mapped(node.args[0])):
+            return Shape("mapped")
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
             given = self.like(node.args[1])
             return given and skeleton(given)
@@ -487,6 +520,11 @@ class Knowing(Part):
         given = self.like(node.args[wrt])
         of = ANY if given is None else skeleton(given)
         return of if word == "grad" and given is not None else Shape("tuple", [ANY, of]) if word == "value_and_grad" else None
+
+    def is_mapped(self, node: Any) -> bool:
+        """Whether an expression gives a tuple whose length the types of arguments tell: of items of an array, say."""
+        s = self.like(node) if isinstance(node, (ast.Name, ast.ListComp, ast.GeneratorExp, ast.Call)) else None
+        return s is not None and s.kind == "mapped"
 
     def derived(self, func: Any, f: Any) -> tuple[str | None, Any]:
         """(grad or value_and_grad, by which argument) of a function that is such a derivative."""

@@ -175,13 +175,44 @@ class Loops(Part):
                         "function is compiled", "write a loop that fills an array, or use where")
         if isinstance(gen.iter, ast.Call) and self.static(gen.iter.func) == (True, range):
             self.refuse(node, "the range of a comprehension must be constant", "write a for loop")
-        items = self.iterated(gen.iter)
+        before, over = self.mapped_over(gen.iter)
         outer, self.scope = self.scope, Scope(bound_names([gen.target]), self.scope)
-        t = self.local(gen.target.id) if isinstance(gen.target, ast.Name) else self.fresh()
-        first = "" if isinstance(gen.target, ast.Name) else self.bind_text(gen.target, t, "").replace("\n", "; ")
-        text = f"map(fn ({t}) {{ {first}{self.expr(node.elt)} }}, {items})"
+        params, first = self.mapped_target(gen.target, len(over))
+        text = f"map{self.mark(node)}(fn ({', '.join(params)}) {{ {first}{self.expr(node.elt)} }}, {', '.join(over)})"
         self.scope = outer
-        return text
+        return f"(fn () {{ {before}{text} }})()" if before else text
+
+    def mapped_over(self, node: Any) -> tuple[str, list[str]]:
+        """What `map` goes through for an iterable, and the statements before it: each text is a tuple, or an array,
+        whose rows are the items."""
+        called = self.static(node.func)[1] if isinstance(node, ast.Call) and self.static(node.func)[0] else None
+        if called is zip and node.args:
+            parts = [self.mapped_as_one(a) for a in node.args]
+            return "".join(before for before, _ in parts), [over for _, over in parts]
+        if called is enumerate and 1 <= len(node.args) <= 2 and not node.keywords:
+            before, over = self.mapped_as_one(node.args[0])
+            start, t = self.expr(node.args[1]) if len(node.args) > 1 else "0", self.fresh()
+            return f"{before}{t} = {over}; ", [f"Unstack({start} + Arange(stop=len({t})))", t]
+        return "", [self.iterated(node)]
+
+    def mapped_as_one(self, node: Any) -> tuple[str, str]:
+        """The same as one tuple or array."""
+        before, over = self.mapped_over(node)
+        if len(over) == 1:
+            return before, over[0]
+        names = ", ".join(self.fresh() for _ in over)
+        return before, f"map(fn ({names}) {{ ({names}) }}, {', '.join(over)})"
+
+    def mapped_target(self, target: Any, n: int) -> tuple[list[str], str]:
+        """The parameters of the function that `map` calls with n items, and what binds the target to them."""
+        names = [e for e in target.elts] if isinstance(target, (ast.Tuple, ast.List)) else [target]
+        if n == 1 and isinstance(target, ast.Name):
+            return [self.local(target.id)], ""
+        params = [self.fresh() for _ in range(n)]
+        if n == len(names) and not any(isinstance(e, ast.Starred) for e in names) and (n > 1 or target is names[0]):
+            return params, "".join(self.bind_text(e, t, "") for e, t in zip(names, params)).replace("\n", "; ")
+        whole = params[0] if n == 1 else f"({', '.join(params)})"
+        return params, self.bind_text(target, whole, "").replace("\n", "; ")
 
     expr_GeneratorExp = expr_ListComp
 
@@ -225,7 +256,7 @@ class Loops(Part):
         names = bound_names(node.body)
         text = self.made_variables(names, node, indent)
         self.forget(names)
-        test = "true" if self.decided(node.test) == (True, True) else self.expr(node.test)
+        test = "true" if self.decided(node.test) == (True, True) else self.condition(node.test)
         text += f"{indent}{self.mark(node.test)}while {test} {{\n{self.block(node.body, indent + '  ')}{indent}}}\n"
         self.forget(names)
         self.ended = test == "true" and not own_breaks(node.body)
@@ -258,7 +289,9 @@ class Loops(Part):
         else:
             inner = indent + "  "
             head, first = self.loop_target(node.target, inner)
-            over = self.iterated(node.iter)
+            over, t = self.iterated(node.iter), self.fresh()
+            text += f"{indent}{t} = {over}\n{indent}{self.mark(node.iter)}assert(len({t}) >= 0)\n"  # also if the body does nothing
+            over = t
             text += f"{indent}{self.mark(node)}for {head} in {over} {{\n{first}{self.block(node.body, inner)}{indent}}}\n"
         self.forget(names)
         self.ended = False
@@ -334,7 +367,9 @@ class Loops(Part):
         if k is None:
             made = f"hyper_map(fn (e) {{ BroadcastTo(e, TupleConcat(({n},), e.shape)) }}, {x})"
         else:
-            made = f"hyper_map(fn (b, e) {{ IndexWrite(b, {k}, CastLike(e, b), axis=0, mode=\"update\") }}, {list_}, {x})"
+            # rows of the element type that holds all items, as numpy.stack gives them
+            made = (f"hyper_map(fn (b, e) {{ b = Where(false, Reshape(e, b.shape[1:]), b); "
+                    f"IndexWrite(b, {k}, CastLike(e, b), axis=0, mode=\"update\") }}, {list_}, {x})")
         return f"{indent}{self.mark(node)}{list_} = {made}\n"
 
     def wants_parts(self, node: ast.For) -> bool:

@@ -16,11 +16,11 @@ from ._types import DType, dtype_name
 ALIASES = {
     "subtract": "sub", "multiply": "mul", "divide": "div", "true_divide": "div", "floor_divide": "floor_div",
     "negative": "neg", "remainder": "mod", "absolute": "abs", "fabs": "abs", "pow": "power", "matmul": "mat_mul",
-    "dot": "mat_mul", "round": "rint", "round_": "rint", "around": "rint", "fix": "trunc", "argsort": "arg_sort", "cumsum": "cum_sum", "cumprod": "cum_prod",
+    "fix": "trunc", "argsort": "arg_sort", "cumsum": "cum_sum", "cumprod": "cum_prod",
     "amax": "max", "amin": "min", "bitwise_and": "bit_and", "bitwise_or": "bit_or", "bitwise_xor": "bit_xor",
     "bitwise_not": "bit_not", "invert": "bit_not", "ravel": "flatten", "concat": "concatenate", "inv": "inverse",
     "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
-    "atanh": "arctanh", "conjugate": "conj", "logsumexp": "log_sum_exp", "gamma": "lgamma", "permute_dims": "transpose",
+    "atanh": "arctanh", "conjugate": "conj", "logsumexp": "log_sum_exp", "permute_dims": "transpose",
     "erf": "erf", "astype": "cast", "randint": "rand_int", "reshape": "reshape", "logical_not": "logical_not",
 }
 
@@ -135,7 +135,7 @@ def literal(x: Any, kind: str = "any") -> str:
         return text_literal(x)
     if isinstance(x, int):
         if not -2**63 <= x < 2**64:
-            raise TypeError(f"{x} does not fit into 64 bits")
+            raise TypeError(f"{x if abs(x) < 10**40 else 'this integer'} does not fit into 64 bits; write it with a point, as in 2.0**64")
         return str(x) if x < 2**63 else f"u64({x})"
     if isinstance(x, float):
         return repr(x)

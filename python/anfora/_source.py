@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from ._captures import late_change
 from ._emit import Builder, fail, safe_name
 from ._errors import CompileError, Place
+from ._explain import CLOSE, OPEN
 from ._known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry
 from ._loops import Loops, bound_names, grown, local_names, position
 from ._match import Matching, at, has_named
@@ -54,14 +55,18 @@ _INSTEAD = {
 }
 
 
-def result_hint(node: Any) -> Any:
-    """What is plain to see of the structure that an expression gives: (kind, hints of the items or None)."""
-    if isinstance(node, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in node.elts):
-        return ("list" if isinstance(node, ast.List) else "tuple", [result_hint(e) for e in node.elts])
-    if isinstance(node, ast.ListComp) or isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and \
-            node.func.id in ("list", "sorted"):
-        return ("list", [result_hint(node.elt)] * MOST_PARTS if isinstance(node, ast.ListComp) else None)
-    return None
+def joined_hints(hints: list) -> Any:
+    """What several ways give: (kind, hints of the items or None), None if it is not known or they differ. Ways of which
+    nothing is known, such as calls of the function itself, give what the others do."""
+    known = [h for h in hints if h is not None]
+    if not known or any(h[0] != known[0][0] for h in known):
+        return None
+    inside = [h[1] for h in known]
+    if any(x is None for x in inside):
+        return known[0][0], None
+    n = min(map(len, inside))
+    return known[0][0], [joined_hints([x[i] for x in inside]) if any(x[i] is not inside[0][i] for x in inside) else inside[0][i]
+                         for i in range(n)]
 
 
 def is_empty(node: Any) -> bool:
@@ -75,7 +80,9 @@ def is_empty_among(target: Any, value: Any) -> bool:
 
 
 def shape_hint(s: Shape | None) -> Any:
-    return (s.kind, list(map(shape_hint, s.parts))) if s is not None and s.kind in ("list", "tuple") else None
+    if s is not None and s.kind == "mapped":
+        return "list", None
+    return (s.kind, list(map(shape_hint, s.parts))) if s is not None and s.kind in ("list", "tuple", "dict") else None
 
 
 class Writer(Knowing, Loops, Matching):
@@ -91,8 +98,12 @@ class Writer(Knowing, Loops, Matching):
         self.temp = 0
         self.ended = False
         self.hints: list = []
+        self.returning: list = self.hints           # of the function at hand: the structures that it returns
+        self.returned: dict[str, list] = {}         # of functions within, by name
         self.flags: list[str | None] = []  # of loops with an else: what break sets
         self.filling = {}
+        self.shown: list = []     # values in the message at hand
+        self.unused: Any = None  # the expression that a statement is
 
     # ---- places, names ----
 
@@ -151,14 +162,25 @@ class Writer(Knowing, Loops, Matching):
     def expr_BinOp(self, node: ast.BinOp) -> str:
         sides = (node.left, node.right)
         known, x = self.static(node)
-        if known and isinstance(x, (str, tuple)):
+        if known and isinstance(x, (str, tuple, int, float)):
             return static_text(self, node, x)
+        if isinstance(node.op, ast.Div):  # as Python divides: a large integer is the number nearest to it
+            large = [self.large(e) for e in sides]
+            if any(large):
+                return f"({large[0] or self.expr(node.left)} {self.mark(node)}/ {large[1] or self.expr(node.right)})"
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
                                                 is_structure(self.like(x)) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
         return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
 
+    def large(self, node: Any) -> str | None:
+        """An integer that 64 bits do not hold, as a number with a point."""
+        known, x = self.static(node)
+        return repr(float(x)) if known and type(x) is int and not -2**63 <= x < 2**63 and abs(x) < 2**1023 else None
+
     def expr_UnaryOp(self, node: ast.UnaryOp) -> str:
+        if isinstance(node.op, ast.Not):
+            return f"({self.mark(node)}not {self.truth_text(node.operand)})"
         return f"({self.mark(node)}{_UNARY[type(node.op)]}{self.expr(node.operand)})"
 
     def expr_BoolOp(self, node: ast.BoolOp) -> str:
@@ -167,8 +189,30 @@ class Writer(Knowing, Loops, Matching):
             return static_text(self, node, x)
         ends = isinstance(node.op, ast.Or)
         word = " or " if ends else " and "
-        rest = [v for v in node.values if self.decided(v) != (True, not ends)]
+        last = node.values[-1]
+        rest = [v for v in node.values if v is last or self.decided(v) != (True, not ends)]
         return "(" + (self.mark(node) + word).join(self.expr(v) for v in rest) + ")"
+
+    def condition(self, node: Any) -> str:
+        """Whether an expression holds: of `and`, `or` and `not` only that matters, not which part they give."""
+        known, test = self.decided(node)
+        if known:
+            return "true" if test else "false"
+        if isinstance(node, ast.BoolOp):
+            ends = isinstance(node.op, ast.Or)
+            rest = [v for v in node.values if self.decided(v) != (True, not ends)]
+            return "(" + (self.mark(node) + (" or " if ends else " and ")).join(self.truth_text(v) for v in rest) + ")"
+        return self.expr(node)
+
+    def truth_text(self, node: Any) -> str:
+        """The condition as a truth value."""
+        if isinstance(node, (ast.Compare, ast.BoolOp)) or isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            return self.condition(node)
+        return f"({self.scalar(node)} != 0)"
+
+    def scalar(self, node: Any) -> str:
+        """A number: of an array its one element, as Python's conversions take it; others are refused."""
+        return f"Reshape{self.mark(node)}({self.expr(node)}, ())"
 
     def expr_Compare(self, node: ast.Compare) -> str:
         known, test = self.static(node)
@@ -198,7 +242,7 @@ class Writer(Knowing, Loops, Matching):
         known, test = self.decided(node.test)
         if known:
             return self.expr(node.body if test else node.orelse)
-        return f"(if {self.expr(node.test)} {{ {self.expr(node.body)} }} else {{ {self.expr(node.orelse)} }})"
+        return f"(if {self.condition(node.test)} {{ {self.expr(node.body)} }} else {{ {self.expr(node.orelse)} }})"
 
     def expr_Tuple(self, node: Any) -> str:
         if not any(isinstance(e, ast.Starred) for e in node.elts):
@@ -333,6 +377,7 @@ class Writer(Knowing, Loops, Matching):
         if isinstance(node.value, ast.Constant):
             return ""
         grows = self.grow(node.value, indent)
+        self.unused = node.value
         return grows if grows is not None else f"{indent}{self.expr(node.value)}\n"
 
     def stmt_Delete(self, node: ast.Delete, _indent: str) -> str:
@@ -354,8 +399,14 @@ class Writer(Knowing, Loops, Matching):
     def stmt_Raise(self, node: ast.Raise, indent: str) -> str:
         """An assertion that fails; what follows it is never reached, and has any type."""
         self.ended = True
+        self.shown = []
         why = static_text(self, node, self.raised(node.exc))
-        return f"{indent}{self.mark(node)}assert(false, {why})\n{indent}while true {{ }}\n"
+        return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert(false, {why})\n{indent}while true {{ }}\n"
+
+    def shown_values(self, indent: str) -> str:
+        """Statements that print the values of a message, in a program that explains."""
+        self.b.explained |= bool(self.shown)
+        return "".join(f"{indent}print({static_text(self, n, OPEN)}, {self.expr(n)})\n" for n in self.shown)
 
     def raised(self, node: Any) -> str:
         """The message of an exception."""
@@ -372,21 +423,68 @@ class Writer(Knowing, Loops, Matching):
             return str(x)
         if isinstance(node, ast.JoinedStr):
             parts: list[Any] = node.values
-            return "".join(self.message(v) if isinstance(v, ast.Constant) or self.static(v.value)[0] and not v.format_spec else
-                           "{" + ast.unparse(v.value) + "}" for v in parts)
+            return "".join(self.message(v) if isinstance(v, ast.Constant) else self.message_part(v) for v in parts)
+        if self.b.explains:
+            return self.message_part(ast.FormattedValue(node, -1, None))
+        if isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp)) and not is_structure(self.like(node)):
+            return "{" + ast.unparse(node) + "}"
         return self.refuse(node, "the message must be a text that is known when the function is compiled")
+
+    def message_part(self, node: ast.FormattedValue) -> str:
+        """A value in a text: itself if it is known; else as it was written, or where an explaining program puts it."""
+        known, x = self.static(node)
+        if known:
+            return x
+        spec = "".join(str(self.static(v)[1]) for v in node.format_spec.values) if isinstance(node.format_spec, ast.JoinedStr) else ""
+        if not self.b.explains:
+            return "{" + ast.unparse(node.value) + (f":{spec}" if spec else "") + "}"
+        self.shown.append(node.value)
+        return f"{OPEN}{spec}{CLOSE}"
 
     def stmt_Return(self, node: ast.Return, indent: str) -> str:
         text = f"{indent}{self.mark(node)}return{' ' + self.expr(node.value) if node.value else ''}\n"
-        if self.scope.outer is None and node.value:
-            self.hints.append(self.structure(node.value))
+        if node.value:
+            self.returning.append(self.structure(node.value))
         return text
 
     def structure(self, node: Any) -> Any:
         """The hint for a result: what the text shows, then what is known of its names."""
         if isinstance(node, (ast.Tuple, ast.List)) and not any(isinstance(e, ast.Starred) for e in node.elts):
-            return (result_hint(node)[0], [self.structure(e) for e in node.elts])
-        return result_hint(node) or shape_hint(self.like(node))
+            return ("list" if isinstance(node, ast.List) else "tuple", [self.structure(e) for e in node.elts])
+        if isinstance(node, ast.Dict) and all(k is not None and self.static(k)[0] for k in node.keys):
+            return "dict", [self.structure(v) for v in {self.static(k)[1]: v for k, v in zip(node.keys, node.values)}.values()]
+        if isinstance(node, ast.ListComp):
+            return "list", [self.structure_within(node)] * MOST_PARTS
+        if isinstance(node, ast.DictComp):
+            return "dict", [self.structure_within(node)] * MOST_PARTS
+        if isinstance(node, ast.IfExp):
+            known, test = self.decided(node.test)
+            ways = [node.body if test else node.orelse] if known else [node.body, node.orelse]
+            return joined_hints([self.structure(n) for n in ways])
+        if isinstance(node, ast.Call):
+            return self.structure_called(node)
+        return shape_hint(self.like(node))
+
+    def structure_within(self, node: Any) -> Any:
+        """Of one item of a comprehension, whose targets are not known."""
+        outer, self.scope = self.scope, Scope(bound_names([g.target for g in node.generators]), self.scope)
+        try:
+            return self.structure(node.value if isinstance(node, ast.DictComp) else node.elt)
+        finally:
+            self.scope = outer
+
+    def structure_called(self, node: ast.Call) -> Any:
+        """Of what a call gives: lists of Python's own functions, and what functions of the program return."""
+        known, f = self.static(node.func)
+        if known and f in (list, sorted):
+            return "list", None
+        if known and f is dict:
+            return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
+        f = getattr(f, "__wrapped__", f) if known else None
+        of = [u.hints for (i, _), u in self.b.by_object.items() if i == id(f)] if isinstance(f, types.FunctionType) else []
+        if isinstance(node.func, ast.Name) and not known:
+            of = [self.returned.get(node.func.id, [])]
+        return joined_hints([h for hints in of for h in hints]) or shape_hint(self.like(node))
 
     def stmt_Break(self, node: Any, indent: str) -> str:
         flag = f"{indent}{self.flags[-1]} = false\n" if self.flags and self.flags[-1] else ""
@@ -504,14 +602,15 @@ class Writer(Knowing, Loops, Matching):
     def stmt_Assert(self, node: ast.Assert, indent: str) -> str:
         if self.decided(node.test) == (True, True):
             return ""
+        self.shown = []
         why = ", " + static_text(self, node.msg, self.message(node.msg)) if node.msg else ""
-        return f"{indent}{self.mark(node)}assert({self.expr(node.test)}{why})\n"
+        return f"{self.shown_values(indent)}{indent}{self.mark(node)}assert({self.condition(node.test)}{why})\n"
 
     def stmt_If(self, node: ast.If, indent: str) -> str:
         known, test = self.decided(node.test)
         if known:
             return self.block(node.body if test else node.orelse, indent)
-        head = f"{indent}{self.mark(node.test)}if {self.expr(node.test)} {{\n"
+        head = f"{indent}{self.mark(node.test)}if {self.condition(node.test)} {{\n"
         inner, s = indent + "  ", self.scope
         before = dict(s.env), set(s.virtual)
         then = self.block(node.body, inner)
@@ -593,9 +692,10 @@ class Writer(Knowing, Loops, Matching):
         self.bind(node.name)
         params, outer = self.enter(node.args, local_names(node.body), node)
         flags, self.flags = self.flags, []
+        returning, self.returning = self.returning, self.returned.setdefault(node.name, [])
         name = self.local(node.name)
         text += f"{indent}{self.mark(node)}def {name}({params}) {{\n{self.body(node.body, indent + '  ')}{indent}}}\n"
-        self.scope, self.flags, self.ended = outer, flags, False
+        self.scope, self.flags, self.ended, self.returning = outer, flags, False, returning
         for decorator in reversed(node.decorator_list):
             text += self.decorated(decorator, name, indent)
         return text
@@ -653,8 +753,11 @@ def _tree_of(file: str) -> ast.Module | None:
     return known[1]
 
 
-def _span(n: Any) -> tuple:
-    return n.lineno, n.end_lineno, n.col_offset, n.end_col_offset
+def _is_within(code: types.CodeType, node: Any) -> bool:
+    """Whether all instructions of the code stand within the node."""
+    start, end = position(node), (node.end_lineno, node.end_col_offset)
+    spans = [p for p in code.co_positions() if None not in p and (p[2], p[3]) != (0, 0)]
+    return all(start <= (p[0], p[2]) and (p[1], p[3]) <= end for p in spans)
 
 
 def source_of(fn: types.FunctionType) -> tuple[Any, str]:
@@ -673,9 +776,8 @@ def source_of(fn: types.FunctionType) -> tuple[Any, str]:
                 return node, file
         elif isinstance(node, ast.Lambda) and fn.__name__ == "<lambda>" and node.lineno == code.co_firstlineno:
             found.append(node)
-    if len(found) > 1:  # several in one line, or one in another: the one whose body the code is of
-        at = set(code.co_positions())
-        found = [n for n in found if _span(n.body) in at] or found
+    # several in one line, or one in another: the innermost that all the code is within
+    found = sorted((n for n in found if _is_within(code, n.body)), key=position, reverse=True)
     if not found:
         raise CompileError([_no_source(fn)], "ANF_UNSUPPORTED")
     return found[0], file

@@ -9,6 +9,7 @@ import inspect
 import types
 from typing import Any, Callable
 
+from ._foreign import ARGUMENTS, ROOTS, counterpart, module_of
 from ._ops import COMPOSED, METHODS, OPS, Op, literal
 from ._tree import field_names, tree_map
 from ._types import dtype_name
@@ -31,22 +32,12 @@ class Call:
         self.kw: dict[Any, Any] = {k.arg: k.value for k in node.keywords}  # None: of **kw
 
 
-def module_of(x: Any) -> str:
-    """The module of a function; ufuncs of older NumPy do not tell it."""
-    return getattr(x, "__module__", None) or ("numpy" if type(x).__name__ == "ufunc" else "")
-
-
 def operation(x: Any) -> Op | None:
     """The operation that a function of anfora.numpy, NumPy, JAX, math or torch is."""
     if isinstance(x, Op):
         return x
-    module = module_of(x)
-    if type(x).__name__ == "PjitFunction" or module.split(".")[0] in ("numpy", "math", "cmath", "torch", "jax"):
-        name = getattr(x, "__name__", "")
-        if module == "math":
-            name = {"fabs": "abs", "pow": "power"}.get(name, name)
-        return OPS.get(name)
-    return None
+    found = counterpart(x)
+    return found if isinstance(found, Op) else None
 
 
 def static_text(w: Any, node: Any, x: Any) -> str:
@@ -68,9 +59,9 @@ def static_text(w: Any, node: Any, x: Any) -> str:
         if x.keywords:
             w.refuse(node, "a partial with keywords cannot be compiled", "write a lambda")
         return f"partial({', '.join(static_text(w, node, a) for a in (x.func, *x.args))})"
-    op = operation(x)
-    if op:
-        return op.op
+    found = x if isinstance(x, Op) else counterpart(x)
+    if found is not None:
+        return found.op if isinstance(found, Op) else found._emit(w.b)
     name = dtype_name(x)
     if name:
         return name
@@ -117,17 +108,17 @@ def emit_call(w: Any, c: Call) -> str:
         special = BUILTINS.get(f)
     except TypeError:  # not hashable
         special = None
-    if special is None and is_foreign(f):
+    if special is None and module_of(f).split(".")[0] in ("numpy", "jax"):
         special = BY_NAME.get(getattr(f, "__name__", ""))
     if special:
         return special(w, c)
-    if is_foreign(f) and getattr(f, "__name__", "") in COMPOSED:
-        return COMPOSED[f.__name__]._emit_call(w, c)
     if isinstance(f, type):
         return BUILTINS[type](w, c)
-    op = operation(f)
-    if op:
-        return emit_op(w, c, op, list(c.args), dict(c.kw))
+    found = f if isinstance(f, Op) else counterpart(f)
+    if found is not None:
+        renamed = ARGUMENTS.get(module_of(f).split(".")[0], {})
+        c.kw = {renamed.get(k, k): v for k, v in c.kw.items()}
+        return emit_op(w, c, found, list(c.args), dict(c.kw)) if isinstance(found, Op) else found._emit_call(w, c)
     name = dtype_name(f)
     if name:
         return f"{name}({w.expr(c.args[0])})"
@@ -159,7 +150,7 @@ def _call_function(w: Any, c: Call, f: Any) -> str:
 
 def is_foreign(f: Any) -> bool:
     """A function of a library whose source is not for compiling."""
-    return module_of(f).split(".")[0] in ("numpy", "torch", "jax", "jaxlib", "scipy", "functools", "itertools", "operator")
+    return module_of(f).split(".")[0] in (ROOTS | {"jaxlib", "cmath", "functools", "itertools", "operator", "_operator"})
 
 
 def _no_counterpart(w: Any, node: Any, f: Any) -> str:
@@ -412,12 +403,22 @@ def replaced(w: Any, node: Any, s: Any, kw: dict) -> str:
                      for n in s.names])
 
 
+# Methods that change an array or a list, and what to write instead
+CHANGES = {
+    "fill": "write x = anp.full_like(x, value)", "sort": "write x = anp.sort(x)", "resize": "write x = anp.reshape(x, shape)",
+    "put": "write x = x.at[i].set(value)", "itemset": "write x = x.at[i].set(value)", "partition": "write x = anp.sort(x)",
+    "reverse": "write xs = xs[::-1]", "insert": "write xs = xs[:i] + [x] + xs[i:]", "remove": "write a comprehension",
+    "clear": "write xs = []", "popitem": "make a new dictionary", "setflags": "leave it out", "byteswap": "leave it out",
+    "setfield": "write x = x.at[i].set(value)",
+}
+
+
 def _method(w: Any, c: Call, node: ast.Attribute) -> str:
     name = node.attr
     special = _at(w, c, node) or _of_object(w, c, node)
     if special is not None:
         return special
-    if name in METHODS:
+    if name in METHODS and not (name == "sort" and w.unused is c.node):
         if name not in COMPOSED:
             return emit_op(w, c, OPS[name], [node.value, *c.args], dict(c.kw))
         c.args = [node.value, *c.args]
@@ -428,8 +429,12 @@ def _method(w: Any, c: Call, node: ast.Attribute) -> str:
         return emit_op(w, c, OPS[name], [node.value, *shape], dict(c.kw))
     if name == "astype":
         return emit_op(w, c, OPS["cast"], [node.value, *c.args], dict(c.kw))
-    if name in ("copy", "item", "block_until_ready") and not c.args:
+    if name in ("copy", "block_until_ready") and not c.args:
         return w.expr(node.value)
+    if name == "item" and not c.args:
+        return w.scalar(node.value)
+    if name in CHANGES:
+        w.refuse(c.node, f"values do not change in place, as {name} does", CHANGES[name])
     if name == "append":
         w.refuse(c.node, "append stands alone, and for lists that the function has made", "write xs = xs + [x], or fill an array")
     if name in ("get", "items", "keys", "values", "update", "pop", "setdefault"):
@@ -461,6 +466,13 @@ def at_axis(c: Call, rows: Any, k: int) -> Call:
     return out
 
 
+def stacked(w: Any, place: Any, node: Any, axis: Any, op: str = "Stack") -> str:
+    """stack and concatenate of a tuple whose length the types of arguments tell."""
+    from ._builtins import folded
+    row = "ExpandDims({%s}, axis=" + str(axis) + ")" if op == "Stack" else "{%s}"
+    return folded(w, place, node, row.replace("%s}", "t}[0]"), f"Concat({{s}}, {row % 'e'}, axis={axis})")
+
+
 def spread_list(w: Any, node: Any) -> list[str] | None:
     """The texts of the items of a list that is given as one argument, if it is one of arrays."""
     if isinstance(node, (ast.ListComp, ast.GeneratorExp)):
@@ -480,9 +492,11 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
         args = [ast.copy_location(ast.Constant(first), args[0]), *args[1:]]
     args, kw = op.arranged(args, kw)
     known = {a[0]: a[1] for a in op.attributes}
-    stacked = w.like(args[0]) if args and op.op in ("Stack", "Concat") else None
-    if stacked is not None and stacked.kind == "stacked":
+    rows = w.like(args[0]) if args and op.op in ("Stack", "Concat") else None
+    if rows is not None and rows.kind == "stacked":
         return joined(w, c, op, args[0], kw.get("axis", args[1] if len(args) > 1 else ast.Constant(0)))
+    if op.op in ("Stack", "Concat") and args and w.is_mapped(args[0]):
+        return stacked(w, c.node, args[0], attribute(w, kw.get("axis", args[1] if len(args) > 1 else ast.Constant(0)), "int"), op.op)
     parts = None
     if op.inputs and op.inputs[-1][1] == "*":
         first = len(op.inputs) - 1
@@ -512,6 +526,8 @@ def emit_op(w: Any, c: Call, op: Op, args: list, kw: dict) -> str:
 
 
 def attribute(w: Any, node: Any, kind: str) -> str:
+    if not hasattr(node, "lineno"):  # a default
+        return literal(node.value, kind)
     known, x = w.static(node)
     if not known:
         return w.expr(node)

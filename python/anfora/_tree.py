@@ -134,7 +134,8 @@ def in_order_of(like: Any, tree: Any) -> Any:
 # ---- types of arguments ----
 
 class Shape:
-    """What an argument looks like: kind is leaf, none, tuple, list, dict, object or static."""
+    """What an argument looks like: kind is leaf, none, tuple, list, dict, object or static; of what a function makes
+    also stacked, an array that stands for a list, and mapped, a tuple whose length the types of arguments tell."""
 
     def __init__(self, kind: str, parts: Sequence["Shape"] = (), names: tuple = (), of: Any = None) -> None:
         self.kind, self.parts, self.names, self.of = kind, list(parts), names, of
@@ -257,7 +258,7 @@ class Maker:
         like = self.by_type.get(t) if hint is None else None
         parts = t[-1]
         if t[0] == "tuple":
-            kind = hint[0] if _matches(hint, parts) else like.kind if like else "tuple"
+            kind = hint[0] if _matches(hint, parts) and hint[0] != "dict" else like.kind if like else "tuple"
             self.code += [LIST if kind == "list" else TUPLE, len(parts)]
         else:
             kind = like.of if like and like.kind == "object" else None if like else self.by_names.get(t[1])

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Python means, or a refusal: each case was once a value that was neither. Functions run compiled and as they stand,
+and must give the same; what cannot be compiled must be refused at its line."""
+import copy
+import math
+
+import anfora
+import anfora.numpy as anp
+import numpy as np
+from anfora import jit, random
+
+M = np.arange(6.0).reshape(2, 3)
+V = np.array([1.0, 2.0, 3.0])
+
+
+def plain(x):
+    if isinstance(x, dict):
+        return {k: plain(v) for k, v in x.items()}
+    if type(x) in (tuple, list):
+        return type(x)(map(plain, x))
+    return x if x is None or isinstance(x, (bool, int, float, complex)) else np.asarray(x)
+
+
+def alike(want, got):
+    assert type(want) is type(got) or not isinstance(want, (dict, tuple, list)), (want, got)
+    if isinstance(want, dict):
+        assert list(want) == list(got), (want, got)
+        want, got = list(want.values()), list(got.values())
+    if isinstance(want, (tuple, list)):
+        assert len(want) == len(got), (want, got)
+        for w, g in zip(want, got):
+            alike(w, g)
+        return
+    w, g = np.asarray(want), np.asarray(got)
+    assert w.shape == g.shape and np.allclose(w, g, 1e-6, 1e-6, equal_nan=True), (want, got)
+
+
+def same(f, *args):
+    want = plain(f(*copy.deepcopy(args)))
+    alike(want, plain(jit(f)(*args)))
+
+
+def refused(f, *args, say=""):
+    try:
+        got = jit(f)(*args)
+    except anfora.AnforaError as e:
+        assert say in str(e), e
+        assert f.__code__.co_filename in str(e), e  # at its line
+        return
+    raise AssertionError(f"not refused: {got}")
+
+
+def test_items_of_arrays():
+    same(lambda m: [np.sum(r) for r in m], M)
+    same(lambda m: sum(np.sum(r) for r in m), M)
+    same(lambda m: sum([np.sum(r) for r in m], 10.0), M)
+    same(lambda m: list(map(lambda r: np.sum(r), m)), M)
+    same(lambda m: list(map(lambda a, r: a * np.sum(r), [1.0, 2.0], m)), M)
+    same(lambda m: [a * np.sum(b) for a, b in zip([1.0, 2.0], m)], M)
+    same(lambda m: [a * b for a, b in m.T], M)
+    same(lambda m: [i * np.sum(r) for i, r in enumerate(m)], M)
+    same(lambda m: [i * np.sum(r) * x for i, (r, x) in enumerate(zip(m, m[:, 0]), 1)], M)
+    same(lambda m: max(np.sum(r) for r in m) - min(np.sum(r) for r in m), M)
+    same(lambda m: (any(np.sum(r) > 10 for r in m), all(np.sum(r) > 10 for r in m)), M)
+    same(lambda m: np.stack([np.sum(r) for r in m]), M)
+    same(lambda m: np.concatenate([r * 2 for r in m], 0), M)
+    same(lambda m: np.array([np.sum(r) for r in m]), M)
+    same(lambda m: [r for r in reversed(m)], M)
+    refused(lambda x: [i for i in x], 3.0)
+    refused(lambda m: [a for a, b in zip([1.0], m)], M, say="items")
+
+    def names(m):
+        rows = [r * 2 for r in m]
+        return rows, sum(rows), len(rows), rows[-1], np.stack(rows, 1)
+    same(names, M)
+
+
+def test_keys_of_an_array():
+    keys = random.split(random.key(1), 3)
+    got = jit(lambda k: [random.normal(q) for q in random.split(k, 3)])(random.key(1))
+    assert [float(x) for x in got] == [float(random.normal(keys[i])) for i in range(3)]
+
+
+def test_lists_hold_all_their_items():
+    def filled(xs):
+        out, s = [], 0
+        for x in xs:
+            out.append(s)
+            s = s + x
+        return np.stack(out)
+    same(filled, V / 4)
+
+    def whole_then_part(xs):
+        out = []
+        for i in range(3):
+            out.append(xs[0] if i == 0 else xs[i] * 0.5)
+        return out
+    same(whole_then_part, V)
+    carry, ys = anfora.scan(lambda c, x: (c + x, c), 0, np.array([0.5, 0.25]))
+    assert float(carry) == 0.75 and np.allclose(np.asarray(ys), [0, 0.5])
+
+    def bools(xs):
+        out = []
+        b = True
+        for x in xs:
+            out.append(b)
+            b = x * 2
+        return np.stack(out)
+    same(bools, V)
+
+
+def test_words():
+    for x, y in ((2.0, 3.0), (0.0, 3.0), (0.0, 0.0), (2.0, 0.0)):
+        same(lambda x, y: (x and 5.0, x or 5.0, x and y, x or y, 0.0 or x, 1.0 and x, x and y and 7.0), x, y)
+        same(lambda x, y: (1 if x and y else 2, 1 if x or y else 2, 1 if not x else 2, not x, bool(x)), x, y)
+        same(lambda x, y: 1 if x > 1 and y else 2, x, y)
+    refused(lambda x: not x, V)
+    refused(lambda x: bool(x), V)
+    refused(lambda x: float(x), V)
+    refused(lambda x: max(x, 0.0), V)
+    refused(lambda x: max(x), M)
+    refused(lambda x: any(x > 1), M)
+    same(lambda x: (float(x), int(x), x.item(), not x, bool(x)), np.array([3.0]))
+    same(lambda x: (max(x), min(x), any(x > 2), all(x > 2), sum(x)), V)
+
+
+LAMBDAS = [lambda x: 1.0 if x > 0 else 2.0, lambda x: 3.0 if x > 0 else 4.0, lambda x: (lambda y: y * 2 if y > 0 else y)(x + 1)]
+PAIR = (lambda x: (x if x > 0 else 0.0), lambda x: x if x > 1 else 1.0)
+MAKER = lambda k: lambda x: x * k if x > 0 else x - k  # noqa: E731
+EMPTY, FULL = lambda: 1.0, lambda: 2.0  # noqa: E731
+
+
+def test_several_lambdas_of_a_line():
+    for f in (*LAMBDAS, *PAIR, MAKER(3.0), MAKER(5.0)):
+        same(f, 1.0)
+        same(f, -1.0)
+    assert float(jit(EMPTY)()) == 1.0 and float(jit(FULL)()) == 2.0
+
+
+def test_functions_of_other_libraries():
+    same(lambda x: (math.gamma(x), math.gamma(-x), math.lgamma(x), math.remainder(x, 3.0), math.fmod(x, 3.0)), 4.5)
+    same(lambda x: (x * math.isqrt(17), x * math.comb(5, 2), x * math.prod([2, 3]), math.degrees(x)), 1.5)
+    same(lambda x: (np.dot(x, x), np.dot(x, 2.0), np.round(x * 1.23456, 2), np.around(x / 3, 1)), V)
+    same(lambda x: np.dot(x, x), np.arange(8.0).reshape(2, 2, 2))
+    same(lambda x: np.clip(x, 0.5, 1.5), np.array([0, 1, 2]))
+    same(lambda x: (np.isclose(x, np.inf), np.nan_to_num(x), np.logaddexp(x, x)), np.array([1.0, np.inf, -np.inf]))
+    same(lambda x: np.nan_to_num(x), np.array([np.nan, np.inf, -np.inf], np.float32))
+    refused(lambda x: np.resize(x, (2, 2)), V, say="cannot be called")
+    refused(lambda x: math.dist(x, x), V, say="cannot be called")
+    refused(lambda x: math.isclose(x, 1.0), 1.0, say="cannot be called")
+    try:
+        import torch
+    except ImportError:
+        return
+    refused(lambda x: torch.var(x), V, say="cannot be called")
+    refused(lambda x: torch.median(x), V, say="cannot be called")
+
+
+def test_gradients_of_matrices():
+    for got, want in zip(jit(lambda m: np.gradient(m * m))(M), np.gradient(M * M)):
+        alike(want, np.asarray(got))
+    same(lambda m: np.gradient(m * m, axis=1), M)
+    same(lambda v: np.gradient(v * v, 0.5), V)
+
+
+def test_large_integers():
+    same(lambda x: (x / 2**64, x / (2**63 + 1), 2**100 / 2**98 * x, x * (2**62 // 2**60)), 1.0)
+    refused(lambda x: x + 2**64, 1.0, say="does not fit into 64 bits")
+    refused(lambda x: 2**64, 1.0, say="does not fit into 64 bits")
+    same(lambda x: x + (2**70 >> 68) + (1 << 5) + (7 & 3), 1)
+
+
+def test_structure_of_results():
+    same(lambda x: {"a": [1.0 * x], "b": (x, [x, (x,)]), "c": {"d": [x]}}, 1.0)
+    same(lambda x: [[x * i] for i in range(2)], 1.0)
+    same(lambda x: {k: [x] for k in ("a", "b")}, 1.0)
+    same(lambda x: [x] if isinstance(2.0, float) else (x,), 1.0)
+
+    def helper(x):
+        return [x, (x,)]
+
+    def through(x):
+        def inner(y):
+            return {"a": [y]}
+        r = [x]
+        return helper(x), inner(x), r, (r, [r])
+    same(through, 1.0)
+
+    def early(x):
+        if x > 1:
+            return [x]
+        return helper(x)[:1]
+    same(early, 2.0)
+
+
+def test_what_changes_in_place_is_refused():
+    def fill(x):
+        x.fill(3.0)
+        return x
+
+    def sort(x):
+        x.sort()
+        return x
+    refused(fill, V, say="in place")
+    refused(sort, V, say="in place")
+
+
+def test_loops_over_numbers_are_refused():
+    def nothing(x):
+        for _ in x:
+            pass
+        return 1
+    refused(nothing, 3.0)
+
+
+def test_captured_arrays_are_read_when_called():
+    held = np.array([1.0, 2.0])
+    f = jit(lambda x: x + held)
+    alike(np.array([2.0, 3.0]), np.asarray(f(1.0)))
+    held[0] = 100.0
+    alike(held + 1.0, np.asarray(f(1.0)))
+
+
+def message(f, *args):
+    try:
+        jit(f)(*args)
+    except anfora.RunError as e:
+        return str(e)
+    raise AssertionError("it did not stop")
+
+
+def test_values_in_messages():
+    def stops(x, n):
+        if x > 1:
+            raise ValueError(f"x is {x}, {x:.3f} of {n + 1} {'known'!r}")
+        assert n > 0, f"n is {n}"
+        return x
+    assert "ValueError: x is 2.5, 2.500 of 8 'known'" in message(stops, 2.5, 7)
+    assert "n is -1" in message(stops, 0.5, -1)
+
+    def in_a_loop(xs):
+        s = 0.0
+        for x in xs:
+            s += x
+            if s > 2:
+                raise ValueError(f"{s} at {x}")
+        return s
+    assert "ValueError: 3.0 at 2.0" in message(in_a_loop, V)
+    assert float(jit(in_a_loop)(V / 10)) > 0.5
+    assert anp is not None
