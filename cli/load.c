@@ -3,6 +3,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 #include "ir/ir.h"
+#include "ir/mark.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -58,12 +59,10 @@ anf_status cli_load(cli *c, const char *file, anf_module **out) {
 
 /* ---- choosing a function ---- */
 
-/* Graphs that a program defines by name start otherwise than those made for `if` and loops. */
+/* Was g made for a branch or loop, or by a pass? Names in programs begin with no mark. */
 static bool is_made(const anf_graph *g) {
-  static const char *const mark[] = {"✓", "✗", "↵", "↻", "↓", "▶", "◀"};
-  for (size_t i = 0; i < ANFI_LEN(mark); i++)
-    if (strncmp(g->name->s, mark[i], strlen(mark[i])) == 0) return true;
-  return false;
+  size_t len;
+  return anfi_mark_word(g->name->s, &len) != NULL;
 }
 
 static bool refers_outside(const anf_analysis *an, const anf_graph *user, const anf_graph *g) {

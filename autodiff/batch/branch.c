@@ -9,6 +9,7 @@
  * are computed as they stand, without all that.
  * Loops are in vmap_loop.c. */
 #include "autodiff/batch/vmap.h"
+#include "ir/mark.h"
 
 static bool is_nest(const anf_type *t) {
   return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
@@ -147,7 +148,7 @@ static anf_node *filled_call(const choice *c, anfi_batch *b, anf_node *m, const 
 
 /* A graph (condition, arguments..) to be filled. */
 static anf_graph *part_graph(const choice *c, anfi_batch *b) {
-  anf_graph *g = anfi_ad_graph(c->v->ad, "⇉?", c->v->now->graph);
+  anf_graph *g = anfi_ad_graph(c->v->ad, ANFI_BATCHED "?", c->v->now->graph);
   const anf_type *bools = anfi_type_tensor(c->v->ad->m->cx, ANF_BOOL, 1, &c->v->size);
   *b = anfi_vmap_in(c->v, g, anfi_vmap_param(g, bools));
   for (size_t i = 0; i < c->n; i++) anfi_vmap_param(g, c->type[i]);
@@ -211,7 +212,7 @@ static anf_node *choose_by_lane(const choice *c, anfi_batch *b, anf_node *m, con
 
 /* The choice from branch k on is a graph (number, arguments..). */
 static lane_branch with_number(const choice *c, const lane_branch *a) {
-  anf_graph *g = anfi_ad_graph(c->v->ad, "⇉?", c->v->now->graph);
+  anf_graph *g = anfi_ad_graph(c->v->ad, ANFI_BATCHED "?", c->v->now->graph);
   for (size_t i = 0; i < c->n; i++) anfi_vmap_param(g, c->type[i]);
   anfi_batch b = anfi_vmap_in(c->v, g, g->params.at[0]);
   choice inner = *c;
@@ -222,7 +223,7 @@ static lane_branch with_number(const choice *c, const lane_branch *a) {
 
 static lane_branch rest_of(const choice *c, const lane_branch *first, const lane_branch *rest,
                            int64_t k) {
-  anf_graph *g = anfi_ad_graph(c->v->ad, "⇉?", c->v->now->graph);
+  anf_graph *g = anfi_ad_graph(c->v->ad, ANFI_BATCHED "?", c->v->now->graph);
   for (size_t i = 0; i < c->n; i++) anfi_vmap_param(g, c->type[i]);
   anfi_batch b = anfi_vmap_in(c->v, g, g->params.at[0]);
   anf_node *is = anfi_b_2(&b, ANF_OP_Equal, g->params.at[0], anfi_b_i64(&b, k));

@@ -2,6 +2,7 @@
 /* An op with no batched form, one lane after the other: a Loop over the lane's number, whose state
  * is what the lanes gave so far. */
 #include "autodiff/batch/batch.h"
+#include "ir/mark.h"
 
 typedef struct {
   anfi_batch *b;
@@ -117,7 +118,7 @@ anf_node *anfi_batch_by_lane(anfi_batch *b) {
   for (size_t k = 0; k < l.nout; k++)
     if (!(y[k] = room(&l, k))) return NULL;
   if (b->size != 0) {
-    l.step = anfi_ad_graph(b->ad, "⇉", b->g);
+    l.step = anfi_ad_graph(b->ad, ANFI_BATCHED, b->g);
     bind_operands(&l);
     memcpy(args, l.w, l.nw * sizeof *args);
     args[l.nw] = anfi_b_i64(b, 0);

@@ -7,6 +7,7 @@
  * lanes that are done is never used: a loop that reads it has the same numbers of rounds by lane, or
  * its lanes take part in no round at all. */
 #include "autodiff/batch/vmap.h"
+#include "ir/mark.h"
 
 /* The loop's arguments: those of the state, and stacks, raised to what the loop keeps. */
 static bool loop_args(anfi_vmap *v, const anf_node *n, const anfi_flow_loop *p, anf_node **args) {
@@ -99,7 +100,7 @@ static bool end_round(round_ *r, anf_node *y, bool all) {
 
 static anf_graph *round_graph(anfi_vmap *v, const anfi_flow_loop *p, bool all, bool fill) {
   const anfi_loop_op *l = &p->l;
-  round_ r = {.v = v, .p = p, .g = anfi_ad_graph(v->ad, "⇉↻", l->step)};
+  round_ r = {.v = v, .p = p, .g = anfi_ad_graph(v->ad, ANFI_BATCHED ANFI_BODY, l->step)};
   r.w = step_params(&r, 0, l->nw);
   r.act = anfi_vmap_param(r.g, lanes_of(v, ANF_BOOL));
   r.s = step_params(&r, l->nw, l->ns);
@@ -140,7 +141,7 @@ typedef struct {
 } lanes_step;
 
 static void begin(lanes_step *q, anfi_vmap *v, const anfi_flow_loop *p) {
-  q->r = (round_){.v = v, .p = p, .g = anfi_ad_graph(v->ad, "⇉↻", p->l.step)};
+  q->r = (round_){.v = v, .p = p, .g = anfi_ad_graph(v->ad, ANFI_BATCHED ANFI_BODY, p->l.step)};
   q->out = ANFI_NEW_N(v->ad->arena, anf_node *, p->l.ns + p->l.nout + 4);
   q->r.w = step_params(&q->r, 0, p->l.nw);
 }

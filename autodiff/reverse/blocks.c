@@ -12,6 +12,7 @@
  * A loop without iterations has no block. Iterations run by the same graphs in the same order as in one
  * loop, so results are equal to the bit. */
 #include "autodiff/reverse/j.h"
+#include "ir/mark.h"
 
 /* For a loop whose rounds keep much. The same everywhere, as what a gradient looks like must not
  * depend on the machine. */
@@ -133,7 +134,7 @@ static anf_node *first_rounds(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, 
 
 /* (w.., s..) -> (again, s'.., s.., rounds of this block) */
 static anf_graph *forward_block(anfi_ad *ad, const anfi_loop_op *l, bool effects, size_t rounds) {
-  making m = begin(ad, "▶", l->step, l->nw + l->ns);
+  making m = begin(ad, ANFI_FORWARD, l->step, l->nw + l->ns);
   anf_node **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * l->ns + 3);
   take_args(&m, l);
   anf_node *r = first_rounds(ad, m.g, l, l->step, 0, effects, rounds, m.in, NULL);
@@ -165,7 +166,7 @@ static anf_node *run_blocks(anfi_ad *ad, anf_graph *g, const anfi_jspec *s, cons
 
 /* (w.., s..) -> result of run_blocks for the remaining iterations */
 static anf_graph *run_rest(anfi_ad *ad, const anfi_jspec *s, const anfi_loop_op *l, bool effects) {
-  making m = begin(ad, "▶", l->step, l->nw + l->ns);
+  making m = begin(ad, ANFI_FORWARD, l->step, l->nw + l->ns);
   take_args(&m, l);
   anf_node *r = run_blocks(ad, m.g, s, l, effects, m.in, NULL);
   if (effects) anfi_add_effect(m.g, r);
@@ -188,7 +189,7 @@ static anf_graph *no_rest(anfi_ad *ad, const anfi_loop_op *l, const anf_type *t)
  * with a tree the state then, items of the rest) */
 static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_loop_op *l,
                                  bool effects) {
-  making m = begin(ad, "▶", l->step, l->nw + l->ns + 1);
+  making m = begin(ad, ANFI_FORWARD, l->step, l->nw + l->ns + 1);
   size_t nk = s->nresidual, ns = l->ns, n = ns, nb = items_of_blocks(s, l);
   anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, l->nw + ns + 1),
            **out = ANFI_NEW_N(ad->arena, anf_node *, 2 * ns + nk + nb + 3);
@@ -269,7 +270,7 @@ static anf_node **state_args(blocks *b, const making *m, anf_node *const *s) {
 /* One block: ▶ again, then ◀. */
 static anf_graph *backward_block(blocks *b) {
   anfi_ad *ad = b->q->ad;
-  making m = begin_back(b, "◀");
+  making m = begin_back(b, ANFI_BACKWARD);
   size_t nk = b->s->nresidual, nd = b->back->ns, n = 0, ns = b->l.ns;
   anf_node *const *adjoint = m.in + b->l.nw, *const *state = adjoint + nd, *rounds = m.in[m.n - 1];
   anfi_loop_op again = {.nw = b->l.nw, .ns = ns, .nout = nk, .n = rounds};
@@ -302,7 +303,7 @@ static anf_node *go(blocks *b, const making *m, anf_graph *f, anf_node *adjoints
 /* The later half of the rounds, then the earlier one. */
 static anf_graph *halves(blocks *b, anf_graph *tree) {
   anfi_ad *ad = b->q->ad;
-  making m = begin_back(b, "◁");
+  making m = begin_back(b, ANFI_ADJOINT);
   size_t ns = b->l.ns;
   anf_node *const *state = m.in + b->l.nw + b->back->ns, *rounds = m.in[m.n - 1];
   anf_node *half = anfi_ad_apply2(ad, m.g, ANF_OP_FloorDiv, rounds, number(ad, 2));
@@ -319,7 +320,7 @@ static anf_graph *halves(blocks *b, anf_graph *tree) {
 
 static anf_graph *tree_of(blocks *b, size_t rounds) {
   anfi_ad *ad = b->q->ad;
-  making m = begin_back(b, "◁");
+  making m = begin_back(b, ANFI_ADJOINT);
   anf_node *small =
       anfi_ad_apply2(ad, m.g, ANF_OP_LessEqual, m.in[m.n - 1], number(ad, (int64_t)rounds));
   anfi_set_result(m.g,
@@ -340,7 +341,7 @@ static anf_node *back_over(blocks *b, anf_graph *g, size_t n, anf_node *const *i
 
 /* A graph of back_over, or one that gives the adjoints as they are. */
 static anf_graph *back_arm(blocks *b, size_t n, anf_node *const *in, bool rest) {
-  making m = begin(b->q->ad, rest ? "◀" : "◁", b->l.step, n);
+  making m = begin(b->q->ad, rest ? ANFI_BACKWARD : ANFI_ADJOINT, b->l.step, n);
   for (size_t i = 0; i < n; i++) take(&m, anfi_ad_type_of(b->q->ad, in[i]));
   anfi_set_result(m.g, rest ? back_over(b, m.g, n, m.in)
                             : anfi_ad_tuple(b->q->ad, m.g, b->back->ns, m.in + b->l.nw));

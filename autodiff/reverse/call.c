@@ -6,6 +6,7 @@
  * where types agree; the adapters ▷ and ◁ put them there, and slots that a branch does not fill are undefined.
  * Recompute (checkpoint) runs ▶ again in ◀; Custom calls the pullback or the jvp rule that the program gave. */
 #include "autodiff/reverse/j.h"
+#include "ir/mark.h"
 
 bool anfi_is_own_call(const anf_node *n) {
   return n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Recompute) || anfi_is_op(n, ANF_OP_Custom);
@@ -264,7 +265,7 @@ static anf_graph *backward_branch(anfi_jbuild *q, const slots *s, const anf_node
   bool same = fills(q, s, spec, branch);
   for (size_t i = 0; i < g->params.n; i++) same &= anfi_is_passed(spec, i) == passed[i];
   if (same) return spec->bwd;
-  anf_graph *w = anfi_ad_graph(q->ad, "◁", g);
+  anf_graph *w = anfi_ad_graph(q->ad, ANFI_ADJOINT, g);
   anf_node **slot = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
            **residual = ANFI_NEW_N(q->j->a, anf_node *, s->slot.n + 1),
            **args = ANFI_NEW_N(q->j->a, anf_node *, g->params.n + 1),

@@ -12,6 +12,7 @@
  *      that the base case of the recursion, a branch too, allocates no box.
  * Branches of a recursion with many residuals are boxed too, so a chain of functions passes one box. */
 #include "autodiff/reverse/j.h"
+#include "ir/mark.h"
 
 static void reserve_local(anfi_j *j) {
   size_t n = j->local.n, want = j->ad->m->nodes.n;
@@ -158,8 +159,8 @@ static void enter(anfi_j *j, visits *st, anfi_jspec *s, bool branch) {
   s->state = ANFI_J_OPEN;
   s->in_choice = branch;
   ad->how = anfi_debug_derive(ad->m, s->jg->g->debug, "gradient of");
-  s->fwd = anfi_ad_graph(ad, "▶", s->jg->g);
-  s->bwd = anfi_ad_graph(ad, "◀", s->jg->g);
+  s->fwd = anfi_ad_graph(ad, ANFI_FORWARD, s->jg->g);
+  s->bwd = anfi_ad_graph(ad, ANFI_BACKWARD, s->jg->g);
   j->trying += s->how == ANFI_RESIDUALS_NONE;
   anfi_push(j->a, st, ((visit){s, 0, j->done.n, branch}));
 }

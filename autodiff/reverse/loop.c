@@ -7,6 +7,7 @@
  * stacks and the adjoints of the stacks that the loop wrote, and writes the adjoints of those that it read.
  * It is a Loop again, so higher orders need no code of their own. */
 #include "autodiff/reverse/j.h"
+#include "ir/mark.h"
 
 /* The state may be of a wider type than the initial state. */
 void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns) {
@@ -245,7 +246,7 @@ bool anfi_backward_loop(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   for (size_t i = 0; i < b.l.nw + b.l.ns + b.l.nx; i++)
     anfi_leaf_types(b.l.step->params.at[i]->type, b.leaf + jg->pfirst[i]);
   b.arg = ANFI_NEW_N(q->j->a, anf_node *, b.l.nw + b.end + b.nk + b.l.nout + 1);
-  b.w = anfi_ad_graph(q->ad, "◁", b.l.step);
+  b.w = anfi_ad_graph(q->ad, ANFI_ADJOINT, b.l.step);
   b.w->flags |= ANFI_GRAPH_ADJOINT;
   make_step(&b);
   add_constants(&b);

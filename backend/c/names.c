@@ -2,6 +2,7 @@
 /* Names of C. Tensor IR allows dots and any UTF-8 in names, C does not; and C has names of its own.
  * INVARIANT: which name a function gets depends on the names of the module's functions alone. */
 #include "backend/c/c.h"
+#include "ir/mark.h"
 
 /* Words of C, and what the printed file takes from the standard headers. */
 static const char *const reserved[] = {"auto",
@@ -178,20 +179,14 @@ static bool plain(const char *s) {
 
 /* Letters, digits and _ of ASCII; the marks of branches and loops by words. */
 static const char *identifier(anfi_arena *a, const char *s) {
-  static const char *const mark[][2] = {{"✓", "then_"}, {"✗", "else_"}, {"↵", "after_"},
-                                        {"↻", "loop_"}, {"↓", "body_"}, {"▶", "fwd_"},
-                                        {"◀", "bwd_"}};
   if (plain(s)) return s;
   char *out = (char *)anfi_alloc(a, strlen(s) * 8 + 2), *p = out;
   if (*s >= '0' && *s <= '9') *p++ = '_';
   while (*s) {
-    size_t n = 0;
-    for (size_t i = 0; i < ANFI_LEN(mark) && !n; i++)
-      if (strncmp(s, mark[i][0], strlen(mark[i][0])) == 0) {
-        n = strlen(mark[i][0]);
-        p += sprintf(p, "%s", mark[i][1]);
-      }
-    if (n) {
+    size_t n;
+    const char *word = anfi_mark_word(s, &n);
+    if (word) {
+      p += sprintf(p, "%s", word);
       s += n;
       continue;
     }

@@ -2,6 +2,7 @@
 /* Expressions to nodes. Recursion follows the tree, whose depth max_nesting bounds; chains of
  * operators and of calls are loops. */
 #include "frontend/anf/anf.h"
+#include "ir/mark.h"
 
 /* An op by name that the language itself needs. */
 anf_node *anfi_anf_apply(lower *lw, const ast *e, const char *op, size_t n, anf_node *const *in) {
@@ -66,7 +67,8 @@ static anf_node *compare_chain(lower *lw, const ast *e, anf_node *left) {
   anf_node *right = anfi_anf_expr(lw, e->kid[1]), *first = NULL;
   anf_node *holds = binary(lw, &e->u.ops[0], left, right);
   for (uint32_t i = 2; i < e->n; i++) {
-    anf_graph *yes = anfi_anf_graph(lw, "✓", e->kid[i]), *no = anfi_anf_graph(lw, "✗", e->kid[i]);
+    anf_graph *yes = anfi_anf_graph(lw, ANFI_THEN, e->kid[i]),
+              *no = anfi_anf_graph(lw, ANFI_ELSE, e->kid[i]);
     anf_node *call = anfi_anf_switch(lw, e->kid[i], holds, yes, no);
     anfi_set_result(no, holds);
     if (first) anfi_set_result(lw->g, call);

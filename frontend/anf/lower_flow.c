@@ -9,6 +9,7 @@
  * loop holds a return does the code after it go on in ↓g, whose result is then the function's.
  * Sequences of statements, arms and loops are loops here: only nesting recurses. */
 #include "frontend/anf/anf.h"
+#include "ir/mark.h"
 
 static anf_node *place(lower *lw, anf_node *n, const ast *e) { return anfi_anf_at(lw, n, e); }
 
@@ -128,8 +129,8 @@ static void lower_arms(lower *lw, choice *c, bool tail, bool want, anf_node **ca
     anf_graph *here = lw->g;
     anf_node *cond = anfi_anf_expr(lw, e->kid[2 * i]);
     if (here == home) outer = lw->undo.n;
-    anf_graph *yes = anfi_anf_graph(lw, "✓", e->kid[2 * i + 1]);
-    anf_graph *no = anfi_anf_graph(lw, "✗", 2 * i + 2 < e->n ? e->kid[2 * i + 2] : e);
+    anf_graph *yes = anfi_anf_graph(lw, ANFI_THEN, e->kid[2 * i + 1]);
+    anf_graph *no = anfi_anf_graph(lw, ANFI_ELSE, 2 * i + 2 < e->n ? e->kid[2 * i + 2] : e);
     anf_node *chosen = anfi_anf_switch(lw, e->kid[2 * i], cond, yes, no);
     if (here == home) *call = chosen;
     else anfi_set_result(here, chosen);
@@ -208,7 +209,7 @@ static void take_over(lower *lw, const choice *c, const arm *a) {
 /* Several arms reach the code after: it goes on in ↓. */
 static outcome join_in_graph(lower *lw, choice *c) {
   wordlist all = {0};
-  anf_graph *after = anfi_anf_graph(lw, "↓", c->e);
+  anf_graph *after = anfi_anf_graph(lw, ANFI_AFTER, c->e);
   split_names(lw, c, &all);
   for (size_t i = 0; i < c->n; i++) {
     if (c->arms[i].ended) continue;
@@ -269,7 +270,8 @@ anf_node *anfi_anf_and_or(lower *lw, const ast *e) {
   anf_node *v = anfi_anf_expr(lw, e->kid[0]);
   for (uint32_t i = 1; i < e->n; i++) {
     bool is_and = e->u.ops[i - 1].op == W_and;
-    anf_graph *yes = anfi_anf_graph(lw, "✓", e->kid[i]), *no = anfi_anf_graph(lw, "✗", e->kid[i]);
+    anf_graph *yes = anfi_anf_graph(lw, ANFI_THEN, e->kid[i]),
+              *no = anfi_anf_graph(lw, ANFI_ELSE, e->kid[i]);
     anf_node *call = anfi_anf_switch(lw, e->kid[i], v, yes, no);
     size_t undo = lw->undo.n;
     lw->g = is_and ? yes : no;
@@ -336,7 +338,7 @@ static anf_node *start_loop(lower *lw, looping *l, anf_node *from) {
   anf_node **args = ANFI_NEW_N(lw->p->a, anf_node *, n + k), **now = values_of(lw, n, l->vars.at);
   if (from) args[0] = from;
   for (size_t i = 0; i < n; i++) args[k + i] = now[i];
-  l->header = anfi_anf_graph(lw, "↵", l->e);
+  l->header = anfi_anf_graph(lw, ANFI_HEADER, l->e);
   anf_node *call = call_graph(lw, l->e, l->header, n + k, args);
   const ast *target = l->e->kid[0];
   if (from) {
@@ -440,9 +442,9 @@ static void lower_loop(lower *lw, const ast *e) {
   find_carried(lw, &l);
   anf_node *call = start_loop(lw, &l, from);
   bool joins = l.returns && (e->flags & A_BREAKS); // what follows is reached in two ways
-  anf_graph *body = anfi_anf_graph(lw, "↻", l.body),
-            *done = anfi_anf_graph(lw, joins ? "✗" : "↓", e);
-  anf_graph *after = joins ? anfi_anf_graph(lw, "↓", e) : NULL;
+  anf_graph *body = anfi_anf_graph(lw, ANFI_BODY, l.body),
+            *done = anfi_anf_graph(lw, joins ? ANFI_ELSE : ANFI_AFTER, e);
+  anf_graph *after = joins ? anfi_anf_graph(lw, ANFI_AFTER, e) : NULL;
   lw->g = l.header;
   anf_node *cond = loop_condition(lw, &l);
   anfi_set_result(lw->g, anfi_anf_switch(lw, e, cond, body, done));

@@ -3,6 +3,7 @@
  * of several is chosen by Switch among adapters, closed graphs of one signature that unpack what
  * their code binds, call it, and widen its result. */
 #include "optimizer/infer/emit.h"
+#include "ir/mark.h"
 
 /* One code with its bound data spread out, applied. The result is data of `result`. */
 static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *bound, size_t n,
@@ -59,7 +60,7 @@ typedef struct {
   anf_node *at;
 } site;
 
-static const char *mark_of(size_t branch) { return branch == 0 ? "✓" : "✗"; }
+static const char *mark_of(size_t branch) { return branch == 0 ? ANFI_THEN : ANFI_ELSE; }
 
 /* The graph of one branch: `pick` finds, among the shared parameters, what the code binds. */
 static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,

@@ -6,6 +6,7 @@
  * and every other call of a state becomes one of the dispatcher, with undefined arguments for the
  * other states. */
 #include "optimizer/loops/loop.h"
+#include "ir/mark.h"
 
 typedef struct {
   anf_module *m;
@@ -86,7 +87,7 @@ static size_t count_params(const merging *w) {
 
 /* Takes the arguments of all states and calls state i with its own. */
 static anf_graph *adapter(merging *w, size_t i) {
-  anf_graph *g = new_graph(w, "✓"), *s = w->state.at[i];
+  anf_graph *g = new_graph(w, ANFI_THEN), *s = w->state.at[i];
   anf_node **in = ANFI_NEW_N(w->a, anf_node *, s->params.n + 1);
   in[0] = anfi_graph_value(s);
   for (size_t j = 0; j < w->state.n; j++)
@@ -100,7 +101,7 @@ static anf_graph *adapter(merging *w, size_t i) {
 
 /* What calls of state i call instead. */
 static anf_graph *entry(merging *w, size_t i) {
-  anf_graph *g = new_graph(w, "↵"), *s = w->state.at[i];
+  anf_graph *g = new_graph(w, ANFI_HEADER), *s = w->state.at[i];
   anf_node **in = ANFI_NEW_N(w->a, anf_node *, count_params(w) + 2);
   size_t n = 0;
   in[n++] = anfi_graph_value(w->dispatch);
@@ -142,7 +143,7 @@ static void fill_dispatch(merging *w) {
 void anfi_merge_headers(anf_module *m, const anf_analysis *an, size_t n, anf_graph *const *member) {
   merging w = {.m = m, .a = anfi_scratch(m->cx), .an = an, .n = n, .member = member};
   choose_states(&w);
-  w.dispatch = new_graph(&w, "↻");
+  w.dispatch = new_graph(&w, ANFI_BODY);
   anfi_param(w.dispatch, NULL, anfi_type_scalar(m->cx, ANF_I64));
   for (size_t i = 0; i < w.state.n; i++)
     for (size_t k = 0; k < w.state.at[i]->params.n; k++)

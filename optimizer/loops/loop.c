@@ -14,6 +14,7 @@
  * What is then unused, dce takes. */
 #include "optimizer/group.h"
 #include "optimizer/loops/loop.h"
+#include "ir/mark.h"
 
 enum { NO_ORIGIN = -1, ANY_ORIGIN = -2, MAX_MEMBERS = 256 };
 
@@ -254,7 +255,7 @@ static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
  * outcome. */
 static anf_graph *outcome_of(looping *l, anf_graph *t) {
   if (in_component(l, t) && t != l->header) return l->step[number_of(l, t)];
-  anf_graph *g = new_graph(l, t == l->header ? "↻" : "↓", t);
+  anf_graph *g = new_graph(l, t == l->header ? ANFI_BODY : ANFI_AFTER, t);
   anf_node **p = copy_params(l, g, t), **in = ANFI_NEW_N(l->a, anf_node *, t->params.n + 1);
   if (t == l->header) {
     anfi_set_result(g, outcome(l, g, p, NULL));
@@ -310,7 +311,7 @@ static void fill_step(looping *l, anf_graph *old, anf_graph *g, anfi_map *copies
 /* The header's step takes the invariants, then the state, then the value that is not there yet, if
  * there is no exit. */
 static anf_graph *header_step(looping *l, anfi_map *copies) {
-  anf_graph *h = l->header, *g = new_graph(l, "↻", h);
+  anf_graph *h = l->header, *g = new_graph(l, ANFI_BODY, h);
   for (int state = 0; state < 2; state++)
     for (size_t k = 0; k < h->params.n; k++) {
       anf_node *p = h->params.at[k];
@@ -331,7 +332,7 @@ static void make_steps(looping *l) {
       l->step[i] = header_step(l, &copies[i]);
       continue;
     }
-    l->step[i] = new_graph(l, "↻", g);
+    l->step[i] = new_graph(l, ANFI_BODY, g);
     anf_node **p = copy_params(l, l->step[i], g);
     for (size_t k = 0; k < g->params.n; k++)
       *anfi_map_at(&copies[i], g->params.at[k]->id) = anfi_key(p[k]);

@@ -97,6 +97,12 @@ def test_sources(folder):
             TAP.case("C source", problem)
             return
     TAP.case("C source", link(folder, RT) or run(["./use"], cwd=folder)[1])
+    _, problem = run([ANFORA, "build", PROGRAM + ":steep", "--grad", "--emit", "c", "-o", "steep"], cwd=folder)
+    if not problem:
+        with open(os.path.join(folder, "steep.c"), encoding="utf-8") as f:
+            text = f.read()
+        problem = "".join(f"no {name} " for name in ("fwd_steep(", "bwd_steep(") if name not in text)
+    TAP.case("marks of graphs are words in C", problem)
     lines = "".join(f'#include "{name}.h"\n' for name in OBJECTS) + "int main() { return 0; }\n"
     with open(os.path.join(folder, "all.cpp"), "w", encoding="utf-8") as f:
         f.write(lines)

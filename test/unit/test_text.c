@@ -11,6 +11,7 @@
 
 #include "anfora/anfora.h"
 #include "frontend/dat/dat.h"
+#include "ir/mark.h"
 #include "test/unit/fault.h"
 
 #include <math.h>
@@ -823,6 +824,26 @@ static void test_faults(void **state) {
   expect_faults(&samples[7]); // not "marks": it works inside the library without a frame
 }
 
+/* The marks as docs/language.md writes them, so that a word cannot slip to its neighbour. */
+static void test_marks(void **state) {
+  (void)state;
+  static const char *const pair[][2] = {
+      {"✓f", "then_"},  {"✗f", "else_"}, {"↵f", "header_"}, {"↻f", "body_"},
+      {"↓f", "after_"}, {"▶f", "fwd_"},  {"◀f", "bwd_"},    {"◁f", "adj_"},
+      {"∂f", "jvp_"},   {"⇉f", "vmap_"}, {"✓✗f", "then_"},
+  };
+  size_t len;
+  for (size_t i = 0; i < sizeof pair / sizeof *pair; i++) {
+    const char *word = anfi_mark_word(pair[i][0], &len);
+    assert_non_null(word);
+    assert_string_equal(word, pair[i][1]);
+    assert_int_equal(len, 3);
+  }
+  assert_null(anfi_mark_word("f✓", &len));
+  assert_null(anfi_mark_word("", &len));
+  assert_null(anfi_mark_word("\xe2\x9c", &len)); // the start of one
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_print, setup, teardown),
@@ -835,6 +856,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(test_dat_lies, setup, teardown),
       cmocka_unit_test_setup_teardown(test_dat_shared_parts, setup, teardown),
       cmocka_unit_test_setup_teardown(test_dat_foreign, setup, teardown),
+      cmocka_unit_test(test_marks),
       cmocka_unit_test_setup_teardown(test_faults, setup, teardown),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
