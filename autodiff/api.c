@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anf_grad: a graph that applies Grad, ValueAndGrad or GradOperation to another. */
+/* anf_grad: the public entry. For f it makes a graph that applies the op Grad to f,
+ *   grad_f(x) = Grad(f)(x)
+ * and leaves the derivative to inference and the pass `expand`. */
 #include "anfora/grad.h"
 #include "autodiff/autodiff.h"
 

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Derivatives as transforms of closed, typed, first-order graphs: what the drivers share.
- *
- * Inference (optimizer/infer/transform.c) leaves a node Derive(graph, args..) where a program asks
- * for a derivative or a batch; the pass `expand` replaces each by calls of graphs that the drivers
- * make: j*.c (reverse), jvp.c (forward), vmap.c (batch). The target of a node that is expanded
- * holds no Derive node itself: innermost first.
+ *   grad(f)(x)  ->  Derive(f, x)  ->  calls of ▶f and ◀f
+ * Inference (optimizer/infer/transform.c) leaves a Derive node where a program asks for a derivative or a batch;
+ * the pass `expand` replaces it by calls of graphs that the drivers make: reverse/ (▶, ◀), forward/ (∂),
+ * batch/ (⇉). The target of an expanded node holds no Derive itself: innermost first.
  *
  * Glossary
  *   leaf     a float or complex tensor, a box or a stack inside a value: what can have a derivative.
- *            Leaves of a type are in the order in which they stand in it, those of a list of values
- *            one value after the other. Integers, bools, keys, strings and none are no leaves.
+ *            The leaves of a type are in order; those of a list of values follow one another. Integers, bools,
+ *            keys, strings and none are no leaves.
  *   mask     one bool for each leaf of a list
- *   adjoint, tangent  of a value: one node for each leaf of its type; NULL is zero
- */
+ *   adjoint, tangent  of a value: one node for each leaf of its type; NULL is zero */
 #ifndef ANFI_AUTODIFF_H
 #define ANFI_AUTODIFF_H
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The pass `expand`: Derive nodes become calls of the graphs that the drivers make, those whose target
- * holds none first; a round of the pipeline simplifies what comes out before the next order is
- * taken. When none is left, calls that had a rule for derivatives become plain calls. */
+/* The pass `expand`: Derive nodes become calls of the graphs that the drivers make.
+ *   y, dx = Derive(f, x, dy :kind "vjp")     ->  (y, r..) = ▶f(x);  dx = ◀f(r.., dy)
+ * Innermost first: a node is expanded when its target holds no Derive; a round of the pipeline simplifies the
+ * result before the next order. A function that at most two nodes ask for, and that does not call itself, is
+ * differentiated right in the graph of the node (anfi_vjp_at). When no Derive is left, calls with a
+ * derivative rule of their own become plain calls. */
 #include "autodiff/autodiff.h"
 
 static size_t *positions(anfi_ad *ad, const anf_node *n, size_t *count) {

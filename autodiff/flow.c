@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The fixpoint of masks over specs (flow.h): a worklist, no recursion over calls. Nodes are visited
- * in order; a call takes what its spec gives so far, and is visited again when that rises. */
+/* The fixpoint over specs (flow.h).
+ *   f(x) = n == 0 ? x : f(x * 2):  in {x}: out {} at first, then {result} by the base case, then stable
+ * A worklist, no recursion over calls: nodes are visited in order; a call takes the callee's mask as far
+ * as it is known and is visited again when that rises. */
 #include "autodiff/flow.h"
 #include "ir/ops/op.h"
 

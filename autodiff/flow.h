@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which parts of which values a forward transform touches: what jvp.c and vmap.c share.
- *
- * A value's parts are the leaves of its type (jvp) or its items (vmap), in order; a mask has one bool
- * for each. A spec is a graph with a mask for the parts of its parameters; its mask for the parts of
- * its result is the least fixpoint over all specs that it calls. The transforms make one graph of
- * each spec that is needed.
- * INVARIANT: masks only rise. One that says more than necessary is right too (a zero tangent, a
- * batch of equal lanes), so branches of a choice and rounds of a loop are raised to one mask. */
+/* Forward dataflow over the parts of values: which leaves have a tangent (jvp), which items are batched (vmap).
+ *   f(x, n) = (x * n, n):   jvp for x: in {x}, out {item 0}
+ * The parts of a value are the leaves of its type (jvp) or its items (vmap), in order; a mask has one bool for
+ * each. A spec is a graph with a mask for its parameters; its mask for the result is the least fixpoint
+ * over all specs that it calls. The transforms make one graph for each spec.
+ * INVARIANT: masks only rise. A mask that says too much is right too (a zero tangent, a batch of equal
+ * lanes), so the branches of a choice and the iterations of a loop are raised to one mask.
+ * Reverse mode has the same lattice with a backward half on top (reverse/activity.c). */
 #ifndef ANFI_FLOW_H
 #define ANFI_FLOW_H
 

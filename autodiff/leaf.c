@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Leaves of values, and the typed nodes that all drivers build: tuples, calls, loops, zeros. Walks
- * recurse over the nesting of types, which inference bounds. */
+/* Leaves of values, and the typed nodes that all drivers build: tuples, calls, loops, zeros.
+ *   (f32, (i64, f64))          has the leaves t[0] and t[1][1]
+ * Walks recurse over the nesting of types, which inference bounds. */
 #include "autodiff/autodiff.h"
 
 bool anfi_is_leaf(const anf_type *t) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Copies without effects: what a derivative computes again must not print again. Graphs from which
- * no effect can be reached are not copied. */
+/* Copies without effects: a value recomputed by a derivative must not print again.
+ *   f(x): Print(x); return x * x         ->  f'(x): return x * x
+ * Graphs that cannot reach an effect are not copied. */
 #include "autodiff/autodiff.h"
 
 void anfi_spread_to_users(anfi_ad *ad, bool *has) {

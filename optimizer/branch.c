@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Branches that are cheap to take both ways: Switch(c, f, g)(args), where f and g only do a few
- * total operations, becomes Switch(c, f(args), g(args)), a choice of data. A branch of one known
- * graph twice becomes a call. Ops that may fail (an integer division, an index) stay behind their
- * branch. So do, while derivatives are still to be taken, those whose derivative multiplies: the branch
- * that is not taken has the adjoint 0, and 0 times what is infinite there would be a NaN. */
+/* If-conversion: a branch whose sides are cheap becomes a choice of data.
+ *   Switch(c, f, g)(x)  with f(x) = x + 1, g(x) = x      ->  Switch(c, x + 1, x)
+ *   Switch(c, f, f)(x)                                   ->  f(x)
+ * Both sides then run, so each may have only a few speculatable ops on scalars: an op that may trap (an
+ * integer division, an index) stays behind its branch.
+ *
+ * Hard case: while derivatives are still to be taken, sides with a product also stay. The side that was not
+ * taken has the adjoint 0, and 0 * inf would be a NaN. */
 #include "optimizer/opt.h"
 
 enum { CHEAP = 4 };

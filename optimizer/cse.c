@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Common subexpressions: nodes of one graph with the same op, attributes and inputs become one.
- * Nodes are taken in the order in which they were made, which is the order of memory and mostly
- * that of evaluation; one that uses another that has not had its turn waits for it, so inputs are
- * unified before their users. Ops with effects stay as they are. Nodes that had their turn and have
- * not changed since are known to be unlike all others, and are passed over (ANFI_NODE_UNIQUE).
- * What equals a node uses what it uses: mostly one of its inputs has few users, and a look at them
- * is all. Nodes whose inputs are all constants or have many users are found by their hash.
- * INVARIANT: of nodes that had their turn, those that no look at a few users finds are in the map,
- * if they use an input whose users were listed. */
+/* Common subexpression elimination: nodes of one graph with the same op, attributes and inputs become one.
+ *   a = x + y; b = x + y; c = a * b      ->  a = x + y; c = a * a
+ * Nodes are visited in the order of their ids, mostly the order of evaluation; a node whose input has not been
+ * visited waits for it, so inputs are unified before their users. Effectful nodes are left alone.
+ *
+ * Fast path: an equal node has the same inputs, so it is among the users of each; one input mostly has few
+ * users, and scanning those is enough. Only nodes whose inputs are all constants or have many users are
+ * hashed. A node found unique carries ANFI_NODE_UNIQUE and is skipped by later runs until it changes.
+ * INVARIANT: a visited node that no scan of a few users would find is in the map, if one of its inputs had
+ * its users listed. */
 #include "optimizer/opt.h"
 
 enum { FEW = 8 };

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Dead code. Nodes that nothing uses go, from the last made to the first, so that mostly a node's
- * users went before it; one that was passed while it was used still goes on a list. What is left is
- * needed if its graph is: graphs are needed that public ones refer to, directly or not. The others go, and
- * then their nodes as above. If one was the last to need a value that it captures, which was the last to
- * need another graph, what is needed is found from results and effects on, and the rest goes at once. */
+/* Dead code elimination: nodes without users, and private graphs that nothing refers to.
+ *   f(x): a = x * 2; return x            ->  f(x): return x
+ *   private g, not called                ->  removed
+ * The sweep goes from the last node to the first, so users mostly go before what they use; a node that loses
+ * its last user after the sweep has passed it goes on a worklist. Then graphs that no public graph reaches
+ * are removed, and the nodes that they used as above.
+ *
+ * Hard case: a removed graph was the last user of a captured value that was the last reference to another
+ * graph. Then liveness is computed from results and effects (mark and sweep) and the rest goes at once. */
 #include "optimizer/opt.h"
 
 typedef struct {

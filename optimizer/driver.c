@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pipelines: parsed from their text, run pass by pass. Times, dumps, verification and bisecting are
- * done here, so that no pass does them. */
+/* Pipelines: "inline (simplify cse dce)*" runs inline, and then the group until it changes nothing.
+ * Parsing, timing, dumps, verification and bisection of rewrites are done here; a pass does none of them. What
+ * a pass needs, makes and breaks is checked against its row in pass.def before it runs. */
 #include "optimizer/rules/rule.h"
 
 #include "anfora/opt.h"

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Small edits that several passes make. */
+/* Edits that several passes share: attributes with one value changed, items of tuples, copies of nodes and
+ * their effects, and the order of one graph:
+ *   r = a * b; a = x + 1      anfi_graph_order gives a, r: inputs before users */
 #include "optimizer/opt.h"
 
 enum { ATTRS = 16 }; // no op has more

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constant folding: ops whose arguments are constants are computed by the reference kernels, up to
- * a size. An op that fails (an integer divided by zero) stays, and fails when the program runs. Bytes
- * that are widened stay so, too: products read them as they are. */
+/* Constant folding: an op with constant arguments is evaluated by the reference kernel.
+ *   Add(2, 3)                 ->  5
+ *   FloorDiv(1, 0)            stays, and fails when the program runs
+ * Results beyond a size limit stay unfolded, and so do casts that widen narrow constants: products read the
+ * narrow bytes directly. */
 #include "optimizer/opt.h"
 
 enum { LIMIT = 64 * 1024, SMALL = 4 * 1024 }; // bytes of a result

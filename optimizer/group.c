@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Finds call groups by union-find over graphs, in one sweep over uses. Almost linear. */
+/* Call groups by union-find (group.h):
+ *   Switch(c, f, g)(x)        f and g are one group: the call fixes one signature for both
+ *   h() returns f(x)          h and f are one result class: the call stays in tail position
+ * One sweep over uses; almost linear. */
 #include "optimizer/group.h"
 
 typedef struct {

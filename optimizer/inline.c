@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inlining of calls by name in a closed module. First graphs with one use move, each straight to
- * where it ends up, so a chain of calls costs its size once; then small ones are copied, callees
- * before callers, while the caller does not grow past twice its size. Recursive graphs stay: they
- * are loops or calls for later passes. */
+/* Inlining of direct calls in a closed module.
+ *   f(x) = g(x) + 1; g(y) = y * y        ->  f(x) = x * x + 1
+ * First graphs with one use move into their caller, each straight to its final one, so a chain of calls costs
+ * its size once. Then small graphs are copied, callees before callers, until the caller has doubled.
+ * Recursive graphs stay calls; loops/ turns tail recursion into Loop. */
 #include "optimizer/opt.h"
 
 enum { TRIVIAL = 2, SMALL = 40, SLACK = 200 };

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lambda lifting: what a graph captures becomes leading parameters, so every graph is closed.
- *   a call of g           passes the captured values first
- *   any other use of g    becomes Partial(g, captured values)
- * The captured value of a graph nested deeper is that graph's own new parameter, for a graph
- * captures all that the graphs it refers to capture (ir/analysis.c). Linear in the module and the
- * captures. */
+/* Lambda lifting (Johnsson 1985): captured values become leading parameters, so every graph is closed.
+ *   f(x): g(y) = x + y; return g(1)      ->  g(x, y) = x + y;  f(x) = g(x, 1)
+ *   g used as a value, not called        ->  Partial(g, x)
+ * A graph captures what the graphs that it refers to capture (ir/analysis.c), so a value captured two levels
+ * down is passed through both. Linear in the module and its captures. */
 #include "optimizer/opt.h"
 
 typedef struct {

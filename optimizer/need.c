@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Need-path dead code across calls: parameters, and items of tuple results, that nothing needs
- * vanish from all graphs and calls of their group at once. Needs are the least fixed point from
- * what the host sees and from effects, so a loop variable that only computes itself goes too. What
- * a call needs of its callee's result is told item by item where all its uses take items; so it is of
- * what is in boxes. */
+/* Interprocedural dead code: parameters and tuple items that no caller or callee needs.
+ *   f(x, unused) = (x + 1, x * 2);  f(a, b)[0]       ->  f(x) = (x + 1,);  f(a)[0]
+ * Need is a least fixpoint from what the host sees and from effects, over call groups (group.h): a parameter
+ * that only feeds itself around a recursion is not needed. A call whose uses are all projections passes need
+ * item by item; so do boxes (need_box.c). All graphs and calls of a group change together. */
 #include "optimizer/need.h"
 #include "optimizer/group.h"
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Items of boxes that nothing reads go as parameters do (need.c). Boxes of one type of contents are a
- * class: they may be opened wherever a box of that type is. That holds while all boxes are made, and
- * opened as what they were made of, in the module: not where the host sees one, or where those of one
- * lane become those of a batch. */
+/* Need of box contents (need.c):
+ *   b = Box(x, y); ... Unbox(b)[0]                   ->  b = Box(x)
+ * Boxes with one type of contents are one class: any of them may reach an Unbox of that type. A class is
+ * rewritten only if all its boxes are made and opened in the module, as the type they were made of; not if
+ * the host sees one, or if boxes of single lanes become those of a batch. */
 #include "optimizer/need.h"
 
 static bool has_box(const anf_type *t) {

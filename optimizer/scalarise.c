@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tuples across calls: a parameter that is a tuple becomes one parameter an item, in all graphs and
- * calls of a closed group; so do records, whose fields are taken by name. What a class of graphs
- * gives (group.h) is flat: a tuple in it is its items, and if there is but one item it is given alone.
- * One level a round: the pipeline repeats the pass until no tuple is left. What is made of the items on
- * one side, and taken apart on the other, the rules remove. A tuple made of all items that a call gives
- * is the call, where it is the result. */
+/* Tuples across calls become separate parameters and results (scalar replacement, argument promotion).
+ *   f(t) = t[0] * t[1];  f((a, b))                   ->  f(u, v) = u * v;  f(a, b)
+ * Records likewise. A result class (group.h) becomes flat: a nested tuple is spliced in, a one-item tuple is
+ * its item. One level per run; the pipeline repeats the pass. The MakeTuple and TupleGet left at either end
+ * cancel by rules/tuple.def. MakeTuple of all items of a call in result position is the call itself. */
 #include "optimizer/group.h"
 
 typedef struct {

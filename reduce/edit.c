@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The changes that reduce.c tries on graphs: rows of one table, each a way to find places and a way
- * to change one. A change need not keep what the program means: what fails no more is thrown away.
- */
+/* Edits of graphs that `anfora reduce` tries: a row each, with a way to enumerate places and one to edit.
+ *   a call becomes its input or 0; an effect, a parameter goes; a constant is halved; calls are inlined
+ * An edit need not preserve meaning: the reducer keeps it only if the program still fails. */
 #include "reduce/reduce.h"
 
 #include "anfora/opt.h"

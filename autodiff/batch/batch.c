@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What batching rules are made of (batch.h), and which operands make a result differ by lane.
+/* Building blocks of batching rules (batch.h): align, spread and move axes.
+ *   x[n] + w, lanes on axis 0 of x, w: f32[3]        ->  x[n, 1] + w
  * INVARIANT: the lanes of a batched node are its axis 0, whatever made it. */
 #include "autodiff/batch/batch.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batching rules: an op over a batch of lanes. The column `batch` of ir/ops/op.def names the rule; an
- * elementwise op needs none.
+/* Batching rules: an op over a batch of lanes.
+ *   vmap of MatMul(x, w), x batched      MatMul(x', w), x' with the lanes as its leading dim
+ * The column `batch` of ir/ops/op.def names the rule; an elementwise op needs none.
  *
  * Glossary
  *   lane     one of the computations that vmap does side by side

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Choices whose condition differs by lane.
- *
- * A choice c ? f(args) : h(args) becomes
- *   all c -> f(args);  none -> h(args);  else c ? f(fill(c, args)) : h(fill(not c, args)) by lane
- * where fill gives the lanes that are not meant the arguments of one that is. So a branch runs only if a
- * lane needs it, a recursion ends when its last lane does, and lanes that do not count can neither
- * fail nor make a NaN that a gradient would sum up. Branches of a few ops that are safe for any argument
- * are computed as they stand, without all that.
- * Loops are in vmap_loop.c. */
+ *   c ? f(x) : h(x)     ->  all(c) ? f(x) : none(c) ? h(x) : select(c, f(fill(c, x)), h(fill(!c, x)))
+ * where fill gives lanes that do not take the branch the arguments of one that does. So a branch runs only if a
+ * lane needs it, a recursion ends when its last lane does, and inactive lanes can neither trap nor make a
+ * NaN that a gradient would sum up. Branches with a few ops of the flag ANFI_FINITE are speculated
+ * for all lanes: select(c, f(x), h(x)). */
 #include "autodiff/batch/vmap.h"
 #include "ir/mark.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batching rules of contractions. Products take leading dims as they are, so lanes become one; a
- * convolution takes lanes of x as more examples, and lanes of weights as more groups. */
+/* Batching rules of contractions.
+ *   MatMul(x, w), x batched              the lanes are one more leading dim
+ *   Conv(x, w), x batched                more examples;  w batched: more groups */
 #include "autodiff/batch/batch.h"
 
 static anfi_attr_edit own_attrs(const anfi_batch *b) {

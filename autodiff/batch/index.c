@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batching rules of ops that read and write at indices. Where positions differ by lane, the lane's
- * number becomes one more index, and GatherNd or ScatterNd does all lanes at once. */
+/* Batching rules of ops that read and write at indices.
+ *   Gather(x, i), x and i batched        GatherNd(x, (lane, i))
+ * Where positions differ by lane, the number of the lane becomes one more index, and GatherNd or ScatterNd
+ * does all lanes at once. */
 #include "autodiff/batch/batch.h"
 
 static anfi_attr_edit own_attrs(const anfi_batch *b) {

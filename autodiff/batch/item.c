@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* x[...] over lanes: slices first, then the axes with an index in one gather, then new axes. Kept
- * axes and the dims of indices are put where ir/ops/getitem.h says that they stand. */
+/* Subscripts over lanes: x[i, 1:3, :] becomes slices, then one gather of the indexed axes, then new axes.
+ * Remaining axes and the dims of indices go where ir/ops/getitem.h says. */
 #include "autodiff/batch/batch.h"
 #include "ir/ops/getitem.h"
 

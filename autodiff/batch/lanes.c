@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* An op with no batched form, one lane after the other: a Loop over the lane's number, whose state
- * is what the lanes gave so far. */
+/* The fallback for an op without a batching rule: one lane after the other.
+ *   vmap(Sort)(xs)                       ->  Loop over lane l: ys[l] = Sort(xs[l]) */
 #include "autodiff/batch/batch.h"
 #include "ir/mark.h"
 

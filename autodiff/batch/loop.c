@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loops over lanes. Where all lanes do the same rounds a loop stays what it is, with a step that does
- * all lanes. Else it goes on while one lane does; lanes that are done keep their state:
- *   Loop(step, [go], w.., s..) -> step'(w.., act, rounds, s..): act tells the lanes that go on
- *   Loop(step, n, w.., s.., x..) -> step'(w.., n, i, s.., x..) max(n) times: those with i < n go on
- * INVARIANT: a stack has the number of the round as its index, whatever lanes do. What it has of
- * lanes that are done is never used: a loop that reads it has the same numbers of rounds by lane, or
- * its lanes take part in no round at all. */
+/* Loops over lanes.
+ *   while c(s): s = f(s)                 all lanes iterate while one lane does; finished lanes keep their state
+ * A loop whose trip count is the same for all lanes stays as it is, with a batched step. Otherwise
+ *   Loop(step, [go], w.., s..) -> step'(w.., act, rounds, s..): act marks lanes that go on
+ *   Loop(step, n, w.., s.., x..) -> step'(w.., n, i, s.., x..) max(n) times: lanes with i < n go on
+ * INVARIANT: a stack is indexed by iteration, whatever lanes do. Elements of finished lanes are never used: a
+ * loop that reads the stack has the same trip counts by lane, or those lanes take part in no iteration. */
 #include "autodiff/batch/vmap.h"
 #include "ir/mark.h"
 

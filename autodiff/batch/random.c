@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Batching rules of ops that take a key. One key for all lanes gives all lanes the same numbers;
- * lanes with keys of their own go one after the other. */
+ * lanes with keys of their own go one after the other (lanes.c). */
 #include "autodiff/batch/batch.h"
 
 static anfi_attr_edit own_attrs(const anfi_batch *b) {

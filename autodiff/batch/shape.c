@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batching rules of ops that name axes or shapes: attributes move on by the batch's axis 0. */
+/* Batching rules of ops that name axes or shapes: attributes shift by the batch's axis 0.
+ *   Transpose(x, (1, 0))                 ->  Transpose(x', (0, 2, 1)) */
 #include "autodiff/batch/batch.h"
 
 /* An axis counted from the end stays where it is. */

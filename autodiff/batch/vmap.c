@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* vmap: V(G, mask) is G with the items of the mask batched. The masks are those of flow.h; every op
- * goes by its batching rule (batch.h), choices and loops by vmap_branch.c.
- * INVARIANT: a node of a V graph is batched where its mask says so, and all V graphs are made before
- * any of them is filled, so recursion needs no care. */
+/* vmap: ⇉G(mask) is G with the items in the mask batched.
+ *   ⇉f({x}), f(x, w) = x * w             f'(x: f32[n], w) = x * w
+ * Masks come from flow.h; ops go by their batching rules (batch.h), choices and loops by branch.c and loop.c.
+ * INVARIANT: a node of ⇉G is batched where its mask says so. All ⇉ graphs are made before any of them is
+ * filled, so recursion is no special case. */
 #include "autodiff/batch/vmap.h"
 #include "ir/mark.h"
 

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Building typed nodes for derivatives (derive.h). What would change nothing is not built, so that
- * the text of a gradient is about as short as by hand before any pass has seen it, and what looks
- * at a static shape takes it as an attribute: then a backward graph need not keep the operand. */
+/* Builds typed nodes for derivatives (derive.h), without those that change nothing.
+ *   Mul(dy, 1)                           ->  dy
+ *   SumTo(dy, x), both f64[3]            ->  dy
+ *   ReshapeLike(dy, x), x: f64[2,3]      ->  Reshape(dy, (2, 3)): ◀ needs no residual x
+ * So the text of a gradient is about as short as by hand before any pass has run. General rules are those of
+ * optimizer/rules (anfi_make_clean); here are only those that must hold at construction, by op in two tables. */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 #include "optimizer/rules/rule.h"

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of single ops. Reverse: formulas and hooks of the row, each contribution brought to
- * the shape and type of its operand. Forward, from the same row: a linear op is applied to the
- * tangents; elementwise code takes the tangents in the place of dy; anything else is the transpose
- * of the reverse derivative, which is linear in dy: it is built for unknown dy and swept backwards,
- * for a jvp is the vjp of the vjp. */
+/* Derivatives of single ops.
+ *   reverse: y = a * b                   da = dy * b, in the shape and type of a
+ *   forward: the same row                ẏ = ȧ * b + a * ḃ
+ * Reverse: formulas and hooks of the row give an adjoint per operand, which is then summed over broadcast dims and
+ * cast. Forward, from the same row: a linear op is applied to the tangents; elementwise code takes the tangent in
+ * the place of dy; any other op by transposing its pullback, which is linear in dy: it is built for an unknown
+ * dy and swept backwards (a jvp is the vjp of the vjp; Radul et al. 2022 go the other way). */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

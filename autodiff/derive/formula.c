@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Formulas of derivatives (derive.h says how they are written): read once for each transform, then
- * built as typed nodes. Parts that are written alike, also in formulas of other inputs of the same
- * row, are one node. Formulas are part of the program, so a mistake in one is our bug: E0001.
- * The recursion is as deep as the text of a formula. */
+/* Formulas of derivatives (derive.h has the notation): parsed once per transform, built as typed nodes.
+ *   Mul, .grad = "(Mul dy (Conj b)) (Mul dy (Conj a))"     da = dy * b, db = dy * a for reals
+ * Equal subterms are one term, also across the inputs of a row, so they become one node. Formulas are part of
+ * the program: a mistake in one is an internal error, E0001. Recursion is as deep as a formula's text. */
 #include "autodiff/derive/formula.h"
 #include "ir/ops/op.h"
 

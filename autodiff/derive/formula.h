@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Formulas as they were read: what formula.c builds node by node, and recipe.c once and for all. */
+/* Formulas of derivatives, parsed: the form that formula.c builds node by node and recipe.c compiles.
+ *   "(Mul dy (Conj b))"                  terms dy, b, Conj(b), Mul(dy, Conj(b)); root: the last */
 #ifndef ANFI_FORMULA_H
 #define ANFI_FORMULA_H
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Forward derivatives: T(G, mask) computes G and the tangent of its result for tangents of the
- * leaves of its parameters that are in the mask. The masks are those of flow.h; ops go by
- * anfi_jvp_op, loops carry tangents beside their state.
- * INVARIANT: a leaf that is not in its node's mask has the tangent NULL, zero; one that is may have
- * it all the same, and gets zeros where a call or a loop must be given something. */
+/* Forward mode: ∂G computes G and the tangent of its result.
+ *   f(x) = sin(x * x)
+ *   ∂f(x, t) = (sin(y), cos(y) * ẏ),  y = x * x, ẏ = t * x + x * t
+ * A spec is G with a mask of the parameter leaves that have tangents (flow.h). Ops go by anfi_jvp_op; loops carry
+ * tangents beside their state, stacks have stacks of tangents.
+ * INVARIANT: a leaf outside its node's mask has the tangent NULL, zero. A leaf inside may be zero too, and
+ * becomes an explicit zero where a call or a loop needs an argument. */
 #include "autodiff/flow.h"
 #include "ir/mark.h"
 

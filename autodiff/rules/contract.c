@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of contractions are contractions: of dy with the other operands. */
+/* Pullbacks of contractions are contractions.
+ *   C = A B                              dA = dC Bᵀ,  dB = Aᵀ dC */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

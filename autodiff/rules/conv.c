@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of the gradients of convolutions, pools and resizing, which are linear: their
- * transposes are convolutions, pools and resizing again. */
+/* Pullbacks of the gradients of convolutions, pools and resizing: these are linear, so their pullbacks are
+ * the transposes, convolutions, pools and resizing again. Second order starts here. */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of ops of the host: calls of the op that the host named for it. */
+/* Pullbacks of host ops: a call of the gradient op that the host registered, grad(x.., y, dy). */
 #include "autodiff/autodiff.h"
 #include "autodiff/batch/batch.h"
 #include "autodiff/derive/derive.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of writes at indices and of x[...]. A write keeps the dy of what it left alone, and
- * reads back the dy of what it wrote; of updates to one place, only those that made the result get
- * a part. Second derivatives of mode=mul see a factor that is exactly 0 as a constant. */
+/* Pullbacks of writes at indices and of x[...].
+ *   y = x with y[i] = v                  dx = dy with dx[i] = 0;  dv = dy[i]
+ * Of several updates to one element only those that made the result get a part. Second derivatives of mode=mul
+ * treat a factor that is exactly 0 as a constant. */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/getitem.h"
 

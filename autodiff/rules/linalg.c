@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of factorisations and triangular systems (Giles 2008, Murray 2016). */
+/* Pullbacks of factorisations and triangular solves (Giles 2008, Murray 2016).
+ *   L Lᵀ = A                             dA = sym(L⁻ᵀ Φ(Lᵀ dL) L⁻¹),  Φ: lower half, half the diagonal */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of cross entropy and attention. */
+/* Pullbacks of cross entropy and attention.
+ *   y = -log softmax(x)[t]               dx = (softmax(x) - onehot(t)) * dy */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of elementwise ops that depend on the type or on attributes. */
+/* Pullbacks of elementwise ops that depend on a type or an attribute, such as Abs of a complex number:
+ *   y = |z|                              dz = dy * z / |z|, 0 at 0 */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of normalisations: with h the normalised x and r the factor that it was scaled by,
- * dx = r (g - mean(g) - h mean(g h)), where g is dy times the scale. */
+/* Pullbacks of normalisations. With h the normalised x, r the factor that scaled it, g = dy * scale:
+ *   dx = r (g - mean(g) - h mean(g h)) */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

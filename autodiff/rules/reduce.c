@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of products, running sums, products and extremes, and of linear recurrences. Products
- * leave out one factor by multiplying what is before and after it, so that zeros do no harm. */
+/* Pullbacks of products, running sums and products, extremes, and linear recurrences.
+ *   y = x0 * x1 * x2                     dx1 = dy * (x0 * x2): the products before and after it, not y / x1
+ * so that zeros do no harm. */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Derivatives of ops that cut, join and rearrange: each is linear, and this is its transpose. */
+/* Pullbacks of ops that cut, join and rearrange: each op is linear, and this is its transpose.
+ *   y = Pad(x)                           dx = Slice(dy) */
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 

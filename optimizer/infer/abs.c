@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Abstract values: hash-consed, so equality and hashing are O(1) however deep they are. */
+/* Abstract values, the lattice of inference:
+ *   BOTTOM  <  constant 3  <  i64 scalar  <  any number;   f32[2,3]  <  f32[?,3]
+ * Hash-consed: equal values are one pointer, so comparing and hashing are O(1) at any depth. Joins go up this
+ * order; widening (infer.c) keeps chains finite. */
 #include "optimizer/infer/infer.h"
 
 static uint64_t hash_of(const anfi_abs *a, const anfi_abs *const *items) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* x[a:b] where a or b are inputs: bounds whose values are known become part of the subscript, and
- * x[i:i+3] a part of x that is taken first, so that the result's size is known. */
+/* Subscripts with computed bounds:
+ *   x[a:b], a = 2, b = n - 1 known     ->  x[2:n-1], constants in the subscript
+ *   x[i:i+3]                           ->  a slice of static size 3 at offset i (window.c)
+ * so that the size of the result is static. */
 #include "optimizer/infer/rules.h"
 
 /* One number of a part: as it stands, or the known value of the input. */

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Closures that nest without bound: a loop or recursion that wraps a closure in a closure makes as
- * many types as it has rounds, and if that is not known, no type at all. So what such closures bind
- * goes into boxes (the op Box), whose type is the same whatever they hold, and what all boxes of one
- * parameter hold is joined here: a set of codes that bind boxes of the same parameter again. A code
- * that is called has its boxes opened; nobody else sees them. */
+/* Boxed closure environments, for closures that nest without bound.
+ *   f(k, n) = n == 0 ? k : f(x -> k(x) + 1, n - 1)     k's type would be closure of closure of ..
+ * The environment of such a closure goes into a Box, whose type does not depend on its contents. The
+ * contents of all boxes of one parameter are joined here: a flow set of functions whose environments are boxes
+ * of the same parameter. A call of such a function opens its box; no other code sees it. */
 #include "optimizer/infer/rules.h"
 
 const anfi_abs *anfi_abs_open(const anfi_abs_table *t, const anfi_abs *a) {

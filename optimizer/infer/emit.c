@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Typed nodes, and the data of function values (see infer.h): widening one representation to
- * another. */
+/* Typed nodes of a specialisation, and widening one representation to another (emit.h):
+ *   a value of type {f} passed where {f, g} is expected     ->  (tag 0, environment of f, undefined) */
 #include "optimizer/infer/emit.h"
 
 anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs,

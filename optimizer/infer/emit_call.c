@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls in first-order form: a known function is called with what it binds and the arguments; one
- * of several is chosen by Switch among adapters, closed graphs of one signature that unpack what
- * their code binds, call it, and widen its result. */
+/* Calls in first-order form (defunctionalisation, Reynolds 1972; Cejtin, Jagannathan, Weeks 2000):
+ *   k(x), k is f with environment e        ->  f(e, x)
+ *   k(x), k is one of f, g                 ->  Switch(tag, ✓f, ✗g)(environments.., x)
+ * The adapters ✓f and ✗g are closed graphs of one signature: they unpack the environment of their function,
+ * call it and widen its result. */
 #include "optimizer/infer/emit.h"
 #include "ir/mark.h"
 

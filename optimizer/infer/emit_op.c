@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Primitives in first-order form. Most are copied with their attributes made constant; those on
- * function values work on the data that stands for them. */
+/* Primitives in first-order form. Add(x, y) is copied, with its attributes made constant; a primitive on
+ * function values works on the data that represents them. */
 #include "optimizer/infer/emit.h"
 
 /* Attribute nodes become constants: inference found their values. */

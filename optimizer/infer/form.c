@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a result was, for the host: a result that contains functions has become data (infer.h says
- * how), and its form says which function which part of the data stands for. */
+/* Forms: which part of a result is data of which function. The host gets {tag, environment} for a
+ * returned closure, and its form tells how to call it (infer.h). */
 #include "optimizer/infer/emit.h"
 
 static anfi_form *form_of(anf_module *m, const anfi_abs *a) {

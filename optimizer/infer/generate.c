@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Meta-graphs: ops that call functions they are given, expanded by the types of their arguments.
- * Each has one walk over the structure of its arguments, done twice: on abs to infer, on nodes to
- * emit. Recursion is over the nesting of tuples, which inference bounds. */
+/* Meta-graphs: ops that call functions, expanded by the types of their arguments.
+ *   HyperMap(f, (a, b), (c, d))          ->  (f(a, c), f(b, d))
+ * One walk over the structure of the arguments serves twice: on abstract values to infer, on nodes to emit.
+ * Recursion is over the nesting of tuples, which inference bounds. */
 #include "optimizer/infer/emit.h"
 
 bool anfi_op_is_meta(anfi_opcode op) {

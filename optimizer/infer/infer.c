@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The worklist of inference: each spec is evaluated node by node in its graph's order; a call asks
- * for the callee's spec and waits for its result; a result that rises wakes those who wait. BOTTOM,
- * the result of a recursion that has not come back, makes what depends on it BOTTOM, and a join
- * ignores it: so base cases give the type of recursion. Termination: abs have finite height, since
- * calls inside a recursion are widened (see widen). */
+/* The worklist of inference: abstract interpretation with one abstract graph per signature, as in Myia.
+ *   f(x) = x == 0 ? 1.0 : f(x - 1) * 2.0     called with i64:  f: BOTTOM, then f64, then stable
+ * A specialisation is evaluated node by node in the order of its graph. A call requests the callee's
+ * specialisation and waits for its result; a result that rises wakes the callers that wait.
+ * BOTTOM, the result of a recursion that has not returned yet, is the identity of join, so the base case
+ * gives the type. Abstract values have finite height because calls inside a recursion are widened. */
 #include "optimizer/infer/rules.h"
 
 enum { MAX_SPECS = 64, MAX_EXACT = 1024, MANY_SPECS = 8 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops that make a tuple or record of the items of others, which may be functions: where each item
- * comes from. */
+/* Ops that make a tuple or record of the items of others: where each item comes from.
+ *   TupleConcat((a, b), (c,))            item 2 is item 0 of input 1
+ * Items may be functions, so inference and emission both ask here. */
 #include "optimizer/infer/rules.h"
 
 static void add(anfi_inference *q, anfi_items *to, size_t input, int64_t item) {

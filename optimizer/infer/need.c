@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which nodes' values, and not just types, decide the types of others: attributes given by nodes
- * and indices into tuples, back through integer arithmetic, tuples, and parameters of graphs that
- * are called by name. Only these keep constants in a signature; all others are broadened, so f(1)
- * and f(2) are one signature. A worklist over nodes: linear.
+/* Needed values: nodes whose value, not only their type, decides the type of others.
+ *   Reshape(x, (n, 4))                   n is needed: the result's shape contains it
+ *   t[i] of a tuple                      i is needed
+ * Backward from such attributes through integer arithmetic, tuples and parameters: a worklist over nodes,
+ * linear. Only needed parameters keep constants in a signature; the others are widened, so f(1) and f(2)
+ * share one specialisation.
  *
- * A recursion gives up even those constants (infer.c, widen), so that it has few signatures. What a
- * value turns out to need there is demanded and inference begins again: demanded parameters stay
- * exact, one signature for each constant, as for a loop over the items of a tuple. So do the
- * conditions of a recursion that wraps a closure in a closure each time: it can end only if its
- * rounds are known. */
+ * Hard case: a recursion widens even those (infer.c, widen). If a value is needed there all the same, it is
+ * demanded and inference starts over: a demanded parameter stays exact, one signature per constant, as a loop
+ * over the items of a tuple wants. So does the condition of a recursion that nests closures: it
+ * terminates only if its iterations are known. */
 #include "optimizer/infer/infer.h"
 
 typedef struct {

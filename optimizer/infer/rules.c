@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The abs of a primitive's result. Ops on tuples and functions work on abs; all others are asked
- * for the type of their result by their row's infer hook. A node whose value is needed is computed
- * by the reference kernels when its inputs are constants. */
+/* Inference of single ops.
+ *   Add(f32[2,3], f32[3])                f32[2,3], by the row's infer hook
+ *   TupleGet((f, 3), 0)                  f: tuples and functions are handled on abstract values
+ *   Add(2, 3), needed (need.c)           5, by the reference kernel */
 #include "optimizer/infer/rules.h"
 
 enum { FEW = 8, FOLD_BYTES = 4096 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writes inferred specs out: a typed copy of a graph for each signature, in first-order form, where
- * function values are the data they bind and calls are direct or by Switch among closed graphs. The
- * originals are removed. Works through a list of specs, never by recursion. */
+/* Monomorphisation: a typed copy of a graph for each signature, in first-order form (emit*.c).
+ *   id(x) = x; (id(1), id((2.0,)))       ->  one id: i64 -> i64, one id: (f64,) -> (f64,)
+ * Function values become data, calls are direct or a Switch among closed graphs, and the originals are removed.
+ * A worklist of specialisations; no recursion. */
 #include "optimizer/infer/emit.h"
 
 enum { FEW = 8 };

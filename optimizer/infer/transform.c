@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Grad and its kin. A transform of a function is a function value like others: a code that binds the
- * function. What a call of it gives follows from what the function gives; emitted is a node Derive,
- * which names a closed graph that calls the function, for the pass `expand` to replace. So
- * transforms of closures, of functions chosen when the program runs, and of transforms are no cases
- * of their own. */
+/* Grad, Vmap and their kin.
+ *   grad(f)(x)                           ->  Derive(g, x, 1.0 :kind "vjp")[1],  g(x) = f(x)
+ * A transform of a function is a function value like others, a flow set entry that binds the function.
+ * Its result type follows from the function's. The call is emitted as a Derive node that names a closed
+ * graph; the pass `expand` (autodiff/) replaces it. So transforms of closures, of functions chosen at run
+ * time and of transforms need no code of their own. */
 #include "optimizer/infer/transform.h"
 
 bool anfi_op_transforms_now(anfi_opcode op) {

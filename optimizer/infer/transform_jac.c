@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Jacobians: a batch of pullbacks or of pushforwards, one for each unit vector. Values and arguments may
- * be trees: the Jacobian is a tree like the value, of trees like the argument. */
+/* Jacobians: a batch of pullbacks (jacrev) or pushforwards (jacfwd), one for each unit vector.
+ *   jacrev(f)(x), f: R3 -> R2            vmap over 2 unit vectors of ◀f: f64[2,3]
+ * Arguments and values may be trees: the Jacobian is a tree like the value of trees like the argument. */
 #include "optimizer/infer/transform.h"
 
 static bool is_known_tensor(const anfi_abs *a, size_t *n) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Vmap: a batch of calls as one. Axes are written into the Derive node one by one: for each part of an
- * argument or result that is no tuple and no record, an axis counted from the front, or -1. */
+/* Vmap: a batch of calls as one.
+ *   vmap(f, in_axes=(0, None))(xs, w)    ->  Derive(g, xs, w :axes ((0, -1), (0,)))
+ * The Derive node has one axis for each leaf that is no tuple and no record, counted from the front; -1
+ * is not batched. */
 #include "optimizer/infer/transform.h"
 
 enum { NO_AXIS = -1 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checkpoint, CustomVjp, CustomJvp: calls whose derivatives follow a rule of their own. They become
- * the ops Recompute and Custom, which know the closed graphs of the function and of its rules. */
+/* Calls with derivative rules of their own: Checkpoint, CustomVjp, CustomJvp.
+ *   checkpoint(f)(x)                     ->  Recompute(f, x)
+ *   custom_vjp(f, fwd, bwd)(x)           ->  Custom(f, fwd, bwd, environments.., x) */
 #include "optimizer/infer/transform.h"
 
 /* What is wrong with the attributes of a Checkpoint, or NULL. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How many elements x[a:b] has where only b - a is known: x[i:i+3], x[k*n:(k+1)*n].
- * Both bounds are written as sums of products of nodes that are no arithmetic; the difference is a
- * number if all of them cancel. */
+/* The static size of a window with computed bounds.
+ *   x[k*n : (k+1)*n]                     size n: (k*n + n) - k*n cancels
+ * Both bounds are written as sums of products of nodes that are no arithmetic; the difference is a number if
+ * all products cancel. */
 #include "optimizer/infer/rules.h"
 
 enum { TERMS = 8, FACTORS = 3, NODES = 32 };

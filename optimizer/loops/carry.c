@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What loops carry from round to round, and what they give.
- *   - Two items that every round sets to the same value are one to whoever reads the results (of the
- *     state only if a step is taken at least once, or both start as the same value).
- *   - An item of the state that no round changes is an invariant, and its result what it was before.
- *   - An invariant that is a number stands in the step.
- *   - A stack that gets what is read from another one, element by element, is that one.
- *   - An item that neither results nor other items need goes.
- *   - A guard that is true is none. */
+/* Loop-carried values: each item of a loop's state, outputs and invariants that can go, goes.
+ *   s, t = s + 1, t + 1, both from 0     t is s: equal state items become one
+ *   s, w = s + w, w                      w is an invariant, its result the initial value
+ *   w = 2.0, an invariant                the number stands in the step
+ *   stack o[i] = x[i]                    o is x
+ *   an item that nothing reads           removed
+ *   a guard that is true                 removed
+ * Hard case: two items equal after each iteration are equal in the result only if there is an iteration, or if
+ * they start equal. */
 #include "ir/loop.h"
 #include "optimizer/opt.h"
 

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The adjoint of a loop's state goes through every round as s' = a + b of parts that are each s times
- * something: a chain as long as the round, and each round waits for the one before. It is linear in
- * s, so it becomes s' = s * c + r, where c and r do not wait for s. This rounds otherwise, so only
- * loops that derivatives made (ANFI_GRAPH_ADJOINT) are taken: how those sum is theirs to say. Taken
- * are scalars whose chain gets shorter by it, by at least as many operations as there are more then: where
- * several adjoints go into each other, all of the chain stays, and is there once more. */
+/* Shortens the loop-carried dependence of adjoints.
+ *   s' = (s * a) * b + s * c             ->  p = a * b + c;  s' = s * p
+ * The adjoint of a loop's state is linear in s, as long a chain as the step, and each iteration waits for
+ * the one before. As s' = s * p + r, where p and r do not depend on s, the chain is one product and one sum.
+ * Rounding changes, so only loops made by derivatives (ANFI_GRAPH_ADJOINT) are rewritten: their order of
+ * summation is free. Only scalars, and only if the chain gets shorter by at least the operations that
+ * are added: where several adjoints feed each other, the whole chain would be there twice. */
 #include "ir/loop.h"
 #include "optimizer/opt.h"
 

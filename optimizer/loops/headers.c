@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One header for components of tail calls that have none: state machines, whose graphs go on to any
- * other of them. A few graphs that together break all cycles, the states, are then reached through
- * one new graph alone,
- *   dispatch(tag, arguments of state 0.., of state 1.., ...) = the state number `tag`(its arguments)
- * and every other call of a state becomes one of the dispatcher, with undefined arguments for the
- * other states. */
+/* A header for mutual tail recursion that has none (a state machine), so that loop.c finds one.
+ *   even(n) = n == 0 ? true : odd(n - 1); odd(n) = n == 0 ? false : even(n - 1)
+ *   ->  dispatch(tag, n) = SwitchLayer(tag, even, odd)(n);  each call of a state becomes dispatch(k, ..)
+ * The states are a few graphs that together break all cycles. The arguments of the other states are undefined. */
 #include "optimizer/loops/loop.h"
 #include "ir/mark.h"
 

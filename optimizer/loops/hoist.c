@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loop invariants: what a Loop's step computes from invariants and constants alone is computed once
- * before the loop, and handed in as one more invariant in place of what only it needed. A step is
- * taken at least once and has no effects, so nothing is computed that was not before; not so for
- * counted and guarded loops, which may take none: there, what could fail stays, but
- * for calls where there is a guard, which is asked first. The step is copied without what
- * has moved out. */
+/* Loop-invariant code motion.
+ *   repeat: s = s + w * 2                ->  v = w * 2; repeat: s = s + v
+ * A node of the step whose operands are invariants moves before the loop and becomes an invariant. A loop
+ * that takes at least one iteration computes it anyway. A counted or guarded loop may take none: there only
+ * speculatable nodes move, and calls only under the guard. The step is copied without the nodes that moved. */
 #include "ir/loop.h"
 #include "ir/ops/op.h"
 #include "optimizer/opt.h"

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tail recursion becomes Loop. Taken is a strongly connected component of graphs whose calls among
- * each other all stand in result position, and that one graph, the header, breaks: without it no
- * cycle is left (loop_headers.c makes one where there is none). Each graph of the component gets a step form of the same parameters, that gives
- *   (true, next state, undefined)   where it called the header,
- *   what the step form of g gives   where it called another graph g of the component,
- *   (false, undefined, value)       where it gave a value;
- * and the header becomes Loop(its step form; arguments, undefined). Parameters of the header that
- * every call hands on unchanged are the loop's invariants, the others its state.
+/* Loop recognition: tail recursion becomes Loop.
+ *   while(i, s): i < n ? while(i + 1, s * x) : s
+ *   ->  Loop(step, i, s),  step(i, s) = (i < n, i + 1, s * x)
+ * General rule: a strongly connected component of graphs whose calls among each other are all in result
+ * position, and one graph, the header, on every cycle (headers.c makes one where there is none). Each graph of the
+ * component gets a step form with the same parameters, which returns
+ *   (true, next state, undefined)        where it called the header,
+ *   step form of g                       where it called g of the component,
+ *   (false, undefined, value)            where it returned a value;
+ * the header becomes Loop(its step form; arguments, undefined). Parameters that every call passes on unchanged
+ * are the loop's invariants, the others its state.
  *
- * Mostly all ways out are one: a choice between the header and one graph, the exit, of the same
- * arguments, and so is the way in. Then steps give (again, next state) alone, what is called after
- * the loop is the exit, once, and the choice on the way in becomes the loop's guard.
- * What is then unused, dce takes. */
+ * Mostly the exit is one: a choice between the header and one graph, the exit, with the same arguments.
+ * Then steps return (again, next state), the exit is called once after the loop, and the choice at the
+ * entry becomes the loop's guard. */
 #include "optimizer/group.h"
 #include "optimizer/loops/loop.h"
 #include "ir/mark.h"

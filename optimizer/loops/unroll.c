@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loops become straight code where the number of their iterations follows from constants. The steps
- * are written out one after the other, constants folded on the way, branches on constants taken;
- * when the flag "again" of one is no constant, or the code would grow too long, the loop stays. */
+/* Full unrolling of short loops with a known trip count.
+ *   repeat 3: s = s * x                  ->  ((s * x) * x) * x
+ * Steps are written out one after the other, constants folded and branches on constants taken on the way; the
+ * loop stays if `again` of a step is not constant or the code grows beyond a limit. */
 #include "ir/loop.h"
 #include "ir/ops/op.h"
 #include "optimizer/opt.h"

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A sum of products of two tensors as a matrix product, which has kernels: the labels of both that the
- * result keeps are batches, those of one alone rows or columns, those that are summed go between.
- * Transposes that do nothing, or turn a matrix that a product can read so, are other rules' business. */
+/* A sum of products of two tensors as a matrix product, which has kernels.
+ *   Einsum("bij,bjk->bik", a, b)         ->  MatMul(a, b)
+ * Labels: in both operands and the result, batch; in one operand and the result, rows or columns; in
+ * both and summed, the inner dimension. Transposes that this adds cancel by other rules. */
 #include "ir/ops/op.h"
 #include "optimizer/rules/rule.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reads the rules' s-expressions. They are part of the program, so a mistake is our bug: E0001. */
+/* Reads rules: (Add x 0) becomes a pattern {Add, {var 0, number 0}}, one bit set of ops to look for.
+ * Rules are part of the program, so a mistake in one is an internal error: E0001. */
 #include "optimizer/rules/rule.h"
 
 #include <stdlib.h>

@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The rule engine: a worklist of nodes; at each, the rules of its op in order. A rewrite puts the
- * new nodes and the users of the old one on the list, and deletes what is no longer used. */
+/* The rule engine.
+ *   rule (Mul x 1) -> x; node n = Mul(a, 1)      users of n use a, and are visited again; n is deleted
+ * A worklist of nodes; at each, the rules of its op in order. A rewrite queues new nodes and the users of
+ * the old one and deletes what is unused then.
+ *
+ * Fast path: one bit per kind of input (a constant, the result of an op) says which rules can match; most nodes
+ * match none and are marked ANFI_NODE_SIMPLE until an input changes. anfi_make_clean gives derivatives, which
+ * make many nodes, nodes so marked. */
 #include "optimizer/rules/rule.h"
 
 #include <math.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hooks of rules/shape.def: permutations of axes. */
+/* Hooks of shape.def: permutations of axes.
+ *   Transpose(Transpose(x, (1, 0)), (1, 0))      ->  x */
 #include "optimizer/rules/rule.h"
 
 /* The permutation of a Transpose, from its attribute; the default reverses the axes. */

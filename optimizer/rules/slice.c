@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A part of a part that is written: x[1:-1, 1:-1] = v comes as one slice along each axis; one op that writes
- * v where it belongs copies x once. */
+/* Writes to nested slices:
+ *   x[1:-1][:, 1:-1] = v                 ->  one write of v into x
+ * so that x is copied once. */
 #include "ir/ops/op.h"
 #include "optimizer/rules/rule.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hooks of rules/tuple.def and rules/logic.def. */
+/* Hooks of tuple.def and logic.def:
+ *   Switch(c, (a, b), (a, d))            ->  (a, Switch(c, b, d)) */
 #include "optimizer/rules/rule.h"
 
 static anf_node *constant(anfi_rewriter *r, const anfi_match *m, double x) {
