@@ -1,31 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pipelines: "inline (simplify cse dce)*" runs inline, and then the group until it changes nothing.
- * Parsing, timing, dumps, verification and bisection of rewrites are done here; a pass does none of them. What
- * a pass needs, makes and breaks is checked against its row in pass.def before it runs. */
+/* The graph passes on the pass manager (base/pass.h): their rows, the properties of a module, and a frame
+ * for each pass, so that its scratch memory goes when it ends. */
+#include "base/pass.h"
 #include "optimizer/rules/rule.h"
 
 #include "anfora/opt.h"
 
-typedef struct {
-  const char *name, *doc;
-  bool (*run)(anfi_pass *);
-  uint32_t need, make, kill;
-  bool once; // finds nothing more right after itself
-} pass_row;
-
-#define ANF_PASS(nm, ...) {.name = #nm, .run = anfi_opt_##nm, __VA_ARGS__},
-static const pass_row passes[] = {
+static const anfi_pass_info passes[] = {
+#define ANF_PASS(nm, ...) {.name = #nm, __VA_ARGS__},
 #include "optimizer/pass.def"
-};
 #undef ANF_PASS
-
-static const struct {
-  const char *name, *text;
-} pipelines[] = {
+};
+enum {
+#define ANF_PASS(nm, ...) PASS_##nm,
+#include "optimizer/pass.def"
+#undef ANF_PASS
+};
+static bool (*const bodies[])(anfi_pass *) = {
+#define ANF_PASS(nm, ...) anfi_opt_##nm,
+#include "optimizer/pass.def"
+#undef ANF_PASS
+};
+static const anfi_pipeline_info pipelines[] = {
 #define ANF_PIPELINE(name, text) {#name, text},
 #include "optimizer/pipeline.def"
 #undef ANF_PIPELINE
 };
+static const char *const properties[] = {"closed graphs", "a type on every node",
+                                         "no function values"};
+static const anfi_pass_set graph_passes = {.pass = passes,
+                                           .npass = ANFI_LEN(passes),
+                                           .pipeline = pipelines,
+                                           .npipeline = ANFI_LEN(pipelines),
+                                           .property = properties};
 
 const char *anf_pass_name(size_t i, const char **doc) {
   if (i >= ANFI_LEN(passes)) return NULL;
@@ -50,73 +57,8 @@ const char *anf_rule_name(size_t i, const char **lhs, const char **rhs, const ch
   return r->name;
 }
 
-/* One step of a parsed pipeline. A group's steps lie between OPEN and CLOSE; CLOSE knows its OPEN.
- */
-typedef enum { STEP_PASS, STEP_OPEN, STEP_CLOSE } step_kind;
-typedef struct {
-  step_kind kind;
-  const pass_row *pass;
-  size_t open;       // of CLOSE: its OPEN
-  uint64_t rewrites; // of OPEN: the count when the round began
-} step;
-
-typedef struct {
-  anf_ctx *cx;
-  anfi_arena *a;
-  ANFI_VEC(step) steps;
-  ANFI_VEC(size_t) open;
-} plan;
-
-enum { MAX_EXPANSION = 8, MAX_ROUNDS = 32 };
-
-static const char *any_name(void *user, size_t i) {
-  (void)user;
-  size_t np = ANFI_LEN(passes);
-  return i < np ? passes[i].name : i - np < ANFI_LEN(pipelines) ? pipelines[i - np].name : NULL;
-}
-
-static bool parse(plan *p, const char *text, int depth);
-
-static bool parse_word(plan *p, const char *w, size_t len, int depth) {
-  for (size_t i = 0; i < ANFI_LEN(passes); i++)
-    if (strlen(passes[i].name) == len && memcmp(passes[i].name, w, len) == 0) {
-      anfi_push(p->a, &p->steps, ((step){.kind = STEP_PASS, .pass = &passes[i]}));
-      return true;
-    }
-  for (size_t i = 0; i < ANFI_LEN(pipelines); i++)
-    if (strlen(pipelines[i].name) == len && memcmp(pipelines[i].name, w, len) == 0 &&
-        depth < MAX_EXPANSION)
-      return parse(p, pipelines[i].text, depth + 1);
-  const char *word = anfi_strndup(p->a, w, len), *near = anfi_nearest(word, any_name, NULL);
-  anfi_fail(p->cx, anfi_nowhere(), ANF_E0601, word);
-  if (near) anfi_hint(p->cx, "did you mean '%s'?", near);
-  return false;
-}
-
-static bool parse(plan *p, const char *s, int depth) {
-  size_t outer = p->open.n;
-  while (*s) {
-    if (*s == '(') {
-      anfi_push(p->a, &p->open, p->steps.n);
-      anfi_push(p->a, &p->steps, ((step){.kind = STEP_OPEN}));
-      s++;
-    } else if (*s == ')') {
-      if (p->open.n == outer || s[1] != '*') return anfi_fail(p->cx, anfi_nowhere(), ANF_E0602, s);
-      anfi_push(p->a, &p->steps, ((step){.kind = STEP_CLOSE, .open = p->open.at[--p->open.n]}));
-      s += 2;
-    } else if (*s == ' ' || *s == ',' || *s == '\n') s++;
-    else {
-      size_t len = strcspn(s, " ,\n()");
-      if (!parse_word(p, s, len, depth)) return false;
-      s += len;
-    }
-  }
-  return p->open.n == outer || anfi_fail(p->cx, anfi_nowhere(), ANF_E0602, "");
-}
-
-/* What a pass needs and no earlier step made. A module that comes in may hold anything already, so
- * the first need of a property is checked on the module, not on the text. */
-static uint32_t properties(anf_module *m) {
+/* The properties of a module that comes in: seen on the module itself, whatever made it. */
+static uint32_t measure(anf_module *m) {
   const anf_analysis *an = anfi_analyse(m);
   bool closed = true, typed = true;
   for (size_t i = 0; i < m->graphs.n; i++) {
@@ -129,80 +71,58 @@ static uint32_t properties(anf_module *m) {
   return (closed ? ANFI_CLOSED : 0u) | (typed && closed ? ANFI_TYPED | ANFI_FIRST_ORDER : 0u);
 }
 
-static bool run_pass(anfi_pass *p, const pass_row *row, uint32_t *have, const anf_opt_opts *o) {
-  anf_module *m = p->m;
-  if ((row->need & *have) != row->need)
-    return anfi_fail(m->cx, anfi_nowhere(), ANF_E0603, row->name);
-  uint64_t before = p->rewrites, start = anfi_os_now_ns();
-  anfi_reuse_deleted(m);
-  if (!row->run(p)) return false;
-  *have = (*have | row->make) & ~row->kill;
-  double ms = (double)(anfi_os_now_ns() - start) / 1e6;
-  bool typed = (row->need | row->make) & ANFI_TYPED; // before, a program's own faults may be left
-  if ((o->verify_each || (ANFI_VERIFY && typed)) && !anfi_verify(m)) {
-    anfi_note(m->cx, anfi_nowhere(), "after the pass '%s'", row->name);
-    return false;
-  }
-  if (o->after) o->after(o->user, m, row->name, ms, p->rewrites - before);
-  return anfi_go_on(m->cx, row->name, 0.0);
-}
-
 typedef struct {
-  anfi_pass *pass;
-  const pass_row *row;
-  uint32_t *have;
+  anfi_pass pass;
   const anf_opt_opts *o;
-} one_pass;
+} graph_run;
 
-/* Each pass in a frame of its own: its scratch memory goes when it ends. */
-static anf_status run_framed(const one_pass *r) {
-  ANFI_ENTRY(r->pass->m->cx, NULL);
-  run_pass(r->pass, r->row, r->have, r->o);
-  return anfi_leave(r->pass->m->cx);
+static anf_status run_body(anfi_pass *p, size_t pass) {
+  ANFI_ENTRY(p->m->cx, NULL);
+  bodies[pass](p);
+  return anfi_leave(p->m->cx);
 }
 
-static size_t index_of(bool (*run)(anfi_pass *)) {
-  size_t i = 0;
-  while (passes[i].run != run) i++;
-  return i;
+static bool run_pass(anfi_pass_run *r, size_t pass) {
+  anfi_pass *p = &((graph_run *)r->user)->pass;
+  anfi_reuse_deleted(p->m);
+  p->swept = anfi_pass_is_settled(r, PASS_dce);
+  anf_status st = run_body(p, pass);
+  r->rewrites = p->rewrites;
+  return st == ANF_OK || anfi_fail_as(r->cx, st);
 }
 
-/* A pass that found nothing to do would find nothing again while the module stays as it is. */
-static void note_idle(uint64_t *idle, const pass_row *row, uint64_t before, uint64_t after) {
-  if (row->make) memset(idle, 0, ANFI_LEN(passes) * sizeof *idle); // changes without counting
-  else idle[row - passes] = row->once || before == after ? after + 1 : 0;
+static anf_status verify_in_frame(anf_module *m) {
+  ANFI_ENTRY(m->cx, NULL);
+  anfi_verify(m);
+  return anfi_leave(m->cx);
 }
 
-static bool run_plan(plan *p, anfi_pass *pass, uint32_t have, const anf_opt_opts *o) {
-  uint64_t idle[ANFI_LEN(passes)] = {
-      0}; // by pass: 1 + the count of rewrites at which it found nothing
-  size_t *rounds = ANFI_NEW_N(p->a, size_t, p->steps.n);
-  for (size_t i = 0; i < p->steps.n; i++) {
-    step *s = &p->steps.at[i];
-    if (s->kind == STEP_OPEN) s->rewrites = pass->rewrites;
-    if (s->kind == STEP_CLOSE) {
-      step *open = &p->steps.at[s->open];
-      bool again = pass->rewrites != open->rewrites && ++rounds[i] < MAX_ROUNDS;
-      open->rewrites = pass->rewrites;
-      if (again) i = s->open;
-      else rounds[i] = 0;
-    }
-    if (s->kind != STEP_PASS || idle[s->pass - passes] == pass->rewrites + 1) continue;
-    uint64_t before = pass->rewrites;
-    pass->swept = idle[index_of(anfi_opt_dce)] == before + 1;
-    one_pass one = {pass, s->pass, &have, o};
-    anf_status st = run_framed(&one);
-    if (st != ANF_OK) return anfi_fail_as(p->cx, st);
-    note_idle(idle, s->pass, before, pass->rewrites);
-  }
-  return true;
+static bool verify(anfi_pass_run *r, size_t pass) {
+  bool typed = (passes[pass].need | passes[pass].make) & ANFI_TYPED;
+  if (!r->verify_each && !typed) return true; // untyped, a program's own faults may be left
+  anf_status st = verify_in_frame(((graph_run *)r->user)->pass.m);
+  return st == ANF_OK || anfi_fail_as(r->cx, st);
 }
 
-static bool optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o) {
-  plan p = {.cx = m->cx, .a = anfi_scratch(m->cx)};
-  anfi_pass pass = {
-      .m = m, .fast = o->fast, .limit = o->bisect_limit ? o->bisect_limit : UINT64_MAX};
-  return parse(&p, pipeline, 0) && run_plan(&p, &pass, properties(m), o);
+static void report(anfi_pass_run *r, size_t pass, uint64_t ns, uint64_t rewrites) {
+  graph_run *g = (graph_run *)r->user;
+  if (g->o->after)
+    g->o->after(g->o->user, g->pass.m, passes[pass].name, (double)ns / 1e6, rewrites);
+}
+
+static void optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o) {
+  graph_run g = {
+      .pass = {.m = m, .fast = o->fast, .limit = o->bisect_limit ? o->bisect_limit : UINT64_MAX},
+      .o = o};
+  anfi_pass_run r = {.cx = m->cx,
+                     .set = &graph_passes,
+                     .user = &g,
+                     .have = measure(m),
+                     .verify_each = o->verify_each,
+                     .run = run_pass,
+                     .verify = verify,
+                     .after = report};
+  anfi_run_pipeline(&r, pipeline);
 }
 
 anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o, anf_diag *d) {

@@ -341,7 +341,7 @@ static bool has_large(const tmod *m, uint64_t limit) {
 
 const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o) {
   anf_tir_opt_opts opts = {.size = sizeof opts, .local_tensor_bytes = o->stack_bytes};
-  const char *phis = anfi_t_measure(m, NULL) & TPROP_PHI ? "auto_caster dessa_transform " : "",
+  const char *phis = anfi_t_measure(m) & TPROP_NO_PHI ? "" : "auto_caster dessa_transform ",
              *heap = has_large(m, o->stack_bytes)
                          ? "index_flattener auto_caster tensor_init local_tensor_lowering_cpu "
                          : "";

@@ -33,12 +33,12 @@ static const tmod *without_wrappers(const tmod *m) {
 bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out) {
   static const anf_tir_opt_opts opts = {.size = sizeof opts};
   anfi_arena *a = anfi_scratch(cx);
-  bool shaped;
-  const char *phis = anfi_t_measure(m, &shaped) & TPROP_PHI ? "dessa_transform " : "",
+  uint32_t have = anfi_t_measure(m);
+  const char *phis = have & TPROP_NO_PHI ? "" : "dessa_transform ",
              *bounds = e->o.bounds ? "dyn_boundary_check " : "",
-             *passes = e->o.passes ? e->o.passes
-                       : shaped    ? e->vt->passes
-                                   : e->vt->scalar_passes,
+             *passes = e->o.passes           ? e->o.passes
+                       : have & TPROP_SCALAR ? e->vt->scalar_passes
+                                             : e->vt->passes,
              *always = e->vt->always ? e->vt->always : "";
   m = anfi_t_run_passes(cx, m, anfi_sprintf(a, "%s%s%s %s", phis, bounds, passes, always), &opts);
   if (!m) return false;

@@ -459,23 +459,22 @@ bool anfi_t_range(const tranges *r, texpr e, trange *out);
  * passes that write dims anywhere else */
 tfunc anfi_t_settle_dims(tstore *t, anfi_arena *scratch, tfunc f);
 
-/* passes: pass.def, pass.c */
+/* property.c: what holds of a module */
 enum {
-  TPROP_VALID = 1,   // the validator has seen it
-  TPROP_FLAT = 2,    // tensors are 1-D, tiles apart
-  TPROP_CAST = 4,    // every type is exact
-  TPROP_NO_BF16 = 8, // arithmetic on f16 and bf16 goes through f32
-  TPROP_FOLDED = 16,
-  TPROP_SIMPLE = 32, // no empty scopes, constant branches
-  TPROP_SSA = 64,
-  TPROP_SERIAL = 128,     // no parallel loops or calls: closures instead
-  TPROP_NO_GLOBALS = 256, // module data instead
-  TPROP_LOWERED = 512,    // no intrinsics that a code generator lacks
-  TPROP_PHI = 1024,       // has phis
-  TPROP_COUNT = 11
+#define ANF_TIR_PROPERTY(name, text) TPROP_BIT_##name,
+#include "backend/tir/property.def"
+#undef ANF_TIR_PROPERTY
+  TPROP_COUNT
 };
-/* What can be seen of them; shaped (may be NULL): has it loops over tensors, or tensors of its own? */
-uint32_t anfi_t_measure(const tmod *m, bool *shaped);
+enum {
+#define ANF_TIR_PROPERTY(name, text) TPROP_##name = 1 << TPROP_BIT_##name,
+#include "backend/tir/property.def"
+#undef ANF_TIR_PROPERTY
+  TPROP_ALL = (1 << TPROP_COUNT) - 1
+};
+uint32_t anfi_t_measure(const tmod *m);
+
+/* passes: pass.def, pass.c */
 typedef struct tpass_cx {
   anf_ctx *cx;
   tstore *t;
@@ -487,20 +486,7 @@ typedef struct tpass_cx {
 /* loop.c: neighbouring statements x, y become what `merge` gives; NULL: they stay two */
 typedef tstmt tmerge(tvisitor *v, const talias *a, tstmt x, tstmt y);
 tfunc anfi_t_merge_neighbours(tpass_cx *p, tfunc f, tmerge *merge);
-typedef struct tpass {
-  const char *name;
-  const tmod *(*module)(tpass_cx *p, const tmod *m);
-  tfunc (*func)(tpass_cx *p, tfunc f); // of functions with a body
-  uint32_t need, bar, make, kill;      // must hold, must not hold, holds after, no longer holds
-  bool shaped;  // has nothing to do in a module without loops and tensors of its own
-  bool settles; // has nothing to do where what it makes holds
-  const char *doc;
-} tpass;
-extern const tpass anfi_t_passes[];
-extern const size_t anfi_t_npass;
-const tpass *anfi_t_pass_find(const char *name, size_t len);
-/* Runs one pass with its checks. NULL if it failed. */
-const tmod *anfi_t_run_pass(tpass_cx *p, const tpass *pass, const tmod *m);
+/* The properties are measured first: a text need not tell the truth about itself. */
 const tmod *anfi_t_run_passes(anf_ctx *cx, const tmod *m, const char *passes,
                               const anf_tir_opt_opts *o);
 /* On what anfi_t_run_passes gave, whose properties are known. */

@@ -309,7 +309,7 @@ static const char *fname(void *user, size_t i) {
 static const tmod *runnable(anf_ctx *cx, const tmod *mod) {
   static const anf_tir_opt_opts none = {.size = sizeof none};
   if (!anfi_t_validate(cx, mod)) return NULL;
-  if (anfi_t_measure(mod, NULL) & TPROP_CAST) return mod;
+  if (anfi_t_measure(mod) & TPROP_CAST) return mod;
   tpass_cx p = {.cx = cx, .t = mod->t, .scratch = anfi_scratch(cx), .m = mod, .opts = &none};
   return anfi_t_pass_auto_caster(&p, mod);
 }
