@@ -97,7 +97,7 @@ static anf_graph *gradient(anf_graph *f, const anf_grad_opts *o) {
   }
   if (o->sens) in[n + 1] = anfi_param(g, anfi_intern_z(&m->strings, "sens"), f->result_type);
   anf_node *call = anfi_call(g, n + 1 + o->sens, in);
-  anfi_add_effect(g, call); // as any call of what is not known to have none
+  anfi_add_effect(g, call); // the callee may have effects
   anfi_set_result(g, call);
   return g;
 }

@@ -24,12 +24,12 @@ static inline size_t anfi_ad_leaves(const anf_type *t) { return t->leaves; }
 void anfi_leaf_types(const anf_type *t, const anf_type **out);
 /* The leaves of x as nodes of g (TupleGet and RecordGet of it, folded where x is made in g). */
 void anfi_leaf_nodes(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node **out);
-/* A value of type t in g of these leaves: what is no leaf is a zero of its type (an empty string,
+/* A value of type t in g of these leaves: parts that are no leaves are zeros of their type (an empty string,
  * none), leaves that are NULL are zeros, of the shape of `like`'s where t does not tell it (`like`
  * may be NULL where it does). */
 anf_node *anfi_of_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like,
                          anf_node *const *leaf);
-/* Zeros for one leaf of type t; `like` is a node of that type, or NULL where t tells the shape. */
+/* Zeros for one leaf of type t; `like` is a node of that type, or NULL where t has a static shape. */
 anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like);
 /* a + b of one leaf, a box or a stack too; either may be NULL. */
 anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b);
@@ -55,8 +55,8 @@ anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, anf_nod
 
 /* j*.c: the forward and the backward graph of f for leaves `want` of its parameters and `given` of
  * its result.
- *   fwd(params..) -> (result, kept..)
- *   bwd(kept.., params that are `passed`.., one dy a leaf of `given`..) -> (one dx a leaf of `out`..)
+ *   fwd(params..) -> (result, residuals..)
+ *   bwd(residuals.., params that are `passed`.., one dy a leaf of `given`..) -> (one dx a leaf of `out`..)
  * `given` and `out` of the pair are subsets of those asked for: the value does not depend on the
  * others, and gradients of them are zero. */
 typedef struct anfi_vjp_pair {
@@ -78,7 +78,7 @@ typedef struct anfi_vjp_inline {
 bool anfi_vjp_at(anfi_ad *ad, anf_graph *f, const bool *want, const bool *given,
                  anfi_vjp_inline *at);
 
-/* silent.c: f, or where it can come to an effect a copy that has none. */
+/* silent.c: f, or a copy without effects if f can reach one. */
 anf_graph *anfi_silent(anfi_ad *ad, anf_graph *f);
 bool anfi_has_effects(anfi_ad *ad, const anf_graph *f); // f, or what it calls
 /* `has`, by graph id, also of all that refer to such a graph. */
@@ -100,7 +100,7 @@ anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *f, const bool *in, int64_t si
  * NULL after an error. jvp.c and vmap.c define them. */
 anf_node *anfi_expand_jvp(anfi_ad *ad, anf_node *derive);
 anf_node *anfi_expand_vmap(anfi_ad *ad, anf_node *derive);
-/* expand.c: the call of what a driver made takes the place of `derive` among effects. */
+/* expand.c: `call` replaces `derive` in the order of effects. */
 void anfi_expand_effect(anf_node *derive, anf_node *call);
 
 #endif

@@ -34,7 +34,7 @@ typedef struct {
 typedef struct {
   anfi_ad *ad;
   anf_node *n;
-  anf_graph *f, *g; // what is differentiated; the graph that the node is in
+  anf_graph *f, *g; // the target; the graph of the node
   size_t np, nwrt;
   anf_node **args; // of f
   wanted *wrt;
@@ -67,7 +67,7 @@ static anf_graph *target_of(const anf_node *n) {
   return c ? anfi_value_graph(c->in[0].def) : f;
 }
 
-/* A program's function is asked for through one that takes what it captured, too: past that. */
+/* Looks through the wrapper that passes captured values to a function of the program. */
 static void pass_on(reverse *r) {
   const anf_node *c = only_call(r->f);
   if (!c) return;
@@ -232,7 +232,7 @@ static bool expand_node(anfi_ad *ad, anf_node *n, bool here) {
   return true;
 }
 
-/* What this pass is about, transforms and calls with rules for them: the next from node i on. */
+/* The next transform, or call with a derivative rule, from node i on. */
 static size_t next_work(const anf_module *m, size_t i) {
   while ((i = anfi_next_todo(m, i, ANFI_TODO_EXPAND)) < m->nodes.n) {
     const anf_node *n = m->nodes.at[i];

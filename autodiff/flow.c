@@ -76,7 +76,7 @@ static void add_user(anfi_flow *f, anfi_flow_spec *s) {
   anfi_push(f->a, &s->users, f->now);
 }
 
-/* What s gives is at least `out`. */
+/* Raises the result mask of s to at least `out`. */
 static void raise_out(anfi_flow *f, anfi_flow_spec *s, const bool *out) {
   bool rose = false;
   for (size_t i = 0; i < s->nout; i++) {
@@ -133,7 +133,7 @@ static void flow_choice(anfi_flow *f, const anf_node *n, const anf_node *choice,
     const anfi_flow_spec *s = anfi_flow_callee(f, n, k);
     for (size_t i = 0; i < nout; i++) out[i] |= s->out[i];
   }
-  if (differs) return; // the branches need not agree: what they give is selected
+  if (differs) return; // the branches need not agree: their results are selected by lane
   for (uint32_t k = 1; k < choice->nin; k++) raise_out(f, anfi_flow_callee(f, n, k), out);
 }
 
@@ -179,7 +179,7 @@ static bool *step_mask(anfi_flow *f, const anf_node *n, const anfi_flow_loop *p)
   return m;
 }
 
-/* What the step must give: the state as the loop keeps it, and stacks whole or not at all. */
+/* Raises the step's result: the state to the loop's mask, each stack wholly or not at all. */
 static void settle_step(anfi_flow *f, anfi_flow_loop *p) {
   const anf_type *t = type_of(f, p->l.step->result);
   bool *out = ANFI_NEW_N(f->a, bool, p->step->nout + 1), *at = out + p->again + p->ps;
@@ -231,7 +231,7 @@ static void put_parts(anfi_flow_from *out, size_t *at, uint32_t in, size_t from,
   for (size_t i = 0; i < n; i++) out[(*at)++] = (anfi_flow_from){in, from + i};
 }
 
-/* What a large program keeps is a tuple of as many items, of which each is taken by its own node. */
+/* Where the parts of each item start: residuals of a large program are one tuple with a projection per item. */
 static const size_t *starts_of(anfi_flow *f, const anf_type *t) {
   uint64_t *at = anfi_map_at(&f->starts, anfi_key(t));
   if (*at) return (const size_t *)(uintptr_t)*at;

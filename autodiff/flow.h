@@ -31,7 +31,7 @@ struct anfi_flow {
   /* The mask of the result of an op that takes nothing apart. */
   void (*op)(anfi_flow *f, const anf_node *n, const bool *const *in, size_t nout, bool *out);
   void (*all)(const anf_type *t, bool *out); // every part that can be touched
-  bool batch; // vmap: a choice or a number of rounds that is touched touches all that comes of it
+  bool batch; // vmap: a batched condition or trip count makes all results batched
   ANFI_VEC(anfi_flow_spec *) specs;
   ANFI_VEC(anfi_flow_spec *) queue;
   anfi_map of_graph; // graph -> its first spec
@@ -48,7 +48,7 @@ anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in);
 void anfi_flow_run(anfi_flow *f);
 /* The CNodes of g that count, inputs first. */
 const anfi_node_vec *anfi_flow_order(anfi_flow *f, anf_graph *g);
-/* Computes the masks of all nodes of s; then anfi_flow_mask tells them. */
+/* Computes the masks of all nodes of s, which anfi_flow_mask returns then. */
 void anfi_flow_visit(anfi_flow *f, anfi_flow_spec *s);
 const bool *anfi_flow_mask(anfi_flow *f, const anf_node *n);
 bool anfi_flow_any(const bool *mask, size_t n);

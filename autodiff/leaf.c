@@ -156,7 +156,7 @@ anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
   return anfi_ad_typed(ad, anfi_apply(g, op, NULL, 1, &like), t);
 }
 
-/* What is no leaf and no tuple: data that nobody may take for a derivative. */
+/* A type without leaves: data with no derivative. */
 static anf_node *nothing(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like) {
   anf_ctx *cx = ad->m->cx;
   if (t->kind == ANF_TYPE_NONE) return anfi_ad_const(ad, anfi_value_new_none(cx));

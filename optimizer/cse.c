@@ -217,7 +217,7 @@ static bool uses_waiting(const anf_node *n) {
   return false;
 }
 
-/* What n needs is unified first. */
+/* Unifies the inputs of n first. */
 static void after_inputs(table *t, anf_node *n) {
   anfi_push(t->a, &t->waiting, ((visit){n, 0}));
   while (t->waiting.n) {
@@ -241,7 +241,7 @@ static void take_turn(table *t, anf_node *n) {
   else unify(t, n);
 }
 
-/* Nodes that are looked at soon, what they use, and who uses that. */
+/* Prefetches nodes that are visited soon, their inputs, and users of those. */
 static void fetch_soon(const anf_module *m, size_t i) {
   enum { SOON = 8 };
   const anf_node *n = i + SOON < m->nodes.n ? m->nodes.at[i + SOON] : NULL;

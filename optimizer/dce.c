@@ -124,7 +124,7 @@ static bool remove_graphs(walk *w) {
   return left > 0;
 }
 
-/* ---- from what is needed on ---- */
+/* ---- mark and sweep ---- */
 
 typedef struct {
   anfi_arena *a;
@@ -163,7 +163,7 @@ static void find_needed(needs *w, const anf_module *m) {
   }
 }
 
-/* All but what results and effects of public graphs come from; how much it was. */
+/* Removes all nodes and graphs that no public result or effect reaches; their number. */
 static uint64_t remove_unneeded(anf_module *m) {
   needs w = {.a = anfi_scratch(m->cx)};
   uint64_t count = 0;
@@ -186,7 +186,7 @@ static uint64_t remove_unneeded(anf_module *m) {
 
 /* ---- the pass ---- */
 
-/* An assertion of what is known to hold has no effect. */
+/* An assertion of a constant true has no effect. */
 static bool holds(const anf_node *n) {
   if (n->kind != ANFI_APPLY || n->op != ANF_OP_Assert) return false;
   const anf_value *v = n->in[0].def->kind == ANFI_VALUE ? n->in[0].def->u.value : NULL;

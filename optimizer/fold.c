@@ -28,7 +28,7 @@ static bool foldable(const anf_node *n) {
          !widens_bytes(n, elements);
 }
 
-/* In a frame without diagnostics: what goes wrong here is not the user's business yet. */
+/* In a frame without diagnostics: a failure here is not reported, the op fails at run time. */
 static anf_status eval_quietly(anf_ctx *cx, anfi_eval *e) {
   anf_diag *none = NULL;
   ANFI_ENTRY(cx, none);
@@ -73,7 +73,7 @@ static void fold_graph(anfi_pass *p, anfi_arena *a, anf_graph *g) {
   }
 }
 
-/* Most graphs have nothing to fold, which one sweep in the order of memory tells. */
+/* Most graphs have nothing to fold, which one sweep in memory order finds out. */
 static bool *graphs_with_work(anfi_arena *a, const anf_module *m) {
   bool *has = ANFI_NEW_N(a, bool, m->graphs.n + 1);
   for (size_t i = 0; i < m->nodes.n; i++) {

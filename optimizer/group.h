@@ -3,7 +3,7 @@
  * signature. A group is open when something else than a call sees one of its graphs (the host, an
  * unknown use); the signature of a closed group may be changed, at all its graphs and calls
  * together. Groups whose results are each other's, by a call in result position, form a result
- * class: what one gives, all give, so that such calls stay in tail position. */
+ * class: all have one result type, so that such calls stay in tail position. */
 #ifndef ANFI_GROUP_H
 #define ANFI_GROUP_H
 
@@ -13,7 +13,7 @@ typedef struct anfi_group {
   ANFI_VEC(anf_graph *) graphs;
   ANFI_VEC(anf_node *) calls;
   bool open;
-  uint32_t result_class; // the number of a group that stands for the class
+  uint32_t result_class; // the representative group of the class
   bool result_open; // of the class: some group in it is open, or some result cannot be taken apart
   ANFI_VEC(anf_graph *) in_class; // of a class: all graphs in it
 } anfi_group;

@@ -40,7 +40,7 @@ static void add_params(lifting *l, anf_graph *g) {
   }
 }
 
-/* Appends what k captures, as g sees it. */
+/* Appends the captures of k, as g sees them. */
 static size_t captures(const lifting *l, const anf_graph *g, const anf_graph *k, anf_node **in) {
   const anfi_graph_info *ki = &l->an->graphs[k->id];
   for (size_t i = 0; i < ki->free.n; i++) in[i] = seen_from(l, g, ki->free.at[i]);
@@ -97,7 +97,7 @@ static void fix_result(lifting *l, anf_graph *g) {
 
 bool anfi_opt_lift(anfi_pass *p) {
   anf_module *m = p->m;
-  anfi_clear_unneeded(m); // what nothing needs is not lifted, so it must not be there
+  anfi_clear_unneeded(m); // dead graphs are not lifted, so they must go first
   lifting l = {.m = m, .an = anfi_analyse(m), .scratch = anfi_scratch(m->cx)};
   anfi_map_init(&l.lifted, l.scratch);
   anfi_map_init(&l.moved, l.scratch);

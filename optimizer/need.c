@@ -233,7 +233,7 @@ static void drop_params(const anfi_group *g, const bool *gone) {
     if (!g->graphs.at[k]->removed) anfi_remove_params(g->graphs.at[k], gone);
 }
 
-/* First all calls and results, then what this makes dead, then the parameters that it used. */
+/* First all calls and results, then nodes that are dead now, then their parameters. */
 static bool rewrite(needs *w, anfi_pass *p) {
   anfi_shrink_boxes(&w->boxes, p, w->a);
   bool **gone = ANFI_NEW_N(w->a, bool *, w->gs.n), *shrinks = ANFI_NEW_N(w->a, bool, w->gs.n);
@@ -268,7 +268,7 @@ bool anfi_opt_need(anfi_pass *p) {
   needs w = {.m = p->m, .a = anfi_scratch(p->m->cx)};
   if (p->rewrites >= p->limit || !anfi_has_calls(p->m)) return true;
   if (!anfi_clear_dead(p->m))
-    return false; // what is unreachable needs nothing, and would keep its uses
+    return false; // unreachable code needs nothing, and would keep its inputs alive
   anfi_find_groups(p->m, w.a, &w.gs);
   w.needed = ANFI_NEW_N(w.a, uint8_t, p->m->nodes.n);
   find_items(&w);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What need.c and need_box.c share. */
+/* Shared by need.c and need_box.c. */
 #ifndef ANFI_NEED_H
 #define ANFI_NEED_H
 

@@ -5,7 +5,7 @@
 
 #include "ir/ir.h"
 
-/* What a pass works on. */
+/* A pass at work. */
 typedef struct anfi_pass {
   anf_module *m;
   bool fast;         // floats may be reassociated
@@ -20,7 +20,7 @@ static inline bool anfi_rewrite(anfi_pass *p) {
   return true;
 }
 
-/* What holds of a module, as rows of pass.def speak of it. */
+/* Properties of a module, for the columns of pass.def. */
 typedef enum anfi_property {
   ANFI_CLOSED = 1, // no graph captures anything
   ANFI_TYPED = 2,  // every node has a type
@@ -28,14 +28,14 @@ typedef enum anfi_property {
       4, // a graph is used only as a callee or as a branch of a Switch that is a callee
 } anfi_property;
 
-/* infer/specialise.c: replaces the module by what the entries need, each at its parameter types.
+/* infer/specialise.c: replaces the module by specialisations of the entries at their parameter types.
  * `entry` receives the new graphs. */
 bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
                      const anf_type *const *const *types);
 
-/* dce.c: for passes that must not meet what nothing needs; no bisection stops it. */
+/* dce.c: for passes that must not meet dead code; not counted by bisection. */
 bool anfi_clear_dead(anf_module *m);
-/* Also what is captured only by graphs that are made of it, where graphs are not closed. */
+/* Also dead cycles of captures, where graphs are not closed. */
 void anfi_clear_unneeded(anf_module *m);
 /* edit.c: the attributes of an op: its first, a constant (takes the reference); others as by default */
 const anfi_attrs *anfi_attrs_one(anf_module *m, anfi_opcode op, anf_value *v);
@@ -62,7 +62,7 @@ void anfi_splice_effects(anf_node *call, const anf_graph *callee, anfi_map *copi
 /* Appends the CNodes that a closed graph's result and effects need now, inputs first. */
 typedef ANFI_VEC(anf_node *) anfi_node_vec;
 void anfi_graph_order(anf_graph *g, anfi_arena *a, anfi_node_vec *out);
-/* Copies of nodes by old id; what is not there stands for itself. */
+/* Copies of nodes by old id; a node without a copy is its own. */
 anf_node *anfi_copy_of(const anfi_map *copies, anf_node *old);
 anf_node *anfi_copy_node(anfi_arena *a, anf_graph *to, anf_node *old, anfi_map *copies);
 

@@ -7,7 +7,7 @@
 
 typedef struct {
   anfi_reducer *r;
-  anfi_arena *a; // of the text at hand
+  anfi_arena *a; // of the current text
   const char *text;
   size_t len, lines;
 } state;
@@ -66,7 +66,7 @@ static bool drop_lines(state *s) {
   return changed;
 }
 
-/* The line after the one that closes what line i opens; i + 1 if it opens nothing. */
+/* The line after the closing bracket of line i; i + 1 if it opens nothing. */
 static size_t block_end(const state *s, size_t i) {
   int depth = 0;
   size_t line = i;
@@ -94,7 +94,7 @@ static bool drop_blocks(state *s) {
 typedef struct {
   state *s;
   anfi_edit edit;
-  anf_diag *diag; // what goes wrong with a candidate is nobody's business
+  anf_diag *diag; // errors of a candidate are not reported
   anf_text out;
   size_t sites;
 } trial;
@@ -131,7 +131,7 @@ static bool try_edits(state *s, uint32_t kind, size_t from, size_t count, size_t
   return kept;
 }
 
-/* A kept change makes other sites: they are counted anew. */
+/* An accepted edit changes the places: they are counted again. */
 static bool edit_graphs(state *s, uint32_t kind) {
   size_t sites = 0, left;
   bool changed = false;

@@ -252,7 +252,7 @@ anf_node *anfi_b_select(anfi_batch *b, anf_node *c, anf_node *x, anf_node *y) {
 /* ---- dispatch ---- */
 
 /* Lanes broadcast against each other from the right, so a lane of lower rank gets dims after the
- * batch; what is the same for all lanes fits as it stands. */
+ * batch; unbatched operands fit unchanged. */
 static anf_node *pointwise(anfi_batch *b) {
   size_t rank = 0;
   anf_node **in = ANFI_NEW_N(b->ad->arena, anf_node *, b->n + 1);
@@ -298,7 +298,7 @@ bool anfi_batch_flows(anfi_ad *ad, const anf_node *primal, const bool *batched) 
   return false;
 }
 
-/* In place of an operand that only tells shape and type. */
+/* Replaces an operand of which only shape and type are read. */
 static anf_node *stand_in(const anfi_batch *b, const anf_type *t) {
   anf_ctx *cx = b->ad->m->cx;
   bool dtype_only = b->primal->op == ANF_OP_CastLike;

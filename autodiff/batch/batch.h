@@ -29,14 +29,14 @@ struct anfi_batch {
 
 /* Does the result differ by lane? Operands that only lend a static shape do not count. */
 bool anfi_batch_flows(anfi_ad *ad, const anf_node *primal, const bool *batched);
-/* What stands for `primal` in b->g: batched if anfi_batch_flows says so. in[i] is batched if
+/* The counterpart of `primal` in b->g: batched if anfi_batch_flows says so. in[i] is batched if
  * batched[i]. */
 anf_node *anfi_batch_op(anfi_batch *b, const anf_node *primal, anf_node *const *in,
                         const bool *batched);
 /* One lane after the other, in a Loop (batch_lanes.c). */
 anf_node *anfi_batch_by_lane(anfi_batch *b);
 
-/* ---- batch.c: what rules are made of ---- */
+/* ---- batch.c: building blocks of rules ---- */
 
 const anf_type *anfi_lane_type(const anfi_batch *b, size_t i); // of argument i
 const anf_type *anfi_batched_type(anf_ctx *cx, const anf_type *lane, int64_t size);

@@ -186,7 +186,7 @@ static anf_node *guarded(const choice *c, const anfi_batch *b, anf_node *test, a
                            in);
 }
 
-/* Tested first is what leaves a branch that recurs to the last, so that no lanes at all end too. */
+/* A recursive branch is tested last, so that a batch without lanes terminates too. */
 static anf_node *choose_by_lane(const choice *c, anfi_batch *b, anf_node *m, const lane_branch *yes,
                                 const lane_branch *no, anf_node *const *args) {
   if (yes->safe && no->safe)

@@ -129,7 +129,7 @@ static anf_node *join_axes(const anfi_batch *b, anf_node *x, int64_t first) {
   return anfi_b_apply(b, ANF_OP_Flatten, anfi_edit_done(&e), 1, &x);
 }
 
-/* What folded examples gave, as lanes again. */
+/* Unfolds examples into lanes. */
 static anf_node *unfold(anfi_batch *b, anf_node *y) {
   const anf_type *t = b->primal->type;
   return anfi_b_lane_shape(b, y, t->n, t->dims);

@@ -35,7 +35,7 @@ anf_node *anfi_b_lane_first(anfi_batch *b, anf_node *index) {
   if (anfi_is_static(index->type))
     return join(b, ANF_OP_Concat, anfi_b_ints(b, ANF_OP_BroadcastTo, "shape", lane, n, dims), index,
                 -1);
-  if (!dims[n - 1] || !index->type->dims[n - 1]) return NULL; // no element tells the shape
+  if (!dims[n - 1] || !index->type->dims[n - 1]) return NULL; // no element has the shape
   e = anfi_edit_attrs(b->ad, ANF_OP_Slice, NULL);
   anfi_edit_int(&e, "axis", -1);
   anfi_edit_int(&e, "stop", 1);

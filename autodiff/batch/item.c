@@ -91,7 +91,7 @@ static anf_node *gather(item *it) {
   return anfi_b_2(it->b, ANF_OP_GatherNd, x, index);
 }
 
-/* [lanes, dims of indices.., kept axes..] in the order of the result. */
+/* [lanes, dims of indices.., remaining axes..] in the order of the result. */
 static anf_node *in_order(const item *it, anf_node *y) {
   int64_t axes[ANF_MAX_RANK + 1] = {0};
   size_t n = 1, kept = 0;

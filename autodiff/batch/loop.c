@@ -9,7 +9,7 @@
 #include "autodiff/batch/vmap.h"
 #include "ir/mark.h"
 
-/* The loop's arguments: those of the state, and stacks, raised to what the loop keeps. */
+/* The loop's arguments: those of the state, and stacks, raised to the loop's masks. */
 static bool loop_args(anfi_vmap *v, const anf_node *n, const anfi_flow_loop *p, anf_node **args) {
   const bool *want = p->in;
   for (size_t i = 0; i < p->l.nw + p->l.ns + p->l.nx; i++) {
@@ -109,7 +109,7 @@ static anf_graph *round_graph(anfi_vmap *v, const anfi_flow_loop *p, bool all, b
   return end_round(&r, call_step(&r, fill), all) ? r.g : NULL;
 }
 
-/* What one of both gives: while no lane is done nothing need be filled or kept. */
+/* A choice of two steps: while no lane is finished, no fill and no select is needed. */
 static anf_node *round_of(round_ *r) {
   anfi_vmap *v = r->v;
   const anfi_loop_op *l = &r->p->l;

@@ -22,7 +22,7 @@ anf_node *anfi_batch_bernoulli(anfi_batch *b) { // key p
   return anfi_b_2(b, ANF_OP_Less, u, p);
 }
 
-/* What one key drops is found on a lane of ones: 0 there, or the scale. */
+/* The mask of a key is its result on a lane of ones: 0, or the scale. */
 anf_node *anfi_batch_dropout(anfi_batch *b) { // x key
   const anf_type *t = b->primal->type;
   anf_ctx *cx = b->ad->m->cx;

@@ -99,7 +99,7 @@ anf_node *anfi_batch_swap_axes(anfi_batch *b) {
   return with_attrs(b, &e, b->in);
 }
 
-/* x.T; what looks at the shape never comes here. */
+/* x.T; ops that read only the shape never get here. */
 anf_node *anfi_batch_get_field(anfi_batch *b) {
   size_t n = anfi_lane_type(b, 0)->n;
   int64_t axes[ANF_MAX_RANK + 1] = {0};
@@ -251,7 +251,7 @@ anf_node *anfi_batch_diag(anfi_batch *b) {
 
 /* ---- effects ---- */
 
-/* An assertion holds if it holds for all lanes; what is printed is the batch. */
+/* An assertion holds if it holds for all lanes; Print prints the batch. */
 anf_node *anfi_batch_effect(anfi_batch *b) {
   anf_node *in[2];
   if (b->primal->op == ANF_OP_Print) return anfi_b_again(b, b->in);

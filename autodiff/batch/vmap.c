@@ -50,7 +50,7 @@ const anf_type *anfi_vmap_type(anfi_vmap *v, const anf_type *t, const bool *mask
   return batched_type(v, t, &mask);
 }
 
-/* ---- what stands for what ---- */
+/* ---- counterparts in the batched graph ---- */
 
 anf_node *anfi_vmap_param(anf_graph *g, const anf_type *t) {
   anf_node *p = anfi_param(g, NULL, t);
@@ -118,7 +118,7 @@ static anf_node *find_lanes(const anfi_batch *b, anf_node *x, const anf_type *t,
   return NULL;
 }
 
-/* A box or stack: what is undefined is so for all lanes. */
+/* Spreads a box or stack; an undefined one stays undefined for all lanes. */
 static anf_node *spread_storage(anfi_batch *b, anf_node *x) {
   if (anfi_is_op(x, ANF_OP_Undef)) return x;
   return anfi_b_2(b, ANF_OP_KeptSpread, x, anfi_b_lanes(b));
@@ -161,7 +161,7 @@ anf_node *anfi_vmap_raise(anfi_vmap *v, anfi_batch *b, anf_node *x, const anf_ty
 
 /* ---- nodes ---- */
 
-/* By the op itself on what stands for its inputs. */
+/* The same op on batched inputs. */
 static anf_node *as_it_stands(anfi_vmap *v, const anf_node *n, anf_node *const *in) {
   if (n->op == ANF_OP_TupleGet || n->op == ANF_OP_RecordGet)
     return anfi_nest_item(&v->b, in[0], anfi_flow_item(&v->f, n));
@@ -263,7 +263,7 @@ static bool is_callee(const anf_node *n) {
          anfi_value_graph(n->in[1].def);
 }
 
-/* What is batched though the rule did not need it is raised by who uses it: masks are exact here but
+/* A user raises an input that is less batched than its mask: masks are exact here but
  * for results that had to be raised. */
 static bool fill_graph(anfi_vmap *v, anfi_flow_spec *s) {
   const anfi_node_vec *order = anfi_flow_order(&v->f, s->graph);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The graph that does a batch of lanes at once: what vmap.c and its parts share. */
+/* State of one vmap: shared by vmap.c, branch.c and loop.c. */
 #ifndef ANFI_VMAP_H
 #define ANFI_VMAP_H
 
@@ -14,14 +14,14 @@ typedef struct anfi_vmap {
   const anf_analysis *an;          // of the module before, when needed
   anfi_flow_spec *now;
   anf_node **param; // of now->made
-  anf_node **node;  // by position in the order of now->graph: what stands for it
+  anf_node **node;  // by position in the order of now->graph: its counterpart
   anfi_batch b;     // building in now->made
 } anfi_vmap;
 
 /* vmap.c */
 bool anfi_can_batch(const anf_type *t); // an item
 anf_graph *anfi_vmap_made(anfi_vmap *v, anfi_flow_spec *s);
-anf_node *anfi_vmap_node(anfi_vmap *v, const anf_node *old); // what stands for it
+anf_node *anfi_vmap_node(anfi_vmap *v, const anf_node *old); // its counterpart
 /* x of type t whose items in `has` are batched, with those in `want` (which holds `has`) batched. */
 anf_node *anfi_vmap_raise(anfi_vmap *v, anfi_batch *b, anf_node *x, const anf_type *t,
                           const bool *has, const bool *want);

@@ -152,7 +152,7 @@ static anf_node *sum_to(anfi_ad *ad, anf_graph *g, anf_node *x, const anf_type *
   return s ? reshape_like(ad, g, s, like) : NULL;
 }
 
-/* y, what a reduction of `like` along the axes gave, repeated to the shape of `like`. */
+/* y, a reduction of `like` along the axes, repeated to the shape of `like`. */
 static anf_node *unreduce(anfi_ad *ad, anf_graph *g, anf_node *y, const anf_type *like,
                           uint32_t axes, bool keep) {
   int64_t dims[ANF_MAX_RANK];
@@ -184,7 +184,7 @@ anf_node *anfi_ad_ones(anfi_ad *ad, anf_graph *g, anf_node *x) {
   return filled(ad, g, x, anfi_ad_type_of(ad, x), 1);
 }
 
-/* ---- what need not be built ---- */
+/* ---- nodes that need not be built ---- */
 
 typedef struct {
   anfi_ad *ad;
@@ -267,7 +267,7 @@ static bool is_complex(const anf_type *t) {
   return anfi_dtype_class((anf_dtype)t->dtype) == ANFI_CLASS_COMPLEX;
 }
 
-/* Ops that look at the type of their last argument alone. */
+/* Ops that read only the type of their last argument. */
 static anf_node *without_like(const plan *p) {
   const anf_type *x = type_in(p, 0), *like = type_in(p, p->n - 1);
   if (x == p->type && (p->op == ANF_OP_CastLike || is_static(x))) return p->in[0];
@@ -305,7 +305,7 @@ static anf_node *filled_like(const plan *p) {
 
 typedef anf_node *shortening(const plan *);
 
-/* By op: what may fire whatever the operands are, and what fires for a special operand (is_special). */
+/* Shortenings by op: those that depend on types, and those that depend on a special operand (is_special). */
 static shortening *const by_type[ANF_OP_COUNT] = {
     [ANF_OP_Where] = shorter_choice,
     [ANF_OP_Conj] = if_real,
@@ -396,7 +396,7 @@ static bool may_fold(anfi_opcode op) {
   return anfi_op[op].scalar || op == ANF_OP_Cast || op == ANF_OP_Sum;
 }
 
-/* Inputs may have been made for the node alone that `same` stands for. */
+/* Inputs may have been made only for the node that `same` replaces. */
 static anf_node *instead(const plan *p, anf_node *same) {
   for (size_t i = 0; same && i < p->n; i++)
     if (p->in[i]->graph) anfi_look_at(p->in[i], ANFI_TODO_DCE);

@@ -9,7 +9,7 @@
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 
-/* ---- what hooks ask ---- */
+/* ---- queries of hooks ---- */
 
 anf_value *anfi_derive_ints(const anfi_derive *q, size_t n, const int64_t *x) {
   anf_value *v = anfi_value_new_ints(q->ad->m->cx, n, x);
@@ -51,7 +51,7 @@ anf_node *anfi_derive_reshape(anfi_derive *q, anf_node *x, size_t rank, const in
   return anfi_derive_build(q, "(Reshape @0 shape=$0)", &x, 1, &v);
 }
 
-/* ---- what a row says ---- */
+/* ---- the columns of a row ---- */
 
 anfi_derivative anfi_derivative_of(anf_ctx *cx, anfi_opcode op, size_t input) {
   const char *s = anfi_op[op].grad ? anfi_op[op].grad : anfi_op[op].vjp ? "vjp" : "";
@@ -89,7 +89,7 @@ static void look_at(anfi_ad *ad, const anf_node *primal) {
   ad->how = anfi_debug_derive(ad->m, primal->debug, "gradient of");
 }
 
-/* Contributions as the row gives them. */
+/* Adjoints by formula and hook; shape and type may still be those of the broadcast result. */
 static bool contributions(anfi_derive *q) {
   const anfi_formula *f = anfi_formula_of_row(q->ad, q->op);
   bool hook = false, some = false;
@@ -269,9 +269,10 @@ static bool apply_elementwise(const forward *q) {
 
 typedef struct {
   const forward *q;
-  uint32_t base, first, last; // node ids: the unknown dy, what the derivative made, its end
-  anf_node ***cot;            // by id - base: one a place of the node's type; NULL: none yet
-  bool *linear;               // by id - base: does it depend on dy?
+  uint32_t base, first,
+      last;        // node ids: the unknown dy, the first and the last node of the pullback
+  anf_node ***cot; // by id - base: one a place of the node's type; NULL: none yet
+  bool *linear;    // by id - base: does it depend on dy?
 } transpose;
 
 static bool is_part(const transpose *t, const anf_node *n) {
@@ -314,7 +315,7 @@ static void mark_linear(transpose *t) {
   }
 }
 
-/* What was built for the unknown dy goes again; a guard that looks at dy sees ones. */
+/* Removes the pullback for the unknown dy; a guard that reads dy reads ones. */
 static bool clear(transpose *t, anf_node *const *dy, size_t n) {
   anfi_ad *ad = t->q->ad;
   for (uint32_t id = t->last; id-- > t->first;) {

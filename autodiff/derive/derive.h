@@ -3,9 +3,9 @@
  *
  * CONVENTION for complex numbers z = x + iy: the cotangent of z is dL/dx + i dL/dy, so that
  * <u, v> = Re(sum conj(u) v) and the vjp is the adjoint of the jvp. A holomorphic f has vjp
- * dy * conj(f'(z)) and jvp t * f'(z). In formulas: Conj what is multiplied; of a real it is nothing.
+ * dy * conj(f'(z)) and jvp t * f'(z). Formulas conjugate factors; Conj of a real builds nothing.
  *
- * Cotangents and tangents have the type of what they belong to. NULL is a symbolic zero. Integers,
+ * Cotangents and tangents have the type of their primal. NULL is a symbolic zero. Integers,
  * bools and keys have none: their places hold NULL. The places of a tuple-typed value are its
  * items, one after the other (ops whose results nest deeper than that have no derivative here: the
  * transforms know tuples and records by name). */
@@ -29,7 +29,7 @@ typedef struct anfi_ad_recent {
   anf_node *node;
 } anfi_ad_recent;
 
-/* What derivatives are built with; one serves a whole transform. Made by anfi_ad_new. */
+/* State of building derivatives; one serves a whole transform. Made by anfi_ad_new. */
 typedef struct anfi_ad {
   anf_module *m;
   anfi_arena *arena;  // scratch of the frame
@@ -41,7 +41,7 @@ typedef struct anfi_ad {
   const struct anfi_formula *of_row[ANF_OP_COUNT]; // likewise, of the rows of op.def
   ANFI_VEC(const anfi_attrs *) gets;               // attributes of TupleGet by index
   anfi_ad_known known[ANFI_AD_TYPES];              // by a hash of op and type
-  const struct anfi_recipe *recipe[ANFI_AD_TYPES]; // likewise, and of what is wanted
+  const struct anfi_recipe *recipe[ANFI_AD_TYPES]; // likewise, and of the wanted operands
   const anf_type *common; // of the last one that was written: a tensor of floats, of known dims
   struct anfi_rewriter *clean; // for nodes that come out simplified
   uint8_t todo;           // ANFI_TODO_DCE, or 0: it is sure that something will use the next ones
@@ -49,23 +49,23 @@ typedef struct anfi_ad {
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
 
-/* What a row says of one input. */
+/* The derivative of a row for one input. */
 typedef enum anfi_derivative {
   ANFI_DERIVATIVE,       // there is one
-  ANFI_DERIVATIVE_ZERO,  // "_": integers, comparisons, what is piecewise constant
+  ANFI_DERIVATIVE_ZERO,  // "_": integers, comparisons, piecewise constant functions
   ANFI_DERIVATIVE_NONE,  // "!": asking for it is an error
   ANFI_DERIVATIVE_GRAPH, // "*": the transforms know this op by name, as they do calls
   ANFI_DERIVATIVE_MISSING,
 } anfi_derivative;
 anfi_derivative anfi_derivative_of(anf_ctx *cx, anfi_opcode op, size_t input);
 
-/* Has a value of this type tangents? Real and complex tensors, and what has such a part. */
+/* Has a value of this type tangents? Real and complex tensors, and types with such a part. */
 static inline bool anfi_ad_varies(const anf_type *t) { return t->varies; }
 
 /* ---- building ---- */
 
-/* A typed node, or an older one that is the same: what changes nothing is not built (factors of 1,
- * double negation, casts and sums to what is there already, conjugates of reals), what looks at a
+/* A typed node, or an older equal one. Nodes that change nothing are not built (factors of 1,
+ * double negation, casts and sums to the type at hand, conjugates of reals), ops that read a
  * static shape alone takes it as an attribute and does not hold on to its operand, and scalar
  * constants are computed. NULL with an error recorded when the types do not fit. */
 anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_attrs *attrs,
@@ -74,7 +74,7 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
 #define anfi_ad_apply2(ad, g, op, a, b) anfi_ad_apply(ad, g, op, NULL, 2, (anf_node *const[]){a, b})
 #define anfi_ad_apply3(ad, g, op, a, b, c)                                                         \
   anfi_ad_apply(ad, g, op, NULL, 3, (anf_node *const[]){a, b, c})
-/* The same of an elementwise op without attributes, when the type of what it gives is known: for what
+/* The same of an elementwise op without attributes, when its result type is known: for the origin that
  * anfi_ad_next says, with op and type set. */
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, const anfi_apply_of *of, size_t n, anf_node *const *in);
 static inline anfi_apply_of anfi_ad_next(const anfi_ad *ad, anf_graph *g) {
@@ -96,9 +96,9 @@ static inline const anf_type *anfi_ad_type_of(anfi_ad *ad, const anf_node *n) {
 
 /* ---- one op ---- */
 
-/* `primal` says op, attributes and types; in[] and y are what stands for its arguments and result
+/* `primal` says op, attributes and types; in[] and y are the counterparts of its arguments and result
  * in g. dy has one place for each item of a tuple-typed result, else one (ndy = 1). out[i] is set
- * for every argument: the contribution to it, of its type, where want[i] and there is one. False
+ * for every argument: its adjoint, of its type, where want[i] and not zero. False
  * with E07xx recorded when a wanted one does not exist. */
 bool anfi_vjp_op(anfi_ad *ad, anf_graph *g, const anf_node *primal, anf_node *const *in,
                  anf_node *y, size_t ndy, anf_node *const *dy, const bool *want, anf_node **out);
@@ -123,14 +123,14 @@ typedef struct anfi_derive {
   const bool *want;
   anf_node **out; // all NULL at first; shape and type may still be those of the broadcast result
 } anfi_derive;
-/* What a formula gives, or NULL with an error recorded. `values` are released, whatever happens.
- * INVARIANT: `formula` is a literal: what it parses to is kept under its address.
+/* The node of a formula, or NULL with an error recorded. `values` are released, whatever happens.
+ * INVARIANT: `formula` is a literal: its parsed form is cached by address.
  *
- *   (Mul dy (Conj x))     an op and its arguments; "xs*" stands for all the repeated ones
+ *   (Mul dy (Conj x))     an op and its arguments; "xs*" means all the repeated ones
  *   x, in0                an input by its name, or by its place
- *   y, dy, dy1            the result; what comes to its only (or first) place, to its second
+ *   y, dy, dy1            the result; the adjoint of its only (or first) item, of its second
  *   axis, 0.5             the number in an attribute, or written down: of the type of its neighbours
- *   @0, $0                what a hook passes in `nodes`, and, for attributes, in `values`
+ *   @0, $0                passed by a hook in `nodes`, and, for attributes, in `values`
  *   axis=axis keepdims=true mode=add shape=(Shape x)    attributes: of the primal, or constant */
 anf_node *anfi_derive_build(anfi_derive *q, const char *formula, anf_node *const *nodes,
                             size_t nvalue, anf_value *const *values);
@@ -140,7 +140,7 @@ anf_value *anfi_derive_ints(const anfi_derive *q, size_t n, const int64_t *x);
 anf_value *anfi_derive_int(const anfi_derive *q, int64_t x);
 /* An attribute of the primal, by name; never NULL. */
 anf_value *anfi_derive_attr(const anfi_derive *q, const char *name);
-/* Is argument i there, and does it vary and want its contribution? */
+/* Is argument i there, and does it vary and want its adjoint? */
 bool anfi_derive_given(const anfi_derive *q, size_t i);
 bool anfi_derive_wants(const anfi_derive *q, size_t i);
 const anf_type *anfi_derive_type(const anfi_derive *q, size_t i); // of argument i
@@ -148,7 +148,7 @@ anf_node *anfi_derive_reshape(anfi_derive *q, anf_node *x, size_t rank, const in
 /* Are the dims of argument i known? Else E0722 for it. */
 bool anfi_derive_static(const anfi_derive *q, size_t i);
 
-/* formula.c, for derive.c: what a row says of an input, and contributions by its formulas */
+/* formula.c, for derive.c: the derivative of an input, and adjoints by formulas */
 typedef struct anfi_formula anfi_formula;
 const anfi_formula *anfi_formula_of_row(anfi_ad *ad, anfi_opcode op); // NULL: E0001 recorded
 int anfi_formula_says(const anfi_formula *f, size_t input); // anfi_derivative, or ANFI_BY_HOOK
@@ -161,8 +161,8 @@ bool anfi_recipe_follow(const anfi_derive *q, const anfi_recipe *r); // sets q->
 /* The recipe for operands that have all the type t of the result, and bits of those wanted. */
 const anfi_recipe *anfi_recipe_for(anfi_ad *ad, anfi_opcode op, uint32_t n, const anf_type *t,
                                    uint32_t want);
-/* Contributions to `out`. `at` has room for ANFI_RECIPE_PLACES; its first are in[], y and dy as for
- * anfi_vjp_op. Where a bit of anfi_recipe_minus is set, it is the negative of the contribution. */
+/* Adjoints to `out`. `at` has room for ANFI_RECIPE_PLACES; its first are in[], y and dy as for
+ * anfi_vjp_op. Where a bit of anfi_recipe_minus is set, it is the negative of the adjoint. */
 enum { ANFI_RECIPE_INPUTS = 4, ANFI_RECIPE_STEPS = 24 };
 enum { ANFI_RECIPE_PLACES = ANFI_RECIPE_INPUTS + 2 + ANFI_RECIPE_STEPS };
 bool anfi_recipe_make(anfi_ad *ad, anf_graph *g, const anfi_recipe *r, anf_node **at,

@@ -41,7 +41,7 @@ static bool is(const char *s, size_t len, const char *what) {
 
 static bool digit(char c) { return c >= '0' && c <= '9'; }
 
-/* Length of what starts with "(" at s, both parentheses included. */
+/* Length of the parenthesis that opens at s, both parentheses included. */
 static size_t enclosed(const char *s) {
   size_t depth = 0, n = 0;
   do {
@@ -244,7 +244,7 @@ int anfi_formula_says(const anfi_formula *f, size_t input) {
 
 /* ---- building ---- */
 
-/* What a term is: a node, or a number that takes the type of its neighbours. */
+/* The value of a term: a node, or a number that takes the type of its neighbours. */
 typedef struct {
   anf_node *node;
   double number;

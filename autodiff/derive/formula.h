@@ -38,7 +38,7 @@ typedef struct anfi_term {
 
 struct anfi_formula {
   ANFI_VEC(anfi_term) terms;
-  ANFI_VEC(int) roots; // terms, or what stands in their place
+  ANFI_VEC(int) roots; // terms, or ROOT_*
 };
 enum { ROOT_ZERO = -1, ROOT_NONE = -2, ROOT_GRAPH = -3, ROOT_HOOK = -4 };
 

@@ -29,8 +29,8 @@ struct anfi_recipe {
   uint32_t n, nstep;
   const anf_type *type; // of operands, y and dy
   bool none;            // there is no recipe: formulas must be read
-  uint16_t out[INPUTS]; // where the contribution to each wanted operand is, ...
-  uint32_t minus;       // ... or, bit set, what it is the negative of
+  uint16_t out[INPUTS]; // where the adjoint of each wanted operand is, ...
+  uint32_t minus;       // ... or, bit set, its negative
   step at[];
 };
 
@@ -131,7 +131,7 @@ static bool write_term(writer *w, uint32_t i) {
   return good;
 }
 
-/* Signs are left to who adds contributions up: most become differences. */
+/* Signs are left to the sums of adjoints, where most become differences. */
 static uint32_t without_sign(const anfi_formula *f, uint32_t root, uint32_t i, uint32_t *minus) {
   const anfi_term *t = &f->terms.at[root];
   for (; t->kind == OF_OP && t->op == ANF_OP_Neg && t->n == 1; t = &f->terms.at[root]) {
@@ -155,7 +155,7 @@ static bool write_all(anfi_ad *ad, const anfi_formula *f, anfi_recipe *r) {
   return true;
 }
 
-/* In a frame of its own: what does not fit is no error, formulas will do. */
+/* In a frame of its own: failing to compile is no error, the formula is built from terms instead. */
 static anf_status write_quietly(anfi_ad *ad, const anfi_formula *f, anfi_recipe *r) {
   anf_ctx *cx = ad->m->cx;
   anf_diag *nothing = NULL;

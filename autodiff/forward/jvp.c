@@ -59,7 +59,7 @@ static anf_node *param(anf_graph *g, const anf_type *t, uint32_t debug) {
   return p;
 }
 
-/* What a call of T is of: (result, (tangents of leaves in out..)). */
+/* The result type of ∂: (result, (tangents of leaves in out..)). */
 static const anf_type *result_type(const forward *v, const anf_type *t, const bool *out) {
   size_t k = anfi_ad_leaves(t), n = 0;
   const anf_type **leaf = ANFI_NEW_N(v->a, const anf_type *, k + 1);
@@ -95,7 +95,7 @@ typedef struct {
   anf_node *y, **t;
 } pair;
 
-/* What T gave, taken apart. */
+/* Splits the result of ∂. */
 static pair take_apart(forward *v, anf_node *both, size_t k, const bool *out) {
   pair p = {anfi_ad_get(v->ad, v->g, both, 0), ANFI_NEW_N(v->a, anf_node *, k + 1)};
   anf_node *t = anfi_ad_get(v->ad, v->g, both, 1);
@@ -117,7 +117,7 @@ static anf_node **call_args(forward *v, const anf_node *n, bool with_tangents, s
   return in;
 }
 
-/* What stands for the callee when its arguments' tangents count (`t`), or do not. */
+/* The callee, with tangents (`t`) or without. */
 static anf_node *callee_of(forward *v, const anf_node *n, bool t) {
   const anf_node *sw = anfi_flow_choice(n);
   if (!sw) {
@@ -355,7 +355,7 @@ static pair choice_of_data(forward *v, const anf_node *n) {
   return p;
 }
 
-/* What derivatives keep: a tangent has the structure of what it belongs to. */
+/* Boxes and stacks: the tangent has the structure of the primal. */
 static pair kept(forward *v, const anf_node *n) {
   pair p = plain(v, n);
   const anf_node *x = n->in[0].def;

@@ -181,7 +181,7 @@ static void call_back(anfi_j *j, const anf_node *n, const bool *given) {
 
 /* ---- loops ---- */
 
-/* The stack's leaf stands for all leaves of its elements. */
+/* A stack is one leaf, for all leaves of its elements. */
 static size_t spread(const anf_type *t, bool on, bool *out) {
   size_t k = anfi_ad_leaves(t);
   for (size_t i = 0; i < k; i++) out[i] = on;

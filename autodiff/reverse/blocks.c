@@ -14,7 +14,7 @@
 #include "autodiff/reverse/j.h"
 #include "ir/mark.h"
 
-/* For a loop whose rounds keep much. The same everywhere, as what a gradient looks like must not
+/* For a loop with many bytes of residuals. The same everywhere: the text of a gradient must not
  * depend on the machine. */
 static const uint64_t MUCH = UINT64_C(1) << 20, BUDGET = UINT64_C(1) << 32; // bytes
 
@@ -213,7 +213,7 @@ static anf_graph *forward_within(anfi_ad *ad, const anfi_jspec *s, const anfi_lo
   return m.g;
 }
 
-/* ▶ of the loop n: what is kept follows the state. A tree's first state ◀ finds among what the loop
+/* ▶ of the loop n: residuals follow the state. A tree's first state ◀ finds among what the loop
  * was given. */
 void anfi_forward_blocks(anfi_jbuild *q, anf_node *n, anf_node *const *args) {
   const anfi_jspec *s = anfi_j_callee(q->j, n, 0);

@@ -35,7 +35,7 @@ static void back_choice(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size
         anfi_add_adjoint(q, n->in[branch].def, i, choose(q, n, branch, leaf[i]));
 }
 
-/* ∂ of a box is a box of what is in it, with adjoints for leaves. */
+/* The adjoint of a box is a box of the adjoints of its contents. */
 static void back_box(anfi_jbuild *q, anf_node *n, anf_node *const *leaf) {
   anf_node *x = n->in[0].def;
   const anf_type *t = anfi_ad_type_of(q->ad, x);

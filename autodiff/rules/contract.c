@@ -119,7 +119,7 @@ static bool tie(equation *e, uint8_t label, uint8_t *again) {
   return true;
 }
 
-/* The contribution to operand i: summed over labels that it has not; dims of its own, and those
+/* The adjoint of operand i: summed over labels that it has not; dims of its own, and those
  * that broadcast, are put in afterwards. */
 static anf_node *einsum_part(equation *e, size_t i) {
   anfi_derive *q = e->q;

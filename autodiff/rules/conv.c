@@ -15,7 +15,7 @@ static anf_node *conv(anfi_derive *q, anf_node *x, anf_node *w) {
   return anfi_derive_build(q, f[spatial(q) - 1], in, 0, NULL);
 }
 
-bool anfi_vjp_conv_grad_input(anfi_derive *q) { // dy w: both places stand for themselves
+bool anfi_vjp_conv_grad_input(anfi_derive *q) { // dy w: linear in both
   if (anfi_derive_wants(q, 0) && !(q->out[0] = conv(q, q->dy[0], q->in[1]))) return false;
   if (!anfi_derive_wants(q, 1)) return true;
   q->out[1] = anfi_derive_build0(q, "(ConvGradWeight dy in0 stride=stride padding=padding "

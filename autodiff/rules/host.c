@@ -17,7 +17,7 @@ static anf_node *part(anfi_derive *q, anf_node *of, bool tuple, size_t i) {
   return tuple ? item(q, of, i) : of;
 }
 
-/* arguments, parts of the result, what comes to the real ones */
+/* arguments, parts of the result, adjoints of the real parts */
 static bool collect(anfi_derive *q, const anfi_host *h, nodes *in) {
   anfi_arena *a = q->ad->arena;
   bool tuple = h->type->result->kind == ANF_TYPE_TUPLE;

@@ -47,7 +47,7 @@ static double least(anf_dtype d) {
   return d == ANF_F16 ? -65504.0 : d == ANF_BF16 || d == ANF_F32 ? -3e38 : -1e308;
 }
 
-/* What each query may attend to, as bools, or NULL with *all set when that is everything. */
+/* The mask of keys for each query, as bools, or NULL with *all set when nothing is masked. */
 static anf_node *allowed(anfi_derive *q, bool *all) {
   const anf_type *a = anfi_derive_type(q, 0), *k = anfi_derive_type(q, 1);
   anf_node *in[2] = {NULL, NULL};
@@ -95,7 +95,7 @@ static anf_node *weights(anfi_derive *q, anf_node *scale) {
 }
 
 /* The weights are there, and the derivative reads them: the value is made of them too, so that they
- * are computed once. Not where that means to keep much more than what they are made of. */
+ * are computed once. Not where that saves much more than their operands. */
 static bool reuse_weights(anfi_derive *q, anf_node *w) {
   enum { MOST = 4 }; // times the width of a query
   const anf_type *t = anfi_derive_type(q, 0), *k = anfi_derive_type(q, 1);
@@ -103,7 +103,7 @@ static bool reuse_weights(anfi_derive *q, anf_node *w) {
   bool wide = t->dtype == ANF_F32 || t->dtype == ANF_F64;
   if (!wide || keys < 0 || keys > MOST * t->dims[t->n - 1]) return true;
   if (!anfi_is_op(q->y, ANF_OP_Attention) || q->y->graph != q->g)
-    return true; // kept from elsewhere
+    return true; // saved by another node
   anf_node *y = anfi_derive_build(q, "(MatMul @0 v)", &w, 0, NULL);
   if (!y || y->type != q->y->type) return y != NULL;
   anfi_replace(q->y, y);

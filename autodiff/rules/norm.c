@@ -136,7 +136,7 @@ static anf_node *item(anfi_derive *q, int64_t k) {
   return anfi_derive_build(q, "(TupleGet y index=$0)", NULL, 1, &v);
 }
 
-/* What comes to the statistics themselves. */
+/* Adjoints of the statistics themselves. */
 static bool statistics(anfi_derive *q, uint32_t mask, anf_node *distance) {
   size_t n = 1;
   const anf_type *t = anfi_derive_type(q, 0);

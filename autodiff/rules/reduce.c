@@ -56,7 +56,7 @@ static anf_node *recurrence(anfi_derive *q, anf_node *a, anf_node *b, size_t axi
   return anfi_derive_build(q, "(LinearScan (Conj @0) @1 axis=$0 reverse=$1)", in, 2, v);
 }
 
-/* y_i = b_i + a_i y_before: what comes to y_i goes on to y_before times a_i. */
+/* y_i = b_i + a_i y_before: the adjoint of y_i flows on to y_before times a_i. */
 bool anfi_vjp_linear_scan(anfi_derive *q) {
   size_t axis = 0;
   bool back = flag(q, "reverse");

@@ -116,7 +116,7 @@ bool anfi_vjp_unstack(anfi_derive *q) {
 
 /* ---- padding, repeating ---- */
 
-/* Along one axis a pad takes elements at constant positions: what comes back is added there. */
+/* Along one axis a pad takes elements at constant positions: adjoints are summed there. */
 static anf_node *unpad(anfi_derive *q, anf_node *dy, size_t axis, const int64_t *width) {
   const anf_type *t = anfi_ad_type_of(q->ad, dy);
   int64_t size = anfi_derive_type(q, 0)->dims[axis], dims[ANF_MAX_RANK];

@@ -199,7 +199,7 @@ static bool same_code(const anfi_abs *a, const anfi_abs *b) {
   return a->graph == b->graph && a->op == b->op && a->attrs == b->attrs && a->n == b->n;
 }
 
-/* The union of two flow sets; a code in both binds the join of what they bind. */
+/* The union of two flow sets; the environments of a code in both are joined. */
 static const anfi_abs *join_fns(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b,
                                 bool dims) {
   const anfi_abs **items = ANFI_NEW_N(t->arena, const anfi_abs *, a->n + b->n);

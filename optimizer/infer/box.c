@@ -54,7 +54,7 @@ static const anfi_abs *deepest(const anfi_abs *a) {
   return into != a && into->depth ? into : NULL;
 }
 
-/* Has what g binds in this code no box yet, and functions in it? Then it gets one. */
+/* Boxes the environment of g in this code, if it holds functions and is not boxed yet. */
 static bool box_items(anfi_inference *q, const anfi_abs *code) {
   bool more = false;
   for (uint32_t i = 0; i < code->n; i++) {
@@ -66,7 +66,7 @@ static bool box_items(anfi_inference *q, const anfi_abs *code) {
   return more;
 }
 
-/* Boxes for what graphs bind that come again inside of themselves. A derivative of a derivative and so
+/* Boxes environments of graphs that recur inside their own environment. A derivative of a derivative and so
  * on without bound has no end in boxes either. */
 static bool box_nest(anfi_inference *q, const anfi_abs *closure) {
   uint8_t *seen = ANFI_NEW_N(q->arena, uint8_t, q->m->graphs.n);

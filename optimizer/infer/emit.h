@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writing a spec out as a first-order graph: what specialise.c and its parts share. */
+/* Writing a spec out as a first-order graph: shared by specialise.c and emit*.c. */
 #ifndef ANFI_EMIT_H
 #define ANFI_EMIT_H
 
@@ -31,7 +31,7 @@ anf_node *anfi_emit_const(anfi_emit *e, anf_value *v); // takes the reference
 /* The data of `from` as data of `to`, which is wider. */
 anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to);
 
-/* What a code that is called takes of what it binds: boxes are opened. */
+/* The environment as the callee takes it: boxes are opened. */
 anf_node *anfi_emit_open(anfi_emit *e, anf_node *n, const anfi_abs *a);
 
 /* specialise.c */

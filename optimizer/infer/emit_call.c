@@ -64,7 +64,7 @@ typedef struct {
 
 static const char *mark_of(size_t branch) { return branch == 0 ? ANFI_THEN : ANFI_ELSE; }
 
-/* The graph of one branch: `pick` finds, among the shared parameters, what the code binds. */
+/* The graph of one branch: `pick` finds the code's environment among the shared parameters. */
 static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,
                          anf_node **(*pick)(anfi_emit *, const site *, const anfi_abs *, size_t,
                                             anf_node **)) {
@@ -167,7 +167,7 @@ anf_node *anfi_emit_call(anfi_emit *e, const anfi_abs *fabs, anf_node *f, size_t
 
 /* ---- a branch: Switch(cond, f, h)(args) ---- */
 
-/* What both branches bind is passed once each; `from` tells where a branch's data lie. */
+/* Both environments are passed, equal values once; e->where has the positions for each branch. */
 static anf_node **pick_by_branch(anfi_emit *e, const site *s, const anfi_abs *code, size_t branch,
                                  anf_node **params) {
   (void)s;

@@ -25,7 +25,7 @@ static const anfi_attrs *constant_attrs(anfi_emit *e, anfi_opcode op, const anfi
   return out;
 }
 
-/* What one code binds, with more bound: data of `to`. */
+/* The environment of a code with more values bound: data of `to`. */
 static anf_node *bind_more(anfi_emit *e, anf_node *bound, const anfi_abs *code,
                            const anfi_abs *const *iabs, anf_node *const *more, const anfi_abs *to) {
   anf_node **items = ANFI_NEW_N(e->arena, anf_node *, to->n);

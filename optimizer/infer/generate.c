@@ -47,7 +47,7 @@ static part nest_like(const walk *w, const anfi_abs *like, const part *items) {
   return r;
 }
 
-/* A leaf of a later argument stands for all leaves where the first goes deeper. */
+/* A leaf of a later argument broadcasts where the first argument nests deeper. */
 static bool map_items(const walk *w, size_t n, const part *xs, size_t i, part *out) {
   for (size_t k = 0; k < n; k++) {
     if (k && !is_nest(xs[k].abs)) out[k] = xs[k];
@@ -117,7 +117,7 @@ static anf_node *emit_loop(const walk *w, int64_t nw, const part *in, anf_node *
   return anfi_emit_loop(w->e, nw, in[0].abs, in[0].node, go, n, args, nodes, w->at);
 }
 
-/* The state's abs is the least that holds what goes in and what every round gives. */
+/* The state's abstract value: the least fixpoint over the initial state and an iteration. */
 static part loop(const walk *w, const anfi_attrs *attrs, size_t n, const part *in) {
   int64_t nw = 0;
   anfi_value_is_int(anfi_attr_value(w->q->cx, ANF_OP_Loop, attrs, ANFI_LOOP_INVARIANT), &nw);

@@ -155,7 +155,7 @@ static bool arity_error(anfi_inference *q, const anf_graph *g, size_t n, const a
   return false;
 }
 
-/* A weak number takes the declared element type; unknown dims of a declaration take what comes. */
+/* A weak number takes the declared element type; unknown dims of a declaration match any. */
 static const anfi_abs *declared(anfi_inference *q, const anfi_abs *a, const anf_type *type) {
   if (a->kind != ANFI_ABS_DATA || type->kind != ANF_TYPE_TENSOR || a->type->kind != ANF_TYPE_TENSOR)
     return a;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Inference and specialisation: what each function computes for each signature it is called with.
+/* Inference and specialisation: the abstract result of each function for each signature.
  *
  * Glossary
  *   abs       an abstract value, hash-consed: equality is pointer equality
@@ -22,9 +22,9 @@ typedef enum anfi_abs_kind {
   ANFI_ABS_DATA,   // a type without items; `value` if it is constant
   ANFI_ABS_TUPLE,
   ANFI_ABS_RECORD,
-  ANFI_ABS_CODE, // a member of a flow set; items are what is bound
+  ANFI_ABS_CODE, // a member of a flow set; items are its environment
   ANFI_ABS_FN,   // a flow set; items are codes, by rising id
-  ANFI_ABS_BOXED // only as an item of a CODE: in a box, what `param` is of its graph
+  ANFI_ABS_BOXED // only as an item of a CODE: the boxed value of parameter `param`
 } anfi_abs_kind;
 
 typedef struct anfi_abs {
@@ -32,9 +32,9 @@ typedef struct anfi_abs {
   bool partial; // BOTTOM, or has one inside
   uint16_t op;  // of a CODE that is a primitive, else ANF_OP_NONE
   uint32_t id, n;
-  uint32_t depth;          // nesting of codes in what codes bind
+  uint32_t depth;          // nesting of codes in environments
   uint32_t height;         // of the whole abs; bounded, so that walks over it may recurse
-  uint32_t size;           // all that walks over it come to, or UINT32_MAX if that is more
+  uint32_t size;           // nodes of a full walk over it, saturating
   const anf_type *type;    // of DATA; of a RECORD, for its field names
   anf_value *value;        // of constant DATA
   anf_graph *graph;        // of a CODE
@@ -51,7 +51,7 @@ typedef struct anfi_abs_table {
   const anfi_abs **slots;
   size_t nslot, n;
   const anfi_abs *bottom;
-  const anfi_abs **boxed; // parameter's node id -> what its boxes hold; NULL: it is in none
+  const anfi_abs **boxed; // parameter's node id -> contents of its boxes; NULL: not boxed
   size_t nboxed, rises;   // how often boxes came to hold more
 } anfi_abs_table;
 void anfi_abs_init(anfi_abs_table *t, anfi_arena *a);
@@ -73,10 +73,11 @@ const anfi_abs *anfi_abs_join(anfi_abs_table *t, const anfi_abs *a, const anfi_a
 /* The type of the data that represents it after specialisation (see form.c); NULL for BOTTOM. */
 const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a);
 bool anfi_abs_has_fn(const anfi_abs *a);
-/* box.c: a in a box of this parameter; NULL if it does not fit with what others hold. */
+/* box.c: a in a box of this parameter; NULL if it does not join with the contents of others. */
 const anfi_abs *anfi_abs_box(anfi_abs_table *t, const anf_node *param, const anfi_abs *a);
-const anfi_abs *anfi_abs_find_boxed(const anfi_abs *a);                    // a box in it, or NULL
-const anfi_abs *anfi_abs_open(const anfi_abs_table *t, const anfi_abs *a); // what a box holds, or a
+const anfi_abs *anfi_abs_find_boxed(const anfi_abs *a); // a box in it, or NULL
+const anfi_abs *anfi_abs_open(const anfi_abs_table *t,
+                              const anfi_abs *a); // the contents of a box, or a itself
 /* The value of a constant, a new reference; NULL if it is not constant all through. */
 anf_value *anfi_abs_value(anf_ctx *cx, const anfi_abs *a);
 void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a); // "f32[2], fn{f, g}" for messages
@@ -106,7 +107,7 @@ struct anfi_spec {
   anf_graph *made;           // specialise.c: the specialised graph
 };
 
-/* What an op gave for these arguments: programs repeat few signatures of ops many times. */
+/* A cached result of an op: programs repeat few signatures of ops many times. */
 enum { ANFI_KNOWN = 256, ANFI_KNOWN_ARGS = 3 };
 typedef struct anfi_known {
   anfi_opcode op;
@@ -137,7 +138,7 @@ typedef struct anfi_inference {
   anfi_demanded asked;  // for what, last
   bool wished;          // something is exact that need not be
   bool wishless;        // it made too many signatures: no more of this
-  bool forget;          // what is exact: demands will be made again
+  bool forget;          // exactness: demands will be made again
   anfi_spec **of_graph; // graph id -> its specs
   uint32_t *nspec_of;   // graph id -> their number
   anfi_map by_key;
@@ -160,7 +161,7 @@ static inline anfi_spec *anfi_spec_final(anfi_spec *s) {
 }
 /* The abs of a node inside a spec. */
 const anfi_abs *anfi_spec_abs(anfi_inference *q, const anfi_spec *s, const anf_node *n);
-/* The spec that calling `code` with `args` in s comes to; NULL for a primitive. */
+/* The spec that a call of `code` with `args` in s runs; NULL for a primitive. */
 anfi_spec *anfi_infer_callee(anfi_inference *q, anfi_spec *s, const anfi_abs *code, size_t n,
                              const anfi_abs *const *args, anf_node *at);
 
@@ -182,9 +183,9 @@ bool anfi_is_counted(const anfi_inference *q, const anf_graph *g);
  * again, else E0522 is recorded. Always false. */
 bool anfi_endless_closures(anfi_inference *q, anfi_demanded d);
 
-/* The data that stands for a function value once programs are first order (emit.c):
- *   one code        the tuple of what it binds
- *   several codes   (tag, what code 0 binds, what code 1 binds, ...), those of other tags undefined
+/* The representation of a function value in first-order programs (emit.c):
+ *   one code        its environment, a tuple
+ *   several codes   (tag, environment of code 0, of code 1, ...), those of other tags undefined
  */
 
 #endif

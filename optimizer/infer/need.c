@@ -28,14 +28,14 @@ static void want_inputs(needs *w, const anf_node *n, size_t from) {
   for (size_t i = from; i < n->nin; i++) want(w, n->in[i].def);
 }
 
-/* What is known by the type alone. */
+/* Ops whose value follows from types alone. */
 static bool asks_dims(const anf_node *n) {
   return n->op == ANF_OP_Shape || n->op == ANF_OP_Rank || n->op == ANF_OP_Size ||
          n->op == ANF_OP_Len;
 }
 
 /* A condition on shapes alone decides which of its ways is there: `x.ndim == 2`. Such conditions are
- * short; `budget` bounds what is looked at. */
+ * short; `budget` bounds the nodes visited. */
 static bool on_dims(const anf_node *n, int *budget) {
   if (n->kind == ANFI_VALUE) return true;
   if (n->kind != ANFI_APPLY || --*budget < 0) return false;
@@ -101,7 +101,7 @@ void anfi_find_needs(anfi_inference *q) {
   }
 }
 
-/* Makes exact what the wanted nodes come from; is there more of it in recursions than before? */
+/* Makes the sources of the wanted nodes exact; have demands in recursions grown? */
 static bool make_exact(needs *w) {
   anfi_inference *q = w->q;
   while (w->todo.n) {

@@ -196,7 +196,7 @@ bool anfi_tuple_parts(anfi_inference *q, const anf_value *spec, size_t n, const 
   if (!known) return anfi_demand(q, (anfi_demanded){at, "index", "GetItem of a tuple", NULL}, 1);
   out->slice = part->kind == ANFI_PART_SLICE;
   if (!out->slice) {
-    bool from_end = v[0] < 0 && v[0] >= -count; // what is outside stays as it is
+    bool from_end = v[0] < 0 && v[0] >= -count; // out of range: unchanged
     *out = (anfi_chosen){false, 1, from_end ? v[0] + count : v[0], 1};
     return true;
   }

@@ -13,7 +13,8 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
 const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n,
                                 const anfi_abs *const *args, anf_node *at);
 bool anfi_abs_fits(const anfi_abs *a, const anf_type *declared);
-void anfi_infer_trace(anfi_inference *q); // notes: while specialising what, called where
+void anfi_infer_trace(
+    anfi_inference *q); // notes: the chain of specialisations and their call sites
 void anfi_infer_definition(anfi_inference *q, const anf_graph *g); // a note: where g is, if known
 
 /* rules.c: a primitive applied to `n` abs (attribute nodes' included) */
@@ -54,9 +55,9 @@ typedef struct anfi_window {
   int64_t axis, size;
   size_t start;
 } anfi_window;
-/* What is known of the slices in the subscript of a tensor. */
+/* Known slices in the subscript of a tensor. */
 typedef struct anfi_bounds {
-  anf_value *subscript; // with what is known in it: a new reference, or NULL
+  anf_value *subscript; // with known bounds filled in: a new reference, or NULL
   bool *gone;           // inputs that the subscript does not refer to any more
   bool open;            // there are slices whose size is not known
   size_t nwindow;
@@ -77,9 +78,9 @@ const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_at
                                 size_t n, const anfi_abs *const *in, anf_node *at);
 
 /* transform.c: Grad and its kin */
-bool anfi_op_makes_function(anfi_opcode op); // a function value, which holds what it is given
+bool anfi_op_makes_function(anfi_opcode op); // a function value with an environment
 bool anfi_op_transforms_now(anfi_opcode op); // a value at once, as Vjp
-/* What calling the function gives that op makes of `bound`, with args. */
+/* The result of calling, with args, the function that op makes of `bound`. */
 const anfi_abs *anfi_infer_transformed(anfi_inference *q, const anfi_abs *code, size_t n,
                                        const anfi_abs *const *args, anf_node *at);
 

@@ -22,7 +22,7 @@ anf_graph *anfi_emit_graph(anfi_emit *e, anfi_spec *s) {
   return g;
 }
 
-/* A constant as data: of a function what it binds. Constants nest as deep as the program's text. */
+/* A constant as data: a function is its environment. Constants nest as deep as the program's text. */
 static anf_node *constant(anfi_emit *e, anf_value *v) {
   if (v->kind != ANF_VALUE_FN) return anfi_emit_const(e, anf_value_retain(v));
   const anfi_fn *f = anfi_value_fn(v);
@@ -82,7 +82,7 @@ static anf_node *emit_node(anfi_emit *e, anf_node *n) {
   return anfi_emit_op(e, (anfi_opcode)n->op, n->u.attrs, n->nin, iabs, in, result, n);
 }
 
-/* What is in boxes is not told to the host, which could not call it. */
+/* Functions in boxes are not in the form: the host could not call them. */
 static bool check_form(anfi_emit *e, const anfi_spec *s) {
   const anfi_abs *in_box = s->entry ? anfi_abs_find_boxed(s->result) : NULL;
   anfi_demanded d = {s->graph->result, NULL, in_box ? in_box->param->graph->name->s : "", NULL};

@@ -241,7 +241,7 @@ const anfi_abs *anfi_part_value_abs(const walk *w, part f, size_t n, const part 
   return anfi_whole_abs(w, anfi_infer_call(w->q, f.abs, n, aabs, w->at));
 }
 
-/* A node of `kind` for f at args, of abs `r`; `y` is what f gives. */
+/* A node of `kind` for f at args, of abs `r`; `y` is the value of f. */
 static part derived(const walk *w, const anfi_derived *d, part f, size_t n, const part *args,
                     size_t nmore, const part *more, const anfi_abs *y, const anfi_abs *r) {
   if (!w->e) return (part){r, NULL};
@@ -297,7 +297,7 @@ static part one(const walk *w, const anfi_abs *like) {
                            : NULL};
 }
 
-/* What is wrong is in the function, which may be far from where its gradient is taken. */
+/* The error is in the function, which may be far from the gradient call. */
 static part no_number(const walk *w, anfi_opcode op, const anfi_abs *f, const anfi_abs *gives) {
   anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0530, anfi_op[op].name, anfi_show_abs(w, gives));
   for (uint32_t i = 0; f->kind == ANFI_ABS_FN && i < f->n; i++)

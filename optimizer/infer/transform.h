@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What transform.c and transform_jac.c, _map.c, _rule.c ask of each other. A transform is worked out like a
+/* Shared by transform.c, transform_jac.c, _map.c and _rule.c. A transform is evaluated like a
  * meta-graph: one walk, on abs to infer, on nodes as well to emit. */
 #ifndef ANFI_INFER_TRANSFORM_H
 #define ANFI_INFER_TRANSFORM_H
@@ -17,7 +17,7 @@ part anfi_part_tuple(const walk *w, size_t n, const part *items);
 part anfi_part_record(const walk *w, const anf_type *names, size_t n, const part *items);
 part anfi_part_item(const walk *w, part t, size_t i); // of a tuple or a record
 bool anfi_is_bottom(part p);
-/* BOTTOM instead of what has one inside: a derivative's types follow from the whole of a value. */
+/* BOTTOM for a value with a BOTTOM inside: a derivative's type depends on the whole value. */
 const anfi_abs *anfi_whole_abs(const walk *w, const anfi_abs *a);
 /* The least data of the type of an abs. */
 const anfi_abs *anfi_plain_abs(const walk *w, const anfi_abs *a);
@@ -26,7 +26,7 @@ part anfi_part_as(const walk *w, anfi_opcode op, part p, const anfi_abs *to);
 /* Whether data of `a` can stand where `to` is asked for: weak numbers and unknown extents fit more. */
 bool anfi_abs_takes(const walk *w, const anfi_abs *to, const anfi_abs *a);
 const anfi_abs *anfi_pair_abs(const walk *w, const anfi_abs *a, const anfi_abs *b);
-/* What f gives for args; NULL after an error. */
+/* The result of f for args; NULL after an error. */
 const anfi_abs *anfi_part_value_abs(const walk *w, part f, size_t n, const part *args);
 /* The abs of gradients of the arguments in pos; NULL after an error. */
 const anfi_abs *anfi_gradients_abs(const walk *w, const part *args, size_t npos, const size_t *pos);
@@ -35,7 +35,7 @@ size_t *anfi_all_positions(const walk *w, size_t n);
 /* The data of f, the arguments, and `more`, as inputs of Derive. */
 anf_node **anfi_derive_inputs(const walk *w, part f, size_t n, const part *args, size_t nmore,
                               const part *more);
-/* Positions among n arguments that `wrt` tells; `single`: it is no tuple. */
+/* Positions that `wrt` names among n arguments; `single`: it is no tuple. */
 bool anfi_positions(const walk *w, anfi_opcode op, const anfi_abs *f, size_t n,
                     const anf_value *wrt, size_t *npos, size_t **pos, bool *single);
 bool anfi_check_wrt(const walk *w, size_t n, const part *args, size_t npos, const size_t *pos,

@@ -66,7 +66,7 @@ typedef struct {
   part f;
   size_t n;
   const part *args;
-  const anfi_abs *y, *number; // what f gives, and the part of it that is differentiated
+  const anfi_abs *y, *number; // the value of f, and its differentiated part
   int64_t item;
 } jacobian;
 

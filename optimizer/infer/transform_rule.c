@@ -4,7 +4,7 @@
  *   custom_vjp(f, fwd, bwd)(x)           ->  Custom(f, fwd, bwd, environments.., x) */
 #include "optimizer/infer/transform.h"
 
-/* What is wrong with the attributes of a Checkpoint, or NULL. */
+/* The first error in the attributes of a Checkpoint, or NULL. */
 static const char *bad_checkpoint(const walk *w, const anfi_attrs *attrs) {
   anf_value *v[4];
   for (uint32_t k = 0; k < 4; k++) v[k] = anfi_attr_value(w->q->cx, ANF_OP_Checkpoint, attrs, k);
@@ -48,7 +48,7 @@ static anf_node *emit_custom(const walk *w, const char *kind, anf_graph *const *
   return w->e->call = r;
 }
 
-/* What a rule gives must be of the types that it stands for. */
+/* A rule's result must have the types of the primal. */
 static bool check_rule(const walk *w, const char *what, const anfi_abs *got, const anfi_abs *want) {
   if (got->kind == ANFI_ABS_BOTTOM || anfi_abs_takes(w, want, got)) return true;
   anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0533, what, anfi_show_abs(w, got),

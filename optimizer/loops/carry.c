@@ -88,9 +88,9 @@ static void redirect(carried *c, anf_node *by, const size_t *place) {
   }
 }
 
-/* ---- what can be read elsewhere ---- */
+/* ---- items equal to another value ---- */
 
-/* What item i is, if it is not the loop that makes it. */
+/* The value of item i outside the loop, if the loop does not change it. */
 static anf_node *unchanged(const carried *c, size_t i) {
   const anf_node *n = next(c, i);
   if (n->kind != ANFI_PARAM) return NULL;
@@ -130,7 +130,7 @@ static void find_others(carried *c) {
   }
 }
 
-/* ---- what is needed ---- */
+/* ---- liveness of items ---- */
 
 static void want(carried *c, anf_node *n) {
   if (n->kind == ANFI_VALUE) return;

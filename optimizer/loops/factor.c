@@ -46,7 +46,7 @@ static bool is_linear(const factoring *f, const anf_node *n) {
   }
 }
 
-/* Depths of what leads from s to `end`, if that is all linear; the nodes, inputs first. */
+/* Depths of the nodes from s to `end`, if all are linear; the nodes, inputs first. */
 static bool find_chain(factoring *f, const anfi_node_vec *order, const anf_node *end,
                        anfi_node_vec *chain) {
   bool *on_way = ANFI_NEW_N(f->a, bool, order->n + 1);

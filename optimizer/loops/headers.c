@@ -39,7 +39,7 @@ static void remove_acyclic(merging *w) {
   }
 }
 
-/* Of what is left, the graph that most others call becomes a state, until no cycle is left. */
+/* Of the remaining graphs, the one with most callers becomes a state, until no cycle is left. */
 static void choose_states(merging *w) {
   w->is_state = ANFI_NEW_N(w->a, bool, w->n);
   w->gone = ANFI_NEW_N(w->a, bool, w->n);
@@ -97,7 +97,7 @@ static anf_graph *adapter(merging *w, size_t i) {
   return g;
 }
 
-/* What calls of state i call instead. */
+/* The callee that replaces state i. */
 static anf_graph *entry(merging *w, size_t i) {
   anf_graph *g = new_graph(w, ANFI_HEADER), *s = w->state.at[i];
   anf_node **in = ANFI_NEW_N(w->a, anf_node *, count_params(w) + 2);

@@ -16,9 +16,9 @@ typedef struct {
   bool may_skip;        // counted or guarded: it has one more input
   anf_node *go;         // the guard, or NULL
   size_t nw;            // invariants so far
-  bool *keep;           // by invariant: what stays in the step needs it
+  bool *keep;           // by invariant: the rest of the step uses it
   anfi_node_vec order;  // of the step
-  anfi_map outer;       // step node id -> what stands for it before the loop
+  anfi_map outer;       // step node id -> its counterpart before the loop
   anfi_node_vec handed; // moved nodes that the rest of the step needs
 } hoisting;
 
@@ -26,7 +26,7 @@ static bool is_moved(const hoisting *h, const anf_node *n) {
   return n->kind != ANFI_VALUE && anfi_map_find(&h->outer, n->id);
 }
 
-/* Broadcasts and fills cost nothing where they are used, and memory where they are kept. */
+/* Broadcasts and fills cost nothing where they are used, and memory where they are stored. */
 static bool grows(const anf_node *n) {
   size_t made, used = 0, k;
   if (anfi_op[n->op].lower != ANFI_LOWER_INDEX_MAP) return false;
@@ -69,7 +69,7 @@ static bool may_move(const hoisting *h, const anf_node *n) {
   return true;
 }
 
-/* Inputs of what stays, and the result, name what must be handed in. */
+/* Moved nodes that the remaining nodes or the result use become invariants. */
 static void hand_in(hoisting *h, anf_node *n, anfi_map *seen) {
   if (!is_moved(h, n)) return;
   if (n->kind == ANFI_PARAM) {

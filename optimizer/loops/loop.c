@@ -31,7 +31,7 @@ typedef struct {
   int64_t **origin;     // by member: which parameter of the header a parameter is
   bool *invariant;      // by parameter of the header
   anf_graph **step;     // by member: its step form
-  const anf_type *type; // of what a step form gives
+  const anf_type *type; // the result of a step form
 } looping;
 
 static bool in_component(const looping *l, const anf_graph *g) {
@@ -110,7 +110,7 @@ static bool breaks_cycles(const looping *l, const anf_graph *header) {
 
 /* ---- the exit ---- */
 
-/* What a choice of the header and one other graph calls instead of the header, or NULL. */
+/* The other graph of a choice between the header and one graph, or NULL. */
 static anf_graph *other_than_header(const looping *l, const anf_node *sw) {
   if (!anfi_is_op(sw, ANF_OP_Switch)) return NULL;
   const anf_type *c = sw->in[0].def->type;
@@ -253,7 +253,7 @@ static anf_node **copy_params(looping *l, anf_graph *g, const anf_graph *like) {
   return p;
 }
 
-/* What takes the place of a call of t in step forms: a graph of t's parameters that gives an
+/* Replaces a call of t in step forms: a graph of t's parameters that gives an
  * outcome. */
 static anf_graph *outcome_of(looping *l, anf_graph *t) {
   if (in_component(l, t) && t != l->header) return l->step[number_of(l, t)];
@@ -360,7 +360,7 @@ static anf_node *item(looping *l, anf_node *loop, size_t i) {
   return typed(anfi_apply(loop->graph, ANF_OP_TupleGet, at, 1, &loop), loop->type->items[i], loop);
 }
 
-/* What the header gives for these arguments, in g; if there is `go` and it is false, the exit. */
+/* The header's value for these arguments, in g; if there is `go` and it is false, the exit's. */
 static anf_node *looped(looping *l, anf_graph *g, anf_node *go, anf_node **args,
                         const anf_node *like) {
   const anf_graph *h = l->header;

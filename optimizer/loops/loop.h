@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What loop.c and loop_headers.c share. */
+/* Shared by loop.c and headers.c. */
 #ifndef ANFI_LOOP_H
 #define ANFI_LOOP_H
 

@@ -27,7 +27,7 @@ static anf_node *item(writing *w, anf_node *t, size_t i) {
   return n;
 }
 
-/* What stands for a node once it is written: an item of a tuple that is at hand, a constant. */
+/* Simplifies a written node: an item of a known tuple, a constant. */
 static anf_node *settled(writing *w, anf_node *n) {
   if (anfi_is_op(n, ANF_OP_TupleGet) && anfi_is_op(n->in[0].def, ANF_OP_MakeTuple)) {
     anf_node *t = n->in[0].def;
@@ -124,9 +124,9 @@ static void unroll(anfi_pass *p, anfi_arena *a, anf_node *loop) {
 
 bool anfi_opt_unroll(anfi_pass *p) {
   anfi_arena *a = anfi_scratch(p->m->cx);
-  for (size_t i = 0; i < p->m->nodes.n; i++) { // inner loops of what was written too
+  for (size_t i = 0; i < p->m->nodes.n; i++) { // inner loops of unrolled code too
     anf_node *n = p->m->nodes.at[i];
     if (n && anfi_is_op(n, ANF_OP_Loop) && n->type && n->u.attrs) unroll(p, a, n);
   }
-  return anfi_clear_dead(p->m); // what was written for loops that stay
+  return anfi_clear_dead(p->m); // code written for loops that stay
 }

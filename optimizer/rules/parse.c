@@ -56,6 +56,7 @@ typedef struct {
   const char *name[ANFI_RULE_VARS]; // of variables, not terminated
   size_t len[ANFI_RULE_VARS];
   bool good;
+  bool fast; // take `exact_or_fast` for `fast`
 } reader;
 
 static void *bad(reader *r, const char *why) {
@@ -150,6 +151,8 @@ static anfi_pat *read_pattern(reader *r, bool defines) {
   return p;
 }
 
+static const char EITHER[] = "exact_or_fast";
+
 /* Is it the root (-1), or a variable that is an operand of the root? */
 static bool is_operand(const anfi_pat *lhs, int var) {
   for (uint32_t i = 0; var >= 0 && i < lhs->n; i++)
@@ -165,8 +168,16 @@ static bool read_guard(reader *r, anfi_rule *rule) {
     r->at += len;
     return true;
   }
+  bool either = len == strlen(EITHER) && memcmp(r->at, EITHER, len) == 0;
+  if (either && r->fast) {
+    rule->fast = true;
+    r->at += strcspn(r->at, ",");
+    return true;
+  }
   for (size_t i = 0; i < ANFI_LEN(guards); i++) {
-    if (strlen(guards[i].name) != len || memcmp(guards[i].name, r->at, len) != 0) continue;
+    bool named = strlen(guards[i].name) == len && memcmp(guards[i].name, r->at, len) == 0;
+    bool exact = strcmp(guards[i].name, "exact") == 0;
+    if (!named && !(either && exact)) continue;
     if (rule->nguard == ANFI_LEN(rule->guard)) break;
     anfi_guard_call *g = &rule->guard[rule->nguard++];
     g->holds = guards[i].holds;
@@ -180,7 +191,7 @@ static bool read_guard(reader *r, anfi_rule *rule) {
       g->root &= root;
       r->at += n;
     }
-    if (strcmp(guards[i].name, "exact") == 0) rule->exact |= is_operand(rule->lhs, g->vars[0]);
+    if (exact) rule->exact |= is_operand(rule->lhs, g->vars[0]);
     return r->good;
   }
   return bad(r, "no such guard") != NULL;
@@ -212,8 +223,11 @@ static bool read_rule(reader *r, anfi_rule *rule) {
   return r->good;
 }
 
-bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row, anfi_rule *out) {
-  reader r = {.cx = cx, .a = a, .row = row, .good = true};
+bool anfi_rule_has_fast(const anfi_rule_row *row) { return strstr(row->guards, EITHER) != NULL; }
+
+bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row, bool fast,
+                     anfi_rule *out) {
+  reader r = {.cx = cx, .a = a, .row = row, .good = true, .fast = fast};
   return read_rule(&r, out);
 }
 
@@ -227,19 +241,23 @@ static uint64_t needs(const anfi_rule *rule) {
   return lhs->twins ? bits | ANFI_RULE_TWINS : bits;
 }
 
+static void index_rule(anfi_arena *a, anfi_ruleset *set, const anfi_rule *rule) {
+  anfi_rule_of_op of = {needs(rule), rule};
+  anfi_push(a, &set->by_op[rule->lhs->op].all, of);
+  if (!of.needs) anfi_push(a, &set->by_op[rule->lhs->op].free, of);
+  set->by_op[rule->lhs->op].needs |= of.needs;
+}
+
 const anfi_ruleset *anfi_rules(anf_ctx *cx) {
   anfi_arena *a = &cx->arena;
   if (cx->rules) return cx->rules;
   anfi_ruleset *set = ANFI_NEW(a, anfi_ruleset);
-  set->rules = ANFI_NEW_N(a, anfi_rule, anfi_nrules);
-  set->n = anfi_nrules;
-  for (size_t i = 0; i < anfi_nrules; i++) {
-    anfi_rule *rule = &set->rules[i];
-    if (!anfi_rule_parse(cx, a, &anfi_rule_rows[i], rule)) return NULL;
-    anfi_rule_of_op of = {needs(rule), rule};
-    anfi_push(a, &set->by_op[rule->lhs->op].all, of);
-    if (!of.needs) anfi_push(a, &set->by_op[rule->lhs->op].free, of);
-    set->by_op[rule->lhs->op].needs |= of.needs;
-  }
+  set->rules = ANFI_NEW_N(a, anfi_rule, 2 * anfi_nrules);
+  for (size_t i = 0; i < anfi_nrules; i++)
+    for (int fast = 0; fast <= anfi_rule_has_fast(&anfi_rule_rows[i]); fast++) {
+      anfi_rule *rule = &set->rules[set->n++];
+      if (!anfi_rule_parse(cx, a, &anfi_rule_rows[i], fast, rule)) return NULL;
+      index_rule(a, set, rule);
+    }
   return cx->rules = set;
 }

@@ -30,7 +30,7 @@ static bool same_node(const anf_node *a, const anf_node *b) {
   return a->kind == ANFI_VALUE && b->kind == ANFI_VALUE && anfi_value_same(a->u.value, b->u.value);
 }
 
-/* Most nodes are matched in vain: only what the rule has is set, and kept. */
+/* Most matches fail: only the variables of the rule are set and copied. */
 static void begin_match(anfi_match *m, const anfi_rule *rule, anf_node *root) {
   m->root = root;
   m->nvar = rule->nvar;
@@ -100,7 +100,7 @@ static bool match_inputs(anf_ctx *cx, const anfi_pat *p, const anf_node *n, anfi
   return true;
 }
 
-/* As deep as the pattern. What fails may leave variables bound: who tries again has kept them. */
+/* As deep as the pattern. A failed match may leave variables bound: callers that try again restore them. */
 static bool match(anf_ctx *cx, const anfi_pat *p, anf_node *n, anfi_match *m) {
   switch (p->kind) {
   case ANFI_PAT_VAR: return bind(m, p->var, n);
@@ -202,7 +202,7 @@ static bool may_change_shape(const anfi_rule *rule, const anfi_match *m) {
   return false;
 }
 
-/* Those that look at the root alone are asked before anything is matched, the others after. */
+/* Guards on the root alone run before matching, the others after. */
 static bool guards_hold(anfi_rewriter *r, const anfi_rule *rule, const anfi_match *m, bool root) {
   for (uint32_t i = 0; i < rule->nguard; i++)
     if (rule->guard[i].root == root && !rule->guard[i].holds(r, m, rule->guard[i].vars))
@@ -210,7 +210,7 @@ static bool guards_hold(anfi_rewriter *r, const anfi_rule *rule, const anfi_matc
   return true;
 }
 
-/* Deletes n and then what only it used. */
+/* Deletes n and then the inputs that only it used. */
 static void delete_unused(anfi_rewriter *r, anf_node *n) {
   ANFI_VEC(anf_node *) dead = {0};
   anfi_push(r->arena, &dead, n);
@@ -222,7 +222,7 @@ static void delete_unused(anfi_rewriter *r, anf_node *n) {
   }
 }
 
-/* A template may fail half way, when types do not fit: what it made so far goes again. */
+/* A template may fail half way, when types do not fit: the nodes made so far are deleted. */
 static void undo(anfi_rewriter *r, size_t todo) {
   while (r->todo.n > todo) delete_unused(r, r->todo.at[--r->todo.n]);
 }
@@ -255,7 +255,7 @@ static void push_users(anfi_rewriter *r, const anf_node *n) {
   }
 }
 
-/* Patterns are two deep: those who see the users of n see what takes its place. No rule sees what
+/* Patterns are two deep: users of users of n may match the replacement. No rule sees the item
  * is in a tuple or record through it; one of 10^4 items may have as many users. */
 static void push_all_users(anfi_rewriter *r, const anf_node *n) {
   for (const anfi_use *u = n->uses; u; u = u->next)
@@ -312,7 +312,7 @@ static const anfi_rule *simplify_node(anfi_rewriter *r, anf_node *n) {
 
 /* ---- nodes that derivatives make ---- */
 
-/* Guards that look at more than the root may hold one day. */
+/* Guards that read more than the root may hold later. */
 static bool may_fire(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
   if (rule->fast || !may_match(rule->lhs, n)) return false;
   anfi_match m;
@@ -401,7 +401,7 @@ static bool look_at(anfi_rewriter *r, anf_node *n, steps *s) {
   return rule != NULL;
 }
 
-/* Looks at n, and then at what has come on the list. */
+/* Visits n, and then the worklist. */
 static bool simplify_from(anfi_rewriter *r, anf_node *n, steps *s) {
   look_at(r, n, s);
   while (r->todo.n && !anfi_failed(r->m->cx)) look_at(r, r->todo.at[--r->todo.n], s);

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Rewrite rules as data: a pattern, a template and guards, in s-expressions.
  *
- *   (Add x 0)              an op and its arguments; a number matches a constant full of it
- *   x                      a variable; twice the same name must be the same node (or equal
- * constants) c:const                a variable that must be a constant (Sum x :axis a)        an
- * attribute; a variable binds its value, which a template may use again; attributes that are not
- * named must be at their defaults guards                 "int x, one_use y": predicates of
- * guard.def on variables, all must hold; `root` is the whole match
+ *   (Add x 0)         an op and its arguments; a number matches a constant full of it
+ *   x                 a variable; the same name twice must be the same node (or equal constants)
+ *   c:const           a variable that must be a constant
+ *   (Sum x :axis a)   an attribute; its variable binds the value, for the template too; attributes that
+ *                     are not named must be at their defaults
+ *   "int x, one_use y"   guards of guard.def on variables, all must hold; `root` is the whole match;
+ *                     `exact_or_fast x` makes two rules of a row
  *
  * LAWS: a rule keeps the type (the engine refuses it otherwise); the right side is never dearer
  * (cost.c); commuted forms of a commutative op are matched by themselves, no twins; floats that
@@ -53,7 +54,7 @@ typedef struct anfi_match {
   anf_value *value[ANFI_RULE_VARS]; // of attribute variables
 } anfi_match;
 
-/* Makes what replaces the match, or returns NULL to decline. */
+/* Builds the replacement of the match, or returns NULL to decline. */
 struct anfi_rewriter;
 typedef anf_node *(*anfi_rule_fn)(struct anfi_rewriter *, const anfi_match *);
 
@@ -68,7 +69,7 @@ extern const size_t anfi_nrules;
 typedef struct anfi_guard_call {
   bool (*holds)(struct anfi_rewriter *, const anfi_match *, const int *vars);
   int vars[3]; // -1: root
-  bool root;   // it looks at nothing else
+  bool root;   // it reads nothing but the root
 } anfi_guard_call;
 
 typedef struct anfi_rule {
@@ -131,8 +132,10 @@ static inline uint64_t anfi_rule_has(const anf_type *t, size_t n, anf_node *cons
 /* rule_parse.c: all rules, parsed once for each context; a row that does not parse is an internal
  * error that names it: NULL */
 const anfi_ruleset *anfi_rules(anf_ctx *cx);
-bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row,
-                     anfi_rule *out); // one row
+/* One row. With the guard `exact_or_fast x` a row is two rules: one with `exact x`, and the one for `fast`. */
+bool anfi_rule_has_fast(const anfi_rule_row *row);
+bool anfi_rule_parse(anf_ctx *cx, anfi_arena *a, const anfi_rule_row *row, bool fast,
+                     anfi_rule *out);
 
 /* rewrite.c */
 enum { ANFI_RULE_KNOWN = 256 };

@@ -5,7 +5,7 @@
 #include "ir/ops/op.h"
 #include "optimizer/rules/rule.h"
 
-/* What a SliceUpdate of x writes, if that is each element from a start on. */
+/* The written part of a SliceUpdate of x, if its steps are 1. */
 typedef struct window {
   size_t axis;
   int64_t start, n;
