@@ -336,6 +336,11 @@ uint64_t anfi_os_thread_id(void);         // differs between threads that live
 uint32_t anfi_os_cpus(void);              // that this process may use
 
 /* ctx.c: the context itself */
+typedef struct anfi_small {
+  struct anfi_small *next;
+} anfi_small;
+enum { ANFI_SMALL_SIZES = 16 };
+
 struct anf_ctx {
   anf_allocator alloc;
   size_t bytes, max_bytes;
@@ -345,7 +350,8 @@ struct anf_ctx {
   atomic_bool cancel;
   anfi_frame *frame; // innermost, or NULL
   anfi_chunk *spare; // arena.c; empty outside entries
-  uint32_t nspare;
+  uint32_t nspare, nsmall;
+  anfi_small *small[ANFI_SMALL_SIZES]; // ctx.c: freed blocks of up to 16, 32, .. bytes; empty outside entries
   anfi_arena arena; // types, names and other things that live as long as the context
   anfi_strtab strings;
   struct anfi_source *sources;

@@ -4,9 +4,6 @@
 #include "base/base.h"
 
 #include <stdlib.h>
-#ifdef ANF_USE_MIMALLOC
-#include <mimalloc.h>
-#endif
 
 const char *anf_version(void) { return ANF_VERSION; }
 
@@ -17,28 +14,67 @@ const char *anf_status_name(anf_status s) {
   return (size_t)s < ANFI_LEN(names) ? names[s] : "ANF_?";
 }
 
-/* mimalloc's process-wide functions and not a heap of the context: its heaps belong to the thread
- * that made them, and a context may be handed to another thread. Large blocks ask for huge pages:
- * graphs are walked in any order, and half of such a walk is looking up small ones. */
+/* The C library's functions, whichever the host chose: a library that brought an allocator would bring its
+ * malloc and operator new, too. Large blocks ask for huge pages: graphs are walked in any order, and half of
+ * such a walk is looking up small ones. */
 static void *default_alloc(void *user, void *ptr, size_t old, size_t size) {
-  (void)user, (void)old;
-#ifdef ANF_USE_MIMALLOC
-  if (size >= ANFI_HUGE_PAGE)
-    return anfi_os_huge(mi_realloc_aligned(ptr, size, ANFI_HUGE_PAGE), size);
-  if (size) return mi_realloc(ptr, size);
-  mi_free(ptr);
-#else
-  if (size) return realloc(ptr, size);
-  free(ptr);
-#endif
-  return NULL;
+  (void)user;
+  if (!size) {
+    free(ptr);
+    return NULL;
+  }
+  if (size < ANFI_HUGE_PAGE || size < old) return realloc(ptr, size);
+  if (size > SIZE_MAX / 2) return NULL;
+  size_t whole = (size + ANFI_HUGE_PAGE - 1) & ~(size_t)(ANFI_HUGE_PAGE - 1);
+  void *q = anfi_os_huge(aligned_alloc(ANFI_HUGE_PAGE, whole), size);
+  if (q && ptr) memcpy(q, ptr, old), free(ptr);
+  return q;
+}
+
+/* ---- small blocks that were freed within the outermost entry: the next of their size take them. The
+ * interpreter makes and frees values of a few sizes; this is half of what malloc and free take. ---- */
+
+enum { SMALL_STEP = 16, SMALL_MAX = SMALL_STEP * ANFI_SMALL_SIZES, SMALL_KEPT = 1024 };
+
+static bool reuses_small(const anf_ctx *cx) {
+  return cx->alloc.fn == default_alloc && !ANFI_SANITIZED;
+}
+
+static void free_small(anf_ctx *cx) {
+  for (size_t i = 0; cx->nsmall && i < ANFI_SMALL_SIZES; i++)
+    for (anfi_small *b; (b = cx->small[i]); cx->nsmall--) {
+      cx->small[i] = b->next;
+      free(b);
+    }
+}
+
+/* As an allocator's function; a small size is rounded up, so that a block serves each size that rounds to it. */
+static void *small_alloc(anf_ctx *cx, void *p, size_t old, size_t size) {
+  size_t from = (old + SMALL_STEP - 1) / SMALL_STEP, to = (size + SMALL_STEP - 1) / SMALL_STEP;
+  if (!p && cx->small[to - 1]) {
+    anfi_small *b = cx->small[to - 1];
+    cx->small[to - 1] = b->next;
+    cx->nsmall--;
+    return b;
+  }
+  if (!size && from && cx->frame && cx->nsmall < SMALL_KEPT) {
+    anfi_small *b = (anfi_small *)p;
+    b->next = cx->small[from - 1];
+    cx->small[from - 1] = b;
+    cx->nsmall++;
+    return NULL;
+  }
+  return default_alloc(NULL, p, old, to * SMALL_STEP);
 }
 
 void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size) {
   if (!p) old = 0;
   if (size > old && size - old > cx->max_bytes - cx->bytes) anfi_free_spare(cx);
   if (size > old && size - old > cx->max_bytes - cx->bytes) return NULL;
-  void *q = p || size ? cx->alloc.fn(cx->alloc.user, p, old, size) : NULL;
+  void *q = NULL;
+  if (!p && !size) return NULL;
+  if ((size ? size : old) <= SMALL_MAX && reuses_small(cx)) q = small_alloc(cx, p, old, size);
+  else q = cx->alloc.fn(cx->alloc.user, p, old, size);
   if (!q && size) return NULL;
   cx->bytes = cx->bytes - old + size;
   return q;
@@ -133,6 +169,7 @@ anf_status anfi_leave(anf_ctx *cx) {
   cx->frame = f->outer;
   if (f->outer) return f->status;
   anfi_free_spare(cx);
+  free_small(cx);
   atomic_store(&cx->cancel, false);
   return f->status;
 }

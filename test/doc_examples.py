@@ -37,7 +37,7 @@ def check_c(code, expected, folder):
     with open(source, "w", encoding="utf-8") as f:
         f.write(code)
     problem = run([*COMPILER, "-std=c11", "-Wall", "-Wextra", "-Werror", "-I", os.path.join(ROOT, "include"),
-                   "-o", program, source, LIBRARY, "-lmimalloc", "-lffi", "-lm"])[1]
+                   "-o", program, source, LIBRARY, "-lffi", "-lm"])[1]
     if problem:
         return problem
     out, problem = run([program], cwd=ROOT)

@@ -15,18 +15,18 @@ GENERATED = {
     "docs/status.md": ["ops", "--status"],
 }
 
-NEEDS = {"run": "To build and run", "test": "To test", "peers": "To measure other projects beside ours"}
+NEEDS = {"run": "To build and run", "python": "For the Python package", "test": "To test", "peers": "To measure other projects beside ours"}
 
 
 def dependencies():
     """The table of packages.txt as a page."""
-    rows = [line.split(None, 2) for line in read(os.path.join(ROOT, "packages.txt")).splitlines()
+    rows = [line.split(None, 3) for line in read(os.path.join(ROOT, "packages.txt")).splitlines()
             if line and not line.startswith("#")]
     page = "# What Anfora needs, and why\n\nWritten by `./dev docs` from `packages.txt`, which `./dev` " \
-           "installs from. The names are those of Debian 12.\n"
+           "installs from\nwhere apt-get is at hand. The names are those of Debian 12 and Ubuntu 24.04, and those of Fedora.\n"
     for need, title in NEEDS.items():
-        page += f"\n## {title}\n| package | why |\n|---|---|\n"
-        page += "".join(f"| {name} | {why} |\n" for name, of, why in rows if of == need)
+        page += f"\n## {title}\n| Debian, Ubuntu | Fedora | why |\n|---|---|---|\n"
+        page += "".join(f"| {name} | {fedora} | {why} |\n" for name, fedora, of, why in rows if of == need)
     return page
 
 

@@ -65,19 +65,13 @@ def program_of(header, body):
     return FRAME.format(header=header, before="\n".join(before), body=body, after="\n".join(after), result=result)
 
 
-def libraries(compiler):
-    """What the library needs; a sanitized one does without mimalloc."""
-    sanitized = any(word.startswith("-fsanitize") for word in compiler)
-    return ["-lffi", "-lm"] if sanitized else ["-lmimalloc", "-lffi", "-lm"]
-
-
 def problem_of(header, body, library, compiler, folder):
     source, program = os.path.join(folder, "example.c"), os.path.join(folder, "example")
     with open(source, "w", encoding="utf-8") as f:
         f.write(program_of(header, body))
     words = [*compiler, "-std=c11", "-g", "-Wall", "-Wextra", "-Wno-unused", "-Werror", "-I",
              os.path.join(ROOT, "include"), "-o", program, source, library,
-             *libraries(compiler)]
+             "-lffi", "-lm"]
     return run(words)[1] or run([program], cwd=folder)[1]
 
 

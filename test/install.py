@@ -24,10 +24,62 @@ int main(void) {
 }
 """
 
+# Which object each function of memory comes from; -rdynamic shows one that a static library brings, too.
+MALLOC = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdio.h>
+#ifdef WITH_ANFORA
+#include <anfora/anfora.h>
+#endif
+
+int main(void) {
+#ifdef WITH_ANFORA
+  anf_ctx_free(anf_ctx_new(NULL));
+#endif
+  const char *names[] = {"malloc", "calloc", "realloc", "free", "aligned_alloc", "posix_memalign", "_Znwm", "_ZdlPv"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    Dl_info info = {0};
+    void *f = dlsym(RTLD_DEFAULT, names[i]);
+    printf("%s from %s\n", names[i], f && dladdr(f, &info) ? info.dli_fname : "nowhere");
+  }
+  return 0;
+}
+"""
+
 
 def find(folder, name):
     """The path of the file of this name below a folder, or None."""
     return next((os.path.join(d, name) for d, _, names in os.walk(folder) if name in names), None)
+
+
+def words_for(tree, env, static):
+    """What a host that links the installed library gives its compiler; and what was wrong with asking."""
+    out, problem = run(["pkg-config", "--cflags", "--libs", *(["--static"] if static else []), "anfora"], env=env)
+    words = shlex.split(out)
+    # the archive itself, or the linker takes the shared library beside it
+    return [find(tree, "libanfora.a") if static and w == "-lanfora" else w for w in words], problem
+
+
+def allocators(tap, tree, compiler, env):
+    """malloc, operator new and the like are in a host that links the library those that it has without."""
+    source, program = os.path.join(tree, "malloc.c"), os.path.join(tree, "malloc")
+    with open(source, "w", encoding="utf-8") as f:
+        f.write(MALLOC)
+
+    def origins(*words):
+        problem = run([*compiler, "-std=c11", "-rdynamic", "-o", program, source, *words,
+                       "-Wl,--no-as-needed", "-lstdc++", "-ldl"])[1]
+        out, bad = ("", problem) if problem else run([program], env=env)
+        return [line.rsplit("/", 1)[-1] if "/" in line else line for line in out.splitlines()], bad
+
+    alone, problem = origins()
+    tap.case("a host without the library has an allocator", problem or ("" if len(alone) == 8 else f"{alone}"))
+    for kind in ("shared", "static"):
+        words, problem = words_for(tree, env, kind == "static")
+        have, bad = ([], problem) if problem else origins("-DWITH_ANFORA", *words)
+        tap.case(f"a host keeps its malloc and operator new, {kind}",
+                 bad or ("" if have == alone else f"without the library:\n{alone}\nwith it:\n{have}"))
 
 
 def main():
@@ -47,15 +99,13 @@ def main():
         source, program = os.path.join(tree, "host.c"), os.path.join(tree, "host")
         with open(source, "w", encoding="utf-8") as f:
             f.write(PROGRAM)
-        for kind, flags in (("shared", []), ("static", ["--static"])):
-            out, problem = run(["pkg-config", "--cflags", "--libs", *flags, "anfora"], env=env)
-            words = shlex.split(out)
-            if flags:  # the archive itself, or the linker takes the shared library beside it
-                words = [find(tree, "libanfora.a") if w == "-lanfora" else w for w in words]
+        for kind in ("shared", "static"):
+            words, problem = words_for(tree, env, kind == "static")
             problem = problem or run([*compiler, "-std=c11", "-Wall", "-Werror", f'-DVERSION="{version}"', "-o",
                                       program, source, *words])[1]
             tap.case(f"a program builds with pkg-config, {kind}", problem)
             tap.case(f"and runs, {kind}", problem or run([program], env=env)[1])
+        allocators(tap, tree, compiler, env)
         tap.case("the installed command runs",
                  run([find(tree, "anfora"), "version"], env=env)[1])
     tap.done()

@@ -59,7 +59,7 @@ typedef struct anf_allocator {
  * default; `.size = sizeof(anf_ctx_opts)`. */
 typedef struct anf_ctx_opts {
   size_t size;
-  anf_allocator allocator; // default: mimalloc
+  anf_allocator allocator; // default: the C library's
   uint32_t max_errors;     // how many errors one call collects; default 20
   uint32_t max_nesting;    // nesting of brackets and blocks in text; default 1000
   size_t max_bytes;        // all memory of the context; default: no limit

@@ -12,7 +12,7 @@ import zipfile
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from tap import ROOT, Tap, run  # noqa: E402
 
-LIBRARIES = {"libc", "libm", "ld-linux-x86-64", "libffi", "libmimalloc"}  # LLVM is loaded when something is compiled
+LIBRARIES = {"libc", "libm", "ld-linux-x86-64", "libffi"}  # LLVM is loaded when something is compiled
 
 
 def environment(folder):
