@@ -8,6 +8,8 @@
 >>> f(2.0, 3.0)
 7.0
 """
+import types
+
 from . import _core, numpy, random
 from ._composed import CONTROL as _CONTROL
 from ._core import Array, asarray, explain
@@ -28,11 +30,14 @@ f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64
 
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
 
+tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flatten, unflatten=tree_unflatten,
+                             structure=tree_structure, reduce=tree_reduce)
+
 __version__ = _core.version
 __all__ = [
     "AnforaError", "Array", "Closure", "CompileError", "DType", "DTYPES", "Finding", "Function", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c64", "c128", "checkpoint", "cond", "custom_jvp", "custom_vjp", "explain", "f16",
     "f32", "f64", "fori_loop", "grad", "hessian", "hyper_map", "i8", "i16", "i32", "i64", "jacfwd", "jacrev", "jit", "jvp",
-    "linearize", "load", "numpy", "random", "save", "scan", "stop_gradient", "train", "tree_flatten", "tree_leaves", "tree_map",
+    "linearize", "load", "numpy", "random", "save", "scan", "stop_gradient", "train", "tree", "tree_flatten", "tree_leaves", "tree_map",
     "tree_reduce", "tree_structure", "tree_unflatten", "u8", "u16", "u32", "u64", "value_and_grad", "vjp", "vmap", "while_loop",
 ]

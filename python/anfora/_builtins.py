@@ -12,8 +12,8 @@ from typing import Any, Callable
 from . import _core
 from ._known import Item
 from ._ops import OPS
-from ._static import BUILTINS, BY_NAME, Call, attribute, call_source, replaced, stacked, static_text
-from ._tree import field_names, tree_leaves
+from ._static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, stacked, static_text
+from ._tree import _parts as parts_of_tree, field_names, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from ._types import dtype_name
 
 
@@ -120,11 +120,51 @@ def _leaves(w: Any, c: Call) -> str:
     return w.item_text(c.node, Item(parts=items))
 
 
+def _tree_map(w: Any, c: Call) -> str:
+    if c.kw or len(c.args) < 2:
+        w.refuse(c.node, "tree_map takes a function and trees")
+    return w.mark(c.node) + hyper_mapped(w.expr(c.args[0]), [w.expr(a) for a in c.args[1:]])
+
+
+def _tree_unflatten(w: Any, c: Call) -> str:
+    known, structure = w.static(c.args[0]) if len(c.args) == 2 else (False, None)
+    items = w.sequence(c.args[1]) if known else None
+    if items is None or len(items) != len(tree_leaves(structure)):
+        w.refuse(c.node, "it is not known what the tree is made of, or the leaves are not as many",
+                 "take the structure of an argument, and a list with a part for each leaf")
+    left = iter(items)
+
+    def text(tree: Any) -> str:
+        parts = parts_of_tree(tree)
+        if parts is None:
+            return "None" if tree is None else w.item_text(c.node, next(left))
+        texts = [text(p) for p in parts[0]]
+        names = field_names(type(tree)) or (tuple(tree) if isinstance(tree, dict) else None)
+        if names is None:
+            return "(" + "".join(t + ", " for t in texts).rstrip(" ") + ")"
+        if not isinstance(tree, dict):
+            w.b.classes.append(type(tree))
+        return w.record(list(zip(names, texts)))
+    return text(structure)
+
+
+def _tree_reduce(w: Any, c: Call) -> str:
+    """tree_reduce(f, tree, start): reduce over the leaves."""
+    items = w.leaves(c.args[1]) if len(c.args) in (2, 3) and not c.kw else None
+    if items is None:
+        w.refuse(c.node, "it is not known what the tree is made of", "reduce the leaves of an argument, of gradients by it, or of tree_map of it")
+    return reduced(w, c, [w.item_text(c.node, i) for i in items])
+
+
 def _reduce(w: Any, c: Call) -> str:
     """functools.reduce over known parts."""
     texts = items_of(w, c.args[1]) if len(c.args) in (2, 3) and not c.kw else None
     if texts is None:
         return w.refuse(c.node, "reduce needs parts that are known when the function is compiled", "write a loop")
+    return reduced(w, c, texts)
+
+
+def reduced(w: Any, c: Call, texts: list[str]) -> str:
     f = w.expr(c.args[0])
     texts = [w.expr(c.args[2]), *texts] if len(c.args) == 3 else texts
     return functools.reduce(lambda a, b: f"({f}){w.mark(c.node)}({a}, {b})", texts)
@@ -157,8 +197,8 @@ def _round(w: Any, c: Call) -> str:
     known, n = w.static(c.args[1]) if len(c.args) == 2 else (False, None)
     if not known or not isinstance(n, int):
         return w.refuse(c.node, "how many digits round keeps must be a constant")
-    by = f"{10.0 ** n!r}"
-    return f"(Round{w.mark(c.node)}({w.expr(c.args[0])} * {by}) / {by})"
+    from ._composed import HELPERS
+    return HELPERS["round_to"]._emit_call(w, c)
 
 
 def _instance(w: Any, c: Call) -> str:
@@ -228,6 +268,9 @@ def _stacked(w: Any, node: Any) -> str:
     s = w.like(node)
     if s is not None and s.kind == "stacked":
         return w.expr(node)
+    if isinstance(node, ast.ListComp) and isinstance(node.elt, (ast.List, ast.Tuple, ast.ListComp)):
+        elt = ast.Call(ast.Constant(array), [node.elt], [])
+        node = ast.copy_location(ast.ListComp(ast.fix_missing_locations(ast.copy_location(elt, node.elt)), node.generators), node)
     if w.is_mapped(node):
         return stacked(w, node, node, 0)
     texts = items_of(w, node) if isinstance(node, ast.ListComp) or isinstance(node, ast.Name) and w.like(node) is not None and \
@@ -285,5 +328,6 @@ BUILTINS.update({
     math.ceil: _whole("Ceil"), math.trunc: _whole("Trunc"), functools.reduce: _reduce, sorted: _sorted, isinstance: _instance,
     all: _joined("and", "All"), any: _joined("or", "Any"), map: _map, zip: _only_in_for, enumerate: _only_in_for,
     reversed: _only_in_for, dataclasses.replace: _replace, tree_leaves: _leaves,
+    tree_map: _tree_map, tree_reduce: _tree_reduce, tree_unflatten: _tree_unflatten,
 })
 BY_NAME.update({"array": _array, "asarray": _array, "asanyarray": _array})

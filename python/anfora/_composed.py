@@ -20,6 +20,7 @@ from ._tree import Shape, tree_leaves, tree_map
 op = types.SimpleNamespace(**OPS)
 RANDOM: dict[str, Any] = {}
 CONTROL: dict[str, Any] = {}
+HELPERS: dict[str, Any] = {}  # what functions of other libraries mean that have no name here
 LINALG = ("norm", "solve", "slogdet", "matrix_power", "multi_dot", "trace", "outer", "cross", "tensordot")
 RANKS, SOME = range(9), range(1, 7)
 
@@ -62,7 +63,7 @@ def _into(table: dict[str, Any]) -> Callable:
     return add
 
 
-composed, randomly, controlled = _into(COMPOSED), _into(RANDOM), _into(CONTROL)
+composed, randomly, controlled, helper = _into(COMPOSED), _into(RANDOM), _into(CONTROL), _into(HELPERS)
 
 
 # ---- the order of dims ----
@@ -768,20 +769,32 @@ def ten_to(n: int) -> float:
 COMPOSED["around"] = COMPOSED["round_"] = COMPOSED["round"]
 
 
-@composed
+@helper
+def round_to(x, /, n):
+    """round(x, n) of Python: the decimal number nearest to x, which is the product itself unless that fell on a half."""
+    by = ten_to(n)
+    if n < 0:
+        return op.rint(x / by) * by
+    y = x * by
+    whole, rest = op.floor(y), op.fma(x, by, -y)
+    half = op.where(rest > 0, whole + 1, op.where(rest < 0, whole, op.rint(y)))
+    return op.where(y - whole == 0.5, half, op.rint(y)) / by
+
+
+@helper
 def gamma(x, /):
     """The gamma function."""
     sign = op.where(op.logical_and(x < 0, op.mod(op.floor(x), 2) != 0), -1.0, 1.0)
     return op.exp(op.lgamma(x)) * sign
 
 
-@composed
+@helper
 def ieee_remainder(x, y, /):
     """What is left of x without the nearest multiple of y."""
     return x - y * op.rint(x / y)
 
 
-@composed
+@helper
 def gelu_tanh(x, /, approximate=True):
     """GELU, by default as the tanh of a polynomial."""
     return op.gelu(x, approximate=approximate)
@@ -833,18 +846,23 @@ def while_loop(test, body, state, /):
 
 
 @controlled
-def scan(f, state, xs, /, length=None):
-    """(state, y) = f(state, x) for each row x of xs, an array or a tree of arrays; gives the state and all y, stacked."""
+def scan(f, state, xs=None, /, length=None, reverse=False, unroll=1):
+    """(state, y) = f(state, x) for each row x of xs, an array or a tree of arrays, from the last one on if `reverse`; gives
+    the state and all y, stacked as the rows are. `unroll` changes nothing: loops are cut as the machine likes it."""
     ys = []
     if xs is None:
         for _ in range(length):
             state, y = f(state, None)
             ys.append(y)
+    elif reverse:
+        for i in range(tree_leaves(xs)[0].shape[0]):
+            state, y = f(state, tree_map(lambda x: x[-1 - i], xs))  # noqa: B023: called at once
+            ys.append(y)
     else:
         for i in range(tree_leaves(xs)[0].shape[0]):
             state, y = f(state, tree_map(lambda x: x[i], xs))  # noqa: B023: called at once
             ys.append(y)
-    return state, ys
+    return state, tree_map(lambda y: op.flip(y, 0), ys) if reverse else ys
 
 
 # ---- random numbers, by JAX's names ----

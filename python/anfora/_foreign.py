@@ -64,7 +64,8 @@ def counterpart(f: Any) -> Any:
         return None
     for module, names in _NAMES.items():
         if name in names and module in sys.modules and getattr(sys.modules[module], name, None) is f:
-            return COMPOSED.get(names[name]) or OPS.get(names[name])
+            from ._composed import HELPERS
+            return HELPERS.get(names[name]) or COMPOSED.get(names[name]) or OPS.get(names[name])
     return None
 
 

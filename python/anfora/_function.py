@@ -152,6 +152,12 @@ class Function(_core.Callable):
         if e.result is None:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
         maker = self._maker(e.result, shapes, program)
+        kinds = {t[0] for t in maker.leaves}
+        if "type" in kinds:
+            raise CompileError([Finding("", f"{self.__name__}() gives an element type, which is no value of compiled code",
+                                        hint="return an array of that type, or take its dtype outside")], "ANF_UNSUPPORTED")
+        if "str" in kinds:
+            return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
         leaves = [t if t[0] not in ("int", "float") else ({"int": "i64", "float": "f64"}[t[0]], t[1])
                   for t in maker.leaves]
         return _core.Plan(e, casts, leaves, maker.code, maker.objects, extra, refs, None)
@@ -164,6 +170,10 @@ class Function(_core.Callable):
 
     def _maker(self, result: Any, shapes: list[Shape], program: Program) -> Maker:
         maker = Maker(shapes, program.classes)
+        kinds = {h[0] for h in program.hints if h is not None}
+        if len(kinds) > 1:
+            raise CompileError([Finding("", f"{self.__name__}() returns a {' here and a '.join(sorted(kinds))} there",
+                                        hint="return the same of both")], "ANF_UNSUPPORTED")
         maker.add(result, joined_hints(program.hints))
         return maker
 

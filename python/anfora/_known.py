@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from ._errors import CompileError
 from ._static import static_text
-from ._tree import Shape, field_names
+from ._tree import Shape, field_names, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from ._types import DType
 
 MOST_PARTS = 1024  # of what is written out
@@ -115,6 +115,16 @@ def skeleton(s: Shape) -> Shape:
     return Shape(s.kind, [skeleton(p) for p in s.parts], s.names, s.of)
 
 
+def tree_of(s: Shape) -> Any:
+    """The structure as a tree with 0 at each leaf, as tree_structure gives it."""
+    parts = [tree_of(p) for p in s.parts]
+    if s.kind == "none" or s.kind == "static" and s.of is None:
+        return None
+    if s.kind in ("dict", "object"):
+        return dict(zip(s.names, parts)) if s.kind == "dict" else s.of(**dict(zip(s.names, parts)))
+    return tuple(parts) if s.kind == "tuple" else parts if s.kind == "list" else 0
+
+
 def part_entry(s: Shape) -> Is | Like | None:
     if s.kind == "static":
         return Is(s.of)
@@ -207,8 +217,11 @@ class Knowing(Part):
         return text
 
     def forget(self, names: Iterable[str]) -> None:
+        """Names that a loop binds: they keep their type, so of those with parts the structure is known."""
         for name in names:
-            self.bind(name)
+            e = self.scope.env.get(name)
+            keep = isinstance(e, Like) and is_structure(e.shape) and bool(e.shape.parts)
+            self.bind(name, Like(skeleton(e.shape)) if keep else None)
 
     # ---- values ----
 
@@ -360,6 +373,8 @@ class Knowing(Part):
             return True, f(*(x for _, x in given))
         if f is len and len(node.args) == 1:
             return self.known_length(node.args[0])
+        if f is tree_structure and len(node.args) == 1 and self.like(node.args[0]) is not None:
+            return True, tree_of(self.like(node.args[0]))
         if f is isinstance and len(node.args) == 2:
             return self.known_instance(node)
         if f is hasattr and len(node.args) == 2:
@@ -494,11 +509,24 @@ class Knowing(Part):
     like_GeneratorExp = like_ListComp
 
     def like_BinOp(self, node: ast.BinOp) -> Shape | None:
+        times = self.repeated(node)
+        if times is not None:
+            s = self.like(times[0])
+            return Shape(s.kind, s.parts * times[1]) if s.kind in ("tuple", "list") else None
         if not isinstance(node.op, ast.Add):
             return None
         a, b = self.like(node.left), self.like(node.right)
         if a is not None and b is not None and a.kind == b.kind and a.kind in ("tuple", "list"):
             return Shape(a.kind, [*a.parts, *b.parts])
+        return None
+
+    def repeated(self, node: ast.BinOp) -> tuple[Any, int] | None:
+        """A list or tuple times a number: (it, how often)."""
+        if isinstance(node.op, ast.Mult):
+            for of, by in ((node.left, node.right), (node.right, node.left)):
+                known, n = self.static(by)
+                if known and type(n) is int and (s := self.like(of)) is not None and s.kind in ("tuple", "list", "mapped"):
+                    return of, max(n, 0)
         return None
 
     def like_IfExp(self, node: ast.IfExp) -> Shape | None:
@@ -514,6 +542,8 @@ class Knowing(Part):
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
             given = self.like(node.args[1])
             return given and skeleton(given)
+        if known and f is tree_unflatten and len(node.args) == 2 and self.static(node.args[0])[0]:
+            return skeleton(shape_of(self.static(node.args[0])[1]))
         word, wrt = self.derived(node.func, f if known else None)
         if word is None or not isinstance(wrt, int) or not 0 <= wrt < len(node.args):
             return None
@@ -593,8 +623,10 @@ class Knowing(Part):
                 return None
             r = range(*(x for _, x in ends))
             return [Item(entry=Is(i)) for i in r] if len(r) <= MOST_PARTS else None
-        if getattr(f, "__name__", "") == "tree_leaves" and len(node.args) == 1:
+        if f is tree_leaves and len(node.args) == 1:
             return self.leaves(node.args[0])
+        if f is tree_flatten and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
+            return [Item(parts=leaves), Item(entry=Is(tree_of(self.like(node.args[0]))))]
         if f is zip and node.args:
             all_of = [self.sequence(a) for a in node.args]
             if any(s is None for s in all_of):

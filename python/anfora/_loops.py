@@ -8,7 +8,7 @@ import functools
 from typing import Any
 
 from ._known import Is, Item, Like, MOST_PARTS, Part, Scope, is_structure
-from ._static import static_text
+from ._static import hyper_mapped, static_text
 from ._tree import Shape
 
 
@@ -365,11 +365,11 @@ class Loops(Part):
                         "give range() a constant, or pass the parts on that the functions are made of")
         x, list_ = self.expr(node.args[0]), self.local(name)
         if k is None:
-            made = f"hyper_map(fn (e) {{ BroadcastTo(e, TupleConcat(({n},), e.shape)) }}, {x})"
+            made = hyper_mapped(f"fn (e) {{ BroadcastTo(e, TupleConcat(({n},), e.shape)) }}", [x])
         else:
             # rows of the element type that holds all items, as numpy.stack gives them
-            made = (f"hyper_map(fn (b, e) {{ b = Where(false, Reshape(e, b.shape[1:]), b); "
-                    f"IndexWrite(b, {k}, CastLike(e, b), axis=0, mode=\"update\") }}, {list_}, {x})")
+            made = hyper_mapped(f"fn (b, e) {{ b = Where(false, Reshape(e, b.shape[1:]), b); "
+                                f"IndexWrite(b, {k}, CastLike(e, b), axis=0, mode=\"update\") }}", [list_, x])
         return f"{indent}{self.mark(node)}{list_} = {made}\n"
 
     def wants_parts(self, node: ast.For) -> bool:

@@ -19,7 +19,7 @@ from ._captures import late_change
 from ._emit import Builder, fail, safe_name
 from ._errors import CompileError, Place
 from ._explain import CLOSE, OPEN
-from ._known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry
+from ._known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from ._loops import Loops, bound_names, grown, local_names, position
 from ._match import Matching, at, has_named
 from . import _builtins  # noqa: F401: fills the tables that calls are looked up in
@@ -69,6 +69,16 @@ def joined_hints(hints: list) -> Any:
                          for i in range(n)]
 
 
+def met(one: Any, two: Any) -> Like | None:
+    """What is known of a name where two ways meet that know different things: it has one type, so a structure that one of
+    them knows is that of both."""
+    known = [e for e in (one, two) if isinstance(e, Like) and is_structure(e.shape)]
+    if not known or any(isinstance(e, Is) for e in (one, two)) or len({e.shape.kind for e in known}) > 1:
+        return None
+    shapes = [skeleton(e.shape) for e in known]
+    return Like(shapes[0], own=len(known) == 2 and all(e.own for e in known)) if all(s.key() == shapes[0].key() for s in shapes) else None
+
+
 def is_empty(node: Any) -> bool:
     return isinstance(node, ast.List) and not node.elts or isinstance(node, ast.Dict) and not node.keys
 
@@ -98,6 +108,7 @@ class Writer(Knowing, Loops, Matching):
         self.temp = 0
         self.ended = False
         self.hints: list = []
+        self.asking: set[str] = set()               # names whose bindings are being looked at
         self.returning: list = self.hints           # of the function at hand: the structures that it returns
         self.returned: dict[str, list] = {}         # of functions within, by name
         self.flags: list[str | None] = []  # of loops with an else: what break sets
@@ -168,6 +179,10 @@ class Writer(Knowing, Loops, Matching):
             large = [self.large(e) for e in sides]
             if any(large):
                 return f"({large[0] or self.expr(node.left)} {self.mark(node)}/ {large[1] or self.expr(node.right)})"
+        times = self.repeated(node)
+        if times is not None:
+            t = self.fresh()
+            return f"(fn ({t}) {{ TupleConcat({', '.join([t] * times[1]) or '()'}) }})({self.looked_at(times[0])})"
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
                                                 is_structure(self.like(x)) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
@@ -463,7 +478,24 @@ class Writer(Knowing, Loops, Matching):
             return joined_hints([self.structure(n) for n in ways])
         if isinstance(node, ast.Call):
             return self.structure_called(node)
-        return shape_hint(self.like(node))
+        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Slice) or isinstance(node, ast.BinOp):
+            sides = [node.value] if isinstance(node, ast.Subscript) else [node.left, node.right]
+            kinds = {h[0] for n in sides if (h := self.structure(n)) is not None}
+            return shape_hint(self.like(node)) or ((kinds.pop(), None) if len(kinds) == 1 else None)
+        return shape_hint(self.like(node)) or (self.structure_of_name(node.id) if isinstance(node, ast.Name) else None)
+
+    def structure_of_name(self, name: str) -> Any:
+        """Of a name of which nothing is known here: what all its bindings are."""
+        if self.scope is None or name in self.asking or not hasattr(self.scope.node, "body"):
+            return None
+        self.asking.add(name)
+        try:
+            bound = [n.value for n in ast.walk(self.scope.node) if isinstance(n, ast.Assign)
+                     and any(isinstance(t, ast.Name) and t.id == name for t in n.targets)]
+            kinds = {h[0] for n in bound if (h := self.structure(n)) is not None}
+            return (kinds.pop(), None) if len(kinds) == 1 else None
+        finally:
+            self.asking.discard(name)
 
     def structure_within(self, node: Any) -> Any:
         """Of one item of a comprehension, whose targets are not known."""
@@ -551,6 +583,7 @@ class Writer(Knowing, Loops, Matching):
             f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
             return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
         made = isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
+            isinstance(value, ast.BinOp) and self.repeated(value) is not None or \
             isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))
         known, x = self.static(value) if not made else (False, None)
         if known:
@@ -633,7 +666,8 @@ class Writer(Knowing, Loops, Matching):
         for text, (s.env, s.virtual) in ((one[0], one[1]), (two[0], two[1])):
             apart = s.virtual - (virtual1 & virtual2 & same)
             texts.append(text + self.made_variables(apart, node, indent))
-        s.env, s.virtual = {n: env1[n] for n in same}, virtual1 & virtual2 & same
+        alike = {n: x for n in (env1.keys() | env2.keys()) - same if (x := met(env1.get(n), env2.get(n))) is not None}
+        s.env, s.virtual = {n: env1[n] for n in same} | alike, virtual1 & virtual2 & same
         return texts[0], texts[1]
 
     # ---- functions ----

@@ -466,6 +466,14 @@ def at_axis(c: Call, rows: Any, k: int) -> Call:
     return out
 
 
+def hyper_mapped(f: str, trees: list[str]) -> str:
+    """A function over the leaves of trees; None stays None."""
+    names = [f"a{i}__" for i in range(len(trees))]
+    whole = ", ".join(names)
+    nothing = ", ".join([f"{names[0]}: none", *names[1:]])
+    return f"hyper_map(multitype(fn ({nothing}) {{ {names[0]} }}, fn ({whole}) {{ ({f})({whole}) }}), {', '.join(trees)})"
+
+
 def stacked(w: Any, place: Any, node: Any, axis: Any, op: str = "Stack") -> str:
     """stack and concatenate of a tuple whose length the types of arguments tell."""
     from ._builtins import folded

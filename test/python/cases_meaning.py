@@ -18,7 +18,7 @@ def plain(x):
         return {k: plain(v) for k, v in x.items()}
     if type(x) in (tuple, list):
         return type(x)(map(plain, x))
-    return x if x is None or isinstance(x, (bool, int, float, complex)) else np.asarray(x)
+    return x if x is None or isinstance(x, (bool, int, float, complex, str)) else np.asarray(x)
 
 
 def alike(want, got):
@@ -30,6 +30,9 @@ def alike(want, got):
         assert len(want) == len(got), (want, got)
         for w, g in zip(want, got):
             alike(w, g)
+        return
+    if want is None or isinstance(want, str):
+        assert want is got or want == got, (want, got)
         return
     w, g = np.asarray(want), np.asarray(got)
     assert w.shape == g.shape and np.allclose(w, g, 1e-6, 1e-6, equal_nan=True), (want, got)
@@ -248,3 +251,63 @@ def test_values_in_messages():
     assert "ValueError: 3.0 at 2.0" in message(in_a_loop, V)
     assert float(jit(in_a_loop)(V / 10)) > 0.5
     assert anp is not None
+
+
+def test_rounding():
+    same(lambda x: (round(x, 1), round(x + 0.3, 1), round(x * 100, 2), round(x), round(x * 10, 0)), -1.15)
+    same(lambda x: (round(x, 2), round(x, 1), round(x * 1000, -2)), 2.675)
+
+
+def test_texts_in_results():
+    same(lambda x: (x, "a", [x, {"name": "b", "x": x}]), 1.0)
+    same(lambda x: "only a text", 1.0)
+    refused_anywhere(lambda x: (x, np.float32), 1.0, say="element type")
+
+
+def refused_anywhere(f, *args, say):
+    try:
+        jit(f)(*args)
+    except anfora.AnforaError as e:
+        assert say in str(e), e
+    else:
+        raise AssertionError("not refused")
+
+
+def test_structure_after_loops_and_branches():
+    def kept(x, n):
+        xs, ys = [x, x + 1], [x]
+        for i in range(n):
+            xs = [a * 2 for a in xs]
+        if n > 1:
+            ys = [x * 3]
+        return xs, ys, [x] * 3, xs[::-1]
+    same(kept, 1.0, 3)
+    same(lambda x: ([x, 2] * 2, (x,) * 3, sum([x] * 4), np.array([[a, a * 2] for a in [x, 1.0]])), 2.0)
+
+    def either(x):
+        if x > 1:
+            return [x]
+        return (x,)
+    refused_anywhere(either, 2.0, say="returns a list here and a tuple there")
+
+
+def test_trees_have_none():
+    p = {"w": V, "b": [M, None]}
+    same(lambda p: anfora.tree_map(lambda a: a * 2, p), p)
+    same(lambda p: anfora.tree.map(lambda a, b: a + b, p, p), p)
+    same(lambda p: anfora.tree_reduce(lambda s, a: s + np.sum(a), p, 0.0), p)
+
+    def rebuilt(p):
+        leaves, structure = anfora.tree_flatten(p)
+        return anfora.tree_unflatten(structure, [a * 2 for a in leaves]), len(leaves)
+    same(rebuilt, p)
+
+
+def test_scan_as_jax_has_it():
+    def cumulated(reverse):
+        return anfora.scan(lambda c, x: (c + x, (c, None)), 0.0, V, reverse=reverse, unroll=2)
+    total, (before, nothing) = cumulated(False)
+    assert float(total) == 6 and np.allclose(np.asarray(before), [0, 1, 3]) and nothing is None
+    total, (before, nothing) = cumulated(True)
+    assert float(total) == 6 and np.allclose(np.asarray(before), [5, 3, 0]) and nothing is None
+    assert anfora.scan(lambda c, x: (c + x, None), 0.0, V)[1] is None

@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Random functions give what Python gives, or are refused (random_programs.py)."""
+import tempfile
+
+import anfora
+import random_programs
+
+
+def no_wrong_value(first, count, backend):
+    with tempfile.TemporaryDirectory() as folder:
+        counts, wrong, why = random_programs.run(anfora, first, count, folder, backend)
+    assert not wrong, "\n".join(f"program {seed}: {reason}\n{text}{arguments}" for seed, reason, text, arguments in wrong[:2])
+    assert counts["same"] > 0.8 * count, (counts, why.most_common(5))  # most programs are compiled
+
+
+def test_interpreted():
+    no_wrong_value(2000, 60, "interp")
+
+
+def test_compiled():
+    no_wrong_value(5000, 30, "llvm")
