@@ -128,7 +128,7 @@ def _tree_map(w: Any, c: Call) -> str:
 
 def _tree_unflatten(w: Any, c: Call) -> str:
     known, structure = w.static(c.args[0]) if len(c.args) == 2 else (False, None)
-    items = w.sequence(c.args[1]) if known else None
+    items = items_of(w, c.args[1]) if known else None
     if items is None or len(items) != len(tree_leaves(structure)):
         w.refuse(c.node, "it is not known what the tree is made of, or the leaves are not as many",
                  "take the structure of an argument, and a list with a part for each leaf")
@@ -137,7 +137,7 @@ def _tree_unflatten(w: Any, c: Call) -> str:
     def text(tree: Any) -> str:
         parts = parts_of_tree(tree)
         if parts is None:
-            return "None" if tree is None else w.item_text(c.node, next(left))
+            return "None" if tree is None else next(left)
         texts = [text(p) for p in parts[0]]
         names = field_names(type(tree)) or (tuple(tree) if isinstance(tree, dict) else None)
         if names is None:
