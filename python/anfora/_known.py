@@ -77,10 +77,11 @@ ANY = Shape("any")  # something that is not None
 class Item:
     """A part of something whose parts are known: its text, or what it is, or its own parts."""
 
-    def __init__(self, text: str | None = None, entry: Is | Like | None = None, parts: list["Item"] | None = None) -> None:
+    def __init__(self, text: str | None = None, entry: Is | Like | None = None, parts: list["Item"] | None = None, kind: str = "tuple") -> None:
         self.text: Any = text
         self.entry: Any = entry
         self.parts: Any = parts
+        self.kind = kind  # of the parts together
 
 
 class Scope:
@@ -573,8 +574,9 @@ class Knowing(Part):
     def sequence(self, node: Any) -> list[Item] | None:
         """The parts of what an expression gives, if it is known which these are."""
         if isinstance(node, ast.Call):
-            known, f = self.static(node.func) if not isinstance(node.func, ast.Attribute) else (False, None)
-            items = self.sequence_call(node, f) if known else self.sequence_of_dict(node)
+            items = self.sequence_of_dict(node)
+            known, f = self.static(node.func) if items is None else (False, None)
+            items = self.sequence_call(node, f) if known else items
             if items is not None or not known:
                 return items
         if isinstance(node, (ast.Tuple, ast.List)):
@@ -626,7 +628,7 @@ class Knowing(Part):
         if f is tree_leaves and len(node.args) == 1:
             return self.leaves(node.args[0])
         if f is tree_flatten and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
-            return [Item(parts=leaves), Item(entry=Is(tree_of(self.like(node.args[0]))))]
+            return [Item(parts=leaves, kind="list"), Item(entry=Is(tree_of(self.like(node.args[0]))))]
         if f is zip and node.args:
             all_of = [self.sequence(a) for a in node.args]
             if any(s is None for s in all_of):
@@ -697,6 +699,8 @@ class Knowing(Part):
             text = f"{indent}{self.mark(target)}{self.target(target)} = {self.item_text(target, item)}\n"
             if item.entry is not None:
                 self.scope.env[target.id] = item.entry
+            elif item.parts is not None:
+                self.scope.env[target.id] = Like(Shape(item.kind, [self.item_shape(i) for i in item.parts]))
             return text
         parts = self.item_parts(item) if isinstance(target, (ast.Tuple, ast.List)) else None
         if parts is None:
@@ -725,7 +729,7 @@ class Knowing(Part):
         """Evaluates a part now: names that it is made of may be bound anew before it is used."""
         if item.parts is not None:
             pairs = [self.in_variables(node, p, indent) for p in item.parts]
-            return "".join(t for t, _ in pairs), Item(parts=[p for _, p in pairs])
+            return "".join(t for t, _ in pairs), Item(parts=[p for _, p in pairs], kind=item.kind)
         if item.text is None:
             return "", item
         t = self.fresh()
