@@ -6,6 +6,7 @@
  * differentiated right in the graph of the node (anfi_vjp_at). When no Derive is left, calls with a
  * derivative rule of their own become plain calls. */
 #include "autodiff/autodiff.h"
+#include "ir/worklist.h"
 
 static size_t *positions(anfi_ad *ad, const anf_node *n, size_t *count) {
   const anf_value *v = anfi_attr_value(ad->m->cx, ANF_OP_Derive, n->u.attrs, 1);
@@ -234,12 +235,12 @@ static bool expand_node(anfi_ad *ad, anf_node *n, bool here) {
 
 /* The next transform, or call with a derivative rule, from node i on. */
 static size_t next_work(const anf_module *m, size_t i) {
-  while ((i = anfi_next_todo(m, i, ANFI_TODO_EXPAND)) < m->nodes.n) {
+  while ((i = anfi_work_next(m, i, ANFI_WORK_EXPAND)) < m->nodes.n) {
     const anf_node *n = m->nodes.at[i];
     if (n && n->kind == ANFI_APPLY &&
         (n->op == ANF_OP_Derive || n->op == ANF_OP_Custom || n->op == ANF_OP_Recompute))
       break;
-    m->todo[i++] &= (uint8_t)~ANFI_TODO_EXPAND;
+    anfi_work_done(m, i++, ANFI_WORK_EXPAND);
   }
   return i;
 }

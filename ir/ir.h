@@ -57,22 +57,12 @@ struct anf_node {
 };
 
 enum {
-  ANFI_NODE_EFFECT = 1,  // is in its graph's list of effects
-  ANFI_NODE_MARK = 2,    // scratch of one pass, 0 between passes
-  ANFI_NODE_SEEN = 4,    // rewrite.c has looked at it, ...
-  ANFI_NODE_SIMPLE = 8,  // ... and nothing has changed since that could make a rule fire
-  ANFI_NODE_UNIQUE = 16, // no other such node of its graph equals it: cse.c, whose turn it had
-};
-
-/* What passes have to look at, one byte for each node, so that they need not touch those that have not
- * changed since. INVARIANT: bits may be set in vain, but are not missing (verify.c). */
-enum {
-  ANFI_TODO_SIMPLIFY = 1, // not ANFI_NODE_SIMPLE
-  ANFI_TODO_CSE = 2,      // not ANFI_NODE_UNIQUE
-  ANFI_TODO_DCE = 4,      // a CNode that nothing uses
-  ANFI_TODO_EXPAND = 8,   // an op that the pass `expand` is about
-  ANFI_TODO_GRAPH = 16,   // a constant that holds a graph
-  ANFI_TODO_LATER = 31    // all: it is not known yet what the node will be
+  ANFI_NODE_EFFECT = 1, // is in its graph's list of effects
+  ANFI_NODE_MARK = 2,   // scratch of one pass, 0 between passes
+  /* caches of passes, for ir/worklist.h alone */
+  ANFI_NODE_SEEN = 4,    // rewrite.c has visited it once
+  ANFI_NODE_SIMPLE = 8,  // clean: no rule fires
+  ANFI_NODE_UNIQUE = 16, // clean: no other clean node of its graph equals it
 };
 
 /* Attribute values in the order of the op's schema. NULL: the default; anfi_from_node: the value is
@@ -154,7 +144,7 @@ struct anf_module {
   anfi_arena arena;
   anfi_strtab strings;
   ANFI_VEC(anf_node *) nodes;   // by id; NULL when removed
-  uint8_t *todo;                // by id: ANFI_TODO_*
+  uint8_t *work;                // by id: ANFI_WORK_* (ir/worklist.h)
   anfi_gone gone[ANFI_GONE];    // memory of deleted nodes, by number of inputs ...
   anf_node *spare[ANFI_GONE];   // ... and what new nodes may take of it
   size_t ncalls;                // CALL nodes among them
@@ -322,7 +312,7 @@ typedef struct anfi_apply_of {
   const anf_type *type;
   uint32_t debug;
   uint16_t op;
-  uint8_t todo; // ANFI_TODO_*: what passes have to find out about it
+  uint8_t work; // ANFI_WORK_*: passes that must visit it
 } anfi_apply_of;
 anf_node *anfi_apply_as(const anfi_apply_of *of, size_t n, anf_node *const *in);
 /* in[0] is the callee; a constant primitive becomes an APPLY. */
@@ -359,15 +349,6 @@ static inline bool anfi_is_cnode(const anf_node *n) {
 static inline bool anfi_is_op(const anf_node *n, anfi_opcode op) {
   return n->kind == ANFI_APPLY && n->op == op;
 }
-
-/* A pass is to look at the CNode n. */
-static inline void anfi_look_at(const anf_node *n, uint8_t todo) {
-  n->graph->module->todo[n->id] |= todo;
-}
-/* The first node from i on that has one of the bits; their number if there is none. */
-size_t anfi_next_todo(const anf_module *m, size_t i, uint8_t bits);
-/* One more than the last one before i, or 0. */
-size_t anfi_last_todo(const anf_module *m, size_t i, uint8_t bits);
 
 /* What p points at will be looked at soon. */
 #if defined(__GNUC__)

@@ -3,6 +3,7 @@
  * replaced in time linear in their number.
  * INVARIANT: a VALUE that holds a primitive has no use list (it would be as long as the module). */
 #include "ir/ir.h"
+#include "ir/worklist.h"
 
 static bool tracks_uses(const anf_node *n) {
   return !(n->kind == ANFI_VALUE && n->op != ANF_OP_NONE);
@@ -26,39 +27,36 @@ static void unlink_use(anfi_use *u) {
   u->link = NULL;
 }
 
-/* ---- what passes have to look at ---- */
+/* ---- worklists ---- */
 
 static const uint64_t EACH = UINT64_C(0x0101010101010101);
 
-size_t anfi_next_todo(const anf_module *m, size_t i, uint8_t bits) {
+size_t anfi_work_next(const anf_module *m, size_t i, uint8_t bits) {
   for (; i + 8 <= m->nodes.n; i += 8) {
     uint64_t word;
-    memcpy(&word, m->todo + i, sizeof word);
+    memcpy(&word, m->work + i, sizeof word);
     if (word & (bits * EACH)) break;
   }
-  while (i < m->nodes.n && !(m->todo[i] & bits)) i++;
+  while (i < m->nodes.n && !(m->work[i] & bits)) i++;
   return i;
 }
 
-size_t anfi_last_todo(const anf_module *m, size_t i, uint8_t bits) {
+size_t anfi_work_last(const anf_module *m, size_t i, uint8_t bits) {
   for (; i >= 8; i -= 8) {
     uint64_t word;
-    memcpy(&word, m->todo + i - 8, sizeof word);
+    memcpy(&word, m->work + i - 8, sizeof word);
     if (word & (bits * EACH)) break;
   }
-  while (i && !(m->todo[i - 1] & bits)) i--;
+  while (i && !(m->work[i - 1] & bits)) i--;
   return i;
 }
 
-/* What passes found out about n no longer holds. */
-static void look_again(anf_node *n) {
-  n->flags &= (uint8_t) ~(ANFI_NODE_SIMPLE | ANFI_NODE_UNIQUE);
-  anfi_look_at(n, ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE);
-}
+/* Facts that passes cached about n no longer hold. */
+static void look_again(anf_node *n) { anfi_set_dirty(n, ANFI_WORK_SIMPLIFY | ANFI_WORK_CSE); }
 
 /* n may have lost its last use. */
 static void note_unused(const anf_node *n) {
-  if (n->graph) anfi_look_at(n, ANFI_TODO_DCE);
+  if (n->graph) anfi_work_add(n, ANFI_WORK_DCE);
 }
 
 /* A rule may ask for an input with no other use: then the last user is to be looked at again. Rules of
@@ -68,10 +66,9 @@ static void drop_use(anfi_use *u) {
   const anfi_use *left = tracks_uses(u->def) ? u->def->uses : NULL;
   if (!left) {
     note_unused(u->def);
-  } else if (!left->next && (left->user->flags & ANFI_NODE_SIMPLE) &&
+  } else if (!left->next && anfi_is_clean(left->user, ANFI_WORK_SIMPLIFY) &&
              !(left->user->kind == ANFI_APPLY && anfi_op[left->user->op].scalar)) {
-    left->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
-    anfi_look_at(left->user, ANFI_TODO_SIMPLIFY);
+    anfi_set_dirty(left->user, ANFI_WORK_SIMPLIFY);
   }
 }
 
@@ -83,7 +80,7 @@ void anfi_reserve_nodes(anf_module *m, size_t n) {
   if (want > UINT32_MAX) anfi_throw_nomem(m->cx);
   if (want < 2 * cap) want = cap < UINT32_MAX / 2 ? 2 * cap : UINT32_MAX;
   anf_node **at = m->nodes.at;
-  m->todo = (uint8_t *)anfi_grow(&m->arena, m->todo, cap, want);
+  m->work = (uint8_t *)anfi_grow(&m->arena, m->work, cap, want);
   m->nodes.at = (anf_node **)anfi_grow(&m->arena, at, cap * sizeof *at,
                                        anfi_size_mul(m->cx, want, sizeof *at));
   m->nodes.cap = want;
@@ -91,7 +88,7 @@ void anfi_reserve_nodes(anf_module *m, size_t n) {
 
 void anfi_skip_node(anf_module *m) {
   if (m->nodes.n == m->nodes.cap) anfi_reserve_nodes(m, ANFI_VEC_MIN);
-  m->todo[m->nodes.n] = 0;
+  m->work[m->nodes.n] = 0;
   m->nodes.at[m->nodes.n++] = NULL;
 }
 
@@ -103,19 +100,19 @@ static inline void take_spare(anf_module *m, const anf_node *p) {
 }
 
 /* Room for a node and its n inputs, with its number; the rest is to be set. */
-static inline anf_node *new_room(anf_module *m, size_t n, uint8_t todo) {
+static inline anf_node *new_room(anf_module *m, size_t n, uint8_t work) {
   if (m->nodes.n == m->nodes.cap) anfi_reserve_nodes(m, ANFI_VEC_MIN);
   anf_node *p = n < ANFI_GONE ? m->spare[n] : NULL;
   if (n >= UINT32_MAX) anfi_throw_nomem(m->cx);
   if (p) take_spare(m, p);
   else p = (anf_node *)anfi_bump(&m->arena, sizeof *p + n * sizeof(anfi_use));
-  m->todo[m->nodes.n] = todo;
+  m->work[m->nodes.n] = work;
   m->nodes.at[m->nodes.n++] = p;
   return p;
 }
 
-static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n, uint8_t todo) {
-  anf_node *p = new_room(m, n, todo);
+static anf_node *new_node(anf_module *m, anfi_kind kind, anf_graph *g, size_t n, uint8_t work) {
+  anf_node *p = new_room(m, n, work);
   *p = (anf_node){.kind = (uint8_t)kind,
                   .op = ANF_OP_NONE,
                   .id = (uint32_t)m->nodes.n - 1,
@@ -181,7 +178,7 @@ void anfi_hold(anf_module *m, anf_value *v) {
 }
 
 anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n) {
-  anf_node *p = new_node(m, kind, g, n, ANFI_TODO_LATER);
+  anf_node *p = new_node(m, kind, g, n, ANFI_WORK_ALL);
   if (n) memset(p->in, 0, n * sizeof p->in[0]);
   return p;
 }
@@ -189,7 +186,7 @@ anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n)
 anf_node *anfi_value(anf_module *m, anf_value *v) {
   anfi_hold(m, v);
   bool graph = v->kind == ANF_VALUE_FN && anfi_value_fn(v)->graph;
-  anf_node *n = new_node(m, ANFI_VALUE, NULL, 0, graph ? ANFI_TODO_GRAPH : 0);
+  anf_node *n = new_node(m, ANFI_VALUE, NULL, 0, graph ? ANFI_WORK_GRAPH : 0);
   n->u.value = v;
   return n;
 }
@@ -214,14 +211,11 @@ anf_node *anfi_op_value(anf_module *m, anfi_opcode op) {
 }
 
 anf_node *anfi_apply_as(const anfi_apply_of *of, size_t n, anf_node *const *in) {
-  enum { SIMPLE = ANFI_NODE_SEEN | ANFI_NODE_SIMPLE, UNIQUE = ANFI_NODE_UNIQUE };
-  // by ANFI_TODO_SIMPLIFY and ANFI_TODO_CSE
-  static const uint8_t known[] = {SIMPLE | UNIQUE, UNIQUE, SIMPLE, 0};
   anf_module *m = of->graph->module;
   uint32_t id = (uint32_t)m->nodes.n;
-  anf_node *p = new_room(m, n, of->todo);
+  anf_node *p = new_room(m, n, of->work);
   p->kind = ANFI_APPLY;
-  p->flags = known[of->todo & (ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE)];
+  p->flags = anfi_initial_flags(of->work);
   p->op = of->op;
   p->id = id;
   p->nin = (uint32_t)n;
@@ -237,9 +231,9 @@ anf_node *anfi_apply_as(const anfi_apply_of *of, size_t n, anf_node *const *in) 
 anf_node *anfi_apply(anf_graph *g, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                      anf_node *const *in) {
   bool expands = op == ANF_OP_Derive || op == ANF_OP_Custom || op == ANF_OP_Recompute;
-  unsigned todo = ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE | ANFI_TODO_DCE;
-  if (expands) todo |= ANFI_TODO_EXPAND;
-  anfi_apply_of of = {.graph = g, .attrs = attrs, .op = (uint16_t)op, .todo = (uint8_t)todo};
+  unsigned work = ANFI_WORK_SIMPLIFY | ANFI_WORK_CSE | ANFI_WORK_DCE;
+  if (expands) work |= ANFI_WORK_EXPAND;
+  anfi_apply_of of = {.graph = g, .attrs = attrs, .op = (uint16_t)op, .work = (uint8_t)work};
   return anfi_apply_as(&of, n, in);
 }
 
@@ -247,7 +241,7 @@ anf_node *anfi_call(anf_graph *g, size_t n, anf_node *const *in) {
   const anfi_fn *f = anfi_value_op(in[0]) != ANF_OP_NONE ? anfi_value_fn(in[0]->u.value) : NULL;
   if (f && f->nbound == 0) return anfi_apply(g, (anfi_opcode)f->op, f->attrs, n - 1, in + 1);
   anf_node *p =
-      new_node(g->module, ANFI_CALL, g, n, ANFI_TODO_SIMPLIFY | ANFI_TODO_CSE | ANFI_TODO_DCE);
+      new_node(g->module, ANFI_CALL, g, n, ANFI_WORK_SIMPLIFY | ANFI_WORK_CSE | ANFI_WORK_DCE);
   for (size_t i = 0; i < n; i++) link_use(&p->in[i], p, in[i]);
   return p;
 }
@@ -278,8 +272,8 @@ void anfi_remove_effect(anf_node *n) {
   for (size_t i = 0; i < g->effects.n; i++)
     if (g->effects.at[i] != n) g->effects.at[k++] = g->effects.at[i];
   g->effects.n = k;
-  n->flags &= (uint8_t) ~(ANFI_NODE_EFFECT | ANFI_NODE_UNIQUE);
-  anfi_look_at(n, ANFI_TODO_CSE | ANFI_TODO_DCE);
+  n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+  anfi_set_dirty(n, ANFI_WORK_CSE | ANFI_WORK_DCE);
 }
 
 void anfi_set_input(anf_node *n, size_t i, anf_node *to) {
@@ -329,8 +323,7 @@ void anfi_replace(anf_node *n, anf_node *by) {
 
 void anfi_move(anf_node *n, anf_graph *to) {
   n->graph = to;
-  n->flags &= (uint8_t)~ANFI_NODE_UNIQUE;
-  anfi_look_at(n, ANFI_TODO_CSE);
+  anfi_set_dirty(n, ANFI_WORK_CSE);
 }
 
 bool anfi_is_used(const anf_node *n) {

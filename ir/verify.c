@@ -27,6 +27,7 @@
  * A node that a removed graph left behind is no part of the module: nothing may use it. Linear in
  * the module and its captures; no recursion. */
 #include "ir/ir.h"
+#include "ir/worklist.h"
 
 typedef struct {
   anf_module *m;
@@ -370,14 +371,15 @@ static void check_graphs(checker *c) {
   }
 }
 
-static void check_todo(checker *c, const anf_node *n) {
-  uint8_t todo = c->m->todo[n->id];
+static void check_work(checker *c, const anf_node *n) {
+  uint8_t work = c->m->work[n->id];
   const char *wrong = NULL;
-  if (n->kind == ANFI_APPLY && !(n->flags & ANFI_NODE_SIMPLE) && !(todo & ANFI_TODO_SIMPLIFY))
+  if (n->kind == ANFI_APPLY && !anfi_is_clean(n, ANFI_WORK_SIMPLIFY) &&
+      !(work & ANFI_WORK_SIMPLIFY))
     wrong = "may not be simple, and no pass would look at it";
-  if (!(n->flags & ANFI_NODE_UNIQUE) && !(todo & ANFI_TODO_CSE))
+  if (!anfi_is_clean(n, ANFI_WORK_CSE) && !(work & ANFI_WORK_CSE))
     wrong = "may equal another, and no pass would look at it";
-  if (!(todo & ANFI_TODO_DCE) && !anfi_is_used(n)) wrong = "is unused, and no pass would find it";
+  if (!(work & ANFI_WORK_DCE) && !anfi_is_used(n)) wrong = "is unused, and no pass would find it";
   if (wrong) FAIL(c, n, ANF_E0223, called(c, n), wrong);
 }
 
@@ -389,7 +391,7 @@ static void check_nodes(checker *c) {
     if (n->kind == ANFI_APPLY) check_apply(c, n);
     if (n->kind == ANFI_CALL) check_call(c, n);
     if (anfi_is_cnode(n)) check_types(c, n);
-    if (anfi_is_cnode(n)) check_todo(c, n);
+    if (anfi_is_cnode(n)) check_work(c, n);
   }
 }
 

@@ -6,10 +6,11 @@
  *
  * Fast path: an equal node has the same inputs, so it is among the users of each; one input mostly has few
  * users, and scanning those is enough. Only nodes whose inputs are all constants or have many users are
- * hashed. A node found unique carries ANFI_NODE_UNIQUE and is skipped by later runs until it changes.
+ * hashed. A node found unique is clean (ir/worklist.h): later runs skip it until it changes.
  * INVARIANT: a visited node that no scan of a few users would find is in the map, if one of its inputs had
  * its users listed. */
 #include "optimizer/opt.h"
+#include "ir/worklist.h"
 
 enum { FEW = 8 };
 
@@ -124,7 +125,7 @@ static bool may_merge(const anf_node *n) {
   return n->kind == ANFI_CALL || !(anfi_op[n->op].flags & ANFI_EFFECT);
 }
 
-static bool had_turn(const anf_node *n) { return n->flags & ANFI_NODE_UNIQUE; }
+static bool had_turn(const anf_node *n) { return anfi_is_clean(n, ANFI_WORK_CSE); }
 
 /* A user of x that equals n and had its turn, or NULL; *few says that there is no other. */
 static anf_node *equal_user(const anf_node *x, const anf_node *n, bool *few) {
@@ -202,13 +203,13 @@ static void unify(table *t, anf_node *n) {
     if (r != def) anfi_set_input(n, k, r);
   }
   anf_node *first = may_merge(n) ? equal_node(t, n) : n;
-  if (first == n) n->flags |= ANFI_NODE_UNIQUE;
+  if (first == n) anfi_set_clean(n, ANFI_WORK_CSE);
   else if (anfi_rewrite(t->pass)) merge(t, n, first);
 }
 
 /* Does n wait for its turn? */
 static bool is_waiting(const anf_node *n) {
-  return anfi_is_cnode(n) && !(n->flags & (ANFI_NODE_MARK | ANFI_NODE_UNIQUE));
+  return anfi_is_cnode(n) && !(n->flags & ANFI_NODE_MARK) && !had_turn(n);
 }
 
 static bool uses_waiting(const anf_node *n) {
@@ -255,11 +256,11 @@ bool anfi_opt_cse(anfi_pass *p) {
   anfi_map_init(&t.nodes, t.a);
   anfi_map_init(&t.listed, t.a);
   anf_module *m = p->m;
-  for (size_t i = 0; (i = anfi_next_todo(m, i, ANFI_TODO_CSE)) < m->nodes.n; i++) {
+  for (size_t i = 0; (i = anfi_work_next(m, i, ANFI_WORK_CSE)) < m->nodes.n; i++) {
     fetch_soon(m, i);
     if (m->nodes.at[i]) take_turn(&t, m->nodes.at[i]);
     bool left = m->nodes.at[i] && is_waiting(m->nodes.at[i]);
-    if (!left) m->todo[i] &= (uint8_t)~ANFI_TODO_CSE;
+    if (!left) anfi_work_done(m, i, ANFI_WORK_CSE);
   }
   while (t.again.n) take_turn(&t, t.again.at[--t.again.n]);
   for (size_t i = 0; i < t.marked.n; i++) t.marked.at[i]->flags &= (uint8_t)~ANFI_NODE_MARK;

@@ -9,6 +9,7 @@
  * Hard case: a removed graph was the last user of a captured value that was the last reference to another
  * graph. Then liveness is computed from results and effects (mark and sweep) and the rest goes at once. */
 #include "optimizer/opt.h"
+#include "ir/worklist.h"
 
 typedef struct {
   uint32_t from, to; // graphs
@@ -47,9 +48,9 @@ static void sweep(walk *w) {
   anf_module *m = w->m;
   w->constant.n = 0;
   size_t i = m->nodes.n;
-  while ((i = anfi_last_todo(m, i, ANFI_TODO_DCE | ANFI_TODO_GRAPH)) > 0) {
+  while ((i = anfi_work_last(m, i, ANFI_WORK_DCE | ANFI_WORK_GRAPH)) > 0) {
     anf_node *n = m->nodes.at[--i];
-    m->todo[i] &= (uint8_t)~ANFI_TODO_DCE;
+    anfi_work_done(m, i, ANFI_WORK_DCE);
     if (!n || n->uses) {
       if (n && anfi_value_graph(n)) anfi_push(w->a, &w->constant, n);
       continue;
@@ -201,7 +202,7 @@ static void drop_held(anfi_pass *p, anf_graph *g) {
     p->rewrites += gone;
     if (gone) {
       n->flags &= (uint8_t)~ANFI_NODE_EFFECT;
-      anfi_look_at(n, ANFI_TODO_DCE);
+      anfi_work_add(n, ANFI_WORK_DCE);
     } else g->effects.at[k++] = n;
   }
   g->effects.n = k;

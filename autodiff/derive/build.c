@@ -8,6 +8,7 @@
 #include "autodiff/derive/derive.h"
 #include "ir/ops/op.h"
 #include "optimizer/rules/rule.h"
+#include "ir/worklist.h"
 
 anfi_ad *anfi_ad_new(anf_module *m) {
   anfi_ad *ad = ANFI_NEW(anfi_scratch(m->cx), anfi_ad);
@@ -15,7 +16,7 @@ anfi_ad *anfi_ad_new(anf_module *m) {
   ad->arena = anfi_scratch(m->cx);
   anfi_map_init(&ad->numbers, ad->arena);
   anfi_map_init(&ad->formulas, ad->arena);
-  ad->todo = ANFI_TODO_DCE;
+  ad->work = ANFI_WORK_DCE;
   ad->clean = ANFI_NEW(ad->arena, anfi_rewriter);
   *ad->clean = (anfi_rewriter){
       .m = m, .arena = ad->arena, .pass = ANFI_NEW(ad->arena, anfi_pass), .set = anfi_rules(m->cx)};
@@ -399,7 +400,7 @@ static bool may_fold(anfi_opcode op) {
 /* Inputs may have been made only for the node that `same` replaces. */
 static anf_node *instead(const plan *p, anf_node *same) {
   for (size_t i = 0; same && i < p->n; i++)
-    if (p->in[i]->graph) anfi_look_at(p->in[i], ANFI_TODO_DCE);
+    if (p->in[i]->graph) anfi_work_add(p->in[i], ANFI_WORK_DCE);
   return same;
 }
 

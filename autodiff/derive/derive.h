@@ -44,8 +44,8 @@ typedef struct anfi_ad {
   const struct anfi_recipe *recipe[ANFI_AD_TYPES]; // likewise, and of the wanted operands
   const anf_type *common; // of the last one that was written: a tensor of floats, of known dims
   struct anfi_rewriter *clean; // for nodes that come out simplified
-  uint8_t todo;           // ANFI_TODO_DCE, or 0: it is sure that something will use the next ones
-  struct anfi_j *reverse; // j.c: made when first needed
+  uint8_t work;                // ANFI_WORK_DCE, or 0: the next nodes are certain to be used
+  struct anfi_j *reverse;      // j.c: made when first needed
 } anfi_ad;
 anfi_ad *anfi_ad_new(anf_module *m); // lives until the frame is left
 
@@ -78,7 +78,7 @@ anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_at
  * anfi_ad_next says, with op and type set. */
 anf_node *anfi_ad_apply_typed(anfi_ad *ad, const anfi_apply_of *of, size_t n, anf_node *const *in);
 static inline anfi_apply_of anfi_ad_next(const anfi_ad *ad, anf_graph *g) {
-  return (anfi_apply_of){.graph = g, .debug = ad->how, .todo = ad->todo};
+  return (anfi_apply_of){.graph = g, .debug = ad->how, .work = ad->work};
 }
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b); // either may be NULL
 anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x);               // a scalar constant

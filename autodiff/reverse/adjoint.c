@@ -6,6 +6,7 @@
  * in the order of the program. No term is the number zero: a missing list is a symbolic zero.
  * A term may carry a minus sign (`minus`), so that x̄ = a - b is built as Sub and not as Add of a Neg. */
 #include "autodiff/reverse/j.h"
+#include "ir/worklist.h"
 
 static anfi_adjoint_term **terms_of(const anfi_jbuild *q, const anf_node *n, size_t k) {
   const anfi_jgraph *jg = q->s->jg;
@@ -80,7 +81,7 @@ static anf_node *sum(anfi_jbuild *q, anfi_adjoint_term **list) {
 }
 
 void anfi_may_be_unused(const anf_node *n) {
-  if (n->graph) anfi_look_at(n, ANFI_TODO_DCE);
+  if (n->graph) anfi_work_add(n, ANFI_WORK_DCE);
 }
 
 bool anfi_adjoint(anfi_jbuild *q, const anf_node *n, anf_node **leaf) {

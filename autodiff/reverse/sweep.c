@@ -8,6 +8,7 @@
  * the order. ◀ names nodes of ▶ freely while it is built; residual.c closes it.
  * Calls and loops call ▶ and ◀ of their callee (call.c, loop.c). */
 #include "autodiff/reverse/j.h"
+#include "ir/worklist.h"
 
 /* ---- single nodes, back ---- */
 
@@ -164,7 +165,7 @@ bool anfi_sweep_back(anfi_jbuild *q) {
   for (size_t i = jg->order.n; i-- > 0;) {
     anfi_prefetch_back(q, i);
     if (!(jg->taped[i] ? anfi_tape_back(q, i) : step_back(q, i))) return false;
-    if (jg->taped[i] && !q->to[i]->uses) anfi_look_at(q->to[i], ANFI_TODO_DCE);
+    if (jg->taped[i] && !q->to[i]->uses) anfi_work_add(q->to[i], ANFI_WORK_DCE);
   }
   return true;
 }

@@ -9,8 +9,9 @@
  *
  * The rest of the speed is here too: derivatives by recipe (derive/recipe.c), signs left to the sums
  * (adjoint.c), and nodes fetched into the cache ahead of the sweep. A copied node keeps the facts that passes
- * cached on its original (ANFI_NODE_SIMPLE, ANFI_NODE_UNIQUE) unless an input is stale. */
+ * cached on its original (ir/worklist.h) unless an input is stale. */
 #include "autodiff/reverse/j.h"
+#include "ir/worklist.h"
 
 /* ---- recording ---- */
 
@@ -75,24 +76,24 @@ static uint8_t stale(const anfi_jbuild *q, const anf_node *x) {
 }
 
 /* Which passes have to visit the copy of n, at position k. */
-static uint8_t todo_of_copy(anfi_jbuild *q, size_t k, const anf_node *n) {
-  unsigned todo = (n->flags & ANFI_NODE_SIMPLE ? 0u : ANFI_TODO_SIMPLIFY) |
-                  (n->flags & ANFI_NODE_UNIQUE ? 0u : ANFI_TODO_CSE);
+static uint8_t work_of_copy(anfi_jbuild *q, size_t k, const anf_node *n) {
+  unsigned work = (anfi_is_clean(n, ANFI_WORK_SIMPLIFY) ? 0u : ANFI_WORK_SIMPLIFY) |
+                  (anfi_is_clean(n, ANFI_WORK_CSE) ? 0u : ANFI_WORK_CSE);
   for (uint32_t i = 0; q->stale && i < n->nin; i++) {
     uint8_t of_input = stale(q, n->in[i].def);
-    if (of_input) todo |= ANFI_TODO_SIMPLIFY;
+    if (of_input) work |= ANFI_WORK_SIMPLIFY;
     if (of_input != ANFI_J_STALE) continue;
-    todo |= ANFI_TODO_CSE;
+    work |= ANFI_WORK_CSE;
     q->stale[k] = ANFI_J_STALE_INPUT;
   }
-  return (uint8_t)todo;
+  return (uint8_t)work;
 }
 
 void anfi_tape_copy(anfi_jbuild *q, size_t k) {
   const anf_node *n = q->s->jg->order.at[k];
   anf_node *in[ANFI_TAPE_OPERANDS];
   for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_primal(q, n->in[i].def);
-  anfi_apply_of of = {q->f, n->u.attrs, n->type, n->debug, n->op, todo_of_copy(q, k, n)};
+  anfi_apply_of of = {q->f, n->u.attrs, n->type, n->debug, n->op, work_of_copy(q, k, n)};
   q->to[k] = q->effect[k] = anfi_apply_as(&of, n->nin, in);
 }
 
@@ -116,7 +117,7 @@ static bool back_taped(anfi_jbuild *q, size_t k, anf_node *n, anf_node *dy, bool
   }
   const anfi_recipe *r = alike ? anfi_recipe_for(q->ad, (anfi_opcode)y->op, nin, t, want) : NULL;
   uint32_t minuses = r ? anfi_recipe_minus(r) : 0;
-  q->ad->todo = r ? 0 : ANFI_TODO_DCE;
+  q->ad->work = r ? 0 : ANFI_WORK_DCE;
   if (!r && minus) dy = anfi_negative(q, dy), minus = false;
   if (!r) anfi_may_be_unused(dy);
   in[nin] = y;
@@ -138,12 +139,12 @@ bool anfi_tape_back(anfi_jbuild *q, size_t i) {
   const anfi_jgraph *jg = q->s->jg;
   anfi_adjoint_term **at = &q->adj[jg->first[i]];
   if (!*at) return true;
-  q->ad->todo = 0;
+  q->ad->work = 0;
   bool minus;
   anf_node *dy = anfi_sum_terms(q, at, &minus);
   anfi_derives_from(q, jg->order.at[i], q->to[i]->debug);
   bool good = back_taped(q, i, jg->order.at[i], dy, minus);
-  q->ad->todo = ANFI_TODO_DCE;
+  q->ad->work = ANFI_WORK_DCE;
   return good;
 }
 

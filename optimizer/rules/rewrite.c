@@ -5,9 +5,10 @@
  * the old one and deletes what is unused then.
  *
  * Fast path: one bit per kind of input (a constant, the result of an op) says which rules can match; most nodes
- * match none and are marked ANFI_NODE_SIMPLE until an input changes. anfi_make_clean gives derivatives, which
+ * match none and are clean (ir/worklist.h) until an input changes. anfi_make_clean gives derivatives, which
  * make many nodes, nodes so marked. */
 #include "optimizer/rules/rule.h"
+#include "ir/worklist.h"
 
 #include <math.h>
 
@@ -249,8 +250,7 @@ anf_node *anfi_rule_try(anfi_rewriter *r, const anfi_rule *rule, anf_node *n) {
 
 static void push_users(anfi_rewriter *r, const anf_node *n) {
   for (const anfi_use *u = n->uses; u; u = u->next) {
-    u->user->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
-    anfi_look_at(u->user, ANFI_TODO_SIMPLIFY);
+    anfi_set_dirty(u->user, ANFI_WORK_SIMPLIFY);
     anfi_push(r->arena, &r->todo, u->user);
   }
 }
@@ -371,12 +371,10 @@ anf_node *anfi_make_clean(anfi_rewriter *r, const anfi_apply_of *of, size_t n, a
   if (x) return x;
   x = anfi_apply_as(of, n, in);
   if (!few) {
-    x->flags &= (uint8_t)~ANFI_NODE_UNIQUE;
-    anfi_look_at(x, ANFI_TODO_CSE);
+    anfi_set_dirty(x, ANFI_WORK_CSE);
   }
   if (!(has & ANFI_RULE_OPS) || !is_quiet(r, x, has)) {
-    x->flags &= (uint8_t) ~(ANFI_NODE_SEEN | ANFI_NODE_SIMPLE);
-    anfi_look_at(x, ANFI_TODO_SIMPLIFY);
+    anfi_set_new(x);
   }
   return x;
 }
@@ -389,13 +387,13 @@ typedef struct {
 
 /* True if n was replaced. */
 static bool look_at(anfi_rewriter *r, anf_node *n, steps *s) {
-  bool ready = n->kind == ANFI_APPLY && !(n->flags & ANFI_NODE_SIMPLE) &&
+  bool ready = n->kind == ANFI_APPLY && !anfi_is_clean(n, ANFI_WORK_SIMPLIFY) &&
                (n->type || n->op == ANF_OP_Switch); // choices of graphs have no type
   s->looked++;
   if (!ready) return false;
   if (compute(r, n)) return true;
   const anfi_rule *rule = simplify_node(r, n);
-  if (!rule && r->pass->rewrites < r->pass->limit) n->flags |= ANFI_NODE_SEEN | ANFI_NODE_SIMPLE;
+  if (!rule && r->pass->rewrites < r->pass->limit) anfi_set_visited(n);
   if (rule && ++s->fired > 100 * r->m->nodes.n + 10000)
     anfi_fail(r->m->cx, anfi_nowhere(), ANF_E0604, rule->row->name);
   return rule != NULL;
@@ -415,8 +413,8 @@ static void fetch_soon(const anf_module *m, size_t i) {
   enum { NEAR = 8, FAR = 24 };
   if (i + FAR >= m->nodes.n) return;
   anfi_soon(m->nodes.at[i + FAR]);
-  const anf_node *n = m->todo[i + NEAR] & ANFI_TODO_SIMPLIFY ? m->nodes.at[i + NEAR] : NULL;
-  for (uint32_t k = 0; n && !(n->flags & ANFI_NODE_SIMPLE) && k < n->nin && k < 3; k++)
+  const anf_node *n = anfi_work_has(m, i + NEAR, ANFI_WORK_SIMPLIFY) ? m->nodes.at[i + NEAR] : NULL;
+  for (uint32_t k = 0; n && !anfi_is_clean(n, ANFI_WORK_SIMPLIFY) && k < n->nin && k < 3; k++)
     anfi_soon(n->in[k].def);
 }
 
@@ -425,15 +423,14 @@ static void forget_all(const anf_module *m) {
   for (size_t i = 0; i < m->nodes.n; i++) {
     anf_node *n = m->nodes.at[i];
     if (!n || n->kind != ANFI_APPLY) continue;
-    n->flags &= (uint8_t)~ANFI_NODE_SIMPLE;
-    m->todo[i] |= ANFI_TODO_SIMPLIFY;
+    anfi_set_dirty(n, ANFI_WORK_SIMPLIFY);
   }
 }
 
 /* The inputs of one that was seen before have changed. */
 static bool look_from(anfi_rewriter *r, anf_node *n, steps *s) {
   if (!n || n->kind != ANFI_APPLY || (n->flags & ANFI_NODE_SIMPLE)) return true;
-  if (n->flags & ANFI_NODE_SEEN) push_users(r, n);
+  if (anfi_was_visited(n)) push_users(r, n);
   return simplify_from(r, n, s);
 }
 
@@ -446,12 +443,12 @@ bool anfi_opt_simplify(anfi_pass *p) {
   steps s = {0};
   if (p->fast) forget_all(m);
   size_t i = 0, n = m->nodes.n;
-  while ((i = anfi_next_todo(m, i, ANFI_TODO_SIMPLIFY)) < n) { // mostly inputs first
+  while ((i = anfi_work_next(m, i, ANFI_WORK_SIMPLIFY)) < n) { // mostly inputs first
     fetch_soon(m, i);
     if (!look_from(&r, m->nodes.at[i], &s)) return false;
     const anf_node *x = m->nodes.at[i];
-    bool left = x && x->kind == ANFI_APPLY && !(x->flags & ANFI_NODE_SIMPLE);
-    if (!left) m->todo[i] &= (uint8_t)~ANFI_TODO_SIMPLIFY;
+    bool left = x && x->kind == ANFI_APPLY && !anfi_is_clean(x, ANFI_WORK_SIMPLIFY);
+    if (!left) anfi_work_done(m, i, ANFI_WORK_SIMPLIFY);
     i++;
   }
   return true;

@@ -10,6 +10,7 @@
 
 #include "anfora/anfora.h"
 #include "ir/ir.h"
+#include "ir/worklist.h"
 
 #include <string.h>
 
@@ -372,13 +373,13 @@ static void v11_effects(void **state) {
 
 static void v14_todo(void **state) {
   world *w = (world *)*state;
-  w->m->todo[w->b->id] &= (uint8_t)~ANFI_TODO_SIMPLIFY;
+  w->m->work[w->b->id] &= (uint8_t)~ANFI_WORK_SIMPLIFY;
   expect(w, "E0223", "may not be simple");
-  w->m->todo[w->b->id] = ANFI_TODO_SIMPLIFY;
+  w->m->work[w->b->id] = ANFI_WORK_SIMPLIFY;
   expect(w, "E0223", "may equal another");
-  w->m->todo[w->b->id] = ANFI_TODO_LATER;
+  w->m->work[w->b->id] = ANFI_WORK_ALL;
   anf_return(w->main, w->b);
-  w->m->todo[w->c->id] = ANFI_TODO_LATER & ~ANFI_TODO_DCE;
+  w->m->work[w->c->id] = ANFI_WORK_ALL & ~ANFI_WORK_DCE;
   expect(w, "E0223", "is unused");
 }
 
