@@ -12,7 +12,8 @@ import types
 
 from . import _core, numpy, random
 from ._composed import CONTROL as _CONTROL
-from ._core import Array, asarray, explain
+from ._builtins import asarray
+from ._core import Array, explain
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._function import Closure, Function, Jit, jit
 from ._files import load, save

@@ -236,7 +236,10 @@ class _Maker:
     def __call__(self, x: Any, dtype: Any = None) -> Any:
         if not hasattr(x, "__dlpack__"):
             from ._ops import _numpy
-            x = _numpy().asarray(x)
+            made = _numpy().asarray(x)
+            if made.dtype == object:
+                raise TypeError(f"an object of type {type(x).__name__} is not an array")
+            x = made
         a = _core.asarray(x)
         return a if dtype is None else OPS["cast"](a, dtype=dtype)
 

@@ -29,7 +29,7 @@ class Composed(Jit):
     """A function made of operations."""
 
     def __init__(self, fn: types.FunctionType) -> None:
-        signature = inspect.signature(fn)
+        signature = inspect.signature(fn, follow_wrapped=False)
         self._constant = [p.name for p in signature.parameters.values() if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         named = [p.replace(kind=p.POSITIONAL_OR_KEYWORD) if p.kind == p.POSITIONAL_ONLY else p for p in signature.parameters.values()]
         if not any(p.kind == p.VAR_POSITIONAL for p in named):  # arrays may be given by name too

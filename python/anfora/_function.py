@@ -361,7 +361,7 @@ class Jit(Function):
 
     def __init__(self, fn: Any, static_argnums: Any = (), static_argnames: Any = (), **options: Any) -> None:
         self.__wrapped__ = fn
-        self._signature = inspect.signature(fn)
+        self._signature = inspect.signature(fn, follow_wrapped=False)
         names = list(self._signature.parameters)
         static = {static_argnums} if isinstance(static_argnums, int) else set(static_argnums)
         by_name = (static_argnames,) if isinstance(static_argnames, str) else static_argnames
@@ -450,10 +450,10 @@ class Bound(Jit):
         inner = inner.__wrapped__ if isinstance(inner, Jit) else inner
         if not isinstance(inner, types.FunctionType):
             raise TypeError(f"a {type(inner).__name__} is not a function that can be compiled")
-        given = inspect.signature(inner).bind_partial(*((f.__self__,) if isinstance(f, types.MethodType) else f.args),
+        given = inspect.signature(inner, follow_wrapped=False).bind_partial(*((f.__self__,) if isinstance(f, types.MethodType) else f.args),
                                                       **getattr(f, "keywords", {})).arguments
         self._bound = dict(given)
-        free = inspect.signature(inner)
+        free = inspect.signature(inner, follow_wrapped=False)
         self._inner = inner
         super().__init__(_signed(inner, [p for n, p in free.parameters.items() if n not in given]), **options)
 

@@ -56,7 +56,7 @@ def local_names(nodes: list) -> set[str]:
 
 def grown(node: Any) -> Any:
     """The list that a call of append or extend changes."""
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend"):
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("append", "extend", "pop"):
         return node.func.value
     return None
 
@@ -525,6 +525,26 @@ class Loops(Part):
         name = self.local(list_.id)
         self.bind(list_.id, Like(type(e.shape)("list", [*e.shape.parts, *shapes]), own=True))
         return f"{indent}{self.mark(node)}{name} = TupleConcat({name}, {more})\n"
+
+    def popped(self, node: Any, indent: str) -> tuple[str, str, Shape | None] | None:
+        """x = xs.pop(i) of a list that the function has made: the statements around the binding, and the part's structure;
+        `part_popped` is the part."""
+        if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "pop" and len(node.args) < 2
+                and isinstance(node.func.value, ast.Name)) or node.keywords:
+            return None
+        s = self.like(node.func.value)
+        known, k = self.static(node.args[0]) if node.args else (True, -1)
+        if s is None or s.kind != "list" or not known or not isinstance(k, int):
+            return None
+        if not -len(s.parts) <= k < len(s.parts):
+            self.refuse(node, f"IndexError: the list has {len(s.parts)} items")
+        self.owned(node.func.value, node)
+        k, name, t = k % len(s.parts), self.local(node.func.value.id), self.fresh()
+        rest = [*s.parts[:k], *s.parts[k + 1:]]
+        self.part_popped = f"{t}[{k}]"
+        self.bind(node.func.value.id, Like(Shape("list", rest), own=True))
+        part = s.parts[k] if is_structure(s.parts[k]) else None
+        return f"{indent}{t} = {name}\n", f"{indent}{name} = TupleConcat({t}[:{k}], {t}[{k + 1}:])\n", part
 
     def owned(self, node: Any, place: Any) -> Like:
         """What is known of a list or dictionary that may be changed: nothing else can see that it is."""

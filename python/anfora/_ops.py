@@ -216,7 +216,7 @@ def _attribute(a: Any, name: str) -> Any:
     if name == "at":
         return _At(a)
     if name in METHODS:
-        return functools.partial(COMPOSED.get(name) or OPS[name], a)
+        return _method(COMPOSED.get(name) or OPS[name], a)
     if name in ("reshape", "transpose"):
         return lambda *dims, **kw: OPS[name](a, *(dims if len(dims) < 2 else (dims,)), **kw)
     if name == "astype":
@@ -224,6 +224,16 @@ def _attribute(a: Any, name: str) -> Any:
     if name in ("copy", "block_until_ready"):
         return lambda: a  # it does not change, and is there
     raise AttributeError(f"arrays have no {name}")
+
+
+def _method(f: Any, a: Any) -> Any:
+    """A method of an array. NumPy's functions call it with dtype and out, which are None."""
+    def call(*args: Any, out: Any = None, **kw: Any) -> Any:
+        if out is not None:
+            raise TypeError(f"{f.__name__}() makes a new array: out cannot be given")
+        return f(a, *args, **{k: v for k, v in kw.items() if k != "dtype" or v is not None})
+    call.__name__ = f.__name__
+    return call
 
 
 class _At:

@@ -35,10 +35,11 @@ _COMPARE = {ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=", ast.Eq: "=="
 _PROPERTIES = {"T": "Transpose", "real": "Real", "imag": "Imag"}  # of arrays
 _UNARY = {ast.USub: "-", ast.UAdd: "+", ast.Invert: "~", ast.Not: "not "}
 
+SILENT = {"errstate", "nullcontext", "named_scope", "catch_warnings"}  # contexts that change no value
+
 # What to write instead of what cannot be compiled
 _INSTEAD = {
     ast.Try: ("try", "errors of a compiled function reach the caller; catch them there"),
-    ast.With: ("with", "call what it does outside of the compiled function"),
     ast.Global: ("global", "return the new value, and let the caller bind it"),
     ast.Nonlocal: ("nonlocal", "closures capture values: return the new value instead"),
     ast.ClassDef: ("class", "define the class outside of the compiled function"),
@@ -246,11 +247,12 @@ class Writer(Knowing, Loops, Matching):
         return f"({text})"
 
     def membership(self, node: ast.Compare) -> str:
-        items = node.comparators[0]
-        if len(node.ops) > 1 or not isinstance(items, (ast.Tuple, ast.List)) or not items.elts:
-            self.refuse(node, "in needs a tuple that is written out", "write x == 1 or x == 2")
-        x = self.expr(node.left)
-        text = "(" + " or ".join(f"{x} == {self.expr(e)}" for e in items.elts) + ")"
+        items = self.sequence(node.comparators[0])
+        if len(node.ops) > 1 or items is None:
+            self.refuse(node, "in needs a tuple or list whose parts are known", "write x == 1 or x == 2, or np.any(xs == x)")
+        x, t = self.scalar(node.left), self.fresh()
+        tests = " or ".join(f"{t} == Reshape({self.item_text(node, i)}, ())" for i in items) or "false"
+        text = f"(fn ({t}) {{ {tests} }})({x})"
         return f"(not {text})" if isinstance(node.ops[0], ast.NotIn) else text
 
     def expr_IfExp(self, node: ast.IfExp) -> str:
@@ -385,12 +387,23 @@ class Writer(Knowing, Loops, Matching):
         before, node = self.hoisted(node, indent)
         return before + method(node, indent)
 
+    def stmt_With(self, node: ast.With, indent: str) -> str:
+        """Contexts that change no value: their body alone."""
+        for item in node.items:
+            f = self.static(item.context_expr.func)[1] if isinstance(item.context_expr, ast.Call) else None
+            if getattr(f, "__name__", "") not in SILENT or item.optional_vars is not None:
+                self.refuse(node, "with cannot be compiled", "call what it does outside of the compiled function")
+        return self.block(node.body, indent)
+
     def stmt_Pass(self, _node: Any, _indent: str) -> str:
         return ""
 
     def stmt_Expr(self, node: ast.Expr, indent: str) -> str:
         if isinstance(node.value, ast.Constant):
             return ""
+        popped = self.popped(node.value, indent)
+        if popped is not None:
+            return popped[0] + popped[1]
         grows = self.grow(node.value, indent)
         self.unused = node.value
         return grows if grows is not None else f"{indent}{self.expr(node.value)}\n"
@@ -582,6 +595,13 @@ class Writer(Knowing, Loops, Matching):
             body = ast.copy_location(ast.Return(value.body), value.body)
             f = ast.FunctionDef(name=target.id, args=value.args, body=[body], decorator_list=[], returns=None)
             return self.stmt_FunctionDef(ast.copy_location(f, node), indent)
+        popped = self.popped(value, indent)
+        if popped is not None:
+            before, after, shape = popped
+            text = f"{before}{indent}{self.mark(node)}{self.target(target)} = {self.part_popped}\n{after}"
+            if shape is not None:
+                self.scope.env[target.id] = Like(shape)
+            return text
         made = isinstance(value, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)) or \
             isinstance(value, ast.BinOp) and self.repeated(value) is not None or \
             isinstance(value, ast.Call) and self.static(value.func) in ((True, list), (True, dict))
@@ -779,6 +799,8 @@ _PARSED: dict[str, tuple[tuple, ast.Module]] = {}
 
 def _tree_of(file: str) -> ast.Module | None:
     lines = tuple(linecache.getlines(file))
+    if not lines and file == "<string>" and "-c" in sys.orig_argv[:-1]:  # python -c
+        lines = tuple(sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(True))
     if not lines:
         return None
     known = _PARSED.get(file)
@@ -804,11 +826,11 @@ def source_of(fn: types.FunctionType) -> tuple[Any, str]:
         raise CompileError([_no_source(fn)], "ANF_UNSUPPORTED")
     found = []
     for node in ast.walk(tree):
-        if isinstance(node, ast.FunctionDef) and node.name == fn.__name__:
+        if isinstance(node, ast.FunctionDef) and node.name == code.co_name:
             first = min([node.lineno, *(d.lineno for d in node.decorator_list)])
             if first == code.co_firstlineno:
                 return node, file
-        elif isinstance(node, ast.Lambda) and fn.__name__ == "<lambda>" and node.lineno == code.co_firstlineno:
+        elif isinstance(node, ast.Lambda) and code.co_name == "<lambda>" and node.lineno == code.co_firstlineno:
             found.append(node)
     # several in one line, or one in another: the innermost that all the code is within
     found = sorted((n for n in found if _is_within(code, n.body)), key=position, reverse=True)
@@ -836,7 +858,7 @@ def emit_function(b: Builder, fn: types.FunctionType, statics: dict[str, Any] | 
                   shapes: dict[str, Shape] | None = None) -> str:
     """The function as a unit of the program; gives the unit's name, a mark. `statics` are parameters that are put
     in, `shapes` the structure of others."""
-    statics, shapes = statics or {}, {n: s for n, s in (shapes or {}).items() if s.kind not in ("leaf", "any")}
+    statics, shapes = statics or {}, {n: s for n, s in (shapes or {}).items() if s.kind != "any"}
 
     def write(unit: Any) -> str:
         node, file = source_of(fn)

@@ -86,7 +86,7 @@ def _object(w: Any, node: Any, x: Any) -> str:
     if isinstance(x, types.MethodType) and isinstance(x.__func__, types.FunctionType):
         from ._source import emit_function
         params = list(inspect.signature(x).parameters)
-        inner = emit_function(w.b, x.__func__, {next(iter(inspect.signature(x.__func__).parameters)): x.__self__})
+        inner = emit_function(w.b, x.__func__, {next(iter(inspect.signature(x.__func__, follow_wrapped=False).parameters)): x.__self__})
         return f"fn ({', '.join(params)}) {{ {inner}({', '.join(params)}) }}"
     if callable(x):
         return _no_counterpart(w, node, x)
@@ -194,7 +194,7 @@ def positional(w: Any, c: Call) -> str:
 
 def argument_nodes(w: Any, c: Call, inner: types.FunctionType) -> dict[str, Any]:
     """The arguments of a call by the names of the parameters, in order; a default that is not given is None."""
-    signature = inspect.signature(inner)
+    signature = inspect.signature(inner, follow_wrapped=False)
     try:
         given = signature.bind(*c.args, **c.kw).arguments
     except TypeError as e:

@@ -30,8 +30,16 @@ class Transformed(Function):
     def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
         return self._around([self._functions[0]._emit_like(b, shapes), *(f._emit(b) for f in self._functions[1:])])
 
-    def _around(self, inner: list[str]) -> str:
-        return f"{self._word}({', '.join(inner)}{self._options_text})"
+    def _around(self, inner: list[str], whole: frozenset = frozenset()) -> str:
+        """`whole`: the arguments that a batch is not along, because they are defaults."""
+        options = self._options_text
+        if self._word == "vmap" and whole:
+            options = "".join(f", {k}={literal(v)}" for k, v in (self._given | {"in_axes": self._axes(whole)}).items())
+        return f"{self._word}({', '.join(inner)}{options})"
+
+    def _axes(self, whole: frozenset) -> tuple:
+        axes = self._given.get("in_axes", 0)
+        return tuple(None if i in whole else axes[i] if isinstance(axes, (tuple, list)) else axes for i in range(self._nparam))
 
     def _emit_applied(self, w: Any, c: Call) -> str:
         """A call in a compiled function."""
@@ -39,6 +47,11 @@ class Transformed(Function):
         nodes = list(argument_nodes(w, c, f.__wrapped__).values()) if hasattr(f, "__wrapped__") else c.args
         if c.kw and not hasattr(f, "__wrapped__"):
             w.refuse(c.node, f"{self.__name__}() takes no arguments by name")
+        if self._word == "vmap" and len(c.args) + len(c.kw) < len(nodes):
+            given = set(f._signature.bind(*c.args, **c.kw).arguments)
+            whole = frozenset(i for i, n in enumerate(f._signature.parameters) if n not in given)
+            inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])
+            return f"{self._around([inner], whole)}{w.mark(c.node)}({w.exprs(nodes)})"
         return f"{self._emit_like(w.b, [w.part_shape(n) for n in nodes])}{w.mark(c.node)}({w.exprs(nodes)})"
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
@@ -47,12 +60,19 @@ class Transformed(Function):
             names = [n for i, n in enumerate(self._names) if i not in statics]
             given = [outside(b, statics[i]) if i in statics else n
                      for i, n in enumerate(self._names)]
-            return (f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {self._emit_like(b, shapes)}({', '.join(given)})\n}}\n")
+            text = self._emit_like(b, shapes)
+            if self._word == "vmap" and statics:
+                text = self._around([self._functions[0]._emit_like(b, shapes)], frozenset(statics))
+            return f"def \ue001{unit.number}\ue002({', '.join(names)}) {{\n  {text}({', '.join(given)})\n}}\n"
         return b.unit(self, self.__name__, write), \
             [n for i, n in enumerate(self._names) if i not in statics]
 
     def _bind(self, args: tuple, kw: dict) -> tuple:
-        return self._functions[0]._bind(args, kw)
+        f = self._functions[0]
+        if self._word != "vmap" or not hasattr(f, "_signature"):
+            return f._bind(args, kw)
+        given = f._signature.bind(*args, **kw).arguments  # a batch is along what is given, not along defaults
+        return tuple(given[n] if n in given else Fixed(p.default) for n, p in f._signature.parameters.items())
 
 
 def name_of(word: str, f: Function) -> str:
@@ -123,6 +143,11 @@ class Transform:
             return f"{w.expr(c.node.func)}{w.mark(c.node)}({positional(w, c)})"
         nodes = list(argument_nodes(w, c, f.__wrapped__).values())
         inner = f._emit_like(w.b, [w.part_shape(n) for n in nodes])
+        if self.__name__ == "vmap" and len(c.args) + len(c.kw) < len(nodes):
+            options = {k: w.static(v) for k, v in (dict(zip(self._options, transform.args[1:])) | transform.kw).items()}
+            if not all(known for known, _ in options.values()):
+                w.refuse(transform.node, "the axes of vmap must be constants, where defaults of parameters are left")
+            return self(f, **{k: x for k, (_, x) in options.items()})._emit_applied(w, c)
         return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(nodes)})"
 
 

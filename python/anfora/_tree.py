@@ -192,7 +192,7 @@ def shape_of(x: Any) -> Shape:
         return Shape("leaf", of=("c128", ()))
     if type(x) in (tuple, list):
         return Shape(type(x).__name__, [shape_of(p) for p in x])
-    if type(x) is dict:
+    if isinstance(x, dict):
         for k in x:
             if not isinstance(k, str):
                 raise TypeError(f"keys of dictionaries in compiled functions are texts, not {k!r}")
@@ -213,9 +213,9 @@ def plain_value(x: Any, cast: str | None = None) -> Any:
     if type(x) in (int, float):
         from . import numpy
         return numpy.cast(x, dtype=cast)
-    names = tuple(x) if type(x) is dict else field_names(type(x))
+    names = tuple(x) if isinstance(x, dict) else field_names(type(x))
     if names is not None:
-        items = x.values() if type(x) is dict else [getattr(x, n) for n in names]
+        items = x.values() if isinstance(x, dict) else [getattr(x, n) for n in names]
         return [names, tuple(map(plain_value, items))]
     return tuple(map(plain_value, x)) if type(x) in (tuple, list) else _core.asarray(x)
 

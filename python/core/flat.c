@@ -154,7 +154,7 @@ static bool put_lent(flat *f, PyObject *o) {
 static bool put_nested(flat *f, PyObject *o) {
   if (PyTuple_CheckExact(o)) return put_sequence(f, o, false);
   if (PyList_CheckExact(o)) return put_sequence(f, o, true);
-  if (PyDict_CheckExact(o)) return put_dict(f, o);
+  if (PyDict_Check(o)) return put_dict(f, o);
   return put_other(f, o);
 }
 
@@ -167,8 +167,7 @@ bool flat_put(flat *f, PyObject *o) {
   if (o == Py_None) return word(f, mark(MARK_NONE, 0));
   if (PyComplex_CheckExact(o)) return put_complex(f, o);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return put_lent(f, o);
-  bool known =
-      PyTuple_Check(o) || PyList_CheckExact(o) || PyDict_CheckExact(o) || PyUnicode_Check(o);
+  bool known = PyTuple_Check(o) || PyList_CheckExact(o) || PyDict_Check(o) || PyUnicode_Check(o);
   if (!known && PyObject_HasAttr(o, f->c->s_dlpack)) return put_lent(f, o);
   if (Py_EnterRecursiveCall(" in the arguments of a compiled function")) return false;
   bool good = put_nested(f, o);

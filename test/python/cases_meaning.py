@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What Python means, or a refusal: each case was once a value that was neither. Functions run compiled and as they stand,
 and must give the same; what cannot be compiled must be refused at its line."""
+import collections
 import copy
+import functools
 import math
+import os
+import subprocess
+import sys
 
 import anfora
 import anfora.numpy as anp
@@ -311,3 +316,66 @@ def test_scan_as_jax_has_it():
     total, (before, nothing) = cumulated(True)
     assert float(total) == 6 and np.allclose(np.asarray(before), [5, 3, 0]) and nothing is None
     assert anfora.scan(lambda c, x: (c + x, None), 0.0, V)[1] is None
+
+
+def scaled(x, k=2.0, n=1):
+    return x * k + n
+
+
+def test_batches_leave_defaults_alone():
+    vmap = anfora.vmap
+    for got in (vmap(scaled)(V), jit(lambda v: vmap(scaled)(v))(V), jit(lambda v: vmap(scaled, in_axes=0)(v))(V)):
+        alike(V * 2 + 1, np.asarray(got))
+    alike(V * V + 1, np.asarray(vmap(scaled)(V, V)))
+    alike(V * V + 1, np.asarray(vmap(scaled)(V, k=V)))
+    alike(V * 5 + 1, np.asarray(vmap(scaled, in_axes=(0, None))(V, 5.0)))
+    alike(V * V + 1, np.asarray(jit(lambda v: vmap(scaled)(v, v))(V)))
+
+
+def twice(f):
+    @functools.wraps(f)
+    def g(*args):
+        return f(*args) * 2
+    return g
+
+
+@twice
+def wrapped(x):
+    return x + 1
+
+
+def test_wrapped_functions():
+    same(wrapped, 1.0)
+    same(lambda x: wrapped(x) + 1, 1.0)
+
+
+def test_numpy_takes_arrays():
+    a = anfora.asarray(M)
+    assert float(np.sum(a)) == 15 and np.allclose(np.asarray(np.max(a, axis=0)), [3, 4, 5])
+    assert np.allclose(np.asarray(np.mean(a, axis=1)), [1, 4]) and np.allclose(np.asarray(np.cumsum(a)), np.cumsum(M))
+    assert float(anfora.asarray(3.0)) == 3.0 and anfora.asarray([1, 2]).shape == (2,)
+
+
+def test_lists_as_python_has_them():
+    def stack(x):
+        xs = [x, x + 1, x + 2, x + 3]
+        last = xs.pop()
+        first = xs.pop(0)
+        xs.pop()
+        return xs, last, first
+    same(stack, 1.0)
+    same(lambda x, y: (x in y, x not in y, x in [1.0, 2.0], 3 in (1, 2), x in [x, y[0]]), 1.0, (1.0, 2.0))
+    same(lambda x: (isinstance(x, (list, tuple)), isinstance(x, dict), isinstance([x], list)), V)
+    same(lambda d: (d["a"] * 2, sum(d.values())), collections.OrderedDict(a=1.0, b=2.0))
+
+    def quiet(x):
+        with np.errstate(all="ignore"):
+            y = x / 2
+        return y
+    same(quiet, V)
+
+
+def test_functions_of_a_command():
+    code = "import anfora\n@anfora.jit\ndef f(x):\n    return x * 2 + 1\nprint(float(f(3.0)), float(anfora.jit(lambda x: x + 1)(1.0)))\n"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": sys.path[0]})
+    assert done.stdout == "7.0 2.0\n", done
