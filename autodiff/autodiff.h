@@ -53,7 +53,7 @@ anf_graph *anfi_ad_graph(anfi_ad *ad, const char *mark, const anf_graph *like);
  * it is counted if n is given, guarded if go is), typed by `args` and the numbers. */
 anf_node *anfi_ad_loop(anfi_ad *ad, anf_graph *g, const anfi_loop_op *l, anf_node *const *args);
 
-/* j*.c: the forward and the backward graph of f for leaves `want` of its parameters and `given` of
+/* reverse/: the forward and the backward graph of f for leaves `want` of its parameters and `given` of
  * its result.
  *   fwd(params..) -> (result, residuals..)
  *   bwd(residuals.., params that are `passed`.., one dy a leaf of `given`..) -> (one dx a leaf of `out`..)

@@ -17,7 +17,7 @@ typedef struct anfi_reducer {
 /* reduce.c: the smallest text found that fails as `text` does, until the frame is left. */
 const char *anfi_reduce(anfi_reducer *r, const char *text, size_t len);
 
-/* reduce_edit.c: the places of a kind are numbered; `count` of them from `from` on are changed.
+/* edit.c: the places of a kind are numbered; `count` of them from `from` on are changed.
  * Returns how many places there are. */
 typedef struct anfi_edit {
   uint32_t kind;

@@ -34,7 +34,7 @@ anf_node *anfi_nest_of(const anfi_batch *b, const anf_type *t, anf_node **items)
 anfi_batch anfi_vmap_in(const anfi_vmap *v, anf_graph *g, anf_node *like);
 anf_node *anfi_vmap_param(anf_graph *g, const anf_type *t);
 
-/* vmap_branch.c: choices that differ by lane */
+/* branch.c: choices that differ by lane */
 /* A few ops that are cheap and defined, together with their derivatives, for any argument. */
 bool anfi_vmap_is_safe(anfi_vmap *v, anf_graph *g);
 /* Items of x (tensors in the mask) where the lane is in m, elsewhere those of a lane that is: what
@@ -46,7 +46,7 @@ anf_node *anfi_vmap_select(anfi_vmap *v, anfi_batch *b, anf_node *c, anf_node *x
                            const anf_type *t);
 anf_node *anfi_vmap_choice(anfi_vmap *v, const anf_node *call, const anf_node *choice);
 
-/* vmap_loop.c */
+/* loop.c */
 anf_node *anfi_vmap_loop(anfi_vmap *v, const anf_node *n);
 
 #endif

@@ -129,7 +129,7 @@ static inline uint64_t anfi_rule_has(const anf_type *t, size_t n, anf_node *cons
   return n >= 2 ? has | anfi_rule_twins(in[0], in[1]) : has;
 }
 
-/* rule_parse.c: all rules, parsed once for each context; a row that does not parse is an internal
+/* parse.c: all rules, parsed once for each context; a row that does not parse is an internal
  * error that names it: NULL */
 const anfi_ruleset *anfi_rules(anf_ctx *cx);
 /* One row. With the guard `exact_or_fast x` a row is two rules: one with `exact x`, and the one for `fast`. */
@@ -167,7 +167,7 @@ anf_node *anfi_rewrite_apply(anfi_rewriter *r, anf_node *near, anfi_opcode op,
 anf_node *anfi_rewrite_const(anfi_rewriter *r, anf_value *v); // takes the reference
 /* A constant like `like` full of x. */
 anf_node *anfi_rewrite_number(anfi_rewriter *r, const anf_type *like, double x);
-/* rules_shape.c */
+/* shape.c */
 anf_node *anfi_rewrite_transpose(anfi_rewriter *r, anf_node *near, anf_node *x, const int64_t *perm,
                                  uint32_t n); // x itself if it stays as it is
 anf_node *anfi_rewrite_matmul(anfi_rewriter *r, anf_node *near, anf_node *a, bool ta, anf_node *b,
