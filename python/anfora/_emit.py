@@ -57,6 +57,8 @@ class Builder:
         self.current: list[Unit] = []
         self.prints = False
         self.explains = False          # values in messages are printed before the program stops
+        self.unrolls = False           # loops over constant ranges are written out
+        self.rolled = False            # and there is one that is not
         self.explained = False         # and there are some
         self.within: set[int] = set()  # functions whose own rules are being written
 
@@ -165,7 +167,7 @@ class Program:
         self.text, self.start, self.name = text, start, name
         self.statics: Any = None
         self.arrays, self.classes, self.prints = tuple(b.arrays), b.classes, b.prints
-        self.keep, self.explains = b.keep, b.explained
+        self.keep, self.explains, self.rolled = b.keep, b.explained, b.rolled
         self.hints = b.units[0].hints
         self.map = SourceMap([m[:2] for m in marks], [b.places[m[2]] for m in marks])
         files = sorted({p.file for p in self.map.places})

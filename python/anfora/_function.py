@@ -23,6 +23,9 @@ from ._types import TensorType
 _core.set_hooks(children, lambda text: sys.stdout.write(text), operate)
 
 
+CHANGING = ("E0953", "E0511", "E0515", "E0450")  # what a loop carries changes its type
+
+
 class Function(_core.Callable):
     """A function that is compiled when it is called with arguments of a new kind: types, shapes, structure.
 
@@ -65,11 +68,12 @@ class Function(_core.Callable):
 
     # ---- compiling ----
 
-    def _program(self, statics: dict[int, Any], shapes: list[Shape]) -> Program:
-        key = (tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
+    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False) -> Program:
+        key = (unrolled, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
                tuple(s.key() for s in shapes if s.kind != "static"))
         if key not in self._programs:
             b = Builder()
+            b.unrolls = unrolled
             root, params = self._root(b, statics, shapes)
             program = b.program(root, params, f"<{self.__name__}>")
             program.statics = statics, shapes  # keeps what the key is of
@@ -142,13 +146,14 @@ class Function(_core.Callable):
         shapes, statics = self._shapes(args)
         program = self._program(statics, shapes)
         casts = self._fit(shapes, statics)
+        all_shapes = shapes
         refs = (shapes, program)  # what signatures know by address: keys, classes, static things
         shapes = [s for i, s in enumerate(shapes) if i not in statics]
         extra = tuple(_core.asarray(a) for a in program.arrays)
         if program.prints or any(x.kind == "static" for s in shapes for x in s.walk()):
             return self._slow_plan(program, shapes, statics, casts, extra, refs, None)
-        types_ = [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in extra]
-        e = self._exec(program, types_)
+        types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra]
+        program, e = self._compiled(program, types_, statics, all_shapes)
         if e.result is None:
             return self._slow_plan(program, shapes, statics, casts, extra, refs, e)
         maker = self._maker(e.result, shapes, program)
@@ -161,6 +166,20 @@ class Function(_core.Callable):
         leaves = [t if t[0] not in ("int", "float") else ({"int": "i64", "float": "f64"}[t[0]], t[1])
                   for t in maker.leaves]
         return _core.Plan(e, casts, leaves, maker.code, maker.objects, extra, refs, None)
+
+    def _compiled(self, program: Program, types_: list[str], statics: dict, shapes: list) -> tuple[Program, Any]:
+        """The code, and the program that it is of: if shapes or types change from round to round of a loop over a constant
+        range, the one whose loops are written out."""
+        try:
+            return program, self._exec(program, types_)
+        except CompileError as error:
+            if not program.rolled or not any(f.code in CHANGING for f in error.findings):
+                raise
+            try:
+                unrolled = self._program(statics, shapes, True)
+                return unrolled, self._exec(unrolled, types_)
+            except CompileError:
+                raise error from None
 
     def _exec(self, program: Program, types_: list[str]) -> Any:
         try:
@@ -195,7 +214,7 @@ class Function(_core.Callable):
                 return program.core.compile(program.start, None, *self._options)
             except _core.Failure as failure:
                 raise program.error(failure) from None
-        return self._exec(program, [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in extra])
+        return self._exec(program, [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in extra])
 
     @staticmethod
     def _values(args: tuple, statics: dict, casts: list, shapes: list) -> list:
@@ -245,7 +264,7 @@ class Function(_core.Callable):
         if statics or weak or program.prints or backend == "interp":
             return None
         captured = tuple(_core.asarray(a) for a in program.arrays)
-        types_ = [s.text() for s in shapes] + [type_text((a.dtype, a.shape)) for a in captured]
+        types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in captured]
         try:
             made = _core.Stepper(program.text, program.name, program.marks, program.files, program.start, types_, nstate,
                                  backend, fast, tune, os.cpu_count() if threads else 1, keep, captured, args[nstate:])
@@ -284,7 +303,7 @@ class Function(_core.Callable):
         program = self._program(statics, shapes)
         self._fit(shapes, statics)
         types_ = [s.text() for i, s in enumerate(shapes) if i not in statics]
-        types_ += [type_text((a.dtype, a.shape)) for a in map(_core.asarray, program.arrays)]
+        types_ += [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
         backend, *others = self._options
         try:
             return program.core.lowered(program.start, types_, "cjit" if form == "c" else backend, *others, form)

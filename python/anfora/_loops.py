@@ -270,10 +270,11 @@ class Loops(Part):
         for n in ast.walk(node.iter):
             if isinstance(n, ast.Name) and n.id in changed_in_place(node.body):
                 self.give_away(n)
-        if not own_jumps(node.body) and (called != (True, range) or self.wants_parts(node)):
+        if not own_jumps(node.body) and (called != (True, range) or self.b.unrolls or self.wants_parts(node)):
             items = self.sequence(node.iter)
             if items is not None:
                 return self.written_out(node, items, indent)
+        self.b.rolled |= called == (True, range) and all(self.static(a)[0] for a in node.iter.args)
         lists = self.filled(node)
         if lists:
             return self.write_filling(node, lists, called[1] if called[0] else None, indent)

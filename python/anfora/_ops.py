@@ -10,7 +10,7 @@ from typing import Any
 from . import _core
 from ._table import TABLE
 from ._tree import quoted
-from ._types import DType, dtype_name
+from ._types import ELEMENT_TYPES, DType, dtype_name
 
 # NumPy's other names, and names without a row of their own
 ALIASES = {
@@ -195,7 +195,7 @@ def _item(a: Any, key: Any) -> Any:
     plain = {"key": "u64", "bf16": "u16"}.get(a.dtype)
     if plain:  # which NumPy does not have
         picked = _item(_core.frombytes(plain, a.shape, a.tobytes()), key)
-        return _core.frombytes(a.dtype, picked.shape, picked.tobytes())
+        return _core.frombytes(str(a.dtype), picked.shape, picked.tobytes())
     return _core.asarray(_numpy().asarray(a)[key])
 
 
@@ -283,8 +283,23 @@ class _At:
 
 def _reduced(a: Any) -> Any:
     """For pickle and copy."""
-    return _core.frombytes, (a.dtype, a.shape, a.tobytes())
+    return _core.frombytes, (str(a.dtype), a.shape, a.tobytes())
 
 
-_SPECIAL = {"getitem": _item, "attribute": _attribute, "reduce": _reduced, "and": _bits("and"), "or": _bits("or"),
+def _element_type(a: Any, name: str) -> Any:
+    """x.dtype"""
+    return ELEMENT_TYPES[name]
+
+
+def _shown(a: Any) -> str:
+    """How a large array is printed: as NumPy does, with its beginning and end."""
+    name = {"bf16": "f32"}.get(str(a.dtype), str(a.dtype))
+    try:
+        text = _numpy().array2string(_numpy().asarray(a if name == a.dtype else OPS["cast"](a, dtype=name)), separator=", ", prefix="Array(", threshold=64)
+    except (TypeError, BufferError, ValueError):
+        return f"<Array of {a.dtype}, shape {a.shape}>"
+    return f"Array({text}, {a.dtype}, shape={a.shape})"
+
+
+_SPECIAL = {"getitem": _item, "dtype": _element_type, "shown": _shown, "attribute": _attribute, "reduce": _reduced, "and": _bits("and"), "or": _bits("or"),
             "xor": _bits("xor"), "invert": _bits("not")}

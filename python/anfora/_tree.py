@@ -203,7 +203,7 @@ def shape_of(x: Any) -> Shape:
     if _is_static(x) or isinstance(x, _core.Fn):
         return Shape("static", of=x)
     a = _core.asarray(x)
-    return Shape("leaf", of=(a.dtype, a.shape))
+    return Shape("leaf", of=(str(a.dtype), a.shape))
 
 
 def plain_value(x: Any, cast: str | None = None) -> Any:

@@ -51,10 +51,52 @@ DTYPES = {name: DType(name) for name in _NAMES}
 BY_NUMPY_NAME = {numpy: DTYPES[name] for numpy, name in _NUMPY.items() if numpy not in ("bool", "int", "float", "complex")}
 
 
+class ElementType:
+    """What ``x.dtype`` is: equal to all that stands for the type in NumPy, torch or here, its name too; numpy.dtype takes it."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text
+
+    __repr__ = __str__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, (ElementType, str)):
+            return self._text == str(other) or _NUMPY.get(str(other)) == self._text
+        return other is not None and dtype_name(other) == self._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+    @property
+    def name(self) -> str:
+        """NumPy's name of the type."""
+        return BY_NAME.get(self._text, self._text)
+
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return {"bool": 1, "bf16": 2, "key": 8}.get(self._text) or int(self._text[1:]) // 8
+
+    @property
+    def dtype(self) -> Any:
+        """As NumPy has it."""
+        import numpy
+        return numpy.dtype(self.name)
+
+
+BY_NAME = {ours: theirs for theirs, ours in _NUMPY.items() if theirs not in ("bool_", "int", "float", "complex")}
+ELEMENT_TYPES = {name: ElementType(name) for name in (*_NAMES, "key")}
+
+
 def dtype_name(x: Any) -> str | None:
     """The language's name of what stands for an element type in NumPy, torch, JAX, Python or here; else None."""
     if isinstance(x, DType):
         return x.name
+    if isinstance(x, ElementType):
+        return str(x)
     if isinstance(x, str):
         return x if x in DTYPES else _NUMPY.get(x)
     if isinstance(x, type) or type(x).__name__.startswith(("dtype", "_ScalarMeta", "Float", "Int", "UInt")):

@@ -82,8 +82,10 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Adam; with ``decay`` AdamW, whose decay of the weights is apart from the gradient."""
 
-    def __init__(self, rate: Any = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, decay: float = 0.0) -> None:
+    def __init__(self, rate: Any = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, decay: float = 0.0,
+                 weight_decay: float | None = None) -> None:
         super().__init__(rate)
+        decay = decay if weight_decay is None else weight_decay
         self.b1, self.b2, self.eps, self.decay = b1, b2, eps, decay
 
     def init(self, params: Any) -> Any:

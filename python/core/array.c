@@ -297,9 +297,14 @@ static Py_ssize_t length(PyObject *self) {
   return -1;
 }
 
+static PyObject *operate(const char *name, PyObject *a, PyObject *b);
+
 static PyObject *get_dtype(PyObject *self, void *none) {
   (void)none;
-  return PyUnicode_FromString(anf_dtype_name(((array *)self)->dtype));
+  PyObject *name = PyUnicode_FromString(anf_dtype_name(((array *)self)->dtype));
+  PyObject *r = name ? operate("dtype", self, name) : NULL;
+  Py_XDECREF(name);
+  return r;
 }
 
 static PyObject *get_shape(PyObject *self, void *none) {
@@ -417,8 +422,7 @@ static PyObject *represent(PyObject *self) {
   PyObject *items = a->size <= SHOWN ? nested(a, 0, (const char *)a->data) : NULL, *r = NULL;
   const char *name = anf_dtype_name(a->dtype);
   if (items) r = PyUnicode_FromFormat("Array(%R, %s)", items, name);
-  else if (dims && !PyErr_Occurred())
-    r = PyUnicode_FromFormat("<Array of %s, shape %R>", name, dims);
+  else if (dims && !PyErr_Occurred()) r = operate("shown", self, NULL);
   Py_XDECREF(items);
   Py_XDECREF(dims);
   return r;

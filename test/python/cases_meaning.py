@@ -379,3 +379,49 @@ def test_functions_of_a_command():
     code = "import anfora\n@anfora.jit\ndef f(x):\n    return x * 2 + 1\nprint(float(f(3.0)), float(anfora.jit(lambda x: x + 1)(1.0)))\n"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": sys.path[0]})
     assert done.stdout == "7.0 2.0\n", done
+
+
+def test_loops_whose_shapes_change():
+    def doubled(x):
+        for _ in range(3):
+            x = np.concatenate([x, x])
+        return x
+    same(doubled, V)
+
+    def halves(x):
+        s, k = 0.0, 1
+        for i in range(2):
+            x = x[: x.shape[0] // 2] + x[x.shape[0] // 2:]
+            s = s + np.sum(x) * i
+        return x, s
+    same(halves, np.arange(8.0))
+    refused(lambda x, n: grown(x, n), V, 3)
+
+
+SINGLE = anfora.asarray(V.astype(np.float32)).dtype
+
+
+def grown(x, n):
+    for _ in range(n):
+        x = np.concatenate([x, x])
+    return x
+
+
+def test_element_types_are_numpys():
+    for name in ("float32", "float64", "int32", "uint8", "bool", "complex64"):
+        d = anfora.asarray(np.zeros(3, name)).dtype
+        assert d == np.dtype(name) and d == name and np.dtype(d) == np.dtype(name) and d.name == name and d == (bool if name == "bool" else getattr(np, name))
+        assert d.itemsize == np.dtype(name).itemsize and not d != np.dtype(name) and d != np.dtype("int16") and d is not None
+    assert anfora.asarray(V).dtype == "f64" and {"f64": 1}[anfora.asarray(V).dtype] == 1
+    assert np.zeros(2, anfora.asarray(V).dtype).dtype == np.float64
+    got = np.asarray(jit(lambda m: m.astype(SINGLE))(M))
+    assert got.dtype == np.float32 and np.allclose(got, M)
+
+
+def test_large_arrays_are_printed_as_numpys():
+    text = repr(anfora.asarray(np.arange(1000.0)))
+    assert text.startswith("Array([") and "..." in text and text.endswith("f64, shape=(1000,))") and len(text) < 200, text
+
+
+def test_names_of_optimisers():
+    assert anfora.train.Adam(1e-3, weight_decay=0.1).decay == anfora.train.Adam(1e-3, decay=0.1).decay
