@@ -271,6 +271,8 @@ double anfi_polygamma(int n, double x);
 /* os_posix.c: the only place of this folder that calls the system */
 /* Reads a whole file into the arena, NUL-terminated; "-" is standard input. Fails with E03xx. */
 bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, size_t *len);
+/* The first bytes of a file, n at most; 0 if it cannot be read. */
+size_t anfi_os_head(const char *path, char *to, size_t n);
 /* Writes a file whole or not at all (temporary name, then rename). */
 bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len);
 uint64_t anfi_os_now_ns(void);

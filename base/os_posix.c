@@ -42,6 +42,13 @@ bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, siz
   return true;
 }
 
+size_t anfi_os_head(const char *path, char *to, size_t n) {
+  FILE *f = fopen(path, "rb");
+  size_t got = f ? fread(to, 1, n, f) : 0;
+  if (f) (void)fclose(f);
+  return got;
+}
+
 static bool write_to(const char *path, const char *text, size_t len) {
   FILE *f = fopen(path, "wb");
   if (!f) return false;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* String interning: open addressing by XXH3, strings in the table's arena. */
 #include "base/base.h"
+#include "base/mark.h"
 
 void anfi_strtab_init(anfi_strtab *t, anfi_arena *a) { *t = (anfi_strtab){.arena = a}; }
 
@@ -45,4 +46,19 @@ const anfi_str *anfi_intern_z(anfi_strtab *t, const char *s) {
 
 const anfi_str *anfi_interned(const anfi_strtab *t, const char *s, size_t len) {
   return t->nslot ? t->slots[slot_of(t, s, len)] : NULL;
+}
+
+const char *anfi_mark_word(const char *name, size_t *len) {
+  static const struct {
+    const char *mark, *word;
+  } rows[] = {
+#define ROW(mark, word) {mark, word},
+      ANFI_MARKS(ROW)
+#undef ROW
+  };
+  for (size_t i = 0; i < ANFI_LEN(rows); i++) {
+    *len = strlen(rows[i].mark);
+    if (strncmp(name, rows[i].mark, *len) == 0) return rows[i].word;
+  }
+  return NULL;
 }

@@ -137,7 +137,6 @@ anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_s
 
 /* pnnx.c: models of PNNX (.param) */
 bool cli_is_param(const char *file);
-anf_status cli_load_param(cli *c, const char *file, anf_module **m);
 /* Runs a model and says on standard error what each operator gave. `exec` NULL: nothing is
  * compiled. */
 anf_status cli_debug_param(cli *c, const char *file, const anf_exec_opts *exec, anf_value **result);

@@ -4,6 +4,7 @@
  * candidate is a frame with diagnostics of its own, so that what goes wrong there is not told. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
+#include "frontend/load.h"
 #include "reduce/reduce.h"
 
 #include "anfora/opt.h"
@@ -295,10 +296,10 @@ static int reduce(job *j, const char *text, size_t len) {
   return cli_write(c, small, strlen(small));
 }
 
-/* The text of the program; .dat as the .ir text of what it holds. */
+/* The text of the program; of other formats the .ir text of their module. */
 static anf_status read_text(cli *c, const char *file, char **text, size_t *len) {
-  const char *dot = strrchr(file, '.');
-  if (!dot || strcmp(dot, ".dat") != 0)
+  const anfi_format *format = anfi_format_of(file);
+  if (!format || format->text)
     return anfi_os_read(c->cx, anfi_scratch(c->cx), file, text, len) ? ANF_OK : ANF_IO;
   anf_module *m = NULL;
   anf_text t = {.cx = c->cx};

@@ -2,8 +2,9 @@
 /* Files and functions as the command line names them: FILE:FUNC. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
+#include "frontend/load.h"
 #include "ir/ir.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -47,10 +48,15 @@ static anf_status dump(cli *c, anf_module *m, const char *stage) {
   return good ? ANF_OK : ANF_IO;
 }
 
+static anf_status load(cli *c, const char *file, anf_module **m) {
+  ANFI_ENTRY(c->cx, c->d);
+  *m = anfi_load_file(c->cx, file, c->value[OPT_WEIGHTS] != NULL);
+  return anfi_leave(c->cx);
+}
+
 anf_status cli_load(cli *c, const char *file, anf_module **out) {
   anf_module *m = NULL;
-  anf_status st =
-      cli_is_param(file) ? cli_load_param(c, file, &m) : anf_load(c->cx, file, c->d, &m);
+  anf_status st = load(c, file, &m);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, free_module, m);
   *out = m;

@@ -20,13 +20,6 @@ static anf_status load(cli *c, const char *file, anf_pnnx **p) {
   return st;
 }
 
-anf_status cli_load_param(cli *c, const char *file, anf_module **m) {
-  anf_pnnx *p = NULL;
-  anf_pnnx_module_opts o = {.size = sizeof o, .weights = c->value[OPT_WEIGHTS] != NULL};
-  anf_status st = load(c, file, &p);
-  return st == ANF_OK ? anf_pnnx_module(p, &o, c->d, m) : st;
-}
-
 /* ---- import ---- */
 
 static int write_module(cli *c, anf_module *m, bool dat) {

@@ -6,7 +6,6 @@
  * and the effect before it. Names are made unique in order of printing: graphs first, then the
  * nodes of each graph; a name that is taken gets the first free suffix. Linear; no recursion. */
 #include "ir/ir.h"
-#include "ir/mark.h"
 
 typedef struct {
   anf_module *m;
@@ -275,19 +274,4 @@ anfi_names anfi_unique_names(anf_module *m, const anf_analysis *an, anfi_arena *
   order_nodes(&q);
   name_all(&q);
   return q.out;
-}
-
-const char *anfi_mark_word(const char *name, size_t *len) {
-  static const struct {
-    const char *mark, *word;
-  } rows[] = {
-#define ROW(mark, word) {mark, word},
-      ANFI_MARKS(ROW)
-#undef ROW
-  };
-  for (size_t i = 0; i < ANFI_LEN(rows); i++) {
-    *len = strlen(rows[i].mark);
-    if (strncmp(name, rows[i].mark, *len) == 0) return rows[i].word;
-  }
-  return NULL;
 }

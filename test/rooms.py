@@ -12,12 +12,13 @@ ROOMS = [
     ("autodiff", "reverse mode, forward mode, batching: graphs to graphs", "base ir optimizer"),
     ("interp", "the reference interpreter of graphs, the oracle of every engine", "base ir optimizer autodiff"),
     ("reduce", "makes a failing program small", "base ir optimizer frontend/anf"),
-    ("frontend/anf", "the language: lexer, parser, lowering to graphs", "base ir frontend/dat"),
-    ("frontend/dat", "the exact form of a module", "base ir"),
+    ("frontend", "the loader: from the ending or magic of a file to its reader", "base ir frontend/anf frontend/dat frontend/pnnx"),
+    ("frontend/anf", "the language: lexer, parser, lowering to graphs", "base ir frontend"),
+    ("frontend/dat", "the exact form of a module", "base ir frontend"),
     ("frontend/npy", "NumPy's .npy", "base ir"),
     ("frontend/store", "archives of tensors: .npz, safetensors", "base ir frontend/npy"),
     ("frontend/view", "drawings: .dot, .svg, .html", "base ir"),
-    ("frontend/pnnx", "PNNX expressions and models", "base ir interp exec frontend/store"),
+    ("frontend/pnnx", "PNNX expressions and models", "base ir interp exec frontend frontend/store"),
     ("backend/tir", "the Tensor IR: loops over buffers, its text, passes and interpreter", "base ir backend/kernel interp"),
     ("backend/kernel", "the cost model of matrix products: tiles, blocks, CPU features", "base backend/tir backend/jit"),
     ("backend/lower", "graphs to Tensor IR: fusion, products, loops", "base ir backend/tir backend/kernel"),
@@ -29,7 +30,7 @@ ROOMS = [
      "base ir optimizer interp backend/tir backend/kernel backend/lower backend/jit backend/c runtime"),
     ("step", "training steps: state in place, checkpoints, AOT objects",
      "base ir optimizer interp backend/tir backend/kernel backend/lower backend/jit backend/c exec frontend/store runtime"),
-    ("cli", "the command", "base ir optimizer autodiff interp reduce frontend/anf frontend/dat frontend/npy frontend/store "
+    ("cli", "the command", "base ir optimizer autodiff interp reduce frontend frontend/anf frontend/dat frontend/npy frontend/store "
      "frontend/view frontend/pnnx backend/tir backend/kernel backend/lower backend/jit backend/c backend/llvm exec step runtime"),
 ]
 

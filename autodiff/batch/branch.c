@@ -6,7 +6,7 @@
  * NaN that a gradient would sum up. Branches with a few ops of the flag ANFI_FINITE are speculated
  * for all lanes: select(c, f(x), h(x)). */
 #include "autodiff/batch/vmap.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 static bool is_nest(const anf_type *t) {
   return t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;

@@ -2,7 +2,7 @@
 /* The fallback for an op without a batching rule: one lane after the other.
  *   vmap(Sort)(xs)                       ->  Loop over lane l: ys[l] = Sort(xs[l]) */
 #include "autodiff/batch/batch.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 typedef struct {
   anfi_batch *b;

@@ -7,7 +7,7 @@
  * INVARIANT: a stack is indexed by iteration, whatever lanes do. Elements of finished lanes are never used: a
  * loop that reads the stack has the same trip counts by lane, or those lanes take part in no iteration. */
 #include "autodiff/batch/vmap.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 /* The loop's arguments: those of the state, and stacks, raised to the loop's masks. */
 static bool loop_args(anfi_vmap *v, const anf_node *n, const anfi_flow_loop *p, anf_node **args) {

@@ -5,7 +5,7 @@
  * INVARIANT: a node of ⇉G is batched where its mask says so. All ⇉ graphs are made before any of them is
  * filled, so recursion is no special case. */
 #include "autodiff/batch/vmap.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 /* ---- items ---- */
 

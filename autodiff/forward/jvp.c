@@ -7,7 +7,7 @@
  * INVARIANT: a leaf outside its node's mask has the tangent NULL, zero. A leaf inside may be zero too, and
  * becomes an explicit zero where a call or a loop needs an argument. */
 #include "autodiff/flow.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 typedef struct {
   anfi_flow f;

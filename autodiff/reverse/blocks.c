@@ -12,7 +12,7 @@
  * A loop without iterations has no block. Iterations run by the same graphs in the same order as in one
  * loop, so results are equal to the bit. */
 #include "autodiff/reverse/j.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 /* For a loop with many bytes of residuals. The same everywhere: the text of a gradient must not
  * depend on the machine. */

@@ -6,7 +6,7 @@
  * where types agree; the adapters ▷ and ◁ put them there, and slots that a branch does not fill are undefined.
  * Recompute (checkpoint) runs ▶ again in ◀; Custom calls the pullback or the jvp rule that the program gave. */
 #include "autodiff/reverse/j.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 bool anfi_is_own_call(const anf_node *n) {
   return n->kind == ANFI_CALL || anfi_is_op(n, ANF_OP_Recompute) || anfi_is_op(n, ANF_OP_Custom);

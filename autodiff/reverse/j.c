@@ -12,7 +12,7 @@
  *      that the base case of the recursion, a branch too, allocates no box.
  * Branches of a recursion with many residuals are boxed too, so a chain of functions passes one box. */
 #include "autodiff/reverse/j.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 static void reserve_local(anfi_j *j) {
   size_t n = j->local.n, want = j->ad->m->nodes.n;

@@ -7,7 +7,7 @@
  * stacks and the adjoints of the stacks that the loop wrote, and writes the adjoints of those that it read.
  * It is a Loop again, so higher orders need no code of their own. */
 #include "autodiff/reverse/j.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 /* The state may be of a wider type than the initial state. */
 void anfi_loop_as(anfi_jbuild *q, anf_node *loop, const anf_node *n, size_t ns) {

@@ -2,7 +2,7 @@
 /* Names of C. Tensor IR allows dots and any UTF-8 in names, C does not; and C has names of its own.
  * INVARIANT: which name a function gets depends on the names of the module's functions alone. */
 #include "backend/c/c.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 /* Words of C, and what the printed file takes from the standard headers. */
 static const char *const reserved[] = {"auto",

@@ -2,7 +2,7 @@
 /* Expressions to nodes. Recursion follows the tree, whose depth max_nesting bounds; chains of
  * operators and of calls are loops. */
 #include "frontend/anf/anf.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 /* An op by name that the language itself needs. */
 anf_node *anfi_anf_apply(lower *lw, const ast *e, const char *op, size_t n, anf_node *const *in) {

@@ -9,7 +9,7 @@
  * loop holds a return does the code after it go on in ↓g, whose result is then the function's.
  * Sequences of statements, arms and loops are loops here: only nesting recurses. */
 #include "frontend/anf/anf.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 static anf_node *place(lower *lw, anf_node *n, const ast *e) { return anfi_anf_at(lw, n, e); }
 

@@ -2,6 +2,7 @@
 /* The public entries: programs, files, single values and types from text. */
 #include "anfora/text.h"
 #include "frontend/anf/anf.h"
+#include "frontend/load.h"
 
 enum { LONGEST_LINE = 1 << 26 }; // bytes
 
@@ -61,35 +62,9 @@ anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *
   return anf_parse_n(cx, text, strlen(text), file, d, out);
 }
 
-static bool ends_with(const char *s, const char *end) {
-  size_t n = strlen(s), k = strlen(end);
-  return n >= k && strcmp(s + n - k, end) == 0;
-}
-
-static anf_module *load(anf_ctx *cx, const char *path) {
-  char *text;
-  size_t len;
-  bool input = strcmp(path, "-") == 0;
-  if (!input && !ends_with(path, ".anf") && !ends_with(path, ".ir") && !ends_with(path, ".dat")) {
-    anfi_fail(cx, anfi_nowhere(), ANF_E0142, path);
-    anfi_hint(cx, "the ending tells the format: .anf, .ir or .dat");
-    return NULL;
-  }
-  if (!anfi_os_read(cx, anfi_scratch(cx), path, &text, &len)) return NULL;
-  if (!ends_with(path, ".dat")) return parse(cx, text, len, input ? "<stdin>" : path, !input);
-  anf_module *m = NULL;
-  anf_status st = anf_read_dat(cx, text, len, path, NULL, &m);
-  if (st != ANF_OK) anfi_fail_as(cx, st);
-  return m;
-}
-
-anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out) {
-  *out = NULL;
-  ANFI_ENTRY(cx, d);
-  *out = load(cx, path);
-  anf_status st = anfi_leave(cx);
-  if (st != ANF_OK) *out = NULL;
-  return st;
+anf_module *anfi_read_anf(anf_ctx *cx, const anfi_input *f) {
+  bool input = strcmp(f->path, "-") == 0;
+  return parse(cx, f->text, f->len, input ? "<stdin>" : f->path, !input);
 }
 
 /* ---- values and types by themselves ---- */

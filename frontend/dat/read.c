@@ -3,6 +3,7 @@
  * tables. INVARIANT: every node has all its inputs, and every graph its parameters, before anything
  * looks at the module; then the verifier decides. Linear; no recursion. */
 #include "frontend/dat/dat.h"
+#include "frontend/load.h"
 
 static const uint32_t NONE = UINT32_MAX;
 
@@ -277,4 +278,9 @@ anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const char *f
   anf_module *m = read_dat(cx, text, len, file);
   if (!anfi_failed(cx)) *out = m;
   return anfi_leave(cx);
+}
+
+anf_module *anfi_read_dat(anf_ctx *cx, const anfi_input *f) {
+  anf_module *m = read_dat(cx, f->text, f->len, f->path);
+  return anfi_failed(cx) ? NULL : m;
 }

@@ -2,6 +2,7 @@
 /* Models: loading both files, writing them again, what a host may look at, the model as a module.
  * INVARIANT: a model that was loaded has all its weights, of the shapes it tells. */
 #include "frontend/pnnx/pnnx.h"
+#include "frontend/load.h"
 
 void anf_pnnx_free(anf_pnnx *p) {
   if (!p) return;
@@ -121,15 +122,22 @@ static bool tells_weights(const char *text, size_t len) {
 }
 
 /* A model without weights needs no .bin file. */
-static anf_pnnx *load(anf_ctx *cx, const char *param, const char *bin,
-                      const anf_pnnx_registry *registry) {
+static anf_pnnx *load_text(anf_ctx *cx, const char *text, size_t len, const char *param,
+                           const char *bin, const anf_pnnx_registry *registry) {
   anfi_arena *a = anfi_scratch(cx);
-  char *text, *data = NULL;
-  size_t len, bin_len = 0;
-  if (!anfi_os_read(cx, a, param, &text, &len)) return NULL;
+  char *data = NULL;
+  size_t bin_len = 0;
   const char *file = bin ? bin : bin_name(a, param);
   if ((bin || tells_weights(text, len)) && !anfi_os_read(cx, a, file, &data, &bin_len)) return NULL;
   return read_model(cx, text, len, param, file, data, bin_len, registry);
+}
+
+static anf_pnnx *load(anf_ctx *cx, const char *param, const char *bin,
+                      const anf_pnnx_registry *registry) {
+  char *text;
+  size_t len;
+  if (!anfi_os_read(cx, anfi_scratch(cx), param, &text, &len)) return NULL;
+  return load_text(cx, text, len, param, bin, registry);
 }
 
 anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *bin,
@@ -235,4 +243,17 @@ anf_status anf_pnnx_module(const anf_pnnx *p, const anf_pnnx_module_opts *o, anf
   anf_status st = anfi_leave(p->cx);
   if (st != ANF_OK) *out = NULL;
   return st;
+}
+
+/* The module takes over the text, so that later errors can show its lines. */
+anf_module *anfi_read_param(anf_ctx *cx, const anfi_input *f) {
+  anf_pnnx *p = load_text(cx, f->text, f->len, f->path, NULL, NULL);
+  if (!p || anfi_failed(cx)) return NULL;
+  anf_module *m = to_module(p, f->weights);
+  if (anfi_failed(cx)) return NULL;
+  m->source = anfi_strndup(&m->arena, f->text, f->len);
+  anfi_source_add(cx, f->path, m->source, f->len);
+  anfi_undefer(cx, p);
+  anf_pnnx_free(p);
+  return m;
 }

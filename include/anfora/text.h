@@ -24,7 +24,8 @@ ANF_API anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, an
                              anf_module **out);
 ANF_API anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file,
                                anf_diag *d, anf_module **out);
-/* Reads a file by its ending: .anf, .ir or .dat; "-" reads .anf from standard input. */
+/* Reads a program file by its ending, .anf, .ir, .dat or .param, else by its first bytes; "-" reads .anf from
+ * standard input. */
 ANF_API anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out);
 /* One value as a command line gives it: 3, 1.5, true, (1, 2), [[1, 2], [3, 4]], "text", None. */
 ANF_API anf_status anf_parse_value(anf_ctx *cx, const char *text, anf_diag *d, anf_value **out);

@@ -5,7 +5,7 @@
  * The adapters ✓f and ✗g are closed graphs of one signature: they unpack the environment of their function,
  * call it and widen its result. */
 #include "optimizer/infer/emit.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 /* One code with its bound data spread out, applied. The result is data of `result`. */
 static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *bound, size_t n,

@@ -4,7 +4,7 @@
  *   ->  dispatch(tag, n) = SwitchLayer(tag, even, odd)(n);  each call of a state becomes dispatch(k, ..)
  * The states are a few graphs that together break all cycles. The arguments of the other states are undefined. */
 #include "optimizer/loops/loop.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 typedef struct {
   anf_module *m;

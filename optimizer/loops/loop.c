@@ -16,7 +16,7 @@
  * entry becomes the loop's guard. */
 #include "optimizer/group.h"
 #include "optimizer/loops/loop.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 
 enum { NO_ORIGIN = -1, ANY_ORIGIN = -2, MAX_MEMBERS = 256 };
 

@@ -11,6 +11,7 @@
 #include "anfora/anfora.h"
 #include "test/unit/fault.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static anf_ctx *cx;
@@ -340,6 +341,36 @@ static void types_from_text(void **state) {
   assert_int_equal(anf_parse_type(cx, "f32 f32", d, &t), ANF_INVALID);
 }
 
+static void write_file(const char *path, const char *text, size_t len) {
+  FILE *f = fopen(path, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(text, 1, len, f), len);
+  assert_int_equal(fclose(f), 0);
+}
+
+/* A file with a foreign ending is read by its first bytes. */
+static void files_by_magic(void **state) {
+  (void)state;
+  static const char model[] = "7767517\n2 1\npnnx.Input a 0 1 0 #0=(2)f32\npnnx.Output b 1 0 0\n";
+  anf_module *m = NULL;
+  anf_text out = {cx, NULL, 0, 0};
+  assert_int_equal(anf_parse(cx, "def twice(x: f32) { x + x }", "t.anf", d, &m), ANF_OK);
+  assert_int_equal(anf_write_dat(m, &out), ANF_OK);
+  anf_module_free(m);
+  write_file("magic_of_load.txt", out.text, out.len);
+  anf_text_free(&out);
+  assert_int_equal(anf_load(cx, "magic_of_load.txt", d, &m), ANF_OK);
+  assert_non_null(anf_module_find(m, "twice"));
+  anf_module_free(m);
+  write_file("magic_of_load.txt", model, sizeof model - 1);
+  assert_int_equal(anf_load(cx, "magic_of_load.txt", d, &m), ANF_OK);
+  assert_non_null(anf_module_find(m, "main"));
+  anf_module_free(m);
+  write_file("magic_of_load.txt", model, 4);
+  assert_int_equal(anf_load(cx, "magic_of_load.txt", d, &m), ANF_INVALID);
+  assert_int_equal(remove("magic_of_load.txt"), 0);
+}
+
 static void files_by_ending(void **state) {
   (void)state;
   anf_module *m = NULL;
@@ -425,6 +456,7 @@ int main(void) {
       cmocka_unit_test(values_from_text),
       cmocka_unit_test(no_values),
       cmocka_unit_test(types_from_text),
+      cmocka_unit_test(files_by_magic),
       cmocka_unit_test(files_by_ending),
       cmocka_unit_test(text_is_limited),
       cmocka_unit_test(faults),

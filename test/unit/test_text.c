@@ -11,7 +11,7 @@
 
 #include "anfora/anfora.h"
 #include "frontend/dat/dat.h"
-#include "ir/mark.h"
+#include "base/mark.h"
 #include "test/unit/fault.h"
 
 #include <math.h>

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Loading a program: format.def maps the ending of a path, or the first bytes of the file, to a reader.
+ *
+ *     net.anf  ->  anfi_read_anf      model.param  ->  anfi_read_param      copy.txt with "anfora-dat 1" -> dat */
+#include "frontend/load.h"
+
+#include "anfora/text.h"
+
+static const anfi_format formats[] = {
+#define ANFI_FORMAT(name, ...) {.read = anfi_read_##name, __VA_ARGS__},
+#include "frontend/format.def"
+#undef ANFI_FORMAT
+};
+
+static bool ends_with(const char *s, const char *end) {
+  size_t n = strlen(s), k = strlen(end);
+  return n >= k && strcmp(s + n - k, end) == 0;
+}
+
+const anfi_format *anfi_format_by_ending(const char *path) {
+  for (size_t i = 0; i < ANFI_LEN(formats); i++)
+    if (ends_with(path, formats[i].ending)) return &formats[i];
+  return NULL;
+}
+
+const anfi_format *anfi_format_of(const char *path) {
+  char head[64];
+  const anfi_format *by_ending = anfi_format_by_ending(strcmp(path, "-") == 0 ? ".anf" : path);
+  if (by_ending) return by_ending;
+  size_t n = anfi_os_head(path, head, sizeof head);
+  for (size_t i = 0; i < ANFI_LEN(formats); i++) {
+    const char *magic = formats[i].magic;
+    if (magic && n >= strlen(magic) && memcmp(head, magic, strlen(magic)) == 0) return &formats[i];
+  }
+  return NULL;
+}
+
+static anf_module *fail_format(anf_ctx *cx, const char *path) {
+  anf_text o = {cx, NULL, 0, 0};
+  for (size_t i = 0; i < ANFI_LEN(formats); i++)
+    anfi_putf(&o, "%s%s (%s)", i ? ", " : "", formats[i].ending, formats[i].doc);
+  anfi_fail(cx, anfi_nowhere(), ANF_E0142, path);
+  if (o.text) anfi_hint(cx, "the ending selects the format: %s", o.text);
+  anf_text_free(&o);
+  return NULL;
+}
+
+anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights) {
+  anfi_input f = {.path = path, .weights = weights};
+  char *text;
+  const anfi_format *format = anfi_format_of(path);
+  if (!format) return fail_format(cx, path);
+  if (!anfi_os_read(cx, anfi_scratch(cx), path, &text, &f.len)) return NULL;
+  f.text = text;
+  return format->read(cx, &f);
+}
+
+anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out) {
+  *out = NULL;
+  ANFI_ENTRY(cx, d);
+  *out = anfi_load_file(cx, path, false);
+  anf_status st = anfi_leave(cx);
+  if (st != ANF_OK) *out = NULL;
+  return st;
+}

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Files of programs in any format: one reader per row of format.def. */
+#ifndef ANFI_LOAD_H
+#define ANFI_LOAD_H
+
+#include "ir/ir.h"
+
+typedef struct anfi_input {
+  const char *path; // "-": standard input
+  const char *text; // 0 behind its end
+  size_t len;
+  bool weights; // weights of a model become parameters after the inputs, instead of constants
+} anfi_input;
+
+typedef struct anfi_format {
+  const char *ending, *magic, *doc;
+  bool text;
+  anf_module *(*read)(anf_ctx *cx, const anfi_input *f); // inside a frame, which fails on errors
+} anfi_format;
+
+/* The format of a path, by its ending, else by the magic in the file; NULL: unknown. "-" is .anf. */
+const anfi_format *anfi_format_of(const char *path);
+/* The format with this ending of `path`, the file need not exist. */
+const anfi_format *anfi_format_by_ending(const char *path);
+/* anf_load with options; inside a frame. NULL with an error. */
+anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights);
+
+/* The readers. */
+#define ANFI_FORMAT(name, ...) anf_module *anfi_read_##name(anf_ctx *cx, const anfi_input *f);
+#include "frontend/format.def"
+#undef ANFI_FORMAT
+
+#endif
