@@ -15,9 +15,9 @@
   FLAG(SCALE, 2)                                                                                   \
   FLAG(RELU, 3)                                                                                    \
   FLAG(TA, 7)                                                                                      \
-  FLAG(WORDS, 8)                                                                                   \
-  FLAG(BIAS_IN, 9) /* before the sum is rounded to bf16 */                                         \
-  FLAG(SUMS, 10)   /* 128 times the sums of its columns follow B's words */
+  FLAG(VNNI, 8)                                                                                    \
+  FLAG(BIAS_IN, 9)      /* before the sum is rounded to bf16 */                                    \
+  FLAG(COLUMN_SUMS, 10) /* 128 times the sums of its columns follow B's words */
 
 enum {
 #define GEMM_FLAG(name, bit) GEMM_##name = 1 << (bit),
@@ -34,7 +34,7 @@ static inline bool anfi_sums_pairs(int32_t a, int32_t b, int32_t c) {
 }
 
 /* Steps of K in a word of 32 bits of B. */
-static inline uint32_t anfi_word_steps(int32_t b) {
+static inline uint32_t anfi_vnni_group(int32_t b) {
   switch (b) { /* dispatch */
   case ANF_TIR_bool:
   case ANF_TIR_u8:

@@ -181,7 +181,7 @@ static anf_jit_function *kernel_of(anf_ctx *cx, anf_jit_engine *e, const work *w
   int n = snprintf(text, sizeof text,
                    "func f(a: [%s * %d], b: [%s * %d], c: [%s * %d]): void {\n"
                    "  evaluate{brgemm(&a[0], &b[0], &c[0], 1, %d, %d, %d, %d, %d, %d, 0, 0, none, "
-                   "none, none) @[init, words_b]}\n}\n",
+                   "none, none) @[init, vnni_b]}\n}\n",
                    t->a, s->m * s->k, t->b, s->k * s->n, t->c, s->m * s->n, s->m, s->n, s->k, s->k,
                    s->n, s->n);
   anf_status st = anf_tir_parse(cx, text, (size_t)n, "kernel", d, &tir);

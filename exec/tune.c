@@ -79,7 +79,7 @@ static void put(anf_dtype d, void *to, size_t i) {
   }
 }
 
-/* With room for what is laid out behind panels. */
+/* With room for the column sums behind packed panels. */
 static void *operand(bench *w, anf_dtype d, uint64_t n) {
   enum { ALIGNED = 64 };
   void *p = anfi_alloc(anfi_scratch(w->cx), n * sizeof(double) + ALIGNED);
@@ -119,7 +119,7 @@ static void forced(void *user, const anfi_mm_shape *s, anfi_mm_plan *plan) {
 
 static bool compile(bench *w, trial *t) {
   anf_exec_opts o = {.size = sizeof o, .engine = w->engine};
-  anfi_mm_plans plans = {forced, &t->plan, w->s->fixed};
+  anfi_mm_plans plans = {forced, &t->plan, w->s->prepacked};
   const anf_type *types[] = {matrix(w, true), matrix(w, false)};
   if (!(t->e = anfi_exec_new(w->g, &o))) return false;
   t->e->plans = &plans;
@@ -189,9 +189,9 @@ static form form_of(const bench *w, const anfi_mm_plan *p) {
   f.dots = f.t.b != f.t.sum;
   f.lanes = w->isa.bytes / anfi_t_bytes(anfi_t_dt(f.t.sum));
   f.rows = anfi_tile_rows(&w->isa, f.s.m, (uint32_t)anfi_mm_up(p->b.nr, f.lanes));
-  if (!f.s.ta && !f.dots && anfi_tile_is_turned(&w->isa, (uint32_t)f.lanes, f.s.m, f.s.n))
+  if (!f.s.ta && !f.dots && anfi_tile_is_transposed(&w->isa, (uint32_t)f.lanes, f.s.m, f.s.n))
     f.rows = f.lanes;
-  f.slice = anfi_mm_slice(f.s.m, f.s.n, f.s.k);
+  f.slice = anfi_mm_split_k(f.s.m, f.s.n, f.s.k);
   return f;
 }
 
@@ -252,7 +252,7 @@ static bool other_group(const bench *w, anfi_mm_plan *p, size_t i) {
 static bool other_copies(const bench *w, anfi_mm_plan *p, size_t i) {
   form f = form_of(w, p);
   if (i == 0) p->b.pack_a = !p->b.pack_a;
-  bool may = !f.s.tb && !f.s.fixed;
+  bool may = !f.s.tb && !f.s.prepacked;
   if (i == 1 && may) p->b.pack_b = !p->b.pack_b;
   if (i > 1 && may) { // what stays in a cache as it lies
     uint64_t steps = anfi_mm_up(f.slice, anfi_mm_up(f.slice, UINT64_C(128) << (i - 1)));
@@ -296,7 +296,7 @@ static void measured(bench *w, const anf_jit_engine *like, anfi_mm_plan *plan) {
 static bool measure(anf_ctx *cx, const anf_jit_engine *like, const anfi_mm_shape *s,
                     anfi_mm_plan *plan) {
   anfi_mm_shape as = *s;
-  if (s->fixed && s->elem == ANF_TIR_f16) as.elem = ANF_TIR_f32; // as it is laid out
+  if (s->prepacked && s->elem == ANF_TIR_f16) as.elem = ANF_TIR_f32; // as it is packed
   bench w = {.cx = cx, .s = &as};
   ANFI_ENTRY(cx, NULL);
   measured(&w, like, plan);
@@ -310,7 +310,7 @@ enum { PLAN_WORDS = 7 };
 
 static void find(void *user, const anfi_mm_shape *s, anfi_mm_plan *p) {
   const anfi_tuner *t = (const anfi_tuner *)user;
-  uint64_t flags = (uint64_t)s->ta | (uint64_t)s->tb << 1 | (uint64_t)s->fixed << 2;
+  uint64_t flags = (uint64_t)s->ta | (uint64_t)s->tb << 1 | (uint64_t)s->prepacked << 2;
   uint64_t types = (uint64_t)s->elem | (uint64_t)s->bytes_a << 8 | (uint64_t)s->bytes_b << 16;
   uint64_t key[] = {types, s->m, s->n, s->k, flags, t->isa.l1, t->isa.l2}, w[PLAN_WORDS];
   anfi_jit_id id = anfi_jit_fact_id(t->cx, t->engine, "product", ANFI_LEN(key), key);

@@ -457,7 +457,7 @@ enum {                 // flags of a row
   ANFI_ONE_PASS = 256,     // reads its inputs once, in the order of their elements
   ANFI_IN_ORDER = 512,     // the elements of input 0, in their order
   ANFI_WRITES_OVER = 1024, // input 0 with some elements written over, computed as a whole
-  ANFI_FOLLOWED = 2048,    // a product: a nest of pointwise ops may follow each block of it
+  ANFI_EPILOGUE = 2048,    // a product: a nest of pointwise ops may follow each block of it
   ANFI_PERMUTES =
       4096, // dims in another order, which attribute 0 tells, or 0 and 1: two that change places
   ANFI_PART = 8192,      // elements of input 0 at a regular distance

@@ -134,7 +134,7 @@ static bool sums_pairs(const kernel *g) { return anfi_sums_pairs(g->ta, g->tb, g
 
 /* Where B[k, j] is. */
 static int64_t at_b(const kernel *g, int64_t k, int64_t j) {
-  int64_t steps = g->flags & GEMM_WORDS ? anfi_word_steps(g->tb) : 1;
+  int64_t steps = g->flags & GEMM_VNNI ? anfi_vnni_group(g->tb) : 1;
   return k / steps * steps * g->ldb + j * steps + k % steps;
 }
 

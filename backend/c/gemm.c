@@ -58,7 +58,7 @@ static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
       "*scales,\n"
       "    const %s *rhs) {\n",
       name, name_of(tc), name_of(tc), name_of(tc));
-  PUT("  const s64 w = flags & " NAME(WORDS) " ? %u : 1;\n", anfi_word_steps(tb.elem));
+  PUT("  const s64 w = flags & " NAME(VNNI) " ? %u : 1;\n", anfi_vnni_group(tb.elem));
   PUT("  for (s64 i = 0; i < m; i++)\n    for (s64 j = 0; j < n; j++) {\n"
       "      f64 acc = flags & " NAME(INIT) " ? 0 : %s;\n"
                                             "      for (s64 h = 0; h < num * len; h++) {\n",

@@ -43,7 +43,7 @@ anfi_tile anfi_tile_pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64
 /* The height of tiles of so many vectors, for m rows. */
 uint32_t anfi_tile_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs);
 /* Is it done in fewer cycles with sums of 16 rows in a vector? (turned.c) */
-bool anfi_tile_is_turned(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
+bool anfi_tile_is_transposed(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 /* Cycles of an m by n product for each step of K, as the model has it. */
 double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 
@@ -58,7 +58,7 @@ typedef struct anfi_product {
   uint32_t bytes;    // of an element of A and B
   uint32_t sum;      // the same, of C
   bool ta, tb;       // A is stored K by M, B is stored N by K
-  bool laid_out;     // B lies by panels already
+  bool prepacked;    // B lies by panels already
   uint64_t lda, ldb; // as stored
 } anfi_product;
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p);
@@ -77,14 +77,14 @@ typedef struct anfi_gemm { // one kernel: what is constant
 /* Is there a kernel for these types and flags? */
 bool anfi_gemm_supported(const anfi_gemm *g);
 /* Steps of K that one dot product takes, for a kernel: 4, 2, or 0 if it has none. */
-uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k);
+uint32_t anfi_dot_group(const anfi_isa *isa, const anfi_gemm *k);
 /* Steps of K that kernels of such types read at once of B, if it is best laid out by words; else 1. */
-uint32_t anfi_words_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c);
+uint32_t anfi_vnni_group_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c);
 /* Of an intrinsic call; false: its shape is not known, or there is no kernel. */
 bool anfi_gemm_of(texpr e, anfi_gemm *out);
 
 /* turned.c: has the product few columns, and is one that vectors of rows can do? */
-bool anfi_gemm_turned(const anfi_isa *isa, const anfi_gemm *k);
+bool anfi_gemm_is_transposed(const anfi_isa *isa, const anfi_gemm *k);
 /* tile.c: is it done in fewer cycles by tiles of AMX? */
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *k);
 

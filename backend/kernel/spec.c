@@ -10,7 +10,7 @@ int64_t anfi_gemm_flags(tattrs a) {
   if (anfi_t_attr(a, TA_post_relu, NULL)) f |= GEMM_RELU;
   if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v << GEMM_BINARY_AT) & GEMM_BINARY;
   if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= GEMM_TA;
-  if (anfi_t_attr(a, TA_words_b, &v) && v) f |= v == 2 ? GEMM_WORDS | GEMM_SUMS : GEMM_WORDS;
+  if (anfi_t_attr(a, TA_vnni_b, &v) && v) f |= v == 2 ? GEMM_VNNI | GEMM_COLUMN_SUMS : GEMM_VNNI;
   return f;
 }
 
@@ -20,22 +20,22 @@ bool anfi_gemm_supported(const anfi_gemm *g) {
   bool same = g->a == g->c && g->b == g->c && (g->c == ANF_TIR_f32 || g->c == ANF_TIR_f64);
   bool small = g->c == ANF_TIR_f32 && (g->a == ANF_TIR_bf16 || g->a == ANF_TIR_f32) &&
                (g->b == ANF_TIR_bf16 || g->b == ANF_TIR_f32);
-  if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_WORDS | GEMM_SUMS));
+  if (bytes) return !(g->flags & ~(GEMM_INIT | GEMM_RELU | GEMM_TA | GEMM_VNNI | GEMM_COLUMN_SUMS));
   bool pairs = anfi_sums_pairs((int32_t)g->a, (int32_t)g->b, (int32_t)g->c);
   return same || small || (pairs && g->flags & GEMM_INIT); // bf16 alone has no sums to add to
 }
 
-uint32_t anfi_dot_steps(const anfi_isa *isa, const anfi_gemm *k) {
+uint32_t anfi_dot_group(const anfi_isa *isa, const anfi_gemm *k) {
   bool bytes = k->c == ANF_TIR_s32 && !(k->a == ANF_TIR_u8 && k->b == ANF_TIR_u8);
   if (k->flags & GEMM_TA) return 0; // A's steps do not lie together
   if (bytes && isa->vnni) return 4;
   return k->a == ANF_TIR_bf16 && k->b == ANF_TIR_bf16 && isa->bf16 ? 2 : 0;
 }
 
-uint32_t anfi_words_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c) {
+uint32_t anfi_vnni_group_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c) {
   anfi_gemm k = {.a = a, .b = b, .c = c};
   bool tiles = isa->amx && (c == ANF_TIR_s32 || !isa->exact); // they lay B out themselves
-  uint32_t steps = tiles ? 0 : anfi_dot_steps(isa, &k);
+  uint32_t steps = tiles ? 0 : anfi_dot_group(isa, &k);
   return steps ? steps : 1;
 }
 

@@ -98,7 +98,7 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
 
 /* Squares of A are turned beside the multiplications: each of 16 columns takes cycles more, and so does
  * turning the sums at the end. */
-bool anfi_tile_is_turned(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
+bool anfi_tile_is_transposed(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
   enum { SIDE = 16, MOST = 12, TURN = 2 };
   if (isa->level != ISA_AVX512 || lanes != SIDE || n > MOST) return false;
   double loads = (double)(n + 1) / LOADS_A_CYCLE,
@@ -115,12 +115,12 @@ enum { AMX_SIDE = 16, AMX_DEPTH = 64, AMX_LAY = 64, AMX_MOVE = 48, AMX_START = 4
 
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
   bool floats = g->c == ANF_TIR_f32 && g->a == ANF_TIR_bf16 && g->b == ANF_TIR_bf16 && !isa->exact;
-  if (!isa->amx || (g->c != ANF_TIR_s32 && !floats) || g->list || g->flags & (GEMM_TA | GEMM_WORDS))
+  if (!isa->amx || (g->c != ANF_TIR_s32 && !floats) || g->list || g->flags & (GEMM_TA | GEMM_VNNI))
     return false;
   if (!g->known[GEMM_K] || !g->known[GEMM_NUM]) return false;
   int64_t k = g->size[GEMM_K], num = g->size[GEMM_NUM], depth = floats ? AMX_DEPTH / 2 : AMX_DEPTH;
   if (k < 1 || num < 1) return false;
-  uint32_t steps = anfi_dot_steps(isa, g);
+  uint32_t steps = anfi_dot_group(isa, g);
   double down = (double)((g->m + AMX_SIDE - 1) / AMX_SIDE),
          across = (double)((g->n + AMX_SIDE - 1) / AMX_SIDE),
          deep = (double)num * (double)((k + depth - 1) / depth),
@@ -145,7 +145,7 @@ static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `mos
  * more? Of bytes, putting words together takes longer. */
 static bool is_far(const anfi_isa *isa, const anfi_product *p) {
   enum { FEW = 12 };
-  return p->m <= FEW && !p->tb && !p->laid_out && p->bytes > 1 && p->ldb * p->bytes >= PAGE / 2 &&
+  return p->m <= FEW && !p->tb && !p->prepacked && p->bytes > 1 && p->ldb * p->bytes >= PAGE / 2 &&
          p->k * p->n * p->bytes > isa->l2 / 2;
 }
 
@@ -186,12 +186,13 @@ static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t l
   if (p->m && p->n) pick(isa, lanes, p->m, p->n, is_far(isa, p), &t);
   bool tiles = isa->amx && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
   if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
-  if (!p->ta && p->bytes == p->sum && anfi_tile_is_turned(isa, lanes, p->m, p->n)) t.rows = lanes;
+  if (!p->ta && p->bytes == p->sum && anfi_tile_is_transposed(isa, lanes, p->m, p->n))
+    t.rows = lanes;
   *across = p->ta && p->bytes == p->sum && p->lda * p->bytes >= PAGE / 2 && p->m > WAYS &&
             few_panels(p, (uint64_t)t.vecs * lanes);
   if (*across) t = (anfi_tile){anfi_tile_rows(isa, p->m, 2), 2};
   // a few rows read long rows of B well, but of a panel no more than these vectors
-  if (p->laid_out && t.vecs > LAID_OUT_VECS)
+  if (p->prepacked && t.vecs > LAID_OUT_VECS)
     t = (anfi_tile){anfi_tile_rows(isa, p->m, LAID_OUT_VECS), LAID_OUT_VECS};
   return t;
 }
@@ -211,7 +212,7 @@ anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint64_t row = isa->l1 / 2 / t.rows, least = dots * K_BYTES;
   b.kb = even(p->k, (row > least ? row : least) / p->bytes);
   if (p->bytes < p->sum && b.kb < p->k) b.kb = (b.kb + AMX_DEPTH - 1) / AMX_DEPTH * AMX_DEPTH;
-  bool plain = !p->tb && !p->laid_out, close;
+  bool plain = !p->tb && !p->prepacked, close;
   if (p->bytes == p->sum) {
     uint64_t stay = staying(isa, p, b.nr);
     close = stay >= least_staying(p, &b);

@@ -231,6 +231,16 @@ void anfi_low_while_end(anfi_low *L, texpr cond) {
   anfi_low_add(L, anfi_t_while(L->t, cond, body));
 }
 
+bool anfi_low_each_size(anfi_low *L, anfi_sizes *s, texpr i, uint64_t n) {
+  bool alike = s->full == s->last;
+  if (s->turn == 2) anfi_low_if_else_end(L, anfi_t_lt(L->t, i, anfi_ix(L, n - 1)), s->then_);
+  if (s->turn == 2 || (s->turn == 1 && alike)) return false;
+  if (s->turn == 1) s->then_ = anfi_low_then(L);
+  if (!alike) anfi_low_if(L);
+  s->size = s->turn++ ? s->last : s->full;
+  return true;
+}
+
 /* ---- indices ---- */
 
 static bool known(texpr e, uint64_t *v) {

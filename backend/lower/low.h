@@ -60,9 +60,9 @@ struct anfi_view {
   anf_value *const *attr;
   void *data;                                               // the hook's own
   void (*store)(anfi_low *L, const anfi_view *v, texpr to); // NULL: element by element
-  /* A product that was left to the nest of `root`: writes root, block by block. Nobody else may ask
-   * for an element of it before it is written. */
-  void (*followed)(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to);
+  /* A product that is fused into its consumer `root`: writes root, as its epilogue. Nobody else may ask for an
+   * element of the product before root is written. */
+  void (*write_fused)(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to);
 };
 
 typedef struct anfi_memo {
@@ -92,11 +92,11 @@ typedef struct anfi_row_memo {
   texpr value;
 } anfi_row_memo;
 
-/* A right factor that stays the same in a loop, as panels (gemm.c). */
-typedef struct anfi_laid {
+/* A loop-invariant B, packed before the loop (prepack.c). */
+typedef struct anfi_packed_b {
   texpr b, panels;
   uint64_t n, k, ldb, nr;
-} anfi_laid;
+} anfi_packed_b;
 
 #define ANFI_LOW_CHANGES (UINT64_C(1) << 32)
 
@@ -116,7 +116,7 @@ struct anfi_low {
   anfi_map constants; // hash of a constant → view
   anfi_map row_memo;  // key → anfi_row_memo
   bool in_parallel;
-  ANFI_VEC(anfi_laid) laid;
+  ANFI_VEC(anfi_packed_b) packed;
   ANFI_VEC(anfi_in_step) in_step; // of nests that stand in the outermost list
 };
 
@@ -165,6 +165,16 @@ void anfi_low_if_end(anfi_low *L, texpr cond);                   // if (cond) wh
 void anfi_low_if_else_end(anfi_low *L, texpr cond, tstmt then_); // ... else what was added since
 tstmt anfi_low_then(anfi_low *L); // closes the branch, to be given to the above
 void anfi_low_while_end(anfi_low *L, texpr cond);
+/* Of n blocks the last may be shorter. Calls the body once for each size, in branches that block number i chooses
+ * between, or once if all are alike:
+ *   anfi_sizes s = {.full = 64, .last = 10};
+ *   while (anfi_low_each_size(L, &s, i, n)) body(L, s.size); */
+typedef struct anfi_sizes {
+  uint64_t full, last, size;
+  uint32_t turn;
+  tstmt then_;
+} anfi_sizes;
+bool anfi_low_each_size(anfi_low *L, anfi_sizes *s, texpr i, uint64_t n);
 
 /* emit.c: indices, folded */
 texpr anfi_ix(anfi_low *L, uint64_t v);
@@ -266,49 +276,51 @@ typedef struct anfi_transposed {
 } anfi_transposed;
 void anfi_low_transpose(anfi_low *L, const anfi_transposed *q);
 
-/* crossed.c: writes v in squares, if it reads large tensors across their order. */
-bool anfi_low_store_crossed(anfi_low *L, const anfi_view *v, texpr to);
+/* transposed.c: writes v in squares, if it reads large tensors transposed. */
+bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to);
 
 /* Of these there are kernels that sum in i32. */
 static inline bool anfi_low_byte(anf_dtype d) { return d == ANF_I8 || d == ANF_U8; }
 
-/* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], + bias[n], + rhs[m, n], not less than 0, as brgemm, of
- * buffers of one type */
+/* gemm.c: c[m, n] = sum over k of a[m, k] b[k, n], then the epilogue: + bias[n], + rhs[m, n], Relu */
 typedef struct anfi_mm {
+  /* types: of the result; of a and b if they are bytes, else void: then elem is theirs, too */
   anf_tir_elem elem;
-  anf_tir_elem bytes_a, bytes_b; // of a and b if they are bytes, else void: elem is theirs, too
-  uint64_t m, n, k, lda, ldb, ldc;
-  bool ta, tb;            // a is stored k by m; b is stored n by k
-  bool serial;            // stands in a parallel loop
-  bool relu;              // last of all
-  texpr a, b, c;          // tensors
-  const anf_value *fixed; // what b holds from its start, if it is a constant
-  texpr bias, rhs;        // added, or NULL: of n columns; of the places of c
-  bool bias_in;           // the bias is added to the sum before that is rounded
-  texpr a0, b0, c0;       // where they start
-  /* Instead of writing c: what is done with the element of row i and column j. */
-  void (*each)(anfi_low *L, const struct anfi_mm *q, texpr i, texpr j, texpr value);
+  anf_tir_elem bytes_a, bytes_b;
+  uint64_t m, n, k;
+  /* operands: tensors, where they start, leading dims; a stored k by m, b stored n by k */
+  texpr a, b, c;
+  texpr a0, b0, c0;
+  uint64_t lda, ldb, ldc;
+  bool ta, tb;
+  const anf_value *const_b; // the value of b, if that is a constant
+  bool serial;              // stands in a parallel loop
+  /* epilogue: NULL for none; bias_in_sum: the bias is added before the sum is rounded */
+  texpr bias, rhs;
+  bool bias_in_sum, relu;
+  /* ..or instead of writing c: what to do with the element of row i and column j */
+  void (*store_element)(anfi_low *L, const struct anfi_mm *q, texpr i, texpr j, texpr value);
   void *user;
 } anfi_mm;
 bool anfi_low_gemm_wanted(const anfi_mm *q); // false: plain loops are as good
 void anfi_low_gemm(anfi_low *L, const anfi_mm *q);
 bool anfi_low_gemm_cuts_k(const anfi_low *L, const anfi_mm *q); // then c is written more than once
-/* Do kernels round to bf16, the sum and each step that follows it? */
+/* Do kernels round to bf16, the sum and each step of the epilogue? */
 bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q);
-/* The b of such products stays as it is until anfi_low_gemm_forget: if that helps, it is laid out as
- * their kernels read it, once. `kept`: how many were before */
-void anfi_low_gemm_keep(anfi_low *L, const anfi_mm *q);
-void anfi_low_gemm_forget(anfi_low *L, size_t kept);
+/* The b of such products is invariant until anfi_low_gemm_drop_packed: packs it once, if that helps.
+ * `before`: L->packed.n as it was */
+void anfi_low_gemm_prepack(anfi_low *L, const anfi_mm *q);
+void anfi_low_gemm_drop_packed(anfi_low *L, size_t before);
 
-/* The sum of row i and column j is done: what follows it, and where it goes. */
-void anfi_low_gemm_finish(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr sum);
+/* epilogue.c: the sum of row i and column j is done: applies the epilogue and stores the element. */
+void anfi_low_gemm_epilogue(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr sum);
 
-/* slices.c: the results, of sums [slices, m, n] (anfi_mm_slice), each slice added to those before */
-void anfi_low_add_slices(anfi_low *L, const anfi_mm *q, texpr sums);
+/* split_k.c: the results, of sums [slices, m, n] (anfi_mm_split_k), each slice added to those before */
+void anfi_low_add_split_k(anfi_low *L, const anfi_mm *q, texpr sums);
 
-/* dots.c: products with one row or one column, along rows in memory */
-bool anfi_low_dots_suit(const anfi_mm *q);
-void anfi_low_dots(anfi_low *L, const anfi_mm *q);
+/* matvec.c: products with one row or one column, as dot products of rows in memory */
+bool anfi_low_is_matvec(const anfi_mm *q);
+void anfi_low_matvec(anfi_low *L, const anfi_mm *q);
 
 /* conv_gemm.c: convolutions by kernels. False: plain loops do it. */
 typedef enum anfi_conv_way {

@@ -363,7 +363,7 @@ const anfi_view *anfi_view_product(anfi_low *L, const anfi_view *v) {
   while (todo.n) {
     v = todo.at[--todo.n];
     if (v->kind != VIEW_LAZY || v->tensor || *anfi_map_at(&seen, v->id)) continue;
-    if (v->followed) return v;
+    if (v->write_fused) return v;
     *anfi_map_at(&seen, v->id) = 1;
     if (v->order != ORDER_POINT && v->order != ORDER_FLAT) continue;
     for (size_t i = 0; i < v->nin; i++)
@@ -376,10 +376,10 @@ static void store_each(anfi_low *L, const anfi_view *v, texpr to) {
   anfi_nest n;
   const anfi_view *product = anfi_view_product(L, v);
   if (product) {
-    product->followed(L, product, v, to);
+    product->write_fused(L, product, v, to);
     return;
   }
-  if (anfi_low_store_crossed(L, v, to)) return;
+  if (anfi_low_store_transposed(L, v, to)) return;
   anfi_nest_open(L, &n, v, 0, NULL);
   anfi_low_put(L, to, anfi_pt_linear(L, &n.pt), anfi_view_at(L, v, &n.pt), v->complex);
   anfi_nest_close(L, &n);

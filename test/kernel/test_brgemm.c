@@ -163,7 +163,7 @@ static void put_func(anf_text *out, const product *p, int i) {
   if (p->scale) anfi_puts(out, ", post_scale");
   if (p->relu) anfi_puts(out, ", post_relu");
   if (p->ta) anfi_puts(out, ", trans_a");
-  if (p->words) anfi_puts(out, ", words_b");
+  if (p->words) anfi_puts(out, ", vnni_b");
   if (p->binary) anfi_putf(out, ", post_binary=%d", p->binary);
   anfi_puts(out, "]}\n}\n");
 }

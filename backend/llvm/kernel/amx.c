@@ -287,7 +287,7 @@ static void give_followed(const amx *x, const chunk *h, V off) {
   for (uint32_t c = 0; c < PAIR && x->at.cols[c]; c++) {
     V v = anfi_kg_load(k, anfi_kg_lane(k, k->k->c), move(k, from, ci(k, c * WIDE)), WIDE, 0);
     kplace p = {sum2(k, row, ci(k, c * WIDE)), h->col, c, x->at.cols[c]};
-    anfi_kg_store(k, anfi_kg_finish(k, v, &p), move(k, k->c, p.at), k->bytes_c, p.tail);
+    anfi_kg_store(k, anfi_kg_epilogue(k, v, &p), move(k, k->c, p.at), k->bytes_c, p.tail);
   }
   anfi_kg_end(k, &l);
 }
@@ -430,9 +430,9 @@ void anfi_kg_amx(const kgen *k) {
   amx x = {.k = k};
   kloop l;
   int64_t width = PAIR * HIGH, full = k->k->n / width, rest = k->k->n % width, m = k->k->m;
-  x.packed = anfi_kg_room(k, DEEP * PAIR * TILE), x.edge = anfi_kg_room(k, PAIR * TILE);
-  x.to = anfi_kg_room(k, PAIR * PAIR * TILE);
-  for (uint32_t t = 0; t < TILES && !native(&x); t++) x.tile[t] = anfi_kg_room(k, TILE);
+  x.packed = anfi_kg_stack(k, DEEP * PAIR * TILE), x.edge = anfi_kg_stack(k, PAIR * TILE);
+  x.to = anfi_kg_stack(k, PAIR * PAIR * TILE);
+  for (uint32_t t = 0; t < TILES && !native(&x); t++) x.tile[t] = anfi_kg_stack(k, TILE);
   x.one = (m < width || m % width == 0) && (!full || !rest);
   if (x.one) {
     cut(x.at.rows, (uint32_t)(m < width ? m : width));

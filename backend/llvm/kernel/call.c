@@ -78,7 +78,7 @@ static V by_run_time(lgen *g, texpr e) {
 static bool reads_words(lgen *g, const anfi_gemm *k) {
   anfi_isa isa;
   anfi_isa_of_engine(g->e, &isa);
-  return !(k->flags & GEMM_WORDS) || (anfi_dot_steps(&isa, k) && k->known[GEMM_K]);
+  return !(k->flags & GEMM_VNNI) || (anfi_dot_group(&isa, k) && k->known[GEMM_K]);
 }
 
 LLVMValueRef anfi_kernel_call(lgen *g, texpr e) {
@@ -124,14 +124,14 @@ static void body(lgen *g, const lkernel *one) {
   k.lanes = k.isa.bytes / (uint32_t)anfi_t_bytes(k.sum);
   k.vec = anfi_ll_vector_of(anfi_kg_lane(&k, (anf_tir_elem)k.sum.elem), k.lanes);
   k.pairs = anfi_sums_pairs((int32_t)one->spec.a, (int32_t)one->spec.b, (int32_t)k.sum.elem);
-  k.dot = (anfi_dot){g, k.lanes, anfi_dot_steps(&k.isa, &one->spec), k.isa.native};
+  k.dot = (anfi_dot){g, k.lanes, anfi_dot_group(&k.isa, &one->spec), k.isa.native};
   k.a = ll.GetParam(k.fn, 0), k.b = ll.GetParam(k.fn, 1), k.c = ll.GetParam(k.fn, 2);
   for (unsigned i = 0; i < GEMM_NSIZE; i++)
     k.size[i] = one->spec.known[i] ? ci(&k, one->spec.size[i]) : ll.GetParam(k.fn, 3 + i);
   k.len = ll.GetParam(k.fn, 3 + GEMM_NSIZE);
   for (unsigned i = 0; i < 3; i++) k.post[i] = ll.GetParam(k.fn, 4 + GEMM_NSIZE + i);
   ll.PositionBuilderAtEnd(g->b, anfi_kg_block(&k));
-  if (anfi_gemm_turned(&k.isa, k.k)) anfi_kg_turned(&k);
+  if (anfi_gemm_is_transposed(&k.isa, k.k)) anfi_kg_transposed(&k);
   else if (!anfi_tile_amx(&k.isa, k.k)) anfi_kg_panels(&k);
   else {
     anfi_kg_amx(&k);

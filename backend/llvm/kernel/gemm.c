@@ -145,7 +145,8 @@ static void run_tile(const kgen *k, ktile *t) {
                                                        k->bytes_c, tail_of(t, i % t->vecs));
   }
   bool biased = anfi_kg_biased(k);
-  for (uint32_t j = 0; j < t->vecs && anfi_kg_sums_over(k); j++) t->over[j] = ll.ConstNull(k->vec);
+  for (uint32_t j = 0; j < t->vecs && anfi_kg_tiles_sum_excess(k); j++)
+    t->excess[j] = ll.ConstNull(k->vec);
   fetch_c(k, t, ldc);
   if (k->k->list) sum_list(k, t, row);
   else sum_batch(k, t, move(k, k->a, t->a), move(k, k->b, t->b), row);
@@ -154,8 +155,8 @@ static void run_tile(const kgen *k, ktile *t) {
     V off = known(at[i], &n) && known(t->c, &base) ? ci(k, n + base)
                                                    : ll.BuildAdd(k->g->b, t->c, at[i], "");
     V x = t->acc[i];
-    if (biased) x = ll.BuildSub(k->g->b, x, anfi_kg_over(k, t, i % t->vecs), "");
-    x = anfi_kg_finish(k, x, &(kplace){off, t->col, i % t->vecs, tail_of(t, i % t->vecs)});
+    if (biased) x = ll.BuildSub(k->g->b, x, anfi_kg_excess(k, t, i % t->vecs), "");
+    x = anfi_kg_epilogue(k, x, &(kplace){off, t->col, i % t->vecs, tail_of(t, i % t->vecs)});
     anfi_kg_store(k, x, move(k, k->c, off), k->bytes_c, tail_of(t, i % t->vecs));
   }
 }
@@ -179,8 +180,8 @@ static void panel(const kgen *k, V col, uint32_t n) {
   ktile t = {.vecs = (n + k->lanes - 1) / k->lanes, .tail = n % k->lanes, .col = col};
   int64_t m = k->k->m, rows = anfi_tile_rows(&k->isa, (uint64_t)m, t.vecs),
           count = (m + rows - 1) / rows, q = m / count, more = m % count;
-  t.b = mul(k, col, k->k->flags & GEMM_WORDS ? 4 : k->bytes_b);
-  anfi_kg_lay_panel(k, &t);
+  t.b = mul(k, col, k->k->flags & GEMM_VNNI ? 4 : k->bytes_b);
+  anfi_kg_pack_panel(k, &t);
   tiles(k, &t, 0, (uint32_t)q + 1, more);
   tiles(k, &t, more * (q + 1), (uint32_t)q, count - more);
 }
@@ -188,7 +189,7 @@ static void panel(const kgen *k, V col, uint32_t n) {
 void anfi_kg_panels(kgen *k) {
   anfi_tile best = anfi_tile_pick(&k->isa, k->lanes, (uint64_t)k->k->m, (uint64_t)k->k->n);
   uint32_t width = best.vecs * k->lanes;
-  anfi_kg_make_room(k, &best);
+  anfi_kg_alloc_panel(k, &best);
   int64_t full = k->k->n / width, rest = k->k->n % width;
   kloop l;
   if (full) {

@@ -13,7 +13,7 @@ LLVMBasicBlockRef anfi_kg_block(const kgen *k) {
 
 void anfi_kg_carry_sums(carried *c, ktile *t) {
   for (uint32_t i = 0; i < t->rows * t->vecs; i++) carry(c, &t->acc[i]);
-  for (uint32_t j = 0; j < t->vecs && t->over[0]; j++) carry(c, &t->over[j]);
+  for (uint32_t j = 0; j < t->vecs && t->excess[0]; j++) carry(c, &t->excess[j]);
 }
 
 void anfi_kg_begin(const kgen *k, kloop *l, V count, carried *c) {
@@ -62,7 +62,7 @@ void anfi_kg_end(const kgen *k, kloop *l) {
 
 /* ---- memory ---- */
 
-V anfi_kg_room(const kgen *k, uint64_t bytes) {
+V anfi_kg_stack(const kgen *k, uint64_t bytes) {
   enum { LINE = 64 };
   V at = ll.BuildAlloca(k->g->b, ll.ArrayType2(k->g->i8, bytes), "");
   ll.SetAlignment(at, LINE);
@@ -160,7 +160,7 @@ static V rounded(const kgen *k, V x) {
   return k->k->c == ANF_TIR_bf16 ? widened(k, as_c(k, x)) : x;
 }
 
-V anfi_kg_finish(const kgen *k, V x, const kplace *p) {
+V anfi_kg_epilogue(const kgen *k, V x, const kplace *p) {
   LLVMBuilderRef b = k->g->b;
   int64_t f = k->k->flags, binary = (f & GEMM_BINARY) >> GEMM_BINARY_AT;
   V bias = f & GEMM_BIAS ? column_data(k, p, k->post[0], k->k->c) : NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What makers of kernels share: values whose constants are folded here, loops that carry values in
- * registers, masked vectors, what follows a sum. */
+/* What the code generators of kernels share: values whose constants are folded here, loops that carry values in
+ * registers, masked vectors, the epilogue. */
 #ifndef ANFI_KERNEL_GEN_H
 #define ANFI_KERNEL_GEN_H
 
@@ -18,16 +18,16 @@ typedef struct kgen {
   tdtype sum;
   LLVMTypeRef vec;
   anfi_dot dot; // steps 0: none
-  bool pairs;   // of two steps of K the second is taken first
-  LLVMValueRef words,
-      over; // the panel's B as dots read it, what taking A as unsigned adds; or NULL
+  bool pairs;   // of two steps of K the second is summed first
+  /* on the stack, or NULL: the panel of B in VNNI layout; the excess of its columns (vnni.c) */
+  LLVMValueRef packed, excess;
 } kgen;
 
 typedef struct ktile {
   uint32_t rows, vecs, tail; // tail: columns of the last vector, 0 all
   LLVMValueRef a, b, c, col; // where it starts; number of its first column
   LLVMValueRef acc[SUMS];
-  LLVMValueRef over[VECS]; // of signed A, taken as 128 more: what that makes too much
+  LLVMValueRef excess[VECS]; // signed A is read as A + 128: 128 times the sums of B's columns
 } ktile;
 static inline uint32_t tail_of(const ktile *t, uint32_t j) {
   return j + 1 == t->vecs ? t->tail : 0;
@@ -84,13 +84,13 @@ typedef struct kloop {
 } kloop;
 static inline void carry(carried *c, LLVMValueRef *v) { c->at[c->n++] = v; }
 void anfi_kg_carry_sums(carried *c, ktile *t);
-/* Turns `count` times; known to be 1, it is no loop. */
+/* Runs `count` times; a constant 1 is no loop. */
 void anfi_kg_begin(const kgen *k, kloop *l, LLVMValueRef count, carried *c);
 void anfi_kg_end(const kgen *k, kloop *l);
 LLVMBasicBlockRef anfi_kg_block(const kgen *k);
 
 /* On the stack; the builder stands in the function's first block. */
-LLVMValueRef anfi_kg_room(const kgen *k, uint64_t bytes);
+LLVMValueRef anfi_kg_stack(const kgen *k, uint64_t bytes);
 
 /* ---- gen.c: memory; `tail`: of the lanes only so many, 0 all ---- */
 LLVMTypeRef anfi_kg_lane(const kgen *k, anf_tir_elem e);
@@ -105,32 +105,31 @@ LLVMValueRef anfi_kg_fma(const kgen *k, LLVMTypeRef type, LLVMValueRef a, LLVMVa
 LLVMValueRef anfi_kg_intrinsic(const kgen *k, const char *name, LLVMTypeRef *over, uint32_t nover,
                                LLVMValueRef *in, uint32_t n);
 
-/* ---- gen.c: what comes after the sum ---- */
+/* ---- gen.c: the epilogue ---- */
 /* A vector of C: bytes from C's start, its first column less that of vector `nth`. */
 typedef struct kplace {
   LLVMValueRef at, col;
   uint32_t nth, tail;
 } kplace;
-LLVMValueRef anfi_kg_finish(const kgen *k, LLVMValueRef x, const kplace *p);
+LLVMValueRef anfi_kg_epilogue(const kgen *k, LLVMValueRef x, const kplace *p);
 
-/* ---- words.c: sums by dot products ---- */
-bool anfi_kg_biased(const kgen *k); // is signed A taken as unsigned?
-/* All of K but what is returned: how many steps are left, less than a dot takes. `row`: bytes from
- * row to row of A. */
+/* ---- vnni.c: sums by dot products ---- */
+bool anfi_kg_biased(const kgen *k); // is signed A read as unsigned A + 128?
+/* Sums whole groups of k; gives the steps left, fewer than a group. `row`: bytes from row to row of A. */
 LLVMValueRef anfi_kg_dots(const kgen *k, ktile *t, LLVMValueRef *a, LLVMValueRef *b,
                           const LLVMValueRef *row);
-/* Where a panel of B is laid out for dots, if more than one tile of rows reads it and the stack has the room. */
-void anfi_kg_make_room(kgen *k, const anfi_tile *t);
-void anfi_kg_lay_panel(const kgen *k, ktile *t);
-/* Do tiles sum what is too much? */
-bool anfi_kg_sums_over(const kgen *k);
-/* What is too much in vector j of a row of sums. */
-LLVMValueRef anfi_kg_over(const kgen *k, const ktile *t, uint32_t j);
+/* Room on the stack for a panel of B in VNNI layout, if more than one tile of rows reads it and it fits. */
+void anfi_kg_alloc_panel(kgen *k, const anfi_tile *t);
+void anfi_kg_pack_panel(const kgen *k, ktile *t);
+/* Does each tile sum the excess itself? */
+bool anfi_kg_tiles_sum_excess(const kgen *k);
+/* The excess of vector j of a row of sums. */
+LLVMValueRef anfi_kg_excess(const kgen *k, const ktile *t, uint32_t j);
 
-/* gemm.c: by vectors; amx.c: by tiles in registers of their own, what anfi_tile_amx is for */
+/* The three forms of a kernel. gemm.c: vectors of columns; amx.c: tile registers (anfi_tile_amx) */
 void anfi_kg_panels(kgen *k);
 void anfi_kg_amx(const kgen *k);
-/* turned.c: by vectors of rows, what anfi_gemm_turned is for */
-void anfi_kg_turned(const kgen *k);
+/* transposed.c: vectors of rows (anfi_gemm_is_transposed) */
+void anfi_kg_transposed(const kgen *k);
 
 #endif

@@ -8,11 +8,11 @@ typedef LLVMValueRef V;
 
 enum { SIDE = 16, HALF = SIDE / 2, QUARTER = 4 };
 
-bool anfi_gemm_turned(const anfi_isa *isa, const anfi_gemm *g) {
+bool anfi_gemm_is_transposed(const anfi_isa *isa, const anfi_gemm *g) {
   bool f32 = g->a == ANF_TIR_f32 && g->b == ANF_TIR_f32 && g->c == ANF_TIR_f32;
   return f32 && !g->list && !(g->flags & GEMM_TA) && g->known[GEMM_K] && g->known[GEMM_NUM] &&
          g->size[GEMM_NUM] == 1 &&
-         anfi_tile_is_turned(isa, isa->bytes / 4, (uint64_t)g->m, (uint64_t)g->n);
+         anfi_tile_is_transposed(isa, isa->bytes / 4, (uint64_t)g->m, (uint64_t)g->n);
 }
 
 static V shuffle(const kgen *k, V a, V b, const uint8_t *at) {
@@ -95,12 +95,12 @@ static void block(const kgen *k, V m, uint32_t rows) {
   turn(k, acc);
   for (uint32_t i = 0; i < rows; i++) {
     V at = sum2(k, off, mul(k, ldc, i));
-    V x = anfi_kg_finish(k, acc[i], &(kplace){at, ci(k, 0), 0, n});
+    V x = anfi_kg_epilogue(k, acc[i], &(kplace){at, ci(k, 0), 0, n});
     anfi_kg_store(k, x, move(k, k->c, at), k->bytes_c, n);
   }
 }
 
-void anfi_kg_turned(const kgen *k) {
+void anfi_kg_transposed(const kgen *k) {
   int64_t full = k->k->m / SIDE, rest = k->k->m % SIDE;
   kloop l;
   if (full) {

@@ -112,7 +112,7 @@ static void see_state(plan *p, const place *want, const anf_node *x, uint64_t ow
 
 /* May the product x, read from `at`, be left to that nest? */
 static bool may_follow(const plan *p, const anf_node *x, const place *at) {
-  if (!has(x, ANFI_FOLLOWED) || at->split || !at->nest || !at->plain || p->product[at->nest - 1])
+  if (!has(x, ANFI_EPILOGUE) || at->split || !at->nest || !at->plain || p->product[at->nest - 1])
     return false;
   const anf_node *root = p->order[at->nest - 1], *state = p->state[at->nest - 1];
   size_t a = 0, b = 0;
@@ -172,7 +172,7 @@ static bool crosses(const plan *p, const anf_node *x, uint32_t nest) {
 static bool is_window(const anf_node *x) {
   if (!has(x, ANFI_PART)) return false;
   const anf_node *of = x->in[0].def;
-  return !may_inline(of) && !has(of, ANFI_FOLLOWED);
+  return !may_inline(of) && !has(of, ANFI_EPILOGUE);
 }
 
 static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {

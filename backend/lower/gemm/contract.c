@@ -181,15 +181,15 @@ static uint64_t leading(const matrix *x, uint64_t rows, uint64_t cols) {
 enum { MANY_BATCHES = 4, PARALLEL_MACS = 1 << 20 };
 
 /* What is done with a product before it is written. */
-typedef struct follower {
+typedef struct consumer {
   const anfi_view *product, *root; // product is among what root is computed of; NULL: it is written
   texpr to;
   anfi_pt batch; // digits in front of row and column
   uint64_t rows, cols;
-} follower;
+} consumer;
 
-static void follow(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr value) {
-  const follower *f = (const follower *)q->user;
+static void store_fused(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr value) {
+  const consumer *f = (const consumer *)q->user;
   anfi_pt p = f->batch;
   anfi_pt_push(&p, i, f->rows);
   anfi_pt_push(&p, j, f->cols);
@@ -217,7 +217,7 @@ static bool take_sum(const anfi_view **v, uint64_t n, bool vector, texpr *to) {
 }
 
 /* Additions and a last Relu between root and product can stay in the kernel's registers. */
-static bool in_registers(anfi_low *L, anfi_mm *q, const follower *f) {
+static bool in_registers(anfi_low *L, anfi_mm *q, const consumer *f) {
   const anfi_view *v = f->root;
   anfi_mm x = *q;
   bool plain = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64; // else rounded in between
@@ -239,7 +239,7 @@ typedef struct reading {
 } reading;
 
 /* Views from v on that are computed in the nest: at its points, or else anywhere. */
-static void see_reads(anfi_low *L, reading *r, const follower *f, const anfi_view *from, bool own) {
+static void see_reads(anfi_low *L, reading *r, const consumer *f, const anfi_view *from, bool own) {
   ANFI_VEC(const anfi_view *) todo = {0};
   anfi_map seen;
   anfi_map_init(&seen, L->a);
@@ -259,7 +259,7 @@ static void see_reads(anfi_low *L, reading *r, const follower *f, const anfi_vie
 
 /* Each element is written once, when its sum is done: what the nest reads there may be in the same place,
  * if it reads that nowhere else. */
-static void tell_in_step(anfi_low *L, const follower *f, const anfi_mm *q) {
+static void note_in_step(anfi_low *L, const consumer *f, const anfi_mm *q) {
   reading r = {0};
   const texpr factor[] = {q->a, q->b, q->bias};
   if (L->scope.n != 1 || (q->rhs && anfi_low_gemm_cuts_k(L, q))) return;
@@ -314,15 +314,15 @@ static bool kernels_wanted(const matmul *whole) {
 }
 
 /* The loops over batches are open, and their number is in f->batch. */
-static void one_product(anfi_low *L, anfi_mm *q, follower *f) {
+static void one_product(anfi_low *L, anfi_mm *q, consumer *f) {
   f->rows = q->m, f->cols = q->n;
   q->user = f;
-  if (f->root && !in_registers(L, q, f)) q->each = follow;
-  if (f->root) tell_in_step(L, f, q);
+  if (f->root && !in_registers(L, q, f)) q->store_element = store_fused;
+  if (f->root) note_in_step(L, f, q);
   anfi_low_gemm(L, q);
 }
 
-static bool by_kernels(anfi_low *L, const matmul *whole, follower *f) {
+static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   matmul m = *whole;
   anfi_loop loop[ANF_MAX_RANK];
   texpr batch[ANF_MAX_RANK] = {NULL};
@@ -331,9 +331,9 @@ static bool by_kernels(anfi_low *L, const matmul *whole, follower *f) {
   anfi_mm q = sizes_of(&m);
   q.a = anfi_view_force(L, m.a.v);
   q.b = anfi_view_force(L, m.b.v);
-  q.fixed = m.b.nbatch ? NULL : m.b.v->constant;
+  q.const_b = m.b.nbatch ? NULL : m.b.v->constant;
   q.c = f->to;
-  if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in = true;
+  if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in_sum = true;
   uint64_t all = 1;
   for (size_t k = 0; k < m.nb; k++) all *= (uint64_t)m.batch[k];
   q.serial = L->o.parallel && all >= MANY_BATCHES && all * q.m * q.n >= PARALLEL_MACS / q.k;
@@ -438,26 +438,26 @@ static void straighten(anfi_low *L, const anfi_low_op *q, matmul *m) {
   m->b.transposed = false;
 }
 
-/* A product that was left to a nest is written by it, or as a whole if somebody wants it so. */
-static void write_later(anfi_low *L, follower f, const matmul *m) {
-  bool told = m->node && L->o.region_begin;
-  size_t region = told ? L->o.region_begin(L->o.user, m->node) : 0;
+/* A product that is fused into its consumer is written by that one, or as a whole if another node asks for it. */
+static void write_product(anfi_low *L, consumer f, const matmul *m) {
+  bool traced = m->node && L->o.region_begin;
+  size_t region = traced ? L->o.region_begin(L->o.user, m->node) : 0;
   by_kernels(L, m, &f);
-  if (told) L->o.region_end(L->o.user, region);
+  if (traced) L->o.region_end(L->o.user, region);
 }
-static void followed(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to) {
-  write_later(L, (follower){.product = v, .root = root, .to = to}, (const matmul *)v->data);
+static void write_fused(anfi_low *L, const anfi_view *v, const anfi_view *root, texpr to) {
+  write_product(L, (consumer){.product = v, .root = root, .to = to}, (const matmul *)v->data);
 }
 static void store_product(anfi_low *L, const anfi_view *v, texpr to) {
-  write_later(L, (follower){.to = to}, (const matmul *)v->data);
+  write_product(L, (consumer){.to = to}, (const matmul *)v->data);
 }
 
-static anfi_view *left(anfi_low *L, const anfi_low_op *q, const matmul *m) {
+static anfi_view *fused_product(anfi_low *L, const anfi_low_op *q, const matmul *m) {
   anfi_view *v = anfi_view_new(L, q->type, VIEW_LAZY);
   v->order = ORDER_OWN;
   v->op = q->op;
   v->store = store_product;
-  v->followed = followed;
+  v->write_fused = write_fused;
   v->data = ANFI_NEW(L->a, matmul);
   *(matmul *)v->data = *m;
   return v;
@@ -466,10 +466,10 @@ static anfi_view *left(anfi_low *L, const anfi_low_op *q, const matmul *m) {
 static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
   if (kernels_wanted(m)) *m = narrowed(m);
   if (q->inlined && !L->o.no_fuse && !(q->to && q->to[0]) && kernels_wanted(m))
-    return left(L, q, m);
+    return fused_product(L, q, m);
   hold(L, m);
   m->to = anfi_low_result(L, q, 0, q->type);
-  if (anfi_low_elements(q->type) && !by_kernels(L, m, &(follower){.to = m->to})) {
+  if (anfi_low_elements(q->type) && !by_kernels(L, m, &(consumer){.to = m->to})) {
     straighten(L, q, m);
     multiply(L, m);
   }

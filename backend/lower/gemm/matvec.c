@@ -20,7 +20,7 @@ typedef struct dots {
 static bool along_a(const anfi_mm *q) { return q->n == 1 && !q->ta && (q->tb || q->ldb == 1); }
 static bool along_b(const anfi_mm *q) { return q->m == 1 && q->tb && (!q->ta || q->lda == 1); }
 
-bool anfi_low_dots_suit(const anfi_mm *q) {
+bool anfi_low_is_matvec(const anfi_mm *q) {
   bool type = (q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64) && !q->bytes_a;
   return type && q->k >= LEAST && (along_a(q) || along_b(q));
 }
@@ -67,7 +67,7 @@ static void some_rows(const dots *d, texpr row, uint32_t n) {
     for (uint32_t h = LANES / 2; h >= 1; h /= 2)
       v = anfi_low_let(L, anfi_t_add(L->t, anfi_low_half(L, v, 0), anfi_low_half(L, v, h)), "h");
     v = anfi_low_let(L, anfi_t_add(L->t, v, rest[i]), "h");
-    anfi_low_gemm_finish(L, d->q, d->left ? at : none, d->left ? none : at, v);
+    anfi_low_gemm_epilogue(L, d->q, d->left ? at : none, d->left ? none : at, v);
   }
 }
 
@@ -98,7 +98,7 @@ static dots dots_of(anfi_low *L, const anfi_mm *q) {
                 left ? q->lda : q->ldb};
 }
 
-static uint64_t slice_of(const anfi_mm *q) { return anfi_mm_slice(q->m, q->n, q->k); }
+static uint64_t slice_of(const anfi_mm *q) { return anfi_mm_split_k(q->m, q->n, q->k); }
 
 /* So many steps of K, whose sums are those of slice `nth`. */
 static void one_slice(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth, uint64_t k) {
@@ -107,7 +107,7 @@ static void one_slice(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth, uint
   x.a0 = anfi_low_atom(L, anfi_ix_add(L, q->a0, from));
   x.b0 = anfi_low_atom(L, anfi_ix_add(L, q->b0, from));
   x.k = k;
-  x.bias = x.rhs = NULL, x.each = NULL, x.relu = false;
+  x.bias = x.rhs = NULL, x.store_element = NULL, x.relu = false;
   x.c = sums, x.ldc = q->n;
   x.c0 = anfi_low_atom(L, anfi_ix_mulc(L, nth, q->m * q->n));
   dots d = dots_of(L, &x);
@@ -115,27 +115,20 @@ static void one_slice(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth, uint
 }
 
 static void by_slices(anfi_low *L, const anfi_mm *q, bool parallel) {
-  uint64_t slice = slice_of(q), n = (q->k + slice - 1) / slice, last = q->k - (n - 1) * slice;
+  uint64_t slice = slice_of(q), n = anfi_mm_up(q->k, slice);
   anfi_loop l;
   anfi_low_open(L); // the sums end with it
   texpr sums = anfi_low_local(L, q->elem, n * q->m * q->n, "sums");
   anfi_low_loop(L, &l, n, "task");
   l.parallel = parallel;
-  if (last == slice) one_slice(L, q, sums, l.var, slice);
-  else {
-    anfi_low_if(L);
-    one_slice(L, q, sums, l.var, slice);
-    tstmt then_ = anfi_low_then(L);
-    anfi_low_if(L);
-    one_slice(L, q, sums, l.var, last);
-    anfi_low_if_else_end(L, anfi_t_lt(L->t, l.var, anfi_ix(L, n - 1)), then_);
-  }
+  anfi_sizes k = {.full = slice, .last = q->k - (n - 1) * slice};
+  while (anfi_low_each_size(L, &k, l.var, n)) one_slice(L, q, sums, l.var, k.size);
   anfi_low_loop_end(L, &l);
-  anfi_low_add_slices(L, q, sums);
+  anfi_low_add_split_k(L, q, sums);
   anfi_low_add(L, anfi_low_close(L));
 }
 
-void anfi_low_dots(anfi_low *L, const anfi_mm *q) {
+void anfi_low_matvec(anfi_low *L, const anfi_mm *q) {
   dots d = dots_of(L, q);
   bool parallel = L->o.parallel && !L->in_parallel && !q->serial && d.rows * q->k >= PARALLEL_MACS,
        many = d.rows >= 2 * TASK_ROWS;

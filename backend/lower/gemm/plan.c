@@ -13,15 +13,15 @@ anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s) {
 
 anfi_blocks anfi_mm_blocks(const anfi_isa *isa, const anfi_mm_shape *s) {
   anfi_mm_types t = anfi_mm_types_of(isa, s);
-  anfi_product p = {.m = s->m, .n = s->n, .k = anfi_mm_slice(s->m, s->n, s->k)};
-  p.ta = s->ta, p.tb = s->tb, p.laid_out = s->fixed;
+  anfi_product p = {.m = s->m, .n = s->n, .k = anfi_mm_split_k(s->m, s->n, s->k)};
+  p.ta = s->ta, p.tb = s->tb, p.prepacked = s->prepacked;
   p.bytes = bytes(t.b), p.sum = bytes(t.sum);
   p.lda = s->ta ? s->m : s->k, p.ldb = s->tb ? s->k : s->n;
   return anfi_blocks_pick(isa, &p);
 }
 
 bool anfi_mm_may_exchange(const anfi_mm_shape *s) {
-  return !anfi_mm_is_narrow(s->elem) && !s->bytes_a && !s->fixed;
+  return !anfi_mm_is_narrow(s->elem) && !s->bytes_a && !s->prepacked;
 }
 
 anfi_mm_shape anfi_mm_exchanged(const anfi_mm_shape *s) {
@@ -39,7 +39,7 @@ static bool better_exchanged(const anfi_isa *isa, const anfi_mm_shape *s) {
   if (!anfi_mm_may_exchange(s)) return false;
   if (s->tb) return s->m * (s->k + s->n) <= s->n * s->k;
   uint32_t lanes = isa->bytes / bytes(s->elem);
-  if (!s->ta && anfi_tile_is_turned(isa, lanes, s->m, s->n)) return false;
+  if (!s->ta && anfi_tile_is_transposed(isa, lanes, s->m, s->n)) return false;
   double turned = (double)(s->ta ? 0 : s->m) + (double)(s->m * s->n) / (double)s->k;
   return s->m > s->n && anfi_tile_cost(isa, lanes, s->n, s->m) + turned / TURN <
                             0.97 * anfi_tile_cost(isa, lanes, s->m, s->n);

@@ -16,8 +16,8 @@ typedef struct anfi_mm_shape {
   anf_tir_elem elem;             // of the result, and of a and b,
   anf_tir_elem bytes_a, bytes_b; // unless these are not void
   uint64_t m, n, k;
-  bool ta, tb; // a is stored k by m; b is stored n by k
-  bool fixed;  // b is a constant
+  bool ta, tb;    // a is stored k by m; b is stored n by k
+  bool prepacked; // b is a constant, packed beforehand
 } anfi_mm_shape;
 
 typedef struct anfi_mm_plan {
@@ -28,7 +28,7 @@ typedef struct anfi_mm_plan {
 typedef struct anfi_mm_plans {
   void (*find)(void *user, const anfi_mm_shape *s, anfi_mm_plan *plan); // has the model's before
   void *user;
-  bool laid; // b is taken for laid out, whatever it holds: to measure how long that takes
+  bool prepack; // take b for pre-packed, whatever it holds: to measure how long that takes
 } anfi_mm_plans;
 
 /* What kernels read of a and b, and the type of their sums. f16 and bf16 are widened as they are copied,
@@ -47,9 +47,9 @@ anfi_mm_plan anfi_mm_plan_of(const anfi_isa *isa, const anfi_mm_shape *s);
 /* Its blocks, whether it is exchanged or not. */
 anfi_blocks anfi_mm_blocks(const anfi_isa *isa, const anfi_mm_shape *s);
 
-/* slices.c: how many steps of K are summed apart from others? All, if there are elements enough to share.
- * The shape alone decides, so that the number of threads changes no bit. */
+/* split_k.c: steps of K of one slice; all, if there are elements enough to share. The shape alone decides, so
+ * that the number of threads changes no bit. */
 enum { ANFI_LOW_TASKS = 8 }; // that a product is shared out in, if it has as many
-uint64_t anfi_mm_slice(uint64_t m, uint64_t n, uint64_t k);
+uint64_t anfi_mm_split_k(uint64_t m, uint64_t n, uint64_t k);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* Neither machine nor threads are asked. Each square of results and each slice may be a task; a product
  * with less to multiply and to read is over before others are awake. */
-uint64_t anfi_mm_slice(uint64_t m, uint64_t n, uint64_t k) {
+uint64_t anfi_mm_split_k(uint64_t m, uint64_t n, uint64_t k) {
   enum { SIDE = 64, LEAST_STEPS = 1024, DEPTH = 64, LEAST_WORK = 1 << 20, READ = 4 };
   uint64_t squares = anfi_mm_up(m, SIDE) * anfi_mm_up(n, SIDE);
   if (k < 2 * LEAST_STEPS || !squares || 2 * squares > ANFI_LOW_TASKS) return k;
@@ -17,7 +17,7 @@ uint64_t anfi_mm_slice(uint64_t m, uint64_t n, uint64_t k) {
 }
 
 static texpr sum_of(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth) {
-  uint64_t slices = anfi_mm_up(q->k, anfi_mm_slice(q->m, q->n, q->k));
+  uint64_t slices = anfi_mm_up(q->k, anfi_mm_split_k(q->m, q->n, q->k));
   texpr v = anfi_low_load(L, sums, nth);
   for (uint64_t s = 1; s < slices; s++) {
     texpr at = anfi_low_atom(L, anfi_ix_addc(L, nth, (int64_t)(s * q->m * q->n)));
@@ -26,12 +26,12 @@ static texpr sum_of(anfi_low *L, const anfi_mm *q, texpr sums, texpr nth) {
   return anfi_low_atom(L, v);
 }
 
-void anfi_low_add_slices(anfi_low *L, const anfi_mm *q, texpr sums) {
+void anfi_low_add_split_k(anfi_low *L, const anfi_mm *q, texpr sums) {
   anfi_loop i, j;
   anfi_low_loop(L, &i, q->m, "i");
   anfi_low_loop(L, &j, q->n, "j");
   texpr nth = anfi_low_atom(L, anfi_ix_add(L, anfi_ix_mulc(L, i.var, q->n), j.var));
-  anfi_low_gemm_finish(L, q, i.var, j.var, sum_of(L, q, sums, nth));
+  anfi_low_gemm_epilogue(L, q, i.var, j.var, sum_of(L, q, sums, nth));
   anfi_low_loop_end(L, &j);
   anfi_low_loop_end(L, &i);
 }

@@ -180,7 +180,7 @@ static void squares(crossed *c) {
 
 enum { PARALLEL_WORK = 1 << 15 };
 
-bool anfi_low_store_crossed(anfi_low *L, const anfi_view *v, texpr to) {
+bool anfi_low_store_transposed(anfi_low *L, const anfi_view *v, texpr to) {
   if (v->n < LEAST) return false;
   crossed c = {.L = L, .root = v, .to = to};
   c.n = anfi_view_digits(L, v, 0, NULL, c.extent);

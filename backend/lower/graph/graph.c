@@ -174,7 +174,7 @@ static bool may_write_over(const glow *w, const anf_node *n) {
     if (x->kind != ANFI_APPLY || x->uses->next || x->uses->user != user) return false;
   } while ((anfi_op[x->op].flags & ANFI_IN_ORDER) && anfi_op[x->op].lower == ANFI_LOWER_INDEX_MAP);
   if (w->to[x->id] && w->to[x->id][0]) return false;
-  return anfi_op[x->op].flags & (ANFI_WRITES_OVER | ANFI_FOLLOWED) ||
+  return anfi_op[x->op].flags & (ANFI_WRITES_OVER | ANFI_EPILOGUE) ||
          anfi_lower_is_scalar((anfi_opcode)x->op);
 }
 

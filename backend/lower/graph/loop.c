@@ -321,14 +321,14 @@ static bool is_kept(const looping *l, const anf_node *x, const anf_node *b, anfi
 /* Right factors that all rounds share are laid out for them. */
 static size_t keep_factors(const looping *l) {
   glow *w = l->w;
-  size_t kept = w->L->laid.n;
+  size_t kept = w->L->packed.n;
   for (size_t i = 0; i < l->nw; i++) {
     const anf_node *b = l->step->params.at[i];
     for (const anfi_use *u = b->uses; u; u = u->next) {
       anfi_mm q = {0};
       if (!is_kept(l, u->user, b, &q)) continue;
       q.b = anfi_glow_value(w, l->arg[i].def).at[0]->tensor;
-      if (q.b) anfi_low_gemm_keep(w->L, &q);
+      if (q.b) anfi_low_gemm_prepack(w->L, &q);
       break;
     }
   }
@@ -368,7 +368,7 @@ bool anfi_glow_loop(glow *w, anf_node *n, gval *out) {
   anfi_glow_sums_open(l.sums, room);
   size_t kept = keep_factors(&l);
   if (!turn(&l)) return false;
-  anfi_low_gemm_forget(w->L, kept);
+  anfi_low_gemm_drop_packed(w->L, kept);
   anfi_low_add(w->L, anfi_t_while(w->t, cond, anfi_low_close(w->L)));
   anfi_glow_sums_end(l.sums);
   *out = result(&l);

@@ -71,7 +71,7 @@ static bool take_part(anf_ctx *cx, anfi_map *leaf, const anf_node *n) {
 
 /* May a product be left to its one reader? */
 static bool is_followed(const anf_node *n) {
-  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_FOLLOWED) && n->uses &&
+  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_EPILOGUE) && n->uses &&
          !n->uses->next;
 }
 

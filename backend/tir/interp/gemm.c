@@ -31,7 +31,7 @@ static imem_error pointer_at(imachine *m, uint64_t p, int64_t at, uint64_t *v) {
 
 /* Where B[k, j] is. */
 static int64_t at_b(const gemm *g, int64_t k, int64_t j) {
-  int64_t steps = g->flags & GEMM_WORDS ? anfi_word_steps(g->tb.elem) : 1;
+  int64_t steps = g->flags & GEMM_VNNI ? anfi_vnni_group(g->tb.elem) : 1;
   return k / steps * steps * g->ldb + j * steps + k % steps;
 }
 

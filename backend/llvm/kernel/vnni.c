@@ -9,12 +9,12 @@ typedef LLVMValueRef V;
 
 enum { WORDS = 64, WORD = 4 }; // bytes of a vector of words, of one
 
-static bool by_words(const kgen *k) { return k->k->flags & GEMM_WORDS; }
+static bool by_words(const kgen *k) { return k->k->flags & GEMM_VNNI; }
 
 /* Does B bring what is too much? */
 static bool has_sums(const kgen *k) {
   int64_t n = 0;
-  return k->k->flags & GEMM_SUMS && known(k->size[GEMM_NUM], &n) && n == 1;
+  return k->k->flags & GEMM_COLUMN_SUMS && known(k->size[GEMM_NUM], &n) && n == 1;
 }
 
 bool anfi_kg_biased(const kgen *k) {
@@ -79,8 +79,8 @@ static void dot_step(const kgen *k, ktile *t, V a, V b, const V *row, uint32_t p
   lgen *g = k->g;
   V bv[VECS], bias = bias_of(k);
   for (uint32_t j = 0; j < t->vecs; j++) {
-    bv[j] = k->words && !part ? words_load(k, b, j, WORDS, 0) : words_at(k, t, b, j);
-    if (t->over[0]) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias, bv[j]);
+    bv[j] = k->packed && !part ? words_load(k, b, j, WORDS, 0) : words_at(k, t, b, j);
+    if (t->excess[0]) t->excess[j] = anfi_dot_bytes(&k->dot, t->excess[j], bias, bv[j]);
   }
   for (uint32_t r = 0; r < t->rows; r++) {
     V p = move(k, a, row[r]), x = splat(k, part ? part_of_word(k, p, part) : word_of_a(k, p));
@@ -95,7 +95,7 @@ static void dot_step(const kgen *k, ktile *t, V a, V b, const V *row, uint32_t p
 static void dot_steps(const kgen *k, ktile *t, V *a, V *b, const V *row, V n) {
   carried c = {.n = 0};
   kloop l;
-  V words = k->words, *from = words ? &words : b;
+  V words = k->packed, *from = words ? &words : b;
   carry(&c, a), carry(&c, from), anfi_kg_carry_sums(&c, t);
   anfi_kg_begin(k, &l, n, &c);
   V a0 = *a, b0 = *from;
@@ -126,7 +126,7 @@ static bool over_fits(const kgen *k, const anfi_tile *t) {
   return !anfi_kg_biased(k) || t->rows * t->vecs + 2 * t->vecs + 2 <= k->isa.regs;
 }
 
-void anfi_kg_make_room(kgen *k, const anfi_tile *t) {
+void anfi_kg_alloc_panel(kgen *k, const anfi_tile *t) {
   enum { MOST = 64 << 10 };
   const anfi_gemm *s = k->k;
   if (!k->dot.steps || k->lanes * WORD != WORDS || s->list) return;
@@ -134,46 +134,48 @@ void anfi_kg_make_room(kgen *k, const anfi_tile *t) {
   if (!s->known[GEMM_K] || !s->known[GEMM_NUM] || s->size[GEMM_NUM] != 1) return;
   uint64_t bytes = (uint64_t)s->size[GEMM_K] / k->dot.steps * t->vecs * WORDS;
   if (!bytes || (bytes > MOST && !by_words(k))) return;
-  if (!by_words(k)) k->words = anfi_kg_room(k, bytes);
-  if (anfi_kg_biased(k) && !has_sums(k)) k->over = anfi_kg_room(k, (uint64_t)t->vecs * WORDS);
+  if (!by_words(k)) k->packed = anfi_kg_stack(k, bytes);
+  if (anfi_kg_biased(k) && !has_sums(k)) k->excess = anfi_kg_stack(k, (uint64_t)t->vecs * WORDS);
 }
 
 /* One dot product of the panel: words are kept, and what is too much is added up. */
 static void lay_step(const kgen *k, ktile *t, V b, V to) {
   for (uint32_t j = 0; j < t->vecs; j++) {
     V x = words_at(k, t, b, j), at = ci(k, (int64_t)j * WORDS);
-    if (k->words) anfi_kg_store(k, x, move(k, to, at), WORDS, 0);
-    if (k->over) t->over[j] = anfi_dot_bytes(&k->dot, t->over[j], bias_of(k), x);
+    if (k->packed) anfi_kg_store(k, x, move(k, to, at), WORDS, 0);
+    if (k->excess) t->excess[j] = anfi_dot_bytes(&k->dot, t->excess[j], bias_of(k), x);
   }
 }
 
-void anfi_kg_lay_panel(const kgen *k, ktile *t) {
+void anfi_kg_pack_panel(const kgen *k, ktile *t) {
   carried c = {.n = 0};
   kloop l;
-  if (!k->words && !k->over) return;
-  V b = move(k, k->b, t->b), to = k->words ? k->words : k->over;
+  if (!k->packed && !k->excess) return;
+  V b = move(k, k->b, t->b), to = k->packed ? k->packed : k->excess;
   uint32_t steps = k->dot.steps;
   int64_t size = k->k->size[GEMM_K], dots = (size + (by_words(k) ? steps - 1 : 0)) / steps;
-  for (uint32_t j = 0; j < t->vecs && k->over; j++) t->over[j] = ll.ConstNull(k->vec);
+  for (uint32_t j = 0; j < t->vecs && k->excess; j++) t->excess[j] = ll.ConstNull(k->vec);
   carry(&c, &b), carry(&c, &to);
-  for (uint32_t j = 0; j < t->vecs && k->over; j++) carry(&c, &t->over[j]);
+  for (uint32_t j = 0; j < t->vecs && k->excess; j++) carry(&c, &t->excess[j]);
   anfi_kg_begin(k, &l, ci(k, dots), &c);
   V b0 = b, to0 = to;
   lay_step(k, t, b0, to0);
   b = move(k, b0, b_step(k));
-  to = move(k, to0, ci(k, k->words ? (int64_t)t->vecs * WORDS : 0));
+  to = move(k, to0, ci(k, k->packed ? (int64_t)t->vecs * WORDS : 0));
   anfi_kg_end(k, &l);
-  for (uint32_t j = 0; j < t->vecs && k->over; j++) {
-    anfi_kg_store(k, t->over[j], move(k, k->over, ci(k, (int64_t)j * WORDS)), WORDS, 0);
-    t->over[j] = NULL;
+  for (uint32_t j = 0; j < t->vecs && k->excess; j++) {
+    anfi_kg_store(k, t->excess[j], move(k, k->excess, ci(k, (int64_t)j * WORDS)), WORDS, 0);
+    t->excess[j] = NULL;
   }
 }
 
-bool anfi_kg_sums_over(const kgen *k) { return anfi_kg_biased(k) && !k->over && !has_sums(k); }
+bool anfi_kg_tiles_sum_excess(const kgen *k) {
+  return anfi_kg_biased(k) && !k->excess && !has_sums(k);
+}
 
-LLVMValueRef anfi_kg_over(const kgen *k, const ktile *t, uint32_t j) {
-  if (k->over) return words_load(k, k->over, j, WORDS, 0);
-  if (!has_sums(k)) return t->over[j];
+LLVMValueRef anfi_kg_excess(const kgen *k, const ktile *t, uint32_t j) {
+  if (k->excess) return words_load(k, k->excess, j, WORDS, 0);
+  if (!has_sums(k)) return t->excess[j];
   int64_t words = (k->k->size[GEMM_K] + k->dot.steps - 1) / k->dot.steps;
   V p = move(k, move(k, k->b, t->b), mul(k, b_step(k), words));
   return words_load(k, p, j, k->bytes_b, tail_of(t, j));
