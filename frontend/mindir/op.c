@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Primitives: by the template of their name (mindir.anf), else by the op whose column `mindir` has the name, which then
+ * takes the same inputs in the same order.
+ *   MatMul(a, b, False, True)   ->  def MatMul(a, b, transpose_a, transpose_b) in mindir.anf
+ *   Tanh(x)                     ->  the op Tanh */
+#include "frontend/mindir/mindir.h"
+
+static const struct {
+  const char *op;
+  uint32_t inputs;
+} writes[] = {
+#define MINDIR_WRITES(op, inputs) {#op, inputs},
+#include "frontend/mindir/writes.def"
+#undef MINDIR_WRITES
+};
+
+uint32_t anfi_mi_writes(const anfi_mi_prim *p) {
+  for (size_t i = 0; i < ANFI_LEN(writes); i++)
+    if (strcmp(writes[i].op, p->op->s) == 0) return writes[i].inputs;
+  return 0;
+}
+
+/* `name` is one of the words of `list`. */
+static bool has_word(const char *list, const char *name, size_t len) {
+  for (const char *p = list; p && *p; p += strcspn(p, " "), p += *p == ' ')
+    if (strcspn(p, " ") == len && memcmp(p, name, len) == 0) return true;
+  return false;
+}
+
+static anfi_opcode op_of(const anfi_str *name) {
+  for (size_t i = 0; i < ANF_OP_COUNT; i++)
+    if (has_word(anfi_op[i].mindir, name->s, name->len)) return (anfi_opcode)i;
+  return ANF_OP_NONE;
+}
+
+/* Templates have an underscore behind the name, so that they can use the op of that name. */
+static anf_graph *template_of(anfi_mi_build *b, const anfi_mi_prim *p) {
+  return anfi_trace_find(b->t, anfi_sprintf(b->t->arena, "%s_", p->op->s));
+}
+
+bool anfi_mi_knows(anfi_mi_build *b, const anfi_mi_prim *p) {
+  return template_of(b, p) || op_of(p->op) != ANF_OP_NONE;
+}
+
+/* What the parameters of a template stand for: inputs, then attributes by name, then None. */
+static const anfi_traced *argument(anfi_mi_build *b, const anfi_mi_prim *p, const anf_graph *f,
+                                   size_t i) {
+  const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
+  const char *name = s ? s->s : NULL;
+  const anfi_mi_attr *a = name ? anfi_mi_find(&p->attrs, name) : NULL;
+  if (!a) return anfi_traced_none(b->t);
+  anf_value *v = anfi_mi_attr_value(b->model, a);
+  return v ? anfi_traced_value(b->t, v) : NULL;
+}
+
+static const anfi_traced *by_template(anfi_mi_build *b, const anfi_mi_prim *p, anf_graph *f,
+                                      size_t n, const anfi_traced *const *in) {
+  const anfi_traced **all = ANFI_NEW_N(b->t->arena, const anfi_traced *, f->params.n + 1);
+  while (n > f->params.n && n && anfi_traced_is_none(in[n - 1])) n--; // monads
+  if (n > f->params.n)
+    return (void)anfi_fail(b->t->cx, b->t->loc, ANF_E1164, p->op->s, n, f->params.n), NULL;
+  for (size_t i = 0; i < f->params.n; i++)
+    if (!(all[i] = i < n ? in[i] : argument(b, p, f, i))) return NULL;
+  return anfi_trace_call(b->t, f, f->params.n, all);
+}
+
+static const anfi_traced *by_op(anfi_mi_build *b, const anfi_mi_prim *p, anfi_opcode op, size_t n,
+                                const anfi_traced *const *in) {
+  const anfi_schema *s = anfi_op_schema(b->t->cx, op);
+  anf_value **attr = ANFI_NEW_N(b->t->arena, anf_value *, s->nattr + 1);
+  while (n > s->nin && !s->variadic && anfi_traced_is_none(in[n - 1])) n--;
+  size_t narg = s->variadic || n < s->nin ? n : s->nin;
+  if (n > narg + s->nattr)
+    return (void)anfi_fail(b->t->cx, b->t->loc, ANF_E1164, p->op->s, n, (size_t)(narg + s->nattr)),
+           NULL;
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    const anfi_mi_attr *a = anfi_mi_find(&p->attrs, s->attr[k].name->s);
+    anf_value *v = a ? anfi_mi_attr_value(b->model, a) : NULL;
+    attr[k] = v ? anfi_trace_hold(b->t, v) : anfi_attr_value(b->t->cx, op, NULL, k);
+    if (narg + k < n && !(attr[k] = anfi_traced_known(b->t, in[narg + k])))
+      return (void)anfi_fail(b->t->cx, b->t->loc, ANF_E1150, s->attr[k].name->s, s->name->s), NULL;
+  }
+  return anfi_trace_op(b->t, op, narg, in, attr);
+}
+
+const anfi_traced *anfi_mi_primitive(anfi_mi_build *b, const anfi_mi_prim *p, size_t n,
+                                     const anfi_traced *const *in) {
+  anf_graph *f = template_of(b, p);
+  return f ? by_template(b, p, f, n, in) : by_op(b, p, op_of(p->op), n, in);
+}

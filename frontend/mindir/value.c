@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Tensors, constants and types of a .mindir as values and types of ours. */
+#include "frontend/mindir/mindir.h"
+
+static bool element_type(anfi_mi_model *m, int64_t type, anf_dtype *out) {
+  static const struct {
+    int64_t type;
+    anf_dtype dtype;
+  } known[] = {{MI_FLOAT, ANF_F32},       {MI_UINT8, ANF_U8},
+               {MI_INT8, ANF_I8},         {MI_UINT16, ANF_U16},
+               {MI_INT16, ANF_I16},       {MI_INT32, ANF_I32},
+               {MI_INT64, ANF_I64},       {MI_BOOL, ANF_BOOL},
+               {MI_FLOAT16, ANF_F16},     {MI_DOUBLE, ANF_F64},
+               {MI_UINT32, ANF_U32},      {MI_UINT64, ANF_U64},
+               {MI_COMPLEX64, ANF_C64},   {MI_BFLOAT16, ANF_BF16},
+               {MI_COMPLEX128, ANF_C128}, {17, ANF_F64}};
+  for (size_t i = 0; i < ANFI_LEN(known); i++)
+    if (known[i].type == type) return *out = known[i].dtype, true;
+  return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1161, "an element type", (long long)type);
+}
+
+const anf_type *anfi_mi_tensor_type(anfi_mi_model *m, const anfi_mi_tensor *t) {
+  int64_t dims[ANF_MAX_RANK];
+  anf_dtype d;
+  if (!element_type(m, t->data_type, &d)) return NULL;
+  if (t->dims.n == 1 && t->dims.at[0] == -2)
+    return anfi_type_simple(m->cx, ANF_TYPE_ANY); // rank not known
+  if (t->dims.n > ANF_MAX_RANK)
+    return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E0507, "tensor", t->dims.n), NULL;
+  for (size_t i = 0; i < t->dims.n; i++) dims[i] = t->dims.at[i] < 0 ? -1 : t->dims.at[i];
+  return anfi_type_tensor(m->cx, d, t->dims.n, dims);
+}
+
+/* ---- data ---- */
+
+static const char *named(const anfi_mi_tensor *t) {
+  return t->name ? t->name->s : "without a name";
+}
+
+static bool wrong_size(anfi_mi_model *m, const anfi_mi_tensor *t, size_t have, size_t need) {
+  return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1162, named(t), have, need);
+}
+
+/* Only files below the folder of the model: a name with ".." or from the root leads elsewhere. */
+static bool stays_below(const char *path) {
+  if (path[0] == '/' || !path[0]) return false;
+  for (const char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
+    if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2])) return false;
+  return true;
+}
+
+static bool external_data(anfi_mi_model *m, const anfi_mi_tensor *t, const char **p, size_t *n) {
+  const char *slash = strrchr(m->file, '/');
+  const char *name = t->external->s;
+  if (!stays_below(name) || strlen(name) != t->external->len)
+    return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1163, name);
+  const char *path =
+      slash ? anfi_sprintf(m->arena, "%.*s/%s", (int)(slash - m->file), m->file, name) : name;
+  char *text;
+  size_t len;
+  if (!anfi_os_read(m->cx, m->arena, path, &text, &len)) return false;
+  if (t->offset > len || t->length > len - t->offset)
+    return wrong_size(m, t, len, (size_t)(t->offset + t->length));
+  *p = text + t->offset;
+  *n = (size_t)t->length;
+  return true;
+}
+
+static bool from_numbers(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
+  size_t have = t->reals.n ? t->reals.n : t->ints.n;
+  if (have != v->n) return wrong_size(m, t, have, v->n);
+  for (size_t i = 0; i < v->n; i++)
+    if (t->reals.n) anfi_set_f64(v, i, t->reals.at[i]);
+    else anfi_set_i64(v, i, t->ints.at[i]);
+  return true;
+}
+
+static bool fill(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
+  const char *p = t->raw;
+  size_t n = t->raw_len, need = v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
+  if (t->compressed)
+    return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1161, "compressed weights, kind", 1LL);
+  if (t->external && !external_data(m, t, &p, &n)) return false;
+  if (!p && (t->reals.n || t->ints.n)) return from_numbers(m, t, v);
+  if (n != need) return wrong_size(m, t, n, need);
+  if (n) memcpy(v->u.data, p, n);
+  return true;
+}
+
+anf_value *anfi_mi_tensor_value(anfi_mi_model *m, const anfi_mi_tensor *t) {
+  const anf_type *type = anfi_mi_tensor_type(m, t);
+  size_t n;
+  if (!type) return NULL;
+  if (!anfi_is_tensor(type) || !anfi_type_elements(type, &n))
+    return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1162, named(t), t->raw_len,
+                           (size_t)0),
+           NULL;
+  size_t have = t->external  ? t->length
+                : t->raw_len ? t->raw_len
+                             : SIZE_MAX; // before anything is allocated
+  if (n > (t->reals.n ? t->reals.n : t->ints.n) && n > have)
+    return (void)wrong_size(m, t, have, n), NULL;
+  anf_value *v = anfi_value_new_tensor(m->cx, type);
+  anfi_value_guard(v);
+  bool good = fill(m, t, v);
+  anfi_value_unguard(v);
+  if (good) return v;
+  anf_value_release(v);
+  return NULL;
+}
+
+/* ---- constants ---- */
+
+const anfi_mi_attr *anfi_mi_find(const anfi_mi_attrs *attrs, const char *name) {
+  for (size_t i = 0; i < attrs->n; i++)
+    if (strcmp(attrs->at[i]->name->s, name) == 0) return attrs->at[i];
+  return NULL;
+}
+
+static anf_value *sequence(anfi_mi_model *m, const anfi_mi_attr *a) {
+  anf_value *t = anfi_value_new_tuple(m->cx, a->values.n);
+  anfi_value_guard(t);
+  bool good = true;
+  for (size_t i = 0; good && i < a->values.n; i++)
+    good = (t->u.item[i] = anfi_mi_attr_value(m, a->values.at[i])) != NULL;
+  anfi_value_unguard(t);
+  if (good) return t;
+  for (size_t i = 0; i < t->n; i++)
+    if (!t->u.item[i]) t->u.item[i] = anfi_value_new_none(m->cx);
+  anf_value_release(t);
+  return NULL;
+}
+
+/* Numbers without a type of their own: Python's. Inside of tuples they stand in the repeated fields. */
+static int64_t integer(const anfi_mi_attr *a) {
+  return a->has_int || !a->ints.n ? a->i : a->ints.at[0];
+}
+static double real(const anfi_mi_attr *a) {
+  return a->has_real || !a->reals.n ? a->f : a->reals.at[0];
+}
+
+anf_value *anfi_mi_attr_value(anfi_mi_model *m, const anfi_mi_attr *a) {
+  const anfi_str *s = a->text ? a->text : a->strings.n ? a->strings.at[0] : NULL;
+  switch (a->type) {
+  case MI_BOOL: return anfi_value_new_i64(m->cx, ANF_BOOL, integer(a) != 0);
+  case MI_INT8:
+  case MI_INT16:
+  case MI_INT32:
+  case MI_INT64:
+  case MI_UINT8:
+  case MI_UINT16:
+  case MI_UINT32:
+  case MI_UINT64: return anfi_value_new_i64(m->cx, ANF_INT, integer(a));
+  case MI_FLOAT:
+  case MI_FLOAT16:
+  case MI_DOUBLE: return anfi_value_new_f64(m->cx, ANF_FLOAT, real(a));
+  case MI_STRING: return anfi_value_new_string(m->cx, s ? s->s : "", s ? s->len : 0);
+  case MI_TENSOR:
+  case MI_TENSORS:
+    if (a->tensors.n == 1) return anfi_mi_tensor_value(m, a->tensors.at[0]);
+    break;
+  case MI_TUPLE:
+  case MI_LIST: return sequence(m, a);
+  case MI_UMONAD:
+  case MI_IOMONAD:
+  case MI_NONE: return anfi_value_new_none(m->cx);
+  default: break;
+  }
+  return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1161, "a constant of kind",
+                         (long long)a->type),
+         NULL;
+}
+
+static const anf_type *tuple_type(anfi_mi_model *m, const anfi_mi_attr *a) {
+  const anf_type **item = ANFI_NEW_N(m->arena, const anf_type *, a->values.n + 1);
+  for (size_t i = 0; i < a->values.n; i++)
+    if (!(item[i] = anfi_mi_abstract_type(m, a->values.at[i])))
+      item[i] = anfi_type_simple(m->cx, ANF_TYPE_ANY);
+  return anfi_type_tuple(m->cx, a->values.n, item);
+}
+
+const anf_type *anfi_mi_abstract_type(anfi_mi_model *m, const anfi_mi_attr *a) {
+  anf_dtype d;
+  if (!a) return NULL;
+  if ((a->type == MI_TENSORS || a->type == MI_TENSOR) && a->tensors.n == 1)
+    return anfi_mi_tensor_type(m, a->tensors.at[0]);
+  if ((a->type == MI_TUPLE || a->type == MI_LIST) && a->values.n) return tuple_type(m, a);
+  bool scalar = (a->type >= MI_FLOAT && a->type <= MI_BFLOAT16 && a->type != MI_STRING);
+  return scalar && element_type(m, a->type, &d) ? anfi_type_scalar(m->cx, d) : NULL;
+}

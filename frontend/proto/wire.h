@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Protocol Buffers' wire format, read in place: nothing is copied, so the weights of a model stay where the file is
+ * mapped. protobuf-c was weighed: it copies every byte field and builds the whole tree before a reader sees any of it.
+ *
+ *   anfi_wire w = anfi_wire_of(data, len);
+ *   anfi_wire_field f;
+ *   while (anfi_wire_next(&w, &f))
+ *     switch (f.number) { case 1: name = f; break; ... }
+ *   if (w.bad) ... // cut short, or no message at all
+ *
+ * Integers are `f.u`; strings, bytes, messages and packed lists are `f.data`, `f.len`. */
+#ifndef ANFI_PROTO_WIRE_H
+#define ANFI_PROTO_WIRE_H
+
+#include "base/base.h"
+
+typedef struct anfi_wire {
+  const unsigned char *p, *end;
+  bool bad;
+} anfi_wire;
+
+typedef enum anfi_wire_type {
+  ANFI_WIRE_VARINT = 0,
+  ANFI_WIRE_64 = 1,
+  ANFI_WIRE_BYTES = 2,
+  ANFI_WIRE_32 = 5
+} anfi_wire_type;
+
+typedef struct anfi_wire_field {
+  uint32_t number;
+  anfi_wire_type type;
+  uint64_t u;       // varint, or the bits of a fixed number
+  const char *data; // bytes
+  size_t len;
+} anfi_wire_field;
+
+anfi_wire anfi_wire_of(const char *data, size_t len);
+bool anfi_wire_next(anfi_wire *w, anfi_wire_field *f);
+/* The numbers of a repeated field, packed or one at a time: calls `add` for each. False if the list is cut short. */
+bool anfi_wire_numbers(const anfi_wire_field *f, anfi_wire_type each, void (*add)(void *, uint64_t),
+                       void *user);
+float anfi_wire_float(uint64_t u);
+double anfi_wire_double(uint64_t u);
+
+/* Writing: fields are appended to a text; a message is written to a text of its own, then as bytes. */
+void anfi_wire_put_varint(anf_text *o, uint32_t number, uint64_t v);
+void anfi_wire_put_bytes(anf_text *o, uint32_t number, const char *p, size_t n);
+void anfi_wire_put_text(anf_text *o, uint32_t number, const char *s);
+void anfi_wire_put_float(anf_text *o, uint32_t number, float v);
+void anfi_wire_put_double(anf_text *o, uint32_t number, double v);
+
+#endif

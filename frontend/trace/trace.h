@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ops of other formats as templates: functions of the language, evaluated while a model is read.
+ *
+ * A format keeps a file of templates, one function an op, with the op's inputs and attributes as parameters:
+ *   def Gemm(a, b, c, transA, transB) { y = f(a, transA) @ f(b, transB); if c == None { y } else { y + c } }
+ * Tracing a call of it with nodes of the model's graph for a, b, c and the number 0 for transA adds the nodes
+ * MatMul and Add to that graph and nothing else: what is known is computed at once, branches on it are taken,
+ * loops over it are unrolled (online partial evaluation; Jones, Gomard & Sestoft 1993).
+ *
+ * A branch whose condition is not known is an error of the template. */
+#ifndef ANFI_TRACE_H
+#define ANFI_TRACE_H
+
+#include "ir/ir.h"
+
+typedef enum anfi_traced_kind {
+  ANFI_TRACED_DATA,  // a known value, or a node of the graph being built
+  ANFI_TRACED_TUPLE, // items, each traced by itself
+  ANFI_TRACED_FN     // a function of the templates, or a primitive, with arguments bound
+} anfi_traced_kind;
+
+typedef struct anfi_trace_frame anfi_trace_frame;
+typedef struct anfi_traced {
+  anfi_traced_kind kind;
+  // data
+  const anf_type *type; // NULL: not known
+  anf_node *node;       // NULL: none was made yet
+  anf_value *value;     // NULL: not known; the trace holds it
+  // tuple: its items; function: bound arguments
+  size_t n;
+  const struct anfi_traced *const *item;
+  // function
+  anf_graph *graph; // NULL: the primitive `op` with `attrs`
+  anfi_trace_frame *env;
+  uint16_t op;
+  const anfi_attrs *attrs;
+} anfi_traced;
+
+typedef struct anfi_trace {
+  anf_ctx *cx;
+  anfi_arena *arena;
+  anf_module *templates;
+  anf_analysis *an;
+  anf_graph *to;  // the graph that nodes are added to
+  anfi_loc loc;   // of the op being traced, for messages
+  uint32_t debug; // likewise, for its nodes
+  size_t depth;
+  anfi_map functions; // interned name -> graph of `templates`
+  ANFI_VEC(anf_value *) live;
+} anfi_trace;
+
+/* Parses the templates. NULL with an error recorded; it lives as long as the frame. */
+anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char *file);
+anf_graph *anfi_trace_find(const anfi_trace *t, const char *name); // or NULL
+const char *anfi_trace_nearest(const anfi_trace *t, const char *name);
+
+const anfi_traced *anfi_traced_value(anfi_trace *t, anf_value *v); // takes the reference
+const anfi_traced *anfi_traced_node(anfi_trace *t, anf_node *n, const anf_type *type);
+const anfi_traced *anfi_traced_tuple(anfi_trace *t, size_t n, const anfi_traced *const *items);
+const anfi_traced *anfi_traced_none(anfi_trace *t);
+
+/* The trace takes the reference; the value, borrowed. */
+anf_value *anfi_trace_hold(anfi_trace *t, anf_value *v);
+/* Known to be None. */
+static inline bool anfi_traced_is_none(const anfi_traced *x) {
+  return x->kind == ANFI_TRACED_DATA && x->value && x->value->kind == ANF_VALUE_NONE;
+}
+/* The value if all of it is known, borrowed, or NULL. */
+anf_value *anfi_traced_known(anfi_trace *t, const anfi_traced *x);
+/* The node that gives it, made if need be. NULL with an error recorded: a function of the templates. */
+anf_node *anfi_traced_to_node(anfi_trace *t, const anfi_traced *x);
+/* Its type as far as it is known, never NULL. */
+const anf_type *anfi_traced_type(anfi_trace *t, const anfi_traced *x);
+
+/* Calls a template. NULL with an error recorded. */
+const anfi_traced *anfi_trace_call(anfi_trace *t, anf_graph *f, size_t n,
+                                   const anfi_traced *const *args);
+/* trace_op.c: one primitive; attrs[k] NULL is the default. */
+const anfi_traced *anfi_trace_op(anfi_trace *t, anfi_opcode op, size_t n,
+                                 const anfi_traced *const *in, anf_value *const *attrs);
+/* Calls a function value. */
+const anfi_traced *anfi_trace_apply(anfi_trace *t, const anfi_traced *f, size_t n,
+                                    const anfi_traced *const *args);
+
+#endif

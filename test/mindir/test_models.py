@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Models that MindSpore 2.10 exported give what it gave, in the interpreter and compiled; what is damaged is refused.
+test_models.py ANFORA"""
+import glob
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import ROOT, Tap  # noqa: E402
+
+FIXTURES = os.path.join(ROOT, "test", "fixtures", "mindir")
+ANFORA = os.path.abspath(sys.argv[1])
+TAP = Tap()
+
+
+def numbers(v):
+    """All numbers of a result, in order."""
+    if isinstance(v, dict):
+        return [y for x in v.values() for y in numbers(x)]
+    if isinstance(v, list):
+        return [y for x in v for y in numbers(x)]
+    return [float(v)]
+
+
+def flat(files):
+    return np.concatenate([np.load(f).astype(float).ravel() for f in files])
+
+
+def files_of(stem, what):
+    found = glob.glob(f"{stem}.{what}[0-9]*.npy")
+    return sorted(found, key=lambda p: int(re.search(r"(\d+)\.npy$", p).group(1)))
+
+
+def run(target, inputs, *options):
+    """The numbers of the result, or what was said instead."""
+    r = subprocess.run([ANFORA, "run", target, *("@" + i for i in inputs), "--json", *options],
+                       capture_output=True, text=True, check=False)
+    if r.returncode:
+        return None, r.stdout + r.stderr
+    out = json.loads(r.stdout)
+    return np.array(numbers(out.get("result", out))), ""
+
+
+def differs(got, want, bound=1e-5):
+    if got.shape != want.shape:
+        return f"{got.size} numbers instead of {want.size}"
+    far = np.max(np.abs(got - want) / (1 + np.abs(want)), initial=0.0)
+    return "" if far <= bound else f"differs by {far:g}"
+
+
+def gives(path, *options):
+    stem = path[: -len(".mindir")]
+    got, problem = run(path + ":main", files_of(stem, "in"), *options)
+    TAP.case(f"{os.path.basename(stem)} {' '.join(options)}", problem or differs(got, flat(files_of(stem, "out"))))
+
+
+def steps(stem, *options):
+    """A training step gives the parameters after it, then the loss."""
+    got, problem = run(stem + ".mindir:step", files_of(stem, "in"), *options)
+    if not problem:
+        r = subprocess.run([ANFORA, "run", stem + ".mindir:params", "--json"], capture_output=True, text=True, check=False)
+        names = list(json.loads(r.stdout)["result"])
+        want = flat([f"{stem}.after.{n}.npy" for n in names] + files_of(stem, "out"))
+        problem = differs(got, want)
+    TAP.case(f"{os.path.basename(stem)} steps {' '.join(options)}", problem)
+
+
+# ---- files made here: protobuf, field by field ----
+
+def varint(v):
+    out = b""
+    while True:
+        out += bytes([(v & 0x7F) | (0x80 if v > 0x7F else 0)])
+        v >>= 7
+        if not v:
+            return out
+
+
+def field(number, value):
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def tensor(name, dims=(2,), kind=1, data=None, more=b""):
+    raw = b"\0" * (4 * int(np.prod(dims))) if data is None else data
+    return b"".join(field(1, d) for d in dims) + field(2, kind) + field(7, name) + field(9, raw) + more
+
+
+def node(name, op, *inputs):
+    return field(1, b"".join(field(1, i) for i in inputs) + field(2, name) + field(4, "REF::" + op))
+
+
+def model(nodes, prims, params=(), out="y"):
+    info = field(1, "x") + field(2, field(1, 2) + field(2, 1))
+    graph = b"".join(nodes) + field(2, "g") + b"".join(field(3, p) for p in params) + field(5, info) + field(6, field(1, out))
+    table = b"".join(field(12, field(1, p) + field(2, p.split(":")[0]) + more) for p, more in prims.items())
+    return field(1, "1.1") + field(7, graph) + table + field(10, 1) + field(13, 3)
+
+
+def refused(name, data, code):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.mindir")
+        with open(path, "wb") as f:
+            f.write(data)
+        r = subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+    good = r.returncode in (1, 2, 3) and f"error {code}" in r.stderr
+    TAP.case(f"refused: {name}", "" if good else f"status {r.returncode}: {r.stderr}")
+
+
+def damaged():
+    with open(os.path.join(FIXTURES, "mlp.mindir"), "rb") as f:
+        whole = f.read()
+    refused("nothing", b"", "E1160")
+    refused("no protobuf", b"\xff" * 64, "E1160")
+    for part in (1, 2, 3, 5, 7):
+        refused(f"the first {part} eighths", whole[: len(whole) * part // 8], "E1160")
+    string_list = field(3, field(1, "format") + field(5, "NHWC") + field(16, 8))
+    refused("a primitive that is not known", model([node("y", "Odd:1", "x")], {"Odd:1": b""}), "E1166")
+    refused("an input that is not there", model([node("y", "Abs:1", "z")], {"Abs:1": b""}), "E1165")
+    refused("a shape that the model computes", model([node("y", "Reshape:1", "x", "x")], {"Reshape:1": b""}), "E1150")
+    refused("channels last", model([node("y", "Conv2D:1", "x", "x")], {"Conv2D:1": string_list}), "E1151")
+    refused("too many inputs", model([node("y", "Abs:1", "x", "x", "x")], {"Abs:1": b""}), "E1164")
+    plain = [node("y", "Abs:1", "x")], {"Abs:1": b""}
+    refused("an element type", model(*plain, [tensor("g:w", kind=77)]), "E1161")
+    refused("half of a tensor", model(*plain, [tensor("g:w", data=b"\0" * 4)]), "E1162")
+    refused("a tensor of 2^40 elements", model(*plain, [tensor("g:w", dims=(1 << 40,), data=b"\0")]), "E1162")
+    elsewhere = field(12, field(1, "../w") + field(3, 8))
+    refused("weights outside of the folder", model(*plain, [tensor("g:w", data=b"", more=elsewhere)]), "E1163")
+
+
+def main():
+    models = sorted(glob.glob(os.path.join(FIXTURES, "*.mindir")))
+    for path in models:
+        gives(path, "--backend", "interp")
+        gives(path, "--backend", "llvm")
+    steps(os.path.join(FIXTURES, "train_step"), "--backend", "interp")
+    steps(os.path.join(FIXTURES, "train_step"), "--backend", "llvm")
+    damaged()
+    TAP.done()
+
+
+main()
