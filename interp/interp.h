@@ -97,6 +97,7 @@ typedef struct anfi_fit {
   const anf_value *got;
   int64_t symbol, size; // a dim that stands for another size already, or 0
   bool range;           // the type would do, the number is outside
+  bool converted;       // set where a number takes a type that is not its own
 } anfi_fit;
 /* Whether v fits t, and what becomes of it: a new reference. Records nothing. */
 bool anfi_fit_value(anfi_fit *f, anf_value *v, const anf_type *t, anf_value **out);

@@ -54,10 +54,20 @@ static void grow(anf_ctx *cx, anfi_mapping *map) {
   map->cap = want;
 }
 
-static bool is_alike(const anf_value *a, const anf_value *b) {
-  if (a->kind != b->kind || a->n != b->n) return false;
-  return a->kind == ANF_VALUE_TUPLE || !a->n ||
-         memcmp(a->type->names, b->type->names, a->n * sizeof *a->type->names) == 0;
+/* Where item i of `first` is in v, which has as many: in a record, the field of its name; v->n if there is
+ * none. */
+static size_t place_of(const anf_value *first, const anf_value *v, size_t i) {
+  if (v->kind == ANF_VALUE_TUPLE || v->type->names[i] == first->type->names[i]) return i;
+  size_t k = 0;
+  while (k < v->n && v->type->names[k] != first->type->names[i]) k++;
+  return k;
+}
+
+static bool is_alike(const anf_value *first, const anf_value *v) {
+  if (first->kind != v->kind || first->n != v->n) return false;
+  for (size_t i = 0; i < v->n; i++)
+    if (place_of(first, v, i) == v->n) return false;
+  return true;
 }
 
 /* Opens a level over the values that map->in has for it. */
@@ -78,7 +88,7 @@ static bool open_level(anfi_machine *m, anfi_mapping *map) {
 static bool take_rows(anfi_machine *m, size_t p) {
   for (size_t i = p + 2; i < m->sp; i++) {
     anf_value *x = m->slot[i], *rows, *attr = anfi_attr_value(m->cx, ANF_OP_Unstack, NULL, 0);
-    if (is_compound(x) || x->kind == ANF_VALUE_FN) continue;
+    if (x->kind != ANF_VALUE_TENSOR || !x->type->n) continue;
     if (!anfi_machine_eval(m, ANF_OP_Unstack, 1, &x, &attr, &rows)) return false;
     m->slot[i] = rows;
     anfi_drop(x);
@@ -101,8 +111,8 @@ bool anfi_map_start(anfi_machine *m, size_t p, uint16_t op) {
 
 static anf_value *item(const anfi_mapping *map, size_t i) {
   const level *l = &map->levels[map->n - 1];
-  anf_value *v = map->in[(map->n - 1) * map->nargs + i];
-  return is_compound(v) ? v->u.item[l->next] : v;
+  anf_value *const *in = map->in + (map->n - 1) * map->nargs, *v = in[i];
+  return is_compound(v) ? v->u.item[place_of(in[0], v, l->next)] : v;
 }
 
 /* The record's type follows from what its fields became. */
@@ -148,7 +158,10 @@ void anfi_map_take(anfi_mapping *map, anf_value *v) {
 
 /* ---- multitype functions ---- */
 
-static bool accepts(anfi_machine *m, const anf_value *f, size_t n, anf_value *const *args) {
+/* Do the parameters' declared types take the arguments? `*as_they_are`: without converting numbers. */
+static bool accepts(anfi_machine *m, const anf_value *f, size_t n, anf_value *const *args,
+                    bool *as_they_are) {
+  *as_they_are = true;
   const anfi_fn *fn = anfi_value_fn(f);
   if (!fn->graph) {
     const anfi_schema *s = anfi_op_schema(m->cx, (anfi_opcode)fn->op);
@@ -157,11 +170,25 @@ static bool accepts(anfi_machine *m, const anf_value *f, size_t n, anf_value *co
   }
   if (fn->graph->params.n != fn->nbound + n) return false;
   m->fit.dims.n = 0;
+  m->fit.converted = false;
   for (size_t i = 0; i < n; i++) {
     const anf_type *t = fn->graph->params.at[fn->nbound + i]->type;
     if (t && !anfi_fits(&m->fit, args[i], t)) return false;
   }
+  *as_they_are = !m->fit.converted;
   return true;
+}
+
+/* The first function that takes the arguments as they are, else the first that converts numbers, else fs->n. */
+static size_t choose(anfi_machine *m, const anf_value *fs, size_t n, anf_value *const *args) {
+  size_t first = fs->n;
+  bool as_they_are;
+  for (size_t i = 0; i < fs->n; i++) {
+    if (!accepts(m, fs->u.item[i], n, args, &as_they_are)) continue;
+    if (as_they_are) return i;
+    if (first == fs->n) first = i;
+  }
+  return first;
 }
 
 static void note_candidate(anfi_machine *m, const anf_value *f) {
@@ -200,12 +227,12 @@ static bool fail_choice(anfi_machine *m, const anf_value *fs, size_t n, anf_valu
 
 bool anfi_pick_function(anfi_machine *m, size_t p) {
   anf_value *fs = m->slot[p + 1];
-  size_t n = m->sp - p - 2, k = 0;
+  size_t n = m->sp - p - 2, k;
   bool good = fs->kind == ANF_VALUE_TUPLE;
   for (size_t i = 0; good && i < fs->n; i++) good = fs->u.item[i]->kind == ANF_VALUE_FN;
   if (!good)
     return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0440, "MultiType", "a tuple of functions");
-  while (k < fs->n && !accepts(m, fs->u.item[k], n, m->slot + p + 2)) k++;
+  k = choose(m, fs, n, m->slot + p + 2);
   if (k == fs->n) return fail_choice(m, fs, n, m->slot + p + 2);
   anfi_drop(m->slot[p]);
   m->slot[p] = anfi_keep(fs->u.item[k]);

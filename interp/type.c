@@ -15,11 +15,7 @@ typedef ANFI_VEC(pair) pairs;
 /* ---- numbers ---- */
 
 static bool int_in_int(bool huge, int64_t x, anf_dtype to) {
-  int bits = 8 * (int)anf_dtype_bytes(to);
-  if (anfi_dtype_class(to) == ANFI_CLASS_UNSIGNED)
-    return huge ? bits == 64 : x >= 0 && (bits == 64 || x < (int64_t)1 << bits);
-  if (huge) return false;
-  return bits == 64 || (x >= -((int64_t)1 << (bits - 1)) && x < (int64_t)1 << (bits - 1));
+  return huge ? to == ANF_U64 : anfi_dtype_holds(to, x, x);
 }
 
 /* Exactly, that is: the odd part must have no more digits than the type's fraction. */
@@ -49,8 +45,7 @@ static bool dtype_fits(const anfi_fit *f, anf_dtype from, anf_dtype to, bool *lo
   anf_dtype both;
   *look = anfi_dtype_is_int(from) && (anfi_dtype_is_int(to) || from != ANF_INT);
   if (from == to) return !(*look = false);
-  if (from == ANF_INT) return anfi_dtype_is_int(to) || is_inexact(to);
-  if (from == ANF_FLOAT) return is_inexact(to);
+  if (anfi_dtype_is_weak(from)) return anfi_dtype_weak_becomes(from, to);
   if (!f->host) return false;
   if (anfi_dtype_is_int(from)) return anfi_dtype_is_int(to) || is_inexact(to);
   return is_inexact(from) && anfi_dtype_promote(from, to, &both) && both == to;
@@ -60,6 +55,7 @@ static bool number_fits(anfi_fit *f, const anf_value *v, anf_dtype to) {
   bool look;
   if (!dtype_fits(f, (anf_dtype)v->type->dtype, to, &look)) return false;
   f->range = look && !all_ints_fit(v, to);
+  f->converted |= to != anfi_dtype_settle((anf_dtype)v->type->dtype);
   return !f->range;
 }
 

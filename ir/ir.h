@@ -185,6 +185,10 @@ anfi_class anfi_dtype_class(anf_dtype d);
 bool anfi_dtype_is_int(anf_dtype d); // signed or unsigned, not bool
 bool anfi_dtype_is_float(anf_dtype d);
 bool anfi_dtype_is_weak(anf_dtype d);
+bool anfi_dtype_weak_becomes(anf_dtype from,
+                             anf_dtype to); // may a number without a type take `to`?
+bool anfi_dtype_holds(anf_dtype d, int64_t least,
+                      int64_t most);      // an integer type: all of least..most
 anf_dtype anfi_dtype_settle(anf_dtype d); // weak types to i64 and f64
 bool anfi_dtype_parse(const char *s, size_t len, anf_dtype *out);
 /* The element type of an operation on both: a float beats an integer, the wider wins, a weak number

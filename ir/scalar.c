@@ -181,7 +181,12 @@ unsigned anfi_scalar_domain(anf_dtype d) {
 
 anf_dtype anfi_scalar_dtype(size_t n, const anf_type *const *in, const anf_type *out) {
   anf_dtype result = (anf_dtype)out->dtype, d = n ? (anf_dtype)in[0]->dtype : result;
-  for (size_t i = 1; i < n; i++) anfi_dtype_promote(d, (anf_dtype)in[i]->dtype, &d);
+  bool weak = d == ANF_INT;
+  for (size_t i = 1; i < n; i++) {
+    anfi_dtype_promote(d, (anf_dtype)in[i]->dtype, &d);
+    weak |= in[i]->dtype == ANF_INT;
+  }
+  if (weak && result == ANF_BOOL && anfi_dtype_is_int(d) && d != ANF_U64) return ANF_I64;
   unsigned have = anfi_scalar_domain(d), want = anfi_scalar_domain(result);
   return want > have ? result : d;
 }

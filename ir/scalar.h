@@ -43,7 +43,8 @@ typedef struct anfi_scalar {
 
 /* The code of a row that has `.scalar`; parsed at first use and kept with the context. */
 const anfi_scalar *anfi_scalar_of(anf_ctx *cx, anfi_opcode op);
-/* The computation type for these inputs (all tensors) and result. */
+/* The computation type for these inputs (all tensors) and result. What gives a bool, as a comparison, takes integers
+ * without a type as they are: they need not be in the range of the type that they meet, unless that is u64. */
 anf_dtype anfi_scalar_dtype(size_t n, const anf_type *const *in, const anf_type *out);
 /* The function of complex numbers that the operation is, or -1. */
 int anfi_scalar_complex(anfi_scalar_op op);

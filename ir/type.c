@@ -36,6 +36,18 @@ anf_dtype anfi_dtype_settle(anf_dtype d) {
   return d == ANF_INT ? ANF_I64 : d == ANF_FLOAT ? ANF_F64 : d;
 }
 
+bool anfi_dtype_weak_becomes(anf_dtype from, anf_dtype to) {
+  bool inexact = dtypes[to].class == ANFI_CLASS_FLOAT || dtypes[to].class == ANFI_CLASS_COMPLEX;
+  return from == ANF_INT ? anfi_dtype_is_int(to) || inexact : from == ANF_FLOAT && inexact;
+}
+bool anfi_dtype_holds(anf_dtype d, int64_t least, int64_t most) {
+  int bits = 8 * dtypes[d].bytes;
+  bool is_signed = dtypes[d].class == ANFI_CLASS_SIGNED;
+  if (bits == 64) return is_signed || least >= 0;
+  int64_t end = (int64_t)1 << (is_signed ? bits - 1 : bits);
+  return least >= (is_signed ? -end : 0) && most < end;
+}
+
 bool anfi_dtype_parse(const char *s, size_t len, anf_dtype *out) {
   for (int d = 0; d < ANF_DTYPE_COUNT; d++)
     if (strlen(dtypes[d].name) == len && memcmp(dtypes[d].name, s, len) == 0) {

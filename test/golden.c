@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { MAX_RUNS = 16, MAX_WORDS = 64, TIME_LIMIT = 120, SHOWN_LINES = 60 };
+enum { MAX_RUNS = 32, MAX_WORDS = 64, TIME_LIMIT = 120, SHOWN_LINES = 60 };
 
 typedef struct {
   char *at;
@@ -34,6 +34,7 @@ typedef struct {
   size_t len;
   int status;       // that it must end with
   bool with_errors; // a status was given: standard error is part of the output
+  bool engines;     // `run` with each engine
 } run;
 
 typedef struct {
@@ -154,9 +155,11 @@ static bool has_key(const char *line, size_t n, const char *key, const char **re
 
 static void read_head_line(test_case *c, const char *line, size_t n) {
   const char *rest;
-  if (has_key(line, n, "run: ", &rest)) {
+  bool engines = has_key(line, n, "engines: ", &rest);
+  if (engines || has_key(line, n, "run: ", &rest)) {
     c->too_many = c->nrun == MAX_RUNS;
-    if (!c->too_many) c->runs[c->nrun++] = (run){rest, (size_t)(line + n - rest), 0, false};
+    if (!c->too_many)
+      c->runs[c->nrun++] = (run){rest, (size_t)(line + n - rest), 0, false, engines};
   } else if (has_key(line, n, "why: ", &rest)) c->has_why = true;
   else if (has_key(line, n, "status: ", &rest) && c->nrun) {
     c->runs[c->nrun - 1].status = atoi(rest);
@@ -270,23 +273,63 @@ static void note(text *to, const char *head, const char *s, size_t n) {
 
 static bool same(text a, const char *s, size_t n) { return a.n == n && memcmp(a.at, s, n) == 0; }
 
+/* The file, line and column of the first message. */
+static size_t place_length(text err) {
+  const char *end = err.n ? strstr(err.at, " error ") : NULL;
+  return end ? (size_t)(end - err.at) : 0;
+}
+
+static bool is_refused_alike(text a, text b) {
+  size_t n = place_length(a);
+  return n == place_length(b) && (!n || memcmp(a.at, b.at, n) == 0);
+}
+
+/* `args` with one engine. Its output goes to `out` and `err`; false with a note when it ends in another way
+ * than it must. */
+static bool run_one(const options *o, const test_case *c, const char *dir, const run *r,
+                    const char *args, text *out, text *err, text *notes) {
+  int status = anfora(o, c, dir, args, strlen(args), out, err);
+  if (status == r->status && (!err->n || r->with_errors)) return true;
+  char *head = format("%s ended with status %d, not %d; standard error:", args, status, r->status);
+  note(notes, head, err->at, err->n);
+  free(head);
+  return false;
+}
+
+/* What the interpreter writes, all engines write; what it refuses, they refuse at the same place. */
+static bool run_engines(const options *o, const test_case *c, const char *dir, const run *r,
+                        text *out, text *err, text *notes) {
+  static const char *const engine[] = {"interp", "tir", "llvm", "cjit"};
+  bool good = true;
+  for (size_t i = 0; i < sizeof engine / sizeof *engine; i++) {
+    char *args = format("run --backend %s %.*s", engine[i], (int)r->len, r->args);
+    text o1 = {0}, e1 = {0};
+    good = run_one(o, c, dir, r, args, i ? &o1 : out, i ? &e1 : err, notes) && good;
+    if (i && (!same(o1, out->at, out->n) || !is_refused_alike(e1, *err))) {
+      note(notes, args, o1.at, o1.n);
+      note(notes, "  standard error:", e1.at, e1.n);
+      note(notes, "but the interpreter:", out->at, out->n);
+      note(notes, "  standard error:", err->at, err->n);
+      good = false;
+    }
+    free(o1.at), free(e1.at), free(args);
+  }
+  return good;
+}
+
 /* Runs every line of the head; false with a note when one ends in another way than it must. */
 static bool run_all(const options *o, const test_case *c, const char *dir, text *got, text *notes) {
   bool good = true;
   for (size_t i = 0; i < c->nrun; i++) {
     const run *r = &c->runs[i];
     text out = {0}, err = {0};
-    int status = anfora(o, c, dir, r->args, r->len, &out, &err);
+    char *args = format("%.*s", (int)r->len, r->args);
+    good = (r->engines ? run_engines(o, c, dir, r, &out, &err, notes)
+                       : run_one(o, c, dir, r, args, &out, &err, notes)) &&
+           good;
     append(got, out.at, out.n);
     if (r->with_errors) append(got, err.at, err.n);
-    if (status != r->status || (err.n && !r->with_errors)) {
-      char *head = format("%.*s ended with status %d, not %d; standard error:", (int)r->len,
-                          r->args, status, r->status);
-      note(notes, head, err.at, err.n);
-      free(head);
-      good = false;
-    }
-    free(out.at), free(err.at);
+    free(out.at), free(err.at), free(args);
   }
   if (got->n && got->at[got->n - 1] != '\n') append(got, "\n", 1);
   return good;

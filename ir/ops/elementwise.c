@@ -412,6 +412,12 @@ static bool element(machine *m, const anfi_eval *q, size_t to, const size_t *fro
   return true;
 }
 
+static bool all_positive(const anf_value *v) {
+  for (size_t i = 0; i < v->n; i++)
+    if (anfi_get_i64(v, i) < 0) return false;
+  return true;
+}
+
 static bool prepare(machine *m, const anfi_eval *q) {
   const anf_type *in[MAX_INPUTS];
   m->code = anfi_scalar_of(q->cx, q->op);
@@ -420,6 +426,9 @@ static bool prepare(machine *m, const anfi_eval *q) {
   m->type = anfi_scalar_dtype(q->n, in, q->type);
   m->domain = anfi_scalar_domain(m->type);
   m->single = m->type == ANF_F16 || m->type == ANF_BF16 || m->type == ANF_F32 || m->type == ANF_C64;
+  for (size_t k = 0; m->type == ANF_U64 && q->type->dtype == ANF_BOOL && k < q->n; k++)
+    if (q->in[k]->type->dtype == ANF_INT && !all_positive(q->in[k]))
+      return anfi_fail(q->cx, q->loc, ANF_E0445, anfi_op[q->op].name, anf_dtype_name(m->type));
   m->failed = -1;
   memset(m->at, 0, m->code->n * sizeof *m->at); // a step reads arg[] that it does not have
   for (uint32_t k = 0; k < m->code->n; k++) {

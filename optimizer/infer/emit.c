@@ -11,6 +11,11 @@ anf_node *anfi_emit_apply(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs,
   return p;
 }
 
+anf_node *anfi_emit_effect(anfi_emit *e, anf_node *n) {
+  if (e->effect) anfi_add_effect(e->g, n);
+  return n;
+}
+
 anf_node *anfi_emit_const(anfi_emit *e, anf_value *v) {
   anf_node *n = anfi_value(e->q->m, v);
   n->type = anfi_value_type(e->q->cx, v);
@@ -60,9 +65,55 @@ static anf_node *undefined(anfi_emit *e, const anf_type *type) {
   return anfi_emit_apply(e, ANF_OP_Undef, at, type, 0, NULL);
 }
 
+static anf_node *compare(anfi_emit *e, anfi_opcode op, anf_node *n, int64_t with) {
+  anf_ctx *cx = e->q->cx;
+  const anf_type *t = anfi_type_with_dtype(cx, n->type, ANF_BOOL);
+  anf_node *in[2] = {n, anfi_emit_const(e, anf_value_int(cx, with))};
+  return anfi_emit_apply(e, op, NULL, t, 2, in);
+}
+
+/* Asserts that integers without a type are in the range of the one that they take. */
+static void assert_range(anfi_emit *e, anf_node *n, anf_dtype to) {
+  anf_ctx *cx = e->q->cx;
+  const anf_type *one = anfi_type_scalar(cx, ANF_BOOL);
+  unsigned bits = 8 * (unsigned)anf_dtype_bytes(to);
+  bool is_signed = anfi_dtype_class(to) == ANFI_CLASS_SIGNED;
+  if (anfi_dtype_holds(to, INT64_MIN, INT64_MAX)) return;
+  int64_t end = bits == 64 ? 0 : (int64_t)1 << (bits - is_signed);
+  anf_node *good = compare(e, ANF_OP_GreaterEqual, n, is_signed ? -end : 0);
+  if (end) {
+    anf_node *both[2] = {good, compare(e, ANF_OP_Less, n, end)};
+    good = anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, good->type, 2, both);
+  }
+  if (n->type->n) good = anfi_emit_apply(e, ANF_OP_All, NULL, one, 1, &good);
+  const char *why =
+      anfi_sprintf(e->arena, "a number is outside %s, the type that it takes", anf_dtype_name(to));
+  anf_node *in[2] = {good, anfi_emit_const(e, anfi_value_new_string(cx, why, strlen(why)))};
+  anfi_add_effect(
+      e->g, anfi_emit_apply(e, ANF_OP_Assert, NULL, anfi_type_simple(cx, ANF_TYPE_NONE), 2, in));
+}
+
+static bool in_range(const anf_value *v, anf_dtype to) {
+  for (size_t i = 0; i < v->n; i++)
+    if (!anfi_dtype_holds(to, anfi_get_i64(v, i), anfi_get_i64(v, i))) return false;
+  return true;
+}
+
+anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with) {
+  bool constant = n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR;
+  if (n->type->dtype != ANF_INT || !anfi_dtype_is_int(with) || with == ANF_I64 || with == ANF_INT)
+    return n;
+  bool fits = constant && in_range(n->u.value, with);
+  if (with == ANF_U64 && !fits) assert_range(e, n, with);
+  return with != ANF_U64 && fits ? anfi_emit_const(e, anfi_value_cast(n->u.value, with)) : n;
+}
+
 static anf_node *cast(anfi_emit *e, anf_node *n, const anf_type *to) {
-  if (n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR)
-    return anfi_emit_const(e, anfi_value_cast(n->u.value, (anf_dtype)to->dtype));
+  bool constant = n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR;
+  if (n->type->dtype == ANF_INT && anfi_dtype_is_int((anf_dtype)to->dtype) &&
+      !(constant && in_range(n->u.value, (anf_dtype)to->dtype)))
+    assert_range(e, n, (anf_dtype)to->dtype);
+  if (constant) return anfi_emit_const(e, anfi_value_cast(n->u.value, (anf_dtype)to->dtype));
   anf_value *d = anfi_value_new_type(e->q->cx, anfi_type_scalar(e->q->cx, (anf_dtype)to->dtype));
   return anfi_emit_apply(e, ANF_OP_Cast, anfi_attrs_one(e->q->m, ANF_OP_Cast, d), to, 1, &n);
 }

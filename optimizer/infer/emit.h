@@ -14,7 +14,7 @@ typedef struct anfi_emit {
   anfi_spec *spec;            // being written
   anf_graph *g;               // its graph
   anf_node **node;            // by position in the original's order
-  anf_node *call;             // the call written last, for the order of effects
+  bool effect;                // the original being written is effectful
   uint32_t debug;             // of nodes being written
   size_t *where[2];           // of a branch: which shared parameter each branch's bound data is
 } anfi_emit;
@@ -30,6 +30,14 @@ anf_node *anfi_emit_i32(anfi_emit *e, int64_t v);
 anf_node *anfi_emit_const(anfi_emit *e, anf_value *v); // takes the reference
 /* The data of `from` as data of `to`, which is wider. */
 anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, const anfi_abs *to);
+
+/* What is compared with data of a type. A constant integer without a type takes that if it holds it: the
+ * comparison is as exact, and narrower. */
+anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with);
+
+/* Lists n, a call, among the effects of the graph being written if the original is: of a Map, each call
+ * that it becomes. Gives n. */
+anf_node *anfi_emit_effect(anfi_emit *e, anf_node *n);
 
 /* The environment as the callee takes it: boxes are opened. */
 anf_node *anfi_emit_open(anfi_emit *e, anf_node *n, const anfi_abs *a);

@@ -40,8 +40,7 @@ static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *
   anf_node *call = anfi_call(e->g, all + 1, in);
   call->type = anfi_abs_type(e->abs, s->result);
   call->debug = e->debug;
-  e->call = call;
-  return anfi_emit_coerce(e, call, s->result, result);
+  return anfi_emit_coerce(e, anfi_emit_effect(e, call), s->result, result);
 }
 
 static anf_node **spread(anfi_emit *e, anf_node *bound, size_t n) {
@@ -69,7 +68,6 @@ static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size
                          anf_node **(*pick)(anfi_emit *, const site *, const anfi_abs *, size_t,
                                             anf_node **)) {
   anf_graph *outer = e->g;
-  anf_node *outer_call = e->call;
   const char *name = anfi_sprintf(e->arena, "%s%s", mark_of(branch), outer->name->s);
   anf_graph *g = anfi_graph_new(e->q->m, anfi_intern_z(&e->q->m->strings, name));
   g->flags = ANFI_GRAPH_PRIVATE;
@@ -86,17 +84,14 @@ static anf_node *adapter(anfi_emit *e, const site *s, const anfi_abs *code, size
   anf_node **bound = pick(e, s, code, branch, params);
   anf_node *r = call_code(e, code, bound, s->n, s->aabs, params + s->nshared, s->result, s->at);
   if (r) anfi_set_result(g, r);
-  if (r && e->call && e->call->graph == g && (s->at->flags & ANFI_NODE_EFFECT))
-    anfi_add_effect(g, e->call);
   e->g = outer;
-  e->call = outer_call;
   return r ? anfi_graph_value(g) : NULL;
 }
 
 anf_graph *anfi_emit_target(anfi_emit *e, anfi_arg f, size_t n, const anfi_arg *args,
                             const anfi_abs *result, anf_node *at) {
   anf_graph *outer = e->g, *g;
-  anf_node *outer_call = e->call, **p = ANFI_NEW_N(e->arena, anf_node *, n + 1);
+  anf_node **p = ANFI_NEW_N(e->arena, anf_node *, n + 1);
   const anfi_abs **aabs = ANFI_NEW_N(e->arena, const anfi_abs *, n + 1);
   const anf_graph *named = f.abs->n == 1 ? f.abs->item[0]->graph : NULL;
   g = anfi_graph_new(e->q->m, named ? named->name : outer->name);
@@ -109,13 +104,9 @@ anf_graph *anfi_emit_target(anfi_emit *e, anfi_arg f, size_t n, const anfi_arg *
     p[i + 1]->debug = args[i].node->debug;
   }
   e->g = g;
-  e->call = NULL;
   anf_node *r = anfi_emit_call(e, f.abs, p[0], n, aabs, p + 1, result, at);
   if (r) anfi_set_result(g, r);
-  if (r && e->call && e->call->graph == g && (at->flags & ANFI_NODE_EFFECT))
-    anfi_add_effect(g, e->call);
   e->g = outer;
-  e->call = outer_call;
   return r ? g : NULL;
 }
 
@@ -127,8 +118,7 @@ static anf_node *call_chosen(anfi_emit *e, const site *s, anf_node *chosen) {
   anf_node *call = anfi_call(e->g, s->nshared + s->n + 1, in);
   call->type = anfi_abs_type(e->abs, s->result);
   call->debug = e->debug;
-  e->call = call;
-  return call;
+  return anfi_emit_effect(e, call);
 }
 
 /* ---- one of a flow set, by tag ---- */
@@ -243,5 +233,5 @@ anf_node *anfi_emit_loop(anfi_emit *e, int64_t invariant, const anfi_abs *fabs, 
   if (go)
     anfi_set_attrs(loop, anfi_attrs_set(e->q->m, loop, ANFI_LOOP_GUARDED,
                                         anfi_value_new_i64(e->q->cx, ANF_BOOL, 1)));
-  return e->call = loop;
+  return anfi_emit_effect(e, loop);
 }

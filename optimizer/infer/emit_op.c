@@ -159,12 +159,20 @@ static anf_node *emit_field(anfi_emit *e, const anfi_attrs *attrs, const anfi_ab
   return NULL;
 }
 
+static anf_node *emit_compare(anfi_emit *e, anfi_opcode op, anf_node *const *in,
+                              const anfi_abs *result) {
+  anf_node *of[2] = {anfi_emit_compared(e, in[0], (anf_dtype)in[1]->type->dtype),
+                     anfi_emit_compared(e, in[1], (anf_dtype)in[0]->type->dtype)};
+  return anfi_emit_apply(e, op, NULL, anfi_abs_type(e->abs, result), 2, of);
+}
+
 anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,
                        const anfi_abs *const *iabs, anf_node *const *in, const anfi_abs *result,
                        anf_node *at) {
   if (anfi_op_makes_function(op)) return anfi_emit_tuple(e, n, in);
   if (anfi_op_is_meta(op)) return anfi_emit_meta(e, op, attrs, n, iabs, in, at);
   attrs = constant_attrs(e, op, attrs, &n, iabs, at);
+  if (n == 2 && anfi_op[op].infer == anfi_infer_compare) return emit_compare(e, op, in, result);
   switch (op) {
   case ANF_OP_Partial: return emit_partial(e, n, iabs, in, result);
   case ANF_OP_Switch: return emit_switch(e, iabs, in, result);
@@ -172,7 +180,7 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
   case ANF_OP_MakeTuple: return anfi_emit_tuple(e, n, in);
   case ANF_OP_GetItem:
     if (iabs[0]->kind == ANFI_ABS_TUPLE) return emit_tuple_part(e, attrs, n, iabs, in[0], at);
-    return e->call = emit_tensor_item(e, attrs, anfi_abs_type(e->abs, result), n, iabs, in, at);
+    return emit_tensor_item(e, attrs, anfi_abs_type(e->abs, result), n, iabs, in, at);
   case ANF_OP_TupleConcat:
   case ANF_OP_TupleSet:
   case ANF_OP_TupleSlice:
@@ -187,6 +195,5 @@ anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, si
   default: break;
   }
   anf_node *p = anfi_emit_apply(e, op, attrs, anfi_abs_type(e->abs, result), n, in);
-  e->call = p;
-  return p;
+  return anfi_op[op].flags & (ANFI_EFFECT | ANFI_CALLS) ? anfi_emit_effect(e, p) : p;
 }

@@ -3,17 +3,12 @@
  *   HyperMap(f, (a, b), (c, d))          ->  (f(a, c), f(b, d))
  * One walk over the structure of the arguments serves twice: on abstract values to infer, on nodes to emit.
  * Recursion is over the nesting of tuples, which inference bounds. */
-#include "optimizer/infer/emit.h"
+#include "optimizer/infer/transform.h"
 
 bool anfi_op_is_meta(anfi_opcode op) {
   return op == ANF_OP_HyperMap || op == ANF_OP_Map || op == ANF_OP_MultiType || op == ANF_OP_Loop ||
          anfi_op_transforms_now(op);
 }
-
-typedef anfi_walk walk;
-typedef anfi_arg part;
-
-static part failed(void) { return (part){NULL, NULL}; }
 
 part anfi_part_call(const walk *w, part f, size_t n, const part *args) {
   const anfi_abs **aabs = ANFI_NEW_N(w->q->arena, const anfi_abs *, n + 1);
@@ -47,14 +42,31 @@ static part nest_like(const walk *w, const anfi_abs *like, const part *items) {
   return r;
 }
 
-/* A leaf of a later argument broadcasts where the first argument nests deeper. */
-static bool map_items(const walk *w, size_t n, const part *xs, size_t i, part *out) {
+/* Where item i of `first` is in `a`: at the same place of a tuple, in the field of its name of a record. a->n if
+ * there is none. */
+static size_t place_of(const anfi_abs *first, const anfi_abs *a, size_t i) {
+  if (a->kind != first->kind || a->n != first->n) return a->n;
+  if (a->kind == ANFI_ABS_TUPLE) return i;
+  size_t k = 0;
+  while (k < a->n && a->type->names[k] != first->type->names[i]) k++;
+  return k;
+}
+
+/* A leaf of a later argument of HyperMap broadcasts where the first argument nests deeper. */
+static bool map_items(const walk *w, size_t n, const part *xs, size_t i, bool deep, part *out) {
   for (size_t k = 0; k < n; k++) {
-    if (k && !is_nest(xs[k].abs)) out[k] = xs[k];
-    else if (i < xs[k].abs->n && xs[k].abs->n == xs[0].abs->n) out[k] = item(w, xs[k], i);
-    else
-      return anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0527, k + 1, (size_t)xs[k].abs->n,
-                       (size_t)xs[0].abs->n);
+    bool nest = is_nest(xs[k].abs);
+    if (deep && !nest) {
+      out[k] = xs[k];
+      continue;
+    }
+    size_t from = nest ? place_of(xs[0].abs, xs[k].abs, i) : 0;
+    if (!nest || from == xs[k].abs->n) {
+      anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0527, k + 2, anfi_show_abs(w, xs[k].abs),
+                anfi_show_abs(w, xs[0].abs));
+      return anfi_infer_trace(w->q), false;
+    }
+    out[k] = item(w, xs[k], from);
   }
   return true;
 }
@@ -67,9 +79,13 @@ static part rows_of(const walk *w, part x) {
   return r;
 }
 
+static bool has_rows(const anfi_abs *a) {
+  return a->kind == ANFI_ABS_DATA && a->type->kind == ANF_TYPE_TENSOR && a->type->n;
+}
+
 static bool have_items(const walk *w, size_t n, part *xs) {
   for (size_t k = 0; k < n; k++) {
-    if (is_nest(xs[k].abs)) continue;
+    if (!has_rows(xs[k].abs)) continue;
     xs[k] = rows_of(w, xs[k]);
     if (!xs[k].abs) return false;
     if (!is_nest(xs[k].abs))
@@ -80,30 +96,61 @@ static bool have_items(const walk *w, size_t n, part *xs) {
 }
 
 static part map(const walk *w, part f, size_t n, const part *xs, bool deep) {
-  if (!is_nest(xs[0].abs)) return anfi_part_call(w, f, n, xs);
+  if (!is_nest(xs[0].abs) && deep) return anfi_part_call(w, f, n, xs);
+  if (!is_nest(xs[0].abs))
+    return anfi_transform_fail(w, ANF_E0539, anfi_show_abs(w, xs[0].abs), "");
   part *items = ANFI_NEW_N(w->q->arena, part, xs[0].abs->n + 1),
        *args = ANFI_NEW_N(w->q->arena, part, n + 1);
   for (uint32_t i = 0; i < xs[0].abs->n; i++) {
-    if (!map_items(w, n, xs, i, args)) return failed();
+    if (!map_items(w, n, xs, i, deep, args)) return failed();
     items[i] = deep ? map(w, f, n, args, true) : anfi_part_call(w, f, n, args);
     if (!items[i].abs) return failed();
   }
   return nest_like(w, xs[0].abs, items);
 }
 
-/* The first function whose declared parameters take the arguments. */
-static part choose_and_call(const walk *w, part fs, size_t n, const part *args) {
-  for (uint32_t i = 0; i < fs.abs->n; i++) {
-    const anfi_abs *f = fs.abs->item[i];
-    const anf_graph *g = f->kind == ANFI_ABS_FN && f->n == 1 ? f->item[0]->graph : NULL;
-    size_t bound = g ? f->item[0]->n : 0;
-    bool takes = g && g->params.n == bound + n;
-    for (size_t k = 0; takes && k < n; k++) {
-      const anf_type *t = g->params.at[bound + k]->type;
-      takes = !t || anfi_abs_fits(args[k].abs, t);
-    }
-    if (takes) return anfi_part_call(w, item(w, fs, i), n, args);
+/* How a function takes arguments: not, by converting numbers, or as they are. */
+typedef enum { REFUSES, CONVERTS, TAKES, UNSURE } taking;
+
+static taking code_takes(const walk *w, const anfi_abs *code, size_t n, const part *args) {
+  const anf_graph *g = code->graph;
+  if (!g) {
+    const anfi_schema *s = anfi_op_schema(w->q->cx, (anfi_opcode)code->op);
+    return code->n + n >= s->min_in && (s->variadic || code->n + n <= s->nin) ? TAKES : REFUSES;
   }
+  if (g->params.n != code->n + n) return REFUSES;
+  anfi_fitting f = {.q = w->q};
+  for (size_t k = 0; k < n; k++) {
+    const anf_type *t = g->params.at[code->n + k]->type;
+    if (t && !anfi_abs_declared(&f, args[k].abs, t)) return REFUSES;
+  }
+  return f.unsure ? UNSURE : f.converted ? CONVERTS : TAKES;
+}
+
+/* Of a function that is chosen when the program runs, all candidates must agree. */
+static taking takes(const walk *w, const anfi_abs *f, size_t n, const part *args) {
+  if (f->kind != ANFI_ABS_FN) return REFUSES;
+  taking all = code_takes(w, f->item[0], n, args);
+  for (uint32_t i = 1; i < f->n; i++)
+    if (code_takes(w, f->item[i], n, args) != all) return UNSURE;
+  return all;
+}
+
+/* The first function that takes the arguments as they are, else the first that converts numbers. What is
+ * not known before the program runs decides nothing: that is an error. */
+static part choose_and_call(const walk *w, part fs, size_t n, const part *args) {
+  uint32_t first = fs.abs->n;
+  for (uint32_t i = 0; i < fs.abs->n; i++) {
+    taking how = takes(w, fs.abs->item[i], n, args);
+    if (how == UNSURE)
+      return anfi_transform_fail(w, ANF_E0538, anfi_show_abs(w, fs.abs->item[i]), "");
+    if (how == TAKES) {
+      first = i;
+      break;
+    }
+    if (how == CONVERTS && first == fs.abs->n) first = i;
+  }
+  if (first < fs.abs->n) return anfi_part_call(w, item(w, fs, first), n, args);
   anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0528);
   anfi_infer_trace(w->q);
   return failed();

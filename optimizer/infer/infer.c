@@ -155,53 +155,29 @@ static bool arity_error(anfi_inference *q, const anf_graph *g, size_t n, const a
   return false;
 }
 
-/* A weak number takes the declared element type; unknown dims of a declaration match any. */
-static const anfi_abs *declared(anfi_inference *q, const anfi_abs *a, const anf_type *type) {
-  if (a->kind != ANFI_ABS_DATA || type->kind != ANF_TYPE_TENSOR || a->type->kind != ANF_TYPE_TENSOR)
-    return a;
-  if (!anfi_dtype_is_weak((anf_dtype)a->type->dtype) || a->type->dtype == type->dtype) return a;
-  const anf_type *to = anfi_type_with_dtype(q->cx, a->type, (anf_dtype)type->dtype);
-  if (!a->value) return anfi_abs_data(&q->abs, to);
-  anf_value *v = anfi_value_cast(a->value, (anf_dtype)type->dtype);
-  const anfi_abs *cast = anfi_abs_const(&q->abs, v);
-  anf_value_release(v);
-  return cast;
-}
-
-bool anfi_abs_fits(const anfi_abs *a, const anf_type *type) {
-  if (type->kind == ANF_TYPE_ANY || a->kind == ANFI_ABS_BOTTOM) return true;
-  if (type->kind == ANF_TYPE_FN) return a->kind == ANFI_ABS_FN;
-  if (type->kind == ANF_TYPE_TUPLE || type->kind == ANF_TYPE_RECORD) {
-    if (a->kind != (type->kind == ANF_TYPE_TUPLE ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD) ||
-        a->n != type->n)
-      return false;
-    for (uint32_t i = 0; i < a->n; i++)
-      if (!anfi_abs_fits(a->item[i], type->items[i])) return false;
-    return true;
-  }
-  if (a->kind != ANFI_ABS_DATA || a->type->kind != type->kind) return false;
-  if (type->kind != ANF_TYPE_TENSOR) return true;
-  if (a->type->dtype != type->dtype || a->type->n != type->n) return false;
-  for (uint32_t i = 0; i < type->n; i++)
-    if (type->dims[i] >= 0 && a->type->dims[i] >= 0 && type->dims[i] != a->type->dims[i])
-      return false;
-  return true;
+static void hint_range(anfi_inference *q, const anfi_abs *a, const anf_type *t) {
+  bool number = a->kind == ANFI_ABS_DATA && a->value && a->type->kind == ANF_TYPE_TENSOR;
+  if (number && t->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)t->dtype) &&
+      a->type->dtype == ANF_INT && a->type->n == t->n)
+    anfi_hint(q->cx, "the number is outside %s", anf_dtype_name((anf_dtype)t->dtype));
 }
 
 static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args, anf_node *at) {
+  anfi_fitting f = {.q = q};
   for (size_t i = 0; i < g->params.n; i++) {
     const anf_node *p = g->params.at[i];
-    if (p->type) args[i] = declared(q, args[i], p->type);
-    if (p->type && !anfi_abs_fits(args[i], p->type)) {
+    const anfi_abs *fits = p->type ? anfi_abs_declared(&f, args[i], p->type) : args[i];
+    if (!fits) {
       anf_text o = {q->cx, NULL, 0, 0};
       anfi_put_type(&o, q->cx, p->type);
       anfi_fail(q->cx, loc_of(at), ANF_E0511, i + 1, g->name->s, o.text, show(q, args[i]));
       anf_text_free(&o);
+      hint_range(q, args[i], p->type);
       anfi_note(q->cx, anfi_node_loc(p), "the parameter is declared here");
       anfi_infer_trace(q);
       return false;
     }
-    if (!q->need[p->id]) args[i] = anfi_abs_broaden(&q->abs, args[i]);
+    args[i] = q->need[p->id] ? fits : anfi_abs_broaden(&q->abs, fits);
   }
   return true;
 }
@@ -298,18 +274,37 @@ static const anfi_abs *eval_node(anfi_inference *q, anfi_spec *s, anf_node *n) {
   return anfi_infer_apply(q, (anfi_opcode)n->op, n->u.attrs, n->nin, in, n);
 }
 
+/* What a result becomes for its declared type: dims that parameters name hold for it. NULL if it does not fit. */
+static const anfi_abs *declared_result(anfi_inference *q, const anfi_spec *s, const anfi_abs *r) {
+  anfi_fitting f = {.q = q};
+  for (size_t i = 0; i < s->graph->params.n; i++) {
+    const anf_type *t = s->graph->params.at[i]->type;
+    if (t) anfi_abs_declared(&f, s->arg[i], t);
+  }
+  return anfi_abs_declared(&f, r, s->graph->result_type);
+}
+
+/* Where the result is computed, or if that is a constant or another's node, where the function is. */
+static anfi_loc result_loc(const anfi_inference *q, const anf_graph *g) {
+  const anf_node *r = g->result;
+  if (anfi_is_cnode(r) && r->graph == g) return loc_of(r);
+  const anfi_debug *d = &q->m->debugs.at[g->debug];
+  return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
+}
+
 static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
   const anf_type *type = s->graph->result_type;
-  if (type) r = declared(q, r, type);
-  if (type && !anfi_abs_fits(r, type)) {
+  const anfi_abs *fits = type ? declared_result(q, s, r) : r;
+  if (!fits) {
     anf_text o = {q->cx, NULL, 0, 0};
     anfi_put_type(&o, q->cx, type);
-    anfi_fail(q->cx, loc_of(s->graph->result), ANF_E0516, s->graph->name->s, o.text, show(q, r));
+    anfi_fail(q->cx, result_loc(q, s->graph), ANF_E0516, s->graph->name->s, o.text, show(q, r));
+    hint_range(q, r, type);
     anf_text_free(&o);
     anfi_infer_trace(q);
     return false;
   }
-  if (!q->need[s->graph->result->id]) r = anfi_abs_broaden(&q->abs, r);
+  r = q->need[s->graph->result->id] ? fits : anfi_abs_broaden(&q->abs, fits);
   const anfi_abs *up = anfi_abs_join(&q->abs, s->result, r, true);
   if (!up) {
     anfi_fail(q->cx, loc_of(s->graph->result), ANF_E0515, show(q, s->result), show(q, r));

@@ -12,10 +12,21 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
                                 const anfi_abs *const *args, anf_node *at);
 const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n,
                                 const anfi_abs *const *args, anf_node *at);
-bool anfi_abs_fits(const anfi_abs *a, const anf_type *declared);
 void anfi_infer_trace(
     anfi_inference *q); // notes: the chain of specialisations and their call sites
 void anfi_infer_definition(anfi_inference *q, const anf_graph *g); // a note: where g is, if known
+
+/* declared.c: `a` as a declared type has it, or NULL if it does not fit. One fitting for a signature. */
+typedef struct anfi_size_of_dim {
+  int64_t dim, size; // a name's number, and a size, or another name's number, or unknown
+} anfi_size_of_dim;
+typedef struct anfi_fitting {
+  anfi_inference *q;
+  ANFI_VEC(anfi_size_of_dim) sizes;
+  bool converted; // a number took a type that is not its own
+  bool unsure;    // it fits if numbers or sizes are those that it takes
+} anfi_fitting;
+const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_type *type);
 
 /* rules.c: a primitive applied to `n` abs (attribute nodes' included) */
 const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,

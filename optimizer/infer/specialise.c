@@ -98,9 +98,8 @@ static bool write_body(anfi_emit *e, anfi_spec *s) {
   for (size_t i = 0; i < gi->order.n; i++) {
     anf_node *n = gi->order.at[i];
     e->debug = n->debug;
-    e->call = NULL;
+    e->effect = n->flags & ANFI_NODE_EFFECT;
     if (!(e->node[i] = emit_node(e, n))) return false;
-    if ((n->flags & ANFI_NODE_EFFECT) && e->call) anfi_add_effect(e->g, e->call);
   }
   anf_node *r = s->graph->result;
   anf_node *out = anfi_emit_coerce(e, operand(e, r), anfi_spec_abs(e->q, s, r), s->result);

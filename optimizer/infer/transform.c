@@ -223,7 +223,7 @@ anf_node *anfi_emit_derive(anfi_emit *e, const anfi_derived *d, anf_graph *targe
     if (v[i]) anfi_value_unguard(v[i]), anf_value_release(v[i]);
   all[0] = anfi_graph_value(target);
   if (n) memcpy(all + 1, in, n * sizeof *in);
-  return e->call = anfi_emit_apply(e, ANF_OP_Derive, at, type, n + 1, all);
+  return anfi_emit_effect(e, anfi_emit_apply(e, ANF_OP_Derive, at, type, n + 1, all));
 }
 
 anf_node **anfi_derive_inputs(const walk *w, part f, size_t n, const part *args, size_t nmore,
@@ -427,6 +427,12 @@ static part vjp(const walk *w, const anfi_attrs *attrs, part f, size_t n, const 
   return anfi_part_tuple(w, 3, (const part[]){anfi_part_item(w, y, 0), g, anfi_part_item(w, y, 1)});
 }
 
+/* The effects of the function were had when the derivative was taken, not where it is applied. */
+static void had_effects(part derived) {
+  anf_node *n = derived.node;
+  if (n && (n->flags & ANFI_NODE_EFFECT)) anfi_remove_effect(n);
+}
+
 static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, const part *bound,
                      size_t n, const part *args) {
   int64_t item = -1;
@@ -442,7 +448,7 @@ static part pullback(const walk *w, const anfi_attrs *attrs, size_t nbound, cons
   if (!dy.abs) return dy;
   part r = anfi_part_vjp(w, bound[0], nbound - 1, bound + 1, nbound - 1,
                          anfi_all_positions(w, nbound - 1), item, dy);
-  if (w->e) w->e->call = NULL; // Vjp had the effects
+  had_effects(r); // with Vjp
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
 
@@ -463,6 +469,7 @@ static part pushforward(const walk *w, size_t nbound, const part *bound, size_t 
   part *t = ANFI_NEW_N(w->q->arena, part, n + 1);
   if (!tangents_of(w, ANF_OP_Linearize, nbound - 1, bound + 1, n, args, t)) return failed();
   part r = anfi_part_jvp(w, bound[0], n, bound + 1, n, anfi_all_positions(w, n), t);
+  had_effects(r); // with Linearize
   return r.abs && !anfi_is_bottom(r) ? anfi_part_item(w, r, 1) : r;
 }
 

@@ -241,9 +241,12 @@ part anfi_part_jacobian(const walk *w, bool forward, anfi_opcode op, part f, siz
   for (size_t i = 0; good && i < out.n; i++) good = has_derivative(out.at[i].abs);
   if (!good) return anfi_transform_fail(w, ANF_E0535, anfi_op[op].name, anfi_show_abs(w, number));
   jacobian j = {w, f, n, args, y.abs, number, aux ? 0 : -1};
+  bool effect = w->e && w->e->effect;
+  part value = aux || effect ? anfi_part_call(w, f, n, args) : y; // has the effects, once
+  if (!value.abs) return value;
+  if (w->e) w->e->effect = false;
   part all = all_jacobians(&j, forward, npos, pos, single, &out);
+  if (w->e) w->e->effect = effect;
   if (!aux || !all.abs) return all;
-  part value = anfi_part_call(w, f, n, args);
-  return value.abs ? anfi_part_tuple(w, 2, (const part[]){all, anfi_part_item(w, value, 1)})
-                   : value;
+  return anfi_part_tuple(w, 2, (const part[]){all, anfi_part_item(w, value, 1)});
 }

@@ -30,7 +30,7 @@ part anfi_part_checkpoint(const walk *w, const anfi_attrs *attrs, part f, size_t
   memcpy(in + 1, anfi_derive_inputs(w, f, n, args, 0, NULL), (n + 1) * sizeof *in);
   anf_node *r =
       anfi_emit_apply(w->e, ANF_OP_Recompute, attrs, anfi_abs_type(&w->q->abs, y), n + 2, in);
-  return (part){y, w->e->call = r};
+  return (part){y, anfi_emit_effect(w->e, r)};
 }
 
 static anf_node *emit_custom(const walk *w, const char *kind, anf_graph *const *graph,
@@ -45,7 +45,7 @@ static anf_node *emit_custom(const walk *w, const char *kind, anf_graph *const *
   const anfi_attrs *at =
       anfi_attrs_one(w->q->m, ANF_OP_Custom, anfi_value_new_string(w->q->cx, kind, strlen(kind)));
   anf_node *r = anfi_emit_apply(w->e, ANF_OP_Custom, at, anfi_abs_type(&w->q->abs, y), n + 6, in);
-  return w->e->call = r;
+  return anfi_emit_effect(w->e, r);
 }
 
 /* A rule's result must have the types of the primal. */

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Declared types: does an abstract value fit, and what becomes of it. The rules are those that
+ * interp/type.c has for values. A number without a type takes the declared one if that holds it; all else
+ * must match. A dim's name stands for one size throughout a signature. Where the number or the size is
+ * not known yet, it fits: emit.c asserts that the number is in range. Recursion is over the
+ * nesting of types. */
+#include "optimizer/infer/rules.h"
+
+/* The size that a name stands for, or NULL. */
+static int64_t *size_of(anfi_fitting *f, int64_t dim) {
+  for (size_t i = 0; i < f->sizes.n; i++)
+    if (f->sizes.at[i].dim == dim) return &f->sizes.at[i].size;
+  return NULL;
+}
+
+/* Sizes that may be equal when the program runs are. Two names differ: nothing says that they are equal. */
+static bool dim_fits(anfi_fitting *f, int64_t want, int64_t have) {
+  if (want == ANF_DIM_UNKNOWN || want == have) return true;
+  if (want >= 0) return have < 0 && (f->unsure = true);
+  int64_t *known = size_of(f, want);
+  if (!known) {
+    anfi_push(f->q->arena, &f->sizes, ((anfi_size_of_dim){want, have}));
+    return true;
+  }
+  if (*known == have) return true;
+  bool named = *known < ANF_DIM_UNKNOWN && have < ANF_DIM_UNKNOWN, sizes = *known >= 0 && have >= 0;
+  if (named || sizes) return false;
+  if (*known < have) *known = have; // a size says more than a name or nothing
+  return f->unsure = true;
+}
+
+static const anfi_abs *number(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {
+  anf_dtype from = (anf_dtype)a->type->dtype, to = (anf_dtype)type->dtype;
+  anfi_inference *q = f->q;
+  if (from == to) return a;
+  if (!anfi_dtype_weak_becomes(from, to)) return NULL;
+  f->converted |= to != anfi_dtype_settle(from);
+  bool whole = anfi_dtype_is_int(to) && !anfi_dtype_holds(to, INT64_MIN, INT64_MAX);
+  if (!a->value) {
+    f->unsure |= whole;
+    return anfi_abs_data(&q->abs, anfi_type_with_dtype(q->cx, a->type, to));
+  }
+  for (size_t i = 0; whole && i < a->value->n; i++) {
+    int64_t x = anfi_get_i64(a->value, i);
+    if (!anfi_dtype_holds(to, x, x)) return NULL;
+  }
+  anf_value *v = anfi_value_cast(a->value, to);
+  const anfi_abs *cast = anfi_abs_const(&q->abs, v);
+  anf_value_release(v);
+  return cast;
+}
+
+static const anfi_abs *items(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {
+  anfi_abs_kind kind = type->kind == ANF_TYPE_TUPLE ? ANFI_ABS_TUPLE : ANFI_ABS_RECORD;
+  if (a->kind != kind || a->n != type->n) return NULL;
+  if (kind == ANFI_ABS_RECORD && type->n &&
+      memcmp(a->type->names, type->names, type->n * sizeof *type->names) != 0)
+    return NULL;
+  const anfi_abs **of = ANFI_NEW_N(f->q->arena, const anfi_abs *, type->n + 1);
+  for (uint32_t i = 0; i < type->n; i++)
+    if (!(of[i] = anfi_abs_declared(f, a->item[i], type->items[i]))) return NULL;
+  return anfi_abs_items(&f->q->abs, kind, a->type, a->n, of);
+}
+
+/* Every function that it may be takes so many arguments. Of primitives that is not looked at. */
+static bool takes_arguments(const anfi_abs *a, size_t n) {
+  if (a->kind != ANFI_ABS_FN) return false;
+  for (uint32_t i = 0; i < a->n; i++)
+    if (a->item[i]->graph && a->item[i]->graph->params.n != a->item[i]->n + n) return false;
+  return true;
+}
+
+const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {
+  if (type->kind == ANF_TYPE_ANY || a->kind == ANFI_ABS_BOTTOM) return a;
+  if (type->kind == ANF_TYPE_FN) return takes_arguments(a, type->n) ? a : NULL;
+  if (type->kind == ANF_TYPE_TUPLE || type->kind == ANF_TYPE_RECORD) return items(f, a, type);
+  if (a->kind != ANFI_ABS_DATA || a->type->kind != type->kind) return NULL;
+  if (type->kind != ANF_TYPE_TENSOR) return a;
+  if (a->type->n != type->n) return NULL;
+  for (uint32_t i = 0; i < type->n; i++)
+    if (!dim_fits(f, type->dims[i], a->type->dims[i])) return NULL;
+  return number(f, a, type);
+}
