@@ -394,7 +394,8 @@ typedef struct outcome {
   bool ended;      // by return, break or continue: nothing follows in this graph
   anf_node *value; // of an open block that ends with an expression, else NULL
 } outcome;
-outcome anfi_anf_block(lower *lw, const ast *b, bool tail, bool want);
+typedef enum { NO_VALUE, ANY_VALUE, EACH_A_VALUE } wanted; // of a block; of each branch at its end
+outcome anfi_anf_block(lower *lw, const ast *b, bool tail, wanted value);
 anf_node *anfi_anf_if(lower *lw, const ast *e);
 anf_node *anfi_anf_and_or(lower *lw, const ast *e);
 anf_node *anfi_anf_switch(lower *lw, const ast *e, anf_node *c, anf_graph *f, anf_graph *g);

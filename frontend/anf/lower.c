@@ -123,7 +123,7 @@ static void fill(lower *lw, func *f) {
   lw->fn = f;
   lw->loop = NULL;
   add_params(lw, f);
-  outcome o = anfi_anf_block(lw, f->body, true, true);
+  outcome o = anfi_anf_block(lw, f->body, true, ANY_VALUE);
   if (!o.ended) anfi_set_result(lw->g, o.value ? o.value : anfi_anf_none(lw));
   keep_fields(lw, f, undo);
   anfi_anf_undo(lw, undo);

@@ -118,7 +118,7 @@ static void keep_arm(lower *lw, choice *c, arm *a, outcome o) {
 /* Makes the graphs of all arms and the calls that choose; the graph at hand gets the first choice
  * as
  * `*call`. Arms after the first stand in the ✗ graph of the one before. */
-static void lower_arms(lower *lw, choice *c, bool tail, bool want, anf_node **call) {
+static void lower_arms(lower *lw, choice *c, bool tail, wanted want, anf_node **call) {
   const ast *e = c->e;
   anf_graph *home = lw->g;
   size_t outer = 0;
@@ -178,24 +178,40 @@ static bool any_value(const choice *c) {
   return false;
 }
 
-/* An `if` that reaches its end on every path; `want`: as a value. */
-static anf_node *plain_if(lower *lw, const ast *e, bool want) {
+/* y = if c { x = 1 } else { 2 }: the first branch gives y nothing. */
+static bool branches_give(lower *lw, const choice *c) {
+  bool all = true;
+  for (size_t i = 0; i < c->n; i++) {
+    if (c->arms[i].value || c->arms[i].ended) continue;
+    const ast *block = c->e->kid[i + 1 < c->n ? 2 * i + 1 : c->e->n - 1];
+    anfi_fail(lw->cx, anfi_anf_loc(lw, block->n ? block->kid[block->n - 1] : block), ANF_E0148);
+    anfi_hint(lw->cx,
+              "end the branch with the value; names that it assigns can be read after the 'if'");
+    all = false;
+  }
+  return all;
+}
+
+/* An `if` that reaches its end on every path. */
+static anf_node *plain_if(lower *lw, const ast *e, wanted value) {
   choice c = {.e = e};
+  if (e->n % 2 == 0) value = NO_VALUE;
   wordlist all = {0};
   anf_node *call = NULL;
   anf_graph *home = lw->g;
   find_names(lw, &c);
-  want = want && e->n % 2 == 1;
-  lower_arms(lw, &c, false, want, &call);
+  lower_arms(lw, &c, false, value, &call);
+  bool complete = value != EACH_A_VALUE || branches_give(lw, &c);
   split_names(lw, &c, &all);
-  want = want && any_value(&c);
+  bool want = value != NO_VALUE && any_value(&c);
   for (size_t i = 0; i < c.n; i++) {
     lw->g = c.arms[i].at;
     anf_node *first = want ? arm_value(lw, &c.arms[i]) : NULL;
     anfi_set_result(lw->g, pack(lw, e, first, all.n, arm_values(lw, &c, &c.arms[i], &all)));
   }
   lw->g = home;
-  return unpack(lw, e, call, want, all.n, all.at);
+  anf_node *r = unpack(lw, e, call, want, all.n, all.at);
+  return complete ? r : lw->bad;
 }
 
 /* Bindings of the names as the arm left them. */
@@ -231,7 +247,7 @@ static outcome leaving_if(lower *lw, const ast *e, bool last) {
   choice c = {.e = e};
   anf_node *call = NULL;
   find_names(lw, &c);
-  lower_arms(lw, &c, last, last, &call);
+  lower_arms(lw, &c, last, last ? ANY_VALUE : NO_VALUE, &call);
   anfi_set_result(lw->g, call);
   size_t open = 0, one = 0;
   for (size_t i = 0; i < c.n; i++)
@@ -261,7 +277,7 @@ anf_node *anfi_anf_if(lower *lw, const ast *e) {
     anfi_hint(lw->cx, "add 'else { ... }'");
     return lw->bad;
   }
-  return plain_if(lw, e, true);
+  return plain_if(lw, e, EACH_A_VALUE);
 }
 
 /* a and b and c: ((a and b) and c), each a choice that does not compute what it need not. */
@@ -390,7 +406,7 @@ static void lower_round(lower *lw, looping *l, anf_graph *body, anf_graph *after
     anfi_anf_pattern(lw, l->e->kid[0], item);
   }
   want(lw, l);
-  outcome o = anfi_anf_block(lw, l->body, false, false);
+  outcome o = anfi_anf_block(lw, l->body, false, NO_VALUE);
   if (!o.ended) go_round(lw, l);
   unwant(lw, l);
   lw->loop = here.outer;
@@ -502,7 +518,7 @@ static void lower_return(lower *lw, const ast *s) {
 }
 
 /* One statement; `last`: nothing follows in the function; `want`: its value is the block's. */
-static outcome lower_statement(lower *lw, const ast *s, bool last, bool want) {
+static outcome lower_statement(lower *lw, const ast *s, bool last, wanted want) {
   outcome o = {false, NULL};
   switch ((akind)s->kind) {
   case A_DEF: anfi_anf_def(lw, s->u.fn); break;
@@ -522,14 +538,14 @@ static outcome lower_statement(lower *lw, const ast *s, bool last, bool want) {
   return o;
 }
 
-/* `tail`: the block's end is the function's end. `want`: its value is needed. */
-outcome anfi_anf_block(lower *lw, const ast *b, bool tail, bool want) {
+/* `tail`: the block's end is the function's end. */
+outcome anfi_anf_block(lower *lw, const ast *b, bool tail, wanted want) {
   outcome o = {false, NULL};
   if (b->kind != A_BLOCK) return (outcome){false, lw->bad};
   anfi_anf_declare(lw, b->kid, b->n);
   for (uint32_t i = 0; i < b->n && !o.ended; i++) {
     bool last = i + 1 == b->n;
-    o = lower_statement(lw, b->kid[i], last && tail, last && want);
+    o = lower_statement(lw, b->kid[i], last && tail, last ? want : NO_VALUE);
     if (o.ended && !last) anfi_fail(lw->cx, anfi_anf_loc(lw, b->kid[i + 1]), ANF_E0130);
   }
   return o;
