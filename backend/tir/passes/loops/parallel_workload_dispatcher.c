@@ -4,8 +4,8 @@
  *   for i in (0, 100, 1) parallel @[workload=1000]   →   parallel (2)
  *   for i in (0, 100, 1) parallel @[workload=10]     →   a sequential loop
  *
- * The workload is the cost of one iteration; a thread pays off from 37440 units on (the graph compiler of
- * oneDNN measured that constant). The count is a hint: only the run knows how many threads there are. */
+ * The workload is the cost of one iteration; a thread pays off from 37440 units on, a constant
+ * that a peer measured. The count is a hint: only the run knows how many threads there are. */
 #include "backend/tir/tir.h"
 
 enum { UNITS_A_THREAD = 37440 };
