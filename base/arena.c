@@ -70,6 +70,7 @@ void anfi_arena_free(anfi_arena *a) {
   free_list(a->cx, a->large);
   anfi_arena_init(a, a->cx);
 }
+void anfi_free_arena(void *arena) { anfi_arena_free((anfi_arena *)arena); }
 
 /* A spare one that fits, for `any` also one that is larger, or a new one; NULL if there is no memory. */
 static anfi_chunk *find_chunk(anf_ctx *cx, size_t size, bool any) {

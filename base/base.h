@@ -143,6 +143,8 @@ anf_status anfi_leave(anf_ctx *cx);
 /* Cleanups run at anfi_leave, last first: ALWAYS, or only when the frame failed. */
 typedef enum { ANFI_ALWAYS, ANFI_ON_FAIL } anfi_when;
 void anfi_defer(anf_ctx *cx, anfi_when when, void (*fn)(void *), void *arg);
+void anfi_free_text(void *text); // cleanups of an anf_text and an anfi_arena
+void anfi_free_arena(void *arena);
 /* Takes back the newest cleanup of `arg`; quick for a recent one. */
 void anfi_undefer(anf_ctx *cx, const void *arg);
 /* A scratch arena that lives until the frame is left. */

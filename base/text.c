@@ -19,6 +19,7 @@ void anf_text_free(anf_text *t) {
   if (t->text) anfi_raw(t->cx, t->text, t->cap, 0);
   *t = (anf_text){.cx = t->cx};
 }
+void anfi_free_text(void *text) { anf_text_free((anf_text *)text); }
 
 void anfi_put(anf_text *t, const char *s, size_t len) {
   reserve(t, len);

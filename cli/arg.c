@@ -3,12 +3,10 @@
 #include "cli/cli.h"
 #include "ir/ir.h"
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 anf_status cli_value(cli *c, const char *word, anf_value **out) {
   anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out)
                                  : anf_parse_value(c->cx, word, c->d, out);
-  if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
+  if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, *out);
   return st;
 }
 
@@ -51,7 +49,7 @@ static void settle(const cli *c, const anf_type *t, anf_value **v) {
   bool list = t && anf_type_get_kind(t) == ANF_TYPE_TENSOR && anf_value_rank(*v);
   if (!list || !anfi_dtype_is_float(anf_type_dtype(t)) || anf_value_dtype(*v) != ANF_F64) return;
   *v = anfi_value_cast(*v, anf_type_dtype(t));
-  anfi_defer(c->cx, ANFI_ALWAYS, release, *v);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, *v);
 }
 
 static anf_status set(cli *c, anf_graph *g, anf_value **values, size_t at, const char *text) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora build: a function as an object file with a header, for programs in C. */
 #include "cli/cli.h"
+#include "backend/tir/tir.h"
 
 static const char *const ending[ANF_BUILD_FORM_COUNT] = {[ANF_BUILD_OBJ] = ".o",
                                                          [ANF_BUILD_HEADER] = ".h",
@@ -100,14 +101,12 @@ static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_op
   return anf_build_graph(g, n, types, forms, o, c->d, out);
 }
 
-static void free_tir(void *m) { anf_tir_module_free((anf_tir_module *)m); }
-
 static anf_status build_tir(cli *c, cli_target t, unsigned forms, anf_build_opts *o,
                             anf_text *out) {
   anf_tir_module *m = NULL;
   anf_status st = anf_tir_load(c->cx, t.file, c->d, &m);
   if (st != ANF_OK) return st;
-  anfi_defer(c->cx, ANFI_ALWAYS, free_tir, m);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_tir, m);
   o->name = c->value[OPT_NAME] ? c->value[OPT_NAME] : stem(c, t.file);
   return anf_build_tir(m, forms, o, c->d, out);
 }

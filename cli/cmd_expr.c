@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora expr: an expression of PNNX as tokens, tree, reverse Polish form and value. */
 #include "cli/cli.h"
+#include "ir/ir.h"
 
 #include <jansson.h>
 
 static void free_expr(void *e) { anf_expr_free((anf_expr *)e); }
-static void release(void *v) { anf_value_release((anf_value *)v); }
 
 /* ---- showing ---- */
 
@@ -80,7 +80,7 @@ static anf_status evaluate(cli *c, const anf_expr *e, const char *const *word, s
   anf_status st = ANF_OK;
   for (size_t i = 0; i < n && st == ANF_OK; i++) st = cli_value(c, word[i], &in[i]);
   if (st == ANF_OK) st = anf_expr_eval(e, n, 1, in, c->d, out);
-  if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
+  if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, *out);
   return st;
 }
 

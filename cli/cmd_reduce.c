@@ -48,9 +48,6 @@ typedef struct {
 
 enum { DEPTH = 100000, FUEL = 1000000, SECONDS = 60, TRIES = 10000 };
 
-static void free_module(void *m) { anf_module_free((anf_module *)m); }
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static void take_code(outcome *o, const anf_diag *d) {
   for (size_t i = 0; i < anf_diag_count(d) && !o->code[0]; i++)
     if (anf_diag_at(d, i)->severity == ANF_ERROR)
@@ -97,11 +94,11 @@ static anf_status run_once(const job *j, anf_module *m, uint64_t steps, anf_diag
   for (size_t i = 0; i < g->params.n; i++) {
     args[i] = argument(j, g->params.at[i]);
     if (!args[i]) return ANF_INVALID;
-    anfi_defer(j->c->cx, ANFI_ALWAYS, release, args[i]);
+    anfi_defer(j->c->cx, ANFI_ALWAYS, anfi_release, args[i]);
   }
   anf_run_opts o = {.size = sizeof o, .max_steps = steps, .max_depth = DEPTH};
   anf_status st = anf_run(g, g->params.n, args, &o, d, out);
-  if (st == ANF_OK) anfi_defer(j->c->cx, ANFI_ALWAYS, release, *out);
+  if (st == ANF_OK) anfi_defer(j->c->cx, ANFI_ALWAYS, anfi_release, *out);
   return st;
 }
 
@@ -141,7 +138,7 @@ static void observe(trial *t) {
   anf_ctx *cx = t->j->c->cx;
   anf_module *m = NULL;
   anf_status st = anf_parse_n(cx, t->text, t->len, "case", t->d, &m);
-  if (st == ANF_OK) anfi_defer(cx, ANFI_ALWAYS, free_module, m);
+  if (st == ANF_OK) anfi_defer(cx, ANFI_ALWAYS, anfi_free_module, m);
   if (st == ANF_OK) st = anf_verify(m, t->d);
   if (st != ANF_OK) t->o.how = UNREADABLE;
   else if (t->j->function) t->o.how = compare(t->j, m, t->d, &t->o);
@@ -268,7 +265,7 @@ static anf_status prepare_run(job *j, cli_target t, const char *text, size_t len
   anf_status st = anf_parse_n(c->cx, text, len, t.file, d, &m);
   anf_diag_free(d);
   if (st != ANF_OK) return ANF_OK;
-  anfi_defer(c->cx, ANFI_ALWAYS, free_module, m);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_module, m);
   anf_graph *g = cli_function(c, m, t);
   if (!g) return ANF_INVALID;
   j->function = g->name->s;

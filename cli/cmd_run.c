@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora run: calls a function with arguments of the command line and shows what it gives. */
 #include "cli/cli.h"
+#include "ir/ir.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -12,8 +13,6 @@ typedef struct {
   anf_exec *exec; // NULL: the reference interpreter
   anf_value *result;
 } outcome;
-
-static void release(void *v) { anf_value_release((anf_value *)v); }
 
 static double ms_since(uint64_t start) { return (double)(anfi_os_now_ns() - start) / 1e6; }
 
@@ -54,7 +53,7 @@ static anf_status call_all(cli *c, anf_graph *g, anf_value **args, anf_run_opts 
     st = call(c, g, args, o, r);
     ms[i] = ms_since(start);
   }
-  if (r->result) anfi_defer(c->cx, ANFI_ALWAYS, release, r->result);
+  if (r->result) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, r->result);
   if (st == ANF_OK) r->run_ms = median(ms, r->repeat);
   return st;
 }

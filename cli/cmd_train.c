@@ -25,7 +25,6 @@ typedef struct training {
   anf_trace *trace;
 } training;
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
 static void free_step(void *s) { anf_step_free((anf_step *)s); }
 
 /* ---- making ---- */
@@ -59,14 +58,14 @@ static bool make_state(cli *c, training *t) {
   anf_status st = anf_run(t->init, t->init->params.n, &key, NULL, c->d, &s);
   anf_value_release(key);
   if (st != ANF_OK) return false;
-  anfi_defer(c->cx, ANFI_ALWAYS, release, s);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, s);
   t->arg[0] = s;
   return true;
 }
 
 static anf_value *zeros(cli *c, const anf_type *t) {
   anf_value *v = anfi_value_new_tensor(c->cx, t);
-  anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, v);
   return v;
 }
 

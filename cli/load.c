@@ -21,8 +21,6 @@ cli_target cli_split(const cli *c, const char *spec) {
   return (cli_target){file, colon + 1};
 }
 
-static void free_module(void *m) { anf_module_free((anf_module *)m); }
-
 /* ---- dumps ---- */
 
 static bool dump_form(cli *c, anf_module *m, const char *dir, const char *stage, const char *form) {
@@ -58,7 +56,7 @@ anf_status cli_load(cli *c, const char *file, anf_module **out) {
   anf_module *m = NULL;
   anf_status st = load(c, file, &m);
   if (st != ANF_OK) return st;
-  anfi_defer(c->cx, ANFI_ALWAYS, free_module, m);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_module, m);
   *out = m;
   return dump(c, m, "00_parse");
 }

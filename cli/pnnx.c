@@ -2,6 +2,7 @@
 /* Models of PNNX on the command line: anfora import, and run --debug, which runs a model as what it
  * is and says what each operator gave. All other commands read a model as a program. */
 #include "cli/cli.h"
+#include "ir/ir.h"
 
 #include <math.h>
 
@@ -82,8 +83,6 @@ static void put_operand(void *user, const char *operand, const anf_pnnx_op *op,
   fputc('\n', stderr);
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 /* The tuple of the outputs, or the only one. */
 static anf_value *outputs(cli *c, const anf_pnnx *p) {
   size_t n = anf_pnnx_output_count(p);
@@ -91,7 +90,7 @@ static anf_value *outputs(cli *c, const anf_pnnx *p) {
   for (size_t i = 0; i < n; i++) out[i] = (anf_value *)(uintptr_t)anf_pnnx_output(p, i);
   anf_value *v = n == 1 ? anf_value_retain(out[0]) : anf_value_tuple(c->cx, n, out);
   if (!v) anfi_throw_nomem(c->cx);
-  anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, v);
   return v;
 }
 

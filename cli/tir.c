@@ -7,6 +7,7 @@
 #include "anfora/tir.h"
 #include "backend/tir/tir.h"
 #include "ir/ir.h"
+#include "backend/jit/jit.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -16,12 +17,9 @@ bool cli_is_tir(const char *file) {
   return n > 4 && strcmp(file + n - 4, ".tir") == 0;
 }
 
-static void free_module(void *m) { anf_tir_module_free((anf_tir_module *)m); }
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static anf_status load(cli *c, const char *file, anf_tir_module **m) {
   anf_status st = anf_tir_load(c->cx, file, c->d, m);
-  if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, free_module, *m);
+  if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_tir, *m);
   return st;
 }
 
@@ -135,11 +133,11 @@ static anf_status argument(cli *c, anf_tir_func f, size_t i, const char *word, a
   anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out)
                                  : anf_parse_value(c->cx, word, c->d, out);
   if (st != ANF_OK) return st;
-  anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, *out);
   if (word[0] == '@' || anf_value_get_kind(*out) != ANF_VALUE_TENSOR || !element(f->param[i], &d))
     return ANF_OK;
   *out = anfi_value_cast(*out, d);
-  anfi_defer(c->cx, ANFI_ALWAYS, release, *out);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, *out);
   return ANF_OK;
 }
 
@@ -151,13 +149,9 @@ static anf_value *outcome(cli *c, anf_tir_func f, size_t n, anf_value *result, a
     if (f->param[i]->dtype.ptr) outs[k++] = outs[i];
   if (k == 1) return outs[0];
   anf_value *v = anf_value_tuple(c->cx, k, outs);
-  if (v) anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  if (v) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, v);
   return v;
 }
-
-static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
-static void free_code(void *m) { anf_jit_module_free((anf_jit_module *)m); }
-static void free_function(void *f) { anf_jit_function_free((anf_jit_function *)f); }
 
 /* Compiled, with a check of every index that is not known to be in bounds. */
 static anf_status run_compiled(cli *c, const anf_tir_module *m, const char *func, anf_jit_kind kind,
@@ -167,12 +161,12 @@ static anf_status run_compiled(cli *c, const anf_tir_module *m, const char *func
   anf_jit_module *code = NULL;
   anf_status st = anf_jit_engine_new(c->cx, kind, &o, c->d, &e);
   if (st != ANF_OK) return st;
-  anfi_defer(c->cx, ANFI_ALWAYS, free_engine, e);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_engine, e);
   if ((st = anf_jit_make_module(e, m, c->d, &code)) != ANF_OK) return st;
-  anfi_defer(c->cx, ANFI_ALWAYS, free_code, code);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_code, code);
   anf_jit_function *f = anf_jit_get_function(code, func);
   if (!f) return ANF_NOMEM;
-  anfi_defer(c->cx, ANFI_ALWAYS, free_function, f);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_function, f);
   return anf_jit_call_values(f, m, NULL, n, args, c->d, r, outs);
 }
 
@@ -199,9 +193,9 @@ anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_s
   st = compiled ? run_compiled(c, m, f->name->s, kind, n, args, &r, outs)
                 : anf_tir_run_values(m, f->name->s, n, args, &o, c->d, &r, outs);
   if (st != ANF_OK) return st;
-  anfi_defer(c->cx, ANFI_ALWAYS, release, r);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, r);
   for (size_t i = 0; i < n; i++)
-    if (outs[i]) anfi_defer(c->cx, ANFI_ALWAYS, release, outs[i]);
+    if (outs[i]) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, outs[i]);
   *result = outcome(c, f, n, r, outs);
   return *result ? ANF_OK : ANF_NOMEM;
 }

@@ -3,14 +3,12 @@
 #include "cli/train.h"
 #include "ir/ir.h"
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static anf_value *rows_of(cli *c, const char *text, size_t from, size_t n, size_t window) {
   int64_t dims[2] = {(int64_t)n, (int64_t)window};
   anf_value *v = anfi_value_new_tensor(c->cx, anfi_type_tensor(c->cx, ANF_U8, 2, dims));
   for (size_t i = 0; i < n; i++)
     memcpy(v->u.data + i * window, text + (from + i) * (window - 1), window);
-  anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, v);
   return v;
 }
 
@@ -34,7 +32,7 @@ anf_value *train_data(cli *c, const char *path, size_t window) {
   anf_value *v = NULL;
   if (!npz) v = text_rows(c, path, window);
   else if (anf_load_npz(c->cx, path, c->d, &v) != ANF_OK) return NULL;
-  if (v) anfi_defer(c->cx, ANFI_ALWAYS, release, v);
+  if (v) anfi_defer(c->cx, ANFI_ALWAYS, anfi_release, v);
   return v;
 }
 

@@ -33,8 +33,6 @@ static bool usable(anf_ctx *cx, const char *name) {
 
 /* ---- forms ---- */
 
-static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
-
 static anf_jit_engine *engine(work *w, anf_jit_kind k) {
   anf_jit_engine *e = NULL;
   if (w->engine && w->engine->kind == k) return w->engine;
@@ -45,7 +43,7 @@ static anf_jit_engine *engine(work *w, anf_jit_kind k) {
   }
   anf_status st = anf_jit_engine_new(w->cx, k, w->o.jit.size ? &w->o.jit : NULL, NULL, &e);
   if (st != ANF_OK) return (void)anfi_fail_as(w->cx, st), NULL;
-  anfi_defer(w->cx, ANFI_ALWAYS, free_engine, e);
+  anfi_defer(w->cx, ANFI_ALWAYS, anfi_free_engine, e);
   return w->engine = e;
 }
 
@@ -187,8 +185,6 @@ static anfi_c_doc *documented(work *w, const anfi_lowered *low, const char *name
   return doc;
 }
 
-static void free_arena(void *a) { anfi_arena_free((anfi_arena *)a); }
-
 /* Blocks of products are those of the machine that the object is for, as in a process. */
 static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
                   const char *name, const anfi_build_hooks *h, anfi_variant *v) {
@@ -200,7 +196,7 @@ static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types,
   anfi_arg *args = ANFI_NEW_N(w->a, anfi_arg, n + 1);
   for (size_t i = 0; i < n; i++) args[i].type = types[i];
   anfi_arena_init(&v->arena, w->cx);
-  anfi_defer(w->cx, ANFI_ALWAYS, free_arena, &v->arena);
+  anfi_defer(w->cx, ANFI_ALWAYS, anfi_free_arena, &v->arena);
   if ((forms & 1u << ANF_BUILD_OBJ || eo.tune) && !(eo.engine = engine(w, w->o.kind))) return false;
   v->name = name;
   v->nstate = h->nstate;

@@ -232,8 +232,6 @@ static bool fit_one(anf_exec *e, anfi_fit *f, size_t i, anf_value *v, anf_value 
   return true;
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 /* The arguments of a call as the parameters declare them; the function value is the first. */
 typedef struct given {
   size_t n;
@@ -271,7 +269,7 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
       continue;
     }
     if (!fit_one(e, &f, i, always ? always : args[i], &v)) return false;
-    anfi_defer(e->cx, ANFI_ALWAYS, release, v);
+    anfi_defer(e->cx, ANFI_ALWAYS, anfi_release, v);
     add(e, g, v);
   }
   return true;
@@ -319,7 +317,7 @@ static void fix_argument(anf_exec *e, size_t i, anf_value *v) {
     return;
   }
   if (v && !fit_one(e, &f, i, v, &as)) return;
-  if (as) anfi_defer(e->cx, ANFI_ON_FAIL, release, as);
+  if (as) anfi_defer(e->cx, ANFI_ON_FAIL, anfi_release, as);
   if (n > e->nfixed) make_room(e, n);
   drop_all(e);
   anf_value_release(e->fixed[i]);
@@ -366,9 +364,6 @@ void *anf_exec_pointer(const anf_exec *e) {
 size_t anf_exec_compilations(const anf_exec *e) { return e->compilations; }
 double anf_exec_compile_ms(const anf_exec *e) { return e->compile_ms; }
 
-static void free_arena(void *a) { anfi_arena_free((anfi_arena *)a); }
-static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
-
 static void print_form(anf_graph *g, size_t n, const anf_type *const *types, const char *form,
                        const anf_exec_opts *given_opts, anf_text *out) {
   anf_ctx *cx = g->module->cx;
@@ -378,7 +373,7 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
   for (size_t i = 0; i < n; i++) args[i].type = types[i];
   read_opts(given_opts, &o);
   anfi_arena_init(&v->arena, cx);
-  anfi_defer(cx, ANFI_ALWAYS, free_arena, &v->arena);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_arena, &v->arena);
   bool tir = strcmp(form, "tir") == 0, fusion = strcmp(form, "fusion") == 0;
   if (fusion) v->fusion = out;
   v->nstate = o.nstate < g->params.n ? o.nstate : g->params.n;
@@ -386,7 +381,7 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
       (tir || fusion) && !(o.jit.size && o.jit.target); // is it the same on all machines?
   if (!o.engine && !anywhere) {
     if (!(o.engine = engine_of(cx, &o))) return;
-    anfi_defer(cx, ANFI_ALWAYS, free_engine, o.engine);
+    anfi_defer(cx, ANFI_ALWAYS, anfi_free_engine, o.engine);
   }
   if (!anfi_exec_lower(cx, g, n, args, &o, v) || fusion) return;
   if (tir) {

@@ -3,6 +3,7 @@
  * copying more memory than caches hold. */
 #include "exec/exec.h"
 #include "backend/kernel/kernel.h"
+#include "backend/jit/jit.h"
 
 enum { SUMS = 10, ROUNDS = 200000, TRIES = 5, COPIED = 64 << 20 };
 
@@ -51,11 +52,6 @@ static double copied_rate(anf_ctx *cx) {
   return best;
 }
 
-static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
-static void free_tir(void *m) { anf_tir_module_free((anf_tir_module *)m); }
-static void free_code(void *m) { anf_jit_module_free((anf_jit_module *)m); }
-static void free_function(void *f) { anf_jit_function_free((anf_jit_function *)f); }
-
 static void measure(anf_ctx *cx, double *flops, double *bytes) {
   anf_jit_engine *e = NULL;
   anf_tir_module *m = NULL;
@@ -63,23 +59,23 @@ static void measure(anf_ctx *cx, double *flops, double *bytes) {
   anfi_isa isa;
   anf_status st = anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, NULL, &e);
   if (st == ANF_OK) {
-    anfi_defer(cx, ANFI_ALWAYS, free_engine, e);
+    anfi_defer(cx, ANFI_ALWAYS, anfi_free_engine, e);
     uint32_t lanes = anfi_isa_of_engine(e, &isa) && isa.bytes ? isa.bytes / 4 : 4;
     const char *text = program(anfi_scratch(cx), lanes);
     st = anf_tir_parse(cx, text, strlen(text), "peak", NULL, &m);
     *flops = 2.0 * SUMS * lanes * ROUNDS;
   }
   if (st == ANF_OK) {
-    anfi_defer(cx, ANFI_ALWAYS, free_tir, m);
+    anfi_defer(cx, ANFI_ALWAYS, anfi_free_tir, m);
     st = anf_jit_make_module(e, m, NULL, &code);
   }
   if (st != ANF_OK) {
     anfi_fail_as(cx, st);
     return;
   }
-  anfi_defer(cx, ANFI_ALWAYS, free_code, code);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_code, code);
   anf_jit_function *f = anf_jit_get_function(code, "peak");
-  if (f) anfi_defer(cx, ANFI_ALWAYS, free_function, f);
+  if (f) anfi_defer(cx, ANFI_ALWAYS, anfi_free_function, f);
   *flops = best_rate(f, *flops);
   *bytes = copied_rate(cx);
 }

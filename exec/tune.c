@@ -38,13 +38,9 @@ static anf_dtype type_of(const anfi_mm_shape *s, bool left) {
   return dtype(s->bytes_a ? left ? s->bytes_a : s->bytes_b : s->elem);
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-static void free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
-static void free_module(void *m) { anf_module_free((anf_module *)m); }
-
 static anf_value *held(bench *w, anf_value *v) {
   if (!v) anfi_throw_nomem(w->cx);
-  anfi_defer(w->cx, ANFI_ALWAYS, release, v);
+  anfi_defer(w->cx, ANFI_ALWAYS, anfi_release, v);
   return v;
 }
 
@@ -57,7 +53,7 @@ static anf_node *widened(bench *w, anf_graph *g, anf_node *x) {
 static anf_graph *program(bench *w) {
   anf_module *m = anf_module_new(w->cx);
   if (!m) anfi_throw_nomem(w->cx);
-  anfi_defer(w->cx, ANFI_ALWAYS, free_module, m);
+  anfi_defer(w->cx, ANFI_ALWAYS, anfi_free_module, m);
   anf_graph *g = anf_graph_new(m, "product");
   anf_node *a = anf_param(g, "a", NULL), *b = anf_param(g, "b", NULL);
   anf_node *in[] = {widened(w, g, a), widened(w, g, b)};
@@ -104,7 +100,7 @@ static bool begin(bench *w, const anf_jit_engine *like) {
   o.cache_dir = NULL;
   anf_status st = anf_jit_engine_new(w->cx, like->kind, &o, NULL, &w->engine);
   if (st != ANF_OK) return anfi_fail_as(w->cx, st);
-  anfi_defer(w->cx, ANFI_ALWAYS, free_engine, w->engine);
+  anfi_defer(w->cx, ANFI_ALWAYS, anfi_free_engine, w->engine);
   anfi_isa_of_engine(w->engine, &w->isa);
   w->a = operand(w, type_of(s, true), s->m * s->k);
   w->b = operand(w, type_of(s, false), s->k * s->n);

@@ -16,8 +16,6 @@ typedef struct making {
   anf_graph *g; // that is made
 } making;
 
-static void free_module(void *m) { anf_module_free((anf_module *)m); }
-
 static void find_roots(making *k, anf_graph *g, size_t n, const anfi_given *args) {
   ANFI_VEC(const anf_value *) st = {0};
   if (g) anfi_push(k->a, &k->root, g);
@@ -43,7 +41,7 @@ static bool copy_roots(making *k) {
     k->m = anfi_module_copy(k->an, k->root.at, k->root.n, k->copy);
   }
   anfi_undefer(k->cx, k->m); // it was to go on failure
-  anfi_defer(k->cx, ANFI_ALWAYS, free_module, k->m);
+  anfi_defer(k->cx, ANFI_ALWAYS, anfi_free_module, k->m);
   return true;
 }
 

@@ -19,8 +19,6 @@ static bool has_transform(const anf_module *m) {
   return false;
 }
 
-static void free_module(void *m) { anf_module_free((anf_module *)m); }
-
 static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
   const anf_type *t = anf_value_type(cx, v);
   if (!t) anfi_throw_nomem(cx);
@@ -64,7 +62,7 @@ bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anfi_prepa
   anf_graph *copy = NULL;
   anf_module *m = anfi_module_copy(an, &g, 1, &copy);
   anfi_undefer(cx, m); // it was to go on failure
-  anfi_defer(cx, ANFI_ALWAYS, free_module, m);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_module, m);
   if (!has_transform(m)) return true;
   out->origins = anfi_origins_of(anfi_scratch(cx), m, an);
   copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;

@@ -58,13 +58,11 @@ bool anfi_infer_axes(const anfi_infer *q, const anf_value *v, size_t rank, uint3
   return true;
 }
 
-static void free_text(void *o) { anf_text_free((anf_text *)o); }
-
 /* A text that lives as long as the frame. */
 static anf_text *frame_text(anf_ctx *cx) {
   anf_text *o = ANFI_NEW(anfi_scratch(cx), anf_text);
   o->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, o);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, o);
   return o;
 }
 

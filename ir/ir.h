@@ -259,6 +259,7 @@ static inline anfi_fn *anfi_value_fn(const anf_value *v) {
  * again. */
 void anfi_value_guard(anf_value *v);
 void anfi_value_unguard(anf_value *v);
+void anfi_release(void *value); // a cleanup
 /* A copy that lives as long as the context, and is not counted; takes the reference. Of numbers,
  * strings, types and tuples of them: what tables have. */
 anf_value *anfi_value_keep(anf_value *v);
@@ -279,6 +280,7 @@ anf_value *anfi_value_cast(anf_value *v, anf_dtype d);
 void anfi_put_value(anf_text *o, const anf_value *v, size_t max_items);
 
 /* module.c */
+void anfi_free_module(void *m);           // a cleanup
 anf_module *anfi_module_new(anf_ctx *cx); // freed with the frame if the frame fails
 anf_graph *anfi_graph_new(anf_module *m, const anfi_str *name);
 void anfi_graph_remove(anf_graph *g);

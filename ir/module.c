@@ -2,8 +2,6 @@
 /* Modules and graphs: who owns what, debug information, the public accessors. */
 #include "ir/ir.h"
 
-static void free_module(void *p) { anf_module_free((anf_module *)p); }
-
 /* The module's own memory comes first, so that every later failure can free what is there. */
 static anf_module *alloc_module(anf_ctx *cx) {
   anf_module *m = (anf_module *)anfi_raw(cx, NULL, 0, sizeof *m);
@@ -11,7 +9,7 @@ static anf_module *alloc_module(anf_ctx *cx) {
   memset(m, 0, sizeof *m);
   m->cx = cx;
   anfi_arena_init(&m->arena, cx);
-  anfi_defer(cx, ANFI_ON_FAIL, free_module, m);
+  anfi_defer(cx, ANFI_ON_FAIL, anfi_free_module, m);
   return m;
 }
 
@@ -41,6 +39,7 @@ void anf_module_free(anf_module *m) {
   anfi_arena_free(&m->arena);
   anfi_raw(cx, m, sizeof *m, 0);
 }
+void anfi_free_module(void *m) { anf_module_free((anf_module *)m); }
 
 anf_graph *anfi_graph_new(anf_module *m, const anfi_str *name) {
   anf_graph *g = ANFI_NEW(&m->arena, anf_graph);

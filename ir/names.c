@@ -260,8 +260,6 @@ static void name_all(naming *q) {
   }
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 anfi_names anfi_unique_names(anf_module *m, const anf_analysis *an, anfi_arena *a) {
   naming q = {.m = m, .an = an, .a = a, .scratch = anfi_scratch(m->cx)};
   anfi_strtab_init(&q.words, a); // plain names are used from here
@@ -269,7 +267,7 @@ anfi_names anfi_unique_names(anf_module *m, const anf_analysis *an, anfi_arena *
   anfi_map_init(&q.suffix, q.scratch);
   q.quoted = ANFI_NEW(q.scratch, anf_text);
   q.quoted->cx = m->cx;
-  anfi_defer(m->cx, ANFI_ALWAYS, free_text, q.quoted);
+  anfi_defer(m->cx, ANFI_ALWAYS, anfi_free_text, q.quoted);
   order_graphs(&q);
   order_nodes(&q);
   name_all(&q);

@@ -114,9 +114,7 @@ anf_value *anf_value_retain(anf_value *v) {
   return v;
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
-void anfi_value_guard(anf_value *v) { anfi_defer(v->cx, ANFI_ON_FAIL, release, v); }
+void anfi_value_guard(anf_value *v) { anfi_defer(v->cx, ANFI_ON_FAIL, anfi_release, v); }
 void anfi_value_unguard(anf_value *v) { anfi_undefer(v->cx, v); }
 
 void anf_value_release(anf_value *v) {
@@ -134,6 +132,7 @@ void anf_value_release(anf_value *v) {
     anfi_raw(now->cx, now, now->bytes, 0);
   }
 }
+void anfi_release(void *v) { anf_value_release((anf_value *)v); }
 
 static anf_value *kept(const anf_value *v) {
   anf_value *p = (anf_value *)memcpy(anfi_alloc(&v->cx->arena, v->bytes), v, v->bytes);
@@ -143,7 +142,7 @@ static anf_value *kept(const anf_value *v) {
 }
 
 anf_value *anfi_value_keep(anf_value *v) {
-  anfi_defer(v->cx, ANFI_ALWAYS, release, v);
+  anfi_defer(v->cx, ANFI_ALWAYS, anfi_release, v);
   return kept(v);
 }
 

@@ -580,14 +580,12 @@ static void check_cycles(checker *c, const anf_analysis *an) {
   }
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 bool anfi_verify(anf_module *m) {
   checker c = {.m = m, .cx = m->cx, .scratch = anfi_scratch(m->cx), .ordered = true};
   anfi_map_init(&c.values, c.scratch);
   c.type_text = ANFI_NEW(c.scratch, anf_text);
   c.type_text->cx = m->cx;
-  anfi_defer(m->cx, ANFI_ALWAYS, free_text, c.type_text);
+  anfi_defer(m->cx, ANFI_ALWAYS, anfi_free_text, c.type_text);
   check_tables(&c);
   if (anfi_failed(c.cx)) return false;
   for (size_t i = 0; i < m->nodes.n && anfi_more_errors(c.cx); i++) {

@@ -99,14 +99,12 @@ typedef struct {
   size_t sites;
 } trial;
 
-static void free_module(void *m) { anf_module_free((anf_module *)m); }
-
 static bool make(trial *t) {
   anf_ctx *cx = t->s->r->cx;
   anf_module *m = NULL;
   if (anf_parse_n(cx, t->s->text, t->s->len, "case", t->diag, &m) != ANF_OK)
     return anfi_fail_as(cx, ANF_INVALID);
-  anfi_defer(cx, ANFI_ALWAYS, free_module, m);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_module, m);
   t->sites = anfi_reduce_edit(m, &t->edit);
   if (!t->edit.count || anfi_failed(cx)) return true;
   return anfi_clear_dead(m) && anfi_verify(m) && anf_print_ir(m, &t->out) == ANF_OK;

@@ -146,8 +146,6 @@ static void watch(void *user, const anf_node *node, size_t n, anf_value *const *
   *f = (found){.node = node, .op = anfi_op[node->op].name, .loc = anfi_node_loc(node)};
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 /* Runs the step from the state as it is now. */
 static void find(anf_step *s, search *k) {
   size_t n = s->g->params.n;
@@ -157,7 +155,7 @@ static void find(anf_step *s, search *k) {
     const anfi_step_leaf *l = state ? &s->leaf[ANF_STATE][s->first[i]]
                                     : &s->leaf[ANF_INPUT][s->first[i] - s->nleaf[ANF_STATE]];
     v[i] = anfi_step_value(s, s->param[i], l);
-    anfi_defer(s->cx, ANFI_ALWAYS, release, v[i]);
+    anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, v[i]);
   }
   anf_value *r = anfi_run_watched(s->g, n, v, watch, k);
   anf_value_release(r);

@@ -6,8 +6,6 @@
 
 #include <stdlib.h>
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static void save(const anf_step *s, const char *path) {
   anfi_arena *a = anfi_scratch(s->cx);
   size_t n = s->nleaf[ANF_STATE];
@@ -18,11 +16,11 @@ static void save(const anf_step *s, const char *path) {
     const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
     name[i] = l->name;
     v[i] = anfi_step_value(s, l->type, l);
-    anfi_defer(s->cx, ANFI_ALWAYS, release, v[i]);
+    anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, v[i]);
   }
   anf_value *all = anf_value_record(s->cx, n, name, v);
   if (!all) anfi_throw_nomem(s->cx);
-  anfi_defer(s->cx, ANFI_ALWAYS, release, all);
+  anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, all);
   const char *meta[] = {"format", "anfora", "step",
                         anfi_sprintf(a, "%llu", (unsigned long long)s->count)};
   anf_status st = anf_save_safetensors(s->cx, all, 2, meta, path, NULL);
@@ -66,8 +64,8 @@ static void load(anf_step *s, const char *path) {
     anfi_fail_as(s->cx, st);
     return;
   }
-  anfi_defer(s->cx, ANFI_ALWAYS, release, v);
-  anfi_defer(s->cx, ANFI_ALWAYS, release, meta);
+  anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, v);
+  anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, meta);
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) // all, before anything changes
     if (!fits(s, &s->leaf[ANF_STATE][i], field(v, s->leaf[ANF_STATE][i].name), path)) return;
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {

@@ -214,8 +214,6 @@ static bool declared(anf_graph *g, const anf_type **types) {
   return true;
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static bool fit(anf_graph *g, anf_value *const *args, anf_value **v, const anf_type **types) {
   anf_ctx *cx = g->module->cx;
   anfi_fit f = {.cx = cx, .arena = anfi_scratch(cx), .host = true};
@@ -231,7 +229,7 @@ static bool fit(anf_graph *g, anf_value *const *args, anf_value **v, const anf_t
       anf_text_free(&words);
       return false;
     }
-    anfi_defer(cx, ANFI_ALWAYS, release, v[i]);
+    anfi_defer(cx, ANFI_ALWAYS, anfi_release, v[i]);
     if (!(types[i] = anf_value_type(cx, v[i]))) anfi_throw_nomem(cx);
   }
   return true;
@@ -313,13 +311,11 @@ static void print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
   s->print_end = &p->next;
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static void tell_prints(anf_step *s) {
   anf_text *text = ANFI_NEW(anfi_scratch(s->cx), anf_text);
   if (!s->print) return;
   text->cx = s->cx;
-  anfi_defer(s->cx, ANFI_ALWAYS, free_text, text);
+  anfi_defer(s->cx, ANFI_ALWAYS, anfi_free_text, text);
   for (const anfi_step_print *p = s->print; p; p = p->next) {
     text->len = 0;
     anfi_variant_put_printed(s->cx, s->v, p->site, p->leaf, text);

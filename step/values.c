@@ -59,8 +59,6 @@ static bool there_is(const anf_step *s, size_t param) {
   return param < n || anfi_fail(s->cx, anfi_nowhere(), ANF_E1114, "parameter", param, n);
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static void set(anf_step *s, size_t param, anf_value *v) {
   if (!anfi_step_idle(s) || !there_is(s, param)) return;
   anfi_fit f = {.cx = s->cx, .arena = anfi_scratch(s->cx), .host = true};
@@ -71,7 +69,7 @@ static void set(anf_step *s, size_t param, anf_value *v) {
     anf_text_free(&words);
     return;
   }
-  anfi_defer(s->cx, ANFI_ALWAYS, release, fitted);
+  anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, fitted);
   anfi_step_fill(s, param, fitted);
 }
 

@@ -26,7 +26,7 @@ ROOMS = [
     ("backend/kernel", "the cost model of matrix products: tiles, blocks, CPU features", "base backend/tir backend/jit"),
     ("backend/lower", "graphs to Tensor IR: fusion, products, loops", "base ir backend/tir backend/kernel"),
     ("backend/jit", "engines: code in memory, its cache, calls", "base ir backend/tir backend/kernel runtime"),
-    ("backend/c", "Tensor IR to C text; the cjit engine", "base backend/tir backend/kernel backend/jit"),
+    ("backend/c", "Tensor IR to C text; the cjit engine", "base ir backend/tir backend/kernel backend/jit"),
     ("backend/llvm", "Tensor IR to LLVM IR; the llvm engine; kernels of products",
      "base backend/tir backend/kernel backend/jit runtime"),
     ("exec", "compiled functions: a variant for each signature",

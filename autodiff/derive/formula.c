@@ -91,8 +91,6 @@ static anfi_term name_term(reader *r, const char *s, size_t len) {
 
 static uint32_t read_term(reader *r);
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 /* A constant attribute: (1,2), 3, true, i64, or a word. */
 static anf_value *constant(const reader *r, anfi_attr_type type, const char *s, size_t len) {
   anf_ctx *cx = r->ad->m->cx;
@@ -113,7 +111,7 @@ static anf_value *constant(const reader *r, anfi_attr_type type, const char *s, 
     }
     v = anfi_value_new_ints(cx, n, x);
   } else v = anfi_value_new_i64(cx, ANF_INT, strtoll(s, NULL, 10));
-  anfi_defer(cx, ANFI_ALWAYS, release, v);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_release, v);
   return v;
 }
 

@@ -290,14 +290,12 @@ static bool open_object(job *w, anfi_jit_code *code, const char *names) {
   return bind(w, k, code, names);
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static anf_text *text_of(anf_ctx *cx, const anf_jit_engine *e, const anfi_jit_lowered *l,
                          anfi_c_names *names) {
   anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
   anf_c_opts o = {.size = sizeof o, .imports = !l->aot, .line_directives = e->o.debug};
   t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
   return anfi_c_print(cx, l, &o, t, names) ? t : NULL;
 }
 

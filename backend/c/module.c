@@ -249,12 +249,10 @@ static void module_data(cgen *c, const char *init) {
 
 /* ---- all ---- */
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static anf_text *new_text(anf_ctx *cx) {
   anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
   t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
   return t;
 }
 

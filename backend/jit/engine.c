@@ -63,6 +63,7 @@ static void drop_engine(void *e) { drop((anf_jit_engine *)e); }
 void anf_jit_engine_free(anf_jit_engine *e) {
   if (e) drop(e);
 }
+void anfi_free_engine(void *e) { anf_jit_engine_free((anf_jit_engine *)e); }
 
 static void own(anf_ctx *cx, const char **s) {
   if (!*s) return;
@@ -188,12 +189,10 @@ void anfi_jit_code_release(anfi_jit_code *c) {
 
 static void release_code(void *c) { anfi_jit_code_release((anfi_jit_code *)c); }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static anf_text *new_text(anf_ctx *cx) {
   anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
   t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
   return t;
 }
 
@@ -277,14 +276,12 @@ static const char *entry_name(anf_ctx *cx, const tmod *m) {
   return NULL;
 }
 
-static void free_module(void *m) { anf_jit_module_free((anf_jit_module *)m); }
-
 static void entry_func(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_function **out) {
   const char *name = entry_name(cx, m);
   anf_jit_module **made = ANFI_NEW(anfi_scratch(cx), anf_jit_module *);
   if (name) make_module(cx, e, m, made);
   if (!*made) return;
-  anfi_defer(cx, ANFI_ALWAYS, free_module, *made);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_code, *made);
   *out = anf_jit_get_function(*made, name);
   if (!*out) anfi_throw_nomem(cx);
 }

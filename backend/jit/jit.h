@@ -202,6 +202,10 @@ void anfi_jit_remember(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const cha
 bool anfi_jit_noted(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, void *to, size_t n);
 void anfi_jit_note(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id, const void *p, size_t n);
 
+/* engine.c, module.c: cleanups */
+void anfi_free_engine(void *e);
+void anfi_free_code(void *m);
+void anfi_free_function(void *f);
 /* engine.c */
 void anfi_jit_code_release(anfi_jit_code *code);
 /* module.c: a new instance, with __tir_init run. */

@@ -49,6 +49,7 @@ void anf_jit_module_free(anf_jit_module *m) {
   anfi_jit_code_release(m->code);
   anfi_jit_free(m);
 }
+void anfi_free_code(void *m) { anf_jit_module_free((anf_jit_module *)m); }
 
 /* ---- what is in it ---- */
 
@@ -102,6 +103,7 @@ void anf_jit_function_free(anf_jit_function *f) {
   anf_jit_module_free(f->module);
   anfi_jit_free(f);
 }
+void anfi_free_function(void *f) { anf_jit_function_free((anf_jit_function *)f); }
 const char *anf_jit_function_name(const anf_jit_function *f) { return f->entry->name; }
 size_t anf_jit_function_arity(const anf_jit_function *f) { return f->entry->n; }
 void *anf_jit_get_function_pointer(const anf_jit_function *f) {

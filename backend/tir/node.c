@@ -123,6 +123,7 @@ void anf_tir_module_free(tmod *m) {
   if (m->t) anfi_t_store_release(m->t);
   anfi_raw(cx, m, sizeof *m, 0);
 }
+void anfi_free_tir(void *m) { anf_tir_module_free((tmod *)m); }
 
 void anfi_t_mod_add(tmod *m, tfunc f) {
   anfi_push(&m->t->arena, &m->func, f);

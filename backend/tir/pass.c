@@ -99,8 +99,6 @@ static bool verify(anfi_pass_run *r, size_t pass) {
   return (void)pass, anfi_t_validate(r->cx, ((tir_run *)r->user)->m);
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static void dump(anf_ctx *cx, const tir_run *u, const char *pass) {
   const anf_tir_opt_opts *o = u->o;
   if (!o->dump || !o->dump_after ||
@@ -108,7 +106,7 @@ static void dump(anf_ctx *cx, const tir_run *u, const char *pass) {
     return;
   anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
   t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
   anfi_t_print_mod(u->m, t);
   o->dump(o->user, pass, t->text ? t->text : "", t->len);
 }

@@ -194,6 +194,7 @@ tstore *anfi_t_store_new(anf_ctx *cx);
 void anfi_t_store_release(tstore *t);
 /* Takes a reference of its own to the store. The frame frees the module unless it is kept. */
 tmod *anfi_t_mod_new(tstore *t);
+void anfi_free_tir(void *m);   // a cleanup
 void anfi_t_mod_drop(tmod *m); // lets go of its store before the frame ends
 void anfi_t_mod_add(tmod *m, tfunc f);
 void anfi_t_mod_replace(tmod *m, size_t i, tfunc f); // of the same name

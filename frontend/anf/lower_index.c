@@ -150,15 +150,13 @@ static void put_spec(lower *lw, const subscript *s, bool comma, anf_text *spec, 
   if (comma && s->n == 1) anfi_putc(spec, ',');
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static anf_node *get_item(lower *lw, const ast *e, const subscript *s, anf_node *x) {
   anf_text *spec = ANFI_NEW(lw->p->a, anf_text);
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, 3 * s->n + 1);
   size_t nin = 1;
   in[0] = x;
   spec->cx = lw->cx;
-  anfi_defer(lw->cx, ANFI_ALWAYS, free_text, spec);
+  anfi_defer(lw->cx, ANFI_ALWAYS, anfi_free_text, spec);
   put_spec(lw, s, e->flags & A_COMMA, spec, in, &nin);
   anf_value *v = anfi_value_new_string(lw->cx, spec->text, spec->len);
   anfi_hold(lw->m, v);

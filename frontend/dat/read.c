@@ -254,8 +254,6 @@ static bool check_captures(anfi_reader *r) {
   return true;
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static anf_module *read_dat(anf_ctx *cx, const char *text, size_t len, const char *file) {
   anfi_reader r = {.cx = cx};
   if (!anfi_scan_open(&r.s, cx, text, len, file)) return NULL;
@@ -264,7 +262,7 @@ static anf_module *read_dat(anf_ctx *cx, const char *text, size_t len, const cha
   r.a = anfi_scratch(cx);
   r.buf = ANFI_NEW(r.a, anf_text);
   r.buf->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, r.buf);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, r.buf);
   bool good = anfi_dat_strings(&r) && anfi_dat_types(&r) && read_places(&r) && read_graphs(&r) &&
               anfi_dat_constants(&r) && read_nodes(&r) && read_results(&r) && anfi_verify(r.m) &&
               check_captures(&r);

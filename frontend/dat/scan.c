@@ -168,14 +168,12 @@ static bool check_sum(anfi_scan *s, const char *end) {
   return true;
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 bool anfi_scan_open(anfi_scan *s, anf_ctx *cx, const char *text, size_t len, const char *file) {
   *s = (anfi_scan){cx,  anfi_intern_z(&cx->strings, file ? file : "")->s, text, text, text + len,
                    NULL};
   s->quoted = ANFI_NEW(anfi_scratch(cx), anf_text);
   s->quoted->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, s->quoted);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, s->quoted);
   size_t magic = strlen(ANFI_DAT_MAGIC);
   uint64_t version;
   if (len < magic || memcmp(text, ANFI_DAT_MAGIC, magic) != 0) return FAIL_HERE(s, ANF_E0310);

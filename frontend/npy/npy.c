@@ -266,8 +266,6 @@ static void put_header(anf_text *t, const anf_value *v, const char *descr) {
   t->text[9] = (char)(n >> 8);
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static bool save(anf_ctx *cx, const anf_value *v, const char *path) {
   if (v->kind != ANF_VALUE_TENSOR)
     return anfi_fail(cx, anfi_nowhere(), ANF_E0344, "that is no number");
@@ -275,7 +273,7 @@ static bool save(anf_ctx *cx, const anf_value *v, const char *path) {
   if (!descr) return anfi_fail(cx, anfi_nowhere(), ANF_E0344, anf_dtype_name(anf_value_dtype(v)));
   anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
   t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
   put_header(t, v, descr);
   anfi_put(t, (const char *)v->u.data, v->n * anf_dtype_bytes(anf_value_dtype(v)));
   return anfi_os_write(cx, path, t->text, t->len);

@@ -178,13 +178,11 @@ anf_status anf_pnnx_write(const anf_pnnx *p, anf_text *param, anf_text *bin) {
   return anfi_leave(p->cx);
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
-
 static void save(const anf_pnnx *p, const char *param, const char *bin) {
   anf_text *t = ANFI_NEW_N(anfi_scratch(p->cx), anf_text, 2);
   t[0].cx = t[1].cx = p->cx;
-  anfi_defer(p->cx, ANFI_ALWAYS, free_text, &t[0]);
-  anfi_defer(p->cx, ANFI_ALWAYS, free_text, &t[1]);
+  anfi_defer(p->cx, ANFI_ALWAYS, anfi_free_text, &t[0]);
+  anfi_defer(p->cx, ANFI_ALWAYS, anfi_free_text, &t[1]);
   anfi_param_write(&t[0], p);
   write_bin(p, &t[1]);
   if (anfi_os_write(p->cx, param, t[0].text, t[0].len))

@@ -4,8 +4,6 @@
 #include "anfora/text.h"
 #include "frontend/store/zip.h"
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static anf_value *read_entry(anf_ctx *cx, const char *path, const anfi_zip_entry *e,
                              const char **name) {
   anfi_arena *a = anfi_scratch(cx);
@@ -16,7 +14,7 @@ static anf_value *read_entry(anf_ctx *cx, const char *path, const anfi_zip_entry
   const char *where = anfi_sprintf(a, "%s: %s", path, *name);
   anf_status st = anf_read_npy(cx, e->data, e->size, where, NULL, &v);
   if (st != ANF_OK) return anfi_fail_as(cx, st), NULL;
-  anfi_defer(cx, ANFI_ALWAYS, release, v);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_release, v);
   return v;
 }
 

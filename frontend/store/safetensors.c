@@ -158,10 +158,8 @@ typedef struct fields {
   ANFI_VEC(anf_value *) value;
 } fields;
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static bool add(reader *r, fields *f, const char *name, anf_value *v) {
-  anfi_defer(r->cx, ANFI_ALWAYS, release, v);
+  anfi_defer(r->cx, ANFI_ALWAYS, anfi_release, v);
   anfi_push(r->a, &f->name, name);
   anfi_push(r->a, &f->value, v);
   return true;
@@ -337,11 +335,10 @@ static bool put_tensors(writer *w, const anf_value *v) {
   return true;
 }
 
-static void free_text(void *t) { anf_text_free((anf_text *)t); }
 static anf_text *new_text(anf_ctx *cx) {
   anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
   t->cx = cx;
-  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
   return t;
 }
 

@@ -96,9 +96,7 @@ double anfi_lgamma(double x) { // lgamma proper writes a global
   return lgamma_r(x, &sign);
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
-void anfi_release_later(anf_value *v) { anfi_defer(v->cx, ANFI_ALWAYS, release, v); }
+void anfi_release_later(anf_value *v) { anfi_defer(v->cx, ANFI_ALWAYS, anfi_release, v); }
 
 bool anfi_index_at(const anfi_eval *q, const anf_value *index, size_t i, int64_t size,
                    int64_t *out) {

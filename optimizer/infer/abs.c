@@ -38,8 +38,6 @@ static void grow(anfi_abs_table *t) {
   }
 }
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 static uint32_t height_of(const anfi_abs *a) {
   uint32_t h = 0;
   for (uint32_t i = 0; i < a->n; i++)
@@ -81,7 +79,7 @@ static const anfi_abs *intern(anfi_abs_table *t, anfi_abs *head, const anfi_abs 
   a->size = size_of(a);
   a->partial = is_partial(a);
   a->id = (uint32_t)t->n++;
-  if (a->value) anfi_defer(t->cx, ANFI_ALWAYS, release, anf_value_retain(a->value));
+  if (a->value) anfi_defer(t->cx, ANFI_ALWAYS, anfi_release, anf_value_retain(a->value));
   return t->slots[i] = a;
 }
 

@@ -33,8 +33,6 @@ static const char *show(const applied *p, const anfi_abs *a) {
 
 /* ---- constants ---- */
 
-static void release(void *v) { anf_value_release((anf_value *)v); }
-
 /* Is an input that gives an attribute not known yet, as of a call that was not looked at? */
 static bool attributes_wait(const applied *p) {
   size_t nodes = 0;
@@ -62,7 +60,7 @@ static bool find_attrs(applied *p, size_t n) {
     p->attr[k] = anfi_abs_value(q->cx, a);
     if (!p->attr[k])
       return anfi_demand(q, (anfi_demanded){p->at, s->attr[k].name->s, s->name->s, NULL}, p->n);
-    anfi_defer(q->cx, ANFI_ALWAYS, release, p->attr[k]);
+    anfi_defer(q->cx, ANFI_ALWAYS, anfi_release, p->attr[k]);
     if (!anfi_attr_check(q->cx, p->op, k, p->attr[k], anfi_node_loc(p->at))) return false;
   }
   return true;
@@ -243,7 +241,7 @@ static const anfi_abs *fold(const applied *p, const anf_type *t) {
   anf_value **in = ANFI_NEW_N(q->arena, anf_value *, p->n + 1);
   for (size_t i = 0; i < p->n; i++) {
     if (!(in[i] = anfi_abs_value(q->cx, p->in[i]))) return NULL;
-    anfi_defer(q->cx, ANFI_ALWAYS, release, in[i]);
+    anfi_defer(q->cx, ANFI_ALWAYS, anfi_release, in[i]);
   }
   anfi_eval e = {.cx = q->cx,
                  .scratch = q->arena,
@@ -352,7 +350,7 @@ static const anfi_abs *tensor_item(applied *p) {
   bool known = anfi_find_bounds(p->q, p->q->now, p->attr[0], p->n, p->in, p->at, &b);
   if (b.open && anfi_wish(p->q, p->at)) return NULL;
   if (!known) return by_hook(p);
-  anfi_defer(p->q->cx, ANFI_ALWAYS, release, b.subscript);
+  anfi_defer(p->q->cx, ANFI_ALWAYS, anfi_release, b.subscript);
   const anfi_abs **in = ANFI_NEW_N(a, const anfi_abs *, p->n);
   size_t n = 0;
   for (size_t i = 0; i < p->n; i++)

@@ -456,14 +456,12 @@ void anfi_t_print_expr(texpr e, anf_text *out) {
   expr(&p, e);
 }
 
-static void free_text(void *p) { anf_text_free((anf_text *)p); }
-
 const char *anfi_t_expr_str(anfi_arena *a, texpr e) {
   enum { SHOWN = 160 };
   if (e->size > 60) return anfi_sprintf(a, "a %s of %u nodes", anfi_t_kind_names[e->kind], e->size);
   anf_text *out = ANFI_NEW(a, anf_text);
   out->cx = a->cx;
-  anfi_defer(a->cx, ANFI_ALWAYS, free_text, out);
+  anfi_defer(a->cx, ANFI_ALWAYS, anfi_free_text, out);
   anfi_t_print_expr(e, out);
   bool cut = out->len > SHOWN;
   return anfi_sprintf(a, "%.*s%s", (int)(cut ? SHOWN : out->len), out->text, cut ? "..." : "");
