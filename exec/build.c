@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Programs for other builds: what compiling makes of a graph or of Tensor IR, as an object file with a
- * header, and on the way as LLVM IR, assembly or C. The same code as for this process, except that
- * it finds its data and tells its sites by itself (anf_object in anfora/rt.h). */
+/* Ahead-of-time compilation of a graph or of Tensor IR: an object file with a header, or LLVM IR, assembly or C.
+ *
+ * The code is the same as for this process, except that it finds its data and reports its sites by itself
+ * (anf_object in anfora/rt.h). */
 #include "anfora/build.h"
 #include "backend/c/c.h"
 #include "exec/exec.h"
@@ -118,7 +119,7 @@ anf_status anf_build_tir(const anf_tir_module *m, unsigned forms, const anf_buil
 
 /* ---- graphs ---- */
 
-/* The message of a code with the bytes 1 and 2 for the numbers that the program tells. */
+/* The message of a code with the bytes 1 and 2 for the numbers that the program reports. */
 static const char *message(anfi_arena *a, const anfi_site_info *s) {
   const char *in = anfi_code_text(s->code),
              *word = s->code == ANF_E0442 ? s->text ? s->text : "the condition is false"
@@ -199,9 +200,7 @@ static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types,
   anfi_defer(w->cx, ANFI_ALWAYS, anfi_free_arena, &v->arena);
   if ((forms & 1u << ANF_BUILD_OBJ || eo.tune) && !(eo.engine = engine(w, w->o.kind))) return false;
   v->name = name;
-  v->nstate = h->nstate;
-  v->edit = h->edit;
-  v->edit_user = h->user;
+  v->job = (anfi_job){.nstate = h->nstate, .edit = h->edit, .user = h->user};
   if (!anfi_exec_lower(w->cx, g, n, args, &eo, v)) return false;
   if (!anfi_lowered_is_plain(&v->low)) return false;
   return !v->form || anfi_fail(w->cx, anfi_nowhere(), ANF_E0923, name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Values into slots of compiled code and back, and what its sites mean: messages and printed text,
- * in the words of the reference interpreter. */
+/* Calls of a variant: values to slots of compiled code and back; its errors and printed text in the words of the
+ * reference interpreter. */
 #include "exec/exec.h"
 
 typedef struct calling {

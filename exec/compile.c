@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a graph and types to a compiled variant. The program is copied, for the passes rewrite it. */
+/* Compiles a variant: copy of the graph → optimiser → Tensor IR → code.
+ *
+ * The program is copied because passes rewrite it. Graphs and analyses are freed before code is made. */
 #include "exec/exec.h"
 #include "exec/tune.h"
 #include "backend/kernel/kernel.h"
@@ -23,7 +25,7 @@ static const anfi_form *kept_form(anfi_arena *a, const anfi_form *f) {
 
 static void edit(void *p) {
   anfi_variant *v = (anfi_variant *)p;
-  if (v->edit) v->edit(v->edit_user, v);
+  if (v->job.edit) v->job.edit(v->job.user, v);
 }
 
 /* The module and the constants that sites show are held for whoever frees them. */
@@ -47,17 +49,17 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   anf_module *m = program->module;
   const char *name =
       v->name ? v->name : anfi_strndup(&v->arena, program->name->s, program->name->len);
-  anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = v->trace};
-  if (v->trace) opt.after = anfi_trace_pass;
+  anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = v->job.trace};
+  if (v->job.trace) opt.after = anfi_trace_pass;
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : "standard", &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
   anfi_lower_opts lo = {.fast = o->fast,
                         .parallel = o->parallel,
                         .name = name,
-                        .regions = v->trace != NULL,
-                        .nstate = v->nstate,
-                        .plans = v->plans,
-                        .fusion = v->fusion,
+                        .regions = v->job.trace != NULL,
+                        .nstate = v->job.nstate,
+                        .plans = v->job.plans,
+                        .fusion = v->job.fusion,
                         .edit = edit,
                         .user = v};
   anfi_isa isa;
@@ -65,12 +67,12 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   anfi_tuner tuner;
   if (o->tune && o->engine && anfi_tuner_open(&tuner, cx, o->engine)) lo.plans = &tuner.plans;
   anf_graph *entry = public_graph(m);
-  if (entry && v->amend) v->amend(v->edit_user, entry);
+  if (entry && v->job.amend) v->job.amend(v->job.user, entry);
   v->low.cx = cx;
   v->low.arena = &v->arena;
   uint64_t from = anfi_os_now_ns();
   if (!entry || !anfi_lower_graph(entry, &lo, &v->low)) return false;
-  anfi_trace_span(v->trace, "lower", from, anfi_os_now_ns());
+  anfi_trace_span(v->job.trace, "lower", from, anfi_os_now_ns());
   if (entry->form) v->form = kept_form(&v->arena, entry->form);
   if (anfi_failed(cx)) return false;
   hold(&v->low);
@@ -137,20 +139,15 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_arena_init(&v->arena, e->cx);
   anfi_defer(e->cx, ANFI_ON_FAIL, free_variant, v);
   anfi_exec_sig(e->cx, &v->arena, n, args, &v->sig);
-  v->trace = e->trace;
-  v->nstate = e->nstate;
-  v->amend = e->amend;
-  v->edit = e->edit;
-  v->plans = e->plans;
-  v->edit_user = e->edit_user;
+  v->job = e->job;
   anf_exec_opts o = e->o;
   o.engine = e->engine;
   if (!anfi_exec_lower(e->cx, e->g, n, args, &o, v)) return NULL;
-  if (e->trace) anfi_trace_regions(e->trace, &v->low);
+  if (e->job.trace) anfi_trace_regions(e->job.trace, &v->low);
   if (!define_hosts(e, v->low.module)) return NULL;
   uint64_t from = anfi_os_now_ns();
   anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
-  anfi_trace_span(v->trace, "code", from, anfi_os_now_ns());
+  anfi_trace_span(v->job.trace, "code", from, anfi_os_now_ns());
   if (st != ANF_OK) return (void)anfi_fail_as(e->cx, st), NULL;
   if (!(v->function = anf_jit_get_function(v->code, v->low.entry))) anfi_throw_nomem(e->cx);
   anfi_undefer(e->cx, &v->low); // its constants are the variant's

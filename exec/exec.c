@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Compiled functions: options, signatures, variants. The entry points are here. */
+/* Compiled functions: one variant for each signature, made when it is first called.
+ *
+ *   anf_exec_run(f, x: f32[4])     compiles f at f32[4]
+ *   anf_exec_run(f, y: f32[4])     runs the same variant
+ *   anf_exec_run(f, z: f32[8])     compiles f at f32[8]
+ *
+ * If inference needs the value of an argument (a bound of a slice, an axis), the variant is specialised to values as
+ * well. The least recently used variant goes when there are too many. */
 #include "exec/exec.h"
 #include "backend/jit/jit.h"
-#include "interp/interp.h"
 
 /* ---- making ---- */
 
@@ -217,14 +223,15 @@ anf_status anf_compile_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *o, 
 
 /* ---- arguments ---- */
 
-static bool fit_one(anf_exec *e, anfi_fit *f, size_t i, anf_value *v, anf_value **out) {
-  const anf_type *t = e->g ? e->g->params.at[i]->type : NULL;
-  if (!v) return anfi_fail(e->cx, anfi_nowhere(), ANF_E0002, "an argument");
-  if (v->cx != e->cx) return anfi_fail(e->cx, anfi_nowhere(), ANF_E0421, i + 1);
+bool anfi_exec_fit(anf_ctx *cx, const anf_graph *g, anfi_fit *f, size_t i, anf_value *v,
+                   anf_value **out) {
+  const anf_type *t = g ? g->params.at[i]->type : NULL;
+  if (!v) return anfi_fail(cx, anfi_nowhere(), ANF_E0002, "an argument");
+  if (v->cx != cx) return anfi_fail(cx, anfi_nowhere(), ANF_E0421, i + 1);
   if (!t) *out = anf_value_retain(v);
   else if (!anfi_fit_value(f, v, t, out)) {
-    anf_text words = {.cx = e->cx};
-    anfi_fail(e->cx, anfi_node_loc(e->g->params.at[i]), ANF_E0412, i + 1, e->g->name->s,
+    anf_text words = {.cx = cx};
+    anfi_fail(cx, anfi_node_loc(g->params.at[i]), ANF_E0412, i + 1, g->name->s,
               anfi_fit_why(f, &words));
     anf_text_free(&words);
     return false;
@@ -268,7 +275,7 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
       g->arg[g->n++] = fixed_arg(e, i);
       continue;
     }
-    if (!fit_one(e, &f, i, always ? always : args[i], &v)) return false;
+    if (!anfi_exec_fit(e->cx, e->g, &f, i, always ? always : args[i], &v)) return false;
     anfi_defer(e->cx, ANFI_ALWAYS, anfi_release, v);
     add(e, g, v);
   }
@@ -316,7 +323,7 @@ static void fix_argument(anf_exec *e, size_t i, anf_value *v) {
     anfi_fail(e->cx, anfi_nowhere(), ANF_E0410, e->g->name->s, n, i + 1);
     return;
   }
-  if (v && !fit_one(e, &f, i, v, &as)) return;
+  if (v && !anfi_exec_fit(e->cx, e->g, &f, i, v, &as)) return;
   if (as) anfi_defer(e->cx, ANFI_ON_FAIL, anfi_release, as);
   if (n > e->nfixed) make_room(e, n);
   drop_all(e);
@@ -375,8 +382,8 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
   anfi_arena_init(&v->arena, cx);
   anfi_defer(cx, ANFI_ALWAYS, anfi_free_arena, &v->arena);
   bool tir = strcmp(form, "tir") == 0, fusion = strcmp(form, "fusion") == 0;
-  if (fusion) v->fusion = out;
-  v->nstate = o.nstate < g->params.n ? o.nstate : g->params.n;
+  if (fusion) v->job.fusion = out;
+  v->job.nstate = o.nstate < g->params.n ? o.nstate : g->params.n;
   bool anywhere =
       (tir || fusion) && !(o.jit.size && o.jit.target); // is it the same on all machines?
   if (!o.engine && !anywhere) {

@@ -7,6 +7,7 @@
 #include "anfora/exec.h"
 #include "backend/lower/lower.h"
 #include "interp/applied.h"
+#include "interp/interp.h"
 
 typedef anfi_given anfi_arg;
 
@@ -17,20 +18,26 @@ typedef struct anfi_sig {
   ANFI_VEC(uint64_t) word;
 } anfi_sig;
 
-/* A function at one signature. */
-typedef struct anfi_variant {
-  /* while it is made */
-  anf_trace *trace;                        // or NULL
+typedef struct anfi_variant anfi_variant;
+
+/* What a compilation does besides its options. Every member may be empty. */
+typedef struct anfi_job {
+  anf_trace *trace;
+  anf_text *fusion;                  // receives the report on loops that ops share
+  const struct anfi_mm_plans *plans; // of products; NULL: as the options say
+  /* For training steps */
   size_t nstate;                           // parameters that the first items of the result replace
-  anf_text *fusion;                        // what is told of loops that ops share; or NULL
-  void (*amend)(void *user, anf_graph *g); // adds to the optimised graph; or NULL
-  void (*edit)(void *user, struct anfi_variant *v); // changes the lowered module; or NULL
-  void *edit_user;                                  // of both
-  const struct anfi_mm_plans *plans;                // of products; NULL: as the options say
-  /* from then on */
-  struct anfi_variant *next; // used before
-  anfi_arena arena;          // of all but the code
-  const char *name;          // of the function in the code; NULL: the graph's
+  void (*amend)(void *user, anf_graph *g); // adds to the optimised graph
+  void (*edit)(void *user, anfi_variant *v); // changes the lowered module
+  void *user;                                // of both hooks
+} anfi_job;
+
+/* A function at one signature. */
+struct anfi_variant {
+  anfi_job job;       // while it is made
+  anfi_variant *next; // used before
+  anfi_arena arena;   // of all but the code
+  const char *name;   // of the function in the code; NULL: the graph's
   anfi_sig sig;
   const char **arg; // by argument: what it is made for, as text
   size_t narg;
@@ -39,7 +46,7 @@ typedef struct anfi_variant {
   anfi_origins origins;  // of the functions that the form names
   anf_jit_module *code;
   anf_jit_function *function;
-} anfi_variant;
+};
 
 /* Which values code is made for, of arguments that may be part of a program (integers, bools, strings,
  * types): none, those that types seem to depend on, all. */
@@ -59,19 +66,14 @@ struct anf_exec {
   anfi_fixing fixing;
   uint64_t needed; // bits of arguments, if fixing is NEEDED
   anf_text log;    // of compilations
-  size_t nstate;   // of the variants made next, as are
-  void (*amend)(void *user, anf_graph *g);
-  void (*edit)(void *user, anfi_variant *v);
-  void *edit_user;
-  const struct anfi_mm_plans *plans; // of products; NULL: as the options say
-  anf_trace *trace;                  // or NULL
+  anfi_job job;    // of the variants made next
 };
 
-/* trace.c; t NULL: nothing is told */
+/* trace.c; t NULL: nothing is recorded */
 void anfi_trace_span(anf_trace *t, const char *name, uint64_t from, uint64_t to); // ns of the clock
 void anfi_trace_pass(void *t, anf_module *m, const char *pass, double ms, uint64_t rewrites);
 void anfi_trace_region(void *t, int64_t id, bool leaves); // from any thread
-/* What the numbers are that code of `low` tells; all that was told before is forgotten. */
+/* Names the regions of the code of `low`; regions recorded before are forgotten. */
 void anfi_trace_regions(anf_trace *t, const anfi_lowered *low);
 
 /* signature.c */
@@ -102,7 +104,7 @@ void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsi
 
 /* specialise.c: may values of this type be part of a program: integers, bools, strings, types? */
 bool anfi_exec_may_fix_type(const anf_type *t);
-/* Arguments whose values decide types in the program of e, as bits; those from 64 on are not told. */
+/* Arguments whose values decide types in the program of e, as bits; arguments from 64 on are left out. */
 uint64_t anfi_exec_needed(const anf_exec *e);
 /* Is code made for values of argument i, of this type? */
 bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t);
@@ -114,6 +116,9 @@ void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args,
 anf_exec *anfi_exec_new(anf_graph *g, const anf_exec_opts *o);
 /* Compiled for these arguments, now or before. NULL with an error. */
 anfi_variant *anfi_exec_variant(anf_exec *e, size_t n, const anfi_arg *args);
+/* Argument i as parameter i of g declares it (g NULL, or no type: as it is), retained. */
+bool anfi_exec_fit(anf_ctx *cx, const anf_graph *g, anfi_fit *f, size_t i, anf_value *v,
+                   anf_value **out);
 
 /* call.c: values to code and back */
 /* Tells what stopped a call on `s`. Always false. */

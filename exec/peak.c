@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the machine at hand can do at most, measured on one thread: multiply-adds on registers alone, and
- * copying more memory than caches hold. */
+/* Peak performance of this machine on one thread: multiply-adds in registers, and copying memory larger than the
+ * caches. */
 #include "exec/exec.h"
 #include "backend/kernel/kernel.h"
 #include "backend/jit/jit.h"

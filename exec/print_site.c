@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a Print of a program shows, as text for the table of sites of an object (anf_site in
- * anfora/rt.h): all but the numbers, which code tells with it. INVARIANT: libanfora_rt makes of it
+ * anfora/rt.h): all but the numbers, which code passes along. INVARIANT: libanfora_rt makes of it
  * what put_printed in call.c makes of the same values. */
 #include "exec/exec.h"
 
@@ -30,7 +30,7 @@ static void put_value(writer *w, const anf_value *v, bool outside) {
   anf_text_free(&t);
 }
 
-/* One of the program's strings or types: code tells which. */
+/* One of the program's strings or types: code passes which. */
 static void put_names(writer *w, bool outside) {
   anfi_putc(w->out, ANF_SITE_CHOICE);
   for (size_t i = 0; i < w->low->names.n; i++) {
@@ -46,7 +46,7 @@ static void put_leaf(writer *w, const anf_type *t) {
   if (pair || key) anfi_put_type(w->out, w->cx, t);
   if (key) anfi_putc(w->out, '(');
   anfi_putf(w->out, "%c%s", ANF_SITE_LEAF, anf_dtype_name(d));
-  if (pair) anfi_puts(w->out, "[]"); // told by its address, as a tensor
+  if (pair) anfi_puts(w->out, "[]"); // passed by address, as a tensor
   for (uint32_t i = 0; i < t->n; i++)
     anfi_putf(w->out, "%c%lld", i ? ',' : '[', (long long)t->dims[i]);
   anfi_puts(w->out, t->n ? "]" : "");

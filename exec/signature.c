@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Signatures: what code is made for. Function values nest as deep as the host made them: walks keep
- * lists. */
+/* Signatures: the words that a variant is looked up by.
+ *
+ *   (f32[4], 3)  →  type f32[4], type i64      the value 3 only where code is specialised to values
+ *
+ * A function argument adds its graph and the signature of its captures. Function values nest without bound, so
+ * walks use a worklist. */
 #include "exec/exec.h"
 
 static void push_bytes(anfi_arena *a, anfi_sig *out, size_t n, const void *data) {
@@ -12,7 +16,7 @@ static void push_bytes(anfi_arena *a, anfi_sig *out, size_t n, const void *data)
   }
 }
 
-/* A value that its type does not tell; tuples and records are walked in order. */
+/* A value that its type does not determine; tuples and records are walked in order. */
 static void push_value(anfi_arena *a, anfi_sig *out, const anf_value *v) {
   ANFI_VEC(const anf_value *) st = {0};
   anfi_push(a, &st, v);

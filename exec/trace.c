@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What took how long, as events of Chrome's trace format, which Perfetto shows: passes and code
- * generation when something is compiled, operations of compiled code when it runs; and a table of those.
- * INVARIANT: passes are told from any thread, regions by the one that runs the step; there is room for a fixed number of events, each of
- * which is taken by one thread, and what does not fit is dropped. */
+/* Traces of compilation and of runs.
+ *
+ *   anf_trace_print        [{"name": "simplify", "ts": 12, "dur": 340}, {"name": "MatMul", ...}]
+ *   anf_trace_print_table  MatMul   12 runs   3.4 ms
+ *
+ * Events are in Chrome's trace format, which Perfetto shows: passes and code generation while something is
+ * compiled, operations of compiled code while it runs. The table sums up operations.
+ * INVARIANT: any thread may record a pass, only the thread that runs the step records regions. The number of
+ * events is fixed: one thread takes each slot, and events beyond the last slot are dropped. */
 #include "exec/exec.h"
 
 #include <stdlib.h>
@@ -14,11 +19,11 @@ typedef struct event {
   char phase;          // B and E of a region, X a span
 } event;
 
-typedef struct told {            // of a region
+typedef struct region_time {     // of a region
   const char *name, *op, *place; // place: " file:line" at the end of the name, or NULL
   double flops, bytes;
-  uint64_t ns, runs; // all told
-} told;
+  uint64_t ns, runs; // all together
+} region_time;
 
 typedef struct opened {
   size_t id;
@@ -35,7 +40,7 @@ struct anf_trace {
   size_t cap;
   atomic_size_t n;
   anfi_strtab names;
-  told *region; // by id
+  region_time *region; // by id
   size_t nregion;
   opened open[MOST_DEEP]; // those that were entered and not left
   size_t depth;
@@ -117,21 +122,21 @@ void anfi_trace_region(void *user, int64_t id, bool leaves) {
 void anfi_trace_regions(anf_trace *t, const anfi_lowered *low) {
   t->nregion = low->regions.n;
   t->depth = 0;
-  t->region = ANFI_NEW_N(&t->arena, told, t->nregion + 1);
+  t->region = ANFI_NEW_N(&t->arena, region_time, t->nregion + 1);
   for (size_t i = 0; i < t->nregion; i++) {
     const anfi_region *r = &low->regions.at[i];
     const char *name = r->name;
     if (i && r->loc.file)
       name = anfi_sprintf(anfi_scratch(t->cx), "%s %s:%u", name, r->loc.file, r->loc.line);
-    t->region[i] = (told){.name = anfi_intern_z(&t->names, name)->s,
-                          .op = anfi_intern_z(&t->names, r->name)->s,
-                          .flops = r->flops,
-                          .bytes = r->bytes};
+    t->region[i] = (region_time){.name = anfi_intern_z(&t->names, name)->s,
+                                 .op = anfi_intern_z(&t->names, r->name)->s,
+                                 .flops = r->flops,
+                                 .bytes = r->bytes};
     t->region[i].place = strchr(t->region[i].name, ' ');
   }
 }
 
-/* ---- what is told ---- */
+/* ---- events ---- */
 
 static size_t count(const anf_trace *t) {
   size_t n = atomic_load(&((anf_trace *)(uintptr_t)t)->n);
@@ -180,7 +185,8 @@ static int longest_first(const void *a, const void *b) {
   return (x < y) - (x > y);
 }
 
-static void add_row(const anf_trace *t, rows *to, anfi_map *at, const told *r, const char *what) {
+static void add_row(const anf_trace *t, rows *to, anfi_map *at, const region_time *r,
+                    const char *what) {
   uint64_t *i = anfi_map_at(at, anfi_key(anfi_intern_z((anfi_strtab *)(uintptr_t)&t->names, what)));
   if (!*i) {
     anfi_push(at->arena, to, ((row){.what = what}));
@@ -212,7 +218,7 @@ static void put_table(const anf_trace *t, bool by_line, anf_text *o) {
   double whole = 0;
   anfi_map_init(&at, anfi_scratch(t->cx));
   for (size_t i = 0; i < t->nregion; i++) {
-    const told *r = &t->region[i];
+    const region_time *r = &t->region[i];
     whole += (double)r->ns;
     if (r->runs)
       add_row(t, &all, &at, r, !i ? "between" : !by_line ? r->op : r->place ? r->place + 1 : "");

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Plans of products that are measured (anf_exec_opts.tune): from the cost model's plan on, one thing after
- * the other is changed, and what is faster is kept. A product is measured alone, on one thread; plans
- * change no bit of results. The winner is a fact of the engine, which its cache on disk has, too. */
+/* Autotuning of products (anf_exec_opts.tune): hill climbing from the cost model's plan.
+ *
+ *   plan {tile 6x16, block 256}  →  change one number, measure, keep it if faster
+ *
+ * Each product is measured alone, on one thread. No plan changes a bit of a result. The winner belongs to the engine
+ * and is kept in its cache on disk. */
 #include "exec/tune.h"
 
 #include <stdlib.h>
@@ -118,9 +121,9 @@ static bool compile(bench *w, trial *t) {
   anfi_mm_plans plans = {forced, &t->plan, w->s->prepacked};
   const anf_type *types[] = {matrix(w, true), matrix(w, false)};
   if (!(t->e = anfi_exec_new(w->g, &o))) return false;
-  t->e->plans = &plans;
+  t->e->job.plans = &plans;
   anf_status st = anf_exec_prepare(t->e, 2, types, NULL);
-  t->e->plans = NULL;
+  t->e->job.plans = NULL;
   return st == ANF_OK || anfi_fail_as(w->cx, st);
 }
 

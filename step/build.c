@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Training steps as objects: the same function as of an anf_step, except that it copies itself what
- * cannot be updated in place. */
+/* Training steps ahead of time: the function of an anf_step, which itself copies the state that cannot be donated.
+ */
 #include "step/build.h"
 
 static void edit(void *user, anfi_variant *v) {

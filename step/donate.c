@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-/* State updated in place: the room for a new state becomes the old state's memory, where all that
- * reads the old one comes before all that writes the new one, or reads each element right before it
- * is written. A call that may stop the program must not come after the first write either, so that a
- * step that fails leaves the state as it was.
- * INVARIANT: a parameter of the function is replaced in its body, and never passed twice, for code
- * generators rely on parameters that do not overlap. */
+/* Donation: a new state is written into the memory of the old one.
+ *
+ *   step(w, w_next) { for i { w_next[i] = w[i] - 0.1 * g[i] } }   →   step(w) { for i { w[i] = w[i] - 0.1 * g[i] } }
+ *
+ * Legal if every read of the old state comes before every write of the new one, or if one loop nest reads each
+ * element right before it writes it. No call that may stop the program comes after the first write, so a step
+ * that fails leaves the state as it was.
+ * INVARIANT: a parameter is replaced in the body and never passed twice, since code generators rely on
+ * parameters that do not overlap. */
 #include "step/step.h"
 
 /* The pair of tensors in question, and what is known of memory. */
@@ -151,7 +154,8 @@ static bool in_step(const pair *p, tstmt s) {
   return !k.bad;
 }
 
-/* Has lowering told that the nest reads and writes so? Then both must stand there by their own names alone. */
+/* Did lowering record that the nest reads each element before it writes it? Then neither tensor may be reached
+ * under another name. */
 typedef struct names {
   const pair *p;
   bool other;
@@ -165,7 +169,7 @@ static bool see_name(tviewer *v, texpr e) {
   return true;
 }
 
-static bool is_told(const anfi_lowered *low, const pair *p, tstmt s) {
+static bool is_recorded(const anfi_lowered *low, const pair *p, tstmt s) {
   names k = {.p = p};
   tviewer v = {.user = &k, .enter_expr = see_name};
   size_t i = 0;
@@ -231,7 +235,7 @@ static bool can_give(const anfi_lowered *low, tfunc f, const pair *p, span old, 
   if (!new_.first) return true;
   if (old.last > new_.first || stop >= new_.first) return false;
   tstmt first = f->body->s[new_.first - 1];
-  return old.last < new_.first || in_step(p, first) || is_told(low, p, first);
+  return old.last < new_.first || in_step(p, first) || is_recorded(low, p, first);
 }
 
 static tfunc without_params(tstore *t, anfi_arena *scratch, tfunc f, const bool *gone, tstmt body) {

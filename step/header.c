@@ -135,7 +135,7 @@ static void put_out(stephead *h) {
   h->has_out = has_members(l, n);
   for (size_t i = 0; i < n && !h->has_out; i++) anfi_push(c->a, &h->out, ((member){&l[i], NULL}));
   if (!h->has_out) return;
-  OUT("\n/* What it tells */\ntypedef struct %s_out {\n", h->name);
+  OUT("\n/* Its outputs */\ntypedef struct %s_out {\n", h->name);
   anfi_map_init(&c->local, c->a);
   if (nests(h->b->out)) put_items(c, h->b->out, l, "", 1, &h->out);
   else put_member(c, h->b->out, l, "out", "out", 1, &h->out);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Leaves: their memory, arrays of the host in place of it, copies in and out. */
+/* Leaves: their memory, arrays of the host bound in its place, copies in and out. */
 #include "step/step.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Paths of leaves: "params.0.w". Types nest no deeper than inference allows, so walks may recurse. */
+/* Paths of leaves: {params: (w, b)} has params.0 and params.1. The depth of types is bounded, so walks recurse. */
 #include "step/step.h"
 
 static const char *below(anf_step *s, const anf_type *t, const char *path, uint32_t i) {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Numbers that are none. The outputs are looked at after each run; or, to name the operation that
- * made the first NaN, within it: the step stops before it changes its state, and is run once more
- * from there, by the interpreter. */
+/* Checks for NaN and infinity.
+ *
+ *   check:  look at the outputs after each run
+ *   find:   stop within the run before the state changes, and let the interpreter run the step once more, which
+ *           names the operation that made the first NaN */
 #include "step/step.h"
 
 #include "interp/interp.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checkpoints: the leaves of the state as a safetensors file, with the number of steps done. All bits
- * are kept, so a step that goes on from one gives what it would have given without. */
+/* Checkpoints: the leaves of the state as a safetensors file, with the number of steps done. A step that resumes from
+ * one computes the same bits as without the interruption. */
 #include "anfora/store.h"
 #include "step/step.h"
 

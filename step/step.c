@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Steps: compiled once, run many times. A run loads what code takes by value, calls the code, and
- * stores what it gave by value; all else is done by the code where the leaves are. */
+/* Training steps: compiled once, run many times.
+ *
+ *   run:  load scalars into slots → call the code → store scalars from slots
+ *
+ * The code reads and writes all tensors where the leaves are. */
 #include "step/step.h"
 
 #include "interp/interp.h"
@@ -53,7 +56,7 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   anf_stream_set_print(s->stream, print, s);
   if (!(s->exec = anfi_exec_new(g, &s->o.exec))) return NULL;
   anfi_undefer(cx, s->exec); // it goes with the step
-  s->exec->trace = s->o.trace;
+  s->exec->job.trace = s->o.trace;
   return s;
 }
 
@@ -67,7 +70,7 @@ static const char *type_text(anf_ctx *cx, const anf_type *t) {
   return r;
 }
 
-/* The states' types are the first of the result's; the rest is what the step tells. */
+/* The states' types are the first of the result's; the rest are the outputs. */
 const anf_type *anfi_step_outputs(const anf_graph *g, size_t nstate, const anf_type *const *param,
                                   const anf_type *result) {
   anf_ctx *cx = g->module->cx;
@@ -191,13 +194,13 @@ static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *con
   anfi_arg *arg = ANFI_NEW_N(anfi_scratch(s->cx), anfi_arg, n + 1);
   s->param = ANFI_NEW_N(&s->arena, const anf_type *, n + 1);
   for (size_t i = 0; i < n; i++) s->param[i] = arg[i].type = anfi_step_settled(s->cx, types[i]);
-  s->exec->nstate = nstate;
-  s->exec->amend = s->o.nan == ANF_NAN_FIND ? guard : NULL;
-  s->exec->edit = donate;
-  s->exec->edit_user = &k;
+  s->exec->job.nstate = nstate;
+  s->exec->job.amend = s->o.nan == ANF_NAN_FIND ? guard : NULL;
+  s->exec->job.edit = donate;
+  s->exec->job.user = &k;
   s->v = anfi_exec_variant(s->exec, n, arg);
-  s->exec->amend = NULL;
-  s->exec->edit = NULL;
+  s->exec->job.amend = NULL;
+  s->exec->job.edit = NULL;
   if (!s->v || anfi_failed(s->cx)) return NULL;
   make_leaves(s);
   name_leaves(s);
@@ -218,17 +221,7 @@ static bool fit(anf_graph *g, anf_value *const *args, anf_value **v, const anf_t
   anf_ctx *cx = g->module->cx;
   anfi_fit f = {.cx = cx, .arena = anfi_scratch(cx), .host = true};
   for (size_t i = 0; i < g->params.n; i++) {
-    const anf_type *t = g->params.at[i]->type;
-    if (!args[i]) return anfi_fail(cx, anfi_nowhere(), ANF_E0002, "an argument");
-    if (args[i]->cx != cx) return anfi_fail(cx, anfi_nowhere(), ANF_E0421, i + 1);
-    if (!t) v[i] = anf_value_retain(args[i]);
-    else if (!anfi_fit_value(&f, args[i], t, &v[i])) {
-      anf_text words = {.cx = cx};
-      anfi_fail(cx, anfi_node_loc(g->params.at[i]), ANF_E0412, i + 1, g->name->s,
-                anfi_fit_why(&f, &words));
-      anf_text_free(&words);
-      return false;
-    }
+    if (!anfi_exec_fit(cx, g, &f, i, args[i], &v[i])) return false;
     anfi_defer(cx, ANFI_ALWAYS, anfi_release, v[i]);
     if (!(types[i] = anf_value_type(cx, v[i]))) anfi_throw_nomem(cx);
   }

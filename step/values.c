@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Leaves as values and back: whole parameters and outputs. */
+/* Whole parameters and outputs as values: leaves gathered, and values scattered to leaves. */
 #include "step/step.h"
 
 #include "interp/interp.h"

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions. A pure one is nested text; one with an effect becomes a statement before, with
- * whatever is evaluated before it, so that the order is that of Tensor IR. */
+/* Expressions in C. A pure expression is nested text; one with an effect becomes a statement before.
+ *
+ *   A[i] + g(x)     →     f32 t = A[i]; f32 t1 = g(x);  t + t1
+ *
+ * Operands evaluated before the effect become statements too, so the order is that of Tensor IR. */
 #include "backend/c/c.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)
@@ -225,7 +228,6 @@ static const char *gather(cgen *c, texpr e, const char *const *in) {
 }
 
 static const char *effect(cgen *c, texpr e, const char *const *in) {
-  const char *zero = "0";
   switch ((tintrin)e->sub) {
   case TI_write_struct: {
     tdtype d = e->in[1]->dtype;
@@ -239,8 +241,9 @@ static const char *effect(cgen *c, texpr e, const char *const *in) {
   }
   case TI_brgemm:
   case TI_list_brgemm: return anfi_c_gemm(c, e, in);
-  case TI_set_thread_idle_func: return "(void)0";
-  default: return anfi_c_is_lanes(e->dtype) ? SAY("%s(%s)", anfi_c_splat(c, e->dtype), zero) : zero;
+  default:
+    anfi_fail(c->cx, anfi_t_loc(c->m->t, e->line, e->col), ANF_E0940, anfi_t_intrins[e->sub].name);
+    return "0";
   }
 }
 

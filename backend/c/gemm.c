@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* brgemm where it was not lowered to a kernel: plain loops, in the interpreter's order. */
+/* brgemm that was not lowered to a kernel: plain loops, in the interpreter's order of summation. */
 #include "backend/c/c.h"
 #include "backend/kernel/kernel.h"
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions that the printed text calls for what C has no operator for, or one that is undefined
- * where Tensor IR is not. Each is printed once, before its first use. */
+/* Helper functions of the printed C: operations that C lacks, or that are undefined where Tensor IR is not.
+ *
+ *   a / b (s32)     →     anf_div_s32(a, b), which checks b and wraps
+ *
+ * Each helper is printed once, before its first use. */
 #include "backend/c/c.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)

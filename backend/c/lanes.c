@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Vectors and tiles: structures of their lanes, and functions that loop over them. Compilers make
- * vector instructions of loops of a known count. A tile is its rows one after the other. */
+/* Vectors and tiles in C: a structure of lanes, and functions that loop over them.
+ *
+ *   a + b (f32x8)     →     anf_add_f32x8(a, b) { for (k = 0; k < 8; k++) r.v[k] = a.v[k] + b.v[k]; }
+ *
+ * Compilers vectorise loops of a known count. A tile is its rows, one after the other. */
 #include "backend/c/c.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)

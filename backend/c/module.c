@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A module as one file: what it stands on, helpers, functions, and the three ways in. */
+/* A module as one C file: prelude, helpers, functions, and three entries for each: f_body, f_0wrapper, f. */
 #include "backend/c/c.h"
 
 #define SAY(...)  anfi_sprintf(c->a, __VA_ARGS__)

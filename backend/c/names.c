@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names of C. Tensor IR allows dots and any UTF-8 in names, C does not; and C has names of its own.
- * INVARIANT: which name a function gets depends on the names of the module's functions alone. */
+/* Names for C. Tensor IR allows dots and any UTF-8 in names, C does not, and C reserves names.
+ *
+ *   a.b → a_b      f32 (a type in C, too) → f32_      a second a_b → a_b_1
+ *
+ * INVARIANT: the name of a function depends on the names of the module's functions alone. */
 #include "backend/c/c.h"
 #include "base/mark.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements. A line of the program that a statement comes from is told in a comment behind it, or
- * by #line. */
+/* Statements. The source line of a statement stands in a comment behind it, or in a #line. */
 #include "backend/c/c.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)

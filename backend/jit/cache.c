@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Caches of packed code. In memory: the last few modules of an engine. On disk: a folder of files that
- * are named by what they were made from, written whole by renaming, each with a sum over its bytes; so
- * any number of processes may share it, and a file that is damaged is found out, thrown away and made
- * anew. When the folder is too large, what was used longest ago goes. A cache that cannot be used is
- * a warning: the code is there without it. */
+/* Caches of packed code.
+ *
+ *   in memory: the last few modules of an engine      on disk: one file for each key
+ *
+ * A file is written whole and renamed, and holds a checksum of its bytes, so any number of processes may share the
+ * folder; a damaged file is deleted and made anew. A folder that is too large loses its least recently used files.
+ * A cache that cannot be used is a warning: compiling goes on without it. */
 #include "backend/jit/jit.h"
 
 #include <errno.h>

@@ -12,7 +12,7 @@ typedef struct program {
   pthread_mutex_t lock; // a host's function may call back: recursive
 } program;
 
-enum { UNKNOWN_BYTES = 1 << 30 }; // of memory that a host gave: how much is not told
+enum { UNKNOWN_BYTES = 1 << 30 }; // of memory that a host gave without its size
 
 static bool negotiate(anf_ctx *cx, anf_target_machine *tm) {
   (void)cx;
@@ -104,7 +104,7 @@ static anf_trap_kind kind_of(const char *code) {
   return ANF_TRAP_BOUNDS; // of what the unchecked interpreter finds, the rest is memory
 }
 
-static void tell(anf_stream *s, const anfi_jit_entry *f, anf_status st, const anf_diag *d) {
+static void report(anf_stream *s, const anfi_jit_entry *f, anf_status st, const anf_diag *d) {
   anf_trap t = *anf_stream_trap(s);
   const anf_diag_item *it = d ? anf_diag_at(d, 0) : NULL;
   t.status = st;
@@ -143,7 +143,7 @@ static anf_status run(program *p, const anfi_jit_entry *f, anf_stream *s, void *
   for (uint32_t i = 0; i < f->n; i++) in[i] = argument(f->param[i], args[i]);
   anf_status st = anf_tir_run(p->m, f->name, f->n, in, &o, d, &r);
   if (st == ANF_OK && !anfi_t_is_void(f->ret)) args[f->n].bits = r.v.bits;
-  if (st != ANF_OK) tell(s, f, st, d);
+  if (st != ANF_OK) report(s, f, st, d);
   anf_diag_free(d);
   return st;
 }

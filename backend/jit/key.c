@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What compiled code is found again by: 128 bits over all that it follows from, which are the module
- * (structure, names, constants, places), the engine with its options and target, and this very build
- * of Anfora and its compiler. Linear in the module. */
+/* Keys of compiled code: a 128-bit hash over everything the code depends on.
+ *
+ *   module (structure, names, constants, locations) + engine, options, target + this build of Anfora  →  key
+ *
+ * Equal keys mean equal code. Linear in the module. */
 #include "backend/jit/jit.h"
 
 #define XXH_INLINE_ALL
@@ -23,7 +25,7 @@ static void add_u64(keeper *k, uint64_t v) {
   if (k->n == ANFI_LEN(k->word)) flush(k);
   k->word[k->n++] = v;
 }
-/* Bytes fill whole words, the last of them with zeros: their number was told before. */
+/* Bytes fill whole words, the last of them with zeros: their number is hashed before them. */
 static void add(keeper *k, const void *p, size_t n) {
   for (size_t at = 0; at < n; at += sizeof(uint64_t)) {
     uint64_t v = 0;

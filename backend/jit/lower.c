@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a module as it was built to one that code is made from, and what is known of it then. */
+/* Lowers a module for an engine: runs the engine's pipeline, then makes globals module data.
+ *
+ *   tensor W: [f32 * 4];  f(x)     →     f(stream, module data, x) and 64 bytes of data; W at offset 0 */
 #include "backend/jit/jit.h"
 
 enum { ALIGN = 64 }; // of tensors in module data, as module_globals_resolver lays them out

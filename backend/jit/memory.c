@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory of engines and code: it outlives contexts and is asked for from many threads. */
+/* Memory of engines and code: it outlives contexts and is allocated from many threads. */
 #include "backend/jit/jit.h"
 
 #include <stdlib.h>

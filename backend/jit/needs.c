@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What functions need of their surroundings: a stream, module data, protection against traps, the
- * deep stack. Found for one function at a time, then over groups of functions that call each other
- * (Tarjan's strongly connected components, without recursion), callees first. Linear. */
+/* Bottom-up summary of each function: does it need a stream, module data, protection against traps, the deep stack?
+ *
+ *   f calls g, g may trap     →     g and f need protection
+ *
+ * First each function alone, then the strongly connected components of the call graph (Tarjan, without recursion),
+ * callees first. Linear. */
 #include "backend/jit/jit.h"
 
 enum { ALL = ANF_RT_TRAPS | ANF_RT_DEEP | ANF_RT_STREAM | ANF_RT_DATA };

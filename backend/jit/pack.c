@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Code objects as bytes and back. What is read is checked: whatever the bytes are, nothing outside of
- * them is touched. The layout is that of one build of Anfora, which the key of a cache has in it. */
+/* Serialises code objects. Reading checks every offset and size: whatever the bytes are, nothing outside of them
+ * is accessed. The layout belongs to one build of Anfora, which is part of the cache's key. */
 #include "backend/jit/jit.h"
 
 /* ---- out ---- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What compiled code may call by name: the run time and functions of the C library that code
- * generators use. Nothing else of the process can be reached. */
+/* Symbols that compiled code may call: the run time, and the functions of the C library that code generators use.
+ * No other symbol of the process is reachable. */
 #include "backend/jit/jit.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls of compiled functions with values, as anf_tir_run_values has them. */
+/* Calls of compiled functions on values, through slots. */
 #include "backend/jit/jit.h"
 
 typedef struct user {

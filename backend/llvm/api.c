@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loads LLVM and looks up what is used of it, once in a process. */
+/* Loads libLLVM and resolves the functions of api.def, once in a process. */
 #include "backend/llvm/llvm.h"
 
 #include <dlfcn.h>

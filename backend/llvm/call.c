@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls: of functions of the module, of the run time, of the host, through pointers. Inside a module
- * the stream travels in the register of LLVM's swiftself, which calls leave alone: recursion does not
- * pay for it. */
+/* Calls: of functions of the module, of the run time, of the host, through pointers. Inside a module the stream
+ * travels in LLVM's swiftself register, which calls preserve, so recursion does not pay for it. */
 #include "backend/llvm/llvm.h"
 
 void anfi_ll_attr(lgen *g, LLVMValueRef fn, unsigned place, const char *name, bool call) {

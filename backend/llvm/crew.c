@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Threads that make object files of modules while the caller builds more of them. Each takes the next
- * module that is there and that nobody has taken; what it makes follows from the module alone, so how
- * many threads there are changes nothing but time. A thread that cannot be had is one fewer: the
- * caller does the work if need be, as it does when modules pile up. */
+/* Worker threads that make object files of modules while the caller builds more modules. Each worker takes the
+ * next free module; an object file depends on its module alone, so the number of threads changes time only. If a
+ * thread cannot be started, or modules pile up, the caller does the work. */
 #include "backend/llvm/llvm.h"
 
 static void make(ljob *j, const lhand *h, anf_jit_level o) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Lines for debuggers and profilers: each function has its name and place, each statement its line,
- * in the file that the Tensor IR came from or names. */
+/* Debug information: every function has its name and location, every statement its line, in the file that the
+ * Tensor IR came from or names. */
 #include "backend/llvm/llvm.h"
 
 typedef struct ldebug {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Optimising LLVM IR. Loops of tensor code come here shaped, so what they need is short; calls and
- * scalar code get the whole of O2. */
+/* Optimises LLVM IR. Loops over tensors arrive already tiled and vectorised, so they need few passes; calls and
+ * scalar code get all of O2. */
 #include "backend/llvm/llvm.h"
 
 typedef struct found {

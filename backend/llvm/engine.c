@@ -201,7 +201,7 @@ typedef struct query {
   size_t n;
   bool good, answered;
   pthread_mutex_t lock;
-  pthread_cond_t told;
+  pthread_cond_t wake;
 } query;
 
 static void answer(LLVMErrorRef err, LLVMOrcCSymbolMapPairs result, size_t n, void *ctx) {
@@ -212,7 +212,7 @@ static void answer(LLVMErrorRef err, LLVMOrcCSymbolMapPairs result, size_t n, vo
   pthread_mutex_lock(&q->lock);
   q->good = !err;
   q->answered = true;
-  pthread_cond_signal(&q->told);
+  pthread_cond_signal(&q->wake);
   pthread_mutex_unlock(&q->lock);
   if (err) ll.ConsumeError(err);
 }
@@ -220,10 +220,10 @@ static void answer(LLVMErrorRef err, LLVMOrcCSymbolMapPairs result, size_t n, vo
 /* What another thread is just making it answers, perhaps after the question has returned. */
 static bool answered(query *q) {
   pthread_mutex_lock(&q->lock);
-  while (!q->answered) pthread_cond_wait(&q->told, &q->lock);
+  while (!q->answered) pthread_cond_wait(&q->wake, &q->lock);
   pthread_mutex_unlock(&q->lock);
   pthread_mutex_destroy(&q->lock);
-  pthread_cond_destroy(&q->told);
+  pthread_cond_destroy(&q->wake);
   return q->good;
 }
 
@@ -239,7 +239,7 @@ static bool look_up(engine *e, library *lib, size_t n, const char *const *name, 
     LLVMOrcSymbolStringPoolEntryRef id[MANY];
     query q = {.name = id, .address = address + from, .n = n - from < MANY ? n - from : MANY};
     pthread_mutex_init(&q.lock, NULL);
-    pthread_cond_init(&q.told, NULL);
+    pthread_cond_init(&q.wake, NULL);
     for (size_t i = 0; i < q.n; i++) {
       id[i] = ll.OrcExecutionSessionIntern(es, name[from + i]);
       set[i].Name = id[i];

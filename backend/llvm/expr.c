@@ -70,9 +70,6 @@ static LLVMValueRef intrinsic(lgen *g, texpr e) {
     anfi_ll_store_at(g, e->in[1]->dtype, offset(g, e, v[0], v[2], e->in[2]->dtype), v[1], 1);
     return NULL;
   case TI_prefetch: return prefetch(g, e, v[0]);
-  case TI_get_group_id: // iterations of a closure are one group
-  case TI_get_group_thread_id: return ll.ConstNull(anfi_ll_type(g, e->dtype));
-  case TI_set_thread_idle_func: return NULL; // threads that wait do nothing else
   default: return anfi_ll_shuffle(g, e, v);
   }
 }

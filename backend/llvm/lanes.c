@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Intrinsics that move lanes about. Each lane of the result is one lane of what is given; where all
- * places are constants that is one shufflevector. */
+/* Intrinsics that permute lanes: broadcast, shuffle, permute, insert, extract.
+ *
+ *   unpack_low(a, b)     →     shufflevector a, b, <0, 4, 1, 5>
+ *
+ * Constant lane indices make one shufflevector; others are extracted and inserted lane by lane. */
 #include "backend/llvm/llvm.h"
 
 /* Where a lane comes from: a place in `of`, constant or not. */
@@ -54,7 +57,7 @@ static LLVMValueRef modulo(lgen *g, tdtype d, LLVMValueRef v, uint64_t n) {
   return ll.BuildURem(g->b, v, anfi_ll_i64(g, n), "");
 }
 
-/* Of a place that is told by an argument */
+/* At an index that is an argument */
 static source picked(lgen *g, texpr place, LLVMValueRef v, LLVMValueRef of, uint32_t total,
                      uint64_t n) {
   if (place->kind == TX_constant)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Variables, tensors, loads and stores. Variables are places in the frame, which LLVM makes values of;
- * a tensor is a pointer with dims and strides, computed where it is defined. */
+/* Variables, tensors, loads and stores. A variable is an alloca, which mem2reg promotes; a tensor is a pointer with
+ * dims and strides, computed at its definition. */
 #include "backend/llvm/llvm.h"
 
 lslot *anfi_ll_slot(lgen *g, texpr v) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One LLVM module for a lowered module, or for a group of its functions. */
+/* Builds the LLVM module of a lowered module, or of a group of its functions (split.c). */
 #include "backend/kernel/kernel.h"
 #include "backend/llvm/llvm.h"
 

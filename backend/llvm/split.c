@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which functions of a module go into one module of LLVM. Functions that LLVM may inline into each other
- * stay together; those that it must not (loops of large functions, parts of long ones) may be apart.
- * INVARIANT: groups follow from the code alone, so that the same program is the same machine code
- * however many threads make it. */
+/* Partitions a large module into LLVM modules, which threads compile independently.
+ *
+ *   f inlines g; h is marked no-inline     →     {f, g} {h}
+ *
+ * Functions that LLVM may inline into each other stay together. INVARIANT: the partition follows from the code alone,
+ * so machine code is the same whatever the number of threads. */
 #include <stdlib.h>
 
 #include "backend/llvm/llvm.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements. Behind a return the code goes on in a block that nothing reaches. */
+/* Statements to basic blocks. Code behind a return goes to a block without predecessors. */
 #include "backend/llvm/llvm.h"
 
 #include <string.h>

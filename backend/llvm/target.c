@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which machine code is made for. LLVM writes to standard error when it does not know a CPU or a
- * feature, so neither reaches it before it is known here. */
+/* The target machine: CPU and features. LLVM writes to standard error if it does not know a CPU or a
+ * feature, so both are checked before they reach it. */
 #include "backend/llvm/llvm.h"
 
 /* What of a CPU matters to kernels; LLVM knows the rest. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Types, constants and conversions: backend/tir/value.c in LLVM IR. */
+/* Types, constants and conversions: the meaning of backend/tir/value.c as LLVM IR. */
 #include "backend/llvm/llvm.h"
 
 LLVMTypeRef anfi_ll_lane_type(lgen *g, tdtype d) {

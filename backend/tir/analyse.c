@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What expressions and statements touch, where tensors point, what integers can be. All answers err
- * on the safe side: an unknown pointer may be any memory that is not provably the function's own.
- */
+/* Memory and ranges: aliases of tensors, effects of statements, bounds of integers.
+ *
+ *   tensor V = &A[8]; V[i] = x       root of V: A;  effects: writes A, reads i and x
+ *   for i in (0, 8, 2) { A[i + 1] }  i + 1 = 1 * i + 1, in [1, 7]
+ *
+ * Answers are conservative: an unknown pointer may alias any memory that is not provably the function's own. */
 #include "backend/tir/tir.h"
 
 /* ---- aliases ---- */

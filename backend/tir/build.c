@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The builder with scopes, behind the easy-build macros.
- * INVARIANT: a body is entered once; leaving it by `break` skips anf_tb_leave, which anf_tb_close
- * of the same body notices. The first error sticks and turns later steps into nothing. */
+/* The builder with scopes, behind the macros of anfora/tir.h.
+ *
+ *   ANF_FOR(b, i, 0, 3) { ANF_SET(b, s, i); }     opens a scope, adds the statement, closes the scope as a for_loop
+ *
+ * INVARIANT: a body is entered once. Leaving it by `break` skips anf_tb_leave; anf_tb_close of the same body
+ * notices. The first error sticks and turns later steps into nothing. */
 #include "backend/tir/tir.h"
 
 typedef enum bkind { B_TOP, B_FUNC, B_FOR, B_IF, B_ELSE, B_WHILE } bkind;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A deep copy of a module in another store: after many passes it leaves their garbage behind. */
+/* A deep copy of a module in another store. After many passes the copy leaves their garbage behind. */
 #include "backend/tir/tir.h"
 
 typedef struct cloner {

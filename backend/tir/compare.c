@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Structural comparison up to the names of variables, with the first difference; content hashes.
- * INVARIANT: equal functions have equal hashes; variables hash by the order of their definitions.
- */
+/* Structural equality up to names of variables, and content hashes.
+ *
+ *   f(x) { return x * 2 }   =   f(y) { return y * 2 }
+ *   f(x) { return x * 2 }   ≠   f(x) { return x * 3 }     first difference: (in f, return): 2 and 3
+ *
+ * INVARIANT: equal functions have equal hashes; a variable hashes by the order of its definition. */
 #include "backend/tir/tir.h"
 
 void anfi_t_compare_init(tcompare *c, anfi_arena *scratch) {

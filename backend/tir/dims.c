@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Dims that say the same wherever they are read. A tensor has the dims that held where it was
- * defined; a pass that writes them elsewhere, into an index or another function, must not meet a
- * variable that was assigned since, or memory that was written. */
+/* Makes dims of tensors valid wherever they are read.
+ *
+ *   var n = 4; tensor A: [f32 * n]; n = 5     →     var n = 4; var d = n; tensor A: [f32 * d]; n = 5
+ *
+ * A tensor has the dims that held at its definition. A pass that writes a dim elsewhere, into an index or another
+ * function, must not meet a variable assigned since, or memory written since. */
 #include "backend/tir/tir.h"
 
 typedef struct settle {

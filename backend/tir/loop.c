@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Transforms of for loops. Each gives a new statement; whether the order of iterations may change
- * is the caller's to know. Nodes of the old loop that live on under another node are told in the
- * map. */
+/* Loop transforms: split, fuse (collapse), reorder, merge, unroll, parallel merge.
+ *
+ *   split 4:    for i in (0, 10, 1) { A }  →  for o in (0, 10, 4) { for i in (o, min(o + 4, 10), 1) { A } }
+ *   fuse:       for i in (0, 3, 1) { for j in (0, 4, 1) { A } }  →  for k in (0, 12, 1) { A }
+ *
+ * The caller must know that the order of iterations may change. The map records which new node each old one
+ * became. */
 #include "backend/tir/tir.h"
 
 bool anfi_t_loop_bounds(tstmt loop, int64_t *b, int64_t *e, int64_t *step) {
@@ -15,18 +19,18 @@ uint64_t anfi_t_trip(int64_t b, int64_t e, int64_t step) {
 
 /* ---- old → new ---- */
 
-static void tell(tloop_map *m, const void *old, const void *now) {
+static void record(tloop_map *m, const void *old, const void *now) {
   if (m && old != now) *anfi_map_at(&m->map, anfi_key(old)) = anfi_key(now);
 }
 static void tell_expr(tloop_map *m, texpr old, texpr now) {
   if (!m || old == now || !old || !now) return;
-  tell(m, old, now);
+  record(m, old, now);
   if (old->kind != now->kind || old->n != now->n) return;
   for (uint32_t i = 0; i < old->n; i++) tell_expr(m, old->in[i], now->in[i]);
 }
 static void tell_stmt(tloop_map *m, tstmt old, tstmt now) {
   if (!m || old == now || !old || !now) return;
-  tell(m, old, now);
+  record(m, old, now);
   if (old->kind != now->kind || old->n != now->n) return;
   for (int i = 0; i < 4; i++) tell_expr(m, old->e[i], now->e[i]);
   for (uint32_t i = 0; i < old->n; i++) tell_stmt(m, old->s[i], now->s[i]);
@@ -110,7 +114,7 @@ tstmt anfi_t_loop_split(tstore *t, anfi_arena *s, tstmt loop, int64_t block, tlo
   if (!whole) // not min(i_o + wide, end): the sum may wrap
     end = anfi_t_add(t, out, anfi_t_intrin2(t, TI_min, anfi_t_sub(t, last, out), wide));
   tstmt inner = anfi_t_for(t, i, out, end, loop->e[3], loop->s[0], false, 0);
-  tell(map, loop, inner);
+  record(map, loop, inner);
   return like(t, loop, out, loop->e[1], loop->e[2], wide, anfi_t_stmts(t, 1, &inner));
 }
 
@@ -145,8 +149,8 @@ tstmt anfi_t_loop_fuse(tstore *t, anfi_arena *s, tstmt loop, tloop_map *map) {
   tell_stmt(map, inner->s[0], body);
   tstmt r = anfi_t_for(t, k, num(t, i, 0), num(t, i, (int64_t)(n1 * n2)), num(t, i, 1), body,
                        loop->sub && inner->sub, loop->threads);
-  tell(map, loop, r);
-  tell(map, inner, r);
+  record(map, loop, r);
+  record(map, inner, r);
   return r;
 }
 
@@ -168,7 +172,7 @@ tstmt anfi_t_loop_reorder(tstore *t, anfi_arena *s, tstmt loop, uint32_t n, cons
     tstmt old = nest[order[k]];
     body = anfi_t_body(t, body);
     body = like(t, old, old->e[0], old->e[1], old->e[2], old->e[3], body);
-    tell(map, old, body);
+    record(map, old, body);
   }
   return body;
 }
@@ -182,10 +186,10 @@ tstmt anfi_t_loop_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tloop_map *m
   tstmt parts[] = {anfi_t_splice(t, a->s[0]->n, a->s[0]->s),
                    anfi_t_splice(t, second->n, second->s)};
   tstmt r = like(t, a, a->e[0], a->e[1], a->e[2], a->e[3], anfi_t_stmts(t, 2, parts));
-  tell(map, a, r);
-  tell(map, b, r);
-  tell(map, a->s[0], r->s[0]);
-  tell(map, b->s[0], r->s[0]);
+  record(map, a, r);
+  record(map, b, r);
+  record(map, a->s[0], r->s[0]);
+  record(map, b->s[0], r->s[0]);
   return r;
 }
 
@@ -218,7 +222,7 @@ tstmt anfi_t_loop_unroll(tstore *t, anfi_arena *s, tstmt loop, int64_t factor, t
   }
   both[0] =
       like(t, loop, iv, loop->e[1], main_end, num(t, i, step * factor), anfi_t_stmts(t, f, copies));
-  tell(map, loop, both[0]);
+  record(map, loop, both[0]);
   if (n % f == 0) return both[0];
   both[1] = like(t, loop, i, main_end, loop->e[2], loop->e[3], loop->s[0]);
   return anfi_t_splice(t, 2, both);
@@ -239,8 +243,8 @@ tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tlo
   tstmt both = anfi_t_if(t, anfi_t_lt(t, k, num(t, i, n1)), then_, else_);
   tstmt r = anfi_t_for(t, k, num(t, i, 0), num(t, i, n1 + n2), num(t, i, 1),
                        anfi_t_stmts(t, 1, &both), true, a->threads);
-  tell(map, a, r);
-  tell(map, b, r);
+  record(map, a, r);
+  record(map, b, r);
   return r;
 }
 

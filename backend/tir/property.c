@@ -6,7 +6,7 @@
  *   n = (n + 1)                                lacks SSA
  *
  * A node may contradict a property; one that no node contradicts holds. FOLDED and SIMPLE are never
- * measured: only the pass that makes them tells. */
+ * measured: only the pass that makes them sets them. */
 #include "backend/tir/tir.h"
 
 typedef struct seen {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Running with values, as graphs are run: tensors are copied in, and out again as the function left
- * them. */
+/* Runs a function on values, whatever executes it: tensors are copied in before, and out again after. */
 #include "backend/tir/tir.h"
 
 static bool elem_of(anf_dtype d, anf_tir_elem *e) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The run-time functions that lowered modules call, and their declarations. */
+/* The run-time functions that lowered modules call: rows of runtime.def as types and declarations. */
 #include "backend/tir/tir.h"
 
 const trt_func anfi_t_rt[] = {

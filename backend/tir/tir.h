@@ -384,7 +384,7 @@ uint64_t anfi_t_lane_convert(tintrin i, tdtype to, tdtype from,
 bool anfi_t_lanewise(tintrin i);
 
 /* loop.c: transforms of a for_loop with constant step. Each gives a statement to put in the place
- * of its input and tells old → new nodes in `map`, if given (keys and values are node addresses).
+ * of its input and records old → new nodes in `map`, if given (keys and values are node addresses).
  * NULL: does not apply. */
 typedef struct tloop_map {
   anfi_map map;
@@ -406,7 +406,7 @@ tstmt anfi_t_loop_unroll(tstore *t, anfi_arena *s, tstmt loop, int64_t factor, t
 tstmt anfi_t_loop_parallel_merge(tstore *t, anfi_arena *s, tstmt a, tstmt b, tloop_map *map);
 /* A statement that is f(args)@parallel(...) → parallel loops around f(i..., args); others stay */
 tstmt anfi_t_call_loops(tstore *t, anfi_arena *s, const tmod *m, tstmt call);
-tstmt anfi_t_map_stmt(const tloop_map *m, tstmt old); // NULL: not told
+tstmt anfi_t_map_stmt(const tloop_map *m, tstmt old); // NULL: not recorded
 texpr anfi_t_map_expr(const tloop_map *m, texpr old);
 
 /* analyse.c: what statements touch. Distinct tensor parameters do not overlap, unless neither is
@@ -444,7 +444,7 @@ bool anfi_t_writes(const teffects *e, const talias *a, texpr x);
 bool anfi_t_conflict(const teffects *x, const teffects *y, const talias *a);
 /* e = coef * var + rest, where rest does not use var; false if it is not so. NULL rest: 0. */
 bool anfi_t_affine(tstore *t, texpr e, texpr var, int64_t *coef, texpr *rest);
-/* Least and greatest value, as far as constants and enclosing loops tell. */
+/* Least and greatest value, as far as constants and enclosing loops show. */
 typedef struct trange {
   int64_t lo, hi;
 } trange;

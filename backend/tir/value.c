@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What operations mean, one lane at a time: the interpreter and the constant folder share this, and
- * code generators are tested against it. Integers wrap; division truncates; f16 and bf16 compute in
- * f32 and round once; a float becomes an integer by truncation into its range, NaN becomes 0. */
+/* The meaning of operations, one lane at a time: the interpreter and the constant folder share it, and code
+ * generators are tested against it.
+ *
+ *   2147483647 + 1 (s32)  =  -2147483648        integers wrap
+ *   -7 / 2                =  -3                 division truncates
+ *   u8(300.f)             =  255, s32(NaN) = 0  float to integer saturates
+ *
+ * f16 and bf16 compute in f32 and round once. */
 #include "backend/tir/tir.h"
 
 #include "base/bits.h"

@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Visitors: copy on write, with consistent renaming. A node is made anew only when something below
- * it changed; a replaced variable or tensor is replaced wherever it is used, since definitions come
- * first. */
+/* Visitors: copy on write, with consistent renaming.
+ *
+ *   replace x by y in  { A[x] = 1; B[0] = 2 }     A[x] = 1 and the block are new, B[0] = 2 is shared
+ *
+ * A node is rebuilt only if something below it changed. A replaced variable or tensor is replaced at every use,
+ * since definitions come first. */
 #include "backend/tir/tir.h"
 
 void anfi_t_visitor_init(tvisitor *v, tstore *t, anfi_arena *scratch, void *user) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Memory of the interpreter's programs: addresses, checked accesses, tensors and structures. */
+/* Memory instructions of the interpreter: addresses, checked loads and stores, tensors, structures. */
 #include "backend/tir/interp/machine.h"
 
 bool anfi_im_address(imachine *m, const ins *i) {

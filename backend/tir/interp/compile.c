@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* From a function's tree to the interpreter's code, so that running needs no C stack: recursion of
- * the program is bounded by memory alone. INVARIANT: a temporary lives until the end of its
- * statement, a variable as long as the frame. */
+/* Compiles the tree of a function to the interpreter's code.
+ *
+ *   b = (b + A[i])     →     r7 = address A r3;  r8 = load r7;  r2 = add r2 r8
+ *
+ * Running the code needs no C stack, so only memory bounds recursion. INVARIANT: a temporary lives until the end of
+ * its statement, a variable as long as its frame. */
 #include "backend/tir/interp/interp.h"
 
 typedef struct comp {

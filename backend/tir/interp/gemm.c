@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batch-reduce GEMM of the interpreter: the plain meaning, by which kernels are judged. */
+/* Batch-reduce GEMM of the interpreter: the reference that kernels are tested against. */
 #include "backend/tir/interp/machine.h"
 #include "backend/kernel/kernel.h"
 

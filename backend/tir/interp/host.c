@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Functions without a body, called as C functions of the host. They get the memory behind pointers
- * itself: what they do with it is theirs to answer for. */
+/* Functions without a body, called as C functions of the host. Such a function receives pointers into real memory,
+ * unchecked. */
 #include "backend/tir/interp/interp.h"
 #include "backend/tir/interp/mem.h"
 #include "ir/ir.h"

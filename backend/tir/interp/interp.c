@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The interpreter: the meaning of Tensor IR, and the oracle for code generators. Calls use frames
- * of its own, so recursion costs memory and no C stack; every access goes through interp_mem. */
+/* The interpreter: the semantics of Tensor IR, and the oracle for code generators. Calls use frames on the heap,
+ * so recursion costs memory and no C stack; every access goes through mem.c. */
 #include "backend/tir/interp/machine.h"
 
 /* ---- errors ---- */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the interpreter computes with the lanes in registers. */
+/* Instructions of the interpreter on lanes in registers: arithmetic, comparisons, casts, shuffles. */
 #include "backend/tir/interp/machine.h"
 
 bool anfi_im_binary(imachine *m, const ins *i) {
@@ -100,12 +100,7 @@ bool anfi_im_intrinsic(imachine *m, const ins *i) {
   case TI_gather: return anfi_im_gather(m, i, e, arg);
   case TI_constant_load:
   case TI_volatile_load: memcpy(r + i->d, r + arg[0], i->n * sizeof *r); return true;
-  case TI_get_group_id:
-  case TI_get_group_thread_id:
-    for (uint32_t k = 0; k < i->n; k++) r[i->d + k] = 0; // one thread
-    return true;
-  case TI_prefetch:
-  case TI_set_thread_idle_func: return true;
+  case TI_prefetch: return true;
   case TI_brgemm:
   case TI_list_brgemm: return anfi_im_brgemm(m, i, e, arg);
   default:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the interpreter does where compiled code calls the run time. */
+/* Calls of the run time, as the interpreter executes them. */
 #include "backend/tir/interp/machine.h"
 
 static bool rt_stop(imachine *m, const ins *i, const uint64_t *v) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Expressions: precedence climbing over what is in parentheses, named or given by its type. */
+/* Parses expressions by precedence climbing: "a + b * c[i]" gives add(a, mul(b, indexing(c, i))). */
 #include "backend/tir/text/parse.h"
 
 bool anfi_tp_arguments(tparser *p, texprs *v, const char *close) {

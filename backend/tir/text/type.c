@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Names and what they mean, types, and what follows a name where it is declared. */
+/* Parses declarations: scopes of names, types ("f32x16", "[f32 * 4 * n]"), attributes. */
 #include "backend/tir/text/parse.h"
 
 /* ---- names ---- */

@@ -17,7 +17,7 @@ typedef struct user {
   uint32_t line;
 } user;
 
-/* The call stands where the access does: engines tell that place. */
+/* The call has the location of the access, which engines report. */
 static void check_call(user *u, texpr access, texpr at, texpr bound) {
   tstore *t = u->v->t;
   if (access->line) t->line = access->line, t->col = access->col;
