@@ -304,14 +304,18 @@ typedef struct anfi_file {
   int64_t used; // when it was written or touched last, in ns since 1970
 } anfi_file;
 typedef ANFI_VEC(anfi_file) anfi_files;
-bool anfi_os_make_dirs(anf_ctx *cx, const char *path); // and those above; false: errno says why
+bool anfi_os_make_dirs(anf_ctx *cx,
+                       const char *path); // 0700, and those above; false: errno says why
+/* Is it there, and another user's or one that others may write to? */
+bool anfi_os_is_foreign(const char *dir);
 /* Writes a file whole or not at all, whoever else writes it. False: errno says why. */
 bool anfi_os_put(anf_ctx *cx, const char *dir, const char *name, const void *p, size_t n);
-/* Reads a file; false, without an error, if it cannot be read. */
-bool anfi_os_get(anfi_arena *a, const char *path, char **out, size_t *len);
+/* Reads a file of our own; false, without an error, if it cannot be read or is foreign (or a link). */
+bool anfi_os_get(anf_ctx *cx, const char *path, char **out, size_t *len, bool *foreign);
 bool anfi_os_list(anf_ctx *cx, const char *dir, anfi_files *out); // false: it cannot be read
 void anfi_os_touch(const char *path);
-/* What tells this build of the library from others. */
+/* What tells the build of a loaded object from others: that which has the address, that of the library. */
+const char *anfi_os_build_of(anfi_arena *a, uintptr_t address);
 const char *anfi_os_this_build(anfi_arena *a);
 /* Where compiled code is kept: ANFORA_CACHE, or else the user's folder for such. NULL: nowhere. */
 const char *anfi_os_cache_dir(anfi_arena *a);
@@ -355,8 +359,9 @@ struct anf_ctx {
   anfi_frame *frame; // innermost, or NULL
   anfi_chunk *spare; // arena.c; empty outside entries
   uint32_t nspare, nsmall;
-  anfi_small *small[ANFI_SMALL_SIZES]; // ctx.c: freed blocks of up to 16, 32, .. bytes; empty outside entries
-  anfi_arena arena; // types, names and other things that live as long as the context
+  anfi_small *small
+      [ANFI_SMALL_SIZES]; // ctx.c: freed blocks of up to 16, 32, .. bytes; empty outside entries
+  anfi_arena arena;       // types, names and other things that live as long as the context
   anfi_strtab strings;
   struct anfi_source *sources;
   struct anfi_types *types;    // ir/type.c

@@ -124,6 +124,37 @@ static void close_engine(anf_jit_engine *e) {
   anfi_jit_free(j->argv);
 }
 
+static void free_text(void *t) { anf_text_free((anf_text *)t); }
+
+/* What code of this compiler is kept by: its words, and what it answers to -###, which are its version and the
+ * flags that `native` means on this machine. One that does not answer has nothing kept on disk. */
+static void identify(anf_ctx *cx, cjit_engine *j) {
+  anfi_arena *a = anfi_scratch(cx);
+  const char *dir = anfi_os_make_temp(cx, j->e.o.temp_dir ? j->e.o.temp_dir : anfi_os_temp_dir());
+  if (!dir) return;
+  const char *log = anfi_sprintf(a, "%s/version.txt", dir),
+             **argv = ANFI_NEW_N(a, const char *, j->nargv + 6);
+  size_t n = 0, len = 0;
+  char *said = NULL;
+  anf_text *t = ANFI_NEW(a, anf_text);
+  t->cx = cx;
+  anfi_defer(cx, ANFI_ALWAYS, free_text, t);
+  for (; n < j->nargv; n++) argv[n] = j->argv[n];
+  const char *const ask[] = {"-###", "-E", "-x", "c", "/dev/null"};
+  for (size_t i = 0; i < ANFI_LEN(ask); i++) argv[n++] = ask[i];
+  bool good = anfi_os_spawn(argv, log) == 0 && anfi_os_read(cx, a, log, &said, &len) && len;
+  anfi_os_remove(log);
+  anfi_os_remove(dir);
+  if (!good) {
+    anfi_jit_free((void *)(uintptr_t)j->e.o.cache_dir);
+    j->e.o.cache_dir = NULL;
+    return;
+  }
+  for (size_t i = 0; i < j->nargv; i++) anfi_put(t, j->argv[i], strlen(j->argv[i]) + 1);
+  anfi_put(t, said, len);
+  j->e.compiler = anfi_jit_sum(t->text, t->len);
+}
+
 static bool open_engine(anf_ctx *cx, anf_jit_engine *e) {
   cjit_engine *j = (cjit_engine *)e;
   args a = {.n = 0}, user = {.n = 0};
@@ -137,7 +168,8 @@ static bool open_engine(anf_ctx *cx, anf_jit_engine *e) {
   if (!j->argv) anfi_throw_nomem(cx);
   for (; j->nargv < a.n; j->nargv++)
     if (!(j->argv[j->nargv] = anfi_jit_strdup(a.at[j->nargv]))) anfi_throw_nomem(cx);
-  return true;
+  if (e->o.cache_dir && !e->o.debug) identify(cx, j);
+  return !anfi_failed(cx);
 }
 
 /* ---- compiling ---- */
@@ -273,11 +305,20 @@ static bool bind(job *w, cjit_code *k, anfi_jit_code *code, const char *p) {
   return true;
 }
 
-/* Where the shared object begins */
-static const char *object_of(const anfi_jit_code *code, const char *p) {
-  for (size_t i = 0; i < 2 * code->nentry + 2; i++) next_name(&p);
-  while (*p) next_name(&p), next_name(&p);
-  return p + 1;
+/* Behind n names; NULL if they do not end before `end`. */
+static const char *behind(const char *p, const char *end, size_t n) {
+  for (; p && n; n--) {
+    const char *zero = (const char *)memchr(p, 0, (size_t)(end - p));
+    p = zero ? zero + 1 : NULL;
+  }
+  return p;
+}
+
+/* Where the shared object begins; NULL: these are not the names of an object. */
+static const char *object_of(const anfi_jit_code *code, const char *p, const char *end) {
+  p = behind(p, end, 2 * code->nentry + 2);
+  while (p && p < end && *p) p = behind(p, end, 2);
+  return p && p < end ? p + 1 : NULL;
 }
 
 static bool open_object(job *w, anfi_jit_code *code, const char *names) {
@@ -325,7 +366,8 @@ static bool make(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l, anfi
 }
 
 static bool load(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *code, const char *p, size_t n) {
-  const char *object = object_of(code, p);
+  const char *object = object_of(code, p, p + n);
+  if (!object) return false;
   job files = {.cx = cx, .j = (cjit_engine *)e}, *w = &files;
   if (e->o.debug) {
     w->c = next_name(&object);

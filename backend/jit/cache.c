@@ -38,7 +38,10 @@ static void keep(anf_jit_engine *e, anfi_jit_id id, const char *p, size_t n) {
   if (!copy) return; // it is a cache
   memcpy(copy, p, n);
   pthread_mutex_lock(&e->lock);
-  anfi_jit_kept *k = &e->kept[e->next_kept++ % ANFI_JIT_KEPT];
+  anfi_jit_kept *k = NULL;
+  for (size_t i = 0; i < ANFI_JIT_KEPT && !k; i++) // in the place of what proved to be no code
+    if (e->kept[i].p && same(e->kept[i].id, id)) k = &e->kept[i];
+  if (!k) k = &e->kept[e->next_kept++ % ANFI_JIT_KEPT];
   old = k->p;
   *k = (anfi_jit_kept){id, copy, n};
   pthread_mutex_unlock(&e->lock);
@@ -73,7 +76,14 @@ static bool read_file(anf_ctx *cx, const char *dir, anfi_jit_id id, const char *
   const char *path = anfi_sprintf(a, "%s/%s", dir, file_name(a, id));
   char *bytes;
   size_t len;
-  if (!anfi_os_get(a, path, &bytes, &len)) return false;
+  bool foreign;
+  if (anfi_os_is_foreign(dir)) return false; // said when something is to be kept there
+  if (!anfi_os_get(cx, path, &bytes, &len, &foreign)) {
+    if (!foreign) return false;
+    anfi_os_remove(path);
+    anfi_warn(cx, anfi_nowhere(), ANF_W0904, path);
+    return false;
+  }
   if (!is_sound(bytes, len, id)) {
     anfi_os_remove(path);
     anfi_warn(cx, anfi_nowhere(), ANF_W0902, path);
@@ -137,6 +147,10 @@ static void write_file(anf_ctx *cx, const anf_jit_engine *e, anfi_jit_id id, con
   memcpy(all, &h, sizeof h);
   memcpy(all + sizeof h, p, n);
   if (sizeof h + n > limit) return;
+  if (anfi_os_is_foreign(dir)) {
+    anfi_warn(cx, anfi_nowhere(), ANF_W0904, dir);
+    return;
+  }
   const char *name = file_name(anfi_scratch(cx), id);
   bool good = anfi_os_put(cx, dir, name, all, sizeof h + n) ||
               (anfi_os_make_dirs(cx, dir) && anfi_os_put(cx, dir, name, all, sizeof h + n));

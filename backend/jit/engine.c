@@ -214,14 +214,35 @@ static anfi_jit_code *compiled(anf_ctx *cx, anf_jit_engine *e, const tmod *m,
   return code;
 }
 
+static anf_status load_apart(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *c, const char *p,
+                             size_t n, anf_diag *d, bool *out) {
+  ANFI_ENTRY(cx, d);
+  *out = e->vt->load(cx, e, c, p, n);
+  return anfi_leave(cx);
+}
+
+static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
+
+/* What is wrong with bytes that were kept is no error: the module is compiled anew. */
+static bool loads(anf_ctx *cx, anf_jit_engine *e, anfi_jit_code *c, const char *p, size_t n) {
+  anf_diag *d = anf_diag_new(cx);
+  if (!d) anfi_throw_nomem(cx);
+  anfi_defer(cx, ANFI_ALWAYS, free_diag, d);
+  bool good = false;
+  anf_status st = load_apart(cx, e, c, p, n, d, &good);
+  if (st == ANF_NOMEM) anfi_throw_nomem(cx);
+  return good && st == ANF_OK;
+}
+
 static anfi_jit_code *recalled(anf_ctx *cx, anf_jit_engine *e, anfi_jit_id id) {
   const char *p = NULL, *bytes = NULL;
   size_t n = 0, len = 0;
   if (!anfi_jit_recall(cx, e, id, &p, &n)) return NULL;
   anfi_jit_code *code = anfi_jit_unpack(e, p, n, &bytes, &len);
-  if (!code) return NULL;
-  anfi_defer(cx, ANFI_ALWAYS, release_code, code);
-  return e->vt->load(cx, e, code, bytes, len) ? code : NULL;
+  if (code) anfi_defer(cx, ANFI_ALWAYS, release_code, code);
+  if (code && loads(cx, e, code, bytes, len)) return code;
+  anfi_warn(cx, anfi_nowhere(), ANF_W0902, e->o.cache_dir ? e->o.cache_dir : "memory");
+  return NULL;
 }
 
 /* Are all functions there that the module takes from outside? */

@@ -136,7 +136,8 @@ struct anf_jit_engine {
   atomic_uint refs;
   anf_jit_opts o; // strings in it are the engine's own
   anf_target_machine target;
-  char version[128];                 // of Anfora and the compiler
+  char version[320];                 // of Anfora and the compiler
+  anfi_jit_id compiler;              // cjit: its words, version and what `native` means to it
   anfi_jit_kept kept[ANFI_JIT_KEPT]; // code that was made before, as bytes: any of it may be NULL
   uint32_t next_kept;
   pthread_mutex_t lock; // of kept code, symbols and facts

@@ -119,6 +119,8 @@ static void add_module(keeper *k, const tmod *m) {
 static void add_engine(keeper *k, const anf_jit_engine *e) {
   add_text(k, e->vt->name);
   add_text(k, e->version);
+  add_u64(k, e->compiler.word[0]);
+  add_u64(k, e->compiler.word[1]);
   add_text(k, e->target.triple);
   add_text(k, e->target.cpu);
   add_text(k, e->target.features);

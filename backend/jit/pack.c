@@ -112,6 +112,9 @@ static void take_all(reader *r, anfi_jit_code *c) {
   const char *image = take_bytes(r, &c->image_bytes);
   if (image) c->image = (uint8_t *)anfi_jit_alloc(c->image_bytes);
   r->good &= c->image != NULL;
+  for (size_t i = 0; r->good && i < c->nglobal; i++)
+    r->good = c->global[i].offset <= c->image_bytes &&
+              c->global[i].bytes <= c->image_bytes - c->global[i].offset;
   if (c->image) memcpy(c->image, image, c->image_bytes);
 }
 

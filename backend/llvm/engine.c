@@ -104,7 +104,8 @@ static bool open_engine(anf_ctx *cx, anf_jit_engine *base) {
   unsigned v[3];
   size_t at = strlen(base->version);
   ll.GetVersion(&v[0], &v[1], &v[2]);
-  snprintf(base->version + at, sizeof base->version - at, " LLVM %u.%u.%u", v[0], v[1], v[2]);
+  snprintf(base->version + at, sizeof base->version - at, " LLVM %u.%u.%u %s", v[0], v[1], v[2],
+           anfi_os_build_of(anfi_scratch(cx), (uintptr_t)ll.GetVersion));
   LLVMTargetMachineRef tm = anfi_ll_target(cx, &e->base.target, ANF_JIT_O2);
   if (!tm) return false;
   LLVMOrcLLJITBuilderRef b = ll.OrcCreateLLJITBuilder();
@@ -428,6 +429,17 @@ static bool addresses(anf_ctx *cx, engine *e, anfi_jit_code *code) {
   return true;
 }
 
+/* Are the objects' lengths those of what there is? */
+static bool is_whole(const char *p, const char *end) {
+  for (uint64_t len; p != end; p += len) {
+    if ((size_t)(end - p) < sizeof len) return false;
+    memcpy(&len, p, sizeof len);
+    p += sizeof len;
+    if (len > (size_t)(end - p)) return false;
+  }
+  return true;
+}
+
 /* The next object file of those at p. NULL: that is all. */
 static LLVMMemoryBufferRef next_object(const char **p, const char *end) {
   uint64_t len;
@@ -441,6 +453,7 @@ static LLVMMemoryBufferRef next_object(const char **p, const char *end) {
 static bool load(anf_ctx *cx, anf_jit_engine *base, anfi_jit_code *code, const char *p, size_t n) {
   engine *e = (engine *)base;
   const char *end = p + n;
+  if (!is_whole(p, end)) return false;
   loaded *d = (loaded *)anfi_jit_alloc(sizeof *d);
   library *lib = d ? take_library(e) : NULL;
   if (!lib) {

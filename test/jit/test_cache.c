@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "anfora/jit.h"
+#include "backend/jit/jit.h"
 #include "test/unit/folder.h"
 
 typedef struct bench {
@@ -308,6 +309,204 @@ static void damaged(void **state) {
   remove_dir(dir);
 }
 
+/* ---- malformed: lengths that are wrong under a sum that is right ---- */
+
+enum { HEAD = 48 }; // magic, id, sum, bytes
+
+static char *read_whole(const char *path, size_t *n) {
+  FILE *f = fopen(path, "rb");
+  assert_non_null(f);
+  assert_int_equal(fseek(f, 0, SEEK_END), 0);
+  *n = (size_t)ftell(f);
+  rewind(f);
+  char *p = (char *)malloc(*n);
+  assert_int_equal(fread(p, 1, *n, f), *n);
+  fclose(f);
+  return p;
+}
+
+static void write_whole(const char *path, char *p, size_t n) {
+  uint64_t bytes = n - HEAD;
+  anfi_jit_id sum = anfi_jit_sum(p + HEAD, n - HEAD);
+  memcpy(p + 24, &sum, sizeof sum);
+  memcpy(p + 40, &bytes, sizeof bytes);
+  FILE *f = fopen(path, "wb");
+  assert_non_null(f);
+  assert_int_equal(fwrite(p, 1, n, f), n);
+  fclose(f);
+}
+
+/* Where the payload has lengths: of entries, their names, types; of globals, image and code. */
+static size_t lengths(const char *p, size_t *at) {
+  size_t n = 0, here = HEAD;
+  uint64_t len;
+  at[n++] = here; // entries: one
+  here += 8;
+  for (int i = 0; i < 4; i++) { // its name, parameters, type of the result, types of the parameters
+    at[n++] = here;
+    memcpy(&len, p + here, 8);
+    here += 8 + (i == 1 ? 0 : (size_t)len);
+  }
+  at[n++] = here; // globals: T
+  here += 8;
+  at[n++] = here;
+  memcpy(&len, p + here, 8);
+  here += 8 + (size_t)len;
+  for (int i = 0; i < 3; i++, here += 8) at[n++] = here; // element type, offset, bytes
+  at[n++] = here;                                        // image
+  memcpy(&len, p + here, 8);
+  at[n++] = here + 8 + (size_t)len; // code
+  return n;
+}
+
+static void malformed_of(anf_jit_kind kind) {
+  char text[300], path[2 * TEST_PATH];
+  const char *dir = new_dir();
+  size_t n, at[16];
+  bench b = begin(kind, dir);
+  anf_jit_module_free(compiled(&b, program(text, sizeof text, 5)));
+  end(&b);
+  assert_int_equal(look(dir).n, 1);
+  snprintf(path, sizeof path, "%s/%s", dir, look(dir).last);
+  char *good = read_whole(path, &n), *bad = (char *)malloc(n);
+  size_t count = lengths(good, at);
+  static const uint64_t wrong[] = {UINT64_MAX, UINT64_C(1) << 40, 0x7fffffff00000000};
+  for (size_t i = 0; i <= 3 * count; i++) {
+    memcpy(bad, good, n);
+    size_t k = n;
+    if (i < 3 * count) memcpy(bad + at[i / 3], &wrong[i % 3], 8);
+    else k = at[count - 1] + 8, memset(bad + k - 8, 0, 8); // code of no bytes
+    write_whole(path, bad, k);
+    b = begin(kind, dir);
+    anf_jit_module *m = compiled(&b, text);
+    assert_int_equal(call(m, 3), 115);
+    assert_int_equal(anf_diag_count(b.d), 1);
+    assert_string_equal(anf_diag_at(b.d, 0)->code, "W0902");
+    anf_jit_module_free(m);
+    m = compiled(&b, text); // what this engine keeps is whole, too
+    assert_int_equal(anf_diag_count(b.d), 1);
+    anf_jit_module_free(m);
+    end(&b);
+  }
+  free(good);
+  free(bad);
+  remove_dir(dir);
+}
+
+static void malformed(void **state) {
+  (void)state;
+  malformed_of(ANF_JIT_LLVM);
+  malformed_of(ANF_JIT_CJIT);
+}
+
+/* ---- what others could have written is not run ---- */
+
+static void foreign(void **state) {
+  (void)state;
+  char text[300], path[2 * TEST_PATH], aside[TEST_PATH], link_to[2 * TEST_PATH];
+  const char *dir = new_dir();
+  struct stat st;
+  for (int turn = 0; turn < 4;
+       turn++) { // all is well, file for all to write, a link, folder for all to write
+    bench b = begin(ANF_JIT_LLVM, dir);
+    anf_jit_module *m = compiled(&b, program(text, sizeof text, 5));
+    assert_int_equal(call(m, 3), 115);
+    assert_int_equal(anf_diag_count(b.d), turn > 0);
+    if (turn) assert_string_equal(anf_diag_at(b.d, 0)->code, "W0904");
+    anf_jit_module_free(m);
+    end(&b);
+    snprintf(path, sizeof path, "%s/%s", dir, look(dir).last);
+    assert_int_equal(lstat(path, &st), 0);
+    assert_true(S_ISREG(st.st_mode) && (st.st_mode & 0777) == 0600);
+    if (turn == 0) assert_int_equal(chmod(path, 0666), 0);
+    if (turn == 1) {
+      assert_true(test_folder(aside));
+      snprintf(link_to, sizeof link_to, "%s/entry", aside);
+      assert_int_equal(rename(path, link_to), 0);
+      assert_int_equal(symlink(link_to, path), 0);
+    }
+    if (turn == 2) assert_int_equal(chmod(dir, 0777), 0);
+  }
+  assert_int_equal(unlink(link_to), 0);
+  assert_int_equal(rmdir(aside), 0);
+  remove_dir(dir);
+}
+
+static void own_folder(void **state) {
+  (void)state;
+  char text[300], inner[TEST_PATH + 8];
+  const char *dir = new_dir();
+  struct stat st;
+  snprintf(inner, sizeof inner, "%s/inner", dir);
+  bench b = begin(ANF_JIT_LLVM, inner);
+  anf_jit_module_free(compiled(&b, program(text, sizeof text, 5)));
+  end(&b);
+  assert_int_equal(stat(inner, &st), 0);
+  assert_int_equal(st.st_mode & 0777, 0700);
+  remove_dir(inner);
+  remove_dir(dir);
+}
+
+/* ---- builds and compilers ---- */
+
+static void builds(void **state) {
+  (void)state;
+  char here[TEST_PATH];
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anfi_arena a;
+  anfi_arena_init(&a, cx);
+  const char *one = anfi_os_this_build(&a);
+  assert_true(strlen(one) >= 16);
+  assert_non_null(getcwd(here, sizeof here));
+  assert_int_equal(chdir("/"), 0); // it does not hang upon paths
+  assert_string_equal(anfi_os_this_build(&a), one);
+  assert_int_equal(chdir(here), 0);
+  assert_string_not_equal(anfi_os_build_of(&a, (uintptr_t)&fopen), one);
+  anfi_arena_free(&a);
+  anf_ctx_free(cx);
+}
+
+/* A compiler by the name `cc` that says what it is asked, then is the system's. */
+static void new_compiler(const char *path, const char *answer) {
+  FILE *f = fopen(path, "w");
+  assert_non_null(f);
+  fprintf(f, "#!/bin/sh\nfor w; do [ \"$w\" = '-###' ] && { %s; }; done\nexec cc \"$@\"\n", answer);
+  fclose(f);
+  assert_int_equal(chmod(path, 0755), 0);
+}
+
+static size_t files_with(const char *dir, const char *cc) {
+  char text[300];
+  assert_int_equal(setenv("CC", cc, 1), 0);
+  bench b = begin(ANF_JIT_CJIT, dir);
+  anf_jit_module_free(compiled(&b, program(text, sizeof text, 5)));
+  end(&b);
+  return look(dir).n;
+}
+
+static void compilers(void **state) {
+  (void)state;
+  char folder[TEST_PATH], cc[TEST_PATH + 4];
+  const char *dir = new_dir(), *before = getenv("CC");
+  assert_true(test_folder(folder));
+  snprintf(cc, sizeof cc, "%s/cc", folder);
+  assert_int_equal(files_with(dir, "gcc"), 1);
+  assert_int_equal(files_with(dir, "gcc"), 1);
+  assert_int_equal(files_with(dir, "gcc -ffast-math"), 2); // other words
+  new_compiler(cc, "echo version 1; exit 0");
+  assert_int_equal(files_with(dir, cc), 3);
+  assert_int_equal(files_with(dir, cc), 3);
+  new_compiler(cc, "echo version 2; exit 0"); // another version, or another processor
+  assert_int_equal(files_with(dir, cc), 4);
+  new_compiler(cc, "exit 1"); // no answer
+  assert_int_equal(files_with(dir, cc), 4);
+  if (before) setenv("CC", before, 1);
+  else unsetenv("CC");
+  assert_int_equal(unlink(cc), 0);
+  assert_int_equal(rmdir(folder), 0);
+  remove_dir(dir);
+}
+
 /* A file that has been renamed is not what its name says. */
 static void renamed(void **state) {
   (void)state;
@@ -407,9 +606,11 @@ static void at_once(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(at_once),     cmocka_unit_test(many_threads),
-                                     cmocka_unit_test(found_again), cmocka_unit_test(told_apart),
-                                     cmocka_unit_test(damaged),     cmocka_unit_test(renamed),
-                                     cmocka_unit_test(no_room),     cmocka_unit_test(no_folder)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(at_once),    cmocka_unit_test(many_threads), cmocka_unit_test(found_again),
+      cmocka_unit_test(told_apart), cmocka_unit_test(damaged),      cmocka_unit_test(renamed),
+      cmocka_unit_test(no_room),    cmocka_unit_test(no_folder),    cmocka_unit_test(malformed),
+      cmocka_unit_test(foreign),    cmocka_unit_test(own_folder),   cmocka_unit_test(builds),
+      cmocka_unit_test(compilers)};
   return cmocka_run_group_tests_name("cache", tests, NULL, NULL);
 }
