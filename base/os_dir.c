@@ -23,7 +23,7 @@ bool anfi_os_make_dirs(anf_ctx *cx, const char *path) {
   return mkdir(p, 0700) == 0 || errno == EEXIST;
 }
 
-static bool write_all(int f, const char *p, size_t n) {
+bool anfi_os_put_all(int f, const char *p, size_t n) {
   while (n) {
     ssize_t k = write(f, p, n);
     if (k < 0 && errno == EINTR) continue;
@@ -39,7 +39,7 @@ bool anfi_os_put(anf_ctx *cx, const char *dir, const char *name, const void *p, 
   char *tmp = anfi_sprintf(a, "%s/tmp-XXXXXX", dir);
   int f = mkstemp(tmp);
   if (f < 0) return false;
-  bool good = write_all(f, (const char *)p, n);
+  bool good = anfi_os_put_all(f, (const char *)p, n);
   good &= close(f) == 0;
   if (good && rename(tmp, anfi_sprintf(a, "%s/%s", dir, name)) == 0) return true;
   int why = errno;

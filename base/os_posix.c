@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The few calls of the operating system that the compiler side needs. */
-#define _DEFAULT_SOURCE // madvise
+#define _DEFAULT_SOURCE // madvise, flock, realpath
 #include "base/base.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -49,22 +51,112 @@ size_t anfi_os_head(const char *path, char *to, size_t n) {
   return got;
 }
 
-static bool write_to(const char *path, const char *text, size_t len) {
-  FILE *f = fopen(path, "wb");
-  if (!f) return false;
-  bool good = fwrite(text, 1, len, f) == len;
-  return (fclose(f) == 0) && good;
+/* ---- writing: a file is whole, or what it was ----
+ * The bytes go to a new file beside it, DIR/.NAME.tmp-PID-N, which then takes its name. The writer holds a lock on
+ * it, so that a later one can tell what a dead process left from what another is writing. */
+
+static bool put_parts(int f, size_t n, const anfi_part *part) {
+  for (size_t i = 0; i < n; i++)
+    if (!anfi_os_put_all(f, (const char *)part[i].p, part[i].n)) return false;
+  return true;
+}
+
+typedef struct output {
+  const char *dir, *name, *tmp; // tmp: NULL, or the new file
+  int f;                        // open, or -1
+  bool keep_mode;
+  mode_t mode;
+} output;
+
+static void close_output(void *p) {
+  output *o = (output *)p;
+  if (o->tmp) unlink(o->tmp);
+  if (o->f >= 0) close(o->f);
+}
+
+/* What processes left that died while they wrote this file. */
+static void remove_left(anf_ctx *cx, const output *o) {
+  anfi_arena *a = anfi_scratch(cx);
+  const char *start = anfi_sprintf(a, ".%s.tmp-", o->name);
+  anfi_files all = {0};
+  if (!anfi_os_list(cx, o->dir, &all)) return;
+  for (size_t i = 0; i < all.n; i++) {
+    if (strncmp(all.at[i].name, start, strlen(start)) != 0) continue;
+    const char *path = anfi_sprintf(a, "%s/%s", o->dir, all.at[i].name);
+    int f = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (f < 0) continue;
+    if (flock(f, LOCK_EX | LOCK_NB) == 0) unlink(path);
+    close(f);
+  }
+}
+
+/* A link is followed to the file that it names; a new file gets the mode of the one that was. */
+static bool open_output(anf_ctx *cx, const char *path, output *o) {
+  static atomic_uint number;
+  anfi_arena *a = anfi_scratch(cx);
+  struct stat st;
+  char *real = realpath(path, NULL);
+  path = real ? anfi_strndup(a, real, strlen(real)) : path;
+  free(real);
+  const char *slash = strrchr(path, '/');
+  o->dir = !slash ? "." : slash == path ? "/" : anfi_strndup(a, path, (size_t)(slash - path));
+  o->name = slash ? slash + 1 : path;
+  if ((o->keep_mode = stat(path, &st) == 0)) o->mode = st.st_mode & 07777;
+  for (int turn = 0; turn < 100; turn++) {
+    const char *tmp = anfi_sprintf(a, "%s/.%s.tmp-%ld-%u", o->dir, o->name, (long)getpid(),
+                                   atomic_fetch_add(&number, 1));
+    o->f = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (o->f >= 0) return flock(o->f, LOCK_EX | LOCK_NB), o->tmp = tmp, true;
+    if (errno != EEXIST) return false;
+  }
+  return false;
+}
+
+/* Onto the disk, the name as well as the bytes. */
+static bool rename_output(anf_ctx *cx, output *o, bool durable) {
+  const char *path = anfi_sprintf(anfi_scratch(cx), "%s/%s", o->dir, o->name);
+  if (o->keep_mode && fchmod(o->f, o->mode) != 0) return false;
+  if (durable && fsync(o->f) != 0) return false;
+  if (rename(o->tmp, path) != 0) return false;
+  o->tmp = NULL;
+  int f = o->f, dir = durable ? open(o->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  o->f = -1;
+  bool good = close(f) == 0;
+  if (dir < 0) return good;
+  good &= fsync(dir) == 0 || errno == EINVAL; // a file system without
+  close(dir);
+  return good;
+}
+
+static bool is_special(const char *path) {
+  struct stat st;
+  return stat(path, &st) == 0 && !S_ISREG(st.st_mode); // a device or a pipe cannot be renamed over
+}
+
+bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_part *part,
+                         bool durable) {
+  output *o = ANFI_NEW(anfi_scratch(cx), output);
+  o->f = -1;
+  anfi_defer(cx, ANFI_ALWAYS, close_output, o);
+  bool special = is_special(path);
+  if (special) o->f = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+  else if (open_output(cx, path, o) && durable) remove_left(cx, o);
+  bool good = o->f >= 0 && put_parts(o->f, n, part);
+  if (good && !special) good = rename_output(cx, o, durable);
+  return good || io_error(cx, "write", path);
 }
 
 bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len) {
-  char *tmp = anfi_sprintf(anfi_scratch(cx), "%s.%ld.tmp", path, (long)getpid());
-  struct stat st;
-  if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) // a device or a pipe cannot be renamed over
-    return write_to(path, text, len) || io_error(cx, "write", path);
-  if (write_to(tmp, text, len) && rename(tmp, path) == 0) return true;
-  io_error(cx, "write", path);
-  unlink(tmp);
-  return false;
+  anfi_part whole = {text, len};
+  return anfi_os_write_parts(cx, path, 1, &whole, false);
+}
+
+bool anfi_os_may_write(anf_ctx *cx, const char *path) {
+  output *o = ANFI_NEW(anfi_scratch(cx), output);
+  o->f = -1;
+  anfi_defer(cx, ANFI_ALWAYS, close_output, o);
+  if (is_special(path)) return access(path, W_OK) == 0 || io_error(cx, "write", path);
+  return open_output(cx, path, o) || io_error(cx, "write", path);
 }
 
 uint64_t anfi_os_now_ns(void) {

@@ -3,10 +3,13 @@
  * The program has init(key), which makes the state, and step(state, x, ..), which gives (state,
  * outputs); perhaps test(state, x, ..), which gives outputs. Parameters after the state are the
  * arrays of the data by name; those of test have _test behind. */
+#define _XOPEN_SOURCE 700 // sigaction, SA_RESETHAND
 #include "cli/train.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "ir/ir.h"
@@ -19,7 +22,7 @@ typedef struct training {
   anf_step *s, *t;
   train_set rows, held;
   train_log log;
-  uint64_t steps, epochs, batch, seed, threads, window;
+  uint64_t steps, epochs, batch, seed, threads, window, save_every;
   anf_step_opts o;
   double compile_ms;
   anf_trace *trace;
@@ -37,6 +40,7 @@ static bool numbers(const cli *c, training *t) {
          cli_number(c, OPT_EPOCHS, UINT32_MAX, &t->epochs) &&
          cli_number(c, OPT_BATCH, UINT32_MAX, &t->batch) &&
          cli_number(c, OPT_WINDOW, 1 << 20, &t->window) &&
+         cli_number(c, OPT_SAVE_EVERY, UINT32_MAX, &t->save_every) &&
          cli_number(c, OPT_SEED, INT64_MAX, &t->seed) &&
          cli_number(c, OPT_THREADS, 1024, &t->threads);
 }
@@ -177,6 +181,30 @@ static bool one_step(cli *c, training *t) {
   return true;
 }
 
+/* ---- being told to end ---- */
+
+static volatile sig_atomic_t signalled; // which one, or 0
+
+static void note_signal(int number) { signalled = number; }
+
+/* Once: the second one ends the program as if nothing were noted. */
+static void note_signals(void) {
+  static const int all[] = {SIGINT, SIGTERM, SIGHUP};
+  struct sigaction a, was;
+  memset(&a, 0, sizeof a);
+  a.sa_handler = note_signal;
+  a.sa_flags = (int)SA_RESETHAND;
+  sigemptyset(&a.sa_mask);
+  for (size_t i = 0; i < ANFI_LEN(all); i++)
+    if (sigaction(all[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN)
+      sigaction(all[i], &a, NULL); // nohup
+}
+
+static bool save_at(const cli *c, const training *t, uint64_t done) {
+  bool due = t->save_every && done % t->save_every == 0;
+  return !due || anf_step_save(t->s, c->value[OPT_SAVE], c->d) == ANF_OK;
+}
+
 /* Epochs are counted from the first run on, so that a resumed run goes on where it was. */
 static bool train(cli *c, training *t) {
   size_t each = t->rows.rows / t->rows.batch;
@@ -185,11 +213,12 @@ static bool train(cli *c, training *t) {
   t->log.terminal = isatty(STDERR_FILENO);
   t->log.start = anfi_os_now_ns();
   t->log.arena = anfi_scratch(c->cx);
-  for (uint64_t at = done; at < end; at++) {
+  for (uint64_t at = done; at < end && !signalled; at++) {
     if (at == done || at % each == 0) train_shuffle(&t->rows, t->seed, at / each);
     train_fill(&t->rows, (size_t)(at % each) * t->rows.batch);
-    if (!one_step(c, t)) return false;
-    if (((at + 1) % each == 0 || at + 1 == end) && !test(c, t, at / each + 1)) return false;
+    if (!one_step(c, t) || !save_at(c, t, at + 1)) return false;
+    if (!signalled && ((at + 1) % each == 0 || at + 1 == end) && !test(c, t, at / each + 1))
+      return false;
   }
   return true;
 }
@@ -292,9 +321,17 @@ int cmd_train(cli *c) {
   if (!c->value[OPT_DATA]) return cli_usage(c, "which data? --data FILE");
   if (!numbers(c, t)) return EXIT_USAGE;
   if (t->window < 2) return cli_usage(c, "--window must be at least 2");
-  bool good = make(c, t);
+  if (t->save_every && !c->value[OPT_SAVE]) return cli_usage(c, "--save-every needs --save FILE");
+  bool good = !c->value[OPT_SAVE] || anfi_os_may_write(c->cx, c->value[OPT_SAVE]);
+  good = good && make(c, t);
+  if (good && c->value[OPT_SAVE]) note_signals();
   if (good && c->value[OPT_TIME]) fprintf(stderr, "compile %.1f ms\n", t->compile_ms);
   good = good && train(c, t) && finish(c, t);
+  if (good && signalled) {
+    fprintf(stderr, "ended by a signal after step %llu\n",
+            (unsigned long long)anf_step_count(t->s));
+    return 128 + (int)signalled;
+  }
   if (good || !anf_diag_count(c->d)) return good ? EXIT_OK : cli_status(c, ANF_INTERNAL);
   const anf_diag_item *it = anf_diag_at(c->d, 0);
   return cli_status(c, it->status == ANF_OK ? ANF_INVALID : it->status);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Checks for NaN and infinity.
+/* Checks for NaN: in the outputs and in the new state, for sqrt(sum(x * x)) at 0 is finite and its gradient is not.
  *
- *   check:  look at the outputs after each run
+ *   check:  look at both after each run
  *   find:   stop within the run before the state changes, and let the interpreter run the step once more, which
- *           names the operation that made the first NaN */
+ *           names the operation that made the first NaN
+ *
+ * A state may hold infinities, such as the best loss so far before there is one; outputs may not. */
 #include "step/step.h"
 
 #include "interp/interp.h"
@@ -56,12 +58,53 @@ static double first_bad(anf_dtype t, const char *p, size_t bytes) {
   return 0.0;
 }
 
+/* Of a whole state after each run: loops that the compiler makes vectors of. */
+static bool has_nan32(const char *p, size_t n) {
+  uint32_t bits, any = 0;
+  for (size_t i = 0; i < n; i++) {
+    memcpy(&bits, p + i * sizeof bits, sizeof bits);
+    any |= (bits & 0x7fffffff) > 0x7f800000;
+  }
+  return any;
+}
+static bool has_nan64(const char *p, size_t n) {
+  uint64_t bits, any = 0;
+  for (size_t i = 0; i < n; i++) {
+    memcpy(&bits, p + i * sizeof bits, sizeof bits);
+    any |= (bits & UINT64_C(0x7fffffffffffffff)) > UINT64_C(0x7ff0000000000000);
+  }
+  return any;
+}
+static bool has_nan16(const char *p, size_t n, uint32_t infinity) {
+  uint16_t bits;
+  uint32_t any = 0;
+  for (size_t i = 0; i < n; i++) {
+    memcpy(&bits, p + i * sizeof bits, sizeof bits);
+    any |= (bits & 0x7fffU) > infinity;
+  }
+  return any;
+}
+
+static bool has_nan(anf_dtype t, const char *p, size_t bytes) {
+  switch (t) {
+  case ANF_F16: return has_nan16(p, bytes / 2, 0x7c00);
+  case ANF_BF16: return has_nan16(p, bytes / 2, 0x7f80);
+  case ANF_F32:
+  case ANF_C64: return has_nan32(p, bytes / 4);
+  case ANF_F64:
+  case ANF_FLOAT:
+  case ANF_C128: return has_nan64(p, bytes / 8);
+  default: return false;
+  }
+}
+
 /* ---- stopping before the state changes ---- */
 
 /* Nodes beside a result, with their types. */
 typedef struct guarding {
   anf_graph *g;
-  int64_t output; // the next one's number
+  int64_t next; // number of the next leaf
+  bool state;   // of the state, which an assertion knows as -1 - number, else of the outputs
 } guarding;
 
 static anf_node *typed(anf_node *n, const anf_type *t) {
@@ -84,29 +127,33 @@ static void guard_tensor(guarding *k, anf_node *n) {
   anf_ctx *cx = k->g->module->cx;
   const anf_type *t = n->type, *bit = anfi_type_scalar(cx, ANF_BOOL);
   anf_dtype d = (anf_dtype)t->dtype;
-  int64_t output = k->output++;
+  int64_t leaf = k->next++;
   if (!anfi_dtype_is_float(d) && d != ANF_C64 && d != ANF_C128) return;
-  anf_node *fine =
-      typed(anfi_apply1(k->g, ANF_OP_IsFinite, n), anfi_type_with_dtype(cx, t, ANF_BOOL));
+  const anf_type *bits = anfi_type_with_dtype(cx, t, ANF_BOOL);
+  anf_node *fine = typed(anfi_apply1(k->g, k->state ? ANF_OP_IsNan : ANF_OP_IsFinite, n), bits);
+  if (k->state) fine = typed(anfi_apply1(k->g, ANF_OP_LogicalNot, fine), bits);
   if (t->n) fine = typed(anfi_apply1(k->g, ANF_OP_All, fine), bit);
-  anf_node *which = anfi_value(k->g->module, anfi_value_new_i64(cx, ANF_I64, output));
+  anf_node *which =
+      anfi_value(k->g->module, anfi_value_new_i64(cx, ANF_I64, k->state ? -1 - leaf : leaf));
   which->type = anfi_type_scalar(cx, ANF_I64);
   anfi_add_effect(k->g, typed(anfi_apply2(k->g, ANF_OP_Assert, fine, which),
                               anfi_type_simple(cx, ANF_TYPE_NONE)));
 }
 
-/* Types do not nest deeply. */
-static void guard_all(guarding *k, anf_node *n, uint32_t from) {
+/* Items `from` to `to` of a nest, or it itself. Types do not nest deeply. */
+static void guard_all(guarding *k, anf_node *n, uint32_t from, uint32_t to) {
   const anf_type *t = n->type;
   if (t->kind == ANF_TYPE_TENSOR) guard_tensor(k, n);
   if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return;
-  for (uint32_t i = from; i < t->n; i++) guard_all(k, part(k, n, i), 0);
+  for (uint32_t i = from; i < t->n && i < to; i++) guard_all(k, part(k, n, i), 0, UINT32_MAX);
 }
 
 void anfi_step_guard(anf_graph *g, size_t nstate) {
-  guarding k = {.g = g};
-  if (!nstate || g->result->type->kind == ANF_TYPE_TUPLE)
-    guard_all(&k, g->result, (uint32_t)nstate);
+  guarding outputs = {.g = g}, state = {.g = g, .state = true};
+  anf_node *result = g->result;
+  if (!nstate || result->type->kind == ANF_TYPE_TUPLE)
+    guard_all(&outputs, result, (uint32_t)nstate, UINT32_MAX);
+  if (nstate) guard_all(&state, result, 0, (uint32_t)nstate);
 }
 
 /* ---- finding the operation ---- */
@@ -182,11 +229,15 @@ bool anfi_step_explain(anf_step *s) {
   const anf_trap *t = anf_stream_trap(s->stream);
   if (t->kind != ANF_TRAP_SITE || s->v->low.sites.at[t->site].code != ANF_E1117) return false;
   search k = {0};
-  int64_t output = t->a;
+  int64_t leaf = t->a;
   anf_status st = find_in_frame(s, &k);
   if (st == ANF_NOMEM) anfi_throw_nomem(s->cx);
-  anfi_fail(s->cx, anfi_nowhere(), ANF_E1117, s->leaf[ANF_OUTPUT][output].name,
-            (unsigned long long)s->count + 1, k.nan.node || !k.inf.node ? "NaN" : "an infinity");
+  unsigned long long step = (unsigned long long)s->count + 1;
+  if (leaf < 0)
+    anfi_fail(s->cx, anfi_nowhere(), ANF_E1125, s->leaf[ANF_STATE][-1 - leaf].name, step);
+  else
+    anfi_fail(s->cx, anfi_nowhere(), ANF_E1117, s->leaf[ANF_OUTPUT][leaf].name, step,
+              k.nan.node || !k.inf.node ? "NaN" : "an infinity");
   const char *name = input_that_is_bad(s);
   if (name) anfi_hint(s->cx, "'%s' holds NaN or infinity before the step", name);
   if (k.nan.node)
@@ -204,6 +255,11 @@ bool anfi_step_check(anf_step *s) {
     anfi_fail(s->cx, anfi_nowhere(), ANF_E1117, l->name, (unsigned long long)s->count,
               isnan(x) ? "NaN" : "an infinity");
     return false;
+  }
+  for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {
+    const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
+    if (has_nan((anf_dtype)l->type->dtype, l->at, l->bytes))
+      return anfi_fail(s->cx, anfi_nowhere(), ANF_E1125, l->name, (unsigned long long)s->count);
   }
   return true;
 }

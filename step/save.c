@@ -2,29 +2,33 @@
 /* Checkpoints: the leaves of the state as a safetensors file, with the number of steps done. A step that resumes from
  * one computes the same bits as without the interruption. */
 #include "anfora/store.h"
+#include "frontend/store/store.h"
 #include "step/step.h"
 
+#include <errno.h>
 #include <stdlib.h>
+
+/* Over names, bytes and the count, in the order of the leaves. */
+static uint64_t sum_of(uint64_t sum, const char *name, const void *p, size_t n) {
+  sum = anfi_hash(name, strlen(name) + 1, sum);
+  return n ? anfi_hash(p, n, sum) : sum;
+}
 
 static void save(const anf_step *s, const char *path) {
   anfi_arena *a = anfi_scratch(s->cx);
   size_t n = s->nleaf[ANF_STATE];
-  const char **name = ANFI_NEW_N(a, const char *, n + 1);
-  anf_value **v = ANFI_NEW_N(a, anf_value *, n + 1);
+  anfi_stored *t = ANFI_NEW_N(a, anfi_stored, n + 1);
+  uint64_t sum = s->count;
   if (!anfi_step_idle(s)) return;
   for (size_t i = 0; i < n; i++) {
     const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
-    name[i] = l->name;
-    v[i] = anfi_step_value(s, l->type, l);
-    anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, v[i]);
+    t[i] = (anfi_stored){l->name, l->type, l->at};
+    sum = sum_of(sum, l->name, l->at, l->bytes);
   }
-  anf_value *all = anf_value_record(s->cx, n, name, v);
-  if (!all) anfi_throw_nomem(s->cx);
-  anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, all);
-  const char *meta[] = {"format", "anfora", "step",
-                        anfi_sprintf(a, "%llu", (unsigned long long)s->count)};
-  anf_status st = anf_save_safetensors(s->cx, all, 2, meta, path, NULL);
-  if (st != ANF_OK) anfi_fail_as(s->cx, st);
+  const char *meta[] = {"format", "anfora",
+                        "step",   anfi_sprintf(a, "%llu", (unsigned long long)s->count),
+                        "sum",    anfi_sprintf(a, "%016llx", (unsigned long long)sum)};
+  anfi_save_tensors(s->cx, n, t, 3, meta, path);
 }
 
 anf_status anf_step_save(const anf_step *s, const char *path, anf_diag *d) {
@@ -56,8 +60,39 @@ static bool fits(const anf_step *s, const anfi_step_leaf *l, const anf_value *v,
                                    type_text(s->cx, v->type), type_text(s->cx, l->type));
 }
 
+static const char *text_field(const anf_value *meta, const char *name) {
+  const anf_value *v = field(meta, name);
+  return v && v->kind == ANF_VALUE_STRING ? v->u.text : NULL;
+}
+
+/* The count of steps; a file that another program wrote may have none. */
+static bool take_count(const anf_step *s, const anf_value *meta, const char *path, uint64_t *out) {
+  const char *text = text_field(meta, "step");
+  char *end = NULL;
+  *out = s->count;
+  if (!text) return true;
+  errno = 0;
+  *out = strtoull(text, &end, 10);
+  bool good = *text >= '0' && *text <= '9' && !*end && errno == 0 && *out <= INT64_MAX;
+  return good || anfi_fail(s->cx, anfi_nowhere(), ANF_E1123, path, text);
+}
+
+static bool sum_fits(const anf_step *s, const anf_value *v, const anf_value *meta, uint64_t count,
+                     const char *path) {
+  const char *text = text_field(meta, "sum");
+  uint64_t sum = count;
+  if (!text) return true;
+  for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {
+    const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
+    sum = sum_of(sum, l->name, field(v, l->name)->u.data, l->bytes);
+  }
+  const char *mine = anfi_sprintf(anfi_scratch(s->cx), "%016llx", (unsigned long long)sum);
+  return strcmp(mine, text) == 0 || anfi_fail(s->cx, anfi_nowhere(), ANF_E1124, path);
+}
+
 static void load(anf_step *s, const char *path) {
   anf_value *v = NULL, *meta = NULL;
+  uint64_t count;
   if (!anfi_step_idle(s)) return;
   anf_status st = anf_load_safetensors(s->cx, path, NULL, &v, &meta);
   if (st != ANF_OK) {
@@ -68,13 +103,13 @@ static void load(anf_step *s, const char *path) {
   anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, meta);
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) // all, before anything changes
     if (!fits(s, &s->leaf[ANF_STATE][i], field(v, s->leaf[ANF_STATE][i].name), path)) return;
+  if (!take_count(s, meta, path, &count) || !sum_fits(s, v, meta, count, path)) return;
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++) {
     const anfi_step_leaf *l = &s->leaf[ANF_STATE][i];
     memcpy(l->at, field(v, l->name)->u.data, l->bytes);
     anfi_step_scatter(l);
   }
-  const anf_value *count = field(meta, "step");
-  if (count && count->kind == ANF_VALUE_STRING) s->count = strtoull(count->u.text, NULL, 10);
+  s->count = count;
 }
 
 anf_status anf_step_load(anf_step *s, const char *path, anf_diag *d) {

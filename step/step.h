@@ -115,9 +115,9 @@ void anfi_step_donate(anfi_variant *v, size_t nstate_leaf, bool *given);
 bool anfi_step_copy_back(anfi_variant *v, size_t nstate_leaf, const bool *given);
 
 /* nan.c */
-/* Fails if an output holds NaN or infinity. */
+/* Fails if an output holds NaN or infinity, or the state NaN. */
 bool anfi_step_check(anf_step *s);
-/* Makes the function stop before it changes its state if an output is going to hold such. */
+/* Makes the function stop before it changes its state if one is going to hold such. */
 void anfi_step_guard(anf_graph *g, size_t nstate);
 /* After a run that was stopped by that: the error. False if it was stopped by something else. */
 bool anfi_step_explain(anf_step *s);

@@ -4,7 +4,9 @@
  * and flat, so it is read by itself, and the library needs no reader of JSON.
  * INVARIANT: every range is checked against the file before anything is allocated for it. */
 #include "anfora/store.h"
-#include "ir/ir.h"
+#include "frontend/store/store.h"
+
+#include <stdlib.h>
 
 enum { MAX_HEADER = 100 << 20 }; // bytes, as the format has it
 
@@ -153,9 +155,13 @@ static bool take_entry(reader *r, entry *e) {
 
 /* ---- tensors ---- */
 
+typedef struct range {
+  uint64_t from, to;
+} range;
 typedef struct fields {
   ANFI_VEC(const char *) name;
   ANFI_VEC(anf_value *) value;
+  ANFI_VEC(range) range; // of a tensor's bytes
 } fields;
 
 static bool add(reader *r, fields *f, const char *name, anf_value *v) {
@@ -175,10 +181,30 @@ static bool add_tensor(reader *r, const entry *e, fields *f) {
     return bad(r, "a tensor's size overflows");
   if (e->from > e->to || e->to > r->left) return bad(r, "a tensor's bytes are not in the file");
   if (e->to - e->from != need) return bad(r, "a tensor has more or fewer bytes than its shape");
+  anfi_push(r->a, &f->range, ((range){e->from, e->to}));
   anf_value *v = anfi_value_new_tensor(r->cx, t);
   if (need) memcpy(v->u.data, r->data + e->from, need);
   for (size_t i = 0; kinds[k].dtype == ANF_BOOL && i < n; i++) v->u.data[i] = v->u.data[i] != 0;
   return add(r, f, e->name, v);
+}
+
+static int by_start(const void *a, const void *b) {
+  const range *x = (const range *)a, *y = (const range *)b;
+  return x->from != y->from ? (x->from > y->from) - (x->from < y->from)
+                            : (x->to > y->to) - (x->to < y->to);
+}
+
+/* Each byte of the data is one tensor's, as the format has it: so a small file makes no large values. */
+static bool ranges_fit(reader *r, fields *f) {
+  uint64_t at = 0;
+  if (f->range.n) qsort(f->range.at, f->range.n, sizeof *f->range.at, by_start);
+  for (size_t i = 0; i < f->range.n; i++) {
+    if (f->range.at[i].from != at)
+      return bad(r, f->range.at[i].from < at ? "the bytes of tensors overlap"
+                                             : "bytes between tensors are no tensor's");
+    at = f->range.at[i].to;
+  }
+  return at == r->left || bad(r, "bytes behind the tensors are no tensor's");
 }
 
 static bool take_meta(reader *r, fields *f) {
@@ -207,15 +233,14 @@ static anf_value *record_of(reader *r, const fields *f) {
   return v;
 }
 
-static bool take_header(reader *r, fields *tensors, fields *meta) {
+static bool take_header(reader *r, fields *all, fields *meta) {
   if (!take(r, '{')) return bad(r, "its header is no object");
   for (bool first = true; !take(r, '}'); first = false) {
     if (!first && !take(r, ',')) return bad(r, "its header is cut off or no JSON");
     entry e = {.name = take_string(r)};
     if (!e.name || !take(r, ':')) return bad(r, "its header is cut off or no JSON");
-    bool good = strcmp(e.name, "__metadata__") == 0
-                    ? take_meta(r, meta)
-                    : take_entry(r, &e) && add_tensor(r, &e, tensors);
+    bool good = strcmp(e.name, "__metadata__") == 0 ? take_meta(r, meta)
+                                                    : take_entry(r, &e) && add_tensor(r, &e, all);
     if (!good) return false;
   }
   space(r);
@@ -225,7 +250,7 @@ static bool take_header(reader *r, fields *tensors, fields *meta) {
 static void read_all(anf_ctx *cx, const char *p, size_t len, const char *file, anf_value **out,
                      anf_value **meta) {
   reader r = {.cx = cx, .a = anfi_scratch(cx), .file = file};
-  fields tensors = {0}, texts = {0};
+  fields all = {0}, texts = {0};
   uint64_t n = 0;
   for (size_t i = 8; len >= 8 && i-- > 0;) n = n << 8 | (unsigned char)p[i];
   if (len < 8 || n > MAX_HEADER || n > len - 8) {
@@ -235,9 +260,13 @@ static void read_all(anf_ctx *cx, const char *p, size_t len, const char *file, a
   r.at = p + 8;
   r.end = r.data = r.at + n;
   r.left = len - 8 - (size_t)n;
-  if (!take_header(&r, &tensors, &texts)) return;
-  anf_value *v = record_of(&r, &tensors);
+  if (!take_header(&r, &all, &texts)) return;
+  anf_value *v = record_of(&r, &all);
   if (!v) return;
+  if (!ranges_fit(&r, &all)) {
+    anf_value_release(v);
+    return;
+  }
   if (meta) {
     anfi_value_guard(v);
     *meta = record_of(&r, &texts);
@@ -278,7 +307,8 @@ typedef struct writer {
   anf_ctx *cx;
   anfi_arena *a;
   anf_text *head;
-  ANFI_VEC(const anf_value *) tensor;
+  ANFI_VEC(anfi_part)
+      part;    // of the file; the first two are the length of the header and the header
   uint64_t at; // bytes of data so far
 } writer;
 
@@ -292,44 +322,47 @@ static void put_string(anf_text *o, const char *s) {
   anfi_putc(o, '"');
 }
 
-static bool put_tensor(writer *w, const char *name, const anf_value *v) {
-  anf_dtype d = anfi_dtype_settle((anf_dtype)v->type->dtype);
-  size_t k = 0, bytes = v->n * anf_dtype_bytes(d);
+static bool put_tensor(writer *w, const anfi_stored *t) {
+  anf_dtype d = anfi_dtype_settle((anf_dtype)t->type->dtype);
+  size_t k = 0, n = 1;
   while (k < ANFI_LEN(kinds) && kinds[k].dtype != d) k++;
-  if (k == ANFI_LEN(kinds))
-    return anfi_fail(w->cx, anfi_nowhere(), ANF_E0352, name, anf_dtype_name(d));
+  if (k == ANFI_LEN(kinds) || !anfi_type_elements(t->type, &n))
+    return anfi_fail(w->cx, anfi_nowhere(), ANF_E0352, t->name, anf_dtype_name(d));
+  size_t bytes = n * anf_dtype_bytes(d);
   if (w->head->len > 1) anfi_putc(w->head, ',');
-  put_string(w->head, name);
+  put_string(w->head, t->name);
   anfi_putf(w->head, ":{\"dtype\":\"%s\",\"shape\":[", kinds[k].name);
-  for (uint32_t i = 0; i < v->type->n; i++)
-    anfi_putf(w->head, "%s%lld", i ? "," : "", (long long)v->type->dims[i]);
+  for (uint32_t i = 0; i < t->type->n; i++)
+    anfi_putf(w->head, "%s%lld", i ? "," : "", (long long)t->type->dims[i]);
   anfi_putf(w->head, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)w->at,
             (unsigned long long)(w->at + bytes));
   w->at += bytes;
-  anfi_push(w->a, &w->tensor, v);
+  anfi_push(w->a, &w->part, ((anfi_part){t->data, bytes}));
   return true;
 }
 
-typedef struct part {
+typedef struct item {
   const anf_value *v;
   const char *name;
-} part;
+} item;
+typedef ANFI_VEC(anfi_stored) tensors;
 
-static bool put_tensors(writer *w, const anf_value *v) {
-  ANFI_VEC(part) st = {0};
-  anfi_push(w->a, &st, ((part){v, ""}));
+/* The tensors of a value, by path. */
+static bool collect(writer *w, const anf_value *v, tensors *out) {
+  ANFI_VEC(item) st = {0};
+  anfi_push(w->a, &st, ((item){v, ""}));
   while (st.n) {
-    part x = st.at[--st.n];
+    item x = st.at[--st.n];
     bool record = x.v->kind == ANF_VALUE_RECORD, nest = record || x.v->kind == ANF_VALUE_TUPLE;
     if (!nest && (x.v->kind != ANF_VALUE_TENSOR || !*x.name))
       return anfi_fail(w->cx, anfi_nowhere(), ANF_E0352, *x.name ? x.name : "the value",
                        "no tensor");
-    if (!nest && !put_tensor(w, x.name, x.v)) return false;
+    if (!nest) anfi_push(w->a, out, ((anfi_stored){x.name, x.v->type, x.v->u.data}));
     for (size_t i = nest ? x.v->n : 0; i-- > 0;) {
       const char *dot = *x.name ? "." : "";
       const char *name = record ? anfi_sprintf(w->a, "%s%s%s", x.name, dot, x.v->type->names[i]->s)
                                 : anfi_sprintf(w->a, "%s%s%zu", x.name, dot, i);
-      anfi_push(w->a, &st, ((part){x.v->u.item[i], name}));
+      anfi_push(w->a, &st, ((item){x.v->u.item[i], name}));
     }
   }
   return true;
@@ -342,28 +375,47 @@ static anf_text *new_text(anf_ctx *cx) {
   return t;
 }
 
+static void put_meta(anf_text *head, size_t n, const char *const *meta) {
+  for (size_t i = 0; i < n; i++) {
+    anfi_puts(head, i ? "," : "\"__metadata__\":{");
+    put_string(head, meta[2 * i]);
+    anfi_putc(head, ':');
+    put_string(head, meta[2 * i + 1]);
+  }
+  if (n) anfi_putc(head, '}');
+}
+
+static writer new_writer(anf_ctx *cx) {
+  return (writer){.cx = cx, .a = anfi_scratch(cx), .head = new_text(cx)};
+}
+
+static bool write_tensors(writer *w, size_t n, const anfi_stored *t, size_t nmeta,
+                          const char *const *meta, const char *path) {
+  uint8_t len[8];
+  anfi_push(w->a, &w->part, ((anfi_part){len, sizeof len}));
+  anfi_push(w->a, &w->part, (anfi_part){0});
+  anfi_putc(w->head, '{');
+  put_meta(w->head, nmeta, meta);
+  for (size_t i = 0; i < n; i++)
+    if (!put_tensor(w, &t[i])) return false;
+  anfi_putc(w->head, '}');
+  while (w->head->len % 8) anfi_putc(w->head, ' ');
+  for (int i = 0; i < 8; i++) len[i] = (uint8_t)((uint64_t)w->head->len >> 8 * i & 0xff);
+  w->part.at[1] = (anfi_part){w->head->text, w->head->len};
+  return anfi_os_write_parts(w->cx, path, w->part.n, w->part.at, true);
+}
+
+bool anfi_save_tensors(anf_ctx *cx, size_t n, const anfi_stored *t, size_t nmeta,
+                       const char *const *meta, const char *path) {
+  writer w = new_writer(cx);
+  return write_tensors(&w, n, t, nmeta, meta, path);
+}
+
 static void save(anf_ctx *cx, const anf_value *v, size_t nmeta, const char *const *meta,
                  const char *path) {
-  writer w = {.cx = cx, .a = anfi_scratch(cx), .head = new_text(cx)};
-  anf_text *all = new_text(cx);
-  anfi_putc(w.head, '{');
-  for (size_t i = 0; i < nmeta; i++) {
-    anfi_puts(w.head, i ? "," : "\"__metadata__\":{");
-    put_string(w.head, meta[2 * i]);
-    anfi_putc(w.head, ':');
-    put_string(w.head, meta[2 * i + 1]);
-  }
-  if (nmeta) anfi_putc(w.head, '}');
-  if (!put_tensors(&w, v)) return;
-  anfi_putc(w.head, '}');
-  while (w.head->len % 8) anfi_putc(w.head, ' ');
-  for (int i = 0; i < 8; i++) anfi_putc(all, (char)((uint64_t)w.head->len >> 8 * i & 0xff));
-  anfi_put(all, w.head->text, w.head->len);
-  for (size_t i = 0; i < w.tensor.n; i++) {
-    const anf_value *t = w.tensor.at[i];
-    anfi_put(all, (const char *)t->u.data, t->n * anf_dtype_bytes((anf_dtype)t->type->dtype));
-  }
-  anfi_os_write(cx, path, all->text, all->len);
+  writer w = new_writer(cx);
+  tensors all = {0};
+  if (collect(&w, v, &all)) write_tensors(&w, all.n, all.at, nmeta, meta, path);
 }
 
 anf_status anf_save_safetensors(anf_ctx *cx, const anf_value *v, size_t nmeta,

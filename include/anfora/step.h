@@ -62,7 +62,7 @@ typedef struct anf_array {
 
 typedef enum anf_nan_check {
   ANF_NAN_IGNORE,
-  ANF_NAN_STOP, // a run whose outputs hold NaN or infinity fails
+  ANF_NAN_STOP, // a run whose outputs hold NaN or infinity, or whose new state holds NaN, fails
   ANF_NAN_FIND  // such a run stops before it changes the state, and the message names the operation
                 // that made the first
 } anf_nan_check;

@@ -4,6 +4,7 @@
 import json
 import os
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -131,6 +132,116 @@ def tells_time(tap, anfora):
     tap.case("--time tells operations and lines", "" if good else f"status {r.returncode}\n{r.stderr}")
 
 
+LONG = ["train", os.path.join(ROOT, "examples", "digits_mlp.anf"), "--data", DATA, "--epochs", "100000"]
+
+
+def is_left(folder):
+    return [name for name in os.listdir(folder) if ".tmp" in name]
+
+
+def survives_signals(tap, anfora, folder):
+    """A signal ends the run after the step under way, with its state saved."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        saved = os.path.join(folder, f"signal{number}.safetensors")
+        p = subprocess.Popen([anfora, *LONG, "--save", saved], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        p.stdout.readline()  # the first epoch is done
+        p.send_signal(number)
+        _, err = p.communicate(timeout=120)
+        good = p.returncode == 128 + number and os.path.exists(saved) and "after step" in err
+        steps = read_safetensors(saved)[0]["step"] if good else "0"
+        tap.case(f"signal {int(number)} saves the state", "" if good and f"after step {steps}" in err and int(steps) >= 22
+                 else f"status {p.returncode}, step {steps}\n{err}")
+    out, problem = train(anfora, "digits_mlp.anf", "--steps", str(int(steps) + 1), "--resume", saved)
+    tap.case("a run goes on from there", problem)
+
+
+def saves_every(tap, anfora, folder):
+    """--save-every: what was saved last is whole, however the run ends; the next save removes what that one left."""
+    own = os.path.join(folder, "own")
+    os.mkdir(own)
+    saved = os.path.join(own, "c.safetensors")
+    p = subprocess.Popen([anfora, *LONG, "--save", saved, "--save-every", "3"], stdout=subprocess.PIPE, text=True)
+    p.stdout.readline()
+    p.kill()
+    p.communicate(timeout=120)
+    steps = int(read_safetensors(saved)[0]["step"])
+    tap.case("a killed run leaves its last checkpoint", "" if steps and steps % 3 == 0 else str(steps))
+    with open(os.path.join(own, ".c.safetensors.tmp-1-1"), "w", encoding="utf-8") as f:
+        f.write("half")
+    problem = train(anfora, "digits_mlp.anf", "--steps", str(steps + 1), "--resume", saved, "--save", saved)[1]
+    tap.case("the next save leaves no other file", problem or "\n".join(is_left(own)))
+    problem = train(anfora, "digits_mlp.anf", "--steps", "1", "--save", os.path.join(folder, "no", "such", "c"))[1]
+    tap.case("a path that cannot be written is said before the first step", "" if "E0301" in problem and "epoch" not in problem else problem)
+    problem = train(anfora, "digits_mlp.anf", "--steps", "1", "--save-every", "2")[1]
+    tap.case("--save-every alone is refused", "" if "--save-every needs --save" in problem else problem)
+
+
+def keeps_file(tap, anfora, folder):
+    """The mode of the file that was, and a link to it."""
+    target, link = os.path.join(folder, "target.safetensors"), os.path.join(folder, "link.safetensors")
+    with open(target, "w", encoding="utf-8") as f:
+        f.write("old")
+    os.chmod(target, 0o640)
+    os.symlink("target.safetensors", link)
+    problem = train(anfora, "digits_mlp.anf", "--steps", "2", "--save", link)[1]
+    mode = os.stat(target).st_mode & 0o777
+    tap.case("a checkpoint keeps the mode and the link", problem or
+             ("" if os.path.islink(link) and mode == 0o640 and read_safetensors(target)[0]["step"] == "2" else f"{mode:o}"))
+
+
+def refuses_damage(tap, anfora, folder):
+    saved, bad = os.path.join(folder, "d.safetensors"), os.path.join(folder, "e.safetensors")
+    problem = train(anfora, "digits_mlp.anf", "--steps", "2", "--save", saved)[1]
+    if problem:
+        tap.case("a checkpoint to damage", problem)
+        return
+    with open(saved, "rb") as f:
+        data = f.read()
+    count = struct.unpack("<Q", data[:8])[0]
+
+    def resumed(name, change, code):
+        with open(bad, "wb") as f:
+            f.write(change)
+        said = train(anfora, "digits_mlp.anf", "--steps", "3", "--resume", bad)[1]
+        tap.case(f"{name} is refused", "" if code in said else f"no {code}\n{said}")
+
+    def other_step(text):
+        head = json.loads(data[8:8 + count])
+        head["__metadata__"]["step"] = text
+        head = json.dumps(head).encode()
+        return struct.pack("<Q", len(head)) + head + data[8 + count:]
+
+    for at in (8 + count, len(data) - 1, len(data) - 4000):
+        resumed(f"a bit changed at {at}", data[:at] + bytes([data[at] ^ 4]) + data[at + 1:], "E1124")
+    for text in ("banana", "-5", "10 ", "", "1" + 30 * "0"):
+        resumed(f"a count of '{text}'", other_step(text), "E1123")
+    resumed("another count", other_step("3"), "E1124")
+
+
+ROOT_OF_SQUARES = """
+def init() { {w = zeros((3,), dtype=f32)} }
+def loss(w: f32[3], x: f32[4, 3]) { sqrt(sum((w * x) ** 2)) }
+def step(s, x: f32[4, 3]) {
+  (l, g) = value_and_grad(loss)(s.w, x)
+  ({w = s.w - 0.1 * g}, {loss = l})
+}
+"""
+
+
+def finds_nan(tap, anfora, folder):
+    """A finite loss whose gradient is NaN stops at the first step; --nan names the operation."""
+    program, data, saved = (os.path.join(folder, name) for name in ("nan.anf", "nan.npz", "nan.safetensors"))
+    with open(program, "w", encoding="utf-8") as f:
+        f.write(ROOT_OF_SQUARES)
+    np.savez(data, x=np.ones((8, 3), np.float32))
+    words = [anfora, "train", program, "--data", data, "--batch", "4", "--steps", "5", "--save", saved]
+    for more in ([], ["--nan"]):
+        problem = run([*words, *more])[1]
+        good = "E1125" in problem and "s.w" in problem and "step 1" in problem and not os.path.exists(saved)
+        tap.case(f"NaN in the new state is found{' and its operation named' if more else ''}",
+                 "" if good and (not more or "made the first" in problem) else problem or "it ran")
+
+
 def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as folder:
@@ -139,6 +250,11 @@ def main():
         writes_graphs(tap, sys.argv[1], folder)
         finds_code(tap, sys.argv[1], folder)
         traces(tap, sys.argv[1], folder)
+        survives_signals(tap, sys.argv[1], folder)
+        saves_every(tap, sys.argv[1], folder)
+        keeps_file(tap, sys.argv[1], folder)
+        refuses_damage(tap, sys.argv[1], folder)
+        finds_nan(tap, sys.argv[1], folder)
     tells_time(tap, sys.argv[1])
     tap.done()
 

@@ -70,6 +70,18 @@ static void test_refused(void **state) {
           "{\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]},"
           "\"a\":{\"dtype\":\"U8\",\"shape\":[],\"data_offsets\":[0,1]}}",
           "E0350");
+  refused(w, "{\"a\":{\"dtype\":\"U8\",\"shape\":[15],\"data_offsets\":[0,15]}}",
+          "E0351"); // a byte behind
+  refused(w, "{\"a\":{\"dtype\":\"U8\",\"shape\":[15],\"data_offsets\":[1,16]}}",
+          "E0351");                       // before
+  for (int from = 7; from <= 9; from++) { // overlapping, side by side, with a byte between
+    char head[200];
+    snprintf(head, sizeof head,
+             "{\"a\":{\"dtype\":\"U8\",\"shape\":[8],\"data_offsets\":[0,8]},"
+             "\"b\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[%d,16]}}",
+             16 - from, from);
+    if (from != 8) refused(w, head, "E0351");
+  }
   refused(w, "{\"__metadata__\":{\"k\":1}}", "E0351");
   refused(w, "{\"\\ud800\":{}}", "E0351");
   refused(w, "{} x", "E0351");

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+/* safetensors.c for the inside: tensors that lie where they are, without a value of each. */
+#ifndef ANFI_STORE_H
+#define ANFI_STORE_H
+
+#include "ir/ir.h"
+
+typedef struct anfi_stored {
+  const char *name;
+  const anf_type *type; // of a tensor
+  const void *data;     // dense
+} anfi_stored;
+
+/* Writes them as a safetensors file, as anfi_os_write_parts does: nothing is copied. False with an error. */
+bool anfi_save_tensors(anf_ctx *cx, size_t n, const anfi_stored *t, size_t nmeta,
+                       const char *const *meta, const char *path);
+
+#endif
