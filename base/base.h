@@ -277,13 +277,13 @@ bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, siz
 size_t anfi_os_head(const char *path, char *to, size_t n);
 /* Writes a file whole or not at all (temporary name, then rename). */
 bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len);
-typedef struct anfi_part {
+typedef struct anfi_bytes {
   const void *p;
   size_t n;
-} anfi_part;
+} anfi_bytes;
 /* The same of parts, one behind the other. `durable`: it is on the disk when this returns, and what a process left
  * that died while it wrote this file is removed. */
-bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_part *part,
+bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_bytes *part,
                          bool durable);
 bool anfi_os_may_write(anf_ctx *cx, const char *path); // else fails as writing would
 bool anfi_os_put_all(int f, const char *p, size_t n);  // false: errno says why

@@ -55,7 +55,7 @@ size_t anfi_os_head(const char *path, char *to, size_t n) {
  * The bytes go to a new file beside it, DIR/.NAME.tmp-PID-N, which then takes its name. The writer holds a lock on
  * it, so that a later one can tell what a dead process left from what another is writing. */
 
-static bool put_parts(int f, size_t n, const anfi_part *part) {
+static bool put_parts(int f, size_t n, const anfi_bytes *part) {
   for (size_t i = 0; i < n; i++)
     if (!anfi_os_put_all(f, (const char *)part[i].p, part[i].n)) return false;
   return true;
@@ -133,7 +133,7 @@ static bool is_special(const char *path) {
   return stat(path, &st) == 0 && !S_ISREG(st.st_mode); // a device or a pipe cannot be renamed over
 }
 
-bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_part *part,
+bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_bytes *part,
                          bool durable) {
   output *o = ANFI_NEW(anfi_scratch(cx), output);
   o->f = -1;
@@ -147,7 +147,7 @@ bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_par
 }
 
 bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len) {
-  anfi_part whole = {text, len};
+  anfi_bytes whole = {text, len};
   return anfi_os_write_parts(cx, path, 1, &whole, false);
 }
 

@@ -88,10 +88,11 @@ static void take_entry(reader *r, anfi_jit_entry *e) {
 
 static void take_global(reader *r, anf_jit_global *g) {
   g->name = take_name(r);
-  g->elem = (anf_tir_elem)take_u64(r);
+  uint64_t elem = take_u64(r);
+  g->elem = (anf_tir_elem)elem;
   g->offset = take_u64(r);
   g->bytes = take_u64(r);
-  r->good &= (unsigned)g->elem < ANF_TIR_ELEM_COUNT;
+  r->good &= elem < ANF_TIR_ELEM_COUNT;
 }
 
 /* Room for n things of which each takes eight bytes at least: no more than there can be. */

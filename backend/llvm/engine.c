@@ -453,7 +453,7 @@ static LLVMMemoryBufferRef next_object(const char **p, const char *end) {
 static bool load(anf_ctx *cx, anf_jit_engine *base, anfi_jit_code *code, const char *p, size_t n) {
   engine *e = (engine *)base;
   const char *end = p + n;
-  if (!is_whole(p, end)) return false;
+  if (!is_whole(p, end) || (p == end && code->nentry)) return false;
   loaded *d = (loaded *)anfi_jit_alloc(sizeof *d);
   library *lib = d ? take_library(e) : NULL;
   if (!lib) {

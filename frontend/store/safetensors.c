@@ -307,7 +307,7 @@ typedef struct writer {
   anf_ctx *cx;
   anfi_arena *a;
   anf_text *head;
-  ANFI_VEC(anfi_part)
+  ANFI_VEC(anfi_bytes)
       part;    // of the file; the first two are the length of the header and the header
   uint64_t at; // bytes of data so far
 } writer;
@@ -337,7 +337,7 @@ static bool put_tensor(writer *w, const anfi_stored *t) {
   anfi_putf(w->head, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)w->at,
             (unsigned long long)(w->at + bytes));
   w->at += bytes;
-  anfi_push(w->a, &w->part, ((anfi_part){t->data, bytes}));
+  anfi_push(w->a, &w->part, ((anfi_bytes){t->data, bytes}));
   return true;
 }
 
@@ -392,8 +392,8 @@ static writer new_writer(anf_ctx *cx) {
 static bool write_tensors(writer *w, size_t n, const anfi_stored *t, size_t nmeta,
                           const char *const *meta, const char *path) {
   uint8_t len[8];
-  anfi_push(w->a, &w->part, ((anfi_part){len, sizeof len}));
-  anfi_push(w->a, &w->part, (anfi_part){0});
+  anfi_push(w->a, &w->part, ((anfi_bytes){len, sizeof len}));
+  anfi_push(w->a, &w->part, (anfi_bytes){0});
   anfi_putc(w->head, '{');
   put_meta(w->head, nmeta, meta);
   for (size_t i = 0; i < n; i++)
@@ -401,7 +401,7 @@ static bool write_tensors(writer *w, size_t n, const anfi_stored *t, size_t nmet
   anfi_putc(w->head, '}');
   while (w->head->len % 8) anfi_putc(w->head, ' ');
   for (int i = 0; i < 8; i++) len[i] = (uint8_t)((uint64_t)w->head->len >> 8 * i & 0xff);
-  w->part.at[1] = (anfi_part){w->head->text, w->head->len};
+  w->part.at[1] = (anfi_bytes){w->head->text, w->head->len};
   return anfi_os_write_parts(w->cx, path, w->part.n, w->part.at, true);
 }
 

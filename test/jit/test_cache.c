@@ -455,13 +455,13 @@ static void builds(void **state) {
   anf_ctx *cx = anf_ctx_new(NULL);
   anfi_arena a;
   anfi_arena_init(&a, cx);
-  const char *one = anfi_os_this_build(&a);
-  assert_true(strlen(one) >= 16);
+  const char *here_id = anfi_os_this_build(&a);
+  assert_true(strlen(here_id) >= 16);
   assert_non_null(getcwd(here, sizeof here));
   assert_int_equal(chdir("/"), 0); // it does not hang upon paths
-  assert_string_equal(anfi_os_this_build(&a), one);
+  assert_string_equal(anfi_os_this_build(&a), here_id);
   assert_int_equal(chdir(here), 0);
-  assert_string_not_equal(anfi_os_build_of(&a, (uintptr_t)&fopen), one);
+  assert_string_not_equal(anfi_os_build_of(&a, (uintptr_t)&fopen), here_id);
   anfi_arena_free(&a);
   anf_ctx_free(cx);
 }

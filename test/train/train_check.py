@@ -219,8 +219,8 @@ def refuses_damage(tap, anfora, folder):
 
 
 ROOT_OF_SQUARES = """
-def init() { {w = zeros((3,), dtype=f32)} }
-def loss(w: f32[3], x: f32[4, 3]) { sqrt(sum((w * x) ** 2)) }
+def init() { {w = Zeros(3, dtype=f32)} }
+def loss(w: f32[3], x: f32[4, 3]) { Sqrt(Sum(Square(w * x))) }
 def step(s, x: f32[4, 3]) {
   (l, g) = value_and_grad(loss)(s.w, x)
   ({w = s.w - 0.1 * g}, {loss = l})

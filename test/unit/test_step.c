@@ -416,8 +416,8 @@ static void run_nan(world *w, anf_nan_check check) {
   anf_module_free(m);
 }
 
-/* Looking for NaN costs no copy of the state; outputs made of the new state are looked at before it
- * is written. */
+/* Stopping at NaN costs no copy of the state. Finding it does, for the new state is looked at before it is
+ * written, as outputs made of it are. */
 static void nan_kept(world *w, anf_jit_kind kind) {
   static const char text[] = "def step(w: f32[2], x: f32[2]) {\n"
                              "  v = w + x * 1e38\n"
@@ -425,12 +425,13 @@ static void nan_kept(world *w, anf_jit_kind kind) {
                              "}\n";
   anf_module *m = NULL;
   anf_step *s = NULL;
-  anf_step_opts o = {.size = sizeof o, .exec = {.kind = kind}, .nan = ANF_NAN_FIND};
+  anf_step_opts o = {.size = sizeof o, .exec = {.kind = kind}, .nan = ANF_NAN_STOP};
   s = make_words(w->cx, w->d, &o, &m);
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++)
     assert_true(s->leaf[ANF_STATE][i].given || s->leaf[ANF_STATE][i].scalar);
   anf_step_free(s);
   anf_module_free(m);
+  o.nan = ANF_NAN_FIND;
   assert_int_equal(anf_parse(w->cx, text, "nan.anf", w->d, &m), ANF_OK);
   assert_int_equal(anf_step_new(anf_module_find(m, "step"), 1, 0, NULL, &o, w->d, &s), ANF_OK);
   float x[2] = {0.25F, 0.125F};
