@@ -62,6 +62,7 @@ static bool put_parts(int f, size_t n, const anfi_bytes *part) {
 }
 
 typedef struct output {
+  anfi_arena *a;                // made before the cleanup is listed, so that it outlives it
   const char *dir, *name, *tmp; // tmp: NULL, or the new file
   int f;                        // open, or -1
   bool keep_mode;
@@ -72,6 +73,17 @@ static void close_output(void *p) {
   output *o = (output *)p;
   if (o->tmp) unlink(o->tmp);
   if (o->f >= 0) close(o->f);
+  o->tmp = NULL;
+  o->f = -1;
+}
+
+static output *new_output(anf_ctx *cx) {
+  anfi_arena *a = anfi_scratch(cx);
+  output *o = ANFI_NEW(a, output);
+  o->a = a;
+  o->f = -1;
+  anfi_defer(cx, ANFI_ALWAYS, close_output, o);
+  return o;
 }
 
 /* What processes left that died while they wrote this file. */
@@ -91,9 +103,9 @@ static void remove_left(anf_ctx *cx, const output *o) {
 }
 
 /* A link is followed to the file that it names; a new file gets the mode of the one that was. */
-static bool open_output(anf_ctx *cx, const char *path, output *o) {
+static bool open_output(const char *path, output *o) {
   static atomic_uint number;
-  anfi_arena *a = anfi_scratch(cx);
+  anfi_arena *a = o->a;
   struct stat st;
   char *real = realpath(path, NULL);
   path = real ? anfi_strndup(a, real, strlen(real)) : path;
@@ -113,8 +125,8 @@ static bool open_output(anf_ctx *cx, const char *path, output *o) {
 }
 
 /* Onto the disk, the name as well as the bytes. */
-static bool rename_output(anf_ctx *cx, output *o, bool durable) {
-  const char *path = anfi_sprintf(anfi_scratch(cx), "%s/%s", o->dir, o->name);
+static bool rename_output(output *o, bool durable) {
+  const char *path = anfi_sprintf(o->a, "%s/%s", o->dir, o->name);
   if (o->keep_mode && fchmod(o->f, o->mode) != 0) return false;
   if (durable && fsync(o->f) != 0) return false;
   if (rename(o->tmp, path) != 0) return false;
@@ -135,14 +147,12 @@ static bool is_special(const char *path) {
 
 bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_bytes *part,
                          bool durable) {
-  output *o = ANFI_NEW(anfi_scratch(cx), output);
-  o->f = -1;
-  anfi_defer(cx, ANFI_ALWAYS, close_output, o);
+  output *o = new_output(cx);
   bool special = is_special(path);
   if (special) o->f = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
-  else if (open_output(cx, path, o) && durable) remove_left(cx, o);
+  else if (open_output(path, o) && durable) remove_left(cx, o);
   bool good = o->f >= 0 && put_parts(o->f, n, part);
-  if (good && !special) good = rename_output(cx, o, durable);
+  if (good && !special) good = rename_output(o, durable);
   return good || io_error(cx, "write", path);
 }
 
@@ -152,11 +162,11 @@ bool anfi_os_write(anf_ctx *cx, const char *path, const char *text, size_t len) 
 }
 
 bool anfi_os_may_write(anf_ctx *cx, const char *path) {
-  output *o = ANFI_NEW(anfi_scratch(cx), output);
-  o->f = -1;
-  anfi_defer(cx, ANFI_ALWAYS, close_output, o);
+  output *o = new_output(cx);
   if (is_special(path)) return access(path, W_OK) == 0 || io_error(cx, "write", path);
-  return open_output(cx, path, o) || io_error(cx, "write", path);
+  bool good = open_output(path, o) || io_error(cx, "write", path);
+  close_output(o); // now: the frame may be that of the whole command
+  return good;
 }
 
 uint64_t anfi_os_now_ns(void) {
