@@ -347,7 +347,7 @@ void anfi_os_dl_close(void *handle);
 typedef struct anfi_worker anfi_worker;
 anfi_worker *anfi_os_worker_new(anf_ctx *cx); // a failure jumps to the frame
 void anfi_os_worker_start(anfi_worker *w, void (*fn)(void *), void *arg); // it must be idle
-void anfi_os_worker_wait(anfi_worker *w);
+bool anfi_os_worker_wait(anfi_worker *w); // false: what was under way stayed behind at a fork
 bool anfi_os_worker_busy(anfi_worker *w);
 void anfi_os_worker_free(anfi_worker *w); // waits; w may be NULL
 uint64_t anfi_os_thread_id(void);         // differs between threads that live

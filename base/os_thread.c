@@ -2,6 +2,7 @@
 /* A thread that does one piece of work at a time for another. */
 #define _GNU_SOURCE // sched_getaffinity
 #include "base/base.h"
+#include "base/os_fork.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -14,7 +15,14 @@ struct anfi_worker {
   void (*fn)(void *);
   void *arg;
   bool busy, stop;
+  unsigned forks; // when it was made
 };
+
+/* In a child of fork it is not, and whether the lock is free is not known: the worker is a name for the caller. */
+static bool has_thread(const anfi_worker *w) {
+  unsigned forks;
+  return anfi_os_forks(&forks) && forks == w->forks;
+}
 
 uint64_t anfi_os_thread_id(void) { return (uint64_t)pthread_self(); }
 
@@ -51,14 +59,20 @@ anfi_worker *anfi_os_worker_new(anf_ctx *cx) {
   anfi_worker *w = (anfi_worker *)anfi_raw(cx, NULL, 0, sizeof *w);
   if (!w) anfi_throw_nomem(cx);
   *w = (anfi_worker){.cx = cx};
+  bool counted = anfi_os_forks(&w->forks);
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->change, NULL);
-  if (pthread_create(&w->thread, NULL, work, w) == 0) return w;
+  if (counted && pthread_create(&w->thread, NULL, work, w) == 0) return w;
   unmake(w);
   anfi_throw_nomem(cx);
 }
 
 void anfi_os_worker_start(anfi_worker *w, void (*fn)(void *), void *arg) {
+  if (!has_thread(w)) {
+    w->busy = false;
+    fn(arg);
+    return;
+  }
   pthread_mutex_lock(&w->lock);
   w->fn = fn;
   w->arg = arg;
@@ -67,13 +81,16 @@ void anfi_os_worker_start(anfi_worker *w, void (*fn)(void *), void *arg) {
   pthread_mutex_unlock(&w->lock);
 }
 
-void anfi_os_worker_wait(anfi_worker *w) {
+bool anfi_os_worker_wait(anfi_worker *w) {
+  if (!has_thread(w)) return !w->busy;
   pthread_mutex_lock(&w->lock);
   while (w->busy) pthread_cond_wait(&w->change, &w->lock);
   pthread_mutex_unlock(&w->lock);
+  return true;
 }
 
 bool anfi_os_worker_busy(anfi_worker *w) {
+  if (!has_thread(w)) return false;
   pthread_mutex_lock(&w->lock);
   bool busy = w->busy;
   pthread_mutex_unlock(&w->lock);
@@ -82,6 +99,10 @@ bool anfi_os_worker_busy(anfi_worker *w) {
 
 void anfi_os_worker_free(anfi_worker *w) {
   if (!w) return;
+  if (!has_thread(w)) {
+    anfi_raw(w->cx, w, sizeof *w, 0);
+    return;
+  }
   pthread_mutex_lock(&w->lock);
   w->stop = true;
   pthread_cond_broadcast(&w->change);

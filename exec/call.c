@@ -55,23 +55,39 @@ typedef struct part {
 } part;
 typedef ANFI_VEC(part) values;
 
-/* The result with its leaves still zero, at `place`. */
-static void shell(calling *c, const anf_type *t, anf_value **place, values *leaves) {
-  bool name = t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE;
-  if (name) t = anfi_type_scalar(c->cx, ANF_U64);
+static bool is_name(const anf_type *t) {
+  return t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE;
+}
+
+static anf_value *new_value(calling *c, const anf_type *t) {
+  if (is_name(t)) t = anfi_type_scalar(c->cx, ANF_U64);
   switch ((anf_type_kind)t->kind) {
-  case ANF_TYPE_TENSOR:
-    *place = anfi_value_new_tensor(c->cx, t);
-    anfi_push(c->a, leaves, ((part){*place, place, name}));
-    return;
-  case ANF_TYPE_TUPLE: *place = anfi_value_new_tuple(c->cx, t->n); break;
-  case ANF_TYPE_RECORD: *place = anfi_value_new_record(c->cx, t); break;
-  default: *place = anfi_value_new_none(c->cx); return;
+  case ANF_TYPE_TENSOR: return anfi_value_new_tensor(c->cx, t);
+  case ANF_TYPE_TUPLE: return anfi_value_new_tuple(c->cx, t->n);
+  case ANF_TYPE_RECORD: return anfi_value_new_record(c->cx, t);
+  default: return anfi_value_new_none(c->cx);
   }
+}
+
+/* Makes the items of the value at `place`, and lists its leaves. */
+static void make_items(calling *c, const anf_type *t, anf_value **place, values *leaves) {
   anf_value *v = *place;
-  anfi_value_guard(v);
-  for (uint32_t i = 0; i < t->n; i++) shell(c, t->items[i], &v->u.item[i], leaves);
-  anfi_value_unguard(v);
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  if (t->kind == ANF_TYPE_TENSOR || is_name(t))
+    anfi_push(c->a, leaves, ((part){v, place, is_name(t)}));
+  for (uint32_t i = 0; nest && i < t->n; i++) {
+    v->u.item[i] = new_value(c, t->items[i]);
+    make_items(c, t->items[i], &v->u.item[i], leaves);
+  }
+}
+
+/* The result with its leaves still zero, at `place`. Only the whole is guarded: each item belongs to what it
+ * is in from the moment it is made. */
+static void shell(calling *c, const anf_type *t, anf_value **place, values *leaves) {
+  anf_value *whole = *place = new_value(c, t);
+  anfi_value_guard(whole);
+  make_items(c, t, place, leaves);
+  anfi_value_unguard(whole);
 }
 
 /* Puts strings and types in the place of their numbers. */

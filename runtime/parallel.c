@@ -3,7 +3,10 @@
  * participant gets one run of neighbouring iterations, so what is computed does not depend on
  * timing. Workers wait for the next loop by looking for some times as long as it takes to wake one, then
  * asleep, and who waits for them does the same; the lock is taken only for those who sleep. A loop
- * inside a loop runs in order. If participants trap, the one with the least iteration is told. */
+ * inside a loop runs in order. If participants trap, the one with the least iteration is told.
+ *
+ * A child of fork has the memory of a pool, without its threads: it forgets the pool and makes its own. */
+#include "base/os_fork.h"
 #include "runtime/rt.h"
 
 #include <pthread.h>
@@ -36,6 +39,7 @@ typedef struct anfi_rt_pool {
   atomic_uint asleep;        // workers that wait for `wake`
   atomic_bool stop, waiting; // does the stream's own thread wait for `done`?
   bool busy;                 // a loop is under way, as the stream's own thread sees it
+  unsigned forks;            // when it was made
   pthread_mutex_t lock;
   pthread_cond_t wake, done;
 } pool;
@@ -119,8 +123,10 @@ static bool start_worker(pool *p, worker *w, anf_stream *parent) {
 
 /* As many workers as the system gives, of those asked for. */
 static pool *pool_new(anf_stream *s, uint32_t n) {
-  pool *p = (pool *)calloc(1, sizeof *p);
+  unsigned forks;
+  pool *p = anfi_os_forks(&forks) ? (pool *)calloc(1, sizeof *p) : NULL;
   if (!p) return NULL;
+  p->forks = forks;
   p->w = (worker *)calloc(n, sizeof *p->w);
   if (!p->w) {
     free(p);
@@ -141,17 +147,24 @@ static void new_generation(pool *p) {
   pthread_mutex_unlock(&p->lock);
 }
 
-void anfi_rt_pool_free(pool *p) {
-  if (!p) return;
+static bool has_threads(const pool *p) {
+  unsigned forks;
+  return anfi_os_forks(&forks) && p->forks == forks;
+}
+
+static void join_workers(pool *p) {
   atomic_store(&p->stop, true);
   new_generation(p);
-  for (uint32_t i = 0; i < p->n; i++) {
-    pthread_join(p->w[i].thread, NULL);
-    anfi_rt_stream_clear(&p->w[i].stream);
-  }
+  for (uint32_t i = 0; i < p->n; i++) pthread_join(p->w[i].thread, NULL);
   pthread_mutex_destroy(&p->lock);
   pthread_cond_destroy(&p->wake);
   pthread_cond_destroy(&p->done);
+}
+
+void anfi_rt_pool_free(pool *p) {
+  if (!p) return;
+  if (has_threads(p)) join_workers(p); // else a thread that is not here may hold the lock
+  for (uint32_t i = 0; i < p->n; i++) anfi_rt_stream_clear(&p->w[i].stream);
   free(p->w);
   free(p);
 }
@@ -196,6 +209,10 @@ void anf_rt_parallel(void *closure, anf_stream *s, void *data, void *env, int64_
   uint64_t want =
       threads > 0 && (uint32_t)threads < s->o.threads ? (uint32_t)threads : s->o.threads;
   if (want > job.n) want = job.n;
+  if (s->pool && !has_threads(s->pool)) {
+    anfi_rt_pool_free(s->pool);
+    s->pool = NULL;
+  }
   if (want > 1 && !s->parent && !s->pool) s->pool = pool_new(s, s->o.threads - 1);
   if (want > 1 && s->pool && s->pool->n && !s->pool->busy) {
     job.parts = want < s->pool->n + 1 ? want : s->pool->n + 1;

@@ -69,6 +69,12 @@ static void free_own(void *s) {
 }
 static void make_own(void) { own_made = pthread_key_create(&own, free_own) == 0; }
 
+/* A library that is unloaded leaves no destructor behind: a thread that ends later would call what is gone. */
+__attribute__((destructor)) static void forget_own(void) {
+  if (own_made) pthread_key_delete(own);
+  own_made = false;
+}
+
 anf_stream *anf_stream_of_thread(void) {
   if (mine) return mine;
   pthread_once(&own_once, make_own);

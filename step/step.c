@@ -429,9 +429,11 @@ static void wait(anf_step *s) {
     anfi_fail(s->cx, anfi_nowhere(), ANF_E1115, "no run was submitted");
     return;
   }
-  anfi_os_worker_wait(s->worker);
   s->submitted = false;
-  finish(s);
+  if (anfi_os_worker_wait(s->worker)) finish(s);
+  else
+    anfi_fail(s->cx, anfi_nowhere(), ANF_E1115,
+              "the process that submitted the run forked, and has its thread");
 }
 
 anf_status anf_step_wait(anf_step *s, anf_diag *d) { return in_frame(s, d, wait); }

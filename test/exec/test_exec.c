@@ -312,8 +312,33 @@ static void a_fixed_argument_is_in_the_code(void **state) {
   }
 }
 
+/* Each allocation of a run fails in turn: of values in values, some are made by then. */
+static void memory_ends_in_a_nested_result(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *e =
+      compiled(w, "def f(x) { ((x + 1.0, (x, {a = x * 2.0, b = (x, \"s\", (None, x))})), x) }", &m);
+  anf_value *x = num(w, 2), *v = NULL;
+  assert_int_equal(anf_exec_run(e, 1, &x, NULL, w->d, &v), ANF_OK);
+  anf_value_release(v);
+  uint64_t k = 0;
+  do {
+    w->heap.refused = false;
+    w->heap.countdown = ++k;
+    anf_status st = anf_exec_run(e, 1, &x, NULL, w->d, &v);
+    assert_int_equal(st, w->heap.refused ? ANF_NOMEM : ANF_OK);
+    if (st == ANF_OK) anf_value_release(v);
+  } while (w->heap.refused);
+  w->heap.countdown = 0;
+  assert_true(k > 8); // one for each value at least
+  anf_value_release(x);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      TEST(memory_ends_in_a_nested_result),
       TEST(a_signature_is_compiled_once),
       TEST(a_returned_closure_is_called),
       TEST(a_closure_is_an_argument),
