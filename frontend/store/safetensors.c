@@ -308,7 +308,7 @@ typedef struct writer {
   anfi_arena *a;
   anf_text *head;
   ANFI_VEC(anfi_bytes)
-      part;    // of the file; the first two are the length of the header and the header
+  part;        // of the file; the first two are the length of the header and the header
   uint64_t at; // bytes of data so far
 } writer;
 
