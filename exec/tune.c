@@ -215,7 +215,7 @@ static bool other_form(const bench *w, anfi_mm_plan *p, size_t i) {
 static bool other_panel(const bench *w, anfi_mm_plan *p, size_t i) {
   form f = form_of(w, p);
   uint64_t all = p->b.group ? p->b.group * p->b.nr : f.s.n, nr = (i + 1) * f.lanes;
-  if (w->isa.amx || i >= 6 || nr >= f.s.n + f.lanes) return false;
+  if (anfi_isa_has(&w->isa, CPU_amx) || i >= 6 || nr >= f.s.n + f.lanes) return false;
   p->b.nr = nr;
   p->b.group = anfi_mm_up(all, nr);
   f = form_of(w, p);

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Batch-reduce GEMM in its plain form: the meaning that faster kernels are measured against.
- * C[M, N] (+)= sum over the batch of A[M, K] B[K, N], then scale, bias, binary, relu. Of f32 each
- * product is added with one rounding, as the interpreter does it; so is each step behind the sum. Of two
- * steps of bf16 the second is added first, as dot products do, in f32 also if the result is bf16. A handle
- * is the shape, kept once in a table that only grows; it may be asked for from any thread. */
+/* Batch-reduce products of sizes and types that have no kernel: the plain loop (base/brgemm_loop.h).
+ * A handle is the shape, kept once in a table that only grows; any thread may ask for one. */
 #include "base/base.h"
 #include "base/gemm.h"
 #include "runtime/rt.h"
@@ -14,14 +11,8 @@
 
 #include "anfora/tir.h"
 
-typedef struct kernel {
-  int64_t m, n, k, lda, ldb, ldc, sa, sb,
-      flags; // GEMM_INIT and so on
-  int32_t ta, tb, tc, unused;
-} kernel;
-
 typedef struct shelf {
-  kernel k;
+  anfi_brgemm k;
   struct shelf *next;
 } shelf;
 
@@ -42,15 +33,15 @@ __attribute__((destructor)) static void empty_table(void) {
 }
 #endif
 
-static unsigned place(const kernel *k) {
+static unsigned slot_of(const anfi_brgemm *k) {
   uint64_t h = 0;
-  const int64_t v[] = {k->m, k->n, k->k, k->lda, k->ldb, k->ldc, k->flags, k->ta};
+  const int64_t v[] = {k->M, k->N, k->K, k->LDA, k->LDB, k->LDC, k->flags, k->ta};
   for (size_t i = 0; i < ANFI_LEN(v); i++) h = anfi_hash_mix(h, (uint64_t)v[i]);
   return (unsigned)(h % SHELVES);
 }
 
-static const kernel *find(const kernel *k) {
-  shelf **at = &table.at[place(k)], *s = *at;
+static const anfi_brgemm *find(const anfi_brgemm *k) {
+  shelf **at = &table.at[slot_of(k)], *s = *at;
   while (s && memcmp(&s->k, k, sizeof *k) != 0) s = s->next;
   if (s) return &s->k;
   s = (shelf *)malloc(sizeof *s);
@@ -64,13 +55,13 @@ static const kernel *find(const kernel *k) {
 void *anf_rt_brgemm_kernel(anf_stream *s, int64_t m, int64_t n, int64_t k, int64_t lda, int64_t ldb,
                            int64_t ldc, int64_t stride_a, int64_t stride_b, int32_t type_a,
                            int32_t type_b, int32_t type_c, int64_t flags) {
-  kernel want;
+  anfi_brgemm want;
   memset(&want, 0, sizeof want);
-  want.m = m, want.n = n, want.k = k, want.lda = lda, want.ldb = ldb, want.ldc = ldc;
-  want.sa = stride_a, want.sb = stride_b, want.flags = flags;
+  want.M = m, want.N = n, want.K = k, want.LDA = lda, want.LDB = ldb, want.LDC = ldc;
+  want.stride_a = stride_a, want.stride_b = stride_b, want.flags = flags;
   want.ta = type_a, want.tb = type_b, want.tc = type_c;
   pthread_mutex_lock(&table.lock);
-  const kernel *have = find(&want);
+  const anfi_brgemm *have = find(&want);
   pthread_mutex_unlock(&table.lock);
   if (!have) anf_rt_trap(s, ANF_TRAP_MEMORY, 0, 0, NULL, NULL);
   return (void *)(uintptr_t)have;
@@ -126,73 +117,48 @@ typedef struct operands {
   const void *a, *b;
   void *c;
   const void *bias, *scales, *rhs;
-  int64_t num, len;
   bool list;
 } operands;
 
-static bool sums_pairs(const kernel *g) { return anfi_sums_pairs(g->ta, g->tb, g->tc); }
-
-/* Where B[k, j] is. */
-static int64_t at_b(const kernel *g, int64_t k, int64_t j) {
-  int64_t steps = g->flags & GEMM_VNNI ? anfi_vnni_group(g->tb) : 1;
-  return k / steps * steps * g->ldb + j * steps + k % steps;
-}
-
-static double dot(const kernel *g, const operands *o, int64_t i, int64_t j, double acc) {
-  bool pairs = sums_pairs(g), f32 = g->tc == ANF_TIR_f32 || pairs;
-  for (int64_t b = 0; b < o->num * o->len; b++) {
-    const void *pa = o->list ? ((const void *const *)o->a)[b / o->num] : o->a,
-               *pb = o->list ? ((const void *const *)o->b)[b / o->num] : o->b;
-    int64_t in = o->list ? b % o->num : b, bt = in * g->sb;
-    for (int64_t nth = 0; nth < g->k; nth++) {
-      int64_t k = pairs && (nth | 1) < g->k ? nth ^ 1 : nth;
-      int64_t at = in * g->sa + (g->flags & GEMM_TA ? k * g->lda + i : i * g->lda + k);
-      double x = get(pa, g->ta, at), y = get(pb, g->tb, bt + at_b(g, k, j));
-      acc = f32 ? (double)fmaf((float)x, (float)y, (float)acc) : fma(x, y, acc);
-    }
-  }
-  return acc;
-}
-
-static double step(const kernel *g, double x) { // each is rounded
-  if (g->tc == ANF_TIR_bf16 && sums_pairs(g))
-    return (double)anfi_bf16_to_f32(anfi_f32_to_bf16((float)x));
-  return g->tc == ANF_TIR_f32 ? (double)(float)x : x;
-}
-
-static double post(const kernel *g, const operands *o, int64_t i, int64_t j, double acc) {
-  int64_t binary = (g->flags & GEMM_BINARY) >> GEMM_BINARY_AT;
-  if (g->flags & GEMM_BIAS_IN) acc = (double)(float)(acc + get(o->bias, g->tc, j));
-  acc = step(g, acc);
-  if (g->flags & GEMM_SCALE) acc = step(g, acc * get(o->scales, ANF_TIR_f32, j));
-  if ((g->flags & (GEMM_BIAS | GEMM_BIAS_IN)) == GEMM_BIAS)
-    acc = step(g, acc + get(o->bias, g->tc, j));
-  if (binary) {
-    double y = get(o->rhs, g->tc, i * g->ldc + j);
-    acc = binary == 1 ? acc + y : binary == 2 ? acc * y : binary == 3 ? fmax(acc, y) : fmin(acc, y);
-    acc = step(g, acc);
-  }
-  return g->flags & GEMM_RELU && acc < 0 ? 0 : acc;
-}
-
-static void run(const kernel *g, const operands *o) {
-  for (int64_t i = 0; i < g->m; i++)
-    for (int64_t j = 0; j < g->n; j++) {
-      double acc = g->flags & GEMM_INIT ? 0 : get(o->c, g->tc, i * g->ldc + j);
-      put(o->c, g->tc, i * g->ldc + j, post(g, o, i, j, dot(g, o, i, j, acc)));
-    }
+static void run(const anfi_brgemm *g, const operands *o) {
+  const bool pairs = anfi_sums_pairs(g->ta, g->tb, g->tc), f32 = g->tc == ANF_TIR_f32 || pairs;
+  const bool bf16 = pairs && g->tc == ANF_TIR_bf16;
+  const void *a = NULL, *b = NULL;
+  int64_t at = 0;
+#define FIND_BLOCKS(h)                                                                             \
+  (at = o->list ? (h) % g->num : (h),                                                              \
+   a = o->list ? ((const void *const *)o->a)[(h) / g->num] : o->a,                                 \
+   b = o->list ? ((const void *const *)o->b)[(h) / g->num] : o->b)
+#define LOAD_A(x, i)     x = get(a, g->ta, at * g->stride_a + (i))
+#define LOAD_B(x, i)     x = get(b, g->tb, at * g->stride_b + (i))
+#define LOAD_C(x, i)     x = get(o->c, g->tc, i)
+#define LOAD_BIAS(x, i)  x = get(o->bias, g->tc, i)
+#define LOAD_SCALE(x, i) x = get(o->scales, ANF_TIR_f32, i)
+#define LOAD_RHS(x, i)   x = get(o->rhs, g->tc, i)
+#define STORE_C(i, x)    put(o->c, g->tc, i, x)
+#define SUMS_F32         f32
+#define PAIRS            pairs
+#define VNNI_GROUP       anfi_vnni_group(g->tb)
+#define ROUND(x)                                                                                   \
+  (bf16                   ? (double)anfi_bf16_to_f32(anfi_f32_to_bf16((float)(x)))                 \
+   : g->tc == ANF_TIR_f32 ? (double)(float)(x)                                                     \
+                          : (x))
+#include "base/brgemm_loop.h"
 }
 
 void anf_rt_brgemm_call(anf_stream *s, void *k, void *a, void *b, void *c, int64_t num, void *bias,
                         void *scales, void *binary_rhs) {
   (void)s;
-  run((const kernel *)k, &(operands){a, b, c, bias, scales, binary_rhs, num, 1, false});
+  anfi_brgemm g = *(const anfi_brgemm *)k;
+  g.num = num, g.len = 1;
+  run(&g, &(operands){a, b, c, bias, scales, binary_rhs, false});
 }
 
 void anf_rt_brgemm_list_call(anf_stream *s, void *k, void *a, void *b, void *c, int64_t num,
                              int64_t len, void *bias, void *scales, void *binary_rhs) {
   (void)s;
-  kernel g = *(const kernel *)k;
+  anfi_brgemm g = *(const anfi_brgemm *)k;
+  g.num = num, g.len = len;
   g.ta = g.tb = g.tc; // lists hold what C holds
-  run(&g, &(operands){a, b, c, bias, scales, binary_rhs, num, len, true});
+  run(&g, &(operands){a, b, c, bias, scales, binary_rhs, true});
 }

@@ -1,120 +1,114 @@
 // SPDX-License-Identifier: Apache-2.0
-/* brgemm that was not lowered to a kernel: plain loops, in the interpreter's order of summation. */
+/* brgemm in C source, where it was not lowered to a kernel: one function for each triple of types, whose body is the
+ * plain loop itself (base/brgemm_loop.h, embedded by the build) behind definitions of its macros. */
 #include "backend/c/c.h"
 #include "backend/kernel/kernel.h"
 
-#define SAY(...)   anfi_sprintf(c->a, __VA_ARGS__)
-#define PUT(...)   anfi_putf(c->helper, __VA_ARGS__)
-#define NAME(flag) "anf_brgemm_" #flag
+#define SAY(...)          anfi_sprintf(c->a, __VA_ARGS__)
+#define PUT(...)          anfi_putf(c->helper, __VA_ARGS__)
+#define DEFINE(name, ...) PUT("#define " name "\n", __VA_ARGS__)
+
+extern const unsigned char anfi_brgemm_loop[];
 
 static const char *name_of(tdtype d) { return anfi_t_elem_names[d.elem]; }
-static tdtype element(texpr e) { return anfi_t_dt((anf_tir_elem)e->dtype.elem); }
 static const char *as_f64(cgen *c, tdtype d, const char *x) {
   return anfi_c_cast(c, anfi_t_dt(ANF_TIR_f64), d, x);
 }
 
-static const char *rounded(cgen *c, tdtype tc, bool pairs, const char *x) { // each step is
-  tdtype f32 = anfi_t_dt(ANF_TIR_f32);
+/* A value as kernels hold it between two steps of the epilogue. */
+static const char *rounded(cgen *c, tdtype tc, bool pairs) {
   if (pairs && tc.elem == ANF_TIR_bf16)
-    return as_f64(c, tc, anfi_c_cast(c, tc, f32, SAY("(f32)(%s)", x)));
-  return tc.elem == ANF_TIR_f32 ? SAY("(f64)(f32)(%s)", x) : x;
+    return as_f64(c, tc, anfi_c_cast(c, tc, anfi_t_dt(ANF_TIR_f32), "(f32)(x)"));
+  return tc.elem == ANF_TIR_f32 ? "(f64)(f32)(x)" : "(x)";
 }
 
-/* Flags have names in the text, too. */
-static void name_flags(cgen *c) {
-  if (!anfi_c_helper(c, "anf_brgemm_flags")) return;
-  PUT("enum {\n");
-#define FLAG(name, bit) PUT("  " NAME(name) " = %d,\n", GEMM_##name);
+/* The operands of a call, by name, and the flags. */
+static void declare_operands(cgen *c) {
+  if (!anfi_c_helper(c, "anf_brgemm")) return;
+  PUT("typedef struct anf_brgemm {\n");
+#define FIELD_SIZE(name)       PUT("  s64 " #name ";\n");
+#define FIELD_MATRIX(name)     PUT("  const void *" #name ";\n");
+#define FIELD_EPILOGUE(name)   PUT("  const void *" #name ";\n");
+#define ANF_BRGEMM(name, kind) FIELD_##kind(name)
+#include "base/brgemm.def"
+#undef ANF_BRGEMM
+  PUT("  s64 flags;\n} anf_brgemm;\nenum {\n");
+#define FLAG(name, bit) PUT("  GEMM_" #name " = %d,\n", GEMM_##name);
   GEMM_FLAGS(FLAG)
 #undef FLAG
-  PUT("  " NAME(BINARY_AT) " = %d,\n  " NAME(BINARY) " = %d\n};\n", GEMM_BINARY_AT, GEMM_BINARY);
+  PUT("  GEMM_BINARY_AT = %d,\n  GEMM_BINARY = %d\n};\n", GEMM_BINARY_AT, GEMM_BINARY);
 }
 
 static const char *flags_of(cgen *c, int64_t flags) {
   const char *all =
-      SAY("%lld << " NAME(BINARY_AT), (long long)(flags & GEMM_BINARY) >> GEMM_BINARY_AT);
+      SAY("%lld << GEMM_BINARY_AT", (long long)(flags & GEMM_BINARY) >> GEMM_BINARY_AT);
   if (!(flags & GEMM_BINARY)) all = "0";
 #define FLAG(name, bit)                                                                            \
-  if (flags & GEMM_##name) all = SAY("%s | " NAME(name), all);
+  if (flags & GEMM_##name) all = SAY("%s | GEMM_" #name, all);
   GEMM_FLAGS(FLAG)
 #undef FLAG
   return all;
 }
 
-static const char *helper(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
+static void define_load(cgen *c, const char *name, const char *operand, tdtype d) {
+  const char *at = SAY("((const %s *)%s)[i]", name_of(d), operand);
+  DEFINE("LOAD_%s(x, i) x = %s", name, as_f64(c, d, at));
+}
+
+static void define_blocks(cgen *c, tdtype ta, tdtype tb, bool list) {
+  static const char *const entry[] = {
+      "(const %s *)g->%s + (h) * g->stride_%s",
+      "((const %s *const *)g->%s)[(h) / g->num] + (h) %% g->num * g->stride_%s"};
+  const char *a = SAY(entry[list], name_of(ta), "A", "a"),
+             *b = SAY(entry[list], name_of(tb), "B", "b");
+  PUT("  const %s *a;\n  const %s *b;\n", name_of(ta), name_of(tb));
+  DEFINE("FIND_BLOCKS(h) a = %s, b = %s", a, b);
+}
+
+static const char *function(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list) {
+  static const char *const macros[] = {"FIND_BLOCKS", "LOAD_A",     "LOAD_B",     "LOAD_C",
+                                       "LOAD_BIAS",   "LOAD_SCALE", "LOAD_RHS",   "STORE_C",
+                                       "SUMS_F32",    "PAIRS",      "VNNI_GROUP", "ROUND"};
   const char *name =
       SAY("anf_%sbrgemm_%s_%s_%s", list ? "list_" : "", name_of(ta), name_of(tb), name_of(tc));
-  tdtype f64 = anfi_t_dt(ANF_TIR_f64);
-  const char *x = as_f64(c, ta, "pa[flags & " NAME(TA) " ? l * lda + i : i * lda + l]"),
-             *y = as_f64(c, tb, "pb[l / w * w * ldb + j * w + l % w]"),
-             *c0 = as_f64(c, tc, "pc[i * ldc + j]"), *bias = as_f64(c, tc, "bias[j]"),
-             *rhs = as_f64(c, tc, "rhs[i * ldc + j]"), *out = anfi_c_cast(c, tc, f64, "acc");
   bool pairs = anfi_sums_pairs(ta.elem, tb.elem, tc.elem);
-  name_flags(c);
+  const char *round = rounded(c, tc, pairs), *out = anfi_c_cast(c, tc, anfi_t_dt(ANF_TIR_f64), "x");
+  declare_operands(c);
   if (!anfi_c_helper(c, name)) return name;
-  PUT("static void %s(const void *a, const void *b, %s *pc, s64 num, s64 m, s64 n, s64 kk, s64 "
-      "lda,\n"
-      "    s64 ldb, s64 ldc, s64 sa, s64 sb, s64 len, s64 flags, const %s *bias, const f32 "
-      "*scales,\n"
-      "    const %s *rhs) {\n",
-      name, name_of(tc), name_of(tc), name_of(tc));
-  PUT("  const s64 w = flags & " NAME(VNNI) " ? %u : 1;\n", anfi_vnni_group(tb.elem));
-  PUT("  for (s64 i = 0; i < m; i++)\n    for (s64 j = 0; j < n; j++) {\n"
-      "      f64 acc = flags & " NAME(INIT) " ? 0 : %s;\n"
-                                            "      for (s64 h = 0; h < num * len; h++) {\n",
-      c0);
-  if (list)
-    PUT("        const %s *pa = ((const %s *const *)a)[h / num] + h %% num * sa;\n"
-        "        const %s *pb = ((const %s *const *)b)[h / num] + h %% num * sb;\n",
-        name_of(ta), name_of(ta), name_of(tb), name_of(tb));
-  else
-    PUT("        const %s *pa = (const %s *)a + h * sa;\n"
-        "        const %s *pb = (const %s *)b + h * sb;\n",
-        name_of(ta), name_of(ta), name_of(tb), name_of(tb));
-  PUT("        for (s64 at = 0; at < kk; at++) {\n          s64 l = %s;\n",
-      pairs ? "(at | 1) < kk ? at ^ 1 : at" : "at");
-  if (tc.elem == ANF_TIR_f32 || pairs)
-    PUT("          acc = fmaf((f32)%s, (f32)%s, (f32)acc);\n", x, y);
-  else PUT("          acc = fma(%s, %s, acc);\n", x, y);
-  PUT("        }\n      }\n      if (flags & " NAME(
-          BIAS_IN) ") acc = (f32)(acc + %s);\n      acc = %s;\n",
-      bias, rounded(c, tc, pairs, "acc"));
-  PUT("      if (flags & " NAME(SCALE) ") acc = %s;\n"
-                                       "      if (flags & " NAME(BIAS) " && !(flags & " NAME(
-                                           BIAS_IN) ")) acc = %s;\n",
-      rounded(c, tc, pairs, "acc * scales[j]"), rounded(c, tc, pairs, SAY("acc + %s", bias)));
-  PUT("      if (flags & " NAME(
-          BINARY) ") {\n        f64 r = %s;\n"
-                  "        s64 how = (flags & " NAME(BINARY) ") >> " NAME(
-                      BINARY_AT) ";\n"
-                                 "        acc = how == 1 ? acc + r : how == 2 ? acc * r : how == 3 "
-                                 "? fmax(acc, r) : fmin(acc, r);\n"
-                                 "        acc = %s;\n      }\n",
-      rhs, rounded(c, tc, pairs, "acc"));
-  PUT("      if (flags & " NAME(
-          RELU) " && acc < 0) acc = 0;\n      pc[i * ldc + j] = %s;\n    }\n}\n",
-      out);
+  PUT("static void %s(const anf_brgemm *g) {\n", name);
+  define_blocks(c, ta, tb, list);
+  define_load(c, "A", "a", ta);
+  define_load(c, "B", "b", tb);
+  define_load(c, "C", "g->C", tc);
+  define_load(c, "BIAS", "g->bias", tc);
+  define_load(c, "SCALE", "g->scales", anfi_t_dt(ANF_TIR_f32));
+  define_load(c, "RHS", "g->rhs", tc);
+  DEFINE("STORE_C(i, x) ((%s *)g->C)[i] = %s", name_of(tc), out);
+  DEFINE("SUMS_F32 %d", tc.elem == ANF_TIR_f32 || pairs);
+  DEFINE("PAIRS %d", pairs);
+  DEFINE("VNNI_GROUP %u", anfi_vnni_group(tb.elem));
+  DEFINE("ROUND(x) (%s)", round);
+  anfi_puts(c->helper, (const char *)anfi_brgemm_loop);
+  PUT("}\n");
+  for (size_t i = 0; i < ANFI_LEN(macros); i++) PUT("#undef %s\n", macros[i]);
   return name;
 }
 
 const char *anfi_c_gemm(cgen *c, texpr e, const char *const *in) {
+  static const char *const field[] = {
+#define ANF_BRGEMM(name, kind) #name,
+#include "base/brgemm.def"
+#undef ANF_BRGEMM
+  };
   bool list = e->sub == TI_list_brgemm;
-  uint32_t slot = list ? 13 : 12;
-  for (uint32_t k = slot + TSLOT_binary_rhs + 1; k < e->n; k++)
-    if (!anfi_t_is_void(e->in[k]->dtype)) {
-      anfi_fail(c->cx, anfi_t_loc(c->m->t, e->line, e->col), ANF_E0940,
-                "this post-operation of brgemm");
-      return "(void)0";
-    }
-  tdtype tc = element(e->in[2]), ta = list ? tc : element(e->in[0]),
-         tb = list ? tc : element(e->in[1]);
-  const char *name = helper(c, ta, tb, tc, list), *post[3], *sizes = "";
-  for (uint32_t k = 0; k < 3; k++) {
-    bool there = slot + k < e->n && !anfi_t_is_void(e->in[slot + k]->dtype);
-    post[k] = there ? SAY("(%s *)%s", k == 1 ? "f32" : name_of(tc), in[slot + k]) : "NULL";
+  anf_tir_elem type[3];
+  anfi_t_brgemm_types(e, type);
+  const char *all = SAY(".flags = %s", flags_of(c, anfi_gemm_flags(e->u.attrs)));
+  if (!list) all = SAY(".len = 1, %s", all);
+  for (uint32_t k = BRGEMM_COUNT; k-- > 0;) {
+    texpr x = anfi_t_brgemm_in(e, k);
+    if (x) all = SAY(".%s = %s, %s", field[k], in[anfi_t_brgemm_at(e, k)], all);
   }
-  for (uint32_t k = 3; k < 12; k++) sizes = SAY("%s, (s64)%s", sizes, in[k]);
-  return SAY("%s(%s, %s, (%s *)%s%s, %s, %s, %s, %s, %s)", name, in[0], in[1], name_of(tc), in[2],
-             sizes, list ? in[12] : "1", flags_of(c, anfi_gemm_flags(e->u.attrs)), post[0], post[1],
-             post[2]);
+  return SAY("%s(&(anf_brgemm){%s})",
+             function(c, anfi_t_dt(type[0]), anfi_t_dt(type[1]), anfi_t_dt(type[2]), list), all);
 }

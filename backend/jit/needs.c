@@ -98,7 +98,7 @@ static void look(user *u, texpr e) {
     if (may_divide_by_zero(e)) flag(u, ANF_RT_TRAPS | ANF_RT_STREAM);
     break;
   case TX_intrin_call:
-    if (e->sub == TI_brgemm || e->sub == TI_list_brgemm) flag(u, ANF_RT_TRAPS | ANF_RT_STREAM);
+    if (anfi_t_is_brgemm(e)) flag(u, ANF_RT_TRAPS | ANF_RT_STREAM);
     break;
   default: break;
   }

@@ -1,18 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Instruction sets: what a target's list of features means to kernels. */
+/* Processors (cpu.def): what a target's list of features means to kernels.
+ *
+ *   "+avx2,+fma"                      vectors of 32 bytes, 16 registers
+ *   "+avx2,+fma,+avx512f,..,-amx-.."  a later feature of the same name overrides an earlier one */
 #include "backend/kernel/kernel.h"
 
 #include "backend/jit/jit.h"
 
-static bool has(const char *features, const char *name) {
-  size_t len = strlen(name);
-  bool on = false; // the last word counts
+static const struct {
+  const char *name, *features;
+  uint32_t bytes, regs;
+} cpus[] = {
+#define ANF_CPU(name, features, bytes, regs) {#name, features, bytes, regs},
+#include "backend/kernel/cpu.def"
+#undef ANF_CPU
+};
+
+static bool has_one(const char *features, const char *name, size_t len) {
+  bool on = false; // the last of that name counts
   for (const char *p = features; *p;) {
     size_t n = strcspn(p, ",");
     if (n == len + 1 && memcmp(p + 1, name, len) == 0) on = *p == '+';
     p += n + (p[n] == ',');
   }
   return on;
+}
+
+/* Are all features of the row in the list? */
+static bool has_row(const char *features, anfi_cpu cpu) {
+  for (const char *p = cpus[cpu].features; *p;) {
+    size_t n = strcspn(p, ",");
+    if (!has_one(features, p, n)) return false;
+    p += n + (p[n] == ',');
+  }
+  return true;
 }
 
 enum { USUAL_L1 = 32 << 10, USUAL_L2 = 1 << 20 };
@@ -22,45 +43,43 @@ static uint32_t cache(uint32_t level, uint32_t usual) {
   return bytes >= usual / 4 && bytes < (uint64_t)usual * 16 ? (uint32_t)bytes : usual;
 }
 
-void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
-  bool x86 = strncmp(triple, "x86_64", 6) == 0;
-  bool wide = x86 && has(features, "avx512f") && has(features, "avx512vl") &&
-              has(features, "avx512bw") && has(features, "avx512dq");
-  bool avx2 = x86 && has(features, "avx2") && has(features, "fma");
-  *out = (anfi_isa){.level = ISA_PLAIN, .bytes = 16, .regs = x86 ? 16 : 32};
-  if (x86) out->level = ISA_SSE;
-  if (avx2) *out = (anfi_isa){.level = ISA_AVX2, .bytes = 32, .regs = 16, .fma = true};
-  if (avx2 && wide) *out = (anfi_isa){.level = ISA_AVX512, .bytes = 64, .regs = 32, .fma = true};
-  out->bf16 = out->level == ISA_AVX512 && has(features, "avx512bf16");
-  out->vnni = out->level == ISA_AVX512 && has(features, "avx512vnni");
-  out->amx = out->bf16 && out->vnni && has(features, "amx-tile") && has(features, "amx-int8") &&
-             has(features, "amx-bf16");
-  out->native = true;
-  out->l1 = USUAL_L1, out->l2 = USUAL_L2;
+static void take(anfi_isa *isa, anfi_cpu cpu) {
+  isa->has |= UINT32_C(1) << cpu;
+  if (cpus[cpu].bytes) isa->bytes = cpus[cpu].bytes, isa->regs = cpus[cpu].regs;
+  isa->fma |= cpu == CPU_avx2;
 }
 
-#define WIDE "+avx2,+fma,+avx512f,+avx512vl,+avx512bw,+avx512dq"
-#define DOTS WIDE ",+avx512vnni,+avx512bf16"
+static anfi_isa usual_isa(void) {
+  return (anfi_isa){.bytes = 16, .regs = 32, .native = true, .l1 = USUAL_L1, .l2 = USUAL_L2};
+}
+
+void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
+  *out = usual_isa();
+  if (strncmp(triple, "x86_64", 6) != 0) return;
+  for (anfi_cpu cpu = CPU_sse; cpu < CPU_COUNT; cpu++) {
+    bool base = cpu <= CPU_avx512 ? cpu == CPU_sse || anfi_isa_has(out, cpu - 1)
+                                  : anfi_isa_has(out, CPU_avx512);
+    if (cpu == CPU_amx) base = anfi_isa_has(out, CPU_vnni) && anfi_isa_has(out, CPU_bf16);
+    if (base && has_row(features, cpu)) take(out, cpu);
+  }
+}
 
 bool anfi_isa_of_engine(const anf_jit_engine *e, anfi_isa *out) {
-  static const struct {
-    const char *name, *features;
-  } known[] = {{"sse", ""},      {"avx2", "+avx2,+fma"},
-               {"avx512", WIDE}, {"vnni", WIDE ",+avx512vnni"},
-               {"bf16", DOTS},   {"amx", DOTS ",+amx-tile,+amx-int8,+amx-bf16"}};
+  const char *name = e->o.kernels;
   anfi_isa_of(e->target.triple, e->target.features, out);
   out->exact = !e->o.contract;
-  anfi_isa own = *out;
-  if (!e->o.kernels || !e->o.kernels[0]) {
+  if (!name || !name[0]) {
     out->l1 = cache(1, USUAL_L1), out->l2 = cache(2, USUAL_L2);
     return true;
   }
-  for (size_t i = 0; i < ANFI_LEN(known); i++)
-    if (strcmp(known[i].name, e->o.kernels) == 0) {
-      anfi_isa_of("x86_64", known[i].features, out);
-      out->exact = own.exact;
-      out->native = own.vnni >= out->vnni && own.bf16 >= out->bf16 && own.amx >= out->amx;
-      return true;
-    }
-  return false;
+  const uint32_t own = out->has;
+  anfi_cpu last = CPU_sse;
+  while (last < CPU_COUNT && strcmp(cpus[last].name, name) != 0) last++;
+  if (last == CPU_COUNT) return false;
+  anfi_isa named = usual_isa();
+  for (anfi_cpu cpu = CPU_sse; cpu <= last; cpu++) take(&named, cpu);
+  named.exact = out->exact;
+  named.native = !(named.has & ~own & ~((UINT32_C(2) << CPU_avx512) - 1));
+  *out = named;
+  return true;
 }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Kernels: batch-reduce matrix products, C[M, N] (+)= sum over a batch of A[M, K] B[K, N], and what
- * they follow: registers of the machine at hand, tiles of registers, blocks of caches.
+/* Kernels: batch-reduce matrix products, C[M, N] (+)= sum over a batch of A[M, K] B[K, N], and the choices behind
+ * them: instruction sets, register tiles, cache blocks.
  *
- * This folder alone knows names of instruction sets. INVARIANT: an element of C is one sum in
- * ascending order of the batch and of K, each product added with one rounding; so all forms of a
- * kernel (any instruction set, any tile, the C text, the interpreter) agree bit for bit in f32, f64,
- * bf16 by way of f32 and integers, and blocks of K that are added up later change nothing. Where A and
- * B are bf16, steps of K are taken in pairs, the second first: the order of the machine's dot product,
- * which also takes denormals as zero. */
+ * This folder and llvm/kernel alone know names of instruction sets. INVARIANT: an element of C is one sum in ascending
+ * order of the batch and of K, each product added with one rounding; so all forms of a kernel (any instruction set, any
+ * tile, the C text, the interpreter) agree bit for bit in f32, f64, bf16 by way of f32 and integers, and blocks of K
+ * that are added up later change nothing. Where A and B are bf16, steps of K are summed in pairs, the second first: the
+ * order of the machine's dot product, which also reads denormals as zero. */
 #ifndef ANFI_BACKEND_KERNEL_H
 #define ANFI_BACKEND_KERNEL_H
 
@@ -17,16 +16,21 @@
 struct anf_jit_engine;
 
 /* ---- isa.c: the machine ---- */
-typedef enum anfi_isa_level { ISA_PLAIN, ISA_SSE, ISA_AVX2, ISA_AVX512, ISA_COUNT } anfi_isa_level;
+typedef enum anfi_cpu {
+#define ANF_CPU(name, features, bytes, regs) CPU_##name,
+#include "backend/kernel/cpu.def"
+#undef ANF_CPU
+  CPU_COUNT
+} anfi_cpu;
 typedef struct anfi_isa {
-  anfi_isa_level level;
+  uint32_t has;         // bits of anfi_cpu
   uint32_t bytes, regs; // of a vector; how many
-  bool fma, bf16, vnni; // products of one rounding; dot products of pairs and quads,
-  bool amx;             // products of tiles of such dots
-  bool native;          // which are instructions of the target: dot.c, amx.c
-  bool exact;           // sums of bf16 in another order than that of kernels are not taken
-  uint32_t l1, l2;      // bytes of the caches that a core has for data
+  bool fma;             // multiply-adds with one rounding
+  bool native;          // its dot products are instructions of the target, else equivalent code
+  bool exact;           // dot products that reorder sums (dot.def) are not allowed
+  uint32_t l1, l2;      // bytes of a core's data caches
 } anfi_isa;
+static inline bool anfi_isa_has(const anfi_isa *isa, anfi_cpu cpu) { return isa->has >> cpu & 1; }
 /* What the features ("+avx2,-fma,...") of a target offer. */
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out);
 /* As an engine has it: its target's, unless its options name another one. A wider one than the
@@ -42,16 +46,16 @@ typedef struct anfi_tile {
 anfi_tile anfi_tile_pick(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 /* The height of tiles of so many vectors, for m rows. */
 uint32_t anfi_tile_rows(const anfi_isa *isa, uint64_t m, uint32_t vecs);
-/* Is it done in fewer cycles with sums of 16 rows in a vector? (turned.c) */
+/* Does it take fewer cycles with sums of 16 rows in a vector? (transposed.c) */
 bool anfi_tile_is_transposed(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 /* Cycles of an m by n product for each step of K, as the model has it. */
 double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n);
 
-/* How a product of m, n, k is cut: the sums of `mb` rows and a panel of `nr` columns take `kb` steps
- * at a time; `group` panels are copied together. */
+/* Cache blocks of a product: the sums of `mb` rows and a panel of `nr` columns take `kb` steps at a time; `group`
+ * panels are packed together. */
 typedef struct anfi_blocks {
   uint64_t mb, nr, kb, group;
-  bool pack_a, pack_b; // copy blocks to where they lie close together
+  bool pack_a, pack_b;
 } anfi_blocks;
 typedef struct anfi_product {
   uint64_t m, n, k;
@@ -63,11 +67,12 @@ typedef struct anfi_product {
 } anfi_product;
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p);
 
-/* ---- spec.c: what is asked for ---- */
+/* ---- spec.c: the kernel that a call needs ---- */
 /* GEMM_INIT and so on */
 int64_t anfi_gemm_flags(tattrs a);
 enum { GEMM_NUM, GEMM_K, GEMM_LDA, GEMM_LDB, GEMM_LDC, GEMM_SA, GEMM_SB, GEMM_NSIZE };
-typedef struct anfi_gemm { // one kernel: what is constant
+extern const uint8_t anfi_gemm_operand[GEMM_NSIZE]; // their operands of brgemm
+typedef struct anfi_gemm {                          // one kernel: what is constant
   anf_tir_elem a, b, c;
   int64_t m, n, size[GEMM_NSIZE];
   bool known[GEMM_NSIZE]; // of sizes; others are given when it is called
@@ -76,16 +81,30 @@ typedef struct anfi_gemm { // one kernel: what is constant
 } anfi_gemm;
 /* Is there a kernel for these types and flags? */
 bool anfi_gemm_supported(const anfi_gemm *g);
-/* Steps of K that one dot product takes, for a kernel: 4, 2, or 0 if it has none. */
+/* A row of dot.def. */
+typedef enum anfi_dot_form { DOT_PLAIN, DOT_SWAPPED, DOT_BIASED } anfi_dot_form;
+typedef struct anfi_dot_info {
+  anf_tir_elem a, b, c;
+  uint32_t group; // of k
+  anfi_cpu cpu, tile_cpu;
+  const char *vector, *tile; // LLVM's intrinsics, or NULL
+  anfi_dot_form form;
+  bool reorders;
+} anfi_dot_info;
+/* The dot product of these types, or NULL; c may be bf16 where the sum is f32. */
+const anfi_dot_info *anfi_dot_of(anf_tir_elem a, anf_tir_elem b, anf_tir_elem c);
+/* Does the machine have it by tiles, and may it use that? */
+bool anfi_dot_has_tile(const anfi_isa *isa, const anfi_dot_info *d);
+/* Steps of K that one dot product of the kernel takes (group of k): 4, 2, or 0 if it has none. */
 uint32_t anfi_dot_group(const anfi_isa *isa, const anfi_gemm *k);
-/* Steps of K that kernels of such types read at once of B, if it is best laid out by words; else 1. */
+/* The group of k of a B in VNNI layout, if kernels of such types read it best so; else 1. */
 uint32_t anfi_vnni_group_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c);
 /* Of an intrinsic call; false: its shape is not known, or there is no kernel. */
 bool anfi_gemm_of(texpr e, anfi_gemm *out);
 
-/* turned.c: has the product few columns, and is one that vectors of rows can do? */
+/* Is it a product of few columns that vectors of rows do? (llvm/kernel/transposed.c) */
 bool anfi_gemm_is_transposed(const anfi_isa *isa, const anfi_gemm *k);
-/* tile.c: is it done in fewer cycles by tiles of AMX? */
+/* tile.c: does it take fewer cycles with tile registers? */
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *k);
 
 #endif

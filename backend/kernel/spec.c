@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What a call of brgemm asks for, as far as it is known when code is made. */
+/* The kernel that a call of brgemm needs, as far as it is known when code is made; dot products by types (dot.def). */
 #include "backend/kernel/kernel.h"
 
 int64_t anfi_gemm_flags(tattrs a) {
@@ -14,6 +14,9 @@ int64_t anfi_gemm_flags(tattrs a) {
   return f;
 }
 
+const uint8_t anfi_gemm_operand[GEMM_NSIZE] = {
+    BRGEMM_num, BRGEMM_K, BRGEMM_LDA, BRGEMM_LDB, BRGEMM_LDC, BRGEMM_stride_a, BRGEMM_stride_b};
+
 bool anfi_gemm_supported(const anfi_gemm *g) {
   bool bytes = g->c == ANF_TIR_s32 && (g->a == ANF_TIR_u8 || g->a == ANF_TIR_s8) &&
                (g->b == ANF_TIR_u8 || g->b == ANF_TIR_s8);
@@ -25,32 +28,44 @@ bool anfi_gemm_supported(const anfi_gemm *g) {
   return same || small || (pairs && g->flags & GEMM_INIT); // bf16 alone has no sums to add to
 }
 
+static const anfi_dot_info dots[] = {
+#define ANF_DOT(ta, tb, tc, k, ...)                                                                \
+  {.a = ANF_TIR_##ta, .b = ANF_TIR_##tb, .c = ANF_TIR_##tc, .group = k, __VA_ARGS__},
+#include "backend/kernel/dot.def"
+#undef ANF_DOT
+};
+
+const anfi_dot_info *anfi_dot_of(anf_tir_elem a, anf_tir_elem b, anf_tir_elem c) {
+  anf_tir_elem sum = c == ANF_TIR_bf16 ? ANF_TIR_f32 : c;
+  for (size_t i = 0; i < ANFI_LEN(dots); i++)
+    if (dots[i].a == a && dots[i].b == b && dots[i].c == sum) return &dots[i];
+  return NULL;
+}
+
+bool anfi_dot_has_tile(const anfi_isa *isa, const anfi_dot_info *d) {
+  return d && d->tile && anfi_isa_has(isa, d->tile_cpu) && !(d->reorders && isa->exact);
+}
+
 uint32_t anfi_dot_group(const anfi_isa *isa, const anfi_gemm *k) {
-  bool bytes = k->c == ANF_TIR_s32 && !(k->a == ANF_TIR_u8 && k->b == ANF_TIR_u8);
-  if (k->flags & GEMM_TA) return 0; // A's steps do not lie together
-  if (bytes && isa->vnni) return 4;
-  return k->a == ANF_TIR_bf16 && k->b == ANF_TIR_bf16 && isa->bf16 ? 2 : 0;
+  const anfi_dot_info *d = anfi_dot_of(k->a, k->b, k->c);
+  if (!d || k->flags & GEMM_TA) return 0; // a group of k of A must be contiguous
+  return d->vector && anfi_isa_has(isa, d->cpu) ? d->group : 0;
 }
 
 uint32_t anfi_vnni_group_of(const anfi_isa *isa, anf_tir_elem a, anf_tir_elem b, anf_tir_elem c) {
   anfi_gemm k = {.a = a, .b = b, .c = c};
-  bool tiles = isa->amx && (c == ANF_TIR_s32 || !isa->exact); // they lay B out themselves
-  uint32_t steps = tiles ? 0 : anfi_dot_group(isa, &k);
-  return steps ? steps : 1;
+  if (anfi_dot_has_tile(isa, anfi_dot_of(a, b, c))) return 1; // tiles pack B themselves
+  uint32_t group = anfi_dot_group(isa, &k);
+  return group ? group : 1;
 }
 
 bool anfi_gemm_of(texpr e, anfi_gemm *out) {
-  bool list = e->sub == TI_list_brgemm;
-  static const uint8_t at[GEMM_NSIZE] = {3, 6, 7, 8, 9, 10, 11};
-  *out = (anfi_gemm){.list = list, .flags = anfi_gemm_flags(e->u.attrs)};
-  out->c = (anf_tir_elem)e->in[2]->dtype.elem;
-  out->a = list ? out->c : (anf_tir_elem)e->in[0]->dtype.elem;
-  out->b = list ? out->c : (anf_tir_elem)e->in[1]->dtype.elem;
-  for (int i = 0; i < GEMM_NSIZE; i++)
-    out->known[i] = anfi_t_const_i64(e->in[at[i]], &out->size[i]);
-  uint32_t slot = list ? 13 : 12;
-  for (uint32_t k = slot + TSLOT_binary_rhs + 1; k < e->n; k++)
-    if (!anfi_t_is_void(e->in[k]->dtype)) return false;
-  return anfi_t_const_i64(e->in[4], &out->m) && anfi_t_const_i64(e->in[5], &out->n) &&
-         anfi_gemm_supported(out);
+  anf_tir_elem type[3];
+  anfi_t_brgemm_types(e, type);
+  *out = (anfi_gemm){.a = type[0], .b = type[1], .c = type[2]};
+  out->list = e->sub == TI_list_brgemm, out->flags = anfi_gemm_flags(e->u.attrs);
+  for (uint32_t i = 0; i < GEMM_NSIZE; i++)
+    out->known[i] = anfi_t_const_i64(anfi_t_brgemm_in(e, anfi_gemm_operand[i]), &out->size[i]);
+  return anfi_t_const_i64(anfi_t_brgemm_in(e, BRGEMM_M), &out->m) &&
+         anfi_t_const_i64(anfi_t_brgemm_in(e, BRGEMM_N), &out->n) && anfi_gemm_supported(out);
 }

@@ -1,19 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The cost model. A tile of R rows and V vectors does R * V products a step of K and loads R + V
- * values; sums of one place follow each other with a latency. What a tile costs a step is the
- * greatest of these, and every tile has a start. A's rows are R streams through the caches and B's
- * vectors another: among tiles of about as many sums the square one disturbs them the least. Balanced
- * rows: ceil(m / R) tiles of nearly equal height. A tile whose sums, vectors of B and one value of A
- * do not fit the registers is never made: spilling halves its speed. */
+/* The cost model: which register tile and which cache blocks take the fewest cycles.
+ *
+ *   64 x 64 x 64, AVX-512      tiles of 6 rows by 4 vectors (64 columns), one block
+ *   1024 x 768 x 3072          the same tiles; blocks of 60 rows and 1024 steps of K, groups of 4 packed panels
+ *
+ * A register tile of R rows and V vectors does R * V multiply-adds for each step of K and loads R + V values; the sums
+ * of one place wait for each other (latency). A step costs the greatest of the three, and every tile has a start (Low
+ * et al., Analytical Modeling is Enough for High-Performance BLIS). A's rows are R streams through the caches and B's
+ * vectors another: among tiles with about as many sums the square one disturbs them least. Rows are balanced:
+ * ceil(m / R) tiles of nearly equal height. A tile whose sums, vectors of B and one value of A do not fit the registers
+ * is never made: spilling halves its speed.
+ *
+ * Each measured constant names the rows of bench/bench_gemm.c (M x N x K) whose plan it decides. */
 #include "backend/kernel/kernel.h"
 
 enum { FMA_A_CYCLE = 2, LOADS_A_CYCLE = 2, LATENCY = 4, TYPICAL_K = 256 };
-enum { WAYS = 12 }; // of the first cache: more lines that are pages apart do not stay there
+enum { WAYS = 12 }; // of the L1 cache: more lines that are pages apart evict each other
 enum { TILE_START = 16, STREAM = 4 }; // cycles for TYPICAL_K steps; of a row or vector
 
-static const double UNEVEN = 1.005; // a panel more, with a kernel of its own
-static const double LOW = 1.005;    // less than six rows for each load of B, though there are more
-enum { SQUARE = 4 };                // vectors of a tile of six rows
+static const double UNEVEN =
+    1.005; // a narrower last panel is a kernel of its own: 33 x 65 x 129, 512 x 512 x 512 (AVX2)
+static const double LOW =
+    1.005;           // fewer than six rows for each load of B: 256 x 768 x 768 (AVX-512)
+enum { SQUARE = 4 }; // vectors of a tile of six rows
 
 static bool fits(const anfi_isa *isa, uint32_t rows, uint32_t vecs) {
   uint32_t b = rows == 1 ? 1 : vecs; // a single row reads B from memory
@@ -22,7 +31,8 @@ static bool fits(const anfi_isa *isa, uint32_t rows, uint32_t vecs) {
 
 static double max2(double a, double b) { return a > b ? a : b; }
 
-/* A row of B that lies pages away from the next, in a cache that others share: the row, and each vector. */
+/* Cycles for a row of B that is pages away from the next in a shared cache, and for each of its vectors:
+ * 4 x 1024 x 1024. */
 static const double FAR_ROW = 7, FAR_VEC = 1.7;
 
 /* Cycles a step of K of one tile, with its share of the start. */
@@ -96,11 +106,11 @@ double anfi_tile_cost(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t 
   return m && n ? pick(isa, lanes, m, n, false, &t) : 0;
 }
 
-/* Squares of A are turned beside the multiplications: each of 16 columns takes cycles more, and so does
- * turning the sums at the end. */
+/* Squares of A are transposed beside the multiplications: each of 16 columns takes more cycles, and so does transposing
+ * the sums at the end. */
 bool anfi_tile_is_transposed(const anfi_isa *isa, uint32_t lanes, uint64_t m, uint64_t n) {
   enum { SIDE = 16, MOST = 12, TURN = 2 };
-  if (isa->level != ISA_AVX512 || lanes != SIDE || n > MOST) return false;
+  if (!anfi_isa_has(isa, CPU_avx512) || lanes != SIDE || n > MOST) return false;
   double loads = (double)(n + 1) / LOADS_A_CYCLE,
          start = (double)(TILE_START + 4 * SIDE) / (double)TYPICAL_K;
   return (double)((m + SIDE - 1) / SIDE) * (max2(loads, LATENCY) + TURN + start) <
@@ -109,16 +119,16 @@ bool anfi_tile_is_transposed(const anfi_isa *isa, uint32_t lanes, uint64_t m, ui
 
 /* ---- AMX ---- */
 
-/* A tile takes as many cycles as it has rows; B is laid out once for all rows, C comes and goes by
- * memory, and there is a configuration to load. */
-enum { AMX_SIDE = 16, AMX_DEPTH = 64, AMX_LAY = 64, AMX_MOVE = 48, AMX_START = 400 };
+/* A tile takes as many cycles as it has rows; B is packed once for all rows, C is loaded and stored, and there is a
+ * configuration to load. */
+enum { AMX_SIDE = 16, AMX_DEPTH = 64, AMX_PACK = 64, AMX_MOVE = 48, AMX_START = 400 };
 
 bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
-  bool floats = g->c == ANF_TIR_f32 && g->a == ANF_TIR_bf16 && g->b == ANF_TIR_bf16 && !isa->exact;
-  if (!isa->amx || (g->c != ANF_TIR_s32 && !floats) || g->list || g->flags & (GEMM_TA | GEMM_VNNI))
+  const anfi_dot_info *d = anfi_dot_of(g->a, g->b, g->c);
+  if (!anfi_dot_has_tile(isa, d) || d->c != g->c || g->list || g->flags & (GEMM_TA | GEMM_VNNI))
     return false;
   if (!g->known[GEMM_K] || !g->known[GEMM_NUM]) return false;
-  int64_t k = g->size[GEMM_K], num = g->size[GEMM_NUM], depth = floats ? AMX_DEPTH / 2 : AMX_DEPTH;
+  int64_t k = g->size[GEMM_K], num = g->size[GEMM_NUM], depth = AMX_DEPTH / 4 * d->group;
   if (k < 1 || num < 1) return false;
   uint32_t steps = anfi_dot_group(isa, g);
   double down = (double)((g->m + AMX_SIDE - 1) / AMX_SIDE),
@@ -126,14 +136,14 @@ bool anfi_tile_amx(const anfi_isa *isa, const anfi_gemm *g) {
          deep = (double)num * (double)((k + depth - 1) / depth),
          vectors = (double)num * (double)k / (steps ? steps : 1) *
                    anfi_tile_cost(isa, AMX_SIDE, (uint64_t)g->m, (uint64_t)g->n);
-  return AMX_START + across * (deep * (AMX_SIDE * down + AMX_LAY) + AMX_MOVE * down) < vectors;
+  return AMX_START + across * (deep * (AMX_SIDE * down + AMX_PACK) + AMX_MOVE * down) < vectors;
 }
 
 /* ---- blocks ---- */
 
 enum { K_BYTES = 3072, PAGE = 4096 };
 enum { NEAR = 512, SMALL_B = 40 << 10 }; // bytes from row to row, of all of B
-enum { LAID_OUT_VECS = 6 };
+enum { PREPACKED_VECS = 6 };
 enum { FEW_STEPS = 64 }; // of K: a line of the first cache each stays there
 
 static uint64_t parts(uint64_t n, uint64_t most) { return (n + most - 1) / most; }
@@ -141,28 +151,28 @@ static uint64_t even(uint64_t n, uint64_t most) { // equal parts of at most `mos
   return n ? (n + parts(n, most) - 1) / parts(n, most) : 0;
 }
 
-/* Few rows read B where it lies, and once: does it come from behind the second cache, half a page a row or
- * more? Of bytes, putting words together takes longer. */
+/* Few rows read B as stored, once: does it come from behind the L2 cache, with rows half a page apart or more? With
+ * bytes, interleaving groups of k takes longer than the load. */
 static bool is_far(const anfi_isa *isa, const anfi_product *p) {
   enum { FEW = 12 };
   return p->m <= FEW && !p->tb && !p->prepacked && p->bytes > 1 && p->ldb * p->bytes >= PAGE / 2 &&
          p->k * p->n * p->bytes > isa->l2 / 2;
 }
 
-/* How many of a panel's rows stay in the second cache where they lie? They are on many pages, and fall on
- * the fewer places the greater the power of two is that they are apart. The limits are measured. */
+/* How many rows of an unpacked panel stay in the L2 cache? They are on many pages, and map to the fewer sets the
+ * greater the power of two in their stride is (conflict misses). The limits are measured. */
 static uint64_t staying(const anfi_isa *isa, const anfi_product *p, uint64_t nr) {
   enum { MOST_PAGES = 512 };
   uint64_t apart = p->ldb * p->bytes, width = nr * p->bytes, step = apart & (0 - apart);
   if (step > PAGE) step = PAGE;
-  uint64_t places = 2 * (isa->l2 / (step > width ? step : width)), room = isa->l2 / 5 / width,
+  uint64_t sets = 2 * (isa->l2 / (step > width ? step : width)), fits = isa->l2 / 5 / width,
            most = MOST_PAGES * PAGE / (apart < PAGE ? apart : PAGE);
-  if (places < most) most = places;
-  return room < most ? room : most;
+  if (sets < most) most = sets;
+  return fits < most ? fits : most;
 }
 
-/* Blocks of K that stay may be so short where rows of A are too few for copying B to be worth it: fewer if
- * a row of B is longer than a page. */
+/* Where too few rows of A read B for packing to be worth it, blocks of K may be so short that unpacked panels stay in
+ * cache; the rows must be fewer if a row of B is longer than a page. */
 static uint64_t least_staying(const anfi_product *p, const anfi_blocks *b) {
   enum { FEW = 256, FEW_FAR = 32, LEAST = 256 };
   bool few = p->m <= (p->ldb * p->bytes <= PAGE ? FEW : FEW_FAR);
@@ -176,15 +186,15 @@ static void cut_rows(const anfi_isa *isa, const anfi_product *p, uint64_t rows, 
   if (b->mb < p->m) b->mb = (b->mb + rows - 1) / rows * rows;
 }
 
-/* Too few for copying A. */
+/* Too few panels for packing A. */
 static bool few_panels(const anfi_product *p, uint64_t nr) { return p->n > nr && p->n <= 4 * nr; }
 
-/* `across`: a step's values of A are far from the next ones, so almost as many are read as a line has. */
+/* `across`: the values of A for a step are a row apart, so a tile reads almost all of each cache line. */
 static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t lanes,
                           bool *across) {
   anfi_tile t = {1, 1};
   if (p->m && p->n) pick(isa, lanes, p->m, p->n, is_far(isa, p), &t);
-  bool tiles = isa->amx && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
+  bool tiles = anfi_isa_has(isa, CPU_amx) && p->bytes < p->sum && (p->bytes == 1 || !isa->exact);
   if (tiles && p->m > AMX_SIDE) t = (anfi_tile){2 * AMX_SIDE, 4};
   if (!p->ta && p->bytes == p->sum && anfi_tile_is_transposed(isa, lanes, p->m, p->n))
     t.rows = lanes;
@@ -192,17 +202,15 @@ static anfi_tile tile_for(const anfi_isa *isa, const anfi_product *p, uint32_t l
             few_panels(p, (uint64_t)t.vecs * lanes);
   if (*across) t = (anfi_tile){anfi_tile_rows(isa, p->m, 2), 2};
   // a few rows read long rows of B well, but of a panel no more than these vectors
-  if (p->prepacked && t.vecs > LAID_OUT_VECS)
-    t = (anfi_tile){anfi_tile_rows(isa, p->m, LAID_OUT_VECS), LAID_OUT_VECS};
+  if (p->prepacked && t.vecs > PREPACKED_VECS)
+    t = (anfi_tile){anfi_tile_rows(isa, p->m, PREPACKED_VECS), PREPACKED_VECS};
   return t;
 }
 
-/* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of
- * the first cache; a group of panels takes half of the second, a block of A an eighth. B is copied
- * where each panel is read by more than a few tiles, unless it stays in a cache as it is, or is not
- * stored by rows, or few rows of A read it by short blocks of K that stay; A where its rows are so many and so far
- * apart that they fall on the same places of the first cache, or if a tile would read a few values of a
- * line in each of many steps. */
+/* A tile starts and ends once in a block of K, which is so long that the tile's rows of A take half of the L1 cache; a
+ * group of panels takes half of the L2 cache, a block of A an eighth. B is packed if it is stored by columns, or if more
+ * than a few tiles read each panel and unpacked panels do not stay in cache. A is packed if its rows are so many and so
+ * far apart that they map to the same sets of L1, or if a tile would read a few values of a line in many steps. */
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p) {
   uint32_t lanes = isa->bytes / p->sum;
   bool across = false;

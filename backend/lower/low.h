@@ -312,6 +312,9 @@ bool anfi_low_gemm_rounds(const anfi_low *L, const anfi_mm *q);
 void anfi_low_gemm_prepack(anfi_low *L, const anfi_mm *q);
 void anfi_low_gemm_drop_packed(anfi_low *L, size_t before);
 
+/* Operands num, m, n, k, lda, ldb, ldc, stride_a, stride_b of a brgemm. */
+void anfi_low_gemm_sizes(anfi_low *L, texpr *in, const uint64_t *size);
+
 /* epilogue.c: the sum of row i and column j is done: applies the epilogue and stores the element. */
 void anfi_low_gemm_epilogue(anfi_low *L, const anfi_mm *q, texpr i, texpr j, texpr sum);
 

@@ -10,6 +10,7 @@
 #define ANFI_TIR_H
 
 #include "base/base.h"
+#include "base/gemm.h"
 #include "anfora/tir.h"
 
 typedef anf_tir_expr texpr;
@@ -43,12 +44,6 @@ typedef enum tattr_key {
 #undef ANF_TIR_ATTR
   TA_COUNT
 } tattr_key;
-enum {
-#define ANF_TIR_SLOT(name) TSLOT_##name,
-#include "backend/tir/brgemm_slot.def"
-#undef ANF_TIR_SLOT
-  TSLOT_COUNT
-};
 #ifdef ANF_HOSTILE
 enum { ANFI_T_MANY = 1024 };
 #else
@@ -245,6 +240,15 @@ texpr anfi_t_call_par(tstore *t, const anfi_str *name, tdtype ret, uint32_t n, c
                       uint32_t npar, const texpr *triples);
 texpr anfi_t_intrin(tstore *t, tintrin i, tdtype given, uint32_t n, const texpr *args,
                     tattrs attrs);
+/* brgemm.c: operands of brgemm and list_brgemm by name (BRGEMM_A..), NULL for none */
+extern const anfi_brgemm_kind anfi_t_brgemm_kinds[BRGEMM_COUNT];
+bool anfi_t_is_brgemm(texpr e);
+uint32_t anfi_t_brgemm_at(texpr e,
+                          uint32_t operand); // its argument; beyond e->n where there is none
+texpr anfi_t_brgemm_in(texpr e, uint32_t operand);
+void anfi_t_brgemm_types(texpr e, anf_tir_elem type[3]); // of A, B, C; lists hold what C holds
+texpr anfi_t_brgemm(tstore *t, const texpr *operand,
+                    tattrs a); // of BRGEMM_COUNT operands; with len, of lists
 texpr anfi_t_intrin2(tstore *t, tintrin i, texpr a, texpr b);
 texpr anfi_t_func_addr(tstore *t, const anfi_str *name);
 texpr anfi_t_phi(tstore *t, uint32_t n, const texpr *values, bool loop);

@@ -121,9 +121,8 @@ static void says_what_is_wrong(void **state) {
 static void prints_source(void **state) {
   (void)state;
   fixture f;
-  static const char text[] = "func g(a: [f32 * 4], c: [f32 * 4]): void {\n"
-                             "  evaluate{brgemm(&a[0], &a[0], &c[0], 1, 2, 2, 2, 2, 2, 2, 0, 0, "
-                             "none, none, none, 1)}\n}\n";
+  static const char text[] = "func g(n: index, c: [f32 * 4]): void {\n  tensor t: [f32 * n]\n"
+                             "  t[0] = c[0]\n  c[1] = t[0]\n}\n";
   anf_text out = {.text = NULL};
   open_engine(&f, text, NULL);
   out.cx = f.cx;

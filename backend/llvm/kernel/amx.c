@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products by AMX: tiles are registers of 16 rows of 64 bytes, four of them sums of 32 bits, two by two,
- * two of A as it lies, two of B.
+/* Products by AMX: tile registers of 16 rows of 64 bytes. Four are sums of 32 bits (two by two), two hold A as stored,
+ * two hold B in VNNI layout.
  *
  *   for each panel of 32 columns, each pair of matrices, each chunk of K:
- *     lay out B: words of 2 or 4 steps, the 16 rows of a tile one behind the other, zeros to its end
- *     for each block of 32 rows: take the sums from C or zero, all steps, give them back
+ *     pack B: groups of k of 2 or 4 steps, the 16 rows of a tile one behind the other, filled with zeros
+ *     for each block of 32 rows: load the sums from C or zero them, all steps, store them
  *
- * A last step that fills no tile is copied with zeros behind it. Numbers of tiles are immediate, so
- * LLVM has none to assign. A target without AMX has code that does the same with tiles in memory. bf16,
- * as TDPBF16PS: of each tile of K one sum of the even steps and one of the odd, which are added to each
- * other, then to C; the instruction flushes denormals, the code does not. */
+ * A last step that fills no tile is copied and filled with zeros. Tile numbers are immediates, so LLVM assigns none. A
+ * target without AMX runs equivalent code with tiles in memory. bf16, as TDPBF16PS: of each tile of K one sum of the
+ * even steps and one of the odd, which are added to each other, then to C; the instruction flushes denormals, the
+ * code does not. */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;
@@ -31,7 +31,7 @@ typedef struct amx {
   const kgen *k;
   shape at;
   bool one;           // is it the only shape?
-  V packed, edge, to; // B as laid out, the last step of A, sums that something follows
+  V packed, edge, to; // packed B, the last step of A, sums for the epilogue
   V tile[TILES];      // without instructions: where they are
 } amx;
 
@@ -144,13 +144,9 @@ static void dot_by_hand(const amx *x, uint32_t c, uint32_t a, uint32_t b) {
 }
 
 static void dot(const amx *x, uint32_t c, uint32_t a, uint32_t b) {
-  const anfi_gemm *s = x->k->k;
   V in[] = {number(x, c), number(x, a), number(x, b)};
-  bool ua = s->a == ANF_TIR_u8, ub = s->b == ANF_TIR_u8;
-  if (!native(x)) dot_by_hand(x, c, a, b);
-  else if (s->c == ANF_TIR_f32) instruction(x, "llvm.x86.tdpbf16ps", in, 3);
-  else if (ua) instruction(x, ub ? "llvm.x86.tdpbuud" : "llvm.x86.tdpbusd", in, 3);
-  else instruction(x, ub ? "llvm.x86.tdpbsud" : "llvm.x86.tdpbssd", in, 3);
+  if (native(x)) instruction(x, x->k->dot.info->tile, in, 3);
+  else dot_by_hand(x, c, a, b);
 }
 
 /* What the instruction LDTILECFG reads: palette 1, bytes of a row of each tile, rows of each. */
@@ -178,11 +174,11 @@ static uint32_t steps_of(const kgen *k) { return 4 / k->bytes_b; }    // in a wo
 static uint32_t depth_of(const kgen *k) { return WIDE / k->bytes_b; } // in a tile
 
 /* The rows from p on as row `word` of the tiles, `n` steps of them; none: zeros. */
-static void lay_word(const amx *x, V p, V to, uint32_t n) {
+static void pack_group(const amx *x, V p, V to, uint32_t n) {
   const kgen *k = x->k;
   V db = mul(k, k->size[GEMM_LDB], k->bytes_b);
   LLVMTypeRef lane = anfi_kg_lane(k, k->k->b);
-  anfi_dot d = {k->g, HIGH, steps_of(k), false};
+  anfi_dot d = {k->g, k->dot.info, HIGH, steps_of(k), false};
   for (uint32_t c = 0; c < PAIR && x->at.cols[c]; c++) {
     V row[4], word = ll.ConstNull(anfi_ll_vector_of(k->g->i32, HIGH));
     for (uint32_t u = 0; u < d.steps && n; u++) {
@@ -195,7 +191,7 @@ static void lay_word(const amx *x, V p, V to, uint32_t n) {
   }
 }
 
-static void lay_out(const amx *x, const chunk *h) {
+static void pack(const amx *x, const chunk *h) {
   const kgen *k = x->k;
   kloop l;
   uint32_t each = steps_of(k), full = h->k / each, rest = h->k % each, w = full;
@@ -205,13 +201,13 @@ static void lay_out(const amx *x, const chunk *h) {
     V tile = ll.BuildLShr(k->g->b, l.i, ci(k, 4), ""),
       row = ll.BuildAnd(k->g->b, l.i, ci(k, 15), "");
     V to = move(k, move(k, x->packed, mul(k, tile, PAIR * TILE)), mul(k, row, WIDE));
-    lay_word(x, move(k, h->b, mul2(k, l.i, db)), to, each);
+    pack_group(x, move(k, h->b, mul2(k, l.i, db)), to, each);
     anfi_kg_end(k, &l);
   }
   for (; w % HIGH || (w == full && rest); w++) {
     V to =
         move(k, x->packed, ci(k, (int64_t)(w / HIGH) * PAIR * TILE + (int64_t)(w % HIGH) * WIDE));
-    lay_word(x, move(k, h->b, mul(k, db, w)), to, w == full ? rest : 0);
+    pack_group(x, move(k, h->b, mul(k, db, w)), to, w == full ? rest : 0);
   }
 }
 
@@ -239,8 +235,8 @@ static void end_if(const kgen *k, const fork *f) {
 
 static V row_of_c(const kgen *k) { return mul(k, k->size[GEMM_LDC], k->bytes_c); }
 
-/* Where the sums of tile t are in C; `off`: where the first one's are. */
-static V place_of(const amx *x, uint32_t t, V off) {
+/* Address of the sums of tile t in C; `off`: bytes to those of the first one. */
+static V address_of(const amx *x, uint32_t t, V off) {
   const kgen *k = x->k;
   V down = mul(k, row_of_c(k), t / PAIR * HIGH);
   return move(k, move(k, k->c, sum2(k, off, down)), ci(k, t % PAIR * WIDE));
@@ -249,7 +245,7 @@ static V place_of(const amx *x, uint32_t t, V off) {
 static void sums_from(const amx *x, V off) { // NULL: zero
   for (uint32_t t = 0; t < AT_A; t++) {
     if (!exists(x, t)) continue;
-    if (off) load(x, t, place_of(x, t, off), row_of_c(x->k));
+    if (off) load(x, t, address_of(x, t, off), row_of_c(x->k));
     else zero(x, t);
   }
 }
@@ -269,13 +265,13 @@ static void start(const amx *x, const chunk *h, V off) {
   end_if(k, &f);
 }
 
-static void give(const amx *x, V off) {
+static void store_sums(const amx *x, V off) {
   for (uint32_t t = 0; t < AT_A; t++)
-    if (exists(x, t)) store(x, t, place_of(x, t, off), row_of_c(x->k));
+    if (exists(x, t)) store(x, t, address_of(x, t, off), row_of_c(x->k));
 }
 
-/* By way of memory, where vectors do what follows the sum. */
-static void give_followed(const amx *x, const chunk *h, V off) {
+/* By way of memory: vectors apply the epilogue. */
+static void apply_epilogue(const amx *x, const chunk *h, V off) {
   const kgen *k = x->k;
   kloop l;
   for (uint32_t t = 0; t < AT_A; t++)
@@ -292,18 +288,18 @@ static void give_followed(const amx *x, const chunk *h, V off) {
   anfi_kg_end(k, &l);
 }
 
-static void finish(const amx *x, const chunk *h, V off) {
+static void end(const amx *x, const chunk *h, V off) {
   const kgen *k = x->k;
   int64_t last = 0;
-  if (!(k->k->flags & (GEMM_BIAS | GEMM_SCALE | GEMM_RELU | GEMM_BINARY))) give(x, off);
+  if (!(k->k->flags & (GEMM_BIAS | GEMM_SCALE | GEMM_RELU | GEMM_BINARY))) store_sums(x, off);
   else if (known(h->last, &last)) {
-    if (last) give_followed(x, h, off);
-    else give(x, off);
+    if (last) apply_epilogue(x, h, off);
+    else store_sums(x, off);
   } else {
     fork f = begin_if(k, h->last);
-    give_followed(x, h, off);
+    apply_epilogue(x, h, off);
     begin_else(k, &f);
-    give(x, off);
+    store_sums(x, off);
     end_if(k, &f);
   }
 }
@@ -351,7 +347,7 @@ static void block_of_rows(const amx *x, const chunk *h, V m) {
     step(x, x->edge, ci(k, WIDE), ci(k, TILE),
          move(k, x->packed, ci(k, (int64_t)full * PAIR * TILE)));
   }
-  finish(x, h, off);
+  end(x, h, off);
 }
 
 static void cut(uint32_t *two, uint32_t n) {
@@ -396,7 +392,7 @@ static void chunks(amx *x, const chunk *pair) {
     h.k = (uint32_t)each;
     h.first = ll.BuildAnd(k->g->b, pair->first, is(k, l.i, ci(k, 0)), "");
     h.last = never;
-    lay_out(x, &h);
+    pack(x, &h);
     rows(x, &h);
     anfi_kg_end(k, &l);
     h.first = never;
@@ -406,7 +402,7 @@ static void chunks(amx *x, const chunk *pair) {
   h.b = move(k, pair->b, mul(k, db, done));
   h.k = (uint32_t)(all - done);
   h.last = pair->last;
-  lay_out(x, &h);
+  pack(x, &h);
   rows(x, &h);
 }
 

@@ -48,29 +48,33 @@ static V function(lgen *g, const anfi_gemm *k) {
   return fn;
 }
 
-/* Of sizes or types that there is no kernel for: the run time's loops. */
+/* A size as 64 bits, a pointer or null, 1 for the missing len of brgemm. */
+static V operand(lgen *g, texpr e, uint32_t i) {
+  texpr x = anfi_t_brgemm_in(e, i);
+  if (i == BRGEMM_len && !x) return anfi_ll_i64(g, 1);
+  if (!x) return ll.ConstNull(g->ptr);
+  V v = anfi_ll_expr(g, x);
+  return anfi_t_brgemm_kinds[i] == BRGEMM_IS_SIZE
+             ? anfi_ll_cast(g, anfi_t_dt(ANF_TIR_s64), x->dtype, v)
+             : v;
+}
+
+/* Sizes or types that have no kernel: the run time's loop. */
 static V by_run_time(lgen *g, texpr e) {
   bool list = e->sub == TI_list_brgemm;
-  uint32_t n = 0, slot = list ? 13 : 12;
-  tdtype s64 = anfi_t_dt(ANF_TIR_s64);
+  uint32_t n = 0;
+  anf_tir_elem type[3];
   V in[12];
-  for (uint32_t k = slot + TSLOT_binary_rhs + 1; k < e->n; k++)
-    if (!anfi_t_is_void(e->in[k]->dtype))
-      return anfi_ll_unsupported(g, e, "this post-operation of brgemm");
-  for (uint32_t i = 4; i < 12; i++)
-    in[n++] = anfi_ll_cast(g, s64, e->in[i]->dtype, anfi_ll_expr(g, e->in[i]));
-  for (uint32_t i = 0; i < 3; i++) in[n++] = anfi_ll_i32(g, e->in[list ? 2 : i]->dtype.elem);
+  anfi_t_brgemm_types(e, type);
+  for (uint32_t i = BRGEMM_M; i <= BRGEMM_stride_b; i++) in[n++] = operand(g, e, i);
+  for (uint32_t i = 0; i < 3; i++) in[n++] = anfi_ll_i32(g, type[i]);
   in[n++] = anfi_ll_i64(g, (uint64_t)anfi_gemm_flags(e->u.attrs));
-  V kernel = anfi_ll_call_rt(g, "anf_rt_brgemm_kernel", g->ptr, n, in);
-  in[n = 0] = kernel;
-  for (uint32_t i = 0; i < 3; i++) in[++n] = anfi_ll_expr(g, e->in[i]);
-  in[++n] = anfi_ll_cast(g, s64, e->in[3]->dtype, anfi_ll_expr(g, e->in[3]));
-  if (list) in[++n] = anfi_ll_cast(g, s64, e->in[12]->dtype, anfi_ll_expr(g, e->in[12]));
-  for (uint32_t i = slot; i < slot + 3; i++) {
-    bool there = i < e->n && !anfi_t_is_void(e->in[i]->dtype);
-    in[++n] = there ? anfi_ll_expr(g, e->in[i]) : ll.ConstNull(g->ptr);
-  }
-  return anfi_ll_call_rt(g, list ? "anf_rt_brgemm_list_call" : "anf_rt_brgemm_call", g->none, n + 1,
+  in[0] = anfi_ll_call_rt(g, "anf_rt_brgemm_kernel", g->ptr, n, in);
+  n = 1;
+  for (uint32_t i = BRGEMM_A; i <= BRGEMM_num; i++) in[n++] = operand(g, e, i);
+  for (uint32_t i = list ? BRGEMM_len : BRGEMM_bias; i <= BRGEMM_rhs; i++)
+    in[n++] = operand(g, e, i);
+  return anfi_ll_call_rt(g, list ? "anf_rt_brgemm_list_call" : "anf_rt_brgemm_call", g->none, n,
                          in);
 }
 
@@ -82,23 +86,15 @@ static bool reads_words(lgen *g, const anfi_gemm *k) {
 }
 
 LLVMValueRef anfi_kernel_call(lgen *g, texpr e) {
-  static const uint8_t at[GEMM_NSIZE] = {3, 6, 7, 8, 9, 10, 11};
   anfi_gemm k;
   V in[NARGS];
-  uint32_t n = 0, slot = e->sub == TI_list_brgemm ? 13 : 12;
-  tdtype s64 = anfi_t_dt(ANF_TIR_s64);
+  uint32_t n = 0;
   if (!anfi_gemm_of(e, &k) || !reads_words(g, &k)) return by_run_time(g, e);
   if (k.m <= 0 || k.n <= 0) return ll.GetPoison(g->ptr); // nothing to do
   V fn = function(g, &k);
-  for (; n < 3; n++) in[n] = anfi_ll_expr(g, e->in[n]);
-  for (uint32_t i = 0; i < GEMM_NSIZE; i++)
-    in[n++] = anfi_ll_cast(g, s64, e->in[at[i]]->dtype, anfi_ll_expr(g, e->in[at[i]]));
-  in[n++] = k.list ? anfi_ll_cast(g, s64, e->in[12]->dtype, anfi_ll_expr(g, e->in[12]))
-                   : anfi_ll_i64(g, 1);
-  for (uint32_t i = 0; i < 3; i++) {
-    bool there = slot + i < e->n && !anfi_t_is_void(e->in[slot + i]->dtype);
-    in[n++] = there ? anfi_ll_expr(g, e->in[slot + i]) : ll.ConstNull(g->ptr);
-  }
+  for (uint32_t i = BRGEMM_A; i <= BRGEMM_C; i++) in[n++] = operand(g, e, i);
+  for (uint32_t i = 0; i < GEMM_NSIZE; i++) in[n++] = operand(g, e, anfi_gemm_operand[i]);
+  for (uint32_t i = BRGEMM_len; i <= BRGEMM_rhs; i++) in[n++] = operand(g, e, i);
   return ll.BuildCall2(g->b, type_of(g), fn, in, n, "");
 }
 
@@ -124,7 +120,8 @@ static void body(lgen *g, const lkernel *one) {
   k.lanes = k.isa.bytes / (uint32_t)anfi_t_bytes(k.sum);
   k.vec = anfi_ll_vector_of(anfi_kg_lane(&k, (anf_tir_elem)k.sum.elem), k.lanes);
   k.pairs = anfi_sums_pairs((int32_t)one->spec.a, (int32_t)one->spec.b, (int32_t)k.sum.elem);
-  k.dot = (anfi_dot){g, k.lanes, anfi_dot_group(&k.isa, &one->spec), k.isa.native};
+  k.dot = (anfi_dot){g, anfi_dot_of(one->spec.a, one->spec.b, one->spec.c), k.lanes,
+                     anfi_dot_group(&k.isa, &one->spec), k.isa.native};
   k.a = ll.GetParam(k.fn, 0), k.b = ll.GetParam(k.fn, 1), k.c = ll.GetParam(k.fn, 2);
   for (unsigned i = 0; i < GEMM_NSIZE; i++)
     k.size[i] = one->spec.known[i] ? ci(&k, one->spec.size[i]) : ll.GetParam(k.fn, 3 + i);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Dot products: a sum of 32 bits takes four products of bytes, or two of bf16, at once. One instruction
- * where the target has it, elsewhere code that does the same, so that kernels made of them run on any
- * machine. Bytes: exact. bf16: as VDPBF16PS, the odd product first, each added with one rounding;
- * the instruction flushes denormals, the code does not. */
+/* Dot-product instructions: a sum of 32 bits takes four products of bytes, or two of bf16, at once (rows of
+ * kernel/dot.def). One instruction where the target has it, elsewhere equivalent code, so that kernels made of them run
+ * on any machine. Bytes are exact; bf16 as VDPBF16PS, the odd product first, each added with one rounding; the
+ * instruction flushes denormals, the code does not. */
 #include "backend/llvm/kernel/emit.h"
 
 typedef LLVMValueRef V;
@@ -69,15 +69,14 @@ static V bf16_by_hand(const anfi_dot *d, V acc, V a, V b) {
 }
 
 V anfi_dot_bytes(const anfi_dot *d, V acc, V a, V b) {
-  return d->native ? call(d, "llvm.x86.avx512.vpdpbusd.512", acc, a, b)
-                   : bytes_by_hand(d, acc, a, b);
+  return d->native ? call(d, d->info->vector, acc, a, b) : bytes_by_hand(d, acc, a, b);
 }
 
 V anfi_dot_bf16(const anfi_dot *d, V acc, V a, V b) {
   lgen *g = d->g;
   LLVMTypeRef t = ll.VectorType(ll.BFloatTypeInContext(g->c), 2 * d->lanes);
   if (!d->native) return bf16_by_hand(d, acc, a, b);
-  return call(d, "llvm.x86.avx512bf16.dpbf16ps.512", acc, ll.BuildBitCast(g->b, a, t, ""),
+  return call(d, d->info->vector, acc, ll.BuildBitCast(g->b, a, t, ""),
               ll.BuildBitCast(g->b, b, t, ""));
 }
 

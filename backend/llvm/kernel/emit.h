@@ -16,13 +16,14 @@ void anfi_kernel_gather(lgen *to, const lgen *from);
 /* Is it the name of a kernel, whose body comes later? */
 bool anfi_kernel_is_name(const char *name);
 
-/* dot.c. Vectors a and b are of `lanes` words of 32 bits, each with `steps` of K, the first lowest. */
+/* dot.c. Vectors a and b have `lanes` of 32 bits, each a group of k, the first step lowest. */
 typedef struct anfi_dot {
   lgen *g;
-  uint32_t lanes, steps;
+  const anfi_dot_info *info; // of the kernel's types, or NULL
+  uint32_t lanes, steps;     // steps: the group of k, 0 for no dot product
   bool native;
 } anfi_dot;
-/* Rows of B, `lanes` elements each, as such words. */
+/* Rows of B, `lanes` elements each, interleaved to such groups. */
 LLVMValueRef anfi_dot_interleave(const anfi_dot *d, LLVMValueRef *row);
 LLVMValueRef anfi_dot_bytes(const anfi_dot *d, LLVMValueRef acc, LLVMValueRef a, // a is unsigned,
                             LLVMValueRef b);                                     // b signed

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What makers of kernels share: loops, masked vectors, what follows a sum. Vectors are explicit: code
- * is what is written here, at any level of optimisation. */
+/* What the code generators of kernels share: loops, masked vectors, the epilogue. Vectors are explicit: the code is what
+ * is written here, at any level of optimisation. */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;
@@ -52,7 +52,7 @@ void anfi_kg_end(const kgen *k, kloop *l) {
     V left = *c->at[i];
     ll.AddIncoming(c->phi[i], &left, &last, 1);
     if (!l->guarded) continue;
-    V in[2] = {NULL, left}; // not turned: what it was before
+    V in[2] = {NULL, left}; // of no iterations: the value before
     LLVMBasicBlockRef from[2] = {l->before, last};
     in[0] = ll.GetIncomingValue(c->phi[i], 0);
     *c->at[i] = ll.BuildPhi(b, ll.TypeOf(left), "");
@@ -122,7 +122,7 @@ LLVMTypeRef anfi_kg_lane(const kgen *k, anf_tir_elem e) {
                                               : g->f32;
 }
 
-/* ---- what comes after the sum ---- */
+/* ---- the epilogue ---- */
 
 static V float_op(const kgen *k, int64_t op, V x, V y) {
   LLVMBuilderRef b = k->g->b;
@@ -151,7 +151,8 @@ static V column_data(const kgen *k, const kplace *to, V p, anf_tir_elem e) {
 /* Ends as what C holds; to bf16 each step is rounded. */
 static V as_c(const kgen *k, V x) {
   if (k->k->c != ANF_TIR_bf16) return x;
-  if (k->isa.bf16 && k->isa.native && k->dot.steps) return anfi_dot_round(&k->dot, x);
+  if (anfi_isa_has(&k->isa, CPU_bf16) && k->isa.native && k->dot.steps)
+    return anfi_dot_round(&k->dot, x);
   tdtype f32 = anfi_t_dt(ANF_TIR_f32), c = anfi_t_dt(ANF_TIR_bf16);
   f32.lanes = c.lanes = (uint16_t)k->lanes;
   return anfi_ll_cast(k->g, c, f32, x);

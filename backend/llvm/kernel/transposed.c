@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products of few columns, by vectors of 16 rows: a square of A is turned in registers, and each value
- * of B multiplies a column of it. So all lanes work where columns would fill few of a vector's; the
- * sums are the same, one after the other in ascending order of K. */
+/* Products of few columns by vectors of 16 rows.
+ *
+ *   [128, 512] @ [512, 10]      columns would fill 10 of 16 lanes; rows fill all
+ *
+ * A square of A is transposed in registers, and each value of B multiplies one of its columns; the sums are transposed
+ * at the end. Each sum is the same, in ascending order of K. */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;
@@ -22,7 +25,7 @@ static V shuffle(const kgen *k, V a, V b, const uint8_t *at) {
 }
 
 /* Rows become columns: pairs and quads within each quarter of a vector, then quarters. */
-static void turn(const kgen *k, V *v) {
+static void transpose(const kgen *k, V *v) {
   static const uint8_t pair[2][SIDE] = {
       {0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29},
       {2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31}};
@@ -52,7 +55,7 @@ static void load_square(const kgen *k, V *v, V at, V row, uint32_t count, uint32
   for (uint32_t i = 0; i < SIDE; i++)
     v[i] = i < count ? anfi_kg_load(k, k->g->f32, move(k, at, mul(k, row, i)), k->bytes_a, n)
                      : ll.ConstNull(k->vec);
-  turn(k, v);
+  transpose(k, v);
 }
 
 /* `n` steps of K. */
@@ -92,7 +95,7 @@ static void block(const kgen *k, V m, uint32_t rows) {
   if (!(k->k->flags & GEMM_INIT)) load_square(k, acc, move(k, k->c, off), ldc, rows, n);
   sum_k(k, acc, move(k, k->a, mul(k, mul2(k, m, k->size[GEMM_LDA]), k->bytes_a)), k->b, rows);
   for (uint32_t i = n; i < SIDE; i++) acc[i] = ll.ConstNull(k->vec);
-  turn(k, acc);
+  transpose(k, acc);
   for (uint32_t i = 0; i < rows; i++) {
     V at = sum2(k, off, mul(k, ldc, i));
     V x = anfi_kg_epilogue(k, acc[i], &(kplace){at, ci(k, 0), 0, n});

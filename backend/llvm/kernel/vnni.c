@@ -1,31 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sums by dot products. B is read by words of 32 bits, each with as many steps of K of a column as a dot
- * takes: it lies so, or is laid out so for all tiles of rows of a panel, or words are put together in
- * the loop. A dot takes A as unsigned bytes and B as signed ones: u8 B changes places with A, signed A
- * is taken as 128 more, and what that makes too much is summed by columns. */
+/* Sums by dot products: instructions that add a group of k products of narrow elements to a sum of 32 bits.
+ *
+ *   s32 += u8 * s8, four steps of K       vpdpbusd
+ *   f32 += bf16 * bf16, two steps of K    vdpbf16ps
+ *
+ * B is read in VNNI layout: 32 bits hold a group of k of one column. It has that layout already (attribute vnni_b), or
+ * the kernel packs a panel on the stack for all its tiles of rows, or interleaves the group's rows in the loop.
+ *
+ * The hard case is signed A: vpdpbusd reads one factor as unsigned. u8 B swaps places with A; signed A is read as
+ * A + 128, whose excess, 128 times the sums of B's columns, is subtracted at the end (oneDNN's s8s8 compensation). */
 #include "backend/llvm/kernel/gen.h"
 
 typedef LLVMValueRef V;
 
 enum { WORDS = 64, WORD = 4 }; // bytes of a vector of words, of one
 
-static bool by_words(const kgen *k) { return k->k->flags & GEMM_VNNI; }
+static bool is_vnni(const kgen *k) { return k->k->flags & GEMM_VNNI; }
 
-/* Does B bring what is too much? */
+/* Do column sums follow B? */
 static bool has_sums(const kgen *k) {
   int64_t n = 0;
   return k->k->flags & GEMM_COLUMN_SUMS && known(k->size[GEMM_NUM], &n) && n == 1;
 }
 
-bool anfi_kg_biased(const kgen *k) {
-  return k->dot.steps == 4 && k->k->a == ANF_TIR_s8 && k->k->b == ANF_TIR_s8;
-}
+bool anfi_kg_biased(const kgen *k) { return k->dot.steps == 4 && k->dot.info->form == DOT_BIASED; }
 static V bias_of(const kgen *k) { return splat(k, anfi_ll_i32(k->g, 0x80808080)); }
 
 static V dot(const kgen *k, V a, V b, V acc) {
   if (k->dot.steps == 2) return anfi_dot_bf16(&k->dot, acc, a, b);
-  return k->k->b == ANF_TIR_u8 ? anfi_dot_bytes(&k->dot, acc, b, a)
-                               : anfi_dot_bytes(&k->dot, acc, a, b);
+  return k->dot.info->form == DOT_SWAPPED ? anfi_dot_bytes(&k->dot, acc, b, a)
+                                          : anfi_dot_bytes(&k->dot, acc, a, b);
 }
 
 /* ---- B ---- */
@@ -34,9 +38,9 @@ static V words_load(const kgen *k, V p, uint32_t j, uint32_t align, uint32_t tai
   return anfi_kg_load(k, k->g->i32, move(k, p, ci(k, (int64_t)j * WORDS)), align, tail);
 }
 
-/* Vector j of words from b on, in B as it is given. */
+/* Vector j of groups from b on, interleaved unless B is in VNNI layout. */
 static V words_at(const kgen *k, const ktile *t, V b, uint32_t j) {
-  if (by_words(k)) return words_load(k, b, j, k->bytes_b, tail_of(t, j));
+  if (is_vnni(k)) return words_load(k, b, j, k->bytes_b, tail_of(t, j));
   V r[4], db = mul(k, k->size[GEMM_LDB], k->bytes_b);
   for (uint32_t u = 0; u < k->dot.steps; u++) {
     V p = move(k, move(k, b, mul(k, db, u)), ci(k, (int64_t)j * k->lanes * k->bytes_b));
@@ -58,7 +62,7 @@ static V word_of_a(const kgen *k, V p) {
   return x;
 }
 
-/* `n` steps; those behind them add nothing: to a float, zeros with a sign. */
+/* A last group of `n` steps, filled with zeros: of floats -0, which changes no sum. */
 static V part_of_word(const kgen *k, V p, uint32_t n) {
   lgen *g = k->g;
   V word = anfi_ll_i32(g, k->dot.steps == 2 ? 0x80000000 : 0);
@@ -74,7 +78,7 @@ static V part_of_word(const kgen *k, V p, uint32_t n) {
 
 /* ---- sums ---- */
 
-/* One dot product of each row and vector; of A `part` steps alone, 0 all. */
+/* One dot product of each row and vector; `part`: steps of A in a last group, 0 for all. */
 static void dot_step(const kgen *k, ktile *t, V a, V b, const V *row, uint32_t part) {
   lgen *g = k->g;
   V bv[VECS], bias = bias_of(k);
@@ -114,15 +118,15 @@ LLVMValueRef anfi_kg_dots(const kgen *k, ktile *t, V *a, V *b, const V *row) {
   V dots = fixed ? ci(k, n >> shift) : ll.BuildLShr(k->g->b, kk, ci(k, shift), "");
   if (!fixed || n >> shift) dot_steps(k, t, a, b, row, dots);
   if (!fixed) return ll.BuildAnd(k->g->b, kk, ci(k, steps - 1), "");
-  if (!by_words(k)) return ci(k, n % steps);
+  if (!is_vnni(k)) return ci(k, n % steps);
   if (n % steps) dot_step(k, t, *a, *b, row, (uint32_t)(n % steps));
   return ci(k, 0);
 }
 
 /* ---- panels ---- */
 
-/* Have the sums of what is too much registers of their own, beside a tile's? */
-static bool over_fits(const kgen *k, const anfi_tile *t) {
+/* Does the excess fit registers beside the sums of a tile? */
+static bool excess_fits(const kgen *k, const anfi_tile *t) {
   return !anfi_kg_biased(k) || t->rows * t->vecs + 2 * t->vecs + 2 <= k->isa.regs;
 }
 
@@ -130,16 +134,16 @@ void anfi_kg_alloc_panel(kgen *k, const anfi_tile *t) {
   enum { MOST = 64 << 10 };
   const anfi_gemm *s = k->k;
   if (!k->dot.steps || k->lanes * WORD != WORDS || s->list) return;
-  if (s->m <= t->rows && (!by_words(k) || over_fits(k, t))) return;
+  if (s->m <= t->rows && (!is_vnni(k) || excess_fits(k, t))) return;
   if (!s->known[GEMM_K] || !s->known[GEMM_NUM] || s->size[GEMM_NUM] != 1) return;
   uint64_t bytes = (uint64_t)s->size[GEMM_K] / k->dot.steps * t->vecs * WORDS;
-  if (!bytes || (bytes > MOST && !by_words(k))) return;
-  if (!by_words(k)) k->packed = anfi_kg_stack(k, bytes);
+  if (!bytes || (bytes > MOST && !is_vnni(k))) return;
+  if (!is_vnni(k)) k->packed = anfi_kg_stack(k, bytes);
   if (anfi_kg_biased(k) && !has_sums(k)) k->excess = anfi_kg_stack(k, (uint64_t)t->vecs * WORDS);
 }
 
-/* One dot product of the panel: words are kept, and what is too much is added up. */
-static void lay_step(const kgen *k, ktile *t, V b, V to) {
+/* One group of k of the panel: packed, and added to the excess. */
+static void pack_step(const kgen *k, ktile *t, V b, V to) {
   for (uint32_t j = 0; j < t->vecs; j++) {
     V x = words_at(k, t, b, j), at = ci(k, (int64_t)j * WORDS);
     if (k->packed) anfi_kg_store(k, x, move(k, to, at), WORDS, 0);
@@ -153,13 +157,13 @@ void anfi_kg_pack_panel(const kgen *k, ktile *t) {
   if (!k->packed && !k->excess) return;
   V b = move(k, k->b, t->b), to = k->packed ? k->packed : k->excess;
   uint32_t steps = k->dot.steps;
-  int64_t size = k->k->size[GEMM_K], dots = (size + (by_words(k) ? steps - 1 : 0)) / steps;
+  int64_t size = k->k->size[GEMM_K], dots = (size + (is_vnni(k) ? steps - 1 : 0)) / steps;
   for (uint32_t j = 0; j < t->vecs && k->excess; j++) t->excess[j] = ll.ConstNull(k->vec);
   carry(&c, &b), carry(&c, &to);
   for (uint32_t j = 0; j < t->vecs && k->excess; j++) carry(&c, &t->excess[j]);
   anfi_kg_begin(k, &l, ci(k, dots), &c);
   V b0 = b, to0 = to;
-  lay_step(k, t, b0, to0);
+  pack_step(k, t, b0, to0);
   b = move(k, b0, b_step(k));
   to = move(k, to0, ci(k, k->packed ? (int64_t)t->vecs * WORDS : 0));
   anfi_kg_end(k, &l);

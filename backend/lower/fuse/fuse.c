@@ -1,33 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What is left to its readers: one decision for each node, made from the users to the inputs.
+/* Loop fusion of pointwise ops: decides for each node whether it is fused into its consumer.
  *
- * A node is inlined into the nest of its one reader, or of several when they are in the same nest
- * and read it at the same points: then the memo of elements (view.c) computes it once. Points are
- * told apart by classes: pointwise users of the node's own shape pass theirs on, an index map or a
- * broadcast makes a new one. Nests are bounded in depth and in nodes, so code is linear in the graph
- * and no element is computed more often than its nest reads it; what is repeated by a broadcast is
- * inlined only when it is cheap. A slice of what is in memory is read by all as what it is a part of.
+ *   y = Exp(x); z = y * 2       y has one consumer that reads it element by element: one nest, no buffer for y
+ *   y = Exp(x); z = y + Tanh(y) both consumers are in one nest and read y at the same points: computed once there
+ *   y = Exp(x); (y, Sum(y))     the result needs y as a whole: y has a nest of its own
  *
- * A matrix product is left to a nest of pointwise ops that reads it at the nest's own points, one to a
- * nest: the nest then follows each block of the product while that is in the cache. */
+ * One pass from the results to the inputs, linear in the graph (Halide would call it choosing compute_at). Points are
+ * told apart by classes: a pointwise consumer of the node's own shape passes its class on, an index map or a broadcast
+ * makes a new one. A node that broadcasts is fused only if it is cheap, for it is computed again for each element;
+ * nests are bounded in depth and in nodes. A slice of a buffer costs no more than the buffer: any number of nests may
+ * read it.
+ *
+ * The hard case is a matrix product: a nest of pointwise ops that reads it at the nest's own points becomes its
+ * epilogue (gemm/epilogue.c), which runs on each block of the product while that is in cache. One product to a nest,
+ * and none if it reads the state that the nest updates in place. */
 #include "backend/lower/low.h"
 
 enum { MAX_DEPTH = 32, MAX_NODES = 32, CHEAP = 4 };
-#define NO_PRODUCT UINT32_MAX // none may be left to the nest
+#define NO_EPILOGUE UINT32_MAX // the nest may be no epilogue
 
-typedef struct place { // of a node, or 0 while nobody has asked
+typedef struct place { // of a node; 0 while no consumer was seen
   uint32_t nest;       // 1 + index in the order of the node whose nest it is in
   uint32_t depth;      // nodes between it and the nest's own
   uint64_t points;     // class of points it is read at
-  bool split;          // in more than one, or asked for as a whole
+  bool split;          // read by more than one nest, or needed as a whole
   bool plain;          // read by pointwise ops alone, from here to the nest's own
 } place;
 
 typedef struct plan {
   place *at;         // by index in order
   uint32_t *nodes;   // of each nest, by index of its own node
-  uint32_t *product; // of each nest: 1 + index of the product that is left to it; or NO_PRODUCT
-  const anf_node **state; // of each nest that is to be written over a parameter: that
+  uint32_t *product; // of each nest: 1 + index of the product whose epilogue it is; or NO_EPILOGUE
+  const anf_node **state; // of each nest: the parameter that it updates in place
   uint32_t *index;        // by node id: 1 + index in order, or anything if that is another node
   anf_node *const *order;
   size_t n; // of order
@@ -46,7 +50,7 @@ static bool has(const anf_node *n, uint32_t flag) {
 
 static bool is_map(anfi_lower k) { return k == ANFI_LOWER_POINTWISE || k == ANFI_LOWER_INDEX_MAP; }
 
-/* May the op be left to readers at all? What may trap must run for every element. */
+/* May the op be fused at all? An op that may trap must run for every element. */
 static bool may_inline(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !is_map(anfi_op[n->op].lower) || !n->type) return false;
   if (n->type->kind != ANF_TYPE_TENSOR || n->type->n == 0) return false;
@@ -63,7 +67,7 @@ static bool same_points(const anf_node *user, const anf_node *x) {
           memcmp(user->type->dims, x->type->dims, x->type->n * sizeof *x->type->dims) == 0);
 }
 
-/* Ops of point.c, which leave all that they read to the nest. */
+/* Ops of point.c, whose inputs are all fused into the nest. */
 static bool is_plain(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->type || n->type->kind != ANF_TYPE_TENSOR) return false;
   const anfi_op_info *o = &anfi_op[n->op];
@@ -94,24 +98,25 @@ static bool reads(const anf_node *product, const anf_node *param) {
   return false;
 }
 
-/* The nest reads a parameter as large as what it gives back: state that is updated in place, which a
- * product in the same nest prevents if it reads that, too. */
-static void see_state(plan *p, const place *want, const anf_node *x, uint64_t own, uint64_t *bits) {
+/* The nest reads a parameter as large as its result: state that it may update in place. A product that reads the
+ * parameter, too, is not fused into that nest. */
+static void note_state(plan *p, const place *want, const anf_node *x, uint64_t own,
+                       uint64_t *bits) {
   const anf_node *root = p->order[want->nest - 1], *param = anfi_low_given(x);
   if (!p->in_place || want->points != own || !param || !is_output(root)) return;
   const anf_node **state = &p->state[want->nest - 1];
-  uint32_t *left = &p->product[want->nest - 1];
+  uint32_t *product = &p->product[want->nest - 1];
   bool both = *state && *state != param;
   *state = param;
-  if (*left && *left != NO_PRODUCT) {
-    if (!both && !reads(p->order[*left - 1], param)) return;
-    bits[(*left - 1) / 64] &= ~(UINT64_C(1) << ((*left - 1) % 64));
+  if (*product && *product != NO_EPILOGUE) {
+    if (!both && !reads(p->order[*product - 1], param)) return;
+    bits[(*product - 1) / 64] &= ~(UINT64_C(1) << ((*product - 1) % 64));
   } else if (!both) return;
-  *left = NO_PRODUCT;
+  *product = NO_EPILOGUE;
 }
 
-/* May the product x, read from `at`, be left to that nest? */
-static bool may_follow(const plan *p, const anf_node *x, const place *at) {
+/* May the nest that reads product x at `at` be its epilogue? */
+static bool may_be_epilogue(const plan *p, const anf_node *x, const place *at) {
   if (!has(x, ANFI_EPILOGUE) || at->split || !at->nest || !at->plain || p->product[at->nest - 1])
     return false;
   const anf_node *root = p->order[at->nest - 1], *state = p->state[at->nest - 1];
@@ -156,9 +161,9 @@ static bool moves_last(const anf_node *x) {
          (a == rank - 1 || b == rank - 1);
 }
 
-/* Is it a large tensor that is read across its order? Nests of maps do that in squares (crossed.c),
- * others do not. */
-static bool crosses(const plan *p, const anf_node *x, uint32_t nest) {
+/* Is it a large tensor that the nest reads transposed? Nests of maps do that in squares (gemm/transposed.c), others do
+ * not. */
+static bool is_read_transposed(const plan *p, const anf_node *x, uint32_t nest) {
   enum { LEAST = 1 << 14 };
   const anf_node *root = p->order[nest - 1];
   size_t n = 0, rank = x->type && x->type->kind == ANF_TYPE_TENSOR ? x->type->n : 0;
@@ -168,19 +173,19 @@ static bool crosses(const plan *p, const anf_node *x, uint32_t nest) {
   return moves_last(x);
 }
 
-/* Part of what is in memory: to read it costs no more than to read that, from however many nests. */
+/* A part of a buffer: reading it costs no more than reading the buffer, in any number of nests. */
 static bool is_window(const anf_node *x) {
   if (!has(x, ANFI_PART)) return false;
   const anf_node *of = x->in[0].def;
   return !may_inline(of) && !has(of, ANFI_EPILOGUE);
 }
 
-static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
+static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
   if (user->kind == ANFI_APPLY && anfi_low_asks_type(user, i)) return;
   size_t found = number_of(p, x);
   const place *u = &p->at[user_index];
-  bool inside = u->nest && !u->split; // the user itself is left to its reader
+  bool inside = u->nest && !u->split; // the consumer is fused itself
   bool map = user->kind == ANFI_APPLY && user->type && user->type->kind == ANF_TYPE_TENSOR &&
              is_map(anfi_op[user->op].lower);
   bool once = user->kind == ANFI_APPLY && (anfi_op[user->op].flags & ANFI_ONE_PASS) != 0 &&
@@ -190,14 +195,14 @@ static void ask(plan *p, const anf_node *user, uint32_t user_index, size_t i, ui
   uint64_t mine = inside ? u->points : anfi_hash_mix(user_index, 1);
   want.points = same_points(user, x) ? mine : anfi_hash_mix(mine, anfi_hash_mix(user->id, i));
   want.plain = is_plain(user) && (!inside || u->plain);
-  see_state(p, &want, x, anfi_hash_mix(want.nest - 1, 1), bits);
+  note_state(p, &want, x, anfi_hash_mix(want.nest - 1, 1), bits);
   if (!found) return;
   place *to = &p->at[found - 1];
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
   want.split = to->split;
-  if ((!map && !once) || broadcast || crosses(p, x, want.nest) || want.depth > MAX_DEPTH ||
-      p->nodes[want.nest - 1] >= MAX_NODES)
+  if ((!map && !once) || broadcast || is_read_transposed(p, x, want.nest) ||
+      want.depth > MAX_DEPTH || p->nodes[want.nest - 1] >= MAX_NODES)
     to->split = true;
   else if (!to->nest) *to = want;
   else if (to->nest != want.nest || to->points != want.points) to->split |= !is_window(x);
@@ -225,18 +230,18 @@ uint64_t *anfi_fuse_plan(anfi_arena *a, size_t n, anf_node *const *order, uint32
     uint64_t used = 0;
     for (const anfi_use *u = x->uses; u && used < 64; u = u->next, used++) {
       if (!number_of(&p, u->user))
-        at->split = true; // by another graph, or by what is not lowered here
+        at->split = true; // used by another graph, or by a node that is not lowered here
     }
-    bool follows = may_follow(&p, x, at);
-    if (used == 64 || !(may_inline(x) || follows) || !at->nest ||
+    bool epilogue = may_be_epilogue(&p, x, at);
+    if (used == 64 || !(may_inline(x) || epilogue) || !at->nest ||
         anfi_is_result(x->graph->module, x))
       at->split = true;
-    if (follows && !at->split) p.product[at->nest - 1] = (uint32_t)i + 1;
+    if (epilogue && !at->split) p.product[at->nest - 1] = (uint32_t)i + 1;
     if (!at->split) {
       bits[i / 64] |= UINT64_C(1) << (i % 64);
       p.nodes[at->nest - 1]++;
     }
-    for (size_t k = 0; k < anfi_arg_count(x); k++) ask(&p, x, (uint32_t)i, k, bits);
+    for (size_t k = 0; k < anfi_arg_count(x); k++) note_use(&p, x, (uint32_t)i, k, bits);
   }
   return bits;
 }

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Blocks of nodes that go row by row (rowplan.c): one loop over the rows, in which each op is lowered on
- * one row, as if its leading dims were 1. Rows of tensors in memory are views of them; a result that is
- * read outside is written to a tensor, any other lives for a row. The nodes of a flat block are lowered
- * as they are; one nest has those elements of all of them that anything outside reads. */
+/* The loop of a row block (row_plan.c).
+ *
+ *   h = Tanh(x); s = Sum(h, axis=1)  →  for i: row h = tanh(x[i, :]); s[i] = sum(row h)
+ *
+ * Each member is lowered on one row, as if its leading dims were 1. Rows of tensors in memory are views of them; a
+ * result that a node outside the block reads is written to a tensor, any other lives for a row. The members of a flat
+ * block are lowered as they are; one nest writes the elements of all that nodes outside read. */
 #include "backend/lower/graph/graph.h"
 
 enum { PARALLEL_WORK = 1 << 14 }; // elements of the largest tensor

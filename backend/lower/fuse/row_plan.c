@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Which nodes go row by row, and the order of a graph that has them beside one another.
+/* Row fusion: finds groups of nodes that share leading dims and schedules each group as one loop over rows, so that
+ * intermediates stay one row long.
  *
- * A block is a loop over rows: all of the leading dims that its nodes share. What a node makes of a row
- * is read by the next while it is in the cache, and a tensor that only the block reads is never more
- * than a row. A block is found around a reduction over the dims behind the leading ones (a sum, a norm,
- * a softmax): nodes are taken in order, pointwise ones and those that keep rows apart too, until one
- * comes that is worth no waiting (a product, a call, an effect). Nodes between that stay outside go
- * before the loop if they need nothing of it, else behind it.
+ *   h = Tanh(x @ w + b); s = Sum(h, axis=1)        for each row: tanh of the row, then its sum, while it is in L1
+ *   Softmax(x) * 2.0                               for each row: maximum, exponentials, sum, quotient
+ *   m2 = 0.9 * m + g; w2 = w - lr * m2             a flat block: rows are single elements, one nest for both
  *
- * What is left of pointwise nodes makes flat blocks, whose rows are single elements: nodes of equal dims
- * that read one another or the same tensor, such as a value and its derivative, share one nest.
+ * A block is found around a reduction over the trailing dims (a sum, a norm, a softmax). Its frame is the leading dims.
+ * Nodes try_join in order, pointwise ones and others that keep rows apart, until a barrier (a product, a call, an effect).
+ * A node between that stays outside goes before the loop if it needs no member, else behind it. Pointwise nodes that no
+ * reduction takes form flat blocks: nodes of equal dims that read one another or the same tensor.
  *
- * INVARIANT: the new order has inputs first, and those that write a step's state keep their place among
- * nodes that read it: only readers move ahead of them. Flat blocks may write state: an optimiser's
- * averages and its weights share a nest. */
+ * The hard case is a training step that updates state in place: a node that writes state stays in its place among the
+ * readers of that state. (XLA's multi-output fusion and TVM's compute_at are the relatives.)
+ *
+ * INVARIANT: the new order has inputs first; only readers of state move ahead of its writers. Flat blocks may write
+ * state: an optimiser's averages and its weights share a nest. */
 #include "backend/lower/graph/graph.h"
 
 enum {
-  WINDOW = 256,          // nodes that are looked at for a block
+  WINDOW = 256,          // nodes among which a block is found
   LEAST_ROW = 32,        // elements of a row, of the largest of its tensors
   MAX_ROW = 1 << 14,     //
-  MAX_BYTES = 192 << 10, // of all rows that a block keeps
+  MAX_BYTES = 192 << 10, // of a row of all members
   MAX_WRITTEN = 6,       // results of a flat block
   MAX_FLAT = 48,         // nodes of one
 };
@@ -32,27 +34,28 @@ typedef struct frame { // the leading dims of a block
 } frame;
 
 typedef enum state { NEW, MEMBER, OUTSIDE } state;
-typedef struct seen { // a node of the window
+typedef struct candidate { // a node of the window
   anf_node *node;
-  bool inlined, depends; // depends: on a member
-  bool read_now, read_later,
-      later; // by what goes before a block or into it; behind it; goes behind it
+  bool inlined;              // fused into its consumer (fuse.c)
+  bool depends;              // on a member
+  bool read_now, read_later; // by nodes before or in the block; by nodes behind it
+  bool later;                // goes behind the block
   state is;
-} seen;
+} candidate;
 
 typedef struct finder {
   glow *w;
   gplan *plan;
   bool in_place; // results may take the place of parameters
   frame f;
-  ANFI_VEC(seen) window;
+  ANFI_VEC(candidate) window;
   anfi_map at;    // node id → 1 + place in the window
   uint64_t bytes; // of a row of all members
-  size_t written; // members that are not left to their readers
+  size_t written; // members that are not fused to their readers
   bool flat;      // blocks are; what follows is for those
   size_t members; // so many
   anfi_map reads; // ids of what members read at their own points → 1
-  anfi_map left;  // ids of products that are fused into their consumers, and of nodes between → 1
+  anfi_map fused; // ids of products that are fused into their consumers, and of nodes between → 1
   const char *end; // the op at which the window ends, or NULL
   anfi_arena *tmp; // of the attempt at hand
 } finder;
@@ -85,7 +88,6 @@ static uint32_t axes_of(anf_ctx *cx, const anf_node *n) {
   return a && plain(x) && x->n ? anfi_reduced_axes(a, x->n) : 0;
 }
 
-/* Is input i there for its type alone? Ops call it `like`. */
 static bool one_hot_inside(anf_ctx *cx, const frame *f, const anf_node *n) {
   const anf_value *a = anfi_attr_value(cx, ANF_OP_OneHot, n->u.attrs, 1);
   size_t axis = 0;
@@ -130,18 +132,18 @@ static uint64_t row_size(const frame *f, const anf_type *t) {
 
 /* ---- members ---- */
 
-static seen *seen_of(finder *q, const anf_node *n) {
+static candidate *candidate_of(finder *q, const anf_node *n) {
   uint64_t *at = anfi_map_find(&q->at, n->id);
   return at && *at ? &q->window.at[*at - 1] : NULL;
 }
 
-/* That of an input that must be there before the node; one that is asked for its type alone need not. */
-static seen *input_of(finder *q, const anf_node *n, size_t i) {
+/* The candidate of an input that must be computed before the node; not of one that is asked for its type alone. */
+static candidate *input_of(finder *q, const anf_node *n, size_t i) {
   bool type = n->kind == ANFI_APPLY && i < anfi_arg_count(n) && anfi_low_asks_type(n, i);
-  return type ? NULL : seen_of(q, n->in[i].def);
+  return type ? NULL : candidate_of(q, n->in[i].def);
 }
 
-/* A node that is written where a step's state is stands in an order of its own. */
+/* Does the node update a step's state in place? */
 static bool writes_state(const finder *q, const anf_node *n) {
   return q->in_place && q->w->to[n->id] && q->w->to[n->id][0];
 }
@@ -150,7 +152,7 @@ static bool is_flat(const anf_node *n) {
   return anfi_lower_is_scalar((anfi_opcode)n->op) || anfi_is_op(n, ANF_OP_Cast);
 }
 
-static bool may_join(finder *q, const seen *s) {
+static bool may_join(finder *q, const candidate *s) {
   const anf_node *n = s->node;
   if (!keeps_rows(q->w, &q->f, n) || row_size(&q->f, n->type) > MAX_ROW) return false;
   if (q->flat && (!is_flat(n) || n->type->n != q->f.n)) return false;
@@ -160,20 +162,20 @@ static bool may_join(finder *q, const seen *s) {
   return true;
 }
 
-typedef struct joining {
-  ANFI_VEC(seen *) all;
-} joining;
+typedef struct group {
+  ANFI_VEC(candidate *) all;
+} group;
 
 /* Is a flat block the better for these? They share what they read, there is room, and none of them is the
  * epilogue of a product: a product goes tile by tile, and has no elements one by one. */
-static bool is_shared(finder *q, const joining *j) {
+static bool is_worth_sharing(finder *q, const group *j) {
   bool shares = q->written == 0;
   if (q->written >= MAX_WRITTEN || q->members + j->all.n > MAX_FLAT) return false;
   for (size_t k = 0; k < j->all.n; k++)
     for (size_t i = 0; i < j->all.at[k]->node->nin; i++) {
       const anf_node *n = j->all.at[k]->node, *x = n->in[i].def;
-      const seen *s = seen_of(q, x);
-      if (anfi_map_find(&q->left, x->id)) return false;
+      const candidate *s = candidate_of(q, x);
+      if (anfi_map_find(&q->fused, x->id)) return false;
       if (way_of(q->w, &q->f, n, i) != ROW_OWN) continue;
       shares |= s && s->is == MEMBER;
       shares |= anfi_map_find(&q->reads, x->id) != NULL;
@@ -181,7 +183,7 @@ static bool is_shared(finder *q, const joining *j) {
   return shares;
 }
 
-static void note_reads(finder *q, const joining *j) {
+static void note_reads(finder *q, const group *j) {
   for (size_t k = 0; k < j->all.n; k++)
     for (size_t i = 0; i < j->all.at[k]->node->nin; i++)
       if (way_of(q->w, &q->f, j->all.at[k]->node, i) == ROW_OWN)
@@ -189,9 +191,9 @@ static void note_reads(finder *q, const joining *j) {
   q->members += j->all.n;
 }
 
-/* Joins the node and what is left to it. What it reads is a member, or needs no member. */
-static bool join(finder *q, seen *first) {
-  joining j = {0};
+/* Adds the node and the producers fused into it. Every input is a member, or needs no member. */
+static bool try_join(finder *q, candidate *first) {
+  group j = {0};
   anfi_arena *a = q->tmp;
   if (!may_join(q, first)) return false;
   uint64_t bytes = row_size(&q->f, first->node->type) * 8;
@@ -200,13 +202,13 @@ static bool join(finder *q, seen *first) {
   for (size_t k = 0; k < j.all.n; k++)
     for (size_t i = 0; i < j.all.at[k]->node->nin; i++) {
       anfi_row_way way = way_of(q->w, &q->f, j.all.at[k]->node, i);
-      seen *x = seen_of(q, j.all.at[k]->node->in[i].def);
+      candidate *x = candidate_of(q, j.all.at[k]->node->in[i].def);
       if (!x || way == ROW_TYPE) continue;
       bool inner = way == ROW_OWN && x->is == NEW && x->inlined && may_join(q, x);
       if (inner) anfi_push(a, &j.all, x);
       else if (x->is == MEMBER ? way != ROW_OWN : x->depends) return false;
     }
-  if (q->flat && !is_shared(q, &j)) return false;
+  if (q->flat && !is_worth_sharing(q, &j)) return false;
   if (q->flat) note_reads(q, &j);
   for (size_t k = 0; k < j.all.n; k++) j.all.at[k]->is = MEMBER;
   q->bytes += bytes;
@@ -214,21 +216,21 @@ static bool join(finder *q, seen *first) {
   return true;
 }
 
-static void look(finder *q, seen *s) {
+static void consider(finder *q, candidate *s) {
   const anf_node *n = s->node;
   s->depends = writes_state(q, n) && q->written;
   for (size_t i = 0; i < n->nin && !s->depends; i++) {
-    const seen *x = input_of(q, n, i);
+    const candidate *x = input_of(q, n, i);
     s->depends = x && (x->depends || x->is == MEMBER);
   }
-  if (s->inlined || join(q, s)) return;
+  if (s->inlined || try_join(q, s)) return;
   s->is = OUTSIDE;
 }
 
 /* ---- windows ---- */
 
-/* Nothing behind it moves ahead of it, and nothing before it behind. */
-static bool is_wall(const anf_node *n) {
+/* A barrier: no node moves across it. */
+static bool is_barrier(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->type || n->flags & ANFI_NODE_EFFECT) return true;
   switch ((anfi_opcode)n->op) {
   case ANF_OP_MakeTuple:
@@ -247,14 +249,14 @@ static bool is_wall(const anf_node *n) {
 }
 
 /* The frame of a flat block around this node. */
-static bool flat_frame_of(finder *q, const seen *s) {
+static bool flat_frame_of(finder *q, const candidate *s) {
   const anf_type *t = s->node->type;
   if (s->inlined || s->node->kind != ANFI_APPLY || !plain(t) || !is_flat(s->node)) return false;
   q->f = (frame){t->n, t->dims, anfi_low_elements(t)};
   return q->f.rows >= LEAST_ROW;
 }
 
-/* The frame that a reduction asks for. */
+/* The frame of a reduction: its leading dims. */
 static bool frame_of(finder *q, const anf_node *n) {
   uint32_t axes = axes_of(q->w->cx, n);
   const anf_type *x = axes ? n->in[0].def->type : NULL;
@@ -266,7 +268,7 @@ static bool frame_of(finder *q, const anf_node *n) {
   return q->f.rows > 1 && row >= LEAST_ROW && row <= MAX_ROW;
 }
 
-static void forget(finder *q) {
+static void reset(finder *q) {
   q->bytes = q->written = q->members = 0;
   anfi_arena_free(q->tmp);
   anfi_map_init(&q->at, q->tmp);
@@ -278,29 +280,29 @@ static void forget(finder *q) {
   }
 }
 
-static void emit(finder *q, const seen *s) {
+static void emit(finder *q, const candidate *s) {
   gplan *p = q->plan;
   if (s->inlined) p->inlined[p->n / 64] |= UINT64_C(1) << (p->n % 64);
   p->node[p->n++] = s->node;
 }
 
-/* What is left to readers that come behind the loop goes with them: another block may take it in. */
+/* Producers fused into nodes behind the loop go with those: another block may take them in. */
 static void find_later(finder *q) {
   for (size_t i = q->window.n; i-- > 0;) {
-    seen *s = &q->window.at[i];
+    candidate *s = &q->window.at[i];
     s->later = s->is != MEMBER && (s->depends || (s->inlined && s->read_later && !s->read_now));
     for (size_t k = 0; k < s->node->nin; k++) {
-      seen *x = seen_of(q, s->node->in[k].def);
+      candidate *x = candidate_of(q, s->node->in[k].def);
       if (x && s->later) x->read_later = true;
       else if (x) x->read_now = true;
     }
   }
 }
 
-/* Those before the loop, and the loop. What comes behind it is the window that is left. */
+/* The nodes before the loop, then the loop. The nodes behind it are the next window. */
 static void emit_block(finder *q) {
   gplan *p = q->plan;
-  size_t left = 0;
+  size_t rest = 0;
   find_later(q);
   for (size_t i = 0; i < q->window.n; i++)
     if (q->window.at[i].is != MEMBER && !q->window.at[i].later) emit(q, &q->window.at[i]);
@@ -315,23 +317,23 @@ static void emit_block(finder *q) {
   b.to = p->n;
   anfi_push(q->w->a, &p->block, b);
   for (size_t i = 0; i < q->window.n; i++)
-    if (q->window.at[i].later) q->window.at[left++] = q->window.at[i];
-  q->window.n = left;
+    if (q->window.at[i].later) q->window.at[rest++] = q->window.at[i];
+  q->window.n = rest;
 }
 
-/* Members that write state do so before what comes behind the loop, which must not read the old one. */
-static bool keeps_state(const finder *q) {
+/* Members write state before the nodes behind the loop run: none of those may read the old state. */
+static bool state_is_safe(const finder *q) {
   anfi_map read;
   bool any = false;
   anfi_map_init(&read, q->tmp);
   for (size_t k = 0; k < q->window.n; k++) {
-    const seen *s = &q->window.at[k];
+    const candidate *s = &q->window.at[k];
     if (s->is != MEMBER) continue;
     any |= writes_state(q, s->node);
     for (size_t i = 0; i < s->node->nin; i++) *anfi_map_at(&read, s->node->in[i].def->id) = 1;
   }
   for (size_t k = 0; k < q->window.n && any; k++) {
-    const seen *s = &q->window.at[k];
+    const candidate *s = &q->window.at[k];
     if (s->is == MEMBER || !s->depends || writes_state(q, s->node)) continue;
     for (size_t i = 0; i < s->node->nin; i++)
       if (anfi_low_given(s->node->in[i].def) && anfi_map_find(&read, s->node->in[i].def->id))
@@ -340,15 +342,15 @@ static bool keeps_state(const finder *q) {
   return true;
 }
 
-/* A node between two members that is none itself has no place before the loop, nor behind it. */
+/* A node between two members that is none itself can go neither before the loop nor behind it. */
 static bool consistent(finder *q) {
   bool after = false; // a member
   for (size_t k = 0; k < q->window.n; k++) {
-    seen *s = &q->window.at[k];
+    candidate *s = &q->window.at[k];
     bool depends = after && s->is != MEMBER && writes_state(q, s->node);
     after |= s->is == MEMBER;
     for (size_t i = 0; i < s->node->nin; i++) {
-      const seen *x = input_of(q, s->node, i);
+      const candidate *x = input_of(q, s->node, i);
       if (!x) continue;
       if (s->is != MEMBER) depends |= x->is == MEMBER || x->depends;
       else if (x->is != MEMBER && x->depends) return false;
@@ -358,16 +360,16 @@ static bool consistent(finder *q) {
   return true;
 }
 
-/* A block of the frame that node number i asks for. */
+/* A block with the frame of candidate i. */
 static bool find_block(finder *q, size_t i) {
-  const seen *s = &q->window.at[i];
+  const candidate *s = &q->window.at[i];
   if (!(q->flat ? flat_frame_of(q, s) : frame_of(q, s->node))) return false;
-  forget(q);
+  reset(q);
   for (size_t k = 0; k < q->window.n; k++) {
     *anfi_map_at(&q->at, q->window.at[k].node->id) = k + 1;
-    if (!q->flat || k >= i) look(q, &q->window.at[k]);
+    if (!q->flat || k >= i) consider(q, &q->window.at[k]);
   }
-  return q->written > 1 && q->window.at[i].is == MEMBER && consistent(q) && keeps_state(q);
+  return q->written > 1 && q->window.at[i].is == MEMBER && consistent(q) && state_is_safe(q);
 }
 
 static void find_blocks(finder *q, bool flat) {
@@ -375,11 +377,11 @@ static void find_blocks(finder *q, bool flat) {
   for (size_t i = 0; i < q->window.n; i++)
     if (find_block(q, i)) {
       emit_block(q);
-      i = SIZE_MAX; // again from the first that is left
+      i = SIZE_MAX; // again from the first that remains
     }
 }
 
-static void empty(finder *q) {
+static void flush_window(finder *q) {
   find_blocks(q, false);
   find_blocks(q, true);
   for (size_t i = 0; i < q->window.n; i++) emit(q, &q->window.at[i]);
@@ -387,14 +389,14 @@ static void empty(finder *q) {
 }
 
 /* Relu(x @ W + b): both the product and the sum are fused into Relu, which runs on the product's tiles. */
-static bool is_left(finder *q, const seen *s, bool wall) {
-  bool found = wall;
+static bool is_left(finder *q, const candidate *s, bool barrier) {
+  bool found = barrier;
   for (size_t i = 0; i < s->node->nin && !found; i++)
-    found = anfi_map_find(&q->left, s->node->in[i].def->id) != NULL;
+    found = anfi_map_find(&q->fused, s->node->in[i].def->id) != NULL;
   return s->inlined && found;
 }
 
-/* Without what a loop computes behind its rounds. */
+/* Without nodes that a loop computes behind its rounds. */
 static anf_node **planned(glow *w, size_t *n, anf_node *const *order) {
   anf_node **r = ANFI_NEW_N(w->a, anf_node *, *n + 1);
   size_t k = 0;
@@ -411,17 +413,17 @@ gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
   finder q = {.w = w, .plan = p, .in_place = in_place, .tmp = anfi_scratch(w->cx)};
   p->node = ANFI_NEW_N(w->a, anf_node *, n + 1);
   p->inlined = ANFI_NEW_N(w->a, uint64_t, n / 64 + 1);
-  anfi_map_init(&q.left, w->a);
+  anfi_map_init(&q.fused, w->a);
   for (size_t i = 0; i < n; i++) {
-    seen s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i)};
-    bool wall = is_wall(order[i]);
-    q.end = !wall ? NULL : order[i]->kind == ANFI_APPLY ? anfi_op[order[i]->op].name : "call";
-    if (wall || q.window.n == WINDOW) empty(&q);
-    if (is_left(&q, &s, wall)) *anfi_map_at(&q.left, order[i]->id) = 1;
-    if (wall) emit(&q, &s);
+    candidate s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i)};
+    bool barrier = is_barrier(order[i]);
+    q.end = !barrier ? NULL : order[i]->kind == ANFI_APPLY ? anfi_op[order[i]->op].name : "call";
+    if (barrier || q.window.n == WINDOW) flush_window(&q);
+    if (is_left(&q, &s, barrier)) *anfi_map_at(&q.fused, order[i]->id) = 1;
+    if (barrier) emit(&q, &s);
     else anfi_push(w->a, &q.window, s);
   }
   q.end = NULL;
-  empty(&q);
+  flush_window(&q);
   return p;
 }

@@ -162,16 +162,13 @@ static void put_list(const walk *w, texpr l, uint64_t i, texpr address) {
 static void product(const walk *w, texpr a, texpr b, texpr c, const uint64_t *size, uint64_t len,
                     bool init, bool ta) {
   tstore *t = w->L->t;
-  texpr in[13 + TSLOT_COUNT] = {a, b, c};
-  uint32_t n = 3;
-  for (; n < 12; n++) in[n] = anfi_t_int(t, ANFI_S64, (int64_t)size[n - 3]);
-  if (len) in[n++] = anfi_t_int(t, ANFI_S64, (int64_t)len);
-  for (uint32_t i = 0; i < TSLOT_COUNT; i++) in[n++] = anfi_t_none(t);
+  texpr in[BRGEMM_COUNT] = {a, b, c};
   tattrs attrs = {0};
+  anfi_low_gemm_sizes(w->L, in, size);
+  if (len) in[BRGEMM_len] = anfi_t_int(t, ANFI_S64, (int64_t)len);
   if (init) attrs = anfi_t_attr_set(t, attrs, TA_init, 1);
   if (ta) attrs = anfi_t_attr_set(t, attrs, TA_trans_a, 1);
-  anfi_low_add(w->L, anfi_t_eval(t, anfi_t_intrin(t, len ? TI_list_brgemm : TI_brgemm,
-                                                  anfi_t_dt(ANF_TIR_void), n, in, attrs)));
+  anfi_low_add(w->L, anfi_t_eval(t, anfi_t_brgemm(t, in, attrs)));
 }
 
 /* Rows of results begin with the bias of their channel, if there is one. */

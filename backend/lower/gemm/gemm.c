@@ -36,6 +36,11 @@ static texpr least(gemm *p, texpr a, texpr b) {
 
 /* ---- calls of the kernel ---- */
 
+void anfi_low_gemm_sizes(anfi_low *L, texpr *in, const uint64_t *size) {
+  for (uint32_t i = BRGEMM_num; i <= BRGEMM_stride_b; i++)
+    in[i] = anfi_t_int(L->t, ANFI_S64, (int64_t)size[i - BRGEMM_num]);
+}
+
 typedef struct call {
   gemm_matrix a, b;     // a: all rows of the task
   texpr row, col, down; // down: rows from the task's first
@@ -50,35 +55,32 @@ static tattrs kernel_epilogue(gemm *p, const call *c, tattrs a, texpr *in) {
   tstore *t = p->L->t;
   if (q->bias && !p->wide) {
     a = anfi_t_attr_set(t, a, TA_post_bias, q->bias_in_sum ? 2 : 1);
-    in[TSLOT_bias] = address(p, q->bias, c->col);
+    in[BRGEMM_bias] = address(p, q->bias, c->col);
   }
   if (q->rhs) {
     a = anfi_t_attr_set(t, a, TA_post_binary, ADD);
-    in[TSLOT_binary_rhs] =
-        address(p, q->rhs, add(p, q->c0, add(p, mulc(p, c->row, q->ldc), c->col)));
+    in[BRGEMM_rhs] = address(p, q->rhs, add(p, q->c0, add(p, mulc(p, c->row, q->ldc), c->col)));
   }
   return q->relu ? anfi_t_attr_set(t, a, TA_post_relu, 1) : a;
 }
 
 static void call_kernel(gemm *p, const call *c) {
   anfi_low *L = p->L;
-  texpr in[12 + TSLOT_COUNT], none = anfi_t_none(L->t);
-  texpr to = p->sums == SUMS_IN_TILE ? ix(p, 0)
-                                     : add(p, p->to0, add(p, mulc(p, c->row, p->to_ld), c->col));
+  texpr in[BRGEMM_COUNT] = {NULL};
+  bool tile = p->sums == SUMS_IN_TILE;
+  texpr to = tile ? ix(p, 0) : add(p, p->to0, add(p, mulc(p, c->row, p->to_ld), c->col));
   anfi_low_open(L);
-  in[0] = address(p, c->a.tensor, add(p, c->a.at, mulc(p, c->down, p->a == A_BY_K ? 1 : c->a.ld)));
-  in[1] = address(p, c->b.tensor, c->b.at);
-  in[2] = address(p, p->to, to);
-  uint64_t size[] = {1, c->m, c->n, c->k, c->a.ld, c->b.ld, p->to_ld, 0, 0};
-  for (int i = 0; i < 9; i++) in[3 + i] = anfi_t_int(L->t, ANFI_S64, (int64_t)size[i]);
-  for (int i = 0; i < TSLOT_COUNT; i++) in[12 + i] = none;
+  in[BRGEMM_A] =
+      address(p, c->a.tensor, add(p, c->a.at, mulc(p, c->down, p->a == A_BY_K ? 1 : c->a.ld)));
+  in[BRGEMM_B] = address(p, c->b.tensor, c->b.at);
+  in[BRGEMM_C] = address(p, p->to, to);
+  anfi_low_gemm_sizes(L, in, (uint64_t[]){1, c->m, c->n, c->k, c->a.ld, c->b.ld, p->to_ld, 0, 0});
   tattrs a = {0};
   if (c->first) a = anfi_t_attr_set(L->t, a, TA_init, 1);
   if (p->a == A_BY_K) a = anfi_t_attr_set(L->t, a, TA_trans_a, 1);
   if (p->k_group > 1) a = anfi_t_attr_set(L->t, a, TA_vnni_b, p->column_sums ? 2 : 1);
-  if (c->last) a = kernel_epilogue(p, c, a, in + 12);
-  anfi_low_add(L, anfi_t_eval(L->t, anfi_t_intrin(L->t, TI_brgemm, anfi_t_dt(ANF_TIR_void),
-                                                  12 + TSLOT_COUNT, in, a)));
+  if (c->last) a = kernel_epilogue(p, c, a, in);
+  anfi_low_add(L, anfi_t_eval(L->t, anfi_t_brgemm(L->t, in, a)));
   if (c->last && p->sums != SUMS_IN_C) anfi_gemm_run_epilogue(p, c->row, c->col, c->m, c->n);
   anfi_low_add(L, anfi_low_close(L));
 }

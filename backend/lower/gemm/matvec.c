@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A matrix times a vector, where rows of the matrix lie in memory as the sums go along them: dot products
- * by vectors, some rows at once, so that the vector is read once for all of them. Element k goes to
- * partial sum k mod 32, as in rows.c; what is behind the last multiple of 32 comes in order and is added
- * at the end. Long sums of few rows are cut in slices, of which this holds (slices.c). */
+/* A matrix times a vector, where rows of the matrix are contiguous along the sum.
+ *
+ *   w[512, 256] @ x[256]        four dot products of rows at once, so that x is loaded once for four rows
+ *
+ * Element k goes to partial sum k mod 32 on every machine, as in rows.c; the elements behind the last multiple of 32
+ * are summed in order and added at the end. Long sums of few rows are split (split_k.c). */
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 

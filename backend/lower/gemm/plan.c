@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products by the cost model: types that kernels read, blocks, roles of A and B. */
+/* Products by the cost model: types that kernels read, cache blocks, roles of A and B. */
 #include "backend/lower/gemm/plan.h"
 
 static uint32_t bytes(anf_tir_elem e) { return (uint32_t)anfi_t_bytes(anfi_t_dt(e)); }
 
 anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s) {
   anfi_mm_types t = {.sum = anfi_mm_is_narrow(s->elem) ? ANF_TIR_f32 : s->elem};
-  t.a = t.b = s->elem == ANF_TIR_bf16 && isa->bf16 ? ANF_TIR_bf16 : t.sum;
+  t.a = t.b = s->elem == ANF_TIR_bf16 && anfi_isa_has(isa, CPU_bf16) ? ANF_TIR_bf16 : t.sum;
   if (s->bytes_a) t.a = s->bytes_a, t.b = s->bytes_b;
   return t;
 }
@@ -31,17 +31,18 @@ anfi_mm_shape anfi_mm_exchanged(const anfi_mm_shape *s) {
   return x;
 }
 
-/* With the roles of A and B exchanged the result comes out by columns, and is moved as well. That is
- * better where B is stored by columns and A has few rows, for B is then read as it is and only A copied;
- * and where the columns are so few that they leave much of a vector unused. */
+/* With swapped roles the result comes out transposed, and is transposed back. That is better where B is stored by
+ * columns and A has few rows, for then B is read as stored and only A is packed; and where columns are so few that they
+ * leave much of a vector unused. 0.97: at nearly
+ * equal cost operands stay (a guard: no row of bench_gemm depends on it). */
 static bool better_exchanged(const anfi_isa *isa, const anfi_mm_shape *s) {
-  enum { TURN = 2 }; // elements turned in a cycle
+  enum { PER_CYCLE = 2 }; // elements transposed
   if (!anfi_mm_may_exchange(s)) return false;
   if (s->tb) return s->m * (s->k + s->n) <= s->n * s->k;
   uint32_t lanes = isa->bytes / bytes(s->elem);
   if (!s->ta && anfi_tile_is_transposed(isa, lanes, s->m, s->n)) return false;
-  double turned = (double)(s->ta ? 0 : s->m) + (double)(s->m * s->n) / (double)s->k;
-  return s->m > s->n && anfi_tile_cost(isa, lanes, s->n, s->m) + turned / TURN <
+  double moved = (double)(s->ta ? 0 : s->m) + (double)(s->m * s->n) / (double)s->k;
+  return s->m > s->n && anfi_tile_cost(isa, lanes, s->n, s->m) + moved / PER_CYCLE <
                             0.97 * anfi_tile_cost(isa, lanes, s->m, s->n);
 }
 

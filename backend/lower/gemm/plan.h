@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* How products are cut: by the cost model, or by whoever measures (exec/tune.c). No plan changes a
- * bit of what comes out. */
+/* How a product is blocked: by the cost model, or by measurement (exec/tune.c). No plan changes a bit of the result. */
 #ifndef ANFI_LOWER_PLAN_H
 #define ANFI_LOWER_PLAN_H
 
@@ -11,7 +10,7 @@ static inline bool anfi_mm_is_narrow(anf_tir_elem e) {
   return e == ANF_TIR_f16 || e == ANF_TIR_bf16;
 }
 
-/* What a product is, as far as its plan follows from it. */
+/* A product, as far as its plan follows from it. */
 typedef struct anfi_mm_shape {
   anf_tir_elem elem;             // of the result, and of a and b,
   anf_tir_elem bytes_a, bytes_b; // unless these are not void
@@ -21,8 +20,8 @@ typedef struct anfi_mm_shape {
 } anfi_mm_shape;
 
 typedef struct anfi_mm_plan {
-  bool exchanged; // a and b have each other's roles: the result comes by columns,
-  anfi_blocks b;  // and blocks are those of that product
+  bool exchanged; // a and b swap roles: the result is transposed,
+  anfi_blocks b;  // and the blocks are those of that product
 } anfi_mm_plan;
 
 typedef struct anfi_mm_plans {
@@ -31,14 +30,14 @@ typedef struct anfi_mm_plans {
   bool prepack; // take b for pre-packed, whatever it holds: to measure how long that takes
 } anfi_mm_plans;
 
-/* What kernels read of a and b, and the type of their sums. f16 and bf16 are widened as they are copied,
- * unless there are dot products of bf16. */
+/* Types that kernels read, and of their sums. f16 and bf16 are widened when packed, unless there are dot products of
+ * bf16. */
 typedef struct anfi_mm_types {
   anf_tir_elem a, b, sum;
 } anfi_mm_types;
 anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s);
 
-/* May a and b have each other's roles? */
+/* May a and b swap roles? */
 bool anfi_mm_may_exchange(const anfi_mm_shape *s);
 /* The product that is computed then. */
 anfi_mm_shape anfi_mm_exchanged(const anfi_mm_shape *s);

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Products with few elements and long sums. Threads share the steps of K, not the elements: each slice
- * of K has sums of its own, which are added in order at the end. */
+/* Split-K: products with few elements and long sums.
+ *
+ *   [16, 65536] @ [65536, 16]   8 tasks sum 8192 steps each into a matrix of their own; the 8 are added in order
+ *
+ * Threads share K instead of the elements. The shape alone decides on the slices, not the machine or the number of
+ * threads, so that every run sums in the same order (stream-K and CUTLASS choose by the machine). */
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"
 
-/* Neither machine nor threads are asked. Each square of results and each slice may be a task; a product
- * with less to multiply and to read is over before others are awake. */
+/* Each square of results and each slice may be a task. A small product is done before other threads are awake. */
 uint64_t anfi_mm_split_k(uint64_t m, uint64_t n, uint64_t k) {
   enum { SIDE = 64, LEAST_STEPS = 1024, DEPTH = 64, LEAST_WORK = 1 << 20, READ = 4 };
   uint64_t squares = anfi_mm_up(m, SIDE) * anfi_mm_up(n, SIDE);

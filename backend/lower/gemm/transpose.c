@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Copies that exchange rows and columns: squares of one vector's side go through registers, what is
- * left element by element. Only moves bits, whatever the vectors of the machine are. */
+/* Transposing copies: squares of one vector's side go through registers by shuffles, the edges element by element.
+ *
+ *   a b        a c
+ *   c d   →    b d       two loads, two shuffles, two stores
+ *
+ * Only moves bits, whatever the vectors of the machine are. (Eklundh's method: log2(side) exchanges.) */
 #include "backend/lower/low.h"
 
 enum { SIDE_BYTES = 32, SIDE_MAX = 8 };

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nests that read a tensor across its order: what is behind one another in the result is far apart
- * there, so each element would be a line of the cache. Such a nest goes in squares. The part of the
- * tensor that a square reads is copied by registers (transpose.c) to a small array first, in the
- * order of the result, and read from there. What is left at the edges is read as it is. */
+/* Pointwise nests that read a tensor transposed.
+ *
+ *   y = Transpose(x) + 1.0      consecutive elements of y are a row of x apart: a cache line for each element
+ *
+ * Such a nest goes in squares (loop tiling). The part of the tensor that a square reads is transposed through registers
+ * (transpose.c) to a small array first, in the order of the result, and read from there; the edges are read as
+ * stored. */
 #include "backend/lower/low.h"
 
 enum { SIDE = 64, LARGEST_SIDE = 96, SMALLEST_SIDE = 8, MAX_READS = 4 };

@@ -105,6 +105,6 @@ bool anfi_im_intrinsic(imachine *m, const ins *i) {
   case TI_list_brgemm: return anfi_im_brgemm(m, i, e, arg);
   default:
     return shuffles(m, i, e, arg) ||
-           anfi_im_fail(m, e, false, ANF_E0859, anfi_t_intrins[i->sub].name);
+           anfi_im_fail(m, e, false, ANF_E0001, anfi_t_intrins[i->sub].name);
   }
 }

@@ -221,12 +221,18 @@ static bool call(checker *c, texpr e) {
 }
 
 static bool gemm_args(checker *c, texpr e) {
-  for (uint32_t i = 0; i < 3; i++)
-    if (!e->in[i]->dtype.ptr)
-      return fail(c, e->in[i], ANF_E0823, "operands A, B and C of brgemm must be pointers");
-  for (uint32_t i = 3; i < (e->sub == TI_brgemm ? 12u : 13u); i++)
-    if (!anfi_t_is_int(e->in[i]->dtype))
-      return fail(c, e->in[i], ANF_E0823, "sizes and strides of brgemm must be integers");
+  static const char *const wrong[] = {
+      [BRGEMM_IS_MATRIX] = "operands A, B and C of brgemm must be pointers",
+      [BRGEMM_IS_SIZE] = "sizes and strides of brgemm must be integers",
+      [BRGEMM_IS_EPILOGUE] = "bias, scales and rhs of brgemm must be pointers or none"};
+  for (uint32_t i = 0; i < BRGEMM_COUNT; i++) {
+    texpr x = anfi_t_brgemm_in(e, i);
+    bool good = !x ? anfi_t_brgemm_kinds[i] == BRGEMM_IS_EPILOGUE || anfi_t_brgemm_at(e, i) >= e->n
+                : anfi_t_brgemm_kinds[i] == BRGEMM_IS_SIZE ? anfi_t_is_int(x->dtype)
+                                                           : x->dtype.ptr;
+    if (!good)
+      return fail(c, e->in[anfi_t_brgemm_at(e, i)], ANF_E0823, wrong[anfi_t_brgemm_kinds[i]]);
+  }
   return true;
 }
 

@@ -5,7 +5,7 @@
  *                                __tir_init: brgemm_kernel_0[0] = anf_rt_brgemm_kernel(2, 2, 3, ...)
  *
  * __tir_init runs once when the module is loaded; equal shapes share a handle. A shape that is not constant is
- * looked up at the call. Epilogues beyond bias, scales, binary and relu stay intrinsics. */
+ * looked up at the call. */
 #include "backend/tir/tir.h"
 #include "backend/kernel/kernel.h"
 
@@ -25,16 +25,17 @@ static texpr s64(tstore *t, texpr e) {
 
 static texpr lookup(tstore *t, texpr e, bool *constant) {
   texpr in[12];
-  bool list = e->sub == TI_list_brgemm;
+  uint32_t n = 0;
+  anf_tir_elem type[3];
   *constant = true;
-  for (uint32_t i = 0; i < 8; i++) {
-    in[i] = s64(t, e->in[4 + i]);
-    *constant &= in[i]->kind == TX_constant;
+  for (uint32_t i = BRGEMM_M; i <= BRGEMM_stride_b; i++) {
+    in[n] = s64(t, anfi_t_brgemm_in(e, i));
+    *constant &= in[n++]->kind == TX_constant;
   }
-  for (uint32_t i = 0; i < 3; i++)
-    in[8 + i] = anfi_t_s32(t, (int32_t)e->in[list && i < 2 ? 2 : i]->dtype.elem);
-  in[11] = anfi_t_int(t, anfi_t_dt(ANF_TIR_s64), anfi_gemm_flags(e->u.attrs));
-  return anfi_t_rt_call(t, TRT_anf_rt_brgemm_kernel, 12, in);
+  anfi_t_brgemm_types(e, type);
+  for (uint32_t i = 0; i < 3; i++) in[n++] = anfi_t_s32(t, (int32_t)type[i]);
+  in[n++] = anfi_t_int(t, anfi_t_dt(ANF_TIR_s64), anfi_gemm_flags(e->u.attrs));
+  return anfi_t_rt_call(t, TRT_anf_rt_brgemm_kernel, n, in);
 }
 
 static texpr handle(user *u, texpr look) {
@@ -57,22 +58,21 @@ static texpr handle(user *u, texpr look) {
 
 static texpr pointer(tstore *t, texpr e) {
   tdtype d = anfi_t_ptr(ANF_TIR_void);
-  return anfi_t_is_void(e->dtype) ? anfi_t_int(t, d, 0) : anfi_t_cast(t, d, e);
+  return e ? anfi_t_cast(t, d, e) : anfi_t_int(t, d, 0);
 }
 
 static texpr lower(tvisitor *v, texpr e) {
   user *u = (user *)v->user;
-  if (e->kind != TX_intrin_call || (e->sub != TI_brgemm && e->sub != TI_list_brgemm)) return e;
+  if (!anfi_t_is_brgemm(e)) return e;
   bool list = e->sub == TI_list_brgemm, constant;
-  uint32_t slot = list ? 13 : 12, n = 0;
-  for (uint32_t i = TSLOT_binary_rhs + 1; i < TSLOT_COUNT; i++)
-    if (!anfi_t_is_void(e->in[slot + i]->dtype)) return e;
+  uint32_t n = 0;
   texpr look = lookup(v->t, e, &constant), in[9];
   in[n++] = constant ? handle(u, look) : look;
-  for (uint32_t i = 0; i < 3; i++) in[n++] = pointer(v->t, e->in[i]);
-  in[n++] = s64(v->t, e->in[3]);
-  if (list) in[n++] = s64(v->t, e->in[12]);
-  for (uint32_t i = 0; i < 3; i++) in[n++] = pointer(v->t, e->in[slot + i]);
+  for (uint32_t i = BRGEMM_A; i <= BRGEMM_C; i++) in[n++] = pointer(v->t, e->in[i]);
+  in[n++] = s64(v->t, anfi_t_brgemm_in(e, BRGEMM_num));
+  if (list) in[n++] = s64(v->t, anfi_t_brgemm_in(e, BRGEMM_len));
+  for (uint32_t i = BRGEMM_bias; i <= BRGEMM_rhs; i++)
+    in[n++] = pointer(v->t, anfi_t_brgemm_in(e, i));
   return anfi_t_rt_call(v->t, list ? TRT_anf_rt_brgemm_list_call : TRT_anf_rt_brgemm_call, n, in);
 }
 
