@@ -50,6 +50,7 @@ static const char *flags_of(cgen *c, int64_t flags) {
   return all;
 }
 
+/* A cast may add helper functions to the text, so macros are defined before the function begins. */
 static void define_load(cgen *c, const char *name, const char *operand, tdtype d) {
   const char *at = SAY("((const %s *)%s)[i]", name_of(d), operand);
   DEFINE("LOAD_%s(x, i) x = %s", name, as_f64(c, d, at));
@@ -61,7 +62,6 @@ static void define_blocks(cgen *c, tdtype ta, tdtype tb, bool list) {
       "((const %s *const *)g->%s)[(h) / g->num] + (h) %% g->num * g->stride_%s"};
   const char *a = SAY(entry[list], name_of(ta), "A", "a"),
              *b = SAY(entry[list], name_of(tb), "B", "b");
-  PUT("  const %s *a;\n  const %s *b;\n", name_of(ta), name_of(tb));
   DEFINE("FIND_BLOCKS(h) a = %s, b = %s", a, b);
 }
 
@@ -75,7 +75,6 @@ static const char *function(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list)
   const char *round = rounded(c, tc, pairs), *out = anfi_c_cast(c, tc, anfi_t_dt(ANF_TIR_f64), "x");
   declare_operands(c);
   if (!anfi_c_helper(c, name)) return name;
-  PUT("static void %s(const anf_brgemm *g) {\n", name);
   define_blocks(c, ta, tb, list);
   define_load(c, "A", "a", ta);
   define_load(c, "B", "b", tb);
@@ -88,6 +87,8 @@ static const char *function(cgen *c, tdtype ta, tdtype tb, tdtype tc, bool list)
   DEFINE("PAIRS %d", pairs);
   DEFINE("VNNI_GROUP %u", anfi_vnni_group(tb.elem));
   DEFINE("ROUND(x) (%s)", round);
+  PUT("static void %s(const anf_brgemm *g) {\n  const %s *a;\n  const %s *b;\n", name, name_of(ta),
+      name_of(tb));
   anfi_puts(c->helper, (const char *)anfi_brgemm_loop);
   PUT("}\n");
   for (size_t i = 0; i < ANFI_LEN(macros); i++) PUT("#undef %s\n", macros[i]);

@@ -105,13 +105,12 @@ static void strides(cgen *c, texpr v) {
   *anfi_map_at(&c->strides, anfi_key(v)) = anfi_key(s);
 }
 
-/* The elements of a local tensor: constant, unless a pass was left out that has it allocated. */
+/* The elements of a local tensor: constant, for passes have others allocated (anfi_c_ready). */
 static uint64_t elements(cgen *c, texpr v) {
   uint64_t n = 1;
   if (anfi_t_const_elems(v, &n)) return n;
-  anfi_fail(c->cx, anfi_t_loc(c->m->t, v->line, v->col), ANF_E0940,
-            "a local tensor of a size that is not known");
-  anfi_hint(c->cx, "run tensor_init and local_tensor_lowering_cpu before");
+  anfi_fail(c->cx, anfi_t_loc(c->m->t, v->line, v->col), ANF_E0001,
+            "a local tensor whose size is not known was not allocated");
   return 1;
 }
 
