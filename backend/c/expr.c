@@ -242,7 +242,7 @@ static const char *effect(cgen *c, texpr e, const char *const *in) {
   case TI_brgemm:
   case TI_list_brgemm: return anfi_c_gemm(c, e, in);
   default:
-    anfi_fail(c->cx, anfi_t_loc(c->m->t, e->line, e->col), ANF_E0940, anfi_t_intrins[e->sub].name);
+    anfi_fail(c->cx, anfi_t_loc(c->m->t, e->line, e->col), ANF_E0001, anfi_t_intrins[e->sub].name);
     return "0";
   }
 }
