@@ -152,7 +152,7 @@ anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
   if (t->kind == ANF_TYPE_TENSOR && t->dtype != ANF_KEY && anfi_type_elements(t, &n))
     return static_zeros(ad, g, t);
   if (!like) return anfi_ad_undef(ad, g, t);
-  anfi_opcode op = kept ? ANF_OP_KeptZeros : ANF_OP_ZerosLike;
+  anfi_opcode op = kept ? ANF_OP_ResidualZeros : ANF_OP_ZerosLike;
   return anfi_ad_typed(ad, anfi_apply(g, op, NULL, 1, &like), t);
 }
 
@@ -210,7 +210,7 @@ anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
   if (t == b->type && is_written(b, ad->m->cx)) return written_to(ad, g, b, a);
   if (t == b->type && is_written(a, ad->m->cx)) return written_to(ad, g, a, b);
   if (t->kind == ANF_TYPE_TENSOR) return anfi_ad_add(ad, g, a, b);
-  return anfi_ad_typed(ad, anfi_apply2(g, ANF_OP_KeptAdd, a, b), t);
+  return anfi_ad_typed(ad, anfi_apply2(g, ANF_OP_ResidualAdd, a, b), t);
 }
 
 /* ---- loops ---- */

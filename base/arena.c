@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Arenas: bump allocation in doubling chunks. No per-object free.
- * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) stands alone, a smaller one never
- * does; so growing a large array is one resize, and its size alone tells where a block lives. */
+ * INVARIANT: a block of ANFI_CHUNK_MIN bytes or more (rounded) is an allocation of its own, a smaller one
+ * never; so growing a large array is one resize, and the size of a block alone says where it lives. */
 #include "base/base.h"
 
 enum { ALIGN = 16, CHUNK_MAX = 2 * ANFI_HUGE_PAGE, SPARES = 64, SPARE_MIN = 16 * ANFI_CHUNK_MIN };
@@ -18,7 +18,7 @@ void anfi_arena_init(anfi_arena *a, anf_ctx *cx) {
   *a = (anfi_arena){.cx = cx, .chunk_size = ANFI_CHUNK_MIN};
 }
 
-/* ---- spare chunks: what arenas give back within the outermost entry serves the next ones, as the
+/* ---- spare chunks: chunks freed within the outermost entry are reused by the next arenas, as the
  * passes over a large program follow each other. Fresh pages cost more than most passes do. ---- */
 
 static bool kept(const anf_ctx *cx, size_t size) {

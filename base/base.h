@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What the whole library stands on: memory, interning, containers, diagnostics, files.
+/* The base of the library: memory, interning, containers, diagnostics, files.
  *
  * Glossary
- *   arena   chunks of memory freed together; large blocks in it can be resized in place of a copy
+ *   arena   chunks of memory freed together; large blocks in it can be resized without a copy
  *   frame   one protected API entry. Allocation that fails jumps back to the innermost frame, so
  *           inner code has no error plumbing for memory; everything it owns is in an arena or on
  *           the frame's defer list.
@@ -79,7 +79,7 @@ static inline void *anfi_bump(anfi_arena *a, size_t size) {
 }
 /* As realloc; `old` is the size that `p` was allocated with. */
 void *anfi_grow(anfi_arena *a, void *p, size_t old, size_t size);
-/* Hands back a block of `size` bytes at once if it stands alone; a smaller one goes with the arena. */
+/* Frees a large block of `size` bytes at once; a smaller one is freed with the arena. */
 void anfi_give_back(anfi_arena *a, void *p, size_t size);
 char *anfi_strndup(anfi_arena *a, const char *s, size_t len);
 char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) ANFI_PRINTF(2, 3);
@@ -99,7 +99,7 @@ char *anfi_sprintf(anfi_arena *a, const char *fmt, ...) ANFI_PRINTF(2, 3);
    (v)->at[(v)->n++] = (x))
 void *anfi_vec_grow(anfi_arena *a, void *at, size_t *cap, size_t elem);
 
-/* ctx.c: a context; `fill` puts into it, inside a frame, what the folders above start with. */
+/* ctx.c: a context; `fill` adds, inside a frame, the initial state of the folders above. */
 anf_ctx *anfi_ctx_new(const anf_ctx_opts *o, void (*fill)(anf_ctx *));
 /* Raw memory of the context, tracked; NULL on failure. Use arenas where you can. */
 void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size);
@@ -176,13 +176,13 @@ typedef struct anfi_map {
   anfi_arena *arena;
   struct anfi_map_slot *slots;
   size_t nslot, n;
-  uint64_t zero; // the value of key 0, which stands for a free slot
+  uint64_t zero; // the value of key 0, since a 0 marks a free slot
   bool has_zero;
 } anfi_map;
 void anfi_map_init(anfi_map *m, anfi_arena *a);
-/* The place of the value of `key`, made (as 0) if absent; valid until the next call. */
+/* The slot of the value of `key`, made (as 0) if absent; valid until the next call. */
 uint64_t *anfi_map_at(anfi_map *m, uint64_t key);
-/* The value's place, or NULL. */
+/* The value's slot, or NULL. */
 uint64_t *anfi_map_find(const anfi_map *m, uint64_t key);
 static inline uint64_t anfi_key(const void *p) { return (uint64_t)(uintptr_t)p; }
 
@@ -210,7 +210,7 @@ const char *anfi_code_text(anfi_code code); // as for printf
 bool anfi_fail(anf_ctx *cx, anfi_loc loc, anfi_code code, ...);
 /* The status of an inner frame, which has recorded why, becomes this frame's. Always false. */
 bool anfi_fail_as(anf_ctx *cx, anf_status st);
-/* Is this code among what was recorded behind the first `from`? And forget all that. */
+/* Is this code among the findings after the first `from`? And drop those findings. */
 bool anfi_diag_has(const anf_diag *d, size_t from, anfi_code code);
 void anfi_diag_forget(anf_diag *d, size_t from);
 /* Further words on the item recorded last. */
@@ -270,7 +270,7 @@ typedef enum anfi_complex_fn {
 void anfi_complex(anfi_complex_fn f, const double a[2], const double b[2], double out[2]);
 double anfi_polygamma(int n, double x);
 
-/* os_posix.c: the only place of this folder that calls the system */
+/* os_posix.c: system calls */
 /* Reads a whole file into the arena, NUL-terminated; "-" is standard input. Fails with E03xx. */
 bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, size_t *len);
 /* The first bytes of a file, n at most; 0 if it cannot be read. */
@@ -324,10 +324,10 @@ bool anfi_os_put(anf_ctx *cx, const char *dir, const char *name, const void *p, 
 bool anfi_os_get(anf_ctx *cx, const char *path, char **out, size_t *len, bool *foreign);
 bool anfi_os_list(anf_ctx *cx, const char *dir, anfi_files *out); // false: it cannot be read
 void anfi_os_touch(const char *path);
-/* What tells the build of a loaded object from others: that which has the address, that of the library. */
+/* Identifies the build of a loaded object: the one that has the address; and of the library. */
 const char *anfi_os_build_of(anfi_arena *a, uintptr_t address);
 const char *anfi_os_this_build(anfi_arena *a);
-/* Where compiled code is kept: ANFORA_CACHE, or else the user's folder for such. NULL: nowhere. */
+/* The folder of the code cache: ANFORA_CACHE, or else the user's. NULL: no cache. */
 const char *anfi_os_cache_dir(anfi_arena *a);
 
 /* os_process.c: other programs, temporary folders, shared objects */

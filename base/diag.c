@@ -92,7 +92,7 @@ static void remove_sources(anf_ctx *cx, const char *file, const char *text) {
 void anfi_source_remove(anf_ctx *cx, const char *file) { remove_sources(cx, file, NULL); }
 void anfi_source_remove_text(anf_ctx *cx, const char *text) { remove_sources(cx, NULL, text); }
 
-enum { SHOWN_LINE = 400 }; // bytes of a source line that are kept
+enum { SHOWN_LINE = 400 }; // bytes of a source line in a finding
 
 static const char *line_text(anfi_arena *a, anfi_loc loc) {
   const source *s = loc.file ? a->cx->sources : NULL;

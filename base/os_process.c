@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Other programs, temporary folders, shared objects. No shell is involved: what a user names is one
+/* Other programs, temporary folders, shared objects. No shell is involved: a name from a user is one
  * argument, whatever characters it has. */
 #define _DEFAULT_SOURCE // mkdtemp
 #include "base/base.h"

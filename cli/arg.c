@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Arguments of a function from words of the command line: by place, or name=value. */
+/* Arguments of a function from words of the command line: by position, or name=value. */
 #include "cli/cli.h"
 #include "ir/ir.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Assembly for people: what debuggers are told of lines becomes the lines themselves, in front of the
+/* Assembly for people: line information for debuggers becomes the source lines themselves, in front of the
  * instructions that were made of them; directives that say nothing about the code are left out. */
 #include "cli/cli.h"
 

@@ -43,10 +43,10 @@ struct cli {
   anf_diag *d;
   const cli_command_info *command; // NULL before it is known
   const char *value[OPT_COUNT];    // NULL: not given; "" for one that takes no argument
-  const char **arg;                // what is not an option
-  size_t narg, nplain;             // how many, and how many stand before --
+  const char **arg;                // words that are no options
+  size_t narg, nplain;             // how many, and how many before --
   bool colour;
-  anf_status status; // of what failed first
+  anf_status status; // of the first failure
   int write_errno;   // of standard output, or 0
 };
 
@@ -78,7 +78,7 @@ int cli_status(cli *c, anf_status st);
 int cli_write(cli *c, const char *text, size_t len);
 void cli_put(cli *c, const char *text, size_t len); // to standard output
 /* The number that an option has, at most `max`; `*out` stays as it is if the option is not given.
- * False after saying what is wrong. */
+ * False after a message. */
 bool cli_number(const cli *c, cli_option o, uint64_t max, uint64_t *out);
 
 /* load.c: files and functions */
@@ -96,12 +96,12 @@ anf_graph *cli_function(cli *c, anf_module *m, cli_target t);
 anf_status cli_signature(cli *c, anf_graph *g, const char *sig, const anf_type **types);
 /* The types that g is compiled for: of --sig, or as its parameters declare them. */
 anf_status cli_types(cli *c, anf_graph *g, const anf_type **types);
-/* cmd_build.c: what --cpu says. */
+/* cmd_build.c: the target of --cpu. */
 bool cli_cpu(cli *c, anf_target_machine *tm);
 /* cmd_cache.c: of engines that compile what is run; what they made before is found in the user's
  * folder. */
 anf_jit_opts cli_jit_options(const cli *c);
-/* cmd_print.c: what operations share a loop, on standard error. */
+/* cmd_print.c: the fused operations, on standard error. */
 anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate);
 /* The same for all parameters but the first, whose type is given. */
 anf_status cli_types_after(cli *c, anf_graph *g, const anf_type *first, const anf_type **types);

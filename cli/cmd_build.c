@@ -9,7 +9,7 @@ static const char *const ending[ANF_BUILD_FORM_COUNT] = {[ANF_BUILD_OBJ] = ".o",
                                                          [ANF_BUILD_ASM] = ".s",
                                                          [ANF_BUILD_C] = ".c"};
 
-/* The words of --emit as bits; 0 after saying what is wrong. */
+/* The words of --emit as bits; 0 after a message. */
 static unsigned forms_of(const cli *c) {
   const char *s = c->value[OPT_EMIT];
   unsigned forms = 0;
@@ -62,7 +62,7 @@ static const char *name_of(cli *c, const char *function, const char *file) {
   return stem(c, c->value[OPT_OUTPUT] ? c->value[OPT_OUTPUT] : file);
 }
 
-/* The state of a step, if the program says no type for it, is of the type of what `init` gives. */
+/* The state of a step, if the program says no type for it, has the type of `init`'s result. */
 static anf_status step_types(cli *c, anf_module *m, anf_graph *g, const anf_type **types) {
   anf_graph *init = anf_module_find(m, "init");
   bool known = !anf_graph_param_count(g) || anf_node_type(anf_graph_param(g, 0)) || g == init;
@@ -127,7 +127,7 @@ static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
   const char *by = c->value[OPT_BACKEND];
   if (by && !anf_jit_kind_of(by, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
   if (!cli_cpu(c, tm)) return false;
-  if (!o->tune || tm->cpu[0]) o->jit.target = tm; // else of the machine at hand
+  if (!o->tune || tm->cpu[0]) o->jit.target = tm; // else of this machine
   return true;
 }
 

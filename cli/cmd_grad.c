@@ -15,7 +15,7 @@ anf_status cli_grad(cli *c, anf_graph *g, bool value, anf_graph **out) {
   return anf_grad(g, &o, c->d, out);
 }
 
-/* The function and its gradient stay; what else the file has, the passes drop. */
+/* The function and its gradient stay; the passes drop the rest of the file. */
 static void hide_others(anf_module *m, const anf_graph *f, const anf_graph *g) {
   for (size_t i = 0; i < m->graphs.n; i++) {
     anf_graph *x = m->graphs.at[i];

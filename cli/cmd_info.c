@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora help, version, explain: what needs no program. */
+/* anfora help, version, explain: commands that need no program. */
 #include "cli/cli.h"
 
 #include <jansson.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora reduce: the smallest program that fails as a given one does. How a program fails is an
  * `outcome`: that of a command on it, or else of running it before and after a pipeline. Work on a
- * candidate is a frame with diagnostics of its own, so that what goes wrong there is not told. */
+ * candidate is a frame with diagnostics of its own, so that its errors are not shown. */
 #define _POSIX_C_SOURCE 200809L
 #include "cli/cli.h"
 #include "frontend/load.h"
@@ -28,7 +28,7 @@ static const char *const how_text[] = {"",
 typedef struct {
   how how;
   int status;   // of the command
-  char code[8]; // "E0442"; "" if none is told
+  char code[8]; // "E0442"; "" if there is none
 } outcome;
 
 typedef struct {
@@ -110,7 +110,7 @@ static bool same(const anf_value *a, const anf_value *b) {
   return function || anf_value_same(a, b);
 }
 
-/* Before the passes `first` says what the program gives; they may not change it. */
+/* `first`: result of the program before the passes, which must not change it. */
 static how compare(const job *j, anf_module *m, anf_diag *d, outcome *o) {
   anf_value *before = NULL, *after = NULL;
   anf_opt_opts opts = {

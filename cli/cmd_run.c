@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anfora run: calls a function with arguments of the command line and shows what it gives. */
+/* anfora run: calls a function with arguments of the command line and prints the result. */
 #include "cli/cli.h"
 #include "ir/ir.h"
 

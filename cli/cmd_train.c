@@ -2,7 +2,7 @@
 /* anfora train: runs a step function over the rows of arrays, epoch by epoch.
  * The program has init(key), which makes the state, and step(state, x, ..), which gives (state,
  * outputs); perhaps test(state, x, ..), which gives outputs. Parameters after the state are the
- * arrays of the data by name; those of test have _test behind. */
+ * arrays of the data by name; names of those of test end in _test. */
 #define _XOPEN_SOURCE 700 // sigaction, SA_RESETHAND
 #include "cli/train.h"
 
@@ -148,7 +148,7 @@ static const char *percent(double accuracy, char *out, size_t n) {
   return out;
 }
 
-/* Held-out data after an epoch: the last number told is the result. */
+/* Held-out data after an epoch: the last printed number is the result. */
 static bool test(cli *c, training *t, uint64_t epoch) {
   char words[40];
   double seconds = (double)(anfi_os_now_ns() - t->log.start) / 1e9,
@@ -223,7 +223,7 @@ static bool train(cli *c, training *t) {
   return true;
 }
 
-/* ---- what is written ---- */
+/* ---- files ---- */
 
 static bool write_file(cli *c, const char *path, anf_text *text, anf_status st) {
   bool good = st == ANF_OK && anfi_os_write(c->cx, path, text->text, text->len);
@@ -284,7 +284,7 @@ static bool write_tir(cli *c, const training *t) {
   return write_file(c, path, &tir, st);
 }
 
-/* Where the time of a step went, beside what the machine can do. */
+/* The times of a step, beside the peak rates of the machine. */
 static bool write_table(cli *c, const training *t) {
   anf_text table = {.cx = c->cx};
   double gflops, gbytes;

@@ -226,7 +226,7 @@ void cli_bash(anf_text *o) {
                "  esac\n}\ncomplete -o filenames -F _anfora anfora\n");
 }
 
-/* Help texts stand between single quotes and in brackets. */
+/* Help texts go between single quotes and in brackets. */
 static void zsh_text(anf_text *o, const char *s) {
   for (; *s; s++) {
     if (*s == '\'') anfi_puts(o, "'\\''");

@@ -9,7 +9,7 @@
 
 enum { MAX_DEPTH = 500 };
 
-/* NULL from jansson is out of memory: nothing else can fail with what is passed here. */
+/* NULL from jansson is out of memory: nothing else can fail with these arguments. */
 static json_t *need(cli *c, json_t *j) {
   if (!j) anfi_throw_nomem(c->cx);
   return j;
@@ -23,7 +23,7 @@ static void append(cli *c, json_t *list, json_t *value) {
   if (json_array_append_new(list, value) != 0) anfi_throw_nomem(c->cx);
 }
 
-/* Text that may not be UTF-8: what is not becomes U+FFFD. */
+/* Text that may not be UTF-8: invalid bytes become U+FFFD. */
 static json_t *string(cli *c, const char *s, size_t n) {
   anf_text t = {.cx = c->cx};
   for (size_t i = 0; i < n;) {
@@ -170,7 +170,7 @@ static int to_stdout(const char *s, size_t n, void *user) {
 }
 
 int cli_json_write(cli *c, json_t *object) {
-  json_dump_callback(object, to_stdout, c, 0); // a failure is told at the end
+  json_dump_callback(object, to_stdout, c, 0); // a failure is reported at the end
   putchar('\n');
   json_decref(object);
   return EXIT_OK;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The command `anfora`: reads the command line by the table, runs one command, tells how it went.
+/* The command `anfora`: reads the command line by the table, runs one command, and reports the status.
  * Messages go to standard error, results to standard output; a result that could not be written is
  * never a success. */
 #define _POSIX_C_SOURCE 200809L
@@ -77,8 +77,8 @@ typedef struct {
 
 static void make_grammar(const cli_command_info *command, grammar *g) {
   size_t n = 0, k = 0;
-  g->shorts[k++] = '-'; // tell arguments in their place
-  g->shorts[k++] = ':'; // tell a missing argument from an unknown option
+  g->shorts[k++] = '-'; // return arguments in order
+  g->shorts[k++] = ':'; // distinguish a missing argument from an unknown option
   for (cli_option o = 0; o < OPT_COUNT; o++) {
     const cli_option_info *t = &cli_option_table[o];
     if (!cli_takes(command, o)) continue;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Models of PNNX on the command line: anfora import, and run --debug, which runs a model as what it
- * is and says what each operator gave. All other commands read a model as a program. */
+/* Models of PNNX on the command line: anfora import, and run --debug, which runs a model
+ * operator by operator and prints statistics of each operand. All other commands read a model as a program. */
 #include "cli/cli.h"
 #include "ir/ir.h"
 
@@ -102,7 +102,7 @@ anf_status cli_debug_param(cli *c, const char *file, const anf_exec_opts *exec,
   anf_pnnx_opts o = {
       .size = sizeof o, .exec = exec, .interpret = !exec, .debug = put_operand, .user = c};
   anf_status st = load(c, file, &p);
-  if (st == ANF_OK) st = cli_load(c, file, &m); // its parameters tell the types of the words
+  if (st == ANF_OK) st = cli_load(c, file, &m); // its parameters have the types of the words
   if (st == ANF_OK)
     st = cli_arguments(c, anf_module_find(m, "main"), c->arg + 1, c->narg - 1, &args);
   for (size_t i = 0; st == ANF_OK && i < anf_pnnx_input_count(p); i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What anfora train is made of: cmd_train.c the loop, train_data.c batches of arrays, train_show.c what
+/* The parts of anfora train: cmd_train.c the loop, train_data.c batches of arrays, train_show.c what
  * is shown and the curve. */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
@@ -41,7 +41,7 @@ typedef struct train_log {
   bool terminal;
   size_t nstep, done;
   uint64_t start, shown;    // ns
-  anfi_arena *arena;        // of what follows
+  anfi_arena *arena;        // of the fields below
   ANFI_VEC(double) loss;    // of each step
   ANFI_VEC(double) test;    // accuracy (or loss) on held-out data, by epoch
   ANFI_VEC(size_t) test_at; // after which step
@@ -49,7 +49,7 @@ typedef struct train_log {
   const char *test_name;
 } train_log;
 void train_show(train_log *log, double loss, double accuracy, bool last);
-/* The losses, and what held-out data gave, as a drawing. */
+/* The losses, and the results of held-out data, as a drawing. */
 void train_curve(const train_log *log, const char *title, anf_text *out);
 
 #endif

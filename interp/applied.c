@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A function as it is called with certain arguments: a copy of its module, in which a graph of its
- * own calls it with those arguments that are functions put in. What such a function captured and has
- * bound is data, and so are more parameters. */
+ * own calls it with the function arguments substituted. Captures and bound arguments of these are data and
+ * become further parameters. */
 #include "interp/applied.h"
 
 #include "anfora/opt.h"
@@ -51,7 +51,7 @@ static anf_graph *copy_of(const making *k, const anf_graph *g) {
   return k->copy[i];
 }
 
-/* A function value as a node: Partial of the code and new parameters for what it binds. Captures
+/* A function value as a node: Partial of the code and new parameters for the bound values. Captures
  * are leading parameters of the code by now. Recursion is over functions bound by functions. */
 static anf_node *function(making *k, anf_value *v) {
   const anfi_fn *f = anfi_value_fn(v);

@@ -10,13 +10,13 @@ typedef struct anfi_given {
   const anf_type *type;
   anf_value *fn;
   anf_value *value; // which is part of the program, or NULL
-  anf_value *fixed; // the same, in every call: told by its address
+  anf_value *fixed; // the same in every call: identified by address
 } anfi_given;
 
 /* A module of its own, the frame's, with the graph (NULL: args[0], a function, is called) as it is
  * called with such arguments; the only public graph is the one to run. Its parameters are the
- * arguments, each function replaced by what it captured and has bound, in order. `origins`, in the
- * arena: what the graphs of the copy were made from. NULL with an error. */
+ * arguments, each function replaced by its captures and bound arguments, in order. `origins`, in the
+ * arena: the originals of the copy's graphs. NULL with an error. */
 anf_graph *anfi_applied(anf_ctx *cx, anf_graph *g, size_t n, const anfi_given *args, anfi_arena *a,
                         anfi_origins *origins);
 

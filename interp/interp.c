@@ -2,8 +2,8 @@
 /* The reference interpreter: an iterative machine with frames on its own stack.
  * Every value in flight is in a slot, in `acc`, or in a mapping of a frame, so one cleanup frees
  * all of them however a run ends: by an error, a limit, or memory that runs out in the middle of a
- * step. A call that is a graph's last step takes the place of its frame, so loops through header
- * graphs run in constant space. */
+ * step. A call that is a graph's last step replaces its frame (tail call), so loops through header graphs
+ * run in constant space. */
 #include "interp/interp.h"
 
 typedef anfi_machine machine;
@@ -16,7 +16,7 @@ enum { FUEL = 4096, STACK_MIN = 64 };
 #endif
 enum { MAX_DEPTH = 10000000, MAX_NOTES = 10 };
 
-/* ---- places ---- */
+/* ---- operands ---- */
 
 static anfi_loc graph_loc(const anf_graph *g) {
   const anfi_debug *d = &g->module->debugs.at[g->debug];
@@ -129,7 +129,7 @@ static const anfi_plan *plan_of(machine *m, anf_graph *g) {
 
 /* ---- calls ---- */
 
-/* Arguments in slot[first..] become what the parameters' declared types want. */
+/* Converts arguments in slot[first..] to the parameters' declared types. */
 static bool fit_arguments(machine *m, const anfi_plan *pl, size_t first) {
   anfi_fit *fit = m->nframe ? &m->fit : &m->outer;
   fit->dims.n = 0;
@@ -187,7 +187,7 @@ static frame *push_frame(machine *m, size_t base) {
 
 anfi_call_frame *anfi_machine_enter_map(machine *m, size_t base) { return push_frame(m, base); }
 
-/* What stands at slot[p..sp) moves down over the running frame, which ends. */
+/* Moves slot[p..sp) down over the running frame, which ends. */
 static void replace_frame(machine *m, frame *f, size_t p) {
   size_t to = f->base - 1, n = m->sp - p;
   for (size_t i = to; i < p; i++) anfi_drop(m->slot[i]);
@@ -405,7 +405,7 @@ static bool check_given(anf_ctx *cx, size_t n, anf_value *const *args) {
   return true;
 }
 
-/* slot[0] of the machine is what is called. */
+/* slot[0] of the machine is the callee. */
 static anf_value *finish(machine *m, size_t n, anf_value *const *args) {
   if (!check_given(m->cx, n, args)) return NULL;
   anfi_machine_reserve(m, n);
@@ -419,8 +419,8 @@ static anf_value *finish(machine *m, size_t n, anf_value *const *args) {
   return v;
 }
 
-/* The result of a copy, in terms of the program; takes v. */
-static anf_value *told(anf_ctx *cx, const anfi_prepared *p, anf_value *v) {
+/* The result of a specialised copy as a value of the program; takes v. */
+static anf_value *original_result(anf_ctx *cx, const anfi_prepared *p, anf_value *v) {
   if (!v || !p->g->form) return v;
   anfi_value_guard(v);
   anf_value *r = anfi_formed(cx, p->g->form, &p->origins, v);
@@ -444,7 +444,7 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0));
   anf_value *v = finish(m, n, args);
-  return p.g != g ? told(cx, &p, v) : v;
+  return p.g != g ? original_result(cx, &p, v) : v;
 }
 
 anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
@@ -461,7 +461,7 @@ static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *cons
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, p.g ? anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0) : anfi_keep(f));
   anf_value *v = finish(m, n, args);
-  return p.g ? told(cx, &p, v) : v;
+  return p.g ? original_result(cx, &p, v) : v;
 }
 
 anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,

@@ -17,7 +17,7 @@
 
 typedef ANFI_VEC(anf_value *) anfi_values;
 
-/* An operand: two bits say what `at` counts. */
+/* An operand: two bits select the array that `at` indexes. */
 enum { ANFI_LOCAL, ANFI_CAPTURE, ANFI_CONST, ANFI_CLOSURE };
 static inline uint32_t anfi_operand(uint32_t kind, uint32_t at) { return kind << 30 | at; }
 static inline uint32_t anfi_operand_kind(uint32_t o) { return o >> 30; }
@@ -42,8 +42,8 @@ typedef struct anfi_step {
   uint32_t dst;                  // slot of the result, or ANFI_NO_SLOT
   const uint32_t *in;            // operands, then slots that nothing uses after this step
   anf_value **attr;              // by schema index; NULL where an input gives it
-  const anf_node *node;          // what it comes from
-  bool elementwise;              // types of inputs tell the result's: those seen last are kept
+  const anf_node *node;          // its origin
+  bool elementwise;              // the result type follows from input types: caches the last ones
   const anf_type *seen[3], *type;
 } anfi_step;
 
@@ -87,19 +87,19 @@ typedef struct anfi_dim_size {
   int64_t dim, size;
 } anfi_dim_size;
 
-/* What symbolic dims stand for, and why a value did not fit. */
+/* The sizes of symbolic dims, and why a value did not fit. */
 typedef struct anfi_fit {
   anf_ctx *cx;
   anfi_arena *arena;
-  bool host; // from outside: what loses nothing is converted
+  bool host; // from outside: lossless conversions are allowed
   ANFI_VEC(anfi_dim_size) dims;
   const anf_type *want; // of the part that did not fit
   const anf_value *got;
-  int64_t symbol, size; // a dim that stands for another size already, or 0
+  int64_t symbol, size; // a dim bound to another size already, or 0
   bool range;           // the type would do, the number is outside
   bool converted;       // set where a number takes a type that is not its own
 } anfi_fit;
-/* Whether v fits t, and what becomes of it: a new reference. Records nothing. */
+/* v checked against t and converted: a new reference, or NULL. Records no error. */
 bool anfi_fit_value(anfi_fit *f, anf_value *v, const anf_type *t, anf_value **out);
 /* Whether v fits t, without converting it. */
 bool anfi_fits(anfi_fit *f, const anf_value *v, const anf_type *t);
@@ -108,7 +108,7 @@ const char *anfi_fit_why(anfi_fit *f, anf_text *o);
 /* "f32[2]", "a tuple of 3 items": in a few words. */
 void anfi_put_kind(anf_text *o, const anf_value *v);
 
-/* ---- interp.c and what steps need of it ---- */
+/* ---- interp.c, and its helpers for steps ---- */
 
 typedef struct anfi_mapping anfi_mapping;
 typedef struct anfi_call_frame {
@@ -120,7 +120,7 @@ typedef struct anfi_call_frame {
   struct anfi_looping *loop; // of a loop
 } anfi_call_frame;
 
-/* Told of each op that was computed: its node, its inputs, what it made. */
+/* Called after each op: its node, its inputs, its result. */
 typedef void (*anfi_watch)(void *user, const anf_node *node, size_t n, anf_value *const *in,
                            const anf_value *out);
 
@@ -138,11 +138,11 @@ typedef struct anfi_machine {
   anf_value **arg; // borrowed inputs of one step
   size_t arg_cap;
   anf_value *acc;               // a result on its way, owned
-  anf_text text;                // what is printed, and words for messages
+  anf_text text;                // printed text, and words for messages
   anfi_fit fit, outer;          // of calls inside, of the call from outside
-  const anf_graph *outer_graph; // what was called from outside
+  const anf_graph *outer_graph; // the graph called from outside
   uint64_t steps, fuel;         // steps taken when fuel was last given; steps until the next check
-  anfi_watch watch;             // sees what each op made; or NULL
+  anfi_watch watch;             // called with each op's result; or NULL
   void *watch_user;
 } anfi_machine;
 

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loop(step, [n or go], w.., s.., xs..), as its row says. A frame without a plan holds the step at
  * slot[base] and w.., s.., xs.. after it, the state being replaced in place, so a loop of any
- * length runs in constant space apart from the stacks that it writes. */
+ * length runs in constant space, its stacks excepted. */
 #include "interp/interp.h"
 
 struct anfi_looping {
   size_t nw, ns, nx, nout;
-  bool counted, guarded, reverse, told, finished;
+  bool counted, guarded, reverse, gives_rounds, finished;
   size_t n, done;  // rounds to go, if counted; rounds that were done
   size_t cap;      // rows of `out`
-  anf_value **out; // row of a round: what it gave for each stack; owned, or NULL
+  anf_value **out; // row of a round: its value for each stack; owned, or NULL
 };
 typedef struct anfi_looping looping;
 
@@ -33,7 +33,7 @@ static void reserve_rows(anf_ctx *cx, looping *l, size_t rows) {
   l->cap = cap;
 }
 
-/* ---- what the attributes say ---- */
+/* ---- attributes ---- */
 
 static bool read_count(anfi_machine *m, uint32_t k, size_t left, size_t *out) {
   const anfi_fn *loop = anfi_value_fn(m->slot[m->sp - 1]);
@@ -57,7 +57,7 @@ static bool is_set(anfi_machine *m, uint32_t k) {
 static bool read_attrs(anfi_machine *m, size_t nargs, looping *l) {
   *l = (looping){.counted = is_set(m, ANFI_LOOP_COUNTED),
                  .reverse = is_set(m, ANFI_LOOP_REVERSE),
-                 .told = is_set(m, ANFI_LOOP_ROUNDS)};
+                 .gives_rounds = is_set(m, ANFI_LOOP_ROUNDS)};
   l->guarded = is_set(m, ANFI_LOOP_GUARDED);
   if (l->counted && l->guarded) return fail(m, "a counted loop has no guard");
   if (l->counted && !nargs--) return fail(m, "a counted loop needs its number of rounds");
@@ -122,17 +122,17 @@ static size_t index_of(const looping *l) { return l->reverse ? l->n - 1 - l->don
 
 static bool finish(anfi_machine *m, anfi_call_frame *f) {
   looping *l = f->loop;
-  size_t from = f->base + 1 + l->nw, told = l->told;
-  anf_value *v = m->acc = anfi_value_new_tuple(m->cx, l->ns + l->nout + told);
+  size_t from = f->base + 1 + l->nw, rounds = l->gives_rounds;
+  anf_value *v = m->acc = anfi_value_new_tuple(m->cx, l->ns + l->nout + rounds);
   for (size_t i = 0; i < l->ns; i++) v->u.item[i] = anfi_keep(m->slot[from + i]);
   for (size_t k = 0; k < l->nout; k++) {
-    anf_value *s = v->u.item[l->ns + k] = anfi_value_new_kept(m->cx, ANF_VALUE_STACK, l->done);
+    anf_value *s = v->u.item[l->ns + k] = anfi_value_new_residual(m->cx, ANF_VALUE_STACK, l->done);
     for (size_t i = 0; i < l->done; i++) {
       s->u.item[i] = l->out[i * l->nout + k];
       l->out[i * l->nout + k] = NULL;
     }
   }
-  if (told) v->u.item[l->ns + l->nout] = anfi_value_new_i64(m->cx, ANF_I64, (int64_t)l->done);
+  if (rounds) v->u.item[l->ns + l->nout] = anfi_value_new_i64(m->cx, ANF_I64, (int64_t)l->done);
   return anfi_machine_leave(m);
 }
 

@@ -115,7 +115,7 @@ static anf_value *item(const anfi_mapping *map, size_t i) {
   return is_compound(v) ? v->u.item[place_of(in[0], v, l->next)] : v;
 }
 
-/* The record's type follows from what its fields became. */
+/* The record's type follows from its new fields. */
 static void settle(anfi_machine *m, anf_value *v) {
   if (v->kind != ANF_VALUE_RECORD) return;
   const anf_type **items = ANFI_NEW_N(&m->scratch, const anf_type *, v->n);

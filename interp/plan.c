@@ -54,7 +54,7 @@ static void find_last_uses(maker *k) {
 
 /* ---- operands ---- */
 
-/* A place that holds n when the step runs. */
+/* The operand that holds n when the step runs. */
 static bool find(maker *k, const anf_node *n, uint32_t *out) {
   if (k->p->owner[n->id] != k->g->id + 1) return broken(k, "a node is used before it is computed");
   *out = k->p->slot[n->id];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The steps of a plan. Inputs of primitives are borrowed from the frame; arguments of calls and
  * items of tuples are new references on the stack, since they outlive it. ORDER: a step releases
- * what dies with it before it stores its result, for the slot may be the same. */
+ * values whose live range ends with it before it stores its result, which may reuse their slot. */
 #include "interp/interp.h"
 #include "ir/ops/kernel.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The interpreter knows no transforms: a function that comes to one is run as a copy that was
- * specialised for its arguments and expanded. The program itself stays as it is. */
+/* The interpreter knows no transforms: a function that applies one is run as a copy,
+ * specialised for its arguments and expanded. The program itself is unchanged. */
 #include "autodiff/autodiff.h"
 #include "interp/interp.h"
 #include "interp/applied.h"

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Does a value fit a declared type, and what becomes of it. A number without a type takes the
- * declared one; a value from outside is also converted where that loses nothing; else types must
- * match. A dim's name stands for one size throughout a set of values. Two walks with stacks of
+/* Checks a value against a declared type, and converts it. A number without a type takes the
+ * declared one; a value from outside is also converted where that is lossless; else types must
+ * match. A dim's name denotes one size throughout a set of values. Two walks with stacks of
  * their own: the first only looks, and almost always finds nothing to convert; the second copies
- * what changes. Both follow the declared type, so they are as long as it is. */
+ * changed parts. Both follow the declared type, so they are as long as it is. */
 #include "interp/interp.h"
 
 typedef struct {

@@ -243,7 +243,7 @@ static void order_from(walk *w, steps *st, anf_graph *g, anf_node *root) {
   }
 }
 
-/* A result that is a graph is made here as well: what it captures must be there. */
+/* A result that is a graph is made here as well: its captures must exist. */
 static void order_result(walk *w, steps *st, anf_graph *g) {
   anf_graph *k = anfi_value_graph(g->result);
   const info *ki = k ? &w->an->graphs[k->id] : NULL;

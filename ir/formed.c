@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Results of specialised copies, for the host. A copy gives data for functions (optimizer/infer);
- * the form of its result says which function of the original each part of the data stands for. */
+ * the form of its result gives the original function of each part of the data. */
 #include "ir/ir.h"
 
 typedef struct forming {
@@ -21,7 +21,7 @@ anfi_origins anfi_origins_of(anfi_arena *a, const anf_module *copy, const anf_an
 
 static anf_value *formed(const forming *c, const anfi_form *f, anf_value *v);
 
-/* `v` is the tuple of what the code binds. */
+/* `v` is the tuple of the values that the code binds. */
 static anf_value *function(const forming *c, const anfi_form *code, const anf_value *v) {
   bool graph = code->graph != UINT32_MAX;
   if (graph && (code->graph >= c->from->n || !c->from->graph[code->graph]))

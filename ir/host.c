@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Ops that the host registered: their table, which a context owns, what their C functions take, and the
+/* Ops that the host registered: their table, which a context owns, the arguments of their C functions, and the
  * types of their results. An entry is complete when it is added, and is never changed. */
 #include "ir/ops/op.h"
 
@@ -136,7 +136,7 @@ static bool add_word(adding *q, const char *s, size_t len, const bool *named) {
   return true;
 }
 
-/* `outK` named before any word is understood: they decide what is returned. */
+/* `outK` named before any word is understood: they decide the returned part. */
 static void look_for_outs(adding *q, const char *s, bool *named) {
   anfi_host *h = q->h;
   for (size_t n, i; *s; s += n) {

@@ -3,10 +3,10 @@
  *
  * Glossary
  *   VALUE    a constant; belongs to no graph
- *   APPLY    a CNode that calls a primitive: `op` and `attrs` say which, in[] are its arguments
+ *   APPLY    a CNode that applies the primitive `op` with `attrs` to the arguments in[]
  *   CALL     a CNode that calls a node: in[0] is the callee
- *   captured value of another graph's node: a free variable. Captures are by value, made when the
- *            function value is made, and what a graph captures is its `free` list (analysis.c)
+ *   captured node of another graph: a free variable, copied by value into the closure when the function
+ *            value is made. The `free` list of a graph has them (analysis.c)
  */
 #ifndef ANFI_IR_H
 #define ANFI_IR_H
@@ -40,10 +40,10 @@ struct anf_node {
   uint8_t flags;    // ANFI_NODE_*
   uint16_t op;      // of an APPLY, or of a VALUE that is a primitive; else ANF_OP_NONE
   uint32_t id, nin; // id dense in the module: side tables are arrays
-  uint32_t debug;   // index into the module's debug table: name, place, scope
+  uint32_t debug;   // index into the module's debug table: name, location, scope
   union {
     const anf_type *type; // NULL until known
-    anf_node *ahead;      // DEAD: behind `next` and those after it, or NULL
+    anf_node *ahead;      // DEAD: ANFI_AHEAD nodes after this one, or NULL
   };
   anf_graph *graph; // owner; NULL for a VALUE
   anfi_use *uses;
@@ -74,21 +74,19 @@ struct anfi_attrs {
 extern anf_value anfi_from_node;
 
 enum {
-  ANFI_GRAPH_PRIVATE = 1, // not for the host: a branch, a nested function, what a pass made
-  ANFI_GRAPH_ADJOINT = 2, // a round of a loop that a derivative made: in what order it sums is free
+  ANFI_GRAPH_PRIVATE = 1, // not for the host: a branch, a nested function, or made by a pass
+  ANFI_GRAPH_ADJOINT = 2, // a round of a derivative's loop: sums may be reassociated
 };
 
-/* What is known of where a node comes from; entry 0 is "nothing". Shared by many nodes. */
+/* Origin of a node in source text; entry 0 is "unknown". Many nodes share one entry. */
 typedef struct anfi_debug {
   const anfi_str *file, *name, *scope; // NULL when not known
   uint32_t line, col;
   uint32_t origin; // debug entry that this one was derived from, or 0
-  const char *how; // "gradient of", "inlined from"; NULL when written so
+  const char *how; // "gradient of", "inlined from"; NULL: as written in the source
 } anfi_debug;
 
-/* What the data of a result that contained functions stands for; recursion is over the nesting of
- * types. FN: the data is what its one item, a code, binds; or a number, and what each code binds. */
-/* Places of the attributes of Loop, as its row in op.def has them. */
+/* Indices of the attributes of Loop, as its row in op.def has them. */
 enum {
   ANFI_LOOP_INVARIANT,
   ANFI_LOOP_STACKS,
@@ -100,6 +98,10 @@ enum {
   ANFI_LOOP_ATTRS
 };
 
+/* How a value is represented as data after functions in it became data (defunctionalisation, Reynolds 1972):
+ *   (x, fn), fn one of two closures  ->  NEST(DATA, FN(CODE f, CODE g)): (x, (number, captures of f, of g))
+ * FN of one CODE is represented by the values that the code binds; of several, by the number of the code and
+ * the bound values of each. Recursion is over the nesting of types. */
 typedef enum anfi_form_kind {
   ANFI_FORM_DATA,
   ANFI_FORM_NEST, // a tuple or record
@@ -130,13 +132,13 @@ struct anf_graph {
   bool removed;
 };
 
-/* Deleted nodes, linked by `u.next`; each also knows the one that is ANFI_AHEAD places behind it: it is
- * fetched when the node is taken. */
+/* Deleted nodes, linked by `u.next`. Each also points ANFI_AHEAD nodes further, to prefetch that one when
+ * this one is reused. */
 enum { ANFI_GONE = 4, ANFI_AHEAD = 16 };
 typedef struct anfi_gone {
   anf_node *first, *last;
   anf_node *newest[ANFI_AHEAD]; // the first ones, in a ring
-  size_t n;                     // deleted since it was empty
+  size_t n;                     // number of nodes deleted since the list was empty
 } anfi_gone;
 
 struct anf_module {
@@ -153,11 +155,11 @@ struct anf_module {
   ANFI_VEC(anf_value *) held;       // constants: released with the module
   anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
   anf_diag *diag;
-  const char *source;              // the text that it was read from, in the arena, or NULL
+  const char *source;              // source text, in the arena, or NULL
   ANFI_VEC(const char *) imported; // likewise: texts of files that it imports
   anf_status status;               // first failure of a building function
   anfi_map results;                // node id -> number of graphs whose result it is
-  ANFI_VEC(anf_graph *) origin;    // of a copy: by graph id, what it was made from
+  ANFI_VEC(anf_graph *) origin;    // of a copy: the original graphs, by graph id
 };
 
 /* type.c */
@@ -217,10 +219,10 @@ struct anf_value {
   uint8_t kind;  // anf_value_kind
   size_t bytes;  // of this allocation
   anf_ctx *cx;
-  const anf_type *type; // of a tensor or record; what a TYPE value holds
+  const anf_type *type; // of a tensor or record; of a TYPE value: the type itself
   size_t n;             // elements, items, or bytes of a string
   anf_value *next;      // chain of those being freed: release is a loop, not recursion
-  union {               // 16-byte aligned; C11 wants a member here, the payload goes on past it
+  union {               // 16-byte aligned; the payload extends past this member
     char text[1];
     unsigned char data[1];
     anf_value *item[1];
@@ -247,7 +249,7 @@ anf_value *anfi_value_new_f64(anf_ctx *cx, anf_dtype d, double x);
 anf_value *anfi_value_new_ints(anf_ctx *cx, size_t n, const int64_t *x); // a tuple
 anf_value *anfi_value_new_tuple(anf_ctx *cx, size_t n); // items NULL: fill with new references
 /* A box or a stack: items NULL, likewise. */
-anf_value *anfi_value_new_kept(anf_ctx *cx, anf_value_kind k, size_t n);
+anf_value *anfi_value_new_residual(anf_ctx *cx, anf_value_kind k, size_t n);
 anf_value *anfi_value_new_record(anf_ctx *cx, const anf_type *t); // type gives the names; likewise
 anf_value *anfi_value_new_fn(anf_ctx *cx, anf_graph *g, uint16_t op, const anfi_attrs *attrs,
                              uint32_t ncapture, uint32_t nbound); // items NULL; likewise
@@ -261,18 +263,19 @@ void anfi_value_guard(anf_value *v);
 void anfi_value_unguard(anf_value *v);
 void anfi_release(void *value); // a cleanup
 /* A copy that lives as long as the context, and is not counted; takes the reference. Of numbers,
- * strings, types and tuples of them: what tables have. */
+ * strings, types and tuples of them, for tables. */
 anf_value *anfi_value_keep(anf_value *v);
 /* The value of element i in three readings; for the dtype classes that hold them exactly. */
 double anfi_get_f64(const anf_value *v, size_t i);
 int64_t anfi_get_i64(const anf_value *v, size_t i);
-double anfi_get_odd(const anf_value *v,
-                    size_t i); // to be rounded again to a narrower float: rounds to odd
+double
+anfi_get_odd(const anf_value *v,
+             size_t i); // rounds to odd, so that a second rounding to a narrower float is exact
 void anfi_set_f64(anf_value *v, size_t i, double x);      // rounds once to the dtype
 void anfi_set_i64(anf_value *v, size_t i, int64_t x);     // wraps to the dtype
 bool anfi_value_is_int(const anf_value *v, int64_t *out); // an integer scalar
 uint64_t anfi_value_hash(const anf_value *v);
-/* Within a frame, which fails when memory runs out: a type is never NULL, and unlike is unlike. */
+/* Within a frame, which fails when memory runs out: never NULL. */
 const anf_type *anfi_value_type(anf_ctx *cx, const anf_value *v);
 bool anfi_value_same(const anf_value *a, const anf_value *b);
 /* The value with another dtype (conversion as Cast does), or itself retained if it has it. */
@@ -291,7 +294,7 @@ uint32_t anfi_debug_derive(anf_module *m, uint32_t from, const char *how);
 anfi_loc anfi_node_loc(const anf_node *n);
 
 /* node.c: building inside a frame; never NULL, operands never NULL */
-/* Room for n more nodes: the list of all is not moved while they are made. */
+/* Reserves memory for n more nodes: the list of all nodes does not move while they are made. */
 void anfi_reserve_nodes(anf_module *m, size_t n);
 anf_node *anfi_param(anf_graph *g, const anfi_str *name, const anf_type *t);
 /* n parameters without names before parameter `at`: a pointer to the first, good until g gets more; of
@@ -301,7 +304,7 @@ void anfi_remove_params(anf_graph *g, const bool *gone); // those must be unused
 void anfi_remove_param(anf_graph *g, size_t at);         // likewise
 anf_node *anfi_value(anf_module *m, anf_value *v);       // takes the reference
 void anfi_hold(anf_module *m, anf_value *v); // takes the reference; released with the module
-/* An id that no node has: for readers, which keep ids. */
+/* Skips one id: for readers, which preserve ids. */
 void anfi_skip_node(anf_module *m);
 /* A node whose inputs must all be set by anfi_set_input: for readers, where nodes refer forward. */
 anf_node *anfi_node_blank(anf_module *m, anfi_kind kind, anf_graph *g, size_t n);
@@ -332,7 +335,7 @@ void anfi_replace(anf_node *n, anf_node *by);
 void anfi_move(anf_node *n, anf_graph *to);
 /* Unlinks the inputs and forgets the node; it must be unused. */
 void anfi_delete(anf_node *n);
-/* From now on new nodes may take the place of those deleted so far: nobody holds on to them. */
+/* From now on new nodes may reuse the memory of deleted ones: no pointer to these is left. */
 void anfi_reuse_deleted(anf_module *m);
 bool anfi_is_used(const anf_node *n);
 bool anfi_is_result(const anf_module *m, const anf_node *n); // of any graph
@@ -356,15 +359,15 @@ static inline bool anfi_is_op(const anf_node *n, anfi_opcode op) {
   return n->kind == ANFI_APPLY && n->op == op;
 }
 
-/* What p points at will be looked at soon. */
+/* Prefetches *p. */
 #if defined(__GNUC__)
 #define anfi_soon(p) __builtin_prefetch(p)
 #else
 #define anfi_soon(p) ((void)0)
 #endif
 
-/* For sweeps over all nodes, whose inputs are anywhere: node `far`, and what node `near` uses, will be
- * looked at soon; out of range is nothing. A macro: gcc 12 drops calls of functions that do no more. */
+/* For sweeps over all nodes: prefetches node `far` and the inputs of node `near`; an id out of range does
+ * nothing. A macro, since gcc 12 drops calls of functions that only prefetch. */
 #if defined(__GNUC__)
 #define anfi_fetch(m, near, far)                                                                   \
   do {                                                                                             \
@@ -378,7 +381,7 @@ static inline bool anfi_is_op(const anf_node *n, anfi_opcode op) {
 
 /* analysis.c: a snapshot; changing the module makes it stale */
 typedef struct anfi_graph_info {
-  ANFI_VEC(anf_node *) free;      // what it captures, also for graphs that it refers to
+  ANFI_VEC(anf_node *) free;      // captured nodes, also those of graphs that it refers to
   ANFI_VEC(anf_graph *) callees;  // graphs that its nodes refer to, each once
   ANFI_VEC(anf_node *) order;     // CNodes that its result and effects need, inputs first
   ANFI_VEC(anf_graph *) children; // graphs whose parent it is
@@ -397,7 +400,7 @@ struct anf_analysis {
 anf_analysis *anfi_analyse(anf_module *m);
 
 /* clone.c: copies g and the graphs nested in it into their module. `nodes` (id -> anf_node *)
- * receives the copies; what it holds before is taken as it is, so parameters can be replaced by
+ * receives the copies; nodes that it maps beforehand are replaced as it says, such as parameters by
  * arguments. The copy of g has no parameters for those. */
 anf_graph *anfi_clone(const anf_analysis *an, anf_graph *g, anfi_map *nodes);
 
@@ -408,14 +411,14 @@ anf_module *anfi_module_copy(const anf_analysis *an, anf_graph *const *roots, si
 /* The graph that graph number i of a copy was made from, or NULL. */
 anf_graph *anfi_module_origin(const anf_module *copy, size_t i);
 
-/* formed.c: what the graph numbers of forms mean, in the program that the copy was made from. */
+/* formed.c: the graphs that the numbers of forms denote, in the original of a copied program. */
 typedef struct anfi_origins {
   anf_graph **graph;  // by id in the copy
-  uint32_t *ncapture; // how many of the values bound are captures
+  uint32_t *ncapture; // number of captures among the bound values
   size_t n;
 } anfi_origins;
 anfi_origins anfi_origins_of(anfi_arena *a, const anf_module *copy, const anf_analysis *an);
-/* The data `v` as what it stands for, a new reference; NULL with an error. */
+/* The value that the data `v` represents, a new reference; NULL with an error. */
 anf_value *anfi_formed(anf_ctx *cx, const anfi_form *f, const anfi_origins *from, anf_value *v);
 
 /* sweep.c */
@@ -451,28 +454,28 @@ typedef struct anfi_schema {
 typedef struct anfi_infer anfi_infer;
 typedef struct anfi_eval anfi_eval;
 typedef struct anfi_batch anfi_batch;
-enum {                 // flags of a row
-  ANFI_COMM = 1,       // a op b == b op a, bit for bit
-  ANFI_ASSOC = 2,      // for integers
-  ANFI_EFFECT = 4,     // order matters and it must not be dropped
-  ANFI_RANDOM = 8,     // takes a key; still a pure function of it
-  ANFI_LINEAR = 16,    // in all its inputs together
-  ANFI_CALLS = 32,     // calls a function that it is given: the evaluator knows it by name
-  ANFI_TRANSFORM = 64, // Grad and its kin: expanded before a program runs
-  ANFI_ALONG = 128, // goes along the axes of input 0 (Unreduce: the result) that attribute 0 names
-  ANFI_ONE_PASS = 256,     // reads its inputs once, in the order of their elements
-  ANFI_IN_ORDER = 512,     // the elements of input 0, in their order
-  ANFI_WRITES_OVER = 1024, // input 0 with some elements written over, computed as a whole
-  ANFI_EPILOGUE = 2048,    // a product: a nest of pointwise ops may follow each block of it
-  ANFI_PERMUTES =
-      4096, // dims in another order, which attribute 0 tells, or 0 and 1: two that change places
-  ANFI_PART = 8192,      // elements of input 0 at a regular distance
-  ANFI_AS_WHOLE = 16384, // dear to ask for one element, or written better as a whole
-  ANFI_FAILS = 32768,    // of integers, for some values
-  ANFI_MOVES = 65536, // moves values and computes nothing: speculatable whatever its arguments are
-  ANFI_FINITE =
-      131072, // cheap, and finite with its derivatives at any finite argument: vmap speculates it
+// clang-format off
+enum { // flags of a row
+  ANFI_COMM        = 1 << 0,  // a op b == b op a, bit for bit
+  ANFI_ASSOC       = 1 << 1,  // for integers
+  ANFI_EFFECT      = 1 << 2,  // effectful: order matters, and it must not be dropped
+  ANFI_RANDOM      = 1 << 3,  // takes a key; still a pure function of it
+  ANFI_LINEAR      = 1 << 4,  // in all its inputs together
+  ANFI_CALLS       = 1 << 5,  // calls a function among its arguments: the interpreter knows it by name
+  ANFI_TRANSFORM   = 1 << 6,  // Grad and its kin: expanded before a program runs
+  ANFI_ALONG       = 1 << 7,  // works along axes, in attribute 0, of input 0 (Unreduce: of the result)
+  ANFI_ONE_PASS    = 1 << 8,  // reads its inputs once, in the order of their elements
+  ANFI_IN_ORDER    = 1 << 9,  // the elements of input 0, in their order
+  ANFI_WRITES_OVER = 1 << 10, // input 0 with some elements replaced, computed as a whole
+  ANFI_EPILOGUE    = 1 << 11, // a product: pointwise consumers may become its epilogue
+  ANFI_PERMUTES    = 1 << 12, // permutes dims as attribute 0 says, or swaps those of attributes 0 and 1
+  ANFI_PART        = 1 << 13, // elements of input 0 at a regular stride
+  ANFI_AS_WHOLE    = 1 << 14, // single elements are expensive, or it is better computed as a whole
+  ANFI_FAILS       = 1 << 15, // may trap for integers
+  ANFI_MOVES       = 1 << 16, // moves values and computes nothing: speculatable for all arguments
+  ANFI_FINITE      = 1 << 17, // cheap, and finite with its derivatives at finite arguments: vmap speculates it
 };
+// clang-format on
 typedef enum anfi_lower {
   ANFI_LOWER_NONE,
   ANFI_LOWER_POINTWISE,
@@ -560,7 +563,7 @@ bool anfi_eval_op(anfi_eval *q);
 
 /* host.c: ops that the host registered (anfora/host.h); they are the op Host, or HostEffect, with their
  * name for an attribute. */
-typedef struct anfi_host_slot { // one thing that the C function is given
+typedef struct anfi_host_slot { // one argument of the C function
   enum { ANFI_HOST_ARG, ANFI_HOST_OUT, ANFI_HOST_DIM } kind;
   size_t i;        // of an argument, or a part of the result
   int64_t dim;     // a symbol
@@ -587,7 +590,7 @@ const anfi_attrs *anfi_host_attrs(anf_module *m, const anfi_host *h);
 /* Checks and adds; `type` is that of op->type. False with E0231. */
 struct anf_host_op;
 bool anfi_host_add(anf_ctx *cx, const struct anf_host_op *op, const anf_type *type);
-/* What a symbol of the signature is for arguments of these types; -1: it is not known. */
+/* The dim that a symbol of the signature denotes for arguments of these types; -1: unknown. */
 int64_t anfi_host_dim(const anfi_host *h, const anf_type *const *args, int64_t symbol);
 /* host_call.c: a C function through libffi. types[i] is a dtype, or: */
 enum { ANFI_C_VOID = -1, ANFI_C_POINTER = -2, ANFI_C_INT = -3 };
@@ -597,7 +600,7 @@ bool anfi_c_call(void (*function)(void), int result_type, size_t n, const int *t
 
 /* print_value.c */
 typedef struct anfi_names anfi_names;
-/* What is still to be written of a constant that nests; one serves many constants. */
+/* Worklist of the nested parts of a constant that are not written yet; one serves many constants. */
 typedef struct anfi_piece {
   const anf_value *value; // or
   const anfi_str *name;   // or
@@ -631,7 +634,7 @@ anfi_names anfi_unique_names(anf_module *m, const anf_analysis *an, anfi_arena *
 /* print.c */
 void anfi_print_ir(anf_text *o, anf_module *m);
 
-/* What a new context starts with. */
+/* Parts of a new context. */
 void anfi_types_init(anf_ctx *cx);
 void anfi_ops_init(anf_ctx *cx);
 

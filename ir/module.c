@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Modules and graphs: who owns what, debug information, the public accessors. */
+/* Modules and graphs: ownership, debug information, the public accessors. */
 #include "ir/ir.h"
 
-/* The module's own memory comes first, so that every later failure can free what is there. */
+/* The module's own memory comes first, so that every later failure can free the module. */
 static anf_module *alloc_module(anf_ctx *cx) {
   anf_module *m = (anf_module *)anfi_raw(cx, NULL, 0, sizeof *m);
   if (!m) anfi_throw_nomem(cx);

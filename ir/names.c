@@ -2,7 +2,7 @@
 /* Names and order for printing.
  * INVARIANT: the order of a module that was read from its own print is that of the print, and its
  * names are those of the print; so printing what was read gives the same text. Order is that of
- * ids, except that what a node needs comes first: inputs, what the graphs among its inputs capture,
+ * ids, except that the operands of a node come first: inputs, what the graphs among its inputs capture,
  * and the effect before it. Names are made unique in order of printing: graphs first, then the
  * nodes of each graph; a name that is taken gets the first free suffix. Linear; no recursion. */
 #include "ir/ir.h"
@@ -129,7 +129,7 @@ static anf_node *next_need(ordering *r, const anf_graph *g, step *top) {
   return NULL;
 }
 
-/* Emits what n needs, then n. */
+/* Emits the operands of n, then n. */
 static void emit(ordering *r, anf_graph *g, anf_node *n) {
   naming *q = r->q;
   enter(r, g, n);

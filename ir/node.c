@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Nodes and edges. Each input is an edge in the use list of what it uses, so uses are found and
+/* Nodes and edges. Each input is an edge in the use list of its definition, so uses are found and
  * replaced in time linear in their number.
  * INVARIANT: a VALUE that holds a primitive has no use list (it would be as long as the module). */
 #include "ir/ir.h"
@@ -287,7 +287,7 @@ bool anfi_is_result(const anf_module *m, const anf_node *n) {
   return c && *c;
 }
 
-/* A constant does not know its module, but what uses it, or what is to replace it, does. */
+/* A constant does not know its module, but its user or its replacement does. */
 static anf_module *module_of(const anf_node *n, const anf_node *by) {
   if (n->graph) return n->graph->module;
   if (by->graph) return by->graph->module;
@@ -358,7 +358,7 @@ void anfi_reuse_deleted(anf_module *m) {
 
 /* ---- the public face ---- */
 
-/* Every building function: skipped once the module has failed; a failure is kept in the module. */
+/* Every building function: skipped once the module has failed; a failure is recorded in the module. */
 static anf_node *built(anf_module *m, anf_node *n) {
   anf_status st = anfi_leave(m->cx);
   if (st == ANF_OK) return n;
@@ -525,7 +525,7 @@ anf_node *anf_partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *args
   return built(g->module, partial(g, f, n, args));
 }
 
-/* Entries that change what is there; they refuse to touch a module that has failed. */
+/* Entries that change existing nodes; they refuse to touch a module that has failed. */
 static anf_status changed(anf_module *m) {
   anf_status st = anfi_leave(m->cx);
   if (m->status == ANF_OK) m->status = st;

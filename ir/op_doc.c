@@ -51,7 +51,8 @@ static void put_signature(anf_text *o, anf_ctx *cx, anfi_opcode op) {
 static const char ops_head[] =
     "# Operations\n\n"
     "Written by `./dev docs` from `ir/ops/op.def`; `anfora ops NAME` tells more of one.\n\n"
-    "An input marked `?` may be absent, `*xs` stands for any number. Attributes are given by name; "
+    "An input marked `?` may be absent, `*xs` is any number of inputs. Attributes are given by "
+    "name; "
     "one without a\n"
     "default must be given. Where several tensors meet elementwise, shapes broadcast as NumPy's "
     "do, and types are\n"

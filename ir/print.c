@@ -19,7 +19,7 @@ typedef struct {
 
 static void put_known(anf_text *o, const char *name) { anfi_puts(o, name ? name : "?"); }
 
-/* Written at the end of the output once, then kept. */
+/* Written at the end of the output once, then copied from there. */
 static void put_type(printer *p, const anf_type *t) {
   uint64_t *at = anfi_map_at(&p->types, anfi_key(t));
   if (*at) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Constants as text. Two forms: what a person wants to see of a result ("[[1.0, 2.0]]"), and the
+/* Constants as text. Two forms: the short one of results ("[[1.0, 2.0]]"), and the
  * exact form of programs, which says the type wherever it is not that of a literal ("f32[1,
- * 2]([[1.0, 2.0]])"). docs/language.md has the table. Values nest without bound, so what is still
- * to be written is kept on an explicit stack. */
+ * 2]([[1.0, 2.0]])"). docs/language.md has the table. Values nest without bound, so the
+ * unwritten parts are on an explicit stack. */
 #include "ir/ir.h"
 
 /* ---- names and strings ---- */
@@ -156,7 +156,7 @@ static void put_tensor(anf_text *o, const anf_value *v, size_t max_items, bool e
   if (typed && !complex_scalar) anfi_putc(o, ')');
 }
 
-/* ---- everything else, from a stack of what is still to be written ---- */
+/* ---- everything else, from a stack of unwritten parts ---- */
 
 typedef struct {
   anf_text *o;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Parser of the elementwise language: precedence climbing over C's operators. The texts are rows of
- * op.def, so what is wrong with one is our bug (E0001), and nesting is bounded by ANFI_SCALAR_MAX.
+ * op.def, so an error in one is our bug (E0001), and nesting is bounded by ANFI_SCALAR_MAX.
  */
 #include "ir/scalar.h"
 

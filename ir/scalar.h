@@ -41,7 +41,7 @@ typedef struct anfi_scalar {
   anfi_scalar_ins at[];
 } anfi_scalar;
 
-/* The code of a row that has `.scalar`; parsed at first use and kept with the context. */
+/* The code of a row that has `.scalar`; parsed at first use and owned by the context. */
 const anfi_scalar *anfi_scalar_of(anf_ctx *cx, anfi_opcode op);
 /* The computation type for these inputs (all tensors) and result. What gives a bool, as a comparison, takes integers
  * without a type as they are: they need not be in the range of the type that they meet, unless that is u64. */

@@ -42,7 +42,7 @@ static anf_value *new_items(anf_ctx *cx, anf_value_kind kind, size_t n) {
 
 anf_value *anfi_value_new_tuple(anf_ctx *cx, size_t n) { return new_items(cx, ANF_VALUE_TUPLE, n); }
 
-anf_value *anfi_value_new_kept(anf_ctx *cx, anf_value_kind k, size_t n) {
+anf_value *anfi_value_new_residual(anf_ctx *cx, anf_value_kind k, size_t n) {
   return new_items(cx, k, n);
 }
 
@@ -134,16 +134,17 @@ void anf_value_release(anf_value *v) {
 }
 void anfi_release(void *v) { anf_value_release((anf_value *)v); }
 
-static anf_value *kept(const anf_value *v) {
+static anf_value *permanent(const anf_value *v) {
   anf_value *p = (anf_value *)memcpy(anfi_alloc(&v->cx->arena, v->bytes), v, v->bytes);
   p->refs = UINT32_MAX;
-  for (size_t i = 0; p->kind == ANF_VALUE_TUPLE && i < p->n; i++) p->u.item[i] = kept(v->u.item[i]);
+  for (size_t i = 0; p->kind == ANF_VALUE_TUPLE && i < p->n; i++)
+    p->u.item[i] = permanent(v->u.item[i]);
   return p;
 }
 
 anf_value *anfi_value_keep(anf_value *v) {
   anfi_defer(v->cx, ANFI_ALWAYS, anfi_release, v);
-  return kept(v);
+  return permanent(v);
 }
 
 /* ---- elements ---- */
@@ -314,7 +315,7 @@ static bool in_one_class(anfi_map *classes, const anf_value *a, const anf_value 
 
 /* Walks both values with an explicit stack, held in a frame of its own. Equality is transitive, so
  * each comparison of shared parts joins two classes: forty pairs of one another are forty
- * comparisons, though they stand for 2^40 items. */
+ * comparisons, though they denote 2^40 items. */
 static bool same_deep(anf_ctx *cx, const anf_value *a, const anf_value *b) {
   anfi_arena *s = anfi_scratch(cx);
   ANFI_VEC(const anf_value *) st = {0};
@@ -419,7 +420,7 @@ static bool is_composite(const anf_value *v) {
   return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
 }
 
-/* A part that is shared is typed once: forty pairs of one another stand for 2^40 items. */
+/* A part that is shared is typed once: forty pairs of one another denote 2^40 items. */
 static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
   anfi_arena *s = anfi_scratch(cx);
   ANFI_VEC(typing) st = {0};

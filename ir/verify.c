@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The verifier. It checks, in this order, and stops before a step that needs what an earlier one
  * found broken:
- *   V1  ids: the node or graph at place i of its table has id i, and the module as its owner
+ *   V1  ids: the node or graph at index i of its table has id i, and the module as its owner
  *   V2  kinds: a VALUE has a value, no graph, no inputs; a PARAM no inputs; a PARAM, APPLY or CALL
  *       is in a graph of the module
  *   V3  edges: every input is a node of the module, and its edge names the user
  *   V4  use lists: the list of a node holds each edge to it once, linked both ways; a primitive has
  *       none
- *   V5  scopes: what a graph captures belongs to graphs that enclose it by capture; these form a
+ *   V5  scopes: captured nodes belong to graphs that enclose the capturing one; these form a
  *       tree
  *   V6  no node needs its own value: through inputs, through captures of functions among them, or
  *       through the order of effects
@@ -21,7 +21,7 @@
  *   V11 effects: a graph's list holds CNodes of that graph, each once, and exactly those are flagged
  *   V12 constants: functions in them are primitives or graphs of this module; a graph's own node
  *       holds that graph; a VALUE knows the primitive that it holds
- *   V13 types, where known: the condition of Switch is a scalar, what is called is a function, and
+ *   V13 types, where known: the condition of Switch is a scalar, a callee is a function, and
  *       TupleGet takes an item that is there
  *   V14 passes look at each node that has changed since they did, and at each that nothing uses
  * A node that a removed graph left behind is no part of the module: nothing may use it. Linear in
@@ -35,7 +35,7 @@ typedef struct {
   anfi_arena *scratch;
   anf_text *type_text;
   size_t nedge;                      // to nodes that keep a use list
-  bool ordered;                      // so far, what a node needs has a smaller id
+  bool ordered;                      // so far, operands have smaller ids than their users
   ANFI_VEC(const anf_node *) makers; // nodes with functions among their inputs
   anfi_map values;                   // constants looked into
   ANFI_VEC(const anf_value *) pending;
@@ -121,7 +121,7 @@ static bool is_node_of(const anf_module *m, const anf_node *n) {
 
 static bool keeps_uses(const anf_node *n) { return n->kind != ANFI_VALUE || n->op == ANF_OP_NONE; }
 
-/* Ids that only go up from what is needed to what needs it prove V6 without a walk. */
+/* Ids that grow from each operand to its user prove V6 without a walk. */
 static void note_order(checker *c, const anf_node *n, const anf_node *def) {
   if (anfi_is_cnode(def) && def->id >= n->id && def->graph == n->graph) c->ordered = false;
   if (anfi_value_graph(def) && (!c->makers.n || c->makers.at[c->makers.n - 1] != n))
@@ -300,7 +300,7 @@ static void check_types(checker *c, const anf_node *n) {
   else if (anfi_is_op(n, ANF_OP_TupleGet)) check_item(c, n, t);
 }
 
-/* ---- V7, V10, V11: what graphs list ---- */
+/* ---- V7, V10, V11: lists of graphs ---- */
 
 static void check_params(checker *c, const anf_graph *g) {
   for (size_t i = 0; i < g->params.n; i++) {
@@ -514,7 +514,7 @@ static void enter(walk *w, anf_node *n) {
   anfi_push(w->c->scratch, &w->st, ((step){.node = n}));
 }
 
-/* Walks what n needs; false if n needs itself. */
+/* Walks the operands of n; false if n needs itself. */
 static bool walk_from(walk *w, anf_node *n) {
   bool good = true;
   enter(w, n);

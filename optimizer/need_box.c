@@ -54,7 +54,7 @@ anfi_box_classes anfi_find_boxes(anf_module *m, anfi_arena *a) {
   for (size_t i = 0; known && i < m->nodes.n; i++) {
     anf_node *n = m->nodes.at[i];
     if (!n || n->kind != ANFI_APPLY) continue;
-    known = n->op != ANF_OP_KeptSelect && n->op != ANF_OP_KeptSpread;
+    known = n->op != ANF_OP_ResidualSelect && n->op != ANF_OP_ResidualSpread;
     bool made = n->op == ANF_OP_Box;
     if (!made && n->op != ANF_OP_Unbox) continue;
     known &= contents(n) && contents(n)->kind == ANF_TYPE_TUPLE;

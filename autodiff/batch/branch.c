@@ -62,7 +62,7 @@ anf_node *anfi_vmap_select(anfi_vmap *v, anfi_batch *b, anf_node *c, anf_node *x
   if (t->kind == ANF_TYPE_TENSOR) return anfi_b_select(b, c, x, y);
   if (t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK) {
     if (x == y || anfi_is_op(y, ANF_OP_Undef)) return x;
-    return anfi_is_op(x, ANF_OP_Undef) ? y : anfi_b_3(b, ANF_OP_KeptSelect, x, y, c);
+    return anfi_is_op(x, ANF_OP_Undef) ? y : anfi_b_3(b, ANF_OP_ResidualSelect, x, y, c);
   }
   if (!is_nest(t)) return x;
   anf_node **items = ANFI_NEW_N(v->ad->arena, anf_node *, t->n + 1);

@@ -121,7 +121,7 @@ static anf_node *find_lanes(const anfi_batch *b, anf_node *x, const anf_type *t,
 /* Spreads a box or stack; an undefined one stays undefined for all lanes. */
 static anf_node *spread_storage(anfi_batch *b, anf_node *x) {
   if (anfi_is_op(x, ANF_OP_Undef)) return x;
-  return anfi_b_2(b, ANF_OP_KeptSpread, x, anfi_b_lanes(b));
+  return anfi_b_2(b, ANF_OP_ResidualSpread, x, anfi_b_lanes(b));
 }
 
 typedef struct {
@@ -198,8 +198,9 @@ static anf_node *storage_op(anfi_vmap *v, const anf_node *n, anf_node **in) {
 }
 
 static bool is_storage_op(const anf_node *n) {
-  return n->op == ANF_OP_Box || n->op == ANF_OP_Unbox || n->op == ANF_OP_KeptAdd ||
-         n->op == ANF_OP_KeptZeros || n->op == ANF_OP_KeptSelect || n->op == ANF_OP_KeptSpread;
+  return n->op == ANF_OP_Box || n->op == ANF_OP_Unbox || n->op == ANF_OP_ResidualAdd ||
+         n->op == ANF_OP_ResidualZeros || n->op == ANF_OP_ResidualSelect ||
+         n->op == ANF_OP_ResidualSpread;
 }
 
 /* A choice of data, by lane if the condition differs. */

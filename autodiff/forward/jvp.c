@@ -361,11 +361,11 @@ static pair kept(forward *v, const anf_node *n) {
   const anf_node *x = n->in[0].def;
   anf_node **t = tangents(v, x), *d;
   if (!anfi_flow_any(anfi_flow_mask(&v->f, n), anfi_ad_leaves(n->type))) return p;
-  if (n->op == ANF_OP_KeptAdd) {
+  if (n->op == ANF_OP_ResidualAdd) {
     p.t[0] = anfi_add_leaf(v->ad, v->g, t[0], tangents(v, n->in[1].def)[0]);
     return p;
   }
-  if (n->op == ANF_OP_KeptSelect || n->op == ANF_OP_KeptSpread) {
+  if (n->op == ANF_OP_ResidualSelect || n->op == ANF_OP_ResidualSpread) {
     anf_node *in[3] = {NULL, NULL, p.y->in[n->nin - 1].def};
     for (uint32_t i = 0; i + 1 < n->nin; i++) {
       anf_node *like = p.y->in[i].def, *dx = tangents(v, n->in[i].def)[0];
@@ -416,12 +416,12 @@ static pair apply_of(forward *v, const anf_node *n) {
   case ANF_OP_Loop: return loop(v, n);
   case ANF_OP_Recompute: return call_of(v, n);
   case ANF_OP_Undef:
-  case ANF_OP_KeptZeros: return plain(v, n);
+  case ANF_OP_ResidualZeros: return plain(v, n);
   case ANF_OP_Box:
   case ANF_OP_Unbox:
-  case ANF_OP_KeptAdd:
-  case ANF_OP_KeptSelect:
-  case ANF_OP_KeptSpread: return kept(v, n);
+  case ANF_OP_ResidualAdd:
+  case ANF_OP_ResidualSelect:
+  case ANF_OP_ResidualSpread: return kept(v, n);
   case ANF_OP_Switch:
   case ANF_OP_SwitchLayer: return choice_of_data(v, n);
   case ANF_OP_Custom:
@@ -482,9 +482,10 @@ static void mark_all(const anf_type *t, bool *out) { memset(out, true, anfi_ad_l
 static void flow_op(anfi_flow *f, const anf_node *n, const bool *const *in, size_t nout,
                     bool *out) {
   bool some = false;
-  if (n->op == ANF_OP_Undef || n->op == ANF_OP_KeptZeros) return;
-  bool all = n->op == ANF_OP_Box || n->op == ANF_OP_Unbox || n->op == ANF_OP_KeptAdd ||
-             n->op == ANF_OP_KeptSelect || n->op == ANF_OP_KeptSpread || n->op == ANF_OP_Custom;
+  if (n->op == ANF_OP_Undef || n->op == ANF_OP_ResidualZeros) return;
+  bool all = n->op == ANF_OP_Box || n->op == ANF_OP_Unbox || n->op == ANF_OP_ResidualAdd ||
+             n->op == ANF_OP_ResidualSelect || n->op == ANF_OP_ResidualSpread ||
+             n->op == ANF_OP_Custom;
   for (uint32_t i = 0; !some && i < n->nin; i++) {
     if (!anfi_flow_any(in[i], anfi_ad_leaves(anfi_ad_type_of(f->ad, n->in[i].def)))) continue;
     some = all || anfi_derivative_of(f->ad->m->cx, (anfi_opcode)n->op, i) != ANFI_DERIVATIVE_ZERO;

@@ -323,7 +323,7 @@ static void forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
   const anfi_flow_from *from;
   switch (n->op) {
   case ANF_OP_Undef:
-  case ANF_OP_KeptZeros: return;
+  case ANF_OP_ResidualZeros: return;
   case ANF_OP_Loop: loop_forward(j, n, out); return;
   case ANF_OP_Recompute: {
     anfi_jspec *s = anfi_jspec_of(j, callee(n, 0), join_args(j, n, 1), NULL, NULL, NULL, false);
@@ -333,7 +333,7 @@ static void forward(anfi_j *j, const anf_node *n, bool *out, size_t nout) {
   case ANF_OP_Custom: memset(out, any_varied(j, n, 3), nout); return;
   case ANF_OP_Box:
   case ANF_OP_Unbox:
-  case ANF_OP_KeptAdd: memset(out, any_varied(j, n, 0), nout); return;
+  case ANF_OP_ResidualAdd: memset(out, any_varied(j, n, 0), nout); return;
   default: break;
   }
   if (is_choice_of_data(n)) {
@@ -359,7 +359,7 @@ static void back(anfi_j *j, const anf_node *n, const bool *useful, size_t nout) 
   case ANF_OP_Custom: custom_back(j, n, useful); return;
   case ANF_OP_Box:
   case ANF_OP_Unbox:
-  case ANF_OP_KeptAdd:
+  case ANF_OP_ResidualAdd:
     for (uint32_t i = 0; i < n->nin; i++) use_all(j, n->in[i].def);
     return;
   default: break;

@@ -91,7 +91,7 @@ static bool back(anfi_jbuild *q, anf_node *n, anf_node *const *leaf, size_t k) {
   case ANF_OP_Loop: return anfi_backward_loop(q, n, leaf);
   case ANF_OP_Box: back_box(q, n, leaf); return true;
   case ANF_OP_Unbox: back_unbox(q, n, leaf); return true;
-  case ANF_OP_KeptAdd:
+  case ANF_OP_ResidualAdd:
     for (uint32_t i = 2; i-- > 0;) anfi_add_adjoint(q, n->in[i].def, 0, leaf[0]);
     return true;
   case ANF_OP_Switch:

@@ -2,7 +2,7 @@
 /* The text front end: characters → tokens → syntax tree → graphs.
  *
  * The tree and all tables live in scratch memory; only what the graphs need goes to the module.
- * Lists of operators, postfix forms and else-if arms are n-ary nodes, so the tree's depth is that
+ * Lists of operators, postfix forms and else-if branches are n-ary nodes, so the tree's depth is that
  * of the brackets and blocks in the text, which max_nesting limits; nothing else recurses.
  *
  * Glossary
@@ -199,15 +199,15 @@ typedef struct func {
   const anfi_str *parent; // or NULL
   bool is_private;        // marked `private`
   ast *body;
-  const wordset *locals; // what its body assigns
+  const wordset *locals; // names that its body assigns
   bool has_flow;         // holds an if or a loop
   /* lowering */
   anf_graph *graph;
-  struct func *around; // the function that it stands in
-  struct unit *unit;   // that it stands in, if it is at the top of one
+  struct func *around; // the enclosing function
+  struct unit *unit;   // its unit, if it is at the top of one
   bool top, defined;
   bool complete;                 // it and all that it refers to are defined
-  uint8_t ndeps;                 // 1 while ordered, 2 once it has its place
+  uint8_t ndeps;                 // 1 while being ordered, 2 when ordered
   ANFI_VEC(struct func *) waits; // functions of its block that it refers to
 } func;
 
@@ -215,7 +215,7 @@ typedef ANFI_VEC(func *) funcs;
 
 /* `import nn`, `import "net.anf" as n` */
 typedef struct import {
-  const anfi_str *word; // what it is called here
+  const anfi_str *word; // its name here
   const char *path;     // of a file; NULL: a module of the library
   struct unit *unit;    // once read
   uint32_t line, col;
@@ -228,7 +228,7 @@ typedef struct unit {
   const char *file; // interned in the context
   const char *text;
   size_t len;
-  lexer lx; // after it was read: its name and text are what places refer to
+  lexer lx; // after it was read: locations refer to its name and text
   funcs top;
   imports imports;
 } unit;
@@ -243,7 +243,7 @@ typedef struct dotted {
 
 typedef struct parser {
   lexer lx;
-  token t; // the one at hand
+  token t; // the current token
   anf_ctx *cx;
   anfi_arena *a;
   anfi_strtab words;
@@ -273,8 +273,8 @@ void anfi_parse_init(parser *p, anf_ctx *cx, anfi_arena *a, const char *file, co
                      uint32_t len);
 void anfi_parse_advance(parser *p);
 bool anfi_parse_expect(parser *p, tok kind, const char *what);
-bool anfi_parse_fail(parser *p, const char *what); // "expected WHAT, found the token at hand"
-/* Hints at what another language's habit is called here: of a text, and of where reading stopped. */
+bool anfi_parse_fail(parser *p, const char *what); // "expected WHAT, found the current token"
+/* Hints for habits of other languages: from a text, and from where reading stopped. */
 bool anfi_hint_habit(anf_ctx *cx, const char *text);
 void anfi_hint_stop(const parser *p, const char *expected);
 /* Counts a bracket or block; false, with an error, when there are too many. */
@@ -294,7 +294,7 @@ func *anfi_parse_func(parser *p, const token *at, const anfi_str *name);
 /* What was assigned since `from`, each name once. */
 const wordset *anfi_parse_assigned(parser *p, size_t from);
 static inline bool anfi_parse_at(const parser *p, tok kind) { return p->t.kind == kind; }
-/* Does the statement end before the token at hand? */
+/* Does the statement end before the current token? */
 static inline bool anfi_parse_line_ends(const parser *p) { return p->t.nl && !p->inside; }
 
 /* parse_expr.c */
@@ -311,7 +311,7 @@ typedef struct binding {
   uint8_t state;      // bound
   anf_node *node;     // B_VALUE
   func *def;          // B_DEF
-  uint32_t line, col; // B_MAYBE: what assigns it on some paths only
+  uint32_t line, col; // B_MAYBE: the assignment on some paths only
 } binding;
 
 typedef struct loop {
@@ -329,7 +329,7 @@ typedef struct lower {
   func *fn;
   loop *loop;
   const anfi_str *file;  // in the module
-  anf_node *bad;         // stands for what had an error
+  anf_node *bad;         // replaces expressions with errors
   binding *bind;         // by word id
   uint32_t *wanted;      // by word id: id of the function in which a loop around carries it
   const anfi_str **name; // by word id: the module's own string, made when needed
@@ -357,12 +357,12 @@ void anfi_anf_module(lower *lw, parser *p, anf_module *m);
 anf_node *anfi_anf_constant(lower *lw, const ast *e);
 anfi_loc anfi_anf_loc(const lower *lw, const ast *e);
 const anfi_str *anfi_anf_name(lower *lw, const anfi_str *word);
-/* Gives a node the place of e. */
+/* Gives a node the location of e. */
 anf_node *anfi_anf_at(lower *lw, anf_node *n, const ast *e);
 void anfi_anf_bind(lower *lw, const anfi_str *word, binding b);
 void anfi_anf_bind_value(lower *lw, const anfi_str *word, anf_node *n);
 void anfi_anf_undo(lower *lw, size_t to);
-/* A graph of the graph at hand's name with one more mark. */
+/* A graph named like the current one with one more mark. */
 anf_graph *anfi_anf_graph(lower *lw, const char *mark, const ast *e);
 anf_graph *anfi_anf_func(lower *lw, func *f); // declares and fills a fn
 void anfi_anf_def(lower *lw, func *f);        // fills a declared def
@@ -380,7 +380,7 @@ bool anfi_anf_pattern(lower *lw, const ast *pattern, anf_node *value);
 anf_graph *anfi_anf_graph_of(lower *lw, func *f);
 
 /* import.c */
-/* Reads what the parsed program imports, and so on. */
+/* Reads the imports of the parsed program, transitively. */
 void anfi_anf_read_imports(parser *p, anf_module *m);
 void anfi_anf_enter_unit(lower *lw, unit *u);
 /* `nn.dense`, if nn is an import here. */
@@ -413,7 +413,7 @@ anf_node *anfi_anf_number(lower *lw, const ast *e, anf_dtype d);
 anf_node *anfi_anf_list(lower *lw, const ast *e);
 /* f32(1.5), f32[2]([1, 2]), c64(1, 2): a constant; f32(x): a cast. */
 anf_node *anfi_anf_typed(lower *lw, const ast *e, const anf_type *t, const ast *call);
-/* The type that a name with dims stands for, or NULL with an error. */
+/* The type of a name with dims, or NULL with an error. */
 const anf_type *anfi_anf_dims(lower *lw, anf_dtype d, const ast *index);
 /* lower_call.c */
 anf_node *anfi_anf_call(lower *lw, const ast *base, anf_node *callee, const ast *call);

@@ -12,7 +12,7 @@ typedef struct {
   anfi_arena *a;
   bool *marked;     // by graph id
   nodes *calls;     // by graph id: nodes that run the graph
-  nodes unknown;    // calls of what is not known
+  nodes unknown;    // calls of unknown functions
   bool *escapes;    // by graph id: used as a value beyond a choice that is called at once
   bool any_escaped; // a graph with effects, or an op, is used as a value
   ANFI_VEC(anf_graph *) work;
@@ -34,7 +34,7 @@ static void mark_unknown(effects *q) {
   for (size_t i = 0; i < q->unknown.n; i++) mark(q, q->unknown.at[i]->graph);
 }
 
-/* A graph in a callee's place: it runs when `user` runs. */
+/* A graph as a callee: it runs when `user` runs. */
 static bool add_callee(effects *q, const anf_node *f, anf_node *user) {
   if (f->kind != ANFI_VALUE) return false;
   anf_graph *g = anfi_value_graph(f);
@@ -54,7 +54,7 @@ static void add_call(effects *q, anf_node *n) {
   if (!known) anfi_push(q->a, &q->unknown, n);
 }
 
-/* Is the choice only called, never kept? */
+/* Is the choice only called, never stored? */
 static bool only_called(const anf_node *n) {
   for (const anfi_use *u = n->uses; u; u = u->next)
     if (u->user->kind != ANFI_CALL || u != &u->user->in[0]) return false;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Hints for what is habit from other languages; see habit.def. */
+/* Hints for habits of other languages; see habit.def. */
 #include "frontend/anf/anf.h"
 
 static const struct {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Imports: `import nn` is a module of the library, `import "net.anf" as n` a file beside the one that
  * says so. Each file is a unit, read once however often it is imported, and its functions are used
- * as `nn.dense`. Of an imported unit only what is used becomes graphs, and those are private. All
+ * as `nn.dense`. Only used functions of an imported unit become graphs, and those are private. All
  * units share one table of words; files may import each other, for they hold functions alone. */
 #include "frontend/anf/lib.h"
 
@@ -102,7 +102,7 @@ void anfi_anf_read_imports(parser *p, anf_module *m) {
 
 /* ---- lowering ---- */
 
-/* Names of the unit at hand, and no other's, are bound. */
+/* Binds the names of the unit and unbinds those of the one before. */
 void anfi_anf_enter_unit(lower *lw, unit *u) {
   if (lw->unit)
     for (size_t i = 0; i < lw->unit->top.n; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Tree to graphs: modules, functions, names and what they are bound to.
+/* Tree to graphs: modules, functions, names and their bindings.
  * Names are flow-sensitive: a name is bound to the node that computes its value here, and binding
  * it anew changes the table, not a variable. An undo log takes bindings back where a scope ends.
  * INVARIANT: nodes are made in the order in which the text computes them, so ids give the order of
@@ -103,7 +103,7 @@ static void add_params(lower *lw, func *f) {
   }
 }
 
-/* In a printed graph, `graph.name` may be met later; so its names are kept. */
+/* In a printed graph, `graph.name` may occur later; so its names are saved. */
 static void keep_fields(lower *lw, const func *f, size_t from) {
   if (!lw->p->dots.n || !f->top) return;
   for (size_t i = from; i < lw->undo.n; i++) {
@@ -206,7 +206,7 @@ static anf_node *undefined(lower *lw, const anfi_str *word, const ast *e) {
 }
 
 /* A function that refers to later ones of its block must not be used by a statement before they are
- * defined: what they capture may not exist yet. */
+ * defined: their captures may not exist yet. */
 static const func *unready(lower *lw, func *f) {
   ANFI_VEC(func *) st = {0};
   ANFI_VEC(func *) seen = {0};
@@ -226,7 +226,7 @@ static const func *unready(lower *lw, func *f) {
 
 static anf_node *def_value(lower *lw, func *f, const ast *e) {
   if (f->top) return anfi_graph_value(anfi_anf_graph_of(lw, f));
-  func *in = lw->fn; // the def of f's own block, in which this use stands
+  func *in = lw->fn; // the def of f's own block, which contains this use
   while (in && in->around != f->around) in = in->around;
   if (in && in != f && !f->complete) anfi_push(lw->p->a, &in->waits, f);
   const func *late = in && in->name ? NULL : unready(lw, f);
@@ -304,7 +304,7 @@ bool anfi_anf_pattern(lower *lw, const ast *pattern, anf_node *value) {
   return true;
 }
 
-/* A CNode without a name takes that of what it is bound to. */
+/* A CNode without a name takes that of its binding. */
 void anfi_anf_name_node(lower *lw, const ast *pattern, anf_node *n) {
   if (pattern->kind != A_NAME || !n->graph || n->graph != lw->g || n->kind == ANFI_PARAM ||
       !n->debug)
@@ -364,7 +364,7 @@ static funcs order_defs(lower *lw) {
   return out;
 }
 
-/* A program of one file: text of a value, or what the parser alone has read. */
+/* A program of one file: text of a value, or a tree that only the parser has seen. */
 static unit *only_unit(parser *p) {
   unit *u = ANFI_NEW(p->a, unit);
   *u = (unit){.file = p->lx.file, .top = p->top, .lx = p->lx};

@@ -1,37 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Control flow as MindIR has it: branches and loops are graphs, chosen by Switch and called.
+/* Control flow as in MindIR: branches and loops are graphs, selected by Switch and then called.
  *
- *   if      ✓g and ✗g; what they assign and is read later comes back as the call's value. When an
- * arm ends by return, break or continue, the code after the `if` goes on in the other arm's graph,
- *           or in ↓g with the names that differ as parameters when several arms reach it.
- *   while   ↵g(names carried) = Switch(condition, ↻g, ↓g)(); ↻g calls ↵g with the new values, ↓g
- * gives those that are wanted after the loop. So a loop is a call complete in itself. Only when the
- * loop holds a return does the code after it go on in ↓g, whose result is then the function's.
- * Sequences of statements, arms and loops are loops here: only nesting recurses. */
+ *     def f(x) { if c { y = 1 } else { y = x }; y }    ->    %y = Switch(c, ✓f, ✗f)();  return %y
+ *     while c { x = g(x) }                             ->    ↵f(x) = Switch(c, ↻f, ↓f)();  ↻f calls ↵f(g(x))
+ *
+ *   if      The call gives the names that a branch assigns and later code reads, a tuple if there are several.
+ *   while   The parameters of ↵ are the carried names; ↓ gives those read after the loop.
+ * Hard cases: a branch ends by return, break or continue: the code after the `if` continues in the other
+ * branch's graph, or in ↓ with the differing names as parameters if several branches reach it. A loop holds a
+ * return: the code after the loop continues in ↓, whose result is then the function's.
+ * Sequences of statements, branches and loops are C loops here: only nesting recurses. */
 #include "frontend/anf/anf.h"
 #include "base/mark.h"
 
-static anf_node *place(lower *lw, anf_node *n, const ast *e) { return anfi_anf_at(lw, n, e); }
+static anf_node *locate(lower *lw, anf_node *n, const ast *e) { return anfi_anf_at(lw, n, e); }
 
 static anf_node *call_graph(lower *lw, const ast *e, anf_graph *to, size_t n,
                             anf_node *const *args) {
   anf_node **in = ANFI_NEW_N(lw->p->a, anf_node *, n + 1);
   in[0] = anfi_graph_value(to);
   if (n) memcpy(in + 1, args, n * sizeof *in);
-  return place(lw, anfi_call(lw->g, n + 1, in), e);
+  return locate(lw, anfi_call(lw->g, n + 1, in), e);
 }
 
 anf_node *anfi_anf_switch(lower *lw, const ast *e, anf_node *c, anf_graph *f, anf_graph *g) {
   anf_node *pick = anfi_apply3(lw->g, ANF_OP_Switch, c, anfi_graph_value(f), anfi_graph_value(g));
-  place(lw, pick, e);
-  return place(lw, anfi_call(lw->g, 1, &pick), e);
+  locate(lw, pick, e);
+  return locate(lw, anfi_call(lw->g, 1, &pick), e);
 }
 
 /* ---- names that come back from a graph ---- */
 
 typedef ANFI_VEC(const anfi_str *) wordlist;
 
-/* One value as it is, more as a tuple; `first` (or NULL) stands before the names' values. */
+/* One value as it is, several as a tuple; `first` (or NULL) comes before the names' values. */
 static anf_node *pack(lower *lw, const ast *e, anf_node *first, size_t n, anf_node *const *values) {
   size_t total = n + (first ? 1 : 0);
   if (total == 0) return anfi_anf_none(lw);
@@ -40,10 +42,10 @@ static anf_node *pack(lower *lw, const ast *e, anf_node *first, size_t n, anf_no
   size_t k = 0;
   if (first) in[k++] = first;
   for (size_t i = 0; i < n; i++) in[k++] = values[i];
-  return place(lw, anfi_apply(lw->g, ANF_OP_MakeTuple, NULL, total, in), e);
+  return locate(lw, anfi_apply(lw->g, ANF_OP_MakeTuple, NULL, total, in), e);
 }
 
-/* Binds the names to what a call gave; returns the value that stands first. */
+/* Binds the names to the items of a call's result; returns the first value. */
 static anf_node *unpack(lower *lw, const ast *e, anf_node *call, bool first, size_t n,
                         const anfi_str *const *names) {
   size_t total = n + first;
@@ -92,12 +94,12 @@ typedef struct {
   anf_graph *at; // the graph in which it ended
   anf_node *value;
   anf_node **now; // values of the names that the `if` assigns and that are read later; NULL: none
-} arm;
+} branch;
 
 typedef struct {
   const ast *e;
-  wordlist names; // assigned in some arm, and read later
-  arm *arms;
+  wordlist names; // assigned in some branch, and read later
+  branch *branches;
   size_t n;
   bool has_else;
 } choice;
@@ -108,23 +110,23 @@ static void find_names(lower *lw, choice *c) {
     if (anfi_anf_live(lw, s->at[i], c->e->end)) anfi_push(lw->p->a, &c->names, s->at[i]);
 }
 
-static void keep_arm(lower *lw, choice *c, arm *a, outcome o) {
-  *a = (arm){o.ended, lw->g, o.value, NULL};
+static void save_branch(lower *lw, choice *c, branch *a, outcome o) {
+  *a = (branch){o.ended, lw->g, o.value, NULL};
   if (o.ended) return;
   a->now = ANFI_NEW_N(lw->p->a, anf_node *, c->names.n);
   for (size_t i = 0; i < c->names.n; i++) bound_value(lw, c->names.at[i], &a->now[i]);
 }
 
-/* Makes the graphs of all arms and the calls that choose; the graph at hand gets the first choice
+/* Makes the graphs of all branches and the calls that select one; the current graph gets the first choice
  * as
- * `*call`. Arms after the first stand in the ✗ graph of the one before. */
+ * `*call`. Later branches are inside the ✗ graph of the one before. */
 static void lower_arms(lower *lw, choice *c, bool tail, wanted want, anf_node **call) {
   const ast *e = c->e;
   anf_graph *home = lw->g;
   size_t outer = 0;
   c->has_else = e->n % 2 == 1;
   c->n = e->n / 2 + 1;
-  c->arms = ANFI_NEW_N(lw->p->a, arm, c->n);
+  c->branches = ANFI_NEW_N(lw->p->a, branch, c->n);
   for (size_t i = 0; i + 1 < c->n; i++) {
     anf_graph *here = lw->g;
     anf_node *cond = anfi_anf_expr(lw, e->kid[2 * i]);
@@ -136,45 +138,45 @@ static void lower_arms(lower *lw, choice *c, bool tail, wanted want, anf_node **
     else anfi_set_result(here, chosen);
     size_t undo = lw->undo.n;
     lw->g = yes;
-    keep_arm(lw, c, &c->arms[i], anfi_anf_block(lw, e->kid[2 * i + 1], tail, want));
+    save_branch(lw, c, &c->branches[i], anfi_anf_block(lw, e->kid[2 * i + 1], tail, want));
     anfi_anf_undo(lw, undo);
     lw->g = no;
   }
   outcome last = {false, NULL};
   if (c->has_else) last = anfi_anf_block(lw, e->kid[e->n - 1], tail, want);
-  keep_arm(lw, c, &c->arms[c->n - 1], last);
+  save_branch(lw, c, &c->branches[c->n - 1], last);
   anfi_anf_undo(lw, outer);
   lw->g = home;
 }
 
-/* Names that every open arm gives; the others may have no value after. */
+/* Names that every open branch gives; the others may have no value after. */
 static void split_names(lower *lw, choice *c, wordlist *all) {
   for (size_t k = 0; k < c->names.n; k++) {
     size_t have = 0, open = 0;
     for (size_t i = 0; i < c->n; i++) {
-      if (c->arms[i].ended) continue;
+      if (c->branches[i].ended) continue;
       open++;
-      have += c->arms[i].now[k] != NULL;
+      have += c->branches[i].now[k] != NULL;
     }
     if (have == open) anfi_push(lw->p->a, all, c->names.at[k]);
     else set_maybe(lw, c->names.at[k], c->e);
   }
 }
 
-static anf_node **arm_values(lower *lw, const choice *c, const arm *a, const wordlist *all) {
+static anf_node **branch_values(lower *lw, const choice *c, const branch *a, const wordlist *all) {
   anf_node **v = ANFI_NEW_N(lw->p->a, anf_node *, all->n);
   for (size_t k = 0, j = 0; k < c->names.n && j < all->n; k++)
     if (c->names.at[k] == all->at[j]) v[j++] = a->now[k];
   return v;
 }
 
-static anf_node *arm_value(lower *lw, const arm *a) {
+static anf_node *branch_value(lower *lw, const branch *a) {
   return a->value ? a->value : anfi_anf_none(lw);
 }
 
 static bool any_value(const choice *c) {
   for (size_t i = 0; i < c->n; i++)
-    if (c->arms[i].value) return true;
+    if (c->branches[i].value) return true;
   return false;
 }
 
@@ -205,33 +207,33 @@ static anf_node *plain_if(lower *lw, const ast *e, wanted value) {
   split_names(lw, &c, &all);
   bool want = value != NO_VALUE && any_value(&c);
   for (size_t i = 0; i < c.n; i++) {
-    lw->g = c.arms[i].at;
-    anf_node *first = want ? arm_value(lw, &c.arms[i]) : NULL;
-    anfi_set_result(lw->g, pack(lw, e, first, all.n, arm_values(lw, &c, &c.arms[i], &all)));
+    lw->g = c.branches[i].at;
+    anf_node *first = want ? branch_value(lw, &c.branches[i]) : NULL;
+    anfi_set_result(lw->g, pack(lw, e, first, all.n, branch_values(lw, &c, &c.branches[i], &all)));
   }
   lw->g = home;
   anf_node *r = unpack(lw, e, call, want, all.n, all.at);
   return complete ? r : lw->bad;
 }
 
-/* Bindings of the names as the arm left them. */
-static void take_over(lower *lw, const choice *c, const arm *a) {
+/* Bindings of the names as the branch left them. */
+static void take_over(lower *lw, const choice *c, const branch *a) {
   lw->g = a->at;
   for (size_t k = 0; k < c->names.n; k++)
     if (a->now[k]) anfi_anf_bind_value(lw, c->names.at[k], a->now[k]);
     else if (lw->bind[c->names.at[k]->id].state == B_NONE) set_maybe(lw, c->names.at[k], c->e);
 }
 
-/* Several arms reach the code after: it goes on in ↓. */
+/* Several branches reach the code after: it continues in ↓. */
 static outcome join_in_graph(lower *lw, choice *c) {
   wordlist all = {0};
   anf_graph *after = anfi_anf_graph(lw, ANFI_AFTER, c->e);
   split_names(lw, c, &all);
   for (size_t i = 0; i < c->n; i++) {
-    if (c->arms[i].ended) continue;
-    lw->g = c->arms[i].at;
-    anfi_set_result(lw->g,
-                    call_graph(lw, c->e, after, all.n, arm_values(lw, c, &c->arms[i], &all)));
+    if (c->branches[i].ended) continue;
+    lw->g = c->branches[i].at;
+    anfi_set_result(
+        lw->g, call_graph(lw, c->e, after, all.n, branch_values(lw, c, &c->branches[i], &all)));
   }
   lw->g = after;
   for (size_t k = 0; k < all.n; k++) {
@@ -241,7 +243,7 @@ static outcome join_in_graph(lower *lw, choice *c) {
   return (outcome){false, NULL};
 }
 
-/* An `if` with an arm that leaves. The graph at hand ends in the choice; what follows goes on in
+/* An `if` with an branch that leaves. The current graph ends in the choice; the code after it continues in
  * the graph that lw->g is then. `last`: nothing follows, and the value counts. */
 static outcome leaving_if(lower *lw, const ast *e, bool last) {
   choice c = {.e = e};
@@ -251,17 +253,17 @@ static outcome leaving_if(lower *lw, const ast *e, bool last) {
   anfi_set_result(lw->g, call);
   size_t open = 0, one = 0;
   for (size_t i = 0; i < c.n; i++)
-    if (!c.arms[i].ended) open++, one = i;
+    if (!c.branches[i].ended) open++, one = i;
   if (!open) return (outcome){true, NULL};
   if (open == 1) {
-    take_over(lw, &c, &c.arms[one]);
-    return (outcome){false, c.has_else ? c.arms[one].value : NULL};
+    take_over(lw, &c, &c.branches[one]);
+    return (outcome){false, c.has_else ? c.branches[one].value : NULL};
   }
   if (!last) return join_in_graph(lw, &c);
   for (size_t i = 0; i < c.n; i++) {
-    if (c.arms[i].ended) continue;
-    lw->g = c.arms[i].at;
-    anfi_set_result(lw->g, c.has_else ? arm_value(lw, &c.arms[i]) : anfi_anf_none(lw));
+    if (c.branches[i].ended) continue;
+    lw->g = c.branches[i].at;
+    anfi_set_result(lw->g, c.has_else ? branch_value(lw, &c.branches[i]) : anfi_anf_none(lw));
   }
   return (outcome){true, NULL};
 }
@@ -280,7 +282,7 @@ anf_node *anfi_anf_if(lower *lw, const ast *e) {
   return plain_if(lw, e, EACH_A_VALUE);
 }
 
-/* a and b and c: ((a and b) and c), each a choice that does not compute what it need not. */
+/* a and b and c: ((a and b) and c), each a choice that evaluates its right side only if needed. */
 anf_node *anfi_anf_and_or(lower *lw, const ast *e) {
   anf_graph *home = lw->g;
   anf_node *v = anfi_anf_expr(lw, e->kid[0]);
@@ -440,7 +442,7 @@ static anf_node *for_start(lower *lw, looping *l) {
   return anfi_value(lw->m, anfi_value_new_i64(lw->cx, ANF_INT, 0));
 }
 
-/* What follows the loop stands in its last graph, or in `after`, whose parameters are the names. */
+/* The code after the loop is in its last graph, or in `after`, whose parameters are the names. */
 static void go_on_after(lower *lw, const looping *l, anf_graph *home, anf_node *call,
                         anf_graph *after) {
   anfi_set_result(home, call);
@@ -457,7 +459,7 @@ static void lower_loop(lower *lw, const ast *e) {
   size_t undo = lw->undo.n;
   find_carried(lw, &l);
   anf_node *call = start_loop(lw, &l, from);
-  bool joins = l.returns && (e->flags & A_BREAKS); // what follows is reached in two ways
+  bool joins = l.returns && (e->flags & A_BREAKS); // two paths reach the code after the loop
   anf_graph *body = anfi_anf_graph(lw, ANFI_BODY, l.body),
             *done = anfi_anf_graph(lw, joins ? ANFI_ELSE : ANFI_AFTER, e);
   anf_graph *after = joins ? anfi_anf_graph(lw, ANFI_AFTER, e) : NULL;

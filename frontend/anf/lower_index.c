@@ -17,7 +17,7 @@ typedef struct {
 
 typedef struct {
   part *at;
-  size_t n, dots; // dots: where `...` stands, or n
+  size_t n, dots; // dots: the index of `...`, or n
   size_t tensors; // indices that may be tensors
   size_t scalars; // constant integers
   bool surely;    // x can only be a tensor
@@ -165,7 +165,7 @@ static anf_node *get_item(lower *lw, const ast *e, const subscript *s, anf_node 
   return anfi_anf_at(lw, anfi_apply(lw->g, ANF_OP_GetItem, at, nin, in), e);
 }
 
-/* A constant index of what is known to be a tuple. */
+/* A constant index of a known tuple. */
 static bool tuple_item(lower *lw, const ast *e, const subscript *s, anf_node *x, anf_node **out) {
   const anf_value *v = x->kind == ANFI_VALUE ? x->u.value : NULL;
   bool typed = x->type && x->type->kind == ANF_TYPE_TUPLE, built = anfi_is_op(x, ANF_OP_MakeTuple);

@@ -117,7 +117,7 @@ static bool check_word(parser *p, const anfi_str *w, bool quoted, anfi_loc loc) 
   return false;
 }
 
-/* Checks that an expression can stand left of '=', and notes the names. */
+/* Checks that an expression is assignable, and notes the names. */
 static bool to_pattern(parser *p, ast *e) {
   anfi_loc loc = {p->lx.file, e->line, e->col};
   if (e->kind == A_ERROR) return true;
@@ -396,7 +396,7 @@ static ast *parse_aug(parser *p, ast *target, const token *t) {
   return e;
 }
 
-/* An expression, or what starts like one. */
+/* An expression, or an assignment that starts like one. */
 static ast *parse_simple(parser *p) {
   token t = p->t;
   size_t reads = p->reads.n;

@@ -99,7 +99,7 @@ static anf_module *lend_module(anf_ctx *cx, anfi_arena *a) {
   return l->m = anfi_module_new(cx);
 }
 
-/* Lowered in a function of a module of its own: what comes out must be a constant. */
+/* Lowered in a function of a module of its own: the result must be a constant. */
 static anf_value *parse_value(anf_ctx *cx, const char *text) {
   parser *p = parser_of(cx, text);
   if (!p) return NULL;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* .dat, the exact form of a module: what writer and reader share. docs/formats.md describes the
- * lines. INVARIANT: what is written is a function of the module alone, and reading it gives a
+/* .dat, the exact form of a module: shared by writer and reader. docs/formats.md describes the
+ * lines. INVARIANT: the text is a function of the module alone, and reading it gives a
  * module of which the same is written. */
 #ifndef ANFI_DAT_H
 #define ANFI_DAT_H
@@ -17,14 +17,14 @@ enum { ANFI_DAT_VERSION = 1, ANFI_DAT_HEX = 16 }; // digits of the checksum
  * reader compares it instead of reading it. */
 void anfi_dat_put_captures(anf_text *o, anf_module *m);
 
-/* scan.c: the words of lines. Every function fails with a place and returns false. */
+/* scan.c: the words of lines. Every function fails with a location and returns false. */
 typedef struct anfi_scan {
   anf_ctx *cx;
   const char *file, *text, *at, *end; // `end` is where the checksum line starts
   anf_text *quoted;                   // scratch
 } anfi_scan;
 bool anfi_scan_open(anfi_scan *s, anf_ctx *cx, const char *text, size_t len, const char *file);
-bool anfi_scan_expected(anfi_scan *s, const char *what); // fails at the current place
+bool anfi_scan_expected(anfi_scan *s, const char *what); // fails at the current location
 bool anfi_scan_wrong(anfi_scan *s, const char *why);
 bool anfi_scan_none(anfi_scan *s, const char *what, uint64_t id);
 bool anfi_scan_char(anfi_scan *s, char c);
@@ -69,7 +69,7 @@ typedef struct anfi_reader {
 #define SPACE(r)                 anfi_scan_char(&(r)->s, ' ')
 #define EOL(r)                   anfi_scan_char(&(r)->s, '\n')
 
-/* tables.c: sections, and references to what they hold, each with the space before it */
+/* tables.c: sections, and references to their entries, each with the space before it */
 bool anfi_dat_strings(anfi_reader *r);
 bool anfi_dat_types(anfi_reader *r);
 bool anfi_dat_constants(anfi_reader *r);                        // after the graphs

@@ -83,7 +83,7 @@ static bool read_owner(anfi_reader *r, anf_graph **g) {
   return *g || anfi_scan_none(&r->s, "graph", id);
 }
 
-/* The inputs' ids are kept until all nodes are there. */
+/* The inputs' ids wait until all nodes exist. */
 static bool read_inputs(anfi_reader *r, size_t nnode, size_t *n) {
   if (!SPACE(r) || !anfi_scan_count(&r->s, "inputs", n)) return false;
   for (size_t i = 0; i < *n; i++) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The words of .dat lines, and the frame around them: magic, version, checksum.
  * INVARIANT: nothing is read at or past `end`, and no count is believed that the bytes left cannot
- * hold, so what a hostile file makes us allocate is bounded by its own size. */
+ * hold, so allocation for a hostile file is bounded by its own size. */
 #include "frontend/dat/dat.h"
 
 static anfi_loc place(const anfi_scan *s) {

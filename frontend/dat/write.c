@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writing .dat: first the tables of what nodes refer to (strings, types, constants), numbered in
+/* Writing .dat: first the tables of the entries that nodes refer to (strings, types, constants), numbered in
  * order of first reference with parts before wholes, then graphs and nodes by id. Linear; no
  * recursion. */
 #include "frontend/dat/dat.h"
@@ -125,7 +125,7 @@ static void drain_entries(writer *w) {
   }
 }
 
-/* A node that is kept: not removed, nor left behind by a removed graph. */
+/* A live node: neither it nor its graph was removed. */
 static bool is_kept(const anf_node *n) {
   if (!n) return false;
   if (n->graph) return !n->graph->removed;
@@ -280,7 +280,7 @@ static void put_value(writer *w, const anf_value *v) {
     put_id(w, &w->type_id, v->type);
     break;
   case ANF_VALUE_FN: put_fn(w, v); break;
-  case ANF_VALUE_BOX: // never constants: what makes them folds none
+  case ANF_VALUE_BOX: // never constants: their ops are not folded
   case ANF_VALUE_STACK: anfi_puts(w->o, "none"); break;
   }
   if (v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Archives of uncompressed entries, as PNNX keeps weights in: zip32 and zip64, read in place.
+/* Archives of uncompressed entries, as PNNX stores weights: zip32 and zip64, read in place.
  * A zip library was weighed: it copies each entry through calls of its own, allocates outside the
  * context's limits, and cannot write what pnnx writes, zip64 records at any size. Weights need a
  * fraction of the format, and this is all of it. INVARIANT: every offset and size is checked
@@ -124,7 +124,7 @@ static bool widen(const archive *z, size_t at, size_t n, sizes *s) {
   return bad(z, "an entry has no zip64 field", end);
 }
 
-/* What the directory says must be what stands before the data. */
+/* The entry in the directory must equal the header before the data. */
 static bool local(const archive *z, size_t entry, size_t name_len, const sizes *s,
                   anfi_zip_entry *e) {
   if (!has(z, s->offset, LOCAL) || !sig(z, (size_t)s->offset, 0x0403))

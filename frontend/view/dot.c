@@ -148,7 +148,7 @@ static void put_params_block(writer *w, const anf_graph *g) {
   anfi_puts(w->o, "</table>>]\n");
 }
 
-/* ---- what nodes use ---- */
+/* ---- operands ---- */
 
 static uint64_t oval_key(const anf_graph *user, const anf_graph *of) {
   return (uint64_t)user->id << 32 | of->id;

@@ -78,7 +78,7 @@ static uint8_t *find_near(anfi_view *v, anf_node *start, uint32_t radius, uint32
   return f.near;
 }
 
-/* ---- what is drawn ---- */
+/* ---- selection ---- */
 
 static void draw_node(anfi_view *v, anfi_view_graph *vg, anf_node *n, const uint8_t *near) {
   if (near && !near[n->id]) return;

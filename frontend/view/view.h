@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pictures of modules: what is drawn (select.c), as text for graphviz (dot.c), as a page (html.c).
+/* Pictures of modules: selection (select.c), as text for graphviz (dot.c), as a page (html.c).
  * Names are those of print --as ir, so that a picture can be read beside the text. */
 #ifndef ANFI_VIEW_H
 #define ANFI_VIEW_H
@@ -13,7 +13,7 @@ typedef struct anfi_view_graph {
   bool open;                  // its nodes are drawn; else it is a box
   uint32_t depth;             // 0: no drawn graph refers to it
   size_t total;               // parameters and CNodes that it has
-  ANFI_VEC(anf_node *) nodes; // those that are drawn: parameters, then CNodes after what they need
+  ANFI_VEC(anf_node *) nodes; // drawn nodes: parameters, then CNodes after their operands
 } anfi_view_graph;
 
 typedef struct anfi_view {
@@ -27,7 +27,7 @@ typedef struct anfi_view {
   size_t nnode;                // drawn
 } anfi_view;
 
-/* Lives until the frame is left. `max_nodes` is what the options' 0 stands for. */
+/* Lives until the frame is left. `max_nodes` replaces a 0 in the options. */
 anfi_view *anfi_view_select(anf_module *m, const anf_view_opts *o, uint32_t max_nodes);
 
 /* Display text: one line, at most `max` characters, valid UTF-8 without control characters. */

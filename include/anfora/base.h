@@ -48,8 +48,8 @@ typedef enum anf_status {
 /* Returns a static name such as "ANF_INVALID". */
 ANF_API const char *anf_status_name(anf_status s);
 
-/* One function allocates (old == 0), resizes and frees (size == 0), as realloc does with sizes
- * told. */
+/* One function allocates (old == 0), resizes and frees (size == 0), like realloc with both
+ * sizes. */
 typedef struct anf_allocator {
   void *(*fn)(void *user, void *ptr, size_t old, size_t size);
   void *user;
@@ -88,11 +88,11 @@ typedef struct anf_diag_item {
   anf_severity severity;
   anf_status status;   // the class of an error
   const char *code;    // "E0107"; see `anfora explain`
-  const char *message; // one line, no code, no place
+  const char *message; // one line, without code and location
   const char *file;
   uint32_t line, col; // from 1; col counts characters
   const char *source; // the text of that line
-  const char *hint;   // what to do about it
+  const char *hint;   // a remedy
 } anf_diag_item;
 
 typedef struct anf_diag anf_diag;

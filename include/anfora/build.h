@@ -41,14 +41,14 @@ typedef struct anf_c_opts {
   const char *prefix;   // of the symbols that hold module data; default: "anf_module"
   uint32_t stack_bytes; // larger local tensors go to the heap; default 4096
 } anf_c_opts;
-/* The module as one file of C11. It computes what anf_tir_run computes, to the bit, when it is
+/* The module as one file of C11. Its results equal those of anf_tir_run, to the bit, when it is
  * compiled without contraction of floats (-ffp-contract=off) and linked with libanfora_rt. */
 ANF_API anf_status anf_tir_print_c(const anf_tir_module *m, const anf_c_opts *o, anf_diag *d,
                                    anf_text *out);
 
 typedef enum anf_build_form {
   ANF_BUILD_OBJ,    // an object file
-  ANF_BUILD_HEADER, // how C and C++ call what is in it
+  ANF_BUILD_HEADER, // declarations of the object's functions for C and C++
   ANF_BUILD_LLVM,   // LLVM IR
   ANF_BUILD_ASM,    // assembly
   ANF_BUILD_C,      // C11 for gcc and clang
@@ -60,24 +60,24 @@ ANF_API bool anf_build_form_of(const char *name, size_t len, anf_build_form *out
 typedef struct anf_build_opts {
   size_t size;
   anf_jit_kind kind;    // who makes the object: ANF_JIT_LLVM or ANF_JIT_CJIT
-  anf_jit_opts jit;     // what it is made for and how; no code is cached
+  anf_jit_opts jit;     // target and options; no code is cached
   bool fast, parallel;  // as of anf_exec_opts
   const char *pipeline; // over graphs; default "standard"
   const char *name;     // of a graph's C function; the object exports anf_object NAME_object, too.
                         // Default: the graph's, or that of the module's first function
-  const char *title;    // what the header says that it was made from
+  const char *title;    // the source that the header names
   bool tune;            // as of anf_exec_opts, if code is for this machine; else a warning
 } anf_build_opts;
 /* Builds the graph for arguments of these types, in all the forms whose bits 1 << form are set; each
- * goes to its place in out[ANF_BUILD_FORM_COUNT], to be freed by the caller even after a failure. */
+ * goes to out[form] of out[ANF_BUILD_FORM_COUNT], to be freed by the caller even after a failure. */
 ANF_API anf_status anf_build_graph(anf_graph *g, size_t n, const anf_type *const *types,
                                    unsigned forms, const anf_build_opts *o, anf_diag *d,
                                    anf_text *out);
 /* The same for a training step (anfora/step.h), whose first nstate parameters are its state. In C it is
  *     anf_status NAME_run(anf_stream *stream, NAME_state *state, inputs.., NAME_out *out)
  * where NAME_state and NAME_out are structures with a member for each tensor and number of the state
- * and the outputs, named as in the program: state->s.p.w. The state is updated in place, and is as it
- * was if the status is not ANF_OK. The numbers are those of an anf_step. */
+ * and the outputs, named as in the program: state->s.p.w. The state is updated in place, and
+ * unchanged if the status is not ANF_OK. The numbers are those of an anf_step. */
 ANF_API anf_status anf_build_step(anf_graph *g, size_t nstate, size_t n,
                                   const anf_type *const *types, unsigned forms,
                                   const anf_build_opts *o, anf_diag *d, anf_text *out);

@@ -38,25 +38,25 @@ typedef struct anf_exec_opts {
   bool fast;             // floats may be reassociated
   bool parallel;         // large loops run on many threads
   const char *pipeline;  // over graphs; default "standard"
-  uint32_t max_compiled; // signatures kept; the one used longest ago goes; default 64
-  bool tune;             // how products are cut is measured, once for each product on this machine
-  uint32_t nstate;       // of anf_lowered_print: so many parameters are the state of a step
+  uint32_t max_compiled; // cached signatures; the least recently used is dropped; default 64
+  bool tune;             // tiles of products are measured, once per product on this machine
+  uint32_t
+      nstate; // of anf_lowered_print: number of leading parameters that are the state of a step
 } anf_exec_opts;
 
 /* With `tune` the first program that has a product of some sizes and types compiles and measures it in
  * several dozen ways, for about a second or as long as some hundred calls take; the engine remembers the fastest,
  * and its cache_dir for other processes. Results are the same, bit for bit. Without it a cost model decides at once. */
 
-/* What took how long: passes and code generation of what is compiled, regions of what runs. */
+/* Times: of passes and code generation while compiling, of regions while running. */
 typedef struct anf_trace anf_trace;
 /* Room for so many events; 0: 100000. What does not fit is dropped. NULL when out of memory. */
 ANF_API anf_trace *anf_trace_new(anf_ctx *cx, size_t max_events);
 ANF_API void anf_trace_free(anf_trace *t); // t may be NULL
-/* Of the step that ran last: the time, without that of what is inside, by operation and by line of the
- * program, with the rates of products and of bytes of arguments and results. What is left to another
- * operation's loops is told with that. */
+/* Of the last step: exclusive time by operation and by line of the program, with the rates of products and of
+ * bytes of arguments and results. A fused operation counts with its consumer. */
 ANF_API anf_status anf_trace_print_table(const anf_trace *t, anf_text *out);
-/* What one thread of the machine can do at most, measured in some tens of milliseconds: 10^9 additions and
+/* Peak rates of one thread of the machine, measured in some tens of milliseconds: 10^9 additions and
  * multiplications of f32 a second, and 10^9 bytes that are read or written by copying. `d` may be NULL. */
 ANF_API anf_status anf_machine_peak(anf_ctx *cx, double *gflops, double *gbytes, anf_diag *d);
 /* As JSON that chrome://tracing and Perfetto read. */
@@ -74,10 +74,9 @@ ANF_API anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const
                                     anf_diag *d);
 /* The same for the types of these arguments. */
 ANF_API anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const *args, anf_diag *d);
-/* Argument i, counted from 0, is this value in every call from now on: what depends on it alone is
- * computed when code is made, and weights lie as kernels read them. What calls give for it is not
- * looked at and may be NULL; the function's pointer does not take it. v NULL: as before. What was
- * compiled is dropped. */
+/* Fixes argument i, counted from 0, to this value in all later calls: expressions of it alone are computed
+ * at compile time, and weights are pre-packed for kernels. Calls ignore their argument i, which may be NULL;
+ * the function's pointer does not take it. v NULL: not fixed any more. Compiled code is dropped. */
 ANF_API anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *v, anf_diag *d);
 /* Arguments and result as of anf_run, of whose options `print` and `print_user` count. Functions may
  * be among both: code is made for each function that is given, whatever data it captured. */
@@ -89,14 +88,14 @@ ANF_API void anf_exec_free(anf_exec *e); // e may be NULL
  * room for those of its result (docs/lowering.md). Borrowed; NULL if there is none. */
 ANF_API anf_jit_function *anf_exec_function(const anf_exec *e);
 /* The type of its result, with leaves in order; NULL if there is none, or the result holds functions.
- * The first scalar leaf is what the function returns, the others it writes. */
+ * The function returns the first scalar leaf and writes the others. */
 ANF_API const anf_type *anf_exec_result_type(const anf_exec *e);
 /* Its C function of natural signature, as of anf_jit_get_function_pointer. */
 ANF_API void *anf_exec_pointer(const anf_exec *e);
 /* How many signatures have been compiled so far, and how long that took. */
 ANF_API size_t anf_exec_compilations(const anf_exec *e);
 ANF_API double anf_exec_compile_ms(const anf_exec *e);
-/* Why each of them was: a line with the types, how long it took, and what had changed. Where a shape
+/* The reason for each compilation: a line with the types, the time, and the change. Where a shape
  * or an attribute depends on the value of an integer, a bool, a string or a type that is an
  * argument, code is made for each such value, and lines have it instead of its type. */
 ANF_API anf_status anf_exec_explain(const anf_exec *e, anf_text *out);

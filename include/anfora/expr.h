@@ -65,7 +65,7 @@ typedef enum anf_expr_constant {
 
 #define ANF_EXPR_NO_NODE SIZE_MAX
 
-/* A node of the tree. Nodes are numbered in the order in which they stand in the text. */
+/* A node of the tree. Nodes are numbered in the order of the text. */
 typedef struct anf_expr_node {
   anf_expr_kind kind;
   anf_expr_constant constant; // of a CONSTANT
@@ -82,12 +82,12 @@ typedef struct anf_expr_node {
 #define ANF_EXPR_ANY_INPUTS SIZE_MAX
 ANF_API anf_status anf_expr_parse(anf_ctx *cx, const char *text, size_t len, size_t ninput,
                                   anf_diag *d, anf_expr **out);
-/* The same with the name of the file that places are told with. */
+/* The same with the file name for locations in messages. */
 ANF_API anf_status anf_expr_parse_file(anf_ctx *cx, const char *text, size_t len, const char *file,
                                        size_t ninput, anf_diag *d, anf_expr **out);
 ANF_API void anf_expr_free(anf_expr *e);
 ANF_API const char *anf_expr_text(const anf_expr *e);
-/* One more than the greatest N of @N, or the number of inputs that was told when it was read. */
+/* One more than the greatest N of @N, or the `ninput` of the parse. */
 ANF_API size_t anf_expr_input_count(const anf_expr *e);
 
 ANF_API size_t anf_expr_token_count(const anf_expr *e);

@@ -31,21 +31,21 @@ typedef struct anf_host_op {
    * integers, f32 and f64 without dims are passed by value, all else as a dense array in C's order. */
   const char *type; // "fn(f64[N, M], f64) -> f64[N]"
   void (*function)(void);
-  /* What the C function is given, in order, apart by spaces: `0` an argument, by its place; `N` a dim, as
-   * int64_t, and `N:i32` as int32_t; `out1` the place for a part of the result, and `out` for each part
-   * that has not been named. The first part that is passed by value and is not named is what the C
-   * function returns, unless that is a status. Default: all arguments, then `out`. */
+  /* Arguments of the C function, in order, separated by spaces: `0` an argument, by index; `N` a dim, as
+   * int64_t, and `N:i32` as int32_t; `out1` the address of a part of the result, and `out` of each part
+   * that is not listed. The C function returns the first part that is passed by value and not listed,
+   * unless it returns a status. Default: all arguments, then `out`. */
   const char *takes;
   /* The derivative: "0" says that it is zero, NULL that there is none. Otherwise the name of an op that takes
-   * the arguments, the parts of the result, and what comes to each of these that is real, and gives
-   * what goes to each argument that is real: in the order of these, a tuple if there are several.
+   * the arguments, the parts of the result, and the adjoint of each real part, and gives the adjoint of
+   * each real argument: in the order of the arguments, a tuple if there are several.
    * It may be registered later and have a derivative of its own. */
   const char *vjp;
   unsigned flags;
 } anf_host_op;
 
-/* For all modules of the context that are read or built from now on. Nothing of *op is kept but the
- * function, which must outlive what calls it. A function may be called from several threads at
+/* For all modules of the context that are read or built from now on. *op is copied; the C function must
+ * outlive its callers. A function may be called from several threads at
  * once, if the host runs programs on several. */
 ANF_API anf_status anf_op_register(anf_ctx *cx, const anf_host_op *op, anf_diag *d);
 

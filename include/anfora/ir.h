@@ -2,14 +2,14 @@
 /* The graph IR: modules of functional graphs.
  *
  * A module owns graphs and nodes. A node is a Value (a constant), a Parameter, or a CNode: a call
- * whose input 0 is what is called (a primitive, a graph, or any node that yields a function) and
+ * whose input 0 is the callee (a primitive, a graph, or any node that yields a function) and
  * whose further inputs are the arguments. A node belongs to one graph; a node that another graph
  * uses is that graph's free variable, captured by value. `Switch` selects a function and does not
  * call it.
  *
  * Building: functions that make nodes return NULL on failure and take NULL inputs for "already
- * failed", so a whole graph is built without a check a line; anf_module_status tells at the end,
- * and anf_module_diag says why. Nodes and graphs live until the module is freed.
+ * failed", so a whole graph is built without a check per line; anf_module_status gives the result
+ * at the end, and anf_module_diag the reasons. Nodes and graphs live until the module is freed.
  *
  * Example (fibonacci of a functional IR, where branches are graphs and Switch picks one):
  *   anf_module *m = anf_module_new(cx);
@@ -102,7 +102,7 @@ ANF_API anf_node *anf_partial(anf_graph *g, anf_node *f, size_t n, anf_node *con
 /* Sets the result of the graph. May be called again. */
 ANF_API anf_status anf_return(anf_graph *g, anf_node *n);
 /* Adds an effectful call (Print, Assert, a call of a function that has effects) to the graph's
- * order of effects: effects run in this order, and are kept though nothing uses their value. */
+ * order of effects: effects run in this order, even if nothing uses their value. */
 ANF_API anf_status anf_effect(anf_graph *g, anf_node *n);
 
 /* ---- looking at nodes ---- */

@@ -45,16 +45,16 @@ typedef enum anf_jit_kind {
 ANF_API const char *anf_jit_kind_name(anf_jit_kind k); // "llvm"
 ANF_API bool anf_jit_kind_of(const char *name, anf_jit_kind *out);
 
-/* The machine that code is made for. Empty texts mean the machine at hand. */
+/* The target machine of code. Empty texts mean this machine. */
 typedef struct anf_target_machine {
   size_t size;
   char triple[64];     // "x86_64-pc-linux-gnu"
   char cpu[64];        // "znver3", "x86-64-v3"
   char features[4096]; // "+avx2,-fma": added to what the CPU has
-  bool elsewhere; // the code runs on another machine: what the one at hand lacks does not count
+  bool elsewhere;      // the code runs on another machine: features that this one lacks are allowed
 } anf_target_machine;
-/* Fills in what is empty, and takes away the features that an engine of this kind cannot use or
- * the machine at hand does not have: what stands there afterwards can be run. Fails for a CPU that
+/* Fills in empty fields, and removes features that an engine of this kind cannot use or this
+ * machine does not have: the result can run here. Fails for a CPU that
  * the engine does not know. `cx` is used during the call alone, for messages. */
 ANF_API anf_status anf_jit_set_target_machine(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm,
                                               anf_diag *d);
@@ -75,13 +75,13 @@ typedef struct anf_jit_opts {
   size_t size;
   const anf_target_machine *target; // default: the machine at hand
   anf_jit_level level;
-  const char *passes;    // over Tensor IR, before code is made; default "codegen", which is exact
-  bool bounds;           // every index is checked at run time
-  bool contract;         // a * b + c may be rounded once
-  bool debug;            // lines for debuggers, names for profilers; temporary files are kept
-  const char *cc;        // cjit: the compiler; default "cc"
-  const char *temp_dir;  // where temporary files go; default: TMPDIR, or else the system's
-  const char *cache_dir; // compiled code is kept here and found again; default: not at all
+  const char *passes;   // over Tensor IR, before code is made; default "codegen", which is exact
+  bool bounds;          // every index is checked at run time
+  bool contract;        // a * b + c may be rounded once
+  bool debug;           // lines for debuggers, names for profilers; temporary files are not deleted
+  const char *cc;       // cjit: the compiler; default "cc"
+  const char *temp_dir; // where temporary files go; default: TMPDIR, or else the system's
+  const char *cache_dir; // folder of the code cache; default: no cache
   uint64_t cache_bytes;  // limit of that folder's size; default 1 GB
   const char *kernels;   // vectors of kernels: "sse", "avx2", "avx512", and with their dot products
                          // "vnni", "bf16", with tiles "amx"; default: the target's best
@@ -120,7 +120,7 @@ ANF_API void *anf_jit_get_address_of_symbol(anf_jit_module *m, const char *name)
 ANF_API anf_jit_function *anf_jit_get_function(anf_jit_module *m, const char *name);
 ANF_API size_t anf_jit_module_func_count(const anf_jit_module *m); // those that can be called
 ANF_API const char *anf_jit_module_func_name(const anf_jit_module *m, size_t i);
-/* The table of globals: tensors of the module, by their place in the data. */
+/* The table of globals: tensors of the module, by their offset in the data. */
 typedef struct anf_jit_global {
   const char *name;
   anf_tir_elem elem;
@@ -145,7 +145,7 @@ ANF_API anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s
 ANF_API anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *s, void *data,
                                              anf_generic *args);
 /* Calls it with values, as anf_tir_run_values does; `m` is the Tensor IR that it was compiled from,
- * which says what the parameters are. */
+ * which has the types of the parameters. */
 ANF_API anf_status anf_jit_call_values(const anf_jit_function *f, const anf_tir_module *m,
                                        anf_stream *s, size_t n, anf_value *const *args, anf_diag *d,
                                        anf_value **result, anf_value **outs);
@@ -154,15 +154,15 @@ ANF_API anf_status anf_jit_call_values(const anf_jit_function *f, const anf_tir_
 ANF_API void *anf_jit_get_function_pointer(const anf_jit_function *f);
 ANF_API void *anf_jit_get_module_data(const anf_jit_function *f);
 ANF_API anf_jit_module *anf_jit_function_module(const anf_jit_function *f); // borrowed
-/* Puts what stopped the last call on the stream into a list of findings. Returns its status. */
+/* Adds the error of the last call on the stream to `d`. Returns its status. */
 ANF_API anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s,
                                   anf_diag *d);
 
-/* ---- what is kept on disk ----
- * The option cache_dir names a folder where engines keep compiled code and find it again, in this
- * process or another one, as long as the program, the options, the machine and the build of Anfora are
+/* ---- the code cache ----
+ * The option cache_dir names a folder where engines cache compiled code, for this process and
+ * others, as long as the program, the options, the machine and the build of Anfora are
  * the same. Any number of processes may use it at once. */
-/* The user's folder for that, which the command uses: what ANFORA_CACHE says, or else
+/* The user's folder for that, which the command uses: ANFORA_CACHE, or else
  * $XDG_CACHE_HOME/anfora or ~/.cache/anfora; nothing is written to `out` if it is "off". */
 ANF_API anf_status anf_jit_cache_dir(anf_text *out);
 typedef struct anf_jit_cached {
@@ -170,7 +170,7 @@ typedef struct anf_jit_cached {
   uint64_t bytes;
   int64_t used; // last: seconds since 1970
 } anf_jit_cached;
-/* Shows each file, what was used longest ago first, until `see` returns false. */
+/* Shows each file, the least recently used first, until `see` returns false. */
 ANF_API anf_status anf_jit_cache_visit(anf_ctx *cx, const char *dir,
                                        bool (*see)(void *user, const anf_jit_cached *file),
                                        void *user, anf_diag *d);

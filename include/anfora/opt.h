@@ -29,7 +29,7 @@ typedef struct anf_opt_opts {
 
 /* Runs a pipeline: names of passes and pipelines separated by blanks; "( ... )*" repeats until
  * nothing changes. `anfora passes` lists the names. Nodes and graphs that passes remove are gone, and new nodes
- * may take their place: after the call look up what you held of the module. */
+ * may reuse their memory: after the call look up nodes and graphs of the module again. */
 ANF_API anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o,
                                 anf_diag *d);
 

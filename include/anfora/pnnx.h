@@ -34,7 +34,7 @@ typedef struct anf_pnnx anf_pnnx;
 typedef struct anf_pnnx_op anf_pnnx_op;
 typedef struct anf_pnnx_registry anf_pnnx_registry;
 
-/* ---- operators: from a type's name to what makes its part of the graph ---- */
+/* ---- operators: from the name of a type to the creator of its nodes ---- */
 
 /* Adds nodes to `g` for one operator and gives its `nout` results. Inputs are nodes of `g` or
  * constants. What it finds wrong goes to anf_pnnx_fail, whose status it returns. */
@@ -65,11 +65,11 @@ ANF_API anf_status anf_pnnx_fail(const anf_pnnx_op *op, const char *why);
 
 /* ---- files ---- */
 
-/* `bin` NULL: the file beside `param` that ends in .bin. `r` NULL: what Anfora knows; else it must
+/* `bin` NULL: the file beside `param` that ends in .bin. `r` NULL: the built-in types; else it must
  * outlive the model. */
 ANF_API anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *bin,
                                  const anf_pnnx_registry *r, anf_diag *d, anf_pnnx **out);
-/* From memory. `file` is the name that messages tell; the .bin is that name's. */
+/* From memory. `file` is the name in messages; the name of the .bin follows from it. */
 ANF_API anf_status anf_pnnx_read(anf_ctx *cx, const char *text, size_t len, const char *file,
                                  const void *bin, size_t bin_len, const anf_pnnx_registry *r,
                                  anf_diag *d, anf_pnnx **out);
@@ -86,7 +86,8 @@ ANF_API anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const cha
 /* Inputs and outputs are numbered from 0; names are the operators'. */
 ANF_API size_t anf_pnnx_input_count(const anf_pnnx *p);
 ANF_API const char *anf_pnnx_input_name(const anf_pnnx *p, size_t i);
-ANF_API const anf_type *anf_pnnx_input_type(const anf_pnnx *p, size_t i); // NULL when not told
+ANF_API const anf_type *anf_pnnx_input_type(const anf_pnnx *p,
+                                            size_t i); // NULL if the file has none
 /* Weights are numbered in the order of the .param file; a name is operator.key. */
 ANF_API size_t anf_pnnx_weight_count(const anf_pnnx *p);
 ANF_API const char *anf_pnnx_weight_name(const anf_pnnx *p, size_t i);
@@ -96,7 +97,7 @@ typedef struct anf_pnnx_module_opts {
   size_t size;
   bool weights; // they are parameters, after the inputs, and not constants: to train them
 } anf_pnnx_module_opts;
-/* A new module with the model as the function `main`, of the types that the file tells. `o` may be
+/* A new module with the model as the function `main`, of the types in the file. `o` may be
  * NULL. */
 ANF_API anf_status anf_pnnx_module(const anf_pnnx *p, const anf_pnnx_module_opts *o, anf_diag *d,
                                    anf_module **out);
@@ -106,15 +107,15 @@ typedef struct anf_pnnx_opts {
   const anf_exec_opts *exec; // how models are compiled, as of anf_compile
   bool interpret;            // nothing is compiled: the reference interpreter runs the model
   /* Called with each operand after a forward, in order: its name, the operator that made it and its
-   * value. NULL: intermediate values are not kept. */
+   * value. NULL: intermediate values are not saved. */
   void (*debug)(void *user, const char *operand, const anf_pnnx_op *op, const anf_value *v);
   void *user;
 } anf_pnnx_opts;
 
 ANF_API anf_status anf_pnnx_set_input(anf_pnnx *p, size_t i, anf_value *v,
                                       anf_diag *d); // retains v
-/* Builds and compiles for the inputs that are set, or else for the types that the file tells. Sets
- * the options (NULL: the defaults), for this and all later builds; what they point to must live as
+/* Builds and compiles for the inputs that are set, or else for the types in the file. Sets
+ * the options (NULL: the defaults), for this and all later builds; their pointers must live as
  * long as the model. */
 ANF_API anf_status anf_pnnx_build(anf_pnnx *p, const anf_pnnx_opts *o, anf_diag *d);
 /* Runs with the inputs that are set, which must be all. Builds for their types first if that was not

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Training from a host: a function that is compiled once and run again and again on state that stays
- * where it is.
+/* Training from a host: a function that is compiled once and run many times on state that is updated
+ * in place.
  *
- * A step function takes its state, then its inputs; it gives the new state, then what it tells:
+ * A step function takes its state, then its inputs; it gives the new state, then its outputs:
  *     def step(w, x, y) { (l, dw) = value_and_grad(loss)(w, x, y); (w - 0.1 * dw, {loss = l}) }
  * The first `nstate` parameters are the state. With nstate > 0 the result is a tuple whose first
- * nstate items have the types of those parameters; what follows them are outputs. With nstate 0 the
+ * nstate items have the types of those parameters; the other items are outputs. With nstate 0 the
  * whole result is the outputs. State is updated in place.
  *
  * A leaf is one tensor or scalar in a state, an input or the outputs. Leaves are numbered in order
  * and named by path: "params.w1", "opt.m.0". Paths of states and inputs begin with the name of the
- * parameter; those of outputs are the fields of the record ("loss"), or the places in the tuple
+ * parameter; those of outputs are the fields of the record ("loss"), or the indices in the tuple
  * ("0"), or "out" if there is one tensor alone.
  *
  * A step and its context serve one thread at a time. While a submitted run is under way only
@@ -75,7 +75,7 @@ typedef struct anf_step_opts {
   anf_nan_check nan;
   /* Called by the host's thread after each run; false: the run reports ANF_CANCELLED. */
   bool (*progress)(void *user, const anf_step *s, uint64_t count, double ms);
-  void (*print)(void *user, const char *text, size_t len); // what the program prints, after the run
+  void (*print)(void *user, const char *text, size_t len); // output of the program, after the run
   void *user;
 } anf_step_opts;
 
@@ -120,7 +120,7 @@ ANF_API anf_status anf_step_write(anf_step *s, anf_role r, size_t i, const anf_a
                                   anf_diag *d);
 ANF_API anf_status anf_step_read(const anf_step *s, anf_role r, size_t i, const anf_array *to,
                                  anf_diag *d);
-/* The state or input of a whole parameter, by its place, as values. */
+/* The state or input of a whole parameter, by index, as a value. */
 ANF_API anf_status anf_step_set(anf_step *s, size_t param, anf_value *v, anf_diag *d);
 ANF_API anf_status anf_step_get(const anf_step *s, size_t param, anf_diag *d, anf_value **out);
 /* The outputs of the last run, a new value. */
@@ -134,8 +134,8 @@ ANF_API anf_status anf_step_share(anf_step *from, anf_step *to, anf_diag *d);
 /* ---- running ---- */
 /* One step, on the calling thread. */
 ANF_API anf_status anf_step_run(anf_step *s, anf_diag *d);
-/* Starts a step on a thread of the step's own; anf_step_wait ends it and says how it went. What the
- * program prints is told at the wait. */
+/* Starts a step on a thread of the step's own; anf_step_wait ends it and returns its status. The
+ * wait delivers the program's output. */
 ANF_API anf_status anf_step_submit(anf_step *s, anf_diag *d);
 ANF_API anf_status anf_step_wait(anf_step *s, anf_diag *d);
 ANF_API bool anf_step_busy(const anf_step *s); // submitted, and not done yet
@@ -147,7 +147,7 @@ ANF_API uint64_t anf_step_count(const anf_step *s);
 ANF_API double anf_step_compile_ms(const anf_step *s);
 
 /* ---- checkpoints: safetensors files with a tensor for each leaf of the state ---- */
-/* Written whole or not at all: what stood there before stays if this fails. */
+/* Atomic: an existing file is unchanged if this fails. */
 ANF_API anf_status anf_step_save(const anf_step *s, const char *path, anf_diag *d);
 /* Every leaf must be there, with its type and dims; if not, the state stays as it was. */
 ANF_API anf_status anf_step_load(anf_step *s, const char *path, anf_diag *d);

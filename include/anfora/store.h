@@ -26,15 +26,15 @@ extern "C" {
 ANF_API anf_status anf_load_npz(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out);
 
 /* A record of tensors, perhaps with records and tuples in it, whose tensors are named by path:
- * "layers.0.w". `meta` are nmeta pairs of a key and a text. Random keys are saved as U64. Written
- * whole or not at all: what stood at `path` before stays if this fails. */
+ * "layers.0.w". `meta` are nmeta pairs of a key and a text. Random keys are saved as U64. Atomic:
+ * an existing file at `path` is unchanged if this fails. */
 ANF_API anf_status anf_save_safetensors(anf_ctx *cx, const anf_value *v, size_t nmeta,
                                         const char *const *meta, const char *path, anf_diag *d);
 /* A record with a field for each tensor, in the file's order; `meta`, if it is not NULL, becomes a
  * record of texts. */
 ANF_API anf_status anf_load_safetensors(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out,
                                         anf_value **meta);
-/* The same from memory; `file` is the name that messages tell. */
+/* The same from memory; `file` is the name in messages. */
 ANF_API anf_status anf_read_safetensors(anf_ctx *cx, const void *data, size_t len, const char *file,
                                         anf_diag *d, anf_value **out, anf_value **meta);
 

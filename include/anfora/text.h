@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* Reads a program (.anf or .ir). `file` is the name that places are told with. */
+/* Reads a program (.anf or .ir). `file` is the name in locations. */
 ANF_API anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *d,
                              anf_module **out);
 ANF_API anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file,
@@ -45,7 +45,7 @@ ANF_API anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const
  * order. */
 ANF_API anf_status anf_load_npy(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out);
 ANF_API anf_status anf_save_npy(anf_ctx *cx, const anf_value *v, const char *path, anf_diag *d);
-/* The same from memory; `file` is the name that messages tell. */
+/* The same from memory; `file` is the name in messages. */
 ANF_API anf_status anf_read_npy(anf_ctx *cx, const void *data, size_t len, const char *file,
                                 anf_diag *d, anf_value **out);
 
@@ -53,7 +53,7 @@ typedef struct anf_view_opts {
   size_t size;
   anf_graph *graph;   // only this graph and those that it refers to; default: all
   uint32_t depth;     // how deep graphs that refer to graphs are drawn; default: no limit
-  anf_node *focus;    // only this node and what is within `radius` edges
+  anf_node *focus;    // only this node and those within `radius` edges
   uint32_t radius;    // default 3
   uint32_t max_nodes; // graphs are folded beyond; default 4000
 } anf_view_opts;

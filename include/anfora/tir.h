@@ -35,7 +35,7 @@ typedef enum anf_tir_elem {
   ANF_TIR_u16,
   ANF_TIR_u32,
   ANF_TIR_u64,
-  ANF_TIR_index, // 64 bits, unsigned: sizes and places
+  ANF_TIR_index, // 64 bits, unsigned: sizes and offsets
   ANF_TIR_f16,
   ANF_TIR_bf16,
   ANF_TIR_f32,
@@ -48,7 +48,7 @@ typedef enum anf_tir_elem {
 typedef struct anf_tir_dtype {
   uint8_t elem, ptr;
   uint16_t lanes; // 1 for a scalar
-  uint16_t rows;  // 0 for what is no tile
+  uint16_t rows;  // 0 unless it is a tile
 } anf_tir_dtype;
 
 typedef const struct anf_tir_expr_node *anf_tir_expr;
@@ -67,7 +67,7 @@ ANF_API size_t anf_tir_func_count(const anf_tir_module *m);
 ANF_API anf_tir_func anf_tir_func_at(const anf_tir_module *m, size_t i);
 ANF_API anf_tir_func anf_tir_find(const anf_tir_module *m, const char *name); // or NULL
 ANF_API const char *anf_tir_func_name(anf_tir_func f);
-/* Checks every invariant; errors name the place by its path in the module. */
+/* Checks every invariant; errors give the path in the module. */
 ANF_API anf_status anf_tir_verify(const anf_tir_module *m, anf_diag *d);
 
 typedef struct anf_tir_compare_opts {
@@ -130,24 +130,24 @@ typedef struct anf_tir_arg {
 
 typedef struct anf_tir_run_opts {
   size_t size;
-  bool plain; // only what keeps memory safe is checked; else also ranks, uninitialised reads, races
-  uint64_t max_steps;                                 // before ANF_LIMIT; default none
-  uint32_t max_depth;                                 // calls under way; default 10^6
+  bool plain;         // checks memory safety only; else also ranks, uninitialised reads, races
+  uint64_t max_steps; // before ANF_LIMIT; default none
+  uint32_t max_depth; // calls under way; default 10^6
   void (*trace)(void *user, int64_t id, bool leaves); // calls of trace_inserter
   void *user;
-  /* What the program says by number when it stops, and what it prints: see anfora/rt.h. */
+  /* Stops and output of the program, by site number: see anfora/rt.h. */
   void (*stop)(void *user, int64_t site, int64_t a, int64_t b);
   void (*print)(void *user, int64_t site, size_t n, const uint64_t *leaf);
-  void
-      *data; // of a module without globals (module_globals_resolver): kept between runs; __tir_init
-             // is the caller's to run. Default: new for each run
-  /* The C function that a function without a body stands for, or NULL; with `plain` alone. */
+  void *
+      data; // of a module without globals (module_globals_resolver): shared between runs; __tir_init
+            // is the caller's to run. Default: new for each run
+  /* The C function of a function without a body, or NULL; with `plain` alone. */
   void *(*find)(void *user, const char *name);
 } anf_tir_run_opts;
 ANF_API anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n,
                                const anf_tir_arg *args, const anf_tir_run_opts *o, anf_diag *d,
                                anf_tir_arg *result);
-/* The same with values. `*result` is what the function returned (None for void); outs[i], if outs
+/* The same with values. `*result` is the returned value (None for void); outs[i], if outs
  * is given, is the argument as the function left it. All are new references. */
 ANF_API anf_status anf_tir_run_values(const anf_tir_module *m, const char *func, size_t n,
                                       anf_value *const *args, const anf_tir_run_opts *o,
@@ -268,7 +268,7 @@ ANF_API anf_tb *anf_tb_new(anf_ctx *cx);
 ANF_API void anf_tb_free(anf_tb *b);
 ANF_API anf_tir_module *
 anf_tb_module(anf_tb *b); // where make_* of this builder's nodes go; owned by it
-/* Takes what was built. Fails if a scope is open, was left by `break`, or a step had failed. */
+/* Ends building and gives the module. Fails if a scope is open, was left by `break`, or a step had failed. */
 ANF_API anf_status anf_tb_finish(anf_tb *b, anf_diag *d, anf_tir_module **out);
 /* Takes the statements pushed outside of functions, as one scope. */
 ANF_API anf_tir_stmt anf_tb_take(anf_tb *b);

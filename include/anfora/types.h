@@ -21,8 +21,8 @@
 extern "C" {
 #endif
 
-/* Element types, in ir/dtype.def order. ANF_INT and ANF_FLOAT are those of a number whose type is
- * not settled: it takes the type of what it meets, else i64 and f64. */
+/* Element types, in ir/dtype.def order. ANF_INT and ANF_FLOAT are weak: the type of a
+ * number without one, which takes the other operand's type, else i64 and f64. */
 typedef enum anf_dtype {
   ANF_BOOL,
   ANF_I8,
@@ -56,7 +56,7 @@ typedef enum anf_type_kind {
   ANF_TYPE_NONE,
   ANF_TYPE_STRING,
   ANF_TYPE_TYPE,
-  ANF_TYPE_BOX,   // data of a type that is not told: what derivatives of recursions keep
+  ANF_TYPE_BOX,   // data of any type: boxed residuals of recursions
   ANF_TYPE_STACK, // data of one type for each round of a loop
   ANF_TYPE_ANY    // not known; the type of a node before inference is NULL, which prints as nothing
 } anf_type_kind;
@@ -90,7 +90,7 @@ ANF_API const anf_type *anf_type_result(const anf_type *t);      // of a functio
 /* "f32[2, 3]", "(i64, fn(f32) -> f32)", "{w: f32[B, 4]}": as in programs. */
 ANF_API anf_status anf_type_print(anf_ctx *cx, const anf_type *t, anf_text *out);
 
-/* The dim that stands for a name, such as B in f32[B, 4]; the same for equal names. 0 when out of
+/* The symbolic dim of a name, such as B in f32[B, 4]; the same for equal names. 0 when out of
  * memory. */
 ANF_API int64_t anf_dim_symbol(anf_ctx *cx, const char *name);
 /* The name of a symbolic dim, or NULL. */
@@ -134,7 +134,7 @@ ANF_API anf_value *anf_value_of_type(anf_ctx *cx, const anf_type *t);
 ANF_API anf_value *anf_value_retain(anf_value *v);
 ANF_API void anf_value_release(anf_value *v); // v may be NULL
 ANF_API anf_value_kind anf_value_get_kind(const anf_value *v);
-/* The type of any value; of a function, fn() with what is known. */
+/* The type of any value; of a function, fn() with the known parameter types. */
 ANF_API const anf_type *anf_value_type(anf_ctx *cx, const anf_value *v);
 ANF_API anf_dtype anf_value_dtype(const anf_value *v);         // of a tensor
 ANF_API size_t anf_value_rank(const anf_value *v);             // of a tensor

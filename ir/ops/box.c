@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Boxes and stacks: the tape of derivatives. KeptAdd and KeptZeros are the Add and ZerosLike of adjoints
- * of such residuals, KeptSelect and KeptSpread the Where and broadcast of a batch.
+/* Boxes and stacks: the tape of derivatives. ResidualAdd and ResidualZeros are the Add and ZerosLike of adjoints
+ * of such residuals, ResidualSelect and ResidualSpread the Where and broadcast of a batch.
  *
- *     KeptAdd(box(1.0, none), box(2.0, none))  ->  box(3.0, none)
+ *     ResidualAdd(box(1.0, none), box(2.0, none))  ->  box(3.0, none)
  *
  * Boxes of a recursion nest as deep as it went, so each walk has a worklist of pairs instead of C recursion. */
 #include "ir/ops/kernel.h"
@@ -12,7 +12,7 @@ bool anfi_infer_box(anfi_infer *q) {
 }
 
 bool anfi_eval_box(anfi_eval *q) {
-  q->out = anfi_value_new_kept(q->cx, ANF_VALUE_BOX, 1);
+  q->out = anfi_value_new_residual(q->cx, ANF_VALUE_BOX, 1);
   q->out->u.item[0] = anf_value_retain(q->in[0]);
   return true;
 }
@@ -38,7 +38,7 @@ static bool is_nest(const anf_value *v) {
 
 static anf_value *zero_box(anf_value *like) {
   if (like->n != 1) return anf_value_retain(like);
-  anf_value *v = anfi_value_new_kept(like->cx, ANF_VALUE_BOX, 2);
+  anf_value *v = anfi_value_new_residual(like->cx, ANF_VALUE_BOX, 2);
   v->u.item[0] = anf_value_retain(like->u.item[0]);
   v->u.item[1] = anfi_value_new_none(like->cx);
   return v;
@@ -53,7 +53,7 @@ static bool is_leaf(const anf_value *v) {
 static anf_value *same_nest(anf_ctx *cx, const anf_value *v) {
   if (v->kind == ANF_VALUE_TUPLE) return anfi_value_new_tuple(cx, v->n);
   if (v->kind == ANF_VALUE_RECORD) return anfi_value_new_record(cx, v->type);
-  return anfi_value_new_kept(cx, (anf_value_kind)v->kind, v->n);
+  return anfi_value_new_residual(cx, (anf_value_kind)v->kind, v->n);
 }
 
 static anf_value *leaf(walk *w, anf_value *a, anf_value *b) {
@@ -99,12 +99,12 @@ static bool run(anfi_eval *q, anf_value *a, anf_value *b) {
   return true;
 }
 
-bool anfi_eval_kept_add(anfi_eval *q) {
+bool anfi_eval_residual_add(anfi_eval *q) {
   bool kept = is_residual(q->in[0]) && is_residual(q->in[1]);
   return kept ? run(q, q->in[0], q->in[1]) : anfi_eval_want(q, "boxes or stacks");
 }
 
-bool anfi_eval_kept_zeros(anfi_eval *q) {
+bool anfi_eval_residual_zeros(anfi_eval *q) {
   return is_residual(q->in[0]) ? run(q, q->in[0], NULL) : anfi_eval_want(q, "a box or stack");
 }
 
@@ -132,13 +132,13 @@ typedef struct {
 static const anf_type *spread_nest(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
   const anf_type **items = ANFI_NEW_N(anfi_scratch(cx), const anf_type *, t->n + 1);
   for (uint32_t i = 0; i < t->n; i++)
-    if (!(items[i] = anfi_kept_spread_type(cx, t->items[i], lanes))) return NULL;
+    if (!(items[i] = anfi_residual_spread_type(cx, t->items[i], lanes))) return NULL;
   return t->kind == ANF_TYPE_TUPLE ? anfi_type_tuple(cx, t->n, items)
                                    : anfi_type_record(cx, t->n, t->names, items);
 }
 
-/* A new axis of the last dim of `lanes`, behind those that its other dims are. */
-const anf_type *anfi_kept_spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
+/* A new axis of the last dim of `lanes`, after its other dims. */
+const anf_type *anfi_residual_spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes) {
   int64_t dims[ANF_MAX_RANK + 1];
   size_t at = lanes->n - 1u;
   if (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) return spread_nest(cx, t, lanes);
@@ -152,7 +152,7 @@ const anf_type *anfi_kept_spread_type(anf_ctx *cx, const anf_type *t, const anf_
 static anf_value *new_nest(lane_walk *w, const anf_value *v, bool spread, size_t n) {
   anf_ctx *cx = w->q->cx;
   if (v->kind == ANF_VALUE_TUPLE) return anfi_value_new_tuple(cx, n);
-  if (is_residual(v)) return anfi_value_new_kept(cx, (anf_value_kind)v->kind, n);
+  if (is_residual(v)) return anfi_value_new_residual(cx, (anf_value_kind)v->kind, n);
   return anfi_value_new_record(cx, spread ? spread_nest(cx, v->type, w->lanes->type) : v->type);
 }
 
@@ -174,7 +174,7 @@ static bool repeated(lane_walk *w, const lane_pair *p) {
     return anfi_eval_want(w->q, "tensors that have the outer lanes");
   size_t n = (size_t)lanes->dims[lanes->n - 1u], outer = n ? w->lanes->n / n : 0;
   anf_value *v = *p->to =
-      anfi_value_new_tensor(w->q->cx, anfi_kept_spread_type(w->q->cx, p->a->type, lanes));
+      anfi_value_new_tensor(w->q->cx, anfi_residual_spread_type(w->q->cx, p->a->type, lanes));
   size_t row = outer ? bytes_of(p->a) / outer : 0;
   for (size_t i = 0; row && i < outer * n; i++)
     memcpy(v->u.data + i * row, p->a->u.data + i / n * row, row);
@@ -238,5 +238,5 @@ static bool walk_lanes(anfi_eval *q, anf_value *a, anf_value *b, const anf_value
   return true;
 }
 
-bool anfi_eval_kept_select(anfi_eval *q) { return walk_lanes(q, q->in[0], q->in[1], q->in[2]); }
-bool anfi_eval_kept_spread(anfi_eval *q) { return walk_lanes(q, q->in[0], NULL, q->in[1]); }
+bool anfi_eval_residual_select(anfi_eval *q) { return walk_lanes(q, q->in[0], q->in[1], q->in[2]); }
+bool anfi_eval_residual_spread(anfi_eval *q) { return walk_lanes(q, q->in[0], NULL, q->in[1]); }

@@ -108,7 +108,8 @@ static anf_value *zeros(anf_ctx *cx, const anf_type *t, int depth) {
     return anfi_value_new_tensor(cx, anfi_type_tensor(cx, (anf_dtype)t->dtype, t->n, dims));
   }
   if (t->kind == ANF_TYPE_BOX || t->kind == ANF_TYPE_STACK)
-    return anfi_value_new_kept(cx, t->kind == ANF_TYPE_BOX ? ANF_VALUE_BOX : ANF_VALUE_STACK, 0);
+    return anfi_value_new_residual(cx, t->kind == ANF_TYPE_BOX ? ANF_VALUE_BOX : ANF_VALUE_STACK,
+                                   0);
   if (!nest || depth > 600) return anfi_value_new_none(cx);
   anf_value *v =
       t->kind == ANF_TYPE_TUPLE ? anfi_value_new_tuple(cx, t->n) : anfi_value_new_record(cx, t);

@@ -69,7 +69,7 @@ static void same_padding(anfi_window *w, size_t k) {
   int64_t out = (w->in[k] + w->stride[k] - 1) / w->stride[k];
   int64_t total = (out - 1) * w->stride[k] + extent(w, k) - w->in[k];
   if (total < 0 || !w->in[k]) total = 0;
-  w->before[k] = total / 2; // what is odd goes to the end
+  w->before[k] = total / 2; // an odd one goes to the end
   w->after[k] = total - w->before[k];
 }
 
@@ -150,7 +150,7 @@ static bool set_dims(const anfi_infer *q, anfi_conv *c, const int64_t *x, const 
   return true;
 }
 
-/* The input size of a transpose: what the forward convolution would have been given. */
+/* The input size of a transpose: that of the forward convolution's input. */
 static bool transposed_input(const anfi_infer *q, anfi_conv *c, const anf_type *y) {
   anfi_window *w = &c->win;
   int64_t extra[3] = {0, 0, 0};

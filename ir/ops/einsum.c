@@ -3,7 +3,7 @@
  *
  *     "ij,jk->ik" of f32[2,3] f32[3,4]  ->  f32[2,4]
  *     "ij,jk"                                         without "->": labels that occur once, in order
- *     "...ij,...jk->...ik"                            "..." stands for further dims, which broadcast
+ *     "...ij,...jk->...ik"                            "..." denotes further dims, which broadcast
  *
  * anfi_einsum_plan is the only reader of equations; inference, evaluation, derivatives and lowering use
  * its plan. */
@@ -22,7 +22,7 @@ typedef struct {
   int64_t dim[LABELS];
   uint32_t seen[LABELS]; // how often among the inputs
   uint8_t place[LABELS]; // 1 + index in the plan; 0 while it has none
-  size_t dots;           // the most dims that "..." stands for
+  size_t dots;           // the largest number of dims of a "..."
   anfi_einsum *plan;
 } reader;
 
@@ -38,7 +38,7 @@ static int letter(char c) {
   return c >= 'a' && c <= 'z' ? c - 'a' + 26 : c >= 'A' && c <= 'Z' ? c - 'A' : -1;
 }
 
-/* The labels of one term, without the dims of "..."; *dots is where it stands among them, or -1. */
+/* The labels of one term, without the dims of "..."; *dots is its index among them, or -1. */
 static bool read_term(reader *r, uint8_t *label, size_t *n, int *dots) {
   *n = 0;
   *dots = -1;

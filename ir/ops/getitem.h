@@ -31,9 +31,9 @@ typedef struct anfi_subscript {
 bool anfi_subscript_read(anf_ctx *cx, anfi_loc loc, const anf_value *spec, size_t nin,
                          anfi_subscript *s);
 
-/* How a tensor is indexed. Dims of the result: those of slices and new axes as they stand; the
- * index tensors broadcast against each other, and their common dims stand where the first of them
- * does, or in front of all if something stands between them (NumPy's rule). */
+/* How a tensor is indexed. Dims of the result: those of slices and new axes, in order; the
+ * index tensors broadcast against each other, and their common dims are at the position of the first of
+ * them, or in front of all if another part is between them (NumPy's rule). */
 typedef struct anfi_layout {
   size_t rank;
   struct {

@@ -67,7 +67,7 @@ static bool how_of(const anfi_eval *q, const anf_value *mode, writing *how) {
 
 /* ---- Take, IndexWrite, Embedding: rows x[..., index, ...]; x is [outer, n, inner] around the axis ---- */
 
-/* The shape of Take: index's dims stand where the axis was. */
+/* The shape of Take: index's dims replace the axis. */
 static bool take_dims(anfi_infer *q, const anf_value *attr, size_t *rank, int64_t *dims) {
   const anf_type *x = q->in[0], *index = q->in[1];
   size_t axis = 0, n = 0;

@@ -165,7 +165,7 @@ bool anfi_infer_indices(const anfi_infer *q, size_t i) {
   return anfi_infer_want(q, i, "integers");
 }
 
-/* A write keeps the type of x: what is written must not need a wider class. */
+/* A write keeps the type of x: the update must not need a wider class. */
 bool anfi_infer_writable(const anfi_infer *q, size_t i) {
   anf_dtype x = (anf_dtype)q->in[0]->dtype, u = (anf_dtype)q->in[i]->dtype;
   bool keys = x == ANF_KEY || u == ANF_KEY;

@@ -75,7 +75,7 @@ static double at(const double *a, size_t n, size_t i, size_t j, bool transpose) 
   return transpose ? a[j * n + i] : a[i * n + j];
 }
 
-/* b becomes the solution x of a x = b, where what is read of a is triangular. */
+/* b becomes the solution x of a x = b, where only a triangle of a is read. */
 static void substitute(const double *a, size_t n, double *b, size_t width, bool lower,
                        bool transpose, bool unit) {
   for (size_t s = 0; s < n; s++) {

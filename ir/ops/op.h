@@ -108,9 +108,9 @@ anf_value *anfi_eval_given(const anfi_eval *q, size_t i);  // borrowed; NULL: ab
 static inline bool anfi_box_is_zero(const anf_value *v) {
   return v->kind == ANF_VALUE_BOX && v->n == 2;
 }
-/* Type of a residual repeated per lane: a new axis, the last dim of `lanes`, the type of KeptSpread's
+/* Type of a residual repeated per lane: a new axis, the last dim of `lanes`, the type of ResidualSpread's
  * second argument. */
-const anf_type *anfi_kept_spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes);
+const anf_type *anfi_residual_spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes);
 
 /* ---- einsum.c ---- */
 enum { ANFI_EINSUM_LABELS = 52 + ANF_MAX_RANK };

@@ -116,7 +116,7 @@ bool anfi_infer_sum_to(anfi_infer *q) {
   return anfi_infer_result(q, (anf_dtype)x->dtype, to->n, to->dims);
 }
 
-/* y is what a reduction of `like` gives; the result has the shape of `like`. */
+/* y is the result of reducing `like`; the result has the shape of `like`. */
 bool anfi_infer_unreduce(anfi_infer *q) {
   const anf_type *y = q->in[0], *like = q->in[1];
   if (!number_argument(q) || !reduced_type(q, like, (anf_dtype)y->dtype, false)) return false;

@@ -6,7 +6,7 @@
 
 #include "ir/ops/kernel.h"
 
-/* Spatial dims stand at the end of these arrays; those that are missing have size and stride 1. */
+/* Spatial dims are at the end of these arrays; those that are missing have size and stride 1. */
 typedef struct anfi_window {
   size_t rank;
   int64_t in[3], out[3], kernel[3], stride[3], dilation[3], before[3], after[3];
@@ -18,7 +18,7 @@ typedef struct anfi_conv {
   anfi_window win;
 } anfi_conv;
 
-/* The same question as types: what eval hooks ask plans with. */
+/* The types of an evaluation, for the plans of windows. */
 anfi_infer anfi_as_infer(const anfi_eval *q);
 
 /* conv.c: attributes in the order stride padding dilation; in[] and kernel[] are set. Dims

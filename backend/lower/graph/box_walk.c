@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* KeptAdd, KeptZeros, KeptSelect and KeptSpread: what is in a box or stack is known by the tag of its
+/* ResidualAdd, ResidualZeros, ResidualSelect and ResidualSpread: what is in a box or stack is known by the tag of its
  * record alone, so they are functions of the module with a case for each type that is kept anywhere
  * in it. They are made when everything else is lowered, and all those types are known but those that
  * spreading makes, which are added meanwhile.
- *   kept_add(a, b)        floats are added, the rest is that of a
- *   kept_zeros(a)         floats are zero, the rest is that of a; boxes without stacks are KEPT_ZERO
- *   kept_select(a, b, c)  by lane: a where c, else b
- *   kept_spread(a)        a repeated by lane
+ *   residual_add(a, b)        floats are added, the rest is that of a
+ *   residual_zeros(a)         floats are zero, the rest is that of a; boxes without stacks are KEPT_ZERO
+ *   residual_select(a, b, c)  by lane: a where c, else b
+ *   residual_spread(a)        a repeated by lane
  * Address 0 is nothing: of two, the other one is the result. KEPT_ZERO is a box of zeros. */
 #include "backend/lower/graph/graph.h"
 
@@ -16,7 +16,7 @@ typedef struct making {
   bool two;           // of a and b
   bool stacks;        // boxes have stacks in them, whose zeros have as many rounds
   texpr a, b, result; // addresses
-  texpr c;            // of KeptSelect: bools
+  texpr c;            // of ResidualSelect: bools
   uint64_t n, outer;  // lanes in all; those of all dims but the last
 } making;
 
@@ -28,7 +28,7 @@ typedef struct form {
 
 static texpr word(const making *m, uint64_t v) { return anfi_t_index(m->w->t, v); }
 static bool sums(const making *m) {
-  return m->f->op == ANF_OP_KeptAdd || m->f->op == ANF_OP_KeptZeros;
+  return m->f->op == ANF_OP_ResidualAdd || m->f->op == ANF_OP_ResidualZeros;
 }
 
 static bool form_of(glow *w, const anf_type *t, uint64_t from, form *f) {
@@ -81,13 +81,13 @@ static texpr element_at(const making *m, const anfi_leaf *from, const anfi_leaf 
                         texpr y, texpr i) {
   anfi_low *L = m->w->L;
   tstore *t = m->w->t;
-  if (m->f->op == ANF_OP_KeptSpread && from != to) {
+  if (m->f->op == ANF_OP_ResidualSpread && from != to) {
     uint64_t row = m->outer && from->n % m->outer == 0 ? from->n / m->outer : from->n;
     texpr of = anfi_ix_mulc(L, anfi_ix_divc(L, i, row * (to->n / from->n)), row);
     return element(m, x, anfi_ix_add(L, of, anfi_ix_modc(L, i, row)));
   }
   texpr e = element(m, x, i);
-  if (m->f->op == ANF_OP_KeptSelect && m->n && to->n % m->n == 0)
+  if (m->f->op == ANF_OP_ResidualSelect && m->n && to->n % m->n == 0)
     return anfi_t_select(t, element(m, m->c, anfi_ix_divc(L, i, to->n / m->n)), e,
                          element(m, y, i));
   return sums(m) && is_float(to) ? sum(m, to->elem, e, element(m, y, i)) : e;
@@ -123,7 +123,7 @@ static void box(const making *m, const form *from, const form *to, texpr tag) {
   glow *w = m->w;
   texpr p = anfi_glow_keep(w, word(m, to->size)), a = m->a, b = m->b;
   anfi_glow_write(w, p, word(m, KEPT_TAG), tag);
-  if (m->f->op == ANF_OP_KeptSelect) {
+  if (m->f->op == ANF_OP_ResidualSelect) {
     a = anfi_glow_or_zeros(w, a, &from->l, from->at, from->size);
     b = anfi_glow_or_zeros(w, b, &from->l, from->at, from->size);
   }
@@ -158,7 +158,7 @@ static void stack(const making *m, const form *from, const form *to, texpr tag) 
   tstore *t = w->t;
   walk a = walk_of(m, m->a), b = m->two ? walk_of(m, m->b) : a;
   texpr n = a.rounds, i = anfi_t_var(t, ANFI_IX, "i");
-  bool select = m->f->op == ANF_OP_KeptSelect;
+  bool select = m->f->op == ANF_OP_ResidualSelect;
   if (select) n = anfi_low_let(w->L, anfi_t_select(t, anfi_t_lt(t, n, b.rounds), b.rounds, n), "n");
   texpr base =
       anfi_glow_keep(w, anfi_low_let(w->L, anfi_t_bin(t, TX_mul, n, word(m, to->size)), "n"));
@@ -182,15 +182,15 @@ static void stack(const making *m, const form *from, const form *to, texpr tag) 
 static bool one_case(making *m, size_t k) {
   glow *w = m->w;
   gkept of = w->tags.at[k];
-  if (m->f->op == ANF_OP_KeptZeros && !of.stack && !m->stacks)
+  if (m->f->op == ANF_OP_ResidualZeros && !of.stack && !m->stacks)
     return anfi_low_set(w->L, m->result, word(m, KEPT_ZERO)), true;
-  bool spread = m->f->op == ANF_OP_KeptSpread;
+  bool spread = m->f->op == ANF_OP_ResidualSpread;
   form from, to;
   if (!form_of(w, of.type, of.stack ? 0 : BOX_FROM, &from)) return false;
   to = from;
   texpr tag = word(m, k + 1);
   if (spread) {
-    const anf_type *t = anfi_kept_spread_type(w->cx, of.type, m->f->lanes);
+    const anf_type *t = anfi_residual_spread_type(w->cx, of.type, m->f->lanes);
     if (!t) return true; // no such tensor has more dims
     if (!form_of(w, t, of.stack ? 0 : BOX_FROM, &to)) return false;
     size_t before = w->tags.n;
@@ -204,7 +204,7 @@ static bool one_case(making *m, size_t k) {
 /* if (tag == 1) ... if (tag == 2) ... */
 static bool cases(making *m, texpr of) {
   glow *w = m->w;
-  bool spread = m->f->op == ANF_OP_KeptSpread;
+  bool spread = m->f->op == ANF_OP_ResidualSpread;
   texpr tag = anfi_glow_read(w, ANF_TIR_index, of, word(m, KEPT_TAG));
   for (size_t k = 0; k < w->tags.n; k++) {
     if (spread && w->tags.at[k].lanes >= m->f->lanes->n) continue; // its outer lanes are fewer
@@ -237,7 +237,7 @@ static bool result(making *m) {
     texpr zero_if_any = either(m, anfi_t_lt(w->t, m->a, m->b), m->b, m->a);
     condition = anfi_t_bin(w->t, TX_logic_and, some_a, some_b);
     m->result = anfi_low_var(w->L, ANFI_IX, "result", either(m, is_some(m, of), of, zero_if_any));
-    if (m->f->op == ANF_OP_KeptSelect) {
+    if (m->f->op == ANF_OP_ResidualSelect) {
       texpr both[2] = {anfi_t_bin(w->t, TX_cmp_ne, m->a, word(m, 0)),
                        anfi_t_bin(w->t, TX_cmp_ne, m->b, word(m, 0))};
       condition = anfi_t_bin(w->t, TX_logic_and, is_some(m, of),
@@ -259,7 +259,7 @@ static bool has_stack(const anf_type *t) {
 
 static bool make(glow *w, const gwalk *f) {
   tstore *t = w->t;
-  making m = {.w = w, .f = f, .two = f->op == ANF_OP_KeptAdd || f->op == ANF_OP_KeptSelect};
+  making m = {.w = w, .f = f, .two = f->op == ANF_OP_ResidualAdd || f->op == ANF_OP_ResidualSelect};
   for (size_t i = 0; i < w->tags.n; i++) m.stacks |= has_stack(w->tags.at[i].type);
   texpr param[3] = {m.a = anfi_t_var(t, ANFI_IX, "a")};
   uint32_t n = 1;
@@ -269,7 +269,7 @@ static bool make(glow *w, const gwalk *f) {
     m.outer = 1;
     for (uint32_t k = 0; k + 1 < f->lanes->n; k++) m.outer *= (uint64_t)f->lanes->dims[k];
   }
-  if (f->op == ANF_OP_KeptSelect) param[n++] = m.c = anfi_t_tensor1(t, ANF_TIR_bool, "c", m.n);
+  if (f->op == ANF_OP_ResidualSelect) param[n++] = m.c = anfi_t_tensor1(t, ANF_TIR_bool, "c", m.n);
   w->L = anfi_low_new(w->cx, w->a, w->tm, NULL);
   anfi_low_open(w->L);
   if (!result(&m)) return false;
@@ -280,7 +280,7 @@ static bool make(glow *w, const gwalk *f) {
   return true;
 }
 
-static size_t spreads(const gwalk *f) { return f->op == ANF_OP_KeptSpread ? f->lanes->n : 0; }
+static size_t spreads(const gwalk *f) { return f->op == ANF_OP_ResidualSpread ? f->lanes->n : 0; }
 
 /* Spreading adds types, so it comes first, and that by few lanes before that by more, which meets what
  * it made. */
@@ -294,16 +294,16 @@ bool anfi_glow_make_walks(glow *w) {
 
 static const char *base_name(anfi_opcode op) {
   switch (op) {
-  case ANF_OP_KeptAdd: return "kept_add";
-  case ANF_OP_KeptZeros: return "kept_zeros";
-  case ANF_OP_KeptSelect: return "kept_select";
-  default: return "kept_spread";
+  case ANF_OP_ResidualAdd: return "residual_add";
+  case ANF_OP_ResidualZeros: return "residual_zeros";
+  case ANF_OP_ResidualSelect: return "residual_select";
+  default: return "residual_spread";
   }
 }
 
 static const gwalk *walk_for(glow *w, const anf_node *n) {
   anfi_opcode op = (anfi_opcode)n->op;
-  bool by_lane = op == ANF_OP_KeptSelect || op == ANF_OP_KeptSpread;
+  bool by_lane = op == ANF_OP_ResidualSelect || op == ANF_OP_ResidualSpread;
   const anf_type *lanes = by_lane ? n->in[n->nin - 1u].def->type : NULL;
   for (size_t i = 0; i < w->walks.n; i++) {
     gwalk *f = w->walks.at[i];
@@ -326,7 +326,7 @@ bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out) {
   texpr in[3];
   for (; k < n->nin && k < (f->lanes ? n->nin - 1u : n->nin); k++)
     in[k] = address(w, anfi_glow_value(w, n->in[k].def).at[0]);
-  if (f->op == ANF_OP_KeptSelect) {
+  if (f->op == ANF_OP_ResidualSelect) {
     anfi_leaves l = {0};
     anf_node *c = n->in[2].def;
     if (!anfi_glow_leaves(w, c->type, anfi_node_loc(n), &l)) return false;

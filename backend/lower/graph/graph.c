@@ -214,10 +214,10 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
   case ANF_OP_Recompute: return anfi_glow_call_op(w, n, out);
   case ANF_OP_Box: return anfi_glow_box(w, n, out);
   case ANF_OP_Unbox: return anfi_glow_unbox(w, n, out);
-  case ANF_OP_KeptAdd:
-  case ANF_OP_KeptZeros:
-  case ANF_OP_KeptSelect:
-  case ANF_OP_KeptSpread: return anfi_glow_kept_walk(w, n, out);
+  case ANF_OP_ResidualAdd:
+  case ANF_OP_ResidualZeros:
+  case ANF_OP_ResidualSelect:
+  case ANF_OP_ResidualSpread: return anfi_glow_kept_walk(w, n, out);
   case ANF_OP_Print: return anfi_glow_print(w, n);
   case ANF_OP_Assert: return anfi_glow_assert(w, n);
   default: return lower_op(w, n, inlined, out);
@@ -497,8 +497,8 @@ static void declare_host(glow *w, const anf_node *n) {
 }
 
 static bool walks_kept(const anf_node *n) {
-  return anfi_is_op(n, ANF_OP_KeptAdd) || anfi_is_op(n, ANF_OP_KeptZeros) ||
-         anfi_is_op(n, ANF_OP_KeptSelect) || anfi_is_op(n, ANF_OP_KeptSpread);
+  return anfi_is_op(n, ANF_OP_ResidualAdd) || anfi_is_op(n, ANF_OP_ResidualZeros) ||
+         anfi_is_op(n, ANF_OP_ResidualSelect) || anfi_is_op(n, ANF_OP_ResidualSpread);
 }
 
 /* Uses of graphs; functions of the host; and is anything that is kept taken apart without its type being known? */
@@ -514,7 +514,7 @@ static void look_over(glow *w) {
     for (size_t k = 0; gi && k < gi->order.n; k++) declare_host(w, gi->order.at[k]);
     for (size_t k = 0; gi && k < gi->order.n; k++) {
       w->tagged |= walks_kept(gi->order.at[k]);
-      w->zeroed |= anfi_is_op(gi->order.at[k], ANF_OP_KeptZeros);
+      w->zeroed |= anfi_is_op(gi->order.at[k], ANF_OP_ResidualZeros);
     }
   }
 }

@@ -41,13 +41,13 @@ typedef struct gself {
 typedef struct gkept {
   const anf_type *type;
   bool stack;
-  size_t lanes; // made by KeptSpread with lanes of so many dims, and not the program's
+  size_t lanes; // made by ResidualSpread with lanes of so many dims, and not the program's
 } gkept;
 
 /* A function that walks what is kept. */
 typedef struct gwalk {
   anfi_opcode op;
-  const anf_type *lanes; // of KeptSelect and KeptSpread
+  const anf_type *lanes; // of ResidualSelect and ResidualSpread
   const anfi_str *name;
 } gwalk;
 
@@ -187,7 +187,7 @@ enum {
 };
 /* The number of a type of what is kept, from 1. */
 texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack);
-/* kept_walk.c: KeptAdd, KeptZeros, KeptSelect and KeptSpread; their functions, last of all */
+/* kept_walk.c: ResidualAdd, ResidualZeros, ResidualSelect and ResidualSpread; their functions, last of all */
 bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out);
 bool anfi_glow_make_walks(glow *w);
 bool anfi_glow_box(glow *w, anf_node *n, gval *out);
