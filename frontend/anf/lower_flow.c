@@ -120,7 +120,7 @@ static void save_branch(lower *lw, choice *c, branch *a, outcome o) {
 /* Makes the graphs of all branches and the calls that select one; the current graph gets the first choice
  * as
  * `*call`. Later branches are inside the ✗ graph of the one before. */
-static void lower_arms(lower *lw, choice *c, bool tail, wanted want, anf_node **call) {
+static void lower_branches(lower *lw, choice *c, bool tail, wanted want, anf_node **call) {
   const ast *e = c->e;
   anf_graph *home = lw->g;
   size_t outer = 0;
@@ -184,7 +184,7 @@ static bool any_value(const choice *c) {
 static bool branches_give(lower *lw, const choice *c) {
   bool all = true;
   for (size_t i = 0; i < c->n; i++) {
-    if (c->arms[i].value || c->arms[i].ended) continue;
+    if (c->branches[i].value || c->branches[i].ended) continue;
     const ast *block = c->e->kid[i + 1 < c->n ? 2 * i + 1 : c->e->n - 1];
     anfi_fail(lw->cx, anfi_anf_loc(lw, block->n ? block->kid[block->n - 1] : block), ANF_E0148);
     anfi_hint(lw->cx,
@@ -202,7 +202,7 @@ static anf_node *plain_if(lower *lw, const ast *e, wanted value) {
   anf_node *call = NULL;
   anf_graph *home = lw->g;
   find_names(lw, &c);
-  lower_arms(lw, &c, false, value, &call);
+  lower_branches(lw, &c, false, value, &call);
   bool complete = value != EACH_A_VALUE || branches_give(lw, &c);
   split_names(lw, &c, &all);
   bool want = value != NO_VALUE && any_value(&c);
@@ -249,7 +249,7 @@ static outcome leaving_if(lower *lw, const ast *e, bool last) {
   choice c = {.e = e};
   anf_node *call = NULL;
   find_names(lw, &c);
-  lower_arms(lw, &c, last, last ? ANY_VALUE : NO_VALUE, &call);
+  lower_branches(lw, &c, last, last ? ANY_VALUE : NO_VALUE, &call);
   anfi_set_result(lw->g, call);
   size_t open = 0, one = 0;
   for (size_t i = 0; i < c.n; i++)
