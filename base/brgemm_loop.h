@@ -14,7 +14,7 @@
  *   ROUND(x)                  as kernels hold a value between two steps of the epilogue
  * ORDER: an element is one sum, in ascending order of the batch and of K, one rounding for each product. */
 const int64_t group = g->flags & GEMM_VNNI ? VNNI_GROUP : 1;
-for (int64_t i = 0; i < g->M; i++)
+for (int64_t i = 0; i < g->M; i++) {
   for (int64_t j = 0; j < g->N; j++) {
     double sum = 0, x = 0, y = 0;
     if (!(g->flags & GEMM_INIT)) LOAD_C(sum, i * g->LDC + j);
@@ -48,3 +48,4 @@ for (int64_t i = 0; i < g->M; i++)
     if (g->flags & GEMM_RELU && sum < 0) sum = 0;
     STORE_C(i * g->LDC + j, sum);
   }
+}
