@@ -100,7 +100,7 @@ typedef struct work {
   shape s;
   void *a, *b, *c;
   anf_dtype dc;
-  bool by_words; // b is laid out so
+  bool by_words; // b is prepacked so
   anf_jit_function *kernel;
   product plain;
   product_by fixed;
@@ -150,7 +150,7 @@ static double fast_tenth(size_t n, double *v) {
 
 static void measure(const work *w) {
   static double took[WHO][TURNS];
-  static const char *const label[WHO] = {"peak", "kernel", "plain", "laid out"};
+  static const char *const label[WHO] = {"peak", "kernel", "plain", "prepacked"};
   const bool here[WHO] = {true, w->kernel != NULL, w->plain != NULL, w->fixed != NULL};
   size_t n = 0;
   for (int who = KERNEL; who < WHO; who++)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Matrix products of f32 with plain row-major operands (copying counted), and with a right one that never
- * changes and is laid out before; one thread, beside the same with plans that are measured on this machine,
+ * changes and is prepacked before; one thread, beside the same with plans that are measured on this machine,
  * a loop of multiply-adds alone and other libraries (peer_gemm.h). All take turns of a millisecond or one product, in the processor's time; the figure
  * of each is the tenth of its turns that was fastest, because what shares a core slows some turns of
  * all. Then two threads, against one, in time of the clock. Answers are checked against sums in
@@ -132,7 +132,7 @@ static void measure(work *w) {
       if (here[who]) took[who][n] = rate(w, who);
   double top = fast_tenth(n, took[PEAK]), ours = fast_tenth(n, took[PLAIN]),
          fixed = fast_tenth(n, took[FIXED]);
-  printf("  %5dx%dx%-6d %6.1f GF/s, laid out %6.1f", w->s.m, w->s.n, w->s.k, ours, fixed);
+  printf("  %5dx%dx%-6d %6.1f GF/s, prepacked %6.1f", w->s.m, w->s.n, w->s.k, ours, fixed);
   if (top > 0) printf("; %5.1f %% and %5.1f %% of %.1f", 100 * ours / top, 100 * fixed / top, top);
   for (int who = FIRST_PEER; who < WHO; who++)
     if (here[who]) printf("  %s %.1f", peers[who - FIRST_PEER].name, fast_tenth(n, took[who]));

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The products of bench_dot.c in PyTorch, whose products are oneDNN's: bf16 with row-major operands and with a weight that
-is laid out before, signed bytes into i32. One thread, CPU time of the process."""
+is prepacked before, signed bytes into i32. One thread, CPU time of the process."""
 from peer import measure, run_all
 
 import numpy as np
@@ -29,7 +29,7 @@ def with_torch():
                 print(f"  {'':37} {2e-3 * m * n * k * many / fastest:8.1f} GOP/s", flush=True)
             rate(f"bf16 {size}", lambda: torch.mm(a, b, out=c))
             w = torch.ops.mkldnn._reorder_linear_weight(b.t().contiguous(), m)
-            rate(f"bf16 {size} laid out", lambda: torch.ops.mkldnn._linear_pointwise(a, w, None, "none", [], ""))
+            rate(f"bf16 {size} prepacked", lambda: torch.ops.mkldnn._linear_pointwise(a, w, None, "none", [], ""))
             a8, b8 = (torch.from_numpy(np.random.randint(-128, 128, s, dtype=np.int8)) for s in ((m, k), (k, n)))
             rate(f"s8 {size}", lambda: torch._int_mm(a8, b8))
 

@@ -19,8 +19,8 @@ static struct peer {
   bool (*prepare)(int m, int n, int k, const float *b); // false: not for this shape
 } peers[PEERS] = {{"openblas", NULL, NULL},
                   {"onednn", NULL, NULL},
-                  {"onednn laid out", NULL, NULL},
-                  {"libxsmm laid out", NULL, NULL}};
+                  {"onednn prepacked", NULL, NULL},
+                  {"libxsmm prepacked", NULL, NULL}};
 
 static const float peer_one = 1, peer_zero = 0;
 

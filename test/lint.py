@@ -88,6 +88,20 @@ def check_spine(_build):
             yield f"{name} is not defined in {path}"
 
 
+def check_words(_build):
+    """the words that docs/glossary.md replaces are not used"""
+    table = text("docs/glossary.md").split("## Words that are not used")[1]
+    words = [w.strip() for row in re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.M)[1:] for w in row.split(",")]
+    if len(words) < 8:
+        yield f"only {len(words)} words were found: is this the table?"
+    pattern = re.compile(rf"\b({'|'.join(map(re.escape, words))})s?\b")
+    for path in files(".c", ".h", ".def", ".md", ".anf"):
+        if rooms.room_of(path) or (path.startswith("docs/") and path != "docs/glossary.md"):
+            for number, line in enumerate(text(path).split("\n"), 1):
+                if pattern.search(re.sub(r"`[^`]*`", "", line)):
+                    yield f"{path}:{number}: {line.strip()}"
+
+
 def check_exports(build):
     """the shared library exports anf_ names alone"""
     names = symbols(os.path.join(build, "libanfora.so"), "-D", "--defined-only")
@@ -182,7 +196,7 @@ def check_format(_build):
         yield run.stderr
 
 
-CHECKS = [check_includes, check_links, check_spine, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
+CHECKS = [check_includes, check_links, check_spine, check_words, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
           check_arenas, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
           check_format]
 

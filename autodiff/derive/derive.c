@@ -90,7 +90,7 @@ static void look_at(anfi_ad *ad, const anf_node *primal) {
 }
 
 /* Adjoints by formula and hook; shape and type may still be those of the broadcast result. */
-static bool contributions(anfi_derive *q) {
+static bool operand_adjoints(anfi_derive *q) {
   const anfi_formula *f = anfi_formula_of_row(q->ad, q->op);
   bool hook = false, some = false;
   if (!f) return false;
@@ -163,7 +163,7 @@ bool anfi_vjp_op(anfi_ad *ad, anf_graph *g, const anf_node *primal, anf_node *co
     return anfi_fail(ad->m->cx, anfi_node_loc(primal), ANF_E0001, "an attribute is not constant");
   const anfi_recipe *known = anfi_recipe_of(&q);
   if (known) return anfi_recipe_follow(&q, known);
-  if (!contributions(&q)) return false;
+  if (!operand_adjoints(&q)) return false;
   for (size_t i = 0; i < q.n; i++) {
     if (!anfi_derive_wants(&q, i)) out[i] = NULL;
     else if (out[i] && !(out[i] = fit(ad, g, out[i], in[i], q.n == 1))) return false;
@@ -248,7 +248,7 @@ static bool add_partial(const forward *q, size_t i, bool *want, anf_node **out) 
     want[k] = k == i;
     out[k] = NULL;
   }
-  if (!t || !contributions(&d)) return false;
+  if (!t || !operand_adjoints(&d)) return false;
   if (!out[i]) return true;
   anf_node *c = anfi_ad_apply2(ad, q->g, ANF_OP_CastLike, out[i], q->y);
   return c && (q->ty[0] = anfi_ad_add(ad, q->g, q->ty[0], c)) != NULL;

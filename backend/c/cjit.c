@@ -246,7 +246,7 @@ static bool import(job *w, cjit_code *k, const char *name, const char *variable)
   return true;
 }
 
-/* ---- what is kept: names in C, each ended by a zero, then the shared object ----
+/* ---- the cached entry: names in C, each ended by a zero, then the shared object ----
  * Of each entry its wrapper and natural function; __tir_init's wrapper; the variable of the data; of
  * each function from outside its name and the variable that it is called through, ended by "". */
 

@@ -283,7 +283,7 @@ static const char *short_circuit(cgen *c, texpr e) {
   return t;
 }
 
-/* Both arms are computed: those that may trap before. */
+/* Both branches are computed: those that may trap before. */
 static const char *choose(cgen *c, texpr e) {
   const char *in[3];
   bool traps = (flags(c, e->in[1]) | flags(c, e->in[2])) & TRAPS;

@@ -62,7 +62,7 @@ typedef struct anfi_product {
   uint32_t bytes;    // of an element of A and B
   uint32_t sum;      // the same, of C
   bool ta, tb;       // A is stored K by M, B is stored N by K
-  bool prepacked;    // B lies by panels already
+  bool prepacked;    // B is in packed panels already
   uint64_t lda, ldb; // as stored
 } anfi_product;
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p);

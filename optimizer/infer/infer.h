@@ -52,7 +52,7 @@ typedef struct anfi_abs_table {
   size_t nslot, n;
   const anfi_abs *bottom;
   const anfi_abs **boxed; // parameter's node id -> contents of its boxes; NULL: not boxed
-  size_t nboxed, rises;   // how often boxes came to hold more
+  size_t nboxed, rises;   // how often the contents of a box rose
 } anfi_abs_table;
 void anfi_abs_init(anfi_abs_table *t, anfi_arena *a);
 const anfi_abs *anfi_abs_data(anfi_abs_table *t, const anf_type *type);

@@ -141,7 +141,7 @@ static uint64_t largest(const rows *r) {
   return most;
 }
 
-/* What a product that was left to its readers is among is no matter of one row: it is written first. */
+/* A product that is fused into its consumers is computed in tiles, not in rows: it is written first. */
 static void write_products(rows *r) {
   anfi_low *L = r->w->L;
   for (size_t i = r->b->from; i < r->b->to; i++)

@@ -106,7 +106,7 @@ texpr anfi_glow_or_zeros(glow *w, texpr p, const anfi_leaves *l, const uint64_t 
   return r;
 }
 
-/* Nobody reads it, but walks see what is kept, so that is nothing. */
+/* Nobody reads it, but walks visit residuals, so it is none. */
 bool anfi_glow_undef(glow *w, const anf_node *n, gval *out) {
   anfi_leaves l = {0};
   if (!anfi_glow_leaves(w, n->type, anfi_node_loc(n), &l)) return false;

@@ -149,20 +149,20 @@ static texpr layer(glow *w, const anf_node *sw, size_t n) {
   return at;
 }
 
-/* The arms of a choice, each lowered by itself; then what they give is known, and with it what has
+/* The branches of a choice, each lowered by itself; then what they give is known, and with it what has
  * to be brought together behind them. */
-typedef struct arms {
+typedef struct branches {
   const site *s;
   size_t n;
   tstmt *body;
   gval *v;
   anfi_leaves leaves;
   gtarget to;
-} arms;
+} branches;
 
 static bool choose(glow *w, const site *s, anf_node *callee, gval *out);
 
-static bool lower_arm(glow *w, arms *m, size_t k, anf_node *callee) {
+static bool lower_branch(glow *w, branches *m, size_t k, anf_node *callee) {
   anf_graph *g = anfi_value_graph(callee);
   site in = *m->s;
   in.to = m->to.room;
@@ -179,8 +179,8 @@ static bool is_argument(const site *s, const anfi_view *v) {
   return false;
 }
 
-/* The argument that all arms give, as far as they give anything for this leaf; or NULL. */
-static anfi_view *common(const arms *m, size_t leaf) {
+/* The argument that all branches give, as far as they give anything for this leaf; or NULL. */
+static anfi_view *common(const branches *m, size_t leaf) {
   anfi_view *v = NULL;
   for (size_t k = 0; k < m->n; k++) {
     anfi_view *x = m->v[k].n ? m->v[k].at[leaf] : NULL;
@@ -190,12 +190,12 @@ static anfi_view *common(const arms *m, size_t leaf) {
   return v;
 }
 
-static void start_arms(glow *w, arms *m, const site *s, size_t n, const anfi_leaves *l) {
-  *m = (arms){.s = s,
-              .n = n,
-              .body = ANFI_NEW_N(w->a, tstmt, n),
-              .v = ANFI_NEW_N(w->a, gval, n),
-              .leaves = *l};
+static void start_branches(glow *w, branches *m, const site *s, size_t n, const anfi_leaves *l) {
+  *m = (branches){.s = s,
+                  .n = n,
+                  .body = ANFI_NEW_N(w->a, tstmt, n),
+                  .v = ANFI_NEW_N(w->a, gval, n),
+                  .leaves = *l};
   m->to.room = ANFI_NEW_N(w->a, texpr, l->n + 1);
   for (size_t i = 0; i < l->n; i++)
     if (!l->at[i].scalar)
@@ -203,8 +203,8 @@ static void start_arms(glow *w, arms *m, const site *s, size_t n, const anfi_lea
           s->to && s->to[i] ? s->to[i] : anfi_t_tensor1(w->t, l->at[i].elem, "t", l->at[i].n);
 }
 
-/* Variables and rooms for what the arms bring together; then each arm writes them at its end. */
-static gval end_arms(glow *w, arms *m) {
+/* Variables and rooms for what the branches bring together; then each branch writes them at its end. */
+static gval end_branches(glow *w, branches *m) {
   gval out = anfi_glow_new(w, m->leaves.n);
   m->to.var = ANFI_NEW_N(w->a, texpr, m->leaves.n + 1);
   for (size_t i = 0; i < m->leaves.n; i++) {
@@ -230,11 +230,11 @@ static gval end_arms(glow *w, arms *m) {
 }
 
 /* if (i == 0) ... else if (i == 1) ... else the last */
-static void add_chain(glow *w, texpr i, size_t n, const tstmt *arm) {
-  tstmt all = arm[n - 1];
+static void add_chain(glow *w, texpr i, size_t n, const tstmt *branch) {
+  tstmt all = branch[n - 1];
   for (size_t k = n - 1; k-- > 0;) {
     texpr is = anfi_t_bin(w->t, TX_cmp_eq, i, anfi_t_int(w->t, ANFI_S64, (int64_t)k));
-    all = anfi_t_if(w->t, is, arm[k], anfi_t_body(w->t, all));
+    all = anfi_t_if(w->t, is, branch[k], anfi_t_body(w->t, all));
   }
   anfi_low_add(w->L, anfi_t_splice(w->t, 1, &all));
 }
@@ -242,16 +242,16 @@ static void add_chain(glow *w, texpr i, size_t n, const tstmt *arm) {
 static bool choose(glow *w, const site *s, anf_node *sw, gval *out) {
   bool two = anfi_is_op(sw, ANF_OP_Switch);
   anfi_leaves l = {0};
-  arms m;
+  branches m;
   if (!two && !anfi_is_op(sw, ANF_OP_SwitchLayer))
     return anfi_fail(w->cx, anfi_node_loc(s->call), ANF_E0952);
   if (!anfi_glow_leaves(w, s->call->type, anfi_node_loc(s->call), &l)) return false;
   size_t n = sw->nin - 1u;
   texpr c = two ? truth(w, sw->in[0].def) : layer(w, sw, n);
-  start_arms(w, &m, s, n, &l);
+  start_branches(w, &m, s, n, &l);
   for (size_t k = 0; k < n; k++)
-    if (!lower_arm(w, &m, k, sw->in[k + 1].def)) return false;
-  *out = end_arms(w, &m);
+    if (!lower_branch(w, &m, k, sw->in[k + 1].def)) return false;
+  *out = end_branches(w, &m);
   if (two) anfi_low_add(w->L, anfi_t_if(w->t, c, m.body[0], m.body[1]));
   else add_chain(w, c, n, m.body);
   return true;
@@ -329,13 +329,13 @@ static bool choose_data_layer(glow *w, anf_node *n, gval *out) {
   anfi_glow_target_make(w, &l, w->to[n->id], &r);
   for (size_t k = 0; k < count; k++) anfi_glow_settle(w, &l, anfi_glow_value(w, n->in[k + 1].def));
   texpr i = layer(w, n, count);
-  tstmt *arm = ANFI_NEW_N(w->a, tstmt, count);
+  tstmt *branch = ANFI_NEW_N(w->a, tstmt, count);
   for (size_t k = 0; k < count; k++) {
     anfi_low_open(w->L);
     anfi_glow_target_put(w, &r, anfi_glow_value(w, n->in[k + 1].def));
-    arm[k] = anfi_low_close(w->L);
+    branch[k] = anfi_low_close(w->L);
   }
-  add_chain(w, i, count, arm);
+  add_chain(w, i, count, branch);
   *out = anfi_glow_target_value(w, &r);
   return true;
 }

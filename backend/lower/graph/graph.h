@@ -44,7 +44,7 @@ typedef struct gkept {
   size_t lanes; // made by ResidualSpread with lanes of so many dims, and not the program's
 } gkept;
 
-/* A function that walks what is kept. */
+/* A function that walks residuals. */
 typedef struct gwalk {
   anfi_opcode op;
   const anf_type *lanes; // of ResidualSelect and ResidualSpread
@@ -185,7 +185,7 @@ enum {
   STACK_ROUNDS = 24,
   STACK_BYTES = 32
 };
-/* The number of a type of what is kept, from 1. */
+/* The number of a type of residuals, from 1. */
 texpr anfi_glow_tag(glow *w, const anf_type *t, bool stack);
 /* kept_walk.c: ResidualAdd, ResidualZeros, ResidualSelect and ResidualSpread; their functions, last of all */
 bool anfi_glow_kept_walk(glow *w, anf_node *n, gval *out);

@@ -318,7 +318,7 @@ static bool is_kept(const looping *l, const anf_node *x, const anf_node *b, anfi
   return anfi_low_gemm_wanted(q);
 }
 
-/* Right factors that all rounds share are laid out for them. */
+/* Right factors that all rounds share are packed once for them. */
 static size_t keep_factors(const looping *l) {
   glow *w = l->w;
   size_t kept = w->L->packed.n;

@@ -39,7 +39,7 @@ static bool place_of(const sched *s, const anf_node *n, uint32_t *out) {
   return at != NULL;
 }
 
-/* Is it left to its readers, mostly? */
+/* Is it fused into its consumers, mostly? */
 static bool is_map(const anf_node *n) {
   anfi_lower kind = n->kind == ANFI_APPLY ? anfi_op[n->op].lower : ANFI_LOWER_CALL;
   return kind == ANFI_LOWER_POINTWISE || kind == ANFI_LOWER_INDEX_MAP;
