@@ -127,6 +127,7 @@ static const anfi_traced *constant(building *q, const anfi_mi_node *n) {
 
 static const anfi_traced *call_of(building *q, const anfi_mi_node *n, anf_node *f) {
   const anfi_traced **in;
+  if (!f) return fail_node(q->b, n, "calls a constant:", n->op->s);
   anf_node **all = ANFI_NEW_N(q->b->t->arena, anf_node *, n->in.n + 2);
   if (!inputs(q, n, &in)) return NULL;
   all[0] = f;
@@ -150,7 +151,7 @@ static const anfi_traced *writing(building *q, const anfi_mi_node *n, const anfi
   anfi_trace *t = q->b->t;
   const anfi_traced *before = in[n->in.n - 1], **after = NULL;
   if (before->kind != ANFI_TRACED_TUPLE || before->n != q->b->nslot)
-    return fail_node(q->b, n, "assigns outside of the main graph:", p->op->s);
+    return (void)anfi_fail(t->cx, t->loc, ANF_E1151, "an assignment inside of a function"), NULL;
   for (size_t i = 0; i + 1 < n->in.n; i++)
     if (slot_of(q, n, i) >= 0) in[i] = before->item[slot_of(q, n, i)];
   const anfi_traced *r = anfi_mi_primitive(q->b, p, n->in.n - 1, in);
@@ -193,6 +194,7 @@ static const anfi_traced *primitive(building *q, const anfi_mi_node *n, const an
   if (is(p, "Load") && n->in.n == 2) return loaded(q, n, in);
   if (is(p, "Depend") && n->in.n) return in[0];
   if (!anfi_mi_writes(p)) return anfi_mi_primitive(q->b, p, n->in.n, in);
+  if (!n->in.n) return fail_node(q->b, n, "assigns to no parameter:", p->op->s);
   *anfi_map_at(writers, anfi_key(n->name)) = anfi_key(n);
   return writing(q, n, p, in);
 }

@@ -62,7 +62,7 @@ static bool external(reader *r, const anfi_wire_field *whole, anfi_mi_tensor *t)
 
 static anfi_mi_tensor *tensor(reader *r, const anfi_wire_field *whole) {
   anfi_mi_tensor *t = ANFI_NEW(r->m->arena, anfi_mi_tensor);
-  *t = (anfi_mi_tensor){.name = NULL};
+  *t = (anfi_mi_tensor){.name = anfi_intern_z(&r->m->cx->strings, "")};
   anfi_wire w = anfi_wire_of(whole->data, whole->len);
   anfi_wire_field f;
   sink s = {.a = r->m->arena, .t = t};

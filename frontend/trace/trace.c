@@ -5,7 +5,7 @@
 #include "frontend/trace/trace.h"
 #include "anfora/text.h"
 
-enum { MAX_DEPTH = 200, MAX_TURNS = 1 << 22 };
+enum { MAX_DEPTH = 200, MAX_TURNS = 1 << 22, MAX_NESTING = 64, MAX_LEAVES = 1 << 20 };
 
 struct anfi_trace_frame {
   anf_graph *graph;
@@ -96,7 +96,15 @@ const anfi_traced *anfi_traced_node(anfi_trace *t, anf_node *n, const anf_type *
 const anfi_traced *anfi_traced_tuple(anfi_trace *t, size_t n, const anfi_traced *const *items) {
   anfi_traced *x = new_traced(t, ANFI_TRACED_TUPLE);
   const anfi_traced **own = ANFI_NEW_N(t->arena, const anfi_traced *, n + 1);
-  for (size_t i = 0; i < n; i++) own[i] = items[i];
+  for (size_t i = 0; i < n; i++) {
+    own[i] = items[i];
+    bool tuple = items[i]->kind == ANFI_TRACED_TUPLE;
+    if (tuple && items[i]->depth + 1 > x->depth) x->depth = items[i]->depth + 1;
+    x->leaves += tuple ? items[i]->leaves : 1;
+  }
+  if (x->depth > MAX_NESTING || x->leaves > MAX_LEAVES)
+    return (void)anfi_fail(t->cx, t->loc, ANF_E1151, "tuples that nest so deeply, or are so large"),
+           NULL;
   x->n = n;
   x->item = own;
   return x;

@@ -29,6 +29,7 @@ typedef struct anfi_traced {
   // tuple: its items; function: bound arguments
   size_t n;
   const struct anfi_traced *const *item;
+  size_t depth, leaves; // of a tuple: how deep it nests, and how many items there are at its ends
   // function
   anf_graph *graph; // NULL: the primitive `op` with `attrs`
   anfi_trace_frame *env;
@@ -56,6 +57,7 @@ const char *anfi_trace_nearest(const anfi_trace *t, const char *name);
 
 const anfi_traced *anfi_traced_value(anfi_trace *t, anf_value *v); // takes the reference
 const anfi_traced *anfi_traced_node(anfi_trace *t, anf_node *n, const anf_type *type);
+/* NULL with E1151 if it nests too deeply or has too many leaves: what walks tuples recurses. */
 const anfi_traced *anfi_traced_tuple(anfi_trace *t, size_t n, const anfi_traced *const *items);
 const anfi_traced *anfi_traced_none(anfi_trace *t);
 

@@ -129,12 +129,37 @@ def damaged():
     refused("a shape that the model computes", model([node("y", "Reshape:1", "x", "x")], {"Reshape:1": b""}), "E1150")
     refused("channels last", model([node("y", "Conv2D:1", "x", "x")], {"Conv2D:1": string_list}), "E1151")
     refused("too many inputs", model([node("y", "Abs:1", "x", "x", "x")], {"Abs:1": b""}), "E1164")
+    one = field(1, field(2, "c") + field(4, "Constant") + field(5, field(1, "value") + field(3, 1) + field(16, 7)))
+    refused("a call of a constant", model([one, node("y", "c", "x")], {}), "E1165")
+    refused("an assignment without inputs", model([node("y", "Assign:1")], {"Assign:1": b""}), "E1165")
+    refused("an assignment outside of the state", model([node("y", "Assign:1", "x", "x", "x")], {"Assign:1": b""}), "E1151")
+    pairs = [node(f"t{i + 1}", "MakeTuple:1", f"t{i}", f"t{i}") for i in range(100)]
+    refused("tuples of tuples", model([node("t0", "Abs:2", "x"), *pairs], {"MakeTuple:1": b"", "Abs:2": b""}, out="t100"), "E1151")
     plain = [node("y", "Abs:1", "x")], {"Abs:1": b""}
     refused("an element type", model(*plain, [tensor("g:w", kind=77)]), "E1161")
     refused("half of a tensor", model(*plain, [tensor("g:w", data=b"\0" * 4)]), "E1162")
     refused("a tensor of 2^40 elements", model(*plain, [tensor("g:w", dims=(1 << 40,), data=b"\0")]), "E1162")
     elsewhere = field(12, field(1, "../w") + field(3, 8))
     refused("weights outside of the folder", model(*plain, [tensor("g:w", data=b"", more=elsewhere)]), "E1163")
+
+
+def mutated(rounds=300):
+    """Files with bytes changed end with a status of the command, never by a signal."""
+    random = np.random.default_rng(0)
+    bad = ""
+    sources = [open(os.path.join(FIXTURES, n + ".mindir"), "rb").read() for n in ("fib", "multi", "train_step", "while_grad")]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.mindir")
+        for i in range(rounds):
+            data = bytearray(sources[i % len(sources)])
+            for at in random.integers(0, len(data), 1 + i % 7):
+                data[at] = random.integers(0, 256)
+            with open(path, "wb") as f:
+                f.write(data)
+            r = subprocess.run([ANFORA, "check", path], capture_output=True, check=False, timeout=60)
+            if r.returncode not in (0, 1, 2, 3, 4):
+                bad = f"round {i}: status {r.returncode}: {r.stderr[-300:]!r}"
+    TAP.case(f"{rounds} files with bytes changed", bad)
 
 
 def main():
@@ -145,6 +170,7 @@ def main():
     steps(os.path.join(FIXTURES, "train_step"), "--backend", "interp")
     steps(os.path.join(FIXTURES, "train_step"), "--backend", "llvm")
     damaged()
+    mutated()
     TAP.done()
 
 
