@@ -429,6 +429,24 @@ static anf_value *original_result(anf_ctx *cx, const anfi_prepared *p, anf_value
   return r;
 }
 
+static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
+                            const anf_run_opts *o) {
+  anfi_prepared p = {0};
+  if (!check_given(cx, 1, &f) || !check_given(cx, n, args)) return NULL;
+  if (f->kind == ANF_VALUE_FN && !anfi_run_prepare_value(f, n, args, &p, &n, &args)) return NULL;
+  machine *m = new_machine(cx, o);
+  anfi_machine_reserve(m, 1);
+  anfi_machine_push(m, p.g ? anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0) : anfi_keep(f));
+  anf_value *v = finish(m, n, args);
+  return p.g ? original_result(cx, &p, v) : v;
+}
+
+static bool any_function(size_t n, anf_value *const *args) {
+  for (size_t i = 0; i < n; i++)
+    if (args[i] && args[i]->kind == ANF_VALUE_FN) return true;
+  return false;
+}
+
 static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
                             anfi_watch watch, void *user) {
   anf_ctx *cx = g->module->cx;
@@ -436,6 +454,11 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
     return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0420, g->name->s,
                            "its module could not be built"),
            NULL;
+  if (!watch && any_function(n, args)) { // which may be a transform
+    anf_value *f = anfi_value_new_fn(cx, g, ANF_OP_NONE, NULL, 0, 0);
+    anfi_defer(cx, ANFI_ALWAYS, anfi_release, f);
+    return run_value(cx, f, n, args, o);
+  }
   anfi_prepared p;
   if (!check_given(cx, n, args) || !anfi_run_prepare(g, n, args, &p)) return NULL;
   machine *m = new_machine(cx, o);
@@ -450,18 +473,6 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
 anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi_watch watch,
                             void *user) {
   return run_graph(g, n, args, NULL, watch, user);
-}
-
-static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
-                            const anf_run_opts *o) {
-  anfi_prepared p = {0};
-  if (!check_given(cx, 1, &f) || !check_given(cx, n, args)) return NULL;
-  if (f->kind == ANF_VALUE_FN && !anfi_run_prepare_value(f, n, args, &p, &n, &args)) return NULL;
-  machine *m = new_machine(cx, o);
-  anfi_machine_reserve(m, 1);
-  anfi_machine_push(m, p.g ? anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0) : anfi_keep(f));
-  anf_value *v = finish(m, n, args);
-  return p.g ? original_result(cx, &p, v) : v;
 }
 
 anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,

@@ -7,15 +7,37 @@
 
 #include "anfora/opt.h"
 
+/* Is a transform in the value, in what functions bind, or in items? Constants nest as literals do: not deep. */
+static bool value_transforms(const anf_value *v) {
+  if (v->kind == ANF_VALUE_FN) {
+    const anfi_fn *f = anfi_value_fn(v);
+    if (!f->graph && (anfi_op[f->op].flags & ANFI_TRANSFORM)) return true;
+    for (size_t i = 0; i < (size_t)f->ncapture + f->nbound; i++)
+      if (value_transforms(f->at[i])) return true;
+    return false;
+  }
+  bool items = v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD;
+  for (size_t i = 0; items && i < v->n; i++)
+    if (value_transforms(v->u.item[i])) return true;
+  return false;
+}
+
 static bool is_transform(const anf_node *n) {
-  bool op = n->kind == ANFI_APPLY || (n->kind == ANFI_VALUE && n->op != ANF_OP_NONE);
-  if (!op) return false;
-  return n->op == ANF_OP_Derive || (anfi_op[n->op].flags & ANFI_TRANSFORM);
+  if (n->kind == ANFI_VALUE) return value_transforms(n->u.value);
+  return n->kind == ANFI_APPLY &&
+         (n->op == ANF_OP_Derive || (anfi_op[n->op].flags & ANFI_TRANSFORM));
 }
 
 static bool has_transform(const anf_module *m) {
   for (size_t i = 0; i < m->nodes.n; i++)
     if (m->nodes.at[i] && is_transform(m->nodes.at[i])) return true;
+  return false;
+}
+
+/* Was the module specialised before? Then its calls of transforms are Derive nodes. */
+static bool is_specialised(const anf_module *m) {
+  for (size_t i = 0; i < m->nodes.n; i++)
+    if (m->nodes.at[i] && anfi_is_op(m->nodes.at[i], ANF_OP_Derive)) return true;
   return false;
 }
 
@@ -46,8 +68,8 @@ static const anf_type **types_of(anf_ctx *cx, const anf_graph *g, anf_value *con
 static bool without_transforms(anf_graph *g, size_t n, const anf_type *const *types,
                                anfi_prepared *out) {
   anf_module *m = g->module;
-  anf_graph *made = NULL;
-  anf_status st = anf_specialise(m, g, n, types, NULL, &made);
+  anf_graph *made = g;
+  anf_status st = is_specialised(m) ? ANF_OK : anf_specialise(m, g, n, types, NULL, &made);
   if (st == ANF_OK) st = anf_optimise(m, "loop (expand clean)*", NULL, NULL);
   if (st == ANF_OK) out->g = made;
   return st == ANF_OK || anfi_fail_as(m->cx, st);

@@ -226,7 +226,9 @@ static anf_node *partial(lower *lw, const ast *call) {
   const ast *f = call->n ? call->kid[0] : NULL;
   if (f && f->kind == A_NAME && lw->bind[f->u.word->id].state == B_NONE) {
     anfi_opcode op = anfi_anf_op_of(lw, f->u.word);
-    if (op != ANF_OP_NONE) return partial_op(lw, op, call);
+    if (op == ANF_OP_NONE) op = anfi_anf_builtin_op(lw, f->u.word);
+    bool own_form = op == ANF_OP_Partial || op == ANF_OP_Switch || op == ANF_OP_MultiType;
+    if (op != ANF_OP_NONE && !own_form) return partial_op(lw, op, call);
   }
   op_call c;
   if (!begin(lw, &c, ANF_OP_Partial, call) || !fill_gaps(lw, &c)) return lw->bad;

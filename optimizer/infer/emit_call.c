@@ -18,7 +18,7 @@ static anf_node *call_code(anfi_emit *e, const anfi_abs *code, anf_node *const *
     in[i + 1] = i < code->n ? bound[i] : args[i - code->n];
     iabs[i] = i < code->n ? code->item[i] : aabs[i - code->n];
   }
-  if (!code->graph && anfi_op_makes_function((anfi_opcode)code->op)) {
+  if (anfi_is_transformed(e->q->cx, code)) {
     const anfi_abs *r = anfi_infer_transformed(e->q, code, n, aabs, at);
     anf_node *t = r ? anfi_emit_transformed(e, code, bound, n, aabs, args, at) : NULL;
     return t ? anfi_emit_coerce(e, t, r, result) : NULL;

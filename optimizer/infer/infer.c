@@ -243,6 +243,17 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
   return result;
 }
 
+/* A primitive as a function value: the text of a direct call is checked where it is read. */
+static bool takes_count(anfi_inference *q, const anfi_abs *code, size_t n, const anf_node *at) {
+  const anfi_schema *s = anfi_op_schema(q->cx, (anfi_opcode)code->op);
+  size_t all = code->n + n;
+  for (uint32_t k = 0; code->attrs && k < code->attrs->n; k++)
+    if (code->attrs->at[k] == &anfi_from_node && all) all--;
+  if (all >= s->min_in && (s->variadic || all <= s->nin)) return true;
+  anfi_fail(q->cx, loc_of(at), ANF_E0202, s->name->s, all, anfi_op[code->op].in);
+  return anfi_infer_trace(q), false;
+}
+
 const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n,
                                 const anfi_abs *const *args, anf_node *at) {
   if (code->graph) {
@@ -251,8 +262,8 @@ const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t 
     wait_for(q, s, q->now);
     return s->result;
   }
-  if (anfi_op_makes_function((anfi_opcode)code->op))
-    return anfi_infer_transformed(q, code, n, args, at);
+  if (anfi_is_transformed(q->cx, code)) return anfi_infer_transformed(q, code, n, args, at);
+  if (!takes_count(q, code, n, at)) return NULL;
   const anfi_abs **all = ANFI_NEW_N(q->arena, const anfi_abs *, code->n + n);
   for (uint32_t i = 0; i < code->n; i++) all[i] = code->item[i];
   for (size_t i = 0; i < n; i++) all[code->n + i] = args[i];

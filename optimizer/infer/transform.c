@@ -15,6 +15,11 @@ bool anfi_op_makes_function(anfi_opcode op) {
   return (anfi_op[op].flags & ANFI_TRANSFORM) != 0 && !anfi_op_transforms_now(op);
 }
 
+bool anfi_is_transformed(anf_ctx *cx, const anfi_abs *code) {
+  if (code->graph || !anfi_op_makes_function((anfi_opcode)code->op)) return false;
+  return code->n >= anfi_op_schema(cx, (anfi_opcode)code->op)->min_in;
+}
+
 /* ---- parts ---- */
 
 part anfi_transform_fail(const walk *w, anfi_code code, const char *a, const char *b) {

@@ -226,3 +226,28 @@ def test_has_aux():
     def f(x):
         return x * x, {"twice": x + x}
     assert grad(f, has_aux=True)(3.0) == (6.0, {"twice": 6.0})
+
+
+def test_transforms_are_values():
+    def slopes(t, x):
+        return t(cube)(x)
+    through = jit(slopes)
+    assert through(grad, 3.0) == 27.0
+    assert through(jacrev, 3.0) == through(jacfwd, 3.0) == 27.0
+    assert through(checkpoint, 3.0) == 27.0
+    assert through(hessian, 3.0) == 18.0
+    assert through(value_and_grad, 3.0) == (27.0, 27.0)
+    close(through(vmap, np.array([1.0, 2.0])), [1.0, 8.0])
+
+    @jit
+    def several(x, c):
+        table = {"t": grad, "u": jacrev}
+        chosen = grad if c else checkpoint
+        f = cube
+        for t in (grad, grad):
+            f = t(f)
+        return [g(x) for g in map(grad, (cube, anp.sin))], table["u"](cube)(x), chosen(cube)(x), f(x)
+    for c in (True, False):
+        mapped, by_name, chosen, second = several(2.0, c)
+        close(mapped, [12.0, np.cos(2.0)])
+        assert (by_name, chosen, second) == (12.0, 12.0 if c else 8.0, 12.0)

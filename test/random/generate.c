@@ -11,7 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum { INT, REAL, BOOL, VEC, PAIR, FN_INT, FN_REAL, TYPES } type;
+/* TRANSFORM: from FN_REAL to FN_REAL */
+typedef enum { INT, REAL, BOOL, VEC, PAIR, FN_INT, FN_REAL, TRANSFORM, TYPES } type;
 
 typedef struct {
   char name[12];
@@ -79,7 +80,14 @@ static void block(maker *m, type t, int depth);
 static void literal(maker *m, type t) {
   static const char *const ints[] = {"0", "1", "2", "3", "-1", "7", "-5", "100"};
   static const char *const reals[] = {"0.0",   "1.0", "-1.0", "0.5", "2.0",
-                                      "-0.25", "3.5", "1e-3", "10.0"};
+                                      "-0.25", "3.5", "1e-3", "10.0"},
+                           *const int_ops[] = {"Abs", "Neg", "partial(Add, i64(3))"},
+                           *const real_ops[] = {"Sin", "Tanh",
+                                                "Neg", "partial(Mul, f32(0.5))",
+                                                "Exp", "partial(Maximum, f32(0.25))"},
+                           *const transforms[] = {"grad",         "jacrev",
+                                                  "jacfwd",       "checkpoint",
+                                                  "fn (f) { f }", "fn (f) { grad(f) }"};
   switch (t) {
   case INT: put(m, "i64(%s)", ints[pick(m, 8)]); break;
   case REAL: put(m, "f32(%s)", reals[pick(m, 9)]); break;
@@ -88,8 +96,15 @@ static void literal(maker *m, type t) {
     put(m, "f32[3]([%s, %s, %s])", reals[pick(m, 9)], reals[pick(m, 9)], reals[pick(m, 9)]);
     break;
   case PAIR: put(m, "(i64(%s), f32(%s))", ints[pick(m, 8)], reals[pick(m, 9)]); break;
-  case FN_INT: put(m, "fn (q) { q + i64(%s) }", ints[pick(m, 8)]); break;
-  case FN_REAL: put(m, "fn (q) { q * f32(%s) }", reals[pick(m, 9)]); break;
+  case FN_INT:
+    if (pick(m, 3)) put(m, "fn (q) { q + i64(%s) }", ints[pick(m, 8)]);
+    else put(m, "%s", int_ops[pick(m, 3)]);
+    break;
+  case FN_REAL:
+    if (pick(m, 3)) put(m, "fn (q) { q * f32(%s) }", reals[pick(m, 9)]);
+    else put(m, "%s", real_ops[pick(m, 6)]);
+    break;
+  case TRANSFORM: put(m, "(%s)", transforms[pick(m, 6)]); break;
   default: break;
   }
 }
@@ -100,11 +115,11 @@ static void leaf(maker *m, type t) {
   else literal(m, t);
 }
 
-/* A pattern: I F B V P G(fn int) H(fn real) are expressions of that type, everything else stands.
- */
+/* A pattern: I F B V P G(fn int) H(fn real) T(transform) are expressions of that type, everything else
+ * stands. */
 static void fill(maker *m, const char *pattern, int depth) {
   for (const char *p = pattern; *p; p++) {
-    const char *types = "IFBVPGH", *at = strchr(types, *p);
+    const char *types = "IFBVPGHT", *at = strchr(types, *p);
     bool alone =
         p == pattern || !((p[-1] >= 'a' && p[-1] <= 'z') || (p[-1] >= 'A' && p[-1] <= 'Z'));
     bool end = !((p[1] >= 'a' && p[1] <= 'z') || (p[1] >= 'A' && p[1] <= 'Z'));
@@ -160,12 +175,26 @@ static void conditional(maker *m, type t, int depth) {
   m->nvar = scope;
 }
 
+/* A transform as a value makes a function: called, mapped over functions, taken from a record or chosen
+ * when the program runs. */
+static void transformed(maker *m, int depth) {
+  static const char *const ways[] = {"T(H)",
+                                     "switch(B, T, T)(H)",
+                                     "map(T, (H, H))[1]",
+                                     "hyper_map(T, (H, (H, H)))[1][0]",
+                                     "{t = T}.t(H)",
+                                     "(fn (t, f) { t(f) })(T, H)"};
+  fill(m, ways[pick(m, 6)], depth);
+}
+
 static void expr(maker *m, type t, int depth) {
   if (depth >= MAX_DEPTH || --m->budget <= 0 || !pick(m, 4)) {
     leaf(m, t);
     return;
   }
   if (!pick(m, 6)) conditional(m, t, depth);
+  else if (t == TRANSFORM) leaf(m, t);
+  else if (t == FN_REAL && !pick(m, 4)) transformed(m, depth);
   else if (t == FN_INT || t == FN_REAL) {
     put(m, "(");
     lambda(m, t == FN_INT ? INT : REAL, depth);
@@ -189,7 +218,7 @@ static type data_type(maker *m) { return (type)pick(m, PAIR + 1); }
 
 static void bind(maker *m, int depth) {
   char name[12];
-  type t = pick(m, 4) ? data_type(m) : (type)(FN_INT + pick(m, 2));
+  type t = pick(m, 4) ? data_type(m) : (type)(FN_INT + pick(m, 3));
   const variable *old = pick(m, 3) ? NULL : find(m, t, true);
   if (old) snprintf(name, sizeof name, "%s", old->name);
   else new_name(m, name, sizeof name);

@@ -184,6 +184,49 @@ static void handles(void **state) {
   anf_module_free(m);
 }
 
+/* A transform is a function value of the host, too: it is given, given back, and its call makes a function. */
+static const char TRANSFORMS[] = "def cube(a: f64) { a * a * a }\n"
+                                 "def transform() { grad }\n"
+                                 "def function() { cube }\n"
+                                 "def ap(t, f, x) { t(f)(x) }\n";
+
+static anf_value *given(world *w, const anf_module *m, const char *name) {
+  anf_value *f = NULL;
+  assert_int_equal(anf_run(anf_module_find(m, name), 0, NULL, NULL, w->d, &f), ANF_OK);
+  return f;
+}
+
+static void transforms_as_values(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  assert_int_equal(anf_parse(w->cx, TRANSFORMS, "transforms.anf", w->d, &m), ANF_OK);
+  anf_value *in[3] = {given(w, m, "transform"), given(w, m, "function"), anf_value_f64(w->cx, 2.0)},
+            *slope = NULL, *v = NULL;
+  assert_int_equal(anf_run_value(w->cx, in[0], 1, &in[1], NULL, w->d, &slope), ANF_OK);
+  runs_to(w, slope, "12.0", "f64");
+  assert_int_equal(anf_run(anf_module_find(m, "ap"), 3, in, NULL, w->d, &v), ANF_OK);
+  gives(w->cx, v, "12.0", "f64");
+  for (int k = 0; k < 2; k++) { // compiled, by both interpreters and by machine code
+    static const anf_jit_kind kind[] = {ANF_JIT_INTERP, ANF_JIT_LLVM};
+    anf_jit_engine *e = NULL;
+    anf_exec *x = NULL;
+    assert_int_equal(anf_jit_engine_new(w->cx, kind[k], NULL, w->d, &e), ANF_OK);
+    anf_exec_opts o = {.size = sizeof o, .engine = e};
+    assert_int_equal(anf_compile(anf_module_find(m, "ap"), &o, w->d, &x), ANF_OK);
+    assert_int_equal(anf_exec_run(x, 3, in, NULL, w->d, &v), ANF_OK);
+    gives(w->cx, v, "12.0", "f64");
+    anf_exec_free(x);
+    anf_jit_engine_free(e);
+  }
+  assert_int_equal(anf_run_value(w->cx, in[0], 1, &in[2], NULL, w->d, &v), ANF_OK); // of a number
+  anf_value *of_number = v;
+  assert_int_equal(anf_run_value(w->cx, of_number, 1, &in[2], NULL, w->d, &v), ANF_INVALID);
+  anf_value_release(of_number);
+  anf_value_release(slope);
+  for (int i = 0; i < 3; i++) anf_value_release(in[i]);
+  anf_module_free(m);
+}
+
 /* ---- loops of which little is kept ---- */
 
 static const char LOOPS[] =
@@ -475,6 +518,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(refusals, setup, teardown),
       cmocka_unit_test_setup_teardown(handle, setup, teardown),
       cmocka_unit_test_setup_teardown(handles, setup, teardown),
+      cmocka_unit_test_setup_teardown(transforms_as_values, setup, teardown),
       cmocka_unit_test_setup_teardown(checkpoints, setup, teardown),
       cmocka_unit_test_setup_teardown(budget_of_large_loops, setup, teardown),
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
