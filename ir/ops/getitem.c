@@ -265,11 +265,52 @@ bool anfi_infer_get_field(anfi_infer *q) {
   return anfi_infer_fail(q, "only records and tensors have fields");
 }
 
+bool anfi_infer_window_start(anfi_infer *q) {
+  if (!anfi_infer_tensors(q) || !anfi_infer_indices(q, 0)) return false;
+  if (anfi_attr_int(q->attr[0]) < 0 || anfi_attr_int(q->attr[1]) < 0)
+    return anfi_infer_fail(q, "size and length must not be negative");
+  return anfi_infer_result(q, ANF_I64, q->in[0]->n, q->in[0]->dims);
+}
+
 /* ---- evaluation ---- */
+
+int64_t anfi_window_last(anf_dtype d, int64_t size, int64_t length) {
+  int bits = 8 * (int)anf_dtype_bytes(d) - (anfi_dtype_class(d) == ANFI_CLASS_SIGNED);
+  int64_t most = bits < 63 && length >> bits ? ((int64_t)1 << bits) - 1 : length;
+  return most - size;
+}
+
+int64_t anfi_window_start(int64_t start, anf_dtype d, int64_t size, int64_t length) {
+  if (start >= 0) return start <= anfi_window_last(d, size, length) ? start : -1;
+  return anfi_dtype_class(d) == ANFI_CLASS_SIGNED && start >= -length && start < -size
+             ? start + length
+             : -1;
+}
+
+bool anfi_eval_window_start(anfi_eval *q) {
+  int64_t size = anfi_attr_int(q->attr[0]), length = anfi_attr_int(q->attr[1]);
+  for (size_t i = 0; i < q->in[0]->n; i++) {
+    int64_t start = anfi_get_i64(q->in[0], i);
+    int64_t at = anfi_window_start(start, (anf_dtype)q->in[0]->type->dtype, size, length);
+    if (at < 0)
+      return anfi_fail(q->cx, q->loc, ANF_E0406, "GetItem", (long long)start, (long long)length);
+    anfi_set_i64(q->out, i, at);
+  }
+  return true;
+}
+
+bool anfi_slice_allowed(const anfi_part *p, int64_t from, int64_t to, int64_t length) {
+  if (p->given[0] != ANFI_INPUT || p->given[1] != ANFI_INPUT || p->given[2]) return true;
+  if (from < 0 && to >= 0) return false;
+  int64_t a = from < 0 ? from + length : from, b = to < 0 ? to + length : to;
+  return 0 <= a && a <= b && b <= length;
+}
 
 /* A number of a part, from the spec or an input; NULL when absent. */
 static const int64_t *number(const anfi_eval *q, const anfi_part *p, int k, int64_t *to) {
-  *to = p->given[k] == ANFI_INPUT ? anfi_get_i64(q->in[p->v[k]], 0) : p->v[k];
+  const anf_value *in = p->given[k] == ANFI_INPUT ? q->in[p->v[k]] : NULL;
+  *to = in ? anfi_get_i64(in, 0) : p->v[k];
+  if (in && in->type->dtype == ANF_U64 && *to < 0) *to = INT64_MAX;
   return p->given[k] ? to : NULL;
 }
 
@@ -314,6 +355,15 @@ typedef struct {
   int64_t base; // where all slices start
 } gather;
 
+static bool check_window(const anfi_eval *q, const anfi_part *p, int64_t length) {
+  int64_t from = 0, to = 0;
+  number(q, p, 0, &from);
+  number(q, p, 1, &to);
+  return anfi_slice_allowed(p, from, to, length) ||
+         anfi_fail(q->cx, q->loc, ANF_E0406, anfi_op[q->op].name, (long long)from,
+                   (long long)length);
+}
+
 static bool lay_dim(const anfi_eval *q, const anfi_subscript *s, gather *g, size_t k) {
   int from = g->l.out[k].from;
   const anf_type *x = q->in[0]->type;
@@ -323,9 +373,10 @@ static bool lay_dim(const anfi_eval *q, const anfi_subscript *s, gather *g, size
   }
   int64_t start = 0, step = 1;
   size_t n = (size_t)x->dims[from];
-  if (g->l.out[k].part != ANFI_PARTS &&
-      !slice_of(q, &s->part[g->l.out[k].part], n, &start, &step, &n))
-    return false;
+  if (g->l.out[k].part != ANFI_PARTS) {
+    const anfi_part *p = &s->part[g->l.out[k].part];
+    if (!slice_of(q, p, n, &start, &step, &n) || !check_window(q, p, x->dims[from])) return false;
+  }
   g->dims[k] = (int64_t)n;
   g->stride[k] = n > 1 ? step * g->xstride[from] : 0;
   if (n) g->base += start * g->xstride[from];

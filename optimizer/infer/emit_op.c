@@ -94,10 +94,22 @@ static anf_node *emit_tuple_part(anfi_emit *e, const anfi_attrs *attrs, size_t n
   return anfi_emit_tuple(e, c.n, items);
 }
 
+/* Where a window begins, checked to be inside. */
+static anf_node *emit_start(anfi_emit *e, anf_node *start, int64_t size, int64_t length) {
+  anf_ctx *cx = e->q->cx;
+  anf_value *attr[2] = {anf_value_int(cx, size), anf_value_int(cx, length)};
+  const anfi_attrs *at = NULL;
+  for (int k = 0; k < 2; k++) anfi_value_guard(attr[k]);
+  anfi_attrs_new(e->q->m, ANF_OP_WindowStart, attr, anfi_nowhere(), &at);
+  for (int k = 0; k < 2; k++) anfi_value_unguard(attr[k]), anf_value_release(attr[k]);
+  return anfi_emit_apply(e, ANF_OP_WindowStart, at, anfi_type_scalar(cx, ANF_I64), 1, &start);
+}
+
 /* Elements start, start + 1, ... of x along an axis. */
 static anf_node *emit_window(anfi_emit *e, anf_node *x, anf_node *start, const anfi_window *w) {
   anf_ctx *cx = e->q->cx;
   anf_module *m = e->q->m;
+  start = emit_start(e, start, w->size, x->type->dims[w->axis]);
   const anf_type *whole = anfi_type_tensor(cx, ANF_I64, 1, &w->size);
   int64_t dims[ANF_MAX_RANK];
   memcpy(dims, x->type->dims, x->type->n * sizeof *dims);

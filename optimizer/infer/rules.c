@@ -348,6 +348,7 @@ static const anfi_abs *tensor_item(applied *p) {
   anfi_arena *a = p->q->arena;
   anfi_bounds b;
   bool known = anfi_find_bounds(p->q, p->q->now, p->attr[0], p->n, p->in, p->at, &b);
+  if (!known && anfi_failed(p->q->cx)) return anfi_infer_trace(p->q), NULL;
   if (b.open && anfi_wish(p->q, p->at)) return NULL;
   if (!known) return by_hook(p);
   anfi_defer(p->q->cx, ANFI_ALWAYS, anfi_release, b.subscript);

@@ -137,6 +137,27 @@ bool anfi_lower_one_hot(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 
 /* ---- x[...] ---- */
 
+/* start: i64, 0 <= start <= length - size, or -length <= start < -size, counted from the end. */
+static anfi_elem at_window_start(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  tstore *t = L->t;
+  anf_dtype d = v->in[0]->dtype;
+  int64_t size = anfi_attr_int(v->attr[0]), length = anfi_attr_int(v->attr[1]);
+  bool is_signed = anfi_dtype_class(d) == ANFI_CLASS_SIGNED;
+  texpr at = anfi_low_atom(L, anfi_t_cast(t, ANFI_S64, anfi_view_at(L, v->in[0], p).re));
+  texpr negative = anfi_t_lt(t, at, s64(L, 0));
+  texpr beyond = anfi_t_bin(t, TX_cmp_gt, at, s64(L, anfi_window_last(d, size, length)));
+  texpr before = anfi_t_bin(t, TX_logic_or, anfi_t_lt(t, at, s64(L, -length)),
+                            anfi_t_bin(t, TX_cmp_ge, at, s64(L, -size)));
+  texpr bad = anfi_t_select(t, negative, is_signed ? before : anfi_t_bool(t, true), beyond);
+  anfi_low_trap(L, bad, ANF_E0406, ANF_OP_GetItem, v->loc, at, s64(L, length));
+  return (anfi_elem){anfi_t_select(t, negative, anfi_t_add(t, at, s64(L, length)), at), NULL};
+}
+
+bool anfi_lower_window_start(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  out[0] = anfi_view_lazy(L, q, ORDER_FLAT, at_window_start);
+  return true;
+}
+
 typedef struct item {
   anfi_subscript s;
   anfi_layout l;
