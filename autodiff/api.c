@@ -103,6 +103,7 @@ static anf_graph *gradient(anf_graph *f, const anf_grad_opts *o) {
 }
 
 anf_status anf_grad(anf_graph *g, const anf_grad_opts *o, anf_diag *d, anf_graph **out) {
+  ANFI_NEED(d, g, out);
   anf_grad_opts opts = {0};
   if (!g || !out) return ANF_INVALID;
   if (o) memcpy(&opts, o, o->size && o->size < sizeof opts ? o->size : sizeof opts);

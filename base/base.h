@@ -128,6 +128,23 @@ typedef struct anfi_frame {
   uint32_t nerror;
 } anfi_frame;
 
+/* Misuse: a pointer that may not be NULL is. E0002 names function and parameter, in `d`, else in the context's own list
+ * if there is a context. The simplest is one line at the head of an entry:
+ *   ANFI_NEED(d, g, out);                           a function that gives a status
+ *   ANFI_NEED_ELSE(cx, NULL, cx, names, items);     one that gives something else
+ * n pointers whose names are `names`, "g, out"; false if one is NULL. */
+bool anfi_need(anf_ctx *cx, anf_diag *d, const char *function, const char *names, size_t n,
+               const void *const *p);
+#define ANFI_GIVEN_(cx, d, names, ...)                                                             \
+  anfi_need((cx), (d), __func__, names, sizeof((const void *[]){__VA_ARGS__}) / sizeof(void *),    \
+            (const void *[]){__VA_ARGS__})
+#define ANFI_NEED(d, ...)                                                                          \
+  if (!ANFI_GIVEN_(NULL, d, #__VA_ARGS__, __VA_ARGS__)) return ANF_INVALID
+#define ANFI_NEED_ELSE(cx, otherwise, ...)                                                         \
+  if (!ANFI_GIVEN_(cx, NULL, #__VA_ARGS__, __VA_ARGS__)) return otherwise
+/* Findings of calls that were given no list; the last such call's. */
+anf_diag *anfi_own_diag(anf_ctx *cx);
+
 void anfi_enter(anf_ctx *cx, anf_diag *d, anfi_frame *f);
 anf_status anfi_leave(anf_ctx *cx);
 #define ANFI_ENTRY(cx, d)                                                                          \
@@ -228,7 +245,14 @@ static inline anfi_loc anfi_nowhere(void) { return (anfi_loc){NULL, 0, 0}; }
 /* The candidate nearest to `word` by edit distance, or NULL if none is near: "did you mean". */
 const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size_t), void *user);
 
+/* A look-up by name found nothing: the context's own list says so, with the nearest candidate; and so does the next finding
+ * of a NULL, which is mostly what the look-up gave. */
+void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
+                 const char *(*candidate)(void *, size_t), void *user);
+
 /* text.c: appending to an anf_text; a failure jumps to the frame. */
+/* At the head of an entry that appends to a host's text: one without a context takes this one. */
+void anfi_text_of(anf_text *t, anf_ctx *cx);
 void anfi_put(anf_text *t, const char *s, size_t len);
 void anfi_puts(anf_text *t, const char *s);
 void anfi_putc(anf_text *t, char c);
@@ -367,6 +391,8 @@ struct anf_ctx {
   void *progress_user;
   atomic_bool cancel;
   anfi_frame *frame; // innermost, or NULL
+  anf_diag *own;     // findings of calls that were given no list, made at the first; may be NULL
+  bool own_is_old;   // a later call begins it anew
   anfi_chunk *spare; // arena.c; empty outside entries
   uint32_t nspare, nsmall;
   anfi_small *small

@@ -133,14 +133,18 @@ anf_ctx *anfi_ctx_new(const anf_ctx_opts *o, void (*fill)(anf_ctx *)) {
 
 void anf_ctx_free(anf_ctx *cx) {
   if (!cx) return;
+  anf_diag_free(cx->own);
   anfi_source_remove_text(cx, NULL); // all
   anfi_arena_free(&cx->arena);
   anf_allocator al = cx->alloc;
   al.fn(al.user, cx, sizeof *cx, 0);
 }
 
-size_t anf_ctx_bytes(const anf_ctx *cx) { return cx->bytes; }
-void anf_ctx_cancel(anf_ctx *cx) { atomic_store(&cx->cancel, true); }
+size_t anf_ctx_bytes(const anf_ctx *cx) { return cx ? cx->bytes : 0; }
+void anf_ctx_cancel(anf_ctx *cx) {
+  if (cx) atomic_store(&cx->cancel, true);
+}
+const anf_diag *anf_ctx_diag(const anf_ctx *cx) { return cx ? cx->own : NULL; }
 
 typedef struct anfi_defer {
   struct anfi_defer *next;
@@ -155,6 +159,7 @@ void anfi_enter(anf_ctx *cx, anf_diag *d, anfi_frame *f) {
   f->diag = d ? d : cx->frame ? cx->frame->diag : NULL;
   f->status = ANF_OK;
   f->nerror = 0;
+  if (!f->outer) cx->own_is_old = true;
   cx->frame = f;
 }
 

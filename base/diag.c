@@ -27,6 +27,8 @@ typedef struct anfi_source {
 } source;
 
 anf_diag *anf_diag_new(anf_ctx *cx) {
+  if (!cx) return NULL;
+  if (!cx) return NULL;
   anf_diag *d = (anf_diag *)anfi_raw(cx, NULL, 0, sizeof *d);
   if (!d) return NULL;
   *d = (anf_diag){0};
@@ -35,6 +37,7 @@ anf_diag *anf_diag_new(anf_ctx *cx) {
 }
 
 void anf_diag_clear(anf_diag *d) {
+  if (!d) return;
   anfi_arena_free(&d->arena);
   d->items.at = NULL;
   d->items.n = d->items.cap = 0;
@@ -47,9 +50,9 @@ void anf_diag_free(anf_diag *d) {
   anfi_raw(cx, d, sizeof *d, 0);
 }
 
-size_t anf_diag_count(const anf_diag *d) { return d->items.n; }
+size_t anf_diag_count(const anf_diag *d) { return d ? d->items.n : 0; }
 const anf_diag_item *anf_diag_at(const anf_diag *d, size_t i) {
-  return i < d->items.n ? &d->items.at[i] : NULL;
+  return d && i < d->items.n ? &d->items.at[i] : NULL;
 }
 
 bool anfi_diag_has(const anf_diag *d, size_t from, anfi_code code) {
@@ -61,6 +64,8 @@ bool anfi_diag_has(const anf_diag *d, size_t from, anfi_code code) {
 void anfi_diag_forget(anf_diag *d, size_t from) { d->items.n = from; }
 
 const char *anf_explain(const char *code) {
+  if (!code) return NULL;
+  if (!code) return NULL;
   for (size_t i = 0; i < ANF_CODE_COUNT; i++)
     if (strcmp(messages[i].code, code) == 0) return messages[i].explanation;
   return NULL;
@@ -131,8 +136,20 @@ static void set_status(anf_ctx *cx, anf_status st) {
   if (cx->frame->status == ANF_OK || st == ANF_NOMEM) cx->frame->status = st;
 }
 
+anf_diag *anfi_own_diag(anf_ctx *cx) {
+  if (!cx->own) cx->own = anf_diag_new(cx);
+  else if (cx->own_is_old) anf_diag_clear(cx->own);
+  cx->own_is_old = false;
+  return cx->own;
+}
+
+/* Where this frame records; NULL when out of memory. */
+static anf_diag *list_of(anf_ctx *cx) {
+  return cx->frame->diag ? cx->frame->diag : anfi_own_diag(cx);
+}
+
 static void record(anf_ctx *cx, anf_severity sev, anfi_loc loc, const message *m, va_list ap) {
-  anf_diag *d = cx->frame->diag;
+  anf_diag *d = list_of(cx);
   anf_diag_item it = {.severity = sev, .status = m->status, .code = m->code};
   if (d && add_item(d, it, loc, m->text, ap) != ANF_OK) set_status(cx, ANF_NOMEM);
 }
@@ -171,7 +188,7 @@ bool anfi_more_errors(const anf_ctx *cx) { return cx->frame->nerror < cx->max_er
 
 void anfi_note(anf_ctx *cx, anfi_loc loc, const char *fmt, ...) {
   static const message note = {"", ANF_OK, "", ""};
-  anf_diag *d = cx->frame->diag;
+  anf_diag *d = list_of(cx);
   if (!d || cx->frame->nerror > cx->max_errors) return;
   va_list ap;
   va_start(ap, fmt);
@@ -188,7 +205,7 @@ static anf_status set_hint(anf_diag *d, const char *text) {
 }
 
 void anfi_hint(anf_ctx *cx, const char *fmt, ...) {
-  anf_diag *d = cx->frame->diag;
+  anf_diag *d = list_of(cx);
   if (!d || !d->items.n || cx->frame->nerror > cx->max_errors) return;
   char buf[1024];
   va_list ap;
@@ -196,6 +213,58 @@ void anfi_hint(anf_ctx *cx, const char *fmt, ...) {
   vsnprintf(buf, sizeof buf, fmt, ap);
   va_end(ap);
   if (set_hint(d, buf) != ANF_OK) set_status(cx, ANF_NOMEM);
+}
+
+void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
+                 const char *(*candidate)(void *, size_t), void *user) {
+  anfi_frame f;
+  if (!cx->frame) cx->own_is_old = true;
+  anf_diag *d = anfi_own_diag(cx);
+  if (!d) return;
+  anfi_enter(cx, d, &f);
+  cx->own_is_old = false;
+  if (!setjmp(f.jump)) {
+    anfi_fail(cx, anfi_nowhere(), ANF_E0006, kind, name);
+    const char *near = anfi_nearest(name, candidate, user);
+    if (near) anfi_hint(cx, "did you mean '%s'?", near);
+  }
+  anfi_leave(cx);
+}
+
+/* What the last look-up missed, for the finding just made. */
+static void hint_at_missed(anf_ctx *cx, const anf_diag *own) {
+  const anf_diag_item *it = own && own->items.n ? &own->items.at[own->items.n - 1] : NULL;
+  if (!it || strcmp(it->code, messages[ANF_E0006].code) != 0) return;
+  anfi_hint(cx, "%s%s%s", it->message, it->hint[0] ? "; " : "", it->hint);
+}
+
+/* The i-th of names with commas between. */
+static void name_at(const char *names, size_t i, char *to, size_t size) {
+  for (; i && *names; names++) i -= *names == ',';
+  names += strspn(names, " ");
+  size_t n = strcspn(names, ",");
+  snprintf(to, size, "%.*s", (int)(n < size ? n : size - 1), names);
+}
+
+static anf_status say_missing(anf_ctx *cx, anf_diag *d, const char *function, const char *name) {
+  char text[160];
+  snprintf(text, sizeof text, "%s: '%s'", function, name);
+  ANFI_ENTRY(cx, d);
+  anfi_fail(cx, anfi_nowhere(), ANF_E0002, text);
+  if (d) hint_at_missed(cx, cx->own);
+  return anfi_leave(cx);
+}
+
+bool anfi_need(anf_ctx *cx, anf_diag *d, const char *function, const char *names, size_t n,
+               const void *const *p) {
+  size_t i = 0;
+  while (i < n && p[i]) i++;
+  if (i == n) return true;
+  char name[64];
+  name_at(names, i, name, sizeof name);
+  if (d) cx = d->arena.cx;
+  if (cx) say_missing(cx, d, function, name);
+  return false;
 }
 
 static void print_caret(const anf_diag_item *it, FILE *to) {
@@ -223,7 +292,7 @@ static void print_item(const anf_diag_item *it, FILE *to, bool colour) {
 }
 
 void anf_diag_print(const anf_diag *d, FILE *to, bool colour) {
-  for (size_t i = 0; i < d->items.n; i++) print_item(&d->items.at[i], to, colour);
+  for (size_t i = 0; d && to && i < d->items.n; i++) print_item(&d->items.at[i], to, colour);
 }
 
 /* Edit distance with adjacent swaps, cut off at `limit`. */

@@ -15,7 +15,12 @@ static void reserve(anf_text *t, size_t more) {
   t->cap = want;
 }
 
+void anfi_text_of(anf_text *t, anf_ctx *cx) {
+  if (!t->cx) t->cx = cx;
+}
+
 void anf_text_free(anf_text *t) {
+  if (!t) return;
   if (t->text) anfi_raw(t->cx, t->text, t->cap, 0);
   *t = (anf_text){.cx = t->cx};
 }

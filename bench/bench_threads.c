@@ -6,7 +6,7 @@
 #include <dlfcn.h>
 #include <unistd.h>
 
-#include "anfora/rt.h"
+#include "anfora/rt_abi.h"
 #include "bench.h"
 
 enum { THREADS = 2, CALLS = 2000, TURNS = 9 };

@@ -112,6 +112,7 @@ static void build_tir(const tmod *m, unsigned forms, const anf_build_opts *given
 
 anf_status anf_build_tir(const anf_tir_module *m, unsigned forms, const anf_build_opts *o,
                          anf_diag *d, anf_text *out) {
+  ANFI_NEED(d, m, out);
   ANFI_ENTRY(m->t->cx, d);
   build_tir(m, forms, o, out);
   return anfi_leave(m->t->cx);
@@ -226,6 +227,9 @@ void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsi
 
 anf_status anf_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
                            const anf_build_opts *o, anf_diag *d, anf_text *out) {
+  ANFI_NEED(d, g, out);
+  if (n) ANFI_NEED(d, types);
+  for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
   static const anfi_build_hooks none = {0};
   ANFI_ENTRY(g->module->cx, d);
   anfi_build_graph(g, n, types, forms, o, &none, out);
@@ -237,6 +241,7 @@ const char *anf_build_form_name(anf_build_form f) {
   return (unsigned)f < ANF_BUILD_FORM_COUNT ? names[f] : "";
 }
 bool anf_build_form_of(const char *name, size_t len, anf_build_form *out) {
+  if (!name || !out) return false;
   for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++) {
     const char *s = anf_build_form_name((anf_build_form)i);
     if (strlen(s) == len && memcmp(s, name, len) == 0) return *out = (anf_build_form)i, true;

@@ -195,6 +195,7 @@ static anf_exec *exec_of_graph(anf_graph *g, const anf_exec_opts *given) {
 }
 
 anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_exec **out) {
+  ANFI_NEED(d, g, out);
   *out = NULL;
   ANFI_ENTRY(g->module->cx, d);
   *out = exec_of_graph(g, o);
@@ -213,6 +214,7 @@ static anf_exec *exec_of_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *g
 
 anf_status anf_compile_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *o, anf_diag *d,
                              anf_exec **out) {
+  ANFI_NEED(d, cx, f, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = exec_of_value(cx, f, o);
@@ -332,18 +334,23 @@ static void fix_argument(anf_exec *e, size_t i, anf_value *v) {
 }
 
 anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *v, anf_diag *d) {
+  ANFI_NEED(d, e);
   ANFI_ENTRY(e->cx, d);
   fix_argument(e, i, v);
   return anfi_leave(e->cx);
 }
 
 anf_status anf_exec_prepare(anf_exec *e, size_t n, const anf_type *const *types, anf_diag *d) {
+  ANFI_NEED(d, e);
+  if (n) ANFI_NEED(d, types);
   ANFI_ENTRY(e->cx, d);
   prepare(e, n, types);
   return anfi_leave(e->cx);
 }
 
 anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const *args, anf_diag *d) {
+  ANFI_NEED(d, e);
+  if (n) ANFI_NEED(d, args);
   ANFI_ENTRY(e->cx, d);
   prepare_for(e, n, args);
   return anfi_leave(e->cx);
@@ -351,6 +358,8 @@ anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const *args, a
 
 anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
                         anf_diag *d, anf_value **result) {
+  ANFI_NEED(d, e, result);
+  if (n) ANFI_NEED(d, args);
   *result = NULL;
   ANFI_ENTRY(e->cx, d);
   run(e, n, args, o, result);
@@ -360,16 +369,19 @@ anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args, const anf
 /* ---- looking ---- */
 
 anf_jit_function *anf_exec_function(const anf_exec *e) {
+  if (!e) return NULL;
   return e->variant ? e->variant->function : NULL;
 }
 const anf_type *anf_exec_result_type(const anf_exec *e) {
+  if (!e) return NULL;
   return e->variant && !e->variant->form ? e->variant->low.result_type : NULL;
 }
 void *anf_exec_pointer(const anf_exec *e) {
+  if (!e) return NULL;
   return e->variant ? anf_jit_get_function_pointer(e->variant->function) : NULL;
 }
-size_t anf_exec_compilations(const anf_exec *e) { return e->compilations; }
-double anf_exec_compile_ms(const anf_exec *e) { return e->compile_ms; }
+size_t anf_exec_compilations(const anf_exec *e) { return e ? e->compilations : 0; }
+double anf_exec_compile_ms(const anf_exec *e) { return e ? e->compile_ms : 0; }
 
 static void print_form(anf_graph *g, size_t n, const anf_type *const *types, const char *form,
                        const anf_exec_opts *given_opts, anf_text *out) {
@@ -401,6 +413,9 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
 
 anf_status anf_lowered_print(anf_graph *g, size_t n, const anf_type *const *types, const char *form,
                              const anf_exec_opts *o, anf_diag *d, anf_text *out) {
+  ANFI_NEED(d, g, form, out);
+  if (n) ANFI_NEED(d, types);
+  anfi_text_of(out, g->module->cx);
   ANFI_ENTRY(g->module->cx, d);
   print_form(g, n, types, form, o, out);
   return anfi_leave(g->module->cx);

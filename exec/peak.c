@@ -81,6 +81,10 @@ static void measure(anf_ctx *cx, double *flops, double *bytes) {
 }
 
 anf_status anf_machine_peak(anf_ctx *cx, double *gflops, double *gbytes, anf_diag *d) {
+  ANFI_NEED(d, cx);
+  double rate[2] = {0, 0};
+  if (!gflops) gflops = &rate[0];
+  if (!gbytes) gbytes = &rate[1];
   *gflops = *gbytes = 0;
   ANFI_ENTRY(cx, d);
   measure(cx, gflops, gbytes);

@@ -60,6 +60,7 @@ static anf_trace *new_trace(anf_ctx *cx, size_t max) {
 }
 
 anf_trace *anf_trace_new(anf_ctx *cx, size_t max_events) {
+  if (!cx) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_trace *t = new_trace(cx, max_events);
   return anfi_leave(cx) == ANF_OK ? t : NULL;
@@ -166,6 +167,8 @@ static void put_trace(const anf_trace *t, anf_text *o) {
 }
 
 anf_status anf_trace_print(const anf_trace *t, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : t ? t->cx : NULL, ANF_INVALID, t, out);
+  anfi_text_of(out, t->cx);
   ANFI_ENTRY(t->cx, NULL);
   put_trace(t, out);
   return anfi_leave(t->cx);
@@ -230,6 +233,8 @@ static void put_table(const anf_trace *t, bool by_line, anf_text *o) {
 }
 
 anf_status anf_trace_print_table(const anf_trace *t, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : t ? t->cx : NULL, ANF_INVALID, t, out);
+  anfi_text_of(out, t->cx);
   ANFI_ENTRY(t->cx, NULL);
   put_table(t, false, out);
   anfi_putc(out, '\n');

@@ -56,6 +56,7 @@ anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights) {
 }
 
 anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out) {
+  ANFI_NEED(d, cx, path, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = anfi_load_file(cx, path, false);

@@ -477,6 +477,8 @@ anf_value *anfi_run_watched(anf_graph *g, size_t n, anf_value *const *args, anfi
 
 anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run_opts *o,
                    anf_diag *d, anf_value **result) {
+  ANFI_NEED(d, g, result);
+  if (n) ANFI_NEED(d, args);
   if (!g || !result || (n && !args)) return ANF_INVALID;
   *result = NULL;
   ANFI_ENTRY(g->module->cx, d);
@@ -486,6 +488,8 @@ anf_status anf_run(anf_graph *g, size_t n, anf_value *const *args, const anf_run
 
 anf_status anf_run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *const *args,
                          const anf_run_opts *o, anf_diag *d, anf_value **result) {
+  ANFI_NEED(d, cx, f, result);
+  if (n) ANFI_NEED(d, args);
   if (!cx || !result || (n && !args)) return ANF_INVALID;
   *result = NULL;
   ANFI_ENTRY(cx, d);

@@ -291,6 +291,7 @@ static anf_analysis *new_analysis(anf_module *m, anfi_when freed) {
 anf_analysis *anfi_analyse(anf_module *m) { return new_analysis(m, ANFI_ALWAYS); }
 
 anf_status anf_analyse(anf_module *m, anf_diag *d, anf_analysis **out) {
+  ANFI_NEED(d, m, out);
   ANFI_ENTRY(m->cx, d);
   *out = new_analysis(m, ANFI_ON_FAIL);
   return anfi_leave(m->cx);
@@ -303,24 +304,39 @@ void anf_analysis_free(anf_analysis *an) {
   anfi_raw(cx, an, sizeof *an, 0);
 }
 
-size_t anf_free_count(const anf_analysis *a, const anf_graph *g) { return a->graphs[g->id].free.n; }
+size_t anf_free_count(const anf_analysis *a, const anf_graph *g) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, 0, a, g);
+  return a->graphs[g->id].free.n;
+}
 anf_node *anf_free_at(const anf_analysis *a, const anf_graph *g, size_t i) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);
   return i < a->graphs[g->id].free.n ? a->graphs[g->id].free.at[i] : NULL;
 }
-anf_graph *anf_parent(const anf_analysis *a, const anf_graph *g) { return a->graphs[g->id].parent; }
+anf_graph *anf_parent(const anf_analysis *a, const anf_graph *g) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);
+  return a->graphs[g->id].parent;
+}
 size_t anf_callee_count(const anf_analysis *a, const anf_graph *g) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, 0, a, g);
   return a->graphs[g->id].callees.n;
 }
 anf_graph *anf_callee_at(const anf_analysis *a, const anf_graph *g, size_t i) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);
   return i < a->graphs[g->id].callees.n ? a->graphs[g->id].callees.at[i] : NULL;
 }
-size_t anf_scc(const anf_analysis *a, const anf_graph *g) { return a->graphs[g->id].scc; }
+size_t anf_scc(const anf_analysis *a, const anf_graph *g) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, 0, a, g);
+  return a->graphs[g->id].scc;
+}
 bool anf_is_recursive(const anf_analysis *a, const anf_graph *g) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, false, a, g);
   return a->graphs[g->id].recursive;
 }
 size_t anf_order_count(const anf_analysis *a, const anf_graph *g) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, 0, a, g);
   return a->graphs[g->id].order.n;
 }
 anf_node *anf_order_at(const anf_analysis *a, const anf_graph *g, size_t i) {
+  ANFI_NEED_ELSE(g ? g->module->cx : NULL, NULL, a, g);
   return i < a->graphs[g->id].order.n ? a->graphs[g->id].order.at[i] : NULL;
 }

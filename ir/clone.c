@@ -76,6 +76,7 @@ static anf_graph *clone_alone(anf_graph *g) {
 }
 
 anf_graph *anf_graph_clone(anf_graph *g) {
+  if (!g) return NULL;
   anf_module *m = g->module;
   if (m->status != ANF_OK) return NULL;
   ANFI_ENTRY_ELSE(m->cx, m->diag, (m->status = ANF_NOMEM, (anf_graph *)NULL));

@@ -24,6 +24,7 @@ anf_module *anfi_module_new(anf_ctx *cx) {
 }
 
 anf_module *anf_module_new(anf_ctx *cx) {
+  if (!cx) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_module *m = anfi_module_new(cx);
   return anfi_leave(cx) == ANF_OK ? m : NULL;
@@ -84,48 +85,67 @@ anf_graph *anf_graph_new(anf_module *m, const char *name) {
   return (void)anfi_leave(m->cx), g;
 }
 
-anf_ctx *anf_module_ctx(const anf_module *m) { return m->cx; }
-anf_status anf_module_status(const anf_module *m) { return m->status; }
-const anf_diag *anf_module_diag(const anf_module *m) { return m->diag; }
-size_t anf_module_graph_count(const anf_module *m) { return m->graphs.n; }
+anf_ctx *anf_module_ctx(const anf_module *m) { return m ? m->cx : NULL; }
+anf_status anf_module_status(const anf_module *m) { return m ? m->status : ANF_INVALID; }
+const anf_diag *anf_module_diag(const anf_module *m) { return m ? m->diag : NULL; }
+size_t anf_module_graph_count(const anf_module *m) { return m ? m->graphs.n : 0; }
 anf_graph *anf_module_graph(const anf_module *m, size_t i) {
+  if (!m) return NULL;
   return i < m->graphs.n ? m->graphs.at[i] : NULL;
 }
-size_t anf_module_node_limit(const anf_module *m) { return m->nodes.n; }
+size_t anf_module_node_limit(const anf_module *m) { return m ? m->nodes.n : 0; }
 anf_node *anf_module_node(const anf_module *m, size_t id) {
+  if (!m) return NULL;
   return id < m->nodes.n ? m->nodes.at[id] : NULL;
 }
 
-anf_graph *anf_module_find(const anf_module *m, const char *name) {
-  const anfi_str *s = anfi_interned(&m->strings, name, strlen(name));
-  for (size_t i = 0; s && i < m->graphs.n; i++)
-    if (m->graphs.at[i] && m->graphs.at[i]->name == s) return m->graphs.at[i];
+/* Names of the module's graphs, in order, without those of parts of functions. */
+static const char *graph_name(void *module, size_t i) {
+  const anf_module *m = (const anf_module *)module;
+  for (size_t k = 0; k < m->graphs.n; k++)
+    if (m->graphs.at[k] && i-- == 0) return m->graphs.at[k]->name->s;
   return NULL;
 }
 
-const char *anf_graph_name(const anf_graph *g) { return g->name->s; }
-anf_module *anf_graph_module(const anf_graph *g) { return g->module; }
-size_t anf_graph_param_count(const anf_graph *g) { return g->params.n; }
+anf_graph *anf_module_find(const anf_module *m, const char *name) {
+  ANFI_NEED_ELSE(m ? m->cx : NULL, NULL, m, name);
+  const anfi_str *s = anfi_interned(&m->strings, name, strlen(name));
+  for (size_t i = 0; s && i < m->graphs.n; i++)
+    if (m->graphs.at[i] && m->graphs.at[i]->name == s) return m->graphs.at[i];
+  anfi_missed(m->cx, "function", name, graph_name, (void *)(uintptr_t)m);
+  return NULL;
+}
+
+const char *anf_graph_name(const anf_graph *g) { return g ? g->name->s : ""; }
+anf_module *anf_graph_module(const anf_graph *g) { return g ? g->module : NULL; }
+size_t anf_graph_param_count(const anf_graph *g) { return g ? g->params.n : 0; }
 anf_node *anf_graph_param(const anf_graph *g, size_t i) {
+  if (!g) return NULL;
   return i < g->params.n ? g->params.at[i] : NULL;
 }
-anf_node *anf_graph_result(const anf_graph *g) { return g->result; }
-void anf_graph_set_result_type(anf_graph *g, const anf_type *t) { g->result_type = t; }
-const anf_type *anf_graph_result_type(const anf_graph *g) { return g->result_type; }
+anf_node *anf_graph_result(const anf_graph *g) { return g ? g->result : NULL; }
+void anf_graph_set_result_type(anf_graph *g, const anf_type *t) {
+  if (!g) return;
+  g->result_type = t;
+}
+const anf_type *anf_graph_result_type(const anf_graph *g) { return g ? g->result_type : NULL; }
 
 /* NULL, and the module marked as failed, when out of memory. */
 static const anfi_str *intern_in(anf_module *m, const char *text) {
+  if (!text) text = "";
   ANFI_ENTRY_ELSE(m->cx, m->diag, (m->status = ANF_NOMEM, (const anfi_str *)NULL));
   const anfi_str *s = anfi_intern_z(&m->strings, text);
   return (void)anfi_leave(m->cx), s;
 }
 
 void anf_graph_set_name(anf_graph *g, const char *name) {
+  if (!g) return;
   const anfi_str *s = intern_in(g->module, name);
   if (s) g->name = s;
 }
 
 anf_status anf_graph_remove(anf_graph *g) {
+  if (!g) return ANF_INVALID;
   ANFI_ENTRY(g->module->cx, g->module->diag);
   if (g->self && anfi_is_used(g->self))
     anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0209, g->name->s);
@@ -142,16 +162,19 @@ static const anfi_debug *debug_of(const anf_node *n) {
 }
 
 const char *anf_node_name(const anf_node *n) {
+  if (!n) return "";
   return debug_of(n)->name ? debug_of(n)->name->s : "";
 }
 const char *anf_node_scope(const anf_node *n) {
+  if (!n) return "";
   return debug_of(n)->scope ? debug_of(n)->scope->s : "";
 }
 const char *anf_node_file(const anf_node *n) {
+  if (!n) return "";
   return debug_of(n)->file ? debug_of(n)->file->s : "";
 }
-uint32_t anf_node_line(const anf_node *n) { return debug_of(n)->line; }
-uint32_t anf_node_col(const anf_node *n) { return debug_of(n)->col; }
+uint32_t anf_node_line(const anf_node *n) { return n ? debug_of(n)->line : 0; }
+uint32_t anf_node_col(const anf_node *n) { return n ? debug_of(n)->col : 0; }
 
 static uint32_t new_debug(anf_module *m, anfi_debug d, uint32_t old) {
   ANFI_ENTRY_ELSE(m->cx, m->diag, (m->status = ANF_NOMEM, old));

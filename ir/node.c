@@ -371,10 +371,18 @@ static anf_node *built(anf_module *m, anf_node *n) {
   anfi_enter((m)->cx, (m)->diag, &frame_);                                                         \
   if (setjmp(frame_.jump)) return built((m), NULL)
 
-static bool given(size_t n, anf_node *const *in) {
-  for (size_t i = 0; i < n; i++)
-    if (!in[i]) return false;
-  return true;
+/* Are callee and arguments there? One that is NULL is mostly what a failed call gave, and the module knows of that; if
+ * it does not, this is the first failure. */
+static bool given(anf_graph *g, const char *function, size_t n, anf_node *const *in) {
+  size_t i = 0;
+  while (i < n && in && in[i]) i++;
+  if (i == n) return true;
+  if (!g || g->module->status != ANF_OK) return false;
+  char name[64];
+  snprintf(name, sizeof name, "args[%zu]", i);
+  anfi_need(g->module->cx, g->module->diag, function, name, 1, &(const void *){NULL});
+  g->module->status = ANF_INVALID;
+  return false;
 }
 
 /* A node with a graph names its module; a constant is looked up. */
@@ -395,8 +403,13 @@ anf_node *anf_param(anf_graph *g, const char *name, const anf_type *t) {
   return built(g->module, anfi_param(g, anfi_intern_z(&g->module->strings, name ? name : ""), t));
 }
 
+static anf_node *missing_value(anf_module *m) {
+  if (m->status == ANF_OK && !ANFI_GIVEN_(m->cx, m->diag, "v", NULL)) m->status = ANF_INVALID;
+  return NULL;
+}
+
 anf_node *anf_constant(anf_module *m, anf_value *v) {
-  if (!v) return NULL;
+  if (!v) return m ? missing_value(m) : NULL;
   BUILD(m);
   const anf_graph *g = v->kind == ANF_VALUE_FN ? anfi_value_fn(v)->graph : NULL;
   if (g && g->module != m) return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0207), built(m, NULL);
@@ -434,6 +447,7 @@ static anfi_opcode find_op(anf_ctx *cx, const char *name) {
 }
 
 anf_node *anf_op_node(anf_module *m, const char *op) {
+  ANFI_NEED_ELSE(m ? m->cx : NULL, NULL, m, op);
   BUILD(m);
   const anfi_host *h = anfi_host_find(m->cx, op, strlen(op));
   if (h) return built(m, anfi_op_value_attrs(m, anfi_host_op(h), anfi_host_attrs(m, h)));
@@ -449,7 +463,7 @@ static anf_node *call(anf_graph *g, anf_node *callee, size_t n, anf_node *const 
 }
 
 anf_node *anf_call(anf_graph *g, anf_node *callee, size_t n, anf_node *const *args) {
-  if (!callee || !given(n, args)) return NULL;
+  if (!given(g, "anf_call", 1, &callee) || !given(g, "anf_call", n, args)) return NULL;
   BUILD(g ? g->module : NULL);
   return built(g->module, call(g, callee, n, args));
 }
@@ -464,6 +478,10 @@ static bool check_arity(anf_ctx *cx, anfi_opcode op, size_t n) {
 static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *const *args,
                          size_t nattr, const anf_attr *attrs) {
   anf_module *m = g->module;
+  if (!name || (nattr && !attrs)) {
+    anfi_fail(m->cx, anfi_nowhere(), ANF_E0002, name ? "anf_op_attrs: 'attrs'" : "anf_op: 'op'");
+    return NULL;
+  }
   anfi_opcode op = find_op(m->cx, name);
   if (op == ANF_OP_NONE || !check_arity(m->cx, op, n)) return NULL;
   const anfi_schema *s = anfi_op_schema(m->cx, op);
@@ -472,11 +490,14 @@ static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *con
   anf_node **nodes = ANFI_NEW_N(a, anf_node *, s->nattr),
            **in = ANFI_NEW_N(a, anf_node *, n + s->nattr);
   for (size_t i = 0; i < nattr; i++) {
+    if (!attrs[i].name)
+      return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0002, "the name of an attribute"), NULL;
     int k = anfi_attr_index(m->cx, op, attrs[i].name);
     if (k < 0) return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0203, name, attrs[i].name), NULL;
     values[k] = attrs[i].value ? attrs[i].value : &anfi_from_node;
     nodes[k] = attrs[i].value ? NULL : attrs[i].node;
-    if (!values[k] || (!attrs[i].value && !nodes[k])) return NULL;
+    if (!attrs[i].value && !nodes[k])
+      return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0002, "the value of an attribute"), NULL;
   }
   const anfi_attrs *record;
   if (!anfi_attrs_new(m, op, values, anfi_nowhere(), &record)) return NULL;
@@ -488,7 +509,7 @@ static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *con
 
 anf_node *anf_op_attrs(anf_graph *g, const char *op, size_t n, anf_node *const *args, size_t nattr,
                        const anf_attr *attrs) {
-  if (!given(n, args)) return NULL;
+  if (!given(g, "anf_op", n, args)) return NULL;
   BUILD(g ? g->module : NULL);
   return built(g->module, op_call(g, op, n, args, nattr, attrs));
 }
@@ -520,7 +541,7 @@ static anf_node *partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *a
 }
 
 anf_node *anf_partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *args) {
-  if (!f || !given(n, args)) return NULL;
+  if (!given(g, "anf_partial", 1, &f) || !given(g, "anf_partial", n, args)) return NULL;
   BUILD(g ? g->module : NULL);
   return built(g->module, partial(g, f, n, args));
 }
@@ -546,7 +567,7 @@ anf_status anf_return(anf_graph *g, anf_node *n) {
 }
 
 anf_status anf_effect(anf_graph *g, anf_node *n) {
-  if (!g || !n) return ANF_INVALID;
+  if (!g || !given(g, "anf_effect", 1, &n)) return ANF_INVALID;
   CHANGE(g->module);
   if (n->graph == g && anfi_is_cnode(n)) anfi_add_effect(g, n);
   else anfi_fail(g->module->cx, anfi_nowhere(), ANF_E0204);
@@ -554,7 +575,8 @@ anf_status anf_effect(anf_graph *g, anf_node *n) {
 }
 
 anf_status anf_node_set_input(anf_node *n, size_t i, anf_node *to) {
-  if (!n || !to || !n->graph) return ANF_INVALID;
+  if (!n || !n->graph) return ANF_INVALID;
+  ANFI_NEED(n->graph->module->diag, to);
   size_t first = n->kind == ANFI_APPLY ? 1 : 0; // the public input 0 of an APPLY is its primitive
   if (i < first || i - first >= n->nin) return ANF_INVALID;
   anf_module *m = n->graph->module;
@@ -563,8 +585,12 @@ anf_status anf_node_set_input(anf_node *n, size_t i, anf_node *to) {
   return changed(m);
 }
 
+static anf_diag *diag_of(const anf_node *n) {
+  return n && n->graph ? n->graph->module->diag : NULL;
+}
+
 anf_status anf_node_replace(anf_node *n, anf_node *by) {
-  if (!n || !by) return ANF_INVALID;
+  ANFI_NEED(diag_of(n ? n : by), n, by);
   anf_module *m = module_of(n, by);
   if (!m) return ANF_OK; // nothing uses it
   CHANGE(m);
@@ -573,38 +599,44 @@ anf_status anf_node_replace(anf_node *n, anf_node *by) {
 }
 
 anf_status anf_node_move(anf_node *n, anf_graph *to) {
-  if (!n || !to || !anfi_is_cnode(n) || n->graph->module != to->module) return ANF_INVALID;
+  ANFI_NEED(to ? to->module->diag : diag_of(n), n, to);
+  if (!anfi_is_cnode(n) || n->graph->module != to->module) return ANF_INVALID;
   anfi_move(n, to);
   return ANF_OK;
 }
 
 anf_node_kind anf_node_get_kind(const anf_node *n) {
-  return n->kind == ANFI_VALUE   ? ANF_NODE_VALUE
-         : n->kind == ANFI_PARAM ? ANF_NODE_PARAM
-                                 : ANF_NODE_CNODE;
+  return !n || n->kind == ANFI_VALUE ? ANF_NODE_VALUE
+         : n->kind == ANFI_PARAM     ? ANF_NODE_PARAM
+                                     : ANF_NODE_CNODE;
 }
-uint32_t anf_node_id(const anf_node *n) { return n->id; }
-anf_graph *anf_node_graph(const anf_node *n) { return n->graph; }
-const anf_type *anf_node_type(const anf_node *n) { return n->type; }
+uint32_t anf_node_id(const anf_node *n) { return n ? n->id : 0; }
+anf_graph *anf_node_graph(const anf_node *n) { return n ? n->graph : NULL; }
+const anf_type *anf_node_type(const anf_node *n) { return n ? n->type : NULL; }
 void anf_node_set_type(anf_node *n, const anf_type *t) {
   if (!n) return;
   n->type = t;
   if (n->graph) look_again(n);
 }
 const char *anf_node_op(const anf_node *n) {
+  if (!n) return NULL;
   return n->op < ANF_OP_COUNT ? anfi_op[n->op].name : NULL;
 }
 anf_graph *anf_node_callee_graph(const anf_node *n) {
+  if (!n) return NULL;
   return n->kind == ANFI_CALL ? anfi_value_graph(n->in[0].def) : anfi_value_graph(n);
 }
 const anf_value *anf_node_value(const anf_node *n) {
+  if (!n) return NULL;
   return n->kind == ANFI_VALUE ? n->u.value : NULL;
 }
 size_t anf_node_input_count(const anf_node *n) {
+  if (!n) return 0;
   return n->kind == ANFI_APPLY ? n->nin + 1u : n->nin;
 }
 
 anf_node *anf_node_input(const anf_node *n, size_t i) {
+  if (!n) return NULL;
   if (n->kind != ANFI_APPLY) return i < n->nin ? n->in[i].def : NULL;
   if (i) return i - 1 < n->nin ? n->in[i - 1].def : NULL;
   anf_module *m = n->graph->module;
@@ -614,16 +646,18 @@ anf_node *anf_node_input(const anf_node *n, size_t i) {
 }
 
 const anf_value *anf_node_attr(const anf_node *n, const char *name) {
+  if (!n || !name) return NULL;
   if (n->kind != ANFI_APPLY) return NULL;
   anf_ctx *cx = n->graph->module->cx;
   int k = anfi_attr_index(cx, (anfi_opcode)n->op, name);
   return k < 0 ? NULL : anfi_attr_value(cx, (anfi_opcode)n->op, n->u.attrs, (uint32_t)k);
 }
 
-const anf_use *anf_node_first_use(const anf_node *n) { return n->uses; }
-const anf_use *anf_use_next(const anf_use *u) { return u->next; }
-anf_node *anf_use_user(const anf_use *u) { return u->user; }
+const anf_use *anf_node_first_use(const anf_node *n) { return n ? n->uses : NULL; }
+const anf_use *anf_use_next(const anf_use *u) { return u ? u->next : NULL; }
+anf_node *anf_use_user(const anf_use *u) { return u ? u->user : NULL; }
 size_t anf_use_index(const anf_use *u) {
+  if (!u) return 0;
   return (size_t)(u - u->user->in) + (u->user->kind == ANFI_APPLY ? 1 : 0);
 }
-bool anf_node_is_used(const anf_node *n) { return anfi_is_used(n); }
+bool anf_node_is_used(const anf_node *n) { return n ? anfi_is_used(n) : false; }

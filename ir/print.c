@@ -143,6 +143,8 @@ void anfi_print_ir(anf_text *o, anf_module *m) {
 }
 
 anf_status anf_print_ir(anf_module *m, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : m ? m->cx : NULL, ANF_INVALID, m, out);
+  anfi_text_of(out, m->cx);
   ANFI_ENTRY(m->cx, NULL);
   anfi_print_ir(out, m);
   return anfi_leave(m->cx);

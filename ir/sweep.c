@@ -42,6 +42,7 @@ size_t anfi_sweep(anf_module *m) {
 }
 
 size_t anf_module_sweep(anf_module *m) {
+  if (!m) return 0;
   ANFI_ENTRY_ELSE(m->cx, m->diag, (m->status = ANF_NOMEM, (size_t)0));
   size_t n = anfi_sweep(m);
   return anfi_leave(m->cx) == ANF_OK ? n : 0;

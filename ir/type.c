@@ -25,7 +25,7 @@ static const struct {
 const char *anf_dtype_name(anf_dtype d) {
   return (size_t)d < ANF_DTYPE_COUNT ? dtypes[d].name : "?";
 }
-size_t anf_dtype_bytes(anf_dtype d) { return dtypes[d].bytes; }
+size_t anf_dtype_bytes(anf_dtype d) { return (size_t)d < ANF_DTYPE_COUNT ? dtypes[d].bytes : 0; }
 anfi_class anfi_dtype_class(anf_dtype d) { return (anfi_class)dtypes[d].class; }
 bool anfi_dtype_is_float(anf_dtype d) { return dtypes[d].class == ANFI_CLASS_FLOAT; }
 bool anfi_dtype_is_weak(anf_dtype d) { return d == ANF_INT || d == ANF_FLOAT; }
@@ -224,6 +224,7 @@ int64_t anfi_dim_symbol(anf_ctx *cx, const anfi_str *name) {
 }
 
 const char *anf_dim_name(const anf_ctx *cx, int64_t dim) {
+  if (!cx) return NULL;
   size_t i = dim <= -2 ? (size_t)(-2 - dim) : SIZE_MAX;
   return i < cx->types->symbols.n ? cx->types->symbols.at[i]->s : NULL;
 }
@@ -249,6 +250,8 @@ static bool dims_are_good(size_t rank, const int64_t *dims, size_t bytes) {
 }
 
 const anf_type *anf_type_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims) {
+  ANFI_NEED_ELSE(cx, NULL, cx);
+  if (rank) ANFI_NEED_ELSE(cx, NULL, dims);
   if ((size_t)d >= ANF_DTYPE_COUNT || !dims_are_good(rank, dims, dtypes[d].bytes)) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   const anf_type *t = anfi_type_tensor(cx, d, rank, dims);
@@ -256,6 +259,7 @@ const anf_type *anf_type_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int
 }
 
 const anf_type *anf_type_scalar(anf_ctx *cx, anf_dtype d) {
+  if (!cx) return NULL;
   return anf_type_tensor(cx, d, 0, NULL);
 }
 
@@ -266,6 +270,8 @@ static bool all_given(size_t n, const void *const *p) {
 }
 
 const anf_type *anf_type_tuple(anf_ctx *cx, size_t n, const anf_type *const *items) {
+  ANFI_NEED_ELSE(cx, NULL, cx);
+  if (n) ANFI_NEED_ELSE(cx, NULL, items);
   if (!all_given(n, (const void *const *)items)) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   const anf_type *t = anfi_type_tuple(cx, n, items);
@@ -288,6 +294,9 @@ static const anf_type *record_of(anf_ctx *cx, size_t n, const char *const *names
 
 const anf_type *anf_type_record(anf_ctx *cx, size_t n, const char *const *names,
                                 const anf_type *const *items) {
+  ANFI_NEED_ELSE(cx, NULL, cx);
+  if (n) ANFI_NEED_ELSE(cx, NULL, names);
+  if (n) ANFI_NEED_ELSE(cx, NULL, items);
   if (!all_given(n, (const void *const *)names) || !all_given(n, (const void *const *)items))
     return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
@@ -297,6 +306,8 @@ const anf_type *anf_type_record(anf_ctx *cx, size_t n, const char *const *names,
 
 const anf_type *anf_type_fn(anf_ctx *cx, size_t n, const anf_type *const *params,
                             const anf_type *result) {
+  ANFI_NEED_ELSE(cx, NULL, cx, result);
+  if (n) ANFI_NEED_ELSE(cx, NULL, params);
   if (!result || !all_given(n, (const void *const *)params)) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   const anf_type *t = anfi_type_fn(cx, n, params, result);
@@ -311,23 +322,35 @@ const anf_type *anf_type_simple(anf_ctx *cx, anf_type_kind k) {
 }
 
 int64_t anf_dim_symbol(anf_ctx *cx, const char *name) {
+  ANFI_NEED_ELSE(cx, 0, cx, name);
   ANFI_ENTRY_ELSE(cx, NULL, 0);
   int64_t d = anfi_dim_symbol(cx, anfi_intern_z(&cx->strings, name));
   return anfi_leave(cx) == ANF_OK ? d : 0;
 }
 
-anf_type_kind anf_type_get_kind(const anf_type *t) { return (anf_type_kind)t->kind; }
-anf_dtype anf_type_dtype(const anf_type *t) { return (anf_dtype)t->dtype; }
-size_t anf_type_rank(const anf_type *t) { return t->kind == ANF_TYPE_TENSOR ? t->n : 0; }
-int64_t anf_type_dim(const anf_type *t, size_t i) { return t->dims && i < t->n ? t->dims[i] : 0; }
-size_t anf_type_count(const anf_type *t) { return t->n; }
+anf_type_kind anf_type_get_kind(const anf_type *t) {
+  if (!t) return (anf_type_kind)0;
+  return (anf_type_kind)t->kind;
+}
+anf_dtype anf_type_dtype(const anf_type *t) { return t ? (anf_dtype)t->dtype : ANF_DTYPE_COUNT; }
+size_t anf_type_rank(const anf_type *t) {
+  if (!t) return 0;
+  return t->kind == ANF_TYPE_TENSOR ? t->n : 0;
+}
+int64_t anf_type_dim(const anf_type *t, size_t i) {
+  if (!t) return 0;
+  return t->dims && i < t->n ? t->dims[i] : 0;
+}
+size_t anf_type_count(const anf_type *t) { return t ? t->n : 0; }
 const anf_type *anf_type_at(const anf_type *t, size_t i) {
+  if (!t) return NULL;
   return t->items && i < t->n ? t->items[i] : NULL;
 }
 const char *anf_type_field(const anf_type *t, size_t i) {
+  if (!t) return NULL;
   return t->names && i < t->n ? t->names[i]->s : NULL;
 }
-const anf_type *anf_type_result(const anf_type *t) { return t->result; }
+const anf_type *anf_type_result(const anf_type *t) { return t ? t->result : NULL; }
 
 /* ---- printing: an explicit stack of what is still to be written, for types nest without bound
  * ---- */
@@ -414,6 +437,9 @@ void anfi_put_type(anf_text *o, anf_ctx *cx, const anf_type *t) {
 }
 
 anf_status anf_type_print(anf_ctx *cx, const anf_type *t, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : cx, ANF_INVALID, cx, out);
+  anfi_text_of(out, cx);
+  if (!t) return ANF_OK;
   ANFI_ENTRY(cx, NULL);
   anfi_put_type(out, cx, t);
   return anfi_leave(cx);

@@ -352,6 +352,7 @@ static anf_status compare(const anf_value *a, const anf_value *b, bool *same) {
 }
 
 bool anf_value_same(const anf_value *a, const anf_value *b) {
+  if (!a || !b) return a == b;
   bool same;
   return compare(a, b, &same) == ANF_OK && same;
 }
@@ -449,6 +450,7 @@ static const anf_type *type_of(anf_ctx *cx, const anf_value *v) {
 }
 
 const anf_type *anf_value_type(anf_ctx *cx, const anf_value *v) {
+  ANFI_NEED_ELSE(cx, NULL, cx, v);
   if (v->kind == ANF_VALUE_TENSOR) return v->type;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   const anf_type *t = type_of(cx, v);

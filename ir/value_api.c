@@ -2,7 +2,10 @@
 /* The public constructors and accessors of values. */
 #include "ir/ir.h"
 
+#include <math.h>
+
 anf_value *anf_value_none(anf_ctx *cx) {
+  if (!cx) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_value *v = anfi_value_new_none(cx);
   return (void)anfi_leave(cx), v;
@@ -10,6 +13,8 @@ anf_value *anf_value_none(anf_ctx *cx) {
 
 anf_value *anf_value_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims,
                             const void *data) {
+  ANFI_NEED_ELSE(cx, NULL, cx);
+  if (rank) ANFI_NEED_ELSE(cx, NULL, dims);
   for (size_t i = 0; i < rank; i++)
     if (!dims || dims[i] < 0) return NULL;
   const anf_type *t = anf_type_tensor(cx, d, rank, dims);
@@ -21,32 +26,40 @@ anf_value *anf_value_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t
 }
 
 anf_value *anf_value_bool(anf_ctx *cx, bool v) {
+  if (!cx) return NULL;
   uint8_t byte = v;
   return anf_value_tensor(cx, ANF_BOOL, 0, NULL, &byte);
 }
 anf_value *anf_value_i64(anf_ctx *cx, int64_t v) {
+  if (!cx) return NULL;
   return anf_value_tensor(cx, ANF_I64, 0, NULL, &v);
 }
 anf_value *anf_value_f32(anf_ctx *cx, float v) {
+  if (!cx) return NULL;
   return anf_value_tensor(cx, ANF_F32, 0, NULL, &v);
 }
 anf_value *anf_value_f64(anf_ctx *cx, double v) {
+  if (!cx) return NULL;
   return anf_value_tensor(cx, ANF_F64, 0, NULL, &v);
 }
 anf_value *anf_value_int(anf_ctx *cx, int64_t v) {
+  if (!cx) return NULL;
   return anf_value_tensor(cx, ANF_INT, 0, NULL, &v);
 }
 anf_value *anf_value_float(anf_ctx *cx, double v) {
+  if (!cx) return NULL;
   return anf_value_tensor(cx, ANF_FLOAT, 0, NULL, &v);
 }
 
 anf_value *anf_value_string(anf_ctx *cx, const char *s, size_t len) {
+  ANFI_NEED_ELSE(cx, NULL, cx, s);
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_value *v = anfi_value_new_string(cx, s, len);
   return (void)anfi_leave(cx), v;
 }
 
 anf_value *anf_value_of_type(anf_ctx *cx, const anf_type *t) {
+  ANFI_NEED_ELSE(cx, NULL, cx, t);
   if (!t) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_value *v = anfi_value_new_type(cx, t);
@@ -64,6 +77,8 @@ static bool any_missing(size_t n, anf_value *const *items) {
 }
 
 anf_value *anf_value_tuple(anf_ctx *cx, size_t n, anf_value *const *items) {
+  ANFI_NEED_ELSE(cx, NULL, cx);
+  if (n) ANFI_NEED_ELSE(cx, NULL, items);
   if (any_missing(n, items)) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_value *v = anfi_value_new_tuple(cx, n);
@@ -89,6 +104,9 @@ static anf_value *new_record(anf_ctx *cx, size_t n, const char *const *names,
 
 anf_value *anf_value_record(anf_ctx *cx, size_t n, const char *const *names,
                             anf_value *const *items) {
+  ANFI_NEED_ELSE(cx, NULL, cx);
+  if (n) ANFI_NEED_ELSE(cx, NULL, names);
+  if (n) ANFI_NEED_ELSE(cx, NULL, items);
   if (any_missing(n, items)) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_value *v = new_record(cx, n, names, items);
@@ -96,30 +114,47 @@ anf_value *anf_value_record(anf_ctx *cx, size_t n, const char *const *names,
 }
 
 anf_value *anf_value_shape(anf_ctx *cx, size_t rank, const int64_t *dims) {
+  ANFI_NEED_ELSE(cx, NULL, cx);
+  if (rank) ANFI_NEED_ELSE(cx, NULL, dims);
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_value *v = anfi_value_new_ints(cx, rank, dims);
   return (void)anfi_leave(cx), v;
 }
 
-anf_value_kind anf_value_get_kind(const anf_value *v) { return (anf_value_kind)v->kind; }
-anf_dtype anf_value_dtype(const anf_value *v) { return (anf_dtype)v->type->dtype; }
-size_t anf_value_rank(const anf_value *v) { return v->kind == ANF_VALUE_TENSOR ? v->type->n : 0; }
-int64_t anf_value_dim(const anf_value *v, size_t i) { return anf_type_dim(v->type, i); }
-size_t anf_value_elements(const anf_value *v) { return v->kind == ANF_VALUE_TENSOR ? v->n : 0; }
-const void *anf_value_data(const anf_value *v) { return v->u.data; }
+anf_value_kind anf_value_get_kind(const anf_value *v) {
+  if (!v) return ANF_VALUE_NONE;
+  return (anf_value_kind)v->kind;
+}
+static bool is_tensor(const anf_value *v) { return v && v->kind == ANF_VALUE_TENSOR; }
+
+anf_dtype anf_value_dtype(const anf_value *v) {
+  return is_tensor(v) ? (anf_dtype)v->type->dtype : ANF_DTYPE_COUNT;
+}
+size_t anf_value_rank(const anf_value *v) { return is_tensor(v) ? v->type->n : 0; }
+int64_t anf_value_dim(const anf_value *v, size_t i) {
+  return is_tensor(v) ? anf_type_dim(v->type, i) : 0;
+}
+size_t anf_value_elements(const anf_value *v) { return is_tensor(v) ? v->n : 0; }
+const void *anf_value_data(const anf_value *v) { return is_tensor(v) ? v->u.data : NULL; }
 size_t anf_value_count(const anf_value *v) {
-  return v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD ? v->n : 0;
+  return v && (v->kind == ANF_VALUE_TUPLE || v->kind == ANF_VALUE_RECORD) ? v->n : 0;
 }
 anf_value *anf_value_at(const anf_value *v, size_t i) {
   return i < anf_value_count(v) ? v->u.item[i] : NULL;
 }
 const char *anf_value_text(const anf_value *v) {
-  return v->kind == ANF_VALUE_STRING ? v->u.text : "";
+  return v && v->kind == ANF_VALUE_STRING ? v->u.text : "";
 }
-double anf_value_get_f64(const anf_value *v, size_t i) { return anfi_get_f64(v, i); }
-int64_t anf_value_get_i64(const anf_value *v, size_t i) { return anfi_get_i64(v, i); }
+double anf_value_get_f64(const anf_value *v, size_t i) {
+  return i < anf_value_elements(v) ? anfi_get_f64(v, i) : NAN;
+}
+int64_t anf_value_get_i64(const anf_value *v, size_t i) {
+  return i < anf_value_elements(v) ? anfi_get_i64(v, i) : 0;
+}
 
 anf_status anf_value_print(anf_ctx *cx, const anf_value *v, size_t max_items, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : cx, ANF_INVALID, cx, v, out);
+  anfi_text_of(out, cx);
   ANFI_ENTRY(cx, NULL);
   anfi_put_value(out, v, max_items);
   return anfi_leave(cx);

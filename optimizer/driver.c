@@ -126,6 +126,7 @@ static void optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o)
 }
 
 anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o, anf_diag *d) {
+  ANFI_NEED(d, m, pipeline);
   anf_opt_opts opts = {0};
   if (o) memcpy(&opts, o, o->size && o->size < sizeof opts ? o->size : sizeof opts);
   if (m->status != ANF_OK) return m->status;
@@ -136,6 +137,9 @@ anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts 
 
 anf_status anf_specialise(anf_module *m, anf_graph *g, size_t n, const anf_type *const *types,
                           anf_diag *d, anf_graph **out) {
+  ANFI_NEED(d, m, g, out);
+  if (n) ANFI_NEED(d, types);
+  for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
   if (m->status != ANF_OK) return m->status;
   ANFI_ENTRY(m->cx, d);
   anfi_pass p = {.m = m, .limit = UINT64_MAX};

@@ -32,7 +32,7 @@ static void note_peak(anf_stream *s) {
   if (used > s->peak) s->peak = used;
 }
 
-size_t anf_stream_peak_bytes(const anf_stream *s) { return s->peak + s->kept.taken; }
+size_t anf_stream_peak_bytes(const anf_stream *s) { return s ? s->peak + s->kept.taken : 0; }
 
 enum { HEAD = (sizeof(anfi_rt_block) + RT_ALIGN - 1) / RT_ALIGN * RT_ALIGN };
 

@@ -50,6 +50,7 @@ static anf_status enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f, an
 
 anf_status anf_object_enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f, anf_generic *args,
                             uint32_t flags) {
+  if (!args || !f) return ANF_INVALID;
   if (o->version != ANF_RT_VERSION) return ANF_UNSUPPORTED;
   if (!(flags & (ANF_RT_TRAPS | ANF_RT_DEEP | ANF_RT_STREAM)))
     return anf_rt_enter(s, f, o->data, args, flags);

@@ -14,6 +14,7 @@ void anf_rt_stop(anf_stream *s, int64_t site, int64_t a, int64_t b) {
 void anf_stream_set_print(anf_stream *s,
                           void (*print)(void *user, int64_t site, size_t n, const uint64_t *leaf),
                           void *user) {
+  if (!s) return;
   s->print = print;
   s->print_user = user;
 }

@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "anfora/rt.h"
+#include "anfora/rt_abi.h"
 
 /* Sanitizers watch stacks, and jumps between them. */
 #if defined(__has_feature)

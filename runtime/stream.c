@@ -46,15 +46,16 @@ void anf_stream_free(anf_stream *s) {
   free(s);
 }
 
-uint32_t anf_stream_threads(const anf_stream *s) { return s->o.threads; }
+uint32_t anf_stream_threads(const anf_stream *s) { return s ? s->o.threads : 0; }
 void anf_stream_set_threads(anf_stream *s, uint32_t n) {
+  if (!s) return;
   if (!n) n = cpus();
   if (n == s->o.threads) return;
   anfi_rt_pool_free(s->pool); // the next loop makes one that fits
   s->pool = NULL;
   s->o.threads = n;
 }
-const anf_trap *anf_stream_trap(const anf_stream *s) { return &s->trap; }
+const anf_trap *anf_stream_trap(const anf_stream *s) { return s ? &s->trap : NULL; }
 
 /* ---- the thread's own ---- */
 

@@ -30,6 +30,9 @@ static void build(anf_graph *g, size_t nstate, size_t n, const anf_type *const *
 
 anf_status anf_build_step(anf_graph *g, size_t nstate, size_t n, const anf_type *const *types,
                           unsigned forms, const anf_build_opts *o, anf_diag *d, anf_text *out) {
+  ANFI_NEED(d, g, out);
+  if (n) ANFI_NEED(d, types);
+  for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
   ANFI_ENTRY(g->module->cx, d);
   build(g, nstate, n, types, forms, o, out);
   return anfi_leave(g->module->cx);

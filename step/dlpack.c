@@ -115,6 +115,7 @@ static void bind(anf_step *s, anf_role r, size_t i, void *managed, bool versione
 
 anf_status anf_step_bind_dlpack(anf_step *s, anf_role r, size_t i, void *managed, bool versioned,
                                 anf_diag *d) {
+  ANFI_NEED(d, s, managed);
   ANFI_ENTRY(s->cx, d);
   bind(s, r, i, managed, versioned);
   return anfi_leave(s->cx);
@@ -123,6 +124,7 @@ anf_status anf_step_bind_dlpack(anf_step *s, anf_role r, size_t i, void *managed
 static void give_back(dl_managed *m) { free(m); }
 
 void *anf_step_lend_dlpack(anf_step *s, anf_role r, size_t i) {
+  if (!s) return NULL;
   if ((size_t)r >= 3 || i >= s->nleaf[r]) return NULL;
   const anfi_step_leaf *l = &s->leaf[r][i];
   dl_managed *m = (dl_managed *)malloc(sizeof *m + l->type->n * sizeof(int64_t));

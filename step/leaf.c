@@ -191,12 +191,14 @@ bool anfi_step_bind_array(anf_step *s, anf_role r, size_t i, const anf_array *a)
 }
 
 anf_status anf_step_bind(anf_step *s, anf_role r, size_t i, const anf_array *a, anf_diag *d) {
+  ANFI_NEED(d, s, a);
   ANFI_ENTRY(s->cx, d);
   anfi_step_bind_array(s, r, i, a);
   return anfi_leave(s->cx);
 }
 
 anf_status anf_step_leaf(const anf_step *s, anf_role r, size_t i, anf_array *out) {
+  ANFI_NEED_ELSE(s ? s->cx : NULL, ANF_INVALID, s, out);
   if ((size_t)r >= 3 || i >= s->nleaf[r]) return ANF_INVALID;
   const anfi_step_leaf *l = &s->leaf[r][i];
   *out = (anf_array){
@@ -215,6 +217,7 @@ static void write_leaf(anf_step *s, anf_role r, size_t i, const anf_array *from)
 }
 
 anf_status anf_step_write(anf_step *s, anf_role r, size_t i, const anf_array *from, anf_diag *d) {
+  ANFI_NEED(d, s, from);
   ANFI_ENTRY(s->cx, d);
   write_leaf(s, r, i, from);
   return anfi_leave(s->cx);
@@ -229,6 +232,7 @@ static void read_leaf(const anf_step *s, anf_role r, size_t i, const anf_array *
 
 anf_status anf_step_read(const anf_step *s, anf_role r, size_t i, const anf_array *to,
                          anf_diag *d) {
+  ANFI_NEED(d, s, to);
   ANFI_ENTRY(s->cx, d);
   read_leaf(s, r, i, to);
   return anfi_leave(s->cx);
@@ -250,6 +254,7 @@ static void share(anf_step *from, anf_step *to) {
 }
 
 anf_status anf_step_share(anf_step *from, anf_step *to, anf_diag *d) {
+  ANFI_NEED(d, from, to);
   ANFI_ENTRY(to->cx, d);
   share(from, to);
   return anfi_leave(to->cx);

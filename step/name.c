@@ -23,15 +23,30 @@ void anfi_step_name(anf_step *s, const anf_type *t, const char *path, anfi_step_
   name(s, t, path, at);
 }
 
-size_t anf_step_leaf_count(const anf_step *s, anf_role r) { return s->nleaf[r]; }
+size_t anf_step_leaf_count(const anf_step *s, anf_role r) {
+  return s && (unsigned)r <= ANF_OUTPUT ? s->nleaf[r] : 0;
+}
 
 const char *anf_step_leaf_name(const anf_step *s, anf_role r, size_t i) {
-  return i < s->nleaf[r] ? s->leaf[r][i].name : NULL;
+  return i < anf_step_leaf_count(s, r) ? s->leaf[r][i].name : NULL;
+}
+
+/* What a name of a leaf may have meant. */
+typedef struct leaves {
+  const anf_step *s;
+  anf_role r;
+} leaves;
+
+static const char *leaf_name(void *user, size_t i) {
+  const leaves *of = (const leaves *)user;
+  return anf_step_leaf_name(of->s, of->r, i);
 }
 
 size_t anf_step_leaf_find(const anf_step *s, anf_role r, const char *path) {
-  size_t i = 0;
-  while (i < s->nleaf[r] && strcmp(s->leaf[r][i].name, path) != 0) i++;
+  ANFI_NEED_ELSE(s ? s->cx : NULL, 0, s, path);
+  size_t i = 0, n = anf_step_leaf_count(s, r);
+  while (i < n && strcmp(s->leaf[r][i].name, path) != 0) i++;
+  if (i == n && n) anfi_missed(s->cx, anfi_step_role_name(r), path, leaf_name, &(leaves){s, r});
   return i;
 }
 

@@ -32,6 +32,7 @@ static void save(const anf_step *s, const char *path) {
 }
 
 anf_status anf_step_save(const anf_step *s, const char *path, anf_diag *d) {
+  ANFI_NEED(d, s, path);
   ANFI_ENTRY(s->cx, d);
   save(s, path);
   return anfi_leave(s->cx);
@@ -113,6 +114,7 @@ static void load(anf_step *s, const char *path) {
 }
 
 anf_status anf_step_load(anf_step *s, const char *path, anf_diag *d) {
+  ANFI_NEED(d, s, path);
   ANFI_ENTRY(s->cx, d);
   load(s, path);
   return anfi_leave(s->cx);

@@ -244,6 +244,7 @@ static anf_step *make_for(anf_graph *g, size_t nstate, size_t n, anf_value *cons
 
 anf_status anf_step_new(anf_graph *g, size_t nstate, size_t n, anf_value *const *args,
                         const anf_step_opts *o, anf_diag *d, anf_step **out) {
+  ANFI_NEED(d, g, out);
   *out = NULL;
   if (!g) return ANF_INVALID;
   ANFI_ENTRY(g->module->cx, d);
@@ -255,8 +256,10 @@ anf_status anf_step_new(anf_graph *g, size_t nstate, size_t n, anf_value *const 
 
 anf_status anf_step_new_typed(anf_graph *g, size_t nstate, size_t n, const anf_type *const *types,
                               const anf_step_opts *o, anf_diag *d, anf_step **out) {
+  ANFI_NEED(d, g, out);
   *out = NULL;
-  if (!g) return ANF_INVALID;
+  if (n) ANFI_NEED(d, types);
+  for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
   ANFI_ENTRY(g->module->cx, d);
   *out = make(g, nstate, n, types, o);
   anf_status st = anfi_leave(g->module->cx);
@@ -409,6 +412,7 @@ static anf_status in_frame(anf_step *s, anf_diag *d, void (*f)(anf_step *)) {
 }
 
 anf_status anf_step_run(anf_step *s, anf_diag *d) {
+  ANFI_NEED(d, s);
   if (!is_plain(s)) return in_frame(s, d, run);
   anfi_step_go(s);
   bool good = !s->cancelled && s->status == ANF_OK && !s->print;
@@ -422,7 +426,10 @@ static void submit(anf_step *s) {
   anfi_os_worker_start(s->worker, go, s);
 }
 
-anf_status anf_step_submit(anf_step *s, anf_diag *d) { return in_frame(s, d, submit); }
+anf_status anf_step_submit(anf_step *s, anf_diag *d) {
+  ANFI_NEED(d, s);
+  return in_frame(s, d, submit);
+}
 
 static void wait(anf_step *s) {
   if (!s->submitted) {
@@ -436,9 +443,18 @@ static void wait(anf_step *s) {
               "the process that submitted the run forked, and has its thread");
 }
 
-anf_status anf_step_wait(anf_step *s, anf_diag *d) { return in_frame(s, d, wait); }
+anf_status anf_step_wait(anf_step *s, anf_diag *d) {
+  ANFI_NEED(d, s);
+  return in_frame(s, d, wait);
+}
 
-bool anf_step_busy(const anf_step *s) { return s->submitted && anfi_os_worker_busy(s->worker); }
-void anf_step_cancel(anf_step *s) { atomic_store(&s->cancel, true); }
-uint64_t anf_step_count(const anf_step *s) { return s->count; }
-double anf_step_compile_ms(const anf_step *s) { return s->exec->compile_ms; }
+bool anf_step_busy(const anf_step *s) {
+  if (!s) return false;
+  return s->submitted && anfi_os_worker_busy(s->worker);
+}
+void anf_step_cancel(anf_step *s) {
+  if (!s) return;
+  atomic_store(&s->cancel, true);
+}
+uint64_t anf_step_count(const anf_step *s) { return s ? s->count : 0; }
+double anf_step_compile_ms(const anf_step *s) { return s ? s->exec->compile_ms : 0; }

@@ -74,12 +74,14 @@ static void set(anf_step *s, size_t param, anf_value *v) {
 }
 
 anf_status anf_step_set(anf_step *s, size_t param, anf_value *v, anf_diag *d) {
+  ANFI_NEED(d, s, v);
   ANFI_ENTRY(s->cx, d);
   set(s, param, v);
   return anfi_leave(s->cx);
 }
 
 anf_status anf_step_get(const anf_step *s, size_t param, anf_diag *d, anf_value **out) {
+  ANFI_NEED(d, s, out);
   *out = NULL;
   ANFI_ENTRY(s->cx, d);
   if (anfi_step_idle(s) && there_is(s, param))
@@ -88,6 +90,7 @@ anf_status anf_step_get(const anf_step *s, size_t param, anf_diag *d, anf_value 
 }
 
 anf_status anf_step_outputs(const anf_step *s, anf_diag *d, anf_value **out) {
+  ANFI_NEED(d, s, out);
   *out = NULL;
   ANFI_ENTRY(s->cx, d);
   if (anfi_step_idle(s)) *out = anfi_step_value(s, s->out, s->leaf[ANF_OUTPUT]);
@@ -95,6 +98,7 @@ anf_status anf_step_outputs(const anf_step *s, anf_diag *d, anf_value **out) {
 }
 
 double anf_step_number(const anf_step *s, const char *path) {
+  ANFI_NEED_ELSE(s ? s->cx : NULL, 0, s, path);
   size_t i = anf_step_leaf_find(s, ANF_OUTPUT, path);
   if (i == s->nleaf[ANF_OUTPUT] || s->leaf[ANF_OUTPUT][i].type->n) return NAN;
   const anfi_step_leaf *l = &s->leaf[ANF_OUTPUT][i];

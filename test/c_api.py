@@ -6,7 +6,7 @@ import re
 
 from tap import ROOT, read
 
-ORDER = "base types ir text run opt grad exec step jit build rt tir expr pnnx".split()
+ORDER = "base types ir text run opt grad exec step jit build rt rt_abi tir expr pnnx".split()
 FOLDER = os.path.join(ROOT, "include", "anfora")
 PAGE = """# The C interface
 

@@ -15,6 +15,7 @@ from tap import ROOT, Tap, public_headers, read, run
 
 FRAME = """\
 #include <anfora/anfora.h>
+#include <anfora/tir.h>
 #include <{header}>
 #include <stdio.h>
 #include <stdlib.h>

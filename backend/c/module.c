@@ -363,6 +363,8 @@ static void print_any(anf_ctx *cx, const tmod *m, const anf_c_opts *given, anf_t
 
 anf_status anf_tir_print_c(const anf_tir_module *m, const anf_c_opts *o, anf_diag *d,
                            anf_text *out) {
+  ANFI_NEED(d, m, out);
+  anfi_text_of(out, m->t->cx);
   ANFI_ENTRY(m->t->cx, d);
   print_any(m->t->cx, m, o, out);
   return anfi_leave(m->t->cx);

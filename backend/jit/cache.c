@@ -245,6 +245,7 @@ static void visit(anf_ctx *cx, const char *dir, bool (*see)(void *, const anf_ji
 anf_status anf_jit_cache_visit(anf_ctx *cx, const char *dir,
                                bool (*see)(void *user, const anf_jit_cached *file), void *user,
                                anf_diag *d) {
+  ANFI_NEED(d, cx, dir, see ? dir : NULL);
   ANFI_ENTRY(cx, d);
   visit(cx, dir, see, user);
   return anfi_leave(cx);
@@ -258,6 +259,7 @@ static void clear(anf_ctx *cx, const char *dir) {
 }
 
 anf_status anf_jit_cache_clear(anf_ctx *cx, const char *dir, anf_diag *d) {
+  ANFI_NEED(d, cx, dir);
   ANFI_ENTRY(cx, d);
   clear(cx, dir);
   return anfi_leave(cx);
@@ -269,6 +271,7 @@ static void find_dir(anf_ctx *cx, anf_text *out) {
 }
 
 anf_status anf_jit_cache_dir(anf_text *out) {
+  if (!out || !out->cx) return ANF_INVALID;
   ANFI_ENTRY(out->cx, NULL);
   find_dir(out->cx, out);
   return anfi_leave(out->cx);

@@ -13,6 +13,7 @@ const char *anf_jit_kind_name(anf_jit_kind k) {
   return (unsigned)k < ANF_JIT_KIND_COUNT ? names[k] : "";
 }
 bool anf_jit_kind_of(const char *name, anf_jit_kind *out) {
+  if (!name || !out) return false;
   for (int i = 0; i < ANF_JIT_KIND_COUNT; i++)
     if (strcmp(names[i], name) == 0) return *out = (anf_jit_kind)i, true;
   return false;
@@ -33,6 +34,7 @@ static void negotiate(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm) {
 
 anf_status anf_jit_set_target_machine(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm,
                                       anf_diag *d) {
+  ANFI_NEED(d, cx, tm);
   ANFI_ENTRY(cx, d);
   negotiate(cx, k, tm);
   return anfi_leave(cx);
@@ -110,14 +112,18 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
 
 anf_status anf_jit_engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_diag *d,
                               anf_jit_engine **out) {
+  ANFI_NEED(d, cx, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   engine_new(cx, k, o, out);
   return anfi_leave(cx);
 }
 
-anf_jit_kind anf_jit_engine_kind(const anf_jit_engine *e) { return e->kind; }
-const anf_target_machine *anf_jit_engine_target(const anf_jit_engine *e) { return &e->target; }
+anf_jit_kind anf_jit_engine_kind(const anf_jit_engine *e) { return e ? e->kind : (anf_jit_kind)0; }
+const anf_target_machine *anf_jit_engine_target(const anf_jit_engine *e) {
+  if (!e) return NULL;
+  return &e->target;
+}
 
 /* Under the lock. NULL: none of that name. */
 static anfi_jit_symbol *symbol(anf_jit_engine *e, const char *name) {
@@ -142,6 +148,7 @@ static bool add_symbol(anf_jit_engine *e, const char *name, void (*function)(voi
 }
 
 anf_status anf_jit_engine_define(anf_jit_engine *e, const char *name, void (*function)(void)) {
+  if (!e || !name || !function) return ANF_INVALID;
   pthread_mutex_lock(&e->lock);
   bool good = add_symbol(e, name, function);
   pthread_mutex_unlock(&e->lock);
@@ -276,6 +283,7 @@ static void make_module(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_m
 
 anf_status anf_jit_make_module(anf_jit_engine *e, const anf_tir_module *m, anf_diag *d,
                                anf_jit_module **out) {
+  ANFI_NEED(d, e, m, out);
   *out = NULL;
   ANFI_ENTRY(m->t->cx, d);
   make_module(m->t->cx, e, m, out);
@@ -309,6 +317,7 @@ static void entry_func(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_fu
 
 anf_status anf_jit_get_entry_func(anf_jit_engine *e, const anf_tir_module *m, anf_diag *d,
                                   anf_jit_function **out) {
+  ANFI_NEED(d, e, m, out);
   *out = NULL;
   ANFI_ENTRY(m->t->cx, d);
   entry_func(m->t->cx, e, m, out);
@@ -326,6 +335,8 @@ static void print(anf_ctx *cx, anf_jit_engine *e, const tmod *m, const char *for
 
 anf_status anf_jit_print(anf_jit_engine *e, const anf_tir_module *m, const char *form, anf_diag *d,
                          anf_text *out) {
+  ANFI_NEED(d, e, m, form, out);
+  anfi_text_of(out, m->t->cx);
   ANFI_ENTRY(m->t->cx, d);
   print(m->t->cx, e, m, form, out);
   return anfi_leave(m->t->cx);

@@ -15,6 +15,7 @@
 #include <pthread.h>
 
 #include "anfora/jit.h"
+#include "anfora/rt_abi.h"
 #include "backend/tir/tir.h"
 
 /* A function that can be called from outside. */

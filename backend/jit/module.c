@@ -28,6 +28,7 @@ anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out) {
 }
 
 anf_status anf_jit_module_instance(anf_jit_module *m, anf_jit_module **out) {
+  if (!m || !out) return ANF_INVALID;
   anf_status st = anfi_jit_instance(m->code, out);
   if (st == ANF_OK && m->file && !((*out)->file = anfi_jit_strdup(m->file))) {
     anf_jit_module_free(*out);
@@ -38,7 +39,7 @@ anf_status anf_jit_module_instance(anf_jit_module *m, anf_jit_module **out) {
 }
 
 anf_jit_module *anf_jit_module_retain(anf_jit_module *m) {
-  atomic_fetch_add(&m->refs, 1);
+  if (m) atomic_fetch_add(&m->refs, 1);
   return m;
 }
 
@@ -64,6 +65,7 @@ static void *natural(const anf_jit_module *m, const anfi_jit_entry *f) {
 }
 
 void *anf_jit_get_address_of_symbol(anf_jit_module *m, const char *name) {
+  if (!m || !name) return NULL;
   const anfi_jit_code *c = m->code;
   const anfi_jit_entry *f = find(c, name);
   if (f) return natural(m, f);
@@ -73,6 +75,7 @@ void *anf_jit_get_address_of_symbol(anf_jit_module *m, const char *name) {
 }
 
 anf_jit_function *anf_jit_get_function(anf_jit_module *m, const char *name) {
+  if (!m || !name) return NULL;
   const anfi_jit_entry *e = find(m->code, name);
   anf_jit_function *f = e ? (anf_jit_function *)anfi_jit_alloc(sizeof *f) : NULL;
   if (!f) return NULL;
@@ -81,18 +84,21 @@ anf_jit_function *anf_jit_get_function(anf_jit_module *m, const char *name) {
   return f;
 }
 
-size_t anf_jit_module_func_count(const anf_jit_module *m) { return m->code->nentry; }
+size_t anf_jit_module_func_count(const anf_jit_module *m) { return m ? m->code->nentry : 0; }
 const char *anf_jit_module_func_name(const anf_jit_module *m, size_t i) {
+  if (!m) return NULL;
   return i < m->code->nentry ? m->code->entry[i].name : NULL;
 }
-size_t anf_jit_module_global_count(const anf_jit_module *m) { return m->code->nglobal; }
+size_t anf_jit_module_global_count(const anf_jit_module *m) { return m ? m->code->nglobal : 0; }
 anf_jit_global anf_jit_module_global(const anf_jit_module *m, size_t i) {
+  if (!m) return (anf_jit_global){0};
   return i < m->code->nglobal ? m->code->global[i] : (anf_jit_global){0};
 }
-void *anf_jit_module_data(const anf_jit_module *m) { return m->data; }
-size_t anf_jit_module_data_bytes(const anf_jit_module *m) { return m->code->image_bytes; }
-size_t anf_jit_module_temp_count(const anf_jit_module *m) { return m->code->ntemp; }
+void *anf_jit_module_data(const anf_jit_module *m) { return m ? m->data : NULL; }
+size_t anf_jit_module_data_bytes(const anf_jit_module *m) { return m ? m->code->image_bytes : 0; }
+size_t anf_jit_module_temp_count(const anf_jit_module *m) { return m ? m->code->ntemp : 0; }
 const char *anf_jit_module_temp(const anf_jit_module *m, size_t i) {
+  if (!m) return NULL;
   return i < m->code->ntemp ? m->code->temp[i] : NULL;
 }
 
@@ -104,16 +110,18 @@ void anf_jit_function_free(anf_jit_function *f) {
   anfi_jit_free(f);
 }
 void anfi_free_function(void *f) { anf_jit_function_free((anf_jit_function *)f); }
-const char *anf_jit_function_name(const anf_jit_function *f) { return f->entry->name; }
-size_t anf_jit_function_arity(const anf_jit_function *f) { return f->entry->n; }
+const char *anf_jit_function_name(const anf_jit_function *f) { return f ? f->entry->name : ""; }
+size_t anf_jit_function_arity(const anf_jit_function *f) { return f ? f->entry->n : 0; }
 void *anf_jit_get_function_pointer(const anf_jit_function *f) {
+  if (!f) return NULL;
   return natural(f->module, f->entry);
 }
-void *anf_jit_get_module_data(const anf_jit_function *f) { return f->module->data; }
-anf_jit_module *anf_jit_function_module(const anf_jit_function *f) { return f->module; }
+void *anf_jit_get_module_data(const anf_jit_function *f) { return f ? f->module->data : NULL; }
+anf_jit_module *anf_jit_function_module(const anf_jit_function *f) { return f ? f->module : NULL; }
 
 anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *s, void *data,
                                      anf_generic *args) {
+  if (!f || !data || !args) return ANF_INVALID;
   const anfi_jit_entry *e = f->entry;
   if (e->wrapper) return anf_rt_enter(s, e->wrapper, data, args, e->flags);
   if (!s && !(s = anf_stream_of_thread())) return ANF_NOMEM;
@@ -121,6 +129,7 @@ anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *s, v
 }
 
 anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s, anf_generic *args) {
+  if (!f || !args) return ANF_INVALID;
   return anf_jit_call_generic_data(f, s, f->module->data, args);
 }
 
@@ -146,6 +155,7 @@ void anfi_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s
 
 anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s,
                           anf_diag *d) {
+  ANFI_NEED(d, cx, f);
   ANFI_ENTRY(cx, d);
   anfi_jit_report(cx, f, s);
   return anfi_leave(cx);

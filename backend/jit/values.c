@@ -35,6 +35,8 @@ static void call_values(anf_ctx *cx, const anf_tir_module *m, user u, size_t n,
 anf_status anf_jit_call_values(const anf_jit_function *f, const anf_tir_module *m, anf_stream *s,
                                size_t n, anf_value *const *args, anf_diag *d, anf_value **result,
                                anf_value **outs) {
+  ANFI_NEED(d, f, m, result);
+  if (n) ANFI_NEED(d, args);
   *result = NULL;
   for (size_t i = 0; outs && i < n; i++) outs[i] = NULL;
   ANFI_ENTRY(m->t->cx, d);

@@ -2,22 +2,26 @@
 /* The public entries: each opens a frame, checks its arguments and calls the maker inside. */
 #include "backend/tir/tir.h"
 
+static anf_ctx *cx_of(const tmod *m) { return m ? m->t->cx : NULL; }
+
 static tmod *new_module(anf_ctx *cx) {
   tstore *t = anfi_t_store_new(cx);
   return anfi_t_mod_new(t);
 }
 
 anf_tir_module *anf_tir_module_new(anf_ctx *cx) {
+  if (!cx) return NULL;
   tmod *volatile m = NULL; // set inside the frame, read after it
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   m = new_module(cx);
   anfi_t_mod_keep(m);
   return anfi_leave(cx) == ANF_OK ? m : NULL;
 }
-anf_status anf_tir_module_status(const anf_tir_module *m) { return m->status; }
+anf_status anf_tir_module_status(const anf_tir_module *m) { return m ? m->status : ANF_INVALID; }
 
 anf_status anf_tir_parse(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
                          anf_tir_module **out) {
+  ANFI_NEED(d, cx, text, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   anfi_source_add(cx, file ? file : "", text, len);
@@ -37,6 +41,7 @@ static tmod *load(anf_ctx *cx, const char *path) {
   return m;
 }
 anf_status anf_tir_load(anf_ctx *cx, const char *path, anf_diag *d, anf_tir_module **out) {
+  ANFI_NEED(d, cx, path, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   tmod *m = load(cx, path);
@@ -45,31 +50,40 @@ anf_status anf_tir_load(anf_ctx *cx, const char *path, anf_diag *d, anf_tir_modu
 }
 
 anf_status anf_tir_print(const anf_tir_module *m, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : cx_of(m), ANF_INVALID, m, out);
+  anfi_text_of(out, cx_of(m));
   ANFI_ENTRY(m->t->cx, NULL);
   anfi_t_print_mod(m, out);
   return anfi_leave(m->t->cx);
 }
 anf_status anf_tir_print_expr(anf_ctx *cx, anf_tir_expr e, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : cx, ANF_INVALID, cx, e, out);
+  anfi_text_of(out, cx);
   ANFI_ENTRY(cx, NULL);
   anfi_t_print_expr(e, out);
   return anfi_leave(cx);
 }
 anf_status anf_tir_print_stmt(anf_ctx *cx, anf_tir_stmt s, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : cx, ANF_INVALID, cx, s, out);
+  anfi_text_of(out, cx);
   ANFI_ENTRY(cx, NULL);
   anfi_t_print_stmt(s, out);
   return anfi_leave(cx);
 }
 
-size_t anf_tir_func_count(const anf_tir_module *m) { return m->func.n; }
+size_t anf_tir_func_count(const anf_tir_module *m) { return m ? m->func.n : 0; }
 anf_tir_func anf_tir_func_at(const anf_tir_module *m, size_t i) {
+  if (!m) return NULL;
   return i < m->func.n ? m->func.at[i] : NULL;
 }
 anf_tir_func anf_tir_find(const anf_tir_module *m, const char *name) {
+  ANFI_NEED_ELSE(cx_of(m), NULL, m, name);
   return anfi_t_mod_find(m, anfi_interned(&m->t->names, name, strlen(name)));
 }
-const char *anf_tir_func_name(anf_tir_func f) { return f->name->s; }
+const char *anf_tir_func_name(anf_tir_func f) { return f ? f->name->s : ""; }
 
 anf_status anf_tir_verify(const anf_tir_module *m, anf_diag *d) {
+  ANFI_NEED(d, m);
   ANFI_ENTRY(m->t->cx, d);
   anfi_t_validate(m->t->cx, m);
   return anfi_leave(m->t->cx);
@@ -126,6 +140,7 @@ static bool equal(const tmod *a, const tmod *b, const anf_tir_compare_opts *o, a
 
 bool anf_tir_equal(const anf_tir_module *a, const anf_tir_module *b, const anf_tir_compare_opts *o,
                    anf_text *why) {
+  ANFI_NEED_ELSE(cx_of(a), false, a, b);
   volatile bool same = false;
   ANFI_ENTRY_ELSE(a->t->cx, NULL, false);
   same = equal(a, b, o, why);
@@ -134,6 +149,7 @@ bool anf_tir_equal(const anf_tir_module *a, const anf_tir_module *b, const anf_t
 }
 
 uint64_t anf_tir_hash(const anf_tir_module *m) {
+  if (!m) return 0;
   volatile uint64_t h = 0;
   ANFI_ENTRY_ELSE(m->t->cx, NULL, 0);
   h = anfi_t_hash_mod(m, anfi_scratch(m->t->cx));
@@ -145,6 +161,7 @@ uint64_t anf_tir_hash(const anf_tir_module *m) {
 
 anf_status anf_tir_opt(const anf_tir_module *m, const char *passes, const anf_tir_opt_opts *o,
                        anf_diag *d, anf_tir_module **out) {
+  ANFI_NEED(d, m, passes, out);
   *out = NULL;
   ANFI_ENTRY(m->t->cx, d);
   const tmod *r = anfi_t_run_passes(m->t->cx, m, passes, o);
@@ -154,6 +171,8 @@ anf_status anf_tir_opt(const anf_tir_module *m, const char *passes, const anf_ti
 
 anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n, const anf_tir_arg *args,
                        const anf_tir_run_opts *o, anf_diag *d, anf_tir_arg *result) {
+  ANFI_NEED(d, m, func);
+  if (n) ANFI_NEED(d, args);
   ANFI_ENTRY(m->t->cx, d);
   anfi_t_interp(m->t->cx, m, func, n, args, o, result);
   return anfi_leave(m->t->cx);
@@ -171,13 +190,23 @@ static void remember(tmod *m, anf_status st) {
   if (m->status == ANF_OK) m->status = st;
 }
 
-static void *bad(tmod *m) {
+/* A wrong argument of a maker: the module remembers, and the context's list says whose. */
+static void say_bad(tmod *m, const char *maker) {
   remember(m, ANF_INVALID);
+  anfi_frame f;
+  anfi_enter(m->t->cx, NULL, &f);
+  if (!setjmp(f.jump)) anfi_fail(m->t->cx, anfi_nowhere(), ANF_E0005, maker);
+  anfi_leave(m->t->cx);
+}
+static void *bad_of(tmod *m, const char *maker) {
+  if (m) say_bad(m, maker);
   return NULL;
 }
+#define bad(m) bad_of((m), __func__)
 
 /* The result of `call` in a frame of its own, or NULL with the module's status set. */
 #define MAKE(T, call)                                                                              \
+  if (!m) return NULL;                                                                             \
   anf_ctx *cx = m->t->cx;                                                                          \
   anfi_frame frame_;                                                                               \
   anfi_enter(cx, NULL, &frame_);                                                                   \
@@ -192,12 +221,13 @@ static void *bad(tmod *m) {
 
 static bool all_given(size_t n, const void *const *p) {
   for (size_t i = 0; i < n; i++)
-    if (!p[i]) return false;
+    if (!p || !p[i]) return false;
   return true;
 }
 #define GIVEN(n, p) all_given((n), (const void *const *)(p))
 
 anf_status anf_tir_module_add(anf_tir_module *m, anf_tir_func f) {
+  ANFI_NEED_ELSE(cx_of(m), ANF_INVALID, m, f);
   if (!f) return m->status != ANF_OK ? m->status : ANF_INVALID;
   ANFI_ENTRY(m->t->cx, NULL);
   anfi_t_mod_add(m, f);
@@ -381,20 +411,27 @@ tfunc anf_tir_make_func(tmod *m, const char *name, tdtype ret, size_t n, const t
 
 /* ---- looking ---- */
 
-anf_tir_dtype anf_tir_type(anf_tir_expr e) { return e->dtype; }
-const char *anf_tir_expr_kind(anf_tir_expr e) { return anfi_t_kind_names[e->kind]; }
-const char *anf_tir_stmt_kind(anf_tir_stmt s) { return anfi_t_stmt_names[s->kind]; }
-size_t anf_tir_expr_count(anf_tir_expr e) { return e->n; }
-anf_tir_expr anf_tir_expr_at(anf_tir_expr e, size_t i) { return i < e->n ? e->in[i] : NULL; }
+anf_tir_dtype anf_tir_type(anf_tir_expr e) { return e ? e->dtype : (anf_tir_dtype){0}; }
+const char *anf_tir_expr_kind(anf_tir_expr e) { return e ? anfi_t_kind_names[e->kind] : ""; }
+const char *anf_tir_stmt_kind(anf_tir_stmt s) { return s ? anfi_t_stmt_names[s->kind] : ""; }
+size_t anf_tir_expr_count(anf_tir_expr e) { return e ? e->n : 0; }
+anf_tir_expr anf_tir_expr_at(anf_tir_expr e, size_t i) {
+  if (!e) return NULL;
+  return i < e->n ? e->in[i] : NULL;
+}
 bool anf_tir_isa(anf_tir_expr e, const char *kind) {
+  if (!e || !kind) return false;
   return e && strcmp(anfi_t_kind_names[e->kind], kind) == 0;
 }
 bool anf_tir_instanceof(anf_tir_expr e, const char *k) {
+  if (!e || !k) return false;
   return e && (anf_tir_isa(e, k) || in_group(e, k));
 }
 anf_tir_expr anf_tir_as(anf_tir_expr e, const char *kind) {
+  if (!e || !kind) return NULL;
   return anf_tir_isa(e, kind) ? e : NULL;
 }
 anf_tir_expr anf_tir_dyn_as(anf_tir_expr e, const char *k) {
+  if (!e || !k) return NULL;
   return anf_tir_instanceof(e, k) ? e : NULL;
 }

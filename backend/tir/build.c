@@ -60,6 +60,7 @@ static anf_status first_scope(anf_tb *b) {
 }
 
 anf_tb *anf_tb_new(anf_ctx *cx) {
+  if (!cx) return NULL;
   anf_tb *b = (anf_tb *)anfi_raw(cx, NULL, 0, sizeof *b);
   if (!b) return NULL;
   *b = (anf_tb){.cx = cx};
@@ -78,7 +79,7 @@ void anf_tb_free(anf_tb *b) {
   anfi_raw(cx, b, sizeof *b, 0);
 }
 
-anf_tir_module *anf_tb_module(anf_tb *b) { return b->m; }
+anf_tir_module *anf_tb_module(anf_tb *b) { return b ? b->m : NULL; }
 
 static anf_status push_stmt(anf_tb *b, tstmt s) {
   if (!s) return anf_tir_module_status(b->m);
@@ -121,13 +122,17 @@ static anf_tb_scope opened(anf_tb *b, bkind k, const char *file, int line) {
   return s;
 }
 
-bool anf_tb_open(anf_tb_scope *s) { return s->state == 0; }
+bool anf_tb_open(anf_tb_scope *s) { return s ? s->state == 0 : false; }
 bool anf_tb_enter(anf_tb_scope *s) {
+  if (!s) return false;
   if (s->state) return false;
   s->state = 1;
   return true;
 }
-void anf_tb_leave(anf_tb_scope *s) { s->state = 2; }
+void anf_tb_leave(anf_tb_scope *s) {
+  if (!s) return;
+  s->state = 2;
+}
 
 static tstmt close_stmt(anf_tb *b, bscope *s, tstmt body) {
   tmod *m = b->m;
@@ -153,6 +158,7 @@ static void close_else(anf_tb *b, tstmt body) {
 }
 
 void anf_tb_close(anf_tb_scope *k) {
+  if (!k || !k->b) return;
   anf_tb *b = k->b;
   int left = k->state;
   k->state = 3;
@@ -180,6 +186,7 @@ static anf_status room_for_params(anf_tb *b, size_t n) {
 
 anf_tb_scope anf_tb_func(anf_tb *b, anf_tir_elem ret, const char *name, size_t n,
                          const anf_tb_arg *args, const char *file, int line) {
+  if (!b || (n && !args)) return (anf_tb_scope){0};
   anf_tb_scope s = opened(b, B_FUNC, file, line);
   if (s.state) return s;
   top(b)->name = name;
@@ -196,6 +203,7 @@ anf_tb_scope anf_tb_func(anf_tb *b, anf_tir_elem ret, const char *name, size_t n
 
 anf_tb_scope anf_tb_for(anf_tb *b, const char *name, texpr begin, texpr end, texpr step,
                         bool parallel, const char *file, int line) {
+  if (!b) return (anf_tb_scope){0};
   anf_tb_scope s = opened(b, B_FOR, file, line);
   if (s.state) return s;
   bscope *k = top(b);
@@ -218,55 +226,73 @@ static anf_tb_scope with_condition(anf_tb *b, bkind k, texpr cond, const char *f
   return s;
 }
 anf_tb_scope anf_tb_if(anf_tb *b, texpr cond, const char *file, int line) {
+  if (!b) return (anf_tb_scope){0};
   return with_condition(b, B_IF, cond, file, line);
 }
 anf_tb_scope anf_tb_while(anf_tb *b, texpr cond, const char *file, int line) {
+  if (!b) return (anf_tb_scope){0};
   return with_condition(b, B_WHILE, cond, file, line);
 }
 anf_tb_scope anf_tb_else(anf_tb *b, const char *file, int line) {
+  if (!b) return (anf_tb_scope){0};
   return opened(b, B_ELSE, file, line);
 }
 
 texpr anf_tb_param(anf_tb *b, size_t i) {
+  if (!b) return NULL;
   if (i < b->nparam) return b->param[i];
   sticks(b, ANF_INVALID, ANF_E0868, "a parameter that there is not", top(b)->file, top(b)->line);
   return NULL;
 }
 texpr anf_tb_var(anf_tb *b, anf_tir_elem e, const char *name, texpr init) {
+  if (!b) return NULL;
   texpr v = checked(b, anf_tir_make_var(b->m, anfi_t_dt(e), name));
   if (v) put(b, anf_tir_make_define_unattached(b->m, v, init));
   return v;
 }
 texpr anf_tb_tensor(anf_tb *b, anf_tir_elem e, const char *name, size_t rank, const int64_t *dims) {
+  if (!b) return NULL;
   texpr v = checked(b, anf_tir_make_tensor(b->m, e, name, rank, dims));
   if (v) put(b, anf_tir_make_define_unattached(b->m, v, NULL));
   return v;
 }
 void anf_tb_assign(anf_tb *b, texpr to, texpr value) {
+  if (!b) return;
   put(b, anf_tir_make_assign_unattached(b->m, to, value));
 }
 void anf_tb_evaluate(anf_tb *b, texpr value) {
+  if (!b) return;
   put(b, anf_tir_make_evaluate_unattached(b->m, value));
 }
-void anf_tb_return(anf_tb *b, texpr value) { put(b, anf_tir_make_return_unattached(b->m, value)); }
+void anf_tb_return(anf_tb *b, texpr value) {
+  if (!b) return;
+  put(b, anf_tir_make_return_unattached(b->m, value));
+}
 texpr anf_tb_binary(anf_tb *b, const char *kind, texpr l, texpr r) {
+  if (!b) return NULL;
   return checked(b, anf_tir_make_binary(b->m, kind, l, r));
 }
 texpr anf_tb_at(anf_tb *b, texpr tensor, size_t n, const texpr *idx) {
+  if (!b) return NULL;
   return checked(b, anf_tir_make_indexing(b->m, tensor, n, idx, 1, NULL));
 }
 texpr anf_tb_call(anf_tb *b, anf_tir_elem ret, const char *func, size_t n, const texpr *args) {
+  if (!b) return NULL;
   return checked(b, anf_tir_make_call(b->m, func, anfi_t_dt(ret), n, args));
 }
-texpr anf_tb_s32(anf_tb *b, int v) { return checked(b, anf_tir_make_s32(b->m, v)); }
-texpr anf_tb_s64(anf_tb *b, long v) { return checked(b, anf_tir_make_s64(b->m, v)); }
-texpr anf_tb_index(anf_tb *b, unsigned long v) { return checked(b, anf_tir_make_index(b->m, v)); }
-texpr anf_tb_bool(anf_tb *b, bool v) { return checked(b, anf_tir_make_bool(b->m, v)); }
-texpr anf_tb_f32(anf_tb *b, float v) { return checked(b, anf_tir_make_f32(b->m, v)); }
-texpr anf_tb_f64(anf_tb *b, double v) { return checked(b, anf_tir_make_f64(b->m, v)); }
-texpr anf_tb_same(anf_tb *b, texpr e) { return checked(b, e); }
+texpr anf_tb_s32(anf_tb *b, int v) { return b ? checked(b, anf_tir_make_s32(b->m, v)) : NULL; }
+texpr anf_tb_s64(anf_tb *b, long v) { return b ? checked(b, anf_tir_make_s64(b->m, v)) : NULL; }
+texpr anf_tb_index(anf_tb *b, unsigned long v) {
+  if (!b) return NULL;
+  return checked(b, anf_tir_make_index(b->m, v));
+}
+texpr anf_tb_bool(anf_tb *b, bool v) { return b ? checked(b, anf_tir_make_bool(b->m, v)) : NULL; }
+texpr anf_tb_f32(anf_tb *b, float v) { return b ? checked(b, anf_tir_make_f32(b->m, v)) : NULL; }
+texpr anf_tb_f64(anf_tb *b, double v) { return b ? checked(b, anf_tir_make_f64(b->m, v)) : NULL; }
+texpr anf_tb_same(anf_tb *b, texpr e) { return b ? checked(b, e) : NULL; }
 
 anf_tir_stmt anf_tb_take(anf_tb *b) {
+  if (!b) return NULL;
   if (b->status != ANF_OK) return NULL;
   tstmt s = anf_tir_make_stmts_unattached(b->m, top(b)->seq.n, top(b)->seq.at);
   top(b)->seq.n = 0;
@@ -282,6 +308,7 @@ static anf_status report(anf_tb *b, anf_diag *d) {
 }
 
 anf_status anf_tb_finish(anf_tb *b, anf_diag *d, anf_tir_module **out) {
+  ANFI_NEED(d, b, out);
   *out = NULL;
   if (b->stack.n != 1) sticks(b, ANF_INVALID, ANF_E0866, "", top(b)->file, top(b)->line);
   if (b->status != ANF_OK) return report(b, d);

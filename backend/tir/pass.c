@@ -49,6 +49,7 @@ const char *anf_tir_pipeline_name(size_t i) {
   return i < ANFI_LEN(pipelines) ? pipelines[i].name : NULL;
 }
 const char *anf_tir_pipeline(const char *name) {
+  if (!name) return NULL;
   for (size_t i = 0; i < ANFI_LEN(pipelines); i++)
     if (strcmp(pipelines[i].name, name) == 0) return pipelines[i].text;
   return NULL;

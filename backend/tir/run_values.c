@@ -125,6 +125,8 @@ static void run(anf_ctx *cx, const tmod *m, const char *func, size_t n, anf_valu
 anf_status anf_tir_run_values(const anf_tir_module *m, const char *func, size_t n,
                               anf_value *const *args, const anf_tir_run_opts *o, anf_diag *d,
                               anf_value **result, anf_value **outs) {
+  ANFI_NEED(d, m, func, result);
+  if (n) ANFI_NEED(d, args);
   *result = NULL;
   for (size_t i = 0; outs && i < n; i++) outs[i] = NULL;
   ANFI_ENTRY(m->t->cx, d);

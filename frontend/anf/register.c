@@ -24,6 +24,7 @@ static void add(anf_ctx *cx, const anf_host_op *given) {
 }
 
 anf_status anf_op_register(anf_ctx *cx, const anf_host_op *op, anf_diag *d) {
+  ANFI_NEED(d, cx, op);
   ANFI_ENTRY(cx, d);
   add(cx, op);
   return anfi_leave(cx);

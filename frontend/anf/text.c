@@ -49,7 +49,9 @@ static anf_module *parse(anf_ctx *cx, const char *text, size_t len, const char *
 
 anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
                        anf_module **out) {
+  ANFI_NEED(d, cx, text, out);
   *out = NULL;
+  if (!file) file = "";
   ANFI_ENTRY(cx, d);
   *out = parse(cx, text, len, file, false);
   anf_status st = anfi_leave(cx);
@@ -59,6 +61,7 @@ anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *fi
 
 anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *d,
                      anf_module **out) {
+  ANFI_NEED(d, cx, text, out);
   return anf_parse_n(cx, text, strlen(text), file, d, out);
 }
 
@@ -116,6 +119,7 @@ static anf_value *parse_value(anf_ctx *cx, const char *text) {
 }
 
 anf_status anf_parse_value(anf_ctx *cx, const char *text, anf_diag *d, anf_value **out) {
+  ANFI_NEED(d, cx, text, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = parse_value(cx, text);
@@ -132,6 +136,7 @@ static const anf_type *parse_type(anf_ctx *cx, const char *text) {
 }
 
 anf_status anf_parse_type(anf_ctx *cx, const char *text, anf_diag *d, const anf_type **out) {
+  ANFI_NEED(d, cx, text, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = parse_type(cx, text);

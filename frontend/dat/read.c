@@ -271,6 +271,7 @@ static anf_module *read_dat(anf_ctx *cx, const char *text, size_t len, const cha
 
 anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const char *file, anf_diag *d,
                         anf_module **out) {
+  ANFI_NEED(d, cx, text, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   anf_module *m = read_dat(cx, text, len, file);

@@ -23,7 +23,9 @@ anf_module *anfi_read_mindir(anf_ctx *cx, const anfi_input *f) {
 
 anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len, const char *file, anf_diag *d,
                            anf_module **out) {
+  ANFI_NEED(d, cx, data, out);
   *out = NULL;
+  if (!file) file = "";
   ANFI_ENTRY(cx, d);
   *out = read_model(cx, data, len, file);
   anf_status st = anfi_leave(cx);

@@ -221,6 +221,7 @@ static anf_value *read_array(anf_ctx *cx, const char *text, size_t len, const ch
 
 anf_status anf_read_npy(anf_ctx *cx, const void *data, size_t len, const char *file, anf_diag *d,
                         anf_value **out) {
+  ANFI_NEED(d, cx, data, out);
   ANFI_ENTRY(cx, d);
   *out = read_array(cx, (const char *)data, len, file);
   return anfi_leave(cx);
@@ -234,6 +235,7 @@ static anf_value *load(anf_ctx *cx, const char *path) {
 }
 
 anf_status anf_load_npy(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out) {
+  ANFI_NEED(d, cx, path, out);
   ANFI_ENTRY(cx, d);
   *out = load(cx, path);
   return anfi_leave(cx);
@@ -280,6 +282,7 @@ static bool save(anf_ctx *cx, const anf_value *v, const char *path) {
 }
 
 anf_status anf_save_npy(anf_ctx *cx, const anf_value *v, const char *path, anf_diag *d) {
+  ANFI_NEED(d, cx, v, path);
   ANFI_ENTRY(cx, d);
   save(cx, v, path);
   return anfi_leave(cx);

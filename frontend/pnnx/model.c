@@ -107,7 +107,9 @@ static anf_pnnx *read_model(anf_ctx *cx, const char *text, size_t len, const cha
 anf_status anf_pnnx_read(anf_ctx *cx, const char *text, size_t len, const char *file,
                          const void *bin, size_t bin_len, const anf_pnnx_registry *r, anf_diag *d,
                          anf_pnnx **out) {
+  ANFI_NEED(d, cx, text, out);
   *out = NULL;
+  if (!file) file = "";
   ANFI_ENTRY(cx, d);
   *out = read_model(cx, text, len, file, bin_name(anfi_scratch(cx), file), bin, bin_len, r);
   anf_status st = anfi_leave(cx);
@@ -142,6 +144,7 @@ static anf_pnnx *load(anf_ctx *cx, const char *param, const char *bin,
 
 anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *bin,
                          const anf_pnnx_registry *r, anf_diag *d, anf_pnnx **out) {
+  ANFI_NEED(d, cx, param, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = load(cx, param, bin, r);
@@ -150,8 +153,9 @@ anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *bin,
   return st;
 }
 
-size_t anf_pnnx_op_count(const anf_pnnx *p) { return p->ops.n; }
+size_t anf_pnnx_op_count(const anf_pnnx *p) { return p ? p->ops.n : 0; }
 const anf_pnnx_op *anf_pnnx_op_at(const anf_pnnx *p, size_t i) {
+  if (!p) return NULL;
   return i < p->ops.n ? p->ops.at[i] : NULL;
 }
 
@@ -172,6 +176,9 @@ static void write_bin(const anf_pnnx *p, anf_text *o) {
 }
 
 anf_status anf_pnnx_write(const anf_pnnx *p, anf_text *param, anf_text *bin) {
+  ANFI_NEED_ELSE(param ? param->cx : p ? p->cx : NULL, ANF_INVALID, p, param, bin);
+  anfi_text_of(param, p->cx);
+  anfi_text_of(bin, p->cx);
   ANFI_ENTRY(p->cx, NULL);
   anfi_param_write(param, p);
   write_bin(p, bin);
@@ -190,6 +197,7 @@ static void save(const anf_pnnx *p, const char *param, const char *bin) {
 }
 
 anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *bin, anf_diag *d) {
+  ANFI_NEED(d, p, param, bin);
   ANFI_ENTRY(p->cx, d);
   save(p, param, bin);
   return anfi_leave(p->cx);
@@ -197,19 +205,22 @@ anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *bin, 
 
 /* ---- as a module ---- */
 
-size_t anf_pnnx_input_count(const anf_pnnx *p) { return p->input.n; }
+size_t anf_pnnx_input_count(const anf_pnnx *p) { return p ? p->input.n : 0; }
 const char *anf_pnnx_input_name(const anf_pnnx *p, size_t i) {
+  if (!p) return NULL;
   return i < p->input.n ? anfi_pnnx_input_op(p, i)->name : NULL;
 }
 
 const anf_type *anf_pnnx_input_type(const anf_pnnx *p, size_t i) {
+  if (!p) return NULL;
   return i < p->input.n && anfi_pnnx_input_op(p, i)->nout
              ? p->operands.at[anfi_pnnx_input_op(p, i)->out[0]].type
              : NULL;
 }
 
-size_t anf_pnnx_weight_count(const anf_pnnx *p) { return p->weights.n; }
+size_t anf_pnnx_weight_count(const anf_pnnx *p) { return p ? p->weights.n : 0; }
 anf_value *anf_pnnx_weight(const anf_pnnx *p, size_t i) {
+  if (!p) return NULL;
   return i < p->weights.n ? p->weights.at[i]->value : NULL;
 }
 
@@ -219,6 +230,7 @@ static const char *weight_name(const anf_pnnx *p, size_t i) {
 }
 
 const char *anf_pnnx_weight_name(const anf_pnnx *p, size_t i) {
+  if (!p) return NULL;
   if (i >= p->weights.n) return NULL;
   ANFI_ENTRY_ELSE(p->cx, NULL, NULL);
   const char *name = weight_name(p, i);
@@ -235,6 +247,7 @@ static anf_module *to_module(const anf_pnnx *p, bool weights) {
 
 anf_status anf_pnnx_module(const anf_pnnx *p, const anf_pnnx_module_opts *o, anf_diag *d,
                            anf_module **out) {
+  ANFI_NEED(d, p, out);
   *out = NULL;
   ANFI_ENTRY(p->cx, d);
   *out = to_module(p, o && o->weights);

@@ -68,6 +68,7 @@ static anf_pnnx_registry *new_registry(anf_ctx *cx) {
 }
 
 anf_pnnx_registry *anf_pnnx_registry_new(anf_ctx *cx) {
+  if (!cx) return NULL;
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
   anf_pnnx_registry *r = new_registry(cx);
   return anfi_leave(cx) == ANF_OK ? r : NULL;
@@ -97,16 +98,18 @@ anf_status anf_pnnx_register(anf_pnnx_registry *r, const char *type, anf_pnnx_cr
 
 /* ---- what a creator asks an operator for ---- */
 
-const char *anf_pnnx_op_type(const anf_pnnx_op *op) { return op->type; }
-const char *anf_pnnx_op_name(const anf_pnnx_op *op) { return op->name; }
-uint32_t anf_pnnx_op_line(const anf_pnnx_op *op) { return op->line; }
+const char *anf_pnnx_op_type(const anf_pnnx_op *op) { return op ? op->type : ""; }
+const char *anf_pnnx_op_name(const anf_pnnx_op *op) { return op ? op->name : ""; }
+uint32_t anf_pnnx_op_line(const anf_pnnx_op *op) { return op ? op->line : 0; }
 
 const char *anf_pnnx_op_param(const anf_pnnx_op *op, const char *key) {
+  ANFI_NEED_ELSE(op ? op->model->cx : NULL, NULL, op, key);
   const anfi_parameter *p = anfi_pnnx_param(op, key);
   return p ? p->text : NULL;
 }
 
 size_t anf_pnnx_op_ints(const anf_pnnx_op *op, const char *key, size_t max, int64_t *out) {
+  ANFI_NEED_ELSE(op ? op->model->cx : NULL, 0, op, key, out);
   const anfi_parameter *p = anfi_pnnx_param(op, key);
   for (size_t i = 0; p && i < p->n; i++)
     if (p->item[i].kind != ANFI_ITEM_INT && p->item[i].kind != ANFI_ITEM_BOOL) return 0;
@@ -115,6 +118,7 @@ size_t anf_pnnx_op_ints(const anf_pnnx_op *op, const char *key, size_t max, int6
 }
 
 size_t anf_pnnx_op_reals(const anf_pnnx_op *op, const char *key, size_t max, double *out) {
+  ANFI_NEED_ELSE(op ? op->model->cx : NULL, 0, op, key, out);
   const anfi_parameter *p = anfi_pnnx_param(op, key);
   for (size_t i = 0; p && i < p->n; i++)
     if (p->item[i].kind != ANFI_ITEM_INT && p->item[i].kind != ANFI_ITEM_REAL) return 0;
@@ -124,11 +128,14 @@ size_t anf_pnnx_op_reals(const anf_pnnx_op *op, const char *key, size_t max, dou
 }
 
 anf_value *anf_pnnx_op_attr(const anf_pnnx_op *op, const char *key) {
+  ANFI_NEED_ELSE(op ? op->model->cx : NULL, NULL, op, key);
   const anfi_weight *w = anfi_pnnx_weight(op, key);
   return w ? w->value : NULL;
 }
 
 anf_status anf_pnnx_fail(const anf_pnnx_op *op, const char *why) {
+  ANFI_NEED_ELSE(op ? op->model->cx : NULL, ANF_INVALID, op, why);
+  if (!op->model->cx->frame) return ANF_INVALID; // a creator alone calls this, during a build
   anfi_fail(op->model->cx, anfi_pnnx_at(op, 1), ANF_E1055, op->type, why);
   return ANF_INVALID;
 }

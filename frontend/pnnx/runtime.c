@@ -98,6 +98,7 @@ static bool set_input(anf_pnnx *p, size_t i, anf_value *v) {
 }
 
 anf_status anf_pnnx_set_input(anf_pnnx *p, size_t i, anf_value *v, anf_diag *d) {
+  ANFI_NEED(d, p, v);
   ANFI_ENTRY(p->cx, d);
   set_input(p, i, v);
   return anfi_leave(p->cx);
@@ -178,6 +179,7 @@ static void set_options(run *r, const anf_pnnx_opts *o) {
 }
 
 anf_status anf_pnnx_build(anf_pnnx *p, const anf_pnnx_opts *o, anf_diag *d) {
+  ANFI_NEED(d, p);
   ANFI_ENTRY(p->cx, d);
   set_options(p->run, o);
   build_now(p);
@@ -215,14 +217,19 @@ static bool forward(anf_pnnx *p) {
 }
 
 anf_status anf_pnnx_forward(anf_pnnx *p, anf_diag *d) {
+  ANFI_NEED(d, p);
   ANFI_ENTRY(p->cx, d);
   forward(p);
   return anfi_leave(p->cx);
 }
 
-size_t anf_pnnx_output_count(const anf_pnnx *p) { return p->run->result ? p->run->noutput : 0; }
+size_t anf_pnnx_output_count(const anf_pnnx *p) {
+  if (!p) return 0;
+  return p->run->result ? p->run->noutput : 0;
+}
 
 const anf_value *anf_pnnx_output(const anf_pnnx *p, size_t i) {
+  if (!p) return NULL;
   const run *r = p->run;
   if (i >= anf_pnnx_output_count(p)) return NULL;
   return r->tuple ? anf_value_at(r->result, i) : r->result;

@@ -40,6 +40,7 @@ static anf_value *load(anf_ctx *cx, const char *path) {
 }
 
 anf_status anf_load_npz(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out) {
+  ANFI_NEED(d, cx, path, out);
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = load(cx, path);

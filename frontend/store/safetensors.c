@@ -278,6 +278,7 @@ static void read_all(anf_ctx *cx, const char *p, size_t len, const char *file, a
 
 anf_status anf_read_safetensors(anf_ctx *cx, const void *data, size_t len, const char *file,
                                 anf_diag *d, anf_value **out, anf_value **meta) {
+  ANFI_NEED(d, cx, data, out);
   *out = NULL;
   if (meta) *meta = NULL;
   ANFI_ENTRY(cx, d);
@@ -294,6 +295,7 @@ static void load(anf_ctx *cx, const char *path, anf_value **out, anf_value **met
 
 anf_status anf_load_safetensors(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out,
                                 anf_value **meta) {
+  ANFI_NEED(d, cx, path, out);
   *out = NULL;
   if (meta) *meta = NULL;
   ANFI_ENTRY(cx, d);
@@ -420,6 +422,8 @@ static void save(anf_ctx *cx, const anf_value *v, size_t nmeta, const char *cons
 
 anf_status anf_save_safetensors(anf_ctx *cx, const anf_value *v, size_t nmeta,
                                 const char *const *meta, const char *path, anf_diag *d) {
+  ANFI_NEED(d, cx, v, path);
+  if (nmeta) ANFI_NEED(d, meta);
   ANFI_ENTRY(cx, d);
   save(cx, v, nmeta, meta, path);
   return anfi_leave(cx);

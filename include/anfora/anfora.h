@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Everything: #include <anfora/anfora.h> and link with `pkg-config --cflags --libs anfora`. */
+/* All that hosts need: #include <anfora/anfora.h> and link with `pkg-config --cflags --libs anfora`. Apart are
+ * anfora/tir.h, the Tensor IR, and anfora/rt_abi.h, what compiled code calls. */
 #ifndef ANFORA_H
 #define ANFORA_H
 
@@ -16,7 +17,6 @@
 #include "anfora/step.h"
 #include "anfora/store.h"
 #include "anfora/text.h"
-#include "anfora/tir.h"
 #include "anfora/types.h"
 
 #endif

@@ -33,6 +33,10 @@ extern "C" {
 #define ANF_API
 #endif
 
+/* Marks a pointer that may be NULL. So may options, lists of findings, the host's own `user` pointers, arrays of no items
+ * and what a function frees or releases. Any other NULL is refused: by ANF_INVALID and a finding, or by NULL, 0, false. */
+#define ANF_NULLABLE
+
 /* What an entry point reports. Details are in the diagnostics list, if one was given. */
 typedef enum anf_status {
   ANF_OK = 0,
@@ -104,6 +108,9 @@ ANF_API void anf_diag_clear(anf_diag *d);
 ANF_API size_t anf_diag_count(const anf_diag *d);
 /* Borrows the i-th item; NULL past the end. */
 ANF_API const anf_diag_item *anf_diag_at(const anf_diag *d, size_t i);
+/* The findings of the last call that failed and was given no list of its own; borrowed, NULL if there was none. Functions
+ * without such a parameter, which return NULL or 0, say here why. */
+ANF_API const anf_diag *anf_ctx_diag(const anf_ctx *cx);
 /* Writes all items with source line and caret; the library itself never prints. */
 ANF_API void anf_diag_print(const anf_diag *d, FILE *to, bool colour);
 /* The long explanation of a code such as "E0107", or NULL. */

@@ -13,7 +13,7 @@
  *   anf_text_free(&out[ANF_BUILD_OBJ]); // would be written to fibonacci.o
  *   anf_text_free(&out[ANF_BUILD_HEADER]);
  *
- * Example of C source:
+ * Example of C source, with anfora/tir.h:
  *   anf_tir_module *m = NULL;
  *   const char *text = "func f(a: s32): s32 {\n  return (a + 1)\n}\n";
  *   anf_status st = anf_tir_parse(cx, text, strlen(text), "inline", d, &m);
@@ -27,7 +27,6 @@
 
 #include "anfora/ir.h"
 #include "anfora/jit.h"
-#include "anfora/tir.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -58,7 +58,8 @@ ANF_API void anf_trace_free(anf_trace *t); // t may be NULL
 ANF_API anf_status anf_trace_print_table(const anf_trace *t, anf_text *out);
 /* Peak rates of one thread of the machine, measured in some tens of milliseconds: 10^9 additions and
  * multiplications of f32 a second, and 10^9 bytes that are read or written by copying. `d` may be NULL. */
-ANF_API anf_status anf_machine_peak(anf_ctx *cx, double *gflops, double *gbytes, anf_diag *d);
+ANF_API anf_status anf_machine_peak(anf_ctx *cx, double *ANF_NULLABLE gflops,
+                                    double *ANF_NULLABLE gbytes, anf_diag *d);
 /* As JSON that chrome://tracing and Perfetto read. */
 ANF_API anf_status anf_trace_print(const anf_trace *t, anf_text *out);
 
@@ -77,7 +78,7 @@ ANF_API anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const 
 /* Fixes argument i, counted from 0, to this value in all later calls: expressions of it alone are computed
  * at compile time, and weights are pre-packed for kernels. Calls ignore their argument i, which may be NULL;
  * the function's pointer does not take it. v NULL: not fixed any more. Compiled code is dropped. */
-ANF_API anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *v, anf_diag *d);
+ANF_API anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *ANF_NULLABLE v, anf_diag *d);
 /* Arguments and result as of anf_run, of whose options `print` and `print_user` count. Functions may
  * be among both: code is made for each function that is given, whatever data it captured. */
 ANF_API anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args,

@@ -83,8 +83,9 @@ typedef struct anf_expr_node {
 ANF_API anf_status anf_expr_parse(anf_ctx *cx, const char *text, size_t len, size_t ninput,
                                   anf_diag *d, anf_expr **out);
 /* The same with the file name for locations in messages. */
-ANF_API anf_status anf_expr_parse_file(anf_ctx *cx, const char *text, size_t len, const char *file,
-                                       size_t ninput, anf_diag *d, anf_expr **out);
+ANF_API anf_status anf_expr_parse_file(anf_ctx *cx, const char *text, size_t len,
+                                       const char *ANF_NULLABLE file, size_t ninput, anf_diag *d,
+                                       anf_expr **out);
 ANF_API void anf_expr_free(anf_expr *e);
 ANF_API const char *anf_expr_text(const anf_expr *e);
 /* One more than the greatest N of @N, or the `ninput` of the parse. */
@@ -114,7 +115,8 @@ ANF_API anf_status anf_expr_graph(const anf_expr *e, anf_module *m, const char *
                                   const anf_type *const *types, anf_diag *d, anf_graph **out);
 
 /* The operators: name and number of operands (least and most) of the i-th; NULL past the end. */
-ANF_API const char *anf_expr_operator(size_t i, size_t *least, size_t *most);
+ANF_API const char *anf_expr_operator(size_t i, size_t *ANF_NULLABLE least,
+                                      size_t *ANF_NULLABLE most);
 
 #ifdef __cplusplus
 }

@@ -59,7 +59,7 @@ ANF_API anf_node *anf_module_node(const anf_module *m, size_t id); // NULL if it
 
 /* ---- graphs ---- */
 /* A new graph without parameters or return. Names need not differ; printing makes them differ. */
-ANF_API anf_graph *anf_graph_new(anf_module *m, const char *name);
+ANF_API anf_graph *anf_graph_new(anf_module *m, const char *ANF_NULLABLE name);
 ANF_API const char *anf_graph_name(const anf_graph *g);
 ANF_API anf_module *anf_graph_module(const anf_graph *g);
 ANF_API size_t anf_graph_param_count(const anf_graph *g);
@@ -67,14 +67,15 @@ ANF_API anf_node *anf_graph_param(const anf_graph *g, size_t i);
 /* The node whose value the graph gives; NULL while it is not set. */
 ANF_API anf_node *anf_graph_result(const anf_graph *g);
 /* The declared type of the result, or NULL. */
-ANF_API void anf_graph_set_result_type(anf_graph *g, const anf_type *t);
+ANF_API void anf_graph_set_result_type(anf_graph *g, const anf_type *ANF_NULLABLE t);
 ANF_API const anf_type *anf_graph_result_type(const anf_graph *g);
-ANF_API void anf_graph_set_name(anf_graph *g, const char *name);
+ANF_API void anf_graph_set_name(anf_graph *g, const char *ANF_NULLABLE name);
 /* Removes the graph from its module; nothing may use it any more. */
 ANF_API anf_status anf_graph_remove(anf_graph *g);
 
 /* ---- making nodes: NULL in, NULL out ---- */
-ANF_API anf_node *anf_param(anf_graph *g, const char *name, const anf_type *t); // t may be NULL
+ANF_API anf_node *anf_param(anf_graph *g, const char *ANF_NULLABLE name,
+                            const anf_type *ANF_NULLABLE t); // t may be NULL
 /* A call. `callee` is any node; a constant primitive is folded into the node. */
 ANF_API anf_node *anf_call(anf_graph *g, anf_node *callee, size_t n, anf_node *const *args);
 /* The call of a primitive by its name in `anfora ops`, attributes at their defaults. */
@@ -110,9 +111,9 @@ ANF_API anf_node_kind anf_node_get_kind(const anf_node *n);
 ANF_API uint32_t anf_node_id(const anf_node *n);
 ANF_API anf_graph *anf_node_graph(const anf_node *n);     // NULL for a constant
 ANF_API const anf_type *anf_node_type(const anf_node *n); // NULL when not known
-ANF_API void anf_node_set_type(anf_node *n, const anf_type *t);
+ANF_API void anf_node_set_type(anf_node *n, const anf_type *ANF_NULLABLE t);
 ANF_API const char *anf_node_name(const anf_node *n); // "" when it has none
-ANF_API void anf_node_set_name(anf_node *n, const char *name);
+ANF_API void anf_node_set_name(anf_node *n, const char *ANF_NULLABLE name);
 /* The primitive that a CNode calls or a constant holds, such as "Add"; NULL if it is not one. */
 ANF_API const char *anf_node_op(const anf_node *n);
 /* The graph that a CNode calls directly or a constant holds; NULL if it is not one. */
@@ -127,10 +128,11 @@ ANF_API const anf_value *anf_node_attr(const anf_node *n, const char *name);
 ANF_API const char *anf_node_file(const anf_node *n);
 ANF_API uint32_t anf_node_line(const anf_node *n);
 ANF_API uint32_t anf_node_col(const anf_node *n);
-ANF_API void anf_node_set_loc(anf_node *n, const char *file, uint32_t line, uint32_t col);
+ANF_API void anf_node_set_loc(anf_node *n, const char *ANF_NULLABLE file, uint32_t line,
+                              uint32_t col);
 /* Grouping of nodes, such as "encoder/layer0"; "" when it has none. */
 ANF_API const char *anf_node_scope(const anf_node *n);
-ANF_API void anf_node_set_scope(anf_node *n, const char *scope);
+ANF_API void anf_node_set_scope(anf_node *n, const char *ANF_NULLABLE scope);
 
 /* Uses: iterate with anf_node_first_use and anf_use_next; `user` uses the node as input `index`.
  * A constant primitive has no use list. Using as a graph's result is counted by anf_node_is_used.

@@ -9,7 +9,7 @@
  * IR modules that are compiled stay those of one thread, as ever. A compiled module does not need
  * the Tensor IR module, or its context, any more; it keeps its engine alive.
  *
- * Example:
+ * Example, with anfora/tir.h:
  *   const char *text = "func fib(n: s64): s64 {\n"
  *                      "  if (n < 2s64) { return n }\n"
  *                      "  return fib(n - 1s64) + fib(n - 2s64)\n"
@@ -30,11 +30,13 @@
 #define ANFORA_JIT_H
 
 #include "anfora/rt.h"
-#include "anfora/tir.h"
+#include "anfora/types.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+typedef struct anf_tir_module anf_tir_module; // anfora/tir.h
 
 typedef enum anf_jit_kind {
   ANF_JIT_LLVM,   // machine code in memory, by LLVM
@@ -123,7 +125,7 @@ ANF_API const char *anf_jit_module_func_name(const anf_jit_module *m, size_t i);
 /* The table of globals: tensors of the module, by their offset in the data. */
 typedef struct anf_jit_global {
   const char *name;
-  anf_tir_elem elem;
+  uint32_t elem; // an anf_tir_elem (anfora/tir.h)
   uint64_t offset, bytes;
 } anf_jit_global;
 ANF_API size_t anf_jit_module_global_count(const anf_jit_module *m);
@@ -139,24 +141,25 @@ ANF_API const char *anf_jit_function_name(const anf_jit_function *f);
 ANF_API size_t anf_jit_function_arity(const anf_jit_function *f);
 /* Calls the function: args[0 … arity - 1], and the result in args[arity]. `s` NULL: the thread's own
  * stream. If it traps, the status says so and anf_stream_trap how. */
-ANF_API anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s,
+ANF_API anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *ANF_NULLABLE s,
                                         anf_generic *args);
 /* The same with other data: as large as the module's own, 64-byte aligned. */
-ANF_API anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *s, void *data,
-                                             anf_generic *args);
+ANF_API anf_status anf_jit_call_generic_data(const anf_jit_function *f, anf_stream *ANF_NULLABLE s,
+                                             void *data, anf_generic *args);
 /* Calls it with values, as anf_tir_run_values does; `m` is the Tensor IR that it was compiled from,
  * which has the types of the parameters. */
 ANF_API anf_status anf_jit_call_values(const anf_jit_function *f, const anf_tir_module *m,
-                                       anf_stream *s, size_t n, anf_value *const *args, anf_diag *d,
-                                       anf_value **result, anf_value **outs);
+                                       anf_stream *ANF_NULLABLE s, size_t n, anf_value *const *args,
+                                       anf_diag *d, anf_value **result,
+                                       anf_value **ANF_NULLABLE outs);
 /* The C function of its natural signature (anfora/rt.h), to be cast to that; NULL if it has none,
  * or none for this instance: one that uses the module's data is bound to the first instance. */
 ANF_API void *anf_jit_get_function_pointer(const anf_jit_function *f);
 ANF_API void *anf_jit_get_module_data(const anf_jit_function *f);
 ANF_API anf_jit_module *anf_jit_function_module(const anf_jit_function *f); // borrowed
 /* Adds the error of the last call on the stream to `d`. Returns its status. */
-ANF_API anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s,
-                                  anf_diag *d);
+ANF_API anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f,
+                                  const anf_stream *ANF_NULLABLE s, anf_diag *d);
 
 /* ---- the code cache ----
  * The option cache_dir names a folder where engines cache compiled code, for this process and

@@ -39,11 +39,12 @@ ANF_API anf_status anf_specialise(anf_module *m, anf_graph *g, size_t n,
                                   const anf_type *const *types, anf_diag *d, anf_graph **out);
 
 /* The passes and pipelines: name and description of the i-th; NULL past the end. */
-ANF_API const char *anf_pass_name(size_t i, const char **doc);
-ANF_API const char *anf_pipeline_name(size_t i, const char **passes);
+ANF_API const char *anf_pass_name(size_t i, const char **ANF_NULLABLE doc);
+ANF_API const char *anf_pipeline_name(size_t i, const char **ANF_NULLABLE passes);
 /* The rules: name, pattern, template (NULL: a hook), guards and file of the i-th. */
-ANF_API const char *anf_rule_name(size_t i, const char **lhs, const char **rhs, const char **guards,
-                                  const char **file);
+ANF_API const char *anf_rule_name(size_t i, const char **ANF_NULLABLE lhs,
+                                  const char **ANF_NULLABLE rhs, const char **ANF_NULLABLE guards,
+                                  const char **ANF_NULLABLE file);
 
 #ifdef __cplusplus
 }

@@ -67,11 +67,13 @@ ANF_API anf_status anf_pnnx_fail(const anf_pnnx_op *op, const char *why);
 
 /* `bin` NULL: the file beside `param` that ends in .bin. `r` NULL: the built-in types; else it must
  * outlive the model. */
-ANF_API anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *bin,
-                                 const anf_pnnx_registry *r, anf_diag *d, anf_pnnx **out);
+ANF_API anf_status anf_pnnx_load(anf_ctx *cx, const char *param, const char *ANF_NULLABLE bin,
+                                 const anf_pnnx_registry *ANF_NULLABLE r, anf_diag *d,
+                                 anf_pnnx **out);
 /* From memory. `file` is the name in messages; the name of the .bin follows from it. */
-ANF_API anf_status anf_pnnx_read(anf_ctx *cx, const char *text, size_t len, const char *file,
-                                 const void *bin, size_t bin_len, const anf_pnnx_registry *r,
+ANF_API anf_status anf_pnnx_read(anf_ctx *cx, const char *text, size_t len,
+                                 const char *ANF_NULLABLE file, const void *ANF_NULLABLE bin,
+                                 size_t bin_len, const anf_pnnx_registry *ANF_NULLABLE r,
                                  anf_diag *d, anf_pnnx **out);
 ANF_API void anf_pnnx_free(anf_pnnx *p);
 ANF_API size_t anf_pnnx_op_count(const anf_pnnx *p);

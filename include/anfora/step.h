@@ -82,8 +82,9 @@ typedef struct anf_step_opts {
 /* Compiles `g` for these arguments, one for each parameter; states start as copies of theirs, and
  * inputs are those values until others are bound. `args` NULL (n 0): the parameters have types in
  * the program, states start as zeros. The module must outlive the step. `o` and `d` may be NULL. */
-ANF_API anf_status anf_step_new(anf_graph *g, size_t nstate, size_t n, anf_value *const *args,
-                                const anf_step_opts *o, anf_diag *d, anf_step **out);
+ANF_API anf_status anf_step_new(anf_graph *g, size_t nstate, size_t n,
+                                anf_value *const *ANF_NULLABLE args, const anf_step_opts *o,
+                                anf_diag *d, anf_step **out);
 /* The same for types; all starts as zeros. */
 ANF_API anf_status anf_step_new_typed(anf_graph *g, size_t nstate, size_t n,
                                       const anf_type *const *types, const anf_step_opts *o,

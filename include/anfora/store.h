@@ -33,10 +33,11 @@ ANF_API anf_status anf_save_safetensors(anf_ctx *cx, const anf_value *v, size_t 
 /* A record with a field for each tensor, in the file's order; `meta`, if it is not NULL, becomes a
  * record of texts. */
 ANF_API anf_status anf_load_safetensors(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out,
-                                        anf_value **meta);
+                                        anf_value **ANF_NULLABLE meta);
 /* The same from memory; `file` is the name in messages. */
-ANF_API anf_status anf_read_safetensors(anf_ctx *cx, const void *data, size_t len, const char *file,
-                                        anf_diag *d, anf_value **out, anf_value **meta);
+ANF_API anf_status anf_read_safetensors(anf_ctx *cx, const void *data, size_t len,
+                                        const char *ANF_NULLABLE file, anf_diag *d, anf_value **out,
+                                        anf_value **ANF_NULLABLE meta);
 
 #ifdef __cplusplus
 }

@@ -20,10 +20,10 @@ extern "C" {
 #endif
 
 /* Reads a program (.anf or .ir). `file` is the name in locations. */
-ANF_API anf_status anf_parse(anf_ctx *cx, const char *text, const char *file, anf_diag *d,
-                             anf_module **out);
-ANF_API anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *file,
-                               anf_diag *d, anf_module **out);
+ANF_API anf_status anf_parse(anf_ctx *cx, const char *text, const char *ANF_NULLABLE file,
+                             anf_diag *d, anf_module **out);
+ANF_API anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len,
+                               const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
 /* Reads a program file by its ending, .anf, .ir, .dat or .param, else by its first bytes; "-" reads .anf from
  * standard input. */
 ANF_API anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out);
@@ -36,18 +36,18 @@ ANF_API anf_status anf_parse_type(anf_ctx *cx, const char *text, anf_diag *d, co
 ANF_API anf_status anf_print_ir(anf_module *m, anf_text *out);
 ANF_API anf_status anf_write_dat(anf_module *m, anf_text *out);
 /* MindSpore's .mindir from memory; `file` is for messages, and the folder of external weights. */
-ANF_API anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len, const char *file,
-                                   anf_diag *d, anf_module **out);
-ANF_API anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const char *file,
-                                anf_diag *d, anf_module **out);
+ANF_API anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len,
+                                   const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
+ANF_API anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len,
+                                const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
 
 /* One tensor in NumPy's format. Reading takes versions 1 to 3, either byte order, C and Fortran
  * order. */
 ANF_API anf_status anf_load_npy(anf_ctx *cx, const char *path, anf_diag *d, anf_value **out);
 ANF_API anf_status anf_save_npy(anf_ctx *cx, const anf_value *v, const char *path, anf_diag *d);
 /* The same from memory; `file` is the name in messages. */
-ANF_API anf_status anf_read_npy(anf_ctx *cx, const void *data, size_t len, const char *file,
-                                anf_diag *d, anf_value **out);
+ANF_API anf_status anf_read_npy(anf_ctx *cx, const void *data, size_t len,
+                                const char *ANF_NULLABLE file, anf_diag *d, anf_value **out);
 
 typedef struct anf_view_opts {
   size_t size;

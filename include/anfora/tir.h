@@ -57,8 +57,8 @@ typedef const struct anf_tir_func_node *anf_tir_func;
 typedef struct anf_tir_module anf_tir_module;
 
 /* ---- modules and text ---- */
-ANF_API anf_status anf_tir_parse(anf_ctx *cx, const char *text, size_t len, const char *file,
-                                 anf_diag *d, anf_tir_module **out);
+ANF_API anf_status anf_tir_parse(anf_ctx *cx, const char *text, size_t len,
+                                 const char *ANF_NULLABLE file, anf_diag *d, anf_tir_module **out);
 /* Reads a .tir file; "-" is standard input. */
 ANF_API anf_status anf_tir_load(anf_ctx *cx, const char *path, anf_diag *d, anf_tir_module **out);
 ANF_API anf_status anf_tir_print(const anf_tir_module *m, anf_text *out);
@@ -80,7 +80,7 @@ typedef struct anf_tir_compare_opts {
 /* Equal up to the names of variables? If not, and `why` is given, the first difference is appended
  * to it, with the path to it on both sides. */
 ANF_API bool anf_tir_equal(const anf_tir_module *a, const anf_tir_module *b,
-                           const anf_tir_compare_opts *o, anf_text *why);
+                           const anf_tir_compare_opts *o, anf_text *ANF_NULLABLE why);
 /* Of functions with their names, globals and module data. Equal modules have equal hashes, whatever
  * their variables and tensors are called. */
 ANF_API uint64_t anf_tir_hash(const anf_tir_module *m);
@@ -146,12 +146,13 @@ typedef struct anf_tir_run_opts {
 } anf_tir_run_opts;
 ANF_API anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n,
                                const anf_tir_arg *args, const anf_tir_run_opts *o, anf_diag *d,
-                               anf_tir_arg *result);
+                               anf_tir_arg *ANF_NULLABLE result);
 /* The same with values. `*result` is the returned value (None for void); outs[i], if outs
  * is given, is the argument as the function left it. All are new references. */
 ANF_API anf_status anf_tir_run_values(const anf_tir_module *m, const char *func, size_t n,
                                       anf_value *const *args, const anf_tir_run_opts *o,
-                                      anf_diag *d, anf_value **result, anf_value **outs);
+                                      anf_diag *d, anf_value **result,
+                                      anf_value **ANF_NULLABLE outs);
 
 /* ---- building: nodes, stateless ----
  * A new, empty module to build in. Every make_* returns NULL, and the module remembers the status,
@@ -191,7 +192,7 @@ ANF_API anf_tir_expr anf_tir_make_select(anf_tir_module *m, anf_tir_expr c, anf_
 /* tensor[idx...], with `lanes` neighbours of the last index; `mask` (lanes of bool) may be NULL. */
 ANF_API anf_tir_expr anf_tir_make_indexing(anf_tir_module *m, anf_tir_expr tensor, size_t n,
                                            const anf_tir_expr *idx, uint16_t lanes,
-                                           anf_tir_expr mask);
+                                           anf_tir_expr ANF_NULLABLE mask);
 ANF_API anf_tir_expr anf_tir_make_tensorptr(anf_tir_module *m, anf_tir_expr tensor, size_t n,
                                             const anf_tir_expr *idx);
 ANF_API anf_tir_expr anf_tir_make_call(anf_tir_module *m, const char *func, anf_tir_dtype ret,
@@ -211,23 +212,26 @@ ANF_API anf_tir_expr anf_tir_make_intrin(anf_tir_module *m, const char *name, an
 ANF_API anf_tir_stmt anf_tir_make_stmts_unattached(anf_tir_module *m, size_t n,
                                                    const anf_tir_stmt *s);
 ANF_API anf_tir_stmt anf_tir_make_define_unattached(anf_tir_module *m, anf_tir_expr var,
-                                                    anf_tir_expr init);
+                                                    anf_tir_expr ANF_NULLABLE init);
 ANF_API anf_tir_stmt anf_tir_make_assign_unattached(anf_tir_module *m, anf_tir_expr to,
                                                     anf_tir_expr value);
 ANF_API anf_tir_stmt anf_tir_make_if_else_unattached(anf_tir_module *m, anf_tir_expr cond,
-                                                     anf_tir_stmt then_, anf_tir_stmt else_);
+                                                     anf_tir_stmt then_,
+                                                     anf_tir_stmt ANF_NULLABLE else_);
 ANF_API anf_tir_stmt anf_tir_make_for_unattached(anf_tir_module *m, anf_tir_expr var,
                                                  anf_tir_expr begin, anf_tir_expr end,
-                                                 anf_tir_expr step, anf_tir_stmt body,
+                                                 anf_tir_expr ANF_NULLABLE step, anf_tir_stmt body,
                                                  bool parallel, uint32_t num_threads);
 ANF_API anf_tir_stmt anf_tir_make_while_unattached(anf_tir_module *m, anf_tir_expr cond,
                                                    anf_tir_stmt body);
 ANF_API anf_tir_stmt anf_tir_make_evaluate_unattached(anf_tir_module *m, anf_tir_expr value);
-ANF_API anf_tir_stmt anf_tir_make_return_unattached(anf_tir_module *m,
-                                                    anf_tir_expr value); // value may be NULL
+ANF_API anf_tir_stmt
+anf_tir_make_return_unattached(anf_tir_module *m,
+                               anf_tir_expr ANF_NULLABLE value); // value may be NULL
 /* body NULL makes a declaration. */
 ANF_API anf_tir_func anf_tir_make_func(anf_tir_module *m, const char *name, anf_tir_dtype ret,
-                                       size_t n, const anf_tir_expr *params, anf_tir_stmt body);
+                                       size_t n, const anf_tir_expr *params,
+                                       anf_tir_stmt ANF_NULLABLE body);
 /* The statement or function with an attribute of docs/tensor-ir.md: "unroll_loop", "inline_level" ... */
 ANF_API anf_tir_stmt anf_tir_with_attr(anf_tir_module *m, anf_tir_stmt s, const char *name,
                                        int64_t value);
@@ -287,23 +291,27 @@ typedef struct anf_tb_scope {
   int state;
 } anf_tb_scope;
 ANF_API anf_tb_scope anf_tb_func(anf_tb *b, anf_tir_elem ret, const char *name, size_t n,
-                                 const anf_tb_arg *args, const char *file, int line);
+                                 const anf_tb_arg *args, const char *ANF_NULLABLE file, int line);
 ANF_API anf_tb_scope anf_tb_for(anf_tb *b, const char *name, anf_tir_expr begin, anf_tir_expr end,
-                                anf_tir_expr step, bool parallel, const char *file, int line);
-ANF_API anf_tb_scope anf_tb_if(anf_tb *b, anf_tir_expr cond, const char *file, int line);
-ANF_API anf_tb_scope anf_tb_else(anf_tb *b, const char *file, int line);
-ANF_API anf_tb_scope anf_tb_while(anf_tb *b, anf_tir_expr cond, const char *file, int line);
+                                anf_tir_expr ANF_NULLABLE step, bool parallel,
+                                const char *ANF_NULLABLE file, int line);
+ANF_API anf_tb_scope anf_tb_if(anf_tb *b, anf_tir_expr cond, const char *ANF_NULLABLE file,
+                               int line);
+ANF_API anf_tb_scope anf_tb_else(anf_tb *b, const char *ANF_NULLABLE file, int line);
+ANF_API anf_tb_scope anf_tb_while(anf_tb *b, anf_tir_expr cond, const char *ANF_NULLABLE file,
+                                  int line);
 ANF_API bool anf_tb_enter(anf_tb_scope *s);
 ANF_API void anf_tb_leave(anf_tb_scope *s);
 ANF_API bool anf_tb_open(anf_tb_scope *s);
 ANF_API void anf_tb_close(anf_tb_scope *s);
 ANF_API anf_tir_expr anf_tb_param(anf_tb *b, size_t i);
-ANF_API anf_tir_expr anf_tb_var(anf_tb *b, anf_tir_elem e, const char *name, anf_tir_expr init);
+ANF_API anf_tir_expr anf_tb_var(anf_tb *b, anf_tir_elem e, const char *name,
+                                anf_tir_expr ANF_NULLABLE init);
 ANF_API anf_tir_expr anf_tb_tensor(anf_tb *b, anf_tir_elem e, const char *name, size_t rank,
                                    const int64_t *dims);
 ANF_API void anf_tb_assign(anf_tb *b, anf_tir_expr to, anf_tir_expr value);
 ANF_API void anf_tb_evaluate(anf_tb *b, anf_tir_expr value);
-ANF_API void anf_tb_return(anf_tb *b, anf_tir_expr value);
+ANF_API void anf_tb_return(anf_tb *b, anf_tir_expr ANF_NULLABLE value);
 ANF_API anf_tir_expr anf_tb_binary(anf_tb *b, const char *kind, anf_tir_expr l, anf_tir_expr r);
 ANF_API anf_tir_expr anf_tb_at(anf_tb *b, anf_tir_expr tensor, size_t n, const anf_tir_expr *idx);
 ANF_API anf_tir_expr anf_tb_call(anf_tb *b, anf_tir_elem ret, const char *func, size_t n,

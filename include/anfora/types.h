@@ -88,7 +88,7 @@ ANF_API const anf_type *anf_type_at(const anf_type *t, size_t i);
 ANF_API const char *anf_type_field(const anf_type *t, size_t i); // of a record
 ANF_API const anf_type *anf_type_result(const anf_type *t);      // of a function
 /* "f32[2, 3]", "(i64, fn(f32) -> f32)", "{w: f32[B, 4]}": as in programs. */
-ANF_API anf_status anf_type_print(anf_ctx *cx, const anf_type *t, anf_text *out);
+ANF_API anf_status anf_type_print(anf_ctx *cx, const anf_type *ANF_NULLABLE t, anf_text *out);
 
 /* The symbolic dim of a name, such as B in f32[B, 4]; the same for equal names. 0 when out of
  * memory. */
@@ -121,7 +121,7 @@ ANF_API anf_value *anf_value_int(anf_ctx *cx, int64_t v);
 ANF_API anf_value *anf_value_float(anf_ctx *cx, double v);
 /* Copies `data`, dense and row-major; NULL data gives zeros. */
 ANF_API anf_value *anf_value_tensor(anf_ctx *cx, anf_dtype d, size_t rank, const int64_t *dims,
-                                    const void *data);
+                                    const void *ANF_NULLABLE data);
 ANF_API anf_value *anf_value_string(anf_ctx *cx, const char *s, size_t len);
 /* Borrow the items: the tuple takes references of its own. */
 ANF_API anf_value *anf_value_tuple(anf_ctx *cx, size_t n, anf_value *const *items);
@@ -148,7 +148,7 @@ ANF_API const char *anf_value_text(const anf_value *v);        // of a string
 ANF_API double anf_value_get_f64(const anf_value *v, size_t i);
 ANF_API int64_t anf_value_get_i64(const anf_value *v, size_t i);
 /* Same kind, type and bits (NaN equals NaN of the same bits); functions by identity. */
-ANF_API bool anf_value_same(const anf_value *a, const anf_value *b);
+ANF_API bool anf_value_same(const anf_value *ANF_NULLABLE a, const anf_value *ANF_NULLABLE b);
 /* As in programs: "(4, 5)", "[[1.0, 2.0]]". `max_items` shortens long tensors; 0 prints all. */
 ANF_API anf_status anf_value_print(anf_ctx *cx, const anf_value *v, size_t max_items,
                                    anf_text *out);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "anfora/anfora.h"
+#include "anfora/rt_abi.h"
 
 typedef struct garbage {
   struct garbage *next;

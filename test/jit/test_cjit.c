@@ -10,6 +10,8 @@
 
 #include "anfora/build.h"
 #include "anfora/jit.h"
+#include "anfora/rt_abi.h"
+#include "anfora/tir.h"
 
 #include <string.h>
 

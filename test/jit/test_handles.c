@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "anfora/anfora.h"
+#include "anfora/tir.h"
 
 static const char text[] =
     "def line(a: f64, b: i64) { fn (x) { x * a + b } }\n"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "anfora/jit.h"
+#include "anfora/rt_abi.h"
 #include "anfora/tir.h"
 
 static const char fib_text[] = "func fib(n: s64): s64 {\n"

@@ -17,6 +17,8 @@
 
 #include "anfora/exec.h"
 #include "anfora/jit.h"
+#include "anfora/rt_abi.h"
+#include "anfora/tir.h"
 #include "anfora/rt.h"
 #include "test/unit/folder.h"
 

@@ -18,6 +18,7 @@
 #include "base/base.h"
 
 #include "anfora/jit.h"
+#include "anfora/rt_abi.h"
 #include "anfora/tir.h"
 
 typedef struct types {

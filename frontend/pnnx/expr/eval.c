@@ -123,6 +123,9 @@ static void evaluate(const anf_expr *e, size_t n, size_t batch, anf_value *const
 
 anf_status anf_expr_eval(const anf_expr *e, size_t n, size_t batch, anf_value *const *in,
                          anf_diag *d, anf_value **out) {
+  ANFI_NEED(d, e, out);
+  if (n) ANFI_NEED(d, in);
+  for (size_t i = 0; i < n * batch; i++) ANFI_NEED(d, in[i]);
   for (size_t b = 0; b < batch; b++) out[b] = NULL;
   ANFI_ENTRY(e->cx, d);
   evaluate(e, n, batch, in, out);
@@ -172,6 +175,8 @@ static anf_graph *make_graph(const anf_expr *e, anf_module *m, const char *name,
 
 anf_status anf_expr_graph(const anf_expr *e, anf_module *m, const char *name, size_t n,
                           const anf_type *const *types, anf_diag *d, anf_graph **out) {
+  ANFI_NEED(d, e, m, name, out);
+  if (n) ANFI_NEED(d, types);
   *out = NULL;
   ANFI_ENTRY(e->cx, d);
   *out = make_graph(e, m, name, n, types);

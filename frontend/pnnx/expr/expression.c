@@ -93,6 +93,8 @@ static anf_expr *read_file(anf_ctx *cx, const char *text, size_t len, const char
 
 anf_status anf_expr_parse_file(anf_ctx *cx, const char *text, size_t len, const char *file,
                                size_t ninput, anf_diag *d, anf_expr **out) {
+  ANFI_NEED(d, cx, text, out);
+  if (!file) file = "";
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = read_file(cx, text, len, file, ninput);
@@ -104,6 +106,7 @@ anf_status anf_expr_parse_file(anf_ctx *cx, const char *text, size_t len, const 
 
 anf_status anf_expr_parse(anf_ctx *cx, const char *text, size_t len, size_t ninput, anf_diag *d,
                           anf_expr **out) {
+  ANFI_NEED(d, cx, text, out);
   return anf_expr_parse_file(cx, text, len, "<expression>", ninput, d, out);
 }
 
@@ -113,14 +116,18 @@ void anf_expr_free(anf_expr *e) {
 
 /* ---- looking ---- */
 
-const char *anf_expr_text(const anf_expr *e) { return e->text; }
-size_t anf_expr_input_count(const anf_expr *e) { return e->ninput; }
-size_t anf_expr_token_count(const anf_expr *e) { return e->tokens.n; }
-anf_expr_token anf_expr_token_at(const anf_expr *e, size_t i) { return e->tokens.at[i]; }
-size_t anf_expr_node_count(const anf_expr *e) { return e->nodes.n; }
-size_t anf_expr_rpn_at(const anf_expr *e, size_t i) { return e->rpn.at[i]; }
+const char *anf_expr_text(const anf_expr *e) { return e ? e->text : ""; }
+size_t anf_expr_input_count(const anf_expr *e) { return e ? e->ninput : 0; }
+size_t anf_expr_token_count(const anf_expr *e) { return e ? e->tokens.n : 0; }
+anf_expr_token anf_expr_token_at(const anf_expr *e, size_t i) {
+  if (!e) return (anf_expr_token){0};
+  return e->tokens.at[i];
+}
+size_t anf_expr_node_count(const anf_expr *e) { return e ? e->nodes.n : 0; }
+size_t anf_expr_rpn_at(const anf_expr *e, size_t i) { return e ? e->rpn.at[i] : 0; }
 
 const anf_expr_node *anf_expr_node_at(const anf_expr *e, size_t i) {
+  if (!e) return NULL;
   return i < e->nodes.n ? &e->nodes.at[i].n : NULL;
 }
 
@@ -133,8 +140,8 @@ const char *anf_expr_token_name(anf_expr_token_kind kind) {
 
 const char *anf_expr_operator(size_t i, size_t *least, size_t *most) {
   if (i >= anfi_expr_op_count) return NULL;
-  *least = anfi_expr_ops[i].least;
-  *most = anfi_expr_ops[i].most;
+  if (least) *least = anfi_expr_ops[i].least;
+  if (most) *most = anfi_expr_ops[i].most;
   return anfi_expr_ops[i].name;
 }
 
@@ -208,18 +215,24 @@ static void put_dot(anf_text *o, const anf_expr *e) {
 }
 
 anf_status anf_expr_print(const anf_expr *e, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : e ? e->cx : NULL, ANF_INVALID, e, out);
+  anfi_text_of(out, e->cx);
   ANFI_ENTRY(e->cx, NULL);
   put_expr(out, e);
   return anfi_leave(e->cx);
 }
 
 anf_status anf_expr_print_node(const anf_expr *e, size_t node, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : e ? e->cx : NULL, ANF_INVALID, e, out);
+  anfi_text_of(out, e->cx);
   ANFI_ENTRY(e->cx, NULL);
   if (node < e->nodes.n) put_node(out, e, node);
   return anfi_leave(e->cx);
 }
 
 anf_status anf_expr_write_dot(const anf_expr *e, anf_text *out) {
+  ANFI_NEED_ELSE(out ? out->cx : e ? e->cx : NULL, ANF_INVALID, e, out);
+  anfi_text_of(out, e->cx);
   ANFI_ENTRY(e->cx, NULL);
   put_dot(out, e);
   return anfi_leave(e->cx);
