@@ -111,6 +111,7 @@ static anfi_program *new_program(machine *m, anf_module *mod) {
                       .an = anfi_analyse(mod),
                       .arena = &m->arena,
                       .held = &m->held};
+  anfi_order_reads_first(p->an);
   p->plans = ANFI_NEW_N(&m->arena, const anfi_plan *, mod->graphs.n);
   p->owner = ANFI_NEW_N(&m->arena, uint32_t, mod->nodes.n);
   p->slot = ANFI_NEW_N(&m->arena, uint32_t, mod->nodes.n);
@@ -324,7 +325,7 @@ static bool apply(machine *m, size_t p) {
   size_t from = n = given < n ? n - given : 0;
   for (uint32_t k = 0; k < nattr && given; k++)
     if (fn->attrs->at[k] == &anfi_from_node && from < m->sp - p - 1) attr[k] = in[from++];
-  return anfi_machine_eval(m, fn->op, n, in, attr, &m->acc);
+  return anfi_machine_eval(m, fn->op, n, in, attr, false, &m->acc);
 }
 
 static bool drop_callee(machine *m, size_t p) {

@@ -43,6 +43,7 @@ typedef struct anfi_step {
   const uint32_t *in;            // operands, then slots that nothing uses after this step
   anf_value **attr;              // by schema index; NULL where an input gives it
   const anf_node *node;          // its origin
+  bool over;                     // input 0 is in a slot that nothing uses after this step
   bool elementwise;              // the result type follows from input types: caches the last ones
   const anf_type *seen[3], *type;
 } anfi_step;
@@ -70,7 +71,7 @@ typedef struct anfi_plan {
 typedef struct anfi_program {
   struct anfi_program *next;
   anf_module *module;
-  const anf_analysis *an;
+  anf_analysis *an;
   anfi_arena *arena;
   const anfi_plan **plans; // by graph id, made when first called
   uint32_t *owner, *slot;  // by node id: graph id + 1 that `slot` was set for; its operand
@@ -177,7 +178,7 @@ bool anfi_step_run(anfi_machine *m, anfi_call_frame *f); // the next step of a f
 /* Room for n borrowed values, until the next call. */
 anf_value **anfi_machine_args(anfi_machine *m, size_t n);
 bool anfi_machine_eval(anfi_machine *m, uint16_t op, size_t n, anf_value *const *in,
-                       anf_value *const *attr, anf_value **out);
+                       anf_value *const *attr, bool over, anf_value **out);
 
 /* interp_map.c: HyperMap, Map, and the choice of a multitype function */
 bool anfi_map_is_leaf(uint16_t op, const anf_value *first);

@@ -144,7 +144,11 @@ bool anfi_loop_step(anfi_machine *m, anfi_call_frame *f) {
   if (l->finished) return finish(m, f);
   anfi_machine_reserve(m, n + l->nx + 1);
   anfi_machine_push(m, anfi_keep(m->slot[f->base]));
-  for (size_t i = 0; i < n; i++) anfi_machine_push(m, anfi_keep(m->slot[first + i]));
+  for (size_t i = 0; i < l->nw; i++) anfi_machine_push(m, anfi_keep(m->slot[first + i]));
+  for (size_t i = l->nw; i < n; i++) { // the round owns the state, and may write it in place
+    anfi_machine_push(m, m->slot[first + i]);
+    m->slot[first + i] = NULL;
+  }
   for (size_t i = 0; i < l->nx; i++)
     anfi_machine_push(m, anfi_keep(m->slot[first + n + i]->u.item[index_of(l)]));
   return anfi_machine_call(m, end, false);
@@ -159,7 +163,6 @@ static bool take(anfi_machine *m, anfi_call_frame *f, const anf_value *v) {
   if (k && !is_truth(k)) return false;
   reserve_rows(m->cx, l, l->done + 1);
   for (size_t i = 0; i < l->ns; i++) {
-    anfi_drop(m->slot[from + i]);
     m->slot[from + i] = anfi_keep(v->u.item[at + i]);
   }
   for (size_t i = 0; i < l->nout; i++)

@@ -89,7 +89,7 @@ static bool take_rows(anfi_machine *m, size_t p) {
   for (size_t i = p + 2; i < m->sp; i++) {
     anf_value *x = m->slot[i], *rows, *attr = anfi_attr_value(m->cx, ANF_OP_Unstack, NULL, 0);
     if (x->kind != ANF_VALUE_TENSOR || !x->type->n) continue;
-    if (!anfi_machine_eval(m, ANF_OP_Unstack, 1, &x, &attr, &rows)) return false;
+    if (!anfi_machine_eval(m, ANF_OP_Unstack, 1, &x, &attr, false, &rows)) return false;
     m->slot[i] = rows;
     anfi_drop(x);
   }

@@ -184,6 +184,18 @@ static void callee_of_apply(maker *k, const anf_node *n) {
   anfi_push(k->tmp, &k->operands, add_const(k, f));
 }
 
+/* Does input 0 die here, in a slot of its own, as the op writes over it? */
+static bool writes_over(const maker *k, const anfi_step *s, const anf_node *n) {
+  if (s->kind != ANFI_STEP_OP || !(anfi_op[n->op].flags & ANFI_WRITES_OVER) || !k->kills.n)
+    return false;
+  uint32_t o = k->operands.at[0];
+  for (size_t i = 1; i < k->operands.n; i++)
+    if (k->operands.at[i] == o) return false;
+  for (size_t i = 0; i < k->kills.n; i++)
+    if (o == anfi_operand(ANFI_LOCAL, k->kills.at[i])) return true;
+  return false;
+}
+
 static bool make_step(maker *k, const anf_node *n, uint32_t at) {
   anfi_step *s = &k->plan->step[at];
   s->node = n;
@@ -199,6 +211,7 @@ static bool make_step(maker *k, const anf_node *n, uint32_t at) {
     set_attrs(k, s, n);
     s->kind = (uint8_t)kind_of_apply(k, s, n);
     s->elementwise = s->kind == ANFI_STEP_OP && is_elementwise(k, s, n);
+    s->over = writes_over(k, s, n);
   } else s->kind = last ? ANFI_STEP_TAIL : ANFI_STEP_CALL;
   s->in = pack(k, s);
   bool needed = k->p->last[n->id] != ANFI_NO_SLOT;

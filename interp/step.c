@@ -85,14 +85,15 @@ anf_value **anfi_machine_args(machine *m, size_t n) {
 }
 
 bool anfi_machine_eval(machine *m, uint16_t op, size_t n, anf_value *const *in,
-                       anf_value *const *attr, anf_value **out) {
+                       anf_value *const *attr, bool over, anf_value **out) {
   const anfi_op_info *info = &anfi_op[op];
   anfi_eval q = {.cx = m->cx,
                  .op = (anfi_opcode)op,
                  .loc = anfi_machine_loc(m),
                  .n = n,
                  .in = in,
-                 .attr = attr};
+                 .attr = attr,
+                 .over = over};
   if ((info->flags & ANFI_TRANSFORM) && !info->eval)
     return anfi_fail(m->cx, q.loc, ANF_E0417, info->name);
   if (!anfi_eval_op(&q)) return false;
@@ -122,7 +123,7 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
   size_t sp = m->sp;
   anf_value **in = inputs(m, f, s, 0), *v = NULL;
   if (!seen_before(s, in)) {
-    if (!anfi_machine_eval(m, s->op, s->nin, in, NULL, &v)) return false;
+    if (!anfi_machine_eval(m, s->op, s->nin, in, NULL, false, &v)) return false;
     for (uint32_t i = 0; i < s->nin; i++) s->seen[i] = in[i]->type;
     s->type = v->type;
     if (m->watch) m->watch(m->watch_user, s->node, s->nin, in, v);
@@ -146,7 +147,8 @@ static bool elementwise_step(machine *m, const frame *f, step *s) {
 static bool op_step(machine *m, const frame *f, const step *s) {
   size_t sp = m->sp;
   anf_value **a = inputs(m, f, s, anfi_op_schema(m->cx, (anfi_opcode)s->op)->nattr), *v = NULL;
-  if (!anfi_machine_eval(m, s->op, s->nin - s->nattr_in, a, a + s->nin, &v)) return false;
+  bool over = s->over && a[0]->refs == 1 && !m->watch;
+  if (!anfi_machine_eval(m, s->op, s->nin - s->nattr_in, a, a + s->nin, over, &v)) return false;
   if (m->watch) m->watch(m->watch_user, s->node, s->nin, a, v);
   anfi_machine_drop_to(m, sp);
   return done(m, f, s, v);

@@ -398,6 +398,8 @@ struct anf_analysis {
 };
 /* Lives until the frame is left. */
 anf_analysis *anfi_analyse(anf_module *m);
+/* reads_first.c: another order in each graph, in which arrays are read before they are written over. */
+void anfi_order_reads_first(anf_analysis *an);
 
 /* clone.c: copies g and the graphs nested in it into their module. `nodes` (id -> anf_node *)
  * receives the copies; nodes that it maps beforehand are replaced as it says, such as parameters by
@@ -555,6 +557,7 @@ struct anfi_eval {
   anf_value *const *attr; // by schema index, defaults filled in
   const anf_type *type;   // of the result, from the op's infer hook
   anf_value *out;         // a new reference, set by the hook; tensors are made beforehand
+  bool over;              // nothing else needs input 0: what writes over it may take its memory
 };
 /* Types, then computes one op on values. False with an error recorded; nothing leaks. */
 bool anfi_eval_op(anfi_eval *q);

@@ -44,7 +44,7 @@ typedef anfi_elem (*anfi_at)(anfi_low *L, const anfi_view *v, const anfi_pt *pt)
 struct anfi_view {
   uint32_t id;
   uint8_t kind, order;
-  bool complex;
+  bool complex, owned; // owned: the buffer holds this value alone (graph/linear.c)
   uint16_t depth; // of views below that are computed when read
   const anf_type *type;
   anf_dtype dtype;

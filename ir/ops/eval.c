@@ -52,7 +52,9 @@ static bool compute(anfi_eval *q) {
   if (!arity(q) || !attributes(q) || !infer(q)) return false;
   if (!op->eval && !op->scalar) return anfi_fail(q->cx, q->loc, ANF_E0403, op->name);
   size_t n;
-  if (anfi_is_tensor(q->type) && anfi_type_elements(q->type, &n))
+  bool over = q->over && op->flags & ANFI_WRITES_OVER && q->in[0]->type == q->type;
+  if (over) q->out = anf_value_retain(q->in[0]);
+  else if (anfi_is_tensor(q->type) && anfi_type_elements(q->type, &n))
     q->out = anfi_value_new_tensor(q->cx, q->type);
   if (!op->eval) return anfi_eval_scalar(q);
   if (!q->scratch) q->scratch = anfi_scratch(q->cx);

@@ -415,7 +415,8 @@ gplan *anfi_glow_plan(glow *w, size_t n, anf_node *const *all, bool in_place) {
   p->inlined = ANFI_NEW_N(w->a, uint64_t, n / 64 + 1);
   anfi_map_init(&q.fused, w->a);
   for (size_t i = 0; i < n; i++) {
-    candidate s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i)};
+    bool forced = anfi_map_find(&w->forced, order[i]->id);
+    candidate s = {.node = order[i], .inlined = anfi_fuse_inlined(bits, i) && !forced};
     bool barrier = is_barrier(order[i]);
     q.end = !barrier ? NULL : order[i]->kind == ANFI_APPLY ? anfi_op[order[i]->op].name : "call";
     if (barrier || q.window.n == WINDOW) flush_window(&q);

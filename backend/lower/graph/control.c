@@ -50,13 +50,18 @@ typedef struct site {
   bool tail;
 } site;
 
+/* The buffer that the function was given; it may have been written since, if it is owned. */
+static bool is_given(const anfi_view *v, const anfi_view *given) {
+  return v == given || (v && given->owned && v->tensor && v->tensor == given->tensor);
+}
+
 /* Can this call start the function anew? Buffers are those that it was given. */
 static bool starts_anew(glow *w, const site *s, const anf_graph *g) {
   size_t k = 0;
   if (!s->tail || g != w->self.fn->g) return false;
   for (size_t i = 0; i < s->n; i++)
     for (size_t j = 0; j < s->args[i].n; j++, k++)
-      if (!w->self.slot[k] && s->args[i].at[j] != w->self.in[k]) return false;
+      if (!w->self.slot[k] && !is_given(s->args[i].at[j], w->self.in[k])) return false;
   return true;
 }
 
@@ -72,17 +77,38 @@ static void start_anew(glow *w, const site *s) {
   self->looped = true;
 }
 
-/* Room for what a function does not return, and the views of all it gives. */
-static size_t result_room(glow *w, const gfn *f, const texpr *to, texpr *args, texpr *room) {
+/* The buffer of a result that the function writes in its argument: that of the argument, if nothing else needs it. */
+static texpr carried_room(glow *w, const gfn *f, size_t i, const texpr *to, anfi_view *v) {
+  const anfi_leaf *l = &f->result.at[i];
+  if (v && v->owned) return v->tensor;
+  texpr room = to && to[i] ? to[i] : anfi_low_local(w->L, l->elem, l->n, "t");
+  if (v) anfi_view_store(w->L, v, room);
+  return room;
+}
+
+/* Room for what a function does not return, and the views of all it gives. `given`: by leaf of the parameters. */
+static size_t result_room(glow *w, const gfn *f, const texpr *to, anfi_view *const *given,
+                          texpr *args, texpr *more, texpr *room) {
   size_t n = 0;
   for (size_t i = 0; i < f->result.n; i++) {
     const anfi_leaf *l = &f->result.at[i];
+    size_t p = f->carry[i];
     if (i == f->returned) continue;
+    if (p != ANFI_NO_CARRY) {
+      room[i] = args[p] = carried_room(w, f, i, to, given[p]);
+      continue;
+    }
     room[i] = !l->scalar && to && to[i] ? to[i]
                                         : anfi_low_local(w->L, l->elem, l->scalar ? 1 : l->n, "t");
-    args[n++] = room[i];
+    more[n++] = room[i];
   }
   return n;
+}
+
+static bool is_carried(const gfn *f, size_t param) {
+  for (size_t i = 0; i < f->result.n; i++)
+    if (f->carry[i] == param) return true;
+  return false;
 }
 
 static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
@@ -90,11 +116,14 @@ static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
   if (!f) return false;
   texpr *args = ANFI_NEW_N(w->a, texpr, f->param.n + f->result.n + 1),
         *room = ANFI_NEW_N(w->a, texpr, f->result.n + 1), zero = anfi_t_index(w->t, 0);
+  anfi_view **given = ANFI_NEW_N(w->a, anfi_view *, f->param.n + 1);
   size_t n = 0;
   for (size_t i = 0; i < s->n; i++)
-    for (size_t j = 0; j < s->args[i].n; j++, n++)
-      args[n] = anfi_glow_atom(w, &f->param.at[n], s->args[i].at[j]);
-  n += result_room(w, f, s->to, args + n, room);
+    for (size_t j = 0; j < s->args[i].n; j++, n++) {
+      given[n] = s->args[i].at[j];
+      if (!is_carried(f, n)) args[n] = anfi_glow_atom(w, &f->param.at[n], given[n]);
+    }
+  n += result_room(w, f, s->to, given, args, args + n, room);
   bool returns = f->returned < f->result.n;
   tdtype ret = anfi_t_dt(returns ? f->result.at[f->returned].elem : ANF_TIR_void);
   texpr call = anfi_t_call(w->t, f->name, ret, (uint32_t)n, args), value = NULL;
@@ -107,8 +136,16 @@ static bool call_function(glow *w, const site *s, anf_graph *g, gval *out) {
     if (i != f->returned && l->scalar)
       e = anfi_low_let(w->L, anfi_t_at(w->t, room[i], 1, &zero, 1, 0, NULL), "r");
     out->at[i] = anfi_glow_view(w, l, e);
+    out->at[i]->owned = f->carry[i] != ANFI_NO_CARRY;
   }
   return true;
+}
+
+/* What an inlined body gives is owned as what a function gives is. */
+static void disown(glow *w, const anf_graph *g, gval v) {
+  for (size_t i = 0; i < v.n; i++)
+    if (v.at[i] && v.at[i]->owned && anfi_glow_carried(w, g, i) == ANFI_NO_CARRY)
+      v.at[i] = anfi_glow_lent(w, v.at[i]);
 }
 
 static bool call_known(glow *w, const site *s, anf_graph *g, gval *out) {
@@ -117,8 +154,13 @@ static bool call_known(glow *w, const site *s, anf_graph *g, gval *out) {
     *out = anfi_glow_new(w, anfi_leaf_count(s->call->type));
     return true;
   }
-  if (is_inlined(w, g)) return anfi_glow_body(w, g, s->args, s->to, s->tail, out);
-  return call_function(w, s, g, out);
+  if (!is_inlined(w, g)) return call_function(w, s, g, out);
+  gval v;
+  if (!anfi_glow_body(w, g, s->args, s->to, s->tail, &v)) return false;
+  *out = anfi_glow_new(w, v.n);
+  if (v.n) memcpy(out->at, v.at, v.n * sizeof *v.at);
+  disown(w, g, *out);
+  return true;
 }
 
 /* ---- one of several functions ---- */
@@ -158,6 +200,7 @@ typedef struct branches {
   gval *v;
   anfi_leaves leaves;
   gtarget to;
+  bool *taken; // by leaf: the branches write it in the buffer of an argument
 } branches;
 
 static bool choose(glow *w, const site *s, anf_node *callee, gval *out);
@@ -190,6 +233,15 @@ static anfi_view *common(const branches *m, size_t leaf) {
   return v;
 }
 
+/* The buffer of the argument that leaf i is written in, whichever branch runs, or NULL. */
+static texpr taken_over(glow *w, const site *s, size_t i) {
+  size_t input, leaf;
+  if (s->call->kind != ANFI_CALL || !anfi_glow_takes_over(w, s->call, i, &input, &leaf))
+    return NULL;
+  const anfi_view *v = s->args[input - 1].at[leaf];
+  return v && v->owned ? v->tensor : NULL;
+}
+
 static void start_branches(glow *w, branches *m, const site *s, size_t n, const anfi_leaves *l) {
   *m = (branches){.s = s,
                   .n = n,
@@ -197,8 +249,11 @@ static void start_branches(glow *w, branches *m, const site *s, size_t n, const 
                   .v = ANFI_NEW_N(w->a, gval, n),
                   .leaves = *l};
   m->to.room = ANFI_NEW_N(w->a, texpr, l->n + 1);
+  m->taken = ANFI_NEW_N(w->a, bool, l->n + 1);
   for (size_t i = 0; i < l->n; i++)
-    if (!l->at[i].scalar)
+    if (l->at[i].scalar) continue;
+    else if ((m->to.room[i] = taken_over(w, s, i))) m->taken[i] = true;
+    else
       m->to.room[i] =
           s->to && s->to[i] ? s->to[i] : anfi_t_tensor1(w->t, l->at[i].elem, "t", l->at[i].n);
 }
@@ -216,9 +271,10 @@ static gval end_branches(glow *w, branches *m) {
       continue;
     }
     if (l->scalar) m->to.var[i] = anfi_low_var(w->L, d, "r", anfi_t_int(w->t, d, 0));
-    else if (!m->s->to || room != m->s->to[i])
+    else if (!m->taken[i] && (!m->s->to || room != m->s->to[i]))
       anfi_low_add(w->L, anfi_t_define(w->t, TL_local, room, NULL));
     out.at[i] = anfi_glow_view(w, l, l->scalar ? m->to.var[i] : room);
+    out.at[i]->owned = m->taken[i];
   }
   for (size_t k = 0; k < m->n; k++) {
     anfi_low_open(w->L);
@@ -257,6 +313,16 @@ static bool choose(glow *w, const site *s, anf_node *sw, gval *out) {
   return true;
 }
 
+/* The arguments that a callee may write over are owned; it gets no others as owned. */
+static gval passed(glow *w, const anf_node *n, uint32_t i) {
+  gval v = anfi_glow_value(w, n->in[i].def), r = anfi_glow_new(w, v.n);
+  for (size_t k = 0; k < v.n; k++) {
+    bool last = v.at[k] && v.at[k]->owned && n->kind == ANFI_CALL && anfi_glow_is_last(w, n, i, k);
+    r.at[k] = last ? v.at[k] : anfi_glow_lent(w, v.at[k]);
+  }
+  return r;
+}
+
 bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out) {
   anf_node *callee = n->in[0].def;
   anf_graph *g = anfi_value_graph(callee);
@@ -264,7 +330,7 @@ bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out) {
   for (uint32_t i = 1; i < n->nin; i++) {
     anfi_leaves l = {0};
     anf_node *x = n->in[i].def;
-    args[i - 1] = anfi_glow_value(w, x);
+    args[i - 1] = passed(w, n, i);
     if (g && is_inlined(w, g)) continue;
     if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
     anfi_glow_settle(w, &l, args[i - 1]);
@@ -284,7 +350,7 @@ bool anfi_glow_call_op(glow *w, anf_node *n, gval *out) {
     anfi_leaves l = {0};
     anf_node *x = n->in[i].def;
     if (!anfi_glow_leaves(w, x->type, anfi_node_loc(x), &l)) return false;
-    args[k] = anfi_glow_value(w, x);
+    args[k] = passed(w, n, i);
     anfi_glow_settle(w, &l, args[k++]);
   }
   site s = {n, args, k, w->to[n->id], false};

@@ -62,6 +62,10 @@ void anfi_glow_settle(glow *w, const anfi_leaves *leaves, gval v) {
     if (v.at[i]) anfi_glow_atom(w, &leaves->at[i], v.at[i]);
 }
 
+anfi_view *anfi_glow_lent(glow *w, anfi_view *v) {
+  return v && v->owned ? anfi_view_buffer(w->L, v->type, v->tensor) : v;
+}
+
 /* ---- tuples and records: which leaves ---- */
 
 static size_t leaves_before(const anf_type *t, size_t i) {
@@ -178,6 +182,15 @@ static bool may_write_over(const glow *w, const anf_node *n) {
          anfi_lower_is_scalar((anfi_opcode)x->op);
 }
 
+/* The part of an array in a buffer of its own, as the array is written next. */
+static anfi_view *copied_out(glow *w, anfi_view *v) {
+  anfi_leaves l = {0};
+  if (!v->type->n || !anfi_glow_leaves(w, v->type, anfi_nowhere(), &l)) return v;
+  texpr to = anfi_low_local(w->L, l.at[0].elem, l.at[0].n, "part");
+  anfi_view_store(w->L, v, to);
+  return anfi_view_buffer(w->L, v->type, to);
+}
+
 static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
   const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
   size_t narg = anfi_arg_count(n);
@@ -200,8 +213,13 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
                    .attr = attr,
                    .inlined = inlined,
                    .to = w->to[n->id]};
-  if (anfi_op[n->op].flags & ANFI_WRITES_OVER) q.over = may_write_over(w, n);
-  return anfi_lower_op(w->L, &q, out->at);
+  bool writes = anfi_op[n->op].flags & ANFI_WRITES_OVER;
+  if (writes) q.over = may_write_over(w, n) || (in[0]->owned && anfi_glow_is_last(w, n, 0, 0));
+  if (!anfi_lower_op(w->L, &q, out->at)) return false;
+  if (writes)
+    out->at[0]->owned = q.over || !q.to || !q.to[0] || out->at[0]->tensor == in[0]->tensor;
+  if (anfi_map_find(&w->forced, n->id)) out->at[0] = copied_out(w, out->at[0]);
+  return true;
 }
 
 static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
@@ -345,6 +363,10 @@ gfn *anfi_glow_function(glow *w, anf_graph *g) {
       return NULL;
   if (!anfi_glow_leaves(w, g->result->type, anfi_node_loc(g->result), &f->result)) return NULL;
   f->returned = anfi_returned_leaf(&f->result);
+  f->carry = ANFI_NEW_N(w->a, size_t, f->result.n + 1);
+  for (size_t i = 0; i < f->result.n; i++)
+    f->carry[i] =
+        w->todo.n ? anfi_glow_carried(w, g, i) : ANFI_NO_CARRY; // the host owns what it gives
   const char *base = w->todo.n || !w->o->name ? g->name->s : w->o->name;
   f->name = anfi_glow_fresh_name(w, base);
   anfi_push(w->a, &w->todo, f);
@@ -389,6 +411,11 @@ static void make_params(glow *w, gfn *f, frame *fr) {
   for (size_t i = 0; i < nr; i++) {
     const anfi_leaf *l = &f->result.at[i];
     if (i == f->returned) continue;
+    if (f->carry[i] != ANFI_NO_CARRY) {
+      fr->to[i] = fr->param[f->carry[i]];
+      s->in[f->carry[i]]->owned = true;
+      continue;
+    }
     texpr room = anfi_t_tensor1(w->t, l->elem, "out", l->scalar ? 1 : l->n);
     *(l->scalar ? &fr->element[i] : &fr->to[i]) = fr->param[fr->n++] = room;
   }
@@ -554,6 +581,9 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   anfi_map_init(&w.tag, a);
   anfi_map_init(&w.left, a);
   anfi_map_init(&w.wished, a);
+  anfi_map_init(&w.forced, a);
+  anfi_order_reads_first(w.an);
+  anfi_glow_linear(&w);
   look_over(&w);
   gfn *entry = anfi_glow_function(&w, g);
   if (!entry) return false;

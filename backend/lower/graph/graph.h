@@ -11,8 +11,15 @@
 
 #include "backend/lower/low.h"
 #include "backend/lower/lower.h"
+#include "ir/loop.h"
 
 enum { MAX_INLINED = 48, SMALL_GRAPH = 12 };
+
+/* A leaf of what a node gives. */
+typedef struct gsource {
+  anf_node *n;
+  size_t leaf;
+} gsource;
 
 typedef struct gval {
   size_t n;
@@ -25,6 +32,8 @@ typedef struct gfn {
   const anfi_str *name;
   anfi_leaves param, result;
   size_t returned; // leaf of the result, or result.n
+  size_t *
+      carry; // by leaf of the result: the leaf of the parameters that it is written in, or ANFI_NO_CARRY
 } gfn;
 
 /* The function being lowered, as a tail call of itself sees it: assigning `slot` and `again` starts
@@ -102,6 +111,10 @@ typedef struct glow {
   ANFI_VEC(gwish) wish;  // of the body that is lowered next
   anfi_map wished;       // node id → 1 + place in `wish`
   anfi_map left;         // node ids: what a loop computes behind its rounds (loopsum.c), in no plan
+  bool linear;           // linear.c: are there ops that write over their input?
+  uint32_t *at;          // by node id: 1 + place in the order of its graph; 0: nothing needs it
+  size_t **carry;        // by graph id and leaf of its result, or NULL
+  anfi_map forced; // node ids: parts of arrays that are copied out before the array is written over
   ANFI_VEC(anf_graph *) inlined; // those being lowered now, outermost first
 } glow;
 
@@ -125,6 +138,22 @@ texpr anfi_glow_atom(glow *w, const anfi_leaf *leaf, anfi_view *v);
 void anfi_glow_settle(glow *w, const anfi_leaves *leaves, gval v);
 bool anfi_glow_leaves(glow *w, const anf_type *t, anfi_loc loc, anfi_leaves *out);
 anfi_view *anfi_glow_view(glow *w, const anfi_leaf *leaf, texpr e);
+
+/* linear.c: buffers that are written in place from link to link */
+#define ANFI_NO_CARRY (SIZE_MAX - 1)
+void anfi_glow_linear(glow *w); // finds the links of all graphs
+/* The leaf of the parameters of g whose buffer leaf k of its result is written in, or ANFI_NO_CARRY; the same of a leaf
+ * of a loop's state, in its step. */
+size_t anfi_glow_carried(const glow *w, const anf_graph *g, size_t leaf);
+size_t anfi_glow_loop_carry(const glow *w, const anfi_loop_op *l, size_t leaf);
+/* Is n the last reader of a leaf of its input? Then n may write over it, if its view is owned. */
+bool anfi_glow_is_last(glow *w, const anf_node *n, size_t input, size_t leaf);
+/* Is a leaf of what the call or loop n gives written in a leaf of an input that n is the last reader of? */
+bool anfi_glow_takes_over(glow *w, const anf_node *n, size_t leaf, size_t *input, size_t *at);
+gsource anfi_glow_source(anf_ctx *cx, gsource s);
+size_t anfi_glow_param_leaf(const anf_node *p, size_t leaf); // among all of the graph's
+/* The view for a reader that is not the last: what it stands for is not to be written over. */
+anfi_view *anfi_glow_lent(glow *w, anfi_view *v);
 
 /* control.c: what receives a result: variables for scalars, room for buffers */
 typedef struct gtarget {

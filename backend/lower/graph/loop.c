@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Loop: the state is variables and buffers; the body is the step itself, so a turn calls nothing. */
 #include "backend/lower/graph/loop.h"
-#include "ir/loop.h"
 
 enum { FIRST_ROUNDS = 64 };
 
@@ -193,7 +192,11 @@ static anfi_view *close_stack(looping *l, const gstack *s) {
 static gval *turn_arguments(looping *l) {
   glow *w = l->w;
   gval *args = ANFI_NEW_N(w->a, gval, l->nw + l->ns + l->nx + 1);
-  for (size_t i = 0; i < l->nw; i++) args[i] = anfi_glow_value(w, l->arg[i].def);
+  for (size_t i = 0; i < l->nw; i++) {
+    gval v = anfi_glow_value(w, l->arg[i].def);
+    args[i] = anfi_glow_new(w, v.n);
+    for (size_t k = 0; k < v.n; k++) args[i].at[k] = anfi_glow_lent(w, v.at[k]);
+  }
   size_t at = 0;
   for (size_t i = 0; i < l->ns; i++) {
     gval v = args[l->nw + i] = anfi_glow_new(w, anfi_leaf_count(l->arg[l->nw + i].def->type));
@@ -205,6 +208,7 @@ static gval *turn_arguments(looping *l) {
         anfi_low_add(w->L, anfi_t_define(w->t, TL_local, e, l->place[at].now));
       }
       v.at[k] = anfi_glow_view(w, leaf, e);
+      v.at[k]->owned = l->place[at].linear;
     }
   }
   for (size_t i = 0; i < l->nx; i++) args[l->nw + l->ns + i] = element(l, &l->x[i]);

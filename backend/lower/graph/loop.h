@@ -5,12 +5,6 @@
 
 #include "backend/lower/graph/graph.h"
 
-/* A leaf of what a node gives. */
-typedef struct gsource {
-  anf_node *n;
-  size_t leaf;
-} gsource;
-
 /* A stack that the loop writes or reads: one record a round, so many bytes after the other. A loop
  * writes its stacks into one array, each at a place of its own in a record. */
 typedef struct gstack {
@@ -37,6 +31,7 @@ typedef struct gplace {
   ghome home;
   gsource param, next; // of the step; what gives the next may be unknown
   bool in_place;       // HOME_ROOM: may be written while the round is computed
+  bool linear;         // in_place: by a chain of writes, branches and loops (linear.c)
   bool fresh;          // HOME_TURN: given what a round makes, not what another leaf had
   size_t takes, taker; // if not fresh: that leaf; 1 + the leaf that takes this one's, or 0
   size_t group;        // HOME_TURN: leaf whose buffer its places are in

@@ -50,18 +50,9 @@ static bool handed_on(anf_ctx *cx, gsource *s, int deep) {
 /* What the leaf is, through what puts tuples together and hands on. */
 static gsource source_of(anf_ctx *cx, gsource s, int deep) {
   enum { DEEPEST = 8 }; // a graph may call itself
-  for (;;) {
-    if (anfi_is_op(s.n, ANF_OP_MakeTuple) || anfi_is_op(s.n, ANF_OP_MakeRecord)) {
-      uint32_t i = 0;
-      for (size_t m; i + 1u < s.n->nin && s.leaf >= (m = anfi_leaf_count(s.n->in[i].def->type));
-           i++)
-        s.leaf -= m;
-      s.n = s.n->in[i].def;
-    } else if (anfi_is_op(s.n, ANF_OP_TupleGet) || anfi_is_op(s.n, ANF_OP_RecordGet)) {
-      s.leaf += anfi_glow_first_leaf(cx, s.n);
-      s.n = s.n->in[0].def;
-    } else if (s.n->kind != ANFI_CALL || deep == DEEPEST || !handed_on(cx, &s, deep)) return s;
-  }
+  do s = anfi_glow_source(cx, s);
+  while (s.n->kind == ANFI_CALL && deep < DEEPEST && handed_on(cx, &s, deep));
+  return s;
 }
 
 static bool is_same(gsource a, gsource b) { return a.n && a.n == b.n && a.leaf == b.leaf; }
@@ -118,6 +109,15 @@ static bool is_in_place(const looping *l, const gplace *g) {
   return only_user(p) == next && anfi_lower_is_scalar((anfi_opcode)next->op);
 }
 
+/* Does a round write it in place, by whatever chain of ops? Then what the round makes last is wanted there. */
+static bool is_linear(looping *l, size_t leaf) {
+  anfi_loop_op p = anfi_loop_parts(l->n);
+  gplace *g = &l->place[leaf];
+  if (!l->w->linear || anfi_glow_loop_carry(l->w, &p, leaf) == ANFI_NO_CARRY) return false;
+  g->next = anfi_glow_source(l->w->cx, (gsource){l->step->result, !l->counted + leaf});
+  return true;
+}
+
 /* Is it a copy that find_same will leave out? */
 static bool is_copy(const looping *l, size_t leaf) {
   for (size_t k = 0; k < l->leaves.n && !l->counted && !l->guarded; k++)
@@ -148,6 +148,7 @@ static void choose(looping *l, size_t leaf) {
   g->home = HOME_ROOM;
   if (f->scalar) g->home = HOME_VAR;
   else if (is_same(g->next, g->param) || anfi_glow_sums_has(l->sums, g->param.n)) return;
+  else if (is_linear(l, leaf)) g->in_place = g->linear = true;
   else if (is_in_place(l, g)) g->in_place = true;
   else if (!g->param.n->uses && is_copy(l, leaf)) return;
   else if (bytes_of(f) >= LEAST_BYTES && find_stack(l, leaf)) g->home = HOME_STACK;
@@ -229,11 +230,21 @@ static texpr place_in(const looping *l, size_t leaf, texpr record) {
   return anfi_glow_buffer_at(l->w, &l->leaves.at[leaf], record, number(l, s->from + s->at[0]));
 }
 
+/* Is the loop the last reader of the leaf's initial value? */
+static bool takes_given(const looping *l, size_t leaf) {
+  size_t input, at;
+  return anfi_glow_takes_over(l->w, l->n, leaf, &input, &at);
+}
+
 static void begin(looping *l, size_t i, anfi_view *given) {
   glow *w = l->w;
   gplace *g = &l->place[i];
   const anfi_leaf *f = &l->leaves.at[i];
   texpr first = NULL;
+  if (g->linear && given && given->owned && takes_given(l, i)) {
+    g->room = given->tensor;
+    return;
+  }
   switch (g->home) {
   case HOME_VAR:
     g->room = anfi_low_var(w->L, anfi_t_dt(f->elem), "r", anfi_t_int(w->t, anfi_t_dt(f->elem), 0));
@@ -357,8 +368,12 @@ gval anfi_loop_state_result(looping *l) {
     if (g->home == HOME_STACK)
       e = place_in(l, i, anfi_loop_record(l, l->counted ? l->rounds : l->next, 0));
     v.at[i] = anfi_glow_view(w, &l->leaves.at[i], e);
+    v.at[i]->owned = g->linear;
   }
-  for (size_t i = 0; i < v.n; i++)
-    if (l->same[i]) v.at[i] = v.at[l->same[i] - 1];
+  for (size_t i = 0; i < v.n; i++) {
+    if (!l->same[i]) continue;
+    v.at[l->same[i] - 1]->owned = false;
+    v.at[i] = v.at[l->same[i] - 1];
+  }
   return v;
 }

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Linear buffers: arrays that loops, branches and calls pass on and write in place.
+ *   acc1 = IndexWrite(acc, i, d, mode=add)            each of acc, acc1, acc2, acc3 is dead where the next one is made, so
+ *   acc2 = (c ? g : h)(acc1, x)                       all of them are one buffer, and nothing copies it
+ *   acc3, _ = Loop(step, acc2, ..)
+ * That is how ◀ sums the adjoint of an array that a loop reads by index, and how a program fills an array by index; a copy
+ * at any link would make the loop quadratic. It is Futhark's and Dex's accumulator, found by analysis and not by a type.
+ *
+ * Two facts make it sound.
+ *   static    `carry`: leaf k of a graph's result is leaf p of its parameters, written over by a chain of writes,
+ *             calls and loops, where each link is the last reader of the one before. A greatest fixpoint over
+ *             graphs, as recursions and branches name each other.
+ *   dynamic   `owned` of a view: its buffer holds this value alone. Whoever reads an owned view last
+ *             (anfi_glow_is_last) may write over it; a buffer of the caller or of the host is never owned.
+ * Readers that come before the last one (reads_first.c puts them there) must not read later what they stand for: numbers
+ * are computed where they stand, parts of the array are forced into buffers (`forced`). */
+#include "backend/lower/graph/graph.h"
+
+enum { MANY = 4096, MOST_USES = 64, DEEPEST = 8 };
+#define ANY  SIZE_MAX // a carry that is not known yet
+#define NONE ANFI_NO_CARRY
+
+/* ---- through tuples ---- */
+
+/* What a leaf is, through what builds tuples and takes them apart. */
+gsource anfi_glow_source(anf_ctx *cx, gsource s) {
+  for (;;) {
+    if (anfi_is_op(s.n, ANF_OP_MakeTuple) || anfi_is_op(s.n, ANF_OP_MakeRecord)) {
+      uint32_t i = 0;
+      for (size_t m; i + 1u < s.n->nin && s.leaf >= (m = anfi_leaf_count(s.n->in[i].def->type));
+           i++)
+        s.leaf -= m;
+      s.n = s.n->in[i].def;
+    } else if (anfi_is_op(s.n, ANF_OP_TupleGet) || anfi_is_op(s.n, ANF_OP_RecordGet)) {
+      s.leaf += anfi_glow_first_leaf(cx, s.n);
+      s.n = s.n->in[0].def;
+    } else return s;
+  }
+}
+
+static bool is_at(const glow *w, const anf_node *n, const anf_graph *g) {
+  return n->graph == g && w->at[n->id];
+}
+
+/* ---- the last reader ---- */
+
+static bool has_array(const anf_type *t) {
+  if (t->kind == ANF_TYPE_TENSOR) return t->n > 0;
+  for (uint32_t i = 0; (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) && i < t->n; i++)
+    if (has_array(t->items[i])) return true;
+  return false;
+}
+
+static bool is_part(const anf_node *r) {
+  const anfi_op_info *o = &anfi_op[r->op];
+  return r->kind == ANFI_APPLY && o->lower == ANFI_LOWER_INDEX_MAP && !(o->flags & ANFI_IN_ORDER) &&
+         r->type->kind == ANF_TYPE_TENSOR;
+}
+
+/* Parts of the array that are read before it is written: are they buffers, could they be, or shall they be? */
+typedef enum gparts { PARTS_ARE, PARTS_MAY, PARTS_SHALL } gparts;
+
+typedef struct {
+  glow *w;
+  const anf_graph *g;
+  const anf_node *last; // or NULL: the result
+  const anfi_use *use;  // of it
+  gparts parts;
+  size_t last_uses, other_uses;
+} readers;
+
+/* Does r, which is not the last, leave nothing that reads the array later? */
+static bool reads_at_once(readers *q, const anf_node *r) {
+  if (!r->type || (q->last && q->w->at[r->id] >= q->w->at[q->last->id])) return false;
+  if (!has_array(r->type))
+    return r->kind == ANFI_CALL || r->op == ANF_OP_Loop ||
+           (anfi_op[r->op].lower != ANFI_LOWER_CALL && anfi_op[r->op].lower != ANFI_LOWER_CONTROL);
+  if (!is_part(r)) return false;
+  if (q->parts == PARTS_SHALL) *anfi_map_at(&q->w->forced, r->id) = 1;
+  return q->parts == PARTS_MAY || anfi_map_find(&q->w->forced, r->id);
+}
+
+static bool only_last(readers *q, const anf_node *n, size_t leaf, int deep) {
+  bool result = n == q->g->result;
+  if (deep > DEEPEST || (result && q->last)) return false;
+  for (const anfi_use *u = n->uses; u; u = u->next) {
+    const anf_node *r = u->user;
+    if (!is_at(q->w, r, q->g)) {
+      if (r->graph != q->g) return false;
+      continue; // nothing needs it
+    }
+    if (q->last ? u == q->use : r->op == ANF_OP_MakeTuple || r->op == ANF_OP_MakeRecord) {
+      if (!q->last && result) return false;
+      q->last_uses++;
+    } else if (anfi_is_op(r, ANF_OP_TupleGet) || anfi_is_op(r, ANF_OP_RecordGet)) {
+      size_t first = anfi_glow_first_leaf(q->w->cx, r), count = anfi_leaf_count(r->type);
+      if (leaf >= first && leaf < first + count && !only_last(q, r, leaf - first, deep + 1))
+        return false;
+    } else if (++q->other_uses > MOST_USES || !reads_at_once(q, r)) return false;
+  }
+  return true;
+}
+
+/* Is it a value with a buffer of its own, if it is in one? */
+static bool makes_buffer(const anf_node *n) {
+  if (n->kind == ANFI_PARAM || n->kind == ANFI_CALL) return true;
+  return n->kind == ANFI_APPLY &&
+         (n->op == ANF_OP_Loop || (anfi_op[n->op].flags & ANFI_WRITES_OVER));
+}
+
+/* Does `use` of `last` read s, after all others? NULL: is s one leaf of the result, and of nothing else? */
+static bool is_last(glow *w, const anf_graph *g, gsource s, const anf_node *last,
+                    const anfi_use *use, gparts parts) {
+  readers q = {.w = w, .g = g, .last = last, .use = use, .parts = parts};
+  return makes_buffer(s.n) && s.n->graph == g && only_last(&q, s.n, s.leaf, 0) && q.last_uses <= 1;
+}
+
+bool anfi_glow_is_last(glow *w, const anf_node *n, size_t input, size_t leaf) {
+  gsource s = anfi_glow_source(w->cx, (gsource){n->in[input].def, leaf});
+  return w->linear && is_at(w, n, n->graph) && is_last(w, n->graph, s, n, &n->in[input], PARTS_ARE);
+}
+
+/* ---- what a link writes over ---- */
+
+static size_t join(size_t a, size_t b) { return a == ANY ? b : b == ANY || a == b ? a : NONE; }
+
+/* Over the graphs that a call may enter. */
+static size_t carry_of_callee(const glow *w, const anf_node *callee, size_t leaf, int deep) {
+  const anf_graph *g = anfi_value_graph(callee);
+  if (g) return w->carry[g->id] ? w->carry[g->id][leaf] : NONE;
+  bool choice = anfi_is_op(callee, ANF_OP_Switch) || anfi_is_op(callee, ANF_OP_SwitchLayer);
+  size_t r = ANY;
+  if (!choice || deep > DEEPEST) return NONE;
+  for (uint32_t k = 1; k < callee->nin; k++)
+    r = join(r, carry_of_callee(w, callee->in[k].def, leaf, deep + 1));
+  return r;
+}
+
+/* The use of n that holds leaf p of the arguments from input `from` on; *p becomes a leaf of that input. */
+static const anfi_use *argument(const anf_node *n, size_t from, size_t *p) {
+  for (size_t i = from; i < n->nin; i++) {
+    size_t m = anfi_leaf_count(n->in[i].def->type);
+    if (*p < m) return &n->in[i];
+    *p -= m;
+  }
+  return NULL;
+}
+
+size_t anfi_glow_loop_carry(const glow *w, const anfi_loop_op *l, size_t leaf) {
+  const size_t *carry = w->carry[l->step->id];
+  size_t first = 0;
+  for (size_t i = 0; i < l->nw; i++) first += anfi_leaf_count(l->step->params.at[i]->type);
+  size_t p = carry ? carry[!l->counted + leaf] : NONE;
+  return p == ANY || p == first + leaf ? p : NONE;
+}
+
+/* The state's leaf in the arguments, if the loop writes it in place. */
+static const anfi_use *loop_link(const glow *w, const anf_node *n, size_t *leaf) {
+  anfi_loop_op l = anfi_loop_parts(n);
+  size_t count = 0;
+  for (size_t i = 0; i < l.ns; i++) count += anfi_leaf_count(n->type->items[i]);
+  if (!l.step || *leaf >= count || anfi_glow_loop_carry(w, &l, *leaf) == NONE) return NULL;
+  return argument(n, l.first_w + l.nw, leaf);
+}
+
+/* The input of s.n that s takes over; *leaf: of that input. NULL: none; *any: the callee is not known yet. */
+static const anfi_use *link_of(const glow *w, gsource s, size_t *leaf, bool *any) {
+  const anf_node *n = s.n;
+  *leaf = s.leaf;
+  if (n->kind == ANFI_CALL) {
+    *leaf = carry_of_callee(w, n->in[0].def, s.leaf, 0);
+    *any = *leaf == ANY;
+    return *leaf == NONE || *any ? NULL : argument(n, 1, leaf);
+  }
+  if (n->kind != ANFI_APPLY) return NULL;
+  *any = n->op == ANF_OP_Undef;
+  if (n->op == ANF_OP_Loop) return loop_link(w, n, leaf);
+  bool writes = anfi_op[n->op].flags & ANFI_WRITES_OVER && n->in[0].def->type == n->type;
+  return writes ? &n->in[0] : NULL;
+}
+
+bool anfi_glow_takes_over(glow *w, const anf_node *n, size_t leaf, size_t *input, size_t *at) {
+  bool any = false;
+  const anfi_use *u =
+      w->linear ? link_of(w, (gsource){(anf_node *)(uintptr_t)n, leaf}, at, &any) : NULL;
+  if (!u) return false;
+  *input = (size_t)(u - n->in);
+  return anfi_glow_is_last(w, n, *input, *at);
+}
+
+/* ---- the fixpoint ---- */
+
+size_t anfi_glow_param_leaf(const anf_node *p, size_t leaf) {
+  for (size_t i = 0; p->graph->params.at[i] != p; i++)
+    leaf += anfi_leaf_count(p->graph->params.at[i]->type);
+  return leaf;
+}
+
+/* The parameter's leaf that leaf k of the result of g is made in. */
+static size_t carry(glow *w, anf_graph *g, size_t k, gparts parts) {
+  gsource s = anfi_glow_source(w->cx, (gsource){g->result, k});
+  bool any = anfi_is_op(s.n, ANF_OP_Undef);
+  if (any) return ANY;
+  if (g->result->kind == ANFI_APPLY && s.n != g->result && !is_last(w, g, s, NULL, NULL, parts))
+    return NONE;
+  for (;;) {
+    size_t leaf;
+    if (s.n->graph != g) return NONE;
+    if (s.n->kind == ANFI_PARAM) return anfi_glow_param_leaf(s.n, s.leaf);
+    const anfi_use *u = link_of(w, s, &leaf, &any);
+    if (!u) return any ? ANY : NONE;
+    const anf_node *n = s.n;
+    s = anfi_glow_source(w->cx, (gsource){u->def, leaf});
+    if (!is_last(w, g, s, n, u, parts)) return NONE;
+  }
+}
+
+static bool is_array_leaf(const anf_type *t, size_t k) {
+  while (t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD) {
+    uint32_t i = 0;
+    for (size_t m; i + 1 < t->n && k >= (m = anfi_leaf_count(t->items[i])); i++) k -= m;
+    t = t->items[i];
+  }
+  return t->kind == ANF_TYPE_TENSOR && t->n > 0;
+}
+
+static bool has_writes(const glow *w) {
+  for (size_t i = 0; i < w->m->nodes.n; i++) {
+    const anf_node *n = w->m->nodes.at[i];
+    if (n && n->kind == ANFI_APPLY && w->at[n->id] && anfi_op[n->op].flags & ANFI_WRITES_OVER)
+      return true;
+  }
+  return false;
+}
+
+static void begin(glow *w) {
+  w->carry = ANFI_NEW_N(w->a, size_t *, w->m->graphs.n + 1);
+  for (size_t i = 0; i < w->m->graphs.n; i++) {
+    const anf_graph *g = w->m->graphs.at[i];
+    if (!g || !g->result || !g->result->type || !has_array(g->result->type)) continue;
+    size_t n = anfi_leaf_count(g->result->type);
+    if (n > MANY) continue;
+    size_t *c = w->carry[g->id] = ANFI_NEW_N(w->a, size_t, n + 1);
+    for (size_t k = 0; k < n; k++) c[k] = is_array_leaf(g->result->type, k) ? ANY : NONE;
+  }
+}
+
+/* Lowers the carries of g; false: they stay as they are. */
+static bool revise(glow *w, anf_graph *g) {
+  bool changed = false;
+  size_t *c = w->carry[g->id], n = c ? anfi_leaf_count(g->result->type) : 0;
+  for (size_t k = 0; k < n; k++) {
+    size_t now = c[k] == NONE ? NONE : carry(w, g, k, PARTS_MAY);
+    if (now == c[k]) continue;
+    c[k] = c[k] == ANY ? now : NONE;
+    changed = true;
+  }
+  return changed;
+}
+
+void anfi_glow_linear(glow *w) {
+  w->at = ANFI_NEW_N(w->a, uint32_t, w->m->nodes.n + 1);
+  for (size_t i = 0; i < w->an->by_scc.n; i++) {
+    const anfi_graph_info *gi = &w->an->graphs[w->an->by_scc.at[i]->id];
+    for (size_t k = 0; k < gi->order.n; k++) w->at[gi->order.at[k]->id] = (uint32_t)k + 1;
+  }
+  if (!has_writes(w)) return;
+  w->linear = true;
+  begin(w);
+  for (bool changed = true; changed;) { // callees first: a second time only for recursions
+    changed = false;
+    for (size_t i = 0; i < w->an->by_scc.n; i++) changed |= revise(w, w->an->by_scc.at[i]);
+  }
+  for (size_t i = 0; i < w->m->graphs.n; i++) { // recursions without an end
+    size_t n = w->carry[i] ? anfi_leaf_count(w->m->graphs.at[i]->result->type) : 0;
+    for (size_t k = 0; k < n; k++)
+      if (w->carry[i][k] == ANY) w->carry[i][k] = NONE;
+      else if (w->carry[i][k] != NONE) carry(w, w->m->graphs.at[i], k, PARTS_SHALL);
+  }
+}
+
+size_t anfi_glow_carried(const glow *w, const anf_graph *g, size_t leaf) {
+  return w->linear && w->carry[g->id] ? w->carry[g->id][leaf] : NONE;
+}

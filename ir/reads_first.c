@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reads before writes: an order of evaluation in which an array is dead where it is written.
+ *   z1 = IndexWrite(z, i, 0)         d = Take(z, i)
+ *   d  = Take(z, i)            ->    z1 = IndexWrite(z, i, 0)      now z1 may take the memory of z
+ * A write (ANFI_WRITES_OVER), a call or a loop that takes z waits for ops that read z, with all that these need, if they
+ * do not need the write themselves. Besides, an item of a tuple is taken right after the tuple is made, so that no
+ * tuple keeps an array alive.
+ * INVARIANT: only the order changes, and nothing moves across an effect. */
+#include "ir/ir.h"
+
+enum { WINDOW = 1024, MOST_NODES = 64, MOST_USES = 64 };
+
+typedef struct {
+  anf_ctx *cx;
+  anfi_arena *a;
+  uint32_t *at; // by node id: 1 + position in the order of its graph; 0: in none
+  anf_node **order;
+  size_t n;
+  ANFI_VEC(uint32_t) moved; // positions of what a reader needs, itself included
+  anf_node **rest;          // WINDOW nodes
+} sorter;
+
+static size_t position(const sorter *s, const anf_node *n, const anf_graph *g) {
+  return n->graph == g && s->at[n->id] ? s->at[n->id] - 1 : SIZE_MAX;
+}
+
+/* ---- items after their tuple ---- */
+
+static bool is_projection(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_TupleGet) || anfi_is_op(n, ANF_OP_RecordGet);
+}
+
+static bool may_give_tuple(const anf_node *n) {
+  return n->kind == ANFI_CALL || is_projection(n) || n->op == ANF_OP_Loop || n->op == ANF_OP_Unbox;
+}
+
+static void project_early(sorter *s, const anf_graph *g) {
+  anf_node **out = ANFI_NEW_N(s->a, anf_node *, s->n + 1);
+  size_t n = 0, seen = 0;
+  for (size_t i = 0; i < s->n; i++) {
+    if (s->at[s->order[i]->id] == UINT32_MAX) continue; // went with its tuple
+    for (out[n++] = s->order[i]; seen < n; seen++) {
+      const anf_node *t = out[seen];
+      if (!may_give_tuple(t)) continue;
+      size_t from = n;
+      for (const anfi_use *u = t->uses; u; u = u->next)
+        if (is_projection(u->user) && position(s, u->user, g) < s->n) {
+          s->at[u->user->id] = UINT32_MAX;
+          out[n++] = u->user;
+        }
+      for (size_t k = from; from < n && k < (from + n) / 2; k++) { // uses are newest first
+        anf_node *x = out[k];
+        out[k] = out[from + n - 1 - k];
+        out[from + n - 1 - k] = x;
+      }
+    }
+  }
+  if (n) memcpy(s->order, out, n * sizeof *out);
+  for (size_t i = 0; i < n; i++) s->at[out[i]->id] = (uint32_t)i + 1;
+}
+
+/* ---- readers before writers ---- */
+
+static bool is_movable(const anf_node *n) {
+  if (n->kind != ANFI_APPLY || n->flags & ANFI_NODE_EFFECT) return false;
+  const anfi_op_info *o = &anfi_op[n->op];
+  return !(o->flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM | ANFI_WRITES_OVER)) &&
+         (is_projection(n) || o->lower != ANFI_LOWER_CONTROL);
+}
+
+/* All that r needs of what stands behind position i. False: it needs what may not move. */
+static bool cone(sorter *s, const anf_graph *g, anf_node *r, size_t i) {
+  uint32_t first = (uint32_t)position(s, r, g);
+  s->moved.n = 0;
+  anfi_push(s->a, &s->moved, first);
+  for (size_t k = 0; k < s->moved.n; k++) {
+    const anf_node *n = s->order[s->moved.at[k]];
+    if (!is_movable(n) || s->moved.n > MOST_NODES) return false;
+    for (uint32_t j = 0; j < n->nin; j++) {
+      size_t p = position(s, n->in[j].def, g);
+      bool known = p == SIZE_MAX || p < i;
+      if (p == i || anfi_value_graph(n->in[j].def)) return false;
+      for (size_t l = 0; !known && l < s->moved.n; l++) known = s->moved.at[l] == p;
+      uint32_t more = (uint32_t)p;
+      if (!known) anfi_push(s->a, &s->moved, more);
+    }
+  }
+  return true;
+}
+
+static bool is_moved(const sorter *s, size_t p) {
+  for (size_t k = 0; k < s->moved.n; k++)
+    if (s->moved.at[k] == p) return true;
+  return false;
+}
+
+/* Puts what cone() found before position i; returns how many nodes that are. */
+static size_t move_before(sorter *s, size_t i) {
+  size_t end = 0, n = 0, to = i;
+  for (size_t k = 0; k < s->moved.n; k++)
+    if (s->moved.at[k] > end) end = s->moved.at[k];
+  if (end - i >= WINDOW) return 0;
+  for (size_t p = i; p <= end; p++)
+    if (s->order[p]->flags & ANFI_NODE_EFFECT) return 0;
+  for (size_t p = i; p <= end; p++) {
+    anf_node *x = s->order[p];
+    if (is_moved(s, p)) s->order[to++] = x;
+    else s->rest[n++] = x;
+  }
+  memcpy(s->order + to, s->rest, n * sizeof *s->rest);
+  for (size_t p = i; p <= end; p++) s->at[s->order[p]->id] = (uint32_t)p + 1;
+  return to - i;
+}
+
+/* The node at position i takes x: its other readers go first. Returns where the node is then. */
+static size_t wait_for_readers(sorter *s, const anf_graph *g, const anf_node *x, size_t i) {
+  size_t uses = 0;
+  for (const anfi_use *u = x->uses; u && uses < MOST_USES; u = u->next, uses++) {
+    size_t p = position(s, u->user, g);
+    if (p != SIZE_MAX && p > i && cone(s, g, u->user, i)) i += move_before(s, i);
+  }
+  return i;
+}
+
+static bool is_array(const anf_node *n) {
+  return n->kind != ANFI_VALUE && n->type && n->type->kind == ANF_TYPE_TENSOR && n->type->n;
+}
+
+static void sort_graph(sorter *s, const anf_graph *g) {
+  for (size_t i = 0; i < s->n; i++) {
+    const anf_node *c = s->order[i];
+    bool call = c->kind == ANFI_CALL || c->op == ANF_OP_Loop;
+    if (!call && anfi_op[c->op].flags & ANFI_WRITES_OVER)
+      i = wait_for_readers(s, g, c->in[0].def, i);
+    for (uint32_t k = 1; call && k < c->nin; k++)
+      if (is_array(c->in[k].def)) i = wait_for_readers(s, g, c->in[k].def, i);
+  }
+}
+
+void anfi_order_reads_first(anf_analysis *an) {
+  anf_module *m = an->module;
+  sorter s = {.cx = m->cx, .a = anfi_scratch(m->cx)};
+  s.at = ANFI_NEW_N(s.a, uint32_t, m->nodes.n + 1);
+  s.rest = ANFI_NEW_N(s.a, anf_node *, WINDOW);
+  for (size_t i = 0; i < m->graphs.n; i++) {
+    const anf_graph *g = m->graphs.at[i];
+    if (!g) continue;
+    s.order = an->graphs[g->id].order.at;
+    s.n = an->graphs[g->id].order.n;
+    for (size_t k = 0; k < s.n; k++) s.at[s.order[k]->id] = (uint32_t)k + 1;
+    project_early(&s, g);
+    sort_graph(&s, g);
+  }
+}
