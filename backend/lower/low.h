@@ -45,7 +45,7 @@ struct anfi_view {
   uint32_t id;
   uint8_t kind, order;
   bool complex, owned; // owned: the buffer holds this value alone (graph/linear.c)
-  uint16_t depth; // of views below that are computed when read
+  uint16_t depth;      // of views below that are computed when read
   const anf_type *type;
   anf_dtype dtype;
   uint64_t n; // elements

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Growth: loops over arrays cost as much a round in their gradient at n as at 4 n. A copy of an array in each round would
+ * cost 16 times as much in all. Counted are bytes that the interpreter allocates and steps of the lowered code, in the
+ * interpreter of Tensor IR; no clock. Each gradient is compared with finite differences and with forward mode, and
+ * compiled ones with the interpreter's. */
+#include "test/unit/program.h"
+
+#include <math.h>
+
+typedef struct growth {
+  const char *name, *text;
+  size_t width; // of x: f64[N, width]; 0: f64[N]
+} growth;
+
+#define X "(x: f64[N]) "
+#define M "(x: f64[N, 5]) "
+static const growth cases[] = {
+    {"differences", X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0},
+    {"branch",
+     X "{ s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { d = x[i] - x[i-1]; s = s + d * d } }; s }",
+     0},
+    {"branches",
+     X "{ s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] } else { if x[i] > "
+       "0.25 { s = s - x[i] } } }; s }",
+     0},
+    {"rows", M "{ s = 0.0; for i in 0..len(x) { r = x[i]; s = s + Sum(r * r) * r[0] }; s }", 5},
+    {"window", X "{ s = 0.0; for i in 0..len(x)-3 { s = s + Sum(x[i:i+3] * x[i+1]) * x[i] }; s }",
+     0},
+    {"calls",
+     X "{ def h(v, i) { if i > 0 { v[i] * v[i-1] } else { v[i] } }; s = 0.0; for i in 0..len(x) { "
+       "s = s + h(x, i) * h(x, len(x) - 1 - i) }; s }",
+     0},
+    {"tail",
+     X "{ def t(i, s) { if i == len(x) { s } else { t(i + 1, s + x[i] * s * 0.001) } }; t(0, 1.0) "
+       "}",
+     0},
+    {"inner",
+     X "{ s = 1.0; i = 0; while i < len(x) and s < 1e9 { for j in 0..3 { s = s + x[i] * 1e-4 * "
+       "x[(i + j) % len(x)] * s }; i = i + 1 }; s }",
+     0},
+    {"fill",
+     X "{ z = 0.0 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i] * x[i-1]) }; Sum(z * z) }",
+     0},
+    {"histogram",
+     X "{ h = Zeros((10,), dtype=f64); for i in 0..len(x) { k = cast(x[i] * 10.0, i64); h = "
+       "IndexWrite(h, k, x[i] * x[i], mode=\"add\") }; Sum(h * h) }",
+     0},
+    {"second order",
+     X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] * x[i] }; s }; "
+       "Sum(grad(d)(x) ** 2) }",
+     0},
+};
+
+/* ---- one program ---- */
+
+typedef struct counts {
+  size_t allocated; // bytes in all
+  uint64_t steps;   // of Tensor IR, by 65536
+} counts;
+
+static void *count_alloc(void *user, void *p, size_t old, size_t size) {
+  if (size > (p ? old : 0)) ((counts *)user)->allocated += size - (p ? old : 0);
+  if (size) return realloc(p, size);
+  free(p);
+  return NULL;
+}
+
+static bool count_steps(void *user, const char *what, double done) {
+  (void)done;
+  ((counts *)user)->steps += strcmp(what, "running Tensor IR") == 0;
+  return true;
+}
+
+typedef struct program {
+  anf_ctx *cx;
+  anf_diag *d;
+  anf_module *m;
+  anf_graph *f, *gradient, *forward;
+  counts counts;
+  size_t width;
+} program;
+
+static void load(program *p, const growth *c) {
+  anf_ctx_opts o = {.size = sizeof o,
+                    .allocator = {count_alloc, &p->counts},
+                    .progress = count_steps,
+                    .progress_user = &p->counts};
+  p->width = c->width;
+  p->cx = anf_ctx_new(&o);
+  p->d = anf_diag_new(p->cx);
+  char text[2000];
+  snprintf(text, sizeof text, "def f%s\ndef t(x, d) { jvp(f, (x,), (d,))[1] }\n", c->text);
+  anf_status st = anf_parse(p->cx, text, "growth.anf", p->d, &p->m);
+  if (st == ANF_OK) st = anf_grad(p->f = anf_module_find(p->m, "f"), NULL, p->d, &p->gradient);
+  if (st != ANF_OK) anf_diag_print(p->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  p->forward = anf_module_find(p->m, "t");
+}
+
+static void unload(program *p) {
+  anf_module_free(p->m);
+  anf_diag_free(p->d);
+  anf_ctx_free(p->cx);
+}
+
+/* x + h d, numbers between 0 and 1, for rows of the width; the direction itself if `h` is infinite. */
+static anf_value *point(const program *p, size_t n, double h) {
+  size_t width = p->width ? p->width : 1;
+  double *x = malloc(n * width * sizeof *x);
+  for (size_t i = 0; i < n * width; i++) {
+    double at = 0.5 + 0.49 * sin(1.7 * (double)i + 0.4), dir = cos(0.9 * (double)i);
+    x[i] = isinf(h) ? dir : at + h * dir;
+  }
+  int64_t dims[2] = {(int64_t)n, (int64_t)width};
+  anf_value *v = anf_value_tensor(p->cx, ANF_F64, p->width ? 2 : 1, dims, x);
+  free(x);
+  return v;
+}
+
+static anf_value *run_graph(program *p, anf_graph *g, size_t nargs, anf_value **args) {
+  anf_value *v = NULL;
+  anf_status st = anf_run(g, nargs, args, NULL, p->d, &v);
+  if (st != ANF_OK) anf_diag_print(p->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  for (size_t i = 0; i < nargs; i++) anf_value_release(args[i]);
+  return v;
+}
+
+static anf_value *run_code(program *p, anf_jit_kind kind, size_t n) {
+  anf_exec_opts o = {.size = sizeof o, .kind = kind};
+  anf_exec *e = NULL;
+  anf_value *x = point(p, n, 0), *v = NULL;
+  anf_status st = anf_compile(p->gradient, &o, p->d, &e);
+  p->counts.steps = 0;
+  if (st == ANF_OK) st = anf_exec_run(e, 1, &x, NULL, p->d, &v);
+  if (st != ANF_OK) anf_diag_print(p->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  anf_value_release(x);
+  anf_exec_free(e);
+  return v;
+}
+
+/* ---- growth ---- */
+
+static counts cost(const growth *c, size_t n) {
+  program p = {0};
+  load(&p, c);
+  anf_value *x = point(&p, n, 0);
+  p.counts.allocated = 0;
+  anf_value_release(run_graph(&p, p.gradient, 1, &x));
+  counts r = {.allocated = p.counts.allocated};
+  anf_value_release(run_code(&p, ANF_JIT_INTERP, n));
+  r.steps = p.counts.steps;
+  unload(&p);
+  return r;
+}
+
+static void grows_linearly(void **state) {
+  const growth *c = *state;
+  enum { N = 600 };
+  size_t n = c->width ? N / c->width : N;
+  counts one = cost(c, n), four = cost(c, 4 * n);
+  if (four.allocated > 5 * one.allocated)
+    fail_msg("%s: the interpreter allocates %zu bytes at n and %zu at 4 n", c->name, one.allocated,
+             four.allocated);
+  if (four.steps > 5 * one.steps + 8)
+    fail_msg("%s: code takes %llu steps at n and %llu at 4 n, by 65536", c->name,
+             (unsigned long long)one.steps, (unsigned long long)four.steps);
+}
+
+/* ---- values ---- */
+
+static double take_number(anf_value *v) {
+  double x = anf_value_get_f64(v, 0);
+  anf_value_release(v);
+  return x;
+}
+
+static double number(program *p, size_t n, double h) {
+  anf_value *x = point(p, n, h);
+  return take_number(run_graph(p, p->f, 1, &x));
+}
+
+static void near(const char *name, const char *what, double x, double y, double tolerance) {
+  if (!(fabs(x - y) <= tolerance * (1 + fabs(y))))
+    fail_msg("%s: %s gives %.17g instead of %.17g", name, what, x, y);
+}
+
+static void is_right(void **state) {
+  const growth *c = *state;
+  enum { N = 9 };
+  const double h = 1e-6;
+  size_t n = N * (c->width ? c->width : 1);
+  program p = {0};
+  load(&p, c);
+  anf_value *x = point(&p, N, 0), *dir = point(&p, N, INFINITY);
+  anf_value *tangent[2] = {point(&p, N, 0), point(&p, N, INFINITY)};
+  anf_value *g = run_graph(&p, p.gradient, 1, &x);
+  double along = 0;
+  for (size_t i = 0; i < n; i++) along += anf_value_get_f64(g, i) * anf_value_get_f64(dir, i);
+  near(c->name, "the gradient", along, (number(&p, N, h) - number(&p, N, -h)) / (2 * h), 1e-7);
+  near(c->name, "forward mode", take_number(run_graph(&p, p.forward, 2, tangent)), along, 1e-12);
+  static const anf_jit_kind kinds[] = {ANF_JIT_INTERP, ANF_JIT_LLVM};
+  for (size_t k = 0; k < 2; k++) {
+    anf_value *v = run_code(&p, kinds[k], N);
+    for (size_t i = 0; i < n; i++)
+      near(c->name, anf_jit_kind_name(kinds[k]), anf_value_get_f64(v, i), anf_value_get_f64(g, i),
+           1e-13);
+    anf_value_release(v);
+  }
+  anf_value_release(g);
+  anf_value_release(dir);
+  unload(&p);
+}
+
+int main(void) {
+  enum { COUNT = sizeof cases / sizeof *cases };
+  struct CMUnitTest tests[2 * COUNT];
+  static char names[2 * COUNT][64];
+  for (size_t i = 0; i < 2 * COUNT; i++) {
+    const growth *c = &cases[i / 2];
+    snprintf(names[i], sizeof names[i], "%s %s", c->name, i % 2 ? "grows linearly" : "is right");
+    tests[i] = (struct CMUnitTest){names[i], i % 2 ? grows_linearly : is_right, NULL, NULL,
+                                   (void *)(uintptr_t)c};
+  }
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
