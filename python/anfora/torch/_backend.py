@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""torch.compile(model, backend="anfora"): graphs of ATen ops that AOTAutograd made, forward and backward, as compiled
+functions. What no row has runs in eager PyTorch, between compiled parts; `fallbacks` counts it."""
+from __future__ import annotations
+
+import collections
+import functools
+import operator
+import sys
+from typing import Any, Callable
+
+import sympy
+import torch
+from torch._decomp import decomposition_table
+from torch._dynamo.backends.common import aot_autograd
+from torch.fx.passes.split_module import split_module
+
+from ._graph import Sizes, Traced, Writer, describe
+from ._table import RANDOM, has_row
+
+aten = torch.ops.aten
+fallbacks: collections.Counter = collections.Counter()  # op to how many nodes of compiled graphs PyTorch runs
+
+
+# ---- which ops are taken apart ----
+
+@functools.cache
+def decompositions() -> dict:
+    """PyTorch's own, but for ops that have a row, random ones (whose numbers are eager's), and what they make worse."""
+    kept = {"aten::bernoulli", "aten::uniform", "aten::normal", "aten::exponential", "aten::rand",
+            "aten::randn", "aten::randint", "aten::rand_like", "aten::randn_like"}
+    theirs = {op: f for op, f in decomposition_table.items()
+              if isinstance(op, torch._ops.OpOverload) and op not in RANDOM and op._schema.name not in kept and not has_row(op)}
+    return {**theirs, aten.native_dropout.default: dropout}
+
+
+def dropout(input: torch.Tensor, p: float, train: bool | None) -> tuple:
+    """Dropout that draws the numbers which eager's draws."""
+    if train is False or p == 0:
+        return input.clone(), torch.ones_like(input, dtype=torch.bool)
+    noise = aten.bernoulli.p(torch.empty_like(input), 1 - p)
+    return input * (noise / (1 - p) if p < 1 else noise), noise != 0
+
+
+# ---- one graph ----
+
+class Compiled:
+    """A graph of ATen ops that is compiled when it is called, once for the sizes of each call."""
+
+    def __init__(self, gm: torch.fx.GraphModule, name: str, options: dict) -> None:
+        self.gm, self.name, self.options = gm, name, options
+        self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        self.symbolic = [i for i, n in enumerate(self.placeholders) if _is_symbolic(n.meta.get("val"))]
+        self.codes: dict = {}
+        self.single = not isinstance(next(n for n in gm.graph.nodes if n.op == "output").args[0], (list, tuple))
+        self._boxed_call = False
+
+    def _values(self, args: Any) -> dict:
+        values: dict = {}
+        for i in self.symbolic:
+            meta, x = self.placeholders[i].meta["val"], args[i]
+            pairs = zip(meta.shape, x.shape) if isinstance(meta, torch.Tensor) else [(meta, x)]
+            for symbol, value in pairs:
+                if isinstance(symbol, (torch.SymInt, torch.SymFloat)) and isinstance(symbol.node.expr, sympy.Symbol):
+                    values[symbol.node.expr] = sympy.sympify(value)
+        return values
+
+    def code(self, args: Any) -> "Code":
+        values = self._values(args) if self.symbolic else {}
+        key = tuple(sorted((str(k), v) for k, v in values.items()))
+        if key not in self.codes:
+            self.codes[key] = Code(self, Sizes(values), args)
+        return self.codes[key]
+
+    def __call__(self, *args: Any) -> Any:
+        return (self.codes.get(()) if not self.symbolic and self.codes else self.code(args)).run(args)  # type: ignore[union-attr]
+
+
+def _is_symbolic(meta: Any) -> bool:
+    if isinstance(meta, torch.Tensor):
+        return any(isinstance(d, torch.SymInt) for d in meta.shape)
+    return isinstance(meta, (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+class Code:
+    """A graph for one set of sizes: where its inputs come from, the program, what its results become."""
+
+    def __init__(self, of: Compiled, sizes: Sizes, args: Any) -> None:
+        self.of = of
+        w = Writer(of.gm.graph, of.gm, sizes)
+        w.run()
+        position = {n: i for i, n in enumerate(of.placeholders)}
+        self.sources = [self._source(n, position, sizes) for n in w.inputs]
+        place = {n: i for i, n in enumerate(w.inputs)}
+        self.plan = [("given", place[o[1]]) if o[0] == "node" else o for o in w.outputs]
+        self.function = Traced(of.name, w, **of.options) if w.results else None
+
+    def _source(self, node: Any, position: dict, sizes: Sizes) -> Any:
+        if node.op == "placeholder":
+            return position[node]
+        if node.op == "get_attr":
+            x = self.of.gm
+            for part in node.target.split("."):
+                x = getattr(x, part)
+            return lambda: x
+        return _drawn(node, sizes)
+
+    def run(self, args: Any) -> Any:
+        given = [args[s] if type(s) is int else s() for s in self.sources]
+        made = self.function(*map(lent, given)) if self.function else ()
+        out = []
+        for kind, *more in self.plan:
+            if kind == "made":
+                x = torch.from_dlpack(made[more[0]])
+                out.append(x.reshape(()) if more[1] == () else x if more[2] is None else x.permute(more[2]))
+            else:
+                out.append(given[more[0]] if kind == "given" else more[0])
+        return out[0] if self.of.single else out
+
+
+def lent(x: torch.Tensor) -> Any:
+    """A tensor whose memory a call may read."""
+    if x.requires_grad:
+        x = x.detach()
+    if x.is_conj() or x.is_neg():
+        x = x.resolve_conj().resolve_neg()
+    return x if x.is_contiguous() else x.contiguous()
+
+
+def _drawn(node: Any, sizes: Sizes) -> Callable[[], torch.Tensor]:
+    """A random op, run by PyTorch: its tensors are read for their shapes and types alone."""
+    def argument(a: Any) -> Any:
+        if isinstance(a, torch.fx.Node):
+            meta = a.meta["val"]
+            return torch.empty(sizes.dims(meta), dtype=meta.dtype) if isinstance(meta, torch.Tensor) else sizes(meta)
+        return [argument(x) for x in a] if isinstance(a, (list, tuple)) else sizes(a)
+    args, kwargs = argument(list(node.args)), {k: argument(v) for k, v in node.kwargs.items()}
+    kwargs.pop("pin_memory", None)
+    return lambda: node.target(*args, **kwargs)
+
+
+# ---- graphs with ops that no row has ----
+
+def refused_nodes(gm: torch.fx.GraphModule) -> dict:
+    """The nodes that cannot be compiled, and why: tried with the sizes that were seen when the graph was traced."""
+    hints = {}
+    for n in gm.graph.nodes:
+        for s in _sizes_in(n.meta.get("val")):
+            for symbol in s.node.expr.free_symbols:
+                hint = s.node.shape_env.backed_var_to_val.get(symbol) if hasattr(s.node.shape_env, "backed_var_to_val") \
+                    else s.node.shape_env.var_to_val.get(symbol)
+                hints[symbol] = sympy.Integer(3) if hint is None else hint
+    w = Writer(gm.graph, gm, Sizes(hints))
+    return w.run_all()
+
+
+def _sizes_in(meta: Any) -> list:
+    if isinstance(meta, torch.Tensor):
+        return [d for d in meta.shape if isinstance(d, torch.SymInt)]
+    if isinstance(meta, (list, tuple)):
+        return [s for m in meta for s in _sizes_in(m)]
+    return [meta] if isinstance(meta, (torch.SymInt, torch.SymFloat)) else []
+
+
+def _say(name: str, refused: dict) -> None:
+    lines = collections.Counter(f"  {describe(n)}: {why}" for n, why in refused.items())
+    sys.stderr.write(f"anfora: PyTorch runs {len(refused)} nodes of {name}:\n" +
+                     "".join(f"{line}{f' ({k} times)' if k > 1 else ''}\n" for line, k in lines.items()))
+
+
+def compile_graph(gm: torch.fx.GraphModule, name: str, options: dict) -> Callable:
+    """A graph of ATen ops as a function of its placeholders."""
+    refused = refused_nodes(gm)
+    if not refused:
+        return Compiled(gm, name, options)
+    fallbacks.update(str(n.target) for n in refused)
+    _say(name, refused)
+    split = _split(gm, refused)
+    for child, part in list(split.named_children()):
+        if not any(n.meta.get("refused") for n in part.graph.nodes):
+            setattr(split, child, _Part(Compiled(part, f"{name}_{child}", options)))
+    return split.forward
+
+
+def _split(gm: torch.fx.GraphModule, refused: dict) -> torch.fx.GraphModule:
+    """The graph in parts, in its own order, so that random numbers are drawn in it: each part is compiled, or refused."""
+    number, part, last = 0, {}, None
+    for n in gm.graph.nodes:
+        if n in refused:
+            n.meta["refused"] = True
+        if n.op in ("call_function", "get_attr"):
+            kind = n in refused
+            if n.target is operator.getitem and n.args[0] in part:
+                part[n] = part[n.args[0]]
+                continue
+            number += last is not None and kind != last
+            part[n], last = number, kind
+    return split_module(gm, gm, lambda n: part.get(n, number), keep_original_order=True)
+
+
+class _Part(torch.nn.Module):
+    def __init__(self, part: Compiled) -> None:
+        super().__init__()
+        self.part = part
+
+    def forward(self, *args: Any) -> Any:
+        return self.part(*args)
+
+
+# ---- the backend ----
+
+def _options(options: dict | None) -> dict:
+    known = {"fast": False, "tune": False, "backend": "llvm", "threads": torch.get_num_threads() > 1}
+    wrong = set(options or {}) - set(known)
+    if wrong:
+        raise TypeError(f"backend anfora has no option {', '.join(sorted(wrong))}; it has {', '.join(known)}")
+    return {**known, **(options or {})}
+
+
+def backend(gm: torch.fx.GraphModule, example_inputs: list, *, options: dict | None = None, **more: Any) -> Callable:
+    """What torch.compile calls with a graph that it captured."""
+    from functorch.compile import make_boxed_func, min_cut_rematerialization_partition
+    chosen = _options(options)
+
+    def compiler(kind: str) -> Callable:
+        return lambda gm, args: make_boxed_func(compile_graph(gm, kind, chosen))
+    return aot_autograd(fw_compiler=compiler("forward"), bw_compiler=compiler("backward"), inference_compiler=compiler("inference"),
+                        decompositions=decompositions(), partition_fn=min_cut_rematerialization_partition,
+                        keep_inference_input_mutations=False)(gm, example_inputs)

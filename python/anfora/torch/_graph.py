@@ -1,0 +1,403 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a graph of ATen ops (torch.fx) to a program in Anfora's language: one assignment a node.
+
+    add_1: f32[2, 3] = torch.ops.aten.add.Tensor(x, y, alpha=2)     becomes     n4 = n1 + f32(2) * n2
+
+The tables in _rows*.py say what each op is. Sizes are those of one call: symbolic dims have their values by then."""
+from __future__ import annotations
+
+import functools
+import linecache
+import operator
+import re
+from typing import Any
+
+import torch
+
+from .._errors import CompileError, Finding
+from .._function import Function
+
+DTYPES = {
+    torch.bool: "bool", torch.int8: "i8", torch.int16: "i16", torch.int32: "i32", torch.int64: "i64", torch.uint8: "u8",
+    torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64", torch.float16: "f16", torch.bfloat16: "bf16",
+    torch.float32: "f32", torch.float64: "f64", torch.complex64: "c64", torch.complex128: "c128",
+}
+LOW = (torch.float16, torch.bfloat16)
+
+
+class Unsupported(Exception):
+    """An op, or an op with these arguments, that no row has."""
+
+
+class Dims(tuple):
+    """A shape, as the language writes it."""
+
+    def __str__(self) -> str:
+        return "(" + "".join(f"{d}, " for d in self) + ")"
+
+    __repr__ = __str__
+
+
+class Value(str):
+    """An operand: the name or the constant that stands for it in the program, with its element type and shape."""
+    dtype: torch.dtype
+    shape: Dims
+
+    def __new__(cls, text: str, dtype: torch.dtype, shape: Any) -> "Value":
+        self = super().__new__(cls, text)
+        self.dtype, self.shape = dtype, Dims(shape)
+        return self
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def numel(self) -> int:
+        return functools.reduce(operator.mul, self.shape, 1)
+
+
+class Expr(Value):
+    """The same of an expression: an operand only once it is bound to a name."""
+
+
+def number(x: Any, dtype: torch.dtype) -> str:
+    """A constant of an element type."""
+    name = DTYPES[dtype]
+    if dtype is torch.bool:
+        return "true" if x else "false"
+    if dtype.is_complex:
+        x = complex(x)
+        return f"{name}({_real(x.real)}, {_real(x.imag)})"
+    if dtype.is_floating_point:
+        return f"{name}({_real(float(x))})"
+    bits = torch.iinfo(dtype).bits
+    x = int(x)
+    if not torch.iinfo(dtype).min <= x <= torch.iinfo(dtype).max:  # integers wrap
+        x &= (1 << bits) - 1
+        x -= (1 << bits) if dtype.is_signed and x >> (bits - 1) else 0
+    return f"{name}({x})"
+
+
+def _real(x: float) -> str:
+    return "nan" if x != x else ("inf" if x > 0 else "-inf") if x in (float("inf"), -float("inf")) else repr(x)
+
+
+def text_of(x: Any) -> str:
+    """An attribute: numbers, booleans, texts and tuples of these."""
+    if isinstance(x, Value):
+        return x
+    if isinstance(x, bool):
+        return "true" if x else "false"
+    if isinstance(x, float):
+        return _real(x)
+    if isinstance(x, str):
+        return f'"{x}"'
+    if isinstance(x, (list, tuple)):
+        return "(" + "".join(text_of(v) + ", " for v in x) + ")"
+    return str(x)
+
+
+# ---- places ----
+
+class Place:
+    """The line of the model's source that a node came from, as the builder of programs takes places."""
+
+    def __init__(self, line: int, text: str) -> None:
+        self.lineno = self.end_lineno = line
+        self.col_offset = len(text) - len(text.lstrip())
+        self.end_col_offset = max(self.col_offset + 1, len(text.rstrip()))
+
+
+@functools.lru_cache(4096)
+def place_of(trace: str | None) -> tuple[str, Place] | None:
+    found = re.findall(r'File "([^"]+)", line (\d+)', trace or "")
+    if not found:
+        return None
+    file, line = found[-1][0], int(found[-1][1])
+    return file, Place(line, linecache.getline(file, line).rstrip("\n") or " ")
+
+
+def describe(node: Any) -> str:
+    """A node for messages: the op and where the model has it."""
+    where = place_of(node.meta.get("stack_trace"))
+    return f"{node.target}" + (f" at {where[0]}:{where[1].lineno}" if where else "")
+
+
+# ---- sizes of a call ----
+
+class Sizes:
+    """The values of the symbols in shapes, for one call."""
+
+    def __init__(self, values: dict) -> None:
+        self.values = values
+
+    def __call__(self, x: Any) -> Any:
+        if isinstance(x, (torch.SymInt, torch.SymFloat, torch.SymBool)):
+            known = x.node.maybe_as_int() if isinstance(x, torch.SymInt) else None
+            if known is not None:
+                return known
+            value = x.node.expr.xreplace(self.values)
+            return (int if isinstance(x, torch.SymInt) else float if isinstance(x, torch.SymFloat) else bool)(value)
+        return x
+
+    def dims(self, t: Any) -> Dims:
+        return Dims(self(d) for d in t.shape)
+
+
+# ---- the writer ----
+
+class Writer:
+    """Writes the program of one graph for one set of sizes.
+
+    ``inputs``: nodes whose values the host gives, in the order of the parameters. ``outputs``: for each output of the
+    graph ("node", input node), ("value", a number or None) or ("made", index, shape, order), the index among the
+    results of the program and, if memory is not to be row-major, the order of its axes."""
+
+    def __init__(self, graph: Any, attributes: Any, sizes: Sizes, keep_order: bool = True) -> None:
+        self.graph, self.attributes, self.sizes, self.keep_order = graph, attributes, sizes, keep_order
+        self.env: dict = {}
+        self.lines: list[str] = []
+        self.inputs: list = []
+        self.is_input: set = set()
+        self.outputs: list = []
+        self.results: list[str] = []
+        self.count = 0
+        self.node: Any = None
+        self.out: Any = None
+        self.places: list = []
+
+    # ---- what rows use ----
+
+    def let(self, text: str, dtype: torch.dtype, shape: Any) -> Value:
+        """Binds a name to an expression."""
+        if type(text) is Value and text.dtype == dtype:
+            return Value(text, dtype, shape)
+        name = f"n{self.count}"
+        self.count += 1
+        self.lines.append((self.node, f"{name} = {text}"))
+        return Value(name, dtype, shape)
+
+    def cast(self, x: Any, dtype: torch.dtype) -> Value:
+        """The operand in another element type; a number becomes a constant of it."""
+        if not isinstance(x, Value):
+            return Value(number(x, dtype), dtype, ())
+        if x.dtype == dtype:
+            return x
+        if x.dtype.is_complex and not dtype.is_complex and dtype is not torch.bool:
+            x = self.let(f"Real({x})", torch.float32 if x.dtype is torch.complex64 else torch.float64, x.shape)
+        if dtype is torch.bool:
+            return self.let(f"{x} != {number(0, x.dtype)}", dtype, x.shape)
+        return self.let(f"Cast({x}, dtype={DTYPES[dtype]})", dtype, x.shape)
+
+    def reshape(self, x: Value, shape: Any) -> Value:
+        shape = Dims(shape)
+        return x if x.shape == shape else self.let(f"Reshape({x}, shape={shape})", x.dtype, shape)
+
+    def broadcast(self, x: Value, shape: Any) -> Value:
+        shape = Dims(shape)
+        return x if x.shape == shape else self.let(f"BroadcastTo({x}, shape={shape})", x.dtype, shape)
+
+    def transpose(self, x: Value, axes: Any) -> Value:
+        axes = [a % max(1, x.ndim) for a in axes]
+        if axes == list(range(x.ndim)):
+            return x
+        return self.let(f"Transpose({x}, axes={Dims(axes)})", x.dtype, [x.shape[a] for a in axes])
+
+    def slice(self, x: Value, axis: int, start: int | None, stop: int | None, step: int = 1) -> Value:
+        n = x.shape[axis]
+        rounds = range(*slice(start, stop, step).indices(n))
+        if len(rounds) == n:
+            return x
+        shape = [len(rounds) if i == axis else d for i, d in enumerate(x.shape)]
+        return self.let(f"Slice({x}, start={rounds.start}, stop={rounds.stop}, step={step}, axis={axis})", x.dtype, shape)
+
+    def uses(self, i: int) -> bool:
+        """Is output i of the node read?"""
+        return any(u.op == "output" or u.target is not operator.getitem or u.args[1] == i for u in self.node.users)
+
+    def positions(self, shape: Any, strides: Any, start: int) -> Value:
+        """start + the sum of each index times its stride, for all elements of a shape."""
+        parts = [str(start)]
+        for k, (n, s) in enumerate(zip(shape, strides)):
+            line = Dims(n if i == k else 1 for i in range(len(shape)))
+            parts.append(f"Reshape(Arange(0, {n}, dtype=i64), shape={line}) * {s}")
+        return self.let(f"BroadcastTo({' + '.join(parts)}, shape={Dims(shape)})" if len(shape) else f"i64({start})", torch.int64, shape)
+
+    @staticmethod
+    def reads_memory_of(node: Any) -> bool:
+        """Does the node give a part of another tensor's memory?"""
+        return node.op == "call_function" and isinstance(node.target, torch._ops.OpOverload) and node.target.is_view and \
+            node.target._schema.name not in ("aten::view", "aten::detach", "aten::alias", "aten::unsqueeze", "aten::squeeze")
+
+    # ---- values ----
+
+    def spec(self, meta: Any) -> Any:
+        """What is known of a result: a Value without a name, or a list of them; numbers as they are in this call."""
+        if isinstance(meta, torch.Tensor):
+            if meta.dtype not in DTYPES:
+                raise Unsupported(f"element type {meta.dtype}")
+            return Value("", meta.dtype, self.sizes.dims(meta))
+        if isinstance(meta, (list, tuple)):
+            return [self.spec(m) for m in meta]
+        return self.sizes(meta)
+
+    def argument(self, a: Any) -> Any:
+        if isinstance(a, torch.fx.Node):
+            if self.env[a] is None and a.meta.get("val") is not None:
+                raise Unsupported(f"its operand {a} is not made here")
+            return self.env[a]
+        if isinstance(a, (list, tuple)):
+            return [self.argument(x) for x in a]
+        if isinstance(a, slice):
+            return slice(*map(self.argument, (a.start, a.stop, a.step)))
+        return self.sizes(a)
+
+    # ---- nodes ----
+
+    def run(self) -> None:
+        for node in self.graph.nodes:
+            self.node = node
+            try:
+                getattr(self, node.op)(node)
+            except Unsupported as e:
+                place = place_of(node.meta.get("stack_trace"))
+                at = (place[0], place[1].lineno, place[1].col_offset + 1) if place else ()
+                raise CompileError([Finding("", f"{node.target} is not supported: {e}", *at)], "ANF_UNSUPPORTED") from None
+
+    def run_all(self) -> dict:
+        """Writes what can be written; gives the nodes that cannot, and why."""
+        refused = {}
+        for node in self.graph.nodes:
+            self.node = node
+            try:
+                getattr(self, node.op)(node)
+            except Unsupported as e:
+                refused[node] = str(e)
+                try:
+                    self.env[node] = self._unnamed(self.spec(node.meta["val"]))
+                except Unsupported:
+                    self.env[node] = None
+        return refused
+
+    def _unnamed(self, out: Any) -> Any:
+        return [self._unnamed(o) for o in out] if isinstance(out, list) else out
+
+    def given(self, node: Any) -> None:
+        """A value that the host gives."""
+        self.out = self.spec(node.meta["val"])
+        name = f"a{len(self.inputs)}"
+        self.inputs.append(node)
+        self.is_input.add(node)
+        self.env[node] = Value(name, self.out.dtype, self.out.shape)
+
+    def placeholder(self, node: Any) -> None:
+        meta = node.meta["val"]
+        if isinstance(meta, torch.Tensor):
+            self.given(node)
+        else:
+            self.env[node] = self.sizes(meta)
+
+    def get_attr(self, node: Any) -> None:
+        self.given(node)
+
+    def call_function(self, node: Any) -> None:
+        from ._table import RANDOM, row_of
+        if node.target is operator.getitem:
+            self.env[node] = self.env[node.args[0]][node.args[1]]
+        elif node.target in RANDOM:
+            self.given(node)
+        elif not isinstance(node.target, torch._ops.OpOverload):
+            self.env[node] = node.target(*self.argument(node.args), **{k: self.argument(v) for k, v in node.kwargs.items()})
+        else:
+            self.out = self.spec(node.meta["val"])
+            row = row_of(node.target)
+            if row is None:
+                raise Unsupported("no row has it")
+            self.env[node] = self._result(row(self, **self.bound(node)), self.out)
+
+    def bound(self, node: Any) -> dict:
+        """The arguments by the names that the schema has for them."""
+        schema = node.target._schema.arguments
+        values = {}
+        for i, a in enumerate(schema):
+            x = node.args[i] if i < len(node.args) else node.kwargs.get(a.name, a.default_value)
+            values["self_" if a.name == "self" else a.name] = self.argument(x)
+        return values
+
+    def _result(self, r: Any, out: Any) -> Any:
+        if isinstance(out, list):
+            return [self._result(x, o) if x is not None else None for x, o in zip(r, out)]
+        if not isinstance(out, Value):
+            return out if r is None else r
+        shaped = isinstance(r, Value)
+        if isinstance(r, Expr):
+            r = self.let(r, r.dtype, r.shape)
+        if shaped and r.shape != out.shape:
+            r = self.reshape(r, out.shape)
+        if shaped and r.dtype != out.dtype:
+            r = self.cast(r, out.dtype)
+        return self.let(r, out.dtype, out.shape)
+
+    # ---- results ----
+
+    def output(self, node: Any) -> None:
+        made: dict = {}
+        flat = node.args[0] if isinstance(node.args[0], (list, tuple)) else [node.args[0]]
+        for x in flat:
+            if not isinstance(x, torch.fx.Node):
+                self.outputs.append(("value", self.sizes(x)))
+            elif x in self.is_input:
+                self.outputs.append(("node", x))
+            elif not isinstance(self.env[x], Value):
+                self.outputs.append(("value", self.env[x]))
+            else:
+                if x not in made:
+                    made[x] = self._made(self.env[x], x.meta["val"])
+                self.outputs.append(made[x])
+
+    def _made(self, v: Value, meta: Any) -> tuple:
+        order = self._order(meta) if self.keep_order else None
+        shape = v.shape
+        if order is not None:
+            v = self.transpose(v, order)
+        if not v.ndim:
+            v = self.reshape(v, (1,))
+        self.results.append(v)
+        return "made", len(self.results) - 1, shape, order and [order.index(i) for i in range(len(order))]
+
+    def _order(self, meta: Any) -> list[int] | None:
+        """The axes from the outermost in memory to the innermost, if that is not their own order."""
+        if meta.layout is not torch.strided or meta.is_contiguous():
+            return None
+        strides, dims = [self.sizes(s) for s in meta.stride()], self.sizes.dims(meta)
+        order = sorted(range(len(dims)), key=lambda i: (-strides[i], -dims[i]))
+        step = 1
+        for i in reversed(order):
+            if dims[i] != 1 and strides[i] != step:
+                return None  # not dense
+            step *= max(1, dims[i])
+        return order if order != sorted(order) else None
+
+    # ---- the text ----
+
+    def write(self, b: Any, name: str) -> str:
+        parts = [f"def {name}({', '.join(f'a{i}' for i in range(len(self.inputs)))}) {{\n"]
+        for node, line in self.lines:
+            place = place_of(node.meta.get("stack_trace"))
+            left, right = line.split(" = ", 1)
+            parts.append(f"  {left} = {b.mark(*place) if place else ''}{right}\n")
+        parts.append(f"  ({''.join(r + ', ' for r in self.results)})\n}}\n")
+        return "".join(parts)
+
+
+class Traced(Function):
+    """The compiled function of one graph for one set of sizes; takes and gives tensors without names."""
+
+    def __init__(self, name: str, writer: Writer, **options: Any) -> None:
+        super().__init__(name, len(writer.inputs), **options)
+        self.writer = writer
+
+    def _root(self, b: Any, statics: dict, shapes: list) -> tuple[str, list[str]]:
+        root = b.unit(self, self.__name__, lambda u: self.writer.write(b, f"\ue001{u.number}\ue002"))
+        return root, [f"a{i}" for i in range(len(self.writer.inputs))]

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rows: reading and replacing parts that tensors of indices name."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ._graph import Dims, Unsupported, Value, number
+from ._table import row
+
+MODES = {None: "update", "add": "add", "sum": "add", "multiply": "mul", "prod": "mul", "amax": "max", "amin": "min"}
+
+
+# ---- lists of indices ----
+
+def _indices(x: Value, indices: list) -> list:
+    """One for each dim of x, None: all of it."""
+    for i in indices:
+        if i is not None and i.dtype in (torch.bool, torch.uint8):
+            raise Unsupported("a mask takes parts of it, whose number is not known")
+    return list(indices) + [None] * (x.ndim - len(indices))
+
+
+@row("index.Tensor", "_unsafe_index.Tensor")
+def index(g: Any, self_: Value, indices: list) -> Any:
+    at = _indices(self_, indices)
+    used = [i for i in at if i is not None]
+    if not used:
+        return self_
+    if not self_.numel and g.out.numel:
+        raise Unsupported("it indexes a tensor without elements")
+    at = [":" if i is None else g.cast(i, torch.int64) for i in at]
+    while at[-1] == ":":
+        at.pop()
+    return f"{self_}[{', '.join(at)}]"
+
+
+@row("index_put", "_unsafe_index_put", "_index_put_impl")
+def index_put(g: Any, self_: Value, indices: list, values: Value, accumulate: bool, unsafe: bool = False) -> Any:
+    values = g.cast(values, self_.dtype)
+    if len(indices) == 1 and indices[0] is not None and indices[0].dtype is torch.bool and values.numel == 1:
+        mask = g.reshape(indices[0], indices[0].shape + (1,) * (self_.ndim - indices[0].ndim))
+        value = g.reshape(values, ())
+        return f"Where({mask}, {f'{self_} + {value}' if accumulate else value}, {self_})"
+    at = _indices(self_, indices)
+    dims = [k for k, i in enumerate(at) if i is not None]
+    if not dims:
+        new = g.broadcast(values, self_.shape)
+        return f"{self_} + {new}" if accumulate else new
+    rest = [k for k in range(self_.ndim) if k not in dims]
+    shape = torch.broadcast_shapes(*(at[k].shape for k in dims))
+    adjacent = dims == list(range(dims[0], dims[-1] + 1))
+    first = dims[0] if adjacent else 0  # where the dims of the indices are in the part that is replaced
+    part = [self_.shape[k] for k in rest]
+    part[first:first] = shape
+    values = g.transpose(g.broadcast(values, part), [*range(first, first + len(shape)), *range(first), *range(first + len(shape), len(part))])
+    columns = [g.broadcast(g.cast(at[k], torch.int64), shape) for k in dims]
+    where = g.let(f"Stack({', '.join(columns)}, axis={len(shape)})", torch.int64, (*shape, len(dims)))
+    x = g.transpose(self_, dims + rest)
+    r = g.let(f'ScatterNd({x}, {where}, {values}, mode="{"add" if accumulate else "update"}")', x.dtype, x.shape)
+    return g.transpose(r, [(dims + rest).index(k) for k in range(self_.ndim)])
+
+
+@row("take")
+def take(g: Any, self_: Value, index: Value) -> Any:
+    return f"Take(Reshape({self_}, shape=(-1,)), {g.cast(index, torch.int64)}, axis=0)"
+
+
+# ---- along one axis ----
+
+def _line(g: Any, x: Any) -> Any:
+    return g.reshape(x, (1,)) if isinstance(x, Value) and not x.ndim else x
+
+
+@row("gather")
+def gather(g: Any, self_: Value, dim: int, index: Value, sparse_grad: bool) -> Any:
+    x, i = _line(g, self_), _line(g, g.cast(index, torch.int64))
+    dim %= x.ndim
+    for k in range(x.ndim):
+        if k != dim and i.shape[k] != x.shape[k]:
+            x = g.slice(x, k, 0, i.shape[k])
+    return g.let(f"TakeAlongAxis({x}, {i}, axis={dim})", x.dtype, i.shape)
+
+
+def _written(g: Any, x: Value, dim: int, index: Value, values: Any, mode: str) -> Value:
+    """x with values written along an axis, in the corner that the index covers."""
+    x, index, values = _line(g, x), _line(g, g.cast(index, torch.int64)), _line(g, g.cast(values, x.dtype))
+    if not index.numel:
+        return x
+    dim %= x.ndim
+    part, corner = x, [k for k in range(x.ndim) if k != dim and index.shape[k] != x.shape[k]]
+    for k in corner:
+        part = g.slice(part, k, 0, index.shape[k])
+    for k in range(values.ndim):
+        values = g.slice(values, k, 0, index.shape[k]) if values.shape[k] > index.shape[k] else values
+    values = g.broadcast(values, index.shape)
+    new = g.let(f'WriteAlongAxis({part}, {index}, {values}, axis={dim}, mode="{mode}")', x.dtype, part.shape)
+    return _put_corner(g, x, new, corner)
+
+
+def _put_corner(g: Any, x: Value, new: Value, corner: list) -> Value:
+    if not corner:
+        return new
+    k = corner[0]
+    part = g.slice(x, k, 0, new.shape[k])
+    inner = _put_corner(g, part, new, corner[1:])
+    return g.let(f"SliceUpdate({x}, {inner}, start=0, stop={new.shape[k]}, axis={k})", x.dtype, x.shape)
+
+
+@row("scatter.src", "scatter.value", "scatter.reduce", "scatter.value_reduce")
+def scatter(g: Any, self_: Value, dim: int, index: Value, src: Any = None, value: Any = None, reduce: Any = None) -> Any:
+    return _written(g, self_, dim, index, value if src is None else src, MODES[reduce])
+
+
+@row("scatter_add")
+def scatter_add(g: Any, self_: Value, dim: int, index: Value, src: Value) -> Any:
+    return _written(g, self_, dim, index, src, "add")
+
+
+def _started(g: Any, x: Value, dim: int, index: Value, reduce: str, put: Any) -> Value:
+    """x with the neutral element where the index points, for reductions that leave it out."""
+    low, high = (-math.inf, math.inf) if x.dtype.is_floating_point else (torch.iinfo(x.dtype).min, torch.iinfo(x.dtype).max)
+    neutral = {"sum": 0, "mean": 0, "prod": 1, "amax": low, "amin": high}[reduce]
+    return put(g, x, dim, index, neutral, "update")
+
+
+def _reduced(g: Any, x: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool, put: Any) -> Any:
+    if x.dtype is torch.bool:
+        raise Unsupported("it reduces truth values")
+    start = x if include_self else _started(g, x, dim, index, reduce, put)
+    if reduce != "mean":
+        return put(g, start, dim, index, src, MODES[reduce])
+    total = put(g, start, dim, index, src, "add")
+    ones = g.let(f"Full({number(1 if include_self else 0, x.dtype)}, shape={x.shape})", x.dtype, x.shape)
+    count = put(g, ones, dim, index, 1, "add")
+    count = g.let(f"Maximum({count}, {number(1, x.dtype)})", x.dtype, count.shape)
+    return f"{total} / {count}" if x.dtype.is_floating_point else f"FloorDiv({total}, {count})"
+
+
+@row("scatter_reduce.two")
+def scatter_reduce(g: Any, self_: Value, dim: int, index: Value, src: Value, reduce: str, include_self: bool) -> Any:
+    return _reduced(g, self_, dim, index, src, reduce, include_self, _written)
+
+
+def _rows(g: Any, x: Value, dim: int, index: Value, values: Any, mode: str) -> Value:
+    """x with whole rows written along an axis."""
+    x = _line(g, x)
+    dim %= x.ndim
+    index = _line(g, g.cast(index, torch.int64))
+    values = g.broadcast(_line(g, g.cast(values, x.dtype)), [index.numel if k == dim else d for k, d in enumerate(x.shape)])
+    return g.let(f'IndexWrite({x}, {index}, {values}, axis={dim}, mode="{mode}")', x.dtype, x.shape)
+
+
+@row("index_add")
+def index_add(g: Any, self_: Value, dim: int, index: Value, source: Value, alpha: Any) -> Any:
+    source = g.cast(source, self_.dtype)
+    if alpha != 1:
+        source = g.let(f"{source} * {number(alpha, self_.dtype)}", self_.dtype, source.shape)
+    return _rows(g, self_, dim, index, source, "add")
+
+
+@row("index_copy")
+def index_copy(g: Any, self_: Value, dim: int, index: Value, source: Value) -> Any:
+    return _rows(g, self_, dim, index, source, "update")
+
+
+@row("index_fill.int_Scalar", "index_fill.int_Tensor")
+def index_fill(g: Any, self_: Value, dim: int, index: Value, value: Any) -> Any:
+    return _rows(g, self_, dim, index, value, "update")
+
+
+@row("index_reduce")
+def index_reduce(g: Any, self_: Value, dim: int, index: Value, source: Value, reduce: str, include_self: bool) -> Any:
+    return _reduced(g, self_, dim, index, source, reduce, include_self, _rows)

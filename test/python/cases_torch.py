@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""anfora.torch beside eager PyTorch. Without PyTorch each case says so and is skipped."""
+import contextlib
+import importlib.util
+import io
+import os
+
+os.environ.setdefault("ANFORA_CACHE", "off")
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+if HAS_TORCH:
+    import torch
+    from torch import nn
+    import anfora.torch as at
+    import anfora.torch._backend as backend
+
+
+class Skip(Exception):
+    """A case that cannot run here."""
+
+
+def need_torch():
+    if not HAS_TORCH:
+        raise Skip("PyTorch is not installed")
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    at.fallbacks.clear()
+
+
+def close(a, b, tol=1e-9):
+    assert a.dtype == b.dtype and a.shape == b.shape, (a.dtype, a.shape, b.dtype, b.shape)
+    assert torch.allclose(a, b, rtol=tol, atol=tol, equal_nan=True), (a - b).abs().max()
+
+
+def same_training(make, *xs, tol=1e-9, options=None):
+    """Values, gradients, buffers and inference of a module, compiled and eager."""
+    eager, other = make().double(), make().double()
+    other.load_state_dict(eager.state_dict())
+    compiled = torch.compile(other, backend="anfora", options=options)
+    results = []
+    for f in (eager, compiled):
+        torch.manual_seed(1)
+        inputs = [x.clone().requires_grad_(x.is_floating_point()) for x in xs]
+        y = f(*inputs)
+        (y * torch.cos(torch.arange(y.numel(), dtype=y.dtype)).reshape(y.shape)).sum().backward()
+        results.append([y, *(x.grad for x in inputs if x.requires_grad)])
+    for a, b in zip(*results):
+        close(a, b, tol)
+    for p, q in zip(eager.parameters(), other.parameters()):
+        close(p.grad, q.grad, tol)
+    for p, q in zip(eager.buffers(), other.buffers()):
+        close(p, q, tol)
+    eager.eval(), other.eval()
+    with torch.no_grad():
+        close(eager(*xs), compiled(*xs), tol)
+    assert not at.fallbacks, at.fallbacks
+
+
+def test_perceptron():
+    need_torch()
+    same_training(lambda: nn.Sequential(nn.Linear(5, 8), nn.ReLU(), nn.Linear(8, 3), nn.GELU()), torch.randn(4, 5).double())
+
+
+def test_convolutions_and_batch_norm():
+    need_torch()
+    same_training(lambda: nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1, stride=2), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2), nn.ConvTranspose2d(4, 6, 2, stride=2),
+        nn.GroupNorm(2, 6), nn.SiLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(24, 3)), torch.randn(2, 3, 16, 16).double())
+
+
+def test_attention_with_eagers_dropout():
+    need_torch()
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm, self.attention = nn.LayerNorm(16), nn.MultiheadAttention(16, 4, batch_first=True)
+            self.mlp = nn.Sequential(nn.Linear(16, 32), nn.GELU(), nn.Dropout(0.25), nn.Linear(32, 16))
+
+        def forward(self, x):
+            h = self.norm(x)
+            x = x + self.attention(h, h, h, need_weights=False)[0]
+            return x + self.mlp(self.norm(x))
+    same_training(Block, torch.randn(2, 7, 16).double())
+
+
+def test_embedding_and_loss():
+    need_torch()
+
+    class Words(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table, self.out = nn.Embedding(11, 6, padding_idx=0), nn.Linear(6, 11)
+
+        def forward(self, ids):
+            y = self.out(self.table(ids)[:, :-1])
+            return nn.functional.cross_entropy(y.reshape(-1, 11), ids[:, 1:].reshape(-1), ignore_index=3).reshape(1)
+    same_training(Words, torch.randint(0, 11, (3, 5)))
+
+
+def test_views_and_mutation():
+    need_torch()
+
+    def f(x, y):
+        x.add_(1)
+        z = x.t()
+        z[0] = y
+        return z, x.view(-1)[1:], y
+    a, b = torch.randn(3, 3), torch.randn(3, 3)
+    y = torch.randn(3)
+    b.copy_(a)
+    want, got = f(a, y), torch.compile(f, backend="anfora")(b, y)
+    close(a, b, 1e-6)
+    for v, w in zip(want, got):
+        close(v, w, 1e-6)
+        assert v.stride() == w.stride()
+    want[1].mul_(2), got[1].mul_(2)
+    close(a, b, 1e-6)  # the results are parts of the argument
+
+
+def test_batches_of_any_size():
+    need_torch()
+    model = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Flatten(), nn.Linear(8, 2))
+    compiled = torch.compile(model, backend="anfora", dynamic=True)
+    frames = torch._dynamo.utils.counters
+    frames.clear()
+    for n in (3, 7, 4, 7):
+        x = torch.randn(n, 5)
+        close(model(x), compiled(x), 1e-6)
+        compiled(x).sum().backward()
+    assert frames["stats"]["unique_graphs"] == 1
+
+
+def test_random_numbers_are_eagers():
+    need_torch()
+
+    def f(x):
+        return x + torch.rand(4), torch.randn_like(x) * x, torch.randint(0, 9, (5,)), torch.bernoulli(x.sigmoid() * 0 + 0.5) * 0
+    x = torch.randn(4)
+    compiled = torch.compile(f, backend="anfora")
+    with contextlib.redirect_stderr(io.StringIO()):
+        torch.manual_seed(3)
+        want = f(x)
+        torch.manual_seed(3)
+        got = compiled(x)
+    for v, w in zip(want[:3], got[:3]):
+        close(v, w, 1e-7)
+
+
+def test_fallbacks_are_counted_and_named():
+    need_torch()
+
+    def f(x):
+        return torch.linalg.eigvalsh(x @ x.t()) + 1
+    said = io.StringIO()
+    x = torch.randn(3, 3).double()
+    with contextlib.redirect_stderr(said):
+        got = torch.compile(f, backend="anfora")(x)
+    close(f(x), got)
+    assert "_linalg_eigh" in said.getvalue() and "cases_torch.py:" in said.getvalue(), said.getvalue()
+    assert sum(at.fallbacks.values()) == 1
+
+
+def test_options():
+    need_torch()
+    same_training(lambda: nn.Linear(3, 2), torch.randn(2, 3).double(), options={"threads": False})
+    try:
+        torch.compile(nn.Linear(2, 2), backend="anfora", options={"wrong": 1})(torch.randn(1, 2))
+        raise AssertionError("an option that is not known was taken")
+    except Exception as e:
+        assert "no option wrong" in str(e)
+
+
+def test_no_row_is_written_twice():
+    need_torch()
+    from anfora.torch import _table
+    _table.row_of(torch.ops.aten.add.Tensor)
+    tables = [_table.ROWS, _table.POINTWISE, _table.COMPARE, _table.PLAIN]
+    names = [n for t in tables for n in t]
+    assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1]
+    for n in names:  # each is an op that there is
+        space, name = n.split(".", 1) if n.startswith("prims.") else ("aten", n)
+        assert hasattr(getattr(torch.ops, space), name.split(".")[0]), n
