@@ -86,6 +86,8 @@ PyTypeObject *array_make_type(core *c, PyObject *module);
 /* ---- dlpack.c ---- */
 PyObject *dlpack_export(array *a, bool versioned);
 array *dlpack_import(core *c, PyObject *o);
+PyObject *dlpack_lend(PyObject *module, PyObject *tensor);
+PyObject *dlpack_give(PyObject *module, PyObject *args);
 
 /* ---- program.c: programs, and functions compiled from them ---- */
 typedef struct program {

@@ -201,14 +201,18 @@ static array *taken(core *c, const dl_tensor *t, void *lent, void (*release)(voi
   return a;
 }
 
+static array *from_versioned(core *c, dl_versioned *m) {
+  if (m->major == 1) return taken(c, &m->t, m, release_versioned, (m->flags & DL_READONLY) != 0);
+  unsigned major = (unsigned)m->major;
+  release_versioned(m);
+  return (array *)PyErr_Format(PyExc_BufferError, "DLPack version %u is not known", major);
+}
+
 static array *from_capsule(core *c, PyObject *capsule) {
   if (PyCapsule_IsValid(capsule, "dltensor_versioned")) {
     dl_versioned *m = (dl_versioned *)PyCapsule_GetPointer(capsule, "dltensor_versioned");
     if (PyCapsule_SetName(capsule, "used_dltensor_versioned") < 0) return NULL;
-    if (m->major == 1) return taken(c, &m->t, m, release_versioned, (m->flags & DL_READONLY) != 0);
-    unsigned major = (unsigned)m->major;
-    release_versioned(m);
-    return (array *)PyErr_Format(PyExc_BufferError, "DLPack version %u is not known", major);
+    return from_versioned(c, m);
   }
   if (!PyCapsule_IsValid(capsule, "dltensor")) {
     PyErr_SetString(PyExc_BufferError,
@@ -232,4 +236,52 @@ array *dlpack_import(core *c, PyObject *o) {
   array *a = capsule ? from_capsule(c, capsule) : NULL;
   Py_XDECREF(capsule);
   return a;
+}
+
+/* ---- the C functions of a class of tensors, without capsules and their checks ---- */
+
+typedef struct dl_exchange {
+  uint32_t major, minor;
+  struct dl_exchange *older;
+  void *allocate;
+  int (*from_object)(void *tensor, dl_versioned **m); // -1 with an exception set
+  int (*to_object)(dl_versioned *m, void **tensor);   // takes m over if it succeeds
+} dl_exchange;
+
+/* NULL with an exception if the class has no such functions of version 1. */
+static const dl_exchange *exchange_of(PyObject *type) {
+  PyObject *capsule = PyObject_GetAttrString(type, "__dlpack_c_exchange_api__");
+  const dl_exchange *x =
+      capsule ? (const dl_exchange *)PyCapsule_GetPointer(capsule, "dlpack_exchange_api") : NULL;
+  Py_XDECREF(capsule);
+  while (x && x->major > 1) x = x->older;
+  if (x && x->from_object && x->to_object) return x;
+  if (!PyErr_Occurred())
+    PyErr_SetString(PyExc_BufferError, "the class has no functions of DLPack's version 1");
+  return NULL;
+}
+
+/* lend(tensor): its memory as an array, even if gradients are recorded for it */
+PyObject *dlpack_lend(PyObject *module, PyObject *tensor) {
+  const dl_exchange *x = exchange_of((PyObject *)Py_TYPE(tensor));
+  dl_versioned *m = NULL;
+  if (!x || x->from_object(tensor, &m) != 0 || !m) return NULL;
+  return (PyObject *)from_versioned(core_of(module), m);
+}
+
+/* give(array, class): a tensor of the class in the array's memory */
+PyObject *dlpack_give(PyObject *module, PyObject *args) {
+  core *c = core_of(module);
+  PyObject *a, *type;
+  if (!PyArg_ParseTuple(args, "O!O", c->array_type, &a, &type)) return NULL;
+  const dl_exchange *x = exchange_of(type);
+  loan *l = x ? (loan *)calloc(1, sizeof *l) : NULL;
+  if (!l) return x ? PyErr_NoMemory() : NULL;
+  l->array = Py_NewRef(a);
+  l->u.versioned = (dl_versioned){.major = 1, .minor = 1, .user = l, .deleter = delete_versioned};
+  describe((array *)a, l, &l->u.versioned.t);
+  void *tensor = NULL;
+  if (x->to_object(&l->u.versioned, &tensor) == 0 && tensor) return (PyObject *)tensor;
+  give_back(l);
+  return NULL;
 }

@@ -15,6 +15,7 @@ from torch._decomp import decomposition_table
 from torch._dynamo.backends.common import aot_autograd
 from torch.fx.passes.split_module import split_module
 
+from .. import _core
 from ._graph import Sizes, Traced, Writer, describe
 from ._table import RANDOM, has_row
 
@@ -30,7 +31,7 @@ def decompositions() -> dict:
     kept = {"aten::bernoulli", "aten::uniform", "aten::normal", "aten::exponential", "aten::rand",
             "aten::randn", "aten::randint", "aten::rand_like", "aten::randn_like"}
     theirs = {op: f for op, f in decomposition_table.items()
-              if isinstance(op, torch._ops.OpOverload) and op not in RANDOM and op._schema.name not in kept and not has_row(op)}
+              if isinstance(op, torch._ops.OpOverload) and not op._schema.is_mutable and op not in RANDOM and op._schema.name not in kept and not has_row(op)}
     return {**theirs, aten.native_dropout.default: dropout}
 
 
@@ -111,7 +112,7 @@ class Code:
         out = []
         for kind, *more in self.plan:
             if kind == "made":
-                x = torch.from_dlpack(made[more[0]])
+                x = _core.give(made[more[0]], torch.Tensor)
                 out.append(x.reshape(()) if more[1] == () else x if more[2] is None else x.permute(more[2]))
             else:
                 out.append(given[more[0]] if kind == "given" else more[0])
@@ -119,12 +120,10 @@ class Code:
 
 
 def lent(x: torch.Tensor) -> Any:
-    """A tensor whose memory a call may read."""
-    if x.requires_grad:
-        x = x.detach()
+    """A tensor's memory, which a call may read."""
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()
-    return x if x.is_contiguous() else x.contiguous()
+    return _core.lend(x if x.is_contiguous() else x.contiguous())
 
 
 def _drawn(node: Any, sizes: Sizes) -> Callable[[], torch.Tensor]:

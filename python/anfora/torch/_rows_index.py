@@ -68,10 +68,24 @@ def take(g: Any, self_: Value, index: Value) -> Any:
     return f"Take(Reshape({self_}, shape=(-1,)), {g.cast(index, torch.int64)}, axis=0)"
 
 
+@row("put")
+def put(g: Any, self_: Value, index: Value, source: Value, accumulate: bool) -> Any:
+    x, i = g.reshape(self_, (self_.numel,)), g.reshape(g.cast(index, torch.int64), (index.numel,))
+    values = g.reshape(g.cast(source, x.dtype), (index.numel,))
+    return g.let(f'IndexWrite({x}, {i}, {values}, axis=0, mode="{"add" if accumulate else "update"}")', x.dtype, x.shape)
+
+
 # ---- along one axis ----
 
 def _line(g: Any, x: Any) -> Any:
     return g.reshape(x, (1,)) if isinstance(x, Value) and not x.ndim else x
+
+
+@row("index_select")
+def index_select(g: Any, self_: Value, dim: int, index: Value) -> Any:
+    x, i = _line(g, self_), _line(g, g.cast(index, torch.int64))
+    dim %= x.ndim
+    return g.let(f"Take({x}, {i}, axis={dim})", x.dtype, [i.numel if k == dim else d for k, d in enumerate(x.shape)])
 
 
 @row("gather")

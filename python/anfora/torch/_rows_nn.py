@@ -295,6 +295,23 @@ def attention_backward(g: Any, grad_out: Value, query: Value, key: Value, value:
             g.let(f"MatMul({p}, {dy}, ta=true)", s.dtype, value.shape)]
 
 
+# ---- padding ----
+
+@row("replication_pad1d_backward", "replication_pad2d_backward", "replication_pad3d_backward")
+def replication_backward(g: Any, grad_output: Value, self_: Value, padding: list) -> Any:
+    """Each border that was repeated adds to the first, or the last, of what it was repeated from."""
+    x = grad_output
+    for k in range(len(padding) // 2):
+        axis, before, after = x.ndim - 1 - k, padding[2 * k], padding[2 * k + 1]
+        if before < 0 or after < 0:
+            raise Unsupported("it cuts borders off")
+        n = self_.shape[axis]
+        at = g.let(f"Clip(Arange(0, {x.shape[axis]}, dtype=i64) - {before}, i64(0), i64({n - 1}))", torch.int64, (x.shape[axis],))
+        shape = [n if i == axis else d for i, d in enumerate(x.shape)]
+        x = g.let(f'IndexWrite(Zeros(shape={Dims(shape)}, dtype={DTYPES[x.dtype]}), {at}, {x}, axis={axis}, mode="add")', x.dtype, shape)
+    return x
+
+
 # ---- interpolation ----
 
 @row("upsample_bilinear2d_backward", "upsample_linear1d_backward", "upsample_trilinear3d_backward")

@@ -18,6 +18,22 @@ def absolute(g: Any, self_: Value) -> Any:
     return Expr(f"Abs({self_})", g.out.dtype, g.out.shape)
 
 
+@row("sgn")
+def sgn(g: Any, self_: Value) -> Any:
+    if not self_.dtype.is_complex:
+        return f"Sign({g.cast(self_, g.out.dtype)})"
+    zero, size = number(0, self_.dtype), f"MakeComplex(Abs({self_}), ZerosLike(Abs({self_})))"
+    return f"Where({self_} == {zero}, {self_}, {self_} / {size})"
+
+
+@row("hardsigmoid_backward")
+def hardsigmoid_backward(g: Any, grad_output: Value, self_: Value) -> Any:
+    sixth = 0.16666667163372040 if g.out.dtype is torch.float64 else 1 / 6  # PyTorch's sixth has the digits of a float
+    t = g.out.dtype
+    inside = f"LogicalAnd({self_} > {number(-3, t)}, {self_} < {number(3, t)})"
+    return f"Where({inside}, {grad_output} * {number(sixth, t)}, {number(0, t)})"
+
+
 @row("prims.convert_element_type")
 def convert(g: Any, a: Value, dtype: Any) -> Any:
     return g.cast(a, dtype)
@@ -258,8 +274,8 @@ def constant_pad(g: Any, self_: Value, pad: list, value: Any) -> Any:
     for i, (a, b) in enumerate(widths):
         if a < 0 or b < 0:
             x = g.slice(x, i, max(0, -a), x.shape[i] - max(0, -b))
-    ends = ", ".join(f"({max(0, a)}, {max(0, b)})" for a, b in widths)
-    return f"Pad({x}, pad_width=({ends},), value={number(value, x.dtype)})" if x.ndim else x
+    ends = Dims(max(0, n) for ends in widths for n in ends)
+    return f"Pad({x}, pad_width={ends}, value={number(value, x.dtype)})" if x.ndim else x
 
 
 @row("as_strided")
@@ -305,8 +321,9 @@ def axes_of(x: Value, dim: Any) -> str:
 def reduced(g: Any, op: str, x: Value, dim: Any, more: str = "") -> str:
     if not x.ndim:
         x, dim = g.reshape(x, (1,)), 0
+    axis = str(int(dim) % x.ndim) if op.startswith("Arg") and dim is not None else axes_of(x, dim)
     keep = g.out[0].ndim if isinstance(g.out, list) else g.out.ndim
-    return f"{op}({x}, axis={axes_of(x, dim)}, keepdims={'true' if keep == x.ndim and dim is not None else 'false'}{more})"
+    return f"{op}({x}, axis={axis}, keepdims={'true' if keep == x.ndim and dim is not None else 'false'}{more})"
 
 
 def reduction(op: str, cast: bool, typed: bool = False) -> Any:

@@ -12,6 +12,7 @@ Ops without a row are taken apart by PyTorch's own decompositions."""
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any, Callable
 
 import torch
@@ -26,8 +27,8 @@ POINTWISE = {
     "atanh": "Atanh({self})", "ceil": "Ceil({self})", "cos": "Cos({self})", "cosh": "Cosh({self})", "digamma": "Digamma({self})",
     "erf": "Erf({self})", "erfc": "Erfc({self})", "exp": "Exp({self})", "exp2": "Exp2({self})", "expm1": "Expm1({self})",
     "floor": "Floor({self})", "lgamma": "Lgamma({self})", "log": "Log({self})", "log10": "Log10({self})", "log1p": "Log1p({self})",
-    "log2": "Log2({self})", "neg": "Neg({self})", "reciprocal": "Reciprocal({self})", "relu": "Relu({self})", "round": "Round({self})",
-    "rsqrt": "Rsqrt({self})", "sgn": "Sign({self})", "sigmoid": "Sigmoid({self})", "sign": "Sign({self})", "silu": "Silu({self})",
+    "log2": "Log2({self})", "neg": "Neg({self})", "reciprocal": "Reciprocal({self})", "relu": "Relu({self})", "round.default": "Round({self})",
+    "rsqrt": "Rsqrt({self})", "sigmoid": "Sigmoid({self})", "sign": "Sign({self})", "silu": "Silu({self})",
     "sin": "Sin({self})", "sinh": "Sinh({self})", "sqrt": "Sqrt({self})", "square": "Square({self})", "tan": "Tan({self})",
     "tanh": "Tanh({self})", "trunc": "Trunc({self})", "bitwise_not": "BitNot({self})", "conj_physical": "Conj({self})",
     "_conj": "Conj({self})", "fill": "BroadcastTo({value}, shape={out.shape})", "special_erfcx": "Exp(Square({self})) * Erfc({self})",
@@ -71,7 +72,7 @@ PLAIN = {
     # linear algebra
     "inverse": "Inverse({self})",
     # parts
-    "index_select": "Take({self}, {index}, axis={dim})", "embedding": "Take({weight}, {indices}, axis=0)",
+    "embedding": "Take({weight}, {indices}, axis=0)",
     "tril": "Tril({self}, k={diagonal})", "triu": "Triu({self}, k={diagonal})",
 }
 # What the host gives: nothing in a program decides them but the generator's state, so eager's numbers are met
@@ -101,6 +102,18 @@ class Output:
 
     def __init__(self, out: Value) -> None:
         self.shape, self.dtype, self.type, self.ndim = out.shape, out.dtype, DTYPES.get(out.dtype), out.ndim
+
+
+# Arguments that say nothing about values, or what the traced result says too
+SILENT = set("""alpha dtype layout device pin_memory memory_format non_blocking implicit size shape m padding_idx scale_grad_by_freq
+    sparse dim copy physical_layout stride start_dim end_dim""".split())
+
+
+def checked(target: Any, template: str, row: Row) -> Row | None:
+    """The row, if its template reads each argument of the overload."""
+    read = set(re.findall(r"\{(\w+)", template))
+    missing = {a.name for a in target._schema.arguments} - read - SILENT
+    return None if missing else row
 
 
 def _fill(template: str, values: dict) -> str:
@@ -163,7 +176,7 @@ def row_of(target: Any) -> Row | None:
     for key in (f"{prefix}{name}.{overload}", prefix + name):
         for table, kind in ((ROWS, None), (POINTWISE, pointwise), (COMPARE, compare), (PLAIN, plain)):
             if key in table:
-                return table[key] if kind is None else kind(table[key])
+                return table[key] if kind is None else checked(target, table[key], kind(table[key]))
     return None
 
 
