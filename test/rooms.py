@@ -21,7 +21,7 @@ ROOMS = [
     ("frontend/trace", "ops of other formats as templates in the language", "base ir frontend/anf"),
     ("frontend/mindir", "MindSpore's .mindir", "base ir frontend frontend/proto frontend/trace"),
     ("frontend/view", "drawings: .dot, .svg, .html", "base ir"),
-    ("frontend/pnnx", "PNNX expressions and models", "base ir interp exec frontend frontend/store"),
+    ("frontend/pnnx", "PNNX expressions and models", "base ir interp exec frontend frontend/store frontend/trace"),
     ("backend/tir", "the Tensor IR: loops over buffers, its text, passes and interpreter", "base ir backend/kernel interp"),
     ("backend/kernel", "the cost model of matrix products: tiles, blocks, CPU features", "base backend/tir backend/jit"),
     ("backend/lower", "graphs to Tensor IR: fusion, products, loops", "base ir backend/tir backend/kernel"),

@@ -129,7 +129,7 @@ static bool make_by_host(builder *b, const anfi_creator *c, anfi_layer *l) {
 static bool make_layer(builder *b, anf_pnnx_op *op, const anfi_operand *in, anfi_operand *out) {
   anfi_layer l = {.t = b->t, .op = op, .in = in, .out = out};
   const anfi_creator *c = &b->known.at[*anfi_map_find(&b->creators, anfi_key(op->type)) - 1];
-  l.code = c->code;
+  l.row = c->row;
   for (size_t i = 0; i < op->params.n; i++) op->params.at[i].used = false;
   for (size_t i = 0; i < op->weights.n; i++) op->weights.at[i].used = false;
   if (c->user_make) {

@@ -107,6 +107,7 @@ typedef struct anfi_torch {
   anfi_loc loc;
   uint32_t debug; // of the nodes that are made
   ANFI_VEC(anf_value *) live;
+  struct anfi_trace *trace; // of layer.anf, once an operator needs it
 } anfi_torch;
 
 /* In the frame's scratch memory. */
@@ -217,7 +218,7 @@ const char *anfi_weight_name(anfi_arena *a, const anfi_weight *w);
 /* param.c */
 bool anfi_param_read(anf_pnnx *p, const char *text, size_t len);
 void anfi_param_write(anf_text *o, const anf_pnnx *p);
-/* layer_arg.c looks keys up with these */
+/* layer/arg.c looks keys up with these */
 anfi_parameter *anfi_pnnx_param(const anf_pnnx_op *op, const char *key);
 anfi_weight *anfi_pnnx_weight(const anf_pnnx_op *op, const char *key);
 
@@ -229,29 +230,29 @@ typedef struct anfi_layer {
   const anfi_operand *in; // the operator's inputs
   anfi_operand *out;      // room for the operator's outputs, and for four
   size_t nresult;         // how many are set
-  anfi_opcode code;       // of the table's row
+  const struct anfi_layer_row *row;
 } anfi_layer;
 
 typedef bool (*anfi_layer_fn)(anfi_layer *l);
+/* A row of layer.def: an op, a template, or a function. */
 typedef struct anfi_layer_row {
-  const char *type;
+  const char *types; // names, each ended by \0, then one more
   anfi_layer_fn make;
-  anfi_opcode code;
+  anfi_opcode op;
+  const char *template, *params, *ignored;
 } anfi_layer_row;
-#define ANFI_LAYER(type, make, op)                                                                 \
-  { type, make, ANF_OP_##op }
 
 /* registry.c */
 typedef struct anfi_creator {
   anfi_layer_fn make; // built in, or
   anf_pnnx_creator user_make;
   void *user;
-  anfi_opcode code;
+  const anfi_layer_row *row;
 } anfi_creator;
 const anfi_layer_row *anfi_pnnx_row(const char *type); // built in; or NULL
 bool anfi_pnnx_creator_of(const anf_pnnx *p, const char *type, anfi_creator *out);
 
-/* layer_arg.c: what a builder asks for. All fail with a place. An argument is the input of its key
+/* layer/arg.c: what a builder asks for. All fail with a place. An argument is the input of its key
  * ($dim=3), else the parameter (dim=1); None counts as absent. */
 bool anfi_layer_error(const anfi_layer *l, anfi_code code, const char *what); // E1053, E1055
 bool anfi_layer_given(const anfi_layer *l, const char *key);
@@ -266,8 +267,6 @@ bool anfi_layer_bool(const anfi_layer *l, const char *key, bool otherwise, bool 
 bool anfi_layer_real(const anfi_layer *l, const char *key, double otherwise, double *out);
 /* An axis of x, counted from its first. */
 bool anfi_layer_axis_of(const anfi_layer *l, const anfi_operand *x, int64_t v, size_t *out);
-bool anfi_layer_axis(const anfi_layer *l, const anfi_operand *x, const char *key, int64_t otherwise,
-                     size_t *out);
 const char *anfi_layer_text(const anfi_layer *l, const char *key); // of a word; NULL: absent
 /* Known integers; one for a list of one. *n is how many, at most ANF_MAX_RANK. */
 bool anfi_layer_ints(const anfi_layer *l, const char *key, size_t *n, int64_t *out);
@@ -276,22 +275,18 @@ bool anfi_layer_weight(const anfi_layer *l, const char *key, anfi_operand *out);
 bool anfi_layer_weight_or_input(const anfi_layer *l, const char *key, size_t place,
                                 anfi_operand *out);
 bool anfi_layer_need(const anfi_layer *l, const anfi_operand *x, const char *key); // given?
-/* A parameter that repeats what a weight's shape says; the second one fails. */
-bool anfi_layer_agrees(const anfi_layer *l, const char *key, int64_t size);
-bool anfi_layer_contradicts(const anfi_layer *l, const char *key);
 bool anfi_layer_has_weight(const anfi_layer *l, const char *key);
 bool anfi_layer_all_used(const anfi_layer *l);
 /* Fails unless the parameter is absent or is this. */
 bool anfi_layer_only(const anfi_layer *l, const char *key, const char *text);
 
-/* layer_op.c. Attribute values, alive as long as the frame. */
+/* layer/op.c. Attribute values, alive as long as the frame. */
 anf_value *anfi_layer_v_int(const anfi_layer *l, int64_t v);
 anf_value *anfi_layer_v_bool(const anfi_layer *l, bool v);
 anf_value *anfi_layer_v_real(const anfi_layer *l, double v);
 anf_value *anfi_layer_v_text(const anfi_layer *l, const char *v);
 anf_value *anfi_layer_v_ints(const anfi_layer *l, size_t n, const int64_t *v);
 anf_value *anfi_layer_v_dtype(const anfi_layer *l, anf_dtype d);
-anfi_operand anfi_layer_number(const anfi_layer *l, double v); // weak
 /* A tensor of these numbers. */
 anfi_operand anfi_layer_constant(const anfi_layer *l, anf_dtype d, size_t rank, const int64_t *dims,
                                  const double *v);
@@ -317,18 +312,7 @@ bool anfi_layer_transpose(const anfi_layer *l, const anfi_operand *x, size_t n, 
                           anfi_operand *out);
 bool anfi_layer_slice(const anfi_layer *l, const anfi_operand *x, int64_t axis, int64_t start,
                       int64_t stop, anfi_operand *out);
-/* Attributes as they are collected. */
-typedef struct anfi_layer_attrs {
-  anf_attr at[8];
-  size_t n;
-} anfi_layer_attrs;
-/* One integer of a parameter, or one for each spatial dim, as an attribute. */
-bool anfi_layer_add_ints(const anfi_layer *l, anfi_layer_attrs *a, const char *key,
-                         const char *name);
-/* An input without a batch dim gets one for the time of the operation. */
-bool anfi_layer_add_batch(const anfi_layer *l, size_t rank, anfi_operand *x, bool *added);
-bool anfi_layer_drop_batches(const anfi_layer *l, bool added);
-/* layer_shape.c: sizes that are an argument. */
+/* layer/shape.c: sizes that are an argument. */
 typedef struct anfi_sizes {
   size_t n;
   int64_t dims[ANF_MAX_RANK]; // -1 where not known
@@ -341,7 +325,7 @@ bool anfi_layer_sizes(const anfi_layer *l, const char *key, anfi_sizes *s);
 bool anfi_layer_sized(anfi_layer *l, anfi_opcode op, size_t n, const anfi_operand *x,
                       const char *name, const anfi_sizes *s, const anf_attr *more, size_t nmore,
                       anf_dtype d, size_t rank);
-/* layer_index.c: indices of the axes they stand at; or one mask, if it is not known. */
+/* layer/index.c: indices of the axes they stand at; or one mask, if it is not known. */
 typedef struct anfi_indices {
   size_t n;
   anfi_operand index[ANF_MAX_RANK];
@@ -352,32 +336,24 @@ bool anfi_layer_indices(const anfi_layer *l, const anfi_operand *x, const char *
                         anfi_indices *out);
 /* Several indices of the first axes as positions in the last dim of one tensor. */
 bool anfi_layer_stack_indices(const anfi_layer *l, anfi_indices *i, anfi_operand *out);
-/* Widths before and after each dim; negative ones cut away. */
-bool anfi_layer_pad(const anfi_layer *l, const anfi_operand *x, const int64_t *width,
-                    const char *mode, double value, anfi_operand *out);
-/* layer_make.c: the parameter dtype, as "torch.float" and its kin. */
+/* layer/make.c: the parameter dtype, as "torch.float" and its kin. */
 bool anfi_layer_dtype(const anfi_layer *l, anf_dtype otherwise, anf_dtype *out);
-/* Items of a tuple become the layer's results. */
-bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple);
 
 /* The expression in a parameter, of the operator's inputs. */
 bool anfi_layer_expression(const anfi_layer *l, const anfi_parameter *p, anfi_operand *out);
 
-static inline void anfi_layer_attr(anfi_layer_attrs *a, const char *name, anf_value *v) {
-  a->at[a->n++] = (anf_attr){name, v, NULL};
-}
-/* How many operands are given, when those at the end may be None. */
-static inline size_t anfi_layer_present(const anfi_operand *in, size_t n) {
-  while (n && in[n - 1].kind == ANFI_OPERAND_NONE) n--;
-  return n;
-}
-
-/* layer_*.c: tables of rows that end with a NULL type */
-extern const anfi_layer_row anfi_layers_act[], anfi_layers_aten[], anfi_layers_formula[],
-    anfi_layers_image[], anfi_layers_index[], anfi_layers_loss[], anfi_layers_make[],
-    anfi_layers_math[], anfi_layers_nn[], anfi_layers_pool[], anfi_layers_resize[],
-    anfi_layers_rnn[], anfi_layers_sample[], anfi_layers_seq[], anfi_layers_shape[],
-    anfi_layers_window[], anfi_layers_write[];
+/* layer/template.c: the operator's results by a template, or, if `name` is NULL, by an op. */
+bool anfi_layer_template(anfi_layer *l, const char *name, anfi_opcode op, const char *params);
+bool anfi_layer_of_row(anfi_layer *l);
+bool anfi_layer_aten(anfi_layer *l);
+/* layer.def: functions that make layers */
+#define PNNX_OP(types, op, params, ignored)
+#define PNNX_TEMPLATE(types, name, op, params, ignored)
+#define PNNX_BUILT(types, name, op) bool anfi_pnnx_make_##name(anfi_layer *l);
+#include "frontend/pnnx/layer.def"
+#undef PNNX_OP
+#undef PNNX_TEMPLATE
+#undef PNNX_BUILT
 
 /* runtime.c: what a model keeps to run */
 void anfi_pnnx_run_new(anf_pnnx *p);

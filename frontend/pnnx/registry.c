@@ -10,20 +10,31 @@ struct anf_pnnx_registry {
   ANFI_VEC(anfi_creator) made; // by name's id
 };
 
-static const anfi_layer_row *const tables[] = {
-    anfi_layers_act,    anfi_layers_aten, anfi_layers_formula, anfi_layers_image, anfi_layers_index,
-    anfi_layers_loss,   anfi_layers_make, anfi_layers_math,    anfi_layers_nn,    anfi_layers_pool,
-    anfi_layers_resize, anfi_layers_rnn,  anfi_layers_sample,  anfi_layers_seq,   anfi_layers_shape,
-    anfi_layers_window, anfi_layers_write};
+static const anfi_layer_row rows[] = {
+#define PNNX_OP(types, op, params, ignored)                                                        \
+  {types "\0", anfi_layer_of_row, ANF_OP_##op, NULL, params, ignored},
+#define PNNX_TEMPLATE(types, name, op, params, ignored)                                            \
+  {types "\0", anfi_layer_of_row, ANF_OP_##op, #name, params, ignored},
+#define PNNX_BUILT(types, name, op)                                                                \
+  {types "\0", anfi_pnnx_make_##name, ANF_OP_##op, NULL, NULL, NULL},
+#include "frontend/pnnx/layer.def"
+#undef PNNX_OP
+#undef PNNX_TEMPLATE
+#undef PNNX_BUILT
+#define ATEN_OP(name, nin, type, inputs, parameters)                                               \
+  {name "\0", anfi_layer_aten, ANF_OP_NONE, NULL, NULL, NULL},
+#include "frontend/pnnx/aten.def"
+#undef ATEN_OP
+};
 /* Made by the model's builder itself. */
-static const char *const structural[] = {
-    "pnnx.Input",          "pnnx.Output",       "pnnx.Attribute",  "prim::TupleConstruct",
-    "prim::ListConstruct", "prim::TupleUnpack", "prim::ListUnpack"};
+static const char structural[] =
+    "pnnx.Input\0pnnx.Output\0pnnx.Attribute\0prim::TupleConstruct\0prim::ListConstruct\0"
+    "prim::TupleUnpack\0prim::ListUnpack\0";
 
 const anfi_layer_row *anfi_pnnx_row(const char *type) {
-  for (size_t i = 0; i < ANFI_LEN(tables); i++)
-    for (const anfi_layer_row *r = tables[i]; r->type; r++)
-      if (strcmp(r->type, type) == 0) return r;
+  for (size_t r = 0; r < ANFI_LEN(rows); r++)
+    for (const char *name = rows[r].types; *name; name += strlen(name) + 1)
+      if (strcmp(name, type) == 0) return &rows[r];
   return NULL;
 }
 
@@ -32,26 +43,27 @@ bool anfi_pnnx_creator_of(const anf_pnnx *p, const char *type, anfi_creator *out
       p->registry ? anfi_interned(&p->registry->names, type, strlen(type)) : NULL;
   if (name) return *out = p->registry->made.at[name->id], true;
   const anfi_layer_row *row = anfi_pnnx_row(type);
-  if (row) *out = (anfi_creator){.make = row->make, .code = row->code};
+  if (row) *out = (anfi_creator){.make = row->make, .row = row};
   return row != NULL;
+}
+
+/* The least name after `last` of the list, or `best`. */
+static const char *next_name(const char *list, const char *last, const char *best) {
+  for (; *list; list += strlen(list) + 1)
+    if (strcmp(list, last) > 0 && (!best || strcmp(list, best) < 0)) best = list;
+  return best;
 }
 
 /* Sorted by selection: the list is asked for by documentation and tests alone. */
 const char *anf_pnnx_type_name(size_t i) {
   const char *last = "", *best = NULL;
   for (size_t k = 0; k <= i; k++, last = best) {
-    best = NULL;
-    for (size_t t = 0; t < ANFI_LEN(tables); t++)
-      for (const anfi_layer_row *r = tables[t]; r->type; r++)
-        if (strcmp(r->type, last) > 0 && (!best || strcmp(r->type, best) < 0)) best = r->type;
-    for (size_t s = 0; s < ANFI_LEN(structural); s++)
-      if (strcmp(structural[s], last) > 0 && (!best || strcmp(structural[s], best) < 0))
-        best = structural[s];
+    best = next_name(structural, last, NULL);
+    for (size_t r = 0; r < ANFI_LEN(rows); r++) best = next_name(rows[r].types, last, best);
     if (!best) return NULL;
   }
   return last;
 }
-
 /* ---- a host's own ---- */
 
 static void free_registry(void *p) { anf_pnnx_registry_free((anf_pnnx_registry *)p); }

@@ -6,10 +6,6 @@
  *   Add(x, 3)                             ->  a node */
 #include "frontend/trace/trace.h"
 
-enum {
-  MAX_FOLDED = 1 << 14
-}; // bytes: what is larger becomes a node, to be computed when the program runs
-
 typedef struct {
   anfi_trace *t;
   anfi_opcode op;
@@ -26,8 +22,14 @@ static const anfi_traced *truth(anfi_trace *t, bool b) {
   return anfi_traced_value(t, anfi_value_new_i64(t->cx, ANF_BOOL, b));
 }
 
+/* "with ..": what is not done; else what is wrong. */
 static const anfi_traced *wrong(const call *c, const char *why) {
-  return (void)anfi_fail(c->t->cx, c->t->loc, ANF_E1151, why), NULL;
+  const char *subject = c->t->subject;
+  bool with = strncmp(why, "with ", 5) == 0;
+  if (!subject) anfi_fail(c->t->cx, c->t->loc, ANF_E1151, why);
+  else if (with) anfi_fail(c->t->cx, c->t->loc, ANF_E1053, subject, why + 5);
+  else anfi_fail(c->t->cx, c->t->loc, ANF_E1055, subject, why);
+  return NULL;
 }
 
 /* ---- nodes ---- */
@@ -72,17 +74,18 @@ static const anfi_traced *build(const call *c, const anf_type *type) {
 
 /* ---- values ---- */
 
-static bool is_small(const anf_type *type) {
+static bool is_small(const anfi_trace *t, const anf_type *type) {
   size_t n;
   return !anfi_is_tensor(type) || (anfi_type_elements(type, &n) &&
-                                   n * anf_dtype_bytes((anf_dtype)type->dtype) <= MAX_FOLDED);
+                                   n * anf_dtype_bytes((anf_dtype)type->dtype) <= t->most_folded);
 }
 
 /* All operands if they are known and small, else NULL. */
 static anf_value **known(const call *c) {
   anf_value **in = ANFI_NEW_N(c->t->arena, anf_value *, c->n + 1);
   for (size_t i = 0; i < c->n; i++)
-    if (!(in[i] = anfi_traced_known(c->t, c->in[i])) || in[i]->bytes > 2 * MAX_FOLDED) return NULL;
+    if (!(in[i] = anfi_traced_known(c->t, c->in[i])) || in[i]->bytes > 2 * c->t->most_folded)
+      return NULL;
   return in;
 }
 
@@ -110,7 +113,7 @@ static const anfi_traced *ordinary(const call *c) {
   anf_value **in = can_fold(c) ? known(c) : NULL;
   const anf_type *type = result_type(c);
   if (!type) return NULL;
-  return in && is_small(type) ? fold(c, in) : build(c, type);
+  return in && is_small(c->t, type) ? fold(c, in) : build(c, type);
 }
 
 /* ---- shapes ---- */
@@ -135,6 +138,12 @@ static const anfi_traced *shape(const call *c) {
   return anfi_traced_tuple(c->t, type->n, item);
 }
 
+/* The sizes as they are known: -1 where they are not. */
+static const anfi_traced *dims(const call *c) {
+  const anf_type *type = c->in[0]->type;
+  return anfi_traced_value(c->t, anfi_value_new_ints(c->t->cx, type->n, type->dims));
+}
+
 static const anfi_traced *length(const call *c) {
   const anfi_traced *x = c->in[0];
   if (x->kind == ANFI_TRACED_TUPLE) return number(c->t, (int64_t)x->n);
@@ -147,6 +156,7 @@ static const anfi_traced *field(const call *c) {
   size_t n;
   if (!x->type || !anfi_is_tensor(x->type)) return ordinary(c);
   if (strcmp(name, "shape") == 0) return shape(c);
+  if (strcmp(name, "dims") == 0) return dims(c);
   if (strcmp(name, "ndim") == 0) return number(c->t, x->type->n);
   if (strcmp(name, "dtype") == 0)
     return anfi_traced_value(
@@ -272,8 +282,15 @@ static bool takes_items(anfi_opcode op) {
          op == ANF_OP_GetItem;
 }
 
+/* Ops of any number of tensors take the items of a tuple. */
+static bool is_of_tensors(anfi_opcode op) { return op == ANF_OP_Stack || op == ANF_OP_Concat; }
+
 const anfi_traced *anfi_trace_op(anfi_trace *t, anfi_opcode op, size_t n,
                                  const anfi_traced *const *in, anf_value *const *attrs) {
+  const anfi_schema *s = anfi_op_schema(t->cx, op);
+  bool items = s->variadic && n == 1 && in[0]->kind == ANFI_TRACED_TUPLE && is_of_tensors(op);
+  if (items) n = in[0]->n, in = in[0]->item;
+  while (!s->variadic && n > s->min_in && anfi_traced_is_none(in[n - 1])) n--;
   const call c = {t, op, n, in, attrs};
   bool tuple = n && in[0]->kind == ANFI_TRACED_TUPLE,
        typed = n && in[0]->type && anfi_is_tensor(in[0]->type);
@@ -286,6 +303,7 @@ const anfi_traced *anfi_trace_op(anfi_trace *t, anfi_opcode op, size_t n,
   case ANF_OP_Len: return length(&c);
   case ANF_OP_Shape: return typed ? shape(&c) : ordinary(&c);
   case ANF_OP_Rank: return typed ? number(t, in[0]->type->n) : ordinary(&c);
+  case ANF_OP_RecordGet:
   case ANF_OP_GetField: return field(&c);
   case ANF_OP_TupleSet: return tuple ? set_item(&c) : ordinary(&c);
   case ANF_OP_Map: return n > 1 && in[1]->kind == ANFI_TRACED_TUPLE ? mapped(&c) : ordinary(&c);

@@ -5,7 +5,13 @@
 #include "frontend/trace/trace.h"
 #include "anfora/text.h"
 
-enum { MAX_DEPTH = 200, MAX_TURNS = 1 << 22, MAX_NESTING = 64, MAX_LEAVES = 1 << 20 };
+enum {
+  MAX_DEPTH = 200,
+  MAX_TURNS = 1 << 22,
+  MAX_NESTING = 64,
+  MAX_LEAVES = 1 << 20,
+  MOST_FOLDED = 1 << 14
+};
 
 struct anfi_trace_frame {
   anf_graph *graph;
@@ -26,7 +32,8 @@ anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char
   anf_status st = anf_parse_n(cx, text, len, file, NULL, &m);
   if (st != ANF_OK) return (void)anfi_fail_as(cx, st), NULL;
   anfi_trace *t = ANFI_NEW(anfi_scratch(cx), anfi_trace);
-  *t = (anfi_trace){.cx = cx, .arena = anfi_scratch(cx), .templates = m};
+  *t =
+      (anfi_trace){.cx = cx, .arena = anfi_scratch(cx), .templates = m, .most_folded = MOST_FOLDED};
   anfi_defer(cx, ANFI_ALWAYS, release_live, t);
   t->an = anfi_analyse(m);
   anfi_map_init(&t->functions, t->arena);

@@ -42,9 +42,11 @@ typedef struct anfi_trace {
   anfi_arena *arena;
   anf_module *templates;
   anf_analysis *an;
-  anf_graph *to;  // the graph that nodes are added to
-  anfi_loc loc;   // of the op being traced, for messages
-  uint32_t debug; // likewise, for its nodes
+  anf_graph *to;       // the graph that nodes are added to
+  anfi_loc loc;        // of the op being traced, for messages
+  uint32_t debug;      // likewise, for its nodes
+  const char *subject; // what a failed assert names (E1053, E1055); NULL: the model (E1151)
+  size_t most_folded;  // bytes: a larger value becomes a node, to be computed when the program runs
   size_t depth;
   anfi_map functions; // interned name -> graph of `templates`
   ANFI_VEC(anf_value *) live;

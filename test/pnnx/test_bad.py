@@ -143,9 +143,9 @@ def weights():
 
 
 def layers():
-    def one(name, operator, error, words, status=1, more="", x="(2,3,8,8)f32"):
+    def one(name, operator, error, words, status=1, more="", x="(2,3,8,8)f32", weights=None):
         param = f"7767517\n3 2\npnnx.Input x 0 1 0 #0={x}\n{operator} {more}\npnnx.Output o 1 0 1\n"
-        check(name, param, None, error=error, words=words, status=status)
+        check(name, param, weights and archive(weights), error=error, words=words, status=status)
 
     one("unknown type", "aten::foo f 1 1 0 1", "E1050", ["aten::foo: line 4"], 3)
     param = "7767517\n5 3\npnnx.Input x 0 1 0 #0=(2)f32\naten::foo a 1 1 0 1\naten::bar b 1 1 1 2\naten::foo c 1 0 2\npnnx.Output o 1 0 2\n"
@@ -156,6 +156,10 @@ def layers():
     one("number for a bool", "nn.MaxPool2d p 1 1 0 1 kernel_size=2 ceil_mode=3", "E1052", ["True or False"])
     one("variant that is not done", "F.gelu p 1 1 0 1 approximate=quick", "E1053", ["approximate=quick"], 3)
     one("unknown parameter", "nn.ReLU p 1 1 0 1 speed=3", "E1054", ["'speed'"], 3)
+    one("an input too many", "torch.frac p 2 1 0 0 1", "E1053", ["so many inputs"], 3)
+    one("a size that does not fit", "nn.PixelShuffle p 1 1 0 1 upscale_factor=2", "E1055", ["does not divide by the factor"])
+    one("a mode that does not fit the rank", "nn.Conv2d p 1 1 0 1 padding=full @weight=(1,3,1,1)f32", "E1053", ["padding=full"], 3,
+        weights={"p.weight": np.zeros((1, 3, 1, 1), "f4").tobytes()})
     one("input missing", "nn.ReLU p 0 1 1", "E0202", ["Relu"])
     one("input of matmul missing", "torch.matmul p 1 1 0 1", "E1051", ["'other'"])
     one("weight missing", "nn.Linear p 1 1 0 1 in_features=8 out_features=4 bias=True", "E1051", ["'weight'"])

@@ -156,12 +156,6 @@ bool anfi_layer_axis_of(const anfi_layer *l, const anfi_operand *x, int64_t v, s
   return true;
 }
 
-bool anfi_layer_axis(const anfi_layer *l, const anfi_operand *x, const char *key, int64_t otherwise,
-                     size_t *out) {
-  int64_t v;
-  return anfi_layer_int(l, key, otherwise, &v) && anfi_layer_axis_of(l, x, v, out);
-}
-
 const char *anfi_layer_text(const anfi_layer *l, const char *key) {
   anfi_parameter *p = param(l, key);
   return p && !is_none(p) && !p->list ? p->text : NULL;
@@ -211,17 +205,6 @@ bool anfi_layer_weight_or_input(const anfi_layer *l, const char *key, size_t pla
 bool anfi_layer_need(const anfi_layer *l, const anfi_operand *x, const char *key) {
   if (x->kind == ANFI_OPERAND_TENSOR && x->type) return true;
   return anfi_fail(l->t->cx, l->t->loc, ANF_E1051, l->op->type, "weight", key);
-}
-
-bool anfi_layer_contradicts(const anfi_layer *l, const char *key) {
-  return anfi_layer_error(l, ANF_E1055,
-                          anfi_sprintf(anfi_scratch(l->t->cx),
-                                       "the parameter %s contradicts the shape of a weight", key));
-}
-
-bool anfi_layer_agrees(const anfi_layer *l, const char *key, int64_t size) {
-  int64_t v;
-  return anfi_layer_int(l, key, size, &v) && (v == size || anfi_layer_contradicts(l, key));
 }
 
 bool anfi_layer_all_used(const anfi_layer *l) {

@@ -52,13 +52,13 @@ static anf_pnnx_op *rewritten(const anfi_layer *l, const row *r) {
   return op;
 }
 
-static bool aten(anfi_layer *l) {
+bool anfi_layer_aten(anfi_layer *l) {
   for (size_t i = 0; i < ANFI_LEN(rows); i++) {
     if (rows[i].nin != l->op->nin || strcmp(rows[i].name, l->op->type) != 0) continue;
     const anfi_layer_row *to = anfi_pnnx_row(rows[i].type);
     anfi_layer other = *l;
     other.op = rewritten(l, &rows[i]);
-    other.code = to->code;
+    other.row = to;
     if (!to->make(&other) || !anfi_layer_all_used(&other)) return false;
     for (size_t k = 0; k < l->op->params.n; k++) l->op->params.at[k].used = true;
     l->nresult = other.nresult;
@@ -66,10 +66,3 @@ static bool aten(anfi_layer *l) {
   }
   return anfi_layer_error(l, ANF_E1053, "this number of inputs");
 }
-
-const anfi_layer_row anfi_layers_aten[] = {
-#define ATEN_OP(name, nin, type, inputs, parameters) {name, aten, ANF_OP_NONE},
-#include "frontend/pnnx/aten.def"
-#undef ATEN_OP
-    {NULL, NULL, ANF_OP_NONE},
-};

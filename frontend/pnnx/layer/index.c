@@ -2,97 +2,7 @@
 /* Layers that join, cut into parts and read by indices. */
 #include "frontend/pnnx/pnnx.h"
 
-static bool join(anfi_layer *l) {
-  int64_t axis;
-  anfi_operand *in = ANFI_NEW_N(l->t->arena, anfi_operand, l->op->nin + 1);
-  memcpy(in, l->in, l->op->nin * sizeof *in);
-  for (uint32_t i = 0; i < l->op->nin; i++)
-    if (in[i].kind != ANFI_OPERAND_TENSOR || !in[i].type || !anfi_is_tensor(in[i].type))
-      return anfi_layer_error(l, ANF_E1055, "the type of an input is not known, or is no tensor");
-  if (!anfi_layer_int(l, "dim", 0, &axis) || !anfi_torch_promote(l->t, l->op->nin, in))
-    return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  l->nresult = 1;
-  return anfi_layer_op(l, l->code, l->op->nin, in, 1, &a, &l->out[0]);
-}
-
 enum { MAX_PARTS = 4096 };
-
-/* Parts of `size` that torch.chunk, split and tensor_split cut, as positions. */
-static bool cut_evenly(const anfi_layer *l, int64_t size, int64_t parts, bool chunk, int64_t *at,
-                       size_t *n) {
-  if (parts < 1 || parts > MAX_PARTS)
-    return anfi_layer_error(l, ANF_E1055, "the number of parts is out of range");
-  int64_t step = (size + parts - 1) / parts, more = size % parts, where = 0;
-  *n = 0;
-  for (int64_t i = 0; i + 1 < parts; i++) {
-    where += chunk ? step : size / parts + (i < more);
-    if (chunk && where >= size) break;
-    at[(*n)++] = where;
-  }
-  return true;
-}
-
-static bool cut_by(const anfi_layer *l, int64_t size, const int64_t *part, size_t npart,
-                   int64_t *at, size_t *n) {
-  int64_t where = 0;
-  *n = 0;
-  if (npart == 1 && part[0] > 0 && size / part[0] >= MAX_PARTS)
-    return anfi_layer_error(l, ANF_E1055, "the number of parts is out of range");
-  if (npart == 1 && part[0] > 0)
-    for (where = part[0]; where < size; where += part[0]) at[(*n)++] = where;
-  else
-    for (size_t i = 0; i + 1 < npart; i++) {
-      if (part[i] < 0 || __builtin_add_overflow(where, part[i], &where))
-        return anfi_layer_error(l, ANF_E1055, "a part has no negative size");
-      at[(*n)++] = where;
-    }
-  return npart == 1 && part[0] <= 0 ? anfi_layer_error(l, ANF_E1055, "a part must have a size")
-                                    : true;
-}
-
-static bool cut(anfi_layer *l) {
-  anfi_operand x, tuple;
-  int64_t v[ANF_MAX_RANK], *at = ANFI_NEW_N(l->t->arena, int64_t, MAX_PARTS);
-  size_t n = 0, axis, k = 0;
-  const char *name = strrchr(l->op->type, '.') + 1;
-  const char *input = anfi_layer_given(l, "tensor") ? "tensor" : "input"; // torch.split's name
-  if (!anfi_layer_tensor(l, input, 0, &x) || !anfi_layer_axis(l, &x, "dim", 0, &axis)) return false;
-  int64_t size = x.type->dims[axis];
-  bool chunk = strcmp(name, "chunk") == 0, indices = anfi_layer_given(l, "indices");
-  if (indices) {
-    if (!anfi_layer_ints(l, "indices", &n, at)) return false;
-  } else if (size < 0) return anfi_layer_error(l, ANF_E1055, "the dim that is cut must be known");
-  else if (chunk || strcmp(name, "tensor_split") == 0) {
-    if (!anfi_layer_need_int(l, chunk ? "chunks" : "sections", &v[0]) ||
-        !cut_evenly(l, size, v[0], chunk, at, &n))
-      return false;
-  } else {
-    const char *key = anfi_layer_given(l, "split_size") ? "split_size" : "split_size_or_sections";
-    if (!anfi_layer_ints(l, key, &k, v) || !cut_by(l, size, v, k, at, &n)) return false;
-  }
-  anf_attr a[] = {{"sections", anfi_layer_v_ints(l, n, at), NULL},
-                  {"axis", anfi_layer_v_int(l, (int64_t)axis), NULL}};
-  return anfi_layer_op(l, ANF_OP_Split, 1, &x, 2, a, &tuple) && anfi_layer_untuple(l, &tuple);
-}
-
-static bool unbind(anfi_layer *l) {
-  anfi_operand x, tuple;
-  int64_t axis;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_int(l, "dim", 0, &axis)) return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, axis), NULL};
-  return anfi_layer_op(l, ANF_OP_Unstack, 1, &x, 1, &a, &tuple) && anfi_layer_untuple(l, &tuple);
-}
-
-static bool select(anfi_layer *l) {
-  anfi_operand x, at;
-  int64_t axis;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_int(l, "dim", 0, &axis) ||
-      !anfi_layer_arg(l, "index", &at))
-    return false;
-  l->nresult = 1;
-  return anfi_layer_take(l, &x, &at, axis, &l->out[0]);
-}
 
 /* A list of integers, or the positions of True in a list of bools. */
 static bool index_list(const anfi_layer *l, const anfi_operand *list, anfi_operand *out) {
@@ -219,7 +129,7 @@ static bool read_indices(anfi_layer *l, anfi_operand *x, anfi_indices *i) {
   return anfi_layer_transpose(l, &l->out[0], rank, axes, &l->out[0]);
 }
 
-static bool index(anfi_layer *l) {
+bool anfi_pnnx_make_index(anfi_layer *l) {
   anfi_operand x;
   anfi_indices i;
   if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_indices(l, &x, "expr", &i)) return false;
@@ -230,11 +140,3 @@ static bool index(anfi_layer *l) {
   if (i.n == 1) return anfi_layer_take(l, &x, &i.index[0], (int64_t)i.axis[0], &l->out[0]);
   return read_indices(l, &x, &i);
 }
-
-const anfi_layer_row anfi_layers_index[] = {
-    ANFI_LAYER("torch.cat", join, Concat),        ANFI_LAYER("torch.stack", join, Stack),
-    ANFI_LAYER("torch.chunk", cut, Split),        ANFI_LAYER("torch.split", cut, Split),
-    ANFI_LAYER("torch.tensor_split", cut, Split), ANFI_LAYER("torch.unbind", unbind, Unstack),
-    ANFI_LAYER("Tensor.select", select, Take),    ANFI_LAYER("torch.index_select", select, Take),
-    ANFI_LAYER("Tensor.index", index, Take),      {NULL, NULL, ANF_OP_NONE},
-};

@@ -21,10 +21,6 @@ anf_value *anfi_layer_v_dtype(const anfi_layer *l, anf_dtype d) {
   return anfi_torch_own(l->t, anfi_value_new_type(l->t->cx, anfi_type_scalar(l->t->cx, d)));
 }
 
-anfi_operand anfi_layer_number(const anfi_layer *l, double v) {
-  return anfi_operand_value(l->t->cx, anfi_layer_v_real(l, v));
-}
-
 anfi_operand anfi_layer_constant(const anfi_layer *l, anf_dtype d, size_t rank, const int64_t *dims,
                                  const double *v) {
   anf_ctx *cx = l->t->cx;
@@ -90,41 +86,6 @@ bool anfi_layer_slice(const anfi_layer *l, const anfi_operand *x, int64_t axis, 
                   {"stop", anfi_layer_v_int(l, stop), NULL},
                   {"axis", anfi_layer_v_int(l, axis), NULL}};
   return anfi_layer_op(l, ANF_OP_Slice, 1, x, 3, a, out);
-}
-
-/* One integer, or one for each spatial dim. */
-bool anfi_layer_add_ints(const anfi_layer *l, anfi_layer_attrs *a, const char *key,
-                         const char *name) {
-  int64_t v[ANF_MAX_RANK];
-  size_t n;
-  if (!anfi_layer_given(l, key)) return true;
-  if (!anfi_layer_ints(l, key, &n, v)) return false;
-  anfi_layer_attr(a, name, n == 1 ? anfi_layer_v_int(l, v[0]) : anfi_layer_v_ints(l, n, v));
-  return true;
-}
-
-/* An input without a batch dim gets one for the time of the operation. */
-bool anfi_layer_add_batch(const anfi_layer *l, size_t rank, anfi_operand *x, bool *added) {
-  *added = x->type->n + 1 == rank;
-  if (!*added) return true;
-  return anfi_layer_along(l, ANF_OP_ExpandDims, 1, x, 0, x);
-}
-
-bool anfi_layer_drop_batches(const anfi_layer *l, bool added) {
-  for (size_t i = 0; added && i < l->nresult; i++)
-    if (!anfi_layer_along(l, ANF_OP_Squeeze, 1, &l->out[i], 0, &l->out[i])) return false;
-  return true;
-}
-
-bool anfi_layer_untuple(anfi_layer *l, const anfi_operand *tuple) {
-  size_t n = tuple->type && tuple->type->kind == ANF_TYPE_TUPLE ? tuple->type->n : 0;
-  l->nresult = n;
-  if (n != l->op->nout) return true; // told by who checks the number of results
-  for (size_t i = 0; i < n; i++) {
-    anf_attr a = {"index", anfi_layer_v_int(l, (int64_t)i), NULL};
-    if (!anfi_layer_op(l, ANF_OP_TupleGet, 1, tuple, 1, &a, &l->out[i])) return false;
-  }
-  return true;
 }
 
 bool anfi_layer_expression(const anfi_layer *l, const anfi_parameter *p, anfi_operand *out) {

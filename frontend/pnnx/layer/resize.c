@@ -200,7 +200,7 @@ static bool same_as_op(const anfi_operand *x, const resizing *r) {
   return true;
 }
 
-static bool resize(anfi_layer *l) {
+bool anfi_pnnx_make_resize(anfi_layer *l) {
   anfi_operand x;
   resizing r = {.to.n = 0};
   if (!anfi_layer_tensor(l, "input", 0, &x) || !read_resizing(l, &x, &r)) return false;
@@ -225,14 +225,3 @@ static bool resize(anfi_layer *l) {
   l->nresult = 1;
   return l->out[0] = x, true;
 }
-
-const anfi_layer_row anfi_layers_resize[] = {
-    ANFI_LAYER("nn.Upsample", resize, Resize),
-    ANFI_LAYER("F.upsample", resize, Resize),
-    ANFI_LAYER("F.interpolate", resize, Resize),
-    ANFI_LAYER("F.upsample_nearest", resize, Resize),
-    ANFI_LAYER("nn.UpsamplingNearest2d", resize, Resize),
-    ANFI_LAYER("F.upsample_bilinear", resize, Resize),
-    ANFI_LAYER("nn.UpsamplingBilinear2d", resize, Resize),
-    {NULL, NULL, ANF_OP_NONE},
-};

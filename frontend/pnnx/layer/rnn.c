@@ -182,7 +182,7 @@ static bool give(anfi_layer *l, const rnn *m, const anfi_operand *y, bool unbatc
   return true;
 }
 
-static bool make_rnn(anfi_layer *l) {
+bool anfi_pnnx_make_rnn(anfi_layer *l) {
   rnn m = {.kind = LSTM};
   anfi_operand x;
   bool batch_first;
@@ -200,10 +200,3 @@ static bool make_rnn(anfi_layer *l) {
   m.c = ANFI_NEW_N(l->t->arena, anfi_operand, n);
   return all_layers(l, &m, &x) && give(l, &m, &x, unbatched, batch_first);
 }
-
-const anfi_layer_row anfi_layers_rnn[] = {
-    ANFI_LAYER("nn.LSTM", make_rnn, Linear),
-    ANFI_LAYER("nn.GRU", make_rnn, Linear),
-    ANFI_LAYER("nn.RNN", make_rnn, Linear),
-    {NULL, NULL, ANF_OP_NONE},
-};

@@ -106,7 +106,7 @@ static size_t dropped_axes(const region *r, int64_t *axes) {
   return n;
 }
 
-static bool slice(anfi_layer *l) {
+bool anfi_pnnx_make_slice(anfi_layer *l) {
   anfi_operand x;
   region r;
   int64_t axes[ANF_MAX_RANK];
@@ -142,7 +142,7 @@ static bool write_region(anfi_layer *l, const anfi_operand *x, const region *r, 
   return l->out[0] = src, true;
 }
 
-static bool slice_scatter(anfi_layer *l) {
+bool anfi_pnnx_make_slice_scatter(anfi_layer *l) {
   anfi_operand x, src;
   region r;
   return anfi_layer_tensor(l, l->op->type[0] == 'T' ? "self" : "input", 0, &x) &&
@@ -150,99 +150,7 @@ static bool slice_scatter(anfi_layer *l) {
          write_region(l, &x, &r, src);
 }
 
-static bool narrow(anfi_layer *l) {
-  anfi_operand x;
-  int64_t dim, start, length;
-  size_t axis;
-  if (!anfi_layer_tensor(l, "input", 0, &x) || !anfi_layer_need_int(l, "dim", &dim) ||
-      !anfi_layer_need_int(l, "start", &start) || !anfi_layer_need_int(l, "length", &length) ||
-      !anfi_layer_axis_of(l, &x, dim, &axis))
-    return false;
-  if (start < 0 && x.type->dims[axis] >= 0) start += x.type->dims[axis];
-  if (start < 0 || length < 0 || length > INT64_MAX - start)
-    return anfi_layer_error(l, ANF_E1055, "start or length is out of range");
-  l->nresult = 1;
-  return anfi_layer_slice(l, &x, (int64_t)axis, start, start + length, &l->out[0]);
-}
-
 /* ---- gather and scatter: an index may be smaller than the input, whose rest it leaves alone ---- */
-
-static bool covered(const anfi_layer *l, const anfi_operand *x, const anfi_operand *index,
-                    size_t axis, region *r) {
-  r->n = 0;
-  if (x->type->n != index->type->n)
-    return anfi_layer_error(l, ANF_E1055, "its index has another rank than its input");
-  for (size_t i = 0; i < x->type->n; i++) {
-    int64_t n = index->type->dims[i];
-    if (i == axis || n < 0 || n == x->type->dims[i]) continue;
-    r->at[r->n++] = (cut){.axis = i,
-                          .known = true,
-                          .nattr = 3,
-                          .attr = {{"start", anfi_layer_v_int(l, 0), NULL},
-                                   {"stop", anfi_layer_v_int(l, n), NULL},
-                                   {"axis", anfi_layer_v_int(l, (int64_t)i), NULL}}};
-  }
-  return true;
-}
-
-static bool cut_out(const anfi_layer *l, const region *r, anfi_operand *x) {
-  for (size_t k = 0; k < r->n; k++)
-    if (!slice_once(l, x, &r->at[k], x)) return false;
-  return true;
-}
-
-static bool indexed_along(const anfi_layer *l, anfi_operand *x, anfi_operand *index, size_t *axis,
-                          region *r) {
-  int64_t dim;
-  return anfi_layer_tensor(l, "input", 0, x) && anfi_layer_tensor(l, "index", 1, index) &&
-         anfi_layer_need_int(l, "dim", &dim) && anfi_layer_axis_of(l, x, dim, axis) &&
-         covered(l, x, index, *axis, r);
-}
-
-static bool gather(anfi_layer *l) {
-  anfi_operand in[2];
-  size_t axis;
-  region r;
-  if (!indexed_along(l, &in[0], &in[1], &axis, &r) || !anfi_layer_only(l, "sparse_grad", "False") ||
-      !cut_out(l, &r, &in[0]))
-    return false;
-  anf_attr a = {"axis", anfi_layer_v_int(l, (int64_t)axis), NULL};
-  return anfi_layer_result(l, ANF_OP_TakeAlongAxis, 2, in, 1, &a);
-}
-
-/* What is scattered: a tensor, cut to the index, or a number. */
-static bool scattered(const anfi_layer *l, const anfi_operand *x, const anfi_operand *index,
-                      anfi_operand *src) {
-  region r;
-  const char *key = anfi_layer_given(l, "value") ? "value" : "src";
-  if (anfi_layer_given(l, key) ? !anfi_layer_arg(l, key, src)
-                               : !anfi_layer_tensor(l, "src", 2, src))
-    return false;
-  if (src->kind != ANFI_OPERAND_TENSOR || !src->type)
-    return anfi_layer_error(l, ANF_E1055, "it scatters a tensor or a number");
-  if (!anfi_torch_cast(l->t, src, (anf_dtype)x->type->dtype, src)) return false;
-  if (!src->type->n) return anfi_layer_op2(l, ANF_OP_BroadcastLike, src, index, src);
-  return covered(l, src, index, ANF_MAX_RANK, &r) && cut_out(l, &r, src);
-}
-
-static bool scatter(anfi_layer *l) {
-  static const char *const modes[][2] = {{"add", "add"},  {"multiply", "mul"}, {"sum", "add"},
-                                         {"prod", "mul"}, {"amax", "max"},     {"amin", "min"}};
-  anfi_operand x, in[3];
-  size_t axis, k = 0;
-  region r;
-  if (!indexed_along(l, &x, &in[1], &axis, &r) || !scattered(l, &x, &in[1], &in[2])) return false;
-  const char *how = strstr(l->op->type, "_add") ? "add" : anfi_layer_text(l, "reduce");
-  while (how && k < ANFI_LEN(modes) && strcmp(modes[k][0], how) != 0) k++;
-  if (k == ANFI_LEN(modes)) return anfi_layer_only(l, "reduce", "add");
-  if (!anfi_layer_only(l, "include_self", "True")) return false;
-  in[0] = x;
-  anf_attr a[] = {{"axis", anfi_layer_v_int(l, (int64_t)axis), NULL},
-                  {"mode", anfi_layer_v_text(l, how ? modes[k][1] : "update"), NULL}};
-  if (!cut_out(l, &r, &in[0]) || !anfi_layer_op(l, ANF_OP_WriteAlongAxis, 3, in, 2, a, &in[0]))
-    return false;
-  return write_region(l, &x, &r, in[0]);
-}
 
 /* ---- masks and fills ---- */
 
@@ -254,19 +162,6 @@ static bool filling(const anfi_layer *l, const anfi_operand *x, const char *key,
   if (v->kind != ANFI_OPERAND_TENSOR || !v->type)
     return anfi_layer_error(l, ANF_E1055, "it is filled with a tensor or a number");
   return anfi_torch_cast(l->t, v, (anf_dtype)x->type->dtype, v);
-}
-
-static bool fill(anfi_layer *l) {
-  anfi_operand in[2];
-  return anfi_layer_tensor(l, "input", 0, &in[1]) && filling(l, &in[1], "value", 1, &in[0]) &&
-         anfi_layer_result(l, ANF_OP_BroadcastLike, 2, in, 0, NULL);
-}
-
-static bool masked_fill(anfi_layer *l) {
-  anfi_operand in[3];
-  return anfi_layer_tensor(l, "input", 0, &in[2]) && anfi_layer_tensor(l, "mask", 1, &in[0]) &&
-         filling(l, &in[2], "value", 2, &in[1]) &&
-         anfi_layer_result(l, ANF_OP_Where, 3, in, 0, NULL);
 }
 
 /* ---- x[i, j] = v ---- */
@@ -284,7 +179,7 @@ static bool put_masked(anfi_layer *l, const anfi_operand *x, anfi_operand mask,
   return anfi_layer_result(l, ANF_OP_Where, 3, in, 0, NULL);
 }
 
-static bool index_put(anfi_layer *l) {
+bool anfi_pnnx_make_index_put(anfi_layer *l) {
   anfi_operand x, v, like;
   anfi_indices at;
   bool add;
@@ -311,18 +206,3 @@ static bool index_put(anfi_layer *l) {
          anfi_layer_op2(l, ANF_OP_BroadcastLike, &v, &like, &v) &&
          anfi_layer_result(l, ANF_OP_ScatterNd, 3, (const anfi_operand[]){x, where, v}, 1, a);
 }
-
-const anfi_layer_row anfi_layers_write[] = {
-    ANFI_LAYER("Tensor.slice", slice, Slice),
-    ANFI_LAYER("Tensor.slice_copy", slice_scatter, SliceUpdate),
-    ANFI_LAYER("torch.slice_scatter", slice_scatter, SliceUpdate),
-    ANFI_LAYER("torch.narrow", narrow, Slice),
-    ANFI_LAYER("torch.gather", gather, TakeAlongAxis),
-    ANFI_LAYER("torch.scatter", scatter, WriteAlongAxis),
-    ANFI_LAYER("torch.scatter_add", scatter, WriteAlongAxis),
-    ANFI_LAYER("torch.scatter_reduce", scatter, WriteAlongAxis),
-    ANFI_LAYER("Tensor.fill", fill, BroadcastLike),
-    ANFI_LAYER("Tensor.masked_fill", masked_fill, Where),
-    ANFI_LAYER("Tensor.index_put", index_put, IndexWrite),
-    {NULL, NULL, ANF_OP_NONE},
-};
