@@ -197,7 +197,7 @@ static void save(const anf_pnnx *p, const char *param, const char *bin) {
 }
 
 anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *bin, anf_diag *d) {
-  ANFI_NEED(d, p, param, bin);
+  ANFI_NEED(d, p, param);
   ANFI_ENTRY(p->cx, d);
   save(p, param, bin);
   return anfi_leave(p->cx);

@@ -51,7 +51,7 @@ static bool fill_value(const anfi_layer *l, anf_dtype otherwise, anfi_operand *v
 
 bool anfi_pnnx_make_full(anfi_layer *l) {
   anfi_operand v, x;
-  anf_dtype d, otherwise = ANF_DTYPE_COUNT;
+  anf_dtype d = ANF_F32, otherwise = ANF_DTYPE_COUNT;
   anfi_sizes s;
   if (strncmp(l->op->type, "Tensor.", 7) == 0) {
     if (!anfi_layer_tensor(l, "input", 0, &x)) return false;
