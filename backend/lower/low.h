@@ -345,10 +345,10 @@ bool anfi_lower_fill_zero(anfi_low *L, const anfi_low_op *q, texpr to);
 /* helper.c: functions of the module, written in Tensor IR, added when first called */
 typedef struct anfi_helper {
   const char *name;
-  const char *needs; // other helpers that it calls, or NULL
+  const char *needs; // other helpers that it calls, and those that they call
   const char *text;
 } anfi_helper;
-/* vecmath.c: the function of f32 or f64 that loops over elements call for an intrinsic, or NULL. */
+/* The function of f32 or f64 that loops over elements call for an intrinsic, or NULL. */
 const char *anfi_low_math_name(tintrin f, tdtype t);
 texpr anfi_low_help(anfi_low *L, const char *name, tdtype ret, uint32_t n, const texpr *args);
 

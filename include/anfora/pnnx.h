@@ -81,7 +81,7 @@ ANF_API const anf_pnnx_op *anf_pnnx_op_at(const anf_pnnx *p, size_t i);
 /* Appends both files. */
 ANF_API anf_status anf_pnnx_write(const anf_pnnx *p, anf_text *param, anf_text *bin);
 /* bin NULL: beside the .param, by its name. */
-ANF_API anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *bin,
+ANF_API anf_status anf_pnnx_save(const anf_pnnx *p, const char *param, const char *ANF_NULLABLE bin,
                                  anf_diag *d);
 
 /* ---- running ---- */

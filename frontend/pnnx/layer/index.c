@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Layers that join, cut into parts and read by indices. */
+/* Reading by indices: x[i, :, [0, 2]], a parameter that is an expression of the inputs. */
 #include "frontend/pnnx/pnnx.h"
-
-enum { MAX_PARTS = 4096 };
 
 /* A list of integers, or the positions of True in a list of bools. */
 static bool index_list(const anfi_layer *l, const anfi_operand *list, anfi_operand *out) {
