@@ -246,6 +246,60 @@ static anf_node *recomputed(anfi_vmap *v, const anf_node *n, anf_node **in) {
   return anfi_ad_typed(v->ad, y, anfi_vmap_type(v, n->type, s->out));
 }
 
+/* A function whose arguments and results are all batched. */
+static anf_graph *all_batched(anfi_vmap *v, anf_graph *g) {
+  size_t n = 0;
+  for (size_t i = 0; i < g->params.n; i++)
+    n += anfi_item_count(anfi_ad_type_of(v->ad, g->params.at[i]));
+  bool *in = ANFI_NEW_N(v->ad->arena, bool, n + 1), *at = in;
+  for (size_t i = 0; i < g->params.n; i++) {
+    const anf_type *t = anfi_ad_type_of(v->ad, g->params.at[i]);
+    mark_all(t, at);
+    at += anfi_item_count(t);
+  }
+  const bool *out;
+  anf_graph *made = anfi_vmap_graph(v->ad, g, in, v->size, &out);
+  if (!made) return NULL;
+  const anf_type *to = anfi_ad_type_of(v->ad, g->result);
+  bool *want = ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(to) + 1);
+  mark_all(to, want);
+  anfi_batch b = anfi_vmap_in(v, made, NULL);
+  at = in;
+  for (size_t i = 0; i < g->params.n && !b.like; i++) {
+    const anf_type *t = anfi_ad_type_of(v->ad, g->params.at[i]);
+    b.like = find_lanes(&b, made->params.at[i], t, at);
+    at += anfi_item_count(t);
+  }
+  anf_node *y = anfi_vmap_raise(v, &b, made->result, to, out, want);
+  if (y && y != made->result) anfi_set_result(made, y);
+  return y ? made : NULL;
+}
+
+/* Custom(f, fwd, bwd, fdata, fwddata, bwddata, args..): the batches of all three, with all arguments batched, so that what
+ * the forward rule saves and the gradients that the backward rule gives are batched too. */
+static anf_node *custom_of(anfi_vmap *v, const anf_node *n, anf_node **in) {
+  bool any = false;
+  for (uint32_t i = 3; i < n->nin; i++)
+    any |= anfi_flow_any(anfi_flow_mask(&v->f, n->in[i].def),
+                         anfi_item_count(anfi_ad_type_of(v->ad, n->in[i].def)));
+  for (uint32_t i = 0; any && i < n->nin; i++) {
+    const anf_type *t = anfi_ad_type_of(v->ad, n->in[i].def);
+    bool *want = i < 3 ? NULL : ANFI_NEW_N(v->ad->arena, bool, anfi_item_count(t) + 1);
+    const anf_node *at = v->ad->at;
+    if (i < 3) {
+      anf_graph *g = all_batched(v, anfi_value_graph(n->in[i].def));
+      in[i] = g ? anfi_graph_value(g) : NULL;
+    } else {
+      mark_all(t, want);
+      in[i] = anfi_vmap_raise(v, &v->b, in[i], t, anfi_flow_mask(&v->f, n->in[i].def), want);
+    }
+    v->ad->at = at;
+    if (!in[i]) return NULL;
+  }
+  anf_node *y = anfi_apply(v->b.g, ANF_OP_Custom, n->u.attrs, n->nin, in);
+  return anfi_ad_typed(v->ad, y, anfi_vmap_type(v, n->type, anfi_flow_mask(&v->f, n)));
+}
+
 static anf_node *apply_of(anfi_vmap *v, const anf_node *n) {
   anf_node **in = ANFI_NEW_N(v->ad->arena, anf_node *, n->nin + 1u);
   if (n->op == ANF_OP_Loop) return anfi_vmap_loop(v, n);
@@ -254,6 +308,7 @@ static anf_node *apply_of(anfi_vmap *v, const anf_node *n) {
     if (!in[i]) return NULL;
   }
   if (n->op == ANF_OP_Recompute) return recomputed(v, n, in);
+  if (n->op == ANF_OP_Custom) return custom_of(v, n, in);
   if (n->op == ANF_OP_Switch || n->op == ANF_OP_SwitchLayer) return choice_of_data(v, n, in);
   if (n->op == ANF_OP_Undef || anfi_flow_parts(&v->f, n)) return as_it_stands(v, n, in);
   return is_storage_op(n) ? storage_op(v, n, in) : by_rule(v, n, in);

@@ -173,6 +173,7 @@ static const anf_type *join_tensors(anf_ctx *cx, const anf_type *a, const anf_ty
   anf_dtype d;
   bool weak = anfi_dtype_is_weak((anf_dtype)a->dtype) || anfi_dtype_is_weak((anf_dtype)b->dtype);
   if (a->n != b->n || (a->dtype != b->dtype && !weak)) return NULL;
+  if ((a->dtype == ANF_BOOL) != (b->dtype == ANF_BOOL)) return NULL; // true is not 1.0
   if (!anfi_dtype_promote((anf_dtype)a->dtype, (anf_dtype)b->dtype, &d)) return NULL;
   int64_t joined[ANF_MAX_RANK];
   for (uint32_t i = 0; i < a->n; i++) {

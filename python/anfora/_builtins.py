@@ -7,13 +7,14 @@ import dataclasses
 import functools
 import inspect
 import math
+import types
 from typing import Any, Callable
 
 from . import _core
 from ._known import Item
 from ._ops import OPS
 from ._static import BUILTINS, BY_NAME, Call, attribute, call_source, hyper_mapped, replaced, stacked, static_text
-from ._tree import _parts as parts_of_tree, field_names, tree_leaves, tree_map, tree_reduce, tree_unflatten
+from ._tree import REGISTERED, _parts as parts_of_tree, field_names, registered, tree_leaves, tree_map, tree_reduce, tree_unflatten
 from ._types import dtype_name
 
 
@@ -36,10 +37,15 @@ def _class(w: Any, c: Call) -> str:
     if f is dict and len(c.args) <= 1:
         first = w.spread(c.args[0]) if c.args else {}
         return w.record(list((first | {k: w.expr(v) for k, v in c.kw.items()}).items()))
-    if f is functools.partial:
-        w.refuse(c.node, "partial cannot be called in a compiled function", "write a lambda")
+    if f is functools.partial and c.args:
+        return _partial(w, c)
     if f is slice or f is range:
         w.refuse(c.node, f"{f.__name__}() stands in a for loop or a subscript only")
+    if f in REGISTERED:
+        kind, parts = _registered(w, c.node, f)
+        w.b.classes.append(kind)
+        return w.record([(n, w.expr(p.node) if isinstance(p, StandIn) else static_text(w, c.node, p))
+                         for n, p in zip(field_names(kind) or (), parts)])
     names = field_names(f)
     if names is None:
         return w.refuse(c.node, f"objects of class {f.__name__} cannot be made in a compiled function",
@@ -54,6 +60,72 @@ def _class(w: Any, c: Call) -> str:
             default = inspect.signature(f).parameters[n].default
             items.append((n, static_text(w, c.node, default)))
     return w.record(items)
+
+
+def _partial(w: Any, c: Call) -> str:
+    """partial(f, x, k=y): a lambda of the parameters that are left, if it is known which these are."""
+    node, given = c.args[0], c.args[1:]
+    known, f = w.static(node)
+    free = left_parameters(w, node, f if known else None)
+    if free is None or len(given) > len(free):
+        if c.kw:
+            w.refuse(c.node, "it is not known what parameters this function has", "write a lambda")
+        return f"partial{w.mark(c.node)}({w.exprs(c.args)})"
+    names = [n for n in free[len(given):] if n not in c.kw]
+    inner: Any = ast.Call(node, [*given, *(ast.Name(n, ast.Load()) for n in free[len(given):] if n not in c.kw and not c.kw)],
+                          [ast.keyword(k, v) for k, v in c.kw.items()] + [ast.keyword(n, ast.Name(n, ast.Load())) for n in names if c.kw])
+    taken = {n.id for a in (*given, *c.kw.values(), node) for n in ast.walk(a) if isinstance(n, ast.Name)} & set(names)
+    if taken:  # a name of the caller that is a parameter's too
+        own = {n: f"{n}_{w.fresh()}" for n in names}
+        names = list(own.values())
+        inner = ast.Call(node, [*given, *(ast.Name(own[n], ast.Load()) for n in free[len(given):] if n in own and not c.kw)],
+                         [ast.keyword(k, v) for k, v in c.kw.items()] + [ast.keyword(n, ast.Name(o, ast.Load())) for n, o in own.items() if c.kw])
+    args = ast.arguments(posonlyargs=[], args=[ast.arg(n) for n in names], kwonlyargs=[], kw_defaults=[], defaults=[])
+    whole = ast.copy_location(ast.Lambda(args, inner), c.node)
+    for n in ast.walk(whole):
+        if not hasattr(n, "lineno"):
+            ast.copy_location(n, c.node)
+    return w.expr(whole)
+
+
+def left_parameters(w: Any, node: Any, f: Any) -> list[str] | None:
+    """The names of a function's parameters without defaults, and of those before them; None: it is not known."""
+    if isinstance(f, (types.FunctionType, functools.partial)) or hasattr(f, "__wrapped__"):
+        params = list(inspect.signature(getattr(f, "__wrapped__", f), follow_wrapped=False).parameters.values())
+        if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in params):
+            return None
+        return [p.name for p in params if p.default is p.empty]
+    owner = w.scope.owner(node.id) if isinstance(node, ast.Name) and w.scope else None
+    if owner is None or node.id not in owner.defs:
+        return None
+    args = owner.defs[node.id]
+    if args.vararg or args.kwarg:
+        return None
+    return [a.arg for a in w.parameters_of(args) if a.arg not in owner.defaults.get(node.id, {})]
+
+
+class StandIn:
+    """What is not known, where an object is made."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+
+
+def _registered(w: Any, node: ast.Call, f: type) -> tuple[type, list]:
+    """An object of a class that a user has registered: (the class in programs, the parts). Its __init__ runs, with a stand-in for
+    each argument that is not known: the parts of the object are these, or constants."""
+    def given(x: Any) -> Any:
+        known, value = w.static(x)
+        return value if known else StandIn(x)
+    try:
+        return registered(f(*map(given, node.args), **{str(k.arg): given(k.value) for k in node.keywords})) or (f, [])
+    except (TypeError, AttributeError) as e:
+        return w.refuse(node, f"{f.__name__}(): {e}", "__init__ of a class in compiled functions binds its arguments and does nothing else with them")
+
+
+def class_made(w: Any, node: ast.Call, f: type) -> type | None:
+    """The class of the object that a call makes, as programs have it; None if it makes no object with fields."""
+    return _registered(w, node, f)[0] if f in REGISTERED else f if field_names(f) is not None else None
 
 
 def items_of(w: Any, node: Any) -> list[str] | None:

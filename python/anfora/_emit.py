@@ -25,6 +25,9 @@ WORDS = {
 }
 
 
+MOST_COPIES = 300  # functions of a program that has copies for integers
+
+
 def safe_name(name: str) -> str:
     """A name of Python's that is not a word of the language."""
     return name + "_" if name in WORDS else name
@@ -58,6 +61,7 @@ class Builder:
         self.prints = False
         self.explains = False          # values in messages are printed before the program stops
         self.unrolls = False           # loops over constant ranges are written out
+        self.counts = False            # there is a copy of a function for each known integer that it is called with
         self.rolled = False            # and there is one that is not
         self.explained = False         # and there are some
         self.within: set[int] = set()  # functions whose own rules are being written
@@ -80,6 +84,8 @@ class Builder:
         """The name, as a mark, of the unit that stands for an object; `write(unit)` gives its text if it is new."""
         u = self.by_object.get((id(of), variant))
         if u is None:
+            if self.counts and len(self.units) == MOST_COPIES:
+                fail(None, f"{wish} and what it calls need more than {MOST_COPIES} copies", "pass the numbers as arrays")
             u = Unit(len(self.units), safe_name(wish))
             self.units.append(u)
             self.by_object[id(of), variant] = u

@@ -69,11 +69,24 @@ class Function(_core.Callable):
     # ---- compiling ----
 
     def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False) -> Program:
-        key = (unrolled, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
+        """The function as a program. What is refused as something is not known is tried again with copies of functions for the
+        integers that they are called with: sizes and counts are known in these."""
+        try:
+            return self._written(statics, shapes, unrolled, unrolled)
+        except CompileError as error:
+            if unrolled:
+                raise
+            try:
+                return self._written(statics, shapes, False, True)
+            except CompileError:
+                raise error from None
+
+    def _written(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool, counts: bool) -> Program:
+        key = (unrolled, counts, tuple((i, type(x), x) if i in self._static else (i, id(x)) for i, x in sorted(statics.items())),
                tuple(s.key() for s in shapes if s.kind != "static"))
         if key not in self._programs:
             b = Builder()
-            b.unrolls = unrolled
+            b.unrolls, b.counts = unrolled, counts
             root, params = self._root(b, statics, shapes)
             program = b.program(root, params, f"<{self.__name__}>")
             program.statics = statics, shapes  # keeps what the key is of
@@ -191,7 +204,8 @@ class Function(_core.Callable):
         maker = Maker(shapes, program.classes)
         kinds = {h[0] for h in program.hints if h is not None}
         if len(kinds) > 1:
-            raise CompileError([Finding("", f"{self.__name__}() returns a {' here and a '.join(sorted(kinds))} there",
+            names = sorted(k if isinstance(k, str) else k.__name__ for k in kinds)
+            raise CompileError([Finding("", f"{self.__name__}() returns a {' here and a '.join(names)} there",
                                         hint="return the same of both")], "ANF_UNSUPPORTED")
         maker.add(result, joined_hints(program.hints))
         return maker

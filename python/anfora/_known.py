@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 
 from ._errors import CompileError
 from ._static import static_text
-from ._tree import Shape, field_names, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
+from ._tree import Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
 from ._types import DType
 
 MOST_PARTS = 1024  # of what is written out
@@ -55,6 +55,11 @@ class Known:
 
     def __call__(self, *args: Any) -> Any:
         return self.fn(*args)
+
+
+def has_parts(x: Any) -> bool:
+    """Whether something is a tuple, a list or such, not an array; in compiled functions that is known."""
+    return isinstance(x, (tuple, list, dict))
 
 
 class Is:
@@ -122,7 +127,7 @@ def tree_of(s: Shape) -> Any:
     if s.kind == "none" or s.kind == "static" and s.of is None:
         return None
     if s.kind in ("dict", "object"):
-        return dict(zip(s.names, parts)) if s.kind == "dict" else s.of(**dict(zip(s.names, parts)))
+        return dict(zip(s.names, parts)) if s.kind == "dict" else made_of(s.of, s.names, parts)
     return tuple(parts) if s.kind == "tuple" else parts if s.kind == "list" else 0
 
 
@@ -245,6 +250,10 @@ class Knowing(Part):
             if not hasattr(x, node.attr):
                 self.refuse(node, f"{getattr(x, '__name__', type(x).__name__)} has no {node.attr}")
             return True, getattr(x, node.attr)
+        s = self.like(node.value)
+        member = class_member(s, node.attr)
+        if member is not None and isinstance(member, (*_PLAIN, tuple)) and s is not None and node.attr not in s.names:
+            return True, member  # a constant of its class
         return self.static_part(node)
 
     def static_Subscript(self, node: ast.Subscript) -> tuple[bool, Any]:
@@ -378,6 +387,8 @@ class Knowing(Part):
             return True, tree_of(self.like(node.args[0]))
         if f is isinstance and len(node.args) == 2:
             return self.known_instance(node)
+        if f is has_parts and len(node.args) == 1:
+            return True, is_structure(self.like(node.args[0])) or self.static(node.args[0])[0]
         if f is hasattr and len(node.args) == 2:
             (known, x), (also, name) = map(self.static, node.args)
             return (True, hasattr(x, name)) if known and also and not is_array(x) else (False, None)
@@ -504,8 +515,9 @@ class Knowing(Part):
         return Shape("dict", list(found.values()), tuple(found))
 
     def like_ListComp(self, node: ast.ListComp) -> Shape | None:
-        texts = self.comprehended(node.generators, [node.elt])
-        return Shape("mapped") if texts is None else Shape("list", [ANY] * len(texts))
+        shapes: list[Shape] = []
+        texts = self.comprehended(node.generators, [node.elt], shapes)
+        return Shape("mapped") if texts is None else Shape("list", shapes)
 
     like_GeneratorExp = like_ListComp
 
@@ -538,8 +550,14 @@ class Knowing(Part):
         """Of grad(f)(x, ...) and tree_map(f, x): the structure of x."""
         known, f = self.static(node.func) if isinstance(node.func, (ast.Name, ast.Attribute)) else (False, None)
         name, given = getattr(f, "__name__", ""), None
-        if known and (f is map or f in (list, tuple) and len(node.args) == 1 and self.is_mapped(node.args[0])):
-            return Shape("mapped")
+        if known and f is map and len(node.args) > 1:
+            return self.like_map(node)
+        if known and f in (list, tuple) and len(node.args) == 1:
+            given = self.like(node.args[0])
+            if given is not None and given.kind in ("tuple", "list", "mapped"):
+                return Shape("mapped") if given.kind == "mapped" else Shape(name, given.parts)
+        if known and getattr(f, "op", "") == "Split" and (parts := self.cut_in(node)):
+            return Shape("tuple", [ANY] * parts)
         if known and name in ("tree_map", "hyper_map") and len(node.args) > 1:
             given = self.like(node.args[1])
             return given and skeleton(given)
@@ -551,6 +569,31 @@ class Knowing(Part):
         given = self.like(node.args[wrt])
         of = ANY if given is None else skeleton(given)
         return of if word == "grad" and given is not None else Shape("tuple", [ANY, of]) if word == "value_and_grad" else None
+
+    def like_map(self, node: ast.Call) -> Shape:
+        """Of map(f, xs): what a lambda gives of each item, as far as it is known."""
+        all_of = [self.sequence(a) for a in node.args[1:]]
+        if any(items is None for items in all_of):
+            return Shape("mapped")
+        return Shape("list", [self.like_applied(node.args[0], list(items)) for items in zip(*all_of)])
+
+    def like_applied(self, f: Any, items: list[Item]) -> Shape:
+        names = [a.arg for a in f.args.args] if isinstance(f, ast.Lambda) else []
+        if len(names) != len(items):
+            return ANY
+        outer, self.scope = self.scope, Scope(set(names), self.scope)
+        for name, item in zip(names, items):
+            shape = self.item_shape(item)
+            self.scope.env[name] = part_entry(shape) or Like(shape)
+        found = self.part_shape(f.body)
+        self.scope = outer
+        return found
+
+    def cut_in(self, node: ast.Call) -> int:
+        """How many parts split gives, if that is known."""
+        given = node.args[1] if len(node.args) > 1 else next((k.value for k in node.keywords if k.arg in ("sections", "indices_or_sections")), None)
+        known, n = self.static(given) if given is not None and not isinstance(node.args[0], ast.Starred) else (False, None)
+        return n if known and type(n) is int else len(n) + 1 if known and isinstance(n, (tuple, list)) else 0
 
     def is_mapped(self, node: Any) -> bool:
         """Whether an expression gives a tuple whose length the types of arguments tell: of items of an array, say."""
@@ -630,7 +673,13 @@ class Knowing(Part):
         if f is tree_flatten and len(node.args) == 1 and (leaves := self.leaves(node.args[0])) is not None:
             return [Item(parts=leaves, kind="list"), Item(entry=Is(tree_of(self.like(node.args[0]))))]
         if f is zip and node.args:
-            all_of = [self.sequence(a) for a in node.args]
+            all_of: list = []
+            for a in node.args:
+                if isinstance(a, ast.Starred):
+                    rows = self.sequence(a.value)
+                    all_of += [None] if rows is None else [self.item_parts(r) for r in rows]
+                else:
+                    all_of.append(self.sequence(a))
             if any(s is None for s in all_of):
                 return None
             return [Item(parts=list(t)) for t in zip(*all_of)]

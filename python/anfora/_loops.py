@@ -9,7 +9,7 @@ from typing import Any
 
 from ._known import Is, Item, Like, MOST_PARTS, Part, Scope, is_structure
 from ._static import hyper_mapped, static_text
-from ._tree import Shape
+from ._tree import Shape, is_key
 
 
 def position(node: Any) -> tuple[int, int]:
@@ -123,9 +123,9 @@ class Loops(Part):
 
     # ---- comprehensions ----
 
-    def comprehended(self, generators: list, elements: list) -> list | None:
+    def comprehended(self, generators: list, elements: list, shapes: list | None = None) -> list | None:
         """The texts of a comprehension over known parts: one for each round, or a list if there are several
-        elements. None if the parts are not known."""
+        elements. None if the parts are not known. `shapes` takes the structure of each."""
         gen = generators[0]
         items = None if gen.is_async else self.sequence(gen.iter)
         if items is None or len(items) > MOST_PARTS:
@@ -139,7 +139,9 @@ class Loops(Part):
                 self.refuse(gen.ifs[[k for k, _ in tests].index(False)],
                             "how long a tuple is must be known when the function is compiled", "use where")
             if all(holds for _, holds in tests):
-                inner = self.comprehended(generators[1:], elements) if len(generators) > 1 else [self.element(elements)]
+                if shapes is not None and len(generators) == 1:
+                    shapes.append(self.part_shape(elements[-1]))
+                inner = self.comprehended(generators[1:], elements, shapes) if len(generators) > 1 else [self.element(elements)]
                 if inner is None:
                     self.scope = outer
                     return None
@@ -153,8 +155,8 @@ class Loops(Part):
         if len(elements) == 1:
             return texts[0]
         known, key = self.static(elements[0])
-        if not known or not isinstance(key, str):
-            self.refuse(elements[0], "keys of dictionaries must be texts that are known")
+        if not known or not is_key(key):
+            self.refuse(elements[0], "keys of dictionaries must be texts or numbers that are known")
         return key, texts[0]
 
     @staticmethod
@@ -569,7 +571,7 @@ class Loops(Part):
         texts = {n: i.text for n, i in zip(parts, self.parts_of(name, shape))}
         if known and isinstance(k, int) and shape.kind == "list" and -len(parts) <= k < len(parts):
             k %= len(parts)
-        elif not known or not isinstance(k, str) or shape.kind != "dict":
+        elif not known or not is_key(k) or shape.kind != "dict":
             self.refuse(target, "which part changes must be known when the function is compiled", "use an array, and x.at[i].set(value)")
         texts[k], parts[k] = self.expr(value), self.part_shape(value)
         made = self.record(list(texts.items())) if shape.kind == "dict" else "(" + "".join(t + ", " for t in texts.values()).rstrip(" ") + ")"

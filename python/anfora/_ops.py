@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import types
 from typing import Any
 
 from . import _core
@@ -126,6 +127,8 @@ def literal(x: Any, kind: str = "any") -> str:
     """A Python constant as the language writes it; TypeError if it is none."""
     if kind == "dtype" or isinstance(x, (DType, type)) or type(x).__name__.startswith("dtype"):
         name = None if x is None else dtype_name(x)
+        if isinstance(x, str) and x in ("i8", "u8"):
+            raise TypeError(f"{x!r} has 8 bytes in NumPy and 8 bits here; write {'u' * (x == 'u8')}int8 or {'u' * (x == 'u8')}int64")
         if x is not None and name is None:
             raise TypeError(f"{x!r} is not an element type")
         return name or "None"
@@ -164,6 +167,7 @@ OPS: dict[str, Op] = {name: Op(name, row) for name, row in TABLE.items()}
 OPS.update({alias: OPS[name] for alias, name in ALIASES.items() if name in OPS})
 
 
+op = types.SimpleNamespace(**OPS)  # for functions that are made of operations
 COMPOSED: dict[str, Any] = {}  # functions that are made of operations; _composed.py fills it
 
 # Methods of arrays: the operation or function that they are

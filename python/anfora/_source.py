@@ -22,9 +22,9 @@ from ._explain import CLOSE, OPEN
 from ._known import ANY, MOST_PARTS, Is, Knowing, Like, Scope, class_member, is_structure, part_entry, skeleton
 from ._loops import Loops, bound_names, grown, local_names, position
 from ._match import Matching, at, has_named
-from . import _builtins  # noqa: F401: fills the tables that calls are looked up in
+from ._builtins import class_made
 from ._static import Call, call_source, emit_call, static_text
-from ._tree import Shape, field_names, quoted
+from ._tree import Shape, field_names, is_key, quoted
 from ._types import declared
 
 _BINARY = {
@@ -93,6 +93,8 @@ def is_empty_among(target: Any, value: Any) -> bool:
 def shape_hint(s: Shape | None) -> Any:
     if s is not None and s.kind == "mapped":
         return "list", None
+    if s is not None and (s.kind == "object" or s.kind == "dict" and s.of is not None):
+        return s.of, list(map(shape_hint, s.parts))
     return (s.kind, list(map(shape_hint, s.parts))) if s is not None and s.kind in ("list", "tuple", "dict") else None
 
 
@@ -185,9 +187,19 @@ class Writer(Knowing, Loops, Matching):
             t = self.fresh()
             return f"(fn ({t}) {{ TupleConcat({', '.join([t] * times[1]) or '()'}) }})({self.looked_at(times[0])})"
         if isinstance(node.op, ast.Add) and any(isinstance(x, (ast.Tuple, ast.List, ast.ListComp)) or
-                                                is_structure(self.like(x)) for x in sides):
+                                                is_structure(self.like(x)) or self.gives_dims(x) for x in sides):
             return f"TupleConcat({self.looked_at(node.left)}, {self.looked_at(node.right)})"
         return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
+
+    def gives_dims(self, node: Any) -> bool:
+        """Whether an expression is x.shape or a part of it: tuples, which + puts behind each other."""
+        if isinstance(node, ast.Attribute):
+            return node.attr == "shape" and not self.static(node)[0]
+        if isinstance(node, ast.Subscript):
+            return isinstance(node.slice, ast.Slice) and self.gives_dims(node.value)
+        if isinstance(node, ast.Call):
+            return len(node.args) == 1 and self.static(node.func) in ((True, tuple), (True, list)) and self.gives_dims(node.args[0])
+        return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) and (self.gives_dims(node.left) or self.gives_dims(node.right))
 
     def large(self, node: Any) -> str | None:
         """An integer that 64 bits do not hold, as a number with a point."""
@@ -274,8 +286,8 @@ class Writer(Knowing, Loops, Matching):
             known, name = self.static(k) if k is not None else (True, None)
             if k is None:
                 items.update(self.spread(v))
-            elif not known or not isinstance(name, str):
-                self.refuse(node, "keys of dictionaries must be texts that are known")
+            elif not known or not is_key(name):
+                self.refuse(node, "keys of dictionaries must be texts or numbers that are known")
             else:
                 items[name] = self.expr(v)
         return self.record(list(items.items()))
@@ -326,9 +338,9 @@ class Writer(Knowing, Loops, Matching):
             return static_text(self, node, x)
         key, k = self.static(node.slice)
         value = self.looked_at(node.value)
-        if key and isinstance(k, str):
-            return f"{value}{self.mark(node)}.{quoted(k)}"
         s = self.like(node.value)
+        if key and (isinstance(k, str) or s is not None and s.kind == "dict"):
+            return f"{value}{self.mark(node)}.{quoted(k)}"
         if key and type(k) is int and s is not None and s.kind == "object" and issubclass(s.of, tuple) and k < len(s.names):
             return f"{value}{self.mark(node)}.{quoted(s.names[k])}"
         if key and type(k) is int:
@@ -523,6 +535,8 @@ class Writer(Knowing, Loops, Matching):
         known, f = self.static(node.func)
         if known and f in (list, sorted):
             return "list", None
+        if known and isinstance(f, type) and (made := class_made(self, node, f)) is not None:
+            return made, None
         if known and f is dict:
             return "dict", [self.structure(k.value) for k in node.keywords] if not node.args else None
         f = getattr(f, "__wrapped__", f) if known else None

@@ -11,7 +11,7 @@ from typing import Any, Callable
 
 from ._foreign import ARGUMENTS, ROOTS, counterpart, module_of
 from ._ops import COMPOSED, METHODS, OPS, Op, literal
-from ._tree import field_names, tree_map
+from ._tree import field_names, registered, tree_map
 from ._types import dtype_name
 
 MOST_STRUCTURE = 512  # parts of an argument that code is made for
@@ -57,7 +57,10 @@ def static_text(w: Any, node: Any, x: Any) -> str:
         return emit_function(w.b, x)
     if isinstance(x, functools.partial):
         if x.keywords:
-            w.refuse(node, "a partial with keywords cannot be compiled", "write a lambda")
+            from ._function import as_function
+            bound = as_function(x)
+            w.b.keep.append(bound)
+            return bound._emit(w.b)
         return f"partial({', '.join(static_text(w, node, a) for a in (x.func, *x.args))})"
     found = x if isinstance(x, Op) else counterpart(x)
     if found is not None:
@@ -77,6 +80,11 @@ def _constant(w: Any, node: Any, x: Any) -> str:
 
 
 def _object(w: Any, node: Any, x: Any) -> str:
+    own = registered(x)
+    if own is not None:
+        w.b.classes.append(own[0])
+        w.b.keep.append(own)
+        return w.record([(n, static_text(w, node, p)) for n, p in zip(field_names(own[0]) or (), own[1])])
     names = field_names(type(x))
     if names is not None:
         w.b.classes.append(type(x))
@@ -221,7 +229,8 @@ def is_put_in(x: Any) -> bool:
     function = isinstance(x, (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)) or \
         hasattr(x, "_emit") or operation(x) is not None or dtype_name(x) is not None
     plain = isinstance(x, (bool, int, float, complex)) or function or hasattr(x, "__array__") or hasattr(x, "__dlpack__")
-    return x is None or isinstance(x, (str, type, types.ModuleType)) or not (plain or field_names(type(x)) is not None)
+    return x is None or isinstance(x, (str, type, types.ModuleType)) or \
+        not (plain or field_names(type(x)) is not None)
 
 
 def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType) -> str:
@@ -229,7 +238,7 @@ def call_source(w: Any, c: Call, f: Any, inner: types.FunctionType) -> str:
     parts, statics, shapes = [], {}, {}
     for name, node in argument_nodes(w, c, inner).items():
         known, x = w.static(node)
-        if known and is_put_in(x):
+        if known and (is_put_in(x) or w.b.counts and type(x) is int):
             statics[name] = x
             continue
         s = w.like(node) if not known else None

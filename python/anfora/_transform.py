@@ -221,48 +221,122 @@ def nothing_for(f: Any) -> set[int]:
             if isinstance(e, ast.Constant) and e.value is None}
 
 
-class CustomVjp(Transformed):
-    """A function with a derivative of its own: ``defvjp(forward, backward)``. ``forward`` gives (value, kept),
-    ``backward(kept, gradient)`` the gradients of the arguments, a tuple."""
+class Custom(Transformed):
+    """A function with a derivative of its own."""
 
-    def __init__(self, f: Any) -> None:
+    def __init__(self, word: str, f: Any, nondiff_argnums: Any) -> None:
         f = as_function(f)
-        super().__init__("custom_vjp", (f,), {}, f._nparam, f.__name__)
+        super().__init__(word, (f,), {}, f._nparam, f.__name__)
+        given = (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
+        self._nondiff = tuple(sorted(i % max(1, f._nparam) for i in given))
+        self.__wrapped__ = getattr(f, "__wrapped__", None)
+        self._signature = getattr(f, "_signature", None)
+        self._static_args: dict = {}
 
-    def defvjp(self, forward: Any, backward: Any) -> None:
-        self._functions = (self._functions[0], as_function(forward), as_function(backward))
-
-    def _emit(self, b: Builder) -> str:
+    def _rules(self, b: Builder) -> list[str] | None:
+        """The function and its rules as texts; None: one of these is being written, which means the function itself."""
         if len(self._functions) == 1:
-            raise TypeError(f"{self.__name__} has no derivative yet: call defvjp(forward, backward)")
-        if id(self) in b.within:  # its own rule calls it: the function itself is meant
-            return self._functions[0]._emit(b)
+            raise TypeError(f"{self.__name__} has no derivative yet: call {self._define}")
+        if id(self) in b.within:
+            return None
         b.within.add(id(self))
         try:
-            f, forward, backward = (g._emit(b) for g in self._functions)
+            return [g._emit(b) for g in self._functions]
         finally:
             b.within.discard(id(self))
-        zero = nothing_for(self._functions[2])
-        if zero:  # None is the gradient 0, of the shape of the argument
-            names = ", ".join(f"a{i}" for i in range(self._nparam))
-            forward = f"fn ({names}) {{ r = {forward}({names}); (r[0], (r[1], {names})) }}"
-            parts = [f"hyper_map(fn (x) {{ ZerosLike(x) }}, kept[{i + 1}])" if i in zero else f"g[{i}]" for i in range(self._nparam)]
-            backward = f"fn (kept, dy) {{ g = {backward}(kept[0], dy); ({', '.join(parts)}{',' if len(parts) == 1 else ''}) }}"
-        return f"custom_vjp({f}, {forward}, {backward})"
+
+    def _emit(self, b: Builder) -> str:
+        texts = self._rules(b)
+        return self._functions[0]._emit(b) if texts is None else self._with(texts)
+
+    def _with(self, texts: list[str]) -> str:
+        """The function with its rules. Arguments that are not differentiated by stand before the others of the backward rule;
+        the function of the others alone has the derivative."""
+        if not self._nondiff:
+            return self._around_rules(texts, self._names)
+        left = [n for i, n in enumerate(self._names) if i not in self._nondiff]
+        whole, first, free = (", ".join(x) for x in (self._names, [self._names[i] for i in self._nondiff], left))
+        bound = [f"fn ({free}) {{ {texts[0]}({whole}) }}"]
+        if self._word == "custom_vjp":
+            bound += [f"fn ({free}) {{ {texts[1]}({whole}) }}", f"fn (kept_, dy_) {{ {texts[2]}({first}, kept_, dy_) }}"]
+        else:
+            bound += [f"fn (x_, dx_) {{ {texts[1]}({first}, x_, dx_) }}"]
+        return f"fn ({whole}) {{ ({self._around_rules(bound, left)})({free}) }}"
+
+    def _around_rules(self, texts: list[str], names: list[str]) -> str:
+        return f"{self._word}({', '.join(texts)})"
 
     def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
         return self._emit(b)
 
+    def _emit_with(self, b: Builder, statics: dict[str, Any], shapes: dict[str, Shape]) -> str:
+        return self._emit(b)
 
-class CustomJvp(Transformed):
-    """A function with a derivative of its own: ``defjvp(rule)``; ``rule(primals, tangents)`` gives both results."""
+    def _emit_applied(self, w: Any, c: Call) -> str:
+        nodes = list(argument_nodes(w, c, self.__wrapped__).values()) if self.__wrapped__ is not None else c.args
+        return f"{self._emit(w.b)}{w.mark(c.node)}({w.exprs(nodes)})"
 
-    def __init__(self, f: Any) -> None:
-        f = as_function(f)
-        super().__init__("custom_jvp", (f,), {}, f._nparam, f.__name__)
+    def _bind(self, args: tuple, kw: dict) -> tuple:
+        return self._functions[0]._bind(args, kw)
 
-    def defjvp(self, rule: Any) -> None:
+
+class CustomVjp(Custom):
+    """A function with a derivative of its own: ``defvjp(forward, backward)``. ``forward`` gives (value, kept),
+    ``backward(kept, gradient)`` the gradients of the arguments, a tuple. ``nondiff_argnums``: arguments that are functions or
+    constants; ``backward`` takes these first, and gives gradients of the others."""
+
+    _define = "defvjp(forward, backward)"
+
+    def __init__(self, f: Any, nondiff_argnums: Any = ()) -> None:
+        super().__init__("custom_vjp", f, nondiff_argnums)
+
+    def defvjp(self, forward: Any, backward: Any) -> None:
+        """The rules of its derivative."""
+        self._functions = (self._functions[0], as_function(forward), as_function(backward))
+
+    def _around_rules(self, texts: list[str], names: list[str]) -> str:
+        f, forward, backward = texts
+        zero = nothing_for(self._functions[2])
+        if zero:  # None is the gradient 0, of the shape of the argument
+            whole = ", ".join(names)
+            forward = f"fn ({whole}) {{ r = {forward}({whole}); (r[0], (r[1], {whole})) }}"
+            parts = [f"hyper_map(fn (x) {{ ZerosLike(x) }}, kept[{i + 1}])" if i in zero else f"g[{i}]" for i in range(len(names))]
+            backward = f"fn (kept, dy) {{ g = {backward}(kept[0], dy); ({', '.join(parts)}{',' if len(parts) == 1 else ''}) }}"
+        return f"custom_vjp({f}, {forward}, {backward})"
+
+
+class CustomJvp(Custom):
+    """A function with a derivative of its own: ``defjvp(rule)``; ``rule(primals, tangents)`` gives both results. ``nondiff_argnums``:
+    arguments that are functions or constants, which the rule takes first."""
+
+    _define = "defjvp(rule)"
+
+    def __init__(self, f: Any, nondiff_argnums: Any = ()) -> None:
+        super().__init__("custom_jvp", f, nondiff_argnums)
+
+    def defjvp(self, rule: Any) -> Any:
+        """The rule of its derivative; serves as a decorator."""
         self._functions = (self._functions[0], as_function(rule))
+        return rule
+
+    def defjvps(self, *rules: Any) -> None:
+        """A rule for each argument: rule(tangent, value, *arguments) gives a part of the result's tangent."""
+        n = self._nparam
+        names, given = [f"x{i}" for i in range(n)], [(i, as_function(r)) for i, r in enumerate(rules) if r is not None]
+        self._functions = (self._functions[0], _Summed(self._functions[0], given, names))
+
+
+class _Summed(Function):
+    """The rule of a derivative that is a sum, of one part for each argument."""
+
+    def __init__(self, f: Function, rules: list, names: list[str]) -> None:
+        super().__init__(f.__name__, 2)
+        self._f, self._rules, self._names = f, rules, names
+
+    def _emit(self, b: Builder) -> str:
+        whole = ", ".join(self._names)
+        parts = " + ".join(f"{r._emit(b)}(dx[{i}], y, {whole})" for i, r in self._rules) or "ZerosLike(y)"
+        return f"fn (x, dx) {{ ({whole}{',' if len(self._names) == 1 else ''}) = x; y = {self._f._emit(b)}({whole}); (y, {parts}) }}"
 
 
 custom_vjp, custom_jvp = CustomVjp, CustomJvp

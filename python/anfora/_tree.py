@@ -5,6 +5,8 @@ In programs a list is a tuple, and a dictionary or an object is a record. What P
 a result that has the type of an argument has its structure too, which gradients and new parameters rely on."""
 from __future__ import annotations
 
+import ast
+import collections
 import dataclasses
 import enum
 import functools
@@ -13,7 +15,7 @@ import types
 from typing import Any, Callable, Sequence
 
 from . import _core
-from ._types import dtype_name
+from ._types import DTYPES, dtype_name
 
 
 class Fixed:
@@ -29,9 +31,82 @@ def _is_named_tuple(x: Any) -> bool:
 
 def field_names(kind: Any) -> tuple[str, ...] | None:
     """The fields of a dataclass or named tuple; None for other classes."""
+    own = getattr(kind, "_anfora_names", None)
+    if own is not None or kind in REGISTERED:
+        return own
     if dataclasses.is_dataclass(kind):
         return tuple(f.name for f in dataclasses.fields(kind))
     return kind._fields if hasattr(kind, "_fields") and issubclass(kind, tuple) else None
+
+
+# ---- classes that a user has registered, and dictionaries of other classes ----
+
+class _Node:
+    """How objects of a class are taken apart and made."""
+
+    def __init__(self, flatten: Callable, unflatten: Callable) -> None:
+        self.flatten, self.unflatten = flatten, unflatten
+
+
+REGISTERED: dict[type, _Node] = {}
+_KINDS: dict[Any, type] = {}  # (class, names of the parts, what is constant) -> the class in programs
+
+
+def register_pytree_node(kind: type, flatten: Callable, unflatten: Callable) -> None:
+    """Objects of a class are trees: ``flatten(x)`` gives (parts, constant), ``unflatten(constant, parts)`` makes an object.
+    What is constant can be compared and hashed; there is code for each."""
+    if kind in REGISTERED:
+        raise ValueError(f"{kind.__name__} is registered already")
+    REGISTERED[kind] = _Node(flatten, unflatten)
+
+
+def register_pytree_node_class(kind: type) -> type:
+    """A decorator of classes with the methods ``tree_flatten()`` and ``tree_unflatten(constant, parts)``."""
+    register_pytree_node(kind, lambda x: x.tree_flatten(), kind.tree_unflatten)  # type: ignore[attr-defined]
+    return kind
+
+
+def register_dataclass(kind: type | None = None, data_fields: Sequence[str] | None = None, meta_fields: Sequence[str] | None = None) -> Any:
+    """A dataclass some of whose fields are constant: those of ``meta_fields``, or those with ``metadata={"static": True}``."""
+    if kind is None:
+        return functools.partial(register_dataclass, data_fields=data_fields, meta_fields=meta_fields)
+    fields = dataclasses.fields(kind)
+    meta = tuple(f.name for f in fields if f.metadata.get("static")) if meta_fields is None else tuple(meta_fields)
+    data = tuple(f.name for f in fields if f.name not in meta) if data_fields is None else tuple(data_fields)
+    register_pytree_node(kind, lambda x: ([getattr(x, n) for n in data], tuple(getattr(x, n) for n in meta)),
+                         lambda aux, parts: kind(**dict(zip(data, parts)), **dict(zip(meta, aux))))
+    return kind
+
+
+def registered(x: Any) -> tuple[type, list] | None:
+    """(the class in programs, the parts) of an object of a registered class. That class has the constant parts of the object
+    as its own, and makes such objects of new parts."""
+    node = REGISTERED.get(type(x))
+    if node is None:
+        return None
+    parts, constant = node.flatten(x)
+    parts, attributes = list(parts), dict(getattr(x, "__dict__", {}))
+    left, names = dict(attributes), []
+    for i, part in enumerate(parts):
+        name = next((n for n, v in left.items() if v is part), f"part{i}")
+        left.pop(name, None)
+        names.append(name)
+    try:
+        key = type(x), tuple(names), constant
+        kind = _KINDS.get(key)
+    except TypeError:
+        raise TypeError(f"the constant part of a {type(x).__name__} cannot be hashed") from None
+    if kind is None:
+        def make(*parts: Any) -> Any:
+            return node.unflatten(constant, parts if isinstance(constant, tuple) or constant is None else tuple(parts))
+        kind = _KINDS[key] = type(type(x).__name__, (type(x),), {**left, "_anfora_names": tuple(names), "_anfora_make": staticmethod(make)})
+    return kind, parts
+
+
+def made_of(kind: Any, names: Sequence, parts: Sequence) -> Any:
+    """An object of a class with these parts."""
+    make = getattr(kind, "_anfora_make", None)
+    return make(*parts) if make else kind(**dict(zip(names, parts)))
 
 
 def _is_static(x: Any) -> bool:
@@ -43,6 +118,9 @@ def children(x: Any) -> tuple[Any, list] | None:
     names = field_names(type(x))
     if names is not None:
         return type(x), [getattr(x, n) for n in names]
+    node = registered(x)
+    if node is not None:
+        return node
     if _is_static(x):
         return None
     raise TypeError(f"an argument of type {type(x).__name__} cannot be passed to a compiled function; arrays, numbers, "
@@ -55,28 +133,40 @@ def _parts(x: Any) -> tuple[list, Callable[[list], Any]] | None:
     """The parts of a node, and what makes such a node of new ones; None of a leaf."""
     if isinstance(x, dict):
         keys = list(x)
-        return [x[k] for k in keys], lambda items: dict(zip(keys, items))
+        return [x[k] for k in keys], lambda items: dict_like(x, zip(keys, items))
     if isinstance(x, list):
         return list(x), list
     names = field_names(type(x))
     if names is not None:
         kind = type(x)
         return [getattr(x, n) for n in names], lambda items: kind(**dict(zip(names, items)))
+    node = registered(x)
+    if node is not None:
+        return node[1], lambda items: made_of(node[0], (), items)
     if isinstance(x, tuple):
         return list(x), tuple
     return None
 
 
-def tree_leaves(tree: Any) -> list:
-    """The leaves of a tree, in order. None counts as a tree without leaves."""
-    node = _parts(tree)
+def dict_like(x: dict, items: Any) -> dict:
+    """A dictionary of the same class."""
+    if type(x) is collections.defaultdict:
+        return collections.defaultdict(x.default_factory, items)
+    return collections.OrderedDict(items) if isinstance(x, collections.OrderedDict) else dict(items)
+
+
+def tree_leaves(tree: Any, is_leaf: Callable | None = None) -> list:
+    """The leaves of a tree, in order. None counts as a tree without leaves. ``is_leaf(part)``: it is not taken apart."""
+    node = None if is_leaf is not None and is_leaf(tree) else _parts(tree)
     if node is None:
-        return [] if tree is None else [tree]
-    return [leaf for part in node[0] for leaf in tree_leaves(part)]
+        return [] if tree is None and is_leaf is None else [tree]
+    return [leaf for part in node[0] for leaf in tree_leaves(part, is_leaf)]
 
 
-def tree_map(f: Callable, tree: Any, *rest: Any) -> Any:
+def tree_map(f: Callable, tree: Any, *rest: Any, is_leaf: Callable | None = None) -> Any:
     """A tree of the same structure, of f of the leaves at each place. In compiled functions: hyper_map."""
+    if is_leaf is not None and is_leaf(tree):
+        return f(tree, *rest)
     node = _parts(tree)
     if node is None:
         return None if tree is None else f(tree, *rest)
@@ -86,7 +176,7 @@ def tree_map(f: Callable, tree: Any, *rest: Any) -> Any:
         if other is None or len(other[0]) != len(node[0]):
             raise ValueError("the trees differ in structure")
         others.append(other[0])
-    return node[1]([tree_map(f, part, *more) for part, *more in zip(node[0], *others)])
+    return node[1]([tree_map(f, part, *more, is_leaf=is_leaf) for part, *more in zip(node[0], *others)])
 
 
 def tree_structure(tree: Any) -> Any:
@@ -99,6 +189,25 @@ def tree_flatten(tree: Any) -> tuple[list, Any]:
     return tree_leaves(tree), tree_structure(tree)
 
 
+def tree_all(tree: Any) -> bool:
+    """Whether all leaves hold."""
+    return all(tree_leaves(tree))
+
+
+def treedef_is_leaf(structure: Any) -> bool:
+    """Whether it is the structure of a leaf alone."""
+    return _parts(structure) is None and structure is not None
+
+
+def tree_transpose(outer: Any, inner: Any, tree: Any) -> Any:
+    """A tree of trees the other way round, of their structures."""
+    n = len(tree_leaves(inner))
+    leaves = tree_leaves(tree)
+    if len(leaves) != n * len(tree_leaves(outer)):
+        raise ValueError("the tree is not of these structures")
+    return tree_unflatten(inner, [tree_unflatten(outer, leaves[i::n]) for i in range(n)])
+
+
 def tree_unflatten(structure: Any, leaves: Any) -> Any:
     """The tree of this structure with these leaves."""
     rest = list(leaves)
@@ -106,6 +215,21 @@ def tree_unflatten(structure: Any, leaves: Any) -> Any:
         raise ValueError(f"the tree has {len(tree_leaves(structure))} leaves, not {len(rest)}")
     left = iter(rest)
     return tree_map(lambda _: next(left), structure)
+
+
+def key_text(key: Any) -> str:
+    """A key of a dictionary as the name of a field: of one that is no text, what Python writes for it between brackets."""
+    return key if isinstance(key, str) and not key.startswith("[") else f"[{key!r}]"
+
+
+def key_of(name: str) -> Any:
+    """The key that a field is named for."""
+    return ast.literal_eval(name[1:-1]) if name.startswith("[") else sys.intern(name)
+
+
+def is_key(key: Any) -> bool:
+    """What keys of dictionaries in programs can be."""
+    return key is None or isinstance(key, (str, int, float)) or isinstance(key, tuple) and all(map(is_key, key))
 
 
 def tree_reduce(f: Callable, tree: Any, *start: Any) -> Any:
@@ -145,7 +269,7 @@ class Shape:
         if self.kind == "leaf":
             return self.of
         if self.kind in ("dict", "object"):
-            return ("record", tuple(map(str, self.names)), tuple(p.type() for p in self.parts))
+            return ("record", tuple(map(key_text, self.names)), tuple(p.type() for p in self.parts))
         return ("tuple", tuple(p.type() for p in self.parts)) if self.kind in ("tuple", "list") else ("none",)
 
     def text(self) -> str:
@@ -153,7 +277,7 @@ class Shape:
 
     def key(self) -> tuple:
         """Equal for equal structures; of static things it has the address."""
-        return (self.kind, self.names, id(self.of) if self.kind in ("object", "static") else None, *(p.key() for p in self.parts))
+        return (self.kind, tuple((type(n), n) for n in self.names), id(self.of) if self.kind in ("object", "static", "dict") else None, *(p.key() for p in self.parts))
 
     def size(self) -> int:
         return 1 + sum(p.size() for p in self.parts)
@@ -164,8 +288,12 @@ class Shape:
             yield from p.walk()
 
 
-def quoted(name: str) -> str:
-    """A name as the language has it: between backticks if it is no plain word."""
+def quoted(name: Any) -> str:
+    """A name or key as the language has it: between backticks if it is no plain word."""
+    return _field(key_text(name))
+
+
+def _field(name: str) -> str:
     return name if name.isidentifier() else "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
@@ -174,7 +302,7 @@ def type_text(t: Any) -> str:
     if t[0] == "tuple":
         return "(" + ", ".join(map(type_text, t[1])) + ("," if len(t[1]) == 1 else "") + ")"
     if t[0] == "record":
-        return "{" + ", ".join(f"{quoted(n)}: {type_text(x)}" for n, x in zip(t[1], t[2])) + "}"
+        return "{" + ", ".join(f"{_field(n)}: {type_text(x)}" for n, x in zip(t[1], t[2])) + "}"
     if len(t) == 1:
         return t[0]
     return t[0] + (f"[{', '.join(map(str, t[1]))}]" if t[1] else "")
@@ -194,12 +322,15 @@ def shape_of(x: Any) -> Shape:
         return Shape(type(x).__name__, [shape_of(p) for p in x])
     if isinstance(x, dict):
         for k in x:
-            if not isinstance(k, str):
-                raise TypeError(f"keys of dictionaries in compiled functions are texts, not {k!r}")
-        return Shape("dict", [shape_of(p) for p in x.values()], tuple(x))
+            if not is_key(k):
+                raise TypeError(f"keys of dictionaries in compiled functions are texts and numbers, not {k!r}")
+        return Shape("dict", [shape_of(p) for p in x.values()], tuple(x), None if type(x) is dict else type(x))
     names = field_names(type(x))
     if names is not None:
         return Shape("object", [shape_of(getattr(x, n)) for n in names], names, type(x))
+    node = registered(x)
+    if node is not None:
+        return Shape("object", list(map(shape_of, node[1])), field_names(node[0]) or (), node[0])
     if _is_static(x) or isinstance(x, _core.Fn):
         return Shape("static", of=x)
     a = _core.asarray(x)
@@ -212,8 +343,11 @@ def plain_value(x: Any, cast: str | None = None) -> Any:
         return x
     if type(x) in (int, float):
         from . import numpy
-        return numpy.cast(x, dtype=cast)
-    names = tuple(x) if isinstance(x, dict) else field_names(type(x))
+        return numpy.cast(x, dtype=DTYPES[cast])
+    names = tuple(map(key_text, x)) if isinstance(x, dict) else field_names(type(x))
+    node = registered(x)
+    if node is not None:
+        return [field_names(node[0]), tuple(map(plain_value, node[1]))]
     if names is not None:
         items = x.values() if isinstance(x, dict) else [getattr(x, n) for n in names]
         return [names, tuple(map(plain_value, items))]
@@ -238,6 +372,7 @@ class Maker:
             for s in shape.walk():
                 if s.kind in ("list", "dict", "object", "tuple"):
                     self.by_type.setdefault(s.type(), s)
+        self.classes = classes
         self.by_names = {field_names(c): c for c in reversed(classes)}
 
     def _object(self, x: Any) -> int:
@@ -258,21 +393,38 @@ class Maker:
         like = self.by_type.get(t) if hint is None else None
         parts = t[-1]
         if t[0] == "tuple":
-            kind = hint[0] if _matches(hint, parts) and hint[0] != "dict" else like.kind if like else "tuple"
+            kind = hint[0] if _matches(hint, parts) and hint[0] in ("list", "tuple") else like.kind if like else "tuple"
             self.code += [LIST if kind == "list" else TUPLE, len(parts)]
         else:
-            kind = like.of if like and like.kind == "object" else None if like else self.by_names.get(t[1])
+            like, kind = self._class(t, like, hint)
             if kind:
                 names = t[1]
-                make = kind if issubclass(kind, tuple) or _positional(kind) else _by_name(kind, names)
+                make = getattr(kind, "_anfora_make", None) or \
+                    (kind if issubclass(kind, tuple) or _positional(kind) else _by_name(kind, names))
                 self.code += [CALL, len(parts), self._object(make)]
+            elif like and like.of is not None:
+                self.code += [CALL, len(parts), self._object(_dict_maker(like.of, like.names))]
             else:
-                self.code += [DICT, len(parts), self._object(like.names if like else tuple(map(sys.intern, t[1])))]
+                self.code += [DICT, len(parts), self._object(like.names if like else tuple(map(key_of, t[1])))]
         hints = hint[1] if _matches(hint, parts) and hint[1] else [None] * len(parts)
         if like:  # the parts are those of the argument
             hints = [None] * len(parts)
         for part, h in zip(parts, hints):
             self.add(part, h)
+
+    def _class(self, t: Any, like: Shape | None, hint: Any) -> tuple[Shape | None, Any]:
+        """(what a record is like, its class): what the text says, else that of an argument of the type, else one that the
+        function makes objects of."""
+        if hint is not None and isinstance(hint[0], type):
+            if issubclass(hint[0], dict):
+                return Shape("dict", names=tuple(map(key_of, t[1])), of=hint[0]), None
+            return None, hint[0]
+        kind = like.of if like and like.kind == "object" else None
+        made = {c for c in self.classes if field_names(c) == t[1]} if hint is None else set()
+        if len(made - {kind}) > (0 if like else 1):
+            raise TypeError(f"it is not known whether this is a {' or a '.join(sorted({c.__name__ for c in made} | {kind.__name__ if kind else 'dict'}))}: "
+                            f"these have the same fields; return what makes it")
+        return like, kind if like else self.by_names.get(t[1]) if hint is None else None
 
     def restructure(self, raw: Any) -> Any:
         """The same for a result that the core gave as nested tuples."""
@@ -299,6 +451,13 @@ def _matches(hint: Any, parts: tuple) -> bool:
 
 def _positional(kind: type) -> bool:
     return all(f.init and not f.kw_only for f in dataclasses.fields(kind))
+
+
+def _dict_maker(kind: type, keys: tuple) -> Callable:
+    """Of a class of dictionaries that is not dict; of one that is not Python's, dict."""
+    def make(*items: Any) -> Any:
+        return collections.OrderedDict(zip(keys, items)) if issubclass(kind, collections.OrderedDict) else dict(zip(keys, items))
+    return make
 
 
 def _by_name(kind: type, names: tuple) -> Callable:

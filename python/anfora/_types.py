@@ -10,6 +10,10 @@ _NUMPY = {
     "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128", "float": "f64", "int": "i64",
     "complex": "c128",
 }
+# NumPy's short names, without those of its kinds that mean other things here: "i8" has 8 bytes there and 8 bits here
+_SHORT = {"?": "bool", "b1": "bool", "i1": "i8", "i2": "i16", "i4": "i32", "u1": "u8", "u2": "u16", "u4": "u32", "f2": "f16",
+          "f4": "f32", "f8": "f64", "c8": "c64", "c16": "c128", "half": "f16", "single": "f32", "double": "f64", "intp": "i64",
+          "csingle": "c64", "cdouble": "c128", "f": "f32", "d": "f64", "e": "f16", "F": "c64", "D": "c128"}
 _NAMES = ("bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64", "c64", "c128")
 
 
@@ -98,7 +102,7 @@ def dtype_name(x: Any) -> str | None:
     if isinstance(x, ElementType):
         return str(x)
     if isinstance(x, str):
-        return x if x in DTYPES else _NUMPY.get(x)
+        return x if x in DTYPES else _NUMPY.get(x) or _SHORT.get(x.lstrip("<="))
     if isinstance(x, type) or type(x).__name__.startswith(("dtype", "_ScalarMeta", "Float", "Int", "UInt")):
         name = str(getattr(x, "name", None) or getattr(x, "__name__", ""))
         if x in (bool, int, float, complex) or getattr(x, "__module__", "numpy").startswith(("numpy", "jax", "ml_")):

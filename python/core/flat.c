@@ -116,7 +116,8 @@ static bool put_sequence(flat *f, PyObject *o, bool list) {
 static bool put_dict(flat *f, PyObject *o) {
   Py_ssize_t at = 0;
   PyObject *key, *value;
-  if (!word(f, mark(MARK_DICT, (uint64_t)PyDict_Size(o)))) return false;
+  uint64_t class = PyDict_CheckExact(o) ? 0 : address(Py_TYPE(o)); // results have it too
+  if (!word(f, mark(MARK_DICT, (uint64_t)PyDict_Size(o) + 1)) || !word(f, class)) return false;
   while (PyDict_Next(o, &at, &key, &value))
     if (!word(f, address(key))) return false;
   for (at = 0; PyDict_Next(o, &at, &key, &value);)

@@ -33,4 +33,5 @@ def test_a_program():
 
 def test_all():
     public = {n for n, x in vars(anfora).items() if not n.startswith("_") and not isinstance(x, types.ModuleType)}
-    assert public | {"numpy", "random", "train"} == set(anfora.__all__), public ^ set(anfora.__all__)
+    modules = {"initializers", "lax", "nn", "numpy", "random", "scipy", "train", "tree_util"}
+    assert public | modules == set(anfora.__all__), (public | modules) ^ set(anfora.__all__)

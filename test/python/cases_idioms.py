@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Idioms of JAX's and PyTorch's users: what they mean there, they mean here."""
+import collections
+import dataclasses
+import functools
+
+import anfora
+import anfora.numpy as anp
+import numpy as np
+from anfora import grad, jit, lax, nn, random, vmap
+
+X = np.array([1.0, 2.0, 3.0])
+
+
+def refused(words, f, *args):
+    try:
+        f(*args)
+    except (anfora.CompileError, TypeError) as e:
+        assert words in str(e), e
+    else:
+        raise AssertionError("it was not refused")
+
+
+def test_keys_that_are_no_texts():
+    d = {0: X, 1: X + 1, (2, "a"): X * 2, "[0]": X - 1}
+    out = jit(lambda d: {k: v * 2 for k, v in d.items()})(d)
+    assert list(out) == list(d) and all(np.allclose(out[k], d[k] * 2) for k in d)
+    assert np.allclose(jit(lambda d: d[0] + d[1] - d[(2, "a")])(d), 1)
+    assert list(jit(lambda x: {7: x, -1: x + 1})(2.0).items()) == [(7, 2.0), (-1, 3.0)]
+    assert list(grad(lambda d: anp.sum(d[0] * d[1]))({1: X, 0: X * 2})) == [1, 0]
+    refused("keys", jit(lambda d: 1.0), {frozenset(): 1.0})
+
+
+def test_classes_of_dictionaries():
+    f = jit(lambda d: anfora.tree_map(lambda x: x * 2, d))
+    assert type(f({"a": X})) is dict and type(f(collections.OrderedDict(a=X))) is collections.OrderedDict
+    assert type(f({"a": X})) is dict
+
+
+def test_partial_in_compiled_functions():
+    def affine(a, x, b=1.0, *, c=0.0):
+        return a * x + b + c
+    assert jit(lambda a, x: functools.partial(affine, a)(x))(2.0, 3.0) == 7.0
+    assert jit(lambda a, x: functools.partial(affine, x=x)(a))(2.0, 3.0) == 7.0
+    assert jit(lambda a, x: functools.partial(affine, a, c=5.0)(x=x))(2.0, 3.0) == 12.0
+    assert np.allclose(jit(lambda a, xs: vmap(functools.partial(affine, a))(xs))(2.0, X), 2 * X + 1)
+    assert jit(lambda x: functools.partial(affine, 2.0, c=5.0)(x))(3.0) == 12.0
+
+
+def test_short_names_of_element_types():
+    assert str(jit(lambda: anp.zeros(2, "f4"))().dtype) == "f32" and str(anp.zeros(2, "<c8").dtype) == "c64"
+    assert str(jit(lambda x: x.astype("i4"))(X).dtype) == "i32"
+    refused("8 bytes", jit(lambda: anp.zeros(2, "i8")))
+    refused("8 bytes", anp.zeros, 2, "u8")
+
+
+@anfora.register_pytree_node_class
+class Affine:
+    """A class of a user, one field of which is constant."""
+
+    def __init__(self, w, b, times=1):
+        self.w, self.b, self.times = w, b, times
+
+    def tree_flatten(self):
+        return (self.w, self.b), self.times
+
+    @classmethod
+    def tree_unflatten(cls, times, parts):
+        return cls(*parts, times)
+
+    def __call__(self, x):
+        for _ in range(self.times):
+            x = x * self.w + self.b
+        return x
+
+
+def test_registered_classes():
+    f = Affine(2.0, 1.0, 3)
+    assert jit(lambda f, x: f(x))(f, 1.0) == f(1.0)
+    g = grad(lambda f, x: f(x))(f, 1.0)
+    assert isinstance(g, Affine) and (g.w, g.b, g.times) == (17.0, 7.0, 3)
+    made = jit(lambda f: Affine(f.w + 1, f.b, 2))(f)
+    assert isinstance(made, Affine) and (made.w, made.b, made.times) == (3.0, 1.0, 2)
+    assert jit(lambda f, x: f(x))(Affine(2.0, 1.0, 1), 1.0) == 3.0  # other constants, other code
+    both = jit(lambda f: [f, Affine(f.w, f.b, 7)])(f)
+    assert [x.times for x in both] == [3, 7]
+    refused("Affine", jit(lambda f, c: f if c else Affine(f.w, f.b, 7)), f, True)
+    assert anfora.tree_leaves(f) == [2.0, 1.0] and anfora.tree_map(lambda x: -x, f).w == -2.0
+    assert jit(lambda x: f(x))(1.0) == f(1.0)
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@dataclasses.dataclass
+class Vector:
+    """A class with the fields of another one."""
+
+    x: float
+    y: float
+
+
+def test_classes_with_the_same_fields():
+    f = jit(lambda p: Vector(p.x, p.y + 1))
+    assert f(Point(1.0, 2.0)) == Vector(1.0, 3.0) and f(Vector(1.0, 2.0)) == Vector(1.0, 3.0)
+    assert jit(lambda x: [Point(x, x), Vector(x, x)])(1.0) == [Point(1.0, 1.0), Vector(1.0, 1.0)]
+
+    def made(p):
+        q = Vector(p.x, p.y)
+        return q
+    assert jit(made)(Point(1.0, 2.0)) == Vector(1.0, 2.0)
+
+
+def test_rules_with_arguments_that_are_not_differentiated_by():
+    @functools.partial(anfora.custom_vjp, nondiff_argnums=(0, 2))
+    def scaled(f, x, by):
+        return f(x) * by
+    scaled.defvjp(lambda f, x, by: (f(x) * by, x), lambda f, by, x, dy: (7.0 * dy,))
+    assert grad(scaled, argnums=1)(anp.sin, 2.0, 3.0) == 7.0 and abs(scaled(anp.sin, 2.0, 3.0) - 3 * np.sin(2)) < 1e-12
+    assert np.allclose(vmap(lambda x: grad(lambda y: scaled(anp.sin, y, 2.0))(x))(X), 7)
+
+    @anfora.custom_jvp
+    def product(x, y):
+        return x * y
+    product.defjvps(lambda dx, value, x, y: 5.0 * dx, None)
+    assert grad(product)(2.0, 3.0) == 5.0 and grad(product, argnums=1)(2.0, 3.0) == 0.0
+
+
+def test_switch_and_scans():
+    f = jit(lambda i, x: lax.switch(i, [lambda x: x, lambda x: x * 2, anp.sin], x))
+    assert np.allclose([f(i, 0.5) for i in (-1, 0, 1, 2, 9)], [0.5, 0.5, 1.0, np.sin(0.5), np.sin(0.5)])
+    xs = np.arange(6.0).reshape(3, 2)
+    assert np.allclose(jit(lambda x: lax.associative_scan(anp.multiply, x + 1, reverse=True))(xs), np.cumprod((xs + 1)[::-1], 0)[::-1])
+    assert np.allclose(lax.associative_scan(anp.add, xs, axis=1), np.cumsum(xs, 1))
+
+
+def test_distributions():
+    key = random.PRNGKey(3)
+    many = {
+        "gumbel": (random.gumbel(key, (20000,)), 0.5772, np.pi / 6 ** 0.5), "laplace": (random.laplace(key, (20000,)), 0, 2 ** 0.5),
+        "truncated_normal": (random.truncated_normal(key, -2.0, 2.0, (20000,)), 0, 0.8796),
+        "gamma": (random.gamma(key, 2.5, (20000,)), 2.5, 2.5 ** 0.5), "small": (random.gamma(key, 0.3, (20000,)), 0.3, 0.3 ** 0.5),
+        "beta": (random.beta(key, 2.0, 3.0, (20000,)), 0.4, 0.2), "logistic": (random.logistic(key, (20000,)), 0, np.pi / 3 ** 0.5),
+    }
+    for name, (x, mean, deviation) in many.items():
+        x = np.asarray(x)
+        assert abs(x.mean() - mean) < 0.04 and abs(x.std() - deviation) < 0.04 and x.dtype == np.float32, (name, x.mean(), x.std())
+    tail = np.asarray(random.truncated_normal(key, 3.0, np.inf, (1000,)))
+    assert tail.min() >= 3 and 3.2 < tail.mean() < 3.36
+    assert sorted(np.asarray(random.permutation(key, 10))) == list(range(10))
+    rows = np.asarray(random.permutation(key, np.arange(6.0).reshape(3, 2)))
+    assert sorted(map(tuple, rows)) == [(0, 1), (2, 3), (4, 5)]
+    assert len(set(np.asarray(random.choice(key, 10, (10,), replace=False)))) == 10
+    drawn = np.asarray(random.choice(key, np.array([5, 7]), (4000,), p=np.array([0.25, 0.75])))
+    assert abs((drawn == 7).mean() - 0.75) < 0.03
+
+
+def test_layers_by_their_names():
+    assert np.allclose(nn.gelu(X), 0.5 * X * (1 + np.tanh((2 / np.pi) ** 0.5 * (X + 0.044715 * X ** 3))))
+    q, k, v = (np.random.default_rng(i).normal(size=(2, 4, 2, 3)) for i in range(3))
+    s = np.einsum("bqhd,bkhd->bhqk", q, k) / 3 ** 0.5
+    s = np.where(np.tril(np.ones((4, 4))) > 0, s, -np.inf)
+    p = np.exp(s - s.max(-1, keepdims=True))
+    want = np.einsum("bhqk,bkhd->bqhd", p / p.sum(-1, keepdims=True), v)
+    assert np.allclose(nn.dot_product_attention(q, k, v, is_causal=True), want)
+    w = np.asarray(nn.initializers.orthogonal()(random.key(0), (5, 3)))
+    assert np.allclose(w.T @ w, np.eye(3), atol=1e-5)
+    w = np.asarray(nn.initializers.he_normal()(random.key(0), (300, 200)))
+    assert abs(w.std() - (2 / 300) ** 0.5) < 1e-3
