@@ -96,9 +96,9 @@ def composed_stub(f):
     return f"def {f.name.rstrip('_')}({', '.join(parts)}) -> {result}: ..."
 
 
-def composed_of(folder, kind):
-    """The functions of _composed.py with this decorator, by name."""
-    tree = ast.parse((folder / "anfora" / "_composed.py").read_text(encoding="utf-8"))
+def composed_of(folder, kind, file="_composed.py"):
+    """The functions of a file with this decorator, by name."""
+    tree = ast.parse((folder / "anfora" / file).read_text(encoding="utf-8"))
     return {f.name.rstrip("_"): composed_stub(f) for f in tree.body if isinstance(f, ast.FunctionDef) and
             any(isinstance(d, ast.Name) and d.id == kind for d in f.decorator_list)}
 
@@ -147,7 +147,7 @@ def main():
     here = literal_of(folder, "_composed.py", "LINALG")
     write(sys.argv[4], [*HEAD, *(composed[n] for n in here), *(stub(n, table[aliases.get(n, n)]) for n in
                                                              ("inv", "det", "cholesky", "matmul", "triangular_solve"))])
-    write(sys.argv[5], [*HEAD, *composed_of(folder, "randomly").values()])
+    write(sys.argv[5], [*HEAD, *composed_of(folder, "randomly", "_random.py").values()])
 
 
 if __name__ == "__main__":

@@ -577,15 +577,16 @@ def as_function(f: Any) -> Function:
         return f
     if isinstance(f, types.FunctionType):
         return Jit(f)
+    from ._ops import Op
+    if isinstance(f, Op):
+        return _op_function(f)
+    f = getattr(f, "of_array", f)
     if isinstance(f, types.MethodType) and isinstance(f.__func__, Jit):
         f = types.MethodType(f.__func__.__wrapped__, f.__self__)
     if isinstance(f, (types.MethodType, functools.partial)):
         return Bound(f)
     if not isinstance(f, type) and isinstance(getattr(type(f), "__call__", None), types.FunctionType):
         return Bound(f.__call__)
-    from ._ops import Op
-    if isinstance(f, Op):
-        return _op_function(f)
     raise TypeError(f"a {type(f).__name__} is not a function that can be compiled")
 
 

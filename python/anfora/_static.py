@@ -303,7 +303,7 @@ def _bind_nested(w: Any, c: Call, owner: Any, name: str) -> str:
 class Outside:
     """Where constants are written that no source has: it refuses without a place."""
 
-    def __init__(self, b: Builder) -> None:
+    def __init__(self, b: Any) -> None:
         self.b = b
 
     def refuse(self, _node: Any, message: str, hint: str = "") -> None:

@@ -224,6 +224,8 @@ def nothing_for(f: Any) -> set[int]:
 class Custom(Transformed):
     """A function with a derivative of its own."""
 
+    _define = ""  # how its rules are given
+
     def __init__(self, word: str, f: Any, nondiff_argnums: Any) -> None:
         f = as_function(f)
         super().__init__(word, (f,), {}, f._nparam, f.__name__)
@@ -231,7 +233,6 @@ class Custom(Transformed):
         self._nondiff = tuple(sorted(i % max(1, f._nparam) for i in given))
         self.__wrapped__ = getattr(f, "__wrapped__", None)
         self._signature = getattr(f, "_signature", None)
-        self._static_args: dict = {}
 
     def _rules(self, b: Builder) -> list[str] | None:
         """The function and its rules as texts; None: one of these is being written, which means the function itself."""
