@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* anf_grad: the public entry. For f it makes a graph that applies the op Grad to f,
+/* The public entries of transforms. For f, anf_grad makes a graph that applies the op Grad to f,
  *   grad_f(x) = Grad(f)(x)
- * and leaves the derivative to inference and the pass `expand`. */
+ * anf_vmap one that applies Vmap, and so on; they leave the derivative to inference and the pass `expand`. */
 #include "anfora/grad.h"
 #include "autodiff/autodiff.h"
 
@@ -80,35 +80,160 @@ static anf_node *transformed(anf_graph *to, anf_graph *f, const anf_grad_opts *o
   return anfi_apply(to, op, attrs_of(m, op, names, v, o->wrt ? 3 : 2), 1, in);
 }
 
+/* ---- graphs that apply a transform: t(x..) = Transform(f)(x..) ---- */
+
+/* A new graph in f's module, with f's parameters; those that a batch makes larger lose their types. */
+static anf_graph *begin(anf_graph *f, const char *prefix, const bool *untyped) {
+  anf_module *m = f->module;
+  const char *name = anfi_sprintf(anfi_scratch(m->cx), "%s_%s", prefix, f->name->s);
+  anf_graph *g = anfi_graph_new(m, anfi_intern_z(&m->strings, name));
+  g->debug = f->debug;
+  for (size_t i = 0; i < f->params.n; i++) {
+    anf_node *p = anfi_param(g, NULL, untyped && untyped[i] ? NULL : f->params.at[i]->type);
+    p->debug = f->params.at[i]->debug;
+  }
+  return g;
+}
+
+/* The result; what is called may have effects. */
+static anf_graph *end(anf_graph *g, anf_node *call, anf_node *result) {
+  anfi_add_effect(g, call);
+  anfi_set_result(g, result);
+  return g;
+}
+
+/* The call of a function of f's arguments with the graph's parameters. */
+static anf_graph *call_with_all(anf_graph *g, anf_node *function) {
+  size_t n = g->params.n;
+  anf_node **in = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n + 1);
+  in[0] = function;
+  if (n) memcpy(in + 1, g->params.at, n * sizeof *in);
+  anf_node *call = anfi_call(g, n + 1, in);
+  return end(g, call, call);
+}
+
 static anf_graph *gradient(anf_graph *f, const anf_grad_opts *o) {
   anf_module *m = f->module;
   if ((o->all || o->sens) && (o->value || o->has_aux || o->allow_int))
     return (void)anfi_fail(m->cx, anfi_nowhere(), ANF_E0002, "value, has_aux or allow_int"), NULL;
-  const char *name =
-      anfi_sprintf(anfi_scratch(m->cx), "%s_%s", o->value ? "value_and_grad" : "grad", f->name->s);
-  anf_graph *g = anfi_graph_new(m, anfi_intern_z(&m->strings, name));
-  g->debug = f->debug;
-  size_t n = f->params.n;
-  anf_node **in = ANFI_NEW_N(anfi_scratch(m->cx), anf_node *, n + 2);
-  in[0] = transformed(g, f, o);
-  for (size_t i = 0; i < n; i++) {
-    in[i + 1] = anfi_param(g, NULL, f->params.at[i]->type);
-    in[i + 1]->debug = f->params.at[i]->debug;
-  }
-  if (o->sens) in[n + 1] = anfi_param(g, anfi_intern_z(&m->strings, "sens"), f->result_type);
-  anf_node *call = anfi_call(g, n + 1 + o->sens, in);
-  anfi_add_effect(g, call); // the callee may have effects
-  anfi_set_result(g, call);
-  return g;
+  anf_graph *g = begin(f, o->value ? "value_and_grad" : "grad", NULL);
+  anf_node *function = transformed(g, f, o);
+  if (o->sens) anfi_param(g, anfi_intern_z(&m->strings, "sens"), f->result_type);
+  return call_with_all(g, function);
 }
 
+static anf_graph *jacobian(anf_graph *f, anfi_opcode op, const anf_jacobian_opts *o) {
+  static const char *const prefix[] = {"jacobian", "hessian"};
+  static const char *const names[] = {"has_aux", "allow_int", "wrt"};
+  anf_ctx *cx = f->module->cx;
+  anf_graph *g = begin(f, prefix[op == ANF_OP_Hessian], NULL);
+  anf_node *in = anfi_graph_value(f);
+  anf_value *v[3] = {NULL, NULL, NULL};
+  v[0] = truth(cx, o->has_aux);
+  v[1] = truth(cx, o->allow_int);
+  if (o->wrt) v[2] = guarded(arguments(cx, o->wrt));
+  const anfi_attrs *at = attrs_of(f->module, op, names, v, o->wrt ? 3 : 2);
+  return call_with_all(g, anfi_apply(g, op, at, 1, &in));
+}
+
+static const anfi_attrs *aux_attr(anf_module *m, anfi_opcode op, bool has_aux) {
+  static const char *const names[] = {"has_aux"};
+  anf_value *v = truth(m->cx, has_aux);
+  return attrs_of(m, op, names, &v, 1);
+}
+
+static anf_node *item(anf_graph *g, anf_node *tuple, int64_t i) {
+  static const char *const names[] = {"index"};
+  anf_value *v = guarded(anfi_value_new_i64(g->module->cx, ANF_INT, i));
+  return anfi_apply(g, ANF_OP_TupleGet, attrs_of(g->module, ANF_OP_TupleGet, names, &v, 1), 1,
+                    &tuple);
+}
+
+static anf_graph *forward(anf_graph *f, const anf_jvp_opts *o) {
+  anf_graph *g = begin(f, "jvp", NULL);
+  anf_module *m = g->module;
+  size_t n = f->params.n;
+  for (size_t i = 0; i < n; i++) {
+    const char *name = anf_node_name(g->params.at[i]);
+    const char *tangent = anfi_sprintf(anfi_scratch(m->cx), "d%s", name);
+    anfi_param(g, anfi_intern_z(&m->strings, *name ? tangent : ""), f->params.at[i]->type);
+  }
+  anf_node *in[3] = {anfi_graph_value(f)};
+  in[1] = anfi_apply(g, ANF_OP_MakeTuple, NULL, n, g->params.at);
+  in[2] = anfi_apply(g, ANF_OP_MakeTuple, NULL, n, g->params.at + n);
+  anf_node *call = anfi_apply(g, ANF_OP_Jvp, aux_attr(m, ANF_OP_Jvp, o->has_aux), 3, in);
+  return end(g, call, call);
+}
+
+static anf_graph *reverse(anf_graph *f, const anf_jvp_opts *o) {
+  anf_graph *g = begin(f, "vjp", NULL);
+  anf_module *m = g->module;
+  size_t n = f->params.n;
+  anf_node **in = ANFI_NEW_N(anfi_scratch(m->cx), anf_node *, n + 1);
+  in[0] = anfi_graph_value(f);
+  if (n) memcpy(in + 1, g->params.at, n * sizeof *in);
+  anf_node *sens = anfi_param(g, anfi_intern_z(&m->strings, "sens"), f->result_type);
+  anf_node *both = anfi_apply(g, ANF_OP_Vjp, aux_attr(m, ANF_OP_Vjp, o->has_aux), n + 1, in);
+  anf_node *part[3] = {item(g, both, 0)};
+  part[1] = anfi_call(g, 2, (anf_node *[]){item(g, both, 1), sens});
+  if (o->has_aux) part[2] = item(g, both, 2);
+  return end(g, both, anfi_apply(g, ANF_OP_MakeTuple, NULL, o->has_aux ? 3 : 2, part));
+}
+
+static anf_value *axis(anf_ctx *cx, int64_t k) {
+  return k == ANF_UNBATCHED ? anfi_value_new_none(cx) : anfi_value_new_i64(cx, ANF_INT, k);
+}
+
+static anf_value *axes(anf_ctx *cx, size_t n, const int64_t *k) {
+  anf_value *t = guarded(anfi_value_new_tuple(cx, n));
+  for (size_t i = 0; i < n; i++) t->u.item[i] = axis(cx, k[i]);
+  return t;
+}
+
+static anf_graph *batched(anf_graph *f, const anf_vmap_opts *o) {
+  static const char *const names[] = {"out_axes", "in_axes"};
+  anf_ctx *cx = f->module->cx;
+  bool *larger = ANFI_NEW_N(anfi_scratch(cx), bool, f->params.n + 1);
+  for (size_t i = 0; i < f->params.n; i++)
+    larger[i] = !o->in_axes || o->in_axes[i] != ANF_UNBATCHED;
+  anf_graph *g = begin(f, "vmap", larger);
+  anf_node *in = anfi_graph_value(f);
+  anf_value *v[2] = {NULL, NULL};
+  v[0] = guarded(axis(cx, o->out_axis));
+  if (o->in_axes) v[1] = axes(cx, f->params.n, o->in_axes);
+  const anfi_attrs *at = attrs_of(f->module, ANF_OP_Vmap, names, v, o->in_axes ? 2 : 1);
+  return call_with_all(g, anfi_apply(g, ANF_OP_Vmap, at, 1, &in));
+}
+
+/* ---- the public face ---- */
+
+/* One transform: checks, options into `opts`, and `make` in a frame; a failure leaves NULL in *out. */
+#define TRANSFORM(T, last, make)                                                                   \
+  ANFI_NEED(d, g, out);                                                                            \
+  T opts;                                                                                          \
+  *out = NULL;                                                                                     \
+  if (!ANFI_OPTS(g->module->cx, d, T, last, o, &opts)) return ANF_INVALID;                         \
+  if (g->module->status != ANF_OK) return g->module->status;                                       \
+  ANFI_ENTRY(g->module->cx, d);                                                                    \
+  *out = make;                                                                                     \
+  return anfi_leave(g->module->cx)
+
 anf_status anf_grad(anf_graph *g, const anf_grad_opts *o, anf_diag *d, anf_graph **out) {
-  ANFI_NEED(d, g, out);
-  anf_grad_opts opts = {0};
-  if (!g || !out) return ANF_INVALID;
-  if (o) memcpy(&opts, o, o->size && o->size < sizeof opts ? o->size : sizeof opts);
-  if (g->module->status != ANF_OK) return g->module->status;
-  ANFI_ENTRY(g->module->cx, d);
-  *out = gradient(g, &opts);
-  return anfi_leave(g->module->cx);
+  TRANSFORM(anf_grad_opts, sens, gradient(g, &opts));
+}
+anf_status anf_jacobian(anf_graph *g, const anf_jacobian_opts *o, anf_diag *d, anf_graph **out) {
+  TRANSFORM(anf_jacobian_opts, forward,
+            jacobian(g, opts.forward ? ANF_OP_JacFwd : ANF_OP_JacRev, &opts));
+}
+anf_status anf_hessian(anf_graph *g, const anf_jacobian_opts *o, anf_diag *d, anf_graph **out) {
+  TRANSFORM(anf_jacobian_opts, forward, jacobian(g, ANF_OP_Hessian, &opts));
+}
+anf_status anf_jvp(anf_graph *g, const anf_jvp_opts *o, anf_diag *d, anf_graph **out) {
+  TRANSFORM(anf_jvp_opts, has_aux, forward(g, &opts));
+}
+anf_status anf_vjp(anf_graph *g, const anf_jvp_opts *o, anf_diag *d, anf_graph **out) {
+  TRANSFORM(anf_jvp_opts, has_aux, reverse(g, &opts));
+}
+anf_status anf_vmap(anf_graph *g, const anf_vmap_opts *o, anf_diag *d, anf_graph **out) {
+  TRANSFORM(anf_vmap_opts, out_axis, batched(g, &opts));
 }

@@ -245,6 +245,17 @@ static inline anfi_loc anfi_nowhere(void) { return (anfi_loc){NULL, 0, 0}; }
 /* The candidate nearest to `word` by edit distance, or NULL if none is near: "did you mean". */
 const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size_t), void *user);
 
+/* Reads a host's options (NULL: all default) into a zeroed structure of ours; `first` bytes of it were there in its first
+ * version, up to its field `last`. Refused, with a finding: a size that is none, and unknown bytes that are not zero.
+ *   anf_grad_opts opts;
+ *   if (!ANFI_OPTS(cx, d, anf_grad_opts, sens, o, &opts)) return ANF_INVALID;
+ * Sizes are checked before anything beyond them is read. */
+bool anfi_read_opts(anf_ctx *cx, anf_diag *d, const char *name, const void *from, size_t first,
+                    size_t size, void *to);
+#define ANFI_OPTS(cx, d, T, last, from, to)                                                        \
+  anfi_read_opts((cx), (d), #T, (from), offsetof(T, last) + sizeof(((T *)NULL)->last), sizeof(T),  \
+                 (to))
+
 /* A look-up by name found nothing: the context's own list says so, with the nearest candidate; and so does the next finding
  * of a NULL, which is mostly what the look-up gave. */
 void anfi_missed(anf_ctx *cx, const char *kind, const char *name,

@@ -215,6 +215,40 @@ void anfi_hint(anf_ctx *cx, const char *fmt, ...) {
   if (set_hint(d, buf) != ANF_OK) set_status(cx, ANF_NOMEM);
 }
 
+static anf_status say_size(anf_ctx *cx, anf_diag *d, const char *name, size_t given) {
+  ANFI_ENTRY(cx, d);
+  anfi_fail(cx, anfi_nowhere(), ANF_E0007, name, given);
+  return anfi_leave(cx);
+}
+
+static anf_status say_unknown(anf_ctx *cx, anf_diag *d, const char *name, size_t at, size_t size) {
+  ANFI_ENTRY(cx, d);
+  anfi_fail(cx, anfi_nowhere(), ANF_E0008, at, name, size);
+  return anfi_leave(cx);
+}
+
+/* No structure of options ever grows by so much: a size beyond is memory that nobody set. */
+enum { OPTIONS_GROWTH = 4096 };
+
+bool anfi_read_opts(anf_ctx *cx, anf_diag *d, const char *name, const void *from, size_t first,
+                    size_t size, void *to) {
+  memset(to, 0, size);
+  if (!from) return true;
+  if (d) cx = d->arena.cx;
+  size_t given;
+  memcpy(&given, from, sizeof given);
+  if (!given) given = first;
+  bool good = given >= sizeof given && given <= size + OPTIONS_GROWTH;
+  if (!good && cx) say_size(cx, d, name, given);
+  for (size_t i = size; good && i < given; i++)
+    if (((const char *)from)[i]) {
+      if (cx) say_unknown(cx, d, name, i, size);
+      return false;
+    }
+  if (good) memcpy(to, from, given < size ? given : size);
+  return good;
+}
+
 void anfi_missed(anf_ctx *cx, const char *kind, const char *name,
                  const char *(*candidate)(void *, size_t), void *user) {
   anfi_frame f;

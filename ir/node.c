@@ -518,21 +518,6 @@ anf_node *anf_op(anf_graph *g, const char *op, size_t n, anf_node *const *args) 
   return anf_op_attrs(g, op, n, args, 0, NULL);
 }
 
-anf_node *anf_switch(anf_graph *g, anf_node *cond, anf_node *f, anf_node *h) {
-  return anf_op(g, "Switch", 3, (anf_node *[]){cond, f, h});
-}
-
-anf_node *anf_tuple(anf_graph *g, size_t n, anf_node *const *items) {
-  return anf_op(g, "MakeTuple", n, items);
-}
-
-anf_node *anf_tuple_get(anf_graph *g, anf_node *t, size_t i) {
-  anf_value *k = g ? anf_value_int(g->module->cx, (int64_t)i) : NULL;
-  anf_node *n = k ? anf_op_attrs(g, "TupleGet", 1, &t, 1, &(anf_attr){"index", k, NULL}) : NULL;
-  anf_value_release(k);
-  return n;
-}
-
 static anf_node *partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *args) {
   anf_node **in = ANFI_NEW_N(anfi_scratch(g->module->cx), anf_node *, n + 1);
   in[0] = f;

@@ -51,6 +51,33 @@ anf_value *anf_value_float(anf_ctx *cx, double v) {
   return anf_value_tensor(cx, ANF_FLOAT, 0, NULL, &v);
 }
 
+#define SCALAR(name, T, dtype)                                                                     \
+  anf_value *anf_value_##name(anf_ctx *cx, T v) { return anf_value_tensor(cx, dtype, 0, NULL, &v); }
+SCALAR(i8, int8_t, ANF_I8)
+SCALAR(i16, int16_t, ANF_I16)
+SCALAR(i32, int32_t, ANF_I32)
+SCALAR(u8, uint8_t, ANF_U8)
+SCALAR(u16, uint16_t, ANF_U16)
+SCALAR(u32, uint32_t, ANF_U32)
+SCALAR(u64, uint64_t, ANF_U64)
+SCALAR(key, uint64_t, ANF_KEY)
+#undef SCALAR
+
+anf_value *anf_value_f16(anf_ctx *cx, double v) {
+  uint16_t bits = anfi_f64_to_f16(v);
+  return anf_value_tensor(cx, ANF_F16, 0, NULL, &bits);
+}
+anf_value *anf_value_bf16(anf_ctx *cx, double v) {
+  uint16_t bits = anfi_f64_to_bf16(v);
+  return anf_value_tensor(cx, ANF_BF16, 0, NULL, &bits);
+}
+anf_value *anf_value_c64(anf_ctx *cx, float re, float im) {
+  return anf_value_tensor(cx, ANF_C64, 0, NULL, (float[]){re, im});
+}
+anf_value *anf_value_c128(anf_ctx *cx, double re, double im) {
+  return anf_value_tensor(cx, ANF_C128, 0, NULL, (double[]){re, im});
+}
+
 anf_value *anf_value_string(anf_ctx *cx, const char *s, size_t len) {
   ANFI_NEED_ELSE(cx, NULL, cx, s);
   ANFI_ENTRY_ELSE(cx, NULL, NULL);
@@ -142,6 +169,20 @@ size_t anf_value_count(const anf_value *v) {
 anf_value *anf_value_at(const anf_value *v, size_t i) {
   return i < anf_value_count(v) ? v->u.item[i] : NULL;
 }
+static const char *field_name(void *user, size_t i) {
+  const anf_value *v = (const anf_value *)user;
+  return i < v->n ? anf_type_field(v->type, i) : NULL;
+}
+
+anf_value *anf_value_field(const anf_value *v, const char *name) {
+  ANFI_NEED_ELSE(v ? v->cx : NULL, NULL, v, name);
+  if (v->kind != ANF_VALUE_RECORD) return NULL;
+  for (size_t i = 0; i < v->n; i++)
+    if (strcmp(anf_type_field(v->type, i), name) == 0) return v->u.item[i];
+  anfi_missed(v->cx, "field", name, field_name, (void *)(uintptr_t)v);
+  return NULL;
+}
+
 const char *anf_value_text(const anf_value *v) {
   return v && v->kind == ANF_VALUE_STRING ? v->u.text : "";
 }

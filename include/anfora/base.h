@@ -59,8 +59,16 @@ typedef struct anf_allocator {
   void *user;
 } anf_allocator;
 
-/* Every options structure starts with its own size, so that it can grow. A zero field means the
- * default; `.size = sizeof(anf_ctx_opts)`. */
+/* Every options structure starts with its own size, so that it can grow: `anf_ctx_opts o = ANF_INIT(anf_ctx_opts);` sets it
+ * and leaves the rest zero, which means the default. Size 0 stands for the structure as it was in the first
+ * version that had it. A larger one than this library knows is refused, unless the bytes it does not know are zero. */
+#ifdef __cplusplus
+#define ANF_INIT(T)                                                                                \
+  { sizeof(T) }
+#else
+#define ANF_INIT(T)                                                                                \
+  { .size = sizeof(T) }
+#endif
 typedef struct anf_ctx_opts {
   size_t size;
   anf_allocator allocator; // default: the C library's

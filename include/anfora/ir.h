@@ -99,12 +99,44 @@ ANF_API anf_node *anf_op_node(anf_module *m, const char *op);
 ANF_API anf_node *anf_switch(anf_graph *g, anf_node *cond, anf_node *f, anf_node *h);
 ANF_API anf_node *anf_tuple(anf_graph *g, size_t n, anf_node *const *items);
 ANF_API anf_node *anf_tuple_get(anf_graph *g, anf_node *t, size_t i);
+ANF_API anf_node *anf_record(anf_graph *g, size_t n, const char *const *names,
+                             anf_node *const *items);
+ANF_API anf_node *anf_field(anf_graph *g, anf_node *record, const char *name);
+/* The value of one of two graphs without parameters, which may capture nodes of g. */
+ANF_API anf_node *anf_if(anf_graph *g, anf_node *cond, anf_graph *then_, anf_graph *else_);
+/* A loop that carries n values: while cond(values..) holds, they become what body(values..) gives, a tuple; of one
+ * value, itself. The same form holds the values after the loop. */
+ANF_API anf_node *anf_while(anf_graph *g, size_t n, anf_node *const *init, anf_graph *cond,
+                            anf_graph *body);
 ANF_API anf_node *anf_partial(anf_graph *g, anf_node *f, size_t n, anf_node *const *args);
 /* Sets the result of the graph. May be called again. */
 ANF_API anf_status anf_return(anf_graph *g, anf_node *n);
 /* Adds an effectful call (Print, Assert, a call of a function that has effects) to the graph's
  * order of effects: effects run in this order, even if nothing uses their value. */
 ANF_API anf_status anf_effect(anf_graph *g, anf_node *n);
+
+#ifndef __cplusplus
+/* A number of nodes and the nodes, for what takes both: anf_op(g, "Add", ANF_NODES(x, y)). */
+#define ANF_NODES(...)                                                                             \
+  sizeof((anf_node *[]){__VA_ARGS__}) / sizeof(anf_node *), (anf_node *[]) { __VA_ARGS__ }
+/* The call of a primitive: ANF_APPLY(g, "Add", x, y). */
+#define ANF_APPLY(g, op, ...) anf_op((g), (op), ANF_NODES(__VA_ARGS__))
+#endif
+
+/* ---- the primitives ---- */
+ANF_API size_t anf_op_count(void);
+ANF_API const char *anf_op_name(size_t i); // NULL past the end
+/* What docs/ops.md says of one. */
+typedef struct anf_op_info {
+  size_t size;
+  const char *name, *family;
+  const char *inputs; // "a b", "x bias?", "xs*"
+  const char *attrs;  // "axis:ints? keepdims:bool=false"
+  const char *doc;
+  bool differentiable; // by arguments that are floats
+} anf_op_info;
+/* Fills *out, as much as its size says. False: there is none of that name. */
+ANF_API bool anf_op_describe(anf_ctx *cx, const char *name, anf_op_info *out);
 
 /* ---- looking at nodes ---- */
 ANF_API anf_node_kind anf_node_get_kind(const anf_node *n);

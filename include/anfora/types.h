@@ -116,6 +116,18 @@ ANF_API anf_value *anf_value_bool(anf_ctx *cx, bool v);
 ANF_API anf_value *anf_value_i64(anf_ctx *cx, int64_t v);
 ANF_API anf_value *anf_value_f32(anf_ctx *cx, float v);
 ANF_API anf_value *anf_value_f64(anf_ctx *cx, double v);
+ANF_API anf_value *anf_value_i8(anf_ctx *cx, int8_t v);
+ANF_API anf_value *anf_value_i16(anf_ctx *cx, int16_t v);
+ANF_API anf_value *anf_value_i32(anf_ctx *cx, int32_t v);
+ANF_API anf_value *anf_value_u8(anf_ctx *cx, uint8_t v);
+ANF_API anf_value *anf_value_u16(anf_ctx *cx, uint16_t v);
+ANF_API anf_value *anf_value_u32(anf_ctx *cx, uint32_t v);
+ANF_API anf_value *anf_value_u64(anf_ctx *cx, uint64_t v);
+ANF_API anf_value *anf_value_f16(anf_ctx *cx, double v); // rounded to nearest even
+ANF_API anf_value *anf_value_bf16(anf_ctx *cx, double v);
+ANF_API anf_value *anf_value_c64(anf_ctx *cx, float re, float im);
+ANF_API anf_value *anf_value_c128(anf_ctx *cx, double re, double im);
+ANF_API anf_value *anf_value_key(anf_ctx *cx, uint64_t bits); // a random key
 /* Numbers as a program's text has them: weak until they meet a type. */
 ANF_API anf_value *anf_value_int(anf_ctx *cx, int64_t v);
 ANF_API anf_value *anf_value_float(anf_ctx *cx, double v);
@@ -143,7 +155,9 @@ ANF_API size_t anf_value_elements(const anf_value *v);         // of a tensor
 ANF_API const void *anf_value_data(const anf_value *v);        // of a tensor: dense, row-major
 ANF_API size_t anf_value_count(const anf_value *v);            // items of a tuple or record
 ANF_API anf_value *anf_value_at(const anf_value *v, size_t i); // borrowed
-ANF_API const char *anf_value_text(const anf_value *v);        // of a string
+/* An item of a record by its field's name; borrowed, NULL if there is none. */
+ANF_API anf_value *anf_value_field(const anf_value *v, const char *name);
+ANF_API const char *anf_value_text(const anf_value *v); // of a string
 /* Element i of a real or integer tensor as a double, or as an integer (truncated). */
 ANF_API double anf_value_get_f64(const anf_value *v, size_t i);
 ANF_API int64_t anf_value_get_i64(const anf_value *v, size_t i);

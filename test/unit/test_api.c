@@ -73,12 +73,81 @@ static void wrong_kind(void **state) {
   anf_value_release(x);
 }
 
+/* sum of 0 .. n - 1, {sum, parity}: a loop, a choice and a record without a line of text. */
+static void composed(void **state) {
+  world *w = *state;
+  anf_module *m = w->m;
+  anf_graph *g = anf_graph_new(m, "f"), *cond = anf_graph_new(m, "cond"),
+            *body = anf_graph_new(m, "body");
+  anf_graph *even = anf_graph_new(m, "even"), *odd = anf_graph_new(m, "odd");
+  anf_node *n = anf_param(g, "n", anf_type_scalar(w->cx, ANF_I64)), *i[2], *s[2];
+  for (int k = 0; k < 2; k++)
+    i[k] = anf_param(k ? body : cond, "i", NULL), s[k] = anf_param(k ? body : cond, "s", NULL);
+  anf_return(cond, ANF_APPLY(cond, "Less", i[0], n));
+  anf_return(body, anf_tuple(body, ANF_NODES(ANF_APPLY(body, "Add", i[1], anf_int(m, 1)),
+                                             ANF_APPLY(body, "Add", s[1], i[1]))));
+  anf_node *zero = anf_constant(m, anf_value_i64(w->cx, 0));
+  anf_value_release((anf_value *)(uintptr_t)anf_node_value(zero)); // the node has one of its own
+  anf_node *sum = anf_tuple_get(g, anf_while(g, ANF_NODES(zero, zero), cond, body), 1);
+  anf_return(even, anf_int(m, 0));
+  anf_return(odd, anf_int(m, 1));
+  anf_node *is_odd = ANF_APPLY(g, "Equal", ANF_APPLY(g, "Mod", sum, anf_int(m, 2)), anf_int(m, 1));
+  const char *names[] = {"sum", "parity"};
+  anf_node *both = anf_record(g, 2, names, (anf_node *[]){sum, anf_if(g, is_odd, odd, even)});
+  anf_return(g,
+             anf_record(g, 2, names,
+                        (anf_node *[]){anf_field(g, both, "sum"), anf_field(g, both, "parity")}));
+  assert_int_equal(anf_module_status(m), ANF_OK);
+  assert_int_equal(anf_verify(m, w->d), ANF_OK);
+  anf_value *ten = anf_value_i64(w->cx, 10), *v = NULL;
+  assert_int_equal(anf_run(g, 1, &ten, NULL, w->d, &v), ANF_OK);
+  assert_int_equal(anf_value_get_i64(anf_value_field(v, "sum"), 0), 45);
+  assert_int_equal(anf_value_get_i64(anf_value_field(v, "parity"), 0), 1);
+  assert_null(anf_value_field(v, "sun"));
+  expect(anf_ctx_diag(w->cx), "E0006", "there is no field named 'sun'", "did you mean 'sum'?");
+  anf_value_release(v);
+  anf_value_release(ten);
+}
+
+static void scalars(void **state) {
+  world *w = *state;
+  anf_ctx *cx = w->cx;
+  anf_value *v[] = {anf_value_i8(cx, -8),    anf_value_i16(cx, -16),   anf_value_i32(cx, -32),
+                    anf_value_u8(cx, 8),     anf_value_u16(cx, 16),    anf_value_u32(cx, 32),
+                    anf_value_u64(cx, 64),   anf_value_f16(cx, 1.5),   anf_value_bf16(cx, 0.5),
+                    anf_value_c64(cx, 1, 2), anf_value_c128(cx, 3, 4), anf_value_key(cx, 5)};
+  static const anf_dtype types[] = {ANF_I8,  ANF_I16, ANF_I32,  ANF_U8,  ANF_U16,  ANF_U32,
+                                    ANF_U64, ANF_F16, ANF_BF16, ANF_C64, ANF_C128, ANF_KEY};
+  static const double reals[] = {-8, -16, -32, 8, 16, 32, 64, 1.5, 0.5, 1, 3, 5};
+  for (size_t i = 0; i < sizeof v / sizeof *v; i++) {
+    assert_int_equal(anf_value_dtype(v[i]), types[i]);
+    assert_true(anf_value_get_f64(v[i], 0) == reals[i]);
+    anf_value_release(v[i]);
+  }
+}
+
+static void ops(void **state) {
+  world *w = *state;
+  size_t n = anf_op_count();
+  assert_non_null(anf_op_name(n - 1));
+  assert_null(anf_op_name(n));
+  anf_op_info info = ANF_INIT(anf_op_info);
+  assert_true(anf_op_describe(w->cx, "MatMul", &info));
+  assert_string_equal(info.name, "MatMul");
+  assert_true(info.differentiable && info.doc[0] && info.inputs[0]);
+  assert_false(anf_op_describe(w->cx, "MatMull", &info));
+  expect(anf_ctx_diag(w->cx), "E0006", "there is no op named 'MatMull'", "did you mean 'MatMul'?");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(mistyped_name, setup, teardown),
       cmocka_unit_test_setup_teardown(own_findings, setup, teardown),
       cmocka_unit_test_setup_teardown(missing_node, setup, teardown),
       cmocka_unit_test_setup_teardown(wrong_kind, setup, teardown),
+      cmocka_unit_test_setup_teardown(composed, setup, teardown),
+      cmocka_unit_test_setup_teardown(scalars, setup, teardown),
+      cmocka_unit_test_setup_teardown(ops, setup, teardown),
   };
   return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

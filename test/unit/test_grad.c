@@ -11,6 +11,8 @@ static const char TEXT[] =
     "def aux(x: f64) { (x * x, {twice = 2.0 * x, n = 7}) }\n"
     "def both(x: f64, y: f64) { x * x * y }\n"
     "def sums(w: f64[3]) { Sum(w * w) }\n"
+    "def extra(x: f64) { (x * x, {twice = 2.0 * x}) }\n"
+    "def squares(w: f64[3]) { w * w }\n"
     "def pair(x: f64) { (x, x) }\n";
 
 static anf_module *parsed(world *w) {
@@ -50,6 +52,100 @@ static void options(void **state) {
   check(w, "both", (anf_grad_opts){.all = true}, "(12.0, 9.0)", "(f64, f64)");
   check(w, "both", (anf_grad_opts){.all = true, .wrt = "y,"}, "((12.0, 9.0), 9.0)",
         "((f64, f64), f64)");
+}
+
+/* A transform of `name`, run by the interpreter and compiled to be interpreted as Tensor IR: both give `value`. */
+static void transformed(world *w, anf_module *m, anf_graph *g, size_t n, anf_value **args,
+                        const char *value, const char *type) {
+  anf_value *v[2] = {NULL, NULL};
+  anf_exec *e = NULL;
+  anf_exec_opts o = {.size = sizeof o, .kind = ANF_JIT_INTERP};
+  anf_status st = anf_run(g, n, args, NULL, w->d, &v[0]);
+  if (st == ANF_OK) st = anf_compile(g, &o, w->d, &e);
+  if (st == ANF_OK) st = anf_exec_run(e, n, args, NULL, w->d, &v[1]);
+  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  for (int i = 0; i < 2; i++) gives(w->cx, v[i], value, type);
+  for (size_t i = 0; i < n; i++) anf_value_release(args[i]);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
+static anf_value *vector(world *w, double a, double b, double c) {
+  return anf_value_tensor(w->cx, ANF_F64, 1, (int64_t[]){3}, (double[]){a, b, c});
+}
+
+/* x * x * y at (3, 2) is 18; by x 12, by y 9. */
+static void forward_and_reverse(void **state) {
+  world *w = *state;
+  anf_graph *g = NULL;
+  anf_module *m = parsed(w);
+  assert_int_equal(anf_jvp(anf_module_find(m, "both"), NULL, w->d, &g), ANF_OK);
+  assert_string_equal(anf_node_name(anf_graph_param(g, 3)), "dy");
+  anf_value *in[] = {anf_value_f64(w->cx, 3), anf_value_f64(w->cx, 2), anf_value_f64(w->cx, 1),
+                     anf_value_f64(w->cx, 10)};
+  transformed(w, m, g, 4, in, "(18.0, 102.0)", "(f64, f64)");
+  m = parsed(w);
+  assert_int_equal(anf_vjp(anf_module_find(m, "both"), NULL, w->d, &g), ANF_OK);
+  anf_value *back[] = {anf_value_f64(w->cx, 3), anf_value_f64(w->cx, 2), anf_value_f64(w->cx, 2)};
+  transformed(w, m, g, 3, back, "(18.0, (24.0, 18.0))", "(f64, (f64, f64))");
+  m = parsed(w);
+  anf_jvp_opts o = {.size = sizeof o, .has_aux = true};
+  assert_int_equal(anf_vjp(anf_module_find(m, "extra"), &o, w->d, &g), ANF_OK);
+  anf_value *aux[] = {anf_value_f64(w->cx, 3), anf_value_f64(w->cx, 1)};
+  transformed(w, m, g, 2, aux, "(9.0, (6.0,), {twice = 6.0})", "(f64, (f64,), {twice: f64})");
+}
+
+static void batch(void **state) {
+  world *w = *state;
+  anf_graph *g = NULL;
+  anf_module *m = parsed(w);
+  anf_vmap_opts o = {.size = sizeof o, .in_axes = (int64_t[]){0, ANF_UNBATCHED}};
+  assert_int_equal(anf_vmap(anf_module_find(m, "both"), &o, w->d, &g), ANF_OK);
+  anf_value *in[] = {vector(w, 1, 2, 3), anf_value_f64(w->cx, 2)};
+  transformed(w, m, g, 2, in, "[2.0, 8.0, 18.0]", "f64[3]");
+  m = parsed(w);
+  assert_int_equal(anf_vmap(anf_module_find(m, "both"), NULL, w->d, &g), ANF_OK);
+  anf_value *both[] = {vector(w, 1, 2, 3), vector(w, 1, 0, 2)};
+  transformed(w, m, g, 2, both, "[1.0, 0.0, 18.0]", "f64[3]");
+}
+
+static void whole_derivatives(void **state) {
+  world *w = *state;
+  for (int mode = 0; mode < 2; mode++) {
+    anf_graph *g = NULL;
+    anf_module *m = parsed(w);
+    anf_jacobian_opts o = {.size = sizeof o, .forward = mode == 1};
+    assert_int_equal(anf_jacobian(anf_module_find(m, "squares"), &o, w->d, &g), ANF_OK);
+    anf_value *in[] = {vector(w, 1, 2, 3)};
+    transformed(w, m, g, 1, in, "[[2.0, 0.0, 0.0], [0.0, 4.0, 0.0], [0.0, 0.0, 6.0]]", "f64[3, 3]");
+  }
+  anf_graph *g = NULL;
+  anf_module *m = parsed(w);
+  assert_int_equal(anf_hessian(anf_module_find(m, "sums"), NULL, w->d, &g), ANF_OK);
+  anf_value *in[] = {vector(w, 1, 2, 3)};
+  transformed(w, m, g, 1, in, "[[2.0, 0.0, 0.0], [0.0, 2.0, 0.0], [0.0, 0.0, 2.0]]", "f64[3, 3]");
+}
+
+/* Options of a newer header: bytes that this library does not know. */
+static void unknown_options(void **state) {
+  world *w = *state;
+  anf_module *m = parsed(w);
+  anf_graph *g = NULL, *f = anf_module_find(m, "both");
+  struct {
+    anf_grad_opts known;
+    char news[16];
+  } o = {.known = {.size = sizeof o}};
+  assert_int_equal(anf_grad(f, &o.known, w->d, &g), ANF_OK);
+  o.news[3] = 1;
+  assert_int_equal(anf_grad(f, &o.known, w->d, &g), ANF_INVALID);
+  assert_string_equal(anf_diag_at(w->d, 0)->code, "E0008");
+  o.known.size = SIZE_MAX;
+  assert_int_equal(anf_grad(f, &o.known, w->d, &g), ANF_INVALID);
+  assert_string_equal(anf_diag_at(w->d, 1)->code, "E0007");
+  o.known.size = 0; // as it was first
+  assert_int_equal(anf_grad(f, &o.known, w->d, &g), ANF_OK);
+  anf_module_free(m);
 }
 
 static void sens(void **state) {
@@ -513,6 +609,10 @@ static void faults(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(options, setup, teardown),
+      cmocka_unit_test_setup_teardown(forward_and_reverse, setup, teardown),
+      cmocka_unit_test_setup_teardown(batch, setup, teardown),
+      cmocka_unit_test_setup_teardown(whole_derivatives, setup, teardown),
+      cmocka_unit_test_setup_teardown(unknown_options, setup, teardown),
       cmocka_unit_test_setup_teardown(sens, setup, teardown),
       cmocka_unit_test_setup_teardown(orders, setup, teardown),
       cmocka_unit_test_setup_teardown(refusals, setup, teardown),
