@@ -23,9 +23,21 @@ static anf_status load(cli *c, const char *file, anf_pnnx **p) {
 
 /* ---- import ---- */
 
-static int write_module(cli *c, anf_module *m, bool dat) {
+/* A model that was read has `net`, which takes the parameters that params() gives. */
+static anf_status write_mindir(cli *c, anf_module *m, cli_target target, anf_text *out) {
+  anf_graph *net = target.function || !anf_module_find(m, "params") ? NULL : anf_module_find(m, "net");
+  anf_graph *g = net ? net : cli_function(c, m, target);
+  if (!g) return ANF_INVALID;
+  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
+  anf_status st = cli_types(c, g, types);
+  return st == ANF_OK ? anf_write_mindir(g, anf_graph_param_count(g), types, c->d, out) : st;
+}
+
+static int write_module(cli *c, anf_module *m, cli_target target, const char *to) {
   anf_text t = {.cx = c->cx};
-  anf_status st = dat ? anf_write_dat(m, &t) : anf_print_ir(m, &t);
+  anf_status st = to && ends(to, ".mindir") ? write_mindir(c, m, target, &t)
+                  : to && ends(to, ".dat")  ? anf_write_dat(m, &t)
+                                            : anf_print_ir(m, &t);
   int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
   anf_text_free(&t);
   return status;
@@ -36,15 +48,16 @@ int cmd_import(cli *c) {
   anf_module *m = NULL;
   anf_pnnx *p = NULL;
   if (c->narg != 1) return cli_usage(c, "it takes one file");
-  if (to && !ends(to, ".dat") && !ends(to, ".ir") && !ends(to, ".param"))
-    return cli_usage(c, "the output must end in .dat, .ir or .param");
+  if (to && !ends(to, ".dat") && !ends(to, ".ir") && !ends(to, ".param") && !ends(to, ".mindir"))
+    return cli_usage(c, "the output must end in .dat, .ir, .mindir or .param");
   if (to && cli_is_param(to)) {
     anf_status st = load(c, c->arg[0], &p);
     return cli_status(c, st == ANF_OK ? anf_pnnx_save(p, to, NULL, c->d) : st);
   }
-  anf_status st = cli_load(c, c->arg[0], &m);
+  cli_target target = cli_split(c, c->arg[0]);
+  anf_status st = cli_load(c, target.file, &m);
   if (st != ANF_OK) return cli_status(c, st);
-  return write_module(c, m, to && ends(to, ".dat"));
+  return write_module(c, m, target, to);
 }
 
 /* ---- run --debug ---- */

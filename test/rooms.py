@@ -19,7 +19,7 @@ ROOMS = [
     ("frontend/store", "archives of tensors: .npz, safetensors", "base ir frontend/npy"),
     ("frontend/proto", "the wire format of Protocol Buffers, read in place", "base"),
     ("frontend/trace", "ops of other formats as templates in the language", "base ir frontend/anf"),
-    ("frontend/mindir", "MindSpore's .mindir", "base ir frontend frontend/proto frontend/trace"),
+    ("frontend/mindir", "MindSpore's .mindir", "base ir optimizer frontend frontend/proto frontend/trace frontend/anf"),
     ("frontend/view", "drawings: .dot, .svg, .html", "base ir"),
     ("frontend/pnnx", "PNNX expressions and models", "base ir interp exec frontend frontend/store frontend/trace"),
     ("backend/tir", "the Tensor IR: loops over buffers, its text, passes and interpreter", "base ir backend/kernel interp"),

@@ -54,7 +54,7 @@ typedef struct anfi_mi_tensor {
 } anfi_mi_tensor;
 
 typedef struct anfi_mi_attr {
-  const anfi_str *name, *text;
+  const anfi_str *name, *text, *doc;
   int64_t type, i;
   double f;
   bool has_int, has_real;

@@ -33,13 +33,43 @@ static anfi_opcode op_of(const anfi_str *name) {
   return ANF_OP_NONE;
 }
 
+/* ---- ops that the writer found no primitive for: Anfora.OP ---- */
+
+static anfi_opcode own_op(anfi_mi_build *b, const anfi_str *name) {
+  static const char prefix[] = "Anfora.";
+  size_t n = sizeof prefix - 1;
+  return strncmp(name->s, prefix, n) == 0 ? anfi_op_find(b->t->cx, name->s + n, name->len - n) : ANF_OP_NONE;
+}
+
+/* The node as it was: an attribute with the text "input" is an input behind the others. */
+static const anfi_traced *own(anfi_mi_build *b, const anfi_mi_prim *p, anfi_opcode op, size_t n,
+                              const anfi_traced *const *in) {
+  const anfi_schema *s = anfi_op_schema(b->t->cx, op);
+  anf_value **attr = ANFI_NEW_N(b->t->arena, anf_value *, s->nattr + 1);
+  anf_node **node = ANFI_NEW_N(b->t->arena, anf_node *, n + 1);
+  const anfi_attrs *at = NULL;
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    const anfi_mi_attr *a = anfi_mi_find(&p->attrs, s->attr[k].name->s);
+    bool input = a && a->doc && strcmp(a->doc->s, "input") == 0;
+    anf_value *v = a && !input ? anfi_mi_attr_value(b->model, a) : NULL;
+    if (a && !input && !v) return NULL;
+    attr[k] = input ? &anfi_from_node : v ? anfi_trace_hold(b->t, v) : NULL;
+  }
+  for (size_t i = 0; i < n; i++)
+    if (!(node[i] = anfi_traced_to_node(b->t, in[i]))) return NULL;
+  if (!anfi_attrs_new(b->m, op, attr, b->t->loc, &at)) return NULL;
+  anf_node *made = anfi_apply(b->t->to, op, at, n, node);
+  made->debug = b->t->debug;
+  return anfi_traced_node(b->t, made, NULL);
+}
+
 /* Templates have an underscore behind the name, so that they can use the op of that name. */
 static anf_graph *template_of(anfi_mi_build *b, const anfi_mi_prim *p) {
   return anfi_trace_find(b->t, anfi_sprintf(b->t->arena, "%s_", p->op->s));
 }
 
 bool anfi_mi_knows(anfi_mi_build *b, const anfi_mi_prim *p) {
-  return template_of(b, p) || op_of(p->op) != ANF_OP_NONE;
+  return template_of(b, p) || op_of(p->op) != ANF_OP_NONE || own_op(b, p->op) != ANF_OP_NONE;
 }
 
 /* What the parameters of a template stand for: inputs, then attributes by name, then None. */
@@ -86,5 +116,7 @@ static const anfi_traced *by_op(anfi_mi_build *b, const anfi_mi_prim *p, anfi_op
 const anfi_traced *anfi_mi_primitive(anfi_mi_build *b, const anfi_mi_prim *p, size_t n,
                                      const anfi_traced *const *in) {
   anf_graph *f = template_of(b, p);
+  anfi_opcode mine = own_op(b, p->op);
+  if (mine != ANF_OP_NONE) return own(b, p, mine, n, in);
   return f ? by_template(b, p, f, n, in) : by_op(b, p, op_of(p->op), n, in);
 }

@@ -113,6 +113,7 @@ static bool attribute_field(reader *r, const anfi_wire_field *f, anfi_mi_attr *a
     if (!(t = tensor(r, f))) return false;
     anfi_push(r->m->arena, &a->tensors, t);
     return true;
+  case 14: a->doc = text_of(r, f); return true;
   case 16: a->type = (int64_t)f->u; return true;
   case 17: return nested(r, f, a);
   default: return true;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tensors, constants and types of a .mindir as values and types of ours. */
+#include "anfora/text.h"
 #include "frontend/mindir/mindir.h"
 
 static bool element_type(anfi_mi_model *m, int64_t type, anf_dtype *out) {
@@ -139,6 +140,12 @@ static double real(const anfi_mi_attr *a) {
   return a->has_real || !a->reals.n ? a->f : a->reals.at[0];
 }
 
+static anf_value *type_value(anfi_mi_model *m, const anfi_str *s) {
+  const anf_type *t = NULL;
+  anf_status st = anf_parse_type(m->cx, s->s, NULL, &t);
+  return st == ANF_OK ? anfi_value_new_type(m->cx, t) : (anfi_fail_as(m->cx, st), NULL);
+}
+
 anf_value *anfi_mi_attr_value(anfi_mi_model *m, const anfi_mi_attr *a) {
   const anfi_str *s = a->text ? a->text : a->strings.n ? a->strings.at[0] : NULL;
   switch (a->type) {
@@ -154,7 +161,9 @@ anf_value *anfi_mi_attr_value(anfi_mi_model *m, const anfi_mi_attr *a) {
   case MI_FLOAT:
   case MI_FLOAT16:
   case MI_DOUBLE: return anfi_value_new_f64(m->cx, ANF_FLOAT, real(a));
-  case MI_STRING: return anfi_value_new_string(m->cx, s ? s->s : "", s ? s->len : 0);
+  case MI_STRING:
+    if (a->doc && strcmp(a->doc->s, "type") == 0 && s) return type_value(m, s);
+    return anfi_value_new_string(m->cx, s ? s->s : "", s ? s->len : 0);
   case MI_TENSOR:
   case MI_TENSORS:
     if (a->tensors.n == 1) return anfi_mi_tensor_value(m, a->tensors.at[0]);

@@ -102,6 +102,30 @@ static void put_fixed(anf_text *o, uint64_t v, size_t n) {
   anfi_put(o, c, n);
 }
 
+/* The length comes before the message, so it gets room first. A large message is not moved afterwards: its length
+ * fills the room, since a varint may have more bytes than it needs. */
+enum { LENGTH_ROOM = 6, MOVED = 1 << 16 };
+
+size_t anfi_wire_open(anf_text *o, uint32_t number) {
+  put_tag(o, number, ANFI_WIRE_BYTES);
+  anfi_put(o, "\0\0\0\0\0\0", LENGTH_ROOM);
+  return o->len;
+}
+
+void anfi_wire_close(anf_text *o, size_t at) {
+  size_t len = o->len - at, rest = len, n = 0;
+  char *room = o->text + at - LENGTH_ROOM;
+  bool whole = len >= MOVED; // fill the room
+  do {
+    bool more = whole ? n + 1 < LENGTH_ROOM : rest > 0x7f;
+    room[n++] = (char)((rest & 0x7f) | (more ? 0x80 : 0));
+    rest >>= 7;
+  } while (whole ? n < LENGTH_ROOM : rest != 0);
+  if (whole) return;
+  memmove(room + n, o->text + at, len);
+  o->len -= LENGTH_ROOM - n;
+}
+
 void anfi_wire_put_varint(anf_text *o, uint32_t number, uint64_t v) {
   put_tag(o, number, ANFI_WIRE_VARINT);
   put_varint(o, v);

@@ -42,7 +42,10 @@ bool anfi_wire_numbers(const anfi_wire_field *f, anfi_wire_type each, void (*add
 float anfi_wire_float(uint64_t u);
 double anfi_wire_double(uint64_t u);
 
-/* Writing: fields are appended to a text; a message is written to a text of its own, then as bytes. */
+/* Writing: fields are appended to a text. A message within it is what is written between open and close:
+ *   size_t at = anfi_wire_open(o, 7);  ...  anfi_wire_close(o, at); */
+size_t anfi_wire_open(anf_text *o, uint32_t number);
+void anfi_wire_close(anf_text *o, size_t at);
 void anfi_wire_put_varint(anf_text *o, uint32_t number, uint64_t v);
 void anfi_wire_put_bytes(anf_text *o, uint32_t number, const char *p, size_t n);
 void anfi_wire_put_text(anf_text *o, uint32_t number, const char *s);

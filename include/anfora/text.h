@@ -38,6 +38,11 @@ ANF_API anf_status anf_write_dat(anf_module *m, anf_text *out);
 /* MindSpore's .mindir from memory; `file` is for messages, and the folder of external weights. */
 ANF_API anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len,
                                    const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
+/* A function as a .mindir for arguments of these types, with all that it calls. If its first parameter is a record and
+ * its module has a function params() that gives one, the fields are the model's parameters; docs/formats.md has the rest.
+ */
+ANF_API anf_status anf_write_mindir(anf_graph *g, size_t n, const anf_type *const *types,
+                                    anf_diag *d, anf_text *out);
 ANF_API anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len,
                                 const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
 

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writing a function as a .mindir, in the form that build.c reads:
+ *   def main(x: f32[2]) { Sin(x) }                    ->  a graph with an input and no parameters
+ *   def net(params: {w: f32[2]}, x: f32[2]) { .. }    ->  the fields of params are the model's parameters, with the
+ *   def params() { {w = ..} }                             values that params() gives
+ * A net that gives (new params, result) is a training step: its parameters are assigned to, and it gives the result.
+ *
+ * The function is written first-order and typed, as specialisation leaves it: closures are parameters, loops are
+ * recursive functions, derivatives are functions. A function value is only an operand of Switch or what is called. */
+#include "frontend/mindir/write.h"
+
+#include "anfora/opt.h"
+#include "anfora/text.h"
+
+static const char *const pipeline = "first_order clean (expand clean)*";
+
+bool anfi_mi_refuse(anfi_mi_writer *w, const anf_node *n, const char *what, const char *name) {
+  return anfi_fail(w->cx, n ? anfi_node_loc(n) : anfi_nowhere(), ANF_E1167, what, name);
+}
+
+/* ---- names ---- */
+
+static void bind(anfi_mi_writer *w, const void *n, const char *name) {
+  *anfi_map_at(&w->named, anfi_key(n)) = anfi_key(name);
+}
+
+static const char *new_name(anfi_mi_writer *w) {
+  return anfi_sprintf(w->arena, "%s:CNode_%zu", w->graph, w->count++);
+}
+
+const char *anfi_mi_primitive_ref(anfi_mi_writer *w, const char *op, size_t attrs) {
+  anf_text *o = w->out;
+  bool own = o->len > attrs;
+  anfi_wire_put_text(o, 2, op);
+  anfi_wire_put_varint(o, 5, own ? 1 : 2); // PRIMITIVE, with attributes, or PRIMITIVE_FUNCTION
+  const anfi_str *s = anfi_intern(&w->encoded, o->text + attrs, o->len - attrs);
+  o->len = attrs;
+  return anfi_sprintf(w->arena, "REF::%s:%u", op, s->id);
+}
+
+/* ---- nodes ---- */
+
+static void put_type_and_scope(anfi_mi_writer *w, const anf_node *n) {
+  const anfi_str *scope = n ? w->m->debugs.at[n->debug].scope : NULL;
+  if (n) anfi_mi_put_abstract(w->out, 5, "shape", n->type);
+  if (scope) anfi_wire_put_bytes(w->out, 7, scope->s, scope->len);
+}
+
+const char *anfi_mi_put_node(anfi_mi_writer *w, const anf_node *n, const char *op, size_t nin,
+                             const char *const *in) {
+  const char *name = new_name(w);
+  size_t at = anfi_wire_open(w->out, 1);
+  for (size_t i = 0; i < nin; i++) anfi_wire_put_text(w->out, 1, in[i]);
+  anfi_wire_put_text(w->out, 2, name);
+  anfi_wire_put_text(w->out, 3, name);
+  anfi_wire_put_text(w->out, 4, op);
+  put_type_and_scope(w, n);
+  anfi_wire_close(w->out, at);
+  return name;
+}
+
+const char *anfi_mi_put_constant(anfi_mi_writer *w, const anf_value *v) {
+  const char *name = anfi_sprintf(w->arena, "%s:ValueNode_%zu", w->graph, w->count++);
+  size_t at = anfi_wire_open(w->out, 1);
+  anfi_wire_put_text(w->out, 2, name);
+  anfi_wire_put_text(w->out, 3, name);
+  anfi_wire_put_text(w->out, 4, "Constant");
+  if (!anfi_mi_put_attr(w, 5, "value", v)) return NULL;
+  anfi_wire_close(w->out, at);
+  return name;
+}
+
+static const char *value_operand(anfi_mi_writer *w, const anf_node *n) {
+  const anf_graph *g = anfi_value_graph(n);
+  if (g) return w->names.graph[g->id];
+  if (n->u.value->kind == ANF_VALUE_FN)
+    return (void)anfi_mi_refuse(w, NULL, "a function value of", anfi_op[n->op].name), NULL;
+  const char *name = anfi_mi_put_constant(w, n->u.value);
+  if (name) bind(w, n, name);
+  return name;
+}
+
+const char *anfi_mi_operand(anfi_mi_writer *w, const anf_node *n) {
+  const uint64_t *at = anfi_map_find(&w->named, anfi_key(n));
+  if (at) return (const char *)(uintptr_t)*at;
+  if (n->kind == ANFI_VALUE) return value_operand(w, n);
+  return (void)anfi_mi_refuse(w, n, "the record of parameters used as", "a whole"), NULL;
+}
+
+/* ---- monads: the order of reading and assigning parameters ---- */
+
+static const char *monad(anfi_mi_writer *w) {
+  const char *name = anfi_sprintf(w->arena, "%s:ValueNode_%zu", w->graph, w->count++);
+  size_t at = anfi_wire_open(w->out, 1);
+  anfi_wire_put_text(w->out, 2, name);
+  anfi_wire_put_text(w->out, 3, name);
+  anfi_wire_put_text(w->out, 4, "Constant");
+  size_t value = anfi_wire_open(w->out, 5);
+  anfi_wire_put_text(w->out, 1, "value");
+  anfi_wire_put_varint(w->out, 16, MI_UMONAD);
+  anfi_wire_close(w->out, value);
+  anfi_wire_close(w->out, at);
+  return name;
+}
+
+static const char *put_call(anfi_mi_writer *w, const anf_node *type, const char *op, size_t n,
+                            const char *const *in) {
+  return anfi_mi_put_node(w, type, anfi_mi_primitive_ref(w, op, w->out->len), n, in);
+}
+
+static const char *field_name(anfi_mi_writer *w, uint32_t i) {
+  return anfi_sprintf(w->arena, "%s:%s", w->graph, w->record->type->names[i]->s);
+}
+
+/* ---- graphs ---- */
+
+static const char *put_cnode(anfi_mi_writer *w, const anf_node *n) {
+  const char **in = ANFI_NEW_N(w->arena, const char *, n->nin);
+  if (n->kind == ANFI_APPLY) return anfi_mi_put_apply(w, n);
+  for (uint32_t i = 0; i < n->nin; i++)
+    if (!(in[i] = anfi_mi_operand(w, n->in[i].def))) return NULL;
+  return anfi_mi_put_node(w, n, anfi_sprintf(w->arena, "REF::%s", in[0]), n->nin - 1, in + 1);
+}
+
+/* The field that n reads from the record of parameters, or -1. */
+static int parameter_of(const anfi_mi_writer *w, const anf_node *n) {
+  if (!w->record || !anfi_is_op(n, ANF_OP_RecordGet) || n->in[0].def != w->record) return -1;
+  const anf_value *name = anfi_attr_value(w->cx, ANF_OP_RecordGet, n->u.attrs, 0);
+  const anf_type *t = w->record->type;
+  for (uint32_t i = 0; name && i < t->n; i++)
+    if (t->names[i]->len == name->n && memcmp(t->names[i]->s, name->u.text, name->n) == 0) return (int)i;
+  return -1;
+}
+
+static const char *load(anfi_mi_writer *w, const anf_node *n, uint32_t field, const char *u) {
+  const char *in[2] = {field_name(w, field), u};
+  return put_call(w, n, "Load", 2, in);
+}
+
+/* The new parameters that the result (new params, r) of a step has, or NULL. */
+static anf_node *new_params(const anfi_mi_writer *w) {
+  anf_node *r = w->g->result;
+  bool step = w->record && r->type && r->type->kind == ANF_TYPE_TUPLE && r->type->n == 2 &&
+              r->type->items[0] == w->record->type && anfi_is_op(r, ANF_OP_MakeTuple);
+  return step ? r->in[0].def : NULL;
+}
+
+static bool put_nodes(anfi_mi_writer *w, const char *u) {
+  const anf_node *fresh = new_params(w);
+  for (size_t i = 0; i < w->names.count[w->g->id]; i++) {
+    const anf_node *n = w->names.order[w->names.first[w->g->id] + i];
+    int field = parameter_of(w, n);
+    bool wrapper = fresh && (n == w->g->result || (n == fresh && anfi_is_op(n, ANF_OP_MakeRecord)));
+    if (wrapper && !n->uses) continue;
+    if (wrapper && n == fresh && n->uses->user == w->g->result && !n->uses->next) continue;
+    const char *name = field >= 0 ? load(w, n, (uint32_t)field, u) : put_cnode(w, n);
+    if (!name) return false;
+    bind(w, n, name);
+  }
+  return true;
+}
+
+static const char *new_value(anfi_mi_writer *w, const anf_node *fresh, uint32_t i) {
+  if (anfi_is_op(fresh, ANF_OP_MakeRecord)) {
+    const anf_node *n = fresh->in[i].def;
+    return parameter_of(w, n) == (int)i ? "" : anfi_mi_operand(w, n);
+  }
+  return (void)anfi_mi_refuse(w, fresh, "new parameters that are not", "a record made in place"), NULL;
+}
+
+/* Assign(p, v, U) of each parameter that changes, in order; the result is Depend(r, U). */
+static const char *put_assignments(anfi_mi_writer *w, const anf_node *fresh, const char *u) {
+  const char *r = anfi_mi_operand(w, w->g->result->in[1].def);
+  for (uint32_t i = 0; r && i < w->record->type->n; i++) {
+    const char *v = new_value(w, fresh, i);
+    if (!v) return NULL;
+    if (!*v) continue;
+    const char *assign[3] = {field_name(w, i), v, u};
+    const char *update[2] = {u, put_call(w, NULL, "Assign", 3, assign)};
+    u = put_call(w, NULL, "UpdateState", 2, update);
+  }
+  const char *depend[2] = {r, u};
+  return r ? put_call(w, w->g->result->in[1].def, "Depend", 2, depend) : NULL;
+}
+
+static const char *put_body(anfi_mi_writer *w) {
+  const char *u = w->record ? monad(w) : NULL;
+  if (!put_nodes(w, u)) return NULL;
+  const anf_node *fresh = new_params(w);
+  return fresh ? put_assignments(w, fresh, u) : anfi_mi_operand(w, w->g->result);
+}
+
+/* An input or output: its tensor, or for other types the abstract. */
+static bool put_value_info(anfi_mi_writer *w, uint32_t field, const char *name, const anf_type *t) {
+  size_t at = anfi_wire_open(w->out, field);
+  anfi_wire_put_text(w->out, 1, name);
+  bool tensor = t && anfi_is_tensor(t) && !anfi_dtype_is_weak((anf_dtype)t->dtype);
+  if (tensor && !anfi_mi_put_tensor_type(w, 2, name, t)) return false;
+  if (!tensor) anfi_mi_put_abstract(w->out, 5, "shape", t);
+  anfi_wire_close(w->out, at);
+  return true;
+}
+
+static bool put_params(anfi_mi_writer *w) {
+  for (size_t i = 0; i < w->g->params.n; i++) {
+    const anf_node *p = w->g->params.at[i];
+    const char *name = anfi_sprintf(w->arena, "%s:%s", w->graph, w->names.node[p->id]);
+    if (p == w->record) continue;
+    bind(w, p, name);
+    if (!put_value_info(w, 5, name, p->type)) return false;
+  }
+  return true;
+}
+
+static bool put_weights(anfi_mi_writer *w, const anf_value *weights) {
+  const anf_type *t = w->record->type;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (!anfi_mi_put_tensor(w, 3, field_name(w, i), weights->u.item[i])) return false;
+  return true;
+}
+
+static bool put_graph(anfi_mi_writer *w, uint32_t field, const anf_graph *g, const anf_value *weights) {
+  size_t at = anfi_wire_open(w->out, field);
+  w->g = g;
+  w->graph = w->names.graph[g->id];
+  w->count = 0;
+  w->record = weights ? g->params.at[0] : NULL;
+  anfi_map_init(&w->named, w->arena);
+  if (weights && !put_weights(w, weights)) return false;
+  if (!put_params(w)) return false;
+  const char *result = put_body(w);
+  const anf_node *r = new_params(w) ? g->result->in[1].def : g->result;
+  if (!result || !put_value_info(w, 6, result, r->type)) return false;
+  anfi_wire_put_text(w->out, 2, w->graph);
+  anfi_wire_close(w->out, at);
+  return true;
+}
+
+static void put_primitives(anfi_mi_writer *w) {
+  for (size_t i = 0; i < w->encoded.all.n; i++) {
+    const anfi_str *s = w->encoded.all.at[i];
+    anfi_wire p = anfi_wire_of(s->s, s->len);
+    anfi_wire_field f;
+    size_t at = anfi_wire_open(w->out, 12);
+    while (anfi_wire_next(&p, &f))
+      if (f.number == 2)
+        anfi_wire_put_text(w->out, 1, anfi_sprintf(w->arena, "%.*s:%u", (int)f.len, f.data, s->id));
+    anfi_put(w->out, s->s, s->len);
+    anfi_wire_close(w->out, at);
+  }
+}
+
+static bool put_model(anfi_mi_writer *w, const anf_graph *g, const anf_value *weights) {
+  anfi_wire_put_text(w->out, 1, "1.1");
+  anfi_wire_put_text(w->out, 2, "Anfora");
+  anfi_wire_put_text(w->out, 5, "2.10.0");
+  anfi_wire_put_varint(w->out, 10, 1); // little-endian
+  anfi_wire_put_varint(w->out, 13, 3);
+  if (!put_graph(w, 7, g, weights)) return false;
+  for (size_t i = 0; i < w->m->graphs.n; i++) {
+    const anf_graph *k = w->m->graphs.at[i];
+    if (k && k != g && !put_graph(w, 8, k, NULL)) return false;
+  }
+  put_primitives(w);
+  return true;
+}
+
+/* ---- the function and its parameters ---- */
+
+/* A copy of what g needs, with the types, put through the passes. NULL with an error. */
+static anf_graph *prepared(anf_graph *g, size_t n, const anf_type *const *types) {
+  anf_ctx *cx = g->module->cx;
+  anf_graph *copy = NULL;
+  anf_module *m = anfi_module_copy(anfi_analyse(g->module), &g, 1, &copy);
+  const anfi_str *name = copy->name;
+  if (n != copy->params.n)
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0510, name->s, copy->params.n, n), NULL;
+  anfi_undefer(cx, m); // it was to go on failure
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_module, m);
+  for (size_t i = 0; i < m->graphs.n; i++) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
+  copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
+  for (size_t i = 0; i < n; i++)
+    if (types[i]) copy->params.at[i]->type = types[i];
+  anf_status st = anf_optimise(m, pipeline, NULL, NULL);
+  if (st != ANF_OK) return (void)anfi_fail_as(cx, st), NULL;
+  for (size_t i = 0; i < m->graphs.n; i++) // the copy borrows names, and has no table of them
+    if (m->graphs.at[i] && strcmp(m->graphs.at[i]->name->s, name->s) == 0) return m->graphs.at[i];
+  return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1167, "a function that is gone:", name->s), NULL;
+}
+
+/* The record that params() gives, which must be constant. */
+static anf_value *weights_of(anf_graph *params, const anf_type *record) {
+  anf_ctx *cx = params->module->cx;
+  anf_graph *g = prepared(params, 0, NULL);
+  if (!g) return NULL;
+  const anf_node *r = g->result;
+  if (r->kind == ANFI_VALUE && r->u.value->type == record) return anf_value_retain(r->u.value);
+  anf_value *v = anfi_value_new_record(cx, record);
+  anfi_defer(cx, ANFI_ALWAYS, anfi_release, v);
+  bool good = anfi_is_op(r, ANF_OP_MakeRecord) && r->type == record;
+  for (uint32_t i = 0; good && i < record->n; i++) {
+    good = r->in[i].def->kind == ANFI_VALUE;
+    if (good) v->u.item[i] = anf_value_retain(r->in[i].def->u.value);
+  }
+  for (uint32_t i = 0; i < record->n; i++)
+    if (!v->u.item[i]) v->u.item[i] = anfi_value_new_none(cx);
+  if (good) return v;
+  return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1167, "parameters that are not constants:", "params"), NULL;
+}
+
+static bool has_weights(const anf_graph *net, anf_graph **params) {
+  const anf_type *t = net->params.n ? net->params.at[0]->type : NULL;
+  *params = anf_module_find(net->module, "params");
+  return t && t->kind == ANF_TYPE_RECORD && *params && (*params)->params.n == 0 && *params != net;
+}
+
+static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, anf_text *out) {
+  anf_ctx *cx = g->module->cx;
+  anf_graph *params;
+  anf_value *weights = NULL;
+  anf_graph *net = prepared(g, n, types);
+  if (!net) return false;
+  if (has_weights(g, &params) && !(weights = weights_of(params, net->params.at[0]->type))) return false;
+  anfi_mi_writer w = {.cx = cx, .m = net->module, .arena = anfi_scratch(cx), .out = out};
+  anfi_strtab_init(&w.encoded, w.arena);
+  w.names = anfi_unique_names(w.m, anfi_analyse(w.m), w.arena);
+  return put_model(&w, net, weights);
+}
+
+anf_status anf_write_mindir(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
+                            anf_text *out) {
+  size_t before = out->len;
+  ANFI_ENTRY(g->module->cx, d);
+  if (!write_mindir(g, n, types, out)) out->len = before;
+  return anfi_leave(g->module->cx);
+}

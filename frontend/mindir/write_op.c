@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ops as primitives, by primitive.def. */
+#include "frontend/mindir/write.h"
+
+typedef enum { when_always, when_rank2, when_batch, when_plain, when_axes, when_one_axis, when_window } when;
+typedef struct {
+  uint16_t op;
+  const char *primitive, *inputs;
+  when when;
+} row;
+
+static const row rows[] = {
+#define MINDIR_PRIMITIVE(op, primitive, inputs, when) {ANF_OP_##op, #primitive, inputs, when_##when},
+#include "frontend/mindir/primitive.def"
+#undef MINDIR_PRIMITIVE
+};
+
+typedef struct {
+  anfi_mi_writer *w;
+  const anf_node *n;
+  const anfi_schema *schema;
+  ANFI_VEC(const char *) in;
+} apply;
+
+static const anf_value *attr(const apply *a, uint32_t k) {
+  return anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, a->n->u.attrs, k);
+}
+
+/* ---- when a row fits ---- */
+
+static uint32_t rank(const anf_node *n) {
+  return n->type && anfi_is_tensor(n->type) ? n->type->n : UINT32_MAX;
+}
+
+static bool no_attribute_set(const apply *a) {
+  for (uint32_t k = 0; k < a->schema->nattr; k++) {
+    const anf_value *v = attr(a, k), *usual = anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, NULL, k);
+    if (!v || !usual || !anfi_value_same(v, usual)) return false;
+  }
+  return true;
+}
+
+static bool fits(const apply *a, when w) {
+  const anf_value *first = a->schema->nattr ? attr(a, 0) : NULL;
+  const anf_node *x = a->n->nin > 0 ? a->n->in[0].def : NULL, *y = a->n->nin > 1 ? a->n->in[1].def : NULL;
+  switch (w) {
+  case when_always: return true;
+  case when_rank2: return x && y && rank(x) == 2 && rank(y) == 2;
+  case when_batch: return x && y && rank(x) > 2 && rank(x) == rank(y) && rank(x) != UINT32_MAX;
+  case when_plain: return no_attribute_set(a);
+  case when_axes: return first && first->kind != ANF_VALUE_NONE;
+  case when_one_axis: return first && first->kind == ANF_VALUE_TENSOR;
+  case when_window: return first && first->kind != ANF_VALUE_NONE && attr(a, 1) && attr(a, 1)->kind != ANF_VALUE_NONE;
+  }
+  return false;
+}
+
+static const row *find_row(const apply *a) {
+  for (size_t i = 0; i < ANFI_LEN(rows); i++)
+    if (rows[i].op == a->n->op && fits(a, rows[i].when)) return &rows[i];
+  return NULL;
+}
+
+/* ---- the inputs of a row ---- */
+
+static bool add(apply *a, const char *name) {
+  if (name) anfi_push(a->w->arena, &a->in, name);
+  return name != NULL;
+}
+
+static bool add_value(apply *a, anf_value *v) {
+  const char *name = anfi_mi_put_constant(a->w, v);
+  anf_value_release(v);
+  return add(a, name);
+}
+
+static bool add_number(apply *a, anf_dtype d, int64_t x) {
+  return add_value(a, anfi_value_new_i64(a->w->cx, d, x));
+}
+
+static bool add_tuple(apply *a) {
+  size_t n = anfi_arg_count(a->n);
+  const char **item = ANFI_NEW_N(a->w->arena, const char *, n + 1);
+  for (size_t i = 0; i < n; i++)
+    if (!(item[i] = anfi_mi_operand(a->w, a->n->in[i].def))) return false;
+  const char *op = anfi_mi_primitive_ref(a->w, "MakeTuple", a->w->out->len);
+  return add(a, anfi_mi_put_node(a->w, NULL, op, n, item));
+}
+
+static bool add_list(apply *a, const anf_value *v) {
+  if (v->kind == ANF_VALUE_TUPLE) return add(a, anfi_mi_put_constant(a->w, v));
+  anf_value *t = anfi_value_new_tuple(a->w->cx, 1);
+  t->u.item[0] = anf_value_retain((anf_value *)(uintptr_t)v);
+  return add_value(a, t);
+}
+
+static bool add_attr(apply *a, const char *word, size_t len) {
+  const char *colon = memchr(word, ':', len);
+  char name[32];
+  snprintf(name, sizeof name, "%.*s", (int)(colon ? colon - word : (ptrdiff_t)len), word);
+  int k = anfi_attr_index(a->w->cx, (anfi_opcode)a->n->op, name);
+  const anf_value *v = k < 0 ? NULL : attr(a, (uint32_t)k);
+  if (!v) return add(a, anfi_mi_operand(a->w, anfi_attr_node(a->n, (uint32_t)k)));
+  if (colon && strncmp(colon, ":dtype", 6) == 0)
+    return add_number(a, ANF_INT, anfi_mi_type_number(v->type));
+  return colon ? add_list(a, v) : add(a, anfi_mi_put_constant(a->w, v));
+}
+
+static bool add_word(apply *a, const char *word, size_t len) {
+  size_t i = (size_t)(word[0] - '0'), narg = anfi_arg_count(a->n);
+  if (len == 3 && memcmp(word, "[*]", 3) == 0) return add_tuple(a);
+  if (len == 4 && memcmp(word, "None", 4) == 0) return add_value(a, anfi_value_new_none(a->w->cx));
+  if (len == 2 && word[1] == 'i') return add_number(a, ANF_INT, word[0] - '0');
+  if (i > 9) return add_attr(a, word, len);
+  if (i >= narg) return add_value(a, anfi_value_new_none(a->w->cx));
+  return add(a, anfi_mi_operand(a->w, a->n->in[i].def));
+}
+
+static const char *by_row(apply *a, const row *r) {
+  for (const char *p = r->inputs; *p;) {
+    size_t len = strcspn(p, " ");
+    if (!add_word(a, p, len)) return NULL;
+    p += len + (p[len] == ' ');
+  }
+  return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, r->primitive, a->w->out->len), a->in.n, a->in.at);
+}
+
+/* ---- the others ---- */
+
+static bool all_inputs(apply *a) {
+  for (uint32_t i = 0; i < a->n->nin; i++)
+    if (!add(a, anfi_mi_operand(a->w, a->n->in[i].def))) return false;
+  return true;
+}
+
+/* Attributes as they are; one that a node gives is an input behind the others, and has the text "input". */
+static bool put_attrs(apply *a) {
+  for (uint32_t k = 0; k < a->schema->nattr; k++) {
+    const anf_value *v = attr(a, k), *usual = anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, NULL, k);
+    const char *name = a->schema->attr[k].name->s;
+    if (v && usual && anfi_value_same(v, usual)) continue;
+    if (v && !anfi_mi_put_attr(a->w, 3, name, v)) return false;
+    if (v) continue;
+    size_t at = anfi_wire_open(a->w->out, 3);
+    anfi_wire_put_text(a->w->out, 1, name);
+    anfi_wire_put_text(a->w->out, 14, "input");
+    anfi_wire_put_varint(a->w->out, 16, MI_NONE);
+    anfi_wire_close(a->w->out, at);
+  }
+  return true;
+}
+
+static const char *as_own(apply *a) {
+  const char *op = anfi_sprintf(a->w->arena, "Anfora.%s", a->schema->name->s);
+  size_t attrs = a->w->out->len;
+  if (!put_attrs(a)) return NULL;
+  return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, op, attrs), a->in.n, a->in.at);
+}
+
+const char *anfi_mi_put_apply(anfi_mi_writer *w, const anf_node *n) {
+  apply a = {.w = w, .n = n, .schema = anfi_op_schema(w->cx, (anfi_opcode)n->op)};
+  const row *r = find_row(&a);
+  const char *theirs = anfi_op[n->op].mindir;
+  if (r) return by_row(&a, r);
+  if (!all_inputs(&a)) return NULL;
+  if (!theirs || a.schema->nattr || anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS)) return as_own(&a);
+  const char *op = anfi_sprintf(w->arena, "%.*s", (int)strcspn(theirs, " "), theirs);
+  return anfi_mi_put_node(w, n, anfi_mi_primitive_ref(w, op, w->out->len), a.in.n, a.in.at);
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Constants and types for the writer; value.c reads them. A scalar with a type of its own is a tensor of rank 0, a number
+ * without one a scalar of MindSpore, as Python's numbers are. */
+#include "frontend/mindir/write.h"
+
+static const struct {
+  anf_dtype dtype;
+  anfi_mi_type element; // TensorProto.DataType
+  int64_t type_id;      // MindSpore's TypeId
+} elements[] = {
+    {ANF_BOOL, MI_BOOL, 30},     {ANF_I8, MI_INT8, 32},        {ANF_I16, MI_INT16, 33},
+    {ANF_I32, MI_INT32, 34},     {ANF_I64, MI_INT64, 35},      {ANF_U8, MI_UINT8, 37},
+    {ANF_U16, MI_UINT16, 38},    {ANF_U32, MI_UINT32, 39},     {ANF_U64, MI_UINT64, 40},
+    {ANF_F16, MI_FLOAT16, 42},   {ANF_F32, MI_FLOAT, 43},      {ANF_F64, MI_DOUBLE, 44},
+    {ANF_BF16, MI_BFLOAT16, 45}, {ANF_C64, MI_COMPLEX64, 48},  {ANF_C128, MI_COMPLEX128, 49},
+    {ANF_INT, MI_INT64, 35},     {ANF_FLOAT, MI_DOUBLE, 44},
+};
+
+static size_t element(anf_dtype d) {
+  size_t i = 0;
+  while (i < ANFI_LEN(elements) && elements[i].dtype != d) i++;
+  return i;
+}
+
+int64_t anfi_mi_type_number(const anf_type *t) {
+  size_t i = anfi_is_tensor(t) ? element((anf_dtype)t->dtype) : ANFI_LEN(elements);
+  return i < ANFI_LEN(elements) ? elements[i].type_id : 0;
+}
+
+/* ---- tensors ---- */
+
+static bool is_weak(const anf_type *t) {
+  return anfi_is_scalar(t) && anfi_dtype_is_weak((anf_dtype)t->dtype);
+}
+
+static bool put_type(anf_text *o, const anf_type *t) {
+  size_t i = element((anf_dtype)t->dtype);
+  if (i == ANFI_LEN(elements)) return false;
+  for (uint32_t k = 0; k < t->n; k++)
+    anfi_wire_put_varint(o, 1, (uint64_t)(t->dims[k] < 0 ? -1 : t->dims[k]));
+  anfi_wire_put_varint(o, 2, (uint64_t)elements[i].element);
+  return true;
+}
+
+static bool put_tensor(anfi_mi_writer *w, uint32_t field, const char *name, const anf_type *t,
+                       const anf_value *v) {
+  size_t at = anfi_wire_open(w->out, field);
+  if (!put_type(w->out, t))
+    return anfi_mi_refuse(w, NULL, "a tensor of", anf_dtype_name((anf_dtype)t->dtype));
+  if (name) anfi_wire_put_text(w->out, 7, name);
+  if (v)
+    anfi_wire_put_bytes(w->out, 9, (const char *)v->u.data, v->n * anf_dtype_bytes((anf_dtype)t->dtype));
+  anfi_wire_close(w->out, at);
+  return true;
+}
+
+bool anfi_mi_put_tensor_type(anfi_mi_writer *w, uint32_t field, const char *name, const anf_type *t) {
+  return put_tensor(w, field, name, t, NULL);
+}
+
+bool anfi_mi_put_tensor(anfi_mi_writer *w, uint32_t field, const char *name, const anf_value *v) {
+  return put_tensor(w, field, name, v->type, v);
+}
+
+/* ---- constants ---- */
+
+/* MindSpore has the items of tuples in the repeated fields. */
+static void put_number(anf_text *o, const anf_value *v, bool item) {
+  double x = anfi_get_f64(v, 0);
+  bool single = (double)(float)x == x || x != x;
+  if (v->type->dtype == ANF_INT || v->type->dtype == ANF_BOOL)
+    anfi_wire_put_varint(o, item ? 10 : 3, (uint64_t)anfi_get_i64(v, 0));
+  else if (single) anfi_wire_put_float(o, item ? 8 : 2, (float)x);
+  else anfi_wire_put_double(o, item ? 9 : 4, x);
+  anfi_wire_put_varint(o, 16,
+                       v->type->dtype == ANF_BOOL  ? MI_BOOL
+                       : v->type->dtype == ANF_INT ? MI_INT64
+                       : single                    ? MI_FLOAT
+                                                   : MI_DOUBLE);
+}
+
+static bool put_items(anfi_mi_writer *w, const anf_value *v) {
+  for (size_t i = 0; i < v->n; i++)
+    if (!anfi_mi_put_attr(w, 17, NULL, v->u.item[i])) return false;
+  anfi_wire_put_varint(w->out, 16, MI_TUPLE);
+  return true;
+}
+
+/* A type is its text, marked by the attribute's doc_string. */
+static void put_type_text(anfi_mi_writer *w, const anf_type *t) {
+  size_t at = anfi_wire_open(w->out, 5);
+  anfi_put_type(w->out, w->cx, t);
+  anfi_wire_close(w->out, at);
+  anfi_wire_put_text(w->out, 14, "type");
+  anfi_wire_put_varint(w->out, 16, MI_STRING);
+}
+
+static bool put_constant(anfi_mi_writer *w, const anf_value *v, bool item) {
+  switch ((anf_value_kind)v->kind) {
+  case ANF_VALUE_TENSOR:
+    if (is_weak(v->type) || (anfi_is_scalar(v->type) && v->type->dtype == ANF_BOOL))
+      return put_number(w->out, v, item), true;
+    if (!anfi_mi_put_tensor(w, 12, NULL, v)) return false;
+    anfi_wire_put_varint(w->out, 16, MI_TENSORS);
+    return true;
+  case ANF_VALUE_TUPLE: return put_items(w, v);
+  case ANF_VALUE_STRING:
+    anfi_wire_put_bytes(w->out, item ? 11 : 5, v->u.text, v->n);
+    anfi_wire_put_varint(w->out, 16, MI_STRING);
+    return true;
+  case ANF_VALUE_NONE: anfi_wire_put_varint(w->out, 16, MI_NONE); return true;
+  case ANF_VALUE_TYPE: put_type_text(w, v->type); return true;
+  default: return anfi_mi_refuse(w, NULL, "a constant with", "a record or a function in it");
+  }
+}
+
+/* Recursion is over the nesting of constants. */
+bool anfi_mi_put_attr(anfi_mi_writer *w, uint32_t field, const char *name, const anf_value *v) {
+  size_t at = anfi_wire_open(w->out, field);
+  if (name) anfi_wire_put_text(w->out, 1, name);
+  if (!put_constant(w, v, !name)) return false;
+  anfi_wire_close(w->out, at);
+  return true;
+}
+
+/* ---- types of nodes ---- */
+
+static bool put_abstract(anf_text *o, const anf_type *t) {
+  anfi_mi_type kind = MI_TUPLE;
+  if (is_weak(t)) kind = t->dtype == ANF_INT ? MI_INT64 : MI_DOUBLE;
+  else if (anfi_is_tensor(t)) {
+    size_t at = anfi_wire_open(o, 12);
+    if (!put_type(o, t)) return false;
+    anfi_wire_close(o, at);
+    kind = MI_TENSORS;
+  } else if (t->kind != ANF_TYPE_TUPLE) return false;
+  else
+    for (uint32_t i = 0; i < t->n; i++)
+      if (!anfi_mi_put_abstract(o, 17, NULL, t->items[i])) return false;
+  anfi_wire_put_varint(o, 16, (uint64_t)kind);
+  return true;
+}
+
+/* Recursion is over the nesting of types. */
+bool anfi_mi_put_abstract(anf_text *o, uint32_t field, const char *name, const anf_type *t) {
+  size_t before = o->len;
+  if (!t) return false;
+  size_t at = anfi_wire_open(o, field);
+  if (name) anfi_wire_put_text(o, 1, name);
+  if (!put_abstract(o, t)) return o->len = before, false;
+  anfi_wire_close(o, at);
+  return true;
+}
