@@ -23,6 +23,7 @@ static bool foldable(const anf_node *n) {
     return false;
   size_t elements;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;
+  if (anfi_op[n->op].flags & ANFI_MOVES) return true; // nothing is copied
   return anfi_type_elements(n->type, &elements) &&
          elements <= LIMIT / anf_dtype_bytes((anf_dtype)n->type->dtype) &&
          !widens_bytes(n, elements);

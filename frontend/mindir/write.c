@@ -24,6 +24,30 @@ static void bind(anfi_mi_writer *w, const void *n, const char *name) {
   *anfi_map_at(&w->named, anfi_key(n)) = anfi_key(name);
 }
 
+/* `name`, or the first NAME_k that is free; `taken`: interned name -> next k. */
+static const char *unique(anfi_mi_writer *w, anfi_map *taken, const anfi_str *name) {
+  const anfi_str *s = anfi_intern_z(&w->words, name ? name->s : "");
+  uint64_t *next = anfi_map_at(taken, anfi_key(s));
+  if (s->len && !*next) return *next = 1, s->s;
+  for (uint64_t k = *next ? *next : 1;; k++) {
+    const anfi_str *tried =
+        anfi_intern_z(&w->words, anfi_sprintf(w->arena, "%s_%llu", s->s, (unsigned long long)k));
+    if (anfi_map_find(taken, anfi_key(tried))) continue;
+    *anfi_map_at(taken, anfi_key(s)) = k + 1;
+    *anfi_map_at(taken, anfi_key(tried)) = 1;
+    return tried->s;
+  }
+}
+
+static const char **graph_names(anfi_mi_writer *w) {
+  const char **name = ANFI_NEW_N(w->arena, const char *, w->m->graphs.n + 1);
+  anfi_map taken;
+  anfi_map_init(&taken, w->arena);
+  for (size_t i = 0; i < w->m->graphs.n; i++)
+    if (w->m->graphs.at[i]) name[i] = unique(w, &taken, w->m->graphs.at[i]->name);
+  return name;
+}
+
 static const char *new_name(anfi_mi_writer *w) {
   return anfi_sprintf(w->arena, "%s:CNode_%zu", w->graph, w->count++);
 }
@@ -72,7 +96,7 @@ const char *anfi_mi_put_constant(anfi_mi_writer *w, const anf_value *v) {
 
 static const char *value_operand(anfi_mi_writer *w, const anf_node *n) {
   const anf_graph *g = anfi_value_graph(n);
-  if (g) return w->names.graph[g->id];
+  if (g) return w->graph_name[g->id];
   if (n->u.value->kind == ANF_VALUE_FN)
     return (void)anfi_mi_refuse(w, NULL, "a function value of", anfi_op[n->op].name), NULL;
   const char *name = anfi_mi_put_constant(w, n->u.value);
@@ -147,8 +171,9 @@ static anf_node *new_params(const anfi_mi_writer *w) {
 
 static bool put_nodes(anfi_mi_writer *w, const char *u) {
   const anf_node *fresh = new_params(w);
-  for (size_t i = 0; i < w->names.count[w->g->id]; i++) {
-    const anf_node *n = w->names.order[w->names.first[w->g->id] + i];
+  const anfi_graph_info *gi = &w->an->graphs[w->g->id];
+  for (size_t i = 0; i < gi->order.n; i++) {
+    const anf_node *n = gi->order.at[i];
     int field = parameter_of(w, n);
     bool wrapper = fresh && (n == w->g->result || (n == fresh && anfi_is_op(n, ANF_OP_MakeRecord)));
     if (wrapper && !n->uses) continue;
@@ -202,10 +227,14 @@ static bool put_value_info(anfi_mi_writer *w, uint32_t field, const char *name, 
 }
 
 static bool put_params(anfi_mi_writer *w) {
+  anfi_map taken;
+  anfi_map_init(&taken, w->arena);
+  for (uint32_t i = 0; w->record && i < w->record->type->n; i++) (void)unique(w, &taken, w->record->type->names[i]);
   for (size_t i = 0; i < w->g->params.n; i++) {
     const anf_node *p = w->g->params.at[i];
-    const char *name = anfi_sprintf(w->arena, "%s:%s", w->graph, w->names.node[p->id]);
     if (p == w->record) continue;
+    const char *name =
+        anfi_sprintf(w->arena, "%s:%s", w->graph, unique(w, &taken, w->m->debugs.at[p->debug].name));
     bind(w, p, name);
     if (!put_value_info(w, 5, name, p->type)) return false;
   }
@@ -222,7 +251,7 @@ static bool put_weights(anfi_mi_writer *w, const anf_value *weights) {
 static bool put_graph(anfi_mi_writer *w, uint32_t field, const anf_graph *g, const anf_value *weights) {
   size_t at = anfi_wire_open(w->out, field);
   w->g = g;
-  w->graph = w->names.graph[g->id];
+  w->graph = w->graph_name[g->id];
   w->count = 0;
   w->record = weights ? g->params.at[0] : NULL;
   anfi_map_init(&w->named, w->arena);
@@ -323,7 +352,9 @@ static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, a
   if (has_weights(g, &params) && !(weights = weights_of(params, net->params.at[0]->type))) return false;
   anfi_mi_writer w = {.cx = cx, .m = net->module, .arena = anfi_scratch(cx), .out = out};
   anfi_strtab_init(&w.encoded, w.arena);
-  w.names = anfi_unique_names(w.m, anfi_analyse(w.m), w.arena);
+  anfi_strtab_init(&w.words, w.arena);
+  w.an = anfi_analyse(w.m);
+  w.graph_name = graph_names(&w);
   return put_model(&w, net, weights);
 }
 

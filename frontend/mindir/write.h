@@ -9,9 +9,11 @@ typedef struct anfi_mi_writer {
   anf_ctx *cx;
   anf_module *m; // first-order and typed
   anfi_arena *arena;
-  anfi_names names;
+  anf_analysis *an;
+  const char **graph_name; // by id
   anf_text *out;
   anfi_strtab encoded; // PrimitiveProtos without their names, numbered
+  anfi_strtab words;   // names given or tried
   /* of the graph being written */
   const anf_graph *g;
   const char *graph;    // its name
