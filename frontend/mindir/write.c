@@ -296,6 +296,19 @@ static bool put_model(anfi_mi_writer *w, const anf_graph *g, const anf_value *we
 
 /* ---- the function and its parameters ---- */
 
+extern const unsigned char anfi_templates_mindir_export[];
+extern const size_t anfi_templates_mindir_export_len;
+
+/* Ops that MindSpore lacks as others (export.anf). */
+static bool legalise(anf_module *m) {
+  size_t replaced = 0;
+  anfi_trace *t = anfi_trace_new(m->cx, (const char *)anfi_templates_mindir_export,
+                                 anfi_templates_mindir_export_len, "export.anf");
+  if (!t || !anfi_legalise(t, m, &replaced)) return false;
+  anf_status st = replaced ? anf_optimise(m, "first_order fold cse dce", NULL, NULL) : ANF_OK;
+  return st == ANF_OK || anfi_fail_as(m->cx, st);
+}
+
 /* A copy of what g needs, with the types, put through the passes. NULL with an error. */
 static anf_graph *prepared(anf_graph *g, size_t n, const anf_type *const *types) {
   anf_ctx *cx = g->module->cx;
@@ -312,6 +325,7 @@ static anf_graph *prepared(anf_graph *g, size_t n, const anf_type *const *types)
     if (types[i]) copy->params.at[i]->type = types[i];
   anf_status st = anf_optimise(m, pipeline, NULL, NULL);
   if (st != ANF_OK) return (void)anfi_fail_as(cx, st), NULL;
+  if (!legalise(m)) return NULL;
   for (size_t i = 0; i < m->graphs.n; i++) // the copy borrows names, and has no table of them
     if (m->graphs.at[i] && strcmp(m->graphs.at[i]->name->s, name->s) == 0) return m->graphs.at[i];
   return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1167, "a function that is gone:", name->s), NULL;

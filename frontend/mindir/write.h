@@ -34,6 +34,11 @@ int64_t anfi_mi_type_number(const anf_type *t); // of TypeId; 0: none
 /* write_op.c: the node of an op; its name in the file, or NULL with an error */
 const char *anfi_mi_put_apply(anfi_mi_writer *w, const anf_node *n);
 
+/* write_window.c: the attributes of a convolution or pool as fields of a PrimitiveProto */
+bool anfi_mi_put_conv(anfi_mi_writer *w, const anf_node *n);
+bool anfi_mi_put_pool(anfi_mi_writer *w, const anf_node *n);
+bool anfi_mi_pool_is_whole(anfi_mi_writer *w, const anf_node *n); // no window is cut or padded
+
 /* write.c: what write_op.c uses */
 const char *anfi_mi_operand(anfi_mi_writer *w, const anf_node *n);
 const char *anfi_mi_put_constant(anfi_mi_writer *w, const anf_value *v);

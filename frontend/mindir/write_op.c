@@ -2,7 +2,7 @@
 /* Ops as primitives, by primitive.def. */
 #include "frontend/mindir/write.h"
 
-typedef enum { when_always, when_rank2, when_batch, when_plain, when_axes, when_one_axis, when_window } when;
+typedef enum { when_always, when_rank2, when_batch, when_plain, when_axes, when_one_axis, when_window, when_scalars, when_whole_windows } when;
 typedef struct {
   uint16_t op;
   const char *primitive, *inputs;
@@ -28,6 +28,18 @@ static const anf_value *attr(const apply *a, uint32_t k) {
 
 /* ---- when a row fits ---- */
 
+static bool is_weak(const anf_type *t) {
+  return t && anfi_is_scalar(t) && anfi_dtype_is_weak((anf_dtype)t->dtype);
+}
+
+static bool all_weak(const anf_node *n) {
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_node *x = n->in[i].def;
+    if (!is_weak(x->kind == ANFI_VALUE ? x->u.value->type : x->type)) return false;
+  }
+  return n->nin > 0;
+}
+
 static uint32_t rank(const anf_node *n) {
   return n->type && anfi_is_tensor(n->type) ? n->type->n : UINT32_MAX;
 }
@@ -50,6 +62,8 @@ static bool fits(const apply *a, when w) {
   case when_plain: return no_attribute_set(a);
   case when_axes: return first && first->kind != ANF_VALUE_NONE;
   case when_one_axis: return first && first->kind == ANF_VALUE_TENSOR;
+  case when_whole_windows: return anfi_mi_pool_is_whole(a->w, a->n);
+  case when_scalars: return all_weak(a->n);
   case when_window: return first && first->kind != ANF_VALUE_NONE && attr(a, 1) && attr(a, 1)->kind != ANF_VALUE_NONE;
   }
   return false;
@@ -117,19 +131,53 @@ static bool add_word(apply *a, const char *word, size_t len) {
 }
 
 static const char *by_row(apply *a, const row *r) {
-  for (const char *p = r->inputs; *p;) {
+  for (const char *p = r->inputs; *p && *p != '|';) {
     size_t len = strcspn(p, " ");
     if (!add_word(a, p, len)) return NULL;
     p += len + (p[len] == ' ');
   }
-  return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, r->primitive, a->w->out->len), a->in.n, a->in.at);
+  size_t attrs = a->w->out->len;
+  if (strstr(r->inputs, "|conv") && !anfi_mi_put_conv(a->w, a->n)) return NULL;
+  if (strstr(r->inputs, "|pool") && !anfi_mi_put_pool(a->w, a->n)) return NULL;
+  return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, r->primitive, attrs), a->in.n, a->in.at);
 }
 
 /* ---- the others ---- */
 
+/* The element type that a number without one takes beside the other inputs; its own if there is none. */
+static anf_dtype dtype_beside(const anf_node *n, const anf_type *t) {
+  anf_dtype d = (anf_dtype)t->dtype, both;
+  for (uint32_t i = 0; i < n->nin; i++) {
+    const anf_type *other = n->in[i].def->type;
+    bool typed = other && anfi_is_tensor(other) && !is_weak(other) && other->dtype != ANF_BOOL;
+    if (typed && anfi_dtype_promote(d, (anf_dtype)other->dtype, &both) && !anfi_dtype_is_weak(both)) d = both;
+  }
+  return d;
+}
+
+/* MindSpore's operators take tensors of one type: a number beside one is made a tensor of that type. */
+static const char *operand_beside(apply *a, uint32_t i) {
+  const anf_node *x = a->n->in[i].def;
+  const anf_type *t = x->kind == ANFI_VALUE ? x->u.value->type : x->type;
+  bool pointwise = anfi_op[a->n->op].lower == ANFI_LOWER_POINTWISE && a->n->nin > 1;
+  anf_dtype d = pointwise && is_weak(t) ? dtype_beside(a->n, t) : ANF_INT;
+  if (anfi_dtype_is_weak(d)) return anfi_mi_operand(a->w, x);
+  if (x->kind == ANFI_VALUE) {
+    anf_value *v = anfi_value_cast(x->u.value, d);
+    const char *name = anfi_mi_put_constant(a->w, v);
+    anf_value_release(v);
+    return name;
+  }
+  anf_value *id = anfi_value_new_i64(a->w->cx, ANF_INT, anfi_mi_type_number(anfi_type_scalar(a->w->cx, d)));
+  const char *in[2] = {anfi_mi_operand(a->w, x), anfi_mi_put_constant(a->w, id)};
+  anf_value_release(id);
+  const char *op = anfi_mi_primitive_ref(a->w, "ScalarToTensor", a->w->out->len);
+  return in[0] && in[1] ? anfi_mi_put_node(a->w, NULL, op, 2, in) : NULL;
+}
+
 static bool all_inputs(apply *a) {
   for (uint32_t i = 0; i < a->n->nin; i++)
-    if (!add(a, anfi_mi_operand(a->w, a->n->in[i].def))) return false;
+    if (!add(a, operand_beside(a, i))) return false;
   return true;
 }
 

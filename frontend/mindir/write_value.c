@@ -127,8 +127,8 @@ bool anfi_mi_put_attr(anfi_mi_writer *w, uint32_t field, const char *name, const
 
 static bool put_abstract(anf_text *o, const anf_type *t) {
   anfi_mi_type kind = MI_TUPLE;
-  if (is_weak(t)) kind = t->dtype == ANF_INT ? MI_INT64 : MI_DOUBLE;
-  else if (anfi_is_tensor(t)) {
+  if (is_weak(t)) return false;
+  if (anfi_is_tensor(t)) {
     size_t at = anfi_wire_open(o, 12);
     if (!put_type(o, t)) return false;
     anfi_wire_close(o, at);

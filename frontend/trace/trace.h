@@ -86,4 +86,7 @@ const anfi_traced *anfi_trace_op(anfi_trace *t, anfi_opcode op, size_t n,
 const anfi_traced *anfi_trace_apply(anfi_trace *t, const anfi_traced *f, size_t n,
                                     const anfi_traced *const *args);
 
+/* legal.c: ops of m for which there are templates become what these give; types are to be inferred again. */
+bool anfi_legalise(anfi_trace *t, anf_module *m, size_t *replaced);
+
 #endif

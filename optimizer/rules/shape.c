@@ -38,6 +38,18 @@ anf_node *anfi_rule_transpose_transpose(anfi_rewriter *r, const anfi_match *m) {
   return anfi_rewrite_transpose(r, m->root, t->in[0].def, both, t->type->n);
 }
 
+/* One form for all permutations: SwapAxes(x, 0, 1)  ->  Transpose(x, (1, 0)) */
+anf_node *anfi_rule_swap_transpose(anfi_rewriter *r, const anfi_match *m) {
+  int64_t axis[2], perm[ANF_MAX_RANK], rank = (int64_t)m->root->type->n;
+  for (uint32_t k = 0; k < 2; k++) {
+    const anf_value *v = anfi_attr_value(r->m->cx, ANF_OP_SwapAxes, m->root->u.attrs, k);
+    if (!v || !anfi_value_is_int(v, &axis[k])) return NULL;
+    axis[k] += axis[k] < 0 ? rank : 0;
+  }
+  for (int64_t i = 0; i < rank; i++) perm[i] = i == axis[0] ? axis[1] : i == axis[1] ? axis[0] : i;
+  return anfi_rewrite_transpose(r, m->root, m->root->in[0].def, perm, (uint32_t)rank);
+}
+
 anf_node *anfi_rule_transpose_nothing(anfi_rewriter *r, const anfi_match *m) {
   int64_t perm[ANF_MAX_RANK];
   if (!permutation(r, m->root, perm) || !is_identity(perm, m->root->type->n)) return NULL;

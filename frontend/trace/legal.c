@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ops in terms of others, for writers of formats that lack them (legalisation). A template has the op's name and an
+ * underscore, and the op's inputs and attributes as parameters; inputs that may be repeated are one tuple:
+ *   def SwapAxes_(x, axis1, axis2) { Transpose(x, axes=..) }
+ * One that gives None leaves the node as it is. What a template makes is looked at, too. */
+#include "frontend/trace/trace.h"
+
+typedef struct {
+  anfi_trace *t;
+  anf_module *m;
+  size_t replaced;
+} legal;
+
+static const anfi_traced *traced(legal *q, anf_node *n) {
+  if (n->kind == ANFI_VALUE && !anfi_value_graph(n))
+    return anfi_traced_value(q->t, anf_value_retain(n->u.value));
+  return anfi_traced_node(q->t, n, n->type);
+}
+
+static const anfi_traced *input(legal *q, const anf_node *n, const anfi_schema *s, size_t i) {
+  size_t narg = anfi_arg_count(n);
+  if (!s->variadic || i + 1 < s->nin) return i < narg ? traced(q, n->in[i].def) : anfi_traced_none(q->t);
+  const anfi_traced **item = ANFI_NEW_N(q->t->arena, const anfi_traced *, narg - i + 1);
+  for (size_t k = i; k < narg; k++) item[k - i] = traced(q, n->in[k].def);
+  return anfi_traced_tuple(q->t, narg - i, item);
+}
+
+static const anfi_traced *attribute(legal *q, const anf_node *n, uint32_t k) {
+  anf_value *v = anfi_attr_value(q->t->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  return v ? anfi_traced_value(q->t, anf_value_retain(v)) : traced(q, anfi_attr_node(n, k));
+}
+
+static bool replace(legal *q, anf_node *n, anf_graph *f) {
+  const anfi_schema *s = anfi_op_schema(q->t->cx, (anfi_opcode)n->op);
+  const anfi_traced **arg = ANFI_NEW_N(q->t->arena, const anfi_traced *, f->params.n + 1);
+  for (size_t i = 0; i < f->params.n; i++) {
+    arg[i] = i < s->nin ? input(q, n, s, i) : attribute(q, n, (uint32_t)(i - s->nin));
+    if (!arg[i]) return false;
+  }
+  q->t->to = n->graph;
+  q->t->loc = anfi_node_loc(n);
+  q->t->debug = n->debug;
+  const anfi_traced *r = anfi_trace_call(q->t, f, f->params.n, arg);
+  if (!r) return false;
+  if (anfi_traced_is_none(r)) return true;
+  anf_node *by = anfi_traced_to_node(q->t, r);
+  if (!by) return false;
+  anfi_replace(n, by);
+  q->replaced++;
+  return true;
+}
+
+bool anfi_legalise(anfi_trace *t, anf_module *m, size_t *replaced) {
+  legal q = {.t = t, .m = m};
+  anf_graph **f = ANFI_NEW_N(t->arena, anf_graph *, ANF_OP_COUNT);
+  for (size_t op = 0; op < ANF_OP_COUNT; op++)
+    f[op] = anfi_trace_find(t, anfi_sprintf(t->arena, "%s_", anfi_op[op].name));
+  for (size_t i = 0; i < m->nodes.n; i++) { // grows while templates add nodes
+    anf_node *n = m->nodes.at[i];
+    if (n && n->kind == ANFI_APPLY && f[n->op] && anfi_is_used(n) && !replace(&q, n, f[n->op])) return false;
+  }
+  *replaced = q.replaced;
+  return true;
+}
