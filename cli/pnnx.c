@@ -25,10 +25,12 @@ static anf_status load(cli *c, const char *file, anf_pnnx **p) {
 
 /* A model that was read has `net`, which takes the parameters that params() gives. */
 static anf_status write_mindir(cli *c, anf_module *m, cli_target target, anf_text *out) {
-  anf_graph *net = target.function || !anf_module_find(m, "params") ? NULL : anf_module_find(m, "net");
+  anf_graph *net =
+      target.function || !anf_module_find(m, "params") ? NULL : anf_module_find(m, "net");
   anf_graph *g = net ? net : cli_function(c, m, target);
   if (!g) return ANF_INVALID;
-  const anf_type **types = ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
+  const anf_type **types =
+      ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
   anf_status st = cli_types(c, g, types);
   return st == ANF_OK ? anf_write_mindir(g, anf_graph_param_count(g), types, c->d, out) : st;
 }

@@ -88,8 +88,8 @@ static const anfi_traced *value_of(building *q, const anfi_mi_node *n, const anf
 /* The abstract of a node's result, where tracing found no type. */
 static const anfi_traced *with_type(anfi_mi_build *b, const anfi_mi_node *n, const anfi_traced *x) {
   if (!x || x->kind != ANFI_TRACED_DATA || x->type || !x->node) return x;
-  return anfi_traced_node(b->t, x->node,
-                          anfi_mi_abstract_type(b->model, anfi_mi_find(&n->attrs, "shape")));
+  const anf_type *type = anfi_mi_abstract_type(b->model, anfi_mi_find(&n->attrs, "shape"));
+  return anfi_traced_node(b->t, x->node, type ? type : n->number);
 }
 
 /* A tuple that is one node, taken apart: its items are known to be so many by its abstract. */
@@ -135,6 +135,7 @@ static const anfi_traced *call_of(building *q, const anfi_mi_node *n, anf_node *
     if (!(all[i + 1] = anfi_traced_to_node(q->b->t, in[i]))) return NULL;
   anf_node *c = anfi_call(q->to, n->in.n + 1, all);
   c->debug = q->b->t->debug;
+  if (q->b->effect) anfi_add_effect(q->to, c);
   return taken_apart(q->b, with_type(q->b, n, anfi_traced_node(q->b->t, c, NULL)));
 }
 
@@ -225,6 +226,7 @@ static bool graph_nodes(building *q) {
     const anfi_mi_node *n = q->g->nodes.at[i];
     b->t->debug = anfi_debug_new(
         b->m, (anfi_debug){.scope = anfi_intern(&b->m->strings, n->domain->s, n->domain->len)});
+    b->effect = n->effect;
     const anfi_traced *x = with_type(b, n, traced(q, n, &writers));
     if (!x)
       return anfi_note(b->t->cx, loc_of(b), "in the node %s, %s", n->name->s, n->op->s), false;
@@ -245,6 +247,7 @@ static const anfi_traced *result_of(building *q) {
 }
 
 static const anf_type *input_type(anfi_mi_build *b, const anfi_mi_input *in) {
+  if (in->number) return in->number;
   return in->tensor ? anfi_mi_tensor_type(b->model, in->tensor)
                     : anfi_mi_abstract_type(b->model, in->abstract);
 }

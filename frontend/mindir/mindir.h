@@ -70,12 +70,15 @@ typedef struct anfi_mi_node {
   const anfi_str *name, *op, *domain;
   ANFI_VEC(const anfi_str *) in;
   anfi_mi_attrs attrs;
+  bool effect;            // our writer says so: it is to happen, in order
+  const anf_type *number; // likewise: a number without an element type; or NULL
 } anfi_mi_node;
 
 typedef struct anfi_mi_input {
   const anfi_str *name, *denotation;
   const anfi_mi_tensor *tensor; // NULL: `abstract` has its type
   const anfi_mi_attr *abstract;
+  const anf_type *number; // as of a node
 } anfi_mi_input;
 
 typedef struct anfi_mi_graph {
@@ -117,6 +120,8 @@ const anfi_mi_attr *anfi_mi_find(const anfi_mi_attrs *attrs, const char *name);
 typedef struct anfi_mi_build anfi_mi_build;
 const anfi_traced *anfi_mi_primitive(anfi_mi_build *b, const anfi_mi_prim *p, size_t n,
                                      const anfi_traced *const *in);
+/* The first op whose column `mindir` has this word; ANF_OP_NONE. */
+anfi_opcode anfi_mi_op_named(const char *name, size_t len);
 bool anfi_mi_knows(anfi_mi_build *b, const anfi_mi_prim *p);
 /* The inputs that a primitive assigns to, as bits; 0: none. Its template gives (result, new values..). */
 uint32_t anfi_mi_writes(const anfi_mi_prim *p);
@@ -132,6 +137,7 @@ struct anfi_mi_build {
   anfi_map params; // name -> 1 + index of the parameter
   anfi_map slots;  // likewise, of those that are assigned to: 1 + its place in the state
   size_t nslot;
+  bool effect; // of the node being built
 };
 bool anfi_mi_module(anfi_mi_model *model, anf_module *out);
 

@@ -27,18 +27,21 @@ static bool has_word(const char *list, const char *name, size_t len) {
   return false;
 }
 
-static anfi_opcode op_of(const anfi_str *name) {
+anfi_opcode anfi_mi_op_named(const char *name, size_t len) {
   for (size_t i = 0; i < ANF_OP_COUNT; i++)
-    if (has_word(anfi_op[i].mindir, name->s, name->len)) return (anfi_opcode)i;
+    if (has_word(anfi_op[i].mindir, name, len)) return (anfi_opcode)i;
   return ANF_OP_NONE;
 }
+
+static anfi_opcode op_of(const anfi_str *name) { return anfi_mi_op_named(name->s, name->len); }
 
 /* ---- ops that the writer found no primitive for: Anfora.OP ---- */
 
 static anfi_opcode own_op(anfi_mi_build *b, const anfi_str *name) {
   static const char prefix[] = "Anfora.";
   size_t n = sizeof prefix - 1;
-  return strncmp(name->s, prefix, n) == 0 ? anfi_op_find(b->t->cx, name->s + n, name->len - n) : ANF_OP_NONE;
+  return strncmp(name->s, prefix, n) == 0 ? anfi_op_find(b->t->cx, name->s + n, name->len - n)
+                                          : ANF_OP_NONE;
 }
 
 /* The node as it was: an attribute with the text "input" is an input behind the others. */
@@ -60,6 +63,7 @@ static const anfi_traced *own(anfi_mi_build *b, const anfi_mi_prim *p, anfi_opco
   if (!anfi_attrs_new(b->m, op, attr, b->t->loc, &at)) return NULL;
   anf_node *made = anfi_apply(b->t->to, op, at, n, node);
   made->debug = b->t->debug;
+  if (b->effect) anfi_add_effect(b->t->to, made);
   return anfi_traced_node(b->t, made, NULL);
 }
 

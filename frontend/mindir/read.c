@@ -138,6 +138,17 @@ static bool add_attribute(reader *r, const anfi_wire_field *f, anfi_mi_attrs *to
   return a != NULL;
 }
 
+static bool ends_with(const anfi_wire_field *f, const char *word) {
+  size_t n = strlen(word);
+  return f->len >= n && memcmp(f->data + f->len - n, word, n) == 0;
+}
+
+/* What our writer says in a doc_string: int or float, a number without an element type. */
+static const anf_type *number_of(reader *r, const anfi_wire_field *f) {
+  bool is_int = ends_with(f, "int"), is_float = ends_with(f, "float");
+  return is_int || is_float ? anfi_type_scalar(r->m->cx, is_int ? ANF_INT : ANF_FLOAT) : NULL;
+}
+
 static bool node(reader *r, const anfi_wire_field *whole, anfi_mi_graph *g) {
   anfi_mi_node *n = ANFI_NEW(r->m->arena, anfi_mi_node);
   const anfi_str *none = anfi_intern_z(&r->m->cx->strings, "");
@@ -150,6 +161,10 @@ static bool node(reader *r, const anfi_wire_field *whole, anfi_mi_graph *g) {
     case 4: n->op = text_of(r, &f); break;
     case 5:
       if (!add_attribute(r, &f, &n->attrs)) return false;
+      break;
+    case 6:
+      n->effect = f.len >= 6 && memcmp(f.data, "effect", 6) == 0;
+      n->number = number_of(r, &f);
       break;
     case 7: n->domain = text_of(r, &f); break;
     default: break;
@@ -168,6 +183,7 @@ static bool value_info(reader *r, const anfi_wire_field *whole, anfi_mi_input *i
     case 2:
       if (!(in->tensor = tensor(r, &f))) return false;
       break;
+    case 3: in->number = number_of(r, &f); break;
     case 4: in->denotation = text_of(r, &f); break;
     case 5:
       if (!(in->abstract = attribute(r, &f))) return false;

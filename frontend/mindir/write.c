@@ -64,6 +64,12 @@ const char *anfi_mi_primitive_ref(anfi_mi_writer *w, const char *op, size_t attr
 
 /* ---- nodes ---- */
 
+/* MindSpore's types have no number without an element type: it is said in a doc_string. */
+static const char *number_word(const anf_type *t) {
+  bool weak = t && anfi_is_scalar(t) && anfi_dtype_is_weak((anf_dtype)t->dtype);
+  return !weak ? NULL : t->dtype == ANF_INT ? "int" : "float";
+}
+
 static void put_type_and_scope(anfi_mi_writer *w, const anf_node *n) {
   const anfi_str *scope = n ? w->m->debugs.at[n->debug].scope : NULL;
   if (n) anfi_mi_put_abstract(w->out, 5, "shape", n->type);
@@ -79,11 +85,52 @@ const char *anfi_mi_put_node(anfi_mi_writer *w, const anf_node *n, const char *o
   anfi_wire_put_text(w->out, 3, name);
   anfi_wire_put_text(w->out, 4, op);
   put_type_and_scope(w, n);
+  const char *number = n ? number_word(n->type) : NULL;
+  bool effect = n && n->flags & ANFI_NODE_EFFECT;
+  if (effect || number)
+    anfi_wire_put_text(
+        w->out, 6, anfi_sprintf(w->arena, "%s%s", effect ? "effect " : "", number ? number : ""));
   anfi_wire_close(w->out, at);
   return name;
 }
 
+/* A record is a node: MindSpore's constants have none. */
+static const char *put_record(anfi_mi_writer *w, const anf_value *v) {
+  const char **in = ANFI_NEW_N(w->arena, const char *, v->n + 1);
+  anf_value *names = anfi_value_new_tuple(w->cx, v->n);
+  for (size_t i = 0; i < v->n; i++)
+    names->u.item[i] = anfi_value_new_string(w->cx, v->type->names[i]->s, v->type->names[i]->len);
+  anfi_value_guard(names);
+  bool good = true;
+  for (size_t i = 0; good && i < v->n; i++)
+    good = (in[i] = anfi_mi_put_constant(w, v->u.item[i])) != NULL;
+  size_t attrs = w->out->len;
+  good = good &&
+         anfi_mi_put_attr(w, 3, anfi_op_schema(w->cx, ANF_OP_MakeRecord)->attr[0].name->s, names);
+  anfi_value_unguard(names);
+  anf_value_release(names);
+  return good ? anfi_mi_put_node(w, NULL, anfi_mi_primitive_ref(w, "Anfora.MakeRecord", attrs),
+                                 v->n, in)
+              : NULL;
+}
+
+static bool has_record(const anf_value *v) {
+  bool found = v->kind == ANF_VALUE_RECORD;
+  for (size_t i = 0; !found && v->kind == ANF_VALUE_TUPLE && i < v->n; i++)
+    found = has_record(v->u.item[i]);
+  return found;
+}
+
+static const char *put_tuple(anfi_mi_writer *w, const anf_value *v) {
+  const char **in = ANFI_NEW_N(w->arena, const char *, v->n + 1);
+  for (size_t i = 0; i < v->n; i++)
+    if (!(in[i] = anfi_mi_put_constant(w, v->u.item[i]))) return NULL;
+  return anfi_mi_put_node(w, NULL, anfi_mi_primitive_ref(w, "MakeTuple", w->out->len), v->n, in);
+}
+
 const char *anfi_mi_put_constant(anfi_mi_writer *w, const anf_value *v) {
+  if (v->kind == ANF_VALUE_RECORD) return put_record(w, v);
+  if (has_record(v)) return put_tuple(w, v);
   const char *name = anfi_sprintf(w->arena, "%s:ValueNode_%zu", w->graph, w->count++);
   size_t at = anfi_wire_open(w->out, 1);
   anfi_wire_put_text(w->out, 2, name);
@@ -152,7 +199,8 @@ static int parameter_of(const anfi_mi_writer *w, const anf_node *n) {
   const anf_value *name = anfi_attr_value(w->cx, ANF_OP_RecordGet, n->u.attrs, 0);
   const anf_type *t = w->record->type;
   for (uint32_t i = 0; name && i < t->n; i++)
-    if (t->names[i]->len == name->n && memcmp(t->names[i]->s, name->u.text, name->n) == 0) return (int)i;
+    if (t->names[i]->len == name->n && memcmp(t->names[i]->s, name->u.text, name->n) == 0)
+      return (int)i;
   return -1;
 }
 
@@ -190,7 +238,8 @@ static const char *new_value(anfi_mi_writer *w, const anf_node *fresh, uint32_t 
     const anf_node *n = fresh->in[i].def;
     return parameter_of(w, n) == (int)i ? "" : anfi_mi_operand(w, n);
   }
-  return (void)anfi_mi_refuse(w, fresh, "new parameters that are not", "a record made in place"), NULL;
+  return (void)anfi_mi_refuse(w, fresh, "new parameters that are not", "a record made in place"),
+         NULL;
 }
 
 /* Assign(p, v, U) of each parameter that changes, in order; the result is Depend(r, U). */
@@ -222,6 +271,7 @@ static bool put_value_info(anfi_mi_writer *w, uint32_t field, const char *name, 
   bool tensor = t && anfi_is_tensor(t) && !anfi_dtype_is_weak((anf_dtype)t->dtype);
   if (tensor && !anfi_mi_put_tensor_type(w, 2, name, t)) return false;
   if (!tensor) anfi_mi_put_abstract(w->out, 5, "shape", t);
+  if (number_word(t)) anfi_wire_put_text(w->out, 3, number_word(t));
   anfi_wire_close(w->out, at);
   return true;
 }
@@ -229,12 +279,13 @@ static bool put_value_info(anfi_mi_writer *w, uint32_t field, const char *name, 
 static bool put_params(anfi_mi_writer *w) {
   anfi_map taken;
   anfi_map_init(&taken, w->arena);
-  for (uint32_t i = 0; w->record && i < w->record->type->n; i++) (void)unique(w, &taken, w->record->type->names[i]);
+  for (uint32_t i = 0; w->record && i < w->record->type->n; i++)
+    (void)unique(w, &taken, w->record->type->names[i]);
   for (size_t i = 0; i < w->g->params.n; i++) {
     const anf_node *p = w->g->params.at[i];
     if (p == w->record) continue;
-    const char *name =
-        anfi_sprintf(w->arena, "%s:%s", w->graph, unique(w, &taken, w->m->debugs.at[p->debug].name));
+    const char *name = anfi_sprintf(w->arena, "%s:%s", w->graph,
+                                    unique(w, &taken, w->m->debugs.at[p->debug].name));
     bind(w, p, name);
     if (!put_value_info(w, 5, name, p->type)) return false;
   }
@@ -248,7 +299,8 @@ static bool put_weights(anfi_mi_writer *w, const anf_value *weights) {
   return true;
 }
 
-static bool put_graph(anfi_mi_writer *w, uint32_t field, const anf_graph *g, const anf_value *weights) {
+static bool put_graph(anfi_mi_writer *w, uint32_t field, const anf_graph *g,
+                      const anf_value *weights) {
   size_t at = anfi_wire_open(w->out, field);
   w->g = g;
   w->graph = w->graph_name[g->id];
@@ -348,7 +400,9 @@ static anf_value *weights_of(anf_graph *params, const anf_type *record) {
   for (uint32_t i = 0; i < record->n; i++)
     if (!v->u.item[i]) v->u.item[i] = anfi_value_new_none(cx);
   if (good) return v;
-  return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1167, "parameters that are not constants:", "params"), NULL;
+  return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1167,
+                         "parameters that are not constants:", "params"),
+         NULL;
 }
 
 static bool has_weights(const anf_graph *net, anf_graph **params) {
@@ -363,7 +417,8 @@ static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, a
   anf_value *weights = NULL;
   anf_graph *net = prepared(g, n, types);
   if (!net) return false;
-  if (has_weights(g, &params) && !(weights = weights_of(params, net->params.at[0]->type))) return false;
+  if (has_weights(g, &params) && !(weights = weights_of(params, net->params.at[0]->type)))
+    return false;
   anfi_mi_writer w = {.cx = cx, .m = net->module, .arena = anfi_scratch(cx), .out = out};
   anfi_strtab_init(&w.encoded, w.arena);
   anfi_strtab_init(&w.words, w.arena);
@@ -374,6 +429,10 @@ static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, a
 
 anf_status anf_write_mindir(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
                             anf_text *out) {
+  ANFI_NEED(d, g, out);
+  if (n) ANFI_NEED(d, types);
+  for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
+  anfi_text_of(out, g->module->cx);
   size_t before = out->len;
   ANFI_ENTRY(g->module->cx, d);
   if (!write_mindir(g, n, types, out)) out->len = before;

@@ -16,15 +16,16 @@ typedef struct anfi_mi_writer {
   anfi_strtab words;   // names given or tried
   /* of the graph being written */
   const anf_graph *g;
-  const char *graph;    // its name
+  const char *graph;      // its name
   const anf_node *record; // the parameter whose fields are the model's parameters, or NULL
-  size_t count; // nodes so far, for names
-  anfi_map named; // node -> name in the file
+  size_t count;           // nodes so far, for names
+  anfi_map named;         // node -> name in the file
 } anfi_mi_writer;
 
 /* write_value.c */
 bool anfi_mi_put_tensor(anfi_mi_writer *w, uint32_t field, const char *name, const anf_value *v);
-bool anfi_mi_put_tensor_type(anfi_mi_writer *w, uint32_t field, const char *name, const anf_type *t);
+bool anfi_mi_put_tensor_type(anfi_mi_writer *w, uint32_t field, const char *name,
+                             const anf_type *t);
 /* An AttributeProto with a constant. */
 bool anfi_mi_put_attr(anfi_mi_writer *w, uint32_t field, const char *name, const anf_value *v);
 /* ... with a type, as `abstract`s say it; false if MindSpore has no word for it: then nothing is written. */

@@ -2,7 +2,19 @@
 /* Ops as primitives, by primitive.def. */
 #include "frontend/mindir/write.h"
 
-typedef enum { when_always, when_rank2, when_batch, when_plain, when_axes, when_one_axis, when_window, when_scalars, when_whole_windows } when;
+typedef enum {
+  when_always,
+  when_rank2,
+  when_batch,
+  when_plain,
+  when_axes,
+  when_some_axes,
+  when_not_empty,
+  when_one_axis,
+  when_window,
+  when_scalars,
+  when_whole_windows
+} when;
 typedef struct {
   uint16_t op;
   const char *primitive, *inputs;
@@ -10,7 +22,8 @@ typedef struct {
 } row;
 
 static const row rows[] = {
-#define MINDIR_PRIMITIVE(op, primitive, inputs, when) {ANF_OP_##op, #primitive, inputs, when_##when},
+#define MINDIR_PRIMITIVE(op, primitive, inputs, when)                                              \
+  {ANF_OP_##op, #primitive, inputs, when_##when},
 #include "frontend/mindir/primitive.def"
 #undef MINDIR_PRIMITIVE
 };
@@ -46,7 +59,8 @@ static uint32_t rank(const anf_node *n) {
 
 static bool no_attribute_set(const apply *a) {
   for (uint32_t k = 0; k < a->schema->nattr; k++) {
-    const anf_value *v = attr(a, k), *usual = anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, NULL, k);
+    const anf_value *v = attr(a, k),
+                    *usual = anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, NULL, k);
     if (!v || !usual || !anfi_value_same(v, usual)) return false;
   }
   return true;
@@ -54,17 +68,22 @@ static bool no_attribute_set(const apply *a) {
 
 static bool fits(const apply *a, when w) {
   const anf_value *first = a->schema->nattr ? attr(a, 0) : NULL;
-  const anf_node *x = a->n->nin > 0 ? a->n->in[0].def : NULL, *y = a->n->nin > 1 ? a->n->in[1].def : NULL;
+  const anf_node *x = a->n->nin > 0 ? a->n->in[0].def : NULL,
+                 *y = a->n->nin > 1 ? a->n->in[1].def : NULL;
+  bool given = first && first->kind != ANF_VALUE_NONE;
+  bool empty = first && first->kind == ANF_VALUE_TUPLE && first->n == 0;
   switch (w) {
   case when_always: return true;
   case when_rank2: return x && y && rank(x) == 2 && rank(y) == 2;
   case when_batch: return x && y && rank(x) > 2 && rank(x) == rank(y) && rank(x) != UINT32_MAX;
   case when_plain: return no_attribute_set(a);
-  case when_axes: return first && first->kind != ANF_VALUE_NONE;
+  case when_axes: return given;
+  case when_some_axes: return given && !empty;
+  case when_not_empty: return first && !empty;
   case when_one_axis: return first && first->kind == ANF_VALUE_TENSOR;
   case when_whole_windows: return anfi_mi_pool_is_whole(a->w, a->n);
   case when_scalars: return all_weak(a->n);
-  case when_window: return first && first->kind != ANF_VALUE_NONE && attr(a, 1) && attr(a, 1)->kind != ANF_VALUE_NONE;
+  case when_window: return given && attr(a, 1) && attr(a, 1)->kind != ANF_VALUE_NONE && attr(a, 2);
   }
   return false;
 }
@@ -102,7 +121,7 @@ static bool add_tuple(apply *a) {
 }
 
 static bool add_list(apply *a, const anf_value *v) {
-  if (v->kind == ANF_VALUE_TUPLE) return add(a, anfi_mi_put_constant(a->w, v));
+  if (v->kind != ANF_VALUE_TENSOR) return add(a, anfi_mi_put_constant(a->w, v));
   anf_value *t = anfi_value_new_tuple(a->w->cx, 1);
   t->u.item[0] = anf_value_retain((anf_value *)(uintptr_t)v);
   return add_value(a, t);
@@ -120,11 +139,34 @@ static bool add_attr(apply *a, const char *word, size_t len) {
   return colon ? add_list(a, v) : add(a, anfi_mi_put_constant(a->w, v));
 }
 
+/* begin, end and strides of a StridedSlice from a Slice along one dim. */
+static bool add_slice(apply *a, char which) {
+  enum { START, STOP, STEP, AXIS };
+  int64_t x[ANF_MAX_RANK], at[4];
+  const anf_type *t =
+      a->n->in[0].def->type ? a->n->in[0].def->type : a->n->in[0].def->u.value->type;
+  for (uint32_t k = 0; k < 4; k++)
+    if (!attr(a, k) || !anfi_value_is_int(attr(a, k), &at[k])) return false;
+  at[AXIS] += at[AXIS] < 0 ? t->n : 0;
+  for (uint32_t i = 0; i < t->n; i++) x[i] = which == '0' ? 0 : which == '1' ? t->dims[i] : 1;
+  x[at[AXIS]] = at[which - '0'];
+  return add_value(a, anfi_value_new_ints(a->w->cx, t->n, x));
+}
+
+/* 0 or 1 of the element type of the attribute dtype. */
+static bool add_typed(apply *a, char digit) {
+  int k = anfi_attr_index(a->w->cx, (anfi_opcode)a->n->op, "dtype");
+  const anf_value *t = attr(a, (uint32_t)k);
+  return t && add_value(a, anfi_value_new_i64(a->w->cx, (anf_dtype)t->type->dtype, digit - '0'));
+}
+
 static bool add_word(apply *a, const char *word, size_t len) {
   size_t i = (size_t)(word[0] - '0'), narg = anfi_arg_count(a->n);
   if (len == 3 && memcmp(word, "[*]", 3) == 0) return add_tuple(a);
   if (len == 4 && memcmp(word, "None", 4) == 0) return add_value(a, anfi_value_new_none(a->w->cx));
   if (len == 2 && word[1] == 'i') return add_number(a, ANF_INT, word[0] - '0');
+  if (len == 7 && memcmp(word, "slice:", 6) == 0) return add_slice(a, word[6]);
+  if (len > 1 && word[1] == ':') return add_typed(a, word[0]);
   if (i > 9) return add_attr(a, word, len);
   if (i >= narg) return add_value(a, anfi_value_new_none(a->w->cx));
   return add(a, anfi_mi_operand(a->w, a->n->in[i].def));
@@ -139,7 +181,8 @@ static const char *by_row(apply *a, const row *r) {
   size_t attrs = a->w->out->len;
   if (strstr(r->inputs, "|conv") && !anfi_mi_put_conv(a->w, a->n)) return NULL;
   if (strstr(r->inputs, "|pool") && !anfi_mi_put_pool(a->w, a->n)) return NULL;
-  return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, r->primitive, attrs), a->in.n, a->in.at);
+  return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, r->primitive, attrs), a->in.n,
+                          a->in.at);
 }
 
 /* ---- the others ---- */
@@ -150,7 +193,8 @@ static anf_dtype dtype_beside(const anf_node *n, const anf_type *t) {
   for (uint32_t i = 0; i < n->nin; i++) {
     const anf_type *other = n->in[i].def->type;
     bool typed = other && anfi_is_tensor(other) && !is_weak(other) && other->dtype != ANF_BOOL;
-    if (typed && anfi_dtype_promote(d, (anf_dtype)other->dtype, &both) && !anfi_dtype_is_weak(both)) d = both;
+    if (typed && anfi_dtype_promote(d, (anf_dtype)other->dtype, &both) && !anfi_dtype_is_weak(both))
+      d = both;
   }
   return d;
 }
@@ -168,7 +212,8 @@ static const char *operand_beside(apply *a, uint32_t i) {
     anf_value_release(v);
     return name;
   }
-  anf_value *id = anfi_value_new_i64(a->w->cx, ANF_INT, anfi_mi_type_number(anfi_type_scalar(a->w->cx, d)));
+  anf_value *id =
+      anfi_value_new_i64(a->w->cx, ANF_INT, anfi_mi_type_number(anfi_type_scalar(a->w->cx, d)));
   const char *in[2] = {anfi_mi_operand(a->w, x), anfi_mi_put_constant(a->w, id)};
   anf_value_release(id);
   const char *op = anfi_mi_primitive_ref(a->w, "ScalarToTensor", a->w->out->len);
@@ -184,7 +229,8 @@ static bool all_inputs(apply *a) {
 /* Attributes as they are; one that a node gives is an input behind the others, and has the text "input". */
 static bool put_attrs(apply *a) {
   for (uint32_t k = 0; k < a->schema->nattr; k++) {
-    const anf_value *v = attr(a, k), *usual = anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, NULL, k);
+    const anf_value *v = attr(a, k),
+                    *usual = anfi_attr_value(a->w->cx, (anfi_opcode)a->n->op, NULL, k);
     const char *name = a->schema->attr[k].name->s;
     if (v && usual && anfi_value_same(v, usual)) continue;
     if (v && !anfi_mi_put_attr(a->w, 3, name, v)) return false;
@@ -205,13 +251,34 @@ static const char *as_own(apply *a) {
   return anfi_mi_put_node(a->w, a->n, anfi_mi_primitive_ref(a->w, op, attrs), a->in.n, a->in.at);
 }
 
+/* What is never read. */
+static const char *any_tensor(anfi_mi_writer *w, const anf_type *t) {
+  anf_value *v = anfi_value_new_tensor(w->cx, t);
+  const char *name = anfi_mi_put_constant(w, v);
+  anf_value_release(v);
+  return name;
+}
+
+/* MindSpore's primitive with the same inputs, a word of the op's column, or NULL. Theirs take floats where ours convert
+ * integers. */
+static const char *same_named(const anf_node *n) {
+  const char *word = anfi_op[n->op].mindir;
+  const anf_type *x = n->nin ? n->in[0].def->type : NULL;
+  bool converts = x && n->type && anfi_is_tensor(x) && anfi_is_tensor(n->type) &&
+                  anfi_dtype_is_float((anf_dtype)n->type->dtype) &&
+                  anfi_dtype_is_int((anf_dtype)x->dtype);
+  bool same = word && anfi_mi_op_named(word, strcspn(word, " ")) == (anfi_opcode)n->op;
+  return same && !converts && !(anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS)) ? word : NULL;
+}
+
 const char *anfi_mi_put_apply(anfi_mi_writer *w, const anf_node *n) {
   apply a = {.w = w, .n = n, .schema = anfi_op_schema(w->cx, (anfi_opcode)n->op)};
   const row *r = find_row(&a);
-  const char *theirs = anfi_op[n->op].mindir;
+  const char *theirs = same_named(n);
   if (r) return by_row(&a, r);
+  if (n->op == ANF_OP_Undef && n->type && anfi_is_tensor(n->type)) return any_tensor(w, n->type);
   if (!all_inputs(&a)) return NULL;
-  if (!theirs || a.schema->nattr || anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS)) return as_own(&a);
+  if (!theirs || a.schema->nattr) return as_own(&a);
   const char *op = anfi_sprintf(w->arena, "%.*s", (int)strcspn(theirs, " "), theirs);
   return anfi_mi_put_node(w, n, anfi_mi_primitive_ref(w, op, w->out->len), a.in.n, a.in.at);
 }

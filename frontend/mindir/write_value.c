@@ -8,11 +8,11 @@ static const struct {
   anfi_mi_type element; // TensorProto.DataType
   int64_t type_id;      // MindSpore's TypeId
 } elements[] = {
-    {ANF_BOOL, MI_BOOL, 30},     {ANF_I8, MI_INT8, 32},        {ANF_I16, MI_INT16, 33},
-    {ANF_I32, MI_INT32, 34},     {ANF_I64, MI_INT64, 35},      {ANF_U8, MI_UINT8, 37},
-    {ANF_U16, MI_UINT16, 38},    {ANF_U32, MI_UINT32, 39},     {ANF_U64, MI_UINT64, 40},
-    {ANF_F16, MI_FLOAT16, 42},   {ANF_F32, MI_FLOAT, 43},      {ANF_F64, MI_DOUBLE, 44},
-    {ANF_BF16, MI_BFLOAT16, 45}, {ANF_C64, MI_COMPLEX64, 48},  {ANF_C128, MI_COMPLEX128, 49},
+    {ANF_BOOL, MI_BOOL, 30},     {ANF_I8, MI_INT8, 32},       {ANF_I16, MI_INT16, 33},
+    {ANF_I32, MI_INT32, 34},     {ANF_I64, MI_INT64, 35},     {ANF_U8, MI_UINT8, 37},
+    {ANF_U16, MI_UINT16, 38},    {ANF_U32, MI_UINT32, 39},    {ANF_U64, MI_UINT64, 40},
+    {ANF_F16, MI_FLOAT16, 42},   {ANF_F32, MI_FLOAT, 43},     {ANF_F64, MI_DOUBLE, 44},
+    {ANF_BF16, MI_BFLOAT16, 45}, {ANF_C64, MI_COMPLEX64, 48}, {ANF_C128, MI_COMPLEX128, 49},
     {ANF_INT, MI_INT64, 35},     {ANF_FLOAT, MI_DOUBLE, 44},
 };
 
@@ -49,12 +49,14 @@ static bool put_tensor(anfi_mi_writer *w, uint32_t field, const char *name, cons
     return anfi_mi_refuse(w, NULL, "a tensor of", anf_dtype_name((anf_dtype)t->dtype));
   if (name) anfi_wire_put_text(w->out, 7, name);
   if (v)
-    anfi_wire_put_bytes(w->out, 9, (const char *)v->u.data, v->n * anf_dtype_bytes((anf_dtype)t->dtype));
+    anfi_wire_put_bytes(w->out, 9, (const char *)v->u.data,
+                        v->n * anf_dtype_bytes((anf_dtype)t->dtype));
   anfi_wire_close(w->out, at);
   return true;
 }
 
-bool anfi_mi_put_tensor_type(anfi_mi_writer *w, uint32_t field, const char *name, const anf_type *t) {
+bool anfi_mi_put_tensor_type(anfi_mi_writer *w, uint32_t field, const char *name,
+                             const anf_type *t) {
   return put_tensor(w, field, name, t, NULL);
 }
 

@@ -11,7 +11,12 @@ static anfi_infer question(anfi_mi_writer *w, const anf_node *n) {
     in[i] = n->in[i].def->type ? n->in[i].def->type : n->in[i].def->u.value->type;
   for (uint32_t k = 0; k < s->nattr; k++)
     attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
-  return (anfi_infer){.cx = w->cx, .op = (anfi_opcode)n->op, .loc = anfi_node_loc(n), .n = anfi_arg_count(n), .in = in, .attr = attr};
+  return (anfi_infer){.cx = w->cx,
+                      .op = (anfi_opcode)n->op,
+                      .loc = anfi_node_loc(n),
+                      .n = anfi_arg_count(n),
+                      .in = in,
+                      .attr = attr};
 }
 
 static bool put(anfi_mi_writer *w, const char *name, anf_value *v) {
@@ -67,7 +72,8 @@ bool anfi_mi_pool_is_whole(anfi_mi_writer *w, const anf_node *n) {
 bool anfi_mi_put_pool(anfi_mi_writer *w, const anf_node *n) {
   anfi_pool p;
   if (!pool_of(w, n, &p)) return false;
-  const int64_t kernel[] = {1, 1, p.taps[1], p.taps[2]}, stride[] = {1, 1, p.stride[1], p.stride[2]};
+  const int64_t kernel[] = {1, 1, p.taps[1], p.taps[2]},
+                stride[] = {1, 1, p.stride[1], p.stride[2]};
   return put_ints(w, "kernel_size", 4, kernel) && put_ints(w, "strides", 4, stride) &&
          put_text(w, "pad_mode", "valid") && put_text(w, "format", "NCHW");
 }

@@ -104,11 +104,11 @@ static void put_fixed(anf_text *o, uint64_t v, size_t n) {
 
 /* The length comes before the message, so it gets room first. A large message is not moved afterwards: its length
  * fills the room, since a varint may have more bytes than it needs. */
-enum { LENGTH_ROOM = 6, MOVED = 1 << 16 };
+enum { LENGTH_ROOM = 5, MOVED = 1 << 16 }; // 5 bytes: the most that other readers take for a length
 
 size_t anfi_wire_open(anf_text *o, uint32_t number) {
   put_tag(o, number, ANFI_WIRE_BYTES);
-  anfi_put(o, "\0\0\0\0\0\0", LENGTH_ROOM);
+  anfi_put(o, "\0\0\0\0\0", LENGTH_ROOM);
   return o->len;
 }
 

@@ -2,7 +2,8 @@
 /* Ops in terms of others, for writers of formats that lack them (legalisation). A template has the op's name and an
  * underscore, and the op's inputs and attributes as parameters; inputs that may be repeated are one tuple:
  *   def SwapAxes_(x, axis1, axis2) { Transpose(x, axes=..) }
- * One that gives None leaves the node as it is. What a template makes is looked at, too. */
+ * An attribute that is a list of integers is a tuple even where it is one number. A template that gives None leaves the node
+ * as it is. What a template makes is looked at, too. */
 #include "frontend/trace/trace.h"
 
 typedef struct {
@@ -19,14 +20,20 @@ static const anfi_traced *traced(legal *q, anf_node *n) {
 
 static const anfi_traced *input(legal *q, const anf_node *n, const anfi_schema *s, size_t i) {
   size_t narg = anfi_arg_count(n);
-  if (!s->variadic || i + 1 < s->nin) return i < narg ? traced(q, n->in[i].def) : anfi_traced_none(q->t);
+  if (!s->variadic || i + 1 < s->nin)
+    return i < narg ? traced(q, n->in[i].def) : anfi_traced_none(q->t);
   const anfi_traced **item = ANFI_NEW_N(q->t->arena, const anfi_traced *, narg - i + 1);
   for (size_t k = i; k < narg; k++) item[k - i] = traced(q, n->in[k].def);
   return anfi_traced_tuple(q->t, narg - i, item);
 }
 
-static const anfi_traced *attribute(legal *q, const anf_node *n, uint32_t k) {
+/* A list that is one integer is passed as a tuple. */
+static const anfi_traced *attribute(legal *q, const anf_node *n, const anfi_schema *s, uint32_t k) {
   anf_value *v = anfi_attr_value(q->t->cx, (anfi_opcode)n->op, n->u.attrs, k);
+  if (v && s->attr[k].type == ANFI_ATTR_INTS && v->kind == ANF_VALUE_TENSOR) {
+    const int64_t one = anfi_get_i64(v, 0);
+    return anfi_traced_value(q->t, anfi_value_new_ints(q->t->cx, 1, &one));
+  }
   return v ? anfi_traced_value(q->t, anf_value_retain(v)) : traced(q, anfi_attr_node(n, k));
 }
 
@@ -34,7 +41,7 @@ static bool replace(legal *q, anf_node *n, anf_graph *f) {
   const anfi_schema *s = anfi_op_schema(q->t->cx, (anfi_opcode)n->op);
   const anfi_traced **arg = ANFI_NEW_N(q->t->arena, const anfi_traced *, f->params.n + 1);
   for (size_t i = 0; i < f->params.n; i++) {
-    arg[i] = i < s->nin ? input(q, n, s, i) : attribute(q, n, (uint32_t)(i - s->nin));
+    arg[i] = i < s->nin ? input(q, n, s, i) : attribute(q, n, s, (uint32_t)(i - s->nin));
     if (!arg[i]) return false;
   }
   q->t->to = n->graph;
@@ -50,6 +57,13 @@ static bool replace(legal *q, anf_node *n, anf_graph *f) {
   return true;
 }
 
+/* Integers that become floats: templates are written for floats. */
+static bool converts(const anf_node *n) {
+  const anf_type *x = n->nin ? n->in[0].def->type : NULL;
+  return x && n->type && anfi_is_tensor(x) && anfi_is_tensor(n->type) &&
+         anfi_dtype_is_float((anf_dtype)n->type->dtype) && anfi_dtype_is_int((anf_dtype)x->dtype);
+}
+
 bool anfi_legalise(anfi_trace *t, anf_module *m, size_t *replaced) {
   legal q = {.t = t, .m = m};
   anf_graph **f = ANFI_NEW_N(t->arena, anf_graph *, ANF_OP_COUNT);
@@ -57,7 +71,9 @@ bool anfi_legalise(anfi_trace *t, anf_module *m, size_t *replaced) {
     f[op] = anfi_trace_find(t, anfi_sprintf(t->arena, "%s_", anfi_op[op].name));
   for (size_t i = 0; i < m->nodes.n; i++) { // grows while templates add nodes
     anf_node *n = m->nodes.at[i];
-    if (n && n->kind == ANFI_APPLY && f[n->op] && anfi_is_used(n) && !replace(&q, n, f[n->op])) return false;
+    if (n && n->kind == ANFI_APPLY && f[n->op] && anfi_is_used(n) && !converts(n) &&
+        !replace(&q, n, f[n->op]))
+      return false;
   }
   *replaced = q.replaced;
   return true;

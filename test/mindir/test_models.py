@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Models that MindSpore 2.10 exported give what it gave, in the interpreter and compiled; what is damaged is refused.
+"""Models that MindSpore 2.10 exported give what it gave, in the interpreter and compiled, and written and read again;
+what is damaged is refused.
 test_models.py ANFORA"""
 import glob
 import json
@@ -162,6 +163,79 @@ def mutated(rounds=300):
     TAP.case(f"{rounds} files with bytes changed", bad)
 
 
+# ---- the writer ----
+
+PROGRAMS = {
+    "loop": ("def main(x: f32[2], n: i64) { s = 0.0; i = 0; while i < n { s = s + Sum(Tanh(x * i)); i = i + 1 }; s }", "[1, 2] 4"),
+    "gradient of a loop": ("def f(x: f64, n: i64) { y = x; for i in 0..n { y = Sin(y) * x }; y }\n"
+                           "def main(x: f64, n: i64) { grad(f)(x, n) }", "0.7 5"),
+    "gradient of a recursion": ("def p(x: f64, n: i64) { if n == 0 { 1.0 } else { x * p(x, n - 1) } }\n"
+                                "def main(x: f64, n: i64) { value_and_grad(p)(x, n) }", "1.5 4"),
+    "closures": ("def add(a) { fn (b) { a + b } }\ndef twice(f) { fn (x) { f(f(x)) } }\n"
+                 "def main(x: i32, c: bool) { g = if c { twice(add(x)) } else { add(3) }; g(10) }", "4 true"),
+    "effects": ("def show(i) { print(\"turn\", i); i * i }\n"
+                "def main(n: i64) { s = 0; for i in 0..n { s = s + show(i) }; assert(s == 5, \"0 + 1 + 4\"); print(\"end\", s); s }", "3"),
+    "records": ("def main(x: f32) { r = {a = x, b = (1, {c = 2.5})}; (r, r.b[1].c * x) }", "2"),
+    "a record as a constant": ("def main() { {a = 1, b = (2.5, \"text\", None, true)} }", ""),
+    "element types": ("def main(x: i8, y: u16, z: bf16[2], c: c64) { (x + 1, y * 2, Cast(z, dtype=f64), c * c, 0.1, i8(7)) }", "3 4 [1.5, 2] 1"),
+    "an index that the program computes": ("def main(x: f32[5], i: i64) { (x[i], x[i:i + 2], Take(x, i)) }", "[1, 2, 3, 4, 5] 2"),
+    "attention": ("def main(q: f32[2, 4, 3], k: f32[2, 4, 3]) { Softmax(q @ SwapAxes(k, axis1=-1, axis2=-2)) @ k }",
+                  "@{q} @{k}"),
+}
+
+
+def written(folder, source, name):
+    """What `import` writes, its text of errors."""
+    path = os.path.join(folder, name)
+    r = subprocess.run([ANFORA, "import", source, "-o", path], capture_output=True, text=True, check=False)
+    return path, r.stderr if r.returncode else ""
+
+
+def goes_back(path):
+    """Written, read, written and read: MindSpore's values, and from then on the same bytes."""
+    stem = path[: -len(".mindir")]
+    with tempfile.TemporaryDirectory() as folder:
+        problem, source = "", path
+        for k in (1, 2, 3):
+            if not problem:
+                source, problem = written(folder, source, f"{k}.mindir")
+        if not problem:
+            got, problem = run(os.path.join(folder, "2.mindir") + ":main", files_of(stem, "in"), "--backend", "interp")
+            problem = problem or differs(got, flat(files_of(stem, "out")))
+        if not problem:
+            second, third = (open(os.path.join(folder, f"{k}.mindir"), "rb").read() for k in (2, 3))
+            problem = "" if second == third else "the third file differs from the second"
+    TAP.case(f"{os.path.basename(stem)} written and read again", problem)
+
+
+def writes_programs():
+    with tempfile.TemporaryDirectory() as folder:
+        names = {}
+        for n in "qk":
+            names[n] = os.path.join(folder, n + ".npy")
+            np.save(names[n], np.random.default_rng(len(names)).standard_normal((2, 4, 3)).astype(np.float32))
+        for name, (text, args) in PROGRAMS.items():
+            source = os.path.join(folder, "x.anf")
+            with open(source, "w") as f:
+                f.write(text + "\n")
+            path, problem = written(folder, source, "x.mindir")
+            words = re.findall(r"\[.*?\]|\S+", args.format(**names))
+            runs = [subprocess.run([ANFORA, "run", p, *words, "--backend", "interp"], capture_output=True, text=True, check=False)
+                    for p in (source, path)]
+            if not problem and (runs[0].returncode or runs[0].stdout != runs[1].stdout):
+                problem = f"{runs[0].stdout}{runs[0].stderr} is read back as {runs[1].stdout}{runs[1].stderr}"
+            TAP.case(f"a program with {name}", problem)
+
+
+def no_form():
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "x.anf")
+        with open(source, "w") as f:
+            f.write("def main(k: key) { Uniform(k, shape=(2,)) }\n")
+        path, problem = written(folder, source, "x.mindir")
+        TAP.case("a key has no form there", "" if "E1167" in problem and not os.path.exists(path) else problem or "it was written")
+
+
 def main():
     models = sorted(glob.glob(os.path.join(FIXTURES, "*.mindir")))
     for path in models:
@@ -169,6 +243,10 @@ def main():
         gives(path, "--backend", "llvm")
     steps(os.path.join(FIXTURES, "train_step"), "--backend", "interp")
     steps(os.path.join(FIXTURES, "train_step"), "--backend", "llvm")
+    for path in models:
+        goes_back(path)
+    writes_programs()
+    no_form()
     damaged()
     mutated()
     TAP.done()
