@@ -183,36 +183,6 @@ anf_node *anfi_of_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
   return from_leaves(ad, g, t, like, &leaf);
 }
 
-/* x is something written into zeros, by adding: then it can be added to another sum in place. */
-static bool is_written(const anf_node *x, anf_ctx *cx) {
-  if (!anfi_is_op(x, ANF_OP_IndexWrite) && !anfi_is_op(x, ANF_OP_WriteAlongAxis) &&
-      !anfi_is_op(x, ANF_OP_ScatterNd))
-    return false;
-  const anf_node *to = x->in[0].def;
-  int k = anfi_attr_index(cx, (anfi_opcode)x->op, "mode");
-  const anf_value *mode = anfi_attr_value(cx, (anfi_opcode)x->op, x->u.attrs, (uint32_t)k);
-  return (anfi_is_op(to, ANF_OP_Zeros) || anfi_is_op(to, ANF_OP_ZerosLike)) && mode &&
-         strcmp(mode->u.text, "add") == 0;
-}
-
-static anf_node *written_to(anfi_ad *ad, anf_graph *g, anf_node *x, anf_node *sum) {
-  anf_node **in = ANFI_NEW_N(ad->arena, anf_node *, x->nin);
-  for (uint32_t i = 0; i < x->nin; i++) in[i] = i ? x->in[i].def : sum;
-  anf_node *n = anfi_apply(g, (anfi_opcode)x->op, x->u.attrs, x->nin, in);
-  n->debug = x->debug;
-  n->type = x->type;
-  return n;
-}
-
-anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
-  if (!a || !b) return a ? a : b;
-  const anf_type *t = anfi_ad_type_of(ad, a);
-  if (t == b->type && is_written(b, ad->m->cx)) return written_to(ad, g, b, a);
-  if (t == b->type && is_written(a, ad->m->cx)) return written_to(ad, g, a, b);
-  if (t->kind == ANF_TYPE_TENSOR) return anfi_ad_add(ad, g, a, b);
-  return anfi_ad_typed(ad, anfi_apply2(g, ANF_OP_ResidualAdd, a, b), t);
-}
-
 /* ---- loops ---- */
 
 static const anfi_attrs *loop_attrs(anfi_ad *ad, const anfi_loop_op *l) {

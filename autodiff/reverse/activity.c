@@ -143,21 +143,30 @@ static void call_forward(anfi_j *j, const anf_node *n, bool *out) {
   }
 }
 
-/* Arguments that are constants of the callees. An argument passed twice sums its adjoint at the first one. */
+/* May a recursion that passes it on unchanged sum its adjoint in place, from zeros? */
+static bool is_array(const anf_node *n) {
+  return n->kind != ANFI_VALUE && n->type && n->type->kind == ANF_TYPE_TENSOR && n->type->n;
+}
+
+/* Arguments that are constants of the callees: those that are constants here, and arrays that a recursion passes on
+ * unchanged. An argument passed twice sums its adjoint at the first one. */
 static uint8_t *constants(anfi_j *j, const anf_node *n) {
-  uint8_t *c = ANFI_NEW_N(j->a, uint8_t, n->nin), some = 0;
+  uint8_t *c = ANFI_NEW_N(j->a, uint8_t, n->nin);
+  uint32_t branches = anfi_j_branches(n), recursive = 0;
+  bool *changed = ANFI_NEW_N(j->a, bool, n->nin);
+  for (uint32_t k = branches ? 1 : 0; k <= branches; k++) {
+    const bool *recursion = anfi_recursion_invariants(j, callee(n, k));
+    recursive += recursion != NULL;
+    for (uint32_t i = 1; recursion && i < n->nin; i++) changed[i] |= !recursion[i - 1];
+  }
   for (uint32_t i = 1; i < n->nin; i++) {
     const anf_node *arg = n->in[i].def;
     c[i - 1] = arg->kind == ANFI_PARAM ? j->now->constant[arg->u.index] : 0;
+    if (recursive && recursive >= branches && is_array(arg))
+      c[i - 1] = ANFI_J_CONSTANT | ANFI_J_ADDS;
+    if (changed[i]) c[i - 1] = 0;
     for (uint32_t k = 1; c[i - 1] && k < i; k++)
       if (n->in[k].def == arg) c[i - 1] &= ANFI_J_CONSTANT;
-    some |= c[i - 1];
-  }
-  uint32_t branches = anfi_j_branches(n);
-  for (uint32_t k = branches ? 1 : 0; some && k <= branches; k++) {
-    const bool *recursion = anfi_recursion_invariants(j, callee(n, k));
-    for (uint32_t i = 1; recursion && i < n->nin; i++)
-      if (!recursion[i - 1]) c[i - 1] = 0;
   }
   return c;
 }

@@ -53,10 +53,21 @@ static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b, bool minus) {
   return anfi_ad_apply_typed(q->ad, &of, 2, (anf_node *const[]){a, b});
 }
 
+/* Writes into zeros add to the first term that is a whole array, if there is one: it comes first. */
+static void whole_first(anfi_jbuild *q, anfi_adjoint_term **list) {
+  anfi_adjoint_term **at = list, *first;
+  while (*at && !(*at)->minus && anfi_is_written(q->ad, (*at)->node)) at = &(*at)->next;
+  if (at == list || !(first = *at)) return;
+  *at = first->next;
+  first->next = *list;
+  *list = first;
+}
+
 /* The newest term comes from the node's first user, so the sum is in the order of the program. */
 anf_node *anfi_sum_terms(anfi_jbuild *q, anfi_adjoint_term **list, bool *minus) {
   anf_node *x = NULL;
   *minus = false;
+  if (*list && (*list)->next) whole_first(q, list);
   for (anfi_adjoint_term *c; (c = *list);) {
     if (!x) {
       x = c->node;

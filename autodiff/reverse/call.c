@@ -211,13 +211,28 @@ size_t anfi_pullback_args(const anfi_jspec *s, anf_node *const *residual, anf_no
   return n + ngiven + nsum;
 }
 
+/* The sum so far of leaf k of an argument, if callers of this graph started it. */
+static anf_node **sum_of(const anfi_jbuild *q, const anf_node *arg, size_t k) {
+  anf_node **at = arg->kind == ANFI_PARAM ? &q->sum[q->s->jg->pfirst[arg->u.index] + k] : NULL;
+  return at && *at ? at : NULL;
+}
+
+static anf_node *first_sum(anfi_jbuild *q, anf_node *arg, size_t k) {
+  anf_node **all = ANFI_NEW_N(q->j->a, anf_node *, anfi_count(q->j, arg) + 1);
+  anfi_leaf_nodes(q->ad, q->b, anfi_primal(q, arg), all);
+  return anfi_zero_leaf(q->ad, q->b, all[k]->type, all[k]);
+}
+
 /* Sums so far of the arguments of n whose adjoints the callee adds to. */
 static size_t sums(anfi_jbuild *q, const anfi_jspec *s, const anf_node *n, anf_node **out) {
   size_t count = 0;
   for (size_t i = 0; i < s->jg->g->params.n; i++) {
-    const anf_node *arg = n->in[i + 1].def;
-    for (size_t k = 0; k < s->jg->pfirst[i + 1] - s->jg->pfirst[i]; k++)
-      if (anfi_adds(s, i, k)) out[count++] = q->sum[q->s->jg->pfirst[arg->u.index] + k];
+    anf_node *arg = n->in[i + 1].def;
+    for (size_t k = 0; k < s->jg->pfirst[i + 1] - s->jg->pfirst[i]; k++) {
+      if (!anfi_adds(s, i, k)) continue;
+      anf_node **outer = sum_of(q, arg, k);
+      out[count++] = outer ? *outer : first_sum(q, arg, k);
+    }
   }
   return count;
 }
@@ -250,7 +265,8 @@ static void distribute(anfi_jbuild *q, anf_node *n, size_t from, const anfi_jspe
     for (size_t l = 0; l < k; l++) {
       if (!out[l]) continue;
       anf_node *dx = anfi_ad_get(q->ad, q->b, r, item++);
-      if (!param && anfi_adds(s, i - from, l)) q->sum[q->s->jg->pfirst[arg->u.index] + l] = dx;
+      anf_node **outer = !param && anfi_adds(s, i - from, l) ? sum_of(q, arg, l) : NULL;
+      if (outer) *outer = dx;
       else anfi_add_adjoint(q, arg, l, dx);
     }
     out += k;

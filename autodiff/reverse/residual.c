@@ -82,10 +82,25 @@ static bool is_repeatable(const anf_node *n) {
          n->type->kind == ANF_TYPE_TENSOR;
 }
 
+/* A few elements of an array that callers pass again, though it is no invariant of a loop around them: a loop would save the
+ * array in each iteration, so the elements are saved. */
+static bool is_read_of_state(const selection *c, const anf_node *n) {
+  enum { TIMES = 8 };
+  const anfi_jspec *s = c->q->s;
+  const anf_node *x = n->nin ? n->in[0].def : NULL;
+  size_t few, all;
+  if (!x || x->kind != ANFI_PARAM || !is_of(x, c->q->f) || s->how != ANFI_RESIDUALS_LIST ||
+      s->constant[x->u.index] || anfi_op[n->op].lower != ANFI_LOWER_INDEX_MAP)
+    return false;
+  return x->type->kind == ANF_TYPE_TENSOR && n->type->kind == ANF_TYPE_TENSOR &&
+         anfi_type_elements(n->type, &few) && anfi_type_elements(x->type, &all) &&
+         few * TIMES <= all;
+}
+
 /* Is n rematerialised from available operands, with at most one more saved that is no larger? */
 static bool is_rematerialised(const selection *c, const ids *k, const anf_node *n) {
   if (c->q->s->plan.products && is_repeatable(n)) return true;
-  if (!is_cheap(n)) return false;
+  if (!is_cheap(n) || (!c->eager && is_read_of_state(c, n))) return false;
   if (c->eager && n->type && (n->type->kind != ANF_TYPE_TENSOR || !n->type->n)) return true;
   const anf_node *missing = NULL;
   for (uint32_t i = 0; i < n->nin; i++) {

@@ -216,6 +216,34 @@ static bool by_number(anfi_derive *q) {
   return q->out[0] != NULL;
 }
 
+/* x[i, j], of numbers alone: i and j, or NULL. */
+static anf_node **numbers(anfi_derive *q, const anfi_subscript *s) {
+  anf_node **at = ANFI_NEW_N(q->ad->arena, anf_node *, s->n + 1);
+  for (size_t k = 0; k < s->n; k++) {
+    const anfi_part *p = &s->part[k];
+    bool input = p->given[0] == ANFI_INPUT;
+    if (p->kind != ANFI_PART_INDEX) return NULL;
+    at[k] = input ? q->in[p->v[0]] : anfi_ad_number(q->ad, ANF_I64, (double)p->v[0]);
+    const anf_type *t = anfi_ad_type_of(q->ad, at[k]);
+    if (!t || t->kind != ANF_TYPE_TENSOR || t->n || !anfi_dtype_is_int((anf_dtype)t->dtype))
+      return NULL;
+    if (input) at[k] = anfi_derive_build(q, "(Cast @0 dtype=i64)", &at[k], 0, NULL);
+    if (!at[k]) return NULL;
+  }
+  return at;
+}
+
+/* The one place that the numbers name. */
+static bool write_place(anfi_derive *q, size_t n, anf_node *const *at) {
+  anf_value *axis = anfi_derive_int(q, 0);
+  anf_node *place =
+      anfi_ad_apply(q->ad, q->g, ANF_OP_Stack, anfi_ad_attrs(q->ad, ANF_OP_Stack, &axis), n, at);
+  q->out[0] =
+      place ? anfi_derive_build(q, "(ScatterNd (ZerosLike x) @0 dy mode=add)", &place, 0, NULL)
+            : NULL;
+  return q->out[0] != NULL;
+}
+
 bool anfi_vjp_get_item(anfi_derive *q) {
   anfi_subscript s;
   cut cuts[ANF_MAX_RANK];
@@ -233,6 +261,8 @@ bool anfi_vjp_get_item(anfi_derive *q) {
         anfi_derive_build(q, "(IndexWrite (ZerosLike x) @0 dy axis=0 mode=add)", &at, 0, NULL);
     return q->out[0] != NULL;
   }
+  anf_node **at = numbers(q, &s);
+  if (at) return write_place(q, s.n, at);
   if (!anfi_derive_static(q, 0)) return false;
   return constant_cuts(&s, t->n, cuts) ? write_cuts(q, cuts) : by_number(q);
 }

@@ -15,7 +15,8 @@ typedef struct growth {
 #define X "(x: f64[N]) "
 #define M "(x: f64[N, 5]) "
 static const growth cases[] = {
-    {"differences", X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0},
+    {"differences",
+     X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0},
     {"branch",
      X "{ s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { d = x[i] - x[i-1]; s = s + d * d } }; s }",
      0},
@@ -23,9 +24,13 @@ static const growth cases[] = {
      X "{ s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] } else { if x[i] > "
        "0.25 { s = s - x[i] } } }; s }",
      0},
+    {"nest",
+     M "{ s = 0.0; for i in 0..len(x) { for j in 0..5 { s = s + x[i, j] * x[i, j] * x[i, 0] } }; s "
+       "}",
+     5},
     {"rows", M "{ s = 0.0; for i in 0..len(x) { r = x[i]; s = s + Sum(r * r) * r[0] }; s }", 5},
-    {"window", X "{ s = 0.0; for i in 0..len(x)-3 { s = s + Sum(x[i:i+3] * x[i+1]) * x[i] }; s }",
-     0},
+    {"window",
+     X "{ s = 0.0; for i in 0..len(x)-3 { s = s + Sum(x[i:i+3] * x[i+1]) * x[i] }; s }", 0},
     {"calls",
      X "{ def h(v, i) { if i > 0 { v[i] * v[i-1] } else { v[i] } }; s = 0.0; for i in 0..len(x) { "
        "s = s + h(x, i) * h(x, len(x) - 1 - i) }; s }",
@@ -41,9 +46,29 @@ static const growth cases[] = {
     {"fill",
      X "{ z = 0.0 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i] * x[i-1]) }; Sum(z * z) }",
      0},
+    {"recurrence",
+     X "{ z = 0.0 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i] * z[i-1] + 1.0) }; Sum(z * "
+       "z) }",
+     0},
+    {"fill rows",
+     M "{ z = 0.0 * x; for i in 1..len(x) { z = IndexWrite(z, i, x[i] * z[i-1] + 1.0, axis=0) }; "
+       "Sum(z * z) }",
+     5},
+    {"swaps",
+     X "{ z = x * 1.0; for i in 1..len(x) { a = z[i-1]; b = z[i]; if a > b { z = IndexWrite(z, "
+       "i-1, b); z = IndexWrite(z, i, a) } }; Sum(z * z * z[0]) }",
+     0},
     {"histogram",
      X "{ h = Zeros((10,), dtype=f64); for i in 0..len(x) { k = cast(x[i] * 10.0, i64); h = "
        "IndexWrite(h, k, x[i] * x[i], mode=\"add\") }; Sum(h * h) }",
+     0},
+    {"recursion",
+     X "{ def r(l, h) { if h - l == 1 { x[l] * x[l] } else { m = (l + h) // 2; r(l, m) * 0.5 + "
+       "r(m, h) * x[m] } }; r(0, len(x)) }",
+     0},
+    {"slices",
+     X "{ z = x * 1.0; for i in 1..len(x) { z = IndexWrite(z, i, z[i-1] * 0.5 + Sum(z[0:2]) * "
+       "x[i] * 1e-3) }; Sum(z * z) }",
      0},
     {"second order",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] * x[i] }; s }; "
