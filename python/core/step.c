@@ -12,6 +12,7 @@ typedef struct stepper {
   anf_module *m;
   anf_step *s;
   PyObject *captured; // arrays that inputs after those of the batch are bound to
+  PyObject *bound;    // arrays that the state is bound to, or NULL
   uint64_t *sig;      // of the batch that it is compiled for
   size_t nsig, nbatch;
   anf_generic *number; // inputs without dims are bound to these
@@ -164,6 +165,7 @@ static void stepper_dealloc(PyObject *self) {
   free(s->sig);
   free(s->number);
   Py_XDECREF(s->captured);
+  Py_XDECREF(s->bound);
   ((freefunc)PyType_GetSlot(t, Py_tp_free))(self);
   Py_DECREF(t);
 }
@@ -255,9 +257,46 @@ static PyObject *stepper_write(PyObject *self, PyObject *list) {
   return good ? Py_NewRef(Py_None) : NULL;
 }
 
+static anf_status bind_state(stepper *s, PyObject *list, anf_diag *d) {
+  anf_status st = ANF_OK;
+  for (Py_ssize_t i = 0; i < PyList_Size(list) && st == ANF_OK; i++) {
+    const array *x = (const array *)PyList_GetItem(list, i);
+    int64_t dims[ANF_MAX_RANK] = {0};
+    for (int k = 0; k < x->ndim; k++) dims[k] = x->extent[k];
+    anf_array a = {.dtype = x->dtype, .rank = (size_t)x->ndim, .dims = dims, .data = x->data};
+    st = anf_step_bind(s->s, ANF_STATE, (size_t)i, &a, d);
+  }
+  return st;
+}
+
+/* bind(list of arrays): the state is read and updated in their memory from now on. */
+static PyObject *stepper_bind(PyObject *self, PyObject *list) {
+  stepper *s = (stepper *)self;
+  bool good = PyList_Check(list) != 0;
+  for (Py_ssize_t i = 0; good && i < PyList_Size(list); i++)
+    good = array_is_one(s->c, PyList_GetItem(list, i)) &&
+           !((array *)PyList_GetItem(list, i))->readonly;
+  if (!good)
+    return PyErr_Format(PyExc_TypeError,
+                        "a state is bound to a list of arrays that may be written");
+  PyObject *kept = PyList_GetSlice(list, 0, PyList_Size(list)), *before = s->bound;
+  if (!kept) return NULL;
+  PyThreadState *ts = enter(s);
+  anf_diag *d = anf_diag_new(s->cx);
+  PyEval_RestoreThread(ts);
+  size_t n = anf_step_leaf_count(s->s, ANF_STATE);
+  anf_status st = d ? ANF_INVALID : ANF_NOMEM;
+  if (d && (size_t)PyList_Size(kept) == n) st = bind_state(s, kept, d);
+  s->bound = kept;
+  bool done = leave_with(s, PyEval_SaveThread(), st, d);
+  Py_XDECREF(before);
+  return done ? Py_NewRef(Py_None) : NULL;
+}
+
 static PyMethodDef methods[] = {
     {"run", stepper_run, METH_VARARGS, "One step; gives the loss."},
     {"read", stepper_read, METH_NOARGS, "Copies of the state's leaves, in order."},
+    {"bind", stepper_bind, METH_O, "Memory of the host in place of the state's own."},
     {"write", stepper_write, METH_O, "Other leaves for the state, copied."},
     {0}};
 

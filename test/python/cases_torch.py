@@ -180,3 +180,154 @@ def test_no_row_is_written_twice():
     for n in names:  # each is an op that there is
         space, name = n.split(".", 1) if n.startswith("prims.") else ("aten", n)
         assert hasattr(getattr(torch.ops, space), name.split(".")[0]), n
+
+
+# ---- whole steps ----
+
+def small_network():
+    return nn.Sequential(nn.Conv2d(2, 3, 3, bias=False), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(48, 6),
+                         nn.LayerNorm(6), nn.GELU(), nn.Linear(6, 3)).double()
+
+
+def same_steps(make, steps=3, tol=1e-8, **options):
+    """Steps of compile_step beside eager's: losses, parameters, buffers, the optimizer's state."""
+    import copy
+    torch.manual_seed(0)
+    eager, other = small_network(), None
+    other = copy.deepcopy(eager)
+    a, b = make(eager.parameters()), make(other.parameters())
+    step = at.compile_step(other, nn.functional.cross_entropy, b, **options)
+    rates = [torch.optim.lr_scheduler.ExponentialLR(o, 0.7) for o in (a, b)]
+    for i in range(steps):
+        x, y = torch.randn(2, 2, 6, 6).double(), torch.randint(0, 3, (2,))
+        torch.manual_seed(i)
+        a.zero_grad()
+        loss = nn.functional.cross_entropy(eager(x), y)
+        loss.backward()
+        if "clip" in options:
+            options["clip"](list(eager.parameters()))
+        a.step()
+        torch.manual_seed(i)
+        assert abs(step(x, y) - loss.item()) < tol
+        b._opt_called = True  # what schedulers look for
+        for r in rates:
+            r.step()
+    assert a.state_dict()["state"].keys() == b.state_dict()["state"].keys()
+    for p, q in zip(eager.parameters(), other.parameters()):
+        close(p.detach(), q.detach(), tol)
+        for k, v in a.state[p].items():
+            if isinstance(v, torch.Tensor):
+                close(v, b.state[q][k], tol)
+    for p, q in zip(eager.buffers(), other.buffers()):
+        close(p, q, tol)
+    assert len(step.codes) == 1
+    return other, b, step
+
+
+def test_steps_with_momentum():
+    need_torch()
+    same_steps(lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9, nesterov=True, weight_decay=1e-2))
+
+
+def test_steps_with_adamw_and_clipping():
+    need_torch()
+    model, optimizer, step = same_steps(lambda p: torch.optim.AdamW(p, lr=1e-2, amsgrad=True),
+                                        clip=lambda ps: torch.nn.utils.clip_grad_norm_(ps, 0.1, foreach=False))
+    state = optimizer.state_dict()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    x, y = torch.randn(2, 2, 6, 6).double(), torch.randint(0, 3, (2,))
+    torch.manual_seed(5)
+    first = step(x, y)
+    model.load_state_dict(before)
+    torch.manual_seed(5)
+    assert step(x, y) == first  # state that was loaded is what the next step starts from
+    assert state["state"][0]["step"] == 5
+
+
+def test_steps_with_other_optimizers():
+    need_torch()
+    for make in (lambda p: torch.optim.RMSprop(p, momentum=0.5, centered=True), lambda p: torch.optim.Adagrad(p, lr_decay=0.1),
+                 lambda p: at.Lion(p, weight_decay=0.1)):
+        same_steps(make, steps=2, tol=1e-7)
+
+
+def test_optimizers_that_decide_by_their_state_are_refused():
+    need_torch()
+    model = nn.Linear(2, 1)
+    try:
+        at.compile_step(model, nn.functional.mse_loss, torch.optim.RAdam(model.parameters()))(torch.ones(3, 2), torch.ones(3, 1))
+        raise AssertionError("RAdam was taken")
+    except at._step.CompileError as e:
+        assert "RAdam decides by a number of its state" in str(e)
+
+
+def test_mixed_precision():
+    need_torch()
+    model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1))
+    step = at.compile_step(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.05), autocast=torch.bfloat16)
+    x = torch.randn(16, 8)
+    y = x.sum(1, keepdim=True)
+    losses = [step(x, y) for _ in range(30)]
+    assert losses[-1] < 0.5 * losses[0] and model[0].weight.dtype is torch.float32
+    assert "bf16" in step.source(x, y)
+
+
+def test_frozen_parameters_stay():
+    need_torch()
+    model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
+    model[0].requires_grad_(False)
+    frozen, free = model[0].weight.clone(), model[1].weight.clone()
+    step = at.compile_step(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1))
+    step(torch.randn(5, 3), torch.randn(5, 1))
+    assert torch.equal(model[0].weight, frozen) and not torch.equal(model[1].weight, free)
+
+
+# ---- second order ----
+
+def test_force_matching():
+    """Energy to forces to loss to weights: torch.compile cannot differentiate a compiled gradient."""
+    need_torch()
+    import copy
+
+    class Energy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b = nn.Linear(3, 8), nn.Linear(8, 1)
+
+        def energy(self, r):
+            return self.b(torch.tanh(self.a(r[:, None] - r[None])).sum(1)).sum()
+
+        def forward(self, r):
+            with torch.enable_grad():
+                r = r.detach().requires_grad_()
+                e = self.energy(r)
+                return e, -torch.autograd.grad(e, r, create_graph=True)[0]
+
+    def loss(out, forces):
+        return ((out[1] - forces) ** 2).mean() + 0.1 * out[0] ** 2
+    eager = Energy().double()
+    other = copy.deepcopy(eager)
+    a, b = (torch.optim.Adam(m.parameters(), lr=1e-2) for m in (eager, other))
+    step = at.compile_step(other, loss, b)
+    r, forces = torch.randn(5, 3).double(), torch.randn(5, 3).double()
+    for _ in range(3):
+        a.zero_grad()
+        value = loss(eager(r), forces)
+        value.backward()
+        a.step()
+        assert abs(step(r, forces) - value.item()) < 1e-12
+    for p, q in zip(eager.parameters(), other.parameters()):
+        close(p.detach(), q.detach())
+
+
+def test_functions_of_anfora_have_gradients_of_any_order():
+    need_torch()
+    import anfora.numpy as anp
+    x = torch.randn(2, 3).double().requires_grad_()
+    w = torch.randn(3, 2).double().requires_grad_()
+    i = torch.tensor([0, 1, 0])
+    f = at.Function(lambda x, w, i: (anp.tanh(x @ w)[i], anp.sum(x ** 3)))
+    y, s = f(x, w, i)
+    close(y.detach(), torch.tanh(x @ w)[i].detach())
+    assert torch.autograd.gradcheck(lambda x, w: f(x, w, i), (x, w))
+    assert torch.autograd.gradgradcheck(lambda x, w: f(x, w, i), (x, w))

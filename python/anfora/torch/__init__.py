@@ -2,12 +2,16 @@
 """PyTorch programs on Anfora.
 
     torch.compile(model, backend="anfora")       inference and training, by AOTAutograd
+    compile_step(model, loss, optimizer)         a training step as one program
+    Function(f)                                  a function of Anfora that autograd differentiates, to any order
 """
+from ._autograd import Function
 from ._backend import backend, fallbacks
+from ._step import Lion, Step, compile_step
 
 import torch as _torch
 
 if "anfora" not in _torch._dynamo.list_backends(exclude_tags=()):  # where the package is not installed, nothing names it
     _torch._dynamo.register_backend(backend, name="anfora")
 
-__all__ = ["backend", "fallbacks"]
+__all__ = ["Function", "Lion", "Step", "backend", "compile_step", "fallbacks"]

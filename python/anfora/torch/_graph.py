@@ -25,6 +25,10 @@ DTYPES = {
 LOW = (torch.float16, torch.bfloat16)
 
 
+SCALAR = {"add": "{} + {}", "sub": "{} - {}", "mul": "{} * {}", "truediv": "{} / {}", "pow": "Power({}, {})", "neg": "Neg({})",
+          "sym_float": "{}", "_sym_sqrt": "Sqrt({})", "sym_sqrt": "Sqrt({})"}
+
+
 class Unsupported(Exception):
     """An op, or an op with these arguments, that no row has."""
 
@@ -307,6 +311,11 @@ class Writer:
             self.env[node] = self.env[node.args[0]][node.args[1]]
         elif node.target in RANDOM:
             self.given(node)
+        elif node.target is torch.ops.aten._local_scalar_dense.default:
+            x = self.env[node.args[0]]
+            self.env[node] = self.reshape(self.cast(x, torch.float64 if x.dtype.is_floating_point else torch.int64), ())
+        elif not isinstance(node.target, torch._ops.OpOverload) and any(isinstance(self.env.get(a), Value) for a in node.all_input_nodes):
+            self.env[node] = self._scalar(node)
         elif not isinstance(node.target, torch._ops.OpOverload):
             self.env[node] = node.target(*self.argument(node.args), **{k: self.argument(v) for k, v in node.kwargs.items()})
         else:
@@ -315,6 +324,14 @@ class Writer:
             if row is None:
                 raise Unsupported("no row has it")
             self.env[node] = self._result(row(self, **self.bound(node)), self.out)
+
+    def _scalar(self, node: Any) -> Value:
+        """Arithmetic on numbers that the program computes: step_t.item() and what follows from it."""
+        template = SCALAR.get(getattr(node.target, "__name__", ""))
+        if template is None:
+            raise Unsupported("it computes a number of a tensor's elements")
+        args = [self.cast(self.argument(a), torch.float64) for a in node.args]
+        return self.let(template.format(*args), torch.float64, ())
 
     def bound(self, node: Any) -> dict:
         """The arguments by the names that the schema has for them."""

@@ -322,6 +322,21 @@ def linear_backward(g: Any, grad_output: Value, output_size: list, input_size: l
     return f'ResizeGrad({grad_output}, shape={Dims(input_size)}, mode="linear", align_corners={corners})'
 
 
+# ---- distances ----
+
+@row("_cdist_forward", "_euclidean_dist")
+def cdist(g: Any, x1: Value, x2: Value, p: float = 2.0, compute_mode: Any = None) -> Any:
+    a, b = g.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1])), g.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
+    d, last = f"Abs({a} - {b})", g.out.ndim
+    if p == 0:
+        return f"Sum(Cast({d} != 0, dtype={DTYPES[g.out.dtype]}), axis={last})"
+    if math.isinf(p):
+        return f"Max({d}, axis={last})"
+    if p in (1, 2):
+        return f"Sum({d}, axis={last})" if p == 1 else f"Sqrt(Sum(Square({d}), axis={last}))"
+    return f"Power(Sum(Power({d}, {number(p, g.out.dtype)}), axis={last}), {number(1 / p, g.out.dtype)})"
+
+
 # ---- linear algebra ----
 
 @row("linalg_cholesky_ex")

@@ -309,6 +309,30 @@ def diagonal(g: Any, self_: Value, offset: int, dim1: int, dim2: int) -> Any:
     return f"Take({flat}, {g.positions((n,), (cols + 1,), start)}, axis={flat.ndim - 1})"
 
 
+@row("diagonal_scatter")
+def diagonal_scatter(g: Any, self_: Value, src: Value, offset: int, dim1: int, dim2: int) -> Any:
+    a, b = dim1 % self_.ndim, dim2 % self_.ndim
+    axes = [i for i in range(self_.ndim) if i not in (a, b)] + [a, b]
+    x = g.transpose(self_, axes)
+    rows, cols = x.shape[-2:]
+    n, start = src.shape[-1], offset if offset >= 0 else -offset * cols
+    if not n:
+        return self_
+    at = g.positions((n,), (cols + 1,), start)
+    flat = g.reshape(x, (*x.shape[:-2], rows * cols))
+    new = g.let(f"IndexWrite({flat}, {at}, {g.cast(src, x.dtype)}, axis={flat.ndim - 1})", x.dtype, flat.shape)
+    return g.transpose(g.reshape(new, x.shape), [axes.index(i) for i in range(self_.ndim)])
+
+
+@row("as_strided_scatter")
+def as_strided_scatter(g: Any, self_: Value, src: Value, size: list, stride: list, storage_offset: int | None) -> Any:
+    if not g.node.args[0].meta["val"].is_contiguous():
+        raise Unsupported("its tensor is not row-major")
+    at = g.reshape(g.positions(size, stride, storage_offset or 0), (src.numel,))
+    new = f'IndexWrite({g.reshape(self_, (self_.numel,))}, {at}, {g.reshape(g.cast(src, self_.dtype), (src.numel,))}, axis=0)'
+    return g.reshape(g.let(new, self_.dtype, (self_.numel,)), self_.shape)
+
+
 # ---- reductions ----
 
 def axes_of(x: Value, dim: Any) -> str:

@@ -127,9 +127,9 @@ def pointwise(template: str) -> Row:
         low = out.dtype in LOW and any(x not in (0, 1) for x in numbers)  # PyTorch rounds the result, not the number
         dtype = torch.float32 if low else out.dtype
         alpha = args.pop("alpha", 1)
-        if alpha != 1:
+        if isinstance(alpha, Value) or alpha != 1:
             name = "self_" if "rsub" in str(g.node.target) else "other"
-            args[name] = g.let(f"{number(alpha, dtype)} * {g.cast(args[name], dtype)}", dtype, getattr(args[name], "shape", ()))
+            args[name] = g.let(f"{g.cast(alpha, dtype)} * {g.cast(args[name], dtype)}", dtype, getattr(args[name], "shape", ()))
         values = {k: g.cast(v, dtype) if isinstance(v, (Value, int, float, complex)) else v for k, v in args.items()}
         return Expr(_shaped(_fill(template, {**values, "out": Output(out)}), values, out), dtype, out.shape)
     return write

@@ -73,25 +73,24 @@ class Runner:
                 return f"differs by {(x.detach() - y.detach()).abs().max().item():.3g}" if x.dtype is not torch.bool else "differs"
         return ""
 
-    def value(self, f, xs):
-        from torch._dispatch.python import enable_python_dispatcher
-        from torch.fx.experimental.proxy_tensor import make_fx
-        torch = self.torch
-        torch.manual_seed(42)
-        want = leaves(f(*[x.detach().clone() for x in xs]))
-        plain = [x.detach().clone() for x in xs]
-        with torch.no_grad(), enable_python_dispatcher():
-            gm = make_fx(torch.func.functionalize(f, remove="mutations"), self.backend.decompositions(), tracing_mode="fake")(*plain)
-        g = self.compiled(gm)
-        torch.manual_seed(42)
-        return self.same(want, leaves(g(*plain)))
+    def compiled(self, f):
+        """The function, compiled when it is called: without gradients if nothing wants them."""
+        from functorch.compile import aot_function, make_boxed_func
 
-    def compiled(self, gm):
-        gm.graph.eliminate_dead_code()
-        return self.backend.compile_graph(gm, "value", {})
+        def compiler(gm, _):
+            return make_boxed_func(self.backend.compile_graph(gm, "part", {}))
+        return aot_function(f, compiler, compiler, decompositions=self.backend.decompositions())
+
+    def value(self, f, xs):
+        plain = [x.detach().clone() for x in xs]
+        results = []
+        for g in (f, self.compiled(f)):
+            self.torch.manual_seed(42)
+            with self.torch.no_grad():
+                results.append(leaves(g(*[x.clone() for x in plain])))
+        return self.same(*results)
 
     def gradient(self, f, xs):
-        from functorch.compile import aot_function, make_boxed_func
         torch = self.torch
 
         def run(g):
@@ -104,12 +103,10 @@ class Runner:
             ws = [torch.cos(torch.arange(y.numel(), dtype=torch.float64)).reshape(y.shape).to(y.dtype) for y in out]
             return torch.autograd.grad(out, wrt, ws, allow_unused=True)
 
-        def compiler(gm, _):
-            return make_boxed_func(self.backend.compile_graph(gm, "part", {}))
         want = run(f)
         if want is None:
             return ""
-        got = run(aot_function(f, compiler, compiler, decompositions=self.backend.decompositions()))
+        got = run(self.compiled(f))
         return self.same(want, got)
 
     def sample(self, op, sample, gradient):

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""compile_step: forward, our own backward and the optimizer's update as one program, on the model's own memory.
+
+The forward pass and the optimizer's step() are each traced to ATen (make_fx), without gradients; Anfora differentiates the
+first. What the optimizer computes from its numbers (step_t.item(), beta ** step) is traced too, so any optimizer of
+torch.optim whose step has no branch on such a number compiles, and its state_dict stays its own."""
+from __future__ import annotations
+
+import collections
+import copy
+import inspect
+import operator
+from typing import Any, Callable
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from .. import _core
+from .._emit import Builder
+from .._errors import AnforaError, CompileError, Finding, RunError
+from .._tree import type_text
+from ._backend import _drawn, _options, decompositions, lent
+from ._graph import DTYPES, Sizes, Writer
+
+STATIC = Sizes({})
+
+
+def refuse(message: str, hint: str = "") -> CompileError:
+    return CompileError([Finding("", message, hint=hint)], "ANF_UNSUPPORTED")
+
+
+# ---- tracing ----
+
+def _traced(f: Callable, *args: Any) -> Any:
+    """The graph of a function of tensors, without mutation: what is written in place is what the function returns."""
+    how = {"tracing_mode": "fake", "_allow_non_fake_inputs": True}
+    with torch.no_grad():  # first as it is, since functions may call autograd, then without mutation
+        gm = make_fx(f, **how)(*args)
+        gm = make_fx(torch.func.functionalize(gm, remove="mutations"), decompositions(), **how)(*args)
+    for n in reversed(gm.graph.nodes):
+        if n.target is torch.ops.aten.copy_.default:
+            if n.args[0].op != "placeholder":
+                raise refuse(f"{n} is written in place where a value is needed")
+            n.replace_all_uses_with(n.args[1])
+            gm.graph.erase_node(n)
+    gm.graph.eliminate_dead_code()
+    return gm
+
+
+def _call_model(model: Any, loss: Callable | None, state: dict, batch: tuple) -> torch.Tensor:
+    x = batch[0]
+    args, kw = ((), x) if isinstance(x, dict) else (x, {}) if isinstance(x, (tuple, list)) else ((x,), {})
+    if loss is None:
+        return torch.func.functional_call(model, state, batch)
+    return loss(torch.func.functional_call(model, state, tuple(args), kw), *batch[1:])
+
+
+# ---- the optimizer ----
+
+def start_state(optimizer: torch.optim.Optimizer) -> None:
+    """Makes the optimizer's state as its first step does, and takes no step."""
+    for group in optimizer.param_groups:
+        missing = [p for p in group["params"] if p.requires_grad and not optimizer.state[p]]
+        if not missing:
+            continue
+        grads = [p.grad for p in group["params"]]
+        for p in group["params"]:
+            p.grad = torch.zeros_like(p) if p.requires_grad else None
+        init = getattr(optimizer, "_init_group", None)
+        if init is not None:
+            with torch.no_grad():
+                init(group, *([] for _ in list(inspect.signature(init).parameters)[1:]))
+        for p, grad in zip(group["params"], grads):
+            p.grad = grad
+        if group.get("momentum") and "dampening" in group:  # SGD makes its buffers of the first gradient
+            if group["dampening"]:
+                raise refuse("the first step of SGD with dampening differs from all others", "take one eager step before")
+            for p in missing:
+                optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
+
+
+def _update(optimizer: Any, groups: list, clip: Callable | None) -> Callable:
+    """The optimizer's step as a function of (parameters, gradients, states, rates)."""
+    def update(params: list, grads: list, states: list, rates: list) -> tuple:
+        o = copy.copy(optimizer)
+        o.state = collections.defaultdict(dict)
+        o.param_groups, at = [], 0
+        for group, count, rate in zip(optimizer.param_groups, groups, rates):
+            o.param_groups.append({**group, "params": params[at:at + count], "lr": rate, "foreach": False,
+                                   **({"fused": False} if "fused" in group else {})})
+            at += count
+        for p, g, s in zip(params, grads, states):
+            p.grad = g
+            o.state[p] = dict(s)
+        if clip is not None:
+            clip(params)
+        inspect.unwrap(type(optimizer).step)(o)
+        return params, [o.state[p] for p in params]
+    return update
+
+
+class Lion(torch.optim.Optimizer):
+    """Lion (Chen et al. 2023): the sign of an interpolated momentum, with decay of the weights apart from the gradient."""
+
+    def __init__(self, params: Any, lr: float = 1e-4, betas: tuple = (0.9, 0.99), weight_decay: float = 0.0) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "weight_decay": weight_decay})
+
+    def _init_group(self, group: dict) -> None:
+        for p in group["params"]:
+            if p.grad is not None and not self.state[p]:
+                self.state[p]["exp_avg"] = torch.zeros_like(p)
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> Any:
+        loss = None if closure is None else closure()
+        for group in self.param_groups:
+            self._init_group(group)
+            (b1, b2), lr = group["betas"], group["lr"]
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                m = self.state[p]["exp_avg"]
+                p.mul_(1 - lr * group["weight_decay"])
+                p.sub_(lr * torch.sign(m * b1 + p.grad * (1 - b1)))
+                m.mul_(b2).add_(p.grad, alpha=1 - b2)
+        return loss
+
+
+# ---- the program ----
+
+class _Part:
+    """A traced graph as a function of the program."""
+
+    def __init__(self, gm: Any, given: int = 0) -> None:
+        self.writer = Writer(gm.graph, gm, STATIC, keep_order=False)
+        self.writer.run()
+        self.placeholders = [n for n in gm.graph.nodes if n.op == "placeholder"]
+        self.drawn = [n for n in self.writer.inputs if n.op == "call_function"]
+        self.constants = [n for n in self.writer.inputs if n.op == "get_attr"]
+
+    def results(self) -> list[str]:
+        """The values of the outputs, those that are inputs as well."""
+        names = {n: f"a{i}" for i, n in enumerate(self.writer.inputs)}
+        shapes = []
+        for kind, *more in self.writer.outputs:
+            if kind == "value":
+                raise refuse("a result of the traced step is no tensor")
+            shapes.append(names[more[0]] if kind == "node" else self.writer.results[more[0]] if more[1] else
+                          f"Reshape({self.writer.results[more[0]]}, shape=())")
+        return shapes
+
+    def text(self, b: Builder, name: str, result: str) -> str:
+        """The function, whose result is an expression of the outputs."""
+        text = self.writer.write(b, name)
+        return text[:text.rstrip("}\n").rindex("\n") + 1] + f"  {result}\n}}\n"
+
+
+def _many(names: list[str]) -> str:
+    return "(" + "".join(n + ", " for n in names) + ")"
+
+
+class _Code:
+    """The compiled step for batches of one kind."""
+
+    def __init__(self, step: "Step", batch: tuple) -> None:
+        self.step, o = step, step.options
+        params, states = step.params, [step.optimizer.state[p] for p in step.params]
+        self.keys = [sorted(k for k, v in s.items() if isinstance(v, torch.Tensor)) for s in states]
+        flat, self.spec = torch.utils._pytree.tree_flatten(batch)
+        self.static = [None if isinstance(x, torch.Tensor) else x for x in flat]
+        forward = self._forward(flat)
+        update = self._optimizer(states)
+        b = Builder()
+        root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
+        self.program = b.program(root, self.names, "<torch step>")
+        self.draws = [_drawn(n, STATIC) for n in forward.drawn]
+        self.constants = [_attribute(forward.writer.attributes, n) for n in forward.constants]
+        with torch.random.fork_rng(devices=[]):  # the numbers of the first step are drawn when it runs
+            self.inputs = self._inputs(batch)
+        types = [type_text((DTYPES[t.dtype], tuple(t.shape))) for t in (*self.state(), *self.inputs)]
+        try:
+            self.stepper = _core.Stepper(
+                self.program.text, self.program.name, self.program.marks, self.program.files, self.program.start, types,
+                len(self.state()), o["backend"], o["fast"], o["tune"], torch.get_num_threads() if o["threads"] else 1,
+                step.stop_at_nan, (), tuple(map(lent, self.inputs)))
+        except _core.Failure as failure:
+            raise self.program.error(failure) from None
+        self.types = types
+        self.bound: list = []
+
+    # ---- what it computes with ----
+
+    def state(self) -> list:
+        """The tensors that the step updates where they are."""
+        of = self.step.optimizer.state
+        return [*self.step.params, *self.step.buffers.values(),
+                *(of[p][k] for p, keys in zip(self.step.params, self.keys) for k in keys)]
+
+    def _inputs(self, batch: tuple) -> list:
+        rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in self.step.optimizer.param_groups]
+        tensors = [x for x in torch.utils._pytree.tree_flatten(batch)[0] if isinstance(x, torch.Tensor)]
+        return [*self.step.frozen.values(), *tensors, *(d() for d in self.draws), *self.constants, *rates]
+
+    # ---- tracing ----
+
+    def _forward(self, flat: list) -> _Part:
+        step = self.step
+        tensors = [x for x in flat if isinstance(x, torch.Tensor)]
+
+        def f(params: list, buffers: list, frozen: list, given: list) -> tuple:
+            rest = iter(given)
+            batch = torch.utils._pytree.tree_unflatten([next(rest) if s is None else s for s in self.static], self.spec)
+            state = dict(zip((*step.names, *step.buffers, *step.frozen), (*params, *buffers, *frozen)))
+            with torch.autocast("cpu", dtype=step.autocast, enabled=step.autocast is not None):
+                value = _call_model(step.model, step.loss, state, batch)
+            if value.dim() or not value.is_floating_point():
+                raise refuse(f"the loss is {list(value.shape)} of {value.dtype}, not one real number")
+            return [value], [state[n] for n in step.buffers]
+        return _Part(_traced(f, [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors))
+
+    def _optimizer(self, states: list) -> _Part:
+        step = self.step
+        rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in step.optimizer.param_groups]
+        params = [p.detach() for p in step.params]
+        try:
+            gm = _traced(_update(step.optimizer, step.counts, step.clip), params, [torch.zeros_like(p) for p in params],
+                         [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates)
+        except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
+            raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",
+                         "Adam, AdamW, NAdam, Adamax, Adadelta, Adagrad, RMSprop, Rprop, SGD and Lion do not") from None
+        return _Part(gm)
+
+    # ---- the text ----
+
+    def _text(self, b: Builder, u: Any, forward: _Part, update: _Part) -> str:
+        np, nb, ns = len(self.step.params), len(self.step.buffers), sum(map(len, self.keys))
+        p, bufs, s = [f"p{i}" for i in range(np)], [f"b{i}" for i in range(nb)], [f"s{i}" for i in range(ns)]
+        rates = [f"rate{i}" for i in range(len(self.step.optimizer.param_groups))]
+        given = [f"x{i}" for i in range(len(forward.placeholders) - np - nb)]  # frozen parameters, then the batch
+        drawn = [f"drawn{i}" for i in range(len(forward.drawn))]
+        constants = [f"constant{i}" for i in range(len(forward.constants))]
+        value, *new = forward.results()
+
+        def args(part: _Part, names: list[str]) -> str:
+            known = {**dict(zip(part.placeholders, names)), **dict(zip(part.drawn, drawn)), **dict(zip(part.constants, constants))}
+            return ", ".join(known[n] for n in part.writer.inputs)
+        inner = b.unit(forward, "forward", lambda v: forward.text(b, f"\ue001{v.number}\ue002", f"({value}, {_many(new)})"))
+        outer = b.unit(update, "update", lambda v: update.text(b, f"\ue001{v.number}\ue002", _many(update.results())))
+        self.names = [*p, *bufs, *s, *given, *drawn, *constants, *rates]
+        grads = [f"g[{i}]" for i in range(np)]
+        loss = f"fn ({', '.join(p)}) {{ {inner}({args(forward, [*p, *bufs, *given])}) }}"
+        results = [*(f"u[{i}]" for i in range(np)), *(f"aux[{i}]" for i in range(nb)), *(f"u[{np + i}]" for i in range(ns)), "value"]
+        return (f"def \ue001{u.number}\ue002({', '.join(self.names)}) {{\n"
+                f"  ((value, aux), g) = value_and_grad({loss}, wrt={_many([str(i) for i in range(np)])}, has_aux=true)({', '.join(p)})\n"
+                f"  u = {outer}({args(update, [*p, *grads, *s, *rates])})\n"
+                f"  {_many(results)}\n}}\n")
+
+    # ---- running ----
+
+    def run(self, batch: tuple) -> Any:
+        state = self.state()
+        where = [(t.data_ptr(), t.is_contiguous()) for t in state]
+        if where != self.bound:
+            if not all(dense for _, dense in where):
+                raise refuse("a parameter, a buffer or a state is not row-major", "call contiguous() on it")
+            self.stepper.bind([_core.lend(t) for t in state])
+            self.bound = where
+        try:
+            return self.stepper.run(*map(lent, self._inputs(batch)))
+        except _core.Failure as failure:
+            raise self.program.error(failure, RunError) from None
+
+
+def _attribute(module: Any, node: Any) -> torch.Tensor:
+    for part in node.target.split("."):
+        module = getattr(module, part)
+    return module
+
+
+class Step:
+    """One training step, compiled whole: ``step(x, y)`` gives the loss; the model's parameters and buffers and the
+    optimizer's state change where they are."""
+
+    def __init__(self, model: torch.nn.Module, loss: Callable | None, optimizer: torch.optim.Optimizer, *,
+                 clip: Callable | None = None, autocast: torch.dtype | None = None, stop_at_nan: bool = False, **options: Any) -> None:
+        self.model, self.loss, self.optimizer, self.clip, self.autocast = model, loss, optimizer, clip, autocast
+        self.stop_at_nan, self.options = stop_at_nan, _options(options)
+        names = {id(p): n for n, p in model.named_parameters()}
+        groups = [[p for p in g["params"] if p.requires_grad] for g in optimizer.param_groups]
+        self.counts, self.params = [len(g) for g in groups], [p for g in groups for p in g]
+        strange = [i for i, p in enumerate(self.params) if id(p) not in names]
+        if strange:
+            raise ValueError(f"parameter {strange[0]} of the optimizer is not one of the model")
+        self.names = [names[id(p)] for p in self.params]
+        mine = set(self.names)
+        self.frozen = {n: p.detach() for n, p in model.named_parameters() if n not in mine}
+        self.buffers = dict(model.named_buffers())
+        self.codes: dict = {}
+
+    def _key(self, batch: tuple) -> tuple:
+        flat, spec = torch.utils._pytree.tree_flatten(batch)
+        kinds = tuple((x.dtype, tuple(x.shape)) if isinstance(x, torch.Tensor) else x for x in flat)
+        hyper = tuple((k, v) for g in self.optimizer.param_groups for k, v in g.items() if k not in ("params", "lr", "initial_lr"))
+        return kinds, str(spec), hyper, self.model.training
+
+    def code(self, batch: tuple) -> _Code:
+        """The program for batches of this kind, compiled if there is none yet."""
+        key = self._key(batch)
+        if key not in self.codes:
+            start_state(self.optimizer)
+            self.codes[key] = _Code(self, batch)
+        return self.codes[key]
+
+    def __call__(self, *batch: Any) -> float:
+        self.buffers = dict(self.model.named_buffers())
+        return self.code(batch).run(batch)
+
+    def source(self, *batch: Any) -> str:
+        """The program in Anfora's language."""
+        return self.code(batch).program.text
+
+
+def compile_step(model: torch.nn.Module, loss: Callable | None, optimizer: torch.optim.Optimizer, **options: Any) -> Step:
+    """A training step as one program: ``loss(model(x), *rest)``, its gradient, the optimizer's update.
+
+    ``step(x, *rest)`` takes a step and gives the loss. A tuple or a dictionary x is the model's arguments; without a loss
+    the model itself gives it. Learning rates are read at each step, so schedulers work. ``clip``: what to do to the list
+    of parameters, which have their gradients, before the update, such as
+    ``lambda params: torch.nn.utils.clip_grad_norm_(params, 1.0, foreach=False)``; ``autocast``: the element type of mixed
+    precision; ``stop_at_nan``: a loss that is no number is an error and changes nothing."""
+    return Step(model, loss, optimizer, **options)
