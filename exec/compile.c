@@ -63,7 +63,7 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
                         .edit = edit,
                         .user = v};
   anfi_isa isa;
-  if (o->engine && anfi_isa_of_engine(o->engine, &isa)) lo.isa = &isa;
+  if (o->engine && anfi_jit_isa(o->engine, &isa)) lo.isa = &isa;
   anfi_tuner tuner;
   if (o->tune && o->engine && anfi_tuner_open(&tuner, cx, o->engine)) lo.plans = &tuner.plans;
   anf_graph *entry = public_graph(m);

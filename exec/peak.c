@@ -60,7 +60,7 @@ static void measure(anf_ctx *cx, double *flops, double *bytes) {
   anf_status st = anf_jit_engine_new(cx, ANF_JIT_LLVM, NULL, NULL, &e);
   if (st == ANF_OK) {
     anfi_defer(cx, ANFI_ALWAYS, anfi_free_engine, e);
-    uint32_t lanes = anfi_isa_of_engine(e, &isa) && isa.bytes ? isa.bytes / 4 : 4;
+    uint32_t lanes = anfi_jit_isa(e, &isa) && isa.bytes ? isa.bytes / 4 : 4;
     const char *text = program(anfi_scratch(cx), lanes);
     st = anf_tir_parse(cx, text, strlen(text), "peak", NULL, &m);
     *flops = 2.0 * SUMS * lanes * ROUNDS;

@@ -26,19 +26,9 @@ typedef struct trial { // a plan and the code of it
   double ns; // the least that a call took
 } trial;
 
-static anf_dtype dtype(anf_tir_elem e) {
-  switch (e) {
-  case ANF_TIR_f64: return ANF_F64;
-  case ANF_TIR_f16: return ANF_F16;
-  case ANF_TIR_bf16: return ANF_BF16;
-  case ANF_TIR_u8: return ANF_U8;
-  case ANF_TIR_s8: return ANF_I8;
-  default: return ANF_F32;
-  }
-}
-
 static anf_dtype type_of(const anfi_mm_shape *s, bool left) {
-  return dtype(s->bytes_a ? left ? s->bytes_a : s->bytes_b : s->elem);
+  anf_tir_elem e = s->bytes_a ? left ? s->bytes_a : s->bytes_b : s->elem;
+  return anfi_t_value_dtype(anfi_t_dt(e));
 }
 
 static anf_value *held(bench *w, anf_value *v) {
@@ -104,7 +94,7 @@ static bool begin(bench *w, const anf_jit_engine *like) {
   anf_status st = anf_jit_engine_new(w->cx, like->kind, &o, NULL, &w->engine);
   if (st != ANF_OK) return anfi_fail_as(w->cx, st);
   anfi_defer(w->cx, ANFI_ALWAYS, anfi_free_engine, w->engine);
-  anfi_isa_of_engine(w->engine, &w->isa);
+  anfi_jit_isa(w->engine, &w->isa);
   w->a = operand(w, type_of(s, true), s->m * s->k);
   w->b = operand(w, type_of(s, false), s->k * s->n);
   w->c = operand(w, ANF_F64, s->m * s->n);
@@ -324,7 +314,7 @@ static void find(void *user, const anfi_mm_shape *s, anfi_mm_plan *p) {
 }
 
 bool anfi_tuner_open(anfi_tuner *t, anf_ctx *cx, anf_jit_engine *e) {
-  if (e->kind == ANF_JIT_INTERP || !anfi_isa_of_engine(e, &t->isa)) return false;
+  if (e->kind == ANF_JIT_INTERP || !anfi_jit_isa(e, &t->isa)) return false;
   if (e->target.elsewhere) {
     anfi_warn(cx, anfi_nowhere(), ANF_W0903);
     return false;

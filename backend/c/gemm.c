@@ -104,7 +104,7 @@ const char *anfi_c_gemm(cgen *c, texpr e, const char *const *in) {
   bool list = e->sub == TI_list_brgemm;
   anf_tir_elem type[3];
   anfi_t_brgemm_types(e, type);
-  const char *all = SAY(".flags = %s", flags_of(c, anfi_gemm_flags(e->u.attrs)));
+  const char *all = SAY(".flags = %s", flags_of(c, anfi_t_brgemm_flags(e->u.attrs)));
   if (!list) all = SAY(".len = 1, %s", all);
   for (uint32_t k = BRGEMM_COUNT; k-- > 0;) {
     texpr x = anfi_t_brgemm_in(e, k);

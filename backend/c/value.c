@@ -7,9 +7,6 @@
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)
 
-static bool is_half(tdtype d) {
-  return !d.ptr && (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16);
-}
 static bool is_real(tdtype d) { return !d.ptr && (d.elem == ANF_TIR_f32 || d.elem == ANF_TIR_f64); }
 static tdtype one(tdtype d) { return (tdtype){d.elem, d.ptr, 1, 0}; }
 static bool is_generic(tdtype d) { return anfi_t_class(d) == TC_GENERIC; }
@@ -66,8 +63,8 @@ const char *anfi_c_lane(cgen *c, tdtype d, uint64_t bits) {
   switch (anfi_t_class(d)) {
   case TC_BOOL: return bits ? "true" : "false";
   case TC_FLOAT:
-    return is_half(d) ? SAY("0x%04x /* %g */", (unsigned)bits, anfi_t_lane_f64(d, bits))
-                      : real(c, d, bits);
+    return anfi_t_is_half(d) ? SAY("0x%04x /* %g */", (unsigned)bits, anfi_t_lane_f64(d, bits))
+                             : real(c, d, bits);
   case TC_GENERIC: return SAY("0x%llxULL", (unsigned long long)bits);
   case TC_NONE: return "0";
   case TC_SINT:
@@ -144,7 +141,7 @@ static const char *scalar_bin(cgen *c, tkind k, tdtype d, const char *a, const c
     return is_compare(k) ? r : SAY("((%s)(uintptr_t)%s)", anfi_c_type(c, d), r);
   }
   if (anfi_t_class(d) == TC_BOOL) return bool_bin(c, k, a, b, at);
-  if (is_half(d)) return half_bin(c, k, d, a, b);
+  if (anfi_t_is_half(d)) return half_bin(c, k, d, a, b);
   if (is_real(d))
     return k == TX_mod ? SAY("%s(%s, %s)", d.elem == ANF_TIR_f32 ? "fmodf" : "fmod", a, b)
                        : infix(c, k, a, b);
@@ -181,13 +178,13 @@ const char *anfi_c_not(cgen *c, tdtype d, const char *x) {
 static const char *to_bits(cgen *c, tdtype d, const char *x) {
   if (d.ptr) return SAY("(u64)(uintptr_t)%s", x);
   if (is_real(d)) return SAY("%s(%s)", anfi_c_bits_of(c, d), x);
-  return is_half(d) || is_generic(d) ? x : SAY("(%s)%s", word(d), x);
+  return anfi_t_is_half(d) || is_generic(d) ? x : SAY("(%s)%s", word(d), x);
 }
 static const char *from_bits(cgen *c, tdtype d, const char *x) {
   if (d.ptr) return SAY("(%s)(uintptr_t)%s", anfi_c_type(c, d), x);
   if (is_real(d)) return SAY("%s((%s)%s)", anfi_c_of_bits(c, d), word(d), x);
   if (anfi_t_class(d) == TC_BOOL) return SAY("((u8)%s != 0)", x);
-  return SAY("(%s)%s", is_half(d) ? "u16" : anfi_c_type(c, d), x);
+  return SAY("(%s)%s", anfi_t_is_half(d) ? "u16" : anfi_c_type(c, d), x);
 }
 
 static const char *scalar_cast(cgen *c, tdtype to, tdtype from, const char *x) {
@@ -196,13 +193,13 @@ static const char *scalar_cast(cgen *c, tdtype to, tdtype from, const char *x) {
   if (to.elem == from.elem && to.ptr == from.ptr) return x;
   if (to.ptr && from.ptr) return SAY("(%s)%s", type, x);
   if (raw) return SAY("(%s)", from_bits(c, to, SAY("(%s)", to_bits(c, from, x))));
-  if (is_half(from)) {
+  if (anfi_t_is_half(from)) {
     x = SAY("%s(%s)", anfi_c_of_half(c, from), x);
     from = anfi_t_dt(ANF_TIR_f32);
     if (to.elem == ANF_TIR_f32) return x;
   }
   if (anfi_t_class(to) == TC_BOOL) return SAY("(%s != 0)", x);
-  if (is_half(to)) return SAY("%s(%s)", anfi_c_to_half(c, to), x);
+  if (anfi_t_is_half(to)) return SAY("%s(%s)", anfi_c_to_half(c, to), x);
   if (is_real(from) && anfi_t_is_int(to)) return SAY("%s(%s)", anfi_c_to_int(c, to), x);
   return SAY("(%s)%s", type, x);
 }
@@ -221,7 +218,7 @@ static const char *scalar_convert(cgen *c, tintrin i, tdtype to, tdtype from, co
                                  : SAY("(%s)", from_bits(c, to, SAY("(%s)", to_bits(c, from, x))));
   if (anfi_t_is_float(to)) return scalar_cast(c, to, from, x);
   if (anfi_t_is_float(from)) {
-    if (is_half(from)) x = SAY("%s(%s)", anfi_c_of_half(c, from), x);
+    if (anfi_t_is_half(from)) x = SAY("%s(%s)", anfi_c_of_half(c, from), x);
     if (anfi_t_class(to) == TC_BOOL) return SAY("(rint(%s) != 0)", x);
     return SAY("%s(rint(%s))", anfi_c_to_int(c, to), x);
   }
@@ -326,9 +323,9 @@ static const char *int_math(cgen *c, tintrin i, tdtype d, uint32_t n, const char
 
 static const char *scalar_math(cgen *c, tintrin i, tdtype d, uint32_t n, const char *const *in) {
   if (i == TI_min || i == TI_max) return SAY("%s(%s, %s)", anfi_c_min_max(c, i, d), in[0], in[1]);
-  return is_real(d)   ? real_math(c, i, d, n, in)
-         : is_half(d) ? half_math(c, i, d, n, in)
-                      : int_math(c, i, d, n, in);
+  return is_real(d)          ? real_math(c, i, d, n, in)
+         : anfi_t_is_half(d) ? half_math(c, i, d, n, in)
+                             : int_math(c, i, d, n, in);
 }
 
 const char *anfi_c_math(cgen *c, tintrin i, tdtype d, uint32_t n, const char *const *in) {

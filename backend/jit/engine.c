@@ -27,6 +27,12 @@ static const anfi_jit_vtable *table(anf_ctx *cx, anf_jit_kind k) {
 
 /* ---- target ---- */
 
+bool anfi_jit_isa(const anf_jit_engine *e, anfi_isa *out) {
+  anfi_isa_of(e->target.triple, e->target.features, out);
+  out->exact = !e->o.contract;
+  return anfi_isa_choose(e->o.kernels, out);
+}
+
 static void negotiate(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm) {
   const anfi_jit_vtable *vt = table(cx, k);
   if (vt) vt->negotiate(cx, tm);
@@ -101,7 +107,7 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
            anfi_os_this_build(anfi_scratch(cx)));
   if (!vt->negotiate(cx, &e->target) || !vt->open(cx, e)) return;
   anfi_isa isa;
-  if (!anfi_isa_of_engine(e, &isa)) {
+  if (!anfi_jit_isa(e, &isa)) {
     anfi_fail(cx, anfi_nowhere(), ANF_E0912, e->o.kernels, "kernels");
     anfi_hint(cx, "vectors of kernels are those of sse, avx2, avx512, vnni, bf16 or amx");
     return;

@@ -164,6 +164,9 @@ struct anf_jit_function {
 extern const anfi_jit_vtable anfi_jit_llvm, anfi_jit_cjit, anfi_jit_interp;
 
 /* memory.c: of engines and code; NULL when there is none */
+/* What kernels of the engine may use; false: its options name no kernels that are known. */
+struct anfi_isa; // backend/kernel/kernel.h
+bool anfi_jit_isa(const anf_jit_engine *e, struct anfi_isa *out);
 void *anfi_jit_alloc(size_t bytes); // zeroed, 64-byte aligned
 void anfi_jit_free(void *p);
 char *anfi_jit_strdup(const char *s);

@@ -5,8 +5,6 @@
  *   "+avx2,+fma,+avx512f,..,-amx-.."  a later feature of the same name overrides an earlier one */
 #include "backend/kernel/kernel.h"
 
-#include "backend/jit/jit.h"
-
 static const struct {
   const char *name, *features;
   uint32_t bytes, regs;
@@ -64,10 +62,7 @@ void anfi_isa_of(const char *triple, const char *features, anfi_isa *out) {
   }
 }
 
-bool anfi_isa_of_engine(const anf_jit_engine *e, anfi_isa *out) {
-  const char *name = e->o.kernels;
-  anfi_isa_of(e->target.triple, e->target.features, out);
-  out->exact = !e->o.contract;
+bool anfi_isa_choose(const char *name, anfi_isa *out) {
   if (!name || !name[0]) {
     out->l1 = cache(1, USUAL_L1), out->l2 = cache(2, USUAL_L2);
     return true;

@@ -33,9 +33,9 @@ typedef struct anfi_isa {
 static inline bool anfi_isa_has(const anfi_isa *isa, anfi_cpu cpu) { return isa->has >> cpu & 1; }
 /* What the features ("+avx2,-fma,...") of a target offer. */
 void anfi_isa_of(const char *triple, const char *features, anfi_isa *out);
-/* As an engine has it: its target's, unless its options name another one. A wider one than the
- * target's is cut by LLVM: slow, and the same values. False: the name is not known. */
-bool anfi_isa_of_engine(const struct anf_jit_engine *e, anfi_isa *out);
+/* The one of this name instead of a target's own; NULL or "": its own, with this machine's caches. A wider one than
+ * the target's is cut by LLVM: slow, and the same values. False: the name is not known. */
+bool anfi_isa_choose(const char *name, anfi_isa *out);
 
 /* ---- tile.c: tiles of registers, blocks of caches ---- */
 enum { TILE_VECS = 24, TILE_SUMS = 32 };
@@ -68,8 +68,6 @@ typedef struct anfi_product {
 anfi_blocks anfi_blocks_pick(const anfi_isa *isa, const anfi_product *p);
 
 /* ---- spec.c: the kernel that a call needs ---- */
-/* GEMM_INIT and so on */
-int64_t anfi_gemm_flags(tattrs a);
 enum { GEMM_NUM, GEMM_K, GEMM_LDA, GEMM_LDB, GEMM_LDC, GEMM_SA, GEMM_SB, GEMM_NSIZE };
 extern const uint8_t anfi_gemm_operand[GEMM_NSIZE]; // their operands of brgemm
 typedef struct anfi_gemm {                          // one kernel: what is constant

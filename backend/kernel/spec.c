@@ -2,18 +2,6 @@
 /* The kernel that a call of brgemm needs, as far as it is known when code is made; dot products by types (dot.def). */
 #include "backend/kernel/kernel.h"
 
-int64_t anfi_gemm_flags(tattrs a) {
-  int64_t v = 0, f = 0;
-  if (anfi_t_attr(a, TA_init, &v) && v) f |= GEMM_INIT;
-  if (anfi_t_attr(a, TA_post_bias, &v)) f |= v == 2 ? GEMM_BIAS | GEMM_BIAS_IN : GEMM_BIAS;
-  if (anfi_t_attr(a, TA_post_scale, NULL)) f |= GEMM_SCALE;
-  if (anfi_t_attr(a, TA_post_relu, NULL)) f |= GEMM_RELU;
-  if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v << GEMM_BINARY_AT) & GEMM_BINARY;
-  if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= GEMM_TA;
-  if (anfi_t_attr(a, TA_vnni_b, &v) && v) f |= v == 2 ? GEMM_VNNI | GEMM_COLUMN_SUMS : GEMM_VNNI;
-  return f;
-}
-
 const uint8_t anfi_gemm_operand[GEMM_NSIZE] = {
     BRGEMM_num, BRGEMM_K, BRGEMM_LDA, BRGEMM_LDB, BRGEMM_LDC, BRGEMM_stride_a, BRGEMM_stride_b};
 
@@ -63,7 +51,7 @@ bool anfi_gemm_of(texpr e, anfi_gemm *out) {
   anf_tir_elem type[3];
   anfi_t_brgemm_types(e, type);
   *out = (anfi_gemm){.a = type[0], .b = type[1], .c = type[2]};
-  out->list = e->sub == TI_list_brgemm, out->flags = anfi_gemm_flags(e->u.attrs);
+  out->list = e->sub == TI_list_brgemm, out->flags = anfi_t_brgemm_flags(e->u.attrs);
   for (uint32_t i = 0; i < GEMM_NSIZE; i++)
     out->known[i] = anfi_t_const_i64(anfi_t_brgemm_in(e, anfi_gemm_operand[i]), &out->size[i]);
   return anfi_t_const_i64(anfi_t_brgemm_in(e, BRGEMM_M), &out->m) &&

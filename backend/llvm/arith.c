@@ -5,9 +5,6 @@
 
 #include <math.h>
 
-static bool is_half(tdtype d) {
-  return anfi_t_is_elem(d, ANF_TIR_f16) || anfi_t_is_elem(d, ANF_TIR_bf16);
-}
 static tdtype as_f32(tdtype d) { return anfi_t_with(d, ANF_TIR_f32); }
 
 void anfi_ll_trap_if(lgen *g, LLVMValueRef bad, anf_trap_kind k, uint32_t line, uint32_t col) {
@@ -109,7 +106,7 @@ static LLVMValueRef real_bin(lgen *g, tkind k, LLVMValueRef a, LLVMValueRef b) {
 }
 
 LLVMValueRef anfi_ll_bin(lgen *g, tkind k, tdtype d, LLVMValueRef a, LLVMValueRef b) {
-  if (is_half(d)) {
+  if (anfi_t_is_half(d)) {
     tdtype w = as_f32(d);
     LLVMValueRef r = real_bin(g, k, anfi_ll_cast(g, w, d, a), anfi_ll_cast(g, w, d, b));
     return is_cmp(k) ? r : anfi_ll_cast(g, d, w, r);
@@ -246,7 +243,7 @@ static LLVMValueRef int_intrin(lgen *g, tintrin i, tdtype d, const LLVMValueRef 
 }
 
 LLVMValueRef anfi_ll_lanewise_as(lgen *g, tintrin i, tdtype d, const LLVMValueRef *v) {
-  if (is_half(d)) {
+  if (anfi_t_is_half(d)) {
     tdtype w = as_f32(d);
     uint32_t n = anfi_t_intrins[i].hi;
     LLVMValueRef in[3] = {NULL, NULL, NULL};
@@ -267,7 +264,7 @@ LLVMValueRef anfi_ll_lanewise(lgen *g, texpr e, const LLVMValueRef *v) {
 /* Of f16 and bf16 in f32, rounded once. */
 LLVMValueRef anfi_ll_reduce(lgen *g, texpr e, LLVMValueRef v) {
   tdtype d = e->in[0]->dtype, lane = anfi_t_dt((anf_tir_elem)d.elem),
-         one = anfi_t_is_half(d) ? anfi_t_dt(ANF_TIR_f32) : lane;
+         one = anfi_t_accumulator(lane);
   uint32_t n = anfi_t_total(d);
   LLVMValueRef acc = anfi_ll_cast(g, one, lane, anfi_ll_lane(g, v, n, 0));
   for (uint32_t k = 1; k < n; k++) {

@@ -173,7 +173,7 @@ static LLVMValueRef to_half(lgen *g, tdtype to, tdtype from, LLVMValueRef v) {
 /* f16 and bf16 widened to f32; `d` follows */
 static LLVMValueRef widen(lgen *g, tdtype *d, LLVMValueRef v) {
   uint32_t n = anfi_t_total(*d);
-  if (d->elem != ANF_TIR_f16 && d->elem != ANF_TIR_bf16) return v;
+  if (!anfi_t_elem_is_half((anf_tir_elem)d->elem)) return v;
   v = d->elem == ANF_TIR_f16 ? f16_to_f32(g, v, n) : bf16_to_f32(g, v, n);
   *d = anfi_t_with(*d, ANF_TIR_f32);
   return v;
@@ -183,7 +183,7 @@ static LLVMValueRef widen(lgen *g, tdtype *d, LLVMValueRef v) {
 
 static LLVMValueRef float_to_float(lgen *g, tdtype to, tdtype from, LLVMValueRef v) {
   v = widen(g, &from, v);
-  if (to.elem == ANF_TIR_f16 || to.elem == ANF_TIR_bf16) return to_half(g, to, from, v);
+  if (anfi_t_elem_is_half((anf_tir_elem)to.elem)) return to_half(g, to, from, v);
   if (to.elem == from.elem) return v;
   LLVMTypeRef t = anfi_ll_type(g, to);
   return to.elem == ANF_TIR_f64 ? ll.BuildFPExt(g->b, v, t, "") : ll.BuildFPTrunc(g->b, v, t, "");
@@ -220,7 +220,7 @@ static LLVMValueRef float_to_int(lgen *g, tdtype to, tdtype from, LLVMValueRef v
 
 /* Floats narrower than f32 are reached through f64, rounded once from there. */
 static LLVMValueRef int_to_float(lgen *g, tdtype to, tdtype from, LLVMValueRef v) {
-  bool half = to.elem == ANF_TIR_f16 || to.elem == ANF_TIR_bf16;
+  bool half = anfi_t_elem_is_half((anf_tir_elem)to.elem);
   tdtype mid = half ? anfi_t_with(to, ANF_TIR_f64) : to;
   LLVMTypeRef t = anfi_ll_type(g, mid);
   v = anfi_t_class(from) == TC_SINT ? ll.BuildSIToFP(g->b, v, t, "")

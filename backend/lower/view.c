@@ -10,14 +10,8 @@
 /* ---- types ---- */
 
 anf_tir_elem anfi_lower_elem(anf_dtype d) {
-  static const uint8_t map[ANF_DTYPE_COUNT] = {
-      [ANF_BOOL] = ANF_TIR_bool, [ANF_I8] = ANF_TIR_s8,     [ANF_I16] = ANF_TIR_s16,
-      [ANF_I32] = ANF_TIR_s32,   [ANF_I64] = ANF_TIR_s64,   [ANF_U8] = ANF_TIR_u8,
-      [ANF_U16] = ANF_TIR_u16,   [ANF_U32] = ANF_TIR_u32,   [ANF_U64] = ANF_TIR_u64,
-      [ANF_F16] = ANF_TIR_f16,   [ANF_BF16] = ANF_TIR_bf16, [ANF_F32] = ANF_TIR_f32,
-      [ANF_F64] = ANF_TIR_f64,   [ANF_INT] = ANF_TIR_s64,   [ANF_FLOAT] = ANF_TIR_f64,
-      [ANF_C64] = ANF_TIR_f32,   [ANF_C128] = ANF_TIR_f64,  [ANF_KEY] = ANF_TIR_u64};
-  return (anf_tir_elem)map[d];
+  if (d == ANF_C64 || d == ANF_C128) return d == ANF_C64 ? ANF_TIR_f32 : ANF_TIR_f64;
+  return d == ANF_KEY ? ANF_TIR_u64 : anfi_t_elem_of(d);
 }
 
 bool anfi_lower_size(const anf_type *t, uint64_t *n) {

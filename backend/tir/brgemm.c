@@ -36,3 +36,15 @@ texpr anfi_t_brgemm(tstore *t, const texpr *operand, tattrs a) {
     if (i != BRGEMM_len || list) in[n++] = operand[i] ? operand[i] : anfi_t_none(t);
   return anfi_t_intrin(t, list ? TI_list_brgemm : TI_brgemm, anfi_t_dt(ANF_TIR_void), n, in, a);
 }
+
+int64_t anfi_t_brgemm_flags(tattrs a) {
+  int64_t v = 0, f = 0;
+  if (anfi_t_attr(a, TA_init, &v) && v) f |= GEMM_INIT;
+  if (anfi_t_attr(a, TA_post_bias, &v)) f |= v == 2 ? GEMM_BIAS | GEMM_BIAS_IN : GEMM_BIAS;
+  if (anfi_t_attr(a, TA_post_scale, NULL)) f |= GEMM_SCALE;
+  if (anfi_t_attr(a, TA_post_relu, NULL)) f |= GEMM_RELU;
+  if (anfi_t_attr(a, TA_post_binary, &v)) f |= (v << GEMM_BINARY_AT) & GEMM_BINARY;
+  if (anfi_t_attr(a, TA_trans_a, &v) && v) f |= GEMM_TA;
+  if (anfi_t_attr(a, TA_vnni_b, &v) && v) f |= v == 2 ? GEMM_VNNI | GEMM_COLUMN_SUMS : GEMM_VNNI;
+  return f;
+}

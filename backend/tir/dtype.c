@@ -3,14 +3,14 @@
 #include "backend/tir/tir.h"
 
 const char *const anfi_t_elem_names[ANF_TIR_ELEM_COUNT] = {
-#define ANF_TIR_ELEM(name, bytes, cls, rank) #name,
+#define ANF_TIR_ELEM(name, ...) #name,
 #include "backend/tir/dtype.def"
 #undef ANF_TIR_ELEM
 };
 static const struct {
-  uint8_t bytes, cls, rank;
+  uint8_t bytes, cls, rank, dtype;
 } info[ANF_TIR_ELEM_COUNT] = {
-#define ANF_TIR_ELEM(name, bytes, cls, rank) {bytes, TC_##cls, rank},
+#define ANF_TIR_ELEM(name, bytes, cls, rank, dtype) {bytes, TC_##cls, rank, dtype},
 #include "backend/tir/dtype.def"
 #undef ANF_TIR_ELEM
 };
@@ -22,8 +22,15 @@ bool anfi_t_is_int(tdtype t) {
   return !t.ptr && (info[t.elem].cls == TC_SINT || info[t.elem].cls == TC_UINT);
 }
 bool anfi_t_is_float(tdtype t) { return !t.ptr && info[t.elem].cls == TC_FLOAT; }
-bool anfi_t_is_half(tdtype t) {
-  return anfi_t_is_elem(t, ANF_TIR_f16) || anfi_t_is_elem(t, ANF_TIR_bf16);
+bool anfi_t_is_half(tdtype t) { return !t.ptr && anfi_t_elem_is_half((anf_tir_elem)t.elem); }
+tdtype anfi_t_accumulator(tdtype t) { return anfi_t_is_half(t) ? anfi_t_dt(ANF_TIR_f32) : t; }
+
+anf_dtype anfi_t_value_dtype(tdtype t) { return t.ptr ? ANF_U64 : (anf_dtype)info[t.elem].dtype; }
+anf_tir_elem anfi_t_elem_of(anf_dtype d) {
+  anf_tir_elem e = ANF_TIR_bool; // void has no element type of values
+  if (d == ANF_INT || d == ANF_FLOAT) return d == ANF_INT ? ANF_TIR_s64 : ANF_TIR_f64;
+  while (e < ANF_TIR_ELEM_COUNT && info[e].dtype != d) e++;
+  return e < ANF_TIR_ELEM_COUNT ? e : ANF_TIR_void;
 }
 
 void anfi_t_put_dtype(anf_text *out, tdtype t) {

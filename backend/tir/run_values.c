@@ -2,30 +2,8 @@
 /* Runs a function on values, whatever executes it: tensors are copied in before, and out again after. */
 #include "backend/tir/tir.h"
 
-static bool elem_of(anf_dtype d, anf_tir_elem *e) {
-  static const uint8_t map[ANF_DTYPE_COUNT] = {
-      [ANF_BOOL] = ANF_TIR_bool, [ANF_I8] = ANF_TIR_s8,     [ANF_I16] = ANF_TIR_s16,
-      [ANF_I32] = ANF_TIR_s32,   [ANF_I64] = ANF_TIR_s64,   [ANF_U8] = ANF_TIR_u8,
-      [ANF_U16] = ANF_TIR_u16,   [ANF_U32] = ANF_TIR_u32,   [ANF_U64] = ANF_TIR_u64,
-      [ANF_F16] = ANF_TIR_f16,   [ANF_BF16] = ANF_TIR_bf16, [ANF_F32] = ANF_TIR_f32,
-      [ANF_F64] = ANF_TIR_f64,   [ANF_INT] = ANF_TIR_s64,   [ANF_FLOAT] = ANF_TIR_f64};
-  if ((size_t)d >= ANF_DTYPE_COUNT || map[d] == ANF_TIR_void) return false;
-  *e = (anf_tir_elem)map[d];
-  return true;
-}
-static anf_dtype dtype_of(tdtype d) {
-  static const uint8_t map[ANF_TIR_ELEM_COUNT] = {
-      [ANF_TIR_bool] = ANF_BOOL, [ANF_TIR_s8] = ANF_I8,   [ANF_TIR_s16] = ANF_I16,
-      [ANF_TIR_s32] = ANF_I32,   [ANF_TIR_s64] = ANF_I64, [ANF_TIR_u8] = ANF_U8,
-      [ANF_TIR_u16] = ANF_U16,   [ANF_TIR_u32] = ANF_U32, [ANF_TIR_u64] = ANF_U64,
-      [ANF_TIR_index] = ANF_U64, [ANF_TIR_f16] = ANF_F16, [ANF_TIR_bf16] = ANF_BF16,
-      [ANF_TIR_f32] = ANF_F32,   [ANF_TIR_f64] = ANF_F64, [ANF_TIR_generic] = ANF_U64};
-  return d.ptr ? ANF_U64 : (anf_dtype)map[d.elem];
-}
-
 static uint64_t lane_of(tdtype want, const anf_value *v) {
-  anf_tir_elem have = ANF_TIR_void;
-  elem_of(anf_value_dtype(v), &have);
+  anf_tir_elem have = anfi_t_elem_of(anf_value_dtype(v));
   if (anfi_t_is_float(anfi_t_dt(have))) return anfi_t_lane_of_f64(want, anf_value_get_f64(v, 0));
   if (have == ANF_TIR_u64 && anfi_t_is_float(want))
     return anfi_t_lane_of_f64(want, anf_value_get_f64(v, 0));
@@ -33,16 +11,16 @@ static uint64_t lane_of(tdtype want, const anf_value *v) {
 }
 
 static bool number(const anf_value *v) {
-  anf_tir_elem e;
-  return v && anf_value_get_kind(v) == ANF_VALUE_TENSOR && elem_of(anf_value_dtype(v), &e);
+  return v && anf_value_get_kind(v) == ANF_VALUE_TENSOR &&
+         anfi_t_elem_of(anf_value_dtype(v)) != ANF_TIR_void;
 }
 
 /* A tensor's memory is the run's own; its elements must be of the parameter's type. */
 static bool tensor_arg(anf_ctx *cx, anfi_arena *a, tfunc f, size_t i, const anf_value *v,
                        anf_tir_arg *out) {
   texpr p = f->param[i];
-  anf_tir_elem e = ANF_TIR_void;
-  bool same = number(v) && elem_of(anf_value_dtype(v), &e) &&
+  anf_tir_elem e = number(v) ? anfi_t_elem_of(anf_value_dtype(v)) : ANF_TIR_void;
+  bool same = e != ANF_TIR_void &&
               (e == p->dtype.elem || (e == ANF_TIR_u64 && p->dtype.elem == ANF_TIR_index) ||
                p->dtype.elem == ANF_TIR_void || p->dtype.elem == ANF_TIR_generic);
   if (!same)
@@ -73,7 +51,7 @@ static bool one_arg(anf_ctx *cx, anfi_arena *a, tfunc f, size_t i, const anf_val
 
 static anf_value *given_back(anf_ctx *cx, tdtype d, const anf_tir_arg *r) {
   if (anfi_t_is_void(d)) return anf_value_none(cx);
-  return anf_value_tensor(cx, dtype_of(d), 0, NULL, &r->v);
+  return anf_value_tensor(cx, anfi_t_value_dtype(d), 0, NULL, &r->v);
 }
 
 static anf_value *left(anf_ctx *cx, anf_value *in, texpr p, const anf_tir_arg *arg) {

@@ -159,7 +159,14 @@ static inline tdtype anfi_t_with(tdtype shape, anf_tir_elem e) {
 }
 bool anfi_t_is_int(tdtype t); // s8 … index, any lanes
 bool anfi_t_is_float(tdtype t);
-bool anfi_t_is_half(tdtype t); // f16 or bf16
+static inline bool anfi_t_elem_is_half(anf_tir_elem e) {
+  return e == ANF_TIR_f16 || e == ANF_TIR_bf16;
+}
+bool anfi_t_is_half(tdtype t);
+tdtype anfi_t_accumulator(tdtype t); // what sums of it are computed in: f32 for one half
+/* Elements of values: void for a type that has no element of its own (complex numbers, keys). */
+anf_tir_elem anfi_t_elem_of(anf_dtype d);
+anf_dtype anfi_t_value_dtype(tdtype t);
 void anfi_t_put_dtype(anf_text *out, tdtype t);
 const char *anfi_t_dtype_str(anfi_arena *a, tdtype t);
 /* "f32x16x4": the element and shape that a name spells; false if it spells none */
@@ -246,6 +253,7 @@ bool anfi_t_is_brgemm(texpr e);
 uint32_t anfi_t_brgemm_at(texpr e,
                           uint32_t operand); // its argument; beyond e->n where there is none
 texpr anfi_t_brgemm_in(texpr e, uint32_t operand);
+int64_t anfi_t_brgemm_flags(tattrs a);                   // GEMM_INIT and so on
 void anfi_t_brgemm_types(texpr e, anf_tir_elem type[3]); // of A, B, C; lists hold what C holds
 texpr anfi_t_brgemm(tstore *t, const texpr *operand,
                     tattrs a); // of BRGEMM_COUNT operands; with len, of lists

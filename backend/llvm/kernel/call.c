@@ -68,7 +68,7 @@ static V by_run_time(lgen *g, texpr e) {
   anfi_t_brgemm_types(e, type);
   for (uint32_t i = BRGEMM_M; i <= BRGEMM_stride_b; i++) in[n++] = operand(g, e, i);
   for (uint32_t i = 0; i < 3; i++) in[n++] = anfi_ll_i32(g, type[i]);
-  in[n++] = anfi_ll_i64(g, (uint64_t)anfi_gemm_flags(e->u.attrs));
+  in[n++] = anfi_ll_i64(g, (uint64_t)anfi_t_brgemm_flags(e->u.attrs));
   in[0] = anfi_ll_call_rt(g, "anf_rt_brgemm_kernel", g->ptr, n, in);
   n = 1;
   for (uint32_t i = BRGEMM_A; i <= BRGEMM_num; i++) in[n++] = operand(g, e, i);
@@ -81,7 +81,7 @@ static V by_run_time(lgen *g, texpr e) {
 /* Words are for dot products alone. */
 static bool reads_words(lgen *g, const anfi_gemm *k) {
   anfi_isa isa;
-  anfi_isa_of_engine(g->e, &isa);
+  anfi_jit_isa(g->e, &isa);
   return !(k->flags & GEMM_VNNI) || (anfi_dot_group(&isa, k) && k->known[GEMM_K]);
 }
 
@@ -111,7 +111,7 @@ static void ask_for_tiles(lgen *g) {
 
 static void body(lgen *g, const lkernel *one) {
   kgen k = {.g = g, .k = &one->spec, .fn = one->fn};
-  anfi_isa_of_engine(g->e, &k.isa);
+  anfi_jit_isa(g->e, &k.isa);
   bool rounds = one->spec.c == ANF_TIR_bf16;
   k.sum = anfi_t_dt(rounds ? ANF_TIR_f32 : one->spec.c);
   k.bytes_a = (uint32_t)anfi_t_bytes(anfi_t_dt(one->spec.a));

@@ -293,7 +293,7 @@ static gemm gemm_of(anfi_low *L, const anfi_mm *q, const anfi_blocks *b) {
   bool dots = p.type.b != p.type.sum; // a dot product reads a group of k: A must lie by rows
   if (anfi_low_gemm_rounds(L, q)) p.type.sum = q->elem;
   p.wide = p.type.sum != q->elem;
-  p.widened = anfi_mm_is_narrow(q->elem) && p.type.b != q->elem;
+  p.widened = anfi_t_elem_is_half(q->elem) && p.type.b != q->elem;
   if (p.widened) p.b.pack_a = p.b.pack_b = true;
   if (dots && q->ta) p.b.pack_a = true;
   anfi_isa isa = isa_of(L);
@@ -311,8 +311,8 @@ static gemm gemm_of(anfi_low *L, const anfi_mm *q, const anfi_blocks *b) {
 
 bool anfi_low_gemm_wanted(const anfi_mm *q) {
   enum { FEW = 1 << 11 }; // products: less is not worth a kernel
-  bool type =
-      q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || anfi_mm_is_narrow(q->elem) || q->bytes_a;
+  bool type = q->elem == ANF_TIR_f32 || q->elem == ANF_TIR_f64 || anfi_t_elem_is_half(q->elem) ||
+              q->bytes_a;
   return type && q->k && q->m && q->n && q->m * q->n >= FEW / q->k;
 }
 

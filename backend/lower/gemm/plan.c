@@ -5,7 +5,7 @@
 static uint32_t bytes(anf_tir_elem e) { return (uint32_t)anfi_t_bytes(anfi_t_dt(e)); }
 
 anfi_mm_types anfi_mm_types_of(const anfi_isa *isa, const anfi_mm_shape *s) {
-  anfi_mm_types t = {.sum = anfi_mm_is_narrow(s->elem) ? ANF_TIR_f32 : s->elem};
+  anfi_mm_types t = {.sum = anfi_t_elem_is_half(s->elem) ? ANF_TIR_f32 : s->elem};
   t.a = t.b = s->elem == ANF_TIR_bf16 && anfi_isa_has(isa, CPU_bf16) ? ANF_TIR_bf16 : t.sum;
   if (s->bytes_a) t.a = s->bytes_a, t.b = s->bytes_b;
   return t;
@@ -21,7 +21,7 @@ anfi_blocks anfi_mm_blocks(const anfi_isa *isa, const anfi_mm_shape *s) {
 }
 
 bool anfi_mm_may_exchange(const anfi_mm_shape *s) {
-  return !anfi_mm_is_narrow(s->elem) && !s->bytes_a && !s->prepacked;
+  return !anfi_t_elem_is_half(s->elem) && !s->bytes_a && !s->prepacked;
 }
 
 anfi_mm_shape anfi_mm_exchanged(const anfi_mm_shape *s) {

@@ -6,9 +6,6 @@
 #include "backend/kernel/kernel.h"
 
 static inline uint64_t anfi_mm_up(uint64_t n, uint64_t by) { return (n + by - 1) / by; }
-static inline bool anfi_mm_is_narrow(anf_tir_elem e) {
-  return e == ANF_TIR_f16 || e == ANF_TIR_bf16;
-}
 
 /* A product, as far as its plan follows from it. */
 typedef struct anfi_mm_shape {

@@ -48,8 +48,7 @@ static bool is_float(const anfi_leaf *l) {
 /* The sum, or zero, of an element; f16 and bf16 are added as f32. */
 static texpr sum(const making *m, anf_tir_elem e, texpr x, texpr y) {
   tstore *t = m->w->t;
-  bool half = e == ANF_TIR_f16 || e == ANF_TIR_bf16;
-  tdtype d = anfi_t_dt(half ? ANF_TIR_f32 : e);
+  tdtype d = anfi_t_accumulator(anfi_t_dt(e));
   if (!m->two) return anfi_t_int(t, anfi_t_dt(e), 0);
   return anfi_t_cast(t, anfi_t_dt(e), anfi_t_add(t, anfi_t_cast(t, d, x), anfi_t_cast(t, d, y)));
 }

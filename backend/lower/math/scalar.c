@@ -462,7 +462,7 @@ static void prepare(machine *m, size_t n, const anf_type *const *types, const an
   m->dtype = anfi_scalar_dtype(n, types, out);
   m->complex = anfi_low_complex(m->dtype);
   anf_tir_elem e = anfi_lower_elem(m->dtype);
-  m->type = anfi_t_dt(e == ANF_TIR_f16 || e == ANF_TIR_bf16 ? ANF_TIR_f32 : e);
+  m->type = anfi_t_accumulator(anfi_t_dt(e));
   m->many = out->n && anfi_t_is_float(m->type) && !m->complex;
 }
 

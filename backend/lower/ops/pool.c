@@ -133,8 +133,7 @@ static const anfi_view *held(anfi_low *L, anfi_view *v) {
 
 /* What windows compare: narrow floats in f32, bools as numbers. */
 static tdtype compared(tdtype d) {
-  if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) return anfi_t_dt(ANF_TIR_f32);
-  return d.elem == ANF_TIR_bool ? anfi_t_dt(ANF_TIR_u8) : d;
+  return d.elem == ANF_TIR_bool ? anfi_t_dt(ANF_TIR_u8) : anfi_t_accumulator(d);
 }
 
 static texpr least(anfi_low *L, tdtype d) {

@@ -67,7 +67,7 @@ static void extreme(group *g, bool number) {
     anfi_rows_arg(g, greatest);
     return;
   }
-  if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) c = anfi_t_dt(ANF_TIR_f32);
+  if (anfi_t_is_half(d)) c = anfi_t_accumulator(d);
   if (d.elem == ANF_TIR_bool) c = anfi_t_dt(ANF_TIR_u8);
   texpr init = anfi_t_cast(t, c, anfi_group_least(g->L, g->x->dtype, greatest));
   uint32_t best = anfi_group_state(g, c, init, "best");

@@ -25,7 +25,7 @@ bool anfi_rows_arg_fit(const group *g) {
 /* What extremes are compared in: narrow floats in f32. */
 static tdtype compared(const group *g) {
   tdtype d = anfi_low_dt(g->x->dtype);
-  return d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16 ? anfi_t_dt(ANF_TIR_f32) : d;
+  return anfi_t_accumulator(d);
 }
 
 static tdtype wide(tdtype d, uint16_t lanes) {

@@ -41,7 +41,7 @@ static anfi_elem combine_complex(anfi_low *L, writing how, anfi_elem a, anfi_ele
 static texpr combine(anfi_low *L, writing how, texpr a, texpr b) {
   tstore *t = L->t;
   tdtype d = a->dtype;
-  bool narrow = d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16;
+  bool narrow = anfi_t_is_half(d);
   if (d.elem == ANF_TIR_bool)
     return anfi_t_bin(t, how == ADD || how == MAX ? TX_logic_or : TX_logic_and, a, b);
   if (narrow) {

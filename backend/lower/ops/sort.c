@@ -126,7 +126,7 @@ bool anfi_lower_sort(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
 /* What numbers are compared in: narrow floats in f32, bools as numbers. */
 static texpr comparable(anfi_low *L, texpr x) {
   tdtype d = x->dtype;
-  if (d.elem == ANF_TIR_f16 || d.elem == ANF_TIR_bf16) d = anfi_t_dt(ANF_TIR_f32);
+  d = anfi_t_accumulator(d);
   return anfi_t_cast(L->t, d.elem == ANF_TIR_bool ? anfi_t_dt(ANF_TIR_u8) : d, x);
 }
 

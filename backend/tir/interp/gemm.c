@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* brgemm in the interpreter of Tensor IR: the plain loop (base/brgemm_loop.h) over checked memory. */
 #include "backend/tir/interp/machine.h"
-#include "backend/kernel/kernel.h"
 
 #include <math.h>
 
@@ -77,7 +76,7 @@ static bool run_product(imachine *m, const ins *i, product *p) {
 bool anfi_im_brgemm(imachine *m, const ins *i, texpr e, const uint32_t *arg) {
   product p = {.list = e->sub == TI_list_brgemm};
   uint64_t *r = anfi_im_regs(m);
-  p.size.flags = anfi_gemm_flags(e->u.attrs);
+  p.size.flags = anfi_t_brgemm_flags(e->u.attrs);
   p.size.ta = e->in[0]->dtype.elem, p.size.tb = e->in[1]->dtype.elem;
   p.size.tc = e->in[2]->dtype.elem;
   int64_t size[BRGEMM_COUNT] = {[BRGEMM_len] = 1};

@@ -6,14 +6,9 @@
 #include "ir/ir.h"
 
 static int c_type(tdtype d) {
-  static const int8_t types[ANF_TIR_ELEM_COUNT] = {
-      [ANF_TIR_void] = ANFI_C_VOID, [ANF_TIR_bool] = ANF_BOOL, [ANF_TIR_u8] = ANF_U8,
-      [ANF_TIR_u16] = ANF_U16,      [ANF_TIR_u32] = ANF_U32,   [ANF_TIR_u64] = ANF_U64,
-      [ANF_TIR_s8] = ANF_I8,        [ANF_TIR_s16] = ANF_I16,   [ANF_TIR_s32] = ANF_I32,
-      [ANF_TIR_s64] = ANF_I64,      [ANF_TIR_f32] = ANF_F32,   [ANF_TIR_f64] = ANF_F64,
-      [ANF_TIR_index] = ANF_U64,    [ANF_TIR_f16] = ANF_U16,   [ANF_TIR_bf16] = ANF_U16,
-      [ANF_TIR_generic] = ANF_U64};
-  return d.ptr ? ANFI_C_POINTER : types[d.elem];
+  if (d.ptr) return ANFI_C_POINTER;
+  if (d.elem == ANF_TIR_void) return ANFI_C_VOID;
+  return anfi_t_is_half(d) ? ANF_U16 : (int)anfi_t_value_dtype(d);
 }
 
 static uint64_t low_bytes(uint64_t v, size_t n) {

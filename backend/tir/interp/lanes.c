@@ -19,7 +19,7 @@ void anfi_im_lanewise(imachine *m, const ins *i) {
 /* Of f16 and bf16 in f32, rounded once. */
 static void reduce(imachine *m, const ins *i, texpr e, uint32_t a) {
   uint64_t *r = anfi_im_regs(m), acc = 0, x;
-  tdtype from = e->in[0]->dtype, d = anfi_t_is_half(from) ? anfi_t_dt(ANF_TIR_f32) : from;
+  tdtype from = e->in[0]->dtype, d = anfi_t_accumulator(from);
   for (uint32_t k = 0; k < anfi_t_total(from); k++) {
     x = anfi_t_lane_cast(d, from, r[a + k]);
     if (!k) acc = x;

@@ -7,7 +7,6 @@
  * __tir_init runs once when the module is loaded; equal shapes share a handle. A shape that is not constant is
  * looked up at the call. */
 #include "backend/tir/tir.h"
-#include "backend/kernel/kernel.h"
 
 typedef struct user {
   tpass_cx *p;
@@ -34,7 +33,7 @@ static texpr lookup(tstore *t, texpr e, bool *constant) {
   }
   anfi_t_brgemm_types(e, type);
   for (uint32_t i = 0; i < 3; i++) in[n++] = anfi_t_s32(t, (int32_t)type[i]);
-  in[n++] = anfi_t_int(t, anfi_t_dt(ANF_TIR_s64), anfi_gemm_flags(e->u.attrs));
+  in[n++] = anfi_t_int(t, anfi_t_dt(ANF_TIR_s64), anfi_t_brgemm_flags(e->u.attrs));
   return anfi_t_rt_call(t, TRT_anf_rt_brgemm_kernel, n, in);
 }
 
