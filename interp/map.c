@@ -163,11 +163,7 @@ static bool accepts(anfi_machine *m, const anf_value *f, size_t n, anf_value *co
                     bool *as_they_are) {
   *as_they_are = true;
   const anfi_fn *fn = anfi_value_fn(f);
-  if (!fn->graph) {
-    const anfi_schema *s = anfi_op_schema(m->cx, (anfi_opcode)fn->op);
-    size_t all = fn->nbound + n;
-    return all >= s->min_in && (s->variadic || all <= s->nin);
-  }
+  if (!fn->graph) return anfi_op_takes(m->cx, (anfi_opcode)fn->op, fn->nbound + n);
   if (fn->graph->params.n != fn->nbound + n) return false;
   m->fit.dims.n = 0;
   m->fit.converted = false;

@@ -140,9 +140,7 @@ static void set_attrs(maker *k, anfi_step *s, const anf_node *n) {
 }
 
 static bool arity_is_good(const maker *k, const anf_node *n) {
-  const anfi_schema *s = anfi_op_schema(k->p->module->cx, (anfi_opcode)n->op);
-  size_t args = anfi_arg_count(n);
-  return args >= s->min_in && (args <= s->nin || s->variadic);
+  return anfi_op_takes(k->p->module->cx, (anfi_opcode)n->op, anfi_arg_count(n));
 }
 
 static bool is_elementwise(const maker *k, const anfi_step *s, const anf_node *n) {

@@ -511,6 +511,14 @@ typedef struct anfi_op_info {
 } anfi_op_info;
 extern const anfi_op_info anfi_op[ANF_OP_COUNT];
 const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op);
+/* Does the op take n arguments, not counting attributes? anfi_op_check_count reports E0202 if not. */
+bool anfi_op_takes(anf_ctx *cx, anfi_opcode op, size_t n);
+bool anfi_op_check_count(anf_ctx *cx, anfi_opcode op, size_t n, anfi_loc loc);
+bool anfi_op_is_comparison(anfi_opcode op); // Equal, Less and their kin
+/* Of an op that is applied as a value, to n inputs with those that give attributes: the number of arguments, and no
+ * attribute that must be given is missing (E0206). */
+bool anfi_op_check_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, size_t n,
+                           anfi_loc loc);
 anfi_opcode anfi_op_find(anf_ctx *cx, const char *name, size_t len); // ANF_OP_NONE if there is none
 const char *
 anfi_op_elsewhere(const char *name); // our name for another format's, or NULL: for hints

@@ -468,13 +468,6 @@ anf_node *anf_call(anf_graph *g, anf_node *callee, size_t n, anf_node *const *ar
   return built(g->module, call(g, callee, n, args));
 }
 
-static bool check_arity(anf_ctx *cx, anfi_opcode op, size_t n) {
-  const anfi_schema *s = anfi_op_schema(cx, op);
-  if (n >= s->min_in && (s->variadic || n <= s->nin)) return true;
-  anfi_fail(cx, anfi_nowhere(), ANF_E0202, s->name->s, n, anfi_op[op].in);
-  return false;
-}
-
 static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *const *args,
                          size_t nattr, const anf_attr *attrs) {
   anf_module *m = g->module;
@@ -483,7 +476,7 @@ static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *con
     return NULL;
   }
   anfi_opcode op = find_op(m->cx, name);
-  if (op == ANF_OP_NONE || !check_arity(m->cx, op, n)) return NULL;
+  if (op == ANF_OP_NONE || !anfi_op_check_count(m->cx, op, n, anfi_nowhere())) return NULL;
   const anfi_schema *s = anfi_op_schema(m->cx, op);
   anfi_arena *a = anfi_scratch(m->cx);
   anf_value **values = ANFI_NEW_N(a, anf_value *, s->nattr);

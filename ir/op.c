@@ -117,6 +117,34 @@ anf_ctx *anf_ctx_new(const anf_ctx_opts *o) { return anfi_ctx_new(o, fill_ctx); 
 
 const anfi_schema *anfi_op_schema(anf_ctx *cx, anfi_opcode op) { return &cx->schemas[op]; }
 
+bool anfi_op_is_comparison(anfi_opcode op) {
+  return op == ANF_OP_Equal || op == ANF_OP_NotEqual || op == ANF_OP_Less ||
+         op == ANF_OP_LessEqual || op == ANF_OP_Greater || op == ANF_OP_GreaterEqual;
+}
+
+bool anfi_op_takes(anf_ctx *cx, anfi_opcode op, size_t n) {
+  const anfi_schema *s = anfi_op_schema(cx, op);
+  return n >= s->min_in && (s->variadic || n <= s->nin);
+}
+
+bool anfi_op_check_count(anf_ctx *cx, anfi_opcode op, size_t n, anfi_loc loc) {
+  const char *in = anfi_op[op].in;
+  return anfi_op_takes(cx, op, n) ||
+         anfi_fail(cx, loc, ANF_E0202, anfi_op[op].name, n, in ? in : "");
+}
+
+bool anfi_op_check_applied(anf_ctx *cx, anfi_opcode op, const anfi_attrs *at, size_t n,
+                           anfi_loc loc) {
+  const anfi_schema *s = anfi_op_schema(cx, op);
+  for (uint32_t k = 0; at && k < at->n; k++)
+    if (at->at[k] == &anfi_from_node && n) n--;
+  if (!anfi_op_check_count(cx, op, n, loc)) return false;
+  for (uint32_t k = 0; k < s->nattr; k++)
+    if (!s->attr[k].initial && !(at && at->at[k]))
+      return anfi_fail(cx, loc, ANF_E0206, s->name->s, s->attr[k].name->s);
+  return true;
+}
+
 static bool has_word(const char *words, const char *word) {
   size_t n = strlen(word);
   for (size_t len; words && (len = next_word(&words)) > 0; words += len)

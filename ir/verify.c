@@ -256,7 +256,7 @@ static void check_apply(checker *c, const anf_node *n) {
     return;
   }
   size_t args = n->nin - nodes;
-  if (args < s->min_in || (args > s->nin && !s->variadic))
+  if (!anfi_op_takes(c->cx, (anfi_opcode)n->op, args))
     FAIL(c, n, ANF_E0202, s->name->s, args, anfi_op[n->op].in);
   if (at || s->nattr) check_attrs(c, n);
 }

@@ -112,12 +112,6 @@ static bool result_type(anfi_torch *t, anfi_opcode op, size_t n, const anfi_oper
   return true;
 }
 
-static bool arity(const anfi_torch *t, anfi_opcode op, size_t n) {
-  const anfi_schema *s = anfi_op_schema(t->cx, op);
-  if (n >= s->min_in && (n <= s->nin || s->variadic)) return true;
-  return anfi_fail(t->cx, t->loc, ANF_E0202, s->name->s, n, anfi_op[op].in ? anfi_op[op].in : "");
-}
-
 static bool build(anfi_torch *t, anfi_opcode op, size_t n, const anfi_operand *in,
                   anf_value **values, anf_node *const *nodes, anfi_operand *out) {
   const anfi_schema *s = anfi_op_schema(t->cx, op);
@@ -147,7 +141,8 @@ bool anfi_torch_op(anfi_torch *t, anfi_opcode op, size_t n, const anfi_operand *
   anf_value *values[32];
   anf_node *nodes[32];
   bool known = true;
-  if (!arity(t, op, n) || !find_attrs(t, op, nattr, attrs, values, nodes)) return false;
+  if (!anfi_op_check_count(t->cx, op, n, t->loc) || !find_attrs(t, op, nattr, attrs, values, nodes))
+    return false;
   for (size_t i = 0; i < n; i++) known &= in[i].value && (!t->graph || in[i].number);
   for (size_t i = 0; i < nattr; i++) known &= attrs[i].value != NULL;
   if ((!t->graph || (n && known))) {

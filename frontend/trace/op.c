@@ -103,9 +103,7 @@ static const anfi_traced *fold(const call *c, anf_value **in) {
 
 static const anfi_traced *ordinary(const call *c) {
   const anfi_schema *s = anfi_op_schema(c->t->cx, c->op);
-  if (c->n < s->min_in || (c->n > s->nin && !s->variadic))
-    return (void)anfi_fail(c->t->cx, c->t->loc, ANF_E0202, s->name->s, c->n, anfi_op[c->op].in),
-           NULL;
+  if (!anfi_op_check_count(c->t->cx, c->op, c->n, c->t->loc)) return NULL;
   for (uint32_t k = 0; k < s->nattr; k++)
     if (!c->attr[k])
       return (void)anfi_fail(c->t->cx, c->t->loc, ANF_E0206, s->name->s, s->attr[k].name->s), NULL;

@@ -11,6 +11,13 @@ bool anfi_infer_box(anfi_infer *q) {
   return anfi_infer_is(q, anfi_type_simple(q->cx, ANF_TYPE_BOX));
 }
 
+bool anfi_infer_residual(anfi_infer *q) {
+  anf_type_kind k = (anf_type_kind)q->in[0]->kind;
+  if (k != ANF_TYPE_BOX && k != ANF_TYPE_STACK && k != ANF_TYPE_ANY && k != ANF_TYPE_NONE)
+    return anfi_infer_fail(q, "the argument must be a box or a stack");
+  return anfi_infer_is(q, q->in[0]);
+}
+
 bool anfi_eval_box(anfi_eval *q) {
   q->out = anfi_value_new_residual(q->cx, ANF_VALUE_BOX, 1);
   q->out->u.item[0] = anf_value_retain(q->in[0]);

@@ -33,7 +33,8 @@ bool anfi_infer_switch_layer(anfi_infer *q) {
 }
 
 bool anfi_infer_assert(anfi_infer *q) {
-  if (!anfi_is_any(q->in[0]) && !anfi_is_scalar(q->in[0]))
+  if (!anfi_is_any(q->in[0]) && (!anfi_is_scalar(q->in[0]) ||
+                                 anfi_dtype_class((anf_dtype)q->in[0]->dtype) > ANFI_CLASS_FLOAT))
     return anfi_infer_fail(q, "the condition must be a bool");
   return anfi_infer_none(q);
 }

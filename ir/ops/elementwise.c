@@ -24,6 +24,7 @@ typedef struct machine {
   anf_dtype type;  // of the computation
   unsigned domain; // ANFI_SCALAR_*
   bool single;     // round every step to float
+  bool mixed;      // a comparison of u64 with signed integers
   int failed;      // the code of a step that has no result, or -1
   const anfi_scalar *code;
   number in[MAX_INPUTS], attr[MAX_INPUTS], at[ANFI_SCALAR_MAX];
@@ -401,20 +402,38 @@ static void store(const machine *m, anf_value *v, size_t i, number x) {
   }
 }
 
+/* Is it a comparison of u64 with signed integers, which no type of 64 bits holds? */
+static bool compares_mixed(const anfi_eval *q) {
+  if (q->n != 2 || !anfi_op_is_comparison(q->op)) return false;
+  anf_dtype a = (anf_dtype)q->in[0]->type->dtype, b = (anf_dtype)q->in[1]->type->dtype;
+  return (a == ANF_U64 && anfi_dtype_class(b) == ANFI_CLASS_SIGNED) ||
+         (b == ANF_U64 && anfi_dtype_class(a) == ANFI_CLASS_SIGNED);
+}
+
+static bool mixed(const anfi_eval *q, const size_t *from) {
+  int64_t a = anfi_get_i64(q->in[0], from[0]), b = anfi_get_i64(q->in[1], from[1]);
+  int order = (a > b) - (a < b);
+  if (q->in[0]->type->dtype == ANF_U64 && a < 0) order = 1;
+  if (q->in[1]->type->dtype == ANF_U64 && b < 0) order = -1;
+  switch (q->op) {
+  case ANF_OP_Equal: return order == 0;
+  case ANF_OP_NotEqual: return order != 0;
+  case ANF_OP_Less: return order < 0;
+  case ANF_OP_LessEqual: return order <= 0;
+  case ANF_OP_Greater: return order > 0;
+  default: return order >= 0;
+  }
+}
+
 /* Computes element `to` of the result from these elements of the inputs. */
 static bool element(machine *m, const anfi_eval *q, size_t to, const size_t *from) {
+  if (m->mixed) return anfi_set_i64(q->out, to, mixed(q, from)), true;
   for (size_t k = 0; k < q->n; k++) m->in[k] = load(m, q->in[k], from[k]);
   if (m->domain == ANFI_SCALAR_INT) run_int(m);
   else if (m->domain == ANFI_SCALAR_REAL) run_real(m);
   else run_complex(m);
   if (m->failed >= 0) return anfi_fail(q->cx, q->loc, (anfi_code)m->failed, anfi_op[q->op].name);
   store(m, q->out, to, m->at[m->code->n - 1]);
-  return true;
-}
-
-static bool all_positive(const anf_value *v) {
-  for (size_t i = 0; i < v->n; i++)
-    if (anfi_get_i64(v, i) < 0) return false;
   return true;
 }
 
@@ -426,9 +445,7 @@ static bool prepare(machine *m, const anfi_eval *q) {
   m->type = anfi_scalar_dtype(q->n, in, q->type);
   m->domain = anfi_scalar_domain(m->type);
   m->single = m->type == ANF_F16 || m->type == ANF_BF16 || m->type == ANF_F32 || m->type == ANF_C64;
-  for (size_t k = 0; m->type == ANF_U64 && q->type->dtype == ANF_BOOL && k < q->n; k++)
-    if (q->in[k]->type->dtype == ANF_INT && !all_positive(q->in[k]))
-      return anfi_fail(q->cx, q->loc, ANF_E0445, anfi_op[q->op].name, anf_dtype_name(m->type));
+  m->mixed = m->domain == ANFI_SCALAR_INT && compares_mixed(q);
   m->failed = -1;
   memset(m->at, 0, m->code->n * sizeof *m->at); // a step reads arg[] that it does not have
   for (uint32_t k = 0; k < m->code->n; k++) {

@@ -4,13 +4,6 @@
  * it is gone when the call returns, however it ends. */
 #include "ir/ops/kernel.h"
 
-static bool arity(const anfi_eval *q) {
-  const anfi_schema *s = anfi_op_schema(q->cx, q->op);
-  if (q->n >= s->min_in && (q->n <= s->nin || s->variadic)) return true;
-  return anfi_fail(q->cx, q->loc, ANF_E0202, s->name->s, q->n,
-                   anfi_op[q->op].in ? anfi_op[q->op].in : "");
-}
-
 /* Attributes that came from nodes have not been checked yet. */
 static bool attributes(const anfi_eval *q) {
   const anfi_schema *s = anfi_op_schema(q->cx, q->op);
@@ -49,7 +42,7 @@ static bool infer(anfi_eval *q) {
 
 static bool compute(anfi_eval *q) {
   const anfi_op_info *op = &anfi_op[q->op];
-  if (!arity(q) || !attributes(q) || !infer(q)) return false;
+  if (!anfi_op_check_count(q->cx, q->op, q->n, q->loc) || !attributes(q) || !infer(q)) return false;
   if (!op->eval && !op->scalar) return anfi_fail(q->cx, q->loc, ANF_E0403, op->name);
   size_t n;
   bool over = q->over && op->flags & ANFI_WRITES_OVER && q->in[0]->type == q->type;

@@ -239,6 +239,36 @@ const anfi_abs *anfi_abs_join(anfi_abs_table *t, const anfi_abs *a, const anfi_a
   return with_items(t, a, items);
 }
 
+/* `int` is an i64 in arithmetic with `int`, and rounds as a float would; i8 wraps, and a float is no integer. */
+static bool is_other_arithmetic(anf_dtype a, anf_dtype b) {
+  if (anfi_dtype_is_weak(a) == anfi_dtype_is_weak(b)) return false;
+  anf_dtype weak = anfi_dtype_is_weak(a) ? a : b, typed = weak == a ? b : a;
+  if (anfi_dtype_class(typed) >= ANFI_CLASS_FLOAT) return false;
+  return weak != ANF_INT || typed != ANF_I64;
+}
+
+static bool branches_fit(const anfi_abs *a, const anfi_abs *b) {
+  if (a == b || a->kind != b->kind) return true;
+  if (a->kind == ANFI_ABS_DATA)
+    return a->type->kind != ANF_TYPE_TENSOR || b->type->kind != ANF_TYPE_TENSOR ||
+           !is_other_arithmetic((anf_dtype)a->type->dtype, (anf_dtype)b->type->dtype);
+  bool nest = a->kind == ANFI_ABS_TUPLE || a->kind == ANFI_ABS_RECORD;
+  for (uint32_t i = 0; nest && a->n == b->n && i < a->n; i++)
+    if (!branches_fit(a->item[i], b->item[i])) return false;
+  return true;
+}
+
+const anfi_abs *anfi_abs_join_branches(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b) {
+  return branches_fit(a, b) ? anfi_abs_join(t, a, b, true) : NULL;
+}
+
+void anfi_hint_type(anf_ctx *cx, const anfi_abs *a, const anfi_abs *b) {
+  if (a->kind != ANFI_ABS_DATA || b->kind != ANFI_ABS_DATA || branches_fit(a, b)) return;
+  const anfi_abs *typed = anfi_dtype_is_weak((anf_dtype)a->type->dtype) ? b : a;
+  const char *name = anf_dtype_name((anf_dtype)typed->type->dtype);
+  anfi_hint(cx, "write %s(...) for the number, which has no type", name);
+}
+
 uint32_t anfi_abs_member(const anfi_abs *set, const anfi_abs *code) {
   uint32_t i = 0;
   while (i < set->n && !same_code(set->item[i], code)) i++;

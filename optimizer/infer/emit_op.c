@@ -171,11 +171,48 @@ static anf_node *emit_field(anfi_emit *e, const anfi_attrs *attrs, const anfi_ab
   return NULL;
 }
 
+/* The op with its arguments exchanged. */
+static anfi_opcode exchanged(anfi_opcode op) {
+  switch (op) {
+  case ANF_OP_Less: return ANF_OP_Greater;
+  case ANF_OP_LessEqual: return ANF_OP_GreaterEqual;
+  case ANF_OP_Greater: return ANF_OP_Less;
+  case ANF_OP_GreaterEqual: return ANF_OP_LessEqual;
+  default: return op;
+  }
+}
+
+/* u64 with signed integers, for which no type holds both:
+ *   x < s      s >= 0 and x < u64(s)
+ *   x > s      s < 0 or x > u64(s) */
+static anf_node *emit_mixed(anfi_emit *e, anfi_opcode op, anf_node *x, anf_node *s,
+                            const anf_type *type) {
+  anf_ctx *cx = e->q->cx;
+  bool below = op == ANF_OP_Equal || op == ANF_OP_Less || op == ANF_OP_LessEqual;
+  const anf_type *sign = anfi_type_with_dtype(cx, s->type, ANF_BOOL);
+  anf_node *zero = anfi_emit_const(e, anfi_value_new_i64(cx, (anf_dtype)s->type->dtype, 0));
+  anf_node *of[2] = {s, zero};
+  anf_node *known =
+      anfi_emit_apply(e, below ? ANF_OP_GreaterEqual : ANF_OP_Less, NULL, sign, 2, of);
+  anf_value *u64 = anfi_value_new_type(cx, anfi_type_scalar(cx, ANF_U64));
+  const anfi_attrs *to = anfi_attrs_one(e->q->m, ANF_OP_Cast, u64);
+  of[0] = x;
+  of[1] = anfi_emit_apply(e, ANF_OP_Cast, to, anfi_type_with_dtype(cx, s->type, ANF_U64), 1, &s);
+  of[1] = anfi_emit_apply(e, op, NULL, type, 2, of);
+  of[0] = known;
+  return anfi_emit_apply(e, below ? ANF_OP_LogicalAnd : ANF_OP_LogicalOr, NULL, type, 2, of);
+}
+
 static anf_node *emit_compare(anfi_emit *e, anfi_opcode op, anf_node *const *in,
                               const anfi_abs *result) {
-  anf_node *of[2] = {anfi_emit_compared(e, in[0], (anf_dtype)in[1]->type->dtype),
-                     anfi_emit_compared(e, in[1], (anf_dtype)in[0]->type->dtype)};
-  return anfi_emit_apply(e, op, NULL, anfi_abs_type(e->abs, result), 2, of);
+  anf_dtype a = (anf_dtype)in[0]->type->dtype, b = (anf_dtype)in[1]->type->dtype;
+  const anf_type *type = anfi_abs_type(e->abs, result);
+  if (anfi_op_is_comparison(op) && a == ANF_U64 && anfi_dtype_class(b) == ANFI_CLASS_SIGNED)
+    return emit_mixed(e, op, in[0], in[1], type);
+  if (anfi_op_is_comparison(op) && b == ANF_U64 && anfi_dtype_class(a) == ANFI_CLASS_SIGNED)
+    return emit_mixed(e, exchanged(op), in[1], in[0], type);
+  anf_node *of[2] = {anfi_emit_compared(e, in[0], b), anfi_emit_compared(e, in[1], a)};
+  return anfi_emit_apply(e, op, NULL, type, 2, of);
 }
 
 anf_node *anfi_emit_op(anfi_emit *e, anfi_opcode op, const anfi_attrs *attrs, size_t n,

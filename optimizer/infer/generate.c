@@ -114,10 +114,7 @@ typedef enum { REFUSES, CONVERTS, TAKES, UNSURE } taking;
 
 static taking code_takes(const walk *w, const anfi_abs *code, size_t n, const part *args) {
   const anf_graph *g = code->graph;
-  if (!g) {
-    const anfi_schema *s = anfi_op_schema(w->q->cx, (anfi_opcode)code->op);
-    return code->n + n >= s->min_in && (s->variadic || code->n + n <= s->nin) ? TAKES : REFUSES;
-  }
+  if (!g) return anfi_op_takes(w->q->cx, (anfi_opcode)code->op, code->n + n) ? TAKES : REFUSES;
   if (g->params.n != code->n + n) return REFUSES;
   anfi_fitting f = {.q = w->q};
   for (size_t k = 0; k < n; k++) {
@@ -140,6 +137,10 @@ static taking takes(const walk *w, const anfi_abs *f, size_t n, const part *args
  * not known before the program runs decides nothing: that is an error. */
 static part choose_and_call(const walk *w, part fs, size_t n, const part *args) {
   uint32_t first = fs.abs->n;
+  bool functions = fs.abs->kind == ANFI_ABS_TUPLE;
+  for (uint32_t i = 0; functions && i < fs.abs->n; i++)
+    functions = fs.abs->item[i]->kind == ANFI_ABS_FN;
+  if (!functions) return anfi_transform_fail(w, ANF_E0440, "MultiType", "a tuple of functions");
   for (uint32_t i = 0; i < fs.abs->n; i++) {
     taking how = takes(w, fs.abs->item[i], n, args);
     if (how == UNSURE)
@@ -208,10 +209,10 @@ static part expand(const walk *w, anfi_opcode op, const anfi_attrs *attrs, size_
   if (op == ANF_OP_Loop) return loop(w, attrs, n, in);
   if (anfi_op_transforms_now(op)) return anfi_transform(w, op, attrs, n, in, 0, NULL);
   if (op == ANF_OP_MultiType) return choose_and_call(w, in[0], n - 1, in + 1);
-  if (n < 2)
-    return (void)anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0501, anfi_op[op].name,
-                           "nothing to map over"),
-           failed();
+  if (n < 2) {
+    anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0202, anfi_op[op].name, n, anfi_op[op].in);
+    return anfi_infer_trace(w->q), failed();
+  }
   part *xs = ANFI_NEW_N(w->q->arena, part, n);
   memcpy(xs, in + 1, (n - 1) * sizeof *xs);
   if (op == ANF_OP_Map && !have_items(w, n - 1, xs)) return failed();

@@ -232,26 +232,16 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
   const anfi_abs *result = q->abs.bottom;
   for (uint32_t i = 0; i < f->n; i++) {
     const anfi_abs *r = anfi_infer_code(q, f->item[i], n, args, at);
-    const anfi_abs *both = r ? anfi_abs_join(&q->abs, result, r, true) : NULL;
+    const anfi_abs *both = r ? anfi_abs_join_branches(&q->abs, result, r) : NULL;
     if (r && !both) {
       anfi_fail(q->cx, loc_of(at), ANF_E0515, show(q, result), show(q, r));
+      anfi_hint_type(q->cx, result, r);
       anfi_infer_trace(q);
     }
     if (!both) return NULL;
     result = both;
   }
   return result;
-}
-
-/* A primitive as a function value: the text of a direct call is checked where it is read. */
-static bool takes_count(anfi_inference *q, const anfi_abs *code, size_t n, const anf_node *at) {
-  const anfi_schema *s = anfi_op_schema(q->cx, (anfi_opcode)code->op);
-  size_t all = code->n + n;
-  for (uint32_t k = 0; code->attrs && k < code->attrs->n; k++)
-    if (code->attrs->at[k] == &anfi_from_node && all) all--;
-  if (all >= s->min_in && (s->variadic || all <= s->nin)) return true;
-  anfi_fail(q->cx, loc_of(at), ANF_E0202, s->name->s, all, anfi_op[code->op].in);
-  return anfi_infer_trace(q), false;
 }
 
 const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t n,
@@ -263,7 +253,8 @@ const anfi_abs *anfi_infer_code(anfi_inference *q, const anfi_abs *code, size_t 
     return s->result;
   }
   if (anfi_is_transformed(q->cx, code)) return anfi_infer_transformed(q, code, n, args, at);
-  if (!takes_count(q, code, n, at)) return NULL;
+  if (!anfi_op_check_applied(q->cx, (anfi_opcode)code->op, code->attrs, code->n + n, loc_of(at)))
+    return anfi_infer_trace(q), NULL;
   const anfi_abs **all = ANFI_NEW_N(q->arena, const anfi_abs *, code->n + n);
   for (uint32_t i = 0; i < code->n; i++) all[i] = code->item[i];
   for (size_t i = 0; i < n; i++) all[code->n + i] = args[i];

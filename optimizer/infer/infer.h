@@ -70,6 +70,10 @@ const anfi_abs *anfi_abs_broaden(anfi_abs_table *t, const anfi_abs *a);
 /* The least abs above both; NULL if they do not fit (types, ranks, arities). `dims` allows dims to
  * become unknown. */
 const anfi_abs *anfi_abs_join(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b, bool dims);
+/* The same for results of branches, which must mean the same without types (docs/language.md): a number without a
+ * type does not take that of another branch where arithmetic would differ. */
+const anfi_abs *anfi_abs_join_branches(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b);
+void anfi_hint_type(anf_ctx *cx, const anfi_abs *a, const anfi_abs *b); // i8(...) for the number
 /* The type of the data that represents it after specialisation (see form.c); NULL for BOTTOM. */
 const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a);
 bool anfi_abs_has_fn(const anfi_abs *a);

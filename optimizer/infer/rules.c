@@ -88,8 +88,12 @@ static const anfi_abs *tuple_get(const applied *p) {
 static const anfi_abs *join_all(const applied *p, size_t n, const anfi_abs *const *in) {
   const anfi_abs *r = p->q->abs.bottom;
   for (size_t i = 0; i < n; i++) {
-    const anfi_abs *both = anfi_abs_join(&p->q->abs, r, in[i], true);
-    if (!both) return fail(p, ANF_E0515, show(p, r), show(p, in[i]));
+    const anfi_abs *both = anfi_abs_join_branches(&p->q->abs, r, in[i]);
+    if (!both) {
+      anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0515, show(p, r), show(p, in[i]));
+      anfi_hint_type(p->q->cx, r, in[i]);
+      return anfi_infer_trace(p->q), NULL;
+    }
     r = both;
   }
   return r;
@@ -98,7 +102,8 @@ static const anfi_abs *join_all(const applied *p, size_t n, const anfi_abs *cons
 static const anfi_abs *switch_of(const applied *p) {
   const anfi_abs *c = p->in[0];
   if (c->kind == ANFI_ABS_BOTTOM) return c;
-  if (c->kind != ANFI_ABS_DATA || !anfi_is_scalar(c->type))
+  if (c->kind != ANFI_ABS_DATA || !anfi_is_scalar(c->type) ||
+      anfi_dtype_class((anf_dtype)c->type->dtype) > ANFI_CLASS_FLOAT)
     return fail(p, ANF_E0521, show(p, c), "");
   if (c->value) return anfi_get_f64(c->value, 0) != 0 ? p->in[1] : p->in[2];
   return join_all(p, 2, p->in + 1);
@@ -106,9 +111,20 @@ static const anfi_abs *switch_of(const applied *p) {
 
 /* SwitchLayer(i, f, g, ...) or SwitchLayer(i, (f, g, ...)). */
 static const anfi_abs *switch_layer(const applied *p) {
-  const anfi_abs *t = p->in[1];
+  const anfi_abs *c = p->in[0], *t = p->in[p->n - 1];
+  if (c->kind == ANFI_ABS_BOTTOM) return c;
+  if (c->kind != ANFI_ABS_DATA || !anfi_is_scalar(c->type) ||
+      !anfi_dtype_is_int((anf_dtype)c->type->dtype))
+    return fail(p, ANF_E0501, "SwitchLayer", "the index must be an integer");
   bool packed = p->n == 2 && t->kind == ANFI_ABS_TUPLE;
-  return packed ? join_all(p, t->n, t->item) : join_all(p, p->n - 1, p->in + 1);
+  size_t n = packed ? t->n : p->n - 1;
+  if (!n) {
+    int64_t i = 0;
+    anfi_abs_int(c, &i);
+    anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0441, (long long)i, n);
+    return anfi_infer_trace(p->q), NULL;
+  }
+  return join_all(p, n, packed ? t->item : p->in + 1);
 }
 
 /* Codes in codes in codes, as a recursion makes that wraps a function each time: then its rounds are
@@ -131,7 +147,7 @@ static const anfi_abs *partial(const applied *p) {
   anfi_inference *q = p->q;
   const anfi_abs *f = p->in[0];
   if (f->kind == ANFI_ABS_BOTTOM) return f;
-  if (f->kind != ANFI_ABS_FN) return fail(p, ANF_E0514, show(p, f), "");
+  if (f->kind != ANFI_ABS_FN) return fail(p, ANF_E0440, "Partial", "a function");
   const anfi_abs *r = q->abs.bottom;
   for (uint32_t i = 0; i < f->n; i++) {
     const anfi_abs *c = f->item[i],
@@ -314,7 +330,7 @@ static const anfi_abs *length(const applied *p) {
   bool items = x->kind == ANFI_ABS_TUPLE || x->kind == ANFI_ABS_RECORD;
   if (items) return constant(p, anf_value_int(p->q->cx, x->n));
   const anf_type *t = x->kind == ANFI_ABS_DATA && x->type->kind == ANF_TYPE_TENSOR ? x->type : NULL;
-  bool known = t && t->n && t->dims[0] >= 0;
+  bool known = t && t->n && t->dims[0] >= 0 && p->op == ANF_OP_Len;
   return known ? constant(p, anf_value_int(p->q->cx, t->dims[0])) : by_hook(p);
 }
 

@@ -546,6 +546,14 @@ static void look_over(glow *w) {
   }
 }
 
+/* The host has no values that are boxed residuals. */
+static bool check_entry(const glow *w, const gfn *f) {
+  for (size_t i = 0; i < f->param.n + f->result.n; i++)
+    if ((i < f->param.n ? &f->param.at[i] : &f->result.at[i - f->param.n])->kept)
+      return anfi_fail(w->cx, anfi_node_loc(f->g->result), ANF_E0950, "box");
+  return true;
+}
+
 static anfi_leaves kept_leaves(glow *w, const anfi_leaves *l) {
   anfi_leaf *at = ANFI_NEW_N(w->keep, anfi_leaf, l->n + 1);
   if (l->n) memcpy(at, l->at, l->n * sizeof *at);
@@ -586,7 +594,7 @@ bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out)
   anfi_glow_linear(&w);
   look_over(&w);
   gfn *entry = anfi_glow_function(&w, g);
-  if (!entry) return false;
+  if (!entry || !check_entry(&w, entry)) return false;
   describe_entry(&w, entry);
   if (o->nstate) anfi_glow_schedule(&w, g, o->nstate);
   for (size_t i = 0; i < w.todo.n; i++) {

@@ -1,0 +1,278 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Outcomes of a program in every engine, compared: a value, or a refusal by its code and place, and what was
+ * printed. A program that is running is shown if it crashes. */
+#include "oracle.h"
+
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { PRINTED = 4096, SHOWN = 20 };
+
+typedef struct {
+  anf_status status;
+  anf_value *value;
+  char code[8];
+  uint32_t line, col;
+  char message[256];
+  char printed[PRINTED];
+  size_t nprinted;
+} outcome;
+
+static const char *const names[ORACLE_ENGINES] = {"interpreter", "interpreter of Tensor IR",
+                                                  "LLVM, not optimised", "LLVM", "C compiler"};
+static const struct {
+  anf_jit_kind kind;
+  anf_jit_level level;
+} kinds[ORACLE_ENGINES] = {[ORACLE_TIR] = {ANF_JIT_INTERP, ANF_JIT_O0},
+                           [ORACLE_LLVM_O0] = {ANF_JIT_LLVM, ANF_JIT_O0},
+                           [ORACLE_LLVM] = {ANF_JIT_LLVM, ANF_JIT_O2},
+                           [ORACLE_CJIT] = {ANF_JIT_CJIT, ANF_JIT_O2}};
+
+/* ---- crashes ---- */
+
+static const char *volatile running, *volatile running_by;
+
+static void put_fd(const char *s) {
+  if (write(2, s, strlen(s)) < 0) _exit(3);
+}
+
+static void crashed(int sig) {
+  put_fd("# crashed by ");
+  put_fd(running_by ? running_by : "nothing");
+  put_fd(":\n");
+  put_fd(running ? running : "");
+  put_fd("\n");
+  signal(sig, SIG_DFL);
+  raise(sig);
+}
+
+/* ---- outcomes ---- */
+
+static void take_text(void *user, const char *text, size_t len) {
+  outcome *to = (outcome *)user;
+  if (len > PRINTED - to->nprinted) len = PRINTED - to->nprinted;
+  memcpy(to->printed + to->nprinted, text, len);
+  to->nprinted += len;
+}
+
+static void take_refusal(oracle *o, outcome *to) {
+  const anf_diag_item *first = anf_diag_at(o->d, 0);
+  if (!first) return;
+  snprintf(to->code, sizeof to->code, "%s", first->code);
+  snprintf(to->message, sizeof to->message, "%s", first->message);
+  to->line = first->line;
+  to->col = first->col;
+}
+
+static anf_status run_main(oracle *o, anf_module *m, int e, size_t n, anf_value *const *args,
+                           outcome *to) {
+  anf_run_opts ro = {.size = sizeof ro,
+                     .max_steps = 1000000,
+                     .max_depth = 10000,
+                     .print = take_text,
+                     .print_user = to};
+  anf_graph *g = anf_module_find(m, "main");
+  if (e == ORACLE_INTERP) return anf_run(g, n, args, &ro, o->d, &to->value);
+  anf_exec_opts eo = {.size = sizeof eo, .engine = o->engine[e]};
+  anf_exec *x = NULL;
+  anf_status st = anf_compile(g, &eo, o->d, &x);
+  ro.max_steps = 0;
+  if (st == ANF_OK) st = anf_exec_run(x, n, args, &ro, o->d, &to->value);
+  anf_exec_free(x);
+  return st;
+}
+
+static void find_outcome(oracle *o, const char *text, int e, size_t n, anf_value *const *args,
+                         outcome *to) {
+  anf_module *m = NULL;
+  memset(to, 0, sizeof *to);
+  anf_diag_clear(o->d);
+  running = text;
+  running_by = names[e];
+  to->status = anf_parse(o->cx, text, "main.anf", o->d, &m);
+  if (to->status == ANF_OK) to->status = run_main(o, m, e, n, args, to);
+  if (to->status != ANF_OK) take_refusal(o, to);
+  anf_module_free(m);
+  running = NULL;
+}
+
+/* ---- comparison ---- */
+
+static bool near(double x, double y, double part) {
+  if (x != x || y != y) return x != x && y != y;
+  double size = fabs(x) > fabs(y) ? fabs(x) : fabs(y);
+  return x == y || fabs(x - y) <= part * (size > 1 ? size : 1);
+}
+
+/* What rounding may grow to in a type. */
+static double part_of(const anf_value *v) {
+  switch (anf_value_dtype(v)) {
+  case ANF_F64:
+  case ANF_C128:
+  case ANF_INT:
+  case ANF_FLOAT: return 1e-12;
+  case ANF_BF16: return 2e-2;
+  case ANF_F16: return 2e-3;
+  default: return 1e-4;
+  }
+}
+
+static bool same_floats(const anf_value *a, const anf_value *b, size_t n) {
+  double part = fmax(part_of(a), part_of(b));
+  for (size_t i = 0; i < n; i++)
+    if (!near(anf_value_get_f64(a, i), anf_value_get_f64(b, i), part)) return false;
+  return true;
+}
+
+/* A number that has no type yet in the interpreter may have taken that of another branch. */
+static bool is_weak(const anf_value *v) {
+  return anf_value_dtype(v) == ANF_INT || anf_value_dtype(v) == ANF_FLOAT;
+}
+
+static bool same(const anf_value *a, const anf_value *b) {
+  if (!a || !b) return a == b;
+  if (anf_value_get_kind(a) != anf_value_get_kind(b)) return false;
+  anf_value_kind k = anf_value_get_kind(a);
+  if (k == ANF_VALUE_FN) return true; // called elsewhere
+  if (k == ANF_VALUE_TUPLE || k == ANF_VALUE_RECORD) {
+    if (anf_value_count(a) != anf_value_count(b)) return false;
+    for (size_t i = 0; i < anf_value_count(a); i++)
+      if (!same(anf_value_at(a, i), anf_value_at(b, i))) return false;
+    return true;
+  }
+  if (anf_value_same(a, b)) return true;
+  if (k != ANF_VALUE_TENSOR || (anf_value_dtype(a) != anf_value_dtype(b) && !is_weak(a)))
+    return false;
+  if (anf_value_rank(a) != anf_value_rank(b)) return false;
+  for (size_t i = 0; i < anf_value_rank(a); i++)
+    if (anf_value_dim(a, i) != anf_value_dim(b, i)) return false;
+  if (anf_value_dtype(a) < ANF_F16) return false; // integers and bools are exact
+  if (is_weak(a) && anf_value_dtype(b) < ANF_F16)
+    return anf_value_get_i64(a, 0) == anf_value_get_i64(b, 0);
+  return same_floats(a, b, anf_value_elements(a));
+}
+
+/* Compiled code has one type where the interpreter takes each branch as it is: E0515. */
+static bool unsupported(const outcome *x) {
+  return x->status == ANF_UNSUPPORTED || x->status == ANF_LIMIT || strcmp(x->code, "E0515") == 0;
+}
+
+/* One error has two codes where inference finds what the interpreter meets. */
+static bool same_code(const char *a, const char *b) {
+  static const char *const pairs[][2] = {
+      {"E0410", "E0510"}, {"E0411", "E0514"}, {"E0412", "E0511"},
+      {"E0413", "E0516"}, {"E0418", "E0528"}, {"E0419", "E0539"},
+      {"E0440", "E0501"}, {"E0501", "E0521"}, {"E0412", "E0442"}};
+  if (strcmp(a, b) == 0) return true;
+  for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+    if (strcmp(a, pairs[i][0]) == 0 && strcmp(b, pairs[i][1]) == 0) return true;
+  return false;
+}
+
+static const char *difference(const outcome *want, const outcome *got) {
+  if (got->status == ANF_INTERNAL) return "an internal error";
+  if (unsupported(got) || unsupported(want)) return NULL;
+  if (want->status != got->status) return "another status";
+  if (want->status != ANF_OK) {
+    if (!same_code(want->code, got->code)) return "another code";
+    if (want->line != got->line || want->col != got->col) return "another place";
+    return NULL; // what is printed before an error that is found early is not
+  }
+  if (want->nprinted != got->nprinted || memcmp(want->printed, got->printed, got->nprinted) != 0)
+    return "other printed text";
+  return same(want->value, got->value) ? NULL : "another value";
+}
+
+static void put_outcome(oracle *o, const char *name, const outcome *x) {
+  printf("#   %s: %s", name, anf_status_name(x->status));
+  if (x->status != ANF_OK) printf(" %s at %u:%u %s", x->code, x->line, x->col, x->message);
+  else {
+    anf_text text = {.cx = o->cx};
+    if (anf_value_print(o->cx, x->value, 20, &text) == ANF_OK) printf(" %s", text.text);
+    anf_text_free(&text);
+  }
+  printf("\n");
+}
+
+static void put_program(const char *text) {
+  for (const char *s = text; *s;) {
+    size_t n = strcspn(s, "\n");
+    printf("#     %.*s\n", (int)n, s);
+    s += n + (s[n] == '\n');
+  }
+}
+
+int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, unsigned engines) {
+  outcome want, got;
+  int bad = 0;
+  bool lacking = false;
+  find_outcome(o, text, ORACLE_INTERP, n, args, &want);
+  o->tried++;
+  o->ran += want.status == ANF_OK;
+  o->refused += want.status != ANF_OK;
+  if (want.status == ANF_INTERNAL) bad++, put_outcome(o, names[0], &want), put_program(text);
+  for (int e = ORACLE_INTERP + 1; e < ORACLE_ENGINES; e++) {
+    if (!(engines >> e & 1)) continue;
+    find_outcome(o, text, e, n, args, &got);
+    const char *what = difference(&want, &got);
+    lacking |= unsupported(&got) && !unsupported(&want);
+    if (what && !bad++ && o->shown++ < SHOWN) {
+      printf("# %s: %s\n", names[e], what);
+      put_program(text);
+      put_outcome(o, names[ORACLE_INTERP], &want);
+      put_outcome(o, names[e], &got);
+    }
+    anf_value_release(got.value);
+  }
+  anf_value_release(want.value);
+  o->unsupported += lacking;
+  o->differ += bad > 0;
+  return bad;
+}
+
+bool oracle_equal(oracle *o, const char *text, const char *variant, size_t n,
+                  anf_value *const *args, int engine) {
+  outcome a, b;
+  find_outcome(o, text, engine, n, args, &a);
+  find_outcome(o, variant, engine, n, args, &b);
+  b.line = a.line, b.col = a.col;
+  const char *what = difference(&a, &b);
+  if (what && o->shown++ < SHOWN) {
+    printf("# %s: a variant has %s\n", names[engine], what);
+    put_program(text);
+    put_program(variant);
+    put_outcome(o, "program", &a);
+    put_outcome(o, "variant", &b);
+  }
+  o->differ += what != NULL;
+  anf_value_release(a.value);
+  anf_value_release(b.value);
+  return !what;
+}
+
+oracle *oracle_new(void) {
+  oracle *o = (oracle *)calloc(1, sizeof *o);
+  if (!o || !(o->cx = anf_ctx_new(NULL)) || !(o->d = anf_diag_new(o->cx))) abort();
+  for (int e = ORACLE_TIR; e < ORACLE_ENGINES; e++) {
+    anf_jit_opts jo = {.size = sizeof jo, .level = kinds[e].level};
+    if (anf_jit_engine_new(o->cx, kinds[e].kind, &jo, o->d, &o->engine[e]) == ANF_OK) continue;
+    anf_diag_print(o->d, stderr, false);
+    oracle_free(o);
+    return NULL;
+  }
+  signal(SIGSEGV, crashed);
+  signal(SIGABRT, crashed);
+  signal(SIGFPE, crashed);
+  return o;
+}
+
+void oracle_free(oracle *o) {
+  for (int e = 0; e < ORACLE_ENGINES; e++) anf_jit_engine_free(o->engine[e]);
+  anf_diag_free(o->d);
+  anf_ctx_free(o->cx);
+  free(o);
+}

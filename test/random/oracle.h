@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One program, every engine: values, refusals and printed text must be the interpreter's.
+ *
+ *     oracle *o = oracle_new();
+ *     oracle_try(o, "def main(x: f64) { f = Sin; f(x, x) }", 1, args, ORACLE_ALL);    // 0: all agree
+ *
+ * An engine may refuse as unsupported, or for a limit, what another runs: such programs are counted. */
+#ifndef TEST_ORACLE_H
+#define TEST_ORACLE_H
+
+#include "anfora/anfora.h"
+
+enum { ORACLE_INTERP, ORACLE_TIR, ORACLE_LLVM_O0, ORACLE_LLVM, ORACLE_CJIT, ORACLE_ENGINES };
+enum { ORACLE_ALL = (1 << ORACLE_ENGINES) - 1, ORACLE_FAST = 1 << ORACLE_INTERP | 1 << ORACLE_TIR };
+
+typedef struct oracle {
+  anf_ctx *cx;
+  anf_diag *d;
+  anf_jit_engine *engine[ORACLE_ENGINES];
+  size_t tried, ran, refused, unsupported, differ; // programs
+  size_t shown;                                    // of those that differ, in full
+} oracle;
+
+oracle *oracle_new(void); // NULL with the reason on standard error
+void oracle_free(oracle *o);
+
+/* Runs `main` of the text by the engines of a set of bits, the interpreter always. Whatever differs is printed as
+ * a TAP comment; the number of engines that differ is returned. */
+int oracle_try(oracle *o, const char *text, size_t n, anf_value *const *args, unsigned engines);
+
+/* The same for two texts that mean the same, by one engine. Places may differ. */
+bool oracle_equal(oracle *o, const char *text, const char *variant, size_t n,
+                  anf_value *const *args, int engine);
+
+#endif

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tables [--part I/N] [--show]
+ * Programs of one line, derived from the op table, in every engine: each op with 0, 1, 2, ... arguments of some kinds
+ * in each form of call, and each number for each declared type. Part I/N takes every N-th of them. */
+#include "ir/ops/op.h"
+#include "oracle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+  oracle *o;
+  anf_value *arg[4]; // of x: f64, v: f64[2,2], k: i64, c: bool
+  size_t number, part, parts;
+} bench;
+
+static void try_it(bench *b, const char *body) {
+  char text[1024];
+  if (b->number++ % b->parts != b->part) return;
+  snprintf(text, sizeof text, "def main(x: f64, v: f64[2, 2], k: i64, c: bool) { %s }\n", body);
+  unsigned engines = 1 << ORACLE_TIR | 1 << ORACLE_LLVM_O0;
+  if (b->number / b->parts % 64 == 0) engines |= 1 << ORACLE_CJIT;
+  oracle_try(b->o, text, 4, b->arg, engines);
+}
+
+static bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
+
+/* The pattern with each of the letters, where it stands alone, replaced by its text. */
+static void expand(char *to, size_t size, const char *pattern, const char *letters,
+                   const char *const *texts) {
+  size_t at = 0;
+  for (const char *s = pattern; *s && at + 1 < size; s++) {
+    bool alone = !is_lower(s[1]) && (s == pattern || !is_lower(s[-1]));
+    const char *letter = alone ? strchr(letters, *s) : NULL;
+    if (letter) at += (size_t)snprintf(to + at, size - at, "%s", texts[letter - letters]);
+    else to[at++] = *s;
+  }
+  if (at >= size) abort();
+  to[at] = 0;
+}
+
+/* ---- op, number of arguments, form of call ---- */
+
+/* F: the op; A: all arguments; H and T: the first and the others; M: tuples of two of each argument. */
+static const char *const forms[] = {"F(A)",
+                                    "f = F; f(A)",
+                                    "def call(f) { f(A) }; call(F)",
+                                    "partial(F, H)(T)",
+                                    "partial(F, A)()",
+                                    "map(F, M)",
+                                    "hyper_map(F, M)",
+                                    "switch(c, F, F)(A)",
+                                    "switch(k, (F, F))(A)",
+                                    "map(fn (f) { f(A) }, (F, F))",
+                                    "multitype(F, Neg)(A)",
+                                    "{f = F}.f(A)",
+                                    "grad(F)(A)",
+                                    "vmap(F)(A)",
+                                    "checkpoint(F)(A)"};
+enum { FORMS = sizeof forms / sizeof *forms, MOST = 6 };
+
+static void put_arguments(char *to, size_t size, char kind, size_t n, const char *name) {
+  size_t at = 0;
+  bool map = kind == 'M', rest = kind == 'T';
+  to[0] = 0;
+  for (size_t i = rest; i < (kind == 'H' && n > 1 ? 1 : n); i++)
+    at += (size_t)snprintf(to + at, size - at, map ? "%s(%s, %s)" : "%s%s", i > rest ? ", " : "",
+                           name, name);
+}
+
+static void fill_form(char *to, size_t size, const char *form, const char *op, size_t n,
+                      const char *arg) {
+  static const char kinds[] = "AHTM";
+  char list[4][256];
+  const char *texts[5] = {op, list[0], list[1], list[2], list[3]};
+  for (int i = 0; i < 4; i++) put_arguments(list[i], sizeof list[i], kinds[i], n, arg);
+  expand(to, size, form, "FAHTM", texts);
+}
+
+static void try_arity(bench *b) {
+  static const char *const args[] = {"x", "v", "k", "c"};
+  char body[700];
+  for (int op = 1; op < ANF_OP_COUNT; op++)
+    for (size_t n = 0; n <= MOST; n++)
+      for (size_t a = 0; a < (n ? 4u : 1u); a++)
+        for (size_t f = 0; f < FORMS; f++) {
+          if (n > anfi_op_schema(b->o->cx, (anfi_opcode)op)->nin + 1) continue;
+          fill_form(body, sizeof body, forms[f], anfi_op[op].name, n, args[a]);
+          try_it(b, body);
+        }
+}
+
+/* ---- declared type, number ---- */
+
+static void try_declared(bench *b) {
+  static const char *const types[] = {"bool", "i8",  "i16",  "i32", "i64",  "u8",
+                                      "u16",  "u32", "u64",  "f16", "bf16", "f32",
+                                      "f64",  "c64", "c128", "int", "float"};
+  static const char *const numbers[] = {"0",
+                                        "1",
+                                        "-1",
+                                        "127",
+                                        "128",
+                                        "-128",
+                                        "-129",
+                                        "255",
+                                        "256",
+                                        "32767",
+                                        "32768",
+                                        "65535",
+                                        "65536",
+                                        "2147483647",
+                                        "2147483648",
+                                        "-2147483649",
+                                        "4294967296",
+                                        "9223372036854775807",
+                                        "18446744073709551615",
+                                        "0.0",
+                                        "-0.0",
+                                        "0.5",
+                                        "2.0",
+                                        "2.7",
+                                        "-1.5",
+                                        "1e300",
+                                        "1e40",
+                                        "70000.0",
+                                        "true",
+                                        "i8(100)",
+                                        "u8(200)",
+                                        "f32(1.5)",
+                                        "(k + 1)",
+                                        "(2 * x)",
+                                        "Len(v) + 200",
+                                        "(0 - 200)",
+                                        "if c { 100 } else { 300 }"};
+  static const char *const uses[] = {"def f(p: T) { p }; f(N)",
+                                     "def f(p: T) { p + 100 }; f(N)",
+                                     "def f() -> T { N }; f()",
+                                     "y: T = N; y",
+                                     "y: T = N; y + 100",
+                                     "y: T = N + 0; y",
+                                     "def f(p: T) { (p == N, p < N, N <= p) }; f(T(1))",
+                                     "T(N)",
+                                     "Cast(N, dtype=T)",
+                                     "def f(p: (T, T)) { p[1] }; f((N, N))",
+                                     "def f(p: T[2]) { p }; f([N, N])",
+                                     "y = if c { N } else { T(1) }; y + 100",
+                                     "T(1) + N",
+                                     "Stack(T(1), N)",
+                                     "Where(c, T(1), N)",
+                                     "T([1, 2]) * N"};
+  char body[700];
+  for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+      for (size_t u = 0; u < sizeof uses / sizeof *uses; u++) {
+        expand(body, sizeof body, uses[u], "TN", (const char *[]){types[t], numbers[n]});
+        try_it(b, body);
+      }
+}
+
+/* ---- op, element type, values ---- */
+
+static void try_dtypes(bench *b) {
+  static const char *const types[] = {"bool", "i8",   "i64", "u8",  "u64",
+                                      "f16",  "bf16", "f32", "f64", "c64"};
+  static const char *const values[] = {"T(1)", "T([])", "T([0, 1, 0])", "T([[1, 0], [0, 1]])",
+                                       "T([S])"};
+  static const char *const floats =
+      "0.0, -0.0, 1.0, -1.0, 1.0 / 0.0, -1.0 / 0.0, 0.0 / 0.0, 1e-40, 65504.0";
+  static const char *const ints = "0, 1, 2, 100, 127, 7, 3, 5, 11";
+  char body[1200];
+  for (int op = 1; op < ANF_OP_COUNT; op++)
+    for (size_t n = 1; n <= 2; n++)
+      for (size_t t = 0; t < sizeof types / sizeof *types; t++)
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+          const anfi_schema *s = anfi_op_schema(b->o->cx, (anfi_opcode)op);
+          if (n < s->min_in || (n > s->nin && !s->variadic)) continue;
+          bool is_float = types[t][0] == 'f' || types[t][0] == 'b' || types[t][0] == 'c';
+          char value[400];
+          const char *special = is_float && types[t][1] != 'o' ? floats : ints;
+          expand(value, sizeof value, values[v], "TS", (const char *[]){types[t], special});
+          snprintf(body, sizeof body, n == 1 ? "y = %s; %s(y)" : "y = %s; %s(y, y)", value,
+                   anfi_op[op].name);
+          try_it(b, body);
+        }
+}
+
+int main(int argc, char **argv) {
+  static const struct {
+    const char *name;
+    void (*run)(bench *);
+  } tables[] = {{"op, number of arguments, form of call", try_arity},
+                {"declared type, number", try_declared},
+                {"op, element type, special values", try_dtypes}};
+  enum { TABLES = sizeof tables / sizeof *tables };
+  bench b = {.parts = 1};
+  const char *only = NULL;
+  for (int i = 1; i + 1 < argc; i += 2) {
+    if (strcmp(argv[i], "--part") == 0) {
+      char *end;
+      b.part = strtoul(argv[i + 1], &end, 10);
+      b.parts = *end == '/' ? strtoul(end + 1, NULL, 10) : 0;
+    } else if (strcmp(argv[i], "--table") == 0) only = argv[i + 1];
+  }
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  if (!b.parts || b.part >= b.parts || !(b.o = oracle_new())) return 2;
+  static const double numbers[4] = {0.5, 2.0, -1.0, 0.25};
+  static const int64_t dims[2] = {2, 2};
+  b.arg[0] = anf_value_f64(b.o->cx, 1.5);
+  b.arg[1] = anf_value_tensor(b.o->cx, ANF_F64, 2, dims, numbers);
+  b.arg[2] = anf_value_i64(b.o->cx, 1);
+  b.arg[3] = anf_value_bool(b.o->cx, true);
+  printf("1..%d\n", TABLES);
+  size_t failed = 0;
+  for (size_t i = 0; i < TABLES; i++) {
+    size_t tried = b.o->tried, differ = b.o->differ, ran = b.o->ran, not = b.o->unsupported;
+    b.number = 0;
+    if (!only || strstr(tables[i].name, only)) tables[i].run(&b);
+    tried = b.o->tried - tried, differ = b.o->differ - differ, ran = b.o->ran - ran;
+    failed += differ > 0;
+    printf("%s %zu - %s: of %zu programs %zu run, %zu differ, %zu are not compiled\n",
+           differ ? "not ok" : "ok", i + 1, tables[i].name, tried, ran, differ,
+           b.o->unsupported - not );
+    b.o->shown = 0;
+  }
+  for (int i = 0; i < 4; i++) anf_value_release(b.arg[i]);
+  oracle_free(b.o);
+  return failed > 0;
+}
