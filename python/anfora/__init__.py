@@ -19,8 +19,8 @@ from ._function import Closure, Function, Jit, jit
 from ._files import load, save
 from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_leaves,
                     tree_map, tree_reduce, tree_structure, tree_transpose, tree_unflatten)
-from ._transform import (checkpoint, custom_jvp, custom_vjp, grad, hessian, hyper_map, jacfwd, jacrev, jvp, linearize,
-                         stop_gradient, value_and_grad, vjp, vmap)
+from ._transform import (ShapeDtypeStruct, checkpoint, checkpoint_policies, custom_jvp, custom_vjp, eval_shape, grad, hessian, hvp,
+                         hyper_map, jacfwd, jacrev, jvp, linearize, stop_gradient, value_and_grad, vjp, vmap)
 from ._types import DTYPES, DType, TensorType
 
 from . import train  # noqa: E402
@@ -33,13 +33,15 @@ f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
 from . import initializers, lax, nn, scipy, tree_util  # noqa: E402
 
+remat = checkpoint
+
 tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flatten, unflatten=tree_unflatten,
                              structure=tree_structure, reduce=tree_reduce,
                              all=tree_all, transpose=tree_transpose)
 
 __version__ = _core.version
 __all__ = [
-    "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "Jit", "RunError", "Step",
+    "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "custom_jvp", "custom_vjp", "explain",
     "f16", "f32", "f64", "fori_loop", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",

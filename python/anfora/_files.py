@@ -11,6 +11,7 @@ from ._tree import tree_leaves, tree_paths, tree_unflatten, tree_structure
 
 _NAMES = {"bool": "BOOL", "i8": "I8", "i16": "I16", "i32": "I32", "i64": "I64", "u8": "U8", "u16": "U16", "u32": "U32",
           "u64": "U64", "f16": "F16", "bf16": "BF16", "f32": "F32", "f64": "F64"}
+KEYS = "anfora.keys"  # the text about a file that names the arrays that are keys of random numbers
 _TYPES = {there: here for here, there in _NAMES.items()}
 
 
@@ -18,14 +19,19 @@ def save(path: Any, tree: Any, **about: str) -> None:
     """Writes a tree of arrays and numbers; ``about`` are texts that stand in the file too. The file that was there
     stays as it was if this fails."""
     header: dict[str, Any] = {"__metadata__": about} if about else {}
-    parts, at = [], 0
+    parts, at, keys = [], 0, []
     for name, leaf in zip(tree_paths(tree), tree_leaves(tree)):
         array = _core.asarray(leaf) if hasattr(leaf, "shape") else _array(leaf)
+        if array.dtype == "key":  # which the format does not have: a note tells that it is one
+            array = _core.frombytes("u64", array.shape, array.tobytes())
+            keys.append(name)
         if array.dtype not in _NAMES:
             raise TypeError(f"{name} has elements of type {array.dtype}, which the format does not have")
         header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [at, at + array.nbytes]}
         parts.append(array)
         at += array.nbytes
+    if keys:
+        header["__metadata__"] = {**about, KEYS: json.dumps(keys)}
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     path = os.fspath(path)
@@ -83,12 +89,13 @@ def read(path: Any) -> tuple[dict[str, Any], dict[str, str]]:
     try:
         header = json.loads(data[8:8 + size])
         about = header.pop("__metadata__", {})
+        keys = json.loads(about.pop(KEYS, "[]"))
         arrays = {}
         for name, x in header.items():
             start, end = x["data_offsets"]
             if not 0 <= start <= end <= len(data) - 8 - size:
                 raise ValueError("it is cut short")
-            arrays[name] = _core.frombytes(_TYPES[x["dtype"]], tuple(x["shape"]), data[8 + size + start:8 + size + end])
+            arrays[name] = _core.frombytes("key" if name in keys else _TYPES[x["dtype"]], tuple(x["shape"]), data[8 + size + start:8 + size + end])
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise ValueError(f"{path} is no whole safetensors file: {e}") from None
     return arrays, about

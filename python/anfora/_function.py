@@ -200,6 +200,25 @@ class Function(_core.Callable):
         except _core.Failure as failure:
             raise program.error(failure) from None
 
+    def _result_types(self, args: tuple, make: Callable) -> Any:
+        """make(shape, element type) of each array of the result, in its structure."""
+        args = self._bind(args, {}) if len(args) != self._nparam else args
+        shapes, statics = self._shapes(args)
+        program = self._program(statics, shapes)
+        self._fit(shapes, statics)
+        all_shapes, shapes = shapes, [s for i, s in enumerate(shapes) if i not in statics]
+        types_ = [s.text() for s in shapes] + [type_text((str(a.dtype), a.shape)) for a in map(_core.asarray, program.arrays)]
+        program, e = self._compiled(program, types_, statics, all_shapes)
+        if e.result is None:
+            raise TypeError(f"{self.__name__}() gives a function, which has no shape")
+        maker = self._maker(e.result, shapes, program)
+
+        def of(t: Any) -> Any:
+            if t[0] in ("tuple", "record"):
+                return tuple(map(of, t[-1]))
+            return None if t[0] == "none" else make(t[1], {"int": "i64", "float": "f64"}.get(t[0], t[0]))
+        return maker.restructure(of(e.result))
+
     def _maker(self, result: Any, shapes: list[Shape], program: Program) -> Maker:
         maker = Maker(shapes, program.classes)
         kinds = {h[0] for h in program.hints if h is not None}
@@ -421,6 +440,16 @@ class Jit(Function):
                              {names[i]: s for i, s in enumerate(shapes) if i not in statics})
         return root, [n for i, n in enumerate(names) if i not in statics]
 
+    def __reduce__(self) -> Any:
+        """For pickle: the function by its name, or how it is made of one."""
+        found: Any = sys.modules.get(self.__module__)
+        for part in self.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return self.__qualname__
+        backend, fast, threads, tune = self._options
+        return _again, (self.__wrapped__, tuple(self._static), dict(backend=backend, fast=fast, threads=threads, tune=tune))
+
     def _of(self, n: int) -> Function:
         return self if self._nparam >= 0 else Spread(self, n)
 
@@ -435,6 +464,10 @@ class Jit(Function):
         given = set(bound.arguments)
         bound.apply_defaults()
         return tuple(x if n in given else self._fixed.get(n, x) for n, x in ((n, bound.arguments[n]) for n in self._signature.parameters))
+
+
+def _again(fn: Any, static: tuple, options: dict) -> Any:
+    return jit(fn, static_argnums=static, **options)
 
 
 class Spread(Function):

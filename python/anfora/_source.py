@@ -11,6 +11,8 @@ import ast
 import importlib
 import inspect
 import linecache
+import os
+import stat
 import sys
 import types
 from typing import Any, NoReturn
@@ -813,6 +815,8 @@ _PARSED: dict[str, tuple[tuple, ast.Module]] = {}
 
 def _tree_of(file: str) -> ast.Module | None:
     lines = tuple(linecache.getlines(file))
+    if not lines and file == "<stdin>":
+        lines = _standard_input()
     if not lines and file == "<string>" and "-c" in sys.orig_argv[:-1]:  # python -c
         lines = tuple(sys.orig_argv[sys.orig_argv.index("-c") + 1].splitlines(True))
     if not lines:
@@ -821,6 +825,47 @@ def _tree_of(file: str) -> ast.Module | None:
     if known is None or known[0] != lines:
         known = _PARSED[file] = (lines, ast.parse("".join(lines), file))
     return known[1]
+
+
+def _standard_input() -> tuple:
+    """The lines of a program that Python reads from a file as its standard input."""
+    try:
+        size = os.fstat(0).st_size if stat.S_ISREG(os.fstat(0).st_mode) else 0
+        return tuple(os.pread(0, size, 0).decode().splitlines(True))
+    except (OSError, UnicodeDecodeError):
+        return ()
+
+
+MOST_TYPED = 400  # lines of what was typed at a prompt that are looked through
+
+
+def _typed(code: types.CodeType) -> ast.Module | None:
+    """What was typed at >>>, from the history of the prompt: the last statement that gives the same code."""
+    readline = sys.modules.get("readline")
+    if readline is None:
+        return None
+    n = readline.get_current_history_length()
+    lines = [readline.get_history_item(i) or "" for i in range(max(1, n - MOST_TYPED), n + 1)]
+    for first in range(len(lines) - 1, -1, -1):
+        for last in range(first + 1, min(len(lines), first + 100) + 1):
+            if last < len(lines) and lines[last][:1] in (" ", "\t"):
+                continue  # the statement goes on
+            text = "\n".join(lines[first:last]) + "\n"
+            try:
+                tree = ast.parse(text, "<stdin>")
+                whole = compile(tree, "<stdin>", "exec")
+            except (SyntaxError, ValueError):
+                continue
+            if any(c.co_name == code.co_name and c == code for c in _codes(whole)):
+                return tree
+    return None
+
+
+def _codes(code: types.CodeType) -> Any:
+    yield code
+    for c in code.co_consts:
+        if isinstance(c, types.CodeType):
+            yield from _codes(c)
 
 
 def _is_within(code: types.CodeType, node: Any) -> bool:
@@ -835,7 +880,7 @@ def source_of(fn: types.FunctionType) -> tuple[Any, str]:
     code = fn.__code__
     file = code.co_filename
     linecache.checkcache(file)
-    tree = _tree_of(file)
+    tree = (_typed(code) if file == "<stdin>" else None) or _tree_of(file)
     if tree is None:
         raise CompileError([_no_source(fn)], "ANF_UNSUPPORTED")
     found = []
@@ -856,7 +901,7 @@ def source_of(fn: types.FunctionType) -> tuple[Any, str]:
 def _no_source(fn: types.FunctionType) -> Any:
     from ._errors import Finding
     return Finding("", f"the source of {fn.__name__} is not at hand",
-                   hint="define it in a file or in a notebook; functions made by exec or typed at >>> have no source")
+                   hint="define it in a file or in a notebook; functions made by exec have no source")
 
 
 def declared_types(fn: types.FunctionType) -> dict[str, Any]:

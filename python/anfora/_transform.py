@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import math
 import types
 from typing import Any, Callable
 
@@ -12,7 +13,9 @@ from ._emit import Builder
 from ._function import Function, as_function
 from ._ops import literal
 from ._static import Call, argument_nodes, attribute, outside, positional
-from ._tree import Fixed, Shape, in_order_of
+from . import _core
+from ._tree import Fixed, Shape, in_order_of, tree_map
+from ._types import ELEMENT_TYPES, dtype_name
 
 
 class Transformed(Function):
@@ -29,6 +32,9 @@ class Transformed(Function):
 
     def _emit_like(self, b: Builder, shapes: list[Shape]) -> str:
         return self._around([self._functions[0]._emit_like(b, shapes), *(f._emit(b) for f in self._functions[1:])])
+
+    def __reduce__(self) -> Any:
+        return _transformed_again, (self._word, self._functions[0], self._given)
 
     def _around(self, inner: list[str], whole: frozenset = frozenset()) -> str:
         """`whole`: the arguments that a batch is not along, because they are defaults."""
@@ -79,6 +85,10 @@ def name_of(word: str, f: Function) -> str:
     return f"{word}_{f.__name__}".replace("<lambda>", "lambda")
 
 
+def _transformed_again(word: str, f: Function, given: dict) -> Any:
+    return globals()[word](f, **given)
+
+
 class Various(Transformed):
     """A transform of a function that takes any number of arguments: another one for each number."""
 
@@ -109,12 +119,16 @@ class Transform:
     def _given(self, kw: dict) -> dict:
         if "argnums" in kw:
             kw["wrt"] = kw.pop("argnums")
+        if "policy" in kw:
+            kw["keep"] = kw.pop("policy") or "arguments"
         for k in kw:
             if k not in self._options:
                 raise TypeError(f"{self.__name__}() has no argument {k}; it takes {', '.join(self._options)}")
         return kw
 
     def __call__(self, f: Any = None, *args: Any, **kw: Any) -> Any:
+        if kw.pop("holomorphic", False):
+            return holomorphic(self, f, *args, **kw)
         kw = self._given(dict(zip(self._options, args)) | kw)
         if f is None:
             return functools.partial(self, **kw)
@@ -151,6 +165,32 @@ class Transform:
         return f"{self._written(w, transform, [inner])}{w.mark(c.node)}({w.exprs(nodes)})"
 
 
+def holomorphic(transform: Transform, f: Any, *args: Any, **kw: Any) -> Any:
+    """The complex derivative of a holomorphic function: the conjugate of the gradient of its real part."""
+    from . import numpy as anp
+    from ._function import Jit
+
+    def real_part(*xs):
+        return anp.real(f(*xs))
+
+    def derivative(*xs):
+        return hyper_map(anp.conj, inner(*xs))
+    if transform.__name__ != "grad":
+        raise TypeError(f"{transform.__name__}() takes no holomorphic functions; grad() does")
+    inner = transform(real_part, *args, **kw)
+    return Jit(derivative)
+
+
+class _Policies:
+    """What checkpoint(policy=) takes, by JAX's names."""
+
+    everything_saveable = "all"
+    nothing_saveable = "arguments"
+    dots_saveable = checkpoint_dots = "products"
+    dots_with_no_batch_dims_saveable = checkpoint_dots_with_no_batch_dims = "products"
+
+
+checkpoint_policies = _Policies()
 MOST_APPLIED = 256  # functions whose code is kept
 
 
@@ -365,6 +405,37 @@ checkpoint = Transform("checkpoint", {"keep": "arguments", "rounds": 0, "memory"
 jvp = Applied("jvp", """jvp(f, primals, tangents): (value, derivative in the direction of the tangents).""")
 vjp = Applied("vjp", """vjp(f, *primals): (value, function from the gradient of the value to those of the arguments).""")
 linearize = Applied("linearize", """linearize(f, *primals): (value, the derivative there as a function).""")
+
+
+def hvp(f: Any, primals: tuple, tangents: tuple) -> Any:
+    """The second derivatives of a function that gives one number times a direction: hvp(f, (x,), (v,))."""
+    return jvp(grad(f), primals, tangents)[1]
+
+
+class ShapeDtypeStruct:
+    """The shape and element type of an array."""
+
+    def __init__(self, shape: Any, dtype: Any) -> None:
+        self.shape, self.dtype = tuple(shape), ELEMENT_TYPES[str(dtype_name(dtype))]
+
+    ndim = property(lambda self: len(self.shape))
+    size = property(lambda self: math.prod(self.shape))
+
+    def __repr__(self) -> str:
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype})"
+
+    def __eq__(self, other: Any) -> bool:
+        return isinstance(other, ShapeDtypeStruct) and (self.shape, self.dtype) == (other.shape, other.dtype)
+
+    def __hash__(self) -> int:
+        return hash((self.shape, str(self.dtype)))
+
+
+def eval_shape(f: Any, *args: Any) -> Any:
+    """What f would give for arguments, which may be ShapeDtypeStructs: their shapes and element types. Nothing is computed."""
+    given = tree_map(lambda x: _core.frombytes(str(x.dtype), x.shape, bytes(x.size * x.dtype.itemsize))
+                     if isinstance(x, ShapeDtypeStruct) else x, args)
+    return as_function(f)._of(len(args))._result_types(given, ShapeDtypeStruct)
 
 
 class _StopGradient:

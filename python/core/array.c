@@ -271,6 +271,14 @@ static PyObject *as_float(PyObject *self) {
   return r;
 }
 
+static PyObject *as_complex(PyObject *self, PyObject *none) {
+  PyObject *x = item(self, none);
+  if (!x || PyComplex_Check(x)) return x;
+  double real = PyFloat_AsDouble(x);
+  Py_DECREF(x);
+  return real == -1 && PyErr_Occurred() ? NULL : PyComplex_FromDoubles(real, 0);
+}
+
 static PyObject *as_int(PyObject *self) {
   PyObject *x = item(self, NULL), *r = x ? PyNumber_Long(x) : NULL;
   Py_XDECREF(x);
@@ -539,6 +547,7 @@ static PyMethodDef methods[] = {
     {"__reduce__", reduced, METH_NOARGS, NULL},
     {"__format__", formatted, METH_O, NULL},
     {"tolist", tolist, METH_NOARGS, "The elements as nested lists of Python numbers."},
+    {"__complex__", as_complex, METH_NOARGS, NULL},
     {"item", item, METH_NOARGS, "The only element as a Python number."},
     {"__dlpack__", (PyCFunction)(void (*)(void))lend, METH_VARARGS | METH_KEYWORDS,
      "The memory as a DLPack capsule."},

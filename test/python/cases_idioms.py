@@ -3,6 +3,11 @@
 import collections
 import dataclasses
 import functools
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
 
 import anfora
 import anfora.numpy as anp
@@ -167,3 +172,57 @@ def test_layers_by_their_names():
     assert np.allclose(w.T @ w, np.eye(3), atol=1e-5)
     w = np.asarray(nn.initializers.he_normal()(random.key(0), (300, 200)))
     assert abs(w.std() - (2 / 300) ** 0.5) < 1e-3
+
+
+@jit
+def module_level(x):
+    return x * 3
+
+
+def helper_of_pickles(x, n):
+    return x * x * n
+
+
+def test_pickles():
+    assert pickle.loads(pickle.dumps(module_level)) is module_level
+    assert pickle.loads(pickle.dumps(jit(helper_of_pickles, static_argnames=("n",))))(2.0, 3) == 12.0
+    assert pickle.loads(pickle.dumps(grad(jit(helper_of_pickles))))(2.0, 3.0) == 12.0
+
+
+def test_sources_that_are_no_files():
+    code = ("import sys; sys.path.insert(0, {!r})\nimport anfora\n@anfora.jit\ndef f(x):\n    y = x * 2\n    return y\n"
+            "print(f(3.0), anfora.grad(lambda x: x * x)(2.0))\n").format(os.path.dirname(os.path.dirname(anfora.__file__)))
+    with tempfile.TemporaryFile("w+") as file:
+        file.write(code)
+        file.seek(0)
+        done = subprocess.run([sys.executable, "-"], stdin=file, capture_output=True, text=True, check=False)
+    assert done.stdout == "6.0 4.0\n", done.stderr
+    typed = ("import readline, anfora\n"
+             "for text in ('def f(x):\\n    return x + 1\\n', 'def f(x):\\n    y = x * 2\\n    return y\\n', 'g = lambda x: x * 5\\n'):\n"
+             "    for line in text.splitlines():\n        readline.add_history(line)\n"
+             "    exec(compile(text, '<stdin>', 'single'))\n"
+             "print(anfora.jit(f)(3.0), anfora.jit(g)(2.0))\n")
+    path = os.path.dirname(os.path.dirname(anfora.__file__))
+    done = subprocess.run([sys.executable, "-c", typed], capture_output=True, text=True, check=False, env={**os.environ, "PYTHONPATH": path})
+    assert done.stdout == "6.0 10.0\n", done.stderr
+
+
+def test_keys_in_files():
+    keys = random.split(random.key(3), 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "keys.safetensors")
+        anfora.save(path, {"keys": keys, "w": X}, about="this")
+        back = anfora.load(path)
+    assert str(back["keys"].dtype) == "key" and np.allclose(random.normal(back["keys"][0], (3,)), random.normal(keys[0], (3,)))
+
+
+def test_derivatives_by_their_names():
+    z = 1 + 2j
+    assert abs(complex(grad(lambda z: anp.sin(z) * z ** 2, holomorphic=True)(z)) - (np.cos(z) * z ** 2 + 2 * z * np.sin(z))) < 1e-9
+    assert np.allclose(anfora.hvp(lambda x: anp.sum(x ** 3), (X,), (X,)), 6 * X * X)
+    assert np.allclose(jit(lambda x: anfora.hvp(lambda x: anp.sum(x ** 3), (x,), (x,)))(X), 6 * X * X)
+    f = anfora.remat(lambda x: anp.sum(anp.sin(x @ x)), policy=anfora.checkpoint_policies.dots_saveable)
+    assert np.allclose(grad(f)(np.eye(2)), 2 * np.cos(1) * np.eye(2) + (1 - np.eye(2)) * 2)
+    made = anfora.eval_shape(lambda x, p: {"a": x @ p["w"], "b": [anp.sum(x)]}, anfora.ShapeDtypeStruct((3, 4), "float32"),
+                             {"w": np.ones((4, 5), "f4")})
+    assert made == {"a": anfora.ShapeDtypeStruct((3, 5), anfora.f32), "b": [anfora.ShapeDtypeStruct((), np.float32)]}
