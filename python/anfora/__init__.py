@@ -17,6 +17,7 @@ from ._core import Array, explain
 from ._errors import AnforaError, CompileError, Finding, RunError
 from ._function import Closure, Function, Jit, jit
 from ._files import load, save
+from ._programs import Module, read
 from ._tree import (register_dataclass, register_pytree_node, register_pytree_node_class, tree_all, tree_flatten, tree_leaves,
                     tree_map, tree_reduce, tree_structure, tree_transpose, tree_unflatten)
 from ._transform import (ShapeDtypeStruct, checkpoint, checkpoint_policies, custom_jvp, custom_vjp, eval_shape, grad, hessian, hvp,
@@ -41,7 +42,7 @@ tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flat
 
 __version__ = _core.version
 __all__ = [
-    "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "Jit", "RunError", "Step",
+    "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "custom_jvp", "custom_vjp", "explain",
     "f16", "f32", "f64", "fori_loop", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",

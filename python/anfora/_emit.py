@@ -64,6 +64,7 @@ class Builder:
         self.counts = False            # there is a copy of a function for each known integer that it is called with
         self.rolled = False            # and there is one that is not
         self.explained = False         # and there are some
+        self.wholes: dict[int, tuple] = {}  # programs that were read: (text, names, the object)
         self.within: set[int] = set()  # functions whose own rules are being written
 
     # ---- places ----
@@ -99,6 +100,16 @@ class Builder:
             self.current[-1].uses.add(u.number)
         return f"{NAME}{u.number}{END}"
 
+    def whole(self, of: Any, text: str) -> None:
+        """A program that stands in this one with its own names."""
+        if id(of) in self.wholes:
+            return
+        names = set(re.findall(r"^(?:private )?def ([^\s(]+)", text, re.M))
+        taken = names & set().union(*(n for _, n, _ in self.wholes.values()))
+        if taken:
+            fail(None, f"two programs that were read have a function {min(taken)}", "use one of them, or other names in its file")
+        self.wholes[id(of)] = text, names, of
+
     def array(self, x: Any) -> str:
         """The name of a captured array: a parameter more of the function that is called."""
         for i, known in enumerate(self.arrays):
@@ -122,7 +133,7 @@ class Builder:
                     u.captures = changed = True
 
     def _name_units(self) -> None:
-        taken = set(self.locals) | {f"captured{i}_" for i in range(len(self.arrays))}
+        taken = set(self.locals).union(*(n for _, n, _ in self.wholes.values())) | {f"captured{i}_" for i in range(len(self.arrays))}
         for u in self.units:
             name, k = u.wish, 1
             while name in taken:
@@ -135,7 +146,7 @@ class Builder:
         self._spread()
         self._name_units()
         entry = self.units[int(root[1:-1])]
-        outside = [u.text for u in self.units if not u.captures]
+        outside = [*(t for t, _, _ in self.wholes.values()), *(u.text for u in self.units if not u.captures)]
         inside = [u.text for u in self.units if u.captures]
         start = entry.name
         if inside:

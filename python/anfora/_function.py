@@ -326,6 +326,18 @@ class Function(_core.Callable):
         """The graphs in the exact form, which `anfora` reads back."""
         return self._program_for(args).core.print("dat")
 
+    def save(self, path: Any, *args: Any) -> None:
+        """Writes the program of the function: as text (.anf, .ir) or exactly (.dat). The arguments matter only if some are
+        functions. ``anfora`` and ``anfora.read`` read it."""
+        form = {".anf": "ir", ".ir": "ir", ".dat": "dat"}.get(os.path.splitext(os.fspath(path))[1])
+        if form is None:
+            raise ValueError(f"{os.fspath(path)}: the name of a program ends in .anf, .ir or .dat")
+        program = self._program_for(args)
+        if program.arrays:
+            raise ValueError(f"{self.__name__}() captures arrays, which a program has not: give them as arguments")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(program.core.print(form))
+
     def source(self, *args: Any) -> str:
         """The program that the function was written as, in Anfora's language."""
         return self._program_for(args).text

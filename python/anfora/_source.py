@@ -853,7 +853,7 @@ def _typed(code: types.CodeType) -> ast.Module | None:
             text = "\n".join(lines[first:last]) + "\n"
             try:
                 tree = ast.parse(text, "<stdin>")
-                whole = compile(tree, "<stdin>", "exec")
+                whole = compile(tree, "<stdin>", "exec", dont_inherit=True)
             except (SyntaxError, ValueError):
                 continue
             if any(c.co_name == code.co_name and c == code for c in _codes(whole)):

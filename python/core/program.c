@@ -90,6 +90,101 @@ static PyObject *program_new(PyTypeObject *type, PyObject *args, PyObject *kw) {
   return r;
 }
 
+static anf_status load(core *c, const char *path, anf_diag **d, anf_module **m) {
+  PyThreadState *ts = core_enter(c);
+  *d = anf_diag_new(c->cx);
+  anf_status st = *d ? anf_load(c->cx, path, *d, m) : ANF_NOMEM;
+  if (st == ANF_OK) anf_diag_free(*d);
+  core_leave(c, ts);
+  return st;
+}
+
+/* Program.read(path): of any format that anf_load knows */
+static PyObject *program_read(PyObject *type, PyObject *args) {
+  PyObject *module = PyType_GetModule((PyTypeObject *)type), *r = NULL;
+  const char *path;
+  if (!module || !PyArg_ParseTuple(args, "s", &path)) return NULL;
+  core *c = core_of(module);
+  anf_module *m = NULL;
+  anf_diag *d = NULL;
+  anf_status st = load(c, path, &d, &m);
+  r = st == ANF_OK ? PyType_GenericAlloc((PyTypeObject *)type, 0) : core_raise(c, st, d);
+  if (!r && m) core_free_later(c, (void (*)(void *))anf_module_free, m);
+  if (!r) return NULL;
+  ((program *)r)->c = c;
+  ((program *)r)->m = m;
+  return r;
+}
+
+/* ---- the functions of a program ---- */
+
+/* The addresses of graphs that capture, which cannot be called from outside; and whether the program prints. */
+static PyObject *captures_of(const anf_module *m, bool *prints) {
+  PyObject *set = PySet_New(NULL);
+  for (size_t i = 0; set && i < anf_module_node_limit(m); i++) {
+    const anf_node *n = anf_module_node(m, i);
+    if (!n) continue;
+    const anf_graph *g = anf_node_graph(n);
+    *prints |= anf_node_op(n) && strcmp(anf_node_op(n), "Print") == 0;
+    bool captures = false;
+    for (size_t k = 0; k < anf_node_input_count(n); k++) {
+      const anf_graph *of = anf_node_graph(anf_node_input(n, k));
+      captures |= of && of != g;
+    }
+    PyObject *at = captures ? PyLong_FromVoidPtr((void *)(uintptr_t)g) : NULL;
+    if (captures && (!at || PySet_Add(set, at) < 0)) Py_CLEAR(set);
+    Py_XDECREF(at);
+  }
+  return set;
+}
+
+/* [(name, type or None)] of the parameters. */
+static PyObject *parameters_of(core *c, const anf_graph *g) {
+  PyObject *list = PyList_New(0);
+  for (size_t i = 0; list && i < anf_graph_param_count(g); i++) {
+    const anf_node *p = anf_graph_param(g, i);
+    anf_text t = {c->cx, NULL, 0, 0};
+    bool typed = anf_node_type(p) && anf_type_print(c->cx, anf_node_type(p), &t) == ANF_OK;
+    PyObject *one = Py_BuildValue("sz", anf_node_name(p), typed ? t.text : NULL);
+    anf_text_free(&t);
+    if (!one || PyList_Append(list, one) < 0) Py_CLEAR(list);
+    Py_XDECREF(one);
+  }
+  return list;
+}
+
+static bool add_function(core *c, PyObject *list, const anf_graph *g) {
+  PyObject *params = parameters_of(c, g);
+  PyObject *one = params ? Py_BuildValue("sO", anf_graph_name(g), params) : NULL;
+  bool good = one && PyList_Append(list, one) == 0;
+  Py_XDECREF(params);
+  Py_XDECREF(one);
+  return good;
+}
+
+/* functions(): ([(name, parameters)] of the functions that capture nothing, whether the program prints) */
+static PyObject *program_functions(PyObject *self, PyObject *none) {
+  program *p = (program *)self;
+  bool prints = false, good = true;
+  (void)none;
+  PyEval_RestoreThread(core_enter(p->c));
+  PyObject *list = PyList_New(0), *closed = captures_of(p->m, &prints);
+  for (size_t i = 0; list && closed && good && i < anf_module_graph_count(p->m); i++) {
+    const anf_graph *g = anf_module_graph(p->m, i);
+    PyObject *at = PyLong_FromVoidPtr((void *)(uintptr_t)g);
+    bool found =
+        at && PySet_Contains(closed, at) == 0 && anf_module_find(p->m, anf_graph_name(g)) == g;
+    good = at && (!found || add_function(p->c, list, g));
+    Py_XDECREF(at);
+  }
+  core_leave(p->c, PyEval_SaveThread());
+  PyObject *r =
+      list && closed && good ? Py_BuildValue("OO", list, prints ? Py_True : Py_False) : NULL;
+  Py_XDECREF(list);
+  Py_XDECREF(closed);
+  return r;
+}
+
 static void program_dealloc(PyObject *self) {
   program *p = (program *)self;
   if (p->m) core_free_later(p->c, (void (*)(void *))anf_module_free, p->m);
@@ -245,6 +340,8 @@ static PyMethodDef program_methods[] = {
     {"print", program_print, METH_VARARGS, "The program as ir, dat, dot or html."},
     {"lowered", program_lowered, METH_VARARGS, "A function as tir, llvm, asm or c."},
     {"compile", program_compile, METH_VARARGS, "A function compiled for types."},
+    {"read", program_read, METH_VARARGS | METH_CLASS, "A program of a file."},
+    {"functions", program_functions, METH_NOARGS, "The functions that can be called from outside."},
     {0}};
 
 PyTypeObject *program_make_type(core *c, PyObject *module) {

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in files: anfora.read gives their functions, which are called, differentiated, trained and saved like others."""
+from __future__ import annotations
+
+import os
+import re
+from typing import Any, Iterator
+
+from . import _core
+from ._emit import Builder, safe_name
+from ._errors import CompileError, SourceMap, translated
+from ._function import Function
+from ._tree import Shape
+from ._types import DTYPES, TensorType
+
+
+class _Whole:
+    """A program that was read, as the calls of a function of it need it."""
+
+    def __init__(self, core: Any, start: str, prints: bool) -> None:
+        self.core, self.start, self.name, self.prints = core, start, start, prints
+        self.statics: Any = None
+        self.arrays, self.classes, self.keep, self.explains, self.rolled, self.hints = (), [], [], False, False, []
+        self.map = SourceMap([], [])
+        self.files, self.marks = [], b""
+
+    @property
+    def text(self) -> str:
+        return self.core.print("ir")
+
+    def error(self, failure: Exception, kind: type = CompileError) -> Any:
+        return translated(failure, kind, self.name, self.map)
+
+
+class ReadFunction(Function):
+    """A function of a program that was read. In other programs it stands with all of its own."""
+
+    def __init__(self, module: "Module", name: str, params: list) -> None:
+        super().__init__(name, len(params))
+        self._module, self._start = module, name
+        self._params = [n or f"a{i}" for i, (n, _) in enumerate(params)]
+        self._types = {i: t for i, (_, text) in enumerate(params) if (t := _tensor_type(text)) is not None}
+
+    def _declared(self) -> dict[int, TensorType]:
+        return self._types
+
+    def _bind(self, args: tuple, kw: dict) -> tuple:
+        given = dict(zip(self._params, args))
+        for name, x in kw.items():
+            if name not in self._params or name in given:
+                raise TypeError(f"{self.__name__}() has no further argument {name}; it takes {', '.join(self._params)}")
+            given[name] = x
+        if len(args) > len(self._params) or len(given) < len(self._params):
+            raise TypeError(f"{self.__name__}() takes {len(self._params)} arguments, not {len(args) + len(kw)}")
+        return tuple(given[n] for n in self._params)
+
+    def _program(self, statics: dict[int, Any], shapes: list[Shape], unrolled: bool = False) -> Any:
+        if statics:
+            raise TypeError(f"{self.__name__}() was read from a file and takes arrays and numbers alone")
+        return _Whole(self._module._core, self._start, self._module._prints)
+
+    def _emit(self, b: Builder) -> str:
+        """A call of it; the whole program that it is of stands in the other one as it is."""
+        b.whole(self._module, self._module._core.print("ir"))
+        return b.unit(self, self._start, self._written)
+
+    def _written(self, unit: Any) -> str:
+        names = ", ".join(map(safe_name, self._params))
+        return f"def \ue001{unit.number}\ue002({names}) {{\n  {self._start}({names})\n}}\n"
+
+    def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
+        return self._emit(b), list(self._params)
+
+
+class Module:
+    """The functions of a program: ``module.f`` and ``module["f"]``; it can be gone over. ``module(...)`` calls ``main``, or the
+    only function."""
+
+    def __init__(self, core: Any, path: str) -> None:
+        self._core, self._path = core, path
+        found, self._prints = core.functions()
+        self._functions = {name: ReadFunction(self, name, params) for name, params in found if name.isidentifier()}
+
+    def __getattr__(self, name: str) -> ReadFunction:
+        if name.startswith("_") or name not in self._functions:
+            raise AttributeError(f"{self._path} has no function {name}; it has {', '.join(self._functions)}")
+        return self._functions[name]
+
+    def __getitem__(self, name: str) -> ReadFunction:
+        return self._functions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self._functions]
+
+    def __call__(self, *args: Any, **kw: Any) -> Any:
+        f = self._functions.get("main") or (next(iter(self._functions.values())) if len(self._functions) == 1 else None)
+        if f is None:
+            raise TypeError(f"{self._path} has no function main; call one of {', '.join(self._functions)}")
+        return f(*args, **kw)
+
+    def __repr__(self) -> str:
+        return f"<anfora module {self._path}: {', '.join(self._functions)}>"
+
+
+def _tensor_type(text: str | None) -> TensorType | None:
+    """A type of a file, if it is one of arrays."""
+    match = re.fullmatch(r"(\w+)(?:\[(.*)\])?", text or "")
+    if match is None or match[1] not in DTYPES:
+        return None
+    dims = [d.strip() for d in match[2].split(",")] if match[2] else []
+    return TensorType(DTYPES[match[1]], tuple(int(d) if d.isdigit() else None if d == "?" else d for d in dims))
+
+
+def read(path: Any) -> Module:
+    """The functions of a program in a file of any format that ``anfora print`` reads: .anf, .ir, .dat, models such as
+    .pnnx.param and .mindir. Each is called, differentiated and used in other compiled functions as those of Python are.
+
+    >>> module = anfora.read("examples/fibonacci.anf")
+    >>> module.fibonacci(20)
+    6765
+    """
+    path = os.fspath(path)
+    try:
+        core = _core.Program.read(path)
+    except _core.Failure as failure:
+        raise translated(failure, CompileError, path, SourceMap([], [])) from None
+    return Module(core, path)

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs in files: read, called, differentiated, trained, saved."""
+import os
+import tempfile
+
+import anfora
+import anfora.numpy as anp
+import numpy as np
+from anfora import grad, jit, vmap
+from anfora.train import SGD, Step
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def written(text, name="program.anf"):
+    folder = tempfile.mkdtemp()
+    path = os.path.join(folder, name)
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def test_functions_of_a_program():
+    m = anfora.read(os.path.join(ROOT, "examples", "derivatives.anf"))
+    assert m.rabbits(10, 1.5) == 55.0 and "fibonacci" in list(m) and "cube" in dir(m)
+    assert grad(m.fibonacci, wrt="x")(10, 1.5) == 55.0  # through the recursion
+    assert m["cube"](2.0) == 8.0 and m.cube(x=2.0) == 8.0
+    x = np.array([1.0, 2.0])
+    assert np.allclose(jit(lambda x: vmap(m.cube)(x) + grad(m.cube)(2.0))(x), x ** 3 + 12)
+    assert anfora.read(os.path.join(ROOT, "examples", "fibonacci.anf"))(20) == 6765
+    for f, words in ((lambda: m.nothing, "has no function nothing"), (lambda: m.cube(1.0, 2.0), "takes 1 arguments"),
+                     (lambda: m.cube(np.ones(2)), "declared"), (lambda: m(1.0), "no function main"),
+                     (lambda: anfora.read("nothing.anf"), "nothing.anf"), (lambda: anfora.read(os.path.join(ROOT, "README.md")), "known format")):
+        try:
+            f()
+        except (AttributeError, TypeError, anfora.CompileError) as e:
+            assert words in str(e), e
+        else:
+            raise AssertionError(words)
+
+
+def test_a_model():
+    m = anfora.read(os.path.join(ROOT, "test", "fixtures", "pnnx", "enc.pnnx.param"))
+    x = np.random.default_rng(0).normal(size=(2, 6, 32)).astype("f4")
+    y = np.asarray(m(x))
+    assert y.shape == (2, 6, 32) and y.std() > 0.1
+    g, e = np.asarray(grad(lambda x: anp.sum(m.main(x) ** 2))(x)), 1e-2
+    d = np.zeros_like(x)
+    d[1, 2, 3] = e
+    slope = (np.sum(np.asarray(m(x + d)) ** 2) - np.sum(np.asarray(m(x - d)) ** 2)) / (2 * e)
+    assert abs(slope - g[1, 2, 3]) < 1e-2 * (1 + abs(slope)), (slope, g[1, 2, 3])
+
+
+def test_training_a_program():
+    m = anfora.read(written("def loss(p, x: f32[4], y: f32[4]) { d = p.w * x + p.b - y; Mean(d * d) }\n"))
+    x = np.arange(4, dtype="f4")
+    step = Step(m.loss, SGD(0.1), {"w": np.float32(0), "b": np.float32(0)})
+    for _ in range(200):
+        step(x, 2 * x + 1)
+    assert abs(float(step.params["w"]) - 2) < 0.05 and step.losses[-1] < 1e-2
+
+
+def test_saved_functions():
+    captured = np.ones(2)
+
+    @jit
+    def f(x, y):
+        return anp.sin(x) * y
+    folder = tempfile.mkdtemp()
+    for ending in (".anf", ".ir", ".dat"):
+        path = os.path.join(folder, "f" + ending)
+        f.save(path)
+        back = anfora.read(path)
+        assert back.f(1.0, 2.0) == f(1.0, 2.0) and back(1.0, y=3.0) == f(1.0, 3.0)
+    for save, words in ((lambda: f.save("f.txt"), "ends in"), (lambda: jit(lambda x: x + captured).save(path), "captures")):
+        try:
+            save()
+        except ValueError as e:
+            assert words in str(e)
+        else:
+            raise AssertionError(words)
+
+
+def test_two_programs():
+    one, two = (anfora.read(written(f"def {n}(x: f64) {{ helper(x) * 2.0 }}\ndef helper(x: f64) {{ x + {k}.0 }}\n"))
+                for n, k in (("one", 1), ("two", 2)))
+    assert one.one(1.0) == 4.0 and two.two(1.0) == 6.0
+    try:
+        jit(lambda x: one.one(x) + two.two(x))(1.0)
+    except anfora.CompileError as e:
+        assert "helper" in str(e)
+    else:
+        raise AssertionError("two functions of one name")
+
+
+def test_prints():
+    m = anfora.read(written("def shown(x: f64) { print(x); x + 1.0 }\n"))
+    assert m.shown(2.0) == 3.0
