@@ -70,7 +70,7 @@ static void compare_all(const anf_value *a, const anf_value *b, const char *who)
 
 /* ---- time ---- */
 
-/* A scalar of the result is told in a slot of its own, tensors go to the room given. */
+/* A scalar of the result is returned in a slot of its own, tensors go to the room given. */
 static void measure(anf_exec *e, size_t n, anf_value **arg, const char *who) {
   static float out[2][ROWS * N];
   anf_generic slot[INPUTS + 3];

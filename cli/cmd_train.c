@@ -181,7 +181,7 @@ static bool one_step(cli *c, training *t) {
   return true;
 }
 
-/* ---- being told to end ---- */
+/* ---- requests to end ---- */
 
 static volatile sig_atomic_t signalled; // which one, or 0
 

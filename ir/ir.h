@@ -464,7 +464,7 @@ enum { // flags of a row
   ANFI_RANDOM      = 1 << 3,  // takes a key; still a pure function of it
   ANFI_LINEAR      = 1 << 4,  // in all its inputs together
   ANFI_CALLS       = 1 << 5,  // calls a function among its arguments: the interpreter knows it by name
-  ANFI_TRANSFORM   = 1 << 6,  // Grad and its kin: expanded before a program runs
+  ANFI_TRANSFORM   = 1 << 6,  // Grad and the like: expanded before a program runs
   ANFI_ALONG       = 1 << 7,  // works along axes, in attribute 0, of input 0 (Unreduce: of the result)
   ANFI_ONE_PASS    = 1 << 8,  // reads its inputs once, in the order of their elements
   ANFI_IN_ORDER    = 1 << 9,  // the elements of input 0, in their order

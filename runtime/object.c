@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Objects, which are programs compiled ahead of time: their functions are entered with what the
- * object says of itself, so that a trap can be told in words. */
+ * object says of itself, so that a trap has a message. */
 #include "runtime/rt.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * participant gets one run of neighbouring iterations, so what is computed does not depend on
  * timing. Workers wait for the next loop by looking for some times as long as it takes to wake one, then
  * asleep, and who waits for them does the same; the lock is taken only for those who sleep. A loop
- * inside a loop runs in order. If participants trap, the one with the least iteration is told.
+ * inside a loop runs in order. If participants trap, the one with the least iteration is reported.
  *
  * A child of fork has the memory of a pool, without its threads: it forgets the pool and makes its own. */
 #include "base/os_fork.h"
@@ -82,7 +82,8 @@ static bool next_job(pool *p, unsigned seen) {
     relax(i);
   }
   pthread_mutex_lock(&p->lock);
-  atomic_fetch_add(&p->asleep, 1); // before the last look: new_generation looks here after it told
+  atomic_fetch_add(&p->asleep,
+                   1); // before the last look: new_generation looks here after it published
   while (atomic_load(&p->generation) == seen) pthread_cond_wait(&p->wake, &p->lock);
   atomic_fetch_sub(&p->asleep, 1);
   pthread_mutex_unlock(&p->lock);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a Print of an object shows, on standard output: the text of its site, with the numbers and
- * tensors that code told. The library prints the same. INVARIANT: takes no memory. */
+ * tensors that code passes. The library prints the same. INVARIANT: takes no memory. */
 #define _POSIX_C_SOURCE 200809L // flockfile
 #include "base/base.h"
 #include "runtime/rt.h"

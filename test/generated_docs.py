@@ -23,7 +23,7 @@ def dependencies():
     rows = [line.split(None, 3) for line in read(os.path.join(ROOT, "packages.txt")).splitlines()
             if line and not line.startswith("#")]
     page = "# What Anfora needs, and why\n\nWritten by `./dev docs` from `packages.txt`, which `./dev` " \
-           "installs from\nwhere apt-get is at hand. The names are those of Debian 12 and Ubuntu 24.04, and those of Fedora.\n"
+           "installs from\nwhere there is apt-get. The names are those of Debian 12 and Ubuntu 24.04, and those of Fedora.\n"
     for need, title in NEEDS.items():
         page += f"\n## {title}\n| Debian, Ubuntu | Fedora | why |\n|---|---|---|\n"
         page += "".join(f"| {name} | {fedora} | {why} |\n" for name, fedora, of, why in rows if of == need)

@@ -102,6 +102,22 @@ def check_words(_build):
                     yield f"{path}:{number}: {line.strip()}"
 
 
+def check_adding(_build):
+    """what docs/adding.md counts is where it says, and nowhere else"""
+    rows = re.findall(r"^\|[^|]+\| (\d)[^|]*\|[^|]+\| `(.+?)`: (.+) \|$", text("docs/adding.md"), re.M)
+    if len(rows) < 6:
+        yield f"only {len(rows)} rows were found in docs/adding.md"
+    for count, word, where in rows:
+        word = word.replace("\\|", "|")
+        listed = re.findall(r"`([^`]+)`", where)
+        found = [f for f in files(".c", ".h", ".def", ".anf", ".build") if not f.startswith(("test/", "bench/", "fuzz/", "python/"))
+                 and re.search(word, text(f))]
+        if sorted(listed) != sorted(found):
+            yield f"{word} is in {' '.join(sorted(found))}, not in {' '.join(sorted(listed))}"
+        if int(count) > 3:
+            yield f"{word}: {count} places are too many"
+
+
 def check_exports(build):
     """the shared library exports anf_ names alone"""
     names = symbols(os.path.join(build, "libanfora.so"), "-D", "--defined-only")
@@ -196,7 +212,7 @@ def check_format(_build):
         yield run.stderr
 
 
-CHECKS = [check_includes, check_links, check_spine, check_words, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
+CHECKS = [check_includes, check_links, check_spine, check_words, check_adding, check_exports, check_static_names, check_forbidden_calls, check_leftovers,
           check_arenas, check_machine_paths, check_spdx, check_length, check_platform, check_codes, check_passes,
           check_format]
 

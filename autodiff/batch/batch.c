@@ -356,9 +356,9 @@ anf_node *anfi_batch_op(anfi_batch *b, const anf_node *primal, anf_node *const *
   b->in = operand;
   b->batched = differs;
   for (size_t i = 0; i < n; i++) {
-    bool told = batched[i] && (int)i == shape && is_told(b->ad, primal, shape);
-    operand[i] = told ? stand_in(b, anfi_ad_type_of(b->ad, primal->in[i].def)) : in[i];
-    differs[i] = batched[i] && !told;
+    bool by_shape = batched[i] && (int)i == shape && is_told(b->ad, primal, shape);
+    operand[i] = by_shape ? stand_in(b, anfi_ad_type_of(b->ad, primal->in[i].def)) : in[i];
+    differs[i] = batched[i] && !by_shape;
     any |= differs[i];
   }
   if (!any) return anfi_b_again(b, operand);

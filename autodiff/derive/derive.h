@@ -65,7 +65,7 @@ static inline bool anfi_ad_varies(const anf_type *t) { return t->varies; }
 /* ---- building ---- */
 
 /* A typed node, or an older equal one. Nodes that change nothing are not built (factors of 1,
- * double negation, casts and sums to the type at hand, conjugates of reals), ops that read a
+ * double negation, casts and sums to the current type, conjugates of reals), ops that read a
  * static shape alone takes it as an attribute and does not hold on to its operand, and scalar
  * constants are computed. NULL with an error recorded when the types do not fit. */
 anf_node *anfi_ad_apply(anfi_ad *ad, anf_graph *g, anfi_opcode op, const anfi_attrs *attrs,

@@ -25,14 +25,14 @@ typedef struct cgen {
   const tmod *m;
   const anf_c_opts *o;
   const anfi_jit_aot *aot; // NULL: not for an object
-  anf_text *out;           // of the function at hand
+  anf_text *out;           // of the current function
   anf_text *helper;        // helper functions and types of lanes, in order of need
   anf_text *head, *code;   // prototypes, functions
-  anf_text *body, *tmp;    // statements of the function at hand; for a moment
+  anf_text *body, *tmp;    // statements of the current function; for a moment
   const char *prefix;
   anfi_strtab names;
   anfi_map taken;            // C name → 1: means something everywhere in the file
-  anfi_map local;            // C name → 1 in the function at hand
+  anfi_map local;            // C name → 1 in the current function
   anfi_map have;             // helper name → 1
   cfunc *func;               // by place in the module
   const anfi_jit_need *need; // by place in the module
@@ -40,7 +40,7 @@ typedef struct cgen {
   anfi_map strides;          // tensor → const char ** of its strides, in elements
   anfi_map effect;           // expression → 1 none, 2 has one
   uint32_t indent, temps, line;
-  tfunc f;         // at hand
+  tfunc f;         // the current function
   const char *top; // label of its start, for tail calls; NULL: they are calls
   bool traps;      // it may
 } cgen;

@@ -96,7 +96,7 @@ static void add_flags(anf_ctx *cx, args *a, const anf_jit_engine *e) {
   add_target(cx, a, &e->target);
 }
 
-/* Without a compiler at hand the target stands as it is: `open` says so. */
+/* Without a compiler the target stands as it is: `open` says so. */
 static bool negotiate(anf_ctx *cx, anf_target_machine *tm) {
   args a = {.n = 0};
   if (!*tm->cpu && !*tm->features) {

@@ -217,7 +217,7 @@ void anfi_jit_code_release(anfi_jit_code *code);
 anf_status anfi_jit_instance(anfi_jit_code *code, anf_jit_module **out);
 /* Records in the frame what stopped the last call on the stream (NULL: the thread's own). */
 void anfi_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s);
-/* The C function that a name stands for: of the run time, of the C library's mathematics, or told
+/* The C function that a name stands for: of the run time, of the C library's mathematics, or registered
  * by the host. NULL: none. Thread safe. */
 void *anfi_jit_resolve(anf_jit_engine *e, const char *name);
 /* Makes a function known unless it is; false: another one has the name. */

@@ -20,7 +20,7 @@ typedef struct user {
   anfi_arena *a;
   anfi_jit_need *need;
   node *n;
-  uint32_t f; // at hand
+  uint32_t f; // the current function
   texpr stream, data;
   bool tensors; // the function has local tensors
 } user;

@@ -5,7 +5,7 @@
 
 typedef struct ldebug {
   LLVMDIBuilderRef d;
-  LLVMMetadataRef file, type, scope; // scope: of the function at hand
+  LLVMMetadataRef file, type, scope; // scope: of the current function
 } ldebug;
 
 static void dispose(void *p) { ll.DisposeDIBuilder(((ldebug *)p)->d); }

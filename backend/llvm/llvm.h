@@ -65,7 +65,7 @@ typedef struct lgen {
   const anfi_jit_lowered *l;
   LLVMContextRef c;
   LLVMModuleRef m;
-  LLVMBuilderRef b, eb; // at hand; at the end of the entry block, for allocas
+  LLVMBuilderRef b, eb; // at the current statement; at the end of the entry block, for allocas
   LLVMTypeRef none, ptr, i1, i8, i16, i32, i64, f32, f64;
   lfunc *func;           // by place in the module
   const lsplit *split;   // NULL: everything is in m; else
@@ -76,7 +76,7 @@ typedef struct lgen {
   bool f16c;             // the target converts f16
   bool wide;             // the target has vectors of 512 bits
   struct ldebug *debug;  // NULL: no lines
-  /* the function at hand */
+  /* the current function */
   const lfunc *now;
   LLVMValueRef stream, data; // NULL: it does not have them
   LLVMValueRef func_name;    // text, for traps
@@ -88,7 +88,7 @@ typedef struct lgen {
   bool self_tail;
   ANFI_VEC(struct lkernel *) kernel; // whose bodies come last: backend/kernel
   bool checked;                      // has the stack been looked at, on every way to here?
-  uint32_t line, col;                // of the statement at hand
+  uint32_t line, col;                // of the current statement
   uint64_t loops, floats;            // counted: loops, operations on single floats
 } lgen;
 

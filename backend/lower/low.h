@@ -203,7 +203,7 @@ anfi_elem anfi_view_at_dims(anfi_low *L, const anfi_view *v, const texpr *at); /
 anfi_elem anfi_view_at_flat(anfi_low *L, const anfi_view *v, texpr at);
 /* A real element as this type (of the Tensor IR's elements), rounded once. */
 texpr anfi_view_real(anfi_low *L, const anfi_view *v, const anfi_pt *p, tdtype as);
-/* The element at this point is `value`, and need not be computed where that is at hand. */
+/* The element at this point is `value`, and need not be computed again. */
 void anfi_view_know(anfi_low *L, const anfi_view *v, const anfi_pt *p, texpr value);
 /* The product among what the nest of v computes that has not been written, or NULL: fuse.c leaves one
  * at most. */

@@ -80,7 +80,7 @@ typedef struct anfi_lower_opts {
   const struct anfi_mm_plans *plans; // of products (plan.h); NULL: the cost model's
   bool regions;                      // code tells a trace where it is
   size_t nstate;                     // parameters that the first items of the result replace
-  anf_text *fusion;                  // what is told of loops that ops share; or NULL
+  anf_text *fusion;                  // a report of the loops that ops share; or NULL
   void (*edit)(void *user); // changes out->module before its loops become functions; or NULL
   void *user;
 } anfi_lower_opts;

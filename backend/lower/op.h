@@ -39,7 +39,7 @@ typedef struct anfi_low_opts {
    * numbers (s64) of its message. NULL: anf_rt_check fails. */
   void (*trap)(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc,
                texpr a, texpr b);
-  /* What is added between the two is told as the node's, wherever it stands; NULL: to nobody. */
+  /* What is added between the two is traced as the node's; NULL: not at all. */
   size_t (*region_begin)(void *user, const anf_node *n);
   void (*region_end)(void *user, size_t id);
 } anfi_low_opts;

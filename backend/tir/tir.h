@@ -317,7 +317,7 @@ typedef struct tvisitor {
   tstmt (*enter)(struct tvisitor *v, tstmt s); // before; another statement to visit, or the same
   tstmt (*stmt)(struct tvisitor *v, tstmt s);  // after; NULL deletes it
   anfi_map map;                                // variables and tensors replaced everywhere
-  ANFI_VEC(tstmt) pre;                         // what the hooks want before the statement at hand
+  ANFI_VEC(tstmt) pre;                         // what the hooks want before the current statement
   uint32_t def_depth;                          // > 0 while at the target of a define or for
   uint32_t lvalue;                             // > 0 for the node that an assign writes
   bool fresh;                                  // every definition gets a new variable (a copy)

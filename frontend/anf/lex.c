@@ -60,7 +60,7 @@ static void skip_comment(lexer *lx) {
   while (lx->at < lx->len && lx->text[lx->at] != '\n' && !lx->stop) step(lx);
 }
 
-/* Can the token before be the left operand of an operator at hand? */
+/* Can the token before be the left operand of the current operator? */
 static bool after_operand(const lexer *lx, bool nl) {
   if (nl) return false;
   switch (lx->before.kind) {

@@ -156,14 +156,14 @@ static bool check_sum(anfi_scan *s, const char *end) {
   s->at = end - tail;
   if ((s->at > s->text && s->at[-1] != '\n') || memcmp(s->at, ANFI_DAT_CHECKSUM, word) != 0)
     return FAIL_HERE(s, ANF_E0312);
-  uint64_t told = 0, has = anfi_hash(s->text, (size_t)(s->at - s->text), 0);
+  uint64_t stated = 0, has = anfi_hash(s->text, (size_t)(s->at - s->text), 0);
   for (size_t i = 0; i < ANFI_DAT_HEX; i++) {
     int d = hex_digit(s->at[word + i]);
     if (d < 0) return FAIL_HERE(s, ANF_E0312);
-    told = told << 4 | (uint64_t)d;
+    stated = stated << 4 | (uint64_t)d;
   }
-  if (told != has)
-    return FAIL_HERE(s, ANF_E0313, (unsigned long long)told, (unsigned long long)has);
+  if (stated != has)
+    return FAIL_HERE(s, ANF_E0313, (unsigned long long)stated, (unsigned long long)has);
   s->end = s->at;
   return true;
 }

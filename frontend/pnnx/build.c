@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* A model as one function: operators in the order of the file, which is a topological one, each
  * through its creator. INVARIANT: every operand of type tensor that later operators see has a type,
- * dims of which may be unknown. All types that nobody can make are told in one error. */
+ * dims of which may be unknown. All types that nobody can make are reported in one error. */
 #include "frontend/pnnx/pnnx.h"
 
 typedef struct {
@@ -163,7 +163,7 @@ static bool make_parameters(builder *b, bool weights) {
     const anf_type *t = b->types[i];
     if (!t)
       return anfi_fail(b->p->cx, b->t->loc, ANF_E1055, op->type,
-                       "its shape is not told (#operand=...)");
+                       "its shape is not given (#operand=...)");
     b->operand[op->out[0]] = anfi_operand_node(parameter(b, op, op->name, t), t);
   }
   for (size_t i = 0; i < b->p->weights.n; i++) {

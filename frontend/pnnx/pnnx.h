@@ -176,8 +176,8 @@ typedef struct anfi_weight {
 typedef struct anfi_pnnx_operand {
   const anfi_str *name;
   uint32_t producer;
-  const char *shape;    // as written; NULL when not told
-  const anf_type *type; // NULL when not told, or not of a known element type
+  const char *shape;    // as written; NULL when not given
+  const anf_type *type; // NULL when not given, or not of a known element type
 } anfi_pnnx_operand;
 
 struct anf_pnnx_op {
@@ -336,7 +336,7 @@ bool anfi_layer_indices(const anfi_layer *l, const anfi_operand *x, const char *
                         anfi_indices *out);
 /* Several indices of the first axes as positions in the last dim of one tensor. */
 bool anfi_layer_stack_indices(const anfi_layer *l, anfi_indices *i, anfi_operand *out);
-/* layer/make.c: the parameter dtype, as "torch.float" and its kin. */
+/* layer/make.c: the parameter dtype, such as "torch.float". */
 bool anfi_layer_dtype(const anfi_layer *l, anf_dtype otherwise, anf_dtype *out);
 
 /* The expression in a parameter, of the operator's inputs. */

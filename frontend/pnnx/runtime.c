@@ -66,19 +66,19 @@ void anfi_pnnx_run_free(anf_pnnx *p) {
 
 /* ---- inputs ---- */
 
-static bool fits(const anf_type *told, const anf_type *t) {
-  if (!told) return true;
-  if (told->n != t->n || told->dtype != t->dtype) return false;
+static bool fits(const anf_type *declared, const anf_type *t) {
+  if (!declared) return true;
+  if (declared->n != t->n || declared->dtype != t->dtype) return false;
   for (uint32_t i = 0; i < t->n; i++)
-    if (told->dims[i] >= 0 && told->dims[i] != t->dims[i]) return false;
+    if (declared->dims[i] >= 0 && declared->dims[i] != t->dims[i]) return false;
   return true;
 }
 
-static bool wrong_type(anf_pnnx *p, size_t i, const anf_type *told, const anf_type *t) {
+static bool wrong_type(anf_pnnx *p, size_t i, const anf_type *declared, const anf_type *t) {
   const anf_pnnx_op *op = anfi_pnnx_input_op(p, i);
   anf_text have = {.cx = p->cx}, want = {.cx = p->cx};
   anfi_put_type(&have, p->cx, t);
-  if (told) anfi_put_type(&want, p->cx, told);
+  if (declared) anfi_put_type(&want, p->cx, declared);
   else anfi_puts(&want, "a tensor");
   anfi_fail(p->cx, anfi_pnnx_at(op, 1), ANF_E1059, op->name, have.text, want.text);
   anf_text_free(&have);
@@ -88,9 +88,9 @@ static bool wrong_type(anf_pnnx *p, size_t i, const anf_type *told, const anf_ty
 
 static bool set_input(anf_pnnx *p, size_t i, anf_value *v) {
   if (i >= p->input.n) return anfi_fail(p->cx, anfi_nowhere(), ANF_E1057, i, p->input.n);
-  const anf_type *told = anf_pnnx_input_type(p, i), *t = anf_value_type(p->cx, v);
+  const anf_type *declared = anf_pnnx_input_type(p, i), *t = anf_value_type(p->cx, v);
   if (!t) anfi_throw_nomem(p->cx);
-  if (!anfi_is_tensor(t) || !fits(told, t)) return wrong_type(p, i, told, t);
+  if (!anfi_is_tensor(t) || !fits(declared, t)) return wrong_type(p, i, declared, t);
   anf_value_retain(v);
   anf_value_release(p->run->input[i]);
   p->run->input[i] = v;

@@ -10,7 +10,7 @@ enum {
   MAX_NODES = 4000,
   MAX_LABEL = 48, // characters of one line
   MAX_PORTS = 40, // further inputs share one port
-  MANY = 400,     // nodes; beyond, graphviz is told to take less care
+  MANY = 400,     // nodes; beyond, graphviz takes less care
 };
 
 typedef struct {

@@ -75,7 +75,7 @@ typedef enum anf_jit_level {
 
 typedef struct anf_jit_opts {
   size_t size;
-  const anf_target_machine *target; // default: the machine at hand
+  const anf_target_machine *target; // default: this machine
   anf_jit_level level;
   const char *passes;   // over Tensor IR, before code is made; default "codegen", which is exact
   bool bounds;          // every index is checked at run time

@@ -134,7 +134,7 @@ ANF_API anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf
 /* ---- objects: programs compiled ahead of time (anfora/build.h) ---- */
 /* A place of the program that code names by a number. In `text`, the bytes 1 and 2 stand for
  * numbers that the code tells with it. In `print`, a leaf is ANF_SITE_LEAF, the type of its elements,
- * "[2,3]" if it is told by its address, ANF_SITE_END; one of several words, of which code tells the
+ * "[2,3]" if it is given by its address, ANF_SITE_END; one of several words, of which code gives the
  * number, is ANF_SITE_CHOICE, the words with ANF_SITE_NEXT behind each, ANF_SITE_END; a character c up
  * to ANF_SITE_ESCAPE is that and c + '@'. */
 typedef struct anf_site {

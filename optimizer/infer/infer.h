@@ -9,7 +9,7 @@
  *   spec      a graph at one signature: its parameters' abs, and the abs of all its nodes
  *   need      a node whose value, not just type, decides types: an attribute, an index into a tuple
  *   box       holds what a closure binds, where closures nest without bound: its abs is finite, as
- *             what all such boxes hold is told once, by parameter (box.c)
+ *             what all such boxes hold is recorded once, by parameter (box.c)
  *
  * Graphs are closed before (optimizer/lift.c), so a spec has no captures, only parameters. */
 #ifndef ANFI_INFER_H

@@ -128,7 +128,7 @@ static const anfi_abs *switch_layer(const applied *p) {
 }
 
 /* Codes in codes in codes, as a recursion makes that wraps a function each time: then its rounds are
- * told apart, which bounds them if they are known. */
+ * distinguished, which bounds them if they are known. */
 static bool nests_too_deep(const applied *p, const anfi_abs *c) {
   enum { LOOSE = 8, DEEPEST = 200, LARGEST = 100000 };
   anfi_inference *q = p->q;

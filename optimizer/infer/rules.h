@@ -88,7 +88,7 @@ bool anfi_op_is_meta(anfi_opcode op); // calls functions that it is given
 const anfi_abs *anfi_infer_meta(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,
                                 size_t n, const anfi_abs *const *in, anf_node *at);
 
-/* transform.c: Grad and its kin */
+/* transform.c: Grad and the other transforms */
 bool anfi_op_makes_function(anfi_opcode op); // a function value with an environment
 bool anfi_op_transforms_now(anfi_opcode op); // a value at once, as Vjp
 /* Is the code grad(f), not Grad itself, whose call makes the function? */

@@ -44,7 +44,7 @@ core *core_of(PyObject *module);
 /* Takes the context, letting go of the GIL; the GIL is not held after. */
 PyThreadState *core_enter(core *c);
 void core_leave(core *c, PyThreadState *ts);
-/* Frees when the context is at hand. */
+/* Frees once the context is entered. */
 void core_free_later(core *c, void (*fn)(void *), void *what);
 /* The findings as an exception. Called with the GIL, by who may use the findings. */
 void core_set_error(core *c, anf_status st, const anf_diag *d);

@@ -6,7 +6,7 @@
  *   y = Exp(x); (y, Sum(y))     the result needs y as a whole: y has a nest of its own
  *
  * One pass from the results to the inputs, linear in the graph (Halide would call it choosing compute_at). Points are
- * told apart by classes: a pointwise consumer of the node's own shape passes its class on, an index map or a broadcast
+ * distinguished by classes: a pointwise consumer of the node's own shape passes its class on, an index map or a broadcast
  * makes a new one. A node that broadcasts is fused only if it is cheap, for it is computed again for each element;
  * nests are bounded in depth and in nodes. A slice of a buffer costs no more than the buffer: any number of nests may
  * read it.

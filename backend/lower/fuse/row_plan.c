@@ -57,7 +57,7 @@ typedef struct finder {
   anfi_map reads; // ids of what members read at their own points → 1
   anfi_map fused; // ids of products that are fused into their consumers, and of nodes between → 1
   const char *end; // the op at which the window ends, or NULL
-  anfi_arena *tmp; // of the attempt at hand
+  anfi_arena *tmp; // of the current attempt
 } finder;
 
 /* ---- how ops read rows ---- */

@@ -244,7 +244,7 @@ static bool apply(glow *w, anf_node *n, bool inlined, gval *out) {
 
 /* ---- bodies ---- */
 
-/* Where the leaves of the result are wanted, told to the nodes that make them. Types nest no deeper
+/* Where the leaves of the result are wanted, passed to the nodes that make them. Types nest no deeper
  * than inference allows, so this may recurse. */
 static void want(glow *w, anf_node *r, const texpr *to) {
   bool made = r->kind == ANFI_APPLY && (r->op == ANF_OP_MakeTuple || r->op == ANF_OP_MakeRecord);
@@ -268,7 +268,7 @@ void anfi_glow_wish(glow *w, const anf_graph *g, anf_node *n, size_t leaf, texpr
   if (!*room) *room = to;
 }
 
-/* For the body at hand. */
+/* For the current body. */
 static void take_wishes(glow *w) {
   for (size_t i = 0; i < w->wish.n; i++) {
     w->to[w->wish.at[i].n->id] = w->wish.at[i].to;
@@ -282,17 +282,17 @@ static bool is_callee(const anf_node *n) { return !n->type || n->type->kind == A
 
 static bool lower_node(glow *w, anf_node *n, bool inlined, bool tail, gval *out) {
   anfi_loc at = anfi_node_loc(n);
-  bool told = w->o->regions && !is_callee(n);
+  bool traced = w->o->regions && !is_callee(n);
   w->t->line = at.line;
   w->t->col = at.col;
-  size_t region = told ? anfi_glow_region_begin(w, n) : 0;
+  size_t region = traced ? anfi_glow_region_begin(w, n) : 0;
   bool good = n->kind == ANFI_CALL ? anfi_glow_call(w, n, tail, out)
                                    : is_callee(n) || apply(w, n, inlined, out);
-  if (told && good) anfi_glow_region_end(w, region);
+  if (traced && good) anfi_glow_region_end(w, region);
   return good;
 }
 
-/* A block is told as its first node that is no pointwise op. */
+/* A block is traced as its first node that is no pointwise op. */
 static bool lower_block(glow *w, const gplan *p, const growblock *b) {
   size_t first = b->from;
   while (first + 1 < b->to && anfi_op[p->node[first]->op].lower != ANFI_LOWER_REDUCE) first++;
@@ -493,12 +493,12 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
   tdtype ret = return_type(f);
   texpr r = anfi_t_is_void(ret) ? NULL : anfi_t_var(w->t, ret, "result");
   anfi_low_open(w->L);
-  bool told = entry && w->o->regions;
-  size_t region = told ? anfi_glow_region_begin(w, f->g->result) : 0;
-  if (told) w->out->regions.at[region].name = w->out->entry;
+  bool traced = entry && w->o->regions;
+  size_t region = traced ? anfi_glow_region_begin(w, f->g->result) : 0;
+  if (traced) w->out->regions.at[region].name = w->out->entry;
   if (!anfi_glow_body(w, f->g, arguments(w, f), fr.to, true, &v)) return false;
   if (v.n || !w->self.looped) give(w, f, &fr, v, r);
-  if (told) anfi_glow_region_end(w, region);
+  if (traced) anfi_glow_region_end(w, region);
   tstmt body = anfi_low_close(w->L);
   anfi_low_open(w->L);
   if (r) anfi_low_add(w->L, anfi_t_define(w->t, TL_local, r, anfi_t_int(w->t, ret, 0)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Lowering of graphs, inside.
  *
- * While a function is lowered every node at hand stands for its leaves, one view each; NULL is a
+ * While a function is lowered every node that was lowered maps to its leaves, one view each; NULL is a
  * leaf that is never read (Undef). A graph that is used once, or is small, is lowered in the place
  * of its call, so one set of views by node id does.
  * INVARIANT: what crosses into a branch or a loop is a variable, a literal or a buffer that is
@@ -107,7 +107,7 @@ typedef struct glow {
   ANFI_VEC(gkept) tags; // by tag - 1
   ANFI_VEC(gwalk *) walks; // functions of kept_walk.c
   gself self;
-  const anf_graph *turn; // of the innermost loop at hand: its parameters are no state of a step
+  const anf_graph *turn; // of the current innermost loop: its parameters are no state of a step
   ANFI_VEC(gwish) wish;  // of the body that is lowered next
   anfi_map wished;       // node id → 1 + place in `wish`
   anfi_map left;         // node ids: what a loop computes behind its rounds (loopsum.c), in no plan
@@ -167,7 +167,7 @@ bool anfi_glow_call(glow *w, anf_node *n, bool tail, gval *out);
 bool anfi_glow_call_op(glow *w, anf_node *n, gval *out); // Custom and Recompute: f(args..)
 bool anfi_glow_choice(glow *w, anf_node *n, gval *out);  // Switch and SwitchLayer on data
 
-/* region.c: code that the two bracket is told as the node's; the number that begin gave goes to end.
+/* region.c: code that the two bracket is traced as the node's; the number that begin gave goes to end.
  * `lowering`: the glow */
 size_t anfi_glow_region_begin(void *lowering, const anf_node *n);
 void anfi_glow_region_end(void *lowering, size_t id);

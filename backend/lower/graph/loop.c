@@ -43,7 +43,7 @@ static bool find_stacks(looping *l) {
   return true;
 }
 
-/* Is it told by the place of a leaf of the state that lives in another stack? */
+/* Is it given by the slot of a leaf of the state that lives in another stack? */
 static bool is_elsewhere(const looping *l, size_t i) {
   return l->out[i].state && l->place[l->out[i].state - 1].slot != i;
 }

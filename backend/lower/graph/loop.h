@@ -38,8 +38,8 @@ typedef struct gplace {
   size_t slot;         // HOME_STACK: which stack written
   texpr room;          // HOME_ROOM, HOME_TURN: the buffer
   texpr at, spare;     // HOME_TURN: variables: where it is, where the next is written if fresh
-  texpr was, will;     // the same, in the round at hand
-  texpr now, to;       // in the round at hand: what is read; where the next goes, or NULL
+  texpr was, will;     // the same, in the current round
+  texpr now, to;       // in the current round: what is read; where the next goes, or NULL
 } gplace;
 
 typedef struct looping {
@@ -55,7 +55,7 @@ typedef struct looping {
   size_t *same; // by leaf of the state: 1 + the one that it equals after each round, or 0
   gstack *x, *out;
   texpr again, rounds; // rounds: all of them, if counted
-  texpr i, next;       // the round at hand; the one after, as a variable of the loop
+  texpr i, next;       // the current round; the one after, as a variable of the loop
   gsums *sums;
   texpr base, cap; // array of `out`, and how many records it has room for, if not counted
   uint64_t stride; // of its records
@@ -73,7 +73,7 @@ void anfi_loop_state_wish(looping *l);
 /* Behind the loop. */
 gval anfi_loop_state_result(looping *l);
 
-/* loop.c: the record of a round, `more` rounds after the one at hand */
+/* loop.c: the record of a round, `more` rounds after the current one */
 texpr anfi_loop_record(const looping *l, texpr round, uint64_t more);
 
 #endif

@@ -10,7 +10,7 @@ enum { ROWS = 256, FEW_ROWS = 64 }; // of a product; of a round: more is as good
 
 typedef struct noted { // rows of a node, of several rounds
   anf_node *node;
-  texpr room, to; // to: where those of the round at hand go
+  texpr room, to; // to: where those of the current round go
   uint64_t n;     // elements of a round
 } noted;
 
@@ -149,10 +149,10 @@ void anfi_glow_sums_begin(const gsums *s) {
   }
 }
 
-/* What is written down is added to the sums, which is told as the product that a round would have made. */
+/* What is written down is added to the sums, which is traced as the product that a round would have made. */
 static void add_up(const gsums *s) {
   anfi_low *L = s->w->L;
-  bool told = s->w->o->regions;
+  bool traced = s->w->o->regions;
   for (size_t i = 0; i < s->at.n; i++) {
     const rowsum *r = &s->at.at[i];
     anfi_mm q = {.elem = r->elem, .m = r->m, .n = r->n, .k = s->rounds * r->rows};
@@ -160,10 +160,10 @@ static void add_up(const gsums *s) {
     q.ta = true;
     q.a = rows_of(s, r->a), q.b = rows_of(s, r->b), q.c = q.rhs = r->room;
     q.a0 = q.b0 = q.c0 = anfi_ix(L, 0);
-    size_t region = told ? anfi_glow_region_begin(s->w, r->product) : 0;
-    if (told) s->w->out->regions.at[region].flops *= (double)s->rounds;
+    size_t region = traced ? anfi_glow_region_begin(s->w, r->product) : 0;
+    if (traced) s->w->out->regions.at[region].flops *= (double)s->rounds;
     anfi_low_gemm(L, &q);
-    if (told) anfi_glow_region_end(s->w, region);
+    if (traced) anfi_glow_region_end(s->w, region);
   }
 }
 

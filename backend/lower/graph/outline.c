@@ -9,7 +9,7 @@
 enum { FEW = 16, MAX_PARAMS = 100 };
 
 typedef struct maker {
-  anfi_arena *a, *tmp; // tmp: of the loop at hand
+  anfi_arena *a, *tmp; // tmp: of the current loop
   tmod *m;
   tstore *t;
   anfi_map globals, by_hash;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Regions: the statements of each node between two calls that tell a trace where the program is. What
- * a node leaves to its readers is told with them; what they do while they write its product, with it. */
+ * a node leaves to its readers is traced with them; what they do while they write its product, with it. */
 #include "backend/lower/graph/graph.h"
 
 static void add_call(glow *w, size_t id, bool leaves) {

@@ -27,7 +27,7 @@ static texpr bin(const attend *a, tkind k, texpr x, texpr y) {
   return anfi_t_bin(a->L->t, k, x, y);
 }
 
-/* An element of the matrix of x that belongs to the batch at hand. */
+/* An element of the matrix of x that belongs to the current batch. */
 static texpr element(const attend *a, const anfi_view *x, texpr row, texpr col) {
   const anf_type *t = x->type;
   size_t r = a->q->type->n;
@@ -58,7 +58,7 @@ static texpr column(const attend *a, texpr p, texpr j) {
   return anfi_low_load(a->L, a->columns, anfi_ix_add(a->L, anfi_ix_mulc(a->L, p, a->s), j));
 }
 
-/* The keys of the batch at hand, in double. */
+/* The keys of the current batch, in double. */
 static void copy_keys(attend *a) {
   anfi_low *L = a->L;
   anfi_loop j, p;

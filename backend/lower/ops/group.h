@@ -40,7 +40,7 @@ void anfi_group_close(group *g);
 uint32_t anfi_group_state(group *g, tdtype type, texpr init, const char *name);
 texpr anfi_group_get(const group *g, uint32_t state);
 void anfi_group_set(const group *g, uint32_t state, texpr value);
-/* A pass over the elements of the group: between these, anfi_group_x is the element at hand. */
+/* A pass over the elements of the group: between these, anfi_group_x is the current element. */
 void anfi_group_begin(group *g);
 void anfi_group_end(group *g);
 anfi_elem anfi_group_x(const group *g);
@@ -60,7 +60,7 @@ texpr anfi_group_least(anfi_low *L, anf_dtype d, bool greatest); // what everyth
 uint32_t anfi_group_sum(group *g);
 uint32_t anfi_group_sum_squares(group *g, uint32_t mean); // GROUP_STATES: around 0
 uint32_t anfi_group_max(group *g);                        // of reals
-uint32_t anfi_group_top(group *g);                        // the same where NaN need not be told
+uint32_t anfi_group_top(group *g);                        // the same where NaN need not be found
 /* rows.c: the same by vectors, where anfi_rows_fit. Of the type of the elements for extremes; mean
  * NULL: 0. ROWS_TOP: the greatest, NaN left aside. */
 typedef enum anfi_rows_op { ROWS_SUM, ROWS_SQUARES, ROWS_MAX, ROWS_MIN, ROWS_TOP } anfi_rows_op;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The parser of Tensor IR text, inside: recursive descent with a bounded depth. Every function that
  * gives a node, a name or a bool gives NULL or false once it has reported an error; the statement
- * at hand is then left out. */
+ * that is current is then left out. */
 #ifndef ANFI_TIR_PARSE_H
 #define ANFI_TIR_PARSE_H
 
@@ -64,9 +64,9 @@ const char *anfi_tp_tok_text(tparser *p);
 const anfi_str *anfi_tp_take_comment(tparser *p);
 /* An integer up to max, decimal or 0x hexadecimal, and nothing else in the n bytes */
 bool anfi_tp_digits(const char *s, size_t n, uint64_t max, uint64_t *v);
-/* The number at hand as an integer up to max, without a suffix; `what` it should have been */
+/* the current number as an integer up to max, without a suffix; `what` it should have been */
 bool anfi_tp_count(tparser *p, uint64_t max, const char *what, uint64_t *v);
-/* n bytes as pairs of hexadecimal digits, up to a brace, which becomes the token at hand */
+/* n bytes as pairs of hexadecimal digits, up to a brace, which becomes the current token */
 bool anfi_tp_bytes(tparser *p, uint8_t *at, uint64_t n);
 /* INVARIANT: each level of nesting of expressions and of statements counts. */
 void anfi_tp_deeper(tparser *p, const char *what);

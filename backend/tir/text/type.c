@@ -64,7 +64,7 @@ static texpr dim(tparser *p) {
   return anfi_tp_count(p, INT64_MAX, "a size", &v) ? anfi_t_index(p->t, v) : NULL;
 }
 
-/* "[f32 * 100 * 200 : 200 * 1]", the bracket being at hand */
+/* "[f32 * 100 * 200 : 200 * 1]", the bracket being the current token */
 static texpr tensor_type(tparser *p, const char *name) {
   ANFI_VEC(texpr) d = {0};
   tdtype e;

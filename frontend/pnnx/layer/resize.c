@@ -43,14 +43,14 @@ static bool read_mode(const anfi_layer *l, mode *out) {
  * is one off, that is taken. */
 static bool scaled_size(const anfi_layer *l, const anfi_operand *x, size_t i, double scale,
                         int64_t *out) {
-  const anf_type *told = l->op->nout ? l->op->model->operands.at[l->op->out[0]].type : NULL;
+  const anf_type *given = l->op->nout ? l->op->model->operands.at[l->op->out[0]].type : NULL;
   double size = (double)x->type->dims[i + 2] * scale;
   if (!(size >= 0 && size < 1e9))
     return anfi_layer_error(l, ANF_E1055, "a size that it gives is out of range");
   *out = (int64_t)size;
-  if (told && told->n == x->type->n && llabs(told->dims[i + 2] - *out) == 1 &&
-      fabs(size - (double)told->dims[i + 2]) < 1e-3)
-    *out = told->dims[i + 2];
+  if (given && given->n == x->type->n && llabs(given->dims[i + 2] - *out) == 1 &&
+      fabs(size - (double)given->dims[i + 2]) < 1e-3)
+    *out = given->dims[i + 2];
   return true;
 }
 

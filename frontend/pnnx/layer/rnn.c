@@ -174,7 +174,7 @@ static bool give(anfi_layer *l, const rnn *m, const anfi_operand *y, bool unbatc
   l->nresult = m->kind == LSTM ? 3 : 2;
   if (l->op->nout && l->op->nout < l->nresult) l->nresult = l->op->nout;
   if (batch_first && !unbatched && !anfi_layer_swap(l, y, 0, 1, &l->out[0])) return false;
-  if (l->nresult != l->op->nout) return true; // told by who checks the number of results
+  if (l->nresult != l->op->nout) return true; // the caller checks the number of results
   if (l->nresult > 1 && !anfi_layer_along(l, ANF_OP_Stack, n, m->h, 0, &l->out[1])) return false;
   if (l->nresult > 2 && !anfi_layer_along(l, ANF_OP_Stack, n, m->c, 0, &l->out[2])) return false;
   for (size_t i = 0; unbatched && i < l->nresult; i++)

@@ -19,7 +19,7 @@ typedef struct user {
   uint64_t room; // statements that may still be added
   bool fired;
   anfi_map lazy; // calls behind && and || of scalars
-  bool effect;   // the expressions of the statement at hand do more than compute
+  bool effect;   // the expressions of the current statement do more than compute
 } user;
 
 typedef struct probe {

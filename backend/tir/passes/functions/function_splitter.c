@@ -46,7 +46,7 @@ static bool is_call(tstmt s) {
 
 typedef struct using {
   user *u;
-  anfi_map params, seen; // seen: in the call at hand
+  anfi_map params, seen; // seen: in the current call
   ANFI_VEC(texpr) param;
   ANFI_VEC(tstmt) body; // calls, and before each its views, each behind what it is a place in
 }

@@ -28,7 +28,7 @@ typedef struct user {
   uint32_t made;
   fact *var;            // NULL: no list has been long so far
   uint32_t lists, runs; // so many so far
-  uint32_t loops;       // around the statement at hand
+  uint32_t loops;       // around the current statement
   anfi_map called;      // names of functions of the module, if it is known who is called
   bool know_called;
 } user;

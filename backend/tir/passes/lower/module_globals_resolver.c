@@ -14,7 +14,7 @@ typedef struct user {
   const tmod *m;
   anfi_map offset; // tensor → 1 + offset
   uint64_t size;
-  texpr stream, data; // of the function at hand
+  texpr stream, data; // of the current function
   anfi_map used;
   ANFI_VEC(texpr) uses;
 } user;

@@ -8,7 +8,7 @@
  * uses A after the call, and nothing uses B before it. */
 #include "backend/tir/tir.h"
 
-typedef struct use { // of a tensor defined in the sequence at hand, by statements of it
+typedef struct use { // of a tensor defined in the current sequence, by statements of it
   uint32_t defined, first, last, views;
   tstmt define;
 } use;
