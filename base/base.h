@@ -168,6 +168,15 @@ void anfi_undefer(anf_ctx *cx, const void *arg);
 anfi_arena *anfi_scratch(anf_ctx *cx);
 /* Has this frame recorded an error? */
 bool anfi_failed(const anf_ctx *cx);
+/* Code that runs without polling the context: anf_ctx_cancel stops it too, by stop(arg), from any thread or signal
+ * handler. Gives what ran around it, for anfi_run_end, after which nobody calls stop any more. */
+typedef struct anfi_running {
+  void (*stop)(void *arg);
+  void *arg;
+} anfi_running;
+const anfi_running *anfi_run_begin(anf_ctx *cx, const anfi_running *r);
+void anfi_run_end(anf_ctx *cx, const anfi_running *outer);
+
 /* Polls the cancel flag and the progress callback; records ANF_CANCELLED and returns false. */
 bool anfi_go_on(anf_ctx *cx, const char *what, double done);
 
@@ -401,7 +410,9 @@ struct anf_ctx {
   bool (*progress)(void *, const char *, double);
   void *progress_user;
   atomic_bool cancel;
-  anfi_frame *frame; // innermost, or NULL
+  _Atomic(const anfi_running *) running; // code that anf_ctx_cancel stops, or NULL
+  atomic_uint cancelling;                // threads that look at `running`
+  anfi_frame *frame;                     // innermost, or NULL
   anf_diag *own;     // findings of calls that were given no list, made at the first; may be NULL
   bool own_is_old;   // a later call begins it anew
   anfi_chunk *spare; // arena.c; empty outside entries

@@ -3,6 +3,8 @@
  * Memory is counted here, so that a test can fail any allocation and prove that none leaks. */
 #include "base/base.h"
 
+#include <sched.h>
+
 #include <stdlib.h>
 
 const char *anf_version(void) { return ANF_VERSION; }
@@ -141,10 +143,28 @@ void anf_ctx_free(anf_ctx *cx) {
 }
 
 size_t anf_ctx_bytes(const anf_ctx *cx) { return cx ? cx->bytes : 0; }
-void anf_ctx_cancel(anf_ctx *cx) {
-  if (cx) atomic_store(&cx->cancel, true);
-}
 const anf_diag *anf_ctx_diag(const anf_ctx *cx) { return cx ? cx->own : NULL; }
+
+/* The order of stores and loads: either the code that begins to run sees `cancel`, or this sees the code. */
+void anf_ctx_cancel(anf_ctx *cx) {
+  if (!cx) return;
+  atomic_store(&cx->cancel, true);
+  atomic_fetch_add(&cx->cancelling, 1);
+  const anfi_running *r = atomic_load(&cx->running);
+  if (r) r->stop(r->arg);
+  atomic_fetch_sub(&cx->cancelling, 1);
+}
+
+const anfi_running *anfi_run_begin(anf_ctx *cx, const anfi_running *r) {
+  const anfi_running *outer = atomic_exchange(&cx->running, r);
+  if (atomic_load(&cx->cancel)) r->stop(r->arg);
+  return outer;
+}
+
+void anfi_run_end(anf_ctx *cx, const anfi_running *outer) {
+  atomic_store(&cx->running, outer);
+  while (atomic_load(&cx->cancelling)) sched_yield(); // one of them may look at what ended
+}
 
 typedef struct anfi_defer {
   struct anfi_defer *next;

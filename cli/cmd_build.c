@@ -123,6 +123,7 @@ static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
   *o = (anf_build_opts){.size = sizeof *o, .fast = c->value[OPT_FAST] != NULL};
   o->jit = (anf_jit_opts){.size = sizeof o->jit, .debug = c->value[OPT_DEBUG] != NULL};
   o->tune = c->value[OPT_TUNE] != NULL;
+  o->stops = c->value[OPT_STOPPABLE] != NULL;
   if (o->tune) o->jit.cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx));
   const char *by = c->value[OPT_BACKEND];
   if (by && !anf_jit_kind_of(by, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"

@@ -188,7 +188,8 @@ int cmd_run(cli *c) {
   if (!cli_number(c, OPT_REPEAT, 1000000000, &r.repeat) ||
       !cli_number(c, OPT_THREADS, 1024, &r.threads) ||
       !cli_number(c, OPT_MAX_STEPS, INT64_MAX, &o.max_steps) ||
-      !cli_number(c, OPT_MAX_DEPTH, INT64_MAX, &o.max_depth))
+      !cli_number(c, OPT_MAX_DEPTH, INT64_MAX, &o.max_depth) ||
+      !cli_number(c, OPT_MAX_MS, INT32_MAX, &o.max_ms))
     return EXIT_USAGE;
   anf_status st = run(c, &o, &r);
   if (st == ANF_OK && c->value[OPT_OUTPUT]) st = save(c, r.result, c->value[OPT_OUTPUT]);

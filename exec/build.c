@@ -203,6 +203,8 @@ static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types,
   v->name = name;
   v->job = (anfi_job){.nstate = h->nstate, .edit = h->edit, .user = h->user};
   if (!anfi_exec_lower(w->cx, g, n, args, &eo, v)) return false;
+  v->low.module->stops =
+      w->o.stops && !h->nstate; // a state that is written in place is written whole
   if (!anfi_lowered_is_plain(&v->low)) return false;
   return !v->form || anfi_fail(w->cx, anfi_nowhere(), ANF_E0923, name);
 }

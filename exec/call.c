@@ -2,6 +2,7 @@
 /* Calls of a variant: values to slots of compiled code and back; its errors and printed text in the words of the
  * reference interpreter. */
 #include "exec/exec.h"
+#include "runtime/rt.h"
 
 typedef struct calling {
   anf_ctx *cx;
@@ -184,8 +185,19 @@ static void print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
 
 /* ---- the call ---- */
 
+static bool stopped_from_outside(const calling *c, anf_trap_kind k) {
+  anfi_loc at = anfi_nowhere();
+  switch (k) {
+  case ANF_TRAP_CANCELLED: return anfi_fail(c->cx, at, ANF_E0004, "running compiled code");
+  case ANF_TRAP_TIME: return anfi_fail(c->cx, at, ANF_E0422, (unsigned long long)c->o->max_ms);
+  case ANF_TRAP_STEPS: return anfi_fail(c->cx, at, ANF_E0415, (unsigned long long)c->o->max_steps);
+  default: return anfi_fail(c->cx, at, ANF_E0416, (unsigned long long)c->o->max_depth);
+  }
+}
+
 static bool failed(const calling *c, anf_stream *s, anf_status st) {
   const anf_trap *t = anf_stream_trap(s);
+  if (t->kind >= ANF_TRAP_CANCELLED && c->o) return stopped_from_outside(c, t->kind);
   if (t->kind == ANF_TRAP_SITE) return stopped(c, t->site, t->a, t->b);
   return anfi_fail_as(c->cx, anf_jit_report(c->cx, c->v->function, s, NULL)) &&
          anfi_fail_as(c->cx, st);
@@ -202,6 +214,21 @@ void anfi_variant_put_printed(anf_ctx *cx, const anfi_variant *v, int64_t site,
   put_printed(&c, site, leaf, out);
 }
 
+static void stop_stream(void *s) { anf_stream_cancel((anf_stream *)s); }
+
+/* Requests to stop reach the stream while the code runs, and not after. */
+static anf_status call_code(const calling *c, anf_stream *s) {
+  anfi_rt_timer timer;
+  anfi_rt_arm(s, c->o->max_steps, c->o->max_depth);
+  if (c->o->max_ms && !anfi_rt_timer_start(&timer, s, c->o->max_ms)) anfi_throw_nomem(c->cx);
+  const anfi_running r = {stop_stream, s}, *outer = anfi_run_begin(c->cx, &r);
+  anf_status st = anf_jit_call_generic(c->v->function, s, c->slot);
+  anfi_run_end(c->cx, outer);
+  if (c->o->max_ms) anfi_rt_timer_end(&timer);
+  anfi_rt_disarm(s);
+  return st;
+}
+
 bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
                       const anf_run_opts *o, anf_value **result) {
   calling c = {.cx = e->cx, .v = v, .o = o, .a = anfi_scratch(e->cx)};
@@ -215,7 +242,7 @@ bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *
   anfi_value_guard(r);
   make_room(&c, &leaves);
   anf_stream_set_print(s, print, &c);
-  anf_status st = anf_jit_call_generic(v->function, s, c.slot);
+  anf_status st = call_code(&c, s);
   anf_stream_set_print(s, NULL, NULL);
   if (st != ANF_OK) return failed(&c, s, st);
   take_returned(&c, &leaves);

@@ -138,13 +138,15 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   memset(v, 0, sizeof *v);
   anfi_arena_init(&v->arena, e->cx);
   anfi_defer(e->cx, ANFI_ON_FAIL, free_variant, v);
-  anfi_exec_sig(e->cx, &v->arena, n, args, &v->sig);
+  anfi_exec_sig(e, &v->arena, n, args, &v->sig);
   v->job = e->job;
   anf_exec_opts o = e->o;
   o.engine = e->engine;
   if (!anfi_exec_lower(e->cx, e->g, n, args, &o, v)) return NULL;
   if (e->job.trace) anfi_trace_regions(e->job.trace, &v->low);
   if (!define_hosts(e, v->low.module)) return NULL;
+  v->low.module->stops = !v->job.whole;
+  v->low.module->counts = e->counts;
   uint64_t from = anfi_os_now_ns();
   anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
   anfi_trace_span(v->job.trace, "code", from, anfi_os_now_ns());

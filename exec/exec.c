@@ -127,7 +127,7 @@ static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
 
 static anfi_variant *variant(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_sig sig = {0};
-  anfi_exec_sig(e->cx, anfi_scratch(e->cx), n, args, &sig);
+  anfi_exec_sig(e, anfi_scratch(e->cx), n, args, &sig);
   anfi_variant *v = find(e, &sig);
   if (v || !(v = compiled(e, n, args))) return v;
   if (e->nvariant == e->o.max_compiled) drop_oldest(e);
@@ -293,6 +293,7 @@ static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opt
                 anf_value **result) {
   given g;
   anfi_variant *v;
+  e->counts = o->max_steps || o->max_depth;
   if (!fit_all(e, n, args, &g) || !(v = variant_for(e, g.n, g.arg, g.v))) return false;
   size_t ngiven = 0; // what is not part of the program
   for (size_t i = 0; i < g.n; i++)
@@ -360,9 +361,11 @@ anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args, const anf
                         anf_diag *d, anf_value **result) {
   ANFI_NEED(d, e, result);
   if (n) ANFI_NEED(d, args);
+  anf_run_opts opts = {0};
+  if (o) memcpy(&opts, o, o->size && o->size < sizeof opts ? o->size : sizeof opts);
   *result = NULL;
   ANFI_ENTRY(e->cx, d);
-  run(e, n, args, o, result);
+  run(e, n, args, &opts, result);
   return anfi_leave(e->cx);
 }
 

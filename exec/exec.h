@@ -25,6 +25,7 @@ typedef struct anfi_job {
   anf_trace *trace;
   anf_text *fusion;                  // receives the report on loops that ops share
   const struct anfi_mm_plans *plans; // of products; NULL: as the options say
+  bool whole; // code cannot be stopped: what it writes in place would be left half done
   /* For training steps */
   size_t nstate;                           // parameters that the first items of the result replace
   void (*amend)(void *user, anf_graph *g); // adds to the optimised graph
@@ -62,6 +63,7 @@ struct anf_exec {
   anf_jit_engine *engine;
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
+  bool counts; // the call at hand has limits that code counts for: a variant of its own
   double compile_ms;
   anfi_fixing fixing;
   uint64_t needed; // bits of arguments, if fixing is NEEDED
@@ -77,7 +79,7 @@ void anfi_trace_region(void *t, int64_t id, bool leaves); // from any thread
 void anfi_trace_regions(anf_trace *t, const anfi_lowered *low);
 
 /* signature.c */
-bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out);
+bool anfi_exec_sig(const anf_exec *e, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out);
 
 /* compile.c: the graph for these arguments as Tensor IR; what `low` holds is in low->arena, the
  * module is the frame's unless it is kept. */

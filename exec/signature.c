@@ -38,7 +38,9 @@ static void push_value(anfi_arena *a, anfi_sig *out, const anf_value *v) {
   }
 }
 
-bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, anfi_sig *out) {
+bool anfi_exec_sig(const anf_exec *e, anfi_arena *a, size_t n, const anfi_arg *args,
+                   anfi_sig *out) {
+  anf_ctx *cx = e->cx;
   ANFI_VEC(anfi_arg) st = {0};
   for (size_t i = n; i-- > 0;) anfi_push(a, &st, args[i]);
   while (st.n) {
@@ -59,5 +61,6 @@ bool anfi_exec_sig(anf_ctx *cx, anfi_arena *a, size_t n, const anfi_arg *args, a
       anfi_push(a, &st, ((anfi_arg){.type = t, .fn = is_fn ? v : NULL}));
     }
   }
+  if (e->counts) anfi_push(a, &out->word, 1);
   return true;
 }

@@ -97,6 +97,7 @@ static machine *new_machine(anf_ctx *cx, const anf_run_opts *o) {
   m->outer.host = true;
   anfi_defer(cx, ANFI_ALWAYS, free_machine, m);
   if (o) memcpy(&m->opts, o, o->size && o->size < sizeof *o ? o->size : sizeof *o);
+  if (m->opts.max_ms) m->end = anfi_os_now_ns() + m->opts.max_ms * 1000000;
   if (!m->opts.max_depth) m->opts.max_depth = MAX_DEPTH;
   if (!m->opts.max_steps) m->opts.max_steps = UINT64_MAX;
   return m;
@@ -379,6 +380,8 @@ static bool refuel(machine *m) {
     return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0415, (unsigned long long)m->opts.max_steps);
   double done = m->opts.max_steps < UINT64_MAX ? (double)m->steps / (double)m->opts.max_steps : 0.0;
   if (!anfi_go_on(m->cx, "running", done)) return false;
+  if (m->end && anfi_os_now_ns() >= m->end)
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0422, (unsigned long long)m->opts.max_ms);
   uint64_t left = m->opts.max_steps - m->steps;
   m->fuel = left < FUEL ? left : FUEL;
   m->steps += m->fuel;

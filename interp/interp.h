@@ -142,6 +142,7 @@ typedef struct anfi_machine {
   anf_text text;                // printed text, and words for messages
   anfi_fit fit, outer;          // of calls inside, of the call from outside
   const anf_graph *outer_graph; // the graph called from outside
+  uint64_t end;                 // ns of the clock; 0: no limit of time
   uint64_t steps, fuel;         // steps taken when fuel was last given; steps until the next check
   anfi_watch watch;             // called with each op's result; or NULL
   void *watch_user;

@@ -51,11 +51,11 @@ static anf_status deep(call *c) {
   anf_stream *s = c->s;
   if (s->on_stack) return anfi_rt_protect(s, run, c);
   if (!s->stack && !(s->stack = anfi_rt_stack_new(s->o.stack_bytes))) return no_memory(s);
-  s->stack_limit = (uintptr_t)s->stack + RT_MARGIN;
+  anfi_rt_limit(s, (uintptr_t)s->stack + RT_MARGIN);
   s->on_stack = true;
   bool ran = anfi_rt_call_on(s->stack, s->o.stack_bytes, run_protected, c);
   s->on_stack = false;
-  s->stack_limit = 0;
+  anfi_rt_limit(s, 0);
   return ran ? c->status : no_memory(s);
 }
 
@@ -67,6 +67,7 @@ anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf_generic
   }
   if (!s && !(s = anf_stream_of_thread())) return ANF_NOMEM;
   if (s && !s->frame) anfi_rt_keep_reset(s);
+  anfi_rt_begin(s);
   call c = {s, f, data, args, ANF_OK};
   if (flags & ANF_RT_DEEP && !s->parent) return deep(&c);
   if (flags & (ANF_RT_TRAPS | ANF_RT_DEEP)) return anfi_rt_protect(s, run, &c);
@@ -77,8 +78,22 @@ anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf_generic
 /* ---- traps ---- */
 
 static anf_status status_of(int32_t kind) {
-  if (kind == ANF_TRAP_DEPTH || kind == ANF_TRAP_MEMORY) return ANF_LIMIT;
-  return ANF_INVALID;
+  switch ((anf_trap_kind)kind) {
+  case ANF_TRAP_CANCELLED: return ANF_CANCELLED;
+  case ANF_TRAP_DEPTH:
+  case ANF_TRAP_MEMORY:
+  case ANF_TRAP_TIME:
+  case ANF_TRAP_STEPS:
+  case ANF_TRAP_CALLS: return ANF_LIMIT;
+  default: return ANF_INVALID;
+  }
+}
+
+/* Code sees only that the limit of its stack is passed: the stream, or that of the pool's owner, says why. */
+static int32_t reason(const anf_stream *s, int32_t kind) {
+  if ((kind != ANF_TRAP_DEPTH && kind != ANF_TRAP_CANCELLED) || !anfi_rt_stopped(s)) return kind;
+  int why = atomic_load(&(s->parent ? s->parent : s)->stop);
+  return why ? why : ANF_TRAP_CANCELLED;
 }
 
 void anfi_rt_rethrow(anf_stream *s) { RT_LONGJMP(s->frame->jump); }
@@ -86,6 +101,7 @@ void anfi_rt_rethrow(anf_stream *s) { RT_LONGJMP(s->frame->jump); }
 void anf_rt_trap(anf_stream *s, int32_t kind, uint32_t line, uint32_t col, const char *func,
                  const char *text) {
   anf_trap *t = &s->trap;
+  kind = reason(s, kind);
   t->kind = (anf_trap_kind)kind;
   t->status = status_of(kind);
   t->line = line;

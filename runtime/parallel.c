@@ -28,7 +28,8 @@ typedef struct worker {
   anf_stream stream;
   pthread_t thread;
   uint32_t part;
-  anf_status status; // of the last loop
+  atomic_uintptr_t limit; // of its stack, once it runs
+  anf_status status;      // of the last loop
 } worker;
 
 typedef struct anfi_rt_pool {
@@ -70,8 +71,10 @@ static share share_of(anf_stream *s, const loop *job, uint64_t part) {
 static void run_share(void *p) {
   const share *h = (const share *)p;
   const loop *j = h->job;
-  for (uint64_t k = h->from; k < h->to; k++)
+  for (uint64_t k = h->from; k < h->to; k++) {
+    anf_rt_poll(h->s);
     j->f(h->s, j->data, (int64_t)((uint64_t)j->begin + k * (uint64_t)j->step), j->env);
+  }
 }
 
 /* Waits until the generation is not `seen`; false: the pool ends. */
@@ -94,7 +97,8 @@ static void *work(void *arg) {
   worker *w = (worker *)arg;
   pool *p = w->pool;
   char here;
-  w->stream.stack_limit = (uintptr_t)&here - WORKER_STACK + 2 * (uintptr_t)RT_MARGIN;
+  atomic_store(&w->limit, (uintptr_t)&here - WORKER_STACK + 2 * (uintptr_t)RT_MARGIN);
+  anfi_rt_limit(&w->stream, atomic_load(&w->limit));
   for (unsigned seen = 0; next_job(p, seen); seen++) {
     if (w->part < p->job.parts) {
       share h = share_of(&w->stream, &p->job, w->part);
@@ -182,8 +186,21 @@ static void wait_done(pool *p) {
   pthread_mutex_unlock(&p->lock);
 }
 
+void anfi_rt_pool_stop(pool *p) {
+  for (uint32_t i = 0; p && i < p->n; i++) atomic_store(&p->w[i].stream.stack_limit, RT_STOP);
+}
+
+/* Workers forget the last request, unless there is a new one. */
+static void resume_workers(anf_stream *s, pool *p) {
+  for (uint32_t i = 0; i < p->n; i++)
+    if (anfi_rt_stopped(&p->w[i].stream))
+      atomic_store(&p->w[i].stream.stack_limit, atomic_load(&p->w[i].limit));
+  if (atomic_load(&s->stack_limit) == RT_STOP) anf_rt_trap(s, ANF_TRAP_CANCELLED, 0, 0, NULL, NULL);
+}
+
 static void share_out(anf_stream *s, const loop *job) {
   pool *p = s->pool;
+  resume_workers(s, p);
   p->busy = true;
   p->job = *job;
   for (uint32_t i = 0; i < p->n; i++) p->w[i].status = ANF_OK;

@@ -4,10 +4,12 @@
 #ifndef ANFI_RT_H
 #define ANFI_RT_H
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "anfora/rt_abi.h"
 
@@ -54,16 +56,21 @@ typedef struct anfi_rt_kept {
 } anfi_rt_kept;
 
 struct anf_stream {
-  uintptr_t stack_limit; // ORDER: first, at ANF_RT_STACK_LIMIT
-  anfi_rt_frame *frame;  // innermost
-  char *at, *end;        // free part of the top block
+  atomic_uintptr_t
+      stack_limit;           // ORDER: first, at ANF_RT_STACK_LIMIT; RT_STOP: stop at the next poll
+  atomic_int stop;           // why: a trap kind; 0: nobody asked
+  bool armed;                // anfi_rt_arm was called since the last call from outside
+  uint64_t steps, max_steps; // of code that counts
+  uint64_t depth, max_depth;
+  anfi_rt_frame *frame; // innermost
+  char *at, *end;       // free part of the top block
   anfi_rt_block *block, *spare;
   size_t taken; // bytes of all blocks
   size_t peak;  // most bytes of blocks in use so far: what the first block of a call asks for
   char *stack;  // the deep one; NULL: not made yet
   bool on_stack;
-  struct anfi_rt_pool *pool;
-  anf_stream *parent; // of a worker's
+  _Atomic(struct anfi_rt_pool *) pool; // who stops the stream walks over it
+  anf_stream *parent;                  // of a worker's
   anf_stream_opts o;
   anf_trap trap;
   anfi_rt_kept kept;
@@ -77,6 +84,30 @@ struct anf_stream {
 /* What stands between the limit that functions compare with and the end of the stack: room for
  * those that do not compare, and for functions of the C library. */
 enum { RT_MARGIN = 128 << 10, RT_ALIGN = 64 };
+
+/* stop.c */
+#define RT_STOP UINTPTR_MAX
+static inline bool anfi_rt_stopped(const anf_stream *s) {
+  return atomic_load_explicit(&s->stack_limit, memory_order_relaxed) == RT_STOP;
+}
+/* The limit of the stack, unless the stream is to stop. */
+void anfi_rt_limit(anf_stream *s, uintptr_t limit);
+void anfi_rt_begin(anf_stream *s); // a call from outside: forgets what stopped the last one
+/* Before a call from outside, so that requests from here on stop it. 0: no limit of what code counts. */
+void anfi_rt_arm(anf_stream *s, uint64_t max_steps, uint64_t max_depth);
+void anfi_rt_disarm(anf_stream *s); // after it
+
+/* Stops the call on s after so many milliseconds, unless it is ended before. */
+typedef struct anfi_rt_timer {
+  anf_stream *s;
+  pthread_t thread;
+  pthread_mutex_t lock;
+  pthread_cond_t changed;
+  struct timespec end;
+  bool done;
+} anfi_rt_timer;
+bool anfi_rt_timer_start(anfi_rt_timer *t, anf_stream *s, uint64_t ms); // false: no thread
+void anfi_rt_timer_end(anfi_rt_timer *t);
 
 /* enter.c */
 /* Runs f; a trap inside ends it, and is in s->trap. */
@@ -95,6 +126,7 @@ void anfi_rt_put_site(FILE *to, const char *text, size_t n, const uint64_t *leaf
 
 /* parallel.c */
 void anfi_rt_pool_free(struct anfi_rt_pool *p);
+void anfi_rt_pool_stop(struct anfi_rt_pool *p); // from any thread: workers stop at their next poll
 
 /* keep.c */
 void anfi_rt_keep_reset(anf_stream *s); // at a call from outside

@@ -99,6 +99,10 @@ const char *anf_trap_words(anf_trap_kind k) {
       [ANF_TRAP_DEPTH] = "too many calls under way",
       [ANF_TRAP_MEMORY] = "no memory",
       [ANF_TRAP_HOST] = "a host's function failed",
-      [ANF_TRAP_SITE] = "the program stopped"};
+      [ANF_TRAP_SITE] = "the program stopped",
+      [ANF_TRAP_CANCELLED] = "cancelled",
+      [ANF_TRAP_TIME] = "the limit of time was reached",
+      [ANF_TRAP_STEPS] = "the limit of steps was reached",
+      [ANF_TRAP_CALLS] = "the limit of calls under way was reached"};
   return (unsigned)k < ANF_TRAP_KIND_COUNT ? words[k] : "";
 }

@@ -57,6 +57,7 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   if (!(s->exec = anfi_exec_new(g, &s->o.exec))) return NULL;
   anfi_undefer(cx, s->exec); // it goes with the step
   s->exec->job.trace = s->o.trace;
+  s->exec->job.whole = true;
   return s;
 }
 

@@ -81,6 +81,7 @@ const char *anfi_c_of_bits(cgen *c, tdtype d);
 const char *anfi_c_int_op(cgen *c, const char *op, tdtype d); // anf_add_s32 and such
 const char *anfi_c_clamp(cgen *c, tdtype to, tdtype from);
 const char *anfi_c_min_max(cgen *c, tintrin i, tdtype d);
+const char *anfi_c_poll(cgen *c);                                  // whether the stream is to stop
 const char *anfi_c_check(cgen *c, texpr e, const char *const *in); // of anf_rt_check, in place
 const char *anfi_c_trip(cgen *c, tdtype d); // trip count of a loop of (begin, end, step, where)
 

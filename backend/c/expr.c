@@ -175,6 +175,7 @@ static const char *call(cgen *c, texpr e) {
     in[i] = fit(c, f->param[i]->dtype, e->in[i], in[i]);
   int rt = f->body ? -1 : anfi_t_rt_of(f->name->s);
   if (rt == TRT_anf_rt_check && e->nidx == 3) return anfi_c_check(c, e, in);
+  if (rt == TRT_anf_rt_poll && !e->nidx) return anfi_c_poll(c);
   bool hidden = rt >= 0 && rt != TRT_anf_rt_parallel; // the stream comes first, unseen
   return SAY("%s(%s%s%s)", c->func[*at - 1].impl, hidden ? "stream" : "",
              hidden && e->nidx ? ", " : "", anfi_c_list(c, e->nidx, in));

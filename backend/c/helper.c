@@ -178,6 +178,15 @@ const char *anfi_c_check(cgen *c, texpr e, const char *const *in) {
   return SAY("anf_check(%s, %s, %s)", in[0], in[1], anfi_c_at(c, e->line, e->col));
 }
 
+const char *anfi_c_poll(cgen *c) {
+  if (anfi_c_helper(c, "anf_poll")) {
+    PUT("static inline void anf_poll(ANF_PLACE) {\n");
+    PUT("  if (*(const volatile uintptr_t *)stream == UINTPTR_MAX) ANF_TRAP(%d);\n}\n",
+        (int)ANF_TRAP_CANCELLED);
+  }
+  return SAY("anf_poll(%s)", anfi_c_at(c, 0, 0));
+}
+
 const char *anfi_c_trip(cgen *c, tdtype d) {
   const char *name = SAY("anf_trip_%s", elem(d)), *t = elem(d);
   if (!anfi_c_helper(c, name)) return name;

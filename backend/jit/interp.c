@@ -4,6 +4,7 @@
  * own, which one thread uses at a time. */
 #define _XOPEN_SOURCE 700 // recursive mutexes
 #include "backend/jit/jit.h"
+#include "runtime/rt.h"
 
 typedef struct program {
   anf_ctx *cx;
@@ -70,7 +71,13 @@ static bool compile(anf_ctx *cx, anf_jit_engine *e, const anfi_jit_lowered *l,
 typedef struct calling {
   anf_stream *s;
   anf_jit_engine *engine;
+  bool stopped; // by the stream, whose trap says why
 } calling;
+
+typedef struct asking {
+  anf_stream *s;
+  int32_t what;
+} asking;
 
 static anf_stream *stream_of(void *user) { return ((calling *)user)->s; }
 
@@ -82,6 +89,19 @@ static void told_stop(void *user, int64_t site, int64_t a, int64_t b) {
 static void told_print(void *user, int64_t site, size_t n, const uint64_t *leaf) {
   for (size_t i = 0; i < n; i++) anf_rt_put(stream_of(user), leaf[i]);
   anf_rt_print(stream_of(user), site);
+}
+/* Polls and counts on the stream, as machine code does; what stops it is kept for the report. */
+static void ask(void *p) {
+  const asking *q = (const asking *)p;
+  if (q->what < 0) anf_rt_poll(q->s);
+  else anf_rt_count(q->s, q->what);
+}
+static bool told_go_on(void *user, int32_t what) {
+  calling *c = (calling *)user;
+  asking q = {c->s, what};
+  if (what < 0 && !anfi_rt_stopped(c->s)) return true;
+  c->stopped = anfi_rt_protect(c->s, ask, &q) != ANF_OK;
+  return !c->stopped;
 }
 static void told_trace(void *user, int64_t id, bool leaves) {
   anf_rt_trace(stream_of(user), id, leaves);
@@ -127,7 +147,7 @@ static anf_tir_arg argument(tdtype d, anf_generic g) {
 
 static anf_status run(program *p, const anfi_jit_entry *f, anf_stream *s, void *data,
                       anf_generic *args, anf_tir_arg *in) {
-  calling who = {s, p->engine};
+  calling who = {.s = s, .engine = p->engine};
   anf_tir_run_opts o = {.size = sizeof o,
                         .plain = true,
                         .data = data,
@@ -135,15 +155,18 @@ static anf_status run(program *p, const anfi_jit_entry *f, anf_stream *s, void *
                         .find = find,
                         .stop = told_stop,
                         .print = told_print,
+                        .go_on = told_go_on,
                         .trace = told_trace};
   anf_tir_arg r = {.v = {.bits = 0}};
   anf_trap none = {.func = "", .file = ""};
   anf_diag *d = anf_diag_new(p->cx);
   anf_rt_tell(s, &none);
+  anfi_rt_begin(s);
   for (uint32_t i = 0; i < f->n; i++) in[i] = argument(f->param[i], args[i]);
   anf_status st = anf_tir_run(p->m, f->name, f->n, in, &o, d, &r);
   if (st == ANF_OK && !anfi_t_is_void(f->ret)) args[f->n].bits = r.v.bits;
-  if (st != ANF_OK) report(s, f, st, d);
+  if (who.stopped) st = anf_stream_trap(s)->status;
+  else if (st != ANF_OK) report(s, f, st, d);
   anf_diag_free(d);
   return st;
 }

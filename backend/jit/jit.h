@@ -176,6 +176,9 @@ char *anfi_jit_strdup(const char *s);
 bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out);
 /* needs.c */
 anfi_jit_need *anfi_jit_needs(anf_ctx *cx, const tmod *m);
+
+/* stop.c: the module with polls, and with counts of turns and calls. */
+const tmod *anfi_jit_stoppable(anf_ctx *cx, const tmod *m, bool counts);
 /* Is it `return f(...)` in f itself? Where f has no local tensors, engines must make a jump of it,
  * which takes no stack: such a call does not count as recursion. */
 bool anfi_jit_self_tail(tfunc f, tstmt s);

@@ -99,7 +99,7 @@ static bool see_stmt(tviewer *v, tstmt s) {
 
 static void add_module(keeper *k, const tmod *m) {
   tviewer v = {.user = k, .enter_expr = see_expr, .enter_stmt = see_stmt};
-  add_u64(k, m->props);
+  add_u64(k, m->props | (uint64_t)m->stops << 32 | (uint64_t)m->counts << 33);
   add_u64(k, m->global.n);
   for (size_t i = 0; i < m->global.n; i++) anfi_t_view_stmt(&v, m->global.at[i]);
   add_u64(k, m->func.n);

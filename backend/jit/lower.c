@@ -42,6 +42,7 @@ bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_ji
                        : have & TPROP_SCALAR ? e->vt->scalar_passes
                                              : e->vt->passes,
              *always = e->vt->always ? e->vt->always : "";
+  bool stops = m->stops, counts = m->counts;
   m = anfi_t_run_passes(cx, m, anfi_sprintf(a, "%s%s%s %s", phis, bounds, passes, always), &opts);
   if (!m) return false;
   const tmod *last = anfi_t_run_more(
@@ -49,6 +50,7 @@ bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_ji
   if (!last) return false;
   list_globals(a, m, out);
   out->m = without_wrappers(last);
+  if (stops) out->m = anfi_jit_stoppable(cx, out->m, counts);
   out->need = anfi_jit_needs(cx, out->m);
   return true;
 }

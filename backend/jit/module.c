@@ -137,18 +137,22 @@ anf_status anf_jit_call_generic(const anf_jit_function *f, anf_stream *s, anf_ge
 
 void anfi_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s) {
   static const uint16_t codes[ANF_TRAP_KIND_COUNT] = {
-      [ANF_TRAP_DIVISION] = ANF_E0858, [ANF_TRAP_BOUNDS] = ANF_E0852, [ANF_TRAP_STEP] = ANF_E0861,
-      [ANF_TRAP_DEPTH] = ANF_E0856,    [ANF_TRAP_MEMORY] = ANF_E0857, [ANF_TRAP_SITE] = ANF_E0870,
-      [ANF_TRAP_HOST] = ANF_E0905};
+      [ANF_TRAP_DIVISION] = ANF_E0858, [ANF_TRAP_BOUNDS] = ANF_E0852,
+      [ANF_TRAP_STEP] = ANF_E0861,     [ANF_TRAP_DEPTH] = ANF_E0856,
+      [ANF_TRAP_MEMORY] = ANF_E0857,   [ANF_TRAP_SITE] = ANF_E0870,
+      [ANF_TRAP_HOST] = ANF_E0905,     [ANF_TRAP_CANCELLED] = ANF_E0004,
+      [ANF_TRAP_TIME] = ANF_E0004,     [ANF_TRAP_STEPS] = ANF_E0004,
+      [ANF_TRAP_CALLS] = ANF_E0004};
   if (!s) s = anf_stream_of_thread();
   if (!s) anfi_throw_nomem(cx);
   const anf_trap *t = anf_stream_trap(s);
   if (t->kind == ANF_TRAP_NONE) return;
-  const char *what = t->text[0]                   ? t->text
-                     : t->kind == ANF_TRAP_BOUNDS ? "a tensor"
-                     : t->kind == ANF_TRAP_MEMORY ? "a call"
-                     : t->kind == ANF_TRAP_DEPTH  ? t->func
-                                                  : "";
+  const char *what = t->text[0]                      ? t->text
+                     : t->kind == ANF_TRAP_BOUNDS    ? "a tensor"
+                     : t->kind == ANF_TRAP_MEMORY    ? "a call"
+                     : t->kind == ANF_TRAP_DEPTH     ? t->func
+                     : t->kind >= ANF_TRAP_CANCELLED ? "running compiled code"
+                                                     : "";
   const char *file = t->line ? f->module->file : NULL;
   anfi_fail(cx, (anfi_loc){file, t->line, t->col}, (anfi_code)codes[t->kind], what, t->func);
 }

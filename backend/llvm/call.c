@@ -119,6 +119,17 @@ static LLVMValueRef check(lgen *g, texpr e) {
   return ll.ConstNull(g->i1); // nobody looks
 }
 
+/* A load in place: LLVM must not move it, as another thread writes the word. */
+static LLVMValueRef poll(lgen *g) {
+  LLVMValueRef off = anfi_ll_i64(g, ANF_RT_STACK_LIMIT),
+               p = ll.BuildGEP2(g->b, g->i8, stream(g), &off, 1, ""),
+               limit = ll.BuildLoad2(g->b, g->i64, p, "");
+  ll.SetVolatile(limit, 1);
+  anfi_ll_trap_if(g, ll.BuildICmp(g->b, LLVMIntEQ, limit, ll.ConstAllOnes(g->i64), ""),
+                  ANF_TRAP_CANCELLED, 0, 0);
+  return ll.ConstNull(g->i1);
+}
+
 /* A C function of the host */
 static LLVMValueRef call_host(lgen *g, tfunc f, texpr e) {
   LLVMTypeRef type = anfi_ll_func_type(g, f->ret, false, false, f->n, f->param);
@@ -150,6 +161,7 @@ LLVMValueRef anfi_ll_call(lgen *g, texpr e) {
   if (f) return call_own(g, f, e);
   int rt = anfi_t_rt_of(e->u.name->s);
   if (rt == TRT_anf_rt_check && e->nidx == 3) return check(g, e);
+  if (rt == TRT_anf_rt_poll && !e->nidx) return poll(g);
   if (rt >= 0 && e->nidx == anfi_t_rt[rt].n) return call_rt(g, (trt)rt, e);
   return call_host(g, declared(g, e->u.name), e);
 }

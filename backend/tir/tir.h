@@ -135,6 +135,7 @@ struct anf_tir_module {
   anf_status status; // of building
   anf_ctx *cx;
   bool keep;
+  bool stops, counts; // engines make code that can be stopped, that counts turns and calls
 };
 
 /* dtype.c */

@@ -86,8 +86,8 @@ ANF_API anf_ctx *anf_ctx_new(const anf_ctx_opts *o);
 ANF_API void anf_ctx_free(anf_ctx *cx);
 /* Bytes that the context and all made from it hold now: 0 growth over a cycle means no leak. */
 ANF_API size_t anf_ctx_bytes(const anf_ctx *cx);
-/* Asks long work of this context to stop with ANF_CANCELLED; the one call allowed from any thread.
- */
+/* Asks long work of this context to stop with ANF_CANCELLED: passes, the interpreters, compiled code (anf_exec_run).
+ * The one call allowed from any thread, and from a signal handler. */
 ANF_API void anf_ctx_cancel(anf_ctx *cx);
 
 /* The version of the library, such as "0.1.0". */

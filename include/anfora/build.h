@@ -66,6 +66,8 @@ typedef struct anf_build_opts {
                         // Default: the graph's, or that of the module's first function
   const char *title;    // the source that the header names
   bool tune;            // as of anf_exec_opts, if code is for this machine; else a warning
+  bool stops; // anf_stream_cancel stops it: loops that run long poll the stream. Training steps
+              // never stop half-way
 } anf_build_opts;
 /* Builds the graph for arguments of these types, in all the forms whose bits 1 << form are set; each
  * goes to out[form] of out[ANF_BUILD_FORM_COUNT], to be freed by the caller even after a failure. */

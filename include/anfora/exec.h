@@ -79,8 +79,9 @@ ANF_API anf_status anf_exec_prepare_for(anf_exec *e, size_t n, anf_value *const 
  * at compile time, and weights are pre-packed for kernels. Calls ignore their argument i, which may be NULL;
  * the function's pointer does not take it. v NULL: not fixed any more. Compiled code is dropped. */
 ANF_API anf_status anf_exec_fix(anf_exec *e, size_t i, anf_value *ANF_NULLABLE v, anf_diag *d);
-/* Arguments and result as of anf_run, of whose options `print` and `print_user` count. Functions may
- * be among both: code is made for each function that is given, whatever data it captured. */
+/* Arguments and result as of anf_run, and the options, too: with max_steps or max_depth, code that counts is made
+ * for the signature. anf_ctx_cancel stops the call. Functions may be among arguments and results: code is made for each
+ * function that is given, whatever data it captured. */
 ANF_API anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args,
                                 const anf_run_opts *o, anf_diag *d, anf_value **result);
 ANF_API void anf_exec_free(anf_exec *e); // e may be NULL

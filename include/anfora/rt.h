@@ -63,6 +63,10 @@ ANF_API anf_stream *anf_stream_of_thread(void);
 ANF_API uint32_t anf_stream_threads(const anf_stream *s);
 /* As many from the next call on; 0: as many as the machine has CPUs. Not while a call is under way. */
 ANF_API void anf_stream_set_threads(anf_stream *s, uint32_t n);
+/* Stops the call that is under way on `s`, which ends with ANF_TRAP_CANCELLED at its next poll: of code that was
+ * compiled to be stopped, each call of a recursion, each turn of long loops, each task of parallel loops. From any
+ * thread or signal handler, while the call is under way. */
+ANF_API void anf_stream_cancel(anf_stream *s);
 /* What programs print goes to `print`: the number of a site of the program's table, and the leaves of
  * what is printed, the bits of a scalar or the address of a tensor each. NULL, as at first: what
  * functions of objects print goes to standard output, all else nowhere. */
@@ -81,6 +85,10 @@ typedef enum anf_trap_kind {
   ANF_TRAP_MEMORY,   // the stream's memory is used up
   ANF_TRAP_HOST,     // a host's function failed; `text` says why
   ANF_TRAP_SITE,     // what number `site` of the program's table of sites says, of `a` and `b`
+  ANF_TRAP_CANCELLED,
+  ANF_TRAP_TIME,  // the limit of time was reached
+  ANF_TRAP_STEPS, // more turns of loops and calls than the limit, of code that counts them
+  ANF_TRAP_CALLS, // more calls under way than the limit, likewise
   ANF_TRAP_KIND_COUNT
 } anf_trap_kind;
 
@@ -94,9 +102,9 @@ typedef struct anf_trap {
   const char *file;   // of objects: where the place is; "" if not known
 } anf_trap;
 
-/* What stopped the last call on the stream; kind ANF_TRAP_NONE if nothing did. */
 /* Most bytes that calls on the stream have had for their own tensors, and what derivatives kept. */
 ANF_API size_t anf_stream_peak_bytes(const anf_stream *s);
+/* What stopped the last call on the stream; kind ANF_TRAP_NONE if nothing did. */
 ANF_API const anf_trap *anf_stream_trap(const anf_stream *s);
 ANF_API const char *anf_trap_words(anf_trap_kind k); // "integer division by zero"
 

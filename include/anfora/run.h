@@ -18,10 +18,15 @@ extern "C" {
 
 typedef struct anf_run_opts {
   size_t size;
-  uint64_t max_steps; // operations before ANF_LIMIT; default none
-  uint64_t max_depth; // calls under way at once before ANF_LIMIT; default 10^7
+  uint64_t
+      max_steps; // operations before ANF_LIMIT (of compiled code: turns of loops, calls that may
+                 // recur); default none
+  uint64_t
+      max_depth; // calls under way at once before ANF_LIMIT; default 10^7, of compiled code: as
+                 // many as its stack holds
   void (*print)(void *user, const char *text, size_t len); // where Print goes; default: nowhere
   void *print_user;
+  uint64_t max_ms; // time before ANF_LIMIT; default none
 } anf_run_opts;
 
 /* Calls a graph that captures nothing. Arguments are borrowed and converted to the parameters'

@@ -143,6 +143,9 @@ typedef struct anf_tir_run_opts {
             // is the caller's to run. Default: new for each run
   /* The C function of a function without a body, or NULL; with `plain` alone. */
   void *(*find)(void *user, const char *name);
+  /* Asked now and then with -1, and by code that counts with ANF_RT_TURN, .. of anfora/rt_abi.h. False: the run ends
+   * with ANF_CANCELLED. */
+  bool (*go_on)(void *user, int32_t what);
 } anf_tir_run_opts;
 ANF_API anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n,
                                const anf_tir_arg *args, const anf_tir_run_opts *o, anf_diag *d,

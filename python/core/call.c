@@ -307,9 +307,18 @@ static PyObject *run_into(callable *k, plan *p, flat *f, PyObject **leaf, anf_ge
                           PyObject *args) {
   memset(bits, 0, p->nout * sizeof *bits);
   if (!make_room(p, f, leaf, bits)) return NULL;
-  PyThreadState *ts = PyEval_SaveThread();
-  anf_status st = anf_jit_call_generic(p->f, NULL, f->slot);
-  PyEval_RestoreThread(ts);
+  anf_stream *s = anf_stream_of_thread();
+  if (!s) return PyErr_NoMemory();
+  anf_status st;
+  for (bool stopped = true; stopped;) {
+    PyThreadState *ts = PyEval_SaveThread();
+    core_call outer = core_begin(s, NULL);
+    st = anf_jit_call_generic(p->f, s, f->slot);
+    core_end(outer);
+    PyEval_RestoreThread(ts);
+    stopped = core_interrupted(outer, st);
+    if (stopped && PyErr_CheckSignals() < 0) return NULL;
+  }
   if (st != ANF_OK) // once more, the way that can say what went wrong
     return PyObject_CallMethodObjArgs((PyObject *)k, k->c->s_failed, (PyObject *)p->e, args, NULL);
   if (p->returned < p->nout) bits[p->returned] = f->slot[f->n];

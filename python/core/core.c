@@ -157,6 +157,7 @@ static int start(PyObject *m) {
   c->cx_lock = PyThread_allocate_lock();
   c->garbage_lock = PyThread_allocate_lock();
   if (!c->cx || !c->cx_lock || !c->garbage_lock) return PyErr_NoMemory(), -1;
+  if (!core_interrupts_start()) return -1;
   c->error = PyErr_NewException("anfora._core.Failure", NULL, NULL);
   c->s_dlpack = PyUnicode_InternFromString("__dlpack__");
   c->s_compile = PyUnicode_InternFromString("_compile");

@@ -56,6 +56,20 @@ PyObject *core_no_memory(void);
 anf_status core_jit_options(anf_text *dir, anf_jit_opts *o);
 anf_jit_engine *core_engine(core *c, anf_jit_kind k, anf_diag *d, anf_status *st);
 
+/* ---- interrupt.c: Ctrl-C ends a call ---- */
+typedef struct core_call {
+  bool watched;
+  anf_stream *stream; // of the call around this one
+  anf_ctx *cx;
+} core_call;
+bool core_interrupts_start(void);
+/* From here until core_end a signal stops the stream and the work of the context. Either may be NULL. */
+core_call core_begin(anf_stream *s, anf_ctx *cx);
+void core_end(core_call outer);
+/* Did a signal stop the call that gave `st`? Then PyErr_CheckSignals, with the GIL and without the lock, calls the
+ * host's handler; if that raises nothing, the call is to be made again. */
+bool core_interrupted(core_call outer, anf_status st);
+
 /* ---- array.c: tensors as Python has them ---- */
 /* Of the host: dense, row-major, in memory of its own or of `owner`. */
 typedef struct array {

@@ -413,7 +413,8 @@ static anf_status run_fn(void *what, size_t n, anf_value *const *args, const anf
 
 /* The arguments, a tuple of what value_of takes. The lock is held with the GIL while values are made:
  * whoever waits for it has let go of the GIL. */
-static PyObject *run(core *c, runner *f, void *what, PyObject *args, PyObject *from) {
+static PyObject *run_once(core *c, runner *f, void *what, PyObject *args, PyObject *from,
+                          bool *stopped) {
   Py_ssize_t n = PyTuple_Size(args), done = 0;
   if (n < 0) return NULL;
   anf_value **v = (anf_value **)calloc((size_t)n + 1, sizeof *v), *result = NULL;
@@ -426,16 +427,30 @@ static PyObject *run(core *c, runner *f, void *what, PyObject *args, PyObject *f
   if (good) {
     anf_run_opts o = {.size = sizeof o, .print = print, .print_user = c};
     PyThreadState *ts = PyEval_SaveThread();
+    core_call outer = core_begin(NULL, c->cx);
     anf_status st = f(what, (size_t)n, v, &o, d, &result);
+    core_end(outer);
     PyEval_RestoreThread(ts);
+    *stopped = core_interrupted(outer, st);
     if (st == ANF_OK) r = value_to(c, result, from);
-    else r = core_raise(c, st, d), d = NULL;
+    else if (!*stopped) r = core_raise(c, st, d), d = NULL;
   }
   for (Py_ssize_t i = 0; i < done; i++) anf_value_release(v[i]);
   anf_value_release(result);
   if (d) anf_diag_free(d);
   core_leave(c, PyEval_SaveThread());
   free(v);
+  return r;
+}
+
+/* Again, if a signal stopped it whose handler raises nothing. */
+static PyObject *run(core *c, runner *f, void *what, PyObject *args, PyObject *from) {
+  bool stopped = false;
+  PyObject *r = run_once(c, f, what, args, from, &stopped);
+  while (stopped && PyErr_CheckSignals() == 0) {
+    stopped = false;
+    r = run_once(c, f, what, args, from, &stopped);
+  }
   return r;
 }
 

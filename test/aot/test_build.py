@@ -23,6 +23,7 @@ WARN = ["-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion"
 OBJECTS = {  # name of the object: what is built
     "affine": [PROGRAM + ":affine"],
     "careful": [PROGRAM + ":careful"],
+    "endless": [PROGRAM + ":endless", "--stoppable"],
     "fib": [PROGRAM + ":fib"],
     "forever": [PROGRAM + ":forever"],
     "program": [PROGRAM],  # main

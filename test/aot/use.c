@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Uses what test_build.py has built, linked with libanfora_rt alone. Says what is wrong, if anything. */
+#define _POSIX_C_SOURCE 200809L // nanosleep
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "affine.h"
 #include "careful.h"
 #include "data.h"
+#include "endless.h"
 #include "fib.h"
 #include "forever.h"
 #include "program.h"
@@ -104,6 +108,25 @@ static void traps(void) {
   anf_stream_free(s);
 }
 
+static void *cancels(void *s) {
+  nanosleep(&(struct timespec){0, 20000000}, NULL);
+  anf_stream_cancel((anf_stream *)s);
+  return NULL;
+}
+
+/* Another thread stops what would never end; the stream serves the next call. */
+static void is_stopped(void) {
+  anf_stream *s = anf_stream_new(NULL);
+  pthread_t t;
+  double r = 0;
+  EXPECT(pthread_create(&t, NULL, cancels, s) == 0);
+  EXPECT(endless_on(s, 100, 1.0, &r) == ANF_CANCELLED);
+  EXPECT(pthread_join(t, NULL) == 0);
+  EXPECT(anf_stream_trap(s)->kind == ANF_TRAP_CANCELLED);
+  EXPECT(endless_on(s, 2, 1.0, &r) == ANF_OK && r > 1.0);
+  anf_stream_free(s);
+}
+
 /* Without anyone who listens: to standard output */
 static void shows(void) {
   const float t[6] = {0.1f, 2, 3, 4, 5, 1e20f};
@@ -141,6 +164,7 @@ int main(int argc, char **argv) {
   tensors();
   contraction();
   traps();
+  is_stopped();
   instances();
   return wrong != 0;
 }

@@ -255,7 +255,7 @@ def test_help():
     with open("anfora.bash", "w", encoding="utf-8") as f:
         f.write(anfora("help", "--bash")[1])
     for name, words, want in [
-        ("commands", ["anfora", "che"], ["check"]), ("options", ["anfora", "run", "--max"], ["--max-depth", "--max-steps"]),
+        ("commands", ["anfora", "che"], ["check"]), ("options", ["anfora", "run", "--max"], ["--max-depth", "--max-ms", "--max-steps"]),
         ("choices", ["anfora", "print", "p.anf", "--as", "d"], ["dat", "dot"]), ("help of a command", ["anfora", "help", "expl"], ["explain"]),
         ("files", ["anfora", "check", "p.anf.h"], ["p.anf.html"]),
     ]:

@@ -135,11 +135,18 @@ static bool next(imachine *m, const ins *i) { // false: the loop is over
   return true;
 }
 
+bool anfi_im_go_on(imachine *m, const ins *i, int32_t what) {
+  if (!m->o->go_on || m->o->go_on(m->o->user, what)) return true;
+  return anfi_im_fail(m, i ? i->node : NULL, false, ANF_E0004, "running Tensor IR");
+}
+
+enum { POLL = 4096 }; // steps
+
 static bool tick(imachine *m) {
   if (++m->steps > m->max_steps) return anfi_im_fail(m, NULL, false, ANF_E0862, "");
-  if (m->steps % 65536 == 0 && !anfi_go_on(m->cx, "running Tensor IR", 0))
+  if (m->steps % POLL == 0 && !anfi_go_on(m->cx, "running Tensor IR", 0))
     return m->failed = true, false;
-  return true;
+  return m->steps % POLL != 0 || anfi_im_go_on(m, NULL, -1);
 }
 
 /* One instruction; false: stop. */

@@ -36,6 +36,8 @@ typedef struct imachine {
 static inline uint64_t *anfi_im_regs(const imachine *m) { return m->r + m->base; }
 
 /* interp.c: errors, at a node or else at the function; false */
+/* Does the host want the run to go on? False: failed. */
+bool anfi_im_go_on(imachine *m, const ins *i, int32_t what);
 bool anfi_im_fail(imachine *m, const void *node, bool is_stmt, anfi_code code, const char *what);
 bool anfi_im_mem_fail(imachine *m, const ins *i, imem_error e);
 

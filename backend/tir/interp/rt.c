@@ -52,6 +52,8 @@ bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
   case TRT_anf_rt_trace:
     if (m->o->trace) m->o->trace(m->o->user, (int64_t)v[0], v[1] != 0);
     return true;
+  case TRT_anf_rt_poll: return anfi_im_go_on(m, i, -1);
+  case TRT_anf_rt_count: return anfi_im_go_on(m, i, (int32_t)v[0]);
   case TRT_anf_rt_check: return v[0] < v[1] || anfi_im_mem_fail(m, i, IM_RANGE);
   case TRT_anf_rt_brgemm_kernel: return anfi_im_kernel(m, i, v, &r[i->d]);
   case TRT_anf_rt_brgemm_call: return anfi_im_kernel_call(m, i, v, false);

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Stopping: programs that would run for hours end when another thread cancels the context, when their time is up,
+ * and at limits of turns and calls, in every engine; afterwards the same compiled function runs. */
+#define _POSIX_C_SOURCE 200809L // nanosleep
+#include "test/unit/program.h"
+
+#include <pthread.h>
+#include <time.h>
+
+#include "base/base.h"
+
+static const char program[] =
+    "def loop(x: f64, n: i64) { i = 0; s = x; while i < n { s = s * 0.5 + Sin(s); i = i + 1 }; s "
+    "}\n"
+    "def calls(n: i64) -> i64 { if n < 2 { n } else { calls(n - 1) + calls(n - 2) } }\n"
+    "def down(n: i64) -> i64 { if n == 0 { 0 } else { 1 + down(n - 1) } }\n"
+    "def s4(x) { Sin(Sin(Sin(Sin(x)))) }\n"
+    "def s16(x) { s4(s4(s4(s4(x)))) }\n"
+    "def large(n: i64) { x = Cast(Arange(0, 20000000), f32); Sum(s16(s16(s16(s16(x))))) + Cast(n, "
+    "f32) }\n";
+
+enum { ENGINES = 3, GRAPHS = ENGINES, LATE = 3000 }; // ms: machines that test are busy
+static const anf_jit_kind kinds[ENGINES] = {ANF_JIT_INTERP, ANF_JIT_LLVM, ANF_JIT_CJIT};
+
+typedef struct fixture {
+  world *w;
+  anf_module *m;
+  anf_exec *x[ENGINES];
+} fixture;
+
+static anf_exec *compiled(world *w, anf_graph *g, anf_jit_kind kind) {
+  anf_exec_opts o = {.size = sizeof o, .kind = kind, .parallel = true};
+  anf_exec *x = NULL;
+  anf_status st = anf_compile(g, &o, w->d, &x);
+  if (st != ANF_OK) anf_diag_print(w->d, stderr, false);
+  assert_int_equal(st, ANF_OK);
+  return x;
+}
+
+static fixture start(world *w, const char *name) {
+  fixture f = {.w = w};
+  assert_int_equal(anf_parse(w->cx, program, "stop.anf", w->d, &f.m), ANF_OK);
+  for (int i = 0; i < ENGINES; i++) f.x[i] = compiled(w, anf_module_find(f.m, name), kinds[i]);
+  return f;
+}
+
+static void end(fixture *f) {
+  for (int i = 0; i < ENGINES; i++) anf_exec_free(f->x[i]);
+  anf_module_free(f->m);
+}
+
+/* By engine i, or by the interpreter of graphs. */
+static anf_status run_by(fixture *f, int i, const char *name, size_t n, anf_value **in,
+                         anf_run_opts o, anf_value **out) {
+  o.size = sizeof o;
+  anf_diag_clear(f->w->d);
+  return i < ENGINES ? anf_exec_run(f->x[i], n, in, &o, f->w->d, out)
+                     : anf_run(anf_module_find(f->m, name), n, in, &o, f->w->d, out);
+}
+
+typedef struct later {
+  anf_ctx *cx;
+  long ms;
+} later;
+
+static void *cancels(void *p) {
+  const later *l = (const later *)p;
+  nanosleep(&(struct timespec){0, l->ms * 1000000}, NULL);
+  anf_ctx_cancel(l->cx);
+  return NULL;
+}
+
+static void stops_with(const fixture *f, anf_status st, anf_status want, const char *code,
+                       uint64_t from) {
+  assert_int_equal(st, want);
+  assert_int_equal(anf_diag_count(f->w->d) > 0, true);
+  assert_string_equal(anf_diag_at(f->w->d, 0)->code, code);
+  assert_true(anfi_os_now_ns() - from < (uint64_t)LATE * 1000000);
+}
+
+static void is_cancelled(fixture *f, int i, const char *name, size_t n, anf_value **in) {
+  later l = {f->w->cx, 30};
+  pthread_t t;
+  anf_value *out = NULL;
+  uint64_t from = anfi_os_now_ns();
+  assert_int_equal(pthread_create(&t, NULL, cancels, &l), 0);
+  anf_status st = run_by(f, i, name, n, in, (anf_run_opts){0}, &out);
+  assert_int_equal(pthread_join(t, NULL), 0);
+  stops_with(f, st, ANF_CANCELLED, "E0004", from);
+  from = anfi_os_now_ns();
+  stops_with(f, run_by(f, i, name, n, in, (anf_run_opts){.max_ms = 20}, &out), ANF_LIMIT, "E0422",
+             from);
+}
+
+static void endless_loop(void **state) {
+  fixture f = start(*state, "loop");
+  anf_ctx *cx = f.w->cx;
+  anf_value *in[2] = {anf_value_f64(cx, 0.5), anf_value_i64(cx, INT64_MAX)},
+            *few[2] = {in[0], anf_value_i64(cx, 10)}, *out = NULL;
+  for (int i = 0; i <= GRAPHS; i++) {
+    is_cancelled(&f, i, "loop", 2, in);
+    uint64_t from = anfi_os_now_ns();
+    stops_with(&f, run_by(&f, i, "loop", 2, in, (anf_run_opts){.max_steps = 1000}, &out), ANF_LIMIT,
+               "E0415", from);
+    assert_int_equal(
+        run_by(&f, i, "loop", 2, few, (anf_run_opts){.max_steps = 1000, .max_ms = 60000}, &out),
+        ANF_OK);
+    anf_value_release(out);
+    assert_int_equal(run_by(&f, i, "loop", 2, few, (anf_run_opts){0}, &out), ANF_OK);
+    anf_value_release(out);
+  }
+  anf_value_release(few[1]);
+  for (int i = 0; i < 2; i++) anf_value_release(in[i]);
+  end(&f);
+}
+
+static void recursion(void **state) {
+  fixture f = start(*state, "calls");
+  anf_value *in = anf_value_i64(f.w->cx, 90), *few = anf_value_i64(f.w->cx, 10), *out = NULL;
+  for (int i = 0; i <= GRAPHS; i++) {
+    is_cancelled(&f, i, "calls", 1, &in);
+    uint64_t from = anfi_os_now_ns();
+    stops_with(&f, run_by(&f, i, "calls", 1, &in, (anf_run_opts){.max_steps = 5000}, &out),
+               ANF_LIMIT, "E0415", from);
+    stops_with(&f, run_by(&f, i, "calls", 1, &in, (anf_run_opts){.max_depth = 20}, &out), ANF_LIMIT,
+               "E0416", from);
+    assert_int_equal(
+        run_by(&f, i, "calls", 1, &few, (anf_run_opts){.max_steps = 5000, .max_depth = 50}, &out),
+        ANF_OK);
+    assert_int_equal(anf_value_get_i64(out, 0), 55);
+    anf_value_release(out);
+  }
+  anf_value_release(in);
+  anf_value_release(few);
+  end(&f);
+}
+
+/* A limit of depth counts calls that wait, so it counts down again. */
+static void depth(void **state) {
+  fixture f = start(*state, "down");
+  anf_value *in = anf_value_i64(f.w->cx, 200), *out = NULL;
+  for (int i = 0; i <= GRAPHS; i++) {
+    stops_with(&f, run_by(&f, i, "down", 1, &in, (anf_run_opts){.max_depth = 100}, &out), ANF_LIMIT,
+               "E0416", anfi_os_now_ns());
+    for (int k = 0; k < 2; k++) {
+      assert_int_equal(run_by(&f, i, "down", 1, &in, (anf_run_opts){.max_depth = 10000}, &out),
+                       ANF_OK);
+      assert_int_equal(anf_value_get_i64(out, 0), 200);
+      anf_value_release(out);
+    }
+  }
+  anf_value_release(in);
+  end(&f);
+}
+
+/* One loop with 1.3 * 10^9 sines, on one thread and on two. */
+static void parallel_loop(void **state) {
+  fixture f = start(*state, "large");
+  anf_stream *s = anf_stream_of_thread();
+  uint32_t threads = anf_stream_threads(s);
+  anf_value *in = anf_value_i64(f.w->cx, 1);
+  for (uint32_t n = 1; n <= 2; n++) {
+    anf_stream_set_threads(s, n);
+    for (int i = 0; i < ENGINES; i++) is_cancelled(&f, i, "large", 1, &in);
+  }
+  anf_stream_set_threads(s, threads);
+  anf_value_release(in);
+  end(&f);
+}
+
+/* A request that comes when nothing runs stops what runs next, and no more than that. */
+static void before_the_call(void **state) {
+  fixture f = start(*state, "loop");
+  anf_value *in[2] = {anf_value_f64(f.w->cx, 0.5), anf_value_i64(f.w->cx, INT64_MAX)}, *out = NULL;
+  for (int i = 0; i < ENGINES; i++) {
+    uint64_t from = anfi_os_now_ns();
+    anf_ctx_cancel(f.w->cx);
+    stops_with(&f, run_by(&f, i, "loop", 2, in, (anf_run_opts){0}, &out), ANF_CANCELLED, "E0004",
+               from);
+    stops_with(&f, run_by(&f, i, "loop", 2, in, (anf_run_opts){.max_ms = 20}, &out), ANF_LIMIT,
+               "E0422", from);
+  }
+  for (int i = 0; i < 2; i++) anf_value_release(in[i]);
+  end(&f);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(endless_loop, setup, teardown),
+      cmocka_unit_test_setup_teardown(recursion, setup, teardown),
+      cmocka_unit_test_setup_teardown(depth, setup, teardown),
+      cmocka_unit_test_setup_teardown(parallel_loop, setup, teardown),
+      cmocka_unit_test_setup_teardown(before_the_call, setup, teardown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
