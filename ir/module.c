@@ -132,9 +132,8 @@ const anf_type *anf_graph_result_type(const anf_graph *g) { return g ? g->result
 
 /* NULL, and the module marked as failed, when out of memory. */
 static const anfi_str *intern_in(anf_module *m, const char *text) {
-  if (!text) text = "";
   ANFI_ENTRY_ELSE(m->cx, m->diag, (m->status = ANF_NOMEM, (const anfi_str *)NULL));
-  const anfi_str *s = anfi_intern_z(&m->strings, text);
+  const anfi_str *s = anfi_intern_z(&m->strings, text ? text : "");
   return (void)anfi_leave(m->cx), s;
 }
 

@@ -494,15 +494,16 @@ static anf_node *op_call(anf_graph *g, const char *name, size_t n, anf_node *con
   }
   const anfi_attrs *record;
   if (!anfi_attrs_new(m, op, values, anfi_nowhere(), &record)) return NULL;
-  for (size_t i = 0; i < n; i++) in[i] = args[i];
+  size_t count = n;
+  if (n) memcpy(in, args, n * sizeof *in);
   for (size_t k = 0; k < s->nattr; k++)
-    if (nodes[k]) in[n++] = nodes[k];
-  return belong(m, n, in) ? anfi_apply(g, op, record, n, in) : NULL;
+    if (nodes[k]) in[count++] = nodes[k];
+  return belong(m, count, in) ? anfi_apply(g, op, record, count, in) : NULL;
 }
 
 anf_node *anf_op_attrs(anf_graph *g, const char *op, size_t n, anf_node *const *args, size_t nattr,
                        const anf_attr *attrs) {
-  if (!given(g, "anf_op", n, args)) return NULL;
+  if (!g || !given(g, "anf_op", n, args)) return NULL;
   BUILD(g ? g->module : NULL);
   return built(g->module, op_call(g, op, n, args, nattr, attrs));
 }

@@ -15,8 +15,7 @@ typedef struct growth {
 #define X "(x: f64[N]) "
 #define M "(x: f64[N, 5]) "
 static const growth cases[] = {
-    {"differences",
-     X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0},
+    {"differences", X "{ s = 0.0; for i in 1..len(x) { d = x[i] - x[i-1]; s = s + d * d }; s }", 0},
     {"branch",
      X "{ s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { d = x[i] - x[i-1]; s = s + d * d } }; s }",
      0},
@@ -29,8 +28,8 @@ static const growth cases[] = {
        "}",
      5},
     {"rows", M "{ s = 0.0; for i in 0..len(x) { r = x[i]; s = s + Sum(r * r) * r[0] }; s }", 5},
-    {"window",
-     X "{ s = 0.0; for i in 0..len(x)-3 { s = s + Sum(x[i:i+3] * x[i+1]) * x[i] }; s }", 0},
+    {"window", X "{ s = 0.0; for i in 0..len(x)-3 { s = s + Sum(x[i:i+3] * x[i+1]) * x[i] }; s }",
+     0},
     {"calls",
      X "{ def h(v, i) { if i > 0 { v[i] * v[i-1] } else { v[i] } }; s = 0.0; for i in 0..len(x) { "
        "s = s + h(x, i) * h(x, len(x) - 1 - i) }; s }",
