@@ -80,13 +80,17 @@ static void measure(anf_ctx *cx, double *flops, double *bytes) {
   *bytes = copied_rate(cx);
 }
 
+static anf_status measured(anf_ctx *cx, double *flops, double *bytes, anf_diag *d) {
+  ANFI_ENTRY(cx, d);
+  measure(cx, flops, bytes);
+  return anfi_leave(cx);
+}
+
 anf_status anf_machine_peak(anf_ctx *cx, double *gflops, double *gbytes, anf_diag *d) {
   ANFI_NEED(d, cx);
-  double rate[2] = {0, 0};
-  if (!gflops) gflops = &rate[0];
-  if (!gbytes) gbytes = &rate[1];
-  *gflops = *gbytes = 0;
-  ANFI_ENTRY(cx, d);
-  measure(cx, gflops, gbytes);
-  return anfi_leave(cx);
+  double flops = 0, bytes = 0;
+  anf_status st = measured(cx, &flops, &bytes, d);
+  if (gflops) *gflops = st == ANF_OK ? flops : 0;
+  if (gbytes) *gbytes = st == ANF_OK ? bytes : 0;
+  return st;
 }

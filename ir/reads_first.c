@@ -34,26 +34,31 @@ static bool may_give_tuple(const anf_node *n) {
   return n->kind == ANFI_CALL || is_projection(n) || n->op == ANF_OP_Loop || n->op == ANF_OP_Unbox;
 }
 
+/* Appends the projections of t to out, in their order; those are marked as taken. */
+static size_t append_projections(sorter *s, const anf_graph *g, const anf_node *t, anf_node **out,
+                                 size_t n) {
+  size_t from = n;
+  for (const anfi_use *u = t->uses; u; u = u->next) {
+    if (!is_projection(u->user) || position(s, u->user, g) >= s->n) continue;
+    s->at[u->user->id] = UINT32_MAX;
+    out[n++] = u->user;
+  }
+  for (size_t k = from, l = n; k + 1 < l; k++) { // uses are newest first
+    anf_node *x = out[k];
+    out[k] = out[--l];
+    out[l] = x;
+  }
+  return n;
+}
+
 static void project_early(sorter *s, const anf_graph *g) {
   anf_node **out = ANFI_NEW_N(s->a, anf_node *, s->n + 1);
   size_t n = 0, seen = 0;
-  for (size_t i = 0; i < s->n; i++) {
-    if (s->at[s->order[i]->id] == UINT32_MAX) continue; // went with its tuple
-    for (out[n++] = s->order[i]; seen < n; seen++) {
-      const anf_node *t = out[seen];
-      if (!may_give_tuple(t)) continue;
-      size_t from = n;
-      for (const anfi_use *u = t->uses; u; u = u->next)
-        if (is_projection(u->user) && position(s, u->user, g) < s->n) {
-          s->at[u->user->id] = UINT32_MAX;
-          out[n++] = u->user;
-        }
-      for (size_t k = from; from < n && k < (from + n) / 2; k++) { // uses are newest first
-        anf_node *x = out[k];
-        out[k] = out[from + n - 1 - k];
-        out[from + n - 1 - k] = x;
-      }
-    }
+  for (size_t i = 0; i < g->params.n; i++) n = append_projections(s, g, g->params.at[i], out, n);
+  for (size_t i = 0; i <= s->n; i++) {
+    for (; seen < n; seen++)
+      if (may_give_tuple(out[seen])) n = append_projections(s, g, out[seen], out, n);
+    if (i < s->n && s->at[s->order[i]->id] != UINT32_MAX) out[n++] = s->order[i];
   }
   if (n) memcpy(s->order, out, n * sizeof *out);
   for (size_t i = 0; i < n; i++) s->at[out[i]->id] = (uint32_t)i + 1;

@@ -23,6 +23,15 @@ static uint32_t slot_of(const anfi_j *j, const anfi_jgraph *jg, const anf_node *
                                : (uint32_t)anfi_node_slot(jg) + jg->first[j->local.at[x->id]];
 }
 
+/* Is input i the branch of a Where that a constant condition never takes? */
+static bool is_never_taken(const anf_node *n, uint32_t i) {
+  const anf_node *c = n->in[0].def;
+  if (n->op != ANF_OP_Where || c->kind != ANFI_VALUE || c->u.value->kind != ANF_VALUE_TENSOR ||
+      c->u.value->type->n)
+    return false;
+  return i == (anfi_get_i64(c->u.value, 0) ? 2 : 1);
+}
+
 /* The entry of n; false: n is not elementwise on single leaves. */
 static bool record(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_tape_entry *out) {
   *out = (anfi_tape_entry){{0}};
@@ -33,7 +42,8 @@ static bool record(anfi_j *j, const anfi_jgraph *jg, const anf_node *n, anfi_tap
     const anf_node *x = n->in[i].def;
     if (x->kind == ANFI_VALUE) continue;
     if (!is_one_leaf(x)) return false;
-    if (!anfi_is_inactive(j, (anfi_opcode)n->op, i)) out->in[i] = slot_of(j, jg, x);
+    if (!anfi_is_inactive(j, (anfi_opcode)n->op, i) && !is_never_taken(n, i))
+      out->in[i] = slot_of(j, jg, x);
   }
   return true;
 }

@@ -51,9 +51,8 @@ anf_status anf_parse_n(anf_ctx *cx, const char *text, size_t len, const char *fi
                        anf_module **out) {
   ANFI_NEED(d, cx, text, out);
   *out = NULL;
-  if (!file) file = "";
   ANFI_ENTRY(cx, d);
-  *out = parse(cx, text, len, file, false);
+  *out = parse(cx, text, len, file ? file : "", false);
   anf_status st = anfi_leave(cx);
   if (st != ANF_OK) *out = NULL;
   return st;

@@ -25,9 +25,8 @@ anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len, const char
                            anf_module **out) {
   ANFI_NEED(d, cx, data, out);
   *out = NULL;
-  if (!file) file = "";
   ANFI_ENTRY(cx, d);
-  *out = read_model(cx, data, len, file);
+  *out = read_model(cx, data, len, file ? file : "");
   anf_status st = anfi_leave(cx);
   if (st != ANF_OK) *out = NULL;
   return st;

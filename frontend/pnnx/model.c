@@ -109,9 +109,9 @@ anf_status anf_pnnx_read(anf_ctx *cx, const char *text, size_t len, const char *
                          anf_pnnx **out) {
   ANFI_NEED(d, cx, text, out);
   *out = NULL;
-  if (!file) file = "";
   ANFI_ENTRY(cx, d);
-  *out = read_model(cx, text, len, file, bin_name(anfi_scratch(cx), file), bin, bin_len, r);
+  const char *name = file ? file : "";
+  *out = read_model(cx, text, len, name, bin_name(anfi_scratch(cx), name), bin, bin_len, r);
   anf_status st = anfi_leave(cx);
   if (st != ANF_OK) *out = NULL;
   return st;

@@ -69,6 +69,12 @@ static const growth cases[] = {
      X "{ z = x * 1.0; for i in 1..len(x) { z = IndexWrite(z, i, z[i-1] * 0.5 + Sum(z[0:2]) * "
        "x[i] * 1e-3) }; Sum(z * z) }",
      0},
+    {"lists", // as Python's lists are filled
+     X "{ put = fn (k) { fn (b, e) { b = Where(false, Reshape(e, b.shape[1:]), b); IndexWrite(b, "
+       "k, CastLike(e, b), axis=0) } }; l = (0.0 * x, 0.0 * x); t = 1.0; for i in 0..len(x) { t = "
+       "t + x[i] * t * 1e-3; l = hyper_map(put(i), l, (t, t * x[i])) }; s = 0.0; for i in "
+       "0..len(x) { s = s + l[0][i] * l[1][i] }; s }",
+     0},
     {"second order",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] * x[i] }; s }; "
        "Sum(grad(d)(x) ** 2) }",

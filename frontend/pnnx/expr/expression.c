@@ -94,10 +94,9 @@ static anf_expr *read_file(anf_ctx *cx, const char *text, size_t len, const char
 anf_status anf_expr_parse_file(anf_ctx *cx, const char *text, size_t len, const char *file,
                                size_t ninput, anf_diag *d, anf_expr **out) {
   ANFI_NEED(d, cx, text, out);
-  if (!file) file = "";
   *out = NULL;
   ANFI_ENTRY(cx, d);
-  *out = read_file(cx, text, len, file, ninput);
+  *out = read_file(cx, text, len, file ? file : "", ninput);
   anf_status st = anfi_leave(cx);
   anfi_source_remove_text(cx, text);
   if (st != ANF_OK) *out = NULL;
