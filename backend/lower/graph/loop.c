@@ -2,7 +2,7 @@
 /* Loop: the state is variables and buffers; the body is the step itself, so a turn calls nothing. */
 #include "backend/lower/graph/loop.h"
 
-enum { FIRST_ROUNDS = 64 };
+enum { FIRST_ROUNDS = 8 }; // records; memory for more is mostly found behind them
 
 static texpr number(const looping *l, int64_t v) { return anfi_t_int(l->w->t, ANFI_S64, v); }
 static texpr index_word(const looping *l, texpr v) { return anfi_t_cast(l->w->t, ANFI_IX, v); }
