@@ -134,6 +134,7 @@ static PyMethodDef functions[] = {
     {"set_hooks", set_hooks, METH_VARARGS, NULL},
     {"bytes_held", held, METH_NOARGS, "Bytes that the context of compiled programs holds now."},
     {"explain", explain, METH_O, "The long explanation of a code such as E0107, or None."},
+    {"build_step", step_build, METH_VARARGS, "The header and the object of a training step."},
     {"lend", dlpack_lend, METH_O, "A tensor's memory, by the C functions of its class."},
     {"give", dlpack_give, METH_VARARGS, "An array's memory as a tensor of a class, likewise."},
     {"asarray", as_array, METH_O, "Any array as an anfora.Array, without a copy if it is dense."},

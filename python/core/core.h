@@ -148,6 +148,7 @@ anf_status program_parse(anf_ctx *cx, const char *text, size_t n, const char *na
 
 /* ---- step.c: training steps whose state stays where it is ---- */
 PyTypeObject *stepper_make_type(core *c, PyObject *module);
+PyObject *step_build(PyObject *module, PyObject *args);
 
 /* ---- value.c: values of the context and Python's objects. To Python with the GIL alone. ---- */
 /* Both are called with the lock and the GIL. */

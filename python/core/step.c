@@ -300,6 +300,63 @@ static PyMethodDef methods[] = {
     {"write", stepper_write, METH_O, "Other leaves for the state, copied."},
     {0}};
 
+/* ---- objects of steps ---- */
+
+typedef struct building_step {
+  const char *text, *name, *start, *symbol;
+  Py_ssize_t length, nstate;
+} building_step;
+
+static anf_status build_object(anf_ctx *cx, const building_step *k, const texts *t, anf_diag *d,
+                               anf_module **m, anf_text *out) {
+  anf_build_opts o = {.size = sizeof o, .name = k->symbol, .title = k->name};
+  places none = {0};
+  anf_status st = program_parse(cx, k->text, (size_t)k->length, k->name, &none, d, m);
+  for (size_t i = 0; i < t->n && st == ANF_OK; i++)
+    st = anf_parse_type(cx, t->text[i], d, &t->type[i]);
+  anf_graph *g = st == ANF_OK ? anf_module_find(*m, k->start) : NULL;
+  unsigned forms = 1u << ANF_BUILD_OBJ | 1u << ANF_BUILD_HEADER;
+  return g ? anf_build_step(g, (size_t)k->nstate, t->n, t->type, forms, &o, d, out) : st;
+}
+
+static PyObject *built(core *c, const building_step *k, const texts *t) {
+  PyObject *r = NULL;
+  anf_ctx *cx = anf_ctx_new(NULL);
+  anf_diag *d = cx ? anf_diag_new(cx) : NULL;
+  anf_module *m = NULL;
+  anf_text out[ANF_BUILD_FORM_COUNT] = {{0}};
+  for (size_t i = 0; i < ANF_BUILD_FORM_COUNT; i++) out[i].cx = cx;
+  anf_status st = ANF_NOMEM;
+  if (d) {
+    PyThreadState *ts = PyEval_SaveThread();
+    st = build_object(cx, k, t, d, &m, out);
+    PyEval_RestoreThread(ts);
+  }
+  if (st == ANF_OK)
+    r = Py_BuildValue("(s#y#)", out[ANF_BUILD_HEADER].text, (Py_ssize_t)out[ANF_BUILD_HEADER].len,
+                      out[ANF_BUILD_OBJ].text, (Py_ssize_t)out[ANF_BUILD_OBJ].len);
+  else if (d) core_set_error(c, st, d);
+  else PyErr_NoMemory();
+  for (size_t i = 0; cx && i < ANF_BUILD_FORM_COUNT; i++) anf_text_free(&out[i]);
+  anf_module_free(m);
+  if (d) anf_diag_free(d);
+  if (cx) anf_ctx_free(cx);
+  return r;
+}
+
+/* build_step(text, name, start, types, states, symbol): the header and the object of a step */
+PyObject *step_build(PyObject *module, PyObject *args) {
+  building_step k;
+  PyObject *types, *r = NULL;
+  texts t = {0};
+  if (!PyArg_ParseTuple(args, "s#ssO!ns", &k.text, &k.length, &k.name, &k.start, &PyList_Type,
+                        &types, &k.nstate, &k.symbol))
+    return NULL;
+  if (texts_of(types, &t)) r = built(core_of(module), &k, &t);
+  texts_free(&t);
+  return r;
+}
+
 PyTypeObject *stepper_make_type(core *c, PyObject *module) {
   PyType_Slot slots[] = {{Py_tp_new, (void *)stepper_new},
                          {Py_tp_dealloc, (void *)stepper_dealloc},

@@ -7,11 +7,11 @@
 """
 from ._autograd import Function
 from ._backend import backend, fallbacks
-from ._step import Lion, Step, compile_step
+from ._step import Lion, Step, compile_step, export_step
 
 import torch as _torch
 
 if "anfora" not in _torch._dynamo.list_backends(exclude_tags=()):  # where the package is not installed, nothing names it
     _torch._dynamo.register_backend(backend, name="anfora")
 
-__all__ = ["Function", "Lion", "Step", "backend", "compile_step", "fallbacks"]
+__all__ = ["Function", "Lion", "Step", "backend", "compile_step", "export_step", "fallbacks"]

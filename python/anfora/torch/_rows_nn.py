@@ -83,21 +83,26 @@ def avg_pool(g: Any, self_: Value, kernel_size: list, stride: list, padding: lis
              divisor_override: Any = None) -> Any:
     n = int(str(g.node.target).split("avg_pool")[1][0])
     x = batched(g, self_, n)
-    w = pooling(n, kernel_size, stride, padding, ceil_mode, count_include_pad="true" if count_include_pad and not divisor_override else "false")
-    if divisor_override:
-        raise Unsupported("it has a divisor of its own")
-    return g.reshape(g.let(f"AvgPool{n}D({x}{w})", x.dtype, x.shape[:2] + g.out.shape[-n:]), g.out.shape)
+    w = pooling(n, kernel_size, stride, padding, ceil_mode, count_include_pad="true" if count_include_pad or divisor_override else "false")
+    y = f"AvgPool{n}D({x}{w})" + rescaled(n, kernel_size, ceil_mode, divisor_override, x)
+    return g.reshape(g.let(y, x.dtype, x.shape[:2] + g.out.shape[-n:]), g.out.shape)
+
+
+def rescaled(n: int, kernel: list, ceil_mode: bool, divisor: Any, x: Value) -> str:
+    """A mean divided by the window's size as one with another divisor."""
+    if divisor and ceil_mode:
+        raise Unsupported("it has a divisor of its own, and windows beyond the end")
+    return f" * {number(math.prod(spread(kernel, n)) / divisor, x.dtype)}" if divisor else ""
 
 
 @row("avg_pool2d_backward", "avg_pool3d_backward")
 def avg_pool_backward(g: Any, grad_output: Value, self_: Value, kernel_size: list, stride: list, padding: list, ceil_mode: bool,
                       count_include_pad: bool, divisor_override: Any) -> Any:
     n = int(str(g.node.target).split("avg_pool")[1][0])
-    if divisor_override:
-        raise Unsupported("it has a divisor of its own")
     x, dy = batched(g, self_, n), batched(g, grad_output, n)
-    w = pooling(n, kernel_size, stride, padding, ceil_mode, count_include_pad="true" if count_include_pad else "false")
-    return g.reshape(g.let(f"AvgPoolGrad({dy}{w}, shape={x.shape})", x.dtype, x.shape), g.out.shape)
+    w = pooling(n, kernel_size, stride, padding, ceil_mode, count_include_pad="true" if count_include_pad or divisor_override else "false")
+    dx = f"AvgPoolGrad({dy}{w}, shape={x.shape})" + rescaled(n, kernel_size, ceil_mode, divisor_override, x)
+    return g.reshape(g.let(dx, x.dtype, x.shape), g.out.shape)
 
 
 @row("_adaptive_avg_pool2d", "_adaptive_avg_pool3d")
@@ -116,7 +121,10 @@ def adaptive_avg_pool_backward(g: Any, grad_output: Value, self_: Value) -> Any:
 
 @row("max_pool2d_with_indices", "max_pool3d_with_indices")
 def max_pool(g: Any, self_: Value, kernel_size: list, stride: list, padding: list, dilation: list, ceil_mode: bool) -> Any:
-    n = 2 if "2d" in str(g.node.target) else 3
+    return _max_pool(g, 2 if "2d" in str(g.node.target) else 3, self_, kernel_size, stride, padding, dilation, ceil_mode)
+
+
+def _max_pool(g: Any, n: int, self_: Value, kernel_size: list, stride: list, padding: list, dilation: list, ceil_mode: bool) -> list:
     x, out = batched(g, self_, n), g.out[0]
     w = pooling(n, kernel_size, stride, padding, ceil_mode, dilation=spread(dilation, n))
     shape = x.shape[:2] + out.shape[-n:]
@@ -132,9 +140,19 @@ def max_pool(g: Any, self_: Value, kernel_size: list, stride: list, padding: lis
     return [y, g.reshape(g.cast(at, torch.int64), out.shape)]
 
 
-@row("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward")
-def max_pool_backward(g: Any, grad_output: Value, self_: Value, kernel_size: list, stride: list, padding: list, dilation: list,
-                      ceil_mode: bool, indices: Value) -> Any:
+@row("adaptive_max_pool2d", "adaptive_max_pool3d")
+def adaptive_max_pool(g: Any, self_: Value, output_size: list) -> Any:
+    n = len(output_size)
+    sizes = self_.shape[-n:]
+    if any(not o or s % o for s, o in zip(sizes, output_size)):
+        raise Unsupported("its windows have different sizes")
+    kernel = [s // o for s, o in zip(sizes, output_size)]
+    return _max_pool(g, n, self_, kernel, kernel, [0] * n, [1] * n, False)
+
+
+@row("max_pool2d_with_indices_backward", "max_pool3d_with_indices_backward", "adaptive_max_pool2d_backward",
+     "adaptive_max_pool3d_backward")
+def max_pool_backward(g: Any, grad_output: Value, self_: Value, indices: Value, **window: Any) -> Any:
     n = 2 if "2d" in str(g.node.target) else 3
     x, dy, at = (batched(g, v, n) for v in (self_, grad_output, indices))
     flat = [x.shape[0], x.shape[1], -1]
@@ -262,6 +280,24 @@ def scores(g: Any, query: Value, key: Value, is_causal: bool, mask: Any, scale: 
     return s
 
 
+def as_many_heads(g: Any, x: Value, query: Value) -> Value:
+    """Keys or values with each head repeated for the queries' heads that share it."""
+    n = query.shape[-3] // x.shape[-3] if x.ndim > 2 else 1
+    if n == 1:
+        return x
+    groups = g.broadcast(g.reshape(x, (*x.shape[:-2], 1, *x.shape[-2:])), (*x.shape[:-2], n, *x.shape[-2:]))
+    return g.reshape(groups, (*x.shape[:-3], x.shape[-3] * n, *x.shape[-2:]))
+
+
+def as_few_heads(g: Any, x: Value, like: Value) -> Value:
+    """The adjoint of as_many_heads."""
+    if x.shape == like.shape:
+        return x
+    n = x.shape[-3] // like.shape[-3]
+    groups = g.reshape(x, (*like.shape[:-2], n, *like.shape[-2:]))
+    return g.let(f"Sum({groups}, axis={groups.ndim - 3})", x.dtype, like.shape)
+
+
 def scale_of(query: Value, scale: Any) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
@@ -271,6 +307,7 @@ def attention(g: Any, query: Value, key: Value, value: Value, dropout_p: float, 
     if dropout_p:
         raise Unsupported("it drops elements")
     scale = scale_of(query, scale)
+    key, value = (as_many_heads(g, x, query) for x in (key, value))
     if not g.uses(1):
         mask = None if attn_mask is None or attn_mask.dtype is torch.bool else g.cast(attn_mask, query.dtype)
         mask = attn_mask if mask is None else mask
@@ -285,14 +322,15 @@ def attention(g: Any, query: Value, key: Value, value: Value, dropout_p: float, 
 def attention_backward(g: Any, grad_out: Value, query: Value, key: Value, value: Value, out: Value, logsumexp: Value, dropout_p: float,
                        is_causal: bool, attn_mask: Any, scale: Any) -> Any:
     """With p = exp(scores - logsumexp): dv = p^T dy, ds = p (dy v^T - rowsum(dy out)), dq = ds k scale, dk = ds^T q scale."""
-    scale = scale_of(query, scale)
+    scale, few = scale_of(query, scale), (key, value)
+    key, value = (as_many_heads(g, x, query) for x in few)
     s = scores(g, query, key, is_causal, attn_mask, scale)
     q, k, v, y, dy = (g.cast(x, s.dtype) for x in (query, key, value, out, grad_out))
     p = g.let(f"Exp({s} - {g.reshape(g.cast(logsumexp, s.dtype), (*logsumexp.shape, 1))})", s.dtype, s.shape)
     d = g.let(f"Sum({dy} * {y}, axis={y.ndim - 1}, keepdims=true)", s.dtype, (*y.shape[:-1], 1))
     ds = g.let(f"{p} * (MatMul({dy}, {v}, tb=true) - {d}) * {number(scale, s.dtype)}", s.dtype, s.shape)
-    return [g.let(f"{ds} @ {k}", s.dtype, query.shape), g.let(f"MatMul({ds}, {q}, ta=true)", s.dtype, key.shape),
-            g.let(f"MatMul({p}, {dy}, ta=true)", s.dtype, value.shape)]
+    dk, dv = g.let(f"MatMul({ds}, {q}, ta=true)", s.dtype, key.shape), g.let(f"MatMul({p}, {dy}, ta=true)", s.dtype, value.shape)
+    return [g.let(f"{ds} @ {k}", s.dtype, query.shape), as_few_heads(g, dk, few[0]), as_few_heads(g, dv, few[1])]
 
 
 # ---- padding ----
@@ -335,6 +373,16 @@ def cdist(g: Any, x1: Value, x2: Value, p: float = 2.0, compute_mode: Any = None
     if p in (1, 2):
         return f"Sum({d}, axis={last})" if p == 1 else f"Sqrt(Sum(Square({d}), axis={last}))"
     return f"Power(Sum(Power({d}, {number(p, g.out.dtype)}), axis={last}), {number(1 / p, g.out.dtype)})"
+
+
+@row("_cdist_backward")
+def cdist_backward(g: Any, grad: Value, x1: Value, x2: Value, p: float, cdist: Value) -> Any:
+    if p not in (1, 2):
+        raise Unsupported(f"its norm has the order {p}")
+    a, b = g.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1])), g.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
+    dy, d = (g.reshape(v, (*v.shape, 1)) for v in (grad, cdist))
+    slope = f"Sign({a} - {b})" if p == 1 else f"SafeDiv({a} - {b}, {d})"
+    return f"Sum({dy} * {slope}, axis={g.out.ndim - 1})"
 
 
 # ---- linear algebra ----

@@ -9,7 +9,8 @@ from __future__ import annotations
 import collections
 import copy
 import inspect
-import operator
+import os
+import re
 from typing import Any, Callable
 
 import torch
@@ -232,9 +233,23 @@ class _Code:
 
     # ---- the text ----
 
+    def _state_names(self) -> tuple[list, list, list]:
+        """Names of the state in the program, and so in C: those of the module, in plain letters."""
+        taken: set = set()
+
+        def plain(*parts: str) -> str:
+            name = "_".join(re.sub(r"\W", "_", x) for x in parts)
+            while name in taken:
+                name += "_"
+            taken.add(name)
+            return name
+        step = self.step
+        return ([plain("p", n) for n in step.names], [plain("b", n) for n in step.buffers],
+                [plain("s", n, k) for n, keys in zip(step.names, self.keys) for k in keys])
+
     def _text(self, b: Builder, u: Any, forward: _Part, update: _Part) -> str:
         np, nb, ns = len(self.step.params), len(self.step.buffers), sum(map(len, self.keys))
-        p, bufs, s = [f"p{i}" for i in range(np)], [f"b{i}" for i in range(nb)], [f"s{i}" for i in range(ns)]
+        p, bufs, s = self._state_names()
         rates = [f"rate{i}" for i in range(len(self.step.optimizer.param_groups))]
         given = [f"x{i}" for i in range(len(forward.placeholders) - np - nb)]  # frozen parameters, then the batch
         drawn = [f"drawn{i}" for i in range(len(forward.drawn))]
@@ -318,6 +333,23 @@ class Step:
     def source(self, *batch: Any) -> str:
         """The program in Anfora's language."""
         return self.code(batch).program.text
+
+
+def export_step(step: Step, batch: tuple, folder: str, name: str = "step") -> list[str]:
+    """Writes the step for batches of this kind as NAME.o and NAME.h, for a host in C or C++ without Python: see the header's
+    NAME_run and NAME_state. The state's members are called p_ (parameters), b_ (buffers) and s_ (the optimizer's state)
+    with the module's names; inputs are the batch, then what is drawn at random, then the learning rates. Gives the paths."""
+    code = step.code(batch)
+    p = code.program
+    try:
+        header, object_ = _core.build_step(p.text, p.name, p.start, code.types, len(code.state()), name)
+    except _core.Failure as failure:
+        raise p.error(failure) from None
+    paths = [os.path.join(folder, name + ending) for ending in (".h", ".o")]
+    for path, data in zip(paths, (header.encode(), object_)):
+        with open(path, "wb") as f:
+            f.write(data)
+    return paths
 
 
 def compile_step(model: torch.nn.Module, loss: Callable | None, optimizer: torch.optim.Optimizer, **options: Any) -> Step:

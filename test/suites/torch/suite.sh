@@ -1,0 +1,5 @@
+#!/usr/bin/env bash
+# suite.sh PYTHON BUILD: OpInfo's operations, four samples each; fails below the floor.
+set -euo pipefail
+here=$(dirname "$0")
+exec "$1" "$here/opinfo.py" "$2/python" --samples 4 --floor "$(cat "$here/floor.txt")" --table "$2/opinfo.tsv"
