@@ -331,3 +331,57 @@ def test_functions_of_anfora_have_gradients_of_any_order():
     close(y.detach(), torch.tanh(x @ w)[i].detach())
     assert torch.autograd.gradcheck(lambda x, w: f(x, w, i), (x, w))
     assert torch.autograd.gradgradcheck(lambda x, w: f(x, w, i), (x, w))
+
+
+def test_steps_for_hosts_in_c():
+    """An exported step, run from C, does what it does here."""
+    need_torch()
+    import ctypes
+    import glob
+    import shutil
+    import subprocess
+    import sys
+    import tempfile
+    build = os.path.dirname(os.path.abspath(sys.argv[1]))
+    runtimes = glob.glob(os.path.join(build, "runtime", "libanfora_rt.a")) + glob.glob(os.path.join(build, "runtime", "libanfora_rt.so"))
+    include = os.path.join(os.path.dirname(__file__), "../../include")
+    if not shutil.which("cc") or not runtimes:
+        raise Skip("there is no C compiler, or no runtime library in the build")
+    model = nn.Linear(3, 1).double()
+    start = [p.detach().clone() for p in model.parameters()]
+    step = at.compile_step(model, nn.functional.mse_loss, torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9))
+    x, y = torch.randn(4, 3).double(), torch.randn(4, 1).double()
+    with tempfile.TemporaryDirectory() as folder:
+        header, object_ = at.export_step(step, (x, y), folder, "line")
+        main = os.path.join(folder, "main.c")
+        with open(main, "w", encoding="utf-8") as f:
+            f.write('#include <string.h>\n#include "line.h"\n'
+                    "double run(const double *x, const double *y, double *w, double *b) {\n"
+                    "  static line_state s;\n  line_out out;\n"
+                    "  memcpy(s.p_weight, w, sizeof s.p_weight), memcpy(s.p_bias, b, sizeof s.p_bias);\n"
+                    "  if (line_run(0, &s, x, y, 0.1, &out) != ANF_OK) return -1;\n"
+                    "  memcpy(w, s.p_weight, sizeof s.p_weight), memcpy(b, s.p_bias, sizeof s.p_bias);\n"
+                    "  return out.out;\n}\n")
+        library = os.path.join(folder, "line.so")
+        subprocess.run(["cc", "-shared", "-fPIC", "-I", include, main, object_, "-o", library, runtimes[0],
+                        "-Wl,-rpath," + os.path.dirname(runtimes[0]), "-lm"], check=True)
+        run = ctypes.CDLL(library).run
+        run.restype = ctypes.c_double
+        losses = [run(*(ctypes.c_void_p(t.data_ptr()) for t in (x, y, *start))) for _ in range(3)]
+    assert losses == [step(x, y) for _ in range(3)]
+    for p, q in zip(start, model.parameters()):
+        assert torch.equal(p, q)
+
+
+def test_heads_that_share_keys():
+    need_torch()
+
+    class Grouped(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q, self.k = nn.Linear(16, 16), nn.Linear(16, 8)
+
+        def forward(self, x):
+            q, k = self.q(x).view(2, 5, 4, 4).transpose(1, 2), self.k(x).view(2, 5, 2, 4).transpose(1, 2)
+            return nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True)
+    same_training(Grouped, torch.randn(2, 5, 16).double())

@@ -26,6 +26,17 @@ def addmm(g: Any, self_: Value, beta: Any, alpha: Any, **operands: Value) -> Any
     return f"{text} + {self_ if beta == 1 else f'{number(beta, g.out.dtype)} * {self_}'}"
 
 
+@row("_trilinear")
+def trilinear(g: Any, i1: Value, i2: Value, i3: Value, expand1: list, expand2: list, expand3: list, sumdim: list, unroll_dim: int) -> Any:
+    """The product of all three, each with new dims, summed along some."""
+    n = i1.ndim + len(expand1)
+    parts = []
+    for x, new in ((i1, expand1), (i2, expand2), (i3, expand3)):
+        old = iter(x.shape)
+        parts.append(g.reshape(x, [1 if k in new else next(old) for k in range(n)]))
+    return f"Sum({' * '.join(parts)}, axis={Dims(sumdim)})"
+
+
 @row("linear")
 def linear(g: Any, input: Value, weight: Value, bias: Any) -> Any:
     return f"Linear({input}, {weight}{'' if bias is None else f', {bias}'})"

@@ -18,6 +18,13 @@ def absolute(g: Any, self_: Value) -> Any:
     return Expr(f"Abs({self_})", g.out.dtype, g.out.shape)
 
 
+@row("signbit", "prims.signbit")
+def signbit(g: Any, self_: Value) -> Any:
+    t = self_.dtype
+    return f"Copysign({number(1, t)}, {self_}) < {number(0, t)}" if t.is_floating_point else \
+        f"Zeros(shape={g.out.shape}, dtype=bool)" if t is torch.bool else f"{self_} < {number(0, t)}"
+
+
 @row("sgn")
 def sgn(g: Any, self_: Value) -> Any:
     if not self_.dtype.is_complex:

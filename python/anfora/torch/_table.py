@@ -50,6 +50,8 @@ POINTWISE = {
     "log_sigmoid": "LogSigmoid({self})",
     "prims.fma": "Fma({self}, {other}, {addend})",
 }
+# Those of the same name mean the same, but for div of integers
+POINTWISE |= {f"prims.{n}": POINTWISE[k] for k in POINTWISE for n in [k.split(".")[0]] if hasattr(prims, n) and n != "div" and "." not in k.replace(".default", "")}
 COMPARE = {
     "eq": "{self} == {other}", "ne": "{self} != {other}", "lt": "{self} < {other}", "le": "{self} <= {other}",
     "gt": "{self} > {other}", "ge": "{self} >= {other}", "isnan": "{self} != {self}",
