@@ -261,9 +261,16 @@ const char *anfi_nearest(const char *word, const char *(*candidate)(void *, size
  * Sizes are checked before anything beyond them is read. */
 bool anfi_read_opts(anf_ctx *cx, anf_diag *d, const char *name, const void *from, size_t first,
                     size_t size, void *to);
+#define ANFI_END(T, field) (offsetof(T, field) + sizeof(((T *)NULL)->field))
+/* Until the first release the last field is the last one that there is, or this does not compile. */
 #define ANFI_OPTS(cx, d, T, last, from, to)                                                        \
-  anfi_read_opts((cx), (d), #T, (from), offsetof(T, last) + sizeof(((T *)NULL)->last), sizeof(T),  \
-                 (to))
+  anfi_read_opts((cx), (d), #T, (from),                                                            \
+                 ANFI_END(T, last) + 0 * sizeof(char[sizeof(T) - ANFI_END(T, last) < 8 ? 1 : -1]), \
+                 sizeof(T), (to))
+
+/* The same within a frame, which fails. */
+#define ANFI_OPTS_IN(cx, T, last, from, to)                                                        \
+  (ANFI_OPTS(cx, NULL, T, last, from, to) || anfi_fail_as((cx), ANF_INVALID))
 
 /* A look-up by name found nothing: the context's own list says so, with the nearest candidate; and so does the next finding
  * of a NULL, which is mostly what the look-up gave. */

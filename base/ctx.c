@@ -8,6 +8,39 @@
 #include <stdlib.h>
 
 const char *anf_version(void) { return ANF_VERSION; }
+int anf_abi_version(void) { return ANF_ABI_VERSION; }
+
+#define TEXT_(x) #x
+#define TEXT(x)  TEXT_(x)
+#if defined(__clang__)
+#define COMPILER "clang " __clang_version__
+#elif defined(__GNUC__)
+#define COMPILER "gcc " __VERSION__
+#else
+#define COMPILER "C"
+#endif
+#if defined(__x86_64__)
+#define PROCESSOR "x86-64"
+#elif defined(__aarch64__)
+#define PROCESSOR "aarch64"
+#else
+#define PROCESSOR "other"
+#endif
+#if defined(__OPTIMIZE__)
+#define OPTIMISED "optimised"
+#else
+#define OPTIMISED "not optimised"
+#endif
+#if defined(NDEBUG)
+#define CHECKED ""
+#else
+#define CHECKED ", assertions"
+#endif
+
+const char *anf_build_info(void) {
+  return "anfora " ANF_VERSION ", ABI " TEXT(ANF_ABI_VERSION) ", " COMPILER ", " PROCESSOR
+                                                              ", " OPTIMISED CHECKED;
+}
 
 const char *anf_status_name(anf_status s) {
   static const char *const names[] = {"ANF_OK",        "ANF_INVALID", "ANF_UNSUPPORTED",
@@ -123,8 +156,8 @@ static anf_status fill_ctx(anf_ctx *cx, void (*fill)(anf_ctx *)) {
 }
 
 anf_ctx *anfi_ctx_new(const anf_ctx_opts *o, void (*fill)(anf_ctx *)) {
-  anf_ctx_opts given = {0};
-  if (o) memcpy(&given, o, o->size && o->size < sizeof given ? o->size : sizeof given);
+  anf_ctx_opts given;
+  if (!ANFI_OPTS(NULL, NULL, anf_ctx_opts, progress_user, o, &given)) return NULL;
   anf_ctx *cx = new_ctx(&given);
   if (cx && fill_ctx(cx, fill) != ANF_OK) {
     anf_ctx_free(cx);

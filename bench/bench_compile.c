@@ -153,7 +153,8 @@ static void tensors(void) {
 static times step_of(anf_module *m, const anf_type *const *types, const char *cache) {
   anf_step *s = NULL;
   anf_step_opts o = {.size = sizeof o};
-  o.exec.jit = (anf_jit_opts){.size = sizeof o.exec.jit, .cache_dir = cache};
+  anf_jit_opts jit = {.size = sizeof jit, .cache_dir = cache};
+  o.exec = &(anf_exec_opts){.jit = &jit};
   double start = bench_now(), used = bench_cpu();
   anf_status st = anf_step_new_typed(anf_module_find(m, "step"), 1, 3, types, &o, d, &s);
   times t = {1e3 * (bench_cpu() - used), 1e3 * (bench_now() - start)};

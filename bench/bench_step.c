@@ -153,8 +153,9 @@ static anf_step *make(anf_ctx *cx, anf_diag *d, anf_module *m, size_t nstate, bo
   anf_step *s = NULL;
   anf_graph *init = anf_module_find(m, "init"), *step = anf_module_find(m, "step");
   const char *cache = getenv("ANFORA_BENCH_CACHE"); // a folder of start_step.py
-  anf_step_opts o = {.size = sizeof o, .exec = {.fast = fast}, .threads = threads};
-  if (cache) o.exec.jit = (anf_jit_opts){.size = sizeof o.exec.jit, .cache_dir = cache};
+  anf_jit_opts jit = {.size = sizeof jit, .cache_dir = cache};
+  anf_exec_opts how = {.size = sizeof how, .fast = fast, .jit = &jit};
+  anf_step_opts o = {.size = sizeof o, .exec = &how, .threads = threads};
   anf_value *state = NULL, *key = anf_value_tensor(cx, ANF_KEY, 0, NULL, NULL);
   const anf_type *types[3];
   anf_status st = ANF_OK;

@@ -100,7 +100,7 @@ anf_status cli_types(cli *c, anf_graph *g, const anf_type **types);
 bool cli_cpu(cli *c, anf_target_machine *tm);
 /* cmd_cache.c: of engines that compile what is run; what they made before is found in the user's
  * folder. */
-anf_jit_opts cli_jit_options(const cli *c);
+const anf_jit_opts *cli_jit_options(const cli *c);
 /* cmd_print.c: the fused operations, on standard error. */
 anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types, size_t nstate);
 /* The same for all parameters but the first, whose type is given. */

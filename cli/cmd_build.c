@@ -114,21 +114,22 @@ static anf_status build_tir(cli *c, cli_target t, unsigned forms, anf_build_opts
 bool cli_cpu(cli *c, anf_target_machine *tm) {
   const char *cpu = c->value[OPT_CPU];
   *tm = (anf_target_machine){.size = sizeof *tm};
-  if (!cpu || strcmp(cpu, "native") == 0) return true;
-  snprintf(tm->cpu, sizeof tm->cpu, "%s", cpu);
-  return strlen(cpu) < sizeof tm->cpu || (cli_usage(c, "--cpu is too long"), false);
+  if (cpu && strcmp(cpu, "native") != 0) tm->cpu = cpu;
+  return true;
 }
 
 static bool read_opts(cli *c, anf_build_opts *o, anf_target_machine *tm) {
   *o = (anf_build_opts){.size = sizeof *o, .fast = c->value[OPT_FAST] != NULL};
-  o->jit = (anf_jit_opts){.size = sizeof o->jit, .debug = c->value[OPT_DEBUG] != NULL};
+  anf_jit_opts *jit = ANFI_NEW(anfi_scratch(c->cx), anf_jit_opts);
+  *jit = (anf_jit_opts){.size = sizeof *jit, .debug = c->value[OPT_DEBUG] != NULL};
+  o->jit = jit;
   o->tune = c->value[OPT_TUNE] != NULL;
   o->stops = c->value[OPT_STOPPABLE] != NULL;
-  if (o->tune) o->jit.cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx));
+  if (o->tune) jit->cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx));
   const char *by = c->value[OPT_BACKEND];
   if (by && !anf_jit_kind_of(by, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
   if (!cli_cpu(c, tm)) return false;
-  if (!o->tune || tm->cpu[0]) o->jit.target = tm; // else of this machine
+  if (!o->tune || tm->cpu) jit->target = tm; // else of this machine
   return true;
 }
 

@@ -7,9 +7,10 @@ typedef struct tally {
   bool show;
 } tally;
 
-anf_jit_opts cli_jit_options(const cli *c) {
-  return (anf_jit_opts){.size = sizeof(anf_jit_opts),
-                        .cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx))};
+const anf_jit_opts *cli_jit_options(const cli *c) {
+  anf_jit_opts *o = ANFI_NEW(anfi_scratch(c->cx), anf_jit_opts);
+  *o = (anf_jit_opts){.size = sizeof *o, .cache_dir = anfi_os_cache_dir(anfi_scratch(c->cx))};
+  return o;
 }
 
 static bool see(void *user, const anf_jit_cached *file) {

@@ -24,6 +24,7 @@ typedef struct training {
   train_log log;
   uint64_t steps, epochs, batch, seed, threads, window, save_every;
   anf_step_opts o;
+  anf_exec_opts how; // its engine
   double compile_ms;
   anf_trace *trace;
 } training;
@@ -111,10 +112,11 @@ static void show(void *user, const char *text, size_t len) {
 static bool options(const cli *c, training *t) {
   const char *backend = c->value[OPT_BACKEND] ? c->value[OPT_BACKEND] : "llvm";
   t->o = (anf_step_opts){.size = sizeof t->o, .threads = (uint32_t)t->threads, .print = show};
-  t->o.exec = (anf_exec_opts){.size = sizeof t->o.exec, .fast = c->value[OPT_FAST] != NULL};
-  t->o.exec.jit = cli_jit_options(c);
-  t->o.exec.tune = c->value[OPT_TUNE] != NULL;
-  if (!anf_jit_kind_of(backend, &t->o.exec.kind)) t->o.exec.kind = ANF_JIT_INTERP; // "tir"
+  t->how = (anf_exec_opts){.size = sizeof t->how, .fast = c->value[OPT_FAST] != NULL};
+  t->how.jit = cli_jit_options(c);
+  t->how.tune = c->value[OPT_TUNE] != NULL;
+  if (!anf_jit_kind_of(backend, &t->how.kind)) t->how.kind = ANF_JIT_INTERP; // "tir"
+  t->o.exec = &t->how;
   t->o.nan = c->value[OPT_NAN] ? ANF_NAN_FIND : ANF_NAN_STOP;
   return strcmp(backend, "interp") != 0 || anfi_fail(c->cx, anfi_nowhere(), ANF_E0023);
 }
@@ -278,8 +280,8 @@ static bool from_file(cli *c, const training *t,
 
 static bool write_tir(cli *c, const training *t) {
   anf_text tir = {.cx = c->cx};
-  anf_status st = anf_lowered_print(t->step, t->step->params.n, step_types(c, t), "tir", &t->o.exec,
-                                    c->d, &tir);
+  anf_status st =
+      anf_lowered_print(t->step, t->step->params.n, step_types(c, t), "tir", &t->how, c->d, &tir);
   const char *path = anfi_sprintf(anfi_scratch(c->cx), "%s_step.tir", c->value[OPT_GRAPHS]);
   return write_file(c, path, &tir, st);
 }

@@ -15,13 +15,23 @@ typedef struct work {
   const tmod *m;
   anfi_jit_aot aot;
   const anfi_c_doc *doc;
-  anf_target_machine there; // what o.jit.target says
-  anf_jit_engine *engine;   // of o.kind; NULL: not needed yet
+  anf_target_machine there; // what jit.target says
+  anf_jit_opts jit;
+  anf_jit_engine *engine; // of o.kind; NULL: not needed yet
 } work;
 
-static void read_opts(const anf_build_opts *given, anf_build_opts *o) {
-  memset(o, 0, sizeof *o);
-  if (given) memcpy(o, given, given->size && given->size < sizeof *o ? given->size : sizeof *o);
+/* The options, those of the engine among them, for a machine that need not be this one. */
+static bool read_opts(work *w, const anf_build_opts *given) {
+  if (!ANFI_OPTS_IN(w->cx, anf_build_opts, stops, given, &w->o) ||
+      !ANFI_OPTS_IN(w->cx, anf_jit_opts, threads, w->o.jit, &w->jit) ||
+      !ANFI_OPTS_IN(w->cx, anf_target_machine, elsewhere, w->jit.target, &w->there))
+    return false;
+  w->o.jit = NULL;
+  w->jit.size = sizeof w->jit;
+  w->there.size = sizeof w->there;
+  w->there.elsewhere = true;
+  if (w->jit.target) w->jit.target = &w->there;
+  return true;
 }
 
 static bool usable(anf_ctx *cx, const char *name) {
@@ -37,12 +47,7 @@ static bool usable(anf_ctx *cx, const char *name) {
 static anf_jit_engine *engine(work *w, anf_jit_kind k) {
   anf_jit_engine *e = NULL;
   if (w->engine && w->engine->kind == k) return w->engine;
-  if (w->o.jit.size && w->o.jit.target && w->o.jit.target != &w->there) {
-    anfi_target_copy(&w->there, w->o.jit.target);
-    w->there.elsewhere = true;
-    w->o.jit.target = &w->there;
-  }
-  anf_status st = anf_jit_engine_new(w->cx, k, w->o.jit.size ? &w->o.jit : NULL, NULL, &e);
+  anf_status st = anf_jit_engine_new(w->cx, k, &w->jit, NULL, &e);
   if (st != ANF_OK) return (void)anfi_fail_as(w->cx, st), NULL;
   anfi_defer(w->cx, ANFI_ALWAYS, anfi_free_engine, e);
   return w->engine = e;
@@ -59,10 +64,8 @@ static bool lowered(work *w, const anf_jit_engine *e, anfi_jit_lowered *l) {
 
 /* C as it would be compiled; no compiler is looked for. */
 static bool put_c(work *w, anf_text *out) {
-  anf_jit_engine e = {.vt = &anfi_jit_cjit, .kind = ANF_JIT_CJIT};
+  anf_jit_engine e = {.vt = &anfi_jit_cjit, .kind = ANF_JIT_CJIT, .o = w->jit};
   anfi_jit_lowered l;
-  if (w->o.jit.size)
-    memcpy(&e.o, &w->o.jit, w->o.jit.size < sizeof e.o ? w->o.jit.size : sizeof e.o);
   return lowered(w, &e, &l) && e.vt->print(w->cx, &e, &l, "c", out);
 }
 
@@ -92,7 +95,7 @@ static bool put_forms(work *w, unsigned forms, anf_text *out) {
 
 static void build_tir(const tmod *m, unsigned forms, const anf_build_opts *given, anf_text *out) {
   work w = {.cx = m->t->cx, .a = anfi_scratch(m->t->cx), .m = m};
-  read_opts(given, &w.o);
+  if (!read_opts(&w, given)) return;
   const char *first = NULL;
   for (size_t i = 0; i < m->func.n; i++) {
     tfunc f = m->func.at[i];
@@ -214,7 +217,7 @@ void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsi
   anf_ctx *cx = g->module->cx;
   work w = {.cx = cx, .a = anfi_scratch(cx)};
   anfi_variant *v = ANFI_NEW(w.a, anfi_variant);
-  read_opts(given, &w.o);
+  if (!read_opts(&w, given)) return;
   const char *name = w.o.name ? w.o.name : g->name->s;
   if (!usable(cx, name) || !lower(&w, g, n, types, forms, name, h, v)) return;
   w.m = v->low.module;

@@ -37,15 +37,15 @@ void anf_exec_free(anf_exec *e) {
 
 static anf_jit_engine *engine_of(anf_ctx *cx, const anf_exec_opts *o) {
   anf_jit_engine *e = NULL;
-  anf_status st = anf_jit_engine_new(cx, o->kind, o->jit.size ? &o->jit : NULL, NULL, &e);
+  anf_status st = anf_jit_engine_new(cx, o->kind, o->jit, NULL, &e);
   if (st != ANF_OK) anfi_fail_as(cx, st);
   return e;
 }
 
-static void read_opts(const anf_exec_opts *o, anf_exec_opts *out) {
-  memset(out, 0, sizeof *out);
-  if (o) memcpy(out, o, o->size && o->size < sizeof *out ? o->size : sizeof *out);
+static bool read_opts(anf_ctx *cx, const anf_exec_opts *o, anf_exec_opts *out) {
+  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, nstate, o, out);
   if (!out->max_compiled) out->max_compiled = 64;
+  return good;
 }
 
 static bool has_types(const anf_graph *g, anfi_arg *args) {
@@ -167,12 +167,14 @@ static anf_exec *new_exec(anf_ctx *cx, const anf_exec_opts *given) {
   memset(e, 0, sizeof *e);
   e->cx = e->log.cx = cx;
   anfi_defer(cx, ANFI_ON_FAIL, free_exec, e);
-  read_opts(given, &e->o);
+  if (!read_opts(cx, given, &e->o)) return NULL;
   if (e->o.engine) {
     e->engine = e->o.engine;
     atomic_fetch_add(&e->engine->refs, 1);
   }
-  return e->engine || (e->engine = engine_of(cx, &e->o)) ? e : NULL;
+  if (!e->engine) e->engine = engine_of(cx, &e->o);
+  e->o.jit = NULL; // the host's
+  return e->engine ? e : NULL;
 }
 
 anf_exec *anfi_exec_new(anf_graph *g, const anf_exec_opts *given) {
@@ -361,9 +363,9 @@ anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args, const anf
                         anf_diag *d, anf_value **result) {
   ANFI_NEED(d, e, result);
   if (n) ANFI_NEED(d, args);
-  anf_run_opts opts = {0};
-  if (o) memcpy(&opts, o, o->size && o->size < sizeof opts ? o->size : sizeof opts);
   *result = NULL;
+  anf_run_opts opts;
+  if (!ANFI_OPTS(e->cx, d, anf_run_opts, max_ms, o, &opts)) return ANF_INVALID;
   ANFI_ENTRY(e->cx, d);
   run(e, n, args, &opts, result);
   return anfi_leave(e->cx);
@@ -393,14 +395,13 @@ static void print_form(anf_graph *g, size_t n, const anf_type *const *types, con
   anfi_variant *v = (anfi_variant *)anfi_zalloc(anfi_scratch(cx), sizeof *v);
   anfi_arg *args = ANFI_NEW_N(anfi_scratch(cx), anfi_arg, n + 1);
   for (size_t i = 0; i < n; i++) args[i].type = types[i];
-  read_opts(given_opts, &o);
+  if (!read_opts(cx, given_opts, &o)) return;
   anfi_arena_init(&v->arena, cx);
   anfi_defer(cx, ANFI_ALWAYS, anfi_free_arena, &v->arena);
   bool tir = strcmp(form, "tir") == 0, fusion = strcmp(form, "fusion") == 0;
   if (fusion) v->job.fusion = out;
   v->job.nstate = o.nstate < g->params.n ? o.nstate : g->params.n;
-  bool anywhere =
-      (tir || fusion) && !(o.jit.size && o.jit.target); // is it the same on all machines?
+  bool anywhere = (tir || fusion) && !(o.jit && o.jit->target); // is it the same on all machines?
   if (!o.engine && !anywhere) {
     if (!(o.engine = engine_of(cx, &o))) return;
     anfi_defer(cx, ANFI_ALWAYS, anfi_free_engine, o.engine);

@@ -96,7 +96,7 @@ static machine *new_machine(anf_ctx *cx, const anf_run_opts *o) {
   m->fit.arena = m->outer.arena = &m->arena;
   m->outer.host = true;
   anfi_defer(cx, ANFI_ALWAYS, free_machine, m);
-  if (o) memcpy(&m->opts, o, o->size && o->size < sizeof *o ? o->size : sizeof *o);
+  if (!ANFI_OPTS_IN(cx, anf_run_opts, max_ms, o, &m->opts)) anfi_throw(cx);
   if (m->opts.max_ms) m->end = anfi_os_now_ns() + m->opts.max_ms * 1000000;
   if (!m->opts.max_depth) m->opts.max_depth = MAX_DEPTH;
   if (!m->opts.max_steps) m->opts.max_steps = UINT64_MAX;

@@ -127,8 +127,8 @@ static void optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o)
 
 anf_status anf_optimise(anf_module *m, const char *pipeline, const anf_opt_opts *o, anf_diag *d) {
   ANFI_NEED(d, m, pipeline);
-  anf_opt_opts opts = {0};
-  if (o) memcpy(&opts, o, o->size && o->size < sizeof opts ? o->size : sizeof opts);
+  anf_opt_opts opts;
+  if (!ANFI_OPTS(m->cx, d, anf_opt_opts, user, o, &opts)) return ANF_INVALID;
   if (m->status != ANF_OK) return m->status;
   ANFI_ENTRY(m->cx, d);
   optimise(m, pipeline, &opts);

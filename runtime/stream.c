@@ -34,7 +34,16 @@ void anfi_rt_stream_clear(anf_stream *s) {
   anfi_rt_keep_free(s);
 }
 
+/* A newer host's options that are set, and that are not known here. */
+static bool unknown(const anf_stream_opts *o) {
+  size_t given = o ? o->size : 0, i = sizeof *o;
+  if (given && (given < sizeof given || given > sizeof *o + 4096)) return true;
+  while (i < given && !((const char *)o)[i]) i++;
+  return i < given;
+}
+
 anf_stream *anf_stream_new(const anf_stream_opts *o) {
+  if (unknown(o)) return NULL;
   anf_stream *s = (anf_stream *)malloc(sizeof *s);
   if (s) anfi_rt_stream_init(s, o);
   return s;

@@ -47,14 +47,18 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   s->print_end = &s->print;
   anfi_arena_init(&s->arena, cx);
   anfi_defer(cx, ANFI_ON_FAIL, free_step, s);
-  if (o) memcpy(&s->o, o, o->size && o->size < sizeof s->o ? o->size : sizeof s->o);
+  anf_exec_opts how;
+  if (!ANFI_OPTS_IN(cx, anf_step_opts, user, o, &s->o) ||
+      !ANFI_OPTS_IN(cx, anf_exec_opts, nstate, s->o.exec, &how))
+    return NULL;
+  s->o.exec = NULL; // the host's
   if (!s->o.threads) s->o.threads = 1;
-  s->o.exec.parallel |= s->o.threads > 1;
+  how.parallel |= s->o.threads > 1;
   anf_stream_opts so = {.size = sizeof so, .threads = s->o.threads};
   if (s->o.trace) so.trace = anfi_trace_region, so.user = s->o.trace;
   if (!(s->stream = anf_stream_new(&so))) anfi_throw_nomem(cx);
   anf_stream_set_print(s->stream, print, s);
-  if (!(s->exec = anfi_exec_new(g, &s->o.exec))) return NULL;
+  if (!(s->exec = anfi_exec_new(g, &how))) return NULL;
   anfi_undefer(cx, s->exec); // it goes with the step
   s->exec->job.trace = s->o.trace;
   s->exec->job.whole = true;

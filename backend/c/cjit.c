@@ -69,7 +69,7 @@ static bool is_exact(const char *flag) {
   return false;
 }
 
-static void add_target(anf_ctx *cx, args *a, const anf_target_machine *tm) {
+static void add_target(anf_ctx *cx, args *a, const anfi_target *tm) {
   const char *cpu = *tm->cpu ? tm->cpu : "native";
   add(a, anfi_sprintf(anfi_scratch(cx), "-march=%s", cpu));
   for (const char *s = tm->features; *s;) {
@@ -97,7 +97,7 @@ static void add_flags(anf_ctx *cx, args *a, const anf_jit_engine *e) {
 }
 
 /* Without a compiler the target stands as it is: `open` says so. */
-static bool negotiate(anf_ctx *cx, anf_target_machine *tm) {
+static bool negotiate(anf_ctx *cx, anfi_target *tm) {
   args a = {.n = 0};
   if (!*tm->cpu && !*tm->features) {
     snprintf(tm->cpu, sizeof tm->cpu, "native");

@@ -351,8 +351,8 @@ const tmod *anfi_c_ready(anf_ctx *cx, const tmod *m, const anf_c_opts *o) {
 }
 
 static void print_any(anf_ctx *cx, const tmod *m, const anf_c_opts *given, anf_text *out) {
-  anf_c_opts o = {.size = sizeof o};
-  if (given) memcpy(&o, given, given->size && given->size < sizeof o ? given->size : sizeof o);
+  anf_c_opts o;
+  if (!ANFI_OPTS_IN(cx, anf_c_opts, stack_bytes, given, &o)) return;
   if (!o.stack_bytes) o.stack_bytes = 4096;
   m = anfi_c_ready(cx, m, &o);
   anfi_jit_lowered l = {.m = m};

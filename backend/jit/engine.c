@@ -33,9 +33,29 @@ bool anfi_jit_isa(const anf_jit_engine *e, anfi_isa *out) {
   return anfi_isa_choose(e->o.kernels, out);
 }
 
+static bool take_text(anf_ctx *cx, const char *from, char *to, size_t size) {
+  int n = snprintf(to, size, "%s", from ? from : "");
+  if (n >= 0 && (size_t)n < size) return true;
+  return anfi_fail(cx, anfi_nowhere(), ANF_E0912, to, "any target");
+}
+
+bool anfi_target_read(anf_ctx *cx, const anf_target_machine *from, anfi_target *to) {
+  anf_target_machine tm;
+  *to = (anfi_target){0};
+  if (!ANFI_OPTS_IN(cx, anf_target_machine, elsewhere, from, &tm)) return false;
+  to->elsewhere = tm.elsewhere;
+  return take_text(cx, tm.triple, to->triple, sizeof to->triple) &&
+         take_text(cx, tm.cpu, to->cpu, sizeof to->cpu) &&
+         take_text(cx, tm.features, to->features, sizeof to->features);
+}
+
 static void negotiate(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm) {
   const anfi_jit_vtable *vt = table(cx, k);
-  if (vt) vt->negotiate(cx, tm);
+  anfi_target *t = ANFI_NEW(anfi_scratch(cx), anfi_target);
+  if (!vt || !anfi_target_read(cx, tm, t) || !vt->negotiate(cx, t)) return;
+  tm->triple = anfi_intern_z(&cx->strings, t->triple)->s;
+  tm->cpu = anfi_intern_z(&cx->strings, t->cpu)->s;
+  tm->features = anfi_intern_z(&cx->strings, t->features)->s;
 }
 
 anf_status anf_jit_set_target_machine(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm,
@@ -44,11 +64,6 @@ anf_status anf_jit_set_target_machine(anf_ctx *cx, anf_jit_kind k, anf_target_ma
   ANFI_ENTRY(cx, d);
   negotiate(cx, k, tm);
   return anfi_leave(cx);
-}
-
-void anfi_target_copy(anf_target_machine *to, const anf_target_machine *from) {
-  memcpy(to, from, from->size < sizeof *to ? from->size : sizeof *to);
-  to->size = sizeof *to;
 }
 
 /* ---- engines ---- */
@@ -79,8 +94,8 @@ static void own(anf_ctx *cx, const char **s) {
   if (!*s) anfi_throw_nomem(cx);
 }
 
-static void own_strings(anf_ctx *cx, anf_jit_engine *e, const anf_jit_opts *o) {
-  if (o) memcpy(&e->o, o, o->size && o->size < sizeof e->o ? o->size : sizeof e->o);
+static bool own_strings(anf_ctx *cx, anf_jit_engine *e, const anf_jit_opts *o) {
+  bool good = ANFI_OPTS_IN(cx, anf_jit_opts, threads, o, &e->o);
   const char *given[] = {e->o.passes, e->o.cc, e->o.temp_dir, e->o.cache_dir, e->o.kernels};
   const char **place[] = {&e->o.passes, &e->o.cc, &e->o.temp_dir, &e->o.cache_dir, &e->o.kernels};
   for (size_t i = 0; i < ANFI_LEN(place); i++) *place[i] = NULL;
@@ -88,6 +103,7 @@ static void own_strings(anf_ctx *cx, anf_jit_engine *e, const anf_jit_opts *o) {
     own(cx, &given[i]);
     *place[i] = given[i];
   }
+  return good;
 }
 
 static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_jit_engine **out) {
@@ -100,9 +116,7 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
   atomic_init(&e->refs, 1);
   pthread_mutex_init(&e->lock, NULL);
   anfi_defer(cx, ANFI_ON_FAIL, drop_engine, e);
-  own_strings(cx, e, o);
-  if (e->o.target) anfi_target_copy(&e->target, e->o.target);
-  e->target.size = sizeof e->target;
+  if (!own_strings(cx, e, o) || !anfi_target_read(cx, e->o.target, &e->target)) return;
   snprintf(e->version, sizeof e->version, "%s %s", ANF_VERSION,
            anfi_os_this_build(anfi_scratch(cx)));
   if (!vt->negotiate(cx, &e->target) || !vt->open(cx, e)) return;
@@ -112,7 +126,12 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
     anfi_hint(cx, "vectors of kernels are those of sse, avx2, avx512, vnni, bf16 or amx");
     return;
   }
-  e->o.target = &e->target;
+  e->told = (anf_target_machine){.size = sizeof e->told,
+                                 .triple = e->target.triple,
+                                 .cpu = e->target.cpu,
+                                 .features = e->target.features,
+                                 .elsewhere = e->target.elsewhere};
+  e->o.target = &e->told;
   *out = e;
 }
 
@@ -127,8 +146,7 @@ anf_status anf_jit_engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o
 
 anf_jit_kind anf_jit_engine_kind(const anf_jit_engine *e) { return e ? e->kind : (anf_jit_kind)0; }
 const anf_target_machine *anf_jit_engine_target(const anf_jit_engine *e) {
-  if (!e) return NULL;
-  return &e->target;
+  return e ? &e->told : NULL;
 }
 
 /* Under the lock. NULL: none of that name. */

@@ -15,7 +15,7 @@ typedef struct program {
 
 enum { UNKNOWN_BYTES = 1 << 30 }; // of memory that a host gave without its size
 
-static bool negotiate(anf_ctx *cx, anf_target_machine *tm) {
+static bool negotiate(anf_ctx *cx, anfi_target *tm) {
   (void)cx;
   tm->features[0] = tm->cpu[0] = tm->triple[0] = 0; // it runs on any
   return true;

@@ -73,8 +73,14 @@ typedef struct anfi_jit_id {
   uint64_t word[2];
 } anfi_jit_id;
 
-/* engine.c: as far as the caller's structure goes. */
-void anfi_target_copy(anf_target_machine *to, const anf_target_machine *from);
+/* An anf_target_machine with room for what is added to it. */
+typedef struct anfi_target {
+  char triple[64], cpu[64], features[4096];
+  bool elsewhere;
+} anfi_target;
+
+/* engine.c: fails with E0912 if a text is longer than any target's. */
+bool anfi_target_read(anf_ctx *cx, const anf_target_machine *from, anfi_target *to);
 
 typedef struct anfi_jit_vtable {
   const char *name;
@@ -84,7 +90,7 @@ typedef struct anfi_jit_vtable {
   const char *always;  // behind those, whatever they are; may be NULL
   size_t engine_bytes; // of its struct, which begins with an anf_jit_engine
   /* Inside a frame of cx; fail with anfi_fail. */
-  bool (*negotiate)(anf_ctx *cx, anf_target_machine *tm);
+  bool (*negotiate)(anf_ctx *cx, anfi_target *tm);
   bool (*open)(anf_ctx *cx, anf_jit_engine *e);
   /* Machine code as bytes that can be kept, appended to `out`; and from such bytes, in whatever
    * process, what fills in wrapper, natural, init, data_slot, impl. Bytes that were damaged do not
@@ -136,7 +142,8 @@ struct anf_jit_engine {
   anf_jit_kind kind;
   atomic_uint refs;
   anf_jit_opts o; // strings in it are the engine's own
-  anf_target_machine target;
+  anfi_target target;
+  anf_target_machine told;           // the same, as hosts see it
   char version[320];                 // of Anfora and the compiler
   anfi_jit_id compiler;              // cjit: its words, version and what `native` means to it
   anfi_jit_kept kept[ANFI_JIT_KEPT]; // code that was made before, as bytes: any of it may be NULL

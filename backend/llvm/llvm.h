@@ -198,8 +198,8 @@ void anfi_ll_debug_none(lgen *g); // what comes next has no place
 void anfi_ll_debug_end(lgen *g);
 
 /* target.c */
-bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm);
-LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anf_target_machine *tm, anf_jit_level o);
+bool anfi_ll_negotiate(anf_ctx *cx, anfi_target *tm);
+LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anfi_target *tm, anf_jit_level o);
 bool anfi_ll_fail(anf_ctx *cx, LLVMErrorRef err); // takes the error; always false
 
 /* emit.c: passes */

@@ -82,7 +82,7 @@ static const char *taken(anf_ctx *cx, char *s) {
 }
 
 /* What it has of the features above; NULL: it is not known. */
-static const char *known_cpu(const anf_target_machine *tm) {
+static const char *known_cpu(const anfi_target *tm) {
   if (strncmp(tm->triple, "x86_64", 6) == 0) {
     for (size_t i = 0; i < ANFI_LEN(x86_cpus); i++)
       if (strcmp(x86_cpus[i].name, tm->cpu) == 0) return x86_cpus[i].features;
@@ -109,7 +109,7 @@ static void append(char *list, size_t room, char sign, const char *name, size_t 
 }
 
 /* Adds words of a list that nothing is said of yet. */
-static void append_all(anf_target_machine *tm, const char *list) {
+static void append_all(anfi_target *tm, const char *list) {
   for (const char *p = list; *p;) {
     size_t n = strcspn(p, ",");
     if (n > 1 && !said(tm->features, p + 1, n - 1))
@@ -120,7 +120,7 @@ static void append_all(anf_target_machine *tm, const char *list) {
 
 /* Of the host, where `own` is NULL: what it has. Of another CPU: what that has, its own, less what the host
  * lacks if the code is to run here. And what the caller adds, as far as a host has it, or takes away. */
-static void features(anf_target_machine *tm, const char *host, const char *own) {
+static void features(anfi_target *tm, const char *host, const char *own) {
   char given[sizeof tm->features];
   memcpy(given, tm->features, sizeof given);
   tm->features[0] = 0;
@@ -137,12 +137,12 @@ static void features(anf_target_machine *tm, const char *host, const char *own) 
 }
 
 /* The host's tiles of AMX are there if the system gives them to this process, too. */
-static void ask_for_tiles(anf_target_machine *tm) {
+static void ask_for_tiles(anfi_target *tm) {
   char *at = strstr(tm->features, "+amx-tile");
   if (at && !anf_rt_tiles()) *at = '-';
 }
 
-bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm) {
+bool anfi_ll_negotiate(anf_ctx *cx, anfi_target *tm) {
   if (!anfi_ll_begin(cx)) return false;
   const char *triple = taken(cx, ll.GetDefaultTargetTriple()),
              *cpu = taken(cx, ll.GetHostCPUName()), *host = taken(cx, ll.GetHostCPUFeatures());
@@ -156,7 +156,7 @@ bool anfi_ll_negotiate(anf_ctx *cx, anf_target_machine *tm) {
   return true;
 }
 
-LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anf_target_machine *tm, anf_jit_level o) {
+LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anfi_target *tm, anf_jit_level o) {
   static const LLVMCodeGenOptLevel level[] = {[ANF_JIT_AUTO] = LLVMCodeGenLevelDefault,
                                               [ANF_JIT_O0] = LLVMCodeGenLevelNone,
                                               [ANF_JIT_O1] = LLVMCodeGenLevelLess,

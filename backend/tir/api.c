@@ -116,9 +116,10 @@ static bool equal(const tmod *a, const tmod *b, const anf_tir_compare_opts *o, a
   tcompare c;
   size_t where = SIZE_MAX;
   anfi_t_compare_init(&c, anfi_scratch(a->t->cx));
-  if (o)
-    c.names = o->names, c.callees = o->callees, c.commutative = o->commutative,
-    c.ignore_attrs = o->ignore_attrs;
+  anf_tir_compare_opts opts;
+  if (!ANFI_OPTS_IN(a->t->cx, anf_tir_compare_opts, ignore_attrs, o, &opts)) return false;
+  c.names = opts.names, c.callees = opts.callees, c.commutative = opts.commutative,
+  c.ignore_attrs = opts.ignore_attrs;
   bool data = a->image_size == b->image_size && !a->image == !b->image &&
               (!a->image_size || memcmp(a->image, b->image, (size_t)a->image_size) == 0);
   if (!data) {

@@ -133,7 +133,7 @@ static void report(anfi_pass_run *r, size_t pass, uint64_t ns, uint64_t rewrites
 
 static const anf_tir_opt_opts *with_defaults(anf_ctx *cx, const anf_tir_opt_opts *o) {
   anf_tir_opt_opts *full = ANFI_NEW(anfi_scratch(cx), anf_tir_opt_opts);
-  if (o) memcpy(full, o, o->size && o->size < sizeof *full ? o->size : sizeof *full);
+  if (!ANFI_OPTS_IN(cx, anf_tir_opt_opts, local_tensor_bytes, o, full)) anfi_throw(cx);
   if (!full->max_threads) full->max_threads = 8;
   if (!full->local_tensor_bytes) full->local_tensor_bytes = 128;
   return full;

@@ -11,9 +11,9 @@ static bool is_word(const char *name) {
 }
 
 static void add(anf_ctx *cx, const anf_host_op *given) {
-  anf_host_op op = {0};
+  anf_host_op op;
   const anf_type *type = NULL;
-  memcpy(&op, given, given->size < sizeof op ? given->size : sizeof op);
+  if (!ANFI_OPTS_IN(cx, anf_host_op, flags, given, &op)) return;
   if (op.name && is_word(op.name)) {
     anfi_fail(cx, anfi_nowhere(), ANF_E0231, op.name, "the word has a meaning in programs");
     return;

@@ -249,8 +249,10 @@ anf_status anf_pnnx_module(const anf_pnnx *p, const anf_pnnx_module_opts *o, anf
                            anf_module **out) {
   ANFI_NEED(d, p, out);
   *out = NULL;
+  anf_pnnx_module_opts opts;
+  if (!ANFI_OPTS(p->cx, d, anf_pnnx_module_opts, weights, o, &opts)) return ANF_INVALID;
   ANFI_ENTRY(p->cx, d);
-  *out = to_module(p, o && o->weights);
+  *out = to_module(p, opts.weights);
   anf_status st = anfi_leave(p->cx);
   if (st != ANF_OK) *out = NULL;
   return st;

@@ -172,16 +172,15 @@ static build *build_now(anf_pnnx *p) {
   return b ? b : make_build(p, types);
 }
 
-static void set_options(run *r, const anf_pnnx_opts *o) {
+static void set_options(anf_ctx *cx, run *r, const anf_pnnx_opts *o) {
   forget_builds(r);
-  memset(&r->o, 0, sizeof r->o);
-  if (o) memcpy(&r->o, o, o->size && o->size < sizeof r->o ? o->size : sizeof r->o);
+  if (!ANFI_OPTS_IN(cx, anf_pnnx_opts, user, o, &r->o)) anfi_throw(cx);
 }
 
 anf_status anf_pnnx_build(anf_pnnx *p, const anf_pnnx_opts *o, anf_diag *d) {
   ANFI_NEED(d, p);
   ANFI_ENTRY(p->cx, d);
-  set_options(p->run, o);
+  set_options(p->cx, p->run, o);
   build_now(p);
   return anfi_leave(p->cx);
 }

@@ -128,8 +128,8 @@ static void choose(anfi_view *v, uint32_t depth, uint32_t max, const uint8_t *ne
 anfi_view *anfi_view_select(anf_module *m, const anf_view_opts *o, uint32_t max_nodes) {
   anfi_arena *a = anfi_scratch(m->cx);
   anfi_view *v = ANFI_NEW(a, anfi_view);
-  anf_view_opts opts = {0};
-  if (o) memcpy(&opts, o, o->size < sizeof opts ? o->size : sizeof opts);
+  anf_view_opts opts;
+  if (!ANFI_OPTS_IN(m->cx, anf_view_opts, max_nodes, o, &opts)) anfi_throw(m->cx);
   v->m = m;
   v->a = a;
   v->an = anfi_analyse(m);

@@ -81,7 +81,7 @@ typedef struct anf_ctx_opts {
 
 typedef struct anf_ctx anf_ctx;
 
-/* Returns a new context, or NULL when out of memory. `o` may be NULL. */
+/* Returns a new context, or NULL when out of memory or when `o` sets what this library does not know. */
 ANF_API anf_ctx *anf_ctx_new(const anf_ctx_opts *o);
 ANF_API void anf_ctx_free(anf_ctx *cx);
 /* Bytes that the context and all made from it hold now: 0 growth over a cycle means no leak. */
@@ -90,8 +90,17 @@ ANF_API size_t anf_ctx_bytes(const anf_ctx *cx);
  * The one call allowed from any thread, and from a signal handler. */
 ANF_API void anf_ctx_cancel(anf_ctx *cx);
 
-/* The version of the library, such as "0.1.0". */
+/* The version of these headers. The ABI number is raised by a change that a program built before it would notice. */
+#define ANF_VERSION_MAJOR  0
+#define ANF_VERSION_MINOR  1
+#define ANF_VERSION_PATCH  0
+#define ANF_VERSION_NUMBER (ANF_VERSION_MAJOR * 10000 + ANF_VERSION_MINOR * 100 + ANF_VERSION_PATCH)
+#define ANF_ABI_VERSION    1
+/* Those of the library that is linked: "0.1.0", and its ABI_VERSION. */
 ANF_API const char *anf_version(void);
+ANF_API int anf_abi_version(void);
+/* How the library was built, one line: version, ABI, compiler, processor, checks. */
+ANF_API const char *anf_build_info(void);
 
 typedef enum anf_severity { ANF_NOTE, ANF_WARNING, ANF_ERROR } anf_severity;
 

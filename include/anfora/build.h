@@ -58,14 +58,14 @@ ANF_API bool anf_build_form_of(const char *name, size_t len, anf_build_form *out
 
 typedef struct anf_build_opts {
   size_t size;
-  anf_jit_kind kind;    // who makes the object: ANF_JIT_LLVM or ANF_JIT_CJIT
-  anf_jit_opts jit;     // target and options; no code is cached
-  bool fast, parallel;  // as of anf_exec_opts
-  const char *pipeline; // over graphs; default "standard"
-  const char *name;     // of a graph's C function; the object exports anf_object NAME_object, too.
-                        // Default: the graph's, or that of the module's first function
-  const char *title;    // the source that the header names
-  bool tune;            // as of anf_exec_opts, if code is for this machine; else a warning
+  anf_jit_kind kind;       // who makes the object: ANF_JIT_LLVM or ANF_JIT_CJIT
+  const anf_jit_opts *jit; // target and options; no code is cached
+  bool fast, parallel;     // as of anf_exec_opts
+  const char *pipeline;    // over graphs; default "standard"
+  const char *name;  // of a graph's C function; the object exports anf_object NAME_object, too.
+                     // Default: the graph's, or that of the module's first function
+  const char *title; // the source that the header names
+  bool tune;         // as of anf_exec_opts, if code is for this machine; else a warning
   bool stops; // anf_stream_cancel stops it: loops that run long poll the stream. Training steps
               // never stop half-way
 } anf_build_opts;

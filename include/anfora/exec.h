@@ -34,12 +34,12 @@ typedef struct anf_exec_opts {
   size_t size;
   anf_jit_engine *engine; // borrowed until the call returns; default: a new one of `kind`
   anf_jit_kind kind;
-  anf_jit_opts jit;      // of a new engine
-  bool fast;             // floats may be reassociated
-  bool parallel;         // large loops run on many threads
-  const char *pipeline;  // over graphs; default "standard"
-  uint32_t max_compiled; // cached signatures; the least recently used is dropped; default 64
-  bool tune;             // tiles of products are measured, once per product on this machine
+  const anf_jit_opts *jit; // of a new engine; borrowed until the call returns
+  bool fast;               // floats may be reassociated
+  bool parallel;           // large loops run on many threads
+  const char *pipeline;    // over graphs; default "standard"
+  uint32_t max_compiled;   // cached signatures; the least recently used is dropped; default 64
+  bool tune;               // tiles of products are measured, once per product on this machine
   uint32_t
       nstate; // of anf_lowered_print: number of leading parameters that are the state of a step
 } anf_exec_opts;

@@ -47,17 +47,17 @@ typedef enum anf_jit_kind {
 ANF_API const char *anf_jit_kind_name(anf_jit_kind k); // "llvm"
 ANF_API bool anf_jit_kind_of(const char *name, anf_jit_kind *out);
 
-/* The target machine of code. Empty texts mean this machine. */
+/* The target machine of code. NULL and "" mean this machine. */
 typedef struct anf_target_machine {
   size_t size;
-  char triple[64];     // "x86_64-pc-linux-gnu"
-  char cpu[64];        // "znver3", "x86-64-v3"
-  char features[4096]; // "+avx2,-fma": added to what the CPU has
-  bool elsewhere;      // the code runs on another machine: features that this one lacks are allowed
+  const char *triple;   // "x86_64-pc-linux-gnu"
+  const char *cpu;      // "znver3", "x86-64-v3"
+  const char *features; // "+avx2,-fma": added to what the CPU has
+  bool elsewhere; // the code runs on another machine: features that this one lacks are allowed
 } anf_target_machine;
-/* Fills in empty fields, and removes features that an engine of this kind cannot use or this
+/* Fills in what is empty, and removes features that an engine of this kind cannot use or this
  * machine does not have: the result can run here. Fails for a CPU that
- * the engine does not know. `cx` is used during the call alone, for messages. */
+ * the engine does not know. The texts that it sets live as long as the context. */
 ANF_API anf_status anf_jit_set_target_machine(anf_ctx *cx, anf_jit_kind k, anf_target_machine *tm,
                                               anf_diag *d);
 

@@ -53,7 +53,7 @@ typedef struct anf_stream_opts {
   void *user;
 } anf_stream_opts;
 
-/* Returns a new stream, or NULL when out of memory. `o` may be NULL. Memory for the deep stack is
+/* Returns a new stream, or NULL when out of memory or when `o` sets what this library does not know. Memory for the deep stack is
  * taken at the first call that needs it. */
 ANF_API anf_stream *anf_stream_new(const anf_stream_opts *o);
 ANF_API void anf_stream_free(anf_stream *s); // s may be NULL

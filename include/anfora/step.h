@@ -69,9 +69,9 @@ typedef enum anf_nan_check {
 
 typedef struct anf_step_opts {
   size_t size;
-  anf_exec_opts exec; // engine and the like; may be all zero
-  anf_trace *trace;   // borrowed by the step; NULL: nothing is recorded
-  uint32_t threads;   // of parallel loops; default 1. More: exec.parallel is set too
+  const anf_exec_opts *exec; // engine and the like
+  anf_trace *trace;          // borrowed by the step; NULL: nothing is recorded
+  uint32_t threads;          // of parallel loops; default 1. More: exec.parallel is set too
   anf_nan_check nan;
   /* Called by the host's thread after each run; false: the run reports ANF_CANCELLED. */
   bool (*progress)(void *user, const anf_step *s, uint64_t count, double ms);

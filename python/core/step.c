@@ -52,13 +52,14 @@ typedef struct making {
 static anf_status make_step(stepper *s, const making *k, const texts *t, const places *p,
                             anf_diag *d) {
   const anf_type **type = t->type;
-  anf_step_opts o = {.size = sizeof o,
-                     .exec = {.size = sizeof o.exec, .fast = k->fast != 0, .tune = k->tune != 0},
-                     .nan = k->keep ? ANF_NAN_FIND : ANF_NAN_IGNORE};
+  anf_jit_opts jit;
+  anf_exec_opts how = {.size = sizeof how, .fast = k->fast != 0, .tune = k->tune != 0, .jit = &jit};
+  anf_step_opts o = {
+      .size = sizeof o, .exec = &how, .nan = k->keep ? ANF_NAN_FIND : ANF_NAN_IGNORE};
   o.threads = (uint32_t)k->threads;
-  anf_jit_kind_of(k->backend, &o.exec.kind);
+  anf_jit_kind_of(k->backend, &how.kind);
   anf_text dir = {.cx = s->cx};
-  anf_status st = core_jit_options(&dir, &o.exec.jit);
+  anf_status st = core_jit_options(&dir, &jit);
   if (st == ANF_OK) st = program_parse(s->cx, k->text, (size_t)k->length, k->name, p, d, &s->m);
   for (size_t i = 0; i < t->n && st == ANF_OK; i++)
     st = anf_parse_type(s->cx, t->text[i], d, &type[i]);

@@ -61,7 +61,8 @@ static anf_value *result(world *w, const program *p, const char *dir, bool tune)
   anf_exec *e = NULL;
   anf_value *args[] = {tensor(w->cx, p->a, p->da), tensor(w->cx, p->b, p->db)}, *got = NULL;
   anf_exec_opts o = {.size = sizeof o, .kind = ANF_JIT_LLVM, .tune = tune};
-  o.jit = (anf_jit_opts){.size = sizeof o.jit, .kernels = p->kernels, .cache_dir = dir};
+  anf_jit_opts jit = {.size = sizeof jit, .kernels = p->kernels, .cache_dir = dir};
+  o.jit = &jit;
   assert_int_equal(anf_parse(w->cx, p->text, "p.anf", w->d, &m), ANF_OK);
   anf_status st = anf_compile(anf_module_find(m, "f"), &o, w->d, &e);
   if (st == ANF_OK && p->fixed) st = anf_exec_fix(e, 1, args[1], w->d);

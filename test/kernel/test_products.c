@@ -66,7 +66,8 @@ static void check(world *w, const program *p, anf_dtype a, anf_dtype b) {
   if (g) assert_int_equal(anf_run(g, 2, args, NULL, w->d, &size), ANF_OK);
   for (size_t i = 0; i < 2 * ANFI_LEN(kernels); i++) {
     anf_exec_opts o = {.size = sizeof o, .kind = ANF_JIT_LLVM, .fast = g != NULL};
-    o.jit = (anf_jit_opts){.size = sizeof o.jit, .kernels = kernels[i / 2], .contract = g != NULL};
+    anf_jit_opts jit = {.size = sizeof jit, .kernels = kernels[i / 2], .contract = g != NULL};
+    o.jit = &jit;
     anf_value *got = result(w, f, &o, args, i % 2);
     compare(got, want, size);
     anf_value_release(got);

@@ -99,7 +99,7 @@ static void make_code(void) {
   jit_function = anf_jit_get_function(jit_module, "fun");
   anf_exec_opts o = {.size = sizeof o, .engine = engine};
   must(anf_compile(g, &o, d, &exec) == ANF_OK, "compiled function");
-  anf_step_opts so = {.size = sizeof so, .exec = o};
+  anf_step_opts so = {.size = sizeof so, .exec = &o};
   must(anf_step_new(step_graph, 1, 0, NULL, &so, d, &step) == ANF_OK, "step");
   tir_new = anf_tir_module_new(cx);
   expr = anf_tir_make_s32(tir_new, 3);

@@ -139,6 +139,15 @@ static void ops(void **state) {
   expect(anf_ctx_diag(w->cx), "E0006", "there is no op named 'MatMull'", "did you mean 'MatMul'?");
 }
 
+static void versions(void **state) {
+  char text[40];
+  (void)state;
+  snprintf(text, sizeof text, "%d.%d.%d", ANF_VERSION_MAJOR, ANF_VERSION_MINOR, ANF_VERSION_PATCH);
+  assert_string_equal(text, anf_version());
+  assert_int_equal(anf_abi_version(), ANF_ABI_VERSION);
+  assert_non_null(strstr(anf_build_info(), text));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(mistyped_name, setup, teardown),
@@ -148,6 +157,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(composed, setup, teardown),
       cmocka_unit_test_setup_teardown(scalars, setup, teardown),
       cmocka_unit_test_setup_teardown(ops, setup, teardown),
+      cmocka_unit_test(versions),
   };
   return cmocka_run_group_tests_name("api", tests, NULL, NULL);
 }

@@ -536,7 +536,7 @@ static void tail_calls_through_branches(void **state) {
   anf_graph *g = NULL;
   tail_call t = {.args = {anf_value_f64(w->cx, 1.0), anf_value_i64(w->cx, CALLS)}};
   anf_exec_opts o = {.size = sizeof o, .kind = ANF_JIT_LLVM};
-  o.jit = (anf_jit_opts){.size = sizeof o.jit, .level = ANF_JIT_O0};
+  o.jit = &(anf_jit_opts){.size = sizeof *o.jit, .level = ANF_JIT_O0};
   assert_int_equal(anf_parse(w->cx, TAIL, "tail.anf", w->d, &m), ANF_OK);
   assert_int_equal(anf_grad(anf_module_find(m, "power"), NULL, w->d, &g), ANF_OK);
   assert_int_equal(anf_compile(g, &o, w->d, &t.e), ANF_OK);

@@ -479,7 +479,7 @@ static void test_print_in_order(void **state) {
   world *w = *state;
   anf_module *m = w->m;
   anf_graph *g = anf_graph_new(m, "g");
-  anf_node *x = anf_param(g, "x", NULL), *s = anf_constant(m, NULL);
+  anf_node *x = anf_param(g, "x", NULL), *s = NULL;
   anf_value *text = anf_value_string(w->cx, "x is", 4);
   s = anf_constant(m, text);
   anf_value_release(text);

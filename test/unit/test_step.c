@@ -27,7 +27,8 @@ static anf_array f32x4(float *p) {
 }
 
 static anf_step_opts interp(void) {
-  return (anf_step_opts){.size = sizeof(anf_step_opts), .exec = {.kind = ANF_JIT_INTERP}};
+  static const anf_exec_opts how = {.kind = ANF_JIT_INTERP};
+  return (anf_step_opts){.size = sizeof(anf_step_opts), .exec = &how};
 }
 
 static void open_line(world *w, line *l, const anf_step_opts *o) {
@@ -59,7 +60,7 @@ static void check_first(const anf_step *s) {
 
 static void run_kind(world *w, anf_jit_kind kind) {
   line l;
-  anf_step_opts o = {.size = sizeof o, .exec = {.kind = kind}};
+  anf_step_opts o = {.size = sizeof o, .exec = &(anf_exec_opts){.kind = kind}};
   open_line(w, &l, &o);
   assert_int_equal(anf_step_leaf_count(l.s, ANF_STATE), 2);
   assert_true(l.s->leaf[ANF_STATE][0].given); // updated in place
@@ -425,7 +426,7 @@ static void nan_kept(world *w, anf_jit_kind kind) {
                              "}\n";
   anf_module *m = NULL;
   anf_step *s = NULL;
-  anf_step_opts o = {.size = sizeof o, .exec = {.kind = kind}, .nan = ANF_NAN_STOP};
+  anf_step_opts o = {.size = sizeof o, .exec = &(anf_exec_opts){.kind = kind}, .nan = ANF_NAN_STOP};
   s = make_words(w->cx, w->d, &o, &m);
   for (size_t i = 0; i < s->nleaf[ANF_STATE]; i++)
     assert_true(s->leaf[ANF_STATE][i].given || s->leaf[ANF_STATE][i].scalar);
@@ -682,7 +683,7 @@ static void *learn(void *p) {
   anf_ctx *cx = anf_ctx_new(NULL);
   anf_diag *d = anf_diag_new(cx);
   anf_module *m = NULL;
-  anf_step_opts o = {.size = sizeof o, .exec = {.kind = l->kind}, .threads = 2};
+  anf_step_opts o = {.size = sizeof o, .exec = &(anf_exec_opts){.kind = l->kind}, .threads = 2};
   anf_step *s = make_words(cx, d, &o, &m);
   for (int i = 0; s && i < 50; i++)
     if (anf_step_submit(s, d) == ANF_OK && anf_step_wait(s, d) == ANF_OK)

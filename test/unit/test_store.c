@@ -106,7 +106,7 @@ typedef struct trained {
 } trained;
 
 static void start(world *w, trained *t, const char *text) {
-  anf_step_opts o = {.size = sizeof o, .exec = {.kind = ANF_JIT_INTERP}};
+  anf_step_opts o = {.size = sizeof o, .exec = &(anf_exec_opts){.kind = ANF_JIT_INTERP}};
   int64_t dims[] = {4, 3};
   *t = (trained){0};
   for (int i = 0; i < 12; i++) t->x[i] = (float)i / 6 - 1;

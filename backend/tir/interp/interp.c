@@ -338,7 +338,7 @@ bool anfi_t_interp(anf_ctx *cx, const tmod *given, const char *func, size_t n,
   if (!at || !mod->func.at[*at - 1]->body) return not_there(cx, mod, func);
   imachine *m = ANFI_NEW(anfi_scratch(cx), imachine);
   anf_tir_run_opts *opts = ANFI_NEW(anfi_scratch(cx), anf_tir_run_opts);
-  if (o) memcpy(opts, o, o->size && o->size < sizeof *opts ? o->size : sizeof *opts);
+  if (!ANFI_OPTS_IN(cx, anf_tir_run_opts, go_on, o, opts)) return false;
   m->cx = cx;
   m->o = opts;
   m->a = anfi_scratch(cx);
