@@ -324,6 +324,10 @@ double anfi_polygamma(int n, double x);
 /* os_posix.c: system calls */
 /* Reads a whole file into the arena, NUL-terminated; "-" is standard input. Fails with E03xx. */
 bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, size_t *len);
+/* Reads n bytes at `offset` of the regular file `name` below the folder `dir`, "" for the present one; no part of the name
+ * is a link, "." or "..". Nothing is read where the file, of `*size` bytes, ends before that. False with E03xx. */
+bool anfi_os_read_below(anf_ctx *cx, const char *dir, const char *name, uint64_t offset, void *to,
+                        size_t n, uint64_t *size);
 /* The first bytes of a file, n at most; 0 if it cannot be read. */
 size_t anfi_os_head(const char *path, char *to, size_t n);
 /* Writes a file whole or not at all (temporary name, then rename). */

@@ -51,6 +51,57 @@ size_t anfi_os_head(const char *path, char *to, size_t n) {
   return got;
 }
 
+/* ---- files below a folder ---- */
+
+/* One folder after the other, so that no part is a link or leads up. -1: errno says why. */
+static int open_below(const char *dir, const char *name) {
+  int at = open(*dir ? dir : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  while (at >= 0) {
+    char part[256];
+    size_t n = strcspn(name, "/");
+    bool last = !name[n];
+    if (!n || n >= sizeof part || (n == 2 && memcmp(name, "..", 2) == 0)) {
+      (void)close(at);
+      return errno = ELOOP, -1;
+    }
+    memcpy(part, name, n);
+    part[n] = 0;
+    int next =
+        openat(at, part, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | (last ? 0 : O_DIRECTORY));
+    int why = errno;
+    (void)close(at);
+    if (last || next < 0) return errno = why, next;
+    at = next;
+    name += n + 1;
+  }
+  return at;
+}
+
+static bool read_at(int f, char *to, size_t n, uint64_t offset) {
+  for (size_t got = 0; got < n;) {
+    ssize_t k = pread(f, to + got, n - got, (off_t)(offset + got));
+    if (k <= 0 && !(k < 0 && errno == EINTR)) return false;
+    if (k > 0) got += (size_t)k;
+  }
+  return true;
+}
+
+bool anfi_os_read_below(anf_ctx *cx, const char *dir, const char *name, uint64_t offset, void *to,
+                        size_t n, uint64_t *size) {
+  int f = open_below(dir, name);
+  if (f < 0) return io_error(cx, "read", name);
+  struct stat st;
+  bool good = fstat(f, &st) == 0 && S_ISREG(st.st_mode);
+  *size = good ? (uint64_t)st.st_size : 0;
+  bool fits = good && offset <= *size && n <= *size - offset;
+  if (!good) errno = EISDIR;
+  good = good && (!fits || read_at(f, (char *)to, n, offset));
+  int why = errno;
+  (void)close(f);
+  errno = why;
+  return good || io_error(cx, "read", name);
+}
+
 /* ---- writing: a file is whole, or what it was ----
  * The bytes go to a new file beside it, DIR/.NAME.tmp-PID-N, which then takes its name. The writer holds a lock on
  * it, so that a later one can tell what a dead process left from what another is writing. */

@@ -19,6 +19,14 @@ bool anfi_exec_may_fix_type(const anf_type *t) {
   return nest && t->n <= MAX_FIXED;
 }
 
+/* A number, or a short list of them, such as a shape or the factors of a resize. */
+static bool is_short_list(const anf_type *t) {
+  size_t n;
+  bool list =
+      t->kind == ANF_TYPE_TENSOR && t->n <= 1 && anfi_type_elements(t, &n) && n <= MAX_FIXED;
+  return list && t->dtype != ANF_KEY && anfi_dtype_class((anf_dtype)t->dtype) != ANFI_CLASS_COMPLEX;
+}
+
 uint64_t anfi_exec_needed(const anf_exec *e) {
   uint64_t bits = 0;
   if (!e->g) return 0;
@@ -29,9 +37,9 @@ uint64_t anfi_exec_needed(const anf_exec *e) {
 }
 
 bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t) {
-  bool asked =
-      e->fixing == ANFI_FIX_ALL || (e->fixing == ANFI_FIX_NEEDED && i < 64 && e->needed >> i & 1);
-  return asked && anfi_exec_may_fix_type(t);
+  bool needed = e->fixing && i < 64 && e->needed >> i & 1;
+  return ((needed || e->fixing == ANFI_FIX_ALL) && anfi_exec_may_fix_type(t)) ||
+         (needed && is_short_list(t));
 }
 
 /* ---- why ---- */

@@ -76,6 +76,8 @@ extern anf_value anfi_from_node;
 enum {
   ANFI_GRAPH_PRIVATE = 1, // not for the host: a branch, a nested function, or made by a pass
   ANFI_GRAPH_ADJOINT = 2, // a round of a derivative's loop: sums may be reassociated
+  ANFI_GRAPH_STATIC =
+      4, // its conditions are on attributes and shapes, and are to be known when it is compiled
 };
 
 /* Origin of a node in source text; entry 0 is "unknown". Many nodes share one entry. */

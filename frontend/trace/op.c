@@ -32,6 +32,11 @@ static const anfi_traced *wrong(const call *c, const char *why) {
   return NULL;
 }
 
+static const anfi_traced *not_known(const call *c, const char *what) {
+  c->t->unknown = true;
+  return wrong(c, what);
+}
+
 /* ---- nodes ---- */
 
 static bool given_attrs(const call *c, const anfi_attrs **out) {
@@ -47,7 +52,8 @@ static bool given_attrs(const call *c, const anfi_attrs **out) {
 
 static const anf_type *result_type(const call *c) {
   const anf_type **in = ANFI_NEW_N(c->t->arena, const anf_type *, c->n + 1);
-  for (size_t i = 0; i < c->n; i++) in[i] = anfi_traced_type(c->t, c->in[i]);
+  for (size_t i = 0; i < c->n; i++)
+    if ((in[i] = anfi_traced_type(c->t, c->in[i]))->kind == ANF_TYPE_ANY) return in[i];
   anfi_infer q = {
       .cx = c->t->cx, .op = c->op, .loc = c->t->loc, .n = c->n, .in = in, .attr = c->attr};
   return anfi_infer_op(&q) ? q.out : NULL;
@@ -186,7 +192,7 @@ static const anfi_traced *of_tuple(const call *c) {
     const anfi_traced *x = c->in[i];
     if (x->kind != ANFI_TRACED_TUPLE) {
       if (!(in[i] = anfi_traced_known(c->t, x)))
-        return wrong(c, "an index that is not known when the model is read");
+        return not_known(c, "an index that is not known when the model is read");
       continue;
     }
     int64_t *position = ANFI_NEW_N(c->t->arena, int64_t, x->n + 1);
@@ -221,7 +227,7 @@ static const anfi_traced *chosen(const call *c) {
   if (cond && cond->kind == ANF_VALUE_TENSOR && cond->n == 1)
     return c->in[anfi_get_i64(cond, 0) ? 1 : 2];
   if (c->in[1]->kind == ANFI_TRACED_FN)
-    return wrong(c, "a condition that is not known when the model is read");
+    return not_known(c, "a condition that is not known when the model is read");
   return ordinary(c);
 }
 

@@ -24,7 +24,7 @@ struct anfi_trace_frame {
 static void release_live(void *p) {
   anfi_trace *t = (anfi_trace *)p;
   for (size_t i = 0; i < t->live.n; i++) anf_value_release(t->live.at[i]);
-  anf_module_free(t->templates);
+  if (!t->kept) anf_module_free(t->templates);
 }
 
 anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char *file) {
@@ -44,6 +44,12 @@ anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char
         anfi_key(g);
   }
   return t;
+}
+
+anf_module *anfi_trace_keep(anfi_trace *t) {
+  anfi_defer(t->cx, ANFI_ON_FAIL, anfi_free_module, t->templates);
+  t->kept = true;
+  return t->templates;
 }
 
 anf_graph *anfi_trace_find(const anfi_trace *t, const char *name) {
@@ -220,7 +226,8 @@ static const anfi_traced *primitive(anfi_trace *t, anfi_trace_frame *fr, const a
     anf_node *from = anfi_attr_node(n, k);
     if (!from) attr[k] = anfi_attr_value(t->cx, op, n->u.attrs, k);
     else if (!(attr[k] = anfi_traced_known(t, lookup(t, fr, from))))
-      return (void)anfi_fail(t->cx, t->loc, ANF_E1150, s->attr[k].name->s, s->name->s), NULL;
+      return t->unknown = true,
+             (void)anfi_fail(t->cx, t->loc, ANF_E1150, s->attr[k].name->s, s->name->s), NULL;
   }
   return anfi_trace_op(t, op, narg, operands(t, fr, n, 0, narg), attr);
 }
@@ -244,15 +251,29 @@ static const anfi_traced *primitive_call(anfi_trace *t, const anfi_traced *f, si
   for (uint32_t k = 0; k < s->nattr; k++) {
     attr[k] = anfi_attr_value(t->cx, (anfi_opcode)f->op, f->attrs, k);
     if (nin + k < n && !(attr[k] = anfi_traced_known(t, args[nin + k])))
-      return (void)anfi_fail(t->cx, t->loc, ANF_E1150, s->attr[k].name->s, s->name->s), NULL;
+      return t->unknown = true,
+             (void)anfi_fail(t->cx, t->loc, ANF_E1150, s->attr[k].name->s, s->name->s), NULL;
   }
   return anfi_trace_op(t, (anfi_opcode)f->op, nin, args, attr);
 }
 
 static const anfi_traced *run(anfi_trace *t, anfi_trace_frame *fr);
 
+/* A call of a function of the model. */
+static const anfi_traced *model_call(anfi_trace *t, anf_node *f, size_t n,
+                                     const anfi_traced *const *args) {
+  anf_node **in = ANFI_NEW_N(t->arena, anf_node *, n + 2);
+  in[0] = f;
+  for (size_t i = 0; i < n; i++)
+    if (!(in[i + 1] = anfi_traced_to_node(t, args[i]))) return NULL;
+  anf_node *c = anfi_call(t->to, n + 1, in);
+  c->debug = t->debug;
+  return anfi_traced_node(t, c, NULL);
+}
+
 const anfi_traced *anfi_trace_apply(anfi_trace *t, const anfi_traced *f, size_t n,
                                     const anfi_traced *const *args) {
+  if (f->kind == ANFI_TRACED_DATA && f->node && !f->type) return model_call(t, f->node, n, args);
   if (f->kind != ANFI_TRACED_FN)
     return (void)anfi_fail(t->cx, t->loc, ANF_E1151, "a call of a value that is no function"), NULL;
   args = with_bound(t, f, &n, args);

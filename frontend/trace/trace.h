@@ -48,12 +48,16 @@ typedef struct anfi_trace {
   const char *subject; // what a failed assert names (E1053, E1055); NULL: the model (E1151)
   size_t most_folded;  // bytes: a larger value becomes a node, to be computed when the program runs
   size_t depth;
+  bool unknown;       // an error was that something is not known yet
+  bool kept;          // the templates belong to somebody else
   anfi_map functions; // interned name -> graph of `templates`
   ANFI_VEC(anf_value *) live;
 } anfi_trace;
 
 /* Parses the templates. NULL with an error recorded; it lives as long as the frame. */
 anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char *file);
+/* The module of the templates becomes the caller's, which may add to it; it is freed with the frame if the frame fails. */
+anf_module *anfi_trace_keep(anfi_trace *t);
 anf_graph *anfi_trace_find(const anfi_trace *t, const char *name); // or NULL
 const char *anfi_trace_nearest(const anfi_trace *t, const char *name);
 

@@ -52,8 +52,19 @@ bool anfi_infer_where(anfi_infer *q) {
   return anfi_infer_broadcast(q, d);
 }
 
+/* == and != take None, strings, types and tuples of them too: what is of another kind differs. */
+static bool compares_values(const anfi_infer *q) {
+  bool equality = q->op == ANF_OP_Equal || q->op == ANF_OP_NotEqual;
+  if (!equality || q->n != 2) return false;
+  if (q->in[0]->kind == ANF_TYPE_NONE || q->in[1]->kind == ANF_TYPE_NONE) return true;
+  return q->in[0]->kind == q->in[1]->kind &&
+         (q->in[0]->kind == ANF_TYPE_STRING || q->in[0]->kind == ANF_TYPE_TYPE ||
+          q->in[0]->kind == ANF_TYPE_TUPLE);
+}
+
 bool anfi_infer_compare(anfi_infer *q) {
   anf_dtype d;
+  if (compares_values(q)) return q->out = anfi_type_scalar(q->cx, ANF_BOOL), true;
   return anfi_infer_promoted(q, &d) && anfi_infer_broadcast(q, ANF_BOOL);
 }
 

@@ -40,6 +40,12 @@ static bool infer(anfi_eval *q) {
   return true;
 }
 
+/* == and != of what is no tensor. */
+static bool compares_values(const anfi_eval *q) {
+  bool equality = q->op == ANF_OP_Equal || q->op == ANF_OP_NotEqual;
+  return equality && !(q->in[0]->kind == ANF_VALUE_TENSOR && q->in[1]->kind == ANF_VALUE_TENSOR);
+}
+
 static bool compute(anfi_eval *q) {
   const anfi_op_info *op = &anfi_op[q->op];
   if (!anfi_op_check_count(q->cx, q->op, q->n, q->loc) || !attributes(q) || !infer(q)) return false;
@@ -49,6 +55,10 @@ static bool compute(anfi_eval *q) {
   if (over) q->out = anf_value_retain(q->in[0]);
   else if (anfi_is_tensor(q->type) && anfi_type_elements(q->type, &n))
     q->out = anfi_value_new_tensor(q->cx, q->type);
+  if (!op->eval && compares_values(q)) {
+    anfi_set_i64(q->out, 0, anfi_value_same(q->in[0], q->in[1]) == (q->op == ANF_OP_Equal));
+    return true;
+  }
   if (!op->eval) return anfi_eval_scalar(q);
   if (!q->scratch) q->scratch = anfi_scratch(q->cx);
   anf_value *made = q->out;

@@ -19,6 +19,7 @@ typedef struct {
 } needs;
 
 static void want(needs *w, anf_node *n) {
+  if (n->kind == ANFI_VALUE) w->q->need[n->id] = 1; // as the result of a function
   if (n->kind == ANFI_VALUE || w->mark[n->id]) return;
   w->mark[n->id] = 1;
   anfi_push(w->q->arena, &w->todo, n);
@@ -66,9 +67,18 @@ static void want_arguments(needs *w, const anf_node *param) {
   }
 }
 
-static void want_result(needs *w, const anf_node *call) {
-  anf_graph *g = anfi_value_graph(call->in[0].def);
+static void want_result_of(needs *w, const anf_node *f) {
+  anf_graph *g = anfi_value_graph(anfi_is_op(f, ANF_OP_Partial) ? f->in[0].def : f);
   if (g && g->result) want(w, g->result);
+}
+
+/* Of a choice, the condition and the results of both branches. */
+static void want_result(needs *w, const anf_node *call) {
+  const anf_node *f = call->in[0].def;
+  want_result_of(w, f);
+  if (!anfi_is_op(f, ANF_OP_Switch)) return;
+  want(w, f->in[0].def);
+  for (uint32_t i = 1; i < f->nin; i++) want_result_of(w, f->in[i].def);
 }
 
 static anf_node *next(needs *w) {
@@ -91,6 +101,8 @@ void anfi_find_needs(anfi_inference *q) {
   for (size_t i = 0; i < q->m->graphs.n; i++) {
     const anfi_graph_info *gi = &q->an->graphs[i];
     for (size_t k = 0; q->m->graphs.at[i] && k < gi->order.n; k++) seed(&w, gi->order.at[k]);
+    if (q->m->graphs.at[i] && q->m->graphs.at[i]->flags & ANFI_GRAPH_STATIC)
+      want_conditions(&w, q->m->graphs.at[i]);
   }
   uint8_t *seen = ANFI_NEW_N(q->arena, uint8_t, q->m->graphs.n);
   while (w.todo.n) {

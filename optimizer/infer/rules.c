@@ -308,6 +308,15 @@ static const anfi_abs *by_type(const applied *p) {
   return anfi_type_elements(t, &n) ? constant(p, anf_value_int(p->q->cx, (int64_t)n)) : NULL;
 }
 
+/* A comparison with None is answered by the kinds, one of texts and types by their values. */
+static const anfi_abs *by_kind(const applied *p, const anf_type *const *t, const anf_type *out) {
+  bool equal = p->op == ANF_OP_Equal;
+  if ((!equal && p->op != ANF_OP_NotEqual) || p->n != 2) return NULL;
+  bool a = t[0]->kind == ANF_TYPE_NONE, b = t[1]->kind == ANF_TYPE_NONE;
+  if (a || b) return constant(p, anfi_value_new_i64(p->q->cx, ANF_BOOL, (a && b) == equal));
+  return t[0]->kind == ANF_TYPE_TENSOR ? NULL : fold(p, out);
+}
+
 static const anfi_abs *by_hook(const applied *p) {
   anfi_inference *q = p->q;
   for (size_t i = 0; i < p->n; i++)
@@ -318,7 +327,8 @@ static const anfi_abs *by_hook(const applied *p) {
       .cx = q->cx, .op = p->op, .loc = anfi_node_loc(p->at), .n = p->n, .in = t, .attr = p->attr};
   if (!anfi_infer_op(&hook)) return anfi_infer_trace(q), NULL;
   const anfi_abs *known = by_type(p);
-  if (known) return known;
+  if (known || (known = by_kind(p, t, hook.out))) return known;
+  if (anfi_failed(q->cx)) return anfi_infer_trace(q), NULL;
   const anfi_abs *folded = worth_folding(p, hook.out) ? fold(p, hook.out) : NULL;
   if (folded) return folded;
   if (anfi_failed(q->cx)) return anfi_infer_trace(q), NULL;

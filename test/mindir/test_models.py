@@ -15,6 +15,7 @@ import numpy as np
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
 from tap import ROOT, Tap  # noqa: E402
+from wire import field  # noqa: E402
 
 FIXTURES = os.path.join(ROOT, "test", "fixtures", "mindir")
 ANFORA = os.path.abspath(sys.argv[1])
@@ -74,22 +75,6 @@ def steps(stem, *options):
 
 
 # ---- files made here: protobuf, field by field ----
-
-def varint(v):
-    out = b""
-    while True:
-        out += bytes([(v & 0x7F) | (0x80 if v > 0x7F else 0)])
-        v >>= 7
-        if not v:
-            return out
-
-
-def field(number, value):
-    if isinstance(value, int):
-        return varint(number << 3) + varint(value)
-    data = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | 2) + varint(len(data)) + data
-
 
 def tensor(name, dims=(2,), kind=1, data=None, more=b""):
     raw = b"\0" * (4 * int(np.prod(dims))) if data is None else data

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One operator: by the template of its name (onnx.anf), else by the op whose column `onnx` has the name, with the same
+ * inputs in the same order and no attributes.
+ *   Gemm[transB = 1](a, b)   ->  Gemm_(a, b, None, None, None, None, 1)   inputs, then attributes by name, else None
+ *   Concat[axis = 0](a, b)   ->  Concat_((a, b), 0)                       `xs`: all further inputs
+ *   Split(x) with 2 outputs  ->  Split_outs(x, .., nout = 2), a tuple of the outputs
+ * `opset` is the version of the operator's domain. An input that older versions had as an attribute has its name, so both
+ * forms reach the same parameter. Operators of other domains have the last word of the domain in front: ml_Binarizer_. */
+#include "frontend/onnx/onnx.h"
+
+enum { MAX_OUTPUTS = 1 << 16 };
+
+static const char *domain_word(const anfi_str *domain) {
+  if (!domain->len || strcmp(domain->s, "ai.onnx") == 0) return "";
+  const char *dot = strrchr(domain->s, '.');
+  return dot ? dot + 1 : domain->s;
+}
+
+static anf_graph *template_of(anfi_ox_build *b, const anfi_ox_node *n, const char *end) {
+  const char *word = domain_word(n->domain);
+  return anfi_trace_find(
+      b->t, anfi_sprintf(b->t->arena, "%s%s%s%s", word, *word ? "_" : "", n->op->s, end));
+}
+
+/* `name` is one of the words of `list`. */
+static bool has_word(const char *list, const char *name, size_t len) {
+  for (const char *p = list; p && *p; p += strcspn(p, " "), p += *p == ' ')
+    if (strcspn(p, " ") == len && memcmp(p, name, len) == 0) return true;
+  return false;
+}
+
+static anfi_opcode op_of(const anfi_ox_node *n) {
+  for (size_t i = 0; !*domain_word(n->domain) && i < ANF_OP_COUNT; i++)
+    if (has_word(anfi_op[i].onnx, n->op->s, n->op->len)) return (anfi_opcode)i;
+  return ANF_OP_NONE;
+}
+
+bool anfi_ox_knows(anfi_ox_build *b, const anfi_ox_node *n) {
+  return template_of(b, n, "_") || template_of(b, n, "_outs") || op_of(n) != ANF_OP_NONE;
+}
+
+/* ---- arguments ---- */
+
+const anfi_ox_attr *anfi_ox_attr_of(const anfi_ox_place *p, const anfi_ox_node *n,
+                                    const char *name) {
+  const anfi_ox_attr *a = anfi_ox_find(&n->attrs, name);
+  if (!a || !a->ref) return a;
+  const anfi_ox_attr *given = anfi_ox_find(p->given, a->ref->s);
+  return given ? given : anfi_ox_find(p->defaults, a->ref->s);
+}
+
+static bool refuse(const anfi_ox_place *p, const anfi_ox_node *n, const char *what,
+                   const char *name) {
+  return anfi_fail(p->b->t->cx, p->b->t->loc, ANF_E1176, n->op->s, what, name);
+}
+
+static int64_t version_of(const anfi_ox_place *p, const anfi_ox_node *n) {
+  const char *word = domain_word(n->domain);
+  for (size_t i = 0; i < p->opsets->n; i++)
+    if (strcmp(domain_word(p->opsets->at[i].domain), word) == 0) return p->opsets->at[i].version;
+  return 1;
+}
+
+static const anfi_traced *number(anfi_trace *t, int64_t v) {
+  return anfi_traced_value(t, anfi_value_new_i64(t->cx, ANF_INT, v));
+}
+
+static const char *param_name(const anf_graph *f, size_t i) {
+  const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
+  return s ? s->s : "";
+}
+
+static const anfi_traced *attribute(anfi_ox_place *p, const anfi_ox_node *n, const char *name) {
+  anfi_trace *t = p->b->t;
+  const anfi_ox_attr *a = anfi_ox_attr_of(p, n, name);
+  if (strcmp(name, "opset") == 0) return number(t, version_of(p, n));
+  if (strcmp(name, "nout") == 0) return number(t, (int64_t)n->out.n);
+  if (!a) return anfi_traced_none(t);
+  if (a->kind == OX_ATTR_GRAPH && a->graph) return anfi_ox_subgraph(p, a->graph);
+  anf_value *v = anfi_ox_attr_value(p->b->model, a);
+  return v ? anfi_traced_value(t, v) : NULL;
+}
+
+/* Every attribute must be a parameter; what is ignored could mean something. */
+static bool takes_all(const anfi_ox_place *p, const anfi_ox_node *n, const anf_graph *f) {
+  for (size_t k = 0; k < n->attrs.n; k++) {
+    const char *name = n->attrs.at[k]->name->s;
+    bool found = !anfi_ox_attr_of(p, n, name);
+    for (size_t i = 0; i < f->params.n && !found; i++) found = strcmp(param_name(f, i), name) == 0;
+    if (!found) return refuse(p, n, "the attribute", name);
+  }
+  return true;
+}
+
+static const anfi_traced **arguments(anfi_ox_place *p, const anfi_ox_node *n, const anf_graph *f,
+                                     const anfi_traced *const *in) {
+  anfi_trace *t = p->b->t;
+  const anfi_traced **all = ANFI_NEW_N(t->arena, const anfi_traced *, f->params.n + 1);
+  size_t used = 0, have = n->in.n;
+  for (size_t i = 0; i < f->params.n; i++) {
+    if (strcmp(param_name(f, i), "xs") == 0) {
+      all[i] = anfi_traced_tuple(t, have - used, in + used);
+      used = have;
+    } else if (used < have) all[i] = in[used++];
+    else all[i] = attribute(p, n, param_name(f, i));
+    if (!all[i]) return NULL;
+  }
+  while (used < have && anfi_traced_is_none(in[used])) used++;
+  if (used < have)
+    return (void)refuse(p, n, "so many inputs,", anfi_sprintf(t->arena, "%zu", have)), NULL;
+  return takes_all(p, n, f) ? all : NULL;
+}
+
+/* ---- templates ---- */
+
+/* What tracing made before it could not go on. */
+static void take_back(anf_graph *to, size_t nodes, size_t effects) {
+  anf_module *m = to->module;
+  while (to->effects.n > effects) anfi_remove_effect(to->effects.at[to->effects.n - 1]);
+  for (size_t i = m->nodes.n; i > nodes; i--) {
+    anf_node *n = m->nodes.at[i - 1];
+    if (n && anfi_is_cnode(n) && !anfi_is_used(n)) anfi_delete(n);
+  }
+}
+
+static anf_status try_trace(anfi_trace *t, anf_graph *f, const anfi_traced *const *all, anf_diag *d,
+                            const anfi_traced **out) {
+  ANFI_ENTRY(t->cx, d);
+  *out = anfi_trace_call(t, f, f->params.n, all);
+  return anfi_leave(t->cx);
+}
+
+/* A call of the template, which then is part of the program. */
+static const anfi_traced *called(anfi_ox_place *p, anf_graph *f, const anfi_traced *const *all) {
+  anfi_trace *t = p->b->t;
+  anf_node **in = ANFI_NEW_N(t->arena, anf_node *, f->params.n + 1);
+  in[0] = anfi_graph_value(f);
+  for (size_t i = 0; i < f->params.n; i++)
+    if (!(in[i + 1] = anfi_traced_to_node(t, all[i]))) return NULL;
+  anf_node *c = anfi_call(p->to, f->params.n + 1, in);
+  c->debug = t->debug;
+  return anfi_traced_node(t, c, NULL);
+}
+
+static bool has_subgraph(const anfi_ox_node *n) {
+  for (size_t i = 0; i < n->attrs.n; i++)
+    if (n->attrs.at[i]->kind == OX_ATTR_GRAPH) return true;
+  return false;
+}
+
+static const anfi_traced *by_template(anfi_ox_place *p, const anfi_ox_node *n, anf_graph *f,
+                                      const anfi_traced *const *in) {
+  anfi_trace *t = p->b->t;
+  const anfi_traced *const *all = arguments(p, n, f, in), *out = NULL;
+  if (!all) return NULL;
+  if (has_subgraph(n)) return called(p, f, all);
+  size_t nodes = p->b->m->nodes.n, effects = p->to->effects.n;
+  anf_diag *d = t->cx->frame->diag;
+  size_t had = d ? anf_diag_count(d) : 0;
+  t->unknown = false;
+  anf_status st = try_trace(t, f, all, d, &out);
+  if (st == ANF_OK) return out;
+  if (st == ANF_NOMEM || !t->unknown) return (void)anfi_fail_as(t->cx, st), NULL;
+  if (d) anfi_diag_forget(d, had);
+  take_back(p->to, nodes, effects);
+  return called(p, f, all);
+}
+
+/* ---- ops ---- */
+
+static const anfi_traced *by_op(anfi_ox_place *p, const anfi_ox_node *n, anfi_opcode op,
+                                const anfi_traced *const *in) {
+  anfi_trace *t = p->b->t;
+  const anfi_schema *s = anfi_op_schema(t->cx, op);
+  anf_value **attr = ANFI_NEW_N(t->arena, anf_value *, s->nattr + 1);
+  if (n->attrs.n) return (void)refuse(p, n, "the attribute", n->attrs.at[0]->name->s), NULL;
+  if (n->in.n < s->min_in || (n->in.n > s->nin && !s->variadic))
+    return (void)refuse(p, n, "so many inputs,", anfi_sprintf(t->arena, "%zu", n->in.n)), NULL;
+  for (uint32_t k = 0; k < s->nattr; k++) attr[k] = anfi_attr_value(t->cx, op, NULL, k);
+  return anfi_trace_op(t, op, n->in.n, in, attr);
+}
+
+/* ---- outputs ---- */
+
+static const anfi_traced *item_of(anfi_trace *t, const anfi_traced *x, size_t i) {
+  anf_value *at[1] = {anfi_trace_hold(t, anfi_value_new_i64(t->cx, ANF_INT, (int64_t)i))};
+  if (x->kind == ANFI_TRACED_TUPLE) return i < x->n ? x->item[i] : anfi_traced_none(t);
+  return anfi_trace_op(t, ANF_OP_TupleGet, 1, &x, at);
+}
+
+bool anfi_ox_operator(anfi_ox_place *p, const anfi_ox_node *n, const anfi_traced **in,
+                      const anfi_traced **out) {
+  anf_graph *one = template_of(p->b, n, "_"), *outs = template_of(p->b, n, "_outs");
+  anf_graph *f = one && (n->out.n <= 1 || !outs) ? one : outs;
+  if (n->out.n > MAX_OUTPUTS) return refuse(p, n, "so many outputs,", "more than 65536");
+  const anfi_traced *x = f ? by_template(p, n, f, in) : by_op(p, n, op_of(n), in);
+  if (!x) return false;
+  if (!f || f == one) {
+    for (size_t i = 1; i < n->out.n; i++)
+      if (n->out.at[i]->len) return refuse(p, n, "the output", n->out.at[i]->s);
+    return out[0] = x, true;
+  }
+  for (size_t i = 0; i < n->out.n; i++)
+    if (!(out[i] = item_of(p->b->t, x, i))) return false;
+  return true;
+}

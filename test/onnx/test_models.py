@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""ONNX models give what their cases say, in the interpreter and compiled; what is damaged or unknown is refused.
+test_models.py ANFORA"""
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+import numpy as np
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import ROOT, Tap  # noqa: E402
+from wire import field  # noqa: E402
+
+FIXTURES = os.path.join(ROOT, "test", "fixtures", "onnx")
+ANFORA = os.path.abspath(sys.argv[1])
+TAP = Tap()
+# what code cannot be made for: sizes that depend on data
+ONLY_INTERPRETED = {"nonzero_example"}
+
+
+def files_of(stem, what):
+    found = glob.glob(f"{glob.escape(stem)}.{what}[0-9]*.npy")
+    return sorted(found, key=lambda p: int(re.search(r"(\d+)\.npy$", p).group(1)))
+
+
+def differs(got, want):
+    if got.dtype != want.dtype or got.shape != want.shape:
+        return f"{got.dtype}{got.shape} instead of {want.dtype}{want.shape}"
+    return "" if np.allclose(got, want, rtol=1e-4, atol=1e-5, equal_nan=True) else f"{got} instead of {want}"
+
+
+def gives(path, backend):
+    stem = path[: -len(".onnx")]
+    name = os.path.basename(stem)
+    want = [np.load(f) for f in files_of(stem, "out")]
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "y.npy")
+        args = ["@" + f for f in files_of(stem, "in")]
+        r = subprocess.run([ANFORA, "run", path + ":main", *args, "--backend", backend, "-o", out], capture_output=True, text=True, check=False)
+        if backend == "llvm" and name in ONLY_INTERPRETED:
+            good = r.returncode in (1, 2, 3) and re.search(r"error E0(520|953|515)", r.stderr)
+            return TAP.case(f"{name} cannot be compiled, and says so", "" if good else f"status {r.returncode}: {r.stderr}")
+        if r.returncode:
+            return TAP.case(f"{name} {backend}", r.stderr)
+        got = [np.load(out)] if len(want) == 1 else [np.load(out[:-4] + f".{i}.npy") for i in range(len(want))]
+    return TAP.case(f"{name} {backend}", "; ".join(filter(None, map(differs, got, want))))
+
+
+# ---- files made here ----
+
+def tensor(name, dims=(2,), kind=1, data=None, more=b""):
+    raw = b"\0" * (4 * int(np.prod(dims))) if data is None else data
+    return b"".join(field(1, d) for d in dims) + field(2, kind) + field(8, name) + field(9, raw) + more
+
+
+def external(**entries):
+    return b"".join(field(13, field(1, k) + field(2, str(v))) for k, v in entries.items())
+
+
+def node(op, inputs, output, attrs=b"", domain=""):
+    return b"".join(field(1, i) for i in inputs) + field(2, output) + field(4, op) + attrs + field(7, domain)
+
+
+def integer(name, v):
+    return field(5, field(1, name) + field(3, v) + field(20, 2))
+
+
+def subgraph(name, graph):
+    return field(5, field(1, name) + field(6, graph) + field(20, 5))
+
+
+def value(name, kind=1, dims=(2,)):
+    shape = b"".join(field(1, field(2, d) if isinstance(d, str) else field(1, d)) for d in dims)
+    return field(1, name) + field(2, field(1, field(1, kind) + field(2, shape)))
+
+
+def graph(nodes, inits=(), ins=(value("x"),), outs=("y",)):
+    return (b"".join(field(1, n) for n in nodes) + field(2, "g") + b"".join(field(5, t) for t in inits) + b"".join(field(11, v) for v in ins)
+            + b"".join(field(12, field(1, o)) for o in outs))
+
+
+def model(g, opset=17, more=b""):
+    return field(1, 8) + field(7, g) + field(8, field(1, "") + field(2, opset)) + more
+
+
+def check(data, *, also=()):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "m", "x.onnx")
+        os.mkdir(os.path.join(folder, "m"))
+        for name, content in also:
+            target = os.path.join(folder, name)
+            if isinstance(content, str):
+                os.symlink(content, target)
+            else:
+                with open(target, "wb") as f:
+                    f.write(content)
+        with open(path, "wb") as f:
+            f.write(data)
+        return subprocess.run([ANFORA, "check", path], capture_output=True, text=True, check=False)
+
+
+def refused(name, data, code, *words, also=()):
+    r = check(data, also=also)
+    good = r.returncode in (1, 2, 3) and f"error {code}" in r.stderr and all(w in r.stderr for w in words)
+    TAP.case(f"refused: {name}", "" if good else f"status {r.returncode}: {r.stderr}")
+
+
+def accepted(name, data, also=()):
+    r = check(data, also=also)
+    TAP.case(name, "" if r.returncode == 0 else f"status {r.returncode}: {r.stderr}")
+
+
+RELU = node("Relu", ["x"], "y")
+ADD = node("Add", ["x", "w"], "y")
+
+
+def damaged():
+    with open(os.path.join(FIXTURES, "gemm_all_attributes.onnx"), "rb") as f:
+        whole = f.read()
+    refused("nothing", b"", "E1170")
+    refused("no protobuf", b"\xff" * 64, "E1170")
+    for part in (1, 2, 3, 5, 7):
+        refused(f"the first {part} eighths", whole[: len(whole) * part // 8], "E117")
+    refused("operators that are not known, all at once", model(graph([node("Odd", ["x"], "a"), node("Odd", ["a"], "b"), node("Even", ["b"], "y")])),
+            "E1174", "Odd", "Even", "2 of the model's nodes")
+    refused("one of another domain", model(graph([node("Relu", ["x"], "y", domain="com.example")])), "E1174", "com.example")
+    refused("an input that is not there", model(graph([node("Relu", ["z"], "y")])), "E1175", "z")
+    refused("an output that is not there", model(graph([RELU], outs=("z",))), "E1175", "z")
+    refused("an attribute that is not known", model(graph([node("Relu", ["x"], "y", integer("odd", 1))])), "E1176", "odd")
+    refused("too many inputs", model(graph([node("Gelu", ["x", "x", "x"], "y")])), "E1176")
+    refused("shapes that do not fit", model(graph([node("Add", ["x", "w"], "y")], [tensor("w", (3,))])), "E0503")
+    endless = field(25, field(1, "F") + field(4, "a") + field(5, "b") + field(7, node("F", ["a"], "b", domain="f")) + field(10, "f"))
+    refused("a function that calls itself", model(graph([node("F", ["x"], "y", domain="f")]), more=endless), "E1175")
+    deep = graph([RELU])
+    for _ in range(80):
+        deep = graph([node("If", ["x"], "y", subgraph("then_branch", deep) + subgraph("else_branch", graph([RELU], ins=())))], ins=())
+    refused("subgraphs that nest deeply", model(deep), "E1170")
+
+
+def tensors():
+    refused("strings", model(graph([ADD], [tensor("w", kind=8)])), "E1171", "w", "strings")
+    refused("an input of strings", model(graph([RELU], ins=(value("x", 8),))), "E1171", "x", "strings")
+    refused("floats of 8 bits", model(graph([ADD], [tensor("w", kind=17)])), "E1171", "float8e4m3fn")
+    refused("half of a tensor", model(graph([ADD], [tensor("w", data=b"\0" * 4)])), "E1172")
+    refused("a tensor of 2^40 elements", model(graph([ADD], [tensor("w", (1 << 40,), data=b"\0")])), "E1172")
+    refused("a tensor of 2^66 elements", model(graph([ADD], [tensor("w", (1 << 33, 1 << 33), data=b"\0")])), "E1172")
+    refused("a negative dim", model(graph([ADD], [tensor("w", (-2,), data=b"")])), "E1172")
+
+    def outside(**entries):
+        return model(graph([ADD], [tensor("w", data=b"", more=external(**entries))]))
+    good = [("m/w.bin", b"\0" * 16)]
+    accepted("external data", outside(location="w.bin", offset=8, length=8), also=good)
+    accepted("external data without a length", outside(location="./w.bin"), also=good)
+    refused("external data that is cut short", outside(location="w.bin", offset=12, length=8), "E1172", also=good)
+    refused("external data of another length", outside(location="w.bin", length=9), "E1172", also=good)
+    refused("an offset that is no number", outside(location="w.bin", offset="-1"), "E1172", also=good)
+    refused("an offset beyond 64 bits", outside(location="w.bin", offset=1 << 70), "E1172", also=good)
+    refused("external data outside of the folder", outside(location="../w.bin"), "E1173", also=[("w.bin", b"\0" * 16)])
+    refused("external data by an absolute path", outside(location="/etc/passwd"), "E1173")
+    refused("external data through a link", outside(location="w.bin"), "E0301", also=[("w.bin", b"\0" * 16), ("m/w.bin", "../w.bin")])
+    refused("external data in a folder that is a link", outside(location="d/w.bin"), "E0301", also=[("w.bin", b"\0" * 16), ("m/d", "..")])
+    refused("external data that is not there", outside(location="no.bin"), "E0301")
+    refused("external data in a folder", outside(location="."), "E0301")
+
+
+def mutated(rounds=300):
+    """Files with bytes changed end with a status of the command, never by a signal."""
+    random = np.random.default_rng(0)
+    bad = ""
+    sources = [open(p, "rb").read() for p in sorted(glob.glob(os.path.join(FIXTURES, "*.onnx")))]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.onnx")
+        for i in range(rounds):
+            data = bytearray(sources[i % len(sources)])
+            for at in random.integers(0, len(data), 1 + i % 7):
+                data[at] = random.integers(0, 256)
+            with open(path, "wb") as f:
+                f.write(data)
+            r = subprocess.run([ANFORA, "check", path], capture_output=True, check=False, timeout=60)
+            if r.returncode not in (0, 1, 2, 3, 4):
+                bad = f"round {i}: status {r.returncode}: {r.stderr[-300:]!r}"
+    TAP.case(f"{rounds} files with bytes changed", bad)
+
+
+def main():
+    for path in sorted(glob.glob(os.path.join(FIXTURES, "*.onnx"))):
+        gives(path, "interp")
+        gives(path, "llvm")
+    damaged()
+    tensors()
+    mutated()
+    TAP.done()
+
+
+main()

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run.py ANFORA FOLDER [--backend interp,llvm] [--filter WORD] [--list FILE]: the cases that make.py wrote, each run by the command
+and compared by dtype, shape and the case's own tolerances. Prints what failed, why, and a score for each engine; with --floor FILE
+status 1 if a score is below the floor in that file."""
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+
+def literal(x):
+    if x.dtype == bool:
+        return str(x.tolist()).lower()
+    return str(x.tolist()).replace("None", "nan")
+
+
+def argument(d, folder):
+    """A value as an argument of the command."""
+    if d["kind"] == "none":
+        return "None"
+    if d["kind"] == "sequence":
+        items = [argument(i, folder) for i in d["items"]]
+        return "(" + ", ".join(items) + ("," if len(items) == 1 else "") + ")"
+    if d["kind"] != "tensor":
+        raise ValueError("a " + d["kind"])
+    path = os.path.join(folder, d["file"])
+    if not os.path.exists(path):
+        raise ValueError("a tensor of " + d["dtype"])
+    if d["dtype"] == "bfloat16":
+        x = np.load(path)
+        return f"bf16{list(x.shape)}({literal(x)})" if x.ndim else f"bf16({literal(x)})"
+    return "@" + path
+
+
+def leaves(ds):
+    return [y for d in ds for y in (leaves(d["items"]) if d["kind"] == "sequence" else [d])]
+
+
+def same(got, d, info, folder):
+    """Why a result is not the expected one, or nothing."""
+    want = np.load(os.path.join(folder, d["file"]))
+    if d["dtype"] != "bfloat16" and got.dtype != want.dtype:
+        return f"{got.dtype} instead of {want.dtype}"
+    if got.shape != want.shape:
+        return f"shape {got.shape} instead of {want.shape}"
+    a, b = got.astype(complex if want.dtype.kind == "c" else float), want.astype(complex if want.dtype.kind == "c" else float)
+    if want.dtype.kind in "biu" and d["dtype"] not in ("int8", "uint8"):
+        return "" if np.array_equal(got, want) else "other values"
+    good = np.isclose(a, b, rtol=info["rtol"], atol=info["atol"], equal_nan=True)
+    return "" if good.all() else f"differs by {np.max(np.abs(a - b)[~good], initial=0):g}"
+
+
+def one(anfora, folder, backend):
+    with open(os.path.join(folder, "case.json"), encoding="utf-8") as f:
+        info = json.load(f)
+    try:
+        args = [argument(d, folder) for d in info["in"]]
+    except ValueError as e:
+        return info["four"], f"the input is {e}"
+    outs = leaves(info["out"])
+    with tempfile.TemporaryDirectory() as tmp:
+        out = os.path.join(tmp, "out.npy")
+        try:
+            r = subprocess.run([anfora, "run", os.path.join(folder, "model.onnx:main"), *args, "--backend", backend, "-o", out],
+                               capture_output=True, text=True, check=False, timeout=120)
+        except subprocess.TimeoutExpired:
+            return info["four"], "runs for more than two minutes"
+        if r.returncode:
+            first = [line for line in r.stderr.splitlines() if "error" in line] or r.stderr.splitlines()[-1:]
+            return info["four"], ("CRASH " if r.returncode < 0 or r.returncode > 4 else "") + "; ".join(first)[:300]
+        files = [out] if os.path.exists(out) else [os.path.join(tmp, f"out.{i}.npy") for i in range(len(outs))]
+        if len(files) != len(outs):
+            return info["four"], "another number of results"
+        for path, d in zip(files, outs):
+            if not os.path.exists(path):
+                return info["four"], f"no result {os.path.basename(path)}: {os.listdir(tmp)} {r.stdout[:100]}"
+            why = same(np.load(path), d, info, folder) if d["kind"] == "tensor" else "a result that is " + d["kind"]
+            if why:
+                return info["four"], why
+    return info["four"], ""
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("anfora")
+    p.add_argument("folder")
+    p.add_argument("--backend", default="interp,llvm")
+    p.add_argument("--filter", default="")
+    p.add_argument("--floor")
+    p.add_argument("--jobs", type=int, default=2)
+    o = p.parse_args()
+    names = sorted(n for n in os.listdir(o.folder) if o.filter in n and os.path.exists(os.path.join(o.folder, n, "case.json")))
+    floor = json.load(open(o.floor, encoding="utf-8")) if o.floor else {}
+    below = False
+    for backend in o.backend.split(","):
+        with ThreadPoolExecutor(o.jobs) as pool:
+            results = list(pool.map(lambda n: one(o.anfora, os.path.join(o.folder, n), backend), names))
+        for name, (_, why) in zip(names, results):
+            if why:
+                print(f"{backend} {name}: {why}")
+        four = [why for is_four, why in results if is_four]
+        score = {"four": sum(not w for w in four), "all": sum(not w for _, w in results)}
+        print(f"{backend}: {score['four']} of {len(four)} cases of four dtypes, {score['all']} of {len(results)} of all")
+        for key, least in floor.get(backend, {}).items():
+            if score[key] < least:
+                below = True
+                print(f"{backend}: {score[key]} is below the floor of {least} ({key})")
+    sys.exit(below)
+
+
+main()
