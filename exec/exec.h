@@ -55,20 +55,22 @@ typedef enum anfi_fixing { ANFI_FIX_NONE, ANFI_FIX_NEEDED, ANFI_FIX_ALL } anfi_f
 
 struct anf_exec {
   anf_ctx *cx;
-  anf_graph *g;      // what is compiled; or
-  anf_value *fn;     // a function value, which is the first argument of all calls
-  anf_value **fixed; // by argument, or NULL; as many as nfixed
-  size_t nfixed;
   anf_exec_opts o;
   anf_jit_engine *engine;
+  /* what is compiled */
+  anf_graph *g;
+  anf_value *fn;     // instead of g: a function value, which is the first argument of all calls
+  anf_value **fixed; // by argument, or NULL; as many as nfixed
+  size_t nfixed;
+  anfi_fixing fixing;
+  uint64_t needed; // bits of arguments, if fixing is NEEDED
+  /* its variants */
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
   bool counts; // the call at hand has limits that code counts for: a variant of its own
   double compile_ms;
-  anfi_fixing fixing;
-  uint64_t needed; // bits of arguments, if fixing is NEEDED
-  anf_text log;    // of compilations
-  anfi_job job;    // of the variants made next
+  anf_text log; // of compilations
+  anfi_job job; // of the variants made next
 };
 
 /* trace.c; t NULL: nothing is recorded */

@@ -127,24 +127,28 @@ typedef void (*anfi_watch)(void *user, const anf_node *node, size_t n, anf_value
 
 typedef struct anfi_machine {
   anf_ctx *cx;
+  anf_run_opts opts;
   anfi_arena arena;   // plans and other things of the whole run
   anfi_arena scratch; // of one step
-  anf_run_opts opts;
+  anf_text text;      // printed text, and words for messages
+  /* programs */
   anfi_program *programs;
   anfi_values held;
+  /* the stack */
   anfi_call_frame *frame;
   size_t nframe, frame_cap;
   anf_value **slot; // INVARIANT: slot[0..sp) are owned or NULL
   size_t sp, slot_cap;
   anf_value **arg; // borrowed inputs of one step
   size_t arg_cap;
-  anf_value *acc;               // a result on its way, owned
-  anf_text text;                // printed text, and words for messages
+  anf_value *acc; // a result on its way, owned
+  /* types of arguments */
   anfi_fit fit, outer;          // of calls inside, of the call from outside
   const anf_graph *outer_graph; // the graph called from outside
-  uint64_t end;                 // ns of the clock; 0: no limit of time
-  uint64_t steps, fuel;         // steps taken when fuel was last given; steps until the next check
-  anfi_watch watch;             // called with each op's result; or NULL
+  /* limits and observers */
+  uint64_t end;         // ns of the clock; 0: no limit of time
+  uint64_t steps, fuel; // steps taken when fuel was last given; steps until the next check
+  anfi_watch watch;     // called with each op's result; or NULL
   void *watch_user;
 } anfi_machine;
 

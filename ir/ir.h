@@ -146,22 +146,25 @@ typedef struct anfi_gone {
 struct anf_module {
   anf_ctx *cx;
   anfi_arena arena;
-  anfi_strtab strings;
-  ANFI_VEC(anf_node *) nodes;   // by id; NULL when removed
-  uint8_t *work;                // by id: ANFI_WORK_* (ir/worklist.h)
-  anfi_gone gone[ANFI_GONE];    // memory of deleted nodes, by number of inputs ...
-  anf_node *spare[ANFI_GONE];   // ... and what new nodes may take of it
-  size_t ncalls;                // CALL nodes among them
-  ANFI_VEC(anf_graph *) graphs; // by id; NULL when removed
-  ANFI_VEC(anfi_debug) debugs;
-  ANFI_VEC(anf_value *) held;       // constants: released with the module
-  anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
   anf_diag *diag;
+  anf_status status; // first failure of a building function
+  /* names and source */
+  anfi_strtab strings;
+  ANFI_VEC(anfi_debug) debugs;
   const char *source;              // source text, in the arena, or NULL
   ANFI_VEC(const char *) imported; // likewise: texts of files that it imports
-  anf_status status;               // first failure of a building function
-  anfi_map results;                // node id -> number of graphs whose result it is
-  ANFI_VEC(anf_graph *) origin;    // of a copy: the original graphs, by graph id
+  /* nodes */
+  ANFI_VEC(anf_node *) nodes;       // by id; NULL when removed
+  size_t ncalls;                    // CALL nodes among them
+  ANFI_VEC(anf_value *) held;       // constants: released with the module
+  anf_node *op_nodes[ANF_OP_COUNT]; // VALUE nodes of primitives without attributes
+  uint8_t *work;                    // by id: ANFI_WORK_* (ir/worklist.h)
+  anfi_gone gone[ANFI_GONE];        // memory of deleted nodes, by number of inputs ...
+  anf_node *spare[ANFI_GONE];       // ... and what new nodes may take of it
+  /* graphs */
+  ANFI_VEC(anf_graph *) graphs; // by id; NULL when removed
+  anfi_map results;             // node id -> number of graphs whose result it is
+  ANFI_VEC(anf_graph *) origin; // of a copy: the original graphs, by graph id
 };
 
 /* type.c */

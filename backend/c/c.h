@@ -24,25 +24,28 @@ typedef struct cgen {
   anfi_arena *a;
   const tmod *m;
   const anf_c_opts *o;
-  const anfi_jit_aot *aot; // NULL: not for an object
-  anf_text *out;           // of the current function
-  anf_text *helper;        // helper functions and types of lanes, in order of need
-  anf_text *head, *code;   // prototypes, functions
-  anf_text *body, *tmp;    // statements of the current function; for a moment
+  const anfi_jit_aot *aot;   // NULL: not for an object
+  const anfi_jit_need *need; // by index in the module
+  /* text */
+  anf_text *out;         // of the current function
+  anf_text *helper;      // helper functions and types of lanes, in order of need
+  anf_text *head, *code; // prototypes, functions
+  anf_text *body, *tmp;  // statements of the current function; for a moment
+  uint32_t indent, temps, line;
+  /* names */
   const char *prefix;
   anfi_strtab names;
-  anfi_map taken;            // C name → 1: means something everywhere in the file
-  anfi_map local;            // C name → 1 in the current function
-  anfi_map have;             // helper name → 1
-  cfunc *func;               // by place in the module
-  const anfi_jit_need *need; // by place in the module
-  anfi_map shown;            // variable or tensor → C name
-  anfi_map strides;          // tensor → const char ** of its strides, in elements
-  anfi_map effect;           // expression → 1 none, 2 has one
-  uint32_t indent, temps, line;
-  tfunc f;         // the current function
-  const char *top; // label of its start, for tail calls; NULL: they are calls
-  bool traps;      // it may
+  anfi_map taken; // C name → 1: means something everywhere in the file
+  anfi_map local; // C name → 1 in the current function
+  anfi_map have;  // helper name → 1
+  /* the current function */
+  cfunc *func; // all of them, by index in the module
+  tfunc f;
+  anfi_map shown;   // variable or tensor → C name
+  anfi_map strides; // tensor → const char ** of its strides, in elements
+  anfi_map effect;  // expression → 1 none, 2 has one
+  const char *top;  // label of its start, for tail calls; NULL: they are calls
+  bool traps;       // it may
 } cgen;
 
 enum { MAX_NEST = 32 };

@@ -66,30 +66,32 @@ typedef struct lgen {
   LLVMContextRef c;
   LLVMModuleRef m;
   LLVMBuilderRef b, eb; // at the current statement; at the end of the entry block, for allocas
+  struct ldebug *debug; // NULL: no lines
+  /* types, and the target */
   LLVMTypeRef none, ptr, i1, i8, i16, i32, i64, f32, f64;
-  lfunc *func;           // by place in the module
-  const lsplit *split;   // NULL: everything is in m; else
-  uint32_t group;        // this group is
-  anfi_map elsewhere;    // functions of other groups that are used
-  LLVMValueRef data_var; // in memory: points to the first instance's data
-  LLVMValueRef object;   // of an object file: its anf_object
-  bool f16c;             // the target converts f16
-  bool wide;             // the target has vectors of 512 bits
-  struct ldebug *debug;  // NULL: no lines
+  bool f16c; // the target converts f16
+  bool wide; // the target has vectors of 512 bits
+  /* functions of the module */
+  lfunc *func;                       // by index in the module
+  const lsplit *split;               // NULL: everything is in m; else
+  uint32_t group;                    // this group is
+  anfi_map elsewhere;                // functions of other groups that are used
+  LLVMValueRef data_var;             // in memory: points to the first instance's data
+  LLVMValueRef object;               // of an object file: its anf_object
+  ANFI_VEC(struct lkernel *) kernel; // whose bodies come last: backend/kernel
   /* the current function */
   const lfunc *now;
   LLVMValueRef stream, data; // NULL: it does not have them
   LLVMValueRef func_name;    // text, for traps
   LLVMBasicBlockRef again;   // where self tail calls go
-  anfi_map slots;            // variable or tensor → 1 + place in slot
-  ANFI_VEC(lslot) slot;
-  anfi_map assigned;           // variables that have a place
-  ANFI_VEC(LLVMValueRef) mark; // of the stream's memory, at the start of scopes that take some
   bool self_tail;
-  ANFI_VEC(struct lkernel *) kernel; // whose bodies come last: backend/kernel
-  bool checked;                      // has the stack been looked at, on every way to here?
-  uint32_t line, col;                // of the current statement
-  uint64_t loops, floats;            // counted: loops, operations on single floats
+  anfi_map slots; // variable or tensor → 1 + index into slot
+  ANFI_VEC(lslot) slot;
+  anfi_map assigned;           // variables that have a slot
+  ANFI_VEC(LLVMValueRef) mark; // of the stream's memory, at the start of scopes that take some
+  bool checked;                // has the stack been checked on every path to here?
+  uint32_t line, col;          // of the current statement
+  uint64_t loops, floats;      // counted: loops, operations on single floats
 } lgen;
 
 /* value.c: types, lanes, conversions */
