@@ -41,7 +41,8 @@ static void enqueue(anfi_flow *f, anfi_flow_spec *s) {
 
 static size_t param_parts(const anfi_flow *f, const anf_graph *g) {
   size_t n = 0;
-  for (size_t i = 0; i < g->params.n; i++) n += f->count(anfi_ad_type_of(f->ad, g->params.at[i]));
+  for (size_t i = 0; i < g->params.n; i++)
+    n += f->rules.count(anfi_ad_type_of(f->ad, g->params.at[i]));
   return n;
 }
 
@@ -58,7 +59,7 @@ anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in) {
   s = ANFI_NEW(f->a, anfi_flow_spec);
   s->graph = g;
   s->nin = n;
-  s->nout = f->count(type_of(f, g->result));
+  s->nout = f->rules.count(type_of(f, g->result));
   s->in = ANFI_NEW_N(f->a, bool, n + 1);
   s->out = ANFI_NEW_N(f->a, bool, s->nout + 1);
   if (n) memcpy(s->in, in, n);
@@ -91,19 +92,20 @@ static void raise_out(anfi_flow *f, anfi_flow_spec *s, const bool *out) {
 const bool *anfi_flow_mask(anfi_flow *f, const anf_node *n) {
   if (n->kind == ANFI_PARAM) {
     size_t at = 0;
-    for (uint64_t i = 0; i < n->u.index; i++) at += f->count(type_of(f, n->graph->params.at[i]));
+    for (uint64_t i = 0; i < n->u.index; i++)
+      at += f->rules.count(type_of(f, n->graph->params.at[i]));
     return f->now->in + at;
   }
-  if (n->kind == ANFI_VALUE) return ANFI_NEW_N(f->a, bool, f->count(type_of(f, n)) + 1);
+  if (n->kind == ANFI_VALUE) return ANFI_NEW_N(f->a, bool, f->rules.count(type_of(f, n)) + 1);
   return f->mask[*anfi_map_find(&f->local, n->id)];
 }
 
 bool *anfi_flow_join_args(anfi_flow *f, const anf_node *n, size_t from) {
   size_t total = 0;
-  for (size_t i = from; i < n->nin; i++) total += f->count(type_of(f, n->in[i].def));
+  for (size_t i = from; i < n->nin; i++) total += f->rules.count(type_of(f, n->in[i].def));
   bool *m = ANFI_NEW_N(f->a, bool, total + 1), *to = m;
   for (size_t i = from; i < n->nin; i++) {
-    size_t k = f->count(type_of(f, n->in[i].def));
+    size_t k = f->rules.count(type_of(f, n->in[i].def));
     if (k) memcpy(to, anfi_flow_mask(f, n->in[i].def), k);
     to += k;
   }
@@ -126,9 +128,9 @@ anfi_flow_spec *anfi_flow_callee(anfi_flow *f, const anf_node *call, uint32_t k)
 }
 
 static void flow_choice(anfi_flow *f, const anf_node *n, const anf_node *choice, bool *out) {
-  size_t nout = f->count(n->type);
-  bool differs = f->batch && anfi_flow_mask(f, choice->in[0].def)[0];
-  if (differs) f->all(n->type, out);
+  size_t nout = f->rules.count(n->type);
+  bool differs = f->rules.batch && anfi_flow_mask(f, choice->in[0].def)[0];
+  if (differs) f->rules.all(n->type, out);
   for (uint32_t k = 1; k < choice->nin; k++) {
     const anfi_flow_spec *s = anfi_flow_callee(f, n, k);
     for (size_t i = 0; i < nout; i++) out[i] |= s->out[i];
@@ -151,7 +153,7 @@ static void flow_call(anfi_flow *f, const anf_node *n, bool *out) {
 
 static size_t parts_between(const anfi_flow *f, const anf_node *n, size_t from, size_t count) {
   size_t k = 0;
-  for (size_t i = 0; i < count; i++) k += f->count(type_of(f, n->in[from + i].def));
+  for (size_t i = 0; i < count; i++) k += f->rules.count(type_of(f, n->in[from + i].def));
   return k;
 }
 
@@ -159,8 +161,8 @@ static void freeze_state(anfi_flow *f, const anfi_flow_loop *p) {
   bool *at = p->in + p->pw;
   for (size_t i = 0; i < p->l.ns; i++) {
     const anf_type *t = type_of(f, p->l.step->params.at[p->l.nw + i]);
-    f->all(t, at);
-    at += f->count(t);
+    f->rules.all(t, at);
+    at += f->rules.count(t);
   }
 }
 
@@ -171,9 +173,9 @@ static bool *step_mask(anfi_flow *f, const anf_node *n, const anfi_flow_loop *p)
   for (size_t i = 0; i < g->params.n; i++) {
     const bool *arg = anfi_flow_mask(f, n->in[p->l.first_w + i].def);
     const anf_type *t = type_of(f, g->params.at[i]);
-    size_t k = f->count(t);
+    size_t k = f->rules.count(t);
     if (i < p->l.nw + p->l.ns) memcpy(at, arg, k);
-    else if (arg[0]) f->all(t, at);
+    else if (arg[0]) f->rules.all(t, at);
     at += k;
   }
   return m;
@@ -187,9 +189,9 @@ static void settle_step(anfi_flow *f, anfi_flow_loop *p) {
   memcpy(out + p->again, p->in + p->pw, p->ps);
   for (size_t i = 0; i < p->l.nout; i++) {
     const anf_type *o = t->items[t->n - p->l.nout + i];
-    size_t k = f->count(o);
+    size_t k = f->rules.count(o);
     p->outs[i] = p->freeze || anfi_flow_any(p->step->out + (at - out), k);
-    if (p->outs[i]) f->all(o, at);
+    if (p->outs[i]) f->rules.all(o, at);
     at += k;
   }
   raise_out(f, p->step, out);
@@ -200,9 +202,9 @@ anfi_flow_loop anfi_flow_loop_of(anfi_flow *f, const anf_node *n) {
   p.pw = parts_between(f, n, p.l.first_w, p.l.nw);
   p.ps = parts_between(f, n, p.l.first_w + p.l.nw, p.l.ns);
   p.in = step_mask(f, n, &p);
-  p.again = p.l.counted ? 0 : f->count(type_of(f, p.l.step->result)->items[0]);
+  p.again = p.l.counted ? 0 : f->rules.count(type_of(f, p.l.step->result)->items[0]);
   const anf_node *first = p.l.n ? p.l.n : p.l.go;
-  p.freeze = f->batch && first && anfi_flow_mask(f, first)[0];
+  p.freeze = f->rules.batch && first && anfi_flow_mask(f, first)[0];
   for (bool rose = true; rose;) {
     rose = false;
     if (p.freeze) freeze_state(f, &p);
@@ -212,7 +214,7 @@ anfi_flow_loop anfi_flow_loop_of(anfi_flow *f, const anf_node *n) {
       rose |= p.step->out[p.again + i] && !p.in[p.pw + i];
       p.in[p.pw + i] |= p.step->out[p.again + i];
     }
-    if (f->batch && p.again && p.step->out[0] && !p.freeze) p.freeze = rose = true;
+    if (f->rules.batch && p.again && p.step->out[0] && !p.freeze) p.freeze = rose = true;
   }
   settle_step(f, &p);
   return p;
@@ -236,7 +238,7 @@ static const size_t *starts_of(anfi_flow *f, const anf_type *t) {
   uint64_t *at = anfi_map_at(&f->starts, anfi_key(t));
   if (*at) return (const size_t *)(uintptr_t)*at;
   size_t *s = ANFI_NEW_N(f->a, size_t, t->n + 1);
-  for (uint32_t i = 0; i < t->n; i++) s[i + 1] = s[i] + f->count(t->items[i]);
+  for (uint32_t i = 0; i < t->n; i++) s[i + 1] = s[i] + f->rules.count(t->items[i]);
   *at = anfi_key(s);
   return s;
 }
@@ -271,8 +273,8 @@ static void part_set(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
   const anf_type *t = type_of(f, n->in[0].def);
   size_t at = 0, first = 0, which = anfi_flow_item(f, n);
   for (size_t i = 0; i < t->n; i++) {
-    size_t k = f->count(t->items[i]);
-    if (i == which) put_parts(out, &at, 1, 0, f->count(type_of(f, n->in[1].def)));
+    size_t k = f->rules.count(t->items[i]);
+    if (i == which) put_parts(out, &at, 1, 0, f->rules.count(type_of(f, n->in[1].def)));
     else put_parts(out, &at, 0, first, k);
     first += k;
   }
@@ -294,12 +296,12 @@ static void part_slice(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
 static void part_concat(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
   size_t at = 0;
   for (uint32_t i = 0; i < n->nin; i++)
-    put_parts(out, &at, i, 0, f->count(type_of(f, n->in[i].def)));
+    put_parts(out, &at, i, 0, f->rules.count(type_of(f, n->in[i].def)));
 }
 
 static void part_same(anfi_flow *f, const anf_node *n, anfi_flow_from *out) {
   size_t at = 0;
-  put_parts(out, &at, 0, 0, f->count(n->type));
+  put_parts(out, &at, 0, 0, f->rules.count(n->type));
 }
 
 typedef void part_rule(anfi_flow *, const anf_node *, anfi_flow_from *);
@@ -323,14 +325,14 @@ static part_rule *part_rule_of(uint32_t op) {
 const anfi_flow_from *anfi_flow_parts(anfi_flow *f, const anf_node *n) {
   part_rule *rule = part_rule_of(n->op);
   if (!rule) return NULL;
-  anfi_flow_from *out = ANFI_NEW_N(f->a, anfi_flow_from, f->count(n->type) + 1);
+  anfi_flow_from *out = ANFI_NEW_N(f->a, anfi_flow_from, f->rules.count(n->type) + 1);
   rule(f, n, out);
   return out;
 }
 
 /* A choice of data. */
 static void flow_switch(anfi_flow *f, const anf_node *n, size_t nout, bool *out) {
-  if (f->batch && anfi_flow_mask(f, n->in[0].def)[0]) f->all(n->type, out);
+  if (f->rules.batch && anfi_flow_mask(f, n->in[0].def)[0]) f->rules.all(n->type, out);
   for (uint32_t k = 1; k < n->nin; k++) {
     const bool *branch = anfi_flow_mask(f, n->in[k].def);
     for (size_t i = 0; i < nout; i++) out[i] |= branch[i];
@@ -357,7 +359,7 @@ static void flow_apply(anfi_flow *f, const anf_node *n, size_t nout, bool *out) 
   if (from) return;
   const bool **in = ANFI_NEW_N(f->a, const bool *, n->nin + 1u);
   for (uint32_t i = 0; i < n->nin; i++) in[i] = anfi_flow_mask(f, n->in[i].def);
-  f->op(f, n, in, nout, out);
+  f->rules.op(f, n, in, nout, out);
 }
 
 void anfi_flow_visit(anfi_flow *f, anfi_flow_spec *s) {
@@ -367,14 +369,14 @@ void anfi_flow_visit(anfi_flow *f, anfi_flow_spec *s) {
   for (size_t i = 0; i < order->n; i++) {
     const anf_node *n = order->at[i];
     bool callee = !n->type || n->type->kind == ANF_TYPE_FN; // Switch of graphs
-    size_t nout = callee ? 0 : f->count(n->type);
+    size_t nout = callee ? 0 : f->rules.count(n->type);
     f->mask[i] = ANFI_NEW_N(f->a, bool, nout + 1);
     if (n->kind == ANFI_CALL) flow_call(f, n, f->mask[i]);
     else flow_apply(f, n, nout, f->mask[i]);
   }
 }
 
-void anfi_flow_run(anfi_flow *f) {
+static void run(anfi_flow *f) {
   while (f->queue.n) {
     anfi_flow_spec *s = f->queue.at[--f->queue.n];
     s->queued = false;
@@ -382,4 +384,13 @@ void anfi_flow_run(anfi_flow *f) {
     raise_out(f, s, anfi_flow_mask(f, s->graph->result));
   }
   f->now = NULL;
+}
+
+anfi_flow_spec *anfi_flow_solve(anfi_flow *f, anfi_ad *ad, const anfi_flow_rules *rules,
+                                anf_graph *g, const bool *in) {
+  anfi_flow_init(f, ad);
+  f->rules = *rules;
+  anfi_flow_spec *s = anfi_flow_spec_of(f, g, in);
+  run(f);
+  return s;
 }

@@ -24,14 +24,19 @@ struct anfi_flow_spec {
   anf_graph *made; // for the transform
 };
 
-struct anfi_flow {
-  anfi_ad *ad;
-  anfi_arena *a;
+/* What an analysis says of values and ops. */
+typedef struct anfi_flow_rules {
   size_t (*count)(const anf_type *t); // parts of a value
   /* The mask of the result of an op that takes nothing apart. */
   void (*op)(anfi_flow *f, const anf_node *n, const bool *const *in, size_t nout, bool *out);
   void (*all)(const anf_type *t, bool *out); // every part that can be touched
   bool batch; // vmap: a batched condition or trip count makes all results batched
+} anfi_flow_rules;
+
+struct anfi_flow {
+  anfi_ad *ad;
+  anfi_arena *a;
+  anfi_flow_rules rules;
   ANFI_VEC(anfi_flow_spec *) specs;
   ANFI_VEC(anfi_flow_spec *) queue;
   anfi_map of_graph; // graph -> its first spec
@@ -43,9 +48,11 @@ struct anfi_flow {
 };
 
 void anfi_flow_init(anfi_flow *f, anfi_ad *ad);
+/* The fixpoint for g with this mask of its parameters; its spec. */
+anfi_flow_spec *anfi_flow_solve(anfi_flow *f, anfi_ad *ad, const anfi_flow_rules *rules,
+                                anf_graph *g, const bool *in);
 /* The spec, made and queued if new. `in` is copied. */
 anfi_flow_spec *anfi_flow_spec_of(anfi_flow *f, anf_graph *g, const bool *in);
-void anfi_flow_run(anfi_flow *f);
 /* The CNodes of g that count, inputs first. */
 const anfi_node_vec *anfi_flow_order(anfi_flow *f, anf_graph *g);
 /* Computes the masks of all nodes of s, which anfi_flow_mask returns then. */

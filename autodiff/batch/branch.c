@@ -295,7 +295,7 @@ anf_node *anfi_vmap_choice(anfi_vmap *v, const anf_node *call, const anf_node *s
   }
   c.mask = anfi_flow_join_args(&v->f, call, 1);
   c.all = ANFI_NEW_N(a, bool, anfi_item_count(call->type) + 1);
-  v->f.all(call->type, c.all);
+  v->f.rules.all(call->type, c.all);
   lane_branch *branches = ANFI_NEW_N(a, lane_branch, sw->nin);
   for (uint32_t k = 1; k < sw->nin; k++)
     branches[k - 1] = branch_of(v, anfi_flow_callee(&v->f, call, k));

@@ -368,13 +368,8 @@ anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *g, const bool *in, int64_t si
   anfi_vmap *v = ANFI_NEW(ad->arena, anfi_vmap);
   v->ad = ad;
   v->size = size;
-  anfi_flow_init(&v->f, ad);
-  v->f.count = anfi_item_count;
-  v->f.op = flow_op;
-  v->f.all = mark_all;
-  v->f.batch = true;
-  anfi_flow_spec *root = anfi_flow_spec_of(&v->f, g, in);
-  anfi_flow_run(&v->f);
+  const anfi_flow_rules rules = {anfi_item_count, flow_op, mark_all, true};
+  anfi_flow_spec *root = anfi_flow_solve(&v->f, ad, &rules, g, in);
   anf_graph *made = anfi_vmap_made(v, root);
   while (v->todo.n)
     if (!fill_graph(v, v->todo.at[--v->todo.n])) return NULL;

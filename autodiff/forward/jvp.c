@@ -497,12 +497,8 @@ anf_graph *anfi_jvp_graph(anfi_ad *ad, anf_graph *g, const bool *mask, const boo
   forward *v = ANFI_NEW(ad->arena, forward);
   v->ad = ad;
   v->a = ad->arena;
-  anfi_flow_init(&v->f, ad);
-  v->f.count = anfi_ad_leaves;
-  v->f.op = flow_op;
-  v->f.all = mark_all;
-  anfi_flow_spec *root = anfi_flow_spec_of(&v->f, g, mask);
-  anfi_flow_run(&v->f);
+  const anfi_flow_rules rules = {anfi_ad_leaves, flow_op, mark_all, false};
+  anfi_flow_spec *root = anfi_flow_solve(&v->f, ad, &rules, g, mask);
   anf_graph *t = made(v, root);
   while (v->todo.n)
     if (!fill(v, v->todo.at[--v->todo.n])) return NULL;

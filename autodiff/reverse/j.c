@@ -268,7 +268,7 @@ static anfi_j *driver(anfi_ad *ad) {
   j->cx = ad->m->cx;
   j->a = ad->arena;
   anfi_flow_init(&j->parts, ad);
-  j->parts.count = anfi_ad_leaves;
+  j->parts.rules.count = anfi_ad_leaves;
   return j;
 }
 

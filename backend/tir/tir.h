@@ -329,6 +329,9 @@ void anfi_t_visitor_init(tvisitor *v, tstore *t, anfi_arena *scratch, void *user
 texpr anfi_t_visit_expr(tvisitor *v, texpr e);
 tstmt anfi_t_visit_stmt(tvisitor *v, tstmt s);
 tfunc anfi_t_visit_func(tvisitor *v, tfunc f);
+/* Every function of m with its expressions replaced, appended to out. */
+void anfi_t_visit_exprs(tstore *t, anfi_arena *scratch, const tmod *m, tmod *out,
+                        texpr (*expr)(tvisitor *v, texpr e), void *user);
 void anfi_t_map_var(tvisitor *v, texpr from, texpr to);
 texpr anfi_t_mapped(const tvisitor *v, texpr from); // NULL if not
 /* A statement with every definition in it renamed to a new variable */

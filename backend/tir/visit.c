@@ -203,3 +203,13 @@ void anfi_t_view_stmt(tviewer *v, tstmt s) {
   v->loop_depth -= loop;
   if (v->leave_stmt) v->leave_stmt(v, s);
 }
+
+void anfi_t_visit_exprs(tstore *t, anfi_arena *scratch, const tmod *m, tmod *out,
+                        texpr (*expr)(tvisitor *v, texpr e), void *user) {
+  for (size_t i = 0; i < m->func.n; i++) {
+    tvisitor v;
+    anfi_t_visitor_init(&v, t, scratch, user);
+    v.expr = expr;
+    anfi_t_mod_add(out, m->func.at[i]->body ? anfi_t_visit_func(&v, m->func.at[i]) : m->func.at[i]);
+  }
+}

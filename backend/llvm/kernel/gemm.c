@@ -190,12 +190,5 @@ void anfi_kg_panels(kgen *k) {
   anfi_tile best = anfi_tile_pick(&k->isa, k->lanes, (uint64_t)k->k->m, (uint64_t)k->k->n);
   uint32_t width = best.vecs * k->lanes;
   anfi_kg_alloc_panel(k, &best);
-  int64_t full = k->k->n / width, rest = k->k->n % width;
-  kloop l;
-  if (full) {
-    anfi_kg_begin(k, &l, ci(k, full), NULL);
-    panel(k, mul(k, l.i, width), width);
-    anfi_kg_end(k, &l);
-  }
-  if (rest) panel(k, ci(k, full * width), (uint32_t)rest);
+  anfi_kg_blocks(k, k->k->n, width, panel);
 }

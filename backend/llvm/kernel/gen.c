@@ -60,6 +60,18 @@ void anfi_kg_end(const kgen *k, kloop *l) {
   }
 }
 
+void anfi_kg_blocks(const kgen *k, int64_t n, uint32_t width,
+                    void (*body)(const kgen *k, LLVMValueRef from, uint32_t width)) {
+  int64_t full = n / width, rest = n % width;
+  kloop l;
+  if (full) {
+    anfi_kg_begin(k, &l, ci(k, full), NULL);
+    body(k, mul(k, l.i, width), width);
+    anfi_kg_end(k, &l);
+  }
+  if (rest) body(k, ci(k, full * width), (uint32_t)rest);
+}
+
 /* ---- memory ---- */
 
 V anfi_kg_stack(const kgen *k, uint64_t bytes) {

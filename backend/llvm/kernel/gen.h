@@ -87,6 +87,9 @@ void anfi_kg_carry_sums(carried *c, ktile *t);
 /* Runs `count` times; a constant 1 is no loop. */
 void anfi_kg_begin(const kgen *k, kloop *l, LLVMValueRef count, carried *c);
 void anfi_kg_end(const kgen *k, kloop *l);
+/* body(k, from, width) for blocks of `width` of n, in a loop, and then for the rest. */
+void anfi_kg_blocks(const kgen *k, int64_t n, uint32_t width,
+                    void (*body)(const kgen *k, LLVMValueRef from, uint32_t width));
 LLVMBasicBlockRef anfi_kg_block(const kgen *k);
 
 /* On the stack; the builder stands in the function's first block. */

@@ -103,13 +103,4 @@ static void block(const kgen *k, V m, uint32_t rows) {
   }
 }
 
-void anfi_kg_transposed(const kgen *k) {
-  int64_t full = k->k->m / SIDE, rest = k->k->m % SIDE;
-  kloop l;
-  if (full) {
-    anfi_kg_begin(k, &l, ci(k, full), NULL);
-    block(k, mul(k, l.i, SIDE), SIDE);
-    anfi_kg_end(k, &l);
-  }
-  if (rest) block(k, ci(k, full * SIDE), (uint32_t)rest);
-}
+void anfi_kg_transposed(const kgen *k) { anfi_kg_blocks(k, k->k->m, SIDE, block); }

@@ -79,13 +79,7 @@ const tmod *anfi_t_pass_kernel_lowering_cpu(tpass_cx *p, const tmod *m) {
   user u = {.p = p, .out = anfi_t_mod_like(m)};
   const anfi_str *init = anfi_intern_z(&p->t->names, "__tir_init");
   anfi_map_init(&u.have, p->scratch);
-  for (size_t i = 0; i < m->func.n; i++) {
-    tvisitor v;
-    anfi_t_visitor_init(&v, p->t, p->scratch, &u);
-    v.expr = lower;
-    anfi_t_mod_add(u.out,
-                   m->func.at[i]->body ? anfi_t_visit_func(&v, m->func.at[i]) : m->func.at[i]);
-  }
+  anfi_t_visit_exprs(p->t, p->scratch, m, u.out, lower, &u);
   tfunc old = anfi_t_mod_find(u.out, init);
   if (u.init.n && old)
     anfi_push(p->scratch, &u.init, anfi_t_splice(p->t, old->body->n, old->body->s));
