@@ -185,6 +185,7 @@ static const anf_type *without_derivative(const anf_type *t) {
   }
   if (t->kind != ANF_TYPE_TUPLE && t->kind != ANF_TYPE_RECORD) return t;
   for (uint32_t i = 0; i < t->n; i++) {
+    if (t->items[i]->kind == ANF_TYPE_NONE) continue; // a part that is left out stays None
     const anf_type *bad = without_derivative(t->items[i]);
     if (bad) return bad;
   }

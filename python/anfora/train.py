@@ -8,8 +8,11 @@
 """
 from __future__ import annotations
 
+import os
+import queue
 import random
 import sys
+import threading
 import time
 from typing import Any, Callable, Iterable, Iterator, Sized
 
@@ -18,137 +21,37 @@ from ._emit import Builder
 from ._errors import RunError
 from ._files import load, read, save
 from ._function import Function, Jit, as_function
-from ._transform import hyper_map
 from ._tree import Shape, tree_leaves, tree_map
-from . import numpy as anp
+from .optim import (Accumulated, AdaBelief, Adadelta, Adagrad, Adam, Adamax, AdamW, AMSGrad, Clipped, Lamb, Lion, NAdam, Optimizer,  # noqa: F401
+                    RAdam, RMSProp, SGD, only)
+from . import schedules  # noqa: F401
 
 
 NOT_A_NUMBER = ("E1117",)  # a step whose outputs hold NaN or infinity
 
 
-class Optimizer:
-    """What makes new parameters of old ones and gradients. ``init(params)`` gives the state, ``update(params, state,
-    gradients)`` new parameters and state; update is compiled into the step, so it is written as compiled functions
-    are. ``rate`` is a number, or a function of the number of the step."""
-
-    def __init__(self, rate: Any = 0.01) -> None:
-        self.rate = rate
-
-    def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": ()}
-
-    def rule(self) -> Callable:
-        """update(params, state, gradients) as a function that can be compiled."""
-        raise NotImplementedError
-
-    def _rate_at(self) -> Callable:
-        rate = self.rate
-        return rate if callable(rate) else lambda count: rate
-
-    @staticmethod
-    def _zeros(params: Any) -> Any:
-        return tree_map(lambda p: anp.zeros_like(p), params)
-
-
-class SGD(Optimizer):
-    """Gradient descent, with momentum if one is given, Nesterov's if asked for, and decay of the weights."""
-
-    def __init__(self, rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False, decay: float = 0.0) -> None:
-        super().__init__(rate)
-        self.momentum, self.nesterov, self.decay = momentum, nesterov, decay
-
-    def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": (self._zeros(params),) if self.momentum else ()}
-
-    def rule(self) -> Callable:
-        rate_at, momentum, decay, nesterov = self._rate_at(), self.momentum, self.decay, self.nesterov
-
-        def plain(params, state, grads):
-            rate = rate_at(state["count"])
-            new = hyper_map(lambda p, g: p - rate * (g + decay * p), params, grads)
-            return new, {"count": state["count"] + 1, "slots": state["slots"]}
-
-        def heavy(params, state, grads):
-            rate = rate_at(state["count"])
-            v = hyper_map(lambda v, g, p: momentum * v + g + decay * p, state["slots"][0], grads, params)
-            if nesterov:
-                new = hyper_map(lambda p, v, g: p - rate * (momentum * v + g + decay * p), params, v, grads)
-            else:
-                new = hyper_map(lambda p, v: p - rate * v, params, v)
-            return new, {"count": state["count"] + 1, "slots": (v,)}
-        return heavy if momentum else plain
-
-
-class Adam(Optimizer):
-    """Adam; with ``decay`` AdamW, whose decay of the weights is apart from the gradient."""
-
-    def __init__(self, rate: Any = 1e-3, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8, decay: float = 0.0,
-                 weight_decay: float | None = None) -> None:
-        super().__init__(rate)
-        decay = decay if weight_decay is None else weight_decay
-        self.b1, self.b2, self.eps, self.decay = b1, b2, eps, decay
-
-    def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": (self._zeros(params), self._zeros(params))}
-
-    def rule(self) -> Callable:
-        rate_at, b1, b2, eps, decay = self._rate_at(), self.b1, self.b2, self.eps, self.decay
-
-        def update(params, state, grads):
-            t = state["count"] + 1
-            rate = rate_at(state["count"])
-            m = hyper_map(lambda m, g: b1 * m + (1 - b1) * g, state["slots"][0], grads)
-            v = hyper_map(lambda v, g: b2 * v + (1 - b2) * g * g, state["slots"][1], grads)
-            by_m, by_v = 1 / (1 - b1 ** t), 1 / (1 - b2 ** t)
-            new = hyper_map(lambda p, m, v: p - rate * (m * by_m / (anp.sqrt(v * by_v) + eps) + decay * p), params, m, v)
-            return new, {"count": t, "slots": (m, v)}
-        return update
-
-
-def AdamW(rate: Any = 1e-3, decay: float = 0.01, **options: Any) -> Adam:  # noqa: N802: named as everywhere
-    """Adam with decay of the weights."""
-    return Adam(rate, decay=decay, **options)
-
-
-class RMSProp(Optimizer):
-    """RMSProp."""
-
-    def __init__(self, rate: Any = 1e-3, decay: float = 0.9, eps: float = 1e-8) -> None:
-        super().__init__(rate)
-        self.decay, self.eps = decay, eps
-
-    def init(self, params: Any) -> Any:
-        return {"count": anp.zeros(()), "slots": (self._zeros(params),)}
-
-    def rule(self) -> Callable:
-        rate_at, decay, eps = self._rate_at(), self.decay, self.eps
-
-        def update(params, state, grads):
-            rate = rate_at(state["count"])
-            v = hyper_map(lambda v, g: decay * v + (1 - decay) * g * g, state["slots"][0], grads)
-            new = hyper_map(lambda p, g, v: p - rate * g / (anp.sqrt(v) + eps), params, grads, v)
-            return new, {"count": state["count"] + 1, "slots": (v,)}
-        return update
-
-
 class _StepFunction(Function):
-    """(params, state, batch...) to (params, state, loss): one program."""
+    """(params, state, extra.., batch..) to (params, state, extra.., loss, aux..): one program."""
 
-    def __init__(self, loss: Function, rule: Callable, nbatch: int, **options: Any) -> None:
-        super().__init__(f"step_{loss.__name__}".replace("<lambda>", "lambda"), 2 + nbatch, **options)
-        self._loss, self._rule, self._nbatch = loss, Jit(rule), nbatch
+    def __init__(self, loss: Function, rule: Callable, nbatch: int, extra: bool = False, aux: bool = False, **options: Any) -> None:
+        super().__init__(f"step_{loss.__name__}".replace("<lambda>", "lambda"), 2 + extra + nbatch, **options)
+        self._loss, self._rule, self._nbatch, self._extra, self._aux = loss, Jit(rule), nbatch, extra, aux
 
     def _names(self) -> list[str]:
-        return ["params", "state", *(f"batch{i}" for i in range(self._nbatch))]
+        return ["params", "state", *["extra"] * self._extra, *(f"batch{i}" for i in range(self._nbatch))]
 
     def _root(self, b: Builder, statics: dict[int, Any], shapes: list[Shape]) -> tuple[str, list[str]]:
         def write(unit: Any) -> str:
             unit.wish = self.__name__
             batch = ", ".join(["params", *self._names()[2:]])
+            more = [n for n, has in (("more", self._extra), ("aux", self._aux)) if has]
+            given = f"(value, {more[0] if len(more) == 1 else '(more, aux)'})" if more else "value"
+            gives = ", ".join(["new", "next", *["more"] * self._extra, "value", *["aux"] * self._aux])
             return (f"def \ue001{unit.number}\ue002({', '.join(self._names())}) {{\n"
-                    f"  (value, gradients) = value_and_grad({self._loss._emit_like(b, [shapes[0], *shapes[2:]])})({batch})\n"
-                    f"  (new, next) = {self._rule._emit(b)}(params, state, gradients)\n"
-                    f"  (new, next, value)\n}}\n")
+                    f"  ({given}, gradients) = value_and_grad({self._loss._emit_like(b, [shapes[0], *shapes[2:]])}"
+                    f"{', has_aux=true' if more else ''})({batch})\n"
+                    f"  (new, next) = {self._rule._emit_like(b, [shapes[0], shapes[1], shapes[0]])}(params, state, gradients)\n"
+                    f"  ({gives})\n}}\n")
         return b.unit(self, self.__name__, write), self._names()
 
 
@@ -213,12 +116,17 @@ class Step:
     Parameters and the optimiser's state are updated where they are; ``params`` gives copies. ``stop_at_nan``: a loss
     that is no number is an error, and changes nothing.
 
+    ``extra``: a tree that the loss changes and that is not differentiated by, such as the means of a batch norm: the loss is
+    ``loss(params, extra, ...)`` and gives ``(value, extra)``; ``step.extra`` is what became of it. ``has_aux``: the loss gives
+    ``(value, aux)``, with both ``(value, (extra, aux))``, and so does a step: ``value, aux = step(x, y)``.
+
     >>> step = Step(loss, SGD(0.1), params)  # loss(params, x, y) gives a number
     """
 
-    def __init__(self, loss: Callable, optimizer: Optimizer, params: Any, *, stop_at_nan: bool = True, **options: Any) -> None:
-        self.loss, self.optimizer = as_function(loss), optimizer
-        self._trees = params, optimizer.init(params)
+    def __init__(self, loss: Callable, optimizer: Optimizer, params: Any, *, stop_at_nan: bool = True, extra: Any = None,
+                 has_aux: bool = False, **options: Any) -> None:
+        self.loss, self.optimizer, self.has_aux = as_function(loss), optimizer, has_aux
+        self._trees: tuple = (params, optimizer.init(params)) + (() if extra is None else (extra,))
         self.count, self.losses, self.stop_at_nan = 0, Curve(), stop_at_nan
         self._options = options
         self._functions: dict[int, Function] = {}
@@ -242,7 +150,12 @@ class Step:
 
     @params.setter
     def params(self, params: Any) -> None:
-        self._trees, self._live, self._made = (params, self._read()[1]), None, []
+        self._trees, self._live, self._made = (params, *self._read()[1:]), None, []
+
+    @property
+    def extra(self) -> Any:
+        """What the loss has changed besides; None if there is nothing."""
+        return self._read()[2] if len(self._trees) > 2 else None
 
     @property
     def state(self) -> Any:
@@ -251,18 +164,21 @@ class Step:
 
     @state.setter
     def state(self, state: Any) -> None:
-        self._trees, self._live, self._made = (self._read()[0], state), None, []
+        self._trees, self._live, self._made = (self._read()[0], state, *self._read()[2:]), None, []
 
     # ---- checkpoints ----
 
     def save(self, path: Any) -> None:
         """Writes parameters, the optimiser's state and the count of steps: a safetensors file, whole or not at all."""
-        save(path, {"params": self.params, "state": self.state}, count=str(self.count))
+        save(path, self._named(), count=str(self.count))
+
+    def _named(self) -> dict[str, Any]:
+        return dict(zip(("params", "state", "extra"), self._read()))
 
     def load(self, path: Any) -> None:
         """Goes on from a file that ``save`` wrote; what follows has the bits of a training without a stop."""
-        tree = load(path, {"params": self.params, "state": self.state})
-        self._trees, self._live, self._made, self._newer = (tree["params"], tree["state"]), None, [], False
+        tree = load(path, self._named())
+        self._trees, self._live, self._made, self._newer = tuple(tree.values()), None, [], False
         self.count = int(read(path)[1].get("count", "0"))
 
     # ---- steps ----
@@ -270,15 +186,16 @@ class Step:
     def function(self, nbatch: int) -> Function:
         """The compiled step: (params, state, batch...) to (params, state, loss)."""
         if nbatch not in self._functions:
-            self._functions[nbatch] = _StepFunction(self.loss, self.optimizer.rule(), nbatch, **self._options)
+            self._functions[nbatch] = _StepFunction(self.loss, self.optimizer.rule(), nbatch, len(self._trees) > 2, self.has_aux,
+                                                    **self._options)
         return self._functions[nbatch]
 
-    def __call__(self, *batch: Any) -> float:
+    def __call__(self, *batch: Any) -> Any:
         value = NotImplemented if self._live is None else self._run(self._live, batch)
         if value is NotImplemented:
             value = self._otherwise(batch)
         self.count += 1
-        self.losses.values.append(value)
+        self.losses.values.append(value[0] if self.has_aux else value)
         return value
 
     def _run(self, live: Any, batch: tuple) -> Any:
@@ -295,7 +212,7 @@ class Step:
     def _stop(self, why: str) -> None:
         raise FloatingPointError(f"the loss of step {self.count + 1} is no number; the parameters are those before it\n{why}") from None
 
-    def _otherwise(self, batch: tuple) -> float:
+    def _otherwise(self, batch: tuple) -> Any:
         """A batch of another kind: a compiled step for it, with the state as it is now."""
         for i, x in enumerate(batch):
             if x is None or isinstance(x, (str, bytes)):
@@ -308,7 +225,7 @@ class Step:
             value = self._run(live, batch)
             if value is not NotImplemented:
                 return value
-        live = self.function(len(batch))._stepper((*trees, *batch), 2, self.stop_at_nan)
+        live = None if self.has_aux else self.function(len(batch))._stepper((*trees, *batch), len(trees), self.stop_at_nan)
         if live is None:
             self._live = None
             return self._functional(batch)
@@ -317,14 +234,14 @@ class Step:
         self._made.append(live)
         return self._run(live, batch)
 
-    def _functional(self, batch: tuple) -> float:
+    def _functional(self, batch: tuple) -> Any:
         """A step that makes new parameters."""
-        params, state, value = self.function(len(batch))(*self._trees, *batch)
-        value = float(value)
+        results = self.function(len(batch))(*self._trees, *batch)
+        value = float(results[len(self._trees)])
         if self.stop_at_nan and not abs(value) < float("inf"):
             self._stop(f"it is {value}")
-        self._trees = params, state
-        return value
+        self._trees = tuple(results[:len(self._trees)])
+        return (value, results[-1]) if self.has_aux else value
 
 
 def batches(arrays: tuple, size: int, epochs: int = 1, seed: int | None = 0) -> Iterator[tuple]:
@@ -338,6 +255,75 @@ def batches(arrays: tuple, size: int, epochs: int = 1, seed: int | None = 0) -> 
             source.shuffle(order)
         for at in range(0, n - size + 1, size):
             yield tuple(a[order[at:at + size]] for a in arrays)
+
+
+def prefetch(items: Iterable, ahead: int = 2) -> Iterator:
+    """The same items, made on a thread of their own, so many ahead. An error while they are made is raised where they are taken."""
+    ready: queue.Queue = queue.Queue(max(1, ahead))
+    left = threading.Event()
+
+    def put(x: tuple) -> bool:
+        while not left.is_set():
+            try:
+                ready.put(x, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def make() -> None:
+        try:
+            for x in items:
+                if not put((x, None)):
+                    return
+            put((None, StopIteration()))
+        except BaseException as e:  # noqa: BLE001: it is raised on the other thread
+            put((None, e))
+    threading.Thread(target=make, daemon=True).start()
+    try:
+        while True:
+            x, e = ready.get()
+            if isinstance(e, StopIteration):
+                return
+            if e is not None:
+                raise e
+            yield x
+    finally:
+        left.set()
+
+
+def fit(step: Step, data: Callable[[int], Iterable[tuple]], epochs: int, *, validate: Callable[[Any], Any] | None = None,
+        patience: int | None = None, save_to: Any = None, every: int = 1) -> list[float]:
+    """Trains for so many epochs; ``data(epoch)`` gives the batches of one. ``validate(params)`` gives a number after each epoch, of
+    which less is better; without an improvement for ``patience`` epochs the training ends, with the best parameters. ``save_to``: a
+    checkpoint every so many epochs, from which a training that was stopped goes on. Gives the numbers of the epochs."""
+    found: list[float] = []
+    first = _resumed(step, save_to, found)
+    best, kept = min(found, default=float("inf")), None
+    for epoch in range(first, epochs):
+        before = len(step.losses)
+        for batch in data(epoch):
+            step(*batch)
+        losses = step.losses[before:]
+        found.append(float(validate(step.params)) if validate else sum(losses) / max(1, len(losses)))
+        if found[-1] < best:
+            best, kept = found[-1], (step.params, step.state)
+        if save_to is not None and ((epoch + 1) % every == 0 or epoch + 1 == epochs):
+            save(save_to, step._named(), count=str(step.count), epochs=",".join(map(repr, found)))
+        if patience is not None and len(found) - 1 - found.index(min(found)) >= patience:
+            if kept is not None:
+                step.params, step.state = kept
+            break
+    return found
+
+
+def _resumed(step: Step, path: Any, found: list[float]) -> int:
+    """The first epoch that is left, of a training that has a checkpoint."""
+    if path is None or not os.path.exists(path):
+        return 0
+    step.load(path)
+    found += [float(x) for x in read(path)[1].get("epochs", "").split(",") if x]
+    return len(found)
 
 
 def progress(steps: Iterable, step: Step | None = None, total: int | None = None, out: Any = None) -> Iterator:
