@@ -33,8 +33,6 @@ anf_node *anfi_of_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
 anf_node *anfi_zero_leaf(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node *like);
 /* a + b of one leaf, a box or a stack too; either may be NULL. */
 anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b);
-/* Is x zeros to which something was added at some places? Then another sum takes these additions in place. */
-bool anfi_is_written(anfi_ad *ad, const anf_node *x);
 /* n, whose type is t and whose origin is the derivative being built. */
 anf_node *anfi_ad_typed(const anfi_ad *ad, anf_node *n, const anf_type *t);
 anf_node *anfi_ad_box(anfi_ad *ad, anf_graph *g, anf_node *x);

@@ -183,6 +183,13 @@ anf_node *anfi_of_leaves(anfi_ad *ad, anf_graph *g, const anf_type *t, anf_node 
   return from_leaves(ad, g, t, like, &leaf);
 }
 
+anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
+  if (!a || !b) return a ? a : b;
+  const anf_type *t = anfi_ad_type_of(ad, a);
+  if (t->kind == ANF_TYPE_TENSOR) return anfi_ad_sum(ad, g, a, b);
+  return anfi_ad_typed(ad, anfi_apply2(g, ANF_OP_ResidualAdd, a, b), t);
+}
+
 /* ---- loops ---- */
 
 static const anfi_attrs *loop_attrs(anfi_ad *ad, const anfi_loop_op *l) {

@@ -283,7 +283,7 @@ static bool add_to(transpose *t, const anf_node *n, size_t place, anf_node *c) {
   if (!c || !is_part(t, n)) return true;
   anf_node ***at = &t->cot[n->id - t->base];
   if (!*at) *at = ANFI_NEW_N(t->q->ad->arena, anf_node *, places_of(n->type));
-  return ((*at)[place] = anfi_ad_add(t->q->ad, t->q->g, (*at)[place], c)) != NULL;
+  return ((*at)[place] = anfi_ad_sum(t->q->ad, t->q->g, (*at)[place], c)) != NULL;
 }
 
 static bool step_back(transpose *t, anf_node *n) {

@@ -81,8 +81,12 @@ static inline anfi_apply_of anfi_ad_next(const anfi_ad *ad, anf_graph *g) {
   return (anfi_apply_of){.graph = g, .debug = ad->how, .work = ad->work};
 }
 anf_node *anfi_ad_add(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b); // either may be NULL
-anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x);               // a scalar constant
-anf_node *anfi_ad_const(anfi_ad *ad, anf_value *v);                         // takes the reference
+/* written.c: the same; what was added to zeros at some places is added to the other in place. */
+anf_node *anfi_ad_sum(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b);
+/* Is x zeros to which something was added at some places? */
+bool anfi_ad_is_written(anfi_ad *ad, const anf_node *x);
+anf_node *anfi_ad_number(anfi_ad *ad, anf_dtype d, double x); // a scalar constant
+anf_node *anfi_ad_const(anfi_ad *ad, anf_value *v);           // takes the reference
 /* Zeros and ones like x, a tensor; x itself is used only where its shape is not static. */
 anf_node *anfi_ad_zeros(anfi_ad *ad, anf_graph *g, anf_node *x);
 anf_node *anfi_ad_ones(anfi_ad *ad, anf_graph *g, anf_node *x);

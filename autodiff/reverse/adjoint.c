@@ -56,7 +56,7 @@ static anf_node *add(anfi_jbuild *q, anf_node *a, anf_node *b, bool minus) {
 /* Writes into zeros add to the first term that is a whole array, if there is one: it comes first. */
 static void whole_first(anfi_jbuild *q, anfi_adjoint_term **list) {
   anfi_adjoint_term **at = list, *first;
-  while (*at && !(*at)->minus && anfi_is_written(q->ad, (*at)->node)) at = &(*at)->next;
+  while (*at && !(*at)->minus && anfi_ad_is_written(q->ad, (*at)->node)) at = &(*at)->next;
   if (at == list || !(first = *at)) return;
   *at = first->next;
   first->next = *list;

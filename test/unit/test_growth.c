@@ -75,6 +75,14 @@ static const growth cases[] = {
        "t + x[i] * t * 1e-3; l = hyper_map(put(i), l, (t, t * x[i])) }; s = 0.0; for i in "
        "0..len(x) { s = s + l[0][i] * l[1][i] }; s }",
      0},
+    {"forward over reverse",
+     X "{ def d(x) { s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] * x[i] } "
+       "}; s }; Sum(hvp(d, (x,), (x,))[0]) }",
+     0},
+    {"batch",
+     X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] }; s }; "
+       "Sum(vmap(d)(Stack(x, x * 0.5))) }",
+     0},
     {"second order",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] * x[i] }; s }; "
        "Sum(grad(d)(x) ** 2) }",

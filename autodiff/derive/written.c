@@ -5,7 +5,7 @@
  * So the adjoints of reads become a chain of writes over one accumulator, which lowering and the interpreter write in
  * place; no array of zeros is made or added. A rule that replaces a part of zeros (SliceUpdate) reads that part of the sum
  * first. */
-#include "autodiff/autodiff.h"
+#include "autodiff/derive/derive.h"
 
 /* Does x add something at some places of its input 0? */
 static bool adds_at_places(const anf_node *x, anf_ctx *cx) {
@@ -35,7 +35,7 @@ static size_t writes_of(const anf_node *x, anf_ctx *cx) {
   return anfi_is_op(x, ANF_OP_Zeros) || anfi_is_op(x, ANF_OP_ZerosLike) ? n : 0;
 }
 
-bool anfi_is_written(anfi_ad *ad, const anf_node *x) { return writes_of(x, ad->m->cx) > 0; }
+bool anfi_ad_is_written(anfi_ad *ad, const anf_node *x) { return writes_of(x, ad->m->cx) > 0; }
 
 /* What w puts in the place of a part of zeros, plus that part of the sum. */
 static anf_node *sum_of_part(anfi_ad *ad, anf_graph *g, const anf_node *w, anf_node *sum) {
@@ -71,12 +71,10 @@ static anf_node *written_to(anfi_ad *ad, anf_graph *g, anf_node *x, size_t n, an
   return sum;
 }
 
-anf_node *anfi_add_leaf(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
-  if (!a || !b) return a ? a : b;
-  const anf_type *t = anfi_ad_type_of(ad, a);
+anf_node *anfi_ad_sum(anfi_ad *ad, anf_graph *g, anf_node *a, anf_node *b) {
   size_t n;
-  if (t == b->type && (n = writes_of(b, ad->m->cx))) return written_to(ad, g, b, n, a);
-  if (t == b->type && (n = writes_of(a, ad->m->cx))) return written_to(ad, g, a, n, b);
-  if (t->kind == ANF_TYPE_TENSOR) return anfi_ad_add(ad, g, a, b);
-  return anfi_ad_typed(ad, anfi_apply2(g, ANF_OP_ResidualAdd, a, b), t);
+  bool same = a && b && anfi_ad_type_of(ad, a) == anfi_ad_type_of(ad, b);
+  if (same && (n = writes_of(b, ad->m->cx))) return written_to(ad, g, b, n, a);
+  if (same && (n = writes_of(a, ad->m->cx))) return written_to(ad, g, a, n, b);
+  return anfi_ad_add(ad, g, a, b);
 }
