@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Views: values while a function is lowered, and the loop nests that write them to buffers.
+ *   y = Exp(Transpose(x)), stored   ->   for i: for j: y[i, j] = exp(x[j, i]), through the views of both
  * INVARIANT: an element of a view is computed once in a nest for one point: memos hold it while the
  * variable is in scope. */
 #include <stdlib.h>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Matrix products and Einsum. Products of floats that are worth it go to kernels (gemm.c); all else
- * is plain loops: sums are kept in double (s64 for integers) and taken in ascending order of the
- * summed index, as the interpreter does; with `fast` narrow floats are summed in f32. The innermost
- * loop runs along the columns of the result, over an array of sums. */
+/* Matrix products and Einsum.
+ *   MatMul(a, b)   ->   for i: for j: sum: f64 = 0; for k: sum += f64(a[i, k]) * f64(b[k, j]); y[i, j] = f32(sum)
+ * Products of floats that are worth it go to kernels (gemm.c); all else is plain loops: sums are kept in double (s64
+ * for integers) and taken in ascending order of the summed index, as the interpreter does; with `fast` narrow floats
+ * are summed in f32. The innermost loop runs along the columns of the result, over an array of sums. */
 #include <math.h>
 
 #include "backend/lower/low.h"

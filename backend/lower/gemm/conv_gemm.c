@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions and their gradients by kernels, without a matrix of patches: one row of results is a
- * product for each tap of the window, summed by one list_brgemm whose lists say where the taps'
- * weights and rows are.
+/* Convolutions and their gradients by kernels, without a matrix of patches: one row of results is a product for each
+ * tap of the window, summed by one list_brgemm whose lists say where the taps' weights and rows are.
+ *   Conv2D(x, w)   ->   y[row] = list_brgemm of (x[row + tap], w[tap]) over the taps of the window
  *
  * Along each dim position o * stride + t * dilation belongs to phase (t * dilation) % stride, where
  * it is number o + (t * dilation) / stride: so a copy of the input by phases, with its padding, has

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Calls and branches (graph.h has the invariants). A branch gives its result through variables and
- * buffers made before it. */
+/* Calls and branches (graph.h has the invariants).
+ *   y = Switch(c, f, g)(x)   ->   var y; if (c) { y = the body of f } else { y = the body of g }
+ * A branch gives its result through variables and buffers made before it. */
 #include "backend/lower/graph/graph.h"
 
 /* ---- what receives a result ---- */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Graphs to functions (graph.h has the invariants). Functions are lowered one after the other from
- * a list; a graph that is lowered in the place of its call recurses, MAX_INLINED deep at most. */
+/* Graphs to functions (graph.h has the invariants).
+ *   def f(x: f32[4]) { Exp(x) + 1 }   ->   func f(x: [f32 * 4], y: [f32 * 4]) { for i: y[i] = exp(x[i]) + 1 }
+ * Functions are lowered one after the other from a list; a graph that is lowered in the place of its call recurses,
+ * MAX_INLINED deep at most. */
 #include "backend/lower/graph/graph.h"
 
 /* ---- values ---- */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loop: the state is variables and buffers; the body is the step itself, so a turn calls nothing. */
+/* Loop: the state is variables and buffers; the body is the step itself, so a turn calls nothing.
+ *   s = Loop(step, n, s0)   ->   s = s0; for i in (0, n, 1) { s = the body of step with s } */
 #include "backend/lower/graph/loop.h"
 
 enum { FIRST_ROUNDS = 8 }; // records; memory for more is mostly found behind them

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sums of products over the rounds of a loop: s' = s + aᵀ b, where nothing else reads s. That is how a
- * derivative gathers the gradient of a matrix, and a round of it reads and writes all of s for a few
- * rows of a and b. So rounds write down their rows of a and b, and each time enough of them are
- * there, one product adds them to s. Sums are taken in the order of the rounds, but in other
- * groups: only loops of derivatives are taken (ANFI_GRAPH_ADJOINT). */
+/* Sums of products over the rounds of a loop: s' = s + aᵀ b, where nothing else reads s.
+ *   for i: s = s + aᵀ b of round i   ->   for i: A[i] = a; B[i] = b; if 256 rows are there: s += Aᵀ B
+ * That is how a derivative gathers the gradient of a matrix, and a round of it reads and writes all of s for a few
+ * rows of a and b. So rounds write down their rows of a and b, and each time enough of them are there, one product
+ * adds them to s. Sums are taken in the order of the rounds, but in other groups: only loops of derivatives are taken
+ * (ANFI_GRAPH_ADJOINT). */
 #include "backend/lower/graph/graph.h"
 
 enum { ROWS = 256, FEW_ROWS = 64 }; // of a product; of a round: more is as good as a product

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The order in which a step computes, so that its state is updated in place and little is kept.
+ *   step(w) gives (w - g, loss), where loss reads w   ->   loss first, then w - g in the buffer of w
  *
  * The leaves of the result are made in order of their depth in the graph: a loss first, each gradient
  * as soon as what it needs is there. A leaf that replaces one of the state waits for all that reads

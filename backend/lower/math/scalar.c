@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Elementwise code of op.def as expressions: the same steps as ir/ops/elementwise.c takes, each rounded
- * as there, so that results are equal bit for bit where the machine's functions are.
+/* Elementwise code of op.def as expressions: the same steps as ir/ops/elementwise.c takes, each rounded as there, so
+ * that results are equal bit for bit where the machine's functions are.
+ *   Mul(a, b), whose row has .scalar = "a * b"   ->   a[i] * b[i], an expression of the element's type
  *
  * Instructions whose result is used once stay inside the expression of their user. Truths are bools
  * until a number is asked for. */

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Attention: for each query a row of scores, its softmax, and the weighted sum of values; in double
- * and rounded once. A row that may attend to nothing gives zeros. All inner loops run over keys or over
- * the parts of a value, which lie side by side, so that they are vectors: for this keys are copied with
- * their parts as rows. What is added up in one number keeps its order. Causal rows end at the query. */
+/* Attention: for each query a row of scores, its softmax, and the weighted sum of values; in double and rounded once.
+ *   Attention(q, k, v)   ->   for each row i of q: s = scale q[i] kᵀ; p = e^(s - max s); y[i] = p v / sum p
+ * A row that may attend to nothing gives zeros. All inner loops run over keys or over the parts of a value, which lie
+ * side by side, so that they are vectors: for this keys are copied with their parts as rows. What is added up in one
+ * number keeps its order. Causal rows end at the query. */
 #include <math.h>
 
 #include "backend/lower/low.h"

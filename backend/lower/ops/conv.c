@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Convolutions, transposes and both gradients. Floats with more than a few channels go to kernels
- * (conv_gemm.c). The rest, depthwise ones and integers among them: loops over planes and elements
- * of the kernel (taps), which share one weight along each row, as the interpreter walks them. Reals
- * are summed in double (f32 with `fast`), integers in s64; the bias starts the sum.
+/* Convolutions, transposes and both gradients.
+ *   Conv1D(x, w)   ->   for o, i: sum: f64 = 0; for c, t: sum += x[c, i + t] * w[o, c, t]; y[o, i] = f32(sum)
+ * Floats with more than a few channels go to kernels (conv_gemm.c). The rest, depthwise ones and integers among them:
+ * loops over planes and elements of the kernel (taps), which share one weight along each row, as the interpreter walks
+ * them. Reals are summed in double (f32 with `fast`), integers in s64; the bias starts the sum.
  *
  * A tap reads x[o * stride + shift] for the results o where that is inside: bounds that are computed
  * once a tap, so the row itself has no condition. */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading at indices that the program computes: Take, TakeAlongAxis, GatherNd, Embedding,
- * DynamicSlice, OneHot, GetItem. An index outside is a trap at its place, before what it reads. */
+/* Reading at indices that the program computes:
+ *   Take(x, i)   ->   if (i[k] < 0 || i[k] >= n) trap; y[k] = x[i[k]]
+ * Take, TakeAlongAxis, GatherNd, Embedding, DynamicSlice, OneHot, GetItem. An index outside is a trap at its place,
+ * before what it reads. */
 #include "backend/lower/low.h"
 #include "ir/ops/getitem.h"
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Index maps: each element of the result is an element of an input, or a constant. */
+/* Index maps: each element of the result is an element of an input, or a constant.
+ *   Transpose(x)   ->   element (i, j) is x[j, i], read where a consumer asks for it: no loop, no buffer */
 #include "backend/lower/low.h"
 #include "ir/ops/kernel.h"
 

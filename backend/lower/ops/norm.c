@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Softmax, cross entropy and norms: passes over groups, in double and rounded once. What a pass
- * computes and a later one needs again is kept in an array of the group. */
+/* Softmax, cross entropy and norms: passes over groups, in double and rounded once.
+ *   Softmax(x), for each row   ->   m = max x; e[i] = exp(x[i] - m); y[i] = e[i] / sum e
+ * What a pass computes and a later one needs again is kept in an array of the group. */
 #include "backend/lower/ops/group.h"
 
 static texpr math(const group *g, tintrin f, texpr x) {

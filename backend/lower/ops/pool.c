@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Pools and their gradients, and resizing. Which elements a window spans stands in small constant
- * tables by result index, the same that the interpreter plans with (ir/ops/pool.c). */
+/* Pools and their gradients, and resizing.
+ *   MaxPool1D(x, kernel=2)   ->   for i: y[i] = max of x[lo[i]] .. x[hi[i] - 1], lo and hi being constant tables
+ * Which elements a window spans stands in small constant tables by result index, the same that the interpreter plans
+ * with (ir/ops/pool.c). */
 #include <math.h>
 
 #include "backend/lower/ops/slide.h"

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Random numbers as docs/random.md defines them: element i is a function of the key and i alone, so
- * they are views like others. The generator is a helper function (helper.c). */
+/* Random numbers as docs/random.md defines them: element i is a function of the key and i alone, so they are views
+ * like others.
+ *   RandomBits(key) of 32 bits   ->   element i is anf_random_u32(key, i)
+ * The generator is a helper function (helper.c). */
 #include "backend/lower/low.h"
 
 #include <math.h>

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reductions and running sums. Elements are taken in the interpreter's order, sums are kept in double
- * (or s64) and rounded once, so results are equal bit for bit; with the option `fast` floats are
- * summed in f32. */
+/* Reductions and running sums.
+ *   Sum(x)   ->   s: f64 = 0; for i: s += f64(x[i]); y = f32(s)
+ * Elements are taken in the interpreter's order, sums are kept in double (or s64) and rounded once, so results are
+ * equal bit for bit; with the option `fast` floats are summed in f32. */
 #include "backend/lower/ops/group.h"
 #include "ir/ops/kernel.h"
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sums and maxima of rows by vectors, in an order that no machine and no thread changes: element k of
- * a row of 64 or more goes to partial result k mod 32, halves of the partial results meet until one is
- * left, and what is behind the last multiple of 32 comes in order, first of all. So many, because each
- * waits for its last addition. A row that is computed when read is written to an array first, by a loop
- * of its own. */
+/* Sums and maxima of rows by vectors, in an order that no machine and no thread changes: element k of a row of 64 or
+ * more goes to partial result k mod 32, halves of the partial results meet until one is left, and what is behind the
+ * last multiple of 32 comes in order, first of all.
+ *   Sum(x: f32[128])   ->   p: f64 x 32 = x[0..32] + x[32..64] + x[64..96] + x[96..128]; y = the sum of p by halves
+ * So many, because each waits for its last addition. A row that is computed when read is written to an array first, by
+ * a loop of its own. */
 #include "backend/lower/ops/group.h"
 
 enum { LANES = 32, FEW = 16, LEAST = 64, MAX_ROW = 1 << 14 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Writing at indices: the result starts as a copy of x, or is x's own buffer if nothing else needs that;
- * updates go in row-major order, so the last of equal indices wins, and sums are rounded to the element
- * type one by one. */
+/* Writing at indices: the result starts as a copy of x, or is x's own buffer if nothing else needs that; updates go in
+ * row-major order, so the last of equal indices wins, and sums are rounded to the element type one by one.
+ *   IndexWrite(x, i, u)   ->   y = x; for k: y[i[k]] = u[k] */
 #include "backend/lower/low.h"
 #include "ir/ops/kernel.h"
 

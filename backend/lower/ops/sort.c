@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Sorting and searching. Elements become keys of 64 bits whose order as unsigned numbers is the order
- * wanted: -0 and 0 are one key, NaN is the last in both directions. Helpers sort keys. */
+/* Sorting and searching.
+ *   Sort(x)   ->   key[i] = bits of x[i], ordered as x is; order = anf_sort(key); y[i] = x[order[i]]
+ * Elements become keys of 64 bits whose order as unsigned numbers is the order wanted: -0 and 0 are one key, NaN is
+ * the last in both directions. Helpers sort keys. */
 #include <math.h>
 
 #include "backend/lower/low.h"
