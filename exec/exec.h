@@ -67,7 +67,7 @@ struct anf_exec {
   /* its variants */
   anfi_variant *variant; // used last first
   size_t nvariant, compilations;
-  bool counts; // the call at hand has limits that code counts for: a variant of its own
+  bool counts; // the current call has limits that code counts for: a variant of its own
   double compile_ms;
   anf_text log; // of compilations
   anfi_job job; // of the variants made next

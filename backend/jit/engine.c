@@ -126,12 +126,12 @@ static void engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o, anf_j
     anfi_hint(cx, "vectors of kernels are those of sse, avx2, avx512, vnni, bf16 or amx");
     return;
   }
-  e->told = (anf_target_machine){.size = sizeof e->told,
-                                 .triple = e->target.triple,
-                                 .cpu = e->target.cpu,
-                                 .features = e->target.features,
-                                 .elsewhere = e->target.elsewhere};
-  e->o.target = &e->told;
+  e->shown = (anf_target_machine){.size = sizeof e->shown,
+                                  .triple = e->target.triple,
+                                  .cpu = e->target.cpu,
+                                  .features = e->target.features,
+                                  .elsewhere = e->target.elsewhere};
+  e->o.target = &e->shown;
   *out = e;
 }
 
@@ -146,7 +146,7 @@ anf_status anf_jit_engine_new(anf_ctx *cx, anf_jit_kind k, const anf_jit_opts *o
 
 anf_jit_kind anf_jit_engine_kind(const anf_jit_engine *e) { return e ? e->kind : (anf_jit_kind)0; }
 const anf_target_machine *anf_jit_engine_target(const anf_jit_engine *e) {
-  return e ? &e->told : NULL;
+  return e ? &e->shown : NULL;
 }
 
 /* Under the lock. NULL: none of that name. */

@@ -143,7 +143,7 @@ struct anf_jit_engine {
   atomic_uint refs;
   anf_jit_opts o; // strings in it are the engine's own
   anfi_target target;
-  anf_target_machine told;           // the same, as hosts see it
+  anf_target_machine shown;          // the same, as hosts see it
   char version[320];                 // of Anfora and the compiler
   anfi_jit_id compiler;              // cjit: its words, version and what `native` means to it
   anfi_jit_kept kept[ANFI_JIT_KEPT]; // code that was made before, as bytes: any of it may be NULL

@@ -17,7 +17,7 @@ enum {
   DIM = 1 << 16,      // turns of an inner loop whose number is not known
   CALL = 64,          // work of a call of a function without loops
   KERNEL = 1 << 14,   // work of a product's kernel
-  ENDLESS = INT32_MAX // work from here on is not told apart
+  ENDLESS = INT32_MAX // work from here on is not distinguished
 };
 
 typedef struct stopping {

@@ -84,7 +84,7 @@ bool anfi_abs_takes(const walk *w, const anfi_abs *to, const anfi_abs *a) {
     if (a == to) continue;
     if (a->kind != to->kind || a->n != to->n) return false;
     if (a->kind == ANFI_ABS_DATA && !data_takes(to->type, a->type)) return false;
-    if (a->kind == ANFI_ABS_RECORD && // the types of the fields are told apart below
+    if (a->kind == ANFI_ABS_RECORD && // the types of the fields are distinguished below
         memcmp(a->type->names, to->type->names, a->n * sizeof *a->type->names) != 0)
       return false;
     for (uint32_t i = 0; i < a->n; i++) {
