@@ -301,8 +301,21 @@ bool anfi_need(anf_ctx *cx, anf_diag *d, const char *function, const char *names
   return false;
 }
 
+/* Text of a program must not talk to the terminal: control characters are shown as ?, one for one. */
+static void print_text(const char *s, FILE *to) {
+  for (; *s; s++) {
+    bool control = ((unsigned char)*s < ' ' && *s != '\t' && *s != '\n') || *s == 0x7f;
+    bool c1 =
+        (unsigned char)*s == 0xc2 && (unsigned char)s[1] >= 0x80 && (unsigned char)s[1] < 0xa0;
+    fputc(control || c1 ? '?' : *s, to);
+    s += c1;
+  }
+}
+
 static void print_caret(const anf_diag_item *it, FILE *to) {
-  fprintf(to, "  %s\n  ", it->source);
+  fputs("  ", to);
+  print_text(it->source, to);
+  fputs("\n  ", to);
   const char *s = it->source;
   for (uint32_t c = 1; c < it->col && *s; c++) { // tabs stay tabs, so that the caret lines up
     fputc(*s == '\t' ? '\t' : ' ', to);
@@ -315,14 +328,20 @@ static void print_caret(const anf_diag_item *it, FILE *to) {
 static void print_item(const anf_diag_item *it, FILE *to, bool colour) {
   static const char *const word[] = {"note", "warning", "error"};
   static const char *const paint[] = {"\033[36m", "\033[33m", "\033[31m"};
-  if (it->file[0] && it->line) fprintf(to, "%s:%u:%u: ", it->file, it->line, it->col);
-  else if (it->file[0]) fprintf(to, "%s: ", it->file);
+  print_text(it->file, to);
+  if (it->file[0] && it->line) fprintf(to, ":%u:%u", it->line, it->col);
+  if (it->file[0]) fputs(": ", to);
   fprintf(to, "%s%s%s", colour ? paint[it->severity] : "", word[it->severity],
           colour ? "\033[0m" : "");
   if (it->code[0]) fprintf(to, " %s", it->code);
-  fprintf(to, ": %s\n", it->message);
+  fputs(": ", to);
+  print_text(it->message, to);
+  fputc('\n', to);
   if (it->source[0]) print_caret(it, to);
-  if (it->hint[0]) fprintf(to, "  hint: %s\n", it->hint);
+  if (!it->hint[0]) return;
+  fputs("  hint: ", to);
+  print_text(it->hint, to);
+  fputc('\n', to);
 }
 
 void anf_diag_print(const anf_diag *d, FILE *to, bool colour) {

@@ -41,6 +41,7 @@ typedef struct cli_option_info {
 struct cli {
   anf_ctx *cx;
   anf_diag *d;
+  anf_dump dump;                   // of stages, see cli_dump
   const cli_command_info *command; // NULL before it is known
   const char *value[OPT_COUNT];    // NULL: not given; "" for one that takes no argument
   const char **arg;                // words that are no options
@@ -86,7 +87,9 @@ typedef struct cli_target {
   const char *file, *function; // function NULL: not said
 } cli_target;
 cli_target cli_split(const cli *c, const char *spec);
-/* Reads a file, and dumps it if ANFORA_DUMP says so. The module is freed with the frame. */
+/* Where stages are dumped, &c->dump, or NULL: by --dump or ANFORA_DUMP. */
+anf_dump *cli_dump(cli *c);
+/* Reads a file, and dumps it as "parse". The module is freed with the frame. */
 anf_status cli_load(cli *c, const char *file, anf_module **m);
 /* The function of that name; if none is said: main, else the only one that is there to be called.
  * NULL with a diagnostic. */

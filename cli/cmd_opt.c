@@ -26,6 +26,8 @@ static void after(void *user, anf_module *m, const char *pass, double ms, uint64
   watch *w = (watch *)user;
   if (w->time)
     fprintf(stderr, "%-12s %10.3f ms %10llu rewrites\n", pass, ms, (unsigned long long)rewrites);
+  if ((rewrites || strcmp(pass, "specialise") == 0) && cli_dump(w->c))
+    anf_dump_stage(&w->c->dump, w->c->cx, pass, m, NULL);
   if (w->dump_after && (strcmp(w->dump_after, pass) == 0 || strcmp(w->dump_after, "all") == 0))
     dump(w, m, pass);
 }
@@ -88,6 +90,7 @@ int cmd_opt(cli *c) {
   if (st == ANF_OK)
     st = anf_optimise(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "standard", &o, c->d);
   if (st == ANF_OK) st = w.dump_status;
+  if (st == ANF_OK) st = c->dump.status;
   if (st == ANF_OK) st = anf_print_ir(m, &out);
   int status = st == ANF_OK ? cli_write(c, out.text ? out.text : "", out.len) : cli_status(c, st);
   anf_text_free(&out);

@@ -65,6 +65,7 @@ static bool exec_options(cli *c, const outcome *r, anf_exec_opts *o) {
   *o = (anf_exec_opts){.size = sizeof *o, .parallel = r->threads > 1};
   o->jit = cli_jit_options(c);
   o->tune = c->value[OPT_TUNE] != NULL;
+  if (cli_dump(c)) o->stage = anf_dump_stage, o->stage_user = &c->dump;
   if (strcmp(r->backend, "interp") == 0) return false;
   if (!anf_jit_kind_of(r->backend, &o->kind)) o->kind = ANF_JIT_INTERP; // "tir"
   return true;
@@ -86,7 +87,8 @@ static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   anf_status st = anf_compile(g, &o, c->d, &r->exec);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, free_exec, r->exec);
-  return anf_exec_prepare_for(r->exec, anf_graph_param_count(g), args, c->d);
+  st = anf_exec_prepare_for(r->exec, anf_graph_param_count(g), args, c->d);
+  return st == ANF_OK ? c->dump.status : st;
 }
 
 static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {

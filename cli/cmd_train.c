@@ -114,6 +114,8 @@ static bool options(const cli *c, training *t) {
   t->o = (anf_step_opts){.size = sizeof t->o, .threads = (uint32_t)t->threads, .print = show};
   t->how = (anf_exec_opts){.size = sizeof t->how, .fast = c->value[OPT_FAST] != NULL};
   t->how.jit = cli_jit_options(c);
+  if (c->dump.folder) // since the program was loaded
+    t->how.stage = anf_dump_stage, t->how.stage_user = (void *)(uintptr_t)&c->dump;
   t->how.tune = c->value[OPT_TUNE] != NULL;
   if (!anf_jit_kind_of(backend, &t->how.kind)) t->how.kind = ANF_JIT_INTERP; // "tir"
   t->o.exec = &t->how;

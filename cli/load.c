@@ -23,27 +23,11 @@ cli_target cli_split(const cli *c, const char *spec) {
 
 /* ---- dumps ---- */
 
-static bool dump_form(cli *c, anf_module *m, const char *dir, const char *stage, const char *form) {
-  anf_text t = {.cx = c->cx};
-  anf_status st = strcmp(form, "ir") == 0    ? anf_print_ir(m, &t)
-                  : strcmp(form, "dat") == 0 ? anf_write_dat(m, &t)
-                                             : anf_write_dot(m, NULL, &t);
-  const char *path = anfi_sprintf(anfi_scratch(c->cx), "%s/%s.%s", dir, stage, form);
-  bool good = st == ANF_OK && anfi_os_write(c->cx, path, t.text, t.len);
-  anf_text_free(&t);
-  return good;
-}
-
-static anf_status dump(cli *c, anf_module *m, const char *stage) {
-  const char *dir = getenv("ANFORA_DUMP");
-  if (!dir || !*dir) return ANF_OK;
-  if (mkdir(dir, 0777) != 0 && errno != EEXIST) {
-    anfi_fail(c->cx, anfi_nowhere(), ANF_E0301, "make the folder", dir, strerror(errno));
-    return ANF_IO;
-  }
-  bool good = dump_form(c, m, dir, stage, "ir") && dump_form(c, m, dir, stage, "dat") &&
-              dump_form(c, m, dir, stage, "dot");
-  return good ? ANF_OK : ANF_IO;
+anf_dump *cli_dump(cli *c) {
+  const char *folder = c->value[OPT_DUMP] ? c->value[OPT_DUMP] : getenv("ANFORA_DUMP");
+  c->dump.folder = folder && *folder ? folder : NULL;
+  c->dump.diag = c->d;
+  return c->dump.folder ? &c->dump : NULL;
 }
 
 static anf_status load(cli *c, const char *file, anf_module **m) {
@@ -58,7 +42,9 @@ anf_status cli_load(cli *c, const char *file, anf_module **out) {
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_module, m);
   *out = m;
-  return dump(c, m, "00_parse");
+  anf_dump *d = cli_dump(c);
+  if (d) anf_dump_stage(d, c->cx, "parse", m, NULL);
+  return d ? d->status : ANF_OK;
 }
 
 /* ---- choosing a function ---- */

@@ -42,6 +42,26 @@ static void release_constants(const anfi_lowered *low) {
     for (size_t k = 0; k < low->sites.at[i].n; k++) anf_value_release(low->sites.at[i].value[k]);
 }
 
+typedef struct watching {
+  anf_trace *trace;
+  const anf_exec_opts *o;
+} watching;
+
+static void after_pass(void *user, anf_module *m, const char *pass, double ms, uint64_t rewrites) {
+  const watching *w = (const watching *)user;
+  if (w->trace) anfi_trace_pass(w->trace, m, pass, ms, rewrites);
+  bool changed = rewrites || strcmp(pass, "specialise") == 0;
+  if (w->o->stage && changed) w->o->stage(w->o->stage_user, m->cx, pass, m, NULL);
+}
+
+static void show_lowered(anf_ctx *cx, const anf_exec_opts *o, const tmod *m) {
+  anf_text t = {.cx = cx};
+  if (!o->stage) return;
+  anfi_t_print_mod(m, &t);
+  o->stage(o->stage_user, cx, "lowered", NULL, t.text ? t.text : "");
+  anf_text_free(&t);
+}
+
 static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, const anf_exec_opts *o,
                   anfi_variant *v) {
   anf_graph *program = anfi_applied(cx, g, n, args, &v->arena, &v->origins);
@@ -49,8 +69,9 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   anf_module *m = program->module;
   const char *name =
       v->name ? v->name : anfi_strndup(&v->arena, program->name->s, program->name->len);
-  anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = v->job.trace};
-  if (v->job.trace) opt.after = anfi_trace_pass;
+  watching watch = {v->job.trace, o};
+  anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = &watch};
+  if (v->job.trace || o->stage) opt.after = after_pass;
   anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : "standard", &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
   anfi_lower_opts lo = {.fast = o->fast,
@@ -73,6 +94,7 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   uint64_t from = anfi_os_now_ns();
   if (!entry || !anfi_lower_graph(entry, &lo, &v->low)) return false;
   anfi_trace_span(v->job.trace, "lower", from, anfi_os_now_ns());
+  show_lowered(cx, o, v->low.module);
   if (entry->form) v->form = kept_form(&v->arena, entry->form);
   if (anfi_failed(cx)) return false;
   hold(&v->low);

@@ -12,7 +12,7 @@ ROOMS = [
     ("autodiff", "reverse mode, forward mode, batching: graphs to graphs", "base ir optimizer"),
     ("interp", "the reference interpreter of graphs, the oracle of every engine", "base ir optimizer autodiff"),
     ("reduce", "makes a failing program small", "base ir optimizer frontend/anf"),
-    ("frontend", "the loader: from the ending or magic of a file to its reader", "base ir frontend/anf frontend/dat frontend/mindir frontend/onnx frontend/pnnx"),
+    ("frontend", "the loader: from the ending or magic of a file to its reader", "base ir frontend/anf frontend/dat frontend/mindir frontend/onnx frontend/pnnx frontend/view"),
     ("frontend/anf", "the language: lexer, parser, lowering to graphs", "base ir frontend"),
     ("frontend/dat", "the exact form of a module", "base ir frontend"),
     ("frontend/npy", "NumPy's .npy", "base ir"),

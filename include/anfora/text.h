@@ -66,6 +66,20 @@ typedef struct anf_view_opts {
   uint32_t max_nodes; // graphs are folded beyond; default 4000
 } anf_view_opts;
 ANF_API anf_status anf_write_dot(anf_module *m, const anf_view_opts *o, anf_text *out);
+
+/* Files of a folder, which is made if need be: NN_stage.ir, .dat and .dot of graphs, NN_stage.tir of Tensor IR. */
+typedef struct anf_dump {
+  size_t size;
+  const char *folder;
+  uint32_t count;    // of the next stage
+  anf_diag *diag;    // where errors go; may be NULL
+  anf_status status; // after an error nothing is written any more
+} anf_dump;
+/* Writes a stage: the hook `stage` of anf_exec_opts, with an anf_dump as its user. m or tir may be NULL.
+ *   anf_dump d = {.size = sizeof d, .folder = "out"};
+ *   anf_exec_opts o = {.size = sizeof o, .stage = anf_dump_stage, .stage_user = &d}; */
+ANF_API void anf_dump_stage(void *dump, anf_ctx *cx, const char *stage, anf_module *ANF_NULLABLE m,
+                            const char *ANF_NULLABLE tir);
 /* One self-contained page: pan, zoom, fold a graph, search, click a node. */
 ANF_API anf_status anf_write_html(anf_module *m, const anf_view_opts *o, anf_text *out);
 

@@ -261,6 +261,9 @@ static bool read_opts(PyObject *args, anf_exec_opts *o, PyObject **list, const c
     return false;
   *o = (anf_exec_opts){
       .size = sizeof *o, .fast = fast != 0, .parallel = parallel != 0, .tune = tune != 0};
+  static anf_dump dump; // by who has the context
+  dump.folder = getenv("ANFORA_DUMP");
+  if (dump.folder && *dump.folder) o->stage = anf_dump_stage, o->stage_user = &dump;
   if (anf_jit_kind_of(backend, &o->kind)) return true;
   PyErr_Format(PyExc_ValueError, "there is no backend \"%s\": llvm, cjit or interp", backend);
   return false;

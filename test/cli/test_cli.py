@@ -196,7 +196,29 @@ def test_output():
     problem = [e for e in ("ir", "dat", "dot") if not os.path.getsize(f"dump/00_parse.{e}")]
     TAP.case("dumps are there", f"empty: {problem}" if problem else "")
     check("the dump runs", anfora("run", "dump/00_parse.dat", "4"), out="8\n")
-    check("a folder that cannot be made", anfora("check", "p.anf", env={"ANFORA_DUMP": "none/dump"}), 1, err="E0301")
+    check("a folder that cannot be made", anfora("check", "p.anf", env={"ANFORA_DUMP": "p.anf/dump"}), 1, err="E0301")
+    test_stages()
+
+
+def test_stages():
+    with open("slope.anf", "w", encoding="ascii") as f:
+        f.write("def f(x: f64[3]) { grad(fn (y) { Sum(Sin(y) * 2.0) })(x) }")
+    for words, folder in ((("run", "--backend", "llvm"), "stages/run"), (("opt",), "stages/opt")):
+        run = words[0] == "run"
+        check(f"{words[0]} --dump", anfora(*words, "--dump", folder, "slope.anf", *(["[1,2,3]"] if run else [])),
+              out=re.compile("1.08" if run else "Cos"))
+        files = sorted(os.listdir(folder))
+        stage = {f.split("_", 1)[1]: f.split("_")[0] for f in files}
+        order = [stage.get(f"{s}.ir", "none") for s in ("parse", "specialise", "expand")] + [stage.get("lowered.tir", "none")] * run
+        forms = {e for f in files if f.startswith("00_") for e in [f.split(".")[1]]}
+        TAP.case(f"stages of {words[0]} are numbered", "" if "none" not in order and order == sorted(set(order)) else repr(files))
+        TAP.case(f"stages of {words[0]} in three forms", "" if forms == {"ir", "dat", "dot"} else repr(files))
+        expanded = next(f for f in files if f.endswith("_expand.ir"))
+        check("a stage is read again", anfora("run", f"{folder}/{expanded}:f", "[1,2,3]"), out=re.compile("1.08"))
+    with open("escape.anf", "w", encoding="ascii") as f:
+        f.write('def f(x) { y\x1b[31m }\ndef g(x) { Assert(x > 0, "\\x1b[31mred") }')
+    for got in (anfora("check", "escape.anf"), anfora("run", "escape.anf:g", "-1")):
+        TAP.case("bytes of a program do not reach the terminal", repr(got) if "\x1b" in got[2] or not got[2] else "")
 
 
 def test_long_programs():

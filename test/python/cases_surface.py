@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The surface of Python and NumPy, against Python itself: each function below runs compiled and as it stands; values,
 types, shapes and the structure of results must be the same."""
+import tempfile
+import os
 import copy
 import dataclasses
 import functools
@@ -830,3 +832,14 @@ def test_gradients_of_layers():
                 moved[k][0][i] += h
                 ends.append(float(anfora.jit(f)(moved, x)))
             assert np.isclose(np.asarray(g[k][0])[i], (ends[0] - ends[1]) / 2e-6, rtol=1e-4)
+
+
+def test_anfora_dump_writes_every_stage():
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ANFORA_DUMP"] = folder
+        try:
+            assert anfora.jit(lambda x: anfora.grad(lambda y: y * y * y)(x))(2.0) == 12.0
+        finally:
+            del os.environ["ANFORA_DUMP"]
+        stages = {name.split("_", 1)[1] for name in os.listdir(folder)}
+        assert {"specialise.ir", "specialise.dat", "specialise.dot", "expand.ir", "lowered.tir"} <= stages, stages
