@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* anfora check and print: what a program is, and the same program in another form. */
 #include "cli/cli.h"
+#include "ir/ir.h"
 
 #include <jansson.h>
 
@@ -18,6 +19,7 @@ static anf_status check(cli *c, const char *file) {
   if (cli_is_tir(file)) return cli_check_tir(c, file);
   anf_status st = cli_load(c, file, &m);
   if (st == ANF_OK) st = anf_verify(m, c->d);
+  if (st == ANF_OK && !anfi_check_grounded(m)) st = ANF_INVALID;
   if (st != ANF_OK) return st;
   size_t ngraph = anf_module_graph_count(m), nnode = 0;
   for (size_t i = 0; i < anf_module_node_limit(m); i++) nnode += anf_module_node(m, i) != NULL;

@@ -43,7 +43,7 @@ static anf_jit_engine *engine_of(anf_ctx *cx, const anf_exec_opts *o) {
 }
 
 static bool read_opts(anf_ctx *cx, const anf_exec_opts *o, anf_exec_opts *out) {
-  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, nstate, o, out);
+  bool good = ANFI_OPTS_IN(cx, anf_exec_opts, stage_user, o, out);
   if (!out->max_compiled) out->max_compiled = 64;
   return good;
 }

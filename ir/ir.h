@@ -403,6 +403,8 @@ struct anf_analysis {
 };
 /* Lives until the frame is left. */
 anf_analysis *anfi_analyse(anf_module *m);
+/* ground.c: no recursion without a base case, or E0518 for each. */
+bool anfi_check_grounded(anf_module *m);
 /* reads_first.c: another order in each graph, in which arrays are read before they are written over. */
 void anfi_order_reads_first(anf_analysis *an);
 

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Recursions without a base case: a least fixpoint over each strongly connected component of the call graph.
+ *   def f(n) { f(n - 1) }                          never returns
+ *   def f(n) { if n < 0 { 0 } else { f(n - 1) } }  may: the other branch returns
+ * A graph may return if each call that it makes may; a call of a choice, if one of the branches may. What is not known
+ * before the program runs, a parameter that is called, is taken to return, so what is found is certain. */
+#include "base/mark.h"
+#include "ir/ir.h"
+
+enum { MOST_ROUNDS = 64, MOST_CHOICES = 64 }; // beyond them nothing is claimed
+
+typedef struct grounding {
+  const anf_analysis *an;
+  uint8_t *returns; // by graph id
+} grounding;
+
+static bool code_returns(const grounding *q, const anf_node *f, int *budget) {
+  if (--*budget < 0) return true;
+  const anf_graph *g = anfi_value_graph(f);
+  if (g) return q->returns[g->id];
+  if (anfi_is_op(f, ANF_OP_Partial)) return code_returns(q, f->in[0].def, budget);
+  if (!anfi_is_op(f, ANF_OP_Switch)) return true;
+  return code_returns(q, f->in[1].def, budget) || code_returns(q, f->in[2].def, budget);
+}
+
+static bool may_return(const grounding *q, const anf_graph *g) {
+  const anfi_graph_info *gi = &q->an->graphs[g->id];
+  for (size_t i = 0; i < gi->order.n; i++) {
+    const anf_node *n = gi->order.at[i];
+    int budget = MOST_CHOICES;
+    if (n->kind == ANFI_CALL && !code_returns(q, n->in[0].def, &budget)) return false;
+  }
+  return true;
+}
+
+/* Of graphs from..to of by_scc, one component. False: too many rounds to tell. */
+static bool settle(grounding *q, size_t from, size_t to) {
+  bool changed = true;
+  for (int round = 0; changed; round++) {
+    if (round == MOST_ROUNDS) return false;
+    changed = false;
+    for (size_t i = from; i < to; i++) {
+      const anf_graph *g = q->an->by_scc.at[i];
+      if (q->returns[g->id] || !may_return(q, g)) continue;
+      q->returns[g->id] = changed = true;
+    }
+  }
+  return true;
+}
+
+static anfi_loc place_of(const anf_graph *g) {
+  const anfi_debug *d = &g->module->debugs.at[g->debug];
+  return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
+}
+
+/* The function that the user wrote; a loop without an end is his to write. */
+static bool tell(const grounding *q, size_t from, size_t to) {
+  size_t len;
+  for (size_t i = from; i < to; i++) {
+    const anf_graph *g = q->an->by_scc.at[i];
+    if (q->returns[g->id] || anfi_mark_word(g->name->s, &len)) continue;
+    return anfi_fail(g->module->cx, place_of(g), ANF_E0518, g->name->s);
+  }
+  return true;
+}
+
+bool anfi_check_grounded(anf_module *m) {
+  const anf_analysis *an = anfi_analyse(m);
+  grounding q = {an, ANFI_NEW_N(anfi_scratch(m->cx), uint8_t, an->ngraph + 1)};
+  bool good = true;
+  for (size_t i = 0, to; i < an->by_scc.n; i = to) {
+    uint32_t scc = an->graphs[an->by_scc.at[i]->id].scc;
+    bool recursive = false;
+    for (to = i; to < an->by_scc.n && an->graphs[an->by_scc.at[to]->id].scc == scc; to++)
+      recursive |= an->graphs[an->by_scc.at[to]->id].recursive;
+    if (recursive && settle(&q, i, to)) good &= tell(&q, i, to);
+    for (size_t k = i; k < to; k++) q.returns[an->by_scc.at[k]->id] = true; // told once
+  }
+  return good;
+}
