@@ -46,8 +46,19 @@ static const anfi_ox_value *declared(const anfi_ox_values *all, const anfi_str *
   return NULL;
 }
 
-/* A value of no known type as one of the type that the file declares: a call of the identity with a typed parameter, which
- * is checked like every call. */
+/* The value as one of this type: a call of the identity with a typed parameter, which is checked like every call. */
+static const anfi_traced *typed(anfi_ox_place *p, const anf_type *type, anf_node *x) {
+  anfi_trace *t = p->b->t;
+  anf_graph *g = anfi_graph_new(p->b->m, anfi_intern_z(&p->b->m->strings, "declared"));
+  g->flags |= ANFI_GRAPH_PRIVATE;
+  anfi_set_result(g, anfi_param(g, anfi_intern_z(&p->b->m->strings, "x"), type));
+  anf_node *in[2] = {anfi_graph_value(g), x};
+  anf_node *c = anfi_call(p->to, 2, in);
+  c->debug = t->debug;
+  return anfi_traced_node(t, c, type);
+}
+
+/* A value of no known type as one of the type that the file declares. */
 static const anfi_traced *as_declared(anfi_ox_place *p, const anfi_str *name,
                                       const anfi_traced *x) {
   anfi_trace *t = p->b->t;
@@ -55,13 +66,7 @@ static const anfi_traced *as_declared(anfi_ox_place *p, const anfi_str *name,
   const anfi_ox_value *v = declared(p->info, name);
   const anf_type *type = v ? anfi_ox_type(p->b->model, v) : NULL;
   if (!type) return anfi_failed(t->cx) ? NULL : x;
-  anf_graph *g = anfi_graph_new(p->b->m, anfi_intern_z(&p->b->m->strings, "declared"));
-  g->flags |= ANFI_GRAPH_PRIVATE;
-  anfi_set_result(g, anfi_param(g, anfi_intern_z(&p->b->m->strings, "x"), type));
-  anf_node *in[2] = {anfi_graph_value(g), x->node};
-  anf_node *c = anfi_call(p->to, 2, in);
-  c->debug = t->debug;
-  return anfi_traced_node(t, c, type);
+  return typed(p, type, x->node);
 }
 
 /* ---- nodes ---- */
@@ -207,6 +212,22 @@ static const anfi_traced *parameter(anfi_ox_place *p, const anfi_ox_value *v) {
   return anfi_traced_node(p->b->t, anfi_param(p->to, name, type), type);
 }
 
+/* One parameter for all inputs, a tuple: templates pass on as many as there are. */
+static bool subgraph_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
+  anfi_trace *t = p->b->t;
+  anf_node *all = anfi_param(p->to, anfi_intern_z(&p->b->m->strings, "inputs"), NULL);
+  const anfi_traced *whole = anfi_traced_node(t, all, NULL);
+  t->to = p->to;
+  for (size_t i = 0; i < g->in.n; i++) {
+    anf_value *at[1] = {anfi_trace_hold(t, anfi_value_new_i64(t->cx, ANF_INT, (int64_t)i))};
+    const anfi_traced *x = anfi_trace_op(t, ANF_OP_TupleGet, 1, &whole, at);
+    const anf_type *type = anfi_ox_type(p->b->model, &g->in.at[i]);
+    if (!x || anfi_failed(t->cx)) return false;
+    bind(p, g->in.at[i].name, type ? typed(p, type, x->node) : x);
+  }
+  return true;
+}
+
 const anfi_traced *anfi_ox_subgraph(anfi_ox_place *outer, const anfi_ox_graph *g) {
   anfi_ox_build *b = outer->b;
   const char *name = g->name->len ? g->name->s : "subgraph";
@@ -219,12 +240,7 @@ const anfi_traced *anfi_ox_subgraph(anfi_ox_place *outer, const anfi_ox_graph *g
   p.to->flags |= ANFI_GRAPH_PRIVATE;
   p.outer = outer;
   place_init(&p);
-  for (size_t i = 0; i < g->in.n; i++) {
-    const anfi_traced *x = parameter(&p, &g->in.at[i]);
-    if (!x) return NULL;
-    bind(&p, g->in.at[i].name, x);
-  }
-  if (!graph_body(&p, g)) return NULL;
+  if (!subgraph_inputs(&p, g) || !graph_body(&p, g)) return NULL;
   for (size_t i = 0; i < g->out.n; i++)
     if (!(out[i] = output(&p, g, i))) return NULL;
   b->t->to = p.to;

@@ -31,7 +31,8 @@ static bool has_word(const char *list, const char *name, size_t len) {
 
 static anfi_opcode op_of(const anfi_ox_node *n) {
   for (size_t i = 0; !*domain_word(n->domain) && i < ANF_OP_COUNT; i++)
-    if (has_word(anfi_op[i].onnx, n->op->s, n->op->len)) return (anfi_opcode)i;
+    if (!(anfi_op[i].flags & ANFI_RANDOM) && has_word(anfi_op[i].onnx, n->op->s, n->op->len))
+      return (anfi_opcode)i;
   return ANF_OP_NONE;
 }
 
@@ -157,6 +158,7 @@ static const anfi_traced *by_template(anfi_ox_place *p, const anfi_ox_node *n, a
   size_t nodes = p->b->m->nodes.n, effects = p->to->effects.n;
   anf_diag *d = t->cx->frame->diag;
   size_t had = d ? anf_diag_count(d) : 0;
+  t->subject = n->op->s;
   t->unknown = false;
   anf_status st = try_trace(t, f, all, d, &out);
   if (st == ANF_OK) return out;
@@ -168,15 +170,33 @@ static const anfi_traced *by_template(anfi_ox_place *p, const anfi_ox_node *n, a
 
 /* ---- ops ---- */
 
+/* An attribute of the same name; numbers are bools where the op wants one. */
+static bool op_attribute(anfi_ox_place *p, const anfi_ox_node *n, const anfi_schema *s,
+                         anf_value **attr, const anfi_ox_attr *a) {
+  anfi_trace *t = p->b->t;
+  for (uint32_t k = 0; k < s->nattr; k++) {
+    if (strcmp(s->attr[k].name->s, a->name->s) != 0) continue;
+    const anfi_ox_attr *from = anfi_ox_attr_of(p, n, a->name->s);
+    anf_value *v = from ? anfi_ox_attr_value(p->b->model, from) : NULL;
+    if (!v) return !from;
+    attr[k] = anfi_trace_hold(t, v);
+    if (s->attr[k].type == ANFI_ATTR_BOOL && from->kind == OX_ATTR_INT)
+      attr[k] = anfi_trace_hold(t, anfi_value_new_i64(t->cx, ANF_BOOL, from->i != 0));
+    return true;
+  }
+  return refuse(p, n, "the attribute", a->name->s);
+}
+
 static const anfi_traced *by_op(anfi_ox_place *p, const anfi_ox_node *n, anfi_opcode op,
                                 const anfi_traced *const *in) {
   anfi_trace *t = p->b->t;
   const anfi_schema *s = anfi_op_schema(t->cx, op);
   anf_value **attr = ANFI_NEW_N(t->arena, anf_value *, s->nattr + 1);
-  if (n->attrs.n) return (void)refuse(p, n, "the attribute", n->attrs.at[0]->name->s), NULL;
   if (n->in.n < s->min_in || (n->in.n > s->nin && !s->variadic))
     return (void)refuse(p, n, "so many inputs,", anfi_sprintf(t->arena, "%zu", n->in.n)), NULL;
   for (uint32_t k = 0; k < s->nattr; k++) attr[k] = anfi_attr_value(t->cx, op, NULL, k);
+  for (size_t i = 0; i < n->attrs.n; i++)
+    if (!op_attribute(p, n, s, attr, n->attrs.at[i])) return NULL;
   return anfi_trace_op(t, op, n->in.n, in, attr);
 }
 

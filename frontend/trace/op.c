@@ -263,6 +263,8 @@ static const anfi_traced *compared(const call *c) {
   anf_value *a = anfi_traced_known(c->t, c->in[0]), *b = anfi_traced_known(c->t, c->in[1]);
   bool none = (a && a->kind == ANF_VALUE_NONE) || (b && b->kind == ANF_VALUE_NONE);
   bool other = (a && a->kind != ANF_VALUE_TENSOR) || (b && b->kind != ANF_VALUE_TENSOR);
+  for (size_t i = 0; i < 2; i++) // a node of no known type may be None when the program runs
+    if (c->in[i]->kind == ANFI_TRACED_DATA && c->in[i]->node && !c->in[i]->type) return ordinary(c);
   if (!none && !(other && a && b)) return ordinary(c);
   bool same = a && b && anfi_value_same(a, b);
   return truth(c->t, same == (c->op == ANF_OP_Equal));

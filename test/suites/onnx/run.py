@@ -20,12 +20,15 @@ def literal(x):
     return str(x.tolist()).replace("None", "nan")
 
 
-def argument(d, folder):
-    """A value as an argument of the command."""
+SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "int64": "i64", "int32": "i32", "int8": "i8", "uint8": "u8", "bool": "bool"}
+
+
+def argument(d, folder, inside=False):
+    """A value as an argument of the command; inside of a sequence without files."""
     if d["kind"] == "none":
         return "None"
     if d["kind"] == "sequence":
-        items = [argument(i, folder) for i in d["items"]]
+        items = [argument(i, folder, True) for i in d["items"]]
         return "(" + ", ".join(items) + ("," if len(items) == 1 else "") + ")"
     if d["kind"] != "tensor":
         raise ValueError("a " + d["kind"])
@@ -35,6 +38,10 @@ def argument(d, folder):
     if d["dtype"] == "bfloat16":
         x = np.load(path)
         return f"bf16{list(x.shape)}({literal(x)})" if x.ndim else f"bf16({literal(x)})"
+    if inside:
+        x = np.load(path)
+        short = SHORT[d["dtype"]]
+        return f"{short}{list(x.shape)}({literal(x)})" if x.ndim else f"{short}({literal(x)})"
     return "@" + path
 
 
@@ -56,6 +63,17 @@ def same(got, d, info, folder):
     return "" if good.all() else f"differs by {np.max(np.abs(a - b)[~good], initial=0):g}"
 
 
+def half_result(r, outs, info, folder):
+    """bf16 has no form in .npy: the numbers of the JSON."""
+    result = json.loads(r.stdout)["result"]
+    for x, d in zip([result] if len(outs) == 1 else result, outs):
+        want = np.load(os.path.join(folder, d["file"]))
+        why = same(np.array(x, dtype=float).astype(want.dtype).reshape(want.shape), d, info, folder)
+        if why:
+            return why
+    return ""
+
+
 def one(anfora, folder, backend):
     with open(os.path.join(folder, "case.json"), encoding="utf-8") as f:
         info = json.load(f)
@@ -66,14 +84,17 @@ def one(anfora, folder, backend):
     outs = leaves(info["out"])
     with tempfile.TemporaryDirectory() as tmp:
         out = os.path.join(tmp, "out.npy")
+        bf16 = any(d.get("dtype") == "bfloat16" for d in outs)
         try:
-            r = subprocess.run([anfora, "run", os.path.join(folder, "model.onnx:main"), *args, "--backend", backend, "-o", out],
+            r = subprocess.run([anfora, "run", os.path.join(folder, "model.onnx:main"), *args, "--backend", backend, *(["--json"] if bf16 else ["-o", out])],
                                capture_output=True, text=True, check=False, timeout=120)
         except subprocess.TimeoutExpired:
             return info["four"], "runs for more than two minutes"
         if r.returncode:
             first = [line for line in r.stderr.splitlines() if "error" in line] or r.stderr.splitlines()[-1:]
             return info["four"], ("CRASH " if r.returncode < 0 or r.returncode > 4 else "") + "; ".join(first)[:300]
+        if bf16:
+            return info["four"], half_result(r, outs, info, folder)
         files = [out] if os.path.exists(out) else [os.path.join(tmp, f"out.{i}.npy") for i in range(len(outs))]
         if len(files) != len(outs):
             return info["four"], "another number of results"
