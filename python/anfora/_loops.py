@@ -269,8 +269,9 @@ class Loops(Part):
 
     def write_for(self, node: Any, indent: str) -> str:
         called = self.static(node.iter.func) if isinstance(node.iter, ast.Call) else (False, None)
-        for n in ast.walk(node.iter):
-            if isinstance(n, ast.Name) and n.id in changed_in_place(node.body):
+        measured = {id(n.args[0]) for n in ast.walk(node.iter) if isinstance(n, ast.Call) and len(n.args) == 1 and self.static(n.func) == (True, len)}
+        for n in ast.walk(node.iter):  # len(xs) is a number by then, the loop does not hold xs
+            if isinstance(n, ast.Name) and n.id in changed_in_place(node.body) and id(n) not in measured:
                 self.give_away(n)
         if not own_jumps(node.body) and (called != (True, range) or self.b.unrolls or self.wants_parts(node)):
             items = self.sequence(node.iter)
