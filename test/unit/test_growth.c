@@ -75,6 +75,23 @@ static const growth cases[] = {
        "t + x[i] * t * 1e-3; l = hyper_map(put(i), l, (t, t * x[i])) }; s = 0.0; for i in "
        "0..len(x) { s = s + l[0][i] * l[1][i] }; s }",
      0},
+    {"nearest", // k-means, number by number: the distance of each row from the nearest of three
+     M
+     "{ s = 0.0; for i in 0..len(x) { best = 1e9; for k in 0..3 { d = 0.0; for j in 0..5 { t = "
+     "x[i, j] - x[k, j]; d = d + t * t * x[i, 0] }; if d < best { best = d } }; s = s + best }; s "
+     "}",
+     5},
+    {"logarithms of sums", // as in mixtures of Gaussians
+     M
+     "{ s = 0.0; for i in 0..len(x) { m = -1e9; for j in 0..5 { if x[i, j] > m { m = x[i, j] } }; "
+     "e = 0.0; for j in 0..5 { e = e + Exp(x[i, j] - m) }; s = s + Log(e) + m * x[0, 0] }; s }",
+     5},
+    {"steps of a differential equation",
+     X
+     "{ y = x * 1.0; for t in 0..3 { k = 0.0 * x; for i in 0..len(x) { k = IndexWrite(k, i, y[i] * "
+     "y[i] * 0.1 - x[i]) }; for i in 0..len(x) { y = IndexWrite(y, i, y[i] + 0.1 * k[i]) } }; "
+     "Sum(y * y) }",
+     0},
     {"forward over reverse",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] * x[i] } "
        "}; s }; Sum(hvp(d, (x,), (x,))[0]) }",
