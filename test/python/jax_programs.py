@@ -408,6 +408,208 @@ def prog_flow():
     return jit(value_and_grad(nll))(ps, r.normal(size=(5, 2)).astype("f4"))
 
 
+def prog_fft_by_halves():
+    def fft(x):
+        n = x.shape[0]
+        if n == 1:
+            return x
+        even, odd = fft(x[::2]), fft(x[1::2])
+        t = jnp.exp(-2j * jnp.pi * jnp.arange(n // 2) / n) * odd
+        return jnp.concatenate([even + t, even - t])
+    return jit(fft)(np.arange(8).astype("c8"))
+
+def prog_out_append():
+    @jit
+    def f(x):
+        out = [0.0]
+        for i in range(4):
+            out.append(out[-1] + x * i)
+        return jnp.array(out)
+    return f(2.0)
+
+def prog_fib_list():
+    @jit
+    def f(a, b):
+        xs = [a, b]
+        for _ in range(5):
+            xs.append(xs[-1] + xs[-2])
+        return jnp.stack(xs)
+    return f(1.0, 2.0)
+
+def prog_dropout_batchnorm():
+    def bn(x, g, b): return g * (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1e-5) + b
+    return jit(grad(lambda p, x: jnp.sum(bn(x, *p) ** 3)))((np.array([1., 2.], "f4"), np.array([0., .5], "f4")), np.arange(6., dtype="f4").reshape(3, 2))
+
+def prog_logsumexp_hmm():
+    r = np.random.default_rng(0)
+    logA, logB, logpi = (jnp.array(np.log(r.dirichlet(np.ones(3), size=s)).astype("f4")) for s in (3, 3, 1))
+    @jit
+    def forward(obs):
+        alpha = logpi[0] + logB[:, obs[0]]
+        def step(alpha, o):
+            alpha = jax.scipy.special.logsumexp(alpha[:, None] + logA, axis=0) + logB[:, o]
+            return alpha, alpha
+        alpha, alphas = lax.scan(step, alpha, obs[1:])
+        return jax.nn.logsumexp(alpha), alphas
+    return forward(np.array([0, 1, 2, 1]))
+
+def prog_viterbi():
+    r = np.random.default_rng(0)
+    trans = r.normal(size=(3, 3)).astype("f4"); emit = r.normal(size=(5, 3)).astype("f4")
+    @jit
+    def viterbi(emit):
+        def step(score, e):
+            m = score[:, None] + trans
+            return jnp.max(m, axis=0) + e, jnp.argmax(m, axis=0)
+        score, back = lax.scan(step, emit[0], emit[1:])
+        last = jnp.argmax(score)
+        def walk(s, b):
+            return b[s], s
+        first, path = lax.scan(walk, last, back, reverse=True)
+        return jnp.max(score), jnp.concatenate([first[None], path])
+    return viterbi(emit)
+
+def prog_kmeans():
+    pts = np.random.default_rng(1).normal(size=(20, 2)).astype("f4")
+    @jit
+    def run(pts, c):
+        def body(i, c):
+            d = jnp.sum((pts[:, None] - c[None]) ** 2, -1)
+            a = jnp.argmin(d, axis=1)
+            oh = nn.one_hot(a, 3)
+            return (oh.T @ pts) / jnp.maximum(oh.sum(0)[:, None], 1)
+        return lax.fori_loop(0, 10, body, c)
+    return run(pts, pts[:3])
+
+def prog_conjugate_gradient():
+    A = np.array([[4., 1.], [1., 3.]], "f4"); b = np.array([1., 2.], "f4")
+    @jit
+    def cg(A, b):
+        def cond(s): return (s[3] > 1e-8) & (s[4] < 10)
+        def body(s):
+            x, r, p, rs, k = s
+            Ap = A @ p
+            a = rs / (p @ Ap)
+            x, r = x + a * p, r - a * Ap
+            new = r @ r
+            return x, r, r + new / rs * p, new, k + 1
+        x = jnp.zeros_like(b)
+        return lax.while_loop(cond, body, (x, b, b, b @ b, 0))[0]
+    return cg(A, b)
+
+def prog_gan_losses():
+    bce = lambda logits, y: jnp.mean(jnp.maximum(logits, 0) - logits * y + jnp.log1p(jnp.exp(-jnp.abs(logits))))
+    return jit(value_and_grad(bce))(np.array([-2., .5, 3.], "f4"), np.array([0., 1., 1.], "f4"))
+
+def prog_ema_tree():
+    @jit
+    def ema(avg, new, d=.9):
+        return jax.tree.map(lambda a, n: d * a + (1 - d) * n, avg, new)
+    return ema({"a": np.ones(3, "f4"), "b": (np.zeros(2, "f4"), None)}, {"a": np.zeros(3, "f4"), "b": (np.ones(2, "f4"), None)})
+
+def prog_argsort_gather():
+    @jit
+    def f(x, idx):
+        o = jnp.argsort(x, axis=-1)
+        s = jnp.take_along_axis(x, o, axis=-1)
+        return s, o, x[jnp.arange(3), idx], x[:, ::-1], jnp.where(x > 0, x, 0).cumsum(1)
+    return f(np.random.default_rng(2).normal(size=(3, 4)).astype("f4"), np.array([0, 3, 1]))
+
+def prog_segment():
+    @jit
+    def f(x, s):
+        return jnp.zeros(3).at[s].add(x), jnp.full(3, -jnp.inf).at[s].max(x), jax.ops.segment_sum(x, s, num_segments=3)
+    return f(np.array([1., 2., 3., 4.], "f4"), np.array([0, 2, 0, 1]))
+
+def prog_int_arith():
+    @jit
+    def f(a, b):
+        return a // b, a % b, -a // b, (-a) % b, a << 2, a >> 1, a & b, a | b, a ^ b, ~a, a ** 2, abs(-a), divmod(a, b)
+    return f(np.array([7, -8, 9]), np.array([2, 3, -4]))
+
+def prog_broadcast_where():
+    @jit
+    def f(x):
+        m = jnp.triu(jnp.ones((4, 4)), 1)
+        return jnp.where(m == 1, -1e9, x[None] * jnp.eye(4)), jnp.clip(x, -1, 1), jnp.linspace(0, 1, 5), jnp.outer(x, x), jnp.flip(x), jnp.tile(x, (2, 1)), jnp.repeat(x, 2), jnp.concatenate([x, x[:1]]), jnp.squeeze(x[None]), jnp.prod(x), jnp.std(x), jnp.median(x)
+    return f(np.array([-2., .5, 1., 3.], "f4"))
+
+def prog_namedtuple_state():
+    from typing import NamedTuple
+    class S(NamedTuple):
+        x: object
+        v: object
+        t: object = 0
+    @jit
+    def step(s, dt):
+        a = -s.x
+        return s._replace(x=s.x + dt * s.v, v=s.v + dt * a, t=s.t + 1)
+    s = S(np.ones(2, "f4"), np.zeros(2, "f4"))
+    for _ in range(3): s = step(s, .1)
+    return s
+
+def prog_grad_argnums_aux():
+    def f(w, b, x):
+        y = jnp.tanh(x @ w + b)
+        return jnp.sum(y ** 2), {"y": y, "n": jnp.sum(y > 0)}
+    (v, aux), g = jit(value_and_grad(f, argnums=(0, 1), has_aux=True))(np.ones((2, 2), "f4"), np.zeros(2, "f4"), np.array([[1., -2.]], "f4"))
+    return v, aux, g
+
+def prog_vmap_axes():
+    f = lambda a, b: a @ b
+    A = np.arange(24., dtype="f4").reshape(2, 3, 4); B = np.arange(8., dtype="f4").reshape(4, 2)
+    return vmap(f, in_axes=(0, None))(A, B), vmap(f, in_axes=(None, 1), out_axes=1)(A[0], B), vmap(vmap(f, (0, None)), (None, 1))(A[0], B), vmap(lambda d: d["a"] * d["b"], in_axes=({"a": 0, "b": None},))({"a": B, "b": 2.})
+
+def prog_mixed_int_float():
+    @jit
+    def f(n, x):
+        total = 0
+        for i in range(5):
+            if i % 2 == 0:
+                total += x * i
+            else:
+                total -= i
+        mean = total / 5
+        return mean, n * x, n / 2, n ** 2, x ** n, jnp.arange(3) * x, jnp.arange(3) / 2
+    return f(3, np.float32(1.5))
+
+def prog_euler_while():
+    @jit
+    def collatz(n):
+        steps = 0
+        def cond(s): return s[0] != 1
+        def body(s):
+            n, k = s
+            return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), k + 1
+        return lax.while_loop(cond, body, (n, 0))
+    return [collatz(i) for i in (6, 7, 27)]
+
+def prog_ppo_loss():
+    def loss(logits, old, adv, act, eps=.2):
+        lp = nn.log_softmax(logits)[jnp.arange(len(act)), act]
+        ratio = jnp.exp(lp - old)
+        ent = -(nn.softmax(logits) * nn.log_softmax(logits)).sum(-1).mean()
+        return -jnp.minimum(ratio * adv, jnp.clip(ratio, 1 - eps, 1 + eps) * adv).mean() - .01 * ent
+    r = np.random.default_rng(3)
+    return jit(value_and_grad(loss))(r.normal(size=(4, 3)).astype("f4"), -np.ones(4, "f4"), r.normal(size=4).astype("f4"), np.array([0, 2, 1, 1]))
+
+def prog_gru_layers():
+    r = np.random.default_rng(4)
+    layers = [{"Wz": r.normal(size=(5, 3)).astype("f4"), "Wr": r.normal(size=(5, 3)).astype("f4"), "Wh": r.normal(size=(5, 3)).astype("f4")},
+              {"Wz": r.normal(size=(6, 3)).astype("f4"), "Wr": r.normal(size=(6, 3)).astype("f4"), "Wh": r.normal(size=(6, 3)).astype("f4")}]
+    def gru(p, xs):
+        def step(h, x):
+            z = nn.sigmoid(jnp.concatenate([h, x]) @ p["Wz"]); rr = nn.sigmoid(jnp.concatenate([h, x]) @ p["Wr"])
+            c = jnp.tanh(jnp.concatenate([rr * h, x]) @ p["Wh"])
+            h = (1 - z) * h + z * c
+            return h, h
+        return lax.scan(step, jnp.zeros(3), xs)[1]
+    def net(layers, xs):
+        for p in layers: xs = gru(p, xs)
+        return jnp.sum(xs[-1])
+    return jit(grad(net))(layers, r.normal(size=(4, 2)).astype("f4"))
+
+
 def leaves(x):
     """The arrays of a tree, in the order of keys."""
     if isinstance(x, dict):
