@@ -138,7 +138,7 @@ static PyObject *captures_of(const anf_module *m, bool *prints) {
   return set;
 }
 
-/* [(name, type or None)] of the parameters. */
+/* [(name, type or None)] of the parameters; a type is the text that the language has for it. */
 static PyObject *parameters_of(core *c, const anf_graph *g) {
   PyObject *list = PyList_New(0);
   for (size_t i = 0; list && i < anf_graph_param_count(g); i++) {
