@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # suite.sh PYTHON BUILD: OpInfo's operations, four samples each; fails below the floor.
 set -euo pipefail
 here=$(dirname "$0")
