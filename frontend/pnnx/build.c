@@ -204,8 +204,8 @@ static bool make_structure(builder *b, anf_pnnx_op *op, structure s, const anfi_
   return true;
 }
 
-/* What inference cannot see, the file may tell. */
-static void take_told_type(const builder *b, uint32_t operand, anfi_operand *o) {
+/* A type that inference does not see may be declared in the file. */
+static void take_declared_type(const builder *b, uint32_t operand, anfi_operand *o) {
   const anf_type *t = b->p->operands.at[operand].type;
   if (o->kind != ANFI_OPERAND_TENSOR || o->type || !t) return;
   o->type = t;
@@ -228,7 +228,7 @@ static bool make_operator(builder *b, anf_pnnx_op *op) {
                                                .col = 1});
   if (!(s == LAYER ? make_layer(b, op, in, out) : make_structure(b, op, s, in, out))) return false;
   for (uint32_t i = 0; i < op->nout; i++) {
-    take_told_type(b, op->out[i], &out[i]);
+    take_declared_type(b, op->out[i], &out[i]);
     b->operand[op->out[i]] = out[i];
   }
   return true;

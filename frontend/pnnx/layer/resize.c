@@ -13,7 +13,7 @@ typedef struct {
   mode how;
   bool corners, antialias;
   anfi_sizes to;
-  double scale[ANF_MAX_RANK]; // that the file tells, or 0
+  double scale[ANF_MAX_RANK]; // given in the file, or 0
 } resizing;
 
 /* `count` elements of the input for each of n elements of the result. */
