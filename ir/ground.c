@@ -48,7 +48,7 @@ static bool settle(grounding *q, size_t from, size_t to) {
   return true;
 }
 
-static anfi_loc place_of(const anf_graph *g) {
+static anfi_loc graph_loc(const anf_graph *g) {
   const anfi_debug *d = &g->module->debugs.at[g->debug];
   return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
 }
@@ -59,7 +59,7 @@ static bool tell(const grounding *q, size_t from, size_t to) {
   for (size_t i = from; i < to; i++) {
     const anf_graph *g = q->an->by_scc.at[i];
     if (q->returns[g->id] || anfi_mark_word(g->name->s, &len)) continue;
-    return anfi_fail(g->module->cx, place_of(g), ANF_E0518, g->name->s);
+    return anfi_fail(g->module->cx, graph_loc(g), ANF_E0518, g->name->s);
   }
   return true;
 }
@@ -74,7 +74,7 @@ bool anfi_check_grounded(anf_module *m) {
     for (to = i; to < an->by_scc.n && an->graphs[an->by_scc.at[to]->id].scc == scc; to++)
       recursive |= an->graphs[an->by_scc.at[to]->id].recursive;
     if (recursive && settle(&q, i, to)) good &= tell(&q, i, to);
-    for (size_t k = i; k < to; k++) q.returns[an->by_scc.at[k]->id] = true; // told once
+    for (size_t k = i; k < to; k++) q.returns[an->by_scc.at[k]->id] = true; // one finding each
   }
   return good;
 }
