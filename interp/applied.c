@@ -84,10 +84,20 @@ static anf_graph *make_entry(making *k, anf_graph *g, size_t n, const anfi_given
   return k->g;
 }
 
+static bool names_dims(const anf_type *t) {
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  for (uint32_t i = 0; i < t->n; i++)
+    if (nest ? names_dims(t->items[i]) : t->kind == ANF_TYPE_TENSOR && t->dims[i] < ANF_DIM_UNKNOWN)
+      return true;
+  return false;
+}
+
+/* The graph itself, its parameters of these types. Dims that declared types name need a call, which gives them
+ * their sizes. */
 static bool is_plain(anf_graph *g, size_t n, const anfi_given *args) {
   for (size_t i = 0; i < n; i++)
     if (args[i].fn || args[i].value || args[i].fixed) return false;
-  return g != NULL;
+  return g && !(g->result_type && names_dims(g->result_type));
 }
 
 static bool check(anf_ctx *cx, const making *k, const anf_graph *g, size_t n) {

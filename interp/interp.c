@@ -132,9 +132,7 @@ static const anfi_plan *plan_of(machine *m, anf_graph *g) {
 /* ---- calls ---- */
 
 /* Converts arguments in slot[first..] to the parameters' declared types. */
-static bool fit_arguments(machine *m, const anfi_plan *pl, size_t first) {
-  anfi_fit *fit = m->nframe ? &m->fit : &m->outer;
-  fit->dims.n = 0;
+static bool fit_arguments(machine *m, anfi_fit *fit, const anfi_plan *pl, size_t first) {
   for (uint32_t i = 0; i < pl->nparam; i++) {
     anf_value *v = m->slot[first + i], *fitting;
     const anf_type *t = pl->declared[i];
@@ -156,14 +154,14 @@ static const anf_graph *wanted_by(const anf_graph *g) {
   return g->result_type && g->result_type->kind != ANF_TYPE_ANY ? g : NULL;
 }
 
-static bool fit_result(machine *m, const anf_graph *g) {
+/* Dims that the arguments of the call have named hold for its result. */
+static bool fit_result(machine *m, const frame *f) {
+  const anf_graph *g = f->want;
   anf_value *v = m->acc, *fitting;
+  anfi_fit *fit = &m->fit;
   if (v->kind == ANF_VALUE_TENSOR && v->type == g->result_type) return true;
-  /* Dims that the arguments from outside have named hold for the result that goes outside. */
-  bool outside = m->nframe == 1 && g == m->outer_graph;
-  anfi_fit *fit = outside ? &m->outer : &m->fit;
-  fit->host = false;
-  if (!outside) fit->dims.n = 0;
+  fit->dims.n = 0;
+  for (size_t i = f->first_dim; i < m->kept.n; i++) anfi_push(&m->arena, &fit->dims, m->kept.at[i]);
   if (!anfi_fit_value(fit, v, g->result_type, &fitting)) {
     anfi_loc loc = g->result->graph == g && g->result->kind != ANFI_PARAM ? anfi_node_loc(g->result)
                                                                           : graph_loc(g);
@@ -183,7 +181,7 @@ static frame *push_frame(machine *m, size_t base) {
   if (m->nframe == m->frame_cap)
     m->frame = (frame *)grown(m->cx, m->frame, &m->frame_cap, m->nframe + 1, sizeof *m->frame);
   frame *f = &m->frame[m->nframe++];
-  *f = (frame){.base = base};
+  *f = (frame){.base = base, .first_dim = m->kept.n};
   return f;
 }
 
@@ -214,23 +212,43 @@ static bool check_call(machine *m, const anfi_plan *pl, const anfi_fn *fn, size_
   return false;
 }
 
+/* Do the arguments name dims as those of the running frame do? */
+static bool same_dims(const machine *m, const frame *f, const anfi_fit *fit) {
+  if (m->kept.n - f->first_dim != fit->dims.n) return false;
+  for (size_t i = 0; i < fit->dims.n; i++) {
+    const anfi_dim_size *a = &fit->dims.at[i], *b = &m->kept.at[f->first_dim + i];
+    if (a->dim != b->dim || a->size != b->size) return false;
+  }
+  return true;
+}
+
+/* The frame on top owes a result of g, whose arguments were just fitted. */
+static void owe(machine *m, frame *f, const anf_graph *g, const anfi_fit *fit) {
+  f->want = g;
+  m->kept.n = f->first_dim;
+  for (size_t i = 0; g && i < fit->dims.n; i++) anfi_push(&m->arena, &m->kept, fit->dims.at[i]);
+}
+
 static bool call_graph(machine *m, size_t p, bool tail) {
   const anfi_fn *fn = anfi_value_fn(m->slot[p]);
   const anfi_plan *pl = plan_of(m, fn->graph);
   if (!pl || !check_call(m, pl, fn, m->sp - p - 1)) return false;
-  if (pl->checked && !fit_arguments(m, pl, p + 1)) return false;
+  anfi_fit *fit = m->nframe ? &m->fit : &m->outer;
+  fit->dims.n = 0;
+  if (pl->checked && !fit_arguments(m, fit, pl, p + 1)) return false;
   const anf_graph *want = wanted_by(pl->graph);
   frame *f = m->nframe ? &m->frame[m->nframe - 1] : NULL;
   /* A frame that owes its caller another type of result stays, to check what it gets. */
-  if (tail && f->want && want && f->want->result_type != want->result_type) tail = false;
+  if (tail && f->want && want &&
+      (f->want->result_type != want->result_type || !same_dims(m, f, fit)))
+    tail = false;
   if (tail) {
     replace_frame(m, f, p);
-    if (!f->want) f->want = want;
+    if (!f->want) owe(m, f, want, fit);
   } else {
     f = push_frame(m, p + 1);
     if (!f) return false;
-    f->want = want;
-    if (m->nframe == 1) m->outer_graph = pl->graph;
+    owe(m, f, want, fit);
   }
   f->plan = pl;
   f->pc = 0;
@@ -264,9 +282,10 @@ static void set_slot(machine *m, const frame *f, uint32_t dst, anf_value *v) {
 
 static bool pop_frame(machine *m) {
   const frame *f = &m->frame[m->nframe - 1];
-  if (f->want && !fit_result(m, f->want)) return false;
+  if (f->want && !fit_result(m, f)) return false;
   free_walk(m->cx, f);
   anfi_machine_drop_to(m, f->base - 1);
+  m->kept.n = f->first_dim;
   m->nframe--;
   return true;
 }

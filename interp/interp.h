@@ -118,6 +118,7 @@ typedef struct anfi_call_frame {
   size_t base;
   uint32_t pc;               // next step
   const anf_graph *want;     // whose declared result type the result must fit, or NULL
+  size_t first_dim;          // in `kept`: sizes of the dims that its arguments have named
   struct anfi_looping *loop; // of a loop
 } anfi_call_frame;
 
@@ -144,7 +145,7 @@ typedef struct anfi_machine {
   anf_value *acc; // a result on its way, owned
   /* types of arguments */
   anfi_fit fit, outer;          // of calls inside, of the call from outside
-  const anf_graph *outer_graph; // the graph called from outside
+  ANFI_VEC(anfi_dim_size) kept; // of frames that owe a result of a declared type
   /* limits and observers */
   uint64_t end;         // ns of the clock; 0: no limit of time
   uint64_t steps, fuel; // steps taken when fuel was last given; steps until the next check

@@ -221,22 +221,17 @@ static void branch(cgen *c, tstmt s) {
   close_brace(c);
 }
 
+/* `while (cond)` may be assumed to end if cond is no constant (C11 6.8.5); `for (;;)` may not. */
 static void while_loop(cgen *c, tstmt s) {
   before(c, s->line);
   anfi_c_line(c);
-  if (!anfi_c_needs_stmts(c, s->e[0])) {
-    const char *cond = anfi_c_expr(c, s->e[0]);
-    anfi_putf(c->out, "while (%s) {", bare(c, s->e[0], cond));
-    after(c, s->line);
-  } else {
-    anfi_puts(c->out, "for (;;) {");
-    after(c, s->line);
-    c->indent++;
-    const char *cond = anfi_c_expr(c, s->e[0]);
-    anfi_c_line(c);
-    anfi_putf(c->out, "if (!%s) break;\n", cond);
-    c->indent--;
-  }
+  anfi_puts(c->out, "for (;;) {");
+  after(c, s->line);
+  c->indent++;
+  const char *cond = anfi_c_expr(c, s->e[0]);
+  anfi_c_line(c);
+  anfi_putf(c->out, "if (!(%s)) break;\n", bare(c, s->e[0], cond));
+  c->indent--;
   scope(c, s->s[0]);
   close_brace(c);
 }

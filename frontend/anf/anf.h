@@ -13,6 +13,7 @@
 #ifndef ANFI_FRONTEND_ANF_H
 #define ANFI_FRONTEND_ANF_H
 
+#include "base/os_source.h"
 #include "ir/ir.h"
 
 /* ---- tokens ---- */
@@ -226,6 +227,7 @@ typedef ANFI_VEC(import) imports;
 /* One file of a program. */
 typedef struct unit {
   const char *file; // interned in the context
+  anfi_file_id id;  // of a file
   const char *text;
   size_t len;
   lexer lx; // after it was read: locations refer to its name and text

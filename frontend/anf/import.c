@@ -7,6 +7,8 @@
 
 #include "frontend/anf/anf.h"
 
+enum { MOST_BYTES = 64 << 20 }; // of an imported file
+
 /* ---- reading ---- */
 
 static const char *lib_name(void *user, size_t i) {
@@ -43,7 +45,15 @@ static unit *library_unit(parser *p, const import *im) {
   return NULL;
 }
 
-/* Beside the file that imports it; "." and ".." at the start of parts are left as they are. */
+/* A file by its identity: `./net.anf` and `../here/net.anf` may be one, and cycles of imports end. */
+static unit *unit_of_file(parser *p, const char *path) {
+  anfi_file_id id = anfi_os_file_id(path);
+  for (size_t i = 0; i < p->units.n; i++)
+    if (anfi_os_same_file(&p->units.at[i]->id, &id)) return p->units.at[i];
+  return NULL;
+}
+
+/* Beside the file that imports it. */
 static const char *path_of(parser *p, const char *from, const char *path) {
   const char *slash = strrchr(from, '/');
   if (path[0] == '/' || !slash) return path;
@@ -53,18 +63,20 @@ static const char *path_of(parser *p, const char *from, const char *path) {
 static unit *file_unit(parser *p, anf_module *m, const import *im) {
   anfi_loc loc = {p->lx.file, im->line, im->col};
   const char *path = path_of(p, p->lx.file, im->path);
-  unit *u = unit_of(p, path);
   char *text;
   size_t len;
-  if (u) return u;
   if (!p->files) return (void)anfi_fail(p->cx, loc, ANF_E0146, im->path), NULL;
-  if (!anfi_os_read(p->cx, p->a, path, &text, &len) ||
+  unit *u = unit_of_file(p, path);
+  if (u) return u;
+  if (!anfi_os_read_source(p->cx, p->a, path, MOST_BYTES, &text, &len) ||
       !anfi_anf_check_length(p->cx, path, text, len))
     return anfi_note(p->cx, loc, "it is imported here"), NULL;
   const char *own = anfi_strndup(&m->arena, text, len);
   anfi_push(&m->arena, &m->imported, own);
   anfi_source_add(p->cx, path, own, len);
-  return new_unit(p, anfi_intern_z(&p->cx->strings, path)->s, own, len);
+  u = new_unit(p, anfi_intern_z(&p->cx->strings, path)->s, own, len);
+  u->id = anfi_os_file_id(path);
+  return u;
 }
 
 /* The parser at the start of a unit's text; words and everything found so far stay. */
@@ -78,6 +90,7 @@ static void enter(parser *p, const unit *u) {
 void anfi_anf_read_imports(parser *p, anf_module *m) {
   unit *first = ANFI_NEW(p->a, unit);
   *first = (unit){.file = p->lx.file, .top = p->top, .imports = p->imports, .lx = p->lx};
+  if (p->files) first->id = anfi_os_file_id(p->lx.file);
   anfi_push(p->a, &p->units, first);
   for (size_t i = 0; i < p->units.n && anfi_more_errors(p->cx); i++) {
     unit *u = p->units.at[i];

@@ -511,7 +511,7 @@ static void parse_import(parser *p) {
   do {
     anfi_parse_advance(p);
 import im = {.line = p->t.line, .col = p->t.col };
-    size_t n;
+    size_t n = 0;
     if (anfi_parse_at(p, T_STR)) {
       im.path = anfi_lex_string(&p->lx, &p->t, &n);
       im.word = stem(p, im.path);
@@ -522,7 +522,11 @@ import im = {.line = p->t.line, .col = p->t.col };
     }
     anfi_parse_advance(p);
     if (im.path && !import_name(p, &im)) return;
-    check_word(p, im.word, false, (anfi_loc){p->lx.file, im.line, im.col});
+    anfi_loc loc = {p->lx.file, im.line, im.col};
+    check_word(p, im.word, false, loc);
+    if (im.path && strlen(im.path) != n) anfi_fail(p->cx, loc, ANF_E0150, im.path);
+    for (size_t i = 0; i < p->imports.n; i++)
+      if (p->imports.at[i].word == im.word) anfi_fail(p->cx, loc, ANF_E0149, im.word->s);
     anfi_push(p->a, &p->imports, im);
   } while (anfi_parse_at(p, T_COMMA));
   if (!statement_ends(p)) anfi_parse_fail(p, "the end of the line");

@@ -99,6 +99,22 @@ static bool in_range(const anf_value *v, anf_dtype to) {
   return true;
 }
 
+void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n) {
+  anf_ctx *cx = e->q->cx;
+  int64_t known, count = (int64_t)n;
+  if (i->kind == ANFI_VALUE && anfi_value_is_int(i->u.value, &known) && known >= -count &&
+      known < count)
+    return;
+  anf_node *both[2] = {compare(e, ANF_OP_GreaterEqual, i, -count),
+                       compare(e, ANF_OP_Less, i, count)};
+  const char *why = anfi_sprintf(e->arena, "there is no function of that index among %zu", n);
+  anf_node *in[2] = {
+      anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, anfi_type_scalar(cx, ANF_BOOL), 2, both),
+      anfi_emit_const(e, anfi_value_new_string(cx, why, strlen(why)))};
+  anfi_add_effect(
+      e->g, anfi_emit_apply(e, ANF_OP_Assert, NULL, anfi_type_simple(cx, ANF_TYPE_NONE), 2, in));
+}
+
 anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with) {
   bool constant = n->kind == ANFI_VALUE && n->u.value->kind == ANF_VALUE_TENSOR;
   if (n->type->dtype != ANF_INT || !anfi_dtype_is_int(with) || with == ANF_I64 || with == ANF_INT)

@@ -33,6 +33,7 @@ anf_node *anfi_emit_coerce(anfi_emit *e, anf_node *n, const anfi_abs *from, cons
 
 /* What is compared with data of a type. A constant integer without a type takes that if it holds it: the
  * comparison is as exact, and narrower. */
+void anfi_emit_check_index(anfi_emit *e, anf_node *i, size_t n); // stops where i is none of n
 anf_node *anfi_emit_compared(anfi_emit *e, anf_node *n, anf_dtype with);
 
 /* Lists n, a call, among the effects of the graph being written if the original is: of a Map, each call

@@ -74,6 +74,11 @@ static anf_node *emit_switch_layer(anfi_emit *e, size_t n, const anfi_abs *const
   bool packed = n == 2 && iabs[1]->kind == ANFI_ABS_TUPLE;
   size_t nbranch = packed ? iabs[1]->n : n - 1;
   anf_node **branch = ANFI_NEW_N(e->arena, anf_node *, nbranch + 1);
+  bool one = nbranch == 1 || (result->kind == ANFI_ABS_FN && result->n == 1);
+  if (one) anfi_emit_check_index(e, in[0], nbranch); // nothing is left to choose
+  if (nbranch == 1)
+    return anfi_emit_coerce(e, packed ? anfi_emit_get(e, in[1], 0) : in[1],
+                            packed ? iabs[1]->item[0] : iabs[1], result);
   branch[0] = in[0];
   for (size_t i = 0; i < nbranch; i++)
     branch[i + 1] = anfi_emit_coerce(e, packed ? anfi_emit_get(e, in[1], i) : in[i + 1],

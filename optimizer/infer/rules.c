@@ -124,7 +124,8 @@ static const anfi_abs *switch_layer(const applied *p) {
     anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0441, (long long)i, n);
     return anfi_infer_trace(p->q), NULL;
   }
-  return join_all(p, n, packed ? t->item : p->in + 1);
+  const anfi_abs *r = join_all(p, n, packed ? t->item : p->in + 1);
+  return r && n == 1 ? anfi_abs_broaden(&p->q->abs, r) : r; // the index is checked when it runs
 }
 
 /* Codes in codes in codes, as a recursion makes that wraps a function each time: then its rounds are
