@@ -28,11 +28,15 @@ static anf_value *load(anf_ctx *cx, const char *path) {
   size_t n = z.entries.n;
   const char **name = ANFI_NEW_N(a, const char *, n + 1);
   anf_value **v = ANFI_NEW_N(a, anf_value *, n + 1);
+  anfi_map seen;
+  anfi_strtab names;
+  anfi_map_init(&seen, a);
+  anfi_strtab_init(&names, a);
   for (size_t i = 0; i < n; i++) {
     if (!(v[i] = read_entry(cx, path, &z.entries.at[i], &name[i]))) return NULL;
-    for (size_t k = 0; k < i; k++)
-      if (strcmp(name[k], name[i]) == 0)
-        return anfi_fail(cx, anfi_nowhere(), ANF_E0350, path, name[i]), NULL;
+    uint64_t *at = anfi_map_at(&seen, anfi_key(anfi_intern_z(&names, name[i])));
+    if (*at) return anfi_fail(cx, anfi_nowhere(), ANF_E0350, path, name[i]), NULL;
+    *at = 1;
   }
   anf_value *r = anf_value_record(cx, n, name, v);
   if (!r) anfi_throw_nomem(cx);
