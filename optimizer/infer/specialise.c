@@ -108,6 +108,35 @@ static bool write_body(anfi_emit *e, anfi_spec *s) {
   return check_form(e, s);
 }
 
+/* ---- effects that emission added: numbers and indices that are checked when the program runs ---- */
+
+typedef ANFI_VEC(anf_graph *) graphs;
+
+static void calls_have_effects(anfi_arena *a, graphs *todo, const anf_node *f) {
+  for (const anfi_use *u = f->uses; u; u = u->next) {
+    anf_node *call = u->user;
+    if (call->kind != ANFI_CALL || call->in[0].def != f || (call->flags & ANFI_NODE_EFFECT))
+      continue;
+    if (!call->graph->effects.n) anfi_push(a, todo, call->graph);
+    anfi_add_effect(call->graph, call);
+  }
+}
+
+/* def byte(n: i8) { n };  def g(x) { byte(x + 0) };  g(x):  g checks its number, so calls of g have an effect. */
+static void spread_effects(anfi_arena *a, anf_module *m, size_t first) {
+  graphs todo = {0};
+  for (size_t i = first; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && m->graphs.at[i]->effects.n) anfi_push(a, &todo, m->graphs.at[i]);
+  while (todo.n) {
+    const anf_node *f = todo.at[--todo.n]->self;
+    if (!f) continue; // nobody names it
+    calls_have_effects(a, &todo, f);
+    for (const anfi_use *u = f->uses; u; u = u->next)
+      if (anfi_is_op(u->user, ANF_OP_Switch) || anfi_is_op(u->user, ANF_OP_SwitchLayer))
+        calls_have_effects(a, &todo, u->user);
+  }
+}
+
 static void remove_originals(anf_module *m, size_t ngraph) {
   for (size_t i = 0; i < ngraph; i++) {
     anf_graph *g = m->graphs.at[i];
@@ -130,6 +159,7 @@ bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
   for (size_t i = 0; i < nentry; i++) entry[i] = anfi_emit_graph(&e, q->specs.at[i]);
   while (e.todo.n)
     if (!write_body(&e, e.todo.at[--e.todo.n])) return false;
+  spread_effects(q->arena, m, ngraph);
   remove_originals(m, ngraph);
   return true;
 }
