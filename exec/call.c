@@ -254,3 +254,54 @@ bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *
   anf_value_release(r);
   return *result != NULL;
 }
+
+/* ---- into the host's buffers ---- */
+
+static bool misfit(const calling *c, size_t i, const char *why) {
+  return anfi_fail(c->cx, anfi_nowhere(), ANF_E0423, i, why);
+}
+
+static bool fits(const calling *c, size_t i, const anf_type *t, const anf_array *a) {
+  size_t align = anf_dtype_bytes((anf_dtype)t->dtype), elements = 0;
+  if ((unsigned)a->dtype >= ANF_DTYPE_COUNT || // a weak number is an i64 or f64 in memory
+      anfi_dtype_settle(a->dtype) != anfi_dtype_settle((anf_dtype)t->dtype))
+    return misfit(c, i, "it has another element type");
+  if (a->rank != t->n || (a->rank && !a->dims)) return misfit(c, i, "it has another rank");
+  for (size_t k = 0; k < t->n; k++)
+    if (a->dims[k] != t->dims[k]) return misfit(c, i, "it has other dims");
+  if (a->strides) return misfit(c, i, "it has strides");
+  anfi_type_elements(t, &elements);
+  if (!a->data && elements) return misfit(c, i, "it is NULL");
+  return (uintptr_t)a->data % (align < 8 ? align : 8) == 0 || misfit(c, i, "it is not aligned");
+}
+
+static bool all_fit(const calling *c, size_t n, const anf_array *out) {
+  const anfi_leaves *l = &c->v->low.result;
+  if (c->v->form) return misfit(c, 0, "there are functions in the result");
+  if (n != l->n) return misfit(c, n < l->n ? n : l->n, "there is not one for each leaf");
+  for (size_t i = 0; i < n; i++) {
+    if (is_name(l->at[i].type)) return misfit(c, i, "the leaf is a string or a type");
+    if (!fits(c, i, l->at[i].type, &out[i])) return false;
+  }
+  return true;
+}
+
+bool anfi_variant_run_into(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
+                           const anf_run_opts *o, size_t nout, const anf_array *out) {
+  calling c = {.cx = e->cx, .v = v, .o = o, .a = anfi_scratch(e->cx)};
+  anf_stream *s = anf_stream_of_thread();
+  if (!s) anfi_throw_nomem(e->cx);
+  if (!all_fit(&c, nout, out)) return false;
+  c.slot = ANFI_NEW_N(c.a, anf_generic, v->low.param.n + nout + 1);
+  for (size_t i = 0; i < n; i++) put_value(&c, args[i]);
+  size_t returned = anfi_returned_leaf(&v->low.result);
+  for (size_t i = 0; i < nout; i++)
+    if (i != returned) c.slot[c.n++].ptr = out[i].data;
+  anf_stream_set_print(s, print, &c);
+  anf_status st = call_code(&c, s);
+  anf_stream_set_print(s, NULL, NULL);
+  if (st != ANF_OK) return failed(&c, s, st);
+  if (returned < nout)
+    memcpy(out[returned].data, &c.slot[c.n], anf_dtype_bytes(out[returned].dtype));
+  return true;
+}

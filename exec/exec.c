@@ -291,8 +291,15 @@ static bool prepare_for(anf_exec *e, size_t n, anf_value *const *args) {
   return fit_all(e, n, args, &g) && variant_for(e, g.n, g.arg, g.v);
 }
 
+/* Where the result goes: a new value, or the host's buffers. */
+typedef struct outcome {
+  anf_value **value; // NULL: into the buffers
+  size_t n;
+  const anf_array *buffer;
+} outcome;
+
 static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opts *o,
-                anf_value **result) {
+                const outcome *to) {
   given g;
   anfi_variant *v;
   e->counts = o->max_steps || o->max_depth;
@@ -300,7 +307,8 @@ static bool run(anf_exec *e, size_t n, anf_value *const *args, const anf_run_opt
   size_t ngiven = 0; // what is not part of the program
   for (size_t i = 0; i < g.n; i++)
     if (!g.arg[i].value && !g.arg[i].fixed) g.v[ngiven++] = g.v[i];
-  return anfi_variant_run(e, v, ngiven, g.v, o, result);
+  return to->value ? anfi_variant_run(e, v, ngiven, g.v, o, to->value)
+                   : anfi_variant_run_into(e, v, ngiven, g.v, o, to->n, to->buffer);
 }
 
 static void prepare(anf_exec *e, size_t n, const anf_type *const *types) {
@@ -367,7 +375,19 @@ anf_status anf_exec_run(anf_exec *e, size_t n, anf_value *const *args, const anf
   anf_run_opts opts;
   if (!ANFI_OPTS(e->cx, d, anf_run_opts, max_ms, o, &opts)) return ANF_INVALID;
   ANFI_ENTRY(e->cx, d);
-  run(e, n, args, &opts, result);
+  run(e, n, args, &opts, &(outcome){.value = result});
+  return anfi_leave(e->cx);
+}
+
+anf_status anf_exec_run_into(anf_exec *e, size_t n, anf_value *const *args, size_t nout,
+                             const anf_array *out, const anf_run_opts *o, anf_diag *d) {
+  ANFI_NEED(d, e);
+  if (n) ANFI_NEED(d, args);
+  if (nout) ANFI_NEED(d, out);
+  anf_run_opts opts;
+  if (!ANFI_OPTS(e->cx, d, anf_run_opts, max_ms, o, &opts)) return ANF_INVALID;
+  ANFI_ENTRY(e->cx, d);
+  run(e, n, args, &opts, &(outcome){.n = nout, .buffer = out});
   return anfi_leave(e->cx);
 }
 

@@ -130,6 +130,9 @@ bool anfi_variant_failed(anf_ctx *cx, const anfi_variant *v, anf_stream *s, anf_
 /* The line that a Print of the code gives, whose leaves are these. */
 void anfi_variant_put_printed(anf_ctx *cx, const anfi_variant *v, int64_t site,
                               const uint64_t *leaf, anf_text *out);
+/* The same into buffers of the host, one for each leaf of the result. */
+bool anfi_variant_run_into(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
+                           const anf_run_opts *o, size_t nout, const anf_array *out);
 bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *args,
                       const anf_run_opts *o, anf_value **result);
 

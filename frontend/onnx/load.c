@@ -17,6 +17,8 @@ anf_module *anfi_read_onnx(anf_ctx *cx, const anfi_input *f) {
 
 anf_status anf_read_onnx(anf_ctx *cx, const char *data, size_t len, const char *file, anf_diag *d,
                          anf_module **out) {
+  ANFI_NEED(d, cx, data, out);
+  if (!file) file = "";
   *out = NULL;
   ANFI_ENTRY(cx, d);
   *out = read_model(cx, data, len, file, false);

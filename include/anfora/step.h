@@ -51,15 +51,6 @@ extern "C" {
 typedef struct anf_step anf_step;
 typedef enum anf_role { ANF_STATE, ANF_INPUT, ANF_OUTPUT } anf_role;
 
-/* An array of the host. */
-typedef struct anf_array {
-  anf_dtype dtype;
-  size_t rank;
-  const int64_t *dims;
-  const int64_t *strides; // in elements; NULL: dense, row-major
-  void *data;
-} anf_array;
-
 typedef enum anf_nan_check {
   ANF_NAN_IGNORE,
   ANF_NAN_STOP, // a run whose outputs hold NaN or infinity, or whose new state holds NaN, fails

@@ -36,8 +36,8 @@ ANF_API anf_status anf_parse_type(anf_ctx *cx, const char *text, anf_diag *d, co
 ANF_API anf_status anf_print_ir(anf_module *m, anf_text *out);
 ANF_API anf_status anf_write_dat(anf_module *m, anf_text *out);
 /* An ONNX model from memory; `file` is for messages, and the folder of external data. */
-ANF_API anf_status anf_read_onnx(anf_ctx *cx, const char *data, size_t len, const char *file,
-                                 anf_diag *d, anf_module **out);
+ANF_API anf_status anf_read_onnx(anf_ctx *cx, const char *data, size_t len,
+                                 const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
 /* MindSpore's .mindir from memory; `file` is for messages, and the folder of external weights. */
 ANF_API anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len,
                                    const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);

@@ -110,6 +110,15 @@ typedef enum anf_value_kind {
 
 typedef struct anf_value anf_value;
 
+/* An array of the host. */
+typedef struct anf_array {
+  anf_dtype dtype;
+  size_t rank;
+  const int64_t *dims;
+  const int64_t *strides; // in elements; NULL: dense, row-major
+  void *data;
+} anf_array;
+
 /* All return a new reference, or NULL when out of memory or when an argument is bad. */
 ANF_API anf_value *anf_value_none(anf_ctx *cx);
 ANF_API anf_value *anf_value_bool(anf_ctx *cx, bool v);

@@ -139,6 +139,36 @@ static void ops(void **state) {
   expect(anf_ctx_diag(w->cx), "E0006", "there is no op named 'MatMull'", "did you mean 'MatMul'?");
 }
 
+/* A record of a number and a tensor, written where the host wants it; and what does not fit. */
+static void into_buffers(void **state) {
+  world *w = *state;
+  anf_module *m = NULL;
+  anf_exec *e = NULL;
+  anf_exec_opts o = {.kind = ANF_JIT_INTERP};
+  const char *text = "def f(x: f64[3]) { (Sum(x), {twice = 2.0 * x, n = 7}) }";
+  assert_int_equal(anf_parse(w->cx, text, "into.anf", w->d, &m), ANF_OK);
+  assert_int_equal(anf_compile(anf_module_find(m, "f"), &o, w->d, &e), ANF_OK);
+  int64_t three = 3, n = 0;
+  double sum = 0, twice[3] = {0};
+  anf_value *x = anf_value_tensor(w->cx, ANF_F64, 1, &three, (double[]){1, 2, 4});
+  anf_array out[] = {{.dtype = ANF_F64, .data = &sum},
+                     {.dtype = ANF_F64, .rank = 1, .dims = &three, .data = twice},
+                     {.dtype = ANF_I64, .data = &n}};
+  assert_int_equal(anf_exec_run_into(e, 1, &x, 3, out, NULL, w->d), ANF_OK);
+  assert_true(sum == 7 && twice[0] == 2 && twice[1] == 4 && twice[2] == 8 && n == 7);
+  assert_int_equal(anf_exec_run_into(e, 1, &x, 2, out, NULL, w->d), ANF_INVALID);
+  expect(w->d, "E0423", "buffer 2 does not fit the result: there is not one for each leaf", "");
+  out[1].data = (char *)twice + 1;
+  assert_int_equal(anf_exec_run_into(e, 1, &x, 3, out, NULL, w->d), ANF_INVALID);
+  expect(w->d, "E0423", "buffer 1 does not fit the result: it is not aligned", "");
+  out[1].dtype = ANF_F32;
+  assert_int_equal(anf_exec_run_into(e, 1, &x, 3, out, NULL, w->d), ANF_INVALID);
+  expect(w->d, "E0423", "buffer 1 does not fit the result: it has another element type", "");
+  anf_value_release(x);
+  anf_exec_free(e);
+  anf_module_free(m);
+}
+
 static void versions(void **state) {
   char text[40];
   (void)state;
@@ -157,6 +187,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(composed, setup, teardown),
       cmocka_unit_test_setup_teardown(scalars, setup, teardown),
       cmocka_unit_test_setup_teardown(ops, setup, teardown),
+      cmocka_unit_test_setup_teardown(into_buffers, setup, teardown),
       cmocka_unit_test(versions),
   };
   return cmocka_run_group_tests_name("api", tests, NULL, NULL);
