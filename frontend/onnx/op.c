@@ -5,7 +5,8 @@
  *   Concat[axis = 0](a, b)   ->  Concat_((a, b), 0)                       `xs`: all further inputs
  *   Split(x) with 2 outputs  ->  Split_outs(x, .., nout = 2), a tuple of the outputs
  * `opset` is the version of the operator's domain. An input that older versions had as an attribute has its name, so both
- * forms reach the same parameter. Operators of other domains have the last word of the domain in front: ml_Binarizer_, training_Adam_outs. */
+ * forms reach the same parameter. Operators of other domains have the last word of the domain in
+ * front: ml_Binarizer_, training_Adam_outs. */
 #include "frontend/onnx/onnx.h"
 
 enum { MAX_OUTPUTS = 1 << 16 };
