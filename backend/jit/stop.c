@@ -16,6 +16,7 @@ enum {
   PIECE = 1 << 20,    // work between the polls of a loop that was split
   DIM = 1 << 16,      // turns of an inner loop whose number is not known
   CALL = 64,          // work of a call of a function without loops
+  LOOPS = 1 << 12,    // of one with loops, which polls itself if it runs long
   KERNEL = 1 << 14,   // work of a product's kernel
   ENDLESS = INT32_MAX // work from here on is not distinguished
 };
@@ -64,7 +65,7 @@ static bool weigh(tviewer *v, texpr e) {
   bool own = at && m->func.at[*at - 1]->body;
   int rt = !own && e->u.name ? anfi_t_rt_of(e->u.name->s) : -1;
   if (rt == TRT_anf_rt_brgemm_call || rt == TRT_anf_rt_brgemm_list_call) w->work += KERNEL;
-  w->work += own && has_loops(w->q, *at - 1) ? TURN : CALL;
+  w->work += own && has_loops(w->q, *at - 1) ? LOOPS : CALL;
   return true;
 }
 
