@@ -78,12 +78,13 @@ static LLVMTargetMachineRef borrow(anf_ctx *cx, engine *e, anf_jit_level o) {
 
 /* ---- opening and closing ---- */
 
-static LLVMOrcObjectLayerRef object_layer(void *ctx, LLVMOrcExecutionSessionRef es,
-                                          const char *triple) {
-  const engine *e = (const engine *)ctx;
+/* The linker that debuggers and profilers can listen to. It places each section by itself; in a crowded address
+ * space these lie more than 2 GB apart, and it truncates what code has of their distance. So it is for `debug` alone:
+ * the other linker, JITLink, keeps an object in one piece. */
+static LLVMOrcObjectLayerRef heard_layer(void *ctx, LLVMOrcExecutionSessionRef es,
+                                         const char *triple) {
   LLVMOrcObjectLayerRef o = ll.OrcCreateRTDyldObjectLinkingLayerWithSectionMemoryManager(es);
-  (void)triple;
-  if (!e->base.o.debug) return o;
+  (void)ctx, (void)triple;
   LLVMJITEventListenerRef gdb = ll.CreateGDBRegistrationListener(),
                           perf = ll.CreatePerfJITEventListener();
   if (gdb) ll.OrcRTDyldObjectLinkingLayerRegisterJITEventListener(o, gdb);
@@ -111,7 +112,7 @@ static bool open_engine(anf_ctx *cx, anf_jit_engine *base) {
   LLVMOrcLLJITBuilderRef b = ll.OrcCreateLLJITBuilder();
   ll.OrcLLJITBuilderSetJITTargetMachineBuilder(
       b, ll.OrcJITTargetMachineBuilderCreateFromTargetMachine(tm));
-  ll.OrcLLJITBuilderSetObjectLinkingLayerCreator(b, object_layer, e);
+  if (e->base.o.debug) ll.OrcLLJITBuilderSetObjectLinkingLayerCreator(b, heard_layer, e);
   LLVMErrorRef err = ll.OrcCreateLLJIT(&e->jit, b);
   if (err) return anfi_ll_fail(cx, err);
   ll.OrcExecutionSessionSetErrorReporter(ll.OrcLLJITGetExecutionSession(e->jit), quiet, NULL);

@@ -385,3 +385,23 @@ def test_heads_that_share_keys():
             q, k = self.q(x).view(2, 5, 4, 4).transpose(1, 2), self.k(x).view(2, 5, 2, 4).transpose(1, 2)
             return nn.functional.scaled_dot_product_attention(q, k, k, is_causal=True, enable_gqa=True)
     same_training(Grouped, torch.randn(2, 5, 16).double())
+
+
+def test_rows_take_the_arguments_of_their_ops():
+    need_torch()
+    import inspect
+    from anfora.torch import _table
+    _table.row_of(torch.ops.aten.add.Tensor)
+    for key, f in _table.ROWS.items():
+        space, name = key.split(".", 1) if key.startswith("prims.") else ("aten", key)
+        name, _, overload = name.partition(".")
+        packet = getattr(getattr(torch.ops, space), name)
+        for o in [overload] if overload else [o for o in packet.overloads() if not o.endswith("out") and "Dimname" not in o]:
+            op = getattr(packet, o)
+            given = {"self_" if a.name == "self" else a.name: None for a in op._schema.arguments}
+            if op._schema.is_mutable or any("str" in str(a.type) for a in op._schema.arguments if a.name in ("dim", "dims")):
+                continue
+            try:
+                inspect.signature(f).bind(None, **given)
+            except TypeError as e:
+                raise AssertionError(f"{op}: {e}") from None

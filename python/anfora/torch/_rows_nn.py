@@ -387,11 +387,11 @@ def cdist(g: Any, x1: Value, x2: Value, p: float = 2.0, compute_mode: Any = None
 
 
 @row("_cdist_backward")
-def cdist_backward(g: Any, grad: Value, x1: Value, x2: Value, p: float, cdist: Value) -> Any:
+def cdist_backward(g: Any, grad_output: Value, x1: Value, x2: Value, p: float, cdist: Value) -> Any:
     if p not in (1, 2):
         raise Unsupported(f"its norm has the order {p}")
     a, b = g.reshape(x1, (*x1.shape[:-1], 1, x1.shape[-1])), g.reshape(x2, (*x2.shape[:-2], 1, *x2.shape[-2:]))
-    dy, d = (g.reshape(v, (*v.shape, 1)) for v in (grad, cdist))
+    dy, d = (g.reshape(v, (*v.shape, 1)) for v in (grad_output, cdist))
     slope = f"Sign({a} - {b})" if p == 1 else f"SafeDiv({a} - {b}, {d})"
     return f"Sum({dy} * {slope}, axis={g.out.ndim - 1})"
 
