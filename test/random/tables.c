@@ -16,7 +16,7 @@ typedef struct {
 } bench;
 
 static void try_it(bench *b, const char *body) {
-  char text[1024];
+  char text[1400];
   if (b->number++ % b->parts != b->part) return;
   snprintf(text, sizeof text, "def main(x: f64, v: f64[2, 2], k: i64, c: bool) { %s }\n", body);
   unsigned engines = 1 << ORACLE_TIR | 1 << ORACLE_LLVM_O0;
