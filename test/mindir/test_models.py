@@ -157,7 +157,7 @@ PROGRAMS = {
     "gradient of a recursion": ("def p(x: f64, n: i64) { if n == 0 { 1.0 } else { x * p(x, n - 1) } }\n"
                                 "def main(x: f64, n: i64) { value_and_grad(p)(x, n) }", "1.5 4"),
     "closures": ("def add(a) { fn (b) { a + b } }\ndef twice(f) { fn (x) { f(f(x)) } }\n"
-                 "def main(x: i32, c: bool) { g = if c { twice(add(x)) } else { add(3) }; g(10) }", "4 true"),
+                 "def main(x: i32, c: bool) { g = if c { twice(add(x)) } else { add(x * 2) }; g(10) }", "4 true"),
     "effects": ("def show(i) { print(\"turn\", i); i * i }\n"
                 "def main(n: i64) { s = 0; for i in 0..n { s = s + show(i) }; assert(s == 5, \"0 + 1 + 4\"); print(\"end\", s); s }", "3"),
     "records": ("def main(x: f32) { r = {a = x, b = (1, {c = 2.5})}; (r, r.b[1].c * x) }", "2"),
