@@ -18,10 +18,9 @@ anf_module *anfi_read_onnx(anf_ctx *cx, const anfi_input *f) {
 anf_status anf_read_onnx(anf_ctx *cx, const char *data, size_t len, const char *file, anf_diag *d,
                          anf_module **out) {
   ANFI_NEED(d, cx, data, out);
-  if (!file) file = "";
   *out = NULL;
   ANFI_ENTRY(cx, d);
-  *out = read_model(cx, data, len, file, false);
+  *out = read_model(cx, data, len, file ? file : "", false);
   anf_status st = anfi_leave(cx);
   if (st != ANF_OK) *out = NULL;
   return st;
