@@ -178,7 +178,7 @@ def test_no_row_is_written_twice():
     names = [n for t in tables for n in t]
     assert len(names) == len(set(names)), [n for n in names if names.count(n) > 1]
     for n in names:  # each is an op that there is
-        space, name = n.split(".", 1) if n.startswith("prims.") else ("aten", n)
+        space, name = n.split(".", 1) if n.startswith(("prims.", "anfora.")) else ("aten", n)
         assert hasattr(getattr(torch.ops, space), name.split(".")[0]), n
 
 
@@ -406,3 +406,72 @@ def test_rows_take_the_arguments_of_their_ops():
                 inspect.signature(f).bind(None, **given)
             except TypeError as e:
                 raise AssertionError(f"{op}: {e}") from None
+
+
+def test_steps_where_eager_takes_no_gradient():
+    need_torch()
+    import copy
+    import anfora.torch as at
+
+    class Stops(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a, self.b, self.unused = nn.Linear(3, 3), nn.Linear(3, 1), nn.Linear(2, 2)
+            self.register_buffer("mean", torch.zeros(3))
+
+        def forward(self, x):
+            h = self.a(x)
+            with torch.no_grad():
+                k = torch.sin(h) * 2
+                k += 1
+                self.mean.mul_(0.9).add_(h.mean(0), alpha=0.1)
+            return self.b(h * h.detach() + k + self.mean)
+
+    for make in (lambda p: torch.optim.SGD(p, lr=0.1, weight_decay=0.1), lambda p: torch.optim.AdamW(p, lr=0.1)):
+        torch.manual_seed(0)
+        eager = Stops().double()
+        other = copy.deepcopy(eager)
+        a, step = make(eager.parameters()), at.compile_step(other, nn.functional.mse_loss, make(other.parameters()))
+        for _ in range(3):
+            x, y = torch.randn(4, 3).double(), torch.randn(4, 1).double()
+            a.zero_grad()
+            loss = nn.functional.mse_loss(eager(x), y)
+            loss.backward()
+            a.step()
+            assert abs(step(x, y) - loss.item()) < 1e-12
+        for p, q in zip([*eager.parameters(), *eager.buffers()], [*other.parameters(), *other.buffers()]):
+            close(p.detach(), q.detach(), 1e-12)
+
+
+def test_steps_refuse_what_a_trace_does_not_show():
+    need_torch()
+    import anfora.torch as at
+    from anfora import CompileError
+
+    class Straight(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.round()
+
+        @staticmethod
+        def backward(ctx, g):
+            return g
+
+    class Own(nn.Linear):
+        def forward(self, x):
+            return Straight.apply(super().forward(x)).sum()
+
+    class Writes(nn.Linear):
+        def forward(self, x):
+            y = super().forward(x)
+            y.detach().mul_(2)
+            return y.sum()
+
+    for model, word in ((Own(2, 2), "torch.autograd.Function"), (Writes(2, 2), "writes a detached tensor in place")):
+        step = at.compile_step(model, None, torch.optim.SGD(model.parameters(), lr=0.1))
+        try:
+            step(torch.ones(1, 2))
+        except CompileError as e:
+            assert word in str(e), e
+        else:
+            raise AssertionError(f"{type(model).__name__} was compiled")

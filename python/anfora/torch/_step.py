@@ -7,6 +7,7 @@ torch.optim whose step has no branch on such a number compiles, and its state_di
 from __future__ import annotations
 
 import collections
+import contextlib
 import copy
 import inspect
 import os
@@ -30,13 +31,84 @@ def refuse(message: str, hint: str = "") -> CompileError:
     return CompileError([Finding("", message, hint=hint)], "ANF_UNSUPPORTED")
 
 
+# ---- what eager gives no gradient ----
+
+@torch.library.custom_op("anfora::stop_gradient", mutates_args=())
+def _stop_gradient(self: torch.Tensor) -> torch.Tensor:
+    return self.clone()
+
+
+@_stop_gradient.register_fake
+def _(self: torch.Tensor) -> torch.Tensor:
+    return self.clone()
+
+
+DETACHING = {torch.Tensor.detach, torch.Tensor.data.__get__, torch.detach}
+FLAGS = {"requires_grad_", "share_memory_", "rename_"}  # change no elements
+INDEXED = {"__setitem__", "__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"}
+
+
+class _Stops(torch.overrides.TorchFunctionMode):
+    """Marks, while a forward pass is traced, the tensors that eager takes no gradient through: those that are detached, and those
+    made while gradients are off. A trace alone does not show them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.views: list = []
+
+    def stop(self, x: Any, inputs: list) -> Any:
+        if not isinstance(x, torch.Tensor) or not (x.is_floating_point() or x.is_complex()):
+            return x
+        y = torch.ops.anfora.stop_gradient(x)
+        if any(x is i or x.untyped_storage()._cdata == i.untyped_storage()._cdata for i in inputs):
+            self.views.append(y)  # eager's is the same memory as an input
+        return y
+
+    def __torch_function__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        name = getattr(func, "__name__", "")
+        in_place = name in INDEXED or func is torch.Tensor.data.__set__ or (
+            name.endswith("_") and not name.endswith("__") and name not in FLAGS)
+        if in_place and args and any(args[0] is v for v in self.views):
+            raise refuse(f"{name} writes a detached tensor in place: the tensor that it was detached from changes, too",
+                         "write the tensor itself, or a clone()")
+        out = func(*args, **(kwargs or {}))
+        on = torch.is_grad_enabled() and name != "detach_" or name in FLAGS or func is torch._C._set_grad_enabled
+        if on and func not in DETACHING:
+            return out
+        tensors = [x for x in torch.utils._pytree.tree_leaves((args, kwargs)) if isinstance(x, torch.Tensor)]
+        if in_place:
+            if tensors and tensors[0].is_floating_point():
+                tensors[0].copy_(torch.ops.anfora.stop_gradient(tensors[0]))
+            return out
+        return torch.utils._pytree.tree_map(lambda x: self.stop(x, tensors), out)
+
+
+@contextlib.contextmanager
+def _as_eager() -> Any:
+    """Gradients are on, as in eager, and what stops them is marked; a function with its own derivative is refused."""
+    def apply(cls: Any, *args: Any) -> Any:
+        raise refuse(f"{cls.__name__} is a torch.autograd.Function, whose own backward is not taken over",
+                     "write it in operators of PyTorch, with detach() where no gradient is to pass")
+    own = torch.autograd.Function.__dict__["apply"]
+    torch.autograd.Function.apply = classmethod(apply)  # type: ignore[assignment]
+    try:
+        with torch.enable_grad(), _Stops():
+            yield
+    finally:
+        torch.autograd.Function.apply = own  # type: ignore[method-assign]
+
+
 # ---- tracing ----
 
-def _traced(f: Callable, *args: Any) -> Any:
-    """The graph of a function of tensors, without mutation: what is written in place is what the function returns."""
+def _traced(f: Callable, *args: Any, eager: Any = torch.no_grad) -> Any:
+    """The graph of a function of tensors, without mutation: what is written in place is what the function returns. `eager` is
+    the context of the first trace."""
     how = {"tracing_mode": "fake", "_allow_non_fake_inputs": True}
+    def first(*given: Any) -> Any:
+        with eager():
+            return f(*given)
     with torch.no_grad():  # first as it is, since functions may call autograd, then without mutation
-        gm = make_fx(f, **how)(*args)
+        gm = make_fx(first, **how)(*args)
         gm = make_fx(torch.func.functionalize(gm, remove="mutations"), decompositions(), **how)(*args)
     for n in reversed(gm.graph.nodes):
         if n.target is torch.ops.aten.copy_.default:
@@ -80,7 +152,20 @@ def start_state(optimizer: torch.optim.Optimizer) -> None:
                 optimizer.state[p]["momentum_buffer"] = torch.zeros_like(p)
 
 
-def _update(optimizer: Any, groups: list, clip: Callable | None) -> Callable:
+def _reached(forward: "_Part", n: int) -> list[bool]:
+    """Which of the first n inputs the loss depends on: the optimizer skips the others, which have no gradient in eager."""
+    loss = next(iter(forward.writer.graph.find_nodes(op="output"))).args[0][0]
+    loss = loss[0] if isinstance(loss, (list, tuple)) else loss
+    seen, todo = set(), [loss]
+    while todo:
+        node = todo.pop()
+        if node not in seen and node.target is not torch.ops.anfora.stop_gradient.default:
+            seen.add(node)
+            todo += node.all_input_nodes
+    return [p in seen for p in forward.placeholders[:n]]
+
+
+def _update(optimizer: Any, groups: list, clip: Callable | None, reached: list[bool]) -> Callable:
     """The optimizer's step as a function of (parameters, gradients, states, rates)."""
     def update(params: list, grads: list, states: list, rates: list) -> tuple:
         o = copy.copy(optimizer)
@@ -90,8 +175,8 @@ def _update(optimizer: Any, groups: list, clip: Callable | None) -> Callable:
             o.param_groups.append({**group, "params": params[at:at + count], "lr": rate, "foreach": False,
                                    **({"fused": False} if "fused" in group else {})})
             at += count
-        for p, g, s in zip(params, grads, states):
-            p.grad = g
+        for p, g, s, has in zip(params, grads, states, reached):
+            p.grad = g if has else None
             o.state[p] = dict(s)
         if clip is not None:
             clip(params)
@@ -170,7 +255,7 @@ class _Code:
         flat, self.spec = torch.utils._pytree.tree_flatten(batch)
         self.static = [None if isinstance(x, torch.Tensor) else x for x in flat]
         forward = self._forward(flat)
-        update = self._optimizer(states)
+        update = self._optimizer(states, _reached(forward, len(params)))
         b = Builder()
         root = b.unit(self, "step", lambda u: self._text(b, u, forward, update))
         self.program = b.program(root, self.names, "<torch step>")
@@ -217,14 +302,15 @@ class _Code:
             if value.dim() or not value.is_floating_point():
                 raise refuse(f"the loss is {list(value.shape)} of {value.dtype}, not one real number")
             return [value], [state[n] for n in step.buffers]
-        return _Part(_traced(f, [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors))
+        return _Part(_traced(f, [p.detach() for p in step.params], list(step.buffers.values()), list(step.frozen.values()), tensors,
+                             eager=_as_eager))
 
-    def _optimizer(self, states: list) -> _Part:
+    def _optimizer(self, states: list, reached: list[bool]) -> _Part:
         step = self.step
         rates = [torch.tensor(float(g["lr"]), dtype=torch.float64) for g in step.optimizer.param_groups]
         params = [p.detach() for p in step.params]
         try:
-            gm = _traced(_update(step.optimizer, step.counts, step.clip), params, [torch.zeros_like(p) for p in params],
+            gm = _traced(_update(step.optimizer, step.counts, step.clip, reached), params, [torch.zeros_like(p) for p in params],
                          [{k: s[k] for k in keys} for s, keys in zip(states, self.keys)], rates)
         except torch.fx.experimental.symbolic_shapes.GuardOnDataDependentSymNode:
             raise refuse(f"{type(step.optimizer).__name__} decides by a number of its state what to do",

@@ -63,6 +63,7 @@ PLAIN = {
     **dict.fromkeys(["view.default", "_unsafe_view", "reshape", "squeeze", "unsqueeze", "_reshape_alias", "flatten"], "Reshape({self}, shape={out.shape})"),
     **dict.fromkeys(["clone", "alias", "detach", "lift_fresh", "lift_fresh_copy", "contiguous", "lift", "resolve_conj", "resolve_neg",
                      "view_as_real_copy", "_to_copy", "positive"], "{self}"),
+    "anfora.stop_gradient": "StopGradient({self})",
     "expand": "BroadcastTo({self}, shape={out.shape})",
     # made of nothing
     **dict.fromkeys(["zeros", "zeros_like", "new_zeros", "empty", "empty_like", "new_empty", "empty_strided", "new_empty_strided",
