@@ -364,7 +364,7 @@ tfunc anf_tir_func_with_attr(tmod *m, tfunc f, const char *name, int64_t value) 
   MAKE(tfunc, func_with(m->t, f, (tattr_key)k, value));
 }
 texpr anf_tir_remake(tmod *m, texpr e, const texpr *in) {
-  if (!e || !GIVEN(e->n, in)) return (texpr)bad(m);
+  if (!m || !e || !GIVEN(e->n, in)) return (texpr)bad(m);
   MAKE(texpr, anfi_t_remake(m->t, e, in));
 }
 

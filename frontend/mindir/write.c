@@ -389,7 +389,7 @@ static anf_value *weights_of(anf_graph *params, const anf_type *record) {
   anf_graph *g = prepared(params, 0, NULL);
   if (!g) return NULL;
   const anf_node *r = g->result;
-  if (r->kind == ANFI_VALUE && r->u.value->type == record) return anf_value_retain(r->u.value);
+  if (r->kind == ANFI_VALUE && r->u.value->type == record) return r->u.value; // the module's
   anf_value *v = anfi_value_new_record(cx, record);
   anfi_defer(cx, ANFI_ALWAYS, anfi_release, v);
   bool good = anfi_is_op(r, ANF_OP_MakeRecord) && r->type == record;

@@ -28,13 +28,12 @@ static void release_live(void *p) {
 }
 
 anfi_trace *anfi_trace_new(anf_ctx *cx, const char *text, size_t len, const char *file) {
-  anf_module *m = NULL;
-  anf_status st = anf_parse_n(cx, text, len, file, NULL, &m);
-  if (st != ANF_OK) return (void)anfi_fail_as(cx, st), NULL;
   anfi_trace *t = ANFI_NEW(anfi_scratch(cx), anfi_trace);
-  *t =
-      (anfi_trace){.cx = cx, .arena = anfi_scratch(cx), .templates = m, .most_folded = MOST_FOLDED};
-  anfi_defer(cx, ANFI_ALWAYS, release_live, t);
+  *t = (anfi_trace){.cx = cx, .arena = anfi_scratch(cx), .most_folded = MOST_FOLDED};
+  anfi_defer(cx, ANFI_ALWAYS, release_live, t); // before there are templates to release
+  anf_status st = anf_parse_n(cx, text, len, file, NULL, &t->templates);
+  if (st != ANF_OK) return (void)anfi_fail_as(cx, st), NULL;
+  anf_module *m = t->templates;
   t->an = anfi_analyse(m);
   anfi_map_init(&t->functions, t->arena);
   for (size_t i = 0; i < m->graphs.n; i++) {

@@ -36,6 +36,11 @@ static void reserve(imachine *m, size_t n) {
   m->nreg = want;
 }
 
+/* Of no operands there may be no list. */
+static const uint32_t *operands(const uint32_t *aux, const ins *i) {
+  return aux ? aux + i->a : NULL;
+}
+
 /* Enters a function whose arguments' registers are in aux[args..]. */
 static bool enter(imachine *m, const ins *i, size_t func, uint32_t nargs, const uint32_t *args) {
   tfunc f = m->prog.m->func.at[func];
@@ -188,9 +193,9 @@ static bool step(imachine *m) {
     if (r[i->a]) m->pc = i->x;
     return true;
   case I_CALL:
-    if (i->x >= I_RT_BASE) return anfi_im_runtime(m, i, (trt)(i->x - I_RT_BASE), aux + i->a);
-    return tick(m) && enter(m, i, i->x, i->b, aux + i->a);
-  case I_CALLP: return tick(m) && call_pointer(m, i, aux + i->a);
+    if (i->x >= I_RT_BASE) return anfi_im_runtime(m, i, (trt)(i->x - I_RT_BASE), operands(aux, i));
+    return tick(m) && enter(m, i, i->x, i->b, operands(aux, i));
+  case I_CALLP: return tick(m) && call_pointer(m, i, operands(aux, i));
   case I_RET: return leave(m, i);
   case I_MARK: r[i->d] = m->tensors.n; return true;
   case I_FREE: free_tensors(m, (size_t)r[i->a]); return true;
@@ -209,7 +214,7 @@ static bool step(imachine *m) {
   case I_CHECK:
     return (!i->x && m->set[m->base + i->a]) ||
            anfi_im_fail(m, i->node, false, ANF_E0863, ((texpr)i->node)->u.name->s);
-  case I_OUTSIDE: return tick(m) && call_outside(m, i, aux + i->a);
+  case I_OUTSIDE: return tick(m) && call_outside(m, i, operands(aux, i));
   }
   return false;
 }

@@ -119,11 +119,11 @@ const char *anf_expr_text(const anf_expr *e) { return e ? e->text : ""; }
 size_t anf_expr_input_count(const anf_expr *e) { return e ? e->ninput : 0; }
 size_t anf_expr_token_count(const anf_expr *e) { return e ? e->tokens.n : 0; }
 anf_expr_token anf_expr_token_at(const anf_expr *e, size_t i) {
-  if (!e) return (anf_expr_token){0};
+  if (!e || i >= e->tokens.n) return (anf_expr_token){0};
   return e->tokens.at[i];
 }
 size_t anf_expr_node_count(const anf_expr *e) { return e ? e->nodes.n : 0; }
-size_t anf_expr_rpn_at(const anf_expr *e, size_t i) { return e ? e->rpn.at[i] : 0; }
+size_t anf_expr_rpn_at(const anf_expr *e, size_t i) { return e && i < e->rpn.n ? e->rpn.at[i] : 0; }
 
 const anf_expr_node *anf_expr_node_at(const anf_expr *e, size_t i) {
   if (!e) return NULL;
