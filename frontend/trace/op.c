@@ -203,9 +203,7 @@ static const anfi_traced *of_tuple(const call *c) {
       .cx = c->t->cx, .op = c->op, .loc = c->t->loc, .n = c->n, .in = in, .attr = c->attr};
   if (!anfi_eval_op(&q)) return NULL;
   const anfi_traced whole = {.kind = ANFI_TRACED_TUPLE, .n = total, .item = all};
-  const anfi_traced *out = picked(c, &whole, q.out);
-  anf_value_release(q.out);
-  return out;
+  return picked(c, &whole, anfi_trace_hold(c->t, q.out));
 }
 
 static const anfi_traced *set_item(const call *c) {
