@@ -50,21 +50,28 @@ static bool stays_below(const char *path) {
   return true;
 }
 
-static bool external_data(anfi_mi_model *m, const anfi_mi_tensor *t, const char **p, size_t *n) {
+static const char *folder_of(const anfi_mi_model *m) {
   const char *slash = strrchr(m->file, '/');
+  return slash ? anfi_sprintf(m->arena, "%.*s/", (int)(slash - m->file), m->file) : "";
+}
+
+/* The size of the file with the data, before anything is allocated for these. */
+static bool check_external(anfi_mi_model *m, const anfi_mi_tensor *t, size_t need) {
   const char *name = t->external->s;
+  uint64_t size;
   if (!stays_below(name) || strlen(name) != t->external->len)
     return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1163, name);
-  const char *path =
-      slash ? anfi_sprintf(m->arena, "%.*s/%s", (int)(slash - m->file), m->file, name) : name;
-  char *text;
-  size_t len;
-  if (!anfi_os_read(m->cx, m->arena, path, &text, &len)) return false;
-  if (t->offset > len || t->length > len - t->offset)
-    return wrong_size(m, t, len, (size_t)(t->offset + t->length));
-  *p = text + t->offset;
-  *n = (size_t)t->length;
-  return true;
+  if (!anfi_os_read_below(m->cx, folder_of(m), name, 0, NULL, 0, &size)) return false;
+  if (t->length != need) return wrong_size(m, t, (size_t)t->length, need);
+  bool whole = t->offset <= size && t->length <= size - t->offset;
+  return whole || wrong_size(m, t, t->offset < size ? (size_t)(size - t->offset) : 0, need);
+}
+
+static bool read_external(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v, size_t need) {
+  uint64_t size;
+  return anfi_os_read_below(m->cx, folder_of(m), t->external->s, t->offset, v->u.data, need,
+                            &size) &&
+         (t->offset + need <= size || wrong_size(m, t, (size_t)size, need));
 }
 
 static bool from_numbers(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
@@ -81,7 +88,7 @@ static bool fill(anfi_mi_model *m, const anfi_mi_tensor *t, anf_value *v) {
   size_t n = t->raw_len, need = v->n * anf_dtype_bytes((anf_dtype)v->type->dtype);
   if (t->compressed)
     return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1161, "compressed weights, kind", 1LL);
-  if (t->external && !external_data(m, t, &p, &n)) return false;
+  if (t->external) return read_external(m, t, v, need);
   if (!p && (t->reals.n || t->ints.n)) return from_numbers(m, t, v);
   if (n != need) return wrong_size(m, t, n, need);
   if (n) memcpy(v->u.data, p, n);
@@ -96,11 +103,11 @@ anf_value *anfi_mi_tensor_value(anfi_mi_model *m, const anfi_mi_tensor *t) {
     return (void)anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1162, named(t), t->raw_len,
                            (size_t)0),
            NULL;
-  size_t have = t->external  ? t->length
-                : t->raw_len ? t->raw_len
-                             : SIZE_MAX; // before anything is allocated
-  if (n > (t->reals.n ? t->reals.n : t->ints.n) && n > have)
-    return (void)wrong_size(m, t, have, n), NULL;
+  size_t bytes = anf_dtype_bytes((anf_dtype)type->dtype); // before anything is allocated
+  if (n > SIZE_MAX / 16) return (void)wrong_size(m, t, t->raw_len, n), NULL;
+  if (t->external && !check_external(m, t, n * bytes)) return NULL;
+  if (!t->external && n > (t->reals.n ? t->reals.n : t->ints.n) && n > t->raw_len)
+    return (void)wrong_size(m, t, t->raw_len, n * bytes), NULL;
   anf_value *v = anfi_value_new_tensor(m->cx, type);
   anfi_value_guard(v);
   bool good = fill(m, t, v);

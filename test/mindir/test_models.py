@@ -129,6 +129,32 @@ def damaged():
     refused("weights outside of the folder", model(*plain, [tensor("g:w", data=b"", more=elsewhere)]), "E1163")
 
 
+def beside():
+    """Weights in a file of the folder: read where they are; cut short, or by a link, refused."""
+    def of(length):
+        info = field(12, field(1, "w.bin") + field(2, 4) + field(3, length))
+        return model([node("y", "Add:1", "x", "g:w")], {"Add:1": b""}, [tensor("g:w", data=b"", more=info)])
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as other:
+        path, data = os.path.join(folder, "x.mindir"), os.path.join(folder, "w.bin")
+        with open(path, "wb") as f:
+            f.write(of(8))
+
+        def run_it():
+            return subprocess.run([ANFORA, "run", path + ":main", "[1, 2]"], capture_output=True, text=True, check=False)
+        with open(data, "wb") as f:
+            f.write(np.array([9, 10, 20], np.float32).tobytes())
+        r = run_it()
+        TAP.case("weights in a file of their own", "" if r.stdout == "[11.0, 22.0]\n" else r.stdout + r.stderr)
+        with open(data, "wb") as f:
+            f.write(b"\0" * 8)
+        r = run_it()
+        TAP.case("a file of weights cut short", "" if "E1162" in r.stderr else r.stdout + r.stderr)
+        os.rename(data, os.path.join(other, "w.bin"))
+        os.symlink(os.path.join(other, "w.bin"), data)
+        r = run_it()
+        TAP.case("a file of weights by a link", "" if r.returncode and not r.stdout else r.stdout + r.stderr)
+
+
 def mutated(rounds=300):
     """Files with bytes changed end with a status of the command, never by a signal."""
     random = np.random.default_rng(0)
@@ -233,6 +259,7 @@ def main():
     writes_programs()
     no_form()
     damaged()
+    beside()
     mutated()
     TAP.done()
 
