@@ -48,9 +48,9 @@ typedef struct anfi_mi_tensor {
   int64_t data_type;
   uint64_t offset, length; // of external data
   bool compressed;
-  ANFI_VEC(int64_t) dims;
-  ANFI_VEC(double) reals; // float_data, double_data
-  ANFI_VEC(int64_t) ints; // int32_data, int64_data, uint64_data
+  anfi_wire_ints dims;
+  anfi_wire_reals reals; // float_data, double_data
+  anfi_wire_ints ints;   // int32_data, int64_data, uint64_data
 } anfi_mi_tensor;
 
 typedef struct anfi_mi_attr {
@@ -60,8 +60,8 @@ typedef struct anfi_mi_attr {
   bool has_int, has_real;
   ANFI_VEC(anfi_mi_tensor *) tensors;
   ANFI_VEC(struct anfi_mi_attr *) values;
-  ANFI_VEC(int64_t) ints;
-  ANFI_VEC(double) reals;
+  anfi_wire_ints ints;
+  anfi_wire_reals reals;
   ANFI_VEC(const anfi_str *) strings;
 } anfi_mi_attr;
 typedef ANFI_VEC(anfi_mi_attr *) anfi_mi_attrs;

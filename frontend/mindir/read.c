@@ -18,36 +18,6 @@ static const anfi_str *text_of(reader *r, const anfi_wire_field *f) {
   return anfi_intern(&r->m->cx->strings, f->data ? f->data : "", f->len);
 }
 
-typedef struct {
-  anfi_arena *a;
-  anfi_mi_tensor *t;
-  anfi_mi_attr *at;
-  bool wide;
-} sink;
-static void add_dim(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->t->dims, (int64_t)v);
-}
-static void add_tensor_int(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->t->ints, (int64_t)v);
-}
-static void add_attr_int(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->at->ints, (int64_t)v);
-}
-static double real_of(const sink *s, uint64_t v) {
-  return s->wide ? anfi_wire_double(v) : (double)anfi_wire_float(v);
-}
-static void add_tensor_real(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->t->reals, real_of(s, v));
-}
-static void add_attr_real(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->at->reals, real_of(s, v));
-}
-
 static bool external(reader *r, const anfi_wire_field *whole, anfi_mi_tensor *t) {
   anfi_wire w = anfi_wire_of(whole->data, whole->len);
   anfi_wire_field f;
@@ -65,20 +35,18 @@ static anfi_mi_tensor *tensor(reader *r, const anfi_wire_field *whole) {
   *t = (anfi_mi_tensor){.name = anfi_intern_z(&r->m->cx->strings, "")};
   anfi_wire w = anfi_wire_of(whole->data, whole->len);
   anfi_wire_field f;
-  sink s = {.a = r->m->arena, .t = t};
   bool good = true;
   while (good && anfi_wire_next(&w, &f)) {
-    s.wide = f.number == 10;
     switch (f.number) {
-    case 1: good = anfi_wire_numbers(&f, ANFI_WIRE_VARINT, add_dim, &s); break;
+    case 1: good = anfi_wire_add_ints(&f, r->m->arena, &t->dims); break;
     case 2: t->data_type = (int64_t)f.u; break;
-    case 3: good = anfi_wire_numbers(&f, ANFI_WIRE_32, add_tensor_real, &s); break;
+    case 3: good = anfi_wire_add_reals(&f, ANFI_WIRE_32, r->m->arena, &t->reals); break;
     case 4:
     case 6:
-    case 11: good = anfi_wire_numbers(&f, ANFI_WIRE_VARINT, add_tensor_int, &s); break;
+    case 11: good = anfi_wire_add_ints(&f, r->m->arena, &t->ints); break;
     case 7: t->name = text_of(r, &f); break;
     case 9: t->raw = f.data ? f.data : "", t->raw_len = f.len; break;
-    case 10: good = anfi_wire_numbers(&f, ANFI_WIRE_64, add_tensor_real, &s); break;
+    case 10: good = anfi_wire_add_reals(&f, ANFI_WIRE_64, r->m->arena, &t->reals); break;
     case 12: good = external(r, &f, t); break;
     case 16: t->compressed = f.u != 0; break;
     default: break;
@@ -96,7 +64,6 @@ static bool nested(reader *r, const anfi_wire_field *f, anfi_mi_attr *a) {
 }
 
 static bool attribute_field(reader *r, const anfi_wire_field *f, anfi_mi_attr *a) {
-  sink s = {.a = r->m->arena, .at = a, .wide = f->number == 9};
   anfi_mi_tensor *t;
   switch (f->number) {
   case 1: a->name = text_of(r, f); return true;
@@ -104,9 +71,9 @@ static bool attribute_field(reader *r, const anfi_wire_field *f, anfi_mi_attr *a
   case 3: a->i = (int64_t)f->u, a->has_int = true; return true;
   case 4: a->f = anfi_wire_double(f->u), a->has_real = true; return true;
   case 5: a->text = text_of(r, f); return true;
-  case 8: return anfi_wire_numbers(f, ANFI_WIRE_32, add_attr_real, &s);
-  case 9: return anfi_wire_numbers(f, ANFI_WIRE_64, add_attr_real, &s);
-  case 10: return anfi_wire_numbers(f, ANFI_WIRE_VARINT, add_attr_int, &s);
+  case 8: return anfi_wire_add_reals(f, ANFI_WIRE_32, r->m->arena, &a->reals);
+  case 9: return anfi_wire_add_reals(f, ANFI_WIRE_64, r->m->arena, &a->reals);
+  case 10: return anfi_wire_add_ints(f, r->m->arena, &a->ints);
   case 11: anfi_push(r->m->arena, &a->strings, text_of(r, f)); return true;
   case 6:
   case 12:

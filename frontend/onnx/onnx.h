@@ -54,9 +54,9 @@ typedef struct anfi_ox_tensor {
   size_t raw_len;
   int64_t data_type;
   bool sparse;
-  ANFI_VEC(int64_t) dims;
-  ANFI_VEC(double) reals; // float_data, double_data
-  ANFI_VEC(int64_t) ints; // int32_data, int64_data, uint64_data
+  anfi_wire_ints dims;
+  anfi_wire_reals reals; // float_data, double_data
+  anfi_wire_ints ints;   // int32_data, int64_data, uint64_data
 } anfi_ox_tensor;
 
 typedef struct anfi_ox_graph anfi_ox_graph;
@@ -67,8 +67,8 @@ typedef struct anfi_ox_attr {
   double f;
   const anfi_ox_tensor *tensor;
   const anfi_ox_graph *graph;
-  ANFI_VEC(double) reals;
-  ANFI_VEC(int64_t) ints;
+  anfi_wire_reals reals;
+  anfi_wire_ints ints;
   ANFI_VEC(const anfi_str *) strings;
 } anfi_ox_attr;
 typedef ANFI_VEC(anfi_ox_attr *) anfi_ox_attrs;

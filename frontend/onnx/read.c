@@ -19,35 +19,6 @@ static const anfi_str *text_of(reader *r, const anfi_wire_field *f) {
   return anfi_intern(&r->m->cx->strings, f->data ? f->data : "", f->len);
 }
 
-/* ---- numbers ---- */
-
-typedef struct {
-  anfi_arena *a;
-  anfi_ox_tensor *t;
-  anfi_ox_attr *at;
-  bool wide;
-} sink;
-static void add_dim(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->t->dims, (int64_t)v);
-}
-static void add_tensor_int(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->t->ints, (int64_t)v);
-}
-static void add_tensor_real(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->t->reals, s->wide ? anfi_wire_double(v) : (double)anfi_wire_float(v));
-}
-static void add_attr_int(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->at->ints, (int64_t)v);
-}
-static void add_attr_real(void *u, uint64_t v) {
-  sink *s = (sink *)u;
-  anfi_push(s->a, &s->at->reals, (double)anfi_wire_float(v));
-}
-
 /* ---- tensors ---- */
 
 /* StringStringEntryProto */
@@ -66,15 +37,14 @@ static bool external(reader *r, const anfi_wire_field *whole, anfi_ox_tensor *t)
 }
 
 static bool tensor_field(reader *r, const anfi_wire_field *f, anfi_ox_tensor *t) {
-  sink s = {.a = r->m->arena, .t = t, .wide = f->number == 10};
   switch (f->number) {
-  case 1: return anfi_wire_numbers(f, ANFI_WIRE_VARINT, add_dim, &s);
+  case 1: return anfi_wire_add_ints(f, r->m->arena, &t->dims);
   case 2: t->data_type = (int64_t)f->u; return true;
-  case 4: return anfi_wire_numbers(f, ANFI_WIRE_32, add_tensor_real, &s);
-  case 10: return anfi_wire_numbers(f, ANFI_WIRE_64, add_tensor_real, &s);
+  case 4: return anfi_wire_add_reals(f, ANFI_WIRE_32, r->m->arena, &t->reals);
+  case 10: return anfi_wire_add_reals(f, ANFI_WIRE_64, r->m->arena, &t->reals);
   case 5:
   case 7:
-  case 11: return anfi_wire_numbers(f, ANFI_WIRE_VARINT, add_tensor_int, &s);
+  case 11: return anfi_wire_add_ints(f, r->m->arena, &t->ints);
   case 8: t->name = text_of(r, f); return true;
   case 9: t->raw = f->data ? f->data : "", t->raw_len = f->len; return true;
   case 13: return external(r, f, t);
@@ -97,7 +67,6 @@ static anfi_ox_tensor *tensor(reader *r, const anfi_wire_field *whole) {
 static anfi_ox_graph *graph(reader *r, const anfi_wire_field *whole);
 
 static bool attribute_field(reader *r, const anfi_wire_field *f, anfi_ox_attr *a) {
-  sink s = {.a = r->m->arena, .at = a};
   switch (f->number) {
   case 1: a->name = text_of(r, f); return true;
   case 2: a->f = (double)anfi_wire_float(f->u); return true;
@@ -105,8 +74,8 @@ static bool attribute_field(reader *r, const anfi_wire_field *f, anfi_ox_attr *a
   case 4: a->text = text_of(r, f); return true;
   case 5: return (a->tensor = tensor(r, f)) != NULL;
   case 6: return (a->graph = graph(r, f)) != NULL;
-  case 7: return anfi_wire_numbers(f, ANFI_WIRE_32, add_attr_real, &s);
-  case 8: return anfi_wire_numbers(f, ANFI_WIRE_VARINT, add_attr_int, &s);
+  case 7: return anfi_wire_add_reals(f, ANFI_WIRE_32, r->m->arena, &a->reals);
+  case 8: return anfi_wire_add_ints(f, r->m->arena, &a->ints);
   case 9: anfi_push(r->m->arena, &a->strings, text_of(r, f)); return true;
   case 20: a->kind = (int64_t)f->u; return true;
   case 21: a->ref = f->len ? text_of(r, f) : NULL; return true;

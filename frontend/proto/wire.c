@@ -54,19 +54,6 @@ bool anfi_wire_next(anfi_wire *w, anfi_wire_field *f) {
   }
 }
 
-bool anfi_wire_numbers(const anfi_wire_field *f, anfi_wire_type each, void (*add)(void *, uint64_t),
-                       void *user) {
-  if (f->type != ANFI_WIRE_BYTES) return add(user, f->u), true;
-  anfi_wire w = anfi_wire_of(f->data, f->len);
-  uint64_t v;
-  while (w.p < w.end) {
-    if (!(each == ANFI_WIRE_VARINT ? varint(&w, &v) : fixed(&w, each == ANFI_WIRE_32 ? 4 : 8, &v)))
-      return false;
-    add(user, v);
-  }
-  return true;
-}
-
 float anfi_wire_float(uint64_t u) {
   uint32_t bits = (uint32_t)u;
   float v;
@@ -78,6 +65,46 @@ double anfi_wire_double(uint64_t u) {
   double v;
   memcpy(&v, &u, sizeof v);
   return v;
+}
+
+/* Calls `add` for each number. */
+static bool numbers(const anfi_wire_field *f, anfi_wire_type each, void (*add)(void *, uint64_t),
+                    void *user) {
+  if (f->type != ANFI_WIRE_BYTES) return add(user, f->u), true;
+  anfi_wire w = anfi_wire_of(f->data, f->len);
+  uint64_t v;
+  while (w.p < w.end) {
+    if (!(each == ANFI_WIRE_VARINT ? varint(&w, &v) : fixed(&w, each == ANFI_WIRE_32 ? 4 : 8, &v)))
+      return false;
+    add(user, v);
+  }
+  return true;
+}
+
+typedef struct {
+  anfi_arena *a;
+  anfi_wire_ints *ints;
+  anfi_wire_reals *reals;
+  bool wide;
+} list;
+
+static void add_int(void *u, uint64_t v) {
+  list *l = (list *)u;
+  anfi_push(l->a, l->ints, (int64_t)v);
+}
+
+static void add_real(void *u, uint64_t v) {
+  list *l = (list *)u;
+  anfi_push(l->a, l->reals, l->wide ? anfi_wire_double(v) : (double)anfi_wire_float(v));
+}
+
+bool anfi_wire_add_ints(const anfi_wire_field *f, anfi_arena *a, anfi_wire_ints *to) {
+  return numbers(f, ANFI_WIRE_VARINT, add_int, &(list){.a = a, .ints = to});
+}
+
+bool anfi_wire_add_reals(const anfi_wire_field *f, anfi_wire_type each, anfi_arena *a,
+                         anfi_wire_reals *to) {
+  return numbers(f, each, add_real, &(list){a, NULL, to, each == ANFI_WIRE_64});
 }
 
 /* ---- writing ---- */

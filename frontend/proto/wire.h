@@ -36,9 +36,12 @@ typedef struct anfi_wire_field {
 
 anfi_wire anfi_wire_of(const char *data, size_t len);
 bool anfi_wire_next(anfi_wire *w, anfi_wire_field *f);
-/* The numbers of a repeated field, packed or one at a time: calls `add` for each. False if the list is cut short. */
-bool anfi_wire_numbers(const anfi_wire_field *f, anfi_wire_type each, void (*add)(void *, uint64_t),
-                       void *user);
+/* Appends the numbers of a repeated field, packed or one at a time. False if the list is cut short. */
+typedef ANFI_VEC(int64_t) anfi_wire_ints;
+typedef ANFI_VEC(double) anfi_wire_reals;
+bool anfi_wire_add_ints(const anfi_wire_field *f, anfi_arena *a, anfi_wire_ints *to);
+bool anfi_wire_add_reals(const anfi_wire_field *f, anfi_wire_type each, anfi_arena *a,
+                         anfi_wire_reals *to); // each is 32 or 64 bits wide
 float anfi_wire_float(uint64_t u);
 double anfi_wire_double(uint64_t u);
 
