@@ -311,6 +311,16 @@ bool anfi_abs_has_fn(const anfi_abs *a) {
   return false;
 }
 
+bool anfi_abs_same_functions(const anfi_abs *a, const anfi_abs *b) {
+  if (a == b || a->kind == ANFI_ABS_BOTTOM || b->kind == ANFI_ABS_BOTTOM) return true;
+  if (a->kind != b->kind || a->n != b->n) return !anfi_abs_has_fn(a) && !anfi_abs_has_fn(b);
+  for (uint32_t i = 0; i < a->n; i++) { // as deep as the abs: bounded
+    uint32_t k = a->kind == ANFI_ABS_FN ? anfi_abs_member(b, a->item[i]) : i;
+    if (k == b->n || !anfi_abs_same_functions(a->item[i], b->item[k])) return false;
+  }
+  return true;
+}
+
 void anfi_put_abs(anf_text *o, anf_ctx *cx, const anfi_abs *a) {
   static const char *const open[] = {"?", "", "(", "{", "", "fn{", "box"}, *const close[] = {
                                                                                "", "",  ")", "}",

@@ -64,10 +64,16 @@ static void enqueue(anfi_inference *q, anfi_spec *s) {
   anfi_push(q->arena, &q->queue, s);
 }
 
+static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_graph *g) {
+  const anfi_graph_info *gi = &q->an->graphs[g->id];
+  return s && gi->recursive && gi->scc == q->an->graphs[s->graph->id].scc;
+}
+
 static anfi_spec *new_spec(anfi_inference *q, anf_graph *g, const anfi_abs *const *args,
                            anf_node *at) {
   anfi_spec *s = ANFI_NEW(q->arena, anfi_spec);
   s->graph = g;
+  s->root = in_recursion(q, q->now, g) ? q->now->root : s;
   s->id = (uint32_t)q->specs.n;
   s->arg = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
   if (g->params.n) memcpy(s->arg, args, g->params.n * sizeof *args);
@@ -117,13 +123,25 @@ static const anfi_abs *join_argument(anfi_inference *q, const anf_graph *g, size
   return anfi_abs_join(&q->abs, a, b, dims);
 }
 
+/* Are the members of all flow sets in the arguments the same, whatever they bind? */
+static bool same_functions(size_t n, const anfi_abs *const *a, const anfi_abs *const *b) {
+  for (size_t i = 0; i < n; i++)
+    if (!anfi_abs_same_functions(a[i], b[i])) return false;
+  return true;
+}
+
 /* A call inside a recursion meets a spec of the same graph that differs in constants, weak types or
- * flow sets: one wider spec takes its place. Many specs: dims widen as well. */
+ * flow sets: one wider spec takes its place. Many specs: dims widen as well.
+ *   def solve(f, x) { for i in 0..9 { x = x - grad(f)(x) }; x }
+ *   solve(fn (y) { solve(fn (z) { .. }, y) }, x)
+ * The two loops are entered with different functions. They stay two, or grad(f) would depend on itself. */
 static anfi_spec *widen(anfi_inference *q, anf_graph *g, const anfi_abs **args, anf_node *at) {
   const anfi_abs **joined = ANFI_NEW_N(q->arena, const anfi_abs *, g->params.n);
+  const anfi_spec *root = in_recursion(q, q->now, g) ? q->now->root : NULL;
+  bool many = q->nspec_of[g->id] > MAX_SPECS / 2;
   for (anfi_spec *s = q->of_graph[g->id]; s; s = s->next_same) {
     if (s->forward) continue;
-    bool fits = true;
+    bool fits = many || s->root == root || same_functions(g->params.n, s->arg, args);
     for (size_t i = 0; fits && i < g->params.n; i++) {
       joined[i] = join_argument(q, g, i, s->arg[i], args[i]);
       fits = joined[i] != NULL;
@@ -180,11 +198,6 @@ static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args,
     args[i] = q->need[p->id] ? fits : anfi_abs_broaden(&q->abs, fits);
   }
   return true;
-}
-
-static bool in_recursion(const anfi_inference *q, const anfi_spec *s, const anf_graph *g) {
-  const anfi_graph_info *gi = &q->an->graphs[g->id];
-  return s && gi->recursive && gi->scc == q->an->graphs[s->graph->id].scc;
 }
 
 static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node *at) {

@@ -77,6 +77,8 @@ void anfi_hint_type(anf_ctx *cx, const anfi_abs *a, const anfi_abs *b); // i8(..
 /* The type of the data that represents it after specialisation (see form.c); NULL for BOTTOM. */
 const anf_type *anfi_abs_type(anfi_abs_table *t, const anfi_abs *a);
 bool anfi_abs_has_fn(const anfi_abs *a);
+/* Are the flow sets in both the same, whatever their members bind? BOTTOM may still become any. */
+bool anfi_abs_same_functions(const anfi_abs *a, const anfi_abs *b);
 /* box.c: a in a box of this parameter; NULL if it does not join with the contents of others. */
 const anfi_abs *anfi_abs_box(anfi_abs_table *t, const anf_node *param, const anfi_abs *a);
 const anfi_abs *anfi_abs_find_boxed(const anfi_abs *a); // a box in it, or NULL
@@ -103,6 +105,7 @@ struct anfi_spec {
   const anfi_abs **node; // by position in the graph's order
   const anfi_abs *result;
   anfi_spec *forward; // a wider spec that took its place, or NULL
+  anfi_spec *root;    // the spec through which its recursion was entered
   anfi_spec *caller;  // who asked first, for messages
   anf_node *call;     // and at which node
   anfi_site *waiting;
