@@ -103,7 +103,7 @@ static anf_diag *diag_of(anf_ctx *cx) {
 
 /* Code is made for more values than before. False: it was made for all. */
 static bool fix_more(anf_exec *e, size_t n, const anfi_arg *args) {
-  if (e->fixing == ANFI_FIX_NONE) e->needed = anfi_exec_needed(e);
+  if (e->fixing == ANFI_FIX_NONE) e->needed = e->g ? anfi_needed_arguments(e->g) : 0;
   while (e->fixing < ANFI_FIX_ALL) {
     e->fixing++;
     for (size_t i = 0; i < n; i++)

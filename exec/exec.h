@@ -106,11 +106,7 @@ typedef struct anfi_build_hooks {
 void anfi_build_graph(anf_graph *g, size_t n, const anf_type *const *types, unsigned forms,
                       const anf_build_opts *o, const anfi_build_hooks *h, anf_text *out);
 
-/* specialise.c: may values of this type be part of a program: integers, bools, strings, types? */
-bool anfi_exec_may_fix_type(const anf_type *t);
-/* Arguments whose values decide types in the program of e, as bits; arguments from 64 on are left out. */
-uint64_t anfi_exec_needed(const anf_exec *e);
-/* Is code made for values of argument i, of this type? */
+/* specialise.c: is code made for values of argument i, of this type? */
 bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t);
 /* Writes down why v is compiled, as compared with what was used before it. */
 void anfi_exec_log(anf_exec *e, anfi_variant *v, size_t n, const anfi_arg *args, double ms);

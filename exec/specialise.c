@@ -2,44 +2,10 @@
 /* What a function is compiled for: types, and values where types do not suffice, as where a bound of
  * a slice or an axis is an argument. And a log that says why it was compiled each time. */
 #include "exec/exec.h"
-#include "optimizer/infer/infer.h"
-
-enum { MAX_FIXED = 64 }; // values in one argument
-
-bool anfi_exec_may_fix_type(const anf_type *t) {
-  if (t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE || t->kind == ANF_TYPE_NONE)
-    return true;
-  if (t->kind == ANF_TYPE_TENSOR) {
-    anfi_class c = anfi_dtype_class((anf_dtype)t->dtype);
-    return !t->n && c != ANFI_CLASS_FLOAT && c != ANFI_CLASS_COMPLEX && t->dtype != ANF_KEY;
-  }
-  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
-  for (uint32_t i = 0; nest && i < t->n; i++)
-    if (!anfi_exec_may_fix_type(t->items[i])) return false;
-  return nest && t->n <= MAX_FIXED;
-}
-
-/* A number, or a short list of them, such as a shape or the factors of a resize. */
-static bool is_short_list(const anf_type *t) {
-  size_t n;
-  bool list =
-      t->kind == ANF_TYPE_TENSOR && t->n <= 1 && anfi_type_elements(t, &n) && n <= MAX_FIXED;
-  return list && t->dtype != ANF_KEY && anfi_dtype_class((anf_dtype)t->dtype) != ANFI_CLASS_COMPLEX;
-}
-
-uint64_t anfi_exec_needed(const anf_exec *e) {
-  uint64_t bits = 0;
-  if (!e->g) return 0;
-  const anfi_inference *q = anfi_infer_new(e->g->module);
-  for (size_t i = 0; i < e->g->params.n && i < 64; i++)
-    if (q->need[e->g->params.at[i]->id]) bits |= UINT64_C(1) << i;
-  return bits;
-}
 
 bool anfi_exec_fixes(const anf_exec *e, size_t i, const anf_type *t) {
   bool needed = e->fixing && i < 64 && e->needed >> i & 1;
-  return ((needed || e->fixing == ANFI_FIX_ALL) && anfi_exec_may_fix_type(t)) ||
-         (needed && is_short_list(t));
+  return (e->fixing == ANFI_FIX_ALL && anfi_may_fix_type(t)) || (needed && anfi_may_fix_needed(t));
 }
 
 /* ---- why ---- */

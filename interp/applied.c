@@ -3,8 +3,42 @@
  * own calls it with the function arguments substituted. Captures and bound arguments of these are data and
  * become further parameters. */
 #include "interp/applied.h"
+#include "optimizer/infer/infer.h"
 
 #include "anfora/opt.h"
+
+enum { MAX_FIXED = 64 }; // values in one argument
+
+bool anfi_may_fix_type(const anf_type *t) {
+  if (t->kind == ANF_TYPE_STRING || t->kind == ANF_TYPE_TYPE || t->kind == ANF_TYPE_NONE)
+    return true;
+  if (t->kind == ANF_TYPE_TENSOR) {
+    anfi_class c = anfi_dtype_class((anf_dtype)t->dtype);
+    return !t->n && c != ANFI_CLASS_FLOAT && c != ANFI_CLASS_COMPLEX && t->dtype != ANF_KEY;
+  }
+  bool nest = t->kind == ANF_TYPE_TUPLE || t->kind == ANF_TYPE_RECORD;
+  for (uint32_t i = 0; nest && i < t->n; i++)
+    if (!anfi_may_fix_type(t->items[i])) return false;
+  return nest && t->n <= MAX_FIXED;
+}
+
+/* A number, or a short list of them, such as a shape or the factors of a resize. */
+static bool is_short_list(const anf_type *t) {
+  size_t n;
+  bool list =
+      t->kind == ANF_TYPE_TENSOR && t->n <= 1 && anfi_type_elements(t, &n) && n <= MAX_FIXED;
+  return list && t->dtype != ANF_KEY && anfi_dtype_class((anf_dtype)t->dtype) != ANFI_CLASS_COMPLEX;
+}
+
+bool anfi_may_fix_needed(const anf_type *t) { return anfi_may_fix_type(t) || is_short_list(t); }
+
+uint64_t anfi_needed_arguments(const anf_graph *g) {
+  uint64_t bits = 0;
+  const anfi_inference *q = anfi_infer_new(g->module);
+  for (size_t i = 0; i < g->params.n && i < 64; i++)
+    if (q->need[g->params.at[i]->id]) bits |= UINT64_C(1) << i;
+  return bits;
+}
 
 typedef struct making {
   anf_ctx *cx;

@@ -13,6 +13,13 @@ typedef struct anfi_given {
   anf_value *fixed; // the same in every call: identified by address
 } anfi_given;
 
+/* May values of this type be part of a program: integers, bools, strings, types? */
+bool anfi_may_fix_type(const anf_type *t);
+/* And of an argument whose value decides types: also short lists of numbers. */
+bool anfi_may_fix_needed(const anf_type *t);
+/* The arguments whose values decide types, as bits; arguments from 64 on are left out. */
+uint64_t anfi_needed_arguments(const anf_graph *g);
+
 /* A module of its own, the frame's, with the graph (NULL: args[0], a function, is called) as it is
  * called with such arguments; the only public graph is the one to run. Its parameters are the
  * arguments, each function replaced by its captures and bound arguments, in order. `origins`, in the

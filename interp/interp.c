@@ -456,11 +456,12 @@ static anf_value *run_value(anf_ctx *cx, anf_value *f, size_t n, anf_value *cons
                             const anf_run_opts *o) {
   anfi_prepared p = {0};
   if (!check_given(cx, 1, &f) || !check_given(cx, n, args)) return NULL;
-  if (f->kind == ANF_VALUE_FN && !anfi_run_prepare_value(f, n, args, &p, &n, &args)) return NULL;
+  anfi_given_values given = {n, args};
+  if (f->kind == ANF_VALUE_FN && !anfi_run_prepare_value(f, &given, &p)) return NULL;
   machine *m = new_machine(cx, o);
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, p.g ? anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0) : anfi_keep(f));
-  anf_value *v = finish(m, n, args);
+  anf_value *v = finish(m, given.n, given.at);
   return p.g ? original_result(cx, &p, v) : v;
 }
 
@@ -483,13 +484,14 @@ static anf_value *run_graph(anf_graph *g, size_t n, anf_value *const *args, cons
     return run_value(cx, f, n, args, o);
   }
   anfi_prepared p;
-  if (!check_given(cx, n, args) || !anfi_run_prepare(g, n, args, &p)) return NULL;
+  anfi_given_values given = {n, args};
+  if (!check_given(cx, n, args) || !anfi_run_prepare(g, &given, &p)) return NULL;
   machine *m = new_machine(cx, o);
   m->watch = watch;
   m->watch_user = user;
   anfi_machine_reserve(m, 1);
   anfi_machine_push(m, anfi_value_new_fn(cx, p.g, ANF_OP_NONE, NULL, 0, 0));
-  anf_value *v = finish(m, n, args);
+  anf_value *v = finish(m, given.n, given.at);
   return p.g != g ? original_result(cx, &p, v) : v;
 }
 

@@ -203,11 +203,16 @@ typedef struct anfi_prepared {
   anf_graph *g;
   anfi_origins origins;
 } anfi_prepared;
-bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anfi_prepared *out);
+/* The arguments of a call. Those of the copy may be others. */
+typedef struct anfi_given_values {
+  size_t n;
+  anf_value *const *at;
+} anfi_given_values;
+/* Where a shape follows from arguments, these are part of the copy. */
+bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, anfi_prepared *out);
 /* Likewise for a function value, where it is a transform or comes to one; else out->g is NULL. The
- * copy takes what functions among f and args bind, in order, and the other arguments: *given. */
-bool anfi_run_prepare_value(anf_value *f, size_t n, anf_value *const *args, anfi_prepared *out,
-                            size_t *ngiven, anf_value *const **given);
+ * copy takes what functions among f and its arguments bind, in order, and the other arguments. */
+bool anfi_run_prepare_value(anf_value *f, anfi_given_values *v, anfi_prepared *out);
 
 /* interp_loop.c */
 void anfi_loop_free(anf_ctx *cx, struct anfi_looping *l);

@@ -65,30 +65,73 @@ static const anf_type **types_of(anf_ctx *cx, const anf_graph *g, anf_value *con
 }
 
 /* The graph, of a module of its own, for arguments of these types. */
-static bool without_transforms(anf_graph *g, size_t n, const anf_type *const *types,
-                               anfi_prepared *out) {
+static anf_status without_transforms(anf_graph *g, size_t n, const anf_type *const *types,
+                                     anf_diag *d, anfi_prepared *out) {
   anf_module *m = g->module;
   anf_graph *made = g;
-  anf_status st = is_specialised(m) ? ANF_OK : anf_specialise(m, g, n, types, NULL, &made);
-  if (st == ANF_OK) st = anf_optimise(m, "loop (expand clean)*", NULL, NULL);
+  anf_status st = is_specialised(m) ? ANF_OK : anf_specialise(m, g, n, types, d, &made);
+  if (st == ANF_OK) st = anf_optimise(m, "loop (expand clean)*", NULL, d);
   if (st == ANF_OK) out->g = made;
-  return st == ANF_OK || anfi_fail_as(m->cx, st);
+  return st;
 }
 
-bool anfi_run_prepare(anf_graph *g, size_t n, anf_value *const *args, anfi_prepared *out) {
+static anf_status prepare_copy(anf_graph *g, const anfi_given_values *v, anf_diag *d,
+                               anfi_prepared *out) {
   anf_ctx *cx = g->module->cx;
-  *out = (anfi_prepared){.g = g};
-  if (!has_transform(g->module) || n != g->params.n) return true;
   const anf_analysis *an = anfi_analyse(g->module);
-  if (an->graphs[g->id].free.n) return true; // the interpreter says what is wrong
+  if (an->graphs[g->id].free.n) return ANF_OK; // the interpreter says what is wrong
   anf_graph *copy = NULL;
   anf_module *m = anfi_module_copy(an, &g, 1, &copy);
   anfi_undefer(cx, m); // it was to go on failure
   anfi_defer(cx, ANFI_ALWAYS, anfi_free_module, m);
-  if (!has_transform(m)) return true;
+  if (!has_transform(m)) return ANF_OK;
   out->origins = anfi_origins_of(anfi_scratch(cx), m, an);
   copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
-  return without_transforms(copy, n, types_of(cx, g, args), out);
+  return without_transforms(copy, v->n, types_of(cx, g, v->at), d, out);
+}
+
+/* The same with integers, bools, strings and types as part of the program, as where a shape is made of an argument. */
+static anf_status prepare_for_values(anf_graph *g, anfi_given_values *v, anf_diag *d,
+                                     anfi_prepared *out) {
+  anf_ctx *cx = g->module->cx;
+  anfi_arena *a = anfi_scratch(cx);
+  size_t n = 0;
+  uint64_t needed = anfi_needed_arguments(g);
+  const anf_type **t = types_of(cx, g, v->at);
+  anf_value **rest = ANFI_NEW_N(a, anf_value *, v->n + 1);
+  anfi_given *of = ANFI_NEW_N(a, anfi_given, v->n + 1);
+  for (size_t i = 0; i < v->n; i++) {
+    bool fix = i < 64 && needed >> i & 1 ? anfi_may_fix_needed(t[i]) : anfi_may_fix_type(t[i]);
+    of[i] = (anfi_given){.type = t[i], .value = fix ? v->at[i] : NULL};
+    if (fix) continue;
+    t[n] = t[i];
+    rest[n++] = v->at[i];
+  }
+  anf_graph *made = anfi_applied(cx, g, v->n, of, a, &out->origins);
+  if (!made) return ANF_INVALID;
+  *v = (anfi_given_values){n, rest};
+  return without_transforms(made, n, t, d, out);
+}
+
+static void free_diag(void *d) { anf_diag_free((anf_diag *)d); }
+
+/* Errors of the first attempt are recorded unless another may help. */
+bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, anfi_prepared *out) {
+  anf_ctx *cx = g->module->cx;
+  *out = (anfi_prepared){.g = g};
+  if (!has_transform(g->module) || v->n != g->params.n) return true;
+  anf_diag *d = cx->frame->diag;
+  if (!d) {
+    if (!(d = anf_diag_new(cx))) anfi_throw_nomem(cx);
+    anfi_defer(cx, ANFI_ALWAYS, free_diag, d);
+  }
+  size_t had = anf_diag_count(d);
+  anf_status st = prepare_copy(g, v, d, out);
+  if (st != ANF_OK && anfi_diag_has(d, had, ANF_E0520)) {
+    anfi_diag_forget(d, had);
+    st = prepare_for_values(g, v, d, out);
+  }
+  return st == ANF_OK || anfi_fail_as(cx, st);
 }
 
 /* ---- function values ---- */
@@ -115,8 +158,9 @@ static bool look_at(anfi_arena *a, size_t n, anf_value *const *given, values *da
   return found;
 }
 
-bool anfi_run_prepare_value(anf_value *f, size_t n, anf_value *const *args, anfi_prepared *out,
-                            size_t *ngiven, anf_value *const **given) {
+bool anfi_run_prepare_value(anf_value *f, anfi_given_values *v, anfi_prepared *out) {
+  size_t n = v->n;
+  anf_value *const *args = v->at;
   anf_ctx *cx = f->cx;
   anfi_arena *a = anfi_scratch(cx);
   anf_value **all = ANFI_NEW_N(a, anf_value *, n + 1);
@@ -133,7 +177,7 @@ bool anfi_run_prepare_value(anf_value *f, size_t n, anf_value *const *args, anfi
   if (!g || !has_transform(g->module)) return g != NULL; // others of its module have one
   const anf_type **t = ANFI_NEW_N(a, const anf_type *, data.n + 1);
   for (size_t i = 0; i < data.n; i++) t[i] = type_of(cx, data.at[i]);
-  *ngiven = data.n;
-  *given = data.at;
-  return without_transforms(g, data.n, t, out);
+  *v = (anfi_given_values){data.n, data.at};
+  anf_status st = without_transforms(g, data.n, t, NULL, out);
+  return st == ANF_OK || anfi_fail_as(cx, st);
 }

@@ -10,7 +10,7 @@
  * demanded and inference starts over: a demanded parameter stays exact, one signature per constant, as a loop
  * over the items of a tuple wants. So does the condition of a recursion that nests closures: it
  * terminates only if its iterations are known. */
-#include "optimizer/infer/infer.h"
+#include "optimizer/infer/rules.h"
 
 typedef struct {
   anfi_inference *q;
@@ -54,16 +54,40 @@ static void seed(needs *w, anf_node *n) {
   if (n->op == ANF_OP_Switch && on_dims(n->in[0].def, &budget)) want(w, n->in[0].def);
 }
 
-/* A needed parameter makes the argument needed at every call by name. */
+/* A function value whose argument `at` is needed. */
+typedef struct {
+  const anf_node *f;
+  size_t at;
+} wanting;
+
+typedef ANFI_VEC(wanting) wantings;
+
+/* Argument i of the use, or what tells it: transforms that are applied at once take tuples or the arguments. */
+static void want_argument_of(needs *w, wantings *todo, const anfi_use *u, size_t i) {
+  anf_node *n = u->user;
+  if (u != &n->in[0]) return;
+  bool op = n->kind == ANFI_APPLY, given = i + 1 < n->nin;
+  bool partial = op && n->op == ANF_OP_Partial,
+       makes = op && anfi_op_makes_function((anfi_opcode)n->op);
+  bool tuples = op && (n->op == ANF_OP_Jvp || n->op == ANF_OP_Hvp);
+  if (n->kind == ANFI_CALL || (op && anfi_op_transforms_now((anfi_opcode)n->op) && !tuples) ||
+      partial) {
+    if (given) want(w, n->in[i + 1].def);
+    else if (partial) anfi_push(w->q->arena, todo, ((wanting){n, i - (n->nin - 1)}));
+  }
+  if (tuples) want(w, n->in[1].def);
+  if (makes) anfi_push(w->q->arena, todo, ((wanting){n, i}));
+}
+
+/* A needed parameter makes the argument needed at every call by name, of derivatives and batches as well:
+ *   def f(x, n) { Sum(Zeros((n,)) + x) };  def g(x, n) { grad(f)(x, n) }        n of g is needed */
 static void want_arguments(needs *w, const anf_node *param) {
-  const anf_graph *g = param->graph;
-  if (!g->self) return;
-  for (const anfi_use *u = g->self->uses; u; u = u->next) {
-    const anf_node *call = u->user;
-    size_t at = param->u.index + 1;
-    if (call->kind == ANFI_CALL && u == &call->in[0] && at < call->nin) want(w, call->in[at].def);
-    if (anfi_is_op(call, ANF_OP_Partial) && u == &call->in[0] && at < call->nin)
-      want(w, call->in[at].def);
+  wantings todo = {0};
+  if (param->graph->self)
+    anfi_push(w->q->arena, &todo, ((wanting){param->graph->self, param->u.index}));
+  while (todo.n) {
+    wanting x = todo.at[--todo.n];
+    for (const anfi_use *u = x.f->uses; u; u = u->next) want_argument_of(w, &todo, u, x.at);
   }
 }
 
