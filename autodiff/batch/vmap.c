@@ -371,9 +371,11 @@ anf_graph *anfi_vmap_graph(anfi_ad *ad, anf_graph *g, const bool *in, int64_t si
   const anfi_flow_rules rules = {anfi_item_count, flow_op, mark_all, true};
   anfi_flow_spec *root = anfi_flow_solve(&v->f, ad, &rules, g, in);
   anf_graph *made = anfi_vmap_made(v, root);
+  *out = root->out;
+  if (made != g && anfi_vmap_is_serial(v, root))
+    return anfi_vmap_serially(v, root, made) ? made : NULL;
   while (v->todo.n)
     if (!fill_graph(v, v->todo.at[--v->todo.n])) return NULL;
-  *out = root->out;
   return made;
 }
 

@@ -46,6 +46,11 @@ anf_node *anfi_vmap_select(anfi_vmap *v, anfi_batch *b, anf_node *c, anf_node *x
                            const anf_type *t);
 anf_node *anfi_vmap_choice(anfi_vmap *v, const anf_node *call, const anf_node *choice);
 
+/* serial.c: would lanes side by side copy arrays in each round of a loop? */
+bool anfi_vmap_is_serial(anfi_vmap *v, const anfi_flow_spec *root);
+/* Fills `made`, which has the parameters of the batch, with a loop over lanes. */
+bool anfi_vmap_serially(anfi_vmap *v, const anfi_flow_spec *root, anf_graph *made);
+
 /* loop.c */
 anf_node *anfi_vmap_loop(anfi_vmap *v, const anf_node *n);
 

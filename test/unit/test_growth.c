@@ -100,6 +100,23 @@ static const growth cases[] = {
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] }; s }; "
        "Sum(vmap(d)(Stack(x, x * 0.5))) }",
      0},
+    {"batch of branches",
+     X "{ def d(x) { s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] } }; s }; "
+       "Sum(vmap(d)(Stack(x, x * 0.5))) }",
+     0},
+    {"batch of gradients",
+     X "{ def d(x) { s = 0.0; for i in 1..len(x) { if x[i] > 0.5 { s = s + x[i] * x[i-1] * x[i] } "
+       "}; s }; Sum(vmap(grad(d))(Stack(x, x * 0.5)) ** 2) }",
+     0},
+    {"batch of fills",
+     X "{ def d(x) { z = x; for i in 1..len(x) { if x[i] > 0.5 { z = IndexWrite(z, i, z[i-1] * "
+       "x[i]) } }; z }; Sum(vmap(d)(Stack(x, x * 0.5)) ** 2) }",
+     0},
+    {"batch of searches", // each lane has a number of rounds of its own
+     X
+     "{ def d(x, e) { i = 0; s = 0.0; while i < len(x) and s < e { s = s + x[i] * x[i]; i = i + 1 "
+     "}; s }; Sum(vmap(d, in_axes=(None, 0))(x, [10.0, 1e9, 20.0])) }",
+     0},
     {"second order",
      X "{ def d(x) { s = 0.0; for i in 1..len(x) { s = s + x[i] * x[i-1] * x[i] }; s }; "
        "Sum(grad(d)(x) ** 2) }",
