@@ -20,6 +20,7 @@
 #define ANFI_ADJOINT  "◁" // part of a pullback: one round of a loop, or the adapter of a call
 #define ANFI_TANGENT  "∂" // forward mode
 #define ANFI_BATCHED  "⇉" // vmap
+#define ANFI_DECLARED "∷" // takes the value of a name to its declared type
 
 /* One row per mark: ROW(mark, word). */
 #define ANFI_MARKS(ROW)                                                                            \
@@ -32,7 +33,8 @@
   ROW(ANFI_BACKWARD, "bwd_")                                                                       \
   ROW(ANFI_ADJOINT, "adj_")                                                                        \
   ROW(ANFI_TANGENT, "jvp_")                                                                        \
-  ROW(ANFI_BATCHED, "vmap_")
+  ROW(ANFI_BATCHED, "vmap_")                                                                       \
+  ROW(ANFI_DECLARED, "typed_")
 
 /* The word for the mark that `name` begins with, and the mark's length; NULL: it begins with none. */
 const char *anfi_mark_word(const char *name, size_t *len);

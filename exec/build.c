@@ -125,9 +125,10 @@ anf_status anf_build_tir(const anf_tir_module *m, unsigned forms, const anf_buil
 
 /* The message of a code with the bytes 1 and 2 for the numbers that the program reports. */
 static const char *message(anfi_arena *a, const anfi_site_info *s) {
-  const char *in = anfi_code_text(s->code),
-             *word = s->code == ANF_E0442 ? s->text ? s->text : "the condition is false"
-                                          : anfi_op[s->op].name;
+  const char *in = anfi_code_text(s->code), *word = s->text ? s->text
+                                                    : s->code == ANF_E0442
+                                                        ? "the condition is false"
+                                                        : anfi_op[s->op].name;
   char *out = (char *)anfi_alloc(a, strlen(in) + strlen(word) + 1), *p = out;
   char number = 1;
   while (*in) {

@@ -127,6 +127,7 @@ static bool stopped(const calling *c, int64_t site, int64_t a, int64_t b) {
   switch (s->code) {
   case ANF_E0441:
   case ANF_E0443: return anfi_fail(c->cx, s->loc, s->code, (long long)a, (size_t)b);
+  case ANF_E0561:
   case ANF_E0442:
     return anfi_fail(c->cx, s->loc, s->code, s->text ? s->text : "the condition is false");
   default: return anfi_fail(c->cx, s->loc, s->code, op, (long long)a, (long long)b);

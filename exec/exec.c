@@ -208,7 +208,7 @@ anf_status anf_compile(anf_graph *g, const anf_exec_opts *o, anf_diag *d, anf_ex
 
 static anf_exec *exec_of_value(anf_ctx *cx, anf_value *f, const anf_exec_opts *given) {
   if (!f || f->kind != ANF_VALUE_FN)
-    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0411, "no function"), NULL;
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0514, "no function"), NULL;
   anf_exec *e = new_exec(cx, given);
   if (e) e->fn = anf_value_retain(f);
   return e;
@@ -234,11 +234,7 @@ bool anfi_exec_fit(anf_ctx *cx, const anf_graph *g, anfi_fit *f, size_t i, anf_v
   if (v->cx != cx) return anfi_fail(cx, anfi_nowhere(), ANF_E0421, i + 1);
   if (!t) *out = anf_value_retain(v);
   else if (!anfi_fit_value(f, v, t, out)) {
-    anf_text words = {.cx = cx};
-    anfi_fail(cx, anfi_node_loc(g->params.at[i]), ANF_E0412, i + 1, g->name->s,
-              anfi_fit_why(f, &words));
-    anf_text_free(&words);
-    return false;
+    return anfi_fit_fail_argument(f, anfi_node_loc(g->params.at[i]), i, g->name->s);
   }
   return true;
 }
@@ -270,7 +266,7 @@ static bool fit_all(anf_exec *e, size_t n, anf_value *const *args, given *g) {
   anfi_fit f = {.cx = e->cx, .arena = a, .host = true};
   *g = (given){.v = ANFI_NEW_N(a, anf_value *, n + 2), .arg = ANFI_NEW_N(a, anfi_arg, n + 2)};
   if (e->g && n != e->g->params.n)
-    return anfi_fail(e->cx, anfi_nowhere(), ANF_E0410, e->g->name->s, e->g->params.n, n);
+    return anfi_fail(e->cx, anfi_nowhere(), ANF_E0510, e->g->name->s, e->g->params.n, n);
   if (e->fn) add(e, g, e->fn);
   for (size_t i = 0; i < n; i++) {
     anf_value *v = NULL;
@@ -333,7 +329,7 @@ static void fix_argument(anf_exec *e, size_t i, anf_value *v) {
   size_t n = e->g ? e->g->params.n : i + 1;
   anf_value *as = NULL;
   if (i >= n) {
-    anfi_fail(e->cx, anfi_nowhere(), ANF_E0410, e->g->name->s, n, i + 1);
+    anfi_fail(e->cx, anfi_nowhere(), ANF_E0510, e->g->name->s, n, i + 1);
     return;
   }
   if (v && !anfi_exec_fit(e->cx, e->g, &f, i, v, &as)) return;

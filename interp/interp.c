@@ -139,8 +139,7 @@ static bool fit_arguments(machine *m, anfi_fit *fit, const anfi_plan *pl, size_t
     if (!t || (v->kind == ANF_VALUE_TENSOR && v->type == t)) continue;
     if (!anfi_fit_value(fit, v, t, &fitting)) {
       const anf_node *param = pl->graph->params.at[i];
-      anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0412, (size_t)i + 1, pl->graph->name->s,
-                anfi_fit_why(fit, &m->text));
+      anfi_fit_fail_argument(fit, anfi_machine_loc(m), i, pl->graph->name->s);
       anfi_note(m->cx, anfi_node_loc(param), "the parameter is declared here");
       return false;
     }
@@ -165,8 +164,7 @@ static bool fit_result(machine *m, const frame *f) {
   if (!anfi_fit_value(fit, v, g->result_type, &fitting)) {
     anfi_loc loc = g->result->graph == g && g->result->kind != ANFI_PARAM ? anfi_node_loc(g->result)
                                                                           : graph_loc(g);
-    anfi_fail(m->cx, loc, ANF_E0413, g->name->s, anfi_fit_why(fit, &m->text));
-    return false;
+    return anfi_fit_fail_result(fit, loc, g->name->s);
   }
   m->acc = fitting;
   anfi_drop(v);
@@ -207,7 +205,7 @@ static bool check_call(machine *m, const anfi_plan *pl, const anfi_fn *fn, size_
     return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0420, g->name->s,
                      "it was changed after the function value was made");
   if (n == pl->nparam) return true;
-  anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0410, g->name->s, (size_t)pl->nparam, n);
+  anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0510, g->name->s, (size_t)pl->nparam, n);
   anfi_note(m->cx, graph_loc(g), "%s is defined here", g->name->s);
   return false;
 }
@@ -368,7 +366,7 @@ bool anfi_machine_call(machine *m, size_t p, bool tail) {
     if (m->slot[p]->kind != ANF_VALUE_FN) {
       m->text.len = 0;
       anfi_put_kind(&m->text, m->slot[p]);
-      return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0411, m->text.text);
+      return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0514, m->text.text);
     }
     const anfi_fn *fn = anfi_value_fn(m->slot[p]);
     if (fn->nbound) spread_bound(m, p);

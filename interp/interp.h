@@ -104,8 +104,9 @@ typedef struct anfi_fit {
 bool anfi_fit_value(anfi_fit *f, anf_value *v, const anf_type *t, anf_value **out);
 /* Whether v fits t, without converting it. */
 bool anfi_fits(anfi_fit *f, const anf_value *v, const anf_type *t);
-/* "f32[2] is needed, and i64 was given" */
-const char *anfi_fit_why(anfi_fit *f, anf_text *o);
+/* Records why a value did not fit: as argument i of a function, or as its result. Always false. */
+bool anfi_fit_fail_argument(const anfi_fit *f, anfi_loc loc, size_t i, const char *of);
+bool anfi_fit_fail_result(const anfi_fit *f, anfi_loc loc, const char *of);
 /* "f32[2]", "a tuple of 3 items": in a few words. */
 void anfi_put_kind(anf_text *o, const anf_value *v);
 

@@ -70,13 +70,27 @@ static bool is_alike(const anf_value *first, const anf_value *v) {
   return true;
 }
 
+/* An error about what one value is, or argument `at` beside the first. */
+static bool fail_kinds(const anfi_machine *m, anfi_code code, size_t at, const anf_value *a,
+                       const anf_value *b) {
+  anf_text is = {.cx = m->cx}, other = {.cx = m->cx};
+  anfi_put_kind(&is, a);
+  if (b) anfi_put_kind(&other, b);
+  if (b) anfi_fail(m->cx, anfi_machine_loc(m), code, at, is.text, other.text);
+  else anfi_fail(m->cx, anfi_machine_loc(m), code, is.text, "");
+  anf_text_free(&is);
+  anf_text_free(&other);
+  return false;
+}
+
 /* Opens a level over the values that map->in has for it. */
 static bool open_level(anfi_machine *m, anfi_mapping *map) {
   anf_value *const *in = map->in + map->n * map->nargs;
   for (size_t i = 0; i < map->nargs; i++) {
     bool everywhere = map->op == ANF_OP_HyperMap && !is_compound(in[i]);
-    if (!everywhere && (!is_compound(in[0]) || !is_alike(in[0], in[i])))
-      return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0419, anfi_op[map->op].name, i + 2);
+    if (!everywhere && !is_compound(in[0])) return fail_kinds(m, ANF_E0539, 0, in[0], NULL);
+    if (!everywhere && !is_alike(in[0], in[i]))
+      return fail_kinds(m, ANF_E0527, i + 2, in[i], in[0]);
   }
   anf_value *out = in[0]->kind == ANF_VALUE_TUPLE ? anfi_value_new_tuple(m->cx, in[0]->n)
                                                   : anfi_value_new_record(m->cx, in[0]->type);
@@ -216,7 +230,7 @@ static bool fail_choice(anfi_machine *m, const anf_value *fs, size_t n, anf_valu
     anfi_put_kind(&m->text, args[i]);
   }
   anfi_putc(&m->text, ')');
-  anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0418, fs->n, m->text.text);
+  anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0528, m->text.text);
   for (size_t i = 0; i < fs->n && i < SHOWN; i++) note_candidate(m, fs->u.item[i]);
   return false;
 }
@@ -227,7 +241,8 @@ bool anfi_pick_function(anfi_machine *m, size_t p) {
   bool good = fs->kind == ANF_VALUE_TUPLE;
   for (size_t i = 0; good && i < fs->n; i++) good = fs->u.item[i]->kind == ANF_VALUE_FN;
   if (!good)
-    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0440, "MultiType", "a tuple of functions");
+    return anfi_fail(m->cx, anfi_machine_loc(m), ANF_E0501, "MultiType",
+                     "it needs a tuple of functions");
   k = choose(m, fs, n, m->slot + p + 2);
   if (k == fs->n) return fail_choice(m, fs, n, m->slot + p + 2);
   anfi_drop(m->slot[p]);

@@ -228,11 +228,19 @@ bool anfi_fits(anfi_fit *f, const anf_value *v, const anf_type *t) {
 
 /* ---- words ---- */
 
+static void put_fields(anf_text *o, const anf_value *v) {
+  enum { SHOWN = 8 };
+  anfi_puts(o, "a record {");
+  for (size_t i = 0; i < v->n && i < SHOWN; i++)
+    anfi_putf(o, "%s%s", i ? ", " : "", v->type->names[i]->s);
+  anfi_puts(o, v->n > SHOWN ? ", ...}" : "}");
+}
+
 void anfi_put_kind(anf_text *o, const anf_value *v) {
   switch ((anf_value_kind)v->kind) {
   case ANF_VALUE_TENSOR: anfi_put_type(o, v->cx, v->type); break;
   case ANF_VALUE_TUPLE: anfi_putf(o, "a tuple of %zu items", v->n); break;
-  case ANF_VALUE_RECORD: anfi_putf(o, "a record of %zu fields", v->n); break;
+  case ANF_VALUE_RECORD: put_fields(o, v); break;
   case ANF_VALUE_FN: {
     const anfi_fn *fn = anfi_value_fn(v);
     if (fn->graph) anfi_putf(o, "a function of %zu arguments", fn->graph->params.n - fn->nbound);
@@ -247,15 +255,36 @@ void anfi_put_kind(anf_text *o, const anf_value *v) {
   }
 }
 
-const char *anfi_fit_why(anfi_fit *f, anf_text *o) {
-  o->len = 0;
+static const char *wanted(const anfi_fit *f, anf_text *o) {
   anfi_put_type(o, f->cx, f->want);
-  anfi_puts(o, " is needed, ");
   if (f->symbol)
-    anfi_putf(o, "%s being %lld, ", anf_dim_name(f->cx, f->symbol), (long long)f->size);
-  anfi_puts(o, "and ");
-  anfi_put_kind(o, f->got);
-  anfi_puts(o, " was given");
-  if (f->range) anfi_puts(o, ", whose value is outside");
+    anfi_putf(o, " where %s is %lld", anf_dim_name(f->cx, f->symbol), (long long)f->size);
   return o->text;
+}
+
+static const char *given(const anfi_fit *f, anf_text *o) {
+  anfi_put_kind(o, f->got);
+  return o->text;
+}
+
+static bool fail_range(const anfi_fit *f, anfi_loc loc) {
+  return anfi_fail(f->cx, loc, ANF_E0561, anf_dtype_name((anf_dtype)f->want->dtype));
+}
+
+bool anfi_fit_fail_argument(const anfi_fit *f, anfi_loc loc, size_t i, const char *of) {
+  if (f->range) return fail_range(f, loc);
+  anf_text want = {.cx = f->cx}, got = {.cx = f->cx};
+  anfi_fail(f->cx, loc, ANF_E0511, i + 1, of, wanted(f, &want), given(f, &got));
+  anf_text_free(&want);
+  anf_text_free(&got);
+  return false;
+}
+
+bool anfi_fit_fail_result(const anfi_fit *f, anfi_loc loc, const char *of) {
+  if (f->range) return fail_range(f, loc);
+  anf_text want = {.cx = f->cx}, got = {.cx = f->cx};
+  anfi_fail(f->cx, loc, ANF_E0516, of, wanted(f, &want), given(f, &got));
+  anf_text_free(&want);
+  anf_text_free(&got);
+  return false;
 }

@@ -194,7 +194,7 @@ static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *con
   anf_step *s = new_step(g, nstate, o);
   if (!s) return NULL;
   if (n != g->params.n)
-    return (void)anfi_fail(s->cx, anfi_nowhere(), ANF_E0410, g->name->s, g->params.n, n), NULL;
+    return (void)anfi_fail(s->cx, anfi_nowhere(), ANF_E0510, g->name->s, g->params.n, n), NULL;
   making k = {.s = s};
   anfi_arg *arg = ANFI_NEW_N(anfi_scratch(s->cx), anfi_arg, n + 1);
   s->param = ANFI_NEW_N(&s->arena, const anf_type *, n + 1);
@@ -240,7 +240,7 @@ static anf_step *make_for(anf_graph *g, size_t nstate, size_t n, anf_value *cons
   anf_value **v = ANFI_NEW_N(anfi_scratch(cx), anf_value *, g->params.n + 1);
   if (!args) return declared(g, types) ? make(g, nstate, g->params.n, types, o) : NULL;
   if (n != g->params.n)
-    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0410, g->name->s, g->params.n, n), NULL;
+    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0510, g->name->s, g->params.n, n), NULL;
   if (!fit(g, args, v, types)) return NULL;
   anf_step *s = make(g, nstate, n, types, o);
   for (size_t i = 0; s && i < n; i++) anfi_step_fill(s, i, v[i]);

@@ -64,9 +64,7 @@ static void set(anf_step *s, size_t param, anf_value *v) {
   anfi_fit f = {.cx = s->cx, .arena = anfi_scratch(s->cx), .host = true};
   anf_value *fitted = NULL;
   if (!anfi_fit_value(&f, v, s->param[param], &fitted)) {
-    anf_text words = {.cx = s->cx};
-    anfi_fail(s->cx, anfi_nowhere(), ANF_E0412, param + 1, s->g->name->s, anfi_fit_why(&f, &words));
-    anf_text_free(&words);
+    anfi_fit_fail_argument(&f, anfi_nowhere(), param, s->g->name->s);
     return;
   }
   anfi_defer(s->cx, ANFI_ALWAYS, anfi_release, fitted);

@@ -408,7 +408,7 @@ anf_node *anfi_anf_apply(lower *lw, const ast *e, const char *op, size_t n, anf_
 anf_node *anfi_anf_tuple_get(lower *lw, const ast *e, anf_node *t, size_t i);
 bool anfi_anf_is_const(const anf_node *n);
 anf_node *anfi_anf_aug(lower *lw, const ast *s);
-/* The value with a declared type. */
+/* lower_declared.c: the value with a declared type. */
 anf_node *anfi_anf_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t);
 /* lower_const.c */
 anf_node *anfi_anf_number(lower *lw, const ast *e, anf_dtype d);

@@ -263,30 +263,6 @@ static anf_node *misplaced(lower *lw, const ast *e, const char *what) {
   return lw->bad;
 }
 
-/* The value with a declared type: a constant takes it, a node is marked with it. */
-anf_node *anfi_anf_annotate(lower *lw, const ast *s, anf_node *v, const anf_type *t) {
-  if (v == lw->bad) return v;
-  if (anfi_anf_is_const(v)) {
-    const anf_type *is = anf_value_type(lw->cx, v->u.value);
-    if (!is) anfi_throw_nomem(lw->cx);
-    bool weak = anfi_is_scalar(is) && anfi_dtype_is_weak((anf_dtype)is->dtype) && anfi_is_scalar(t);
-    if (is == t || t->kind == ANF_TYPE_ANY) return v;
-    if (weak && is->dtype == ANF_INT && anfi_dtype_is_int((anf_dtype)t->dtype) &&
-        !anfi_dtype_holds((anf_dtype)t->dtype, anfi_get_i64(v->u.value, 0),
-                          anfi_get_i64(v->u.value, 0))) {
-      anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0106);
-      return lw->bad;
-    }
-    if (weak && anfi_dtype_weak_becomes((anf_dtype)is->dtype, (anf_dtype)t->dtype))
-      return anfi_value(lw->m, anfi_value_cast(v->u.value, (anf_dtype)t->dtype));
-    anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0132);
-    return lw->bad;
-  }
-  if (!v->type && v->graph == lw->g) v->type = t;
-  else if (v->type && v->type != t) anfi_fail(lw->cx, anfi_anf_loc(lw, s->kid[2]), ANF_E0132);
-  return v;
-}
-
 anf_node *anfi_anf_expr(lower *lw, const ast *e) { /* dispatch */
   switch ((akind)e->kind) {
   case A_INT:

@@ -9,8 +9,17 @@
 
 /* ---- inference ---- */
 
+static bool fail_condition(anf_ctx *cx, anfi_loc loc, const anf_type *is) {
+  anf_text o = {.cx = cx};
+  anfi_put_type(&o, cx, is);
+  anfi_fail(cx, loc, ANF_E0521, o.text, "");
+  anf_text_free(&o);
+  return false;
+}
+
 bool anfi_infer_switch(anfi_infer *q) {
-  if (!anfi_is_scalar(q->in[0])) return anfi_infer_fail(q, "the condition must be a bool");
+  if (!anfi_is_any(q->in[0]) && !anfi_is_scalar(q->in[0]))
+    return fail_condition(q->cx, q->loc, q->in[0]);
   q->out = q->in[1] == q->in[2] ? q->in[1] : anfi_type_simple(q->cx, ANF_TYPE_ANY);
   return true;
 }
@@ -35,7 +44,7 @@ bool anfi_infer_switch_layer(anfi_infer *q) {
 bool anfi_infer_assert(anfi_infer *q) {
   if (!anfi_is_any(q->in[0]) && (!anfi_is_scalar(q->in[0]) ||
                                  anfi_dtype_class((anf_dtype)q->in[0]->dtype) > ANFI_CLASS_FLOAT))
-    return anfi_infer_fail(q, "the condition must be a bool");
+    return fail_condition(q->cx, q->loc, q->in[0]);
   return anfi_infer_none(q);
 }
 
@@ -51,7 +60,7 @@ static bool is_true(const anfi_eval *q, bool *out) {
   const anf_value *v = q->in[0];
   if (v->kind != ANF_VALUE_TENSOR || v->type->n ||
       anfi_dtype_class((anf_dtype)v->type->dtype) > ANFI_CLASS_FLOAT)
-    return anfi_eval_want(q, "a bool as its condition");
+    return fail_condition(q->cx, q->loc, anfi_value_type(q->cx, v));
   *out = anfi_get_f64(v, 0) != 0.0;
   return true;
 }
@@ -92,6 +101,8 @@ bool anfi_eval_assert(anfi_eval *q) {
   if (!is_true(q, &yes)) return false;
   if (!yes) {
     const anf_value *m = anfi_eval_given(q, 1);
+    if (m && m->kind == ANF_VALUE_TYPE) // inference asserts that numbers are in range
+      return anfi_fail(q->cx, q->loc, ANF_E0561, anf_dtype_name((anf_dtype)m->type->dtype));
     if (m && m->kind != ANF_VALUE_STRING) return anfi_eval_want(q, "a string as its message");
     return anfi_fail(q->cx, q->loc, ANF_E0442, m && m->n ? m->u.text : "the condition is false");
   }

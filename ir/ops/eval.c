@@ -16,7 +16,9 @@ static bool attributes(const anfi_eval *q) {
 }
 
 bool anfi_eval_want(const anfi_eval *q, const char *want) {
-  return anfi_fail(q->cx, q->loc, ANF_E0440, anfi_op[q->op].name, want);
+  char text[120];
+  snprintf(text, sizeof text, "it needs %s", want);
+  return anfi_fail(q->cx, q->loc, ANF_E0501, anfi_op[q->op].name, text);
 }
 
 bool anfi_eval_give(anfi_eval *q, anf_value *v) {

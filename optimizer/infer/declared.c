@@ -42,7 +42,7 @@ static const anfi_abs *number(anfi_fitting *f, const anfi_abs *a, const anf_type
   }
   for (size_t i = 0; whole && i < a->value->n; i++) {
     int64_t x = anfi_get_i64(a->value, i);
-    if (!anfi_dtype_holds(to, x, x)) return NULL;
+    if (!anfi_dtype_holds(to, x, x)) return f->outside = type, NULL;
   }
   anf_value *v = anfi_value_cast(a->value, to);
   const anfi_abs *cast = anfi_abs_const(&q->abs, v);

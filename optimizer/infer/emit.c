@@ -86,9 +86,8 @@ static void assert_range(anfi_emit *e, anf_node *n, anf_dtype to) {
     good = anfi_emit_apply(e, ANF_OP_LogicalAnd, NULL, good->type, 2, both);
   }
   if (n->type->n) good = anfi_emit_apply(e, ANF_OP_All, NULL, one, 1, &good);
-  const char *why =
-      anfi_sprintf(e->arena, "a number is outside %s, the type that it takes", anf_dtype_name(to));
-  anf_node *in[2] = {good, anfi_emit_const(e, anfi_value_new_string(cx, why, strlen(why)))};
+  anf_node *in[2] = {
+      good, anfi_emit_const(e, anfi_value_new_type(cx, anfi_type_scalar(cx, to)))}; // E0561
   anfi_add_effect(
       e->g, anfi_emit_apply(e, ANF_OP_Assert, NULL, anfi_type_simple(cx, ANF_TYPE_NONE), 2, in));
 }

@@ -133,6 +133,13 @@ static taking takes(const walk *w, const anfi_abs *f, size_t n, const part *args
   return all;
 }
 
+static const char *show_all(const walk *w, size_t n, const part *args) {
+  const char *all = "(";
+  for (size_t i = 0; i < n; i++)
+    all = anfi_sprintf(w->q->arena, "%s%s%s", all, i ? ", " : "", anfi_show_abs(w, args[i].abs));
+  return anfi_sprintf(w->q->arena, "%s)", all);
+}
+
 /* The first function that takes the arguments as they are, else the first that converts numbers. What is
  * not known before the program runs decides nothing: that is an error. */
 static part choose_and_call(const walk *w, part fs, size_t n, const part *args) {
@@ -140,7 +147,8 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
   bool functions = fs.abs->kind == ANFI_ABS_TUPLE;
   for (uint32_t i = 0; functions && i < fs.abs->n; i++)
     functions = fs.abs->item[i]->kind == ANFI_ABS_FN;
-  if (!functions) return anfi_transform_fail(w, ANF_E0440, "MultiType", "a tuple of functions");
+  if (!functions)
+    return anfi_transform_fail(w, ANF_E0501, "MultiType", "it needs a tuple of functions");
   for (uint32_t i = 0; i < fs.abs->n; i++) {
     taking how = takes(w, fs.abs->item[i], n, args);
     if (how == UNSURE)
@@ -152,7 +160,7 @@ static part choose_and_call(const walk *w, part fs, size_t n, const part *args) 
     if (how == CONVERTS && first == fs.abs->n) first = i;
   }
   if (first < fs.abs->n) return anfi_part_call(w, item(w, fs, first), n, args);
-  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0528);
+  anfi_fail(w->q->cx, anfi_node_loc(w->at), ANF_E0528, show_all(w, n, args));
   anfi_infer_trace(w->q);
   return failed();
 }

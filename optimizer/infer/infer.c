@@ -173,11 +173,16 @@ static bool arity_error(anfi_inference *q, const anf_graph *g, size_t n, const a
   return false;
 }
 
-static void hint_range(anfi_inference *q, const anfi_abs *a, const anf_type *t) {
-  bool number = a->kind == ANFI_ABS_DATA && a->value && a->type->kind == ANF_TYPE_TENSOR;
-  if (number && t->kind == ANF_TYPE_TENSOR && anfi_dtype_is_int((anf_dtype)t->dtype) &&
-      a->type->dtype == ANF_INT && a->type->n == t->n)
-    anfi_hint(q->cx, "the number is outside %s", anf_dtype_name((anf_dtype)t->dtype));
+static const char *show_type(anfi_inference *q, const anf_type *t) {
+  anf_text o = {q->cx, NULL, 0, 0};
+  anfi_put_type(&o, q->cx, t);
+  char *s = anfi_strndup(q->arena, o.text, o.len);
+  anf_text_free(&o);
+  return s;
+}
+
+static void fail_range(anfi_inference *q, anfi_loc loc, const anfi_fitting *f) {
+  anfi_fail(q->cx, loc, ANF_E0561, anf_dtype_name((anf_dtype)f->outside->dtype));
 }
 
 static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args, anf_node *at) {
@@ -186,11 +191,10 @@ static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args,
     const anf_node *p = g->params.at[i];
     const anfi_abs *fits = p->type ? anfi_abs_declared(&f, args[i], p->type) : args[i];
     if (!fits) {
-      anf_text o = {q->cx, NULL, 0, 0};
-      anfi_put_type(&o, q->cx, p->type);
-      anfi_fail(q->cx, loc_of(at), ANF_E0511, i + 1, g->name->s, o.text, show(q, args[i]));
-      anf_text_free(&o);
-      hint_range(q, args[i], p->type);
+      if (f.outside) fail_range(q, loc_of(at), &f);
+      else
+        anfi_fail(q->cx, loc_of(at), ANF_E0511, i + 1, g->name->s, show_type(q, p->type),
+                  show(q, args[i]));
       anfi_note(q->cx, anfi_node_loc(p), "the parameter is declared here");
       anfi_infer_trace(q);
       return false;
@@ -290,13 +294,12 @@ static const anfi_abs *eval_node(anfi_inference *q, anfi_spec *s, anf_node *n) {
 }
 
 /* What a result becomes for its declared type: dims that parameters name hold for it. NULL if it does not fit. */
-static const anfi_abs *declared_result(anfi_inference *q, const anfi_spec *s, const anfi_abs *r) {
-  anfi_fitting f = {.q = q};
+static const anfi_abs *declared_result(anfi_fitting *f, const anfi_spec *s, const anfi_abs *r) {
   for (size_t i = 0; i < s->graph->params.n; i++) {
     const anf_type *t = s->graph->params.at[i]->type;
-    if (t) anfi_abs_declared(&f, s->arg[i], t);
+    if (t) anfi_abs_declared(f, s->arg[i], t);
   }
-  return anfi_abs_declared(&f, r, s->graph->result_type);
+  return anfi_abs_declared(f, r, s->graph->result_type);
 }
 
 /* Where the result is computed, or if that is a constant or another's node, where the function is. */
@@ -309,13 +312,12 @@ static anfi_loc result_loc(const anfi_inference *q, const anf_graph *g) {
 
 static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
   const anf_type *type = s->graph->result_type;
-  const anfi_abs *fits = type ? declared_result(q, s, r) : r;
+  anfi_fitting f = {.q = q};
+  const anfi_abs *fits = type ? declared_result(&f, s, r) : r;
   if (!fits) {
-    anf_text o = {q->cx, NULL, 0, 0};
-    anfi_put_type(&o, q->cx, type);
-    anfi_fail(q->cx, result_loc(q, s->graph), ANF_E0516, s->graph->name->s, o.text, show(q, r));
-    hint_range(q, r, type);
-    anf_text_free(&o);
+    anfi_loc loc = result_loc(q, s->graph);
+    if (f.outside) fail_range(q, loc, &f);
+    else anfi_fail(q->cx, loc, ANF_E0516, s->graph->name->s, show_type(q, type), show(q, r));
     anfi_infer_trace(q);
     return false;
   }

@@ -115,7 +115,7 @@ static const anfi_abs *switch_layer(const applied *p) {
   if (c->kind == ANFI_ABS_BOTTOM) return c;
   if (c->kind != ANFI_ABS_DATA || !anfi_is_scalar(c->type) ||
       !anfi_dtype_is_int((anf_dtype)c->type->dtype))
-    return fail(p, ANF_E0501, "SwitchLayer", "the index must be an integer");
+    return fail(p, ANF_E0501, "SwitchLayer", "it needs an integer as its index");
   bool packed = p->n == 2 && t->kind == ANFI_ABS_TUPLE;
   size_t n = packed ? t->n : p->n - 1;
   if (!n) {
@@ -148,7 +148,7 @@ static const anfi_abs *partial(const applied *p) {
   anfi_inference *q = p->q;
   const anfi_abs *f = p->in[0];
   if (f->kind == ANFI_ABS_BOTTOM) return f;
-  if (f->kind != ANFI_ABS_FN) return fail(p, ANF_E0440, "Partial", "a function");
+  if (f->kind != ANFI_ABS_FN) return fail(p, ANF_E0501, "Partial", "it needs a function");
   const anfi_abs *r = q->abs.bottom;
   for (uint32_t i = 0; i < f->n; i++) {
     const anfi_abs *c = f->item[i],

@@ -102,6 +102,8 @@ static bool write_body(anfi_emit *e, anfi_spec *s) {
     if (!(e->node[i] = emit_node(e, n))) return false;
   }
   anf_node *r = s->graph->result;
+  bool own = anfi_is_cnode(r) && r->graph == s->graph;
+  e->debug = own ? r->debug : s->graph->debug; // of an error about the result
   anf_node *out = anfi_emit_coerce(e, operand(e, r), anfi_spec_abs(e->q, s, r), s->result);
   anfi_set_result(s->made, out);
   s->made->form = anfi_abs_form(e->q->m, s->result);

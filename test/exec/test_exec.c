@@ -145,7 +145,7 @@ static void a_symbolic_size_is_compiled_for_each_size(void **state) {
   explained(e, w, "1. (f32[1, 2], f32[1, 2]) in ", true);
   explained(e, w, "ms: the first call\n", true);
   explained(e, w, "ms: x is f32[3, 2] and was f32[1, 2], y is f32[3, 2] and was f32[1, 2]\n", true);
-  exec_fails(w, e, 2, (anf_value *[]){rows(w, 1), rows(w, 3)}, "E0412"); // B is one number
+  exec_fails(w, e, 2, (anf_value *[]){rows(w, 1), rows(w, 3)}, "E0511"); // B is one number
   anf_exec_free(e);
   anf_module_free(m);
 }

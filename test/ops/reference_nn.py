@@ -535,7 +535,7 @@ X23, X32, V2, ONE, KEY = ("f32[2,3]:" + "00" * 24, "f32[3,2]:" + "00" * 24, "f32
                           "f32[]:00000000", "key[]:" + "00" * 8)
 IMAGE, KERNEL = "f32[1,2,4,4]:" + "00" * 128, "f32[2,2,3,3]:" + "00" * 144
 ERRORS_NN = [
-    (f"Partial | {ONE}", "E0440"), (f"TupleGet index=0 | {ONE}", "E0504"), (f"TupleGet index=2 | ( {ONE} )", "E0505"),
+    (f"Partial | {ONE}", "E0501"), (f"TupleGet index=0 | {ONE}", "E0504"), (f"TupleGet index=2 | ( {ONE} )", "E0505"),
     (f"TupleGet index=-2 | ( {ONE} )", "E0505"), (f"TupleSet index=1 | ( {ONE} ) {ONE}", "E0501"),
     (f"TupleSlice step=0 | ( {ONE} )", "E0501"), (f"TupleLen | {ONE}", "E0501"), (f"TupleConcat | ( ) {ONE}", "E0501"),
     (f"SwitchLayer | i64[]:{'00' * 8}", "E0441"), (f"SwitchLayer | i64[]:03{'00' * 7} {ONE} {ONE} {ONE}", "E0441"),

@@ -387,7 +387,7 @@ static void test_hyper_map(void **state) {
             (anf_value *[]){
                 num(w, 4), anf_value_retain(nest),
                 pair(w->cx, num(w, 1), pair(w->cx, num(w, 1), pair(w->cx, num(w, 1), num(w, 1))))},
-            ANF_INVALID, "E0419");
+            ANF_INVALID, "E0527");
   anf_value_release(nest);
   anf_value *fields[] = {num(w, 1), pair(w->cx, num(w, 2), num(w, 3))};
   anf_value *rec = anf_value_record(w->cx, 2, (const char *[]){"a", "b"}, fields);
@@ -406,8 +406,8 @@ static void test_map(void **state) {
                             pair(w->cx, num(w, 3), num(w, 5))}),
         "(413, 425)", "(int, int)");
   run_fails(w, two, 3, (anf_value *[]){num(w, 4), pair(w->cx, num(w, 1), num(w, 2)), num(w, 3)},
-            ANF_INVALID, "E0419");
-  run_fails(w, two, 3, (anf_value *[]){num(w, 4), num(w, 1), num(w, 3)}, ANF_INVALID, "E0419");
+            ANF_INVALID, "E0539");
+  run_fails(w, two, 3, (anf_value *[]){num(w, 4), num(w, 1), num(w, 3)}, ANF_INVALID, "E0539");
   anf_graph *none = anf_graph_new(w->m, "none");
   anf_return(none, anf_op(none, "Map", 1, NODES(anf_op_node(w->m, "Neg"))));
   run_fails(w, none, 0, NULL, ANF_INVALID, "E0202");
@@ -457,14 +457,14 @@ static void test_multitype(void **state) {
   gives(w->cx, run(w, g, 1, (anf_value *[]){num(w, 4)}), "8",
         "i64"); // a weak integer takes the parameter's type
   gives(w->cx, run(w, g, 1, (anf_value *[]){pair(w->cx, num(w, 7), num(w, 8))}), "7", "int");
-  run_fails(w, g, 1, (anf_value *[]){anf_value_f64(w->cx, 1.0)}, ANF_INVALID, "E0418");
+  run_fails(w, g, 1, (anf_value *[]){anf_value_f64(w->cx, 1.0)}, ANF_INVALID, "E0528");
   says(w, 0, "none of the 3 functions accepts (f64)");
   says(w, 1, "vector(f32[N])");
   says(w, 3, "couple((any, any))");
   anf_graph *bad = anf_graph_new(w->m, "bad");
   anf_return(bad,
              OP(bad, "MultiType", anf_tuple(bad, 1, NODES(anf_int(w->m, 1))), anf_int(w->m, 2)));
-  run_fails(w, bad, 0, NULL, ANF_INVALID, "E0440");
+  run_fails(w, bad, 0, NULL, ANF_INVALID, "E0501");
 }
 
 /* ---- effects ---- */

@@ -74,10 +74,10 @@ static void test_huge_unsigned(void **state) {
   uint64_t huge = UINT64_MAX;
   anf_value *v = anf_value_tensor(w->cx, ANF_U64, 0, NULL, &huge);
   run_fails(w, typed_identity(w->m, scalar(w->cx, ANF_I64)), 1,
-            (anf_value *[]){anf_value_retain(v)}, ANF_INVALID, "E0412");
+            (anf_value *[]){anf_value_retain(v)}, ANF_INVALID, "E0511");
   says(w, 0, "outside");
   run_fails(w, typed_identity(w->m, scalar(w->cx, ANF_F64)), 1, (anf_value *[]){v}, ANF_INVALID,
-            "E0412");
+            "E0511");
 }
 
 static void test_nested_arguments(void **state) {
@@ -92,10 +92,10 @@ static void test_nested_arguments(void **state) {
   anf_value *r = anf_value_record(cx, 2, (const char *[]){"w", "b"}, f);
   anf_value *v = run(w, g, 1, (anf_value *[]){pair(cx, anf_value_retain(r), anf_value_i64(cx, 4))});
   gives(cx, v, "({w = 3.0, b = None}, 4)", "({w: f32, b: none}, i32)");
-  run_fails(w, g, 1, (anf_value *[]){pair(cx, r, anf_value_f64(cx, 4.0))}, ANF_INVALID, "E0412");
+  run_fails(w, g, 1, (anf_value *[]){pair(cx, r, anf_value_f64(cx, 4.0))}, ANF_INVALID, "E0511");
   says(w, 0, "i32 is needed, and f64 was given");
   assert_int_equal(anf_diag_at(w->d, 1)->line, 1);
-  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0412");
+  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0511");
   anf_value_release(f[0]);
   anf_value_release(f[1]);
 }
@@ -115,7 +115,7 @@ static void test_symbolic_dims(void **state) {
   anf_value_release(
       run(w, g, 3, (anf_value *[]){anf_value_retain(two), anf_value_retain(two), num(w, 0)}));
   run_fails(w, g, 3, (anf_value *[]){anf_value_retain(two), anf_value_retain(three), num(w, 0)},
-            ANF_INVALID, "E0412");
+            ANF_INVALID, "E0511");
   says(w, 0, "argument 2 of g");
   says(w, 0, "f32[B] is needed, B being 2, and f32[3] was given");
   anf_graph *h = anf_graph_new(w->m, "h"); // the result's B is the argument's
@@ -124,7 +124,7 @@ static void test_symbolic_dims(void **state) {
   anf_return(h, other);
   anf_graph_set_result_type(h, t);
   anf_value_release(run(w, h, 2, (anf_value *[]){anf_value_retain(two), anf_value_retain(two)}));
-  run_fails(w, h, 2, (anf_value *[]){two, three}, ANF_INVALID, "E0413");
+  run_fails(w, h, 2, (anf_value *[]){two, three}, ANF_INVALID, "E0516");
 }
 
 static void test_types_inside(void **state) {
@@ -136,7 +136,7 @@ static void test_types_inside(void **state) {
   anf_return(g, anf_tuple(g, 1, NODES(call)));
   gives(cx, run(w, g, 1, (anf_value *[]){num(w, 2)}), "(2.0,)", "(f32,)");
   run_fails(w, g, 1, (anf_value *[]){anf_value_i64(cx, 2)}, ANF_INVALID,
-            "E0412"); // inside, no conversion of typed
+            "E0511"); // inside, no conversion of typed
   assert_int_equal(anf_diag_at(w->d, 0)->line, 7);
   assert_int_equal(anf_diag_at(w->d, 1)->line, 1);
   anf_graph *r = anf_graph_new(w->m, "r");
@@ -144,7 +144,7 @@ static void test_types_inside(void **state) {
   anf_graph_set_result_type(r, scalar(cx, ANF_F64));
   gives(cx, run(w, r, 0, NULL), "3.0", "f64");
   anf_graph_set_result_type(r, scalar(cx, ANF_BOOL));
-  run_fails(w, r, 0, NULL, ANF_INVALID, "E0413");
+  run_fails(w, r, 0, NULL, ANF_INVALID, "E0516");
   says(w, 0, "the result of r: bool is needed, and int was given");
 }
 
@@ -160,7 +160,7 @@ static void test_result_type_through_last_steps(void **state) {
   anf_graph_set_result_type(outer, scalar(cx, ANF_F32));
   gives(cx, run(w, outer, 0, NULL), "1.0", "f32");
   anf_graph_set_result_type(inner, scalar(cx, ANF_I32)); // now it is not weak any more
-  run_fails(w, outer, 0, NULL, ANF_INVALID, "E0413");
+  run_fails(w, outer, 0, NULL, ANF_INVALID, "E0516");
   says(w, 0, "the result of outer");
 }
 
@@ -171,14 +171,14 @@ static void test_any_and_functions(void **state) {
   anf_graph *g = typed_identity(w->m, anf_type_fn(cx, 1, &i64, any));
   anf_value *f = run(w, func_outer(w->m), 2, (anf_value *[]){num(w, 1), num(w, 2)});
   anf_value_release(run(w, g, 1, (anf_value *[]){f}));
-  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0412");
+  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0511");
   static const anf_type_kind kinds[] = {ANF_TYPE_NONE, ANF_TYPE_STRING, ANF_TYPE_TYPE};
   for (int i = 0; i < 3; i++) {
     anf_graph *h = typed_identity(w->m, anf_type_simple(cx, kinds[i]));
     anf_value *v[] = {anf_value_none(cx), anf_value_string(cx, "s", 1), anf_value_of_type(cx, i64)};
     for (int k = 0; k < 3; k++)
       if (k == i) anf_value_release(run(w, h, 1, &v[k]));
-      else run_fails(w, h, 1, &v[k], ANF_INVALID, "E0412");
+      else run_fails(w, h, 1, &v[k], ANF_INVALID, "E0511");
   }
 }
 
@@ -193,16 +193,16 @@ static void test_wrong_calls(void **state) {
   anf_node *x = anf_param(g, "x", NULL), *call = CALL(g, anf_graph_node(two), x);
   anf_node_set_loc(call, "t.anf", 9, 5);
   anf_return(g, call);
-  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0410");
+  run_fails(w, g, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0510");
   says(w, 0, "two takes 2 arguments, not 1");
   assert_int_equal(anf_diag_at(w->d, 0)->line, 9);
   says(w, 1, "two is defined here");
-  run_fails(w, g, 0, NULL, ANF_INVALID, "E0410");
+  run_fails(w, g, 0, NULL, ANF_INVALID, "E0510");
   anf_node *y = anf_param(h, "y", NULL);
   anf_return(h, CALL(h, y, y));
-  run_fails(w, h, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0411");
+  run_fails(w, h, 1, (anf_value *[]){num(w, 1)}, ANF_INVALID, "E0514");
   says(w, 0, "only a function can be called, and this is int");
-  run_fails(w, h, 1, (anf_value *[]){pair(w->cx, num(w, 1), num(w, 1))}, ANF_INVALID, "E0411");
+  run_fails(w, h, 1, (anf_value *[]){pair(w->cx, num(w, 1), num(w, 1))}, ANF_INVALID, "E0514");
   says(w, 0, "a tuple of 2 items");
   anf_graph *p = anf_graph_new(m, "p");
   anf_return(p, CALL0(p, anf_switch(p, anf_param(p, "c", NULL), anf_op_node(m, "Add"),

@@ -107,7 +107,7 @@ static void choices(void **state) {
   assert_string_equal(code(), "E0442");
   assert_string_equal(anf_diag_at(diag, 0)->message, "assertion failed: x is small");
   assert_null(EVAL(Assert, 2, ((anf_value *[]){no, a}), NULL));
-  assert_string_equal(code(), "E0440");
+  assert_string_equal(code(), "E0501");
   release_all(7, (anf_value *[]){yes, no, a, b, last, t, said});
 }
 

@@ -29,21 +29,26 @@ void anfi_glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opc
           a, b);
 }
 
-/* In place of the message steps write the number of the output that the condition is about. */
+/* In place of the message steps write the number of the output that the condition is about, and inference the type
+ * whose range it is about. */
 bool anfi_glow_assert(glow *w, anf_node *n) {
   anf_node *message = anfi_arg_count(n) > 1 ? n->in[1].def : NULL;
   const anf_value *text = message && message->kind == ANFI_VALUE ? message->u.value : NULL;
   int64_t output;
-  bool numbered = text && anfi_value_is_int(text, &output);
+  bool numbered = text && anfi_value_is_int(text, &output),
+       type = text && text->kind == ANF_VALUE_TYPE; // of numbers that are outside
   gval c = anfi_glow_value(w, n->in[0].def);
   if (!c.at[0]) return true;
   texpr cond = anfi_view_value(w->L, c.at[0]);
   int64_t site =
       new_site(w, (anfi_site_info){.kind = ANFI_SITE_FAIL,
                                    .loc = anfi_node_loc(n),
-                                   .code = numbered ? ANF_E1117 : ANF_E0442,
+                                   .code = numbered ? ANF_E1117
+                                           : type   ? ANF_E0561
+                                                    : ANF_E0442,
                                    .op = ANF_OP_Assert,
-                                   .text = text && text->kind == ANF_VALUE_STRING && text->n
+                                   .text = type ? anf_dtype_name((anf_dtype)text->type->dtype)
+                                           : text && text->kind == ANF_VALUE_STRING && text->n
                                                ? anfi_strndup(w->keep, text->u.text, text->n)
                                                : NULL});
   stop_if(w, anfi_t_bin(w->t, TX_cmp_eq, cond, anfi_t_int(w->t, cond->dtype, 0)), site,
