@@ -406,7 +406,7 @@ static void test_map(void **state) {
                             pair(w->cx, num(w, 3), num(w, 5))}),
         "(413, 425)", "(int, int)");
   run_fails(w, two, 3, (anf_value *[]){num(w, 4), pair(w->cx, num(w, 1), num(w, 2)), num(w, 3)},
-            ANF_INVALID, "E0539");
+            ANF_INVALID, "E0527");
   run_fails(w, two, 3, (anf_value *[]){num(w, 4), num(w, 1), num(w, 3)}, ANF_INVALID, "E0539");
   anf_graph *none = anf_graph_new(w->m, "none");
   anf_return(none, anf_op(none, "Map", 1, NODES(anf_op_node(w->m, "Neg"))));
