@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Loads libLLVM and resolves the functions of api.def, once in a process. */
+/* Loads LLVM and resolves the functions of api.def, once in a process. */
 #include "backend/llvm/llvm.h"
 
 #include <dlfcn.h>
@@ -30,9 +30,15 @@ static void complain(void) {
   snprintf(problem, sizeof problem, "%s", why ? why : "dlopen");
 }
 
-static void load(void) {
-  void *lib = dlopen("libLLVM.so.19.1", RTLD_NOW | RTLD_LOCAL);
+/* The part of LLVM that a wheel carries beside the extension (python/llvm), else the system's library. */
+static void *open_library(void) {
+  void *lib = dlopen("libanfora_llvm.so", RTLD_NOW | RTLD_LOCAL);
   if (!lib) lib = dlopen("libLLVM-19.so.1", RTLD_NOW | RTLD_LOCAL);
+  return lib ? lib : dlopen("libLLVM.so.19.1", RTLD_NOW | RTLD_LOCAL);
+}
+
+static void load(void) {
+  void *lib = open_library();
   if (!lib) {
     complain();
     return;

@@ -10,7 +10,13 @@
 """
 import types
 
-from . import _core, numpy, random
+try:
+    from . import _core
+except ImportError as problem:
+    raise ImportError(f"anfora's extension cannot be loaded: {problem}. `pip install --force-reinstall anfora` brings the libraries "
+                      "of a wheel again; those of a package that was built here are libffi8 on Debian and Ubuntu, libffi on Fedora"
+                      ) from problem
+from . import numpy, random
 from ._composed import CONTROL as _CONTROL
 from ._builtins import asarray
 from ._core import Array, explain
