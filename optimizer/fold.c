@@ -2,16 +2,32 @@
 /* Constant folding: an op with constant arguments is evaluated by the reference kernel.
  *   Add(2, 3)                 ->  5
  *   FloorDiv(1, 0)            stays, and fails when the program runs
- * Results beyond a size limit stay unfolded, and so do casts that widen narrow constants: products read the
- * narrow bytes directly. */
+ * Results beyond a size limit stay unfolded, unless they take no more memory than a constant that they are made of
+ * element by element. Widened bytes stay unfolded, too: products read the narrow bytes directly. */
 #include "optimizer/opt.h"
 
-enum { LIMIT = 64 * 1024, SMALL = 4 * 1024 }; // bytes of a result
+enum { LIMIT = 64 * 1024, SMALL = 4 * 1024, MOST = 16 << 20 }; // bytes of a result
 
 static bool widens_bytes(const anf_node *n, size_t elements) {
+  if (n->op == ANF_OP_Dequantize)
+    return n->type->n > 0; // quantize_inline leaves what no product takes
   const anf_type *from = n->in[0].def->type;
   return n->op == ANF_OP_Cast && n->type->dtype == ANF_I32 && elements > SMALL / sizeof(int32_t) &&
          from && (from->dtype == ANF_I8 || from->dtype == ANF_U8);
+}
+
+/* Does it take the place of a constant at least as large? */
+static bool shrinks(const anf_node *n, size_t bytes) {
+  bool maps =
+      anfi_op[n->op].lower == ANFI_LOWER_POINTWISE || anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
+  size_t k;
+  for (uint32_t i = 0; maps && bytes <= MOST && i < n->nin; i++) {
+    const anf_type *t = n->in[i].def->type;
+    if (t && t->kind == ANF_TYPE_TENSOR && anfi_type_elements(t, &k) &&
+        k * anf_dtype_bytes((anf_dtype)t->dtype) >= bytes)
+      return true;
+  }
+  return false;
 }
 
 static bool foldable(const anf_node *n) {
@@ -24,9 +40,9 @@ static bool foldable(const anf_node *n) {
   size_t elements;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;
   if (anfi_op[n->op].flags & ANFI_MOVES) return true; // nothing is copied
-  return anfi_type_elements(n->type, &elements) &&
-         elements <= LIMIT / anf_dtype_bytes((anf_dtype)n->type->dtype) &&
-         !widens_bytes(n, elements);
+  if (!anfi_type_elements(n->type, &elements) || widens_bytes(n, elements)) return false;
+  size_t each = anf_dtype_bytes((anf_dtype)n->type->dtype);
+  return elements <= LIMIT / each || (elements <= MOST / each && shrinks(n, elements * each));
 }
 
 /* In a frame without diagnostics: a failure here is not reported, the op fails at run time. */

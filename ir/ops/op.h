@@ -112,6 +112,11 @@ static inline bool anfi_box_is_zero(const anf_value *v) {
  * second argument. */
 const anf_type *anfi_residual_spread_type(anf_ctx *cx, const anf_type *t, const anf_type *lanes);
 
+/* ---- quantise.c ---- */
+/* The range of the integers, as reals of the type that is computed in; that type, of reals of type d. */
+void anfi_quantise_range(anf_dtype code, bool wide, double *lo, double *hi);
+anf_dtype anfi_quantise_dtype(anf_dtype d);
+
 /* ---- einsum.c ---- */
 enum { ANFI_EINSUM_LABELS = 52 + ANF_MAX_RANK };
 typedef struct anfi_einsum_labels {

@@ -444,6 +444,45 @@ def random_dropout(x, key, rate):
     return np.where(keep, x * scale, x.dtype.type(0))
 
 
+# ---- quantised numbers ----
+
+def code_type(*xs):
+    return np.float64 if np.result_type(*[np.float64 if np.asarray(x).dtype.kind in "iub" else x for x in xs]) == np.float64 else np.float32
+
+
+def quantize(x, scale, zero, dtype, t=None):
+    t = t or code_type(x, scale)
+    info = np.iinfo(dtype)
+    hi = t(info.max) if t is np.float64 or info.max < 2**24 else np.nextafter(t(2.0**31), t(0))
+    with np.errstate(all="ignore"):
+        q = np.rint(x.astype(t) / scale.astype(t)) + (t(0) if zero is None else zero.astype(t))
+        return np.nan_to_num(np.clip(q, t(info.min), hi)).astype(dtype)
+
+
+def dequantize(q, scale, zero):
+    t = code_type(scale)
+    d = q.astype(t) - (t(0) if zero is None else zero.astype(t))
+    return (d * scale.astype(t)).astype(scale.dtype)
+
+
+def fake_quantize(x, scale, zero, dtype):
+    t = code_type(x, scale)
+    y = dequantize(quantize(x, scale, zero, dtype, t), scale.astype(t), zero)
+    return y.astype(np.result_type(x, scale))
+
+
+def dynamic_quantize(x, dtype, axis):
+    t, info = code_type(x), np.iinfo(dtype)
+    axis = None if axis is None else tuple(np.atleast_1d(axis))
+    kw = dict(axis=axis, keepdims=axis is not None)
+    lo, hi = np.minimum(np.min(x, **kw), 0).astype(t), np.maximum(np.max(x, **kw), 0).astype(t)
+    span = np.maximum(-lo, hi) if info.min < 0 else hi - lo
+    scale = (span / t(info.max)).astype(x.dtype)
+    scale = np.where(scale == 0, x.dtype.type(1), scale)
+    zero = quantize(-lo, scale, None, dtype, t) if info.min == 0 else np.zeros(np.shape(scale), dtype)
+    return quantize(x, scale, zero, dtype, t), scale, zero
+
+
 # ---- sorting ----
 
 def argsort(x, axis, descending=False):

@@ -115,6 +115,24 @@ static void note_state(plan *p, const place *want, const anf_node *x, uint64_t o
   *product = NO_EPILOGUE;
 }
 
+static bool widens_bytes(const anf_node *x) {
+  if (!anfi_is_op(x, ANF_OP_Cast) || !x->type || x->type->dtype != ANF_I32) return false;
+  const anf_type *t = x->in[0].def->type;
+  return t && t->kind == ANF_TYPE_TENSOR && anfi_low_byte((anf_dtype)t->dtype);
+}
+
+/* A product of bytes that are summed in i32: kernels read them as they are. */
+static bool is_of_bytes(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_MatMul) && widens_bytes(n->in[0].def) && widens_bytes(n->in[1].def);
+}
+
+/* Sums of bytes are rounded to any type of numbers in the epilogue; others keep theirs. */
+static bool suits_epilogue(const anf_node *x, const anf_type *root) {
+  anfi_class c = anfi_dtype_class((anf_dtype)root->dtype);
+  return root->dtype == x->type->dtype ||
+         (is_of_bytes(x) && c != ANFI_CLASS_COMPLEX && c != ANFI_CLASS_KEY);
+}
+
 /* May the nest that reads product x at `at` be its epilogue? */
 static bool may_be_epilogue(const plan *p, const anf_node *x, const place *at) {
   if (!has(x, ANFI_EPILOGUE) || at->split || !at->nest || !at->plain || p->product[at->nest - 1])
@@ -122,7 +140,7 @@ static bool may_be_epilogue(const plan *p, const anf_node *x, const place *at) {
   const anf_node *root = p->order[at->nest - 1], *state = p->state[at->nest - 1];
   size_t a = 0, b = 0;
   if (state && reads(x, state)) return false;
-  return at->points == anfi_hash_mix(at->nest - 1, 1) && root->type->dtype == x->type->dtype &&
+  return at->points == anfi_hash_mix(at->nest - 1, 1) && suits_epilogue(x, root->type) &&
          root->type->n && anfi_type_elements(root->type, &a) && anfi_type_elements(x->type, &b) &&
          a == b;
 }
@@ -135,17 +153,6 @@ bool anfi_low_asks_type(const anf_node *n, size_t i) {
 static bool grows(const anf_node *user, const anf_node *x) {
   size_t a = 0, b = 0;
   return !anfi_type_elements(user->type, &a) || !anfi_type_elements(x->type, &b) || a > b;
-}
-
-static bool widens_bytes(const anf_node *x) {
-  if (!anfi_is_op(x, ANF_OP_Cast) || !x->type || x->type->dtype != ANF_I32) return false;
-  const anf_type *t = x->in[0].def->type;
-  return t && t->kind == ANF_TYPE_TENSOR && anfi_low_byte((anf_dtype)t->dtype);
-}
-
-/* A product of bytes that are summed in i32: kernels read them as they are. */
-static bool is_of_bytes(const anf_node *n) {
-  return anfi_is_op(n, ANF_OP_MatMul) && widens_bytes(n->in[0].def) && widens_bytes(n->in[1].def);
 }
 
 /* Does the result's last dim come from another one of the input? */

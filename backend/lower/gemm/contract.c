@@ -249,7 +249,8 @@ static void see_reads(anfi_low *L, reading *r, const consumer *f, const anfi_vie
     const anfi_view *v = todo.at[--todo.n];
     if (v == f->product || v->kind == VIEW_SCALAR || *anfi_map_at(&seen, v->id)) continue;
     *anfi_map_at(&seen, v->id) = 1;
-    if (v->tensor && own && v->n == f->root->n) anfi_push(L->a, &r->own, v->tensor);
+    bool alike = v->n == f->root->n && v->dtype == f->root->dtype; // and so are their addresses
+    if (v->tensor && own && alike) anfi_push(L->a, &r->own, v->tensor);
     else if (v->tensor) anfi_push(L->a, &r->other, v->tensor);
     bool on = !own || (v->n == f->root->n && (v->order == ORDER_POINT || v->order == ORDER_FLAT));
     for (size_t i = 0; i < v->nin && !v->tensor; i++)

@@ -266,8 +266,7 @@ static texpr real_sign(machine *m, texpr a) {
   return anfi_t_select(t, bin(m, TX_cmp_gt, a, zero), anfi_s_const(m, 1), rest);
 }
 
-/* The number that e is, perhaps converted. */
-static bool is_number(texpr e, double *x) {
+bool anfi_s_is_number(texpr e, double *x) {
   if (e->kind == TX_cast) e = e->in[0];
   if (e->kind != TX_constant || e->u.k.n != 1 || anfi_t_class(e->dtype) == TC_BOOL) return false;
   *x = anfi_t_lane_f64(e->dtype, e->u.k.bits[0]);
@@ -278,7 +277,7 @@ static bool is_number(texpr e, double *x) {
  * third and the fourth power. NULL: to be computed by logarithms. */
 static texpr small_power(machine *m, texpr x, texpr by) {
   double n = 0;
-  if (!is_number(by, &n) || !(n == 2 || (m->many && (n == 3 || n == 4)))) return NULL;
+  if (!anfi_s_is_number(by, &n) || !(n == 2 || (m->many && (n == 3 || n == 4)))) return NULL;
   x = anfi_s_atom(m, x);
   if (n == 2) return bin(m, TX_mul, x, x);
   texpr square = anfi_s_atom(m, bin(m, TX_mul, x, x));

@@ -31,6 +31,8 @@ typedef struct machine {
 texpr anfi_s_const(machine *m, double v);
 texpr anfi_s_call(machine *m, tintrin f, uint32_t n, const texpr *in);
 texpr anfi_s_atom(machine *m, texpr e);
+/* The number that e is, perhaps converted. */
+bool anfi_s_is_number(texpr e, double *x);
 
 /* complex.c */
 bool anfi_s_complex_knows(anfi_scalar_op op);

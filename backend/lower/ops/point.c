@@ -33,7 +33,30 @@ bool anfi_lower_polygamma(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return true;
 }
 
+/* Reals that a Clip limits to a range within i32, or NaN: Cast(Clip(x, -128, 127), i8). */
+static bool is_limited(const anfi_view *x) {
+  double lo, hi;
+  if (x->op != ANF_OP_Clip || x->kind != VIEW_LAZY || x->tensor || x->nin != 3) return false;
+  if (x->dtype != ANF_F32 && x->dtype != ANF_F64) return false;
+  if (x->in[1]->kind != VIEW_SCALAR || x->in[2]->kind != VIEW_SCALAR) return false;
+  return anfi_s_is_number(x->in[1]->value.re, &lo) && anfi_s_is_number(x->in[2]->value.re, &hi) &&
+         lo >= -0x1p31 && lo <= hi && hi < 0x1p31;
+}
+
+/* By way of i32, which vectors convert to in one step; NaN gives 0. */
+static anfi_elem limited_cast(anfi_low *L, const anfi_view *v, texpr x) {
+  tstore *t = L->t;
+  tdtype s32 = anfi_t_dt(ANF_TIR_s32);
+  x = anfi_low_atom(L, x);
+  texpr is_real = anfi_t_bin(t, TX_cmp_eq, x, x);
+  texpr y = anfi_t_select(t, is_real, anfi_t_cast(t, s32, x), anfi_t_s32(t, 0));
+  return (anfi_elem){anfi_t_cast(t, anfi_low_dt(v->dtype), anfi_low_atom(L, y)), NULL};
+}
+
 static anfi_elem at_cast(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  const anfi_view *x = v->in[0];
+  bool code = anfi_dtype_is_int(v->dtype) && anf_dtype_bytes(v->dtype) <= 4 && v->dtype != ANF_U32;
+  if (code && is_limited(x)) return limited_cast(L, v, anfi_view_at(L, x, p).re);
   return anfi_scalar_cast(L, anfi_view_at(L, v->in[0], p), v->in[0]->dtype, v->dtype);
 }
 

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Products of dequantised tensors as products of integers.
+ *   Dequantize(q, s) @ Dequantize(w, t)      ->  Cast(q @ w, f32) * (s * t)
+ *   Linear(FakeQuantize(x, s), .., bias)     ->  Cast(Quantize(x, s) @ .., f32) * (s * t) + bias
+ *   (q - z) @ w                              ->  q @ w - z * Sum(w, axis=0)
+ * Integers are i32, so that kernels multiply bytes; a sum that might overflow stays one of floats.
+ * Scales and zero points must not vary along the summed axis: [M, 1] or [1, N], or one number. */
+#include <math.h>
+
+#include "optimizer/quantise/quantise.h"
+
+/* ---- quantized_graph_reschedule ---- */
+
+typedef struct factor { // an operand of the product
+  anf_node *code, *scale, *zero;
+  bool transposed; // the operand is stored with the last two axes exchanged
+  size_t sum;      // the summed axis
+} factor;
+
+static bool is_product(const anf_node *n) {
+  return n->op == ANF_OP_MatMul || n->op == ANF_OP_Linear;
+}
+
+/* Has it one value for all steps of the sum? */
+static bool is_uniform(const anf_node *v, const anf_type *code, size_t axis) {
+  if (!v) return true;
+  if (!anfi_q_is_tensor(v) || v->type->n > code->n) return false;
+  size_t ahead = code->n - v->type->n;
+  return axis < ahead || v->type->dims[axis - ahead] == 1;
+}
+
+static bool is_same_shape(const anf_type *a, const anf_type *b) {
+  return a->n == b->n && (!a->n || memcmp(a->dims, b->dims, a->n * sizeof *a->dims) == 0);
+}
+
+/* FakeQuantize(x, s) stands for Dequantize(Quantize(x, s), s). */
+static anf_node *code_of(quantiser *q, anf_node *n) {
+  if (anfi_is_op(n, ANF_OP_Dequantize)) return n->in[0].def;
+  if (!anfi_is_op(n, ANF_OP_FakeQuantize) || n->uses->next) return NULL;
+  anf_node *in[3] = {n->in[0].def, n->in[1].def, anfi_q_input(n, 2)};
+  return anfi_q_apply(q, ANF_OP_Quantize, n->u.attrs, in[2] ? 3 : 2, in);
+}
+
+/* Is it 0? Signed codes of DynamicQuantize have no other zero point. */
+static bool is_no_offset(const anf_node *zero) {
+  if (zero->kind == ANFI_VALUE) {
+    for (size_t i = 0; i < zero->u.value->n; i++)
+      if (anfi_get_i64(zero->u.value, i) != 0) return false;
+    return true;
+  }
+  return anfi_is_op(zero, ANF_OP_TupleGet) && anfi_is_op(zero->in[0].def, ANF_OP_DynamicQuantize) &&
+         anfi_dtype_class((anf_dtype)zero->type->dtype) == ANFI_CLASS_SIGNED;
+}
+
+static bool factor_of(quantiser *q, anf_node *n, bool transposed, bool left, factor *f) {
+  if (!anfi_q_is_tensor(n) || n->type->n < 2 || n->nin < 2) return false;
+  *f = (factor){.code = code_of(q, n), .transposed = transposed};
+  if (!f->code || !anfi_q_is_tensor(f->code) || !anfi_q_is_byte((anf_dtype)f->code->type->dtype) ||
+      !is_same_shape(f->code->type, n->type))
+    return false;
+  f->scale = n->in[1].def, f->zero = anfi_q_input(n, 2);
+  if (f->zero && is_no_offset(f->zero)) f->zero = NULL;
+  f->sum = n->type->n - (left == transposed ? 2 : 1);
+  if (f->zero && f->zero->type->dtype != f->code->type->dtype) return false;
+  return is_uniform(f->scale, f->code->type, f->sum) && is_uniform(f->zero, f->code->type, f->sum);
+}
+
+static double largest(const factor *f) {
+  return f->zero || f->code->type->dtype == ANF_U8 ? 255 : 128;
+}
+
+static bool may_overflow(const factor *a, const factor *b) {
+  int64_t k = a->code->type->dims[a->sum];
+  return k < 0 || (double)k * largest(a) * largest(b) >= 0x1p31;
+}
+
+/* A scale or zero point as it stands in the product: of the operand that is not stored transposed. */
+static anf_node *in_product(quantiser *q, const factor *f, anf_node *v) {
+  if (anfi_q_count(v) == 1 && v->type->n) {
+    anf_value *none = anfi_value_new_ints(q->r.m->cx, 0, NULL);
+    return anfi_q_apply(q, ANF_OP_Reshape, anfi_attrs_one(q->r.m, ANF_OP_Reshape, none), 1, &v);
+  }
+  if (!f->transposed || !v->type->n) return v;
+  if (v->type->n == 1) { // along the last axis, which becomes the one before
+    anf_value *last = anfi_value_new_i64(q->r.m->cx, ANF_INT, -1);
+    return anfi_q_apply(q, ANF_OP_ExpandDims, anfi_attrs_one(q->r.m, ANF_OP_ExpandDims, last), 1,
+                        &v);
+  }
+  return anfi_q_swap(q, v);
+}
+
+/* The codes less their zero point, in i32. */
+static anf_node *centred(quantiser *q, const factor *f) {
+  anf_node *x = anfi_q_cast(q, f->code, ANF_I32);
+  return f->zero ? anfi_q_apply2(q, ANF_OP_Sub, x, anfi_q_cast(q, f->zero, ANF_I32)) : x;
+}
+
+/* y * s * t. Constants are multiplied beforehand. */
+static anf_node *scaled(quantiser *q, anf_node *y, anf_node *s, anf_node *t, anf_dtype d) {
+  if (!y || !s || !t) return NULL;
+  bool sound = anfi_q_is_sound(s) && anfi_q_is_sound(t);
+  s = anfi_q_cast(q, s, d), t = anfi_q_cast(q, t, d);
+  anf_node *both = sound ? anfi_q_apply2(q, ANF_OP_Mul, s, t) : NULL;
+  if (both) return anfi_q_apply2(q, ANF_OP_Mul, y, both);
+  return anfi_q_apply2(q, ANF_OP_Mul, anfi_q_apply2(q, ANF_OP_Mul, y, s), t);
+}
+
+static anf_node *reschedule(quantiser *q, anf_node *n) {
+  factor a, b;
+  if (!is_product(n) || !anfi_q_is_tensor(n)) return NULL;
+  bool linear = n->op == ANF_OP_Linear;
+  if (!factor_of(q, n->in[0].def, !linear && anfi_q_flag(n, 0), true, &a) ||
+      !factor_of(q, n->in[1].def, linear || anfi_q_flag(n, 1), false, &b) || may_overflow(&a, &b))
+    return NULL;
+  anf_dtype d = anfi_quantise_dtype((anf_dtype)n->type->dtype);
+  anf_node *x = centred(q, &a), *w = centred(q, &b);
+  anf_node *sum = x && w ? anfi_rewrite_matmul(&q->r, n, x, a.transposed, w, b.transposed) : NULL;
+  anf_node *y =
+      scaled(q, anfi_q_cast(q, sum, d), in_product(q, &a, a.scale), in_product(q, &b, b.scale), d);
+  anf_node *bias = linear ? anfi_q_input(n, 2) : NULL;
+  if (bias) y = anfi_q_apply2(q, ANF_OP_Add, y, anfi_q_cast(q, bias, d));
+  return anfi_q_cast(q, y, (anf_dtype)n->type->dtype);
+}
+
+bool anfi_opt_quantized_graph_reschedule(anfi_pass *p) {
+  return anfi_quantise_each(p, anfi_q_is_quantised, reschedule);
+}
+
+/* ---- quantize_op_compensation ---- */
+
+static bool is_byte_cast(const anf_node *n) {
+  return anfi_is_op(n, ANF_OP_Cast) && anfi_q_is_tensor(n) && n->type->dtype == ANF_I32 &&
+         anfi_q_is_tensor(n->in[0].def) && anfi_q_is_byte((anf_dtype)n->in[0].def->type->dtype);
+}
+
+/* An i32 operand: widened bytes, or those less a zero point that is the same all along the sum. */
+static bool offset_factor(anf_node *n, bool transposed, bool left, factor *f) {
+  *f = (factor){.code = n, .transposed = transposed};
+  if (anfi_is_op(n, ANF_OP_Sub) && is_byte_cast(n->in[0].def)) {
+    f->code = n->in[0].def, f->zero = n->in[1].def;
+    if (!anfi_q_is_tensor(f->zero) || !is_same_shape(f->code->type, n->type) ||
+        !anfi_dtype_is_int((anf_dtype)f->zero->type->dtype))
+      return false;
+  }
+  if (!is_byte_cast(f->code) || f->code->type->n < 2) return false;
+  f->sum = f->code->type->n - (left == transposed ? 2 : 1);
+  return is_uniform(f->zero, f->code->type, f->sum);
+}
+
+/* Sums of the codes along the summed axis, which stays as a dim of 1: as they stand in the product. */
+static anf_node *code_sums(quantiser *q, const factor *f) {
+  anf_ctx *cx = q->r.m->cx;
+  anf_value *at[2] = {anfi_value_new_i64(cx, ANF_INT, (int64_t)f->sum), NULL};
+  const anfi_attrs *attrs;
+  anfi_value_guard(at[0]);
+  at[1] = anfi_value_new_i64(cx, ANF_BOOL, 1);
+  anfi_value_guard(at[1]);
+  anfi_attrs_new(q->r.m, ANF_OP_Sum, at, anfi_nowhere(), &attrs);
+  for (int i = 0; i < 2; i++) {
+    anfi_value_unguard(at[i]);
+    anf_value_release(at[i]);
+  }
+  anf_node *x = f->code->in[0].def, *sum = anfi_q_apply(q, ANF_OP_Sum, attrs, 1, &x);
+  sum = anfi_q_cast(q, sum, ANF_I32);
+  return f->transposed ? anfi_q_swap(q, sum) : sum;
+}
+
+/* (A - a)(B - b) = A B - a (colsums(B) - k b) - rowsums(A) b, all modulo 2^32. */
+static anf_node *compensate(quantiser *q, anf_node *n) {
+  factor a, b;
+  if (n->op != ANF_OP_MatMul || !anfi_q_is_tensor(n) || n->type->dtype != ANF_I32) return NULL;
+  if (!offset_factor(n->in[0].def, anfi_q_flag(n, 0), true, &a) ||
+      !offset_factor(n->in[1].def, anfi_q_flag(n, 1), false, &b) || (!a.zero && !b.zero))
+    return NULL;
+  int64_t k = a.code->type->dims[a.sum];
+  if (k < 0) return NULL;
+  anf_node *y = anfi_rewrite_matmul(&q->r, n, a.code, a.transposed, b.code, b.transposed);
+  anf_node *za = a.zero ? in_product(q, &a, anfi_q_cast(q, a.zero, ANF_I32)) : NULL;
+  anf_node *zb = b.zero ? in_product(q, &b, anfi_q_cast(q, b.zero, ANF_I32)) : NULL;
+  if (a.zero) {
+    anf_node *sums = code_sums(q, &b);
+    if (zb) {
+      anf_node *all = anfi_q_apply2(q, ANF_OP_Mul, zb, anfi_q_number(q, ANF_I32, (double)k));
+      sums = anfi_q_apply2(q, ANF_OP_Sub, sums, all);
+    }
+    y = anfi_q_apply2(q, ANF_OP_Sub, y, anfi_q_apply2(q, ANF_OP_Mul, sums, za));
+  }
+  if (b.zero)
+    y = anfi_q_apply2(q, ANF_OP_Sub, y, anfi_q_apply2(q, ANF_OP_Mul, code_sums(q, &a), zb));
+  return y;
+}
+
+static bool is_whole_product(const anf_node *n) {
+  return n->op == ANF_OP_MatMul && anfi_q_is_tensor(n) && n->type->dtype == ANF_I32;
+}
+
+bool anfi_opt_quantize_op_compensation(anfi_pass *p) {
+  return anfi_quantise_each(p, is_whole_product, compensate);
+}
