@@ -12,7 +12,7 @@ ROOMS = [
     ("autodiff", "reverse mode, forward mode, batching: graphs to graphs", "base ir optimizer"),
     ("interp", "the reference interpreter of graphs, the oracle of every engine", "base ir optimizer autodiff"),
     ("reduce", "makes a failing program small", "base ir optimizer frontend/anf"),
-    ("frontend", "the loader: from the ending or magic of a file to its reader", "base ir frontend/anf frontend/dat frontend/mindir frontend/onnx frontend/pnnx frontend/view"),
+    ("frontend", "the loader: from the ending or magic of a file to its reader", "base ir frontend/anf frontend/dat frontend/mindir frontend/onnx frontend/stablehlo frontend/pnnx frontend/view"),
     ("frontend/anf", "the language: lexer, parser, lowering to graphs", "base ir frontend"),
     ("frontend/dat", "the exact form of a module", "base ir frontend"),
     ("frontend/npy", "NumPy's .npy", "base ir"),
@@ -21,6 +21,7 @@ ROOMS = [
     ("frontend/trace", "ops of other formats as templates in the language", "base ir frontend/anf"),
     ("frontend/mindir", "MindSpore's .mindir", "base ir optimizer frontend frontend/proto frontend/trace frontend/anf"),
     ("frontend/onnx", "ONNX models", "base ir frontend frontend/proto frontend/trace"),
+    ("frontend/stablehlo", "StableHLO text, as JAX and OpenXLA print it", "base ir frontend frontend/trace"),
     ("frontend/view", "drawings: .dot, .svg, .html", "base ir"),
     ("frontend/pnnx", "PNNX expressions and models", "base ir interp exec frontend frontend/store frontend/trace"),
     ("backend/tir", "the Tensor IR: loops over buffers, its text, passes and interpreter", "base ir interp"),
@@ -35,7 +36,7 @@ ROOMS = [
     ("step", "training steps: state in place, checkpoints, AOT objects",
      "base ir optimizer interp backend/tir backend/kernel backend/lower backend/jit backend/c exec frontend/store runtime"),
     ("cli", "the command", "base ir optimizer autodiff interp reduce frontend frontend/anf frontend/dat frontend/npy frontend/store "
-     "frontend/view frontend/pnnx frontend/mindir frontend/onnx backend/tir backend/kernel backend/lower backend/jit backend/c backend/llvm exec step runtime"),
+     "frontend/view frontend/pnnx frontend/mindir frontend/onnx frontend/stablehlo backend/tir backend/kernel backend/lower backend/jit backend/c backend/llvm exec step runtime"),
 ]
 
 # Tables name functions of rooms above their own, so that a row says everything about its subject.

@@ -158,7 +158,9 @@ static const anfi_traced *field(const call *c) {
   const anfi_traced *x = c->in[0];
   const char *name = c->attr[0]->u.text;
   size_t n;
+  if (strcmp(name, "is_tuple") == 0) return truth(c->t, x->kind == ANFI_TRACED_TUPLE);
   if (!x->type || !anfi_is_tensor(x->type)) return ordinary(c);
+  if (strcmp(name, "known") == 0) return truth(c->t, anfi_traced_known(c->t, x) != NULL);
   if (strcmp(name, "shape") == 0) return shape(c);
   if (strcmp(name, "dims") == 0) return dims(c);
   if (strcmp(name, "ndim") == 0) return number(c->t, x->type->n);

@@ -122,6 +122,13 @@ const anfi_traced *anfi_traced_tuple(anfi_trace *t, size_t n, const anfi_traced 
   return x;
 }
 
+const anfi_traced *anfi_traced_host(anfi_trace *t, anfi_trace_host *f, void *user) {
+  anfi_traced *x = new_traced(t, ANFI_TRACED_HOST);
+  x->host = f;
+  x->user = user;
+  return x;
+}
+
 const anfi_traced *anfi_traced_none(anfi_trace *t) {
   return anfi_traced_value(t, anfi_value_new_none(t->cx));
 }
@@ -137,7 +144,8 @@ anf_value *anfi_traced_known(anfi_trace *t, const anfi_traced *x) {
 }
 
 const anf_type *anfi_traced_type(anfi_trace *t, const anfi_traced *x) {
-  if (x->kind == ANFI_TRACED_FN || (x->kind == ANFI_TRACED_DATA && !x->type))
+  bool function = x->kind == ANFI_TRACED_FN || x->kind == ANFI_TRACED_HOST;
+  if (function || (x->kind == ANFI_TRACED_DATA && !x->type))
     return anfi_type_simple(t->cx, ANF_TYPE_ANY);
   if (x->kind == ANFI_TRACED_DATA) return x->type;
   const anf_type **item = ANFI_NEW_N(t->arena, const anf_type *, x->n + 1);
@@ -146,7 +154,7 @@ const anf_type *anfi_traced_type(anfi_trace *t, const anfi_traced *x) {
 }
 
 static anf_node *function_node(anfi_trace *t, const anfi_traced *x) {
-  if (x->graph || x->n)
+  if (x->graph || x->n || x->kind == ANFI_TRACED_HOST)
     return (void)anfi_fail(t->cx, t->loc, ANF_E0001,
                            "a function of a template becomes part of the model"),
            NULL;
@@ -155,7 +163,7 @@ static anf_node *function_node(anfi_trace *t, const anfi_traced *x) {
 
 anf_node *anfi_traced_to_node(anfi_trace *t, const anfi_traced *x) {
   if (x->node) return x->node;
-  if (x->kind == ANFI_TRACED_FN) return function_node(t, x);
+  if (x->kind == ANFI_TRACED_FN || x->kind == ANFI_TRACED_HOST) return function_node(t, x);
   anf_value *v = anfi_traced_known(t, x);
   if (v) return anfi_value(t->to->module, anf_value_retain(v));
   anf_node **item = ANFI_NEW_N(t->arena, anf_node *, x->n + 1);
@@ -273,6 +281,7 @@ static const anfi_traced *model_call(anfi_trace *t, anf_node *f, size_t n,
 const anfi_traced *anfi_trace_apply(anfi_trace *t, const anfi_traced *f, size_t n,
                                     const anfi_traced *const *args) {
   if (f->kind == ANFI_TRACED_DATA && f->node && !f->type) return model_call(t, f->node, n, args);
+  if (f->kind == ANFI_TRACED_HOST) return f->host(f->user, n, args);
   if (f->kind != ANFI_TRACED_FN)
     return (void)anfi_fail(t->cx, t->loc, ANF_E1151, "a call of a value that is no function"), NULL;
   args = with_bound(t, f, &n, args);

@@ -16,11 +16,15 @@
 typedef enum anfi_traced_kind {
   ANFI_TRACED_DATA,  // a known value, or a node of the graph being built
   ANFI_TRACED_TUPLE, // items, each traced by itself
-  ANFI_TRACED_FN     // a function of the templates, or a primitive, with arguments bound
+  ANFI_TRACED_FN,    // a function of the templates, or a primitive, with arguments bound
+  ANFI_TRACED_HOST   // a function of the reader, such as one that builds the body of an op
 } anfi_traced_kind;
 
 typedef struct anfi_trace_frame anfi_trace_frame;
-typedef struct anfi_traced {
+typedef struct anfi_traced anfi_traced;
+/* What a template's call of a function of the reader gives; NULL with an error recorded. */
+typedef const anfi_traced *anfi_trace_host(void *user, size_t n, const anfi_traced *const *args);
+struct anfi_traced {
   anfi_traced_kind kind;
   // data
   const anf_type *type; // NULL: not known
@@ -35,7 +39,10 @@ typedef struct anfi_traced {
   anfi_trace_frame *env;
   uint16_t op;
   const anfi_attrs *attrs;
-} anfi_traced;
+  // function of the reader
+  anfi_trace_host *host;
+  void *user;
+};
 
 typedef struct anfi_trace {
   anf_ctx *cx;
@@ -66,6 +73,7 @@ const anfi_traced *anfi_traced_node(anfi_trace *t, anf_node *n, const anf_type *
 /* NULL with E1151 if it nests too deeply or has too many leaves: what walks tuples recurses. */
 const anfi_traced *anfi_traced_tuple(anfi_trace *t, size_t n, const anfi_traced *const *items);
 const anfi_traced *anfi_traced_none(anfi_trace *t);
+const anfi_traced *anfi_traced_host(anfi_trace *t, anfi_trace_host *f, void *user);
 
 /* The trace takes the reference; the value, borrowed. */
 anf_value *anfi_trace_hold(anfi_trace *t, anf_value *v);

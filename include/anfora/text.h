@@ -38,6 +38,9 @@ ANF_API anf_status anf_write_dat(anf_module *m, anf_text *out);
 /* An ONNX model from memory; `file` is for messages, and the folder of external data. */
 ANF_API anf_status anf_read_onnx(anf_ctx *cx, const char *data, size_t len,
                                  const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
+/* StableHLO text from memory; `file` is for messages. */
+ANF_API anf_status anf_read_stablehlo(anf_ctx *cx, const char *text, size_t len,
+                                      const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
 /* MindSpore's .mindir from memory; `file` is for messages, and the folder of external weights. */
 ANF_API anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len,
                                    const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""StableHLO text: files that check themselves pass in the interpreter and compiled, and fail when what they expect is changed; both
+forms of ops, loops, choices and calls give what they are to give, and their gradients; what is damaged or unknown is refused.
+test_stablehlo.py ANFORA"""
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from tap import ROOT, Tap  # noqa: E402
+
+FIXTURES = os.path.join(ROOT, "test", "fixtures", "stablehlo")
+ANFORA = os.path.abspath(sys.argv[1])
+TAP = Tap()
+FOLDER = tempfile.TemporaryDirectory()
+
+
+def anfora(*args):
+    return subprocess.run([ANFORA, *args], capture_output=True, text=True, check=False)
+
+
+def file_of(text, name="case.mlir"):
+    path = os.path.join(FOLDER.name, name)
+    with open(path, "w", encoding="utf-8") as f:
+        f.write(text)
+    return path
+
+
+def fixture(path, backend):
+    r = anfora("run", path + ":main", "--backend", backend)
+    return TAP.case(f"{os.path.basename(path)} {backend}", r.stderr if r.returncode else "")
+
+
+def altered(path):
+    """A file with one expected element changed fails, so the checks check."""
+    with open(path, encoding="utf-8") as f:
+        head, tail = f.read().split("@expected() ->", 1)
+    number = re.search(r"dense<.*?(\d)\.", tail) or re.search(r"dense<\[*-?(\d)", tail)
+    at = number.start(1) if number else tail.index("true", tail.index("dense<"))
+    body = tail[:at] + (("3" if number[1] != "3" else "4") + tail[at + 1:] if number else "false" + tail[at + 4:])
+    r = anfora("run", file_of(head + "@expected() ->" + body) + ":main")
+    wrong = body == tail or r.returncode != 1 or "E0442" not in r.stderr
+    return TAP.case(f"{os.path.basename(path)} with another expected element fails", f"status {r.returncode}: {r.stderr}" if wrong else "")
+
+
+def function(body, params="%a: tensor<f32>", result="tensor<f32>"):
+    return f"func.func @main({params}) -> {result} {{\n{body}\n}}\n"
+
+
+def gives(name, text, args, want, backends=("interp", "llvm")):
+    path = file_of(text)
+    for b in backends:
+        r = anfora("run", path + ":main", *args, "--backend", b)
+        TAP.case(f"{name} {b}", "" if r.returncode == 0 and r.stdout.strip() == want else f"status {r.returncode}: {r.stdout}{r.stderr} instead of {want}")
+
+
+def refused(name, text, code, *words):
+    r = anfora("check", file_of(text))
+    good = r.returncode in (1, 3) and code in r.stderr and all(w in r.stderr for w in words)
+    return TAP.case(f"{name} is refused with {code}", "" if good else f"status {r.returncode}: {r.stderr}{r.stdout}")
+
+
+WHILE = """
+  %i = stablehlo.constant dense<0> : tensor<i32>
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0:2 = stablehlo.while(%k = %i, %x = %a) : tensor<i32>, tensor<f64>
+    cond {
+      %n = stablehlo.constant dense<3> : tensor<i32>
+      %c = stablehlo.compare LT, %k, %n, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %y = stablehlo.multiply %x, %a : tensor<f64>
+      %z = stablehlo.add %k, %one : tensor<i32>
+      stablehlo.return %z, %y : tensor<i32>, tensor<f64>
+    }
+  return %0#1 : tensor<f64>"""
+UNTIL = """
+  %0 = stablehlo.while(%x = %a) : tensor<f64>
+    cond {
+      %n = stablehlo.constant dense<1.0e2> : tensor<f64>
+      %c = stablehlo.compare LT, %x, %n, FLOAT : (tensor<f64>, tensor<f64>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %y = stablehlo.multiply %x, %a : tensor<f64>
+      stablehlo.return %y : tensor<f64>
+    }
+  return %0 : tensor<f64>"""
+IF = """
+  %zero = stablehlo.constant dense<0.0> : tensor<f64>
+  %p = stablehlo.compare GT, %a, %zero : (tensor<f64>, tensor<f64>) -> tensor<i1>
+  %0 = "stablehlo.if"(%p) ({
+    %y = stablehlo.multiply %a, %a : tensor<f64>
+    stablehlo.return %y : tensor<f64>
+  }, {
+    %y = stablehlo.negate %a : tensor<f64>
+    stablehlo.return %y : tensor<f64>
+  }) : (tensor<i1>) -> tensor<f64>
+  return %0 : tensor<f64>"""
+CASE = """
+  %0:2 = "stablehlo.case"(%i) ({
+    stablehlo.return %a, %a : tensor<f64>, tensor<f64>
+  }, {
+    %y = stablehlo.negate %a : tensor<f64>
+    stablehlo.return %y, %a : tensor<f64>, tensor<f64>
+  }) : (tensor<i32>) -> (tensor<f64>, tensor<f64>)
+  return %0#0 : tensor<f64>"""
+CALLS = """module @m attributes {mhlo.num_partitions = 1 : i32} {
+  func.func public @main(%arg0: tensor<2xf32> {jax.arg_info = "x"}) -> (tensor<2xf32> {jax.result_info = ""}) {
+    %0:2 = call @two(%arg0) : (tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) loc(#loc1)
+    %1 = "func.call"(%0#1) <{callee = @one}> : (tensor<2xf32>) -> tensor<2xf32>
+    %2 = stablehlo.composite "my.op" %1 {composite_attributes = {k = 1 : i32}, decomposition = @one} : (tensor<2xf32>) -> tensor<2xf32>
+    return %2 : tensor<2xf32> loc("here")
+  }
+  func.func private @two(%arg0: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {
+    %cst = stablehlo.constant dense<2.0> : tensor<2xf32> // a splat
+    %0 = "stablehlo.multiply"(%arg0, %cst) : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xf32>
+    return %arg0, %0 : tensor<2xf32>, tensor<2xf32>
+  }
+  func.func private @one(%arg0: tensor<2xf32>) -> tensor<2xf32> {
+    %cst = stablehlo.constant dense<"0x0000803F00000040"> : tensor<2xf32>
+    %0 = stablehlo.add %arg0, %cst : tensor<2xf32>
+    return %0 : tensor<2xf32>
+  }
+}
+#loc1 = loc("f.py":3:1)
+"""
+REDUCE = """
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = "stablehlo.reduce"(%a, %z) <{dimensions = array<i64: 0>}> ({
+  ^bb0(%x: tensor<f32>, %y: tensor<f32>):
+    %1 = stablehlo.multiply %y, %y : tensor<f32>
+    %2 = stablehlo.multiply %x, %x : tensor<f32>
+    %3 = stablehlo.add %1, %2 : tensor<f32>
+    %4 = stablehlo.sqrt %3 : tensor<f32>
+    stablehlo.return %4 : tensor<f32>
+  }) : (tensor<2x3xf32>, tensor<f32>) -> tensor<3xf32>
+  return %0 : tensor<3xf32>"""
+SORT = """
+  %0:2 = "stablehlo.sort"(%a, %b) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%x: tensor<i32>, %y: tensor<i32>, %p: tensor<f32>, %q: tensor<f32>):
+    %1 = stablehlo.compare LT, %x, %y, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %2 = stablehlo.compare EQ, %x, %y, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    %3 = stablehlo.compare GT, %p, %q, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %4 = stablehlo.and %2, %3 : tensor<i1>
+    %5 = stablehlo.or %1, %4 : tensor<i1>
+    stablehlo.return %5 : tensor<i1>
+  }) : (tensor<5xi32>, tensor<5xf32>) -> (tensor<5xi32>, tensor<5xf32>)
+  return %0#0, %0#1 : tensor<5xi32>, tensor<5xf32>"""
+F64 = ("%a: tensor<f64>", "tensor<f64>")
+
+
+def one(op, params="%a: tensor<2xf32>", result="tensor<2xf32>"):
+    return function(f"  %0 = {op}\n  return %0 : {result}", params, result)
+
+
+def values():
+    gives("a loop", function(WHILE, *F64), ["2.0"], "16.0")
+    gives("a loop of one value", function(UNTIL, *F64), ["3.0"], "243.0")
+    gives("a choice of two, first", function(IF, *F64), ["3.0"], "9.0")
+    gives("a choice of two, second", function(IF, *F64), ["-3.0"], "3.0")
+    for i, want in ((0, "2.0"), (1, "-2.0"), (-1, "-2.0"), (7, "-2.0")):
+        gives(f"case {i}", function(CASE, "%i: tensor<i32>, %a: tensor<f64>", "tensor<f64>"), [str(i), "2.0"], want)
+    gives("calls, composites, locations, notes and hex", CALLS, ["[1.0, 2.0]"], "[4.0, 8.0]")
+    gives("a reduce with a body of several ops", function(REDUCE, "%a: tensor<2x3xf32>", "tensor<3xf32>"), ["[[3.0, 6.0, 5.0], [4.0, 8.0, 12.0]]"], "[5.0, 10.0, 13.0]")
+    gives("a sort by two keys", function(SORT, "%a: tensor<5xi32>, %b: tensor<5xf32>", "(tensor<5xi32>, tensor<5xf32>)"),
+          ["[2, 1, 2, 1, 0]", "[1.0, 2.0, 3.0, 4.0, 5.0]"], "([0, 1, 1, 2, 2], [5.0, 4.0, 2.0, 3.0, 1.0])")
+    gives("division of integers", one("stablehlo.divide %a, %b : tensor<4xi32>", "%a: tensor<4xi32>, %b: tensor<4xi32>", "tensor<4xi32>"),
+          ["[7, -7, -7, 5]", "[2, 2, -2, 0]"], "[3, -3, 3, -1]")
+    gives("remainders", one("stablehlo.remainder %a, %b : tensor<4xi32>", "%a: tensor<4xi32>, %b: tensor<4xi32>", "tensor<4xi32>"),
+          ["[7, -7, -7, 5]", "[2, 2, -2, 0]"], "[1, -1, -1, 5]")
+    gives("floats that no integer holds", one("stablehlo.convert %a : (tensor<4xf32>) -> tensor<4xi8>", "%a: tensor<4xf32>", "tensor<4xi8>"),
+          ["[nan, 300.0, -300.0, -1.5]"], "[0, 127, -128, -1]")
+    gives("a start outside", one("stablehlo.dynamic_slice %a, %b, sizes = [2] : (tensor<4xi32>, tensor<i32>) -> tensor<2xi32>", "%a: tensor<4xi32>, %b: tensor<i32>",
+                                 "tensor<2xi32>"), ["[1, 2, 3, 4]", "-5"], "[1, 2]")
+    gives("negative padding around a value that is an input",
+          one("stablehlo.pad %a, %b, low = [1], high = [-1], interior = [1] : (tensor<3xi32>, tensor<i32>) -> tensor<5xi32>", "%a: tensor<3xi32>, %b: tensor<i32>",
+              "tensor<5xi32>"), ["[1, 2, 3]", "9"], "[9, 1, 9, 2, 9]")
+    gives("half away from zero", one("stablehlo.round_nearest_afz %a : tensor<4xf64>", "%a: tensor<4xf64>", "tensor<4xf64>"),
+          ["[0.5, -2.5, 0.49999999999999994, -0.2]"], "[1.0, -3.0, 0.0, -0.0]")
+    gives("a splat of a megabyte", one("stablehlo.constant dense<1.5> : tensor<512x512xf32>", "", "tensor<512x512xf32>").replace(
+        "  return %0 : tensor<512x512xf32>", "  %s = stablehlo.slice %0 [3:5, 7:8] : (tensor<512x512xf32>) -> tensor<2x1xf32>\n  return %s : tensor<2x1xf32>").replace(
+        "-> tensor<512x512xf32> {", "-> tensor<2x1xf32> {"), [], "[[1.5], [1.5]]")
+
+
+def gradients():
+    """Reverse mode through loops that depend on data."""
+    for name, text, x, want in (("a loop", function(WHILE, *F64), "2.0", "32.0"), ("a loop until", function(UNTIL, *F64), "3.0", "405.0"),
+                                ("a choice", function(IF, *F64), "3.0", "6.0")):
+        out = os.path.join(FOLDER.name, "grad.anf")
+        r = anfora("grad", file_of(text) + ":main", "-o", out)
+        if r.returncode:
+            TAP.case(f"the gradient of {name}", r.stderr)
+            continue
+        r = anfora("run", out + ":grad_main", x)
+        TAP.case(f"the gradient of {name}", "" if r.stdout.strip().endswith(want) else f"{r.stdout}{r.stderr} instead of {want}")
+
+
+def refusals():
+    refused("text of another kind", "hello", "E1220", "a function")
+    refused("an op without types", function("  %0 = stablehlo.add %a, %a\n  return %0 : tensor<f32>"), "E1220", ":3:3:")
+    refused("a function without an end", "func.func @main() -> tensor<f32> {", "E1220")
+    refused("a text without an end", 'module @"abc', "E1220", "the end of a text")
+    refused("lists deeper than the type", one("stablehlo.constant dense<[[1]]> : tensor<1xi32>", "", "tensor<1xi32>"), "E1220", "as deep as")
+    refused("an integer too large", one("stablehlo.constant dense<300> : tensor<i8>", "", "tensor<i8>"), "E1220", "the element type holds")
+    refused("regions that nest", function('  %0 = "stablehlo.case"(%a) (' + "{" * 100), "E1220")
+    refused("deep regions", function(('  %0 = "stablehlo.map"(%a) ({\n' * 100)), "E1220", "nest so deeply")
+    refused("deep attributes", function("  %0 = stablehlo.add %a, %a {x = " + "[" * 10000), "E1220", "nest so deeply")
+    refused("what has no operation", function('  %0 = "stablehlo.all_reduce"(%a) ({\n  ^bb0(%x: tensor<f32>, %y: tensor<f32>):\n    stablehlo.return %x : tensor<f32>\n'
+                                              '  }) {replica_groups = dense<[[0]]> : tensor<1x1xi64>} : (tensor<f32>) -> tensor<f32>\n'
+                                              '  %1 = stablehlo.custom_call @lapack_sgeev(%0) : (tensor<f32>) -> tensor<f32>\n'
+                                              '  %2 = stablehlo.custom_call @lapack_sgeev(%1) : (tensor<f32>) -> tensor<f32>\n  return %2 : tensor<f32>'),
+            "E1221", "stablehlo.all_reduce is not", ":2:", "custom_call @lapack_sgeev", "(2 operations)")
+    for t in ("tensor<4x!quant.uniform<i8:f32, 0.1>>", "tensor<*xf32>", "!stablehlo.token", "tensor<4xf8E4M3FN>", "tensor<4xf32, #stablehlo.bounds<4>>"):
+        refused(t, function("  return %a : " + t, "%a: " + t, t), "E1222")
+    refused("a value that is nowhere", function("  return %b : tensor<f32>"), "E1223", "%b")
+    refused("a result that there is not", function("  %0 = stablehlo.negate %a : tensor<f32>\n  return %0#1 : tensor<f32>"), "E1223", "%0")
+    refused("a function twice", function("  return %a : tensor<f32>") * 2, "E1223", "twice")
+    refused("an attribute that means something", one("stablehlo.negate %a {colour = 3 : i32} : tensor<2xf32>"), "E1224", "colour")
+    refused("a body that is not elementwise", function(REDUCE.replace("stablehlo.sqrt %3 : tensor<f32>", "stablehlo.reshape %3 : (tensor<f32>) -> tensor<1xf32>"),
+                                                       "%a: tensor<2x3xf32>", "tensor<3xf32>"), "E1224", "elementwise")
+    refused("a call of nothing", function("  %0 = call @g(%a) : (tensor<f32>) -> tensor<f32>\n  return %0 : tensor<f32>"), "E1224", "not in this module")
+    refused("a result of another shape", one("stablehlo.transpose %a, dims = [1, 0] : (tensor<2x3xf32>) -> tensor<2x3xf32>", "%a: tensor<2x3xf32>", "tensor<2x3xf32>"),
+            "E1225", "f32[3, 2]", "f32[2, 3]")
+    refused("too few elements", one("stablehlo.constant dense<[1, 2]> : tensor<3xi32>", "", "tensor<3xi32>"), "E1226")
+    refused("too few bytes", one('stablehlo.constant dense<"0x0102"> : tensor<900000000000xi32>', "", "tensor<900000000000xi32>"), "E1226")
+    refused("more elements than there is text", one("stablehlo.constant dense<[1, 2]> : tensor<9000000000000xi32>", "", "tensor<9000000000000xi32>"), "E1226")
+
+
+def main():
+    for path in sorted(glob.glob(os.path.join(FIXTURES, "*.mlir"))):
+        for backend in ("interp", "llvm"):
+            fixture(path, backend)
+        altered(path)
+    values()
+    gradients()
+    refusals()
+    TAP.done()
+
+
+main()
