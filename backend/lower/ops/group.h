@@ -18,6 +18,7 @@ typedef struct group {
   const anfi_low_op *q;
   const anfi_view *x;
   uint64_t size, count; // elements of a group; groups
+  uint64_t whole;       // elements that a mean is of, if these are sums of slices; else 0
   uint32_t n;           // digits of x, outermost first
   uint64_t extent[ANFI_PT_MAX];
   bool inside[ANFI_PT_MAX]; // belongs to the group

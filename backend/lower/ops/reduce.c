@@ -2,7 +2,11 @@
 /* Reductions and running sums.
  *   Sum(x)   ->   s: f64 = 0; for i: s += f64(x[i]); y = f32(s)
  * Elements are taken in the interpreter's order, sums are kept in double (or s64) and rounded once, so results are
- * equal bit for bit; with the option `fast` floats are summed in f32. */
+ * equal bit for bit; with the option `fast` floats are summed in f32.
+ *
+ * partial_reduce_replace: a large reduction with no outer loop is cut in slices, which threads share:
+ *   Sum(x: f32[4194304])   ->   p: f64[256]; for i: p[i] = Sum(x[16384 i : 16384 (i + 1)]); y = f32(Sum(p))
+ * The shape alone decides on the slices, so the number of threads changes no bit. */
 #include "backend/lower/ops/group.h"
 #include "ir/ops/kernel.h"
 
@@ -110,7 +114,8 @@ static uint32_t derived(group *g, uint32_t of, texpr (*f)(group *g, texpr x), co
 }
 
 static texpr over_size(group *g, texpr x) {
-  return anfi_t_bin(g->L->t, TX_div, x, anfi_low_const(g->L, g->real, (double)g->size));
+  uint64_t n = g->whole ? g->whole : g->size;
+  return anfi_t_bin(g->L->t, TX_div, x, anfi_low_const(g->L, g->real, (double)n));
 }
 
 static void spread(group *g) {
@@ -203,20 +208,126 @@ static void fill(group *g, texpr to, const anf_type *t) {
   anfi_low_loop_end(g->L, &l);
 }
 
-static bool reduce(anfi_low *L, const anfi_low_op *q, uint32_t mask, anfi_view **out) {
-  kind k = kind_of(q->op);
-  anfi_view *x = k == SPREAD || k == LOG_SUM_EXP ? anfi_group_whole(L, q, 0) : q->in[0];
-  if (x->dtype == ANF_KEY) return false;
-  texpr to = anfi_low_result(L, q, 0, q->type);
+/* Reduces x to elements of `to` from `first` on, of type t. `whole`: elements that a mean is of, or 0 for those of a
+ * group. */
+static void reduce_to(anfi_low *L, const anfi_low_op *q, const anfi_view *x, uint32_t mask,
+                      texpr to, uint64_t first, const anf_type *t, uint64_t whole) {
   group g = {0};
   bool any = anfi_group_open(&g, L, q, x, mask);
+  g.whole = whole;
   passes(&g);
   if (any) {
     anfi_group_begin_each(&g);
-    put(&g, to, anfi_group_number(&g), final(&g), q->type);
+    texpr at = anfi_ix_addc(L, anfi_group_number(&g), (int64_t)first);
+    put(&g, to, first ? anfi_low_atom(L, at) : at, final(&g), t);
     anfi_group_end_each(&g);
     anfi_group_close(&g);
-  } else fill(&g, to, q->type);
+  } else fill(&g, to, t);
+}
+
+/* ---- large reductions in slices ---- */
+
+typedef struct slicing { // of x as [rows, cols], whose rows are reduced
+  uint64_t rows, cols;
+  uint64_t size, count; // rows of a slice; whole slices
+} slicing;
+
+/* Are the reduced axes those in front? */
+static bool reduces_front(const anf_type *t, uint32_t mask, slicing *s) {
+  bool front = true;
+  *s = (slicing){.rows = 1, .cols = 1};
+  for (uint32_t k = 0; k < t->n; k++) {
+    bool in = mask >> k & 1;
+    if (t->dims[k] == 1) continue;
+    if (in && !front) return false;
+    front &= in;
+    *(in ? &s->rows : &s->cols) *= (uint64_t)t->dims[k];
+  }
+  return s->rows > 1;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* Slices that divide the rows, if there are such: x then need not be in memory. */
+static void choose_slices(slicing *s) {
+  enum { ROW = 1 << 14, LEAST_ROW = 1 << 12, SLICE = 1 << 15, LEAST = 16, MOST = 64 };
+  uint64_t most = ROW, least = LEAST_ROW; // rows of a slice
+  if (s->cols > 1) {
+    least = larger(LEAST, larger(SLICE / s->cols, s->rows / MOST));
+    most = 2 * least;
+  }
+  s->size = most;
+  for (uint64_t n = (s->rows + most - 1) / most; n <= s->rows / least; n++)
+    if (s->rows % n == 0) {
+      s->size = s->rows / n;
+      break;
+    }
+  s->count = s->rows / s->size;
+}
+
+static bool is_sliced(const anfi_low_op *q, const anfi_view *x, uint32_t mask, slicing *s) {
+  enum { LEAST_WORK = 1 << 18, LEAST_SLICES = 4 };
+  kind k = kind_of(q->op);
+  bool ints = !anfi_dtype_is_float(x->dtype);
+  if ((k != SUM && k != EXTREME) || x->complex || (ints && q->op == ANF_OP_Mean)) return false;
+  if (x->n < LEAST_WORK || !reduces_front(x->type, mask, s)) return false;
+  choose_slices(s);
+  return s->count >= LEAST_SLICES;
+}
+
+static anfi_elem at_rest(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  const slicing *s = (const slicing *)v->data;
+  texpr at = anfi_ix_addc(L, anfi_pt_linear(L, p), (int64_t)(s->count * s->size * s->cols));
+  return anfi_view_at_flat(L, v->in[0], anfi_low_atom(L, at));
+}
+
+static anfi_view *slices_of(anfi_low *L, const anfi_low_op *q, anfi_view *x, const slicing *s) {
+  int64_t dims[3] = {(int64_t)s->count, (int64_t)s->size, (int64_t)s->cols};
+  anfi_view *in[1] = {x}, *v;
+  anfi_low_op one = {.op = q->op, .loc = q->loc, .n = 1, .in = in, .attr = q->attr};
+  one.type = anfi_type_tensor(L->cx, x->dtype, 3, dims);
+  if (s->count * s->size == s->rows) anfi_lower_same(L, &one, &v);
+  else v = anfi_view_buffer(L, one.type, anfi_view_force(L, x));
+  return v;
+}
+
+static anfi_view *rest_of(anfi_low *L, const anfi_low_op *q, anfi_view *x, const slicing *s) {
+  int64_t dims[2] = {(int64_t)(s->rows - s->count * s->size), (int64_t)s->cols};
+  anfi_view *in[1] = {x};
+  anfi_low_op one = {.op = q->op, .loc = q->loc, .n = 1, .in = in, .attr = q->attr};
+  one.type = anfi_type_tensor(L->cx, x->dtype, 2, dims);
+  anfi_view *v = anfi_view_lazy(L, &one, ORDER_ANY, at_rest);
+  v->data = ANFI_NEW(L->a, slicing);
+  *(slicing *)v->data = *s;
+  return v;
+}
+
+static void reduce_slices(anfi_low *L, const anfi_low_op *q, anfi_view *x, const slicing *s,
+                          texpr to) {
+  bool rest = s->count * s->size < s->rows, sum = kind_of(q->op) == SUM;
+  uint64_t n = s->count + rest;
+  anf_dtype d = !sum ? x->dtype : anfi_dtype_is_float(x->dtype) ? ANF_F64 : ANF_I64;
+  int64_t dims[2] = {(int64_t)n, (int64_t)s->cols};
+  const anf_type *t = anfi_type_tensor(L->cx, d, 2, dims);
+  anfi_low_op part = *q;
+  if (sum) part.op = ANF_OP_Sum; // a mean divides at the end
+  anfi_low_open(L);
+  texpr parts = anfi_low_local(L, anfi_lower_elem(d), n * s->cols, "parts");
+  anfi_view *slices = slices_of(L, q, x, s);
+  reduce_to(L, &part, slices, 1 << 1, parts, 0, t, 0);
+  if (rest) reduce_to(L, &part, rest_of(L, q, x, s), 1 << 0, parts, s->count * s->cols, t, 0);
+  reduce_to(L, q, anfi_view_buffer(L, t, parts), 1 << 0, to, 0, q->type, s->rows);
+  anfi_low_add(L, anfi_low_close(L));
+}
+
+static bool reduce(anfi_low *L, const anfi_low_op *q, uint32_t mask, anfi_view **out) {
+  kind k = kind_of(q->op);
+  anfi_view *x = k == SPREAD || k == LOG_SUM_EXP ? anfi_group_whole(L, q, 0) : q->in[0];
+  slicing s;
+  if (x->dtype == ANF_KEY) return false;
+  texpr to = anfi_low_result(L, q, 0, q->type);
+  if (is_sliced(q, x, mask, &s)) reduce_slices(L, q, x, &s, to);
+  else reduce_to(L, q, x, mask, to, 0, q->type, 0);
   out[0] = anfi_view_of_result(L, q->type, to);
   return true;
 }
