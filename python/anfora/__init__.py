@@ -6,7 +6,7 @@
 ... def f(x, y):
 ...     return x * y + 1
 >>> f(2.0, 3.0)
-7.0
+Array(7.0, f64)
 """
 import types
 

@@ -190,18 +190,18 @@ array *array_of(core *c, PyObject *o) {
 
 /* ---- to Python ---- */
 
+/* A number: of a type that arrays have, an array without dims; else Python's. */
 PyObject *array_number(core *c, anf_dtype d, const void *bits) {
-  if (d == ANF_F64 || d == ANF_FLOAT) {
+  if (d == ANF_FLOAT) {
     double x;
     memcpy(&x, bits, sizeof x);
     return PyFloat_FromDouble(x);
   }
-  if (d == ANF_I64 || d == ANF_INT) {
+  if (d == ANF_INT) {
     int64_t x;
     memcpy(&x, bits, sizeof x);
     return PyLong_FromLongLong(x);
   }
-  if (d == ANF_BOOL) return PyBool_FromLong(*(const char *)bits);
   array *a = array_new(c, d, 0, NULL);
   if (a) memcpy(a->data, bits, a->bytes);
   return (PyObject *)a;
@@ -436,6 +436,14 @@ static PyObject *represent(PyObject *self) {
   return r;
 }
 
+/* Without dims as the number, which is how NumPy prints it too. */
+static PyObject *as_text(PyObject *self) {
+  PyObject *x = ((array *)self)->ndim ? NULL : item(self, NULL);
+  PyObject *r = x ? PyObject_Str(x) : PyErr_Occurred() ? NULL : represent(self);
+  Py_XDECREF(x);
+  return r;
+}
+
 /* ---- lending ---- */
 
 static int get_buffer(PyObject *self, Py_buffer *v, int flags) {
@@ -570,6 +578,7 @@ PyTypeObject *array_make_type(core *c, PyObject *module) {
                          {Py_tp_doc, (void *)(uintptr_t)doc},
                          {Py_tp_richcompare, (void *)compare},
                          {Py_tp_repr, (void *)represent},
+                         {Py_tp_str, (void *)as_text},
                          {Py_tp_getattro, (void *)attribute},
                          {Py_sq_length, (void *)length},
                          {Py_sq_item, (void *)row},

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Arrays of the host without copies, errors, threads, memory."""
 import ctypes
+import math
 import gc
 import os
 import sys
@@ -322,6 +323,20 @@ def test_looking_inside():
     assert f.dat().startswith("anfora") or "f" in f.dat()
     svg = f._repr_svg_()
     assert svg is None or svg.startswith("<svg")
+
+
+def test_numbers_that_come_back_are_arrays():
+    twice = anfora.jit(lambda x: x * 2)
+    for x, dtype in ((2.0, "float64"), (2, "int64"), (np.float32(2), "float32"), (np.int32(2), "int32"), (2j, "complex128"),
+                     (np.array(2.0), "float64")):
+        y = twice(x)
+        assert isinstance(y, anfora.Array) and y.shape == () and y.dtype == np.dtype(dtype) and y == 2 * x, (x, y)
+        assert np.asarray(y).dtype == dtype and str(y) == str(y.item())
+    whole = anp.sum(np.arange(4))
+    assert list(range(whole)) == list(range(6)) and [0] * 7 == [0] * (whole + 1) and f"{whole:03d}" == "006"
+    truth = anp.all(np.ones(3))
+    assert isinstance(truth, anfora.Array) and truth.dtype == bool and bool(truth)
+    assert math.sqrt(anp.sum(np.ones(4))) == 2.0 and round(float(anp.mean(np.ones(3)))) == 1
 
 
 def test_arithmetic_of_arrays():
