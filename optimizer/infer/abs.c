@@ -6,7 +6,7 @@
 #include "optimizer/infer/infer.h"
 
 static uint64_t hash_of(const anfi_abs *a, const anfi_abs *const *items) {
-  uint64_t h = anfi_hash_mix(a->kind * 65536u + a->op, a->n);
+  uint64_t h = anfi_hash_mix(a->kind * 65536u + a->op, a->n * 4u + a->weak);
   h = anfi_hash_mix(h, a->type ? a->type->hash : 0);
   h = anfi_hash_mix(h, a->value ? anfi_value_hash(a->value) : 0);
   h = anfi_hash_mix(h, a->graph ? a->graph->id + 1 : 0);
@@ -18,8 +18,8 @@ static uint64_t hash_of(const anfi_abs *a, const anfi_abs *const *items) {
 
 static bool same(const anfi_abs *a, const anfi_abs *b, const anfi_abs *const *items) {
   if (a->hash != b->hash || a->kind != b->kind || a->op != b->op || a->n != b->n ||
-      a->type != b->type || a->graph != b->graph || a->param != b->param || a->attrs != b->attrs ||
-      !a->value != !b->value)
+      a->weak != b->weak || a->type != b->type || a->graph != b->graph || a->param != b->param ||
+      a->attrs != b->attrs || !a->value != !b->value)
     return false;
   if (a->value && !anfi_value_same(a->value, b->value)) return false;
   return !a->n || memcmp(a->item, items, a->n * sizeof *items) == 0;
@@ -88,8 +88,13 @@ void anfi_abs_init(anfi_abs_table *t, anfi_arena *a) {
   t->bottom = intern(t, &(anfi_abs){.kind = ANFI_ABS_BOTTOM, .op = ANF_OP_NONE}, NULL);
 }
 
+const anfi_abs *anfi_abs_mixed(anfi_abs_table *t, const anf_type *type, uint8_t weak) {
+  anfi_abs head = {.kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = type, .weak = weak};
+  return intern(t, &head, NULL);
+}
+
 const anfi_abs *anfi_abs_data(anfi_abs_table *t, const anf_type *type) {
-  return intern(t, &(anfi_abs){.kind = ANFI_ABS_DATA, .op = ANF_OP_NONE, .type = type}, NULL);
+  return anfi_abs_mixed(t, type, 0);
 }
 
 const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_type *record, size_t n,
@@ -183,15 +188,22 @@ static const anf_type *join_tensors(anf_ctx *cx, const anf_type *a, const anf_ty
   return anfi_type_tensor(cx, d, a->n, joined);
 }
 
+/* What `a` is instead once its type is `type`. */
+static uint8_t weak_as(const anfi_abs *a, const anf_type *type) {
+  bool other = a->type->dtype != type->dtype && anfi_dtype_is_weak((anf_dtype)a->type->dtype);
+  if (!other) return a->weak;
+  return a->weak | (a->type->dtype == ANF_INT ? ANFI_WEAK_INT : ANFI_WEAK_FLOAT);
+}
+
 static const anfi_abs *join_data(anfi_abs_table *t, const anfi_abs *a, const anfi_abs *b,
                                  bool dims) {
   if (a->type == b->type) {
     bool unit = a->type->kind == ANF_TYPE_STRING || a->type->kind == ANF_TYPE_TYPE;
-    return unit && !dims ? NULL : anfi_abs_data(t, a->type);
+    return unit && !dims ? NULL : anfi_abs_mixed(t, a->type, a->weak | b->weak);
   }
   if (a->type->kind != ANF_TYPE_TENSOR || b->type->kind != ANF_TYPE_TENSOR) return NULL;
   const anf_type *type = join_tensors(t->cx, a->type, b->type, dims);
-  return type ? anfi_abs_data(t, type) : NULL;
+  return type ? anfi_abs_mixed(t, type, weak_as(a, type) | weak_as(b, type)) : NULL;
 }
 
 static bool same_code(const anfi_abs *a, const anfi_abs *b) {

@@ -16,7 +16,10 @@ static int64_t *size_of(anfi_fitting *f, int64_t dim) {
 /* Sizes that may be equal when the program runs are. Two names differ: nothing says that they are equal. */
 static bool dim_fits(anfi_fitting *f, int64_t want, int64_t have) {
   if (want == ANF_DIM_UNKNOWN || want == have) return true;
-  if (want >= 0) return have < 0 && (f->unsure = true);
+  if (want >= 0) {
+    f->open |= have == ANF_DIM_UNKNOWN;
+    return have < 0 && (f->unsure = true);
+  }
   int64_t *known = size_of(f, want);
   if (!known) {
     anfi_push(f->q->arena, &f->sizes, ((anfi_size_of_dim){want, have}));
@@ -25,6 +28,7 @@ static bool dim_fits(anfi_fitting *f, int64_t want, int64_t have) {
   if (*known == have) return true;
   bool named = *known < ANF_DIM_UNKNOWN && have < ANF_DIM_UNKNOWN, sizes = *known >= 0 && have >= 0;
   if (named || sizes) return false;
+  f->open |= *known == ANF_DIM_UNKNOWN || have == ANF_DIM_UNKNOWN;
   if (*known < have) *known = have; // a size says more than a name or nothing
   return f->unsure = true;
 }
@@ -32,7 +36,7 @@ static bool dim_fits(anfi_fitting *f, int64_t want, int64_t have) {
 static const anfi_abs *number(anfi_fitting *f, const anfi_abs *a, const anf_type *type) {
   anf_dtype from = (anf_dtype)a->type->dtype, to = (anf_dtype)type->dtype;
   anfi_inference *q = f->q;
-  if (from == to) return a;
+  if (from == to) return a->weak ? anfi_abs_data(&q->abs, a->type) : a;
   if (!anfi_dtype_weak_becomes(from, to)) return NULL;
   f->converted |= to != anfi_dtype_settle(from);
   bool whole = anfi_dtype_is_int(to) && !anfi_dtype_holds(to, INT64_MIN, INT64_MAX);

@@ -201,6 +201,8 @@ static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args,
     }
     args[i] = q->need[p->id] ? fits : anfi_abs_broaden(&q->abs, fits);
   }
+  if (f.open && q->emitting)
+    return anfi_fail(q->cx, loc_of(at), ANF_E0563, g->name->s, "its parameters");
   return true;
 }
 
@@ -310,7 +312,7 @@ static anfi_loc result_loc(const anfi_inference *q, const anf_graph *g) {
   return d->file ? (anfi_loc){d->file->s, d->line, d->col} : anfi_nowhere();
 }
 
-static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
+const anfi_abs *anfi_fit_result(anfi_inference *q, const anfi_spec *s, const anfi_abs *r) {
   const anf_type *type = s->graph->result_type;
   anfi_fitting f = {.q = q};
   const anfi_abs *fits = type ? declared_result(&f, s, r) : r;
@@ -319,8 +321,16 @@ static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
     if (f.outside) fail_range(q, loc, &f);
     else anfi_fail(q->cx, loc, ANF_E0516, s->graph->name->s, show_type(q, type), show(q, r));
     anfi_infer_trace(q);
-    return false;
+  } else if (f.open && q->emitting) {
+    anfi_fail(q->cx, result_loc(q, s->graph), ANF_E0563, s->graph->name->s, show_type(q, type));
+    fits = NULL;
   }
+  return fits;
+}
+
+static bool set_result(anfi_inference *q, anfi_spec *s, const anfi_abs *r) {
+  const anfi_abs *fits = anfi_fit_result(q, s, r);
+  if (!fits) return false;
   r = q->need[s->graph->result->id] ? fits : anfi_abs_broaden(&q->abs, fits);
   const anfi_abs *up = anfi_abs_join(&q->abs, s->result, r, true);
   if (!up) {

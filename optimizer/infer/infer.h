@@ -27,9 +27,14 @@ typedef enum anfi_abs_kind {
   ANFI_ABS_BOXED // only as an item of a CODE: the boxed value of parameter `param`
 } anfi_abs_kind;
 
+/* `if c { 100 } else { k }` with k: i64 is data of type i64 that may be an `int`. Both give the same as long as nothing
+ * that they meet makes another type of one than of the other (rules.c, meets_branches). */
+enum { ANFI_WEAK_INT = 1, ANFI_WEAK_FLOAT = 2 };
+
 typedef struct anfi_abs {
   uint8_t kind;
   bool partial; // BOTTOM, or has one inside
+  uint8_t weak; // of DATA: ANFI_WEAK_*, what a number is instead where another branch ran
   uint16_t op;  // of a CODE that is a primitive, else ANF_OP_NONE
   uint32_t id, n;
   uint32_t depth;          // nesting of codes in environments
@@ -56,6 +61,7 @@ typedef struct anfi_abs_table {
 } anfi_abs_table;
 void anfi_abs_init(anfi_abs_table *t, anfi_arena *a);
 const anfi_abs *anfi_abs_data(anfi_abs_table *t, const anf_type *type);
+const anfi_abs *anfi_abs_mixed(anfi_abs_table *t, const anf_type *type, uint8_t weak);
 const anfi_abs *anfi_abs_const(anfi_abs_table *t, anf_value *v); // any value without functions
 const anfi_abs *anfi_abs_items(anfi_abs_table *t, anfi_abs_kind k, const anf_type *record, size_t n,
                                const anfi_abs *const *items);
@@ -142,6 +148,7 @@ typedef struct anfi_inference {
   uint8_t *exact;       // node id -> and does so in a recursion
   uint8_t *exact_graph; // graph id -> a recursion with such a parameter
   bool again;           // more is exact than was known
+  bool emitting;        // abs are final
   anfi_demanded asked;  // for what, last
   bool wished;          // something is exact that need not be
   bool wishless;        // it made too many signatures: no more of this

@@ -318,6 +318,75 @@ static const anfi_abs *by_kind(const applied *p, const anf_type *const *t, const
   return t[0]->kind == ANF_TYPE_TENSOR ? NULL : fold(p, out);
 }
 
+/* ---- numbers that have a type or none, depending on the branch that ran ---- */
+
+/* Type i if its number is one of `weak` instead. */
+static const anf_type *weak_type(const applied *p, size_t i, const anf_type *t, uint8_t weak) {
+  const anfi_abs *a = p->in[i];
+  if (a->kind != ANFI_ABS_DATA || !(a->weak & weak)) return t;
+  return anfi_type_with_dtype(p->q->cx, t, weak == ANFI_WEAK_INT ? ANF_INT : ANF_FLOAT);
+}
+
+/* Of a comparison: are the arguments compared in one type? Integers are compared exactly in any. */
+static bool compares_alike(const applied *p, const anf_type *const *t, const anf_type *const *u) {
+  anf_dtype a, b;
+  if (!anfi_op_is_comparison(p->op) || p->n != 2) return true;
+  if (!anfi_dtype_promote((anf_dtype)t[0]->dtype, (anf_dtype)t[1]->dtype, &a)) return true;
+  if (!anfi_dtype_promote((anf_dtype)u[0]->dtype, (anf_dtype)u[1]->dtype, &b)) return false;
+  a = anfi_dtype_settle(a), b = anfi_dtype_settle(b);
+  return a == b || (anfi_dtype_is_int(a) && anfi_dtype_is_int(b)) || anfi_dtype_is_weak(b);
+}
+
+/* The result's type with other types of arguments, or NULL; records no error. */
+static const anf_type *type_with(const applied *p, const anf_type *const *t) {
+  ANFI_ENTRY_ELSE(p->q->cx, NULL, NULL);
+  anfi_infer hook = {.cx = p->q->cx,
+                     .op = p->op,
+                     .loc = anfi_node_loc(p->at),
+                     .n = p->n,
+                     .in = t,
+                     .attr = p->attr};
+  const anf_type *out = anfi_infer_op(&hook) ? hook.out : NULL;
+  return anfi_leave(p->q->cx) == ANF_OK ? out : NULL;
+}
+
+/* What the result is instead of `out`, for arguments of type `t` some of which are `weak` instead. */
+static bool add_weak(const applied *p, const anf_type *const *t, const anf_type *const *u,
+                     const anf_type *out, uint8_t *weak) {
+  const anf_type *other = type_with(p, u);
+  if (other == out && compares_alike(p, t, u)) return true;
+  bool number = other && compares_alike(p, t, u) && other->kind == ANF_TYPE_TENSOR &&
+                out->kind == ANF_TYPE_TENSOR && anfi_dtype_is_weak((anf_dtype)other->dtype);
+  if (number) {
+    *weak |= other->dtype == ANF_INT ? ANFI_WEAK_INT : ANFI_WEAK_FLOAT;
+    if (anfi_dtype_weak_becomes((anf_dtype)other->dtype, (anf_dtype)out->dtype)) return true;
+    if (other->dtype == ANF_INT && out->dtype == ANF_FLOAT) return true;
+  }
+  anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0562, anfi_op[p->op].name);
+  anfi_hint(p->q->cx, "give the number in the other branch its type, as in i64(100)");
+  return anfi_infer_trace(p->q), false;
+}
+
+/* Arguments one by one, and all at once: they may come from different branches. */
+static bool meets_branches(const applied *p, const anf_type *const *t, const anf_type *out,
+                           uint8_t *weak) {
+  uint8_t any = 0;
+  for (size_t i = 0; i < p->n; i++) any |= p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->weak : 0;
+  for (uint8_t bit = 1; bit <= any; bit = (uint8_t)(bit * 2)) {
+    const anf_type **u = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
+    if (!(any & bit)) continue;
+    for (size_t one = 0; one <= p->n; one++) { // the last: all
+      bool changed = one == p->n;
+      for (size_t i = 0; i < p->n; i++) {
+        u[i] = one == p->n || one == i ? weak_type(p, i, t[i], bit) : t[i];
+        changed |= u[i] != t[i];
+      }
+      if (changed && !add_weak(p, t, u, out, weak)) return false;
+    }
+  }
+  return true;
+}
+
 static const anfi_abs *by_hook(const applied *p) {
   anfi_inference *q = p->q;
   for (size_t i = 0; i < p->n; i++)
@@ -333,7 +402,9 @@ static const anfi_abs *by_hook(const applied *p) {
   const anfi_abs *folded = worth_folding(p, hook.out) ? fold(p, hook.out) : NULL;
   if (folded) return folded;
   if (anfi_failed(q->cx)) return anfi_infer_trace(q), NULL;
-  return of_type(p, hook.out);
+  uint8_t weak = 0;
+  if (!meets_branches(p, t, hook.out, &weak)) return NULL;
+  return weak ? anfi_abs_mixed(&q->abs, hook.out, weak) : of_type(p, hook.out);
 }
 
 static const anfi_abs *length(const applied *p) {

@@ -24,10 +24,14 @@ typedef struct anfi_fitting {
   anfi_inference *q;
   ANFI_VEC(anfi_size_of_dim) sizes;
   bool converted;          // a number took a type that is not its own
+  bool open;      // a size that is not known before the program runs would have to be compared
   bool unsure;             // it fits if numbers or sizes are those that it takes
   const anf_type *outside; // the type would do, a constant is outside
 } anfi_fitting;
 const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_type *type);
+
+/* infer.c: the same for the result of s, NULL with an error if it does not fit. */
+const anfi_abs *anfi_fit_result(anfi_inference *q, const anfi_spec *s, const anfi_abs *r);
 
 /* rules.c: a primitive applied to `n` abs (attribute nodes' included) */
 const anfi_abs *anfi_infer_apply(anfi_inference *q, anfi_opcode op, const anfi_attrs *attrs,

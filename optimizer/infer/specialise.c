@@ -102,6 +102,7 @@ static bool write_body(anfi_emit *e, anfi_spec *s) {
     if (!(e->node[i] = emit_node(e, n))) return false;
   }
   anf_node *r = s->graph->result;
+  if (!anfi_fit_result(e->q, s, anfi_spec_abs(e->q, s, r))) return false;
   bool own = anfi_is_cnode(r) && r->graph == s->graph;
   e->debug = own ? r->debug : s->graph->debug; // of an error about the result
   anf_node *out = anfi_emit_coerce(e, operand(e, r), anfi_spec_abs(e->q, s, r), s->result);
@@ -158,6 +159,7 @@ bool anfi_specialise(anf_module *m, size_t n, anf_graph **entry,
     if (!anfi_infer_entry(q, entry[i], entry[i]->params.n, types[i])) return false;
   size_t nentry = q->specs.n;
   if (!anfi_infer_run(q)) return false;
+  q->emitting = true;
   for (size_t i = 0; i < nentry; i++) entry[i] = anfi_emit_graph(&e, q->specs.at[i]);
   while (e.todo.n)
     if (!write_body(&e, e.todo.at[--e.todo.n])) return false;

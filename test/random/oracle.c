@@ -156,9 +156,10 @@ static bool same(const anf_value *a, const anf_value *b) {
   return same_floats(a, b, anf_value_elements(a));
 }
 
-/* Compiled code has one type where the interpreter takes each branch as it is: E0515. */
+/* Compiled code has one type where the interpreter takes each branch as it is: E0515, E0562. */
 static bool unsupported(const outcome *x) {
-  return x->status == ANF_UNSUPPORTED || x->status == ANF_LIMIT || strcmp(x->code, "E0515") == 0;
+  return x->status == ANF_UNSUPPORTED || x->status == ANF_LIMIT || strcmp(x->code, "E0515") == 0 ||
+         strcmp(x->code, "E0562") == 0;
 }
 
 /* One error has two codes where inference finds what the interpreter meets: inference says of an op that its
