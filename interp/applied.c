@@ -127,10 +127,13 @@ static bool names_dims(const anf_type *t) {
 }
 
 /* The graph itself, its parameters of these types. Dims that declared types name need a call, which gives them
- * their sizes. */
+ * their sizes; so does a recursion, which may call it with other types. */
 static bool is_plain(anf_graph *g, size_t n, const anfi_given *args) {
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) {
     if (args[i].fn || args[i].value || args[i].fixed) return false;
+    bool same = g && i < g->params.n && g->params.at[i]->type == args[i].type;
+    if (g && g->self && g->self->uses && !same) return false;
+  }
   return g && !(g->result_type && names_dims(g->result_type));
 }
 

@@ -363,7 +363,12 @@ static bool add_weak(const applied *p, const anf_type *const *t, const anf_type 
     if (other->dtype == ANF_INT && out->dtype == ANF_FLOAT) return true;
   }
   anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0562, anfi_op[p->op].name);
-  anfi_hint(p->q->cx, "give the number in the other branch its type, as in i64(100)");
+  for (size_t i = 0; i < p->n; i++)
+    if (u[i] != t[i]) {
+      anfi_hint(p->q->cx, "write %s(...) for the number in the other branch",
+                anf_dtype_name((anf_dtype)t[i]->dtype));
+      break;
+    }
   return anfi_infer_trace(p->q), false;
 }
 

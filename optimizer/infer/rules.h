@@ -23,9 +23,9 @@ typedef struct anfi_size_of_dim {
 typedef struct anfi_fitting {
   anfi_inference *q;
   ANFI_VEC(anfi_size_of_dim) sizes;
-  bool converted;          // a number took a type that is not its own
+  bool converted; // a number took a type that is not its own
   bool open;      // a size that is not known before the program runs would have to be compared
-  bool unsure;             // it fits if numbers or sizes are those that it takes
+  bool unsure;    // it fits if numbers or sizes are those that it takes
   const anf_type *outside; // the type would do, a constant is outside
 } anfi_fitting;
 const anfi_abs *anfi_abs_declared(anfi_fitting *f, const anfi_abs *a, const anf_type *type);
