@@ -109,6 +109,12 @@ ANFI_NORETURN void anfi_throw(anf_ctx *cx);
 /* a * b, jumping to the frame on overflow */
 size_t anfi_size_mul(anf_ctx *cx, size_t a, size_t b);
 
+/* A location in a program. */
+typedef struct anfi_loc {
+  const char *file; // interned, or NULL when unknown
+  uint32_t line, col;
+} anfi_loc;
+
 /* Protected entries. The pattern of every public function that can allocate:
  *
  *   anf_status anf_thing(anf_ctx *cx, ..., anf_diag *d, anf_out **out) {
@@ -126,6 +132,8 @@ typedef struct anfi_frame {
   anf_diag *diag;
   anf_status status; // of the first error in this frame
   uint32_t nerror;
+  anfi_loc (*where)(const void *of); // which place of a program the frame is at; or NULL
+  const void *of;
 } anfi_frame;
 
 /* Misuse: a pointer that may not be NULL is. E0002 names function and parameter, in `d`, else in the context's own list
@@ -168,6 +176,9 @@ void anfi_undefer(anf_ctx *cx, const void *arg);
 anfi_arena *anfi_scratch(anf_ctx *cx);
 /* Has this frame recorded an error? */
 bool anfi_failed(const anf_ctx *cx);
+/* Records that memory ended at a place: E0871 if max_bytes is the reason, else E0872. A frame that failed for want of
+ * memory does so by itself. Always false. */
+bool anfi_fail_memory(anf_ctx *cx, anfi_loc loc);
 /* Code that runs without polling the context: anf_ctx_cancel stops it too, by stop(arg), from any thread or signal
  * handler. Gives what ran around it, for anfi_run_end, after which nobody calls stop any more. */
 typedef struct anfi_running {
@@ -221,10 +232,6 @@ static inline uint64_t anfi_hash_mix(uint64_t h, uint64_t x) {
 }
 
 /* diag.c */
-typedef struct anfi_loc {
-  const char *file; // interned, or NULL when unknown
-  uint32_t line, col;
-} anfi_loc;
 typedef enum anfi_code {
 #define ANF_MSG(code, class, text, explanation) ANF_##code,
 #include "base/diag.def"
@@ -424,6 +431,8 @@ struct anf_ctx {
   _Atomic(const anfi_running *) running; // code that anf_ctx_cancel stops, or NULL
   atomic_uint cancelling;                // threads that look at `running`
   anfi_frame *frame;                     // innermost, or NULL
+  bool over_limit;                       // max_bytes made an allocation fail
+  bool told_memory;                      // E0871 or E0872 is recorded
   anf_diag *own;     // findings of calls that were given no list, made at the first; may be NULL
   bool own_is_old;   // a later call begins it anew
   anfi_chunk *spare; // arena.c; empty outside entries

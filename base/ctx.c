@@ -105,7 +105,10 @@ static void *small_alloc(anf_ctx *cx, void *p, size_t old, size_t size) {
 void *anfi_raw(anf_ctx *cx, void *p, size_t old, size_t size) {
   if (!p) old = 0;
   if (size > old && size - old > cx->max_bytes - cx->bytes) anfi_free_spare(cx);
-  if (size > old && size - old > cx->max_bytes - cx->bytes) return NULL;
+  if (size > old && size - old > cx->max_bytes - cx->bytes) {
+    cx->over_limit = true;
+    return NULL;
+  }
   void *q = NULL;
   if (!p && !size) return NULL;
   if ((size ? size : old) <= SMALL_MAX && reuses_small(cx)) q = small_alloc(cx, p, old, size);
@@ -212,18 +215,38 @@ void anfi_enter(anf_ctx *cx, anf_diag *d, anfi_frame *f) {
   f->diag = d ? d : cx->frame ? cx->frame->diag : NULL;
   f->status = ANF_OK;
   f->nerror = 0;
-  if (!f->outer) cx->own_is_old = true;
+  f->where = NULL;
+  if (!f->outer) cx->own_is_old = true, cx->over_limit = cx->told_memory = false;
   cx->frame = f;
+}
+
+bool anfi_fail_memory(anf_ctx *cx, anfi_loc loc) {
+  if (cx->told_memory) return false;
+  cx->told_memory = true;
+  if (cx->over_limit) return anfi_fail(cx, loc, ANF_E0871, cx->max_bytes);
+  return anfi_fail(cx, loc, ANF_E0872);
+}
+
+/* With the memory that the frame gave back: in the list of the call, and that of the context if only the limit
+ * is worth a word. */
+static void record_memory(anf_ctx *cx, anfi_frame *f, anfi_loc at) {
+  bool list = f->diag || cx->over_limit;
+  if (list && (f->where || !f->outer)) anfi_fail_memory(cx, at);
+  if (cx->over_limit && !f->outer) f->status = ANF_LIMIT;
 }
 
 anf_status anfi_leave(anf_ctx *cx) {
   anfi_frame *f = cx->frame;
+  bool nomem = f->status == ANF_NOMEM;
+  anfi_loc at = nomem && f->where ? f->where(f->of) : anfi_nowhere();
   for (defer *d = f->defers; d;) {
     defer *next = d->next;
     if (d->when == ANFI_ALWAYS || f->status != ANF_OK) d->fn(d->arg);
     anfi_raw(cx, d, sizeof *d, 0);
     d = next;
   }
+  f->defers = NULL;
+  if (nomem) record_memory(cx, f, at);
   cx->frame = f->outer;
   if (f->outer) return f->status;
   anfi_free_spare(cx);

@@ -49,6 +49,8 @@ struct cli {
   bool colour;
   anf_status status; // of the first failure
   int write_errno;   // of standard output, or 0
+  char *input;       // standard input, once it is read
+  size_t input_len;
 };
 
 /* table.c: the table, and questions to it */
@@ -61,6 +63,8 @@ const cli_command_info *cli_find_command(const char *name);
 const char *cli_nearest_command(const char *word);
 const char *cli_nearest_option(const cli_command_info *in, const char *word);
 bool cli_takes(const cli_command_info *command, cli_option o);
+/* Must its argument be one of the words of `choices`? */
+bool cli_is_choice(const cli_option_info *t);
 /* Is `word` one of the space-separated words of `list`? */
 bool cli_has_word(const char *list, const char *word);
 
@@ -87,6 +91,12 @@ typedef struct cli_target {
   const char *file, *function; // function NULL: not said
 } cli_target;
 cli_target cli_split(const cli *c, const char *spec);
+/* Reads standard input into c->input, which lives as long as the command's frame. */
+bool cli_read_input(cli *c);
+/* What messages call a file: "<stdin>" for "-". */
+static inline const char *cli_source(const char *file) {
+  return strcmp(file, "-") == 0 ? "<stdin>" : file;
+}
 /* Where stages are dumped, &c->dump, or NULL: by --dump or ANFORA_DUMP. */
 anf_dump *cli_dump(cli *c);
 /* Reads a file, and dumps it as "parse". The module is freed with the frame. */
@@ -118,11 +128,17 @@ anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n
 struct json_t;
 /* Inside a frame. Numbers that JSON has not are strings: "nan", "inf", integers above 2^63. */
 struct json_t *cli_json_value(cli *c, const anf_value *v);
+struct json_t *cli_json_real(cli *c, double x);
 struct json_t *cli_json_type(cli *c, const anf_value *v); // its name, as in programs
 /* {"error": [...], "status": "..."}, of the diagnostics so far. */
 struct json_t *cli_json_errors(cli *c);
 /* Puts a new member into an object; both may be NULL after a failure. */
 void cli_json_put(cli *c, struct json_t *object, const char *key, struct json_t *value);
+/* A text that may not be UTF-8. */
+struct json_t *cli_json_text(cli *c, const char *s, size_t n);
+void cli_json_append(cli *c, struct json_t *list, struct json_t *value);
+/* Writes {key: s}. */
+int cli_json_output(cli *c, const char *key, const char *s, size_t n);
 /* Writes one line to standard output. */
 int cli_json_write(cli *c, struct json_t *object);
 
@@ -130,10 +146,13 @@ int cli_json_write(cli *c, struct json_t *object);
 void cli_interleave(cli *c, anf_text *assembly);
 
 /* tir.c: the same commands on Tensor IR (.tir) */
-bool cli_is_tir(const char *file);
+bool cli_is_tir(cli *c, const char *file); // standard input: by its first word
+anf_status cli_load_tir(cli *c, const char *file, anf_tir_module **m); // freed with the frame
 int cli_print_tir(cli *c);
 int cli_opt_tir(cli *c);
-void cli_tir_passes(void); // lists them
+/* The passes, and pipelines with their passes; NULL behind the last. */
+const char *cli_tir_pass(size_t i, const char **doc);
+const char *cli_tir_pipeline(size_t i, const char **passes);
 anf_status cli_check_tir(cli *c, const char *file);
 anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_steps,
                        anf_value **result); // lives as long as the frame

@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 #include "backend/tir/tir.h"
 
+#include <jansson.h>
+
 static const char *const ending[ANF_BUILD_FORM_COUNT] = {[ANF_BUILD_OBJ] = ".o",
                                                          [ANF_BUILD_HEADER] = ".h",
                                                          [ANF_BUILD_LLVM] = ".ll",
@@ -46,20 +48,27 @@ static const char *place(cli *c, const char *name) {
   return anfi_strndup(anfi_scratch(c->cx), o, cut ? n - 2 : n);
 }
 
-static anf_status write_all(cli *c, const char *where, const anf_text *out) {
+static anf_status write_all(cli *c, const char *where, const anf_text *out, json_t *files) {
   for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++) {
     if (!out[i].cx) continue;
     const char *path = anfi_sprintf(anfi_scratch(c->cx), "%s%s", where, ending[i]);
     if (!anfi_os_write(c->cx, path, out[i].text ? out[i].text : "", out[i].len)) return ANF_IO;
+    if (files) cli_json_append(c, files, cli_json_text(c, path, strlen(path)));
   }
   return ANF_OK;
+}
+
+/* Without a function's name: that of the file, of standard input that of the output. */
+static const char *name_of_file(cli *c, const char *file) {
+  const char *to = c->value[OPT_OUTPUT];
+  return stem(c, strcmp(file, "-") != 0 ? file : to ? to : "stdin");
 }
 
 /* `main` is the C program's own. */
 static const char *name_of(cli *c, const char *function, const char *file) {
   if (c->value[OPT_NAME]) return c->value[OPT_NAME];
   if (strcmp(function, "main") != 0) return function;
-  return stem(c, c->value[OPT_OUTPUT] ? c->value[OPT_OUTPUT] : file);
+  return c->value[OPT_OUTPUT] ? stem(c, c->value[OPT_OUTPUT]) : name_of_file(c, file);
 }
 
 /* The state of a step, if the program says no type for it, has the type of `init`'s result. */
@@ -104,10 +113,9 @@ static anf_status build_graph(cli *c, cli_target t, unsigned forms, anf_build_op
 static anf_status build_tir(cli *c, cli_target t, unsigned forms, anf_build_opts *o,
                             anf_text *out) {
   anf_tir_module *m = NULL;
-  anf_status st = anf_tir_load(c->cx, t.file, c->d, &m);
+  anf_status st = cli_load_tir(c, t.file, &m);
   if (st != ANF_OK) return st;
-  anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_tir, m);
-  o->name = c->value[OPT_NAME] ? c->value[OPT_NAME] : stem(c, t.file);
+  o->name = c->value[OPT_NAME] ? c->value[OPT_NAME] : name_of_file(c, t.file);
   return anf_build_tir(m, forms, o, c->d, out);
 }
 
@@ -145,11 +153,18 @@ int cmd_build(cli *c) {
   if (state && strcmp(state, "0") != 0 && !cli_number(c, OPT_STATE, UINT32_MAX, &nstate))
     return EXIT_USAGE;
   cli_target t = cli_split(c, c->arg[0]);
-  o.title = c->arg[0];
-  anf_status st = cli_is_tir(t.file) ? build_tir(c, t, forms, &o, out)
-                                     : build_graph(c, t, forms, &o, nstate, out);
-  if (st == ANF_OK) st = write_all(c, place(c, o.name), out);
+  o.title = cli_source(c->arg[0]);
+  anf_status st = cli_is_tir(c, t.file) ? build_tir(c, t, forms, &o, out)
+                                        : build_graph(c, t, forms, &o, nstate, out);
+  json_t *files = c->value[OPT_JSON] ? json_array() : NULL;
+  if (st == ANF_OK) st = write_all(c, place(c, o.name), out, files);
   for (int i = 0; i < ANF_BUILD_FORM_COUNT; i++)
     if (out[i].cx) anf_text_free(&out[i]);
-  return cli_status(c, st);
+  if (st != ANF_OK || !files) {
+    json_decref(files);
+    return cli_status(c, st);
+  }
+  json_t *j = json_object();
+  cli_json_put(c, j, "files", files);
+  return cli_json_write(c, j);
 }

@@ -2,9 +2,13 @@
 /* anfora cache: the folder of compiled code. */
 #include "cli/cli.h"
 
+#include <jansson.h>
+
 typedef struct tally {
+  cli *c;
   uint64_t files, bytes;
   bool show;
+  json_t *list; // of --json, or NULL
 } tally;
 
 const anf_jit_opts *cli_jit_options(const cli *c) {
@@ -17,26 +21,45 @@ static bool see(void *user, const anf_jit_cached *file) {
   tally *t = (tally *)user;
   t->files++;
   t->bytes += file->bytes;
-  if (t->show) printf("%s %llu\n", file->name, (unsigned long long)file->bytes);
+  if (t->list) {
+    json_t *j = json_object();
+    cli_json_put(t->c, j, "name", json_string(file->name));
+    cli_json_put(t->c, j, "bytes", json_integer((json_int_t)file->bytes));
+    cli_json_put(t->c, j, "used", json_integer((json_int_t)file->used));
+    cli_json_append(t->c, t->list, j);
+  } else if (t->show) printf("%s %llu\n", file->name, (unsigned long long)file->bytes);
   return true;
+}
+
+/* {"folder": .., "files": [..], "bytes": ..}, whatever was asked; a cache that is off has no folder. */
+static int tell_json(cli *c, const char *dir, tally *t) {
+  json_t *j = json_object();
+  cli_json_put(c, j, "folder", dir ? cli_json_text(c, dir, strlen(dir)) : json_null());
+  cli_json_put(c, j, "files", t->list);
+  cli_json_put(c, j, "bytes", json_integer((json_int_t)t->bytes));
+  return cli_json_write(c, j);
 }
 
 int cmd_cache(cli *c) {
   const char *what = c->narg ? c->arg[0] : "size", *dir = anfi_os_cache_dir(anfi_scratch(c->cx));
+  bool json = c->value[OPT_JSON] != NULL, dir_only = strcmp(what, "dir") == 0;
   if (c->narg > 1 || !cli_has_word("list size clear dir", what))
     return cli_usage(c, "it takes one of: list, size, clear, dir");
-  if (!dir) {
-    puts("off");
+  tally t = {.c = c, .show = strcmp(what, "list") == 0, .list = json ? json_array() : NULL};
+  if (!dir || (dir_only && !json)) {
+    if (json) return tell_json(c, dir, &t);
+    puts(dir ? dir : "off");
     return EXIT_OK;
   }
-  if (strcmp(what, "dir") == 0) {
-    puts(dir);
-    return EXIT_OK;
+  bool clear = strcmp(what, "clear") == 0;
+  anf_status st = clear ? anf_jit_cache_clear(c->cx, dir, c->d) : ANF_OK;
+  if (st == ANF_OK && (json || !clear)) st = anf_jit_cache_visit(c->cx, dir, see, &t, c->d);
+  if (st != ANF_OK) {
+    json_decref(t.list);
+    return cli_status(c, st);
   }
-  tally t = {.show = strcmp(what, "list") == 0};
-  anf_status st = anf_jit_cache_visit(c->cx, dir, see, &t, c->d);
-  if (st == ANF_OK && strcmp(what, "clear") == 0) st = anf_jit_cache_clear(c->cx, dir, c->d);
-  if (st == ANF_OK && strcmp(what, "size") == 0)
+  if (json) return tell_json(c, dir, &t);
+  if (strcmp(what, "size") == 0)
     printf("%llu files, %llu bytes\n", (unsigned long long)t.files, (unsigned long long)t.bytes);
-  return cli_status(c, st);
+  return EXIT_OK;
 }

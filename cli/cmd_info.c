@@ -28,6 +28,8 @@ int cmd_help(cli *c) {
 
 int cmd_version(cli *c) {
   if (c->narg) return cli_usage(c, "it takes no arguments");
+  if (c->value[OPT_JSON])
+    return cli_json_output(c, "version", anf_version(), strlen(anf_version()));
   printf("anfora %s\n", anf_version());
   return EXIT_OK;
 }
@@ -44,11 +46,27 @@ static const message messages[] = {
 #undef ANF_MSG
 };
 
+/* The text with "..." where a message has words, N where it has a number. */
+static const char *readable(cli *c, const char *format) {
+  anf_text t = {.cx = c->cx};
+  for (const char *s = format; *s; s++) {
+    if (*s != '%' || *++s == '%') {
+      anfi_putc(&t, *s);
+      continue;
+    }
+    s += strspn(s, "#0- +'.*123456789hljzt");
+    anfi_puts(&t, strchr("diouxX", *s) ? "N" : strchr("eEfFgG", *s) ? "X" : "...");
+  }
+  const char *text = anfi_strndup(anfi_scratch(c->cx), t.text ? t.text : "", t.len);
+  anf_text_free(&t);
+  return text;
+}
+
 static void put_message_json(cli *c, json_t *list, const message *m) {
   json_t *o = json_object();
   cli_json_put(c, o, "code", json_string(m->code));
   cli_json_put(c, o, "status", json_string(m->status));
-  cli_json_put(c, o, "text", json_string(m->text));
+  cli_json_put(c, o, "text", json_string(readable(c, m->text)));
   cli_json_put(c, o, "explanation", json_string(m->explanation));
   if (json_array_append_new(list, o) != 0) anfi_throw_nomem(c->cx);
 }
@@ -63,8 +81,9 @@ int cmd_explain(cli *c) {
     found = true;
     if (json) put_message_json(c, list, m);
     else if (c->narg)
-      printf("%s: %s\n\n%s\nStatus: %s\n", m->code, m->text, m->explanation, m->status);
-    else printf("%s  %s\n", m->code, m->text);
+      printf("%s: %s\n\n%s\nStatus: %s\n", m->code, readable(c, m->text), m->explanation,
+             m->status);
+    else printf("%s  %s\n", m->code, readable(c, m->text));
   }
   if (!found) {
     json_decref(list);

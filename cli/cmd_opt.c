@@ -71,7 +71,7 @@ static anf_status declare(cli *c, anf_module *m, cli_target t, const char *sig) 
 
 int cmd_opt(cli *c) {
   if (c->narg != 1) return cli_usage(c, "it takes one file");
-  if (cli_is_tir(c->arg[0])) return cli_opt_tir(c);
+  if (cli_is_tir(c, c->arg[0])) return cli_opt_tir(c);
   watch w = {
       .c = c, .dump_after = c->value[OPT_DUMP_AFTER], .time = c->value[OPT_TIME_PASSES] != NULL};
   uint64_t limit = 0;
@@ -97,13 +97,44 @@ int cmd_opt(cli *c) {
   return status;
 }
 
-int cmd_passes(cli *c) {
+typedef const char *(*nth_name)(size_t i, const char **doc);
+
+static json_t *names_json(cli *c, nth_name name_of) {
   const char *doc, *name;
+  json_t *list = json_array();
+  for (size_t i = 0; (name = name_of(i, &doc)); i++) {
+    json_t *j = json_object();
+    cli_json_put(c, j, "name", json_string(name));
+    cli_json_put(c, j, "doc", json_string(doc));
+    cli_json_append(c, list, j);
+  }
+  return list;
+}
+
+static int passes_json(cli *c) {
+  json_t *j = json_object();
+  cli_json_put(c, j, "passes", names_json(c, anf_pass_name));
+  cli_json_put(c, j, "pipelines", names_json(c, anf_pipeline_name));
+  cli_json_put(c, j, "tensor_ir_passes", names_json(c, cli_tir_pass));
+  cli_json_put(c, j, "tensor_ir_pipelines", names_json(c, cli_tir_pipeline));
+  return cli_json_write(c, j);
+}
+
+static void names_text(nth_name name_of, int width) {
+  const char *doc, *name;
+  for (size_t i = 0; (name = name_of(i, &doc)); i++) printf("%-*s %s\n", width, name, doc);
+}
+
+int cmd_passes(cli *c) {
   if (c->narg) return cli_usage(c, "it takes no argument");
-  for (size_t i = 0; (name = anf_pass_name(i, &doc)); i++) printf("%-12s %s\n", name, doc);
+  if (c->value[OPT_JSON]) return passes_json(c);
+  names_text(anf_pass_name, 12);
   printf("\nPipelines:\n");
-  for (size_t i = 0; (name = anf_pipeline_name(i, &doc)); i++) printf("%-12s %s\n", name, doc);
-  cli_tir_passes();
+  names_text(anf_pipeline_name, 12);
+  printf("\nOf Tensor IR (.tir):\n");
+  names_text(cli_tir_pass, 28);
+  printf("\nPipelines of Tensor IR:\n");
+  names_text(cli_tir_pipeline, 12);
   return EXIT_OK;
 }
 

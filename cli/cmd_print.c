@@ -14,10 +14,11 @@ static int check_json(cli *c, const char *file, size_t ngraph, size_t nnode) {
   return cli_json_write(c, j);
 }
 
-static anf_status check(cli *c, const char *file) {
+static anf_status check(cli *c, const char *given) {
   anf_module *m = NULL;
-  if (cli_is_tir(file)) return cli_check_tir(c, file);
-  anf_status st = cli_load(c, file, &m);
+  if (cli_is_tir(c, given)) return cli_check_tir(c, given);
+  const char *file = cli_source(given);
+  anf_status st = cli_load(c, given, &m);
   if (st == ANF_OK) st = anf_verify(m, c->d);
   if (st == ANF_OK && !anfi_check_grounded(m)) st = ANF_INVALID;
   if (st != ANF_OK) return st;
@@ -77,7 +78,7 @@ anf_status cli_explain_fusion(cli *c, anf_graph *g, const anf_type *const *types
 
 int cmd_print(cli *c) {
   if (c->narg != 1) return cli_usage(c, "it takes one file");
-  if (cli_is_tir(c->arg[0])) return cli_print_tir(c);
+  if (cli_is_tir(c, c->arg[0])) return cli_print_tir(c);
   const char *as = c->value[OPT_AS] ? c->value[OPT_AS] : "ir";
   if (cli_has_word("tir llvm asm c", as)) return print_lowered(c, as);
   uint64_t depth = 0, max_nodes = 0;

@@ -295,7 +295,11 @@ static int reduce(job *j, const char *text, size_t len) {
 
 /* The text of the program; of other formats the .ir text of their module. */
 static anf_status read_text(cli *c, const char *file, char **text, size_t *len) {
-  const anfi_format *format = anfi_format_of(file);
+  bool input = strcmp(file, "-") == 0;
+  if (input && !cli_read_input(c)) return ANF_IO;
+  const anfi_format *format =
+      input ? anfi_format_of_input(c->input, c->input_len) : anfi_format_of(file);
+  if (input && format->text) return *text = c->input, *len = c->input_len, ANF_OK;
   if (!format || format->text)
     return anfi_os_read(c->cx, anfi_scratch(c->cx), file, text, len) ? ANF_OK : ANF_IO;
   anf_module *m = NULL;

@@ -96,7 +96,7 @@ static anf_status run(cli *c, const anf_run_opts *limits, outcome *r) {
   anf_value **args = NULL;
   anf_run_opts o = *limits;
   cli_target t = cli_split(c, c->arg[0]);
-  if (cli_is_tir(t.file)) return cli_run_tir(c, t, r->backend, o.max_steps, &r->result);
+  if (cli_is_tir(c, t.file)) return cli_run_tir(c, t, r->backend, o.max_steps, &r->result);
   if (c->value[OPT_DEBUG] && cli_is_param(t.file)) {
     anf_exec_opts eo;
     return cli_debug_param(c, t.file, exec_options(c, r, &eo) ? &eo : NULL, &r->result);

@@ -6,6 +6,7 @@
 #define _XOPEN_SOURCE 700 // sigaction, SA_RESETHAND
 #include "cli/train.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -27,8 +28,10 @@ typedef struct training {
   anf_exec_opts how; // its engine
   double compile_ms;
   anf_trace *trace;
+  json_t *epoch_list; // of --json, or NULL
 } training;
 
+static void free_json(void *j) { json_decref((json_t *)j); }
 static void free_step(void *s) { anf_step_free((anf_step *)s); }
 
 /* ---- making ---- */
@@ -104,14 +107,12 @@ static bool make_test(cli *c, training *t) {
          make_step(c, t, t->test, 0, &t->held, &o, &t->t) && share_state(c, t);
 }
 
-static void show(void *user, const char *text, size_t len) {
-  (void)user;
-  fwrite(text, 1, len, stdout);
-}
+static void show(void *user, const char *text, size_t len) { fwrite(text, 1, len, (FILE *)user); }
 
 static bool options(const cli *c, training *t) {
   const char *backend = c->value[OPT_BACKEND] ? c->value[OPT_BACKEND] : "llvm";
   t->o = (anf_step_opts){.size = sizeof t->o, .threads = (uint32_t)t->threads, .print = show};
+  t->o.user = c->value[OPT_JSON] ? stderr : stdout;
   t->how = (anf_exec_opts){.size = sizeof t->how, .fast = c->value[OPT_FAST] != NULL};
   t->how.jit = cli_jit_options(c);
   if (c->dump.folder) // since the program was loaded
@@ -152,14 +153,28 @@ static const char *percent(double accuracy, char *out, size_t n) {
   return out;
 }
 
+/* A line of the result of --json. */
+static void note_epoch(cli *c, const training *t, uint64_t epoch, double rate, double loss,
+                       double accuracy) {
+  json_t *j = json_object();
+  cli_json_put(c, j, "epoch", json_integer((json_int_t)epoch));
+  cli_json_put(c, j, "loss", cli_json_real(c, t->log.smooth_loss));
+  cli_json_put(c, j, "steps_per_s", cli_json_real(c, rate));
+  if (t->t) cli_json_put(c, j, "test_loss", cli_json_real(c, loss));
+  if (!isnan(accuracy)) cli_json_put(c, j, "test_accuracy", cli_json_real(c, accuracy));
+  cli_json_append(c, t->epoch_list, j);
+}
+
 /* Held-out data after an epoch: the last printed number is the result. */
 static bool test(cli *c, training *t, uint64_t epoch) {
   char words[40];
   double seconds = (double)(anfi_os_now_ns() - t->log.start) / 1e9,
          rate = (double)t->log.done / (seconds > 0 ? seconds : 1);
   if (!t->t) {
-    printf("epoch %llu  loss %.4f  %.0f steps/s\n", (unsigned long long)epoch, t->log.smooth_loss,
-           rate);
+    if (t->epoch_list) note_epoch(c, t, epoch, rate, NAN, NAN);
+    else
+      printf("epoch %llu  loss %.4f  %.0f steps/s\n", (unsigned long long)epoch, t->log.smooth_loss,
+             rate);
     return true;
   }
   train_fill(&t->held, 0);
@@ -170,6 +185,7 @@ static bool test(cli *c, training *t, uint64_t epoch) {
   anfi_push(t->log.arena, &t->log.test, has ? accuracy : loss);
   anfi_push(t->log.arena, &t->log.test_at, t->log.done);
   if (t->log.terminal) fputs("\r\033[K", stderr);
+  if (t->epoch_list) return note_epoch(c, t, epoch, rate, loss, accuracy), true;
   printf("epoch %llu  loss %.4f  held out: loss %.4f%s  %.0f steps/s\n", (unsigned long long)epoch,
          t->log.smooth_loss, loss, percent(accuracy, words, sizeof words), rate);
   fflush(stdout);
@@ -319,6 +335,14 @@ static bool finish(cli *c, training *t) {
          from_file(c, t, write_fused) && write_tir(c, t);
 }
 
+static int result_json(cli *c, const training *t) {
+  json_t *j = json_object();
+  cli_json_put(c, j, "steps", json_integer((json_int_t)anf_step_count(t->s)));
+  cli_json_put(c, j, "compile_ms", cli_json_real(c, t->compile_ms));
+  cli_json_put(c, j, "epochs", json_incref(t->epoch_list));
+  return cli_json_write(c, j);
+}
+
 int cmd_train(cli *c) {
   training *t = ANFI_NEW(anfi_scratch(c->cx), training);
   if (c->narg != 1) return cli_usage(c, "which program?");
@@ -326,6 +350,8 @@ int cmd_train(cli *c) {
   if (!numbers(c, t)) return EXIT_USAGE;
   if (t->window < 2) return cli_usage(c, "--window must be at least 2");
   if (t->save_every && !c->value[OPT_SAVE]) return cli_usage(c, "--save-every needs --save FILE");
+  if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);
+  if (t->epoch_list) anfi_defer(c->cx, ANFI_ALWAYS, free_json, t->epoch_list);
   bool good = !c->value[OPT_SAVE] || anfi_os_may_write(c->cx, c->value[OPT_SAVE]);
   good = good && make(c, t);
   if (good && c->value[OPT_SAVE]) note_signals();
@@ -334,8 +360,10 @@ int cmd_train(cli *c) {
   if (good && signalled) {
     fprintf(stderr, "ended by a signal after step %llu\n",
             (unsigned long long)anf_step_count(t->s));
+    if (t->epoch_list) result_json(c, t);
     return 128 + (int)signalled;
   }
+  if (good && t->epoch_list) return result_json(c, t);
   if (good || !anf_diag_count(c->d)) return good ? EXIT_OK : cli_status(c, ANF_INTERNAL);
   const anf_diag_item *it = anf_diag_at(c->d, 0);
   return cli_status(c, it->status == ANF_OK ? ANF_INVALID : it->status);

@@ -118,8 +118,10 @@ int cmd_view(cli *c) {
       !cli_number(c, OPT_MAX_NODES, UINT32_MAX, &max_nodes))
     return EXIT_USAGE;
   cli_target t = cli_split(c, c->arg[0]);
-  const char *slash = strrchr(t.file, '/'), *path = c->value[OPT_OUTPUT];
-  if (!path) path = anfi_sprintf(anfi_scratch(c->cx), "%s.html", slash ? slash + 1 : t.file);
+  const char *slash = strrchr(t.file, '/'), *name = slash ? slash + 1 : t.file,
+             *path = c->value[OPT_OUTPUT];
+  if (strcmp(name, "-") == 0) name = "stdin";
+  if (!path) path = anfi_sprintf(anfi_scratch(c->cx), "%s.html", name);
   if (!form_of(path, &f))
     return cli_usage(c, "the output must end in .svg, .png, .pdf, .dot or .html; it is '%s'", path);
   anf_view_opts o = {.size = sizeof o,
@@ -131,6 +133,8 @@ int cmd_view(cli *c) {
   if (st == ANF_OK) st = read_options(c, m, t, &o);
   if (st != ANF_OK) return cli_status(c, st);
   int status = write_view(c, m, &o, f, path);
+  if (status == EXIT_OK && c->value[OPT_JSON])
+    return cli_json_output(c, "file", path, strlen(path));
   if (status == EXIT_OK && !c->value[OPT_OUTPUT]) printf("%s\n", path);
   return status;
 }

@@ -2,6 +2,9 @@
 /* What is derived from the table for readers: help, the manual page, completions of bash and zsh.
  */
 #include "cli/cli.h"
+#include "ir/ir.h"
+
+#include "anfora/opt.h"
 
 typedef struct {
   const char *number, *text;
@@ -183,15 +186,38 @@ static void all_commands(anf_text *o) {
     anfi_putf(o, "%s%s", i ? " " : "", cli_command[i].name);
 }
 
+/* The words that an argument may be, or that are suggested for it: one after the other. */
+static void put_names(anf_text *o, const char *(*name_of)(size_t i, const char **doc)) {
+  const char *name, *doc;
+  for (size_t i = 0; (name = name_of(i, &doc)); i++) anfi_putf(o, " %s", name);
+}
+
+static void values(anf_text *o, const cli_option_info *t) {
+  if (strcmp(t->choices, "PASS") != 0) {
+    anfi_puts(o, t->choices + (t->choices[0] == '+'));
+    return;
+  }
+  anfi_puts(o, "standard");
+  put_names(o, anf_pass_name);
+  put_names(o, anf_pipeline_name);
+}
+
+static bool is_file(const cli_option_info *t) { return strcmp(t->choices, "FILE") == 0; }
+
 static void bash_choices(anf_text *o) {
   for (cli_option k = 0; k < OPT_COUNT; k++) {
     const cli_option_info *t = &cli_option_table[k];
     if (!t->argument) continue;
     anfi_putf(o, "    --%s", t->name);
     if (t->letter) anfi_putf(o, " | -%c", t->letter);
-    if (strcmp(t->choices, "FILE") == 0)
-      anfi_puts(o, ") COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n");
-    else anfi_putf(o, ") COMPREPLY=($(compgen -W '%s' -- \"$word\")); return ;;\n", t->choices);
+    anfi_puts(o, ") COMPREPLY=($(compgen ");
+    if (is_file(t)) anfi_puts(o, "-f");
+    else {
+      anfi_puts(o, "-W '");
+      values(o, t);
+      anfi_putc(o, '\'');
+    }
+    anfi_puts(o, " -- \"$word\")); return ;;\n");
   }
 }
 
@@ -200,6 +226,8 @@ void cli_bash(anf_text *o) {
             "# bash completion for anfora; written by `anfora help --bash`\n"
             "_anfora() {\n"
             "  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= w\n"
+            "  if [ \"$word\" = = ]; then word=; fi # --option=value is three words\n"
+            "  if [ \"$before\" = = ]; then before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
             "  for w in \"${COMP_WORDS[@]:1:COMP_CWORD-1}\"; do\n"
             "    case $w in -*) ;; *) command=$w; break ;; esac\n"
             "  done\n"
@@ -222,6 +250,10 @@ void cli_bash(anf_text *o) {
                "COMPREPLY=($(compgen -W '");
   all_commands(o);
   anfi_puts(o, "' -- \"$word\")) ;;\n"
+               "    cache:*) COMPREPLY=($(compgen -W 'list size clear dir' -- \"$word\")) ;;\n"
+               "    ops:*) COMPREPLY=($(compgen -W '");
+  for (size_t i = 0; i < ANF_OP_COUNT; i++) anfi_putf(o, "%s%s", i ? " " : "", anfi_op[i].name);
+  anfi_puts(o, "' -- \"$word\")) ;;\n"
                "    *) COMPREPLY=($(compgen -f -- \"$word\")) ;;\n"
                "  esac\n}\ncomplete -o filenames -F _anfora anfora\n");
 }
@@ -236,12 +268,15 @@ static void zsh_text(anf_text *o, const char *s) {
 }
 
 static void zsh_option(anf_text *o, const cli_option_info *t) {
-  anfi_putf(o, " \\\n        '--%s[", t->name);
+  anfi_putf(o, " \\\n        '--%s%s[", t->name, t->argument ? "=" : ""); // --name value, or with =
   zsh_text(o, t->help);
   anfi_putc(o, ']');
-  if (t->argument && strcmp(t->choices, "FILE") == 0) anfi_putf(o, ":%s:_files", t->argument);
-  else if (t->argument && t->choices[0]) anfi_putf(o, ":%s:(%s)", t->argument, t->choices);
-  else if (t->argument) anfi_putf(o, ":%s:", t->argument);
+  if (t->argument && is_file(t)) anfi_putf(o, ":%s:_files", t->argument);
+  else if (t->argument && t->choices[0]) {
+    anfi_putf(o, ":%s:(", t->argument);
+    values(o, t);
+    anfi_putc(o, ')');
+  } else if (t->argument) anfi_putf(o, ":%s:", t->argument);
   anfi_putc(o, '\'');
 }
 

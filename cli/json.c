@@ -36,6 +36,16 @@ static json_t *string(cli *c, const char *s, size_t n) {
   return j;
 }
 
+json_t *cli_json_text(cli *c, const char *s, size_t n) { return string(c, s, n); }
+
+void cli_json_append(cli *c, json_t *list, json_t *value) { append(c, list, need(c, value)); }
+
+int cli_json_output(cli *c, const char *key, const char *s, size_t n) {
+  json_t *j = need(c, json_object());
+  cli_json_put(c, j, key, string(c, s, n));
+  return cli_json_write(c, j);
+}
+
 static json_t *real(cli *c, double x) {
   if (isfinite(x)) return need(c, json_real(x));
   return need(c, json_string(isnan(x) ? "nan" : x > 0 ? "inf" : "-inf"));
@@ -137,6 +147,8 @@ static json_t *convert(cli *c, const anf_value *v, size_t depth) {
   }
   return function(c, v);
 }
+
+json_t *cli_json_real(cli *c, double x) { return real(c, x); }
 
 json_t *cli_json_value(cli *c, const anf_value *v) { return convert(c, v, 0); }
 

@@ -30,9 +30,18 @@ anf_dump *cli_dump(cli *c) {
   return c->dump.folder ? &c->dump : NULL;
 }
 
+bool cli_read_input(cli *c) {
+  return c->input || anfi_os_read(c->cx, anfi_scratch(c->cx), "-", &c->input, &c->input_len);
+}
+
 static anf_status load(cli *c, const char *file, anf_module **m) {
+  anfi_input in = {.path = file, .weights = c->value[OPT_WEIGHTS] != NULL};
+  bool input = strcmp(file, "-") == 0;
+  if (input && !cli_read_input(c)) return ANF_IO;
+  in.text = c->input;
+  in.len = c->input_len;
   ANFI_ENTRY(c->cx, c->d);
-  *m = anfi_load_file(c->cx, file, c->value[OPT_WEIGHTS] != NULL);
+  *m = input ? anfi_load_input(c->cx, &in) : anfi_load_file(c->cx, file, in.weights);
   return anfi_leave(c->cx);
 }
 

@@ -46,9 +46,12 @@ void cli_put(cli *c, const char *text, size_t len) {
 
 int cli_write(cli *c, const char *text, size_t len) {
   const char *path = c->value[OPT_OUTPUT];
-  if (path && strcmp(path, "-") != 0)
-    return cli_status(c, anfi_os_write(c->cx, path, text, len) ? ANF_OK : ANF_IO);
-  cli_put(c, text, len);
+  bool file = path && strcmp(path, "-") != 0, json = c->value[OPT_JSON] != NULL;
+  if (file && !anfi_os_write(c->cx, path, text, len)) return cli_status(c, ANF_IO);
+  if (json)
+    return cli_json_output(c, file ? "file" : "text", file ? path : text,
+                           file ? strlen(path) : len);
+  if (!file) cli_put(c, text, len);
   return EXIT_OK;
 }
 
@@ -113,8 +116,7 @@ static int unknown_option(const cli *c, char **argv) {
 
 static int set_option(cli *c, cli_option o, const char *value) {
   const cli_option_info *t = &cli_option_table[o];
-  bool named = t->choices[0] && strcmp(t->choices, "FILE") != 0;
-  if (t->argument && named && !cli_has_word(t->choices, value))
+  if (t->argument && cli_is_choice(t) && !cli_has_word(t->choices, value))
     return cli_usage(c, "--%s must be one of: %s; it is '%s'", t->name, t->choices, value);
   c->value[o] = t->argument ? value : "";
   return EXIT_OK;
@@ -208,7 +210,7 @@ static void tell_errors(cli *c, int status) {
   bool json = c->value[OPT_JSON] && status != EXIT_OK && status != EXIT_USAGE;
   if (json && guarded(c, tell_errors_json, &ignored) == ANF_OK) return;
   anf_diag_print(c->d, stderr, c->colour);
-  if (c->status == ANF_NOMEM) fputs("anfora: out of memory\n", stderr);
+  if (c->status == ANF_NOMEM && !anf_diag_count(c->d)) fputs("anfora: out of memory\n", stderr);
 }
 
 /* Everything that needs a context. */

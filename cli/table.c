@@ -33,6 +33,10 @@ bool cli_has_word(const char *list, const char *word) {
   return false;
 }
 
+bool cli_is_choice(const cli_option_info *t) {
+  return t->choices[0] >= 'a' && t->choices[0] <= 'z';
+}
+
 bool cli_takes(const cli_command_info *command, cli_option o) {
   const char *list = cli_option_table[o].commands;
   if (strcmp(list, "*") == 0) return true;

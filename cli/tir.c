@@ -12,13 +12,36 @@
 #include <ctype.h>
 #include <jansson.h>
 
-bool cli_is_tir(const char *file) {
+/* Behind blanks and comments. */
+static const char *first_word(const char *s) {
+  for (;;) {
+    s += strspn(s, " \t\r\n");
+    if (s[0] != '/' || s[1] != '/') return s;
+    s += strcspn(s, "\n");
+  }
+}
+
+/* Every module of Tensor IR begins with one of these, no program of the language does. */
+static bool begins_tir(const char *text) {
+  static const char *const words[] = {"func", "public", "private", "data"};
+  const char *s = first_word(text);
+  size_t n = strspn(s, "abcdefghijklmnopqrstuvwxyz");
+  for (size_t i = 0; i < ANFI_LEN(words); i++)
+    if (strlen(words[i]) == n && memcmp(words[i], s, n) == 0 && (s[n] == ' ' || s[n] == '\t'))
+      return true;
+  return false;
+}
+
+bool cli_is_tir(cli *c, const char *file) {
   size_t n = strlen(file);
+  if (strcmp(file, "-") == 0) return cli_read_input(c) && begins_tir(c->input);
   return n > 4 && strcmp(file + n - 4, ".tir") == 0;
 }
 
-static anf_status load(cli *c, const char *file, anf_tir_module **m) {
-  anf_status st = anf_tir_load(c->cx, file, c->d, m);
+anf_status cli_load_tir(cli *c, const char *file, anf_tir_module **m) {
+  anf_status st = strcmp(file, "-") == 0
+                      ? anf_tir_parse(c->cx, c->input, c->input_len, "<stdin>", c->d, m)
+                      : anf_tir_load(c->cx, file, c->d, m);
   if (st == ANF_OK) anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_tir, *m);
   return st;
 }
@@ -46,7 +69,7 @@ int cli_print_tir(cli *c) {
   anf_tir_module *m = NULL;
   if (!code && strcmp(as, "tir") != 0)
     return cli_usage(c, "a .tir file is printed as tir, c, llvm or asm, not as %s", as);
-  anf_status st = load(c, c->arg[0], &m);
+  anf_status st = cli_load_tir(c, c->arg[0], &m);
   if (st != ANF_OK) return cli_status(c, st);
   if (!code) return write_module(c, m);
   anf_text t = {.cx = c->cx};
@@ -56,9 +79,10 @@ int cli_print_tir(cli *c) {
   return status;
 }
 
-anf_status cli_check_tir(cli *c, const char *file) {
+anf_status cli_check_tir(cli *c, const char *given) {
   anf_tir_module *m = NULL;
-  anf_status st = load(c, file, &m);
+  const char *file = cli_source(given);
+  anf_status st = cli_load_tir(c, given, &m);
   if (st == ANF_OK) st = anf_tir_verify(m, c->d);
   if (st != ANF_OK) return st;
   size_t n = anf_tir_func_count(m);
@@ -71,13 +95,15 @@ anf_status cli_check_tir(cli *c, const char *file) {
   return cli_json_write(c, j) == EXIT_OK ? ANF_OK : ANF_IO;
 }
 
-void cli_tir_passes(void) {
-  printf("\nOf Tensor IR (.tir):\n");
-  for (size_t i = 0; i < anf_tir_pass_count(); i++)
-    printf("%-28s %s\n", anf_tir_pass_name(i), anf_tir_pass_doc(i));
-  printf("\nPipelines of Tensor IR:\n");
-  for (size_t i = 0; anf_tir_pipeline_name(i); i++)
-    printf("%-12s %s\n", anf_tir_pipeline_name(i), anf_tir_pipeline(anf_tir_pipeline_name(i)));
+const char *cli_tir_pass(size_t i, const char **doc) {
+  if (i >= anf_tir_pass_count()) return NULL;
+  return *doc = anf_tir_pass_doc(i), anf_tir_pass_name(i);
+}
+
+const char *cli_tir_pipeline(size_t i, const char **passes) {
+  const char *name = anf_tir_pipeline_name(i);
+  if (name) *passes = anf_tir_pipeline(name);
+  return name;
 }
 
 /* ---- opt ---- */
@@ -99,7 +125,7 @@ int cli_opt_tir(cli *c) {
   o.dump_after = after && strcmp(after, "all") == 0 ? "*" : after;
   if (c->value[OPT_TIME_PASSES]) o.timed = timed;
   anf_tir_module *m = NULL, *out = NULL;
-  anf_status st = load(c, c->arg[0], &m);
+  anf_status st = cli_load_tir(c, c->arg[0], &m);
   if (st == ANF_OK)
     st = anf_tir_opt(m, c->value[OPT_PASSES] ? c->value[OPT_PASSES] : "default", &o, c->d, &out);
   if (st != ANF_OK) return cli_status(c, st);
@@ -173,7 +199,7 @@ static anf_status run_compiled(cli *c, const anf_tir_module *m, const char *func
 anf_status cli_run_tir(cli *c, cli_target t, const char *backend, uint64_t max_steps,
                        anf_value **result) {
   anf_tir_module *m = NULL;
-  anf_status st = load(c, t.file, &m);
+  anf_status st = cli_load_tir(c, t.file, &m);
   if (st != ANF_OK) return st;
   anf_tir_func f = find(c, m, t.file, t.function);
   if (!f) return ANF_INVALID;

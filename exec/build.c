@@ -209,7 +209,7 @@ static bool lower(work *w, anf_graph *g, size_t n, const anf_type *const *types,
   if (!anfi_exec_lower(w->cx, g, n, args, &eo, v)) return false;
   v->low.module->stops =
       w->o.stops && !h->nstate; // a state that is written in place is written whole
-  if (!anfi_lowered_is_plain(&v->low)) return false;
+  if (!anfi_lowered_is_plain(&v->low, v->loc)) return false;
   return !v->form || anfi_fail(w->cx, anfi_nowhere(), ANF_E0923, name);
 }
 

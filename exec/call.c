@@ -199,6 +199,10 @@ static bool stopped_from_outside(const calling *c, anf_trap_kind k) {
 static bool failed(const calling *c, anf_stream *s, anf_status st) {
   const anf_trap *t = anf_stream_trap(s);
   if (t->kind >= ANF_TRAP_CANCELLED && c->o) return stopped_from_outside(c, t->kind);
+  if (t->kind == ANF_TRAP_MEMORY) {
+    c->cx->over_limit = s->over_limit;
+    return anfi_fail_memory(c->cx, c->v->loc);
+  }
   if (t->kind == ANF_TRAP_SITE) return stopped(c, t->site, t->a, t->b);
   return anfi_fail_as(c->cx, anf_jit_report(c->cx, c->v->function, s, NULL)) &&
          anfi_fail_as(c->cx, st);
@@ -220,7 +224,8 @@ static void stop_stream(void *s) { anf_stream_cancel((anf_stream *)s); }
 /* Requests to stop reach the stream while the code runs, and not after. */
 static anf_status call_code(const calling *c, anf_stream *s) {
   anfi_rt_timer timer;
-  anfi_rt_arm(s, c->o->max_steps, c->o->max_depth);
+  size_t left = c->cx->max_bytes - c->cx->bytes;
+  anfi_rt_arm(s, c->o->max_steps, c->o->max_depth, left ? left : 1);
   if (c->o->max_ms && !anfi_rt_timer_start(&timer, s, c->o->max_ms)) anfi_throw_nomem(c->cx);
   const anfi_running r = {stop_stream, s}, *outer = anfi_run_begin(c->cx, &r);
   anf_status st = anf_jit_call_generic(c->v->function, s, c->slot);

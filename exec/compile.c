@@ -69,6 +69,8 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   anf_module *m = program->module;
   const char *name =
       v->name ? v->name : anfi_strndup(&v->arena, program->name->s, program->name->len);
+  v->loc = anfi_node_loc(program->result);
+  if (v->loc.file) v->loc.file = anfi_strndup(&v->arena, v->loc.file, strlen(v->loc.file));
   watching watch = {v->job.trace, o};
   anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = &watch};
   if (v->job.trace || o->stage) opt.after = after_pass;

@@ -39,6 +39,7 @@ struct anfi_variant {
   anfi_variant *next; // used before
   anfi_arena arena;   // of all but the code
   const char *name;   // of the function in the code; NULL: the graph's
+  anfi_loc loc;       // of the function
   anfi_sig sig;
   const char **arg; // by argument: what it is made for, as text
   size_t narg;

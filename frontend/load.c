@@ -23,16 +23,23 @@ const anfi_format *anfi_format_by_ending(const char *path) {
   return NULL;
 }
 
-const anfi_format *anfi_format_of(const char *path) {
-  char head[64];
-  const anfi_format *by_ending = anfi_format_by_ending(strcmp(path, "-") == 0 ? ".anf" : path);
-  if (by_ending) return by_ending;
-  size_t n = anfi_os_head(path, head, sizeof head);
+static const anfi_format *by_magic(const char *head, size_t n) {
   for (size_t i = 0; i < ANFI_LEN(formats); i++) {
     const char *magic = formats[i].magic;
     if (magic && n >= strlen(magic) && memcmp(head, magic, strlen(magic)) == 0) return &formats[i];
   }
   return NULL;
+}
+
+const anfi_format *anfi_format_of(const char *path) {
+  char head[64];
+  const anfi_format *by_ending = anfi_format_by_ending(path);
+  return by_ending ? by_ending : by_magic(head, anfi_os_head(path, head, sizeof head));
+}
+
+const anfi_format *anfi_format_of_input(const char *text, size_t len) {
+  const anfi_format *f = by_magic(text, len);
+  return f ? f : anfi_format_by_ending(".anf");
 }
 
 static anf_module *fail_format(anf_ctx *cx, const char *path) {
@@ -48,11 +55,16 @@ static anf_module *fail_format(anf_ctx *cx, const char *path) {
 anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights) {
   anfi_input f = {.path = path, .weights = weights};
   char *text;
-  const anfi_format *format = anfi_format_of(path);
-  if (!format) return fail_format(cx, path);
+  bool input = strcmp(path, "-") == 0;
+  const anfi_format *format = input ? NULL : anfi_format_of(path);
+  if (!format && !input) return fail_format(cx, path);
   if (!anfi_os_read(cx, anfi_scratch(cx), path, &text, &f.len)) return NULL;
   f.text = text;
-  return format->read(cx, &f);
+  return input ? anfi_load_input(cx, &f) : format->read(cx, &f);
+}
+
+anf_module *anfi_load_input(anf_ctx *cx, const anfi_input *f) {
+  return anfi_format_of_input(f->text, f->len)->read(cx, f);
 }
 
 anf_status anf_load(anf_ctx *cx, const char *path, anf_diag *d, anf_module **out) {

@@ -18,12 +18,16 @@ typedef struct anfi_format {
   anf_module *(*read)(anf_ctx *cx, const anfi_input *f); // inside a frame, which fails on errors
 } anfi_format;
 
-/* The format of a path, by its ending, else by the magic in the file; NULL: unknown. "-" is .anf. */
+/* The format of a path, by its ending, else by the magic in the file; NULL: unknown. */
 const anfi_format *anfi_format_of(const char *path);
+/* The format of standard input: by its magic, else the language. */
+const anfi_format *anfi_format_of_input(const char *text, size_t len);
 /* The format with this ending of `path`, the file need not exist. */
 const anfi_format *anfi_format_by_ending(const char *path);
 /* anf_load with options; inside a frame. NULL with an error. */
 anf_module *anfi_load_file(anf_ctx *cx, const char *path, bool weights);
+/* The same of standard input, which was read already; f->path is "-". */
+anf_module *anfi_load_input(anf_ctx *cx, const anfi_input *f);
 
 /* The readers. */
 #define ANFI_FORMAT(name, ...) anf_module *anfi_read_##name(anf_ctx *cx, const anfi_input *f);

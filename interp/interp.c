@@ -86,6 +86,8 @@ static void free_machine(void *p) {
   anfi_raw(cx, m, sizeof *m, 0);
 }
 
+static anfi_loc place(const void *m) { return anfi_machine_loc((const machine *)m); }
+
 static machine *new_machine(anf_ctx *cx, const anf_run_opts *o) {
   machine *m = (machine *)anfi_raw(cx, NULL, 0, sizeof *m);
   if (!m) anfi_throw_nomem(cx);
@@ -96,6 +98,8 @@ static machine *new_machine(anf_ctx *cx, const anf_run_opts *o) {
   m->fit.arena = m->outer.arena = &m->arena;
   m->outer.host = true;
   anfi_defer(cx, ANFI_ALWAYS, free_machine, m);
+  cx->frame->where = place;
+  cx->frame->of = m;
   if (!ANFI_OPTS_IN(cx, anf_run_opts, max_ms, o, &m->opts)) anfi_throw(cx);
   if (m->opts.max_ms) m->end = anfi_os_now_ns() + m->opts.max_ms * 1000000;
   if (!m->opts.max_depth) m->opts.max_depth = MAX_DEPTH;

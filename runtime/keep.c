@@ -49,7 +49,7 @@ static bool next_chunk(anf_stream *s, size_t bytes) {
   size_t want = k->last ? 2 * k->last : FIRST;
   if (bytes > SIZE_MAX / 4) return false;
   if (want < bytes + RT_ALIGN) want = bytes + RT_ALIGN;
-  if (want > s->o.max_bytes || s->kept.taken > s->o.max_bytes - want) return false;
+  if (!anfi_rt_may_take(s, s->kept.taken, want)) return false;
   if (!(*at = new_chunk(want))) return false;
   k->last = (*at)->bytes;
   k->taken += (*at)->bytes;

@@ -13,7 +13,7 @@ static anfi_rt_block *take(anf_stream *s, size_t bytes) {
     s->spare = NULL;
     return b;
   }
-  if (bytes > s->o.max_bytes || s->taken > s->o.max_bytes - bytes) return NULL;
+  if (!anfi_rt_may_take(s, s->taken, bytes)) return NULL;
   b = (anfi_rt_block *)aligned_alloc(RT_ALIGN, bytes);
   if (!b) return NULL;
   b->bytes = bytes;

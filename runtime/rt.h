@@ -65,9 +65,11 @@ struct anf_stream {
   anfi_rt_frame *frame; // innermost
   char *at, *end;       // free part of the top block
   anfi_rt_block *block, *spare;
-  size_t taken; // bytes of all blocks
-  size_t peak;  // most bytes of blocks in use so far: what the first block of a call asks for
-  char *stack;  // the deep one; NULL: not made yet
+  size_t taken;    // bytes of all blocks
+  size_t limit;    // of bytes in this call; 0: none but o.max_bytes
+  bool over_limit; // it made an allocation fail
+  size_t peak;     // most bytes of blocks in use so far: what the first block of a call asks for
+  char *stack;     // the deep one; NULL: not made yet
   bool on_stack;
   _Atomic(struct anfi_rt_pool *) pool; // who stops the stream walks over it
   anf_stream *parent;                  // of a worker's
@@ -93,8 +95,11 @@ static inline bool anfi_rt_stopped(const anf_stream *s) {
 /* The limit of the stack, unless the stream is to stop. */
 void anfi_rt_limit(anf_stream *s, uintptr_t limit);
 void anfi_rt_begin(anf_stream *s); // a call from outside: forgets what stopped the last one
-/* Before a call from outside, so that requests from here on stop it. 0: no limit of what code counts. */
-void anfi_rt_arm(anf_stream *s, uint64_t max_steps, uint64_t max_depth);
+/* Before a call from outside, so that requests from here on stop it. 0: no limit of what code counts, and of
+ * `bytes`, those that the stream holds of itself included. */
+void anfi_rt_arm(anf_stream *s, uint64_t max_steps, uint64_t max_depth, size_t bytes);
+/* May the stream take so many more? Workers share the limit of the stream that they work for. */
+bool anfi_rt_may_take(anf_stream *s, size_t held, size_t more);
 void anfi_rt_disarm(anf_stream *s); // after it
 
 /* Stops the call on s after so many milliseconds, unless it is ended before. */

@@ -37,9 +37,27 @@ static void forget(anf_stream *s) {
   atomic_store(&s->stack_limit, 0);
 }
 
-void anfi_rt_arm(anf_stream *s, uint64_t max_steps, uint64_t max_depth) {
+static bool within(size_t most, size_t held, size_t more) {
+  return more <= most && held <= most - more;
+}
+
+bool anfi_rt_may_take(anf_stream *s, size_t held, size_t more) {
+  size_t limit = s->parent ? s->parent->limit : s->limit;
+  if (!limit || within(limit, held, more)) return within(s->o.max_bytes, held, more);
+  s->over_limit = true;
+  return false;
+}
+
+void anfi_rt_arm(anf_stream *s, uint64_t max_steps, uint64_t max_depth, size_t bytes) {
   if (s->frame) return; // a call inside a call stops with it
   forget(s);
+  s->limit = bytes;
+  s->over_limit = false;
+  if (bytes && (s->taken > bytes || s->kept.taken > bytes)) { // what earlier calls left
+    anfi_rt_blocks_free(s);
+    anfi_rt_keep_free(s);
+    s->peak = 0;
+  }
   s->steps = s->depth = 0;
   s->max_steps = max_steps ? max_steps : UINT64_MAX;
   s->max_depth = max_depth ? max_depth : UINT64_MAX;
@@ -49,6 +67,7 @@ void anfi_rt_arm(anf_stream *s, uint64_t max_steps, uint64_t max_depth) {
 void anfi_rt_disarm(anf_stream *s) {
   if (s->frame) return;
   forget(s);
+  s->limit = 0;
   s->armed = false;
 }
 

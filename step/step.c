@@ -123,7 +123,7 @@ static void donate(void *user, anfi_variant *v) {
   k->s->v = v;
   k->given = ANFI_NEW_N(&k->s->arena, bool, n + 1);
   k->s->out = NULL;
-  if (anfi_lowered_is_plain(&v->low))
+  if (anfi_lowered_is_plain(&v->low, v->loc))
     k->s->out = anfi_step_outputs(k->s->g, k->s->nstate, k->s->param, v->low.result_type);
   if (!k->s->out) return;
   anfi_step_donate(v, n, k->given);

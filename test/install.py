@@ -48,17 +48,42 @@ int main(void) {
 """
 
 
+# What uses an object that `anfora build` made: the run time's headers and library, and nothing of the compiler.
+USER = r"""
+#include "half.h"
+int main(void) {
+  double y = 0;
+  return half_on(NULL, 5.0, &y) == ANF_OK && y == 2.5 ? 0 : 1;
+}
+"""
+
+
 def find(folder, name):
     """The path of the file of this name below a folder, or None."""
     return next((os.path.join(d, name) for d, _, names in os.walk(folder) if name in names), None)
 
 
-def words_for(tree, env, static):
+def words_for(tree, env, static, name="anfora"):
     """What a host that links the installed library gives its compiler; and what was wrong with asking."""
-    out, problem = run(["pkg-config", "--cflags", "--libs", *(["--static"] if static else []), "anfora"], env=env)
+    out, problem = run(["pkg-config", "--cflags", "--libs", *(["--static"] if static else []), name], env=env)
     words = shlex.split(out)
     # the archive itself, or the linker takes the shared library beside it
-    return [find(tree, "libanfora.a") if static and w == "-lanfora" else w for w in words], problem
+    return [find(tree, f"lib{name}.a") if static and w == f"-l{name}" else w for w in words], problem
+
+
+def objects(tap, tree, compiler, env):
+    """A program that uses an object builds with anfora_rt.pc."""
+    command = find(tree, "anfora")
+    for name, text in (("half.anf", "def half(x: f64) { x / 2.0 }\n"), ("user.c", USER)):
+        with open(os.path.join(tree, name), "w", encoding="utf-8") as f:
+            f.write(text)
+    program, files = os.path.join(tree, "user"), [os.path.join(tree, n) for n in ("user.c", "half.o")]
+    made = run([command, "build", os.path.join(tree, "half.anf"), "-o", os.path.join(tree, "half"), "--backend", "cjit"])[1]
+    tap.case("the installed command builds an object", made)
+    for kind in ("shared", "static"):
+        words, problem = words_for(tree, env, kind == "static", "anfora_rt")
+        problem = made or problem or run([*compiler, "-std=c11", "-Wall", "-Werror", "-o", program, *files, *words])[1]
+        tap.case(f"a program with an object builds and runs, {kind}", problem or run([program], env=env)[1])
 
 
 def allocators(tap, tree, compiler, env):
@@ -87,13 +112,14 @@ def main():
     tap = Tap()
     with tempfile.TemporaryDirectory() as tree:
         tap.case("meson install", run(["meson", "install", "-C", build, "--no-rebuild", "--destdir", tree])[1])
-        for name in [os.path.basename(h) for h in public_headers()] + ["anfora", "libanfora.a", "libanfora.so"]:
+        for name in [os.path.basename(h) for h in public_headers()] + ["anfora", "libanfora.a", "libanfora.so", "libanfora_rt.a", "libanfora_rt.so", "anfora_rt.pc"]:
             tap.case(f"{name} is installed", "" if find(tree, name) else "it is not there")
         pc = find(tree, "anfora.pc")
         tap.case("anfora.pc is installed", "" if pc else "it is not there")
         if not pc:
             tap.done()
-        env = {"PKG_CONFIG_PATH": os.path.dirname(pc), "PKG_CONFIG_SYSROOT_DIR": tree,
+        # no other folder: the .pc files of libraries that only ours uses are not there
+        env = {"PKG_CONFIG_LIBDIR": os.path.dirname(pc), "PKG_CONFIG_SYSROOT_DIR": tree,
                "LD_LIBRARY_PATH": os.path.dirname(find(tree, "libanfora.so"))}
         version = run(["pkg-config", "--modversion", "anfora"], env=env)[0].strip()
         source, program = os.path.join(tree, "host.c"), os.path.join(tree, "host")
@@ -105,6 +131,7 @@ def main():
                                       program, source, *words])[1]
             tap.case(f"a program builds with pkg-config, {kind}", problem)
             tap.case(f"and runs, {kind}", problem or run([program], env=env)[1])
+        objects(tap, tree, compiler, env)
         allocators(tap, tree, compiler, env)
         tap.case("the installed command runs",
                  run([find(tree, "anfora"), "version"], env=env)[1])

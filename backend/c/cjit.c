@@ -37,7 +37,7 @@ static void add_words(anf_ctx *cx, args *a, const char *s) {
   }
 }
 
-/* The option, CC, cc, gcc, clang: the first that is there. An option that is not is an error. */
+/* The option, CC, or the first of cc, gcc and clang that is there. One that somebody named must be there. */
 static bool find_compiler(anf_ctx *cx, const char *option, args *a) {
   const char *env = getenv("CC"), *const tries[] = {option, env, "cc", "gcc", "clang"};
   for (size_t i = option ? 0 : 1; i < ANFI_LEN(tries); i++) {
@@ -46,7 +46,10 @@ static bool find_compiler(anf_ctx *cx, const char *option, args *a) {
     add_words(cx, a, tries[i]);
     const char *path = a->n ? anfi_os_find_program(anfi_scratch(cx), a->at[0]) : NULL;
     if (path) return a->at[0] = path, true;
-    if (i == 0) return anfi_fail(cx, anfi_nowhere(), ANF_E0941, a->n ? a->at[0] : option);
+    if (i > 1) continue;
+    anfi_fail(cx, anfi_nowhere(), ANF_E0941, a->n ? a->at[0] : tries[i]);
+    return anfi_hint(cx, i ? "the environment variable CC names it" : "the option cc names it"),
+           false;
   }
   return anfi_fail(cx, anfi_nowhere(), ANF_E0941, "cc");
 }

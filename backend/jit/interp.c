@@ -114,10 +114,8 @@ static anf_trap_kind kind_of(const char *code) {
   static const struct {
     const char *code;
     anf_trap_kind kind;
-  } kinds[] = {{"E0858", ANF_TRAP_DIVISION},
-               {"E0861", ANF_TRAP_STEP},
-               {"E0856", ANF_TRAP_DEPTH},
-               {"E0857", ANF_TRAP_MEMORY},
+  } kinds[] = {{"E0858", ANF_TRAP_DIVISION}, {"E0861", ANF_TRAP_STEP},   {"E0856", ANF_TRAP_DEPTH},
+               {"E0857", ANF_TRAP_MEMORY},   {"E0871", ANF_TRAP_MEMORY}, {"E0872", ANF_TRAP_MEMORY},
                {"E0870", ANF_TRAP_SITE}};
   for (size_t i = 0; i < ANFI_LEN(kinds); i++)
     if (strcmp(kinds[i].code, code) == 0) return kinds[i].kind;
@@ -163,7 +161,11 @@ static anf_status run(program *p, const anfi_jit_entry *f, anf_stream *s, void *
   anf_rt_tell(s, &none);
   anfi_rt_begin(s);
   for (uint32_t i = 0; i < f->n; i++) in[i] = argument(f->param[i], args[i]);
+  size_t most = p->cx->max_bytes;
+  if (s->limit && s->limit < most - p->cx->bytes) p->cx->max_bytes = p->cx->bytes + s->limit;
   anf_status st = anf_tir_run(p->m, f->name, f->n, in, &o, d, &r);
+  p->cx->max_bytes = most;
+  s->over_limit = st == ANF_LIMIT && p->cx->over_limit;
   if (st == ANF_OK && !anfi_t_is_void(f->ret)) args[f->n].bits = r.v.bits;
   if (who.stopped) st = anf_stream_trap(s)->status;
   else if (st != ANF_OK) report(s, f, st, d);

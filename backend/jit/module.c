@@ -149,12 +149,13 @@ void anfi_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s
   if (t->kind == ANF_TRAP_NONE) return;
   const char *what = t->text[0]                      ? t->text
                      : t->kind == ANF_TRAP_BOUNDS    ? "a tensor"
-                     : t->kind == ANF_TRAP_MEMORY    ? "a call"
+                     : t->kind == ANF_TRAP_MEMORY    ? "what it computes"
                      : t->kind == ANF_TRAP_DEPTH     ? t->func
                      : t->kind >= ANF_TRAP_CANCELLED ? "running compiled code"
                                                      : "";
   const char *file = t->line ? f->module->file : NULL;
-  anfi_fail(cx, (anfi_loc){file, t->line, t->col}, (anfi_code)codes[t->kind], what, t->func);
+  anfi_fail(cx, (anfi_loc){file, t->line, t->col}, (anfi_code)codes[t->kind], what,
+            t->func[0] ? t->func : f->entry->name);
 }
 
 anf_status anf_jit_report(anf_ctx *cx, const anf_jit_function *f, const anf_stream *s,

@@ -66,9 +66,9 @@ size_t anfi_returned_leaf(const anfi_leaves *l) {
   return i;
 }
 
-bool anfi_lowered_is_plain(const anfi_lowered *l) {
+bool anfi_lowered_is_plain(const anfi_lowered *l, anfi_loc loc) {
   for (size_t i = 0; i < l->param.n + l->result.n; i++)
     if ((i < l->param.n ? &l->param.at[i] : &l->result.at[i - l->param.n])->name)
-      return anfi_fail(l->cx, anfi_nowhere(), ANF_E0950, "str and type in what hosts bind");
+      return anfi_fail(l->cx, loc, ANF_E0873, i < l->param.n ? "a parameter" : "the result");
   return true;
 }

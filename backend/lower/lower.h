@@ -90,7 +90,7 @@ typedef struct anfi_lower_opts {
 bool anfi_lower_graph(anf_graph *g, const anfi_lower_opts *o, anfi_lowered *out);
 
 /* Are parameters and result free of names, which have no meaning outside of a call with values? */
-bool anfi_lowered_is_plain(const anfi_lowered *l);
+bool anfi_lowered_is_plain(const anfi_lowered *l, anfi_loc loc);
 
 /* outline.c: loops of large functions become functions; equal ones the same. */
 void anfi_lower_outline(anfi_arena *a, tmod *m);

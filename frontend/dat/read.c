@@ -280,6 +280,6 @@ anf_status anf_read_dat(anf_ctx *cx, const char *text, size_t len, const char *f
 }
 
 anf_module *anfi_read_dat(anf_ctx *cx, const anfi_input *f) {
-  anf_module *m = read_dat(cx, f->text, f->len, f->path);
+  anf_module *m = read_dat(cx, f->text, f->len, strcmp(f->path, "-") == 0 ? "<stdin>" : f->path);
   return anfi_failed(cx) ? NULL : m;
 }

@@ -87,6 +87,6 @@ def translated(failure: Exception, kind: type[AnforaError], name: str, places: S
         if place:
             finding.file, finding.line, finding.col, finding.end = place.file, place.line, place.col, place.end
         findings.append(finding)
-    if status == "ANF_NOMEM" and not findings:
-        raise MemoryError from failure
+    if status == "ANF_NOMEM":
+        raise MemoryError("\n".join(str(f) for f in findings)) from failure
     return kind(findings, status)

@@ -125,6 +125,93 @@ def test_statuses():
     check("all files are checked", anfora("check", "none.anf", "p.anf"), 1, out=re.compile("p.anf: ok"), err="E0301")
 
 
+TIR = "// doubles\nfunc twice(x: f32): f32 {\n  return (x + x)\n}\n"
+
+
+def test_input():
+    """Standard input: the language, the exact form, Tensor IR; what comes from it has a name."""
+    dat = anfora("print", "p.anf", "--as", "dat")[1].encode()
+    check("input: .dat", anfora("run", "-:add", "1", "2", stdin=dat), out="3.0\n")
+    check("input: .dat is checked", anfora("check", "-", stdin=dat[:-20]), 1, err="<stdin>")
+    check("input: .dat is reduced", anfora("reduce", "-:spin", "99999", "--max-steps", "100", stdin=dat), out=re.compile("spin"), err="bytes to")
+    check("input: .tir", anfora("run", "-", "3", stdin=TIR.encode()), out="6.0\n")
+    check("input: .tir compiled", anfora("run", "-:twice", "3", "--backend", "cjit", stdin=TIR.encode()), out="6.0\n")
+    check("input: .tir is checked", anfora("check", "-", stdin=TIR.encode()), out="<stdin>: ok, 1 function\n")
+    check("input: .tir is printed", anfora("print", "-", stdin=TIR.encode()), out=TIR)
+    check("input: .tir with an error", anfora("check", "-", stdin=TIR.replace("x + x", "x + y").encode()), 1, err="<stdin>:3:")
+    check("input: .tir is built", anfora("build", "-", "-o", "twice", "--emit", "c", stdin=TIR.encode()), out="")
+    check("input: a drawing has a name", anfora("view", "-", stdin=b"def f(x) { x }"), out="stdin.html\n")
+    check("input: a word that only begins like Tensor IR", anfora("run", "-", "2", stdin=b"# func\ndef function(x) { x }"), out="2\n")
+
+
+def test_json_everywhere():
+    """Every command that prints a result or findings gives one object for --json."""
+    def of(*words, status=0):
+        got = anfora(*words, "--json", env={"ANFORA_CACHE": os.path.abspath("cache")})
+        try:
+            return json.loads(got[1]) if got[0] == status and not got[2] else got
+        except ValueError:
+            return got
+
+    def case(name, good, got):
+        TAP.case("json: " + name, "" if good else f"{got!r}")
+
+    for words in (["print", "p.anf"], ["grad", "p.anf:add"], ["opt", "p.anf"], ["import", "p.anf"]):
+        got = of(*words)
+        case(words[0], isinstance(got, dict) and got["text"] == anfora(*words)[1], got)
+    got = of("print", "p.anf", "-o", "printed.ir")
+    case("print to a file", got == {"file": "printed.ir"} and os.path.exists("printed.ir"), got)
+    got = of("view", "p.anf", "-o", "p.dot")
+    case("view", got == {"file": "p.dot"}, got)
+    got = of("build", "p.anf:spin")
+    case("build", got == {"files": ["spin.o", "spin.h"]}, got)
+    with open("named.anf", "w", encoding="utf-8") as f:
+        f.write("def t(x: str) { x }\ndef s(x: f64) { if x > 0.0 { \"a\" } else { \"b\" } }\n")
+    for name, line, what in (("t", 1, "a parameter"), ("s", 2, "the result")):
+        got = of("build", "named.anf:" + name, status=3)
+        first = got["error"][0] if isinstance(got, dict) else {}
+        case(f"build, {what} has a string", first.get("code") == "E0873" and first["line"] == line and what in first["message"], got)
+    got = of("build", "p.anf:twice", status=1)
+    case("build that fails", isinstance(got, dict) and got["error"][0]["code"] == "E0954", got)
+    of("run", "p.anf", "1", "--backend", "cjit")
+    got = of("cache", "list")
+    case("cache", isinstance(got, dict) and len(got["files"]) == 1 and got["bytes"] == got["files"][0]["bytes"] > 0, got)
+    got = of("cache", "clear")
+    case("cache that is cleared", isinstance(got, dict) and got["files"] == [], got)
+    got = of("passes")
+    case("passes", isinstance(got, dict) and {"name", "doc"} == set(got["passes"][0]) and len(got) == 4, got)
+    got = of("version")
+    case("version", got == {"version": anfora("version")[1].split()[1]}, got)
+    got = of("explain")
+    bad = [c for c in got["codes"] if re.search(r"%[a-z.]", c["text"])] if isinstance(got, dict) else got
+    case("explain shows no format", bad == [], bad)
+    TAP.case("explain shows no format", "" if not re.search(r"%[sdzul.]", anfora("explain")[1]) else anfora("explain")[1])
+    got = of("reduce", "p.anf:spin", "99999", "--max-steps", "100")
+    case("reduce", isinstance(got, tuple) and "spin" in json.loads(got[1])["text"], got)
+    with open("t.anf", "w", encoding="utf-8") as f:
+        f.write("def init(key) { {w = 0.0} }\ndef step(s, text) { Print(7); ({w = s.w + 1.0}, {loss = Sum(Cast(text, f32))}) }\n")
+    with open("t.txt", "w", encoding="utf-8") as f:
+        f.write("abc" * 4000)
+    status, out, err = anfora("train", "t.anf", "--data", "t.txt", "--steps", "2", "--batch", "4", "--backend", "cjit", "--json")
+    got = json.loads(out) if status == 0 else None
+    case("train", got and got["steps"] == 2 and got["epochs"][0]["epoch"] == 1 and got["epochs"][0]["loss"] > 0 and "7" in err, (out, err))
+
+
+def test_compiler():
+    """Which C compiler: one that CC names must be there."""
+    check("CC names nothing", anfora("run", "p.anf", "1", "--backend", "cjit", env={"CC": "no-such-cc"}), 3, err="E0941: there is no C compiler 'no-such-cc'\n.*CC names it")
+    check("CC is too long", anfora("run", "p.anf", "1", "--backend", "cjit", env={"CC": "x" * 5000}), 3, err="E0941")
+    check("CC is empty", anfora("run", "p.anf", "1", "--backend", "cjit", env={"CC": ""}), out="2\n")
+
+
+def test_memory():
+    """The place where memory ended, in every engine."""
+    with open("huge.anf", "w", encoding="ascii") as f:
+        f.write("def main(n: i64) {\n  y = Zeros((10000, 1000000, 100), f64)\n  y[n, 0, 0] + Sum(Sort(y))\n}\n")
+    for backend in ("interp", "tir", "cjit"):
+        check("out of memory: " + backend, anfora("run", "huge.anf", "1", "--backend", backend), 4, err=r"^huge.anf:[23]:\d+: error E0872: out of memory\n")
+
+
 def test_json():
     def result(*words):
         status, out, err = anfora("run", *words, "--json")
@@ -280,6 +367,10 @@ def test_help():
         ("commands", ["anfora", "che"], ["check"]), ("options", ["anfora", "run", "--max"], ["--max-depth", "--max-ms", "--max-steps"]),
         ("choices", ["anfora", "print", "p.anf", "--as", "d"], ["dat", "dot"]), ("help of a command", ["anfora", "help", "expl"], ["explain"]),
         ("files", ["anfora", "check", "p.anf.h"], ["p.anf.html"]),
+        ("processors", ["anfora", "build", "p.anf", "--cpu", "x86-64-v"], ["x86-64-v2", "x86-64-v3", "x86-64-v4"]),
+        ("forms", ["anfora", "build", "p.anf", "--emit", "ob"], ["obj"]), ("passes", ["anfora", "opt", "p.anf", "-p", "speci"], ["specialise"]),
+        ("behind =", ["anfora", "run", "p.anf", "--backend", "=", "ll"], ["llvm"]), ("behind = alone", ["anfora", "print", "p.anf", "--color", "="], ["always", "auto", "never"]),
+        ("words of cache", ["anfora", "cache", "l"], ["list"]), ("operations", ["anfora", "ops", "LayerN"], ["LayerNorm"]),
     ]:
         got = complete(*words)
         TAP.case("completion: " + name, "" if got == want else f"{got} is not {want}")
@@ -306,7 +397,7 @@ def main():
             f.write(PROGRAM)
         with open("big.anf", "w", encoding="utf-8") as f:
             f.write("def f(x) {\n" + "  x = x + 1\n" * 20000 + "  x\n}\n")
-        for test in (test_running, test_statuses, test_json, test_output, test_long_programs, test_views, test_help, test_colour):
+        for test in (test_running, test_input, test_json_everywhere, test_compiler, test_memory, test_statuses, test_json, test_output, test_long_programs, test_views, test_help, test_colour):
             test()
         os.chdir("/")
     TAP.done()

@@ -184,6 +184,38 @@ static void before_the_call(void **state) {
   end(&f);
 }
 
+/* A context's limit of memory holds for what compiled code takes, too; the next run has all of it again. */
+static void memory(void **state) {
+  (void)state;
+  world w = {.cx =
+                 anf_ctx_new(&(anf_ctx_opts){.size = sizeof(anf_ctx_opts), .max_bytes = 64 << 20})};
+  w.d = anf_diag_new(w.cx);
+  fixture f = {.w = &w};
+  const char *text = "def sorted(x: f32[N]) {\n  Sort(Tile(x, (1000,)))[5]\n}\n";
+  assert_int_equal(anf_parse(w.cx, text, "sort.anf", w.d, &f.m), ANF_OK);
+  for (int i = 0; i < ENGINES; i++) f.x[i] = compiled(&w, anf_module_find(f.m, "sorted"), kinds[i]);
+  static const float data[40000];
+  const int64_t large[1] = {40000}, small[1] = {2};
+  anf_value *many = anf_value_tensor(w.cx, ANF_F32, 1, large, data),
+            *few = anf_value_tensor(w.cx, ANF_F32, 1, small, data), *out = NULL;
+  for (int k = 0; k < 2; k++)
+    for (int i = 0; i <= GRAPHS; i++) {
+      anf_run_opts o = {0};
+      stops_with(&f, run_by(&f, i, "sorted", 1, &many, o, &out), ANF_LIMIT, "E0871",
+                 anfi_os_now_ns());
+      assert_int_equal(anf_diag_count(w.d), 1);
+      assert_int_equal(anf_diag_at(w.d, 0)->line, 2);
+      assert_int_equal(run_by(&f, i, "sorted", 1, &few, o, &out), ANF_OK);
+      assert_true(anf_value_get_f64(out, 0) == 0.0);
+      anf_value_release(out);
+    }
+  anf_value_release(many);
+  anf_value_release(few);
+  end(&f);
+  anf_diag_free(w.d);
+  anf_ctx_free(w.cx);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(endless_loop, setup, teardown),
@@ -191,6 +223,7 @@ int main(void) {
       cmocka_unit_test_setup_teardown(depth, setup, teardown),
       cmocka_unit_test_setup_teardown(parallel_loop, setup, teardown),
       cmocka_unit_test_setup_teardown(before_the_call, setup, teardown),
+      cmocka_unit_test(memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,8 +113,10 @@ static void test_size_overflow(void **state) {
   anf_ctx *small = anf_ctx_new(&o);
   assert_non_null(small);
   assert_int_equal(huge(small, SIZE_MAX / 2, 3), ANF_NOMEM);
-  assert_int_equal(huge(small, SIZE_MAX / 8, 4), ANF_NOMEM);
-  assert_int_equal(huge(small, 2 << 20, 1), ANF_NOMEM);
+  assert_int_equal(huge(small, SIZE_MAX / 8, 4), ANF_LIMIT);
+  assert_int_equal(huge(small, 2 << 20, 1), ANF_LIMIT);
+  assert_string_equal(anf_diag_at(anf_ctx_diag(small), 0)->code, "E0871");
+  assert_non_null(strstr(anf_diag_at(anf_ctx_diag(small), 0)->message, "1048576"));
   assert_int_equal(huge(small, 1000, 4), ANF_OK);
   anf_ctx_free(small);
 }

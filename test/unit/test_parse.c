@@ -397,7 +397,7 @@ static void text_is_limited(void **state) {
   anf_ctx_opts o = {.size = sizeof o, .max_bytes = 1 << 20};
   anf_ctx *small = anf_ctx_new(&o);
   char *text = repeat("def f(x) { x", " + x", 100000, " }");
-  assert_int_equal(anf_parse(small, text, "t.anf", NULL, &m), ANF_NOMEM);
+  assert_int_equal(anf_parse(small, text, "t.anf", NULL, &m), ANF_LIMIT);
   free(text);
   anf_ctx_free(small);
 }
