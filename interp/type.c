@@ -271,20 +271,22 @@ static bool fail_range(const anfi_fit *f, anfi_loc loc) {
   return anfi_fail(f->cx, loc, ANF_E0561, anf_dtype_name((anf_dtype)f->want->dtype));
 }
 
+/* A text that the frame frees, also if memory ends while it is written. */
+static anf_text *new_text(anf_ctx *cx) {
+  anf_text *t = ANFI_NEW(anfi_scratch(cx), anf_text);
+  t->cx = cx;
+  anfi_defer(cx, ANFI_ALWAYS, anfi_free_text, t);
+  return t;
+}
+
 bool anfi_fit_fail_argument(const anfi_fit *f, anfi_loc loc, size_t i, const char *of) {
   if (f->range) return fail_range(f, loc);
-  anf_text want = {.cx = f->cx}, got = {.cx = f->cx};
-  anfi_fail(f->cx, loc, ANF_E0511, i + 1, of, wanted(f, &want), given(f, &got));
-  anf_text_free(&want);
-  anf_text_free(&got);
-  return false;
+  anf_text *want = new_text(f->cx), *got = new_text(f->cx);
+  return anfi_fail(f->cx, loc, ANF_E0511, i + 1, of, wanted(f, want), given(f, got));
 }
 
 bool anfi_fit_fail_result(const anfi_fit *f, anfi_loc loc, const char *of) {
   if (f->range) return fail_range(f, loc);
-  anf_text want = {.cx = f->cx}, got = {.cx = f->cx};
-  anfi_fail(f->cx, loc, ANF_E0516, of, wanted(f, &want), given(f, &got));
-  anf_text_free(&want);
-  anf_text_free(&got);
-  return false;
+  anf_text *want = new_text(f->cx), *got = new_text(f->cx);
+  return anfi_fail(f->cx, loc, ANF_E0516, of, wanted(f, want), given(f, got));
 }
