@@ -189,28 +189,30 @@ static LLVMValueRef float_to_float(lgen *g, tdtype to, tdtype from, LLVMValueRef
   return to.elem == ANF_TIR_f64 ? ll.BuildFPExt(g->b, v, t, "") : ll.BuildFPTrunc(g->b, v, t, "");
 }
 
-/* Saturating as the intrinsic, which is not made vector code; NaN gives 0. */
-static LLVMValueRef float_to_s64(lgen *g, tdtype from, LLVMValueRef v) {
-  bool wide = from.elem == ANF_TIR_f64;
+/* To s32 or s64, saturating as the intrinsic, which is not made vector code; NaN gives 0. */
+static LLVMValueRef float_to_signed(lgen *g, tdtype to, tdtype from, LLVMValueRef v) {
+  bool wide = from.elem == ANF_TIR_f64, word = to.elem == ANF_TIR_s32;
   uint32_t n = anfi_t_total(from);
-  uint64_t edge = wide ? UINT64_C(0x43e) << 52 : UINT64_C(0x5f) << 24; // 2^63
+  uint64_t edge = wide ? (uint64_t)(word ? 0x41e : 0x43e) << 52
+                       : (uint64_t)(word ? 0x4f : 0x5f) << 24; // 2^31 or 2^63
   uint64_t sign = wide ? UINT64_C(1) << 63 : UINT64_C(1) << 31;
   LLVMTypeRef bits = anfi_ll_vector_of(wide ? g->i64 : g->i32, n), real = anfi_ll_type(g, from),
-              to = anfi_ll_vector_of(g->i64, n);
+              whole = anfi_ll_vector_of(word ? g->i32 : g->i64, n);
   LLVMValueRef high = ll.BuildBitCast(g->b, anfi_ll_int(bits, edge), real, ""),
                low = ll.BuildBitCast(g->b, anfi_ll_int(bits, edge | sign), real, "");
   LLVMValueRef above = ll.BuildFCmp(g->b, LLVMRealOGE, v, high, ""),
                least = ll.BuildFCmp(g->b, LLVMRealOLT, v, low, ""),
                inside = ll.BuildAnd(g->b, ll.BuildFCmp(g->b, LLVMRealOGE, v, low, ""),
                                     ll.BuildFCmp(g->b, LLVMRealOLT, v, high, ""), "");
-  v = ll.BuildFPToSI(g->b, ll.BuildSelect(g->b, inside, v, ll.ConstNull(real), ""), to, "");
-  v = ll.BuildSelect(g->b, above, anfi_ll_int(to, INT64_MAX), v, "");
-  return ll.BuildSelect(g->b, least, anfi_ll_int(to, UINT64_C(1) << 63), v, "");
+  uint64_t top = word ? INT32_MAX : INT64_MAX;
+  v = ll.BuildFPToSI(g->b, ll.BuildSelect(g->b, inside, v, ll.ConstNull(real), ""), whole, "");
+  v = ll.BuildSelect(g->b, above, anfi_ll_int(whole, top), v, "");
+  return ll.BuildSelect(g->b, least, anfi_ll_int(whole, top + 1), v, "");
 }
 
 static LLVMValueRef float_to_int(lgen *g, tdtype to, tdtype from, LLVMValueRef v) {
   v = widen(g, &from, v);
-  if (to.elem == ANF_TIR_s64) return float_to_s64(g, from, v);
+  if (to.elem == ANF_TIR_s64 || to.elem == ANF_TIR_s32) return float_to_signed(g, to, from, v);
   LLVMTypeRef over[2] = {anfi_ll_type(g, to), anfi_ll_type(g, from)};
   const char *name = anfi_t_class(to) == TC_SINT ? "llvm.fptosi.sat" : "llvm.fptoui.sat";
   unsigned id = ll.LookupIntrinsicID(name, strlen(name));

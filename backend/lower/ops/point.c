@@ -43,14 +43,10 @@ static bool is_limited(const anfi_view *x) {
          lo >= -0x1p31 && lo <= hi && hi < 0x1p31;
 }
 
-/* By way of i32, which vectors convert to in one step; NaN gives 0. */
+/* By way of s32, which vectors convert to in one step; NaN gives 0. */
 static anfi_elem limited_cast(anfi_low *L, const anfi_view *v, texpr x) {
-  tstore *t = L->t;
-  tdtype s32 = anfi_t_dt(ANF_TIR_s32);
-  x = anfi_low_atom(L, x);
-  texpr is_real = anfi_t_bin(t, TX_cmp_eq, x, x);
-  texpr y = anfi_t_select(t, is_real, anfi_t_cast(t, s32, x), anfi_t_s32(t, 0));
-  return (anfi_elem){anfi_t_cast(t, anfi_low_dt(v->dtype), anfi_low_atom(L, y)), NULL};
+  texpr y = anfi_low_atom(L, anfi_t_cast(L->t, anfi_t_dt(ANF_TIR_s32), x));
+  return (anfi_elem){anfi_t_cast(L->t, anfi_low_dt(v->dtype), y), NULL};
 }
 
 static anfi_elem at_cast(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
