@@ -38,7 +38,7 @@ u8, u16, u32, u64 = (DTYPES[n] for n in ("u8", "u16", "u32", "u64"))
 f16, bf16, f32, f64, c64, c128 = (DTYPES[n] for n in ("f16", "bf16", "f32", "f64", "c64", "c128"))
 
 cond, fori_loop, while_loop, scan = (_CONTROL[n] for n in ("cond", "fori_loop", "while_loop", "scan"))
-from . import initializers, lax, nn, ops, optim, schedules, scipy, tree_util  # noqa: E402
+from . import initializers, lax, nn, ops, optim, quantise, schedules, scipy, tree_util  # noqa: E402
 
 remat = checkpoint
 
@@ -48,7 +48,7 @@ tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flat
 
 __version__ = _core.version
 __all__ = [
-    "ops", "optim", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "Jit", "RunError", "Step",
+    "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "custom_jvp", "custom_vjp", "explain",
     "f16", "f32", "f64", "fori_loop", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
