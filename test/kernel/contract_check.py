@@ -237,6 +237,40 @@ def followed(r):
            X @ W.T + B, (np.abs(X) @ np.abs(W.T) + np.abs(B)) * round_bf16 / 300, 300, "f32")
 
 
+def strided(r):
+    """Operands that are slices and permutations of tensors in memory, which kernels read in their place."""
+    x, w, h = r.data((70, 260)), r.data((64, 384)), r.data((3, 60, 4, 40))
+    X, W, H = (v.astype(np.float64) for v in (x, w, h))
+    t = H.transpose(0, 2, 1, 3)
+    cases = [
+        ("columns of x", "x[:, 32:96] @ w", X[:, 32:96], W),
+        ("every other row of x", "x[3:69:2, 100:164] @ w", X[3:69:2, 100:164], W),
+        ("every other column is copied", "x[:, 0:128:2] @ w", X[:, 0:128:2], W),
+        ("columns of w", "x[:, 0:64] @ w[:, 128:256]", X[:, :64], W[:, 128:256]),
+        ("rows of w, transposed", "MatMul(x[:, 7:60], w[3:56, 5:], ta=false, tb=false)", X[:, 7:60], W[3:56, 5:]),
+        ("a transposed slice", "Transpose(w[:, 10:80]) @ x[6:, 200:]", W[:, 10:80].T, X[6:, 200:]),
+        ("both transposed", "MatMul(x[:, 0:33], w[:, 9:79], ta=true, tb=true)", X[:, :33].T, W[:, 9:79].T),
+        ("a flipped slice is copied", "x[:, 95:31:-1] @ w", X[:, 95:31:-1], W),
+        ("Linear by a slice", "Linear(x[:, 0:50], w[:, 50:100])", X[:, :50], W[:, 50:100].T),
+        ("heads", "Transpose(h, axes=(0, 2, 1, 3)) @ Transpose(h, axes=(0, 2, 3, 1))", t, t.transpose(0, 1, 3, 2)),
+        ("heads by SwapAxes of a slice", "SwapAxes(h[:, :, 1:3, :], axis1=1, axis2=2) @ SwapAxes(h, axis1=1, axis2=2)[0:1, 2, 0:40, :]",
+         t[:, 1:3], t[0:1, 2, :40]),
+        ("heads of flat rows", "SwapAxes(Reshape(h, (3, 240, 40))[:, 5:205], axis1=1, axis2=2) @ Reshape(h, (720, 40))[20:220]",
+         H.reshape(3, 240, 40)[:, 5:205].transpose(0, 2, 1), H.reshape(720, 40)[20:220]),
+        ("one matrix for all heads", "Transpose(h, axes=(0, 2, 1, 3)) @ w[0:40]", t, W[:40]),
+    ]
+    for name, text_, a, b in cases:
+        r.case(f"strided: {name}", f"def f(x: f32[70, 260], w: f32[64, 384], h: f32[3, 60, 4, 40]) {{ {text_} }}", [x, w, h], a @ b,
+               np.abs(a) @ np.abs(b), a.shape[-1], "f32")
+    r.case("strided: a view that products and others read", "def f(x: f32[70, 260], w: f32[64, 384], h: f32[3, 60, 4, 40]) "
+           "{ v = x[:, 32:96]; Relu(v @ w) + (v @ w[:, 0:384]) + Sum(Exp(v)) }", [x, w, h],
+           np.maximum(X[:, 32:96] @ W, 0) + X[:, 32:96] @ W + np.exp(X[:, 32:96]).sum(), np.abs(X[:, 32:96]) @ np.abs(W) + 1e4, 64, "f32")
+    r.case("strided: gradients", "def g(x, w) { Sum(Square(x[:, 32:96] @ w[:, 8:72])) }\n"
+           "def f(x: f32[70, 260], w: f32[64, 384], h: f32[3, 60, 4, 40]) { grad(g, wrt=1)(x, w) }", [x, w, h],
+           np.pad(2 * X[:, 32:96].T @ (X[:, 32:96] @ W[:, 8:72]), ((0, 0), (8, 312))),
+           np.pad(np.abs(X[:, 32:96]).T @ (np.abs(X[:, 32:96]) @ np.abs(W[:, 8:72])), ((0, 0), (8, 312))) * 2 + 1, 200, "f32")
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         r = Runner(sys.argv[1], folder)
@@ -245,6 +279,7 @@ def main():
         convolutions(r)
         with_bias(r)
         followed(r)
+        strided(r)
         r.tap.done()
 
 

@@ -15,6 +15,7 @@
  * epilogue (gemm/epilogue.c), which runs on each block of the product while that is in cache. One product to a nest,
  * and none if it reads the state that the nest updates in place. */
 #include "backend/lower/low.h"
+#include "ir/ops/kernel.h"
 
 enum { MAX_DEPTH = 32, MAX_NODES = 32, CHEAP = 4 };
 #define NO_EPILOGUE UINT32_MAX // the nest may be no epilogue
@@ -25,6 +26,7 @@ typedef struct place { // of a node; 0 while no consumer was seen
   uint64_t points;     // class of points it is read at
   bool split;          // read by more than one nest, or needed as a whole
   bool plain;          // read by pointwise ops alone, from here to the nest's own
+  bool operand;        // a strided view that products alone read, where it is
 } place;
 
 typedef struct plan {
@@ -187,6 +189,76 @@ static bool is_window(const anf_node *x) {
   return !may_inline(of) && !has(of, ANFI_EPILOGUE);
 }
 
+/* ---- strided operands of products ---- */
+
+static bool keeps_memory(const anf_node *n) {
+  return n->kind == ANFI_APPLY && (anfi_op[n->op].flags & ANFI_IN_ORDER) &&
+         anfi_op[n->op].lower == ANFI_LOWER_INDEX_MAP;
+}
+
+/* Does it have a buffer that it shares with nobody's nest? */
+static bool is_in_memory(const anf_node *n) {
+  while (keeps_memory(n)) n = n->in[0].def;
+  return n->type && n->type->kind == ANF_TYPE_TENSOR && !may_inline(n) && n->kind != ANFI_VALUE;
+}
+
+/* Strides of a slice, transposition or exchange of axes of what has these strides. */
+static bool strides_of(const anf_node *x, int64_t *stride) {
+  anf_ctx *cx = x->graph->module->cx;
+  anf_value *at[4] = {NULL};
+  size_t rank = x->type->n, perm[ANF_MAX_RANK], a = 0, b = 0;
+  int64_t old[ANF_MAX_RANK], start, step;
+  uint32_t nattr = anfi_op_schema(cx, (anfi_opcode)x->op)->nattr;
+  memcpy(old, stride, rank * sizeof *old);
+  for (uint32_t k = 0; k < nattr && k < 4; k++)
+    if (!(at[k] = anfi_attr_value(cx, (anfi_opcode)x->op, x->u.attrs, k))) return false;
+  switch (x->op) {
+  case ANF_OP_Slice:
+    if (!anfi_axis_in(anfi_attr_int(at[3]), rank, &a)) return false;
+    anfi_slice((size_t)x->in[0].def->type->dims[a], at, &start, &step);
+    stride[a] *= step;
+    return step > 0;
+  case ANF_OP_Transpose:
+    if (!anfi_permutation(at[0], rank, perm)) return false;
+    for (size_t k = 0; k < rank; k++) stride[k] = old[perm[k]];
+    return true;
+  case ANF_OP_SwapAxes:
+    if (!anfi_axis_in(anfi_attr_int(at[0]), rank, &a) ||
+        !anfi_axis_in(anfi_attr_int(at[1]), rank, &b))
+      return false;
+    stride[a] = old[b], stride[b] = old[a];
+    return true;
+  default: return false;
+  }
+}
+
+static bool is_static(const anf_type *t) {
+  size_t n;
+  return t->n >= 2 && anfi_type_elements(t, &n) && n > 0;
+}
+
+/* Operand of a product that is a view of a tensor in memory with contiguous rows or columns: kernels read it there
+ * (gemm/contract.c), and no copy is made. */
+static bool is_strided_operand(const anf_node *user, size_t i, const anf_node *x) {
+  enum { CHAIN = 4 };
+  const anf_node *chain[CHAIN], *of = x;
+  int64_t stride[ANF_MAX_RANK];
+  int n = 0;
+  if (!(anfi_is_op(user, ANF_OP_MatMul) || (anfi_is_op(user, ANF_OP_Linear) && i == 1)) || i > 1)
+    return false;
+  for (; n < CHAIN && has(of, ANFI_PART | ANFI_PERMUTES); of = of->in[0].def) {
+    if (!of->type || of->type->kind != ANF_TYPE_TENSOR || !is_static(of->type)) return false;
+    chain[n++] = of;
+  }
+  if (!n || !is_in_memory(of) || !is_static(of->type)) return false;
+  anfi_dense_strides(of->type->n, of->type->dims, stride);
+  while (n)
+    if (!strides_of(chain[--n], stride)) return false;
+  const int64_t *dims = x->type->dims, *last = stride + x->type->n - 2;
+  int64_t rows = dims[x->type->n - 2], cols = dims[x->type->n - 1];
+  return (last[1] == 1 && last[0] >= cols) || (last[0] == 1 && last[1] >= rows);
+}
+
 static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
   if (user->kind == ANFI_APPLY && anfi_low_asks_type(user, i)) return;
@@ -205,6 +277,14 @@ static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t 
   note_state(p, &want, x, anfi_hash_mix(want.nest - 1, 1), bits);
   if (!found) return;
   place *to = &p->at[found - 1];
+  bool operand = is_strided_operand(user, i, x);
+  if (operand || to->operand) { // of products alone, or written once
+    bool mixed = to->nest && operand != to->operand;
+    want.split = to->split | mixed;
+    want.operand = true;
+    *to = want;
+    return;
+  }
   bool broadcast = map && !same_points(user, x) && grows(user, x) &&
                    anfi_op[x->kind == ANFI_APPLY ? x->op : 0].cost > CHEAP;
   want.split = to->split;

@@ -84,6 +84,10 @@ typedef struct matrix { // an operand of MatMul or Linear: batch dims, then rows
   anfi_view *v;
   size_t nbatch;
   bool transposed, vector; // vector: no row (of a) or column (of b)
+  /* a view of another tensor, read where it is (strided_matrix); NULL: v is read, which is dense */
+  texpr tensor;
+  int64_t base, stride[ANF_MAX_RANK];
+  uint64_t ld;
 } matrix;
 
 /* Which dims of the operand a point (batch, row, column) means. */
@@ -145,6 +149,13 @@ enum { PARALLEL_WORK = 1 << 15 };
 /* Elements from one batch to the next, in all: where the matrix of these batch indices starts. */
 static texpr start_of(anfi_low *L, const matrix *x, size_t nb, const texpr *batch) {
   const anf_type *t = x->v->type;
+  if (x->tensor) {
+    texpr at = anfi_ix(L, (uint64_t)x->base);
+    for (size_t k = 0; k < x->nbatch; k++)
+      if (t->dims[k] != 1)
+        at = anfi_ix_add(L, at, anfi_ix_mulc(L, batch[nb - x->nbatch + k], (uint64_t)x->stride[k]));
+    return at;
+  }
   uint64_t step = x->vector ? 0 : (uint64_t)(t->dims[t->n - 1] * t->dims[t->n - 2]);
   texpr sum = anfi_ix(L, 0);
   for (size_t k = x->nbatch; k-- > 0;) {
@@ -168,15 +179,53 @@ static bool all_of_them(const matmul *m, const matrix *x) {
   return true;
 }
 
+/* Do rows of one batch follow those of the batch before? */
+static bool rows_follow(const matrix *x) {
+  const anf_type *t = x->v->type;
+  uint64_t step = x->tensor ? x->ld : 0;
+  for (size_t k = t->n - 1; x->tensor && k-- > 0;) {
+    if (t->dims[k] != 1 && (uint64_t)x->stride[k] != step) return false;
+    step *= (uint64_t)t->dims[k];
+  }
+  return true;
+}
+
 /* With one b for all, batches of a are more rows. */
 static void fold_batches(matmul *m) {
-  if (!one_for_all(&m->b) || m->a.transposed || !all_of_them(m, &m->a)) return;
+  if (!one_for_all(&m->b) || m->a.transposed || !all_of_them(m, &m->a) || !rows_follow(&m->a))
+    return;
   for (size_t k = 0; k < m->nb; k++) m->rows *= (uint64_t)m->batch[k];
   m->nb = m->a.nbatch = m->b.nbatch = 0;
 }
 
 static uint64_t leading(const matrix *x, uint64_t rows, uint64_t cols) {
+  if (x->tensor) return x->ld;
   return x->transposed ? rows : cols;
+}
+
+/* A slice or a permutation of a tensor in memory, whose rows or columns are contiguous there: kernels read it in its place.
+ *   x[:, 32:64] @ w             x from element 32 on, with x's leading dim
+ *   q @ Transpose(k, (0, 2, 1)) k, stored transposed */
+static void strided_matrix(matrix *x) {
+  const anf_type *t = x->v->type;
+  int64_t base = 0, stride[ANF_MAX_RANK];
+  if (x->vector || x->v->kind != VIEW_LAZY || x->v->tensor || t->n < 2) return;
+  texpr tensor = anfi_map_strides(x->v, &base, stride);
+  int64_t rows = t->dims[t->n - 2], cols = t->dims[t->n - 1];
+  int64_t down = stride[t->n - 2], along = stride[t->n - 1];
+  bool forward = along == 1 && down >= cols, turned = down == 1 && along >= rows;
+  for (size_t k = 0; tensor && k < t->n; k++)
+    if (stride[k] < 0) return;
+  if (!tensor || base < 0 || (!forward && !turned)) return;
+  x->tensor = tensor;
+  x->base = base;
+  memcpy(x->stride, stride, t->n * sizeof *stride);
+  x->ld = (uint64_t)(forward ? down : along);
+  if (!forward) x->transposed = !x->transposed;
+}
+
+static texpr tensor_of(anfi_low *L, const matrix *x) {
+  return x->tensor ? x->tensor : anfi_view_force(L, x->v);
 }
 
 enum { MANY_BATCHES = 4, PARALLEL_MACS = 1 << 20 };
@@ -329,11 +378,13 @@ static bool by_kernels(anfi_low *L, const matmul *whole, consumer *f) {
   anfi_loop loop[ANF_MAX_RANK];
   texpr batch[ANF_MAX_RANK] = {NULL};
   if (!kernels_wanted(whole)) return false;
+  strided_matrix(&m.a);
+  strided_matrix(&m.b);
   fold_batches(&m);
   anfi_mm q = sizes_of(&m);
-  q.a = anfi_view_force(L, m.a.v);
-  q.b = anfi_view_force(L, m.b.v);
-  q.const_b = m.b.nbatch ? NULL : m.b.v->constant;
+  q.a = tensor_of(L, &m.a);
+  q.b = tensor_of(L, &m.b);
+  q.const_b = m.b.nbatch || m.b.tensor ? NULL : m.b.v->constant;
   q.c = f->to;
   if (m.bias) q.bias = anfi_view_force(L, m.bias), q.bias_in_sum = true;
   uint64_t all = 1;
@@ -469,7 +520,7 @@ static anfi_view *product_of(anfi_low *L, const anfi_low_op *q, matmul *m) {
   if (kernels_wanted(m)) *m = narrowed(m);
   if (q->inlined && !L->o.no_fuse && !(q->to && q->to[0]) && kernels_wanted(m))
     return fused_product(L, q, m);
-  hold(L, m);
+  if (!kernels_wanted(m)) hold(L, m);
   m->to = anfi_low_result(L, q, 0, q->type);
   if (anfi_low_elements(q->type) && !by_kernels(L, m, &(consumer){.to = m->to})) {
     straighten(L, q, m);
