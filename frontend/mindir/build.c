@@ -6,6 +6,7 @@
  * A model that assigns to parameters gives (new params, result), as a training step does (anfora/step.h); then
  * def step(x) { net({w = .., b = ..}, x) } is there, too, and main gives the result alone. */
 #include "frontend/mindir/mindir.h"
+#include "ir/ops/op.h"
 
 static anfi_loc loc_of(const anfi_mi_build *b) { return (anfi_loc){b->model->file, 0, 0}; }
 
@@ -92,6 +93,31 @@ static const anfi_traced *with_type(anfi_mi_build *b, const anfi_mi_node *n, con
   return anfi_traced_node(b->t, x->node, type ? type : n->number);
 }
 
+/* Could a value be of both types? What one of them leaves open, it does not deny. */
+static bool agrees(const anf_type *got, const anf_type *want) {
+  bool items = want->kind == ANF_TYPE_TUPLE || want->kind == ANF_TYPE_TENSOR;
+  if (got->kind == ANF_TYPE_ANY || got->kind == ANF_TYPE_NONE || !items) return true;
+  if (got->kind != want->kind || got->n != want->n) return false;
+  for (uint32_t i = 0; i < want->n; i++)
+    if (want->kind == ANF_TYPE_TUPLE
+            ? !agrees(got->items[i], want->items[i])
+            : got->dims[i] >= 0 && want->dims[i] >= 0 && got->dims[i] != want->dims[i])
+      return false;
+  if (want->kind == ANF_TYPE_TUPLE || got->dtype == want->dtype) return true;
+  return !want->n && (got->dtype == ANF_INT || got->dtype == ANF_FLOAT);
+}
+
+/* The file states the type of each result: an operator that gives another one is not what the file means. */
+static const anfi_traced *as_stated(anfi_mi_build *b, const anfi_mi_node *n, const anfi_mi_prim *p,
+                                    const anfi_traced *x) {
+  const anf_type *want =
+      x ? anfi_mi_abstract_type(b->model, anfi_mi_find(&n->attrs, "shape")) : NULL;
+  if (!want || n->number || agrees(anfi_traced_type(b->t, x), want)) return x;
+  anfi_fail(b->t->cx, b->t->loc, ANF_E1168, p->op->s,
+            anfi_type_text(b->t->cx, anfi_traced_type(b->t, x)), anfi_type_text(b->t->cx, want));
+  return NULL;
+}
+
 /* A tuple that is one node, taken apart: its items are known to be so many by its abstract. */
 static const anfi_traced *taken_apart(anfi_mi_build *b, const anfi_traced *x) {
   if (!x || x->kind != ANFI_TRACED_DATA || !x->node || !x->type || x->type->kind != ANF_TYPE_TUPLE)
@@ -146,9 +172,40 @@ static int slot_of(const building *q, const anfi_mi_node *n, size_t i) {
   return at ? (int)*at - 1 : -1;
 }
 
+/* What a node wrote, or those did that it is a tuple of: a list. */
+typedef struct writer {
+  const anfi_traced *before, *after;
+  const anfi_str *node;
+  bool *merged; // some UpdateState has it
+  struct writer *more;
+} writer;
+
+typedef struct {
+  anfi_map of; // name of a node -> writer
+  ANFI_VEC(writer *) all;
+} writer_map;
+
+static writer *writer_of(const writer_map *m, const anfi_str *name) {
+  const uint64_t *at = find(&m->of, name);
+  return at ? (writer *)(uintptr_t)*at : NULL;
+}
+
+/* A tuple of nodes, or a value after them, has written what they have. */
+static void pass_writers(building *q, const anfi_mi_node *n, writer_map *m) {
+  writer *all = NULL;
+  for (size_t i = 0; i < n->in.n; i++)
+    for (const writer *w = writer_of(m, n->in.at[i]); w; w = w->more) {
+      writer *copy = ANFI_NEW(q->b->t->arena, writer);
+      *copy = *w;
+      copy->more = all;
+      all = copy;
+    }
+  if (all) *anfi_map_at(&m->of, anfi_key(n->name)) = anfi_key(all);
+}
+
 /* Effects on parameters: the last input is the state before, (result, state after) the node's value. */
 static const anfi_traced *writing(building *q, const anfi_mi_node *n, const anfi_mi_prim *p,
-                                  const anfi_traced **in) {
+                                  const anfi_traced **in, writer_map *writers) {
   anfi_trace *t = q->b->t;
   const anfi_traced *before = in[n->in.n - 1], **after = NULL;
   if (before->kind != ANFI_TRACED_TUPLE || before->n != q->b->nslot)
@@ -162,20 +219,41 @@ static const anfi_traced *writing(building *q, const anfi_mi_node *n, const anfi
   for (size_t i = 0, k = 1; i + 1 < n->in.n; i++)
     if (anfi_mi_writes(p) >> i & 1 && slot_of(q, n, i) >= 0) after[slot_of(q, n, i)] = r->item[k++];
     else if (anfi_mi_writes(p) >> i & 1) k++;
-  const anfi_traced *both[2] = {r->item[0], anfi_traced_tuple(t, before->n, after)};
-  *anfi_map_at(&q->b->values, anfi_key(n)) = anfi_key(both[1]); // by node: for UpdateState
-  return both[0];
+  writer *w = ANFI_NEW(t->arena, writer);
+  *w = (writer){before, anfi_traced_tuple(t, before->n, after), n->name, ANFI_NEW(t->arena, bool),
+                NULL};
+  anfi_push(t->arena, &writers->all, w);
+  *anfi_map_at(&writers->of, anfi_key(n->name)) = anfi_key(w);
+  const anfi_mi_attr *stated =
+      anfi_mi_find(&n->attrs, "shape"); // (new values..) where there are several
+  bool several = stated && stated->type == MI_TUPLE && stated->values.n == r->n - 1 &&
+                 r->item[0]->kind != ANFI_TRACED_TUPLE;
+  return several ? anfi_traced_tuple(t, r->n - 1, r->item + 1) : r->item[0];
 }
 
-/* UpdateState(U, nodes..): the state after the last of them that wrote, else U. */
+static bool all_merged(building *q, const writer_map *writers) {
+  for (size_t i = 0; i < writers->all.n; i++)
+    if (!*writers->all.at[i]->merged)
+      return anfi_fail(q->b->t->cx, q->b->t->loc, ANF_E1151,
+                       "an assignment that no UpdateState follows");
+  return true;
+}
+
+/* UpdateState(U, nodes..): U with what these nodes wrote. They may all have started from U, and write to different parameters. */
 static const anfi_traced *updated(building *q, const anfi_mi_node *n, const anfi_traced *const *in,
-                                  const anfi_map *writers) {
+                                  writer_map *writers) {
+  anfi_trace *t = q->b->t;
   const anfi_traced *u = in[0];
-  for (size_t i = 1; i < n->in.n; i++) {
-    const uint64_t *w = find(writers, n->in.at[i]);
-    const uint64_t *after = w ? anfi_map_find(&q->b->values, *w) : NULL;
-    if (after) u = (const anfi_traced *)(uintptr_t)*after;
-  }
+  if (u->kind != ANFI_TRACED_TUPLE) return u;
+  const anfi_traced **after = ANFI_NEW_N(t->arena, const anfi_traced *, u->n + 1);
+  memcpy(after, u->item, u->n * sizeof *after);
+  for (size_t i = 1; i < n->in.n; i++)
+    for (writer *w = writer_of(writers, n->in.at[i]); w; w = w->more) {
+      for (size_t k = 0; k < u->n; k++)
+        if (w->after->item[k] != w->before->item[k]) after[k] = w->after->item[k];
+      *w->merged = true;
+    }
+  u = anfi_traced_tuple(t, u->n, after);
   if (q->g == q->b->model->main) q->state = u;
   return u;
 }
@@ -188,19 +266,19 @@ static const anfi_traced *loaded(building *q, const anfi_mi_node *n, const anfi_
 static bool is(const anfi_mi_prim *p, const char *op) { return strcmp(p->op->s, op) == 0; }
 
 static const anfi_traced *primitive(building *q, const anfi_mi_node *n, const anfi_mi_prim *p,
-                                    anfi_map *writers) {
+                                    writer_map *writers) {
   const anfi_traced **in;
   if (!inputs(q, n, &in)) return NULL;
   if (is(p, "UpdateState") && n->in.n) return updated(q, n, in, writers);
   if (is(p, "Load") && n->in.n == 2) return loaded(q, n, in);
+  if (is(p, "Depend") || is(p, "MakeTuple") || is(p, "TupleGetItem")) pass_writers(q, n, writers);
   if (is(p, "Depend") && n->in.n) return in[0];
   if (!anfi_mi_writes(p)) return anfi_mi_primitive(q->b, p, n->in.n, in);
   if (!n->in.n) return fail_node(q->b, n, "assigns to no parameter:", p->op->s);
-  *anfi_map_at(writers, anfi_key(n->name)) = anfi_key(n);
-  return writing(q, n, p, in);
+  return writing(q, n, p, in, writers);
 }
 
-static const anfi_traced *traced(building *q, const anfi_mi_node *n, anfi_map *writers) {
+static const anfi_traced *traced(building *q, const anfi_mi_node *n, writer_map *writers) {
   static const char ref[] = "REF::";
   anfi_mi_build *b = q->b;
   if (strcmp(n->op->s, "Constant") == 0) return constant(q, n);
@@ -208,8 +286,10 @@ static const anfi_traced *traced(building *q, const anfi_mi_node *n, anfi_map *w
       strncmp(n->op->s, ref, sizeof ref - 1) == 0 ? n->op->s + sizeof ref - 1 : n->op->s;
   const anfi_str *s = anfi_intern_z(&b->t->cx->strings, name);
   const uint64_t *at;
-  if ((at = find(&b->prims, s)))
-    return primitive(q, n, (const anfi_mi_prim *)(uintptr_t)*at, writers);
+  if ((at = find(&b->prims, s))) {
+    const anfi_mi_prim *p = (const anfi_mi_prim *)(uintptr_t)*at;
+    return as_stated(b, n, p, primitive(q, n, p, writers));
+  }
   if ((at = find(&b->graphs, s)))
     return call_of(q, n, anfi_graph_value((anf_graph *)(uintptr_t)*at));
   if ((at = find(&b->values, s))) return call_of(q, n, ((const anfi_traced *)(uintptr_t)*at)->node);
@@ -218,8 +298,8 @@ static const anfi_traced *traced(building *q, const anfi_mi_node *n, anfi_map *w
 
 static bool graph_nodes(building *q) {
   anfi_mi_build *b = q->b;
-  anfi_map writers;
-  anfi_map_init(&writers, b->t->arena);
+  writer_map writers = {0};
+  anfi_map_init(&writers.of, b->t->arena);
   b->t->to = q->to;
   b->t->loc = loc_of(b);
   for (size_t i = 0; i < q->g->nodes.n; i++) {
@@ -232,7 +312,7 @@ static bool graph_nodes(building *q) {
       return anfi_note(b->t->cx, loc_of(b), "in the node %s, %s", n->name->s, n->op->s), false;
     bind(b, n->name, x);
   }
-  return true;
+  return all_merged(q, &writers);
 }
 
 static const anfi_traced *result_of(building *q) {

@@ -119,7 +119,7 @@ const anfi_mi_attr *anfi_mi_find(const anfi_mi_attrs *attrs, const char *name);
 /* op.c: primitives by templates */
 typedef struct anfi_mi_build anfi_mi_build;
 const anfi_traced *anfi_mi_primitive(anfi_mi_build *b, const anfi_mi_prim *p, size_t n,
-                                     const anfi_traced *const *in);
+                                     const anfi_traced **in);
 /* The first op whose column `mindir` has this word; ANF_OP_NONE. */
 anfi_opcode anfi_mi_op_named(const char *name, size_t len);
 bool anfi_mi_knows(anfi_mi_build *b, const anfi_mi_prim *p);

@@ -15,6 +15,8 @@ static const struct {
 };
 
 uint32_t anfi_mi_writes(const anfi_mi_prim *p) {
+  const anfi_mi_attr *effect = anfi_mi_find(&p->attrs, "side_effect_mem");
+  if (strcmp(p->op->s, "BatchNorm") == 0 && !(effect && effect->i)) return 0;
   for (size_t i = 0; i < ANFI_LEN(writes); i++)
     if (strcmp(writes[i].op, p->op->s) == 0) return writes[i].inputs;
   return 0;
@@ -76,12 +78,39 @@ bool anfi_mi_knows(anfi_mi_build *b, const anfi_mi_prim *p) {
   return template_of(b, p) || op_of(p->op) != ANF_OP_NONE || own_op(b, p->op) != ANF_OP_NONE;
 }
 
+/* Attributes that say nothing about the value. */
+static bool is_remark(const anfi_str *name) {
+  static const char all[] = "input_names output_names cust_aicpu primitive_target target_device "
+                            "dyn_input_sizes op_adaptation_processed "
+                            "out_channel kernel_size pad_list sens use_locking begin_params_axis "
+                            "maxlen max_length num N seed0 seed1";
+  return strncmp(name->s, "side_effect_", 12) == 0 || has_word(all, name->s, name->len);
+}
+
+static const char *param_name(const anf_graph *f, size_t i) {
+  const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
+  return s ? s->s : "";
+}
+
+/* An attribute that neither the template nor the op has could change the value. */
+static bool takes_attributes(anfi_mi_build *b, const anfi_mi_prim *p, const anf_graph *f,
+                             const anfi_schema *s) {
+  for (size_t i = 0; i < p->attrs.n; i++) {
+    const char *name = p->attrs.at[i]->name->s;
+    bool known = is_remark(p->attrs.at[i]->name);
+    for (size_t k = 0; f && !known && k < f->params.n; k++)
+      known = strcmp(param_name(f, k), name) == 0;
+    for (uint32_t k = 0; s && !known && k < s->nattr; k++)
+      known = strcmp(s->attr[k].name->s, name) == 0;
+    if (!known) return anfi_fail(b->t->cx, b->t->loc, ANF_E1169, name, p->op->s);
+  }
+  return true;
+}
+
 /* What the parameters of a template stand for: inputs, then attributes by name, then None. */
 static const anfi_traced *argument(anfi_mi_build *b, const anfi_mi_prim *p, const anf_graph *f,
                                    size_t i) {
-  const anfi_str *s = f->module->debugs.at[f->params.at[i]->debug].name;
-  const char *name = s ? s->s : NULL;
-  const anfi_mi_attr *a = name ? anfi_mi_find(&p->attrs, name) : NULL;
+  const anfi_mi_attr *a = anfi_mi_find(&p->attrs, param_name(f, i));
   if (!a) return anfi_traced_none(b->t);
   anf_value *v = anfi_mi_attr_value(b->model, a);
   return v ? anfi_traced_value(b->t, v) : NULL;
@@ -90,6 +119,7 @@ static const anfi_traced *argument(anfi_mi_build *b, const anfi_mi_prim *p, cons
 static const anfi_traced *by_template(anfi_mi_build *b, const anfi_mi_prim *p, anf_graph *f,
                                       size_t n, const anfi_traced *const *in) {
   const anfi_traced **all = ANFI_NEW_N(b->t->arena, const anfi_traced *, f->params.n + 1);
+  if (!takes_attributes(b, p, f, NULL)) return NULL;
   while (n > f->params.n && n && anfi_traced_is_none(in[n - 1])) n--; // monads
   if (n > f->params.n)
     return (void)anfi_fail(b->t->cx, b->t->loc, ANF_E1164, p->op->s, n, f->params.n), NULL;
@@ -102,6 +132,7 @@ static const anfi_traced *by_op(anfi_mi_build *b, const anfi_mi_prim *p, anfi_op
                                 const anfi_traced *const *in) {
   const anfi_schema *s = anfi_op_schema(b->t->cx, op);
   anf_value **attr = ANFI_NEW_N(b->t->arena, anf_value *, s->nattr + 1);
+  if (!takes_attributes(b, p, NULL, s)) return NULL;
   while (n > s->nin && !s->variadic && anfi_traced_is_none(in[n - 1])) n--;
   size_t narg = s->variadic || n < s->nin ? n : s->nin;
   if (n > narg + s->nattr)
@@ -117,8 +148,17 @@ static const anfi_traced *by_op(anfi_mi_build *b, const anfi_mi_prim *p, anfi_op
   return anfi_trace_op(b->t, op, narg, in, attr);
 }
 
+/* A condition may be a tensor of one element. */
+static bool as_condition(anfi_mi_build *b, const anfi_traced **in) {
+  const anf_type *t = anfi_traced_type(b->t, *in);
+  anf_graph *f = anfi_trace_find(b->t, "scalar_of");
+  if (t->kind == ANF_TYPE_TENSOR && t->n) *in = anfi_trace_call(b->t, f, 1, in);
+  return *in != NULL;
+}
+
 const anfi_traced *anfi_mi_primitive(anfi_mi_build *b, const anfi_mi_prim *p, size_t n,
-                                     const anfi_traced *const *in) {
+                                     const anfi_traced **in) {
+  if (n && strcmp(p->op->s, "Switch") == 0 && !as_condition(b, in)) return NULL;
   anf_graph *f = template_of(b, p);
   anfi_opcode mine = own_op(b, p->op);
   if (mine != ANF_OP_NONE) return own(b, p, mine, n, in);
