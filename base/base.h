@@ -335,6 +335,8 @@ bool anfi_os_read(anf_ctx *cx, anfi_arena *a, const char *path, char **text, siz
  * is a link, "." or "..". Nothing is read where the file, of `*size` bytes, ends before that. False with E03xx. */
 bool anfi_os_read_below(anf_ctx *cx, const char *dir, const char *name, uint64_t offset, void *to,
                         size_t n, uint64_t *size);
+/* May `name`, of `len` bytes, be read below a folder: it does not begin at the root, leads nowhere up, and has no NUL. */
+bool anfi_os_is_below(const char *name, size_t len);
 /* The first bytes of a file, n at most; 0 if it cannot be read. */
 size_t anfi_os_head(const char *path, char *to, size_t n);
 /* Writes a file whole or not at all (temporary name, then rename). */

@@ -86,6 +86,13 @@ static bool read_at(int f, char *to, size_t n, uint64_t offset) {
   return true;
 }
 
+bool anfi_os_is_below(const char *name, size_t len) {
+  if (!len || strlen(name) != len || name[0] == '/') return false;
+  for (const char *p = name; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
+    if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2])) return false;
+  return true;
+}
+
 bool anfi_os_read_below(anf_ctx *cx, const char *dir, const char *name, uint64_t offset, void *to,
                         size_t n, uint64_t *size) {
   int f = open_below(dir, name);

@@ -24,7 +24,11 @@ static anf_status load(cli *c, const char *file, anf_pnnx **p) {
 /* ---- import ---- */
 
 /* A model that was read has `net`, which takes the parameters that params() gives. */
-static anf_status write_mindir(cli *c, anf_module *m, cli_target target, anf_text *out) {
+typedef anf_status model_writer(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
+                                anf_text *out);
+
+static anf_status write_model(cli *c, anf_module *m, cli_target target, model_writer *write,
+                              anf_text *out) {
   anf_graph *net =
       target.function || !anf_module_find(m, "params") ? NULL : anf_module_find(m, "net");
   anf_graph *g = net ? net : cli_function(c, m, target);
@@ -32,12 +36,13 @@ static anf_status write_mindir(cli *c, anf_module *m, cli_target target, anf_tex
   const anf_type **types =
       ANFI_NEW_N(anfi_scratch(c->cx), const anf_type *, anf_graph_param_count(g) + 1);
   anf_status st = cli_types(c, g, types);
-  return st == ANF_OK ? anf_write_mindir(g, anf_graph_param_count(g), types, c->d, out) : st;
+  return st == ANF_OK ? write(g, anf_graph_param_count(g), types, c->d, out) : st;
 }
 
 static int write_module(cli *c, anf_module *m, cli_target target, const char *to) {
   anf_text t = {.cx = c->cx};
-  anf_status st = to && ends(to, ".mindir") ? write_mindir(c, m, target, &t)
+  anf_status st = to && ends(to, ".mindir") ? write_model(c, m, target, anf_write_mindir, &t)
+                  : to && ends(to, ".onnx") ? write_model(c, m, target, anf_write_onnx, &t)
                   : to && ends(to, ".dat")  ? anf_write_dat(m, &t)
                                             : anf_print_ir(m, &t);
   int status = st == ANF_OK ? cli_write(c, t.text ? t.text : "", t.len) : cli_status(c, st);
@@ -50,8 +55,9 @@ int cmd_import(cli *c) {
   anf_module *m = NULL;
   anf_pnnx *p = NULL;
   if (c->narg != 1) return cli_usage(c, "it takes one file");
-  if (to && !ends(to, ".dat") && !ends(to, ".ir") && !ends(to, ".param") && !ends(to, ".mindir"))
-    return cli_usage(c, "the output must end in .dat, .ir, .mindir or .param");
+  if (to && !ends(to, ".dat") && !ends(to, ".ir") && !ends(to, ".param") && !ends(to, ".mindir") &&
+      !ends(to, ".onnx"))
+    return cli_usage(c, "the output must end in .dat, .ir, .mindir, .onnx or .param");
   if (to && cli_is_param(to)) {
     anf_status st = load(c, c->arg[0], &p);
     return cli_status(c, st == ANF_OK ? anf_pnnx_save(p, to, NULL, c->d) : st);

@@ -197,6 +197,10 @@ bool anfi_dtype_weak_becomes(anf_dtype from,
 bool anfi_dtype_holds(anf_dtype d, int64_t least,
                       int64_t most);      // an integer type: all of least..most
 anf_dtype anfi_dtype_settle(anf_dtype d); // weak types to i64 and f64
+/* TensorProto.DataType of ONNX and MindSpore, MindSpore's TypeId; 0: none. */
+int64_t anfi_dtype_file_number(anf_dtype d);
+int64_t anfi_dtype_type_id(anf_dtype d);
+bool anfi_dtype_of_file_number(int64_t number, anf_dtype *out);
 bool anfi_dtype_parse(const char *s, size_t len, anf_dtype *out);
 /* The element type of an operation on both: a float beats an integer, the wider wins, a weak number
  * takes the other's type, f16 with bf16 gives f32. False for keys. docs/language.md has the table.

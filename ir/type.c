@@ -14,10 +14,10 @@ struct anfi_types {
 
 static const struct {
   const char *name;
-  uint8_t bytes, class, rank;
+  uint8_t bytes, class, rank, file, mindspore;
 } dtypes[ANF_DTYPE_COUNT] = {
-#define ANF_DTYPE(id, name, bytes, class, rank)                                                    \
-  [ANF_##id] = {name, bytes, ANFI_CLASS_##class, rank},
+#define ANF_DTYPE(id, name, bytes, class, rank, file, mindspore)                                   \
+  [ANF_##id] = {name, bytes, ANFI_CLASS_##class, rank, file, mindspore},
 #include "ir/dtype.def"
 #undef ANF_DTYPE
 };
@@ -31,6 +31,13 @@ bool anfi_dtype_is_float(anf_dtype d) { return dtypes[d].class == ANFI_CLASS_FLO
 bool anfi_dtype_is_weak(anf_dtype d) { return d == ANF_INT || d == ANF_FLOAT; }
 bool anfi_dtype_is_int(anf_dtype d) {
   return dtypes[d].class == ANFI_CLASS_SIGNED || dtypes[d].class == ANFI_CLASS_UNSIGNED;
+}
+int64_t anfi_dtype_file_number(anf_dtype d) { return dtypes[d].file; }
+int64_t anfi_dtype_type_id(anf_dtype d) { return dtypes[d].mindspore; }
+bool anfi_dtype_of_file_number(int64_t number, anf_dtype *out) {
+  for (int d = 0; number && d < ANF_DTYPE_COUNT; d++)
+    if (dtypes[d].file == number) return *out = (anf_dtype)d, true; // before the weak types
+  return false;
 }
 anf_dtype anfi_dtype_settle(anf_dtype d) {
   return d == ANF_INT ? ANF_I64 : d == ANF_FLOAT ? ANF_F64 : d;

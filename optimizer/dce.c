@@ -208,10 +208,61 @@ static void drop_held(anfi_pass *p, anf_graph *g) {
   g->effects.n = k;
 }
 
+/* ---- calls that turn out to have no effect ----
+ *   def each(f, x) { f(x) }    a call of an f that is not known may have an effect; of each(Sin, x) it has none */
+
+static bool is_known(const anf_node *f) {
+  while (anfi_is_op(f, ANF_OP_Switch)) { // both branches, of which one is looked at here
+    if (!anfi_value_graph(f->in[2].def)) return false;
+    f = f->in[1].def;
+  }
+  return anfi_value_graph(f) != NULL;
+}
+
+/* Has the node an effect itself, or one that no graph it names tells of? */
+static bool has_own_effect(const anf_node *n) {
+  if (n->kind == ANFI_APPLY && !(anfi_op[n->op].flags & ANFI_CALLS)) return true;
+  return !n->nin || !is_known(n->in[0].def);
+}
+
+static bool has_effects(const anf_module *m) {
+  for (size_t i = 0; i < m->graphs.n; i++)
+    if (m->graphs.at[i] && m->graphs.at[i]->effects.n) return true;
+  return false;
+}
+
+static void drop_effects(anfi_pass *p, anf_graph *g) {
+  for (size_t i = 0; i < g->effects.n; i++) {
+    g->effects.at[i]->flags &= (uint8_t)~ANFI_NODE_EFFECT;
+    anfi_work_add(g->effects.at[i], ANFI_WORK_SIMPLIFY | ANFI_WORK_CSE | ANFI_WORK_DCE);
+    p->rewrites++;
+  }
+  g->effects.n = 0;
+}
+
+/* A graph is pure if no node of it, or of a graph that it names, has an effect itself. */
+static void drop_pure_calls(anfi_pass *p) {
+  if (!has_effects(p->m)) return;
+  const anf_analysis *an = anfi_analyse(p->m);
+  bool *effect = ANFI_NEW_N(anfi_scratch(p->m->cx), bool, an->ngraph + 1); // by strong component
+  for (size_t i = 0; i < an->by_scc.n; i++) {
+    const anf_graph *g = an->by_scc.at[i];
+    const anfi_graph_info *gi = &an->graphs[g->id];
+    bool own = false;
+    for (size_t k = 0; k < g->effects.n; k++) own = own || has_own_effect(g->effects.at[k]);
+    for (size_t k = 0; k < gi->callees.n; k++)
+      own = own || effect[an->graphs[gi->callees.at[k]->id].scc];
+    effect[gi->scc] = effect[gi->scc] || own;
+  }
+  for (size_t i = 0; i < an->by_scc.n && p->rewrites < p->limit; i++)
+    if (!effect[an->graphs[an->by_scc.at[i]->id].scc]) drop_effects(p, an->by_scc.at[i]);
+}
+
 bool anfi_opt_dce(anfi_pass *p) {
   anf_module *m = p->m;
   for (size_t i = 0; i < m->graphs.n; i++)
     if (m->graphs.at[i]) drop_held(p, m->graphs.at[i]);
+  drop_pure_calls(p);
   if (p->rewrites >= p->limit) return true;
   walk w = {.pass = p, .m = m, .a = anfi_scratch(m->cx)};
   sweep(&w);

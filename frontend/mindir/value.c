@@ -3,20 +3,10 @@
 #include "anfora/text.h"
 #include "frontend/mindir/mindir.h"
 
+enum { ANOTHER_DOUBLE = 17 }; // FLOAT64, beside DOUBLE
+
 static bool element_type(anfi_mi_model *m, int64_t type, anf_dtype *out) {
-  static const struct {
-    int64_t type;
-    anf_dtype dtype;
-  } known[] = {{MI_FLOAT, ANF_F32},       {MI_UINT8, ANF_U8},
-               {MI_INT8, ANF_I8},         {MI_UINT16, ANF_U16},
-               {MI_INT16, ANF_I16},       {MI_INT32, ANF_I32},
-               {MI_INT64, ANF_I64},       {MI_BOOL, ANF_BOOL},
-               {MI_FLOAT16, ANF_F16},     {MI_DOUBLE, ANF_F64},
-               {MI_UINT32, ANF_U32},      {MI_UINT64, ANF_U64},
-               {MI_COMPLEX64, ANF_C64},   {MI_BFLOAT16, ANF_BF16},
-               {MI_COMPLEX128, ANF_C128}, {17, ANF_F64}};
-  for (size_t i = 0; i < ANFI_LEN(known); i++)
-    if (known[i].type == type) return *out = known[i].dtype, true;
+  if (anfi_dtype_of_file_number(type == ANOTHER_DOUBLE ? MI_DOUBLE : type, out)) return true;
   return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1161, "an element type", (long long)type);
 }
 
@@ -42,14 +32,6 @@ static bool wrong_size(anfi_mi_model *m, const anfi_mi_tensor *t, size_t have, s
   return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1162, named(t), have, need);
 }
 
-/* Only files below the folder of the model: a name with ".." or from the root leads elsewhere. */
-static bool stays_below(const char *path) {
-  if (path[0] == '/' || !path[0]) return false;
-  for (const char *p = path; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
-    if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2])) return false;
-  return true;
-}
-
 static const char *folder_of(const anfi_mi_model *m) {
   const char *slash = strrchr(m->file, '/');
   return slash ? anfi_sprintf(m->arena, "%.*s/", (int)(slash - m->file), m->file) : "";
@@ -59,7 +41,7 @@ static const char *folder_of(const anfi_mi_model *m) {
 static bool check_external(anfi_mi_model *m, const anfi_mi_tensor *t, size_t need) {
   const char *name = t->external->s;
   uint64_t size;
-  if (!stays_below(name) || strlen(name) != t->external->len)
+  if (!anfi_os_is_below(name, t->external->len))
     return anfi_fail(m->cx, (anfi_loc){m->file, 0, 0}, ANF_E1163, name);
   if (!anfi_os_read_below(m->cx, folder_of(m), name, 0, NULL, 0, &size)) return false;
   if (t->length != need) return wrong_size(m, t, (size_t)t->length, need);

@@ -9,10 +9,7 @@
  * recursive functions, derivatives are functions. A function value is only an operand of Switch or what is called. */
 #include "frontend/mindir/write.h"
 
-#include "anfora/opt.h"
 #include "anfora/text.h"
-
-static const char *const pipeline = "first_order clean (expand clean)*";
 
 bool anfi_mi_refuse(anfi_mi_writer *w, const anf_node *n, const char *what, const char *name) {
   return anfi_fail(w->cx, n ? anfi_node_loc(n) : anfi_nowhere(), ANF_E1167, what, name);
@@ -346,78 +343,21 @@ static bool put_model(anfi_mi_writer *w, const anf_graph *g, const anf_value *we
   return true;
 }
 
-/* ---- the function and its parameters ---- */
+/* ---- the entry ---- */
 
 extern const unsigned char anfi_templates_mindir_export[];
 extern const size_t anfi_templates_mindir_export_len;
 
-/* Ops that MindSpore lacks as others (export.anf). */
-static bool legalise(anf_module *m) {
-  size_t replaced = 0;
-  anfi_trace *t = anfi_trace_new(m->cx, (const char *)anfi_templates_mindir_export,
-                                 anfi_templates_mindir_export_len, "export.anf");
-  if (!t || !anfi_legalise(t, m, &replaced)) return false;
-  anf_status st = replaced ? anf_optimise(m, "first_order fold cse dce", NULL, NULL) : ANF_OK;
-  return st == ANF_OK || anfi_fail_as(m->cx, st);
-}
-
-/* A copy of what g needs, with the types, put through the passes. NULL with an error. */
-static anf_graph *prepared(anf_graph *g, size_t n, const anf_type *const *types) {
-  anf_ctx *cx = g->module->cx;
-  anf_graph *copy = NULL;
-  anf_module *m = anfi_module_copy(anfi_analyse(g->module), &g, 1, &copy);
-  const anfi_str *name = copy->name;
-  if (n != copy->params.n)
-    return (void)anfi_fail(cx, anfi_nowhere(), ANF_E0510, name->s, copy->params.n, n), NULL;
-  anfi_undefer(cx, m); // it was to go on failure
-  anfi_defer(cx, ANFI_ALWAYS, anfi_free_module, m);
-  for (size_t i = 0; i < m->graphs.n; i++) m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
-  copy->flags &= ~(uint32_t)ANFI_GRAPH_PRIVATE;
-  for (size_t i = 0; i < n; i++)
-    if (types[i]) copy->params.at[i]->type = types[i];
-  anf_status st = anf_optimise(m, pipeline, NULL, NULL);
-  if (st != ANF_OK) return (void)anfi_fail_as(cx, st), NULL;
-  if (!legalise(m)) return NULL;
-  for (size_t i = 0; i < m->graphs.n; i++) // the copy borrows names, and has no table of them
-    if (m->graphs.at[i] && strcmp(m->graphs.at[i]->name->s, name->s) == 0) return m->graphs.at[i];
-  return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1167, "a function that is gone:", name->s), NULL;
-}
-
-/* The record that params() gives, which must be constant. */
-static anf_value *weights_of(anf_graph *params, const anf_type *record) {
-  anf_ctx *cx = params->module->cx;
-  anf_graph *g = prepared(params, 0, NULL);
-  if (!g) return NULL;
-  const anf_node *r = g->result;
-  if (r->kind == ANFI_VALUE && r->u.value->type == record) return r->u.value; // the module's
-  anf_value *v = anfi_value_new_record(cx, record);
-  anfi_defer(cx, ANFI_ALWAYS, anfi_release, v);
-  bool good = anfi_is_op(r, ANF_OP_MakeRecord) && r->type == record;
-  for (uint32_t i = 0; good && i < record->n; i++) {
-    good = r->in[i].def->kind == ANFI_VALUE;
-    if (good) v->u.item[i] = anf_value_retain(r->in[i].def->u.value);
-  }
-  for (uint32_t i = 0; i < record->n; i++)
-    if (!v->u.item[i]) v->u.item[i] = anfi_value_new_none(cx);
-  if (good) return v;
-  return (void)anfi_fail(cx, anfi_nowhere(), ANF_E1167,
-                         "parameters that are not constants:", "params"),
-         NULL;
-}
-
-static bool has_weights(const anf_graph *net, anf_graph **params) {
-  const anf_type *t = net->params.n ? net->params.at[0]->type : NULL;
-  *params = anf_module_find(net->module, "params");
-  return t && t->kind == ANF_TYPE_RECORD && *params && (*params)->params.n == 0 && *params != net;
-}
-
 static bool write_mindir(anf_graph *g, size_t n, const anf_type *const *types, anf_text *out) {
+  const anfi_export e = {.pipeline = "first_order clean (expand clean)*",
+                         .name = "export.anf",
+                         .text = (const char *)anfi_templates_mindir_export,
+                         .len = anfi_templates_mindir_export_len,
+                         .refusal = ANF_E1167};
   anf_ctx *cx = g->module->cx;
-  anf_graph *params;
   anf_value *weights = NULL;
-  anf_graph *net = prepared(g, n, types);
-  if (!net) return false;
-  if (has_weights(g, &params) && !(weights = weights_of(params, net->params.at[0]->type)))
+  anf_graph *net = anfi_export_prepare(&e, g, n, types);
+  if (!net || !anfi_export_weights(&e, g, n ? net->params.at[0]->type : NULL, &weights))
     return false;
   anfi_mi_writer w = {.cx = cx, .m = net->module, .arena = anfi_scratch(cx), .out = out};
   anfi_strtab_init(&w.encoded, w.arena);

@@ -4,6 +4,7 @@
 #define ANFI_MINDIR_WRITE_H
 
 #include "frontend/mindir/mindir.h"
+#include "frontend/trace/export.h"
 
 typedef struct anfi_mi_writer {
   anf_ctx *cx;

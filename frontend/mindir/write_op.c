@@ -187,24 +187,12 @@ static const char *by_row(apply *a, const row *r) {
 
 /* ---- the others ---- */
 
-/* The element type that a number without one takes beside the other inputs; its own if there is none. */
-static anf_dtype dtype_beside(const anf_node *n, const anf_type *t) {
-  anf_dtype d = (anf_dtype)t->dtype, both;
-  for (uint32_t i = 0; i < n->nin; i++) {
-    const anf_type *other = n->in[i].def->type;
-    bool typed = other && anfi_is_tensor(other) && !is_weak(other) && other->dtype != ANF_BOOL;
-    if (typed && anfi_dtype_promote(d, (anf_dtype)other->dtype, &both) && !anfi_dtype_is_weak(both))
-      d = both;
-  }
-  return d;
-}
-
 /* MindSpore's operators take tensors of one type: a number beside one is made a tensor of that type. */
 static const char *operand_beside(apply *a, uint32_t i) {
   const anf_node *x = a->n->in[i].def;
   const anf_type *t = x->kind == ANFI_VALUE ? x->u.value->type : x->type;
   bool pointwise = anfi_op[a->n->op].lower == ANFI_LOWER_POINTWISE && a->n->nin > 1;
-  anf_dtype d = pointwise && is_weak(t) ? dtype_beside(a->n, t) : ANF_INT;
+  anf_dtype d = pointwise && is_weak(t) ? anfi_export_dtype_beside(a->n, t) : ANF_INT;
   if (anfi_dtype_is_weak(d)) return anfi_mi_operand(a->w, x);
   if (x->kind == ANFI_VALUE) {
     anf_value *v = anfi_value_cast(x->u.value, d);

@@ -3,28 +3,8 @@
  * without one a scalar of MindSpore, as Python's numbers are. */
 #include "frontend/mindir/write.h"
 
-static const struct {
-  anf_dtype dtype;
-  anfi_mi_type element; // TensorProto.DataType
-  int64_t type_id;      // MindSpore's TypeId
-} elements[] = {
-    {ANF_BOOL, MI_BOOL, 30},     {ANF_I8, MI_INT8, 32},       {ANF_I16, MI_INT16, 33},
-    {ANF_I32, MI_INT32, 34},     {ANF_I64, MI_INT64, 35},     {ANF_U8, MI_UINT8, 37},
-    {ANF_U16, MI_UINT16, 38},    {ANF_U32, MI_UINT32, 39},    {ANF_U64, MI_UINT64, 40},
-    {ANF_F16, MI_FLOAT16, 42},   {ANF_F32, MI_FLOAT, 43},     {ANF_F64, MI_DOUBLE, 44},
-    {ANF_BF16, MI_BFLOAT16, 45}, {ANF_C64, MI_COMPLEX64, 48}, {ANF_C128, MI_COMPLEX128, 49},
-    {ANF_INT, MI_INT64, 35},     {ANF_FLOAT, MI_DOUBLE, 44},
-};
-
-static size_t element(anf_dtype d) {
-  size_t i = 0;
-  while (i < ANFI_LEN(elements) && elements[i].dtype != d) i++;
-  return i;
-}
-
 int64_t anfi_mi_type_number(const anf_type *t) {
-  size_t i = anfi_is_tensor(t) ? element((anf_dtype)t->dtype) : ANFI_LEN(elements);
-  return i < ANFI_LEN(elements) ? elements[i].type_id : 0;
+  return anfi_is_tensor(t) ? anfi_dtype_type_id((anf_dtype)t->dtype) : 0;
 }
 
 /* ---- tensors ---- */
@@ -34,11 +14,11 @@ static bool is_weak(const anf_type *t) {
 }
 
 static bool put_type(anf_text *o, const anf_type *t) {
-  size_t i = element((anf_dtype)t->dtype);
-  if (i == ANFI_LEN(elements)) return false;
+  int64_t number = anfi_dtype_file_number((anf_dtype)t->dtype);
+  if (!number) return false;
   for (uint32_t k = 0; k < t->n; k++)
     anfi_wire_put_varint(o, 1, (uint64_t)(t->dims[k] < 0 ? -1 : t->dims[k]));
-  anfi_wire_put_varint(o, 2, (uint64_t)elements[i].element);
+  anfi_wire_put_varint(o, 2, (uint64_t)number);
   return true;
 }
 

@@ -3,22 +3,6 @@
 #include "frontend/mindir/write.h"
 #include "ir/ops/window.h"
 
-static anfi_infer question(anfi_mi_writer *w, const anf_node *n) {
-  const anfi_schema *s = anfi_op_schema(w->cx, (anfi_opcode)n->op);
-  const anf_type **in = ANFI_NEW_N(w->arena, const anf_type *, n->nin + 1);
-  anf_value **attr = ANFI_NEW_N(w->arena, anf_value *, s->nattr + 1);
-  for (uint32_t i = 0; i < n->nin; i++)
-    in[i] = n->in[i].def->type ? n->in[i].def->type : n->in[i].def->u.value->type;
-  for (uint32_t k = 0; k < s->nattr; k++)
-    attr[k] = anfi_attr_value(w->cx, (anfi_opcode)n->op, n->u.attrs, k);
-  return (anfi_infer){.cx = w->cx,
-                      .op = (anfi_opcode)n->op,
-                      .loc = anfi_node_loc(n),
-                      .n = anfi_arg_count(n),
-                      .in = in,
-                      .attr = attr};
-}
-
 static bool put(anfi_mi_writer *w, const char *name, anf_value *v) {
   bool good = anfi_mi_put_attr(w, 3, name, v);
   anf_value_release(v);
@@ -38,7 +22,7 @@ static bool put_text(anfi_mi_writer *w, const char *name, const char *s) {
 }
 
 bool anfi_mi_put_conv(anfi_mi_writer *w, const anf_node *n) {
-  anfi_infer q = question(w, n);
+  anfi_infer q = anfi_export_question(w->cx, w->arena, n);
   anfi_conv c;
   if (!anfi_conv_plan(&q, &c)) return false;
   const anfi_window *v = &c.win; // spatial dims are the last two of three
@@ -54,7 +38,7 @@ bool anfi_mi_put_conv(anfi_mi_writer *w, const anf_node *n) {
 }
 
 static bool pool_of(anfi_mi_writer *w, const anf_node *n, anfi_pool *p) {
-  anfi_infer q = question(w, n);
+  anfi_infer q = anfi_export_question(w->cx, w->arena, n);
   const anf_type *x = q.in[0];
   return x->n == 4 && anfi_pool_plan(&q, 2, x->dims + 2, false, p) && p->taps[1] && p->taps[2];
 }

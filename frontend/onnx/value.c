@@ -4,40 +4,20 @@
 
 static anfi_loc loc_of(const anfi_ox_model *m) { return (anfi_loc){m->file, 0, 0}; }
 
+/* Element types of files that we have none for, from OX_BFLOAT16 on; and strings. */
+static const char *const lacking[] = {"a tensor of float8e4m3fn", "a tensor of float8e4m3fnuz",
+                                      "a tensor of float8e5m2",   "a tensor of float8e5m2fnuz",
+                                      "a tensor of uint4",        "a tensor of int4",
+                                      "a tensor of float4e2m1",   "a tensor of float8e8m0",
+                                      "a tensor of uint2",        "a tensor of int2"};
+
 static bool element_type(anfi_ox_model *m, const char *whose, int64_t type, anf_dtype *out) {
-  static const struct {
-    const char *name; // of what there is no element type for
-    anf_dtype dtype;
-  } known[] = {[OX_FLOAT] = {NULL, ANF_F32},
-               [OX_UINT8] = {NULL, ANF_U8},
-               [OX_INT8] = {NULL, ANF_I8},
-               [OX_UINT16] = {NULL, ANF_U16},
-               [OX_INT16] = {NULL, ANF_I16},
-               [OX_INT32] = {NULL, ANF_I32},
-               [OX_INT64] = {NULL, ANF_I64},
-               [OX_STRING] = {"a tensor of strings", ANF_BOOL},
-               [OX_BOOL] = {NULL, ANF_BOOL},
-               [OX_FLOAT16] = {NULL, ANF_F16},
-               [OX_DOUBLE] = {NULL, ANF_F64},
-               [OX_UINT32] = {NULL, ANF_U32},
-               [OX_UINT64] = {NULL, ANF_U64},
-               [OX_COMPLEX64] = {NULL, ANF_C64},
-               [OX_COMPLEX128] = {NULL, ANF_C128},
-               [OX_BFLOAT16] = {NULL, ANF_BF16},
-               {"a tensor of float8e4m3fn", ANF_BOOL},
-               {"a tensor of float8e4m3fnuz", ANF_BOOL},
-               {"a tensor of float8e5m2", ANF_BOOL},
-               {"a tensor of float8e5m2fnuz", ANF_BOOL},
-               {"a tensor of uint4", ANF_BOOL},
-               {"a tensor of int4", ANF_BOOL},
-               {"a tensor of float4e2m1", ANF_BOOL},
-               {"a tensor of float8e8m0", ANF_BOOL},
-               {"a tensor of uint2", ANF_BOOL},
-               {"a tensor of int2", ANF_BOOL}};
-  bool found = type >= OX_FLOAT && type < (int64_t)ANFI_LEN(known);
-  if (found && !known[type].name) return *out = known[type].dtype, true;
+  int64_t i = type - OX_BFLOAT16 - 1;
+  if (anfi_dtype_of_file_number(type, out)) return true;
   return anfi_fail(m->cx, loc_of(m), ANF_E1171, whose,
-                   found ? known[type].name : "of no known element type");
+                   type == OX_STRING                          ? "a tensor of strings"
+                   : i >= 0 && i < (int64_t)ANFI_LEN(lacking) ? lacking[i]
+                                                              : "of no known element type");
 }
 
 /* ---- types ---- */
@@ -92,13 +72,6 @@ static bool from_numbers(const anfi_ox_tensor *t, anf_value *v) {
   return true;
 }
 
-static bool is_below(const anfi_str *name) {
-  if (!name->len || strlen(name->s) != name->len || name->s[0] == '/') return false;
-  for (const char *p = name->s; p; p = strchr(p, '/') ? strchr(p, '/') + 1 : NULL)
-    if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || !p[2])) return false;
-  return true;
-}
-
 static bool decimal(const anfi_str *s, uint64_t *out) {
   *out = 0;
   for (uint32_t i = 0; s && i < s->len; i++) {
@@ -120,7 +93,7 @@ static bool external(anfi_ox_model *m, const anfi_ox_tensor *t, uint64_t need, p
   *out = (part){.name = t->external->s};
   out->dir = slash ? anfi_strndup(m->arena, m->file, (size_t)(slash - m->file) + 1) : "";
   while (strncmp(out->name, "./", 2) == 0) out->name += 2;
-  if (!is_below(t->external) || !*out->name)
+  if (!anfi_os_is_below(t->external->s, t->external->len) || !*out->name)
     return anfi_fail(m->cx, loc_of(m), ANF_E1173, t->external->s);
   if (!decimal(t->offset, &out->offset) || !decimal(t->length, &length))
     return wrong_size(m, t, 0, need);

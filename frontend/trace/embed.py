@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py templates.anf NAME out.c: the text as the C array anfi_templates_NAME."""
+"""embed.py NAME out.c templates.anf..: the texts as the C array anfi_templates_NAME."""
 import sys
 
 
 def main():
-    path, name, out = sys.argv[1:4]
-    with open(path, "rb") as f:
-        data = f.read()
+    name, out = sys.argv[1:3]
+    data = b""
+    for path in sys.argv[3:]:
+        with open(path, "rb") as f:
+            data += f.read()
     rows = [",".join(map(str, data[i:i + 32])) for i in range(0, len(data), 32)]
     with open(out, "w", encoding="utf-8") as f:
         f.write("/* Written by embed.py. */\n#include <stddef.h>\n"

@@ -67,6 +67,7 @@ static const anfi_traced *build(const call *c, const anf_type *type) {
   if (!given_attrs(c, &attrs)) return NULL;
   anf_node *n = anfi_apply(c->t->to, c->op, attrs, c->n, in);
   n->debug = c->t->debug;
+  if (c->t->typed) n->type = type;
   if (type->kind != ANF_TYPE_TUPLE) return anfi_traced_node(c->t, n, type);
   const anfi_traced **item = ANFI_NEW_N(c->t->arena, const anfi_traced *, type->n + 1);
   for (size_t i = 0; i < type->n; i++) {
@@ -129,7 +130,9 @@ static const anfi_traced *dim(const call *c, size_t i) {
   anf_value **none = ANFI_NEW_N(c->t->arena, anf_value *, s->nattr + 1);
   const call shape = {c->t, ANF_OP_Shape, 1, c->in, none};
   anf_value *v[1] = {number(c->t, (int64_t)i)->value};
-  const anfi_traced *whole = build(&shape, anfi_type_simple(c->t->cx, ANF_TYPE_ANY));
+  const anfi_traced *whole =
+      build(&shape, c->t->typed ? result_type(&shape) : anfi_type_simple(c->t->cx, ANF_TYPE_ANY));
+  if (c->t->typed) return whole ? whole->item[i] : NULL;
   const call get = {c->t, ANF_OP_TupleGet, 1, &whole, v};
   return whole ? build(&get, anfi_type_scalar(c->t->cx, ANF_INT)) : NULL;
 }

@@ -171,6 +171,7 @@ anf_node *anfi_traced_to_node(anfi_trace *t, const anfi_traced *x) {
     if (!(item[i] = anfi_traced_to_node(t, x->item[i]))) return NULL;
   anf_node *n = anfi_apply(t->to, ANF_OP_MakeTuple, NULL, x->n, item);
   n->debug = t->debug;
+  if (t->typed) n->type = anfi_traced_type(t, x);
   return n;
 }
 

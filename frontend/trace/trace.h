@@ -57,6 +57,7 @@ typedef struct anfi_trace {
   size_t depth;
   bool unknown;       // an error was that something is not known yet
   bool kept;          // the templates belong to somebody else
+  bool typed;         // `to` has types, and new nodes get theirs
   anfi_map functions; // interned name -> graph of `templates`
   ANFI_VEC(anf_value *) live;
 } anfi_trace;
@@ -98,7 +99,7 @@ const anfi_traced *anfi_trace_op(anfi_trace *t, anfi_opcode op, size_t n,
 const anfi_traced *anfi_trace_apply(anfi_trace *t, const anfi_traced *f, size_t n,
                                     const anfi_traced *const *args);
 
-/* legal.c: ops of m for which there are templates become what these give; types are to be inferred again. */
+/* legal.c: ops of m, which has types, for which there are templates become what these give. */
 bool anfi_legalise(anfi_trace *t, anf_module *m, size_t *replaced);
 
 #endif

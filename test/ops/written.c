@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* One op through the writer and the reader of .mindir. */
+/* One op through the writer and the reader of a format. */
 #include "written.h"
 
 #include "anfora/run.h"
@@ -26,7 +26,7 @@ static anf_graph *program(anfi_eval *q, anf_module *m, const anf_type **types, a
   return g;
 }
 
-bool run_written(anfi_eval *q) {
+bool run_written(anfi_eval *q, bool onnx) {
   q->scratch = anfi_scratch(q->cx);
   anf_module *m = anfi_module_new(q->cx), *back = NULL;
   anfi_undefer(q->cx, m); // it was to go on failure
@@ -38,8 +38,12 @@ bool run_written(anfi_eval *q) {
   anf_text *t = ANFI_NEW(q->scratch, anf_text);
   *t = (anf_text){.cx = q->cx};
   anfi_defer(q->cx, ANFI_ALWAYS, anfi_free_text, t);
-  anf_status st = g ? anf_write_mindir(g, n, types, NULL, t) : ANF_INVALID;
-  if (st == ANF_OK) st = anf_read_mindir(q->cx, t->text, t->len, "x.mindir", NULL, &back);
+  anf_status st = !g     ? ANF_INVALID
+                  : onnx ? anf_write_onnx(g, n, types, NULL, t)
+                         : anf_write_mindir(g, n, types, NULL, t);
+  if (st == ANF_OK)
+    st = onnx ? anf_read_onnx(q->cx, t->text, t->len, "x.onnx", NULL, &back)
+              : anf_read_mindir(q->cx, t->text, t->len, "x.mindir", NULL, &back);
   if (st == ANF_OK) st = anf_run(anf_module_find(back, "main"), n, args, NULL, NULL, &q->out);
   anf_module_free(back);
   return st == ANF_OK || anfi_fail_as(q->cx, st);

@@ -4,7 +4,7 @@
 
 #include "ir/ops/op.h"
 
-/* Writes a program of the op as .mindir, reads that, and interprets it. False with an error recorded. */
-bool run_written(anfi_eval *q);
+/* Writes a program of the op as .mindir or .onnx, reads that, and interprets it. False with an error recorded. */
+bool run_written(anfi_eval *q, bool onnx);
 
 #endif
