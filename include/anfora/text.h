@@ -43,8 +43,8 @@ ANF_API anf_status anf_read_stablehlo(anf_ctx *cx, const char *text, size_t len,
                                       const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);
 /* A function as an ONNX model for arguments of these types, with all that it calls, derivatives included; tuples become
  * several inputs and outputs. A first parameter that is a record with a function params() is as in anf_write_mindir. */
-ANF_API anf_status anf_write_onnx(anf_graph *g, size_t n, const anf_type *const *types,
-                                  anf_diag *d, anf_text *out);
+ANF_API anf_status anf_write_onnx(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
+                                  anf_text *out);
 /* MindSpore's .mindir from memory; `file` is for messages, and the folder of external weights. */
 ANF_API anf_status anf_read_mindir(anf_ctx *cx, const char *data, size_t len,
                                    const char *ANF_NULLABLE file, anf_diag *d, anf_module **out);

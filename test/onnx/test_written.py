@@ -14,6 +14,7 @@ from tap import Tap  # noqa: E402
 ANFORA = os.path.abspath(sys.argv[1])
 TAP = Tap()
 STACKED = {"cell_gradient", "nested_gradient"}  # rounds that stack values, read again: docs/conformance.md
+PEELED = {"nested"}  # the first round of an inner loop, whose condition is known then, goes before it each time
 REFUSED = {
     "a recursion": "def f(n: i64) { if n < 2 { n } else { f(n - 1) + f(n - 2) } }",
     "an effect": "def f(x: f32) { Print(x); x }",
@@ -51,7 +52,7 @@ def main():
             if said:
                 continue
             read_back(folder, paths[0], name)
-            if name in STACKED:
+            if name in STACKED | PEELED:
                 continue
             said = written.write(ANFORA, paths[0] + ":main", paths[1]) or written.write(ANFORA, paths[1] + ":main", paths[2])
             with open(paths[1], "rb") as a, open(paths[2], "rb") as b:

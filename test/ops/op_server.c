@@ -14,7 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static enum { REFERENCE, LOWERED, LOWERED_PRINT, VMAPPED, WRITTEN, WRITTEN_ONNX } way; // of computing
+static enum {
+  REFERENCE,
+  LOWERED,
+  LOWERED_PRINT,
+  VMAPPED,
+  WRITTEN,
+  WRITTEN_ONNX
+} way;                 // of computing
 static char mode[128]; // of VMAPPED: the first word after the bar
 
 /* An allocator that refuses one allocation when it is told to. */
