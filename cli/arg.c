@@ -3,6 +3,8 @@
 #include "cli/cli.h"
 #include "ir/ir.h"
 
+#include <stdlib.h>
+
 anf_status cli_value(cli *c, const char *word, anf_value **out) {
   anf_status st = word[0] == '@' ? anf_load_npy(c->cx, word + 1, c->d, out)
                                  : anf_parse_value(c->cx, word, c->d, out);
@@ -30,6 +32,15 @@ static bool find_param(cli *c, anf_graph *g, const char *name, size_t *at) {
   const char *near = anfi_nearest(name, param_name, g);
   if (near) anfi_hint(c->cx, "did you mean '%s'?", near);
   return false;
+}
+
+bool cli_parameter(cli *c, anf_graph *g, const char *word, size_t *at) {
+  size_t digits = strspn(word, "0123456789"), n = anf_graph_param_count(g);
+  if (!digits || word[digits]) return find_param(c, g, word, at);
+  uint64_t i = digits < 10 ? strtoull(word, NULL, 10) : UINT64_MAX;
+  if (i >= n) return find_param(c, g, word, at); // which says so
+  *at = (size_t)i;
+  return true;
 }
 
 static anf_status wrong_count(cli *c, anf_graph *g, size_t given) {

@@ -122,6 +122,8 @@ anf_status cli_types_after(cli *c, anf_graph *g, const anf_type *first, const an
 /* arg.c: one value for each parameter, in a scratch array; they are released with the frame */
 /* One value of a word, such as 3, [1, 2] or @x.npy; released with the frame. */
 anf_status cli_value(cli *c, const char *word, anf_value **out);
+/* The parameter of this name, or of this position from 0. False: E0013 or E0510. */
+bool cli_parameter(cli *c, anf_graph *g, const char *word, size_t *at);
 anf_status cli_arguments(cli *c, anf_graph *g, const char *const *word, size_t n, anf_value ***out);
 
 /* json.c */

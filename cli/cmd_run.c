@@ -79,6 +79,20 @@ static anf_status explain_fusion(cli *c, anf_graph *g, anf_value **args) {
   return cli_explain_fusion(c, g, types, 0);
 }
 
+/* Arguments of --fix become constants. */
+static anf_status fix_arguments(cli *c, anf_graph *g, anf_value **args, anf_exec *e) {
+  anfi_arena *a = anfi_scratch(c->cx);
+  const char *s = c->value[OPT_FIX] ? c->value[OPT_FIX] : "";
+  anf_status st = ANF_OK;
+  while (st == ANF_OK && *(s += strspn(s, " ,"))) {
+    size_t len = strcspn(s, " ,"), at = 0;
+    if (!cli_parameter(c, g, anfi_strndup(a, s, len), &at)) return ANF_INVALID;
+    st = anf_exec_fix(e, at, args[at], c->d);
+    s += len;
+  }
+  return st;
+}
+
 /* Compiled for these arguments, unless the backend is the interpreter. */
 static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   anf_exec_opts o;
@@ -87,7 +101,8 @@ static anf_status compile(cli *c, anf_graph *g, anf_value **args, outcome *r) {
   anf_status st = anf_compile(g, &o, c->d, &r->exec);
   if (st != ANF_OK) return st;
   anfi_defer(c->cx, ANFI_ALWAYS, free_exec, r->exec);
-  st = anf_exec_prepare_for(r->exec, anf_graph_param_count(g), args, c->d);
+  st = fix_arguments(c, g, args, r->exec);
+  if (st == ANF_OK) st = anf_exec_prepare_for(r->exec, anf_graph_param_count(g), args, c->d);
   return st == ANF_OK ? c->dump.status : st;
 }
 
@@ -187,6 +202,8 @@ int cmd_run(cli *c) {
   anf_run_opts o = {
       .size = sizeof o, .print = show, .print_user = c->value[OPT_JSON] ? stderr : stdout};
   if (!c->narg) return cli_usage(c, "which program?");
+  if (c->value[OPT_FIX] && strcmp(r.backend, "interp") == 0)
+    return cli_usage(c, "--fix needs a backend that compiles: llvm, cjit or tir");
   if (!cli_number(c, OPT_REPEAT, 1000000000, &r.repeat) ||
       !cli_number(c, OPT_THREADS, 1024, &r.threads) ||
       !cli_number(c, OPT_MAX_STEPS, INT64_MAX, &o.max_steps) ||

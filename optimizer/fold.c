@@ -3,7 +3,7 @@
  *   Add(2, 3)                 ->  5
  *   FloorDiv(1, 0)            stays, and fails when the program runs
  * Results beyond a size limit stay unfolded, unless they take no more memory than a constant that they are made of
- * element by element. Widened bytes stay unfolded, too: products read the narrow bytes directly. */
+ * element by element, or are short products. Widened bytes stay unfolded, too: products read the narrow bytes directly. */
 #include "optimizer/opt.h"
 
 enum { LIMIT = 64 * 1024, SMALL = 4 * 1024, MOST = 16 << 20 }; // bytes of a result
@@ -30,6 +30,18 @@ static bool shrinks(const anf_node *n, size_t bytes) {
   return false;
 }
 
+/* A product of constants that takes milliseconds: of weights that are fixed. */
+static bool is_short_product(const anf_node *n, size_t elements) {
+  enum { MOST_STEPS = 1 << 26 };
+  const anf_type *a = n->in[0].def->type;
+  bool product = n->op == ANF_OP_MatMul || n->op == ANF_OP_Linear;
+  if (!product || !a || a->kind != ANF_TYPE_TENSOR || !a->n) return false;
+  size_t k = 1; // the larger of the last two dims is the sum's length at most
+  for (uint32_t i = a->n > 2 ? a->n - 2 : 0; i < a->n; i++)
+    if (a->dims[i] > 0 && (size_t)a->dims[i] > k) k = (size_t)a->dims[i];
+  return elements <= MOST_STEPS / k;
+}
+
 static bool foldable(const anf_node *n) {
   if (n->kind != ANFI_APPLY || !n->nin) return false;
   for (uint32_t i = 0; i < n->nin; i++)
@@ -42,7 +54,8 @@ static bool foldable(const anf_node *n) {
   if (anfi_op[n->op].flags & ANFI_MOVES) return true; // nothing is copied
   if (!anfi_type_elements(n->type, &elements) || widens_bytes(n, elements)) return false;
   size_t each = anf_dtype_bytes((anf_dtype)n->type->dtype);
-  return elements <= LIMIT / each || (elements <= MOST / each && shrinks(n, elements * each));
+  return elements <= LIMIT / each || (elements <= MOST / each && (shrinks(n, elements * each) ||
+                                                                  is_short_product(n, elements)));
 }
 
 /* In a frame without diagnostics: a failure here is not reported, the op fails at run time. */

@@ -261,6 +261,10 @@ texpr anfi_low_clamped(anfi_low *L, const anfi_view *start, int64_t size, int64_
 texpr anfi_low_table(anfi_low *L, tdtype d, uint64_t n, const uint64_t *bits);
 /* The bits of element i of a constant, not complex. */
 uint64_t anfi_low_bits(const anf_value *v, size_t i);
+/* reduce.c: in how many slices it reduces its input; 0: as a whole */
+uint64_t anfi_low_slices(const anf_node *n);
+/* fuse.c: a view that products alone read, where it is in memory */
+bool anfi_low_is_operand(const anf_node *n);
 /* fuse.c: is input i asked for its type alone? */
 bool anfi_low_asks_type(const anf_node *n, size_t i);
 /* The parameter that the node is a part of, or NULL. */

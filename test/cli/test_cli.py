@@ -73,7 +73,8 @@ def test_running():
                 "def step(s: {w: f32[64], m: f32[64]}, g: f32[64]) {\n"
                 "  m = 0.9 * s.m + g\n"
                 "  ({w = s.w - 0.1 * m, m = m}, {loss = Sum(g)})\n"
-                "}\n")
+                "}\n"
+                "def large(x, w) { (Sum(x), Max(x, axis=0), Mean(x, axis=1), x[:, 32:96] @ w) }\n")
     check("--explain-fusion", anfora("run", "fused.anf:sums", "[[1,2],[3,4]]", "--explain-fusion"), out=re.compile("^296[.]14"),
           err=r"^sums\n  computed where it is read: Exp 1:19\n  computed where it is read: Mul 1:26\n  Sum 1:15\n$")
     check("--explain-fusion of rows",
@@ -85,6 +86,10 @@ def test_running():
           anfora("build", "fused.anf:pair", "--sig", "f32[8, 64], f32[8, 64]", "--explain-fusion"), out="",
           err=r"^pair\n  one loop over 512 elements: Sigmoid 3:22, Mul 3:37, Mul 3:44\n"
               r"    computed where it is read: Sub 3:51\n    moves 8200 bytes, op by op 20488\n$")
+    check("--explain-fusion of slices of large reductions, and operands that stay in their place",
+          anfora("build", "fused.anf:large", "--sig", "f32[512, 1024], f32[64, 32]", "--explain-fusion"), out="",
+          err=r"^large\n  Sum 9:20, in 32 slices\n  Max 9:28, in 8 slices\n  Mean 9:44\n"
+              r"  read by products where it is: Slice 9:66\n  MatMul 9:73\n$")
     check("--explain-fusion of a step",
           anfora("build", "fused.anf:step", "--state", "1", "--explain-fusion"), out="",
           err=r"  one loop over 64 elements: Add 6:17, Sub 7:13\n    computed where it is read: Mul 6:11, Mul 7:19\n")

@@ -74,6 +74,16 @@ static bool has_code(const anf_node *n) {
   return n->kind != ANFI_APPLY || (n->op != ANF_OP_MakeTuple && n->op != ANF_OP_TupleGet);
 }
 
+static void put_alone(const anf_node *n, bool inlined, anf_text *out) {
+  uint64_t slices = inlined ? 0 : anfi_low_slices(n);
+  const char *before = !inlined                 ? "  "
+                       : anfi_low_is_operand(n) ? "  read by products where it is: "
+                                                : "  computed where it is read: ";
+  put_node(n, before, out);
+  if (slices) anfi_putf(out, ", in %llu slices", (unsigned long long)slices);
+  anfi_putc(out, '\n');
+}
+
 void anfi_glow_explain(const anf_graph *g, const gplan *p, anf_text *out) {
   const growblock *b = p->block.at, *end = b + p->block.n;
   anfi_arena *a = anfi_scratch(g->module->cx);
@@ -83,9 +93,7 @@ void anfi_glow_explain(const anf_graph *g, const gplan *p, anf_text *out) {
       put_block(p, b, a, out);
       i = b++->to - 1;
     } else if (has_code(p->node[i])) {
-      bool inlined = anfi_fuse_inlined(p->inlined, i);
-      put_node(p->node[i], inlined ? "  computed where it is read: " : "  ", out);
-      anfi_putc(out, '\n');
+      put_alone(p->node[i], anfi_fuse_inlined(p->inlined, i), out);
     }
   }
 }

@@ -259,6 +259,15 @@ static bool is_strided_operand(const anf_node *user, size_t i, const anf_node *x
   return (last[1] == 1 && last[0] >= cols) || (last[0] == 1 && last[1] >= rows);
 }
 
+bool anfi_low_is_operand(const anf_node *n) {
+  for (const anfi_use *u = n->uses; u; u = u->next) {
+    uint32_t i = 0;
+    while (i < u->user->nin && &u->user->in[i] != u) i++;
+    if (u->user->kind != ANFI_APPLY || !is_strided_operand(u->user, i, n)) return false;
+  }
+  return n->uses != NULL;
+}
+
 static void note_use(plan *p, const anf_node *user, uint32_t user_index, size_t i, uint64_t *bits) {
   anf_node *x = user->in[i].def;
   if (user->kind == ANFI_APPLY && anfi_low_asks_type(user, i)) return;

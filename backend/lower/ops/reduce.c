@@ -265,14 +265,33 @@ static void choose_slices(slicing *s) {
   s->count = s->rows / s->size;
 }
 
-static bool is_sliced(const anfi_low_op *q, const anfi_view *x, uint32_t mask, slicing *s) {
+static bool is_sliced(anfi_opcode op, const anf_type *x, uint32_t mask, slicing *s) {
   enum { LEAST_WORK = 1 << 18, LEAST_SLICES = 4 };
-  kind k = kind_of(q->op);
-  bool ints = !anfi_dtype_is_float(x->dtype);
-  if ((k != SUM && k != EXTREME) || x->complex || (ints && q->op == ANF_OP_Mean)) return false;
-  if (x->n < LEAST_WORK || !reduces_front(x->type, mask, s)) return false;
+  kind k = kind_of(op);
+  anf_dtype d = (anf_dtype)x->dtype;
+  bool ints = !anfi_dtype_is_float(d), other = anfi_low_complex(d) || d == ANF_KEY;
+  if ((k != SUM && k != EXTREME) || other || (ints && op == ANF_OP_Mean)) return false;
+  if (anfi_low_elements(x) < LEAST_WORK || !reduces_front(x, mask, s)) return false;
   choose_slices(s);
   return s->count >= LEAST_SLICES;
+}
+
+uint64_t anfi_low_slices(const anf_node *n) {
+  slicing s;
+  const anfi_op_info *o = &anfi_op[n->op];
+  const anf_type *x = n->kind == ANFI_APPLY && n->nin ? n->in[0].def->type : NULL;
+  if (!x || x->kind != ANF_TYPE_TENSOR || o->lower != ANFI_LOWER_REDUCE || !(o->flags & ANFI_ALONG))
+    return 0;
+  switch (n->op) { // those of one pass; others of kind SUM are norms
+  case ANF_OP_Sum:
+  case ANF_OP_Mean:
+  case ANF_OP_Max:
+  case ANF_OP_Min: break;
+  default: return 0;
+  }
+  const anf_value *axis = anfi_attr_value(n->graph->module->cx, (anfi_opcode)n->op, n->u.attrs, 0);
+  if (!axis || !is_sliced((anfi_opcode)n->op, x, anfi_reduced_axes(axis, x->n), &s)) return 0;
+  return s.count + (s.count * s.size < s.rows);
 }
 
 static anfi_elem at_rest(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
@@ -326,7 +345,7 @@ static bool reduce(anfi_low *L, const anfi_low_op *q, uint32_t mask, anfi_view *
   slicing s;
   if (x->dtype == ANF_KEY) return false;
   texpr to = anfi_low_result(L, q, 0, q->type);
-  if (is_sliced(q, x, mask, &s)) reduce_slices(L, q, x, &s, to);
+  if (is_sliced(q->op, x->type, mask, &s)) reduce_slices(L, q, x, &s, to);
   else reduce_to(L, q, x, mask, to, 0, q->type, 0);
   out[0] = anfi_view_of_result(L, q->type, to);
   return true;
