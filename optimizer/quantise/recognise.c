@@ -12,8 +12,6 @@ static bool is_widened_byte(const anf_node *n) {
          (n->type->dtype == ANF_F32 || n->type->dtype == ANF_F64);
 }
 
-static bool is_scaling(const anf_node *n) { return n->op == ANF_OP_Mul; }
-
 /* Does a product read it, as it is or moved? */
 static bool meets_product(const anf_node *n) {
   for (const anfi_use *u = n->uses; u; u = u->next) {
@@ -64,7 +62,7 @@ static anf_node *recognise(quantiser *q, anf_node *n) {
 }
 
 bool anfi_opt_analysis_quantized(anfi_pass *p) {
-  return anfi_quantise_each(p, is_scaling, recognise);
+  return anfi_quantise_each(p, is_widened_byte, recognise);
 }
 
 /* ---- quantized_info_propagation ---- */
