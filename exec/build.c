@@ -95,7 +95,7 @@ static bool put_forms(work *w, unsigned forms, anf_text *out) {
 
 static void build_tir(const tmod *m, unsigned forms, const anf_build_opts *given, anf_text *out) {
   work w = {.cx = m->t->cx, .a = anfi_scratch(m->t->cx), .m = m};
-  if (!read_opts(&w, given)) return;
+  if (!anfi_t_validate(w.cx, m) || !read_opts(&w, given)) return;
   const char *first = NULL;
   for (size_t i = 0; i < m->func.n; i++) {
     tfunc f = m->func.at[i];

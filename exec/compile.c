@@ -172,7 +172,7 @@ anfi_variant *anfi_variant_new(anf_exec *e, size_t n, const anfi_arg *args) {
   v->low.module->stops = !v->job.whole;
   v->low.module->counts = e->counts;
   uint64_t from = anfi_os_now_ns();
-  anf_status st = anf_jit_make_module(e->engine, v->low.module, NULL, &v->code);
+  anf_status st = anfi_jit_make_module(e->engine, v->low.module, &v->code);
   anfi_trace_span(v->job.trace, "code", from, anfi_os_now_ns());
   if (st != ANF_OK) return (void)anfi_fail_as(e->cx, st), NULL;
   if (!(v->function = anf_jit_get_function(v->code, v->low.entry))) anfi_throw_nomem(e->cx);

@@ -305,12 +305,19 @@ static void make_module(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_m
   }
 }
 
+anf_status anfi_jit_make_module(anf_jit_engine *e, const tmod *m, anf_jit_module **out) {
+  *out = NULL;
+  ANFI_ENTRY(m->t->cx, NULL);
+  make_module(m->t->cx, e, m, out);
+  return anfi_leave(m->t->cx);
+}
+
 anf_status anf_jit_make_module(anf_jit_engine *e, const anf_tir_module *m, anf_diag *d,
                                anf_jit_module **out) {
   ANFI_NEED(d, e, m, out);
   *out = NULL;
   ANFI_ENTRY(m->t->cx, d);
-  make_module(m->t->cx, e, m, out);
+  if (anfi_t_validate(m->t->cx, m)) make_module(m->t->cx, e, m, out);
   return anfi_leave(m->t->cx);
 }
 
@@ -332,7 +339,7 @@ static const char *entry_name(anf_ctx *cx, const tmod *m) {
 static void entry_func(anf_ctx *cx, anf_jit_engine *e, const tmod *m, anf_jit_function **out) {
   const char *name = entry_name(cx, m);
   anf_jit_module **made = ANFI_NEW(anfi_scratch(cx), anf_jit_module *);
-  if (name) make_module(cx, e, m, made);
+  if (name && anfi_t_validate(cx, m)) make_module(cx, e, m, made);
   if (!*made) return;
   anfi_defer(cx, ANFI_ALWAYS, anfi_free_code, *made);
   *out = anf_jit_get_function(*made, name);
@@ -352,7 +359,7 @@ anf_status anf_jit_get_entry_func(anf_jit_engine *e, const anf_tir_module *m, an
 
 static void print(anf_ctx *cx, anf_jit_engine *e, const tmod *m, const char *form, anf_text *out) {
   anfi_jit_lowered l = {0};
-  if (!anfi_jit_lower(cx, e, m, &l)) return;
+  if (!anfi_t_validate(cx, m) || !anfi_jit_lower(cx, e, m, &l)) return;
   if (!e->vt->print || !e->vt->print(cx, e, &l, form, out))
     if (!anfi_failed(cx)) anfi_fail(cx, anfi_nowhere(), ANF_E0904, e->vt->name, form);
 }

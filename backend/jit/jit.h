@@ -178,6 +178,9 @@ void *anfi_jit_alloc(size_t bytes); // zeroed, 64-byte aligned
 void anfi_jit_free(void *p);
 char *anfi_jit_strdup(const char *s);
 
+/* engine.c: anf_jit_make_module of a module that lowering made, which needs no validation. */
+anf_status anfi_jit_make_module(anf_jit_engine *e, const tmod *m, anf_jit_module **out);
+
 /* lower.c */
 /* Runs the passes of the engine's options, then module_globals_resolver. False: failed. */
 bool anfi_jit_lower(anf_ctx *cx, const anf_jit_engine *e, const tmod *m, anfi_jit_lowered *out);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "anfora/build.h"
 #include "anfora/jit.h"
 #include "anfora/rt_abi.h"
 #include "anfora/tir.h"
@@ -92,6 +93,33 @@ static void fibonacci(void **state) {
       assert_int_equal(natural(20), 6765);
     assert_true((k == 0) == (natural != NULL));
     anf_jit_function_free(f);
+    end(&b);
+  }
+}
+
+/* What a host built may not be Tensor IR: an index too few would read some other element. */
+static void invalid(void **state) {
+  (void)state;
+  static const char text[] = "func f(x: [f32 * 2 * 2]): f32 {\n  return x[1]\n}\n";
+  for (int k = 0; k < ANF_JIT_KIND_COUNT; k++) {
+    bench b = begin((anf_jit_kind)k, NULL);
+    anf_tir_module *t = NULL;
+    anf_jit_module *m = NULL;
+    anf_jit_function *f = NULL;
+    anf_text out[ANF_BUILD_FORM_COUNT] = {{0}}, printed = {.cx = b.cx};
+    anf_build_opts o = {.size = sizeof o, .kind = (anf_jit_kind)k};
+    assert_int_equal(anf_tir_parse(b.cx, text, sizeof text - 1, "bad", b.d, &t), ANF_OK);
+    assert_int_equal(anf_jit_make_module(b.e, t, b.d, &m), ANF_INVALID);
+    assert_int_equal(anf_jit_get_entry_func(b.e, t, b.d, &f), ANF_INVALID);
+    assert_int_equal(anf_jit_print(b.e, t, k == ANF_JIT_CJIT ? "c" : "llvm", b.d, &printed),
+                     ANF_INVALID);
+    assert_int_equal(anf_build_tir(t, 1u << ANF_BUILD_C, &o, b.d, out), ANF_INVALID);
+    assert_int_equal(anf_diag_count(b.d), 4);
+    for (size_t i = 0; i < 4; i++) assert_string_equal(anf_diag_at(b.d, i)->code, "E0822");
+    assert_null(m);
+    assert_null(f);
+    anf_tir_module_free(t);
+    anf_text_free(&printed);
     end(&b);
   }
 }
@@ -528,17 +556,13 @@ static void debug_and_names(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(fibonacci),
-                                     cmocka_unit_test(instances),
-                                     cmocka_unit_test(traps),
-                                     cmocka_unit_test(bounds),
-                                     cmocka_unit_test(parallel),
-                                     cmocka_unit_test(threads),
-                                     cmocka_unit_test(no_page_is_writable_and_executable),
-                                     cmocka_unit_test(host_functions),
-                                     cmocka_unit_test(sites),
-                                     cmocka_unit_test(targets),
-                                     cmocka_unit_test(errors),
-                                     cmocka_unit_test(debug_and_names)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(fibonacci),      cmocka_unit_test(invalid),
+      cmocka_unit_test(instances),      cmocka_unit_test(traps),
+      cmocka_unit_test(bounds),         cmocka_unit_test(parallel),
+      cmocka_unit_test(threads),        cmocka_unit_test(no_page_is_writable_and_executable),
+      cmocka_unit_test(host_functions), cmocka_unit_test(sites),
+      cmocka_unit_test(targets),        cmocka_unit_test(errors),
+      cmocka_unit_test(debug_and_names)};
   return cmocka_run_group_tests_name("jit", tests, NULL, NULL);
 }
