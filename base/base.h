@@ -358,6 +358,8 @@ anfi_os_cache_bytes(uint32_t level); // of the data cache 1 or 2; 0: the system 
 /* Asks for huge pages for a block that is aligned to one; gives the block back. */
 enum { ANFI_HUGE_PAGE = 1 << 21 };
 void *anfi_os_huge(void *p, size_t size);
+/* Would the system give so much more address space now? */
+bool anfi_os_has_room(size_t bytes);
 
 /* os_number.c, which the run time has too */
 /* strtod, strtof and "%.*g" with a decimal point, whatever locale the host has set. */

@@ -249,6 +249,14 @@ uint64_t anfi_os_cache_bytes(uint32_t level) {
 #endif
 }
 
+bool anfi_os_has_room(size_t bytes) {
+  void *p =
+      mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) return false;
+  munmap(p, bytes);
+  return true;
+}
+
 void *anfi_os_huge(void *p, size_t size) {
 #ifdef MADV_HUGEPAGE
   if (p) madvise(p, size, MADV_HUGEPAGE); // a wish: nothing depends on it

@@ -25,6 +25,11 @@ static const char *const starts[] = {TEXT(LLVM_NATIVE_TARGETINFO), TEXT(LLVM_NAT
                                      TEXT(LLVM_NATIVE_TARGETMC), TEXT(LLVM_NATIVE_ASMPRINTER),
                                      TEXT(LLVM_NATIVE_ASMPARSER)};
 
+/* LLVM ends the process when memory ends, in the C++ library and in its own code: so there must be room before it is
+ * asked for anything. The library and those that it needs take 170 MB of address space. */
+enum { LOAD_ROOM = 256 << 20 };
+static atomic_bool loaded;
+
 static void complain(void) {
   const char *why = dlerror();
   snprintf(problem, sizeof problem, "%s", why ? why : "dlopen");
@@ -63,7 +68,16 @@ static void load(void) {
   }
 }
 
+bool anfi_ll_has_room(anf_ctx *cx, size_t bytes) {
+  if (anfi_os_has_room(bytes)) return true;
+  anfi_fail(cx, anfi_nowhere(), ANF_E0874, bytes >> 20);
+  return anfi_hint(cx, "raise the limit of the process (ulimit -v), or compile by the engine cjit"),
+         false;
+}
+
 bool anfi_ll_begin(anf_ctx *cx) {
+  if (!atomic_load(&loaded) && !anfi_ll_has_room(cx, LOAD_ROOM)) return false;
   pthread_once(&once, load);
+  atomic_store(&loaded, true);
   return !problem[0] || anfi_fail(cx, anfi_nowhere(), ANF_E0910, problem);
 }

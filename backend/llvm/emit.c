@@ -29,6 +29,14 @@ static bool see_expr(tviewer *v, texpr e) {
   return true;
 }
 
+size_t anfi_ll_statements(const anfi_jit_lowered *l) {
+  found f = {.m = l->m};
+  tviewer v = {.user = &f, .enter_stmt = see_stmt};
+  for (size_t i = 0; i < l->m->func.n; i++)
+    if (l->m->func.at[i]->body) anfi_t_view_stmt(&v, l->m->func.at[i]->body);
+  return f.n;
+}
+
 /* Straight-line code runs once a call: what it costs to compile is most of what it costs, and all the
  * more the longer it is. */
 anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l) {

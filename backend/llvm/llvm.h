@@ -29,6 +29,8 @@ extern anfi_llvm_api anfi_ll; // INVARIANT: written once, before the first engin
 #define ll anfi_ll
 /* api.c: loads LLVM, if that has not been done. False: it cannot be. */
 bool anfi_ll_begin(anf_ctx *cx);
+/* Room for so many bytes, or E0874. */
+bool anfi_ll_has_room(anf_ctx *cx, size_t bytes);
 
 /* A variable's place or value, or what a tensor is. */
 typedef struct lslot {
@@ -205,6 +207,7 @@ LLVMTargetMachineRef anfi_ll_target(anf_ctx *cx, const anfi_target *tm, anf_jit_
 bool anfi_ll_fail(anf_ctx *cx, LLVMErrorRef err); // takes the error; always false
 
 /* emit.c: passes */
+size_t anfi_ll_statements(const anfi_jit_lowered *l);
 anf_jit_level anfi_ll_level(const anf_jit_engine *e, const anfi_jit_lowered *l);
 LLVMErrorRef anfi_ll_passes(LLVMModuleRef m, LLVMTargetMachineRef tm, anf_jit_level o);
 

@@ -5,6 +5,7 @@ test_cli.py ANFORA"""
 import json
 import os
 import re
+import resource
 import shutil
 import subprocess
 import sys
@@ -217,6 +218,29 @@ def test_memory():
         check("out of memory: " + backend, anfora("run", "huge.anf", "1", "--backend", backend), 4, err=r"^huge.anf:[23]:\d+: error E0872: out of memory\n")
 
 
+def test_address_space():
+    """LLVM ends its process when memory ends: it is not begun where there is too little (ulimit -v)."""
+    def limited(megabytes, *words):
+        def limit():
+            resource.setrlimit(resource.RLIMIT_AS, (megabytes << 20, megabytes << 20))
+        r = subprocess.run([ANFORA, *words], capture_output=True, preexec_fn=limit, timeout=120, check=False, env={**os.environ, "ANFORA_CACHE": "off"})
+        return r.returncode, r.stderr.decode(errors="replace")
+
+    if limited(150, "version")[0]:
+        TAP.skip("address space", "a sanitizer takes more")
+        return
+    lines = "".join(f"  x = Sin(x) * {k}.5 + Tanh(x)\n" for k in range(300))
+    with open("long.anf", "w", encoding="ascii") as f:
+        f.write(f"def f(x: f64) {{\n{lines}  x\n}}\ndef loss(w, x) {{ h = Tanh(x @ w); Sum(Softmax(h @ w) * LayerNorm(h)) }}\n"
+                "def main(n: i64) { w = Reshape(Cast(Arange(0, 4096), f32), (64, 64)) * 0.0001\n"
+                "  (l, g) = value_and_grad(loss)(w, w + 1.0); l + Sum(g) + Cast(n, f32) + Cast(grad(f)(0.5), f32) }\n")
+    got = {mb: limited(mb, "run", "long.anf", "3", "--backend", "llvm") for mb in (160, 200, 220, 240, 260, 280, 300, 340, 420)}
+    bad = {mb: g for mb, g in got.items() if g[0] != 0 and (g[0] != 4 or not re.search("E087[124]", g[1]))}
+    TAP.case("LLVM never ends the process under ulimit -v", f"{bad}" if bad else "")
+    TAP.case("and too little is said", "" if "E0874" in got[160][1] and "ulimit -v" in got[160][1] else f"{got[160]}")
+    TAP.case("and enough is enough", "" if got[420][0] == 0 else f"{got[420]}")
+
+
 def test_json():
     def result(*words):
         status, out, err = anfora("run", *words, "--json")
@@ -402,7 +426,7 @@ def main():
             f.write(PROGRAM)
         with open("big.anf", "w", encoding="utf-8") as f:
             f.write("def f(x) {\n" + "  x = x + 1\n" * 20000 + "  x\n}\n")
-        for test in (test_running, test_input, test_json_everywhere, test_compiler, test_memory, test_statuses, test_json, test_output, test_long_programs, test_views, test_help, test_colour):
+        for test in (test_running, test_input, test_json_everywhere, test_compiler, test_memory, test_address_space, test_statuses, test_json, test_output, test_long_programs, test_views, test_help, test_colour):
             test()
         os.chdir("/")
     TAP.done()
