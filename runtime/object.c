@@ -48,10 +48,29 @@ static anf_status enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f, an
   return st;
 }
 
+/* Objects of version 2 do not say what they need. The one that was looked at last is most often the next. */
+static bool can_run(const anf_object *o, anf_stream *s) {
+  static const char *_Atomic good;
+  size_t n;
+  if (o->version < 3 || !o->needs || o->needs == atomic_load_explicit(&good, memory_order_relaxed))
+    return true;
+  const char *lacks = anfi_rt_lacks(o->needs, &n);
+  if (!lacks) {
+    atomic_store_explicit(&good, o->needs, memory_order_relaxed);
+    return true;
+  }
+  anf_trap t = {
+      .kind = ANF_TRAP_HOST, .status = ANF_UNSUPPORTED, .func = "", .file = o->file ? o->file : ""};
+  snprintf(t.text, sizeof t.text, "this processor lacks %.*s, which the code was built for", (int)n,
+           lacks);
+  if (s || (s = anf_stream_of_thread())) anf_rt_tell(s, &t);
+  return false;
+}
+
 anf_status anf_object_enter(const anf_object *o, anf_stream *s, anf_rt_wrapper f, anf_generic *args,
                             uint32_t flags) {
   if (!args || !f) return ANF_INVALID;
-  if (o->version != ANF_RT_VERSION) return ANF_UNSUPPORTED;
+  if (o->version < 2 || o->version > ANF_RT_VERSION || !can_run(o, s)) return ANF_UNSUPPORTED;
   if (!(flags & (ANF_RT_TRAPS | ANF_RT_DEEP | ANF_RT_STREAM)))
     return anf_rt_enter(s, f, o->data, args, flags);
   if (!s && !(s = anf_stream_of_thread())) return ANF_NOMEM;

@@ -87,6 +87,9 @@ struct anf_stream {
  * those that do not compare, and for functions of the C library. */
 enum { RT_MARGIN = 128 << 10, RT_ALIGN = 64 };
 
+/* cpu.c: the first of the features, with commas between, that this processor lacks; NULL: it has all. */
+const char *anfi_rt_lacks(const char *needs, size_t *len);
+
 /* stop.c */
 #define RT_STOP UINTPTR_MAX
 static inline bool anfi_rt_stopped(const anf_stream *s) {

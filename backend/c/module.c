@@ -26,6 +26,7 @@ static const char prelude[] =
     "typedef int32_t s32 ANF_ALIAS;\ntypedef int64_t s64 ANF_ALIAS;\n"
     "typedef uint8_t u8 ANF_ALIAS;\ntypedef uint16_t u16 ANF_ALIAS;\n"
     "typedef uint32_t u32 ANF_ALIAS;\ntypedef uint64_t u64 ANF_ALIAS;\n"
+    "#define index anf_index // strings.h has a function of this name\n"
     "typedef uint64_t index ANF_ALIAS;\n"
     "typedef uint16_t f16 ANF_ALIAS;   // bits\ntypedef uint16_t bf16 ANF_ALIAS;  // bits\n"
     "typedef float f32 ANF_ALIAS;\ntypedef double f64 ANF_ALIAS;\n"
@@ -45,7 +46,7 @@ static const char object_types[] =
     "typedef struct anf_site {\n  const char *text, *file;\n  u32 line, col;\n"
     "  const char *print;\n} anf_site;\n"
     "typedef struct anf_object {\n  u64 version;\n  void *data;\n  const void *image;\n"
-    "  u64 bytes;\n  const anf_site *site;\n  u64 nsite;\n  const char *file;\n} anf_object;\n\n";
+    "  u64 bytes;\n  const anf_site *site;\n  u64 nsite;\n  const char *file;\n  const char *needs;\n} anf_object;\n\n";
 
 /* ---- what comes from outside ---- */
 
@@ -206,6 +207,15 @@ static const char *quoted(cgen *c, const char *s) {
   return SAY("%s\"", r);
 }
 
+/* What code uses is what its compiler was told that the processor has. */
+static const struct {
+  const char *name, *macro;
+} features[] = {
+#define ANF_FEATURE(name, macro, level) {name, #macro},
+#include "base/feature.def"
+#undef ANF_FEATURE
+};
+
 /* The data of an object file, and what it says of itself. */
 static void object(cgen *c) {
   const anfi_jit_aot *o = c->aot;
@@ -218,8 +228,11 @@ static void object(cgen *c) {
     CODE("    {%s, %s, %u, %u, %s},\n", quoted(c, o->site[i].text), quoted(c, o->site[i].file),
          o->site[i].line, o->site[i].col, quoted(c, o->site[i].print));
   if (o->nsite) CODE("};\n");
-  CODE("ANF_EXPORT const anf_object %s_object = {%d, %s, %s, %llu, %s, %zu, %s};\n\n", o->name,
-       ANF_RT_VERSION,
+  CODE("static const char anf_needs[] = \"\"\n");
+  for (size_t i = 0; i < ANFI_LEN(features); i++)
+    CODE("#ifdef %s\n\"%s%s\"\n#endif\n", features[i].macro, features[i].name, ",");
+  CODE(";\nANF_EXPORT const anf_object %s_object = {%d, %s, %s, %llu, %s, %zu, %s, anf_needs};\n\n",
+       o->name, ANF_RT_VERSION,
        !m->image_size ? "NULL"
        : o->constant  ? "(void *)(uintptr_t)anf_image"
                       : "anf_data",

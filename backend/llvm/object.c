@@ -49,6 +49,37 @@ static LLVMValueRef data_block(lgen *g, const char *what, LLVMValueRef value, bo
   return v;
 }
 
+static bool is_on(const char *list, const char *name) {
+  size_t n = strlen(name);
+  for (const char *p = list; *p;) {
+    size_t k = strcspn(p, ",");
+    if (k == n + 1 && *p == '+' && memcmp(p + 1, name, n) == 0) return true;
+    p += k + (p[k] == ',');
+  }
+  return false;
+}
+
+/* The features that the target names, and those of a level, x86-64-v3. */
+static const char *needs(lgen *g) {
+  static const struct {
+    const char *name;
+    int level;
+  } features[] = {
+#define ANF_FEATURE(name, macro, level) {name, level},
+#include "base/feature.def"
+#undef ANF_FEATURE
+  };
+  const anfi_target *t = &g->e->target;
+  bool levelled = strncmp(t->cpu, "x86-64-v", 8) == 0;
+  int level = levelled ? t->cpu[8] - '0' : 0;
+  const char *all = "";
+  if (strncmp(t->triple, "x86_64", 6) != 0) return NULL;
+  for (size_t i = 0; i < ANFI_LEN(features); i++)
+    if (is_on(t->features, features[i].name) || (features[i].level && features[i].level <= level))
+      all = anfi_sprintf(g->a, "%s%s%s", all, *all ? "," : "", features[i].name);
+  return all;
+}
+
 /* anf_object, by its members */
 void anfi_ll_object_begin(lgen *g) {
   const anfi_jit_aot *o = g->l->aot;
@@ -58,14 +89,15 @@ void anfi_ll_object_begin(lgen *g) {
     data = data_block(g, "anf.data", bytes, o->constant);
     if (!o->constant) first = data_block(g, "anf.image", bytes, true);
   }
-  LLVMValueRef member[7] = {anfi_ll_i64(g, ANF_RT_VERSION),
+  LLVMValueRef member[8] = {anfi_ll_i64(g, ANF_RT_VERSION),
                             data,
                             first,
                             anfi_ll_i64(g, g->l->m->image_size),
                             sites(g, o),
                             anfi_ll_i64(g, o->nsite),
-                            text(g, o->file)};
-  LLVMValueRef v = structure(g, 7, member);
+                            text(g, o->file),
+                            text(g, needs(g))};
+  LLVMValueRef v = structure(g, 8, member);
   g->object = ll.AddGlobal(g->m, ll.TypeOf(v), anfi_sprintf(g->a, "%s_object", o->name));
   ll.SetInitializer(g->object, v);
   ll.SetGlobalConstant(g->object, 1);

@@ -166,11 +166,13 @@ typedef struct anf_object {
   uint64_t bytes;    // of data
   const anf_site *site;
   uint64_t nsite;
-  const char *file; // that it was made from
+  const char *file;  // that it was made from
+  const char *needs; // features of the processor that its code uses, "avx,avx2"; since version 3
 } anf_object;
-enum { ANF_RT_VERSION = 2 };
+enum { ANF_RT_VERSION = 3 };
 /* Calls a wrapper of the object as anf_rt_enter does. If it traps, the stream says all that is known:
- * `text` is a whole sentence, with file, line and col. A version that is not ours is ANF_UNSUPPORTED. */
+ * `text` is a whole sentence, with file, line and col. A version that is not ours is ANF_UNSUPPORTED,
+ * and so is code for a processor that this one is not: no instruction of it runs. */
 ANF_API anf_status anf_object_enter(const anf_object *o, anf_stream *ANF_NULLABLE s,
                                     anf_rt_wrapper f, anf_generic *args, uint32_t flags);
 

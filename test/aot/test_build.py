@@ -98,6 +98,8 @@ def test_sources(folder):
             TAP.case("C source", problem)
             return
     TAP.case("C source", link(folder, RT) or run(["./use"], cwd=folder)[1])
+    # gcc's default has strings.h behind string.h, whose index is a function
+    TAP.case("C source in the compiler's own mode", run([*CC, "-std=gnu17", "-fsyntax-only", *(n + ".c" for n in OBJECTS)], cwd=folder)[1])
     _, problem = run([ANFORA, "build", PROGRAM + ":steep", "--grad", "--emit", "c", "-o", "steep"], cwd=folder)
     if not problem:
         with open(os.path.join(folder, "steep.c"), encoding="utf-8") as f:
@@ -120,6 +122,11 @@ def test_forms(folder):
             problem = "" if part in text else f"{name} has no '{part}'\n{text}"
     TAP.case("LLVM IR and assembly", problem)
     if platform.machine() == "x86_64":
+        for cpu, has, lacks in (("x86-64-v2", "sse4.2,popcnt", "avx"), ("x86-64-v3", "avx2,fma", "avx512"), ("x86-64-v4", "avx512vl", "avx512vnni")):
+            _, problem = run([ANFORA, "build", PROGRAM + ":fib", "--cpu", cpu, "-o", "out"], cwd=folder)
+            with open(os.path.join(folder, "out.o"), "rb") as f:
+                code = f.read()
+            TAP.case(f"an object for {cpu} says what it needs", problem or ("" if has.encode() in code and lacks.encode() not in code else "no"))
         for cpu, vectors in (("x86-64", "xmm"), ("x86-64-v3", "ymm"), ("x86-64-v4", "zmm"), ("sapphirerapids", "zmm")):
             _, problem = run([ANFORA, "build", PROGRAM + ":product", "--emit", "asm", "--cpu", cpu, "-o", "out"], cwd=folder)
             text = problem or read(os.path.join(folder, "out.s"))

@@ -155,6 +155,23 @@ static void instances(void) {
   EXPECT(anf_object_enter(&mine, NULL, next_0wrapper, args, 0) == ANF_UNSUPPORTED);
 }
 
+/* Code for a processor that this one is not, and such as a later Anfora knows: no instruction of it runs. */
+static void processors(void) {
+  anf_generic args[2] = {{.s64 = 1}, {.bits = 0}};
+  anf_object mine = data_object;
+  EXPECT(mine.needs != NULL);
+  mine.needs = "";
+  EXPECT(anf_object_enter(&mine, NULL, next_0wrapper, args, ANF_RT_TRAPS | ANF_RT_STREAM) ==
+         ANF_OK);
+  for (int flags = 0; flags < 2; flags++) {
+    mine.needs = "sse3,no_such_feature,sse3";
+    EXPECT(anf_object_enter(&mine, NULL, next_0wrapper, args,
+                            flags ? ANF_RT_TRAPS | ANF_RT_STREAM : 0) == ANF_UNSUPPORTED);
+    const anf_trap *t = anf_stream_trap(anf_stream_of_thread());
+    EXPECT(t->status == ANF_UNSUPPORTED && strstr(t->text, "lacks no_such_feature,"));
+  }
+}
+
 int main(int argc, char **argv) {
   if (argc > 1 && strcmp(argv[1], "shown") == 0) {
     shows();
@@ -166,5 +183,6 @@ int main(int argc, char **argv) {
   traps();
   is_stopped();
   instances();
+  processors();
   return wrong != 0;
 }
