@@ -46,7 +46,8 @@ static const char object_types[] =
     "typedef struct anf_site {\n  const char *text, *file;\n  u32 line, col;\n"
     "  const char *print;\n} anf_site;\n"
     "typedef struct anf_object {\n  u64 version;\n  void *data;\n  const void *image;\n"
-    "  u64 bytes;\n  const anf_site *site;\n  u64 nsite;\n  const char *file;\n  const char *needs;\n} anf_object;\n\n";
+    "  u64 bytes;\n  const anf_site *site;\n  u64 nsite;\n  const char *file;\n  const char "
+    "*needs;\n} anf_object;\n\n";
 
 /* ---- what comes from outside ---- */
 
