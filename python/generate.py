@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The table of operations for the package, from the command, and types for checkers, of operations and of functions
-that are made of them: generate.py ANFORA _table.py numpy.pyi linalg.pyi random.pyi"""
+that are made of them: generate.py ANFORA _table.py numpy.pyi linalg.pyi random.pyi fft.pyi"""
 import ast
 import json
 import pathlib
@@ -105,7 +105,7 @@ def composed_of(folder, kind, file="_composed.py"):
 
 def stubs(table, aliases, composed, dtypes):
     """The module anfora.numpy for checkers of types."""
-    lines = [*HEAD[:-1], "from . import linalg as linalg", "from ._types import DType", "", HEAD[-1],
+    lines = [*HEAD[:-1], "from . import fft as fft, linalg as linalg", "from ._types import DType", "", HEAD[-1],
              "pi: float", "e: float", "inf: float", "nan: float", "newaxis: None"]
     lines += [f"{name}: DType" for name in dtypes]
     lines += [f"def {name}(x: Any, dtype: Any = ...) -> Array: ..." for name in ("array", "asarray")]
@@ -148,6 +148,7 @@ def main():
     write(sys.argv[4], [*HEAD, *(composed[n] for n in here), *(stub(n, table[aliases.get(n, n)]) for n in
                                                              ("inv", "det", "cholesky", "matmul", "triangular_solve"))])
     write(sys.argv[5], [*HEAD, *composed_of(folder, "randomly", "_random.py").values()])
+    write(sys.argv[6], [*HEAD, *composed_of(folder, "transform", "fft.py").values()])
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ _NUMPY = _POINTWISE + """ absolute add all allclose amax amin any append arange 
     stack std subtract sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid tri tril triu true_divide
     unravel_index unstack vander var vdot vsplit vstack zeros zeros_like """ + _INVERSES
 _LINALG = "norm inv det cholesky solve slogdet matrix_power multi_dot"
+_FFT = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift"""
 _NN = "relu relu6 sigmoid softplus silu elu celu selu log_softmax softmax"
 
 # By module: the names that mean the same here, then those that have another name here ("there=here")
@@ -34,7 +35,9 @@ TABLE = {
     "math": """acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fmod gamma
         hypot isfinite isinf isnan lgamma log log10 log1p log2 remainder=ieee_remainder sin sinh sqrt tan tanh trunc
         degrees=rad2deg radians=deg2rad""",
+    "numpy.fft": _FFT,
     "jax.numpy": _NUMPY,
+    "jax.numpy.fft": _FFT,
     "jax.numpy.linalg": _LINALG,
     "jax.nn": _NN + " leaky_relu log_sigmoid mish one_hot gelu=gelu_tanh logsumexp",
     "jax.lax": """abs exp expm1 log log1p log2 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh floor ceil
@@ -65,6 +68,9 @@ def counterpart(f: Any) -> Any:
     for module, names in _NAMES.items():
         if name in names and module in sys.modules and getattr(sys.modules[module], name, None) is f:
             from ._composed import HELPERS
+            from .fft import TABLE as transforms
+            if module.endswith(".fft"):
+                return transforms[names[name]]
             return HELPERS.get(names[name]) or COMPOSED.get(names[name]) or OPS.get(names[name])
     return None
 

@@ -6,7 +6,7 @@
 """
 import math as _math
 
-from . import linalg
+from . import fft, linalg
 from ._builtins import array, asarray
 from ._composed import COMPOSED as _COMPOSED
 from ._ops import OPS as _OPS
@@ -14,7 +14,7 @@ from ._types import BY_NUMPY_NAME as _DTYPES
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 globals().update(_OPS | _COMPOSED | _DTYPES)
-__all__ = [*_OPS, *_COMPOSED, *_DTYPES, "pi", "e", "inf", "nan", "newaxis", "array", "asarray", "linalg"]
+__all__ = [*_OPS, *_COMPOSED, *_DTYPES, "pi", "e", "inf", "nan", "newaxis", "array", "asarray", "fft", "linalg"]
 
 
 def __dir__() -> list[str]:

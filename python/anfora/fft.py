@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fourier transforms by NumPy's names: anfora.numpy.fft. They are made of operations, so they are differentiated and mapped
+like these. A length is split by its small factors (Cooley and Tukey), and each part is a product with a small matrix of roots
+of unity; a length with a large prime factor is a convolution of a power of two (Bluestein)."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ._composed import SOME, Composed, into
+from ._known import Known
+from ._ops import op
+
+TABLE: dict[str, Composed] = {}
+transform, part = into(TABLE), into({})
+DENSE = 32  # so long and shorter a transform is one product
+FACTORS = (16, 8, 4, 2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31)
+
+
+def as_complex(x):
+    """Complex numbers of the same width; integers become c128."""
+    y = x * 1.0
+    return op.make_complex(op.real(y), op.imag(y))
+
+
+def roots(x, rows, columns, n, sign):
+    """exp(sign 2 pi i j k / n) for j below rows and k below columns, in the type of x. The product j k is reduced as an integer."""
+    turn = (op.arange(rows)[:, None] * op.arange(columns)[None, :]) % n * (sign * 2 * math.pi / n)
+    return op.cast_like(op.make_complex(op.cos(turn), op.sin(turn)), x)
+
+
+def chirped(x, sign):
+    """Bluestein: j k = (j^2 + k^2 - (k - j)^2) / 2 makes a transform of any length a convolution."""
+    n = x.shape[-1]
+    turn = (op.arange(n) * op.arange(n)) % (2 * n) * (sign * math.pi / n)
+    chirp = op.cast_like(op.make_complex(op.cos(turn), op.sin(turn)), x)
+    for e in range(6, 40):
+        if 2 ** e >= 2 * n - 1:
+            size = 2 ** e
+            other = op.conj(chirp)
+            kernel = op.concatenate([other, op.zeros_like(op.broadcast_to(other[0], (size - 2 * n + 1,))), op.flip(other[1:], 0)], 0)
+            a = lengthened(x * chirp, size)
+            product = along_last(along_last(a, -1) * along_last(kernel, -1), 1) / size
+            return product[..., :n] * chirp
+    raise ValueError("fft: the array is too long")
+
+
+def along_last(x, sign):
+    """The transform along the last dim: j = p j2 + j1 and k = q k1 + k2 split it into q of length p behind p of length q."""
+    n = x.shape[-1]
+    if n <= DENSE:
+        return x @ roots(x, n, n, n, sign) if op.ndim(x) > 1 else (x[None, :] @ roots(x, n, n, n, sign))[0]
+    for p in FACTORS:
+        if n % p == 0:
+            q = n // p
+            lead = tuple(x.shape[:-1])
+            inner = along_last(op.swapaxes(op.reshape(x, lead + (q, p)), -1, -2), sign) * roots(x, p, q, n, sign)
+            outer = op.swapaxes(inner, -1, -2) @ roots(x, p, p, p, sign)
+            return op.reshape(op.swapaxes(outer, -1, -2), lead + (n,))
+    return chirped(x, sign)
+
+
+def lengthened(x, n):
+    """The last dim cut, or filled with zeros, to length n."""
+    have = x.shape[-1]
+    if n <= have:
+        return x[..., :n]
+    return op.concatenate([x, op.broadcast_to(op.zeros_like(x[..., :1]), tuple(x.shape[:-1]) + (n - have,))], -1)
+
+
+def scaled(y, n, norm, inverse):
+    """By 1, 1 / sqrt(n) or 1 / n, as the norm says."""
+    if norm == "ortho":
+        return y / op.sqrt(op.cast_like(n, op.real(y)))
+    assert norm is None or norm == "backward" or norm == "forward", "fft: norm is backward, ortho or forward"
+    if (norm == "forward") != inverse:
+        return y / n
+    return y
+
+
+def one_dim(x, n, axis, norm, inverse):
+    """A transform along one dim."""
+    moved = op.swapaxes(as_complex(x), axis, -1) if op.ndim(x) > 1 else as_complex(x)
+    whole = moved if n is None else lengthened(moved, n)
+    y = scaled(along_last(whole, 1 if inverse else -1), whole.shape[-1], norm, inverse)
+    return op.swapaxes(y, axis, -1) if op.ndim(x) > 1 else y
+
+
+@transform
+def fft(x, /, n=None, axis=-1, norm=None):
+    """The discrete Fourier transform along a dim, which is cut or filled with zeros to length n first."""
+    return one_dim(x, n, axis, norm, False)
+
+
+@transform
+def ifft(x, /, n=None, axis=-1, norm=None):
+    """Its inverse."""
+    return one_dim(x, n, axis, norm, True)
+
+
+@transform
+def rfft(x, /, n=None, axis=-1, norm=None):
+    """The transform of real numbers: the half that tells the other."""
+    y = op.swapaxes(one_dim(x, n, axis, norm, False), axis, -1) if op.ndim(x) > 1 else one_dim(x, n, axis, norm, False)
+    half = y[..., :y.shape[-1] // 2 + 1]
+    return op.swapaxes(half, axis, -1) if op.ndim(x) > 1 else half
+
+
+@transform
+def irfft(x, /, n=None, axis=-1, norm=None):
+    """The real numbers whose transform begins with x."""
+    moved = op.swapaxes(as_complex(x), axis, -1) if op.ndim(x) > 1 else as_complex(x)
+    size = 2 * (moved.shape[-1] - 1) if n is None else n
+    half = lengthened(moved, size // 2 + 1)
+    whole = op.concatenate([half, op.conj(op.flip(half[..., 1:(size + 1) // 2], -1))], -1)
+    y = op.real(scaled(along_last(whole, 1), size, norm, True))
+    return op.swapaxes(y, axis, -1) if op.ndim(x) > 1 else y
+
+
+@Known
+def turned(norm: Any) -> Any:
+    """The norm of the transform in the other direction."""
+    return {"forward": "backward", "ortho": "ortho"}.get(norm, "forward")
+
+
+@transform
+def hfft(x, /, n=None, axis=-1, norm=None):
+    """The transform of numbers of which half is given, as the other half is their conjugate: real."""
+    return irfft(op.conj(as_complex(x)), n, axis, turned(norm))
+
+
+@transform
+def ihfft(x, /, n=None, axis=-1, norm=None):
+    """Its inverse."""
+    return op.conj(rfft(x, n, axis, turned(norm)))
+
+
+@Known
+def dims_of(rank: int, s: Any, axes: Any) -> tuple | None:
+    """[(axis, length or None)] of a transform along several dims; None if there are no such dims."""
+    if axes is None:
+        axes = range(rank) if s is None else range(rank - len(s), rank)
+    axes = tuple(axes)
+    if not axes or any(not -rank <= a < rank for a in axes) or (s is not None and len(s) != len(axes)):
+        return None
+    return tuple(zip((a % rank for a in axes), s if s is not None else (None,) * len(axes)))
+
+
+@part
+def several(x, /, s, axes, norm, inverse):
+    """A transform along several dims, the last one first."""
+    for rank in SOME:
+        if op.ndim(x) == rank:
+            dims = dims_of(rank, s, axes)
+            if dims is None:
+                raise ValueError("fft: there is no such dim, or s and axes have different lengths")
+            y = as_complex(x)
+            for axis, n in reversed(dims):
+                y = one_dim(y, n, axis, norm, inverse)
+            return y
+    raise ValueError("fft: too many dims")
+
+
+@transform
+def fftn(x, /, s=None, axes=None, norm=None):
+    """The transform along several dims, all if none are named."""
+    return several(x, s, axes, norm, False)
+
+
+@transform
+def ifftn(x, /, s=None, axes=None, norm=None):
+    """Its inverse."""
+    return several(x, s, axes, norm, True)
+
+
+@transform
+def fft2(x, /, s=None, axes=(-2, -1), norm=None):
+    """The transform along two dims."""
+    return several(x, s, axes, norm, False)
+
+
+@transform
+def ifft2(x, /, s=None, axes=(-2, -1), norm=None):
+    """Its inverse."""
+    return several(x, s, axes, norm, True)
+
+
+@transform
+def rfftn(x, /, s=None, axes=None, norm=None):
+    """The transform of real numbers along several dims: of the last of them the half that tells the other."""
+    for rank in SOME:
+        if op.ndim(x) == rank:
+            dims = dims_of(rank, s, axes)
+            if dims is None:
+                raise ValueError("fft: there is no such dim, or s and axes have different lengths")
+            y = rfft(x, dims[-1][1], dims[-1][0], norm)
+            for axis, n in reversed(dims[:-1]):
+                y = one_dim(y, n, axis, norm, False)
+            return y
+    raise ValueError("fft: too many dims")
+
+
+@transform
+def irfftn(x, /, s=None, axes=None, norm=None):
+    """The real numbers of which it is the transform."""
+    for rank in SOME:
+        if op.ndim(x) == rank:
+            dims = dims_of(rank, s, axes)
+            if dims is None:
+                raise ValueError("fft: there is no such dim, or s and axes have different lengths")
+            y = as_complex(x)
+            for axis, n in dims[:-1]:
+                y = one_dim(y, n, axis, norm, True)
+            return irfft(y, dims[-1][1], dims[-1][0], norm)
+    raise ValueError("fft: too many dims")
+
+
+@transform
+def rfft2(x, /, s=None, axes=(-2, -1), norm=None):
+    """The transform of real numbers along two dims."""
+    return rfftn(x, s, axes, norm)
+
+
+@transform
+def irfft2(x, /, s=None, axes=(-2, -1), norm=None):
+    """Its inverse."""
+    return irfftn(x, s, axes, norm)
+
+
+@transform
+def fftfreq(n, d=1.0):
+    """The frequency of each place of a transform."""
+    k = op.arange(n)
+    return op.cast(op.where(k < (n + 1) // 2, k, k - n), "f64") / (n * d)
+
+
+@transform
+def rfftfreq(n, d=1.0):
+    """The same for transforms of real numbers."""
+    return op.cast(op.arange(n // 2 + 1), "f64") / (n * d)
+
+
+@part
+def rolled(x, /, axes, back):
+    """Each of some dims turned by half of its length."""
+    for rank in SOME:
+        if op.ndim(x) == rank:
+            dims = dims_of(rank, None, (axes,) if isinstance(axes, int) else axes)
+            if dims is None:
+                raise ValueError("fftshift: there is no such dim")
+            y = x
+            for axis, _ in dims:
+                n = x.shape[axis]
+                y = op.roll(y, (n + 1) // 2 if back else n // 2, axis)
+            return y
+    raise ValueError("fftshift: too many dims")
+
+
+@transform
+def fftshift(x, /, axes=None):
+    """The frequency 0 in the middle."""
+    return rolled(x, axes, False)
+
+
+@transform
+def ifftshift(x, /, axes=None):
+    """The frequency 0 first again."""
+    return rolled(x, axes, True)
+
+
+_HERE: dict[str, Any] = TABLE
+globals().update(_HERE)
+__all__ = [*_HERE]
