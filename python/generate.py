@@ -145,7 +145,7 @@ def main():
     with open(sys.argv[3], "w", encoding="utf-8") as f:
         f.write(stubs(table, aliases, composed, [d for d in dtypes if d not in ("bool", "int", "float", "complex")]))
     here = literal_of(folder, "_composed.py", "LINALG")
-    write(sys.argv[4], [*HEAD, *(composed[n] for n in here), *(stub(n, table[aliases.get(n, n)]) for n in
+    write(sys.argv[4], [*HEAD, *(composed[n] for n in here), *composed_of(folder, "decomposed", "_decompositions.py").values(), *(stub(n, table[aliases.get(n, n)]) for n in
                                                              ("inv", "det", "cholesky", "matmul", "triangular_solve"))])
     write(sys.argv[5], [*HEAD, *composed_of(folder, "randomly", "_random.py").values()])
     write(sys.argv[6], [*HEAD, *composed_of(folder, "transform", "fft.py").values()])

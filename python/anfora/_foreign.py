@@ -24,7 +24,7 @@ _NUMPY = _POINTWISE + """ absolute add all allclose amax amin any append arange 
     reshape right_shift rint roll rollaxis rot90 round round_ searchsorted select shape signbit sinc size sort split squeeze
     stack std subtract sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid tri tril triu true_divide
     unravel_index unstack vander var vdot vsplit vstack zeros zeros_like """ + _INVERSES
-_LINALG = "norm inv det cholesky solve slogdet matrix_power multi_dot"
+_LINALG = "norm inv det cholesky solve slogdet matrix_power multi_dot eigh eigvalsh qr svd pinv lstsq matrix_rank"
 _FFT = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift"""
 _NN = "relu relu6 sigmoid softplus silu elu celu selu log_softmax softmax"
 
@@ -67,10 +67,11 @@ def counterpart(f: Any) -> Any:
         return None
     for module, names in _NAMES.items():
         if name in names and module in sys.modules and getattr(sys.modules[module], name, None) is f:
+            from . import _decompositions, fft
             from ._composed import HELPERS
-            from .fft import TABLE as transforms
-            if module.endswith(".fft"):
-                return transforms[names[name]]
+            own = fft.TABLE if module.endswith(".fft") else _decompositions.TABLE if module.endswith(".linalg") else {}
+            if names[name] in own:
+                return own[names[name]]
             return HELPERS.get(names[name]) or COMPOSED.get(names[name]) or OPS.get(names[name])
     return None
 
