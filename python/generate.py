@@ -109,6 +109,7 @@ def stubs(table, aliases, composed, dtypes):
              "pi: float", "e: float", "inf: float", "nan: float", "newaxis: None"]
     lines += [f"{name}: DType" for name in dtypes]
     lines += [f"def {name}(x: Any, dtype: Any = ...) -> Array: ..." for name in ("array", "asarray")]
+    lines += [f"def {name}(dtype: Any, /) -> Any: ..." for name in ("finfo", "iinfo")]
     lines += [stub(name, row) for name, row in table.items() if name not in composed]
     lines += [stub(alias, table[name]) for alias, name in aliases.items()
               if name in table and alias not in table and alias not in composed]

@@ -11,6 +11,7 @@ import math
 import types
 from typing import Any, Callable
 
+from ._builtins import asarray
 from ._function import Jit
 from ._known import Known
 from ._ops import COMPOSED, op
@@ -546,6 +547,34 @@ def nanmin(a, /, axis=None):
 
 
 @composed
+def nanprod(a, /, axis=None, keepdims=False):
+    """The product without elements that are no numbers."""
+    return op.prod(op.where(op.isnan(a), 1, a), axis, keepdims=keepdims)
+
+
+@composed
+def nanvar(a, /, axis=None, ddof=0, keepdims=False):
+    """The variance of the elements that are numbers."""
+    apart = op.where(op.isnan(a), 0, a - nanmean(a, axis, True))
+    count = op.sum(op.where(op.isnan(a), 0.0, 1.0), axis, keepdims=keepdims)
+    total = op.sum(apart * apart, axis, keepdims=keepdims)
+    return total / op.cast_like(count - ddof, total)
+
+
+@composed
+def nanstd(a, /, axis=None, ddof=0, keepdims=False):
+    """Their standard deviation."""
+    return op.sqrt(nanvar(a, axis, ddof, keepdims))
+
+
+@composed
+def isin(a, test, /, invert=False):
+    """Whether each element is one of the others."""
+    found = op.any(op.expand_dims(a, -1) == op.ravel(asarray(test)), -1)
+    return op.logical_not(found) if invert else found
+
+
+@composed
 def cov(m, /):
     """The covariances of rows."""
     apart = m - op.mean(m, -1, keepdims=True)
@@ -698,6 +727,25 @@ def signbit(a, /):
 
 
 @composed
+def angle(z, /, deg=False):
+    """The angle of complex numbers."""
+    turn = op.arctan2(op.imag(z * 1.0), op.real(z * 1.0))
+    return turn * (180 / math.pi) if deg else turn
+
+
+@composed
+def matrix_transpose(x, /):
+    """Rows as columns, of each matrix."""
+    return op.swapaxes(x, -1, -2)
+
+
+@composed
+def vecdot(a, b, /, axis=-1):
+    """The sum of products along a dim, the first conjugated."""
+    return op.sum(op.conj(a) * b, axis)
+
+
+@composed
 def positive(a, /):
     """The array as it is."""
     return a
@@ -775,6 +823,39 @@ def round_(a, /, decimals=0):
         return op.rint(a)
     by = ten_to(decimals)
     return op.rint(a * by) / by if decimals > 0 else op.rint(a / by) * by
+
+
+@helper
+def limit_of(x, /, name):
+    """What finfo(x.dtype) tells: eps, max, min, tiny."""
+    found = op.cast_like(1.0, x)
+    for most, eps, tiny in ((65504.0, 2.0 ** -10, 2.0 ** -14), (3.3895313892515355e38, 2.0 ** -7, 2.0 ** -126),
+                            (3.4028234663852886e38, 2.0 ** -23, 2.0 ** -126), (1.7976931348623157e308, 2.0 ** -52, 2.0 ** -1022)):
+        told = eps if name == "eps" else most if name == "max" else -most if name == "min" else tiny
+        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(told, x), found)
+    return found
+
+
+def widened(mask, x):
+    """A mask of the first dims of x, for all."""
+    return mask if op.ndim(mask) >= op.ndim(x) else widened(mask[..., None], x)
+
+
+@helper
+def at_mask(x, mask, value, /, mode):
+    """x.at[mask].set(value) and the like."""
+    if op.ndim(value) > 0:
+        raise ValueError("x.at[mask] takes one number: which elements an array would go to depends on values")
+    new = op.cast_like(value, x)
+    if mode == "add":
+        new = x + new
+    if mode == "mul":
+        new = x * new
+    if mode == "min":
+        new = op.minimum(x, new)
+    if mode == "max":
+        new = op.maximum(x, new)
+    return op.where(widened(mask, x), new, x)
 
 
 @Known

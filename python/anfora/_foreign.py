@@ -12,18 +12,18 @@ from ._ops import COMPOSED, OPS
 _POINTWISE = """abs exp expm1 log log1p log2 log10 sqrt sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arccosh arctanh
     floor ceil trunc sign square reciprocal isnan isinf isfinite maximum minimum where"""
 _INVERSES = "acos acosh asin asinh atan atan2 atanh"
-_NUMPY = _POINTWISE + """ absolute add all allclose amax amin any append arange arctan2 argmax argmin argsort around array_equal
+_NUMPY = _POINTWISE + """ absolute add all allclose amax amin angle any append arange arctan2 argmax argmin argsort around array_equal
     array_split atleast_1d atleast_2d atleast_3d average bincount bitwise_and bitwise_not bitwise_or bitwise_xor
     broadcast_arrays broadcast_to cbrt clip column_stack concat concatenate conj conjugate convolve copysign corrcoef correlate
     count_nonzero cov cross cumprod cumsum deg2rad diag diagonal diff digitize divide divmod dot dstack einsum empty empty_like
     equal exp2 expand_dims eye fabs fix flip fliplr flipud float_power floor_divide fmax fmin fmod full full_like geomspace
-    gradient greater greater_equal heaviside hsplit hstack hypot identity imag indices inner interp invert isclose kron
+    gradient greater greater_equal heaviside hsplit hstack hypot identity imag indices inner interp invert isclose isin kron
     left_shift less less_equal linspace logaddexp logaddexp2 logical_and logical_not logical_or logical_xor logspace matmul max
-    mean median meshgrid min mod moveaxis multiply nan_to_num nanmax nanmean nanmin nansum ndim negative not_equal ones
+    matrix_transpose mean median meshgrid min mod moveaxis multiply nan_to_num nanmax nanmean nanmin nanprod nanstd nansum nanvar ndim negative not_equal ones
     ones_like outer pad percentile permute_dims polyval positive pow power prod ptp quantile rad2deg ravel real remainder repeat
     reshape right_shift rint roll rollaxis rot90 round round_ searchsorted select shape signbit sinc size sort split squeeze
     stack std subtract sum swapaxes take take_along_axis tensordot tile trace transpose trapezoid tri tril triu true_divide
-    unravel_index unstack vander var vdot vsplit vstack zeros zeros_like """ + _INVERSES
+    unravel_index unstack vander var vdot vecdot vsplit vstack zeros zeros_like """ + _INVERSES
 _LINALG = "norm inv det cholesky solve slogdet matrix_power multi_dot eigh eigvalsh qr svd pinv lstsq matrix_rank"
 _FFT = """fft ifft rfft irfft hfft ihfft fft2 ifft2 rfft2 irfft2 fftn ifftn rfftn irfftn fftfreq rfftfreq fftshift ifftshift"""
 _NN = "relu relu6 sigmoid softplus silu elu celu selu log_softmax softmax"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable
 from ._errors import CompileError
 from ._static import static_text
 from ._tree import Shape, field_names, made_of, shape_of, tree_flatten, tree_leaves, tree_structure, tree_unflatten
-from ._types import DType
+from ._types import DType, finfo, iinfo
 
 MOST_PARTS = 1024  # of what is written out
 
@@ -381,6 +381,10 @@ class Knowing(Part):
             if not all(k for k, _ in given):
                 self.refuse(node, f"the arguments of {f.__name__}() must be known when the function is compiled")
             return True, f(*(x for _, x in given))
+        limits = self.limits(f)
+        if limits and len(node.args) == 1:
+            known, x = self.static(node.args[0])
+            return (True, limits(x)) if known and (isinstance(x, type) or not is_array(x)) else (False, None)
         if f is len and len(node.args) == 1:
             return self.known_length(node.args[0])
         if f is tree_structure and len(node.args) == 1 and self.like(node.args[0]) is not None:
@@ -401,6 +405,12 @@ class Knowing(Part):
             if all(k and isinstance(x, _PLAIN) for k, x in args):
                 return True, f(*(x for _, x in args))
         return False, None
+
+    @staticmethod
+    def limits(f: Any) -> Callable | None:
+        """finfo or iinfo, if f is one of some library."""
+        own = {"finfo": finfo, "iinfo": iinfo}.get(getattr(f, "__name__", ""))
+        return own if own and (f is own or str(f.__module__).split(".")[0] in ("numpy", "jax", "ml_dtypes")) else None
 
     def computed(self, node: ast.Call, f: Callable) -> tuple[bool, Any]:
         """A function of math of constants: what Python gives."""

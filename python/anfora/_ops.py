@@ -219,6 +219,10 @@ def _attribute(a: Any, name: str) -> Any:
         return OPS[name](a)
     if name == "at":
         return _At(a)
+    if name == "mT":
+        return OPS["swapaxes"](a, -1, -2)
+    if name == "device":
+        return "cpu"
     if name in METHODS:
         return _method(COMPOSED.get(name) or OPS[name], a)
     if name in ("reshape", "transpose"):
@@ -275,6 +279,19 @@ class _At:
         return self._changed("multiply", value)
 
     mul = multiply
+
+    def divide(self, value: Any) -> Any:
+        """The array with elements there divided: floats."""
+        ones = _At(OPS["ones_like"](self._array / 1), self._key)
+        return self._array / ones.multiply(value)
+
+    def power(self, value: Any) -> Any:
+        """The array with elements there raised to a power."""
+        return self.set(OPS["power"](self.get(), value))
+
+    def apply(self, f: Any) -> Any:
+        """The array with f of the elements there."""
+        return self.set(f(self.get()))
 
     def min(self, value: Any) -> Any:
         """The array with elements there no larger than these."""

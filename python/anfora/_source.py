@@ -27,7 +27,7 @@ from ._match import Matching, at, has_named
 from ._builtins import class_made
 from ._static import Call, call_source, emit_call, static_text
 from ._tree import Shape, field_names, is_key, quoted
-from ._types import declared
+from ._types import declared, finfo
 
 _BINARY = {
     ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/", ast.FloorDiv: "//", ast.Mod: "%", ast.Pow: "**",
@@ -369,9 +369,36 @@ class Writer(Knowing, Loops, Matching):
         if isinstance(member, property) and isinstance(member.fget, types.FunctionType):
             return call_source(self, Call(ast.copy_location(ast.Call(node, [node.value], []), node), member.fget, True),
                                member.fget, member.fget)
+        of = self.limit_of(node)
+        if of is not None:
+            return of
+        if node.attr == "mT" and not is_structure(self.like(node.value)):
+            return f"SwapAxes{self.mark(node)}({self.expr(node.value)}, axis1=-1, axis2=-2)"
         if node.attr in _PROPERTIES and not is_structure(self.like(node.value)):
             return f"{_PROPERTIES[node.attr]}{self.mark(node)}({self.expr(node.value)})"
         return f"{self.expr(node.value)}{self.mark(node)}.{safe_field(node.attr)}"
+
+    def limit_of(self, node: ast.Attribute) -> str | None:
+        """finfo(x.dtype).eps of an array: it is known when the types of arguments are."""
+        call = node.value
+        if not (isinstance(call, ast.Call) and len(call.args) == 1 and isinstance(call.args[0], ast.Attribute) and
+                call.args[0].attr == "dtype"):
+            return None
+        known, f = self.static(call.func)
+        if not known or self.limits(f) is not finfo:
+            return None
+        name = {"smallest_normal": "tiny"}.get(node.attr, node.attr)
+        if name not in ("eps", "max", "min", "tiny"):
+            self.refuse(node, f"finfo(x.dtype) has no {name} in compiled functions", "it has eps, max, min, tiny")
+        from ._composed import HELPERS
+        return HELPERS["limit_of"]._emit_call(self, self.applied(node, [call.args[0].value], {"name": name}))
+
+    @staticmethod
+    def applied(node: Any, args: list, constants: dict) -> Call:
+        """A call of a function of ours, with arguments as they stand and constants by name."""
+        c = Call(ast.copy_location(ast.Call(node, args, []), node), None, True)
+        c.args, c.kw = args, {k: ast.copy_location(ast.Constant(v), node) for k, v in constants.items()}
+        return c
 
     def expr_Call(self, node: ast.Call) -> str:
         known, f = self.static(node.func)

@@ -322,6 +322,7 @@ def outside(b: Any, x: Any) -> str:
 
 # x.at[i].set(v) and the like: how the operation combines old and new
 AT = {"set": "update", "add": "add", "multiply": "mul", "mul": "mul", "min": "min", "max": "max"}
+CHANGED = ("divide", "power", "apply")
 
 
 def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
@@ -331,8 +332,18 @@ def _at(w: Any, c: Call, node: ast.Attribute) -> str | None:
         return None
     if node.attr == "get" and not c.args:
         return w.expr(ast.copy_location(ast.Subscript(sub.value.value, sub.slice, ast.Load()), c.node))
-    if node.attr not in AT or len(c.args) != 1 or c.kw:
-        w.refuse(c.node, f"x.at[i] has no {node.attr} in compiled functions", f"it has get, {', '.join(AT)}, with one argument")
+    if node.attr not in AT and node.attr not in CHANGED or len(c.args) != 1 or c.kw:
+        w.refuse(c.node, f"x.at[i] has no {node.attr} in compiled functions",
+                 f"it has get, {', '.join([*AT, *CHANGED])}, with one argument")
+    if node.attr == "divide":  # floats, whatever x has
+        x = w.expr(sub.value.value)
+        return f"({x} / {written_at(w, c.node, sub, w.expr(c.args[0]), 'mul', f'OnesLike({x} / 1)')})"
+    if node.attr in CHANGED:  # the elements there, changed and set
+        old = ast.copy_location(ast.Subscript(sub.value.value, sub.slice, ast.Load()), c.node)
+        new = f"({w.expr(old)} ** {w.expr(c.args[0])})"
+        if node.attr == "apply":
+            new = w.expr(ast.copy_location(ast.Call(c.args[0], [old], []), c.node))
+        return written_at(w, c.node, sub, new, "update", masks=False)
     return written_at(w, c.node, sub, w.expr(c.args[0]), AT[node.attr])
 
 
@@ -361,9 +372,10 @@ def _written_slices(w: Any, place: Any, x: str, cuts: list, fitted: Any, mode: s
     return new
 
 
-def written_at(w: Any, place: Any, sub: Any, value: str, mode: str) -> str:
-    """Elements of an array written: a slice that is known, rows by index, or else each element by its number."""
-    x, index = w.expr(sub.value.value), sub.slice
+def written_at(w: Any, place: Any, sub: Any, value: str, mode: str, base: str | None = None, masks: bool = True) -> str:
+    """Elements of an array written: a slice that is known, rows by index, elements where a mask is true, or else each element
+    by its number."""
+    x, index = base or w.expr(sub.value.value), sub.slice
 
     def fitted(old: str) -> str:
         return f"BroadcastLike(CastLike({value}, {x}), {old})"
@@ -379,7 +391,14 @@ def written_at(w: Any, place: Any, sub: Any, value: str, mode: str) -> str:
         at = f"Stack({', '.join(w.expr(e) for e in index.elts)}, axis=-1)"
         return f"ScatterNd{w.mark(place)}({x}, {at}, {fitted(f'GatherNd({x}, {at})')}, mode=\"{mode}\")"
     at = w.expr(index)
-    return f"IndexWrite{w.mark(place)}({x}, {at}, {fitted(f'{x}[{at}]')}, axis=0, mode=\"{mode}\")"
+    rows = f"IndexWrite{w.mark(place)}({x}, {at}, {fitted(f'{x}[{at}]')}, axis=0, mode=\"{mode}\")"
+    known = w.like(index)
+    if not masks or w.static(index)[0] or (known is not None and known.kind not in ("leaf", "any")):
+        return rows
+    from ._composed import HELPERS
+    from ._source import emit_function
+    masked = emit_function(w.b, HELPERS["at_mask"].__wrapped__, {"mode": mode}, {})
+    return f"(if {at}.dtype == bool {{ {masked}{w.mark(place)}({x}, {at}, {value}) }} else {{ {rows} }})"
 
 
 def _of_object(w: Any, c: Call, node: ast.Attribute) -> str | None:

@@ -111,6 +111,48 @@ def dtype_name(x: Any) -> str | None:
     return None
 
 
+class Limits:
+    """What finfo and iinfo tell of an element type, as numbers of Python."""
+
+    def __init__(self, dtype: str, told: dict[str, Any]) -> None:
+        self.dtype = ELEMENT_TYPES[dtype]
+        vars(self).update(told)
+
+    def __repr__(self) -> str:
+        return f"Limits({', '.join(f'{k}={v}' for k, v in vars(self).items())})"
+
+
+_FLOATS = {"f16": (16, 10, 5), "bf16": (16, 7, 8), "f32": (32, 23, 8), "f64": (64, 52, 11)}  # bits, of the fraction, of the exponent
+
+
+def _name_of(x: Any) -> str:
+    """The name of an element type, or of that of an array."""
+    return dtype_name(x) or dtype_name(getattr(x, "dtype", None)) or str(x)
+
+
+def finfo(dtype: Any, /) -> Limits:
+    """The limits of floating-point numbers: eps, max, min, tiny, smallest_normal, bits."""
+    name = _name_of(dtype)
+    name = {"c64": "f32", "c128": "f64"}.get(name, name)
+    if name not in _FLOATS:
+        raise ValueError(f"finfo: {dtype} is no type of floating-point numbers")
+    bits, fraction, exponent = _FLOATS[name]
+    top = 2 ** (exponent - 1)
+    largest, tiny = (2.0 - 2.0 ** -fraction) * 2.0 ** (top - 1), 2.0 ** (2 - top)
+    return Limits(name, {"bits": bits, "eps": 2.0 ** -fraction, "max": largest, "min": -largest, "tiny": tiny, "smallest_normal": tiny,
+                         "epsneg": 2.0 ** -(fraction + 1), "resolution": 10.0 ** -int(fraction * 0.30103)})
+
+
+def iinfo(dtype: Any, /) -> Limits:
+    """The limits of integers: max, min, bits."""
+    name = _name_of(dtype)
+    if name not in ELEMENT_TYPES or name[0] not in "iu":
+        raise ValueError(f"iinfo: {dtype} is no type of integers")
+    bits = int(name[1:])
+    least = -2 ** (bits - 1) if name[0] == "i" else 0
+    return Limits(name, {"bits": bits, "max": 2 ** (bits - 1) - 1 if least else 2 ** bits - 1, "min": least})
+
+
 def declared(x: Any) -> TensorType | None:
     """The type that an annotation declares; None for annotations of other kinds."""
     if isinstance(x, TensorType):

@@ -10,11 +10,11 @@ from . import fft, linalg
 from ._builtins import array, asarray
 from ._composed import COMPOSED as _COMPOSED
 from ._ops import OPS as _OPS
-from ._types import BY_NUMPY_NAME as _DTYPES
+from ._types import BY_NUMPY_NAME as _DTYPES, finfo, iinfo
 
 pi, e, inf, nan, newaxis = _math.pi, _math.e, _math.inf, _math.nan, None
 globals().update(_OPS | _COMPOSED | _DTYPES)
-__all__ = [*_OPS, *_COMPOSED, *_DTYPES, "pi", "e", "inf", "nan", "newaxis", "array", "asarray", "fft", "linalg"]
+__all__ = [*_OPS, *_COMPOSED, *_DTYPES, "pi", "e", "inf", "nan", "newaxis", "array", "asarray", "fft", "finfo", "iinfo", "linalg"]
 
 
 def __dir__() -> list[str]:

@@ -369,10 +369,13 @@ BINARY(subscript, "getitem")
 BINARY(bits_and, "and")
 BINARY(bits_or, "or")
 BINARY(bits_xor, "xor")
+BINARY(shift_left, "left_shift")
+BINARY(shift_right, "right_shift")
 #undef BINARY
 static PyObject *power(PyObject *a, PyObject *b, PyObject *c) {
   return c == Py_None ? operate("power", a, b) : Py_NewRef(Py_NotImplemented);
 }
+static PyObject *positive(PyObject *a) { return Py_NewRef(a); } // arrays do not change
 static PyObject *negative(PyObject *a) { return operate("neg", a, NULL); }
 static PyObject *absolute(PyObject *a) { return operate("abs", a, NULL); }
 static PyObject *inverted(PyObject *a) { return operate("invert", a, NULL); }
@@ -586,6 +589,9 @@ PyTypeObject *array_make_type(core *c, PyObject *module) {
                          {Py_nb_and, (void *)bits_and},
                          {Py_nb_or, (void *)bits_or},
                          {Py_nb_xor, (void *)bits_xor},
+                         {Py_nb_lshift, (void *)shift_left},
+                         {Py_nb_rshift, (void *)shift_right},
+                         {Py_nb_positive, (void *)positive},
                          {Py_nb_invert, (void *)inverted},
                          {Py_mp_subscript, (void *)subscript},
                          {Py_nb_add, (void *)plus},

@@ -226,3 +226,60 @@ def test_derivatives_by_their_names():
     made = anfora.eval_shape(lambda x, p: {"a": x @ p["w"], "b": [anp.sum(x)]}, anfora.ShapeDtypeStruct((3, 4), "float32"),
                              {"w": np.ones((4, 5), "f4")})
     assert made == {"a": anfora.ShapeDtypeStruct((3, 5), anfora.f32), "b": [anfora.ShapeDtypeStruct((), np.float32)]}
+
+
+def test_places_by_masks_and_by_other_operations():
+    x, m = np.array([[1.0, -2.0], [3.0, 4.0]]), np.array([True, False])
+    negative = jit(lambda x: x.at[x < 0].set(0.0))
+    same(negative(x), np.maximum(x, 0))
+    same(jit(lambda x, m: x.at[m].multiply(2))(x, m), [[2, -4], [3, 4]])  # a mask of the first dim
+    same(jit(lambda x, m: x.at[m].multiply(2))(x, np.array([1, 1])), [[1, -2], [12, 16]])  # numbers of rows
+    same(anfora.grad(lambda x: anp.sum(x.at[x < 0].add(1.0) ** 2))(x), [[2, -2], [6, 8]])
+    same(jit(lambda x: x.at[0].divide(2))(np.array([3, 4])), [1.5, 4])
+    same(jit(lambda x: x.at[x > 3].divide(2))(np.array([3, 4])), [3, 2])
+    same(jit(lambda x: x.at[1].power(2))(np.array([3, 4])), [3, 16])
+    same(jit(lambda x: x.at[0].apply(np.sqrt))(np.array([9.0, 4.0])), [3, 4])
+    same(anp.array([3, 4]).at[0].divide(2), [1.5, 4])
+    same(anp.array([3, 4]).at[0].power(2), [9, 4])
+    same(anp.array([9.0, 4]).at[0].apply(np.sqrt), [3, 4])
+    try:
+        jit(lambda x, m: x.at[m].set(np.ones(2)))(x, m)
+    except anfora.AnforaError as problem:
+        assert "takes one number" in str(problem)
+    else:
+        raise AssertionError("an array at a mask")
+
+
+def test_limits_of_types():
+    for d in ("float16", "float32", "float64"):
+        ours, theirs = anp.finfo(d), np.finfo(d)
+        assert all(getattr(ours, n) == getattr(theirs, n) for n in ("bits", "eps", "max", "min", "tiny", "epsneg")), d
+        x = np.ones(2, d)
+        for n in ("eps", "max", "tiny"):
+            same(jit(lambda x, n=n: np.finfo(x.dtype).eps if n == "eps" else np.finfo(x.dtype).max if n == "max" else
+                     np.finfo(x.dtype).tiny)(x), getattr(theirs, n))
+    for d in ("int8", "uint8", "int32", "uint64"):
+        assert (anp.iinfo(d).min, anp.iinfo(d).max, anp.iinfo(d).bits) == (np.iinfo(d).min, np.iinfo(d).max, np.iinfo(d).bits)
+    guarded = jit(lambda x: np.log(x + np.finfo(np.float32).tiny) + np.iinfo(np.int8).max)
+    assert guarded(np.zeros(1, "f4")).dtype == np.float32 and np.isfinite(np.asarray(guarded(np.zeros(1, "f4")))).all()
+
+
+def test_more_of_numpys_names():
+    x, z = np.array([[1.0, np.nan, 3.0], [4.0, 5.0, np.nan]]), np.array([1j, -1, 1 + 1j])
+    for name in ("nanprod", "nanvar", "nanstd"):
+        f = getattr(np, name)
+        same(jit(lambda x: f(x))(x), f(x))
+        same(jit(lambda x: f(x, axis=1))(x), f(x, axis=1))
+    same(jit(lambda z: np.angle(z, deg=True))(z), np.angle(z, deg=True))
+    same(jit(lambda x: np.isin(x, [3.0, 4.0]))(x), np.isin(x, [3.0, 4.0]))
+    same(anp.isin(np.arange(5), np.array([1, 3]), invert=True), np.isin(np.arange(5), [1, 3], invert=True))
+    same(jit(lambda x: x.mT)(np.ones((4, 2, 3))), np.ones((4, 3, 2)))
+    same(anp.ones((2, 3)).mT, np.ones((3, 2)))
+    same(anp.vecdot(z, z), np.sum(np.conj(z) * z))
+    same(+anp.ones(2), np.ones(2))
+    same(anp.array([1, 2]) << 2, [4, 8])
+    same(64 >> anp.array([1, 2]), [32, 16])
+
+
+def same(a, b):
+    assert np.shape(a) == np.shape(b) and np.allclose(np.asarray(a), np.asarray(b), equal_nan=True), (a, b)
