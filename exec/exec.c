@@ -119,7 +119,8 @@ static anfi_variant *compiled(anf_exec *e, size_t n, const anfi_arg *args) {
   anfi_variant *v;
   anf_status st = try_variant(e, n, args, d, &v);
   if (st == ANF_OK) return v;
-  bool unknown = anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0953);
+  bool unknown = anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0724) ||
+                 anfi_diag_has(d, had, ANF_E0953);
   if (unknown && fix_more(e, n, args)) anfi_diag_forget(d, had);
   else anfi_fail_as(e->cx, st);
   return NULL;

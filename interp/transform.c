@@ -127,7 +127,7 @@ bool anfi_run_prepare(anf_graph *g, anfi_given_values *v, anfi_prepared *out) {
   }
   size_t had = anf_diag_count(d);
   anf_status st = prepare_copy(g, v, d, out);
-  if (st != ANF_OK && anfi_diag_has(d, had, ANF_E0520)) {
+  if (st != ANF_OK && (anfi_diag_has(d, had, ANF_E0520) || anfi_diag_has(d, had, ANF_E0724))) {
     anfi_diag_forget(d, had);
     st = prepare_for_values(g, v, d, out);
   }

@@ -209,7 +209,11 @@ static bool fit_declared(anfi_inference *q, anf_graph *g, const anfi_abs **args,
 static anfi_spec *too_many(anfi_inference *q, const anf_graph *g, const anf_node *at) {
   const anfi_demanded *d = &q->asked;
   if (q->wished && !q->wishless) return (void)(q->wishless = q->forget = q->again = true), NULL;
-  if (q->exact_graph[g->id] && !d->attr) return anfi_endless_closures(q, *d), NULL;
+  if (q->exact_graph[g->id] && !d->attr && d->closure) return anfi_endless_closures(q, *d), NULL;
+  if (q->exact_graph[g->id] && !d->attr) {
+    anfi_fail(q->cx, loc_of(d->node), ANF_E0724, d->op);
+    return anfi_infer_trace(q), NULL;
+  }
   if (q->exact_graph[g->id]) // there would be one for each round
     anfi_fail(q->cx, loc_of(d->node), ANF_E0520, d->attr, d->op);
   else anfi_fail(q->cx, loc_of(at), ANF_E0512, g->name->s, (unsigned)MAX_SPECS);
@@ -252,6 +256,7 @@ const anfi_abs *anfi_infer_call(anfi_inference *q, const anfi_abs *f, size_t n,
   for (uint32_t i = 0; i < f->n; i++) {
     const anfi_abs *r = anfi_infer_code(q, f->item[i], n, args, at);
     const anfi_abs *both = r ? anfi_abs_join_branches(&q->abs, result, r) : NULL;
+    if (r && !both && anfi_demand_by_round(q, at, result, r)) return NULL;
     if (r && !both) {
       anfi_fail(q->cx, loc_of(at), ANF_E0515, show(q, result), show(q, r));
       anfi_hint_type(q->cx, result, r);

@@ -191,6 +191,12 @@ bool anfi_wish(anfi_inference *q, const anf_node *at);
 /* Each round of the recursion that g is part of is to have a signature of its own, because of d. If
  * that may help inference is to begin again, else false. Without an error in both cases. */
 bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d);
+/* Results that differ at this node, of a recursion: they may have a type for each round,
+ *   def count(i, n) { if i == n { () } else { TupleConcat((i,), count(i + 1, n)) } }
+ * if inference begins again with rounds that are known. True also with E0724 recorded, where tuples differ and the rounds are
+ * not known; false: another error. */
+bool anfi_demand_by_round(anfi_inference *q, const anf_node *at, const anfi_abs *a,
+                          const anfi_abs *b);
 /* Did the first round of g's recursion know that it goes on? Then the others will, too. */
 bool anfi_is_counted(const anfi_inference *q, const anf_graph *g);
 /* box.c: closures that bind their like are to do so in boxes. If that helps inference is to begin

@@ -191,3 +191,13 @@ bool anfi_demand_rounds(anfi_inference *q, const anf_graph *g, anfi_demanded d) 
   }
   return make_exact(&w);
 }
+
+bool anfi_demand_by_round(anfi_inference *q, const anf_node *at, const anfi_abs *a,
+                          const anfi_abs *b) {
+  const anf_graph *g = at->graph;
+  if (!g || !q->an->graphs[g->id].recursive) return false;
+  if (anfi_demand_rounds(q, g, (anfi_demanded){at, NULL, g->name->s, NULL})) return true;
+  if (a->kind != ANFI_ABS_TUPLE || b->kind != ANFI_ABS_TUPLE || a->n == b->n) return false;
+  anfi_fail(q->cx, anfi_node_loc(at), ANF_E0724, g->name->s);
+  return anfi_infer_trace(q), true;
+}

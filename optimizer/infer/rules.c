@@ -89,6 +89,7 @@ static const anfi_abs *join_all(const applied *p, size_t n, const anfi_abs *cons
   const anfi_abs *r = p->q->abs.bottom;
   for (size_t i = 0; i < n; i++) {
     const anfi_abs *both = anfi_abs_join_branches(&p->q->abs, r, in[i]);
+    if (!both && anfi_demand_by_round(p->q, p->at, r, in[i])) return NULL;
     if (!both) {
       anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0515, show(p, r), show(p, in[i]));
       anfi_hint_type(p->q->cx, r, in[i]);
