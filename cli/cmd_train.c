@@ -49,13 +49,25 @@ static bool numbers(const cli *c, training *t) {
          cli_number(c, OPT_THREADS, 1024, &t->threads);
 }
 
+static bool load(cli *c, const char *file, anf_module **m) {
+  return cli_load(c, file, m) == ANF_OK && (*m = train_model(c, file, *m)) != NULL;
+}
+
+static bool is_rate(const char *s) {
+  char *end = NULL;
+  return !s || (anfi_read_f64(s, &end) >= 0 && end != s && !*end);
+}
+
 static bool find_functions(cli *c, training *t) {
   cli_target target = cli_split(c, c->arg[0]);
-  if (cli_load(c, target.file, &t->m) != ANF_OK || anf_verify(t->m, c->d) != ANF_OK) return false;
+  if (!load(c, target.file, &t->m) || anf_verify(t->m, c->d) != ANF_OK) return false;
   const char *name = target.function ? target.function : "step";
   t->step = anf_module_find(t->m, name);
   t->init = anf_module_find(t->m, "init");
   t->test = anf_module_find(t->m, "test");
+  const anf_type *rows = t->step && t->step->params.n > 1 ? t->step->params.at[1]->type : NULL;
+  if (!c->value[OPT_BATCH] && rows && rows->kind == ANF_TYPE_TENSOR && rows->n && rows->dims[0] > 0)
+    t->batch = (uint64_t)rows->dims[0]; // as many as the step is declared to take
   if (t->step && t->init && t->step->params.n > 1 && t->init->params.n < 2) return true;
   return anfi_fail(c->cx, anfi_nowhere(), ANF_E0020, target.file, name);
 }
@@ -292,8 +304,7 @@ static bool from_file(cli *c, const training *t,
                       bool (*stage)(cli *, const training *, anf_module *, anf_graph *)) {
   anf_module *m = NULL;
   cli_target target = cli_split(c, c->arg[0]);
-  return cli_load(c, target.file, &m) == ANF_OK &&
-         stage(c, t, m, anf_module_find(m, t->step->name->s));
+  return load(c, target.file, &m) && stage(c, t, m, anf_module_find(m, t->step->name->s));
 }
 
 static bool write_tir(cli *c, const training *t) {
@@ -348,6 +359,7 @@ int cmd_train(cli *c) {
   if (c->narg != 1) return cli_usage(c, "which program?");
   if (!c->value[OPT_DATA]) return cli_usage(c, "which data? --data FILE");
   if (!numbers(c, t)) return EXIT_USAGE;
+  if (!is_rate(c->value[OPT_RATE])) return cli_usage(c, "--rate is no number from 0 on");
   if (t->window < 2) return cli_usage(c, "--window must be at least 2");
   if (t->save_every && !c->value[OPT_SAVE]) return cli_usage(c, "--save-every needs --save FILE");
   if (c->value[OPT_JSON] && !(t->epoch_list = json_array())) anfi_throw_nomem(c->cx);

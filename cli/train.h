@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The parts of anfora train: cmd_train.c the loop, train_data.c batches of arrays, train_show.c what
- * is shown and the curve. */
+/* The parts of anfora train: cmd_train.c the loop, train_data.c batches of arrays, train_model.c
+ * programs for models of other formats, train_show.c output and the curve. */
 #ifndef CLI_TRAIN_H
 #define CLI_TRAIN_H
 
@@ -34,6 +34,12 @@ bool train_bind(cli *c, anf_step *s, train_set *set);
 void train_shuffle(train_set *set, uint64_t seed, uint64_t epoch);
 /* Puts the batch that begins at `row` of the order where the step reads it. */
 void train_fill(train_set *set, size_t row);
+
+/* ---- train_model.c ---- */
+
+/* A program that trains the model, if it is one with net(params, x..) and params(), and no program for training itself; else
+ * `model`. NULL with an error. */
+anf_module *train_model(cli *c, const char *file, anf_module *model);
 
 /* ---- train_show.c ---- */
 

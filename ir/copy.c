@@ -8,11 +8,14 @@
 typedef struct {
   const anf_analysis *an;
   anf_module *to;
+  uint32_t debug; // added to the numbers of names and locations
+  bool whole;     // `to` has copies alone, and says of which graphs
   anfi_arena *scratch;
   anf_graph **graph; // by old id; NULL: not reached
   anf_node **node;   // by old id
   ANFI_VEC(anf_graph *) reached;
   ANFI_VEC(anf_node *) unlinked; // old nodes
+  size_t bodies, links;          // of `reached` and `unlinked`, what is done
 } copying;
 
 static bool has_graphs(const anf_value *v) {
@@ -29,6 +32,8 @@ static bool has_graphs(const anf_value *v) {
 }
 
 static void reach(copying *c, anf_graph *g);
+
+static uint32_t debug_of(const copying *c, uint32_t old) { return old ? old + c->debug : 0; }
 
 /* A function value of the copied graphs. What it holds is data or functions of such graphs. */
 static anf_value *copied_value(copying *c, anf_value *v) {
@@ -73,7 +78,7 @@ static anf_node *copied(copying *c, anf_node *n) {
   *at = anfi_node_blank(c->to, (anfi_kind)n->kind, c->graph[n->graph->id], n->nin);
   (*at)->op = n->op;
   (*at)->u = n->u;
-  (*at)->debug = n->debug;
+  (*at)->debug = debug_of(c, n->debug);
   (*at)->type = n->type;
   anfi_push(c->scratch, &c->unlinked, n);
   return *at;
@@ -83,10 +88,10 @@ static void copy_header(copying *c, anf_graph *old) {
   anf_graph *g = c->graph[old->id];
   g->flags = old->flags;
   g->result_type = old->result_type;
-  g->debug = old->debug;
+  g->debug = debug_of(c, old->debug);
   for (size_t k = 0; k < old->params.n; k++) {
     anf_node *p = old->params.at[k], *q = anfi_param(g, NULL, p->type);
-    q->debug = p->debug;
+    q->debug = debug_of(c, p->debug);
     c->node[p->id] = q;
   }
 }
@@ -95,7 +100,7 @@ static void reach(copying *c, anf_graph *g) {
   if (c->graph[g->id]) return;
   c->graph[g->id] = anfi_graph_new(c->to, g->name);
   copy_header(c, g);
-  anfi_push(&c->to->arena, &c->to->origin, g);
+  if (c->whole) anfi_push(&c->to->arena, &c->to->origin, g);
   anfi_push(c->scratch, &c->reached, g);
 }
 
@@ -108,25 +113,31 @@ static void copy_body(copying *c, anf_graph *old) {
 }
 
 static void copy_all(copying *c) {
-  size_t graph = 0, node = 0;
-  while (graph < c->reached.n || node < c->unlinked.n) {
-    if (node == c->unlinked.n) {
-      copy_body(c, c->reached.at[graph++]);
+  while (c->bodies < c->reached.n || c->links < c->unlinked.n) {
+    if (c->links == c->unlinked.n) {
+      copy_body(c, c->reached.at[c->bodies++]);
       continue;
     }
-    anf_node *old = c->unlinked.at[node++];
+    anf_node *old = c->unlinked.at[c->links++];
     for (uint32_t i = 0; i < old->nin; i++)
       anfi_set_input(c->node[old->id], i, copied(c, old->in[i].def));
   }
 }
 
+static void start(copying *c, const anf_analysis *an, anf_module *to, anfi_arena *scratch) {
+  anf_module *m = an->module;
+  *c = (copying){.an = an, .to = to, .scratch = scratch, .debug = (uint32_t)to->debugs.n - 1};
+  c->graph = ANFI_NEW_N(scratch, anf_graph *, m->graphs.n);
+  c->node = ANFI_NEW_N(scratch, anf_node *, m->nodes.n);
+  for (size_t i = 1; i < m->debugs.n; i++) anfi_push(&to->arena, &to->debugs, m->debugs.at[i]);
+}
+
 anf_module *anfi_module_copy(const anf_analysis *an, anf_graph *const *roots, size_t n,
                              anf_graph **copies) {
-  anf_module *m = an->module;
-  copying c = {.an = an, .to = anfi_module_new(m->cx), .scratch = anfi_scratch(m->cx)};
-  c.graph = ANFI_NEW_N(c.scratch, anf_graph *, m->graphs.n);
-  c.node = ANFI_NEW_N(c.scratch, anf_node *, m->nodes.n);
-  for (size_t i = 1; i < m->debugs.n; i++) anfi_push(&c.to->arena, &c.to->debugs, m->debugs.at[i]);
+  anf_ctx *cx = an->module->cx;
+  copying c;
+  start(&c, an, anfi_module_new(cx), anfi_scratch(cx));
+  c.whole = true;
   for (size_t i = 0; i < n; i++) reach(&c, roots[i]);
   copy_all(&c);
   for (size_t i = 0; i < n; i++) copies[i] = c.graph[roots[i]->id];
@@ -135,4 +146,23 @@ anf_module *anfi_module_copy(const anf_analysis *an, anf_graph *const *roots, si
 
 anf_graph *anfi_module_origin(const anf_module *copy, size_t i) {
   return i < copy->origin.n ? copy->origin.at[i] : NULL;
+}
+
+/* ---- graphs of one module in another ---- */
+
+struct anfi_merge {
+  copying c;
+};
+
+anfi_merge *anfi_merge_new(anf_module *to, anf_module *from) {
+  anfi_arena *scratch = anfi_scratch(to->cx);
+  anfi_merge *g = ANFI_NEW(scratch, anfi_merge);
+  start(&g->c, anfi_analyse(from), to, scratch);
+  return g;
+}
+
+anf_graph *anfi_merge_graph(anfi_merge *g, anf_graph *of) {
+  reach(&g->c, of);
+  copy_all(&g->c);
+  return g->c.graph[of->id];
 }

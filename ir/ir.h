@@ -165,6 +165,9 @@ struct anf_module {
   ANFI_VEC(anf_graph *) graphs; // by id; NULL when removed
   anfi_map results;             // node id -> number of graphs whose result it is
   ANFI_VEC(anf_graph *) origin; // of a copy: the original graphs, by graph id
+  ANFI_VEC(anf_module *)
+      parts;         // modules whose graphs were merged: copies borrow names and texts of theirs
+  anf_module *owner; // of a part
 };
 
 /* type.c */
@@ -421,6 +424,12 @@ anf_graph *anfi_clone(const anf_analysis *an, anf_graph *g, anfi_map *nodes);
  * fails. It borrows names, attributes and texts of the original. */
 anf_module *anfi_module_copy(const anf_analysis *an, anf_graph *const *roots, size_t n,
                              anf_graph **copies);
+/* `part` is freed with m. */
+void anfi_module_own(anf_module *m, anf_module *part);
+/* Copies of graphs of `from`, a part of `to`, in `to`. Each graph is copied once. Lives as long as the frame. */
+typedef struct anfi_merge anfi_merge;
+anfi_merge *anfi_merge_new(anf_module *to, anf_module *from);
+anf_graph *anfi_merge_graph(anfi_merge *g, anf_graph *of); // with all that it refers to
 /* The graph that graph number i of a copy was made from, or NULL. */
 anf_graph *anfi_module_origin(const anf_module *copy, size_t i);
 

@@ -30,10 +30,25 @@ anf_module *anf_module_new(anf_ctx *cx) {
   return anfi_leave(cx) == ANF_OK ? m : NULL;
 }
 
+void anfi_module_own(anf_module *m, anf_module *part) {
+  anfi_push(&m->arena, &m->parts, part);
+  part->owner = m;
+}
+
+/* A frame that fails frees every module that was made in it, the younger first: a part before its owner. */
+static void free_parts(anf_module *m) {
+  while (m->parts.n) anf_module_free(m->parts.at[m->parts.n - 1]);
+  if (!m->owner) return;
+  size_t k = 0;
+  while (m->owner->parts.at[k] != m) k++;
+  m->owner->parts.at[k] = m->owner->parts.at[--m->owner->parts.n];
+}
+
 void anf_module_free(anf_module *m) {
   if (!m) return;
   anf_ctx *cx = m->cx;
   for (size_t i = 0; i < m->held.n; i++) anf_value_release(m->held.at[i]);
+  free_parts(m);
   anf_diag_free(m->diag);
   if (m->source) anfi_source_remove_text(cx, m->source);
   for (size_t i = 0; i < m->imported.n; i++) anfi_source_remove_text(cx, m->imported.at[i]);

@@ -233,6 +233,8 @@ typedef struct unit {
   lexer lx; // after it was read: locations refer to its name and text
   funcs top;
   imports imports;
+  anf_module *model; // a file of another format: its graphs are the unit's functions
+  anfi_merge *merge; // once one is used
 } unit;
 
 /* `owner.name` in a def: in printed graphs, a free variable. */

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Imports: `import nn` is a module of the library, `import "net.anf" as n` a file beside the one that
- * says so. Each file is a unit, read once however often it is imported, and its functions are used
+ * says so. A file of another format, `import "net.mindir"`, is a module whose graphs are copied when they are
+ * used. Each file is a unit, read once however often it is imported, and its functions are used
  * as `nn.dense`. Only used functions of an imported unit become graphs, and those are private. All
  * units share one table of words; files may import each other, for they hold functions alone. */
 #include "frontend/anf/lib.h"
 
 #include "frontend/anf/anf.h"
+#include "frontend/load.h"
 
 enum { MOST_BYTES = 64 << 20 }; // of an imported file
 
@@ -60,6 +62,16 @@ static const char *path_of(parser *p, const char *from, const char *path) {
   return anfi_sprintf(p->a, "%.*s/%s", (int)(slash - from), from, path);
 }
 
+/* A model, or another program that is no text of the language. */
+static unit *model_unit(parser *p, anf_module *m, const char *path, anfi_loc loc) {
+  unit *u = new_unit(p, anfi_intern_z(&p->cx->strings, path)->s, "", 0);
+  u->id = anfi_os_file_id(path);
+  if (!(u->model = anfi_load_file(p->cx, path, false)))
+    return anfi_note(p->cx, loc, "it is imported here"), NULL;
+  anfi_module_own(m, u->model);
+  return u;
+}
+
 static unit *file_unit(parser *p, anf_module *m, const import *im) {
   anfi_loc loc = {p->lx.file, im->line, im->col};
   const char *path = path_of(p, p->lx.file, im->path);
@@ -68,6 +80,8 @@ static unit *file_unit(parser *p, anf_module *m, const import *im) {
   if (!p->files) return (void)anfi_fail(p->cx, loc, ANF_E0146, im->path), NULL;
   unit *u = unit_of_file(p, path);
   if (u) return u;
+  const anfi_format *format = anfi_format_by_ending(path);
+  if (format && !format->text) return model_unit(p, m, path, loc);
   if (!anfi_os_read_source(p->cx, p->a, path, MOST_BYTES, &text, &len) ||
       !anfi_anf_check_length(p->cx, path, text, len))
     return anfi_note(p->cx, loc, "it is imported here"), NULL;
@@ -94,6 +108,7 @@ void anfi_anf_read_imports(parser *p, anf_module *m) {
   anfi_push(p->a, &p->units, first);
   for (size_t i = 0; i < p->units.n && anfi_more_errors(p->cx); i++) {
     unit *u = p->units.at[i];
+    if (u->model) continue;
     if (i) {
       enter(p, u);
       p->top = (funcs){0};
@@ -141,17 +156,36 @@ typedef struct names {
 
 static const char *func_name(void *user, size_t i) {
   const unit *u = ((const names *)user)->u;
+  if (u->model)
+    return i < u->model->graphs.n && u->model->graphs.at[i] ? u->model->graphs.at[i]->name->s
+                                                            : NULL;
   return i < u->top.n ? u->top.at[i]->name->s : NULL;
 }
 
+/* A graph of a model as a private graph of this module, copied when it is first used. */
+static anf_graph *merged(lower *lw, unit *from, const char *name) {
+  anf_graph *g = from->model ? anf_module_find(from->model, name) : NULL;
+  if (!g) return NULL;
+  if (!from->merge) from->merge = anfi_merge_new(lw->m, from->model);
+  size_t before = lw->m->graphs.n;
+  g = anfi_merge_graph(from->merge, g);
+  for (size_t i = before; i < lw->m->graphs.n; i++) {
+    lw->m->graphs.at[i]->flags |= ANFI_GRAPH_PRIVATE;
+    anfi_push(lw->p->a, &lw->marks, ((struct mark){lw->m->graphs.at[i]->name, 0}));
+  }
+  return g;
+}
+
 bool anfi_anf_imported(lower *lw, const ast *owner, const ast *field, anf_node **out) {
-  const unit *from = NULL;
+  unit *from = NULL;
   for (size_t i = 0; lw->unit && i < lw->unit->imports.n && !from; i++)
     if (lw->unit->imports.at[i].word == owner->u.word) from = lw->unit->imports.at[i].unit;
   if (!from) return false;
   for (size_t i = 0; i < from->top.n; i++)
     if (from->top.at[i]->name == field->u.word)
       return *out = anfi_graph_value(anfi_anf_graph_of(lw, from->top.at[i])), true;
+  anf_graph *g = merged(lw, from, field->u.word->s);
+  if (g) return *out = anfi_graph_value(g), true;
   anfi_fail(lw->cx, anfi_anf_loc(lw, field), ANF_E0147, owner->u.word->s, field->u.word->s);
   names n = {from};
   const char *near = anfi_nearest(field->u.word->s, func_name, &n);

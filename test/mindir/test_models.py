@@ -258,6 +258,38 @@ def no_form():
         TAP.case("a key has no form there", "" if "E1167" in problem and not os.path.exists(path) else problem or "it was written")
 
 
+def trains():
+    """As a module of a program, by a loss, and as a step of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, data = os.path.join(folder, "x.anf"), os.path.join(folder, "d.npz")
+        with open(source, "w") as f:
+            f.write(f'import "{FIXTURES}/mlp.mindir" as model\n'
+                    "def main(x) { model.net(model.params(), x) }\n"
+                    "def bias(x) { grad(fn (p) { Sum(model.net(p, x)) })(model.params()).`fc2.bias` }\n")
+        inputs = files_of(os.path.join(FIXTURES, "mlp"), "in")
+        for engine in ("interp", "llvm"):
+            got, problem = run(source + ":main", inputs, "--backend", engine)
+            TAP.case(f"imported by a program {engine}", problem or differs(got, flat(files_of(os.path.join(FIXTURES, "mlp"), "out"))))
+            got, problem = run(source + ":bias", inputs, "--backend", engine)
+            TAP.case(f"its gradient {engine}", problem or differs(got, np.full(4, 5.0)))
+        x = np.load(inputs[0])
+        np.savez(data, x=np.tile(x, (8, 1)), y=np.tile(np.ones((5, 4), np.float32), (8, 1)))
+
+        def train(*words):
+            r = subprocess.run([ANFORA, "train", *words, "--data", data, "--epochs", "20"], capture_output=True, text=True, check=False)
+            return [float(x) for x in re.findall(r"loss (\S+)", r.stdout)], r.stderr
+        losses, said = train(os.path.join(FIXTURES, "mlp.mindir"), "--loss", "mse", "--optimizer", "sgd", "--rate", "0.1")
+        TAP.case("trained by a loss", "" if len(losses) == 20 and losses[-1] < losses[0] / 4 else f"{losses} {said}")
+        losses, said = train(os.path.join(FIXTURES, "mlp.mindir"))
+        TAP.case("without a loss it is no program", "" if "E0020" in said else said)
+        step = os.path.join(FIXTURES, "train_step")
+        np.savez(data, **{f"inputs{k}": np.load(p) for k, p in enumerate(files_of(step, "in"))})
+        losses, said = train(step + ".mindir")
+        first = float(np.load(step + ".out0.npy"))
+        good = len(losses) == 20 and abs(losses[0] - first) < 1e-4 and losses[-1] < losses[0]
+        TAP.case("a step of its own", "" if good else f"{losses} {first} {said}")
+
+
 def main():
     models = sorted(glob.glob(os.path.join(FIXTURES, "*.mindir")))
     for path in models:
@@ -268,6 +300,7 @@ def main():
         steps(os.path.join(FIXTURES, name), "--backend", "llvm")
     for path in models:
         goes_back(path)
+    trains()
     writes_programs()
     no_form()
     damaged()
