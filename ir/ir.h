@@ -166,7 +166,7 @@ struct anf_module {
   anfi_map results;             // node id -> number of graphs whose result it is
   ANFI_VEC(anf_graph *) origin; // of a copy: the original graphs, by graph id
   ANFI_VEC(anf_module *)
-      parts;         // modules whose graphs were merged: copies borrow names and texts of theirs
+  parts;             // modules whose graphs were merged: copies borrow names and texts of theirs
   anf_module *owner; // of a part
 };
 
