@@ -107,6 +107,15 @@ static anf_node *argument(making *k, const anfi_given *a) {
   return a->fn ? function(k, a->fn) : anfi_param(k->g, NULL, a->type);
 }
 
+/* May the call print or fail? Then it is run even if its result is known. */
+static bool has_effects(const making *k, const anfi_given *f) {
+  const anfi_fn *fn = f && f->fn ? anfi_value_fn(f->fn) : NULL;
+  if (fn && !fn->graph && (anfi_op[fn->op].flags & ANFI_EFFECT)) return true;
+  for (size_t i = 0; i < k->m->graphs.n; i++)
+    if (k->m->graphs.at[i] && k->m->graphs.at[i]->effects.n) return true;
+  return false;
+}
+
 /* entry(data..) = f(args..), once everything is closed. */
 static anf_graph *make_entry(making *k, anf_graph *g, size_t n, const anfi_given *args) {
   anf_node **in = ANFI_NEW_N(k->a, anf_node *, n + 2);
@@ -114,7 +123,9 @@ static anf_graph *make_entry(making *k, anf_graph *g, size_t n, const anfi_given
   k->g = anfi_graph_new(k->m, anfi_intern_z(&k->m->strings, g ? g->name->s : "function"));
   if (g) in[0] = anfi_graph_value(copy_of(k, g));
   for (size_t i = 0; i < n; i++) in[at++] = argument(k, &args[i]);
-  anfi_set_result(k->g, anfi_call(k->g, at, in));
+  anf_node *call = anfi_call(k->g, at, in);
+  if (has_effects(k, g ? NULL : args)) anfi_add_effect(k->g, call);
+  anfi_set_result(k->g, call);
   return k->g;
 }
 

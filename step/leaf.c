@@ -174,6 +174,7 @@ bool anfi_step_bind_array(anf_step *s, anf_role r, size_t i, const anf_array *a)
     return true;
   }
   if (!fits(s, r, l, a, r != ANF_INPUT)) return false;
+  s->apart = false;
   if (is_dense(l, a->strides)) {
     if (!aligned(l, a->data)) return bad(s, r, l, "its memory is not aligned to its elements");
     unbind(s, l);

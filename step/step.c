@@ -400,14 +400,14 @@ bool anfi_step_idle(const anf_step *s) {
 }
 
 static void run(anf_step *s) {
-  if (!anfi_step_idle(s)) return;
+  if (!anfi_step_idle(s) || !anfi_step_apart(s)) return;
   anfi_step_go(s);
   finish(s);
 }
 
 /* Nothing to say and nothing to watch: no frame is needed. */
 static bool is_plain(const anf_step *s) {
-  return !s->submitted && s->o.nan != ANF_NAN_STOP && !s->o.progress;
+  return !s->submitted && s->apart && s->o.nan != ANF_NAN_STOP && !s->o.progress;
 }
 
 static anf_status in_frame(anf_step *s, anf_diag *d, void (*f)(anf_step *)) {
@@ -425,7 +425,7 @@ anf_status anf_step_run(anf_step *s, anf_diag *d) {
 }
 
 static void submit(anf_step *s) {
-  if (!anfi_step_idle(s)) return;
+  if (!anfi_step_idle(s) || !anfi_step_apart(s)) return;
   if (!s->worker) s->worker = anfi_os_worker_new(s->cx);
   s->submitted = true;
   anfi_os_worker_start(s->worker, go, s);

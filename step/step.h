@@ -67,6 +67,7 @@ struct anf_step {
   atomic_bool cancel;
   bool submitted;
   bool cancelled; // the submitted run did not happen
+  bool apart;     // memory was looked at since something was bound (apart.c)
   anf_status status;
   anfi_step_print *print, **print_end;
   bool print_lost;  // no memory for it
@@ -94,6 +95,9 @@ const char *anfi_step_role_name(anf_role r);
 /* Takes the leaves of v, which is of the parameter's type. */
 void anfi_step_fill(anf_step *s, size_t param, const anf_value *v);
 anf_value *anfi_step_value(const anf_step *s, const anf_type *t, const anfi_step_leaf *first);
+
+/* apart.c: false, with E0564, if a run would write memory that another leaf has. */
+bool anfi_step_apart(anf_step *s);
 
 /* name.c */
 /* Names the leaves of type t, whose path begins with `path`, in order. */

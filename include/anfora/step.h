@@ -97,7 +97,8 @@ ANF_API anf_status anf_step_leaf(const anf_step *s, anf_role r, size_t i, anf_ar
  * outputs written, by every run, until something else is bound or the step is freed. Dense memory is
  * used where it is (states must be aligned to their elements); with other strides it is copied in
  * before a run and out after it. A state that is bound takes the host's values. `data` NULL: back to
- * memory of the step's own; a state keeps its values. Type and dims must be those of the leaf. */
+ * memory of the step's own; a state keeps its values. Type and dims must be those of the leaf. A run is refused while
+ * memory that it writes overlaps that of another leaf (E0564). */
 ANF_API anf_status anf_step_bind(anf_step *s, anf_role r, size_t i, const anf_array *a,
                                  anf_diag *d);
 /* The same with a DLManagedTensor (or, `versioned`, a DLManagedTensorVersioned) on the CPU. Taken if

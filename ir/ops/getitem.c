@@ -224,7 +224,7 @@ static bool tuple_part(anfi_infer *q, const anfi_subscript *s) {
   if (q->n > 1) return anfi_infer_any(q);
   if (p->kind == ANFI_PART_INDEX) {
     if (!anfi_axis_in(p->v[0], t->n, &at))
-      return anfi_infer_fail(q, "the index is outside the tuple");
+      return anfi_fail(q->cx, q->loc, ANF_E0505, (long long)p->v[0], anfi_type_text(q->cx, t));
     return q->out = t->items[at], true;
   }
   if (!step) return anfi_infer_fail(q, "the step must not be 0");

@@ -46,6 +46,9 @@ bool anfi_infer_fail(const anfi_infer *q, const char *why) {
 }
 
 bool anfi_infer_no_tensor(const anfi_infer *q, size_t i) {
+  if (q->in[i]->kind == ANF_TYPE_FN)
+    return anfi_fail(q->cx, q->loc, ANF_E0525, anfi_op[q->op].name,
+                     anfi_type_text(q->cx, q->in[i]));
   return anfi_fail(q->cx, q->loc, ANF_E0502, i + 1, anfi_op[q->op].name,
                    anfi_type_text(q->cx, q->in[i]));
 }

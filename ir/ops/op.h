@@ -48,6 +48,8 @@ int64_t anfi_padded_from(const anf_value *mode, int64_t i, int64_t n);
 /* Field names of MakeRecord: n different strings. */
 bool anfi_record_names(anf_ctx *cx, anfi_loc loc, const anf_value *names, size_t n,
                        const anfi_str **out);
+bool anfi_record_no_field(anf_ctx *cx, anfi_loc loc, const anf_type *t,
+                          const anf_value *field); // E0523, false
 bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field,
                        uint32_t *at);
 

@@ -41,7 +41,8 @@ bool anfi_infer_tuple_set(anfi_infer *q) {
   if (anfi_is_any(t)) return anfi_infer_any(q);
   if (!want_tuple(q, 0)) return false;
   if (!anfi_axis_in(anfi_attr_int(q->attr[0]), t->n, &at))
-    return anfi_infer_fail(q, "the index is outside the tuple");
+    return anfi_fail(q->cx, q->loc, ANF_E0505, (long long)anfi_attr_int(q->attr[0]),
+                     anfi_type_text(q->cx, t));
   const anf_type **items = ANFI_NEW_N(anfi_scratch(q->cx), const anf_type *, t->n);
   memcpy(items, t->items, t->n * sizeof(*items));
   items[at] = q->in[1];
@@ -167,17 +168,20 @@ bool anfi_infer_record(anfi_infer *q) {
   return anfi_infer_is(q, anfi_type_record(q->cx, q->n, names, q->in));
 }
 
+bool anfi_record_no_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field) {
+  anf_text o = {cx, NULL, 0, 0};
+  anfi_put_type(&o, cx, t);
+  anfi_fail(cx, loc, ANF_E0523, field->u.text, o.text);
+  anf_text_free(&o);
+  return false;
+}
+
 bool anfi_record_field(anf_ctx *cx, anfi_loc loc, const anf_type *t, const anf_value *field,
                        uint32_t *at) {
   for (uint32_t i = 0; i < t->n; i++)
     if (t->names[i]->len == field->n && memcmp(t->names[i]->s, field->u.text, field->n) == 0)
       return *at = i, true;
-  anfi_fail(cx, loc, ANF_E0543, field->u.text);
-  anf_text o = {cx, NULL, 0, 0};
-  for (uint32_t i = 0; i < t->n; i++) anfi_putf(&o, "%s%s", i ? ", " : "", t->names[i]->s);
-  if (o.text) anfi_hint(cx, "it has %s", o.text);
-  anf_text_free(&o);
-  return false;
+  return anfi_record_no_field(cx, loc, t, field);
 }
 
 static bool want_record(const anfi_infer *q) {
@@ -222,7 +226,8 @@ bool anfi_eval_record(anfi_eval *q) {
 }
 
 static bool field_at(const anfi_eval *q, uint32_t *at) {
-  if (q->in[0]->kind != ANF_VALUE_RECORD) return anfi_eval_want(q, "a record");
+  if (q->in[0]->kind != ANF_VALUE_RECORD)
+    return anfi_record_no_field(q->cx, q->loc, anfi_value_type(q->cx, q->in[0]), q->attr[0]);
   return anfi_record_field(q->cx, q->loc, q->in[0]->type, q->attr[0], at);
 }
 

@@ -248,7 +248,9 @@ static const anf_type **types_of(const applied *p) {
   const anf_type **t = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
   for (size_t i = 0; i < p->n; i++) {
     if (anfi_abs_has_fn(p->in[i]))
-      return (void)fail(p, ANF_E0525, anfi_op[p->op].name, show(p, p->in[i])), NULL;
+      return (void)fail(p, p->op == ANF_OP_Print ? ANF_E0565 : ANF_E0525, anfi_op[p->op].name,
+                        show(p, p->in[i])),
+             NULL;
     t[i] = anfi_abs_type(&p->q->abs, p->in[i]);
   }
   return t;

@@ -134,6 +134,33 @@ static void refused(world *w, anf_status st, const char *code) {
   anf_diag_clear(w->d);
 }
 
+/* What is written is nothing else's memory: a run is refused until it is apart. Inputs may share theirs. */
+static void test_bind_apart(void **state) {
+  world *w = *state;
+  line l;
+  anf_step_opts o = interp();
+  open_line(w, &l, &o);
+  float shared[8] = {0}, columns[12] = {0};
+  int64_t three[] = {3};
+  anf_array state_ = f32x4(shared), x = f32x4(shared + 2), column = f32x4(columns),
+            next = f32x4(columns + 1);
+  column.strides = next.strides = three;
+  assert_int_equal(anf_step_bind(l.s, ANF_STATE, 0, &state_, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(l.s, ANF_INPUT, 0, &x, w->d), ANF_OK);
+  refused(w, anf_step_run(l.s, w->d), "E0564");
+  refused(w, anf_step_submit(l.s, w->d), "E0564");
+  x = f32x4(shared + 4);
+  assert_int_equal(anf_step_bind(l.s, ANF_INPUT, 0, &x, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(l.s, ANF_INPUT, 1, &x, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(l.s, ANF_STATE, 0, &column, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(l.s, ANF_INPUT, 0, &next, w->d), ANF_OK);
+  assert_int_equal(anf_step_run(l.s, w->d), ANF_OK);
+  assert_int_equal(anf_step_bind(l.s, ANF_INPUT, 0, &column, w->d), ANF_OK);
+  refused(w, anf_step_run(l.s, w->d), "E0564");
+  close_line(&l);
+}
+
 static void test_arrays(void **state) {
   world *w = *state;
   line l;
@@ -713,6 +740,7 @@ int main(void) {
   static const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(test_interp, setup, teardown),
       cmocka_unit_test_setup_teardown(test_llvm, setup, teardown),
+      cmocka_unit_test_setup_teardown(test_bind_apart, setup, teardown),
       cmocka_unit_test_setup_teardown(test_bind, setup, teardown),
       cmocka_unit_test_setup_teardown(test_arrays, setup, teardown),
       cmocka_unit_test_setup_teardown(test_functions, setup, teardown),
