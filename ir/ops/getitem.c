@@ -242,6 +242,7 @@ bool anfi_infer_get_item(anfi_infer *q) {
   if (any_input(q)) return anfi_infer_any(q);
   if (q->in[0]->kind == ANF_TYPE_TUPLE) return tuple_part(q, &s);
   if (anfi_is_tensor(q->in[0])) return tensor_item(q, &s);
+  if (q->in[0]->kind == ANF_TYPE_FN) return anfi_infer_no_tensor(q, 0);
   return anfi_infer_fail(q, "only tensors and tuples have parts by index");
 }
 

@@ -353,6 +353,13 @@ static const anf_type *type_with(const applied *p, const anf_type *const *t) {
   return anfi_leave(p->q->cx) == ANF_OK ? out : NULL;
 }
 
+static bool fail_branches(const applied *p, const anf_type *t) {
+  anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0562, anfi_op[p->op].name);
+  anfi_hint(p->q->cx, "write %s(...) for the number in the other branch",
+            anf_dtype_name((anf_dtype)t->dtype));
+  return anfi_infer_trace(p->q), false;
+}
+
 /* What the result is instead of `out`, for arguments of type `t` some of which are `weak` instead. */
 static bool add_weak(const applied *p, const anf_type *const *t, const anf_type *const *u,
                      const anf_type *out, uint8_t *weak) {
@@ -365,14 +372,17 @@ static bool add_weak(const applied *p, const anf_type *const *t, const anf_type 
     if (anfi_dtype_weak_becomes((anf_dtype)other->dtype, (anf_dtype)out->dtype)) return true;
     if (other->dtype == ANF_INT && out->dtype == ANF_FLOAT) return true;
   }
-  anfi_fail(p->q->cx, anfi_node_loc(p->at), ANF_E0562, anfi_op[p->op].name);
-  for (size_t i = 0; i < p->n; i++)
-    if (u[i] != t[i]) {
-      anfi_hint(p->q->cx, "write %s(...) for the number in the other branch",
-                anf_dtype_name((anf_dtype)t[i]->dtype));
-      break;
-    }
-  return anfi_infer_trace(p->q), false;
+  size_t i = 0;
+  while (i + 1 < p->n && u[i] == t[i]) i++;
+  return fail_branches(p, t[i]);
+}
+
+/* 3 and 3.0 are one number, and not one text. */
+static bool prints_alike(const anfi_abs *a) {
+  if (a->kind != ANFI_ABS_DATA) return true;
+  bool other = (a->weak & ANFI_WEAK_INT && a->type->dtype != ANF_I64) ||
+               (a->weak & ANFI_WEAK_FLOAT && a->type->dtype != ANF_F64);
+  return !other;
 }
 
 /* Arguments one by one, and all at once: they may come from different branches. */
@@ -380,6 +390,8 @@ static bool meets_branches(const applied *p, const anf_type *const *t, const anf
                            uint8_t *weak) {
   uint8_t any = 0;
   for (size_t i = 0; i < p->n; i++) any |= p->in[i]->kind == ANFI_ABS_DATA ? p->in[i]->weak : 0;
+  for (size_t i = 0; any && p->op == ANF_OP_Print && i < p->n; i++)
+    if (!prints_alike(p->in[i])) return fail_branches(p, p->in[i]->type);
   for (uint8_t bit = 1; bit <= any; bit = (uint8_t)(bit * 2)) {
     const anf_type **u = ANFI_NEW_N(p->q->arena, const anf_type *, p->n + 1);
     if (!(any & bit)) continue;
