@@ -19,7 +19,8 @@ typedef struct oracle {
   anf_jit_engine *engine[ORACLE_ENGINES];
   size_t tried, ran, refused, unsupported, differ; // programs
   size_t shown;                                    // of those that differ, in full
-  bool several; // programs have several errors: a compiler finds those of types before it runs, in any branch
+  bool
+      several; // programs have several errors: a compiler finds those of types before it runs, in any branch
   size_t earlier;
 } oracle;
 
