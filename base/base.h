@@ -425,6 +425,7 @@ typedef struct anfi_small {
 } anfi_small;
 enum { ANFI_SMALL_SIZES = 16 };
 
+struct anf_comm;
 struct anf_ctx {
   anf_allocator alloc;
   size_t bytes, max_bytes;
@@ -437,6 +438,7 @@ struct anf_ctx {
   anfi_frame *frame;                     // innermost, or NULL
   bool over_limit;                       // max_bytes made an allocation fail
   bool told_memory;                      // E0871 or E0872 is recorded
+  struct anf_comm *comm;                 // of programs that the host runs, or NULL
   anf_diag *own;     // findings of calls that were given no list, made at the first; may be NULL
   bool own_is_old;   // a later call begins it anew
   anfi_chunk *spare; // arena.c; empty outside entries

@@ -3,6 +3,8 @@
  * Memory is counted here, so that a test can fail any allocation and prove that none leaks. */
 #include "base/base.h"
 
+#include "anfora/comm.h"
+
 #include <sched.h>
 
 #include <stdlib.h>
@@ -295,4 +297,8 @@ bool anfi_go_on(anf_ctx *cx, const char *what, double done) {
   bool wanted = !cx->progress || cx->progress(cx->progress_user, what, done);
   if (wanted && !atomic_load(&cx->cancel)) return true;
   return anfi_fail(cx, anfi_nowhere(), ANF_E0004, what);
+}
+
+void anf_ctx_set_comm(anf_ctx *cx, anf_comm *c) {
+  if (cx) cx->comm = c;
 }

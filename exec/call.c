@@ -4,6 +4,8 @@
 #include "exec/exec.h"
 #include "runtime/rt.h"
 
+#include "anfora/comm.h"
+
 typedef struct calling {
   anf_ctx *cx;
   const anfi_variant *v;
@@ -222,9 +224,12 @@ void anfi_variant_put_printed(anf_ctx *cx, const anfi_variant *v, int64_t site,
 static void stop_stream(void *s) { anf_stream_cancel((anf_stream *)s); }
 
 /* Requests to stop reach the stream while the code runs, and not after. */
-static anf_status call_code(const calling *c, anf_stream *s) {
+static anf_status call_code(calling *c, anf_stream *s) {
   anfi_rt_timer timer;
   size_t left = c->cx->max_bytes - c->cx->bytes;
+  anf_comm *outside = anf_stream_comm(s);
+  anf_stream_set_print(s, print, c);
+  if (c->cx->comm) anf_stream_set_comm(s, c->cx->comm);
   anfi_rt_arm(s, c->o->max_steps, c->o->max_depth, left ? left : 1);
   if (c->o->max_ms && !anfi_rt_timer_start(&timer, s, c->o->max_ms)) anfi_throw_nomem(c->cx);
   const anfi_running r = {stop_stream, s}, *outer = anfi_run_begin(c->cx, &r);
@@ -232,6 +237,8 @@ static anf_status call_code(const calling *c, anf_stream *s) {
   anfi_run_end(c->cx, outer);
   if (c->o->max_ms) anfi_rt_timer_end(&timer);
   anfi_rt_disarm(s);
+  anf_stream_set_comm(s, outside);
+  anf_stream_set_print(s, NULL, NULL);
   return st;
 }
 
@@ -247,9 +254,7 @@ bool anfi_variant_run(anf_exec *e, anfi_variant *v, size_t n, anf_value *const *
   shell(&c, v->low.result_type, &r, &leaves);
   anfi_value_guard(r);
   make_room(&c, &leaves);
-  anf_stream_set_print(s, print, &c);
   anf_status st = call_code(&c, s);
-  anf_stream_set_print(s, NULL, NULL);
   if (st != ANF_OK) return failed(&c, s, st);
   take_returned(&c, &leaves);
   anfi_value_unguard(r); // a name takes the place of its number, which may be the whole
@@ -303,9 +308,7 @@ bool anfi_variant_run_into(anf_exec *e, anfi_variant *v, size_t n, anf_value *co
   size_t returned = anfi_returned_leaf(&v->low.result);
   for (size_t i = 0; i < nout; i++)
     if (i != returned) c.slot[c.n++].ptr = out[i].data;
-  anf_stream_set_print(s, print, &c);
   anf_status st = call_code(&c, s);
-  anf_stream_set_print(s, NULL, NULL);
   if (st != ANF_OK) return failed(&c, s, st);
   if (returned < nout)
     memcpy(out[returned].data, &c.slot[c.n], anf_dtype_bytes(out[returned].dtype));

@@ -47,7 +47,8 @@ static bool foldable(const anf_node *n) {
   for (uint32_t i = 0; i < n->nin; i++)
     if (n->in[i].def->kind != ANFI_VALUE || n->in[i].def->u.value->kind == ANF_VALUE_FN)
       return false;
-  if ((anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM)) || n->op == ANF_OP_Undef)
+  if ((anfi_op[n->op].flags & (ANFI_EFFECT | ANFI_CALLS | ANFI_TRANSFORM | ANFI_COLLECTIVE)) ||
+      n->op == ANF_OP_Undef)
     return false;
   size_t elements;
   if (!n->type || n->type->kind != ANF_TYPE_TENSOR) return n->type != NULL;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Into compiled code and out of it: calls under protection, the deep stack, traps.
  * INVARIANT: s->frame is the innermost call under protection whose C frame is still there. */
+#include "comm/comm.h"
 #include "runtime/rt.h"
 
 #include <stdio.h>
@@ -15,6 +16,7 @@ anf_status anfi_rt_protect(anf_stream *s, void (*f)(void *), void *arg) {
   s->frame = &frame;
   if (RT_SETJMP(frame.jump)) {
     s->frame = frame.outer;
+    anfi_comm_drain(s->comm);
     anf_rt_release(s, frame.mark);
     s->nleaf = 0;
     return s->trap.status;

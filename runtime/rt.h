@@ -79,6 +79,7 @@ struct anf_stream {
   void (*print)(void *user, int64_t site, size_t n, const uint64_t *leaf);
   void *print_user;
   const anf_object *object; // whose function is under way, and tells its sites; or NULL
+  struct anf_comm *comm;    // or NULL
   uint64_t *leaf;           // of what is printed next
   size_t nleaf, leaf_cap;
 };

@@ -6,8 +6,9 @@ against this table; docs/architecture.md is written from it (`./dev docs`)."""
 ROOMS = [
     ("include", "the public interface", ""),
     ("base", "arenas, protected entries, interning, diagnostics, the operating system", ""),
-    ("runtime", "what compiled code calls while it runs: memory, threads, products, errors", "base"),
-    ("ir", "nodes, graphs, modules, types, values; the op table with inference and reference kernels", "base"),
+    ("comm", "communicators: operations between ranks, sums in a fixed order, links", "base"),
+    ("runtime", "what compiled code calls while it runs: memory, threads, products, errors", "base comm"),
+    ("ir", "nodes, graphs, modules, types, values; the op table with inference and reference kernels", "base comm"),
     ("optimizer", "inference, specialisation, rewrite rules, passes over graphs", "base ir"),
     ("autodiff", "reverse mode, forward mode, batching: graphs to graphs", "base ir optimizer"),
     ("interp", "the reference interpreter of graphs, the oracle of every engine", "base ir optimizer autodiff"),
@@ -24,23 +25,24 @@ ROOMS = [
     ("frontend/stablehlo", "StableHLO text, as JAX and OpenXLA print it", "base ir frontend frontend/trace"),
     ("frontend/view", "drawings: .dot, .svg, .html", "base ir"),
     ("frontend/pnnx", "PNNX expressions and models", "base ir interp exec frontend frontend/store frontend/trace"),
-    ("backend/tir", "the Tensor IR: loops over buffers, its text, passes and interpreter", "base ir interp"),
+    ("backend/tir", "the Tensor IR: loops over buffers, its text, passes and interpreter", "base comm ir interp"),
     ("backend/kernel", "the cost model of matrix products: tiles, blocks, CPU features", "base backend/tir"),
-    ("backend/lower", "graphs to Tensor IR: fusion, products, loops", "base ir backend/tir backend/kernel"),
-    ("backend/jit", "engines: code in memory, its cache, calls", "base ir backend/tir backend/kernel runtime"),
+    ("backend/lower", "graphs to Tensor IR: fusion, products, loops", "base comm ir backend/tir backend/kernel"),
+    ("backend/jit", "engines: code in memory, its cache, calls", "base comm ir backend/tir backend/kernel runtime"),
     ("backend/c", "Tensor IR to C text; the cjit engine", "base ir backend/tir backend/kernel backend/jit"),
     ("backend/llvm", "Tensor IR to LLVM IR; the llvm engine; kernels of products",
      "base backend/tir backend/kernel backend/jit runtime"),
     ("exec", "compiled functions: a variant for each signature",
-     "base ir optimizer interp backend/tir backend/kernel backend/lower backend/jit backend/c runtime"),
+     "base comm ir optimizer interp backend/tir backend/kernel backend/lower backend/jit backend/c runtime"),
     ("step", "training steps: state in place, checkpoints, AOT objects",
-     "base ir optimizer interp backend/tir backend/kernel backend/lower backend/jit backend/c exec frontend/store runtime"),
-    ("cli", "the command", "base ir optimizer autodiff interp reduce frontend frontend/anf frontend/dat frontend/npy frontend/store "
+     "base comm ir optimizer interp backend/tir backend/kernel backend/lower backend/jit backend/c exec frontend/store runtime"),
+    ("cli", "the command", "base comm ir optimizer autodiff interp reduce frontend frontend/anf frontend/dat frontend/npy frontend/store "
      "frontend/view frontend/pnnx frontend/mindir frontend/onnx frontend/stablehlo backend/tir backend/kernel backend/lower backend/jit backend/c backend/llvm exec step runtime"),
 ]
 
 # Tables name functions of rooms above their own, so that a row says everything about its subject.
 TABLES = {
+    "comm/sum.c": "dtype.def gives the sizes of elements",
     "ir/op.c": "op.def names the derivative and batching hooks of autodiff and the host call of interp",
     "optimizer/driver.c": "pass.def names the pass that expands derivatives",
     "backend/jit/engine.c": "the engines: interp, cjit, llvm",

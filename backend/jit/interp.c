@@ -4,6 +4,8 @@
  * own, which one thread uses at a time. */
 #define _XOPEN_SOURCE 700 // recursive mutexes
 #include "backend/jit/jit.h"
+
+#include "anfora/comm.h"
 #include "runtime/rt.h"
 
 typedef struct program {
@@ -154,7 +156,8 @@ static anf_status run(program *p, const anfi_jit_entry *f, anf_stream *s, void *
                         .stop = told_stop,
                         .print = told_print,
                         .go_on = told_go_on,
-                        .trace = told_trace};
+                        .trace = told_trace,
+                        .comm = anf_stream_comm(s)};
   anf_tir_arg r = {.v = {.bits = 0}};
   anf_trap none = {.func = "", .file = ""};
   anf_diag *d = anf_diag_new(p->cx);

@@ -16,6 +16,7 @@ anfi_low *anfi_low_new(anf_ctx *cx, anfi_arena *a, tmod *m, const anfi_low_opts 
   anfi_map_init(&L->memo, a);
   anfi_map_init(&L->constants, a);
   anfi_map_init(&L->row_memo, a);
+  anfi_map_init(&L->exchanged, a);
   return L;
 }
 

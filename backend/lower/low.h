@@ -117,6 +117,10 @@ struct anfi_low {
   anfi_map row_memo;  // key → anfi_row_memo
   bool in_parallel;
   ANFI_VEC(anfi_packed_b) packed;
+  ANFI_VEC(struct anfi_low_exchange *)
+  exchange;                       // operations of a communicator, in the order of their start
+  size_t awaited;                 // how many of them are waited for
+  anfi_map exchanged;             // node id → 1 + number of its operation
   ANFI_VEC(anfi_in_step) in_step; // of nests that stand in the outermost list
 };
 

@@ -39,6 +39,8 @@ typedef struct anfi_low_opts {
    * numbers (s64) of its message. NULL: anf_rt_check fails. */
   void (*trap)(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op, anfi_loc loc,
                texpr a, texpr b);
+  /* The number of the first of n sites that stop the program with these codes; NULL: none is reported. */
+  int64_t (*sites)(void *user, size_t n, const anfi_code *code, anfi_opcode op, anfi_loc loc);
   /* What is added between the two is traced as the node's; NULL: not at all. */
   size_t (*region_begin)(void *user, const anf_node *n);
   void (*region_end)(void *user, size_t id);
@@ -96,6 +98,14 @@ bool anfi_lower_op(anfi_low *L, const anfi_low_op *q, anfi_view **out);
 bool anfi_lower_knows(anfi_opcode op);
 /* Is it lowered by its scalar code alone? */
 bool anfi_lower_is_scalar(anfi_opcode op);
+
+/* ---- comm.c: operations under way ----
+ * An op on a communicator starts where its node is, and is waited for before the first node that has it as an input:
+ * what is computed between the two hides the exchange. Operations are waited for in the order in which they were started. */
+size_t anfi_lower_under_way(const anfi_low *L); // how many were started, in all
+/* Waits for the node's operation and all before it, if it was started after the first `base` ones. */
+void anfi_lower_wait_for(anfi_low *L, const anf_node *n, size_t base);
+void anfi_lower_wait_all(anfi_low *L, size_t base); // all but the first `base` ones
 
 /* ---- what to inline: fuse.c ---- */
 /* For nodes in order (inputs first): bit i of the result says that node order[i] is left to its

@@ -99,7 +99,7 @@ static anf_value **known(const call *c) {
 static bool can_fold(const call *c) {
   const anfi_op_info *op = &anfi_op[c->op];
   return (op->eval || op->scalar) &&
-         !(op->flags & (ANFI_EFFECT | ANFI_RANDOM | ANFI_CALLS | ANFI_TRANSFORM));
+         !(op->flags & (ANFI_EFFECT | ANFI_RANDOM | ANFI_CALLS | ANFI_TRANSFORM | ANFI_COLLECTIVE));
 }
 
 static const anfi_traced *fold(const call *c, anf_value **in) {

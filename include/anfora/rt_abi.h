@@ -60,6 +60,15 @@ ANF_API void anf_rt_stop(anf_stream *s, int64_t site, int64_t a, int64_t b) ANF_
 ANF_API void anf_rt_put(anf_stream *s, uint64_t bits);
 ANF_API void anf_rt_put_tensor(anf_stream *s, void *p, uint64_t bytes);
 ANF_API void anf_rt_print(anf_stream *s, int64_t site);
+/* Operations of the stream's communicator (anfora/comm.h): starts one, of kind and dtype as there, and returns its ticket.
+ * `count` elements at `in`; a, b: root, or the ranks sent to and received from; `ranks`: that the program is made for, or 0. */
+ANF_API int64_t anf_rt_comm_start(anf_stream *s, int32_t kind, int32_t type, bool mean,
+                                  int64_t ranks, void *in, void *out, uint64_t count, int64_t a,
+                                  int64_t b);
+/* Waits for it. Stops at the site, or one of the ANF_COMM_WHY_COUNT - 2 after it, if it failed. */
+ANF_API void anf_rt_comm_wait(anf_stream *s, int64_t ticket, void *in, void *out, int64_t site);
+/* The rank, or the number of ranks. */
+ANF_API int64_t anf_rt_comm_rank(anf_stream *s, bool count);
 /* Conversions that the target may lack: bits of the small type, rounded to nearest even. */
 /* Asks the system for tiles of AMX, for all of the process. False: it has none, or refuses. */
 ANF_API bool anf_rt_tiles(void);

@@ -146,6 +146,7 @@ typedef struct anf_tir_run_opts {
   /* Asked now and then with -1, and by code that counts with ANF_RT_TURN, .. of anfora/rt_abi.h. False: the run ends
    * with ANF_CANCELLED. */
   bool (*go_on)(void *user, int32_t what);
+  struct anf_comm *comm; // this rank's (anfora/comm.h); NULL: there is one rank
 } anf_tir_run_opts;
 ANF_API anf_status anf_tir_run(const anf_tir_module *m, const char *func, size_t n,
                                const anf_tir_arg *args, const anf_tir_run_opts *o, anf_diag *d,

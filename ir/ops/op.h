@@ -119,6 +119,11 @@ const anf_type *anfi_residual_spread_type(anf_ctx *cx, const anf_type *t, const 
 void anfi_quantise_range(anf_dtype code, bool wide, double *lo, double *hi);
 anf_dtype anfi_quantise_dtype(anf_dtype d);
 
+/* ---- comm.c ---- */
+struct anf_comm_call;
+/* What the op asks of a communicator, by its attributes. False: it is no such op. */
+bool anfi_collective(anf_ctx *cx, anfi_opcode op, anf_value *const *attr, struct anf_comm_call *k);
+
 /* ---- einsum.c ---- */
 enum { ANFI_EINSUM_LABELS = 52 + ANF_MAX_RANK };
 typedef struct anfi_einsum_labels {

@@ -279,7 +279,8 @@ static const anfi_abs *fold(const applied *p, const anf_type *t) {
 
 static bool worth_folding(const applied *p, const anf_type *t) {
   size_t n;
-  if (!p->q->need[p->at->id] || (anfi_op[p->op].flags & ANFI_EFFECT)) return false;
+  if (!p->q->need[p->at->id] || (anfi_op[p->op].flags & (ANFI_EFFECT | ANFI_COLLECTIVE)))
+    return false;
   return t->kind != ANF_TYPE_TENSOR ||
          (anfi_type_elements(t, &n) && n * anf_dtype_bytes((anf_dtype)t->dtype) <= FOLD_BYTES);
 }

@@ -10,6 +10,14 @@ static int64_t new_site(glow *w, anfi_site_info s) {
   return (int64_t)w->out->sites.n - 1;
 }
 
+int64_t anfi_glow_sites(void *user, size_t n, const anfi_code *code, anfi_opcode op, anfi_loc loc) {
+  glow *w = (glow *)user;
+  for (size_t i = 0; i < n; i++)
+    new_site(w, (anfi_site_info){
+                    .kind = ANFI_SITE_FAIL, .loc = loc, .code = code[i], .op = (uint16_t)op});
+  return (int64_t)(w->out->sites.n - n);
+}
+
 static void stop_if(glow *w, texpr bad, int64_t site, texpr a, texpr b) {
   texpr in[3] = {number(w, site), a ? anfi_t_cast(w->t, ANFI_S64, a) : number(w, 0),
                  b ? anfi_t_cast(w->t, ANFI_S64, b) : number(w, 0)};

@@ -216,6 +216,7 @@ static bool lower_op(glow *w, anf_node *n, bool inlined, gval *out) {
                    .inlined = inlined,
                    .to = w->to[n->id]};
   bool writes = anfi_op[n->op].flags & ANFI_WRITES_OVER;
+  if (anfi_op[n->op].flags & ANFI_COLLECTIVE && n->nin) q.over = may_write_over(w, n);
   if (writes) q.over = may_write_over(w, n) || (in[0]->owned && anfi_glow_is_last(w, n, 0, 0));
   if (!anfi_lower_op(w->L, &q, out->at)) return false;
   if (writes)
@@ -294,6 +295,15 @@ static bool lower_node(glow *w, anf_node *n, bool inlined, bool tail, gval *out)
   return good;
 }
 
+/* Exchanges that the node reads are done before it; all are before what it calls begins. */
+static void wait_for_inputs(glow *w, const anf_node *n, size_t base) {
+  bool calls = n->kind == ANFI_CALL || (anfi_op[n->op].flags & (ANFI_CALLS | ANFI_EFFECT));
+  if (anfi_lower_under_way(w->L) == base) return;
+  if (calls) anfi_lower_wait_all(w->L, base);
+  else
+    for (uint32_t i = 0; i < n->nin; i++) anfi_lower_wait_for(w->L, n->in[i].def, base);
+}
+
 /* A block is traced as its first node that is no pointwise op. */
 static bool lower_block(glow *w, const gplan *p, const growblock *b) {
   size_t first = b->from;
@@ -305,18 +315,22 @@ static bool lower_block(glow *w, const gplan *p, const growblock *b) {
 }
 
 static bool lower_plan(glow *w, const anf_graph *g, const gplan *p, bool tail) {
+  size_t base = anfi_lower_under_way(w->L);
   for (size_t i = 0, k = 0; i < p->n; i++) {
     anf_node *n = p->node[i];
     gval v = {0};
     if (k < p->block.n && i == p->block.at[k].from) {
+      for (size_t j = i; j < p->block.at[k].to; j++) wait_for_inputs(w, p->node[j], base);
       if (!lower_block(w, p, &p->block.at[k])) return false;
       i = p->block.at[k++].to - 1;
       continue;
     }
+    wait_for_inputs(w, n, base);
     if (!lower_node(w, n, anfi_fuse_inlined(p->inlined, i), tail && n == g->result, &v))
       return false;
     w->env[n->id] = v;
   }
+  anfi_lower_wait_all(w->L, base);
   return true;
 }
 
@@ -482,7 +496,8 @@ static bool lower_function(glow *w, gfn *f, bool entry) {
                      .isa = w->o->isa,
                      .plans = w->o->plans,
                      .user = w,
-                     .trap = anfi_glow_trap};
+                     .trap = anfi_glow_trap,
+                     .sites = anfi_glow_sites};
   if (w->o->regions) {
     o.region_begin = anfi_glow_region_begin;
     o.region_end = anfi_glow_region_end;

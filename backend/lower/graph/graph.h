@@ -229,6 +229,7 @@ bool anfi_glow_undef(glow *w, const anf_node *n, gval *out);
 /* effect.c */
 void anfi_glow_trap(anfi_low *L, void *user, texpr bad, anfi_code code, anfi_opcode op,
                     anfi_loc loc, texpr a, texpr b);
+int64_t anfi_glow_sites(void *user, size_t n, const anfi_code *code, anfi_opcode op, anfi_loc loc);
 bool anfi_glow_print(glow *w, anf_node *n);
 bool anfi_glow_assert(glow *w, anf_node *n);
 

@@ -2,6 +2,7 @@
 /* The interpreter: the semantics of Tensor IR, and the oracle for code generators. Calls use frames on the heap,
  * so recursion costs memory and no C stack; every access goes through mem.c. */
 #include "backend/tir/interp/machine.h"
+#include "comm/comm.h"
 
 /* ---- errors ---- */
 
@@ -343,7 +344,7 @@ bool anfi_t_interp(anf_ctx *cx, const tmod *given, const char *func, size_t n,
   if (!at || !mod->func.at[*at - 1]->body) return not_there(cx, mod, func);
   imachine *m = ANFI_NEW(anfi_scratch(cx), imachine);
   anf_tir_run_opts *opts = ANFI_NEW(anfi_scratch(cx), anf_tir_run_opts);
-  if (!ANFI_OPTS_IN(cx, anf_tir_run_opts, go_on, o, opts)) return false;
+  if (!ANFI_OPTS_IN(cx, anf_tir_run_opts, comm, o, opts)) return false;
   m->cx = cx;
   m->o = opts;
   m->a = anfi_scratch(cx);
@@ -354,7 +355,10 @@ bool anfi_t_interp(anf_ctx *cx, const tmod *given, const char *func, size_t n,
   anfi_map_init(&m->prog.globals, m->a);
   if (!make_globals(m) || !initialise(m) || !start(m, *at - 1, n, args)) return false;
   while (step(m)) continue;
-  if (m->failed) return false;
+  if (m->failed) {
+    anfi_comm_drain(opts->comm);
+    return false;
+  }
   if (result) give_back(m, mod->func.at[*at - 1], result);
   return true;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Calls of the run time, as the interpreter executes them. */
 #include "backend/tir/interp/machine.h"
+#include "comm/comm.h"
 
 static bool rt_stop(imachine *m, const ins *i, const uint64_t *v) {
   if (m->o->stop) m->o->stop(m->o->user, (int64_t)v[0], (int64_t)v[1], (int64_t)v[2]);
@@ -40,6 +41,31 @@ static uint64_t special(trt f, const uint64_t *v) {
   return anfi_t_lane_of_f64(d, r[v[1]]);
 }
 
+static bool rt_comm_start(imachine *m, const ins *i, const uint64_t *v, uint64_t *ticket) {
+  void *in = anfi_t_mem_host(&m->mem, v[4], 0), *out = anfi_t_mem_host(&m->mem, v[5], 0);
+  if (!in || !out) return anfi_im_mem_fail(m, i, IM_RANGE);
+  anf_comm_call k = {.size = sizeof k,
+                     .kind = (anf_comm_kind)v[0],
+                     .dtype = (anf_dtype)v[1],
+                     .mean = v[2] != 0,
+                     .in = in,
+                     .out = out,
+                     .n = v[6],
+                     .ranks = anfi_comm_number((int64_t)v[3]),
+                     .root = anfi_comm_number((int64_t)v[7]),
+                     .to = anfi_comm_number((int64_t)v[7]),
+                     .from = anfi_comm_number((int64_t)v[8])};
+  *ticket = (uint64_t)anf_comm_start(m->o->comm, &k);
+  return true;
+}
+
+static bool rt_comm_wait(imachine *m, const ins *i, const uint64_t *v) {
+  anf_comm_error e;
+  if (anf_comm_wait(m->o->comm, (int64_t)v[0], &e)) return true;
+  uint64_t stop[3] = {v[3] + e.why - 1, (uint64_t)(int64_t)e.rank, e.ms};
+  return rt_stop(m, i, stop);
+}
+
 bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
   uint64_t *r = anfi_im_regs(m), v[16];
   if (i->b != anfi_t_rt[f].n) return anfi_im_fail(m, i->node, false, ANF_E0855, anfi_t_rt[f].name);
@@ -66,6 +92,11 @@ bool anfi_im_runtime(imachine *m, const ins *i, trt f, const uint32_t *arg) {
   case TRT_anf_rt_put: anfi_push(m->a, &m->leaf, v[0]); return true;
   case TRT_anf_rt_put_tensor: return rt_put_tensor(m, i, v);
   case TRT_anf_rt_print: rt_print(m, (int64_t)v[0]); return true;
+  case TRT_anf_rt_comm_start: return rt_comm_start(m, i, v, &r[i->d]);
+  case TRT_anf_rt_comm_wait: return rt_comm_wait(m, i, v);
+  case TRT_anf_rt_comm_rank:
+    r[i->d] = (uint64_t)(v[0] ? anf_comm_ranks(m->o->comm) : anf_comm_rank(m->o->comm));
+    return true;
   case TRT_anf_rt_complex:
   case TRT_anf_rt_polygamma: r[i->d] = special(f, v); return true;
   case TRT_anf_rt_parallel:
