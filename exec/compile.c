@@ -62,6 +62,18 @@ static void show_lowered(anf_ctx *cx, const anf_exec_opts *o, const tmod *m) {
   anf_text_free(&t);
 }
 
+static bool passes(anf_module *m, const char *pipeline, const anf_opt_opts *opt) {
+  anf_status st = anf_optimise(m, pipeline, opt, NULL);
+  return st == ANF_OK || anfi_fail_as(m->cx, st);
+}
+
+/* For several ranks: before derivatives are expanded. */
+static bool spread(const anfi_variant *v, anf_module *m, const anf_opt_opts *opt) {
+  if (!passes(m, "first_order clean", opt)) return false;
+  v->job.spread(v->job.user, public_graph(m));
+  return passes(m, "clean", opt) && v->job.check_spread(v->job.user, public_graph(m));
+}
+
 static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, const anf_exec_opts *o,
                   anfi_variant *v) {
   anf_graph *program = anfi_applied(cx, g, n, args, &v->arena, &v->origins);
@@ -74,7 +86,9 @@ static bool lower(anf_ctx *cx, anf_graph *g, size_t n, const anfi_arg *args, con
   watching watch = {v->job.trace, o};
   anf_opt_opts opt = {.size = sizeof opt, .fast = o->fast, .user = &watch};
   if (v->job.trace || o->stage) opt.after = after_pass;
-  anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : "standard", &opt, NULL);
+  if (v->job.spread && !spread(v, m, &opt)) return false;
+  const char *rest = v->job.spread ? "derive" : "standard";
+  anf_status st = anf_optimise(m, o->pipeline ? o->pipeline : rest, &opt, NULL);
   if (st != ANF_OK) return anfi_fail_as(cx, st);
   anfi_lower_opts lo = {.fast = o->fast,
                         .parallel = o->parallel,

@@ -27,8 +27,11 @@ typedef struct anfi_job {
   const struct anfi_mm_plans *plans; // of products; NULL: as the options say
   bool whole; // code cannot be stopped: what it writes in place would be left half done
   /* For training steps */
-  size_t nstate;                           // parameters that the first items of the result replace
-  void (*amend)(void *user, anf_graph *g); // adds to the optimised graph
+  size_t nstate; // parameters that the first items of the result replace
+  /* Changes the graph while its derivatives are Derive nodes, then looks at the result. */
+  void (*spread)(void *user, anf_graph *g);
+  bool (*check_spread)(void *user, anf_graph *g);
+  void (*amend)(void *user, anf_graph *g);   // adds to the optimised graph
   void (*edit)(void *user, anfi_variant *v); // changes the lowered module
   void *user;                                // of both hooks
 } anfi_job;

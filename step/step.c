@@ -48,7 +48,7 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   anfi_arena_init(&s->arena, cx);
   anfi_defer(cx, ANFI_ON_FAIL, free_step, s);
   anf_exec_opts how;
-  if (!ANFI_OPTS_IN(cx, anf_step_opts, user, o, &s->o) ||
+  if (!ANFI_OPTS_IN(cx, anf_step_opts, comm, o, &s->o) ||
       !ANFI_OPTS_IN(cx, anf_exec_opts, stage_user, s->o.exec, &how))
     return NULL;
   s->o.exec = NULL; // the host's
@@ -58,6 +58,7 @@ static anf_step *new_step(anf_graph *g, size_t nstate, const anf_step_opts *o) {
   if (s->o.trace) so.trace = anfi_trace_region, so.user = s->o.trace;
   if (!(s->stream = anf_stream_new(&so))) anfi_throw_nomem(cx);
   anf_stream_set_print(s->stream, print, s);
+  anf_stream_set_comm(s->stream, s->o.comm ? s->o.comm : cx->comm);
   if (!(s->exec = anfi_exec_new(g, &how))) return NULL;
   anfi_undefer(cx, s->exec); // it goes with the step
   s->exec->job.trace = s->o.trace;
@@ -127,6 +128,13 @@ static void donate(void *user, anfi_variant *v) {
     k->s->out = anfi_step_outputs(k->s->g, k->s->nstate, k->s->param, v->low.result_type);
   if (!k->s->out) return;
   anfi_step_donate(v, n, k->given);
+}
+
+static void spread(void *user, anf_graph *g) {
+  anfi_step_spread(g, ((const making *)user)->s->nstate);
+}
+static bool check_spread(void *user, anf_graph *g) {
+  return anfi_step_check_spread(g, ((const making *)user)->s->nstate);
 }
 
 static void make_leaf(anf_step *s, anfi_step_leaf *l, const anfi_leaf *of) {
@@ -201,10 +209,13 @@ static anf_step *make(anf_graph *g, size_t nstate, size_t n, const anf_type *con
   for (size_t i = 0; i < n; i++) s->param[i] = arg[i].type = anfi_step_settled(s->cx, types[i]);
   s->exec->job.nstate = nstate;
   s->exec->job.amend = s->o.nan == ANF_NAN_FIND ? guard : NULL;
+  s->exec->job.spread = s->o.comm ? spread : NULL;
+  s->exec->job.check_spread = check_spread;
   s->exec->job.edit = donate;
   s->exec->job.user = &k;
   s->v = anfi_exec_variant(s->exec, n, arg);
   s->exec->job.amend = NULL;
+  s->exec->job.spread = NULL;
   s->exec->job.edit = NULL;
   if (!s->v || anfi_failed(s->cx)) return NULL;
   make_leaves(s);

@@ -127,6 +127,12 @@ void anfi_step_guard(anf_graph *g, size_t nstate);
 bool anfi_step_explain(anf_step *s);
 double anfi_step_number_at(anf_dtype t, const void *p); // a real, integer or bool element
 
+/* spread.c: of a step on several ranks, whose derivatives are not expanded yet */
+/* Gradients by the state, and scalars that were differentiated, become means over all ranks. */
+void anfi_step_spread(anf_graph *g, size_t nstate);
+/* Is the new state the same on all ranks? Else E1210. */
+bool anfi_step_check_spread(anf_graph *g, size_t nstate);
+
 /* dlpack.c */
 void anfi_dl_release(struct anfi_dl *m);
 

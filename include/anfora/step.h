@@ -42,6 +42,7 @@
 #ifndef ANFORA_STEP_H
 #define ANFORA_STEP_H
 
+#include "anfora/comm.h"
 #include "anfora/exec.h"
 
 #ifdef __cplusplus
@@ -68,6 +69,10 @@ typedef struct anf_step_opts {
   bool (*progress)(void *user, const anf_step *s, uint64_t count, double ms);
   void (*print)(void *user, const char *text, size_t len); // output of the program, after the run
   void *user;
+  /* This rank of several that train one model, each with rows of its own of the batch (docs/distributed.md): gradients by
+   * the state, and the losses that were differentiated, become means over the ranks. Borrowed by the step. NULL: that of the
+   * context, for programs that exchange tensors themselves. */
+  anf_comm *comm;
 } anf_step_opts;
 
 /* Compiles `g` for these arguments, one for each parameter; states start as copies of theirs, and
