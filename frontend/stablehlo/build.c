@@ -189,6 +189,7 @@ static bool define(anfi_sh_build *b, anfi_sh_func *f) {
   for (size_t i = 0; i < n; i++)
     in[i] = anfi_traced_node(b->t, f->graph->params.at[i], f->body->params.at[i].type);
   b->to = b->t->to = f->graph;
+  b->function = f->name->s;
   b->t->loc = (anfi_loc){b->model->file, f->line, f->col};
   const anfi_traced *x = anfi_sh_inline(b, NULL, f->body, n, in);
   if (!x) return false;

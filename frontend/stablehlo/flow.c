@@ -42,6 +42,7 @@ static const anfi_traced *results(anfi_sh_build *b, const anfi_sh_op *op, anf_no
 }
 
 static anf_graph *new_graph(anfi_sh_build *b, const char *name) {
+  name = anfi_sprintf(b->t->arena, "%s_%s", b->function, name); // so that programs can stand in one
   anf_graph *g = anfi_graph_new(b->m, anfi_intern_z(&b->m->strings, name));
   g->flags |= ANFI_GRAPH_PRIVATE;
   return g;

@@ -118,7 +118,8 @@ typedef struct anfi_sh_build {
   anf_module *m;
   anfi_trace *t;
   anf_graph *to;
-  bool lifted; // in the body of a reduce or the like: scalars are tensors
+  const char *function; // that is being built
+  bool lifted;          // in the body of a reduce or the like: scalars are tensors
   size_t depth, ops_left;
 } anfi_sh_build;
 anf_module *anfi_sh_module(anfi_sh_model *m);

@@ -12,11 +12,30 @@ static bool number_dtype(const anfi_infer *q, anf_dtype d) {
   return d != ANF_KEY || anfi_infer_bad_dtype(q, ANF_KEY);
 }
 
+/* Are its bits a number's, all patterns valid? */
+static bool is_plain(anf_dtype d) {
+  anfi_class c = anfi_dtype_class(d);
+  return !anfi_dtype_is_weak(d) &&
+         (c == ANFI_CLASS_SIGNED || c == ANFI_CLASS_UNSIGNED || c == ANFI_CLASS_FLOAT);
+}
+
 bool anfi_infer_cast(anfi_infer *q) {
   anf_dtype d = anfi_attr_dtype(q->attr[0]);
   if (!anfi_infer_tensors(q)) return false;
   if (q->in[0]->dtype != d && (!number_dtype(q, d) || !number_dtype(q, (anf_dtype)q->in[0]->dtype)))
     return false;
+  return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
+}
+
+bool anfi_infer_bitcast(anfi_infer *q) {
+  anf_dtype d = anfi_attr_dtype(q->attr[0]);
+  if (!anfi_infer_tensors(q)) return false;
+  anf_dtype from = (anf_dtype)q->in[0]->dtype;
+  if (from == d) return anfi_infer_is(q, q->in[0]);
+  if (!is_plain(d)) return anfi_infer_bad_dtype(q, d);
+  if (!is_plain(from)) return anfi_infer_bad_dtype(q, from);
+  if (anf_dtype_bytes(from) != anf_dtype_bytes(d))
+    return anfi_infer_fail(q, "the element types must have the same width");
   return anfi_infer_is(q, anfi_type_with_dtype(q->cx, q->in[0], d));
 }
 
@@ -122,6 +141,14 @@ bool anfi_infer_linspace(anfi_infer *q) {
 
 bool anfi_eval_cast(anfi_eval *q) {
   q->out = anfi_value_cast(q->in[0], (anf_dtype)q->type->dtype);
+  return true;
+}
+
+bool anfi_eval_bitcast(anfi_eval *q) {
+  anf_value *x = q->in[0];
+  q->out = anfi_value_new_tensor(q->cx, q->type);
+  size_t bytes = x->n * anf_dtype_bytes((anf_dtype)x->type->dtype);
+  if (bytes) memcpy(q->out->u.data, x->u.data, bytes);
   return true;
 }
 

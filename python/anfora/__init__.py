@@ -42,6 +42,13 @@ from . import initializers, lax, nn, ops, optim, quantise, schedules, scipy, tre
 
 remat = checkpoint
 
+
+def from_jax(f, arguments=None, **options):
+    """A function of JAX as one of Anfora (anfora.jax.from_jax); JAX is needed when this is called."""
+    from . import jax
+    return jax.from_jax(f, arguments, **options)
+
+
 tree = types.SimpleNamespace(map=tree_map, leaves=tree_leaves, flatten=tree_flatten, unflatten=tree_unflatten,
                              structure=tree_structure, reduce=tree_reduce,
                              all=tree_all, transpose=tree_transpose)
@@ -50,7 +57,7 @@ __version__ = _core.version
 __all__ = [
     "ops", "optim", "quantise", "schedules", "Module", "read", "ShapeDtypeStruct", "checkpoint_policies", "eval_shape", "hvp", "remat", "AnforaError", "Array", "Closure", "CompileError", "DTYPES", "DType", "Finding", "Function", "Jit", "RunError", "Step",
     "TensorType", "asarray", "bf16", "bool_", "c128", "c64", "checkpoint", "cond", "custom_jvp", "custom_vjp", "explain",
-    "f16", "f32", "f64", "fori_loop", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
+    "f16", "f32", "f64", "fori_loop", "from_jax", "grad", "hessian", "hyper_map", "i16", "i32", "i64", "i8", "initializers", "jacfwd",
     "jacrev", "jit", "jvp", "lax", "linearize", "load", "nn", "numpy", "random", "register_dataclass",
     "register_pytree_node", "register_pytree_node_class", "save", "scan", "scipy", "stop_gradient", "train", "tree",
     "tree_all", "tree_flatten", "tree_leaves", "tree_map", "tree_reduce", "tree_structure", "tree_transpose",

@@ -60,6 +60,7 @@ class Builder:
         self.current: list[Unit] = []
         self.prints = False
         self.explains = False          # values in messages are printed before the program stops
+        self.typed = False             # what was written is for these element types and shapes alone
         self.unrolls = False           # loops over constant ranges are written out
         self.counts = False            # there is a copy of a function for each known integer that it is called with
         self.rolled = False            # and there is one that is not

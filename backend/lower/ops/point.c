@@ -33,6 +33,8 @@ bool anfi_lower_polygamma(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   return true;
 }
 
+static anfi_elem at_same(anfi_low *L, const anfi_view *v, const anfi_pt *p);
+
 /* Reals that a Clip limits to a range within i32, or NaN: Cast(Clip(x, -128, 127), i8). */
 static bool is_limited(const anfi_view *x) {
   double lo, hi;
@@ -60,6 +62,18 @@ static anfi_elem at_cast(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
 bool anfi_lower_cast(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
   if (q->in[0]->dtype == ANF_KEY && q->type->dtype != ANF_KEY) return false;
   out[0] = anfi_view_lazy(L, q, ORDER_FLAT, at_cast);
+  return true;
+}
+
+static anfi_elem at_bitcast(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
+  texpr x = anfi_view_at(L, v->in[0], p).re;
+  return (anfi_elem){anfi_t_intrin(L->t, TI_reinterpret, anfi_low_dt(v->dtype), 1, &x, (tattrs){0}),
+                     NULL};
+}
+
+bool anfi_lower_bitcast(anfi_low *L, const anfi_low_op *q, anfi_view **out) {
+  bool same = q->in[0]->dtype == q->type->dtype;
+  out[0] = anfi_view_lazy(L, q, ORDER_FLAT, same ? at_same : at_bitcast);
   return true;
 }
 

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Functions of JAX through StableHLO: values beside JAX's own, gradients beside jax.grad's. Without JAX each case says so and is skipped."""
+import importlib.util
+import os
+
+import numpy as np
+
+import anfora
+
+os.environ.setdefault("ANFORA_CACHE", "off")
+HAS_JAX = importlib.util.find_spec("jax") is not None
+if HAS_JAX:
+    import jax
+    import jax.numpy as jnp
+    from jax import lax
+    jax.config.update("jax_enable_x64", True)
+
+
+class Skip(Exception):
+    """A case that cannot run here."""
+
+
+def need_jax():
+    if not HAS_JAX:
+        raise Skip("JAX is not installed")
+
+
+def same(got, want, tol=1e-9):
+    got, want = jax.tree.leaves(got), jax.tree.leaves(want)
+    assert len(got) == len(want), (len(got), len(want))
+    for a, b in zip(got, want):
+        a, b = np.asarray(a), np.asarray(b)
+        assert a.shape == b.shape, (a.shape, b.shape)
+        np.testing.assert_allclose(a, b, rtol=tol, atol=tol)
+
+
+def as_jax(f, *args, tol=1e-9):
+    with np.errstate(divide="ignore"):
+        same(anfora.from_jax(f)(*args), f(*map(jnp.asarray, args)), tol)
+
+
+def x23():
+    return np.array([[0.5, -1.25, 2.0], [3.0, 0.25, -0.75]])
+
+
+def snippets():
+    i = np.array([1, 0, 1])
+    return {
+        "matmul relu": lambda x: jnp.sum(jax.nn.relu(x @ x.T)),
+        "softmax": lambda x: jax.nn.softmax(x, axis=1),
+        "log softmax": jax.nn.log_softmax if HAS_JAX else None,
+        "gelu": lambda x: jax.nn.gelu(x),
+        "gelu exact": lambda x: jax.nn.gelu(x, approximate=False),
+        "silu elu": lambda x: jax.nn.silu(x) + jax.nn.elu(x),
+        "softplus": lambda x: jax.nn.softplus(x),
+        "one hot": lambda x: jax.nn.one_hot(jnp.array([0, 2]), 3) + x,
+        "layer norm": lambda x: (x - x.mean(1, keepdims=True)) / jnp.sqrt(x.var(1, keepdims=True) + 1e-5),
+        "var std": lambda x: (jnp.var(x, axis=0), jnp.std(x)),
+        "argmax": lambda x: jnp.argmax(x, axis=1),
+        "argmin all": lambda x: jnp.argmin(x),
+        "max min": lambda x: (jnp.max(x, axis=0), jnp.min(x, axis=1)),
+        "prod": lambda x: jnp.prod(x, axis=1),
+        "any all": lambda x: (jnp.any(x > 2), jnp.all(x > -2, axis=0)),
+        "sort": lambda x: jnp.sort(x, axis=1),
+        "argsort": lambda x: jnp.argsort(x, axis=1),
+        "top k": lambda x: lax.top_k(x, 2),
+        "median": lambda x: jnp.median(x, axis=1),
+        "percentile": lambda x: jnp.percentile(x, 30),
+        "take": lambda x: x[i],
+        "take along axis": lambda x: jnp.take_along_axis(x, jnp.argsort(x, axis=1), axis=1),
+        "index pairs": lambda x: x[jnp.array([0, 1]), jnp.array([2, 0])],
+        "slices": lambda x: x[:, ::-1][0:1, 1:],
+        "negative stride": lambda x: x[::-1, ::2],
+        "at set": lambda x: x.at[0, 1].set(5.0),
+        "at add": lambda x: x.at[i].add(1.0),
+        "at max": lambda x: x.at[:, 1].max(1.0),
+        "at mul": lambda x: x.at[i, i].multiply(2.0),
+        "drop": lambda x: x.at[jnp.array([0, 9])].add(1.0, mode="drop"),
+        "fill": lambda x: x.at[jnp.array([0, 9])].get(mode="fill", fill_value=7.0),
+        "dynamic slice": lambda x: lax.dynamic_slice(x, (jnp.argmax(x[0]) - 1, 1), (1, 2)),
+        "dynamic update": lambda x: lax.dynamic_update_slice(x, jnp.ones((1, 2)), (1, jnp.argmin(x[0]))),
+        "concatenate": lambda x: jnp.concatenate([x, 2 * x], axis=1),
+        "stack": lambda x: jnp.stack([x, -x], axis=1),
+        "split": lambda x: jnp.split(x, 3, axis=1),
+        "pad": lambda x: jnp.pad(x, ((1, 0), (0, 2)), constant_values=3.0),
+        "pad reflect": lambda x: jnp.pad(x, ((1, 1), (1, 1)), mode="reflect"),
+        "tile repeat": lambda x: (jnp.tile(x, (2, 1)), jnp.repeat(x, 2, axis=0)),
+        "roll": lambda x: jnp.roll(x, 1, axis=1),
+        "where": lambda x: jnp.where(x > 0, x, jnp.exp(x)),
+        "clip": lambda x: jnp.clip(x, -1, 1),
+        "cumsum": lambda x: jnp.cumsum(x, axis=1),
+        "cumprod": lambda x: jnp.cumprod(x, axis=0),
+        "cummax": lambda x: lax.cummax(x, axis=1),
+        "logsumexp": lambda x: jax.nn.logsumexp(x, axis=1),
+        "einsum": lambda x: jnp.einsum("ij,kj->ik", x, x),
+        "tensordot": lambda x: jnp.tensordot(x, x, axes=((0, 1), (0, 1))),
+        "outer": lambda x: jnp.outer(x[0], x[1]),
+        "batched": lambda x: jnp.matmul(jnp.stack([x, 2 * x]), jnp.stack([x.T, x.T])),
+        "kron": lambda x: jnp.kron(x, x),
+        "norm": lambda x: jnp.linalg.norm(x, axis=1),
+        "trace diag": lambda x: (jnp.trace(x @ x.T), jnp.diag(x @ x.T)),
+        "tril": lambda x: jnp.tril(x) + jnp.triu(x, 1),
+        "convolve": lambda x: jnp.convolve(x[0], x[1], mode="same"),
+        "conv": lambda x: lax.conv_general_dilated(x.reshape(1, 1, 2, 3), jnp.ones((2, 1, 2, 2)), (1, 1), "SAME"),
+        "conv dilated": lambda x: lax.conv_general_dilated(x.reshape(1, 1, 2, 3), jnp.ones((2, 1, 2, 2)), (1, 1), ((2, 1), (0, 3)), lhs_dilation=(2, 1), rhs_dilation=(1, 2)),
+        "conv channels last": lambda x: lax.conv_general_dilated(x.reshape(1, 2, 3, 1), jnp.ones((2, 2, 1, 2)), (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC")),
+        "conv groups": lambda x: lax.conv_general_dilated(x.reshape(1, 2, 1, 3), jnp.ones((4, 1, 1, 2)), (1, 1), "SAME", feature_group_count=2),
+        "max pool": lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (1, 1), "VALID"),
+        "sum pool": lambda x: lax.reduce_window(x, 0.0, lax.add, (1, 2), (1, 2), "SAME"),
+        "pool gradient": lambda x: jax.grad(lambda y: lax.reduce_window(y, -jnp.inf, lax.max, (2, 2), (1, 1), "VALID").sum())(x),
+        "while": lambda x: lax.while_loop(lambda s: s[0] < 5, lambda s: (s[0] + 1, s[1] * 0.5 + jnp.sin(s[1])), (0, x))[1],
+        "while until": lambda x: lax.while_loop(lambda y: jnp.sum(y) < 100, lambda y: y * 2 + 1, x),
+        "fori": lambda x: lax.fori_loop(0, 4, lambda k, v: v + k * x, x),
+        "scan": lambda x: lax.scan(lambda c, a: (c * 0.5 + a, c * a), jnp.zeros(3), x),
+        "scan reverse": lambda x: lax.scan(lambda c, a: (c + a, c), jnp.zeros(3), x, reverse=True),
+        "map": lambda x: lax.map(lambda r: r.sum() * r, x),
+        "associative scan": lambda x: lax.associative_scan(jnp.add, x, axis=1),
+        "cond": lambda x: lax.cond(x.sum() > 3, lambda v: v * 2, lambda v: v - 1, x),
+        "switch": lambda x: lax.switch(jnp.argmax(x[0]), [lambda v: v * 2, lambda v: v - 1, jnp.sin], x),
+        "nested": lambda x: lax.fori_loop(0, 3, lambda k, v: lax.cond(k % 2 == 0, lambda u: u * 2, lambda u: lax.fori_loop(0, k, lambda j, w: w + j, u), v), x),
+        "newton": lambda x: lax.while_loop(lambda s: jnp.max(jnp.abs(s * s - jnp.abs(x) - 1)) > 1e-12, lambda s: 0.5 * (s + (jnp.abs(x) + 1) / s), jnp.ones_like(x)),
+        "jit in jit": lambda x: jax.jit(lambda y: jnp.sin(y))(x) + jax.jit(lambda y: jnp.sin(y))(2 * x),
+        "remat": lambda x: jax.grad(lambda y: jnp.sum(jax.checkpoint(lambda z: jnp.sin(jnp.sin(z)))(y)))(x),
+        "custom jvp": lambda x: jax.nn.relu6(x),
+        "vmap": lambda x: jax.vmap(lambda r: jnp.sum(r * r))(x),
+        "vmap gather": lambda x: jax.vmap(lambda r, k: lax.dynamic_slice(r, (k,), (2,)))(x, jnp.array([0, 1])),
+        "vmap while": lambda x: jax.vmap(lambda r: lax.while_loop(lambda y: jnp.sum(y) < 10, lambda y: y * 2 + 1, r))(x),
+        "grad": lambda x: jax.grad(lambda y: jnp.sum(jnp.tanh(y @ y.T)))(x),
+        "hessian": lambda x: jax.hessian(lambda y: jnp.sum(jnp.tanh(y) ** 3))(x[0]),
+        "jacfwd": lambda x: jax.jacfwd(lambda y: jnp.sin(y) * jnp.sum(y))(x[0]),
+        "gather gradient": lambda x: jax.grad(lambda y: jnp.sum(y[i] ** 2))(x),
+        "scan gradient": lambda x: jax.grad(lambda y: lax.scan(lambda c, a: (jnp.sin(c) + a.sum(), c), 0.0, y)[0])(x),
+        "erf": lambda x: (jax.scipy.special.erf(x), jax.scipy.special.erfc(x)),
+        "erfinv": lambda x: jax.scipy.special.erfinv(x / 4),
+        "gammaln": lambda x: jax.scipy.special.gammaln(jnp.abs(x) + 0.5),
+        "digamma": lambda x: jax.scipy.special.digamma(jnp.abs(x) + 0.5),
+        "logit": lambda x: jax.scipy.special.expit(x) + jax.scipy.special.logit(jax.nn.sigmoid(x)),
+        "xlogy": lambda x: jax.scipy.special.xlogy(jnp.abs(x), jnp.abs(x)),
+        "norm logpdf": lambda x: jax.scipy.stats.norm.logpdf(x) + jax.scipy.stats.norm.cdf(x),
+        "trigonometry": lambda x: jnp.sin(x) + jnp.cos(x) * jnp.tan(x) + jnp.arctan2(x, 2.0) + jnp.arcsinh(x),
+        "hyperbolic": lambda x: jnp.sinh(x) + jnp.cosh(x) + jnp.tanh(x) + jnp.arccosh(2 + jnp.abs(x)) + jnp.arctanh(x / 4),
+        "rounding": lambda x: (jnp.round(x), jnp.floor(x), jnp.ceil(x), jnp.trunc(x)),
+        "powers": lambda x: x ** 3 + jnp.power(jnp.abs(x), 1.5) + jnp.exp2(x) + jnp.cbrt(x),
+        "remainders": lambda x: (x % 0.4, jnp.fmod(x, 0.4), jnp.divmod(x, 0.4)),
+        "integers": lambda x: (x.astype(jnp.int32) // 2, x.astype(jnp.int32) % 3, (x * 30).astype(jnp.int8)),
+        "bits": lambda x: (i << 2, i ^ 5, jnp.bitwise_not(i), lax.population_count(i), lax.shift_right_logical(-i, 3)),
+        "bitcast": lambda x: lax.bitcast_convert_type(x, jnp.int64),
+        "nextafter": lambda x: jnp.nextafter(x, 0.0),
+        "sign": lambda x: (jnp.sign(x), jnp.signbit(x), jnp.copysign(2.0, x)),
+        "isfinite": lambda x: (jnp.isfinite(x / 0), jnp.isnan(x * jnp.nan), jnp.nan_to_num(x / 0)),
+        "complex": lambda x: (jnp.abs(x + 1j * x), jnp.real(jnp.exp(1j * x)), jnp.angle(x + 2j)),
+        "fft": lambda x: jnp.abs(jnp.fft.fft(x)),
+        "rfft": lambda x: jnp.fft.irfft(jnp.fft.rfft(x, axis=1), n=3, axis=1),
+        "searchsorted": lambda x: jnp.searchsorted(jnp.array([0.0, 2.0, 4.0]), x),
+        "interp": lambda x: jnp.interp(x, jnp.array([0.0, 3.0, 5.0]), jnp.array([1.0, 2.0, 0.0])),
+        "histogram": lambda x: jnp.histogram(x, bins=4, range=(-2, 4))[0],
+        "bincount": lambda x: jnp.bincount(i, length=4),
+        "unique": lambda x: jnp.unique(jnp.round(x), size=4),
+        "segment sum": lambda x: jax.ops.segment_sum(x.T, i, 2),
+        "meshgrid": lambda x: jnp.meshgrid(x[0], x[1]),
+        "linspace": lambda x: jnp.linspace(x[0, 0], x[1, 0], 5),
+        "polyval": lambda x: jnp.polyval(jnp.array([1.0, -2.0, 0.5]), x),
+        "trapezoid": lambda x: jnp.trapezoid(x, axis=1),
+        "cov": lambda x: jnp.cov(x),
+        "cross": lambda x: jnp.cross(x[0], x[1]),
+        "uniform": lambda x: jax.random.uniform(jax.random.key(0), (4,)) + x[0, 0],
+        "normal": lambda x: jax.random.normal(jax.random.PRNGKey(3), (2, 3)) + x,
+        "randint": lambda x: jax.random.randint(jax.random.key(1), (5,), 0, 10),
+        "permutation": lambda x: jax.random.permutation(jax.random.key(2), 6),
+        "categorical": lambda x: jax.random.categorical(jax.random.key(2), x),
+        "bernoulli": lambda x: jax.random.bernoulli(jax.random.key(5), 0.3, (7,)),
+        "fold in": lambda x: jax.random.uniform(jax.random.fold_in(jax.random.split(jax.random.key(7))[1], 3)),
+        "dropout": lambda x: jnp.where(jax.random.bernoulli(jax.random.key(0), 0.8, x.shape), x / 0.8, 0.0),
+        "trees": lambda x: {"b": (x, [x + 1]), "a": None, "c": x.sum()},
+    }
+
+
+def test_snippets():
+    need_jax()
+    wrong = []
+    for name, f in snippets().items():
+        try:
+            as_jax(f, x23())
+        except Exception as e:  # noqa: BLE001
+            wrong.append(f"{name}: {type(e).__name__} {str(e)[:300]}")
+    assert not wrong, f"{len(wrong)} of {len(snippets())}\n" + "\n".join(wrong)
+
+
+def test_gradients_beside_jax():
+    need_jax()
+    i = np.array([1, 0, 1])
+    wrong = []
+    for name, f in {
+            "mlp": lambda x: jnp.sum(jnp.tanh(x @ x.T)), "softmax": lambda x: jnp.sum(jax.nn.softmax(x) ** 2), "gather": lambda x: jnp.sum(x[i] ** 2),
+            "scatter": lambda x: jnp.sum(x.at[i].add(x[0]) ** 2), "sort": lambda x: jnp.sum(jnp.sort(x, axis=1) * jnp.arange(3)),
+            "max": lambda x: jnp.max(x) + jnp.sum(jnp.max(x, axis=1)), "cumsum": lambda x: jnp.sum(jnp.cumsum(x, axis=1) ** 2),
+            "cumprod": lambda x: jnp.sum(jnp.cumprod(x, axis=1)), "pool": lambda x: jnp.sum(lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (1, 1), "VALID") ** 2),
+            "conv": lambda x: jnp.sum(lax.conv_general_dilated(x.reshape(1, 1, 2, 3), jnp.ones((2, 1, 2, 2)), (1, 1), "SAME") ** 2),
+            "scan": lambda x: jnp.sum(lax.scan(lambda c, a: (jnp.sin(c) + a, c * a), jnp.zeros(3), x)[1]),
+            "cond": lambda x: lax.cond(x.sum() > 3, lambda v: jnp.sum(v * v), lambda v: jnp.sum(v), x),
+            "fori": lambda x: jnp.sum(lax.fori_loop(0, 3, lambda k, v: jnp.sin(v) * x, x)), "logsumexp": jax.nn.logsumexp,
+            "dynamic slice": lambda x: jnp.sum(lax.dynamic_slice(x, (0, jnp.argmin(x[0])), (2, 2)) ** 2), "where": lambda x: jnp.sum(jnp.where(x > 0, x ** 2, jnp.exp(x)))}.items():
+        try:
+            same(anfora.grad(anfora.from_jax(f))(x23()), jax.grad(f)(x23()))
+        except Exception as e:  # noqa: BLE001
+            wrong.append(f"{name}: {type(e).__name__} {str(e)[:300]}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_reverse_mode_goes_through_while_which_jax_refuses():
+    need_jax()
+
+    def root(a):
+        return jnp.sum(lax.while_loop(lambda s: jnp.max(jnp.abs(s * s - a)) > 1e-13, lambda s: 0.5 * (s + a / s), jnp.ones_like(a)))
+    a = np.array([2.0, 3.0, 10.0])
+    same(anfora.grad(anfora.from_jax(root))(a), 0.5 / np.sqrt(a))
+    try:
+        jax.grad(root)(a)
+    except ValueError as e:
+        assert "Reverse-mode" in str(e)
+    else:
+        raise AssertionError("JAX differentiates it now: say so in the docs")
+
+
+def test_one_function_at_several_shapes_and_types():
+    need_jax()
+    f = anfora.from_jax(lambda x, y: jnp.sin(x) * y)
+    for shape, dtype in (((3,), "f8"), ((2, 2), "f8"), ((3,), "f4"), ((), "f8")):
+        x = np.full(shape, 0.5, dtype)
+        got = np.asarray(f(x, x))
+        assert got.dtype == x.dtype or not shape
+        np.testing.assert_allclose(got, np.sin(x) * x, rtol=1e-6)
+    g = anfora.grad(anfora.from_jax(lambda x: jnp.sum(x ** 2)))
+    same(g(np.ones(3)), 2 * np.ones(3))
+    same(g(np.ones((2, 2))), 2 * np.ones((2, 2)))
+
+
+def test_trees_go_in_and_out():
+    need_jax()
+
+    def f(p, x):
+        return {"z": jnp.dot(x, p["w"]) + p["b"][0], "a": (x, p["b"][1])}
+    p = {"w": np.ones((3, 2)), "b": [np.arange(2.0), np.float64(3.0)]}
+    got = anfora.from_jax(f)(p, x23())
+    assert set(got) == {"z", "a"}
+    same(got, f(p, x23()))
+
+
+def test_two_functions_in_one_program():
+    need_jax()
+    f, g = anfora.from_jax(lambda x: lax.fori_loop(0, 3, lambda i, v: v * 2, x)), anfora.from_jax(lambda x: lax.fori_loop(0, 2, lambda i, v: v + 1, x))
+    fx, gx = f.at(x23()), g.at(x23())
+    h = anfora.jit(lambda x: fx(x) + gx(x))
+    same(h(x23()), x23() * 8 + x23() + 2)
+
+
+def test_a_call_from_a_compiled_function_says_what_to_do():
+    need_jax()
+    f = anfora.from_jax(lambda x: x + 1)
+    try:
+        anfora.jit(lambda x: f(x))(x23())
+    except anfora.CompileError as e:
+        assert "f.at(x)" in str(e), str(e)
+    else:
+        raise AssertionError("it is known")
+
+
+def test_what_is_not_supported_is_named():
+    need_jax()
+    try:
+        anfora.from_jax(lambda x: jnp.linalg.eigvals(x @ x.T))(x23())
+    except anfora.CompileError as e:
+        assert "E1221" in str(e) and "lapack" in str(e), str(e)
+    else:
+        raise AssertionError("it is supported")
