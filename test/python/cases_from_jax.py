@@ -265,6 +265,58 @@ def test_a_call_from_a_compiled_function_says_what_to_do():
         raise AssertionError("it is known")
 
 
+def functions():
+    """Functions of Anfora, of NumPy's names, and the same of JAX."""
+    import anfora.jax as aj
+    import anfora.numpy as anp
+    one, two = aj.Function(lambda x: anp.sum(anp.cos(x) ** 2)), aj.Function(lambda x, y: (x * y, anp.sum(anp.sin(x) * y)))
+    return one, lambda x: jnp.sum(jnp.cos(x) ** 2), two, lambda x, y: (x * y, jnp.sum(jnp.sin(x) * y))
+
+
+def test_functions_of_anfora_are_functions_of_jax():
+    need_jax()
+    f, want, g, both = functions()
+    x, m = jnp.array([0.3, -1.2, 2.0]), jnp.array([[0.3, -1.2, 2.0], [0.5, 0.25, -1.0]])
+    for t in (lambda h: h, jax.jit, jax.grad, lambda h: jax.jit(jax.grad(h)), lambda h: lambda v: jax.jvp(h, (v,), (2 * v,)), jax.hessian,
+              jax.jacfwd, lambda h: jax.jacrev(jax.jacrev(h)), lambda h: lambda v: jax.vjp(h, v)[1](3.0)):
+        same(t(f)(x), t(want)(x))
+    for t in (jax.vmap, lambda h: jax.jit(jax.vmap(jax.grad(h))), lambda h: jax.grad(lambda v: jnp.sum(jax.vmap(h)(v) ** 2))):
+        same(t(f)(m), t(want)(m))
+
+    def loss(h):
+        return lambda a, b: jnp.sum(h(a, b)[0] ** 2) + h(a, b)[1] ** 2
+    same(jax.grad(loss(g), argnums=(0, 1))(x, 2 * x), jax.grad(loss(both), argnums=(0, 1))(x, 2 * x))
+    same(jax.vmap(g, in_axes=(1, None))(m.T, x), jax.vmap(both, in_axes=(1, None))(m.T, x))
+
+
+def test_a_loop_of_anfora_is_differentiated_in_jax():
+    need_jax()
+    import anfora.jax as aj
+    import anfora.numpy as anp
+
+    def root(a):
+        s = anp.ones_like(a)
+        while anp.max(anp.abs(s * s - a)) > 1e-13:
+            s = 0.5 * (s + a / s)
+        return s
+    a = jnp.array([2.0, 3.0])
+    same(jax.jacrev(aj.Function(root))(a), jax.jacrev(jnp.sqrt)(a))
+
+
+def test_integers_are_arguments_and_no_derivatives():
+    need_jax()
+    import anfora.jax as aj
+    pick = aj.Function(lambda x, k: x[k] * 2.0)
+    same(jax.grad(lambda v: pick(v, jnp.array(1)))(jnp.ones(3)), jnp.array([0.0, 2.0, 0.0]))
+    sign = aj.Function(lambda x: (x * 2.0, x > 0))
+    try:
+        jax.jvp(lambda v: sign(v)[0], (jnp.ones(3),), (jnp.ones(3),))
+    except TypeError as e:
+        assert "integers or bools" in str(e), str(e)
+    else:
+        raise AssertionError("say so in the docs")
+
+
 def test_what_is_not_supported_is_named():
     need_jax()
     try:

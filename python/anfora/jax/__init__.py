@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Functions of JAX as functions of Anfora: lowered to StableHLO by JAX, read, compiled and differentiated here.
+"""Functions of JAX as functions of Anfora, lowered to StableHLO by JAX and read here, and functions of Anfora as functions of JAX.
 
 >>> import jax.numpy as jnp
 >>> f = anfora.from_jax(lambda x, y: jnp.sum(jnp.tanh(x @ y)))
@@ -20,14 +20,13 @@ import numpy as np
 
 from .. import _core
 from .._errors import CompileError, SourceMap, translated
-from .._function import Function
+from .._function import Function as Compiled
 from .._tree import Shape, quoted, shape_of
 from .._emit import fail, safe_name
+from ._primitive import NAMES, Function
 
-__all__ = ["FromJax", "from_jax"]
+__all__ = ["FromJax", "Function", "from_jax"]
 
-_DTYPES = {"bool": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32",
-           "u64": "uint64", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128"}
 _SYMBOL = re.compile(r'(?<!custom_call )@([A-Za-z_][\w.$-]*)')
 _number = itertools.count()
 
@@ -37,7 +36,7 @@ def _leaf(of: tuple) -> Any:
     kind, dims = of
     if kind in ("int", "float"):
         return jax.ShapeDtypeStruct((), jax.dtypes.canonicalize_dtype(np.int64 if kind == "int" else np.float64), weak_type=True)
-    return jax.ShapeDtypeStruct(dims, jax.numpy.dtype(_DTYPES[kind]))
+    return jax.ShapeDtypeStruct(dims, jax.numpy.dtype(NAMES[kind]))
 
 
 def _pattern(s: Shape) -> Any:
@@ -108,7 +107,7 @@ class _Lowered:
         return self.core.print("ir")
 
 
-class FromJax(Function):
+class FromJax(Compiled):
     """A function of JAX: called, compiled, differentiated and batched like every function of Anfora. It is traced by JAX once for
     each kind of arguments; loops and choices of jax.lax stay loops and choices, so reverse mode goes through while_loop, too."""
 
@@ -118,7 +117,7 @@ class FromJax(Function):
         self._f, self._given, self._lowered = f, options, {}
         self.__wrapped__ = f
 
-    def _of(self, n: int) -> Function:
+    def _of(self, n: int) -> Compiled:
         return self if n == self._nparam else FromJax(self._f, n, **self._given)
 
     def _for(self, shapes: list[Shape]) -> _Lowered:
@@ -129,7 +128,7 @@ class FromJax(Function):
             self._lowered[key] = _Lowered(self._f, self.__name__, patterns)
         return self._lowered[key]
 
-    def at(self, *args: Any) -> Function:
+    def at(self, *args: Any) -> Compiled:
         """The function for arguments like these alone, which functions of Anfora's may call, too."""
         return _At(self, [shape_of(x) for x in args])
 
@@ -155,7 +154,7 @@ class FromJax(Function):
         return self._emit_like(b, shapes), [f"x{i}" for i in range(self._nparam)]
 
 
-class _At(Function):
+class _At(Compiled):
     def __init__(self, f: FromJax, shapes: list[Shape]) -> None:
         super().__init__(f.__name__, len(shapes), **f._given)
         self._f, self._shapes_given = f._of(len(shapes)), shapes

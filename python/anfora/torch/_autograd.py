@@ -7,6 +7,7 @@ from typing import Any, Callable
 import torch
 
 from .. import _core
+from .._derived import Pullback
 from .._function import jit
 from .._function import Function as Compiled
 from ._backend import lent
@@ -23,29 +24,6 @@ def _tensor(x: Any, like: torch.Tensor | None = None) -> Any:
 
 def _is_real(x: Any) -> bool:
     return isinstance(x, torch.Tensor) and (x.is_floating_point() or x.is_complex())
-
-
-class _Pullback(Compiled):
-    """The function of arguments and adjoints that vjp gives, in the arguments numbered in `real`."""
-
-    def __init__(self, f: Compiled, n: int, real: tuple, results: int | None) -> None:
-        super().__init__(f"pullback_{f.__name__}".replace("<lambda>", "lambda"), n + (1 if results is None else results))
-        self._f, self._n, self._real, self._results = f._of(n), n, real, results
-        self._names = [f"x{i}" for i in range(n)] + [f"d{i}" for i in range(self._nparam - n)]
-
-    def _emit_like(self, b: Any, shapes: list) -> str:
-        def write(u: Any) -> str:
-            u.wish = self.__name__
-            active = ", ".join(f"x{i}" for i in self._real)
-            whole = f"fn ({active}) {{ {self._f._emit_like(b, shapes[:self._n])}({', '.join(self._names[:self._n])}) }}"
-            given = self._names[self._n:]
-            adjoint = given[0] if self._results is None else "(" + "".join(d + ", " for d in given) + ")"
-            return (f"def \ue001{u.number}\ue002({', '.join(self._names)}) {{\n"
-                    f"  (value, back) = vjp({whole}, {active})\n  back({adjoint})\n}}\n")
-        return b.unit(self, self.__name__, write, tuple(s.key() for s in shapes))
-
-    def _root(self, b: Any, statics: dict, shapes: list) -> tuple[str, list[str]]:
-        return self._emit_like(b, shapes), self._names
 
 
 class Function:
@@ -65,7 +43,7 @@ class Function:
         """(n arguments, adjoints of the results) to the adjoints of the arguments numbered in `real`."""
         key = n, real, results
         if key not in self._pullbacks:
-            self._pullbacks[key] = Function(_Pullback(self.compiled, *key))
+            self._pullbacks[key] = Function(Pullback(self.compiled, *key))
         return self._pullbacks[key]
 
     def __call__(self, *args: Any) -> Any:
