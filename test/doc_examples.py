@@ -71,6 +71,7 @@ CHECKS = {"c": check_c, "anf": check_anf, "sh": check_sh}
 
 def main():
     tap = Tap()
+    os.makedirs(os.path.join(ROOT, "out"), exist_ok=True)  # where examples write
     with tempfile.TemporaryDirectory() as folder:
         for path in [os.path.join(ROOT, "README.md"), *sorted(glob.glob(os.path.join(ROOT, "docs", "*.md")))]:
             text = read(path)

@@ -3,8 +3,7 @@
  *
  * A provider moves bytes between ranks: it fills the table anf_comm_link. A communicator is made of one link and
  * does everything else: the order of operations, sums in a fixed order, buckets, time limits, errors that name a
- * rank. Three links exist: threads of one process (anf_comm_threads, below), Open MPI (libanfora_mpi), and
- * torch.distributed (Python, anfora.distributed).
+ * rank. One link comes with the library: threads of one process (anf_comm_threads, below).
  *
  * Operations of one communicator run in the order in which they are started, on a thread of its own, which alone
  * calls the link. All ranks must start the same operations in the same order.

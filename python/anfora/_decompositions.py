@@ -275,14 +275,37 @@ def singular_backward(kept, slopes):
 singular.defvjp(singular_forward, singular_backward)
 
 
+@custom_vjp
+def completed(columns):
+    """The columns that make U or V square: any orthonormal ones, so they have no derivative."""
+    return columns
+
+
+def completed_forward(columns):
+    """Nothing is needed."""
+    return columns, columns
+
+
+def completed_backward(kept, slope):
+    """NaN for a result that depends on them: never a silent zero."""
+    return (op.where(slope == 0, op.zeros_like(kept), op.full_like(kept, float("nan"))),)
+
+
+completed.defvjp(completed_forward, completed_backward)
+
+
 @decomposed
 def svd(a, /, full_matrices=True, compute_uv=True):
-    """U, the singular values S (the largest first) and V^T with U S V^T = a. Only those of full_matrices=False have a derivative
-    unless the matrix is square."""
+    """U, the singular values S (the largest first) and V^T with U S V^T = a. The columns that full_matrices=True adds have no
+    derivative: that of a result that depends on them is NaN."""
     x = a * 1.0
     if compute_uv:
         if full_matrices and x.shape[-2] != x.shape[-1]:
-            u, s, v = whole_svd(stop_gradient(x))
+            u, s, v = singular(x)
+            k = s.shape[-1]
+            all_u, _, all_v = whole_svd(x)
+            u = op.concatenate([u, completed(all_u[..., k:])], -1)
+            v = op.concatenate([v, completed(all_v[..., k:])], -1)
             return u, s, transposed(v)
         u, s, v = singular(x)
         return u, s, transposed(v)

@@ -156,3 +156,11 @@ def test_numpys_own_names_in_compiled_functions():
     near(ours[1], np.linalg.pinv(a) @ b, 1e-10)
     near(ours[2], np.linalg.qr(b)[1])
     near(anfora.vmap(L.eigvalsh)(np.stack([b, b + 1])), np.linalg.eigvalsh(np.stack([b, b + 1])))
+
+
+def test_full_singular_vectors():
+    """Their first columns have the derivatives of the others; what depends on the rest has NaN, never a silent zero."""
+    a, c = RNG.normal(size=(4, 2)), RNG.normal(size=(4, 2))
+    parts = [anfora.grad(lambda a, full=full: anp.sum(L.svd(a, full_matrices=full)[0][:, :2] ** 2 * c))(a) for full in (True, False)]
+    near(parts[0], parts[1], 1e-10)
+    assert np.all(np.isnan(np.asarray(anfora.grad(lambda a: anp.sum(L.svd(a)[0][:, 2:] ** 2 * c))(a))))
