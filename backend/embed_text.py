@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed_text.py NAME in.h out.c: the text behind a file's first comment block as a C array of characters."""
+"""embed_text.py NAME in.h out.c: the text after a file's first comment block as a C array of characters."""
 import sys
 
 

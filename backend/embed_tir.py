@@ -3,7 +3,7 @@
 """embed_tir.py TABLE out.c a.tir b.tir ..: functions of Tensor IR as rows of a C table {name, needs, text}, where needs
 are the functions that it calls, and those that they call. Lines that several functions share are named once:
   // define NAME parameters   ..   // end     then   // use NAME arguments   stands for them, $parameter (or ${parameter}) replaced.
-A definition holds from its line on in its file, and in the files behind it until one gives the name again."""
+A definition holds from its line on in its file, and in the files after it until one gives the name again."""
 import re
 import sys
 

@@ -345,7 +345,7 @@ typedef struct anfi_bytes {
   const void *p;
   size_t n;
 } anfi_bytes;
-/* The same of parts, one behind the other. `durable`: it is on the disk when this returns, and what a process left
+/* The same of parts, one after the other. `durable`: it is on the disk when this returns, and what a process left
  * that died while it wrote this file is removed. */
 bool anfi_os_write_parts(anf_ctx *cx, const char *path, size_t n, const anfi_bytes *part,
                          bool durable);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Inference of two multilayer perceptrons, f32 and bf16, one thread: layers of a product, a bias and a
- * Relu (none behind the last), with weights that never change. Answers are checked against the
+ * Relu (none after the last), with weights that never change. Answers are checked against the
  * interpreter's at the smallest batch. bench_mlp [NAME]: one alone. */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>

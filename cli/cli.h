@@ -152,7 +152,7 @@ bool cli_is_tir(cli *c, const char *file); // standard input: by its first word
 anf_status cli_load_tir(cli *c, const char *file, anf_tir_module **m); // freed with the frame
 int cli_print_tir(cli *c);
 int cli_opt_tir(cli *c);
-/* The passes, and pipelines with their passes; NULL behind the last. */
+/* The passes, and pipelines with their passes; NULL after the last. */
 const char *cli_tir_pass(size_t i, const char **doc);
 const char *cli_tir_pipeline(size_t i, const char **passes);
 anf_status cli_check_tir(cli *c, const char *file);

@@ -253,6 +253,7 @@ void anfi_comm_drain(anf_comm *c) {
 
 void anf_comm_failure(const anf_comm *c, anf_comm_error *out) {
   anf_comm *m = (anf_comm *)(uintptr_t)c; // the lock is no part of what it says
+  if (!out) return;
   *out = (anf_comm_error){.rank = -1};
   if (!c) return;
   pthread_mutex_lock(&m->lock);
@@ -287,6 +288,7 @@ bool anf_comm_reinit(anf_comm *c) {
 void anf_comm_count(const anf_comm *c, anf_comm_counts *out) {
   anf_comm *m = (anf_comm *)(uintptr_t)c;
   anf_comm_counts none = {.operations = 0};
+  if (!out) return;
   size_t size = out->size && out->size < sizeof none ? out->size : sizeof none;
   if (c) {
     pthread_mutex_lock(&m->lock);

@@ -13,7 +13,7 @@ typedef struct calling {
   anfi_arena *a;
   anf_generic *slot;
   size_t n;
-  ANFI_VEC(anf_value *) names; // of the arguments; their numbers are those behind the program's
+  ANFI_VEC(anf_value *) names; // of the arguments; their numbers are those after the program's
 } calling;
 
 /* ---- in ---- */

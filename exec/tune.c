@@ -68,7 +68,7 @@ static void put(anf_dtype d, void *to, size_t i) {
   }
 }
 
-/* With room for the column sums behind packed panels. */
+/* With room for the column sums after packed panels. */
 static void *operand(bench *w, anf_dtype d, uint64_t n) {
   enum { ALIGNED = 64 };
   void *p = anfi_alloc(anfi_scratch(w->cx), n * sizeof(double) + ALIGNED);

@@ -7,7 +7,7 @@
 
 typedef struct anfi_input {
   const char *path; // "-": standard input
-  const char *text; // 0 behind its end
+  const char *text; // 0 after its end
   size_t len;
   bool weights; // weights of a model become parameters after the inputs, instead of constants
 } anfi_input;

@@ -73,7 +73,7 @@ static bool is_movable(const anf_node *n) {
          (is_projection(n) || o->lower != ANFI_LOWER_CONTROL);
 }
 
-/* All that r needs of what stands behind position i. False: it needs what may not move. */
+/* All that r needs of what stands after position i. False: it needs what may not move. */
 static bool cone(sorter *s, const anf_graph *g, anf_node *r, size_t i) {
   uint32_t first = (uint32_t)position(s, r, g);
   s->moved.n = 0;

@@ -45,7 +45,7 @@ static void put_leaf(cgen *c, const anfi_leaf *l, const char *name) {
   OUT(";\n");
 }
 
-/* Words of C and C++ have _1 behind. */
+/* Words of C and C++ get _1 appended. */
 static const char *name_of(cgen *c, const char *s) {
   return anfi_c_local_name(c, anfi_c_is_cpp_word(s) ? SAY("%s_1", s) : s);
 }
@@ -65,7 +65,7 @@ static const anfi_leaf *put_items(cgen *c, const anf_type *t, const anfi_leaf *l
   return l;
 }
 
-/* Returns the first leaf behind. */
+/* Returns the first leaf after. */
 static const anfi_leaf *put_member(cgen *c, const anf_type *t, const anfi_leaf *l, const char *name,
                                    const char *path, int depth, members *to) {
   size_t n = anfi_leaf_count(t);

@@ -196,7 +196,8 @@ def check_passes(_build):
     for path in files(".anf"):
         if path.startswith("test/golden/opt/"):
             named |= {w for line in re.findall(r"^# run: opt .*?-p (.*)", text(path), re.M) for w in re.findall(r"\w+", line)}
-    for name, words in re.findall(r'^ANF_PIPELINE\((\w+), *"(.*)"', text("optimizer/pipeline.def"), re.M):
+    pipelines = re.findall(r'^ANF_PIPELINE\((\w+), *"(.*)"', text("optimizer/pipeline.def"), re.M)
+    for name, words in reversed(pipelines):  # one names those before it
         named |= set(re.findall(r"\w+", words)) if name in named else set()
     yield from (p for p in re.findall(r"^ANF_PASS\((\w+)", text("optimizer/pass.def"), re.M) if p not in named)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Exchange between ranks, for a batch of lanes: all lanes at once. Ops that cut or join axis 0 work on it behind the
+/* Exchange between ranks, for a batch of lanes: all lanes at once. Ops that cut or join axis 0 work on it after the
  * lanes:
  *   x: [lanes, n, ..]  ->  [n, lanes, ..]  ->  AllGather  ->  [n ranks, lanes, ..]  ->  [lanes, n ranks, ..] */
 #include "autodiff/batch/batch.h"

@@ -127,7 +127,7 @@ anf_node *anfi_batch_index_write(anfi_batch *b) {
 anf_node *anfi_batch_gather_nd(anfi_batch *b) {
   if (!b->batched[0]) return anfi_b_2(b, ANF_OP_GatherNd, b->in[0], b->in[1]);
   if (b->batched[1]) return anfi_b_2(b, ANF_OP_GatherNd, b->in[0], anfi_b_lane_first(b, b->in[1]));
-  const anf_type *index = anfi_lane_type(b, 1); // the same rows of all lanes: these go behind
+  const anf_type *index = anfi_lane_type(b, 1); // the same rows of all lanes: these go after
   size_t depth = (size_t)index->dims[index->n - 1];
   anf_node *y = anfi_b_2(b, ANF_OP_GatherNd, anfi_b_move(b, b->in[0], 0, depth), b->in[1]);
   return anfi_b_move(b, y, index->n - 1u, 0);

@@ -64,7 +64,7 @@ static anf_node *stacked(const item *it, bool *batched) {
   return anfi_b_apply(it->b, ANF_OP_Stack, anfi_edit_done(&e), it->l.nindex, part);
 }
 
-/* Axes with an index in front of the others, the lanes before or behind the former. */
+/* Axes with an index in front of the others, the lanes before or after the former. */
 static anf_node *indexed_first(const item *it, bool lanes_behind) {
   int64_t axes[ANF_MAX_RANK + 1];
   size_t n = 0, rank = it->x->type->n - (size_t)it->batched;

@@ -8,7 +8,7 @@
 
 enum { STEPS = ANFI_RECIPE_STEPS, ARGS = 4, INPUTS = ANFI_RECIPE_INPUTS };
 
-/* Where an argument comes from: operand `index`, then y and dy behind the operands, then results of
+/* Where an argument comes from: operand `index`, then y and dy after the operands, then results of
  * earlier steps; or a number. */
 typedef struct {
   bool is_number;

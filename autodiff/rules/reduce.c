@@ -71,7 +71,7 @@ bool anfi_vjp_linear_scan(anfi_derive *q) {
 }
 
 /* Of y_j = x_0..x_j the factor x_i is left out: what is before it, times the recurrence that
- * gathers dy_j x_i+1..x_j from behind. */
+ * gathers dy_j x_i+1..x_j from the end. */
 bool anfi_vjp_cumprod(anfi_derive *q) {
   size_t axis;
   bool back = flag(q, "reverse"), exclusive = flag(q, "exclusive");
@@ -120,7 +120,7 @@ bool anfi_vjp_cumextreme(anfi_derive *q) {
 
 /* ---- products ---- */
 
-/* Some axes, but not all: they are brought together behind the others. */
+/* Some axes, but not all: they are brought together after the others. */
 static bool product_of_some(anfi_derive *q, uint32_t mask) {
   const anf_type *t = anfi_derive_type(q, 0);
   int64_t perm[ANF_MAX_RANK], back[ANF_MAX_RANK], dims[ANF_MAX_RANK], moved_dims[ANF_MAX_RANK];

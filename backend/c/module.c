@@ -208,7 +208,7 @@ static const char *quoted(cgen *c, const char *s) {
   return SAY("%s\"", r);
 }
 
-/* What code uses is what its compiler was told that the processor has. */
+/* Code uses the features of the processor that its compiler was given. */
 static const struct {
   const char *name, *macro;
 } features[] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements. The source line of a statement stands in a comment behind it, or in a #line. */
+/* Statements. The source line of a statement stands in a comment after it, or in a #line. */
 #include "backend/c/c.h"
 
 #define SAY(...) anfi_sprintf(c->a, __VA_ARGS__)

@@ -87,7 +87,7 @@ typedef struct anfi_jit_vtable {
   const char *passes; // over Tensor IR, if the options name none
   const char
       *scalar_passes;  // the same for modules without loops over tensors and tensors of their own
-  const char *always;  // behind those, whatever they are; may be NULL
+  const char *always;  // after those, whatever they are; may be NULL
   size_t engine_bytes; // of its struct, which begins with an anf_jit_engine
   /* Inside a frame of cx; fail with anfi_fail. */
   bool (*negotiate)(anf_ctx *cx, anfi_target *tm);

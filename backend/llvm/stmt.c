@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Statements to basic blocks. Code behind a return goes to a block without predecessors. */
+/* Statements to basic blocks. Code after a return goes to a block without predecessors. */
 #include "backend/llvm/llvm.h"
 
 #include <string.h>
@@ -128,7 +128,7 @@ static int64_t turns_of(tstmt s) {
 }
 
 /* The number of turns is settled at the start, so a bound at the edge of the type does no harm: the
- * last value is known, and what would come behind it is never computed with. */
+ * last value is known, and what would come after it is never computed with. */
 static void for_loop(lgen *g, tstmt s) {
   texpr v = s->e[0];
   tdtype d = v->dtype;

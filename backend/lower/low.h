@@ -216,7 +216,7 @@ const anfi_view *anfi_view_product(anfi_low *L, const anfi_view *v);
 anfi_elem anfi_view_at_broadcast(anfi_low *L, const anfi_view *v, size_t rank, const int64_t *dims,
                                  const anfi_pt *p);
 /* Loops over the elements of v: few, of the largest extents that what it reads allows. `cut`: more
- * places where dims must not run together, as products of the extents behind them. */
+ * places where dims must not run together, as products of the extents after them. */
 typedef struct anfi_nest {
   uint32_t n;
   anfi_loop loop[ANFI_PT_MAX];

@@ -7,7 +7,7 @@
  *   scalar  a leaf of rank 0 that is not complex: a value of the Tensor IR
  *   buffer  any other tensor: dense memory, owned by whoever needs the value
  *   kept    a box or a stack: the address of a record in the stream's memory, as a scalar u64
- *   name    a string or a type: its number among the program's, or of the call's behind them, as a
+ *   name    a string or a type: its number among the program's, or of the call's after them, as a
  *           scalar u64
  *   site    a place that code names by a number when it calls the run time: what failed there, or
  *           what is printed

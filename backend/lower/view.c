@@ -246,7 +246,7 @@ anfi_elem anfi_view_at_broadcast(anfi_low *L, const anfi_view *v, size_t rank, c
 
 /* ---- loops ---- */
 
-/* Places where a nest must not run dims together, as products of the extents behind them. */
+/* Places where a nest must not run dims together, as products of the extents after them. */
 typedef struct cuts {
   ANFI_VEC(uint64_t) at;
 } cuts;

@@ -472,7 +472,7 @@ void anfi_t_ranges_init(tranges *r, anfi_arena *a);
 void anfi_t_ranges_loop(tranges *r, tstmt loop); // enters the variable of the loop
 bool anfi_t_range(const tranges *r, texpr e, trange *out);
 
-/* dims.c: the function with dims of tensors that no assignment behind their definition changes, for
+/* dims.c: the function with dims of tensors that no assignment after their definition changes, for
  * passes that write dims anywhere else */
 tfunc anfi_t_settle_dims(tstore *t, anfi_arena *scratch, tfunc f);
 

@@ -69,7 +69,7 @@ static const anfi_traced *own(anfi_mi_build *b, const anfi_mi_prim *p, anfi_opco
   return anfi_traced_node(b->t, made, NULL);
 }
 
-/* Templates have an underscore behind the name, so that they can use the op of that name. */
+/* Templates have an underscore after the name, so that they can use the op of that name. */
 static anf_graph *template_of(anfi_mi_build *b, const anfi_mi_prim *p) {
   return anfi_trace_find(b->t, anfi_sprintf(b->t->arena, "%s_", p->op->s));
 }

@@ -309,7 +309,7 @@ static bool main_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
   return true;
 }
 
-/* Weights as parameters behind the inputs: tensors of floats, not numbers, which may be sizes or exponents. */
+/* Weights as parameters after the inputs: tensors of floats, not numbers, which may be sizes or exponents. */
 static bool weight_inputs(anfi_ox_place *p, const anfi_ox_graph *g) {
   for (size_t i = 0; i < g->inits.n; i++) {
     const anfi_ox_tensor *w = g->inits.at[i];

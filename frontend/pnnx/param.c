@@ -30,7 +30,7 @@ static anfi_loc place(const reader *r, const char *at) {
   return (anfi_loc){r->p->file, r->lineno, col};
 }
 
-/* The column of a place behind the one that was asked for before. */
+/* The column of a place after the one that was asked for before. */
 static uint32_t column(reader *r, const char *at) {
   if (r->counted > at) r->counted = r->line, r->col = 1;
   for (; r->counted < at; r->counted++) r->col += ((unsigned char)*r->counted & 0xc0) != 0x80;

@@ -70,7 +70,7 @@ static const anf_type *tensor(anfi_sh_text *r, const char *from) {
   return anfi_type_tensor(r->m->cx, d, n, size);
 }
 
-/* A word or !word, and what is in brackets behind it. */
+/* A word or !word, and what is in brackets after it. */
 static bool skip_type(anfi_sh_text *r) {
   (void)anfi_sh_takes(r, "!");
   bool word = anfi_sh_word(r) != NULL;

@@ -197,7 +197,7 @@ static bool is_number(const anfi_sh_region *g, const anfi_str *name, bool nan) {
   return nan ? isnan(x) : x == 0 && !signbit(x);
 }
 
-/* The value behind what makes -0 to 0 and any NaN to NaN: select(x == 0, 0, x), select(x != x, NaN, x). */
+/* The value after what makes -0 to 0 and any NaN to NaN: select(x == 0, 0, x), select(x != x, NaN, x). */
 static const anfi_str *origin(const anfi_sh_region *g, const anfi_str *name, unsigned *forms) {
   const anfi_str *tested[2] = {NULL, NULL};
   for (size_t depth = 0; depth < 2; depth++) {

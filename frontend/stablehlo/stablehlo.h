@@ -87,7 +87,7 @@ typedef struct anfi_sh_text {
 anfi_loc anfi_sh_loc(anfi_sh_text *r);
 bool anfi_sh_wants(anfi_sh_text *r, const char *what); // fails with E1220
 void anfi_sh_space(anfi_sh_text *r);
-bool anfi_sh_sees(anfi_sh_text *r, const char *s);   // behind blanks; a word is to end there
+bool anfi_sh_sees(anfi_sh_text *r, const char *s);   // after blanks; a word is to end there
 bool anfi_sh_takes(anfi_sh_text *r, const char *s);  // likewise, and steps over it
 bool anfi_sh_expect(anfi_sh_text *r, const char *s); // likewise, or E1220
 const anfi_str *anfi_sh_word(anfi_sh_text *r);       // letters, digits, _ . $ -; NULL: none

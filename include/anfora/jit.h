@@ -20,7 +20,7 @@
  *   anf_status st = anf_tir_parse(cx, text, strlen(text), "inline", d, &m);
  *   if (st == ANF_OK) st = anf_jit_engine_new(cx, ANF_JIT_INTERP, NULL, d, &e);
  *   if (st == ANF_OK) st = anf_jit_get_entry_func(e, m, d, &f);
- *   anf_generic args[2] = {{.s64 = 10}}; // and the result behind
+ *   anf_generic args[2] = {{.s64 = 10}}; // and the result after
  *   if (st == ANF_OK) st = anf_jit_call_generic(f, NULL, args);
  *   anf_jit_function_free(f);
  *   anf_jit_engine_free(e);

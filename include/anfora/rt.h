@@ -8,7 +8,7 @@
  *
  * Example:
  *   anf_stream *s = anf_stream_new(NULL);
- *   anf_generic args[3] = {{.s64 = 6}, {.s64 = 7}}; // the result goes behind the arguments
+ *   anf_generic args[3] = {{.s64 = 6}, {.s64 = 7}}; // the result goes after the arguments
  *   (void)args;
  *   anf_stream_free(s);
  */
@@ -143,7 +143,7 @@ ANF_API anf_status anf_rt_enter(anf_stream *s, anf_rt_wrapper f, void *data, anf
 /* A place of the program that code names by a number. In `text`, the bytes 1 and 2 stand for
  * numbers that the code tells with it. In `print`, a leaf is ANF_SITE_LEAF, the type of its elements,
  * "[2,3]" if it is given by its address, ANF_SITE_END; one of several words, of which code gives the
- * number, is ANF_SITE_CHOICE, the words with ANF_SITE_NEXT behind each, ANF_SITE_END; a character c up
+ * number, is ANF_SITE_CHOICE, the words with ANF_SITE_NEXT after each, ANF_SITE_END; a character c up
  * to ANF_SITE_ESCAPE is that and c + '@'. */
 typedef struct anf_site {
   const char *text, *file; // why the program stops there; NULL: it does not

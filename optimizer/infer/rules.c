@@ -331,14 +331,16 @@ static const anf_type *weak_type(const applied *p, size_t i, const anf_type *t, 
   return anfi_type_with_dtype(p->q->cx, t, weak == ANFI_WEAK_INT ? ANF_INT : ANF_FLOAT);
 }
 
-/* Of a comparison: are the arguments compared in one type? Integers are compared exactly in any. */
+/* Of a comparison: are the arguments compared in one type? Integers are compared exactly in any; two numbers without a type
+ * as they are, which rounding to the type of the other branch could only make equal. */
 static bool compares_alike(const applied *p, const anf_type *const *t, const anf_type *const *u) {
   anf_dtype a, b;
   if (!anfi_op_is_comparison(p->op) || p->n != 2) return true;
   if (!anfi_dtype_promote((anf_dtype)t[0]->dtype, (anf_dtype)t[1]->dtype, &a)) return true;
   if (!anfi_dtype_promote((anf_dtype)u[0]->dtype, (anf_dtype)u[1]->dtype, &b)) return false;
+  if (anfi_dtype_is_weak(b)) return true;
   a = anfi_dtype_settle(a), b = anfi_dtype_settle(b);
-  return a == b || (anfi_dtype_is_int(a) && anfi_dtype_is_int(b)) || anfi_dtype_is_weak(b);
+  return a == b || (anfi_dtype_is_int(a) && anfi_dtype_is_int(b));
 }
 
 /* The result's type with other types of arguments, or NULL; records no error. */

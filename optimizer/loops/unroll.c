@@ -93,7 +93,7 @@ static bool bound(const anfi_loop_op *l, int64_t *most) {
   return true;
 }
 
-/* The state after the last iteration in `args`, behind the invariants; false: the loop stays. */
+/* The state after the last iteration in `args`, after the invariants; false: the loop stays. */
 static bool write_loop(writing *w, const anfi_loop_op *l, int64_t most, anf_node **args) {
   size_t first = anfi_loop_first_item(l);
   for (int64_t i = 0; i < most; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* The quantised path: products of dequantised tensors become products of integers. The five passes keep the names that
- * oneDNN's graph compiler gave them and run in this order, behind all derivatives:
+ * oneDNN's graph compiler gave them and run in this order, after all derivatives:
  *
  *   y = (Cast(q, f32) * s) @ Dequantize(w, t, z)           what a program has
  *   y = Dequantize(q, s) @ Dequantize(w, t, z)             analysis_quantized: one form

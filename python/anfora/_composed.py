@@ -183,7 +183,7 @@ def hstack(arrays, /):
 
 @composed
 def dstack(arrays, /):
-    """Arrays behind each other."""
+    """Arrays one after the other."""
     return op.concatenate([atleast_3d(a) for a in arrays], 2)
 
 

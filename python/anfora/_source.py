@@ -194,7 +194,7 @@ class Writer(Knowing, Loops, Matching):
         return f"({self.expr(node.left)} {self.mark(node)}{_BINARY[type(node.op)]} {self.expr(node.right)})"
 
     def gives_dims(self, node: Any) -> bool:
-        """Whether an expression is x.shape or a part of it: tuples, which + puts behind each other."""
+        """Whether an expression is x.shape or a part of it: tuples, which + puts one after the other."""
         if isinstance(node, ast.Attribute):
             return node.attr == "shape" and not self.static(node)[0]
         if isinstance(node, ast.Subscript):

@@ -46,7 +46,7 @@ def chirped(x, sign):
 
 
 def along_last(x, sign):
-    """The transform along the last dim: j = p j2 + j1 and k = q k1 + k2 split it into q of length p behind p of length q."""
+    """The transform along the last dim: j = p j2 + j1 and k = q k1 + k2 split it into q of length p after p of length q."""
     n = x.shape[-1]
     if n <= DENSE:
         return x @ roots(x, n, n, n, sign) if op.ndim(x) > 1 else (x[None, :] @ roots(x, n, n, n, sign))[0]

@@ -167,7 +167,7 @@ def rev(x, /, dimensions):
 
 @_lax
 def concatenate(operands, /, dimension):
-    """Arrays behind each other along an axis."""
+    """Arrays one after the other along an axis."""
     return op.concatenate(operands, dimension)
 
 

@@ -285,7 +285,7 @@ static plan *plan_for(callable *k, PyObject *args, flat *f) {
   return p;
 }
 
-/* Room for the results behind the arguments; numbers go to `bits`. */
+/* Room for the results after the arguments; numbers go to `bits`. */
 static bool make_room(const plan *p, flat *f, PyObject **leaf, anf_generic *bits) {
   if (!flat_room(f, p->nout + 1)) return false;
   for (size_t i = 0; i < p->nout; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A training step whose parameters stay where they are: anf_step behind Python's Step.
+/* A training step whose parameters stay where they are: the anf_step of Python's Step.
  *
  * Each has a context of its own, so that steps of several threads run at once, without the GIL.
  * INVARIANT: whoever uses the context, the step or the findings holds `lock`, taken without the GIL. */

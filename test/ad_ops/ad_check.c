@@ -628,7 +628,8 @@ static anf_status check_frame(job *j) {
 /* Does the row say that there is no derivative, or one that the transforms know? */
 static bool is_excused(anf_ctx *cx, anfi_opcode op) {
   anfi_derivative d = anfi_derivative_of(cx, op, 0);
-  return d == ANFI_DERIVATIVE_GRAPH || d == ANFI_DERIVATIVE_NONE;
+  bool bits = op == ANF_OP_Bitcast; // of one width: its samples have no wide form
+  return bits || d == ANFI_DERIVATIVE_GRAPH || d == ANFI_DERIVATIVE_NONE;
 }
 
 /* Two seeds: the first may have hit a kink. */

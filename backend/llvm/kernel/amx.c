@@ -3,7 +3,7 @@
  * two hold B in VNNI layout.
  *
  *   for each panel of 32 columns, each pair of matrices, each chunk of K:
- *     pack B: groups of k of 2 or 4 steps, the 16 rows of a tile one behind the other, filled with zeros
+ *     pack B: groups of k of 2 or 4 steps, the 16 rows of a tile one after the other, filled with zeros
  *     for each block of 32 rows: load the sums from C or zero them, all steps, store them
  *
  * A last step that fills no tile is copied and filled with zeros. Tile numbers are immediates, so LLVM assigns none. A
@@ -317,7 +317,7 @@ static void step(const amx *x, V a, V row, V down, V b) {
   }
 }
 
-/* The last `n` steps of rows of A, with zeros behind them. */
+/* The last `n` steps of rows of A, with zeros after them. */
 static void copy_edge(const amx *x, V a, V row, uint32_t n) {
   const kgen *k = x->k;
   uint32_t depth = depth_of(k);

@@ -8,7 +8,7 @@
  *
  * A block is found around a reduction over the trailing dims (a sum, a norm, a softmax). Its frame is the leading dims.
  * Nodes try_join in order, pointwise ones and others that keep rows apart, until a barrier (a product, a call, an effect).
- * A node between that stays outside goes before the loop if it needs no member, else behind it. Pointwise nodes that no
+ * A node between that stays outside goes before the loop if it needs no member, else after it. Pointwise nodes that no
  * reduction takes form flat blocks: nodes of equal dims that read one another or the same tensor.
  *
  * The hard case is a training step that updates state in place: a node that writes state stays in its place among the
@@ -38,8 +38,8 @@ typedef struct candidate { // a node of the window
   anf_node *node;
   bool inlined;              // fused into its consumer (fuse.c)
   bool depends;              // on a member
-  bool read_now, read_later; // by nodes before or in the block; by nodes behind it
-  bool later;                // goes behind the block
+  bool read_now, read_later; // by nodes before or in the block; by nodes after it
+  bool later;                // goes after the block
   state is;
 } candidate;
 
@@ -286,7 +286,7 @@ static void emit(finder *q, const candidate *s) {
   p->node[p->n++] = s->node;
 }
 
-/* Producers fused into nodes behind the loop go with those: another block may take them in. */
+/* Producers fused into nodes after the loop go with those: another block may take them in. */
 static void find_later(finder *q) {
   for (size_t i = q->window.n; i-- > 0;) {
     candidate *s = &q->window.at[i];
@@ -299,7 +299,7 @@ static void find_later(finder *q) {
   }
 }
 
-/* The nodes before the loop, then the loop. The nodes behind it are the next window. */
+/* The nodes before the loop, then the loop. The nodes after it are the next window. */
 static void emit_block(finder *q) {
   gplan *p = q->plan;
   size_t rest = 0;
@@ -321,7 +321,7 @@ static void emit_block(finder *q) {
   q->window.n = rest;
 }
 
-/* Members write state before the nodes behind the loop run: none of those may read the old state. */
+/* Members write state before the nodes after the loop run: none of those may read the old state. */
 static bool state_is_safe(const finder *q) {
   anfi_map read;
   bool any = false;
@@ -342,7 +342,7 @@ static bool state_is_safe(const finder *q) {
   return true;
 }
 
-/* A node between two members that is none itself can go neither before the loop nor behind it. */
+/* A node between two members that is none itself can go neither before the loop nor after it. */
 static bool consistent(finder *q) {
   bool after = false; // a member
   for (size_t k = 0; k < q->window.n; k++) {
@@ -396,7 +396,7 @@ static bool is_left(finder *q, const candidate *s, bool barrier) {
   return s->inlined && found;
 }
 
-/* Without nodes that a loop computes behind its rounds. */
+/* Without nodes that a loop computes after its rounds. */
 static anf_node **planned(glow *w, size_t *n, anf_node *const *order) {
   anf_node **r = ANFI_NEW_N(w->a, anf_node *, *n + 1);
   size_t k = 0;

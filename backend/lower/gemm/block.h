@@ -58,7 +58,7 @@ typedef struct gemm_task {
   texpr slice, group, last_group, block, last_block, row, last_row;
 } gemm_task;
 
-/* A group of panels for one block of K. Panels are counted from 0; the tail comes last, behind the panels of
+/* A group of panels for one block of K. Panels are counted from 0; the tail comes last, after the panels of
  * the largest group. */
 typedef struct gemm_group {
   texpr group, first,

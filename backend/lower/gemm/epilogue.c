@@ -6,7 +6,7 @@
  *
  * Bias, another tensor and a last Relu run in the kernel's registers (attributes of brgemm). Any other chain
  * (Gelu, Tanh, a product by a mask) is `store_element` of the product: it runs on each panel of a block of
- * rows while the sums are in cache. Hard cases: sums of another type than C are rounded once, behind the bias;
+ * rows while the sums are in cache. Hard cases: sums of another type than C are rounded once, after the bias;
  * split-K and swapped operands have no sums in order of C until all is added, so their epilogue runs at the end.
  * (CUTLASS and oneDNN have the same two places: fused post-operations, and a visitor on the accumulators.) */
 #include "backend/lower/gemm/block.h"

@@ -3,7 +3,7 @@
  *
  *   w[512, 256] @ x[256]        four dot products of rows at once, so that x is loaded once for four rows
  *
- * Element k goes to partial sum k mod 32 on every machine, as in rows.c; the elements behind the last multiple of 32
+ * Element k goes to partial sum k mod 32 on every machine, as in rows.c; the elements after the last multiple of 32
  * are summed in order and added at the end. Long sums of few rows are split (split_k.c). */
 #include "backend/lower/low.h"
 #include "backend/lower/gemm/plan.h"

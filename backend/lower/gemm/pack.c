@@ -10,7 +10,7 @@
  * or transposed where it is stored K by M. Narrow floats are widened on the way where kernels do not read them. */
 #include "backend/lower/gemm/block.h"
 
-/* Elements behind rows and panels: a stride that is no power of two maps them to different sets of a cache. */
+/* Elements after rows and panels: a stride that is no power of two maps them to different sets of a cache. */
 enum { LINE = 16 };
 
 static void copy_element(gemm *p, anf_tir_elem e, texpr to, texpr i, texpr from, texpr k) {

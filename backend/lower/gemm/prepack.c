@@ -4,7 +4,7 @@
  *   w = f32[784, 256](..); x @ w         a table of w's panels beside the code; nothing is packed in a call
  *   while ..: h = Tanh(h @ w)            w is packed once, before the loop
  *
- * Of a constant the panels of all blocks of K lie one behind the other: the panel of columns `col` and on from step
+ * Of a constant the panels of all blocks of K lie one after the other: the panel of columns `col` and on from step
  * k0 on starts at (steps of the blocks before) * n + col * (steps of its block). Where signed bytes are multiplied
  * by an unsigned dot product, 128 times the sums of its columns follow each panel (vnni.c subtracts them). */
 #include "backend/lower/gemm/block.h"

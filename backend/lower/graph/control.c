@@ -193,7 +193,7 @@ static texpr layer(glow *w, const anf_node *sw, size_t n) {
 }
 
 /* The branches of a choice, each lowered by itself; then what they give is known, and with it what has
- * to be brought together behind them. */
+ * to be brought together after them. */
 typedef struct branches {
   const site *s;
   size_t n;

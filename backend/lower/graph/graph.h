@@ -110,7 +110,7 @@ typedef struct glow {
   const anf_graph *turn; // of the current innermost loop: its parameters are no state of a step
   ANFI_VEC(gwish) wish;  // of the body that is lowered next
   anfi_map wished;       // node id → 1 + place in `wish`
-  anfi_map left;         // node ids: what a loop computes behind its rounds (loopsum.c), in no plan
+  anfi_map left;         // node ids: what a loop computes after its rounds (loopsum.c), in no plan
   bool linear;           // linear.c: are there ops that write over their input?
   uint32_t *at;          // by node id: 1 + place in the order of its graph; 0: nothing needs it
   size_t **carry;        // by graph id and leaf of its result, or NULL
@@ -187,7 +187,7 @@ void anfi_glow_schedule(glow *w, anf_graph *g, size_t nstate);
 bool anfi_glow_loop(glow *w, anf_node *n, gval *out);
 /* loopsum.c: states of a step from parameter `first` on, whose next values are the result's items from
  * `item` on, that are sums of products. They are found, then opened before the loop; begin and round
- * bracket the code of a round, end stands behind the loop. `room`: by leaf of the states */
+ * bracket the code of a round, end stands after the loop. `room`: by leaf of the states */
 typedef struct gsums gsums;
 gsums *anfi_glow_sums(glow *w, anf_graph *step, size_t first, size_t ns, size_t item);
 bool anfi_glow_sums_has(const gsums *s, const anf_node *state);

@@ -3,7 +3,7 @@
  *   s = Loop(step, n, s0)   ->   s = s0; for i in (0, n, 1) { s = the body of step with s } */
 #include "backend/lower/graph/loop.h"
 
-enum { FIRST_ROUNDS = 8 }; // records; memory for more is mostly found behind them
+enum { FIRST_ROUNDS = 8 }; // records; memory for more is mostly found after them
 
 static texpr number(const looping *l, int64_t v) { return anfi_t_int(l->w->t, ANFI_S64, v); }
 static texpr index_word(const looping *l, texpr v) { return anfi_t_cast(l->w->t, ANFI_IX, v); }

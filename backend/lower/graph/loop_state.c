@@ -355,7 +355,7 @@ void anfi_loop_state_next(looping *l, gval v) {
   turn_places(l);
 }
 
-/* ---- behind the loop ---- */
+/* ---- after the loop ---- */
 
 gval anfi_loop_state_result(looping *l) {
   glow *w = l->w;

@@ -182,7 +182,7 @@ void anfi_glow_sums_round(const gsums *s) {
   anfi_low_if_end(w->L, anfi_t_bin(t, TX_cmp_eq, s->count, all));
 }
 
-/* ---- behind the loop ---- */
+/* ---- after the loop ---- */
 
 static void clear(const gsums *s, const noted *x) {
   anfi_low *L = s->w->L;

@@ -157,7 +157,7 @@ static bool may_stop(const anf_node *n) {
   return false;
 }
 
-/* New state is made behind all that may stop, and what it is made of as early as without. */
+/* New state is made after all that may stop, and what it is made of as early as without. */
 static void delay(results *r) {
   sched *s = r->s;
   uint32_t last = 0, at;

@@ -205,7 +205,7 @@ typedef struct conv_rows {
   texpr row;               // of results
 } conv_rows;
 
-/* By result along dim d, the first tap that is inside, or the one behind the last. */
+/* By result along dim d, the first tap that is inside, or the one after the last. */
 static texpr tap_table(const walk *v, size_t d, bool end) {
   const anfi_window *w = &v->c.win;
   uint64_t *bits = ANFI_NEW_N(v->L->a, uint64_t, (size_t)w->out[d]);

@@ -4,7 +4,7 @@
 
 #include "ir/ops/kernel.h"
 
-/* Is the digit with these places (products of what is behind) of an axis in the group? */
+/* Is the digit with these places (products of what is after) of an axis in the group? */
 static bool digit_inside(const anf_type *t, uint32_t mask, uint64_t stride) {
   uint64_t s = 1;
   for (size_t k = t->n; k-- > 0;) {

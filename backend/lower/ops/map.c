@@ -436,7 +436,7 @@ static const anfi_view *block_of(anfi_low *L, const anfi_view *v, anfi_view *x,
 }
 
 /* Around the middle, which is the input, the elements of each dim's two ends: those of the dims before
- * it are of the middle, those of the dims behind it are all. */
+ * it are of the middle, those of the dims after it are all. */
 static void store_pad_mode(anfi_low *L, const anfi_view *v, texpr to) {
   int64_t w[2 * ANF_MAX_RANK], first[ANF_MAX_RANK] = {0}, dims[ANF_MAX_RANK];
   const anf_type *t = v->type, *x = v->in[0]->type;
@@ -539,7 +539,7 @@ static anfi_elem part_at(anfi_low *L, const anfi_view *v, size_t i, const texpr 
   return anfi_scalar_cast(L, anfi_view_at_dims(L, x, to), x->dtype, v->dtype);
 }
 
-/* One branch for each input, behind one another. */
+/* One branch for each input, one after the other. */
 static anfi_elem at_concat(anfi_low *L, const anfi_view *v, const anfi_pt *p) {
   texpr at[ANF_MAX_RANK];
   size_t axis = 0;

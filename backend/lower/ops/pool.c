@@ -76,7 +76,7 @@ static texpr entry(pool *p, texpr tab, size_t k) {
   return anfi_low_atom(p->L, anfi_low_load(p->L, tab, p->at[k].var));
 }
 
-/* Are all windows of dim k alike, but that each starts `*stride` behind the one before? */
+/* Are all windows of dim k alike, but that each starts `*stride` after the one before? */
 static bool is_regular(const pool *p, size_t k, uint64_t *stride) {
   const anfi_span *s = p->p.span[k];
   int64_t n = p->p.out[k], by = n > 1 ? s[1].lo - s[0].lo : 0, size = s[0].hi - s[0].lo;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Sums and maxima of rows by vectors, in an order that no machine and no thread changes: element k of a row of 64 or
- * more goes to partial result k mod 32, halves of the partial results meet until one is left, and what is behind the
+ * more goes to partial result k mod 32, halves of the partial results meet until one is left, and what is after the
  * last multiple of 32 comes in order, first of all.
  *   Sum(x: f32[128])   ->   p: f64 x 32 = x[0..32] + x[32..64] + x[64..96] + x[96..128]; y = the sum of p by halves
  * So many, because each waits for its last addition. A row that is computed when read is written to an array first, by
@@ -9,7 +9,7 @@
 
 enum { LANES = 32, FEW = 16, LEAST = 64, MAX_ROW = 1 << 14 };
 
-/* Do groups go one by one, the elements along their last axis behind one another? */
+/* Do groups go one by one, the elements along their last axis one after the other? */
 static bool along(const group *g) {
   return g->n && g->side == g->n && g->inside[g->n - 1] && !g->reverse;
 }

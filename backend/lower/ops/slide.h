@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* A row of windows by vectors: results that stand behind one another, each of the same taps, `stride`
+/* A row of windows by vectors: results that stand one after the other, each of the same taps, `stride`
  * elements further on than those before it. What a tap finds outside of the row it does not take.
  *
  * A row is parts of so many lanes; the last part begins early enough to end with the row, so some

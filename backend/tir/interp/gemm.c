@@ -25,7 +25,7 @@ static imem_error store(imachine *m, uint64_t p, int32_t type, int64_t at, doubl
   return anfi_t_mem_write(&m->mem, p, anfi_t_bytes(d), anfi_t_lane_of_f64(d, v));
 }
 
-/* The matrix of entry h of the batch, which starts `*at` blocks behind it. */
+/* The matrix of entry h of the batch, which starts `*at` blocks after it. */
 static imem_error find_block(imachine *m, const product *p, uint32_t operand, int64_t h,
                              uint64_t *matrix, int64_t *at) {
   uint64_t entry = p->at[operand];

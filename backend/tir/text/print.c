@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-/* A printed name: that of the variable, and the number behind it. */
+/* A printed name: that of the variable, and the number after it. */
 typedef struct shown_name {
   const anfi_str *name, *base;
   uint32_t number;
@@ -17,7 +17,7 @@ typedef struct printer {
   anfi_strtab names;
   anfi_map shown;   // variable or tensor → its printed name
   anfi_map visible; // printed name → 1 while it means something
-  anfi_map next;    // name of a variable → the first number behind it that may be free
+  anfi_map next;    // name of a variable → the first number after it that may be free
   ANFI_VEC(shown_name) scope;
   uint32_t indent;
 } printer;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Tokens of Tensor IR text, and the numbers and bytes that are no expressions. INVARIANT: nothing is
- * read at or behind p->end; the text need not end in a zero. */
+ * read at or after p->end; the text need not end in a zero. */
 #include "backend/tir/text/parse.h"
 
 static bool is_ident(unsigned char c) {

@@ -48,7 +48,7 @@ typedef struct using {
   user *u;
   anfi_map params, seen; // seen: in the current call
   ANFI_VEC(texpr) param;
-  ANFI_VEC(tstmt) body; // calls, and before each its views, each behind what it is a place in
+  ANFI_VEC(tstmt) body; // calls, and before each its views, each after what it is a place in
 }
 using;
 
@@ -118,7 +118,7 @@ static tfunc function_of(user *u, const using *w) {
   return anfi_t_func(t, name, anfi_t_dt(ANF_TIR_void), (uint32_t)w->param.n, param, own, at);
 }
 
-/* The views of the run stay, for those behind it; what nobody reads is dropped later. */
+/* The views of the run stay, for those after it; what nobody reads is dropped later. */
 static void finish(user *u, part *k, anfi_arena *a, part *out) {
   using w = {.u = u};
   anfi_map_init(&w.params, a);

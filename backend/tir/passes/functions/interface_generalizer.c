@@ -5,7 +5,7 @@
  *                                        args[2] = generic(f(s32(args[0]), f32*(args[1])))
  *                                      }
  *
- * The slot behind the arguments receives the result. */
+ * The slot after the arguments receives the result. */
 #include "backend/tir/tir.h"
 
 static bool fits_slot(tdtype d) { return anfi_t_total(d) == 1; }

@@ -38,7 +38,7 @@ typedef struct cross {
   texpr var;
   uint32_t slot; // in the array of its type
   bool before;   // defined before the run
-  bool after;    // used behind the run
+  bool after;    // used after the run
 } cross;
 
 typedef struct run {

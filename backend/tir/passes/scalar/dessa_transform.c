@@ -4,7 +4,7 @@
  *   var a_2 = phi(a_1, a_3 loop)   →   var a_2 = a_1                     before the loop
  *                                      a_2 = a_3                         at the end of the body
  *
- * The phi behind a loop shares the variable of the loop's own phi. Two phis of a loop that swap their values
+ * The phi after a loop shares the variable of the loop's own phi. Two phis of a loop that swap their values
  * are read before either is written (the swap problem of Briggs et al.). */
 #include "backend/tir/tir.h"
 

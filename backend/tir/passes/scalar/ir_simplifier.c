@@ -37,7 +37,7 @@ static tstmt loop(tvisitor *v, tstmt s) {
   return open_up(v, anfi_t_subst_stmt(v->t, v->scratch, s->s[0], s->e[0], s->e[1]));
 }
 
-/* What stands behind a return is never reached. */
+/* What stands after a return is never reached. */
 static tstmt sequence(tvisitor *v, tstmt s) {
   ANFI_VEC(tstmt) out = {0};
   bool changed = false;

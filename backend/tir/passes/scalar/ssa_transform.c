@@ -3,10 +3,10 @@
  *
  *   if (c) { x = 1 } else { x = 2 }   →   var x_1 = 1 | var x_2 = 2,   then   var x_3 = phi(x_1, x_2)
  *   while (x < n) { x = x + 1 }       →   first in the body   var x_2 = phi(x_1, x_3 loop)
- *                                         behind the loop     var x_4 = phi(x_1, x_3)
+ *                                         after the loop     var x_4 = phi(x_1, x_3)
  *
- * A phi stands where control flow joins and takes the value of the path that ran: (then, else) behind a
- * branch, (before, end of the previous iteration) in a loop, (before, end of the last iteration) behind it.
+ * A phi stands where control flow joins and takes the value of the path that ran: (then, else) after a
+ * branch, (before, end of the previous iteration) in a loop, (before, end of the last iteration) after it.
  * INVARIANT: a phi names variables that are out of scope, so names of new variables are unique in a function.
  */
 #include "backend/tir/tir.h"
