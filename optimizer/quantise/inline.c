@@ -18,7 +18,8 @@ static anf_node *limited(quantiser *q, anf_node *x, anf_dtype code) {
 /* The codes of x, still reals of type d. */
 static anf_node *codes(quantiser *q, anf_node *x, anf_node *scale, anf_node *zero, anf_dtype code,
                        anf_dtype d) {
-  anf_node *t = anfi_q_apply2(q, ANF_OP_Div, anfi_q_cast(q, x, d), anfi_q_cast(q, scale, d));
+  anf_node *t = anfi_q_cast(q, x, d);
+  t = anfi_q_apply2(q, ANF_OP_Div, t, anfi_q_cast(q, scale, d));
   t = anfi_q_apply1(q, ANF_OP_Round, t);
   if (zero) t = anfi_q_apply2(q, ANF_OP_Add, t, anfi_q_cast(q, zero, d));
   return limited(q, t, code);

@@ -115,8 +115,9 @@ static anf_node *reschedule(quantiser *q, anf_node *n) {
   anf_dtype d = anfi_quantise_dtype((anf_dtype)n->type->dtype);
   anf_node *x = centred(q, &a), *w = centred(q, &b);
   anf_node *sum = x && w ? anfi_rewrite_matmul(&q->r, n, x, a.transposed, w, b.transposed) : NULL;
-  anf_node *y =
-      scaled(q, anfi_q_cast(q, sum, d), in_product(q, &a, a.scale), in_product(q, &b, b.scale), d);
+  anf_node *y = anfi_q_cast(q, sum, d);
+  anf_node *s = in_product(q, &a, a.scale), *t = in_product(q, &b, b.scale);
+  y = scaled(q, y, s, t, d);
   anf_node *bias = linear ? anfi_q_input(n, 2) : NULL;
   if (bias) y = anfi_q_apply2(q, ANF_OP_Add, y, anfi_q_cast(q, bias, d));
   return anfi_q_cast(q, y, (anf_dtype)n->type->dtype);
