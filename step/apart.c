@@ -86,10 +86,11 @@ static bool all_apart(const anf_step *s, const range *r, size_t n) {
 
 bool anfi_step_apart(anf_step *s) {
   ranges r = {0};
+  anfi_arena *a = anfi_scratch(s->cx);
   if (s->apart) return true;
   for (int role = 0; role < 3; role++)
     for (size_t i = 0; i < s->nleaf[role]; i++)
-      if (s->leaf[role][i].bytes) add(anfi_scratch(s->cx), &r, (anf_role)role, &s->leaf[role][i]);
+      if (s->leaf[role][i].bytes) add(a, &r, (anf_role)role, &s->leaf[role][i]);
   if (r.n) qsort(r.at, r.n, sizeof *r.at, by_address);
   return s->apart = all_apart(s, r.at, r.n);
 }
