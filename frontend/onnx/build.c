@@ -343,6 +343,13 @@ static bool main_graph(anfi_ox_build *b, anf_graph *to, bool weights) {
   return n != NULL;
 }
 
+/* A template that calls a function of a branch is marked as if that had an effect. No operator has one, and calls of the template
+ * are not marked: in the order of effects it would come before what it needs. */
+static void drop_calls(anf_graph *g) {
+  for (size_t i = g->effects.n; i-- > 0;)
+    if (g->effects.at[i]->kind == ANFI_CALL) anfi_remove_effect(g->effects.at[i]);
+}
+
 /* Templates that no call refers to are gone. */
 static void keep_used(anfi_ox_build *b, anf_graph *main, size_t ntemplates) {
   anf_module *m = b->m;
@@ -362,6 +369,7 @@ static void keep_used(anfi_ox_build *b, anf_graph *main, size_t ntemplates) {
   for (size_t i = 0; i < m->graphs.n; i++) {
     anf_graph *g = m->graphs.at[i];
     if (!g) continue;
+    if (used[i]) drop_calls(g);
     if (used[i] && i < ntemplates) g->flags |= ANFI_GRAPH_PRIVATE | ANFI_GRAPH_STATIC;
     if (used[i]) continue;
     while (g->effects.n) anfi_remove_effect(g->effects.at[g->effects.n - 1]);
