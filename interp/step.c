@@ -148,7 +148,8 @@ static bool op_step(machine *m, const frame *f, const step *s) {
   size_t sp = m->sp;
   anf_value **a = inputs(m, f, s, anfi_op_schema(m->cx, (anfi_opcode)s->op)->nattr), *v = NULL;
   bool over = s->over && a[0]->refs == 1 && !m->watch;
-  if (!anfi_machine_eval(m, s->op, s->nin - s->nattr_in, a, a + s->nin, over, &v)) return false;
+  anf_value **attrs = a ? a + s->nin : NULL; // NULL: an op without either
+  if (!anfi_machine_eval(m, s->op, s->nin - s->nattr_in, a, attrs, over, &v)) return false;
   if (m->watch) m->watch(m->watch_user, s->node, s->nin, a, v);
   anfi_machine_drop_to(m, sp);
   return done(m, f, s, v);

@@ -52,8 +52,9 @@ static bool has_array(const anf_type *t) {
 }
 
 static bool is_part(const anf_node *r) {
+  if (r->kind != ANFI_APPLY) return false;
   const anfi_op_info *o = &anfi_op[r->op];
-  return r->kind == ANFI_APPLY && o->lower == ANFI_LOWER_INDEX_MAP && !(o->flags & ANFI_IN_ORDER) &&
+  return o->lower == ANFI_LOWER_INDEX_MAP && !(o->flags & ANFI_IN_ORDER) &&
          r->type->kind == ANF_TYPE_TENSOR;
 }
 
