@@ -52,12 +52,14 @@ static void put_inputs(anf_text *o, anf_graph *net, bool types) {
   }
 }
 
-static void put_training(cli *c, anf_text *o, anf_graph *net) {
+static bool put_training(cli *c, anf_text *o, anf_graph *net) {
   const char *rate = c->value[OPT_RATE] ? c->value[OPT_RATE] : "0.001";
   const char *kind = c->value[OPT_OPTIMIZER] ? c->value[OPT_OPTIMIZER] : "adam";
   const char *target = has_param(net, "y") ? "target" : "y";
   size_t k = 0;
-  while (strcmp(optimizers[k].name, kind) != 0) k++; // option.def lists the same names
+  while (k < ANFI_LEN(optimizers) && strcmp(optimizers[k].name, kind) != 0) k++;
+  if (k == ANFI_LEN(optimizers))
+    return anfi_fail(c->cx, anfi_nowhere(), ANF_E0001, kind); // option.def lists the names
   const char *update = optimizers[k].update, *r = strstr(update, " R") + 1;
   anfi_putf(o, "def init() { p = model.params(); {p = p, opt = %s} }\ndef step(s",
             optimizers[k].init);
@@ -68,14 +70,16 @@ static void put_training(cli *c, anf_text *o, anf_graph *net) {
   anfi_putf(o, "), %s) })(s.p)\n  (p, opt) = %.*s%s%s\n", target, (int)(r - update), update, rate,
             r + 1);
   anfi_puts(o, "  ({p = p, opt = opt}, {loss = l})\n}\n");
+  return true;
 }
 
-static void put_own_step(anf_text *o, anf_graph *net) {
+static bool put_own_step(anf_text *o, anf_graph *net) {
   anfi_puts(o, "def init() { model.params() }\ndef step(s");
   put_inputs(o, net, true);
   anfi_puts(o, ") {\n  (p, l) = model.net(s");
   put_inputs(o, net, false);
   anfi_puts(o, ")\n  (p, {loss = l})\n}\n");
+  return true;
 }
 
 static anf_status parse(cli *c, const anf_text *o, anf_module **m) {
@@ -96,8 +100,7 @@ anf_module *train_model(cli *c, const char *file, anf_module *model) {
   anfi_puts(o, "import nn, optim\nimport ");
   anfi_put_quoted(o, file, strlen(file), '"');
   anfi_puts(o, " as model\n");
-  if (c->value[OPT_LOSS]) put_training(c, o, net);
-  else put_own_step(o, net);
+  if (c->value[OPT_LOSS] ? !put_training(c, o, net) : !put_own_step(o, net)) return NULL;
   anf_module *m = NULL;
   if (parse(c, o, &m) != ANF_OK) return NULL;
   anfi_defer(c->cx, ANFI_ALWAYS, anfi_free_module, m);

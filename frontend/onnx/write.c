@@ -340,11 +340,11 @@ extern const unsigned char anfi_templates_onnx_export[];
 extern const size_t anfi_templates_onnx_export_len;
 
 static bool write_onnx(anf_graph *g, size_t n, const anf_type *const *types, anf_text *out) {
-  const anfi_export e = {.pipeline = "standard",
-                         .name = "export.anf",
-                         .text = (const char *)anfi_templates_onnx_export,
-                         .len = anfi_templates_onnx_export_len,
-                         .refusal = ANF_E1177};
+  const anfi_export_form e = {.pipeline = "standard",
+                              .name = "export.anf",
+                              .text = (const char *)anfi_templates_onnx_export,
+                              .len = anfi_templates_onnx_export_len,
+                              .refusal = ANF_E1177};
   anf_ctx *cx = g->module->cx;
   anf_value *weights = NULL;
   anf_graph *net = anfi_export_prepare(&e, g, n, types);
@@ -358,12 +358,5 @@ static bool write_onnx(anf_graph *g, size_t n, const anf_type *const *types, anf
 
 anf_status anf_write_onnx(anf_graph *g, size_t n, const anf_type *const *types, anf_diag *d,
                           anf_text *out) {
-  ANFI_NEED(d, g, out);
-  if (n) ANFI_NEED(d, types);
-  for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
-  anfi_text_of(out, g->module->cx);
-  size_t before = out->len;
-  ANFI_ENTRY(g->module->cx, d);
-  if (!write_onnx(g, n, types, out)) out->len = before;
-  return anfi_leave(g->module->cx);
+  return anfi_export(write_onnx, g, n, types, d, out);
 }

@@ -5,7 +5,7 @@
 #include "anfora/opt.h"
 
 /* Ops that the format lacks as others. */
-static bool legalise(const anfi_export *e, anf_module *m) {
+static bool legalise(const anfi_export_form *e, anf_module *m) {
   size_t replaced = 0;
   anfi_trace *t = anfi_trace_new(m->cx, e->text, e->len, e->name);
   if (!t || !anfi_legalise(t, m, &replaced)) return false;
@@ -13,7 +13,7 @@ static bool legalise(const anfi_export *e, anf_module *m) {
   return st == ANF_OK || anfi_fail_as(m->cx, st);
 }
 
-anf_graph *anfi_export_prepare(const anfi_export *e, anf_graph *g, size_t n,
+anf_graph *anfi_export_prepare(const anfi_export_form *e, anf_graph *g, size_t n,
                                const anf_type *const *types) {
   anf_ctx *cx = g->module->cx;
   anf_graph *copy = NULL;
@@ -35,7 +35,8 @@ anf_graph *anfi_export_prepare(const anfi_export *e, anf_graph *g, size_t n,
   return (void)anfi_fail(cx, anfi_nowhere(), e->refusal, "a function that is gone:", name->s), NULL;
 }
 
-static anf_value *constant_record(const anfi_export *e, anf_graph *params, const anf_type *record) {
+static anf_value *constant_record(const anfi_export_form *e, anf_graph *params,
+                                  const anf_type *record) {
   anf_ctx *cx = params->module->cx;
   anf_graph *g = anfi_export_prepare(e, params, 0, NULL);
   if (!g) return NULL;
@@ -56,7 +57,7 @@ static anf_value *constant_record(const anfi_export *e, anf_graph *params, const
          NULL;
 }
 
-bool anfi_export_weights(const anfi_export *e, const anf_graph *g, const anf_type *record,
+bool anfi_export_weights(const anfi_export_form *e, const anf_graph *g, const anf_type *record,
                          anf_value **weights) {
   const anf_type *t = g->params.n ? g->params.at[0]->type : NULL;
   anf_graph *params = anf_module_find(g->module, "params");
@@ -95,4 +96,16 @@ anfi_infer anfi_export_question(anf_ctx *cx, anfi_arena *a, const anf_node *n) {
                       .n = anfi_arg_count(n),
                       .in = in,
                       .attr = attr};
+}
+
+anf_status anfi_export(anfi_export_write *write, anf_graph *g, size_t n,
+                       const anf_type *const *types, anf_diag *d, anf_text *out) {
+  ANFI_NEED(d, g, out);
+  if (n) ANFI_NEED(d, types);
+  for (size_t i = 0; i < n; i++) ANFI_NEED(d, types[i]);
+  anfi_text_of(out, g->module->cx);
+  size_t before = out->len;
+  ANFI_ENTRY(g->module->cx, d);
+  if (!write(g, n, types, out)) out->len = before;
+  return anfi_leave(g->module->cx);
 }

@@ -10,20 +10,25 @@
 
 #include "frontend/trace/trace.h"
 
-typedef struct anfi_export {
+typedef struct anfi_export_form {
   const char *pipeline; // until the ops are replaced
   const char *name,
       *text; // templates for ops that the format lacks (legal.c), and their file's name
   size_t len;
   anfi_code refusal; // of what has no form: "%s %s cannot be written to .."
-} anfi_export;
+} anfi_export_form;
+
+/* The entry of a writer: checks the arguments, and leaves `out` as it was on an error. */
+typedef bool anfi_export_write(anf_graph *g, size_t n, const anf_type *const *types, anf_text *out);
+anf_status anfi_export(anfi_export_write *write, anf_graph *g, size_t n,
+                       const anf_type *const *types, anf_diag *d, anf_text *out);
 
 /* A copy of what g needs, with parameters of these types, put through the passes: its graph, or NULL with an error. */
-anf_graph *anfi_export_prepare(const anfi_export *e, anf_graph *g, size_t n,
+anf_graph *anfi_export_prepare(const anfi_export_form *e, anf_graph *g, size_t n,
                                const anf_type *const *types);
 /* The record that the function params() beside g gives, if the first parameter of g is a record; borrowed. `*weights`
  * is NULL where there is none. False with an error, as when it is not constant. */
-bool anfi_export_weights(const anfi_export *e, const anf_graph *g, const anf_type *record,
+bool anfi_export_weights(const anfi_export_form *e, const anf_graph *g, const anf_type *record,
                          anf_value **weights);
 
 /* The element type that a number without one takes beside the other inputs of n; its own if there is none. */

@@ -831,8 +831,8 @@ def limit_of(x, /, name):
     found = op.cast_like(1.0, x)
     for most, eps, tiny in ((65504.0, 2.0 ** -10, 2.0 ** -14), (3.3895313892515355e38, 2.0 ** -7, 2.0 ** -126),
                             (3.4028234663852886e38, 2.0 ** -23, 2.0 ** -126), (1.7976931348623157e308, 2.0 ** -52, 2.0 ** -1022)):
-        told = eps if name == "eps" else most if name == "max" else -most if name == "min" else tiny
-        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(told, x), found)
+        limit = eps if name == "eps" else most if name == "max" else -most if name == "min" else tiny
+        found = op.where(op.isfinite(op.cast_like(most, x)), op.cast_like(limit, x), found)
     return found
 
 

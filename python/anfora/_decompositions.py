@@ -111,9 +111,9 @@ def reciprocals(x):
     return op.where(x == 0, op.zeros_like(x), 1.0 / op.where(x == 0, op.ones_like(x), x))
 
 
-def eigen_backward(kept, slopes):
+def eigen_backward(residuals, slopes):
     """V (diag(dw) + F o (V^T dV)) V^T with F[i, j] = 1 / (w[j] - w[i])."""
-    (w, v), (dw, dv) = kept, slopes
+    (w, v), (dw, dv) = residuals, slopes
     f = reciprocals(w[..., None, :] - w[..., :, None])
     n = w.shape[-1]
     inner = f * (transposed(v) @ dv) + like_eye(v, n) * dw[..., None, :]
@@ -259,9 +259,9 @@ def singular_forward(a):
     return (u, s, v), (u, s, v)
 
 
-def singular_backward(kept, slopes):
+def singular_backward(residuals, slopes):
     """Townsend, Differentiating the Singular Value Decomposition (2016)."""
-    (u, s, v), (du, ds, dv) = kept, slopes
+    (u, s, v), (du, ds, dv) = residuals, slopes
     ut, vt = transposed(u), transposed(v)
     f = reciprocals(s[..., None, :] * s[..., None, :] - s[..., :, None] * s[..., :, None])
     left, right, over = ut @ du, vt @ dv, reciprocals(s)
@@ -286,9 +286,9 @@ def completed_forward(columns):
     return columns, columns
 
 
-def completed_backward(kept, slope):
+def completed_backward(residuals, slope):
     """NaN for a result that depends on them: never a silent zero."""
-    return (op.where(slope == 0, op.zeros_like(kept), op.full_like(kept, float("nan"))),)
+    return (op.where(slope == 0, op.zeros_like(residuals), op.full_like(residuals, float("nan"))),)
 
 
 completed.defvjp(completed_forward, completed_backward)
@@ -341,9 +341,9 @@ def pseudo_forward(a, least):
     return p, (a, p, least)
 
 
-def pseudo_backward(kept, dp):
+def pseudo_backward(residuals, dp):
     """Golub and Pereyra (1973)."""
-    a, p, least = kept
+    a, p, least = residuals
     pt, dpt = transposed(p), transposed(dp)
     slope = (dpt - a @ (p @ dpt)) @ p @ pt + pt @ p @ (dpt - (dpt @ p) @ a) - pt @ dp @ pt
     return slope, op.zeros_like(least)

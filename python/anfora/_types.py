@@ -114,9 +114,9 @@ def dtype_name(x: Any) -> str | None:
 class Limits:
     """What finfo and iinfo tell of an element type, as numbers of Python."""
 
-    def __init__(self, dtype: str, told: dict[str, Any]) -> None:
+    def __init__(self, dtype: str, facts: dict[str, Any]) -> None:
         self.dtype = ELEMENT_TYPES[dtype]
-        vars(self).update(told)
+        vars(self).update(facts)
 
     def __repr__(self) -> str:
         return f"Limits({', '.join(f'{k}={v}' for k, v in vars(self).items())})"

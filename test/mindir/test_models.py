@@ -280,6 +280,11 @@ def trains():
             return [float(x) for x in re.findall(r"loss (\S+)", r.stdout)], r.stderr
         losses, said = train(os.path.join(FIXTURES, "mlp.mindir"), "--loss", "mse", "--optimizer", "sgd", "--rate", "0.1")
         TAP.case("trained by a loss", "" if len(losses) == 20 and losses[-1] < losses[0] / 4 else f"{losses} {said}")
+        for option, names in (("--optimizer", "sgd momentum nesterov rmsprop adam adamw"), ("--loss", "cross_entropy binary_cross_entropy mse mae")):
+            for name in names.split():
+                words = ["--loss", "mse", option, name] if option == "--optimizer" else [option, name]
+                losses, said = train(os.path.join(FIXTURES, "mlp.mindir"), *words, "--rate", "0.01")
+                TAP.case(f"trained with {option} {name}", "" if len(losses) == 20 and losses[-1] < losses[0] else f"{losses} {said}")
         losses, said = train(os.path.join(FIXTURES, "mlp.mindir"))
         TAP.case("without a loss it is no program", "" if "E0020" in said else said)
         step = os.path.join(FIXTURES, "train_step")
