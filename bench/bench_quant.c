@@ -75,7 +75,7 @@ static void one(anf_ctx *cx, anf_diag *d, anf_module *m, const char *name, const
 }
 
 int main(void) {
-  static const char *const names[] = {"small", "square", "dynamic"};
+  static const char *const names[] = {"small", "square", "dynamic", "row"};
   anf_ctx *cx = anf_ctx_new(NULL);
   anf_diag *d = anf_diag_new(cx);
   anf_module *m = NULL;

@@ -574,3 +574,206 @@ class StepNorm(nn.Cell):
 
 
 case("step_norm", StepNorm(), IMG, f(2, 5))
+
+
+# ---- parameters that branches, loops and functions assign to ----
+class Stateful(nn.Cell):
+    """`construct` is given as a function of the cell; parameters w (3), k (a count) and m (2, 3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.w, self.m = Parameter(f(3), name="w"), Parameter(f(2, 3), name="m")
+        self.k = Parameter(Tensor(0, ms.int32), name="k")
+
+
+class AssignIf(Stateful):
+    def construct(self, x):
+        if x.sum() > 0:
+            self.w = self.w + x
+        else:
+            self.w = self.w * 2
+        return self.w * x
+
+
+class AssignOneBranch(Stateful):
+    def construct(self, x):
+        y = self.w * x
+        if x.sum() < 100:
+            ops.assign(self.m, self.m + y)
+            ops.assign_add(self.k, Tensor(1, ms.int32))
+        return y + self.m
+
+
+class AssignNeither(Stateful):
+    def construct(self, x):
+        if x.sum() > 100:
+            ops.assign(self.w, x)
+        return self.w + x
+
+
+class AssignLoop(Stateful):
+    def construct(self, x, n):
+        i = Tensor(0, ms.int32)
+        while i < n:
+            ops.assign_add(self.k, Tensor(2, ms.int32))
+            self.w = self.w * 0.5 + x
+            i = i + 1
+        return self.w + self.k
+
+
+class AssignNested(Stateful):
+    def construct(self, x, n):
+        i = Tensor(0, ms.int32)
+        while i < n:
+            if self.w.sum() > 1:
+                self.w = self.w * 0.5
+            else:
+                self.w = self.w + x
+                self.k = self.k + 1
+            i = i + 1
+        return self.w * self.k
+
+
+class AssignBreak(Stateful):
+    def construct(self, x, n):
+        i = Tensor(0, ms.int32)
+        while i < n:
+            self.w = self.w + x
+            if self.w.sum() > 4:
+                self.k = i
+                break
+            i = i + 1
+        return self.w
+
+
+class AssignReturn(Stateful):
+    def construct(self, x):
+        self.k = self.k + 1
+        if x.sum() > 0:
+            self.w = self.w - x
+            return self.w
+        self.w = self.w + x
+        return self.w * self.k
+
+
+class Inner(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.total = Parameter(f(3), name="total")
+
+    def construct(self, x):
+        self.total = self.total + x
+        return self.total * 2
+
+
+class AssignCell(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = Inner(), Inner()
+        self.b.total = Parameter(f(3), name="other")
+
+    def construct(self, x):
+        y = self.a(x)
+        if x.sum() > 0:
+            y = self.b(y) + self.a(x)
+        return y
+
+
+class AssignBefore(Stateful):
+    """Read before, between and after."""
+
+    def construct(self, x):
+        a = self.w * 1
+        self.w = x
+        b = self.w * 1
+        if x.sum() > 0:
+            self.w = b + a
+        return a, b, self.w * 1
+
+
+class AssignFor(Stateful):
+    def construct(self, x):
+        for i in range(3):
+            self.w = self.w * x + i
+        return self.w
+
+
+class Ema(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.mean, self.seen = Parameter(f(3), name="mean"), Parameter(Tensor(0.0, ms.float32), name="seen")
+
+    def construct(self, x):
+        if self.seen == 0:
+            self.mean = x.mean(0)
+        else:
+            self.mean = self.mean * 0.9 + x.mean(0) * 0.1
+        self.seen = self.seen + 1
+        return x - self.mean
+
+
+POSITIVE = Tensor(np.array([1, 2, 0.5], np.float32))
+for name, cell in {"if": AssignIf, "one_branch": AssignOneBranch, "neither": AssignNeither, "return": AssignReturn, "cell": AssignCell,
+                   "before": AssignBefore, "for": AssignFor}.items():
+    case("step_assign_" + name, cell(), POSITIVE)
+    case("step_assign_" + name + "_else", cell(), Tensor(-POSITIVE.asnumpy()))
+for name, cell in {"loop": AssignLoop, "nested": AssignNested, "break": AssignBreak}.items():
+    case("step_assign_" + name, cell(), POSITIVE, N)
+case("step_ema", Ema(), f(4, 3))
+
+
+class Scaled(nn.Cell):
+    """Loss scaling: the update happens only if all gradients are finite."""
+
+    def __init__(self, scale):
+        super().__init__()
+        self.net = nn.Dense(3, 2)
+        self.opt = nn.Momentum(self.net.trainable_params(), 0.1, 0.9)
+        self.scale, self.good = Parameter(Tensor(scale, ms.float32), name="scale"), Parameter(Tensor(0, ms.int32), name="good")
+        self.grads = ms.value_and_grad(self.loss, None, self.opt.parameters)
+
+    def loss(self, x, y):
+        return ((self.net(x) - y) ** 2).mean() * self.scale
+
+    def construct(self, x, y):
+        loss, grads = self.grads(x, y)
+        finite = ops.isfinite(grads[0]).all() and ops.isfinite(grads[1]).all()
+        if finite:
+            self.opt((grads[0] / self.scale, grads[1] / self.scale))
+            self.good = self.good + 1
+        else:
+            self.scale = self.scale / 2
+        return loss / self.scale
+
+
+case("step_scaled", Scaled(128.0), f(4, 3), f(4, 2))
+case("step_scaled_overflow", Scaled(3e38), f(4, 3), f(4, 2))
+
+
+class Accumulates(nn.Cell):
+    """Gradients of two steps are one update."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Dense(3, 2)
+        self.opt = nn.SGD(self.net.trainable_params(), 0.1)
+        self.sum = self.opt.parameters.clone(prefix="sum", init="zeros")
+        self.k = Parameter(Tensor(1, ms.int32), name="k")
+        self.grads = ms.value_and_grad(self.loss, None, self.opt.parameters)
+
+    def loss(self, x, y):
+        return ((self.net(x) - y) ** 2).mean()
+
+    def construct(self, x, y):
+        loss, grads = self.grads(x, y)
+        ops.assign_add(self.sum[0], grads[0])
+        ops.assign_add(self.sum[1], grads[1])
+        self.k = self.k + 1
+        if self.k % 2 == 0:
+            self.opt((self.sum[0] * 1, self.sum[1] * 1))
+            ops.assign(self.sum[0], ops.zeros_like(self.sum[0]))
+            ops.assign(self.sum[1], ops.zeros_like(self.sum[1]))
+        return loss
+
+
+case("step_accumulates", Accumulates(), f(4, 3), f(4, 2))

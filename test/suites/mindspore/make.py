@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make.py FOLDER [CASE...]: the cases of cases.py, exported by MindSpore with inputs and outputs: NAME.mindir, NAME.inK.npy, NAME.outK.npy;
+"""make.py FOLDER [CASE...]: the cases of SOURCES, exported by MindSpore with inputs and outputs: NAME.mindir, NAME.inK.npy, NAME.outK.npy;
 of a training step also NAME.after.npz, its parameters after it. What MindSpore itself cannot run or export is named in refused.json."""
 import ast
 import importlib.util
@@ -11,6 +11,10 @@ import sys
 os.environ.setdefault("GLOG_v", "4")
 import mindspore as ms  # noqa: E402
 import numpy as np  # noqa: E402
+
+
+SOURCES = ("cases.py", "networks.py", "edges.py", "programs.py")
+OWN = tuple(f"from {name[:-3]} import *" for name in SOURCES)
 
 
 def expanded(text):
@@ -47,8 +51,11 @@ class Named(ast.NodeTransformer):
 
 def module_of(folder):
     here = os.path.dirname(os.path.abspath(__file__))
-    with open(os.path.join(here, "cases.py"), encoding="utf-8") as f:
-        tree = ast.parse(expanded(f.read()))
+    text = ""
+    for name in SOURCES:  # one module, in which each goes on with the names and random numbers of those before
+        with open(os.path.join(here, name), encoding="utf-8") as f:
+            text += "".join(line for line in f if not line.startswith(OWN)) + "\n"
+    tree = ast.parse(expanded(text))
     body = []
     for statement in tree.body:
         named = Named()

@@ -13,6 +13,8 @@ from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
 
 FOUR = {"float32", "int32", "int64", "bool"}
+# integers of fewer bits are bytes, as floats are by their codes
+NARROW = {"int4": "int8", "uint4": "uint8", "int2": "int8", "uint2": "uint8"}
 NPY = FOUR | {"float16", "float64", "int8", "int16", "uint8", "uint16", "uint32", "uint64", "complex64", "complex128"}
 
 
@@ -36,6 +38,10 @@ def describe(x, folder, stem):
     name = str(x.dtype)
     if name in NPY:
         np.save(os.path.join(folder, stem + ".npy"), x)
+    elif name.startswith("float8") or name == "float4_e2m1fn":
+        np.save(os.path.join(folder, stem + ".npy"), x.view("uint8"))
+    elif name in NARROW:
+        np.save(os.path.join(folder, stem + ".npy"), x.astype(NARROW[name]))
     elif name == "bfloat16":
         np.save(os.path.join(folder, stem + ".npy"), x.astype("float32"))
     return {"kind": "tensor", "dtype": name if x.dtype.kind not in "OSU" else "string", "file": stem + ".npy", "shape": list(x.shape)}

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""run.py ANFORA FOLDER [--backend interp,llvm] [--filter WORD] [--list FILE]: the cases that make.py wrote, each run by the command
+"""run.py ANFORA FOLDER [--backend interp,llvm] [--filter WORD]: the cases that make.py wrote, each run by the command
 and compared by dtype, shape and the case's own tolerances. Prints what failed, why, and a score for each engine; with --floor FILE
 status 1 if a score is below the floor in that file."""
 import argparse
@@ -63,10 +63,15 @@ def same(got, d, info, folder):
     return "" if good.all() else f"differs by {np.max(np.abs(a - b)[~good], initial=0):g}"
 
 
-def half_result(r, outs, info, folder):
-    """bf16 has no form in .npy: the numbers of the JSON."""
+def json_result(r, outs, info, folder):
+    """bf16 has no form in .npy, nor tuples inside of tuples: the numbers of the JSON."""
     result = json.loads(r.stdout)["result"]
+    pairs = []
     for x, d in zip([result] if len(outs) == 1 else result, outs):
+        if d["kind"] == "sequence" and len(x) != len(d["items"]):
+            return f"{len(x)} items instead of {len(d['items'])}"
+        pairs += zip(x, d["items"]) if d["kind"] == "sequence" else [(x, d)]
+    for x, d in pairs:
         want = np.load(os.path.join(folder, d["file"]))
         why = same(np.array(x, dtype=float).astype(want.dtype).reshape(want.shape), d, info, folder)
         if why:
@@ -84,17 +89,19 @@ def one(anfora, folder, backend):
     outs = leaves(info["out"])
     with tempfile.TemporaryDirectory() as tmp:
         out = os.path.join(tmp, "out.npy")
-        bf16 = any(d.get("dtype") == "bfloat16" for d in outs)
+        nested = len(info["out"]) > 1 and any(d["kind"] == "sequence" for d in info["out"])
+        text = nested or any(d.get("dtype") == "bfloat16" for d in outs)
         try:
-            r = subprocess.run([anfora, "run", os.path.join(folder, "model.onnx:main"), *args, "--backend", backend, *(["--json"] if bf16 else ["-o", out])],
+            r = subprocess.run([anfora, "run", os.path.join(folder, "model.onnx:main"), *args, "--backend", backend, *(["--json"] if text else ["-o", out])],
                                capture_output=True, text=True, check=False, timeout=120)
         except subprocess.TimeoutExpired:
             return info["four"], "runs for more than two minutes"
         if r.returncode:
             first = [line for line in r.stderr.splitlines() if "error" in line] or r.stderr.splitlines()[-1:]
+            first = first or [r.stdout[:200] or f"status {r.returncode}"]  # errors are part of --json
             return info["four"], ("CRASH " if r.returncode < 0 or r.returncode > 4 else "") + "; ".join(first)[:300]
-        if bf16:
-            return info["four"], half_result(r, outs, info, folder)
+        if text:
+            return info["four"], json_result(r, info["out"], info, folder)
         files = [out] if os.path.exists(out) else [os.path.join(tmp, f"out.{i}.npy") for i in range(len(outs))]
         if len(files) != len(outs):
             return info["four"], "another number of results"
